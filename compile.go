@@ -19,7 +19,7 @@ func Run(ctx context.Context, g *graph.Graph, in map[string]*tensor.Tensor) (map
 	if ctx == nil {
 		return nil, program.ErrNoContext
 	}
-	p, err := program.New(g, program.Options{InputsHeld: true})
+	p, err := program.New(g, program.Options{InputsInMemory: true})
 	if err != nil {
 		return nil, err
 	}
@@ -90,8 +90,8 @@ type Options struct {
 	// MemoryLimit bounds the bytes of a run. 0 is the memory available to the process when the graph is compiled. A
 	// negative value disables the limit.
 	MemoryLimit int
-	// InputsHeld says that the inputs of a run are already in memory during compilation.
-	InputsHeld bool
+	// InputsInMemory says that the inputs of a run are already in memory during compilation.
+	InputsInMemory bool
 	// KeepGoing omits nodes that fail at any stage, and the nodes that depend on them. A run then returns the other
 	// outputs together with the error [*Incomplete].
 	KeepGoing bool

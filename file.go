@@ -90,7 +90,7 @@ func (l Loader) read(ctx context.Context, r io.Reader, name, dir string) (*File,
 	if err != nil {
 		return nil, err
 	}
-	if err := f.takeRows(); err != nil {
+	if err := f.extractRowCount(); err != nil {
 		return nil, inFile(name, err)
 	}
 	return f, nil

@@ -281,7 +281,7 @@ func TestNothingIsPlannedAhead(t *testing.T) {
 	assert.Equal(t, "contiguous", r.Strategy)
 	assert.Empty(t, r.Steps)
 	require.Len(t, r.Segments, 1)
-	assert.True(t, r.Segments[0].Decides)
+	assert.True(t, r.Segments[0].DecidesShapes)
 	assert.Zero(t, p.Need().Total())
 }
 

@@ -28,8 +28,8 @@ type rowCount struct {
 	dims  map[string]int // by input: the dimension of its rows
 }
 
-// takeRows removes from Loader.Sizes the keys that change a number of rows, and sets f.rows.
-func (f *File) takeRows() error {
+// extractRowCount removes from Loader.Sizes the keys that change a number of rows, and sets f.rows.
+func (f *File) extractRowCount() error {
 	symbols, sizes := f.signature.Symbols, maps.Clone(f.Loader.Sizes)
 	for _, name := range sorted.Keys(f.Loader.Sizes) {
 		if _, isSymbol := symbols[name]; isSymbol {

@@ -83,8 +83,8 @@ for --costs.`,
 	return cmd
 }
 
-// calibrateBytes is [calibrate.Options.MostBytes]. A test lowers it, because large calls take seconds.
-var calibrateBytes int
+// calibrateMaxBytes is [calibrate.Options.MostBytes]. A test lowers it, because large calls take seconds.
+var calibrateMaxBytes int
 
 func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	if err := outfile.CheckWritable("--out", f.out); err != nil {
@@ -96,7 +96,7 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	var r *calibrate.Result
 	err := j.Do(progress.Running, func() (err error) {
 		r, err = calibrate.Run(j.Context, calibrate.Options{Rounds: f.rounds, CallTime: f.callTime,
-			MostBytes: calibrateBytes, Progress: func(done, total int, _ string) { j.Report(done, total) }})
+			MostBytes: calibrateMaxBytes, Progress: func(done, total int, _ string) { j.Report(done, total) }})
 		return err
 	})
 	j.End()

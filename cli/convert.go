@@ -119,7 +119,7 @@ func loadConvert(ctx context.Context, ext *command.Extensions, path string, dims
 	if !f.IsModel() && len(dims) > 0 {
 		return nil, exit.Wrongf("--dim fixes sizes of .onnx models only: a graph file keeps its symbols")
 	}
-	g, _, err := command.Graph(ctx, f)
+	g, _, err := command.BoundGraph(ctx, f)
 	if symbols := f.Symbols(); err != nil && f.IsModel() && len(symbols) > len(f.Loader.Sizes) {
 		return nil, exit.Wrongf("%w\nFix symbolic sizes, as in --dim %s=8.", err,
 			slices.Min(slices.Collect(maps.Keys(symbols))))

@@ -93,8 +93,8 @@ func TestCalibrate(t *testing.T) {
 		t.Skip("it takes seconds")
 	}
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	calibrateBytes = 2 << 20
-	defer func() { calibrateBytes = 0 }()
+	calibrateMaxBytes = 2 << 20
+	defer func() { calibrateMaxBytes = 0 }()
 	out := filepath.Join(t.TempDir(), "p.json")
 	text := succeed(t, "calibrate", "--rounds", "1", "--each", "100us", "--json", "--out", out)
 	valid(t, "calibrate", text)

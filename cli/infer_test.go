@@ -215,13 +215,13 @@ func TestInferFewerGuards(t *testing.T) {
 	}
 	before := decoded(text)
 	f := before.Fewer
-	if f == nil || f.Of != len(before.Guards) || f.Disappear < 1 || slices.Contains(f.Symbols, "M") {
+	if f == nil || f.Guards != len(before.Guards) || f.Disappear < 1 || slices.Contains(f.Symbols, "M") {
 		t.Fatalf("%+v", before)
 	}
 	raised := strings.Replace(manyGuards, `"symbols": {`, `"symbols": {"`+strings.Join(f.Symbols, `": {"min": 2}, "`)+
 		`": {"min": 2}, `, 1)
 	after := decoded(succeed(t, "infer", "--json", write(t, "h.json", raised)))
-	if len(after.Guards) != f.Of-f.Disappear || after.Fewer != nil {
+	if len(after.Guards) != f.Guards-f.Disappear || after.Fewer != nil {
 		t.Errorf("%+v leaves %+v", f, after)
 	}
 	r := call(t, "infer", write(t, "g.json", transposing))

@@ -138,12 +138,12 @@ func TestOpsFormulas(t *testing.T) {
 		t.Errorf("%+v", add.Formulas)
 	}
 	if len(gelu.Formulas) != 2 || !strings.Contains(gelu.Formulas[1].Expr, "tanh(") || conv.Formulas != nil ||
-		conv.Functions != nil || conv.Others != "" {
+		conv.Functions != nil || conv.OtherAttributes != "" {
 		t.Errorf("%+v\n%+v", gelu, conv)
 	}
 	i := slices.IndexFunc(text.Functions, func(f catalogue.FunctionDoc) bool { return f.Name == "softplus" })
-	if text.Others == "" || i < 0 || !slices.Equal(text.Functions[i].Params, []string{"x", "beta", "threshold"}) ||
-		text.Functions[i].Expr == "" {
+	if text.OtherAttributes == "" || i < 0 || !slices.Equal(text.Functions[i].Params, []string{"x", "beta",
+		"threshold"}) || text.Functions[i].Expr == "" {
 		t.Errorf("%+v", text)
 	}
 	for name, want := range map[string]string{"sigmoid": "\n  1 / (1 + exp(-x))\n", "add": "\n  bool  ",

@@ -138,7 +138,7 @@ func TestPlanShowsPartsAndPackings(t *testing.T) {
 	if len(doc.Parts) != 1 || doc.Parts[0].Node != "t" || !slices.Equal(doc.Parts[0].Into, []string{"t.diagonal", "t"}) {
 		t.Errorf("decomposed %+v", doc.Parts)
 	}
-	if len(doc.Packed) != 1 || doc.Packed[0].Of != "w" || !slices.Equal(doc.Packed[0].Readers, []string{"y"}) ||
+	if len(doc.Packed) != 1 || doc.Packed[0].Original != "w" || !slices.Equal(doc.Packed[0].Readers, []string{"y"}) ||
 		doc.Packed[0].Bytes != doc.Memory.Packed || doc.Memory.Constants != 0 {
 		t.Errorf("packed %+v, memory %+v", doc.Packed, doc.Memory)
 	}

@@ -105,7 +105,7 @@ func loadSized(ctx context.Context, ext *command.Extensions, path string, sizes 
 			f.Loader.Sizes[name] = n
 		}
 	}
-	g, _, err := command.Graph(ctx, f)
+	g, _, err := command.BoundGraph(ctx, f)
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func TestOpWithoutKernel(t *testing.T) {
 	o, err := fusion.Define(graph.Op{
 		Semantics: graph.Semantics{
 			Name: "hollow", Doc: "Gives self.", Params: []graph.Param{{Name: "self"}},
-			Kind:  graph.Own,
+			Kind:  graph.OwnLayout,
 			Infer: func(c *graph.Call) ([]graph.Result, error) { return c.One(c.Type(0)), nil },
 			NoRef: "nothing defines it",
 		},
@@ -51,7 +51,7 @@ func TestKernelOfAnotherPlace(t *testing.T) {
 	o, err := fusion.Define(graph.Op{
 		Semantics: graph.Semantics{
 			Name: "far", Doc: "Runs on a device.", Params: []graph.Param{{Name: "self"}},
-			Kind:  graph.Own,
+			Kind:  graph.OwnLayout,
 			Infer: func(c *graph.Call) ([]graph.Result, error) { return c.One(c.Type(0)), nil }, NoRef: "a test",
 		},
 		Lowerings: graph.Lowerings{

@@ -24,7 +24,7 @@ func pointwise(name string, grain int, params []graph.Param, config func(*graph.
 		Body: func(*graph.Call, *rule.Rule) (rule.Kernel, error) { return body, nil }}
 	return &graph.Op{
 		Semantics: graph.Semantics{
-			Name: name, Params: params, Schema: graph.SchemaOf[noAttrs](), Kind: graph.Follows, Infer: p.Infer,
+			Name: name, Params: params, Schema: graph.SchemaOf[noAttrs](), Kind: graph.FollowsOperands, Infer: p.Infer,
 		},
 		Lowerings: graph.Lowerings{
 			Pointwise: p,

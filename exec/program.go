@@ -33,8 +33,9 @@ type Options struct {
 	// limits of the process, the limits of its control groups, and the free memory of the machine. A negative number means
 	// no limit.
 	MemoryLimit int
-	// InputsHeld means that the inputs of the run are in memory at compilation. Their memory is then not counted twice.
-	InputsHeld bool
+	// InputsInMemory means that the inputs of the run are in memory at compilation. Their memory is then not counted
+	// twice.
+	InputsInMemory bool
 	// KeepGoing continues after failures. A node that cannot be compiled or that fails in a run is omitted together
 	// with its dependents. Nodes whose results do not fit into memory are omitted, too. The error of a run is then an
 	// [*Incomplete].
@@ -217,7 +218,7 @@ func compileWith(g *graph.Graph, o Options, pipelined bool) (_ *Program, err err
 // check compares a need with the limit.
 func (o Options) check(n Need) error {
 	held := n.Held()
-	if o.InputsHeld {
+	if o.InputsInMemory {
 		held += n.Inputs
 	}
 	return n.Check(o.MemoryLimit, held)

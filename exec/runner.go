@@ -68,9 +68,9 @@ func NewRunner(g *graph.Graph, plan Planner, o Options) (*Runner, error) {
 // Program returns the compiled program, or nil for a graph that runs in segments.
 func (r *Runner) Program() *Program { return r.static }
 
-// PrepareBeforeRun prepares the first segment whose shapes are known before a run ([graph.Segment.Ahead]), for inputs
-// in the declared layouts. It returns the index of the segment and its program. If the graph has no segments, or none
-// with known shapes, it returns -1 and nil. It stops when ctx ends.
+// PrepareBeforeRun prepares the first segment whose shapes are known before a run ([graph.Segment.GraphBeforeRun]), for
+// inputs in the declared layouts. It returns the index of the segment and its program. If the graph has no segments, or
+// none with known shapes, it returns -1 and nil. It stops when ctx ends.
 func (r *Runner) PrepareBeforeRun(ctx context.Context) (segment int, p *Program, err error) {
 	if r.segmented == nil {
 		return -1, nil, nil
@@ -80,7 +80,7 @@ func (r *Runner) PrepareBeforeRun(ctx context.Context) (segment int, p *Program,
 		if err := interrupt.Err(ctx); err != nil {
 			return -1, nil, err
 		}
-		if g, err := s.Ahead(ctx); err != nil || g == nil || g.Dynamic() {
+		if g, err := s.GraphBeforeRun(ctx); err != nil || g == nil || g.Dynamic() {
 			continue // runs report the error
 		}
 		known := make(map[*graph.Value]*tensor.Tensor, len(r.graph.Inputs)+len(s.In))
@@ -142,7 +142,7 @@ func (r *Runner) prepare(ctx context.Context, s *graph.Segment, known map[*graph
 		return p, nil
 	}
 	o := r.options
-	o.Context, o.InputsHeld, o.KeepGoing = ctx, true, keepGoing
+	o.Context, o.InputsInMemory, o.KeepGoing = ctx, true, keepGoing
 	program, rejected, err := r.compile(g, o)
 	p.program, p.failed = program, append(p.failed, rejected...)
 	return p, err

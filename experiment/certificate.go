@@ -38,12 +38,12 @@ type Certificate struct {
 // copies and bytes of copies. Together with the bound on the cost, it implies two further lower bounds: how many copies
 // a plan within the slack needs, and how many bytes are copied by a plan of least cost with this number of copies.
 type CertifiedCopies struct {
-	Slack   float64        `json:"slack" doc:"The share of the least cost by which the plan may cost more."`
-	Made    layout.Weights `json:"made" doc:"The weights by which the cheapest copies are chosen for the labels of the solution."`
-	Cost    int64          `json:"cost" doc:"The cost of the plan, in picoseconds; it equals the cost of the solution, unless a slack permits more expensive copies."`
-	Weights layout.Weights `json:"weights" doc:"The weights of the weighted problem, which has the variables and factors of the problem."`
-	Bound   int64          `json:"bound" doc:"A lower bound on the weighted cost of every plan."`
-	Proof   *wcsp.Proof    `json:"proof" doc:"The proof of the bound."`
+	Slack       float64        `json:"slack" doc:"The share of the least cost by which the plan may cost more."`
+	PlanWeights layout.Weights `json:"made" doc:"The weights by which the cheapest copies are chosen for the labels of the solution."`
+	Cost        int64          `json:"cost" doc:"The cost of the plan, in picoseconds; it equals the cost of the solution, unless a slack permits more expensive copies."`
+	Weights     layout.Weights `json:"weights" doc:"The weights of the weighted problem, which has the variables and factors of the problem."`
+	Bound       int64          `json:"bound" doc:"A lower bound on the weighted cost of every plan."`
+	Proof       *wcsp.Proof    `json:"proof" doc:"The proof of the bound."`
 }
 
 // CertifiedGraph identifies the graph of a certificate.
@@ -85,7 +85,7 @@ func Certify(p *graphrun.Program) (*Certificate, error) {
 	case found == nil:
 		return nil, fmt.Errorf("strategy %s does not state the problem of layouts: there is nothing to certify; "+
 			"strategy optimal does", o.Strategy.Name())
-	case in.OwnPasses():
+	case in.HasOwnPasses():
 		return nil, errors.New("the program has a list of passes of its own: others could not plan the graph again")
 	case o.KeepGoing:
 		return nil, errors.New("a program with Options.KeepGoing has no certificate")
@@ -119,7 +119,7 @@ func Certify(p *graphrun.Program) (*Certificate, error) {
 	if c.Profile == nil {
 		c.Profile = layout.DefaultProfile()
 	}
-	if c.Graph.Digest, err = digestOf(context.Background(), b.Whole()); err != nil {
+	if c.Graph.Digest, err = digestOf(context.Background(), b.WithAllConstants()); err != nil {
 		return nil, err
 	}
 	c.OptionsDigest, c.ProfileDigest = machine.DigestOfJSON(c.Options), machine.DigestOfJSON(c.Profile)
@@ -141,7 +141,7 @@ func certifyCopies(m *layout.Model, plan *passes.Plan, search wcsp.Options) (*Ce
 	if err != nil {
 		return nil, err
 	}
-	return &CertifiedCopies{Slack: p.Slack, Made: p.Made, Cost: p.CostPS, Weights: p.Proof, Bound: s.Bound,
+	return &CertifiedCopies{Slack: p.Slack, PlanWeights: p.Made, Cost: p.CostPS, Weights: p.Proof, Bound: s.Bound,
 		Proof: s.Proof}, nil
 }
 

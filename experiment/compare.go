@@ -73,8 +73,8 @@ type Comparison struct {
 	Interrupted bool
 	// Differences lists, in words, outputs whose values differ from those of the base.
 	Differences []string
-	// Outputs says that all candidates returned outputs. Their values were then compared.
-	Outputs bool
+	// HasOutputs says that all candidates returned outputs. Their values were then compared.
+	HasOutputs bool
 	// Verdict says which candidates are fastest. It is nil if a candidate was not measured.
 	Verdict *Ranking
 }
@@ -172,7 +172,7 @@ func contenders(candidates []Candidate) ([]*contender, error) {
 			return nil, fmt.Errorf("two candidates are called %q", x.Name)
 		}
 		names[x.Name] = true
-		all = append(all, &contender{name: x.Name, report: r, exact: r.Exact, run: timed(x.Program),
+		all = append(all, &contender{name: x.Name, report: r, exact: r.Exact, run: timedRun(x.Program),
 			identity: identityOf((*program.Program)(x.Program), r)})
 		programs = append(programs, x.Program)
 		most = max(most, x.Program.Need().Outputs)
@@ -185,8 +185,8 @@ func contenders(candidates []Candidate) ([]*contender, error) {
 	return all, nil
 }
 
-// timed returns a function that runs a program and measures the time.
-func timed(p *graphrun.Program) func(context.Context, map[string]*tensor.Tensor) (map[string]*tensor.Tensor,
+// timedRun returns a function that runs a program and measures the time.
+func timedRun(p *graphrun.Program) func(context.Context, map[string]*tensor.Tensor) (map[string]*tensor.Tensor,
 	time.Duration, error) {
 	return func(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, time.Duration, error) {
 		start := time.Now()
@@ -230,7 +230,7 @@ func bounds(ctx context.Context, all []*contender, given *float64) []*float64 {
 
 // addRows makes the rows, and compares the outputs of the last runs with those of the base.
 func (c *Comparison) addRows(all []*contender, bounds []*float64) {
-	c.Outputs = true
+	c.HasOutputs = true
 	for i, x := range all {
 		m := Measurement{Name: x.name, Costs: x.report.Costs()}
 		if b := bounds[i]; b != nil && *b > 0 && !math.IsInf(*b, 0) {
@@ -251,7 +251,7 @@ func (c *Comparison) addRows(all []*contender, bounds []*float64) {
 				c.Differences = append(c.Differences, outputDifferences(all[0], x)...)
 			}
 		}
-		c.Outputs = c.Outputs && x.out != nil
+		c.HasOutputs = c.HasOutputs && x.out != nil
 		c.Rows = append(c.Rows, m)
 	}
 }

@@ -101,7 +101,7 @@ func TestCompare(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, c.Rows, 3)
 	assert.False(t, c.Interrupted)
-	assert.True(t, c.Outputs)
+	assert.True(t, c.HasOutputs)
 	assert.Empty(t, c.Differences)
 	assert.Len(t, told, 5)
 	assert.Equal(t, [2]int{4, 5}, told[4])
@@ -204,7 +204,7 @@ func TestEqualPlans(t *testing.T) {
 	assert.Equal(t, *c.Rows[1].PHolm, v.Pairs[0].PHolm)
 	assert.Contains(t, v.Text, "channels_last, mine, pinned and loaded again (the same plan)")
 	assert.Empty(t, c.Differences)
-	assert.True(t, c.Outputs)
+	assert.True(t, c.HasOutputs)
 }
 
 // Equal graphs with different constants have different plans.
@@ -311,7 +311,7 @@ func TestCompareInterrupted(t *testing.T) {
 		}})
 		require.NoError(t, err)
 		assert.True(t, c.Interrupted)
-		assert.Equal(t, rounds > 0, c.Outputs)
+		assert.Equal(t, rounds > 0, c.HasOutputs)
 		for _, row := range c.Rows {
 			assert.Len(t, row.Samples, want)
 			assert.Equal(t, want, row.Runs)

@@ -105,7 +105,7 @@ func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
 		}
 	}
 	first, second := sideOf(a, "first"), sideOf(b, "second")
-	pairs := matchValues(first.p.Runnable, second.p.Runnable, resized)
+	pairs := matchValues(first.binding.Runnable, second.binding.Runnable, resized)
 	if resized {
 		first.shapes, second.shapes = pairs.shapes()
 	}
@@ -114,13 +114,13 @@ func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
 	d := &Difference{First: first.totals(), Second: second.totals(), Values: differentValues(pairs, first, second),
 		Steps: differentSteps(first, second), NodesFirst: []string{}, NodesSecond: []string{}}
 	d.OnlyFirst, d.OnlySecond = first.copiesOnlyHere(second), second.copiesOnlyHere(first)
-	for _, n := range first.p.Runnable.Nodes {
-		if len(n.Out) > 0 && pairs.to[n.Out[0]] == nil {
+	for _, n := range first.binding.Runnable.Nodes {
+		if len(n.Out) > 0 && pairs.second[n.Out[0]] == nil {
 			d.NodesFirst = append(d.NodesFirst, n.Name)
 		}
 	}
-	for _, n := range second.p.Runnable.Nodes {
-		if len(n.Out) > 0 && pairs.from[n.Out[0]] == nil {
+	for _, n := range second.binding.Runnable.Nodes {
+		if len(n.Out) > 0 && pairs.first[n.Out[0]] == nil {
 			d.NodesSecond = append(d.NodesSecond, n.Name)
 		}
 	}
@@ -132,40 +132,40 @@ func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
 
 // side is one of the two compared programs. Matching parts of both programs have equal keys.
 type side struct {
-	name   string // first or second
-	p      *program.Binding
-	report *report.Plan
-	leaves map[string]string       // by name of an input or constant: its key
-	nodes  map[string]string       // by name of a node of the original graph: its key
-	parts  map[string]string       // by name of a part of a composite node: the name of the composite node
-	copies map[string]*graph.Node  // by name: the inserted copies
-	values map[string]*graph.Value // by name: the stored values and views
-	shapes map[string][]int        // by name of a value: the shape of its match; nil unless sizes differ (DiffSizes)
+	name    string // first or second
+	binding *program.Binding
+	report  *report.Plan
+	leaves  map[string]string       // by name of an input or constant: its key
+	nodes   map[string]string       // by name of a node of the original graph: its key
+	parts   map[string]string       // by name of a part of a composite node: the name of the composite node
+	copies  map[string]*graph.Node  // by name: the inserted copies
+	values  map[string]*graph.Value // by name: the stored values and views
+	shapes  map[string][]int        // by name of a value: the shape of its match; nil unless sizes differ (DiffSizes)
 }
 
 func sideOf(p *graphrun.Program, name string) *side {
-	s := &side{name: name, p: (*program.Program)(p).First(), report: p.Report(),
+	s := &side{name: name, binding: (*program.Program)(p).First(), report: p.Report(),
 		leaves: map[string]string{}, nodes: map[string]string{},
 		parts: map[string]string{}, copies: map[string]*graph.Node{}, values: map[string]*graph.Value{}}
-	for _, d := range s.p.Plan.Decomposed {
+	for _, d := range s.binding.Plan.Decomposed {
 		for _, part := range d.Into {
 			s.parts[part] = d.Node
 		}
 	}
-	for _, c := range s.p.Plan.Copies {
+	for _, c := range s.binding.Plan.Copies {
 		s.copies[c.Node.Name] = c.Node
 	}
-	s.p.Plan.Graph.Values(func(v *graph.Value) { s.values[v.Name] = v })
+	s.binding.Plan.Graph.Values(func(v *graph.Value) { s.values[v.Name] = v })
 	return s
 }
 
 // assignKeys gives keys to the nodes and leaves of the original graph. A node with a match in the other graph gets the
 // key of the match. Any other node gets a new key.
 func (s *side) assignKeys(pairs *pairing, other *side) {
-	for i, v := range matchable(s.p.Runnable) {
+	for i, v := range matchable(s.binding.Runnable) {
 		key := fmt.Sprintf("%s %d", s.name, i)
-		if pairs != nil && pairs.from[v] != nil {
-			w := pairs.from[v]
+		if pairs != nil && pairs.first[v] != nil {
+			w := pairs.first[v]
 			if key = other.leaves[w.Name]; w.Node != nil {
 				key = other.nodes[w.Node.Name]
 			}
@@ -231,8 +231,8 @@ func (s *side) copiesOnlyHere(other *side) []report.Copy {
 		countByKey[other.copyKey(n)]++
 	}
 	list := []report.Copy{}
-	e := s.p.Plan.Explainer()
-	for _, c := range s.p.Plan.Copies {
+	e := s.binding.Plan.Explainer()
+	for _, c := range s.binding.Plan.Copies {
 		if k := s.copyKey(c.Node); countByKey[k] > 0 {
 			countByKey[k]--
 		} else {
@@ -245,8 +245,8 @@ func (s *side) copiesOnlyHere(other *side) []report.Copy {
 // differentValues lists the values that are stored in both programs with different layouts.
 func differentValues(pairs *pairing, a, b *side) []ValueDifference {
 	list := []ValueDifference{}
-	a.p.Runnable.Values(func(v *graph.Value) {
-		w := pairs.to[v]
+	a.binding.Runnable.Values(func(v *graph.Value) {
+		w := pairs.second[v]
 		if w == nil {
 			return
 		}
@@ -348,7 +348,7 @@ func groupsOfSteps(a, b *side) []*stepGroup {
 func differentSteps(a, b *side) []StepDifference {
 	list := []StepDifference{}
 	for _, g := range groupsOfSteps(a, b) {
-		if what := g.what(a, b); what != "" {
+		if what := g.kind(a, b); what != "" {
 			list = append(list, g.difference(what))
 		}
 	}
@@ -358,8 +358,8 @@ func differentSteps(a, b *side) []StepDifference {
 	return list
 }
 
-// what returns the kind of difference, or "" if there is no difference.
-func (g *stepGroup) what(a, b *side) string {
+// kind returns the kind of difference, or "" if there is no difference.
+func (g *stepGroup) kind(a, b *side) string {
 	x, y := g.steps[0], g.steps[1]
 	if len(x) == 0 || len(y) == 0 {
 		for i, s := range []*side{a, b} {

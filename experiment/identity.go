@@ -124,7 +124,7 @@ func (id *identity) sameGraph(ctx context.Context, other *identity) bool {
 // graphDigest returns a digest of the graph with the data of its constants, or "" if there is none.
 func (id *identity) graphDigest(ctx context.Context) string {
 	if id.graph == "" {
-		id.graph, _ = digestUntil(ctx, id.program.First().Whole())
+		id.graph, _ = digestUntil(ctx, id.program.First().WithAllConstants())
 	}
 	return id.graph
 }

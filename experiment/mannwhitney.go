@@ -17,8 +17,8 @@ type rankStatistics struct {
 	sum    int   // sum of the doubled ranks of the first side
 }
 
-// rank ranks samples without NaN.
-func rank(a, b []float64) rankStatistics {
+// rankSamples ranks samples without NaN.
+func rankSamples(a, b []float64) rankStatistics {
 	r := rankStatistics{n1: len(a), n2: len(b)}
 	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
 	for before := 0; len(a)+len(b) > 0; {
@@ -50,7 +50,7 @@ func countEqual(sorted []float64, x float64) int {
 // mannWhitney is the p-value of the two-sided Mann-Whitney U test. It is twice the probability of the smaller tail,
 // because the distribution is not symmetric if samples are equal. Neither side is empty, and no sample is NaN.
 func mannWhitney(a, b []float64) float64 {
-	r := rank(a, b)
+	r := rankSamples(a, b)
 	if len(r.ties) == 1 {
 		return 1 // all are equal
 	}

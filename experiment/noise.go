@@ -95,7 +95,7 @@ func mannKendall(list []float64) float64 {
 		}
 	}
 	variance := n * (n - 1) * (2*n + 5)
-	for _, ties := range rank(list, nil).ties {
+	for _, ties := range rankSamples(list, nil).ties {
 		t := float64(ties)
 		variance -= float64(t * (t - 1) * (float64(2*t) + 5))
 	}

@@ -15,8 +15,8 @@ import (
 // pairing matches values of two graphs by content: equal operands and ops, or equal readers. Names distinguish values
 // of equal content, and match the remaining values.
 type pairing struct {
-	to   map[*graph.Value]*graph.Value // by value of the first graph: its match
-	from map[*graph.Value]*graph.Value // by value of the second graph: its match
+	second map[*graph.Value]*graph.Value // by value of the first graph: its match
+	first  map[*graph.Value]*graph.Value // by value of the second graph: its match
 }
 
 // matchValues matches the values of two sorted graphs. It first matches values that are computed from equal operands.
@@ -47,14 +47,14 @@ func (p *pairing) matchBy(a, b *graph.Graph, name func(*graph.Value) string, inA
 	}
 	left := map[key][]*graph.Value{}
 	for _, v := range matchable(b) {
-		if p.from[v] == nil {
+		if p.first[v] == nil {
 			k := key{inB[v], name(v)}
 			left[k] = append(left[k], v)
 		}
 	}
 	for _, v := range matchable(a) {
 		k := key{inA[v], name(v)}
-		if p.to[v] != nil || len(left[k]) == 0 {
+		if p.second[v] != nil || len(left[k]) == 0 {
 			continue
 		}
 		w := left[k][0]
@@ -65,12 +65,12 @@ func (p *pairing) matchBy(a, b *graph.Graph, name func(*graph.Value) string, inA
 
 // match matches two values, and all results of their nodes.
 func (p *pairing) match(v, w *graph.Value) {
-	p.to[v], p.from[w] = w, v
+	p.second[v], p.first[w] = w, v
 	if v.Node == nil || w.Node == nil {
 		return
 	}
 	for i := range min(len(v.Node.Out), len(w.Node.Out)) {
-		p.to[v.Node.Out[i]], p.from[w.Node.Out[i]] = w.Node.Out[i], v.Node.Out[i]
+		p.second[v.Node.Out[i]], p.first[w.Node.Out[i]] = w.Node.Out[i], v.Node.Out[i]
 	}
 }
 

@@ -83,8 +83,8 @@ func Best(p *graphrun.Program, k int) (choices []Choice, timedOut bool, err erro
 	return choices, timedOut, nil
 }
 
-// Within is the result of [CheapestWithin].
-type Within struct {
+// MemorySearch is the result of [CheapestWithin].
+type MemorySearch struct {
 	LowerBoundNS float64 // a lower bound on the cost of the plans within the limit
 	Rejected     int     // the number of examined plans that need more memory
 }
@@ -93,7 +93,7 @@ type Within struct {
 // be: see [layout.Model.CheapestWithin]. knownNS is the cost of a plan within the limit that is known already, or
 // infinite. A nil fits is an error. The search ends with ctx.
 func CheapestWithin(ctx context.Context, p *graphrun.Program, limit int, knownNS float64,
-	fits func(Choice) (bool, error)) (*Within, error) {
+	fits func(Choice) (bool, error)) (*MemorySearch, error) {
 	if fits == nil {
 		return nil, errors.New("experiment: CheapestWithin: fits is nil")
 	}
@@ -111,7 +111,7 @@ func CheapestWithin(ctx context.Context, p *graphrun.Program, limit int, knownNS
 	if err != nil {
 		return nil, err
 	}
-	return &Within{float64(w.BoundPS) / 1000, w.Rejected}, nil
+	return &MemorySearch{float64(w.BoundPS) / 1000, w.Rejected}, nil
 }
 
 // Sensitivity returns the factors on the price of copies at which another plan becomes the cheapest.

@@ -35,7 +35,7 @@ func TestSciPy(t *testing.T) {
 	require.Len(t, v.MannWhitney, 33)
 	exact := 0
 	for _, c := range v.MannWhitney {
-		r := rank(c.A, c.B)
+		r := rankSamples(c.A, c.B)
 		if len(c.A) <= maxExact && len(c.B) <= maxExact {
 			exact++
 			assert.InEpsilon(t, c.P, r.exact(), 1e-9, "%v %v", c.A, c.B)

@@ -44,7 +44,7 @@ func (s *session) measure(ctx context.Context) (interrupted bool, err error) {
 		first, runs := warmUps, warmUps
 		if i > 0 {
 			first = s.Turn - runsPerTurn
-			runs = first + min(runsPerTurn, s.limit()-s.runs)
+			runs = first + min(runsPerTurn, s.maxRuns()-s.runs)
 			s.runs += runs - first
 		}
 		for _, k := range s.random.Perm(len(s.contenders)) {
@@ -65,8 +65,8 @@ func (s *session) measure(ctx context.Context) (interrupted bool, err error) {
 // runsPerTurn returns the number of measured runs in a turn.
 func (s *session) runsPerTurn() int { return max(1, s.Turn-1) }
 
-// limit returns the greatest number of measured runs.
-func (s *session) limit() int {
+// maxRuns returns the greatest number of measured runs.
+func (s *session) maxRuns() int {
 	if s.Runs > 0 {
 		return s.Runs
 	}
@@ -75,7 +75,7 @@ func (s *session) limit() int {
 
 // isComplete reports whether the measurement is complete.
 func (s *session) isComplete() bool {
-	if s.runs >= s.limit() {
+	if s.runs >= s.maxRuns() {
 		return true
 	}
 	if s.Until == 0 {

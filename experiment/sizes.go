@@ -74,7 +74,7 @@ func PlansBySize(ctx context.Context, from, to, limit int,
 		}
 	}
 	for len(s.points) < limit {
-		i := s.widest()
+		i := s.widestOpen()
 		if i < 0 {
 			break
 		}
@@ -106,8 +106,8 @@ func startSizes(from, to, limit int) []int {
 	return sizes
 }
 
-// point is a planned size.
-type point struct {
+// plannedSize is a planned size.
+type plannedSize struct {
 	size     int
 	program  *graphrun.Program // nil if the size is rejected, or if no further comparison needs it
 	cost     float64           // in nanoseconds
@@ -120,12 +120,12 @@ type point struct {
 // bisection has the planned sizes in ascending order.
 type bisection struct {
 	plan   func(context.Context, int) (*graphrun.Program, error)
-	points []*point
+	points []*plannedSize
 }
 
 // add plans a size and inserts it as point i.
 func (s *bisection) add(ctx context.Context, i, size int) error {
-	p := &point{size: size}
+	p := &plannedSize{size: size}
 	p.program, p.rejected = s.plan(ctx, size)
 	if err := context.Cause(ctx); err != nil {
 		return cmp.Or(p.rejected, err)
@@ -152,7 +152,7 @@ func (s *bisection) add(ctx context.Context, i, size int) error {
 }
 
 // compare sets the differences from the point before.
-func (p *point) compare(before *point) error {
+func (p *plannedSize) compare(before *plannedSize) error {
 	p.changes = []PlanChange{}
 	if p.rejected != nil || before.rejected != nil {
 		p.samePlan = p.rejected != nil && before.rejected != nil
@@ -171,8 +171,8 @@ func (s *bisection) isOpen(i int) bool {
 	return i > 0 && i < len(s.points) && !s.points[i].samePlan && s.points[i].size-s.points[i-1].size > 1
 }
 
-// widest returns the index of the open pair of points with the greatest ratio of sizes, or -1 if no pair is open.
-func (s *bisection) widest() int {
+// widestOpen returns the index of the open pair of points with the greatest ratio of sizes, or -1 if no pair is open.
+func (s *bisection) widestOpen() int {
 	best, ratio := -1, 0.0
 	for i := range s.points {
 		if !s.isOpen(i) {
@@ -186,7 +186,7 @@ func (s *bisection) widest() int {
 }
 
 func (s *bisection) ranges() *SizeRanges {
-	r := &SizeRanges{Plans: len(s.points), Complete: s.widest() < 0}
+	r := &SizeRanges{Plans: len(s.points), Complete: s.widestOpen() < 0}
 	for i, p := range s.points {
 		if i == 0 || !p.samePlan {
 			r.Ranges = append(r.Ranges, SizeRange{From: p.size, CostNS: p.cost, Copies: p.copies,
@@ -247,7 +247,7 @@ func stepsText(steps []StepSummary) string {
 // shapes returns, for the values of each graph by name, the shape of the matching value of the other graph.
 func (p *pairing) shapes() (first, second map[string][]int) {
 	first, second = map[string][]int{}, map[string][]int{}
-	for v, w := range p.to {
+	for v, w := range p.second {
 		first[v.Name], second[w.Name] = notNil(w.Meta.Shape), notNil(v.Meta.Shape)
 	}
 	return first, second

@@ -24,7 +24,7 @@ const Confidence = 0.95
 // interval are order statistics that the binomial distribution determines, so the interval is valid for any
 // distribution of independent times.
 func SpreadOf(times []float64) Spread {
-	t := slices.Sorted(slices.Values(finite(times)))
+	t := slices.Sorted(slices.Values(finiteValues(times)))
 	if len(t) == 0 {
 		return Spread{}
 	}
@@ -54,8 +54,8 @@ func quantile(sorted []float64, q float64) float64 {
 	return sorted[i] + float64((at-float64(i))*(sorted[i+1]-sorted[i]))
 }
 
-// finite returns the finite values.
-func finite(values []float64) []float64 {
+// finiteValues returns the finite values.
+func finiteValues(values []float64) []float64 {
 	return slices.DeleteFunc(slices.Clone(values), func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
 }
 
@@ -81,7 +81,7 @@ func VersusOf(base, times []float64) Versus {
 	if a.Runs == 0 || b.Runs == 0 {
 		return Versus{}
 	}
-	p := mannWhitney(finite(base), finite(times))
+	p := mannWhitney(finiteValues(base), finiteValues(times))
 	return Versus{Ratio: a.ratio(&b), P: &p, PHolm: &p, Significant: p < Significance}
 }
 

@@ -153,7 +153,7 @@ func TestVersus(t *testing.T) {
 			x, y = append(x, float64(i)), append(y, float64(i)+shift)
 		}
 		y[3], y[4] = x[7], x[7]
-		both := rank(x, y)
+		both := rankSamples(x, y)
 		assert.InDelta(t, both.exact(), both.normal(), 0.003, "shifted by %v", shift)
 	}
 	var a, b, c []float64

@@ -108,7 +108,7 @@ func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, e
 // on copies and memory.
 func (c *Certificate) verifyCopies(ctx context.Context, m *layout.Model) (*CopiesVerdict, error) {
 	p, labels := c.Copies, c.Solution.Labels
-	made, err := m.WithWeights(p.Made)
+	made, err := m.WithWeights(p.PlanWeights)
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func (c *Comparison) differencesText(plans []planTime) []string {
 	for _, p := range plans {
 		if !fast(p) {
 			pair := c.Verdict.pair(plans[0].name, p.name)
-			list = append(list, fmt.Sprintf("%s %s (p %s)", p.title, p.slower(plans[0].ns), pValueBound(pair.PHolm)))
+			list = append(list, fmt.Sprintf("%s %s (p %s)", p.title, p.slowdownText(plans[0].ns), pValueBound(pair.PHolm)))
 		}
 	}
 	return append(list, c.unresolved(plans)...)
@@ -97,8 +97,8 @@ func tooFewText(plans []planTime, runs, fewest int) string {
 		"lowest medians: %s", runs, are, fewest, mediansText(plans[:min(len(plans), maxListedPlans)]))
 }
 
-// slower says how much slower a plan is than the fastest.
-func (p *planTime) slower(least float64) string {
+// slowdownText says how much slower a plan is than the fastest.
+func (p *planTime) slowdownText(least float64) string {
 	is, takes := "are", "take"
 	if p.single {
 		is, takes = "is", "takes"

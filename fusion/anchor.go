@@ -43,7 +43,7 @@ func makeWithEpilogue(o *graph.Op) *graph.Op {
 			Params: []graph.Param{{Name: "operands", Variadic: true, Optional: true, Number: true}},
 			Infer:  inferFused, NoRef: o.NoRef,
 		},
-		Facts: graph.Facts{AnyOrder: o.AnyOrder, AsInferred: o.AsInferred, ImageRole: o.ImageRole},
+		Facts: graph.Facts{AnyOrder: o.AnyOrder, FixedLayoutReason: o.FixedLayoutReason, ImageRole: o.ImageRole},
 	}
 	if o.Ref != nil {
 		definition.Ref = fusedRef
@@ -154,7 +154,7 @@ func (a anchorImpl) work(c *graph.Call, walk graph.Walk) (w graph.Work) {
 		// The second pass reads and writes the anchor's result again.
 		epilogueWork.Bytes[graph.Copied] = epilogueWork.Bytes[graph.Dense] + 2*float64(c.Out[host].Bytes())
 		epilogueWork.Bytes[graph.Dense] = 0
-		epilogue.AddRuns(&epilogueWork, walk.Lay(host, c.Out[host]))
+		epilogue.AddRuns(&epilogueWork, walk.ResultLayout(host, c.Out[host]))
 	}
 	w = w.Plus(epilogueWork)
 	w.Footprint = c.Footprint()
@@ -167,7 +167,7 @@ func (a anchorImpl) read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (
 		if host = f.hostResult(); host < 0 || host >= len(c.Out) {
 			return w, true
 		}
-		w, ok = graph.ReadWork(m, walk.Lay(host, c.Out[host])), true
+		w, ok = graph.ReadWork(m, walk.ResultLayout(host, c.Out[host])), true
 	} else {
 		_, anchor, err := anchorOf(c)
 		if err != nil {

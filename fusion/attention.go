@@ -90,7 +90,7 @@ func makeAttentionOp(o *graph.Op) *graph.Op {
 	}
 	definition := graph.Op{
 		Semantics: graph.Semantics{
-			Name: "fused_attention", Kind: graph.Own, Many: true,
+			Name: "fused_attention", Kind: graph.OwnLayout, Many: true,
 			Doc:    "Computes a product of matrices, a row program on its result, and a product of these rows.",
 			Params: []graph.Param{{Name: "operands", Variadic: true}},
 			Infer:  inferFused, Ref: fusedRef,
@@ -197,7 +197,7 @@ func (x attentionImpl) walks(c *graph.Call, candidates []tensor.Order) []graph.W
 // work returns the work of the products and of the row program, plus one access to every byte of operands and results.
 func (x attentionImpl) work(c *graph.Call, walk graph.Walk) (w graph.Work) {
 	dense := denseCall(c)
-	dense.Out = []tensor.Meta{walk.Lay(0, c.Out[0])}
+	dense.Out = []tensor.Meta{walk.ResultLayout(0, c.Out[0])}
 	f, ok := c.Attrs.(*Fusion)
 	a, err := x.attentionOf(dense)
 	if err != nil || !ok {
@@ -224,7 +224,7 @@ func (x attentionImpl) read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta
 		return w, true
 	}
 	dense := denseCall(c)
-	dense.Out = []tensor.Meta{walk.Lay(0, c.Out[0])}
+	dense.Out = []tensor.Meta{walk.ResultLayout(0, c.Out[0])}
 	dense.In[i] = graph.Of(&graph.Value{Meta: m, Type: m.Type()})
 	a, err := x.attentionOf(dense)
 	switch {
@@ -266,7 +266,7 @@ func (f *Fuser) Attends(nodes []*graph.Node) error {
 	if last == nil || len(last.Out) != 1 {
 		return errors.New("an attention ends with a product")
 	}
-	_, err := f.fusedNode(Together{Nodes: nodes, Attention: true}, func(v *graph.Value) bool { return v == last.Out[0] })
+	_, err := f.fusedNode(Group{Nodes: nodes, Attention: true}, func(v *graph.Value) bool { return v == last.Out[0] })
 	if err != nil {
 		return fmt.Errorf("cannot be one step: %w", err)
 	}

@@ -49,7 +49,7 @@ func (p *pricing) Work(c *graph.Call, walk graph.Walk) (w graph.Work, ok bool) {
 		return w, true
 	}
 	e.Do(&w, c.Elements(), 0)
-	c.AddRuns(&w, walk.Lay(0, c.Out[0]))
+	c.AddRuns(&w, walk.ResultLayout(0, c.Out[0]))
 	return w, true
 }
 

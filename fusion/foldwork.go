@@ -146,7 +146,7 @@ func (x *folding) firstFullResult(c *graph.Call) int {
 func (x *folding) work(w *graph.Work, e Effort, c *graph.Call, walk graph.Walk) {
 	e.Do(w, float64(tensor.Numel(x.operandShape)), 0)
 	if i := x.firstFullResult(c); i >= 0 && e.Folds > 0 {
-		x.addLoopStarts(w, e, walk.Lay(i, c.Out[i]))
+		x.addLoopStarts(w, e, walk.ResultLayout(i, c.Out[i]))
 	}
 }
 
@@ -159,7 +159,7 @@ func (x *folding) read(e Effort, c *graph.Call, walk graph.Walk, i int, m tensor
 	}
 	fullResult := x.firstFullResult(c)
 	if fullResult >= 0 {
-		if graph.Fastest(m) != graph.Fastest(walk.Lay(fullResult, c.Out[fullResult])) {
+		if graph.Fastest(m) != graph.Fastest(walk.ResultLayout(fullResult, c.Out[fullResult])) {
 			w.Do(graph.FoldTransposed, float64(m.Numel()))
 		}
 		return w

@@ -61,7 +61,7 @@ type FusedArg struct {
 var Fused = func() *graph.Op {
 	op, err := graph.Define(graph.Op{
 		Semantics: graph.Semantics{
-			Name: "fused", Kind: graph.Follows, Many: true,
+			Name: "fused", Kind: graph.FollowsOperands, Many: true,
 			Doc:    "Computes several ops over the same elements in one loop, or over the same rows in a few loops.",
 			Params: []graph.Param{{Name: "operands", Variadic: true}},
 			Infer:  inferFused,
@@ -259,7 +259,7 @@ func fusedWork(c *graph.Call, walk graph.Walk) (w graph.Work) {
 	c.AddStreamed(&w)
 	if f.Mask == nil {
 		f.effort().Do(&w, float64(c.Out[0].Numel()), 0)
-		c.AddRuns(&w, walk.Lay(0, c.Out[0]))
+		c.AddRuns(&w, walk.ResultLayout(0, c.Out[0]))
 		return w
 	}
 	if x, ok := f.foldingOf(c); ok {

@@ -28,8 +28,8 @@ func NewFuser(g *graph.Graph) *Fuser {
 	return &Fuser{graph: g, codes: graph.NewByValue[*expr.Code](g), rows: graph.NewByValue[*graph.Rows](g)}
 }
 
-// Together is a group of nodes that become one node.
-type Together struct {
+// Group is a group of nodes that become one node.
+type Group struct {
 	// Nodes are at least two nodes in a valid order, each with a [Fuser.Expression] or, if Mask is set, a [Fuser.Rows].
 	Nodes []*graph.Node
 	// Anchor means that the first node is an anchor, and the other nodes are its epilogue: see [Fuser.Anchors]. Mask is
@@ -124,7 +124,7 @@ func rowsOf(n *graph.Node) *graph.Rows {
 // compute its operands are before the group's last node, and nodes outside that read its results are after it. keep
 // reports whether a value of a group remains a result. All other values of the group are removed. If Fuse fails, the
 // error names the last node of a group, and the graph is unchanged.
-func (f *Fuser) Fuse(groups []Together, keep func(*graph.Value) bool) ([]*graph.Node, error) {
+func (f *Fuser) Fuse(groups []Group, keep func(*graph.Value) bool) ([]*graph.Node, error) {
 	if f == nil || f.graph == nil || keep == nil {
 		return nil, errors.New("Fuse needs a Fuser of NewFuser and a keep function")
 	}
@@ -152,7 +152,7 @@ func (f *Fuser) Fuse(groups []Together, keep func(*graph.Value) bool) ([]*graph.
 }
 
 // fusedNode returns the fused node of a group. It does not add the node to the graph.
-func (f *Fuser) fusedNode(group Together, keep func(*graph.Value) bool) (*graph.Node, error) {
+func (f *Fuser) fusedNode(group Group, keep func(*graph.Value) bool) (*graph.Node, error) {
 	parts := group.Nodes
 	if len(parts) < 2 {
 		return nil, errors.New("a group has at least two nodes")
@@ -181,7 +181,7 @@ func (f *Fuser) fusedNode(group Together, keep func(*graph.Value) bool) (*graph.
 }
 
 // addParts adds all nodes of a group as parts.
-func (w *nodeBuilder) addParts(f *Fuser, group Together, keep func(*graph.Value) bool) error {
+func (w *nodeBuilder) addParts(f *Fuser, group Group, keep func(*graph.Value) bool) error {
 	if group.Attention {
 		return w.addAttention(f, group.Nodes, keep)
 	}
@@ -214,7 +214,7 @@ type operandKey struct {
 
 // channelVectorTest returns a function that reports whether operand k of node m is a vector along dimension 1, such as
 // a bias.
-func (f *Fuser) channelVectorTest(m *graph.Node, group Together) func(k int) bool {
+func (f *Fuser) channelVectorTest(m *graph.Node, group Group) func(k int) bool {
 	var r *graph.Rows
 	if group.Mask != nil && m.Op.Expression == nil {
 		r = f.Rows(m)

@@ -37,7 +37,7 @@ func CompileRows(r *graph.Rows, c *graph.Call) (*graph.Kernel, error) {
 }
 
 // rowprogWay translates the loop directions of package graph to package rowprog.
-var rowprogWay = [...]rowprog.Way{graph.AnyWay: rowprog.Choose, graph.ByRows: rowprog.ByRows,
+var rowprogWay = [...]rowprog.Direction{graph.AnyWay: rowprog.AnyDirection, graph.ByRows: rowprog.ByRows,
 	graph.ByColumns: rowprog.ByColumns}
 
 // rowPlan is a compiled row program: a [rowprog.Plan], or a [rowprog.Pieces] if rows are cut into pieces.

@@ -93,8 +93,8 @@ func (d *definer) complete() {
 		o.Schema = SchemaOf[struct{}]()
 	}
 	if p := o.Pointwise; p != nil {
-		if o.Kind == Own {
-			o.Kind = Follows
+		if o.Kind == OwnLayout {
+			o.Kind = FollowsOperands
 		}
 		if o.Infer == nil {
 			o.Infer = p.Infer
@@ -179,14 +179,14 @@ func (d *definer) checkFunctions() {
 		d.checkPointwise(p)
 	}
 	switch {
-	case o.Kind > Requires:
+	case o.Kind > RequiresLayout:
 		d.fail("Kind", "%d is not a kind", o.Kind)
-	case o.Kind == Requires && len(o.Impls) == 0:
+	case o.Kind == RequiresLayout && len(o.Impls) == 0:
 		d.fail("Impls", "an op of kind %v needs implementations, because it reads only some layouts", o.Kind)
 	}
 	d.checkImpls()
-	if o.Copies && (!o.Identity || !o.AnyOrder || o.Kind != Own) {
-		d.fail("Copies", "the op must have kind %v, Identity and AnyOrder", Own)
+	if o.Copies && (!o.Identity || !o.AnyOrder || o.Kind != OwnLayout) {
+		d.fail("Copies", "the op must have kind %v, Identity and AnyOrder", OwnLayout)
 	}
 	if o.Permutes != nil && o.Kind != View {
 		d.fail("Permutes", "only a view can have it, and the kind is %v", o.Kind)
@@ -245,8 +245,8 @@ func (d *definer) checkPointwise(p *Pointwise) {
 	case !o.Many && n != made:
 		d.fail("Pointwise", "it has %d results, but the op has %d", made, n)
 	}
-	if o.Kind != Follows {
-		d.fail("Kind", "an op with a Pointwise part is of kind %v, not %v", Follows, o.Kind)
+	if o.Kind != FollowsOperands {
+		d.fail("Kind", "an op with a Pointwise part is of kind %v, not %v", FollowsOperands, o.Kind)
 	}
 }
 

@@ -27,7 +27,7 @@ func TestDefineFillsIn(t *testing.T) {
 		Lowerings: graph.Lowerings{Pointwise: &graph.Pointwise{Config: graphtest.Unary, Body: negate}},
 	})
 	require.NoError(t, err)
-	assert.Equal(t, graph.Follows, op.Kind)
+	assert.Equal(t, graph.FollowsOperands, op.Kind)
 	g := graph.New("g", func(string) *graph.Op { return op })
 	y := g.Apply("mine", nil, g.Input("x", tensor.Float32, 2, 3))[0]
 	require.NoError(t, g.Err())
@@ -85,7 +85,7 @@ func TestDefineRefuses(t *testing.T) {
 		},
 		`op "o": Kind: 77 is not a kind`: func(o *graph.Op) { o.Kind = 77 },
 		`op "o": Impls: an op of kind requires needs implementations`: func(o *graph.Op) {
-			o.Kind = graph.Requires
+			o.Kind = graph.RequiresLayout
 		},
 		`op "o": Compile: it must be nil if there are Impls`: func(o *graph.Op) {
 			o.Impls = graphtest.ConvImpls()

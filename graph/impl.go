@@ -86,14 +86,14 @@ func (c *Call) InOrder(o tensor.Order) Walk {
 	return w
 }
 
-// Inferred reports whether all results have their inferred layouts.
-func (w Walk) Inferred() bool {
+// HasInferredLayouts reports whether all results have their inferred layouts.
+func (w Walk) HasInferredLayouts() bool {
 	return !slices.ContainsFunc(w.Out, func(o tensor.Order) bool { return o != "" })
 }
 
-// Lay returns the layout of result i under the walk. m is the inferred layout. If m is already dense in the walk's
-// order, Lay returns m with its strides of dimensions of size 1.
-func (w Walk) Lay(i int, m tensor.Meta) tensor.Meta {
+// ResultLayout returns the layout of result i under the walk. m is the inferred layout. If m is already dense in the
+// walk's order, ResultLayout returns m with its strides of dimensions of size 1.
+func (w Walk) ResultLayout(i int, m tensor.Meta) tensor.Meta {
 	if i < 0 || i >= len(w.Out) || w.Out[i] == "" || w.Out[i].Rank() != m.Rank() || w.Out[i].Holds(m) {
 		return m
 	}
@@ -478,7 +478,7 @@ func (o *Op) ownsAttrs(attrs any) bool {
 // defaultWalks is the default of [Impl.Walks].
 func (o *Op) defaultWalks(c *Call, candidates []tensor.Order) []Walk {
 	list := []Walk{{}}
-	if o.Kind != Follows && !o.AnyOrder || len(c.Out) == 0 {
+	if o.Kind != FollowsOperands && !o.AnyOrder || len(c.Out) == 0 {
 		return list
 	}
 	for _, order := range candidates {

@@ -97,16 +97,17 @@ type Facts struct {
 	// change this layout.
 	ReadsStorage bool
 
-	// Alone is set for an element-wise op (such as a scan) whose nodes cannot share loops with other nodes. It is the
-	// reason, for reports.
-	Alone string
+	// UnfusableReason is set for an element-wise op (such as a scan) whose nodes cannot share loops with other nodes. It
+	// is the reason, for reports.
+	UnfusableReason string
 
 	// AnyOrder means that kernels of Compile can write any dense layout, not only the inferred layout. Ops of kind Follows
 	// need not set it.
 	AnyOrder bool
 
-	// AsInferred is the reason why the op writes results in the inferred layout only. Reports show it to explain a copy.
-	AsInferred string
+	// FixedLayoutReason is the reason why the op writes results in the inferred layout only. Reports show it to explain a
+	// copy.
+	FixedLayoutReason string
 
 	// Flops returns the number of arithmetic operations of a call for the cost model. If it is nil, Each counts them.
 	Flops func(c *Call) float64
@@ -203,15 +204,15 @@ type Kind uint8
 
 // The kinds of ops.
 const (
-	// Own ops read any layout. Infer determines the layout of the result.
-	Own Kind = iota
-	// Follows ops are pointwise. PyTorch's permutation rule gives the default layout of the result, and the planner may
-	// choose any other dense layout.
-	Follows
+	// OwnLayout ops read any layout. Infer determines the layout of the result.
+	OwnLayout Kind = iota
+	// FollowsOperands ops are pointwise. PyTorch's permutation rule gives the default layout of the result, and the
+	// planner may choose any other dense layout.
+	FollowsOperands
 	// View ops compute strides and do not access data. Some of them, such as reshape, copy if no view is possible.
 	View
-	// Requires ops have implementations that read only some layouts.
-	Requires
+	// RequiresLayout ops have implementations that read only some layouts.
+	RequiresLayout
 )
 
 // String names the kind as the documentation does.

@@ -296,9 +296,9 @@ func (s *Segment) At(ctx context.Context, known map[*Value]*tensor.Tensor) (*Gra
 
 var errNoSegment = errors.New("the segment was not made by Graph.Segments")
 
-// Ahead is [Segment.At] before the graph runs. It returns nil if the graph of the segment depends on data: there are
-// Awaits, the segment is dynamic, or the shape of an operand depends on data.
-func (s *Segment) Ahead(ctx context.Context) (*Graph, error) {
+// GraphBeforeRun is [Segment.At] before the graph runs. It returns nil if the graph of the segment depends on data:
+// there are Awaits, the segment is dynamic, or the shape of an operand depends on data.
+func (s *Segment) GraphBeforeRun(ctx context.Context) (*Graph, error) {
 	switch {
 	case s.graph == nil:
 		return nil, errNoSegment

@@ -26,8 +26,8 @@ type Symbolic struct {
 	// Hints are the sizes of the open symbols for which branches were decided.
 	Hints sym.Binding
 
-	// Cut is the reason why [Graph.SymbolicForked] did not infer the graph for all sizes; nil if it did.
-	Cut error
+	// IncompleteReason is the reason why [Graph.SymbolicForked] did not infer the graph for all sizes; nil if it did.
+	IncompleteReason error
 
 	bound             map[string]bool // open symbols that guards restrict to one size
 	symbolicAttrNodes []*Node         // nodes whose attributes depend on symbols
@@ -279,12 +279,12 @@ const maxCases = 16
 // branch, inference follows both paths. A size, stride or offset that differs between classes is a [sym.Where]. Guards
 // exclude two kinds of sizes: sizes that inference rejects, with the reason in [Guard.Refusal], and sizes for which a
 // value has another rank, dtype or alias than for the hints. If there are more classes, the graph is inferred only for
-// the class of the hints, and [Symbolic.Cut] has the reason.
+// the class of the hints, and [Symbolic.IncompleteReason] has the reason.
 func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
 	if i := slices.IndexFunc(g.Nodes, (*Node).isInlined); i >= 0 {
 		s, err := g.Symbolic(hints)
 		if s != nil {
-			s.Cut = fmt.Errorf("sizes decide which graph node %q runs, or how often", g.Nodes[i].Name)
+			s.IncompleteReason = fmt.Errorf("sizes decide which graph node %q runs, or how often", g.Nodes[i].Name)
 		}
 		return s, err
 	}
@@ -297,7 +297,7 @@ func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
 	if err != nil || len(cases) == 0 || cases[0].Value.err != nil {
 		single, singleErr := g.Symbolic(hints)
 		if single != nil && err != nil {
-			single.Cut = fmt.Errorf("more than %d classes of sizes: %w", maxCases, err)
+			single.IncompleteReason = fmt.Errorf("more than %d classes of sizes: %w", maxCases, err)
 		}
 		return single, singleErr
 	}
@@ -390,7 +390,7 @@ func (s *Symbolic) merge(cases []sym.Case[classResult]) {
 	for _, guard := range s.Guards {
 		// This should not happen: classes are disjoint.
 		if err := s.Env.Assume(guard.Cond); err != nil {
-			s.Cut = fmt.Errorf("guards of classes contradict each other: %w", err)
+			s.IncompleteReason = fmt.Errorf("guards of classes contradict each other: %w", err)
 		}
 	}
 }

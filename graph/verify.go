@@ -280,7 +280,7 @@ func (n *Node) LayoutIsFree(w Walk) bool {
 	if n == nil || n.Op == nil {
 		return false
 	}
-	return n.Op.Kind == Follows || n.Op.Identity || n.Pin.SetsLayout() || !w.Inferred()
+	return n.Op.Kind == FollowsOperands || n.Op.Identity || n.Pin.SetsLayout() || !w.HasInferredLayouts()
 }
 
 func aliasText(x *Value) string {
@@ -290,17 +290,18 @@ func aliasText(x *Value) string {
 	return fmt.Sprintf(" of %q", x.Name)
 }
 
-// Holds returns an error if the node violates [Typed] or [LaidOut]: see [Verify].
-func (n *Node) Holds() error {
+// CheckProps returns an error if the node violates [Typed] or [LaidOut]: see [Verify].
+func (n *Node) CheckProps() error {
 	if n == nil || n.Op == nil || n.Op.Infer == nil {
 		return errors.New("there is no node with an op")
 	}
 	return errors.Join(append([]error{n.checkTyped()}, n.checkLaidOut(nil)...)...)
 }
 
-// StillHolds is [Node.Holds] after the layouts of some operands have changed, for a node that satisfied Holds before.
-// moved reports whether the layout of a value has changed. Operands whose layout has not changed are not checked again.
-func (n *Node) StillHolds(moved func(v *Value) bool) error {
+// RecheckProps is [Node.CheckProps] after the layouts of some operands have changed, for a node that satisfied
+// CheckProps before. moved reports whether the layout of a value has changed. Operands whose layout has not changed are
+// not checked again.
+func (n *Node) RecheckProps(moved func(v *Value) bool) error {
 	if n == nil || n.Op == nil || n.Op.Infer == nil {
 		return errors.New("there is no node with an op")
 	}

@@ -43,7 +43,7 @@ func TestLiesWithin(t *testing.T) {
 	again := g.Clone()
 	assert.Same(t, again.Value("c"), again.Value("a").Within)
 	assert.Nil(t, g.Value("a").Node.Places())
-	assert.NoError(t, c.Node.Holds())
+	assert.NoError(t, c.Node.CheckProps())
 }
 
 // A node whose operand moves is held to what it reads of that, and its work is that of its parts.
@@ -70,7 +70,7 @@ func TestWorkAndHoldsByOperand(t *testing.T) {
 	there[1] = moved[1]
 	require.Equal(t, parts(nil), there, "others are as they were")
 	require.Equal(t, []graph.Work{there[-1], there[1], there[2]}, n.Works())
-	require.NoError(t, n.StillHolds(func(v *graph.Value) bool { return v == b }))
+	require.NoError(t, n.RecheckProps(func(v *graph.Value) bool { return v == b }))
 	read := n.Impl.Reader(n.Call(), n.Walk)
 	for i, a := range n.In {
 		want, ok := n.Impl.Read(n.Call(), n.Walk, i, a.Meta())
@@ -85,10 +85,10 @@ func TestWorkAndHoldsByOperand(t *testing.T) {
 	}
 	n.Impl = &graph.Impl{Name: picky.Name, Walks: picky.Walks, Work: picky.Work, Read: refuses, Writes: picky.Writes}
 	b.Type, b.Meta, b.Within = typ, meta, c
-	require.ErrorContains(t, n.StillHolds(func(v *graph.Value) bool { return v == b }), "the layout of operand 1")
-	require.NoError(t, n.StillHolds(func(v *graph.Value) bool { return v != b }), "nobody asks about b")
+	require.ErrorContains(t, n.RecheckProps(func(v *graph.Value) bool { return v == b }), "the layout of operand 1")
+	require.NoError(t, n.RecheckProps(func(v *graph.Value) bool { return v != b }), "nobody asks about b")
 	require.False(t, (*graph.Node)(nil).EachWork(nil, nil))
-	require.Error(t, (*graph.Node)(nil).StillHolds(nil))
+	require.Error(t, (*graph.Node)(nil).RecheckProps(nil))
 }
 
 func TestVerifyFindsWhatLiesWrongWithin(t *testing.T) {

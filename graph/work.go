@@ -207,7 +207,7 @@ func (o *Op) defaultRead(c *Call, w Walk, i int, m tensor.Meta) (Work, bool) {
 			return r, true
 		}
 	}
-	return ReadWork(m, w.Lay(0, c.Out[0])), true
+	return ReadWork(m, w.ResultLayout(0, c.Out[0])), true
 }
 
 // Rate is an inner kernel that has a price in cost profiles. Each family of ops lists its rates. The price of a unit is

@@ -34,8 +34,8 @@ func copyReasons(p *program.Program, v *graph.Value, o *Outcome, plan *passes.Pl
 			e = plan.Explainer()
 		}
 		sides := e.Sides(c)
-		r := CopyReason{Copy: program.CopyOf(c, sides), SourceReasons: notNil(sides.Written),
-			TargetReasons: notNil(sides.Wanted)}
+		r := CopyReason{Copy: program.CopyOf(c, sides), SourceReasons: notNil(sides.SourceReasons),
+			TargetReasons: notNil(sides.TargetReasons)}
 		r.WithoutNS, r.Instead = p.WithoutCopy(c)
 		list = append(list, r)
 	}

@@ -167,8 +167,8 @@ func opRuleReason(v *graph.Value) string {
 			why += ". " + strings.TrimSuffix(sentence, ".")
 		}
 	}
-	if n.Op.AsInferred != "" {
-		why += "; " + n.Op.AsInferred
+	if n.Op.FixedLayoutReason != "" {
+		why += "; " + n.Op.FixedLayoutReason
 	}
 	return why
 }

@@ -146,7 +146,7 @@ type coveringCase struct {
 // cover tries sizes, and makes a case of each set of sizes that no case covers.
 func (f *prover) cover() error {
 	for _, sizes := range f.samples() {
-		named := f.program.Named(sizes)
+		named := f.program.SizesByName(sizes)
 		covered := slices.ContainsFunc(f.cases, func(r coveringCase) bool { return r.holds(named) })
 		if covered && len(f.result.Tried) >= maxTried {
 			continue
@@ -174,7 +174,7 @@ func (f *prover) cover() error {
 // addProvedCase makes a case of the sizes that have the property for the same reasons as the given sizes. It records in
 // isProved whether the case covers all sizes that the specialization serves.
 func (f *prover) addProvedCase(k *program.Specialization, sizes []int) {
-	form, err := f.program.FormOf(context.Background(), k, sizes)
+	form, err := f.program.SymbolicPlanOf(context.Background(), k, sizes)
 	if err != nil {
 		return
 	}
@@ -185,8 +185,8 @@ func (f *prover) addProvedCase(k *program.Specialization, sizes []int) {
 		}
 	}
 	f.isProved[k] = len(form.Env.Guards()) == guards
-	if more, ok := f.program.SearchedBefore(context.Background(), k, sizes); ok {
-		f.add(form.Symbolic, more, sizes, false)
+	if more, ok := f.program.SearchConditions(context.Background(), k, sizes); ok {
+		f.addCase(form.Symbolic, more, sizes, false)
 	}
 }
 
@@ -204,7 +204,7 @@ func (f *prover) firstUnproved() *program.Specialization {
 			return k
 		}
 		if why := f.property.violation(plan); why != "" {
-			f.result.Counterexample, f.result.Why = f.program.Named(k.Hint), why
+			f.result.Counterexample, f.result.Why = f.program.SizesByName(k.Hint), why
 			return k
 		}
 		if f.addProvedCase(k, k.Hint); !f.isProved[k] {
@@ -218,8 +218,8 @@ func (f *prover) firstUnproved() *program.Specialization {
 func (f *prover) nextUnproved() *program.Specialization {
 	p := f.program
 	for _, k := range p.Specializations() {
-		hintOnly := len(p.Hints()) == 0 && slices.Equal(k.Hint, p.Assumed()) &&
-			!slices.Equal(k.Hint, p.Generic(context.Background()))
+		hintOnly := len(p.Hints()) == 0 && slices.Equal(k.Hint, p.AssumedSizes()) &&
+			!slices.Equal(k.Hint, p.GenericSizes(context.Background()))
 		isProved, reached := f.isProved[k]
 		if !isProved && (reached || !hintOnly) {
 			return k
@@ -231,12 +231,12 @@ func (f *prover) nextUnproved() *program.Specialization {
 // addRejected makes a case of the sizes that the graph rejects for the same reason as the given sizes.
 func (f *prover) addRejected(sizes []int) {
 	if s, err := f.program.Symbolic(context.Background(), sizes); err != nil && s != nil && len(s.Env.Guards()) > 0 {
-		f.add(s, nil, sizes, true)
+		f.addCase(s, nil, sizes, true)
 	}
 }
 
-// add makes a case of the sizes that satisfy the guards of inference and planning, and further conditions.
-func (f *prover) add(s *graph.Symbolic, more []sym.Bool, sizes []int, rejected bool) {
+// addCase makes a case of the sizes that satisfy the guards of inference and planning, and further conditions.
+func (f *prover) addCase(s *graph.Symbolic, more []sym.Bool, sizes []int, rejected bool) {
 	guards, r := slices.Concat(s.Env.Guards(), more), coveringCase{}
 	for _, cond := range guards {
 		r.conds = append(r.conds, cond.String())
@@ -249,7 +249,7 @@ func (f *prover) add(s *graph.Symbolic, more []sym.Bool, sizes []int, rejected b
 		})
 	}
 	f.cases = append(f.cases, r)
-	f.result.Cases = append(f.result.Cases, Case{f.program.Named(sizes), append([]string{}, r.conds...), rejected})
+	f.result.Cases = append(f.result.Cases, Case{f.program.SizesByName(sizes), append([]string{}, r.conds...), rejected})
 }
 
 // conclude decides whether the cases cover all sizes within bounds.
@@ -257,13 +257,13 @@ func (f *prover) conclude() error {
 	k := f.firstUnproved() // it adds cases
 	env, names := sym.NewEnv(), &graph.Symbolic{}
 	symbols := map[string]sym.Int{}
-	for i, name := range f.program.Open() {
+	for i, name := range f.program.OpenSymbols() {
 		b := f.program.Source().Symbols[name]
 		most := b.Max
 		if most == 0 {
 			most = tensor.MaxBytes
 		}
-		s, err := env.Symbol(names.Name(name), b.Min, most, f.program.Within(i, 2))
+		s, err := env.Symbol(names.Name(name), b.Min, most, f.program.Clamp(i, 2))
 		if err != nil {
 			return err
 		}
@@ -288,7 +288,7 @@ func (f *prover) conclude() error {
 	case f.result.Counterexample != nil:
 	case k != nil:
 		f.result.Why = fmt.Sprintf("the plan for %s has no proof for all sizes that it serves",
-			program.SizesText(f.program.Named(k.Hint)))
+			program.SizesText(f.program.SizesByName(k.Hint)))
 	case known && truth:
 		f.result.Proved = true
 	default:
@@ -301,12 +301,12 @@ func (f *prover) conclude() error {
 // small sizes, bounds, and sizes of the hints.
 func (f *prover) samples() [][]int {
 	p := f.program
-	list := append(slices.Clone(p.Hints()), p.Assumed())
-	if g := p.Generic(context.Background()); g != nil {
+	list := append(slices.Clone(p.Hints()), p.AssumedSizes())
+	if g := p.GenericSizes(context.Background()); g != nil {
 		list = append(list, g)
 	}
-	candidates := make([][]int, len(p.Open()))
-	for i, name := range p.Open() {
+	candidates := make([][]int, len(p.OpenSymbols()))
+	for i, name := range p.OpenSymbols() {
 		b := p.Source().Symbols[name]
 		values := []int{b.Min, b.Min + 1, b.Min + 2, 3, 8}
 		for _, s := range list {
@@ -316,7 +316,7 @@ func (f *prover) samples() [][]int {
 			values = append(values, b.Max-1, b.Max)
 		}
 		for k, n := range values {
-			values[k] = p.Within(i, n)
+			values[k] = p.Clamp(i, n)
 		}
 		slices.Sort(values)
 		candidates[i] = slices.Compact(values)

@@ -63,11 +63,11 @@ func Specializations(p *graphrun.Program) ([]Specialization, error) {
 func mainSpecializations(p *program.Program) (list []*program.Specialization) {
 	ctx := context.Background()
 	hints := slices.Clone(p.Hints())
-	if generic := p.Generic(ctx); len(hints) == 0 && generic != nil {
+	if generic := p.GenericSizes(ctx); len(hints) == 0 && generic != nil {
 		hints = append(hints, generic)
 	}
 	if len(hints) == 0 {
-		hints = append(hints, p.Assumed())
+		hints = append(hints, p.AssumedSizes())
 	}
 	for _, hint := range hints {
 		if k := p.SpecializationAt(ctx, hint); k != nil && !slices.Contains(list, k) {
@@ -78,7 +78,7 @@ func mainSpecializations(p *program.Program) (list []*program.Specialization) {
 }
 
 func describe(p *program.Program, k *program.Specialization) Specialization {
-	r := Specialization{Hint: p.Named(k.Hint), Holds: []string{}, Guards: []Guard{}, Copies: len(k.Plan.Copies),
+	r := Specialization{Hint: p.SizesByName(k.Hint), Holds: []string{}, Guards: []Guard{}, Copies: len(k.Plan.Copies),
 		Regret: []Regret{}}
 	guards, err := k.Guards(context.Background(), p)
 	if err != nil {
@@ -111,7 +111,7 @@ func describe(p *program.Program, k *program.Specialization) Specialization {
 
 // addMemory adds the two memory formulas, and returns an evaluator of them. It returns nil if the expressions are long.
 func addMemory(r *Specialization, p *program.Program, k *program.Specialization) *sym.Evaluator {
-	form, err := p.FormOf(context.Background(), k, k.Hint)
+	form, err := p.SymbolicPlanOf(context.Background(), k, k.Hint)
 	if err != nil {
 		return nil
 	}
@@ -139,7 +139,7 @@ const unboundedFactor = 64
 // sizesToPrice returns the sets of sizes at which specializations are priced: the least sizes; the hints; the greatest
 // sizes, if all symbols are bounded; and for each symbol without an upper bound, a multiple of its hint.
 func sizesToPrice(p *program.Program) (list []pricedSizes) {
-	assumed, symbols := p.Assumed(), p.Source().Symbols
+	assumed, symbols := p.AssumedSizes(), p.Source().Symbols
 	least, most, bounded := slices.Clone(assumed), slices.Clone(assumed), true
 	add := func(sizes []int, which string) {
 		if !slices.ContainsFunc(list, func(c pricedSizes) bool { return slices.Equal(c.sizes, sizes) }) {
@@ -150,8 +150,8 @@ func sizesToPrice(p *program.Program) (list []pricedSizes) {
 	if len(hints) == 0 {
 		hints = [][]int{assumed}
 	}
-	for i, name := range p.Open() {
-		least[i], most[i] = p.Within(i, 1), symbols[name].Max
+	for i, name := range p.OpenSymbols() {
+		least[i], most[i] = p.Clamp(i, 1), symbols[name].Max
 		bounded = bounded && most[i] > 0
 	}
 	add(least, "least")
@@ -161,7 +161,7 @@ func sizesToPrice(p *program.Program) (list []pricedSizes) {
 	if bounded {
 		add(most, "greatest")
 	}
-	for i, name := range p.Open() {
+	for i, name := range p.OpenSymbols() {
 		if symbols[name].Max > 0 {
 			continue
 		}
@@ -185,7 +185,7 @@ func regret(p *program.Program, k *program.Specialization, at pricedSizes) (r Re
 	if err != nil {
 		return r, err
 	}
-	r.Sizes, r.Which = p.Named(at.sizes), at.which
+	r.Sizes, r.Which = p.SizesByName(at.sizes), at.which
 	if !k.Serves(ctx, p, at.sizes) {
 		return r, nil
 	}

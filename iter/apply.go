@@ -82,8 +82,8 @@ type Prepared struct {
 
 	// Either body or loop is set. If singleRow is set, it is called once for a range of the iteration. Otherwise body is
 	// called for blocks, and loop for rows or tiles.
-	body       rule.Block // the function over blocks; nil for an expression
-	directRows bool       // rows of all operands are passed to body without copies
+	block      rule.Block // the function over blocks; nil for an expression
+	passesRows bool       // rows of all operands are passed to body without copies
 
 	loop      *loops.Loop // the compiled expression; nil for a function
 	staged    []bool      // marks the operands that are copied to blocks, tile by tile; nil if there are none
@@ -110,7 +110,7 @@ func (it *Iterator) Prepare(k Kernels) (Prepared, error) {
 	}
 	direct := it.rowsContiguous()
 	single := direct && len(it.walkShape) <= 1 && it.offsets == nil
-	return Prepared{iterator: it, body: chosen.Block(), directRows: direct, singleRow: single}, nil
+	return Prepared{iterator: it, block: chosen.Block(), passesRows: direct, singleRow: single}, nil
 }
 
 // RunRange computes a range of the iteration at the given addresses. Contiguous operands are passed to the kernel
@@ -119,7 +119,7 @@ func (it *Iterator) Prepare(k Kernels) (Prepared, error) {
 //
 // It is as unsafe as [Iterator.ForRange]: addresses are not checked against the operands.
 func (p Prepared) RunRange(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
-	if p.body == nil && p.loop == nil {
+	if p.block == nil && p.loop == nil {
 		return errNotPrepared
 	}
 	if err := p.iterator.checkWalk(ptrs, r); err != nil || r.Begin == r.End {
@@ -149,11 +149,11 @@ func (p Prepared) RunAll(c *Cursor, ptrs []unsafe.Pointer) error {
 		p.loop.Run(&c.loops, addrs, p.iterator.walkStrides[:len(addrs)], p.iterator.numel, 1)
 		return nil
 	}
-	return p.body(addrs, p.iterator.numel)
+	return p.block(addrs, p.iterator.numel)
 }
 
 func (p Prepared) runWhole(c *Cursor, ptrs []unsafe.Pointer) error {
-	if p.body == nil && p.loop == nil {
+	if p.block == nil && p.loop == nil {
 		return errNotPrepared
 	}
 	return p.RunRange(c, ptrs, p.iterator.All())
@@ -166,7 +166,7 @@ func (p *Prepared) walk(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	case p.loop != nil:
 		return p.walkLoop(c, ptrs, r)
 	default:
-		return p.iterator.forBlocks(c, ptrs, r, p.directRows, p.body)
+		return p.iterator.forBlocks(c, ptrs, r, p.passesRows, p.block)
 	}
 	addrs := withLen(c.ptrs, len(ptrs))
 	c.ptrs = addrs
@@ -177,14 +177,14 @@ func (p *Prepared) walk(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 		p.loop.Run(&c.loops, addrs, p.iterator.walkStrides[:len(addrs)], r.End-r.Begin, 1)
 		return nil
 	}
-	return p.body(addrs, r.End-r.Begin)
+	return p.block(addrs, r.End-r.Begin)
 }
 
 // Parallel computes the whole iteration at the given addresses, in tasks of grain elements, on at most the given number
 // of worker goroutines. A grain of 0 means [GrainSize], and 0 workers means all cores. It is as unsafe as
 // [Prepared.RunRange].
 func (p Prepared) Parallel(ctx context.Context, ptrs []unsafe.Pointer, grain, workers int) error {
-	if p.body == nil && p.loop == nil {
+	if p.block == nil && p.loop == nil {
 		return errNotPrepared
 	}
 	if err := p.iterator.checkWalk(ptrs, p.iterator.All()); err != nil {
@@ -199,7 +199,7 @@ func (p Prepared) Parallel(ctx context.Context, ptrs []unsafe.Pointer, grain, wo
 // [Iterator.Chunks].
 func (p Prepared) Chunks(grain int) int {
 	switch {
-	case p.body == nil && p.loop == nil:
+	case p.block == nil && p.loop == nil:
 		return 0
 	case p.tiles == nil || !p.tiles.transposed:
 		return p.iterator.Chunks(grain)
@@ -212,7 +212,7 @@ func (p Prepared) Chunks(grain int) int {
 // [Prepared.RunRange], and panics if i is out of range. If c is nil, a new Cursor is used.
 func (p Prepared) RunChunk(c *Cursor, ptrs []unsafe.Pointer, i, grain int) error {
 	switch {
-	case p.body == nil && p.loop == nil:
+	case p.block == nil && p.loop == nil:
 		return errNotPrepared
 	case p.tiles == nil || !p.tiles.transposed:
 		return p.RunRange(c, ptrs, p.iterator.Chunk(i, grain))
@@ -347,11 +347,11 @@ func workersOf(n int) int {
 // checkWalk checks addresses and a range. It is called for every chunk of every kernel. To keep it short, wrongWalk
 // makes the error.
 func (it *Iterator) checkWalk(ptrs []unsafe.Pointer, r Range) error {
-	wrong := len(ptrs) != len(it.ops) || r.Begin < 0 || r.End > it.numel || r.Begin > r.End
+	valid := len(ptrs) != len(it.ops) || r.Begin < 0 || r.End > it.numel || r.Begin > r.End
 	for _, p := range ptrs {
-		wrong = wrong || p == nil
+		valid = valid || p == nil
 	}
-	if wrong {
+	if valid {
 		return it.wrongWalk(ptrs, r)
 	}
 	return nil

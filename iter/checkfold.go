@@ -51,7 +51,7 @@ func (it *Iterator) checkFold(f *Fold) error {
 			}
 		}
 	}
-	if it.accumulates && len(f.resume) != len(f.outDTypes) {
+	if it.hasEarlierPart && len(f.resume) != len(f.outDTypes) {
 		return fmt.Errorf("iter: the iteration resumes from its outputs, the fold can resume from %d of "+
 			"its %d results", len(f.resume), len(f.outDTypes))
 	}

@@ -148,8 +148,8 @@ func TestCopyElementsEnds(t *testing.T) {
 		require.NoError(t, iter.CopyElements(all, got, src, 1))
 		require.Equal(t, want.Storage().Bytes(), got.Storage().Bytes(), "%v", m)
 		require.GreaterOrEqual(t, all.Checks(), 8, "%v", m)
-		require.Equal(t, interrupttest.ErrEnded, iter.CopyElements(interrupttest.EndAtCheck(all.Checks()/2), got, src, 1), "%v",
-			m)
+		require.Equal(t, interrupttest.ErrEnded, iter.CopyElements(interrupttest.EndAtCheck(all.Checks()/2), got, src, 1),
+			"%v", m)
 	}
 	require.EqualError(t, iter.CopyElements(t.Context(), tensor.Zeros(tensor.Int32, 2), tensor.Zeros(tensor.Int32, 1), 1),
 		"iter: values of shape [1] cannot be copied to shape [2]")

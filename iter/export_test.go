@@ -13,7 +13,7 @@ func EachBlock(it *Iterator, ptrs []unsafe.Pointer, f func(n int) error) error {
 // Split32 makes only of operands of gigabytes.
 func Accumulating(it *Iterator) *Iterator {
 	part := it.copyForPart()
-	part.accumulates = true
+	part.hasEarlierPart = true
 	return part
 }
 

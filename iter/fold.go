@@ -176,7 +176,7 @@ func (f *Fold) withAccumulators(acc any, isNil bool) *Fold {
 	case isNil:
 		c.err = errNilFoldFunction
 	}
-	c.outDTypes, c.finish, c.resume = clip(f.outDTypes), clip(f.finish), clip(f.resume)
+	c.outDTypes, c.finish, c.resume = clipCap(f.outDTypes), clipCap(f.finish), clipCap(f.resume)
 	return &c
 }
 
@@ -186,7 +186,7 @@ func typeName(acc any) string { return reflect.TypeOf(acc).Elem().String() }
 // holdsPointers reports whether accumulators have pointers for the garbage collector.
 func holdsPointers(acc any) bool { return hasPointers(reflect.TypeOf(acc).Elem()) }
 
-func clip[T any](s []T) []T { return s[:len(s):len(s)] }
+func clipCap[T any](s []T) []T { return s[:len(s):len(s)] }
 
 // InOrder returns a Fold that folds elements in row-major order of the reduced dimensions. Positions are indices in
 // this order. Such a Fold may be slower, because elements are not read in the order of memory.

@@ -52,8 +52,8 @@ type Iterator struct {
 	offsets        []int // byte offset of each operand's first element; nil if the Iterator is not a part
 	starts         []int // first index of the part in each dimension of the walk
 	wholeWalkShape []int // the walk shape of the whole iteration
-	accumulates    bool  // a part of a reduction: an earlier part has written to the same outputs
-	notFinal       bool  // a part of a reduction: a later part adds to the same outputs
+	hasEarlierPart bool  // a part of a reduction: an earlier part has written to the same outputs
+	hasLaterPart   bool  // a part of a reduction: a later part adds to the same outputs
 }
 
 // Numel returns the number of elements walked: the product of the broadcast shape.

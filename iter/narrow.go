@@ -104,10 +104,10 @@ func (it *Iterator) updateNumel() {
 
 // Accumulates reports whether the outputs hold results of an earlier part of the same reduction, to which this part
 // adds.
-func (it *Iterator) Accumulates() bool { return it.accumulates }
+func (it *Iterator) Accumulates() bool { return it.hasEarlierPart }
 
 // IsFinal reports whether no later part of the reduction adds to the outputs of this part.
-func (it *Iterator) IsFinal() bool { return !it.notFinal }
+func (it *Iterator) IsFinal() bool { return !it.hasLaterPart }
 
 // CanUse32Bit reports whether element counts and byte offsets of all operands fit a
 // signed 32-bit integer (can_use_32bit_indexing).
@@ -146,8 +146,8 @@ func (it *Iterator) Split32() []*Iterator {
 	// Both halves are cut from the whole iteration, because narrow may merge dimensions of its result.
 	second := it.narrow(dim, half, it.walkShape[dim]-half)
 	if it.isReduced(dim) {
-		first.notFinal = true
-		second.accumulates = true
+		first.hasLaterPart = true
+		second.hasEarlierPart = true
 	}
 	return append(first.Split32(), second.Split32()...)
 }

@@ -30,7 +30,7 @@ func (it *Iterator) Reducer(f *Fold) (*Reducer, error) {
 	if err := it.checkFold(f); err != nil {
 		return nil, err
 	}
-	r := &Reducer{f: f, resumes: it.accumulates}
+	r := &Reducer{f: f, resumes: it.hasEarlierPart}
 	in := &it.ops[it.noutputs]
 	r.loader = axes.NewLoader(in.Meta.DType, in.Target, f.inDType)
 	for i, d := range f.outDTypes {

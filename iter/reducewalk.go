@@ -19,12 +19,12 @@ type reduceMemory struct {
 
 // memory divides a worker's memory.
 func (r *Reducer) memory(worker []byte) reduceMemory {
-	g := region{worker}
+	g := arena{worker}
 	var m reduceMemory
 	m.acc, m.upper = g.take(r.unitLen*r.f.accBytes), g.take(r.unitLen*r.f.accBytes)
 	m.block, m.loaderBlock = g.take(axes.BlockBytes), g.take(axes.BlockBytes)
-	m.keptWalker = axes.Walker{Axes: r.keptAxes[1:], At: g.ints(len(r.keptAxes) - 1)}
-	m.reducedWalker = axes.Walker{Axes: r.reducedAxes[1:], At: g.ints(len(r.reducedAxes) - 1)}
+	m.keptWalker = axes.Walker{Axes: r.keptAxes[1:], Index: g.ints(len(r.keptAxes) - 1)}
+	m.reducedWalker = axes.Walker{Axes: r.reducedAxes[1:], Index: g.ints(len(r.reducedAxes) - 1)}
 	return m
 }
 
@@ -41,7 +41,7 @@ func (r *Reducer) reduce(m *reduceMemory, in unsafe.Pointer, u, n, begin, end in
 	if begin >= end {
 		return m.acc
 	}
-	base := unsafe.Add(in, r.inOffset+m.keptWalker.Off+u%r.unitsPerAxis*r.unitLen*r.keptAxes[0].In)
+	base := unsafe.Add(in, r.inOffset+m.keptWalker.Offset+u%r.unitsPerAxis*r.unitLen*r.keptAxes[0].In)
 	if r.byRows {
 		for j := range n {
 			r.row(m, unsafe.Add(m.acc, j*r.f.accBytes), unsafe.Add(base, j*r.keptAxes[0].In), begin, end)
@@ -61,29 +61,29 @@ func (r *Reducer) row(m *reduceMemory, acc, src unsafe.Pointer, begin, end int) 
 	m.reducedWalker.Seek(begin / inner.N)
 	i := begin % inner.N
 	size, filled := r.loader.Size, 0
-	for p := begin; p < end; {
-		k := min(inner.N-i, end-p)
-		run := unsafe.Add(src, m.reducedWalker.Off+i*inner.In)
+	for pos := begin; pos < end; {
+		k := min(inner.N-i, end-pos)
+		run := unsafe.Add(src, m.reducedWalker.Offset+i*inner.In)
 		if r.loader.Direct && inner.In == size && k >= shortRun {
 			if filled > 0 {
-				r.f.row(acc, m.block, filled, r.firstPosition+p-filled)
+				r.f.row(acc, m.block, filled, r.firstPosition+pos-filled)
 				filled = 0
 			}
 			for b := 0; b < k; b += axes.BlockLen {
-				r.f.row(acc, unsafe.Add(run, b*size), min(axes.BlockLen, k-b), r.firstPosition+p+b)
+				r.f.row(acc, unsafe.Add(run, b*size), min(axes.BlockLen, k-b), r.firstPosition+pos+b)
 			}
 		} else {
 			for b := 0; b < k; {
-				c := min(k-b, axes.BlockLen-filled)
-				r.loader.Load(unsafe.Add(m.block, filled*size), m.loaderBlock, unsafe.Add(run, b*inner.In), inner.In, c)
-				b += c
-				if filled += c; filled == axes.BlockLen {
-					r.f.row(acc, m.block, filled, r.firstPosition+p+b-filled)
+				copied := min(k-b, axes.BlockLen-filled)
+				r.loader.Load(unsafe.Add(m.block, filled*size), m.loaderBlock, unsafe.Add(run, b*inner.In), inner.In, copied)
+				b += copied
+				if filled += copied; filled == axes.BlockLen {
+					r.f.row(acc, m.block, filled, r.firstPosition+pos+b-filled)
 					filled = 0
 				}
 			}
 		}
-		p += k
+		pos += k
 		i = 0
 		m.reducedWalker.Next()
 	}
@@ -99,24 +99,24 @@ func (r *Reducer) columns(m *reduceMemory, base unsafe.Pointer, n, begin, end in
 	inner, step := r.reducedAxes[0], r.keptAxes[0].In
 	m.reducedWalker.Seek(begin / inner.N)
 	i := begin % inner.N
-	added, levels := 0, false
-	for p := begin; p < end; p++ {
-		x := r.loader.Run(m.block, m.loaderBlock, unsafe.Add(base, m.reducedWalker.Off+i*inner.In), step, n)
-		r.f.columns(m.acc, x, n, r.firstPosition+p)
+	folded, usesUpper := 0, false
+	for pos := begin; pos < end; pos++ {
+		x := r.loader.Run(m.block, m.loaderBlock, unsafe.Add(base, m.reducedWalker.Offset+i*inner.In), step, n)
+		r.f.columns(m.acc, x, n, r.firstPosition+pos)
 		if i++; i == inner.N {
 			i = 0
 			m.reducedWalker.Next()
 		}
-		if added++; added == columnLevel && p+1 < end {
-			if !levels {
+		if folded++; folded == columnLevel && pos+1 < end {
+			if !usesUpper {
 				r.f.init(m.upper, n)
 			}
 			r.f.merge(m.upper, m.acc, n)
 			r.f.init(m.acc, n)
-			added, levels = 0, true
+			folded, usesUpper = 0, true
 		}
 	}
-	if !levels {
+	if !usesUpper {
 		return m.acc
 	}
 	r.f.merge(m.upper, m.acc, n)
@@ -162,15 +162,15 @@ func (r *Reducer) resultAddress(m *reduceMemory, ptrs []unsafe.Pointer, i, u int
 	return unsafe.Add(ptrs[i], r.outs[i].offset+m.keptWalker.Out[i]+u%r.unitsPerAxis*r.unitLen*step), step
 }
 
-// region is memory that is handed out in parts aligned to cache lines.
-type region struct{ left []byte } // left is the memory that is not handed out yet
+// arena is memory that is handed out in parts aligned to cache lines.
+type arena struct{ free []byte } // left is the memory that is not handed out yet
 
-func (g *region) take(n int) unsafe.Pointer {
-	p := unsafe.Pointer(unsafe.SliceData(g.left))
-	g.left = g.left[alignUp(n):]
+func (g *arena) take(n int) unsafe.Pointer {
+	p := unsafe.Pointer(unsafe.SliceData(g.free))
+	g.free = g.free[alignUp(n):]
 	return p
 }
 
-func (g *region) ints(n int) []int { return unsafe.Slice((*int)(g.take(n*8)), n) }
+func (g *arena) ints(n int) []int { return unsafe.Slice((*int)(g.take(n*8)), n) }
 
 func alignUp(n int) int { return (n + tensor.Align - 1) &^ (tensor.Align - 1) }

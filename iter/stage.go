@@ -165,17 +165,17 @@ const panelPieces = 4
 // operand is transposed, a piece has as many rows as a cache line has elements of this operand, so that each line is
 // read once. Such pieces are processed in panels.
 func (s stager) eachPiece(p []unsafe.Pointer, n0, n1 int, f func(k0, k1 int) error) error {
-	rows, long := max(1, s.blockLen/n0), s.blockLen
+	rows, pieceElems := max(1, s.blockLen/n0), s.blockLen
 	panel := rows
 	if lines := min(s.minRows, n1); rows < lines {
-		rows, long = lines, s.blockLen/lines
+		rows, pieceElems = lines, s.blockLen/lines
 		panel = panelPieces * rows
 	}
 	for top := 0; top < n1; top += panel {
 		bottom := min(top+panel, n1)
-		for at := 0; at < n0; at += long {
+		for firstElem := 0; firstElem < n0; firstElem += pieceElems {
 			for j := top; j < bottom; j += rows {
-				if err := s.piece(p, piece{at, j, min(long, n0-at), min(rows, n1-j), n0}, f); err != nil {
+				if err := s.piece(p, piece{firstElem, j, min(pieceElems, n0-firstElem), min(rows, n1-j), n0}, f); err != nil {
 					return err
 				}
 			}

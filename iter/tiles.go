@@ -150,17 +150,17 @@ func (t *tiles) squareTiles(it *Iterator, elems int) {
 		elems = max(1, factor3D*elems/t.fullTileSize[t.tileDims[2]])
 	}
 	row = min(row, max(minTileRow, elems/line/minTileRow*minTileRow))
-	t.fullTileSize[0] = evenly(it.walkShape[0], row)
-	t.fullTileSize[across] = evenly(it.walkShape[across], max(1, elems/t.fullTileSize[0]/line)*line)
+	t.fullTileSize[0] = pieceLength(it.walkShape[0], row)
+	t.fullTileSize[across] = pieceLength(it.walkShape[across], max(1, elems/t.fullTileSize[0]/line)*line)
 	if t.fullTileSize[across] == it.walkShape[across] {
-		t.fullTileSize[0] = evenly(it.walkShape[0], max(row, elems/t.fullTileSize[across]/row*row))
+		t.fullTileSize[0] = pieceLength(it.walkShape[0], max(row, elems/t.fullTileSize[across]/row*row))
 	}
 }
 
-// evenly returns the length of the pieces into which n elements are cut. The pieces are about equal and have at most
-// limit elements. If there are several pieces, the length is a multiple of 64 elements, so that all pieces start at a
-// cache line if the first piece does.
-func evenly(n, limit int) int {
+// pieceLength returns the length of the pieces into which n elements are cut. The pieces are about equal and have at
+// most limit elements. If there are several pieces, the length is a multiple of 64 elements, so that all pieces start
+// at a cache line if the first piece does.
+func pieceLength(n, limit int) int {
 	if n <= limit {
 		return n
 	}
@@ -240,7 +240,7 @@ func (t *tiles) appendTaskSize(it *Iterator, grain int, span []int) []int {
 	span = append(span, t.fullTileSize...)
 	for k := len(t.tileDims) - 1; k >= 0 && countBoxes(it.walkShape, span) < minTasks; {
 		if d := t.tileDims[k]; span[d] > machine.LineBytes {
-			span[d] = evenly(span[d], max(machine.LineBytes, span[d]/2))
+			span[d] = pieceLength(span[d], max(machine.LineBytes, span[d]/2))
 		} else {
 			k--
 		}

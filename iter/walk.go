@@ -103,8 +103,8 @@ func mergeDims(shape, strides []int, ops int) []int {
 		if shape[a] == 1 || shape[b] == 1 {
 			return true
 		}
-		for i, st := range row(a) {
-			if shape[a]*st != row(b)[i] {
+		for i, stride := range row(a) {
+			if shape[a]*stride != row(b)[i] {
 				return false
 			}
 		}

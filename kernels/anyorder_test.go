@@ -48,7 +48,7 @@ func inOrders(op *graph.Op, ex graph.Example, seed uint64, few bool) (n written,
 		}
 	}()
 	draw := kerneltest.IndexValues(rand.New(rand.NewPCG(1, seed)))
-	if op.Kind == graph.Follows {
+	if op.Kind == graph.FollowsOperands {
 		draw = kerneltest.MixedValues(rand.New(rand.NewPCG(1, seed)))
 	}
 	c, err := kerneltest.CallOf(op, ex.Attrs, ex.In)
@@ -129,7 +129,7 @@ func lowered(m *graph.Impl, c *graph.Call, w graph.Walk, in, want []*tensor.Tens
 	call.Impl, call.Walk = m, w
 	outs := make([]*tensor.Tensor, len(call.Out))
 	for i, o := range call.Out {
-		call.Out[i] = w.Lay(i, o)
+		call.Out[i] = w.ResultLayout(i, o)
 		outs[i] = tensor.Empty(call.Out[i])
 		for k := range outs[i].Storage().Bytes() { // the memory of a run is not cleared
 			outs[i].Storage().Bytes()[k] = 0x55
@@ -230,8 +230,8 @@ func TestAnyOrder(t *testing.T) {
 		case op.AnyOrder && sum.all > 0:
 			t.Errorf("%s: no result in another order was compared", op.Name)
 		}
-		if sum.all > 0 && sum.permuted > 0 == (op.AsInferred != "") {
-			t.Errorf("%s: %d results in other orders, and AsInferred is %q", op.Name, sum.permuted, op.AsInferred)
+		if sum.all > 0 && sum.permuted > 0 == (op.FixedLayoutReason != "") {
+			t.Errorf("%s: %d results in other orders, and AsInferred is %q", op.Name, sum.permuted, op.FixedLayoutReason)
 		}
 	}
 	if anyOrder < 150 {

@@ -73,7 +73,7 @@ func kernelsOf(op *graph.Op, given graph.Attrs, in []tensor.Meta) (list []compil
 			at := *c
 			at.Impl, at.Walk, at.Out = m, w, slices.Clone(c.Out)
 			for o := range at.Out {
-				at.Out[o] = w.Lay(o, at.Out[o])
+				at.Out[o] = w.ResultLayout(o, at.Out[o])
 			}
 			add(&at, m.Lower)
 		}
@@ -186,7 +186,7 @@ func TestCompiledLoops(t *testing.T) {
 	})
 	for _, op := range kernels.All() {
 		_, ok := compiled.Load(op.Name)
-		if listed := slices.Contains(onlyInGo, op.Name); op.Kind == graph.Follows && ok == listed {
+		if listed := slices.Contains(onlyInGo, op.Name); op.Kind == graph.FollowsOperands && ok == listed {
 			t.Errorf("%s: machine code was compared: %v; listed in onlyInGo: %v", op.Name, ok, listed)
 		}
 	}

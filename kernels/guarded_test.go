@@ -145,7 +145,7 @@ func TestCompiledCalls(t *testing.T) {
 	ops, calls := map[string]bool{}, 0
 	var r rooms
 	for _, op := range kernels.All() {
-		if op.Kind != graph.Follows {
+		if op.Kind != graph.FollowsOperands {
 			continue
 		}
 		for i, d := range tensor.DTypes() {

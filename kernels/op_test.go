@@ -21,7 +21,7 @@ func TestCatalogue(t *testing.T) {
 			for i, ex := range op.Examples {
 				r := rand.New(rand.NewPCG(1, uint64(i)))
 				draw := kerneltest.IndexValues(r)
-				if op.Kind == graph.Follows {
+				if op.Kind == graph.FollowsOperands {
 					draw = kerneltest.MixedValues(r)
 				}
 				c, err := kerneltest.CallOf(op, ex.Attrs, ex.In)
@@ -67,7 +67,7 @@ func checkContract(t *testing.T, op *graph.Op) {
 	if op.Compile == nil && op.Decompose == nil && op.RunDynamic == nil && op.Chooses == nil && op.Kind != graph.View {
 		t.Error("lacks Compile")
 	}
-	if op.Pointwise != nil && op.Kind != graph.Follows {
+	if op.Pointwise != nil && op.Kind != graph.FollowsOperands {
 		t.Errorf("has a pointwise part and kind %v", op.Kind)
 	}
 	for _, p := range op.Params {

@@ -124,7 +124,7 @@ func packedLikeUnpacked(t *testing.T, name string, op *graph.Op, m *graph.Impl, 
 	}
 	c.Impl, c.Walk = m, walks[0]
 	for i := range c.Out {
-		c.Out[i] = walks[0].Lay(i, c.Out[i])
+		c.Out[i] = walks[0].ResultLayout(i, c.Out[i])
 	}
 	want := computed(t, name, c, in)
 	for i := range in {

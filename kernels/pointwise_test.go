@@ -94,7 +94,7 @@ func randomDense(r *rand.Rand, m tensor.Meta) tensor.Meta {
 func TestPointwise(t *testing.T) {
 	allowed := readRefused(t)
 	for _, op := range kernels.All() {
-		if op.Kind != graph.Follows {
+		if op.Kind != graph.FollowsOperands {
 			continue
 		}
 		t.Run(op.Name, func(t *testing.T) {

@@ -128,7 +128,7 @@ func BenchmarkPrices(b *testing.B) {
 				if !m.Reads(c, w) {
 					continue
 				}
-				to, _ := tensor.OrderOf(w.Lay(0, c.Out[0]))
+				to, _ := tensor.OrderOf(w.ResultLayout(0, c.Out[0]))
 				b.Run(fmt.Sprintf("%02d_%s/%v/%s>%v", i, pc.op, pc.in[0], m.Name, to), func(b *testing.B) {
 					price(b, profile, m, *c, w, in)
 				})
@@ -148,7 +148,7 @@ func price(b *testing.B, p *machine.Profile, m *graph.Impl, c graph.Call, w grap
 	c.Impl, c.Walk, c.Out = m, w, append([]tensor.Meta(nil), c.Out...)
 	outs := make([]*tensor.Tensor, len(c.Out))
 	for i, o := range c.Out {
-		c.Out[i] = w.Lay(i, o)
+		c.Out[i] = w.ResultLayout(i, o)
 		outs[i] = tensor.Empty(c.Out[i])
 	}
 	k, err := m.Lower(&c)

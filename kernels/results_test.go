@@ -54,7 +54,7 @@ func resultsOf(t *testing.T, op *graph.Op) string {
 				if m.DType != tensor.Invalid {
 					in[k] = randomOperand(rng, op, m)
 				}
-				if m.Rank() > 0 && op.Kind == graph.Follows {
+				if m.Rank() > 0 && op.Kind == graph.FollowsOperands {
 					metas[k] = in[k].Meta
 				}
 			}
@@ -78,7 +78,7 @@ func resultsOf(t *testing.T, op *graph.Op) string {
 // randomOperand returns an operand of a call of an op. Half of the elements of an op that follows layouts are special,
 // and few of other ops, so that not all sums are NaN.
 func randomOperand(rng *rand.Rand, op *graph.Op, m tensor.Meta) *tensor.Tensor {
-	if op.Kind == graph.Follows {
+	if op.Kind == graph.FollowsOperands {
 		if m.Rank() > 0 {
 			m = tensor.New(m.DType, resultElements)
 		}

@@ -28,7 +28,7 @@ const specials = 605
 func TestSpecialNumbers(t *testing.T) {
 	ops, calls := map[string]bool{}, 0
 	for _, op := range kernels.All() {
-		if op.Kind != graph.Follows || op.Ref == nil {
+		if op.Kind != graph.FollowsOperands || op.Ref == nil {
 			continue
 		}
 		for _, ex := range op.Examples {

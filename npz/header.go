@@ -16,9 +16,9 @@ const maxRank = 64
 // numpy rejects headers of more than 10,000 bytes unless the file is trusted.
 const maxHeader = 1 << 16
 
-// codes maps numpy's type codes, without byte order, to dtypes. numpy has no code for bfloat16, which is written as the
-// uint16 of its bits.
-var codes = map[string]tensor.DType{
+// typeCodes maps numpy's type codes, without byte order, to dtypes. numpy has no code for bfloat16, which is written as
+// the uint16 of its bits.
+var typeCodes = map[string]tensor.DType{
 	"b1": tensor.Bool, "u1": tensor.Uint8, "i1": tensor.Int8,
 	"i2": tensor.Int16, "i4": tensor.Int32, "i8": tensor.Int64,
 	"u2": tensor.Uint16, "u4": tensor.Uint32, "u8": tensor.Uint64,
@@ -28,7 +28,7 @@ var codes = map[string]tensor.DType{
 
 // codeOf returns the type code of a dtype.
 func codeOf(d tensor.DType) string {
-	for c, t := range codes {
+	for c, t := range typeCodes {
 		if t == d {
 			return c
 		}
@@ -38,10 +38,10 @@ func codeOf(d tensor.DType) string {
 
 // header is the parsed header of an .npy file.
 type header struct {
-	dtype   tensor.DType
-	order   byte // byte order: '<' little-endian, '>' big-endian, '|' or '=' none needed
-	fortran bool // whether the data are column-major
-	shape   []int
+	dtype     tensor.DType
+	byteOrder byte // byte order: '<' little-endian, '>' big-endian, '|' or '=' none needed
+	fortran   bool // whether the data are column-major
+	shape     []int
 }
 
 // meta returns the array's meta, with column-major strides for column-major data.
@@ -72,7 +72,7 @@ func parseHeader(text string) (h header, err error) {
 		seen[key] = true
 		switch key {
 		case "descr":
-			h.dtype, h.order = p.descr()
+			h.dtype, h.byteOrder = p.descr()
 		case "fortran_order":
 			h.fortran = p.boolean()
 		case "shape":
@@ -155,7 +155,7 @@ func (p *parser) descr() (tensor.DType, byte) {
 		return tensor.Invalid, 0
 	}
 	if len(s) > 1 && strings.IndexByte("<>|=", s[0]) >= 0 {
-		if d, ok := codes[s[1:]]; ok {
+		if d, ok := typeCodes[s[1:]]; ok {
 			return d, s[0]
 		}
 	}

@@ -188,7 +188,7 @@ func toNative(b []byte, h header) {
 		}
 		return
 	}
-	if h.order != '<' && h.order != '>' || (h.order == '>') == bigEndian {
+	if h.byteOrder != '<' && h.byteOrder != '>' || (h.byteOrder == '>') == bigEndian {
 		return
 	}
 	unit := h.dtype.Size()

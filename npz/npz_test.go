@@ -57,7 +57,7 @@ func TestReadsNumpyFiles(t *testing.T) {
 			if !slices.Equal(v.Shape, want) {
 				t.Errorf("%s: %s has shape %v, want %v", file, name, v.Shape, want)
 			}
-			if _, code, ok := strings.Cut(name, "/"); ok && codes[code] != tensor.Invalid && v.DType != codes[code] {
+			if _, code, ok := strings.Cut(name, "/"); ok && typeCodes[code] != tensor.Invalid && v.DType != typeCodes[code] {
 				t.Errorf("%s: %s has dtype %v", file, name, v.DType)
 			}
 			checkCount(t, file+": "+name, v)

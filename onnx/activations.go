@@ -6,11 +6,11 @@ import (
 )
 
 func leakyRelu(n *node) []*val {
-	return one(n.op("leaky_relu", graph.Attrs{"negative_slope": n.float("alpha", 0.01)}, n.x(0)))
+	return one(n.op("leaky_relu", graph.Attrs{"negative_slope": n.float("alpha", 0.01)}, n.operand(0)))
 }
 
 func prelu(n *node) []*val {
-	x, slope := n.x(0), n.x(1)
+	x, slope := n.operand(0), n.operand(1)
 	if n.opset < 7 && n.rank(slope) == 1 && n.rank(x) > 1 && n.sizes(slope)[0] != 1 {
 		slope = n.alignedAt(slope, 1, n.rank(x))
 	}
@@ -26,11 +26,11 @@ func (n *node) signedForm(x *val) *val {
 }
 
 func elu(n *node) []*val {
-	return one(n.op("elu", graph.Attrs{"alpha": n.float("alpha", 1)}, n.x(0)))
+	return one(n.op("elu", graph.Attrs{"alpha": n.float("alpha", 1)}, n.operand(0)))
 }
 
 func celu(n *node) []*val {
-	return one(n.op("celu", graph.Attrs{"alpha": n.float("alpha", 1)}, n.x(0)))
+	return one(n.op("celu", graph.Attrs{"alpha": n.float("alpha", 1)}, n.operand(0)))
 }
 
 // selu converts Selu to the op elu with the constants of the ONNX standard. aten's selu has slightly different
@@ -40,42 +40,42 @@ func selu(n *node) []*val {
 	if n.opset < 6 {
 		alpha, gamma = 1.6732, 1.0507
 	}
-	return one(n.op("elu", graph.Attrs{"alpha": n.float("alpha", alpha), "scale": n.float("gamma", gamma)}, n.x(0)))
+	return one(n.op("elu", graph.Attrs{"alpha": n.float("alpha", alpha), "scale": n.float("gamma", gamma)}, n.operand(0)))
 }
 
 func gelu(n *node) []*val {
-	return one(n.op("gelu", graph.Attrs{"approximate": n.text("approximate", "none")}, n.x(0)))
+	return one(n.op("gelu", graph.Attrs{"approximate": n.text("approximate", "none")}, n.operand(0)))
 }
 
 // quickGelu approximates gelu by a sigmoid.
 func quickGelu(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	return one(n.op("mul", nil, x, n.op("sigmoid", nil, n.op("mul", nil, x, n.float("alpha", 1.702)))))
 }
 
 func hardSigmoid(n *node) []*val {
 	alpha, beta := n.float("alpha", 0.2), n.float("beta", 0.5)
-	y := n.op("add", nil, n.op("mul", nil, n.x(0), alpha), beta)
+	y := n.op("add", nil, n.op("mul", nil, n.operand(0), alpha), beta)
 	return one(n.op("clamp", graph.Attrs{"min": 0.0, "max": 1.0}, y))
 }
 
-func hardSwish(n *node) []*val { return one(n.op("hardswish", nil, n.x(0))) }
+func hardSwish(n *node) []*val { return one(n.op("hardswish", nil, n.operand(0))) }
 
-func mish(n *node) []*val { return one(n.op("mish", nil, n.x(0))) }
+func mish(n *node) []*val { return one(n.op("mish", nil, n.operand(0))) }
 
 // softplus converts Softplus. aten's softplus returns x above a threshold; ONNX has no threshold. Threshold 40 has no
 // effect, because log(1+exp(x)) rounds to x above 40 in float64, and above 20 in float32.
 func softplus(n *node) []*val {
-	return one(n.op("softplus", graph.Attrs{"threshold": 40}, n.x(0)))
+	return one(n.op("softplus", graph.Attrs{"threshold": 40}, n.operand(0)))
 }
 
 func softsign(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	return one(n.op("div", nil, x, n.op("add", nil, n.op("abs", nil, x), 1.0)))
 }
 
 func shrink(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	bias, lambd := n.float("bias", 0), n.float("lambd", 0.5)
 	d := x.dtype()
 	low := n.cast(n.op("add", nil, x, bias), d)
@@ -86,14 +86,14 @@ func shrink(n *node) []*val {
 }
 
 func thresholdedRelu(n *node) []*val {
-	return one(n.op("threshold", graph.Attrs{"threshold": n.float("alpha", 1), "value": 0}, n.x(0)))
+	return one(n.op("threshold", graph.Attrs{"threshold": n.float("alpha", 1), "value": 0}, n.operand(0)))
 }
 
 // softmax converts Softmax and LogSoftmax, which normalize along one axis. Before operator set 13, they normalize over
 // the axis and all later dimensions together.
 func softmax(op string) converter {
 	return func(n *node) []*val {
-		x := n.x(0)
+		x := n.operand(0)
 		if n.opset >= 13 {
 			return one(n.op(op, graph.Attrs{"dim": n.int("axis", -1)}, x))
 		}
@@ -103,7 +103,7 @@ func softmax(op string) converter {
 			return one(n.op(op, graph.Attrs{"dim": -1}, x))
 		}
 		y := n.op(op, graph.Attrs{"dim": -1}, n.matrix(x, axis))
-		return one(n.op("reshape", graph.Attrs{"shape": n.ref(n.shapeVector(x))}, y).withRank(rank))
+		return one(n.op("reshape", graph.Attrs{"shape": n.vectorAttr(n.shapeVector(x))}, y).withRank(rank))
 	}
 }
 
@@ -131,7 +131,7 @@ func (n *node) matrix(x *val, axis int) *val {
 }
 
 func hardmax(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	axis, rank := n.int("axis", -1), n.rank(x)
 	in := x
 	if n.opset < 13 {
@@ -142,14 +142,14 @@ func hardmax(n *node) []*val {
 	positions := n.op("cumsum", graph.Attrs{"dim": axis}, n.op("ones_like", graph.Attrs{"dtype": tensor.Int64}, in))
 	y := n.cast(n.op("eq", nil, n.op("sub", nil, positions, 1), best), x.dtype())
 	if n.opset < 13 {
-		y = n.op("reshape", graph.Attrs{"shape": n.ref(n.shapeVector(x))}, y).withRank(rank)
+		y = n.op("reshape", graph.Attrs{"shape": n.vectorAttr(n.shapeVector(x))}, y).withRank(rank)
 	}
 	return one(y)
 }
 
 // dropout is the identity except in training mode, which an operand may enable.
 func dropout(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	maskType := tensor.Bool
 	if n.opset < 10 {
 		maskType = x.dtype()
@@ -158,17 +158,17 @@ func dropout(n *node) []*val {
 	training := constValue(tensor.BoolScalar(n.opset < 7 && n.attrs["is_test"] != nil &&
 		!n.flag("is_test", true)).Tensor(tensor.Bool))
 	if n.opset >= 12 {
-		if r := n.opt(1); r != nil {
+		if r := n.operandOrNil(1); r != nil {
 			ratio = r
 		}
-		if t := n.opt(2); t != nil {
+		if t := n.operandOrNil(2); t != nil {
 			training = t
 		}
 	}
 	off := training.data != nil && n.number(training).Int() == 0 || ratio.data != nil && n.number(ratio).Float() == 0
 	if off {
 		out := []*val{x}
-		if n.wants(1) {
+		if n.isOutputUsed(1) {
 			out = append(out, n.op("ones_like", graph.Attrs{"dtype": maskType}, x))
 		}
 		return out
@@ -184,18 +184,18 @@ func dropout(n *node) []*val {
 
 // affine, scale, scaledTanh and parametricSoftplus are experimental operators of old models.
 func affine(n *node) []*val {
-	y := n.op("mul", nil, n.x(0), n.float("alpha", 1))
+	y := n.op("mul", nil, n.operand(0), n.float("alpha", 1))
 	return one(n.op("add", nil, y, n.float("beta", 0)))
 }
 
-func scale(n *node) []*val { return one(n.op("mul", nil, n.x(0), n.float("scale", 1))) }
+func scale(n *node) []*val { return one(n.op("mul", nil, n.operand(0), n.float("scale", 1))) }
 
 func scaledTanh(n *node) []*val {
-	y := n.op("tanh", nil, n.op("mul", nil, n.x(0), n.float("beta", 1)))
+	y := n.op("tanh", nil, n.op("mul", nil, n.operand(0), n.float("beta", 1)))
 	return one(n.op("mul", nil, y, n.float("alpha", 1)))
 }
 
 func parametricSoftplus(n *node) []*val {
-	y := n.op("softplus", graph.Attrs{"threshold": 40}, n.op("mul", nil, n.x(0), n.float("beta", 1)))
+	y := n.op("softplus", graph.Attrs{"threshold": 40}, n.op("mul", nil, n.operand(0), n.float("beta", 1)))
 	return one(n.op("mul", nil, y, n.float("alpha", 1)))
 }

@@ -56,13 +56,13 @@ func (n *node) emitN(name string, count int, attrs graph.Attrs, operands ...any)
 			}
 		}
 	}
-	vals := n.g.ApplyN(name, count, attrs, args...)
-	if err := n.g.Err(); err != nil {
+	vals := n.graph.ApplyN(name, count, attrs, args...)
+	if err := n.graph.Err(); err != nil {
 		n.failf("%w", err)
 	}
 	out := make([]*val, len(vals))
 	for i, v := range vals {
-		out[i] = &val{v: v}
+		out[i] = &val{graphValue: v}
 	}
 	if slices.ContainsFunc(vals, func(v *graph.Value) bool { return v.Dynamic }) {
 		n.outline(out, vals[0].Node.Op, attrs, operands)
@@ -77,13 +77,13 @@ func (n *node) emitN(name string, count int, attrs graph.Attrs, operands ...any)
 func (n *node) asNumber(op string, i int, x *val, operands []any) any {
 	o := n.opts.Lookup(op)
 	d := x.dtype()
-	if o == nil || x.data == nil || x.v != nil || x.data.Numel() != 1 || i >= len(o.Params) || !o.Params[i].Number ||
-		d == tensor.Bool || d.IsComplex() || d.IsBareUnsigned() {
+	if o == nil || x.data == nil || x.graphValue != nil || x.data.Numel() != 1 || i >= len(o.Params) ||
+		!o.Params[i].Number || d == tensor.Bool || d.IsComplex() || d.IsBareUnsigned() {
 		return nil
 	}
 	for k, other := range operands {
 		y, ok := other.(*val)
-		if k == i || !ok || y == nil || y.data != nil || y.dtype() != d || y.dynamic() || y.meta().Rank() < x.data.Rank() {
+		if k == i || !ok || y == nil || y.data != nil || y.dtype() != d || y.isDynamic() || y.meta().Rank() < x.data.Rank() {
 			continue
 		}
 		s, _ := scalarOf(x.data) // x has one element
@@ -114,16 +114,16 @@ func (n *node) foldConstants(o *graph.Op, attrs graph.Attrs, operands []any) []*
 			size += t.Numel()
 		}
 	}
-	c, res := n.inferred(o, attrs, args)
+	c, res := n.inferCall(o, attrs, args)
 	if res == nil {
 		return nil
 	}
 	return n.compute(o, c, in[:len(c.In)], res, size)
 }
 
-// inferred returns a call of an op and its inferred results. It returns nil if an attribute refers to a value or
+// inferCall returns a call of an op and its inferred results. It returns nil if an attribute refers to a value or
 // depends on symbols. It also returns nil if the call is invalid; the graph's builder reports that error.
-func (n *node) inferred(o *graph.Op, attrs graph.Attrs, in []graph.Arg) (*graph.Call, []graph.Result) {
+func (n *node) inferCall(o *graph.Op, attrs graph.Attrs, in []graph.Arg) (*graph.Call, []graph.Result) {
 	for len(in) > 0 && in[len(in)-1].Kind == graph.Null {
 		in = in[:len(in)-1]
 	}
@@ -241,8 +241,9 @@ func (n *node) number(x *val) tensor.Scalar {
 	return s
 }
 
-// ref returns a vector of integers as an attribute: a list of numbers and expressions, or a reference to the value.
-func (n *node) ref(x *val) any {
+// vectorAttr returns a vector of integers as an attribute: a list of numbers and expressions, or a reference to the
+// value.
+func (n *node) vectorAttr(x *val) any {
 	if x.data != nil {
 		return ints(x.data)
 	}
@@ -290,7 +291,7 @@ func (n *node) numberAttr(x *val) any {
 
 // list returns the integers of operand i, which must be constant.
 func (n *node) list(i int) []int {
-	x := n.x(i)
+	x := n.operand(i)
 	if x.data == nil {
 		n.failf("operand %d (%q) must be known before the graph runs", i, x.name)
 	}

@@ -51,10 +51,10 @@ func attention(n *node) []*val {
 
 // attentionOperands converts the operands of an Attention node to the form of [attentionNode].
 func (n *node) attentionOperands() *attentionNode {
-	a := &attentionNode{node: n, flat: n.rank(n.x(0)) == 3}
+	a := &attentionNode{node: n, flat: n.rank(n.operand(0)) == 3}
 	heads := []int{n.int("q_num_heads", 0), n.int("kv_num_heads", 0), n.int("kv_num_heads", 0)}
 	for i, to := range []**val{&a.q, &a.k, &a.v} {
-		x := n.x(i)
+		x := n.operand(i)
 		if rank := n.rank(x); rank != 4 && rank != 3 || (rank == 3) != a.flat {
 			n.failf("operand %d has %d dimensions", i, rank)
 		}
@@ -64,12 +64,12 @@ func (n *node) attentionOperands() *attentionNode {
 		}
 		*to = x
 	}
-	if n.opt(4) == nil && n.opt(5) == nil {
+	if n.operandOrNil(4) == nil && n.operandOrNil(5) == nil {
 		return a
 	}
-	a.past = n.symShape(n.x(4))[2]
-	a.k = n.op("cat", graph.Attrs{"dim": 2}, n.x(4), a.k)
-	a.v = n.op("cat", graph.Attrs{"dim": 2}, n.x(5), a.v)
+	a.past = n.symShape(n.operand(4))[2]
+	a.k = n.op("cat", graph.Attrs{"dim": 2}, n.operand(4), a.k)
+	a.v = n.op("cat", graph.Attrs{"dim": 2}, n.operand(5), a.v)
 	return a
 }
 
@@ -117,7 +117,7 @@ func (a *attentionNode) scores() *val {
 func (a *attentionNode) masked(scores *val) *val {
 	keys, none := a.symShape(a.k)[2], math.Inf(-1)
 	keepWhere := func(keep *val) { scores = a.op("masked_fill", nil, scores, a.op("logical_not", nil, keep), none) }
-	if mask := a.opt(3); mask != nil {
+	if mask := a.operandOrNil(3); mask != nil {
 		rank, bools := a.rank(mask), mask.dtype() == tensor.Bool
 		if rank < 1 {
 			a.failf("the mask has no dimensions")
@@ -132,7 +132,7 @@ func (a *attentionNode) masked(scores *val) *val {
 			scores = a.op("add", nil, scores, a.padded(mask, before, after, none))
 		}
 	}
-	count := a.opt(6)
+	count := a.operandOrNil(6)
 	if count != nil {
 		count = a.reshape(a.cast(count, tensor.Int64), -1, 1, 1, 1)
 		keepWhere(a.op("lt", nil, a.indexVector(keys), count))
@@ -140,7 +140,7 @@ func (a *attentionNode) masked(scores *val) *val {
 	if a.flag("is_causal", false) {
 		queries := a.symShape(a.q)[2]
 		last := a.op("unsqueeze", graph.Attrs{"dim": 1}, a.indexVector(queries))
-		if count != nil && a.opt(4) == nil {
+		if count != nil && a.operandOrNil(4) == nil {
 			last = a.op("sub", nil, a.op("add", nil, last, count), a.integer(queries))
 		} else {
 			last = a.op("add", nil, last, a.integer(a.past))
@@ -152,13 +152,13 @@ func (a *attentionNode) masked(scores *val) *val {
 
 // indexVector returns the vector 0, 1 ... size-1.
 func (n *node) indexVector(size sym.Int) *val {
-	return n.op("arange", graph.Attrs{"end": n.sizeAttrOne(size), "dtype": tensor.Int64})
+	return n.op("arange", graph.Attrs{"end": n.sizeAttrOf(size), "dtype": tensor.Int64})
 }
 
 // rotaryEmbedding converts RotaryEmbedding, which rotates pairs of elements of each head by angles that depend on the
 // position.
 func rotaryEmbedding(n *node) []*val {
-	x, rank := n.x(0), n.rank(n.x(0))
+	x, rank := n.operand(0), n.rank(n.operand(0))
 	if rank != 3 && rank != 4 {
 		n.failf("operand 0 has %d dimensions", rank)
 	}
@@ -169,7 +169,7 @@ func rotaryEmbedding(n *node) []*val {
 	rotated := n.int("rotary_embedding_dim", 0)
 	if rotated == 0 {
 		last := []sym.Int{n.symShape(x)[3]}
-		if pairs := n.symShape(n.x(1)); len(pairs) > 0 && !n.isStatic(x) {
+		if pairs := n.symShape(n.operand(1)); len(pairs) > 0 && !n.isStatic(x) {
 			last[0] = pairs[len(pairs)-1].Mul(sym.Of(2))
 		}
 		rotated = n.numbers("the elements of a head", last)[0]
@@ -178,8 +178,8 @@ func rotaryEmbedding(n *node) []*val {
 		n.failf("%d elements are not pairs", rotated)
 	}
 	angles := func(i int) *val {
-		t := n.x(i)
-		if ids := n.opt(3); ids != nil {
+		t := n.operand(i)
+		if ids := n.operandOrNil(3); ids != nil {
 			t = n.op("index", nil, t, n.cast(ids, tensor.Int64))
 		}
 		return n.op("unsqueeze", graph.Attrs{"dim": heads}, t)
@@ -200,7 +200,7 @@ func rotaryEmbedding(n *node) []*val {
 		list = []any{n.reshapeFor(n.op("stack", graph.Attrs{"dim": 4}, a, b), s[0], s[1], s[2], sym.Of(rotated))}
 	}
 	if !s[3].Same(sym.Of(rotated)) {
-		list = append(list, part(rotated, n.sizeAttrOne(s[3]), 1))
+		list = append(list, part(rotated, n.sizeAttrOf(s[3]), 1))
 	}
-	return one(n.reshapeFor(n.op("cat", graph.Attrs{"dim": 3}, list...), n.symShape(n.x(0))...))
+	return one(n.reshapeFor(n.op("cat", graph.Attrs{"dim": 3}, list...), n.symShape(n.operand(0))...))
 }

@@ -18,11 +18,11 @@ import (
 // continuation is the part of the model that follows a node: the nodes of its graph from index `from` on. If the graph
 // is itself converted in place of a node, the continuation of that node (frame.continuation) comes next.
 type continuation struct {
-	graph *pb.GraphProto
-	from  int
-	scope *scope
-	frame *frame
-	bind  []string // the names of the node's results in the scope
+	graph       *pb.GraphProto
+	from        int
+	scope       *scope
+	frame       *frame
+	resultNames []string // the names of the node's results in the scope
 }
 
 // branch is a branch of an If: a nested graph, whose conversion may have failed.
@@ -32,7 +32,7 @@ type branch struct {
 }
 
 func ifOp(n *node) []*val {
-	cond := n.x(0)
+	cond := n.operand(0)
 	yes, no := n.body("then_branch"), n.body("else_branch")
 	if cond.data != nil {
 		if n.number(cond).Int() != 0 {
@@ -112,7 +112,7 @@ func sizeCondition(x *val) (cond sym.Bool, ok bool) {
 		return cond, false
 	}
 	e := x.elements.list[0]
-	if cond = e.b; x.dtype() != tensor.Bool {
+	if cond = e.condition; x.dtype() != tensor.Bool {
 		cond = e.numerator.Ne(sym.Int{})
 	}
 	return cond, true
@@ -137,7 +137,7 @@ func (n *node) branch(p *pb.GraphProto, hints map[string]int) *branch {
 		f := *n.frame
 		f.depth++
 		f.continuation, f.skipErrors = nil, false
-		if err := b.im.initializers(p, s, &f); err != nil {
+		if err := b.im.addInitializers(p, s, &f); err != nil {
 			return err
 		}
 		b.out, err = b.im.convertResults(p, s, &f)
@@ -170,7 +170,7 @@ func (n *node) continuationDiffers(a, b *branch) bool {
 		return false
 	}
 	for i := range a.out {
-		if !n.wants(i) {
+		if !n.isOutputUsed(i) {
 			continue
 		}
 		if a.out[i].kind == sequenceKind && b.out[i].kind == sequenceKind &&
@@ -195,7 +195,7 @@ func (b *branch) convertContinuation(n *node) {
 		done := false
 		b.convertPart(n, func() error {
 			s := &scope{im: b.im, outerScope: r.scope, values: map[string]*val{}}
-			for i, name := range r.bind {
+			for i, name := range r.resultNames {
 				if name != "" && i < len(b.out) {
 					s.values[name] = b.out[i]
 				}
@@ -237,18 +237,18 @@ func (n *node) ifNode(cond *val, a, b *branch) []*val {
 	case b.err != nil:
 		n.raiseBranch(b, "else_branch", len(a.out))
 	}
-	if len(a.im.g.Outputs) != len(b.im.g.Outputs) {
-		n.failf("then_branch gives %d values, else_branch %d", len(a.im.g.Outputs), len(b.im.g.Outputs))
+	if len(a.im.graph.Outputs) != len(b.im.graph.Outputs) {
+		n.failf("then_branch gives %d values, else_branch %d", len(a.im.graph.Outputs), len(b.im.graph.Outputs))
 	}
-	attrs := graph.Attrs{"then_branch": a.im.g, "else_branch": b.im.g}
+	attrs := graph.Attrs{"then_branch": a.im.graph, "else_branch": b.im.graph}
 	operands := n.operandsOf(a.im.captured, b.im.captured)
 	takesFirst, sizes := n.sizeOnlyCondition(cond)
 	var out []*val
 	if sizes {
 		attrs["condition"] = takesFirst.String()
-		out = n.emitN("if_sizes", len(a.im.g.Outputs), attrs, operands...)
+		out = n.emitN("if_sizes", len(a.im.graph.Outputs), attrs, operands...)
 	} else {
-		out = n.emitN("if", len(a.im.g.Outputs), attrs, append([]any{cond}, operands...)...)
+		out = n.emitN("if", len(a.im.graph.Outputs), attrs, append([]any{cond}, operands...)...)
 	}
 	for i, o := range out {
 		switch {
@@ -260,7 +260,7 @@ func (n *node) ifNode(cond *val, a, b *branch) []*val {
 			o.outline = a.outline(i).Join(b.outline(i))
 		}
 		if sizes && o.outline.Sizes != nil {
-			n.shapes[o.v] = n.ifShape(takesFirst, a, b, i)
+			n.shapes[o.graphValue] = n.ifShape(takesFirst, a, b, i)
 		}
 	}
 	return asSequences(out, sequences)
@@ -288,10 +288,10 @@ func (n *node) raiseBranch(b *branch, name string, results int) {
 	err := b.err
 	b.nestedGraph = n.nestedGraph(name)
 	message := fmt.Sprintf("%s of %s cannot be run: %v", name, n.title(), err)
-	for i, v := range b.im.g.ApplyN("raise", results, graph.Attrs{"message": message, "results": results}) {
-		b.im.g.Output(fmt.Sprintf("none.%d", i), v)
+	for i, v := range b.im.graph.ApplyN("raise", results, graph.Attrs{"message": message, "results": results}) {
+		b.im.graph.Output(fmt.Sprintf("none.%d", i), v)
 	}
-	if err := b.im.g.Err(); err != nil {
+	if err := b.im.graph.Err(); err != nil {
 		n.failf("%w", err)
 	}
 }

@@ -40,7 +40,7 @@ func (n *node) unsqueezeComputed(x, axes *val) *val {
 
 func (n *node) squeezeComputed(x, axes *val) *val {
 	rank := n.rank(x) - n.lengthOf(axes)
-	return n.op("squeeze", graph.Attrs{"dim": n.ref(axes)}, x).withRank(rank)
+	return n.op("squeeze", graph.Attrs{"dim": n.vectorAttr(axes)}, x).withRank(rank)
 }
 
 // sliceComputed slices x along a computed axis with computed bounds. It computes the indices of the selected elements
@@ -48,7 +48,7 @@ func (n *node) squeezeComputed(x, axes *val) *val {
 func (n *node) sliceComputed(x, axis, start, end, step *val) *val {
 	scalar := func(v *val) *val { // v as a 0-dim int64
 		v = n.cast(v, tensor.Int64)
-		if !v.dynamic() && v.meta().Rank() > 0 {
+		if !v.isDynamic() && v.meta().Rank() > 0 {
 			v = n.reshape(v)
 		}
 		return v

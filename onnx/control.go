@@ -58,7 +58,7 @@ func (n *node) innerScope(p *pb.GraphProto, in []*val, f *frame) *scope {
 		n.failf("a graph of %d inputs cannot take %d values", len(p.Input), len(in))
 	}
 	s := &scope{im: n.importer, parent: n.scope, values: map[string]*val{}}
-	if err := n.initializers(p, s, f); err != nil {
+	if err := n.addInitializers(p, s, f); err != nil {
 		n.failf("%w", err)
 	}
 	for i, v := range p.Input {
@@ -93,16 +93,17 @@ func (n *node) nestedGraphAt(name string, hints map[string]int) *nestedGraph {
 	if name == "" {
 		name = "body"
 	}
-	im := &importer{model: n.model, opts: n.opts, g: graph.New(name, n.opts.Lookup), hasModelName: map[*graph.Value]bool{},
-		env: n.env, symbols: n.symbols, hints: hints, limits: n.limits, unknownCount: n.unknownCount,
+	im := &importer{model: n.model, opts: n.opts, graph: graph.New(name, n.opts.Lookup),
+		hasModelName: map[*graph.Value]bool{},
+		env:          n.env, symbols: n.symbols, hints: hints, limits: n.limits, unknownCount: n.unknownCount,
 		expressionTexts: n.expressionTexts, usedSymbols: map[string]bool{}, symbolInputs: map[string]*val{},
 		shapes:     map[*graph.Value][]sym.Int{},
 		referenced: map[*graph.Value]*val{}, outer: n.importer, nodeCount: n.nodeCount, captures: map[*val]*val{}}
-	im.g.Symbols = map[string]graph.Bounds{}
+	im.graph.Symbols = map[string]graph.Bounds{}
 	for name := range n.symbols {
-		im.g.Symbols[name] = graph.Bounds{}
+		im.graph.Symbols[name] = graph.Bounds{}
 	}
-	_ = im.g.BindOnly(hints) // hints has a size for each symbol
+	_ = im.graph.BindOnly(hints) // hints has a size for each symbol
 	return &nestedGraph{im: im}
 }
 
@@ -139,7 +140,7 @@ func (n *node) trySubgraph(p *pb.GraphProto, in []*val, varies func(i int) bool)
 	f := *n.frame
 	f.depth++
 	f.continuation, f.skipErrors = nil, false
-	err := b.im.initializers(p, s, &f)
+	err := b.im.addInitializers(p, s, &f)
 	if err == nil {
 		b.out, err = b.im.convertResults(p, s, &f)
 	}
@@ -176,11 +177,11 @@ func (b *nestedGraph) close() error {
 		if name == "" {
 			name = "result"
 		}
-		if err := b.im.output(fmt.Sprintf("%s.%d", name, i), x); err != nil {
+		if err := b.im.addOutput(fmt.Sprintf("%s.%d", name, i), x); err != nil {
 			return fmt.Errorf("result %d: %w", i, err)
 		}
 	}
-	g := b.im.g
+	g := b.im.graph
 	for _, name := range sorted.Keys(b.im.symbols) {
 		if b.im.usedSymbols[name] {
 			if _, err := b.im.symbolInput(name); err != nil {
@@ -199,7 +200,7 @@ func (im *importer) addInput(name string, x *val, shape []sym.Int) (*val, error)
 	if x.kind != tensorKind {
 		return nil, errors.New("sequences and optionals are not supported here")
 	}
-	name = im.g.Fresh(name)
+	name = im.graph.Fresh(name)
 	d := x.dtype()
 	switch {
 	case !d.Valid():
@@ -222,22 +223,22 @@ func (im *importer) addInput(name string, x *val, shape []sym.Int) (*val, error)
 		open = true
 	}
 	y := &val{name: name}
-	if y.v = im.g.InputDims(name, d, tensor.NoFormat, dims...); open {
-		im.shapes[y.v] = shape
+	if y.graphValue = im.graph.InputDims(name, d, tensor.NoFormat, dims...); open {
+		im.shapes[y.graphValue] = shape
 		im.addSymbolInputs(y, dims)
 	}
 	switch {
-	case x.dynamic():
-		y.v.Dynamic = true // the sizes are known only when the graph runs
+	case x.isDynamic():
+		y.graphValue.Dynamic = true // the sizes are known only when the graph runs
 		y.outline = graph.Outline{DType: d, Sizes: numericSizes(shape)}
 	case open:
 		sizes, err := im.atHints(shape, x.meta().Shape)
 		if err != nil {
 			return nil, err
 		}
-		y.v.SetMeta(tensor.New(d, sizes...))
+		y.graphValue.SetMeta(tensor.New(d, sizes...))
 	}
-	im.hasModelName[y.v] = true
+	im.hasModelName[y.graphValue] = true
 	return y, nil
 }
 
@@ -285,7 +286,7 @@ func scan(n *node) []*val {
 	if n.opset >= 9 {
 		return n.scanOnce(n.in)
 	}
-	if n.has(0) {
+	if n.hasOperand(0) {
 		n.failf("lengths of sequences are not supported")
 	}
 	in := n.in[min(1, len(n.in)):]
@@ -367,7 +368,7 @@ func (n *node) scanOnce(in []*val) []*val {
 		return n.unrolledScan(p, length, states, slicesAt, outAxes, outBack)
 	}
 	body := n.subgraph(p, slicesAt(0), func(int) bool { return false })
-	attrs := graph.Attrs{"body": body.im.g, "states": states, "num_scan_inputs": scanned, "scan_input_axes": inAxes,
+	attrs := graph.Attrs{"body": body.im.graph, "states": states, "num_scan_inputs": scanned, "scan_input_axes": inAxes,
 		"scan_input_directions": inBack,
 		"scan_output_axes":      outAxes, "scan_output_directions": outBack}
 	out := n.emitN("scan", len(body.out), attrs, n.operandsOf(in, body.im.captured)...)

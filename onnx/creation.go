@@ -51,8 +51,8 @@ func constantOfShape(n *node) []*val {
 		}
 		attrs["fill_value"], attrs["dtype"] = n.numberAttr(constValue(t)), t.DType
 	}
-	shape := n.x(0)
-	attrs["size"] = n.ref(shape)
+	shape := n.operand(0)
+	attrs["size"] = n.vectorAttr(shape)
 	y := n.op("full", attrs)
 	if sizes := n.knownSizes(shape); sizes != nil {
 		y.withSizes(attrs["dtype"].(tensor.DType), sizes...)
@@ -62,7 +62,7 @@ func constantOfShape(n *node) []*val {
 
 // rangeOp converts Range, which counts from start to end. The result is empty if the step leads away from the end.
 func rangeOp(n *node) []*val {
-	start, end, step := n.x(0), n.x(1), n.x(2)
+	start, end, step := n.operand(0), n.operand(1), n.operand(2)
 	if by := n.integers(step); n.integers(start) != nil && n.integers(end) != nil && len(by) == 1 {
 		if k, _ := by[0].Known(); k > 0 {
 			end = n.op("maximum", nil, start, end)
@@ -78,7 +78,7 @@ func rangeOp(n *node) []*val {
 }
 
 func eyeLike(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	d := n.dtypeAttr("dtype")
 	if d == tensor.Invalid {
 		d = x.dtype()
@@ -95,10 +95,10 @@ func trilu(n *node) []*val {
 		op = "triu"
 	}
 	attrs := graph.Attrs{}
-	if k := n.opt(1); k != nil {
+	if k := n.operandOrNil(1); k != nil {
 		attrs["diagonal"] = n.scalarAttr(k)
 	}
-	return one(n.op(op, attrs, n.x(0)))
+	return one(n.op(op, attrs, n.operand(0)))
 }
 
 // maxBlock is the maximum block size of DepthToSpace and SpaceToDepth. Its square does not overflow.
@@ -106,7 +106,7 @@ const maxBlock = 1 << 15
 
 // blocks returns the image operand [N, C, H, W] of DepthToSpace or SpaceToDepth, its sizes and the block size.
 func (n *node) blocks() (x *val, dims []sym.Int, b int) {
-	x = n.x(0)
+	x = n.operand(0)
 	b = n.int("blocksize", 0)
 	dims = n.symShape(x)
 	if len(dims) != 4 || b < 1 || b > maxBlock {
@@ -146,7 +146,7 @@ func spaceToDepth(n *node) []*val {
 
 // reverseSequence converts ReverseSequence, which reverses the first lens[b] elements of sequence b.
 func reverseSequence(n *node) []*val {
-	x, lens := n.x(0), n.cast(n.x(1), tensor.Int64)
+	x, lens := n.operand(0), n.cast(n.operand(1), tensor.Int64)
 	time, batch := n.int("time_axis", 0), n.int("batch_axis", 1)
 	shape := n.symShape(x)
 	rank := len(shape)
@@ -158,7 +158,7 @@ func reverseSequence(n *node) []*val {
 		s[axis] = -1
 		return n.reshape(x, s...)
 	}
-	at := alongAxis(n.op("arange", graph.Attrs{"end": n.sizeAttrOne(shape[time]), "dtype": tensor.Int64}), time)
+	at := alongAxis(n.op("arange", graph.Attrs{"end": n.sizeAttrOf(shape[time]), "dtype": tensor.Int64}), time)
 	length := alongAxis(lens, batch)
 	mirrored := n.op("sub", nil, n.op("sub", nil, length, 1), at)
 	index := n.op("where", nil, n.op("lt", nil, at, length), mirrored, at)
@@ -169,7 +169,7 @@ func reverseSequence(n *node) []*val {
 // crop converts Crop, which removes the border of images. The attribute border has the left, top, right and bottom
 // width.
 func crop(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	border, _ := n.ints("border")
 	s := n.symShape(x)
 	if len(border) != 4 || len(s) != 4 {
@@ -179,12 +179,12 @@ func crop(n *node) []*val {
 	if scale, ok := n.ints("scale"); ok && len(scale) == 2 {
 		bottom, right = sym.Of(border[1]+scale[0]), sym.Of(border[0]+scale[1])
 	}
-	y := n.op("slice", graph.Attrs{"dim": 2, "start": border[1], "end": n.sizeAttrOne(bottom)}, x)
-	return one(n.op("slice", graph.Attrs{"dim": 3, "start": border[0], "end": n.sizeAttrOne(right)}, y))
+	y := n.op("slice", graph.Attrs{"dim": 2, "start": border[1], "end": n.sizeAttrOf(bottom)}, x)
+	return one(n.op("slice", graph.Attrs{"dim": 3, "start": border[0], "end": n.sizeAttrOf(right)}, y))
 }
 
 func centerCropPad(n *node) []*val {
-	x, want := n.x(0), n.integers(n.x(1))
+	x, want := n.operand(0), n.integers(n.operand(1))
 	s := n.symShape(x)
 	axes, ok := n.ints("axes")
 	if !ok {
@@ -194,7 +194,7 @@ func centerCropPad(n *node) []*val {
 	}
 	axes = n.axes(axes, len(s))
 	if want == nil {
-		n.failf("%q must be known before the graph runs", n.x(1).name)
+		n.failf("%q must be known before the graph runs", n.operand(1).name)
 	}
 	if len(axes) != len(want) {
 		n.failf("%d sizes do not suit %d axes", len(want), len(axes))
@@ -210,7 +210,7 @@ func centerCropPad(n *node) []*val {
 
 // imageScaler converts ImageScaler, which scales images and adds a bias to each channel.
 func imageScaler(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	y := n.op("mul", nil, x, n.float("scale", 1))
 	bias, _ := n.floats("bias")
 	if len(bias) == 0 {

@@ -12,11 +12,11 @@ import (
 
 // same converts an operator of one operand to an op with the same meaning.
 func same(op string) converter {
-	return func(n *node) []*val { return one(n.widened(op, nil, n.x(0))) }
+	return func(n *node) []*val { return one(n.widened(op, nil, n.operand(0))) }
 }
 
 func identity(n *node) []*val {
-	if !n.has(0) {
+	if !n.hasOperand(0) {
 		n.failf("operand 0 is missing")
 	}
 	return one(n.in[0])
@@ -61,7 +61,7 @@ func binary(op string) converter {
 // pair returns the two operands. Before operator set 7, the attributes broadcast and axis align the second operand with
 // an axis of the first.
 func (n *node) pair() (x, y *val) {
-	x, y = n.x(0), n.x(1)
+	x, y = n.operand(0), n.operand(1)
 	if n.opset >= 7 || !n.flag("broadcast", false) || n.attrs["axis"] == nil {
 		return x, y
 	}
@@ -93,7 +93,7 @@ func (n *node) orderedInt64(x *val) *val {
 
 func isInf(n *node) []*val {
 	neg, pos := n.flag("detect_negative", true), n.flag("detect_positive", true)
-	x := n.x(0)
+	x := n.operand(0)
 	switch {
 	case neg && pos:
 		return one(n.op("isinf", nil, x))
@@ -116,16 +116,16 @@ func castOp(n *node) []*val {
 		if err != nil {
 			n.failf("%w", err)
 		}
-		return one(n.cast(n.x(0), d))
+		return one(n.cast(n.operand(0), d))
 	}
 	d := n.dtypeAttr("to")
 	if d == tensor.Invalid {
 		n.failf("attribute \"to\" is missing")
 	}
-	return one(n.cast(n.x(0), d))
+	return one(n.cast(n.operand(0), d))
 }
 
-func castLike(n *node) []*val { return one(n.cast(n.x(0), n.x(1).dtype())) }
+func castLike(n *node) []*val { return one(n.cast(n.operand(0), n.operand(1).dtype())) }
 
 func pow(n *node) []*val {
 	x, y := n.pair()
@@ -145,13 +145,13 @@ func pow(n *node) []*val {
 
 func mod(n *node) []*val {
 	if n.flag("fmod", false) {
-		return one(n.widened("fmod", nil, n.x(0), n.x(1)))
+		return one(n.widened("fmod", nil, n.operand(0), n.operand(1)))
 	}
-	return one(n.widened("remainder", nil, n.x(0), n.x(1)))
+	return one(n.widened("remainder", nil, n.operand(0), n.operand(1)))
 }
 
 func bitShift(n *node) []*val {
-	x, y := n.x(0), n.x(1)
+	x, y := n.operand(0), n.operand(1)
 	if n.text("direction", "") == "LEFT" {
 		return one(n.widened("bitwise_left_shift", nil, x, y))
 	}
@@ -170,14 +170,14 @@ func bitShift(n *node) []*val {
 // extremum converts Max and Min of any number of operands.
 func extremum(op string) converter {
 	return func(n *node) []*val {
-		out := n.x(0)
+		out := n.operand(0)
 		d := out.dtype()
 		if len(n.in) == 1 {
 			return one(n.op("alias", nil, out))
 		}
 		out = n.orderedInt64(out)
 		for i := 1; i < len(n.in); i++ {
-			out = n.widened(op, nil, out, n.orderedInt64(n.x(i)))
+			out = n.widened(op, nil, out, n.orderedInt64(n.operand(i)))
 		}
 		if d == tensor.Uint64 {
 			out = n.cast(n.op("bitwise_xor", nil, out, int64(math.MinInt64)), d)
@@ -187,9 +187,9 @@ func extremum(op string) converter {
 }
 
 func sumOf(n *node) []*val {
-	out := n.x(0)
+	out := n.operand(0)
 	for i := 1; i < len(n.in); i++ {
-		out = n.op("add", nil, out, n.x(i))
+		out = n.op("add", nil, out, n.operand(i))
 	}
 	return one(out)
 }
@@ -203,13 +203,13 @@ func meanOf(n *node) []*val {
 }
 
 func where(n *node) []*val {
-	x, y := n.x(1), n.x(2)
-	return one(n.widened("where", nil, n.cast(n.x(0), tensor.Bool), x, y))
+	x, y := n.operand(1), n.operand(2)
+	return one(n.widened("where", nil, n.cast(n.operand(0), tensor.Bool), x, y))
 }
 
 // clip converts Clip. The bounds are attributes before operator set 11, and operands from set 11 on.
 func clip(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	attrs := graph.Attrs{}
 	if n.opset < 11 {
 		for _, name := range []string{"min", "max"} {
@@ -223,7 +223,7 @@ func clip(n *node) []*val {
 		return one(n.op("clamp", attrs, x))
 	}
 	d := x.dtype()
-	lo, hi := n.opt(1), n.opt(2)
+	lo, hi := n.operandOrNil(1), n.operandOrNil(2)
 	if lo == nil && hi == nil {
 		return one(x)
 	}

@@ -25,12 +25,12 @@ type groupedNorm struct {
 // value.
 func (n *node) recordGroups(x, y, weight, bias *val, eps float64) {
 	lookup := n.opts.Lookup
-	if y.v == nil || y.dynamic() || x.v == nil || x.v.Node == nil || x.v.Node.Op != lookup("reshape") ||
-		lookup("group_norm") == nil {
+	if y.graphValue == nil || y.isDynamic() || x.graphValue == nil || x.graphValue.Node == nil ||
+		x.graphValue.Node.Op != lookup("reshape") || lookup("group_norm") == nil {
 		return
 	}
-	base := &val{v: x.v.Node.In[0].Value}
-	if base.dynamic() {
+	base := &val{graphValue: x.graphValue.Node.In[0].Value}
+	if base.isDynamic() {
 		return
 	}
 	from, to := n.shapeOf(base), n.shapeOf(x)
@@ -44,13 +44,13 @@ func (n *node) recordGroups(x, y, weight, bias *val, eps float64) {
 	if n.groupNorms == nil {
 		n.groupNorms = map[*graph.Value]groupedNorm{}
 	}
-	n.groupNorms[y.v] = groupedNorm{base, groups, eps, weight, bias}
+	n.groupNorms[y.graphValue] = groupedNorm{base, groups, eps, weight, bias}
 }
 
 // asGroupNorm returns the group normalization that equals a reshape of x to the given shape. It returns nil unless
 // recordGroups has recorded x, and shape is the shape before the first reshape. One size of shape may be -1.
 func (n *node) asGroupNorm(x *val, shape []sym.Int) *val {
-	f, ok := n.groupNorms[x.v]
+	f, ok := n.groupNorms[x.graphValue]
 	if !ok {
 		return nil
 	}

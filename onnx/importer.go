@@ -24,7 +24,7 @@ const (
 type importer struct {
 	model        *Model
 	opts         Options
-	g            *graph.Graph          // the graph that the importer builds
+	graph        *graph.Graph          // the graph that the importer builds
 	hasModelName map[*graph.Value]bool // the values of g that already have a name of the model
 
 	// Symbolic sizes: see symshapes.go. The importers of a model share env, symbols, limits, unknownCount and
@@ -46,8 +46,8 @@ type importer struct {
 	evaluated  float64               // number of elements evaluated during the import
 
 	// For [Model.GraphSome]: see skipped.go.
-	skipped  graph.Errors // the errors of skipped initializers, inputs and outputs
-	rejected int          // number of nodes that are rejected for other reasons than a rejected operand
+	skipped       graph.Errors // the errors of skipped initializers, inputs and outputs
+	rejectedCount int          // number of nodes that are rejected for other reasons than a rejected operand
 
 	// For the body of a loop or branch.
 	outer    *importer     // the importer of the enclosing graph; nil for the main graph
@@ -135,15 +135,15 @@ func (im *importer) capture(v *val) (*val, error) {
 		}
 	case v.elements != nil:
 		e := *v.elements
-		e.make = func() *val {
-			mine, err := im.addCaptured(&val{v: im.outer.materialise(v)})
+		e.addToGraph = func() *val {
+			mine, err := im.addCaptured(&val{graphValue: im.outer.materialise(v)})
 			if err != nil {
 				panic(failure{fmt.Errorf("%q: %w", v.name, err)})
 			}
 			return mine
 		}
 		c.elements = &e
-	case v.data == nil && v.v != nil:
+	case v.data == nil && v.graphValue != nil:
 		var err error
 		if c, err = im.addCaptured(v); err != nil {
 			return nil, err
@@ -155,7 +155,7 @@ func (im *importer) capture(v *val) (*val, error) {
 
 // addCaptured adds an input for a value of the enclosing graph, and records the value in captured.
 func (im *importer) addCaptured(v *val) (*val, error) {
-	c, err := im.addInput("outer."+v.v.Name, v, im.outer.shapeOf(v))
+	c, err := im.addInput("outer."+v.graphValue.Name, v, im.outer.shapeOf(v))
 	if err == nil {
 		im.captured = append(im.captured, v)
 	}
@@ -166,7 +166,7 @@ func (im *importer) addCaptured(v *val) (*val, error) {
 func (im *importer) convert(f *frame) (*graph.Graph, error) {
 	p := im.model.proto.Graph
 	s := &scope{im: im, values: map[string]*val{}}
-	if err := im.initializers(p, s, f); err != nil {
+	if err := im.addInitializers(p, s, f); err != nil {
 		return nil, err
 	}
 	for _, in := range p.Input {
@@ -177,9 +177,9 @@ func (im *importer) convert(f *frame) (*graph.Graph, error) {
 			im.skipValue(s, "input", in.Name, why)
 			continue
 		}
-		v, err := im.input(in)
+		v, err := im.addModelInput(in)
 		if err == nil {
-			s.values[in.Name], err = v, im.g.Err()
+			s.values[in.Name], err = v, im.graph.Err()
 		}
 		switch {
 		case err == nil:
@@ -194,9 +194,9 @@ func (im *importer) convert(f *frame) (*graph.Graph, error) {
 		return nil, err
 	}
 	for i, out := range p.Output {
-		err := im.output(out.Name, results[i])
-		if err == nil && f.skipErrors && im.g.Err() != nil {
-			err = im.g.Err() // a duplicate name
+		err := im.addOutput(out.Name, results[i])
+		if err == nil && f.skipErrors && im.graph.Err() != nil {
+			err = im.graph.Err() // a duplicate name
 		}
 		switch {
 		case err == nil:
@@ -206,30 +206,30 @@ func (im *importer) convert(f *frame) (*graph.Graph, error) {
 			return nil, fmt.Errorf("output %q: %w", out.Name, err)
 		}
 	}
-	if err := im.g.Err(); err != nil {
+	if err := im.graph.Err(); err != nil {
 		return nil, err
 	}
-	return im.g, nil
+	return im.graph, nil
 }
 
-func (im *importer) output(name string, v *val) error {
+func (im *importer) addOutput(name string, v *val) error {
 	switch {
 	case v == nil:
 		return errors.New("it is not made by any node")
-	case v.kind == unavailableKind && v.v == nil:
+	case v.kind == unavailableKind && v.graphValue == nil:
 		return &unavailableError{v}
 	case v.kind == unavailableKind:
-		im.g.Output(name, v.v)
+		im.graph.Output(name, v.graphValue)
 		return nil
 	case v.kind != tensorKind:
 		return errors.New("sequences and optionals are not supported as results")
 	}
-	im.g.Output(name, im.materialise(v))
+	im.graph.Output(name, im.materialise(v))
 	return nil
 }
 
-// initializers adds the weights of a graph to its scope as constants.
-func (im *importer) initializers(p *pb.GraphProto, s *scope, f *frame) error {
+// addInitializers adds the weights of a graph to its scope as constants.
+func (im *importer) addInitializers(p *pb.GraphProto, s *scope, f *frame) error {
 	for _, t := range p.SparseInitializer {
 		err := errors.New("sparse tensors are not supported")
 		if !f.skipErrors {
@@ -252,8 +252,8 @@ func (im *importer) initializers(p *pb.GraphProto, s *scope, f *frame) error {
 	return nil
 }
 
-// input adds an input of the graph.
-func (im *importer) input(in *pb.ValueInfoProto) (*val, error) {
+// addModelInput adds an input of the graph.
+func (im *importer) addModelInput(in *pb.ValueInfoProto) (*val, error) {
 	if in.Name == "" {
 		return nil, errors.New("it has no name")
 	}
@@ -271,14 +271,14 @@ func (im *importer) input(in *pb.ValueInfoProto) (*val, error) {
 	}
 	for _, d := range dims {
 		for _, symbol := range symbolsOf(d) {
-			if _, ok := im.g.Symbols[symbol]; !ok {
-				im.g.Symbols[symbol] = im.model.bounds(symbol)
+			if _, ok := im.graph.Symbols[symbol]; !ok {
+				im.graph.Symbols[symbol] = im.model.bounds(symbol)
 			}
 		}
 	}
-	v := im.g.InputDims(in.Name, d, tensor.NoFormat, dims...)
+	v := im.graph.InputDims(in.Name, d, tensor.NoFormat, dims...)
 	im.hasModelName[v] = true
-	x := &val{name: in.Name, v: v}
+	x := &val{name: in.Name, graphValue: v}
 	if v.Dims != nil && len(im.symbols) > 0 { // not for a signature
 		if im.shapes[v], err = im.sizesOf(dims); err != nil {
 			return nil, err
@@ -376,7 +376,7 @@ func (im *importer) convertNodes(p *pb.GraphProto, from int, s *scope, f *frame)
 			continue
 		}
 		interrupt.Check(im.opts.Context)
-		final, err := im.convertNode(n, s, f, &continuation{graph: p, from: i + 1, scope: s, frame: f, bind: n.Output})
+		final, err := im.convertNode(n, s, f, &continuation{graph: p, from: i + 1, scope: s, frame: f, resultNames: n.Output})
 		if final != nil || err != nil {
 			return final, err
 		}
@@ -428,16 +428,16 @@ func markNeeded(n *pb.NodeProto, needed map[string]bool, depth int) {
 // materialise returns x as a value of the graph. If x is not yet in the graph, it adds a constant or the computation.
 func (im *importer) materialise(x *val) *graph.Value {
 	switch {
-	case x.v != nil:
+	case x.graphValue != nil:
 	case x.elements != nil:
-		x.v = im.materialise(x.elements.make())
+		x.graphValue = im.materialise(x.elements.addToGraph())
 	default:
 		name := x.name
 		if name == "" {
 			name = "const"
 		}
-		x.v = im.g.Constant(im.g.Fresh(name), x.data.Contiguous())
-		im.hasModelName[x.v] = true
+		x.graphValue = im.graph.Constant(im.graph.Fresh(name), x.data.Contiguous())
+		im.hasModelName[x.graphValue] = true
 	}
-	return x.v
+	return x.graphValue
 }

@@ -24,13 +24,13 @@ func loop(n *node) []*val {
 	if len(p.Input) != 2+len(carried) || len(p.Output) < 1+len(carried) {
 		n.failf("a body with %d inputs and %d outputs cannot carry %d values", len(p.Input), len(p.Output), len(carried))
 	}
-	trips, cond := n.opt(0), n.opt(1)
+	trips, cond := n.operandOrNil(0), n.operandOrNil(1)
 	if out := n.unroll(p, trips, cond, carried); out != nil {
 		return out
 	}
 	body, carried, sequences := n.loopBody(p, carried)
 	operands := append([]any{trips, cond}, n.operandsOf(carried, body.im.captured)...)
-	attrs := graph.Attrs{"body": body.im.g, "carried": len(carried)}
+	attrs := graph.Attrs{"body": body.im.graph, "carried": len(carried)}
 	if by, ok := n.tripCount(p, trips, cond); ok {
 		attrs["trips"] = by.String()
 	}

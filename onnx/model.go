@@ -193,7 +193,7 @@ func (m *Model) Signature() (*graph.Graph, error) {
 		return nil, err
 	}
 	im := m.importer(Options{})
-	im.g.Symbols = map[string]graph.Bounds{}
+	im.graph.Symbols = map[string]graph.Bounds{}
 	weights := map[string]bool{}
 	for _, t := range m.proto.Graph.Initializer {
 		weights[t.Name] = true
@@ -202,10 +202,10 @@ func (m *Model) Signature() (*graph.Graph, error) {
 		if weights[in.Name] || in.GetType().GetTensorType() != nil && in.GetType().GetTensorType().Shape == nil {
 			continue
 		}
-		_, _ = im.input(in)
-		_ = im.g.TakeErr()
+		_, _ = im.addModelInput(in)
+		_ = im.graph.TakeErr()
 	}
-	return im.g, nil
+	return im.graph, nil
 }
 
 // Graph converts the model. The graph is valid for all sizes of the symbols.
@@ -215,12 +215,12 @@ func (m *Model) Graph(o Options) (*graph.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.g, nil
+	return r.graph, nil
 }
 
 // conversion is the result of a conversion.
 type conversion struct {
-	g          *graph.Graph
+	graph      *graph.Graph
 	skipped    graph.Errors // skipped mistakes: see skipped.go
 	errorCount int          // number of skipped mistakes, rejected nodes included
 }
@@ -261,7 +261,7 @@ func (m *Model) tryHints(o Options) (_ *conversion, err error) {
 		if err := im.bindHints(h.first, h.step); err != nil {
 			return nil, err
 		}
-		symbols := len(im.g.Symbols)
+		symbols := len(im.graph.Symbols)
 		r, err := im.convertAtHints(&frame{opsets: sets, unrollBudget: maxUnrolled, skipErrors: o.skipErrors})
 		switch {
 		case err != nil && first == nil:
@@ -279,18 +279,18 @@ func (m *Model) tryHints(o Options) (_ *conversion, err error) {
 	case interrupt.Err(o.Context) != nil:
 		return nil, interrupt.Err(o.Context)
 	case o.skipErrors:
-		defer best.g.SetContext(context.Background())
-		return best, rebindSome(best.g, best.g.Bound())
+		defer best.graph.SetContext(context.Background())
+		return best, rebindSome(best.graph, best.graph.Bound())
 	}
-	defer best.g.SetContext(context.Background())
-	return best, rebind(best.g, best.g.Bound())
+	defer best.graph.SetContext(context.Background())
+	return best, rebind(best.graph, best.graph.Bound())
 }
 
 // importer returns an importer for the model's main graph.
 func (m *Model) importer(o Options) *importer {
 	g := graph.New(m.name, o.Lookup)
 	g.SetContext(o.Context)
-	return &importer{model: m, opts: o, g: g, hasModelName: map[*graph.Value]bool{},
+	return &importer{model: m, opts: o, graph: g, hasModelName: map[*graph.Value]bool{},
 		env: sym.NewEnv(), symbols: map[string]sym.Int{}, hints: map[string]int{}, limits: map[string]int{},
 		unknownCount: new(int), expressionTexts: map[string]bool{}, usedSymbols: map[string]bool{},
 		symbolInputs: map[string]*val{}, shapes: map[*graph.Value][]sym.Int{}, referenced: map[*graph.Value]*val{}}
@@ -300,11 +300,11 @@ func (m *Model) importer(o Options) *importer {
 func (im *importer) convertAtHints(f *frame) (*conversion, error) {
 	g, err := im.convert(f)
 	for name, limit := range im.limits {
-		b := im.g.Symbols[name]
+		b := im.graph.Symbols[name]
 		b.Max = limit
-		im.g.Symbols[name] = b
+		im.graph.Symbols[name] = b
 	}
-	return &conversion{g: g, skipped: im.skipped, errorCount: len(im.skipped) + im.rejected}, err
+	return &conversion{graph: g, skipped: im.skipped, errorCount: len(im.skipped) + im.rejectedCount}, err
 }
 
 // rebind gives symbols their default sizes, which apply until a caller binds the symbols. If the graph rejects the

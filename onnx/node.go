@@ -74,16 +74,16 @@ func nameOf(p *pb.NodeProto) string {
 	return p.Name
 }
 
-// name gives a value the name that the model uses, if the value has no name yet.
-func (im *importer) name(x *val, name string) {
+// setName gives a value the name that the model uses, if the value has no name yet.
+func (im *importer) setName(x *val, name string) {
 	if x.name == "" {
 		x.name = name
 	}
-	if x.v == nil || im.hasModelName[x.v] || x.v.Node == nil {
+	if x.graphValue == nil || im.hasModelName[x.graphValue] || x.graphValue.Node == nil {
 		return
 	}
-	im.hasModelName[x.v] = true
-	x.v.Named(im.g.Fresh(name))
+	im.hasModelName[x.graphValue] = true
+	x.graphValue.Named(im.graph.Fresh(name))
 }
 
 // operands sets in, attrs and unavailable.
@@ -196,12 +196,12 @@ func (n *node) call(f *pb.FunctionProto) ([]*val, error) {
 	return out, nil
 }
 
-// has reports whether operand i is present.
-func (n *node) has(i int) bool { return i < len(n.in) && n.in[i] != nil }
+// hasOperand reports whether operand i is present.
+func (n *node) hasOperand(i int) bool { return i < len(n.in) && n.in[i] != nil }
 
-// x returns operand i, which must be a tensor.
-func (n *node) x(i int) *val {
-	if !n.has(i) {
+// operand returns operand i, which must be a tensor.
+func (n *node) operand(i int) *val {
+	if !n.hasOperand(i) {
 		n.failf("operand %d is missing", i)
 	}
 	if n.in[i].kind != tensorKind {
@@ -210,20 +210,20 @@ func (n *node) x(i int) *val {
 	return n.in[i]
 }
 
-// opt returns operand i, which must be a tensor, or nil if the operand is omitted.
-func (n *node) opt(i int) *val {
-	if !n.has(i) {
+// operandOrNil returns operand i, which must be a tensor, or nil if the operand is omitted.
+func (n *node) operandOrNil(i int) *val {
+	if !n.hasOperand(i) {
 		return nil
 	}
-	return n.x(i)
+	return n.operand(i)
 }
 
-// wants reports whether output i is used.
-func (n *node) wants(i int) bool { return i < len(n.proto.Output) && n.proto.Output[i] != "" }
+// isOutputUsed reports whether output i is used.
+func (n *node) isOutputUsed(i int) bool { return i < len(n.proto.Output) && n.proto.Output[i] != "" }
 
 // rank returns the rank of x, which must be known.
 func (n *node) rank(x *val) int {
-	if !x.dynamic() {
+	if !x.isDynamic() {
 		return len(x.meta().Shape)
 	}
 	if x.outline.Sizes == nil {

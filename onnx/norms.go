@@ -9,7 +9,7 @@ import (
 )
 
 func batchNormalization(n *node) []*val {
-	x, w, b, mean, variance := n.x(0), n.x(1), n.x(2), n.x(3), n.x(4)
+	x, w, b, mean, variance := n.operand(0), n.operand(1), n.operand(2), n.operand(3), n.operand(4)
 	eps := n.float("epsilon", 1e-5)
 	if n.opset >= 14 && n.flag("training_mode", false) {
 		return n.batchTraining(x, w, b, mean, variance, eps)
@@ -54,20 +54,20 @@ func (n *node) batchTraining(x, w, b, mean, variance *val, eps float64) []*val {
 }
 
 func instanceNormalization(n *node) []*val {
-	x, w, b, eps := n.x(0), n.x(1), n.x(2), n.float("epsilon", 1e-5)
+	x, w, b, eps := n.operand(0), n.operand(1), n.operand(2), n.float("epsilon", 1e-5)
 	y := n.op("instance_norm", graph.Attrs{"eps": eps}, x, w, b)
 	n.recordGroups(x, y, w, b, eps)
 	return one(y)
 }
 
 func layerNormalization(n *node) []*val {
-	x, w, b := n.x(0), n.x(1), n.opt(2)
+	x, w, b := n.operand(0), n.operand(1), n.operandOrNil(2)
 	rank := n.rank(x)
 	axis := n.axis(n.int("axis", -1), rank)
 	eps := n.float("epsilon", 1e-5)
 	s := n.symShape(x)[axis:]
 	last := n.op("slice", graph.Attrs{"dim": 0, "start": axis}, n.shapeVector(x)).withType(tensor.Int64, 1)
-	normalized := graph.Attrs{"normalized_shape": n.ref(last), "eps": eps}
+	normalized := graph.Attrs{"normalized_shape": n.vectorAttr(last), "eps": eps}
 	fits := func(p *val) bool {
 		return p == nil || slices.EqualFunc(n.symShape(p), s, func(a, b sym.Int) bool { return a.Same(b) })
 	}
@@ -81,7 +81,7 @@ func layerNormalization(n *node) []*val {
 		}
 	}
 	out := []*val{y}
-	if !n.wants(1) && !n.wants(2) {
+	if !n.isOutputUsed(1) && !n.isOutputUsed(2) {
 		return out
 	}
 	var dims []int
@@ -99,7 +99,7 @@ func layerNormalization(n *node) []*val {
 // groupNormalization converts GroupNormalization. Scale and bias have an element for each group before operator set 21,
 // and an element for each channel from set 21 on.
 func groupNormalization(n *node) []*val {
-	x, w, b := n.x(0), n.x(1), n.x(2)
+	x, w, b := n.operand(0), n.operand(1), n.operand(2)
 	groups := n.int("num_groups", 0)
 	if n.rank(x) < 2 || groups < 1 {
 		n.failf("%d dimensions cannot form %d groups of channels", n.rank(x), groups)
@@ -118,7 +118,7 @@ func groupNormalization(n *node) []*val {
 
 // lrn converts LRN, which divides each element by a power of the mean square over neighbouring channels.
 func lrn(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	size := n.int("size", 1)
 	rank := n.rank(x)
 	if size < 1 || size > 1<<20 || rank < 2 {
@@ -134,7 +134,7 @@ func lrn(n *node) []*val {
 }
 
 func meanVarianceNormalization(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	axes, ok := n.ints("axes")
 	if !ok {
 		axes = []int{0, 2, 3}
@@ -151,12 +151,12 @@ func meanVarianceNormalization(n *node) []*val {
 }
 
 func nllLoss(n *node) []*val {
-	return one(n.nllOf(n.x(0), n.x(1), n.opt(2)))
+	return one(n.nllOf(n.operand(0), n.operand(1), n.operandOrNil(2)))
 }
 
 func crossEntropyLoss(n *node) []*val {
-	logs := n.op("log_softmax", graph.Attrs{"dim": 1}, n.x(0))
-	return []*val{n.nllOf(logs, n.x(1), n.opt(2)), logs}
+	logs := n.op("log_softmax", graph.Attrs{"dim": 1}, n.operand(0))
+	return []*val{n.nllOf(logs, n.operand(1), n.operandOrNil(2)), logs}
 }
 
 // nllOf returns the negative log-likelihood loss. x has the log-probabilities, with the classes in dimension 1; target

@@ -172,8 +172,8 @@ func (n Node) Apply(op string, attrs graph.Attrs, operands ...any) (out []Value,
 	return out, nil
 }
 
-// Given reports whether the operand is present.
-func (v Value) Given() bool { return v.v != nil }
+// IsPresent reports whether the operand is present.
+func (v Value) IsPresent() bool { return v.v != nil }
 
 // DType returns the dtype. It returns [tensor.Invalid] if the dtype is not known before the graph runs, or if the value
 // is not a tensor.
@@ -199,7 +199,7 @@ func (n Node) Shape(v Value) (sizes []int, ok bool) {
 	if n.n == nil || v.v == nil || v.v.kind != tensorKind {
 		return nil, false
 	}
-	if v.v.dynamic() {
+	if v.v.isDynamic() {
 		return slices.Clone(v.v.outline.Sizes), v.v.outline.Sizes != nil
 	}
 	return append([]int{}, n.n.sizes(v.v)...), true

@@ -45,7 +45,7 @@ func TestOwnOperator(t *testing.T) {
 		domain, name, version := n.Operator()
 		assert.Equal(t, []any{"mine", "Own", 1, "own", 1}, []any{domain, name, version, n.Name(), n.Outputs()})
 		in := n.Inputs()
-		assert.Equal(t, []bool{true, true, false}, []bool{in[0].Given(), in[1].Given(), in[2].Given()})
+		assert.Equal(t, []bool{true, true, false}, []bool{in[0].IsPresent(), in[1].IsPresent(), in[2].IsPresent()})
 		assert.Nil(t, in[0].Data())
 		assert.Equal(t, []int{3}, in[1].Data().Shape)
 		shape, ok := n.Shape(in[0])

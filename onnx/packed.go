@@ -163,7 +163,7 @@ func (n *node) checkedPosition(index, count *val) *val {
 
 // scalarOperand returns operand i as a 0-dim value of int64.
 func (n *node) scalarOperand(i int) *val {
-	return n.onnxOp("Reshape", nil, n.cast(n.x(i), tensor.Int64), constValue(tensor.Zeros(tensor.Int64, 0)))
+	return n.onnxOp("Reshape", nil, n.cast(n.operand(i), tensor.Int64), constValue(tensor.Zeros(tensor.Int64, 0)))
 }
 
 // splitMembers divides the members into three ranges: the members before a position, the next width members, and the
@@ -199,7 +199,7 @@ func (n *node) packedMember(p *packedSequence, position *val) *val {
 
 // packedInsert inserts x at the position of operand 2, or at the end.
 func (n *node) packedInsert(p *packedSequence, x *val) *packedSequence {
-	if !n.has(2) || p.rank < 0 {
+	if !n.hasOperand(2) || p.rank < 0 {
 		return n.appended(p, x)
 	}
 	n.checkMember(p, x)
@@ -226,7 +226,7 @@ func (n *node) packedErase(p *packedSequence) *packedSequence {
 		n.failf("the sequence is empty")
 	}
 	at := scalarInt(-1)
-	if n.has(1) {
+	if n.hasOperand(1) {
 		at = n.scalarOperand(1)
 	}
 	before, _, after := n.splitMembers(p, n.checkedPosition(at, n.length(p)), 1)

@@ -8,13 +8,13 @@ import (
 
 // pad converts Pad. Widths and value are attributes before operator set 11, and operands from set 11 on.
 func pad(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	mode := n.text("mode", "constant")
 	rank := n.rank(x)
 	var value any = n.float("value", 0)
 	if n.opset >= 11 {
 		value = 0
-		if v := n.opt(2); v != nil {
+		if v := n.operandOrNil(2); v != nil {
 			value = n.numberAttr(v)
 		}
 	}
@@ -24,8 +24,8 @@ func pad(n *node) []*val {
 		widths, _ = n.ints("paddings")
 	case n.opset < 11:
 		widths, _ = n.ints("pads")
-	case n.x(1).data == nil || n.has(3) && n.x(3).data == nil:
-		return one(n.padBy(x, n.x(1), mode, value))
+	case n.operand(1).data == nil || n.hasOperand(3) && n.operand(3).data == nil:
+		return one(n.padBy(x, n.operand(1), mode, value))
 	default:
 		widths = n.list(1)
 	}
@@ -33,7 +33,7 @@ func pad(n *node) []*val {
 	for i := range axes {
 		axes[i] = i
 	}
-	if n.has(3) {
+	if n.hasOperand(3) {
 		axes = n.axes(n.list(3), rank)
 	}
 	if len(widths) != 2*len(axes) {
@@ -69,8 +69,8 @@ func (n *node) padded(x *val, before, after []sym.Int, value any) *val {
 func (n *node) padBy(x, widths *val, mode string, value any) *val {
 	rank := n.rank(x)
 	count := n.lengthOf(widths)
-	if n.has(3) {
-		axes := n.cast(n.x(3), tensor.Int64)
+	if n.hasOperand(3) {
+		axes := n.cast(n.operand(3), tensor.Int64)
 		if c := n.lengthOf(axes); c >= 0 && count >= 0 && count != 2*c {
 			n.failf("%d widths do not suit %d axes", count, c)
 		}
@@ -87,7 +87,7 @@ func (n *node) padBy(x, widths *val, mode string, value any) *val {
 	}
 	pairs := n.op("flip", graph.Attrs{"dims": []int{1}}, n.reshape(n.cast(widths, tensor.Int64), 2, rank))
 	pairs = n.reshape(n.op("permute", graph.Attrs{"dims": []int{1, 0}}, pairs), 2*rank)
-	return n.op("constant_pad_nd", graph.Attrs{"pad": n.ref(pairs), "value": value}, x)
+	return n.op("constant_pad_nd", graph.Attrs{"pad": n.vectorAttr(pairs), "value": value}, x)
 }
 
 // padMirrored pads x with its own elements. It uses the op pad for all dimensions except the first two of a value of

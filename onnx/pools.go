@@ -19,7 +19,7 @@ func (n *node) poolOf(x *val) (in []sym.Int, kernel []int, g geometry) {
 // poolAttrs returns the attributes of a pool op, or nil if the op does not support the padding. An op supports padding
 // that is known, symmetric, and at most half of the window.
 func (g geometry) poolAttrs(kernel []int) graph.Attrs {
-	padding, known := numbersOf(g.before)
+	padding, known := numbersOf(g.padBefore)
 	if !known || !g.isSymmetric() {
 		return nil
 	}
@@ -28,7 +28,7 @@ func (g geometry) poolAttrs(kernel []int) graph.Attrs {
 			return nil
 		}
 	}
-	return graph.Attrs{"kernel_size": kernel, "stride": g.stride, "padding": padding, "ceil_mode": g.ceil}
+	return graph.Attrs{"kernel_size": kernel, "stride": g.stride, "padding": padding, "ceil_mode": g.roundsUp}
 }
 
 // paddingAfter returns the padding after each dimension of an operand with spatial sizes in. If the number of windows
@@ -36,21 +36,21 @@ func (g geometry) poolAttrs(kernel []int) graph.Attrs {
 // operand is not counted.
 func (g geometry) paddingAfter(in []sym.Int) (after []sym.Int) {
 	for i, s := range in {
-		step, front := sym.Of(g.stride[i]), s.Add(g.before[i])
-		span := front.Add(g.after[i]).Sub(g.windowExtent(i))
+		step, front := sym.Of(g.stride[i]), s.Add(g.padBefore[i])
+		span := front.Add(g.padAfter[i]).Sub(g.windowExtent(i))
 		count := span.Div(step).Add(sym.Of(1)).Max(sym.Int{})
-		if g.ceil {
+		if g.roundsUp {
 			more := span.Ge(sym.Int{}).And(span.Mod(step).Gt(sym.Int{})).And(count.Mul(step).Lt(front))
 			count = sym.Where(more, count.Add(sym.Of(1)), count)
 		}
 		end := count.Sub(sym.Of(1)).Mul(step).Add(g.windowExtent(i))
-		after = append(after, g.after[i].Max(end.Sub(front)))
+		after = append(after, g.padAfter[i].Max(end.Sub(front)))
 	}
 	return after
 }
 
 func maxPool(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	d := x.dtype()
 	in, kernel, g := n.poolOf(x)
 	if !d.IsFloat() {
@@ -59,16 +59,16 @@ func maxPool(n *node) []*val {
 	attrs, padded := g.poolAttrs(kernel), in
 	if attrs == nil {
 		after := g.paddingAfter(in)
-		x = n.padSpatial(x, g.before, after, extremeNumber(tensor.Float32, false))
+		x = n.padSpatial(x, g.padBefore, after, extremeNumber(tensor.Float32, false))
 		attrs = graph.Attrs{"kernel_size": kernel, "stride": g.stride}
 		padded = make([]sym.Int, len(in))
 		for i := range in {
-			padded[i] = in[i].Add(g.before[i]).Add(after[i])
+			padded[i] = in[i].Add(g.padBefore[i]).Add(after[i])
 		}
 	}
 	attrs["dilation"] = g.dilation
 	op := fmt.Sprintf("max_pool%dd", len(in))
-	if !n.wants(1) {
+	if !n.isOutputUsed(1) {
 		return one(n.cast(n.op(op, attrs, x), d))
 	}
 	out := n.ops(op+"_with_indices", attrs, x)
@@ -89,7 +89,7 @@ func (n *node) coordinate(index *val, plane []sym.Int, i int) *val {
 func (n *node) unpaddedPositions(index *val, padded, in []sym.Int, g geometry) *val {
 	var sum *val
 	for i := range in {
-		at := n.op("sub", nil, n.coordinate(index, padded, i), n.integer(g.before[i]))
+		at := n.op("sub", nil, n.coordinate(index, padded, i), n.integer(g.padBefore[i]))
 		at = n.op("mul", nil, at, n.integer(productOf(in[i+1:])))
 		if sum == nil {
 			sum = at
@@ -116,14 +116,14 @@ func (n *node) tensorPositions(index *val, in []sym.Int) *val {
 		index = sum
 	}
 	s := n.symShape(index)
-	planes := n.op("arange", graph.Attrs{"end": n.sizeAttrOne(s[0].Mul(s[1])), "dtype": tensor.Int64})
+	planes := n.op("arange", graph.Attrs{"end": n.sizeAttrOf(s[0].Mul(s[1])), "dtype": tensor.Int64})
 	planes = n.op("mul", nil, planes, n.integer(productOf(in)))
 	ones := slices.Repeat([]sym.Int{sym.Of(1)}, len(in))
 	return n.op("add", nil, index, n.reshapeFor(planes, append([]sym.Int{s[0], s[1]}, ones...)...))
 }
 
 func averagePool(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	in, kernel, g := n.poolOf(x)
 	include := n.flag("count_include_pad", false)
 	dilated := slices.ContainsFunc(g.dilation, func(d int) bool { return d != 1 })
@@ -150,15 +150,15 @@ func (n *node) windowSums(x *val, in []sym.Int, g geometry, include bool) (sum, 
 	one := sym.Of(1)
 	attrs := graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": channels}
 	op := fmt.Sprintf("conv%dd", len(in))
-	sum = n.op(op, attrs, n.padSpatial(x, g.before, after, 0), full(sym.Of(channels), one, g.kernel))
+	sum = n.op(op, attrs, n.padSpatial(x, g.padBefore, after, 0), full(sym.Of(channels), one, g.kernel))
 	if !known {
 		sum = n.reshapeFor(sum, append([]sym.Int{s[0], s[1]}, n.symShape(sum)[2:]...)...)
 	}
-	inside, before, rest := slices.Clone(in), slices.Clone(g.before), slices.Clone(after)
+	inside, before, rest := slices.Clone(in), slices.Clone(g.padBefore), slices.Clone(after)
 	if include {
 		for i := range in {
-			inside[i] = in[i].Add(g.before[i]).Add(g.after[i])
-			before[i], rest[i] = sym.Int{}, after[i].Sub(g.after[i])
+			inside[i] = in[i].Add(g.padBefore[i]).Add(g.padAfter[i])
+			before[i], rest[i] = sym.Int{}, after[i].Sub(g.padAfter[i])
 		}
 	}
 	count = n.op(op, graph.Attrs{"stride": g.stride, "dilation": g.dilation},
@@ -168,7 +168,7 @@ func (n *node) windowSums(x *val, in []sym.Int, g geometry, include bool) (sum, 
 
 // lpPool takes the p-norm of each window.
 func lpPool(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	in, _, g := n.poolOf(x)
 	p := float64(n.int("p", 2))
 	if n.opset < 2 {
@@ -182,18 +182,18 @@ func lpPool(n *node) []*val {
 // maxUnpool converts MaxUnpool, which writes elements to given positions of the result. The positions count elements of
 // a result whose size follows from the windows. An output_shape extends this result afterwards.
 func maxUnpool(n *node) []*val {
-	x, index := n.x(0), n.x(1)
+	x, index := n.operand(0), n.operand(1)
 	in := n.spatialSizes(x)
 	g := n.geometryOf(in, sym.Ints(n.perDim("kernel_shape", len(in), 1)...))
 	s := slices.Clone(n.symShape(x))
 	for i := range in {
-		s[2+i] = in[i].Sub(sym.Of(1)).Mul(sym.Of(g.stride[i])).Sub(g.before[i]).Sub(g.after[i]).Add(g.kernel[i])
+		s[2+i] = in[i].Sub(sym.Of(1)).Mul(sym.Of(g.stride[i])).Sub(g.padBefore[i]).Sub(g.padAfter[i]).Add(g.kernel[i])
 		if size, known := s[2+i].Known(); known && size < 0 {
 			n.failf("the result would have the shape %s", tensor.Sizes(s))
 		}
 	}
 	y := n.reshapeFor(n.unpooled(x, index, s), s...)
-	o := n.opt(2)
+	o := n.operandOrNil(2)
 	if o == nil {
 		return one(y)
 	}
@@ -222,7 +222,7 @@ func (n *node) unpoolInto(y, want *val) *val {
 	more := n.op("sub", nil, want, n.shapeVector(y))
 	pairs := n.op("stack", graph.Attrs{"dim": 1}, none, n.op("flip", graph.Attrs{"dims": []int{0}}, more))
 	widths := n.reshape(pairs, 2*rank)
-	return n.op("constant_pad_nd", graph.Attrs{"pad": n.ref(widths), "value": 0}, y).withType(y.dtype(), rank)
+	return n.op("constant_pad_nd", graph.Attrs{"pad": n.vectorAttr(widths), "value": 0}, y).withType(y.dtype(), rank)
 }
 
 // spatialDims returns the dimensions from the third on.
@@ -239,20 +239,20 @@ func (n *node) spatialDims(x *val) []int {
 
 func globalPool(op string) converter {
 	return func(n *node) []*val {
-		x := n.x(0)
+		x := n.operand(0)
 		return one(n.op(op, graph.Attrs{"dim": n.spatialDims(x), "keepdim": true}, x))
 	}
 }
 
 func globalLpPool(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	p := float64(n.int("p", 2))
 	return one(n.op("linalg_vector_norm", graph.Attrs{"ord": p, "dim": n.spatialDims(x), "keepdim": true}, x))
 }
 
 // maxRoiPool converts MaxRoiPool with constant regions: it takes the maximum over each cell of a region.
 func maxRoiPool(n *node) []*val {
-	x, rois := n.x(0), n.x(1)
+	x, rois := n.operand(0), n.operand(1)
 	size, _ := n.ints("pooled_shape")
 	s := n.symShape(x)
 	if rois.data == nil || len(size) != 2 || len(s) != 4 || rois.data.Rank() != 2 || rois.data.Shape[1] != 5 {

@@ -7,9 +7,9 @@ import (
 )
 
 func matMul(n *node) []*val {
-	x, y := n.x(0), n.x(1)
+	x, y := n.operand(0), n.operand(1)
 	out := n.op("matmul", nil, x, y)
-	if out.dynamic() && (n.rank(x) == 1 || n.rank(y) == 1) {
+	if out.isDynamic() && (n.rank(x) == 1 || n.rank(y) == 1) {
 		out.withRank(max(n.rank(x), n.rank(y)) - 1)
 	}
 	return one(out)
@@ -17,14 +17,14 @@ func matMul(n *node) []*val {
 
 // gemm converts Gemm to the op linear if possible, and otherwise to a matrix product and separate ops.
 func gemm(n *node) []*val {
-	a, b := n.x(0), n.x(1)
+	a, b := n.operand(0), n.operand(1)
 	alpha, beta := n.float("alpha", 1), n.float("beta", 1)
-	c := n.opt(2)
+	c := n.operandOrNil(2)
 	if n.flag("transA", false) {
 		a = n.op("t", nil, a)
 	}
 	transposeB := n.flag("transB", false)
-	if transposeB && alpha == 1 && (c == nil || beta == 1 && n.rank(c) == 1 && n.isStatic(c) && !b.dynamic() &&
+	if transposeB && alpha == 1 && (c == nil || beta == 1 && n.rank(c) == 1 && n.isStatic(c) && !b.isDynamic() &&
 		c.meta().Shape[0] == n.sizes(b)[0]) && a.dtype().IsFloat() {
 		return one(n.op("linear", nil, a, b, c))
 	}
@@ -51,9 +51,9 @@ func gemm(n *node) []*val {
 // einsum converts Einsum. It computes integers in int64 and converts the result to the operands' dtype, because the op,
 // as in PyTorch, returns int64 for small integers in some equations. The lowest bits are the same in both dtypes.
 func einsum(n *node) []*val {
-	d, list := n.x(0).dtype(), make([]any, len(n.in))
+	d, list := n.operand(0).dtype(), make([]any, len(n.in))
 	for i := range n.in {
-		x := n.x(i)
+		x := n.operand(i)
 		if d.IsIntegral(true) {
 			x = n.cast(x, tensor.Int64)
 		}
@@ -63,7 +63,7 @@ func einsum(n *node) []*val {
 }
 
 func det(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	return one(n.op("linalg_det", nil, x).withRank(n.rank(x) - 2))
 }
 
@@ -92,9 +92,9 @@ func recurrent(op string, operands int) converter {
 				attrs[name] = n.int(name, 0)
 			}
 		}
-		in := []any{n.x(0), n.x(1), n.x(2)}
+		in := []any{n.operand(0), n.operand(1), n.operand(2)}
 		for i := 3; i < operands; i++ {
-			in = append(in, n.opt(i))
+			in = append(in, n.operandOrNil(i))
 		}
 		out := n.ops(op, attrs, in...)
 		for i, o := range out {

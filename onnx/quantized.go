@@ -32,7 +32,7 @@ func (n *node) perAxis(p, x *val) *val {
 	s[axis+1] = sym.Of(block)
 	p = n.op("expand", graph.Attrs{"size": n.sizeAttr(s...)}, p)
 	p = n.op("flatten", graph.Attrs{"start_dim": axis, "end_dim": axis + 1}, p)
-	return n.op("slice", graph.Attrs{"dim": axis, "start": 0, "end": n.sizeAttrOne(n.symShape(x)[axis])}, p)
+	return n.op("slice", graph.Attrs{"dim": axis, "start": 0, "end": n.sizeAttrOf(n.symShape(x)[axis])}, p)
 }
 
 // quantizeTo rounds x, adds the zero point, and clamps the result to the range of dtype d.
@@ -52,7 +52,7 @@ func (n *node) quantizeTo(x, zero *val, d tensor.DType) *val {
 // ops do not support the operands: a dtype is float64, or a shape depends on data.
 func (n *node) linearAttrs(x, scale, zero *val) (graph.Attrs, bool) {
 	isFloat := func(d tensor.DType) bool { return d.IsFloat() && d != tensor.Float64 }
-	if x.dynamic() || scale.dynamic() || zero != nil && (zero.dynamic() || !isQuantized(zero.dtype())) ||
+	if x.isDynamic() || scale.isDynamic() || zero != nil && (zero.isDynamic() || !isQuantized(zero.dtype())) ||
 		!isFloat(scale.dtype()) || !isFloat(x.dtype()) && !isQuantized(x.dtype()) {
 		return nil, false
 	}
@@ -69,7 +69,7 @@ func isQuantized(d tensor.DType) bool {
 }
 
 func quantizeLinear(n *node) []*val {
-	x, scale, zero := n.x(0), n.x(1), n.opt(2)
+	x, scale, zero := n.operand(0), n.operand(1), n.operandOrNil(2)
 	d := n.dtypeAttr("output_dtype")
 	wide := n.dtypeAttr("precision")
 	asIs := wide == tensor.Invalid || wide == x.dtype()
@@ -96,7 +96,7 @@ func quantizeLinear(n *node) []*val {
 }
 
 func dequantizeLinear(n *node) []*val {
-	x, scale, zero := n.x(0), n.x(1), n.opt(2)
+	x, scale, zero := n.operand(0), n.operand(1), n.operandOrNil(2)
 	d := n.dtypeAttr("output_dtype")
 	if d == tensor.Invalid {
 		d = scale.dtype()
@@ -112,7 +112,9 @@ func dequantizeLinear(n *node) []*val {
 	return one(n.cast(y, d))
 }
 
-func dynamicQuantizeLinear(n *node) []*val { return n.ops("dynamic_quantize_linear", nil, n.x(0)) }
+func dynamicQuantizeLinear(n *node) []*val {
+	return n.ops("dynamic_quantize_linear", nil, n.operand(0))
+}
 
 // centred returns an 8-bit operand minus its zero point in float64. Sums of products of such differences are exact in
 // float64.
@@ -143,7 +145,7 @@ func (n *node) alongAxis(p, x *val, axis int) *val {
 }
 
 func matMulInteger(n *node) []*val {
-	a, b, azero, bzero := n.x(0), n.x(1), n.opt(2), n.opt(3)
+	a, b, azero, bzero := n.operand(0), n.operand(1), n.operandOrNil(2), n.operandOrNil(3)
 	if n.atMostVectors(azero, bzero) {
 		return one(n.op("matmul_integer", nil, a, b, azero, bzero))
 	}
@@ -157,15 +159,16 @@ func (n *node) atMostVectors(list ...*val) bool {
 }
 
 func qlinearMatMul(n *node) []*val {
-	a, b := n.x(0), n.x(3)
-	if n.atMostVectors(n.x(1), n.x(2), n.x(4), n.x(5), n.x(6), n.x(7)) {
-		return one(n.op("qlinear_matmul", nil, a, n.x(1), n.x(2), b, n.x(4), n.x(5), n.x(6), n.x(7)))
+	a, b := n.operand(0), n.operand(3)
+	if n.atMostVectors(n.operand(1), n.operand(2), n.operand(4), n.operand(5), n.operand(6), n.operand(7)) {
+		return one(n.op("qlinear_matmul", nil, a, n.operand(1), n.operand(2), b, n.operand(4), n.operand(5), n.operand(6),
+			n.operand(7)))
 	}
-	y := n.op("matmul", nil, n.centred(a, n.x(2), -2), n.centred(b, n.x(5), -1))
+	y := n.op("matmul", nil, n.centred(a, n.operand(2), -2), n.centred(b, n.operand(5), -1))
 	wide := func(p, x *val, axis int) *val { return n.cast(n.alongAxis(p, x, axis), tensor.Float64) }
-	y = n.op("mul", nil, n.op("mul", nil, y, wide(n.x(1), a, -2)), wide(n.x(4), b, -1))
-	y = n.op("div", nil, y, n.cast(n.alongAxis(n.x(6), y, -2), tensor.Float64))
-	return one(n.quantizeTo(y, n.alongAxis(n.x(7), y, -2), n.x(7).dtype()))
+	y = n.op("mul", nil, n.op("mul", nil, y, wide(n.operand(1), a, -2)), wide(n.operand(4), b, -1))
+	y = n.op("div", nil, y, n.cast(n.alongAxis(n.operand(6), y, -2), tensor.Float64))
+	return one(n.quantizeTo(y, n.alongAxis(n.operand(7), y, -2), n.operand(7).dtype()))
 }
 
 // integerConv convolves operands minus their zero points. Padding has the value of the zero point, so that it is 0
@@ -178,30 +181,31 @@ func (n *node) integerConv(x, w, xzero, wzero, bias *val) *val {
 }
 
 func convInteger(n *node) []*val {
-	if r := n.rank(n.x(0)); r >= 3 && r <= 5 {
-		if _, attrs, hasPadding := n.convAttrs(n.x(0), n.x(1)); hasPadding {
-			return one(n.op("conv_integer", attrs, n.x(0), n.x(1), n.opt(2), n.opt(3)))
+	if r := n.rank(n.operand(0)); r >= 3 && r <= 5 {
+		if _, attrs, hasPadding := n.convAttrs(n.operand(0), n.operand(1)); hasPadding {
+			return one(n.op("conv_integer", attrs, n.operand(0), n.operand(1), n.operandOrNil(2), n.operandOrNil(3)))
 		}
 	}
-	return one(n.cast(n.integerConv(n.x(0), n.x(1), n.opt(2), n.opt(3), nil), tensor.Int32))
+	return one(n.cast(n.integerConv(n.operand(0), n.operand(1), n.operandOrNil(2), n.operandOrNil(3), nil), tensor.Int32))
 }
 
 func qlinearConv(n *node) []*val {
-	x, w := n.x(0), n.x(3)
+	x, w := n.operand(0), n.operand(3)
 	if r := n.rank(x); r >= 3 && r <= 5 {
 		if _, attrs, hasPadding := n.convAttrs(x, w); hasPadding {
-			return one(n.op("qlinear_conv", attrs, x, n.x(1), n.x(2), w, n.x(4), n.x(5), n.x(6), n.x(7), n.opt(8)))
+			return one(n.op("qlinear_conv", attrs, x, n.operand(1), n.operand(2), w, n.operand(4), n.operand(5), n.operand(6),
+				n.operand(7), n.operandOrNil(8)))
 		}
 	}
 	var bias *val
-	if b := n.opt(8); b != nil {
+	if b := n.operandOrNil(8); b != nil {
 		bias = n.cast(b, tensor.Float64)
 	}
-	y := n.integerConv(x, w, n.x(2), n.x(5), bias)
-	scale := n.op("mul", nil, n.cast(n.asScalar(n.x(1)), tensor.Float64),
-		n.cast(n.alongChannel(n.x(4), y), tensor.Float64))
-	scale = n.op("div", nil, scale, n.cast(n.asScalar(n.x(6)), tensor.Float64))
-	return one(n.quantizeTo(n.op("mul", nil, y, scale), n.asScalar(n.x(7)), n.x(7).dtype()))
+	y := n.integerConv(x, w, n.operand(2), n.operand(5), bias)
+	scale := n.op("mul", nil, n.cast(n.asScalar(n.operand(1)), tensor.Float64),
+		n.cast(n.alongChannel(n.operand(4), y), tensor.Float64))
+	scale = n.op("div", nil, scale, n.cast(n.asScalar(n.operand(6)), tensor.Float64))
+	return one(n.quantizeTo(n.op("mul", nil, y, scale), n.asScalar(n.operand(7)), n.operand(7).dtype()))
 }
 
 func (n *node) asScalar(p *val) *val { return n.reshape(p) }

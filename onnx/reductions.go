@@ -22,8 +22,8 @@ func (n *node) reductionOf(x *val, operandSince int) (r reduction, pointwiseOnly
 	list, hasAxes := n.ints("axes")
 	if n.opset >= operandSince {
 		list, hasAxes = nil, false
-		if a := n.opt(1); a != nil && a.data == nil && n.isStatic(a) && a.meta().Numel() > 0 {
-			r.axes = n.ref(a)
+		if a := n.operandOrNil(1); a != nil && a.data == nil && n.isStatic(a) && a.meta().Numel() > 0 {
+			r.axes = n.vectorAttr(a)
 			r.rank = n.rank(x)
 			if !r.keepDims {
 				r.rank -= a.meta().Numel()
@@ -37,7 +37,7 @@ func (n *node) reductionOf(x *val, operandSince int) (r reduction, pointwiseOnly
 		if n.flag("noop_with_empty_axes", false) {
 			return r, true
 		}
-		if x.dynamic() && x.outline.Sizes == nil && !r.keepDims {
+		if x.isDynamic() && x.outline.Sizes == nil && !r.keepDims {
 			return r, false
 		}
 		list = make([]int, n.rank(x))
@@ -69,10 +69,10 @@ func reduce(kind string) converter {
 		if kind == "sum" {
 			operandSince = 13
 		}
-		x := n.x(0)
+		x := n.operand(0)
 		r, pointwiseOnly := n.reductionOf(x, operandSince)
 		y := n.reduceBy(kind, x, r, pointwiseOnly)
-		if y.dynamic() {
+		if y.isDynamic() {
 			y.withRank(r.rank)
 		}
 		return one(y)
@@ -201,7 +201,7 @@ func (n *node) product(x *val, r reduction) *val {
 
 func argExtremum(op string) converter {
 	return func(n *node) []*val {
-		x := n.x(0)
+		x := n.operand(0)
 		keep := n.flag("keepdims", true)
 		rank := n.rank(x)
 		axis := n.axis(n.int("axis", 0), rank)
@@ -222,7 +222,7 @@ func argExtremum(op string) converter {
 }
 
 func cumSum(n *node) []*val {
-	x, at := n.x(0), n.x(1)
+	x, at := n.operand(0), n.operand(1)
 	if n.lengthOf(at) != 1 {
 		n.failf("want one axis")
 	}
@@ -255,12 +255,12 @@ func cumSum(n *node) []*val {
 }
 
 func topK(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	attrs := graph.Attrs{"dim": n.int("axis", -1), "largest": n.flag("largest", true), "sorted": true}
 	if n.opset < 10 {
 		attrs["k"] = n.int("k", 0)
 	} else {
-		attrs["k"] = n.scalarAttr(n.x(1))
+		attrs["k"] = n.scalarAttr(n.operand(1))
 	}
 	if !x.dtype().IsBareUnsigned() {
 		return n.ops("topk", attrs, x)
@@ -274,7 +274,7 @@ func topK(n *node) []*val {
 }
 
 func lpNormalization(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	attrs := graph.Attrs{"ord": float64(n.int("p", 2)), "dim": []int{n.int("axis", -1)}, "keepdim": true}
 	return one(n.op("div", nil, x, n.op("linalg_vector_norm", attrs, x)))
 }

@@ -10,13 +10,13 @@ import (
 
 // reshape converts Reshape. Unless allowzero is set, a 0 in the shape stands for the operand's size.
 func reshape(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	keepZero := n.flag("allowzero", false)
 	if n.opset < 5 {
 		list, _ := n.ints("shape")
 		return one(n.reshapeTo(x, constValue(intTensor(list...)), keepZero))
 	}
-	return one(n.reshapeTo(x, n.x(1), keepZero))
+	return one(n.reshapeTo(x, n.operand(1), keepZero))
 }
 
 // reshapeTo reshapes x to a shape. If keepZero is true, a 0 in the shape is the size 0; otherwise it stands for the
@@ -39,7 +39,7 @@ func (n *node) reshapeTo(x, shape *val, keepZero bool) *val {
 		xShape := n.resizeVector(n.shapeVector(x), n.rank(x), length, true, 0)
 		shape = n.op("where", nil, n.op("eq", nil, shape, 0), xShape, shape)
 	}
-	y := n.op("reshape", graph.Attrs{"shape": n.ref(shape)}, x).withRank(length)
+	y := n.op("reshape", graph.Attrs{"shape": n.vectorAttr(shape)}, x).withRank(length)
 	if sizes != nil {
 		y.outline.Sizes = sizes
 	}
@@ -114,7 +114,7 @@ func (n *node) knownSizes(shape *val) []int {
 
 // expand converts Expand, which broadcasts the operand and the shape with each other.
 func expand(n *node) []*val {
-	x, shape := n.x(0), n.x(1)
+	x, shape := n.operand(0), n.operand(1)
 	if size := n.broadcastTo(x, shape); size != nil {
 		return one(n.op("expand", graph.Attrs{"size": size}, x).withRank(len(size)))
 	}
@@ -126,7 +126,7 @@ func expand(n *node) []*val {
 	want := n.resizeVector(shape, length, full, false, 1)
 	xShape := n.resizeVector(n.shapeVector(x), rank, full, false, 1)
 	want = n.op("where", nil, n.op("eq", nil, want, 1), xShape, want)
-	y := n.op("expand", graph.Attrs{"size": n.ref(want)}, x).withRank(full)
+	y := n.op("expand", graph.Attrs{"size": n.vectorAttr(want)}, x).withRank(full)
 	for i, s := range n.knownSizes(shape) {
 		if s > 1 {
 			y.outline.Sizes[full-length+i] = s
@@ -144,11 +144,11 @@ func (n *node) expandComputed(x, shape *val) *val {
 	prependOnes := func(v, count *val) *val {
 		count = n.op("clamp", graph.Attrs{"min": 0}, count)
 		pad := n.op("cat", nil, n.reshape(count, 1), constValue(intTensor(0)))
-		return n.op("constant_pad_nd", graph.Attrs{"pad": n.ref(pad), "value": 1}, v).withType(tensor.Int64, 1)
+		return n.op("constant_pad_nd", graph.Attrs{"pad": n.vectorAttr(pad), "value": 1}, v).withType(tensor.Int64, 1)
 	}
 	want, xShape := prependOnes(shape, lack), prependOnes(n.shapeVector(x), n.op("neg", nil, lack))
 	want = n.op("where", nil, n.op("eq", nil, want, 1), xShape, want)
-	return n.op("expand", graph.Attrs{"size": n.ref(want)}, x)
+	return n.op("expand", graph.Attrs{"size": n.vectorAttr(want)}, x)
 }
 
 // broadcastTo returns the common shape of x and a shape, as an attribute of expand. It returns nil if the common shape

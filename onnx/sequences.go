@@ -17,7 +17,7 @@ func (n *node) members(i int) []*val {
 
 // sequence returns operand i, which must be a sequence.
 func (n *node) sequence(i int) *val {
-	if !n.has(i) {
+	if !n.hasOperand(i) {
 		n.failf("operand %d is missing", i)
 	}
 	if n.in[i].kind != sequenceKind {
@@ -30,7 +30,7 @@ func (n *node) sequence(i int) *val {
 // a position in the sequence is unknown. It returns nil if both are known. position is the operand with the position.
 func (n *node) packedOperand(i, position int) *packedSequence {
 	x := n.sequence(i)
-	if x.packed == nil && (position < 0 || !n.has(position) || n.x(position).data != nil) {
+	if x.packed == nil && (position < 0 || !n.hasOperand(position) || n.operand(position).data != nil) {
 		return nil
 	}
 	return n.packedOf(x, -1)
@@ -39,7 +39,7 @@ func (n *node) packedOperand(i, position int) *packedSequence {
 // sequencePosition returns operand i, a position in a sequence with `length` members. A negative position counts from
 // the end. If pastEnd is true, the position after the last member is allowed.
 func (n *node) sequencePosition(i, length int, pastEnd bool) int {
-	at := int(n.number(n.x(i)).Int())
+	at := int(n.number(n.operand(i)).Int())
 	last := length - 1
 	if pastEnd {
 		last++
@@ -56,7 +56,7 @@ func (n *node) sequencePosition(i, length int, pastEnd bool) int {
 func sequenceConstruct(n *node) []*val {
 	var list []*val
 	for i := range n.in {
-		list = append(list, n.x(i))
+		list = append(list, n.operand(i))
 	}
 	return one(sequence(list))
 }
@@ -77,14 +77,14 @@ func sequenceAt(n *node) []*val {
 
 func sequenceInsert(n *node) []*val {
 	if p := n.packedOperand(0, 2); p != nil {
-		return one(n.packedInsert(p, n.x(1)).val())
+		return one(n.packedInsert(p, n.operand(1)).val())
 	}
 	list := n.members(0)
 	at := len(list)
-	if n.has(2) {
+	if n.hasOperand(2) {
 		at = n.sequencePosition(2, len(list), true)
 	}
-	return one(sequence(slices.Insert(slices.Clone(list), at, n.x(1))))
+	return one(sequence(slices.Insert(slices.Clone(list), at, n.operand(1))))
 }
 
 func sequenceErase(n *node) []*val {
@@ -93,7 +93,7 @@ func sequenceErase(n *node) []*val {
 	}
 	list := n.members(0)
 	at := len(list) - 1
-	if n.has(1) {
+	if n.hasOperand(1) {
 		at = n.sequencePosition(1, len(list), false)
 	}
 	if at < 0 {
@@ -110,7 +110,7 @@ func sequenceLength(n *node) []*val {
 }
 
 func splitToSequence(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	shape := n.symShape(x)
 	axis := n.axis(n.int("axis", 0), len(shape))
 	if len(shape) == 0 {
@@ -118,7 +118,7 @@ func splitToSequence(n *node) []*val {
 	}
 	var sizes []int
 	drop := false
-	switch p := n.opt(1); {
+	switch p := n.operandOrNil(1); {
 	case p == nil:
 		if length := n.sizes(x)[axis]; length < 0 || length > maxUnrolled {
 			return one(n.packedSplit(x, axis, n.flag("keepdims", true)).val())
@@ -167,19 +167,19 @@ func concatFromSequence(n *node) []*val {
 }
 
 func optional(n *node) []*val {
-	if n.has(0) {
+	if n.hasOperand(0) {
 		return one(n.in[0])
 	}
 	return one(&val{kind: emptyOptionalKind})
 }
 
 func optionalHasElement(n *node) []*val {
-	has := n.has(0) && n.in[0].kind != emptyOptionalKind
+	has := n.hasOperand(0) && n.in[0].kind != emptyOptionalKind
 	return one(constValue(tensor.Must(tensor.FromSlice([]bool{has}))))
 }
 
 func optionalGetElement(n *node) []*val {
-	if !n.has(0) || n.in[0].kind == emptyOptionalKind {
+	if !n.hasOperand(0) || n.in[0].kind == emptyOptionalKind {
 		n.failf("the optional has no element")
 	}
 	return one(n.in[0])

@@ -10,7 +10,7 @@ import (
 )
 
 func shapeOp(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	d := n.shapeVector(x)
 	start, end := n.int("start", 0), any(nil)
 	if n.attrs["end"] != nil {
@@ -23,7 +23,7 @@ func shapeOp(n *node) []*val {
 }
 
 func size(n *node) []*val {
-	return one(n.op("prod", nil, n.shapeVector(n.x(0))).withRank(0))
+	return one(n.op("prod", nil, n.shapeVector(n.operand(0))).withRank(0))
 }
 
 // lengthOf returns the number of elements of x, or -1 if the number is unknown.
@@ -53,13 +53,13 @@ func (n *node) resizeVector(sizes *val, length, want int, atEnd bool, fill int) 
 	return sizes
 }
 
-func flatten(n *node) []*val { return one(n.matrix(n.x(0), n.int("axis", 1))) }
+func flatten(n *node) []*val { return one(n.matrix(n.operand(0), n.int("axis", 1))) }
 
 func squeeze(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	list, hasAxes := n.ints("axes")
-	if n.opset >= 13 && n.has(1) {
-		if a := n.x(1); a.data == nil {
+	if n.opset >= 13 && n.hasOperand(1) {
+		if a := n.operand(1); a.data == nil {
 			return one(n.squeezeComputed(x, a))
 		}
 		list, hasAxes = n.list(1), true
@@ -69,7 +69,7 @@ func squeeze(n *node) []*val {
 	}
 	rank := n.rank(x)
 	list = n.axes(list, rank)
-	if !x.dynamic() {
+	if !x.isDynamic() {
 		for _, a := range list {
 			if s := n.sizes(x)[a]; s != 1 && s >= 0 {
 				n.failf("dimension %d has size %d, not 1", a, s)
@@ -80,10 +80,10 @@ func squeeze(n *node) []*val {
 }
 
 func unsqueeze(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	list, _ := n.ints("axes")
 	if n.opset >= 13 {
-		if a := n.x(1); a.data == nil {
+		if a := n.operand(1); a.data == nil {
 			return one(n.unsqueezeComputed(x, a))
 		}
 		list = n.list(1)
@@ -101,7 +101,7 @@ func unsqueeze(n *node) []*val {
 }
 
 func transpose(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	perm, ok := n.ints("perm")
 	if !ok {
 		for i := n.rank(x) - 1; i >= 0; i-- {
@@ -112,7 +112,7 @@ func transpose(n *node) []*val {
 }
 
 func tile(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	if n.opset < 6 {
 		repeats := make([]int, n.rank(x))
 		for i := range repeats {
@@ -121,7 +121,7 @@ func tile(n *node) []*val {
 		repeats[n.axis(n.list(2)[0], n.rank(x))] = n.list(1)[0]
 		return one(n.op("tile", graph.Attrs{"dims": repeats}, x))
 	}
-	return one(n.op("tile", graph.Attrs{"dims": n.ref(n.x(1))}, x))
+	return one(n.op("tile", graph.Attrs{"dims": n.vectorAttr(n.operand(1))}, x))
 }
 
 func concat(n *node) []*val {
@@ -134,18 +134,18 @@ func concat(n *node) []*val {
 	}
 	list := make([]any, len(n.in))
 	for i := range n.in {
-		list[i] = n.x(i)
+		list[i] = n.operand(i)
 	}
 	return one(n.op("cat", graph.Attrs{"dim": axis}, list...))
 }
 
 // split converts Split: it splits x into parts of given sizes, or into equal parts, one for each output.
 func split(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	axis := n.int("axis", 0)
 	sizes, hasSizes := n.ints("split")
-	if n.opset >= 13 && n.has(1) {
-		if p := n.x(1); p.data == nil {
+	if n.opset >= 13 && n.hasOperand(1) {
+		if p := n.operand(1); p.data == nil {
 			if list := n.expressions(p); len(list) == len(n.proto.Output) {
 				return n.ops("split_with_sizes", graph.Attrs{"split_sizes": list, "dim": axis}, x)
 			}
@@ -195,7 +195,7 @@ func (n *node) evenSizes(size *val, parts int) *val {
 
 // slice converts Slice. Starts, ends and axes are attributes before operator set 10, and operands from set 10 on.
 func slice(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	var starts, ends, axes, steps *val
 	if n.opset < 10 {
 		read := func(name string) *val {
@@ -207,7 +207,7 @@ func slice(n *node) []*val {
 		}
 		starts, ends, axes = read("starts"), read("ends"), read("axes")
 	} else {
-		starts, ends, axes, steps = n.x(1), n.x(2), n.opt(3), n.opt(4)
+		starts, ends, axes, steps = n.operand(1), n.operand(2), n.operandOrNil(3), n.operandOrNil(4)
 	}
 	if starts == nil || ends == nil {
 		n.failf("starts or ends are missing")
@@ -288,7 +288,7 @@ func (n *node) sliceAxis(x, axisOperand, stepOperand, start, end *val) *val {
 
 // gather selects slices by an index of any shape.
 func gather(n *node) []*val {
-	x, index := n.x(0), n.x(1)
+	x, index := n.operand(0), n.operand(1)
 	axis := n.int("axis", 0)
 	rank, irank := n.rank(x), n.rank(index)
 	axis = n.axis(axis, rank)
@@ -307,18 +307,18 @@ func gather(n *node) []*val {
 }
 
 func gatherElements(n *node) []*val {
-	index := n.cast(n.x(1), tensor.Int64)
-	return one(n.op("gather", graph.Attrs{"dim": n.int("axis", 0)}, n.x(0), index))
+	index := n.cast(n.operand(1), tensor.Int64)
+	return one(n.op("gather", graph.Attrs{"dim": n.int("axis", 0)}, n.operand(0), index))
 }
 
 func gatherND(n *node) []*val {
-	x, index := n.x(0), n.cast(n.x(1), tensor.Int64)
+	x, index := n.operand(0), n.cast(n.operand(1), tensor.Int64)
 	batch := n.int("batch_dims", 0)
 	return one(n.op("gather_nd", graph.Attrs{"batch_dims": batch}, x, index))
 }
 
 func scatterElements(n *node) []*val {
-	x, index, src := n.x(0), n.cast(n.x(1), tensor.Int64), n.x(2)
+	x, index, src := n.operand(0), n.cast(n.operand(1), tensor.Int64), n.operand(2)
 	attrs := graph.Attrs{"dim": n.int("axis", 0)}
 	how, ok := map[string]string{"none": "", "add": "sum", "mul": "prod", "max": "amax",
 		"min": "amin"}[n.text("reduction", "none")]
@@ -338,22 +338,23 @@ func scatterND(n *node) []*val {
 	if !ok {
 		n.failf("reduction %q is not supported", n.text("reduction", ""))
 	}
-	return one(n.op("scatter_nd", graph.Attrs{"reduce": how}, n.x(0), n.cast(n.x(1), tensor.Int64), n.x(2)))
+	return one(n.op("scatter_nd", graph.Attrs{"reduce": how}, n.operand(0), n.cast(n.operand(1), tensor.Int64),
+		n.operand(2)))
 }
 
 func compress(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	attrs, sizes := graph.Attrs{}, []int{-1}
 	if n.attrs["axis"] != nil {
 		axis := n.axis(n.int("axis", 0), n.rank(x))
 		sizes = n.sizes(x)
 		attrs["dim"], sizes[axis] = axis, -1
 	}
-	return one(n.op("compress", attrs, x, n.x(1)).withSizes(x.dtype(), sizes...))
+	return one(n.op("compress", attrs, x, n.operand(1)).withSizes(x.dtype(), sizes...))
 }
 
 func nonZero(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	rank := -1
 	if o := n.outlineOf(x); o.Sizes != nil {
 		rank = len(o.Sizes)
@@ -365,7 +366,7 @@ func nonZero(n *node) []*val {
 // unique converts Unique. Unlike the op unique_dim, Unique also returns the position of the first occurrence of each
 // value. With sorted=0, values are in the order of their first occurrence.
 func unique(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	dim := 0
 	if n.attrs["axis"] != nil {
 		dim = n.axis(n.int("axis", 0), n.rank(x))
@@ -395,13 +396,13 @@ func unique(n *node) []*val {
 }
 
 func oneHot(n *node) []*val {
-	index, depth, values := n.x(0), n.x(1), n.x(2)
+	index, depth, values := n.operand(0), n.operand(1), n.operand(2)
 	rank := n.rank(index) + 1
 	axis := n.axis(n.int("axis", -1), rank)
 	if depth.data != nil && depth.dtype() != tensor.Int64 {
 		depth = n.cast(depth, tensor.Int64)
 	}
-	if depth.meta().Rank() == 1 && !depth.dynamic() {
+	if depth.meta().Rank() == 1 && !depth.isDynamic() {
 		depth = n.reshape(depth)
 	}
 	index = n.cast(n.op("remainder", nil, n.cast(index, tensor.Int64), n.cast(depth, tensor.Int64)), tensor.Int64)

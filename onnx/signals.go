@@ -11,18 +11,18 @@ import (
 
 // dft converts DFT. The axis is an attribute before operator set 20, and an operand from set 20 on.
 func dft(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	rank := n.rank(x)
 	axis := n.int("axis", 1)
 	if n.opset >= 20 {
 		axis = -2
-		if n.has(2) {
-			axis = int(n.number(n.x(2)).Int())
+		if n.hasOperand(2) {
+			axis = int(n.number(n.operand(2)).Int())
 		}
 	}
 	attrs := graph.Attrs{"dim": n.axis(axis, rank), "inverse": n.flag("inverse", false),
 		"onesided": n.flag("onesided", false)}
-	if l := n.opt(1); l != nil {
+	if l := n.operandOrNil(1); l != nil {
 		attrs["dft_length"] = n.scalarAttr(l)
 	}
 	return one(n.op("dft", attrs, x))
@@ -30,14 +30,14 @@ func dft(n *node) []*val {
 
 // stft converts STFT, which transforms frames of a signal, each multiplied by a window.
 func stft(n *node) []*val {
-	x, win := n.x(0), n.opt(2)
+	x, win := n.operand(0), n.operandOrNil(2)
 	rank := n.rank(x)
 	var length any
 	switch {
-	case n.has(3):
-		length = n.scalarAttr(n.x(3))
+	case n.hasOperand(3):
+		length = n.scalarAttr(n.operand(3))
 	case win != nil:
-		length = n.sizeAttrOne(n.symShape(win)[0])
+		length = n.sizeAttrOf(n.symShape(win)[0])
 	default:
 		n.failf("it has neither a window nor a frame length")
 	}
@@ -45,7 +45,7 @@ func stft(n *node) []*val {
 		x, rank = n.op("unsqueeze", graph.Attrs{"dim": 2}, x), 3
 	}
 	// [batch, frames, parts, length]
-	frames := n.op("unfold", graph.Attrs{"dimension": 1, "size": length, "step": n.scalarAttr(n.x(1))},
+	frames := n.op("unfold", graph.Attrs{"dimension": 1, "size": length, "step": n.scalarAttr(n.operand(1))},
 		x).withRank(rank + 1)
 	frames = n.op("transpose", graph.Attrs{"dim0": 2, "dim1": 3}, frames)
 	if win != nil {
@@ -62,14 +62,14 @@ func melWeightMatrix(n *node) []*val {
 		d = tensor.Float32
 	}
 	param := func(i int) *val {
-		x := n.x(i)
+		x := n.operand(i)
 		if n.rank(x) > 0 {
 			x = n.reshape(x)
 		}
 		return n.cast(x, tensor.Float64)
 	}
 	do := func(op string, x, y any) *val { return n.op(op, nil, x, y).withType(tensor.Float64, 1) }
-	bands, length, rate := n.x(0), n.x(1), param(2)
+	bands, length, rate := n.operand(0), n.operand(1), param(2)
 	mel := func(f *val) *val { return do("mul", n.op("log10", nil, do("add", do("div", f, 700.0), 1.0)), 2595.0) }
 	low := mel(param(3))
 	step := do("div", do("sub", mel(param(4)), low), do("add", param(0), 2.0))
@@ -123,7 +123,7 @@ func random(op string) converter {
 // randomLike draws numbers in the shape of the operand.
 func randomLike(op string) converter {
 	return func(n *node) []*val {
-		x := n.x(0)
+		x := n.operand(0)
 		d := n.dtypeAttr("dtype")
 		if d == tensor.Invalid {
 			d = x.dtype()
@@ -149,7 +149,7 @@ func (n *node) rescaled(op string, x *val) *val {
 }
 
 func bernoulli(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	d := n.dtypeAttr("dtype")
 	if d == tensor.Invalid {
 		d = x.dtype()
@@ -161,7 +161,7 @@ func bernoulli(n *node) []*val {
 // multinomial converts Multinomial, which samples classes from unnormalized log-probabilities. It compares uniform
 // random numbers with the cumulative sums of the probabilities.
 func multinomial(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	d := n.dtypeAttr("dtype")
 	if d == tensor.Invalid {
 		d = tensor.Int32

@@ -33,7 +33,7 @@ func (m *Model) GraphSome(o Options) (*graph.Graph, graph.Errors, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return r.g, r.skipped, nil
+	return r.graph, r.skipped, nil
 }
 
 // unavailableError is the error of a node that reads an unavailable value.
@@ -41,15 +41,15 @@ type unavailableError struct{ value *val }
 
 // Error names the value.
 func (d *unavailableError) Error() string {
-	if d.value.v != nil {
-		return fmt.Sprintf("depends on %q, which was rejected", d.value.v.Name)
+	if d.value.graphValue != nil {
+		return fmt.Sprintf("depends on %q, which was rejected", d.value.graphValue.Name)
 	}
 	return fmt.Sprintf("depends on %s %q, which cannot be read", d.value.source, d.value.name)
 }
 
 // skipValue records that an initializer or an input is unavailable. source is "initializer" or "input".
 func (im *importer) skipValue(s *scope, source, name string, err error) {
-	_ = im.g.TakeErr()
+	_ = im.graph.TakeErr()
 	im.skipped = append(im.skipped, &graph.Error{Err: withSubject(source, name, err)})
 	s.values[name] = &val{name: name, kind: unavailableKind, source: source}
 }
@@ -64,26 +64,26 @@ func withSubject(kind, name string, err error) error {
 
 // skipOutput records that an output of the graph is unavailable.
 func (im *importer) skipOutput(name string, err error) {
-	_ = im.g.TakeErr()
-	im.skipped = append(im.skipped, im.g.FailOutput(graph.Output{Name: name}, err))
+	_ = im.graph.TakeErr()
+	im.skipped = append(im.skipped, im.graph.FailOutput(graph.Output{Name: name}, err))
 }
 
 // skipNode replaces the node by a node that inference rejects with err. The results get the names in outputs.
 func (n *node) skipNode(err error, outputs []string) {
-	_ = n.g.TakeErr() // errors of its converter
+	_ = n.graph.TakeErr() // errors of its converter
 	var operands []*graph.Value
 	var d *unavailableError
-	if errors.As(err, &d) && d.value.v != nil {
-		operands = []*graph.Value{d.value.v}
+	if errors.As(err, &d) && d.value.graphValue != nil {
+		operands = []*graph.Value{d.value.graphValue}
 	} else {
-		n.rejected++
+		n.rejectedCount++
 	}
-	for i, v := range n.g.Refuse(nameOf(n.proto), n.proto.OpType, outputs, err, operands...) {
+	for i, v := range n.graph.Refuse(nameOf(n.proto), n.proto.OpType, outputs, err, operands...) {
 		if i >= len(outputs) || outputs[i] == "" || n.scope.values[outputs[i]] != nil {
 			continue
 		}
 		n.hasModelName[v] = true
-		n.scope.values[outputs[i]] = &val{name: outputs[i], v: v, kind: unavailableKind}
+		n.scope.values[outputs[i]] = &val{name: outputs[i], graphValue: v, kind: unavailableKind}
 	}
 }
 
@@ -112,7 +112,7 @@ func (n *node) bindOutputs(out []*val) error {
 			err = fmt.Errorf("two values are named %q", name)
 		default:
 			n.scope.values[name] = out[i]
-			n.importer.name(out[i], name)
+			n.importer.setName(out[i], name)
 		}
 		switch {
 		case err == nil:

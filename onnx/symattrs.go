@@ -30,8 +30,8 @@ func (n *node) sizeAttr(list ...sym.Int) any {
 	return out
 }
 
-// sizeAttrOne returns a single integer in the form of an attribute. It fails if the integer depends on data.
-func (n *node) sizeAttrOne(s sym.Int) any {
+// sizeAttrOf returns a single integer in the form of an attribute. It fails if the integer depends on data.
+func (n *node) sizeAttrOf(s sym.Int) any {
 	switch list := n.sizeAttr(s).(type) {
 	case []int:
 		return list[0]
@@ -67,8 +67,8 @@ func (n *node) integer(s sym.Int) any {
 		return k
 	}
 	list := []symElement{{numerator: s}}
-	return valueOf(&symElements{dtype: tensor.Int64, shape: []int{}, list: list, make: func() *val {
-		attrs := graph.Attrs{"start": n.sizeAttrOne(s), "end": n.sizeAttrOne(s.Add(sym.Of(1))), "dtype": tensor.Int64}
+	return valueOf(&symElements{dtype: tensor.Int64, shape: []int{}, list: list, addToGraph: func() *val {
+		attrs := graph.Attrs{"start": n.sizeAttrOf(s), "end": n.sizeAttrOf(s.Add(sym.Of(1))), "dtype": tensor.Int64}
 		return n.emit("select", graph.Attrs{"dim": 0, "index": 0}, n.emit("arange", attrs)[0])[0]
 	}})
 }

@@ -13,17 +13,17 @@ import (
 
 // symElements is a small tensor computed from sizes, with its elements in row-major order.
 type symElements struct {
-	dtype tensor.DType
-	shape []int
-	list  []symElement
-	make  func() *val // adds the value to the graph
+	dtype      tensor.DType
+	shape      []int
+	list       []symElement
+	addToGraph func() *val // adds the value to the graph
 }
 
 // symElement is one element of a [symElements]. Its value is the integer numerator for an integer dtype, the bool b for
 // bool, and the fraction numerator/denominator for a floating-point dtype.
 type symElement struct {
 	numerator   sym.Int
-	b           sym.Bool
+	condition   sym.Bool
 	denominator int // for a fraction, at least 1; not used for other dtypes
 	// rounded means that floating-point arithmetic rounds the fraction. The result of rounding is unknown, but it is
 	// between the integers around the fraction.
@@ -50,7 +50,7 @@ func valueOf(e *symElements) *val {
 // number returns the element as a number of dtype d. It returns false if the element is symbolic.
 func (x symElement) number(d tensor.DType) (tensor.Scalar, bool) {
 	if d == tensor.Bool {
-		v, ok := x.b.Known()
+		v, ok := x.condition.Known()
 		return tensor.BoolScalar(v), ok
 	}
 	n, ok := x.numerator.Known()
@@ -86,7 +86,7 @@ func (n *node) elementsOf(x *val, newSymbols bool) *symElements {
 	for i := range e.list {
 		e.list[i].numerator = n.newUnknown(math.MinInt)
 	}
-	e.make = func() *val { return x }
+	e.addToGraph = func() *val { return x }
 	x.elements = e
 	return e
 }
@@ -100,7 +100,7 @@ func elementsOfData(t *tensor.Tensor) *symElements {
 		s := t.At(indexAt(t.Shape, i)...)
 		switch {
 		case t.DType == tensor.Bool:
-			e.list[i].b = sym.Truth(s.Int() != 0)
+			e.list[i].condition = sym.Truth(s.Int() != 0)
 		case t.DType.IsFloat():
 			var ok bool
 			if e.list[i], ok = fraction(s.Float()); !ok {

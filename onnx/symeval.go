@@ -103,7 +103,7 @@ func (e *evaluation) foldRow(i expr.Inst, count int) symElement {
 		if !ok {
 			return e.fail()
 		}
-		return symElement{numerator: sym.Of(n), b: sym.Truth(n != 0), denominator: 1}
+		return symElement{numerator: sym.Of(n), condition: sym.Truth(n != 0), denominator: 1}
 	}
 	x := e.at(i.A, 0)
 	for k := 1; k < count && !e.failed; k++ {
@@ -118,7 +118,7 @@ func (e *evaluation) apply(op expr.Op, d tensor.DType, x ...symElement) symEleme
 	case e.failed:
 		return symElement{}
 	case op == expr.Select:
-		return e.choose(d, x[0].b, x[1], x[2])
+		return e.choose(d, x[0].condition, x[1], x[2])
 	case d == tensor.Bool:
 		return e.logic(op, x)
 	case d == tensor.Int64 || d == tensor.Int32:
@@ -130,19 +130,19 @@ func (e *evaluation) apply(op expr.Op, d tensor.DType, x ...symElement) symEleme
 }
 
 func (e *evaluation) logic(op expr.Op, x []symElement) symElement {
-	a, b := x[0].b, x[len(x)-1].b
+	a, b := x[0].condition, x[len(x)-1].condition
 	differ := a.And(b.Not()).Or(a.Not().And(b))
 	switch op {
 	case expr.And:
-		return symElement{b: a.And(b)}
+		return symElement{condition: a.And(b)}
 	case expr.Or:
-		return symElement{b: a.Or(b)}
+		return symElement{condition: a.Or(b)}
 	case expr.Xor, expr.Ne:
-		return symElement{b: differ}
+		return symElement{condition: differ}
 	case expr.Eq:
-		return symElement{b: differ.Not()}
+		return symElement{condition: differ.Not()}
 	case expr.Not:
-		return symElement{b: a.Not()}
+		return symElement{condition: a.Not()}
 	}
 	return e.fail()
 }
@@ -169,7 +169,7 @@ func (e *evaluation) integer(op expr.Op, x []symElement) symElement {
 	case expr.Max:
 		return symElement{numerator: a.Max(b)}
 	case expr.Eq, expr.Ne, expr.Lt, expr.Le:
-		return symElement{b: compareInts(op, a, b)}
+		return symElement{condition: compareInts(op, a, b)}
 	}
 	return e.fail()
 }
@@ -190,7 +190,7 @@ func compareInts(op expr.Op, a, b sym.Int) sym.Bool {
 func (e *evaluation) choose(d tensor.DType, cond sym.Bool, a, b symElement) symElement {
 	switch {
 	case d == tensor.Bool:
-		return symElement{b: cond.And(a.b).Or(cond.Not().And(b.b))}
+		return symElement{condition: cond.And(a.condition).Or(cond.Not().And(b.condition))}
 	case d.IsFloat() && (a.denominator != b.denominator || a.rounded || b.rounded):
 		return e.fail()
 	}

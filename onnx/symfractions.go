@@ -15,8 +15,8 @@ import (
 // such sizes. For larger sizes, the caller must fix the sizes with [Options.Dims]. The import then computes the scaled
 // sizes in floating point.
 
-// digits returns the number of binary digits of the integers that a dtype represents exactly.
-func digits(d tensor.DType) int {
+// exactBits returns the number of binary digits of the integers that a dtype represents exactly.
+func exactBits(d tensor.DType) int {
 	switch d {
 	case tensor.Float32:
 		return 24
@@ -36,7 +36,7 @@ type exactInt struct {
 // size depends on data, or if the condition would exclude realistic sizes. The conditions accumulate while values are
 // fractions. applyLimits applies them where a fraction becomes an integer or a bool.
 func (x symElement) withExact(n *node, size sym.Int, d tensor.DType) (symElement, bool) {
-	if _, ok := n.limitsFor(size, digits(d)); !ok {
+	if _, ok := n.limitsFor(size, exactBits(d)); !ok {
 		return x, false
 	}
 	x.exact = append(slices.Clip(x.exact), exactInt{size, d})
@@ -80,7 +80,7 @@ func (im *importer) limitsFor(size sym.Int, digits int) (limits map[string]int, 
 // applyLimits lowers im.limits, the bounds of the symbols, so that the conditions of a fraction hold.
 func (im *importer) applyLimits(x symElement) {
 	for _, c := range x.exact {
-		limits, _ := im.limitsFor(c.size, digits(c.dtype))
+		limits, _ := im.limitsFor(c.size, exactBits(c.dtype))
 		for name, limit := range limits {
 			if old, ok := im.limits[name]; !ok || limit < old {
 				im.limits[name] = limit
@@ -177,7 +177,7 @@ func (e *evaluation) float(op expr.Op, d tensor.DType, x []symElement) symElemen
 		return a
 	case expr.Eq, expr.Ne, expr.Lt, expr.Le:
 		e.node.applyLimits(y)
-		return symElement{b: compareInts(op, left, right)}
+		return symElement{condition: compareInts(op, left, right)}
 	default:
 		return e.fail()
 	}
@@ -233,9 +233,9 @@ func (e *evaluation) convert(from, to tensor.DType, x symElement) symElement {
 		return e.fail()
 	case to == tensor.Bool:
 		e.node.applyLimits(x)
-		return symElement{b: x.numerator.Ne(sym.Int{})}
+		return symElement{condition: x.numerator.Ne(sym.Int{})}
 	case from == tensor.Bool:
-		return symElement{numerator: sym.Where(x.b, sym.Of(1), sym.Int{}), denominator: 1}
+		return symElement{numerator: sym.Where(x.condition, sym.Of(1), sym.Int{}), denominator: 1}
 	case to.IsFloat():
 		x.denominator = max(x.denominator, 1) // an integer has no denominator
 		return e.withExact(x, x.numerator, to)

@@ -15,7 +15,7 @@ import (
 
 // computation is one application of an op to symbolic elements.
 type computation struct {
-	n        *node
+	node     *node
 	op       *graph.Op
 	attrs    graph.Attrs
 	operands []any          // as for node.op
@@ -29,7 +29,7 @@ func (n *node) applySymbolic(o *graph.Op, attrs graph.Attrs, operands []any) []*
 	if !slices.ContainsFunc(operands, isComputed) {
 		return nil
 	}
-	c := &computation{n: n, op: o, attrs: attrs, operands: operands, in: make([]*symElements, len(operands))}
+	c := &computation{node: n, op: o, attrs: attrs, operands: operands, in: make([]*symElements, len(operands))}
 	args := make([]graph.Arg, len(operands))
 	for i, a := range operands {
 		if x, ok := a.(*val); a == nil || ok && x == nil {
@@ -45,7 +45,7 @@ func (n *node) applySymbolic(o *graph.Op, attrs graph.Attrs, operands []any) []*
 		}
 	}
 	var res []graph.Result
-	if c.call, res = n.inferred(o, attrs, args); res == nil {
+	if c.call, res = n.inferCall(o, attrs, args); res == nil {
 		return nil
 	}
 	for _, r := range res {
@@ -98,9 +98,9 @@ func (c *computation) results(lists [][]symElement) []*val {
 	out := make([]*val, len(lists))
 	for i, list := range lists {
 		m := c.out[i].Meta()
-		out[i] = valueOf(&symElements{dtype: m.DType, shape: m.Shape, list: list, make: func() *val {
+		out[i] = valueOf(&symElements{dtype: m.DType, shape: m.Shape, list: list, addToGraph: func() *val {
 			if made == nil {
-				made = c.n.emit(c.op.Name, c.attrs, c.operands...)
+				made = c.node.emit(c.op.Name, c.attrs, c.operands...)
 			}
 			return made[i].withSizes(m.DType, m.Shape...)
 		}})
@@ -137,8 +137,8 @@ func (c *computation) evalSelection() [][]symElement {
 			all = append(all, e.list...)
 		}
 	}
-	results := c.n.foldConstants(c.op, c.attrs, positions)
-	shiftedResults := c.n.foldConstants(c.op, c.attrs, shiftedPositions)
+	results := c.node.foldConstants(c.op, c.attrs, positions)
+	shiftedResults := c.node.foldConstants(c.op, c.attrs, shiftedPositions)
 	if results == nil || shiftedResults == nil {
 		return nil
 	}
@@ -199,7 +199,7 @@ func (c *computation) evalExpression() [][]symElement {
 					first = slices.Insert(first, d, 0)
 				}
 			}
-			e := &evaluation{node: c.n, code: code, rowLength: tensor.Numel(row), computed: map[rowValue]symElement{},
+			e := &evaluation{node: c.node, code: code, rowLength: tensor.Numel(row), computed: map[rowValue]symElement{},
 				load: func(operand, k int) symElement {
 					at := indexAt(row, k)
 					for d := range at {

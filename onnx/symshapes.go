@@ -25,7 +25,7 @@ var hints = []struct{ first, step int }{{2, 0}, {16, 0}, {224, 0}, {16, 1}, {224
 
 // bindHints adds the symbols of the model's inputs to the graph and to im.env, and binds them to hints.
 func (im *importer) bindHints(first, step int) error {
-	im.g.Symbols = map[string]graph.Bounds{}
+	im.graph.Symbols = map[string]graph.Bounds{}
 	im.hints = map[string]int{}
 	for _, v := range im.model.proto.Graph.Input {
 		shape := v.GetType().GetTensorType().GetShape()
@@ -42,7 +42,7 @@ func (im *importer) bindHints(first, step int) error {
 					continue
 				}
 				n := first + len(im.hints)*step
-				im.g.Symbols[symbol], im.hints[symbol] = im.model.bounds(symbol), n
+				im.graph.Symbols[symbol], im.hints[symbol] = im.model.bounds(symbol), n
 				s, err := im.env.Symbol(symbol, 0, math.MaxInt, n)
 				if err != nil {
 					return fmt.Errorf("input %q: %w", v.Name, err)
@@ -51,7 +51,7 @@ func (im *importer) bindHints(first, step int) error {
 			}
 		}
 	}
-	return im.g.BindOnly(im.hints)
+	return im.graph.BindOnly(im.hints)
 }
 
 // newUnknown returns a new symbol for an integer that depends on data. least is the minimum of the integer.
@@ -114,13 +114,13 @@ func (im *importer) hasExpressions(attrs graph.Attrs) bool {
 
 // shapeOf returns the symbolic shape of x, or nil if its rank is unknown.
 func (im *importer) shapeOf(x *val) []sym.Int {
-	if x.v == nil || x.data != nil || x.elements != nil {
+	if x.graphValue == nil || x.data != nil || x.elements != nil {
 		return sym.Ints(x.meta().Shape...)
 	}
-	if s := im.shapes[x.v]; s != nil {
+	if s := im.shapes[x.graphValue]; s != nil {
 		return s
 	}
-	if !x.dynamic() {
+	if !x.isDynamic() {
 		return sym.Ints(x.meta().Shape...)
 	}
 	if x.outline.Sizes == nil {
@@ -132,7 +132,7 @@ func (im *importer) shapeOf(x *val) []sym.Int {
 			s[i] = im.newUnknown(0)
 		}
 	}
-	im.shapes[x.v] = s
+	im.shapes[x.graphValue] = s
 	return s
 }
 
@@ -165,7 +165,7 @@ func (n *node) shape(x *val) []int {
 }
 
 // symbolNames lists the symbols of the graph for errors.
-func (n *node) symbolNames() string { return strings.Join(sorted.Keys(n.g.Symbols), ", ") }
+func (n *node) symbolNames() string { return strings.Join(sorted.Keys(n.graph.Symbols), ", ") }
 
 // knownSize returns one size of x as a number. It fails if the size is symbolic.
 func (n *node) knownSize(x *val, i int) int {
@@ -179,7 +179,7 @@ func (n *node) knownSize(x *val, i int) int {
 
 // isStatic reports whether all sizes of x are numbers, independent of symbols and data.
 func (im *importer) isStatic(x *val) bool {
-	return !x.dynamic() && !slices.ContainsFunc(im.shapeOf(x), func(s sym.Int) bool { _, ok := s.Known(); return !ok })
+	return !x.isDynamic() && !slices.ContainsFunc(im.shapeOf(x), func(s sym.Int) bool { _, ok := s.Known(); return !ok })
 }
 
 // shapeVector returns the shape of x as a vector of int64.
@@ -193,7 +193,7 @@ func (n *node) shapeVector(x *val) *val {
 	for i := range s {
 		list[i] = symElement{numerator: s[i]}
 	}
-	return valueOf(&symElements{dtype: tensor.Int64, shape: []int{len(s)}, list: list, make: computed})
+	return valueOf(&symElements{dtype: tensor.Int64, shape: []int{len(s)}, list: list, addToGraph: computed})
 }
 
 // maxSize bounds the length of size expressions (sym.Int.Size). The broadcast of two unknown sizes contains both
@@ -228,7 +228,7 @@ func (im *importer) inferShapes(vals []*graph.Value, attrs graph.Attrs) {
 		if err != nil {
 			return nil, err
 		}
-		return a.enter(vals, res)
+		return a.addPath(vals, res)
 	})
 	if slices.ContainsFunc(cases, func(c inferencePath) bool {
 		return errors.Is(c.Err, sym.ErrNumber) &&
@@ -242,7 +242,7 @@ func (im *importer) inferShapes(vals []*graph.Value, attrs graph.Attrs) {
 		shape := make([]sym.Int, v.Meta.Rank())
 		for k := range shape {
 			if shape[k] = sym.Of(-1); err == nil && len(cases) > 0 {
-				shape[k] = a.merged(cases, at)
+				shape[k] = a.mergedSize(cases, at)
 			}
 			if shape[k].Same(sym.Of(-1)) {
 				shape[k] = im.newUnknown(0)
@@ -263,10 +263,10 @@ type inferencePath = sym.Case[[]int]
 
 var errRank = errors.New("the number of dimensions depends on sizes")
 
-// enter adds the sizes of the results on the current path to a.sizes, and returns the index of each size there. Sizes
+// addPath adds the sizes of the results on the current path to a.sizes, and returns the index of each size there. Sizes
 // that are equal under the conditions of the path share an index. For example, N and 1 share an index on a path on
 // which N is 1.
-func (a *pathSizes) enter(vals []*graph.Value, res []graph.Result) ([]int, error) {
+func (a *pathSizes) addPath(vals []*graph.Value, res []graph.Result) ([]int, error) {
 	var indices []int
 	for i, v := range vals {
 		if len(res) != len(vals) || len(res[i].Type.Shape) != v.Meta.Rank() {
@@ -288,9 +288,9 @@ func (a *pathSizes) enter(vals []*graph.Value, res []graph.Result) ([]int, error
 	return indices, nil
 }
 
-// merged merges the expressions of one size on all paths into one expression. at is the index of the size in a.sizes.
-// It returns -1 if the result would be too long.
-func (a *pathSizes) merged(cases []inferencePath, at int) sym.Int {
+// mergedSize merges the expressions of one size on all paths into one expression. at is the index of the size in
+// a.sizes. It returns -1 if the result would be too long.
+func (a *pathSizes) mergedSize(cases []inferencePath, at int) sym.Int {
 	last := cases[len(cases)-1].Value[at]
 	size, distinct := a.sizes[at][last], 0
 	for _, c := range slices.Backward(cases[:len(cases)-1]) {
@@ -348,7 +348,7 @@ func (n *node) outlined(x *val) graph.Outlined {
 
 // outlineOf returns the dtype and the sizes of a tensor. Sizes that depend on symbols or data are -1.
 func (n *node) outlineOf(x *val) graph.Outline {
-	if x.dynamic() {
+	if x.isDynamic() {
 		return graph.Outline{DType: x.dtype(), Sizes: x.outline.Sizes}
 	}
 	return graph.Outline{DType: x.dtype(), Sizes: append([]int{}, numericSizes(n.shapeOf(x))...)}

@@ -14,10 +14,10 @@ type val struct {
 	name string // the name in the model
 	kind valKind
 
-	v        *graph.Value
-	data     *tensor.Tensor
-	elements *symElements  // see symelements.go
-	outline  graph.Outline // the known dtype and sizes of a tensor whose shape depends on data
+	graphValue *graph.Value
+	data       *tensor.Tensor
+	elements   *symElements  // see symelements.go
+	outline    graph.Outline // the known dtype and sizes of a tensor whose shape depends on data
 
 	members     []*val          // the members of a sequence, if they are known
 	packed      *packedSequence // a sequence with unknown members; nil if the members are known
@@ -54,22 +54,24 @@ func (x *val) meta() tensor.Meta {
 		return x.data.Meta
 	case x.elements != nil:
 		return tensor.New(x.elements.dtype, x.elements.shape...)
-	case x.v != nil:
-		return x.v.Meta
+	case x.graphValue != nil:
+		return x.graphValue.Meta
 	}
 	return tensor.Meta{}
 }
 
 // dtype returns the dtype of a tensor, or Invalid if the dtype depends on data.
 func (x *val) dtype() tensor.DType {
-	if x.dynamic() && x.v.Meta.DType == tensor.Invalid {
+	if x.isDynamic() && x.graphValue.Meta.DType == tensor.Invalid {
 		return x.outline.DType
 	}
 	return x.meta().DType
 }
 
-// dynamic reports whether the shape of x depends on data.
-func (x *val) dynamic() bool { return x.data == nil && x.elements == nil && x.v != nil && x.v.Dynamic }
+// isDynamic reports whether the shape of x depends on data.
+func (x *val) isDynamic() bool {
+	return x.data == nil && x.elements == nil && x.graphValue != nil && x.graphValue.Dynamic
+}
 
 // withType records the dtype and the rank of a value whose shape depends on data, and returns the value. Converters
 // call it if the op cannot infer dtype and rank.

@@ -10,7 +10,7 @@ import (
 
 // resize converts Resize. From operator set 11 on, it has the operands roi, scales and sizes; before, only scales.
 func resize(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	attrs := graph.Attrs{"mode": n.text("mode", "nearest"),
 		"coordinate_transformation_mode": n.text("coordinate_transformation_mode", "half_pixel"),
 		"nearest_mode":                   n.text("nearest_mode", "round_prefer_floor"),
@@ -23,17 +23,17 @@ func resize(n *node) []*val {
 		attrs["axes"] = n.axes(axes, n.rank(x))
 	}
 	if n.opset < 11 {
-		return one(n.resizeByScales(x, n.setOldModes(attrs), n.x(1)))
+		return one(n.resizeByScales(x, n.setOldModes(attrs), n.operand(1)))
 	}
-	if roi := n.opt(1); roi != nil && attrs["coordinate_transformation_mode"] == "tf_crop_and_resize" {
+	if roi := n.operandOrNil(1); roi != nil && attrs["coordinate_transformation_mode"] == "tf_crop_and_resize" {
 		attrs["roi"] = n.floatsAttr(roi)
 	}
-	scales := n.opt(2)
-	if scales != nil && !scales.dynamic() && scales.meta().Numel() > 0 {
+	scales := n.operandOrNil(2)
+	if scales != nil && !scales.isDynamic() && scales.meta().Numel() > 0 {
 		return one(n.resizeByScales(x, attrs, scales))
 	}
-	sizes := n.x(3)
-	attrs["sizes"] = n.ref(sizes)
+	sizes := n.operand(3)
+	attrs["sizes"] = n.vectorAttr(sizes)
 	if y := n.upsampleOp(x, attrs, n.integers(sizes), nil); y != nil {
 		return one(y)
 	}
@@ -112,7 +112,7 @@ func (n *node) upsampleOp(x *val, attrs graph.Attrs, sizes []sym.Int, scales []f
 
 // upsample converts Upsample, the predecessor of Resize. Its scales are attributes before operator set 9.
 func upsample(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	attrs := n.setOldModes(graph.Attrs{"mode": n.text("mode", "nearest"), "antialias": false,
 		"keep_aspect_ratio_policy": "stretch"})
 	if attrs["mode"] == "bilinear" {
@@ -120,7 +120,7 @@ func upsample(n *node) []*val {
 	}
 	switch {
 	case n.opset >= 9:
-		return one(n.resizeByScales(x, attrs, n.x(1)))
+		return one(n.resizeByScales(x, attrs, n.operand(1)))
 	case n.opset >= 7:
 		scales, _ := n.floats("scales")
 		return one(n.resizeByScales(x, attrs, floatVector(scales...)))
@@ -148,19 +148,19 @@ func gridSample(n *node) []*val {
 	}
 	attrs := graph.Attrs{"interpolation_mode": mode, "padding_mode": padding,
 		"align_corners": n.flag("align_corners", false)}
-	return one(n.op("grid_sampler", attrs, n.x(0), n.convertLike(n.x(1), n.x(0))))
+	return one(n.op("grid_sampler", attrs, n.operand(0), n.convertLike(n.operand(1), n.operand(0))))
 }
 
 func affineGrid(n *node) []*val {
-	theta, size := n.x(0), n.x(1)
-	attrs := graph.Attrs{"size": n.ref(size), "align_corners": n.flag("align_corners", false)}
+	theta, size := n.operand(0), n.operand(1)
+	attrs := graph.Attrs{"size": n.vectorAttr(size), "align_corners": n.flag("align_corners", false)}
 	return one(n.op("affine_grid_generator", attrs, theta).withRank(n.lengthOf(size)))
 }
 
 // roiAlign converts RoiAlign. In the op, the first element of each region is the index of its image. Before operator
 // set 16, coordinates are not shifted by half a pixel.
 func roiAlign(n *node) []*val {
-	x, rois, batch := n.x(0), n.x(1), n.x(2)
+	x, rois, batch := n.operand(0), n.operand(1), n.operand(2)
 	column := n.op("unsqueeze", graph.Attrs{"dim": 1}, n.cast(batch, rois.dtype())).withRank(2)
 	rois = n.convertLike(n.op("cat", graph.Attrs{"dim": 1}, column, rois).withRank(2), x)
 	mode := "half_pixel"
@@ -177,7 +177,7 @@ func roiAlign(n *node) []*val {
 func nonMaxSuppression(n *node) []*val {
 	attrs := graph.Attrs{"center_point_box": n.int("center_point_box", 0)}
 	for i, name := range []string{"max_output_boxes_per_class", "iou_threshold", "score_threshold"} {
-		p := n.opt(2 + i)
+		p := n.operandOrNil(2 + i)
 		switch {
 		case p == nil:
 		case i == 0:
@@ -186,7 +186,7 @@ func nonMaxSuppression(n *node) []*val {
 			attrs[name] = n.numberAttr(p)
 		}
 	}
-	return one(n.op("non_max_suppression", attrs, n.x(0), n.x(1)).withSizes(tensor.Int64, -1, 3))
+	return one(n.op("non_max_suppression", attrs, n.operand(0), n.operand(1)).withSizes(tensor.Int64, -1, 3))
 }
 
 // cosineWindow returns the converter of a cosine window: a - b cos(x) + c cos(2x), where x runs over one period.
@@ -196,10 +196,10 @@ func cosineWindow(a, b, c float64) converter {
 		if d == tensor.Invalid {
 			d = tensor.Float32
 		}
-		size := n.x(0)
+		size := n.operand(0)
 		at := n.op("arange", graph.Attrs{"end": n.scalarAttr(size), "dtype": tensor.Float64}).withType(tensor.Float64, 1)
 		span := n.cast(size, tensor.Float64)
-		if span.dynamic() || span.meta().Rank() > 0 {
+		if span.isDynamic() || span.meta().Rank() > 0 {
 			span = n.reshape(span)
 		}
 		if !n.flag("periodic", true) {
@@ -218,7 +218,7 @@ const tau = 6.283185307179586476925286766559
 
 // tfIdf converts TfIdfVectorizer, which counts the n-grams of a pool in each row.
 func tfIdf(n *node) []*val {
-	x := n.x(0)
+	x := n.operand(0)
 	t := n.gramTable()
 	shape := n.symShape(x)
 	if len(shape) != 1 && len(shape) != 2 {
@@ -250,10 +250,10 @@ func tfIdf(n *node) []*val {
 	default:
 		n.failf("mode %q is not supported", mode)
 	}
-	total := slices.Max(t.places) + 1
+	total := slices.Max(t.positions) + 1
 	s := n.symShape(counts)
 	zeros := n.op("full", graph.Attrs{"size": n.sizeAttr(s[0], sym.Of(total)), "fill_value": 0, "dtype": tensor.Float32})
-	positions := n.op("expand", graph.Attrs{"size": n.sizeAttr(s...)}, constValue(intTensor(t.places...)))
+	positions := n.op("expand", graph.Attrs{"size": n.sizeAttr(s...)}, constValue(intTensor(t.positions...)))
 	y := n.op("scatter_reduce", graph.Attrs{"dim": 1, "reduce": "sum"}, zeros, positions, counts)
 	if len(shape) == 1 {
 		y = n.reshape(y, total)
@@ -269,10 +269,10 @@ type gramGroup struct {
 
 // gramTable has the n-grams that TfIdfVectorizer counts.
 type gramTable struct {
-	groups  []gramGroup
-	places  []int     // for each n-gram, the position of its count in a row of the result
-	weights []float64 // for each n-gram
-	skips   int       // the maximum number of skipped words between two words of an n-gram
+	groups    []gramGroup
+	positions []int     // for each n-gram, the position of its count in a row of the result
+	weights   []float64 // for each n-gram
+	skips     int       // the maximum number of skipped words between two words of an n-gram
 }
 
 // gramTable reads the attributes of TfIdfVectorizer.
@@ -306,7 +306,7 @@ func (n *node) gramTable() gramTable {
 				if k >= len(positions) || positions[k] < 0 || positions[k] > 1<<24 || weighted && k >= len(weights) {
 					n.failf("ngram_indexes or weights do not suit the pool")
 				}
-				t.places = append(t.places, positions[k])
+				t.positions = append(t.positions, positions[k])
 				w := 1.0
 				if weighted {
 					w = weights[k]
@@ -334,7 +334,7 @@ func (n *node) countGrams(rows *val, length int, words []int, skips int) *val {
 		}
 		var cols []any
 		for k := range length {
-			end := n.sizeAttrOne(count.Add(sym.Of(k * step)))
+			end := n.sizeAttrOf(count.Add(sym.Of(k * step)))
 			cols = append(cols, n.op("slice", graph.Attrs{"dim": 1, "start": k * step, "end": end}, rows))
 		}
 		found := n.op("unsqueeze", graph.Attrs{"dim": 2}, n.op("stack", graph.Attrs{"dim": 2}, cols...))

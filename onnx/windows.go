@@ -12,17 +12,17 @@ import (
 
 // geometry describes the windows of a convolution or a pool, with one number for each spatial dimension.
 type geometry struct {
-	stride, dilation []int
-	kernel           []sym.Int
-	before, after    []sym.Int // padding before and after each dimension
-	ceil             bool      // whether the number of windows is rounded up
+	stride, dilation    []int
+	kernel              []sym.Int
+	padBefore, padAfter []sym.Int // padding before and after each dimension
+	roundsUp            bool      // whether the number of windows is rounded up
 }
 
 // geometryOf reads the attributes of windows. in are the spatial sizes of the operand, kernel the sizes of a window.
 func (n *node) geometryOf(in, kernel []sym.Int) geometry {
 	rank := len(in)
 	g := geometry{kernel: kernel, stride: n.perDim("strides", rank, 1), dilation: n.perDim("dilations", rank, 1),
-		before: make([]sym.Int, rank), after: make([]sym.Int, rank), ceil: n.flag("ceil_mode", false)}
+		padBefore: make([]sym.Int, rank), padAfter: make([]sym.Int, rank), roundsUp: n.flag("ceil_mode", false)}
 	if len(kernel) != rank {
 		n.failf("a window of %d dimensions does not suit %d spatial dimensions", len(kernel), rank)
 	}
@@ -30,7 +30,7 @@ func (n *node) geometryOf(in, kernel []sym.Int) geometry {
 	switch auto := n.text("auto_pad", "NOTSET"); auto {
 	case "NOTSET", "":
 		pads := sym.Ints(n.checkedPads(rank)...)
-		g.before, g.after = pads[:rank], pads[rank:]
+		g.padBefore, g.padAfter = pads[:rank], pads[rank:]
 	case "VALID":
 	case "SAME_UPPER", "SAME_LOWER":
 		for i := range kernel {
@@ -38,9 +38,9 @@ func (n *node) geometryOf(in, kernel []sym.Int) geometry {
 			out := in[i].Add(step).Sub(sym.Of(1)).Div(step)
 			total := out.Sub(sym.Of(1)).Mul(step).Add(g.windowExtent(i)).Sub(in[i]).Max(sym.Int{})
 			less := total.Div(sym.Of(2))
-			g.before[i], g.after[i] = less, total.Sub(less)
+			g.padBefore[i], g.padAfter[i] = less, total.Sub(less)
 			if auto == "SAME_LOWER" {
-				g.before[i], g.after[i] = g.after[i], g.before[i]
+				g.padBefore[i], g.padAfter[i] = g.padAfter[i], g.padBefore[i]
 			}
 		}
 	default:
@@ -96,8 +96,8 @@ func (n *node) perDim(name string, length, def int) []int {
 
 // isSymmetric reports whether the padding before and after each dimension is equal and not negative.
 func (g geometry) isSymmetric() bool {
-	for i := range g.before {
-		if !g.before[i].Same(g.after[i]) || !notNegative(g.before[i]) {
+	for i := range g.padBefore {
+		if !g.padBefore[i].Same(g.padAfter[i]) || !notNegative(g.padBefore[i]) {
 			return false
 		}
 	}
@@ -120,7 +120,7 @@ func (n *node) spatialSizes(x *val) []sym.Int {
 }
 
 func conv(n *node) []*val {
-	return one(n.convolve(n.x(0), n.x(1), n.opt(2)))
+	return one(n.convolve(n.operand(0), n.operand(1), n.operandOrNil(2)))
 }
 
 // weightSizes returns the spatial sizes of a weight. rank is the number of spatial dimensions.
@@ -135,9 +135,9 @@ func (n *node) weightSizes(w *val, rank int) []sym.Int {
 func (n *node) convolve(x, w, bias *val) *val {
 	g, attrs, hasPadding := n.convAttrs(x, w)
 	if !hasPadding {
-		x = n.padSpatial(x, g.before, g.after, 0)
+		x = n.padSpatial(x, g.padBefore, g.padAfter, 0)
 	}
-	return n.op(fmt.Sprintf("conv%dd", len(g.before)), attrs, x, w, bias)
+	return n.op(fmt.Sprintf("conv%dd", len(g.padBefore)), attrs, x, w, bias)
 }
 
 // convAttrs returns the geometry and the attributes of a convolution. If hasPadding is false, some padding is negative,
@@ -146,10 +146,10 @@ func (n *node) convAttrs(x, w *val) (g geometry, attrs graph.Attrs, hasPadding b
 	in := n.spatialSizes(x)
 	g = n.geometryOf(in, n.weightSizes(w, len(in)))
 	attrs = graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": n.int("group", 1)}
-	pads := slices.Concat(g.before, g.after)
+	pads := slices.Concat(g.padBefore, g.padAfter)
 	switch {
 	case g.isSymmetric():
-		attrs["padding"] = n.sizeAttr(g.before...)
+		attrs["padding"] = n.sizeAttr(g.padBefore...)
 	case !slices.ContainsFunc(pads, func(s sym.Int) bool { return !notNegative(s) }):
 		attrs["padding"] = n.sizeAttr(pads...)
 	default:
@@ -161,7 +161,7 @@ func (n *node) convAttrs(x, w *val) (g geometry, attrs graph.Attrs, hasPadding b
 // convTranspose converts ConvTranspose. If the op does not support the padding, it computes the result without padding,
 // and then crops or extends the result.
 func convTranspose(n *node) []*val {
-	x, w, bias := n.x(0), n.x(1), n.opt(2)
+	x, w, bias := n.operand(0), n.operand(1), n.operandOrNil(2)
 	in := n.spatialSizes(x)
 	rank := len(in)
 	g := geometry{kernel: n.weightSizes(w, rank), stride: n.perDim("strides", rank, 1),
@@ -177,7 +177,7 @@ func convTranspose(n *node) []*val {
 	extra := n.perDim("output_padding", rank, 0)
 	n.checkSteps(g.kernel, g.stride, g.dilation)
 	pads := sym.Ints(n.checkedPads(rank)...)
-	g.before, g.after = pads[:rank], pads[rank:]
+	g.padBefore, g.padAfter = pads[:rank], pads[rank:]
 	for i := range in {
 		step := sym.Of(g.stride[i])
 		want := in[i].Mul(step)
@@ -189,9 +189,9 @@ func convTranspose(n *node) []*val {
 		total := step.Mul(in[i].Sub(sym.Of(1))).Add(sym.Of(extra[i])).Add(g.windowExtent(i)).Sub(want)
 		// A negative total padding extends the result. Its half is also rounded down.
 		less := total.Div(sym.Of(2))
-		g.before[i], g.after[i] = total.Sub(less), less
+		g.padBefore[i], g.padAfter[i] = total.Sub(less), less
 		if auto == "SAME_UPPER" {
-			g.before[i], g.after[i] = less, total.Sub(less)
+			g.padBefore[i], g.padAfter[i] = less, total.Sub(less)
 		}
 	}
 	attrs := graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": n.int("group", 1)}
@@ -202,7 +202,7 @@ func convTranspose(n *node) []*val {
 func (n *node) convTransposed(x, w, bias *val, g geometry, extra []int, attrs graph.Attrs) *val {
 	rank := len(extra)
 	op := fmt.Sprintf("conv_transpose%dd", rank)
-	padding, direct := numbersOf(g.before)
+	padding, direct := numbersOf(g.padBefore)
 	direct = direct && g.isSymmetric()
 	for i, e := range extra {
 		if e < 0 || e > 1<<30 {
@@ -217,7 +217,7 @@ func (n *node) convTransposed(x, w, bias *val, g geometry, extra []int, attrs gr
 	y := n.op(op, attrs, x, w)
 	before, after := make([]sym.Int, rank), make([]sym.Int, rank)
 	for i := range extra {
-		before[i], after[i] = g.before[i].Neg(), sym.Of(extra[i]).Sub(g.after[i])
+		before[i], after[i] = g.padBefore[i].Neg(), sym.Of(extra[i]).Sub(g.padAfter[i])
 	}
 	y = n.padSpatial(y, before, after, 0)
 	if bias == nil {
@@ -227,20 +227,20 @@ func (n *node) convTransposed(x, w, bias *val, g geometry, extra []int, attrs gr
 }
 
 func deformConv(n *node) []*val {
-	x, w := n.x(0), n.x(1)
+	x, w := n.operand(0), n.operand(1)
 	in := n.spatialSizes(x)
 	g := n.geometryOf(in, n.weightSizes(w, len(in)))
 	if len(in) != 2 || !g.isSymmetric() {
 		n.failf("only two spatial dimensions, padded alike on both sides, are supported")
 	}
-	attrs := graph.Attrs{"stride": g.stride, "padding": n.numbers("the padding", g.before), "dilation": g.dilation,
+	attrs := graph.Attrs{"stride": g.stride, "padding": n.numbers("the padding", g.padBefore), "dilation": g.dilation,
 		"groups": n.int("group", 1), "offset_groups": n.int("offset_group", 1)}
-	return one(n.op("deform_conv2d", attrs, x, w, n.x(2), n.opt(4), n.opt(3)))
+	return one(n.op("deform_conv2d", attrs, x, w, n.operand(2), n.operandOrNil(4), n.operandOrNil(3)))
 }
 
 // col2Im converts Col2Im, which sums blocks at their positions in an image.
 func col2Im(n *node) []*val {
-	x, image, block := n.x(0), n.list(1), n.list(2)
+	x, image, block := n.operand(0), n.list(1), n.list(2)
 	rank := len(image)
 	s := n.symShape(x)
 	if len(block) != rank || len(s) != 3 || rank == 0 || rank > maxRank {
@@ -271,7 +271,7 @@ func col2Im(n *node) []*val {
 	y := n.op("scatter_reduce", graph.Attrs{"dim": 2, "reduce": "sum"}, zeros, positions, flat)
 	before, after := make([]sym.Int, rank), make([]sym.Int, rank)
 	for i := range image {
-		before[i], after[i] = b.before[i].Neg(), b.after[i].Neg()
+		before[i], after[i] = b.padBefore[i].Neg(), b.padAfter[i].Neg()
 	}
 	y = n.reshapeFor(y, append([]sym.Int{s[0], c}, sym.Ints(b.padded...)...)...)
 	return one(n.padSpatial(y, before, after, 0))
@@ -289,7 +289,7 @@ type blockGrid struct {
 func (n *node) blockGrid(image, block []int) blockGrid {
 	b := blockGrid{geometry: n.geometryOf(sym.Ints(image...), sym.Ints(block...)), block: block}
 	for i, size := range image {
-		numbers := n.numbers("the padding", []sym.Int{b.before[i].Add(b.after[i]), b.windowExtent(i)})
+		numbers := n.numbers("the padding", []sym.Int{b.padBefore[i].Add(b.padAfter[i]), b.windowExtent(i)})
 		size += numbers[0]
 		span := size - numbers[1]
 		if span < 0 {

@@ -306,11 +306,11 @@ func compareResults(got, want *tensor.Tensor, pass Pass) error {
 	wantElements, _ := tensor.ToSlice[complex128](want.CopyTo(complexLayout))
 	relative, levelSize := tolerance[got.DType], 0.0
 	for i := range wantElements {
-		if pass.Levels && cmplx.Abs(wantElements[i]) <= math.MaxFloat32 {
+		if pass.ChangesQuantized && cmplx.Abs(wantElements[i]) <= math.MaxFloat32 {
 			levelSize = max(levelSize, cmplx.Abs(wantElements[i])/20)
 		}
 	}
-	if pass.Levels && got.DType.Size() == 1 {
+	if pass.ChangesQuantized && got.DType.Size() == 1 {
 		levelSize = max(levelSize, 1)
 	}
 	for i := range gotElements {

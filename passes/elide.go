@@ -190,7 +190,7 @@ func (e *elider) canRead(c *graph.Node, from, to *graph.Value) bool {
 	if c.Impl != nil && !c.Impl.Reads(call, c.Walk) {
 		return false
 	}
-	if c.Op.Kind == graph.Follows || c.Op.Identity || !c.Walk.Inferred() {
+	if c.Op.Kind == graph.FollowsOperands || c.Op.Identity || !c.Walk.HasInferredLayouts() {
 		return true
 	}
 	res, err := c.Op.Infer(call)

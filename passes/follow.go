@@ -97,7 +97,7 @@ func (p *Plan) noteFolded(n *graph.Node) {
 }
 
 // noteGroups records the groups.
-func (p *Plan) noteGroups(groups []fusion.Together) {
+func (p *Plan) noteGroups(groups []fusion.Group) {
 	if p.Decisions == nil {
 		return
 	}
@@ -302,7 +302,7 @@ func (l *layouter) storageAsWritten(v *graph.Value, replacement *layout.Copy) bo
 // sameAddresses reports whether the elements of a node's results have the same addresses with both walks.
 func (l *layouter) sameAddresses(n *graph.Node, a, b graph.Walk) bool {
 	for i, v := range n.Out {
-		if v.Alias == nil && !a.Lay(i, v.Meta).SameAddresses(b.Lay(i, v.Meta)) {
+		if v.Alias == nil && !a.ResultLayout(i, v.Meta).SameAddresses(b.ResultLayout(i, v.Meta)) {
 			return false
 		}
 	}

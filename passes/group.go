@@ -121,8 +121,8 @@ func (g *grouper) expressionSpace(n *graph.Node) (s space, why string) {
 	}
 	c, err := g.fuser.Expression(n)
 	switch {
-	case n.Op.Alone != "":
-		return s, n.Op.Alone
+	case n.Op.UnfusableReason != "":
+		return s, n.Op.UnfusableReason
 	case err != nil && n.Op.Rows != nil:
 		return s, "reduces rows by a separate kernel"
 	case err != nil:
@@ -318,14 +318,14 @@ func (g *grouper) joinRows() {
 // build creates the fused nodes. Groups that no output depends on stay unfused.
 func (g *grouper) build() error {
 	keep := func(v *graph.Value) bool { return g.isStored(v, g.group(v.Node)) }
-	var groups []fusion.Together
+	var groups []fusion.Group
 	parts := 0
 	for _, c := range slices.Backward(g.groups) {
 		if len(c.nodes) < 2 || c.resultCount == 0 {
 			continue
 		}
 		slices.Reverse(c.nodes)
-		groups = append(groups, fusion.Together{Nodes: c.nodes, Anchor: c.anchor != nil, Attention: c.isAttention,
+		groups = append(groups, fusion.Group{Nodes: c.nodes, Anchor: c.anchor != nil, Attention: c.isAttention,
 			Mask: c.space.mask, Split: c.space.split})
 		parts += len(c.nodes)
 	}

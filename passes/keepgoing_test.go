@@ -28,7 +28,7 @@ func init() {
 			Semantics: graph.Semantics{
 				Name: name, Params: []graph.Param{{Name: "self"}},
 				Schema: graph.SchemaOf[nothing](),
-				Kind:   graph.Requires, Infer: same,
+				Kind:   graph.RequiresLayout, Infer: same,
 				Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return in, nil },
 			},
 			Lowerings: graph.Lowerings{

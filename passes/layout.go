@@ -306,7 +306,7 @@ func (l *layouter) setResultLayout(v *graph.Value, i int, c *layout.Choice, writ
 		guardWritten(v, "", written.typ)
 		v.Type.Strides, v.Meta.Strides = written.typ.Strides, written.meta.Strides
 	case v.Alias == nil:
-		m, order := v.Node.Walk.Lay(i, v.Meta), orderAt(v.Node.Walk.Out, i)
+		m, order := v.Node.Walk.ResultLayout(i, v.Meta), orderAt(v.Node.Walk.Out, i)
 		asWritten := (c.ExactStrides || l.fromOtherSizes) && m.SameAddresses(written.meta)
 		if asWritten && l.fromOtherSizes {
 			guardWritten(v, order, written.typ)
@@ -440,7 +440,7 @@ func (l *layouter) view(c *layout.Copy, operand *graph.Value) (*graph.Value, err
 		return nil, fmt.Errorf("%s cannot view %q", n.Name, operand.Name)
 	default:
 		n.Impl, n.Walk = &n.Op.Impls[0], n.Call().InOrder(c.Order)
-		setLayout(out, n.Walk.Lay(0, out.Meta), c.Order)
+		setLayout(out, n.Walk.ResultLayout(0, out.Meta), c.Order)
 		if c.Strides != nil {
 			setLayout(out, c.Lay(out.Meta), c.Order)
 		}

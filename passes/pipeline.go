@@ -28,10 +28,10 @@ type Pass struct {
 	// Rounds means that the pass may change the rounding of results. [Options.Check] then compares values with a
 	// tolerance.
 	Rounds bool
-	// Levels means, for a pass with Rounds, that quantized values may change to an adjacent level. The tolerance of
-	// [Options.Check] is then one level for quantized values, and a twentieth of the largest value for other values.
-	Levels bool
-	Run    func(p *Plan) error
+	// ChangesQuantized means, for a pass with Rounds, that quantized values may change to an adjacent level. The tolerance
+	// of [Options.Check] is then one level for quantized values, and a twentieth of the largest value for other values.
+	ChangesQuantized bool
+	Run              func(p *Plan) error
 }
 
 // requiredProps is the set of properties of a graph that can run.
@@ -44,7 +44,7 @@ var pipeline = []Pass{
 	{Name: "rewrite", Doc: "replaces costly nodes by cheaper ones: quantized products by int8 products, movement of " +
 		"quantized values by movement of bytes, products of 16-bit floats by float32 products, einsum by matrix products, " +
 		"products with repeated matrices by products that read each distinct matrix once",
-		Needs: graph.Typed, Rounds: true, Levels: true, Run: rewrite},
+		Needs: graph.Typed, Rounds: true, ChangesQuantized: true, Run: rewrite},
 	{Name: "decompose", Doc: "replaces composite ops by nodes of other ops",
 		Needs: graph.Typed, Rounds: true, Run: decompose},
 	{Name: "fold", Doc: "computes nodes that depend on constants alone",

@@ -278,7 +278,7 @@ func (t *placementTrial) check() bool {
 		}
 	}
 	for i, n := range t.nodes {
-		if i == 0 && n.Holds() != nil || i > 0 && n.StillHolds(t.changesLayout) != nil {
+		if i == 0 && n.CheckProps() != nil || i > 0 && n.RecheckProps(t.changesLayout) != nil {
 			return false
 		}
 	}

@@ -28,7 +28,7 @@ func (e *Explainer) Sides(c *Copy) (s Sides) {
 		return s
 	}
 	from, to := c.Node.In[0].Value, c.Node.Out[0]
-	s.Written, s.Wanted = e.explainWritten(from), e.explainWanted(to)
+	s.SourceReasons, s.TargetReasons = e.explainWritten(from), e.explainWanted(to)
 	s.Producer, s.Reader = e.describeProducer(from), e.describeReader(c)
 	s.Producer.Layout, s.Reader.Layout = e.layoutOf(from), e.layoutOf(to)
 	source, dense := tensor.OrderOf(from.Meta)

@@ -10,15 +10,16 @@ import (
 
 // Sides explains a copy by its two sides: the origin of the layout of the source, and the demand for the new layout.
 type Sides struct {
-	// Written leads from the source of the copy back to the node, input or pin that determined its layout. Wanted leads
-	// from the copy to the reader or output that requires the new layout. Each has one sentence per step.
-	Written, Wanted []string
-	Producer        Producer
-	Reader          Reader
-	CostNS          float64
-	Share           float64 // the cost of the copy as a share of the cost of the plan, from 0 to 1
-	Advice          string  // a change by the caller that avoids the copy; empty if none is known
-	Strategy        string  // the reason of the strategy, if the sides do not state it
+	// SourceReasons leads from the source of the copy back to the node, input or pin that determined its layout.
+	// TargetReasons leads from the copy to the reader or output that requires the new layout. Each has one sentence per
+	// step.
+	SourceReasons, TargetReasons []string
+	Producer                     Producer
+	Reader                       Reader
+	CostNS                       float64
+	Share                        float64 // the cost of the copy as a share of the cost of the plan, from 0 to 1
+	Advice                       string  // a change by the caller that avoids the copy; empty if none is known
+	Strategy                     string  // the reason of the strategy, if the sides do not state it
 }
 
 // Producer is the side of a copy's source. Kind is "input", "constant", "pin", "viewed" or "node".

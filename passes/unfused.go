@@ -17,7 +17,7 @@ type Unfused struct{ Node, Reader, Why string }
 // isCandidate reports whether the op of a node can be fused with others, or has a reason (Alone) why it never is.
 func isCandidate(n *graph.Node) bool {
 	o := n.Op
-	return len(n.Out) > 0 && (o.Pointwise != nil || o.Expression != nil || o.Rows != nil || o.Alone != "")
+	return len(n.Out) > 0 && (o.Pointwise != nil || o.Expression != nil || o.Rows != nil || o.UnfusableReason != "")
 }
 
 // reportUnfused lists the pairs of nodes that could be fused but are in different groups, ordered by the first node.

@@ -142,7 +142,7 @@ func TestFuserRefuses(t *testing.T) {
 	require.NoError(t, g.Infer())
 	f, nodes := fusion.NewFuser(g), len(g.Nodes)
 	all := func(*graph.Value) bool { return true }
-	for what, groups := range map[string][]fusion.Together{
+	for what, groups := range map[string][]fusion.Group{
 		"one node":     {{Nodes: []*graph.Node{a.Node}}},
 		"no loop":      {{Nodes: []*graph.Node{a.Node, s.Node}}},
 		"in two":       {{Nodes: []*graph.Node{a.Node, b.Node}}, {Nodes: []*graph.Node{a.Node, b.Node}}},
@@ -156,7 +156,7 @@ func TestFuserRefuses(t *testing.T) {
 	}
 	_, err := f.Expression(s.Node)
 	assert.ErrorContains(t, err, "no expression")
-	made, err := f.Fuse([]fusion.Together{{Nodes: []*graph.Node{a.Node, b.Node}}}, all)
+	made, err := f.Fuse([]fusion.Group{{Nodes: []*graph.Node{a.Node, b.Node}}}, all)
 	require.NoError(t, err)
 	assert.Equal(t, []tensor.DType{f32}, made[0].Attrs.(*fusion.Fusion).Code().In)
 	assert.Len(t, g.Nodes, nodes-1)

@@ -151,11 +151,11 @@ type Unfused struct {
 
 // Packing is a constant in the form that an implementation reads.
 type Packing struct {
-	Value   string   `json:"value" doc:"The packed constant."`
-	Of      string   `json:"of" doc:"The original constant."`
-	Form    string   `json:"form" doc:"The form, in words."`
-	Bytes   int      `json:"bytes" doc:"The size of the packed constant."`
-	Readers []string `json:"readers" doc:"The nodes that read it."`
+	Value    string   `json:"value" doc:"The packed constant."`
+	Original string   `json:"of" doc:"The original constant."`
+	Form     string   `json:"form" doc:"The form, in words."`
+	Bytes    int      `json:"bytes" doc:"The size of the packed constant."`
+	Readers  []string `json:"readers" doc:"The nodes that read it."`
 }
 
 // RunPacking is an operand that is packed in every run, because it is not a constant or memory is short.

@@ -89,14 +89,14 @@ func (Sizes) JSONSchema() map[string]any {
 // Segment is a part of a graph whose shapes depend on data. The segment is planned when its operands are known. It has
 // a plan for each set of layouts and sizes that occurs.
 type Segment struct {
-	Segment int            `json:"segment" doc:"Its index in the order of execution."`
-	Nodes   []string       `json:"nodes" doc:"Its nodes."`
-	Planned bool           `json:"planned" doc:"Whether this document has its plan; each run plans the other segments."`
-	Decides bool           `json:"decides_shapes" doc:"Whether it is a single node whose results determine shapes."`
-	After   []int          `json:"after" doc:"The segments that produce its operands."`
-	Inputs  []SegmentValue `json:"inputs" doc:"The operands that it waits for."`
-	Awaits  []string       `json:"awaits" doc:"The values of other segments that its attributes are read from."`
-	Outputs []SegmentValue `json:"outputs" doc:"Its results that other segments or outputs use."`
+	Segment       int            `json:"segment" doc:"Its index in the order of execution."`
+	Nodes         []string       `json:"nodes" doc:"Its nodes."`
+	Planned       bool           `json:"planned" doc:"Whether this document has its plan; each run plans the other segments."`
+	DecidesShapes bool           `json:"decides_shapes" doc:"Whether it is a single node whose results determine shapes."`
+	After         []int          `json:"after" doc:"The segments that produce its operands."`
+	Inputs        []SegmentValue `json:"inputs" doc:"The operands that it waits for."`
+	Awaits        []string       `json:"awaits" doc:"The values of other segments that its attributes are read from."`
+	Outputs       []SegmentValue `json:"outputs" doc:"Its results that other segments or outputs use."`
 }
 
 // SegmentValue describes a value by its properties that are known before the graph runs.

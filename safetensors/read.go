@@ -262,11 +262,11 @@ func (f *File) Tensor(name string) (_ *tensor.Tensor, err error) {
 	e, ok := f.entries[name]
 	if !ok {
 		nearest := suggest.DidYouMean(suggest.Nearest(name, slices.Values(f.names)))
-		return nil, fmt.Errorf("%sno tensor %q: %s%s", f.prefix(), name, files.KeysMessage(f.names), nearest)
+		return nil, fmt.Errorf("%sno tensor %q: %s%s", f.errorPrefix(), name, files.KeysMessage(f.names), nearest)
 	}
 	s := tensor.StorageOf(e.data)
 	invalidBools := e.meta.DType == tensor.Bool && slices.ContainsFunc(e.data, func(b byte) bool { return b > 1 })
-	if invalidBools || !aligned(e.data, e.meta.DType.Size()) {
+	if invalidBools || !isAligned(e.data, e.meta.DType.Size()) {
 		s = tensor.NewStorage(len(e.data))
 		copy(s.Bytes(), e.data)
 	}
@@ -277,16 +277,16 @@ func (f *File) Tensor(name string) (_ *tensor.Tensor, err error) {
 	}
 	t, err := tensor.Over(e.meta, s)
 	if err != nil {
-		return nil, fmt.Errorf("%stensor %q: %w", f.prefix(), name, err)
+		return nil, fmt.Errorf("%stensor %q: %w", f.errorPrefix(), name, err)
 	}
 	return t, nil
 }
 
-func aligned(b []byte, size int) bool {
+func isAligned(b []byte, size int) bool {
 	return uintptr(unsafe.Pointer(unsafe.SliceData(b)))%uintptr(size) == 0
 }
 
-func (f *File) prefix() string {
+func (f *File) errorPrefix() string {
 	if f.path == "" {
 		return ""
 	}

@@ -269,7 +269,7 @@ func TestRoundTrip(t *testing.T) {
 				!bytes.Equal(rowMajor(got), rowMajor(e.Tensor)) {
 				t.Fatalf("wrote %v, read %v", e.Tensor.Meta, got.Meta)
 			}
-			if !aligned(f.entries[e.Name].data, got.DType.Size()) {
+			if !isAligned(f.entries[e.Name].data, got.DType.Size()) {
 				t.Fatalf("%q was written where it is not aligned", e.Name)
 			}
 		}

@@ -292,7 +292,8 @@ func TestSMTOfPredicates(t *testing.T) {
 			tried++
 
 			other := contiguity.Predicates[(i+1)%len(contiguity.Predicates)]
-			wrong, err := contiguity.Prove(contiguity.Predicate{Name: "wrong", Path: r.Path, If: other.If}, rank)
+			wrong, err := contiguity.Prove(contiguity.Predicate{Name: "wrong", Branches: r.Branches,
+				Condition: other.Condition}, rank)
 			if err != nil || wrong.Proved {
 				continue
 			}

@@ -35,7 +35,7 @@ var converters = func() (t [numDTypes][numDTypes]ConvertFunc) {
 	fillReal[uint64](&t, Uint64)
 	fillReal[float32](&t, Float32)
 	fillReal[float64](&t, Float64)
-	if !converts {
+	if !goConverts {
 		fillFloat[float32](&t, Float32)
 		fillFloat[float64](&t, Float64)
 	}

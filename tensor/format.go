@@ -164,16 +164,16 @@ func (m Meta) Is(f MemoryFormat) bool {
 // StridesLikeChannelsLast reports whether the strides of a rank-4 value, dense or not, have NHWC order. Strides that
 // fit both orders count as NCHW (is_channels_last_strides_2d_s4).
 func (m Meta) StridesLikeChannelsLast() bool {
-	return len(m.Shape) == 4 && m.likeOrder(contiguity.Order2d)
+	return len(m.Shape) == 4 && m.stridesLikeOrder(contiguity.Order2d)
 }
 
 // StridesLikeChannelsLast3d reports whether the strides of a rank-5 value, dense or not, have NDHWC order. Strides that
 // fit both orders count as NCDHW (is_channels_last_strides_3d_s5).
 func (m Meta) StridesLikeChannelsLast3d() bool {
-	return len(m.Shape) == 5 && m.likeOrder(contiguity.Order3d)
+	return len(m.Shape) == 5 && m.stridesLikeOrder(contiguity.Order3d)
 }
 
-func (m Meta) likeOrder(order []int) bool {
+func (m Meta) stridesLikeOrder(order []int) bool {
 	m.mustMatch()
 	if m.Strides[1] == 0 {
 		return false

@@ -123,13 +123,13 @@ func Numel(shape []int) int {
 		n = lo
 	}
 	if over != 0 {
-		return hugeNumel(shape)
+		return saturatingNumel(shape)
 	}
 	return int(n)
 }
 
-// hugeNumel is Numel of a shape whose product overflows an int or that has a negative size.
-func hugeNumel(shape []int) int {
+// saturatingNumel is Numel of a shape whose product overflows an int or that has a negative size.
+func saturatingNumel(shape []int) int {
 	n := 1
 	for i, s := range shape {
 		switch {
@@ -176,8 +176,8 @@ func ContiguousStrides(shape []int) []int {
 // 32-bit systems. Larger values are rejected before anything is computed from their shapes.
 const MaxBytes = min(1<<47, math.MaxInt/4)
 
-// tooMany returns the error for a shape with more elements than MaxBytes bytes hold. The check ignores strides.
-func tooMany(m Meta) error {
+// tooManyElements returns the error for a shape with more elements than MaxBytes bytes hold. The check ignores strides.
+func tooManyElements(m Meta) error {
 	return fmt.Errorf("shape %s has too many elements: more than the %d of %v that take 2^47 bytes", ListString(m.Shape),
 		MaxBytes/m.DType.Size(), m.DType)
 }
@@ -212,7 +212,7 @@ func (m Meta) Check() error {
 		}
 		hi, lo := bits.Mul64(numel, uint64(max(s, 1)))
 		if hi != 0 || lo > limit {
-			return tooMany(m)
+			return tooManyElements(m)
 		}
 		numel = lo
 	}

@@ -204,7 +204,7 @@ func (o Order) HoldsSymbolic(t Type) bool {
 		return false
 	}
 	var buf [2 * smallRank]int
-	if m, known := t.metaIn(&buf); known {
+	if m, known := t.metaInBuffer(&buf); known {
 		return o.Holds(m)
 	}
 	if o.IsRowMajor() {

@@ -93,7 +93,7 @@ func (t Type) Condition(p Predicate) sym.Bool {
 	if !p.Valid() {
 		return sym.Truth(false)
 	}
-	return contiguity.Predicates[p].If(t.Shape, t.Strides)
+	return contiguity.Predicates[p].Condition(t.Shape, t.Strides)
 }
 
 // Holds reports whether p holds for t. If neither the expressions of the sizes nor their bounds decide p, Holds follows
@@ -102,7 +102,7 @@ func (t Type) Holds(p Predicate) bool {
 	if v, known := t.Condition(p).Known(); known {
 		return v
 	}
-	return contiguity.Predicates[p].Path(t.Shape, t.Strides)
+	return contiguity.Predicates[p].Branches(t.Shape, t.Strides)
 }
 
 // Holds reports whether p holds for m.

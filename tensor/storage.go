@@ -167,7 +167,7 @@ func ToSlice[T Element](t *Tensor) ([]T, error) {
 
 // Walk calls f for every element, in logical order. The argument at is the distance of the element from
 // [Tensor.Pointer], in elements. Walk panics if f is nil.
-func (m Meta) Walk(f func(at int)) {
+func (m Meta) Walk(f func(offset int)) {
 	m.mustMatch()
 	if f == nil {
 		panic("tensor: Walk needs a function")
@@ -181,20 +181,20 @@ func (m Meta) Walk(f func(at int)) {
 		return
 	}
 	counter := make([]int, len(m.Shape))
-	at := 0
+	offset := 0
 	for {
-		n, st := m.Shape[last], m.Strides[last]
+		n, stride := m.Shape[last], m.Strides[last]
 		for i := range n {
-			f(at + i*st)
+			f(offset + i*stride)
 		}
 		d := last - 1
 		for ; d >= 0; d-- {
 			counter[d]++
-			at += m.Strides[d]
+			offset += m.Strides[d]
 			if counter[d] < m.Shape[d] {
 				break
 			}
-			at -= m.Strides[d] * m.Shape[d]
+			offset -= m.Strides[d] * m.Shape[d]
 			counter[d] = 0
 		}
 		if d < 0 {

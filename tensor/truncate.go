@@ -6,13 +6,13 @@ import (
 	"unsafe"
 )
 
-// converts is true if Go's conversions of floats to integers have the results that int32Of, int64Of and uint64Of
+// goConverts is true if Go's conversions of floats to integers have the results that int32Of, int64Of and uint64Of
 // define. Go's specification leaves the results for NaN and out of range open. TestFloatsOutOfRange checks them.
-const converts = runtime.GOARCH == "amd64"
+const goConverts = runtime.GOARCH == "amd64"
 
 // int32Of rounds x to 0. If x is NaN or out of range, the result is the least int32.
 func int32Of[S float32 | float64](x S) int32 {
-	if converts || x > math.MinInt32 && x < 1<<31 {
+	if goConverts || x > math.MinInt32 && x < 1<<31 {
 		return int32(x)
 	}
 	return math.MinInt32
@@ -20,7 +20,7 @@ func int32Of[S float32 | float64](x S) int32 {
 
 // int64Of rounds x to 0. If x is NaN or out of range, the result is the least int64.
 func int64Of[S float32 | float64](x S) int64 {
-	if converts || x > math.MinInt64 && x < 1<<63 {
+	if goConverts || x > math.MinInt64 && x < 1<<63 {
 		return int64(x)
 	}
 	return math.MinInt64
@@ -28,7 +28,7 @@ func int64Of[S float32 | float64](x S) int64 {
 
 // uint64Of rounds x to 0. If x is negative, the result wraps. If x is NaN or out of range, the result is 1<<63.
 func uint64Of[S float32 | float64](x S) uint64 {
-	if converts {
+	if goConverts {
 		return uint64(x)
 	}
 	if x >= 1<<63 && x < 1<<64 {

@@ -190,7 +190,7 @@ func (t Type) Check() error {
 		return err
 	}
 	if offset, known := t.Offset.Known(); known {
-		if m, all := t.metaIn(&buf); all {
+		if m, all := t.metaInBuffer(&buf); all {
 			m.Offset = offset
 			return m.Check()
 		}

@@ -11,9 +11,9 @@ import (
 // smallRank is the largest rank for which the numbers of a type fit into a buffer on the stack.
 const smallRank = 8
 
-// metaIn returns the type in numbers, with slices in buf if they fit. known is false if a size or stride is symbolic.
-// The meta is returned by value, because storing it through a pointer would move it and buf to the heap.
-func (t *Type) metaIn(buf *[2 * smallRank]int) (m Meta, known bool) {
+// metaInBuffer returns the type in numbers, with slices in buf if they fit. known is false if a size or stride is
+// symbolic. The meta is returned by value, because storing it through a pointer would move it and buf to the heap.
+func (t *Type) metaInBuffer(buf *[2 * smallRank]int) (m Meta, known bool) {
 	t.mustMatch()
 	n := len(t.Shape)
 	all := buf[:]
@@ -50,8 +50,9 @@ func (f MemoryFormat) SymbolicStrides(shape []sym.Int) ([]sym.Int, error) {
 	return st, nil
 }
 
-// likeOrderKnown is [Meta.likeOrder] for a type whose known numbers decide the answer. If they do not, known is false.
-func (t *Type) likeOrderKnown(order []int) (like, known bool) {
+// stridesLikeOrderKnown is [Meta.stridesLikeOrder] for a type whose known numbers decide the answer. If they do not,
+// known is false.
+func (t *Type) stridesLikeOrderKnown(order []int) (like, known bool) {
 	t.mustMatch()
 	channels, known := t.Strides[1].Known()
 	if !known || channels == 0 {
@@ -81,7 +82,7 @@ func NewTypeFormat(d DType, shape []sym.Int, f MemoryFormat) (Type, error) {
 // IsContiguous is [Meta.IsContiguous].
 func (t Type) IsContiguous() bool {
 	var buf [2 * smallRank]int
-	if m, known := t.metaIn(&buf); known {
+	if m, known := t.metaInBuffer(&buf); known {
 		return m.IsContiguous()
 	}
 	return t.IsRowMajor() || t.Holds(IsContiguous)
@@ -98,7 +99,7 @@ func (t Type) isDenseIn(p Predicate, order []int) bool {
 		return false
 	}
 	var buf [2 * smallRank]int
-	if m, known := t.metaIn(&buf); known {
+	if m, known := t.metaInBuffer(&buf); known {
 		return m.isDenseIn(order)
 	}
 	return t.Holds(p)
@@ -120,7 +121,7 @@ func (t Type) Is(f MemoryFormat) bool {
 // IsNonOverlappingAndDense is [Meta.IsNonOverlappingAndDense].
 func (t Type) IsNonOverlappingAndDense() bool {
 	var buf [2 * smallRank]int
-	if m, known := t.metaIn(&buf); known {
+	if m, known := t.metaInBuffer(&buf); known {
 		return m.IsNonOverlappingAndDense()
 	}
 	return t.IsRowMajor() || t.Holds(IsNonOverlappingAndDense)
@@ -128,19 +129,19 @@ func (t Type) IsNonOverlappingAndDense() bool {
 
 // StridesLikeChannelsLast is [Meta.StridesLikeChannelsLast].
 func (t Type) StridesLikeChannelsLast() bool {
-	return t.likeOrder(StridesLikeChannelsLast, contiguity.Order2d)
+	return t.stridesLikeOrder(StridesLikeChannelsLast, contiguity.Order2d)
 }
 
 // StridesLikeChannelsLast3d is [Meta.StridesLikeChannelsLast3d].
 func (t Type) StridesLikeChannelsLast3d() bool {
-	return t.likeOrder(StridesLikeChannelsLast3d, contiguity.Order3d)
+	return t.stridesLikeOrder(StridesLikeChannelsLast3d, contiguity.Order3d)
 }
 
-func (t *Type) likeOrder(p Predicate, order []int) bool {
+func (t *Type) stridesLikeOrder(p Predicate, order []int) bool {
 	if len(t.Shape) != len(order) {
 		return false
 	}
-	if like, known := t.likeOrderKnown(order); known {
+	if like, known := t.stridesLikeOrderKnown(order); known {
 		return like
 	}
 	// One guard. PyTorch's branches would add a guard on the last size, which does not matter.

@@ -28,7 +28,7 @@ func channelNorm() (*graph.Op, error) {
 			Doc:    "Normalizes each pixel of float32 images over its channels.",
 			Params: []graph.Param{{Name: "self"}},
 			Schema: graph.SchemaOf[normAttrs](),
-			Kind:   graph.Requires,
+			Kind:   graph.RequiresLayout,
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
 				if x := c.Type(0); len(x.Shape) != 4 || x.DType != tensor.Float32 {
 					return nil, errors.New("channel_norm takes images of float32")

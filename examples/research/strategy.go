@@ -153,7 +153,7 @@ func (o *orders) nodeCost(n *graph.Node) float64 {
 		impl := &n.Op.Impls[i]
 		for _, walk := range impl.Walks(call, []tensor.Order{order}) {
 			ns := layout.Price(o.problem.Profile, impl.Work(call, walk)) +
-				layout.Price(o.problem.Profile, copyWork(walk.Lay(0, call.Out[0]), want))
+				layout.Price(o.problem.Profile, copyWork(walk.ResultLayout(0, call.Out[0]), want))
 			for k, a := range call.In {
 				if a.Kind == graph.TensorArg {
 					ns += o.readCost(impl, call, walk, k, a)

@@ -49,13 +49,13 @@ func Dims(in tensor.Meta, outs ...tensor.Meta) []Axis {
 // ordered by ascending stride of the operand, and adjacent axes are merged if one axis can replace them. If inOrder is
 // set, the marked axes keep their order, so that the position in a walk along them is the logical index. Each list has
 // at least one axis, of size 1 if necessary. Split panics if marked and dims differ in length.
-func Split(dims []Axis, marked []bool, inOrder bool) (kept, along []Axis) {
-	if len(marked) != len(dims) {
-		panic(fmt.Sprintf("axes: %d marks for %d dimensions", len(marked), len(dims)))
+func Split(dims []Axis, reducedDims []bool, inOrder bool) (kept, reduced []Axis) {
+	if len(reducedDims) != len(dims) {
+		panic(fmt.Sprintf("axes: %d marks for %d dimensions", len(reducedDims), len(dims)))
 	}
 	for d, a := range slices.Backward(dims) {
-		if marked[d] {
-			along = append(along, a)
+		if reducedDims[d] {
+			reduced = append(reduced, a)
 		} else {
 			kept = append(kept, a)
 		}
@@ -63,9 +63,9 @@ func Split(dims []Axis, marked []bool, inOrder bool) (kept, along []Axis) {
 	byStride := func(a, b Axis) int { return a.In - b.In }
 	slices.SortStableFunc(kept, byStride)
 	if !inOrder {
-		slices.SortStableFunc(along, byStride)
+		slices.SortStableFunc(reduced, byStride)
 	}
-	return merge(kept), merge(along)
+	return merge(kept), merge(reduced)
 }
 
 // merge removes axes of size 1, and merges adjacent axes that one axis can replace. At least one axis is left.
@@ -89,11 +89,11 @@ func merge(v []Axis) []Axis {
 
 // canMerge reports whether one axis can replace a and next, the next slower axis.
 func (a *Axis) canMerge(next *Axis) bool {
-	same := a.N*a.In == next.In
+	mergeable := a.N*a.In == next.In
 	for i, step := range a.Out {
-		same = same && a.N*step == next.Out[i]
+		mergeable = mergeable && a.N*step == next.Out[i]
 	}
-	return same
+	return mergeable
 }
 
 // Numel returns the number of positions.
@@ -108,15 +108,15 @@ func Numel(v []Axis) int {
 // Walker visits the positions of some axes in order. The index along the first axis changes fastest. The zero value of
 // Off and Out is the first position.
 type Walker struct {
-	Axes []Axis
-	At   []int           // by axis: the index of the current position
-	Off  int             // byte offset of the current position in the operand
-	Out  [MaxOutputs]int // by output: byte offset of the position of the last Seek
+	Axes   []Axis
+	Index  []int           // by axis: the index of the current position
+	Offset int             // byte offset of the current position in the operand
+	Out    [MaxOutputs]int // by output: byte offset of the position of the last Seek
 }
 
 // Seek moves to position i, which must be in range. At must have an element for each axis, or it panics.
 func (w *Walker) Seek(i int) {
-	w.Off, w.Out = 0, [MaxOutputs]int{}
+	w.Offset, w.Out = 0, [MaxOutputs]int{}
 	for d := range w.Axes {
 		a := &w.Axes[d]
 		k := i
@@ -124,8 +124,8 @@ func (w *Walker) Seek(i int) {
 			k = i % a.N
 			i /= a.N
 		}
-		w.At[d] = k
-		w.Off += k * a.In
+		w.Index[d] = k
+		w.Offset += k * a.In
 		for o := range w.Out {
 			w.Out[o] += k * a.Out[o]
 		}
@@ -136,11 +136,11 @@ func (w *Walker) Seek(i int) {
 func (w *Walker) Next() {
 	for d := range w.Axes {
 		a := &w.Axes[d]
-		w.Off += a.In
-		if w.At[d]++; w.At[d] < a.N {
+		w.Offset += a.In
+		if w.Index[d]++; w.Index[d] < a.N {
 			return
 		}
-		w.Off -= a.N * a.In
-		w.At[d] = 0
+		w.Offset -= a.N * a.In
+		w.Index[d] = 0
 	}
 }

@@ -45,16 +45,16 @@ func TestSplitVisitsAll(t *testing.T) {
 			}
 		}
 		walk(0, visit{})
-		k := axes.Walker{Axes: kept, At: make([]int, len(kept))}
-		a := axes.Walker{Axes: along, At: make([]int, len(along))}
-		b := axes.Walker{Axes: along, At: make([]int, len(along))}
+		k := axes.Walker{Axes: kept, Index: make([]int, len(kept))}
+		a := axes.Walker{Axes: along, Index: make([]int, len(along))}
+		b := axes.Walker{Axes: along, Index: make([]int, len(along))}
 		for i := range axes.Numel(kept) {
 			k.Seek(i)
 			b.Seek(0)
 			for j := range axes.Numel(along) {
 				a.Seek(j)
-				assert.Equal(t, a.Off, b.Off)
-				v := visit{k.Off + a.Off, k.Out[0] + a.Out[0], 0}
+				assert.Equal(t, a.Offset, b.Offset)
+				v := visit{k.Offset + a.Offset, k.Out[0] + a.Out[0], 0}
 				if inOrder {
 					v.position = j
 				}
@@ -84,12 +84,12 @@ func ExampleSplit() {
 	kept, along := axes.Split(axes.Dims(m), []bool{true, false}, false)
 	load := axes.NewLoader(m.DType, m.DType, tensor.Float64)
 
-	w := axes.Walker{Axes: kept, At: make([]int, len(kept))}
+	w := axes.Walker{Axes: kept, Index: make([]int, len(kept))}
 	buf, tmp := make([]float64, axes.BlockLen), make([]byte, axes.BlockBytes)
 	run := along[0]
 	for i := range axes.Numel(kept) {
 		w.Seek(i)
-		p := load.Run(unsafe.Pointer(&buf[0]), unsafe.Pointer(&tmp[0]), unsafe.Add(x.Pointer(), w.Off), run.In, run.N)
+		p := load.Run(unsafe.Pointer(&buf[0]), unsafe.Pointer(&tmp[0]), unsafe.Add(x.Pointer(), w.Offset), run.In, run.N)
 		sum := 0.0
 		for _, v := range unsafe.Slice((*float64)(p), run.N) {
 			sum += v

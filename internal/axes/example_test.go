@@ -21,15 +21,15 @@ func Example() {
 
 	load := axes.NewLoader(in.DType, tensor.Float32, tensor.Float32)
 	var block, room [axes.BlockBytes]byte
-	w := axes.Walker{Axes: kept, At: make([]int, len(kept))}
+	w := axes.Walker{Axes: kept, Index: make([]int, len(kept))}
 	for range axes.Numel(kept) {
-		line := load.Run(unsafe.Pointer(&block), unsafe.Pointer(&room), unsafe.Add(unsafe.Pointer(&data[0]), w.Off),
+		line := load.Run(unsafe.Pointer(&block), unsafe.Pointer(&room), unsafe.Add(unsafe.Pointer(&data[0]), w.Offset),
 			along[0].In, along[0].N)
 		sum := (*float32)(unsafe.Add(unsafe.Pointer(&sums[0]), w.Out[0]))
 		for _, x := range unsafe.Slice((*float32)(line), along[0].N) {
 			*sum += x
 		}
-		w.Seek(w.At[0] + 1)
+		w.Seek(w.Index[0] + 1)
 	}
 	fmt.Println(sums)
 	// Output:

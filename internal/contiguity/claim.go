@@ -18,8 +18,8 @@ type Claim struct {
 	Text string
 	// Predicates are the predicates of the claim, each once.
 	Predicates []Predicate
-	// If returns the condition on sizes and strides under which the claim holds.
-	If func(shape, strides []sym.Int) sym.Bool
+	// Condition returns the condition on sizes and strides under which the claim holds.
+	Condition func(shape, strides []sym.Int) sym.Bool
 }
 
 // ParseClaim parses a claim such as "contiguous & ~channels_last => non_overlapping_and_dense". The operators bind in
@@ -89,13 +89,13 @@ func (p *claimParser) implication() (Claim, error) {
 	return combineClaims(a, "=>", b, func(x, y sym.Bool) sym.Bool { return x.Not().Or(y) }), err
 }
 
-func (p *claimParser) chain(op string, operand func() (Claim, error), joined func(a, b sym.Bool) sym.Bool) (Claim,
+func (p *claimParser) chain(op string, operand func() (Claim, error), join func(a, b sym.Bool) sym.Bool) (Claim,
 	error) {
 	c, err := operand()
 	for err == nil && p.accept(op) {
 		var d Claim
 		d, err = operand()
-		c = combineClaims(c, op, d, joined)
+		c = combineClaims(c, op, d, join)
 	}
 	return c, err
 }
@@ -107,7 +107,7 @@ func (p *claimParser) unary() (Claim, error) {
 		if err != nil {
 			return c, err
 		}
-		condition := c.If
+		condition := c.Condition
 		negated := func(shape, strides []sym.Int) sym.Bool { return condition(shape, strides).Not() }
 		return Claim{"~" + c.Text, c.Predicates, negated}, nil
 	case p.accept("("):
@@ -128,17 +128,19 @@ func (p *claimParser) unary() (Claim, error) {
 			suggest.DidYouMean(suggest.Nearest(p.token, maps.Keys(named))))
 	}
 	p.next()
-	return Claim{r.Name, []Predicate{r}, r.If}, nil
+	return Claim{r.Name, []Predicate{r}, r.Condition}, nil
 }
 
-func combineClaims(a Claim, op string, b Claim, joined func(x, y sym.Bool) sym.Bool) Claim {
+func combineClaims(a Claim, op string, b Claim, join func(x, y sym.Bool) sym.Bool) Claim {
 	c := Claim{Text: a.Text + " " + op + " " + b.Text, Predicates: slices.Clone(a.Predicates)}
 	for _, r := range b.Predicates {
 		if !slices.ContainsFunc(c.Predicates, func(o Predicate) bool { return o.Name == r.Name }) {
 			c.Predicates = append(c.Predicates, r)
 		}
 	}
-	c.If = func(shape, strides []sym.Int) sym.Bool { return joined(a.If(shape, strides), b.If(shape, strides)) }
+	c.Condition = func(shape, strides []sym.Int) sym.Bool {
+		return join(a.Condition(shape, strides), b.Condition(shape, strides))
+	}
 	return c
 }
 
@@ -148,8 +150,8 @@ type ClaimReport struct {
 	Rank  int
 	// Formula is the claim's condition on sizes x1, x2, ... and strides y1, y2, ...
 	Formula sym.Bool
-	// Ways is the number of classes of sizes and strides that were examined.
-	Ways int
+	// Paths is the number of classes of sizes and strides that were examined.
+	Paths int
 	// Proved reports whether the claim holds in all classes.
 	Proved bool
 	// Sizes and Strides are a counterexample; nil if none was found.
@@ -163,27 +165,27 @@ type ClaimReport struct {
 // strides that refute the claim. The rank must be from 0 to 6.
 func ProveClaim(c Claim, rank int) (*ClaimReport, error) {
 	switch {
-	case c.If == nil:
+	case c.Condition == nil:
 		return nil, errors.New("contiguity: the claim says nothing")
 	case rank < 0 || rank > 6:
 		return nil, fmt.Errorf("contiguity: rank %d: want 0 to 6", rank)
 	}
 	p := &Report{Rank: rank, env: sym.NewEnv()}
 	p.shape, p.strides = values(p.env, rank)
-	p.Formula = c.If(p.shape, p.strides)
-	p.Predicate.Path = func(shape, strides []sym.Int) bool { return true }
+	p.Formula = c.Condition(p.shape, p.strides)
+	p.Predicate.Branches = func(shape, strides []sym.Int) bool { return true }
 	r := &ClaimReport{Claim: c, Rank: rank, Formula: p.Formula, Proved: true, env: p.env}
 	cases, err := sym.Fork(p.env, maxPaths, func() (bool, error) { return p.Formula.Holds(), nil })
 	if err != nil {
 		return nil, err
 	}
-	r.Ways = len(cases)
+	r.Paths = len(cases)
 	for _, one := range cases {
 		if one.Value && one.Err == nil {
 			continue
 		}
 		r.Proved = false
-		if found := p.refute(Way{If: one.If}); found.Sizes != nil {
+		if found := p.refute(Path{Condition: one.If}); found.Sizes != nil {
 			r.Sizes, r.Strides = slices.Clone(found.Sizes), slices.Clone(found.Strides)
 			break
 		}

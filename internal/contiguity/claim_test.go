@@ -35,7 +35,7 @@ func TestClaims(t *testing.T) {
 		require.Equal(t, c.is, r.Proved, "%s: %v", c.text, r.Formula)
 		if !c.is {
 			require.Len(t, r.Sizes, c.rank, c.text)
-			holds, known := claim.If(sym.Ints(r.Sizes...), sym.Ints(r.Strides...)).Known()
+			holds, known := claim.Condition(sym.Ints(r.Sizes...), sym.Ints(r.Strides...)).Known()
 			assert.True(t, known && !holds, "%s does not refute %v by %v", c.text, r.Sizes, r.Strides)
 		}
 		assert.Contains(t, r.SMT(), "(check-sat)")

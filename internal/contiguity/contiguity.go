@@ -17,10 +17,10 @@ type Predicate struct {
 	Doc string
 	// Rank is the only rank for which the predicate can hold, or 0 for all ranks.
 	Rank int
-	// If returns the condition on sizes and strides, which must not be negative.
-	If func(shape, strides []sym.Int) sym.Bool
-	// Path evaluates the predicate along the branches of PyTorch's code, and records guards.
-	Path func(shape, strides []sym.Int) bool
+	// Condition returns the condition on sizes and strides, which must not be negative.
+	Condition func(shape, strides []sym.Int) sym.Bool
+	// Branches evaluates the predicate along the branches of PyTorch's code, and records guards.
+	Branches func(shape, strides []sym.Int) bool
 	// Steps are the lemmas of an induction over the dimensions, which shows that both forms agree for any rank.
 	Steps []Step
 
@@ -30,9 +30,9 @@ type Predicate struct {
 
 // part is one operand of a disjunction of predicates.
 type part struct {
-	name   string
-	formIf func(shape, strides []sym.Int) sym.Bool
-	path   func(shape, strides []sym.Int) bool
+	name      string
+	condition func(shape, strides []sym.Int) sym.Bool
+	branches  func(shape, strides []sym.Int) bool
 	// symmetric means that, for values with elements, the part depends on the order of the strides, but not on the
 	// numbers of the dimensions.
 	symmetric bool
@@ -45,7 +45,7 @@ var (
 )
 
 // Predicates lists all predicates. A tensor.Predicate is an index of it. The columns are Name, Doc, Rank, If, Path,
-// Steps and parts, in which the columns are name, formIf, path and symmetric.
+// Steps and parts, in which the columns are name, condition, path and symmetric.
 var Predicates = []Predicate{
 	{"contiguous", "The value is row-major; dimensions of size 1 do not count, and a value without elements always is.",
 		0, contiguousIf, contiguous, []Step{denseStep, elementsStep}, nil},
@@ -113,7 +113,7 @@ func rowMajor(rank int) []int {
 // denseFrom returns the condition that the dimensions are dense in the given order, fastest first. Each dimension must
 // have size 1, or a stride of step times the product of the sizes of the earlier dimensions. after is the stride that a
 // further dimension would need.
-func denseFrom(order []int, shape, strides []sym.Int, step sym.Int) (all sym.Bool, after sym.Int) {
+func denseFrom(order []int, shape, strides []sym.Int, step sym.Int) (all sym.Bool, next sym.Int) {
 	all = sym.Truth(true)
 	for _, d := range order {
 		all = all.And(is1(shape[d]).Or(strides[d].Eq(step)))
@@ -124,7 +124,7 @@ func denseFrom(order []int, shape, strides []sym.Int, step sym.Int) (all sym.Boo
 
 // denseLoop is the loop of TensorImpl::compute_contiguous and of compute_channels_last_contiguous_2d and 3d,
 // starting with stride step.
-func denseLoop(order []int, shape, strides []sym.Int, step sym.Int) (all bool, after sym.Int) {
+func denseLoop(order []int, shape, strides []sym.Int, step sym.Int) (all bool, next sym.Int) {
 	for _, d := range order {
 		if shape[d].Ne(one()).Holds() {
 			if !strides[d].Eq(step).Holds() {
@@ -230,7 +230,7 @@ func ordered(order []int) func(shape, strides []sym.Int) bool {
 // exactFrom returns the condition that the stride of each dimension is step times the product of the sizes of the
 // earlier dimensions in the order, for dimensions of size 1 too. after is the stride that the next dimension would
 // need.
-func exactFrom(order []int, shape, strides []sym.Int, step sym.Int) (all sym.Bool, after sym.Int) {
+func exactFrom(order []int, shape, strides []sym.Int, step sym.Int) (all sym.Bool, next sym.Int) {
 	all = sym.Truth(true)
 	for _, d := range order {
 		all = all.And(strides[d].Eq(step))
@@ -240,7 +240,7 @@ func exactFrom(order []int, shape, strides []sym.Int, step sym.Int) (all sym.Boo
 }
 
 // exactLoop compares strides with those of get_channels_last_strides_2d and 3d.
-func exactLoop(order []int, shape, strides []sym.Int, step sym.Int) (all bool, after sym.Int) {
+func exactLoop(order []int, shape, strides []sym.Int, step sym.Int) (all bool, next sym.Int) {
 	for _, d := range order {
 		if !strides[d].Eq(step).Holds() {
 			return false, step

@@ -43,7 +43,7 @@ func (w *witness) asked(t *testing.T) (holds bool, ours, theirs []sym.Bool, name
 		return list
 	}
 	x, y := symbols("x", w.Sizes), symbols("y", w.Strides)
-	holds = contiguity.Predicates[i].Path(x, y)
+	holds = contiguity.Predicates[i].Branches(x, y)
 	for _, text := range w.Guards {
 		g, err := sym.ParseBool(text, func(name string) (sym.Int, bool) { s, is := known[name]; return s, is })
 		require.NoError(t, err, text)

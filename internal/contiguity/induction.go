@@ -167,7 +167,7 @@ var reachStep = Step{
 }
 
 // check reports whether a step holds on every path of its branches. ways is the number of paths.
-func (s Step) check() (holds bool, ways int, err error) {
+func (s Step) check() (holds bool, paths int, err error) {
 	env := sym.NewEnv()
 	cases, err := sym.Fork(env, maxPaths, func() (bool, error) {
 		return s.Check(func(name string) sym.Int { return symbol(env, name) }), nil

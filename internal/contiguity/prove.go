@@ -17,10 +17,10 @@ type Report struct {
 	Formula sym.Bool
 	// Atoms are the comparisons in the formula and the branching form.
 	Atoms []sym.Bool
-	// Ways are the paths through both forms, the branching form first. A path represents all truth assignments of the
+	// Paths are the paths through both forms, the branching form first. A path represents all truth assignments of the
 	// atoms that are consistent with its decisions. Every assignment follows exactly one path. Atoms that a path does
 	// not decide affect neither answer.
-	Ways []Way
+	Paths []Path
 	// Steps are the results of the induction steps.
 	Steps []StepReport
 	// Proved reports whether both forms agree on every path and all steps hold.
@@ -34,13 +34,13 @@ type Report struct {
 	shape, strides []sym.Int
 }
 
-// Way is one path through both forms.
-type Way struct {
+// Path is one path through both forms.
+type Path struct {
 	// Part names the part of the predicate, in a proof by parts.
 	Part string
-	// Path is the conjunction of the decisions of the branching form. If is the conjunction of the decisions of both
-	// forms.
-	Path, If sym.Bool
+	// Decisions is the conjunction of the decisions of the branching form. Condition is the conjunction of the decisions
+	// of both forms.
+	Decisions, Condition sym.Bool
 	// Branching and Formula are the answers of the two forms.
 	Branching, Formula bool
 }
@@ -49,14 +49,14 @@ type Way struct {
 // all of them.
 type StepReport struct {
 	Claim string
-	Ways  int
+	Paths int
 	Holds bool
 }
 
 // Counterexample is a path on which the forms disagree, with sizes and strides that take this path. Sizes and Strides
 // are nil if the search found none.
 type Counterexample struct {
-	Way            Way
+	Path           Path
 	Sizes, Strides []int
 }
 
@@ -76,7 +76,7 @@ const minRankByParts = 5
 // case. Prove fails if the rank is not supported.
 func Prove(r Predicate, rank int) (*Report, error) {
 	switch {
-	case r.If == nil || r.Path == nil:
+	case r.Condition == nil || r.Branches == nil:
 		return nil, errors.New("contiguity: a predicate needs both of its forms")
 	case rank < 0 || rank > 6:
 		return nil, fmt.Errorf("contiguity: rank %d: want 0 to 6; the induction covers greater ranks", rank)
@@ -85,8 +85,8 @@ func Prove(r Predicate, rank int) (*Report, error) {
 	}
 	p := &Report{Predicate: r, Rank: rank, env: sym.NewEnv(), Proved: true}
 	p.shape, p.strides = values(p.env, rank)
-	p.Formula = r.If(p.shape, p.strides)
-	parts := []part{{formIf: r.If, path: r.Path}}
+	p.Formula = r.Condition(p.shape, p.strides)
+	parts := []part{{condition: r.Condition, branches: r.Branches}}
 	if p.ByParts = rank >= minRankByParts && len(r.parts) > 0; p.ByParts {
 		parts = r.parts
 	}
@@ -97,11 +97,11 @@ func Prove(r Predicate, rank int) (*Report, error) {
 	}
 	p.Atoms = p.atoms()
 	for _, s := range r.Steps {
-		holds, ways, err := s.check()
+		holds, paths, err := s.check()
 		if err != nil {
 			return nil, err
 		}
-		p.Steps = append(p.Steps, StepReport{s.Claim, ways, holds})
+		p.Steps = append(p.Steps, StepReport{s.Claim, paths, holds})
 		p.Proved = p.Proved && holds
 	}
 	return p, nil
@@ -118,17 +118,17 @@ func (p *Report) explorePaths(part part) error {
 			}
 		}
 	}
-	cases, err := sym.Fork(p.env, maxPaths, func() (Way, error) {
+	cases, err := sym.Fork(p.env, maxPaths, func() (Path, error) {
 		for _, b := range assumed {
 			if err := p.env.Assume(b); err != nil {
-				return Way{}, err
+				return Path{}, err
 			}
 		}
-		w := Way{Part: part.name, Branching: part.path(p.shape, p.strides), Path: sym.Truth(true)}
+		w := Path{Part: part.name, Branching: part.branches(p.shape, p.strides), Decisions: sym.Truth(true)}
 		for _, g := range p.env.Guards() {
-			w.Path = w.Path.And(g)
+			w.Decisions = w.Decisions.And(g)
 		}
-		w.Formula = part.formIf(p.shape, p.strides).Holds()
+		w.Formula = part.condition(p.shape, p.strides).Holds()
 		return w, nil
 	})
 	if err != nil {
@@ -139,8 +139,8 @@ func (p *Report) explorePaths(part part) error {
 			return c.Err
 		}
 		w := c.Value
-		w.If = c.If
-		p.Ways = append(p.Ways, w)
+		w.Condition = c.If
+		p.Paths = append(p.Paths, w)
 		if w.Branching != w.Formula && p.Counterexample == nil {
 			p.Proved = false
 			p.Counterexample = p.refute(w)
@@ -172,8 +172,8 @@ func (p *Report) atoms() []sym.Bool {
 		}
 	}
 	add(p.Formula)
-	for _, w := range p.Ways {
-		add(w.If)
+	for _, w := range p.Paths {
+		add(w.Condition)
 	}
 	return out
 }
@@ -182,12 +182,12 @@ func (p *Report) atoms() []sym.Bool {
 const attempts = 200_000
 
 // refute searches for sizes and strides for which the forms disagree, near path w.
-func (p *Report) refute(w Way) *Counterexample {
+func (p *Report) refute(w Path) *Counterexample {
 	shape, strides := p.shape, p.strides
-	c := &Counterexample{Way: w}
+	c := &Counterexample{Path: w}
 	implied := make([]sym.Int, len(strides))
 	_, _ = sym.Fork(p.env, 1, func() (int, error) {
-		if p.env.Assume(w.If) == nil {
+		if p.env.Assume(w.Condition) == nil {
 			for d := range strides {
 				implied[d] = strides[d].Simplify()
 			}
@@ -209,8 +209,8 @@ func (p *Report) refute(w Way) *Counterexample {
 			}
 		}
 		formula, err := p.Formula.At(at)
-		if err == nil && formula != p.Predicate.Path(sym.Ints(sizes...), sym.Ints(steps...)) {
-			c.Sizes, c.Strides, c.Way.Formula, c.Way.Branching = sizes, steps, formula, !formula
+		if err == nil && formula != p.Predicate.Branches(sym.Ints(sizes...), sym.Ints(steps...)) {
+			c.Sizes, c.Strides, c.Path.Formula, c.Path.Branching = sizes, steps, formula, !formula
 			return c
 		}
 	}
@@ -225,7 +225,7 @@ func (p *Report) Differ() sym.Bool {
 	}
 	any := sym.Truth(false)
 	for _, part := range p.Predicate.parts {
-		d := p.partDiffers(part.name, part.formIf(p.shape, p.strides))
+		d := p.partDiffers(part.name, part.condition(p.shape, p.strides))
 		if part.symmetric {
 			d = d.And(numel(p.shape).Ne(sym.Int{}))
 			for i := 1; i < p.Rank; i++ {
@@ -239,9 +239,9 @@ func (p *Report) Differ() sym.Bool {
 
 func (p *Report) partDiffers(part string, formula sym.Bool) sym.Bool {
 	holds := sym.Truth(false)
-	for _, w := range p.Ways {
+	for _, w := range p.Paths {
 		if w.Branching && w.Part == part {
-			holds = holds.Or(w.Path)
+			holds = holds.Or(w.Decisions)
 		}
 	}
 	return holds.And(formula.Not()).Or(holds.Not().And(formula))

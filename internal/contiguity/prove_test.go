@@ -19,9 +19,9 @@ func TestBothFormsAgree(t *testing.T) {
 			p, err := Prove(r, rank)
 			require.NoError(t, err, r.Name)
 			assert.True(t, p.Proved, "%s, rank %d: %+v", r.Name, rank, p.Counterexample)
-			assert.NotEmpty(t, p.Ways)
+			assert.NotEmpty(t, p.Paths)
 			assert.NotEmpty(t, p.Steps)
-			t.Logf("%s, rank %d: %d atoms, %d ways", r.Name, rank, len(p.Atoms), len(p.Ways))
+			t.Logf("%s, rank %d: %d atoms, %d ways", r.Name, rank, len(p.Atoms), len(p.Paths))
 		}
 	}
 }
@@ -47,7 +47,7 @@ func TestWrongFormulasAreRefuted(t *testing.T) {
 		{"density without contiguity", sortedIf, nonOverlappingAndDense},
 		{"reach for product", noOverlapIf, nonOverlappingAndDense},
 	} {
-		p, err := Prove(Predicate{Name: c.name, If: c.wrong, Path: c.right}, 2)
+		p, err := Prove(Predicate{Name: c.name, Condition: c.wrong, Branches: c.right}, 2)
 		require.NoError(t, err)
 		require.False(t, p.Proved, c.name)
 		require.NotNil(t, p.Counterexample, c.name)
@@ -75,9 +75,9 @@ func TestFormsAgreeOnNumbers(t *testing.T) {
 			numbers := make([]int, 2*rank)
 			for more := true; more; {
 				shape, strides := sym.Ints(numbers[:rank]...), sym.Ints(numbers[rank:]...)
-				formula, known := r.If(shape, strides).Known()
+				formula, known := r.Condition(shape, strides).Known()
 				require.True(t, known)
-				require.Equal(t, r.Path(shape, strides), formula, "%s of %v", r.Name, numbers)
+				require.Equal(t, r.Branches(shape, strides), formula, "%s of %v", r.Name, numbers)
 				n := seen[r.Name]
 				if formula {
 					n[1]++

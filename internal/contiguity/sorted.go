@@ -110,7 +110,7 @@ func sortedApart(shape, strides []sym.Int) bool {
 }
 
 // apartLoop is the loop of _maybe_overlapping_memory over sorted dimensions, starting with offset reach.
-func apartLoop(order []int, shape, strides []sym.Int, reach sym.Int) (apart bool, after sym.Int) {
+func apartLoop(order []int, shape, strides []sym.Int, reach sym.Int) (apart bool, next sym.Int) {
 	for _, d := range order {
 		if strides[d].Le(reach).Holds() {
 			return false, reach

@@ -412,7 +412,7 @@ func (b *brute) way(n *graph.Node, impl *graph.Impl, w graph.Walk, in []int, loo
 		if k >= len(w.Out) || w.Out[k].Rank() != v.Meta.Rank() || w.Out[k] == "" {
 			inferred = true
 		}
-		m := w.Lay(k, v.Meta.WithStrides(res[k].Meta().Strides))
+		m := w.ResultLayout(k, v.Meta.WithStrides(res[k].Meta().Strides))
 		f := b.place(v, m)
 		if f < 0 {
 			return way, false

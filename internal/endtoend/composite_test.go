@@ -36,7 +36,7 @@ func TestNormOfAConvolutionIsOneLoop(t *testing.T) {
 				loops = append(loops, n)
 				continue
 			}
-			require.NotEqual(t, graph.Follows, n.Op.Kind, "%s beside the loop", n.Name)
+			require.NotEqual(t, graph.FollowsOperands, n.Op.Kind, "%s beside the loop", n.Name)
 		}
 		require.Len(t, loops, 1)
 	}

@@ -33,7 +33,7 @@ func TestStepsOfBroadcast(t *testing.T) {
 	require.NoError(t, g.Err())
 	s, err := g.SymbolicForked(map[string]int{"N": 2, "C": 3, "H": 4, "W": 5})
 	require.NoError(t, err)
-	require.NoError(t, s.Cut)
+	require.NoError(t, s.IncompleteReason)
 	typ := s.Graph.Value(y.Name).Type.Simplify()
 	for k, p := range predicates {
 		cond := typ.Condition(p).Decide()

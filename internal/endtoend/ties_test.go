@@ -151,7 +151,7 @@ func TestCertificatesOfFewestCopies(t *testing.T) {
 				"cost":    func(c *experiment.CertifiedCopies) { c.Cost-- },
 				"weights": func(c *experiment.CertifiedCopies) { c.Weights.Time++ },
 				"range":   func(c *experiment.CertifiedCopies) { c.Weights.Copy = 1 << 62 },
-				"made":    func(c *experiment.CertifiedCopies) { c.Made.Time = 0 },
+				"made":    func(c *experiment.CertifiedCopies) { c.PlanWeights.Time = 0 },
 			} {
 				other, part := *read, *read.Copies
 				other.Copies = &part

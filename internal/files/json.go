@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// DecodeJSON decodes a text, which must be one DecodeJSON document. into is a pointer to the result. DecodeJSON rejects unknown keys, and
-// text after the document. The errors have the line, the column and the mistake, without names of Go types.
+// DecodeJSON decodes a text, which must be one JSON document. into is a pointer to the result. DecodeJSON rejects
+// unknown keys, and text after the document. The errors have the line, the column and the mistake, without names of Go
+// types.
 func DecodeJSON(text []byte, result any) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
@@ -74,7 +75,7 @@ func jsonValue(value string) string {
 	return value
 }
 
-// jsonType describes the DecodeJSON values that can be decoded to a type.
+// jsonType describes the JSON values that can be decoded to a type.
 func jsonType(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

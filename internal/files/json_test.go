@@ -2,7 +2,7 @@ package files
 
 import "testing"
 
-// What is wrong with a document is said in words of DecodeJSON, with the place.
+// What is wrong with a document is said in words of JSON, with the place.
 func TestJSON(t *testing.T) {
 	type document struct {
 		Name  string `json:"name"`

@@ -92,8 +92,8 @@ func (s *kernelSet) hasMachineCode() bool { return s.lanes > 0 }
 // vectors returns the number of vectors that hold cols columns.
 func (s *kernelSet) vectors(cols int) int { return ceilDiv(cols, s.lanes) }
 
-// divideEvenly divides n elements into the fewest parts of at most limit elements. It returns the size of the larger parts,
-// their number (count), and the number of parts that have one element less (smallerCount).
+// divideEvenly divides n elements into the fewest parts of at most limit elements. It returns the size of the larger
+// parts, their number (count), and the number of parts that have one element less (smallerCount).
 func divideEvenly(n, limit int) (size, count, smallerCount int) {
 	parts := ceilDiv(n, limit)
 	size = ceilDiv(n, parts)
@@ -380,8 +380,8 @@ func (t *tileState) computePanels(x *jit.Args, a, b *operandView, i0, i1, j0, j1
 	}
 }
 
-// computeStrip computes rows [ib, ie) of C in the columns of the panel of B that starts at column j, and in the columns of the
-// given number of further panels.
+// computeStrip computes rows [ib, ie) of C in the columns of the panel of B that starts at column j, and in the columns
+// of the given number of further panels.
 func (t *tileState) computeStrip(x *jit.Args, a, b *operandView, ib, ie, j, cols, morePanels int) {
 	p, s, set := t.Plan, &t.spec, t.set
 	size, vectors := set.size, set.vectors(cols)

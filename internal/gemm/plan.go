@@ -87,9 +87,9 @@ type Spec struct {
 	Accumulate bool
 	Bias       Bias
 	BiasStride int
-	Algorithm        Algorithm
-	// BInCache states that B is in the caches, for example because consecutive products share B. It disables prefetching of
-	// B.
+	Algorithm  Algorithm
+	// BInCache states that B is in the caches, for example because consecutive products share B. It disables prefetching
+	// of B.
 	BInCache bool
 }
 
@@ -127,7 +127,7 @@ type operandPlan struct {
 	packedByFirstRow       bool // whether the first row of tiles reads the operand in place and copies it into panels
 	panelWidth             int  // width of a panel, in lanes
 	size                   int  // bytes of an element
-	extent                  int  // number of lanes: m or n
+	extent                 int  // number of lanes: m or n
 	laneStride, termStride int  // strides from lane to lane and along K, in elements
 }
 
@@ -141,7 +141,7 @@ type Plan struct {
 	a, b               operandPlan
 	block              int // rows of A that are processed per panel of B, in a block that fits L2
 	kc                 int // depth of a K block, in terms
-	maxSuperDepth                 int // depth of a K super-block, in terms; on the direct paths, terms per call
+	maxSuperDepth      int // depth of a K super-block, in terms; on the direct paths, terms per call
 	tileRows, tileCols int // rows and columns of a tile
 	mTiles, nTiles     int // numbers of rows and columns of tiles
 	worker             workerLayout
@@ -161,9 +161,9 @@ type workerLayout struct {
 }
 
 var (
-	errShape  = errors.New("gemm: negative dimension")
-	errOption = errors.New("gemm: unknown source, bias, algorithm or panel")
-	errAlgorithm    = errors.New("gemm: the requested algorithm cannot compute the product")
+	errShape     = errors.New("gemm: negative dimension")
+	errOption    = errors.New("gemm: unknown source, bias, algorithm or panel")
+	errAlgorithm = errors.New("gemm: the requested algorithm cannot compute the product")
 )
 
 // NewPlan schedules a product. The schedule depends only on the spec and on the CPU's kernel set.

@@ -31,7 +31,7 @@ type recordedCalls struct {
 type call struct {
 	code                            *jit.Func
 	tiles                           int // number of adjacent tiles
-	in, vec, out, bias, prefetched       int // offsets from A, B, C and the bias, and of the prefetched panel from B
+	in, vec, out, bias, prefetched  int // offsets from A, B, C and the bias, and of the prefetched panel from B
 	inTile, vecTile, outTile, lanes int // steps from tile to tile; lanes is the number of lanes of the last vector
 }
 
@@ -47,7 +47,8 @@ func callOf(code *jit.Func, x *jit.Args) call {
 func (p *Plan) recordCalls() {
 	s := &p.spec
 	switch {
-	case s.CColStride != 1, p.prefetchResult, p.a.createsPanels(), p.b.createsPanels(), p.kc < s.K, s.M*s.N > recordedMACs/s.K:
+	case s.CColStride != 1, p.prefetchResult, p.a.createsPanels(), p.b.createsPanels(), p.kc < s.K,
+		s.M*s.N > recordedMACs/s.K:
 		return
 	case s.Bias != NoBias && s.BiasStride != 1:
 		return

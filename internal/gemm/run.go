@@ -90,8 +90,8 @@ func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
 	x.runEpilogue(i0, i1, j0, j1)
 }
 
-// runEpilogue calls the epilogue for a part of C. The epilogue gets rows and columns of the caller's C, even if the plan
-// computes the transposed product.
+// runEpilogue calls the epilogue for a part of C. The epilogue gets rows and columns of the caller's C, even if the
+// plan computes the transposed product.
 func (x *exec) runEpilogue(i0, i1, j0, j1 int) {
 	switch {
 	case x.epilogue == nil:
@@ -160,12 +160,12 @@ func (p *Plan) pack(dst unsafe.Pointer, d *operandPlan, src unsafe.Pointer, fn P
 // operandView describes the place from which kernels read the lanes of an operand for a block of K: panels, or the
 // operand itself. Distances are in elements.
 type operandView struct {
-	base  unsafe.Pointer // address of the tile's first lane
-	panelWidth     int            // lanes of a panel
-	panel int            // distance between panels
-	lane  int            // distance between lanes, for an operand read in place
-	term  int            // distance between terms
-	inPlace bool
+	base       unsafe.Pointer // address of the tile's first lane
+	panelWidth int            // lanes of a panel
+	panel      int            // distance between panels
+	lane       int            // distance between lanes, for an operand read in place
+	term       int            // distance between terms
+	inPlace    bool
 }
 
 // at returns the offset of lane l from base, in elements.

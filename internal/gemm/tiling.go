@@ -44,9 +44,9 @@ var prices = price{mac: 1. / 96, tile: 425, phase: 1280, pack: packNS, custom: 2
 // grid is a division of C into mTiles×nTiles tiles of mt×nt elements. If shareA or shareB is set, a packing phase packs
 // the operand for all tiles; otherwise each tile packs its own panels.
 type grid struct {
-	tileRows, tileCols         int
-	mTiles, nTiles int
-	shareA, shareB bool
+	tileRows, tileCols int
+	mTiles, nTiles     int
+	shareA, shareB     bool
 }
 
 // tilePanels are the widths and heights, in panels, of the tiles that chooseGrid considers.
@@ -95,7 +95,8 @@ func chooseGrid(a, b operandPlan, k, kc, maxTiles int) grid {
 				continue
 			}
 			lastWidth = width
-			g := grid{tileRows: height * a.panelWidth, tileCols: width * b.panelWidth, mTiles: ceilDiv(aPanels, height), nTiles: ceilDiv(bPanels, width)}
+			g := grid{tileRows: height * a.panelWidth, tileCols: width * b.panelWidth, mTiles: ceilDiv(aPanels, height),
+				nTiles: ceilDiv(bPanels, width)}
 			g.shareA = a.createsPanels() && (g.nTiles > 1 || height > a.localPanels(kc))
 			g.shareB = b.createsPanels() && (g.mTiles > 1 || width > b.localPanels(kc))
 			if g.mTiles*g.nTiles > maxTiles {
@@ -113,14 +114,15 @@ func chooseGrid(a, b operandPlan, k, kc, maxTiles int) grid {
 func (g grid) cost(a, b operandPlan, k, kc int) float64 {
 	depth := float64(k)
 	blocks := float64(ceilDiv(k, kc))
-	height, width := float64(min(g.tileRows, roundUp(a.extent, a.panelWidth))), float64(min(g.tileCols, roundUp(b.extent, b.panelWidth)))
+	height := float64(min(g.tileRows, roundUp(a.extent, a.panelWidth)))
+	width := float64(min(g.tileCols, roundUp(b.extent, b.panelWidth)))
 	tile := float64(height*width*depth*prices.mac) + prices.tile + float64(height*width*blocks*prices.c) +
 		float64(height*depth*prices.loadA) + float64(width*depth*prices.loadB)
 	shared := 0.0
 	for _, s := range []struct {
 		operandPlan
-		extent float64
-		shared bool
+		tileExtent float64
+		shared     bool
 	}{{a, height, g.shareA}, {b, width, g.shareB}} {
 		packPrice := prices.pack
 		switch {
@@ -133,7 +135,7 @@ func (g grid) cost(a, b operandPlan, k, kc int) float64 {
 		case s.shared:
 			shared += float64(float64(roundUp(s.extent, s.panelWidth)) * depth * (packPrice + prices.share))
 		case s.createsPanels():
-			tile += float64(s.extent * depth * packPrice)
+			tile += float64(s.tileExtent * depth * packPrice)
 		}
 	}
 	barrier := 0.0

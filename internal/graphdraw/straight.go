@@ -19,8 +19,8 @@ func (l *layeredLayout) straightenLines() {
 	}
 }
 
-// boxChains returns the longest chains of boxes. In a chain, each box is the only successor of the previous box, and has
-// no other predecessor.
+// boxChains returns the longest chains of boxes. In a chain, each box is the only successor of the previous box, and
+// has no other predecessor.
 func (l *layeredLayout) boxChains() [][]int {
 	next := func(c int) int {
 		if down := l.cells[c].down; len(down) == 1 && l.cells[down[0]].box >= 0 && len(l.cells[down[0]].up) == 1 {

@@ -118,7 +118,7 @@ func init() {
 		}},
 		{
 			Semantics: graph.Semantics{
-				Name: "conv2d", Kind: graph.Requires, Schema: graph.SchemaOf[windowAttrs](), Infer: inferConv,
+				Name: "conv2d", Kind: graph.RequiresLayout, Schema: graph.SchemaOf[windowAttrs](), Infer: inferConv,
 				Params: []graph.Param{{Name: "input"}, {Name: "weight"}, {Name: "bias", Optional: true}},
 			},
 			Lowerings: graph.Lowerings{Impls: ConvImpls()},

@@ -11,9 +11,10 @@ const (
 	minChunkDivisor = 4
 )
 
-// DivideUnits cuts units into chunks of about one grain. work is the amount of work of one unit. The number of chunks is 1
-// or even, so that for every grain the first half of the chunks is the first half of the units, to within one unit. In
-// consecutive steps over the same rows, each of two workers then reads the rows that it wrote in the previous step.
+// DivideUnits cuts units into chunks of about one grain. work is the amount of work of one unit. The number of chunks
+// is 1 or even, so that for every grain the first half of the chunks is the first half of the units, to within one
+// unit. In consecutive steps over the same rows, each of two workers then reads the rows that it wrote in the previous
+// step.
 func DivideUnits(units, work, grain int) Division {
 	all := float64(units) * float64(max(1, work))
 	n := all / float64(max(1, grain))

@@ -1,6 +1,6 @@
 // Package machine describes the machine: the memory that the process may take ([Memory], [Fits]), the features of the
-// processor ([Host], [Features]), measured prices of work ([Profile], [Work]), and the cut of work into chunks ([Division],
-// the grains).
+// processor ([Host], [Features]), measured prices of work ([Profile], [Work]), and the cut of work into chunks
+// ([Division], the grains).
 //
 // On Linux, memory limits are read from /proc and /sys: the limits of the process's control groups and their ancestors
 // (both versions), the limits of its address space and data (ulimit -v and -d), and the free memory of the machine. On
@@ -36,7 +36,9 @@ var unknownLimit = Limit{maxRequest, maxRequest, "what a process can address"}
 // Memory returns the tightest current limit.
 func Memory() Limit { return currentLimit(false) }
 
-func currentLimit(block bool) Limit { return tightest(readLimits(os.DirFS("/"), readIdleHeap(), block)) }
+func currentLimit(block bool) Limit {
+	return tightest(readLimits(os.DirFS("/"), readIdleHeap(), block))
+}
 
 // tightest returns the limit with the least memory left.
 func tightest(limits []Limit) Limit {
@@ -61,8 +63,8 @@ func readIdleHeap() idleHeap {
 	return idleHeap{int(s[0].Value.Uint64()), int(s[1].Value.Uint64())}
 }
 
-// readLimits returns all limits that the files state. An unreadable file states no limit. If block is set, the limit of the
-// address space applies to a single allocation.
+// readLimits returns all limits that the files state. An unreadable file states no limit. If block is set, the limit of
+// the address space applies to a single allocation.
 func readLimits(fsys fs.FS, heap idleHeap, block bool) []Limit {
 	m := meminfo(fsys)
 	limits := groups(fsys, m)

@@ -46,13 +46,13 @@ type Profile struct {
 
 // Rates holds the cost per byte by access.
 type Rates struct {
-	Dense    Curve `json:"dense" doc:"Sequential, of operands and results."`
-	DenseConstants     Curve `json:"kept" doc:"Sequential, of constants; by the size of all constants."`
-	Panels   Curve `json:"panels" doc:"Constants that products read in panels; by the size of all constants."`
-	Copied   Curve `json:"copied" doc:"Sequential, by copies."`
-	Tiled    Curve `json:"tiled" doc:"Transposed, tile by tile, of elements of 4 bytes."`
-	Strided  Curve `json:"strided" doc:"With strides."`
-	Gathered Curve `json:"gathered" doc:"Random access."`
+	Dense          Curve `json:"dense" doc:"Sequential, of operands and results."`
+	DenseConstants Curve `json:"kept" doc:"Sequential, of constants; by the size of all constants."`
+	Panels         Curve `json:"panels" doc:"Constants that products read in panels; by the size of all constants."`
+	Copied         Curve `json:"copied" doc:"Sequential, by copies."`
+	Tiled          Curve `json:"tiled" doc:"Transposed, tile by tile, of elements of 4 bytes."`
+	Strided        Curve `json:"strided" doc:"With strides."`
+	Gathered       Curve `json:"gathered" doc:"Random access."`
 }
 
 // curve returns the curve of an access.
@@ -166,8 +166,8 @@ var shippedProfiles = map[string]func() *Profile{
 	"arm64":    sync.OnceValue(func() *Profile { return shippedProfile("arm64") }),
 }
 
-// WithConstants returns the profile for a run whose steps together read the given number of bytes of constants. This number
-// determines the cache from which a step reads its constants.
+// WithConstants returns the profile for a run whose steps together read the given number of bytes of constants. This
+// number determines the cache from which a step reads its constants.
 func (p *Profile) WithConstants(bytes float64) *Profile {
 	r := *p
 	r.constantBytes = bytes

@@ -36,8 +36,8 @@ func AnySpecial(text string) (float64, bool) {
 	return x, err == nil && (math.IsNaN(x) || math.IsInf(x, 0))
 }
 
-// IntendedLiteral returns the literal of [Special] that was meant by another spelling, such as "-inf", "nan", "+Infinity" or
-// "np.inf". It returns "" for other strings, and for the literals of Special.
+// IntendedLiteral returns the literal of [Special] that was meant by another spelling, such as "-inf", "nan",
+// "+Infinity" or "np.inf". It returns "" for other strings, and for the literals of Special.
 func IntendedLiteral(text string) string {
 	sign, name := "", strings.ToLower(strings.TrimSpace(text))
 	if IsSpecial(text) || name == "" {

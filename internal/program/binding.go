@@ -29,8 +29,8 @@ type Binding struct {
 	// Program has the compiled steps of Plan. It is nil if Plan is nil.
 	Program *exec.Program
 	// Segment is the index of the compiled segment; negative if no segment can be compiled before the first run.
-	Segment int
-	Took    time.Duration // of inference, planning and compilation
+	Segment     int
+	CompileTime time.Duration // of inference, planning and compilation
 
 	sizes         map[string]int  // given sizes of open symbols; other open symbols have their assumed sizes
 	isHint        bool            // whether the sizes are a hint, so that the plan becomes a specialization
@@ -117,7 +117,7 @@ func (b *Binding) compile(ctx context.Context, p *Program, sizes []int) (err err
 			return err
 		}
 	}
-	b.Took = time.Since(start)
+	b.CompileTime = time.Since(start)
 	return b.prepare(ctx, p, sizes)
 }
 

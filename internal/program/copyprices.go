@@ -39,17 +39,17 @@ func (p *Program) WithoutCopy(c *passes.Copy) (*float64, *layout.Change) {
 		if err != nil {
 			return
 		}
-		if means := cheapest(m); means != nil {
-			p.copyPrices.model, p.copyPrices.cheapest = m, means
+		if cheapestPlan := cheapest(m); cheapestPlan != nil {
+			p.copyPrices.model, p.copyPrices.cheapest = m, cheapestPlan
 		}
 	})
-	w := p.copyPrices
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	price, known := w.prices[c]
+	prices := p.copyPrices
+	prices.mu.Lock()
+	defer prices.mu.Unlock()
+	price, known := prices.prices[c]
 	if !known {
-		price = w.price(c)
-		w.prices[c] = price
+		price = prices.price(c)
+		prices.prices[c] = price
 	}
 	return price.ns, price.change
 }
@@ -61,11 +61,11 @@ func cheapest(m *layout.Model) *layout.Outcome {
 	if err != nil || !s.Optimal() {
 		return nil
 	}
-	means, err := m.Outcome(s.Labels)
+	outcome, err := m.Outcome(s.Labels)
 	if err != nil {
 		return nil
 	}
-	return means
+	return outcome
 }
 
 func (w *copyPrices) price(c *passes.Copy) (none copyPrice) {
@@ -83,10 +83,10 @@ func (w *copyPrices) price(c *passes.Copy) (none copyPrice) {
 	if err != nil {
 		return none
 	}
-	means := cheapest(m)
-	if means == nil {
+	cheapestWithout := cheapest(m)
+	if cheapestWithout == nil {
 		return none
 	}
-	ns, change := float64(means.PS-w.cheapest.PS)/1000, means.Since(w.cheapest)
+	ns, change := float64(cheapestWithout.PS-w.cheapest.PS)/1000, cheapestWithout.Since(w.cheapest)
 	return copyPrice{&ns, &change}
 }

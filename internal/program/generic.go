@@ -14,11 +14,11 @@ const (
 	maxElements  = 1 << 26 // maximum number of elements of an input
 )
 
-// Generic returns sizes of the open symbols at which every size that depends on them is at least 2. A size of 0 or 1
-// makes the layout of a value ambiguous, so a plan for such a size is a poor plan for other sizes. The search starts at
-// the first hint or the assumed sizes. It doubles sizes until no size is 0 or 1 because of them. Generic returns nil if
-// the search fails.
-func (p *Program) Generic(ctx context.Context) []int {
+// GenericSizes returns sizes of the open symbols at which every size that depends on them is at least 2. A size of 0 or
+// 1 makes the layout of a value ambiguous, so a plan for such a size is a poor plan for other sizes. The search starts
+// at the first hint or the assumed sizes. It doubles sizes until no size is 0 or 1 because of them. GenericSizes
+// returns nil if the search fails.
+func (p *Program) GenericSizes(ctx context.Context) []int {
 	if p.genericLock.Lock(ctx) != nil {
 		interrupt.Check(ctx)
 	}
@@ -37,10 +37,10 @@ func (p *Program) findGenericSizes(ctx context.Context) []int {
 		sizes = slices.Clone(p.hints[0])
 	}
 	for i := range sizes {
-		sizes[i] = p.Within(i, max(sizes[i], 2))
+		sizes[i] = p.Clamp(i, max(sizes[i], 2))
 	}
 	for range maxDoublings {
-		degenerate, ok := p.degenerate(ctx, sizes)
+		degenerate, ok := p.degenerateSymbols(ctx, sizes)
 		if ok && len(degenerate) == 0 {
 			return sizes
 		}
@@ -52,7 +52,7 @@ func (p *Program) findGenericSizes(ctx context.Context) []int {
 		}
 		doubled := slices.Clone(sizes)
 		for _, i := range degenerate {
-			doubled[i] = p.Within(i, 2*sizes[i])
+			doubled[i] = p.Clamp(i, 2*sizes[i])
 		}
 		if slices.Equal(doubled, sizes) {
 			return nil
@@ -62,19 +62,20 @@ func (p *Program) findGenericSizes(ctx context.Context) []int {
 	return nil
 }
 
-// degenerate returns the open symbols on which sizes of 0 or 1 depend. ok is false if the graph cannot be inferred.
-func (p *Program) degenerate(ctx context.Context, sizes []int) (list []int, ok bool) {
+// degenerateSymbols returns the open symbols on which sizes of 0 or 1 depend. ok is false if the graph cannot be
+// inferred.
+func (p *Program) degenerateSymbols(ctx context.Context, sizes []int) (list []int, ok bool) {
 	g, err := p.GraphAt(ctx, sizes)
 	interrupt.Check(ctx)
 	if err != nil || inputElements(g) > maxElements {
 		return nil, false
 	}
 	for i := range sizes {
-		more := slices.Clone(sizes)
-		if more[i] = p.Within(i, 2*sizes[i]); more[i] == sizes[i] {
+		doubled := slices.Clone(sizes)
+		if doubled[i] = p.Clamp(i, 2*sizes[i]); doubled[i] == sizes[i] {
 			continue
 		}
-		h, err := p.GraphAt(ctx, more)
+		h, err := p.GraphAt(ctx, doubled)
 		interrupt.Check(ctx)
 		if err != nil {
 			return nil, false

@@ -6,20 +6,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Known has the facts that are known before a run about the values of a graph whose shapes depend on data. A nil *Known
-// stands for a graph whose shapes are all known.
-type Known struct {
+// PreRunFacts has the facts that are known before a run about the values of a graph whose shapes depend on data. A nil
+// *PreRunFacts stands for a graph whose shapes are all known.
+type PreRunFacts struct {
 	segmentList []graph.Segment
 	segment     graph.ByValue[int] // 1 + the index of the segment that produces the value
 	unbacked    *graph.Symbolic
 }
 
-// KnownOf returns the Known of an inferred graph, or nil if all shapes are known.
-func KnownOf(g *graph.Graph) *Known {
+// NewPreRunFacts returns the facts of an inferred graph, or nil if all shapes are known.
+func NewPreRunFacts(g *graph.Graph) *PreRunFacts {
 	if g == nil || !g.Dynamic() {
 		return nil
 	}
-	k := &Known{segmentList: g.Segments(), segment: graph.NewByValue[int](g), unbacked: g.Unbacked()}
+	k := &PreRunFacts{segmentList: g.Segments(), segment: graph.NewByValue[int](g), unbacked: g.Unbacked()}
 	for i, s := range k.segmentList {
 		for _, n := range s.Nodes {
 			for _, v := range n.Out {
@@ -33,7 +33,7 @@ func KnownOf(g *graph.Graph) *Known {
 }
 
 // Sizes returns the shape of a value, or nil if its rank is unknown.
-func (k *Known) Sizes(v *graph.Value) report.Sizes {
+func (k *PreRunFacts) Sizes(v *graph.Value) report.Sizes {
 	switch {
 	case v == nil:
 		return nil
@@ -54,7 +54,7 @@ func (k *Known) Sizes(v *graph.Value) report.Sizes {
 
 // Unbacked returns the graph in which sizes that depend on data are symbols ([graph.Graph.Unbacked]). It returns nil
 // for a nil Known.
-func (k *Known) Unbacked() *graph.Symbolic {
+func (k *PreRunFacts) Unbacked() *graph.Symbolic {
 	if k == nil {
 		return nil
 	}
@@ -62,7 +62,7 @@ func (k *Known) Unbacked() *graph.Symbolic {
 }
 
 // DType returns the dtype of a value, or Invalid if the dtype is unknown.
-func (k *Known) DType(v *graph.Value) tensor.DType {
+func (k *PreRunFacts) DType(v *graph.Value) tensor.DType {
 	switch {
 	case v == nil:
 		return tensor.Invalid
@@ -73,7 +73,7 @@ func (k *Known) DType(v *graph.Value) tensor.DType {
 }
 
 // Segment returns the index of the first segment that produces a value. It returns false if no segment does.
-func (k *Known) Segment(v *graph.Value) (int, bool) {
+func (k *PreRunFacts) Segment(v *graph.Value) (int, bool) {
 	if k == nil || v == nil {
 		return 0, false
 	}
@@ -82,7 +82,7 @@ func (k *Known) Segment(v *graph.Value) (int, bool) {
 }
 
 // FirstShapeNode returns the first node whose results determine shapes, or nil if there is no such node.
-func (k *Known) FirstShapeNode() *graph.Node {
+func (k *PreRunFacts) FirstShapeNode() *graph.Node {
 	if k != nil {
 		for _, s := range k.segmentList {
 			if s.Dynamic {
@@ -94,19 +94,19 @@ func (k *Known) FirstShapeNode() *graph.Node {
 }
 
 // segments describes the segments. planned is the index of the segment that is planned before the run.
-func (k *Known) segments(planned int) []report.Segment {
+func (k *PreRunFacts) segments(planned int) []report.Segment {
 	list := make([]report.Segment, len(k.segmentList))
 	for i := range k.segmentList {
 		s := &k.segmentList[i]
-		list[i] = report.Segment{Segment: i, Planned: planned == i, Decides: s.Dynamic, After: notNil(s.After),
-			Nodes:  mapped(s.Nodes, func(n *graph.Node) string { return n.Name }),
-			Awaits: mapped(s.Awaits, func(v *graph.Value) string { return v.Name }),
-			Inputs: mapped(s.In, k.value), Outputs: mapped(s.Out, k.value)}
+		list[i] = report.Segment{Segment: i, Planned: planned == i, DecidesShapes: s.Dynamic, After: notNil(s.After),
+			Nodes:  mapList(s.Nodes, func(n *graph.Node) string { return n.Name }),
+			Awaits: mapList(s.Awaits, func(v *graph.Value) string { return v.Name }),
+			Inputs: mapList(s.In, k.value), Outputs: mapList(s.Out, k.value)}
 	}
 	return list
 }
 
-func (k *Known) value(v *graph.Value) report.SegmentValue {
+func (k *PreRunFacts) value(v *graph.Value) report.SegmentValue {
 	r := report.SegmentValue{Name: v.Name, Shape: k.Sizes(v)}
 	if d := k.DType(v); d.Valid() {
 		name := d.String()

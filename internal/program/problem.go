@@ -43,7 +43,7 @@ func (p *Program) ProblemOf(ctx context.Context, b *Binding) (*layout.Problem, e
 		}
 		whole := b.Runnable // planning folds constants, so it needs the data of all constants
 		if len(b.packedConstants) > 0 {
-			whole = b.Whole()
+			whole = b.WithAllConstants()
 		}
 		var o observer
 		_, err := passes.Run(whole, passes.Options{Context: ctx, Strategy: &o, Profile: p.options.Costs,

@@ -36,24 +36,24 @@ import (
 
 // Options are the options of the root package, which documents the fields.
 type Options struct {
-	Strategy    layout.Strategy
-	Threads     int
-	Sizes       map[string]int
-	Hints       []map[string]int
-	Pins        map[string]graph.Pin
-	Passes      []passes.Pass
-	NoFusion    bool
-	Exact       bool
-	SolveLimit  time.Duration
-	Slack       float64
-	Costs       *layout.Profile
-	Tracer      exec.Tracer
-	MemoryLimit int
-	InputsHeld  bool
-	KeepGoing   bool
-	Check       bool
-	Dump        io.Writer
-	Progress    func(stage string)
+	Strategy       layout.Strategy
+	Threads        int
+	Sizes          map[string]int
+	Hints          []map[string]int
+	Pins           map[string]graph.Pin
+	Passes         []passes.Pass
+	NoFusion       bool
+	Exact          bool
+	SolveLimit     time.Duration
+	Slack          float64
+	Costs          *layout.Profile
+	Tracer         exec.Tracer
+	MemoryLimit    int
+	InputsInMemory bool
+	KeepGoing      bool
+	Check          bool
+	Dump           io.Writer
+	Progress       func(stage string)
 }
 
 // Program is a compiled graph. It may be used from several goroutines at once. All fields are unexported: the root
@@ -163,7 +163,7 @@ func New(g *graph.Graph, o Options) (*Program, error) {
 	if err := p.checkHints(); err != nil {
 		return nil, err
 	}
-	p.needsInference = len(g.Symbols) > 0 || len(o.Pins) > 0 || o.KeepGoing || !inferred(g)
+	p.needsInference = len(g.Symbols) > 0 || len(o.Pins) > 0 || o.KeepGoing || !isInferred(g)
 	if p.needsInference || g.Dynamic() {
 		p.graph = g.Clone() // runs read it, and the caller may change the original
 	}
@@ -209,8 +209,8 @@ func givenSizes(g *graph.Graph) map[string]int {
 	return sizes
 }
 
-// inferred reports whether the types of all values are known. A type may also be marked as dependent on data.
-func inferred(g *graph.Graph) bool {
+// isInferred reports whether the types of all values are known. A type may also be marked as dependent on data.
+func isInferred(g *graph.Graph) bool {
 	return !slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool {
 		return len(n.Out) == 0 || !n.Out[0].Dynamic && !n.Out[0].Meta.DType.Valid()
 	})
@@ -356,11 +356,11 @@ func (p *Program) Options() *Options {
 	return &p.options
 }
 
-// Refused lists the hints after the first for which the graph cannot be planned.
-func (p *Program) Refused() []report.RefusedHint { return slices.Clone(p.refused) }
+// RefusedHints lists the hints after the first for which the graph cannot be planned.
+func (p *Program) RefusedHints() []report.RefusedHint { return slices.Clone(p.refused) }
 
-// OwnPasses reports whether the options had a list of passes.
-func (p *Program) OwnPasses() bool { return p.hasOwnPasses }
+// HasOwnPasses reports whether the options had a list of passes.
+func (p *Program) HasOwnPasses() bool { return p.hasOwnPasses }
 
 // SameOrigin reports whether two programs were compiled from one graph in memory, which may have changed in between.
 func (p *Program) SameOrigin(q *Program) bool {

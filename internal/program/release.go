@@ -8,19 +8,19 @@ import (
 )
 
 // release frees the data of weights that runs read in packed form only. The binding's graph then lacks this data;
-// [Binding.Whole] unpacks it on request. The caller's graph is not changed. release is for programs that plan nothing
-// more.
+// [Binding.WithAllConstants] unpacks it on request. The caller's graph is not changed. release is for programs that
+// plan nothing more.
 func (b *Binding) release() {
 	if b.Plan == nil || b.Runnable != b.Graph || b.Segmented() {
 		return
 	}
-	held := map[*tensor.Storage]bool{}
+	keptStorages := map[*tensor.Storage]bool{}
 	packed := map[string]*graph.Value{}
 	for _, v := range b.Plan.Graph.Constants {
-		held[v.Const.Storage()] = true
-		switch kept := v.Packed.Kept(); {
-		case kept != nil:
-			held[kept.Storage()] = true
+		keptStorages[v.Const.Storage()] = true
+		switch original := v.Packed.Kept(); {
+		case original != nil:
+			keptStorages[original.Storage()] = true
 		case v.Packed != nil:
 			packed[v.Packed.Of] = v
 		}
@@ -29,7 +29,7 @@ func (b *Binding) release() {
 	b.packedConstants = map[string]*graph.Value{}
 	for _, v := range g.Constants {
 		p, s := packed[v.Name], v.Const.Storage()
-		if p == nil || held[s] || v.Packed != nil || !sameAddresses(p.Packed.Meta, v.Const.Meta) {
+		if p == nil || keptStorages[s] || v.Packed != nil || !sameAddresses(p.Packed.Meta, v.Const.Meta) {
 			continue
 		}
 		bytes += s.Len()
@@ -51,8 +51,8 @@ func sameAddresses(a, b tensor.Meta) bool {
 // the garbage collector rarely runs in a process that hardly allocates.
 const minReturnedBytes = 16 << 20
 
-// Whole returns the graph with the data of all constants.
-func (b *Binding) Whole() *graph.Graph {
+// WithAllConstants returns the graph with the data of all constants.
+func (b *Binding) WithAllConstants() *graph.Graph {
 	if len(b.packedConstants) == 0 {
 		return b.Graph
 	}

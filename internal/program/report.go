@@ -27,12 +27,12 @@ func (p *Program) Report() *report.Plan {
 	}
 	r := &report.Plan{Strategy: p.options.Strategy.Name(), Exact: p.options.Exact,
 		CostNS: plan.CostNS, SavedNS: plan.SavedNS, PeakBytes: steps.PeakBytes(),
-		Memory: memoryOf(steps.Need()), PlanMS: milliseconds(b.Took), Profile: profileOf(p.options.Costs),
+		Memory: memoryOf(steps.Need()), PlanMS: milliseconds(b.CompileTime), Profile: profileOf(p.options.Costs),
 		RefusedHints: slices.Clone(p.refused), Notes: report.NotesOf(b.Graph)}
 	if err := jit.Available(); err != nil {
 		r.NoCode = err.Error()
 	}
-	if known := KnownOf(b.Runnable); known != nil {
+	if known := NewPreRunFacts(b.Runnable); known != nil {
 		r.Segments = known.segments(b.Segment)
 	}
 	r.Constants = plan.ConstantBytes()
@@ -40,12 +40,12 @@ func (p *Program) Report() *report.Plan {
 	addPreference(r, plan.Preference)
 	addRewrites(r, plan)
 	if p.options.Check {
-		r.Unchecked = mapped(plan.Unchecked, func(u passes.Unchecked) report.Unchecked {
+		r.Unchecked = mapList(plan.Unchecked, func(u passes.Unchecked) report.Unchecked {
 			return report.Unchecked{Node: u.Node, Op: u.Op, Why: u.Why, Outputs: notNil(u.Outputs)}
 		})
 	}
 	var loop *report.Loop
-	r.Steps = mapped(steps.Steps(), func(s exec.Step) report.Step {
+	r.Steps = mapList(steps.Steps(), func(s exec.Step) report.Step {
 		d := stepOf(plan, s)
 		r.MovedBytes += d.Bytes
 		if s.Loop != nil {
@@ -93,28 +93,28 @@ func addPreference(r *report.Plan, p *layout.Preference) {
 
 // addRewrites adds the effects of the passes.
 func addRewrites(r *report.Plan, plan *passes.Plan) {
-	r.Passes = mapped(plan.Passes, func(d passes.PassRecord) report.Pass {
+	r.Passes = mapList(plan.Passes, func(d passes.PassRecord) report.Pass {
 		return report.Pass{Pass: d.Name, Doc: d.Doc, Did: d.Did, Nodes: d.Nodes, MS: milliseconds(d.Took)}
 	})
 	r.Copies = []report.Copy{}
 	if len(plan.Copies) > 0 {
 		e := plan.Explainer()
-		r.Copies = mapped(plan.Copies, func(c passes.Copy) report.Copy { return CopyOf(&c, e.Sides(&c)) })
+		r.Copies = mapList(plan.Copies, func(c passes.Copy) report.Copy { return CopyOf(&c, e.Sides(&c)) })
 	}
-	r.Elided = mapped(plan.Elided, func(e passes.Elision) report.Elision { return report.Elision(e) })
-	r.Folded = mapped(plan.Folded, func(f passes.Folding) report.Folding { return report.Folding(f) })
+	r.Elided = mapList(plan.Elided, func(e passes.Elision) report.Elision { return report.Elision(e) })
+	r.Folded = mapList(plan.Folded, func(f passes.Folding) report.Folding { return report.Folding(f) })
 	if len(plan.Placed) > 0 {
-		r.Placed = mapped(plan.Placed, func(v passes.Placed) report.Placed { return report.Placed(v) })
+		r.Placed = mapList(plan.Placed, func(v passes.Placed) report.Placed { return report.Placed(v) })
 	}
-	r.Decomposed = mapped(plan.Decomposed, func(d passes.Decomposition) report.Decomposition {
+	r.Decomposed = mapList(plan.Decomposed, func(d passes.Decomposition) report.Decomposition {
 		return report.Decomposition{Node: d.Node, Op: d.Op, Into: notNil(d.Into), Why: d.Why}
 	})
-	r.Unfused = mapped(plan.Unfused, func(a passes.Unfused) report.Unfused { return report.Unfused(a) })
-	r.Packed = mapped(plan.Packed, func(c passes.Packing) report.Packing {
-		return report.Packing{Value: c.Value, Of: c.Of, Form: c.Form, Bytes: c.Bytes, Readers: notNil(c.Readers)}
+	r.Unfused = mapList(plan.Unfused, func(a passes.Unfused) report.Unfused { return report.Unfused(a) })
+	r.Packed = mapList(plan.Packed, func(c passes.Packing) report.Packing {
+		return report.Packing{Value: c.Value, Original: c.Of, Form: c.Form, Bytes: c.Bytes, Readers: notNil(c.Readers)}
 	})
 	if len(plan.PackedInRuns) > 0 {
-		r.PackedInRuns = mapped(plan.PackedInRuns, func(c passes.RunPacking) report.RunPacking {
+		r.PackedInRuns = mapList(plan.PackedInRuns, func(c passes.RunPacking) report.RunPacking {
 			return report.RunPacking(c)
 		})
 	}
@@ -213,13 +213,13 @@ func memoryOf(n exec.Need) report.Memory {
 	return report.Memory{Inputs: n.Inputs, Constants: n.Constants, Originals: n.Originals, Packed: n.Packed,
 		Arena: n.Arena, Outputs: n.Outputs,
 		Scratch: n.Scratch, Total: n.Total(),
-		Largest: mapped(n.Largest, func(h exec.Holding) report.Holding {
+		Largest: mapList(n.Largest, func(h exec.Holding) report.Holding {
 			return report.Holding{Kind: h.Kind, Name: h.Name, Bytes: h.Bytes}
 		})}
 }
 
-// mapped applies f to a list. The result is not nil, so that JSON has a list.
-func mapped[A, B any](list []A, f func(A) B) []B {
+// mapList applies f to a list. The result is not nil, so that JSON has a list.
+func mapList[A, B any](list []A, f func(A) B) []B {
 	out := make([]B, len(list))
 	for i, a := range list {
 		out[i] = f(a)

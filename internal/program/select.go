@@ -27,7 +27,7 @@ func (p *Program) SpecializationFor(ctx context.Context, sizes []int) *Specializ
 		hints = [][]int{p.assumed} // Compile planned it; its binding may have been dropped
 	}
 	slices.SortStableFunc(hints, func(a, b []int) int { return cmp.Compare(distance(a, sizes), distance(b, sizes)) })
-	if generic := p.Generic(ctx); generic != nil {
+	if generic := p.GenericSizes(ctx); generic != nil {
 		hints = append(hints, generic)
 	}
 	for _, hint := range hints {
@@ -50,7 +50,7 @@ const maxRegions = 32
 
 // regionOf returns the region of sizes, or nil if inference for unknown sizes fails.
 func (p *Program) regionOf(ctx context.Context, sizes []int) *region {
-	generic := p.Generic(ctx) // before the lock, because Generic plans too
+	generic := p.GenericSizes(ctx) // before the lock, because Generic plans too
 	defer p.lock(ctx)()
 	for _, r := range p.regions {
 		if r.guards.Hold(sizes) {
@@ -99,10 +99,10 @@ func (p *Program) specializeRegion(ctx context.Context, sizes []int) *Specializa
 	return nil
 }
 
-// SearchedBefore returns the conditions on sizes under which the search of [Program.SpecializationFor] tries the same
+// SearchConditions returns the conditions on sizes under which the search of [Program.SpecializationFor] tries the same
 // specializations before k as for the given sizes. ok is false if the search for the given sizes does not reach k.
-func (p *Program) SearchedBefore(ctx context.Context, k *Specialization, sizes []int) (conds []sym.Bool, ok bool) {
-	if slices.Equal(k.Hint, p.Generic(ctx)) ||
+func (p *Program) SearchConditions(ctx context.Context, k *Specialization, sizes []int) (conds []sym.Bool, ok bool) {
+	if slices.Equal(k.Hint, p.GenericSizes(ctx)) ||
 		slices.ContainsFunc(p.hints, func(hint []int) bool { return slices.Equal(hint, k.Hint) }) {
 		return nil, true // specializations of hints are tried first, for all sizes
 	}
@@ -110,28 +110,31 @@ func (p *Program) SearchedBefore(ctx context.Context, k *Specialization, sizes [
 	if r == nil {
 		return nil, false
 	}
-	within := []func([]int) bool{r.guards.Hold}
+	conditions := []func([]int) bool{r.guards.Hold}
 	for range maxCuts {
-		before := p.SpecializationAt(ctx, firstPoint(r.points, within))
-		if before == k {
+		tried := p.SpecializationAt(ctx, firstPoint(r.points, conditions))
+		if tried == k {
 			return conds, true
 		}
-		if before == nil {
+		if tried == nil {
 			break
 		}
-		guards, _ := before.Guards(ctx, p)
-		here := before.guardEvaluator.Truths(nil, sizes)
-		if len(here) != len(guards) {
+		guards, _ := tried.Guards(ctx, p)
+		truths := tried.guardEvaluator.Truths(nil, sizes)
+		if len(truths) != len(guards) {
 			break
 		}
 		for i, g := range guards {
-			if here[i] {
+			if truths[i] {
 				conds = append(conds, g.Cond)
 			} else {
 				conds = append(conds, g.Cond.Not())
 			}
 		}
-		within = append(within, func(at []int) bool { return slices.Equal(before.guardEvaluator.Truths(nil, at), here) })
+		conditions = append(conditions, func(at []int) bool {
+			return slices.Equal(tried.guardEvaluator.Truths(nil, at),
+				truths)
+		})
 	}
 	return nil, false
 }
@@ -159,7 +162,7 @@ func (p *Program) points(s *graph.Symbolic, usual, sizes []int) [][]int {
 			list = append(list, max(usual[i], 8)<<(octave+1))
 		}
 		for _, n := range list {
-			if n = p.Within(i, n); !slices.Contains(values[i], n) {
+			if n = p.Clamp(i, n); !slices.Contains(values[i], n) {
 				values[i] = append(values[i], n)
 			}
 		}
@@ -215,11 +218,11 @@ func (k *Specialization) Guards(ctx context.Context, p *Program) ([]graph.Guard,
 	if k.guardsDone {
 		return k.guards, k.guardsErr
 	}
-	form, err := p.FormOf(ctx, k, k.Hint)
+	plan, err := p.SymbolicPlanOf(ctx, k, k.Hint)
 	interrupt.Check(ctx)
 	if err == nil {
-		k.guardEvaluator, err = p.Evaluator(form.Symbolic, nil, form.Env.Guards())
-		k.guards = form.Guards
+		k.guardEvaluator, err = p.Evaluator(plan.Symbolic, nil, plan.Env.Guards())
+		k.guards = plan.Guards
 	}
 	k.guardsErr, k.guardsDone = err, true
 	return k.guards, k.guardsErr

@@ -59,15 +59,15 @@ func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes
 
 // equation solves text = n. place is the description of the size in errors.
 func (s *solver) equation(place, text string, n int) error {
-	env, open, used := sym.NewEnv(), map[string]sym.Int{}, map[string]int{}
-	e, err := (graph.Dim{Expr: text}).In(lookupSymbols(text, env, open, used, s.sizes))
+	env, open, knownSizes := sym.NewEnv(), map[string]sym.Int{}, map[string]int{}
+	e, err := (graph.Dim{Expr: text}).In(lookupSymbols(text, env, open, knownSizes, s.sizes))
 	if err != nil {
-		return fmt.Errorf("%s%s: %w", text, atSizes(used), err)
+		return fmt.Errorf("%s%s: %w", text, atSizes(knownSizes), err)
 	}
 	value, known := e.Known()
 	switch {
 	case known && value != n:
-		return fmt.Errorf("%s is %d%s", text, value, atSizes(used))
+		return fmt.Errorf("%s is %d%s", text, value, atSizes(knownSizes))
 	case known || len(open) != 1:
 		return nil
 	}
@@ -76,29 +76,29 @@ func (s *solver) equation(place, text string, n int) error {
 		if !ok || sign == 0 {
 			return nil // another input may determine it; else the run reports the assumed size
 		}
-		w := solutionRange{lo: s.bounds[name].Min, hi: tensor.MaxBytes, equation: fmt.Sprintf("%s = %d (%s)", text, n, place)}
-		if most := s.bounds[name].Max; most > 0 {
-			w.hi = most
+		r := solutionRange{lo: s.bounds[name].Min, hi: tensor.MaxBytes, equation: fmt.Sprintf("%s = %d (%s)", text, n, place)}
+		if maxSize := s.bounds[name].Max; maxSize > 0 {
+			r.hi = maxSize
 		}
-		old, again := s.ranges[name]
-		if again {
-			w.lo, w.hi = old.lo, old.hi
+		old, hasRange := s.ranges[name]
+		if hasRange {
+			r.lo, r.hi = old.lo, old.hi
 		}
-		if w.lo, w.hi, err = solutions(e, sign, n, w.lo, w.hi); err != nil {
+		if r.lo, r.hi, err = solutions(e, sign, n, r.lo, r.hi); err != nil {
 			return fmt.Errorf("%s: %w", text, err)
 		}
-		if again && w.lo == old.lo && w.hi == old.hi {
-			w.equation = old.equation
+		if hasRange && r.lo == old.lo && r.hi == old.hi {
+			r.equation = old.equation
 		}
 		switch {
-		case w.lo > w.hi && again:
+		case r.lo > r.hi && hasRange:
 			return fmt.Errorf("it is %s, and no size %s from %d to %d gives that, for which alone %s%s", text, name, old.lo,
-				old.hi, old.equation, atSizes(used))
-		case w.lo > w.hi:
-			return fmt.Errorf("it is %s, and no size %s gives that%s", text, name, atSizes(used))
+				old.hi, old.equation, atSizes(knownSizes))
+		case r.lo > r.hi:
+			return fmt.Errorf("it is %s, and no size %s gives that%s", text, name, atSizes(knownSizes))
 		}
-		if s.ranges[name] = w; w.lo == w.hi {
-			s.sizes[name] = w.lo
+		if s.ranges[name] = r; r.lo == r.hi {
+			s.sizes[name] = r.lo
 		}
 	}
 	return nil
@@ -108,22 +108,22 @@ func (s *solver) equation(place, text string, n int) error {
 // such size, first is greater than last. sign is 1 for a rising expression and -1 for a falling expression.
 func solutions(e sym.Int, sign, n, lo, hi int) (first, last int, err error) {
 	// Sizes far beyond the solution overflow, so the range grows by doubling until it contains the solution.
-	beyond := func(size, n int) bool {
-		value, bad := e.At(sym.Binding{envName: size})
-		if bad != nil {
-			err = bad
+	reaches := func(size, n int) bool {
+		value, evalErr := e.At(sym.Binding{envName: size})
+		if evalErr != nil {
+			err = evalErr
 		}
 		return err != nil || (value-n)*sign >= 0
 	}
-	reach := func(n int) int {
+	searchEnd := func(n int) int {
 		for step := 1; ; step *= 2 {
-			if end := lo + step; end >= hi || beyond(end, n) {
+			if end := lo + step; end >= hi || reaches(end, n) {
 				return min(end, hi)
 			}
 		}
 	}
 	at := func(n int) int { // the first size at which e reaches n
-		return lo + sort.Search(reach(n)-lo+1, func(i int) bool { return beyond(lo+i, n) })
+		return lo + sort.Search(searchEnd(n)-lo+1, func(i int) bool { return reaches(lo+i, n) })
 	}
 	first, last = at(n), at(n+sign)-1
 	return first, last, err
@@ -142,11 +142,11 @@ func lookupSymbols(text string, env *sym.Env, open map[string]sym.Int, used, siz
 		if n, ok := sizes[name]; ok {
 			values[name], used[name] = sym.Of(n), n
 		} else if _, ok := values[name]; !ok {
-			as := envName
+			symbolName := envName
 			for range len(open) {
-				as += "_"
+				symbolName += "_"
 			}
-			s, _ := env.Symbol(as, 0, math.MaxInt, 2) // the name is fresh
+			s, _ := env.Symbol(symbolName, 0, math.MaxInt, 2) // the name is fresh
 			values[name], open[name] = s, s
 		}
 		s, err := scratch.Symbol(name, 0, math.MaxInt, 2)

@@ -117,7 +117,7 @@ func (k *Specialization) plan(ctx context.Context, p *Program) (err error) {
 func (p *Program) GraphAt(ctx context.Context, sizes []int) (*graph.Graph, error) {
 	interrupt.Check(ctx)
 	g := p.graph.Clone()
-	if err := p.bind(g, p.Named(sizes)); err != nil {
+	if err := p.bind(g, p.SizesByName(sizes)); err != nil {
 		return nil, err
 	}
 	return g, InferContext(ctx, g)
@@ -190,7 +190,7 @@ func (b *Binding) plan(ctx context.Context, p *Program, decisions passes.Options
 	start := time.Now()
 	b.runner, err = exec.NewRunner(b.Runnable, plan, exec.Options{Context: ctx,
 		Threads: o.Threads, Costs: o.Costs, Tracer: o.Tracer,
-		MemoryLimit: o.MemoryLimit, InputsHeld: o.InputsHeld, KeepGoing: o.KeepGoing, Pool: p.pool})
+		MemoryLimit: o.MemoryLimit, InputsInMemory: o.InputsInMemory, KeepGoing: o.KeepGoing, Pool: p.pool})
 	if err != nil {
 		return err
 	}
@@ -198,6 +198,6 @@ func (b *Binding) plan(ctx context.Context, p *Program, decisions passes.Options
 		b.Segment, b.Program, err = b.runner.PrepareBeforeRun(ctx)
 	}
 	beforeRun = false // runs plan the other segments
-	b.Took += time.Since(start)
+	b.CompileTime += time.Since(start)
 	return err
 }

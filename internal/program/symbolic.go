@@ -11,11 +11,11 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Open returns the symbols whose sizes come from the inputs of runs, sorted. Lists of sizes are in this order.
-func (p *Program) Open() []string { return p.openSymbols }
+// OpenSymbols returns the symbols whose sizes come from the inputs of runs, sorted. Lists of sizes are in this order.
+func (p *Program) OpenSymbols() []string { return p.openSymbols }
 
-// Assumed returns the sizes of the open symbols that the graph assumes.
-func (p *Program) Assumed() []int { return p.assumed }
+// AssumedSizes returns the sizes of the open symbols that the graph assumes.
+func (p *Program) AssumedSizes() []int { return p.assumed }
 
 // Hints returns Options.Hints as lists of sizes of the open symbols. A symbol that a hint lacks has its assumed size.
 func (p *Program) Hints() [][]int { return p.hints }
@@ -23,8 +23,8 @@ func (p *Program) Hints() [][]int { return p.hints }
 // Source returns the graph with the pins of the options. It is nil for a program without open symbols.
 func (p *Program) Source() *graph.Graph { return p.graph }
 
-// Named returns sizes of the open symbols by name.
-func (p *Program) Named(sizes []int) map[string]int {
+// SizesByName returns sizes of the open symbols by name.
+func (p *Program) SizesByName(sizes []int) map[string]int {
 	m := make(map[string]int, len(sizes))
 	for i, name := range p.openSymbols {
 		m[name] = sizes[i]
@@ -32,8 +32,8 @@ func (p *Program) Named(sizes []int) map[string]int {
 	return m
 }
 
-// Within returns n clamped to the bounds of open symbol i.
-func (p *Program) Within(i, n int) int {
+// Clamp returns n clamped to the bounds of open symbol i.
+func (p *Program) Clamp(i, n int) int {
 	b := p.graph.Symbols[p.openSymbols[i]]
 	if n = max(n, b.Min); b.Max > 0 {
 		n = min(n, b.Max)
@@ -57,7 +57,7 @@ func (p *Program) Symbolic(ctx context.Context, sizes []int) (*graph.Symbolic, e
 		return nil, err
 	}
 	g.SetContext(ctx)
-	s, err := g.Symbolic(p.Named(sizes))
+	s, err := g.Symbolic(p.SizesByName(sizes))
 	if s != nil && s.Graph != nil {
 		s.Graph.SetContext(context.Background()) // the graph is used after ctx has ended
 	}
@@ -73,17 +73,17 @@ func (p *Program) Evaluator(s *graph.Symbolic, sizes []sym.Int, conds []sym.Bool
 	return sym.NewEvaluator(names, sizes, conds)
 }
 
-// Form is a specialization for unknown sizes. Planned is the planned graph, whose types are expressions. Guards are the
-// conditions under which these types hold.
-type Form struct {
+// SymbolicPlan is a specialization for unknown sizes. Planned is the planned graph, whose types are expressions. Guards
+// are the conditions under which these types hold.
+type SymbolicPlan struct {
 	*graph.Symbolic
 	Planned *graph.Graph
 	Guards  []graph.Guard
 }
 
-// FormOf plans the graph for unknown sizes by the decisions of a specialization. If the expressions do not decide a
-// branch, FormOf takes the direction that planning takes at the given sizes.
-func (p *Program) FormOf(ctx context.Context, k *Specialization, sizes []int) (*Form, error) {
+// SymbolicPlanOf plans the graph for unknown sizes by the decisions of a specialization. If the expressions do not
+// decide a branch, SymbolicPlanOf takes the direction that planning takes at the given sizes.
+func (p *Program) SymbolicPlanOf(ctx context.Context, k *Specialization, sizes []int) (*SymbolicPlan, error) {
 	s, err := p.Symbolic(ctx, sizes)
 	if err != nil {
 		return nil, fmt.Errorf("for unknown sizes: %w", err)
@@ -95,7 +95,7 @@ func (p *Program) FormOf(ctx context.Context, k *Specialization, sizes []int) (*
 	if err != nil {
 		return nil, fmt.Errorf("planning for unknown sizes: %w", err)
 	}
-	f := &Form{Symbolic: s, Planned: plan.Graph, Guards: inference}
+	f := &SymbolicPlan{Symbolic: s, Planned: plan.Graph, Guards: inference}
 	for _, cond := range s.Env.Guards()[len(inference):] {
 		f.Guards = append(f.Guards, graph.Guard{Cond: cond})
 	}

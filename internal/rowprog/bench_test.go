@@ -106,7 +106,7 @@ func benchCode(b *testing.B, c *expr.Code, full []int, mask []bool, one bool) {
 		ins = append(ins, tensor.Meta{DType: f32, Shape: full, Strides: []int{0, 1}})
 		k.ptrs = append(k.ptrs, w.Pointer())
 	}
-	p, err := rowprog.New(c, []tensor.Meta{out}, ins, mask, rowprog.Choose)
+	p, err := rowprog.New(c, []tensor.Meta{out}, ins, mask, rowprog.AnyDirection)
 	if err != nil {
 		b.Fatal(err)
 	}

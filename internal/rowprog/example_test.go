@@ -17,7 +17,8 @@ func ExampleNew() {
 
 	in := tensor.Must(tensor.FromSlice([]float32{1, 2, 3, 6}, 2, 2))
 	out := tensor.Empty(in.Meta)
-	plan, err := rowprog.New(code, []tensor.Meta{out.Meta}, []tensor.Meta{in.Meta}, []bool{true, false}, rowprog.Choose)
+	plan, err := rowprog.New(code, []tensor.Meta{out.Meta}, []tensor.Meta{in.Meta}, []bool{true, false},
+		rowprog.AnyDirection)
 	if err != nil {
 		fmt.Println(err)
 		return

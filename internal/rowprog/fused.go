@@ -103,7 +103,7 @@ func (b *builder) fuse() error {
 	fused := &fusedLoop{}
 	var ahead loops.Prefetch
 	if b.pipelineRows == 0 || b.weight > 1 { // for other loops the hardware prefetcher suffices
-		ahead = b.prefetch(in, func(q expr.Place) bool { return q.Element < group }, group, group*fusedAhead)
+		ahead = b.prefetch(in, func(q expr.Place) bool { return q.Element < group }, group, group*fusedPrefetch)
 	}
 	opts := b.options(cached != 1<<len(out)-1, ahead)
 	opts.CachedOutputs = cached
@@ -135,11 +135,11 @@ func (p *Plan) rowCopies(row int) int {
 	if p.depth == 1 {
 		return 1
 	}
-	made, last := 0, 0
+	written, last := 0, 0
 	for k := range p.program.Passes {
 		for _, q := range p.program.Passes[k].Out {
 			if q.Kind == expr.AtRow && q.N == row {
-				made = k
+				written = k
 			}
 		}
 		for _, q := range p.program.Passes[k].In {
@@ -148,7 +148,7 @@ func (p *Plan) rowCopies(row int) int {
 			}
 		}
 	}
-	return max(1, last-made)
+	return max(1, last-written)
 }
 
 // canPipeline reports whether a pipeline is possible. In a pipeline, one call of the fused loop processes all rows of a
@@ -166,18 +166,18 @@ func (p *Plan) canPipeline(group int) bool {
 
 // runPipeline runs all passes over the tiles begin to end-1 as a pipeline of rows.
 func (p *Plan) runPipeline(s *State, begin, end int, ptrs []unsafe.Pointer, worker []byte) {
-	for u := begin; u < end; {
-		line := u / p.tilesPerKept0
+	for next := begin; next < end; {
+		line := next / p.tilesPerKept0
 		last := min(end, (line+1)*p.tilesPerKept0) - 1
 		t := p.setTile(s, last, ptrs, worker)
-		rows := (last-u)*p.tileLen + t.n
-		p.setTile(s, u, ptrs, worker)
-		if len(s.bases) == 0 {
-			s.bases = append(s.bases, nil)
+		rows := (last-next)*p.tileLen + t.n
+		p.setTile(s, next, ptrs, worker)
+		if len(s.passBases) == 0 {
+			s.passBases = append(s.passBases, nil)
 		}
-		s.bases[0] = append(s.bases[0][:0], s.base...)
+		s.passBases[0] = append(s.passBases[0][:0], s.tileBase...)
 		p.runPipelinedRows(s, rows)
-		u = last + 1
+		next = last + 1
 	}
 }
 
@@ -214,10 +214,10 @@ func (p *Plan) runPipelinedRows(s *State, rows int) {
 
 // seekRow sets s.base to the addresses of a row. The first row of runPipelinedRows has index 0.
 func (p *Plan) seekRow(s *State, row int) {
-	for k, b := range s.bases[0] {
-		s.base[k] = b
+	for k, b := range s.passBases[0] {
+		s.tileBase[k] = b
 		if b != nil {
-			s.base[k] = unsafe.Add(b, row*p.objects[k].keptStride)
+			s.tileBase[k] = unsafe.Add(b, row*p.objects[k].keptStride)
 		}
 	}
 }
@@ -240,7 +240,7 @@ func (p *Plan) runFusedRows(s *State, groups int) {
 		}
 		kept := p.objects[g.object].keptStride
 		at := (p.depth-1-g.pass)*p.pipelineRows + g.row
-		s.ptrs = append(s.ptrs, unsafe.Add(s.bases[0][g.object], at*kept))
+		s.ptrs = append(s.ptrs, unsafe.Add(s.passBases[0][g.object], at*kept))
 		s.strides = append(s.strides, p.pipelineRows*kept)
 	}
 	p.fused.loop.Run(&s.loops, s.ptrs, s.strides, p.reduced[0].n, groups)
@@ -248,15 +248,15 @@ func (p *Plan) runFusedRows(s *State, groups int) {
 
 // runFusedTiles runs all passes over the tiles begin to end-1.
 func (p *Plan) runFusedTiles(s *State, begin, end int, ptrs []unsafe.Pointer, worker []byte) {
-	for len(s.bases) < p.depth {
-		s.bases = append(s.bases, nil)
+	for len(s.passBases) < p.depth {
+		s.passBases = append(s.passBases, nil)
 		s.tiles = append(s.tiles, tile{})
 	}
 	for u := begin; u < end+p.depth-1; u++ {
 		if u < end {
-			s.base = s.bases[u%p.depth]
+			s.tileBase = s.passBases[u%p.depth]
 			s.tiles[u%p.depth] = p.setTile(s, u, ptrs, worker)
-			s.bases[u%p.depth] = s.base
+			s.passBases[u%p.depth] = s.tileBase
 		}
 		full := u < end && u-begin >= p.depth-1
 		for k := range p.depth {
@@ -267,7 +267,7 @@ func (p *Plan) runFusedTiles(s *State, begin, end int, ptrs []unsafe.Pointer, wo
 		}
 		// The last pass runs first, because the previous pass overwrites the rows that the last pass reads.
 		for k := min(p.depth-1, u-begin); k >= max(0, u-end+1); k-- {
-			s.base = s.bases[(u-k)%p.depth]
+			s.tileBase = s.passBases[(u-k)%p.depth]
 			t := s.tiles[(u-k)%p.depth]
 			if !full {
 				p.runPass(s, t, &p.passes[k])
@@ -285,7 +285,7 @@ func (p *Plan) runFusedTile(s *State, u int) {
 			s.ptrs, s.strides = append(s.ptrs, nil), append(s.strides, 0)
 			continue
 		}
-		s.ptrs = append(s.ptrs, s.bases[(u-g.pass)%p.depth][g.object])
+		s.ptrs = append(s.ptrs, s.passBases[(u-g.pass)%p.depth][g.object])
 		s.strides = append(s.strides, p.objects[g.object].keptStride)
 	}
 	p.fused.loop.Run(&s.loops, s.ptrs, s.strides, p.reduced[0].n, s.tiles[0].n)

@@ -38,7 +38,7 @@ func planOf(t *testing.T, tc testCode, rows, n int) *call {
 		ins = append(ins, []tensor.Meta{tensor.New(d, rows, n), {DType: d, Shape: []int{rows, n}, Strides: []int{0, 1}},
 			tensor.New(d, rows, 1)}[i])
 	}
-	if k.plan, err = rowprog.New(c, outs, ins, []bool{false, true}, rowprog.Choose); err != nil {
+	if k.plan, err = rowprog.New(c, outs, ins, []bool{false, true}, rowprog.AnyDirection); err != nil {
 		t.Fatal(err)
 	}
 	return k
@@ -174,7 +174,7 @@ func TestPipelineLines(t *testing.T) {
 		scale := tensor.Meta{DType: f32, Shape: []int{matrices, rows, n}, Strides: []int{0, 0, 1}}
 		out := tensor.Empty(x.Meta)
 		mask := []bool{false, false, true}
-		plan, err := rowprog.New(c, []tensor.Meta{out.Meta}, []tensor.Meta{m, scale}, mask, rowprog.Choose)
+		plan, err := rowprog.New(c, []tensor.Meta{out.Meta}, []tensor.Meta{m, scale}, mask, rowprog.AnyDirection)
 		if err != nil {
 			t.Fatal(err)
 		}

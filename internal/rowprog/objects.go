@@ -39,7 +39,7 @@ func (o *object) stride(ax int) int {
 type stagedCopy struct {
 	wholeTile bool         // copies all elements of the tile; otherwise one element for each row
 	output    bool         // copies an output; otherwise an operand
-	outside   int          // the object of the operand or output
+	argument  int          // the object of the operand or output
 	staged    int          // the object of its staged copy
 	elem      strided.Elem // the copy of one element
 }
@@ -108,7 +108,7 @@ func (p *Plan) build() error {
 		if err := p.compilePasses(); err != nil || p.fused != nil {
 			return err
 		}
-		p.objects, p.stagedCopies, p.passes, p.workerBytes, p.needsFence = nil, nil, nil, 0, false
+		p.objects, p.stagedCopies, p.passes, p.workerBytes, p.needsStoreFence = nil, nil, nil, 0, false
 	}
 	p.depth, p.pipelineRows = 1, 0
 	return p.compilePasses()
@@ -197,8 +197,8 @@ func (b *builder) makeObjects() {
 		case b.isDirect(i):
 		case b.variesInRow(i):
 			used[i] = b.tileMemory(b.objects[i].size, 1)
-			b.stagedCopies = append(b.stagedCopies, stagedCopy{wholeTile: true, output: i < b.nouts, outside: i, staged: used[i],
-				elem: strided.Move(b.objects[i].size)})
+			b.stagedCopies = append(b.stagedCopies, stagedCopy{wholeTile: true, output: i < b.nouts, argument: i,
+				staged: used[i], elem: strided.Move(b.objects[i].size)})
 		case b.alongColumns && i >= b.nouts:
 			used[i] = b.perRowOperand(i)
 		}
@@ -213,11 +213,11 @@ func (b *builder) perRowOperand(i int) int {
 	if o.keptStride == o.size || o.keptStride == 0 || b.tileLen == 1 {
 		return i
 	}
-	if have, ok := b.perRowIns[i]; ok {
-		return have
+	if staged, ok := b.perRowIns[i]; ok {
+		return staged
 	}
 	to := b.perRowMemory(o.size)
-	b.stagedCopies = append(b.stagedCopies, stagedCopy{outside: i, staged: to, elem: strided.Move(b.objects[i].size)})
+	b.stagedCopies = append(b.stagedCopies, stagedCopy{argument: i, staged: to, elem: strided.Move(b.objects[i].size)})
 	b.perRowIns[i] = to
 	return to
 }
@@ -228,11 +228,11 @@ func (b *builder) perRowOutput(i int) int {
 	if o.keptStride == o.size || b.tileLen == 1 {
 		return i
 	}
-	if have, ok := b.perRowOuts[i]; ok {
-		return have
+	if staged, ok := b.perRowOuts[i]; ok {
+		return staged
 	}
 	to := b.perRowMemory(o.size)
-	b.stagedCopies = append(b.stagedCopies, stagedCopy{output: true, outside: i, staged: to,
+	b.stagedCopies = append(b.stagedCopies, stagedCopy{output: true, argument: i, staged: to,
 		elem: strided.Move(b.objects[i].size)})
 	b.perRowOuts[i] = to
 	return to
@@ -240,74 +240,74 @@ func (b *builder) perRowOutput(i int) int {
 
 // objectAt returns the object of a place in a pass or, if after is set, in the computation once per row after the pass.
 // It returns -1 for a result that is not stored.
-func (b *builder) objectAt(q expr.Place, after, output bool) int {
-	switch q.Kind {
+func (b *builder) objectAt(place expr.Place, afterPass, output bool) int {
+	switch place.Kind {
 	case expr.AtOperand:
-		if after {
-			return b.perRowOperand(b.nouts + q.N)
+		if afterPass {
+			return b.perRowOperand(b.nouts + place.N)
 		}
-		return b.ins[q.N]
+		return b.ins[place.N]
 	case expr.AtOutput:
-		if after && output {
-			return b.perRowOutput(q.N)
+		if afterPass && output {
+			return b.perRowOutput(place.N)
 		}
-		return b.outs[q.N]
+		return b.outs[place.N]
 	case expr.AtRow:
-		return b.rows[q.N]
+		return b.rows[place.N]
 	case expr.AtNumber:
-		return b.numbers[q.N]
+		return b.numbers[place.N]
 	}
 	return -1
 }
 
 func (b *builder) compilePass(k int) error {
-	w := &b.program.Passes[k]
-	var st compiledPass
-	if w.Code != nil {
-		if err := b.compileLoop(k, &st); err != nil {
+	rowPass := &b.program.Passes[k]
+	var pass compiledPass
+	if rowPass.Code != nil {
+		if err := b.compileLoop(k, &pass); err != nil {
 			return err
 		}
 	}
-	b.compileScans(w, &st)
-	if w.After != nil {
-		l := &expr.Loop{Code: w.After, Scalar: make([]bool, len(w.After.In))}
-		for _, q := range w.AfterOut {
-			st.perRowSlots = append(st.perRowSlots, b.objectAt(q, true, true))
+	b.compileScans(rowPass, &pass)
+	if rowPass.After != nil {
+		l := &expr.Loop{Code: rowPass.After, Scalar: make([]bool, len(rowPass.After.In))}
+		for _, q := range rowPass.AfterOut {
+			pass.perRowSlots = append(pass.perRowSlots, b.objectAt(q, true, true))
 		}
-		for k, q := range w.AfterIn {
+		for k, q := range rowPass.AfterIn {
 			o := b.objectAt(q, true, false)
 			l.Scalar[k] = b.objects[o].keptStride == 0 && b.tileLen > 1
-			st.perRowSlots = append(st.perRowSlots, o)
+			pass.perRowSlots = append(pass.perRowSlots, o)
 		}
 		var err error
-		if st.perRow, err = loops.New(l, loops.Options{}); err != nil {
+		if pass.perRow, err = loops.New(l, loops.Options{}); err != nil {
 			return err
 		}
 	}
-	b.passes = append(b.passes, st)
+	b.passes = append(b.passes, pass)
 	return nil
 }
 
 // compileLoop compiles the loop of a pass. If a row fits one call along rows, the loop computes the totals of its
 // folds. Otherwise accumulators have several lanes in memory, which are combined afterwards.
-func (b *builder) compileLoop(k int, st *compiledPass) (err error) {
-	w := &b.program.Passes[k]
-	code, in, out := w.Code, w.In, w.Out
+func (b *builder) compileLoop(k int, pass *compiledPass) (err error) {
+	rowPass := &b.program.Passes[k]
+	code, in, out := rowPass.Code, rowPass.In, rowPass.Out
 	if b.alongColumns {
 		if code, in, out, err = b.program.Columns(k, 1); err != nil {
 			return err
 		}
 	}
 	l := b.newLoop(code, in)
-	if st.slots = b.objectsAt(out, in); !b.alongColumns {
-		l.Folds = w.Folds
+	if pass.slots = b.objectsAt(out, in); !b.alongColumns {
+		l.Folds = rowPass.Folds
 	}
-	if st.loop, err = b.compile(l, b.options(b.onlyNonTemporal(out), b.passPrefetch(k, in))); err != nil {
+	if pass.loop, err = b.compile(l, b.options(b.onlyNonTemporal(out), b.passPrefetch(k, in))); err != nil {
 		return err
 	}
-	for n, f := range w.Folds {
-		d := w.Code.Insts[f.V].DType
-		fo := fold{result: b.numbers[w.Into[n]], laneAccs: -1, upperAccs: -1, combine: interp.Combine(f.Op, d)}
+	for n, f := range rowPass.Folds {
+		d := rowPass.Code.Insts[f.V].DType
+		fo := fold{result: b.numbers[rowPass.Into[n]], laneAccs: -1, upperAccs: -1, combine: interp.Combine(f.Op, d)}
 		fillBits(fo.neutral[:], expr.Neutral(f.Op, d), d.Size())
 		join, err := expr.Joining(f.Op, d)
 		if err != nil {
@@ -320,33 +320,33 @@ func (b *builder) compileLoop(k int, st *compiledPass) (err error) {
 		case b.alongColumns:
 			fo.upperAccs = b.perRowMemory(d.Size())
 		case l.Totals:
-			st.slots = append(st.slots, fo.result)
+			pass.slots = append(pass.slots, fo.result)
 		default:
 			fo.laneAccs = b.allocate(b.tileLen*expr.Lanes*d.Size(), object{size: d.Size(), keptStride: expr.Lanes * d.Size(),
 				reducedStrides: make([]int, len(b.reduced))})
-			st.slots = append(st.slots, fo.laneAccs)
+			pass.slots = append(pass.slots, fo.laneAccs)
 		}
 		if b.partsPerRow > 1 {
 			size := (b.tileLen*d.Size() + 63) &^ 63
 			b.partials = append(b.partials, partial{b.scratchBytes, size})
 			b.scratchBytes += size * b.partsPerRow * b.tiles
 		}
-		st.folds = append(st.folds, fo)
+		pass.folds = append(pass.folds, fo)
 	}
 	step := b.reduced[0].step[b.leadOperand()]
-	if b.alongColumns && len(w.Folds) > 0 && max(step, -step) >= minUnrollStride {
-		return b.compileUnrolled(k, st)
+	if b.alongColumns && len(rowPass.Folds) > 0 && max(step, -step) >= minUnrollStride {
+		return b.compileUnrolled(k, pass)
 	}
 	return nil
 }
 
 // objectsAt returns the objects of the outputs and operands of a pass.
 func (b *builder) objectsAt(out, in []expr.Place) (slots []int) {
-	for _, q := range out {
-		slots = append(slots, b.objectAt(q, false, true))
+	for _, place := range out {
+		slots = append(slots, b.objectAt(place, false, true))
 	}
-	for _, q := range in {
-		slots = append(slots, b.objectAt(q, false, false))
+	for _, place := range in {
+		slots = append(slots, b.objectAt(place, false, false))
 	}
 	return slots
 }
@@ -354,8 +354,8 @@ func (b *builder) objectsAt(out, in []expr.Place) (slots []int) {
 // newLoop returns the loop of an expression. Operands that are constant along the inner axis are scalars.
 func (b *builder) newLoop(c *expr.Code, in []expr.Place) *expr.Loop {
 	l := &expr.Loop{Code: c, Scalar: make([]bool, len(in))}
-	for k, q := range in {
-		o := b.objectAt(q, false, false)
+	for k, place := range in {
+		o := b.objectAt(place, false, false)
 		l.Scalar[k] = b.objects[o].stride(b.innerAxis()) == 0 && b.maxLength(b.innerAxis()) > 1
 	}
 	return l
@@ -363,7 +363,7 @@ func (b *builder) newLoop(c *expr.Code, in []expr.Place) *expr.Loop {
 
 // compileUnrolled compiles a loop that processes several elements of each column at once, so that an accumulator is
 // read and written once for all these elements. It compiles nothing if the pointers would not fit into registers.
-func (b *builder) compileUnrolled(k int, st *compiledPass) error {
+func (b *builder) compileUnrolled(k int, pass *compiledPass) error {
 	for n := 4; n > 1; n /= 2 {
 		code, in, out, err := b.program.Columns(k, n)
 		if err != nil {
@@ -372,15 +372,15 @@ func (b *builder) compileUnrolled(k int, st *compiledPass) error {
 		if len(in)+len(out) > maxPointers {
 			continue
 		}
-		opts := b.options(b.onlyNonTemporal(out), b.prefetch(in, allOperands, n, onePassAhead))
+		opts := b.options(b.onlyNonTemporal(out), b.prefetch(in, allOperands, n, onePassPrefetch))
 		l, err := loops.New(b.newLoop(code, in), opts)
 		if err != nil || !l.Compiled() {
 			return err
 		}
-		st.unrolled, st.unroll = l, n
+		pass.unrolled, pass.unroll = l, n
 		for i, o := range b.objectsAt(out, in) {
 			element := append(slices.Clone(out), in...)[i].Element
-			st.unrolledSlots = append(st.unrolledSlots, elementSlot{slices.Index(st.slots, o), element})
+			pass.unrolledSlots = append(pass.unrolledSlots, elementSlot{slices.Index(pass.slots, o), element})
 		}
 		return nil
 	}
@@ -401,9 +401,9 @@ func (b *builder) compile(l *expr.Loop, opts loops.Options) (*loops.Loop, error)
 // options returns the options of a loop. Loops have no fence after non-temporal stores, because a call may process a
 // single row and would wait for memory. Run executes a fence once per chunk instead. Softmax of 4096x4096 then takes
 // 3.0 ms instead of 3.4 ms.
-func (b *builder) options(nonTemporal bool, ahead loops.Prefetch) loops.Options {
-	b.needsFence = b.needsFence || nonTemporal
-	return loops.Options{NonTemporal: nonTemporal, Unfenced: nonTemporal, Prefetch: ahead}
+func (b *builder) options(nonTemporal bool, prefetch loops.Prefetch) loops.Options {
+	b.needsStoreFence = b.needsStoreFence || nonTemporal
+	return loops.Options{NonTemporal: nonTemporal, Unfenced: nonTemporal, Prefetch: prefetch}
 }
 
 // fillBits fills memory with copies of an element.

@@ -20,8 +20,8 @@ const (
 	minElementsPerColumn = 8
 )
 
-// hasParts reports whether rows consist of adjacent runs of adjacent elements in all operands and outputs.
-func (p *Plan) hasParts() bool {
+// hasColumnRuns reports whether rows consist of adjacent runs of adjacent elements in all operands and outputs.
+func (p *Plan) hasColumnRuns() bool {
 	k, a := p.kept[0], p.reduced[0]
 	if p.rowLen == 0 || p.program.Scans() || k.n == 1 || len(p.reduced) < 2 || a.n > maxColumnsPerRow ||
 		p.rowLen < minElementsPerColumn*a.n || a.step[p.leadOperand()] != p.metas[p.leadOperand()].DType.Size() {
@@ -38,7 +38,7 @@ func (p *Plan) hasParts() bool {
 // splitRows replaces rows by their columns if loops run along columns and rows consist of runs.
 func (p *Plan) splitRows() {
 	p.columnsPerRow = 1
-	if !p.alongColumns || !p.hasParts() {
+	if !p.alongColumns || !p.hasColumnRuns() {
 		return
 	}
 	k, a := &p.kept[0], p.reduced[0]
@@ -48,14 +48,14 @@ func (p *Plan) splitRows() {
 }
 
 // joinColumns combines the folds of the columns of each row, and stores the combined result for each of these columns.
-func (p *Plan) joinColumns(s *State, t tile, st *compiledPass) {
+func (p *Plan) joinColumns(s *State, t tile, pass *compiledPass) {
 	if p.columnsPerRow == 1 {
 		return
 	}
-	for k := range st.folds {
-		f := &st.folds[k]
+	for k := range pass.folds {
+		f := &pass.folds[k]
 		size, rows := p.objects[f.result].size, t.n/p.columnsPerRow
-		elem, results, transposed := strided.Move(size), s.base[f.result], s.base[f.upperAccs]
+		elem, results, transposed := strided.Move(size), s.tileBase[f.result], s.tileBase[f.upperAccs]
 		elem.Block(transposed, results, strided.Axis{N: rows, Dst: size, Src: p.columnsPerRow * size},
 			strided.Axis{N: p.columnsPerRow, Dst: rows * size, Src: size})
 		p.runLoop(s, f.join, []unsafe.Pointer{transposed, transposed, unsafe.Add(transposed, rows*size)},

@@ -42,7 +42,7 @@ func TestParts(t *testing.T) {
 			x := tensor.New(f32, full...).WithStrides([]int{channels * full[3], full[2], 1, channels})
 			weight := tensor.New(f32, full...).WithStrides([]int{0, full[2], 1, 0})
 			mask := []bool{false, false, true, true}
-			p, err := rowprog.New(c, []tensor.Meta{x}, []tensor.Meta{x, weight}, mask, rowprog.Choose)
+			p, err := rowprog.New(c, []tensor.Meta{x}, []tensor.Meta{x, weight}, mask, rowprog.AnyDirection)
 			if err != nil {
 				t.Fatal(err)
 			}

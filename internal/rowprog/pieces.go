@@ -34,7 +34,7 @@ type Pieces struct {
 // NewPieces plans an expression whose rows are cut into pieces. It has the arguments of [New]. It returns nil and no
 // error in two cases: the results of pieces do not determine the result, or no fold depends on another fold. In the
 // second case [New] can cut the rows.
-func NewPieces(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Pieces, error) {
+func NewPieces(c *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direction) (*Pieces, error) {
 	metas := append(slices.Clone(outs), ins...)
 	if err := checkOperands(c, len(outs), metas, mask); err != nil {
 		return nil, err
@@ -62,26 +62,26 @@ func NewPieces(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Pi
 		return nil, nil //nolint:nilerr // rows of this expression cannot be cut
 	}
 	p := &Pieces{code: code, nouts: len(outs)}
-	return p, p.build(metas, kept, reduced, way)
+	return p, p.build(metas, kept, reduced, direction)
 }
 
 // build cuts the reduced axes and makes the plans. The first axis has the smallest strides.
-func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, way Way) (err error) {
-	inner, d := 1, 0
-	for d < len(reduced)-1 && inner*reduced[d].n <= maxPieceElements {
-		inner *= reduced[d].n
-		d++
+func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, direction Direction) (err error) {
+	inner, cut := 1, 0
+	for cut < len(reduced)-1 && inner*reduced[cut].n <= maxPieceElements {
+		inner *= reduced[cut].n
+		cut++
 	}
-	a, outer := reduced[d], reduced[d+1:]
+	a, outer := reduced[cut], reduced[cut+1:]
 	length := min(max(1, maxPieceElements/inner), a.n)
 	if inner >= minColumnElements && p.isCloserAlong(a, reduced[0]) {
 		length = 1
 	}
-	whole, left := a.n/length, a.n%length
-	along := (a.n + length - 1) / length
-	pieces := along * elementsOf(outer)
+	wholePieces, remainder := a.n/length, a.n%length
+	piecesAlong := (a.n + length - 1) / length
+	pieces := piecesAlong * elementsOf(outer)
 	for k := range pieces {
-		p.firstIndex = append(p.firstIndex, int32((k/along*a.n+k%along*length)*inner))
+		p.firstIndex = append(p.firstIndex, int32((k/piecesAlong*a.n+k%piecesAlong*length)*inner))
 	}
 	rows := elementsOf(kept)
 	for _, o := range p.code.PieceCode.Out {
@@ -92,25 +92,25 @@ func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, way Way) (err 
 	piece := func(blocks, n int) (*Plan, error) {
 		l.reset()
 		for i := len(outer) - 1; i >= 0; i-- {
-			l.addAxis(outer[i].n, outer[i].step, 1, along*elementsOf(outer[:i]), false)
+			l.addAxis(outer[i].n, outer[i].step, 1, piecesAlong*elementsOf(outer[:i]), false)
 		}
 		l.addAxis(blocks, a.step, length, 1, false)
 		l.addAxis(n, a.step, 1, 0, true)
-		for _, b := range slices.Backward(reduced[:d]) {
+		for _, b := range slices.Backward(reduced[:cut]) {
 			l.addAxis(b.n, b.step, 1, 0, true)
 		}
-		return New(p.code.PieceCode, l.outs, l.ins, l.mask, way)
+		return New(p.code.PieceCode, l.outs, l.ins, l.mask, direction)
 	}
-	if p.equalPieces, err = piece(whole, length); err != nil {
+	if p.equalPieces, err = piece(wholePieces, length); err != nil {
 		return err
 	}
-	if left > 0 {
-		p.lastOffsets = l.lastPieceOffsets(whole, whole*length, a.step)
-		if p.lastPieces, err = piece(1, left); err != nil {
+	if remainder > 0 {
+		p.lastOffsets = l.lastPieceOffsets(wholePieces, wholePieces*length, a.step)
+		if p.lastPieces, err = piece(1, remainder); err != nil {
 			return err
 		}
 	}
-	p.join, err = l.planJoin(way)
+	p.join, err = l.planJoin(direction)
 	return err
 }
 
@@ -189,7 +189,7 @@ func (l *pieceLayout) lastPieceOffsets(pieces, positions int, step []int) (bytes
 }
 
 // planJoin plans the combination of the results of pieces into the outputs.
-func (l *pieceLayout) planJoin(way Way) (*Plan, error) {
+func (l *pieceLayout) planJoin(direction Direction) (*Plan, error) {
 	code, nouts := l.p.code, l.p.nouts
 	var outs, ins []tensor.Meta
 	for _, m := range l.metas[:nouts] {
@@ -217,7 +217,7 @@ func (l *pieceLayout) planJoin(way Way) (*Plan, error) {
 	add(l.piecesPerRow, 1, func(int) int { return 0 })
 	mask := make([]bool, len(l.kept)+1)
 	mask[len(l.kept)] = true
-	return New(code.Join, outs, ins, mask, way)
+	return New(code.Join, outs, ins, mask, direction)
 }
 
 // phasePlans returns the plans that run in a phase of p, and the phase of these plans. The plans for pieces run in the
@@ -318,10 +318,10 @@ func (p *Pieces) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch,
 		return fmt.Errorf("rowprog: %d bytes of scratch memory instead of %d", len(scratch), p.Scratch())
 	}
 	defer func() { clear(s.piecePtrs) }()
-	q, rest, planPhase := p.phasePlans(phase)
+	first, second, planPhase := p.phasePlans(phase)
 	s.piecePtrs = s.piecePtrs[:0]
 	planScratch := scratch[p.partialBytes:]
-	if q == p.join {
+	if first == p.join {
 		s.piecePtrs = append(s.piecePtrs, ptrs[:p.nouts]...)
 		for _, at := range p.partialOffsets {
 			s.piecePtrs = append(s.piecePtrs, unsafe.Pointer(&scratch[at]))
@@ -329,18 +329,18 @@ func (p *Pieces) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch,
 		for _, i := range p.code.In {
 			s.piecePtrs = append(s.piecePtrs, ptrs[p.nouts+i])
 		}
-		return q.Run(s, planPhase, chunk, s.piecePtrs, planScratch, worker)
+		return first.Run(s, planPhase, chunk, s.piecePtrs, planScratch, worker)
 	}
 	for _, at := range p.partialOffsets {
 		s.piecePtrs = append(s.piecePtrs, unsafe.Pointer(&scratch[at]))
 	}
 	s.piecePtrs = append(s.piecePtrs, ptrs[p.nouts:p.nouts+operands]...)
 	s.piecePtrs = append(s.piecePtrs, unsafe.Pointer(unsafe.SliceData(p.firstIndex)))
-	if n := q.chunksOrZero(planPhase); chunk >= n {
+	if n := first.chunksOrZero(planPhase); chunk >= n {
 		for i, at := range p.lastOffsets {
 			s.piecePtrs[i] = unsafe.Add(s.piecePtrs[i], at)
 		}
-		return rest.Run(s, planPhase, chunk-n, s.piecePtrs, planScratch[q.Scratch():], worker)
+		return second.Run(s, planPhase, chunk-n, s.piecePtrs, planScratch[first.Scratch():], worker)
 	}
-	return q.Run(s, planPhase, chunk, s.piecePtrs, planScratch, worker)
+	return first.Run(s, planPhase, chunk, s.piecePtrs, planScratch, worker)
 }

@@ -46,7 +46,7 @@ func TestPieces(t *testing.T) {
 		require.NoError(t, err)
 		s := shapes[seed%uint64(len(shapes))]
 		in, outs := metasOf(rng, tc, c, s.full, s.mask)
-		p, err := rowprog.NewPieces(c, outs, in, s.mask, rowprog.Way(rng.IntN(3)))
+		p, err := rowprog.NewPieces(c, outs, in, s.mask, rowprog.Direction(rng.IntN(3)))
 		require.NoError(t, err)
 		require.NotNil(t, p)
 		results, operands, ptrs := filled(rng, outs, in)
@@ -72,7 +72,7 @@ func TestNoPieces(t *testing.T) {
 		b := expr.NewBuilder(f32)
 		c, err := b.Build(b.Real(make(b)))
 		require.NoError(t, err)
-		p, err := rowprog.NewPieces(c, []tensor.Meta{out}, []tensor.Meta{x}, []bool{false, true}, rowprog.Choose)
+		p, err := rowprog.NewPieces(c, []tensor.Meta{out}, []tensor.Meta{x}, []bool{false, true}, rowprog.AnyDirection)
 		require.NoError(t, err)
 		return p
 	}
@@ -83,7 +83,7 @@ func TestNoPieces(t *testing.T) {
 	require.Nil(t, pieces(x, func(b *expr.Builder) expr.Value {
 		return b.Do(expr.Sub, b.Load(0), b.Reduce(expr.Max, b.Load(0)))
 	}))
-	_, err := rowprog.NewPieces(&expr.Code{}, nil, []tensor.Meta{x}, []bool{false, true}, rowprog.Choose)
+	_, err := rowprog.NewPieces(&expr.Code{}, nil, []tensor.Meta{x}, []bool{false, true}, rowprog.AnyDirection)
 	require.ErrorContains(t, err, "for an expression of")
 }
 
@@ -99,7 +99,8 @@ func ExampleNewPieces() {
 	in.Set(tensor.FloatScalar(2), 0, 7_000)
 	in.Set(tensor.FloatScalar(2), 0, 9_000)
 	out := tensor.Empty(tensor.New(tensor.Int32, 1, 1))
-	p, err := rowprog.NewPieces(code, []tensor.Meta{out.Meta}, []tensor.Meta{in.Meta}, []bool{false, true}, rowprog.Choose)
+	p, err := rowprog.NewPieces(code, []tensor.Meta{out.Meta}, []tensor.Meta{in.Meta}, []bool{false, true},
+		rowprog.AnyDirection)
 	if err != nil {
 		fmt.Println(err)
 		return

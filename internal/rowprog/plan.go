@@ -27,23 +27,23 @@ import (
 
 // Plan is a row program that is compiled for fixed layouts. It is immutable and safe for concurrent use.
 type Plan struct {
-	program             *expr.RowProgram
-	nouts               int           // number of outputs
-	metas               []tensor.Meta // outputs, operands, and the operand of positions if the expression uses positions
-	positions           []int32       // the elements of the operand of positions: 0, 1, 2, ...
-	kept, reduced       []axis
-	rowLen              int  // number of elements of a row
-	alongColumns        bool // inner loops run along kept[0]
-	columnsPerRow       int  // number of adjacent columns that form one row; 1 unless splitRows divides rows
-	batchesRows         bool // along rows with one reduced axis: one call of a loop processes several rows
-	tileLen             int  // maximum number of positions along kept[0] in a tile
-	tilesPerKept0       int  // number of tiles along kept[0], for each position along the other kept axes
-	tiles               int  // number of tiles
-	tilesPerChunk       int  // maximum number of tiles in a chunk
-	cutAxis             int  // the reduced axis that is cut, or -1
-	cutLen, partsPerRow int  // if rows are cut: maximum length of a part along cutAxis, and the number of parts
-	weight              int  // 1, or 4 if an element needs an elementary function
-	needsFence          bool // some loops use unfenced non-temporal stores
+	program              *expr.RowProgram
+	nouts                int           // number of outputs
+	metas                []tensor.Meta // outputs, operands, and the operand of positions if the expression uses positions
+	positions            []int32       // the elements of the operand of positions: 0, 1, 2, ...
+	kept, reduced        []axis
+	rowLen               int  // number of elements of a row
+	alongColumns         bool // inner loops run along kept[0]
+	columnsPerRow        int  // number of adjacent columns that form one row; 1 unless splitRows divides rows
+	batchesRows          bool // along rows with one reduced axis: one call of a loop processes several rows
+	tileLen              int  // maximum number of positions along kept[0] in a tile
+	tilesPerKept0        int  // number of tiles along kept[0], for each position along the other kept axes
+	tiles                int  // number of tiles
+	tilesPerChunk        int  // maximum number of tiles in a chunk
+	cutAxis              int  // the reduced axis that is cut, or -1
+	partLen, partsPerRow int  // if rows are cut: maximum length of a part along cutAxis, and the number of parts
+	weight               int  // 1, or 4 if an element needs an elementary function
+	needsStoreFence      bool // some loops use unfenced non-temporal stores
 
 	objects      []object
 	stagedCopies []stagedCopy
@@ -60,10 +60,10 @@ type Plan struct {
 const kept0 = -1
 
 // Tile sizes. They do not depend on the machine, because cutting a row affects the bits of its result. If there are
-// fewer than minChunks chunks, rows are cut. All rows together then have at most about maxCuts parts.
+// fewer than minChunks chunks, rows are cut. All rows together then have at most about maxParts parts.
 const (
 	minChunks = 16
-	maxCuts   = 64
+	maxParts  = 64
 	// foldBlock is the number of elements that are folded in a column before the result is added to an upper-level
 	// accumulator, which bounds the rounding error.
 	foldBlock = 256
@@ -82,7 +82,7 @@ const (
 // New plans an expression with folds for outputs and operands of equal rank. mask marks the reduced dimensions. An
 // operand that is broadcast along a dimension has size 1 or stride 0 there. An output with one element for each row has
 // size 1 or stride 0 along the reduced dimensions. Outputs have the full size along kept dimensions.
-func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Plan, error) {
+func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direction) (*Plan, error) {
 	p := &Plan{nouts: len(outs), metas: append(slices.Clone(outs), ins...), cutAxis: -1, partsPerRow: 1}
 	if err := checkOperands(c, p.nouts, p.metas, mask); err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Plan, er
 	if p.program.Scans() && len(p.reduced) > 1 {
 		return nil, errors.New("rowprog: a scan along several dimensions")
 	}
-	p.chooseWay(way)
+	p.chooseDirection(direction)
 	p.splitRows()
 	p.cutTiles()
 	if err := p.build(); err != nil {
@@ -162,10 +162,10 @@ func (p *Plan) axes(mask []bool) (full []int, err error) {
 
 // leadOperand returns the operand with the most elements, or output 0 if there are no operands.
 func (p *Plan) leadOperand() int {
-	best, most := 0, -1
+	best, maxElements := 0, -1
 	for i := range p.metas {
-		if n := p.elements(i); i >= p.nouts && n > most {
-			best, most = i, n
+		if n := p.elements(i); i >= p.nouts && n > maxElements {
+			best, maxElements = i, n
 		}
 	}
 	return best
@@ -203,54 +203,54 @@ func (p *Plan) cutTiles() {
 		row += r.DType.Size()
 	}
 	row = max(1, row*p.rowLen)
-	one := p.kept[0]
-	switch fits := max(1, cacheBytes/row); {
+	axis := p.kept[0]
+	switch rowsInCache := max(1, cacheBytes/row); {
 	case p.alongColumns && p.isSinglePass():
 		p.tileLen = min(maxColumns, max(minColumnsOnePass, grain/max(1, p.rowLen)))
 	case p.alongColumns:
-		p.tileLen = min(maxColumns, max(minColumns, fits&^31))
+		p.tileLen = min(maxColumns, max(minColumns, rowsInCache&^31))
 	case p.batchesRows && !p.hasStaged() && p.isSinglePass():
 		p.tileLen = min(maxColumns, grain/max(1, p.rowLen)) // a single pass reuses nothing from the cache
 	case p.batchesRows && !p.hasStaged():
-		p.tileLen = min(maxRows, fits)
+		p.tileLen = min(maxRows, rowsInCache)
 	default:
 		p.tileLen = 1 // one row, because rows are staged or have several reduced axes
 	}
-	p.tileLen = max(p.columnsPerRow, min(p.tileLen, one.n)/p.columnsPerRow*p.columnsPerRow)
-	p.tilesPerKept0 = (one.n + p.tileLen - 1) / p.tileLen
-	p.tiles = p.tilesPerKept0 * p.numRows() / max(1, one.n)
+	p.tileLen = max(p.columnsPerRow, min(p.tileLen, axis.n)/p.columnsPerRow*p.columnsPerRow)
+	p.tilesPerKept0 = (axis.n + p.tileLen - 1) / p.tileLen
+	p.tiles = p.tilesPerKept0 * p.numRows() / max(1, axis.n)
 	work := p.tileLen * max(p.rowLen, 1)
 	p.tilesPerChunk = max(1, grain/work)
 	if p.batchesRows && !p.hasStaged() && len(p.program.Passes) > 1 { // fused passes need many tiles per chunk
 		p.tilesPerChunk = max(p.tilesPerChunk, min(max(24, p.tiles/64), p.tiles/4, 1<<19/work))
 	}
-	pieces, least := (work+grain-1)/grain, 2*grain
+	parts, minWork := (work+grain-1)/grain, 2*grain
 	if p.alongColumns {
 		// The number of chunks is even, and the minimum for a cut is smaller than along rows. After a convolution, each
 		// of two workers then reduces the half of the image that is in its own cache. The next step, which scales the
 		// image by its mean, benefits in the same way.
-		pieces, least = machine.DivideUnits(p.rowLen, p.tileLen, grain).Chunks, grain/2
+		parts, minWork = machine.DivideUnits(p.rowLen, p.tileLen, grain).Chunks, grain/2
 	}
 	if chunks := (p.tiles + p.tilesPerChunk - 1) / p.tilesPerChunk; p.tiles > 0 && chunks < minChunks &&
-		work >= least && p.isSinglePass() && len(p.program.Passes[0].Folds) > 0 {
-		p.cutRows(pieces)
+		work >= minWork && p.isSinglePass() && len(p.program.Passes[0].Folds) > 0 {
+		p.cutRows(parts)
 	}
 }
 
-// cutRows cuts the longest reduced axis into at most `pieces` parts.
-func (p *Plan) cutRows(pieces int) {
+// cutRows cuts the longest reduced axis into at most `parts` parts.
+func (p *Plan) cutRows(parts int) {
 	for d, a := range p.reduced {
 		if p.cutAxis < 0 || a.n > p.reduced[p.cutAxis].n {
 			p.cutAxis = d
 		}
 	}
 	n := p.reduced[p.cutAxis].n
-	p.partsPerRow = min(pieces, (maxCuts+p.tiles-1)/p.tiles, n)
-	p.cutLen = (n + p.partsPerRow - 1) / p.partsPerRow
-	if !p.alongColumns && p.cutAxis == 0 && p.cutLen > expr.Lanes {
-		p.cutLen = (p.cutLen + expr.Lanes - 1) / expr.Lanes * expr.Lanes
+	p.partsPerRow = min(parts, (maxParts+p.tiles-1)/p.tiles, n)
+	p.partLen = (n + p.partsPerRow - 1) / p.partsPerRow
+	if !p.alongColumns && p.cutAxis == 0 && p.partLen > expr.Lanes {
+		p.partLen = (p.partLen + expr.Lanes - 1) / expr.Lanes * expr.Lanes
 	}
-	if p.partsPerRow = (n + p.cutLen - 1) / p.cutLen; p.partsPerRow < 2 {
+	if p.partsPerRow = (n + p.partLen - 1) / p.partLen; p.partsPerRow < 2 {
 		p.cutAxis, p.partsPerRow = -1, 1
 	}
 }
@@ -296,7 +296,7 @@ func (p *Plan) maxLength(ax int) int {
 	case kept0:
 		return p.tileLen
 	case p.cutAxis:
-		return p.cutLen
+		return p.partLen
 	}
 	return p.reduced[ax].n
 }
@@ -377,8 +377,8 @@ func (p *Plan) PerElement() (ns float64) {
 // Compiled reports whether all loops are machine code.
 func (p *Plan) Compiled() bool {
 	for i := range p.passes {
-		st := &p.passes[i]
-		if st.loop != nil && !st.loop.Compiled() || st.perRow != nil && !st.perRow.Compiled() {
+		pass := &p.passes[i]
+		if pass.loop != nil && !pass.loop.Compiled() || pass.perRow != nil && !pass.perRow.Compiled() {
 			return false
 		}
 	}

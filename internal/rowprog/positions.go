@@ -18,8 +18,8 @@ var sharedIndices atomic.Pointer[[]int32]
 
 // indices returns the numbers from 0 to n-1.
 func indices(n int) []int32 {
-	if have := sharedIndices.Load(); have != nil && len(*have) >= n {
-		return (*have)[:n]
+	if shared := sharedIndices.Load(); shared != nil && len(*shared) >= n {
+		return (*shared)[:n]
 	}
 	list := make([]int32, n)
 	for i := range list {

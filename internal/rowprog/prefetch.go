@@ -12,8 +12,8 @@ import (
 // ms with 8192, 1.6 ms with 4096 or 32768, and 1.8 ms without prefetching. softmax of the same size takes 3.5 ms with
 // 16384, 3.7 ms with 8192, and 4.4 ms with 4096.
 const (
-	onePassAhead = 8192
-	fusedAhead   = 16384
+	onePassPrefetch = 8192
+	fusedPrefetch   = 16384
 	// minPrefetchRatio is the minimum length of a contiguous read, divided by the prefetch distance. In such a read, only
 	// few prefetches address memory beyond the end.
 	minPrefetchRatio = 8
@@ -58,10 +58,10 @@ func allOperands(expr.Place) bool { return true }
 func (b *builder) passPrefetch(k int, in []expr.Place) (a loops.Prefetch) {
 	switch {
 	case len(b.program.Passes) == 1:
-		return b.prefetch(in, allOperands, 1, onePassAhead)
+		return b.prefetch(in, allOperands, 1, onePassPrefetch)
 	case b.batchesRows && b.evictsShared(): // passes after the first read from the cache
 		if k == 0 {
-			a = b.prefetch(in, allOperands, 1, onePassAhead)
+			a = b.prefetch(in, allOperands, 1, onePassPrefetch)
 			a.Near = true
 		}
 		return a

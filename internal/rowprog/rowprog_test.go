@@ -170,7 +170,7 @@ func newCall(t *testing.T, rng *rand.Rand, tc testCode, c *expr.Code, full []int
 	[]*tensor.Tensor) {
 	t.Helper()
 	in, outs := metasOf(rng, tc, c, full, mask)
-	way := rowprog.Way(rng.IntN(3))
+	way := rowprog.Direction(rng.IntN(3))
 	p, err := rowprog.New(c, outs, in, mask, way)
 	if err != nil {
 		t.Fatalf("%s %v %v: %v", tc.name, in, mask, err)

@@ -18,13 +18,13 @@ type State struct {
 	Context context.Context
 
 	loops       loops.State
-	base        []unsafe.Pointer   // by object: the address of the tile's first element
+	tileBase    []unsafe.Pointer   // by object: the address of the tile's first element
 	ptrs        []unsafe.Pointer   // addresses for the current loop: its outputs, operands and accumulators
 	callPtrs    []unsafe.Pointer   // a copy of ptrs, because loops modify their pointers
 	strides     []int              // for each entry of ptrs: bytes between rows
 	callStrides []int              // strides of callPtrs in an unrolled loop
 	index       []int              // by reduced axis: the current index
-	bases       [][]unsafe.Pointer // the values of base for the tiles that fused passes process
+	passBases   [][]unsafe.Pointer // the values of base for the tiles that fused passes process
 	tiles       []tile             // the tiles that fused passes process
 	piecePtrs   []unsafe.Pointer   // addresses of a chunk of [Pieces]
 }
@@ -34,7 +34,7 @@ type tile struct {
 	index int // number of the tile
 	n     int // number of positions
 	// If rows are cut: the chunk's first position along the cut axis, and the number of its positions. Otherwise 0.
-	cutBegin, cutLen int
+	partBegin, partLen int
 }
 
 // Run runs a chunk of a phase. ptrs are the addresses of the first elements of outputs and operands, which are not
@@ -52,7 +52,7 @@ func (p *Plan) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, w
 	defer interrupt.Catch(&err)
 	defer s.release()
 	s.loops.Context = s.Context
-	if p.needsFence {
+	if p.needsStoreFence {
 		defer loops.Fence() // completes the non-temporal stores before other goroutines read the outputs
 	}
 	switch {
@@ -61,8 +61,8 @@ func (p *Plan) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, w
 	case p.fused != nil:
 		p.runFusedTiles(s, chunk*p.tilesPerChunk, min((chunk+1)*p.tilesPerChunk, p.tiles), ptrs, worker)
 	case p.partsPerRow == 1: // rows are not cut
-		for u := chunk * p.tilesPerChunk; u < min((chunk+1)*p.tilesPerChunk, p.tiles); u++ {
-			t := p.setTile(s, u, ptrs, worker)
+		for tileIndex := chunk * p.tilesPerChunk; tileIndex < min((chunk+1)*p.tilesPerChunk, p.tiles); tileIndex++ {
+			t := p.setTile(s, tileIndex, ptrs, worker)
 			p.stageIn(s, t)
 			for k := range p.passes {
 				p.runPass(s, t, &p.passes[k])
@@ -72,33 +72,33 @@ func (p *Plan) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, w
 			}
 			p.stageOut(s, t)
 		}
-	case phase == 0: // a chunk folds part `cut` of the rows of a tile, and stores the results in scratch
-		cut := chunk / p.tiles
+	case phase == 0: // a chunk folds part `part` of the rows of a tile, and stores the results in scratch
+		part := chunk / p.tiles
 		t := p.setTile(s, chunk%p.tiles, ptrs, worker)
-		t.cutBegin = cut * p.cutLen
-		t.cutLen = min(p.cutLen, p.reduced[p.cutAxis].n-t.cutBegin)
+		t.partBegin = part * p.partLen
+		t.partLen = min(p.partLen, p.reduced[p.cutAxis].n-t.partBegin)
 		for i := range p.metas {
-			s.base[i] = unsafe.Add(s.base[i], t.cutBegin*p.reduced[p.cutAxis].step[i])
+			s.tileBase[i] = unsafe.Add(s.tileBase[i], t.partBegin*p.reduced[p.cutAxis].step[i])
 		}
 		p.stageIn(s, t)
 		p.runPass(s, t, &p.passes[0])
 		p.stageOut(s, t)
 		for k, f := range p.passes[0].folds {
-			q := p.partials[k]
-			at := q.offset + (t.index*p.partsPerRow+cut)*q.size
+			partial := p.partials[k]
+			at := partial.offset + (t.index*p.partsPerRow+part)*partial.size
 			n := t.n * p.objects[f.result].size
-			copy(scratch[at:at+n], unsafe.Slice((*byte)(s.base[f.result]), n))
+			copy(scratch[at:at+n], unsafe.Slice((*byte)(s.tileBase[f.result]), n))
 		}
 	default: // phase 1: a chunk is a tile
-		p.joinCuts(s, chunk, ptrs, scratch, worker)
+		p.joinParts(s, chunk, ptrs, scratch, worker)
 	}
 	return nil
 }
 
 func (s *State) release() {
 	s.Context = nil
-	clear(s.base)
-	for _, b := range s.bases {
+	clear(s.tileBase)
+	for _, b := range s.passBases {
 		clear(b)
 	}
 	clear(s.ptrs)
@@ -106,27 +106,27 @@ func (s *State) release() {
 	s.loops.Release()
 }
 
-// joinCuts combines the partial results of cut rows in the order of the parts, for all rows of a tile.
-func (p *Plan) joinCuts(s *State, index int, ptrs []unsafe.Pointer, scratch, worker []byte) {
+// joinParts combines the partial results of cut rows in the order of the parts, for all rows of a tile.
+func (p *Plan) joinParts(s *State, index int, ptrs []unsafe.Pointer, scratch, worker []byte) {
 	t := p.setTile(s, index, ptrs, worker)
-	for _, mv := range p.stagedCopies {
-		if !mv.wholeTile && !mv.output {
-			p.copyPerRow(s, t, mv)
+	for _, c := range p.stagedCopies {
+		if !c.wholeTile && !c.output {
+			p.copyPerRow(s, t, c)
 		}
 	}
 	for k := range p.passes[0].folds {
 		f := &p.passes[0].folds[k]
-		q := p.partials[k]
+		partial := p.partials[k]
 		p.setNeutral(s, f, f.result, t.n)
-		at := unsafe.Pointer(&scratch[q.offset+index*p.partsPerRow*q.size])
-		p.runLoop(s, f.join, []unsafe.Pointer{s.base[f.result], s.base[f.result], at}, []int{0, 0, q.size}, t.n,
+		at := unsafe.Pointer(&scratch[partial.offset+index*p.partsPerRow*partial.size])
+		p.runLoop(s, f.join, []unsafe.Pointer{s.tileBase[f.result], s.tileBase[f.result], at}, []int{0, 0, partial.size}, t.n,
 			p.partsPerRow)
 	}
 	p.joinColumns(s, t, &p.passes[0])
 	p.runPerRow(s, t, &p.passes[0])
-	for _, mv := range p.stagedCopies {
-		if !mv.wholeTile && mv.output {
-			p.copyPerRow(s, t, mv)
+	for _, c := range p.stagedCopies {
+		if !c.wholeTile && c.output {
+			p.copyPerRow(s, t, c)
 		}
 	}
 }
@@ -141,11 +141,11 @@ func (p *Plan) runLoop(s *State, l *loops.Loop, ptrs []unsafe.Pointer, strides [
 func (p *Plan) setTile(s *State, index int, ptrs []unsafe.Pointer, worker []byte) tile {
 	first := index % p.tilesPerKept0 * p.tileLen
 	t := tile{index: index, n: min(p.tileLen, p.kept[0].n-first)}
-	s.base = s.base[:0]
+	s.tileBase = s.tileBase[:0]
 	for i := range p.objects {
 		o := &p.objects[i]
 		if o.argument < 0 {
-			s.base = append(s.base, unsafe.Pointer(&worker[o.offset+index%o.copies*o.copyStride]))
+			s.tileBase = append(s.tileBase, unsafe.Pointer(&worker[o.offset+index%o.copies*o.copyStride]))
 			continue
 		}
 		at, k := first*o.keptStride, index/p.tilesPerKept0
@@ -158,7 +158,7 @@ func (p *Plan) setTile(s *State, index int, ptrs []unsafe.Pointer, worker []byte
 		if q != nil {
 			q = unsafe.Add(q, at)
 		}
-		s.base = append(s.base, q)
+		s.tileBase = append(s.tileBase, q)
 	}
 	return t
 }
@@ -170,8 +170,8 @@ func (p *Plan) length(t tile, ax int) int {
 		return t.n
 	case ax >= len(p.reduced):
 		return 1
-	case ax == p.cutAxis && t.cutLen > 0:
-		return t.cutLen
+	case ax == p.cutAxis && t.partLen > 0:
+		return t.partLen
 	}
 	return p.reduced[ax].n
 }
@@ -200,7 +200,7 @@ func (p *Plan) eachPosition(s *State, t tile, slots []int, f func(n0, n1 int)) {
 			for d := rest; d < len(p.reduced); d++ {
 				at += s.index[d] * p.objects[o].reducedStrides[d]
 			}
-			s.ptrs = append(s.ptrs, unsafe.Add(s.base[o], at))
+			s.ptrs = append(s.ptrs, unsafe.Add(s.tileBase[o], at))
 		}
 		f(n0, n1)
 		d := rest
@@ -221,30 +221,30 @@ func (p *Plan) eachPosition(s *State, t tile, slots []int, f func(n0, n1 int)) {
 func (p *Plan) setStrides(s *State, slots []int, ax int) {
 	s.strides = s.strides[:0]
 	for _, o := range slots {
-		st := 0
+		stride := 0
 		if o >= 0 {
-			st = p.objects[o].stride(ax)
+			stride = p.objects[o].stride(ax)
 		}
-		s.strides = append(s.strides, st)
+		s.strides = append(s.strides, stride)
 	}
 }
 
 // setNeutral fills the accumulators of a fold for n rows with the fold's neutral element. An accumulator has one
 // element or [expr.Lanes] elements.
 func (p *Plan) setNeutral(s *State, f *fold, object, n int) {
-	b := unsafe.Slice((*byte)(s.base[object]), n*p.objects[object].keptStride)
+	b := unsafe.Slice((*byte)(s.tileBase[object]), n*p.objects[object].keptStride)
 	for len(b) > 0 {
 		b = b[copy(b, f.neutral[:]):]
 	}
 }
 
 // runPass runs the loop of a pass over a tile, and combines the lane accumulators of each fold into one number per row.
-func (p *Plan) runPass(s *State, t tile, st *compiledPass) {
-	if st.loop == nil {
+func (p *Plan) runPass(s *State, t tile, pass *compiledPass) {
+	if pass.loop == nil {
 		return
 	}
-	for k := range st.folds {
-		f := &st.folds[k]
+	for k := range pass.folds {
+		f := &pass.folds[k]
 		switch {
 		case p.alongColumns:
 			p.setNeutral(s, f, f.result, t.n)
@@ -252,44 +252,44 @@ func (p *Plan) runPass(s *State, t tile, st *compiledPass) {
 			p.setNeutral(s, f, f.laneAccs, t.n)
 		}
 	}
-	p.setStrides(s, st.slots, p.outerAxis())
-	if p.alongColumns && len(st.folds) > 0 {
-		p.foldColumns(s, t, st)
+	p.setStrides(s, pass.slots, p.outerAxis())
+	if p.alongColumns && len(pass.folds) > 0 {
+		p.foldColumns(s, t, pass)
 		return
 	}
-	p.eachPosition(s, t, st.slots, func(n0, n1 int) { st.loop.Run(&s.loops, s.ptrs, s.strides, n0, n1) })
-	for k := range st.folds {
-		f := &st.folds[k]
+	p.eachPosition(s, t, pass.slots, func(n0, n1 int) { pass.loop.Run(&s.loops, s.ptrs, s.strides, n0, n1) })
+	for k := range pass.folds {
+		f := &pass.folds[k]
 		if f.laneAccs >= 0 {
-			f.combine(s.base[f.result], s.base[f.laneAccs], t.n)
+			f.combine(s.tileBase[f.result], s.tileBase[f.laneAccs], t.n)
 		}
 	}
 }
 
 // foldColumns runs the loop of a pass along columns. It folds blocks of foldBlock elements of each column, and adds the
 // result of each block to the upper-level accumulators.
-func (p *Plan) foldColumns(s *State, t tile, st *compiledPass) {
+func (p *Plan) foldColumns(s *State, t tile, pass *compiledPass) {
 	added, flushed := 0, false
 	flush := func() {
-		for k := range st.folds {
-			f := &st.folds[k]
+		for k := range pass.folds {
+			f := &pass.folds[k]
 			if !flushed {
 				p.setNeutral(s, f, f.upperAccs, t.n)
 			}
-			p.runLoop(s, f.join, []unsafe.Pointer{s.base[f.upperAccs], s.base[f.upperAccs], s.base[f.result]},
+			p.runLoop(s, f.join, []unsafe.Pointer{s.tileBase[f.upperAccs], s.tileBase[f.upperAccs], s.tileBase[f.result]},
 				[]int{0, 0, 0}, t.n, 1)
 			p.setNeutral(s, f, f.result, t.n)
 		}
 		added, flushed = 0, true
 	}
-	p.eachPosition(s, t, st.slots, func(n0, n1 int) {
+	p.eachPosition(s, t, pass.slots, func(n0, n1 int) {
 		for n1 > 0 {
 			if added == foldBlock {
 				interrupt.Check(s.Context)
 				flush()
 			}
 			n := min(n1, foldBlock-added)
-			p.runColumns(s, st, n0, n)
+			p.runColumns(s, pass, n0, n)
 			added += n
 			if n1 -= n; n1 == 0 {
 				return // the pointers must not be advanced beyond the memory
@@ -305,24 +305,24 @@ func (p *Plan) foldColumns(s *State, t tile, st *compiledPass) {
 		return
 	}
 	flush()
-	for k := range st.folds {
-		f := &st.folds[k]
+	for k := range pass.folds {
+		f := &pass.folds[k]
 		n := t.n * p.objects[f.result].size
-		copy(unsafe.Slice((*byte)(s.base[f.result]), n), unsafe.Slice((*byte)(s.base[f.upperAccs]), n))
+		copy(unsafe.Slice((*byte)(s.tileBase[f.result]), n), unsafe.Slice((*byte)(s.tileBase[f.upperAccs]), n))
 	}
 }
 
 // runColumns runs the unrolled loop over columns, and the loop without unrolling for the remaining elements.
-func (p *Plan) runColumns(s *State, st *compiledPass, n0, n1 int) {
+func (p *Plan) runColumns(s *State, pass *compiledPass, n0, n1 int) {
 	at := 0
-	if st.unrolled != nil {
-		if at = n1 - n1%st.unroll; at > 0 {
+	if pass.unrolled != nil {
+		if at = n1 - n1%pass.unroll; at > 0 {
 			s.callPtrs, s.callStrides = s.callPtrs[:0], s.callStrides[:0]
-			for _, f := range st.unrolledSlots {
+			for _, f := range pass.unrolledSlots {
 				s.callPtrs = append(s.callPtrs, unsafe.Add(s.ptrs[f.slot], f.element*s.strides[f.slot]))
-				s.callStrides = append(s.callStrides, st.unroll*s.strides[f.slot])
+				s.callStrides = append(s.callStrides, pass.unroll*s.strides[f.slot])
 			}
-			st.unrolled.Run(&s.loops, s.callPtrs, s.callStrides, n0, at/st.unroll)
+			pass.unrolled.Run(&s.loops, s.callPtrs, s.callStrides, n0, at/pass.unroll)
 		}
 	}
 	if at == n1 {
@@ -332,70 +332,70 @@ func (p *Plan) runColumns(s *State, st *compiledPass, n0, n1 int) {
 	for k, q := range s.ptrs {
 		s.callPtrs = append(s.callPtrs, unsafe.Add(q, at*s.strides[k]))
 	}
-	st.loop.Run(&s.loops, s.callPtrs, s.strides, n0, n1-at)
+	pass.loop.Run(&s.loops, s.callPtrs, s.strides, n0, n1-at)
 }
 
 // runPerRow runs the part of a pass that is computed once per row, after the loop of the pass.
-func (p *Plan) runPerRow(s *State, t tile, st *compiledPass) {
-	if st.perRow == nil {
+func (p *Plan) runPerRow(s *State, t tile, pass *compiledPass) {
+	if pass.perRow == nil {
 		return
 	}
 	s.ptrs, s.strides = s.ptrs[:0], s.strides[:0]
-	for _, o := range st.perRowSlots {
-		s.ptrs, s.strides = append(s.ptrs, s.base[o]), append(s.strides, 0)
+	for _, o := range pass.perRowSlots {
+		s.ptrs, s.strides = append(s.ptrs, s.tileBase[o]), append(s.strides, 0)
 	}
-	st.perRow.Run(&s.loops, s.ptrs, s.strides, t.n, 1)
+	pass.perRow.Run(&s.loops, s.ptrs, s.strides, t.n, 1)
 }
 
 // stageIn copies staged operands to the worker's memory.
 func (p *Plan) stageIn(s *State, t tile) {
-	for _, mv := range p.stagedCopies {
+	for _, c := range p.stagedCopies {
 		switch {
-		case mv.output:
-		case mv.wholeTile:
-			p.copyElements(s, t, mv)
+		case c.output:
+		case c.wholeTile:
+			p.copyElements(s, t, c)
 		default:
-			p.copyPerRow(s, t, mv)
+			p.copyPerRow(s, t, c)
 		}
 	}
 }
 
 // stageOut copies staged outputs from the worker's memory.
 func (p *Plan) stageOut(s *State, t tile) {
-	for _, mv := range p.stagedCopies {
+	for _, c := range p.stagedCopies {
 		switch {
-		case !mv.output:
-		case mv.wholeTile:
-			p.copyElements(s, t, mv)
+		case !c.output:
+		case c.wholeTile:
+			p.copyElements(s, t, c)
 		case p.partsPerRow == 1:
-			p.copyPerRow(s, t, mv)
+			p.copyPerRow(s, t, c)
 		}
 	}
 }
 
 // copyPerRow copies one element per row: from the operand to its staged copy, or from the staged copy to the output.
-func (p *Plan) copyPerRow(s *State, t tile, mv stagedCopy) {
-	outside, staged := &p.objects[mv.outside], &p.objects[mv.staged]
-	a := strided.Axis{N: t.n, Dst: staged.keptStride, Src: outside.keptStride}
-	if mv.output {
-		mv.elem.Block(s.base[mv.outside], s.base[mv.staged], a.Swapped(), strided.Axis{N: 1})
+func (p *Plan) copyPerRow(s *State, t tile, c stagedCopy) {
+	argument, staged := &p.objects[c.argument], &p.objects[c.staged]
+	a := strided.Axis{N: t.n, Dst: staged.keptStride, Src: argument.keptStride}
+	if c.output {
+		c.elem.Block(s.tileBase[c.argument], s.tileBase[c.staged], a.Swapped(), strided.Axis{N: 1})
 		return
 	}
-	mv.elem.Block(s.base[mv.staged], s.base[mv.outside], a, strided.Axis{N: 1})
+	c.elem.Block(s.tileBase[c.staged], s.tileBase[c.argument], a, strided.Axis{N: 1})
 }
 
 // copyElements copies all elements of a tile: from the operand to its staged copy, or from the staged copy to the
 // output.
-func (p *Plan) copyElements(s *State, t tile, mv stagedCopy) {
-	outside, staged := &p.objects[mv.outside], &p.objects[mv.staged]
+func (p *Plan) copyElements(s *State, t tile, c stagedCopy) {
+	argument, staged := &p.objects[c.argument], &p.objects[c.staged]
 	inner, outer := p.innerAxis(), p.outerAxis()
-	p.eachPosition(s, t, []int{mv.outside, mv.staged}, func(n0, n1 int) {
-		a := strided.Axis{N: n0, Dst: staged.stride(inner), Src: outside.stride(inner)}
-		b := strided.Axis{N: n1, Dst: staged.stride(outer), Src: outside.stride(outer)}
-		if mv.output {
-			mv.elem.Block(s.ptrs[0], s.ptrs[1], a.Swapped(), b.Swapped())
+	p.eachPosition(s, t, []int{c.argument, c.staged}, func(n0, n1 int) {
+		a := strided.Axis{N: n0, Dst: staged.stride(inner), Src: argument.stride(inner)}
+		b := strided.Axis{N: n1, Dst: staged.stride(outer), Src: argument.stride(outer)}
+		if c.output {
+			c.elem.Block(s.ptrs[0], s.ptrs[1], a.Swapped(), b.Swapped())
 			return
 		}
-		mv.elem.Block(s.ptrs[1], s.ptrs[0], a, b)
+		c.elem.Block(s.ptrs[1], s.ptrs[0], a, b)
 	})
 }

@@ -15,15 +15,15 @@ type scan struct {
 }
 
 // compileScans adds the scans of a pass.
-func (b *builder) compileScans(w *expr.RowPass, st *compiledPass) {
-	for _, q := range w.Out {
+func (b *builder) compileScans(rowPass *expr.RowPass, pass *compiledPass) {
+	for _, q := range rowPass.Out {
 		if q.Kind != expr.AtRow || b.program.Rows[q.N].Scan == expr.Invalid {
 			continue
 		}
 		r := b.program.Rows[q.N]
 		sc := scan{row: b.rows[q.N], scanner: expr.Scanning(r.Scan, r.DType)}
 		sc.carry = b.perRowMemory(sc.scanner.Carry)
-		st.scans = append(st.scans, sc)
+		pass.scans = append(pass.scans, sc)
 	}
 }
 
@@ -31,11 +31,11 @@ func (b *builder) compileScans(w *expr.RowPass, st *compiledPass) {
 const scanCheckElements = 1 << 16
 
 // runScans scans the rows that a pass has written for a tile. A program with scans has one reduced axis.
-func (p *Plan) runScans(s *State, t tile, st *compiledPass) {
-	for _, sc := range st.scans {
-		row, carry := &p.objects[sc.row], s.base[sc.carry]
+func (p *Plan) runScans(s *State, t tile, pass *compiledPass) {
+	for _, sc := range pass.scans {
+		row, carry := &p.objects[sc.row], s.tileBase[sc.carry]
 		sc.scanner.Begin(carry, t.n)
-		n, at := p.reduced[0].n, s.base[sc.row]
+		n, at := p.reduced[0].n, s.tileBase[sc.row]
 		if p.alongColumns {
 			for i := range n {
 				if i%scanCheckElements == scanCheckElements-1 {

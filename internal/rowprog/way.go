@@ -1,11 +1,11 @@
 package rowprog
 
-// Way is the direction of inner loops: along a reduced or a kept dimension.
-type Way uint8
+// Direction is the direction of inner loops: along a reduced or a kept dimension.
+type Direction uint8
 
 // Directions. Choose selects a direction by the layouts. Empty rows are always processed by columns.
 const (
-	Choose Way = iota
+	AnyDirection Direction = iota
 	ByRows
 	ByColumns
 )
@@ -17,14 +17,14 @@ const (
 	maxTransposedBytes = 1 << 20
 )
 
-// chooseWay sets p.alongColumns and p.batchesRows.
-func (p *Plan) chooseWay(way Way) {
+// chooseDirection sets p.alongColumns and p.batchesRows.
+func (p *Plan) chooseDirection(direction Direction) {
 	k, a, i := p.kept[0], p.reduced[0], p.leadOperand()
 	switch {
-	case way != Choose:
-		p.alongColumns = way == ByColumns
+	case direction != AnyDirection:
+		p.alongColumns = direction == ByColumns
 	case a.step[i] <= k.step[i] || k.n == 1:
-		p.alongColumns = a.n < 16 && k.n >= a.n && k.n > 1 || p.transposesOutputs(k) || p.hasParts()
+		p.alongColumns = a.n < 16 && k.n >= a.n && k.n > 1 || p.transposesOutputs(k) || p.hasColumnRuns()
 	default:
 		p.alongColumns = k.n >= minLoopColumns || k.n > a.n
 	}
@@ -41,7 +41,7 @@ func (p *Plan) transposesOutputs(k axis) bool {
 	if k.n < minLoopColumns {
 		return false
 	}
-	some := false
+	anyOutput := false
 	for o := range p.nouts {
 		if !p.program.Whole[o] {
 			continue
@@ -50,7 +50,7 @@ func (p *Plan) transposesOutputs(k axis) bool {
 		if k.step[o] != size || min(k.n, minColumns)*p.rowLen*size > maxTransposedBytes {
 			return false
 		}
-		some = true
+		anyOutput = true
 	}
-	return some
+	return anyOutput
 }

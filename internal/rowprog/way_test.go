@@ -29,7 +29,7 @@ func TestWayOfTransposedOutputs(t *testing.T) {
 		{across(4, 256), tensor.New(f32, 4, 256), false},
 		{across(256, 4096), tensor.New(f32, 256, 4096), false},
 	} {
-		p, err := rowprog.New(c, []tensor.Meta{x.out}, []tensor.Meta{x.in}, []bool{false, true}, rowprog.Choose)
+		p, err := rowprog.New(c, []tensor.Meta{x.out}, []tensor.Meta{x.in}, []bool{false, true}, rowprog.AnyDirection)
 		require.NoError(t, err)
 		require.Equal(t, x.columns, p.ByColumns(), "%v of %v", x.out, x.in)
 		require.LessOrEqual(t, p.Worker(), 1<<22, "%v of %v", x.out, x.in)

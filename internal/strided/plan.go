@@ -10,14 +10,14 @@ import (
 // dimension of dst, and b, usually the fastest dimension of src. There are such tiles for every index of the other
 // dimensions. A Copy is immutable.
 type Copy struct {
-	elem       Elem
-	a, b       axis
-	outer      []outerAxis
-	elems      int // number of elements
-	tiles      int
-	transposed bool // dst is dense along a, src is dense along b, and elements are moved
-	staged     bool // dst is dense along a, src is dense along b, and tiles are transposed in a worker's scratch
-	stream     bool // dst is written by non-temporal stores
+	elem        Elem
+	a, b        axis
+	outer       []outerAxis
+	elems       int // number of elements
+	tiles       int
+	transposed  bool // dst is dense along a, src is dense along b, and elements are moved
+	staged      bool // dst is dense along a, src is dense along b, and tiles are transposed in a worker's scratch
+	nonTemporal bool // dst is written by non-temporal stores
 }
 
 // axis is a dimension cut into tiles.
@@ -130,7 +130,7 @@ func (p *Copy) Len() int { return p.a.tile * p.b.tile }
 // ScratchBytes returns the bytes of scratch memory, aligned to 8, that a worker needs.
 func (p *Copy) ScratchBytes() int {
 	switch {
-	case p.squares():
+	case p.usesSquares():
 		return squareScratch
 	case !p.staged:
 		return 0
@@ -145,8 +145,8 @@ func (p *Copy) scratchStride() int { return (p.a.tile*p.elem.SrcSize+63)/64*64 +
 // chooseTiles selects a and b from coalesced axes and cuts them into tiles. It returns the other axes. The result uses
 // the memory of rest.
 func (p *Copy) chooseTiles(rest []Axis) []Axis {
-	one := axis{Axis{N: 1}, 1, 1}
-	p.a, p.b, p.elems = one, one, 1
+	unit := axis{Axis{N: 1}, 1, 1}
+	p.a, p.b, p.elems = unit, unit, 1
 	for _, x := range rest {
 		p.elems *= x.N
 	}
@@ -178,7 +178,7 @@ func (p *Copy) chooseTiles(rest []Axis) []Axis {
 	for _, x := range rest {
 		p.tiles *= x.N
 	}
-	p.stream = p.stream && p.bytes() >= streamBytes
+	p.nonTemporal = p.nonTemporal && p.bytes() >= streamBytes
 	return rest
 }
 
@@ -201,14 +201,14 @@ func (p *Copy) dimsBetween(rest []Axis) int {
 // between cores many times. For example, two workers that took alternate planes of 7 by 7 pixels needed 40 us; a single
 // worker needed 15 us.
 func (p *Copy) addOuter(rest []Axis) {
-	at, below := p.dimsBetween(rest), p.a.tiles
+	at, tilesInside := p.dimsBetween(rest), p.a.tiles
 	if at == 0 || p.b.tiles == 1 {
-		at, below = -1, p.a.tiles*p.b.tiles
+		at, tilesInside = -1, p.a.tiles*p.b.tiles
 	}
 	p.outer = make([]outerAxis, 0, len(rest)+1)
-	add := func(x Axis, ofB bool) {
-		p.outer = append(p.outer, outerAxis{x, below, ofB})
-		below *= x.N
+	add := func(x Axis, isAxisB bool) {
+		p.outer = append(p.outer, outerAxis{x, tilesInside, isAxisB})
+		tilesInside *= x.N
 	}
 	b := Axis{p.b.tiles, p.b.Dst * p.b.tile, p.b.Src * p.b.tile}
 	for i, x := range rest {
@@ -250,7 +250,7 @@ func (p *Copy) cutTransposed(hasRowsBetween bool) {
 	}
 	dense := p.a.Dst == e.DstSize && p.b.Src == e.SrcSize
 	p.transposed = dense && e.copiesUnchanged
-	p.stream = p.transposed
+	p.nonTemporal = p.transposed
 	p.staged = dense && min(p.a.tile, p.b.tile) >= 4 &&
 		(!e.copiesUnchanged || tileRoutines[e.DstSize] == nil && p.b.Dst*p.b.tile > l1Span)
 }
@@ -276,7 +276,7 @@ func (p *Copy) cutRows() {
 	elems := p.tileElems()
 	p.a.cutEvenly(elems, machine.LineBytes)
 	p.b.cutEvenly(elems/p.a.tile, 1)
-	p.stream = p.elem.copiesUnchanged && p.a.Dst == p.elem.DstSize && p.a.Src == p.elem.SrcSize
+	p.nonTemporal = p.elem.copiesUnchanged && p.a.Dst == p.elem.DstSize && p.a.Src == p.elem.SrcSize
 }
 
 // movesRows reports whether elements are moved unchanged, and long rows along a are contiguous on both sides.
@@ -300,7 +300,7 @@ func (p *Copy) Grain() int {
 // [Copy.ScratchBytes] bytes.
 func (p *Copy) Run(dst, src unsafe.Pointer, scratch []byte, from, to int) {
 	p.copyRange(len(p.outer), scratch, dst, src, p.b.N, from, to)
-	if p.stream {
+	if p.nonTemporal {
 		fence()
 	}
 }
@@ -353,7 +353,7 @@ func (p *Copy) copyTile(scratch []byte, dst, src unsafe.Pointer, na, nb int) {
 			p.transposeStaged(scratch, unsafe.Add(dst, j*b.Dst), unsafe.Add(src, j*b.Src), a, b)
 		}
 	case p.transposed && p.matrix(scratch, dst, src, na, nb).transpose():
-	case p.stream && !p.transposed && streamBlock(dst, src, na*p.elem.DstSize, b):
+	case p.nonTemporal && !p.transposed && streamBlock(dst, src, na*p.elem.DstSize, b):
 	default:
 		p.elem.Block(dst, src, a, b)
 	}
@@ -362,15 +362,15 @@ func (p *Copy) copyTile(scratch []byte, dst, src unsafe.Pointer, na, nb int) {
 // matrix returns a tile as a matrix to transpose.
 func (p *Copy) matrix(scratch []byte, dst, src unsafe.Pointer, na, nb int) matrix {
 	m := matrix{dst: dst, src: src, dstStep: p.b.Dst, srcStep: p.a.Src, na: na, nb: nb, size: p.elem.DstSize,
-		stream: p.stream}
-	if p.squares() {
+		nonTemporal: p.nonTemporal}
+	if p.usesSquares() {
 		m.scratch = unsafe.Pointer(unsafe.SliceData(scratch))
 	}
 	return m
 }
 
-// squares reports whether elements are bytes that are transposed in squares. The side of a square is a cache line.
-func (p *Copy) squares() bool {
+// usesSquares reports whether elements are bytes that are transposed in squares. The side of a square is a cache line.
+func (p *Copy) usesSquares() bool {
 	return p.transposed && p.elem.DstSize == 1 && vectorRows != nil && p.a.Src%machine.LineBytes == 0
 }
 

@@ -33,7 +33,7 @@ type matrix struct {
 	dst, src         unsafe.Pointer
 	dstStep, srcStep int // strides of nb in dst and of na in src
 	na, nb, size     int
-	stream           bool           // use non-temporal stores for whole lines
+	nonTemporal      bool           // use non-temporal stores for whole lines
 	scratch          unsafe.Pointer // for squares; may be nil
 }
 
@@ -62,7 +62,7 @@ func (m matrix) transpose() bool {
 
 // canStream reports whether the non-temporal stores of a routine can be used.
 func (m *matrix) canStream(t *tileRoutine) bool {
-	return m.stream && t.stream != nil && (uintptr(m.dst)|uintptr(m.dstStep))%64 == 0
+	return m.nonTemporal && t.stream != nil && (uintptr(m.dst)|uintptr(m.dstStep))%64 == 0
 }
 
 // rowsAreClose reports whether rows of dst are so close that the cache lines of dst need no prefetch. Prefetching lines
@@ -110,7 +110,7 @@ func (m *matrix) transposeTileRow(f tileFunc, t *tileRoutine, nb int) {
 // transposePanels transposes panel by panel, and tile by tile within a panel. If there is scratch, it transposes by
 // squares.
 func (m *matrix) transposePanels(f tileFunc, t *tileRoutine, na, nb int) {
-	down := t.rows * m.srcStep
+	srcNext := t.rows * m.srcStep
 	line := machine.LineBytes / m.size
 	for i := 0; i < na; i += panelTiles * t.rows {
 		n, j := min(panelTiles, (na-i)/t.rows), 0
@@ -121,7 +121,7 @@ func (m *matrix) transposePanels(f tileFunc, t *tileRoutine, na, nb int) {
 		}
 		for ; j < nb; j += t.cols {
 			dst, src := m.at(i, j)
-			f(n, dst, m.dstStep, t.rows*m.size, src, m.srcStep, down, m.nextTile(t, i, j+t.cols))
+			f(n, dst, m.dstStep, t.rows*m.size, src, m.srcStep, srcNext, m.nextTile(t, i, j+t.cols))
 		}
 	}
 }
@@ -136,8 +136,8 @@ func (m *matrix) transposeSquare(f tileFunc, t *tileRoutine, i, j int) {
 	const line = machine.LineBytes
 	dst, src := m.at(i, j)
 	vectorRows(t.rows, m.scratch, line, src, m.srcStep, line, 2*line)
-	right := t.cols * m.size
-	f(line/right, dst, m.dstStep, t.cols*m.dstStep, m.scratch, line, right, m.nextTile(t, i, j+line))
+	srcNext := t.cols * m.size
+	f(line/srcNext, dst, m.dstStep, t.cols*m.dstStep, m.scratch, line, srcNext, m.nextTile(t, i, j+line))
 }
 
 // nextTile returns the address of the tile of dst at (i, j). If (i, j) is outside dst, it returns the address of the

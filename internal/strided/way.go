@@ -2,20 +2,20 @@ package strided
 
 import "github.com/graphrun/graphrun/internal/machine"
 
-// Way is the access pattern of a copy.
-type Way uint8
+// Pattern is the access pattern of a copy.
+type Pattern uint8
 
 const (
 	// Rows: the elements are contiguous along a row in source and destination.
-	Rows Way = iota
+	Rows Pattern = iota
 	// Transposed: source and destination have different fastest dimensions; tiles are transposed.
 	Transposed
 	// Strided: source or destination is strided along every dimension, or elements are converted.
 	Strided
 )
 
-// Way returns the access pattern of the copy. For Rows it also returns the length of a row in elements.
-func (p *Copy) Way() (way Way, length int) {
+// Pattern returns the access pattern of the copy. For Rows it also returns the length of a row in elements.
+func (p *Copy) Pattern() (pattern Pattern, length int) {
 	switch {
 	case p.transposed || p.staged:
 		return Transposed, 1
@@ -66,7 +66,7 @@ func (p *Copy) transposeMethod() Method {
 	m := p.matrix(nil, nil, nil, p.a.tile, p.b.tile)
 	for i := range tileRoutines[m.size] {
 		t := &tileRoutines[m.size][i]
-		if t.rows <= m.na && t.cols <= m.nb && (t.plain != nil || m.stream && t.stream != nil) {
+		if t.rows <= m.na && t.cols <= m.nb && (t.plain != nil || m.nonTemporal && t.stream != nil) {
 			return InRegisters
 		}
 	}

@@ -27,7 +27,7 @@ func TestTurning(t *testing.T) {
 			strided.Transposition{Method: strided.Elementwise, Tiles: 48}},
 	} {
 		p := strided.New(strided.Move(4), x.axes)
-		way, _ := p.Way()
+		way, _ := p.Pattern()
 		require.Equal(t, strided.Transposed, way, x.name)
 		require.Equal(t, x.want, p.Transposition(), x.name)
 	}
@@ -36,7 +36,7 @@ func TestTurning(t *testing.T) {
 // Look returns the properties of the copy that New plans.
 func TestLook(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	seen := map[strided.Way]int{}
+	seen := map[strided.Pattern]int{}
 	for range 2000 {
 		size := []int{1, 2, 4, 8, 16}[r.IntN(5)]
 		axes := make([]strided.Axis, r.IntN(5))
@@ -51,8 +51,8 @@ func TestLook(t *testing.T) {
 		}
 		p := strided.New(strided.Move(size), axes)
 		q := strided.Analyze(strided.Move(size), axes)
-		way, length := p.Way()
-		gotWay, gotLength := q.Way()
+		way, length := p.Pattern()
+		gotWay, gotLength := q.Pattern()
 		require.Equal(t, way, gotWay)
 		require.Equal(t, length, gotLength)
 		require.Equal(t, p.Transposition(), q.Transposition())

@@ -15,7 +15,7 @@ type Parts []atomic.Uint64 // by worker: the first piece in the upper 32 bits, t
 // packRange packs a range into a word.
 func packRange(first, end int) uint64 { return uint64(first)<<32 | uint64(end) }
 
-// unpackRange is the inverse of run.
+// unpackRange is the inverse of packRange.
 func unpackRange(x uint64) (first, end int) { return int(x >> 32), int(x & (1<<32 - 1)) }
 
 // Distribute assigns each range its share of n pieces, n < 2^31. It must be called before all other methods.

@@ -19,9 +19,9 @@ var (
 	mu                    Lock
 	jobs                  []*Job       // jobs that request workers
 	workers               int          // number of workers
-	idleWorkers                  atomic.Int32 // number of workers without a job; written with mu held
+	idleWorkers           atomic.Int32 // number of workers without a job; written with mu held
 	requestingJobs        atomic.Int32 // len(jobs), for spinning workers, which read it without mu
-	openJobs                  atomic.Int32 // number of jobs between Begin and End; while there are any, workers spin longer
+	openJobs              atomic.Int32 // number of jobs between Begin and End; while there are any, workers spin longer
 	skipsAfterFutileStart int          // skipCalls when the last worker ended: 1, 3, 7 ... if workers find no job, else 0
 	skipCalls             int          // number of Try calls, from now on, that start no worker; at most maxSkipped
 )
@@ -48,11 +48,11 @@ type Job struct {
 	// Help is called by a worker that joins, and returns when the worker finds no more work. It must not panic.
 	Help func()
 
-	events  atomic.Uint32 // counts calls, workers that leave, and the end
-	requestedWorkers  int           // requested workers that have not joined yet
-	joinedWorkers  int           // workers that are in Help
-	ownerSleeps bool          // the owner sleeps
-	wake    chan struct{}
+	events           atomic.Uint32 // counts calls, workers that leave, and the end
+	requestedWorkers int           // requested workers that have not joined yet
+	joinedWorkers    int           // workers that are in Help
+	ownerSleeps      bool          // the owner sleeps
+	wake             chan struct{}
 }
 
 // Begin opens the job.

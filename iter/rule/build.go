@@ -73,7 +73,7 @@ func (r *Rule) decide(c Config, overlap bool) error {
 	for i := range r.noutputs {
 		if r.ops[i].IsLaidOut() {
 			if err := r.ops[i].chosenType.Check(); err != nil {
-				return fmt.Errorf("%s: %w", r.laidOutName(i), err)
+				return fmt.Errorf("%s: %w", r.outputName(i), err)
 			}
 		}
 	}
@@ -150,8 +150,8 @@ func (r *Rule) Describe(i int) string {
 	return fmt.Sprintf("%s, %v", r.Place(i), r.ops[i].Type)
 }
 
-// laidOutName is Place for an output whose layout the rule chooses.
-func (r *Rule) laidOutName(i int) string {
+// outputName is Place for an output whose layout the rule chooses.
+func (r *Rule) outputName(i int) string {
 	if !r.ops[i].MemoryDType.Valid() {
 		return r.Place(i) + ", whose dtype is given neither by an input nor by UndefinedOf or StaticDType"
 	}

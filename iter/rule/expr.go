@@ -72,8 +72,8 @@ func (s *lazyCode) code() (*expr.Code, error) {
 	return s.built, s.err
 }
 
-// transformed returns the expression that change makes of s. It returns nil if s is nil.
-func (s *lazyCode) transformed(change func(*expr.Code) *expr.Code) *lazyCode {
+// withChange returns the expression that change makes of s. It returns nil if s is nil.
+func (s *lazyCode) withChange(change func(*expr.Code) *expr.Code) *lazyCode {
 	if s == nil {
 		return nil
 	}

@@ -133,7 +133,7 @@ func (k Kernel) Ignoring(d tensor.DType) Kernel {
 		k.types = append(slices.Clone(k.types), d)
 		k.numOperands++
 		ignoring := func(c *expr.Code) *expr.Code { return c.WithOperand(d) }
-		k.expression, k.replacedExpression = k.expression.transformed(ignoring), k.replacedExpression.transformed(ignoring)
+		k.expression, k.replacedExpression = k.expression.withChange(ignoring), k.replacedExpression.withChange(ignoring)
 	}
 	return k
 }
@@ -152,7 +152,7 @@ func (k Kernel) Exchange(i, j int) Kernel {
 	k.types = slices.Clone(k.types)
 	k.types[i], k.types[j] = k.types[j], k.types[i]
 	exchange := func(c *expr.Code) *expr.Code { return c.Exchanged(first, second) }
-	k.expression, k.replacedExpression = k.expression.transformed(exchange), k.replacedExpression.transformed(exchange)
+	k.expression, k.replacedExpression = k.expression.withChange(exchange), k.replacedExpression.withChange(exchange)
 	if k.expression != nil {
 		return k
 	}

@@ -100,11 +100,11 @@ func (r *Rule) fastKind() FastSetup {
 	switch {
 	case r.flags.reduction || !r.sameShapes().Holds():
 		return FastNone
-	case r.allKept(tensor.Type.IsContiguous):
+	case r.allKeepLayout(tensor.Type.IsContiguous):
 		return FastContiguous
 	case r.flags.linear:
 		return FastNone
-	case r.allKept(tensor.Type.IsChannelsLast):
+	case r.allKeepLayout(tensor.Type.IsChannelsLast):
 		return FastChannelsLast
 	}
 	// With equal shapes and strides, all operands are dense if one is.
@@ -124,8 +124,8 @@ func (r *Rule) fastKind() FastSetup {
 	return FastNone
 }
 
-// allKept reports whether a predicate holds for all operands that keep their layout.
-func (r *Rule) allKept(holds func(tensor.Type) bool) bool {
+// allKeepLayout reports whether a predicate holds for all operands that keep their layout.
+func (r *Rule) allKeepLayout(holds func(tensor.Type) bool) bool {
 	for i := range r.ops {
 		if o := &r.ops[i]; !o.IsLaidOut() && !holds(*o.sortType) {
 			return false
@@ -193,8 +193,8 @@ func (r *Rule) compareBy(o *Resolved, a, b int) (swap, stay sym.Bool) {
 	strideA, strideB := r.effectiveStride(o.sortType, a), r.effectiveStride(o.sortType, b)
 	if na, known := strideA.Known(); known {
 		if nb, known := strideB.Known(); known && (na != nb || na == 0) {
-			exchanged, stays := r.compareNumbers(o, na, nb)
-			return sym.Truth(exchanged), sym.Truth(stays)
+			swapKnown, stays := r.compareNumbers(o, na, nb)
+			return sym.Truth(swapKnown), sym.Truth(stays)
 		}
 	}
 	zeroA, zeroB := strideA.Eq(sym.Int{}).Decide(), strideB.Eq(sym.Int{}).Decide()

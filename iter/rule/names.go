@@ -49,11 +49,11 @@ func (r *Rule) computeNames() error {
 			r.names, first = names, false
 			continue
 		}
-		u, err := UnifyNames(r.names, names)
+		unified, err := UnifyNames(r.names, names)
 		if err != nil {
 			return err
 		}
-		r.names = u
+		r.names = unified
 	}
 	for i := range r.noutputs {
 		if o := &r.ops[i]; o.Defined && o.names() != nil && !slices.Equal(o.names(), r.names) {
@@ -89,18 +89,18 @@ func UnifyNames(a, b []string) ([]string, error) {
 			out[n-1-k] = x
 			continue
 		}
-		if err := misaligned(x, a, b); err != nil {
+		if err := misalignedError(x, a, b); err != nil {
 			return nil, err
 		}
-		if err := misaligned(y, b, a); err != nil {
+		if err := misalignedError(y, b, a); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// misaligned returns an error if a name of the list names, name, also occurs in the list other.
-func misaligned(name string, names, other []string) error {
+// misalignedError returns an error if a name of the list names, name, also occurs in the list other.
+func misalignedError(name string, names, other []string) error {
 	if name == "" || !slices.Contains(other, name) {
 		return nil
 	}

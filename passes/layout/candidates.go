@@ -259,7 +259,7 @@ func (w *formFinder) addInferred(n *graph.Node, operand int, meta tensor.Meta) {
 
 // followsOperands reports whether a node writes its results in the order of its operands, for any order.
 func followsOperands(n *graph.Node) bool {
-	return n.Op.Kind == graph.Follows || n.Op.AnyOrder || n.Op.ImageRole == graph.ImagePreserving
+	return n.Op.Kind == graph.FollowsOperands || n.Op.AnyOrder || n.Op.ImageRole == graph.ImagePreserving
 }
 
 // addOperandForms adds the forms of a node's operands from which the node makes form f of its result y.

@@ -211,7 +211,7 @@ func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Ord
 		if o.results != nil {
 			result = o.results[k].Meta()
 		}
-		result = o.walk.Lay(k, result)
+		result = o.walk.ResultLayout(k, result)
 		switch {
 		case want == "" || want.Rank() != m.Rank():
 			o.deviates = o.deviates || !result.SameLayout(m)

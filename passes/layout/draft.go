@@ -294,7 +294,7 @@ func (d *Draft) recordResult(v *graph.Value, choice *Choice, r graph.Result, k i
 		m.Strides = v.Meta.Strides // also for dimensions of size 1
 	}
 	if !view {
-		m = choice.Walk.Lay(k, m)
+		m = choice.Walk.ResultLayout(k, m)
 		if choice.ExactStrides && m.SameAddresses(v.Meta) && !m.SameLayout(v.Meta) {
 			// Only strides of dimensions of size 1 differ: keep the strides of the graph as written.
 			m = v.Meta

@@ -36,7 +36,7 @@ func (m *Model) findLabels(i int, n *graph.Node) error {
 				switch k := slices.IndexFunc(t.labels, l.equivalent); {
 				case k < 0:
 					t.labels = append(t.labels, l)
-				case t.labels[k].walk.Inferred(): // writeSlot needs a walk with explicit orders
+				case t.labels[k].walk.HasInferredLayouts(): // writeSlot needs a walk with explicit orders
 					t.labels[k] = l
 				}
 			}
@@ -63,9 +63,10 @@ func (l label) equivalent(o label) bool {
 // the layout of the result to inference: another walk then gives the same layout.
 func distinctWalks(list []graph.Walk, results []*graph.Value) []graph.Walk {
 	var out []graph.Walk
-	covered := len(results) == 1 && len(list) > 1 && !list[1].Inferred() && results[0].Meta.IsNonOverlappingAndDense()
+	covered := len(results) == 1 && len(list) > 1 && !list[1].HasInferredLayouts() &&
+		results[0].Meta.IsNonOverlappingAndDense()
 	for i, w := range list {
-		isDuplicate := covered && i == 0 && w.Inferred()
+		isDuplicate := covered && i == 0 && w.HasInferredLayouts()
 		for _, o := range out {
 			isDuplicate = isDuplicate || sameWalk(o, w)
 		}
@@ -104,7 +105,7 @@ func (m *Model) walkLabels(n *graph.Node, call *graph.Call, impl *graph.Impl, w 
 	resultCall := *call
 	resultCall.Out = make([]tensor.Meta, len(n.Out))
 	for k, v := range n.Out {
-		resultCall.Out[k] = w.Lay(k, v.Meta)
+		resultCall.Out[k] = w.ResultLayout(k, v.Meta)
 	}
 	if l, ok := m.pricedLabel(n, &resultCall, impl, w, out, nil); ok {
 		return []label{l}
@@ -285,7 +286,7 @@ func (m *Model) inferredLabel(n *graph.Node, call *graph.Call, impl *graph.Impl,
 			if v.Alias != nil {
 				return label{}, false
 			}
-			if out[k] = m.variables.At(v).addForm(w.Lay(k, v.Meta)); out[k] < 0 {
+			if out[k] = m.variables.At(v).addForm(w.ResultLayout(k, v.Meta)); out[k] < 0 {
 				return label{}, false
 			}
 		}
@@ -304,7 +305,7 @@ func (m *Model) inferredLabel(n *graph.Node, call *graph.Call, impl *graph.Impl,
 		if n.Pin.SetsLayout() { // inference gives the layouts before the copy to the pinned layouts
 			resultCall.Out[k] = n.Out[k].Meta.WithStrides(resultCall.Out[k].Strides)
 		}
-		if out[k] = m.variables.At(n.Out[k]).addForm(w.Lay(k, resultCall.Out[k])); out[k] < 0 {
+		if out[k] = m.variables.At(n.Out[k]).addForm(w.ResultLayout(k, resultCall.Out[k])); out[k] < 0 {
 			return label{}, false
 		}
 	}

@@ -249,7 +249,7 @@ func (p *Problem) findImages() {
 			continue
 		}
 		isImage := n.Op.ImageRole == graph.ImageOp
-		if n.Op.ImageRole == graph.ImagePreserving || n.Op.Kind == graph.Follows {
+		if n.Op.ImageRole == graph.ImagePreserving || n.Op.Kind == graph.FollowsOperands {
 			isImage = slices.ContainsFunc(n.In, func(a graph.Arg) bool {
 				return a.Kind == graph.TensorArg && p.images[a.Value] && a.Value.Meta.Rank() == n.Out[0].Meta.Rank()
 			})

@@ -276,7 +276,7 @@ func TestInductorChoice(t *testing.T) {
 		last := lastOrder(4)
 		for i, n := range f.Nodes {
 			c, v := a.Nodes[i], n.Out[0]
-			written := c.Walk.Lay(0, v.Meta)
+			written := c.Walk.ResultLayout(0, v.Meta)
 			switch v.Name {
 			case "relu":
 				assert.True(t, written.IsContiguous(), "it is before the operand of the convolution")

@@ -99,27 +99,27 @@ func subjects(ctx context.Context, threads int) ([]*subject, error) {
 	return all, nil
 }
 
-// ways names the ways to use results.
-var ways = []string{"dropped", "released", "held", "into"}
+// resultUses names the ways to use results.
+var resultUses = []string{"dropped", "released", "held", "into"}
 
 // worker runs programs until the context ends. From some results it keeps a slice of the bytes, and drops the tensor.
 type worker struct {
-	rng  *rand.Rand
-	held [8]held
-	runs []atomic.Int64 // by way, shared by all workers
+	rng      *rand.Rand
+	retained [8]retainedOutput
+	runs     []atomic.Int64 // by way, shared by all workers
 }
 
-type held struct {
+type retainedOutput struct {
 	bytes []byte
 	sum   uint64
 }
 
 func (w *worker) run(ctx context.Context, all []*subject) error {
 	for ctx.Err() == nil {
-		s, way := all[w.rng.IntN(len(all))], w.rng.IntN(len(ways))
+		s, way := all[w.rng.IntN(len(all))], w.rng.IntN(len(resultUses))
 		k := w.rng.IntN(len(s.in))
 		if err := w.runOnce(ctx, s, k, way); err != nil && ctx.Err() == nil {
-			return fmt.Errorf("%s, input %v, %s: %w", s.name, s.in[k]["x"].Shape, ways[way], err)
+			return fmt.Errorf("%s, input %v, %s: %w", s.name, s.in[k]["x"].Shape, resultUses[way], err)
 		}
 		w.runs[way].Add(1)
 	}
@@ -132,7 +132,7 @@ func (w *worker) runOnce(ctx context.Context, s *subject, k, way int) error {
 	if err != nil {
 		return err
 	}
-	if ways[way] == "into" {
+	if resultUses[way] == "into" {
 		for name, t := range out {
 			m := t.Meta
 			m.Offset = w.rng.IntN(3)
@@ -147,7 +147,7 @@ func (w *worker) runOnce(ctx context.Context, s *subject, k, way int) error {
 			return fmt.Errorf("%s has changed", name)
 		}
 	}
-	switch ways[way] {
+	switch resultUses[way] {
 	case "released":
 		for _, t := range out {
 			if t.Storage().Releasable() { // false for views of the input and released results
@@ -157,7 +157,7 @@ func (w *worker) runOnce(ctx context.Context, s *subject, k, way int) error {
 			}
 		}
 	case "held":
-		at := &w.held[w.rng.IntN(len(w.held))]
+		at := &w.retained[w.rng.IntN(len(w.retained))]
 		if maphash.Bytes(seed, at.bytes) != at.sum && at.bytes != nil {
 			return fmt.Errorf("the bytes of a dropped result have changed")
 		}
@@ -168,8 +168,8 @@ func (w *worker) runOnce(ctx context.Context, s *subject, k, way int) error {
 	return nil
 }
 
-// resident returns the resident memory of the process in bytes.
-func resident() int {
+// residentBytes returns the resident memory of the process in bytes.
+func residentBytes() int {
 	status, err := os.ReadFile("/proc/self/status")
 	if err == nil {
 		for line := range strings.Lines(string(status)) {
@@ -187,7 +187,7 @@ func resident() int {
 // sampleMemory prints the memory of the process until the context ends. It returns the samples of resident bytes.
 func sampleMemory(ctx context.Context, every time.Duration, runs []atomic.Int64) (rss []int) {
 	fmt.Printf("%10s %10s %10s %10s %6s", "seconds", "RSS MiB", "heap MiB", "Go MiB", "GCs")
-	for _, way := range ways {
+	for _, way := range resultUses {
 		fmt.Printf(" %10s", way)
 	}
 	fmt.Println()
@@ -202,7 +202,7 @@ func sampleMemory(ctx context.Context, every time.Duration, runs []atomic.Int64)
 		}
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		rss = append(rss, resident())
+		rss = append(rss, residentBytes())
 		fmt.Printf("%10.0f %10.1f %10.1f %10.1f %6d", time.Since(start).Seconds(), mib(rss[len(rss)-1]),
 			mib(int(m.HeapAlloc)), mib(int(m.Sys-m.HeapReleased)), m.NumGC)
 		for i := range runs {
@@ -255,7 +255,7 @@ func soak() error {
 	defer cancel()
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	runs := make([]atomic.Int64, len(ways))
+	runs := make([]atomic.Int64, len(resultUses))
 	var wait sync.WaitGroup
 	for i := range *goroutines {
 		wait.Go(func() {

@@ -21,8 +21,8 @@ import (
 	"strings"
 )
 
-// listed is a package as go list describes it.
-type listed struct {
+// goPackage is a package as go list describes it.
+type goPackage struct {
 	ImportPath, Dir, ForTest string
 	GoFiles                  []string
 	ImportMap                map[string]string
@@ -69,7 +69,7 @@ func check(platform string, files map[string]*ast.File) error {
 	done := map[string]*types.Package{"unsafe": types.Unsafe}
 	var all []error
 	for dec := json.NewDecoder(out); ; {
-		var p listed
+		var p goPackage
 		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
@@ -84,7 +84,8 @@ func check(platform string, files map[string]*ast.File) error {
 }
 
 // check type-checks a package, after the packages that it imports. Functions of other modules are not checked.
-func (p *listed) check(sizes types.Sizes, done map[string]*types.Package, files map[string]*ast.File) (errs []error) {
+func (p *goPackage) check(sizes types.Sizes, done map[string]*types.Package,
+	files map[string]*ast.File) (errs []error) {
 	var parsed []*ast.File
 	for _, name := range p.GoFiles {
 		path := filepath.Join(p.Dir, name)

@@ -322,8 +322,9 @@ func (d *Document) writeTimes(w io.Writer, to term.Display) {
 func benchRunner(t *inputs.Workload, f flags, j *progress.Job) (*runner, error) {
 	r := &runner{strategy: f.strategy, in: t.Inputs.Values}
 	// The inputs are in memory before the graph is compiled.
-	o := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads, InputsHeld: true, NoFusion: f.noFusion,
-		Exact: f.exact, Costs: f.costProfile, Hints: f.hints, Slack: f.slack.Option(), Progress: j.EnterUntilRun}
+	o := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads, InputsInMemory: true,
+		NoFusion: f.noFusion,
+		Exact:    f.exact, Costs: f.costProfile, Hints: f.hints, Slack: f.slack.Option(), Progress: j.EnterUntilRun}
 	if f.trace != "" || f.report != "" {
 		r.trace = &chromeTrace{}
 	}

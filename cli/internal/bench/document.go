@@ -107,7 +107,7 @@ func (p *profile) steps(undisturbed []int, ops map[string]string) []stepDoc {
 	var list []stepDoc
 	type key struct{ name, op string }
 	indexOf := map[key]int{}
-	for _, t := range p.order {
+	for _, t := range p.graphs {
 		costProfile := layout.ProfileFor(p.costProfile, t.run.Graph)
 		sums := make([]stepTime, t.run.Steps)
 		for _, sample := range undisturbed {

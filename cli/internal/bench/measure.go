@@ -172,7 +172,7 @@ func (r *runner) runWarmup(ctx context.Context, way callWay) error {
 // measureOne makes a measured run, and then a profiled run if r.profiles says so. If ctx ends, it returns nil.
 func (r *runner) measureOne(ctx context.Context, way callWay) error {
 	err := r.runOnce(ctx, way, true)
-	if err == nil && way == byRunInto && r.profiles(len(r.times[way])-1) {
+	if err == nil && way == byRunInto && r.isProfileDue(len(r.times[way])-1) {
 		err = r.runTraced(ctx, way, r.profile)
 	}
 	if ctx.Err() != nil {
@@ -189,8 +189,8 @@ const (
 	profileRarely = 64
 )
 
-// profiles reports whether a profiled run follows measured run i.
-func (r *runner) profiles(i int) bool {
+// isProfileDue reports whether a profiled run follows measured run i.
+func (r *runner) isProfileDue(i int) bool {
 	if r.profile == nil || r.profile.isComplete() {
 		return false
 	}

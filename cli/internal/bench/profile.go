@@ -28,8 +28,8 @@ func (o *observer) EndRun(r *exec.Run, err error) {
 // of the run, the times of all workers are added up.
 type profile struct {
 	start         time.Time // start of the current run; all times are relative to it
-	tables        map[*graph.Graph]*profiledGraph
-	order         []*profiledGraph // the elements of tables, in the order of their first runs
+	byGraph       map[*graph.Graph]*profiledGraph
+	graphs        []*profiledGraph // the elements of tables, in the order of their first runs
 	busy          []time.Duration  // the time in steps of each worker, in the current run
 	samples       []profiledRun
 	stepTimesLeft int              // number of step times that may still be stored: see maxStepTimes
@@ -52,10 +52,10 @@ type profiledRun struct {
 
 // profiledGraph has the times of the steps of a graph. The graph may run several times as a nested run.
 type profiledGraph struct {
-	run   *exec.Run          // the first run of the graph
-	sum   []stepTime         // the time of each step in the current run
-	times map[int][]stepTime // the time of each step in profile.samples[i], by i
-	free  []*runRecord       // memory that the next runs reuse
+	run      *exec.Run          // the first run of the graph
+	sum      []stepTime         // the time of each step in the current run
+	times    map[int][]stepTime // the time of each step in profile.samples[i], by i
+	reusable []*runRecord       // memory that the next runs reuse
 }
 
 // stepTime is the time of a step in a run, without the time of the runs that the step makes (nested runs).
@@ -88,7 +88,7 @@ type stepRecord struct {
 }
 
 func newProfile() *profile {
-	return &profile{tables: map[*graph.Graph]*profiledGraph{}, stepTimesLeft: maxStepTimes, start: time.Now(),
+	return &profile{byGraph: map[*graph.Graph]*profiledGraph{}, stepTimesLeft: maxStepTimes, start: time.Now(),
 		clock: ClockCost()}
 }
 
@@ -116,13 +116,13 @@ func (p *profile) BeginRun(r *exec.Run) bool {
 	for len(p.busy) < r.Workers {
 		p.busy = append(p.busy, 0)
 	}
-	t := p.tables[r.Graph]
+	t := p.byGraph[r.Graph]
 	if t == nil {
 		t = &profiledGraph{run: r, sum: make([]stepTime, r.Steps), times: map[int][]stepTime{}}
-		p.tables[r.Graph] = t
-		p.order = append(p.order, t)
+		p.byGraph[r.Graph] = t
+		p.graphs = append(p.graphs, t)
 	}
-	r.Data = t.notes(r)
+	r.Data = t.newRecord(r)
 	if r.Parent == nil {
 		p.start = time.Now()
 	}
@@ -130,11 +130,11 @@ func (p *profile) BeginRun(r *exec.Run) bool {
 	return true
 }
 
-// notes returns empty notes for a run of the graph.
-func (t *profiledGraph) notes(r *exec.Run) *runRecord {
-	if n := len(t.free); n > 0 {
-		notes := t.free[n-1]
-		t.free = t.free[:n-1]
+// newRecord returns empty notes for a run of the graph.
+func (t *profiledGraph) newRecord(r *exec.Run) *runRecord {
+	if n := len(t.reusable); n > 0 {
+		notes := t.reusable[n-1]
+		t.reusable = t.reusable[:n-1]
 		return notes
 	}
 	notes := &runRecord{graph: t, workers: make([]workerRecord, r.Workers)}
@@ -186,14 +186,14 @@ func (p *profile) EndRun(r *exec.Run, err error) {
 	for i := range t.sum {
 		p.addStep(notes, i)
 	}
-	t.free = append(t.free, notes)
+	t.reusable = append(t.reusable, notes)
 	if r.Parent != nil {
 		if outer, ok := r.Parent.Data.(*runRecord); ok {
 			outer.workers[0].nested += took
 		}
 		return
 	}
-	for _, t := range p.order {
+	for _, t := range p.graphs {
 		if err == nil {
 			t.times[len(p.samples)] = t.sum
 			t.sum = make([]stepTime, len(t.sum))

@@ -132,8 +132,8 @@ func (d *Document) predictionSection() page.Section {
 	data := &page.Table{Name: "steps",
 		Heads: []string{"step", "op", "predicted_ns", "busy_ns", "time_ns", "flops", "bytes"}}
 	for _, s := range d.ByStep {
-		data.Rows = append(data.Rows, []string{s.Name, s.Op, number(s.Predicted), number(s.Busy), number(s.Time),
-			number(s.ops), number(s.bytes)})
+		data.Rows = append(data.Rows, []string{s.Name, s.Op, csvNumber(s.Predicted), csvNumber(s.Busy), csvNumber(s.Time),
+			csvNumber(s.ops), csvNumber(s.bytes)})
 	}
 	return page.Section{Title: "Predicted against measured", Chart: chart, Data: data,
 		Note: "Each point is a step; numbers are those of the table of steps. Steps above the line take longer than the " +
@@ -179,7 +179,7 @@ func (d *Document) rooflineSection(costProfile *machine.Profile) page.Section {
 
 // memorySection shows the memory in use over the time of the traced run.
 func memorySection(memory []memoryAt) page.Section {
-	chart := &page.Steps{X: timeAxis("time in a run", false),
+	chart := &page.StepFunction{X: timeAxis("time in a run", false),
 		Y: page.Axis{Title: "memory", Format: func(v float64) string { return format.Bytes(int(v)) }, Unit: 1 << 10}}
 	data := &page.Table{Name: "memory", Heads: []string{"ns", "arena_bytes", "output_bytes"}}
 	for _, m := range memory {
@@ -188,7 +188,7 @@ func memorySection(memory []memoryAt) page.Section {
 		if v := float64(m.memory.Arena + m.memory.Outputs); v > 4<<20 {
 			chart.Y.Unit = 1 << 20
 		}
-		data.Rows = append(data.Rows, []string{number(at), fmt.Sprint(m.memory.Arena), fmt.Sprint(m.memory.Outputs)})
+		data.Rows = append(data.Rows, []string{csvNumber(at), fmt.Sprint(m.memory.Arena), fmt.Sprint(m.memory.Outputs)})
 	}
 	return page.Section{Title: "Memory over time", Chart: chart, Data: data,
 		Note: "Bytes of live intermediate values and outputs in one traced run, without inputs and constants."}
@@ -221,5 +221,5 @@ func (d *Document) tableSections() []page.Section {
 	return []page.Section{{Title: "Time by op", Table: ops}, {Title: "Time by step", Table: steps}}
 }
 
-// number formats a number for CSV.
-func number(v float64) string { return fmt.Sprintf("%.6g", v) }
+// csvNumber formats a number for CSV.
+func csvNumber(v float64) string { return fmt.Sprintf("%.6g", v) }

@@ -20,7 +20,7 @@ type OpDoc struct {
 	DTypes          []string      `json:"dtypes" of:"dtype" doc:"The dtypes of the most general operand."`
 	Operands        []operandDoc  `json:"operands" doc:"The operands, in order."`
 	Attributes      []attrDoc     `json:"attributes" doc:"The attributes."`
-	Others          string        `json:"others,omitzero" doc:"The meaning of attributes with any other name; absent if the op rejects other names."`
+	OtherAttributes string        `json:"others,omitzero" doc:"The meaning of attributes with any other name; absent if the op rejects other names."`
 	Outputs         []string      `json:"outputs" doc:"The names of the results; empty for a single result."`
 	Results         *int          `json:"results" doc:"The number of results; null if the number depends on attributes and shapes."`
 	Dynamic         bool          `json:"dynamic" doc:"Whether the shapes of the results depend on data."`
@@ -60,17 +60,17 @@ type attrDoc struct {
 func docOf(o *graph.Op) OpDoc {
 	dtypes := dtypesOf(o)
 	d := OpDoc{Name: o.Name, Doc: o.Doc, Kind: o.Kind.String(), DTypes: dtypes.mostGeneral().names(),
-		AsInferred: o.AsInferred, Dynamic: o.RunDynamic != nil,
+		AsInferred: o.FixedLayoutReason, Dynamic: o.RunDynamic != nil,
 		Operands: []operandDoc{}, Attributes: []attrDoc{}, Outputs: document.NotNil(o.Outputs)}
 	if !o.Many {
 		n := max(1, len(o.Outputs))
 		d.Results = &n
 	}
 	if o.Schema.Others != nil {
-		d.Others = o.Schema.Others.Doc
+		d.OtherAttributes = o.Schema.Others.Doc
 	}
 	d.Formulas, d.Functions = formulasOf(o), functionsOf(o)
-	d.Implementations, d.AnyOrder = []implDoc{}, o.AnyOrder || o.Kind == graph.Follows
+	d.Implementations, d.AnyOrder = []implDoc{}, o.AnyOrder || o.Kind == graph.FollowsOperands
 	for _, m := range o.Impls {
 		d.Implementations = append(d.Implementations, implDoc{m.Name, m.Doc})
 	}

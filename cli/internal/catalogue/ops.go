@@ -154,7 +154,7 @@ func mentions(o *graph.Op, words string) bool {
 // Kinds returns the names of the layout rules of ops.
 func Kinds() []string {
 	var names []string
-	for _, k := range []graph.Kind{graph.Follows, graph.View, graph.Requires, graph.Own} {
+	for _, k := range []graph.Kind{graph.FollowsOperands, graph.View, graph.RequiresLayout, graph.OwnLayout} {
 		names = append(names, k.String())
 	}
 	return names

@@ -86,18 +86,18 @@ func describeOp(w io.Writer, show term.Display, o *graph.Op) {
 
 func layoutText(o *graph.Op) string {
 	switch o.Kind {
-	case graph.Follows:
+	case graph.FollowsOperands:
 		return "follows: the result is laid out by PyTorch's permutation rule"
 	case graph.View:
 		return "view: strides are mapped and storage is shared where possible"
-	case graph.Requires:
+	case graph.RequiresLayout:
 		return "requires: reads some layouts; others are copied first"
 	}
 	if o.AnyOrder {
 		return "own: reads any layout; the result has a layout of its own, or any requested order"
 	}
-	if o.AsInferred != "" {
-		return "own: reads any layout; the result has a layout of its own (" + o.AsInferred + ")"
+	if o.FixedLayoutReason != "" {
+		return "own: reads any layout; the result has a layout of its own (" + o.FixedLayoutReason + ")"
 	}
 	return "own: reads any layout; the result has a layout of its own"
 }

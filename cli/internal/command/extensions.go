@@ -20,7 +20,7 @@ type Extensions struct {
 	AddedOps        []*graph.Op
 	Operators       onnx.Operators
 	Passes          []passes.Pass // nil means the built-in passes
-	find            graph.Lookup  // set by Complete
+	lookup          graph.Lookup  // set by Complete
 }
 
 // Complete checks the extensions and prepares [Extensions.Lookup]. It rejects strategies without a name, strategies
@@ -37,7 +37,7 @@ func (e *Extensions) Complete() (err error) {
 			return fmt.Errorf("two strategies are named %q", s.Name())
 		}
 	}
-	e.find, err = graphrun.Lookup(e.AddedOps...)
+	e.lookup, err = graphrun.Lookup(e.AddedOps...)
 	return err
 }
 
@@ -50,7 +50,7 @@ func (e *Extensions) Strategies() []graphrun.Strategy {
 func (e *Extensions) Ops() []*graph.Op { return slices.Concat(kernels.All(), e.AddedOps) }
 
 // Lookup returns the op with a name, or nil if there is no such op.
-func (e *Extensions) Lookup(name string) *graph.Op { return e.find(name) }
+func (e *Extensions) Lookup(name string) *graph.Op { return e.lookup(name) }
 
 // Compile is [graphrun.CompileContext] with the passes of the extensions.
 func (e *Extensions) Compile(ctx context.Context, g *graph.Graph, o graphrun.Options) (*graphrun.Program, error) {

@@ -26,9 +26,9 @@ func (e *Extensions) Open(ctx context.Context, path string, dims []string, keepG
 	return f, checkDims(path, f.Loader.Sizes, f.Symbols())
 }
 
-// Graph returns the graph of a file with all sizes bound, not yet inferred. missing are the mistakes of skipped nodes
-// and constants.
-func Graph(ctx context.Context, f *graphrun.File) (g *graph.Graph, missing graph.Errors, err error) {
+// BoundGraph returns the graph of a file with all sizes bound, not yet inferred. missing are the mistakes of skipped
+// nodes and constants.
+func BoundGraph(ctx context.Context, f *graphrun.File) (g *graph.Graph, missing graph.Errors, err error) {
 	g, err = f.GraphContext(ctx)
 	if err != nil && (g == nil || !errors.As(err, &missing)) {
 		return nil, nil, exit.Wrong(err)
@@ -36,14 +36,14 @@ func Graph(ctx context.Context, f *graphrun.File) (g *graph.Graph, missing graph
 	return g, missing, nil
 }
 
-// OpenGraph is [Extensions.Open] followed by [Graph].
+// OpenGraph is [Extensions.Open] followed by [BoundGraph].
 func (e *Extensions) OpenGraph(ctx context.Context, path string, dims []string, keepGoing bool) (*graph.Graph,
 	graph.Errors, error) {
 	f, err := e.Open(ctx, path, dims, keepGoing)
 	if err != nil {
 		return nil, nil, err
 	}
-	return Graph(ctx, f)
+	return BoundGraph(ctx, f)
 }
 
 // loadGraph reads, binds and infers a graph file or a model.
@@ -78,7 +78,7 @@ func Infer(ctx context.Context, g *graph.Graph) error {
 // RejectDynamic returns an error if shapes of the graph depend on data. The message names the first node with such a
 // shape, and ends with the given consequence.
 func RejectDynamic(g *graph.Graph, consequence string) error {
-	known := program.KnownOf(g)
+	known := program.NewPreRunFacts(g)
 	if known == nil {
 		return nil
 	}

@@ -24,28 +24,28 @@ func ExactFlag(cmd *cobra.Command, p *bool) {
 }
 
 // SolveLimit is the flag --solver-time-limit.
-type SolveLimit struct{ span time.Duration }
+type SolveLimit struct{ limit time.Duration }
 
 // AddFlag adds the flag.
 func (l *SolveLimit) AddFlag(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&l.span, "solver-time-limit", layout.SolveLimit, "search at most `TIME`, such as 500ms, "+
+	cmd.Flags().DurationVar(&l.limit, "solver-time-limit", layout.SolveLimit, "search at most `TIME`, such as 500ms, "+
 		"for the cheapest plan; 0s: no search. If the time runs out, the gap to the proven lower bound is shown")
 }
 
 // Check rejects a negative time.
 func (l *SolveLimit) Check() error {
-	if l.span < 0 {
-		return exit.Wrongf("--solver-time-limit %v: want 0s or more", l.span)
+	if l.limit < 0 {
+		return exit.Wrongf("--solver-time-limit %v: want 0s or more", l.limit)
 	}
 	return nil
 }
 
 // Option returns the value of graphrun.Options.SolveLimit, where a negative value means no search.
 func (l *SolveLimit) Option() time.Duration {
-	if l.span == 0 {
+	if l.limit == 0 {
 		return -1
 	}
-	return l.span
+	return l.limit
 }
 
 // Slack is the flag --slack.

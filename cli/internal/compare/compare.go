@@ -318,7 +318,7 @@ func (s *comparison) load(j *progress.Job, path string, dims []string) (t inputs
 func (s *comparison) measure(j *progress.Job, path string, t inputs.Workload, dims []string, threads int) error {
 	var list []experiment.Candidate
 	var bound *float64
-	o := graphrun.Options{Threads: threads, InputsHeld: true, NoFusion: s.flags.noFusion, Exact: s.flags.exact,
+	o := graphrun.Options{Threads: threads, InputsInMemory: true, NoFusion: s.flags.noFusion, Exact: s.flags.exact,
 		Costs: s.flags.costProfile, SolveLimit: s.flags.solver.Option(), Slack: s.flags.slack.Option(),
 		Progress: j.EnterUntilRun}
 	err := j.Do(progress.Planning, func() (err error) {
@@ -338,7 +338,7 @@ func (s *comparison) measure(j *progress.Job, path string, t inputs.Workload, di
 	if err != nil {
 		return err
 	}
-	s.add(path, sizes, threads, c)
+	s.addCombination(path, sizes, threads, c)
 	return exit.InterruptError(j.Context)
 }
 
@@ -369,8 +369,8 @@ func (s *comparison) compile(ctx context.Context, g *graph.Graph, o graphrun.Opt
 	return list, bound, err
 }
 
-// add adds the measurements of one combination.
-func (s *comparison) add(path string, dims map[string]int, threads int, c *experiment.Comparison) {
+// addCombination adds the measurements of one combination.
+func (s *comparison) addCombination(path string, dims map[string]int, threads int, c *experiment.Comparison) {
 	combination := Combination{s.files[path], dims, threads}
 	for _, m := range c.Rows {
 		s.rows = append(s.rows, Row{combination, m})
@@ -384,7 +384,7 @@ func (s *comparison) add(path string, dims map[string]int, threads int, c *exper
 		}
 		s.Differences = append(s.Differences, d)
 	}
-	s.Unchecked = s.Unchecked || !c.Outputs
+	s.Unchecked = s.Unchecked || !c.HasOutputs
 }
 
 // printNotes prints the notes about a file that were not printed yet, and adds notes of the graph to the document.

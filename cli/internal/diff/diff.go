@@ -150,7 +150,7 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 	var programs [2]*graphrun.Program
 	for i := range paths {
 		if err == nil {
-			graphs[i], programs[i], err = f.program(j, paths[i], strategies[i], i)
+			graphs[i], programs[i], err = f.planFile(j, paths[i], strategies[i], i)
 		}
 	}
 	j.End()
@@ -225,8 +225,8 @@ func (f *flags) splitDims(files int, r *Document) error {
 	return nil
 }
 
-// program loads and plans the file of plan i, 0 or 1. It returns the graph even if planning fails.
-func (f *flags) program(j *progress.Job, path, strategy string, i int) (g *graph.Graph, p *graphrun.Program,
+// planFile loads and plans the file of plan i, 0 or 1. It returns the graph even if planning fails.
+func (f *flags) planFile(j *progress.Job, path, strategy string, i int) (g *graph.Graph, p *graphrun.Program,
 	err error) {
 	var pins []string
 	slack := 0.0
@@ -306,7 +306,7 @@ func writeDifference(w io.Writer, show term.Display, r *Document, first, second 
 				name = stepNames(d.Second)
 			}
 			return []any{d.What, name, stepText(d.First), stepText(d.Second), format.Nanoseconds(d.FirstNS),
-				format.Nanoseconds(d.SecondNS), signed(d.DeltaNS)}
+				format.Nanoseconds(d.SecondNS), signedTime(d.DeltaNS)}
 		})
 	for _, side := range []struct {
 		plan  string
@@ -332,7 +332,7 @@ func writeTotals(w io.Writer, show term.Display, r *Document, first, second stri
 			format.Difference(x, y, format.Nanoseconds))
 	}
 	if a.BoundNS != nil || b.BoundNS != nil {
-		t.Add("lower bound", bound(a.BoundNS), bound(b.BoundNS), "")
+		t.Add("lower bound", boundText(a.BoundNS), boundText(b.BoundNS), "")
 	}
 	for _, row := range []struct {
 		name   string
@@ -368,14 +368,14 @@ func (r *Document) changedSymbols() []string {
 func integerText(x float64) string { return fmt.Sprintf("%.0f", x) }
 func bytesText(x float64) string   { return format.Bytes(int(x)) }
 
-func bound(ns *float64) string {
+func boundText(ns *float64) string {
 	if ns == nil {
 		return "?"
 	}
 	return format.Nanoseconds(*ns)
 }
 
-func signed(ns float64) string {
+func signedTime(ns float64) string {
 	switch {
 	case ns < 0:
 		return "-" + format.Nanoseconds(-ns)

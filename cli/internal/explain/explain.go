@@ -195,7 +195,7 @@ func (f *flags) explainValue(ctx context.Context, g *graph.Graph, path, value st
 	if r.Explanation, err = inspect.Explain(p, v.Name); err != nil {
 		return nil, err
 	}
-	known := program.KnownOf(g)
+	known := program.NewPreRunFacts(g)
 	d := infer.ValueDocOf(v, known)
 	if r.Value = &d; d.Dynamic {
 		infer.SetSymbolicType(&d, known.Unbacked(), v)

@@ -95,7 +95,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	printed := j.Do(progress.Printing, func() error {
 		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 		r := inferReportOf(g, s, errs)
-		if r.Fewer = fewer; f.json {
+		if r.RaisedMinimums = fewer; f.json {
 			document.Write(out, r)
 		} else {
 			writeInferTable(out, term.Output(cmd), r)
@@ -111,8 +111,8 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		if fewer != nil && !f.json {
 			term.Note(cmd, "%v", fewer)
 		}
-		if s.Cut != nil {
-			term.Note(cmd, "the table holds for one class of sizes: %v", s.Cut)
+		if s.IncompleteReason != nil {
+			term.Note(cmd, "the table holds for one class of sizes: %v", s.IncompleteReason)
 		}
 	case g != nil:
 		command.PrintNotes(cmd, path, g)
@@ -145,12 +145,12 @@ func inferGraph(ctx context.Context, path string, f flags) (*graph.Graph, []*gra
 	rejected := g.InferAll()
 	g.SetContext(context.Background())
 	errs := slices.Concat(missing, sortedByPlace(rejected), g.PinErrors(rejected))
-	slices.SortStableFunc(errs, byPlace)
+	slices.SortStableFunc(errs, compareByPlace)
 	return g, errs, nil
 }
 
-// byPlace compares errors by their places in the file, for sorting.
-func byPlace(a, b *graph.Error) int { return cmp.Or(a.Line-b.Line, a.Col-b.Col) }
+// compareByPlace compares errors by their places in the file, for sorting.
+func compareByPlace(a, b *graph.Error) int { return cmp.Or(a.Line-b.Line, a.Col-b.Col) }
 
 // sortedByPlace sorts the errors of rejected nodes by place.
 func sortedByPlace(rejected map[*graph.Node]*graph.Error) []*graph.Error {
@@ -158,7 +158,10 @@ func sortedByPlace(rejected map[*graph.Node]*graph.Error) []*graph.Error {
 	for _, e := range rejected {
 		errs = append(errs, e)
 	}
-	slices.SortFunc(errs, func(a, b *graph.Error) int { return cmp.Or(byPlace(a, b), strings.Compare(a.Node, b.Node)) })
+	slices.SortFunc(errs, func(a, b *graph.Error) int {
+		return cmp.Or(compareByPlace(a, b), strings.Compare(a.Node,
+			b.Node))
+	})
 	return errs
 }
 
@@ -193,10 +196,10 @@ func eachInferred(g *graph.Graph, errs []*graph.Error, f func(*graph.Value)) {
 
 // Document is the output of infer.
 type Document struct {
-	Values document.Stream[ValueDoc] `json:"values" doc:"The inputs, constants and outputs of nodes."`
-	Errors []report.Mistake          `json:"errors" doc:"The rejected nodes, and constants that cannot be read."`
-	Guards []GuardDoc                `json:"guards,omitzero" doc:"The document is valid for all sizes that satisfy these conditions."`
-	Fewer  *RaisedMinimums           `json:"fewer_guards,omitzero" doc:"Symbols whose minimum could be raised to remove guards."`
+	Values         document.Stream[ValueDoc] `json:"values" doc:"The inputs, constants and outputs of nodes."`
+	Errors         []report.Mistake          `json:"errors" doc:"The rejected nodes, and constants that cannot be read."`
+	Guards         []GuardDoc                `json:"guards,omitzero" doc:"The document is valid for all sizes that satisfy these conditions."`
+	RaisedMinimums *RaisedMinimums           `json:"fewer_guards,omitzero" doc:"Symbols whose minimum could be raised to remove guards."`
 	report.Notes
 	segments bool // whether shapes depend on data, so that the graph runs in segments
 }
@@ -217,7 +220,7 @@ type ValueDoc struct {
 }
 
 // ValueDocOf describes a value of an inferred graph. known has the facts about values whose shapes depend on data.
-func ValueDocOf(v *graph.Value, known *program.Known) ValueDoc {
+func ValueDocOf(v *graph.Value, known *program.PreRunFacts) ValueDoc {
 	d := ValueDoc{Name: v.Name, Op: v.Kind(), Shape: known.Sizes(v), Dynamic: v.Dynamic}
 	if t := known.DType(v); t.Valid() {
 		d.DType = document.TextOrNull(t.String())
@@ -237,7 +240,7 @@ func ValueDocOf(v *graph.Value, known *program.Known) ValueDoc {
 
 func inferReportOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error) *Document {
 	values := func(yield func(*ValueDoc) bool) {
-		known := program.KnownOf(g)
+		known := program.NewPreRunFacts(g)
 		var d ValueDoc
 		more := true
 		eachInferred(g, errs, func(v *graph.Value) {

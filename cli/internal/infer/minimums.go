@@ -17,7 +17,7 @@ type RaisedMinimums struct {
 	Symbols   []string `json:"symbols" doc:"The symbols whose minimum is raised."`
 	Min       int      `json:"min" doc:"The raised minimum: 2."`
 	Disappear int      `json:"disappear" doc:"The number of guards that disappear with the raised minimum."`
-	Of        int      `json:"of" doc:"The number of guards with the present minimums."`
+	Guards    int      `json:"of" doc:"The number of guards with the present minimums."`
 }
 
 // String returns the note for users.
@@ -30,7 +30,8 @@ func (f *RaisedMinimums) String() string {
 	if f.Disappear == 1 {
 		verb = "disappears"
 	}
-	return fmt.Sprintf("with %s, %d of %s %s", strings.Join(list, ", "), f.Disappear, format.Count(f.Of, "guard"), verb)
+	return fmt.Sprintf("with %s, %d of %s %s", strings.Join(list, ", "), f.Disappear, format.Count(f.Guards, "guard"),
+		verb)
 }
 
 const (
@@ -46,11 +47,11 @@ const (
 // symbols as long as the same number of guards disappears. It returns nil if s has no guards or is not valid for all
 // sizes (Cut), or if no guard disappears.
 func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, allBranches bool) *RaisedMinimums {
-	if s == nil || s.Cut != nil {
+	if s == nil || s.IncompleteReason != nil {
 		return nil
 	}
-	f := &RaisedMinimums{Min: raisedMin, Of: len(GuardsOf(s))}
-	if f.Of == 0 {
+	f := &RaisedMinimums{Min: raisedMin, Guards: len(GuardsOf(s))}
+	if f.Guards == 0 {
 		return nil
 	}
 	assumed := g.Assumed()
@@ -70,13 +71,14 @@ func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, al
 			b.Min = raisedMin
 			raised.Symbols[name] = b
 		}
-		if symbolic, err := SymbolicOf(raised, errs, allBranches); err == nil && symbolic != nil && symbolic.Cut == nil {
+		symbolic, err := SymbolicOf(raised, errs, allBranches)
+		if err == nil && symbolic != nil && symbolic.IncompleteReason == nil {
 			return len(GuardsOf(symbolic))
 		}
-		return f.Of
+		return f.Guards
 	}
 	least := guardsWith(f.Symbols)
-	if least >= f.Of {
+	if least >= f.Guards {
 		return nil
 	}
 	if len(f.Symbols) > 1 && len(f.Symbols) <= maxRaised {
@@ -90,6 +92,6 @@ func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, al
 			}
 		}
 	}
-	f.Disappear = f.Of - least
+	f.Disappear = f.Guards - least
 	return f
 }

@@ -17,7 +17,7 @@ import (
 
 // SymbolicOf infers a graph for symbolic sizes. It drops rejected nodes, which errs lists. If allBranches is set, it
 // follows all branches on sizes. It returns nil if all sizes are known, or if shapes depend on data;
-// program.Known.Unbacked is the inference for such shapes.
+// program.PreRunFacts.Unbacked is the inference for such shapes.
 func SymbolicOf(g *graph.Graph, errs []*graph.Error, allBranches bool) (*graph.Symbolic, error) {
 	if g == nil || g.Dynamic() {
 		return nil, nil

@@ -23,7 +23,7 @@ type bindings struct {
 // bindArrays returns the graph of a file. --dim and the shapes of input arrays bind its symbols. An array that does not
 // match its input is rejected and binds no symbol. If only rejected arrays have the size of a symbol, bindArrays
 // rejects all inputs with this symbol, because a generated size would not be meaningful.
-func bindArrays(ctx context.Context, f *graphrun.File, given *Given) (g *graph.Graph, err error) {
+func bindArrays(ctx context.Context, f *graphrun.File, given *Arrays) (g *graph.Graph, err error) {
 	inputs, l := f.Inputs(), &f.Loader
 	if err := given.bind(inputs, bindings{l.Sizes, map[string]string{}, f.Symbols()}); err != nil {
 		return nil, err
@@ -32,12 +32,12 @@ func bindArrays(ctx context.Context, f *graphrun.File, given *Given) (g *graph.G
 	for name, a := range given.arrays {
 		l.Shapes[name] = a.meta.Shape
 	}
-	g, given.GraphMistakes, err = command.Graph(ctx, f)
+	g, given.GraphMistakes, err = command.BoundGraph(ctx, f)
 	return g, err
 }
 
 // bind binds the symbols of all inputs with an array. With --keep-going it rejects inputs: see [bindArrays].
-func (g *Given) bind(inputs []*graph.Value, b bindings) error {
+func (g *Arrays) bind(inputs []*graph.Value, b bindings) error {
 	for _, v := range inputs {
 		a, ok := g.arrays[v.Name]
 		if !ok {

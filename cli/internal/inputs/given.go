@@ -13,9 +13,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Given describes the arrays in the files that were given for inputs. Only the headers of the arrays have been read:
+// Arrays describes the arrays in the files that were given for inputs. Only the headers of the arrays have been read:
 // [Sources.ReadValues] reads the data later, because a small file may describe gigabytes of data.
-type Given struct {
+type Arrays struct {
 	arrays     map[string]array // by the name of the input
 	unusedKeys []string         // keys of the archive that are not names of inputs
 	path       string           // path of the archive; empty for none
@@ -34,14 +34,14 @@ type array struct {
 }
 
 // Close closes the archive. A nil Given has no archive.
-func (g *Given) Close() {
+func (g *Arrays) Close() {
 	if g != nil && g.archive != nil {
 		g.archive.Close()
 	}
 }
 
 // reject adds an input to Unavailable. Without --keep-going, it returns err instead.
-func (g *Given) reject(name string, err error) error {
+func (g *Arrays) reject(name string, err error) error {
 	if g.Unavailable == nil {
 		return exit.Wrongf("input %q: %w", name, err)
 	}
@@ -51,8 +51,8 @@ func (g *Given) reject(name string, err error) error {
 }
 
 // read finds the arrays for the inputs of a graph, and reads the headers of the arrays.
-func (s Sources) read(inputs []*graph.Value) (*Given, error) {
-	out := &Given{arrays: map[string]array{}, path: s.archive}
+func (s Sources) read(inputs []*graph.Value) (*Arrays, error) {
+	out := &Arrays{arrays: map[string]array{}, path: s.archive}
 	if s.KeepGoing {
 		out.Unavailable = map[string]error{}
 	}
@@ -70,7 +70,7 @@ func (s Sources) read(inputs []*graph.Value) (*Given, error) {
 	return out, nil
 }
 
-func (s Sources) findInArchive(inputs []*graph.Value, out *Given) error {
+func (s Sources) findInArchive(inputs []*graph.Value, out *Arrays) error {
 	if s.archive == "" {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (s Sources) findInArchive(inputs []*graph.Value, out *Given) error {
 }
 
 // findFiles adds the arrays of --input, which take precedence over the arrays of the archive.
-func (s Sources) findFiles(inputs []*graph.Value, out *Given) error {
+func (s Sources) findFiles(inputs []*graph.Value, out *Arrays) error {
 	for _, f := range s.files {
 		name, path, _ := strings.Cut(f, "=")
 		if !isInput(inputs, name) {
@@ -121,7 +121,7 @@ func (s Sources) findFiles(inputs []*graph.Value, out *Given) error {
 
 // findMissing rejects inputs without an array. With --seed, or if no file is given at all, such inputs are generated
 // instead.
-func (s Sources) findMissing(inputs []*graph.Value, out *Given) error {
+func (s Sources) findMissing(inputs []*graph.Value, out *Arrays) error {
 	if s.generate || s.archive == "" && len(s.files) == 0 {
 		return nil
 	}
@@ -143,7 +143,7 @@ func isInput(inputs []*graph.Value, name string) bool {
 }
 
 // archiveHint returns a part of the message about a missing input: the arrays of the archive, and a suggestion.
-func (g *Given) archiveHint(name string) string {
+func (g *Arrays) archiveHint(name string) string {
 	if g == nil || g.archive == nil {
 		return ""
 	}
@@ -151,7 +151,7 @@ func (g *Given) archiveHint(name string) string {
 }
 
 // unusedArrays returns a note about the arrays of the archive that are not used; "" for none.
-func (g *Given) unusedArrays() string {
+func (g *Arrays) unusedArrays() string {
 	if g == nil || len(g.unusedKeys) == 0 {
 		return ""
 	}

@@ -27,7 +27,7 @@ type Sources struct {
 // ReadValues returns a tensor for every input of a bound graph, in the input's declared layout. It reads the arrays of
 // given and generates the other inputs. Before it reads data, it checks that all inputs fit into memory. It closes
 // given. With --keep-going it adds unavailable inputs to given.Unavailable.
-func (s Sources) ReadValues(g *graph.Graph, given *Given) (*Set, error) {
+func (s Sources) ReadValues(g *graph.Graph, given *Arrays) (*Set, error) {
 	defer given.Close()
 	if err := checkMemory(g, given); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (s Sources) value(v *graph.Value, a array, integers func(*graph.Value) []in
 
 // checkMemory returns an error if the inputs do not fit into memory. With --keep-going it adds inputs to
 // given.Unavailable until the other inputs fit: first inputs without readers, then the largest inputs.
-func checkMemory(g *graph.Graph, given *Given) error {
+func checkMemory(g *graph.Graph, given *Arrays) error {
 	var sizes graphrun.Need
 	for _, v := range g.Inputs {
 		sizes.AddInput(v)

@@ -40,7 +40,7 @@ func LoadWorkload(ctx context.Context, ext *command.Extensions, path string, dim
 
 // Load reads a graph file or a model, and the headers of the arrays for its inputs. The values of --dim (dims) and the
 // shapes of the arrays bind the symbols. The graph is not yet inferred.
-func Load(ctx context.Context, ext *command.Extensions, src Sources, path string, dims []string) (*graph.Graph, *Given,
+func Load(ctx context.Context, ext *command.Extensions, src Sources, path string, dims []string) (*graph.Graph, *Arrays,
 	error) {
 	f, err := ext.Open(ctx, path, dims, src.KeepGoing)
 	if err != nil {

@@ -120,22 +120,22 @@ func (c *Scatter) draw() string {
 		if !okX || !okY {
 			continue
 		}
-		d.add(`<g class="c%d"><title>%s</title>%s</g>`, p.Group%len(shapes), Escape(p.Label), shape(p.Group, px, py))
+		d.add(`<g class="c%d"><title>%s</title>%s</g>`, p.Group%len(markPaths), Escape(p.Label), markPath(p.Group, px, py))
 		taken = append(taken, [2]float64{px, py})
 		p.X, p.Y = px, py
 		named = append(named, p)
 	}
 	for _, p := range named {
 		if p.Name != "" {
-			taken = d.name(&p, taken)
+			taken = d.pointName(&p, taken)
 		}
 	}
 	return d.picture(chartHeight+d.legend(c.Groups), c.Y.Title+" by "+c.X.Title)
 }
 
-// name draws the name of a point beside the point, unless the name would hide one of the taken positions. It returns
-// the taken positions, including those of the name.
-func (d *drawing) name(p *Point, taken [][2]float64) [][2]float64 {
+// pointName draws the name of a point beside the point, unless the name would hide one of the taken positions. It
+// returns the taken positions, including those of the name.
+func (d *drawing) pointName(p *Point, taken [][2]float64) [][2]float64 {
 	width := charWidth * float64(len([]rune(p.Name)))
 	sides := []float64{p.X + 8, p.X - 8 - width}
 	if p.X > (plotLeft+plotRight)/2 {
@@ -181,7 +181,7 @@ func (d *drawing) legend(groups []string) float64 {
 	}
 	x := float64(plotLeft)
 	for i, name := range groups {
-		d.add(`<g class="c%d">%s</g>`, i%len(shapes), shape(i, x, chartHeight+8))
+		d.add(`<g class="c%d">%s</g>`, i%len(markPaths), markPath(i, x, chartHeight+8))
 		name = shorten(name, maxLabel)
 		d.add(`<text x="%.1f" y="%d">%s</text>`, x+10, chartHeight+12, Escape(name))
 		x += 34 + 1.1*charWidth*float64(len([]rune(name)))
@@ -189,13 +189,13 @@ func (d *drawing) legend(groups []string) float64 {
 	return 24
 }
 
-// Steps shows a value over time as a step function.
-type Steps struct {
+// StepFunction shows a value over time as a step function.
+type StepFunction struct {
 	X, Y   Axis
 	Points [][2]float64 // each change: its time and the new value, in order of time
 }
 
-func (c *Steps) draw() string {
+func (c *StepFunction) draw() string {
 	var xs, ys []float64
 	for _, p := range c.Points {
 		xs, ys = append(xs, p[0]), append(ys, p[1])

@@ -88,14 +88,14 @@ func (p *Page) Write(w io.Writer) error {
 		}
 		b.line("</dl></section>")
 	}
-	_, err := io.WriteString(w, Fill(pageTemplate, "Title", Escape(p.Title), "Body", b.String()))
+	_, err := io.WriteString(w, FillTemplate(pageTemplate, "Title", Escape(p.Title), "Body", b.String()))
 	return err
 }
 
-// Fill replaces placeholders such as {{Title}} in an HTML text. args alternates between names of placeholders and their
-// HTML. Package html/template is not used, because it calls methods by name. The linker would keep every exported
-// method, and the program would grow by megabytes.
-func Fill(text string, args ...string) string {
+// FillTemplate replaces placeholders such as {{Title}} in an HTML text. args alternates between names of placeholders
+// and their HTML. Package html/template is not used, because it calls methods by name. The linker would keep every
+// exported method, and the program would grow by megabytes.
+func FillTemplate(text string, args ...string) string {
 	pairs := slices.Clone(args)
 	for i := 0; i < len(pairs); i += 2 {
 		pairs[i] = "{{" + pairs[i] + "}}"
@@ -135,7 +135,7 @@ func (b *body) section(s *Section) {
 	if s.Table != nil {
 		b.table(s.Table)
 	}
-	switch t := s.DataOf(); {
+	switch t := s.CSVTable(); {
 	case t == nil:
 	case len(t.Rows) > maxRows:
 		b.line(`<p class="note">The data has `, strconv.Itoa(len(t.Rows)), " rows. The page leaves them out; ",
@@ -181,8 +181,8 @@ func (t *Table) csv() string {
 	return b.String()
 }
 
-// DataOf returns the table whose CSV the page contains: Data, or Table if Data is nil.
-func (s *Section) DataOf() *Table {
+// CSVTable returns the table whose CSV the page contains: Data, or Table if Data is nil.
+func (s *Section) CSVTable() *Table {
 	if s.Data != nil {
 		return s.Data
 	}

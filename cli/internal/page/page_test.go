@@ -47,12 +47,12 @@ func TestPageIsSelfContained(t *testing.T) {
 	assert.Contains(t, got, `<td class="right" title="7">7`)
 	assert.Contains(t, got, `href="data:text/csv;base64,`)
 	assert.Equal(t, "\"a,b\"\n\"<script>alert(\"\"x\"\")</script>\"\n", p.Sections[0].Data.csv())
-	assert.Equal(t, "{{B}}: <&gt;", Fill("{{A}}: {{B}}", "A", "{{B}}", "B", "<"+Escape(">")))
-	assert.Same(t, p.Sections[1].Table, p.Sections[1].DataOf())
+	assert.Equal(t, "{{B}}: <&gt;", FillTemplate("{{A}}: {{B}}", "A", "{{B}}", "B", "<"+Escape(">")))
+	assert.Same(t, p.Sections[1].Table, p.Sections[1].CSVTable())
 }
 
 func TestManyRowsAreLeftOut(t *testing.T) {
-	p := Page{Sections: []Section{{Title: "Times", Chart: &Steps{},
+	p := Page{Sections: []Section{{Title: "Times", Chart: &StepFunction{},
 		Data: &Table{Name: "times", Heads: []string{"ns"}, Rows: slices.Repeat([][]string{{"a row"}}, maxRows+1)}}}}
 	var b strings.Builder
 	require.NoError(t, p.Write(&b))
@@ -88,7 +88,7 @@ func TestScatterLeavesOutWhatHasNoLogarithm(t *testing.T) {
 }
 
 func TestStepsAreConstantBetweenChanges(t *testing.T) {
-	svg := (&Steps{Points: [][2]float64{{0, 1}, {5, 3}, {10, 0}}}).draw()
+	svg := (&StepFunction{Points: [][2]float64{{0, 1}, {5, 3}, {10, 0}}}).draw()
 	wellFormed(t, svg)
 	_, path, _ := strings.Cut(svg, `class="area" d="`)
 	path, _, _ = strings.Cut(path, `"`)
@@ -102,7 +102,7 @@ func TestStepsAreConstantBetweenChanges(t *testing.T) {
 	assert.Equal(t, heights[1], heights[2])
 	assert.Equal(t, heights[3], heights[4])
 	assert.NotEqual(t, heights[1], heights[3])
-	assert.NotContains(t, (&Steps{}).draw(), "NaN")
+	assert.NotContains(t, (&StepFunction{}).draw(), "NaN")
 }
 
 func TestTicks(t *testing.T) {

@@ -63,7 +63,7 @@ const (
 // tracer of the program. The sum of minimum times would be misleading: a busy processor lowers its clock rate, and no
 // single run has the minimum time of every step.
 func measurePlan(j *progress.Job, p *graphrun.Program, g *graph.Graph, timer *stepTimer, r *Document) error {
-	in, err := inputs.Sources{}.ReadValues(g, &inputs.Given{})
+	in, err := inputs.Sources{}.ReadValues(g, &inputs.Arrays{})
 	if err != nil {
 		return err
 	}

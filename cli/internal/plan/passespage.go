@@ -54,7 +54,7 @@ func writePasses(w io.Writer, title, dump string) error {
 	for i := range columns {
 		columns[i].write(&out)
 	}
-	_, err := io.WriteString(w, page.Fill(passesText, "Title", page.Escape(title), "Columns", out.String()))
+	_, err := io.WriteString(w, page.FillTemplate(passesText, "Title", page.Escape(title), "Columns", out.String()))
 	return err
 }
 

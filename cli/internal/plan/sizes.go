@@ -80,7 +80,7 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 		return err
 	}
 	boundTo := func(ctx context.Context, size int) (*graph.Graph, error) {
-		return f.bound(ctx, path, g, v.symbol, size)
+		return f.bindSize(ctx, path, g, v.symbol, size)
 	}
 	first, err := boundTo(j.Context, v.from)
 	if unknown := (*command.UnknownDim)(nil); errors.As(err, &unknown) && unknown.Name == v.symbol {
@@ -131,10 +131,10 @@ func (f *flags) printSizes(cmd *cobra.Command, r *SizesDocument) error {
 	return out.Flush()
 }
 
-// bound returns a copy of the graph with a symbol bound to a size, pinned and inferred. If the graph lacks the symbol,
-// the file is loaded again with --dim SYMBOL=SIZE. In a file without symbols, this option changes the number of rows of
-// the inputs: see [graphrun.Loader].
-func (f *flags) bound(ctx context.Context, path string, g *graph.Graph, symbol string, size int) (h *graph.Graph,
+// bindSize returns a copy of the graph with a symbol bound to a size, pinned and inferred. If the graph lacks the
+// symbol, the file is loaded again with --dim SYMBOL=SIZE. In a file without symbols, this option changes the number of
+// rows of the inputs: see [graphrun.Loader].
+func (f *flags) bindSize(ctx context.Context, path string, g *graph.Graph, symbol string, size int) (h *graph.Graph,
 	err error) {
 	if _, ok := g.SymbolNamed(symbol); ok {
 		h = g.Clone()

@@ -152,8 +152,8 @@ func (d *StrategiesDocument) groups() (list [][]*StrategyPlan) {
 	return list
 }
 
-// names returns the strategies of a group in words, and whether there are several.
-func names(group []*StrategyPlan) (text string, several bool) {
+// strategyNames returns the strategies of a group in words, and whether there are several.
+func strategyNames(group []*StrategyPlan) (text string, several bool) {
 	var list []string
 	for _, p := range group {
 		list = append(list, p.Strategy)
@@ -169,7 +169,7 @@ func names(group []*StrategyPlan) (text string, several bool) {
 func (d *StrategiesDocument) summary() string {
 	var list []string
 	for _, group := range d.groups() {
-		text, several := names(group)
+		text, several := strategyNames(group)
 		verb := " inserts "
 		if several {
 			verb = " insert "
@@ -200,7 +200,7 @@ func (d *StrategiesDocument) write(w io.Writer, show term.Display) {
 	}
 	t.Write(w, show)
 	for _, group := range d.groups() {
-		text, _ := names(group)
+		text, _ := strategyNames(group)
 		sections.WriteCopies(w, show, "Copies of "+text, group[0].Inserted)
 	}
 }

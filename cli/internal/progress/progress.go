@@ -54,7 +54,7 @@ func Begin(cmd *cobra.Command, name string) *Job {
 		jobEnded, lineCleared := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(lineCleared)
-			j.watch(w, jobEnded)
+			j.showProgress(w, jobEnded)
 		}()
 		j.finish = sync.OnceFunc(func() {
 			close(jobEnded)
@@ -117,9 +117,9 @@ func (j *Job) Report(done, total int) {
 	j.total.Store(int64(total))
 }
 
-// Left returns the estimated remaining time, such as "about 5s left". It assumes that the remaining parts take the mean
-// time of the finished parts. It returns "" if no part is finished.
-func (j *Job) Left() string {
+// RemainingTime returns the estimated remaining time, such as "about 5s left". It assumes that the remaining parts take
+// the mean time of the finished parts. It returns "" if no part is finished.
+func (j *Job) RemainingTime() string {
 	done, total := j.done.Load(), j.total.Load()
 	if done <= 0 || done >= total {
 		return ""
@@ -139,8 +139,8 @@ func (j *Job) Do(phase string, f func() error) (err error) {
 	return f()
 }
 
-// watch shows the progress on a terminal until ended is closed.
-func (j *Job) watch(w io.Writer, ended <-chan struct{}) {
+// showProgress shows the progress on a terminal until ended is closed.
+func (j *Job) showProgress(w io.Writer, ended <-chan struct{}) {
 	start := time.Now()
 	select {
 	case <-ended:
@@ -163,7 +163,7 @@ func (j *Job) watch(w io.Writer, ended <-chan struct{}) {
 			if n := j.total.Load(); n > 0 {
 				counted = fmt.Sprintf("%d / %d ", j.done.Load(), n)
 			}
-			if left := j.Left(); left != "" {
+			if left := j.RemainingTime(); left != "" {
 				counted += left + ", after "
 			}
 			return counted + time.Since(start).Round(100*time.Millisecond).String()

@@ -58,7 +58,7 @@ func proveClaim(cmd *cobra.Command, text string, f flags) error {
 }
 
 func claimOf(p *contiguity.ClaimReport) *claimDoc {
-	d := &claimDoc{Text: p.Claim.Text, Rank: p.Rank, Expr: p.Formula.String(), Ways: p.Ways, Proved: p.Proved,
+	d := &claimDoc{Text: p.Claim.Text, Rank: p.Rank, Expr: p.Formula.String(), Ways: p.Paths, Proved: p.Proved,
 		Shape: p.Sizes, Strides: p.Strides}
 	switch {
 	case p.Proved:

@@ -39,14 +39,14 @@ type predicateDoc struct {
 // ProofDoc is the proof or refutation that the two forms of a predicate agree: the form with branches (PyTorch's code)
 // and the formula.
 type ProofDoc struct {
-	Rank    int         `json:"rank" doc:"The number of dimensions."`
-	Expr    string      `json:"formula" doc:"The formula over sizes x1 to xR and strides y1 to yR."`
-	Atoms   []string    `json:"atoms" doc:"The comparisons of both forms."`
-	Ways    []WayDoc    `json:"ways" doc:"The ways through both forms, by the outcomes of comparisons; any sizes and strides take exactly one way."`
-	ByParts bool        `json:"by_parts" doc:"Whether each part of the predicate is proved separately."`
-	Steps   []LemmaDoc  `json:"induction" doc:"The steps of the induction over the number of dimensions."`
-	Proved  bool        `json:"proved" doc:"Whether the forms agree on every way and all steps hold."`
-	Against *AgainstDoc `json:"counterexample" doc:"A counterexample; null if none was found."`
+	Rank           int         `json:"rank" doc:"The number of dimensions."`
+	Expr           string      `json:"formula" doc:"The formula over sizes x1 to xR and strides y1 to yR."`
+	Atoms          []string    `json:"atoms" doc:"The comparisons of both forms."`
+	Ways           []WayDoc    `json:"ways" doc:"The ways through both forms, by the outcomes of comparisons; any sizes and strides take exactly one way."`
+	ByParts        bool        `json:"by_parts" doc:"Whether each part of the predicate is proved separately."`
+	Steps          []LemmaDoc  `json:"induction" doc:"The steps of the induction over the number of dimensions."`
+	Proved         bool        `json:"proved" doc:"Whether the forms agree on every way and all steps hold."`
+	Counterexample *AgainstDoc `json:"counterexample" doc:"A counterexample; null if none was found."`
 
 	Conclusion string `json:"conclusion" doc:"The result as a sentence."`
 }
@@ -91,14 +91,14 @@ func proofOf(p *contiguity.Report) *ProofDoc {
 	doc := &ProofDoc{Rank: p.Rank, Expr: p.Formula.String(), ByParts: p.ByParts, Proved: p.Proved,
 		Atoms: document.NotNil(format.Strings[sym.Bool](p.Atoms)), Ways: []WayDoc{}, Steps: []LemmaDoc{},
 		Conclusion: conclusionOf(p)}
-	for _, w := range p.Ways {
-		doc.Ways = append(doc.Ways, WayDoc{w.Part, w.Path.String(), w.If.String(), w.Branching, w.Formula})
+	for _, w := range p.Paths {
+		doc.Ways = append(doc.Ways, WayDoc{w.Part, w.Decisions.String(), w.Condition.String(), w.Branching, w.Formula})
 	}
 	for _, s := range p.Steps {
-		doc.Steps = append(doc.Steps, LemmaDoc{s.Claim, s.Ways, s.Holds})
+		doc.Steps = append(doc.Steps, LemmaDoc{s.Claim, s.Paths, s.Holds})
 	}
 	if c := p.Counterexample; c != nil {
-		doc.Against = &AgainstDoc{c.Way.If.String(), c.Sizes, c.Strides, c.Way.Branching, c.Way.Formula}
+		doc.Counterexample = &AgainstDoc{c.Path.Condition.String(), c.Sizes, c.Strides, c.Path.Branching, c.Path.Formula}
 	}
 	return doc
 }
@@ -109,14 +109,14 @@ func conclusionOf(p *contiguity.Report) string {
 	switch {
 	case c != nil && c.Sizes != nil:
 		return fmt.Sprintf("Refuted: of shape %v and strides %v the branching form is %v, the formula %v.",
-			c.Sizes, c.Strides, c.Way.Branching, c.Way.Formula)
+			c.Sizes, c.Strides, c.Path.Branching, c.Path.Formula)
 	case c != nil:
 		return fmt.Sprintf("Not proved: the branching form is %v, the formula %v where %v; no sizes and strides were "+
-			"found that go this way.", c.Way.Branching, c.Way.Formula, c.Way.If)
+			"found that go this way.", c.Path.Branching, c.Path.Formula, c.Path.Condition)
 	case !p.Proved:
 		return "Not proved: the forms agree for this rank, but a step of the induction does not hold."
 	case len(p.Predicate.Steps) == 0:
-		return fmt.Sprintf("Proved for rank %d: both forms agree on all %s.", p.Rank, format.Count(len(p.Ways), "way"))
+		return fmt.Sprintf("Proved for rank %d: both forms agree on all %s.", p.Rank, format.Count(len(p.Paths), "way"))
 	case p.Predicate.Rank != 0:
 		return fmt.Sprintf("Proved: both forms agree on %s, for all sizes and strides, and the induction holds.",
 			allWays(p))
@@ -126,8 +126,8 @@ func conclusionOf(p *contiguity.Report) string {
 }
 
 func allWays(p *contiguity.Report) string {
-	if len(p.Ways) == 1 {
+	if len(p.Paths) == 1 {
 		return "the only way"
 	}
-	return fmt.Sprintf("all %d ways", len(p.Ways))
+	return fmt.Sprintf("all %d ways", len(p.Paths))
 }

@@ -20,7 +20,7 @@ import (
 // TestProveRefutes holds the command to failing, with numbers, where a formula is wrong, and where an induction is.
 func TestProveRefutes(t *testing.T) {
 	right := contiguity.Predicates[0]
-	forgot := contiguity.Predicate{Name: "forgot", Path: right.Path, If: contiguity.Predicates[1].If}
+	forgot := contiguity.Predicate{Name: "forgot", Branches: right.Branches, Condition: contiguity.Predicates[1].Condition}
 	stuck := right
 	stuck.Steps = []contiguity.Step{{Claim: "All sizes exceed 1.", Check: func(symbol func(string) sym.Int) bool {
 		return symbol("s").Gt(sym.Of(1)).Holds()

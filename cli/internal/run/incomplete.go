@@ -30,7 +30,7 @@ type incomplete struct{ exec.Incomplete }
 func (o incomplete) hasFailures() bool { return len(o.Failed) > 0 }
 
 // dropInputs removes unavailable inputs, and the nodes that depend on them, from the graph.
-func (w *runWork) dropInputs(given *inputs.Given) {
+func (w *runWork) dropInputs(given *inputs.Arrays) {
 	if len(given.Unavailable) == 0 {
 		return
 	}

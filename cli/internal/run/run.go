@@ -126,7 +126,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	var p *graphrun.Program
 	err = j.Do(progress.Planning, func() (err error) {
 		p, err = f.ext.Compile(j.Context, w.runGraph, graphrun.Options{Strategy: f.ext.Strategy(f.strategy),
-			Threads: f.threads, Tracer: j, InputsHeld: true, Costs: costProfile, KeepGoing: f.keepGoing,
+			Threads: f.threads, Tracer: j, InputsInMemory: true, Costs: costProfile, KeepGoing: f.keepGoing,
 			NoFusion: f.noFusion, Exact: f.exact,
 			Progress: j.Enter, Hints: f.hints, Slack: f.slack.Option()})
 		return err
@@ -209,7 +209,7 @@ func (w runWork) writeOutputs(j *progress.Job, cmd *cobra.Command, out map[strin
 	}
 	if f.outputs != "" && err == nil {
 		err = outfile.Write(cmd.Context(), f.outputs, func(file io.Writer) error {
-			return npz.WriteNPZ(file, entries(w.runGraph, out))
+			return npz.WriteNPZ(file, npzEntries(w.runGraph, out))
 		})
 	}
 	if err != nil && !(f.keepGoing && cmd.Context().Err() == nil) {
@@ -236,8 +236,8 @@ func checkWriteMemory(out map[string]*tensor.Tensor) error {
 	return nil
 }
 
-// entries returns the computed outputs in the order of the graph.
-func entries(g *graph.Graph, out map[string]*tensor.Tensor) []npz.Entry {
+// npzEntries returns the computed outputs in the order of the graph.
+func npzEntries(g *graph.Graph, out map[string]*tensor.Tensor) []npz.Entry {
 	list := make([]npz.Entry, 0, len(g.Outputs))
 	for _, o := range g.Outputs {
 		if out[o.Name] != nil {
@@ -260,7 +260,7 @@ func printOutputs(w io.Writer, show term.Display, g *graph.Graph, out map[string
 		term.WholeCol(""), term.WholeCol(""))
 	for o := range r.Outputs {
 		t.Add(o.Name, o.DType, format.Ints(o.Shape), "strides "+format.Ints(o.Strides),
-			"min "+number(o.least), "max "+number(o.most), "mean "+number(o.mean))
+			"min "+statistic(o.min), "max "+statistic(o.max), "mean "+statistic(o.mean))
 	}
 	t.Write(buf, show)
 	return buf.Flush()
@@ -268,9 +268,9 @@ func printOutputs(w io.Writer, show term.Display, g *graph.Graph, out map[string
 
 // Document is the output of run.
 type Document struct {
-	Outputs document.Stream[OutputDoc] `json:"outputs" doc:"The computed outputs, in the order of the graph."`
-	Errors  []report.Mistake           `json:"errors,omitzero" doc:"The nodes, inputs and constants that failed, with --keep-going."`
-	LeftOut []LeftOutDoc               `json:"left_out,omitzero" doc:"The outputs that are missing, with --keep-going."`
+	Outputs        document.Stream[OutputDoc] `json:"outputs" doc:"The computed outputs, in the order of the graph."`
+	Errors         []report.Mistake           `json:"errors,omitzero" doc:"The nodes, inputs and constants that failed, with --keep-going."`
+	MissingOutputs []LeftOutDoc               `json:"left_out,omitzero" doc:"The outputs that are missing, with --keep-going."`
 	report.Notes
 }
 
@@ -284,19 +284,19 @@ type OutputDoc struct {
 	Max     *float64 `json:"max" doc:"The greatest element; null if it is not finite."`
 	Mean    *float64 `json:"mean" doc:"The mean of the elements; null if it is not finite."`
 
-	least, most, mean float64 // may be infinite or NaN
+	min, max, mean float64 // may be infinite or NaN
 }
 
 func runReportOf(g *graph.Graph, out map[string]*tensor.Tensor, keepGoing bool, missing incomplete) *Document {
 	r := &Document{Notes: report.NotesOf(g)}
-	r.Outputs = document.StreamOf(entries(g, out), func(e npz.Entry) OutputDoc {
+	r.Outputs = document.StreamOf(npzEntries(g, out), func(e npz.Entry) OutputDoc {
 		v := e.Tensor
 		least, most, mean := v.Stats()
 		return OutputDoc{e.Name, v.DType.String(), document.NotNil(v.Shape), document.NotNil(v.Strides),
 			finite(least), finite(most), finite(mean), least, most, mean}
 	})
 	if keepGoing {
-		r.Errors, r.LeftOut = document.Mistakes(missing.Failed), missing.docs()
+		r.Errors, r.MissingOutputs = document.Mistakes(missing.Failed), missing.docs()
 	}
 	return r
 }
@@ -309,5 +309,5 @@ func finite(x float64) *float64 {
 	return &x
 }
 
-// number formats a statistic with six digits.
-func number(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
+// statistic formats a statistic with six digits.
+func statistic(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }

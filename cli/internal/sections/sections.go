@@ -147,7 +147,7 @@ func WriteSegments(w io.Writer, show term.Display, segments []report.Segment) {
 		planned := "in a run"
 		if s.Planned {
 			planned = "here"
-		} else if s.Decides {
+		} else if s.DecidesShapes {
 			planned = "-"
 		}
 		waits := make([]string, 0, len(s.Inputs)+len(s.Awaits))

@@ -225,7 +225,7 @@ func (s *session) runTasks(cmd *cobra.Command, list []*Task) (failures []Failure
 		s.job.Report(i, len(missing))
 		if quiet && i > 0 && time.Since(lastNote) > noteInterval {
 			lastNote = time.Now()
-			term.Note(cmd, "%d of %s, %s", i, format.Count(len(missing), "task"), s.job.Left())
+			term.Note(cmd, "%d of %s, %s", i, format.Count(len(missing), "task"), s.job.RemainingTime())
 		}
 		r, err := s.runner.run(s.job.Context, t)
 		if err == nil {

@@ -58,7 +58,7 @@ func (r *runner) workload(ctx context.Context, t *Task) (inputs.Workload, error)
 // options returns the options with which a task plans its graph.
 func (r *runner) options(t *Task) (graphrun.Options, error) {
 	o := graphrun.Options{Threads: max(1, t.Threads), NoFusion: t.NoFusion, Exact: t.Exact, Costs: t.profile,
-		SolveLimit: t.solverLimit, InputsHeld: true, Passes: r.ext.Passes}
+		SolveLimit: t.solverLimit, InputsInMemory: true, Passes: r.ext.Passes}
 	if t.Threads == 0 {
 		o.MemoryLimit = -1 // no limit, because nothing runs
 	}

@@ -42,7 +42,7 @@ func (s store) load(t *Task) (*Result, error) {
 	if err := json.Unmarshal(text, r, json.RejectUnknownMembers(true)); err != nil {
 		return nil, fmt.Errorf("%w: %w", errInvalidResult, err)
 	}
-	if r.Version != Version || r.Digest != t.digest() || r.Sum != r.checksum() || len(r.Plans) != len(t.Strategies) {
+	if r.Version != Version || r.Digest != t.digest() || r.Checksum != r.checksum() || len(r.Plans) != len(t.Strategies) {
 		return nil, errInvalidResult
 	}
 	r.Task = *t // the file lacks the unexported fields
@@ -53,14 +53,14 @@ func (s store) load(t *Task) (*Result, error) {
 // checksum returns the sha256 of the result's JSON with an empty Sum.
 func (r *Result) checksum() string {
 	unsummed := *r
-	unsummed.Sum = ""
+	unsummed.Checksum = ""
 	return machine.DigestOfJSON(&unsummed)
 }
 
 // save writes the result of a task to a temporary file, syncs the file, and renames it.
 func (s store) save(t *Task, r *Result) (err error) {
 	r.Version, r.Digest, r.Task = Version, t.digest(), *t
-	r.Sum = r.checksum()
+	r.Checksum = r.checksum()
 	text, err := json.Marshal(r, json.Deterministic(true), jsontext.WithIndent(" "))
 	if err != nil {
 		return err

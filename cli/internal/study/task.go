@@ -159,7 +159,7 @@ type Result struct {
 	Plans     []Plan  `json:"plans" doc:"The plan of each strategy."`
 	// Differences lists outputs that differ between strategies. It is empty without measurement.
 	Differences []string `json:"differences" doc:"Outputs that differ between strategies, in words."`
-	Sum         string   `json:"sum" doc:"The sha256 of this object's canonical JSON with an empty sum."`
+	Checksum    string   `json:"sum" doc:"The sha256 of this object's canonical JSON with an empty sum."`
 }
 
 // Plan is the plan of one strategy.

@@ -120,8 +120,8 @@ func (t *Table) WriteMarkdown(w io.Writer) {
 	}
 }
 
-// gap is the number of blanks between columns.
-const gap = 2
+// columnGap is the number of blanks between columns.
+const columnGap = 2
 
 // Write prints the table. It ignores errors of w.
 func (t *Table) Write(w io.Writer, d Display) {
@@ -203,10 +203,10 @@ func lastIndex[T any](list []T, accept func(i int) bool) int {
 
 // total returns the width of a line, gaps included.
 func total(widths []int) int {
-	n := -gap
+	n := -columnGap
 	for _, w := range widths {
 		if w != omitted {
-			n += w + gap
+			n += w + columnGap
 		}
 	}
 	return n
@@ -218,7 +218,7 @@ func (t *Table) shrink(widths []int, limit, round int) {
 		widest, next := -1, 0 // the index of the widest column, and the width of the second widest
 		for i, width := range widths {
 			switch {
-			case width <= t.floor(i, round): // the column cannot be shrunk
+			case width <= t.minWidth(i, round): // the column cannot be shrunk
 			case widest < 0:
 				widest = i
 			case width > widths[widest]:
@@ -231,15 +231,15 @@ func (t *Table) shrink(widths []int, limit, round int) {
 			return
 		}
 		// Shrink the widest column to the width of the next column, and then both columns together.
-		least := max(t.floor(widest, round), min(next, widths[widest]-1))
+		least := max(t.minWidth(widest, round), min(next, widths[widest]-1))
 		give := min(over, widths[widest]-least)
 		widths[widest] -= give
 		over -= give
 	}
 }
 
-// floor returns the least width of a column in a round.
-func (t *Table) floor(i, round int) int {
+// minWidth returns the least width of a column in a round.
+func (t *Table) minWidth(i, round int) int {
 	if t.Columns[i].Cut == nil {
 		return unshrinkable
 	}
@@ -289,8 +289,8 @@ func (t *Table) lines(row []string, widths []int, limit int) []string {
 // pad writes the blanks before a column other than the first, and advances at.
 func pad(b *strings.Builder, at *int) {
 	if *at > 0 {
-		b.WriteString(strings.Repeat(" ", gap))
-		*at += gap
+		b.WriteString(strings.Repeat(" ", columnGap))
+		*at += columnGap
 	}
 }
 

@@ -15,7 +15,7 @@ func (p *picture) around(name string, hops int) (*picture, bool) {
 	var next []int
 	for i := range p.boxes {
 		b := &p.boxes[i]
-		if distance[i] = -1; b.name == name || slices.Contains(b.explain, name) || slices.Contains(b.values, name) {
+		if distance[i] = -1; b.name == name || slices.Contains(b.explained, name) || slices.Contains(b.values, name) {
 			distance[i] = 0
 			next = append(next, i)
 		}
@@ -50,13 +50,14 @@ func (p *picture) around(name string, hops int) (*picture, bool) {
 	for i := range part.legend {
 		part.legend[i].count = 0
 	}
-	part.excerpt(p, distance, indexIn)
+	part.addExcerptLines(p, distance, indexIn)
 	return part, true
 }
 
-// excerpt adds the lines of the whole picture that begin or end at a box of the excerpt p. distance is the number of
-// lines from the value to each box of whole; -1 for a box outside p. indexIn is the index in p of each box of whole.
-func (p *picture) excerpt(whole *picture, distance, indexIn []int) {
+// addExcerptLines adds the lines of the whole picture that begin or end at a box of the excerpt p. distance is the
+// number of lines from the value to each box of whole; -1 for a box outside p. indexIn is the index in p of each box of
+// whole.
+func (p *picture) addExcerptLines(whole *picture, distance, indexIn []int) {
 	omittedBoxes := map[[2]int]int{} // by box and side: the box that stands for the omitted boxes
 	omittedBoxOf := func(box, side int, name string) int {
 		key := [2]int{box, side}

@@ -43,7 +43,7 @@ func newSVGBox(b *pictureBox, name string) *svgBox {
 	}
 	s.size = graphdraw.Box{Width: max(60, width+2*boxPadding+4),
 		Height: lineHeight*float64(len(s.heads)+len(s.lines)+len(s.marks)) + boxPadding}
-	if b.bar > 0 {
+	if b.predictedBar > 0 {
 		s.size.Height += 6
 	}
 	if b.measured > 0 {
@@ -113,8 +113,8 @@ func (b *svgBox) markup() string {
 			formatTenth(share*fullWidth))
 		y += 6
 	}
-	if b.bar > 0 {
-		bar("part", b.bar)
+	if b.predictedBar > 0 {
+		bar("part", b.predictedBar)
 	}
 	if b.measured > 0 {
 		bar("part measured", b.measuredBar)

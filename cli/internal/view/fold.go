@@ -132,7 +132,7 @@ func (f *groupBuilder) sort() {
 	usual := []string{"2", "1", "0"} // keys of heaps; the last heap is used first
 	preferred := usual
 	for len(f.order) < len(f.boxes) {
-		b := next(ready, preferred, done)
+		b := popPreferred(ready, preferred, done)
 		done[b] = true
 		f.order = append(f.order, b)
 		preferred = slices.Concat(usual, keys(b)[1:])
@@ -144,9 +144,9 @@ func (f *groupBuilder) sort() {
 	}
 }
 
-// next removes a box from a heap: the least box of the last heap of preferred that has a box. It skips boxes that are
-// done.
-func next(ready map[string]*indexHeap, preferred []string, done []bool) int {
+// popPreferred removes a box from a heap: the least box of the last heap of preferred that has a box. It skips boxes
+// that are done.
+func popPreferred(ready map[string]*indexHeap, preferred []string, done []bool) int {
 	for _, key := range slices.Backward(preferred) {
 		for h := ready[key]; h != nil && h.Len() > 0; {
 			if b := heap.Pop(h).(int); !done[b] {

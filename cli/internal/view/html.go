@@ -132,7 +132,7 @@ func (s *scene) page(ctx context.Context, explainers ...*explainer) ([]byte, err
 		for _, f := range b.facts {
 			box.Facts = append(box.Facts, fact{f.Name, format.Printable(f.Text)})
 		}
-		for _, name := range b.explain {
+		for _, name := range b.explained {
 			if err := exit.InterruptError(ctx); err != nil {
 				return nil, err
 			}
@@ -149,8 +149,8 @@ func (s *scene) page(ctx context.Context, explainers ...*explainer) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	return []byte(page.Fill(pageText, "Title", page.Escape(s.title), "Style", s.layoutStyle(), "Data", string(data),
-		"Layout", layoutScript, "Script", viewScript)), nil
+	return []byte(page.FillTemplate(pageText, "Title", page.Escape(s.title), "Style", s.layoutStyle(), "Data",
+		string(data), "Layout", layoutScript, "Script", viewScript)), nil
 }
 
 // addGroup adds a group and all groups in it to d.Groups. It returns the group as an element of pageGroup.Items.
@@ -200,13 +200,13 @@ func drawingOf(l *level) pageDrawing {
 type explainer struct {
 	graph   *graph.Graph
 	program *graphrun.Program // nil for a graph as written
-	known   *program.Known
+	known   *program.PreRunFacts
 	named   map[string][]*graph.Value // the results of each node, and inputs and constants, by name
 }
 
 // newExplainer returns an explainer of a graph, and of its program p if p is not nil.
 func newExplainer(g *graph.Graph, p *graphrun.Program) *explainer {
-	e := &explainer{graph: g, program: p, known: program.KnownOf(g), named: map[string][]*graph.Value{}}
+	e := &explainer{graph: g, program: p, known: program.NewPreRunFacts(g), named: map[string][]*graph.Value{}}
 	for _, v := range slices.Concat(g.Inputs, g.Constants) {
 		e.named[v.Name] = []*graph.Value{v}
 	}

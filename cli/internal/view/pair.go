@@ -180,17 +180,17 @@ func (p *picture) addSide(part *picture, tree *item, side int) {
 		}
 		p.nets = append(p.nets, n)
 	}
-	tree.shift(first)
+	tree.shiftBoxes(first)
 }
 
-// shift adds offset to the indices of the boxes of an item.
-func (g *item) shift(offset int) {
+// shiftBoxes adds offset to the indices of the boxes of an item.
+func (g *item) shiftBoxes(offset int) {
 	g.from, g.upTo = g.from+offset, g.upTo+offset
 	if g.box >= 0 {
 		g.box += offset
 	}
 	for _, x := range g.items {
-		x.shift(offset)
+		x.shiftBoxes(offset)
 	}
 }
 

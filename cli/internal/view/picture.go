@@ -49,13 +49,13 @@ type pictureBox struct {
 	why   string   // the reason for a copy
 	// share is the cost of the step divided by the total cost. bar is the cost of the step divided by the longest
 	// predicted or measured time of a step.
-	share, bar float64
+	share, predictedBar float64
 	// predicted and measured are the times of a step in nanoseconds; measured is 0 without --profile. measuredBar is
 	// the measured time divided by the longest time of a step.
 	predicted, measured, measuredBar float64
 	layout                           int // layout of the first result, as an index of the legend; -1 for none
 	facts                            []fact
-	explain                          []string // names of nodes and inputs of the graph as written that the box stands for
+	explained                        []string // names of nodes and inputs of the graph as written that the box stands for
 	values                           []string // names of the results
 	omitted                          int      // for an omittedBox: the number of omitted lines
 	marks                            []string // differences from the other plan
@@ -94,7 +94,7 @@ func pictureOf(title string, g *graph.Graph, r *report.Plan) *picture {
 	for _, v := range g.Inputs {
 		p.boxOf[v] = p.add(pictureBox{kind: inputBox, name: v.Name, head: v.Name,
 			lines: p.typeLines([]*graph.Value{v}, false), layout: p.layoutIndex(v),
-			facts: append([]fact{{"input", v.Name}}, valueFacts("is", v)...), explain: []string{v.Name}})
+			facts: append([]fact{{"input", v.Name}}, valueFacts("is", v)...), explained: []string{v.Name}})
 	}
 	for _, n := range g.Nodes {
 		at := p.add(p.nodeBox(n))
@@ -177,8 +177,8 @@ func (p *painter) layoutIndex(v *graph.Value) int {
 
 // nodeBox returns the box of a node.
 func (p *painter) nodeBox(n *graph.Node) pictureBox {
-	b := pictureBox{kind: stepBox, name: n.Name, head: opsOf(n), layout: -1, explain: fusedNames(n)}
-	b.scope = scopeOf(b.explain)
+	b := pictureBox{kind: stepBox, name: n.Name, head: opsOf(n), layout: -1, explained: fusedNames(n)}
+	b.scope = scopeOf(b.explained)
 	if len(n.Out) > 0 {
 		b.layout = p.layoutIndex(n.Out[0])
 	}
@@ -189,15 +189,15 @@ func (p *painter) nodeBox(n *graph.Node) pictureBox {
 		b.kind, b.why = copyBox, n.Why
 		if c != nil {
 			b.head, b.why = "copy of "+c.Value, c.Why
-			b.explain = []string{c.Value}
-			b.scope = scopeOf(b.explain)
+			b.explained = []string{c.Value}
+			b.scope = scopeOf(b.explained)
 		}
 	case p.report != nil && s == nil, p.report == nil && len(n.Out) > 0 && n.Out[0].Alias != nil:
 		b.kind = viewBox
 	}
 	b.facts = append(b.facts, fact{string(b.kind), n.Name}, fact{"op", opsOf(n)})
-	if len(b.explain) > 1 {
-		b.facts = append(b.facts, fact{"computes", strings.Join(b.explain, ", ")})
+	if len(b.explained) > 1 {
+		b.facts = append(b.facts, fact{"computes", strings.Join(b.explained, ", ")})
 	}
 	if s != nil {
 		p.addCost(&b, s)
@@ -282,7 +282,7 @@ func (p *painter) addCost(b *pictureBox, s *report.Step) {
 		text += " (" + format.Percent(b.share) + ")"
 	}
 	if p.maxCost > 0 {
-		b.bar = s.CostNS / p.maxCost
+		b.predictedBar = s.CostNS / p.maxCost
 	}
 	b.facts = append(b.facts, fact{"cost", text})
 	if s.MeasuredNS != nil {
@@ -394,7 +394,7 @@ func (p *painter) addOutputs(g *graph.Graph) {
 			v := o.Value
 			p.boxOf[v] = p.add(pictureBox{kind: constantBox, name: v.Name, head: v.Name,
 				lines: p.typeLines([]*graph.Value{v}, false), layout: p.layoutIndex(v),
-				facts: valueFacts("constant", v), explain: []string{v.Name}})
+				facts: valueFacts("constant", v), explained: []string{v.Name}})
 		}
 		b := pictureBox{kind: outputBox, name: o.Name, head: o.Name, layout: -1, facts: append([]fact{{"output", o.Name}},
 			valueFacts("is", o.Value)...)}

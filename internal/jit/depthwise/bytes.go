@@ -39,8 +39,8 @@ type Bytes struct {
 	In, Out [2]int // distances in bytes between rows and between pixels
 	Overlap int    // number of results of the last tile that overlap the tile before it
 
-	// FlipSigns says that the sign bits of the input are flipped. SignedIn says that the bytes are signed after that; it must
-	// equal the result of [tile.ReadsSigned]. Signed says that the results are signed bytes.
+	// FlipSigns says that the sign bits of the input are flipped. SignedIn says that the bytes are signed after that; it
+	// must equal the result of [tile.ReadsSigned]. Signed says that the results are signed bytes.
 	FlipSigns, SignedIn, Signed bool
 
 	// Sums says that the int32 sums are the result, without scales and zero point.

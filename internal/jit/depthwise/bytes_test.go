@@ -26,8 +26,8 @@ type byteCall struct {
 }
 
 func drawBytes(rng *rand.Rand, cpu machine.Features, words bool) *byteCall {
-	s := &depthwise.Bytes{Tile: 1 + rng.IntN(depthwise.MaxByteTile(cpu)), FlipSigns: rng.IntN(2) == 0, Signed: rng.IntN(2) == 0,
-		Words: words, Sums: rng.IntN(3) == 0}
+	s := &depthwise.Bytes{Tile: 1 + rng.IntN(depthwise.MaxByteTile(cpu)), FlipSigns: rng.IntN(2) == 0,
+		Signed: rng.IntN(2) == 0, Words: words, Sums: rng.IntN(3) == 0}
 	c := &byteCall{spec: s, cpu: cpu, tiles: 1 + rng.IntN(3), rows: 1 + rng.IntN(3),
 		channels: 1 + rng.IntN(depthwise.ByteChannels(cpu))}
 	s.SignedIn = tile.ReadsSigned(cpu, s.FlipSigns)

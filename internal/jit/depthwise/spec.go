@@ -42,7 +42,7 @@ type Spec struct {
 	// rows of the tile. First[0] and End[0] are then ignored.
 	RowsFromCall bool
 
-	In, Out         [2]int // distances in bytes between rows and between pixels
+	In, Out                 [2]int // distances in bytes between rows and between pixels
 	InTileStep, OutTileStep int    // distances in bytes between tiles
 
 	Bias bool

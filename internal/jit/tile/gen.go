@@ -13,19 +13,19 @@ import (
 
 // General registers. The addresses of the current tile and of the current term have separate registers.
 const (
-	in      target.G = iota // broadcast operand at the term; only for rows 0 to 4 if the distance of rows is dynamic
-	vec                     // vector operand at the term
-	count                   // remaining terms or iterations
-	prefetched                   // operand Ahead at the next prefetched line
-	inTile                  // broadcast operand at the tile; in the spill area if Prefetch occupies the register
-	vecTile                 // vector operand at the tile
-	outTile                 // result at the tile
-	stride                  // distance between rows, if dynamic
-	stride3                 // three times the distance
-	inRow5                  // like in, for rows 5 to 9
-	inRow10                 // like in, for rows 10 to 14
-	vecStep                 // distance between terms in the vector operand, if dynamic
-	inStep                  // distance between terms in the broadcast operand, if dynamic
+	in         target.G = iota // broadcast operand at the term; only for rows 0 to 4 if the distance of rows is dynamic
+	vec                        // vector operand at the term
+	count                      // remaining terms or iterations
+	prefetched                 // operand Ahead at the next prefetched line
+	inTile                     // broadcast operand at the tile; in the spill area if Prefetch occupies the register
+	vecTile                    // vector operand at the tile
+	outTile                    // result at the tile
+	stride                     // distance between rows, if dynamic
+	stride3                    // three times the distance
+	inRow5                     // like in, for rows 5 to 9
+	inRow10                    // like in, for rows 10 to 14
+	vecStep                    // distance between terms in the vector operand, if dynamic
+	inStep                     // distance between terms in the broadcast operand, if dynamic
 
 	packed    = vecTile // with PackStep: the call has one tile, whose address is not needed in the k-loop
 	blockSums = stride  // sums of blocks, which require rows at constant offsets

@@ -50,8 +50,8 @@ func (g *gen) beginQuantized() {
 
 // quantizer returns the writer of the conversion on amd64. With AVX-512, register Temp is free after the conversion.
 func (g *gen) quantizer() *amd64.Quantizer {
-	q := &amd64.Quantizer{Writer: g.amd64, Signed: g.s.Quantized == Signed, MaxLevel: g.freeRegister(1), ZeroPoint: g.freeRegister(2),
-		Ordered: 3, ZeroPointWord: spillWord(zeroPointWord), Temp: g.freeRegister(1)}
+	q := &amd64.Quantizer{Writer: g.amd64, Signed: g.s.Quantized == Signed, MaxLevel: g.freeRegister(1),
+		ZeroPoint: g.freeRegister(2), Ordered: 3, ZeroPointWord: spillWord(zeroPointWord), Temp: g.freeRegister(1)}
 	if g.s.mayBePartial(g.cpu) && g.mask == q.Temp {
 		q.Temp = g.freeRegister(2)
 	}

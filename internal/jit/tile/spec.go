@@ -87,8 +87,8 @@ type Spec struct {
 	// PrefetchDistance is the distance at which the vector operand is prefetched into L1, ahead of its loads. 0 disables
 	// the prefetching.
 	PrefetchDistance int
-	// PrefetchedLines is the number of cache lines of the operand [Prefetched] that are prefetched into L2 per iteration of the
-	// k-loop. The address advances from iteration to iteration and from tile to tile. 0 disables the prefetching.
+	// PrefetchedLines is the number of cache lines of the operand [Prefetched] that are prefetched into L2 per iteration
+	// of the k-loop. The address advances from iteration to iteration and from tile to tile. 0 disables the prefetching.
 	PrefetchedLines int
 	// Prefetch lists further operands to prefetch into L2: at most two, or one with PrefetchedLines. It requires a single
 	// run with Dynamic Terms, no loops, and no Unroll.

@@ -21,7 +21,7 @@ var ConvBytes = kit.Define[bytesAttrs](graph.Op{
 			"scale and zero_point the result is the int32 sum.",
 		Params: []graph.Param{kit.Input, kit.Weight, {Name: "bias"}, {Name: "scale", Optional: true},
 			{Name: "input_zero_point"}, {Name: "zero_point", Optional: true}},
-		Kind: graph.Requires,
+		Kind: graph.RequiresLayout,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, err := bytesResult(c)
 			return c.One(t), err

@@ -145,7 +145,7 @@ func compareBytes(t *testing.T, at graph.Attrs, in []*tensor.Tensor) (direct int
 			if err != nil {
 				t.Fatal(err)
 			}
-			q.Call.Impl, q.Call.Walk, q.Call.Out[0] = m, w, w.Lay(0, q.Call.Out[0])
+			q.Call.Impl, q.Call.Walk, q.Call.Out[0] = m, w, w.ResultLayout(0, q.Call.Out[0])
 			for _, packed := range []bool{false, true} {
 				if err := kerneltest.CompareTensors(q.Result(t, packed), want[0]); err != nil {
 					t.Fatalf("%s, packed %v, %v of %v by %v: %v", m.Name, packed, at, in[0].Meta, in[1].Meta, err)

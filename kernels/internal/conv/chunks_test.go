@@ -30,7 +30,7 @@ func kernelOf(t *testing.T, name string, c, size, out, window, groups int) *grap
 	if len(walks) == 0 {
 		return nil
 	}
-	p.Call.Impl, p.Call.Walk, p.Call.Out[0] = m, walks[0], walks[0].Lay(0, p.Call.Out[0])
+	p.Call.Impl, p.Call.Walk, p.Call.Out[0] = m, walks[0], walks[0].ResultLayout(0, p.Call.Out[0])
 	k, err := m.Lower(p.Call)
 	if err != nil {
 		t.Fatal(err)

@@ -31,7 +31,7 @@ var Conv2d = kit.Define[conv2dAttrs](graph.Op{
 			"[n, o, oh, ow] with oh = (h + 2*padding - dilation*(kh-1) - 1)/stride + 1. As in PyTorch the window is not " +
 			"flipped. The result is channels-last where input or weight suggests that memory format, else row-major.",
 		Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
-		Kind:   graph.Requires,
+		Kind:   graph.RequiresLayout,
 		Infer:  conv2d.infer,
 		Ref:    conv2d.ref,
 		Examples: []graph.Example{

@@ -87,7 +87,7 @@ func runConvImpls(t *testing.T, p *kerneltest.ProductCall, at graph.Attrs, x *te
 				y = x.CopyTo(x.Meta.WithStrides(w.Order.Strides(x.Shape)))
 			}
 			q := p.WithInput(t, at, y, consts...)
-			q.Call.Impl, q.Call.Walk, q.Call.Out[0] = m, w, w.Lay(0, q.Call.Out[0])
+			q.Call.Impl, q.Call.Walk, q.Call.Out[0] = m, w, w.ResultLayout(0, q.Call.Out[0])
 			if !m.Reads(q.Call, w) {
 				t.Errorf("%s does not read %v", m.Name, y.Meta)
 			}

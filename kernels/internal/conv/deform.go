@@ -51,8 +51,8 @@ var DeformConv2d = kit.Define[deformConvAttrs](graph.Op{
 		},
 	},
 	Facts: graph.Facts{
-		Parallel:   kit.BatchLoop(4, 0, 2, 3),
-		AsInferred: "products write plane after plane",
+		Parallel:          kit.BatchLoop(4, 0, 2, 3),
+		FixedLayoutReason: "products write plane after plane",
 		Flops: func(c *graph.Call) float64 {
 			m, w := c.Out[0], c.Meta(1)
 			if m.Numel() == 0 {

@@ -222,8 +222,8 @@ func (t *depthwiseWindow) spec(down, across axisTile) *depthwise.Spec {
 		Dilation: [2]int{s.h.Dilation, s.w.Dilation},
 		First:    [2]int{down.first, across.first}, End: [2]int{down.end, across.end},
 		In: [2]int{s.w.Size * pixel, pixel}, Out: [2]int{s.w.Results * result, result},
-		InTileStep: across.n * s.w.Stride * pixel, OutTileStep: across.n * result, Bias: s.hasBias, Epilogue: t.epilogue.Steps,
-		PrefetchResult: t.prefetchesResults()}
+		InTileStep: across.n * s.w.Stride * pixel, OutTileStep: across.n * result, Bias: s.hasBias,
+		Epilogue: t.epilogue.Steps, PrefetchResult: t.prefetchesResults()}
 	coversWindow := down.first == 0 && down.end == s.h.Extent(down.n)
 	if p.RowsFromCall = down.n == 1 || coversWindow && s.h.Taps >= rolledRows; p.RowsFromCall {
 		p.First[0], p.End[0] = 0, 0

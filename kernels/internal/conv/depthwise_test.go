@@ -150,7 +150,7 @@ func TestDepthwiseBits(t *testing.T) {
 			k := slices.IndexFunc(p.Op.Impls, func(m graph.Impl) bool { return m.Name == "depthwise_nhwc" })
 			p.Call.Impl = &p.Op.Impls[k]
 			p.Call.Walk = p.Call.Impl.Walks(p.Call, nil)[0]
-			p.Call.Out[0] = p.Call.Walk.Lay(0, p.Call.Out[0])
+			p.Call.Out[0] = p.Call.Walk.ResultLayout(0, p.Call.Out[0])
 			hash.Write(p.Result(t, true).Storage().Bytes())
 		}
 		if got := fmt.Sprintf("%x", hash.Sum(nil)); got != want {

@@ -24,24 +24,24 @@ import (
 type directConv struct {
 	conv            *convShape
 	shape           directShape
-	size            int            // bytes of an element
-	termBytes       int            // bytes from a term of the sum (a tap and an input channel) to the next in a panel
-	codes           [2][]*jit.Func // code for each spec, in whole blocks and in the last block of a group
-	specs           []*tile.Spec   // kinds of tiles, with the channels of a whole block
-	tiles           pieces         // tiles of an image's pixels, or of a row
-	rowTemplate     []directCall   // if strips are rows: calls of a row, without the offsets of the row
-	strips          int            // number of strips of an image
-	stripRanges     machine.Division    // by strip: its tiles or, with bandTiling, its bands; not used if strips are rows
-	sums            sumBlocks      // blocks into which the sum of a result is divided
-	images          int            // number of images of the batch; 1 if each strip spans all images
-	inImageBytes    int            // stride of the input's images, in bytes
-	inPixelBytes    int            // stride of the input's pixels, in bytes
-	outPixelStride  int            // stride of the result's pixels, in elements
-	outSize         int            // bytes of an element of the result
-	requantize      tile.Quantized // requantization of sums, if operands are quantized
-	byteElements    bool           // operands have 8 bits; an element is then a group of four of them
-	signedElements  bool           // bytes of the input are signed
-	wordElements    bool           // operands have 16 bits; an element is then a pair of them
+	size            int              // bytes of an element
+	termBytes       int              // bytes from a term of the sum (a tap and an input channel) to the next in a panel
+	codes           [2][]*jit.Func   // code for each spec, in whole blocks and in the last block of a group
+	specs           []*tile.Spec     // kinds of tiles, with the channels of a whole block
+	tiles           pieces           // tiles of an image's pixels, or of a row
+	rowTemplate     []directCall     // if strips are rows: calls of a row, without the offsets of the row
+	strips          int              // number of strips of an image
+	stripRanges     machine.Division // by strip: its tiles or, with bandTiling, its bands; not used if strips are rows
+	sums            sumBlocks        // blocks into which the sum of a result is divided
+	images          int              // number of images of the batch; 1 if each strip spans all images
+	inImageBytes    int              // stride of the input's images, in bytes
+	inPixelBytes    int              // stride of the input's pixels, in bytes
+	outPixelStride  int              // stride of the result's pixels, in elements
+	outSize         int              // bytes of an element of the result
+	requantize      tile.Quantized   // requantization of sums, if operands are quantized
+	byteElements    bool             // operands have 8 bits; an element is then a group of four of them
+	signedElements  bool             // bytes of the input are signed
+	wordElements    bool             // operands have 16 bits; an element is then a pair of them
 	order           multiply.StripOrder
 	prefetch        int  // cache lines that each step of the code prefetches
 	stripPrefetch   int  // bytes of the next block's weight that each strip prefetches

@@ -76,7 +76,7 @@ func TestDirectVolumes(t *testing.T) {
 		if len(walks) == 0 {
 			t.Fatalf("%s does not compute %v by %v, %v", name, xs, ws, at)
 		}
-		p.Call.Impl, p.Call.Walk, p.Call.Out[0] = &p.Op.Impls[k], walks[0], walks[0].Lay(0, p.Call.Out[0])
+		p.Call.Impl, p.Call.Walk, p.Call.Out[0] = &p.Op.Impls[k], walks[0], walks[0].ResultLayout(0, p.Call.Out[0])
 		p.Check(t, tensor.Numel(ws[1:]))
 	}
 }

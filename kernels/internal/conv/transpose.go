@@ -63,8 +63,8 @@ func convTransposeOp(name string, dims int, in, weightShape, out, size string) *
 			},
 		},
 		Facts: graph.Facts{
-			Parallel:   kit.BatchLoop(dims+2, 0),
-			AsInferred: "windows are summed in planes",
+			Parallel:          kit.BatchLoop(dims+2, 0),
+			FixedLayoutReason: "windows are summed in planes",
 			Flops: func(c *graph.Call) float64 {
 				w := c.Meta(1)
 				if w.Numel() == 0 {

@@ -100,7 +100,7 @@ func withImpl(p *kerneltest.ProductCall, m *graph.Impl) *kerneltest.ProductCall 
 	q.Call = &call
 	walk := m.Walks(q.Call, nil)[0]
 	q.Call.Impl, q.Call.Walk = m, walk
-	q.Call.Out = []tensor.Meta{walk.Lay(0, p.Call.Out[0])}
+	q.Call.Out = []tensor.Meta{walk.ResultLayout(0, p.Call.Out[0])}
 	return &q
 }
 

@@ -40,7 +40,7 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 		return w
 	}
 	planned := *c
-	planned.Out = []tensor.Meta{walk.Lay(0, c.Out[0])}
+	planned.Out = []tensor.Meta{walk.ResultLayout(0, c.Out[0])}
 	s, d := v.shape(&planned), c.Out[0].DType
 	pixels := s.n * s.pixelsOut()
 	if a == depthwiseByPixels || a == depthwiseByPlanes {

@@ -58,7 +58,7 @@ func AddCopyCost(w *graph.Work, m, to tensor.Meta) {
 	}
 	bytes := float64(n * float64(e.DstSize+e.SrcSize))
 	plan := strided.Analyze(e, axes)
-	switch way, length := plan.Way(); way {
+	switch way, length := plan.Pattern(); way {
 	case strided.Rows:
 		w.Bytes[graph.Copied] += bytes
 		w.Do(RateRow, n/float64(length))
@@ -97,7 +97,7 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 	return graph.Impl{Name: "plain", Doc: "Copies rows of elements, or transposes tiles.",
 		Lower: lower, Writes: anyStrides,
 		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
-			w, out := graph.Work{Steps: 1}, walk.Lay(0, c.Out[0])
+			w, out := graph.Work{Steps: 1}, walk.ResultLayout(0, c.Out[0])
 			AddCopyCost(&w, out.WithDType(c.Meta(0).DType), out)
 			return w
 		},
@@ -106,7 +106,7 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 				return w, true
 			}
 			var least graph.Work
-			out := walk.Lay(0, c.Out[0])
+			out := walk.ResultLayout(0, c.Out[0])
 			AddCopyCost(&least, out.WithDType(m.DType), out)
 			addRowMajorCopyCost(&w, m, out)
 			return w.Minus(least), true
@@ -141,7 +141,7 @@ func JoinImpl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 		Read: func(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
 			if m.Numel() > 0 && !c.Placed(i) {
 				w.Steps = 1 / float64(len(c.In))
-				AddCopyCost(&w, m, resultPart(m, walk.Lay(0, c.Out[0])))
+				AddCopyCost(&w, m, resultPart(m, walk.ResultLayout(0, c.Out[0])))
 			}
 			return w, true
 		}}
@@ -178,7 +178,7 @@ func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c 
 	return graph.Impl{Name: "plain", Doc: "Copies the operand to its part of the result and fills the border.",
 		Lower: lower,
 		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
-			w, to := graph.Work{Steps: 1}, walk.Lay(0, c.Out[0])
+			w, to := graph.Work{Steps: 1}, walk.ResultLayout(0, c.Out[0])
 			place := inner(c, c.Meta(0), to)
 			AddCopyCost(&w, inResultOrder(place, to), place)
 			unfilled := to // the result without the slabs of the border that are already counted
@@ -198,7 +198,7 @@ func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c 
 		},
 		Read: func(c *graph.Call, walk graph.Walk, _ int, m tensor.Meta) (w graph.Work, ok bool) {
 			var least graph.Work
-			to := walk.Lay(0, c.Out[0])
+			to := walk.ResultLayout(0, c.Out[0])
 			place := inner(c, m, to)
 			AddCopyCost(&least, inResultOrder(place, to), place)
 			source := m

@@ -55,7 +55,7 @@ func (r *rooms) operands(t testing.TB, c *call, n *graph.Node) []*tensor.Tensor 
 	now.begin(c, "fill")
 	in, d := make([]*tensor.Tensor, len(c.in)), c.choices
 	wild, special := d.one(16), d.one(8)
-	elementwise := c.op.Kind == graph.Follows || c.op.Kind == graph.View || c.op.SelectsElements
+	elementwise := c.op.Kind == graph.FollowsOperands || c.op.Kind == graph.View || c.op.SelectsElements
 	rounds := slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return !v.Meta.DType.IsIntegral(true) })
 	c.special = rounds && (wild || special) && !elementwise || !c.representable()
 	for i, m := range c.in {
@@ -178,7 +178,7 @@ func (r *rooms) lowered(t testing.TB, c *call, n *graph.Node, impl *graph.Impl, 
 	outs = make([]*tensor.Tensor, len(call.Out))
 	behind := c.choices.one(2)
 	for i := range outs {
-		call.Out[i] = w.Lay(i, call.Out[i])
+		call.Out[i] = w.ResultLayout(i, call.Out[i])
 		outs[i] = r.outOf(t, len(in)+i, call.Out[i], behind)
 	}
 	for i, a := range call.In {

@@ -86,7 +86,7 @@ func (p *ProductCall) BenchImpl(b *testing.B, name string, uncached bool) {
 	if len(walks) == 0 {
 		b.Skip("the implementation does not support the call here")
 	}
-	p.Call.Impl, p.Call.Walk, p.Call.Out[0] = m, walks[0], walks[0].Lay(0, p.Call.Out[0])
+	p.Call.Impl, p.Call.Walk, p.Call.Out[0] = m, walks[0], walks[0].ResultLayout(0, p.Call.Out[0])
 	r := p.Compile(b)
 	copies := []unsafe.Pointer{r.mem.Ptrs[2]}
 	if bytes := p.Call.In[1].Value.Const.Storage().Bytes(); uncached {

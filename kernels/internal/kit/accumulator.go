@@ -25,7 +25,7 @@ func (s *Accumulator) Mul(a, b tensor.Scalar) {
 	}
 }
 
-// MulAt adds the product of two factors, at indices of their storages.
+// MulAt adds the product of element i of a and element k of b.
 func (s *Accumulator) MulAt(a *Factors, i int, b *Factors, k int) {
 	switch {
 	case a.floats != nil:
@@ -37,7 +37,7 @@ func (s *Accumulator) MulAt(a *Factors, i int, b *Factors, k int) {
 	}
 }
 
-// Factors has the elements of an operand, by index of the storage, converted to the type of an [Accumulator]'s sum.
+// Factors has the elements of an operand in row-major order, converted to the type of an [Accumulator]'s sum.
 type Factors struct {
 	tensor.Meta
 	ints      []int64
@@ -47,15 +47,14 @@ type Factors struct {
 
 // FactorsOf converts the elements of an operand for an [Accumulator] of dtype d.
 func FactorsOf(d tensor.DType, t *tensor.Tensor) *Factors {
-	f := &Factors{Meta: t.Meta}
-	all := tensor.Must(t.View(tensor.New(t.DType, t.Extent())))
+	f := &Factors{Meta: tensor.New(t.DType, t.Shape...)}
 	switch {
 	case d.IsComplex():
-		f.complexes = sliceOf[complex128](all)
+		f.complexes = sliceOf[complex128](t)
 	case d.IsFloat():
-		f.floats = sliceOf[float64](all)
+		f.floats = sliceOf[float64](t)
 	default:
-		f.ints = sliceOf[int64](all)
+		f.ints = sliceOf[int64](t)
 	}
 	return f
 }

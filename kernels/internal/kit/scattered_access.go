@@ -10,7 +10,7 @@ import (
 // moved from dense to strided accesses. The walk w gives the layouts of the results.
 func AddScatteredAccess(work *graph.Work, c *graph.Call, w graph.Walk, order tensor.Order) {
 	for i, m := range c.Out {
-		if laidOut := w.Lay(i, m); order != "" && order.Rank() == m.Rank() && !innermostIsFastest(laidOut, order) {
+		if laidOut := w.ResultLayout(i, m); order != "" && order.Rank() == m.Rank() && !innermostIsFastest(laidOut, order) {
 			work.Bytes[graph.Strided] += float64(m.Bytes())
 			work.Bytes[graph.Dense] -= float64(m.Bytes())
 		}

@@ -156,15 +156,15 @@ func linearRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	fx, fw := kit.FactorsOf(x.DType, x), kit.FactorsOf(x.DType, w)
 	kit.EachIndex(shape, func(index []int) {
 		s := kit.Accumulator{DType: x.DType}
-		ix, iw := x.Offset, w.Offset
+		ix, iw := 0, 0
 		for d, i := range index[:len(lead)] {
-			ix += i * x.Strides[d]
+			ix += i * fx.Strides[d]
 		}
 		if w.Rank() == 2 {
-			iw += index[len(lead)] * w.Strides[0]
+			iw += index[len(lead)] * fw.Strides[0]
 		}
 		for k := range x.Shape[len(lead)] {
-			s.MulAt(fx, ix+k*x.Strides[len(lead)], fw, iw+k*w.Strides[w.Rank()-1])
+			s.MulAt(fx, ix+k, fw, iw+k)
 		}
 		if len(in) > 2 && in[2] != nil {
 			at := index

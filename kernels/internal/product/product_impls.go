@@ -47,7 +47,7 @@ func productImpls(describe func(c *graph.Call) (*contraction, error)) []graph.Im
 			Work: func(c *graph.Call, walk graph.Walk) graph.Work {
 				work, laid := graph.Work{Steps: 1}, rowMajor(c)
 				c.AddStreamed(&work)
-				laid.Out = []tensor.Meta{walk.Lay(0, c.Out[0])}
+				laid.Out = []tensor.Meta{walk.ResultLayout(0, c.Out[0])}
 				if x, err := describe(laid); err == nil {
 					x.work(c, w.way, &work)
 				}

@@ -98,8 +98,8 @@ func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, z func(a, b comple
 			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 		},
 		Facts: graph.Facts{
-			AnyOrder: true,
-			Alone:    "carries a running value from element to element in its own kernel",
+			AnyOrder:        true,
+			UnfusableReason: "carries a running value from element to element in its own kernel",
 		},
 		Lowerings: graph.Lowerings{
 			Rows: func(c *graph.Call) (*graph.Rows, error) { return scanRows(c, op, dtype(c)) },

@@ -60,8 +60,8 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 			{In: []tensor.Meta{kit.ExTransposed}, Attrs: graph.Attrs{"dim": 0}}},
 	},
 	Facts: graph.Facts{
-		AsInferred: "a row is written in the order in which it is read",
-		Alone:      "reads a whole row before it writes one, in its own kernel",
+		FixedLayoutReason: "a row is written in the order in which it is read",
+		UnfusableReason:   "reads a whole row before it writes one, in its own kernel",
 	},
 	Lowerings: graph.Lowerings{
 		Rows: hardmaxRows,

@@ -52,7 +52,7 @@ func (o lineOp) impls() []graph.Impl {
 			return o.work(c, order, w, e, ok)
 		}
 		list[i].Read = func(c *graph.Call, w graph.Walk, _ int, m tensor.Meta) (work graph.Work, ok bool) {
-			_, run, _ := o.runs(c, order, m, w.Lay(0, c.Out[0]))
+			_, run, _ := o.runs(c, order, m, w.ResultLayout(0, c.Out[0]))
 			addStridedAccess(&work, m, run.N == 1 || run.In == m.DType.Size())
 			return work, true
 		}
@@ -121,7 +121,7 @@ func (o lineOp) effort() (e fusion.Effort, ok bool) {
 
 // work returns the cost of the op if the operand has the layout of the result.
 func (o lineOp) work(c *graph.Call, order lineOrder, w graph.Walk, e fusion.Effort, compiled bool) graph.Work {
-	work, out := graph.Work{Steps: 1}, w.Lay(0, c.Out[0])
+	work, out := graph.Work{Steps: 1}, w.ResultLayout(0, c.Out[0])
 	c.AddStreamed(&work)
 	line, run, err := o.runs(c, order, out, out)
 	if err != nil {

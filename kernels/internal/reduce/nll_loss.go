@@ -97,7 +97,7 @@ func nllLossOp(attrs *graph.Schema, name, doc string, isCrossEntropy bool,
 					Attrs: graph.Attrs{"reduction": 0, "ignore_index": 1}},
 			},
 		},
-		Facts: graph.Facts{AsInferred: "it writes the losses in row-major order while it sums them"},
+		Facts: graph.Facts{FixedLayoutReason: "it writes the losses in row-major order while it sums them"},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
 				l, err := lossOf(c)

@@ -148,9 +148,9 @@ var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
 			Attrs: graph.Attrs{"size": 3, "alpha": 0.5}}},
 	},
 	Facts: graph.Facts{
-		Parallel:   kit.LoopsExceptDims(1),
-		AsInferred: "squares are summed over neighbouring planes",
-		Each:       graph.Each{Simple: 10, Function: 0.3},
+		Parallel:          kit.LoopsExceptDims(1),
+		FixedLayoutReason: "squares are summed over neighbouring planes",
+		Each:              graph.Each{Simple: 10, Function: 0.3},
 	},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {

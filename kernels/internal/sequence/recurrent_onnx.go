@@ -46,8 +46,8 @@ func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 			},
 		},
 		Facts: graph.Facts{
-			Parallel:   onnxCellLoops,
-			AsInferred: "each step writes the states of a whole batch in order", FlopKernel: recurrentFlop,
+			Parallel:          onnxCellLoops,
+			FixedLayoutReason: "each step writes the states of a whole batch in order", FlopKernel: recurrentFlop,
 			Flops: func(c *graph.Call) float64 {
 				x := c.Meta(0)
 				return 2 * float64(x.Shape[0]*x.Shape[1]) * float64(c.Meta(1).Numel()+c.Meta(2).Numel())

@@ -84,8 +84,8 @@ func recurrentOp(name string, kind cellKind, act, doc string) *graph.Op {
 			},
 		},
 		Facts: graph.Facts{
-			Parallel:   o.loops,
-			AsInferred: "each step writes the states of a whole batch in order", FlopKernel: recurrentFlop,
+			Parallel:          o.loops,
+			FixedLayoutReason: "each step writes the states of a whole batch in order", FlopKernel: recurrentFlop,
 			Flops: func(c *graph.Call) float64 {
 				x, n := c.Meta(0), 0
 				for i := o.firstWeight(); i < len(c.In); i++ {

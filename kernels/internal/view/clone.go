@@ -49,7 +49,7 @@ var ContiguousOp = kit.Define[contiguousAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}},
 			{In: []tensor.Meta{kit.F32(2, 3, 4, 5)}, Attrs: graph.Attrs{"memory_format": "channels_last"}}},
 	},
-	Facts:     graph.Facts{AsInferred: "its purpose is a specific layout", Identity: true},
+	Facts:     graph.Facts{FixedLayoutReason: "its purpose is a specific layout", Identity: true},
 	Lowerings: graph.Lowerings{Impls: []graph.Impl{copies.Impl(copies.CompileCopy)}},
 })
 

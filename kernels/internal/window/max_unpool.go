@@ -76,7 +76,7 @@ func maxUnpoolOp(attrs *graph.Schema, name, doc string, dims int, size func(c *g
 				{In: []tensor.Meta{tensor.New(tensor.Float32, shape...), tensor.New(tensor.Int64, shape...)},
 					Attrs: graph.Attrs{"output_size": []int{4, 4, 3}[:dims]}}},
 		},
-		Facts: graph.Facts{Parallel: kit.LoopsExceptLast(dims), AsInferred: "indices are positions in planes"},
+		Facts: graph.Facts{Parallel: kit.LoopsExceptLast(dims), FixedLayoutReason: "indices are positions in planes"},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileMaxUnpool(c, dims) },
 		},

@@ -77,7 +77,7 @@ func (p *pooling) compiles(c *graph.Call, order poolOrder, w graph.Walk, area fl
 		return false
 	}
 	return loops.CodeAvailable() && p.kind != poolNorm && (len(c.Out) == 1 || area <= maxLoopTaps) &&
-		w.Order.Rank() == c.Out[0].Rank() && w.Order.Holds(w.Lay(0, c.Out[0]))
+		w.Order.Rank() == c.Out[0].Rank() && w.Order.Holds(w.ResultLayout(0, c.Out[0]))
 }
 
 // windowsAreFarApart estimates whether windows are too far apart for the compiled loops by planes.

@@ -96,7 +96,7 @@ func definePool[A any, P interface {
 	o := graph.Op{Semantics: graph.Semantics{Name: name, Doc: doc, Examples: examples}}
 	o.Parallel = kit.LoopsExceptLast(p.dims)
 	if p.dims == 2 {
-		o.Kind, o.ImageRole = graph.Requires, graph.ImageOp
+		o.Kind, o.ImageRole = graph.RequiresLayout, graph.ImageOp
 	}
 	if p.indices {
 		o.Outputs = []string{"out", "indices"}
@@ -111,7 +111,7 @@ func poolOp(o graph.Op, p func(c *graph.Call) *pooling) graph.Op {
 		o.Infer = func(c *graph.Call) ([]graph.Result, error) { return p(c).infer(c) }
 	}
 	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return p(c).reference(c, in) }
-	o.Impls = poolImpls(p, o.Kind == graph.Requires)
+	o.Impls = poolImpls(p, o.Kind == graph.RequiresLayout)
 	return o
 }
 

@@ -177,7 +177,7 @@ func resampleImpls(describe func(c *graph.Call) (*resampling, error)) []graph.Im
 			w := graph.Work{Steps: 1}
 			c.AddStreamed(&w)
 			if r, err := describe(c); err == nil {
-				r.work(&w, c.Meta(0).Shape, walk.Lay(0, c.Out[0]))
+				r.work(&w, c.Meta(0).Shape, walk.ResultLayout(0, c.Out[0]))
 			}
 			return w
 		}}}

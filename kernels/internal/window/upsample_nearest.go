@@ -107,7 +107,7 @@ func hasContiguousPixels(m tensor.Meta) bool { return m.Strides[1] == 1 && m.Sha
 
 // nearestWork returns the work for an operand with the layout of the result.
 func nearestWork(c *graph.Call, walk graph.Walk) graph.Work {
-	w, out := graph.Work{Steps: 1}, walk.Lay(0, c.Out[0])
+	w, out := graph.Work{Steps: 1}, walk.ResultLayout(0, c.Out[0])
 	addNearestWork(&w, out, hasContiguousPixels(out))
 	return w
 }
@@ -125,7 +125,7 @@ func addNearestWork(w *graph.Work, out tensor.Meta, pixels bool) {
 // nearestRead returns the additional work if the channels of the operand are not contiguous. Pixels are then copied
 // element by element.
 func nearestRead(c *graph.Call, walk graph.Walk, _ int, m tensor.Meta) (w graph.Work, ok bool) {
-	if out := walk.Lay(0, c.Out[0]); hasContiguousPixels(out) && !hasContiguousPixels(m) {
+	if out := walk.ResultLayout(0, c.Out[0]); hasContiguousPixels(out) && !hasContiguousPixels(m) {
 		var pixels graph.Work
 		addNearestWork(&w, out, false)
 		addNearestWork(&pixels, out, true)
