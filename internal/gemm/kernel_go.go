@@ -130,11 +130,25 @@ func goDots[T number](n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, q
 func goProduct[T number](m, n, k int, a, b, c, bias matrix, add bool) {
 	for i := range m {
 		row := unsafe.Pointer(at[T](a.ptr, i*a.row))
-		for j := range n {
-			var sum T
-			col := unsafe.Pointer(at[T](b.ptr, j*b.col))
+		j := 0
+		for ; j+4 <= n; j += 4 { // four sums at a time, because each addition waits for the previous one
+			var s0, s1, s2, s3 T
 			for q := range k {
-				sum += T(*at[T](row, q*a.col) * *at[T](col, q*b.row))
+				x, y := *at[T](row, q*a.col), unsafe.Pointer(at[T](b.ptr, j*b.col+q*b.row))
+				s0 += T(x * *at[T](y, 0))
+				s1 += T(x * *at[T](y, b.col))
+				s2 += T(x * *at[T](y, 2*b.col))
+				s3 += T(x * *at[T](y, 3*b.col))
+			}
+			finish(s0, i, j, c, bias, add)
+			finish(s1, i, j+1, c, bias, add)
+			finish(s2, i, j+2, c, bias, add)
+			finish(s3, i, j+3, c, bias, add)
+		}
+		for ; j < n; j++ {
+			var sum T
+			for q := range k {
+				sum += T(*at[T](row, q*a.col) * *at[T](b.ptr, j*b.col+q*b.row))
 			}
 			finish(sum, i, j, c, bias, add)
 		}
