@@ -163,7 +163,7 @@ func (r *Reducer) resultAddress(m *reduceMemory, ptrs []unsafe.Pointer, i, u int
 }
 
 // arena is memory that is handed out in parts aligned to cache lines.
-type arena struct{ free []byte } // left is the memory that is not handed out yet
+type arena struct{ free []byte } // memory that is not handed out yet
 
 func (g *arena) take(n int) unsafe.Pointer {
 	p := unsafe.Pointer(unsafe.SliceData(g.free))

@@ -280,7 +280,7 @@ func (p *Plan) planTiled(maxShared int) {
 		}
 	}
 	p.block = p.blockRows()
-	// The number is at most p.nt, because a worker's scratch has room for p.nt elements of the bias.
+	// The number is at most p.tileCols, because a worker's scratch has room for p.tileCols elements of the bias.
 	p.firstRowCols = min(p.tileCols, p.b.panelWidth*max(1, machine.MACGrain/(p.tileRows*p.b.panelWidth*min(s.K, p.kc))))
 	p.maxSuperDepth = s.K
 	if lanes*s.K > maxShared {

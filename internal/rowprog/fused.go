@@ -212,7 +212,7 @@ func (p *Plan) runPipelinedRows(s *State, rows int) {
 	}
 }
 
-// seekRow sets s.base to the addresses of a row. The first row of runPipelinedRows has index 0.
+// seekRow sets s.tileBase to the addresses of a row. The first row of runPipelinedRows has index 0.
 func (p *Plan) seekRow(s *State, row int) {
 	for k, b := range s.passBases[0] {
 		s.tileBase[k] = b

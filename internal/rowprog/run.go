@@ -137,7 +137,7 @@ func (p *Plan) runLoop(s *State, l *loops.Loop, ptrs []unsafe.Pointer, strides [
 	l.Run(&s.loops, s.callPtrs, strides, n0, n1)
 }
 
-// setTile returns the tile with an index, and sets s.base to its addresses.
+// setTile returns the tile with an index, and sets s.tileBase to its addresses.
 func (p *Plan) setTile(s *State, index int, ptrs []unsafe.Pointer, worker []byte) tile {
 	first := index % p.tilesPerKept0 * p.tileLen
 	t := tile{index: index, n: min(p.tileLen, p.kept[0].n-first)}

@@ -102,7 +102,7 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 }
 
 // steps returns the times by step. A graph may be compiled for several shapes; steps with the same name and ops are
-// added up. The predicted times are those of p.prices, the cost profile of the machine.
+// added up. The predicted times are those of p.costProfile, the cost profile of the machine.
 func (p *profile) steps(undisturbed []int, ops map[string]string) []stepDoc {
 	var list []stepDoc
 	type key struct{ name, op string }
