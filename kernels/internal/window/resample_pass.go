@@ -41,8 +41,8 @@ type resamplePass[T float32 | float64] struct {
 	outer, in, inner int
 	rows             int // maximum number of rows that share a call of a loop
 	taps             *axisTaps
-	knownTaps        tapTable[T]              // the table of taps if axisTaps.listed
-	tableOffset      int                      // offset in scratch memory of a table that is not listed, in bytes
+	knownTaps        tapTable[T]              // the table of taps if axisTaps.hasStaticTable
+	tableOffset      int                      // offset in scratch memory of a table that is computed in runs, in bytes
 	outsideValue     T                        // result at indices without taps
 	sums             [2][loopTaps]*loops.Loop // sums[0][k] sums k+1 taps; sums[1][k] adds k+1 taps to the result
 	state            graph.PerWorker[resampleRun]
