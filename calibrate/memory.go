@@ -6,9 +6,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// levels are the sizes in bytes of the measured points of memory curves: within each cache, near its capacity, and
+// footprints are the sizes in bytes of the measured points of memory curves: within each cache, near its capacity, and
 // above its capacity.
-var levels = []float64{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 3 << 19, 2 << 20, 3 << 20, 4 << 20, 6 << 20,
+var footprints = []float64{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 3 << 19, 2 << 20, 3 << 20, 4 << 20, 6 << 20,
 	8 << 20, 16 << 20, 32 << 20, 64 << 20, 128 << 20}
 
 // tiledChannels is a typical channel count of transposed images.
@@ -31,8 +31,8 @@ const denseChain = 7
 func memoryProbes(maxBytes float64) []*probe {
 	var list []*probe
 	for a, call := range accessCalls {
-		for _, bytes := range levels {
-			if bytes > maxBytes && bytes > levels[0] {
+		for _, bytes := range footprints {
+			if bytes > maxBytes && bytes > footprints[0] {
 				continue
 			}
 			p := &probe{access: graph.Access(a), footprintBytes: bytes, unit: "a byte", call: call(int(bytes))}
@@ -45,8 +45,8 @@ func memoryProbes(maxBytes float64) []*probe {
 	return list
 }
 
-// accessCalls has a function for each kind of access. It returns a call that accesses about the given number of bytes
-// in this way.
+// accessCalls has a function for each kind of access. Each function returns a call that accesses about the given number
+// of bytes in this way.
 var accessCalls = [...]func(bytes int) graph.RateCall{
 	graph.Dense: func(bytes int) graph.RateCall {
 		return graph.RateCall{Op: "relu", In: []tensor.Meta{tensor.New(tensor.Float32, bytes/8)}}

@@ -47,8 +47,8 @@ var planDocuments = map[string]reflect.Type{
 	"sweep":       reflect.TypeFor[plan.SizesDocument](),
 }
 
-// allowedWords maps the name of a set of strings to the set. If a field of a document has the tag of:"NAME", it
-// contains a string from the set NAME. The schema lists these strings.
+// allowedWords maps the name of a set of strings to the set. A field of a document with the struct tag `of:"NAME"`
+// holds one of the strings of the set NAME. The schema lists these strings.
 var allowedWords = map[string]func() []string{
 	"dtype": func() []string { return format.Strings(tensor.DTypes()) },
 	"flag":  infer.Flags,

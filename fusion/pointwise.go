@@ -105,7 +105,7 @@ func loopKernel(c *graph.Call, it *iter.Iterator, body rule.Kernel, grain int) (
 		phase.Run = func(m *graph.Mem, chunk int) error { return loop.RunChunk(cursorOf(m), m.Ptrs, chunk, grain) }
 	}
 	k := &graph.Kernel{Loop: it, Phases: []graph.Phase{phase}, Arithmetic: elementNS * float64(it.Numel())}
-	if loop.Expression() {
+	if loop.IsExpression() {
 		k.Code = loop.Listings
 	}
 	nout := it.NumOutputs()

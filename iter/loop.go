@@ -41,7 +41,7 @@ func (it *Iterator) prefetchInOrder() (a loops.Prefetch) {
 		}
 	}
 	if a.Operands != 0 {
-		a.Bytes, a.Near = prefetchBytes, true
+		a.Bytes, a.IntoL1 = prefetchBytes, true
 	}
 	return a
 }

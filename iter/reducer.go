@@ -28,10 +28,10 @@ type Reducer struct {
 	byRows      bool        // units are reduced by rows, not by columns
 	results     int         // total number of results
 
-	unitLen       int // number of results in a unit; the last unit along the fastest kept axis may have fewer
-	unitsPerAxis  int // number of units along the fastest kept axis
-	units         int // total number of units
-	unitsPerChunk int // number of units in a chunk
+	unitLen             int // number of results in a unit; the last unit along the fastest kept axis may have fewer
+	unitsPerFastestAxis int // number of units along the fastest kept axis
+	units               int // total number of units
+	unitsPerChunk       int // number of units in a chunk
 
 	reducedLen    int // number of elements of each result
 	firstPosition int // position of the first element of a result
@@ -58,9 +58,9 @@ const (
 	minChunks  = 16 // with fewer chunks, the reduced range is cut into pieces
 	maxPieces  = 64 // approximate limit for the number of pieces of all units together
 	maxRowUnit = 64 // maximum number of results of a unit that is reduced by rows
-	// columnLevel is the number of elements that are folded in a column before the accumulator is merged into the
+	// mergeInterval is the number of elements that are folded in a column before the accumulator is merged into the
 	// accumulator of the next level. Two levels bound the rounding error.
-	columnLevel = 256
+	mergeInterval = 256
 )
 
 // plan chooses rows or columns, and sets the units and the pieces.
@@ -78,8 +78,8 @@ func (r *Reducer) plan() {
 	if r.byRows {
 		r.unitLen = min(r.unitLen, maxRowUnit, max(1, grain/max(r.reducedLen, 1)))
 	}
-	r.unitsPerAxis = (kept.N + r.unitLen - 1) / r.unitLen
-	r.units = r.unitsPerAxis * axes.Numel(r.keptAxes[1:])
+	r.unitsPerFastestAxis = (kept.N + r.unitLen - 1) / r.unitLen
+	r.units = r.unitsPerFastestAxis * axes.Numel(r.keptAxes[1:])
 	work := r.unitLen * max(r.reducedLen, 1)
 	r.unitsPerChunk = max(1, grain/work)
 	r.pieceLen = r.reducedLen
@@ -179,6 +179,6 @@ func (r *Reducer) checkRun(phase, chunk int, ptrs []unsafe.Pointer, scratch, wor
 
 // partialMemory returns the memory in scratch for the n accumulators of piece c of unit u.
 func (r *Reducer) partialMemory(scratch []byte, c, u, n int) []byte {
-	at := c*r.results + u/r.unitsPerAxis*r.keptAxes[0].N + u%r.unitsPerAxis*r.unitLen
+	at := c*r.results + u/r.unitsPerFastestAxis*r.keptAxes[0].N + u%r.unitsPerFastestAxis*r.unitLen
 	return scratch[at*r.f.accBytes : (at+n)*r.f.accBytes]
 }

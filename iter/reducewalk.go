@@ -10,7 +10,7 @@ import (
 // reduceMemory is the working memory of a worker during a chunk.
 type reduceMemory struct {
 	acc           unsafe.Pointer // an accumulator for each result of a unit
-	upper         unsafe.Pointer // accumulators of the second level (columnLevel)
+	upper         unsafe.Pointer // accumulators of the second level (mergeInterval)
 	block         unsafe.Pointer // a block of elements in the dtype of the Fold
 	loaderBlock   unsafe.Pointer // a block for the loader
 	keptWalker    axes.Walker    // position in the kept axes, except the fastest
@@ -30,8 +30,8 @@ func (r *Reducer) memory(worker []byte) reduceMemory {
 
 // seekUnit moves the walker of the kept axes to unit u and returns the number of results in the unit.
 func (r *Reducer) seekUnit(m *reduceMemory, u int) int {
-	m.keptWalker.Seek(u / r.unitsPerAxis)
-	return min(r.unitLen, r.keptAxes[0].N-u%r.unitsPerAxis*r.unitLen)
+	m.keptWalker.Seek(u / r.unitsPerFastestAxis)
+	return min(r.unitLen, r.keptAxes[0].N-u%r.unitsPerFastestAxis*r.unitLen)
 }
 
 // reduce folds the elements begin to end of the reduced range for the n results of unit u, and returns the
@@ -41,7 +41,7 @@ func (r *Reducer) reduce(m *reduceMemory, in unsafe.Pointer, u, n, begin, end in
 	if begin >= end {
 		return m.acc
 	}
-	base := unsafe.Add(in, r.inOffset+m.keptWalker.Offset+u%r.unitsPerAxis*r.unitLen*r.keptAxes[0].In)
+	base := unsafe.Add(in, r.inOffset+m.keptWalker.Offset+u%r.unitsPerFastestAxis*r.unitLen*r.keptAxes[0].In)
 	if r.byRows {
 		for j := range n {
 			r.row(m, unsafe.Add(m.acc, j*r.f.accBytes), unsafe.Add(base, j*r.keptAxes[0].In), begin, end)
@@ -92,9 +92,9 @@ func (r *Reducer) row(m *reduceMemory, acc, src unsafe.Pointer, begin, end int) 
 	}
 }
 
-// columns folds the elements begin to end of n adjacent results, one element of each at a time, and returns the
-// accumulators. After every columnLevel elements, the accumulators are merged into those of the second level, to bound
-// rounding errors.
+// columns folds n adjacent results together and returns their accumulators: for each position from begin to end, it
+// folds one element into each result. After every mergeInterval positions, the accumulators are merged into those of
+// the second level, to bound rounding errors.
 func (r *Reducer) columns(m *reduceMemory, base unsafe.Pointer, n, begin, end int) unsafe.Pointer {
 	inner, step := r.reducedAxes[0], r.keptAxes[0].In
 	m.reducedWalker.Seek(begin / inner.N)
@@ -107,7 +107,7 @@ func (r *Reducer) columns(m *reduceMemory, base unsafe.Pointer, n, begin, end in
 			i = 0
 			m.reducedWalker.Next()
 		}
-		if folded++; folded == columnLevel && pos+1 < end {
+		if folded++; folded == mergeInterval && pos+1 < end {
 			if !usesUpper {
 				r.f.init(m.upper, n)
 			}
@@ -159,11 +159,11 @@ func (r *Reducer) resume(m *reduceMemory, ptrs []unsafe.Pointer, acc unsafe.Poin
 // resultAddress returns the address of the first result of unit u in output i, and the stride in bytes between results.
 func (r *Reducer) resultAddress(m *reduceMemory, ptrs []unsafe.Pointer, i, u int) (unsafe.Pointer, int) {
 	step := r.keptAxes[0].Out[i]
-	return unsafe.Add(ptrs[i], r.outs[i].offset+m.keptWalker.Out[i]+u%r.unitsPerAxis*r.unitLen*step), step
+	return unsafe.Add(ptrs[i], r.outs[i].offset+m.keptWalker.Out[i]+u%r.unitsPerFastestAxis*r.unitLen*step), step
 }
 
-// arena is memory that is handed out in parts aligned to cache lines.
-type arena struct{ free []byte } // memory that is not handed out yet
+// arena hands out memory in parts aligned to cache lines. free is the memory that is left.
+type arena struct{ free []byte }
 
 func (g *arena) take(n int) unsafe.Pointer {
 	p := unsafe.Pointer(unsafe.SliceData(g.free))

@@ -91,7 +91,7 @@ func fromBytes(m tensor.Meta, raw []byte) (*tensor.Tensor, error) {
 func fromStorage(m tensor.Meta, s *tensor.Storage) (*tensor.Tensor, error) {
 	raw := s.Bytes()
 	if len(raw) != m.Bytes() {
-		return nil, fmt.Errorf("%d bytes of data, dtype and shape need %d", len(raw), m.Bytes())
+		return nil, fmt.Errorf("%d bytes of data, but dtype and shape need %d", len(raw), m.Bytes())
 	}
 	if m.DType == tensor.Bool {
 		// Kernels require that the byte of a bool is 0 or 1.
@@ -155,7 +155,7 @@ func fill[F any, T tensor.Element](m tensor.Meta, field []F, perElement int,
 	element func([]F) T) (*tensor.Tensor, error) {
 	n := m.Numel()
 	if len(field) != n*perElement {
-		return nil, fmt.Errorf("%d numbers of data, dtype and shape need %d", len(field), n*perElement)
+		return nil, fmt.Errorf("%d numbers of data, but dtype and shape need %d", len(field), n*perElement)
 	}
 	data := make([]T, n)
 	for i := range data {
@@ -190,7 +190,7 @@ func (m *Model) external(t *pb.TensorProto, need int) (*tensor.Storage, error) {
 		length = need
 	}
 	if length != need {
-		return nil, fmt.Errorf("external data: %d bytes, dtype and shape need %d", length, need)
+		return nil, fmt.Errorf("external data: %d bytes, but dtype and shape need %d", length, need)
 	}
 	data, err := m.readRange(location, offset, length)
 	if err != nil {

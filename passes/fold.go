@@ -250,7 +250,8 @@ func (p *Plan) dropConstants() int {
 		if read.At(v) {
 			return false
 		}
-		if p.Decisions == nil && p.follow == nil { // plans that follow this plan reuse the results computed from the constant
+		// Plans that follow this plan reuse the results computed from the constant.
+		if p.Decisions == nil && p.decisionsToFollow == nil {
 			v.Const = &tensor.Tensor{Meta: v.Const.Meta} // the layout problem may refer to the value
 		}
 		return true

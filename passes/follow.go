@@ -79,9 +79,9 @@ func (p *Plan) decidedFolds() map[int]bool {
 	pass := p.foldPasses
 	p.foldPasses++
 	switch {
-	case p.follow != nil && pass < len(p.follow.foldedNodes):
-		return p.follow.foldedNodes[pass]
-	case p.follow != nil:
+	case p.decisionsToFollow != nil && pass < len(p.decisionsToFollow.foldedNodes):
+		return p.decisionsToFollow.foldedNodes[pass]
+	case p.decisionsToFollow != nil:
 		return map[int]bool{}
 	case p.Decisions != nil:
 		p.Decisions.foldedNodes = append(p.Decisions.foldedNodes, map[int]bool{})
@@ -117,7 +117,7 @@ func (g *grouper) followGroups() error {
 	for _, n := range g.plan.Graph.Nodes {
 		byNumber[n.Number()] = n
 	}
-	for _, d := range slices.Backward(g.plan.follow.groups) {
+	for _, d := range slices.Backward(g.plan.decisionsToFollow.groups) {
 		c := &nodeGroup{space: space{mask: d.mask, split: d.split}, resultCount: 1}
 		for _, number := range slices.Backward(d.nodes) {
 			n := byNumber[number]
@@ -211,7 +211,7 @@ func (p *Plan) noteLayouts(a *layout.Assignment) {
 // followLayouts applies the recorded assignment. Outputs must have the layouts of the graph as written, and
 // implementations must support the layouts assigned to them.
 func (p *Plan) followLayouts() error {
-	d := p.follow
+	d := p.decisionsToFollow
 	if d.layout == nil || len(d.nodes) != len(p.Graph.Nodes) {
 		return misfit("the graph has %d nodes; the decisions are for %d", len(p.Graph.Nodes), len(d.nodes))
 	}

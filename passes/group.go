@@ -43,7 +43,7 @@ func groupNodes(p *Plan) error {
 	g := &grouper{plan: p, fuser: fusion.NewFuser(p.Graph), positions: graph.NewByValue[int](p.Graph),
 		groupOf: graph.NewByValue[*nodeGroup](p.Graph), uses: usesOf(p.Graph), unfusable: map[*graph.Node]string{},
 		unfused: map[*graph.Node]string{}}
-	if p.follow != nil {
+	if p.decisionsToFollow != nil {
 		return g.followGroups()
 	}
 	for i, n := range p.Graph.Nodes {

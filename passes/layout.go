@@ -32,7 +32,7 @@ func layOut(p *Plan) error {
 
 // chooseLayouts asks the strategy for an assignment and applies it.
 func chooseLayouts(p *Plan) error {
-	if p.follow != nil {
+	if p.decisionsToFollow != nil {
 		return p.followLayouts()
 	}
 	problem := layout.NewProblem(p.Graph, p.profile)

@@ -220,7 +220,7 @@ type Plan struct {
 	Decisions *Decisions
 
 	ctx                 context.Context
-	follow              *Decisions
+	decisionsToFollow   *Decisions
 	nodesToFold         map[int]bool        // numbers of the nodes to fold; nil: the pass decides
 	foldPasses          int                 // number of fold passes that have begun
 	strategyChoseCopies bool                // the strategy has decided which copies of the graph are removed
@@ -343,7 +343,7 @@ func Run(g *graph.Graph, o Options) (_ *Plan, err error) {
 func newPlan(g *graph.Graph, o Options) *Plan {
 	p := &Plan{Graph: g.Clone(), Strategy: o.Strategy.Name(), strategy: o.Strategy, profile: o.Profile,
 		keepGoing: o.KeepGoing, exact: o.Exact, solveLimit: o.SolveLimit, slack: o.Slack,
-		foldBudget: foldBudget{limit: o.MemoryLimit}, follow: o.Follow}
+		foldBudget: foldBudget{limit: o.MemoryLimit}, decisionsToFollow: o.Follow}
 	if o.Context != nil {
 		p.Graph.SetContext(o.Context)
 	}
@@ -422,7 +422,7 @@ func (p Pass) run(plan *Plan) (err error) {
 
 // inferTypes infers the graph.
 func inferTypes(p *Plan) error {
-	if p.follow != nil {
+	if p.decisionsToFollow != nil {
 		return nil
 	}
 	if !p.keepGoing {

@@ -13,19 +13,19 @@ import (
 type Placed struct {
 	Value, Within string  // names of the value and of the result
 	Bytes         int     // size of the value, which is not copied
-	SavedNS       float64 // saving by [Plan.Cost], minus the extra cost for other readers of the strided slice
+	SavedNS       float64 // estimated saving of [Plan.Cost], after the extra cost for other readers of the strided slice
 }
 
 // placeResults makes operands of concatenations slices of the result, so that their producers write directly into it.
 // Producers and other readers must support the strided layout, and the total cost must be lower than with the copy.
 // Strategies that solve the layout problem exactly have made most of these decisions ([layout.Model]). For other
-// strategies, and for values that the model does not consider, the pass decides greedily. The layouts were then chosen
-// for plans in which concatenations copy their operands.
+// strategies, and for values that the model does not consider, the pass decides greedily. In these cases the layouts
+// were chosen on the assumption that concatenations copy their operands.
 //
 // Nodes are visited in reverse. In a chain of concatenations, as in a dense block, the result of each concatenation
 // thus becomes a slice of the result of the next, and all values share one buffer.
 func placeResults(p *Plan) error {
-	if p.keepGoing { // a node that fails and is removed later may compute a slice of a value that remains
+	if p.keepGoing { // a node may fail and be removed later: if its result were a slice, the rest would lack that part
 		return nil
 	}
 	var w *placer
@@ -48,13 +48,13 @@ type placer struct {
 	plan           *Plan
 	profile        *layout.Profile
 	readers        graph.ByValue[[]*graph.Node]
-	needsOwnBuffer graph.ByValue[bool]       // by root value
-	costs          map[*graph.Node]nodePrice // costs at the current layouts, filled on demand
+	needsOwnBuffer graph.ByValue[bool]        // by root value
+	costs          map[*graph.Node]costByPart // costs at the current layouts, filled on demand
 }
 
 func newPlacer(p *Plan) *placer {
 	w := &placer{plan: p, profile: p.profile, readers: graph.NewByValue[[]*graph.Node](p.Graph),
-		needsOwnBuffer: graph.NewByValue[bool](p.Graph), costs: map[*graph.Node]nodePrice{}}
+		needsOwnBuffer: graph.NewByValue[bool](p.Graph), costs: map[*graph.Node]costByPart{}}
 	if !p.profileAdjusted {
 		w.profile = layout.ProfileFor(p.profile, p.Graph)
 	}
@@ -138,25 +138,25 @@ func (w *placer) place(v, within *graph.Value, m tensor.Meta, inPlace bool) {
 	p := w.plan
 	if v.Within != nil || v.Alias != nil || v.Node == nil || v.Const != nil || v.Node.Impl == nil ||
 		w.needsOwnBuffer.At(v) || v.Node.Op.RunDynamic != nil || !numeric(v.Type) ||
-		p.follow != nil && !p.follow.placedValues[v.Number()] {
+		p.decisionsToFollow != nil && !p.decisionsToFollow.placedValues[v.Number()] {
 		return
 	}
 	t := &placementTrial{placer: w, nodes: []*graph.Node{v.Node}}
 	t.addReaders(v)
-	cost := t.cost()
+	oldCost := t.oldCost()
 	t.oldStates = append(t.oldStates, stateOf(v))
 	if v.Within = within; v.Meta.SameAddresses(m) {
-		m.Strides = v.Meta.Strides // if only the offset differs, dimensions of size 1 keep their strides
+		m.Strides = v.Meta.Strides // only the offset differs: keep the strides of dimensions of size 1
 	}
 	v.SetMeta(m)
 	if inPlace && !allInPlace(v.Node) || !t.check() {
 		t.undo()
 		return
 	}
-	costs, newCost := t.costs()
-	savedNS := cost - newCost
+	costs, newCost := t.newCosts()
+	savedNS := oldCost - newCost
 	chosen := p.placementsChosen.At(v)
-	if p.follow == nil && !chosen && savedNS <= 0 {
+	if p.decisionsToFollow == nil && !chosen && savedNS <= 0 {
 		t.undo()
 		return
 	}
@@ -204,16 +204,16 @@ func (t *placementTrial) addReaders(v *graph.Value) {
 	}
 }
 
-// nodePrice is the cost of a node, in parts that are independent of each other ([graph.Impl.Read]). A trial changes the
-// layout of one value, so that only some parts of a node with many operands must be priced again.
-type nodePrice struct {
+// costByPart is the cost of a node, in parts that are independent of each other ([graph.Impl.Read]). A trial changes
+// the layout of one value, so that only some parts of a node with many operands must be estimated again.
+type costByPart struct {
 	parts []float64 // cost of the node's own work, then of reading each operand, in ns; nil if the op states no work
 	ns    float64   // sum of the parts
 }
 
-// price prices a node at the current layouts. It computes the parts of operands for which moved returns true, and takes
-// the other parts from known. If known has no parts, it computes all.
-func (w *placer) price(n *graph.Node, known nodePrice, moved func(*graph.Value) bool) (p nodePrice) {
+// nodeCost returns the cost of a node at the current layouts. It computes the parts of operands for which moved returns
+// true, and takes the other parts from known. If known has no parts, it computes all.
+func (w *placer) nodeCost(n *graph.Node, known costByPart, moved func(*graph.Value) bool) (p costByPart) {
 	if w.profile == nil {
 		return p
 	}
@@ -221,7 +221,7 @@ func (w *placer) price(n *graph.Node, known nodePrice, moved func(*graph.Value) 
 	unknown := func(i int) bool { return known.parts == nil || i >= 0 && moved(n.In[i].Value) }
 	copy(p.parts, known.parts)
 	if !n.EachWork(unknown, func(i int, work graph.Work) { p.parts[i+1] = float64(layout.PS(w.profile, work)) / 1e3 }) {
-		return nodePrice{}
+		return costByPart{}
 	}
 	for _, ns := range p.parts {
 		p.ns += ns
@@ -229,13 +229,13 @@ func (w *placer) price(n *graph.Node, known nodePrice, moved func(*graph.Value) 
 	return p
 }
 
-// cost returns the total cost of the trial's nodes before the change. The cost of a node is reused until a trial that
-// touches it is accepted.
-func (t *placementTrial) cost() (ns float64) {
+// oldCost returns the total cost of the trial's nodes before the change. The cost of a node is reused until a trial
+// that touches it is accepted.
+func (t *placementTrial) oldCost() (ns float64) {
 	for _, n := range t.nodes {
 		c, known := t.placer.costs[n]
 		if !known {
-			c = t.placer.price(n, c, nil)
+			c = t.placer.nodeCost(n, c, nil)
 			t.placer.costs[n] = c
 		}
 		ns += c.ns
@@ -243,18 +243,18 @@ func (t *placementTrial) cost() (ns float64) {
 	return ns
 }
 
-// costs returns the costs of the trial's nodes at the current layouts, and their sum.
-func (t *placementTrial) costs() (prices []nodePrice, ns float64) {
-	prices = make([]nodePrice, len(t.nodes))
+// newCosts returns the costs of the trial's nodes at the current layouts, and their sum.
+func (t *placementTrial) newCosts() (list []costByPart, ns float64) {
+	list = make([]costByPart, len(t.nodes))
 	for i, n := range t.nodes {
 		known := t.placer.costs[n]
 		if i == 0 {
-			known = nodePrice{} // the layout of its result changes, and thereby all parts
+			known = costByPart{} // the layout of its result changes, and thereby all parts
 		}
-		prices[i] = t.placer.price(n, known, t.changesLayout)
-		ns += prices[i].ns
+		list[i] = t.placer.nodeCost(n, known, t.changesLayout)
+		ns += list[i].ns
 	}
-	return prices, ns
+	return list, ns
 }
 
 // changesLayout reports whether the trial changes the layout of a value.

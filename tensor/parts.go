@@ -56,7 +56,7 @@ func (t Type) Split(size sym.Int, dim int) (_ []Type, err error) {
 		} else {
 			part.Shape = withSize(t.Shape, dim, have)
 		}
-		if err := part.check(); err != nil {
+		if err := part.fastCheck(); err != nil {
 			return nil, err
 		}
 	}
@@ -84,7 +84,8 @@ func (t Type) SplitSizes(sizes []sym.Int, dim int) (_ []Type, err error) {
 			return nil, fmt.Errorf("split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes=%s",
 				Sizes(sizes))
 		}
-		if n, known := left.Known(); !known || n >= 0 { // once negative, left stays unchanged: the sizes cannot sum to total
+		// A negative left is not reduced further, because it could overflow. The check below fails in any case.
+		if n, known := left.Known(); !known || n >= 0 {
 			left = left.Sub(s)
 		}
 	}

@@ -114,7 +114,7 @@ func (t *Type) reshapeStrides(strides, shape []sym.Int) bool {
 
 // Reshaped returns a view of t with the given shape, one size of which may be -1, and whether such a view exists.
 func (t Type) Reshaped(size []sym.Int) (Type, bool, error) {
-	if err := t.check(); err != nil {
+	if err := t.fastCheck(); err != nil {
 		return Type{}, false, err
 	}
 	at, n, err := inferSize(size, t.Numel())
@@ -196,7 +196,7 @@ func (t Type) View(size []sym.Int) (Type, error) {
 // Flatten returns the shape in which the dimensions from start to end, both included, are merged into one dimension
 // (the shape of torch.flatten). A 0-dim value becomes [1].
 func (t Type) Flatten(start, end int) ([]sym.Int, error) {
-	if err := t.check(); err != nil {
+	if err := t.fastCheck(); err != nil {
 		return nil, err
 	}
 	start, err := WrapDim(start, len(t.Shape))
@@ -226,7 +226,7 @@ func (t Type) Flatten(start, end int) ([]sym.Int, error) {
 // Expand repeats dimensions of size 1 by a stride of 0, and adds dimensions in front; -1 keeps a size
 // (Tensor.expand, inferExpandGeometry).
 func (t Type) Expand(size []sym.Int) (Type, error) {
-	if err := t.check(); err != nil {
+	if err := t.fastCheck(); err != nil {
 		return Type{}, err
 	}
 	n, rank := len(size), len(t.Shape)
@@ -315,7 +315,7 @@ func (t Type) AsStrided(size, stride []sym.Int, offset, storageElems sym.Int) (T
 // new last dimension (Tensor.unfold). A 0-dim value counts as a value of shape [1].
 func (t Type) Unfold(dimension int, size, step sym.Int) (_ Type, err error) {
 	defer sym.Catch(&err)
-	if err := t.check(); err != nil {
+	if err := t.fastCheck(); err != nil {
 		return Type{}, err
 	}
 	d, err := WrapDim(dimension, len(t.Shape))

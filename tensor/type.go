@@ -221,8 +221,8 @@ func CheckSizes(d DType, shape []sym.Int) error {
 
 var zeros [smallRank]sym.Int
 
-// check is Check without a copy of t for common types.
-func (t *Type) check() error {
+// fastCheck is Check without a copy of t for common types.
+func (t *Type) fastCheck() error {
 	if t.isSmall() {
 		return nil
 	}

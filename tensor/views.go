@@ -57,7 +57,7 @@ func withSize(sizes []sym.Int, dim int, size sym.Int) []sym.Int {
 
 // checked returns t if it passes [Type.Check]: the last step of every view with sizes or steps from a user.
 func (t Type) checked() (Type, error) {
-	if err := t.check(); err != nil {
+	if err := t.fastCheck(); err != nil {
 		return Type{}, err
 	}
 	return t, nil
@@ -75,7 +75,7 @@ func satMul(a, b int) int {
 
 // Permute returns a view of t whose dimension i is dimension dims[i] of t (Tensor.permute).
 func (t Type) Permute(dims []int) (Type, error) {
-	if err := t.check(); err != nil {
+	if err := t.fastCheck(); err != nil {
 		return Type{}, err
 	}
 	n := len(t.Shape)
@@ -102,7 +102,7 @@ func (t Type) Permute(dims []int) (Type, error) {
 
 // Transpose swaps two dimensions (Tensor.transpose). For a 0-dim value, d0 and d1 are 0 or -1.
 func (t Type) Transpose(d0, d1 int) (Type, error) {
-	if err := t.check(); err != nil {
+	if err := t.fastCheck(); err != nil {
 		return Type{}, err
 	}
 	d0, err := WrapDim(d0, len(t.Shape))
@@ -126,7 +126,7 @@ func (t Type) Transpose(d0, d1 int) (Type, error) {
 // MoveDim moves dimension source[i] to position destination[i], and keeps the order of the other dimensions
 // (torch.movedim).
 func (t Type) MoveDim(source, destination []int) (Type, error) {
-	if err := t.check(); err != nil {
+	if err := t.fastCheck(); err != nil {
 		return Type{}, err
 	}
 	n := len(t.Shape)
@@ -197,7 +197,7 @@ func hasDuplicates(dims []int) bool {
 // end (Tensor.select).
 func (t Type) Select(dim int, index sym.Int) (_ Type, err error) {
 	defer sym.Catch(&err)
-	if err := t.check(); err != nil {
+	if err := t.fastCheck(); err != nil {
 		return Type{}, err
 	}
 	if len(t.Shape) == 0 {
@@ -233,7 +233,7 @@ func (t Type) Select(dim int, index sym.Int) (_ Type, err error) {
 // positive.
 func (t Type) Slice(dim int, start, end *sym.Int, step sym.Int) (_ Type, err error) {
 	defer sym.Catch(&err)
-	if err := t.check(); err != nil {
+	if err := t.fastCheck(); err != nil {
 		return Type{}, err
 	}
 	if len(t.Shape) == 0 {
@@ -280,7 +280,7 @@ func clampIndex(i, size sym.Int) sym.Int {
 // from the end.
 func (t Type) Narrow(dim int, start, length sym.Int) (_ Type, err error) {
 	defer sym.Catch(&err)
-	if err := t.check(); err != nil {
+	if err := t.fastCheck(); err != nil {
 		return Type{}, err
 	}
 	if len(t.Shape) == 0 {
@@ -324,7 +324,7 @@ func wrapIndex(i, size sym.Int) (sym.Int, error) {
 // Squeeze drops the given dimensions whose size is 1. Without arguments it drops every dimension of size 1
 // (Tensor.squeeze). There is no equivalent of PyTorch's squeeze(dim=()), which drops no dimension.
 func (t Type) Squeeze(dims ...int) (Type, error) {
-	if err := t.check(); err != nil {
+	if err := t.fastCheck(); err != nil {
 		return Type{}, err
 	}
 	at, err := wrapDims(dims, len(t.Shape))
@@ -349,7 +349,7 @@ func (t Type) Squeeze(dims ...int) (Type, error) {
 
 // Unsqueeze adds a dimension of size 1 before dimension dim, or at the end if dim is the rank or -1 (Tensor.unsqueeze).
 func (t Type) Unsqueeze(dim int) (Type, error) {
-	if err := t.check(); err != nil {
+	if err := t.fastCheck(); err != nil {
 		return Type{}, err
 	}
 	n := len(t.Shape)
@@ -377,7 +377,7 @@ func (t Type) Unsqueeze(dim int) (Type, error) {
 // dimension, and dim1 and dim2 are dropped (Tensor.diagonal).
 func (t Type) Diagonal(offset, dim1, dim2 int) (_ Type, err error) {
 	defer sym.Catch(&err)
-	if err := t.check(); err != nil {
+	if err := t.fastCheck(); err != nil {
 		return Type{}, err
 	}
 	d1, err := WrapDim(dim1, len(t.Shape))

@@ -19,7 +19,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	expanded, err := expand.Functions(code, expand.Target{Scale: true})
+	expanded, err := expand.Functions(code, expand.Target{HasScale: true})
 	if err != nil {
 		log.Fatal(err)
 	}

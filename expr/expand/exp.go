@@ -86,7 +86,7 @@ func (e *expander) exp(x expr.Value) expr.Value {
 	switch {
 	case e.isFloat64():
 		return e.expByHalves(x)
-	case e.target.Scale:
+	case e.target.HasScale:
 		return e.expScaled(x)
 	}
 	return e.expSquared(x)
@@ -110,7 +110,7 @@ func (e *expander) expWithExponent(x expr.Value, magic float64) (p, t, n expr.Va
 func (e *expander) expByHalves(x expr.Value) expr.Value {
 	x = e.expRange(x)
 	magic := math.Ldexp(1.5, e.mantissa())
-	if e.target.Scale {
+	if e.target.HasScale {
 		p, _, n := e.expWithExponent(x, magic)
 		return e.Do(expr.Scale, p, n)
 	}

@@ -12,7 +12,7 @@ import (
 // Target lists optional instructions of a processor. Without such an instruction, an expansion takes more operations
 // and gives the same bits.
 type Target struct {
-	Scale bool // instructions for expr.Scale and expr.Limit
+	HasScale bool // instructions for expr.Scale and expr.Limit
 }
 
 // Functions returns the code with every elementary function replaced by primitive operations. 1 + erf(c*x) of float32,

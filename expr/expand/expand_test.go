@@ -43,7 +43,7 @@ func expanded[T exprtest.Float](t testing.TB, o expr.Op, target expand.Target) (
 }
 
 // everything is a target with all optional instructions.
-var everything = expand.Target{Scale: true}
+var everything = expand.Target{HasScale: true}
 
 // runsOf returns functions that run the expansions of a function, one for each distinct target, the plain one first.
 func runsOf[T exprtest.Float](t testing.TB, o expr.Op) []func(dst, x, y []T) {

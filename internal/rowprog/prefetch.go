@@ -24,7 +24,7 @@ const (
 // with about this number of bytes, a multiple of group. A loop along columns prefetches into L1 (1.7 ms instead of 2 ms
 // for 64 MiB). A loop along rows prefetches into L2, which is as fast.
 func (b *builder) prefetch(in []expr.Place, selected func(q expr.Place) bool, group, bytes int) loops.Prefetch {
-	a := loops.Prefetch{Near: b.alongColumns}
+	a := loops.Prefetch{IntoL1: b.alongColumns}
 	rows := 1 // number of consecutive rows
 	switch outer := b.outerAxis(); {
 	case outer == kept0:
@@ -62,7 +62,7 @@ func (b *builder) passPrefetch(k int, in []expr.Place) (a loops.Prefetch) {
 	case b.batchesRows && b.evictsShared(): // passes after the first read from the cache
 		if k == 0 {
 			a = b.prefetch(in, allOperands, 1, onePassPrefetch)
-			a.Near = true
+			a.IntoL1 = true
 		}
 		return a
 	}

@@ -54,8 +54,8 @@ func (s dtypeSet) String() string {
 	return strings.Join(names, ",")
 }
 
-// dtypesNamed returns the members of the group with a name, or the dtype with this name. It returns nil for an unknown
-// name.
+// dtypesNamed returns the members of the group called name, or the single dtype called name. It returns nil for an
+// unknown name.
 func dtypesNamed(name string) []tensor.DType {
 	for _, g := range dtypeGroups {
 		if g.name == name {
@@ -110,9 +110,9 @@ type dtypes struct {
 	attr     dtypeSet         // the values of the attribute dtype; nil if the op has no such attribute
 }
 
-// dtypesOf determines the dtypes that an op supports. For each dtype of an example, it replaces this dtype in all
-// operands by every dtype in turn, and records the dtypes that inference accepts. For example, the operands of float32
-// all become int64, and operands of bool remain.
+// dtypesOf determines the dtypes that an op supports. It takes each dtype D that an example uses, replaces D in all
+// operands by every dtype in turn, and records those that inference accepts. For example, all operands of float32
+// become int64, and operands of bool stay the same.
 func dtypesOf(o *graph.Op) dtypes {
 	s := dtypes{operands: map[int]dtypeSet{}}
 	for _, ex := range o.Examples {

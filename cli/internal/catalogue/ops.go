@@ -1,4 +1,5 @@
-// Package catalogue is the command ops. It lists ops, or prints the page of an op: its operands, attributes and dtypes.
+// Package catalogue implements the command ops. It lists ops, or prints the page of an op: its operands, attributes and
+// dtypes.
 package catalogue
 
 import (
@@ -37,9 +38,9 @@ attributes and defaults are those of PyTorch's aten.
 A name with * ? or [a-z] is a pattern and lists the matching ops. --kind, --dtype and --search
 restrict the list further. Quote patterns, or the shell expands them to files.
 
-The listed dtypes are those of the operand that supports the most: int stands for uint8 and int8 to
-int64, uint for uint16 to uint64, half for float16 and bfloat16, float for float32 and float64, complex
-for both complex dtypes. The page of an op has the dtypes of every operand.
+The column dtypes shows the operand that supports the most dtypes. It abbreviates: int is uint8 and int8
+to int64, uint is uint16 to uint64, half is float16 and bfloat16, float is float32 and float64, complex is
+both complex dtypes. The page of an op has the dtypes of every operand.
 
 The kind is the layout rule of the op: follows (pointwise: PyTorch's permutation rule determines the
 result's layout), view (maps strides, shares storage), requires (reads some layouts only), own (reads any
@@ -210,10 +211,10 @@ func listOps(w io.Writer, show term.Display, list []*graph.Op) {
 	t.Write(w, show)
 }
 
-// shortened cuts a signature that is longer than most bytes, between two arguments.
-func shortened(s string, most int) string {
-	if len(s) <= most {
+// shortened cuts a signature to at most maxBytes bytes, between two arguments.
+func shortened(s string, maxBytes int) string {
+	if len(s) <= maxBytes {
 		return s
 	}
-	return s[:strings.LastIndex(s[:most-5], ", ")] + ", ...)"
+	return s[:strings.LastIndex(s[:maxBytes-5], ", ")] + ", ...)"
 }

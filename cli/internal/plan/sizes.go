@@ -131,7 +131,7 @@ func (f *flags) printSizes(cmd *cobra.Command, r *SizesDocument) error {
 	return out.Flush()
 }
 
-// bindSize returns a copy of the graph with a symbol bound to a size, pinned and inferred. If the graph lacks the
+// bindSize binds a symbol in a copy of the graph to a size, infers the copy and applies --pin. If the graph lacks the
 // symbol, the file is loaded again with --dim SYMBOL=SIZE. In a file without symbols, this option changes the number of
 // rows of the inputs: see [graphrun.Loader].
 func (f *flags) bindSize(ctx context.Context, path string, g *graph.Graph, symbol string, size int) (h *graph.Graph,
@@ -169,8 +169,8 @@ func writeSizes(w io.Writer, show term.Display, r *SizesDocument) {
 		format.Count(len(r.Ranges), "range"), r.Symbol,
 		format.CountIrregular(r.Plans, "size was", "sizes were"))
 	if !r.Complete {
-		fmt.Fprintf(w, "the limit of %d plans is reached: some changes are between the ranges, at an unknown size\n",
-			maxPlans)
+		fmt.Fprintf(w, "the limit of %d plans is reached: between some ranges, the exact size at which the plan changes "+
+			"is unknown\n", maxPlans)
 	}
 	t.Write(w, show)
 	for i, c := range r.Ranges[1:] {

@@ -38,7 +38,7 @@ func (d *Document) writeHTML(w io.Writer, line, path string) error {
 			p.Sections = append(p.Sections, gapSection(g.condition, d.Strategies, byGroup[g]))
 		}
 		if g.threads > 0 {
-			p.Sections = append(p.Sections, orderSection(g, d.Strategies, byGroup[g]))
+			p.Sections = append(p.Sections, costTimeSection(g, d.Strategies, byGroup[g]))
 		}
 	}
 	p.Sections = append(p.Sections, d.tableSections(order, byGroup)...)
@@ -66,9 +66,9 @@ func gapSection(condition string, strategies []string, list []*Result) page.Sect
 			format.Count(len(list), "graph"))}
 }
 
-// orderSection shows the cost and the measured time of each plan: the cost relative to the lower bound, the time
+// costTimeSection shows the cost and the measured time of each plan: the cost relative to the lower bound, the time
 // relative to the fastest plan of the graph.
-func orderSection(g group, strategies []string, list []*Result) page.Section {
+func costTimeSection(g group, strategies []string, list []*Result) page.Section {
 	times := func(v float64) string { return fmt.Sprintf("%.3gx", v) }
 	chart := &page.Scatter{X: page.Axis{Title: "cost / lower bound", Format: times, Log: true},
 		Y: page.Axis{Title: "median time / that of the fastest plan", Format: times, Log: true}}

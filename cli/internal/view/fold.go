@@ -16,7 +16,7 @@ type item struct {
 	// repeats is the number of items if the items are equal blocks, otherwise 0.
 	repeats    int
 	items      []*item // nil for a box
-	from, upTo int     // the range of its boxes in folder.order
+	from, upTo int     // the range of its boxes in groupBuilder.order
 	open       bool    // whether a group is drawn as a frame with its items
 }
 
@@ -94,8 +94,8 @@ func (b *pictureBox) rank() int {
 	return 1
 }
 
-// sort sets f.order. The order is topological: among the boxes whose operands are computed, it takes next the box with
-// the longest common scope with the last box, and then the box with the least index.
+// sort sets f.order. The order is topological. Of the boxes whose operands are in the order, the next is the one that
+// shares the longest scope prefix with the previous box. Ties go to the least index.
 func (f *groupBuilder) sort() {
 	readers := make([][]int, len(f.boxes))
 	unready := make([]int, len(f.boxes))
@@ -129,13 +129,13 @@ func (f *groupBuilder) sort() {
 		}
 	}
 	done := make([]bool, len(f.boxes))
-	usual := []string{"2", "1", "0"} // keys of heaps; the last heap is used first
-	preferred := usual
+	rankKeys := []string{"2", "1", "0"} // keys of heaps; the last heap is used first
+	preferred := rankKeys
 	for len(f.order) < len(f.boxes) {
 		b := popPreferred(ready, preferred, done)
 		done[b] = true
 		f.order = append(f.order, b)
-		preferred = slices.Concat(usual, keys(b)[1:])
+		preferred = slices.Concat(rankKeys, keys(b)[1:])
 		for _, to := range readers[b] {
 			if unready[to]--; unready[to] == 0 {
 				add(to)
@@ -144,8 +144,8 @@ func (f *groupBuilder) sort() {
 	}
 }
 
-// popPreferred removes a box from a heap: the least box of the last heap of preferred that has a box. It skips boxes
-// that are done.
+// popPreferred tries the heaps with the preferred keys from last to first. It removes and returns the least box of the
+// first heap that has one. It skips boxes that are done.
 func popPreferred(ready map[string]*indexHeap, preferred []string, done []bool) int {
 	for _, key := range slices.Backward(preferred) {
 		for h := ready[key]; h != nil && h.Len() > 0; {
@@ -171,8 +171,8 @@ func (n *indexHeap) Pop() any {
 	return x
 }
 
-// groupScopes returns the items of a range of boxes. It makes a group of consecutive boxes with the same scope at a
-// depth, and divides this group at the next depth.
+// groupScopes returns the items of a range of boxes. Consecutive boxes whose scopes have the same component at index
+// depth form a group. The group is divided likewise by the next component.
 func (f *groupBuilder) groupScopes(from, upTo, depth int) []*item {
 	var list []*item
 	parts := map[string]int{} // the number of groups of each scope; other boxes may divide a scope into several groups
@@ -212,7 +212,8 @@ func (f *groupBuilder) groupScopes(from, upTo, depth int) []*item {
 	return list
 }
 
-// sections divides items if they are too many for one drawing: first the boxes between groups, then all items.
+// sections divides items if they are too many for one drawing. It first divides each run of boxes between groups. If
+// there are still too many items, it divides the resulting list.
 func (f *groupBuilder) sections(items []*item) []*item {
 	if len(items) <= maxVisible {
 		return items
@@ -272,21 +273,21 @@ func (f *groupBuilder) divide(items []*item) []*item {
 // later items.
 func (f *groupBuilder) crossings(items []*item) []int {
 	first, last := items[0].from, items[len(items)-1].upTo
-	count := make([]int, last-first+1)
+	change := make([]int, last-first+1) // of the number of values, from one position to the next
 	for _, n := range f.nets {
 		from, to := f.position[n.from], -1
 		for _, b := range n.to {
 			to = max(to, f.position[b])
 		}
 		if from, to = max(from, first-1), min(to, last-1); from < to {
-			count[from+1-first]++
-			count[to+1-first]--
+			change[from+1-first]++
+			change[to+1-first]--
 		}
 	}
 	list := make([]int, len(items))
 	for i, at, sum := 0, first, 0; i < len(items); i++ {
 		for ; at <= items[i].from; at++ {
-			sum += count[at-first]
+			sum += change[at-first]
 		}
 		list[i] = sum
 	}
@@ -327,11 +328,11 @@ func (g *item) depth() int {
 	return n
 }
 
-// openLevels opens as many levels of groups as possible with at most `most` visible boxes.
-func (g *item) openLevels(most int) {
+// openLevels opens as many levels of groups as possible with at most maxBoxes visible boxes.
+func (g *item) openLevels(maxBoxes int) {
 	depth := 0
 	for d := 1; d <= g.depth(); d++ {
-		if g.openTo(d); g.countVisible() <= most {
+		if g.openTo(d); g.countVisible() <= maxBoxes {
 			depth = d
 		}
 	}

@@ -35,5 +35,5 @@ type LoopOptions struct {
 type Prefetch struct {
 	Operands uint32 // bit set of the operands
 	Bytes    int32  // distance from the elements of an iteration; 0 means no prefetching
-	Near     bool   // prefetch into L1, else into L2
+	IntoL1   bool   // prefetch into L1, else into L2
 }

@@ -122,7 +122,7 @@ func (d loopDigests) compare() {
 	d.addOperations()
 	d.addConversions()
 	options := []vector.Options{{NonTemporal: true}, {NonTemporal: true, Unfenced: true}, {NonTemporal: true,
-		CachedOutputs: 1}, {Prefetch: vector.Prefetch{Operands: 3, Bytes: 512, Near: true}},
+		CachedOutputs: 1}, {Prefetch: vector.Prefetch{Operands: 3, Bytes: 512, IntoL1: true}},
 		{Prefetch: vector.Prefetch{Operands: 1, Bytes: 4096}}}
 	for seed := range uint64(60) {
 		steps := 12

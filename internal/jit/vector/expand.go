@@ -25,9 +25,9 @@ func expanded(l *expr.Loop, cpu machine.Features) (*expr.Loop, error) {
 	return expandLoop(l, TargetOf(cpu))
 }
 
-// TargetOf returns the optional instructions of an instruction set that expansions use.
+// TargetOf states which optional instructions expansions may use on the processor.
 func TargetOf(cpu machine.Features) expand.Target {
-	return expand.Target{Scale: cpu.Has(machine.Vector512)}
+	return expand.Target{HasScale: cpu.Has(machine.Vector512)}
 }
 
 // expandLoop replaces elementary functions by primitives. Expansion renumbers values. To find the folded values again,

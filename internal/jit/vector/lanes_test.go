@@ -26,7 +26,7 @@ func TestLanesOfRandomLoops(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 11))
 		l, err := randomLoop(rng, 12)
 		require.NoError(t, err)
-		l, err = expandLoop(l, expand.Target{Scale: rng.IntN(2) == 0})
+		l, err = expandLoop(l, expand.Target{HasScale: rng.IntN(2) == 0})
 		require.NoError(t, err)
 		lanes, err := lanesOf(l)
 		require.NoError(t, err, "seed %d\n%v", seed, l.Code)

@@ -243,7 +243,7 @@ type trial struct {
 func newTrial(rng *rand.Rand, l *expr.Loop, cpu machine.Features, n, rows int) (*trial, error) {
 	opts := Options{NonTemporal: rng.IntN(4) == 0, CachedOutputs: rng.Uint32() & rng.Uint32()}
 	if rng.IntN(4) == 0 {
-		opts.Prefetch = Prefetch{Operands: rng.Uint32(), Bytes: int32(rng.IntN(1 << 20)), Near: rng.IntN(2) == 0}
+		opts.Prefetch = Prefetch{Operands: rng.Uint32(), Bytes: int32(rng.IntN(1 << 20)), IntoL1: rng.IntN(2) == 0}
 	}
 	if rng.IntN(3) == 0 && !l.Totals {
 		opts.Registers = 8 // values go to memory and back

@@ -31,20 +31,20 @@ func (s *convShape) groupInstructions(f *windowShape) (n float64) {
 }
 
 // groupWork adds the cost of windows over groups of several channels. A broadcast costs as much as a multiplication.
-func (s *convShape) groupWork(w *graph.Work, d tensor.DType) {
+func (s *convShape) groupWork(work *graph.Work, d tensor.DType) {
 	f, _ := newWindowShape(s, d.Size())
-	// The shares of the taps inside the image, along columns and along rows.
+	// The fractions of kernel rows and of kernel columns that are inside the image, averaged over the results.
 	rowTapShare := float64(s.h.CountAll()) / float64(s.h.Results) / float64(s.h.Taps)
 	colTapShare := float64(s.w.CountAll()) / float64(s.w.Results) / float64(s.w.Taps)
-	multiply.ReclassifyStores(w, s.call)
-	w.DoUnoverlapped(directStart, 1)
+	multiply.ReclassifyStores(work, s.call)
+	work.DoUnoverlapped(directStart, 1)
 	if !s.call.Constant(1) {
-		w.Do(multiply.RatePackRow, float64(s.o*s.termsPerOutput()))
+		work.Do(multiply.RatePackRow, float64(s.o*s.termsPerOutput()))
 	}
 	pixels := float64(s.n * s.h.Results * s.w.Results)
-	w.Do(directTaps, pixels*rowTapShare*colTapShare*s.groupInstructions(&f)*float64(f.vectorBytes)/4)
-	w.Do(directTiles, pixels*float64(f.vectors)/float64(f.tile[0]*f.tile[1]))
-	w.Flops = 2 * pixels * float64(s.o*s.termsPerOutput())
+	work.Do(directTaps, pixels*rowTapShare*colTapShare*s.groupInstructions(&f)*float64(f.vectorBytes)/4)
+	work.Do(directTiles, pixels*float64(f.vectors)/float64(f.tile[0]*f.tile[1]))
+	work.Flops = 2 * pixels * float64(s.o*s.termsPerOutput())
 }
 
 // depthwiseWindows makes the kernel of depthwise windows on NHWC images, for groups of one or several channels.

@@ -72,7 +72,7 @@ func addProducts(s *kit.Accumulator, x, w *kit.Factors, ix, iw int, pairs [][][]
 	dx, dw := x.Strides[x.Rank()-n], w.Strides[w.Rank()-n]
 	for _, m := range pairs[0][result[0]] {
 		if n == 1 {
-			s.MulAt(x, ix+m.element*dx, w, iw+m.tap*dw)
+			s.AddProductAt(x, ix+m.element*dx, w, iw+m.tap*dw)
 		} else {
 			addProducts(s, x, w, ix+m.element*dx, iw+m.tap*dw, pairs[1:], result[1:])
 		}

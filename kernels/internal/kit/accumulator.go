@@ -25,8 +25,8 @@ func (s *Accumulator) Mul(a, b tensor.Scalar) {
 	}
 }
 
-// MulAt adds the product of element i of a and element k of b.
-func (s *Accumulator) MulAt(a *Factors, i int, b *Factors, k int) {
+// AddProductAt adds the product of element i of a and element k of b.
+func (s *Accumulator) AddProductAt(a *Factors, i int, b *Factors, k int) {
 	switch {
 	case a.floats != nil:
 		s.floatSum += float64(a.floats[i] * b.floats[k])

@@ -96,7 +96,7 @@ func addmmContraction(c *graph.Call) (*contraction, error) {
 	at, out := kit.Attrs[addmmAttrs](c), c.Out[0]
 	s, a, b := c.Meta(0), c.Meta(1), c.Meta(2)
 	lead := out.Rank() - 2
-	x := &contraction{opA: 1, opB: 2, opAdd: 0, hasAdd: true, alpha: at.Alpha, beta: at.Beta,
+	x := &contraction{aOperand: 1, bOperand: 2, addOperand: 0, hasAdd: true, alpha: at.Alpha, beta: at.Beta,
 		batch: out.Shape[:lead], m: out.Shape[lead], n: out.Shape[lead+1], k: a.Shape[lead+1],
 		a: matricesOf(a), b: matricesOf(b), c: matricesOf(out)}
 	e, err := s.Expand(out.Shape)

@@ -23,10 +23,10 @@ type contraction struct {
 	add     matrices // layout of the addend, if hasAdd
 	hasAdd  bool
 
-	// opA, opB and opAdd are the operand indexes of the matrices a, b and add.
-	opA, opB, opAdd int
-	alpha, beta     tensor.Scalar
-	algorithm       gemm.Algorithm
+	// aOperand, bOperand and addOperand are the operand indexes of the matrices a, b and add.
+	aOperand, bOperand, addOperand int
+	alpha, beta                    tensor.Scalar
+	algorithm                      gemm.Algorithm
 	// sharedRows is the number of rows that are multiplied by the same matrix b. mergeBatch computes it from sizes alone:
 	// the width of packed panels depends on it, and must not depend on the layouts of other operands.
 	sharedRows int
@@ -156,12 +156,12 @@ func (x *contraction) compile(c *graph.Call) (*graph.Kernel, error) {
 	w.A, w.B, w.C = x.a.offsets(x.batch), x.b.offsets(x.batch), x.c.offsets(x.batch)
 
 	panelsA, panelsB := x.panels(true, d), x.panels(false, d)
-	if packed, err := multiply.InPanels(c, x.opA, panelsA); err != nil {
+	if packed, err := multiply.InPanels(c, x.aOperand, panelsA); err != nil {
 		return nil, err
 	} else if packed {
 		spec.A.Source, w.A = gemm.Prepacked, panelsA.PackedOffsets(w.A)
 	}
-	if packed, err := multiply.InPanels(c, x.opB, panelsB); err != nil {
+	if packed, err := multiply.InPanels(c, x.bOperand, panelsB); err != nil {
 		return nil, err
 	} else if packed {
 		spec.B.Source, spec.B.Panel, w.B = gemm.Prepacked, panelsB.Width, panelsB.PackedOffsets(w.B)
@@ -178,13 +178,13 @@ func (x *contraction) compile(c *graph.Call) (*graph.Kernel, error) {
 			j.Args.Epilogue = func(i0, i1, j0, j1 int) { affine(j.Args.C, j.EntryAdd, i0, i1, j0, j1) }
 		}
 	}
-	opA, opB, opAdd, hasAdd := 1+x.opA, 1+x.opB, 1+x.opAdd, x.hasAdd
+	aOperand, bOperand, addOperand, hasAdd := 1+x.aOperand, 1+x.bOperand, 1+x.addOperand, x.hasAdd
 	w.Bind = func(m *graph.Mem, j *multiply.Job) {
-		j.C, j.A, j.B = m.Ptrs[0], m.Ptrs[opA], m.Ptrs[opB]
+		j.C, j.A, j.B = m.Ptrs[0], m.Ptrs[aOperand], m.Ptrs[bOperand]
 		if hasAdd && vector {
-			j.Bias = m.Ptrs[opAdd]
+			j.Bias = m.Ptrs[addOperand]
 		} else if hasAdd {
-			j.Add = m.Ptrs[opAdd]
+			j.Add = m.Ptrs[addOperand]
 		}
 	}
 	var err error

@@ -202,7 +202,7 @@ func (p *einsumPlan) contract(a, b einsumTerm, kept []int, last bool) (einsumTer
 
 // gemm adds the phases of a batch of matrix products.
 func (p *einsumPlan) gemm(a, b, to *einsumTerm, batch, rows, cols, inner []int) error {
-	x := &contraction{batch: p.einsum.shape(batch), opA: 0, opB: 1, alpha: tensor.IntScalar(1),
+	x := &contraction{batch: p.einsum.shape(batch), aOperand: 0, bOperand: 1, alpha: tensor.IntScalar(1),
 		m: tensor.Numel(p.einsum.shape(rows)), n: tensor.Numel(p.einsum.shape(cols)),
 		k: tensor.Numel(p.einsum.shape(inner))}
 	for _, l := range batch {

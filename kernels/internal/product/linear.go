@@ -102,7 +102,7 @@ func linearContraction(c *graph.Call) (*contraction, error) {
 	if err != nil || !c.Has(2) {
 		return x, err
 	}
-	x.hasAdd, x.opAdd, x.beta = true, 2, tensor.IntScalar(1)
+	x.hasAdd, x.addOperand, x.beta = true, 2, tensor.IntScalar(1)
 	bias := c.Meta(2)
 	shape := out.Shape
 	if flattensInput(c.Meta(0).Type()) {
@@ -122,16 +122,18 @@ func linearContraction(c *graph.Call) (*contraction, error) {
 		row := e.Strides[0]
 		e.Strides = []int{row * out.Shape[1], row, e.Strides[1]}
 	}
-	lead := out.Rank()
+	// A weight matrix gives the result columns, and an input with several dimensions gives it rows. The dimensions before
+	// these are the batch.
+	batchRank := out.Rank()
 	if w.Rank() == 2 {
-		lead--
-		x.add.col = e.Strides[lead]
+		batchRank--
+		x.add.col = e.Strides[batchRank]
 	}
 	if c.Meta(0).Rank() > 1 {
-		lead--
-		x.add.row = e.Strides[lead]
+		batchRank--
+		x.add.row = e.Strides[batchRank]
 	}
-	x.add.batch = e.Strides[:lead]
+	x.add.batch = e.Strides[:batchRank]
 	return x, nil
 }
 
@@ -164,7 +166,7 @@ func linearRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			iw += index[len(lead)] * fw.Strides[0]
 		}
 		for k := range x.Shape[len(lead)] {
-			s.MulAt(fx, ix+k, fw, iw+k)
+			s.AddProductAt(fx, ix+k, fw, iw+k)
 		}
 		if len(in) > 2 && in[2] != nil {
 			at := index

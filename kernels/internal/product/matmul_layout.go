@@ -268,7 +268,7 @@ func flattensInput(x tensor.Type) bool { return x.Rank() == 3 && x.IsContiguous(
 // productContraction describes a call as a contraction. The op is matmul or one of its special cases, such as mm.
 func productContraction(c *graph.Call, out tensor.Meta) (*contraction, error) {
 	a, b := c.Meta(0), c.Meta(1)
-	x := &contraction{m: 1, n: 1, opA: 0, opB: 1, alpha: tensor.IntScalar(1)}
+	x := &contraction{m: 1, n: 1, aOperand: 0, bOperand: 1, alpha: tensor.IntScalar(1)}
 	rankA, rankB, outDims := a.Rank(), b.Rank(), out.Rank()
 	x.k = a.Shape[rankA-1]
 	x.a.col, x.b.row = a.Strides[rankA-1], b.Strides[max(rankB-2, 0)]

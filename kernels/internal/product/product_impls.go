@@ -63,12 +63,12 @@ func productImpls(describe func(c *graph.Call) (*contraction, error)) []graph.Im
 			Pack: multiply.PackFunc(func(c *graph.Call, i int) (graph.Packing, bool) {
 				x, err := describe(c)
 				d := c.Out[0].DType
-				if err != nil || !gemm.Multiplies(d) || x.k == 0 || i != x.opA && i != x.opB {
+				if err != nil || !gemm.Multiplies(d) || x.k == 0 || i != x.aOperand && i != x.bOperand {
 					return graph.Packing{}, false
 				}
 				x.setAlgorithm(c, w.way)
 				x.mergeBatch()
-				p := x.panels(i == x.opA, d)
+				p := x.panels(i == x.aOperand, d)
 				if p == nil {
 					return graph.Packing{}, false
 				}
@@ -161,7 +161,7 @@ func readProduct(c *graph.Call, w gemm.Algorithm, describe func(c *graph.Call) (
 	for _, side := range []struct {
 		op                 int
 		rate, rowMajorRate string
-	}{{product.opA, rateA, rowMajorA}, {product.opB, rateB, rowMajorB}} {
+	}{{product.aOperand, rateA, rowMajorA}, {product.bOperand, rateB, rowMajorB}} {
 		if side.op == k && side.rate != side.rowMajorRate {
 			addPacking(&work, side.rate, n)
 			addPacking(&work, side.rowMajorRate, -n)
@@ -220,19 +220,20 @@ func (x *contraction) work(c *graph.Call, w gemm.Algorithm, work *graph.Work) {
 		multiply.AddThinProduct(work, d, entries, macs)
 	default:
 		multiply.ReclassifyStores(work, c)
-		multiply.ReclassifyPanels(work, c, y.opA, y.n)
-		multiply.ReclassifyPanels(work, c, y.opB, y.m)
+		multiply.ReclassifyPanels(work, c, y.aOperand, y.n)
+		multiply.ReclassifyPanels(work, c, y.bOperand, y.m)
 		work.Do(multiply.RateStartProduct, entries)
 		multiply.AddProduct(work, d, entries, y.m, y.n, y.k)
-		transposed := y.c.row == 1 && !c.Constant(y.opA) && !c.Constant(y.opB) // gemm computes the transposed product
+		// gemm computes the transposed product.
+		transposed := y.c.row == 1 && !c.Constant(y.aOperand) && !c.Constant(y.bOperand)
 		if y.n > 1 && y.c.col != 1 && !transposed {
 			multiply.AddScatter(work, int(entries)*y.m*y.n, y.k)
 		}
 		packA, packB := y.packingRates(c)
-		if !c.Constant(y.opA) {
+		if !c.Constant(y.aOperand) {
 			addPacking(work, packA, entries*float64(y.m)*float64(y.k))
 		}
-		if !c.Constant(y.opB) {
+		if !c.Constant(y.bOperand) {
 			addPacking(work, packB, entries*float64(y.n)*float64(y.k))
 		}
 	}

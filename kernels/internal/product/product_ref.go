@@ -58,7 +58,7 @@ func productTerms(a, b *kit.Factors, index []int, s *kit.Accumulator) {
 		ib, db = ib+col*db, b.Strides[b.Rank()-2]
 	}
 	for k := range a.Shape[a.Rank()-1] {
-		s.MulAt(a, ia+k*da, b, ib+k*db)
+		s.AddProductAt(a, ia+k*da, b, ib+k*db)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// permuteOp defines a view that only reorders dimensions. show maps the type of the operand to the type of the view.
+// permuteOp defines a view that only reorders dimensions. viewType maps the operand's type to the view's type.
 func permuteOp(attrs *graph.Schema, o graph.Op, viewType viewTypeFunc) *graph.Op {
 	o.Permutes = func(c *graph.Call) []int {
 		// The operand gets stride d in dimension d, so the strides of the view are the permutation.
@@ -17,7 +17,7 @@ func permuteOp(attrs *graph.Schema, o graph.Op, viewType viewTypeFunc) *graph.Op
 		for d := range m.Strides {
 			m.Strides[d] = d
 		}
-		t, err := viewType(c, m.Type(), sym.Int{})
+		t, err := viewType(c, m.Type(), sym.Int{}) // the size of the storage does not matter
 		if err != nil {
 			return nil
 		}

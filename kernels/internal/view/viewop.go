@@ -14,8 +14,8 @@ import (
 // elements. Only ops with [graph.Op.ReadsStorage] depend on it.
 type viewTypeFunc func(c *graph.Call, t tensor.Type, storage sym.Int) (tensor.Type, error)
 
-// viewOp defines a view: an op with a result that shares the storage of its first operand. show returns the type of the
-// result.
+// viewOp defines a view: an op with a result that shares the storage of its first operand. viewType returns the type of
+// the result.
 func viewOp(attrs *graph.Schema, o graph.Op, viewType viewTypeFunc) *graph.Op {
 	if o.Params == nil {
 		o.Params = []graph.Param{kit.Self}

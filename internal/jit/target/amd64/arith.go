@@ -20,7 +20,7 @@ func (g *gen) selectInst(v expr.Value) *lowered {
 	case expr.Convert:
 		if x := g.code.Insts[i.A]; x.Op == expr.Rint && x.DType == tensor.Float32 && fits32(d) {
 			// Values out of range give the same result before and after rounding.
-			return &lowered{reg: g.unaryOp("VCVTPS2DQ", 4, g.selectedValue(x.A).reg), dtype: d, dirty: d.Size() < 4}
+			return &lowered{reg: g.unaryOp("VCVTPS2DQ", 4, g.selectedValue(x.A).reg), dtype: d, highUndefined: d.Size() < 4}
 		}
 		return g.convert(d, g.selectedValue(i.A))
 	case expr.Bits:
@@ -404,5 +404,5 @@ func (g *gen) selectLanes(m, yes, no *lowered) *lowered {
 	}
 	l := laneSize(d)
 	v := g.blend(l, g.laneMask(m.reg, l), g.widenHalves(yes), g.widenHalves(no))
-	return &lowered{reg: v, dtype: d, dirty: yes.dirty || no.dirty}
+	return &lowered{reg: v, dtype: d, highUndefined: yes.highUndefined || no.highUndefined}
 }

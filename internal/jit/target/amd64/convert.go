@@ -186,7 +186,7 @@ func (g *gen) roundToOdd(v alloc.Virt, unsigned bool) alloc.Virt {
 // 32 bits.
 func (g *gen) floatToInt(d tensor.DType, x *lowered) *lowered {
 	s, l := x.dtype, laneSize(x.dtype)
-	out := func(v alloc.Virt) *lowered { return &lowered{reg: v, dtype: d, dirty: d.Size() < 4} }
+	out := func(v alloc.Virt) *lowered { return &lowered{reg: v, dtype: d, highUndefined: d.Size() < 4} }
 	switch {
 	case d == tensor.Int64:
 		return out(g.floatToInt64(x.reg, l))
@@ -286,14 +286,14 @@ func (g *gen) intToInt(d tensor.DType, x *lowered) *lowered {
 		out.reg = g.convertOp(name, g.width(8), 0, g.extended(x))
 	case s.Size() == 8 && g.avx512:
 		out.reg = g.Add(alloc.Inst{Name: "VPMOVQD", Src: sources(x.reg), Dst: g.newVector(g.width(4)), Fold: -1})
-		out.dirty = d.Size() < 4
+		out.highUndefined = d.Size() < 4
 	case s.Size() == 8:
-		out.reg, out.dirty = g.lowHalves(x.reg), d.Size() < 4
+		out.reg, out.highUndefined = g.lowHalves(x.reg), d.Size() < 4
 	case d.Size() > s.Size():
 		out.reg = g.extended(x)
-		out.dirty = s.IsSigned() && !d.IsSigned() && d.Size() < 4
+		out.highUndefined = s.IsSigned() && !d.IsSigned() && d.Size() < 4
 	default:
-		out.reg, out.dirty = x.reg, d.Size() < 4
+		out.reg, out.highUndefined = x.reg, d.Size() < 4
 	}
 	return out
 }
@@ -306,5 +306,5 @@ func (g *gen) reinterpret(d tensor.DType, x *lowered) *lowered {
 	case x.dtype == tensor.Bool, d == tensor.Bool:
 		return g.convert(d, x)
 	}
-	return &lowered{reg: g.widenHalves(x), dtype: d, dirty: d.Size() < 4}
+	return &lowered{reg: g.widenHalves(x), dtype: d, highUndefined: d.Size() < 4}
 }

@@ -181,7 +181,7 @@ func (g *gen) iterationLoop(step int) {
 // writePrefetches writes prefetches of the cache lines at the requested distance from the operands of an iteration.
 func (g *gen) writePrefetches() {
 	bytes, name := g.opts.Prefetch.Bytes, "PREFETCHT1"
-	if g.opts.Prefetch.Near {
+	if g.opts.Prefetch.IntoL1 {
 		name = "PREFETCHT0"
 	}
 	for k, d := range g.code.In {

@@ -68,14 +68,14 @@ const (
 )
 
 // lowered is the register of a value of the expression. Integers of fewer than 32 bits are in 32-bit lanes, sign- or
-// zero-extended unless dirty is set. 16-bit floats are zero-extended to 32-bit lanes in reg, or packed in half. Bools
-// are masks with AVX-512. Without AVX-512, each lane of a bool has only ones or only zeros, and all bools of a loop
-// have lanes of the same width (maskLane).
+// zero-extended unless highUndefined is set. 16-bit floats are zero-extended to 32-bit lanes in reg, or packed in half.
+// Bools are masks with AVX-512. Without AVX-512, each lane of a bool has only ones or only zeros, and all bools of a
+// loop have lanes of the same width (maskLane).
 type lowered struct {
-	reg   alloc.Virt // 0 if only half exists
-	dirty bool       // the bits of a lane above those of the dtype are undefined
-	half  alloc.Virt // 16-bit floats in lanes of 16 bits; 0 if only reg exists
-	dtype tensor.DType
+	reg           alloc.Virt // 0 if only half exists
+	highUndefined bool       // the bits of a lane above those of the dtype are undefined
+	half          alloc.Virt // 16-bit floats in lanes of 16 bits; 0 if only reg exists
+	dtype         tensor.DType
 }
 
 // Compile compiles a loop whose functions are expanded. order has the values that its folds and outputs need, in the
@@ -256,7 +256,7 @@ func (g *gen) selectedValue(v expr.Value) *lowered { return g.selected[v] }
 
 // extended returns the register of a value, with the bits above its dtype sign- or zero-extended.
 func (g *gen) extended(l *lowered) alloc.Virt {
-	if !l.dirty {
+	if !l.highUndefined {
 		return g.widenHalves(l)
 	}
 	d := l.dtype
@@ -266,7 +266,7 @@ func (g *gen) extended(l *lowered) alloc.Virt {
 	} else {
 		l.reg = g.and(4, l.reg, g.constLanes(4, 1<<(8*d.Size())-1))
 	}
-	l.dirty = false
+	l.highUndefined = false
 	return l.reg
 }
 

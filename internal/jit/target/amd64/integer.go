@@ -14,7 +14,9 @@ func (g *gen) integerOp(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
 	l := laneSize(d)
 	e := intSuffix(l)
 	narrow := d.Size() < 4
-	out := func(v alloc.Virt, dirty bool) *lowered { return &lowered{reg: v, dtype: d, dirty: dirty && narrow} }
+	out := func(v alloc.Virt, highUndefined bool) *lowered {
+		return &lowered{reg: v, dtype: d, highUndefined: highUndefined && narrow}
+	}
 	switch op {
 	case expr.Add:
 		return out(g.commutativeOp("VPADD"+e, l, a.reg, b.reg), true)
@@ -25,11 +27,11 @@ func (g *gen) integerOp(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
 	case expr.Neg:
 		return out(g.binaryOp("VPSUB"+e, l, a.reg, g.constLanes(l, 0)), true)
 	case expr.And:
-		return out(g.and(l, a.reg, b.reg), a.dirty || b.dirty)
+		return out(g.and(l, a.reg, b.reg), a.highUndefined || b.highUndefined)
 	case expr.Or:
-		return out(g.orAnd(l, a.reg, b.reg), a.dirty || b.dirty)
+		return out(g.orAnd(l, a.reg, b.reg), a.highUndefined || b.highUndefined)
 	case expr.Xor:
-		return out(g.xor(l, a.reg, b.reg), a.dirty || b.dirty)
+		return out(g.xor(l, a.reg, b.reg), a.highUndefined || b.highUndefined)
 	case expr.Not:
 		return out(g.xor(l, a.reg, g.constLanes(l, math.MaxUint64)), true)
 	case expr.Shl:

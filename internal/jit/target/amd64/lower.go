@@ -94,25 +94,25 @@ func (g *gen) foldInRegisters(k int) {
 	if d == tensor.Bool {
 		proto = g.boolVal()
 	}
-	acc := &lowered{reg: g.newAcc(proto), dtype: d, dirty: true}
-	ordered := alloc.Virt(0)
+	acc := &lowered{reg: g.newAcc(proto), dtype: d, highUndefined: true}
+	noNaN := alloc.Virt(0)
 	if g.mayLoseNaN(f.Op, d) {
-		ordered = g.newAcc(g.boolVal())
+		noNaN = g.newAcc(g.boolVal())
 	}
-	folded := g.Collect(func() { g.foldInto(f.Op, acc.reg, ordered, v) })
+	folded := g.Collect(func() { g.foldInto(f.Op, acc.reg, noNaN, v) })
 	g.foldInsts[foldsInRegisters] = append(g.foldInsts[foldsInRegisters], folded...)
 	g.accLoadInsts = append(g.accLoadInsts, g.Collect(func() {
 		x := g.loadVector(mem, d)
 		g.Body = append(g.Body, alloc.Inst{Name: alloc.Move, Src: sources(x.reg), Dst: acc.reg})
-		if ordered != 0 {
+		if noNaN != 0 {
 			g.compareFloats(laneSize(d), cmpOrdered, acc.reg, acc.reg)
-			g.Body[len(g.Body)-1].Dst = ordered
+			g.Body[len(g.Body)-1].Dst = noNaN
 		}
 	})...)
 	g.accStoreInsts = append(g.accStoreInsts, g.Collect(func() {
 		sum := acc
-		if ordered != 0 {
-			sum = &lowered{reg: g.blend(laneSize(d), ordered, acc.reg, g.floatConst(laneSize(d), math.NaN())), dtype: d}
+		if noNaN != 0 {
+			sum = &lowered{reg: g.blend(laneSize(d), noNaN, acc.reg, g.floatConst(laneSize(d), math.NaN())), dtype: d}
 		}
 		s := g.store(mem, sum)
 		g.Body = append(g.Body, s)
@@ -125,13 +125,13 @@ func (g *gen) mayLoseNaN(op expr.Op, d tensor.DType) bool {
 	return g.avx512 && d.IsFloat() && (op == expr.Min || op == expr.Max)
 }
 
-// foldInto folds value v into the register of acc. ordered is the mask of lanes without NaN, or 0. The comparison for
+// foldInto folds value v into the register of acc. noNaN is the mask of lanes without NaN, or 0. The comparison for
 // this mask is masked by the old mask, so a cleared lane stays cleared.
-func (g *gen) foldInto(op expr.Op, acc, ordered alloc.Virt, v *lowered) {
-	if ordered != 0 {
+func (g *gen) foldInto(op expr.Op, acc, noNaN alloc.Virt, v *lowered) {
+	if noNaN != 0 {
 		l := laneSize(v.dtype)
 		g.Body = append(g.Body, alloc.Inst{Name: "VCMP" + floatSuffix(l), Src: immediate(cmpOrdered, v.reg, v.reg),
-			Mask: ordered, Dst: ordered, Fold: -1},
+			Mask: noNaN, Dst: noNaN, Fold: -1},
 			alloc.Inst{Name: extremumName(op, l), Src: sources(v.reg, acc), Dst: acc, Lane: uint8(l)})
 		return
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// foldTotal selects instructions for fold k of a loop with totals. Accumulators stay in registers and start as the
-// neutral element. The neutral element also replaces the missing elements of a tail. After the tail, the registers are
-// combined pairwise into one element.
+// foldTotal selects instructions for fold k of a loop that folds each row into one number ([expr.Loop.Totals]).
+// Accumulators stay in registers and start as the neutral element. The neutral element also replaces the missing
+// elements of a tail. After the tail, the registers are combined pairwise into one element.
 func (g *gen) foldTotal(k int) {
 	f := g.loop.Folds[k]
 	v := g.selectedValue(f.V)
@@ -21,28 +21,30 @@ func (g *gen) foldTotal(k int) {
 	}
 	acc := g.newAcc(proto)
 	neutral := g.constOf(d, expr.Neutral(f.Op, d))
-	ordered := alloc.Virt(0)
+	noNaN := alloc.Virt(0)
 	if g.mayLoseNaN(f.Op, d) {
-		ordered = g.newAcc(g.boolVal())
+		noNaN = g.newAcc(g.boolVal())
 	}
-	folded := g.Collect(func() { g.foldInto(f.Op, acc, ordered, v) })
+	folded := g.Collect(func() { g.foldInto(f.Op, acc, noNaN, v) })
 	g.foldInsts[foldsInRegisters] = append(g.foldInsts[foldsInRegisters], folded...)
 	g.foldInsts[foldsInTail] = append(g.foldInsts[foldsInTail], g.Collect(func() {
 		in := &lowered{reg: g.tailLanes, dtype: tensor.Bool}
-		g.foldInto(f.Op, acc, ordered, g.selectLanes(in, &lowered{reg: g.widenHalves(v), dtype: d, dirty: v.dirty}, neutral))
+		x := &lowered{reg: g.widenHalves(v), dtype: d, highUndefined: v.highUndefined}
+		g.foldInto(f.Op, acc, noNaN, g.selectLanes(in, x, neutral))
 	})...)
 	g.accLoadInsts = append(g.accLoadInsts, alloc.Inst{Name: alloc.Move, Src: sources(neutral.reg), Dst: acc})
-	if ordered != 0 {
-		g.accLoadInsts = append(g.accLoadInsts, alloc.Inst{Name: "KXNORW", Src: sources(ordered, ordered), Dst: ordered,
+	if noNaN != 0 {
+		g.accLoadInsts = append(g.accLoadInsts, alloc.Inst{Name: "KXNORW", Src: sources(noNaN, noNaN), Dst: noNaN,
 			Fold: -1})
 	}
 	g.accStoreInsts = append(g.accStoreInsts, g.Collect(func() {
 		mem := alloc.Mem{Space: alloc.PerRow, Index: g.outputs + len(g.code.In) + k}
-		g.Body = append(g.Body, g.storeFirstLane(mem, d, g.combine(f.Op, d, acc, ordered)))
+		g.Body = append(g.Body, g.storeFirstLane(mem, d, g.combine(f.Op, d, acc, noNaN)))
 	})...)
 }
 
-// accCopies returns a value for each register of an accumulator, one for each set of accumulator registers.
+// accCopies returns the registers of accumulator acc. The loop interleaves iterations, and each interleaved iteration
+// has its own register.
 func (g *gen) accCopies(acc alloc.Virt) []alloc.Virt {
 	vs := []alloc.Virt{acc}
 	for c := 1; c < expr.Lanes/g.lanes; c++ {
@@ -64,18 +66,18 @@ func foldPairwise(vs []alloc.Virt, join func(a, b alloc.Virt) alloc.Virt) alloc.
 }
 
 // combine combines the registers of an accumulator into one register, and the lanes of that register into the first.
-func (g *gen) combine(op expr.Op, d tensor.DType, acc, ordered alloc.Virt) alloc.Virt {
+func (g *gen) combine(op expr.Op, d tensor.DType, acc, noNaN alloc.Virt) alloc.Virt {
 	vs := g.accCopies(acc)
 	join := func(a, b alloc.Virt) alloc.Virt {
 		return g.apply(op, d, &lowered{reg: a, dtype: d}, &lowered{reg: b, dtype: d}).reg
 	}
 	var r alloc.Virt
 	switch {
-	case ordered != 0:
+	case noNaN != 0:
 		l := laneSize(d)
 		r = foldPairwise(vs, func(a, b alloc.Virt) alloc.Virt { return g.binaryOp(extremumName(op, l), l, b, a) })
 		both := func(a, b alloc.Virt) alloc.Virt { return g.maskOp([2]string{"KANDW"}, a, b) }
-		ok := foldPairwise(g.accCopies(ordered), both)
+		ok := foldPairwise(g.accCopies(noNaN), both)
 		r = g.blend(l, ok, r, g.floatConst(l, math.NaN()))
 	case d == tensor.Bool:
 		r = foldPairwise(vs, join)
