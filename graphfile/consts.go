@@ -17,7 +17,7 @@ import (
 type valueDecl struct {
 	name, dtype, file, key string
 	hasDType, hasShape     bool
-	decl                   graph.Decl
+	graphDecl              graph.Decl
 	data                   []byte // the JSON of "data"
 	at, dtypeAt, dataAt    int    // offsets of the declaration, the dtype and the data in the file
 }
@@ -46,14 +46,14 @@ func (l *loader) readDeclaration(at int, isConstant bool) (d *valueDecl, ok bool
 			l.failAt(at, "\"dtype\" is missing")
 		case !d.hasShape:
 			l.failAt(at, "\"shape\" is missing")
-		case d.decl.Strides != nil && d.decl.Layout.SetsLayout():
+		case d.graphDecl.Strides != nil && d.graphDecl.Layout.SetsLayout():
 			key := "memory_format"
-			if d.decl.Layout.Order != "" {
+			if d.graphDecl.Layout.Order != "" {
 				key = "order"
 			}
 			l.failAt(at, "\"strides\" and %q cannot both be given", key)
 		default:
-			l.checkLayout(d.decl.Layout, at)
+			l.checkLayout(d.graphDecl.Layout, at)
 		}
 	}
 	l.prefixErrors(firstErr, what, d.name)
@@ -82,24 +82,24 @@ func (l *loader) declarationKey(d *valueDecl, key string, at int, isConstant boo
 			if dim.Size < 0 {
 				l.failAt(at, "negative size %d", dim.Size)
 			}
-			d.decl.Dims = append(d.decl.Dims, dim)
+			d.graphDecl.Dims = append(d.graphDecl.Dims, dim)
 			return err
 		})
 	case key == "strides":
-		d.decl.Strides = []graph.Dim{}
+		d.graphDecl.Strides = []graph.Dim{}
 		return l.scan.array(func(at int) error {
 			dim, err := l.readDim(d, "strides", at, isConstant)
-			d.decl.Strides = append(d.decl.Strides, dim)
+			d.graphDecl.Strides = append(d.graphDecl.Strides, dim)
 			return err
 		})
 	case key == "offset":
 		dim, err := l.readDim(d, "offset", l.scan.at(), isConstant)
-		d.decl.Offset = dim
+		d.graphDecl.Offset = dim
 		return err
 	case key == "memory_format":
-		return l.scan.formatTo(&d.decl.Layout.Format)
+		return l.scan.formatTo(&d.graphDecl.Layout.Format)
 	case key == "order":
-		return l.scan.orderTo(&d.decl.Layout.Order)
+		return l.scan.orderTo(&d.graphDecl.Layout.Order)
 	case key == "data" && isConstant:
 		d.dataAt = l.scan.at()
 		raw, err := l.scan.raw()
@@ -123,25 +123,25 @@ func (l *loader) readDim(d *valueDecl, what string, at int, isConstant bool) (gr
 		if isConstant {
 			want = "an integer"
 		}
-		if ok, err := l.scan.expect('0', want); !ok {
+		if ok, err := l.scan.expectNumber(want); !ok {
 			return dim, err
 		}
 		return dim, l.scan.integerTo(&dim.Size)
 	}
 	var text string
 	err := l.scan.stringTo(&text)
-	_, number := strconv.Atoi(text)
+	_, numberErr := strconv.Atoi(text)
 	switch {
 	case isConstant:
 		l.failAt(at, "a constant's %s cannot be symbolic", what)
 	case text == "":
 		l.failAt(at, "a symbol needs a name")
-	case number == nil:
+	case numberErr == nil:
 		l.failAt(at, "want an integer, a symbol or an expression, got %q; did you mean %s?", text, text)
 	default:
 		dim = graph.ParseDim(text)
 		if what != "shape" || dim.Expr != "" {
-			l.expressions = append(l.expressions, expression{d, what, len(d.decl.Dims), text, at})
+			l.expressions = append(l.expressions, expression{d, what, len(d.graphDecl.Dims), text, at})
 		}
 	}
 	return dim, err
@@ -162,7 +162,7 @@ func (l *loader) checkExpressions() {
 	for _, e := range l.expressions {
 		dim := graph.ParseDim(e.text)
 		if l.declaredSymbols[e.text] && e.what == "shape" {
-			e.decl.decl.Dims[e.index] = graph.Dim{Symbol: e.text}
+			e.decl.graphDecl.Dims[e.index] = graph.Dim{Symbol: e.text}
 		} else if err := dim.Check(l.g.Symbols); err != nil {
 			l.failAt(e.at, "input %q: %s: %w", e.decl.name, e.what, err)
 		}
@@ -176,16 +176,16 @@ func (l *loader) readInput(at int) error {
 		l.skipValue(l.standIn(d.name, false), firstErr, err)
 		return err
 	}
-	if d.decl.DType, err = tensor.ParseDType(d.dtype); err != nil {
+	if d.graphDecl.DType, err = tensor.ParseDType(d.dtype); err != nil {
 		l.failAt(d.dtypeAt, "%w", err)
 	}
-	for _, dim := range d.decl.Dims {
+	for _, dim := range d.graphDecl.Dims {
 		if dim.Symbol != "" {
 			l.addSymbol(dim.Symbol)
 		}
 	}
 	if len(l.errs) == firstErr {
-		v, err := l.draft.Input(d.name, d.decl)
+		v, err := l.draft.Input(d.name, d.graphDecl)
 		if err == nil {
 			l.places.setValue(v, at)
 			return nil
@@ -237,7 +237,7 @@ func (l *loader) readConstant(at int) error {
 	if d.file != "" {
 		l.src.files[weak.Make(t)] = constRef{d.file, d.key}
 	}
-	v, err := l.draft.Constant(d.name, d.decl.Layout, t)
+	v, err := l.draft.Constant(d.name, d.graphDecl.Layout, t)
 	if err != nil {
 		return err
 	}
@@ -251,8 +251,8 @@ func (l *loader) constData(d *valueDecl) (*tensor.Tensor, int, error) {
 	if err != nil {
 		return nil, d.dtypeAt, err
 	}
-	d.decl.DType = dt
-	declared, err := d.decl.Type(nil)
+	d.graphDecl.DType = dt
+	declared, err := d.graphDecl.Type(nil)
 	if err != nil {
 		return nil, d.at, err
 	}
@@ -297,8 +297,8 @@ func withLayout(t *tensor.Tensor, m tensor.Meta) (*tensor.Tensor, error) {
 const maxStorageRatio = 64
 
 func checkStorageSize(m tensor.Meta) error {
-	if m.Extent() > maxStorageRatio*(m.Numel()+64) {
-		return fmt.Errorf("%d elements spread over %d of storage", m.Numel(), m.Extent())
+	if limit := maxStorageRatio * (m.Numel() + 64); m.Extent() > limit {
+		return fmt.Errorf("%d elements need a storage of %d elements; the limit is %d", m.Numel(), m.Extent(), limit)
 	}
 	return nil
 }
@@ -329,14 +329,14 @@ func (l *loader) readConst(d *valueDecl, m tensor.Meta) (*tensor.Tensor, error) 
 	return t.View(t.Meta.WithDType(tensor.BFloat16))
 }
 
-// constantError is an error with another text. It wraps the original error.
-type constantError struct {
+// rewordedError replaces the text of err, and unwraps to err.
+type rewordedError struct {
 	text string
 	err  error
 }
 
-func (e *constantError) Error() string { return e.text }
-func (e *constantError) Unwrap() error { return e.err }
+func (e *rewordedError) Error() string { return e.text }
+func (e *rewordedError) Unwrap() error { return e.err }
 
 // withFileName replaces the path in an error by the file's name in the graph file.
 func withFileName(err error, path, file string) error {
@@ -344,7 +344,7 @@ func withFileName(err error, path, file string) error {
 		return nil
 	}
 	if rest, found := strings.CutPrefix(err.Error(), path); found {
-		return &constantError{file + rest, err}
+		return &rewordedError{file + rest, err}
 	}
 	return err
 }

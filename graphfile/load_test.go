@@ -187,7 +187,7 @@ var mistakes = []struct{ name, text, want string }{
 	{"large float", constant(`{"name": "k", "dtype": "float32", "shape": [1], "data": [1e39]}`),
 		`data: 1e39 is too large for float32`},
 	{"spread", constant(`{"name": "k", "dtype": "int8", "shape": [2], "strides": [1000000], "data": [1, 2]}`),
-		`2 elements spread over 1000001 of storage`},
+		`2 elements need a storage of 1000001 elements; the limit is 4224`},
 	{"parent", constant(`{"name": "k", "dtype": "int8", "shape": [2], "file": "../k.npy"}`),
 		`g.json:3:15: constant "k": file "../k.npy" is outside the folder of the graph file`},
 	{"absolute", constant(`{"name": "k", "dtype": "int8", "shape": [2], "file": "/etc/passwd"}`),

@@ -153,9 +153,12 @@ func (s *scanner) stringTo(p *string) error {
 	return err
 }
 
+// expectNumber is expect for a number.
+func (s *scanner) expectNumber(want string) (bool, error) { return s.expect('0', want) }
+
 func (s *scanner) integerTo(p *int) error {
 	at := s.at()
-	if ok, err := s.expect('0', "an integer"); !ok {
+	if ok, err := s.expectNumber("an integer"); !ok {
 		return err
 	}
 	tok, err := s.dec.ReadToken()

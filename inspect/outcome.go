@@ -15,8 +15,8 @@ import (
 // Outcome describes how a program computes a value.
 type Outcome struct {
 	Strategy string   `json:"strategy" doc:"The strategy that was applied."`
-	What     string   `json:"what" doc:"The step that computes it, in words, or why no step does."`
-	Step     string   `json:"step,omitzero" doc:"The step that computes it."`
+	What     string   `json:"what" doc:"How the value is computed, in words, or why no step computes it."`
+	Step     string   `json:"step,omitzero" doc:"The step that computes the value."`
 	Impl     string   `json:"impl,omitzero" doc:"The implementation of the op."`
 	With     []string `json:"with" doc:"The other nodes of the same loop."`
 	Strides  []int    `json:"strides" doc:"Its strides in the program, in elements; empty if it is not stored."`
@@ -24,7 +24,7 @@ type Outcome struct {
 	Readers  []string `json:"readers" doc:"The nodes of the original graph that read the value."`
 }
 
-// addOutcome adds to an explanation how the program computes the value.
+// addOutcome describes in e how the program computes v.
 func addOutcome(e *Explanation, p *program.Program, b *program.Binding, v *graph.Value) {
 	o := &Outcome{Strategy: p.Options().Strategy.Name(), With: []string{}, Strides: []int{}, Reads: []string{},
 		Readers: []string{}}
@@ -33,16 +33,16 @@ func addOutcome(e *Explanation, p *program.Program, b *program.Binding, v *graph
 			o.Readers = append(o.Readers, n.Name)
 		}
 	}
-	plan, steps := b.Plan, b.Program
-	if plan == nil || steps == nil {
-		plan, steps = &passes.Plan{Graph: graph.New("", nil)}, new(exec.Program)
+	plan, executable := b.Plan, b.Program
+	if plan == nil || executable == nil {
+		plan, executable = &passes.Plan{Graph: graph.New("", nil)}, new(exec.Program)
 	}
 	o.What = noStepReason(v, plan)
-	if now := plan.Graph.Value(v.Name); now != nil && isInGraph(now, plan.Graph) {
-		o.Strides = notNil(now.Meta.Strides)
+	if planned := plan.Graph.Value(v.Name); planned != nil && isInGraph(planned, plan.Graph) {
+		o.Strides = notNil(planned.Meta.Strides)
 	}
 	if v.Node != nil && o.What == "" {
-		o.addStep(v, steps)
+		o.addStep(v, executable)
 	}
 	if o.What == "" {
 		o.What = "no step computes it"
@@ -89,8 +89,8 @@ func noStepReason(v *graph.Value, plan *passes.Plan) string {
 			return fmt.Sprintf("other nodes run in its place: %s", strings.Join(d.Into, ", "))
 		}
 	}
-	if now := plan.Graph.Value(v.Name); now != nil && now.Alias != nil && isInGraph(now, plan.Graph) {
-		return fmt.Sprintf("nothing runs: it is a view of %s", now.Alias.Name)
+	if planned := plan.Graph.Value(v.Name); planned != nil && planned.Alias != nil && isInGraph(planned, plan.Graph) {
+		return fmt.Sprintf("nothing runs: it is a view of %s", planned.Alias.Name)
 	}
 	return ""
 }

@@ -245,7 +245,7 @@ func (it *Iterator) tensors(allocate Allocator) ([]*tensor.Tensor, error) {
 	for i := range it.ops {
 		o := &it.ops[i]
 		switch {
-		case i < it.noutputs && o.IsLaidOut():
+		case i < it.noutputs && o.RuleChoosesLayout():
 		case o.Number.IsSet():
 			out[i] = o.Number.Tensor(o.Meta.DType)
 		case o.Tensor() == nil:

@@ -35,7 +35,7 @@ func (it *Iterator) checkFold(f *Fold) error {
 	}
 	for i, d := range f.outDTypes {
 		o := &it.ops[i]
-		if o.IsLaidOut() {
+		if o.RuleChoosesLayout() {
 			return fmt.Errorf("iter: output %d of a reduction is undefined or has another shape; it must be given with the "+
 				"shape of the result, and ResizeOutputs(false)", i)
 		}

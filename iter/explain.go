@@ -25,7 +25,7 @@ func (it *Iterator) Explain() string {
 	it.explainSort(&b)
 	fmt.Fprintf(&b, "permutation %v, fastest first\n", it.perm)
 	for i := range it.noutputs {
-		if it.ops[i].IsLaidOut() {
+		if it.ops[i].RuleChoosesLayout() {
 			fmt.Fprintf(&b, "  %s is laid out as %v\n", it.Place(i), it.ops[i].Meta)
 		}
 	}
@@ -46,7 +46,7 @@ func (it *Iterator) explainEffective(b *strings.Builder) {
 	b.WriteString("effective strides, in elements\n")
 	for i := range it.ops {
 		o := &it.ops[i]
-		if o.IsLaidOut() {
+		if o.RuleChoosesLayout() {
 			fmt.Fprintf(b, "  %s: none yet\n", it.Place(i))
 			continue
 		}

@@ -31,11 +31,11 @@ func (it *Iterator) Parallel(ctx context.Context, ptrs []unsafe.Pointer, grain, 
 	if err := it.checkWalk(ptrs, it.All()); err != nil {
 		return err
 	}
-	return it.tasks(ctx, grain, workers, func(c *Cursor, r Range) error { return it.ForRange(c, ptrs, r, loop) })
+	return it.forEachChunk(ctx, grain, workers, func(c *Cursor, r Range) error { return it.ForRange(c, ptrs, r, loop) })
 }
 
-// tasks calls f for each range of [Iterator.Chunks].
-func (it *Iterator) tasks(ctx context.Context, grain, workers int, f func(*Cursor, Range) error) error {
+// forEachChunk calls f for each range of [Iterator.Chunks].
+func (it *Iterator) forEachChunk(ctx context.Context, grain, workers int, f func(*Cursor, Range) error) error {
 	return forTasks(ctx, it.Chunks(grain), workers, func(c *Cursor, task int) error { return f(c, it.Chunk(task, grain)) })
 }
 
@@ -60,7 +60,8 @@ func forTasks(ctx context.Context, n, workers int, f func(c *Cursor, task int) e
 	case p != nil:
 		panic(p)
 	case t.goexited.Load():
-		runtime.Goexit() // as with one worker: the results are incomplete
+		// The results are incomplete, so the caller must not continue. With one worker, the task itself does this.
+		runtime.Goexit()
 	}
 	if err := t.err.Load(); err != nil {
 		return *err

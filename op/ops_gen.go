@@ -1180,8 +1180,8 @@ type CopyAttrs struct {
 
 // Copy is the op copy.
 //
-// Returns the elements of src in the shape and dtype of self. The strides are those of src after to and expand,
-// not those of self. If src already has the shape and dtype, src itself is returned.
+// Returns the elements of src in the shape and dtype of self. The strides are those of src after the ops to,
+// expand and clone, not those of self. If src already has the shape and dtype, src itself is returned.
 func Copy(self, src *graph.Value, attrs ...CopyAttrs) *graph.Value {
 	return node("copy", 1, nonzeroAttrs(attrs), self, src)[0]
 }

@@ -13,6 +13,6 @@
 // Only the layout pass depends on the strategy ([layout.Strategy], [layout.All]). Passes query the contract of an op
 // ([graph.Op]), never its name.
 //
-// [Options.Record] records the results of searches as [Decisions], which [Options.Follow] applies to the same graph at
-// other sizes without a search.
+// Some passes search for the fastest choice. With [Options.Record], the plan has their results as [Decisions]. With
+// [Options.Follow], a later Run of the same graph at other sizes applies these decisions without a search.
 package passes

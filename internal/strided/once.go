@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// Run makes a copy in this goroutine, without a [Copy]. It takes the axes of [New], and sorts and coalesces them in
-// place.
+// Run copies once, in this goroutine; the caller does not plan the copy with [New]. It takes the axes of [New], and
+// sorts and coalesces them in place.
 func (e Elem) Run(dst, src unsafe.Pointer, axes []Axis) {
 	if empty(axes) {
 		return
@@ -34,7 +34,7 @@ func (e Elem) Run(dst, src unsafe.Pointer, axes []Axis) {
 // maxUnplannedElems is the number of elements up to which a copy without tiles is faster.
 const maxUnplannedElems = 1024
 
-// empty reports whether there are no elements. There may then be no memory, so no address may be computed.
+// empty reports whether there are no elements. dst and src may then be nil, so callers must not compute addresses.
 func empty(axes []Axis) bool { return slices.ContainsFunc(axes, func(x Axis) bool { return x.N == 0 }) }
 
 // InOrder copies in the order of the axes; the last axis changes fastest. If several elements of dst share an address,

@@ -2,8 +2,8 @@ package strided
 
 import "unsafe"
 
-// transpose moves a block of a.N by b.N elements, where dst is dense along a. It reads four rows of src at a time, so
-// that it reads few streams and writes adjacent elements.
+// transpose moves a block of a.N by b.N elements, where dst is dense along a. It reads four rows of src at a
+// time: there are only four read streams, and each write stores four adjacent elements.
 func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
 	if b.Src == size {
@@ -13,7 +13,7 @@ func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 		}
 	}
 	if b.N < 8 && b.N < a.N && b.Src == size {
-		split[T](dst, src, b.Dst, a.Src, a.N, b.N)
+		transposeShortRows[T](dst, src, b.Dst, a.Src, a.N, b.N)
 		return
 	}
 	i := 0
@@ -26,68 +26,70 @@ func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 		return // an address beyond the last row may be invalid
 	}
 	d, s := unsafe.Add(dst, i*size), unsafe.Add(src, i*a.Src)
-	switch to, at := 0, 0; a.N - i {
+	switch dstOff, srcOff := 0, 0; a.N - i {
 	case 3:
 		r1, r2 := unsafe.Add(s, a.Src), unsafe.Add(s, 2*a.Src)
 		for range b.N {
-			t := (*[3]T)(unsafe.Add(d, to))
-			t[0], t[1], t[2] = *(*T)(unsafe.Add(s, at)), *(*T)(unsafe.Add(r1, at)), *(*T)(unsafe.Add(r2, at))
-			to, at = to+b.Dst, at+b.Src
+			t := (*[3]T)(unsafe.Add(d, dstOff))
+			t[0], t[1] = *(*T)(unsafe.Add(s, srcOff)), *(*T)(unsafe.Add(r1, srcOff))
+			t[2] = *(*T)(unsafe.Add(r2, srcOff))
+			dstOff, srcOff = dstOff+b.Dst, srcOff+b.Src
 		}
 	case 2:
 		r1 := unsafe.Add(s, a.Src)
 		for range b.N {
-			t := (*[2]T)(unsafe.Add(d, to))
-			t[0], t[1] = *(*T)(unsafe.Add(s, at)), *(*T)(unsafe.Add(r1, at))
-			to, at = to+b.Dst, at+b.Src
+			t := (*[2]T)(unsafe.Add(d, dstOff))
+			t[0], t[1] = *(*T)(unsafe.Add(s, srcOff)), *(*T)(unsafe.Add(r1, srcOff))
+			dstOff, srcOff = dstOff+b.Dst, srcOff+b.Src
 		}
 	case 1:
 		move[T](d, s, b.Dst, b.Src, b.N)
 	}
 }
 
-// split is transpose for short rows of src. It reads along these rows, and writes several rows of dst at the same time.
-func split[T bits](dst, src unsafe.Pointer, dstStep, srcStep, na, nb int) {
+// transposeShortRows is transpose for short rows of src. It reads along these rows, and writes up to four rows of dst
+// at the same time.
+func transposeShortRows[T bits](dst, src unsafe.Pointer, dstStep, srcStep, na, nb int) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
 	row := func(j int) []T { return unsafe.Slice((*T)(unsafe.Add(dst, j*dstStep)), na) }
 	j := 0
 	for ; j+4 <= nb; j += 4 {
-		d0, at := row(j), j*size
+		d0, srcOff := row(j), j*size
 		d1, d2, d3 := row(j + 1)[:len(d0)], row(j + 2)[:len(d0)], row(j + 3)[:len(d0)]
 		for i := range d0 {
-			s := (*[4]T)(unsafe.Add(src, at))
+			s := (*[4]T)(unsafe.Add(src, srcOff))
 			d0[i], d1[i], d2[i], d3[i] = s[0], s[1], s[2], s[3]
-			at += srcStep
+			srcOff += srcStep
 		}
 	}
-	switch at := j * size; nb - j {
+	switch srcOff := j * size; nb - j {
 	case 3:
 		d0 := row(j)
 		d1, d2 := row(j + 1)[:len(d0)], row(j + 2)[:len(d0)]
 		for i := range d0 {
-			s := (*[3]T)(unsafe.Add(src, at))
+			s := (*[3]T)(unsafe.Add(src, srcOff))
 			d0[i], d1[i], d2[i] = s[0], s[1], s[2]
-			at += srcStep
+			srcOff += srcStep
 		}
 	case 2:
 		d0 := row(j)
 		d1 := row(j + 1)[:len(d0)]
 		for i := range d0 {
-			s := (*[2]T)(unsafe.Add(src, at))
+			s := (*[2]T)(unsafe.Add(src, srcOff))
 			d0[i], d1[i] = s[0], s[1]
-			at += srcStep
+			srcOff += srcStep
 		}
 	case 1:
-		move[T](unsafe.Pointer(unsafe.SliceData(row(j))), unsafe.Add(src, at), size, srcStep, na)
+		move[T](unsafe.Pointer(unsafe.SliceData(row(j))), unsafe.Add(src, srcOff), size, srcStep, na)
 	}
 }
 
-// interleave4 stores dst[k*step + q*size] = s_q[k*from] for q < 4 and k < n. step and from are in bytes.
-func interleave4[T bits](dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer, from, n int) {
+// interleave4 stores dst[k*step + q*size] = s_q[k*srcStep] for q < 4 and k < n. step and srcStep are in bytes.
+func interleave4[T bits](dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer, srcStep, n int) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
 	k := 0
 	switch {
-	case !hasInterleave || from != size || n < 8:
+	case !hasInterleave || srcStep != size || n < 8:
 	case size == 4:
 		k = n &^ 7
 		interleave4x32(k, dst, step, s0, s1, s2, s3)
@@ -95,12 +97,12 @@ func interleave4[T bits](dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Poi
 		k = n &^ 3
 		interleave4x64(k, dst, step, s0, s1, s2, s3)
 	}
-	to, at := k*step, k*from
+	dstOff, srcOff := k*step, k*srcStep
 	for ; k < n; k++ {
-		t := (*[4]T)(unsafe.Add(dst, to))
-		t[0], t[1] = *(*T)(unsafe.Add(s0, at)), *(*T)(unsafe.Add(s1, at))
-		t[2], t[3] = *(*T)(unsafe.Add(s2, at)), *(*T)(unsafe.Add(s3, at))
-		to, at = to+step, at+from
+		t := (*[4]T)(unsafe.Add(dst, dstOff))
+		t[0], t[1] = *(*T)(unsafe.Add(s0, srcOff)), *(*T)(unsafe.Add(s1, srcOff))
+		t[2], t[3] = *(*T)(unsafe.Add(s2, srcOff)), *(*T)(unsafe.Add(s3, srcOff))
+		dstOff, srcOff = dstOff+step, srcOff+srcStep
 	}
 }
 

@@ -69,9 +69,9 @@ func (r *Rule) decide(c Config, overlap bool) error {
 	if err := r.computeTypes(c); err != nil {
 		return err
 	}
-	r.layOut()
+	r.chooseLayout()
 	for i := range r.noutputs {
-		if r.ops[i].IsLaidOut() {
+		if r.ops[i].RuleChoosesLayout() {
 			if err := r.ops[i].chosenType.Check(); err != nil {
 				return fmt.Errorf("%s: %w", r.outputName(i), err)
 			}

@@ -146,11 +146,11 @@ func (r *Rule) castTo(common tensor.DType, inputs bool) error {
 			// The permutation uses the strides of PyTorch's contiguous temporary, before those of other operands.
 			o.Target, o.Cast = common, common
 			t := tensor.NewType(common, o.Type.Shape...)
-			o.sortType, o.temporary = &t, true
+			o.comparedType, o.temporary = &t, true
 		case !o.isOutput && inputs:
 			o.Target, o.Cast = common, common
 			t := CastType(o.Type, common)
-			o.sortType, o.temporary = &t, true
+			o.comparedType, o.temporary = &t, true
 		}
 	}
 	r.finishTypes(common)
@@ -169,7 +169,7 @@ func (r *Rule) finishTypes(common tensor.DType) {
 			o.MemoryDType = o.Target
 		}
 		if !o.temporary {
-			o.sortType = &o.Type
+			o.comparedType = &o.Type
 		}
 		if r.flags.opMath {
 			o.Target = o.Target.OpMath()

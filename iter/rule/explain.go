@@ -30,7 +30,7 @@ func (r *Rule) Sort() []SortStep {
 		swap, stay, by := r.compare(x, y)
 		c := SortStep{A: x, B: y, Exchanged: swap.Hint(), DecidingOperand: by, Sizes: [2]sym.Int{r.sizes[x], r.sizes[y]}}
 		if by >= 0 {
-			t := r.ops[by].sortType
+			t := r.ops[by].comparedType
 			c.Strides = [2]sym.Int{r.effectiveStride(t, x), r.effectiveStride(t, y)}
 		}
 		list = append(list, c)
@@ -65,12 +65,12 @@ func (r *Rule) UnsortedReason() string {
 // layout the rule chooses.
 func (r *Rule) Effective(i int) []sym.Int {
 	o := r.Operand(i)
-	if o.IsLaidOut() {
+	if o.RuleChoosesLayout() {
 		return nil
 	}
 	st := make([]sym.Int, len(r.sizes))
 	for d := range st {
-		st[d] = r.effectiveStride(o.sortType, d)
+		st[d] = r.effectiveStride(o.comparedType, d)
 	}
 	return st
 }
@@ -82,7 +82,7 @@ func (r *Rule) Remarks(i int) string {
 	if o.ReadWrite {
 		s = append(s, "read and written")
 	}
-	if o.Defined && o.IsLaidOut() {
+	if o.Defined && o.RuleChoosesLayout() {
 		s = append(s, "to be resized")
 	}
 	if o.Number.IsSet() {
@@ -95,7 +95,7 @@ func (r *Rule) Remarks(i int) string {
 		s = append(s, fmt.Sprintf("rounded to %v", o.Cast))
 	}
 	if o.temporary {
-		s = append(s, fmt.Sprintf("sorted as %v, PyTorch's temporary", o.sortType))
+		s = append(s, fmt.Sprintf("sorted as %v, PyTorch's temporary", o.comparedType))
 	}
 	if len(s) == 0 {
 		return ""

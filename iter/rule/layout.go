@@ -9,9 +9,9 @@ import (
 
 // This file chooses the order of the dimensions (the permutation) and the layouts of the outputs.
 
-// layOut chooses the permutation and the layouts of the outputs: by fast set-up if its conditions hold, else by the
-// permutation rule.
-func (r *Rule) layOut() {
+// chooseLayout chooses the permutation and the layouts of the outputs: by fast set-up if its conditions hold, else by
+// the permutation rule.
+func (r *Rule) chooseLayout() {
 	if !r.flags.noFastSetup {
 		r.fast = r.fastKind()
 	}
@@ -29,12 +29,12 @@ func (r *Rule) layOut() {
 	case FastNonOverlappingDense:
 		for i := len(r.ops) - 1; i >= 0; i-- {
 			if r.ops[i].Defined {
-				strides = r.ops[i].sortType.Strides
+				strides = r.ops[i].comparedType.Strides
 				break
 			}
 		}
 	}
-	r.layOutputs(strides)
+	r.setOutputLayouts(strides)
 	r.fastStrides = strides
 }
 
@@ -42,19 +42,21 @@ func (r *Rule) layOut() {
 // one.
 func (r *Rule) rowMajor() []sym.Int {
 	for i := range r.ops {
-		if o := &r.ops[i]; !o.IsLaidOut() && len(o.sortType.Shape) == len(r.sizes) && o.sortType.IsRowMajor() {
-			return o.sortType.Strides
+		o := &r.ops[i]
+		t := o.comparedType
+		if !o.RuleChoosesLayout() && len(t.Shape) == len(r.sizes) && t.IsRowMajor() {
+			return t.Strides
 		}
 	}
 	return tensor.RowMajor(r.sizes)
 }
 
-// layOutputs sets the strides of the outputs whose layout the rule chooses.
-func (r *Rule) layOutputs(strides []sym.Int) {
+// setOutputLayouts sets the strides of the outputs whose layout the rule chooses.
+func (r *Rule) setOutputLayouts(strides []sym.Int) {
 	for i := range r.noutputs {
-		if o := &r.ops[i]; o.IsLaidOut() {
+		if o := &r.ops[i]; o.RuleChoosesLayout() {
 			o.chosenType = &tensor.Type{DType: o.MemoryDType, Shape: r.sizes, Strides: strides}
-			o.sortType = o.chosenType
+			o.comparedType = o.chosenType
 		}
 	}
 }
@@ -72,8 +74,8 @@ func denseOrder(strides, sizes []sym.Int) []int {
 	return perm
 }
 
-// compareSizes compares two sizes. If neither their expressions nor the bounds of symbols decide, the result becomes a
-// guard.
+// compareSizes compares two sizes. If the expressions and the bounds of the symbols do not decide, it compares the
+// hints and records guards.
 func compareSizes(a, b sym.Int) int {
 	switch {
 	case a.Same(b):
@@ -100,21 +102,21 @@ func (r *Rule) fastKind() FastSetup {
 	switch {
 	case r.flags.reduction || !r.sameShapes().Holds():
 		return FastNone
-	case r.allKeepLayout(tensor.Type.IsContiguous):
+	case r.holdsForKept(tensor.Type.IsContiguous):
 		return FastContiguous
 	case r.flags.linear:
 		return FastNone
-	case r.allKeepLayout(tensor.Type.IsChannelsLast):
+	case r.holdsForKept(tensor.Type.IsChannelsLast):
 		return FastChannelsLast
 	}
 	// With equal shapes and strides, all operands are dense if one is.
 	var first *tensor.Type
 	for i := range r.ops {
 		switch o := &r.ops[i]; {
-		case o.IsLaidOut():
+		case o.RuleChoosesLayout():
 		case first == nil:
-			first = o.sortType
-		case !tensor.SameSizes(first.Strides, o.sortType.Strides):
+			first = o.comparedType
+		case !tensor.SameSizes(first.Strides, o.comparedType.Strides):
 			return FastNone
 		}
 	}
@@ -124,10 +126,10 @@ func (r *Rule) fastKind() FastSetup {
 	return FastNone
 }
 
-// allKeepLayout reports whether a predicate holds for all operands that keep their layout.
-func (r *Rule) allKeepLayout(holds func(tensor.Type) bool) bool {
+// holdsForKept reports whether a predicate holds for all operands that keep their layout.
+func (r *Rule) holdsForKept(holds func(tensor.Type) bool) bool {
 	for i := range r.ops {
-		if o := &r.ops[i]; !o.IsLaidOut() && !holds(*o.sortType) {
+		if o := &r.ops[i]; !o.RuleChoosesLayout() && !holds(*o.comparedType) {
 			return false
 		}
 	}
@@ -164,13 +166,14 @@ func (r *Rule) sortDims() {
 
 // compare compares dimensions a and b, where a precedes b in the permutation (should_swap). It returns the condition
 // under which they are exchanged (swap), and the condition under which they stay. If neither condition holds, no
-// operand decides. by is the index of the operand that decides at the hints, negative if no operand decides.
+// operand decides. by is the index of the operand that decides if every symbol has its hint as value; it is -1 if no
+// operand decides.
 func (r *Rule) compare(a, b int) (swap, stay sym.Bool, by int) {
 	by = -1
 	undecided := sym.Truth(true)
 	for i := range r.ops {
 		o := &r.ops[i]
-		if o.IsLaidOut() {
+		if o.RuleChoosesLayout() {
 			continue
 		}
 		swapHere, stayHere := r.compareBy(o, a, b)
@@ -190,7 +193,7 @@ func (r *Rule) compare(a, b int) (swap, stay sym.Bool, by int) {
 // compareBy is compare for one operand. It compares strides and, if these are equal, sizes. If a stride is 0, the
 // operand does not decide, with one exception: reduced dimensions of an output move to the front.
 func (r *Rule) compareBy(o *Resolved, a, b int) (swap, stay sym.Bool) {
-	strideA, strideB := r.effectiveStride(o.sortType, a), r.effectiveStride(o.sortType, b)
+	strideA, strideB := r.effectiveStride(o.comparedType, a), r.effectiveStride(o.comparedType, b)
 	if na, known := strideA.Known(); known {
 		if nb, known := strideB.Known(); known && (na != nb || na == 0) {
 			swapKnown, stays := r.compareNumbers(o, na, nb)
@@ -240,22 +243,23 @@ func (r *Rule) compareNumbers(o *Resolved, strideA, strideB int) (swap, stay boo
 	return strideA > strideB, strideA < strideB
 }
 
-// isRowMajor reports whether an operand has the broadcast shape and row-major strides, as expressions.
+// isRowMajor reports whether an operand has the broadcast shape and row-major strides. It compares expressions and
+// records no guard.
 func (r *Rule) isRowMajor(o *Resolved) bool {
 	for d := range r.sizes {
-		if len(o.sortType.Shape) != len(r.sizes) || !o.sortType.Shape[d].Same(r.sizes[d]) {
+		if len(o.comparedType.Shape) != len(r.sizes) || !o.comparedType.Shape[d].Same(r.sizes[d]) {
 			return false
 		}
 	}
-	return o.sortType.IsRowMajor()
+	return o.comparedType.IsRowMajor()
 }
 
 // setOutputStrides sets dense strides in the order of the permutation for the outputs whose layout the rule chooses
 // (allocate_or_resize_outputs).
 func (r *Rule) setOutputStrides() {
 	for i := range r.noutputs {
-		if r.ops[i].IsLaidOut() {
-			r.layOutputs(r.stridesByPerm())
+		if r.ops[i].RuleChoosesLayout() {
+			r.setOutputLayouts(r.stridesByPerm())
 			return
 		}
 	}

@@ -54,15 +54,15 @@ type Resolved struct {
 
 	ReadWrite bool // set for an output that is also an input
 
-	isOutput   bool
-	willResize bool         // an output without a usable layout: undefined, or defined with a wrong shape
-	temporary  bool         // PyTorch would convert the operand to a temporary of type sortType
-	chosenType *tensor.Type // the type of an output whose layout the rule chose; else nil
-	sortType   *tensor.Type // the type whose strides the permutation rule compares
+	isOutput     bool
+	willResize   bool         // an output without a usable layout: undefined, or defined with a wrong shape
+	temporary    bool         // PyTorch would convert the operand to a temporary of type comparedType
+	chosenType   *tensor.Type // the type of an output whose layout the rule chose; else nil
+	comparedType *tensor.Type // the type whose strides the permutation rule compares
 }
 
-// IsLaidOut reports whether the rule chooses the operand's layout.
-func (o *Resolved) IsLaidOut() bool { return !o.Defined || o.willResize }
+// RuleChoosesLayout reports whether the rule chooses the operand's layout.
+func (o *Resolved) RuleChoosesLayout() bool { return !o.Defined || o.willResize }
 
 // Converted reports whether the operand is converted between memory and loops.
 func (o *Resolved) Converted() bool { return o.Target != o.MemoryDType || o.Cast != tensor.Invalid }

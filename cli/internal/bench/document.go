@@ -20,13 +20,13 @@ import (
 // ProfileDoc has the times by op, step and worker. Times are means over the profiled runs that took no longer than the
 // median profiled run.
 type ProfileDoc struct {
-	Profile  profiledDoc `json:"profile" doc:"The profiled runs, and the speed of the machine."`
-	ByOp     []timeDoc   `json:"by_op" doc:"The time by op, the greatest busy_ns first."`
-	ByStep   []stepDoc   `json:"by_step" doc:"The time by step, the greatest busy_ns first."`
-	ByWorker []workerDoc `json:"by_worker" doc:"The time by worker."`
+	Profile  profiledRunsDoc `json:"profile" doc:"The profiled runs, and the speed of the machine."`
+	ByOp     []timeDoc       `json:"by_op" doc:"The time by op, the greatest busy_ns first."`
+	ByStep   []stepDoc       `json:"by_step" doc:"The time by step, the greatest busy_ns first."`
+	ByWorker []workerDoc     `json:"by_worker" doc:"The time by worker."`
 }
 
-type profiledDoc struct {
+type profiledRunsDoc struct {
 	Runs   int     `json:"runs" doc:"The number of profiled runs; they are not among the measured runs."`
 	Median float64 `json:"median_ns" doc:"The median time of the profiled runs in nanoseconds, with the cost of profiling."`
 	Noise  string  `json:"noise" doc:"The noise of the profiled runs, in words; empty if there is little."`
@@ -40,14 +40,14 @@ type profiledDoc struct {
 type timeDoc struct {
 	Op        string   `json:"op" doc:"The op; for a step of several nodes the ops of all nodes, such as exp+neg*2."`
 	Calls     float64  `json:"calls" doc:"The number of calls in a run."`
-	Time      float64  `json:"time_ns" doc:"The time from the start of the first worker to the end of the last worker; if a single worker computes the step, the time of this worker in the step."`
+	Time      float64  `json:"time_ns" doc:"The time from the start of the first worker to the end of the last worker, or the worker's time in the step if one worker computes it."`
 	Busy      float64  `json:"busy_ns" doc:"The sum of the times of all workers."`
 	Share     float64  `json:"share" doc:"The share of this busy_ns in the busy_ns of all steps."`
 	Predicted float64  `json:"predicted_ns" doc:"The estimated time with one worker."`
 	GBs       *float64 `json:"gbs" doc:"The bytes read and written, divided by time_ns, in GB/s; null if the op does not state its bytes."`
 	GFLOPs    *float64 `json:"gflops" doc:"The arithmetic operations divided by time_ns, in GFLOP/s; a function such as exp counts as one operation; null for none."`
 	bytes     float64  // bytes read and written in a run
-	ops       float64  // arithmetic operations in a run
+	flops     float64  // arithmetic operations in a run
 }
 
 type stepDoc struct {
@@ -88,7 +88,7 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 	for w := range d.ByWorker {
 		d.ByWorker[w].Worker, d.ByWorker[w].Idle = w, max(0, took-d.ByWorker[w].Busy)
 	}
-	d.Profile = profiledDoc{Runs: len(p.samples), Median: *spread.Median, Noise: noiseOf(spread), Run: took,
+	d.Profile = profiledRunsDoc{Runs: len(p.samples), Median: *spread.Median, Noise: noiseOf(spread), Run: took,
 		Idle: max(0, 1-busy/max(1, took*float64(workers))), GBs: costProfile.GBs(), GFLOPs: costProfile.GFLOPs()}
 	d.ByStep = p.steps(undisturbed, ops)
 	d.ByOp = timesByOp(d.ByStep)
@@ -102,7 +102,7 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 }
 
 // steps returns the times by step. A graph may be compiled for several shapes; steps with the same name and ops are
-// added up. The predicted times are those of p.costProfile, the cost profile of the machine.
+// added up. The predicted times are computed from p.costProfile.
 func (p *profile) steps(undisturbed []int, ops map[string]string) []stepDoc {
 	var list []stepDoc
 	type key struct{ name, op string }
@@ -121,7 +121,7 @@ func (p *profile) steps(undisturbed []int, ops map[string]string) []stepDoc {
 			if sums[i].calls == 0 || s.Node == nil {
 				continue
 			}
-			k := key{s.Name, kindOf(s, ops)}
+			k := key{s.Name, opLabel(s, ops)}
 			at, known := indexOf[k]
 			if !known {
 				at = len(list)
@@ -158,8 +158,8 @@ func stepsOf(r *exec.Run) []exec.Step {
 	return list
 }
 
-// kindOf returns timeDoc.Op of a step. ops maps the name of a node to its op.
-func kindOf(s exec.Step, ops map[string]string) string {
+// opLabel returns timeDoc.Op of a step. ops maps the name of a node to its op.
+func opLabel(s exec.Step, ops map[string]string) string {
 	if len(s.Ops) < 2 {
 		return s.Node.Op.Name
 	}
@@ -198,7 +198,7 @@ func (d *timeDoc) addStep(s stepTime, w graph.Work, predicted, runs float64) {
 	d.Time += float64(s.span) / runs
 	d.Predicted += predicted * calls
 	d.bytes += w.TotalBytes() * calls
-	d.ops += w.Flops * calls
+	d.flops += w.Flops * calls
 }
 
 // setRates sets Share, GBs and GFLOPs. busy is the time of all workers in all steps.
@@ -208,8 +208,8 @@ func (d *timeDoc) setRates(busy float64) {
 		r := d.bytes / d.Time
 		d.GBs = &r
 	}
-	if d.ops > 0 && d.Time > 0 {
-		r := d.ops / d.Time
+	if d.flops > 0 && d.Time > 0 {
+		r := d.flops / d.Time
 		d.GFLOPs = &r
 	}
 }
@@ -231,7 +231,7 @@ func timesByOp(steps []stepDoc) []timeDoc {
 		d.Busy += s.Busy
 		d.Predicted += s.Predicted
 		d.bytes += s.bytes
-		d.ops += s.ops
+		d.flops += s.flops
 	}
 	slices.SortStableFunc(list, func(a, b timeDoc) int { return cmp.Compare(b.Busy, a.Busy) })
 	return list
@@ -300,12 +300,12 @@ func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 	})
 }
 
-// workersCell is the index of the number of workers among the cells of a row. The report on a page omits this cell.
+// workersCell is the index of the number of workers among the cells of a row. The HTML report omits this cell.
 const workersCell = 4
 
 // cells returns the cells of a row, one for each column of rates. The last cell is the greater of two shares: memory
 // bandwidth as a share of a core's bandwidth, and arithmetic speed as a share of a core's peak speed.
-func (d *timeDoc) cells(p *profiledDoc) []any {
+func (d *timeDoc) cells(p *profiledRunsDoc) []any {
 	rate := func(r *float64) string {
 		if r == nil {
 			return "-"

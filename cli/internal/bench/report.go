@@ -133,7 +133,7 @@ func (d *Document) predictionSection() page.Section {
 		Heads: []string{"step", "op", "predicted_ns", "busy_ns", "time_ns", "flops", "bytes"}}
 	for _, s := range d.ByStep {
 		data.Rows = append(data.Rows, []string{s.Name, s.Op, csvNumber(s.Predicted), csvNumber(s.Busy), csvNumber(s.Time),
-			csvNumber(s.ops), csvNumber(s.bytes)})
+			csvNumber(s.flops), csvNumber(s.bytes)})
 	}
 	return page.Section{Title: "Predicted against measured", Chart: chart, Data: data,
 		Note: "Each point is a step; numbers are those of the table of steps. Steps above the line take longer than the " +
@@ -149,14 +149,15 @@ func (d *Document) rooflineSection(costProfile *machine.Profile) page.Section {
 	omitted := 0
 	least, most := 0.0, 0.0
 	for i, s := range d.ByStep {
-		if s.ops <= 0 || s.bytes <= 0 || s.Time <= 0 {
+		if s.flops <= 0 || s.bytes <= 0 || s.Time <= 0 {
 			omitted++
 			continue
 		}
-		x := s.ops / s.bytes
+		x := s.flops / s.bytes
 		least, most = min(cmp.Or(least, x), x), max(most, x)
-		chart.Points = append(chart.Points, page.Point{X: x, Y: s.ops / s.Time, Group: group(s.Op), Name: stepNumber(i),
-			Label: fmt.Sprintf("%s (%s): %.3g operations per byte, %.3g GFLOP/s", s.Name, s.Op, x, s.ops/s.Time)})
+		chart.Points = append(chart.Points, page.Point{X: x, Y: s.flops / s.Time, Group: group(s.Op),
+			Name:  stepNumber(i),
+			Label: fmt.Sprintf("%s (%s): %.3g operations per byte, %.3g GFLOP/s", s.Name, s.Op, x, s.flops/s.Time)})
 	}
 	workers := float64(d.Threads)
 	top := workers * costProfile.GFLOPs()

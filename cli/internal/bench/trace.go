@@ -163,7 +163,7 @@ func (t *stepDescriptions) args(s span) *stepArgs {
 }
 
 func (t *stepDescriptions) describe(s exec.Step, i int) *stepArgs {
-	a := &stepArgs{Op: kindOf(s, t.ops), Step: i}
+	a := &stepArgs{Op: opLabel(s, t.ops), Step: i}
 	if len(s.Ops) > 1 {
 		a.Nodes = s.Ops
 	}

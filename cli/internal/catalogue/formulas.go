@@ -35,9 +35,9 @@ func formulasOf(o *graph.Op) (list []FormulaDoc) {
 		return nil
 	}
 	for _, ex := range o.Examples {
-		for _, from := range exampleDTypes(ex) {
+		for _, exampleDType := range exampleDTypes(ex) {
 			for _, d := range tensor.DTypes() {
-				c, err := exampleCall(o, ex, from, d)
+				c, err := exampleCall(o, ex, exampleDType, d)
 				if err != nil {
 					continue
 				}
@@ -101,7 +101,7 @@ func describeFormulas(w io.Writer, show term.Display, o *graph.Op) {
 			t.Add("  "+f.Name+"("+strings.Join(f.Params, ", ")+")", f.Expr)
 		}
 		t.Write(w, show)
-		fmt.Fprintln(w, "\nOperators are Python's. The name of a dtype is a cast. In \"t = x * x; t + 1\", t names a value. "+
-			"(x, y) returns two results.")
+		fmt.Fprintln(w, "\nOperators are Python's. float32(x) casts x, and so on for every dtype name. "+
+			"In \"t = x * x; t + 1\", t names a value. (x, y) returns two results.")
 	}
 }

@@ -37,29 +37,29 @@ func bindArrays(ctx context.Context, f *graphrun.File, given *Arrays) (g *graph.
 }
 
 // bind binds the symbols of all inputs with an array. With --keep-going it rejects inputs: see [bindArrays].
-func (g *Arrays) bind(inputs []*graph.Value, b bindings) error {
+func (a *Arrays) bind(inputs []*graph.Value, b bindings) error {
 	for _, v := range inputs {
-		a, ok := g.arrays[v.Name]
+		found, ok := a.arrays[v.Name]
 		if !ok {
 			continue
 		}
-		if err := b.bind(v, a.meta); err != nil {
-			if err := g.reject(v.Name, err); err != nil {
+		if err := b.bind(v, found.meta); err != nil {
+			if err := a.reject(v.Name, err); err != nil {
 				return err
 			}
 		}
 	}
 	for _, v := range inputs {
 		for _, d := range v.Dims {
-			if _, bound := b.dims[d.Symbol]; g.Unavailable[v.Name] != nil && d.Symbol != "" && !bound {
-				g.UnknownSymbols = append(g.UnknownSymbols, d.Symbol)
+			if _, bound := b.dims[d.Symbol]; a.Unavailable[v.Name] != nil && d.Symbol != "" && !bound {
+				a.UnknownSymbols = append(a.UnknownSymbols, d.Symbol)
 			}
 		}
 	}
 	for _, v := range inputs {
-		i := slices.IndexFunc(v.Dims, func(d graph.Dim) bool { return slices.Contains(g.UnknownSymbols, d.Symbol) })
-		if i >= 0 && g.Unavailable[v.Name] == nil {
-			g.Unavailable[v.Name] = fmt.Errorf("its size %s is unknown: it depends on an input that cannot be read",
+		i := slices.IndexFunc(v.Dims, func(d graph.Dim) bool { return slices.Contains(a.UnknownSymbols, d.Symbol) })
+		if i >= 0 && a.Unavailable[v.Name] == nil {
+			a.Unavailable[v.Name] = fmt.Errorf("its size %s is unknown: it depends on an input that cannot be read",
 				v.Dims[i].Symbol)
 		}
 	}

@@ -1,5 +1,5 @@
-// Command genlists writes the lists of exported functions and of types with exported methods that package apifuzz
-// calls. Generic functions and types are not in the lists, since their instances are chosen by hand.
+// Command genlists writes the two lists that package apifuzz uses: the exported functions, and the types with exported
+// methods. Generic functions and types are not in the lists, since their instances are chosen by hand.
 package main
 
 import (
@@ -54,7 +54,7 @@ func (l *lists) add(dir string) error {
 	if err != nil {
 		return err
 	}
-	pkg, pointers := path.Base(dir), map[string]bool{} // types with methods: whether a receiver is a pointer
+	pkg, hasPointerReceiver := path.Base(dir), map[string]bool{} // by type: whether a method has a pointer receiver
 	if dir == "." {
 		pkg = path.Base(module)
 	}
@@ -72,7 +72,7 @@ func (l *lists) add(dir string) error {
 			switch {
 			case !ok || !f.Name.IsExported():
 			case f.Recv != nil:
-				addReceiver(pointers, f.Recv.List[0].Type)
+				addReceiver(hasPointerReceiver, f.Recv.List[0].Type)
 			case f.Type.TypeParams == nil:
 				functions = append(functions, fmt.Sprintf("%q: %s", pkg+"."+f.Name.Name, pkg+"."+f.Name.Name))
 			}
@@ -80,27 +80,27 @@ func (l *lists) add(dir string) error {
 	}
 	slices.Sort(functions)
 	l.functions = append(l.functions, functions...)
-	for _, name := range slices.Sorted(maps.Keys(pointers)) {
+	for _, name := range slices.Sorted(maps.Keys(hasPointerReceiver)) {
 		star := ""
-		if pointers[name] {
+		if hasPointerReceiver[name] {
 			star = "*"
 		}
 		l.receivers = append(l.receivers, fmt.Sprintf("reflect.TypeFor[%s%s.%s]()", star, pkg, name))
 	}
-	if len(functions)+len(pointers) > 0 {
+	if len(functions)+len(hasPointerReceiver) > 0 {
 		l.imports = append(l.imports, path.Join(module, dir))
 	}
 	return nil
 }
 
 // addReceiver adds the type of a receiver if it is exported and not generic.
-func addReceiver(pointers map[string]bool, t ast.Expr) {
+func addReceiver(hasPointerReceiver map[string]bool, t ast.Expr) {
 	star, pointer := t.(*ast.StarExpr)
 	if pointer {
 		t = star.X
 	}
 	if id, ok := t.(*ast.Ident); ok && id.IsExported() {
-		pointers[id.Name] = pointers[id.Name] || pointer
+		hasPointerReceiver[id.Name] = hasPointerReceiver[id.Name] || pointer
 	}
 }
 

@@ -27,7 +27,7 @@ func Check(values []Value, f *File, list []Inst, p Policy, r *Result) error {
 				return fmt.Errorf("instruction %d follows instruction %d", o.From, next-1)
 			}
 			next++
-			c.in = &list[o.From]
+			c.inst = &list[o.From]
 		}
 		if err := c.check(o); err != nil {
 			return fmt.Errorf("instruction %d of %d, %s of %d: %w", k, len(r.Out), o.Name, o.From, err)
@@ -43,7 +43,7 @@ type checker struct {
 	values []Value
 	file   *File
 	policy Policy
-	in     *Inst // the current instruction of the list
+	inst   *Inst // the current instruction of the list
 
 	canonical []Virt               // by Virt: the first value with the same contents
 	loads     map[loadKey]Virt     // the canonical value that a load gives
@@ -118,7 +118,7 @@ func (c *checker) leave() error {
 // check checks an instruction and follows its effect.
 func (c *checker) check(o *Out) error {
 	if o.Kind == Plain {
-		return c.plain(o)
+		return c.checkPlain(o)
 	}
 	from, to := &o.Args[0], &o.Args[1]
 	var v Virt
@@ -133,10 +133,10 @@ func (c *checker) check(o *Out) error {
 		return err
 	case v == 0:
 		return errors.New("the source has no value")
-	case o.From >= 0 && (c.in.Name != Move || v != c.canonical[c.in.Src[0].Virt]):
-		return fmt.Errorf("a move of value %d instead of value %d", v, c.in.Src[0].Virt)
+	case o.From >= 0 && (c.inst.Name != Move || v != c.canonical[c.inst.Src[0].Virt]):
+		return fmt.Errorf("a move of value %d instead of value %d", v, c.inst.Src[0].Virt)
 	case o.From >= 0:
-		v = c.in.Dst
+		v = c.inst.Dst
 	}
 	return c.set(to, v)
 }

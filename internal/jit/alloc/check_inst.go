@@ -5,9 +5,10 @@ import (
 	"fmt"
 )
 
-// plain checks an instruction of the list.
-func (c *checker) plain(o *Out) error {
-	in := c.in
+// checkPlain checks an output of kind [Plain]: it must be c.inst, the current instruction of the list, with operands
+// that hold the right values.
+func (c *checker) checkPlain(o *Out) error {
+	in := c.inst
 	n := len(o.Args) - 1
 	if want := c.operands(in); n != want {
 		return fmt.Errorf("%d operands instead of %d", n, want)
@@ -56,23 +57,24 @@ func (c *checker) operands(in *Inst) int {
 	return n
 }
 
-// sources checks the sources of an instruction. Source fold may be in memory. tied is the value in the destination.
-func (c *checker) sources(o *Out, src []Arg, fold int, tied Virt) error {
+// sources checks the sources of an instruction. The source with index memorySource may be a memory operand; a
+// negative index permits none. tied is the value in the destination.
+func (c *checker) sources(o *Out, src []Arg, memorySource int, tied Virt) error {
 	for k, s := range src {
-		if err := c.source(&o.Args[k], s, k == fold); err != nil {
+		if err := c.source(&o.Args[k], s, k == memorySource); err != nil {
 			return fmt.Errorf("source %d: %w", k, err)
 		}
 	}
-	if c.in.Mask != 0 {
+	if c.inst.Mask != 0 {
 		mask := &o.Args[len(o.Args)-2]
-		if err := c.source(mask, Arg{Virt: c.in.Mask}, false); err != nil {
+		if err := c.source(mask, Arg{Virt: c.inst.Mask}, false); err != nil {
 			return fmt.Errorf("the mask: %w", err)
 		}
-		if mask.Zero != c.in.Zero {
+		if mask.Zero != c.inst.Zero {
 			return errors.New("zeroing by the mask differs")
 		}
 	}
-	if tied != 0 && tied != c.in.Dst {
+	if tied != 0 && tied != c.inst.Dst {
 		if v, err := c.contents(&o.Args[len(o.Args)-1]); err != nil || v != c.canonical[tied] {
 			return fmt.Errorf("the destination has value %d instead of value %d", v, tied)
 		}
@@ -81,7 +83,7 @@ func (c *checker) sources(o *Out, src []Arg, fold int, tied Virt) error {
 }
 
 // source checks an operand that must be source s.
-func (c *checker) source(o *Operand, s Arg, mayFold bool) error {
+func (c *checker) source(o *Operand, s Arg, inMemoryAllowed bool) error {
 	if s.Virt == 0 {
 		if o.Kind != Immediate || o.Imm != s.Imm {
 			return errors.New("the immediate differs")
@@ -90,7 +92,7 @@ func (c *checker) source(o *Operand, s Arg, mayFold bool) error {
 	}
 	x := &c.values[s.Virt]
 	if o.Kind == Memory || o.Kind == Element {
-		return c.folded(o, s, mayFold)
+		return c.memoryOperand(o, s, inMemoryAllowed)
 	}
 	if (x.Acc != nil) != (o.Kind == Accumulator) || o.Kind == Immediate {
 		return errors.New("the kind of operand differs")
@@ -111,11 +113,11 @@ func (c *checker) source(o *Operand, s Arg, mayFold bool) error {
 	return nil
 }
 
-// folded checks a memory operand that must be source s.
-func (c *checker) folded(o *Operand, s Arg, mayFold bool) error {
+// memoryOperand checks a memory operand that must be source s.
+func (c *checker) memoryOperand(o *Operand, s Arg, inMemoryAllowed bool) error {
 	reload, element := c.values[s.Virt].Reload, o.Kind == Element
 	switch {
-	case !mayFold || !c.file.FoldLoads || s.Bytes != 0:
+	case !inMemoryAllowed || !c.file.FoldLoads || s.Bytes != 0:
 		return errors.New("the operand must not be in memory")
 	case o.Mem.Space == Slot:
 		if v, err := c.contents(o); err != nil || v != c.canonical[s.Virt] {
@@ -124,7 +126,7 @@ func (c *checker) folded(o *Operand, s Arg, mayFold bool) error {
 		return nil
 	case reload == nil || *o.Mem != reload.Mem || !reload.Foldable:
 		return fmt.Errorf("value %d is not at %+v", s.Virt, *o.Mem)
-	case element != (reload.Lane != 0) || element && reload.Lane != c.in.Lane:
+	case element != (reload.Lane != 0) || element && reload.Lane != c.inst.Lane:
 		return errors.New("the size of the broadcast element differs")
 	case c.policy.Masked && o.Mem.Space.advances():
 		return errors.New("memory is accessed without a mask")
@@ -134,7 +136,7 @@ func (c *checker) folded(o *Operand, s Arg, mayFold bool) error {
 
 // results checks the temporaries and the destination of an instruction and follows its effect.
 func (c *checker) results(o *Out) error {
-	in, dst := c.in, &o.Args[len(o.Args)-1]
+	in, dst := c.inst, &o.Args[len(o.Args)-1]
 	if in.Store != nil {
 		if dst.Kind != Memory || *dst.Mem != *in.Store {
 			return errors.New("the store has another destination")
@@ -149,7 +151,7 @@ func (c *checker) results(o *Out) error {
 			if t.Kind != Register || int(t.Class) != class {
 				return errors.New("the class of a temporary differs")
 			}
-			if err := differs(t, append(o.Args[:at:at], *dst)...); err != nil {
+			if err := checkDistinct(t, append(o.Args[:at:at], *dst)...); err != nil {
 				return err
 			}
 			if err := c.set(t, 0); err != nil {
@@ -165,7 +167,7 @@ func (c *checker) results(o *Out) error {
 		c.slots[o.Args[at].Mem.Index] = 0
 	}
 	if (in.Early || in.Temps != [numClasses]uint8{}) && dst.Kind == Register {
-		if err := differs(dst, o.Args[:len(in.Src)]...); err != nil {
+		if err := checkDistinct(dst, o.Args[:len(in.Src)]...); err != nil {
 			return err
 		}
 	}
@@ -174,15 +176,15 @@ func (c *checker) results(o *Out) error {
 		return errors.New("the destination differs")
 	}
 	for r, v := range c.registers[c.values[in.Dst].Class] {
-		if v == c.canonical[in.Dst] { // a copy of an accumulator's former value
+		if v == c.canonical[in.Dst] { // a copy of the old value of accumulator Dst, which no longer is Dst
 			c.registers[c.values[in.Dst].Class][r] = 0
 		}
 	}
 	return c.set(dst, in.Dst)
 }
 
-// differs returns an error if a register is also another operand.
-func differs(r *Operand, others ...Operand) error {
+// checkDistinct returns an error if a register is also another operand.
+func checkDistinct(r *Operand, others ...Operand) error {
 	for _, o := range others {
 		if o.Kind == Register && r.Kind == Register && o.Class == r.Class && o.Reg == r.Reg {
 			return fmt.Errorf("register %d is also another operand", r.Reg)

@@ -215,7 +215,7 @@ func convDirect(s *convShape, a convAlgorithm) (*graph.Kernel, error) {
 	compute := t.phase(func(a *jit.Args, m *graph.Mem) {
 		a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Bias] = m.Ptrs[1], weight.address(m), s.denseBias(m, t.size)
 	})
-	compute.Flow = s.flow(&t.order, t.firstPixel, t.shape.planes)
+	compute.Flow = s.flow(&t.order, t.firstPixel, t.shape.byPlanes)
 	return &graph.Kernel{Phases: append(weight.phases(), compute), Scratch: weight.Scratch,
 		Worker: s.denseBiasBytes(t.size), Code: t.listings}, nil
 }

@@ -8,7 +8,7 @@ import "github.com/graphrun/graphrun/kernels/internal/kit"
 type sumBlocks struct {
 	terms    int // terms per block; a block has terms of one tap only
 	taps     int // taps per block; a block has taps of one row of the window only
-	channels int // channels per block, each with all taps; for inputs by planes
+	channels int // channels per block, with all taps of each channel; only if the input is by planes
 }
 
 // blockTerms bounds the terms of a block. Adding the sum of a block takes 3 instructions, a small cost compared to 512
@@ -21,7 +21,7 @@ func newSumBlocks(s *convShape, f *directShape) sumBlocks {
 	switch {
 	case s.termsPerOutput() <= blockTerms:
 		return sumBlocks{}
-	case f.planes && f.tiling != pointwiseTiling:
+	case f.byPlanes && f.tiling != pointwiseTiling:
 		return sumBlocks{channels: largestPart(s.inPerGroup, max(1, blockTerms/s.taps()))}
 	case s.inPerGroup > blockTerms:
 		return sumBlocks{terms: largestPart(s.inPerGroup, blockTerms), taps: 1}
@@ -29,8 +29,7 @@ func newSumBlocks(s *convShape, f *directShape) sumBlocks {
 	return sumBlocks{taps: largestPart(s.w.Taps, max(1, blockTerms/s.inPerGroup))}
 }
 
-// largestPart returns the size of the largest part if n is divided evenly into as few parts of at most limit as
-// possible.
+// largestPart divides n evenly into the fewest parts of at most limit each, and returns the size of the largest part.
 func largestPart(n, limit int) int { return kit.DivUp(n, kit.DivUp(n, limit)) }
 
 // endsAfter reports whether a block ends after tap kw of a row of the window. taps is the number of taps of the row.

@@ -62,7 +62,8 @@ func (t *directConv) chooseOrder() {
 		iterations := max(1, tiles*t.order.Band/strips*s.termsPerOutput()/tile.DefaultUnroll)
 		t.prefetch = min(maxPrefetch, kit.DivUp(kit.DivUp(t.panelBytes(), machine.LineBytes), iterations))
 		t.stripPrefetch = kit.DivUp(t.panelBytes(), t.order.Band)
-	} else if t.shape.tiling == pointwiseTiling && !t.shape.planes && s.n*s.pixelsIn()*t.pixelBytes() > cachedPixelBytes {
+	} else if t.shape.tiling == pointwiseTiling && !t.shape.byPlanes &&
+		s.n*s.pixelsIn()*t.pixelBytes() > cachedPixelBytes {
 		t.prefetchesImage = true
 		lines := kit.DivUp(t.tileRows()*t.pixelBytes(), machine.LineBytes)
 		t.prefetch = min(maxPrefetch, kit.DivUp(lines, max(1, s.inPerGroup/tile.DefaultUnroll)))

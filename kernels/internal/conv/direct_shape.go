@@ -13,14 +13,14 @@ import (
 
 // directShape describes the register tiles of a direct convolution.
 type directShape struct {
-	planes  bool // the input has the layout by planes
-	volumes bool // the code has a loop over the planes of the window
-	lanes   int  // number of output channels of a vector
-	vectors int  // number of vectors of a block
-	rows    int  // maximum number of rows of a tile; a row is an output pixel
-	perLoad int  // maximum number of elements of the input that are loaded at once
-	tiling  directTiling
-	unit    bool // the code uses the matrix unit
+	byPlanes bool // the input has the layout by planes
+	volumes  bool // the code has a loop over the planes of the window
+	lanes    int  // number of output channels of a vector
+	vectors  int  // number of vectors of a block
+	rows     int  // maximum number of rows of a tile; a row is an output pixel
+	perLoad  int  // maximum number of elements of the input that are loaded at once
+	tiling   directTiling
+	unit     bool // the code uses the matrix unit
 }
 
 // directTiling is the way in which output pixels are divided into tiles.
@@ -57,7 +57,7 @@ func (f *directShape) blockChannels() int { return f.vectors * f.lanes }
 // windowLoop returns the index of the loop over the window's rows, from the outermost loop. The outer loops are a loop
 // over channels, for inputs by planes, and a loop over the window's planes, for volumes.
 func (f *directShape) windowLoop() (loop int) {
-	if f.planes {
+	if f.byPlanes {
 		loop++
 	}
 	if f.volumes {
@@ -70,7 +70,7 @@ func (f *directShape) windowLoop() (loop int) {
 // fewer sums, a multiply-add would wait for the previous multiply-add of the same sum.
 func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
 	registers, bytes := tile.Registers(machine.Host())
-	f := directShape{planes: planes, volumes: s.isVolumetric(), lanes: bytes / d.Size(),
+	f := directShape{byPlanes: planes, volumes: s.isVolumetric(), lanes: bytes / d.Size(),
 		perLoad: tile.ElementsPerLoad(machine.Host(), d.Size())}
 	const avx2Registers = 16 // registers of AVX2
 	pixels := s.w.Results
@@ -107,7 +107,7 @@ func (f directShape) maxRows(vectors, registers int) int {
 	if f.perLoad > 1 {
 		for rows := registers / vectors; ; rows-- {
 			elements := rows
-			if f.planes {
+			if f.byPlanes {
 				elements = kit.DivUp(rows, f.perLoad)
 			}
 			if rows == 1 || rows*vectors+vectors+elements <= registers {

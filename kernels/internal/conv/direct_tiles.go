@@ -51,7 +51,7 @@ func (t *directConv) firstPixel(strip int) int {
 func (t *directConv) pixelBytes() int { return t.inPixelBytes }
 
 // channelBytes returns the stride of the input's channels, in bytes.
-func (t *directConv) channelBytes() int { return t.conv.channelStride(t.shape.planes) * t.size }
+func (t *directConv) channelBytes() int { return t.conv.channelStride(t.shape.byPlanes) * t.size }
 
 // outPixelBytes returns the stride of the result's pixels, in bytes.
 func (t *directConv) outPixelBytes() int { return t.outPixelStride * t.outSize }
@@ -95,7 +95,7 @@ func (t *directConv) tileRows() int {
 func (t *directConv) makePointwiseTiles() {
 	s := t.conv
 	pixels := s.pixelsOut()
-	if !t.shape.planes {
+	if !t.shape.byPlanes {
 		pixels, t.images = pixels*s.n, 1
 	}
 	t.tiles = splitEvenly(pixels, t.tileRows())
@@ -189,7 +189,7 @@ func (t *directConv) appendRowCalls(calls []directCall, row int) []directCall {
 
 // contiguousTerms returns the number of terms of one tap that are adjacent in a panel.
 func (t *directConv) contiguousTerms() int {
-	if t.shape.planes {
+	if t.shape.byPlanes {
 		return 1
 	}
 	return t.conv.inPerGroup
@@ -217,7 +217,7 @@ func (t *directConv) rowSpec(ow, n int) *tile.Spec {
 // withChannelLoop puts the inner loops into a loop over channels if the input has the layout by planes. Otherwise it
 // returns them unchanged.
 func (t *directConv) withChannelLoop(inner ...tile.Loop) []tile.Loop {
-	if !t.shape.planes {
+	if !t.shape.byPlanes {
 		return inner
 	}
 	channels := tile.Loop{In: t.channelBytes(), Vec: t.conv.taps() * t.termBytes, Trips: t.conv.inPerGroup,
@@ -232,7 +232,7 @@ func (t *directConv) windowRow(f *tile.Spec, in, vec int, inside func(kw, row in
 	s := t.conv
 	begin := len(f.Runs)
 	step := t.channelBytes()
-	if t.shape.planes {
+	if t.shape.byPlanes {
 		step = s.w.Dilation * t.pixelBytes()
 	}
 	for kw := range s.w.Taps {

@@ -19,7 +19,7 @@ type fourier struct {
 	roots   []complex128 // exp(-2 pi i k / n); nil with Bluestein's algorithm
 
 	// The fields of Bluestein's algorithm.
-	convolver       *fourier     // transform of the convolution's length
+	inner           *fourier     // transform of the convolution's length
 	chirp           []complex128 // exp(-pi i k*k / n)
 	kernelTransform []complex128 // transform of the conjugate chirp
 }
@@ -70,7 +70,7 @@ func newFourier(n int) *fourier {
 // bluestein computes the tables of Bluestein's algorithm.
 func (f *fourier) bluestein() {
 	m := 1 << bits.Len(uint(2*f.n-1))
-	f.convolver = newFourier(m)
+	f.inner = newFourier(m)
 	f.chirp, f.kernelTransform = zeroTable(f.n), zeroTable(m)
 	for k := range f.n {
 		// k*k is reduced modulo 2n, because the sine of a large number is less accurate.
@@ -83,20 +83,20 @@ func (f *fourier) bluestein() {
 			f.kernelTransform[m-k] = v
 		}
 	}
-	f.convolver.forward(f.kernelTransform, zeroTable(f.convolver.workLen()))
+	f.inner.forward(f.kernelTransform, zeroTable(f.inner.workLen()))
 }
 
 // workLen returns the number of elements of memory that forward needs.
 func (f *fourier) workLen() int {
-	if f.convolver != nil {
-		return 2 * f.convolver.n
+	if f.inner != nil {
+		return 2 * f.inner.n
 	}
 	return f.n
 }
 
 // forward transforms x, which has n elements, in place. scratch is temporary memory of f.workLen() elements.
 func (f *fourier) forward(x, scratch []complex128) {
-	if f.convolver != nil {
+	if f.inner != nil {
 		f.convolve(x, scratch)
 		return
 	}
@@ -129,9 +129,9 @@ func (f *fourier) stage(dst, src []complex128, r, l int) {
 				a, b := src[j*4*m+k], kit.MulComplex(src[j*4*m+m+k], f.roots[j*m])
 				c := kit.MulComplex(src[j*4*m+2*m+k], f.roots[2*j*m])
 				d := kit.MulComplex(src[j*4*m+3*m+k], f.roots[3*j*m])
-				ac, aC, bd, bD := a+c, a-c, b+d, b-d
-				rotated := complex(imag(bD), -real(bD))
-				dst[out], dst[out+l*m], dst[out+2*l*m], dst[out+3*l*m] = ac+bd, aC+rotated, ac-bd, aC-rotated
+				ac, aMinusC, bd, bMinusD := a+c, a-c, b+d, b-d
+				rotated := complex(imag(bMinusD), -real(bMinusD))
+				dst[out], dst[out+l*m], dst[out+2*l*m], dst[out+3*l*m] = ac+bd, aMinusC+rotated, ac-bd, aMinusC-rotated
 			default:
 				for p := range r {
 					var s complex128
@@ -150,26 +150,26 @@ func (f *fourier) stage(dst, src []complex128, r, l int) {
 
 // convolve transforms x in place by Bluestein's algorithm.
 func (f *fourier) convolve(x, scratch []complex128) {
-	m := f.convolver.n
+	m := f.inner.n
 	a, rest := scratch[:m], scratch[m:]
 	clear(a)
 	for k, v := range x[:f.n] {
 		a[k] = kit.MulComplex(v, f.chirp[k])
 	}
-	f.convolver.forward(a, rest)
+	f.inner.forward(a, rest)
 	for k := range a {
 		v := kit.MulComplex(a[k], f.kernelTransform[k])
 		a[k] = complex(real(v), -imag(v)) // conj(forward(conj(v))) is the inverse transform of v, without its scale
 	}
-	f.convolver.forward(a, rest)
+	f.inner.forward(a, rest)
 	scale := 1 / float64(m)
 	for k := range x[:f.n] {
 		x[k] = kit.MulComplex(complex(real(a[k])*scale, -imag(a[k])*scale), f.chirp[k])
 	}
 }
 
-// refDFT computes the forward or inverse transform of length n by its definition, without a scale. x is cut or extended
-// by zeros.
+// refDFT computes the forward or inverse transform of length n by its definition, without a scale. x is truncated or
+// zero-padded to n elements.
 func refDFT(x []complex128, n int, inverse bool) []complex128 {
 	out := make([]complex128, n)
 	for k := range out {

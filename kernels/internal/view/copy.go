@@ -15,8 +15,9 @@ type copyAttrs struct {
 var CopyOp = kit.Define[copyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "copy",
-		Doc: "Returns the elements of src in the shape and dtype of self. The strides are those of src after to " +
-			"and expand, not those of self. If src already has the shape and dtype, src itself is returned.",
+		Doc: "Returns the elements of src in the shape and dtype of self. The strides are those of src after the " +
+			"ops to, expand and clone, not those of self. If src already has the shape and dtype, src itself " +
+			"is returned.",
 		Params: []graph.Param{kit.Self, {Name: "src"}},
 		Infer:  inferCopy,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -59,13 +60,13 @@ func copyLoops(c *graph.Call) []graph.Parallel {
 
 // inferCopy mirrors at::copy: src.to(self), expanded and cloned if the shapes differ.
 func inferCopy(c *graph.Call) ([]graph.Result, error) {
-	self, t, shares := c.Type(0), c.Type(1), 1
+	self, t, sharedOperand := c.Type(0), c.Type(1), 1
 	var err error
 	if t.DType != self.DType {
 		if t, err = kit.LikeType(t.WithDType(self.DType), tensor.Preserve); err != nil {
 			return nil, err
 		}
-		shares = graph.Fresh
+		sharedOperand = graph.Fresh
 	}
 	if !tensor.SameSizes(self.Shape, t.Shape) {
 		if t, err = t.Expand(self.Shape); err != nil {
@@ -74,7 +75,7 @@ func inferCopy(c *graph.Call) ([]graph.Result, error) {
 		if t, err = kit.LikeType(t, tensor.Preserve); err != nil {
 			return nil, err
 		}
-		shares = graph.Fresh
+		sharedOperand = graph.Fresh
 	}
-	return c.Shared(t, shares), nil
+	return c.Shared(t, sharedOperand), nil
 }

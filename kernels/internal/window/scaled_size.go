@@ -65,18 +65,18 @@ func ratio(f float64) (p, q int, ok bool) {
 }
 
 // agreeingSizes returns a range lo to hi of sizes around n in which two formulas agree: for each size s in the range,
-// s*p/q and the float64 product s*f have the same integer part. The range excludes n if the formulas do not agree for
-// n. f is p/q rounded to float64.
+// s*p/q and the float64 product s*f have the same integer part. If they differ for n itself, the range does not
+// contain n. f is p/q rounded to float64.
 //
 // The relative difference of s*f and s*p/q is less than 2/2^53. The absolute difference is therefore less than 1/q for
 // sizes less than 2^52/p. Hence the integer parts differ only if two conditions hold. First, s*p/q is an integer, so s
-// is a multiple of q. Second, s*f is less than this integer. Then f is less than p/q by a relative difference of more
-// than 1/2^54, because rounding s*f to float64 removes smaller differences.
+// is a multiple of q. Second, s*f is less than this integer. This needs f < (p/q)*(1 - 1/2^54): with a smaller
+// difference, s*f rounds to the integer.
 func agreeingSizes(n, p, q int, f float64) (lo, hi int) {
 	hi = int(min(1<<52/int64(p), math.MaxInt))
 	exact := big.NewRat(int64(p), int64(q))
-	short := new(big.Rat).Sub(exact, new(big.Rat).SetFloat64(f))
-	if short.Cmp(new(big.Rat).Mul(exact, big.NewRat(1, 1<<54))) <= 0 {
+	shortfall := new(big.Rat).Sub(exact, new(big.Rat).SetFloat64(f))
+	if shortfall.Cmp(new(big.Rat).Mul(exact, big.NewRat(1, 1<<54))) <= 0 {
 		return 0, hi
 	}
 	const limit = 1 << 12 // multiples of q to test on each side

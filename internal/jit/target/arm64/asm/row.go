@@ -15,18 +15,18 @@ type row struct {
 // elems is a set of elements, by bit.
 type elems uint8
 
-// The sets of one element size (eb is the set of B) and of several element sizes (bhs is the set of B, H and S).
+// The sets of one element size (onlyB is the set of B) and of several element sizes (bhs is the set of B, H and S).
 const (
-	eb   elems = 1 << B
-	eh   elems = 1 << H
-	es   elems = 1 << S
-	ed   elems = 1 << D
-	eq   elems = 1 << Q
-	bhs        = eb | eh | es
-	bhsd       = bhs | ed
-	hs         = eh | es
-	hsd        = hs | ed
-	sd         = es | ed
+	onlyB elems = 1 << B
+	onlyH elems = 1 << H
+	onlyS elems = 1 << S
+	onlyD elems = 1 << D
+	onlyQ elems = 1 << Q
+	bhs         = onlyB | onlyH | onlyS
+	bhsd        = bhs | onlyD
+	hs          = onlyH | onlyS
+	hsd         = hs | onlyD
+	sd          = onlyS | onlyD
 )
 
 func (e elems) has(x Elem) bool { return e>>x&1 != 0 }

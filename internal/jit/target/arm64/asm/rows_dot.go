@@ -5,23 +5,23 @@ package asm
 //
 // The columns are mnemonic, encoder, opcode and element sizes: see [row].
 var dotRows = []row{
-	{"sdot", dot, 0x0E809400, eb},
-	{"udot", dot, 0x2E809400, eb},
-	{"usdot", dot, 0x0E809C00, eb}, // I8MM
-	{"bfdot", dot, 0x2E40FC00, eh},
-	{"sdot", dotLane, 0x0F80E000, eb},
-	{"udot", dotLane, 0x2F80E000, eb},
-	{"usdot", dotLane, 0x0F80F000, eb},
-	{"sudot", dotLane, 0x0F00F000, eb},
-	{"bfdot", dotLane, 0x0F40F000, eh},
-	{"smmla", matrix, 0x4E80A400, eb}, // I8MM
-	{"ummla", matrix, 0x6E80A400, eb},
-	{"usmmla", matrix, 0x4E80AC00, eb},
-	{"bfmmla", matrix, 0x6E40EC00, eh},
-	{"fmlal", halves, 0x0E20EC00, eh}, // FHM
-	{"fmlal2", halves, 0x2E20CC00, eh},
-	{"fmlsl", halves, 0x0EA0EC00, eh},
-	{"fmlsl2", halves, 0x2EA0CC00, eh},
+	{"sdot", dot, 0x0E809400, onlyB},
+	{"udot", dot, 0x2E809400, onlyB},
+	{"usdot", dot, 0x0E809C00, onlyB}, // I8MM
+	{"bfdot", dot, 0x2E40FC00, onlyH},
+	{"sdot", dotLane, 0x0F80E000, onlyB},
+	{"udot", dotLane, 0x2F80E000, onlyB},
+	{"usdot", dotLane, 0x0F80F000, onlyB},
+	{"sudot", dotLane, 0x0F00F000, onlyB},
+	{"bfdot", dotLane, 0x0F40F000, onlyH},
+	{"smmla", matrix, 0x4E80A400, onlyB}, // I8MM
+	{"ummla", matrix, 0x6E80A400, onlyB},
+	{"usmmla", matrix, 0x4E80AC00, onlyB},
+	{"bfmmla", matrix, 0x6E40EC00, onlyH},
+	{"fmlal", halves, 0x0E20EC00, onlyH}, // FHM
+	{"fmlal2", halves, 0x2E20CC00, onlyH},
+	{"fmlsl", halves, 0x0EA0EC00, onlyH},
+	{"fmlsl2", halves, 0x2EA0CC00, onlyH},
 }
 
 // dot encodes dot products of 4 bytes or 2 half-words for each element of 32 bits.

@@ -4,15 +4,15 @@ package asm
 //
 // The columns are mnemonic, encoder, opcode and element sizes: see [row].
 var laneRows = []row{
-	{"zip1", same, 0x0E003800, bhsd},
-	{"zip2", same, 0x0E007800, bhsd},
-	{"uzp1", same, 0x0E001800, bhsd},
-	{"uzp2", same, 0x0E005800, bhsd},
-	{"trn1", same, 0x0E002800, bhsd},
-	{"trn2", same, 0x0E006800, bhsd},
-	{"ext", extract, 0x2E000000, eb},
-	{"tbl", lookup, 0x0E000000, eb},
-	{"tbx", lookup, 0x0E001000, eb},
+	{"zip1", sameArrangement, 0x0E003800, bhsd},
+	{"zip2", sameArrangement, 0x0E007800, bhsd},
+	{"uzp1", sameArrangement, 0x0E001800, bhsd},
+	{"uzp2", sameArrangement, 0x0E005800, bhsd},
+	{"trn1", sameArrangement, 0x0E002800, bhsd},
+	{"trn2", sameArrangement, 0x0E006800, bhsd},
+	{"ext", extract, 0x2E000000, onlyB},
+	{"tbl", lookup, 0x0E000000, onlyB},
+	{"tbx", lookup, 0x0E001000, onlyB},
 	{"dup", dupLane, 0x0E000400, bhsd},
 	{"dup", dupRegister, 0x0E000C00, bhsd},
 	{"mov", insertLane, 0x6E000400, bhsd},
@@ -27,25 +27,26 @@ var laneRows = []row{
 	{"uminv", across, 0x2E31A800, bhs},
 	{"saddlv", across, 0x0E303800, bhs},
 	{"uaddlv", across, 0x2E303800, bhs},
-	{"fmaxv", acrossFloat, 0x6E30F800, es},
-	{"fminv", acrossFloat, 0x6EB0F800, es},
-	{"fmaxnmv", acrossFloat, 0x6E30C800, es},
-	{"fminnmv", acrossFloat, 0x6EB0C800, es},
+	{"fmaxv", acrossFloat, 0x6E30F800, onlyS},
+	{"fminv", acrossFloat, 0x6EB0F800, onlyS},
+	{"fmaxnmv", acrossFloat, 0x6E30C800, onlyS},
+	{"fminnmv", acrossFloat, 0x6EB0C800, onlyS},
 	{"faddp", pairFloat, 0x7E30D800, sd},
 	{"fmaxp", pairFloat, 0x7E30F800, sd},
 	{"fminp", pairFloat, 0x7EB0F800, sd},
 	{"fmaxnmp", pairFloat, 0x7E30C800, sd},
 	{"fminnmp", pairFloat, 0x7EB0C800, sd},
-	{"addp", pairInteger, 0x5EF1B800, ed},
+	{"addp", pairInteger, 0x5EF1B800, onlyD},
 }
 
-// extract encodes 0 Q 101110000 Rm 0 imm4 0 Rn Rd: bytes from position imm4 on of two registers joined.
+// extract encodes 0 Q 101110000 Rm 0 imm4 0 Rn Rd: the result is 16 bytes (8 with Q=0) of the concatenation of Rn and
+// Rm, from byte imm4 on.
 func extract(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 4 {
 		return 0, false
 	}
 	at, isImm := args[3].(Imm)
-	word, ok := same(nil, &row{code: r.code, elems: eb}, args[:3])
+	word, ok := sameArrangement(nil, &row{code: r.code, elems: onlyB}, args[:3])
 	if !ok || !isImm || at < 0 || at >= 16 || args[0].(Vec).Half && at >= 8 {
 		return 0, false
 	}
@@ -67,8 +68,9 @@ func lookup(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return r.code | d.q() | index.rm() | uint32(table.Count-1)<<13 | table.First.rn() | d.rd(), true
 }
 
-// position returns the field imm5, which has the size and the number of a lane: the lowest set bit is the size.
-func position(e Elem, index int) (uint32, bool) {
+// imm5Field returns the field imm5, which encodes the element size and the lane. The position of the lowest set bit is
+// log2 of the size in bytes; the bits above it are the number of the lane.
+func imm5Field(e Elem, index int) (uint32, bool) {
 	return uint32(index<<(e+1)|1<<e) << 16, e <= D && index >= 0 && index < 16/e.Bytes()
 }
 
@@ -82,7 +84,7 @@ func dupLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if !ok0 || !ok1 || d.Elem != l.Elem || !d.valid() || l.Num < 0 || l.Num > 31 {
 		return 0, false
 	}
-	imm, ok := position(l.Elem, l.Index)
+	imm, ok := imm5Field(l.Elem, l.Index)
 	return r.code | d.q() | imm | uint32(l.Num)<<5 | d.rd(), ok
 }
 
@@ -96,11 +98,11 @@ func dupRegister(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if !ok0 || !ok1 || !d.valid() || g.is64() != (d.Elem == D) {
 		return 0, false
 	}
-	imm, ok := position(d.Elem, 0)
+	imm, ok := imm5Field(d.Elem, 0)
 	return r.code | d.q() | imm | g.num()<<5 | d.rd(), ok
 }
 
-// insertLane encodes 01101110000 imm5 0 imm4 1 Rn Rd. imm4 is the position of the source.
+// insertLane encodes 01101110000 imm5 0 imm4 1 Rn Rd. imm4 is the lane of the source.
 func insertLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
@@ -110,8 +112,8 @@ func insertLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if !ok0 || !ok1 || d.Elem != n.Elem || d.Num&^31 != 0 || n.Num&^31 != 0 {
 		return 0, false
 	}
-	imm, ok := position(d.Elem, d.Index)
-	_, okSource := position(n.Elem, n.Index)
+	imm, ok := imm5Field(d.Elem, d.Index)
+	_, okSource := imm5Field(n.Elem, n.Index)
 	return r.code | imm | uint32(n.Index)<<(11+n.Elem) | uint32(n.Num)<<5 | uint32(d.Num), ok && okSource
 }
 
@@ -125,7 +127,7 @@ func insertRegister(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if !ok0 || !ok1 || g.is64() != (d.Elem == D) || d.Num&^31 != 0 {
 		return 0, false
 	}
-	imm, ok := position(d.Elem, d.Index)
+	imm, ok := imm5Field(d.Elem, d.Index)
 	return r.code | imm | g.num()<<5 | uint32(d.Num), ok
 }
 
@@ -139,12 +141,12 @@ func scalarLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if !ok0 || !ok1 || d.Elem != l.Elem || l.Num&^31 != 0 || d.Num&^31 != 0 {
 		return 0, false
 	}
-	imm, ok := position(l.Elem, l.Index)
+	imm, ok := imm5Field(l.Elem, l.Index)
 	return r.code | imm | uint32(l.Num)<<5 | uint32(d.Num), ok
 }
 
-// toRegister encodes 0 Q 001110000 imm5 001x11 Rn Rd: an element becomes a general register, extended by zeros or by
-// its sign.
+// toRegister encodes 0 Q 001110000 imm5 001x11 Rn Rd: moves an element to a general register,
+// zero-extended or sign-extended.
 func toRegister(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
@@ -158,7 +160,7 @@ func toRegister(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if signed && l.Elem == S && !g.is64() || !signed && g.is64() != (l.Elem == D) {
 		return 0, false
 	}
-	imm, ok := position(l.Elem, l.Index)
+	imm, ok := imm5Field(l.Elem, l.Index)
 	code := r.code | imm | uint32(l.Num)<<5 | g.num()
 	if g.is64() {
 		code |= 1 << 30
@@ -194,7 +196,7 @@ func acrossFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		ok0 && ok1 && d.Elem == S && v.Elem == S && !v.Half && d.Num&^31 == 0 && v.Num&^31 == 0
 }
 
-// pairFloat encodes reductions of the two elements of a vector of two.
+// pairFloat encodes reductions of a vector of two elements to a scalar.
 func pairFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false

@@ -5,21 +5,21 @@ package asm
 //
 // The columns are mnemonic, encoder, opcode and element sizes: see [row].
 var memoryRows = []row{
-	{"ldr", access, 0xF9400000, ed}, {"str", access, 0xF9000000, ed},
-	{"ldrb", narrowAccess, 0x39400000, eb}, {"strb", narrowAccess, 0x39000000, eb},
-	{"ldrh", narrowAccess, 0x79400000, eh}, {"strh", narrowAccess, 0x79000000, eh},
-	{"ldrsb", signedAccess, 0x39800000, eb},
-	{"ldrsh", signedAccess, 0x79800000, eh},
-	{"ldrsw", signedAccess, 0xB9800000, es},
-	{"ldr", literal, 0x18000000, es | ed | eq},
-	{"ldp", accessPair, 0x28400000, es | ed | eq}, {"stp", accessPair, 0x28000000, es | ed | eq},
+	{"ldr", access, 0xF9400000, onlyD}, {"str", access, 0xF9000000, onlyD},
+	{"ldrb", narrowAccess, 0x39400000, onlyB}, {"strb", narrowAccess, 0x39000000, onlyB},
+	{"ldrh", narrowAccess, 0x79400000, onlyH}, {"strh", narrowAccess, 0x79000000, onlyH},
+	{"ldrsb", signedAccess, 0x39800000, onlyB},
+	{"ldrsh", signedAccess, 0x79800000, onlyH},
+	{"ldrsw", signedAccess, 0xB9800000, onlyS},
+	{"ldr", literal, 0x18000000, onlyS | onlyD | onlyQ},
+	{"ldp", accessPair, 0x28400000, onlyS | onlyD | onlyQ}, {"stp", accessPair, 0x28000000, onlyS | onlyD | onlyQ},
 	{"ld1", accessList, 0x0C407000, bhsd}, {"st1", accessList, 0x0C007000, bhsd},
 	{"ld2", interleaved, 0x0C408000, bhsd}, {"st2", interleaved, 0x0C008000, bhsd},
 	{"ld3", interleaved, 0x0C404000, bhsd}, {"st3", interleaved, 0x0C004000, bhsd},
 	{"ld4", interleaved, 0x0C400000, bhsd}, {"st4", interleaved, 0x0C000000, bhsd},
 	{"ld1", accessLane, 0x0D400000, bhsd}, {"st1", accessLane, 0x0D000000, bhsd},
 	{"ld1r", broadcast, 0x0D40C000, bhsd},
-	{"prfm", prefetch, 0xF9800000, ed},
+	{"prfm", prefetch, 0xF9800000, onlyD},
 }
 
 // base returns the number of the base register, and whether it is valid.

@@ -6,10 +6,10 @@ import "math"
 //
 // The columns are mnemonic, encoder, opcode and element sizes: see [row].
 var moveRows = []row{
-	{"movi", immediateBytes, 0x0F00E400, eb},
+	{"movi", immediateBytes, 0x0F00E400, onlyB},
 	{"movi", immediateShifted, 0x0F000400, hs},
 	{"mvni", immediateShifted, 0x2F000400, hs},
-	{"movi", immediateMask, 0x6F00E400, ed},
+	{"movi", immediateMask, 0x6F00E400, onlyD},
 	{"fmov", immediateFloat, 0x0F00F400, hsd},
 	{"fmov", crossing, 0x1E260000, hsd},
 	{"fcvt", precision, 0x1E224000, hsd},

@@ -33,20 +33,20 @@ type array struct {
 	read func() (*tensor.Tensor, error) // reads the data
 }
 
-// Close closes the archive. A nil Given has no archive.
-func (g *Arrays) Close() {
-	if g != nil && g.archive != nil {
-		g.archive.Close()
+// Close closes the archive. It does nothing if a is nil or has no archive.
+func (a *Arrays) Close() {
+	if a != nil && a.archive != nil {
+		a.archive.Close()
 	}
 }
 
 // reject adds an input to Unavailable. Without --keep-going, it returns err instead.
-func (g *Arrays) reject(name string, err error) error {
-	if g.Unavailable == nil {
+func (a *Arrays) reject(name string, err error) error {
+	if a.Unavailable == nil {
 		return exit.Wrongf("input %q: %w", name, err)
 	}
-	delete(g.arrays, name)
-	g.Unavailable[name] = err
+	delete(a.arrays, name)
+	a.Unavailable[name] = err
 	return nil
 }
 
@@ -143,17 +143,17 @@ func isInput(inputs []*graph.Value, name string) bool {
 }
 
 // archiveHint returns a part of the message about a missing input: the arrays of the archive, and a suggestion.
-func (g *Arrays) archiveHint(name string) string {
-	if g == nil || g.archive == nil {
+func (a *Arrays) archiveHint(name string) string {
+	if a == nil || a.archive == nil {
 		return ""
 	}
-	return fmt.Sprintf(" (%s has %s%s)", g.path, files.List(g.archive.Names()), format.DidYouMean(name, g.unusedKeys))
+	return fmt.Sprintf(" (%s has %s%s)", a.path, files.List(a.archive.Names()), format.DidYouMean(name, a.unusedKeys))
 }
 
 // unusedArrays returns a note about the arrays of the archive that are not used; "" for none.
-func (g *Arrays) unusedArrays() string {
-	if g == nil || len(g.unusedKeys) == 0 {
+func (a *Arrays) unusedArrays() string {
+	if a == nil || len(a.unusedKeys) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s: no input takes %s", g.path, files.List(g.unusedKeys))
+	return fmt.Sprintf("%s: no input takes %s", a.path, files.List(a.unusedKeys))
 }
