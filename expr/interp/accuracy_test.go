@@ -57,7 +57,7 @@ func TestComposedFunctions(t *testing.T) {
 		for k := range x {
 			x[k] = float32(tc.from + (tc.to-tc.from)*float64(k)/n)
 		}
-		for name, target := range map[string]*expand.Target{"with scale": {Scale: true}, "without": {}, "in Go": nil} {
+		for name, target := range map[string]*expand.Target{"with scale": {HasScale: true}, "without": {}, "in Go": nil} {
 			code, bound := c, tc.pos
 			if target != nil {
 				bound = tc.bound
