@@ -96,7 +96,8 @@ func gridOperations(c *graph.Call) float64 {
 	a, out := kit.Attrs[gridSamplerAttrs](c), c.Out[0]
 	taps := float64(maxTapsOf(a.InterpolationMode, out.Rank()-2))
 	n := float64(out.Numel())
-	return taps * (float64(n*summedTapsGo) + n/float64(max(1, out.Shape[1]))*listedTapGo)
+	listed := taps * n / float64(max(1, out.Shape[1]))
+	return float64(n*(sampledResultGo+float64(taps*summedTapGo))) + float64(listed*listedTapGo)
 }
 
 // reference computes each sample of each channel separately.
