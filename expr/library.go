@@ -144,9 +144,10 @@ var library = map[string][]definition{
 	"complex log10": {{"z", "", rejected, "w = log(z); complex(real(w) / 2.302585092994045684018, " +
 		"imag(w) / 2.302585092994045684018)", 0}},
 	"complex /": {{"x y", "", rejected, "a = float64(real(x)); b = float64(imag(x)); c = float64(real(y)); " +
-		"d = float64(imag(y)); big = abs(c) >= abs(d); ratio = where(big, d / c, c / d); " +
-		"low = where(big, c + ratio * d, d + ratio * c); " +
-		"p = where(big, a + b * ratio, a * ratio + b) / low; q = where(big, b - a * ratio, b * ratio - a) / low; " +
+		"d = float64(imag(y)); big = abs(c) >= abs(d); " +
+		"m = where(big, c, d); n = where(big, d, c); g = where(big, a, b); h = where(big, b, a); " +
+		"ratio = n / m; low = m + ratio * n; t = g * ratio; " +
+		"p = (g + h * ratio) / low; q = where(big, h - t, t - h) / low; " +
 		"zero = c == 0 and d == 0 and (not isnan(a) or not isnan(b)); " +
 		"above = (isinf(a) or isinf(b)) and isfinite(c) and isfinite(d); " +
 		"below = (isinf(c) or isinf(d)) and isfinite(a) and isfinite(b); " +
@@ -155,7 +156,8 @@ var library = map[string][]definition{
 		"where(below, 0 * (a * c1 + b * d1), p))); " +
 		"v = where(zero, copysign(inf, c) * b, where(above, inf * (b1 * c - a1 * d), " +
 		"where(below, 0 * (b * c1 - a * d1), q))); " +
-		"bad = isnan(p) and isnan(q); type_as(complex(where(bad, u, p), where(bad, v, q)), x)", 0}},
+		"r = where(isnan(q), u, p); s = where(isnan(q), v, q); " +
+		"type_as(complex(where(isnan(p), r, p), where(isnan(p), s, q)), x)", 0}},
 	"complex **": {{"x y", "", rejected, "w = complex128(x); a = float64(real(y)); b = float64(imag(y)); " +
 		"m = abs(w); g = angle(w); h = a * g; turns = b != 0; " +
 		"r = m ** a * where(turns, exp(-b * g), 1); s = where(turns, h + b * log(m), h); " +

@@ -86,8 +86,10 @@ func convert[D, S realNumber](dst, src unsafe.Pointer, dstStride, srcStride, n i
 		}
 		dst, src, n = unsafe.Add(dst, i*dstStride), unsafe.Add(src, i*srcStride), n-i
 	}
-	for i := range n {
-		*(*D)(unsafe.Add(dst, i*dstStride)) = D(*(*S)(unsafe.Add(src, i*srcStride)))
+	for to, from := 0, 0; n > 0; n-- {
+		*(*D)(unsafe.Add(dst, to)) = D(*(*S)(unsafe.Add(src, from)))
+		to += dstStride
+		from += srcStride
 	}
 }
 

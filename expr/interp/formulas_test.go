@@ -117,3 +117,25 @@ func TestPredicatedBlocks(t *testing.T) {
 		}
 	}
 }
+
+// TestStepsOfComplexNumbers counts the loops over a block of common operands. The parts of a quotient share predicated
+// blocks, and conversions store their results as parts of complex numbers.
+func TestStepsOfComplexNumbers(t *testing.T) {
+	for text, want := range map[string]int{"x * y": 12, "x / y": 27} {
+		c := codeOf(t, text, tensor.Complex64, tensor.Complex64)
+		p, err := New(&expr.Loop{Code: c, Scalar: make([]bool, 2)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps := 0
+		for k := 0; k < len(p.body); k++ {
+			if p.body[k].loop != nil {
+				steps++
+			}
+			k += p.body[k].skip
+		}
+		if steps != want {
+			t.Errorf("%s: %d steps, want %d", text, steps, want)
+		}
+	}
+}

@@ -70,19 +70,20 @@ func moveOf[U word](o operands) {
 	}
 }
 
-// selectOf selects elements of the size of U. It selects 64 bits, because there is no conditional move of bytes, and a
-// branch would be unpredictable.
+// selectOf selects elements of the size of U. A block whose mask is the same for all elements is copied. Other blocks
+// are selected as 64 bits, because there is no conditional move of bytes, and a branch would be unpredictable.
 func selectOf[U word](o operands) {
-	b, c, dst := o.b, o.c, unsafe.Slice((*U)(o.d.p), o.n)
-	mask := unsafe.Slice((*uint8)(unsafe.Add(o.a.p, o.a.at)), max(1, o.n*o.a.by))
-	if o.a.by == 0 {
-		if o.a = c; mask[0] != 0 {
-			o.a = b
+	for _, want := range []bool{true, false} {
+		if noElementWanted(o.a, o.n, want) {
+			if o.a = o.b; want {
+				o.a = o.c
+			}
+			moveOf[U](o)
+			return
 		}
-		moveOf[U](o)
-		return
 	}
-	for i, m := range mask[:len(dst)] {
+	b, c, dst := o.b, o.c, unsafe.Slice((*U)(o.d.p), o.n)
+	for i, m := range unsafe.Slice((*uint8)(unsafe.Add(o.a.p, o.a.at)), len(dst)) {
 		x, y := uint64(*(*U)(unsafe.Add(b.p, b.at))), uint64(*(*U)(unsafe.Add(c.p, c.at)))
 		if m != 0 {
 			y = x

@@ -1,6 +1,7 @@
 package interp
 
 import (
+	"bytes"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
@@ -92,11 +93,26 @@ func (f *blockFinder) markOperands(v expr.Value) {
 		return
 	}
 	f.markNeeded(i.A, b)
+	shared := f.sharesBranches(v)
 	for k, u := range []expr.Value{i.B, i.C} {
-		f.sides[v][k] = len(f.branches)
-		f.branches = append(f.branches, branch{parent: b, depth: f.branches[b].depth + 1, want: k == 0})
+		if shared {
+			f.sides[v][k] = f.sides[v+1][k]
+		} else {
+			f.sides[v][k] = len(f.branches)
+			f.branches = append(f.branches, branch{parent: b, depth: f.branches[b].depth + 1, want: k == 0})
+		}
 		f.markNeeded(u, f.sides[v][k])
 	}
+}
+
+// sharesBranches reports whether selection v has the mask of the next instruction, a selection that does not read v.
+// The parts of a complex number are selected by such pairs: they share values that are needed only for the same mask.
+func (f *blockFinder) sharesBranches(v expr.Value) bool {
+	if int(v)+1 == len(f.code.Insts) || f.branchOf[v] != f.branchOf[v+1] || f.sides[v+1] == [2]int{} {
+		return false
+	}
+	i := f.code.Insts[v+1]
+	return i.A == f.code.Insts[v].A && i.B != v && i.C != v
 }
 
 // workOfOp returns the cost of an operation in additions.
@@ -143,7 +159,7 @@ func (f *blockFinder) order() (*expr.Code, []expr.Value, []predicatedBlock) {
 		for _, v := range f.branches[b].values {
 			i := f.code.Insts[v]
 			for _, k := range f.sides[v] {
-				if k > 0 && into[k] == k {
+				if k > 0 && into[k] == k && (v == 0 || f.sides[v-1] != f.sides[v]) {
 					n := len(blocks)
 					blocks = append(blocks, predicatedBlock{first: expr.Value(len(c.Insts)), mask: at[i.A], want: f.branches[k].want})
 					emit(k)
@@ -194,10 +210,12 @@ func noElementWanted(mask operand, n int, want bool) bool {
 	if mask.by == 0 {
 		n = 1
 	}
-	for _, b := range unsafe.Slice((*uint8)(unsafe.Add(mask.p, mask.at)), n) {
-		if (b != 0) == want {
-			return false
-		}
+	elements := unsafe.Slice((*uint8)(unsafe.Add(mask.p, mask.at)), n)
+	if want {
+		return bytes.Equal(elements, falseMask[:n])
 	}
-	return true
+	return bytes.IndexByte(elements, 0) < 0
 }
+
+// falseMask is a mask of a block, of the narrowest elements.
+var falseMask [blockBytes]uint8

@@ -66,8 +66,10 @@ type preparer struct {
 	places     []place     // by value
 	lastReader []int       // by value: the last instruction that reads it, or the number of instructions for an output
 	free       []int       // slots of blocks that can be reused
-	predicated []predicatedBlock
-	openBlocks []openBlock // the predicated blocks that contain the current instruction
+	// lastOperandReader is the last instruction that reads an operand with more than one element for each row.
+	lastOperandReader expr.Value
+	predicated        []predicatedBlock
+	openBlocks        []openBlock // the predicated blocks that contain the current instruction
 }
 
 // openBlock is a predicated block that has begun.
@@ -135,6 +137,9 @@ func newPreparer(p *Runner, l *expr.Loop) *preparer {
 		for _, u := range i.Uses() {
 			m.uniform[v] = m.uniform[v] && m.uniform[u]
 			m.lastReader[u] = v
+			if m.code.Insts[u].Op == expr.Load {
+				m.lastOperandReader = expr.Value(v)
+			}
 		}
 	}
 	m.eachOutput(func(v expr.Value, _ place) { m.lastReader[v] = n })
@@ -211,13 +216,13 @@ func (m *preparer) addStep(v expr.Value, s step) {
 }
 
 // resultPlace returns the destination of an instruction: an output, the block of an operand that no later instruction
-// reads, a free block, or a new block. Only the last instruction writes to an output, because outputs may have the
-// memory of operands.
+// reads, a free block, or a new block. Outputs may have the memory of operands, so an instruction writes to an output
+// only if no later instruction reads operands.
 func (m *preparer) resultPlace(v expr.Value) (to place) {
 	i := m.code.Insts[v]
-	if int(v) == len(m.code.Insts)-1 && i.Op != expr.Load {
+	if v >= m.lastOperandReader && i.Op != expr.Load {
 		m.eachOutput(func(w expr.Value, output place) {
-			if w == v && output.by == i.DType.Size() {
+			if w == v && (output.by == i.DType.Size() || i.Op == expr.Convert) {
 				to = output
 			}
 		})

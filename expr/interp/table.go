@@ -195,7 +195,7 @@ func loopFor(c *expr.Code, i expr.Inst) loop {
 	case expr.Convert:
 		convert := tensor.Converter(d, c.Insts[i.A].DType)
 		return func(o operands) {
-			convert(o.d.p, unsafe.Add(o.a.p, o.a.at), o.d.by, o.a.by, o.n)
+			convert(unsafe.Add(o.d.p, o.d.at), unsafe.Add(o.a.p, o.a.at), o.d.by, o.a.by, o.n)
 		}
 	case expr.Lookup:
 		entries := &elementary.Tables[i.Imm]

@@ -38,7 +38,7 @@ var (
 // hypotBodies are the kernels of hypot. Float32 numbers are squared and summed in float64, in which squares of float32
 // numbers do not overflow.
 var hypotBodies = mergeTables(bodiesOf(formula("a = float64(x); b = float64(y); "+
-	"float32(where(isinf(a) or isinf(b), inf, sqrt(a * a + b * b)))", "x", "y"), floats[:1]),
+	"r = sqrt(a * a + b * b); float32(where(isnan(r), where(isinf(a) or isinf(b), inf, r), r))", "x", "y"), floats[:1]),
 	bodiesOf(formula("hypot(x, y)", "x", "y"), floats[1:]))
 
 // binaryFunction defines a binary op on floats by a formula and its reference function.
