@@ -15,7 +15,7 @@ func TestSizesByTheNamesOfTheModel(t *testing.T) {
 	path := write(t, "m.onnx", swishModel(t, func(m *pb.ModelProto) {
 		m.Graph.Node[1] = &pb.NodeProto{OpType: "Neg", Input: []string{"r"}, Output: []string{"y"}}
 		for _, x := range []*pb.ValueInfoProto{m.Graph.Input[0], m.Graph.Output[0]} {
-			x.Type.GetTensorType().Shape.Dim[0].Value = &pb.TensorShapeProto_Dimension_DimParam{DimParam: "batch-size"}
+			x.Type.TensorType.Shape.Dim[0].DimParam = "batch-size"
 		}
 	}))
 	g, err := graphrun.Load(path)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/exec"
@@ -65,25 +64,24 @@ func equal(t *testing.T, want, got *tensor.Tensor) {
 
 // swishModel is an ONNX model with an operator of a domain of its own.
 func swishModel(t *testing.T, change func(*pb.ModelProto)) []byte {
-	shape := &pb.TensorShapeProto{Dim: []*pb.TensorShapeProto_Dimension{
-		{Value: &pb.TensorShapeProto_Dimension_DimParam{DimParam: "N"}},
-		{Value: &pb.TensorShapeProto_Dimension_DimValue{DimValue: 3}}}}
+	shape := &pb.TensorShapeProto{Dim: []*pb.Dimension{
+		{DimParam: "N"},
+		{DimValue: new(int64(3))}}}
 	info := func(name string) *pb.ValueInfoProto {
-		return &pb.ValueInfoProto{Name: name, Type: &pb.TypeProto{Value: &pb.TypeProto_TensorType{
-			TensorType: &pb.TypeProto_Tensor{ElemType: 1, Shape: shape}}}}
+		return &pb.ValueInfoProto{Name: name, Type: &pb.TypeProto{
+			TensorType: &pb.TensorType{ElemType: 1, Shape: shape}}}
 	}
 	m := &pb.ModelProto{IrVersion: 8,
-		OpsetImport: []*pb.OperatorSetIdProto{{Version: 17}, {Domain: "com.example", Version: 2}},
+		OpsetImport: []*pb.OperatorSetIDProto{{Version: 17}, {Domain: "com.example", Version: 2}},
 		Graph: &pb.GraphProto{Name: "g", Input: []*pb.ValueInfoProto{info("x")}, Output: []*pb.ValueInfoProto{info("y")},
 			Node: []*pb.NodeProto{
 				{OpType: "Relu", Input: []string{"x"}, Output: []string{"r"}},
 				{OpType: "Swish", Domain: "com.example", Name: "s", Input: []string{"r"}, Output: []string{"y"},
-					Attribute: []*pb.AttributeProto{{Name: "beta", Type: pb.AttributeProto_FLOAT, F: 2}}}}}}
+					Attribute: []*pb.AttributeProto{{Name: "beta", Type: pb.AttributeFloat, F: 2}}}}}}
 	if change != nil {
 		change(m)
 	}
-	data, err := proto.Marshal(m)
-	require.NoError(t, err)
+	data := pb.Marshal(m)
 	return data
 }
 

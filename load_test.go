@@ -17,7 +17,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
@@ -79,19 +78,18 @@ func (s sequential) Open(name string) (fs.File, error) {
 func identity(t *testing.T, location string) []byte {
 	t.Helper()
 	value := func(name string) *pb.ValueInfoProto {
-		dim := &pb.TensorShapeProto_Dimension{Value: &pb.TensorShapeProto_Dimension_DimValue{DimValue: 2}}
-		return &pb.ValueInfoProto{Name: name, Type: &pb.TypeProto{Value: &pb.TypeProto_TensorType{
-			TensorType: &pb.TypeProto_Tensor{ElemType: int32(pb.TensorProto_FLOAT),
-				Shape: &pb.TensorShapeProto{Dim: []*pb.TensorShapeProto_Dimension{dim}}}}}}
+		dim := &pb.Dimension{DimValue: new(int64(2))}
+		return &pb.ValueInfoProto{Name: name, Type: &pb.TypeProto{
+			TensorType: &pb.TensorType{ElemType: int32(pb.Float),
+				Shape: &pb.TensorShapeProto{Dim: []*pb.Dimension{dim}}}}}
 	}
-	w := &pb.TensorProto{Name: "w", DataType: int32(pb.TensorProto_FLOAT), Dims: []int64{2},
-		DataLocation: pb.TensorProto_EXTERNAL,
+	w := &pb.TensorProto{Name: "w", DataType: int32(pb.Float), Dims: []int64{2},
+		DataLocation: pb.External,
 		ExternalData: []*pb.StringStringEntryProto{{Key: "location", Value: location}}}
-	data, err := proto.Marshal(&pb.ModelProto{IrVersion: 8, OpsetImport: []*pb.OperatorSetIdProto{{Version: 17}},
+	data := pb.Marshal(&pb.ModelProto{IrVersion: 8, OpsetImport: []*pb.OperatorSetIDProto{{Version: 17}},
 		Graph: &pb.GraphProto{Name: "identity", Initializer: []*pb.TensorProto{w},
 			Node:  []*pb.NodeProto{{OpType: "Add", Input: []string{"x", "w"}, Output: []string{"y"}}},
 			Input: []*pb.ValueInfoProto{value("x")}, Output: []*pb.ValueInfoProto{value("y")}}})
-	require.NoError(t, err)
 	return data
 }
 

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/internal/onnxpb"
 )
@@ -18,20 +16,17 @@ import (
 func batched(t *testing.T) string {
 	t.Helper()
 	info := func(name string) *onnxpb.ValueInfoProto {
-		shape := &onnxpb.TensorShapeProto{Dim: []*onnxpb.TensorShapeProto_Dimension{
-			{Value: &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: "batch-size"}},
-			{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: 3}}}}
-		of := &onnxpb.TypeProto_Tensor{ElemType: int32(onnxpb.TensorProto_FLOAT), Shape: shape}
+		shape := &onnxpb.TensorShapeProto{Dim: []*onnxpb.Dimension{
+			{DimParam: "batch-size"},
+			{DimValue: new(int64(3))}}}
+		of := &onnxpb.TensorType{ElemType: int32(onnxpb.Float), Shape: shape}
 		return &onnxpb.ValueInfoProto{Name: name,
-			Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{TensorType: of}}}
+			Type: &onnxpb.TypeProto{TensorType: of}}
 	}
-	data, err := proto.Marshal(&onnxpb.ModelProto{IrVersion: 8, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 13}},
+	data := onnxpb.Marshal(&onnxpb.ModelProto{IrVersion: 8, OpsetImport: []*onnxpb.OperatorSetIDProto{{Version: 13}},
 		Graph: &onnxpb.GraphProto{
 			Node:  []*onnxpb.NodeProto{{Name: "n", OpType: "Neg", Input: []string{"x"}, Output: []string{"y"}}},
 			Input: []*onnxpb.ValueInfoProto{info("x")}, Output: []*onnxpb.ValueInfoProto{info("y")}}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return write(t, "m.onnx", string(data))
 }
 

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/npz"
@@ -20,29 +18,29 @@ func troubledONNX(t *testing.T) string {
 	info := func(name string, dims ...any) *onnxpb.ValueInfoProto {
 		shape := &onnxpb.TensorShapeProto{}
 		for _, d := range dims {
-			dim := &onnxpb.TensorShapeProto_Dimension{}
+			dim := &onnxpb.Dimension{}
 			switch x := d.(type) {
 			case int:
-				dim.Value = &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: int64(x)}
+				dim.DimValue = new(int64(x))
 			case string:
-				dim.Value = &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: x}
+				dim.DimParam = x
 			}
 			shape.Dim = append(shape.Dim, dim)
 		}
-		of := &onnxpb.TypeProto_Tensor{ElemType: int32(onnxpb.TensorProto_FLOAT), Shape: shape}
+		of := &onnxpb.TensorType{ElemType: int32(onnxpb.Float), Shape: shape}
 		return &onnxpb.ValueInfoProto{Name: name,
-			Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{TensorType: of}}}
+			Type: &onnxpb.TypeProto{TensorType: of}}
 	}
 	node := func(name, op, out string, in ...string) *onnxpb.NodeProto {
 		return &onnxpb.NodeProto{Name: name, OpType: op, Input: in, Output: []string{out}}
 	}
 	weight := func(name string, data ...float32) *onnxpb.TensorProto {
-		return &onnxpb.TensorProto{Name: name, DataType: int32(onnxpb.TensorProto_FLOAT), Dims: []int64{2}, FloatData: data}
+		return &onnxpb.TensorProto{Name: name, DataType: int32(onnxpb.Float), Dims: []int64{2}, FloatData: data}
 	}
 	far := weight("far")
-	far.DataLocation = onnxpb.TensorProto_EXTERNAL
+	far.DataLocation = onnxpb.External
 	far.ExternalData = []*onnxpb.StringStringEntryProto{{Key: "location", Value: "none.bin"}}
-	data, err := proto.Marshal(&onnxpb.ModelProto{IrVersion: 8, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 13}},
+	data := onnxpb.Marshal(&onnxpb.ModelProto{IrVersion: 8, OpsetImport: []*onnxpb.OperatorSetIDProto{{Version: 13}},
 		Graph: &onnxpb.GraphProto{
 			Node: []*onnxpb.NodeProto{node("neg", "Neg", "n", "x"), node("odd", "NoSuch", "u", "x"),
 				node("then", "Relu", "r", "u"),
@@ -52,9 +50,6 @@ func troubledONNX(t *testing.T) string {
 			Input:       []*onnxpb.ValueInfoProto{info("x", 2), info("y", "M", 2)},
 			Output:      []*onnxpb.ValueInfoProto{info("n"), info("r"), info("a"), info("f"), info("s"), info("e")},
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return write(t, "m.onnx", string(data))
 }
 

@@ -132,7 +132,7 @@ func TestNestedBranchesStopAtTheLimit(t *testing.T) {
 		branchOf("z2", &pb.NodeProto{OpType: "Again", Domain: "mine", Input: names("x", "cond"), Output: names("z2")}))
 	f := &pb.FunctionProto{Name: "Again", Domain: "mine", Input: names("x", "cond"), Output: names("z"),
 		Node:        []*pb.NodeProto{body},
-		OpsetImport: []*pb.OperatorSetIdProto{{Version: 13}, {Domain: "mine", Version: 1}}}
+		OpsetImport: []*pb.OperatorSetIDProto{{Version: 13}, {Domain: "mine", Version: 1}}}
 	g := &pb.GraphProto{Node: []*pb.NodeProto{call}, Input: infos(info("x", tFloat, 2), info("cond", tBool)),
 		Output: infos(info("z", tFloat))}
 	_, err := convert(model(13, g, f), Options{})

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
@@ -21,7 +20,7 @@ import (
 
 func model(opset int64, g *pb.GraphProto, functions ...*pb.FunctionProto) *pb.ModelProto {
 	return &pb.ModelProto{IrVersion: 8, Graph: g, Functions: functions,
-		OpsetImport: []*pb.OperatorSetIdProto{{Version: opset}, {Domain: "mine", Version: 1}}}
+		OpsetImport: []*pb.OperatorSetIDProto{{Version: opset}, {Domain: "mine", Version: 1}}}
 }
 
 func node1(op string, in, out []string, attrs ...*pb.AttributeProto) *pb.NodeProto {
@@ -31,51 +30,51 @@ func node1(op string, in, out []string, attrs ...*pb.AttributeProto) *pb.NodePro
 func names(s ...string) []string { return s }
 
 func attrInt(name string, v int64) *pb.AttributeProto {
-	return &pb.AttributeProto{Name: name, Type: pb.AttributeProto_INT, I: v}
+	return &pb.AttributeProto{Name: name, Type: pb.AttributeInt, I: v}
 }
 
 func attrInts(name string, v ...int64) *pb.AttributeProto {
-	return &pb.AttributeProto{Name: name, Type: pb.AttributeProto_INTS, Ints: v}
+	return &pb.AttributeProto{Name: name, Type: pb.AttributeInts, Ints: v}
 }
 
 func attrFloat(name string, v float32) *pb.AttributeProto {
-	return &pb.AttributeProto{Name: name, Type: pb.AttributeProto_FLOAT, F: v}
+	return &pb.AttributeProto{Name: name, Type: pb.AttributeFloat, F: v}
 }
 
 func attrGraph(name string, g *pb.GraphProto) *pb.AttributeProto {
-	return &pb.AttributeProto{Name: name, Type: pb.AttributeProto_GRAPH, G: g}
+	return &pb.AttributeProto{Name: name, Type: pb.AttributeGraph, G: g}
 }
 
 // attrRef makes an attribute of a node refer to an attribute of the enclosing function.
 func attrRef(name, of string) *pb.AttributeProto {
-	return &pb.AttributeProto{Name: name, RefAttrName: of, Type: pb.AttributeProto_FLOAT}
+	return &pb.AttributeProto{Name: name, RefAttrName: of, Type: pb.AttributeFloat}
 }
 
 // info declares an input or output; a dim is a size, a symbol's name, or nil.
-func info(name string, d pb.TensorProto_DataType, dims ...any) *pb.ValueInfoProto {
+func info(name string, d pb.DataType, dims ...any) *pb.ValueInfoProto {
 	shape := &pb.TensorShapeProto{}
 	for _, dim := range dims {
-		p := &pb.TensorShapeProto_Dimension{}
+		p := &pb.Dimension{}
 		switch x := dim.(type) {
 		case int:
-			p.Value = &pb.TensorShapeProto_Dimension_DimValue{DimValue: int64(x)}
+			p.DimValue = new(int64(x))
 		case string:
-			p.Value = &pb.TensorShapeProto_Dimension_DimParam{DimParam: x}
+			p.DimParam = x
 		}
 		shape.Dim = append(shape.Dim, p)
 	}
-	t := &pb.TypeProto_Tensor{ElemType: int32(d), Shape: shape}
-	return &pb.ValueInfoProto{Name: name, Type: &pb.TypeProto{Value: &pb.TypeProto_TensorType{TensorType: t}}}
+	t := &pb.TensorType{ElemType: int32(d), Shape: shape}
+	return &pb.ValueInfoProto{Name: name, Type: &pb.TypeProto{TensorType: t}}
 }
 
 func infos(list ...*pb.ValueInfoProto) []*pb.ValueInfoProto { return list }
 
 func floats(name string, dims []int64, data ...float32) *pb.TensorProto {
-	return &pb.TensorProto{Name: name, DataType: int32(pb.TensorProto_FLOAT), Dims: dims, FloatData: data}
+	return &pb.TensorProto{Name: name, DataType: int32(pb.Float), Dims: dims, FloatData: data}
 }
 
 func int64s(name string, dims []int64, data ...int64) *pb.TensorProto {
-	return &pb.TensorProto{Name: name, DataType: int32(pb.TensorProto_INT64), Dims: dims, Int64Data: data}
+	return &pb.TensorProto{Name: name, DataType: int32(pb.Int64), Dims: dims, Int64Data: data}
 }
 
 func rawFloats(data ...float32) []byte {
@@ -89,10 +88,7 @@ func rawFloats(data ...float32) []byte {
 
 // convert reads a model as from a file.
 func convert(m *pb.ModelProto, o Options) (*graph.Graph, error) {
-	data, err := proto.Marshal(m)
-	if err != nil {
-		return nil, err
-	}
+	data := pb.Marshal(m)
 	p, err := Parse(data, "")
 	if err != nil {
 		return nil, err
@@ -171,7 +167,7 @@ func intsOf(t testing.TB, x *tensor.Tensor) []int64 {
 }
 
 const (
-	tFloat = pb.TensorProto_FLOAT
-	tInt64 = pb.TensorProto_INT64
-	tBool  = pb.TensorProto_BOOL
+	tFloat = pb.Float
+	tInt64 = pb.Int64
+	tBool  = pb.Bool
 )

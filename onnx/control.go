@@ -14,7 +14,7 @@ import (
 
 // body returns a graph attribute, which must be present.
 func (n *node) body(name string) *pb.GraphProto {
-	a := n.attr(name, pb.AttributeProto_GRAPH)
+	a := n.attr(name, pb.AttributeGraph)
 	if a == nil || a.G == nil {
 		n.failf("attribute %q is missing", name)
 	}

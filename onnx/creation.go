@@ -13,7 +13,7 @@ import (
 func constant(n *node) []*val {
 	switch {
 	case n.attrs["value"] != nil:
-		a := n.attr("value", pb.AttributeProto_TENSOR)
+		a := n.attr("value", pb.AttributeTensor)
 		if a.T == nil {
 			n.failf("attribute \"value\" has no tensor")
 		}
@@ -23,12 +23,12 @@ func constant(n *node) []*val {
 		}
 		return one(constValue(t))
 	case n.attrs["value_float"] != nil:
-		a := n.attr("value_float", pb.AttributeProto_FLOAT)
+		a := n.attr("value_float", pb.AttributeFloat)
 		return one(constValue(tensor.Must(tensor.FromSlice([]float32{a.F}))))
 	case n.attrs["value_int"] != nil:
 		return one(constValue(tensor.Must(tensor.FromSlice([]int64{int64(n.int("value_int", 0))}))))
 	case n.attrs["value_floats"] != nil:
-		a := n.attr("value_floats", pb.AttributeProto_FLOATS)
+		a := n.attr("value_floats", pb.AttributeFloats)
 		return one(constValue(tensor.Must(tensor.FromSlice(slices.Clone(a.Floats), len(a.Floats)))))
 	case n.attrs["value_ints"] != nil:
 		list, _ := n.ints("value_ints")
@@ -44,7 +44,7 @@ func constant(n *node) []*val {
 
 func constantOfShape(n *node) []*val {
 	attrs := graph.Attrs{"fill_value": 0.0, "dtype": tensor.Float32}
-	if a := n.attr("value", pb.AttributeProto_TENSOR); a != nil && a.T != nil {
+	if a := n.attr("value", pb.AttributeTensor); a != nil && a.T != nil {
 		t, err := n.model.weight(a.T)
 		if err != nil {
 			n.failf("%w", err)

@@ -12,22 +12,22 @@ import (
 )
 
 // dtypes maps the element types of ONNX to dtypes.
-var dtypes = map[pb.TensorProto_DataType]tensor.DType{
-	pb.TensorProto_FLOAT: tensor.Float32, pb.TensorProto_DOUBLE: tensor.Float64,
-	pb.TensorProto_FLOAT16: tensor.Float16, pb.TensorProto_BFLOAT16: tensor.BFloat16,
-	pb.TensorProto_INT8: tensor.Int8, pb.TensorProto_INT16: tensor.Int16,
-	pb.TensorProto_INT32: tensor.Int32, pb.TensorProto_INT64: tensor.Int64,
-	pb.TensorProto_UINT8: tensor.Uint8, pb.TensorProto_UINT16: tensor.Uint16,
-	pb.TensorProto_UINT32: tensor.Uint32, pb.TensorProto_UINT64: tensor.Uint64,
-	pb.TensorProto_BOOL: tensor.Bool, pb.TensorProto_COMPLEX64: tensor.Complex64,
-	pb.TensorProto_COMPLEX128: tensor.Complex128,
+var dtypes = map[pb.DataType]tensor.DType{
+	pb.Float: tensor.Float32, pb.Double: tensor.Float64,
+	pb.Float16: tensor.Float16, pb.BFloat16: tensor.BFloat16,
+	pb.Int8: tensor.Int8, pb.Int16: tensor.Int16,
+	pb.Int32: tensor.Int32, pb.Int64: tensor.Int64,
+	pb.Uint8: tensor.Uint8, pb.Uint16: tensor.Uint16,
+	pb.Uint32: tensor.Uint32, pb.Uint64: tensor.Uint64,
+	pb.Bool: tensor.Bool, pb.Complex64: tensor.Complex64,
+	pb.Complex128: tensor.Complex128,
 }
 
 func dtypeOf(t int32) (tensor.DType, error) {
-	if d, ok := dtypes[pb.TensorProto_DataType(t)]; ok {
+	if d, ok := dtypes[pb.DataType(t)]; ok {
 		return d, nil
 	}
-	return tensor.Invalid, fmt.Errorf("element type %s is not supported", pb.TensorProto_DataType(t))
+	return tensor.Invalid, fmt.Errorf("element type %s is not supported", pb.DataType(t))
 }
 
 // weight returns a tensor of the model. The first call for a tensor decodes it; later calls return the same tensor.
@@ -67,7 +67,7 @@ func (m *Model) decode(t *pb.TensorProto) (*tensor.Tensor, error) {
 		return nil, err
 	}
 	switch {
-	case t.DataLocation == pb.TensorProto_EXTERNAL:
+	case t.DataLocation == pb.External:
 		raw, err := m.external(t, meta.Bytes())
 		if err != nil {
 			return nil, err

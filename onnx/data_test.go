@@ -57,7 +57,7 @@ func FuzzExternal(f *testing.F) {
 	}
 	dir := externalFolder(f)
 	f.Fuzz(func(t *testing.T, location, offset, length string, dim int64, kind int32) {
-		w := &pb.TensorProto{Name: "w", DataType: kind, Dims: []int64{dim}, DataLocation: pb.TensorProto_EXTERNAL,
+		w := &pb.TensorProto{Name: "w", DataType: kind, Dims: []int64{dim}, DataLocation: pb.External,
 			ExternalData: []*pb.StringStringEntryProto{{Key: "location", Value: location}}}
 		for key, v := range map[string]string{"offset": offset, "length": length} {
 			if v != "" { // else the entry is not there
@@ -80,7 +80,7 @@ func FuzzExternal(f *testing.F) {
 		raw := got.Storage().Bytes()
 		require.NotContains(t, raw, byte(secret))
 		require.Equal(t, got.Meta.Bytes(), len(raw))
-		if want := data[at : at+len(raw)]; w.DataType == int32(pb.TensorProto_BOOL) {
+		if want := data[at : at+len(raw)]; w.DataType == int32(pb.Bool) {
 			for i, b := range want {
 				require.Equal(t, b != 0, raw[i] == 1, "%q, %s", location, offset)
 			}
@@ -94,8 +94,8 @@ func FuzzExternal(f *testing.F) {
 func TestExternalDataOverlaps(t *testing.T) {
 	m := &Model{folder: folderOf(nil, externalFolder(t)), files: map[string]string{}}
 	for _, c := range [][2]int{{100, 50}, {0, 300}, {120, 60}, {300, 0}, {299, 1}} {
-		w := &pb.TensorProto{Name: "w", DataType: int32(pb.TensorProto_UINT8), Dims: []int64{int64(c[1])},
-			DataLocation: pb.TensorProto_EXTERNAL, ExternalData: []*pb.StringStringEntryProto{
+		w := &pb.TensorProto{Name: "w", DataType: int32(pb.Uint8), Dims: []int64{int64(c[1])},
+			DataLocation: pb.External, ExternalData: []*pb.StringStringEntryProto{
 				{Key: "location", Value: "w.bin"}, {Key: "offset", Value: strconv.Itoa(c[0])}}}
 		got, err := m.decode(w)
 		require.NoError(t, err)

@@ -8,7 +8,6 @@ import (
 	"unicode"
 
 	"github.com/graphrun/graphrun/graph"
-	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/sym"
 )
@@ -81,9 +80,13 @@ func (m *Model) nameSymbols() {
 // the size if its dim_param has no letter.
 func (m *Model) eachDim(f func(generated, text string)) {
 	for _, in := range m.proto.Graph.Input {
-		for i, d := range in.GetType().GetTensorType().GetShape().GetDim() {
-			if n, is := d.Value.(*pb.TensorShapeProto_Dimension_DimValue); !is || n.DimValue < 0 {
-				f(generatedName(in.Name, i), d.GetDimParam())
+		shape := in.Shape()
+		if shape == nil {
+			continue
+		}
+		for i, d := range shape.Dim {
+			if d.DimValue == nil || *d.DimValue < 0 {
+				f(generatedName(in.Name, i), d.DimParam)
 			}
 		}
 	}

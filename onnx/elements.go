@@ -107,12 +107,12 @@ func isInf(n *node) []*val {
 
 // castOp converts Cast. Before operator set 6, the target dtype is a name.
 func castOp(n *node) []*val {
-	if a := n.attrs["to"]; a != nil && a.Type == pb.AttributeProto_STRING {
-		code, ok := pb.TensorProto_DataType_value[string(a.S)]
+	if a := n.attrs["to"]; a != nil && a.Type == pb.AttributeString {
+		code, ok := pb.DataTypeOf(string(a.S))
 		if !ok {
 			n.failf("there is no element type %q", a.S)
 		}
-		d, err := dtypeOf(code)
+		d, err := dtypeOf(int32(code))
 		if err != nil {
 			n.failf("%w", err)
 		}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"log"
 
-	"google.golang.org/protobuf/proto"
-
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/onnx"
 )
@@ -13,21 +11,18 @@ import (
 // file returns the bytes of an .onnx file with one node: y = Scale(x), an operator of the domain com.example with an
 // attribute factor.
 func file() []byte {
-	const float = int32(pb.TensorProto_FLOAT)
-	shaped := &pb.TypeProto_Tensor{ElemType: float, Shape: &pb.TensorShapeProto{Dim: []*pb.TensorShapeProto_Dimension{
-		{Value: &pb.TensorShapeProto_Dimension_DimParam{DimParam: "N"}},
-		{Value: &pb.TensorShapeProto_Dimension_DimValue{DimValue: 3}}}}}
-	x := &pb.TypeProto{Value: &pb.TypeProto_TensorType{TensorType: shaped}}
-	data, err := proto.Marshal(&pb.ModelProto{IrVersion: 8,
-		OpsetImport: []*pb.OperatorSetIdProto{{Version: 17}, {Domain: "com.example", Version: 1}},
+	const float = int32(pb.Float)
+	shaped := &pb.TensorType{ElemType: float, Shape: &pb.TensorShapeProto{Dim: []*pb.Dimension{
+		{DimParam: "N"},
+		{DimValue: new(int64(3))}}}}
+	x := &pb.TypeProto{TensorType: shaped}
+	data := pb.Marshal(&pb.ModelProto{IrVersion: 8,
+		OpsetImport: []*pb.OperatorSetIDProto{{Version: 17}, {Domain: "com.example", Version: 1}},
 		Graph: &pb.GraphProto{Name: "scaled",
 			Node: []*pb.NodeProto{{OpType: "Scale", Domain: "com.example", Input: []string{"x"}, Output: []string{"y"},
-				Attribute: []*pb.AttributeProto{{Name: "factor", Type: pb.AttributeProto_FLOAT, F: 0.5}}}},
+				Attribute: []*pb.AttributeProto{{Name: "factor", Type: pb.AttributeFloat, F: 0.5}}}},
 			Input:  []*pb.ValueInfoProto{{Name: "x", Type: x}},
 			Output: []*pb.ValueInfoProto{{Name: "y"}}}})
-	if err != nil {
-		log.Fatal(err)
-	}
 	return data
 }
 

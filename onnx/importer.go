@@ -231,11 +231,15 @@ func (im *importer) addOutput(name string, v *val) error {
 // addInitializers adds the weights of a graph to its scope as constants.
 func (im *importer) addInitializers(p *pb.GraphProto, s *scope, f *frame) error {
 	for _, t := range p.SparseInitializer {
+		name := ""
+		if t.Values != nil {
+			name = t.Values.Name
+		}
 		err := errors.New("sparse tensors are not supported")
 		if !f.skipErrors {
-			return fmt.Errorf("sparse initializer %q: %w", t.GetValues().GetName(), err)
+			return fmt.Errorf("sparse initializer %q: %w", name, err)
 		}
-		im.skipValue(s, "sparse initializer", t.GetValues().GetName(), err)
+		im.skipValue(s, "sparse initializer", name, err)
 	}
 	for _, t := range p.Initializer {
 		interrupt.Check(im.opts.Context)
@@ -257,7 +261,7 @@ func (im *importer) addModelInput(in *pb.ValueInfoProto) (*val, error) {
 	if in.Name == "" {
 		return nil, errors.New("it has no name")
 	}
-	t := in.GetType().GetTensorType()
+	t := in.TensorType()
 	if t == nil {
 		return nil, errors.New("only tensors are supported as inputs")
 	}
@@ -329,15 +333,14 @@ func (im *importer) dims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, 
 	}
 	dims := make([]graph.Dim, len(shape.Dim))
 	for i, d := range shape.Dim {
-		_, isSize := d.Value.(*pb.TensorShapeProto_Dimension_DimValue)
 		switch {
-		case isSize && d.GetDimValue() >= 0:
-			dims[i].Size = int(d.GetDimValue())
+		case d.DimValue != nil && *d.DimValue >= 0:
+			dims[i].Size = int(*d.DimValue)
 		case ok:
 			dims[i].Size = given[i]
 		default:
 			var err error
-			if dims[i], err = im.model.dim(name, i, d.GetDimParam(), im.opts.Dims); err != nil {
+			if dims[i], err = im.model.dim(name, i, d.DimParam, im.opts.Dims); err != nil {
 				return nil, err
 			}
 		}

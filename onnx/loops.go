@@ -187,7 +187,11 @@ func (n *node) loopBody(p *pb.GraphProto, carried []*val) (*nestedGraph, []*val,
 
 // declaredRank returns the declared rank of a sequence's members, or -1 if the rank is not declared.
 func declaredRank(v *pb.ValueInfoProto) int {
-	if s := v.GetType().GetSequenceType().GetElemType().GetTensorType().GetShape(); s != nil {
+	if v.Type == nil || v.Type.SequenceType == nil {
+		return -1
+	}
+	member := pb.ValueInfoProto{Type: v.Type.SequenceType.ElemType}
+	if s := member.Shape(); s != nil {
 		return len(s.Dim)
 	}
 	return -1

@@ -174,10 +174,10 @@ func domainOf(d string) string {
 }
 
 // opsetsOf returns the operator-set version of each domain.
-func opsetsOf(imports []*pb.OperatorSetIdProto) (map[string]int, error) {
+func opsetsOf(imports []*pb.OperatorSetIDProto) (map[string]int, error) {
 	sets := map[string]int{}
 	for _, i := range imports {
-		d := domainOf(i.GetDomain())
+		d := domainOf(i.Domain)
 		if d == "" && (i.Version < 1 || i.Version > maxOpset) {
 			return nil, fmt.Errorf("operator set %d is not supported: want 1 to %d", i.Version, maxOpset)
 		}
@@ -199,7 +199,7 @@ func (m *Model) Signature() (*graph.Graph, error) {
 		weights[t.Name] = true
 	}
 	for _, in := range m.proto.Graph.Input {
-		if weights[in.Name] || in.GetType().GetTensorType() != nil && in.GetType().GetTensorType().Shape == nil {
+		if weights[in.Name] || in.TensorType() != nil && in.TensorType().Shape == nil {
 			continue
 		}
 		_, _ = im.addModelInput(in)

@@ -170,8 +170,7 @@ func (n *node) call(f *pb.FunctionProto) ([]*val, error) {
 	}
 	for name, a := range n.attrs {
 		b := &pb.AttributeProto{Name: name, Type: a.Type, F: a.F, I: a.I, S: a.S, T: a.T, G: a.G,
-			SparseTensor: a.SparseTensor,
-			Floats:       a.Floats, Ints: a.Ints, Strings: a.Strings, Tensors: a.Tensors, Graphs: a.Graphs}
+			Floats: a.Floats, Ints: a.Ints, Strings: a.Strings, Graphs: a.Graphs}
 		inner.attrs[name] = b
 	}
 	s := &scope{im: n.importer, values: map[string]*val{}}
@@ -258,9 +257,9 @@ func (n *node) axes(list []int, rank int) []int {
 }
 
 // attr returns an attribute, which must have type t, or nil if the attribute is omitted.
-func (n *node) attr(name string, t pb.AttributeProto_AttributeType) *pb.AttributeProto {
+func (n *node) attr(name string, t pb.AttributeType) *pb.AttributeProto {
 	a := n.attrs[name]
-	if a != nil && a.Type != t && a.Type != pb.AttributeProto_UNDEFINED {
+	if a != nil && a.Type != t && a.Type != pb.AttributeUndefined {
 		n.failf("attribute %q is of type %s, want %s", name, strings.ToLower(a.Type.String()), strings.ToLower(t.String()))
 	}
 	return a
@@ -268,28 +267,28 @@ func (n *node) attr(name string, t pb.AttributeProto_AttributeType) *pb.Attribut
 
 // int returns an attribute, or def if the attribute is omitted. flag, float and text are similar.
 func (n *node) int(name string, def int) int {
-	if a := n.attr(name, pb.AttributeProto_INT); a != nil {
+	if a := n.attr(name, pb.AttributeInt); a != nil {
 		return int(a.I)
 	}
 	return def
 }
 
 func (n *node) flag(name string, def bool) bool {
-	if a := n.attr(name, pb.AttributeProto_INT); a != nil {
+	if a := n.attr(name, pb.AttributeInt); a != nil {
 		return a.I != 0
 	}
 	return def
 }
 
 func (n *node) float(name string, def float64) float64 {
-	if a := n.attr(name, pb.AttributeProto_FLOAT); a != nil {
+	if a := n.attr(name, pb.AttributeFloat); a != nil {
 		return shortestDecimal(a.F)
 	}
 	return def
 }
 
 func (n *node) text(name, def string) string {
-	if a := n.attr(name, pb.AttributeProto_STRING); a != nil {
+	if a := n.attr(name, pb.AttributeString); a != nil {
 		return string(a.S)
 	}
 	return def
@@ -297,7 +296,7 @@ func (n *node) text(name, def string) string {
 
 // ints returns a list attribute. ok is false if the attribute is omitted.
 func (n *node) ints(name string) ([]int, bool) {
-	a := n.attr(name, pb.AttributeProto_INTS)
+	a := n.attr(name, pb.AttributeInts)
 	if a == nil {
 		return nil, false
 	}
@@ -309,7 +308,7 @@ func (n *node) ints(name string) ([]int, bool) {
 }
 
 func (n *node) floats(name string) ([]float64, bool) {
-	a := n.attr(name, pb.AttributeProto_FLOATS)
+	a := n.attr(name, pb.AttributeFloats)
 	if a == nil {
 		return nil, false
 	}
@@ -322,7 +321,7 @@ func (n *node) floats(name string) ([]float64, bool) {
 
 // dtypeAttr returns a dtype attribute. It returns Invalid if the attribute is omitted or 0.
 func (n *node) dtypeAttr(name string) tensor.DType {
-	a := n.attr(name, pb.AttributeProto_INT)
+	a := n.attr(name, pb.AttributeInt)
 	if a == nil || a.I == 0 {
 		return tensor.Invalid
 	}

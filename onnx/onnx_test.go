@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
@@ -166,9 +165,9 @@ func TestComputedShapeRunsPiecewise(t *testing.T) {
 }
 
 func TestFunctionsAreInlined(t *testing.T) {
-	f := &pb.FunctionProto{Name: "Leak", Domain: "mine", Input: names("a"), Output: names("b"), Attribute: names("slope"),
+	f := &pb.FunctionProto{Name: "Leak", Domain: "mine", Input: names("a"), Output: names("b"),
 		Node:        []*pb.NodeProto{node1("LeakyRelu", names("a"), names("b"), attrRef("alpha", "slope"))},
-		OpsetImport: []*pb.OperatorSetIdProto{{Version: 13}}}
+		OpsetImport: []*pb.OperatorSetIDProto{{Version: 13}}}
 	call := node1("Leak", names("x"), names("y"), attrFloat("slope", 0.5))
 	call.Domain = "mine"
 	g := &pb.GraphProto{Node: []*pb.NodeProto{call}, Input: infos(info("x", tFloat, 2)), Output: infos(info("y", tFloat))}
@@ -181,7 +180,7 @@ func TestFunctionsThatCallThemselves(t *testing.T) {
 	call.Domain = "mine"
 	f := &pb.FunctionProto{Name: "Again", Domain: "mine", Input: names("a"), Output: names("b"),
 		Node:        []*pb.NodeProto{call},
-		OpsetImport: []*pb.OperatorSetIdProto{{Version: 13}, {Domain: "mine", Version: 1}}}
+		OpsetImport: []*pb.OperatorSetIDProto{{Version: 13}, {Domain: "mine", Version: 1}}}
 	g := &pb.GraphProto{Node: []*pb.NodeProto{call}, Input: infos(info("a", tFloat, 2)), Output: infos(info("b", tFloat))}
 	_, err := convert(model(13, g, f), Options{})
 	require.ErrorContains(t, err, "nested too deep")
@@ -189,25 +188,25 @@ func TestFunctionsThatCallThemselves(t *testing.T) {
 
 func TestAllElementTypes(t *testing.T) {
 	cases := []struct {
-		d    pb.TensorProto_DataType
+		d    pb.DataType
 		fill func(p *pb.TensorProto)
 		want string
 	}{
-		{pb.TensorProto_FLOAT, func(p *pb.TensorProto) { p.FloatData = []float32{1.5} }, "1.5"},
-		{pb.TensorProto_DOUBLE, func(p *pb.TensorProto) { p.DoubleData = []float64{1.5} }, "1.5"},
-		{pb.TensorProto_FLOAT16, func(p *pb.TensorProto) { p.Int32Data = []int32{0x3e00} }, "1.5"},
-		{pb.TensorProto_BFLOAT16, func(p *pb.TensorProto) { p.RawData = []byte{0xc0, 0x3f} }, "1.5"},
-		{pb.TensorProto_INT8, func(p *pb.TensorProto) { p.Int32Data = []int32{-3} }, "-3"},
-		{pb.TensorProto_INT16, func(p *pb.TensorProto) { p.Int32Data = []int32{-3} }, "-3"},
-		{pb.TensorProto_INT32, func(p *pb.TensorProto) { p.Int32Data = []int32{-3} }, "-3"},
-		{pb.TensorProto_INT64, func(p *pb.TensorProto) { p.Int64Data = []int64{-3} }, "-3"},
-		{pb.TensorProto_UINT8, func(p *pb.TensorProto) { p.Int32Data = []int32{200} }, "200"},
-		{pb.TensorProto_UINT16, func(p *pb.TensorProto) { p.Int32Data = []int32{60000} }, "60000"},
-		{pb.TensorProto_UINT32, func(p *pb.TensorProto) { p.Uint64Data = []uint64{4e9} }, "4000000000"},
-		{pb.TensorProto_UINT64, func(p *pb.TensorProto) { p.Uint64Data = []uint64{5e9} }, "5000000000"},
-		{pb.TensorProto_BOOL, func(p *pb.TensorProto) { p.RawData = []byte{7} }, "1"},
-		{pb.TensorProto_COMPLEX64, func(p *pb.TensorProto) { p.FloatData = []float32{1, 2} }, "(1+2i)"},
-		{pb.TensorProto_COMPLEX128, func(p *pb.TensorProto) { p.DoubleData = []float64{1, 2} }, "(1+2i)"},
+		{pb.Float, func(p *pb.TensorProto) { p.FloatData = []float32{1.5} }, "1.5"},
+		{pb.Double, func(p *pb.TensorProto) { p.DoubleData = []float64{1.5} }, "1.5"},
+		{pb.Float16, func(p *pb.TensorProto) { p.Int32Data = []int32{0x3e00} }, "1.5"},
+		{pb.BFloat16, func(p *pb.TensorProto) { p.RawData = []byte{0xc0, 0x3f} }, "1.5"},
+		{pb.Int8, func(p *pb.TensorProto) { p.Int32Data = []int32{-3} }, "-3"},
+		{pb.Int16, func(p *pb.TensorProto) { p.Int32Data = []int32{-3} }, "-3"},
+		{pb.Int32, func(p *pb.TensorProto) { p.Int32Data = []int32{-3} }, "-3"},
+		{pb.Int64, func(p *pb.TensorProto) { p.Int64Data = []int64{-3} }, "-3"},
+		{pb.Uint8, func(p *pb.TensorProto) { p.Int32Data = []int32{200} }, "200"},
+		{pb.Uint16, func(p *pb.TensorProto) { p.Int32Data = []int32{60000} }, "60000"},
+		{pb.Uint32, func(p *pb.TensorProto) { p.Uint64Data = []uint64{4e9} }, "4000000000"},
+		{pb.Uint64, func(p *pb.TensorProto) { p.Uint64Data = []uint64{5e9} }, "5000000000"},
+		{pb.Bool, func(p *pb.TensorProto) { p.RawData = []byte{7} }, "1"},
+		{pb.Complex64, func(p *pb.TensorProto) { p.FloatData = []float32{1, 2} }, "(1+2i)"},
+		{pb.Complex128, func(p *pb.TensorProto) { p.DoubleData = []float64{1, 2} }, "(1+2i)"},
 	}
 	m := &Model{weights: map[*pb.TensorProto]*tensor.Tensor{}}
 	for _, c := range cases {
@@ -222,7 +221,7 @@ func TestAllElementTypes(t *testing.T) {
 		}
 		require.Equal(t, c.want, got, c.d)
 	}
-	for _, d := range []pb.TensorProto_DataType{pb.TensorProto_STRING, pb.TensorProto_INT4, pb.TensorProto_FLOAT8E5M2} {
+	for _, d := range []pb.DataType{pb.String, pb.Int4, pb.Float8E5M2} {
 		_, err := m.weight(&pb.TensorProto{DataType: int32(d), Dims: []int64{1}})
 		require.ErrorContains(t, err, fmt.Sprintf("element type %s is not supported", d))
 	}
@@ -242,7 +241,7 @@ func TestLyingTensors(t *testing.T) {
 }
 
 func externalModel(location, offset, length string) *pb.ModelProto {
-	w := &pb.TensorProto{Name: "w", DataType: int32(tFloat), Dims: []int64{2}, DataLocation: pb.TensorProto_EXTERNAL,
+	w := &pb.TensorProto{Name: "w", DataType: int32(tFloat), Dims: []int64{2}, DataLocation: pb.External,
 		ExternalData: []*pb.StringStringEntryProto{{Key: "location", Value: location}, {Key: "offset", Value: offset},
 			{Key: "length", Value: length}}}
 	return model(13, &pb.GraphProto{Node: []*pb.NodeProto{node1("Add", names("x", "w"), names("y"))},
@@ -251,8 +250,7 @@ func externalModel(location, offset, length string) *pb.ModelProto {
 
 func loadFrom(t *testing.T, dir string, m *pb.ModelProto) (*graph.Graph, error) {
 	t.Helper()
-	data, err := proto.Marshal(m)
-	require.NoError(t, err)
+	data := pb.Marshal(m)
 	path := filepath.Join(dir, "model.onnx")
 	require.NoError(t, os.WriteFile(path, data, 0o600))
 	return Load(path, Options{})

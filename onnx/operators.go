@@ -103,19 +103,19 @@ func (n Node) Attrs() (graph.Attrs, error) {
 
 func (n *node) attrValue(a *pb.AttributeProto) (any, error) {
 	switch a.Type {
-	case pb.AttributeProto_INT:
+	case pb.AttributeInt:
 		return int(a.I), nil
-	case pb.AttributeProto_FLOAT:
+	case pb.AttributeFloat:
 		return shortestDecimal(a.F), nil
-	case pb.AttributeProto_STRING:
+	case pb.AttributeString:
 		return string(a.S), nil
-	case pb.AttributeProto_INTS:
+	case pb.AttributeInts:
 		return mapSlice(a.Ints, func(i int64) int { return int(i) }), nil
-	case pb.AttributeProto_FLOATS:
+	case pb.AttributeFloats:
 		return mapSlice(a.Floats, shortestDecimal), nil
-	case pb.AttributeProto_STRINGS:
+	case pb.AttributeStrings:
 		return mapSlice(a.Strings, func(s []byte) string { return string(s) }), nil
-	case pb.AttributeProto_TENSOR:
+	case pb.AttributeTensor:
 		if a.T == nil {
 			return nil, errors.New("it has no tensor")
 		}

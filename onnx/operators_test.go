@@ -33,7 +33,7 @@ func single(t *testing.T, opset int64, op string, known string, operands []*tens
 		for k, s := range x.Shape {
 			dims[k] = s
 		}
-		g.Input = append(g.Input, info(name, pb.TensorProto_DataType(p.DataType), dims...))
+		g.Input = append(g.Input, info(name, pb.DataType(p.DataType), dims...))
 	}
 	for i := range outputs {
 		name := "out" + string(rune('0'+i))
@@ -81,7 +81,7 @@ func counting(shape ...int) *tensor.Tensor {
 }
 
 func attrText(name, s string) *pb.AttributeProto {
-	return &pb.AttributeProto{Name: name, Type: pb.AttributeProto_STRING, S: []byte(s)}
+	return &pb.AttributeProto{Name: name, Type: pb.AttributeString, S: []byte(s)}
 }
 
 // TestComputedParameters checks that a parameter has the same effect whether the graph computes it or it is constant.

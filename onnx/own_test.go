@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
@@ -19,7 +18,7 @@ func mineModel(op string, functions ...*pb.FunctionProto) *pb.ModelProto {
 	n := node1(op, names("x", "w", ""), names("y"), attrInt("axis", 1))
 	n.Domain, n.Name = "mine", "own"
 	return model(17, &pb.GraphProto{Name: "g", Node: []*pb.NodeProto{n},
-		Input: infos(info("x", pb.TensorProto_FLOAT, "N", 3)), Output: infos(info("y", pb.TensorProto_FLOAT)),
+		Input: infos(info("x", pb.Float, "N", 3)), Output: infos(info("y", pb.Float)),
 		Initializer: []*pb.TensorProto{floats("w", []int64{3}, 1, 2, 3)}}, functions...)
 }
 
@@ -31,8 +30,7 @@ func own(t *testing.T, m *pb.ModelProto, c Converter) (*graph.Graph, error) {
 
 func graphWith(t *testing.T, m *pb.ModelProto, o Options) (*graph.Graph, error) {
 	t.Helper()
-	data, err := proto.Marshal(m)
-	require.NoError(t, err)
+	data := pb.Marshal(m)
 	read, err := Parse(data, "")
 	require.NoError(t, err)
 	return read.Graph(o)
@@ -114,7 +112,7 @@ func TestOwnOperatorFails(t *testing.T) {
 // A custom converter takes precedence over a function of the model. Without the converter, the function is converted.
 func TestOwnOperatorBeforeFunction(t *testing.T) {
 	f := &pb.FunctionProto{Name: "Own", Domain: "mine", Input: names("a", "b", "c"), Output: names("d"),
-		OpsetImport: []*pb.OperatorSetIdProto{{Version: 17}}, Node: []*pb.NodeProto{node1("Neg", names("a"), names("d"))}}
+		OpsetImport: []*pb.OperatorSetIDProto{{Version: 17}}, Node: []*pb.NodeProto{node1("Neg", names("a"), names("d"))}}
 	g, err := graphWith(t, mineModel("Own", f), Options{})
 	require.NoError(t, err)
 	assert.Equal(t, "neg", g.Nodes[0].Op.Name)
@@ -140,7 +138,7 @@ func TestOperatorsAreRefused(t *testing.T) {
 		assert.EqualError(t, err, want)
 	}
 	m := model(17, &pb.GraphProto{Name: "g", Node: []*pb.NodeProto{node1("Relu", names("x"), names("y"))},
-		Input: infos(info("x", pb.TensorProto_FLOAT, 3)), Output: infos(info("y", pb.TensorProto_FLOAT))})
+		Input: infos(info("x", pb.Float, 3)), Output: infos(info("y", pb.Float))})
 	g, err := graphWith(t, m, Options{Replaced: Operators{"": {"Relu": As("neg")}}})
 	require.NoError(t, err)
 	assert.Equal(t, "neg", g.Nodes[0].Op.Name)
@@ -153,8 +151,8 @@ func TestOperatorOfOtherDomain(t *testing.T) {
 		n := node1("QuickGelu", names("x"), names("y"))
 		n.Domain = domain
 		m := model(17, &pb.GraphProto{Name: "g", Node: []*pb.NodeProto{n},
-			Input: infos(info("x", pb.TensorProto_FLOAT, 3)), Output: infos(info("y", pb.TensorProto_FLOAT))})
-		m.OpsetImport = append(m.OpsetImport, &pb.OperatorSetIdProto{Domain: microsoftDomain, Version: 1})
+			Input: infos(info("x", pb.Float, 3)), Output: infos(info("y", pb.Float))})
+		m.OpsetImport = append(m.OpsetImport, &pb.OperatorSetIDProto{Domain: microsoftDomain, Version: 1})
 		m.Functions = functions
 		return m
 	}
@@ -168,7 +166,7 @@ func TestOperatorOfOtherDomain(t *testing.T) {
 	}
 	assert.Equal(t, []string{"mul", "sigmoid", "mul"}, ops(of(microsoftDomain), Options{}))
 	f := &pb.FunctionProto{Name: "QuickGelu", Domain: microsoftDomain, Input: names("a"), Output: names("b"),
-		OpsetImport: []*pb.OperatorSetIdProto{{Version: 17}}, Node: []*pb.NodeProto{node1("Neg", names("a"), names("b"))}}
+		OpsetImport: []*pb.OperatorSetIDProto{{Version: 17}}, Node: []*pb.NodeProto{node1("Neg", names("a"), names("b"))}}
 	assert.Equal(t, []string{"neg"}, ops(of(microsoftDomain, f), Options{}))
 	own := Operators{microsoftDomain: {"QuickGelu": As("silu")}}
 	assert.Equal(t, []string{"silu"}, ops(of(microsoftDomain), Options{Replaced: own}))
@@ -201,8 +199,8 @@ func TestUnevenPadding(t *testing.T) {
 	} {
 		conv := node1("Conv", names("x", "w"), names("y"), attrInts("pads", c.pads...))
 		m := model(17, &pb.GraphProto{Name: "g", Node: []*pb.NodeProto{conv},
-			Input:  infos(info("x", pb.TensorProto_FLOAT, 1, 1, 5, 5), info("w", pb.TensorProto_FLOAT, 1, 1, 3, 3)),
-			Output: infos(info("y", pb.TensorProto_FLOAT))})
+			Input:  infos(info("x", pb.Float, 1, 1, 5, 5), info("w", pb.Float, 1, 1, 3, 3)),
+			Output: infos(info("y", pb.Float))})
 		g, err := graphWith(t, m, Options{})
 		require.NoError(t, err)
 		var ops []string

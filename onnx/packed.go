@@ -56,7 +56,7 @@ func (n *node) onnxOp(op string, attrs []*pb.AttributeProto, in ...*val) *val {
 }
 
 func intAttr(name string, v int) []*pb.AttributeProto {
-	return []*pb.AttributeProto{{Name: name, Type: pb.AttributeProto_INT, I: int64(v)}}
+	return []*pb.AttributeProto{{Name: name, Type: pb.AttributeInt, I: int64(v)}}
 }
 
 func vectorOf(list ...int) *val { return constValue(intTensor(list...)) }
@@ -278,7 +278,7 @@ func (n *node) concatenatedAlong(p *packedSequence, axis int) *val {
 				Attribute: intAttr("axis", axis)}},
 		Input:  []*pb.ValueInfoProto{{Name: "i"}, {Name: "go"}, {Name: "so far"}, {Name: "members"}},
 		Output: []*pb.ValueInfoProto{{Name: "go"}, {Name: "joined"}, {Name: "members"}}}
-	return n.onnxOp("Loop", []*pb.AttributeProto{{Name: "body", Type: pb.AttributeProto_GRAPH, G: body}}, n.length(p),
+	return n.onnxOp("Loop", []*pb.AttributeProto{{Name: "body", Type: pb.AttributeGraph, G: body}}, n.length(p),
 		constValue(tensor.BoolScalar(true).Tensor(tensor.Bool)), start, p.val()).withType(p.dtype, p.rank)
 }
 

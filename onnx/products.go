@@ -75,7 +75,7 @@ func recurrent(op string, operands int) converter {
 		if n.attrs["hidden_size"] != nil {
 			attrs["hidden_size"] = n.int("hidden_size", 0)
 		}
-		if a := n.attr("activations", pb.AttributeProto_STRINGS); a != nil {
+		if a := n.attr("activations", pb.AttributeStrings); a != nil {
 			names := make([]string, len(a.Strings))
 			for i, s := range a.Strings {
 				names[i] = string(s)

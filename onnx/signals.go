@@ -102,7 +102,7 @@ func (n *node) seed() int {
 	switch a := n.attrs["seed"]; {
 	case a == nil:
 		return n.nodeCount
-	case a.Type == pb.AttributeProto_INT:
+	case a.Type == pb.AttributeInt:
 		return n.int("seed", 0)
 	}
 	return int(math.Float32bits(float32(n.float("seed", 0))))

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
@@ -17,8 +16,7 @@ import (
 // some converts a model despite its mistakes. It returns the remaining graph and the errors.
 func some(t *testing.T, p *pb.ModelProto, o Options) (rest *graph.Graph, told []string) {
 	t.Helper()
-	data, err := proto.Marshal(p)
-	require.NoError(t, err)
+	data := pb.Marshal(p)
 	m, err := Parse(data, t.TempDir())
 	require.NoError(t, err)
 	g, missing, err := m.GraphSome(o)
@@ -71,10 +69,10 @@ func troubledModel() *pb.GraphProto {
 			called("tail", node1("Mul", names("fine", "w2"), names("tail"))),
 		},
 		Input: infos(info("x", tFloat, 2, 2), info("vast", tFloat, 1<<40, 1<<40),
-			&pb.ValueInfoProto{Name: "s", Type: &pb.TypeProto{Value: &pb.TypeProto_SequenceType{}}}),
+			&pb.ValueInfoProto{Name: "s", Type: &pb.TypeProto{SequenceType: &pb.SequenceType{}}}),
 		Initializer: []*pb.TensorProto{floats("w", []int64{3, 3}, 1, 2, 3, 4, 5, 6, 7, 8, 9), floats("w2", []int64{2}, 1, 2),
 			floats("damaged", []int64{2, 2}, 1),
-			{Name: "elsewhere", DataType: int32(tFloat), Dims: []int64{2}, DataLocation: pb.TensorProto_EXTERNAL,
+			{Name: "elsewhere", DataType: int32(tFloat), Dims: []int64{2}, DataLocation: pb.External,
 				ExternalData: []*pb.StringStringEntryProto{{Key: "location", Value: "none.bin"}}}},
 		Output: infos(info("more", tFloat), info("fine", tFloat), info("unknown", tFloat), info("turned", tFloat),
 			info("joined", tFloat),
@@ -105,7 +103,7 @@ func TestGraphSome(t *testing.T) {
 // Functions and decided branches are converted in place, node by node.
 func TestGraphSomeWithin(t *testing.T) {
 	pair := &pb.FunctionProto{Domain: "mine", Name: "Pair", Input: names("a", "b"), Output: names("p", "q"),
-		OpsetImport: []*pb.OperatorSetIdProto{{Version: 13}},
+		OpsetImport: []*pb.OperatorSetIDProto{{Version: 13}},
 		Node: []*pb.NodeProto{node1("Neg", names("a"), names("p")),
 			called("inner", node1("NoSuch", names("b"), names("q")))}}
 	use := node1("Pair", names("x", "lost"), names("p", "q"))
@@ -116,7 +114,7 @@ func TestGraphSomeWithin(t *testing.T) {
 	loopBody := &pb.GraphProto{
 		Node: []*pb.NodeProto{node1("Identity", names("c"), names("c2")),
 			node1("Add", names("acc", "lost"), names("acc2"))},
-		Input:  infos(info("i", pb.TensorProto_INT64), info("c", tBool), info("acc", tFloat)),
+		Input:  infos(info("i", pb.Int64), info("c", tBool), info("acc", tFloat)),
 		Output: infos(info("c2", tBool), info("acc2", tFloat))}
 	g, told := some(t, model(13, &pb.GraphProto{
 		Node: []*pb.NodeProto{called("first", node1("NoSuch", names("x"), names("lost"))), use,
@@ -128,7 +126,7 @@ func TestGraphSomeWithin(t *testing.T) {
 				attrGraph("then_branch", branchOf("t", node1("Abs", names("x"), names("t")))),
 				attrGraph("else_branch", branchOf("f", node1("Abs", names("lost"), names("f")))))),
 		},
-		Input:       infos(info("x", tFloat, 2), info("n", pb.TensorProto_INT64), info("cond", tBool)),
+		Input:       infos(info("x", tFloat, 2), info("n", pb.Int64), info("cond", tBool)),
 		Initializer: []*pb.TensorProto{{Name: "yes", DataType: int32(tBool), Int32Data: []int32{1}}, int64s("three", nil, 3)},
 		Output: infos(info("p", tFloat), info("q", tFloat), info("u", tFloat), info("v", tFloat), info("s", tFloat),
 			info("d", tFloat), info("e", tFloat)),
@@ -163,8 +161,7 @@ func TestGraphSomeWithSymbols(t *testing.T) {
 		Node: []*pb.NodeProto{node1("Neg", names("x"), names("n")), called("odd", node1("NoSuch", names("x"), names("lost"))),
 			node1("Relu", names("lost"), names("after"))},
 		Input: infos(info("x", tFloat, "N", 2)), Output: infos(info("n", tFloat), info("after", tFloat))}
-	data, err := proto.Marshal(model(13, p))
-	require.NoError(t, err)
+	data := pb.Marshal(model(13, p))
 	m, err := Parse(data, "")
 	require.NoError(t, err)
 	g, missing, err := m.GraphSome(Options{})

@@ -28,7 +28,7 @@ func (im *importer) bindHints(first, step int) error {
 	im.graph.Symbols = map[string]graph.Bounds{}
 	im.hints = map[string]int{}
 	for _, v := range im.model.proto.Graph.Input {
-		shape := v.GetType().GetTensorType().GetShape()
+		shape := v.Shape()
 		if shape == nil {
 			continue
 		}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -46,15 +44,14 @@ func TestVectorsOfUnknownSizes(t *testing.T) {
 			continue // what TestVectors binds
 		}
 		for i, in := range m.proto.Graph.Input {
-			for d, dim := range in.GetType().GetTensorType().GetShape().GetDim() {
-				n := int(dim.GetDimValue())
-				if n < 2 {
+			for d, dim := range in.Shape().Dim {
+				if dim.DimValue == nil || *dim.DimValue < 2 {
 					continue
 				}
+				n := int(*dim.DimValue)
 				opened++
 				open := m.clone()
-				open.proto.Graph.Input[i].Type.GetTensorType().Shape.Dim[d].Value =
-					&pb.TensorShapeProto_Dimension_DimParam{DimParam: "S"}
+				*open.proto.Graph.Input[i].Shape().Dim[d] = pb.Dimension{DimParam: "S"}
 				withHints(t, n+1, 2*n, 3*n, n)
 				name := fmt.Sprintf("%s %s %d", v.name, in.Name, d)
 				switch err, want := v.checkOpen(open), needSizes[name]; {
@@ -96,7 +93,10 @@ func TestResizeByAFactorOfUnknownSizes(t *testing.T) {
 // clone returns a copy of the model whose messages can be changed.
 func (m *Model) clone() *Model {
 	c := *m
-	c.proto, c.raw = proto.Clone(m.proto).(*pb.ModelProto), map[*pb.TensorProto]*tensor.Storage{}
+	c.proto, c.raw = &pb.ModelProto{}, map[*pb.TensorProto]*tensor.Storage{}
+	if err := pb.Unmarshal(pb.Marshal(m.proto), c.proto); err != nil {
+		panic(err)
+	}
 	for i, t := range m.proto.Graph.Initializer {
 		if s := m.raw[t]; s != nil {
 			c.raw[c.proto.Graph.Initializer[i]] = s

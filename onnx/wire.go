@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/graphrun/graphrun/internal/interrupt"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
@@ -24,15 +23,15 @@ const (
 	tensorRawData    protowire.Number = 9
 )
 
-// errUnexpected is the error for a message that is truncated or has unexpected fields. On this error, the protobuf
-// library reads the whole file and reports the mistake.
+// errUnexpected is the error for a message that is truncated or has unexpected fields. On this error, readModel reads
+// the whole file and reports the mistake.
 var errUnexpected = errors.New("not the fields of a model")
 
 // readAhead is the number of bytes that are read at a time outside the data of weights.
 const readAhead = 1 << 16
 
 // wire reads a model file field by field, in protobuf's wire format. Each weight is read directly into its own aligned
-// memory. The protobuf library would copy weights three times, to unaligned addresses.
+// memory. Decoding the whole file would copy weights twice, to unaligned addresses.
 type wire struct {
 	ctx       context.Context // may be nil
 	from      io.ReaderAt
@@ -59,7 +58,7 @@ func readModel(ctx context.Context, from io.ReaderAt, size int) (_ *pb.ModelProt
 		clear(w.data)
 		var all []byte
 		if all, err = w.bytes(span{0, size}); err == nil {
-			err = notModel(all, proto.Unmarshal(all, m))
+			err = notModel(all, pb.Unmarshal(all, m))
 		}
 	}
 	if err != nil {
@@ -194,8 +193,8 @@ func (w *wire) tensor(t *pb.TensorProto, s span) error {
 }
 
 // mergeFields decodes fields into a message that may already have other fields.
-func mergeFields(fields []byte, m proto.Message) error {
-	if (proto.UnmarshalOptions{Merge: true}).Unmarshal(fields, m) != nil {
+func mergeFields(fields []byte, m pb.Message) error {
+	if pb.Unmarshal(fields, m) != nil {
 		return errUnexpected
 	}
 	return nil

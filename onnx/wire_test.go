@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/tensor"
@@ -26,15 +25,15 @@ func withData(m *pb.ModelProto, raw map[*pb.TensorProto]*tensor.Storage) *pb.Mod
 	return m
 }
 
-// TestWire reads all models field by field, and compares them with the protobuf library's messages.
+// TestWire reads all models field by field, and compares them with messages decoded as a whole.
 func TestWire(t *testing.T) {
 	weights := 0
 	for _, v := range vectors(t) {
 		var want pb.ModelProto
-		require.NoError(t, proto.Unmarshal(v.model, &want), v.name)
+		require.NoError(t, pb.Unmarshal(v.model, &want), v.name)
 		m, raw, err := readModel(context.Background(), bytes.NewReader(v.model), len(v.model))
 		require.NoError(t, err, v.name)
-		assert.True(t, proto.Equal(&want, withData(m, raw)), v.name)
+		assert.True(t, bytes.Equal(pb.Marshal(&want), pb.Marshal(withData(m, raw))), v.name)
 		weights += len(raw)
 	}
 	assert.Greater(t, weights, 100)
@@ -47,19 +46,14 @@ func appended(b []byte, n protowire.Number, value []byte) []byte {
 
 // TestWireUnusual reads encodings that protobuf accepts but no exporter writes, and encodings that it rejects.
 func TestWireUnusual(t *testing.T) {
-	marshalled := func(m proto.Message) []byte {
-		b, err := proto.Marshal(m)
-		require.NoError(t, err)
-		return b
-	}
 	tensorOf := func(name string, data ...byte) []byte {
-		return marshalled(&pb.TensorProto{Name: name, DataType: int32(pb.TensorProto_UINT8),
+		return pb.Marshal(&pb.TensorProto{Name: name, DataType: int32(pb.Uint8),
 			Dims: []int64{int64(len(data))}, RawData: data})
 	}
 	group := protowire.AppendTag(protowire.AppendTag(nil, 99, protowire.StartGroupType), 99, protowire.EndGroupType)
 	weight := tensorOf("w", 1, 2, 3)
-	first := appended(marshalled(&pb.GraphProto{Name: "first"}), graphInitializer, weight)
-	second := appended(marshalled(&pb.GraphProto{Name: "second"}), graphInitializer, tensorOf("v", 4))
+	first := appended(pb.Marshal(&pb.GraphProto{Name: "first"}), graphInitializer, weight)
+	second := appended(pb.Marshal(&pb.GraphProto{Name: "second"}), graphInitializer, tensorOf("v", 4))
 	twice := appended(weight, tensorRawData, []byte{9})
 	long := bytes.Repeat([]byte{7}, 3*readAhead+1)
 	for name, c := range map[string]struct {
@@ -77,11 +71,11 @@ func TestWireUnusual(t *testing.T) {
 		"a group in weight": {appended(nil, modelGraph, appended(nil, graphInitializer, append(weight, group...))), 0},
 	} {
 		var want pb.ModelProto
-		require.NoError(t, proto.Unmarshal(c.data, &want), name)
+		require.NoError(t, pb.Unmarshal(c.data, &want), name)
 		m, raw, err := readModel(context.Background(), bytes.NewReader(c.data), len(c.data))
 		require.NoError(t, err, name)
 		assert.Len(t, raw, c.raw, name)
-		assert.True(t, proto.Equal(&want, withData(m, raw)), name)
+		assert.True(t, bytes.Equal(pb.Marshal(&want), pb.Marshal(withData(m, raw))), name)
 	}
 	model := appended(nil, modelGraph, first)
 	for n := 1; n < len(model); n++ {
@@ -100,17 +94,15 @@ func TestFileChanges(t *testing.T) {
 	m := model(13, &pb.GraphProto{Name: "g", Initializer: []*pb.TensorProto{w},
 		Input: infos(info("x", tFloat, 1<<16)), Output: infos(info("y", tFloat)),
 		Node: []*pb.NodeProto{{OpType: "Add", Input: []string{"x", "w"}, Output: []string{"y"}}}})
-	data, err := proto.Marshal(m)
-	require.NoError(t, err)
+	data := pb.Marshal(m)
 	dir := t.TempDir()
 	inside := filepath.Join(dir, "inside.onnx")
 	require.NoError(t, os.WriteFile(inside, data, 0o600))
 	outside := filepath.Join(dir, "outside.onnx")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "w.bin"), w.RawData, 0o600))
-	w.RawData, w.DataLocation = nil, pb.TensorProto_EXTERNAL
+	w.RawData, w.DataLocation = nil, pb.External
 	w.ExternalData = []*pb.StringStringEntryProto{{Key: "location", Value: "w.bin"}}
-	other, err := proto.Marshal(m)
-	require.NoError(t, err)
+	other := pb.Marshal(m)
 	require.NoError(t, os.WriteFile(outside, other, 0o600))
 	for path, holds := range map[string]string{inside: inside, outside: filepath.Join(dir, "w.bin")} {
 		g, err := Load(path, Options{})
@@ -120,7 +112,7 @@ func TestFileChanges(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, []float32{2, 0}, values[:2])
 	}
-	_, _, err = readModel(context.Background(), bytes.NewReader(data[:len(data)-100]), len(data))
+	_, _, err := readModel(context.Background(), bytes.NewReader(data[:len(data)-100]), len(data))
 	assert.ErrorContains(t, err, "was truncated")
 	_, err = Load(inside, Options{})
 	assert.ErrorContains(t, err, "not an ONNX model")
@@ -128,8 +120,7 @@ func TestFileChanges(t *testing.T) {
 
 // TestOpenPipe reads a model from a pipe.
 func TestOpenPipe(t *testing.T) {
-	data, err := proto.Marshal(model(11, flattening(4)))
-	require.NoError(t, err)
+	data := pb.Marshal(model(11, flattening(4)))
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer r.Close()

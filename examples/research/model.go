@@ -4,8 +4,6 @@ import (
 	"math"
 	"os"
 
-	"google.golang.org/protobuf/proto"
-
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 )
 
@@ -34,7 +32,7 @@ func export(path string) error {
 	node("AveragePool", "small", append(ints("kernel_shape", 4, 4), ints("strides", 4, 4)...), "photo")
 	node("Conv", "stem", ints("pads", 1, 1, 1, 1), "small", weight("w0", c, 3, 3, 3))
 	node("Conv", "depthwise", append(ints("pads", 3, 3, 3, 3), group(c)), "stem", weight("w1", c, 1, 7, 7))
-	epsilon := &pb.AttributeProto{Name: "epsilon", Type: pb.AttributeProto_FLOAT, F: 1e-5}
+	epsilon := &pb.AttributeProto{Name: "epsilon", Type: pb.AttributeFloat, F: 1e-5}
 	node("ChannelNorm", "norm", []*pb.AttributeProto{epsilon}, "depthwise")
 	node("Conv", "widen", nil, "norm", weight("w2", wide, c, 1, 1))
 	node("Relu", "act", nil, "widen")
@@ -45,33 +43,30 @@ func export(path string) error {
 		node("Flatten", head+"_flat", nil, head+"_pool")
 		node("Gemm", head, nil, head+"_flat", weight("w_"+head, c, classes))
 	}
-	data, err := proto.Marshal(&pb.ModelProto{IrVersion: 8, Graph: g,
-		OpsetImport: []*pb.OperatorSetIdProto{{Version: 17}, {Domain: domain, Version: 1}}})
-	if err != nil {
-		return err
-	}
+	data := pb.Marshal(&pb.ModelProto{IrVersion: 8, Graph: g,
+		OpsetImport: []*pb.OperatorSetIDProto{{Version: 17}, {Domain: domain, Version: 1}}})
 	return os.WriteFile(path, data, 0o644)
 }
 
 // info declares an input or an output of float32.
 func info(name string, dims ...int64) *pb.ValueInfoProto {
-	t := &pb.TypeProto_Tensor{ElemType: int32(pb.TensorProto_FLOAT)}
+	t := &pb.TensorType{ElemType: int32(pb.Float)}
 	if len(dims) > 0 {
 		t.Shape = &pb.TensorShapeProto{}
 	}
 	for _, n := range dims {
 		t.Shape.Dim = append(t.Shape.Dim,
-			&pb.TensorShapeProto_Dimension{Value: &pb.TensorShapeProto_Dimension_DimValue{DimValue: n}})
+			&pb.Dimension{DimValue: new(n)})
 	}
-	return &pb.ValueInfoProto{Name: name, Type: &pb.TypeProto{Value: &pb.TypeProto_TensorType{TensorType: t}}}
+	return &pb.ValueInfoProto{Name: name, Type: &pb.TypeProto{TensorType: t}}
 }
 
 func ints(name string, v ...int64) []*pb.AttributeProto {
-	return []*pb.AttributeProto{{Name: name, Type: pb.AttributeProto_INTS, Ints: v}}
+	return []*pb.AttributeProto{{Name: name, Type: pb.AttributeInts, Ints: v}}
 }
 
 func group(n int64) *pb.AttributeProto {
-	return &pb.AttributeProto{Name: "group", Type: pb.AttributeProto_INT, I: n}
+	return &pb.AttributeProto{Name: "group", Type: pb.AttributeInt, I: n}
 }
 
 // wavesTensor returns a tensor of values in [-1, 1] in place of a trained weight.
@@ -80,7 +75,7 @@ func wavesTensor(name string, dims []int64) *pb.TensorProto {
 	for _, d := range dims {
 		n *= d
 	}
-	t := &pb.TensorProto{Name: name, DataType: int32(pb.TensorProto_FLOAT), Dims: dims}
+	t := &pb.TensorProto{Name: name, DataType: int32(pb.Float), Dims: dims}
 	for i := range n {
 		t.FloatData = append(t.FloatData, float32(math.Sin(float64(i+1)*float64(len(name)+7))))
 	}

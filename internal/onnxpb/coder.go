@@ -1,0 +1,256 @@
+package onnxpb
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// maxDepth is the maximum number of nested messages, as in protobuf's libraries.
+const maxDepth = protowire.DefaultRecursionLimit
+
+// ErrInvalid is the error of bytes that do not encode a message.
+var ErrInvalid = errors.New("invalid protobuf encoding")
+
+// A Message is a pointer to one of the structs of this package.
+type Message interface {
+	// fields lists the fields of the message. When it encodes, the coder appends each field that is set. When it decodes,
+	// it stores the field that it has read.
+	fields(c *coder)
+}
+
+// Marshal returns the encoding of m. Scalars that are zero are omitted, as in proto3.
+func Marshal(m Message) []byte {
+	c := coder{encodes: true}
+	m.fields(&c)
+	return c.out
+}
+
+// Unmarshal decodes data into m, and keeps no reference to data. As protobuf requires, a scalar replaces the field of
+// m, a message is merged into it, and repeated fields are appended. After ErrInvalid, m may have a part of the fields.
+func Unmarshal(data []byte, m Message) error { return decode(data, m, 0) }
+
+func decode(data []byte, m Message, depth int) error {
+	if depth > maxDepth {
+		return ErrInvalid
+	}
+	c := coder{depth: depth}
+	for len(data) > 0 {
+		number, kind, tag := protowire.ConsumeTag(data)
+		if tag < 0 {
+			return ErrInvalid
+		}
+		size := protowire.ConsumeFieldValue(number, kind, data[tag:])
+		if size < 0 {
+			return ErrInvalid
+		}
+		c.number, c.kind, c.value = number, kind, data[tag:tag+size]
+		if kind == protowire.BytesType {
+			c.value, _ = protowire.ConsumeBytes(c.value)
+		}
+		if m.fields(&c); c.err != nil {
+			return c.err
+		}
+		data = data[tag+size:]
+	}
+	return nil
+}
+
+// coder encodes the fields of a message, or decodes one of them. A field with another wire type than the message
+// declares is skipped, as protobuf skips unknown fields.
+type coder struct {
+	encodes bool
+	out     []byte // the encoded fields
+
+	number protowire.Number // the decoded field
+	kind   protowire.Type
+	value  []byte // without a length before it
+	depth  int    // number of enclosing messages
+	err    error
+}
+
+// reads reports whether the decoded field is field n and has a wire type.
+func (c *coder) reads(n protowire.Number, kind protowire.Type) bool {
+	return !c.encodes && c.number == n && c.kind == kind
+}
+
+// writes reports whether the coder encodes, and appends the tag of field n if the field is set.
+func (c *coder) writes(n protowire.Number, kind protowire.Type, set bool) bool {
+	if c.encodes && set {
+		c.out = protowire.AppendTag(c.out, n, kind)
+	}
+	return c.encodes && set
+}
+
+// message codes a message. It reports whether it has decoded the field.
+func message[M any, P interface {
+	*M
+	Message
+}](c *coder, n protowire.Number, to **M) bool {
+	if c.writes(n, protowire.BytesType, *to != nil) {
+		c.out = protowire.AppendBytes(c.out, Marshal(P(*to)))
+	}
+	if !c.reads(n, protowire.BytesType) {
+		return false
+	}
+	if *to == nil {
+		*to = new(M)
+	}
+	c.err = decode(c.value, P(*to), c.depth+1)
+	return true
+}
+
+func messages[M any, P interface {
+	*M
+	Message
+}](c *coder, n protowire.Number, to *[]*M) {
+	if c.encodes {
+		for _, m := range *to {
+			message[M, P](c, n, &m)
+		}
+	} else if c.reads(n, protowire.BytesType) {
+		var m *M
+		message[M, P](c, n, &m)
+		*to = append(*to, m)
+	}
+}
+
+// text codes a string, which must be UTF-8. It reports whether it has decoded the field.
+func (c *coder) text(n protowire.Number, to *string) bool {
+	if c.writes(n, protowire.BytesType, *to != "") {
+		c.out = protowire.AppendString(c.out, *to)
+	}
+	if !c.reads(n, protowire.BytesType) {
+		return false
+	}
+	if *to = string(c.value); !utf8.ValidString(*to) {
+		c.err = ErrInvalid
+	}
+	return true
+}
+
+func (c *coder) texts(n protowire.Number, to *[]string) {
+	if c.encodes {
+		for _, s := range *to {
+			c.writes(n, protowire.BytesType, true)
+			c.out = protowire.AppendString(c.out, s)
+		}
+		return
+	}
+	var s string
+	if c.text(n, &s) {
+		*to = append(*to, s)
+	}
+}
+
+func (c *coder) bytes(n protowire.Number, to *[]byte) {
+	if c.writes(n, protowire.BytesType, len(*to) > 0) {
+		c.out = protowire.AppendBytes(c.out, *to)
+	}
+	if c.reads(n, protowire.BytesType) {
+		*to = slices.Clone(c.value)
+	}
+}
+
+func (c *coder) byteStrings(n protowire.Number, to *[][]byte) {
+	if c.encodes {
+		for _, b := range *to {
+			c.writes(n, protowire.BytesType, true)
+			c.out = protowire.AppendBytes(c.out, b)
+		}
+	} else if c.reads(n, protowire.BytesType) {
+		*to = append(*to, slices.Clone(c.value))
+	}
+}
+
+// A format is the encoding of a type of numbers: its wire type, and conversions to and from unsigned integers.
+type format[T any] struct {
+	kind   protowire.Type
+	encode func(T) uint64
+	decode func(uint64) T
+}
+
+var (
+	int32Format = format[int32]{protowire.VarintType, func(v int32) uint64 { return uint64(v) },
+		func(w uint64) int32 { return int32(w) }}
+	int64Format = format[int64]{protowire.VarintType, func(v int64) uint64 { return uint64(v) },
+		func(w uint64) int64 { return int64(w) }}
+	uint64Format = format[uint64]{protowire.VarintType, func(v uint64) uint64 { return v },
+		func(w uint64) uint64 { return w }}
+	float32Format = format[float32]{protowire.Fixed32Type, func(v float32) uint64 { return uint64(math.Float32bits(v)) },
+		func(w uint64) float32 { return math.Float32frombits(uint32(w)) }}
+	float64Format = format[float64]{protowire.Fixed64Type, math.Float64bits, math.Float64frombits}
+)
+
+// number codes a number, which is omitted if all its bits are zero.
+func number[T any](c *coder, n protowire.Number, f format[T], to *T) {
+	if c.encodes && f.encode(*to) == 0 {
+		return
+	}
+	optionalNumber(c, n, f, &to)
+}
+
+// optionalNumber codes a number that is omitted if it is nil. It reports whether it has decoded the field.
+func optionalNumber[T any](c *coder, n protowire.Number, f format[T], to **T) bool {
+	if c.writes(n, f.kind, *to != nil) {
+		c.out = appendWord(c.out, f.kind, f.encode(**to))
+	}
+	if !c.reads(n, f.kind) {
+		return false
+	}
+	w, _ := consumeWord(c.value, f.kind)
+	if *to == nil {
+		*to = new(T)
+	}
+	**to = f.decode(w)
+	return true
+}
+
+// numbers codes a list of numbers. It encodes the packed form, and decodes both forms.
+func numbers[T any](c *coder, n protowire.Number, f format[T], to *[]T) {
+	switch {
+	case c.writes(n, protowire.BytesType, len(*to) > 0):
+		var packed []byte
+		for _, v := range *to {
+			packed = appendWord(packed, f.kind, f.encode(v))
+		}
+		c.out = protowire.AppendBytes(c.out, packed)
+	case c.reads(n, f.kind):
+		w, _ := consumeWord(c.value, f.kind)
+		*to = append(*to, f.decode(w))
+	case c.reads(n, protowire.BytesType):
+		for rest := c.value; len(rest) > 0; {
+			w, size := consumeWord(rest, f.kind)
+			if size < 0 {
+				c.err = ErrInvalid
+				return
+			}
+			*to, rest = append(*to, f.decode(w)), rest[size:]
+		}
+	}
+}
+
+func appendWord(b []byte, kind protowire.Type, w uint64) []byte {
+	switch kind {
+	case protowire.Fixed32Type:
+		return protowire.AppendFixed32(b, uint32(w))
+	case protowire.Fixed64Type:
+		return protowire.AppendFixed64(b, w)
+	}
+	return protowire.AppendVarint(b, w)
+}
+
+// consumeWord returns a number and its size, which is negative if b does not begin with a number.
+func consumeWord(b []byte, kind protowire.Type) (uint64, int) {
+	switch kind {
+	case protowire.Fixed32Type:
+		w, n := protowire.ConsumeFixed32(b)
+		return uint64(w), n
+	case protowire.Fixed64Type:
+		return protowire.ConsumeFixed64(b)
+	}
+	return protowire.ConsumeVarint(b)
+}

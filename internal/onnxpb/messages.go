@@ -1,0 +1,294 @@
+// Package onnxpb has ONNX's protocol-buffer messages as plain Go structs, with their encoding. It has the messages and
+// fields of onnx.proto that the importer reads; a test compares their numbers and types with that file. Other fields
+// are skipped, as protobuf skips unknown fields.
+package onnxpb
+
+// DataType is the element type of a tensor. Tensors have it as an int32, as onnx.proto declares it.
+type DataType int32
+
+// The element types of onnx.proto.
+const (
+	Undefined DataType = iota
+	Float
+	Uint8
+	Int8
+	Uint16
+	Int16
+	Int32
+	Int64
+	String
+	Bool
+	Float16
+	Double
+	Uint32
+	Uint64
+	Complex64
+	Complex128
+	BFloat16
+	Float8E4M3FN
+	Float8E4M3FNUZ
+	Float8E5M2
+	Float8E5M2FNUZ
+	Uint4
+	Int4
+)
+
+// AttributeType is the type of an attribute.
+type AttributeType int32
+
+// The types of attributes that the importer knows.
+const (
+	AttributeUndefined AttributeType = iota
+	AttributeFloat
+	AttributeInt
+	AttributeString
+	AttributeTensor
+	AttributeGraph
+	AttributeFloats
+	AttributeInts
+	AttributeStrings
+)
+
+// External is the location of a tensor whose data is in another file.
+const External int32 = 1
+
+// ModelProto is a model file.
+type ModelProto struct {
+	IrVersion   int64
+	OpsetImport []*OperatorSetIDProto
+	Graph       *GraphProto
+	Functions   []*FunctionProto
+}
+
+func (m *ModelProto) fields(c *coder) {
+	number(c, 1, int64Format, &m.IrVersion)
+	message(c, 7, &m.Graph)
+	messages(c, 8, &m.OpsetImport)
+	messages(c, 25, &m.Functions)
+}
+
+// OperatorSetIDProto is the version of the operators of a domain.
+type OperatorSetIDProto struct {
+	Domain  string
+	Version int64
+}
+
+func (m *OperatorSetIDProto) fields(c *coder) {
+	c.text(1, &m.Domain)
+	number(c, 2, int64Format, &m.Version)
+}
+
+// FunctionProto is a function whose body is nodes.
+type FunctionProto struct {
+	Name, Domain, Overload string
+	Input, Output          []string
+	AttributeProto         []*AttributeProto
+	Node                   []*NodeProto
+	OpsetImport            []*OperatorSetIDProto
+}
+
+func (m *FunctionProto) fields(c *coder) {
+	c.text(1, &m.Name)
+	c.texts(4, &m.Input)
+	c.texts(5, &m.Output)
+	messages(c, 7, &m.Node)
+	messages(c, 9, &m.OpsetImport)
+	c.text(10, &m.Domain)
+	messages(c, 11, &m.AttributeProto)
+	c.text(13, &m.Overload)
+}
+
+// GraphProto is the graph of a model, of a loop or of a branch.
+type GraphProto struct {
+	Node              []*NodeProto
+	Name              string
+	Initializer       []*TensorProto
+	SparseInitializer []*SparseTensorProto
+	Input, Output     []*ValueInfoProto
+}
+
+func (m *GraphProto) fields(c *coder) {
+	messages(c, 1, &m.Node)
+	c.text(2, &m.Name)
+	messages(c, 5, &m.Initializer)
+	messages(c, 11, &m.Input)
+	messages(c, 12, &m.Output)
+	messages(c, 15, &m.SparseInitializer)
+}
+
+// NodeProto is a node of a graph.
+type NodeProto struct {
+	Input, Output                  []string
+	Name, OpType, Domain, Overload string
+	Attribute                      []*AttributeProto
+}
+
+func (m *NodeProto) fields(c *coder) {
+	c.texts(1, &m.Input)
+	c.texts(2, &m.Output)
+	c.text(3, &m.Name)
+	c.text(4, &m.OpType)
+	messages(c, 5, &m.Attribute)
+	c.text(7, &m.Domain)
+	c.text(8, &m.Overload)
+}
+
+// AttributeProto is an attribute of a node. Type selects the field with its value.
+type AttributeProto struct {
+	Name, RefAttrName string
+	Type              AttributeType
+	F                 float32
+	I                 int64
+	S                 []byte
+	T                 *TensorProto
+	G                 *GraphProto
+	Floats            []float32
+	Ints              []int64
+	Strings           [][]byte
+	Graphs            []*GraphProto
+}
+
+func (m *AttributeProto) fields(c *coder) {
+	c.text(1, &m.Name)
+	number(c, 2, float32Format, &m.F)
+	number(c, 3, int64Format, &m.I)
+	c.bytes(4, &m.S)
+	message(c, 5, &m.T)
+	message(c, 6, &m.G)
+	numbers(c, 7, float32Format, &m.Floats)
+	numbers(c, 8, int64Format, &m.Ints)
+	c.byteStrings(9, &m.Strings)
+	messages(c, 11, &m.Graphs)
+	number(c, 20, int32Format, (*int32)(&m.Type))
+	c.text(21, &m.RefAttrName)
+}
+
+// TensorProto is a tensor. Its elements are in RawData, in the field of their type, or in another file.
+type TensorProto struct {
+	Dims         []int64
+	DataType     int32
+	Segment      *Segment
+	FloatData    []float32
+	Int32Data    []int32
+	Int64Data    []int64
+	Name         string
+	RawData      []byte
+	DoubleData   []float64
+	Uint64Data   []uint64
+	ExternalData []*StringStringEntryProto
+	DataLocation int32
+}
+
+func (m *TensorProto) fields(c *coder) {
+	numbers(c, 1, int64Format, &m.Dims)
+	number(c, 2, int32Format, &m.DataType)
+	message(c, 3, &m.Segment)
+	numbers(c, 4, float32Format, &m.FloatData)
+	numbers(c, 5, int32Format, &m.Int32Data)
+	numbers(c, 7, int64Format, &m.Int64Data)
+	c.text(8, &m.Name)
+	c.bytes(9, &m.RawData)
+	numbers(c, 10, float64Format, &m.DoubleData)
+	numbers(c, 11, uint64Format, &m.Uint64Data)
+	messages(c, 13, &m.ExternalData)
+	number(c, 14, int32Format, &m.DataLocation)
+}
+
+// Segment is TensorProto.Segment of onnx.proto: the range of a tensor that is stored in parts.
+type Segment struct{ Begin, End int64 }
+
+func (m *Segment) fields(c *coder) {
+	number(c, 1, int64Format, &m.Begin)
+	number(c, 2, int64Format, &m.End)
+}
+
+// SparseTensorProto is a sparse tensor.
+type SparseTensorProto struct{ Values *TensorProto }
+
+func (m *SparseTensorProto) fields(c *coder) { message(c, 1, &m.Values) }
+
+// StringStringEntryProto is an entry of a map.
+type StringStringEntryProto struct{ Key, Value string }
+
+func (m *StringStringEntryProto) fields(c *coder) {
+	c.text(1, &m.Key)
+	c.text(2, &m.Value)
+}
+
+// ValueInfoProto declares a value.
+type ValueInfoProto struct {
+	Name string
+	Type *TypeProto
+}
+
+func (m *ValueInfoProto) fields(c *coder) {
+	c.text(1, &m.Name)
+	message(c, 2, &m.Type)
+}
+
+// TensorType returns the type of a value that is declared as a tensor, or nil.
+func (m *ValueInfoProto) TensorType() *TensorType {
+	if m.Type == nil {
+		return nil
+	}
+	return m.Type.TensorType
+}
+
+// Shape returns the declared shape of a tensor, or nil.
+func (m *ValueInfoProto) Shape() *TensorShapeProto {
+	if t := m.TensorType(); t != nil {
+		return t.Shape
+	}
+	return nil
+}
+
+// TypeProto is the type of a value. At most one field is set. Both are nil for other types, such as maps.
+type TypeProto struct {
+	TensorType   *TensorType
+	SequenceType *SequenceType
+}
+
+func (m *TypeProto) fields(c *coder) {
+	if message(c, 1, &m.TensorType) {
+		m.SequenceType = nil
+	}
+	if message(c, 4, &m.SequenceType) {
+		m.TensorType = nil
+	}
+}
+
+// TensorType is TypeProto.Tensor of onnx.proto. A tensor of unknown rank has no shape.
+type TensorType struct {
+	ElemType int32
+	Shape    *TensorShapeProto
+}
+
+func (m *TensorType) fields(c *coder) {
+	number(c, 1, int32Format, &m.ElemType)
+	message(c, 2, &m.Shape)
+}
+
+// SequenceType is TypeProto.Sequence of onnx.proto.
+type SequenceType struct{ ElemType *TypeProto }
+
+func (m *SequenceType) fields(c *coder) { message(c, 1, &m.ElemType) }
+
+// TensorShapeProto is the shape of a tensor.
+type TensorShapeProto struct{ Dim []*Dimension }
+
+func (m *TensorShapeProto) fields(c *coder) { messages(c, 1, &m.Dim) }
+
+// Dimension is TensorShapeProto.Dimension of onnx.proto: a size, the name of a size, or neither.
+type Dimension struct {
+	DimValue *int64
+	DimParam string
+}
+
+func (m *Dimension) fields(c *coder) {
+	if optionalNumber(c, 1, int64Format, &m.DimValue) {
+		m.DimParam = ""
+	}
+	if c.text(2, &m.DimParam) {
+		m.DimValue = nil
+	}
+}
