@@ -62,7 +62,7 @@ type Formula struct {
 type let struct {
 	name  string
 	value *node
-	col   int // position of the name, in characters from 1
+	pos   int // position of the name in the text, in characters from 1
 }
 
 // node is a node of the syntax tree: a number, a name, an operator or a call.
@@ -71,7 +71,7 @@ type node struct {
 	text  string        // the name, operator or function
 	num   tensor.Scalar // the value of a number
 	args  []*node       // operands
-	col   int           // position in the text, in characters from 1
+	pos   int           // position in the text, in characters from 1
 	depth int           // height of the subtree
 }
 

@@ -55,7 +55,7 @@ var levels = map[string]int{"or": orLevel, "and": andLevel, "==": compareLevel, 
 //
 // Errors are of type [*Error].
 func Parse(text string, params ...string) (f *Formula, err error) {
-	p := &parser{text: text, col: 1, defined: map[string]bool{}}
+	p := &parser{text: text, pos: 1, defined: map[string]bool{}}
 	defer func() {
 		if e, ok := recover().(*Error); ok {
 			f, err = nil, e
@@ -106,7 +106,7 @@ type parser struct {
 	end     int    // byte offset in text of the end of the current token
 	tok     string // the current token
 	kind    tokenKind
-	col     int             // position of the current token in the text, in characters from 1
+	pos     int             // position of the current token in the text, in characters from 1
 	depth   int             // nesting depth of parentheses and prefix operators
 	nodes   int             // number of nodes so far
 	defined map[string]bool // the names of operands and definitions
@@ -122,8 +122,8 @@ const (
 )
 
 // fail ends parsing; Parse returns the error.
-func (p *parser) fail(col int, format string, args ...any) {
-	panic(errorAt(p.text, col, fmt.Sprintf(format, args...)))
+func (p *parser) fail(pos int, format string, args ...any) {
+	panic(errorAt(p.text, pos, fmt.Sprintf(format, args...)))
 }
 
 var operators = []string{"**", "//", "<<", ">>", "==", "!=", "<=", ">=", "+", "-", "*", "/", "%", "<", ">", "&", "|",
@@ -131,10 +131,10 @@ var operators = []string{"**", "//", "<<", ">>", "==", "!=", "<=", ">=", "+", "-
 
 // next reads a token.
 func (p *parser) next() {
-	p.col += utf8.RuneCountInString(p.tok)
+	p.pos += utf8.RuneCountInString(p.tok)
 	for p.end < len(p.text) && strings.IndexByte(" \t\r\n", p.text[p.end]) >= 0 {
 		p.end++
-		p.col++
+		p.pos++
 	}
 	rest := p.text[p.end:]
 	if rest == "" {
@@ -154,7 +154,7 @@ func (p *parser) next() {
 		k := slices.IndexFunc(operators, func(o string) bool { return strings.HasPrefix(rest, o) })
 		if k < 0 {
 			r, _ := utf8.DecodeRuneInString(rest)
-			p.fail(p.col, "there is no operator %q", r)
+			p.fail(p.pos, "there is no operator %q", r)
 		}
 		n, p.kind = len(operators[k]), opToken
 	}
@@ -184,7 +184,7 @@ func (p *parser) accept(op string) bool {
 
 func (p *parser) expect(op, after string) {
 	if !p.accept(op) {
-		p.fail(p.col, "%q is missing %s%s", op, after, p.currentToken())
+		p.fail(p.pos, "%q is missing %s%s", op, after, p.currentToken())
 	}
 }
 
@@ -198,13 +198,13 @@ func (p *parser) currentToken() string {
 
 func (p *parser) node(n node) *node {
 	if p.nodes++; p.nodes > maxNodes {
-		p.fail(n.col, "the formula has more than %d operators and operands", maxNodes)
+		p.fail(n.pos, "the formula has more than %d operators and operands", maxNodes)
 	}
 	for _, a := range n.args {
 		n.depth = max(n.depth, a.depth+1)
 	}
 	if n.depth > maxChain {
-		p.fail(n.col, "operators are nested more than %d deep; give names to parts of the formula: t = ...;", maxChain)
+		p.fail(n.pos, "operators are nested more than %d deep; give names to parts of the formula: t = ...;", maxChain)
 	}
 	return &n
 }
@@ -213,9 +213,9 @@ func (p *parser) node(n node) *node {
 func (p *parser) formula() *Formula {
 	f := &Formula{}
 	for {
-		col := p.col
+		pos := p.pos
 		if p.kind == endToken {
-			p.fail(col, "an expression is missing: the text ends")
+			p.fail(pos, "an expression is missing: the text ends")
 		}
 		if p.kind == opToken && p.tok == "(" && p.tuple(f) {
 			break
@@ -223,7 +223,7 @@ func (p *parser) formula() *Formula {
 		v := p.expr(0)
 		if p.accept("=") {
 			if v.kind != nameNode {
-				p.fail(col, "the left side of = must be a name")
+				p.fail(pos, "the left side of = must be a name")
 			}
 			p.define(f, v)
 			continue
@@ -232,7 +232,7 @@ func (p *parser) formula() *Formula {
 		break
 	}
 	if p.kind != endToken {
-		p.fail(p.col, "an operator is missing before %q", p.tok)
+		p.fail(p.pos, "an operator is missing before %q", p.tok)
 	}
 	return f
 }
@@ -240,27 +240,25 @@ func (p *parser) formula() *Formula {
 // define parses the value of a name and adds the definition to f.
 func (p *parser) define(f *Formula, name *node) {
 	if p.defined[name.text] || constants[name.text].IsSet() {
-		p.fail(name.col, "%s is defined already", name.text)
+		p.fail(name.pos, "%s is defined already", name.text)
 	}
 	for _, l := range f.lets {
 		if usesName(l.value, name.text) {
-			p.fail(name.col, "%s is used before it is defined", name.text)
+			p.fail(name.pos, "%s is used before it is defined", name.text)
 		}
 	}
 	v := p.expr(0)
 	if usesName(v, name.text) {
-		p.fail(name.col, "%s is defined by itself", name.text)
+		p.fail(name.pos, "%s is defined by itself", name.text)
 	}
 	p.defined[name.text] = true
-	f.lets = append(f.lets, let{name.text, v, name.col})
+	f.lets = append(f.lets, let{name.text, v, name.pos})
 	p.expect(";", "after the value of "+name.text)
 }
 
 func usesName(n *node, name string) bool {
-	return n.kind == nameNode && n.text == name || slices.ContainsFunc(n.args, func(a *node) bool {
-		return usesName(a,
-			name)
-	})
+	return n.kind == nameNode && n.text == name ||
+		slices.ContainsFunc(n.args, func(a *node) bool { return usesName(a, name) })
 }
 
 // tuple parses several results in parentheses. If there is no comma, it restores the parser and returns false.
@@ -286,7 +284,7 @@ func (p *parser) tuple(f *Formula) bool {
 // expr parses operators whose precedence is at least level.
 func (p *parser) expr(level int) *node {
 	if p.depth++; p.depth > maxDepth {
-		p.fail(p.col, "parentheses and operators are nested more than %d deep", maxDepth)
+		p.fail(p.pos, "parentheses and operators are nested more than %d deep", maxDepth)
 	}
 	defer func() { p.depth-- }()
 	left := p.unary()
@@ -295,71 +293,71 @@ func (p *parser) expr(level int) *node {
 		if !ok || p.kind == endToken || precedence < level {
 			return left
 		}
-		op, col := p.tok, p.col
+		op, pos := p.tok, p.pos
 		if precedence == compareLevel {
 			if compared {
-				p.fail(col, "comparisons do not chain; write a < b and b < c")
+				p.fail(pos, "comparisons do not chain; write a < b and b < c")
 			}
 			compared = true
 		} else if precedence < compareLevel {
 			compared = false
 		}
 		p.next()
-		left = p.node(node{kind: binaryNode, text: op, args: []*node{left, p.expr(precedence + 1)}, col: col})
+		left = p.node(node{kind: binaryNode, text: op, args: []*node{left, p.expr(precedence + 1)}, pos: pos})
 	}
 }
 
 // unary parses prefix operators and powers.
 func (p *parser) unary() *node {
-	op, col := p.tok, p.col
+	op, pos := p.tok, p.pos
 	switch {
 	case p.kind == nameToken && op == "not":
 		p.next()
-		return p.node(node{kind: unaryNode, text: op, args: []*node{p.expr(notLevel)}, col: col})
+		return p.node(node{kind: unaryNode, text: op, args: []*node{p.expr(notLevel)}, pos: pos})
 	case p.kind == opToken && (op == "-" || op == "+" || op == "~"):
 		p.next()
-		return p.node(node{kind: unaryNode, text: op, args: []*node{p.operand(unaryLevel)}, col: col})
+		return p.node(node{kind: unaryNode, text: op, args: []*node{p.operand(unaryLevel)}, pos: pos})
 	}
 	base := p.primary()
 	if p.kind != opToken || p.tok != "**" {
 		return base
 	}
-	col = p.col
+	pos = p.pos
 	p.next()
-	return p.node(node{kind: binaryNode, text: "**", args: []*node{base, p.operand(unaryLevel)}, col: col})
+	return p.node(node{kind: binaryNode, text: "**", args: []*node{base, p.operand(unaryLevel)}, pos: pos})
 }
 
 // operand parses the operand of a prefix operator or the exponent of a power.
 func (p *parser) operand(level int) *node {
 	if p.kind == nameToken && p.tok == "not" {
-		p.fail(p.col, "not needs parentheses here")
+		p.fail(p.pos, "not needs parentheses here")
 	}
 	return p.expr(level)
 }
 
 // primary parses a number, a name, a call or an expression in parentheses.
 func (p *parser) primary() *node {
-	tok, col := p.tok, p.col
+	tok, pos := p.tok, p.pos
 	switch {
 	case p.kind == numberToken:
 		p.next()
-		return p.node(node{kind: numberNode, num: p.number(tok, col), col: col})
+		return p.node(node{kind: numberNode, num: p.number(tok, pos), pos: pos})
 	case p.kind == nameToken && (!keywords[tok] || constants[tok].IsSet()):
 		p.next()
 		if p.accept("(") {
-			return p.call(tok, col)
+			return p.call(tok, pos)
 		}
-		return p.node(node{kind: nameNode, text: tok, col: col})
+		return p.node(node{kind: nameNode, text: tok, pos: pos})
 	case p.accept("("):
 		n := p.expr(0)
-		p.expect(")", "for the ( of "+positionText(lineAndColumn(p.text, col)))
+		p.expect(")", "for the ( of "+positionText(lineAndColumn(p.text, pos)))
 		return n
 	}
-	p.fail(col, "an operand is missing%s", p.currentToken())
+	p.fail(pos, "an operand is missing%s", p.currentToken())
 	return nil
 }
 
-func (p *parser) number(tok string, col int) tensor.Scalar {
+func (p *parser) number(tok string, pos int) tensor.Scalar {
 	if j := strings.TrimSuffix(tok, "j"); j != tok {
 		if x, err := strconv.ParseFloat(j, 64); err == nil && !math.IsInf(x, 0) {
 			return tensor.ComplexScalar(complex(0, x))
@@ -371,21 +369,21 @@ func (p *parser) number(tok string, col int) tensor.Scalar {
 	x, err := strconv.ParseFloat(tok, 64)
 	switch {
 	case !strings.ContainsAny(tok, ".eE") && isDigit(tok[len(tok)-1]) && strings.IndexByte(tok, '_') < 0:
-		p.fail(col, "%s does not fit an integer of 64 bits, or begins with 0", tok)
+		p.fail(pos, "%s does not fit an integer of 64 bits, or begins with 0", tok)
 	case math.IsInf(x, 0):
-		p.fail(col, "%s is outside the range of float64", tok)
+		p.fail(pos, "%s is outside the range of float64", tok)
 	case err != nil || strings.ContainsAny(tok, "xXpP_"):
-		p.fail(col, "%s is not a number", tok)
+		p.fail(pos, "%s is not a number", tok)
 	}
 	return tensor.FloatScalar(x)
 }
 
 // call parses the operands of a function.
-func (p *parser) call(name string, col int) *node {
-	n := node{kind: callNode, text: name, col: col}
+func (p *parser) call(name string, pos int) *node {
+	n := node{kind: callNode, text: name, pos: pos}
 	minOperands, maxOperands, ok := arity(name)
 	if !ok {
-		p.fail(col, "unknown function %q%s", name, suggest.DidYouMean(suggest.Nearest(name, functionNames())))
+		p.fail(pos, "unknown function %q%s", name, suggest.DidYouMean(suggest.Nearest(name, functionNames())))
 	}
 	for !p.accept(")") {
 		if len(n.args) > 0 {
@@ -394,7 +392,7 @@ func (p *parser) call(name string, col int) *node {
 		n.args = append(n.args, p.expr(0))
 	}
 	if k := len(n.args); k < minOperands || k > maxOperands {
-		p.fail(col, "%s takes %s, not %d", name, operandCount(minOperands, maxOperands), k)
+		p.fail(pos, "%s takes %s, not %d", name, operandCount(minOperands, maxOperands), k)
 	}
 	return p.node(n)
 }

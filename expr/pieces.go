@@ -186,26 +186,26 @@ func (p *pieceSplitter) joinFold(v Value) Value {
 	if !p.dependsOnFold[v] {
 		return p.b.Reduce(Op(i.Imm), p.joinPiece(v))
 	}
-	difference := p.code.Insts[i.A]
-	best, nan, ok := None, false, Op(i.Imm) == Min && difference.Op == Select
+	selection := p.code.Insts[i.A]
+	best, matchesNaN, ok := None, false, Op(i.Imm) == Min && selection.Op == Select
 	if ok {
-		best, nan, ok = p.matchExtreme(difference.A)
+		best, matchesNaN, ok = p.matchExtreme(selection.A)
 	}
-	if !ok || p.code.Insts[difference.B].Op == Reduce || p.dependsOnFold[difference.B] ||
-		p.code.Insts[difference.C].Op != Const {
+	if !ok || p.code.Insts[selection.B].Op == Reduce || p.dependsOnFold[selection.B] ||
+		p.code.Insts[selection.C].Op != Const {
 		return p.fail("a fold depends on another one and is not an argmin or argmax")
 	}
 	x := p.joinPiece(best)
 	matches := p.b.Do(Eq, x, p.valueInJoin(best))
-	if nan {
+	if matchesNaN {
 		matches = p.b.Do(Or, matches, p.b.Do(Ne, x, x))
 	}
-	return p.b.Reduce(Min, p.b.Do(Select, matches, p.joinPiece(v), p.valueInJoin(difference.C)))
+	return p.b.Reduce(Min, p.b.Do(Select, matches, p.joinPiece(v), p.valueInJoin(selection.C)))
 }
 
-// matchExtreme reports whether v tests that an element equals an extreme of its row. best is the extreme. nan is true
-// if v is also true for an element that is NaN.
-func (p *pieceSplitter) matchExtreme(v Value) (best Value, nan, ok bool) {
+// matchExtreme reports whether v tests that an element equals an extreme of its row. best is the extreme. matchesNaN is
+// true if v is also true for an element that is NaN.
+func (p *pieceSplitter) matchExtreme(v Value) (best Value, matchesNaN, ok bool) {
 	i := p.code.Insts[v]
 	if i.Op != Or {
 		best, _, ok = p.matchEqual(v)

@@ -79,8 +79,7 @@ func (c *Code) RowProgram(uniform, whole []bool) (*RowProgram, error) {
 	}
 	if len(uniform) != len(c.In) || len(whole) != len(c.Out) {
 		return nil, fmt.Errorf("expr: uniform has %d entries and whole %d for a code with %d operands and %d outputs",
-			len(uniform),
-			len(whole), len(c.In), len(c.Out))
+			len(uniform), len(whole), len(c.In), len(c.Out))
 	}
 	if positions(c) {
 		return nil, errors.New("expr: row programs load positions from an operand: see Code.Positioned")
@@ -361,12 +360,13 @@ func (s *splitter) buildPass(k int) error {
 		outs = append(outs, Output{DType: s.code.Insts[v].DType, Re: v, Im: None})
 		places = append(places, Place{Kind: AtRow, N: r})
 	}
-	st := &s.Passes[k]
+	rowPass := &s.Passes[k]
 	stored := len(outs)
 	for v, i := range s.code.Insts {
 		if i.Op == Reduce && s.level[v] == k {
 			outs, places = append(outs, Output{Re: i.A, Im: None}), append(places, Place{})
-			st.Folds, st.Into = append(st.Folds, Fold{Op: Op(i.Imm)}), append(st.Into, s.placeOfNumber(Value(v)).N)
+			rowPass.Folds = append(rowPass.Folds, Fold{Op: Op(i.Imm)})
+			rowPass.Into = append(rowPass.Into, s.placeOfNumber(Value(v)).N)
 		}
 	}
 	if len(outs) == 0 {
@@ -388,10 +388,10 @@ func (s *splitter) buildPass(k int) error {
 	if err != nil {
 		return err
 	}
-	for n := range st.Folds {
-		st.Folds[n].V = c.Out[stored+n].Re
+	for n := range rowPass.Folds {
+		rowPass.Folds[n].V = c.Out[stored+n].Re
 	}
-	st.Code, st.In, st.Out = c, e.places, places
+	rowPass.Code, rowPass.In, rowPass.Out = c, e.places, places
 	return nil
 }
 

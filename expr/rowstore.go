@@ -12,6 +12,9 @@ import (
 // cost of a store and a load.
 const recomputeCost = 6
 
+// maxSourceSteps bounds the search for an expensive value from which a value is cheap to compute.
+const maxSourceSteps = 3
+
 // storeRows adds stored rows for values that earlier passes compute and pass k needs, if loading them is cheaper than
 // recomputing them. roots are the results of the pass.
 func (s *splitter) storeRows(k int, roots ...Value) {
@@ -42,7 +45,7 @@ func (s *splitter) storeRows(k int, roots ...Value) {
 // a single expensive value, store adds the row of that value instead.
 func (s *splitter) store(v Value, k int) {
 	expensive := func(u Value) bool { return s.variesInRow[u] && s.rowIndex[u] < 0 && s.cost(u) > recomputeCost }
-	for steps := 0; expensive(v) && steps < 3; steps++ {
+	for steps := 0; expensive(v) && steps < maxSourceSteps; steps++ {
 		source, count := None, 0
 		for _, u := range s.code.Insts[v].Uses() {
 			if u != source && expensive(u) {

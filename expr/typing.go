@@ -72,7 +72,7 @@ func (f *Formula) Code(in []tensor.DType, o Typing) (c *Code, err error) {
 		if o.Out != nil {
 			d = o.Out[k]
 		}
-		t.require(f.results[k].col, d.Valid(), "result %d has no dtype", k)
+		t.require(f.results[k].pos, d.Valid(), "result %d has no dtype", k)
 		out = append(out, t.output(v, d))
 	}
 	if c, err = t.b.Build(out...); err == nil {
@@ -105,16 +105,16 @@ type typer struct {
 }
 
 func (t *typer) fail(format string, args ...any) {
-	col := 1
+	pos := 1
 	if t.errorNode != nil {
-		col = t.errorNode.col
+		pos = t.errorNode.pos
 	}
-	panic(errorAt(t.text, col, fmt.Sprintf(format, args...)))
+	panic(errorAt(t.text, pos, fmt.Sprintf(format, args...)))
 }
 
-func (t *typer) require(col int, ok bool, format string, args ...any) {
+func (t *typer) require(pos int, ok bool, format string, args ...any) {
 	if !ok {
-		panic(errorAt(t.text, col, fmt.Sprintf(format, args...)))
+		panic(errorAt(t.text, pos, fmt.Sprintf(format, args...)))
 	}
 }
 
@@ -141,7 +141,7 @@ func (t *typer) eval(n *node, env scope) value {
 		if s, ok := constants[n.text]; ok {
 			return value{number: s}
 		}
-		t.require(n.col, false, "unknown name %q: it is neither an operand nor a given number%s", n.text,
+		t.require(n.pos, false, "unknown name %q: it is neither an operand nor a given number%s", n.text,
 			suggest.DidYouMean(suggest.Nearest(n.text, slices.Values(sorted.Keys(env)))))
 	}
 	args := make([]value, len(n.args))
@@ -159,7 +159,7 @@ func (t *typer) eval(n *node, env scope) value {
 	if t.depth == 0 && !v.isPlainNumber() {
 		v.zeroDim = allZeroDim(args)
 	}
-	t.require(t.errorNode.col, len(t.b.code.Insts) <= maxInsts, "the formula has more than %d instructions", maxInsts)
+	t.require(t.errorNode.pos, len(t.b.code.Insts) <= maxInsts, "the formula has more than %d instructions", maxInsts)
 	return v
 }
 

@@ -36,9 +36,9 @@ type atom struct {
 
 	// The following fields depend on the current facts. replacement follows from a fact, and the other fields are
 	// caches.
-	replacement   *expr // an expression that equals the atom and replaces it
-	generation    int   // the generation of facts for which span, the bounds, is valid
-	currentBounds [2]int
+	replacement      *expr // an expression that equals the atom and replaces it
+	boundsGeneration int   // the generation of facts for which currentBounds is valid
+	currentBounds    [2]int
 	// residueState identifies the facts for which residue is valid: 0 for none, 1 for bounds only, else 1 plus the
 	// generation of facts.
 	residueState int
@@ -157,8 +157,8 @@ func (v *Env) unexpanded(k kind, a, b *expr) *expr {
 	return v.atom(k, a, b)
 }
 
-// unexpanded reports whether a is a sum or product whose coefficients overflow an int.
-func (a *atom) unexpanded() bool {
+// isUnexpanded reports whether a is a sum or product whose coefficients overflow an int.
+func (a *atom) isUnexpanded() bool {
 	return a.kind == kindUnexpandedSum || a.kind == kindUnexpandedProduct
 }
 

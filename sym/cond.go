@@ -120,6 +120,7 @@ func (v *Env) equal(x, y *expr) Bool {
 		n.zero = provenAs(truth)
 		return Bool{v: truth}
 	}
+	// The sides are displayed as written, unless the equation was simplified or terms of both sides cancel.
 	if n != d && n != v.addMultiple(v.constant(0), d, -1) || len(x.terms)+len(y.terms) > len(d.terms) {
 		x, y = v.splitEquation(n)
 	}

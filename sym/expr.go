@@ -22,11 +22,10 @@ type expr struct {
 
 	// The following fields depend on the current facts.
 	fact             *fact // facts about the sum that lo and hi do not express; only for sums that linear returns
-	boundsGeneration int   // the generation of facts in which span is valid, 0 for none
+	boundsGeneration int   // the generation of facts for which currentBounds is valid, 0 for none
 	currentBounds    [2]int
 	simplified       *expr // the sum, simplified under the facts
-
-	simplifiedState int // the state of facts in which simplified is valid
+	simplifiedState  int   // the state of facts for which simplified is valid
 }
 
 // term is a non-zero coefficient and a product of at least one atom, sorted by id.

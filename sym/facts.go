@@ -11,9 +11,9 @@ import (
 // the replaced states, so that reset can restore them.
 type facts struct {
 	inUse          bool                      // whether questions use facts in addition to bounds
-	generation     int                       // generation: identifies the current set of facts; 0 is the empty set
+	generation     int                       // identifies the current set of facts; 0 is the empty set
 	lastGeneration int                       // the latest generation
-	generations    map[step]int              // the generation to which each step led
+	generations    map[transition]int        // the generation to which each transition led
 	answers        map[questionKey]reduction // cached answers
 	contradiction  bool
 	trail          []change
@@ -89,26 +89,26 @@ func (f *facts) newGeneration() {
 	f.generation = f.lastGeneration
 }
 
-// step identifies a transition from one set of facts to another set. In a step a condition is marked as true, or is
+// transition identifies a change from one set of facts to another. A condition is marked as true, or is
 // learned together with its consequences.
-type step struct {
+type transition struct {
 	from       int
 	c          *cond
 	learned    bool
 	hypotheses int
 }
 
-// reuseGeneration records the generation to which a step leads. If the step was taken before, reuseGeneration restores
+// reuseGeneration records the generation to which a transition leads. If it occurred before, reuseGeneration restores
 // the number of the earlier generation, so that answers cached for that generation apply again.
-func (f *facts) reuseGeneration(s step) {
+func (f *facts) reuseGeneration(t transition) {
 	if f.generations == nil {
-		f.generations = map[step]int{}
+		f.generations = map[transition]int{}
 	}
-	if generation, known := f.generations[s]; known {
+	if generation, known := f.generations[t]; known {
 		f.generation = generation
 		return
 	}
-	f.generations[s] = f.generation
+	f.generations[t] = f.generation
 }
 
 // questionKey is a condition in a state of the facts: the key of a cached answer.
@@ -169,7 +169,7 @@ func (v *Env) atomBounds(a *atom) (lo, hi int) {
 	if !v.facts.active() {
 		return a.lo, a.hi
 	}
-	if a.generation == v.facts.generation {
+	if a.boundsGeneration == v.facts.generation {
 		return a.currentBounds[0], a.currentBounds[1]
 	}
 	lo, hi = a.boundsFrom(v.bounds)
@@ -181,7 +181,7 @@ func (v *Env) atomBounds(a *atom) (lo, hi int) {
 		l, h := v.bounds(a.replacement)
 		lo, hi = max(lo, l), min(hi, h)
 	}
-	a.generation, a.currentBounds = v.facts.generation, [2]int{lo, hi}
+	a.boundsGeneration, a.currentBounds = v.facts.generation, [2]int{lo, hi}
 	return lo, hi
 }
 

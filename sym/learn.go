@@ -8,7 +8,7 @@ import (
 // learn adds a condition and its immediate consequences to the facts.
 func (v *Env) learn(c *cond) {
 	generation := v.facts.generation
-	defer func() { v.facts.reuseGeneration(step{generation, c, true, v.facts.hypotheses}) }()
+	defer func() { v.facts.reuseGeneration(transition{generation, c, true, v.facts.hypotheses}) }()
 	v.assume(c)
 	for learned := true; learned && !v.facts.contradiction && v.facts.stepsLeft > 0; {
 		learned = false
@@ -53,7 +53,7 @@ func (v *Env) markTrue(c *cond) {
 		c.isFact = true
 		v.facts.trail = append(v.facts.trail, change{c: c})
 		v.facts.newGeneration()
-		v.facts.reuseGeneration(step{generation, c, false, v.facts.hypotheses})
+		v.facts.reuseGeneration(transition{generation, c, false, v.facts.hypotheses})
 	}
 }
 
@@ -223,6 +223,7 @@ func (v *Env) propagateProduct(m []*atom, lo, hi int) {
 				return
 			}
 			if i != j {
+				// Each factor of a positive product is at least 1.
 				others[i] = satMul(others[i], max(l, min(lo, 1)))
 			}
 		}

@@ -72,7 +72,7 @@ func isWord(c byte) bool {
 func (p *parser) sum() (Int, error) {
 	v, err := p.product()
 	for err == nil && (p.token == "+" || p.token == "-") {
-		op, where := p.token, *p
+		op, atOp := p.token, *p
 		p.next()
 		if op == "-" && p.token == minIntDigits {
 			p.token = "-" + minIntDigits
@@ -83,7 +83,7 @@ func (p *parser) sum() (Int, error) {
 		}
 		switch {
 		case !sumFits(v, w, op == "-"):
-			err = where.fail("%v %s %v does not fit %d bits", v, op, w, strconv.IntSize)
+			err = atOp.fail("%v %s %v does not fit %d bits", v, op, w, strconv.IntSize)
 		case op == "-":
 			v = v.Sub(w)
 		default:
@@ -95,13 +95,13 @@ func (p *parser) sum() (Int, error) {
 
 // sumFits reports whether all numbers in a sum or a difference fit an int.
 func sumFits(v, w Int, minus bool) bool {
-	a, number := v.Known()
-	b, isNumber := w.Known()
+	a, aKnown := v.Known()
+	b, bKnown := w.Known()
 	switch {
-	case number && isNumber && minus:
+	case aKnown && bKnown && minus:
 		_, fits := subFits(a, b)
 		return fits
-	case number && isNumber:
+	case aKnown && bKnown:
 		_, fits := addFits(a, b)
 		return fits
 	}
@@ -113,14 +113,16 @@ const maxTerms = 1 << 12
 
 // productFits reports whether all numbers in a product fit an int and the product has at most maxTerms terms.
 func productFits(v, w Int) bool {
-	a, number := v.Known()
-	b, other := w.Known()
-	if number && other {
+	a, aKnown := v.Known()
+	b, bKnown := w.Known()
+	if aKnown && bKnown {
 		_, fits := mulFits(a, b)
 		return fits
 	}
-	few := min(v.terms(), w.terms())
-	return v.terms()*w.terms() <= maxTerms && satMul(satMul(v.maxCoefficient(), w.maxCoefficient()), few) < math.MaxInt
+	// A coefficient of the product is a sum of at most this number of products of coefficients.
+	summands := min(v.terms(), w.terms())
+	greatest := satMul(satMul(v.maxCoefficient(), w.maxCoefficient()), summands)
+	return v.terms()*w.terms() <= maxTerms && greatest < math.MaxInt
 }
 
 // maxCoefficient returns the greatest magnitude of the coefficients and the constant of a sum.
@@ -142,21 +144,21 @@ func (a Int) terms() int {
 func (p *parser) product() (Int, error) {
 	v, err := p.factor()
 	for err == nil && (p.token == "*" || p.token == "//" || p.token == "%") {
-		op, where := p.token, *p
+		op, atOp := p.token, *p
 		p.next()
 		var w Int
 		if w, err = p.factor(); err != nil {
 			break
 		}
-		n, number := w.Known()
+		n, known := w.Known()
 		switch {
-		case op == "*" && !productFits(v, w), number && n == -1 && v.e == nil && v.n == math.MinInt:
-			err = where.fail("%v %s %v does not fit %d bits", v, op, w, strconv.IntSize)
+		case op == "*" && !productFits(v, w), known && n == -1 && v.e == nil && v.n == math.MinInt:
+			err = atOp.fail("%v %s %v does not fit %d bits", v, op, w, strconv.IntSize)
 		case op == "*":
 			v = v.Mul(w)
-		case number && n == 0 || p.inWhere == 0 && w.Hint() == 0:
-			err = where.fail("division by zero")
-		case number || p.inWhere == 0:
+		case known && n == 0 || p.inWhere == 0 && w.Hint() == 0:
+			err = atOp.fail("division by zero")
+		case known || p.inWhere == 0:
 			v = map[string]func(a, b Int) Int{"//": Int.Div, "%": Int.Mod}[op](v, w)
 		default:
 			v = map[string]func(a, b Int) Int{"//": quotientOf, "%": remainderOf}[op](v, w)

@@ -101,8 +101,8 @@ func (v *Env) divideTerms(e *expr, m []*atom) *expr {
 	return v.sum(terms, c)
 }
 
-// maxShifted bounds the number of terms of a shifted sum.
-const maxShifted = 64
+// maxShiftedTerms bounds the number of terms to which provesByShift expands a product.
+const maxShiftedTerms = 64
 
 // provesByShift replaces every atom by its least value plus a non-negative difference, and expands the products. If the
 // constant outweighs the terms with negative coefficients, the sum is not negative. This proves, for example, x*y - x
@@ -114,7 +114,7 @@ func (v *Env) provesByShift(d *expr) bool {
 		parts := []term{{t.coeff, nil}}
 		for _, a := range t.atoms {
 			lo, _ := v.atomBounds(a)
-			if lo == math.MinInt || len(parts) > maxShifted {
+			if lo == math.MinInt || len(parts) > maxShiftedTerms {
 				return false
 			}
 			for _, p := range parts {
@@ -160,7 +160,7 @@ func (v *Env) provesByShift(d *expr) bool {
 func (v *Env) provesByFunction(d *expr, depth int) bool {
 	for _, t := range d.terms {
 		for _, a := range t.atoms {
-			if a.kind == kindSymbol || a.kind == kindMod || a.unexpanded() {
+			if a.kind == kindSymbol || a.kind == kindMod || a.isUnexpanded() {
 				continue
 			}
 			multiplier, rest, ok := v.splitByAtom(d, a)

@@ -101,7 +101,7 @@ func (w *valuation) function(a *atom) (int, error) {
 			n = max(n, x)
 		case a.kind == kindMin:
 			n = min(n, x)
-		case a.unexpanded():
+		case a.isUnexpanded():
 			arith := checked{}
 			if a.kind == kindUnexpandedSum {
 				n = arith.sum(n, x)

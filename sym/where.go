@@ -117,6 +117,7 @@ func Fork[T any](v *Env, limit int, run func() (T, error)) ([]Case[T], error) {
 	if v == nil || run == nil {
 		panic("sym: Fork needs an Env and a computation")
 	}
+	// There may be more choices than cases, because some answers are impossible.
 	f := &pathSearch{limit: max(limit, 1) + 64}
 	var cases []Case[T]
 	for {

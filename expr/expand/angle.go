@@ -13,10 +13,10 @@ import (
 // angle reduces a >= 0 modulo pi/2. It returns q, an integer whose lowest bits are the number of quarter turns in a,
 // and the remainder r + low. The remainder of infinities and NaN is NaN.
 func (e *expander) angle(a expr.Value) (q, r, low expr.Value) {
-	near := e.lt(a, e.constant(0x1p25))
+	isSmall := e.lt(a, e.constant(0x1p25))
 	nq, nr, nl := e.smallAngle(a)
 	fq, fr, fl := e.largeAngle(a)
-	return e.int(e.choose(near, nq, fq)), e.choose(near, nr, fr), e.choose(near, nl, fl)
+	return e.int(e.choose(isSmall, nq, fq)), e.choose(isSmall, nr, fr), e.choose(isSmall, nl, fl)
 }
 
 // roundingNumber returns a number whose sum with an integer n has n in its lowest bits.

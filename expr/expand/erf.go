@@ -73,25 +73,25 @@ func (e *expander) splitFactor(v expr.Value) (x expr.Value, c float64) {
 
 // erfPlusOne marks values that are erf of float32, and are only used in sums with 1.
 func erfPlusOne(c *expr.Code) []bool {
-	near := make([]bool, len(c.Insts))
-	one := func(v expr.Value) bool {
+	marked := make([]bool, len(c.Insts))
+	isOne := func(v expr.Value) bool {
 		return c.Insts[v].Op == expr.Const && c.Insts[v].Imm == uint64(math.Float32bits(1))
 	}
 	for v, i := range c.Insts {
-		near[v] = i.Op == expr.Erf && i.DType == tensor.Float32
+		marked[v] = i.Op == expr.Erf && i.DType == tensor.Float32
 		for k, u := range i.Uses() {
-			if near[u] && !(i.Op == expr.Add && one([2]expr.Value{i.B, i.A}[k])) {
-				near[u] = false
+			if marked[u] && !(i.Op == expr.Add && isOne([2]expr.Value{i.B, i.A}[k])) {
+				marked[u] = false
 			}
 		}
 	}
 	for _, o := range c.Out {
-		near[o.Re] = false
+		marked[o.Re] = false
 		if o.Im != expr.None {
-			near[o.Im] = false
+			marked[o.Im] = false
 		}
 	}
-	return near
+	return marked
 }
 
 // erfcSmall is erf(x)/x in x^2 for |x| <= 1/2, with an error of erf below 2^-59.6.

@@ -115,9 +115,9 @@ func (e *expander) expByHalves(x expr.Value) expr.Value {
 		return e.Do(expr.Scale, p, n)
 	}
 	p, t, _ := e.expWithExponent(x, magic+float64(2*e.bias()))
-	place := e.mask(uint64(e.mantissa()))
-	half := e.Do(expr.Shl, e.Do(expr.Shr, e.int(t), e.mask(1)), place)
-	rest := e.Do(expr.Sub, e.Do(expr.Shl, e.int(t), place), half)
+	mantissaBits := e.mask(uint64(e.mantissa()))
+	half := e.Do(expr.Shl, e.Do(expr.Shr, e.int(t), e.mask(1)), mantissaBits)
+	rest := e.Do(expr.Sub, e.Do(expr.Shl, e.int(t), mantissaBits), half)
 	return e.mul(e.mul(p, e.float(half)), e.float(rest))
 }
 

@@ -138,7 +138,7 @@ func (e *expander) log1pOf(x, low expr.Value) expr.Value {
 func (e *expander) frexpOf1p(x expr.Value) (n, s, f, u expr.Value) {
 	u = e.add(x, e.constant(1))
 	i := e.Do(expr.Sub, e.int(u), e.originOf(elementary.TwoThirds))
-	up := e.Do(expr.And, i, e.mask(^uint64(1<<e.mantissa()-1)))
-	s = e.float(e.Do(expr.Sub, e.mask(uint64(byDType(e, e.bias()+2, 3*e.bias()+2))<<e.mantissa()), up))
+	exponentBits := e.Do(expr.And, i, e.mask(^uint64(1<<e.mantissa()-1)))
+	s = e.float(e.Do(expr.Sub, e.mask(uint64(byDType(e, e.bias()+2, 3*e.bias()+2))<<e.mantissa()), exponentBits))
 	return e.exponent(i), s, e.fma(e.mul(x, e.constant(0.25)), s, e.fma(s, e.constant(0.25), e.constant(-1))), u
 }

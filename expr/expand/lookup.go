@@ -11,16 +11,16 @@ func (e *expander) evalPiecewise(p *elementary.Pieces, a expr.Value, c float64) 
 	t := e.fma(a, e.constant(c*p.Scale), e.constant(p.Offset))
 	index := e.float(e.Do(expr.Shr, e.int(t), e.mask(p.Shift)))
 	point := e.lookup(p.First, index)
-	var beyond expr.Value
+	var distance expr.Value
 	if c == 1 {
-		beyond = e.sub(a, point)
+		distance = e.sub(a, point)
 	} else {
-		beyond = e.fma(a, e.constant(c), e.Do(expr.Neg, point))
+		distance = e.fma(a, e.constant(c), e.Do(expr.Neg, point))
 	}
-	constant := p.First + 1
-	v := e.lookup(constant+p.Degree, index)
-	for k := constant + p.Degree; k > constant; k-- {
-		v = e.fma(v, beyond, e.lookup(k-1, index))
+	coefficients := p.First + 1 // the table of the constant coefficients; tables of higher degrees follow
+	v := e.lookup(coefficients+p.Degree, index)
+	for k := coefficients + p.Degree; k > coefficients; k-- {
+		v = e.fma(v, distance, e.lookup(k-1, index))
 	}
 	return v
 }

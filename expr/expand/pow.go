@@ -13,21 +13,22 @@ import (
 // infinite for every x except 1 and -1.
 func (e *expander) pow(x, y expr.Value) expr.Value {
 	a, inf := e.Do(expr.Abs, x), e.constant(math.Inf(1))
-	y0 := e.clampMin(e.clampMax(y, 0x1p100), -0x1p100)
+	boundedY := e.clampMin(e.clampMax(y, 0x1p100), -0x1p100)
 	var r expr.Value
 	if e.isFloat64() {
-		r = e.power(a, y0)
+		r = e.power(a, boundedY)
 	} else {
 		w := &expander{e.Builder, e.target, tensor.Float64, true}
-		r = e.Convert(e.dtype, w.powerFloat32(w.Convert(w.dtype, a), w.Convert(w.dtype, y0)))
+		r = e.Convert(e.dtype, w.powerFloat32(w.Convert(w.dtype, a), w.Convert(w.dtype, boundedY)))
 	}
 	half := e.mul(y, e.constant(0.5))
-	broken := e.Do(expr.Ne, e.Do(expr.Rint, y), y)
-	odd := e.lt(e.choose(broken, e.constant(0), e.constant(0.25)), e.Do(expr.Abs, e.sub(half, e.Do(expr.Rint, half))))
-	odd = e.Do(expr.And, odd, e.Do(expr.Not, broken))
+	isFractional := e.Do(expr.Ne, e.Do(expr.Rint, y), y)
+	fraction := e.Do(expr.Abs, e.sub(half, e.Do(expr.Rint, half)))
+	odd := e.lt(e.choose(isFractional, e.constant(0), e.constant(0.25)), fraction)
+	odd = e.Do(expr.And, odd, e.Do(expr.Not, isFractional))
 	r = e.withSign(r, e.choose(odd, e.signBit(x), e.bitsOf(0)))
-	none := e.Do(expr.And, broken, e.Do(expr.And, e.lt(x, e.constant(0)), e.lt(a, inf)))
-	r = e.choose(none, e.constant(math.NaN()), r)
+	undefined := e.Do(expr.And, isFractional, e.Do(expr.And, e.lt(x, e.constant(0)), e.lt(a, inf)))
+	r = e.choose(undefined, e.constant(math.NaN()), r)
 	one := e.constant(1)
 	return e.choose(e.Do(expr.Or, e.Do(expr.Eq, x, one), e.Do(expr.Eq, y, e.constant(0))), one, r)
 }

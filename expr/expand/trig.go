@@ -140,8 +140,8 @@ func (e *expander) asin(x expr.Value) expr.Value {
 	return e.withSign(e.choose(far, other, e.add(s, t)), e.signBit(x))
 }
 
-// acos is computed from p = s+t of arc. For x > 1/2 it is 2p, for x < -1/2 it is pi - 2p. Otherwise it is pi/2 - p for
-// a positive x, and pi/2 + p for a negative x.
+// acos is computed from p = s+t of arcsinParts. For x > 1/2 it is 2p, for x < -1/2 it is pi - 2p. Otherwise it is
+// pi/2 - p for a positive x, and pi/2 + p for a negative x.
 func (e *expander) acos(x expr.Value) expr.Value {
 	s, t, far := e.arcsinParts(x)
 	p := e.add(s, t)
@@ -177,8 +177,8 @@ func (e *expander) atan2(y, x expr.Value) expr.Value {
 	p := e.arctan(e.choose(e.Do(expr.Eq, n, d), sameDirection, e.div(n, d)))
 	hi, lo := e.halfPi()
 	p = e.choose(swap, e.add(e.sub(hi, p), lo), p)
-	signs := e.Do(expr.Eq, e.signBit(x), e.bitsOf(0))
+	xIsPositive := e.Do(expr.Eq, e.signBit(x), e.bitsOf(0))
 	phi, plo := e.splitConstant(math.Pi, 1.2246467991473532e-16)
-	p = e.choose(signs, p, e.add(e.sub(phi, p), plo))
+	p = e.choose(xIsPositive, p, e.add(e.sub(phi, p), plo))
 	return e.withSign(p, e.signBit(y))
 }

@@ -130,28 +130,28 @@ func workOfOp(o expr.Op) int {
 
 // order builds the new code, in which branches with enough work are predicated blocks.
 func (f *blockFinder) order() (*expr.Code, []expr.Value, []predicatedBlock) {
-	into := make([]int, len(f.branches)) // by branch: itself, or the innermost enclosing branch with enough work
+	blockOf := make([]int, len(f.branches)) // by branch: itself, or the innermost enclosing branch with enough work
 	for k := len(f.branches) - 1; k > 0; k-- {
 		f.branches[f.branches[k].parent].work += f.branches[k].work
 	}
 	for k := 1; k < len(f.branches); k++ {
-		if into[k] = k; f.branches[k].work < minBlockWork {
-			into[k] = into[f.branches[k].parent]
+		if blockOf[k] = k; f.branches[k].work < minBlockWork {
+			blockOf[k] = blockOf[f.branches[k].parent]
 		}
 	}
 	// Constants and loads come first, because other instructions may be moved to the front.
 	for _, first := range []bool{true, false} {
 		for v, b := range f.branchOf {
 			if b >= 0 && (f.code.Insts[v].Op.Args() == 0) == first {
-				b = into[b]
+				b = blockOf[b]
 				f.branches[b].values = append(f.branches[b].values, expr.Value(v))
 			}
 		}
 	}
 	c := &expr.Code{In: f.code.In, Funcs: f.code.Funcs}
-	at := make([]expr.Value, len(f.code.Insts))
-	for v := range at {
-		at[v] = expr.None
+	newValue := make([]expr.Value, len(f.code.Insts))
+	for v := range newValue {
+		newValue[v] = expr.None
 	}
 	var blocks []predicatedBlock
 	var emit func(b int)
@@ -159,9 +159,10 @@ func (f *blockFinder) order() (*expr.Code, []expr.Value, []predicatedBlock) {
 		for _, v := range f.branches[b].values {
 			i := f.code.Insts[v]
 			for _, k := range f.sides[v] {
-				if k > 0 && into[k] == k && (v == 0 || f.sides[v-1] != f.sides[v]) {
+				if k > 0 && blockOf[k] == k && (v == 0 || f.sides[v-1] != f.sides[v]) {
 					n := len(blocks)
-					blocks = append(blocks, predicatedBlock{first: expr.Value(len(c.Insts)), mask: at[i.A], want: f.branches[k].want})
+					blocks = append(blocks, predicatedBlock{first: expr.Value(len(c.Insts)), mask: newValue[i.A],
+						want: f.branches[k].want})
 					emit(k)
 					blocks[n].end = expr.Value(len(c.Insts))
 				}
@@ -169,22 +170,22 @@ func (f *blockFinder) order() (*expr.Code, []expr.Value, []predicatedBlock) {
 			if i.Op != expr.Load {
 				for _, u := range []*expr.Value{&i.A, &i.B, &i.C} {
 					if *u != expr.None {
-						*u = at[*u]
+						*u = newValue[*u]
 					}
 				}
 			}
-			at[v] = expr.Value(len(c.Insts))
+			newValue[v] = expr.Value(len(c.Insts))
 			c.Insts = append(c.Insts, i)
 		}
 	}
 	emit(0)
 	for _, o := range f.code.Out {
-		if o.Re = at[o.Re]; o.Im != expr.None {
-			o.Im = at[o.Im]
+		if o.Re = newValue[o.Re]; o.Im != expr.None {
+			o.Im = newValue[o.Im]
 		}
 		c.Out = append(c.Out, o)
 	}
-	return c, at, blocks
+	return c, newValue, blocks
 }
 
 // openPredicates adds the mask tests of the predicated blocks that begin with instruction v.

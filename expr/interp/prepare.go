@@ -28,11 +28,11 @@ type Runner struct {
 	elementSize []int  // by output, then by operand: size of an element in bytes
 	scalar      []bool // by output, then by operand: it is an operand with one element for each row
 	consts      []uint64
-	folds       int // number of folds
-	blocks      int // number of temporary blocks
-	block       int // number of elements of a block
-	row         []step
-	body        []step
+	folds       int     // number of folds
+	blocks      int     // number of temporary blocks
+	blockLen    int     // number of elements of a block
+	row         []step  // run once for each row
+	body        []step  // run for each block of a row
 	totals      []total // by fold, if the loop has Totals
 	scratch     sync.Pool
 }
@@ -103,7 +103,7 @@ func New(l *expr.Loop) (*Runner, error) {
 	for _, i := range m.code.Insts {
 		widest = max(widest, i.DType.Size())
 	}
-	p.block = blockBytes / widest
+	p.blockLen = blockBytes / widest
 	if l.Totals {
 		for k, f := range l.Folds {
 			d := l.DType(k)
@@ -124,10 +124,10 @@ func newPreparer(p *Runner, l *expr.Loop) *preparer {
 		}
 	}
 	m := &preparer{Runner: p, loop: l}
-	var at []expr.Value
-	m.code, at, m.predicated = predicateBlocks(c, l.Folds)
+	var newValue []expr.Value
+	m.code, newValue, m.predicated = predicateBlocks(c, l.Folds)
 	for _, f := range l.Folds {
-		m.folded = append(m.folded, expr.Fold{Op: f.Op, V: at[f.V]})
+		m.folded = append(m.folded, expr.Fold{Op: f.Op, V: newValue[f.V]})
 	}
 	n := len(m.code.Insts)
 	m.consts, m.uniform, m.places, m.lastReader = make([]uint64, n), make([]bool, n), make([]place, n), make([]int, n)
@@ -160,7 +160,7 @@ func (m *preparer) eachOutput(f func(v expr.Value, to place)) {
 	}
 }
 
-// Slots.
+// The slots of an operand, of the accumulators of a fold, and of a cell.
 func (m *preparer) operandSlot(k expr.Value) int { return len(m.code.Out) + int(k) }
 func (m *preparer) foldSlot(k int) int           { return len(m.elementSize) + k }
 func (m *preparer) cellSlot(v expr.Value) int    { return m.foldSlot(m.Runner.folds) + int(v) }

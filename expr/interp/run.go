@@ -96,7 +96,7 @@ func (p *Runner) runRow(s *Scratch, ptrs []unsafe.Pointer, strides []int, j, n0 
 	}
 	s.run(p.row, 1)
 	for {
-		n := min(n0, p.block)
+		n := min(n0, p.blockLen)
 		s.run(p.body, n)
 		if n0 -= n; n0 == 0 {
 			return

@@ -45,10 +45,10 @@ func Dims(in tensor.Meta, outs ...tensor.Meta) []Axis {
 	return dims
 }
 
-// Split divides dimensions, given slowest first, into unmarked axes (kept) and marked axes (along). Both lists are
+// Split divides dimensions, given slowest first, into kept and reduced axes. Both lists are
 // ordered by ascending stride of the operand, and adjacent axes are merged if one axis can replace them. If inOrder is
-// set, the marked axes keep their order, so that the position in a walk along them is the logical index. Each list has
-// at least one axis, of size 1 if necessary. Split panics if marked and dims differ in length.
+// set, the reduced axes keep their order, so that the position in a walk along them is the logical index. Each list has
+// at least one axis, of size 1 if necessary. Split panics if reducedDims and dims differ in length.
 func Split(dims []Axis, reducedDims []bool, inOrder bool) (kept, reduced []Axis) {
 	if len(reducedDims) != len(dims) {
 		panic(fmt.Sprintf("axes: %d marks for %d dimensions", len(reducedDims), len(dims)))
@@ -106,7 +106,7 @@ func Numel(v []Axis) int {
 }
 
 // Walker visits the positions of some axes in order. The index along the first axis changes fastest. The zero value of
-// Off and Out is the first position.
+// Offset and Out is the first position.
 type Walker struct {
 	Axes   []Axis
 	Index  []int           // by axis: the index of the current position
@@ -114,7 +114,7 @@ type Walker struct {
 	Out    [MaxOutputs]int // by output: byte offset of the position of the last Seek
 }
 
-// Seek moves to position i, which must be in range. At must have an element for each axis, or it panics.
+// Seek moves to position i, which must be in range. Index must have an element for each axis, or it panics.
 func (w *Walker) Seek(i int) {
 	w.Offset, w.Out = 0, [MaxOutputs]int{}
 	for d := range w.Axes {
@@ -132,7 +132,7 @@ func (w *Walker) Seek(i int) {
 	}
 }
 
-// Next advances by one position. It updates At and Off, but not Out.
+// Next advances by one position. It updates Index and Offset, but not Out.
 func (w *Walker) Next() {
 	for d := range w.Axes {
 		a := &w.Axes[d]

@@ -180,12 +180,12 @@ func ProveClaim(c Claim, rank int) (*ClaimReport, error) {
 		return nil, err
 	}
 	r.Paths = len(cases)
-	for _, one := range cases {
-		if one.Value && one.Err == nil {
+	for _, path := range cases {
+		if path.Value && path.Err == nil {
 			continue
 		}
 		r.Proved = false
-		if found := p.refute(Path{Condition: one.If}); found.Sizes != nil {
+		if found := p.refute(Path{Condition: path.If}); found.Sizes != nil {
 			r.Sizes, r.Strides = slices.Clone(found.Sizes), slices.Clone(found.Strides)
 			break
 		}

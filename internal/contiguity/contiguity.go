@@ -44,8 +44,9 @@ var (
 	Order3d = []int{1, 4, 3, 2, 0}
 )
 
-// Predicates lists all predicates. A tensor.Predicate is an index of it. The columns are Name, Doc, Rank, If, Path,
-// Steps and parts, in which the columns are name, condition, path and symmetric.
+// Predicates lists all predicates. A tensor.Predicate is an index of it. The columns are the fields of [Predicate] and,
+// in parts, of part. A function whose name ends in If returns a formula, and the function without If is its branching
+// form.
 var Predicates = []Predicate{
 	{"contiguous", "The value is row-major; dimensions of size 1 do not count, and a value without elements always is.",
 		0, contiguousIf, contiguous, []Step{denseStep, elementsStep}, nil},
@@ -111,7 +112,7 @@ func rowMajor(rank int) []int {
 }
 
 // denseFrom returns the condition that the dimensions are dense in the given order, fastest first. Each dimension must
-// have size 1, or a stride of step times the product of the sizes of the earlier dimensions. after is the stride that a
+// have size 1, or a stride of step times the product of the sizes of the earlier dimensions. next is the stride that a
 // further dimension would need.
 func denseFrom(order []int, shape, strides []sym.Int, step sym.Int) (all sym.Bool, next sym.Int) {
 	all = sym.Truth(true)
@@ -228,7 +229,7 @@ func ordered(order []int) func(shape, strides []sym.Int) bool {
 }
 
 // exactFrom returns the condition that the stride of each dimension is step times the product of the sizes of the
-// earlier dimensions in the order, for dimensions of size 1 too. after is the stride that the next dimension would
+// earlier dimensions in the order, for dimensions of size 1 too. next is the stride that the next dimension would
 // need.
 func exactFrom(order []int, shape, strides []sym.Int, step sym.Int) (all sym.Bool, next sym.Int) {
 	all = sym.Truth(true)

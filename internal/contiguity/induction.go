@@ -45,7 +45,7 @@ var elementsStep = Step{
 
 // anyStep is the sequence of predicates before the sort.
 var anyStep = Step{
-	Claim: "Predicates that are asked in turn until one holds are a disjunction.",
+	Claim: "Evaluating predicates one by one until one holds computes their disjunction.",
 	Check: func(symbol func(string) sym.Int) bool {
 		any, path := sym.Truth(false), false
 		for _, name := range []string{"contiguous", "channels_last", "channels_last_3d", "sorted"} {
@@ -166,7 +166,7 @@ var reachStep = Step{
 	}),
 }
 
-// check reports whether a step holds on every path of its branches. ways is the number of paths.
+// check reports whether a step holds on every path of its branches. paths is the number of paths.
 func (s Step) check() (holds bool, paths int, err error) {
 	env := sym.NewEnv()
 	cases, err := sym.Fork(env, maxPaths, func() (bool, error) {

@@ -27,7 +27,7 @@ type Report struct {
 	Proved bool
 	// Counterexample is nil if the forms agree.
 	Counterexample *Counterexample
-	// ByParts reports that Ways are the paths through the parts of the predicate.
+	// ByParts reports that Paths are the paths through the parts of the predicate.
 	ByParts bool
 
 	env            *sym.Env
@@ -178,8 +178,8 @@ func (p *Report) atoms() []sym.Bool {
 	return out
 }
 
-// attempts bounds the random sizes and strides that a search for a counterexample tries.
-const attempts = 200_000
+// maxAttempts bounds the random sizes and strides that a search for a counterexample tries.
+const maxAttempts = 200_000
 
 // refute searches for sizes and strides for which the forms disagree, near path w.
 func (p *Report) refute(w Path) *Counterexample {
@@ -196,13 +196,15 @@ func (p *Report) refute(w Path) *Counterexample {
 	})
 	rng := rand.New(rand.NewPCG(1, 2))
 	sizes, steps := make([]int, len(shape)), make([]int, len(shape))
-	for range attempts {
+	for range maxAttempts {
 		at := sym.Binding{}
 		for d := range shape {
+			// Products of two sizes from 0 to 3, which are frequent strides, and 5.
 			sizes[d], steps[d] = rng.IntN(4), []int{0, 1, 1, 2, 3, 4, 5, 6, 9}[rng.IntN(9)]
 			at[shape[d].String()], at[strides[d].String()] = sizes[d], steps[d]
 		}
 		for d := range strides {
+			// Most attempts take the strides that the conditions of the path imply.
 			if n, err := implied[d].At(at); err == nil && rng.IntN(8) > 0 {
 				steps[d] = n
 				at[strides[d].String()] = n

@@ -234,13 +234,13 @@ func (p *Plan) tileSpec(st stage, mode readMode, partial bool, vectors, height i
 // tile reads a panel, it prefetches lines of the same panel at a distance of prefetchBytes instead. Prefetching pays
 // for two reasons. B is often a constant that was last read in the previous run, so it is no longer in the caches. And
 // the hardware prefetcher stops at page boundaries.
-func (p *Plan) linesToPrefetch(how readMode) int {
-	if p.spec.BInCache || p.b.inPlace || p.b.packsPerTile() && how == readDirect || p.spec.N <= p.b.panelWidth {
+func (p *Plan) linesToPrefetch(mode readMode) int {
+	if p.spec.BInCache || p.b.inPlace || p.b.packsPerTile() && mode == readDirect || p.spec.N <= p.b.panelWidth {
 		return 0
 	}
 	tiles := p.blockTiles()
 	lines := tile.DefaultUnroll * p.b.panelWidth * p.set.size / machine.LineBytes
-	if tiles == 1 && how == readDirect {
+	if tiles == 1 && mode == readDirect {
 		return lines
 	}
 	return min(ceilDiv(lines, tiles), maxPrefetchLines)
@@ -248,7 +248,7 @@ func (p *Plan) linesToPrefetch(how readMode) int {
 
 // blockTiles returns the number of register tiles in a strip.
 func (p *Plan) blockTiles() (n int) {
-	stacks, count := p.stacks(min(p.tileRows, p.block), p.set.vectors(p.b.panelWidth))
+	stacks, count := p.stacks(min(p.tileRows, p.rowsPerBlock), p.set.vectors(p.b.panelWidth))
 	for _, k := range stacks[:count] {
 		n += k.n
 	}
@@ -258,13 +258,14 @@ func (p *Plan) blockTiles() (n int) {
 // compile generates the code of all kinds of register tiles of the plan. It fails if no executable memory is available.
 func (p *Plan) compile() error {
 	p.codes = new(codeTable)
-	for how := range numReadModes {
-		p.prefetchLines[how] = p.linesToPrefetch(how)
+	for mode := range numReadModes {
+		p.prefetchLines[mode] = p.linesToPrefetch(mode)
 	}
 	p.severalPanels = p.spansPanels()
 	p.prefetchResult = p.prefetchesResult() && !p.severalPanels
 	p.prefetchInterval = powerOfTwoAtMost(p.blockTiles())
-	block := p.block
+	// The sizes of the first and the last block in whole tiles and in the last tile: code for other sizes is not needed.
+	block := p.rowsPerBlock
 	var rows, cols []int
 	for _, n := range []int{p.tileRows, p.spec.M - (p.mTiles-1)*p.tileRows} {
 		rows = append(rows, min(n, block), n-(n-1)/block*block)
@@ -279,17 +280,17 @@ func (p *Plan) compile() error {
 			stages = append(stages, laterBlock)
 		}
 	}
-	how := []readMode{readDirect}
+	modes := []readMode{readDirect}
 	if p.b.packedByFirstRow {
-		how = []readMode{readDirect, readAndCopy, readCopied}
+		modes = []readMode{readDirect, readAndCopy, readCopied}
 	}
 	for _, m := range rows {
 		for _, n := range cols {
 			stacks, count := p.stacks(m, p.set.vectors(n))
 			for _, k := range stacks[:count] {
 				for _, st := range stages {
-					for _, h := range how {
-						if err := p.compileTile(st, h, n, k.height); err != nil {
+					for _, mode := range modes {
+						if err := p.compileTile(st, mode, n, k.height); err != nil {
 							return err
 						}
 					}
@@ -348,8 +349,8 @@ var calls = sync.Pool{New: func() any { return new(jit.Args) }}
 // of B, because their addresses depend on the panel.
 func (p *Plan) spansPanels() bool {
 	s := &p.spec
-	few := p.a.inPlace && !p.b.packedByFirstRow && s.M <= p.set.maxHeights[p.set.vectors(p.b.panelWidth)]
-	return few && p.prefetchLines[readDirect] == 0 && s.CColStride == 1 && s.Bias == NoBias
+	oneTileHigh := p.a.inPlace && !p.b.packedByFirstRow && s.M <= p.set.maxHeights[p.set.vectors(p.b.panelWidth)]
+	return oneTileHigh && p.prefetchLines[readDirect] == 0 && s.CColStride == 1 && s.Bias == NoBias
 }
 
 // panelsPerCall returns the number of full-width panels of B from column j on that one call processes.
@@ -364,7 +365,7 @@ func (t *tileState) panelsPerCall(j, j1 int) int {
 // computePanels computes C[i0:i1, j0:j1] for one block of K. The outer loop is over blocks of A that fit L2, and the
 // inner loop over panels of B.
 func (t *tileState) computePanels(x *jit.Args, a, b *operandView, i0, i1, j0, j1 int) {
-	w, block := t.Plan.b.panelWidth, t.block
+	w, block := t.Plan.b.panelWidth, t.rowsPerBlock
 	for ib := i0; ib < i1; ib += block {
 		ie := min(ib+block, i1)
 		for j, n := j0, 1; j < j1; j += n * w {
@@ -475,7 +476,7 @@ func (t *tileState) computeTiles(x *jit.Args, a *operandView, k stack, st stage,
 }
 
 // setTileAddresses sets the addresses of n register tiles of stack k and returns their code.
-func (t *tileState) setTileAddresses(x *jit.Args, a *operandView, k stack, st stage, how readMode,
+func (t *tileState) setTileAddresses(x *jit.Args, a *operandView, k stack, st stage, mode readMode,
 	i, n, j, cols int) *jit.Func {
 	p, s, set := t.Plan, &t.spec, t.set
 	size := set.size
@@ -491,9 +492,9 @@ func (t *tileState) setTileAddresses(x *jit.Args, a *operandView, k stack, st st
 	if st == firstBlock && s.Bias == BiasRows {
 		x.Row[tile.EpilogueOperands] = (i - t.i0) * size
 	}
-	if p.prefetchResult && how == readDirect {
+	if p.prefetchResult && mode == readDirect {
 		x.Ptr[tile.PrefetchOperands], x.Row[tile.PrefetchOperands] = t.pc, x.Row[tile.Out]
 		x.Step[tile.PrefetchStep] = s.CRowStride * size
 	}
-	return (*p.codes.entry(st, how, cols%set.lanes > 0))[set.vectors(cols)][k.height]
+	return (*p.codes.entry(st, mode, cols%set.lanes > 0))[set.vectors(cols)][k.height]
 }

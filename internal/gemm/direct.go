@@ -56,10 +56,10 @@ func (p *Plan) planDirect() bool {
 	macsPerCol := max(1, s.M*s.K)
 	switch {
 	case s.B.RowStride == 1:
-		p.path = pathDot
+		p.path = pathDot // at most 32 tiles; the routine dots takes four columns at a time
 		p.tileCols = roundUp(max(ceilDiv(s.N, 32), ceilDiv(directMACs, macsPerCol)), 4)
 	case s.B.ColStride == 1 && s.N >= 16:
-		p.path = pathAxpy
+		p.path = pathAxpy // at most 16 tiles, unless these exceed 1024 columns
 		p.tileCols = roundUp(max(ceilDiv(s.N, 16), 128, ceilDiv(directMACs, macsPerCol)), 32)
 		p.tileCols = min(p.tileCols, 1024)
 	default:
@@ -89,6 +89,7 @@ func (x *exec) runSimple(i0, i1, j0, j1 int) {
 	if s.K == 0 { // operands without elements may be nil: no address within them is computed
 		left.RowStride, left.ColStride, right.RowStride, right.ColStride = 0, 0, 0, 0
 	}
+	// A part of depth, cols and rows has at most checkMACs multiplications.
 	depth, cols, rows := max(s.K, 1), j1-j0, i1-i0
 	if depth > checkMACs/cols/rows {
 		depth = min(depth, checkMACs)
@@ -221,7 +222,7 @@ func (x *exec) axpyColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth
 	ldb := s.B.RowStride * size
 	k := 0
 	if n <= shortRow {
-		termsPerPart := max(4, checkMACs/n&^63)
+		termsPerPart := max(4, checkMACs/n&^63) // a multiple of 64 for most n
 		if s.M > 1 {
 			termsPerPart = max(4, l1PartBytes/(n*size))
 		}

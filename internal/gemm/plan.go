@@ -139,7 +139,7 @@ type Plan struct {
 	path               path
 	set                *kernelSet
 	a, b               operandPlan
-	block              int // rows of A that are processed per panel of B, in a block that fits L2
+	rowsPerBlock       int // rows of A in a block that fits L2
 	kc                 int // depth of a K block, in terms
 	maxSuperDepth      int // depth of a K super-block, in terms; on the direct paths, terms per call
 	tileRows, tileCols int // rows and columns of a tile
@@ -279,7 +279,7 @@ func (p *Plan) planTiled(maxShared int) {
 			lanes += roundUp(d.extent, d.panelWidth)
 		}
 	}
-	p.block = p.blockRows()
+	p.rowsPerBlock = p.blockRows()
 	// The number is at most p.tileCols, because a worker's scratch has room for p.tileCols elements of the bias.
 	p.firstRowCols = min(p.tileCols, p.b.panelWidth*max(1, machine.MACGrain/(p.tileRows*p.b.panelWidth*min(s.K, p.kc))))
 	p.maxSuperDepth = s.K

@@ -261,10 +261,10 @@ func TestInterleave(t *testing.T) {
 	}
 }
 
-// TestProfileDecidesNoBits plans with the prices and caches of a different machine.
+// TestProfileDecidesNoBits plans with the costs and caches of a different machine.
 func TestProfileDecidesNoBits(t *testing.T) {
-	oldPrices, oldBytes := prices, blockBytes
-	defer func() { prices, blockBytes = oldPrices, oldBytes }()
+	oldCosts, oldBytes := costs, blockBytes
+	defer func() { costs, blockBytes = oldCosts, oldBytes }()
 	r := rand.New(rand.NewPCG(8, 8))
 	others := 0
 	for _, set := range candidates(tensor.Float32) {
@@ -274,9 +274,9 @@ func TestProfileDecidesNoBits(t *testing.T) {
 			var got [2][]float32
 			var grids [2]grid
 			for i := range got {
-				prices, blockBytes = oldPrices, oldBytes
+				costs, blockBytes = oldCosts, oldBytes
 				if i == 1 {
-					prices.tile, prices.phase, prices.pack, blockBytes = 1e-3, 1e6, 1e-3, 20<<10
+					costs.tile, costs.phase, costs.pack, blockBytes = 1e-3, 1e6, 1e-3, 20<<10
 				}
 				pl, err := newPlan(set, p.spec, sharedElems)
 				if err != nil {

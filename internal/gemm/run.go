@@ -169,34 +169,34 @@ type operandView struct {
 }
 
 // at returns the offset of lane l from base, in elements.
-func (f *operandView) at(l int) int {
-	if f.inPlace {
-		return l * f.lane
+func (v *operandView) at(l int) int {
+	if v.inPlace {
+		return l * v.lane
 	}
-	return l/f.panelWidth*f.panel + l%f.panelWidth
+	return l/v.panelWidth*v.panel + l%v.panelWidth
 }
 
-// locate sets f for the block of terms [k0, k1) of lanes [l0, l1). If the tile packs its own panels, locate packs them
+// locate sets v for the block of terms [k0, k1) of lanes [l0, l1). If the tile packs its own panels, locate packs them
 // into the worker's buffer.
-func (x *exec) locate(f *operandView, d *operandPlan, src, shared, local unsafe.Pointer, fn PackFunc,
+func (x *exec) locate(v *operandView, d *operandPlan, src, shared, local unsafe.Pointer, fn PackFunc,
 	k0, k1, l0, l1 int) {
-	f.panelWidth, f.term, f.inPlace = d.panelWidth, d.panelWidth, d.inPlace
+	v.panelWidth, v.term, v.inPlace = d.panelWidth, d.panelWidth, d.inPlace
 	switch {
 	case d.inPlace:
-		f.base, f.lane, f.term = x.elem(src, l0*d.laneStride+k0*d.termStride), d.laneStride, d.termStride
+		v.base, v.lane, v.term = x.elem(src, l0*d.laneStride+k0*d.termStride), d.laneStride, d.termStride
 	case d.source == Prepacked:
-		f.base, f.panel = x.elem(src, l0*x.spec.K+k0*d.panelWidth), d.panelWidth*x.spec.K
+		v.base, v.panel = x.elem(src, l0*x.spec.K+k0*d.panelWidth), d.panelWidth*x.spec.K
 	case d.packedOnce:
-		f.base, f.panel = x.elem(shared, l0*x.depth+(k0-x.superK)*d.panelWidth), d.panelWidth*x.depth
+		v.base, v.panel = x.elem(shared, l0*x.depth+(k0-x.superK)*d.panelWidth), d.panelWidth*x.depth
 	default:
 		if !d.packedByFirstRow {
 			x.pack(local, d, src, fn, k0, k1, l0, l1)
 		}
-		f.base, f.panel = local, d.panelWidth*(k1-k0)
+		v.base, v.panel = local, d.panelWidth*(k1-k0)
 	}
 }
 
-// blockRows returns the number of rows of A that are processed per panel of B.
+// blockRows returns the number of rows of A in a block that fits L2, a multiple of the panel width.
 func (p *Plan) blockRows() int {
 	return max(1, blockBytes/(p.a.panelWidth*p.kc*p.a.size)) * p.a.panelWidth
 }
@@ -227,8 +227,8 @@ func (x *exec) runTile(i0, i1, j0, j1 int) {
 			t.computePanels(args, &a, &b, i0, i1, j0, j1)
 			continue
 		}
-		for ib := i0; ib < i1; ib += p.block {
-			ie := min(ib+p.block, i1)
+		for ib := i0; ib < i1; ib += p.rowsPerBlock {
+			ie := min(ib+p.rowsPerBlock, i1)
 			for j := j0; j < j1; j += p.b.panelWidth {
 				cols := min(p.b.panelWidth, j1-j)
 				bp := x.elem(b.base, b.at(j-j0))
@@ -276,7 +276,7 @@ type tileState struct {
 	i0, j0, j1, k0, kc int
 	first, last        bool     // whether the block of K is the first or the last one
 	record             *[]call  // if not nil, calls are appended here instead of being made
-	stacks             [4]stack // the first `stacked` cover a block of `rows` rows by `vectors` vectors
+	stacks             [4]stack // the first stackCount divide a block of `rows` rows and `vectors` vectors
 	stackCount         int
 	rows, vectors      int
 }
@@ -300,8 +300,8 @@ func (t *tileState) micro(ap, bp unsafe.Pointer, i, j, rows, cols int) {
 	size, fn := p.set.size, p.set.micro
 	astep := p.a.panelWidth * size
 	c := t.elem(t.pc, i*s.CRowStride+j*s.CColStride)
-	bothNeedInit := t.first && s.Accumulate && s.Bias == BiasCols // both need init
-	if s.CColStride != 1 || bothNeedInit {
+	twoInits := t.first && s.Accumulate && s.Bias == BiasCols // the kernel adds only one of the old C and the bias
+	if s.CColStride != 1 || twoInits {
 		tmp := t.temporary()
 		fn(t.kc, ap, astep, bp, tmp, p.set.nr*size, unsafe.Pointer(&zeroRow), 0, nil, rows, cols)
 		t.merge(tmp, i, j, rows, cols)

@@ -19,30 +19,30 @@ const (
 // affect the bits of results. The depth of a block of K does, and is therefore a constant of the kernel set.
 var blockBytes = machine.L2Bytes / 8 * 3
 
-// price has the costs of kinds of work in nanoseconds, for elements of 32 bits. Costs only rank grids, and the ranking
-// differs little for slower kernels and other dtypes.
-type price struct {
-	mac    float64 // a multiply-add
-	tile   float64 // dispatching a tile
-	phase  float64 // a barrier between phases
-	pack   float64 // packing an element from memory
-	custom float64 // packing an element through a callback
-	share  float64 // writing a packed element out and reading it back
-	loadA  float64 // moving an element of A into L2, once per tile
-	loadB  float64 // moving an element of B into L1
-	c      float64 // updating an element of C once per K block
+// workCosts has the costs of kinds of work in nanoseconds, for elements of 32 bits. Costs only rank grids, and the
+// ranking differs little for slower kernels and other dtypes.
+type workCosts struct {
+	mac     float64 // a multiply-add
+	tile    float64 // dispatching a tile
+	phase   float64 // a barrier between phases
+	pack    float64 // packing an element from memory
+	custom  float64 // packing an element through a callback
+	share   float64 // writing a packed element out and reading it back
+	loadA   float64 // moving an element of A into L2, once per tile
+	loadB   float64 // moving an element of B into L1
+	updateC float64 // updating an element of C once per K block
 }
 
 // packNS is the cost of packing an element from memory, in nanoseconds.
 const packNS = 0.25
 
-// prices were measured on Zen 5. They are not part of a machine profile, so that all machines with the same instruction
+// costs were measured on Zen 5. They are not part of a machine profile, so that all machines with the same instruction
 // set choose the same tiles. The costs of cache accesses are fractions of packNS.
-var prices = price{mac: 1. / 96, tile: 425, phase: 1280, pack: packNS, custom: 2 * packNS,
-	share: packNS / 2, loadA: packNS / 2, loadB: packNS * 5 / 12, c: packNS * 5 / 24}
+var costs = workCosts{mac: 1. / 96, tile: 425, phase: 1280, pack: packNS, custom: 2 * packNS,
+	share: packNS / 2, loadA: packNS / 2, loadB: packNS * 5 / 12, updateC: packNS * 5 / 24}
 
-// grid is a division of C into mTiles×nTiles tiles of mt×nt elements. If shareA or shareB is set, a packing phase packs
-// the operand for all tiles; otherwise each tile packs its own panels.
+// grid is a division of C into mTiles×nTiles tiles of tileRows×tileCols elements. If shareA or shareB is set, a packing
+// phase packs the operand for all tiles. Otherwise each tile packs its own panels.
 type grid struct {
 	tileRows, tileCols int
 	mTiles, nTiles     int
@@ -77,7 +77,7 @@ func (s *kernelSet) maxTiles(m, n, k int) int {
 func chooseGrid(a, b operandPlan, k, kc, maxTiles int) grid {
 	var best grid
 	bestCost := -1.0
-	// A has pa panels and B has pb. Tiles of at most ma by nb panels have mp by np panels after the tiles are made equal.
+	// Tiles of at most heightLimit by widthLimit panels have height by width panels after the tiles are made equal.
 	aPanels, bPanels := ceilDiv(a.extent, a.panelWidth), ceilDiv(b.extent, b.panelWidth)
 	lastHeight := 0
 	for _, heightLimit := range tilePanels {
@@ -116,31 +116,31 @@ func (g grid) cost(a, b operandPlan, k, kc int) float64 {
 	blocks := float64(ceilDiv(k, kc))
 	height := float64(min(g.tileRows, roundUp(a.extent, a.panelWidth)))
 	width := float64(min(g.tileCols, roundUp(b.extent, b.panelWidth)))
-	tile := float64(height*width*depth*prices.mac) + prices.tile + float64(height*width*blocks*prices.c) +
-		float64(height*depth*prices.loadA) + float64(width*depth*prices.loadB)
+	tile := float64(height*width*depth*costs.mac) + costs.tile + float64(height*width*blocks*costs.updateC) +
+		float64(height*depth*costs.loadA) + float64(width*depth*costs.loadB)
 	shared := 0.0
 	for _, s := range []struct {
 		operandPlan
 		tileExtent float64
 		shared     bool
 	}{{a, height, g.shareA}, {b, width, g.shareB}} {
-		packPrice := prices.pack
+		perElement := costs.pack
 		switch {
 		case s.packedByFirstRow:
-			packPrice = 0
+			perElement = 0
 		case s.source == Custom:
-			packPrice = prices.custom
+			perElement = costs.custom
 		}
 		switch {
 		case s.shared:
-			shared += float64(float64(roundUp(s.extent, s.panelWidth)) * depth * (packPrice + prices.share))
+			shared += float64(float64(roundUp(s.extent, s.panelWidth)) * depth * (perElement + costs.share))
 		case s.createsPanels():
-			tile += float64(s.tileExtent * depth * packPrice)
+			tile += float64(s.tileExtent * depth * perElement)
 		}
 	}
 	barrier := 0.0
 	if g.shareA || g.shareB {
-		barrier = prices.phase
+		barrier = costs.phase
 	}
 	total := 0.0
 	for _, w := range gridWorkers {
@@ -150,9 +150,12 @@ func (g grid) cost(a, b operandPlan, k, kc int) float64 {
 	return total
 }
 
+// minPackDepth is the least number of terms of K in a packing tile, unless a super-block has fewer.
+const minPackDepth = 256
+
 // packChunk returns the extent of one packing tile: its number of panels, and its number of terms of K.
 func (d operandPlan) packChunk(depth int) (panels, k int) {
-	k = min(depth, max(256, packTileElems/d.panelWidth))
+	k = min(depth, max(minPackDepth, packTileElems/d.panelWidth))
 	return max(1, packTileElems/(d.panelWidth*k)), k
 }
 

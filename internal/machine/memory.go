@@ -67,16 +67,16 @@ func readIdleHeap() idleHeap {
 // the address space applies to a single allocation.
 func readLimits(fsys fs.FS, heap idleHeap, block bool) []Limit {
 	m := meminfo(fsys)
-	limits := groups(fsys, m)
+	limits := groupLimits(fsys, m)
 	if total := m["MemTotal"]; total > 0 {
 		limits = append(limits, Limit{m.available() + m["SwapFree"], total + m["SwapTotal"], "the memory of this machine"})
 	}
 	for i := range limits {
-		// Page tables and the collector's metadata come on top of the request.
+		// Page tables and the collector's metadata come on top of the request. Free memory of the heap is reused.
 		limits[i].Left -= limits[i].Left/64 - heap.free
 	}
 	for _, l := range ownLimits(fsys) {
-		// Go reserves address space in pieces of 64 MiB.
+		// Go reserves address space in pieces of 64 MiB. Two pieces are kept in reserve.
 		l.Left -= 2 << 26
 		if held := heap.free + heap.released; block {
 			l.Left = max(l.Left, held) // a block needs adjacent addresses: either new addresses or free addresses

@@ -16,7 +16,7 @@ func meminfo(fsys fs.FS) fields { return readFields(fsys, "proc/meminfo") }
 
 func readFields(fsys fs.FS, name string) fields {
 	f := fields{}
-	lines(fsys, name, func(line string) {
+	eachLine(fsys, name, func(line string) {
 		key, rest, _ := strings.Cut(line, ":")
 		number, unit, _ := strings.Cut(strings.TrimSpace(rest), " ")
 		if n, err := strconv.Atoi(number); err == nil && unit == "kB" {
@@ -38,7 +38,7 @@ func (f fields) available() int {
 func ownLimits(fsys fs.FS) []Limit {
 	var limits []Limit
 	var status fields
-	lines(fsys, "proc/self/limits", func(line string) {
+	eachLine(fsys, "proc/self/limits", func(line string) {
 		for _, l := range []struct{ key, usageKey, name string }{
 			{"Max address space", "VmSize", "the address space of the process (ulimit -v)"},
 			{"Max data size", "VmData", "the data segment of the process (ulimit -d)"},
@@ -61,12 +61,12 @@ func ownLimits(fsys fs.FS) []Limit {
 	return limits
 }
 
-// groups returns the limits of the process's control groups and of their visible ancestors. memory has the fields of
-// /proc/meminfo.
-func groups(fsys fs.FS, memory fields) []Limit {
+// groupLimits returns the limits of the process's control groups and of their visible ancestors. memory has the fields
+// of /proc/meminfo.
+func groupLimits(fsys fs.FS, memory fields) []Limit {
 	var limits []Limit
 	mountOf := mounts(fsys)
-	lines(fsys, "proc/self/cgroup", func(line string) {
+	eachLine(fsys, "proc/self/cgroup", func(line string) {
 		// hierarchy:controllers:path
 		part := strings.SplitN(line, ":", 3)
 		if len(part) != 3 {
@@ -75,7 +75,7 @@ func groups(fsys fs.FS, memory fields) []Limit {
 		files := version1
 		if part[1] == "" {
 			files = version2
-		} else if !contains(part[1], "memory") {
+		} else if !listContains(part[1], "memory") {
 			return
 		}
 		m, ok := mountOf[files.kind]
@@ -117,7 +117,7 @@ func (m mount) groupPath(group string) (string, bool) {
 // mounts finds the memory hierarchies: "cgroup2", and "cgroup" with the memory controller.
 func mounts(fsys fs.FS) map[string]mount {
 	found := map[string]mount{}
-	lines(fsys, "proc/self/mountinfo", func(line string) {
+	eachLine(fsys, "proc/self/mountinfo", func(line string) {
 		// id parent device root dir options tags... - kind source options
 		head, tail, ok := strings.Cut(line, " - ")
 		h, t := strings.Fields(head), strings.Fields(tail)
@@ -125,10 +125,10 @@ func mounts(fsys fs.FS) map[string]mount {
 			return
 		}
 		kind := t[0]
-		if kind != "cgroup2" && (kind != "cgroup" || len(t) < 3 || !contains(t[2], "memory")) {
+		if kind != "cgroup2" && (kind != "cgroup" || len(t) < 3 || !listContains(t[2], "memory")) {
 			return
 		}
-		if _, twice := found[kind]; !twice {
+		if _, known := found[kind]; !known {
 			found[kind] = mount{unescape(h[3]), strings.Trim(unescape(h[4]), "/")}
 		}
 	})
@@ -140,7 +140,7 @@ func unescape(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-func contains(list, word string) bool {
+func listContains(list, word string) bool {
 	for w := range strings.SplitSeq(list, ",") {
 		if w == word {
 			return true
@@ -169,14 +169,14 @@ var (
 // limit reads the limit of one group, in the folder dir. Cached files count as used, but the kernel can evict them.
 // Swap adds memory.
 func (g groupFiles) limit(fsys fs.FS, dir string, m fields) (Limit, bool) {
-	total, ok := number(fsys, path.Join(dir, g.limitFile))
-	used, known := number(fsys, path.Join(dir, g.usageFile))
+	total, ok := readNumber(fsys, path.Join(dir, g.limitFile))
+	used, known := readNumber(fsys, path.Join(dir, g.usageFile))
 	// Version 1 represents "no limit" by a number larger than any memory.
 	if !ok || !known || total > maxRequest {
 		return Limit{}, false
 	}
 	cache := 0
-	lines(fsys, path.Join(dir, "memory.stat"), func(line string) {
+	eachLine(fsys, path.Join(dir, "memory.stat"), func(line string) {
 		key, value, _ := strings.Cut(line, " ")
 		if key == g.cachePrefix+"inactive_file" || key == g.cachePrefix+"active_file" {
 			n, _ := strconv.Atoi(value)
@@ -185,8 +185,8 @@ func (g groupFiles) limit(fsys fs.FS, dir string, m fields) (Limit, bool) {
 	})
 	left := total - max(used-cache, 0)
 	swap := m["SwapFree"]
-	if most, ok := number(fsys, path.Join(dir, g.swapLimit)); ok && most <= maxRequest {
-		usage, _ := number(fsys, path.Join(dir, g.swapUsage))
+	if most, ok := readNumber(fsys, path.Join(dir, g.swapLimit)); ok && most <= maxRequest {
+		usage, _ := readNumber(fsys, path.Join(dir, g.swapUsage))
 		free := most - usage
 		if g.swapTogether { // the limit and the usage include memory
 			free = most - max(usage-cache, 0) - left
@@ -196,8 +196,8 @@ func (g groupFiles) limit(fsys fs.FS, dir string, m fields) (Limit, bool) {
 	return Limit{Left: left + swap, Total: total}, true
 }
 
-// number reads a file with one number. It returns false for "max", which means no limit.
-func number(fsys fs.FS, name string) (int, bool) {
+// readNumber reads a file with one number. It returns false for "max", which means no limit.
+func readNumber(fsys fs.FS, name string) (int, bool) {
 	b, err := fs.ReadFile(fsys, name)
 	if err != nil {
 		return 0, false
@@ -206,8 +206,8 @@ func number(fsys fs.FS, name string) (int, bool) {
 	return n, err == nil
 }
 
-// lines calls f with every line of a file. It does not call f for an unreadable file.
-func lines(fsys fs.FS, name string, f func(string)) {
+// eachLine calls f with every line of a file. It does not call f for an unreadable file.
+func eachLine(fsys fs.FS, name string, f func(string)) {
 	b, err := fs.ReadFile(fsys, name)
 	if err != nil {
 		return

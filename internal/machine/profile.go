@@ -40,7 +40,7 @@ type Profile struct {
 	WakeNS  float64 `json:"wake_ns,omitzero" doc:"The least saved time worth waking workers, in nanoseconds; 0: the default."`
 
 	// constantBytes is the number of bytes of constants that all steps of a run read together. It is a property of a
-	// graph, not of the machine: see Keeping.
+	// graph, not of the machine: see WithConstants.
 	constantBytes float64
 }
 

@@ -54,7 +54,7 @@ func (p *Plan) canFuse() bool {
 // rows reads shared operands once for both rows. On Emerald Rapids it takes 4.6 ms, where a fused loop over one row
 // takes 5 ms and separate passes take 6 ms.
 func (p *Plan) evictsShared() bool {
-	if p.weight > 1 {
+	if p.elementCost > 1 {
 		return false
 	}
 	nonTemporal, shared := false, false
@@ -102,7 +102,7 @@ func (b *builder) fuse() error {
 	}
 	fused := &fusedLoop{}
 	var ahead loops.Prefetch
-	if b.pipelineRows == 0 || b.weight > 1 { // for other loops the hardware prefetcher suffices
+	if b.pipelineRows == 0 || b.elementCost > 1 { // for other loops the hardware prefetcher suffices
 		ahead = b.prefetch(in, func(q expr.Place) bool { return q.Element < group }, group, group*fusedPrefetch)
 	}
 	opts := b.options(cached != 1<<len(out)-1, ahead)
@@ -252,24 +252,25 @@ func (p *Plan) runFusedTiles(s *State, begin, end int, ptrs []unsafe.Pointer, wo
 		s.passBases = append(s.passBases, nil)
 		s.tiles = append(s.tiles, tile{})
 	}
-	for u := begin; u < end+p.depth-1; u++ {
-		if u < end {
-			s.tileBase = s.passBases[u%p.depth]
-			s.tiles[u%p.depth] = p.setTile(s, u, ptrs, worker)
-			s.passBases[u%p.depth] = s.tileBase
+	for first := begin; first < end+p.depth-1; first++ { // the tile of the first pass
+		if first < end {
+			s.tileBase = s.passBases[first%p.depth]
+			s.tiles[first%p.depth] = p.setTile(s, first, ptrs, worker)
+			s.passBases[first%p.depth] = s.tileBase
 		}
-		full := u < end && u-begin >= p.depth-1
+		// The fused loop needs a tile for each pass, and tiles of equal size.
+		runsFused := first < end && first-begin >= p.depth-1
 		for k := range p.depth {
-			full = full && s.tiles[k].n == s.tiles[0].n
+			runsFused = runsFused && s.tiles[k].n == s.tiles[0].n
 		}
-		if full {
-			p.runFusedTile(s, u)
+		if runsFused {
+			p.runFusedTile(s, first)
 		}
 		// The last pass runs first, because the previous pass overwrites the rows that the last pass reads.
-		for k := min(p.depth-1, u-begin); k >= max(0, u-end+1); k-- {
-			s.tileBase = s.passBases[(u-k)%p.depth]
-			t := s.tiles[(u-k)%p.depth]
-			if !full {
+		for k := min(p.depth-1, first-begin); k >= max(0, first-end+1); k-- {
+			s.tileBase = s.passBases[(first-k)%p.depth]
+			t := s.tiles[(first-k)%p.depth]
+			if !runsFused {
 				p.runPass(s, t, &p.passes[k])
 			}
 			p.runPerRow(s, t, &p.passes[k])
@@ -277,15 +278,15 @@ func (p *Plan) runFusedTiles(s *State, begin, end int, ptrs []unsafe.Pointer, wo
 	}
 }
 
-// runFusedTile runs the fused loop over tile u for the first pass, tile u-1 for the second pass, and so on.
-func (p *Plan) runFusedTile(s *State, u int) {
+// runFusedTile runs the fused loop over tile first for the first pass, tile first-1 for the second pass, and so on.
+func (p *Plan) runFusedTile(s *State, first int) {
 	s.ptrs, s.strides = s.ptrs[:0], s.strides[:0]
 	for _, g := range p.fused.slots {
 		if g.object < 0 {
 			s.ptrs, s.strides = append(s.ptrs, nil), append(s.strides, 0)
 			continue
 		}
-		s.ptrs = append(s.ptrs, s.passBases[(u-g.pass)%p.depth][g.object])
+		s.ptrs = append(s.ptrs, s.passBases[(first-g.pass)%p.depth][g.object])
 		s.strides = append(s.strides, p.objects[g.object].keptStride)
 	}
 	p.fused.loop.Run(&s.loops, s.ptrs, s.strides, p.reduced[0].n, s.tiles[0].n)

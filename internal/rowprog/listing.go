@@ -27,15 +27,15 @@ func (p *Plan) Listings() []expr.Listing {
 		for i, g := range p.fused.slots {
 			slots[i] = g.object
 		}
-		add(p.fused.loop, slots, "all passes fused in one loop; in an iteration of it, each pass computes another row")
+		add(p.fused.loop, slots, "all passes fused in one loop: in each iteration, each pass computes a different row")
 	}
 	for i := range p.passes {
-		st := &p.passes[i]
-		add(st.loop, st.slots, fmt.Sprintf("pass %d", i+1))
-		for k := range st.folds {
-			add(st.folds[k].join, nil, fmt.Sprintf("pass %d: partial results of fold %d combined", i+1, k+1))
+		pass := &p.passes[i]
+		add(pass.loop, pass.slots, fmt.Sprintf("pass %d", i+1))
+		for k := range pass.folds {
+			add(pass.folds[k].join, nil, fmt.Sprintf("pass %d: partial results of fold %d combined", i+1, k+1))
 		}
-		add(st.perRow, st.perRowSlots, fmt.Sprintf("after pass %d, once per row", i+1))
+		add(pass.perRow, pass.perRowSlots, fmt.Sprintf("after pass %d, once per row", i+1))
 	}
 	return list
 }

@@ -42,7 +42,7 @@ type Plan struct {
 	tilesPerChunk        int  // maximum number of tiles in a chunk
 	cutAxis              int  // the reduced axis that is cut, or -1
 	partLen, partsPerRow int  // if rows are cut: maximum length of a part along cutAxis, and the number of parts
-	weight               int  // 1, or 4 if an element needs an elementary function
+	elementCost          int  // relative time per element: 4 if the expression has an elementary function, else 1
 	needsStoreFence      bool // some loops use unfenced non-temporal stores
 
 	objects      []object
@@ -186,37 +186,15 @@ func (p *Plan) elements(i int) int {
 
 // cutTiles divides kept[0] into tiles, groups tiles into chunks, and cuts rows if there are too few chunks.
 func (p *Plan) cutTiles() {
-	p.weight = 1
+	p.elementCost = 1
 	for _, i := range p.program.Code.Insts {
 		if !i.Op.Primitive() && i.Op != expr.Reduce {
-			p.weight = 4
+			p.elementCost = 4
 		}
 	}
-	grain := machine.ReduceGrain / p.weight
-	row := 0 // for one position of a row: the bytes of all operands, outputs and stored rows that vary within the row
-	for i, m := range p.metas {
-		if p.variesInRow(i) {
-			row += m.DType.Size()
-		}
-	}
-	for _, r := range p.program.Rows {
-		row += r.DType.Size()
-	}
-	row = max(1, row*p.rowLen)
+	grain := machine.ReduceGrain / p.elementCost
 	axis := p.kept[0]
-	switch rowsInCache := max(1, cacheBytes/row); {
-	case p.alongColumns && p.isSinglePass():
-		p.tileLen = min(maxColumns, max(minColumnsOnePass, grain/max(1, p.rowLen)))
-	case p.alongColumns:
-		p.tileLen = min(maxColumns, max(minColumns, rowsInCache&^31))
-	case p.batchesRows && !p.hasStaged() && p.isSinglePass():
-		p.tileLen = min(maxColumns, grain/max(1, p.rowLen)) // a single pass reuses nothing from the cache
-	case p.batchesRows && !p.hasStaged():
-		p.tileLen = min(maxRows, rowsInCache)
-	default:
-		p.tileLen = 1 // one row, because rows are staged or have several reduced axes
-	}
-	p.tileLen = max(p.columnsPerRow, min(p.tileLen, axis.n)/p.columnsPerRow*p.columnsPerRow)
+	p.tileLen = max(p.columnsPerRow, min(p.maxTileLen(grain), axis.n)/p.columnsPerRow*p.columnsPerRow)
 	p.tilesPerKept0 = (axis.n + p.tileLen - 1) / p.tileLen
 	p.tiles = p.tilesPerKept0 * p.numRows() / max(1, axis.n)
 	work := p.tileLen * max(p.rowLen, 1)
@@ -235,6 +213,31 @@ func (p *Plan) cutTiles() {
 		work >= minWork && p.isSinglePass() && len(p.program.Passes[0].Folds) > 0 {
 		p.cutRows(parts)
 	}
+}
+
+// maxTileLen returns the maximum number of positions along kept[0] in a tile. grain is the number of elements that
+// repay the overhead of a chunk.
+func (p *Plan) maxTileLen(grain int) int {
+	rowBytes := 0 // the bytes of all operands, outputs and stored rows that vary within a row
+	for i, m := range p.metas {
+		if p.variesInRow(i) {
+			rowBytes += m.DType.Size() * p.rowLen
+		}
+	}
+	for _, r := range p.program.Rows {
+		rowBytes += r.DType.Size() * p.rowLen
+	}
+	switch rowsInCache := max(1, cacheBytes/max(1, rowBytes)); {
+	case p.alongColumns && p.isSinglePass():
+		return min(maxColumns, max(minColumnsOnePass, grain/max(1, p.rowLen)))
+	case p.alongColumns:
+		return min(maxColumns, max(minColumns, rowsInCache&^31)) // a multiple of 32 columns
+	case p.batchesRows && !p.hasStaged() && p.isSinglePass():
+		return min(maxColumns, grain/max(1, p.rowLen)) // a single pass reuses nothing from the cache
+	case p.batchesRows && !p.hasStaged():
+		return min(maxRows, rowsInCache)
+	}
+	return 1 // one row, because rows are staged or have several reduced axes
 }
 
 // cutRows cuts the longest reduced axis into at most `parts` parts.

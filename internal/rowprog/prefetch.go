@@ -39,13 +39,14 @@ func (b *builder) prefetch(in []expr.Place, selected func(q expr.Place) bool, gr
 			continue
 		}
 		rowBytes, step := b.maxLength(b.innerAxis())*b.objects[i].size, b.objects[i].stride(b.outerAxis())
-		d, all, need := bytes, rowBytes*rows, bytes
+		distance, isLong := bytes, rowBytes*rows >= minPrefetchRatio*bytes
 		if rowBytes < 2*bytes && rowBytes != step && step != 0 {
-			next := group * max(1, bytes/rowBytes/group)
-			d, all, need = next*step, rows, next
+			rowsAhead := group * max(1, bytes/rowBytes/group)
+			distance, isLong = rowsAhead*step, rows >= minPrefetchRatio*rowsAhead
 		}
-		if all >= minPrefetchRatio*need && d == int(int32(d)) && (a.Operands == 0 || a.Bytes == int32(d)) {
-			a.Operands, a.Bytes = a.Operands|1<<n, int32(d)
+		// All operands have the same distance.
+		if isLong && distance == int(int32(distance)) && (a.Operands == 0 || a.Bytes == int32(distance)) {
+			a.Operands, a.Bytes = a.Operands|1<<n, int32(distance)
 		}
 	}
 	return a

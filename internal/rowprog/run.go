@@ -24,7 +24,7 @@ type State struct {
 	strides     []int              // for each entry of ptrs: bytes between rows
 	callStrides []int              // strides of callPtrs in an unrolled loop
 	index       []int              // by reduced axis: the current index
-	passBases   [][]unsafe.Pointer // the values of base for the tiles that fused passes process
+	passBases   [][]unsafe.Pointer // the values of tileBase for the tiles that fused passes process
 	tiles       []tile             // the tiles that fused passes process
 	piecePtrs   []unsafe.Pointer   // addresses of a chunk of [Pieces]
 }

@@ -56,6 +56,8 @@ const (
 	targetTiles, minTileElems = 8, machine.MoveGrain / 16
 	// targetRowTiles is targetTiles for a copy of contiguous rows, which is cut into two chunks if it is small.
 	targetRowTiles = 4
+	// maxShortRows is the greatest number of rows of a tile if rows are short.
+	maxShortRows = 1024
 	// targetBTiles is the approximate number of tiles of b if rows of other dimensions are between the rows of b.
 	targetBTiles = 4
 	// grainElemBytes is the element size that grains assume. Contiguous rows of smaller elements are less work per
@@ -158,15 +160,15 @@ func (p *Copy) chooseTiles(rest []Axis) []Axis {
 	if len(rest) > 0 {
 		p.a = take(0)
 	}
-	at := -1
+	fastest := -1 // the axis with the smallest stride in src, unless this is a
 	for i, x := range rest {
-		if s := abs(x.Src); s > 0 && s < abs(p.a.Src) && (at < 0 || s < abs(rest[at].Src)) {
-			at = i
+		if s := abs(x.Src); s > 0 && s < abs(p.a.Src) && (fastest < 0 || s < abs(rest[fastest].Src)) {
+			fastest = i
 		}
 	}
 	switch {
-	case at >= 0:
-		p.b = take(at)
+	case fastest >= 0:
+		p.b = take(fastest)
 		p.cutTransposed(p.dimsBetween(rest) > 0)
 	case len(rest) > 0:
 		p.b = take(p.rowsAlong(rest))
@@ -270,7 +272,7 @@ func (p *Copy) tileElems() int {
 func (p *Copy) cutRows() {
 	if p.a.N < longRow && p.b.N > p.a.N {
 		p.a.cut(p.a.N)
-		p.b.cutEvenly(min(1024, max(1, p.tileElems()/max(1, p.a.N))), 1)
+		p.b.cutEvenly(min(maxShortRows, max(1, p.tileElems()/max(1, p.a.N))), 1)
 		return
 	}
 	elems := p.tileElems()

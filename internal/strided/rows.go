@@ -40,8 +40,12 @@ func copyRows(dst, src unsafe.Pointer, n int, b Axis) {
 // Streams reports whether a result of the given size is written faster by non-temporal stores.
 func Streams(bytes int) bool { return streamRows != nil && bytes >= streamBytes }
 
+// minStreamLines is the row length in cache lines from which rows are streamed although they do not consist of whole
+// lines.
+const minStreamLines = 16
+
 // StreamBlock is [Elem.Block] with non-temporal stores if rows are contiguous, and dst consists of whole cache lines or
-// rows have at least 16 cache lines. The caller must call [Fence] before another goroutine uses the result.
+// rows have at least minStreamLines cache lines. The caller must call [Fence] before another goroutine uses the result.
 func (e *Elem) StreamBlock(dst, src unsafe.Pointer, a, b Axis) {
 	if !e.copiesUnchanged || a.Dst != e.DstSize || a.Src != e.SrcSize || !streamBlock(dst, src, a.N*e.DstSize, b) {
 		e.Block(dst, src, a, b)
@@ -60,7 +64,7 @@ func streamBlock(dst, src unsafe.Pointer, n int, b Axis) bool {
 	}
 	whole := (uintptr(dst)|uintptr(b.Dst)|uintptr(n))%line == 0
 	switch {
-	case streamRows == nil || n < line || !whole && n < 16*line:
+	case streamRows == nil || n < line || !whole && n < minStreamLines*line:
 		return false
 	case whole && n < hardwarePrefetchBytes:
 		streamRows(b.N, dst, b.Dst, src, b.Src, n, prefetchRows*b.Src)

@@ -54,9 +54,11 @@ func Nearest(name string, names iter.Seq[string]) string {
 // minContained is the least length of a name that counts as a part of another name.
 const minContained = 3
 
-// containment has the shortest name that contains the given name (around), and the longest name that the given name
-// contains (inside).
-type containment struct{ shortestAround, longestInside string }
+// containment has the known names that contain the given name, or that the given name contains.
+type containment struct {
+	shortestAround string // the shortest name that contains the given name
+	longestInside  string // the longest name that the given name contains
+}
 
 // consider updates c for a known name other, whose lower-case form is lower. name is the given name in lower case.
 func (c *containment) consider(name, lower, other string) {

@@ -34,7 +34,7 @@ var crowdedUntil atomic.Int64
 // spinner is the state of a spin loop. The zero value is the state at the start of a loop.
 type spinner struct {
 	spins int
-	start time.Duration // first call of the scheduler, as time after began; 0: none yet
+	start time.Duration // first call of the scheduler, as time after timeOrigin; 0: none yet
 	last  time.Duration // last call of the scheduler
 }
 
@@ -55,14 +55,14 @@ func (l *spinner) spin() bool {
 		crowdedUntil.Store(int64(now + crowdedTime))
 	}
 	l.last = now
-	most := spinIdle
+	limit := spinIdle
 	switch {
 	case int64(now) < crowdedUntil.Load():
-		most = spinCrowded
+		limit = spinCrowded
 	case openJobs.Load() > 0:
-		most = spinBusy
+		limit = spinBusy
 	}
-	return now-l.start < most
+	return now-l.start < limit
 }
 
 // isCrowded reports whether other goroutines or processes had a core recently.

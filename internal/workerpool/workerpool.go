@@ -163,11 +163,11 @@ func (j *Job) Wait(seen uint32) bool {
 		if n == 0 || j.events.Load() != seen {
 			return n > 0
 		}
-		more := true
-		for more && j.events.Load() == seen {
-			more = l.spin()
+		maySpin := true
+		for maySpin && j.events.Load() == seen {
+			maySpin = l.spin()
 		}
-		if !more {
+		if !maySpin {
 			j.sleep(seen)
 		}
 	}

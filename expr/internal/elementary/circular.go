@@ -28,12 +28,12 @@ func reduceAngle(x float64) (q int, r, low float64) {
 	if a < 1<<20 {
 		t := float64(x*(2/math.Pi)) + 0x1.8p52
 		n := t - 0x1.8p52
-		// d is exact. The rounding of p matters only if the remainder is tiny, or if there is no quarter turn.
+		// d is exact. The rounding of p matters only if r is tiny and q is not 0. If q is 0, p is 0.
 		d, p := x-float64(n*quarterTurn), float64(n*quarterTurnRest)
 		r = d - p
-		// One test covers both conditions: separate branches would be unpredictable.
-		q, left := int64(math.Float64bits(t)-roundingSumBits), int64(math.Float64bits(r)&^signBit)
-		if (minRemainderBits-left)|((q-1)&^q) < 0 {
+		// One test finds that |r| exceeds 2^-12 or q is 0: separate branches would be unpredictable.
+		q, rBits := int64(math.Float64bits(t)-roundingSumBits), int64(math.Float64bits(r)&^signBit)
+		if (minRemainderBits-rBits)|((q-1)&^q) < 0 {
 			return int(q), r, (d - r) - p
 		}
 	}
@@ -148,8 +148,9 @@ func tan(x float64) float64 {
 	return math.Float64frombits(u^uint64(q)<<63) / math.Float64frombits(v)
 }
 
-// arc returns s + t = asin(a) for 0 <= a <= 1/2. For greater a, s + t is asin(sqrt((1-a)/2)), which is half of acos(a).
-func arc(a float64) (s, t float64) {
+// arcsinParts returns s + t = asin(a) for 0 <= a <= 1/2. For greater a, s + t is asin(sqrt((1-a)/2)), which is half of
+// acos(a).
+func arcsinParts(a float64) (s, t float64) {
 	square, rest := a*a, 0.5-float64(0.5*a)
 	p, q := math.Float64bits(a), math.Float64bits(square)
 	root, below := math.Float64bits(math.Sqrt(rest)), math.Float64bits(rest)
@@ -173,7 +174,7 @@ func asin(x float64) float64 {
 	if !(a <= 1) {
 		return math.NaN()
 	}
-	s, t := arc(a)
+	s, t := arcsinParts(a)
 	r := math.Float64bits(s + t)
 	far := math.Float64bits(math.Pi/4 + ((math.Pi/4 - 2*s) + (halfPiRest - 2*t)))
 	if a > 0.5 {
@@ -187,7 +188,7 @@ func acos(x float64) float64 {
 	if !(a <= 1) {
 		return math.NaN()
 	}
-	s, t := arc(a)
+	s, t := arcsinParts(a)
 	p := math.Copysign(s+t, x)
 	r := math.Float64bits((math.Pi/2 - p) + halfPiRest)
 	left, right := math.Float64bits(math.Pi-2*(s+t)), math.Float64bits(2*(s+t))

@@ -15,16 +15,16 @@ func complexSqrt(z complex128) complex128 {
 	if a == 0 || b == 0 || a-a != 0 || b-b != 0 {
 		return cmplx.Sqrt(z)
 	}
-	scale, size := 1.0, hypotenuse(a, b)
-	if size == 0 { // squares overflow or underflow
-		up := 0x1p54
+	scale, magnitude := 1.0, hypotenuse(a, b)
+	if magnitude == 0 { // squares overflow or underflow
+		factor := 0x1p54
 		if scale = 0x1p-27; math.Abs(a) > 4 || math.Abs(b) > 4 {
-			up, scale = 0.25, 2
+			factor, scale = 0.25, 2
 		}
-		a, b = a*up, b*up
-		size = Hypot(a, b)
+		a, b = a*factor, b*factor
+		magnitude = Hypot(a, b)
 	}
-	r := math.Sqrt(float64(0.5*size) + float64(0.5*math.Abs(a)))
+	r := math.Sqrt(float64(0.5*magnitude) + float64(0.5*math.Abs(a)))
 	large, small := math.Float64bits(r*scale), math.Float64bits(scale*math.Abs(0.5*b/r))
 	re, im := large, small
 	if a < 0 { // a conditional move
@@ -75,11 +75,11 @@ func sinhCosh(x float64) (sinh, cosh float64) {
 	return s, math.Sqrt(1 + float64(s*s))
 }
 
-// circular returns cosh(y)*sin and sinh(y)*cos for finite numbers. If |y| is powerLimit or more, both hyperbolic
-// functions are half an exponential. The exponential may overflow although the product does not, and infinity times 0
-// would be NaN. circular therefore multiplies by the root of the exponential twice. Beyond 1400, all nonzero products
-// overflow.
-func circular(sin, cos, y float64) (coshSin, sinhCos float64) {
+// hyperbolicProducts returns cosh(y)*sin and sinh(y)*cos for finite numbers. If |y| is powerLimit or more, both
+// hyperbolic functions are half an exponential. The exponential may overflow although the product does not, and
+// infinity times 0 would be NaN. The function therefore multiplies by the root of the exponential twice. Beyond 1400,
+// all nonzero products overflow.
+func hyperbolicProducts(sin, cos, y float64) (coshSin, sinhCos float64) {
 	a := math.Abs(y)
 	if a < powerLimit {
 		sinh, cosh := sinhCosh(y)
@@ -94,7 +94,7 @@ func complexSin(z complex128) complex128 {
 		return cmplx.Sin(z)
 	}
 	sin, cos := SinCos(real(z))
-	re, im := circular(sin, cos, imag(z))
+	re, im := hyperbolicProducts(sin, cos, imag(z))
 	return complex(re, im)
 }
 
@@ -103,7 +103,7 @@ func complexCos(z complex128) complex128 {
 		return cmplx.Cos(z)
 	}
 	sin, cos := SinCos(real(z))
-	re, im := circular(cos, -sin, imag(z))
+	re, im := hyperbolicProducts(cos, -sin, imag(z))
 	return complex(re, im)
 }
 
@@ -112,7 +112,7 @@ func complexSinh(z complex128) complex128 {
 		return cmplx.Sinh(z)
 	}
 	sin, cos := SinCos(imag(z))
-	im, re := circular(sin, cos, real(z))
+	im, re := hyperbolicProducts(sin, cos, real(z))
 	return complex(re, im)
 }
 
@@ -121,7 +121,7 @@ func complexCosh(z complex128) complex128 {
 		return cmplx.Cosh(z)
 	}
 	sin, cos := SinCos(imag(z))
-	re, im := circular(cos, sin, real(z))
+	re, im := hyperbolicProducts(cos, sin, real(z))
 	return complex(re, im)
 }
 

@@ -17,8 +17,8 @@ var erfPoly = [...]float64{0.1283791670955126, -0.37612638903183754, 0.112837916
 	1.6462114365889248e-06, -1.6365844691234924e-07, 1.4807192815879218e-08, -1.2290555301717928e-09,
 	9.422759064650411e-11}
 
-// erfLess returns erf(x) - x for |x| <= 1/2.
-func erfLess(x float64) float64 {
+// erfMinusX returns erf(x) - x for |x| <= 1/2.
+func erfMinusX(x float64) float64 {
 	c, z := &erfPoly, x*x
 	u := z * z
 	w := u * u
@@ -31,7 +31,7 @@ func erfLess(x float64) float64 {
 func erf(x float64) float64 {
 	switch a := math.Abs(x); {
 	case a <= 0.5:
-		return x + erfLess(x)
+		return x + erfMinusX(x)
 	case x != x:
 		return x
 	case a > 6:
@@ -56,7 +56,7 @@ func erfc(x float64) float64 {
 		odd := (c[1] + float64(z*c[3])) + float64(u*((c[5]+float64(z*c[7]))+float64(u*(c[9]+float64(z*c[11])))))
 		return erfcMiddle[0] + (float64(d*(even+float64(d*odd))) + erfcMiddle[1])
 	case x > 0.25:
-		return 0.5 - ((x - 0.5) + erfLess(x))
+		return 0.5 - ((x - 0.5) + erfMinusX(x))
 	}
 	return 1 - erf(x)
 }

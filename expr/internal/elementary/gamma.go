@@ -13,6 +13,8 @@ var lgammaPoly = [...]float64{0.42278433509846713, 0.3224670334241132, -0.067352
 // stirling are the coefficients of the asymptotic series of log(Gamma(x)) in 1/x^2 (Abramowitz and Stegun 6.1.41).
 var stirling = [...]float64{1. / 12, -1. / 360, 1. / 1260, -1. / 1680, 1. / 1188, -691. / 360360, 1. / 156}
 
+const halfLogTwoPi = 0.4189385332046727 // log(2*pi)/2
+
 // Lgamma returns the logarithm of the absolute value of the Gamma function. It applies the reflection formula to
 // negative numbers and the recurrence to numbers below 10. As in C, the result for negative infinity is infinity.
 func Lgamma(x float64) float64 {
@@ -48,7 +50,7 @@ func Lgamma(x float64) float64 {
 	for k := len(stirling) - 1; k >= 0; k-- {
 		series = stirling[k] + float64(z*series)
 	}
-	return float64((x-0.5)*(Log(x)-1)) + (0.4189385332046727 + series/x)
+	return float64((x-0.5)*(Log(x)-1)) + (halfLogTwoPi + series/x)
 }
 
 // lgammaAt2 returns Lgamma(2+f) for |f| <= 1/2.

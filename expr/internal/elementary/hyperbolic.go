@@ -5,6 +5,9 @@ import "math"
 // overflowThreshold is slightly below the least x for which e^x overflows. sinh and cosh overflow for greater numbers.
 const overflowThreshold = 709
 
+// For x above negligibleExp, exp(-2x) is less than half an ulp of 1.
+const negligibleExp = 22
+
 // halfSquare is e^2 / 2.
 const halfSquare = math.E * math.E / 2
 
@@ -21,7 +24,7 @@ func sinh(x float64) float64 {
 			p = c[k] + float64(z*p)
 		}
 		return x + float64(x*z*p)
-	case a <= 22:
+	case a <= negligibleExp:
 		t := a * math.Log2E
 		p, _, k := powerOfSum(t, math.FMA(a, math.Log2E, -t)+float64(a*Log2ERounding))
 		p = float64(p * (0.5 * powerOf2(k)))
@@ -35,7 +38,7 @@ func sinh(x float64) float64 {
 
 func cosh(x float64) float64 {
 	switch a := math.Abs(x); {
-	case a <= 22:
+	case a <= negligibleExp:
 		e := Exp(a)
 		return float64(0.5*e) + 0.5/e
 	case a <= overflowThreshold:
@@ -52,7 +55,7 @@ func tanh(x float64) float64 {
 	case a < 0.5:
 		t := expm1(2 * a)
 		y = t / (2 + t)
-	case !(a > 22):
+	case !(a > negligibleExp):
 		y = 1 - 2/(Exp(2*a)+1)
 	}
 	return math.Copysign(y, x)

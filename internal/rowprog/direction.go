@@ -3,7 +3,7 @@ package rowprog
 // Direction is the direction of inner loops: along a reduced or a kept dimension.
 type Direction uint8
 
-// Directions. Choose selects a direction by the layouts. Empty rows are always processed by columns.
+// Directions. With AnyDirection, the layouts decide. Empty rows are always processed by columns.
 const (
 	AnyDirection Direction = iota
 	ByRows
@@ -11,6 +11,9 @@ const (
 )
 
 const (
+	// shortRow is the row length below which loops run along columns if there are at least as many rows as elements of a
+	// row.
+	shortRow = 16
 	// minLoopColumns is the minimum number of adjacent columns for a loop along them.
 	minLoopColumns = 8
 	// maxTransposedBytes is the maximum size of a transposed tile of an operand, which stays in the caches of a core.
@@ -24,7 +27,7 @@ func (p *Plan) chooseDirection(direction Direction) {
 	case direction != AnyDirection:
 		p.alongColumns = direction == ByColumns
 	case a.step[i] <= k.step[i] || k.n == 1:
-		p.alongColumns = a.n < 16 && k.n >= a.n && k.n > 1 || p.transposesOutputs(k) || p.hasColumnRuns()
+		p.alongColumns = a.n < shortRow && k.n >= a.n && k.n > 1 || p.transposesOutputs(k) || p.hasColumnRuns()
 	default:
 		p.alongColumns = k.n >= minLoopColumns || k.n > a.n
 	}

@@ -53,7 +53,7 @@ const (
 	l1Lines = 32 << 10 / machine.LineBytes
 )
 
-// Transposition returns the tiles of a copy whose way is [Transposed].
+// Transposition returns the tiles of a copy whose pattern is [Transposed].
 func (p *Copy) Transposition() Transposition {
 	t := Transposition{Method: p.transposeMethod(), Tiles: p.tiles}
 	if t.Method == Elementwise && p.b.Dst > machine.LineBytes && p.b.tile > l1Lines {
