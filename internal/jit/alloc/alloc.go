@@ -170,20 +170,23 @@ func (a *allocator) put(o Out, args ...Operand) {
 	a.Length++
 }
 
-// load adds a load. It fails if r is nil. from is the position of the Move that the load replaces, or -1.
-func (a *allocator) load(r *Reload, dst Operand, from int32) {
+// load adds a load. It fails if r is nil. position is the position of the Move that the load replaces, or -1.
+func (a *allocator) load(r *Reload, dst Operand, position int32) {
 	if r == nil {
 		a.fail(errLocation)
 		return
 	}
-	a.put(Out{Kind: Load, Name: r.Name, From: from}, Operand{Kind: Memory, Mem: &r.Mem}, dst)
+	a.put(Out{Kind: Load, Name: r.Name, From: position}, Operand{Kind: Memory, Mem: &r.Mem}, dst)
 }
 
 func (a *allocator) save(v Virt, r int8, slot int16) {
 	a.put(Out{Kind: Save, From: -1}, a.register(v, r, 0), Operand{Kind: Memory, Mem: &a.slot(Vectors, slot).Mem})
 }
 
-func (a *allocator) copy(from, to Operand, at int32) { a.put(Out{Kind: Copy, From: at}, from, to) }
+// copy adds a copy. position is the position of the Move that the copy replaces, or -1.
+func (a *allocator) copy(from, to Operand, position int32) {
+	a.put(Out{Kind: Copy, From: position}, from, to)
+}
 
 // slot returns the load that restores a register of class c from slot s.
 func (a *allocator) slot(c Class, s int16) *Reload {

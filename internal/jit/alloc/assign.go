@@ -5,6 +5,9 @@ import (
 	"math/bits"
 )
 
+// memoryCost is the estimated cost, in instructions, of a memory operand, and of a load in place of a copy.
+const memoryCost = 0.3
+
 // allocateInst assigns registers to an instruction and adds it.
 func (a *allocator) allocateInst(in *Inst) {
 	a.freeSlots = append(a.freeSlots, a.freedSlots...)
@@ -47,8 +50,8 @@ func (a *allocator) allocatePlain(in *Inst) {
 		slot = Operand{Kind: Memory, Mem: &a.slot(Vectors, s).Mem}
 	}
 	src, folded := a.fold(in)
-	var few [10]Operand
-	args := few[:0]
+	var buf [10]Operand
+	args := buf[:0]
 	for k, s := range src {
 		if k == int(in.Fold) && folded.Kind != Register {
 			args = append(args, folded)
@@ -127,7 +130,7 @@ func (a *allocator) foldable(s Arg, lane uint8) (Operand, bool) {
 	case again && !a.KeepComputed && (space.advances() || space == Slot && !a.values[s.Virt].Invariant):
 		return Operand{}, false
 	case !space.advances():
-		a.Cost += 0.3
+		a.Cost += memoryCost
 	}
 	switch reload.Lane {
 	case 0:
@@ -247,7 +250,7 @@ func (a *allocator) result(in *Inst, tied Virt) Operand {
 		reload := a.reloadOf(tied)
 		dst := a.newRegister(in.Dst)
 		if reload != nil && (reload.Mem.Space == Slot || reload.Mem.Space == Constant) {
-			a.Cost += 0.3
+			a.Cost += memoryCost
 		}
 		a.load(reload, dst, -1)
 		return dst

@@ -4,7 +4,8 @@
 // passes on the names of instructions.
 //
 // If no register is free, the value whose next use is farthest is evicted (Belady's rule). A value that a single load
-// can restore is loaded again or used from memory. Other values are spilled to slots.
+// can restore is loaded again, or folded: it becomes a memory operand of the instruction that uses it. Other values are
+// spilled to slots.
 package alloc
 
 // Virt is the number of a virtual register. A value that a target splits into several registers has a Virt for each

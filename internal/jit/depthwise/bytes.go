@@ -91,10 +91,8 @@ func (s *Bytes) Groups() int { return (s.Window[0] + s.Rows() - 1) / s.Rows() }
 
 // Uops is the approximate number of instructions for a tile.
 func (s *Bytes) Uops() int {
-	columns := (s.Tile-1)*s.Stride[1] + (s.Window[1]-1)*s.Dilation[1] + 1
-	if seen := s.Tile * s.Window[1]; seen < columns {
-		columns = seen
-	}
+	span := (s.Tile-1)*s.Stride[1] + (s.Window[1]-1)*s.Dilation[1] + 1
+	columns := min(span, s.Tile*s.Window[1]) // the columns that windows contain
 	if s.Words {
 		return s.Groups()*(8*columns+8*s.Tile*s.Window[1]) + 24*s.Tile
 	}

@@ -161,8 +161,8 @@ func (p *pointer) size(n, rows int) (row, all int) {
 	return row, row * rows
 }
 
-// run runs rows of n elements as machine code and in the interpreter, and compares the results. If over is not
-// negative, output `sharedOutput` is in the memory of pointer `sharedOperand`, an operand.
+// run runs rows of n elements as machine code and in the interpreter, and compares the results. If sharedOperand is not
+// negative, output sharedOutput is in the memory of pointer sharedOperand, an operand.
 func (b *Comparison) run(at offsets, n, rows, sharedOutput, sharedOperand int) error {
 	b.fill(at, n, rows)
 	if sharedOperand >= 0 {
@@ -203,8 +203,8 @@ func (b *Comparison) run(at offsets, n, rows, sharedOutput, sharedOperand int) e
 	return nil
 }
 
-// memory returns the memory of pointer k on a side (0 machine code, 1 interpreter). same and over are the arguments of
-// run.
+// memory returns the memory of pointer k on a side (0 machine code, 1 interpreter). For sharedOutput and sharedOperand
+// see run.
 func (b *Comparison) memory(side, k, sharedOutput, sharedOperand int) []byte {
 	if sharedOperand >= 0 && k == sharedOutput {
 		k = sharedOperand
@@ -329,13 +329,13 @@ func (b *Comparison) rotate(n int) {
 // checkSharedMemory runs the loop with each output in the memory of each operand that has elements of the same size.
 func (b *Comparison) checkSharedMemory() error {
 	outs := len(b.loop.Code.Out)
-	for same, o := range b.loop.Code.Out {
+	for output, o := range b.loop.Code.Out {
 		for k, d := range b.loop.Code.In {
 			if b.loop.Scalar[k] || o.DType == tensor.Invalid || d.Size() != o.DType.Size() {
 				continue
 			}
 			for n := 1; n <= maxRowElements; n++ {
-				if err := b.run(b.guardOffsets(n, 1, n%2 == 0), n, 1, same, outs+k); err != nil {
+				if err := b.run(b.guardOffsets(n, 1, n%2 == 0), n, 1, output, outs+k); err != nil {
 					return err
 				}
 			}

@@ -174,8 +174,8 @@ func (f *Forms) Check(t testing.TB) int {
 	return len(f.counts)
 }
 
-// equal compares two encodings. If distance is true, the instruction has the distance of a constant. The distances may
-// differ, because Go's assembler leaves zeros for the linker.
+// equal compares two encodings. If ignoreDistance is true, the instruction has the distance of a constant. The
+// distances may differ, because Go's assembler leaves zeros for the linker.
 func equal(ours, want []byte, ignoreDistance bool) bool {
 	if !ignoreDistance || len(ours) != len(want) {
 		return bytes.Equal(ours, want)

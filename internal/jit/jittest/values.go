@@ -31,7 +31,7 @@ func (b *Comparison) checkEdgeCases() error {
 	case slices.Contains(b.loop.Scalar, true):
 		n, rows = 60, 100
 	}
-	var ins, reads []unsafe.Pointer
+	var ins, copies []unsafe.Pointer
 	var strides []int
 	for k, d := range b.loop.Code.In {
 		count := n
@@ -48,9 +48,9 @@ func (b *Comparison) checkEdgeCases() error {
 		strides = append(strides, step)
 		ins = append(ins, unsafe.Pointer(&data[k][0]))
 		copied := slices.Clone(data[k])
-		reads = append(reads, unsafe.Pointer(&copied[0]))
+		copies = append(copies, unsafe.Pointer(&copied[0]))
 	}
-	return b.compareOn(ins, reads, strides, n, rows)
+	return b.compareOn(ins, copies, strides, n, rows)
 }
 
 // pairs sets data to all pairs of edge cases of two operands. The pairs are one row, unless an operand is Scalar: then
@@ -78,9 +78,9 @@ func (b *Comparison) pairs(data [][]byte) (n, rows int) {
 	return n, rows
 }
 
-// compareOn runs the machine code on the operands ins and the interpreter on their copies reads, and compares the
+// compareOn runs the machine code on the operands ins and the interpreter on their copies, and compares the
 // outputs.
-func (b *Comparison) compareOn(ins, reads []unsafe.Pointer, strides []int, n, rows int) error {
+func (b *Comparison) compareOn(ins, copies []unsafe.Pointer, strides []int, n, rows int) error {
 	outs := len(b.loop.Code.Out)
 	var ptrs [2][]unsafe.Pointer
 	var made [2][][]byte
@@ -88,19 +88,19 @@ func (b *Comparison) compareOn(ins, reads []unsafe.Pointer, strides []int, n, ro
 	for k := range b.ptrs {
 		p := &b.ptrs[k]
 		if k >= outs && k < outs+len(ins) {
-			ptrs[0], ptrs[1] = append(ptrs[0], ins[k-outs]), append(ptrs[1], reads[k-outs])
+			ptrs[0], ptrs[1] = append(ptrs[0], ins[k-outs]), append(ptrs[1], copies[k-outs])
 			steps = append(steps, strides[k-outs])
 			continue
 		}
 		row, all := p.size(n, rows)
 		steps = append(steps, row)
-		for way := range ptrs {
+		for side := range ptrs {
 			var to unsafe.Pointer
 			m := make([]byte, all)
 			if copy(m, p.pool); p.stored {
 				to = unsafe.Pointer(unsafe.SliceData(m))
 			}
-			made[way], ptrs[way] = append(made[way], m), append(ptrs[way], to)
+			made[side], ptrs[side] = append(made[side], m), append(ptrs[side], to)
 		}
 	}
 	if err := b.code.Run(b.args, ptrs[0], steps, n, rows); err != nil {
@@ -121,7 +121,7 @@ func (b *Comparison) compareOn(ins, reads []unsafe.Pointer, strides []int, n, ro
 			if !Same(d, u[:e], v[:e]) {
 				at := (len(made[0][k-1]) - len(u)) / e
 				return fmt.Errorf("%d rows of %d: pointer %d (%v), element %d: compiled % x, interpreted % x of %s", rows, n, i, d,
-					at, u[:e], v[:e], b.operandsAt(reads, strides, at, n))
+					at, u[:e], v[:e], b.operandsAt(copies, strides, at, n))
 			}
 		}
 	}
@@ -129,13 +129,13 @@ func (b *Comparison) compareOn(ins, reads []unsafe.Pointer, strides []int, n, ro
 }
 
 // operandsAt prints the operands of an element.
-func (b *Comparison) operandsAt(reads []unsafe.Pointer, strides []int, at, n int) (text string) {
+func (b *Comparison) operandsAt(copies []unsafe.Pointer, strides []int, at, n int) (text string) {
 	for k, d := range b.loop.Code.In {
 		off := at / n * strides[k]
 		if !b.loop.Scalar[k] {
 			off += at % n * d.Size()
 		}
-		text += fmt.Sprintf("% x; ", unsafe.Slice((*byte)(unsafe.Add(reads[k], off)), d.Size()))
+		text += fmt.Sprintf("% x; ", unsafe.Slice((*byte)(unsafe.Add(copies[k], off)), d.Size()))
 	}
 	return text
 }

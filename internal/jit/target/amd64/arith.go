@@ -130,7 +130,7 @@ func (g *gen) round(op expr.Op, l int, a alloc.Virt) alloc.Virt {
 }
 
 // extremum computes Min or Max. The machine instruction returns its second operand if an operand is NaN, or if both
-// operands are zeros. It computes the op if a is never NaN. With exchanged operands, it computes the op if b is neither
+// operands are zeros. It computes op if a is never NaN. With exchanged operands, it computes op if b is neither
 // NaN nor a zero: if both operands are zeros, the result must be b.
 func (g *gen) extremum(op expr.Op, l int, a, b alloc.Virt) alloc.Virt {
 	name := extremumName(op, l)
@@ -151,8 +151,7 @@ func (g *gen) extremum(op expr.Op, l int, a, b alloc.Virt) alloc.Virt {
 		return g.blend(l, m, a, g.binaryOp(name, l, b, a))
 	}
 	ordered := g.compareFloats(l, cmpOrdered, a, a)
-	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Tied: a, Mask: ordered, Dst: g.newLike(a),
-		Fold: 0,
+	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Tied: a, Mask: ordered, Dst: g.newLike(a), Fold: 0,
 		Lane: uint8(l)})
 }
 
@@ -220,7 +219,8 @@ func (g *gen) blend(l int, mask, yes, no alloc.Virt) alloc.Virt {
 // It searches only recently selected instructions. The replacement saves an instruction if v has no other use.
 // Otherwise the copy is as fast as the blend.
 func (g *gen) arithmetic(v alloc.Virt, l int) (alloc.Inst, bool) {
-	for k := len(g.Body) - 1; k >= max(0, len(g.Body)-8); k-- {
+	const recent = 8
+	for k := len(g.Body) - 1; k >= max(0, len(g.Body)-recent); k-- {
 		if in := g.Body[k]; in.Dst == v {
 			ok := in.Name == "VADD"+floatSuffix(l) || in.Name == "VSUB"+floatSuffix(l) || in.Name == "VMUL"+floatSuffix(l)
 			return in, ok && in.Mask == 0
@@ -380,8 +380,7 @@ func (g *gen) narrowMask(m alloc.Virt) alloc.Virt {
 func (g *gen) lowHalves(x alloc.Virt) alloc.Virt {
 	hi := g.Add(alloc.Inst{Name: "VEXTRACTI128", Src: immediate(1, x), Dst: g.newVector(16), Fold: -1})
 	return g.Add(alloc.Inst{Name: "VSHUFPS", Src: []alloc.Arg{{Imm: 0x88}, {Virt: hi}, {Virt: x, Bytes: 16}},
-		Dst:  g.newVector(16),
-		Fold: -1})
+		Dst: g.newVector(16), Fold: -1})
 }
 
 // laneMask returns bool m as a mask for lanes of l bytes.

@@ -290,13 +290,13 @@ func (g *gen) copyTailIn() {
 
 // copyTailOut copies the results of a tail from bounce buffers to outputs.
 func (g *gen) copyTailOut() {
-	any := false
+	hasBounced := false
 	for k := range g.outputs {
 		if _, ok := g.bounceVectors[k]; ok {
-			any = true
+			hasBounced = true
 		}
 	}
-	if !any {
+	if !hasBounced {
 		return
 	}
 	g.asm.Emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetN}, regLimit)

@@ -57,8 +57,16 @@ type frame struct {
 	firstAccSet int  // number of the accumulator set that the current iteration uses
 }
 
-// shortBody is the maximum number of instructions of a body that counts as memory-bound.
-const shortBody = 12
+// Numbers of instructions of a body. A body of at most shortBody instructions counts as memory-bound. A body of more
+// than mediumBody instructions is not unrolled, and a body of more than longBody instructions is not interleaved.
+const (
+	shortBody  = 12
+	mediumBody = 40
+	longBody   = 150
+)
+
+// minPool is the minimum number of vector registers that remain for the values of the body.
+const minPool = 4
 
 // spillSlots is the number of vectors of 64 bytes in the spill area.
 const spillSlots = jit.SpillBytes / 64
@@ -98,8 +106,9 @@ func (g *gen) layOut() error {
 }
 
 // search allocates registers for different numbers of row constants in permanent registers, and sets the frame to the
-// cheapest allocation. constants are all row constants; the first ones get the permanent registers. The first `slots`
-// vectors of the spill area are in use. ok is false if every attempt failed.
+// cheapest allocation. constants are all row constants; the first ones get the permanent registers. Their number falls
+// by about an eighth per attempt. After three attempts without improvement, search stops. The first `slots` vectors of
+// the spill area are in use. ok is false if every attempt failed.
 func (g *gen) search(constants []alloc.Virt, slots int) (bestCost float64, ok bool) {
 	bestCost = math.Inf(1)
 	bestFrame := g.frame
@@ -191,7 +200,7 @@ func (g *gen) attempt(permanent, constants []alloc.Virt, slots int, limit float6
 	used, lastMask := 0, 7
 	for _, v := range permanent {
 		if g.Values[v].Class == alloc.Masks {
-			if lastMask > 5 {
+			if lastMask > 5 { // at most two row constants
 				registers.Permanent[v] = int8(lastMask)
 				lastMask--
 			}
@@ -200,7 +209,7 @@ func (g *gen) attempt(permanent, constants []alloc.Virt, slots int, limit float6
 		registers.Permanent[v] = int8(used)
 		used++
 	}
-	if used > numRegs-4 {
+	if used > numRegs-minPool {
 		return 0, false
 	}
 	for _, v := range constants {
@@ -239,7 +248,7 @@ func (g *gen) placeAccs(used, numRegs, lastMask int) {
 			need += g.accSets
 		}
 	}
-	g.accsInRegisters = len(g.accs) > 0 && need <= numRegs/2 && used+need <= numRegs-4 &&
+	g.accsInRegisters = len(g.accs) > 0 && need <= numRegs/2 && used+need <= numRegs-minPool &&
 		lastMask-needMasks >= 3
 }
 
@@ -341,7 +350,7 @@ func (g *gen) chooseUnroll(length int) {
 	case len(g.bounceVectors) > 0: // tails are slow, and unrolling makes them longer
 	case length <= shortBody:
 		g.unroll = 4
-	case length <= 40:
+	case length <= mediumBody:
 		g.unroll = 2
 	}
 	g.unroll = max(g.unroll, g.accSets, g.interleaved)
@@ -354,7 +363,7 @@ func (g *gen) chooseUnroll(length int) {
 func (g *gen) tryInterleave(constants []alloc.Virt, slots int, cost float64, length int) {
 	maxIterations := 4
 	switch {
-	case length > 150 || len(g.bounceVectors) > 0:
+	case length > longBody || len(g.bounceVectors) > 0:
 		return
 	case length <= shortBody:
 		maxIterations = 2

@@ -62,17 +62,17 @@ func (g *gen) accMemory(k int) alloc.Mem {
 func (g *gen) foldInMemory(k int) {
 	f, mem := g.loop.Folds[k], g.accMemory(k)
 	v := g.selectedValue(f.V)
-	for _, way := range []int{foldsInMemory, foldsInTail} {
+	for _, part := range []int{foldsInMemory, foldsInTail} {
 		var s alloc.Inst
 		list := g.Collect(func() {
 			old := g.loadVector(mem, v.dtype)
 			sum := g.apply(f.Op, v.dtype, old, v)
-			if way == foldsInTail && !g.avx512 && v.dtype.Size() < 4 { // there are no masked stores
+			if part == foldsInTail && !g.avx512 && v.dtype.Size() < 4 { // there are no masked stores
 				sum = g.selectLanes(&lowered{reg: g.tailLanes, dtype: tensor.Bool}, sum, old)
 			}
 			s = g.store(mem, sum)
 		})
-		g.foldInsts[way] = append(append(g.foldInsts[way], list...), s)
+		g.foldInsts[part] = append(append(g.foldInsts[part], list...), s)
 	}
 }
 

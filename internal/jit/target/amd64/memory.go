@@ -12,21 +12,21 @@ import (
 
 // load returns operand k or, if the operand is complex, its real part (part is 0) or imaginary part (part is 1).
 func (g *gen) load(k, part int) *lowered {
-	d, at := g.code.In[k], g.outputs+k
+	d, pointer := g.code.In[k], g.outputs+k
 	if d.IsComplex() {
-		p := g.complexParts(k, at, d.ToReal())
+		p := g.complexParts(k, pointer, d.ToReal())
 		return &lowered{reg: p[part], dtype: d.ToReal()}
 	}
 	if g.loop.Scalar[k] {
-		return g.loadScalar(at, 0, d)
+		return g.loadScalar(pointer, 0, d)
 	}
-	return g.loadVector(alloc.Mem{Space: alloc.Along, Index: at, Step: int32(g.lanes * d.Size())}, d)
+	return g.loadVector(alloc.Mem{Space: alloc.Along, Index: pointer, Step: int32(g.lanes * d.Size())}, d)
 }
 
 // loadFrom returns a value of w bytes that the instruction with the given name loads from memory.
-func (g *gen) loadFrom(w uint8, name string, plain bool, mem alloc.Mem) alloc.Virt {
-	invariant := mem.Space == alloc.PerRow
-	return g.New(alloc.Value{Bytes: w, Invariant: invariant, Reload: &alloc.Reload{Name: name, Mem: mem, Foldable: plain}})
+func (g *gen) loadFrom(w uint8, name string, foldable bool, mem alloc.Mem) alloc.Virt {
+	reload := &alloc.Reload{Name: name, Mem: mem, Foldable: foldable}
+	return g.New(alloc.Value{Bytes: w, Invariant: mem.Space == alloc.PerRow, Reload: reload})
 }
 
 // loadVector returns the contiguous elements of an iteration.
@@ -85,9 +85,9 @@ func (g *gen) loadBool(mem alloc.Mem) alloc.Virt {
 	return g.Add(alloc.Inst{Name: "VPTESTMB", Src: sources(x, x), Dst: g.New(g.boolVal()), Fold: -1})
 }
 
-// loadScalar returns an element, broadcast to all lanes. The element is `off` bytes after pointer number `at`.
-func (g *gen) loadScalar(at int, off int32, d tensor.DType) *lowered {
-	mem := alloc.Mem{Space: alloc.PerRow, Index: at, Offset: off}
+// loadScalar returns an element, broadcast to all lanes. The element is `off` bytes after the pointer.
+func (g *gen) loadScalar(pointer int, off int32, d tensor.DType) *lowered {
+	mem := alloc.Mem{Space: alloc.PerRow, Index: pointer, Offset: off}
 	l := &lowered{dtype: d}
 	w := g.width(laneSize(d))
 	switch d.Size() {
@@ -125,17 +125,17 @@ func (g *gen) loadScalar(at int, off int32, d tensor.DType) *lowered {
 	return l
 }
 
-// complexParts returns the real and the imaginary parts of complex operand k. `at` is the number of its pointer, and d
-// the dtype of a part.
-func (g *gen) complexParts(k, at int, d tensor.DType) [2]alloc.Virt {
+// complexParts returns the real and the imaginary parts of complex operand k. `pointer` is the number of its pointer,
+// and d the dtype of a part.
+func (g *gen) complexParts(k, pointer int, d tensor.DType) [2]alloc.Virt {
 	if p, ok := g.pairs[k]; ok {
 		return p
 	}
 	var p [2]alloc.Virt
 	if g.loop.Scalar[k] {
-		p = [2]alloc.Virt{g.loadScalar(at, 0, d).reg, g.loadScalar(at, int32(d.Size()), d).reg}
+		p = [2]alloc.Virt{g.loadScalar(pointer, 0, d).reg, g.loadScalar(pointer, int32(d.Size()), d).reg}
 	} else {
-		p = g.loadComplex(at, d.Size())
+		p = g.loadComplex(pointer, d.Size())
 	}
 	g.pairs[k] = p
 	return p
@@ -143,11 +143,11 @@ func (g *gen) complexParts(k, at int, d tensor.DType) [2]alloc.Virt {
 
 // loadComplex loads the complex elements of an iteration and separates their parts. size is the size of a part in
 // bytes.
-func (g *gen) loadComplex(at, size int) [2]alloc.Virt {
+func (g *gen) loadComplex(pointer, size int) [2]alloc.Virt {
 	w := g.width(size)
 	var h [2]alloc.Virt
 	for k := range h {
-		mem := g.halfMemory(at, k, size)
+		mem := g.halfMemory(pointer, k, size)
 		h[k] = g.loadFrom(w, "VMOVU"+floatSuffix(size), false, mem)
 	}
 	if g.avx512 {
@@ -170,56 +170,56 @@ func (g *gen) loadComplex(at, size int) [2]alloc.Virt {
 }
 
 // halfMemory returns the memory of the first (k is 0) or second half (k is 1) of the complex elements of an iteration.
-func (g *gen) halfMemory(at, k, size int) alloc.Mem {
-	return alloc.Mem{Space: alloc.Along, Index: at, Offset: int32(k * g.lanes * size), Step: int32(2 * g.lanes * size),
-		Part: uint8(1 + k),
-		Lane: uint8(size)}
+func (g *gen) halfMemory(pointer, k, size int) alloc.Mem {
+	w := g.lanes * size
+	return alloc.Mem{Space: alloc.Along, Index: pointer, Offset: int32(k * w), Step: int32(2 * w),
+		Part: uint8(1 + k), Lane: uint8(size)}
 }
 
 // evenOdd returns the indices of the real (part is 0) or imaginary parts (1) in two vectors of n elements.
 func evenOdd(n, part int) []int {
-	at := make([]int, n)
-	for k := range at {
-		at[k] = 2*k + part
+	indices := make([]int, n)
+	for k := range indices {
+		indices[k] = 2*k + part
 	}
-	return at
+	return indices
 }
 
 // permute2 selects elements of two vectors by constant indices.
-func (g *gen) permute2(a, b alloc.Virt, lane int, at []int) alloc.Virt {
+func (g *gen) permute2(a, b alloc.Virt, lane int, indices []int) alloc.Virt {
 	var data []byte
-	for _, x := range at {
+	for _, x := range indices {
 		data = binary.LittleEndian.AppendUint64(data, uint64(x))
 		data = data[:len(data)-8+lane]
 	}
 	return g.permute2By(a, b, g.vector(data), lane)
 }
 
-// permute2By selects elements of the vectors a and b. The lowest bits of the lanes of `at` are the indices.
-func (g *gen) permute2By(a, b, at alloc.Virt, lane int) alloc.Virt {
-	return g.Add(alloc.Inst{Name: "VPERMT2" + floatSuffix(lane), Src: sources(b, at), Tied: a,
+// permute2By selects elements of the vectors a and b. The lowest bits of the lanes of `indices` are the indices.
+func (g *gen) permute2By(a, b, indices alloc.Virt, lane int) alloc.Virt {
+	return g.Add(alloc.Inst{Name: "VPERMT2" + floatSuffix(lane), Src: sources(b, indices), Tied: a,
 		Dst:  g.newLike(a),
 		Fold: 0})
 }
 
-// lookup selects elements of a table. The lowest bits of the lanes of `at` are the indices. If the two halves of a
+// lookup selects elements of a table. The lowest bits of the lanes of `indices` are the indices. If the two halves of a
 // table are equal, only the first half is used. If a table is too large for one instruction, lookup selects from both
 // halves, and the highest bit of the index chooses between the results.
-func (g *gen) lookup(table []float32, at alloc.Virt) alloc.Virt {
+func (g *gen) lookup(table []float32, indices alloc.Virt) alloc.Virt {
 	lanes, half := int(g.width(4))/4, len(table)/2
 	switch {
 	case len(table) == lanes:
 		if lanes == 4 {
-			return g.binaryOp("VPERMILPS", 0, at, g.float32Vector(table))
+			return g.binaryOp("VPERMILPS", 0, indices, g.float32Vector(table))
 		}
-		return g.binaryOp("VPERMPS", 0, g.float32Vector(table), at)
+		return g.binaryOp("VPERMPS", 0, g.float32Vector(table), indices)
 	case slices.Equal(table[:half], table[half:]):
-		return g.lookup(table[:half], at)
+		return g.lookup(table[:half], indices)
 	case len(table) == 2*lanes && g.avx512:
-		return g.permute2By(g.float32Vector(table[:half]), g.float32Vector(table[half:]), at, 4)
+		return g.permute2By(g.float32Vector(table[:half]), g.float32Vector(table[half:]), indices, 4)
 	}
-	low, high := g.lookup(table[:half], at), g.lookup(table[half:], at)
-	return g.blend(4, g.bitMask(at, half), high, low)
+	low, high := g.lookup(table[:half], indices), g.lookup(table[half:], indices)
+	return g.blend(4, g.bitMask(indices, half), high, low)
 }
 
 // float32Vector returns a constant vector.
@@ -231,16 +231,16 @@ func (g *gen) float32Vector(x []float32) alloc.Virt {
 	return g.vector(data)
 }
 
-// bitMask returns the mask of the lanes of `at` in which bit number `bit` is set.
-func (g *gen) bitMask(at alloc.Virt, bit int) alloc.Virt {
-	key := [2]alloc.Virt{at, alloc.Virt(bit)}
+// bitMask returns the mask of the lanes of `indices` in which bit number `bit` is set.
+func (g *gen) bitMask(indices alloc.Virt, bit int) alloc.Virt {
+	key := [2]alloc.Virt{indices, alloc.Virt(bit)}
 	m, ok := g.bitMasks[key]
 	if !ok {
 		if g.avx512 {
-			m = g.Add(alloc.Inst{Name: "VPTESTMD", Src: sources(g.constLanes(4, uint64(bit)), at), Dst: g.New(g.boolVal()),
+			m = g.Add(alloc.Inst{Name: "VPTESTMD", Src: sources(g.constLanes(4, uint64(bit)), indices), Dst: g.New(g.boolVal()),
 				Fold: -1})
 		} else {
-			m = g.immediateOp("VPSLLD", int64(bits.LeadingZeros32(uint32(bit))), at)
+			m = g.immediateOp("VPSLLD", int64(bits.LeadingZeros32(uint32(bit))), indices)
 		}
 		g.bitMasks[key] = m
 	}
@@ -352,7 +352,7 @@ func (g *gen) storePacked256(mem alloc.Mem, l *lowered) alloc.Inst {
 }
 
 // storeComplex returns the stores of complex numbers with parts re and im.
-func (g *gen) storeComplex(at int, d tensor.DType, re, im alloc.Virt) []alloc.Inst {
+func (g *gen) storeComplex(pointer int, d tensor.DType, re, im alloc.Virt) []alloc.Inst {
 	size := d.ToReal().Size()
 	var h [2]alloc.Virt
 	switch w := g.Values[re].Bytes; {
@@ -373,7 +373,7 @@ func (g *gen) storeComplex(at int, d tensor.DType, re, im alloc.Virt) []alloc.In
 	}
 	var s []alloc.Inst
 	for k := range h {
-		s = append(s, g.newStore("VMOVU"+floatSuffix(size), "VMOVNT"+floatSuffix(size), g.halfMemory(at, k, size), h[k]))
+		s = append(s, g.newStore("VMOVU"+floatSuffix(size), "VMOVNT"+floatSuffix(size), g.halfMemory(pointer, k, size), h[k]))
 	}
 	return s
 }

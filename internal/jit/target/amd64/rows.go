@@ -98,6 +98,7 @@ func (g *gen) lookupRows(group []expr.Inst, at alloc.Virt) {
 func (g *gen) rowOffsets(at alloc.Virt) alloc.Virt {
 	v, ok := g.offsets[at]
 	if !ok {
+		// Shifts isolate the lowest 5 bits, and multiply them by rowBytes, which is 2^4.
 		v = g.immediateOp("VPSRLD", 27-4, g.immediateOp("VPSLLD", 27, at))
 		g.offsets[at] = v
 	}

@@ -65,7 +65,7 @@ func (g *gen) writeLoad(name string, mem *alloc.Mem, args []asm.Arg) {
 			class = alloc.Masks
 		}
 		g.asm.Emit(moveName(class), args...)
-	case !g.inTail || mem.Space != alloc.Along || !g.avx512 && g.bounced(mem):
+	case !g.inTail || mem.Space != alloc.Along || !g.avx512 && g.usesBounceBuffer(mem):
 		g.asm.Emit(name, args...)
 	case g.avx512:
 		g.asm.Emit(maskedName(name, mem), args[0], (tailMask + asm.Mask(mem.Part)).Zero(), args[1])
@@ -80,7 +80,7 @@ func (g *gen) writeTailStore(name string, mem *alloc.Mem, args []asm.Arg) {
 	switch {
 	case g.avx512:
 		g.asm.Emit(maskedName(name, mem), append(args[:last:last], tailMask+asm.Mask(mem.Part), args[last])...)
-	case g.bounced(mem): // or accumulators: foldInMemory selects the old values for missing elements
+	case g.usesBounceBuffer(mem): // or accumulators: foldInMemory selects the old values for missing elements
 		g.asm.Emit(name, args...)
 	default:
 		g.asm.Emit("VMASKMOV"+floatSuffix(int(mem.Lane)), args[0], g.tailVector(int(mem.Lane)), args[last])
@@ -106,9 +106,9 @@ func (g *gen) tailVector(lane int) asm.Vec {
 	return vectorRegister(narrowTailMask, g.width(lane))
 }
 
-// bounced reports whether tail elements are copied through the spill area, because AVX2 has masked loads and stores
-// only for elements of 4 and 8 bytes.
-func (g *gen) bounced(mem *alloc.Mem) bool { return mem.Lane < 4 || mem.Part != 0 }
+// usesBounceBuffer reports whether tail elements are copied through the spill area, because AVX2 has masked loads and
+// stores only for elements of 4 and 8 bytes.
+func (g *gen) usesBounceBuffer(mem *alloc.Mem) bool { return mem.Lane < 4 || mem.Part != 0 }
 
 // arg returns an operand of an instruction in iteration u of a pass of the main loop.
 func (g *gen) arg(o *alloc.Operand, u int) asm.Arg {

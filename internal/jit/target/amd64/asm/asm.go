@@ -54,8 +54,8 @@ const poolName = "const<>"
 // poolAlign is the alignment of the constants, which follow the code: the length of the longest vector.
 const poolAlign = 64
 
-// constantBytes is the maximum length of a constant. Tables are longer than a vector.
-const constantBytes = 4096
+// maxConstantBytes is the maximum length of a constant in bytes. Tables are longer than a vector.
+const maxConstantBytes = 4096
 
 // Len returns the length of the code so far in bytes, without constants.
 func (a *Assembler) Len() int { return len(a.code) }
@@ -183,7 +183,7 @@ func (a *Assembler) Align(n int) {
 // Constant stores data of 1 to 4096 bytes after the code and returns its address. Equal data is stored only once. The
 // alignment is the length rounded up to a power of two, at most 64 bytes.
 func (a *Assembler) Constant(data []byte) Mem {
-	if len(data) < 1 || len(data) > constantBytes {
+	if len(data) < 1 || len(data) > maxConstantBytes {
 		a.fail("DATA", []Arg{Imm(len(data))}, "constants have 1 to 4096 bytes")
 		return Mem{}
 	}

@@ -38,18 +38,19 @@ func Assemble(t testing.TB, lines []string) [][]byte {
 	if err != nil {
 		t.Fatalf("go tool asm: %v\n%s", err, out[:min(len(out), 4000)])
 	}
-	made := make([][]byte, len(lines))
+	encodings := make([][]byte, len(lines))
 	for _, symbol := range strings.Split(string(out), " STEXT ")[1:] {
-		splitSymbol(t, symbol, made)
+		splitSymbol(t, symbol, encodings)
 	}
-	return made
+	return encodings
 }
 
-// splitSymbol divides the bytes of one function by source line, and appends them to made. The listing has lines such as
+// splitSymbol divides the bytes of one function by source line, and appends them to encodings. The listing has lines
+// such as
 //
 //	0x0006 00006 (/tmp/lines.s:3)	VADDPS.BCST.Z	4(AX)(BX*4), Z2, K1, Z3
 //	0x0000 62 f1 6c 49 58 d9 62 f1 6c d9 58 5c 98 01 62 f1  b.lIX.b.l.X\..b.
-func splitSymbol(t testing.TB, symbol string, made [][]byte) {
+func splitSymbol(t testing.TB, symbol string, encodings [][]byte) {
 	t.Helper()
 	type begin struct{ line, pc int }
 	var begins []begin
@@ -82,6 +83,6 @@ func splitSymbol(t testing.TB, symbol string, made [][]byte) {
 		if i+1 < len(begins) {
 			end = begins[i+1].pc
 		}
-		made[b.line] = append(made[b.line], code[b.pc:end]...)
+		encodings[b.line] = append(encodings[b.line], code[b.pc:end]...)
 	}
 }

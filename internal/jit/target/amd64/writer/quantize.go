@@ -13,8 +13,9 @@ import (
 const clampLimit = 1 << 20
 
 // Quantizer writes the conversion of int32 sums to quantized bytes: converted to float32 and multiplied by scales, sums
-// are rounded to nearest even, and added to the zero point with saturation. NaN becomes 0. The zero point has elements
-// of 32 bits for signed bytes, and of 16 bits for unsigned bytes.
+// are rounded to nearest even, and added to the zero point with saturation. NaN becomes 0. A level is a rounded sum
+// that is not packed into a byte yet. The zero point has elements of 32 bits for signed bytes, and of 16 bits for
+// unsigned bytes.
 type Quantizer struct {
 	*Writer
 	Signed bool // the bytes are signed

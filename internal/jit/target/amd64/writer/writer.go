@@ -280,8 +280,8 @@ func (w *Writer) Op(op target.Op, x target.Source, y, to target.V) {
 
 // Inst implements [target.Writer]. The operands are in the order of Go's assembler.
 func (w *Writer) Inst(name string, operands ...target.Source) {
-	var few [3]asm.Arg
-	args := few[:0]
+	var buf [3]asm.Arg
+	args := buf[:0]
 	for _, x := range operands {
 		args = append(args, w.source(x))
 	}

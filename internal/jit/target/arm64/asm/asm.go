@@ -45,8 +45,8 @@ type constantRef struct{ at, constant int }
 // poolAlign is the alignment of the constants, which follow the code, in bytes.
 const poolAlign = 16
 
-// constantBytes is the maximum length of a constant.
-const constantBytes = 4096
+// maxConstantBytes is the maximum length of a constant in bytes.
+const maxConstantBytes = 4096
 
 // Len returns the length of the code so far in bytes, without constants.
 func (a *Assembler) Len() int { return len(a.code) }
@@ -118,7 +118,7 @@ func (a *Assembler) Align(n int) {
 // Constant stores data of 1 to 4096 bytes after the code and returns its address, for ldr and adr. Equal data is stored
 // only once. The alignment is the length rounded up to a power of two, at most 16 bytes.
 func (a *Assembler) Constant(data []byte) Pool {
-	if len(data) < 1 || len(data) > constantBytes {
+	if len(data) < 1 || len(data) > maxConstantBytes {
 		a.fail(".byte", []Arg{Imm(len(data))}, "constants have 1 to 4096 bytes")
 		return Pool{}
 	}
