@@ -16,7 +16,7 @@ const (
 	in         target.G = iota // broadcast operand at the term; only for rows 0 to 4 if the distance of rows is dynamic
 	vec                        // vector operand at the term
 	count                      // remaining terms or iterations
-	prefetched                 // operand Ahead at the next prefetched line
+	prefetched                 // operand Prefetched at the next line
 	inTile                     // broadcast operand at the tile; in the spill area if Prefetch occupies the register
 	vecTile                    // vector operand at the tile
 	outTile                    // result at the tile
@@ -255,7 +255,7 @@ func (g *gen) loops(level int) {
 		return
 	}
 	l := &g.s.Loops[level]
-	at := loopWords + wordsPerLoop*level
+	word := loopWords + wordsPerLoop*level
 	end := g.NewLabel()
 	if l.Trips == Dynamic {
 		g.Move(stepOf(LoopTrips+level), count)
@@ -263,25 +263,25 @@ func (g *gen) loops(level int) {
 	} else {
 		g.Move(target.Imm(l.Trips), count)
 	}
-	g.Move(count, spillWord(at+2))
-	g.Move(in, spillWord(at))
-	g.Move(vec, spillWord(at+1))
+	g.Move(count, spillWord(word+2))
+	g.Move(in, spillWord(word))
+	g.Move(vec, spillWord(word+1))
 	if l.Block > 1 {
-		g.Move(target.Imm(l.Block), spillWord(at+3))
+		g.Move(target.Imm(l.Block), spillWord(word+3))
 	}
 	g.Align(16)
 	top := g.NewLabel()
 	g.Bind(top)
 	g.loops(level + 1)
-	g.endIteration(l, spillWord(at+3))
-	g.Move(spillWord(at), in)
-	g.Move(spillWord(at+1), vec)
+	g.endIteration(l, spillWord(word+3))
+	g.Move(spillWord(word), in)
+	g.Move(spillWord(word+1), vec)
 	g.advance(in, l.In)
 	g.advance(vec, l.Vec)
-	g.Move(in, spillWord(at))
-	g.Move(vec, spillWord(at+1))
+	g.Move(in, spillWord(word))
+	g.Move(vec, spillWord(word+1))
 	g.setRowBases()
-	g.CountDown(spillWord(at+2), target.NE, top)
+	g.CountDown(spillWord(word+2), target.NE, top)
 	g.Bind(end)
 }
 
@@ -339,7 +339,7 @@ func (g *gen) advance(r target.G, d int) {
 
 // runs emits the runs of an iteration of the innermost loop.
 func (g *gen) runs() {
-	full := g.unitCode == nil && g.isFullyUnrolled()
+	isUnrolled := g.unitCode == nil && g.isFullyUnrolled()
 	atIn, atVec := 0, 0
 	for i := range g.s.Runs {
 		r := &g.s.Runs[i]
@@ -357,7 +357,7 @@ func (g *gen) runs() {
 		case r.Block > 0:
 			g.blockedRun(r)
 		default:
-			g.constantTerms(r, r.Terms, full)
+			g.constantTerms(r, r.Terms, isUnrolled)
 		}
 		atIn, atVec = r.In+r.Terms*r.InStep, r.Vec+r.Terms*r.VecStep
 	}

@@ -58,8 +58,8 @@ type Spec struct {
 	// Words selects int16 products instead: an element is a pair of int16. Words works like Bytes, but on every
 	// instruction set of amd64.
 	Words bool
-	// Quantized selects the dtype of the result for Bytes and Words. If it is not Sums, elements of the result have one
-	// byte. It then requires Out, a start other than FromResult, and no epilogue.
+	// Quantized selects the dtype of the result for Bytes and Words. Unless it is NotQuantized, elements of the result
+	// have one byte, and it requires Out, a start other than FromResult, and no epilogue.
 	Quantized Quantized
 
 	Rows    int // rows of the tile, at least 1

@@ -42,24 +42,24 @@ type unitSplit struct {
 // splitForUnit divides a tile for the matrix unit. The spec must have passed all other checks.
 func (s *Spec) splitForUnit() (u unitSplit, err error) {
 	segments := u.segments(s.In)
-	most, least := 0, s.Rows
+	maxRows, minRows := 0, s.Rows
 	for _, n := range segments {
 		parts := (n + UnitRows - 1) / UnitRows
-		most, least = max(most, (n+parts-1)/parts), min(least, n)
+		maxRows, minRows = max(maxRows, (n+parts-1)/parts), min(minRows, n)
 	}
-	u.rows = most
-	at := 0
+	u.rows = maxRows
+	start := 0
 	for _, n := range segments {
-		for i := 0; i < n; i += most { // the last part may overlap the previous one
-			u.first = append(u.first, at+min(i, n-most))
+		for i := 0; i < n; i += maxRows { // the last part may overlap the previous one
+			u.first = append(u.first, start+min(i, n-maxRows))
 		}
-		at += n
+		start += n
 	}
 	u.setOutStep(s.Out)
 	if err = u.chunks(s); err != nil {
 		return u, err
 	}
-	if most > least || len(u.first) > 2 {
+	if maxRows > minRows || len(u.first) > 2 {
 		return u, fmt.Errorf("tile: the matrix unit does not support %d parts of %v rows", len(u.first), segments)
 	}
 	return u, nil
@@ -176,8 +176,8 @@ func (g *gen) newUnitGen() *unitGen {
 	for i := sums; i < amd64.Tiles; i++ {
 		list = append(list, amd64.Tile(i))
 	}
-	// share divides registers between the broadcast operand (a) and the vector operand (b).
-	share := func(list []amd64.Tile) (a, b []amd64.Tile) {
+	// share divides registers between the broadcast operand and the vector operand.
+	share := func(list []amd64.Tile) (rowTiles, vecTiles []amd64.Tile) {
 		n := 1
 		if g.s.Vectors < len(list) {
 			n = min(len(list)-g.s.Vectors, len(u.first))
@@ -270,26 +270,26 @@ func (x *unitGen) run(r *Run) {
 
 // chunk emits a chunk of terms and advances the addresses. Every other part visits the vectors in reverse order, to
 // reuse the operand that is in a register.
-func (x *unitGen) chunk(a, b []amd64.Tile, terms int) {
+func (x *unitGen) chunk(rowTiles, vecTiles []amd64.Tile, terms int) {
 	x.prefetch(terms)
 	loadedRow, loadedVec := [amd64.Tiles]int{}, [amd64.Tiles]int{}
 	for part, row := range x.split.first {
-		ta := a[part%len(a)]
+		rowTile := rowTiles[part%len(rowTiles)]
 		for i := range x.s.Vectors {
 			v := i
 			if part%2 > 0 {
 				v = x.s.Vectors - 1 - i
 			}
-			tb := b[v%len(b)]
-			if loadedRow[ta] != part+1 {
-				x.amd64.LoadTile(target.Addr{Base: in, Index: unitStep, Scale: 1, Disp: x.s.In[row]}, ta)
-				loadedRow[ta] = part + 1
+			vecTile := vecTiles[v%len(vecTiles)]
+			if loadedRow[rowTile] != part+1 {
+				x.amd64.LoadTile(target.Addr{Base: in, Index: unitStep, Scale: 1, Disp: x.s.In[row]}, rowTile)
+				loadedRow[rowTile] = part + 1
 			}
-			if loadedVec[tb] != v+1 {
-				x.amd64.LoadTile(target.Addr{Base: vec, Index: unitVecStep, Scale: 1, Disp: v * lineBytes}, tb)
-				loadedVec[tb] = v + 1
+			if loadedVec[vecTile] != v+1 {
+				x.amd64.LoadTile(target.Addr{Base: vec, Index: unitVecStep, Scale: 1, Disp: v * lineBytes}, vecTile)
+				loadedVec[vecTile] = v + 1
 			}
-			x.amd64.DotTiles(ta, tb, x.sumTile(part, v))
+			x.amd64.DotTiles(rowTile, vecTile, x.sumTile(part, v))
 		}
 	}
 	x.advance(in, terms*x.s.Size)

@@ -32,7 +32,7 @@ const (
 	regChannel                  // offset of the current channels in bytes
 	fromCursor                  // see plane
 	toCursor
-	regBias // address of the bias, in transforms to results; otherwise 5 times the distance between rows
+	regBias // results: address of the bias; points: 5 times the distance between columns
 	fromBase
 	toBase
 	fromMinor
@@ -169,7 +169,7 @@ func (c *code) begin() {
 // loops emits the loops over tiles and channels around a block.
 func (c *code) loops(b *block) error {
 	c.begin()
-	tiles, vectors, rest := c.NewLabel(), c.NewLabel(), c.NewLabel()
+	tiles, vectors, partial := c.NewLabel(), c.NewLabel(), c.NewLabel()
 	limit := target.Word(jit.OffsetN)
 	if c.partChannels > 0 && !target.MasksInVectors(c.cpu) {
 		c.setLanes()
@@ -177,7 +177,7 @@ func (c *code) loops(b *block) error {
 	c.Align(16)
 	c.Bind(tiles)
 	c.Move(target.Imm(0), regChannel)
-	c.CompareJump(regChannel, limit, target.GE, rest)
+	c.CompareJump(regChannel, limit, target.GE, partial)
 	c.Align(32)
 	c.Bind(vectors)
 	if _, err := c.write(b, false); err != nil {
@@ -185,7 +185,7 @@ func (c *code) loops(b *block) error {
 	}
 	c.Add(target.Imm(4*Lanes(c.cpu)), regChannel)
 	c.CompareJump(regChannel, limit, target.LT, vectors)
-	c.Bind(rest)
+	c.Bind(partial)
 	if c.partChannels > 0 {
 		if target.MasksInVectors(c.cpu) {
 			c.registers--

@@ -11,10 +11,11 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// pairwise has the operations on two values, and operations their meaning. Max and Min have the value as the first
-// source, so that they keep a NaN.
+// binaryNames maps the operations with two sources to names of instructions, and operations maps these names to the
+// operations of package target. Max and Min have the value as the first source, so that they keep a NaN.
 var (
-	pairwise   = map[opcode]string{opAdd: "add", opSub: "sub", opTimes: "mul", opMul: "mul", opMax: "max", opMin: "min"}
+	binaryNames = map[opcode]string{opAdd: "add", opSub: "sub", opTimes: "mul", opMul: "mul", opMax: "max",
+		opMin: "min"}
 	operations = map[string]target.Op{"add": target.Add, "sub": target.Sub, "mul": target.Mul, "max": target.Max,
 		"min": target.Min}
 )
@@ -22,20 +23,20 @@ var (
 // lower selects the instructions of a block.
 func (c *code) lower(b *block) *alloc.Builder {
 	l := &alloc.Builder{Values: make([]alloc.Value, 1, len(b.list)+1), Body: make([]alloc.Inst, 0, len(b.list))}
-	at := make([]alloc.Virt, len(b.list))
+	virtOf := make([]alloc.Virt, len(b.list))
 	sources := func(vs ...value) []alloc.Arg {
 		src := make([]alloc.Arg, len(vs))
 		for k, v := range vs {
-			src[k].Virt = at[v]
+			src[k].Virt = virtOf[v]
 		}
 		return src
 	}
 	for i := range b.list {
 		o := &b.list[i]
-		in := alloc.Inst{Name: pairwise[o.op], Lane: 4}
+		in := alloc.Inst{Name: binaryNames[o.op], Lane: 4}
 		switch o.op {
 		case opConst, opLoad, opBias, opTile, opLanes:
-			at[i] = l.New(alloc.Value{Bytes: uint8(4 * Lanes(c.cpu)), Reload: c.reload(o)})
+			virtOf[i] = l.New(alloc.Value{Bytes: uint8(4 * Lanes(c.cpu)), Reload: c.reload(o)})
 			continue
 		case opStore:
 			in.Src, in.Fold = sources(o.x), -1
@@ -51,8 +52,8 @@ func (c *code) lower(b *block) *alloc.Builder {
 		case opFMA, opFNMA:
 			in.Src, in.Forms = sources(o.k, o.x, o.y), c.fused(o.op == opFNMA)
 		}
-		at[i] = l.New(alloc.Value{Bytes: uint8(4 * Lanes(c.cpu))})
-		in.Dst = at[i]
+		virtOf[i] = l.New(alloc.Value{Bytes: uint8(4 * Lanes(c.cpu))})
+		in.Dst = virtOf[i]
 		l.Body = append(l.Body, in)
 	}
 	l.Prune()
@@ -65,10 +66,10 @@ func (c *code) reload(o *operation) *alloc.Reload {
 	r.Mem = alloc.Mem{Space: alloc.ReadOnly, Row: int8(o.row), Col: int8(o.col)}
 	switch o.op {
 	case opConst:
-		one := string(binary.LittleEndian.AppendUint32(nil, math.Float32bits(o.number)))
-		r.Lane, r.Mem = 4, alloc.Mem{Space: alloc.Constant, Data: one}
+		element := string(binary.LittleEndian.AppendUint32(nil, math.Float32bits(o.number)))
+		r.Lane, r.Mem = 4, alloc.Mem{Space: alloc.Constant, Data: element}
 		if target.MasksInVectors(c.cpu) { // AVX2 cannot broadcast an operand
-			r.Lane, r.Mem.Data = 0, strings.Repeat(one, Lanes(c.cpu))
+			r.Lane, r.Mem.Data = 0, strings.Repeat(element, Lanes(c.cpu))
 		}
 	case opLoad:
 		r.Mem.Index = fromPlane
@@ -104,8 +105,8 @@ func (c *code) write(b *block, tail bool) (slots int, err error) {
 
 // writeInst emits an allocated instruction.
 func (c *code) writeInst(o *alloc.Out, tail bool) {
-	var few [3]target.Source
-	args := few[:0]
+	var buf [3]target.Source
+	args := buf[:0]
 	for k := range o.Args {
 		args = append(args, c.arg(&o.Args[k]))
 	}

@@ -95,11 +95,11 @@ func (t *Transform) Run(a *jit.Args, to, from Plane, bias unsafe.Pointer, channe
 	for i := EpilogueOperands; i < EpilogueOperands+t.operands; i++ {
 		a.Step[i] = int(uintptr(a.Ptr[i]) + uintptr(a.Row[i]) - uintptr(to.Ptr))
 	}
-	once := max(1, callVectors*lanes/max(1, channels))
-	for first := 0; first < tiles; first += once {
+	tilesPerCall := max(1, callVectors*lanes/max(1, channels))
+	for first := 0; first < tiles; first += tilesPerCall {
 		a.Ptr[toPlane], a.Ptr[fromPlane] = unsafe.Add(to.Ptr, first*to.Tile), unsafe.Add(from.Ptr, first*from.Tile)
 		a.Ptr[biasIndex] = bias
-		a.Rows = min(once, tiles-first)
+		a.Rows = min(tilesPerCall, tiles-first)
 		if err := t.fn.Call(a); err != nil {
 			return err
 		}

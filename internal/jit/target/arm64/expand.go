@@ -11,7 +11,7 @@ import (
 // Mnemonics of pseudo-instructions. Quotients of integers have the mnemonics sdiv and udiv.
 const (
 	completeRemainder = "completeRemainder" // completes the remainder of floats if one division is not enough
-	tableRow          = "tableRow"          // loads a row of a table: "tableRow KIND BYTES" with the bytes of the table
+	tableRow          = "tableRow"          // loads a row of the table TABLE: "tableRow KIND TABLE"
 	scvtfLong         = "scvtfLong"         // rounds 64-bit integers of one or two vectors to float32
 	ucvtfLong         = "ucvtfLong"
 )
@@ -45,12 +45,12 @@ func (w *writer) divide(name string, e asm.Elem, args []alloc.Operand) {
 	} else if name == "sdiv" && e < asm.S {
 		move = "smov"
 	}
-	a, b := reg(16), reg(17)
+	xLane, yLane := reg(16), reg(17)
 	for k := range vectorBytes / e.Bytes() {
-		w.asm.Emit(move, a, x.Lane(k))
-		w.asm.Emit(move, b, y.Lane(k))
-		w.asm.Emit(name, a, a, b)
-		w.asm.Emit("mov", q.Lane(k), a)
+		w.asm.Emit(move, xLane, x.Lane(k))
+		w.asm.Emit(move, yLane, y.Lane(k))
+		w.asm.Emit(name, xLane, xLane, yLane)
+		w.asm.Emit("mov", q.Lane(k), xLane)
 	}
 }
 
@@ -70,23 +70,23 @@ func (w *writer) roundLong(name string, args []alloc.Operand) {
 }
 
 // tableRow writes the load of the row whose offset is in a lane.
-func (w *writer) tableRow(e int, table string, args []alloc.Operand) {
-	to := w.vector(args[2], asm.Elem(e))
+func (w *writer) tableRow(elem int, table string, args []alloc.Operand) {
+	to := w.vector(args[2], asm.Elem(elem))
 	w.asm.Emit("umov", asm.W(16), w.vector(args[0], asm.S).Lane(int(args[1].Imm)))
 	w.asm.Emit("adr", asm.X(17), w.asm.Constant([]byte(table)))
 	w.asm.Emit("ldr", to.Scalar(), asm.Indexed(asm.X(17), asm.X(16)))
 }
 
-// remainderSteps is the weight of the instructions in the loop of remainderLoop, for the bound on the instructions of a
+// remainderWork is the weight of the instructions in the loop of remainderLoop, for the bound on the instructions of a
 // run. The loop has at most 42 iterations, because a quotient of float64 has up to 2,098 bits, and an iteration removes
 // at least 51 of these. Each iteration counts as 4, because it contains a division.
-const remainderSteps = 4 * 42
+const remainderWork = 4 * 42
 
-// remainderLoop writes completeRemainder. If all remainders are less than the divisors, the code skips the loop.
-// Otherwise the loop starts again from the dividends, because a quotient may have been infinite. While a remainder is
-// not less than its divisor, a multiple of the divisor is subtracted. The divisor is scaled by a power of 2 if the
-// quotient would overflow. The remainder may become negative. A NaN divisor makes the result NaN at the end. An
-// infinite divisor leaves the dividend unchanged.
+// remainderLoop writes completeRemainder, which receives the remainders after one division. If all of them are less
+// than the divisors, the code skips the loop. If not, the loop starts again from the dividends, because a quotient may
+// have been infinite. While a remainder is not less than its divisor, a multiple of the divisor is subtracted. The
+// divisor is scaled by a power of 2 if the quotient would overflow. The remainder may become negative. A NaN divisor
+// makes the result NaN at the end. An infinite divisor leaves the dividend unchanged.
 type remainderLoop struct {
 	*writer
 	elem                   asm.Elem
@@ -95,7 +95,7 @@ type remainderLoop struct {
 	multiple               asm.Vec // the divisor times a power of 2
 	quotient, overflowMask asm.Vec // overflowMask: first the power of 2, then the lanes with the scaled divisor
 	mask                   asm.Vec // lanes whose remainder is not less than the divisor
-	remainder              asm.Vec // at first, the remainder after one step
+	remainder              asm.Vec // at first, the remainder after one division
 }
 
 func newRemainderLoop(w *writer, e asm.Elem, args []alloc.Operand) *remainderLoop {
@@ -120,7 +120,7 @@ func (r *remainderLoop) write() {
 	r.jump("umaxv", "cbz", end) // no remainder reaches its divisor
 	r.step()
 	a.Emit("b", loop)
-	r.repeats(before, remainderSteps)
+	r.repeats(before, remainderWork)
 	a.Bind(end)
 	a.Emit("fcmeq", r.mask, r.divisor, r.divisor)
 	r.bits("bic", r.quotient, r.divisor, r.mask)

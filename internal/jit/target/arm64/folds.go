@@ -90,13 +90,13 @@ func (g *generator) foldInRegisters(l *Lists, p *pass, k int) []alloc.Inst {
 
 // moveTo sets accumulators to values that the body computes. The last instruction of a value writes the accumulator, if
 // it can.
-func (g *generator) moveTo(acc, from []alloc.Virt) {
+func (g *generator) moveTo(acc, values []alloc.Virt) {
 	for i, a := range acc {
-		at := slices.IndexFunc(g.Builder.Body, func(in alloc.Inst) bool { return in.Dst == from[i] })
-		if at >= 0 && writeTo(&g.Builder.Body[at], a) {
+		last := slices.IndexFunc(g.Builder.Body, func(in alloc.Inst) bool { return in.Dst == values[i] })
+		if last >= 0 && writeTo(&g.Builder.Body[last], a) {
 			continue
 		}
-		g.Builder.Body = append(g.Builder.Body, alloc.Inst{Name: alloc.Move, Src: vectors(from[i]), Dst: a, Fold: -1})
+		g.Builder.Body = append(g.Builder.Body, alloc.Inst{Name: alloc.Move, Src: vectors(values[i]), Dst: a, Fold: -1})
 	}
 }
 
@@ -126,28 +126,28 @@ func (g *generator) neutral(op lane.Op, t lane.Type) alloc.Virt {
 	return g.constant(t.Size(), bits)
 }
 
-// totals selects two lists of instructions for a loop with totals whose accumulators are in memory. begin sets the
-// accumulators to neutral elements. end combines them after the row and stores the totals.
-func (g *generator) totals() (begin, end []alloc.Inst) {
+// totals selects two lists of instructions for a loop with totals whose accumulators are in memory. start sets the
+// accumulators to neutral elements. finish combines them after the row and stores the totals.
+func (g *generator) totals() (start, finish []alloc.Inst) {
 	l := *g.Lists
 	l.Lanes = lane.FoldLanes
 	g.Lists = &l
 	for k, f := range g.loop.Folds {
 		t, m := g.loop.Type(f.V), g.accumulators(k, lane.FoldLanes)
 		n := lane.FoldLanes * t.Size() / vectorBytes
-		begin = append(begin, g.Collect(func() {
+		start = append(start, g.Collect(func() {
 			l.Store(m, t, slices.Repeat([]alloc.Virt{g.neutral(f.Op, t)}, n))
 		})...)
-		end = append(end, g.Collect(func() {
+		finish = append(finish, g.Collect(func() {
 			to := alloc.Mem{Space: alloc.PerRow, Index: f.Ptr, Lane: uint8(t.Size())}
 			l.Store(to, t, g.combine(&l, f.Op, t, l.Load(m, t, n)))
 		})...)
 	}
-	return begin, end
+	return start, finish
 }
 
-// combine combines accumulators pairwise: the second half with the first half until one element remains, the lowest of
-// the result.
+// combine combines the second half of the accumulators with the first half until one element remains, in the lowest
+// lane of the result.
 func (g *generator) combine(l *Lists, op lane.Op, t lane.Type, acc []alloc.Virt) []alloc.Virt {
 	for len(acc) > 1 {
 		half := len(acc) / 2

@@ -17,10 +17,10 @@ type generator struct {
 	w         writer
 	registers int // number of vector registers that may be used
 
-	tail       *pass        // passes of the least number of elements that fill a register with the widest value
-	begin, end []alloc.Inst // see totals
-	slots      int          // number of slots of the spill area that pointers and accumulators occupy
-	accOffset  []int        // by fold with a total: offset of its accumulators in the spill area
+	tail          *pass        // pass of the rest loop; its widest value fills one register
+	start, finish []alloc.Inst // see totals
+	slots         int          // number of slots of the spill area that pointers and accumulators occupy
+	accOffset     []int        // by fold with a total: offset of its accumulators in the spill area
 	frame
 	work jit.Work
 }
@@ -32,15 +32,18 @@ type frame struct {
 	accsInRegs bool
 	firstAcc   int // the first register of accumulators
 
-	// The code of row constants, of a pass of the main loop, of a pass after it, and the code that loads and stores
-	// accumulator registers, or sets and combines accumulators in memory.
-	row, main, rest, loads, saves, begins, ends *alloc.Result
+	row, main, rest      *alloc.Result // row constants, a pass of the main loop, and a pass of the rest loop
+	loads, saves         *alloc.Result // loads and stores of accumulator registers
+	accStarts, accTotals *alloc.Result // see totals
 
 	cost float64 // estimated number of instructions that spills add to a pass
 }
 
 // spillSlots is the number of vectors in the spill area.
 const spillSlots = jit.SpillBytes / vectorBytes
+
+// minPool is the minimum number of vector registers that remain for the values of a pass.
+const minPool = 4
 
 // Bounds on the numbers of elements and instructions of a pass. If a value has several registers, the latencies of
 // instructions on its parts overlap.
@@ -52,21 +55,20 @@ const (
 // layOut selects instructions and assigns registers and memory.
 func (g *generator) layOut() error {
 	g.layOutPointers()
-	greatest := 1
+	widest := 1
 	for v := range g.loop.Insts {
 		if i := &g.loop.Insts[v]; i.Op != lane.Store {
-			greatest = max(greatest, i.Type.Size())
+			widest = max(widest, i.Type.Size())
 		}
 	}
-	n0 := vectorBytes / greatest
 	var err error
-	if g.tail, err = g.pass(n0); err != nil {
+	if g.tail, err = g.pass(vectorBytes / widest); err != nil {
 		return err
 	}
 	if g.loop.Totals {
-		g.begin, g.end = g.totals()
+		g.start, g.finish = g.totals()
 	}
-	g.chooseLanes(n0)
+	g.chooseLanes()
 	if g.main == nil {
 		return target.Unsupported("too many live values")
 	}
@@ -75,12 +77,12 @@ func (g *generator) layOut() error {
 
 // chooseLanes chooses the number of elements of a pass of the main loop: the greatest number with few spills, or the
 // number with the least cost of an element.
-func (g *generator) chooseLanes(n0 int) {
+func (g *generator) chooseLanes() {
 	best := math.Inf(1)
 	var chosen frame
-	for n := min(passParts*n0, lane.FoldLanes); n >= n0; n /= 2 {
+	for n := min(passParts*g.tail.lanes, lane.FoldLanes); n >= g.tail.lanes; n /= 2 {
 		p := g.tail
-		if n > n0 {
+		if n > g.tail.lanes {
 			var err error
 			if p, err = g.pass(n); err != nil || p.length > passLength {
 				continue
@@ -91,21 +93,23 @@ func (g *generator) chooseLanes(n0 int) {
 			continue
 		}
 		perElement := (f.cost + float64(f.main.Length)) / float64(n)
-		if few := f.cost <= float64(p.length)/6; few || perElement < best {
+		fewSpills := f.cost <= float64(p.length)/6
+		if fewSpills || perElement < best {
 			best, chosen = perElement, f
-			if few {
-				break
-			}
+		}
+		if fewSpills {
+			break
 		}
 	}
 	g.frame = chosen
 }
 
-// search allocates registers with different numbers of row constants in permanent registers, and returns the cheapest
-// frame. The list main of the frame is nil if every attempt failed.
+// search allocates registers with different numbers of row constants in permanent registers, from all down, and returns
+// the cheapest frame. It stops after three attempts that found nothing cheaper. The list main of the frame is nil if
+// every attempt failed.
 func (g *generator) search(p *pass) (best frame) {
 	best.cost = math.Inf(1)
-	lists := [][]alloc.Inst{p.inMem, g.tail.inMem, p.inRegs, p.loads, p.saves, g.begin, g.end}
+	lists := [][]alloc.Inst{p.inMem, g.tail.inMem, p.inRegs, p.loads, p.saves, g.start, g.finish}
 	row := g.Row
 	g.Builder.Body = nil
 	g.Prune(lists...)
@@ -127,7 +131,7 @@ func (g *generator) search(p *pass) (best frame) {
 // attempt allocates registers. The row constants `permanent` get permanent registers. Other row constants get slots,
 // unless they can be loaded again. It reports false if the allocation fails, or if its cost is not below limit.
 func (g *generator) attempt(f *frame, permanent, constants []alloc.Virt, limit float64) bool {
-	if len(permanent) > g.registers-4 {
+	if len(permanent) > g.registers-minPool {
 		return false
 	}
 	file := alloc.File{Permanent: make([]int8, len(g.Values)), PermanentSlot: make([]int16, len(g.Values)),
@@ -146,7 +150,7 @@ func (g *generator) attempt(f *frame, permanent, constants []alloc.Virt, limit f
 	}
 	f.permanent, f.firstAcc = file.Permanent, len(permanent)
 	need := f.body.accs * g.setsOf(f.body)
-	f.accsInRegs = need > 0 && need <= g.registers/2 && f.firstAcc+need <= g.registers-4
+	f.accsInRegs = need > 0 && need <= g.registers/2 && f.firstAcc+need <= g.registers-minPool
 	file.Pool[alloc.Vectors] = uint32(1<<g.registers - 1<<f.firstAcc)
 	rest := file
 	list := f.body.inMem
@@ -166,8 +170,8 @@ func (g *generator) attempt(f *frame, permanent, constants []alloc.Virt, limit f
 	f.rest, ok[2] = run(&rest, g.tail.inMem, alloc.Policy{})
 	f.loads, ok[3] = run(&file, f.body.loads, alloc.Policy{})
 	f.saves, ok[4] = run(&file, f.body.saves, alloc.Policy{})
-	f.begins, ok[5] = run(&rest, g.begin, alloc.Policy{})
-	f.ends, ok[6] = run(&rest, g.end, alloc.Policy{})
+	f.accStarts, ok[5] = run(&rest, g.start, alloc.Policy{})
+	f.accTotals, ok[6] = run(&rest, g.finish, alloc.Policy{})
 	f.cost = f.main.Cost
 	return ok == [7]bool{true, true, true, true, true, true, true}
 }
@@ -219,9 +223,9 @@ func (g *generator) layOutPointers() {
 
 // elementBytes returns the number of bytes by which an element of a row advances pointer k, or 0.
 func (g *generator) elementBytes(k int) int {
-	if at := k - len(g.loop.Ptrs); at >= 0 {
-		if g.loop.Totals && at < len(g.loop.Folds) {
-			return g.loop.Type(g.loop.Folds[at].V).Size()
+	if fold := k - len(g.loop.Ptrs); fold >= 0 {
+		if g.loop.Totals && fold < len(g.loop.Folds) {
+			return g.loop.Type(g.loop.Folds[fold].V).Size()
 		}
 		return 0
 	}

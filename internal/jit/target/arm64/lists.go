@@ -27,7 +27,7 @@ import (
 //   - q d s h b: the lowest bytes of a vector register;
 //   - b[i] h[i] s[i] d[i]: lane i;
 //   - {16b}: a list of one vector, for tbl and tbx;
-//   - #: an immediate, the Imm of the source; #lsl: such a shift; #0 and #0.0: zero, which is no source.
+//   - #: an immediate, the Imm of the source; #lsl: a shift by an immediate; #0 and #0.0: zero, which is no source.
 //
 // # Memory
 //

@@ -13,11 +13,11 @@ import (
 // Compile compiles a loop. registers is the number of vector registers that may be used, or 0 for all. The error wraps
 // [target.ErrUnsupported] if the loop needs more registers or memory than there are.
 //
-// A row has passes of n elements, then passes of n0 elements, which fill a register with the widest value, and at the
-// end passes of n0/2, n0/4, ... and 1 elements, which have the same instructions with narrower loads and stores.
-// Nothing beyond an operand is read or written, and no masks are needed. If there are folds, the passes of n elements
-// are repeated until they have folded an element into each accumulator. An iteration of the main loop, called a turn,
-// consists of these passes, or of one pass if there are no folds.
+// The code of a row has three parts. The main loop has passes of n elements. The rest loop has passes of fewer
+// elements, whose widest value fills one register. The partial passes have half as many elements, a quarter, and so on
+// down to one, and the same instructions with narrower loads and stores. Nothing beyond an operand is read or written,
+// and no masks are needed. An iteration of the main loop is one pass. If there are folds, it consists of as many passes
+// as fold an element into each accumulator.
 func Compile(l *lane.Loop, registers int, list bool) (jit.Code, error) {
 	if registers == 0 {
 		registers = 32
@@ -43,7 +43,7 @@ func (g *generator) emit() {
 	g.restLoop()
 	g.rewind()
 	if g.loop.Totals {
-		g.w.write(g.ends.Out, lane.FoldLanes)
+		g.w.write(g.accTotals.Out, lane.FoldLanes)
 	}
 	counter := g.w.pointer(g.rowCounter())
 	e("subs", counter, counter, asm.Imm(1))
@@ -86,12 +86,12 @@ func (g *generator) prologue() {
 	}
 }
 
-// mainLoop writes the loop over the full turns of a row. Afterwards, regLeft is the number of elements that are left
-// minus the elements of a turn.
+// mainLoop writes the main loop. Afterwards, regLeft is the number of elements that are left minus the elements of an
+// iteration.
 func (g *generator) mainLoop() {
 	e, a := g.w.asm.Emit, g.w.asm
 	g.w.accBase, g.w.accSets = g.firstAcc, g.setsOf(g.body)
-	turn := g.body.lanes * g.w.accSets
+	perIteration := g.body.lanes * g.w.accSets
 	rest := a.NewLabel()
 	moveAccs := func(list []alloc.Out) {
 		for g.w.iteration = range g.w.accSets {
@@ -103,26 +103,26 @@ func (g *generator) mainLoop() {
 	if totals && g.accsInRegs {
 		moveAccs(g.loads.Out)
 	} else if totals {
-		g.w.write(g.begins.Out, lane.FoldLanes)
+		g.w.write(g.accStarts.Out, lane.FoldLanes)
 	}
 	e("ldr", regLeft, asm.Mem{Base: regArgs, Offset: int(jit.OffsetN)})
-	e("subs", regLeft, regLeft, asm.Imm(turn))
+	e("subs", regLeft, regLeft, asm.Imm(perIteration))
 	e("b.lt", rest)
 	if g.accsInRegs && !totals {
 		moveAccs(g.loads.Out)
 	}
-	loop := a.NewLabel()
+	top := a.NewLabel()
 	a.Align(16)
-	a.Bind(loop)
+	a.Bind(top)
 	before := g.w.executed()
 	for g.w.iteration = range g.w.accSets {
 		g.w.write(g.main.Out, g.body.lanes)
 	}
 	g.w.iteration = 0
-	g.advance(turn, false)
-	e("subs", regLeft, regLeft, asm.Imm(turn))
-	e("b.ge", loop)
-	g.work.Iteration, g.work.IterationElements = g.w.executed()-before, turn
+	g.advance(perIteration, false)
+	e("subs", regLeft, regLeft, asm.Imm(perIteration))
+	e("b.ge", top)
+	g.work.Iteration, g.work.IterationElements = g.w.executed()-before, perIteration
 	g.work.Row -= g.work.Iteration
 	if g.accsInRegs && !totals {
 		moveAccs(g.saves.Out)
@@ -133,45 +133,45 @@ func (g *generator) mainLoop() {
 	}
 }
 
-// restLoop writes the passes over the elements after the last full turn.
+// restLoop writes the rest loop and the partial passes.
 func (g *generator) restLoop() {
 	e, a := g.w.asm.Emit, g.w.asm
-	n0, turn := g.tail.lanes, g.work.IterationElements
-	g.work.TailElements = n0
-	if turn > n0 {
-		loop, pieces := a.NewLabel(), a.NewLabel()
-		e("adds", regLeft, regLeft, asm.Imm(turn-n0))
-		e("b.lt", pieces)
-		a.Bind(loop)
+	lanes, perIteration := g.tail.lanes, g.work.IterationElements
+	g.work.TailElements = lanes
+	if perIteration > lanes {
+		top, partial := a.NewLabel(), a.NewLabel()
+		e("adds", regLeft, regLeft, asm.Imm(perIteration-lanes))
+		e("b.lt", partial)
+		a.Bind(top)
 		before := g.w.executed()
-		g.w.write(g.rest.Out, n0)
-		g.advance(n0, true)
-		e("subs", regLeft, regLeft, asm.Imm(n0))
-		e("b.ge", loop)
+		g.w.write(g.rest.Out, lanes)
+		g.advance(lanes, true)
+		e("subs", regLeft, regLeft, asm.Imm(lanes))
+		e("b.ge", top)
 		g.work.TailIteration = g.w.executed() - before
 		g.work.Row -= g.work.TailIteration
-		a.Bind(pieces)
+		a.Bind(partial)
 	}
-	pieces := 0 // number of instructions of the partial passes
-	// The low bits of regLeft are those of the number of elements that are left, because n0 is a power of two.
-	for m := n0 / 2; m > 0; m /= 2 {
+	partialWork := 0 // number of instructions of the partial passes
+	// The low bits of regLeft are those of the number of elements that are left, because lanes is a power of two.
+	for m := lanes / 2; m > 0; m /= 2 {
 		skip := a.NewLabel()
 		e("tbz", regLeft, asm.Imm(bits.TrailingZeros(uint(m))), skip)
 		before := g.w.executed()
 		g.w.write(g.rest.Out, m)
 		g.advance(m, true)
-		pieces += g.w.executed() - before
+		partialWork += g.w.executed() - before
 		a.Bind(skip)
 	}
 	// The bound of the work counts the partial passes as one pass.
-	if turn == n0 {
-		g.work.TailIteration = pieces
+	if perIteration == lanes {
+		g.work.TailIteration = partialWork
 	}
-	g.work.Row -= min(pieces, g.work.TailIteration)
+	g.work.Row -= min(partialWork, g.work.TailIteration)
 }
 
-// advance writes the increments of pointers by n elements. Only passes of the rest advance pointers to accumulators,
-// because turns of the main loop end at the first accumulator.
+// advance writes the increments of pointers by n elements. The pointers to accumulators advance only in the rest loop,
+// because an iteration of the main loop ends at the first accumulator.
 func (g *generator) advance(n int, rest bool) {
 	for k := range g.w.baseOf {
 		size := g.elementBytes(k)
@@ -194,14 +194,14 @@ func (g *generator) rewind() {
 	e("and", regCount, regCount, asm.Imm(lane.FoldLanes-1))
 	for k := range g.w.baseOf {
 		if size := g.elementBytes(k); size > 0 && g.accumulates(k) {
-			g.back(g.w.pointer(k), size)
+			g.subtractElements(g.w.pointer(k), size)
 			g.w.savePointer(k)
 		}
 	}
 }
 
-// back writes the subtraction of regCount elements from a pointer.
-func (g *generator) back(r asm.Reg, size int) {
+// subtractElements writes the subtraction of regCount elements from a pointer.
+func (g *generator) subtractElements(r asm.Reg, size int) {
 	g.w.asm.Emit("sub", r, r, regCount, asm.Shift(bits.TrailingZeros(uint(size))))
 }
 
@@ -217,7 +217,7 @@ func (g *generator) nextRow() {
 		e("ldr", regStride, asm.Mem{Base: regArgs, Offset: int(jit.OffsetRow) + 8*k})
 		e("add", r, r, regStride)
 		if size := g.elementBytes(k); size > 0 && !g.accumulates(k) {
-			g.back(r, size)
+			g.subtractElements(r, size)
 		}
 		g.w.savePointer(k)
 	}

@@ -15,10 +15,10 @@ const vectorBytes = 16
 // selector selects instructions for a loop. Its Builder has the row constants.
 type selector struct {
 	alloc.Builder
-	loop      *lane.Loop
-	constants map[string]alloc.Virt    // by contents
-	scalars   map[alloc.Mem]alloc.Virt // elements of row operands
-	known     map[knownKey]alloc.Virt  // results that are row constants
+	loop        *lane.Loop
+	constants   map[string]alloc.Virt    // by contents
+	rowElements map[alloc.Mem]alloc.Virt // elements of row operands
+	rowResults  map[instKey]alloc.Virt   // results of instructions on row constants
 
 	// State of the selection for a number of lanes.
 	*Lists
@@ -31,8 +31,8 @@ type selector struct {
 }
 
 func newSelector(l *lane.Loop) *selector {
-	return &selector{loop: l, constants: map[string]alloc.Virt{}, scalars: map[alloc.Mem]alloc.Virt{},
-		known: map[knownKey]alloc.Virt{}}
+	return &selector{loop: l, constants: map[string]alloc.Virt{}, rowElements: map[alloc.Mem]alloc.Virt{},
+		rowResults: map[instKey]alloc.Virt{}}
 }
 
 // lists selects instructions for n lanes.
@@ -59,8 +59,8 @@ func (s *selector) lists(n int) (*Lists, error) {
 	return s.Lists, s.err
 }
 
-// knownKey identifies an instruction with up to three sources.
-type knownKey struct {
+// instKey identifies an instruction with up to three sources.
+type instKey struct {
 	name string
 	src  [3]alloc.Arg
 	tied alloc.Virt
@@ -103,7 +103,7 @@ func half(size int) string   { return [...]string{1: "8b", 2: "4h", 4: "2s"}[siz
 // added once.
 func (s *selector) add(in alloc.Inst) alloc.Virt {
 	in.Fold = -1
-	key, invariant := knownKey{name: in.Name, tied: in.Tied}, len(in.Src) <= len(knownKey{}.src)
+	key, invariant := instKey{name: in.Name, tied: in.Tied}, len(in.Src) <= len(instKey{}.src)
 	for k, a := range in.Src {
 		if invariant = invariant && (a.Virt == 0 || s.Values[a.Virt].Invariant); invariant {
 			key.src[k] = a
@@ -112,12 +112,12 @@ func (s *selector) add(in alloc.Inst) alloc.Virt {
 	if in.Tied != 0 {
 		invariant = invariant && s.Values[in.Tied].Invariant
 	}
-	if v, ok := s.known[key]; ok && invariant {
+	if v, ok := s.rowResults[key]; ok && invariant {
 		return v
 	}
 	in.Dst = s.New(alloc.Value{Bytes: vectorBytes})
 	if invariant {
-		s.known[key] = in.Dst
+		s.rowResults[key] = in.Dst
 	}
 	return s.Add(in)
 }

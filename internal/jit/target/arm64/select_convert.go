@@ -33,7 +33,7 @@ func (s *selector) bounded(v lane.Value) bool {
 	return len(bounds) == 2
 }
 
-// convertParts converts lanes of dtype from to dtype to. Masks have the width of the other dtype.
+// convertParts converts lanes from one dtype to another. If one of them is Bool, its masks have the width of the other.
 func (s *selector) convertParts(x []alloc.Virt, from, to tensor.DType) []alloc.Virt {
 	const single = tensor.Float32
 	switch {
@@ -219,28 +219,28 @@ func (s *selector) integerToFloat(x []alloc.Virt, from, to tensor.DType) []alloc
 // int32 or int64. Conversions to uint8, uint32 and 64-bit integers go through int64, and other conversions through
 // int32. The lower 16 bits of these least integers are 0, and the instruction gives 0 for NaN.
 func (s *selector) floatToInteger(x []alloc.Virt, from, to tensor.DType, name string) []alloc.Virt {
-	size, least := 4, 4 // bytes of the result before truncation, and of the type that bounds the range
+	size, rangeSize := 4, 4 // bytes of the result before truncation, and of the type that bounds the range
 	switch to {
 	case tensor.Uint64:
 		return s.floatToUint64(s.convertParts(x, from, tensor.Float64))
 	case tensor.Int64, tensor.Uint32:
-		x, from, size, least = s.convertParts(x, from, tensor.Float64), tensor.Float64, 8, 8
+		x, from, size, rangeSize = s.convertParts(x, from, tensor.Float64), tensor.Float64, 8, 8
 	case tensor.Uint8:
 		if from == tensor.Float64 { // float32 values beyond int32 are multiples of 256
-			least = 8
+			rangeSize = 8
 		}
 	}
 	if from == tensor.Float64 {
 		size = 8
 	}
 	e := vector(size)
-	limit := s.floatConstant(size, float64(signBit(least)))
+	limit := s.floatConstant(size, float64(signBit(rangeSize)))
 	y := s.makeParts(size, func(p int) alloc.Virt {
-		r, in := s.op(name, e, x[p]), s.op("facgt", e, limit, x[p])
+		r, inRange := s.op(name, e, x[p]), s.op("facgt", e, limit, x[p])
 		if to == tensor.Int32 || to == tensor.Int64 {
-			return s.choose(in, r, s.constant(size, signBit(to.Size())))
+			return s.choose(inRange, r, s.constant(size, signBit(to.Size())))
 		}
-		return s.bits("and", r, in)
+		return s.bits("and", r, inRange)
 	})
 	return s.truncate(y, size, to.Size())
 }
@@ -248,10 +248,10 @@ func (s *selector) floatToInteger(x []alloc.Virt, from, to tensor.DType, name st
 // floatToUint64 converts float64 to uint64 as Go does: from 2^63 on, and for NaN, the highest bit is set.
 func (s *selector) floatToUint64(x []alloc.Virt) []alloc.Virt {
 	return s.makeParts(8, func(p int) alloc.Virt {
-		in := func(limit float64) alloc.Virt { return s.op("facgt", "2d", s.floatConstant(8, limit), x[p]) }
-		large := s.bits("and", s.op("fcvtzu", "2d", x[p]), in(1<<64))
+		below := func(limit float64) alloc.Virt { return s.op("facgt", "2d", s.floatConstant(8, limit), x[p]) }
+		large := s.bits("and", s.op("fcvtzu", "2d", x[p]), below(1<<64))
 		large = s.bits("orr", large, s.constant(8, signBit(8)))
-		return s.choose(in(1<<63), s.op("fcvtzs", "2d", x[p]), large)
+		return s.choose(below(1<<63), s.op("fcvtzs", "2d", x[p]), large)
 	})
 }
 

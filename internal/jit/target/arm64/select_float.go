@@ -45,8 +45,8 @@ func (s *selector) extremum(op lane.Op, size int, a, b alloc.Virt) alloc.Virt {
 
 var extremumNames = map[lane.Op]string{lane.Min: "fmin", lane.Max: "fmax"}
 
-// noZeros reports whether the machine instruction computes Min or Max of a and b because one of them is a constant: a
-// number other than zero, or the zero that the instruction prefers as b, or the other zero as a.
+// noZeros reports whether the machine instruction computes Min or Max of a and b because one of them is a constant:
+// either a number other than zero, or b is the zero that the instruction prefers, or a is the other zero.
 func (s *selector) noZeros(op lane.Op, size int, a, b alloc.Virt) bool {
 	if x, ok := s.constantFloat(a, size); ok && (x != 0 || math.Signbit(x) == (op == lane.Max)) {
 		return true
@@ -87,13 +87,13 @@ func (s *selector) fma(i *lane.Inst, p int) alloc.Virt {
 // (float64), so one step is nearly always enough. completeRemainder loops only if an element needs more steps.
 func (s *selector) mod(size int, x, y alloc.Virt) alloc.Virt {
 	e := vector(size)
-	a, d := s.op("fabs", e, x), s.op("fabs", e, y)
-	first := s.onto("fmls", e, a, s.op("frintz", e, s.op("fdiv", e, a, d)), d)
-	r := s.add(alloc.Inst{Name: completeRemainder + " " + e, Src: vectors(a, d), Tied: first,
+	dividend, divisor := s.op("fabs", e, x), s.op("fabs", e, y)
+	first := s.onto("fmls", e, dividend, s.op("frintz", e, s.op("fdiv", e, dividend, divisor)), divisor)
+	r := s.add(alloc.Inst{Name: completeRemainder + " " + e, Src: vectors(dividend, divisor), Tied: first,
 		Temps: [2]uint8{alloc.Vectors: 5}, Expand: 29})
 	// The quotient may have been rounded up.
 	negative := s.add(alloc.Inst{Name: "fcmlt " + e + " " + e + " #0.0", Src: vectors(r)})
-	r = s.op("fadd", e, r, s.bits("and", negative, d))
+	r = s.op("fadd", e, r, s.bits("and", negative, divisor))
 	return s.choose(s.constant(size, signBit(size)), x, r)
 }
 
@@ -112,7 +112,7 @@ func (s *selector) compare(v lane.Value, i *lane.Inst) []alloc.Virt {
 	return s.makeParts(t.Size(), func(p int) alloc.Virt { return s.bits("not", equal[p]) })
 }
 
-// compareVectors compares two vectors, and for Ne computes the opposite unless they are masks.
+// compareVectors compares two vectors. For Ne, the result is the opposite, unless they are masks.
 func (s *selector) compareVectors(op lane.Op, t lane.Type, a, b alloc.Virt) alloc.Virt {
 	if t.Mask != 0 {
 		return s.logic(op, a, b)

@@ -56,12 +56,13 @@ func (s *selector) multiplyLong(a, b alloc.Virt) alloc.Virt {
 // divide divides integers by lane, because there is no such vector instruction. A lane takes four instructions: two
 // moves to general registers, the division, and the move back. The quotient of a division by 0 is 0.
 func (s *selector) divide(d tensor.DType, a, b alloc.Virt) alloc.Virt {
-	name, move := "udiv", 4
+	const perLane = 4
+	name := "udiv"
 	if d.IsSigned() {
 		name = "sdiv"
 	}
 	return s.add(alloc.Inst{Name: name + " " + vector(d.Size()), Src: vectors(a, b),
-		Expand: uint8(move * s.lanes(d.Size()))})
+		Expand: uint8(perLane * s.lanes(d.Size()))})
 }
 
 // lanes returns the number of lanes of the given size in a register.

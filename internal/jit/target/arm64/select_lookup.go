@@ -22,9 +22,9 @@ type indexKey struct {
 	indices lane.Value
 }
 
-// tableGroup is the number of tables with the same index that are combined into one table. Row i of the combined table
-// has entry i of each table, and is loaded into one register.
-const tableGroup = 4
+// maxCombined is the maximum number of tables with the same indices that are combined into one table. Row i of the
+// combined table has entry i of each table, and is loaded into one register.
+const maxCombined = 4
 
 // maxPermuted is the maximum number of different entries of a table that is in registers.
 const maxPermuted = 8
@@ -38,7 +38,7 @@ func (s *selector) lookup(i *lane.Inst) []alloc.Virt {
 	if n := period(i.Table); n <= maxPermuted {
 		s.lookups[key] = s.permute(i.Table[:n], i.A)
 	} else {
-		s.lookupRows(s.lookedUpTogether(i), i.A)
+		s.lookupRows(s.tablesToCombine(i), i.A)
 	}
 	return s.lookups[key]
 }
@@ -74,8 +74,8 @@ func (s *selector) permute(table []float32, indices lane.Value) []alloc.Virt {
 	})
 }
 
-// tableIndices returns the indices of the bytes of the entries that the lanes of indices select from a table of n
-// entries.
+// tableIndices returns byte indices for a table of n entries. Each lane has the indices of the four bytes of the entry
+// that the lane of `indices` selects.
 func (s *selector) tableIndices(n int, indices lane.Value) []alloc.Virt {
 	key := indexKey{n, indices}
 	if s.indices[key] == nil {
@@ -87,13 +87,13 @@ func (s *selector) tableIndices(n int, indices lane.Value) []alloc.Virt {
 	return s.indices[key]
 }
 
-// lookedUpTogether returns the tables of i and of lookups with the same index that are combined with it.
-func (s *selector) lookedUpTogether(i *lane.Inst) []*[32]float32 {
+// tablesToCombine returns the table of i and the tables of other lookups with the same indices.
+func (s *selector) tablesToCombine(i *lane.Inst) []*[32]float32 {
 	group := []*[32]float32{i.Table}
 	for k := range s.loop.Insts {
 		x := &s.loop.Insts[k]
 		_, known := s.lookups[lookupKey{x.Table, x.A}]
-		if x.Op == lane.Lookup && x.A == i.A && !known && len(group) < tableGroup && !slices.Contains(group, x.Table) &&
+		if x.Op == lane.Lookup && x.A == i.A && !known && len(group) < maxCombined && !slices.Contains(group, x.Table) &&
 			period(x.Table) > maxPermuted {
 			group = append(group, x.Table)
 		}
@@ -118,16 +118,16 @@ func (s *selector) lookupRows(group []*[32]float32, indices lane.Value) {
 	for p := range s.count(4) {
 		shifted := s.immediate("shl", "4s", s.part(indices, p), 27)
 		offsets := s.immediate("ushr", "4s", shifted, int64(27-bits.TrailingZeros(uint(4*width))))
-		var r [4]alloc.Virt
-		for k := range r {
-			r[k] = s.add(alloc.Inst{Name: tableRow + " " + letters[4*width] + " " + tableBytes(table), Expand: 3,
+		var rows [4]alloc.Virt
+		for k := range rows {
+			rows[k] = s.add(alloc.Inst{Name: tableRow + " " + kindOfBytes[4*width] + " " + tableBytes(table), Expand: 3,
 				Src: []alloc.Arg{{Virt: offsets}, {Imm: int64(k)}}})
 		}
 		for k, zip := range []string{"zip1", "zip2"} {
 			if 2*k >= len(group) {
 				break
 			}
-			a, b := s.op(zip, "4s", r[0], r[2]), s.op(zip, "4s", r[1], r[3])
+			a, b := s.op(zip, "4s", rows[0], rows[2]), s.op(zip, "4s", rows[1], rows[3])
 			columns[2*k] = append(columns[2*k], s.op("zip1", "4s", a, b))
 			if 2*k+1 < len(group) {
 				columns[2*k+1] = append(columns[2*k+1], s.op("zip2", "4s", a, b))

@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// letters are the kinds of a register whose lowest bytes an instruction uses, by the number of bytes.
-var letters = [...]string{1: "b", 2: "h", 4: "s", 8: "d", 16: "q"}
+// kindOfBytes maps the number of lowest bytes of a register that an instruction uses to the kind of the operand.
+var kindOfBytes = [...]string{1: "b", 2: "h", 4: "s", 8: "d", 16: "q"}
 
 // memory returns the memory at pointer ptr whose elements have dtype d.
 func (s *selector) memory(ptr int16, d tensor.DType) alloc.Mem {
@@ -47,11 +47,11 @@ func (s *selector) load(i *lane.Inst) []alloc.Virt {
 func (s *selector) loadParts(m alloc.Mem, t lane.Type, n int) []alloc.Virt {
 	x := make([]alloc.Virt, n)
 	for k := range x {
-		name := "ldr " + letters[s.partBytes(m)]
+		name := "ldr " + kindOfBytes[s.partBytes(m)]
 		if m.Space == alloc.PerRow {
 			name = "ld1r " + vector(int(m.Lane))
 		}
-		x[k] = s.loaded(name, m)
+		x[k] = s.loadVector(name, m)
 		if t.D == tensor.Bool {
 			x[k] = s.op("cmtst", "16b", x[k], x[k])
 		}
@@ -60,15 +60,15 @@ func (s *selector) loadParts(m alloc.Mem, t lane.Type, n int) []alloc.Virt {
 	return x
 }
 
-// loaded returns the value that an instruction loads. Row constants are loaded once.
-func (s *selector) loaded(name string, m alloc.Mem) alloc.Virt {
-	v, ok := s.scalars[m]
+// loadVector returns the value that an instruction loads. Row constants are loaded once.
+func (s *selector) loadVector(name string, m alloc.Mem) alloc.Virt {
+	v, ok := s.rowElements[m]
 	if !ok {
 		v = s.New(alloc.Value{Bytes: vectorBytes, Invariant: m.Space == alloc.PerRow,
 			Reload: &alloc.Reload{Name: name, Mem: m}})
 	}
 	if m.Space == alloc.PerRow {
-		s.scalars[m] = v
+		s.rowElements[m] = v
 	}
 	return v
 }
@@ -103,11 +103,11 @@ func (s *selector) storeParts(m alloc.Mem, t lane.Type, x []alloc.Virt) []alloc.
 		if r := s.Values[v].Reload; r != nil && r.Mem.Space == alloc.Along {
 			v = s.Add(alloc.Inst{Name: alloc.Move, Src: vectors(v), Dst: s.New(alloc.Value{Bytes: vectorBytes}), Fold: -1})
 		}
-		at, bytes := m, s.partBytes(m)
+		address, bytes := m, s.partBytes(m)
 		if m.Space == alloc.PerRow {
 			bytes = int(m.Lane)
 		}
-		list = append(list, alloc.Inst{Name: "str " + letters[bytes], Src: vectors(v), Store: &at, Fold: -1})
+		list = append(list, alloc.Inst{Name: "str " + kindOfBytes[bytes], Src: vectors(v), Store: &address, Fold: -1})
 		m.Offset += vectorBytes
 	}
 	return list

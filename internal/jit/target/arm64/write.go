@@ -72,8 +72,8 @@ func (w *writer) writeInst(o *alloc.Out) {
 	}
 	name, kinds, _ := strings.Cut(o.Name, " ")
 	kind, kinds, _ := strings.Cut(kinds, " ")
-	var few [4]asm.Arg
-	args := append(few[:0], w.operand(kind, o.Args[last]))
+	var buf [4]asm.Arg
+	args := append(buf[:0], w.operand(kind, o.Args[last]))
 	for sources := o.Args[:last]; kinds != "" || len(sources) > 0; {
 		if kinds != "" {
 			kind, kinds, _ = strings.Cut(kinds, " ")
@@ -139,13 +139,13 @@ func (w *writer) load(name string, m *alloc.Mem, v int) {
 	}
 	name, kind, _ := strings.Cut(name, " ")
 	if a, ok := arrangements[kind]; ok { // ld1r has no offset
-		at := w.address(m)
-		if at.Offset != 0 {
-			w.asm.Emit("add", regPointer, at.Base, asm.Imm(at.Offset))
-			at = asm.Mem{Base: regPointer}
+		address := w.address(m)
+		if address.Offset != 0 {
+			w.asm.Emit("add", regPointer, address.Base, asm.Imm(address.Offset))
+			address = asm.Mem{Base: regPointer}
 		}
 		a.Num = v
-		w.asm.Emit(name, asm.Regs(a, 1), at)
+		w.asm.Emit(name, asm.Regs(a, 1), address)
 		return
 	}
 	if e, ok := w.width(m, kind); ok {

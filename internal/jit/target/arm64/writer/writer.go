@@ -103,32 +103,26 @@ func (w *Writer) addConstant(from asm.Reg, n int64, to asm.Reg, flags string) {
 
 // Move implements [target.Writer].
 func (w *Writer) Move(from, to target.Int) {
-	at, isWord := to.(target.Word)
+	if to, ok := to.(target.Word); ok {
+		w.Emit("str", w.value(from), word(to))
+		return
+	}
 	switch x := from.(type) {
 	case target.G:
-		if !isWord {
-			w.Emit("mov", w.value(to), reg(x))
-		}
+		w.Emit("mov", w.value(to), reg(x))
 	case target.Word:
-		if !isWord {
-			w.Emit("ldr", w.value(to), word(x))
-		}
+		w.Emit("ldr", w.value(to), word(x))
 	case target.Imm:
-		if !isWord {
-			w.set(w.value(to), int64(x))
-		}
-	}
-	if isWord {
-		w.Emit("str", w.value(from), word(at))
+		w.set(w.value(to), int64(x))
 	}
 }
 
 // Add implements [target.Writer].
 func (w *Writer) Add(from, to target.Int) {
-	at, isWord := to.(target.Word)
+	sumWord, isWord := to.(target.Word)
 	sum := addressTemp
 	if isWord {
-		w.Emit("ldr", sum, word(at))
+		w.Emit("ldr", sum, word(sumWord))
 	} else {
 		sum = w.value(to)
 	}
@@ -138,7 +132,7 @@ func (w *Writer) Add(from, to target.Int) {
 		w.Emit("add", sum, sum, w.value(from))
 	}
 	if isWord {
-		w.Emit("str", sum, word(at))
+		w.Emit("str", sum, word(sumWord))
 	}
 }
 
@@ -169,11 +163,11 @@ func (w *Writer) mem(at target.Addr, bytes int) asm.Mem {
 	if at.Disp >= -256 && at.Disp < 256 || at.Disp >= 0 && at.Disp%bytes == 0 && at.Disp/bytes < 1<<12 {
 		return asm.Mem{Base: w.indexed(at, addressTemp), Offset: at.Disp}
 	}
-	return w.plain(at)
+	return w.baseOnly(at)
 }
 
-// plain returns an address without an index and a distance.
-func (w *Writer) plain(at target.Addr) asm.Mem {
+// baseOnly returns an address without an index and a distance.
+func (w *Writer) baseOnly(at target.Addr) asm.Mem {
 	base := w.indexed(at, addressTemp)
 	if at.Disp != 0 {
 		w.addConstant(base, int64(at.Disp), addressTemp, "")
@@ -198,7 +192,7 @@ func (w *Writer) AlignDown(bytes int, to target.G) {
 func (w *Writer) Prefetch(level int, at target.Addr) {
 	m := w.mem(at, 8)
 	if m.HasIndex || m.Offset%8 != 0 || m.Offset < 0 {
-		m = w.plain(at)
+		m = w.baseOnly(at)
 	}
 	w.Emit("prfm", asm.Imm(2*(level-1)), m)
 }
@@ -255,8 +249,9 @@ func (w *Writer) SetLanes(lanes target.Int, _ target.V, _ [2]target.G) {
 	w.lanes = int(n)
 }
 
-// access loads or stores n bytes of a vector: by name, and lanes behind the first piece by the instruction for lanes.
-func (w *Writer) access(name, ofLane string, v target.V, at target.Addr, n int) {
+// access loads or stores n bytes of a vector in pieces of 16, 8, 4, 2 or 1 bytes. name is the instruction for a piece
+// of at least 4 bytes at the start of the register, and laneName the one for other pieces.
+func (w *Writer) access(name, laneName string, v target.V, at target.Addr, n int) {
 	for size, done := 16, 0; done < n; size /= 2 {
 		if n&size == 0 {
 			continue
@@ -265,7 +260,7 @@ func (w *Writer) access(name, ofLane string, v target.V, at target.Addr, n int) 
 			w.Emit(name, lowBytes(v, size), w.mem(at, size))
 		} else {
 			elem := asm.Elem(bits.TrailingZeros(uint(size)))
-			w.Emit(ofLane, asm.List{First: asm.V(int(v), elem), Count: 1, Lane: done / size}, w.plain(at))
+			w.Emit(laneName, asm.List{First: asm.V(int(v), elem), Count: 1, Lane: done / size}, w.baseOnly(at))
 		}
 		done, at.Disp = done+size, at.Disp+size
 	}
@@ -296,7 +291,7 @@ func (w *Writer) StoreBytes(from target.V, at target.Addr, n int) {
 
 // Broadcast implements [target.Writer].
 func (w *Writer) Broadcast(at target.Addr, to target.V) {
-	w.Emit("ld1r", asm.Regs(w.vec(to), 1), w.plain(at))
+	w.Emit("ld1r", asm.Regs(w.vec(to), 1), w.baseOnly(at))
 }
 
 // Number implements [target.Writer].
