@@ -39,5 +39,5 @@ func Functions() []Function {
 	return list
 }
 
-// Names returns the names of operands, in order, that [Parse] uses if its caller gives none.
-func Names() []string { return slices.Clone(defaultParams) }
+// DefaultParams returns the names of operands, in order, that [Parse] uses if its caller gives none.
+func DefaultParams() []string { return slices.Clone(defaultParams) }

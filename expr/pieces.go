@@ -21,9 +21,9 @@ type Pieces struct {
 	DependentFolds int
 }
 
-// MaxCutPlaces is the maximum length in elements of a row that can be cut into pieces. Positions in such a row fit an
+// MaxCutLen is the maximum length in elements of a row that can be cut into pieces. Positions in such a row fit an
 // int32.
-const MaxCutPlaces = 1 << 30
+const MaxCutLen = 1 << 30
 
 // Pieces splits the folds of the code for rows that are cut into pieces. uniform marks operands with one element for
 // each row. Pieces fails if the results of the pieces do not determine the result of the row. It requires that no fold

@@ -91,9 +91,9 @@ func TestCutRows(t *testing.T) {
 	first, err := b.Build(b.Real(b.Reduce(expr.Min, where)))
 	require.NoError(t, err)
 	rows := func(c *expr.Code) *graph.Rows { return &graph.Rows{Mask: []bool{false, true}, In: []int{0}, Code: c} }
-	assert.True(t, rows(first).Cut([]int{1, expr.MaxCutPlaces}))
-	assert.False(t, rows(first).Cut([]int{1, expr.MaxCutPlaces + 1}))
-	assert.True(t, rows(once).Cut([]int{1, expr.MaxCutPlaces + 1}))
+	assert.True(t, rows(first).Cut([]int{1, expr.MaxCutLen}))
+	assert.False(t, rows(first).Cut([]int{1, expr.MaxCutLen + 1}))
+	assert.True(t, rows(once).Cut([]int{1, expr.MaxCutLen + 1}))
 	for _, long := range [][]int{{8, 80000}, {2, 5000}} {
 		assert.True(t, rows(first).Cut(long))
 		assert.Empty(t, rows(first).Unsuited(long))

@@ -91,7 +91,7 @@ func (r *Rows) maxCutLength() int {
 	case p.DependentFolds == 0:
 		return math.MaxInt
 	}
-	return expr.MaxCutPlaces
+	return expr.MaxCutLen
 }
 
 // Suits returns [Rows.Fits] and [Rows.Cut] as conditions on sizes that may be unknown.

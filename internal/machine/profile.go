@@ -197,9 +197,9 @@ func (p *Profile) NS(w Work) float64 {
 	return min(ps, maxPS) / 1e3
 }
 
-// Sum returns the price of work in picoseconds without the bounds of PS. It is negative for a difference that saves
-// work.
-func (p *Profile) Sum(w Work) float64 { return p.price(&w) }
+// UnboundedPS returns the price of work in picoseconds without the bounds of PS. It is negative for a difference that
+// saves work.
+func (p *Profile) UnboundedPS(w Work) float64 { return p.price(&w) }
 
 // maxPS bounds a price by an hour, so that sums of a thousand such steps do not overflow.
 const maxPS = 3600e12

@@ -45,7 +45,7 @@ func NewPieces(c *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Dir
 	}
 	kept, reduced := axesOf(full, metas, mask)
 	kept, reduced = mergeAxes(kept, len(metas)), mergeAxes(reduced, len(metas))
-	if n := elementsOf(reduced); n == 0 || n > expr.MaxCutPlaces || elementsOf(kept) == 0 {
+	if n := elementsOf(reduced); n == 0 || n > expr.MaxCutLen || elementsOf(kept) == 0 {
 		return nil, nil
 	}
 	uniform := make([]bool, len(ins))

@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// MaxPlaces is the maximum number of elements of a row if the expression uses positions ([expr.Position]).
-const MaxPlaces = 1 << 24
+// MaxPositions is the maximum number of elements of a row if the expression uses positions ([expr.Position]).
+const MaxPositions = 1 << 24
 
 // sharedIndices is the list 0, 1, 2, ..., as long as the longest list that a plan has needed so far. Plans share it.
 var sharedIndices atomic.Pointer[[]int32]
@@ -46,8 +46,8 @@ func (p *Plan) loadPositions(c *expr.Code, mask []bool) (*expr.Code, error) {
 			m.Shape[d] = max(m.Shape[d], other.Shape[d])
 		}
 		m.Strides[d] = n
-		if n *= m.Shape[d]; n > MaxPlaces {
-			return nil, fmt.Errorf("rowprog: positions in rows of more than %d elements", MaxPlaces)
+		if n *= m.Shape[d]; n > MaxPositions {
+			return nil, fmt.Errorf("rowprog: positions in rows of more than %d elements", MaxPositions)
 		}
 	}
 	p.metas, p.positions = append(p.metas, m), indices(n)

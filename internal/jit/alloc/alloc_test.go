@@ -69,7 +69,7 @@ func (p *program) randomInst() alloc.Inst {
 	class := alloc.Vectors
 	switch p.rng.IntN(12) {
 	case 0, 1:
-		in.Name, in.Fold, in.Comm = "add", 0, true
+		in.Name, in.Fold, in.Commutative = "add", 0, true
 	case 2:
 		in.Name, in.Tied = "tied", p.vector().Virt
 	case 3:

@@ -96,7 +96,7 @@ func (a *allocator) fold(in *Inst) ([]Arg, Operand) {
 		return src, Operand{}
 	}
 	m, ok := a.foldable(src[at], in.Lane)
-	if !ok && in.Comm && src[at].Virt != src[at+1].Virt {
+	if !ok && in.Commutative && src[at].Virt != src[at+1].Virt {
 		if m, ok = a.foldable(src[at+1], in.Lane); ok {
 			src = append([]Arg(nil), src...)
 			src[at], src[at+1] = src[at+1], src[at]

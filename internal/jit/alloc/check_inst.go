@@ -19,7 +19,7 @@ func (c *checker) checkPlain(o *Out) error {
 			return errors.New("the name differs")
 		}
 		err = c.sources(o, in.Src, int(in.Fold), in.Tied)
-		if err != nil && in.Comm && in.Fold >= 0 {
+		if err != nil && in.Commutative && in.Fold >= 0 {
 			src := append([]Arg(nil), in.Src...)
 			src[in.Fold], src[in.Fold+1] = src[in.Fold+1], src[in.Fold]
 			err = c.sources(o, src, int(in.Fold), in.Tied)

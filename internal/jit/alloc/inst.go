@@ -101,12 +101,12 @@ type Inst struct {
 	Mask Virt  // the mask of the elements that are written, or 0
 	Zero bool  // elements outside the mask become 0; otherwise they keep their values
 
-	Fold int8  // index of the source that may be a memory operand, or -1; applies only if File.FoldLoads is set
-	Comm bool  // sources Fold and Fold+1 may be exchanged
-	Lane uint8 // size in bytes of an element that a memory operand may broadcast, or 0
+	Fold        int8  // index of the source that may be a memory operand, or -1; applies only if File.FoldLoads is set
+	Commutative bool  // sources Fold and Fold+1 may be exchanged
+	Lane        uint8 // size in bytes of an element that a memory operand may broadcast, or 0
 
-	// Forms are alternatives of an instruction with a tied source, by descending preference. Name, Tied, Mask and Comm
-	// are then unused. If Fold is not negative, the first source in a form's Order may be a memory operand.
+	// Forms are alternatives of an instruction with a tied source, by descending preference. Name, Tied, Mask and
+	// Commutative are then unused. If Fold is not negative, the first source in a form's Order may be a memory operand.
 	Forms []Form
 
 	Store       *Mem   // for a store: its destination

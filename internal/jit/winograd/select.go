@@ -44,7 +44,7 @@ func (c *code) lower(b *block) *alloc.Builder {
 			l.Body = append(l.Body, in)
 			continue
 		case opAdd, opSub, opTimes:
-			in.Src, in.Comm = sources(o.y, o.x), o.op == opAdd
+			in.Src, in.Commutative = sources(o.y, o.x), o.op == opAdd
 		case opMul:
 			in.Src = sources(o.k, o.x)
 		case opMax, opMin:

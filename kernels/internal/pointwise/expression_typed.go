@@ -28,7 +28,7 @@ type expressionAttrs struct {
 func (a *expressionAttrs) Check() error {
 	names := a.Params
 	if names == nil {
-		names = expr.Names()[:1]
+		names = expr.DefaultParams()[:1]
 	}
 	var unfit *expr.Error
 	if _, err := expr.Parse("0", names...); errors.As(err, &unfit) {
@@ -147,7 +147,7 @@ func expressionOf(c *graph.Call) (*typedExpression, error) {
 // parseExpression parses the text with the names of the call's operands and checks the attributes against the names in
 // the text.
 func parseExpression(c *graph.Call, a *expressionAttrs) (*expr.Formula, error) {
-	names := expr.Names()
+	names := expr.DefaultParams()
 	switch {
 	case len(c.In) == 0:
 		return nil, errors.New("expected a non-empty list of tensors")

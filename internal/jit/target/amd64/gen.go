@@ -182,7 +182,7 @@ func (g *gen) binaryOp(name string, lane int, b, a alloc.Virt) alloc.Virt {
 // commutativeOp adds a commutative operation on two vectors.
 func (g *gen) commutativeOp(name string, lane int, a, b alloc.Virt) alloc.Virt {
 	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Dst: g.newLike(a),
-		Comm: true, Lane: uint8(lane)})
+		Commutative: true, Lane: uint8(lane)})
 }
 
 // unaryOp adds an operation on one vector.

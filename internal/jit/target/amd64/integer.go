@@ -63,7 +63,7 @@ func (g *gen) orAnd(l int, a, b alloc.Virt) alloc.Virt {
 		if in := g.Body[k]; in.Dst == b && in.Name == name {
 			src := []alloc.Arg{{Imm: 0xF8}, in.Src[0], in.Src[1]}
 			return g.Add(alloc.Inst{Name: "VPTERNLOG" + intSuffix(l), Src: src, Tied: a, Dst: g.newLike(a), Fold: 1,
-				Comm: true, Lane: uint8(l)})
+				Commutative: true, Lane: uint8(l)})
 		}
 	}
 	return g.or(l, a, b)
