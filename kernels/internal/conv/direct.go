@@ -36,7 +36,7 @@ type directConv struct {
 	images          int              // number of images of the batch; 1 if each strip spans all images
 	inImageBytes    int              // stride of the input's images, in bytes
 	inPixelBytes    int              // stride of the input's pixels, in bytes
-	outPixelStride  int              // stride of the result's pixels, in elements
+	outPixelStride  int              // stride of the pixels of a row of the result, in elements
 	outSize         int              // bytes of an element of the result
 	requantize      tile.Quantized   // requantization of sums, if operands are quantized
 	byteElements    bool             // operands have 8 bits; an element is then a group of four of them
@@ -90,6 +90,9 @@ func newDirect(s *convShape, d tensor.DType, planes bool) (*directConv, error) {
 	t := &directConv{conv: s, shape: shape, size: d.Size(), termBytes: shape.vectors * shape.lanes * d.Size(), images: s.n,
 		inImageBytes: s.inStride.n * d.Size(), inPixelBytes: s.inPixelStride(planes) * d.Size(),
 		outPixelStride: s.outPixelStride(), outSize: d.Size()}
+	if s.phase != nil {
+		t.outPixelStride = s.outStride.w
+	}
 	t.epilogue = newCodeEpilogue(s.epilogue, s.o, tile.EpilogueOperands)
 	t.sums = newSumBlocks(s, &shape)
 	t.makeTiles()
@@ -155,8 +158,8 @@ func (t *directConv) computeStrip(r *directRun, image, block, strip int) error {
 	first, channels := t.channels(block)
 	channel := first * t.size
 	in := image*t.inImageBytes + first/s.outPerGroup()*s.inPerGroup*s.inStride.c*t.size
-	out := (image*s.outStride.n + first) * t.outSize
-	vec := block * t.panelBytes()
+	out := (image*s.outStride.n + first + s.outStart()) * t.outSize
+	vec := t.panelStart(block)
 	codes := t.codes[0]
 	if channels < t.shape.blockChannels() {
 		codes = t.codes[1]
@@ -165,7 +168,7 @@ func (t *directConv) computeStrip(r *directRun, image, block, strip int) error {
 	if t.requantize != tile.NotQuantized {
 		a.Row[tile.Scales] = channel
 	}
-	a.Row[tile.Prefetched] = (block+1)%t.order.Blocks*t.panelBytes() + strip%t.order.Band*t.stripPrefetch
+	a.Row[tile.Prefetched] = t.panelStart((block+1)%t.order.Blocks) + strip%t.order.Band*t.stripPrefetch
 	r.calls = t.appendCalls(r.calls[:0], strip)
 	for _, c := range r.calls {
 		a.Row[tile.In], a.Row[tile.Out], a.Row[tile.Vec] = in+c.in, out+c.out, vec+c.vec
@@ -228,9 +231,25 @@ func (t *directConv) finish(r *directRun, image, block, strip int) {
 	}
 	s := t.conv
 	channel, channels := t.channels(block)
-	first, end := t.firstPixel(strip), t.firstPixel(strip+1)
-	at := image*s.outStride.n + first*t.outPixelStride + channel
-	t.epilogue.strips.Do(&r.epilogue, at, end-first, t.outPixelStride, channels, 1)
+	start := image*s.outStride.n + channel + s.outStart()
+	for first, end := t.firstPixel(strip), t.firstPixel(strip+1); first < end; {
+		n := end - first
+		if s.phase != nil { // only the pixels of a row are evenly spaced
+			n = min(n, s.w.Results-first%s.w.Results)
+		}
+		t.epilogue.strips.Do(&r.epilogue, start+t.outOffset(first), n, t.outPixelStride, channels, 1)
+		first += n
+	}
+}
+
+// outOffset returns the offset of a pixel of the result from the first pixel, in elements.
+func (t *directConv) outOffset(pixel int) int {
+	s := t.conv
+	if s.phase == nil {
+		return pixel * t.outPixelStride
+	}
+	row, col := pixel/s.w.Results, pixel%s.w.Results
+	return row/s.h.Results*s.outStride.d + row%s.h.Results*s.outStride.h + col*s.outStride.w
 }
 
 // channels returns the first output channel of a block, and its number of channels.

@@ -30,6 +30,14 @@ func (t *directConv) blocks() int {
 // panelBytes returns the bytes of a block's weight.
 func (t *directConv) panelBytes() int { return t.conv.termsPerOutput() * t.termBytes }
 
+// panelStart returns the byte offset of a block's weight.
+func (t *directConv) panelStart(block int) int {
+	if p := t.conv.phase; p != nil {
+		return (block*p.panelTerms + p.firstTerm) * t.termBytes
+	}
+	return block * t.panelBytes()
+}
+
 // largeWeight reports whether the weight is too large to stay in the L2 cache.
 func (t *directConv) largeWeight() bool { return t.blocks()*t.panelBytes() > cachedWeight }
 

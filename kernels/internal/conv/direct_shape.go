@@ -75,7 +75,7 @@ func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
 	const avx2Registers = 16 // registers of AVX2
 	pixels := s.w.Results
 	switch {
-	case s.isPointwise():
+	case s.isPointwise() && s.phase == nil:
 		f.tiling, pixels = pointwiseTiling, s.pixelsOut()
 		if !planes {
 			pixels *= s.n
@@ -94,6 +94,9 @@ func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
 		f.vectors = min(groupVectors, registers/4)
 	case pixels < shortTile:
 		f.vectors = min(groupVectors, 4, registers/4-1)
+	}
+	if s.phase != nil && s.phase.vectors > 0 {
+		f.vectors = s.phase.vectors
 	}
 	f.rows = f.maxRows(f.vectors, registers)
 	return f
@@ -192,6 +195,17 @@ func (s *convShape) directWork(w *graph.Work, rate string, d tensor.DType, plane
 		s.groupWork(w, d)
 		return
 	}
+	multiply.ReclassifyStores(w, s.call)
+	multiply.ReclassifyPanels(w, s.call, 1, s.n*s.pixelsOut())
+	w.DoUnoverlapped(directStart, 1)
+	if !s.call.Constant(1) {
+		w.Do(multiply.RatePackRow, float64(s.o*s.termsPerOutput()))
+	}
+	s.tileWork(w, rate, d, planes)
+}
+
+// tileWork adds the cost of the register tiles of a direct convolution.
+func (s *convShape) tileWork(w *graph.Work, rate string, d tensor.DType, planes bool) {
 	f := newDirectShape(s, d, planes)
 	var tiles, turns float64 // a turn is the time of two multiply-adds of vectors
 	add := func(p pieces, n, taps float64) {
@@ -221,19 +235,13 @@ func (s *convShape) directWork(w *graph.Work, rate string, d tensor.DType, plane
 	case rowTiling:
 		add(splitEvenly(s.w.Results, f.rows), groups*float64(images*s.rowsOut()), s.meanTaps())
 	}
-	multiply.ReclassifyStores(w, s.call)
-	multiply.ReclassifyPanels(w, s.call, 1, s.n*s.pixelsOut())
-	w.DoUnoverlapped(directStart, 1)
-	if !s.call.Constant(1) {
-		w.Do(multiply.RatePackRow, float64(s.o*s.termsPerOutput()))
-	}
 	page := float64(min(s.pixelsIn()*d.Size(), pageBytes)) / pageBytes
 	if planes && float64(s.inPerGroup)*page > tlbPages {
 		turns += float64(tiles * float64(s.inPerGroup) * pageTurns)
 	}
 	w.Do(rate, 2*turns*float64(f.lanes*d.Size()/4))
 	w.Do(directTiles, tiles)
-	w.Flops = 2 * float64(s.n*s.o*s.pixelsOut()) * float64(s.termsPerOutput())
+	w.Flops += 2 * float64(s.n*s.o*s.pixelsOut()) * float64(s.termsPerOutput())
 }
 
 // sumLatency is the latency of a multiply-add, in turns (see directWork).

@@ -30,7 +30,7 @@ func (t *directConv) appendCalls(calls []directCall, strip int) []directCall {
 	case bandTiling:
 		return t.appendBandCalls(calls, strip)
 	case smallImageTiling:
-		return append(calls, directCall{code: strip, tiles: 1, out: t.tiles.start(strip) * t.outPixelBytes()})
+		return append(calls, directCall{code: strip, tiles: 1, out: t.outOffset(t.tiles.start(strip)) * t.outSize})
 	}
 	return t.appendRowCalls(calls, strip)
 }
@@ -53,7 +53,7 @@ func (t *directConv) pixelBytes() int { return t.inPixelBytes }
 // channelBytes returns the stride of the input's channels, in bytes.
 func (t *directConv) channelBytes() int { return t.conv.channelStride(t.shape.byPlanes) * t.size }
 
-// outPixelBytes returns the stride of the result's pixels, in bytes.
+// outPixelBytes returns the stride of the pixels of a row of the result, in bytes.
 func (t *directConv) outPixelBytes() int { return t.outPixelStride * t.outSize }
 
 // channelStride returns the stride of the input's channels, in elements.
@@ -181,7 +181,7 @@ func (t *directConv) appendRowCalls(calls []directCall, row int) []directCall {
 	vec := (plane*s.h.Taps + first) * s.w.Taps * t.contiguousTerms() * t.termBytes
 	for _, c := range t.rowTemplate {
 		c.planes, c.rows, c.vec = max(0, planesEnd-plane), max(0, end-first), vec
-		c.in, c.out = in+c.in, row*s.w.Results*t.outPixelBytes()+c.out
+		c.in, c.out = in+c.in, t.outOffset(row*s.w.Results)*t.outSize+c.out
 		calls = append(calls, c)
 	}
 	return calls
@@ -280,7 +280,7 @@ func (t *directConv) smallImageSpec(at, n int) *tile.Spec {
 	for i := range n {
 		oh, ow := (at+i)/s.w.Results, (at+i)%s.w.Results
 		f.In = append(f.In, (s.h.Begin(oh)*s.w.Size+s.w.Begin(ow))*t.pixelBytes())
-		f.Out = append(f.Out, i*t.outPixelBytes())
+		f.Out = append(f.Out, (t.outOffset(at+i)-t.outOffset(at))*t.outSize)
 	}
 	for kh := range s.h.Taps {
 		t.windowRow(f, kh*s.h.Dilation*s.w.Size*t.pixelBytes(), kh*s.w.Taps*t.contiguousTerms()*t.termBytes,

@@ -45,8 +45,10 @@
 // Convolutions of volumes have four implementations: the matrix product by planes (named planes), both direct
 // implementations (direct_ndhwc, direct_ncdhw), and taps. The implementation taps is for groups of one input channel.
 // It adds the products of all taps as depthwise_planes does, with a padded copy of a whole channel
-// (depthwise_volumes.go). Transposed convolutions multiply the weight by the input and sum the overlapping windows.
-// Deformable convolutions sample the windows into columns and multiply the weight by the columns.
+// (depthwise_volumes.go). Transposed convolutions multiply the weight by the input and sum the overlapping windows
+// (spread), or are divided into ordinary convolutions with stride 1, which both direct implementations compute
+// (transpose_direct.go). Deformable convolutions sample the windows into columns and multiply the weight by the
+// columns.
 //
 // Convolutions of bytes multiply four channels at a time by a dot-product instruction, or two channels as 16-bit words
 // on processors without this instruction. On a processor with a matrix unit, the direct implementation uses the unit.

@@ -26,6 +26,7 @@ type convShape struct {
 	hasBias                           bool
 	call                              *graph.Call      // operand 1 is the weight
 	epilogue                          *fusion.Epilogue // operations fused after the convolution; nil for none
+	phase                             *transposedPhase // for a phase of a transposed convolution, else nil
 }
 
 // outPerGroup returns the number of output channels per group.
@@ -33,6 +34,14 @@ func (s *convShape) outPerGroup() int { return s.o / s.groups }
 
 // termsPerOutput returns the number of terms of a result.
 func (s *convShape) termsPerOutput() int { return s.inPerGroup * s.taps() }
+
+// outStart returns the offset of the first result in memory, in elements.
+func (s *convShape) outStart() int {
+	if s.phase != nil {
+		return s.phase.outStart
+	}
+	return 0
+}
 
 // inSize and outSize return the sizes of the input and of the result.
 func (s *convShape) inSize() ncdhw  { return ncdhw{s.n, s.c, s.d.Size, s.h.Size, s.w.Size} }
@@ -48,7 +57,11 @@ var errPixelStride = errors.New("convolution: the pixels of the result have no c
 // tapAt returns the offset of a tap in the weight.
 func (s *convShape) tapAt(tap int) int {
 	kd, kh, kw := s.tap(tap)
-	return kd*s.weightStride.d + kh*s.weightStride.h + kw*s.weightStride.w
+	at := kd*s.weightStride.d + kh*s.weightStride.h + kw*s.weightStride.w
+	if s.phase != nil {
+		at += s.phase.firstTap
+	}
+	return at
 }
 
 // channelsLastTerms returns the weight offsets of an output channel's terms, ordered by tap and then by channel.

@@ -63,8 +63,7 @@ func convTransposeOp(name string, dims int, in, weightShape, out, size string) *
 			},
 		},
 		Facts: graph.Facts{
-			Parallel:          kit.BatchLoop(dims+2, 0),
-			FixedLayoutReason: "windows are summed in planes",
+			Parallel: kit.BatchLoop(dims+2, 0),
 			Flops: func(c *graph.Call) float64 {
 				w := c.Meta(1)
 				if w.Numel() == 0 {
@@ -74,18 +73,26 @@ func convTransposeOp(name string, dims int, in, weightShape, out, size string) *
 			},
 		},
 		Lowerings: graph.Lowerings{
-			Impls: []graph.Impl{{Name: "spread", Doc: "Multiplies the weight by the input, and adds the " +
-				"resulting windows to the result.",
-				Work: v.work, Lower: v.compile, Pack: v.pack}},
+			Impls:   v.impls(),
 			Rewrite: compose.WidenToFloat32,
 		},
 	})
 }
 
-// transposedConv is a transposed convolution over dims dimensions.
-type transposedConv struct {
-	name string
-	dims int
+// impls lists the implementations.
+func (v transposedConv) impls() []graph.Impl {
+	names := [2]string{"direct_nhwc", "direct_planes"}
+	if v.dims == 3 {
+		names = [2]string{"direct_ndhwc", "direct_ncdhw"}
+	}
+	return []graph.Impl{
+		{Name: "spread", Doc: "Multiplies the weight by the input, and adds the resulting windows to the result.",
+			Work: v.work, Lower: v.compile, Pack: v.pack},
+		v.directImpl(names[0], "Multiplies pixels in place by the packed weight, one convolution with stride 1 for each "+
+			"remainder of positions modulo the stride; channels last.", false),
+		v.directImpl(names[1], "Multiplies pixels of planes in place by the packed weight, one convolution with stride 1 "+
+			"for each remainder of positions modulo the stride; the result is channels-last.", true),
+	}
 }
 
 // params returns the attributes of a call whose weight has dims spatial dimensions.

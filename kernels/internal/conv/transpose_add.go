@@ -13,6 +13,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// transposedConv is a transposed convolution over dims dimensions.
+type transposedConv struct {
+	name string
+	dims int
+}
+
 // transposedWindows describes a transposed convolution, which is the gradient of an ordinary convolution with the same
 // window. The embedded window describes the ordinary convolution. Thus the Size of an axis is a size of the transposed
 // convolution's result, and Results is a size of its input.

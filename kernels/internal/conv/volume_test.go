@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+
 	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -89,23 +91,27 @@ func TestConvBorders(t *testing.T) {
 
 func TestConvTranspose(t *testing.T) {
 	r := rand.New(rand.NewPCG(43, 1))
-	for i := range 200 {
+	direct := 0
+	for i := range testsize.Of(120, 3000) {
 		dims := 1 + i%3
 		d := append([]tensor.DType{tensor.Int64}, kerneltest.FloatDTypes...)[r.IntN(1+len(kerneltest.FloatDTypes))]
 		g, cg, og := 1+r.IntN(3)/2, 1+r.IntN(4), 1+r.IntN(4)
+		if i%16 == 1 { // several blocks of output channels
+			og = 30 + r.IntN(80)
+		}
 		x, w := []int{r.IntN(4), g * cg}, []int{g * cg, og}
 		var stride, padding, dilation, output []int
 		terms := cg
 		for range dims {
-			k, s, dl := 1+r.IntN(3), 1+r.IntN(3), 1+r.IntN(2)
+			k, s, dl := 1+r.IntN(5), 1+r.IntN(4), 1+r.IntN(3)
 			size := 1 + r.IntN(6)
-			if i%4 == 0 { // large enough for machine code
+			if dims < 3 && i%4 == 0 { // large enough for machine code
 				size = 12 + r.IntN(8)
 			}
 			most := (size-1)*s + dl*(k-1) + 1 - 1
 			x, w = append(x, size), append(w, k)
 			stride, dilation = append(stride, s), append(dilation, dl)
-			padding, output = append(padding, min(r.IntN(3), most/2)), append(output, r.IntN(max(s, dl)))
+			padding, output = append(padding, min(r.IntN(6), most/2)), append(output, r.IntN(max(s, dl)))
 			terms *= k
 		}
 		if r.IntN(5) == 0 {
@@ -122,6 +128,12 @@ func TestConvTranspose(t *testing.T) {
 			t.Fatalf("%v %v: %v", at, kerneltest.MetasOf(in), err)
 		}
 		p.Check(t, terms)
+		if p.Call.Out[0].Numel() > 0 {
+			direct += runConvImpls(t, p, at, in[0], terms, kerneltest.RandomConstants(r, in)...) - 1
+		}
+	}
+	if loops.CodeAvailable() && direct == 0 {
+		t.Error("no direct convolution ran")
 	}
 }
 
