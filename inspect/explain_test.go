@@ -96,12 +96,12 @@ func TestFirstBreakOfAmbiguousImages(t *testing.T) {
 func TestExplainOwnRule(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	image := g.InputFormat("image", tensor.Float32, tensor.ChannelsLast, 2, 3, 4, 5)
-	weight := g.Input("weight", tensor.Float32, 3, 6, 2, 2)
-	g.Output("out", op.ConvTranspose2d(image, weight, nil).Named("wide"))
+	indices := g.Input("indices", tensor.Int64, 2, 3, 4, 5)
+	g.Output("out", op.MaxUnpool2d(image, indices, []int{8, 10}).Named("wide"))
 	p, err := graphrun.Compile(g, graphrun.Options{})
 	require.NoError(t, err)
 	e, err := inspect.Explain(p, "wide")
 	require.NoError(t, err)
-	assert.Equal(t, "conv_transpose2d has a layout rule of its own; image is channels-last, weight is "+
-		"row-major; the result is row-major. The result is row-major; windows are summed in planes", e.Layout.Why)
+	assert.Equal(t, "max_unpool2d has a layout rule of its own; image is channels-last, indices is row-major; "+
+		"the result is channels-last; indices are positions in planes", e.Layout.Why)
 }
