@@ -34,6 +34,7 @@ type directConv struct {
 	stripRanges     machine.Division // by strip: its tiles or, with bandTiling, its bands; not used if strips are rows
 	sums            sumBlocks        // blocks into which the sum of a result is divided
 	images          int              // number of images of the batch; 1 if each strip spans all images
+	bandsOfImages   bool             // the order numbers the strips of all images together, so that a band spans images
 	inImageBytes    int              // stride of the input's images, in bytes
 	inPixelBytes    int              // stride of the input's pixels, in bytes
 	outPixelStride  int              // stride of the pixels of a row of the result, in elements
@@ -152,11 +153,28 @@ func (t *directConv) phase(bind func(a *jit.Args, m *graph.Mem)) graph.Phase {
 	}}
 }
 
+// inImage returns the image and the strip of this image for a position of the order.
+func (t *directConv) inImage(image, strip int) (int, int) {
+	if t.bandsOfImages {
+		return strip / t.strips, strip % t.strips
+	}
+	return image, strip
+}
+
+// firstPixelOf returns the first output pixel of a strip of the order. It counts from the first pixel of the image, or
+// of the batch if a band spans images.
+func (t *directConv) firstPixelOf(strip int) int {
+	image, strip := t.inImage(0, strip)
+	return image*t.conv.pixelsOut() + t.firstPixel(strip)
+}
+
 // computeStrip computes a strip of an image for a block of output channels.
 func (t *directConv) computeStrip(r *directRun, image, block, strip int) error {
 	s, a := t.conv, &r.args
 	first, channels := t.channels(block)
 	channel := first * t.size
+	prefetched := t.panelStart((block+1)%t.order.Blocks) + strip%t.order.Band*t.stripPrefetch
+	image, strip = t.inImage(image, strip)
 	in := image*t.inImageBytes + first/s.outPerGroup()*s.inPerGroup*s.inStride.c*t.size
 	out := (image*s.outStride.n + first + s.outStart()) * t.outSize
 	vec := t.panelStart(block)
@@ -168,7 +186,7 @@ func (t *directConv) computeStrip(r *directRun, image, block, strip int) error {
 	if t.requantize != tile.NotQuantized {
 		a.Row[tile.Scales] = channel
 	}
-	a.Row[tile.Prefetched] = t.panelStart((block+1)%t.order.Blocks) + strip%t.order.Band*t.stripPrefetch
+	a.Row[tile.Prefetched] = prefetched
 	r.calls = t.appendCalls(r.calls[:0], strip)
 	for _, c := range r.calls {
 		a.Row[tile.In], a.Row[tile.Out], a.Row[tile.Vec] = in+c.in, out+c.out, vec+c.vec
@@ -218,7 +236,7 @@ func convDirect(s *convShape, a convAlgorithm) (*graph.Kernel, error) {
 	compute := t.phase(func(a *jit.Args, m *graph.Mem) {
 		a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Bias] = m.Ptrs[1], weight.address(m), s.denseBias(m, t.size)
 	})
-	compute.Flow = s.flow(&t.order, t.firstPixel, t.shape.byPlanes)
+	compute.Flow = s.flow(&t.order, t.firstPixelOf, t.shape.byPlanes)
 	return &graph.Kernel{Phases: append(weight.phases(), compute), Scratch: weight.Scratch,
 		Worker: s.denseBiasBytes(t.size), Code: t.listings}, nil
 }
@@ -231,6 +249,7 @@ func (t *directConv) finish(r *directRun, image, block, strip int) {
 	}
 	s := t.conv
 	channel, channels := t.channels(block)
+	image, strip = t.inImage(image, strip)
 	start := image*s.outStride.n + channel + s.outStart()
 	for first, end := t.firstPixel(strip), t.firstPixel(strip+1); first < end; {
 		n := end - first

@@ -12,7 +12,7 @@ const (
 	// a strip, while all blocks of the strip are computed.
 	cachedWeight = 1 << 16
 	// cachedImage is the maximum size, in bytes, of the input of a band. It stays in the L2 cache while all blocks of a
-	// large weight are computed.
+	// large weight are computed. A larger weight does not stay there from one image to the next.
 	cachedImage = 1 << 20
 	// prefetchDistance is the prefetch distance of weights, in bytes.
 	prefetchDistance = 8 << 10
@@ -46,7 +46,7 @@ func (t *directConv) largeWeight() bool { return t.blocks()*t.panelBytes() > cac
 //
 // If the weight stays in cache, a band is one strip. Otherwise a band is a sequence of strips whose input stays in
 // cache. If the image has more bytes than the weight, a band is at most half of the image, so that two workers divide
-// the rows between them and not the channels.
+// the rows between them and not the channels. If the weight exceeds the L2 cache, a band may span several images.
 //
 // With a large weight, each strip prefetches an equal part of the weight of the next block. Otherwise the first tile of
 // the next block would wait for the whole panel. With a small weight and an image larger than the L2 cache, each tile
@@ -56,13 +56,16 @@ func (t *directConv) chooseOrder() {
 	strips := t.strips
 	t.order = multiply.StripOrder{Images: t.images, Blocks: t.blocks(), Strips: strips, Band: 1}
 	if t.largeWeight() {
-		pixels := s.n / t.images * t.size
+		if t.bandsOfImages = t.images > 1 && t.blocks()*t.panelBytes() > cachedImage; t.bandsOfImages {
+			t.order.Images, t.order.Strips = 1, t.images*strips
+		}
+		pixels := s.n / t.order.Images * t.size
 		read, written := pixels*s.c*s.pixelsIn(), pixels*s.o*s.pixelsOut()
 		bands := kit.DivUp(read, cachedImage)
 		if t.blocks()*t.panelBytes() <= read+written {
 			bands = max(2, bands)
 		}
-		t.order.Band = kit.DivUp(strips, bands)
+		t.order.Band = kit.DivUp(t.order.Strips, bands)
 		tiles := t.tiles.count
 		if t.shape.tiling == rowTiling {
 			tiles *= strips
