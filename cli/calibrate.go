@@ -55,12 +55,12 @@ func calibrateCommand() *cobra.Command {
 		Short: "Measure this machine for cost estimates",
 		Long: `Measures memory bandwidth by cache and kind of access, the inner kernels, and the overhead of a
 step, on one core, in less than a minute. Calls run as in networks: earlier calls have evicted
-constants from the near caches. The results are medians of many runs; run nothing else meanwhile.
+constants from the near caches. The results are medians of many runs; run no other program meanwhile.
 
-The profile is stored in the user's cache folder, by processor, instruction set and version. From
-then on run, bench, plan, explain and compare use it for estimates; without one they use a default
-for the instruction set. plan shows the profile in use. --out writes the profile to another file,
-for --costs.`,
+The profile is stored in the user's cache folder, by processor, instruction set and version. The
+commands run, bench, plan, explain and compare estimate costs with it; without a stored profile they use
+a built-in one for the instruction set. plan shows the profile in use. --out writes the profile to
+another file, for --costs.`,
 		Example: `  graphrun calibrate
   graphrun calibrate --out server.json
   graphrun plan model.onnx --costs server.json`,
@@ -171,9 +171,9 @@ func (d *calibrateReport) write(w *bufio.Writer, show term.Display) {
 			units[x.Subject] = x.Unit
 		}
 	}
-	term.WriteList(w, show, "Inner kernels", kernels, []term.Column{term.NameCol("kernel"), term.WholeCol("a unit takes"),
-		term.WholeCol("units/ns"),
-		term.ProseCol("unit")}, func(name string) []any {
+	kernelColumns := []term.Column{term.NameCol("kernel"), term.WholeCol("a unit takes"), term.WholeCol("units/ns"),
+		term.ProseCol("unit")}
+	term.WriteList(w, show, "Inner kernels", kernels, kernelColumns, func(name string) []any {
 		ps := p.Kernels[name]
 		rate := "-"
 		if ps > 0 {
@@ -188,11 +188,12 @@ func (d *calibrateReport) write(w *bufio.Writer, show term.Display) {
 func memoryRows(p *machine.Profile) [][]any {
 	var rows [][]any
 	m := &p.Memory
-	for _, l := range m.Dense {
-		row := []any{format.Bytes(int(l.Bytes))}
-		for _, c := range []machine.Curve{m.Dense, m.DenseConstants, m.Panels, m.Copied, m.Tiled, m.Strided, m.Gathered} {
+	for _, point := range m.Dense {
+		row := []any{format.Bytes(int(point.Bytes))}
+		for _, curve := range []machine.Curve{m.Dense, m.DenseConstants, m.Panels, m.Copied, m.Tiled, m.Strided,
+			m.Gathered} {
 			rate := "-"
-			if ps := c.At(l.Bytes); ps > 0 {
+			if ps := curve.At(point.Bytes); ps > 0 {
 				rate = fmt.Sprintf("%.3g GB/s", 1e3/ps)
 			}
 			row = append(row, rate)

@@ -29,13 +29,13 @@ func convertCommand(ext *command.Extensions) *cobra.Command {
 		Use:   "convert IN OUT",
 		Short: "Write a model as a readable graph file",
 		Long: `Writes an .onnx model or a graph file as a graph file in JSON, one node a line. Weights are written
-to a .safetensors file with the same base name, under the names of their constants; small constants
-stay in the graph file, and weights stay in a file that OUT can refer to. OUT gives the same bits as
+to a .safetensors file with the same base name, under the names of their constants. Small constants are
+written into OUT. Weights in a file that OUT can refer to stay there. OUT gives the same bits as
 IN, except where shapes are computed from symbolic sizes of a model: there, sums may round
 differently.
 
-Symbolic sizes of a model stay symbols unless --dim fixes them. Shapes that the model computes
-from fixed sizes are known, and the graph is simpler. OUT and the weights are written atomically.`,
+Symbolic sizes of a model stay symbols unless --dim fixes them. With fixed sizes, shapes that the model
+computes become constants, and the graph is simpler. OUT and the weights are written atomically.`,
 		Example: `  graphrun convert model.onnx model.json
   graphrun convert model.onnx batch8.json --dim N=8`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -64,7 +64,7 @@ from fixed sizes are known, and the graph is simpler. OUT and the weights are wr
 }
 
 func convert(cmd *cobra.Command, ext *command.Extensions, in, out string, dims []string) error {
-	switch ext := filepath.Ext(out); strings.ToLower(ext) {
+	switch strings.ToLower(filepath.Ext(out)) {
 	case ".json":
 	case ".safetensors":
 		return exit.Wrongf("%s: name the graph file, OUT.json: its weights go into OUT.safetensors beside it", out)

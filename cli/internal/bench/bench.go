@@ -1,4 +1,4 @@
-// Package bench is the command that measures the run time of a graph, with profiles and traces.
+// Package bench implements "graphrun bench". It measures the run time of a graph, with profiles and traces.
 package bench
 
 import (
@@ -34,7 +34,7 @@ type flags struct {
 	strategy        string
 	slack           command.Slack
 	json            bool
-	span            time.Duration
+	measureTime     time.Duration // the value of --for; 0 means that runs applies
 	profile         bool
 	trace, report   string // files; empty for none
 	noFusion, exact bool
@@ -79,10 +79,10 @@ func (f *flags) workers() int {
 	return f.threads
 }
 
-const help = `Compiles a graph once and runs it many times, on inputs from --inputs and --input, else generated
-from --seed, as in run. Prints the median and the spread of the time of a run, without loading,
-planning and compiling. Unmeasured runs warm up caches and buffers first; in these, segments of a
-graph with data-dependent shapes are planned.
+const help = `Compiles a graph once and runs it many times, on inputs from --inputs and --input, or on inputs
+generated from --seed, as in run. Prints the median and the spread of the time of a run, without loading,
+planning and compiling. Unmeasured runs come first: they fill caches and buffers, and plan the segments
+of a graph with data-dependent shapes.
 
 Three ways to call a program are measured in alternation: "Run", whose results take new memory and
 are dropped; "Run, Release", which releases the memory of results; and "RunInto", which writes
@@ -90,12 +90,13 @@ existing tensors. In JSON the times of Run are at the top, those of the others u
 and "into". The time of a run includes its set-up and the delivery of results; --profile shows
 the time of the steps alone.
 
---for measures for a time instead of a number of runs, at least one run of each way. graphrun compare FILE
---strategies S --until 1% measures until the confidence interval of the median is that narrow.
+--for limits the time of the measurement instead of the number of runs; each way runs at least once.
+graphrun compare FILE --strategies S --until 1% measures until the confidence interval of the median is
+that narrow.
 
---profile shows the time by op, step and worker, and the rates as parts of the speed of a core. "time" is
-from the start of the first worker to the end of the last; "busy%" is the share in the sum of the times
-of all workers in steps, and orders the rows. After every four measured runs, later after every 64, an
+--profile shows the time by op, step and worker, and rates relative to the speed of a core. "time" is from
+the start of the first worker to the end of the last. "busy%" is a share of the time that all workers
+spend in steps; the rows are sorted by it. After every four measured runs, later after every 64, an
 extra RunInto is profiled; extra runs are not in the measured times. Bytes and operations are those of
 the implementation, with each operand read once.
 
@@ -126,14 +127,14 @@ func Command(ext *command.Extensions) *cobra.Command {
 			switch changed := cmd.Flags().Changed; {
 			case changed("for") && changed("runs"):
 				return exit.Wrongf("--runs and --for exclude each other")
-			case changed("for") && f.span <= 0:
-				return exit.Wrongf("--for %v: want more than 0", f.span)
+			case changed("for") && f.measureTime <= 0:
+				return exit.Wrongf("--for %v: want more than 0", f.measureTime)
 			}
 			return run(cmd, args[0], f)
 		}),
 	}
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
-	cmd.Flags().DurationVar(&f.span, "for", 0, "measure for some `TIME`, such as 3s, after warm-up")
+	cmd.Flags().DurationVar(&f.measureTime, "for", 0, "measure for some `TIME`, such as 3s, after warm-up")
 	cmd.Flags().BoolVar(&f.profile, "profile", false, "show the time by op, step and worker")
 	cmd.Flags().StringVar(&f.trace, "trace", "",
 		"write a trace of one run to `OUT.json`, for Perfetto")
@@ -177,7 +178,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if err := j.Do(progress.Planning, func() (err error) { r, err = benchRunner(&t, f, j); return err }); err != nil {
 		return err
 	}
-	err = r.measure(j.Context, stopCondition{f.runs, f.span}, j.Report)
+	err = r.measure(j.Context, stopCondition{f.runs, f.measureTime}, j.Report)
 	if err == nil {
 		err = r.traceRun(j.Context)
 	}
@@ -278,7 +279,7 @@ func (r *runner) printMeasurements(cmd *cobra.Command, doc *Document, f flags) e
 		}
 	}
 	switch {
-	case doc.Interrupted && f.span > 0:
+	case doc.Interrupted && f.measureTime > 0:
 		fmt.Fprintf(out, "interrupted after %s\n", format.Count(doc.Runs, "run"))
 	case doc.Interrupted:
 		fmt.Fprintf(out, "interrupted after %d of %s\n", doc.Runs, format.Count(f.runs, "run"))
@@ -323,8 +324,8 @@ func benchRunner(t *inputs.Workload, f flags, j *progress.Job) (*runner, error) 
 	r := &runner{strategy: f.strategy, in: t.Inputs.Values}
 	// The inputs are in memory before the graph is compiled.
 	o := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads, InputsInMemory: true,
-		NoFusion: f.noFusion,
-		Exact:    f.exact, Costs: f.costProfile, Hints: f.hints, Slack: f.slack.Option(), Progress: j.EnterUntilRun}
+		NoFusion: f.noFusion, Exact: f.exact, Costs: f.costProfile, Hints: f.hints, Slack: f.slack.Option(),
+		Progress: j.EnterUntilRun}
 	if f.trace != "" || f.report != "" {
 		r.trace = &chromeTrace{}
 	}

@@ -293,9 +293,9 @@ func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 	if more := len(d.ByStep) - maxSteps; more > 0 {
 		fmt.Fprintf(w, "and %s with a smaller share; --json lists them\n", format.Count(more, "step"))
 	}
-	term.WriteList(w, show, "Workers", d.ByWorker, []term.Column{term.WholeCol("worker"), term.WholeCol("at steps"),
-		term.WholeCol("idle"),
-		term.WholeCol("idle share")}, func(x workerDoc) []any {
+	workerColumns := []term.Column{term.WholeCol("worker"), term.WholeCol("at steps"), term.WholeCol("idle"),
+		term.WholeCol("idle share")}
+	term.WriteList(w, show, "Workers", d.ByWorker, workerColumns, func(x workerDoc) []any {
 		return []any{x.Worker, format.Nanoseconds(x.Busy), format.Nanoseconds(x.Idle), format.Percent(x.Idle / max(1, p.Run))}
 	})
 }
@@ -324,6 +324,5 @@ func (d *timeDoc) cells(p *profiledRunsDoc) []any {
 		ofCore = format.Percent(share)
 	}
 	return []any{fmt.Sprintf("%.6g", d.Calls), format.Nanoseconds(d.Time), format.Nanoseconds(d.Predicted),
-		format.Percent(d.Share),
-		fmt.Sprintf("%.1f", d.Busy/max(1, d.Time)), rate(d.GBs), rate(d.GFLOPs), ofCore}
+		format.Percent(d.Share), fmt.Sprintf("%.1f", d.Busy/max(1, d.Time)), rate(d.GBs), rate(d.GFLOPs), ofCore}
 }

@@ -86,24 +86,24 @@ func (r *runner) runTraced(ctx context.Context, way callWay, tracer exec.Tracer)
 
 // stopCondition is the condition that ends a measurement: a number of runs of each callWay, or a time.
 type stopCondition struct {
-	runs int           // ignored if span is not 0
-	span time.Duration // 0 means that runs applies
+	runs     int           // ignored if duration is not 0
+	duration time.Duration // 0 means that runs applies
 }
 
 // isOver reports whether the measurement ends after the given number of runs of each callWay and the given time.
-func (u stopCondition) isOver(runs int, took time.Duration) bool {
-	if u.span > 0 {
-		return runs > 0 && took >= u.span
+func (c stopCondition) isOver(runs int, took time.Duration) bool {
+	if c.duration > 0 {
+		return runs > 0 && took >= c.duration
 	}
-	return runs >= u.runs
+	return runs >= c.runs
 }
 
 // total returns the number of measured runs, or 0 if the number is unknown.
-func (u stopCondition) total() int {
-	if u.span > 0 {
+func (c stopCondition) total() int {
+	if c.duration > 0 {
 		return 0
 	}
-	return int(numWays) * u.runs
+	return int(numWays) * c.runs
 }
 
 // The ways are measured in blocks of consecutive runs: at least blockRuns runs and, if the measurement is long enough,
@@ -115,16 +115,16 @@ const (
 
 // block returns the minimum time of a block. It is blockTime, but short measurements have shorter blocks, so that each
 // way gets at least two blocks.
-func (u stopCondition) block() time.Duration {
-	if u.span > 0 {
-		return min(blockTime, u.span/(2*time.Duration(numWays)))
+func (c stopCondition) block() time.Duration {
+	if c.duration > 0 {
+		return min(blockTime, c.duration/(2*time.Duration(numWays)))
 	}
 	return blockTime
 }
 
 // measure makes warm-up runs and then measures the ways in alternation. If ctx ends, it returns nil; r.times has the
 // times so far.
-func (r *runner) measure(ctx context.Context, enough stopCondition, report func(done, total int)) error {
+func (r *runner) measure(ctx context.Context, stop stopCondition, report func(done, total int)) error {
 	for range warmUps - 1 {
 		if err := r.runWarmup(ctx, byRun); err != nil || ctx.Err() != nil {
 			return err
@@ -141,12 +141,12 @@ func (r *runner) measure(ctx context.Context, enough stopCondition, report func(
 			if err := r.runWarmup(ctx, way); err != nil {
 				return err
 			}
-			for first, n := time.Now(), 0; n < blockRuns || time.Since(first) < enough.block(); n++ {
-				report(done, enough.total())
+			for first, n := time.Now(), 0; n < blockRuns || time.Since(first) < stop.block(); n++ {
+				report(done, stop.total())
 				if ctx.Err() != nil {
 					return nil
 				}
-				if enough.isOver(len(r.times[way]), time.Since(start)) {
+				if stop.isOver(len(r.times[way]), time.Since(start)) {
 					break
 				}
 				if err := r.measureOne(ctx, way); err != nil {
@@ -155,7 +155,7 @@ func (r *runner) measure(ctx context.Context, enough stopCondition, report func(
 				done++
 			}
 		}
-		if enough.isOver(len(r.times[byRunInto]), time.Since(start)) {
+		if stop.isOver(len(r.times[byRunInto]), time.Since(start)) {
 			return nil
 		}
 	}

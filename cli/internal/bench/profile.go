@@ -29,12 +29,12 @@ func (o *observer) EndRun(r *exec.Run, err error) {
 type profile struct {
 	start         time.Time // start of the current run; all times are relative to it
 	byGraph       map[*graph.Graph]*profiledGraph
-	graphs        []*profiledGraph // the elements of tables, in the order of their first runs
+	graphs        []*profiledGraph // the values of byGraph, in the order of their first runs
 	busy          []time.Duration  // the time in steps of each worker, in the current run
 	samples       []profiledRun
 	stepTimesLeft int              // number of step times that may still be stored: see maxStepTimes
 	costProfile   *machine.Profile // nil for the usual profile
-	clock         time.Duration    // the cost of reading the clock, which each measured time of a step includes
+	clockCost     time.Duration    // the time of reading the clock, which each measured time of a step includes
 }
 
 // maxStepTimes bounds the number of step times that a profile stores. The bound is approximate: the last run is stored
@@ -89,7 +89,7 @@ type stepRecord struct {
 
 func newProfile() *profile {
 	return &profile{byGraph: map[*graph.Graph]*profiledGraph{}, stepTimesLeft: maxStepTimes, start: time.Now(),
-		clock: ClockCost()}
+		clockCost: ClockCost()}
 }
 
 // ClockCost measures the time of reading the clock.
@@ -108,7 +108,7 @@ func (p *profile) isComplete() bool {
 	return len(p.samples) > 0 && p.stepTimesLeft <= 0 || len(p.samples) >= maxProfiledRuns
 }
 
-// BeginRun allocates the notes of a run before the run starts.
+// BeginRun allocates the record of a run before the run starts.
 func (p *profile) BeginRun(r *exec.Run) bool {
 	if r.Parent == nil {
 		p.start, p.busy = time.Now(), make([]time.Duration, r.Workers)
@@ -130,7 +130,7 @@ func (p *profile) BeginRun(r *exec.Run) bool {
 	return true
 }
 
-// newRecord returns empty notes for a run of the graph.
+// newRecord returns an empty record for a run of the graph.
 func (t *profiledGraph) newRecord(r *exec.Run) *runRecord {
 	if n := len(t.reusable); n > 0 {
 		notes := t.reusable[n-1]
@@ -153,7 +153,7 @@ func (p *profile) BeginStep(w exec.Position) {
 
 // EndStep records the time of a worker in a step.
 func (p *profile) EndStep(w exec.Position, done bool) {
-	now := time.Since(p.start) - p.clock
+	now := time.Since(p.start) - p.clockCost
 	at := &w.Run.Data.(*runRecord).workers[w.Worker]
 	s := &at.steps[w.Step]
 	if s.last == 0 {
@@ -206,7 +206,7 @@ func (p *profile) EndRun(r *exec.Run, err error) {
 	}
 }
 
-// addStep adds the times of all workers in a step to the sum, and clears the notes.
+// addStep adds the times of all workers in a step to the sum, and clears them in the record.
 func (p *profile) addStep(notes *runRecord, step int) {
 	var all stepRecord
 	var busy time.Duration

@@ -80,8 +80,7 @@ func (d *Document) callsSection() page.Section {
 	}
 	return page.Section{Title: "Time of a run", Chart: chart, Data: data,
 		Note: "Medians with 95% confidence intervals; with too few runs there is no interval. Results of Run take new " +
-			"memory; " +
-			"RunInto writes existing tensors."}
+			"memory; RunInto writes existing tensors."}
 }
 
 // maxNumbered is the number of steps whose points are labelled with a number: the row in the table of steps.

@@ -85,8 +85,8 @@ func (c *chromeTrace) EndChunk(w exec.Position, _ error) {
 		time.Since(c.start))
 }
 
-// Parts of the file. The thread ID of a worker is its number plus firstTID. Thread 0 would share a track with another
-// worker, because Perfetto merges thread 0 with the thread whose ID is the process ID.
+// Constants of the trace file. The thread ID of a worker is its number plus firstTID. With thread IDs from 0, two
+// workers would share a track, because Perfetto merges thread 0 with the thread whose ID is the process ID.
 const (
 	tracePID = 1
 	firstTID = 1
@@ -179,9 +179,9 @@ func (t *stepDescriptions) describe(s exec.Step, i int) *stepArgs {
 	return a
 }
 
-// microseconds returns a time in microseconds. Perfetto multiplies it by 1000 and truncates, so microseconds rounds up:
-// the result is then the exact number of nanoseconds. An error of one nanosecond matters, because Perfetto drops a span
-// that ends after its enclosing span.
+// microseconds returns a time in microseconds. Perfetto multiplies it by 1000 and truncates. Therefore microseconds
+// rounds up, so that Perfetto gets the exact number of nanoseconds. An error of one nanosecond matters: Perfetto drops a
+// span that ends after its enclosing span.
 func microseconds(d time.Duration) *float64 {
 	us := float64(d.Nanoseconds()) / 1000
 	for int64(us*1000) < d.Nanoseconds() {
@@ -258,7 +258,7 @@ func (c *chromeTrace) writeTrack(worker int, steps *stepDescriptions, put func(t
 	return nil
 }
 
-// memoryAt is the memory in use from a time on, or the change of this memory at the time.
+// memoryAt is the memory in use after a time, or the change of the memory in use at a time.
 type memoryAt struct {
 	at     time.Duration
 	memory memoryArgs

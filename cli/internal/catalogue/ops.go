@@ -1,4 +1,4 @@
-// Package catalogue implements the command ops. It lists ops, or prints the page of an op: its operands, attributes and
+// Package catalogue implements "graphrun ops". It lists ops, or prints the page of an op: its operands, attributes and
 // dtypes.
 package catalogue
 
@@ -216,5 +216,6 @@ func shortened(s string, maxBytes int) string {
 	if len(s) <= maxBytes {
 		return s
 	}
-	return s[:strings.LastIndex(s[:maxBytes-5], ", ")] + ", ...)"
+	const end = ", ...)"
+	return s[:strings.LastIndex(s[:maxBytes-len(end)+1], ", ")] + end
 }

@@ -37,17 +37,17 @@ func Combinations(list []string) ([][]string, error) {
 	all := [][]string{nil}
 	for _, s := range list {
 		name, sizes, _ := strings.Cut(s, "=")
-		var more [][]string
-		list := strings.Split(sizes, ",")
+		var extended [][]string
+		choices := strings.Split(sizes, ",")
 		for _, combination := range all {
-			for i, size := range list {
-				if slices.Contains(list[:i], size) {
+			for i, size := range choices {
+				if slices.Contains(choices[:i], size) {
 					return nil, exit.Wrongf("--dim %s: %s is listed twice", s, size)
 				}
-				more = append(more, append(slices.Clip(combination), name+"="+size))
+				extended = append(extended, append(slices.Clip(combination), name+"="+size))
 			}
 		}
-		all = more
+		all = extended
 	}
 	for _, combination := range all {
 		if _, err := ParseDims(combination); err != nil {

@@ -43,8 +43,7 @@ func SplitHints(dims []string) (fixed []string, hints []map[string]int, err erro
 		return nil, nil, err
 	}
 	if len(all) > maxHints {
-		return nil, nil, exit.Wrongf("--dim: %d combinations of sizes, the maximum is %d", len(all),
-			maxHints)
+		return nil, nil, exit.Wrongf("--dim: %d combinations of sizes, the maximum is %d", len(all), maxHints)
 	}
 	for _, combination := range all {
 		hint, err := ParseDims(combination)

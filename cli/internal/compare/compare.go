@@ -1,4 +1,4 @@
-// Package compare is the command that measures strategies side by side.
+// Package compare implements "graphrun compare". It measures strategies side by side.
 package compare
 
 import (
@@ -54,7 +54,7 @@ type flags struct {
 const help = `Runs graphs under several strategies on the same inputs, in rounds. In each round every strategy has a
 turn, in random order, so that disturbances of the machine affect all strategies equally. A turn is
 three consecutive runs; the first is not measured, because the caches have data of another strategy
-(--turn 1 measures every run). Inputs come from --inputs and --input, else they are generated from --seed, as in
+(--turn 1 measures every run). Inputs come from --inputs and --input, or are generated from --seed, as in
 run. Every combination of files, sizes (--dim N=1,2,4) and numbers of threads (--threads 1,2) is
 measured. Strategies with equal plans are measured once.
 
@@ -259,13 +259,13 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 	return showErr
 }
 
-// comparison has the measurements so far. Rows with the same file, sizes and threads form a combination; its other rows
-// are compared with its first row.
+// comparison has the measurements so far. Rows with the same file, sizes and threads form a combination. The first row
+// of a combination is the base with which the other rows are compared.
 type comparison struct {
 	flags       flags
 	files       map[string]string // the label of each file in results, by path
-	commandLine string            // the command line
-	profile     report.Profile    // the cost profile of all plans
+	commandLine string
+	profile     report.Profile // the cost profile of all plans
 	rows        []Row
 	Verdicts    []Verdict
 	Interrupted bool            // whether the measurement is incomplete

@@ -91,8 +91,8 @@ func timesSection(rows []Row) page.Section {
 	}
 	return page.Section{Title: "Measured: " + rows[0].Place(), Chart: chart,
 		Note: fmt.Sprintf("Medians of %s with 95%% confidence intervals; with too few runs there is no interval. "+
-			"Percentages are "+
-			"the significant differences from %s (p < 0.01).", format.Count(rows[0].Runs, "run"), rows[0].Name)}
+			"Percentages are the significant differences from %s (p < 0.01).", format.Count(rows[0].Runs, "run"),
+			rows[0].Name)}
 }
 
 // costsSection shows the estimated costs of the strategies of a combination, and the lower bound.

@@ -1,4 +1,4 @@
-// Package diff is the command that shows the differences between two plans.
+// Package diff implements "graphrun diff". It shows the differences between two plans.
 package diff
 
 import (
@@ -281,10 +281,10 @@ func (f *flags) planNames(r *Document) (first, second string) {
 // writeDifference prints the differences as text. first and second are the names of the plans.
 func writeDifference(w io.Writer, show term.Display, r *Document, first, second string) {
 	writeTotals(w, show, r, first, second)
-	term.WriteList(w, show, "Values with different layouts", r.Values,
-		[]term.Column{term.NameCol("value"), term.ListCol(first),
-			term.PhraseCol("layout", 12), term.ListCol(second), term.PhraseCol("layout",
-				12)}, func(d experiment.ValueDifference) []any {
+	valueColumns := []term.Column{term.NameCol("value"), term.ListCol(first), term.PhraseCol("layout", 12),
+		term.ListCol(second), term.PhraseCol("layout", 12)}
+	term.WriteList(w, show, "Values with different layouts", r.Values, valueColumns,
+		func(d experiment.ValueDifference) []any {
 			name := d.Value
 			if d.Other != "" {
 				name += " (second plan: " + d.Other + ")"
@@ -297,17 +297,17 @@ func writeDifference(w io.Writer, show term.Display, r *Document, first, second 
 	}{{first, r.OnlyFirst}, {second, r.OnlySecond}} {
 		sections.WriteCopies(w, show, "Copies that only "+side.plan+" makes", side.copies)
 	}
-	term.WriteList(w, show, "Steps that differ", r.Steps, []term.Column{term.WholeCol("differs"), term.NameCol("step"),
-		term.PhraseCol(first, 14), term.PhraseCol(second,
-			14), term.NumberCol("first cost"), term.NumberCol("second cost"), term.NumberCol("difference")},
-		func(d experiment.StepDifference) []any {
-			name := stepNames(d.First)
-			if len(d.First) == 0 {
-				name = stepNames(d.Second)
-			}
-			return []any{d.What, name, stepText(d.First), stepText(d.Second), format.Nanoseconds(d.FirstNS),
-				format.Nanoseconds(d.SecondNS), signedTime(d.DeltaNS)}
-		})
+	stepColumns := []term.Column{term.WholeCol("differs"), term.NameCol("step"), term.PhraseCol(first, 14),
+		term.PhraseCol(second, 14), term.NumberCol("first cost"), term.NumberCol("second cost"),
+		term.NumberCol("difference")}
+	term.WriteList(w, show, "Steps that differ", r.Steps, stepColumns, func(d experiment.StepDifference) []any {
+		name := stepNames(d.First)
+		if len(d.First) == 0 {
+			name = stepNames(d.Second)
+		}
+		return []any{d.What, name, stepText(d.First), stepText(d.Second), format.Nanoseconds(d.FirstNS),
+			format.Nanoseconds(d.SecondNS), signedTime(d.DeltaNS)}
+	})
 	for _, side := range []struct {
 		plan  string
 		nodes []string
@@ -387,12 +387,12 @@ func signedTime(ns float64) string {
 
 // stepNames lists the nodes of at most six steps.
 func stepNames(steps []experiment.StepSummary) string {
-	const most = 6
+	const maxNames = 6
 	var names []string
-	for _, s := range steps[:min(len(steps), most)] {
+	for _, s := range steps[:min(len(steps), maxNames)] {
 		names = append(names, strings.Join(s.Ops, "+"))
 	}
-	if n := len(steps) - most; n > 0 {
+	if n := len(steps) - maxNames; n > 0 {
 		names = append(names, fmt.Sprintf("and %s more", format.Count(n, "step")))
 	}
 	return strings.Join(names, ", ")

@@ -35,8 +35,8 @@ func (s Stream[T]) write(item func(v any)) {
 	s(func(x *T) bool { item(x); return true })
 }
 
-// Item returns a nil pointer to an item, which tells its type. With a result of package reflect, every package with a
-// Stream would compile instances for iterators of reflect.Type.
+// Item returns a nil pointer of type *T, from which callers get the type of an item. It does not return a reflect.Type,
+// because every package with a Stream would then compile the iterators of reflect.Type.
 func (Stream[T]) Item() any { return (*T)(nil) }
 
 // StreamOf returns a stream of the items of a list, converted by doc.
@@ -123,7 +123,7 @@ func writeLines(w *bufio.Writer, items func(item func(any)), put func(any)) {
 		put(v)
 		sep = ",\n  "
 	})
-	if sep[0] == '[' {
+	if sep[0] == '[' { // an empty list
 		w.WriteByte('[')
 	}
 	w.WriteByte(']')

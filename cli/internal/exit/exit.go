@@ -20,7 +20,7 @@ import (
 const (
 	CodeDone   = 0 // success
 	CodeFailed = 1 // the command failed
-	CodeWrong  = 2 // wrong arguments or a wrong file
+	CodeWrong  = 2 // invalid arguments or an invalid file
 )
 
 // Error is an error with an exit code. If Err is nil, the message was already printed.

@@ -9,11 +9,11 @@ import (
 )
 
 // signalError is the cause of a context that a signal ended.
-type signalError struct{ what syscall.Signal }
+type signalError struct{ signal syscall.Signal }
 
 // Error returns "terminated" or "interrupted".
 func (s signalError) Error() string {
-	if s.what == syscall.SIGTERM {
+	if s.signal == syscall.SIGTERM {
 		return "terminated"
 	}
 	return "interrupted"
@@ -47,7 +47,7 @@ func InterruptError(ctx context.Context) error {
 	}
 	cause := signalError{syscall.SIGINT}
 	errors.As(context.Cause(ctx), &cause)
-	return &Error{exitSignalled + int(cause.what), cause}
+	return &Error{exitSignalled + int(cause.signal), cause}
 }
 
 // InterruptErrorOr returns err. If err is not nil and the context has ended, it returns [InterruptError] instead,

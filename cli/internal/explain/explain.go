@@ -1,5 +1,5 @@
-// Package explain is the command that explains the layout and the computation of a value. Package inspect computes the
-// explanation; this package prints it.
+// Package explain implements "graphrun explain". It prints why a value has its layout and how a program computes it.
+// Package inspect computes the explanation.
 package explain
 
 import (
@@ -134,8 +134,7 @@ func run(cmd *cobra.Command, path, value string, f flags) error {
 	err = j.Do(progress.Planning, func() (err error) {
 		r, err = f.explainValue(j.Context, g, path, value, format, graphrun.Options{Strategy: f.ext.Strategy(f.strategy),
 			Progress: j.Enter, Costs: costProfile, NoFusion: f.noFusion, Exact: f.exact, SolveLimit: f.solver.Option(),
-			Slack:       f.slack.Option(),
-			MemoryLimit: -1}) // the plan may be for another machine
+			Slack: f.slack.Option(), MemoryLimit: -1}) // the plan may be for another machine
 		return err
 	})
 	j.End()
@@ -217,11 +216,11 @@ func (r *Document) describeSymbolically(g *graph.Graph, v *graph.Value) error {
 	}
 	r.Layout = *layout
 	infer.SetSymbolicType(r.Value, s, v)
-	symbolic := s.Graph.Value(v.Name)
+	value := s.Graph.Value(v.Name)
 	for _, cond := range s.Env.Guards()[before:] {
-		s.Guards = append(s.Guards, graph.Guard{Cond: cond, Node: symbolic.Node})
+		s.Guards = append(s.Guards, graph.Guard{Cond: cond, Node: value.Node})
 	}
-	nodes := ancestors(symbolic)
+	nodes := ancestors(value)
 	s.Guards = slices.DeleteFunc(s.Guards, func(g graph.Guard) bool {
 		return g.Node != nil && !nodes[g.Node]
 	})
@@ -285,15 +284,15 @@ func WriteLayout(w io.Writer, show term.Display, r *Document) {
 	term.WriteList(w, show, "Operands of the permutation rule", r.Layout.Operands,
 		[]term.Column{term.NameCol("operand"), term.ListCol("effective strides")},
 		func(o inspect.Operand) []any { return []any{o.Name, o.Strides.String()} })
-	term.WriteList(w, show, "Comparisons of dimensions", r.Layout.Sort,
-		[]term.Column{term.WholeCol("faster"), term.WholeCol("slower"),
-			term.NameCol("decided by"), term.ProseCol("why"), term.WholeCol("outcome")}, func(c inspect.Comparison) []any {
-			outcome := "stay"
-			if c.Exchanged {
-				outcome = "exchanged"
-			}
-			return []any{c.Faster, c.Slower, cmp.Or(c.By, "none"), c.Why, outcome}
-		})
+	columns := []term.Column{term.WholeCol("faster"), term.WholeCol("slower"), term.NameCol("decided by"),
+		term.ProseCol("why"), term.WholeCol("outcome")}
+	term.WriteList(w, show, "Comparisons of dimensions", r.Layout.Sort, columns, func(c inspect.Comparison) []any {
+		outcome := "stay"
+		if c.Exchanged {
+			outcome = "exchanged"
+		}
+		return []any{c.Faster, c.Slower, cmp.Or(c.By, "none"), c.Why, outcome}
+	})
 	if len(r.Layout.Order) > 0 {
 		fmt.Fprintf(w, "order of the dimensions, the slowest first: %s\n", format.Ints(r.Layout.Order))
 	}

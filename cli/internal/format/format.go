@@ -143,9 +143,9 @@ func Strings[T fmt.Stringer](list []T) []string {
 
 // JoinFirst joins items by commas. Of more than five items it lists the first four, and the number of further items.
 func JoinFirst(list []string) string {
-	const most = 4
-	if more := len(list) - most; more > 1 {
-		return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), more)
+	const listed = 4
+	if more := len(list) - listed; more > 1 {
+		return fmt.Sprintf("%s and %d more", strings.Join(list[:listed], ", "), more)
 	}
 	return strings.Join(list, ", ")
 }

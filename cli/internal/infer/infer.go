@@ -1,5 +1,5 @@
-// Package infer is the command that prints the inferred types, strides and aliases of values. Sizes of symbols without
-// a value are printed as expressions (symbolic.go).
+// Package infer implements "graphrun infer". It prints the inferred types, strides and aliases of values. Sizes that
+// depend on symbols without a value are printed as expressions (symbolic.go).
 package infer
 
 import (
@@ -159,8 +159,7 @@ func sortedByPlace(rejected map[*graph.Node]*graph.Error) []*graph.Error {
 		errs = append(errs, e)
 	}
 	slices.SortFunc(errs, func(a, b *graph.Error) int {
-		return cmp.Or(compareByPlace(a, b), strings.Compare(a.Node,
-			b.Node))
+		return cmp.Or(compareByPlace(a, b), strings.Compare(a.Node, b.Node))
 	})
 	return errs
 }
@@ -264,8 +263,7 @@ func writeInferTable(w io.Writer, show term.Display, r *Document) {
 	flags := term.PhraseCol("flags", 10)
 	flags.Cut = term.CutFlags
 	t := term.NewTable(term.NameCol("name"), term.NameCol("op"), term.WholeCol("dtype"), term.ListCol("shape"),
-		term.ListCol("strides"),
-		term.WholeCol("offset").OmitIfAll("0"), flags, term.NameCol("alias of"))
+		term.ListCol("strides"), term.WholeCol("offset").OmitIfAll("0"), flags, term.NameCol("alias of"))
 	if r.segments {
 		t.Columns = append(t.Columns, term.WholeCol("segment"))
 	}

@@ -42,46 +42,46 @@ func integersFor(g *graph.Graph) func(*graph.Value) []int64 {
 }
 
 // Print prints the notes to stderr.
-func (in *Set) Print(cmd *cobra.Command) {
-	for _, text := range in.Notes() {
+func (s *Set) Print(cmd *cobra.Command) {
+	for _, text := range s.Notes() {
 		term.Note(cmd, "%s", text)
 	}
 }
 
 // Notes returns notes about generated inputs and unused arrays.
-func (in *Set) Notes() (list []string) {
-	if in.unusedNote != "" {
-		list = append(list, in.unusedNote)
+func (s *Set) Notes() (list []string) {
+	if s.unusedNote != "" {
+		list = append(list, s.unusedNote)
 	}
-	if len(in.Generated) > 0 {
-		list = append(list, fmt.Sprintf("generated from seed %d: %s", in.Seed, in.names()))
+	if len(s.Generated) > 0 {
+		list = append(list, fmt.Sprintf("generated from seed %d: %s", s.Seed, s.names()))
 	}
 	return list
 }
 
-// names lists the generated inputs, at most the first 6.
-func (in *Set) names() string {
-	const most = 6
+// names lists the generated inputs, at maxListed the first 6.
+func (s *Set) names() string {
+	const maxListed = 6
 	var names []string
-	for _, v := range in.Generated {
+	for _, v := range s.Generated {
 		names = append(names, v.Name)
 	}
 	noun := "input "
 	if len(names) > 1 {
 		noun = "inputs "
 	}
-	if n := len(names) - most; n > 0 {
-		return fmt.Sprintf("%s%s and %d more", noun, strings.Join(names[:most], ", "), n)
+	if n := len(names) - maxListed; n > 0 {
+		return fmt.Sprintf("%s%s and %d more", noun, strings.Join(names[:maxListed], ", "), n)
 	}
 	return noun + strings.Join(names, ", ")
 }
 
 // WithGeneratedHint adds a sentence to the error of a run: generated input values may be the cause.
-func (in *Set) WithGeneratedHint(err error) error {
+func (s *Set) WithGeneratedHint(err error) error {
 	var e *exit.Error
-	if err == nil || len(in.Generated) == 0 || errors.As(err, &e) {
+	if err == nil || len(s.Generated) == 0 || errors.As(err, &e) {
 		return err
 	}
 	return fmt.Errorf("%w\nThe values of %s were generated (integers from 0 to 9, real numbers from -1 to 1): "+
-		"pass other values with --inputs.", err, in.names())
+		"pass other values with --inputs.", err, s.names())
 }

@@ -80,14 +80,14 @@ func followLink(path string) string {
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
-		to, err := os.Readlink(path)
+		target, err := os.Readlink(path)
 		if err != nil {
 			break
 		}
-		if !filepath.IsAbs(to) {
-			to = filepath.Join(filepath.Dir(path), to)
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
 		}
-		path = to
+		path = target
 	}
 	return path
 }

@@ -31,11 +31,9 @@ type limits struct {
 
 func (l *limits) add(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&l.copies, "max-copies", 0, "fail if more than `N` copies are inserted, without counting "+
-		"copies of constants, and "+
-		"list them with their reasons")
-	cmd.Flags().StringVar(&l.memory, "max-memory", "",
-		"reject plans whose run needs more than `BYTES`, such as 64MiB, and "+
-			"take the cheapest plan found within the limit instead")
+		"copies of constants, and list them with their reasons")
+	cmd.Flags().StringVar(&l.memory, "max-memory", "", "reject plans whose run needs more than `BYTES`, such as 64MiB, "+
+		"and take the cheapest plan found within the limit instead")
 }
 
 func (l *limits) check(cmd *cobra.Command) (err error) {
@@ -57,9 +55,9 @@ var bytesPerUnit = map[string]float64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 <<
 
 // parseBytes parses a size: 64MiB, 1.5 GB, 4096.
 func parseBytes(text string) (int, error) {
-	at := strings.LastIndexAny(text, "0123456789.") + 1
-	unit, known := bytesPerUnit[strings.TrimSpace(text[at:])]
-	n, err := strconv.ParseFloat(text[:at], 64)
+	end := strings.LastIndexAny(text, "0123456789.") + 1
+	unit, known := bytesPerUnit[strings.TrimSpace(text[end:])]
+	n, err := strconv.ParseFloat(text[:end], 64)
 	if err != nil || !known || n < 0 || n*unit >= math.MaxInt {
 		return 0, errors.New("want a size such as 64MiB, 1.5GB or 4096")
 	}
@@ -174,8 +172,7 @@ func rejectedOf(r *Document) RejectedPlan {
 
 // limitError returns the error for the case that no plan is within the limit. It describes the plan that needs the
 // least memory.
-func (l *limits) limitError(rejected []RejectedPlan, least *Document,
-	within *WithinMemory) error {
+func (l *limits) limitError(rejected []RejectedPlan, least *Document, within *WithinMemory) error {
 	var needs []string
 	for _, r := range rejected {
 		needs = append(needs, format.Bytes(r.Bytes)+" with "+r.Strategy)
@@ -186,10 +183,9 @@ func (l *limits) limitError(rejected []RejectedPlan, least *Document,
 		othersText = fmt.Sprintf("; %s more than the limit, too", othersNeed(within.Tried))
 	}
 	text := fmt.Sprintf("no strategy has a plan within --max-memory %s: a run needs %s%s; the plan of %s "+
-		"needs %s for inputs, %s for constants, %s for packed constants, %s for all else", l.memory, strings.Join(needs,
-		", "), othersText,
-		least.Strategy,
-		format.Bytes(m.Inputs), format.Bytes(m.Constants), format.Bytes(m.Packed), format.Bytes(least.PeakBytes))
+		"needs %s for inputs, %s for constants, %s for packed constants, %s for all else", l.memory,
+		strings.Join(needs, ", "), othersText, least.Strategy, format.Bytes(m.Inputs), format.Bytes(m.Constants),
+		format.Bytes(m.Packed), format.Bytes(least.PeakBytes))
 	for i, h := range m.Largest {
 		if i == 0 {
 			text += "\nThe largest values are"
@@ -241,8 +237,7 @@ func (l *limits) countCopies(g *graph.Graph, copies []report.Copy) error {
 		}
 		n++
 		text += fmt.Sprintf("\n  %s from %s to %s, %s, %s: %s", format.Printable(c.Value), format.Ints(c.From),
-			format.Ints(c.To),
-			format.Bytes(c.Bytes), format.Nanoseconds(c.CostNS), format.Printable(c.Why))
+			format.Ints(c.To), format.Bytes(c.Bytes), format.Nanoseconds(c.CostNS), format.Printable(c.Why))
 	}
 	if n <= l.copies {
 		return nil

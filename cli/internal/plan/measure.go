@@ -19,14 +19,14 @@ import (
 
 // stepTimer is a tracer that collects the times of steps, for runs of one worker.
 type stepTimer struct {
-	samples  map[string][]float64  // by name of a step: its time in each finished run, in nanoseconds
-	runTimes map[int]time.Duration // by index of a step: the sum of its times so far in the current run
-	began    time.Time             // the last start of a step
-	clock    time.Duration         // the cost of reading the clock
+	samples   map[string][]float64  // by name of a step: its time in each finished run, in nanoseconds
+	runTimes  map[int]time.Duration // by index of a step: the sum of its times so far in the current run
+	began     time.Time             // the last start of a step
+	clockCost time.Duration         // the time of reading the clock, which each measured time includes
 }
 
 func newStepTimer() *stepTimer {
-	return &stepTimer{samples: map[string][]float64{}, runTimes: map[int]time.Duration{}, clock: bench.ClockCost()}
+	return &stepTimer{samples: map[string][]float64{}, runTimes: map[int]time.Duration{}, clockCost: bench.ClockCost()}
 }
 
 // BeginRun traces all runs.
@@ -40,7 +40,7 @@ func (s *stepTimer) BeginStep(exec.Position) { s.began = time.Now() }
 
 // EndStep records the time of a step.
 func (s *stepTimer) EndStep(w exec.Position, done bool) {
-	s.runTimes[w.Step] += max(time.Since(s.began)-s.clock, 1)
+	s.runTimes[w.Step] += max(time.Since(s.began)-s.clockCost, 1)
 	if done {
 		s.samples[w.Node.Name] = append(s.samples[w.Node.Name], float64(s.runTimes[w.Step]))
 		delete(s.runTimes, w.Step)

@@ -1,4 +1,4 @@
-// Package plan is the command that prints the plan of a graph.
+// Package plan implements "graphrun plan". It prints the plan of a graph.
 package plan
 
 import (
@@ -80,8 +80,9 @@ cheapest plans that differ in implementations or copies; --sensitivity shows the
 another plan becomes the cheapest. These two flags concern the cheapest plan, whatever the strategy.
 
 With symbolic sizes, a plan serves all sizes that satisfy its guards, the conditions on sizes that inference
-and planning rely on. For each plan, the output has the sizes for which it was priced, its guards, and its regret:
-its extra cost compared with plans for other sizes: bounds, hints, and 64 times the hint of an unbounded symbol.
+and planning rely on. For each plan, the output has the sizes for which it was priced, its guards, and its regret.
+The regret at other sizes is the extra cost compared with the plan for these sizes. It is listed for the bounds, the
+hints, and 64 times the hint of an unbounded symbol.
 --dim N=1,64 makes a plan for each of these sizes; other sizes use the nearest plan whose guards hold. Except for
 the first, sizes that cannot be planned are reported and skipped. --for-all proves a property for all sizes
 within bounds by cases with their conditions, or gives sizes that break it (exit code 1), or lists the sizes at
@@ -132,8 +133,7 @@ func (f *flags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	fl.BoolVar(&f.dump, "dump", false, "print the graph after each pass")
-	fl.StringVar(&f.passes, "passes", "", "write a page with the graph after each pass, one column per pass, to "+
-		"`OUT.html`")
+	fl.StringVar(&f.passes, "passes", "", "write a page with the graph after each pass, one column per pass, to `OUT.html`")
 	_ = cmd.MarkFlagFilename("passes", "html")
 	fl.BoolVar(&f.check, "check", false, "verify the graph after each pass, and the values of small graphs; "+
 		"report what is not checked")
@@ -289,8 +289,7 @@ func (f *flags) finish(cmd *cobra.Command, path string, j *progress.Job, p *grap
 	for _, a := range r.ForAll {
 		if a.Counterexample != nil {
 			return exit.Failed(fmt.Errorf("%s: --for-all %s: it does not hold at %s: %s", path, a.Property,
-				format.Sizes(a.Counterexample),
-				a.Why))
+				format.Sizes(a.Counterexample), a.Why))
 		}
 	}
 	return nil
@@ -330,9 +329,8 @@ func (f *flags) load(ctx context.Context, path string) (*graph.Graph, error) {
 func (f *flags) plan(g *graph.Graph, j *progress.Job, costProfile *machine.Profile, timer *stepTimer,
 	dump io.Writer) (*graphrun.Program, *Document, error) {
 	o := graphrun.Options{Strategy: f.problem.strategy(f.ext, f.strategy), Check: f.check, Progress: j.Enter,
-		NoFusion: f.noFusion,
-		Exact:    f.exact, Costs: costProfile, Hints: f.hints, SolveLimit: f.solver.Option(), Slack: f.slackFlag.Option(),
-		MemoryLimit: -1} // the plan may be for another machine
+		NoFusion: f.noFusion, Exact: f.exact, Costs: costProfile, Hints: f.hints, SolveLimit: f.solver.Option(),
+		Slack: f.slackFlag.Option(), MemoryLimit: -1} // the plan may be for another machine
 	if f.dump || f.passes != "" {
 		o.Dump = dump
 	}

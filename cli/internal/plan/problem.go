@@ -130,11 +130,11 @@ func writeProblemResults(w io.Writer, show term.Display, r *Document) {
 	for _, b := range r.Best {
 		costs = append(costs, b.CostNS)
 	}
-	texts, at := format.DistinctNanoseconds(costs), -1
+	costTexts, row := format.DistinctNanoseconds(costs), -1
 	term.WriteList(w, show, "Cheapest plans", r.Best, []term.Column{term.WholeCol("cost"), term.WholeCol("more"),
 		term.ProseCol("differences")}, func(b experiment.Choice) []any {
-		at++
-		return []any{texts[at], "+" + format.Nanoseconds(b.MoreNS), cmp.Or(b.Change.String(), "-")}
+		row++
+		return []any{costTexts[row], "+" + format.Nanoseconds(b.MoreNS), cmp.Or(b.Change.String(), "-")}
 	})
 	if r.BestTimedOut {
 		fmt.Fprintf(w, "the search for further plans ended at the time limit: %d of %d found\n", len(r.Best),

@@ -153,8 +153,8 @@ func (f *flags) bindSize(ctx context.Context, path string, g *graph.Graph, symbo
 
 // writeSizes prints the ranges of sizes and the changes between them.
 func writeSizes(w io.Writer, show term.Display, r *SizesDocument) {
-	t := term.NewTable(term.NameCol(r.Symbol), term.WholeCol("copies"), term.WholeCol("cost"), term.WholeCol("cost/"+
-		r.Symbol), term.ProseCol("changes"))
+	t := term.NewTable(term.NameCol(r.Symbol), term.WholeCol("copies"), term.WholeCol("cost"),
+		term.WholeCol("cost/"+r.Symbol), term.ProseCol("changes"))
 	for _, c := range r.Ranges {
 		if c.Rejected != "" {
 			t.Add(sizeRange(c.From, c.To), "-", "-", "-", c.Rejected)
@@ -166,8 +166,7 @@ func writeSizes(w io.Writer, show term.Display, r *SizesDocument) {
 	}
 	fmt.Fprintf(w, "strategy %s: %s of %s; all sizes of a range have the same plan. %s planned; where two of them have "+
 		"the same plan, the sizes between them are assumed to have it too\n", r.Strategy,
-		format.Count(len(r.Ranges), "range"), r.Symbol,
-		format.CountIrregular(r.Plans, "size was", "sizes were"))
+		format.Count(len(r.Ranges), "range"), r.Symbol, format.CountIrregular(r.Plans, "size was", "sizes were"))
 	if !r.Complete {
 		fmt.Fprintf(w, "the limit of %d plans is reached: between some ranges, the exact size at which the plan changes "+
 			"is unknown\n", maxPlans)

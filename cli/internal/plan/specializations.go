@@ -30,8 +30,7 @@ func writeClasses(w io.Writer, show term.Display, classes []inspect.Specializati
 			fmt.Fprintf(w, "outputs: %s bytes\nother values: at most %s bytes at the same time\n", m.Outputs, m.AtOnce)
 		}
 		t := term.NewTable(term.NameCol("at"), term.WholeCol("cost"), term.WholeCol("cost of its own plan"),
-			term.WholeCol("regret"), term.WholeCol("memory"),
-			term.ProseCol("remark"))
+			term.WholeCol("regret"), term.WholeCol("memory"), term.ProseCol("remark"))
 		for _, r := range c.Regret {
 			if !r.Fits {
 				t.Add(format.Sizes(r.Sizes), "-", "-", "-", "-",
@@ -43,8 +42,7 @@ func writeClasses(w io.Writer, show term.Display, classes []inspect.Specializati
 				memory = format.Bytes(*r.Bytes)
 			}
 			t.Add(format.Sizes(r.Sizes), format.Nanoseconds(r.CostNS), format.Nanoseconds(r.BestNS),
-				fmt.Sprintf("%.1f%%", 100*r.Regret),
-				memory, r.Which)
+				fmt.Sprintf("%.1f%%", 100*r.Regret), memory, r.Which)
 		}
 		if len(c.Regret) > 0 {
 			t.Write(w, show)
@@ -75,8 +73,7 @@ func writeForAll(w io.Writer, show term.Display, list []inspect.Proof) {
 			continue
 		case a.Proved:
 			fmt.Fprintf(w, "proved for all sizes within bounds by %s; also planned at %d sizes\n",
-				format.Count(len(a.Cases), "case"),
-				len(a.Tried))
+				format.Count(len(a.Cases), "case"), len(a.Tried))
 		default:
 			fmt.Fprintf(w, "not proved; holds at %s: %s\n", triedSizes(a.Tried), a.Why)
 		}

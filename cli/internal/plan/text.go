@@ -22,10 +22,8 @@ func writePlan(w io.Writer, show term.Display, r *Document, need graphrun.Need) 
 		exact = ", exact"
 	}
 	fmt.Fprintf(w, "strategy %s%s: %s, %s inserted (%s), %s elided, %s folded\n", r.Strategy, exact,
-		format.Count(len(r.Steps), "step"),
-		format.CountIrregular(len(r.Copies), "copy",
-			"copies"), format.Bytes(r.Costs().CopiedBytes), format.Count(len(r.Elided), "node"),
-		format.Count(len(r.Folded), "node"))
+		format.Count(len(r.Steps), "step"), format.CountIrregular(len(r.Copies), "copy", "copies"),
+		format.Bytes(r.Costs().CopiedBytes), format.Count(len(r.Elided), "node"), format.Count(len(r.Folded), "node"))
 	took := time.Duration(r.PlanMS * float64(time.Millisecond)).Round(time.Microsecond)
 	fmt.Fprintf(w, "estimated cost %s, peak memory %s beside inputs and constants, compiled in %s with folding\n",
 		format.Nanoseconds(r.CostNS), format.Bytes(r.PeakBytes), took)
@@ -51,19 +49,19 @@ func writePlan(w io.Writer, show term.Display, r *Document, need graphrun.Need) 
 	term.WriteList(w, show, "Elided nodes", r.Elided, []term.Column{term.NameCol("node"), term.ProseCol("why")},
 		func(e report.Elision) []any { return []any{e.Node, e.Why} })
 	term.WriteList(w, show, "Written in place", r.Placed, []term.Column{term.NameCol("value"), term.NameCol("within"),
-		term.WholeCol("bytes"),
-		term.WholeCol("saved")}, func(v report.Placed) []any {
-		return []any{v.Value, v.Within, format.Bytes(v.Bytes), format.Nanoseconds(v.SavedNS)}
-	})
+		term.WholeCol("bytes"), term.WholeCol("saved")},
+		func(v report.Placed) []any {
+			return []any{v.Value, v.Within, format.Bytes(v.Bytes), format.Nanoseconds(v.SavedNS)}
+		})
 	writeFolded(w, show, r)
-	term.WriteList(w, show, "Composite nodes", r.Decomposed,
-		[]term.Column{term.NameCol("node"), term.NameCol("op"), term.ProseCol("stated as"),
-			term.ProseCol("why")}, func(d report.Decomposition) []any {
+	term.WriteList(w, show, "Composite nodes", r.Decomposed, []term.Column{term.NameCol("node"), term.NameCol("op"),
+		term.ProseCol("stated as"), term.ProseCol("why")},
+		func(d report.Decomposition) []any {
 			return []any{d.Node, d.Op, strings.Join(d.Into, ", "), cmp.Or(d.Why, "it is composite")}
 		})
-	term.WriteList(w, show, "Packed in every run", r.PackedInRuns,
-		[]term.Column{term.NameCol("operand"), term.ProseCol("form"),
-			term.NameCol("reader")}, func(c report.RunPacking) []any { return []any{c.Value, c.Form, c.Node} })
+	term.WriteList(w, show, "Packed in every run", r.PackedInRuns, []term.Column{term.NameCol("operand"),
+		term.ProseCol("form"), term.NameCol("reader")},
+		func(c report.RunPacking) []any { return []any{c.Value, c.Form, c.Node} })
 }
 
 // writeFolded prints the folded nodes, a row for each op and reason. Packed weights are one line.
@@ -103,8 +101,7 @@ func writeFolded(w io.Writer, show term.Display, r *Document) {
 func writeSteps(w io.Writer, show term.Display, steps []report.Step) {
 	fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Steps"))
 	columns := []term.Column{term.NameCol("name"), term.NameCol("ops"), term.WholeCol("impl").OmitFirst(),
-		term.ListCol("strides"),
-		term.WholeCol("buffer").OmitFirst(), term.WholeCol("cost"), term.WholeCol("measured"),
+		term.ListCol("strides"), term.WholeCol("buffer").OmitFirst(), term.WholeCol("cost"), term.WholeCol("measured"),
 		term.WholeCol("fast set-up").OmitIfAll("none").OmitFirst(), term.PhraseCol("loop", 24)}
 	const measuredColumn = 6 // index of the measured time
 	measured := slices.ContainsFunc(steps, func(d report.Step) bool { return d.MeasuredNS != nil })
@@ -118,8 +115,7 @@ func writeSteps(w io.Writer, show term.Display, steps []report.Step) {
 			ops = strings.Join(d.Ops, "+")
 		}
 		cells := []any{d.Name, ops, d.Impl, format.Ints(d.Strides), d.Buffer, format.Nanoseconds(d.CostNS),
-			measuredText(d.MeasuredNS),
-			d.FastSetup, loopText(d.Loop)}
+			measuredText(d.MeasuredNS), d.FastSetup, loopText(d.Loop)}
 		if !measured {
 			cells = slices.Delete(cells, measuredColumn, measuredColumn+1)
 		}

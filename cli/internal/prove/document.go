@@ -108,11 +108,11 @@ func conclusionOf(p *contiguity.Report) string {
 	c := p.Counterexample
 	switch {
 	case c != nil && c.Sizes != nil:
-		return fmt.Sprintf("Refuted: of shape %v and strides %v the branching form is %v, the formula %v.",
+		return fmt.Sprintf("Refuted: for shape %v and strides %v, the branching form is %v and the formula is %v.",
 			c.Sizes, c.Strides, c.Path.Branching, c.Path.Formula)
 	case c != nil:
-		return fmt.Sprintf("Not proved: the branching form is %v, the formula %v where %v; no sizes and strides were "+
-			"found that go this way.", c.Path.Branching, c.Path.Formula, c.Path.Condition)
+		return fmt.Sprintf("Not proved: where %v, the branching form is %v and the formula is %v; no sizes and strides "+
+			"were found that satisfy this condition.", c.Path.Condition, c.Path.Branching, c.Path.Formula)
 	case !p.Proved:
 		return "Not proved: the forms agree for this rank, but a step of the induction does not hold."
 	case len(p.Predicate.Steps) == 0:

@@ -1,5 +1,5 @@
-// Package prove is the command that proves claims about layout predicates. Package contiguity has the predicates and
-// proofs.
+// Package prove implements "graphrun prove". It prints proofs of claims about layout predicates. Package contiguity has
+// the predicates and computes the proofs.
 package prove
 
 import (
@@ -50,7 +50,7 @@ parentheses. It is proved for all sizes and strides of a rank, or refuted by an 
 
 --smt writes the negation of the proved statement for SMT solvers: unsat confirms the proof.
 
-Exit code 0: proved; 1: refuted, with sizes and strides, or not proved; 2: a wrong call.`,
+Exit code 0: proved; 1: refuted, with sizes and strides, or not proved; 2: an invalid call.`,
 		Example: `  graphrun prove
   graphrun prove contiguous --rank 4
   graphrun prove "contiguous => non_overlapping_and_dense" --rank 4

@@ -1,4 +1,4 @@
-// Package run is the command that runs a graph.
+// Package run implements "graphrun run".
 package run
 
 import (
@@ -59,8 +59,8 @@ the least, greatest and mean value.
 Inputs come from --inputs and --input, in logical (row-major) order; they are copied into the
 layouts that the graph declares. Without these flags, inputs are generated from --seed, with the
 same values for every strategy and layout: real numbers from -1 to 1, and integers from 0 to 9, or
-below the size that they index. A note says so. Symbols get their sizes from --dim, else from
-the shapes of arrays, else the least size above 1 within their bounds.
+below the size that they index. A note says so. The size of a symbol comes from --dim or from the
+shapes of arrays; without either, it is the least size above 1 within the bounds of the symbol.
 
 With --keep-going, failures do not end the run: a node that is rejected or fails in any phase, an
 input or constant that cannot be read, or a result without memory is reported with its reason, and
@@ -127,8 +127,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	err = j.Do(progress.Planning, func() (err error) {
 		p, err = f.ext.Compile(j.Context, w.runGraph, graphrun.Options{Strategy: f.ext.Strategy(f.strategy),
 			Threads: f.threads, Tracer: j, InputsInMemory: true, Costs: costProfile, KeepGoing: f.keepGoing,
-			NoFusion: f.noFusion, Exact: f.exact,
-			Progress: j.Enter, Hints: f.hints, Slack: f.slack.Option()})
+			NoFusion: f.noFusion, Exact: f.exact, Progress: j.Enter, Hints: f.hints, Slack: f.slack.Option()})
 		return err
 	})
 	if err != nil {

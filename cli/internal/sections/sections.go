@@ -17,9 +17,9 @@ import (
 
 // WriteCopies prints copies with their reasons.
 func WriteCopies(w io.Writer, show term.Display, title string, copies []report.Copy) {
-	term.WriteList(w, show, title, copies, []term.Column{term.NameCol("value"), term.ListCol("from"), term.ListCol("to"),
-		term.WholeCol("bytes"),
-		term.WholeCol("cost"), term.ProseCol("why")}, func(c report.Copy) []any {
+	columns := []term.Column{term.NameCol("value"), term.ListCol("from"), term.ListCol("to"), term.WholeCol("bytes"),
+		term.WholeCol("cost"), term.ProseCol("why")}
+	term.WriteList(w, show, title, copies, columns, func(c report.Copy) []any {
 		name := c.Value
 		if c.Producer.Pinned != "" {
 			name = c.Producer.Pinned + " before its pin"
@@ -65,8 +65,7 @@ func WriteBound(w io.Writer, r *report.Plan) {
 			100*((r.CostNS+r.SavedNS)/max(*r.LowerBoundNS, 1)-1))
 	}
 	if r.SavedNS != 0 {
-		fmt.Fprintf(w, "; in-place results save another %s",
-			format.Nanoseconds(r.SavedNS))
+		fmt.Fprintf(w, "; in-place results save another %s", format.Nanoseconds(r.SavedNS))
 	}
 	fmt.Fprintln(w, "; the cost leaves out peak memory and overlap of steps")
 	writeFewestCopies(w, r.FewestCopies)
@@ -141,8 +140,7 @@ func WriteSegments(w io.Writer, show term.Display, segments []report.Segment) {
 	fmt.Fprintln(w, "each is planned when the layouts and sizes of its inputs are known; "+
 		"sizes that depend on data have no hint")
 	t := term.NewTable(term.WholeCol("segment"), term.PhraseCol("nodes", 20), term.WholeCol("planned"),
-		term.WholeCol("after"),
-		term.PhraseCol("waits for", 16), term.PhraseCol("gives", 16))
+		term.WholeCol("after"), term.PhraseCol("waits for", 16), term.PhraseCol("gives", 16))
 	for _, s := range segments {
 		planned := "in a run"
 		if s.Planned {

@@ -30,7 +30,7 @@ type flags struct {
 	models, results, problems, csv, shard string
 	report                                string
 	resume, json, markdown                bool
-	selected                              shard // the parsed value of shard
+	selectedShard                         shard // the parsed value of shard
 }
 
 const help = `Plans models under several strategies, sizes and conditions, and prints the gap of each strategy to the
@@ -101,7 +101,7 @@ func (f *flags) check(path string) (err error) {
 		return exit.Wrongf("--problems writes problems only: leave out --resume, --shard, --csv, --report, --json and " +
 			"--markdown")
 	}
-	if f.selected, err = parseShard(f.shard); err != nil {
+	if f.selectedShard, err = parseShard(f.shard); err != nil {
 		return exit.Wrong(err)
 	}
 	f.models = cmp.Or(f.models, filepath.Dir(path))
@@ -130,12 +130,12 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	work := &session{flags: f, study: s, job: j, store: store{f.results},
 		runner: &runner{ext: f.ext, build: f.build, commandLine: command.CommandLine(cmd, []string{path})}}
 	if f.problems != "" {
-		return work.problems(cmd, f.selected.tasksOf(list))
+		return work.problems(cmd, f.selectedShard.tasksOf(list))
 	}
 	if err := os.MkdirAll(f.results, 0o777); err != nil {
 		return exit.Wrong(err)
 	}
-	failures := work.runTasks(cmd, f.selected.tasksOf(list))
+	failures := work.runTasks(cmd, f.selectedShard.tasksOf(list))
 	j.End()
 	interruptErr := exit.InterruptError(cmd.Context())
 	d := work.document(list, failures)

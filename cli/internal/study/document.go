@@ -101,12 +101,12 @@ const gapTolerance = 1e-9
 // summaryOf summarizes the plans of strategy i, named name, in a group of results.
 func summaryOf(g group, i int, name string, list []*Result) Summary {
 	s := Summary{Condition: g.condition, Threads: g.threads, Strategy: name, Graphs: len(list)}
-	gaps, ratios, measuredGraphs := 0.0, 0.0, 0
-	var sorted []float64
+	logGaps, logRatios, measuredGraphs := 0.0, 0.0, 0 // sums of logarithms, and the number of measured graphs
+	var gaps []float64
 	for _, r := range list {
 		p := &r.Plans[i]
-		gaps += math.Log1p(p.Gap)
-		sorted = append(sorted, p.Gap)
+		logGaps += math.Log1p(p.Gap)
+		gaps = append(gaps, p.Gap)
 		if p.Gap <= gapTolerance {
 			s.OptimalOn++
 		}
@@ -118,7 +118,7 @@ func summaryOf(g group, i int, name string, list []*Result) Summary {
 			continue
 		}
 		ratio := *p.Median / fastest
-		ratios += math.Log(ratio)
+		logRatios += math.Log(ratio)
 		measuredGraphs++
 		if ratio == 1 {
 			s.FastestOn++
@@ -130,11 +130,11 @@ func summaryOf(g group, i int, name string, list []*Result) Summary {
 		}
 	}
 	if len(list) > 0 {
-		slices.Sort(sorted)
-		s.MeanGap, s.MedianGap = math.Expm1(gaps/float64(len(list))), sorted[len(list)/2]
+		slices.Sort(gaps)
+		s.MeanGap, s.MedianGap = math.Expm1(logGaps/float64(len(list))), gaps[len(list)/2]
 	}
 	if measuredGraphs > 0 {
-		s.MeanRatio = new(math.Exp(ratios / float64(measuredGraphs)))
+		s.MeanRatio = new(math.Exp(logRatios / float64(measuredGraphs)))
 	}
 	return s
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // equalize is a pass that gives ops on images (convolutions, poolings, resizing) the same price in row-major and
-// channels-last layout. It adds a twin to each implementation: the twin has the same work with the two layouts
-// exchanged, and has no kernel. Plans with twins are compared by cost and are never run.
+// channels-last layout. It adds a twin to each implementation. The twin has the work of the implementation with the two
+// layouts exchanged, and has no kernel. Plans with twins are compared by cost and are never run.
 var equalize = passes.Pass{Name: "equalize", Doc: "prices ops on images equally in row-major and channels-last layout",
 	Needs: graph.Typed, Run: func(p *passes.Plan) error {
 		twins := map[*graph.Op]*graph.Op{}
@@ -113,27 +113,28 @@ func otherMeta(m tensor.Meta) tensor.Meta {
 	if m.Rank() != 4 && m.Rank() != 5 {
 		return m
 	}
-	points := 1
+	planeSize := 1
 	for _, n := range m.Shape[2:] {
-		points *= n
+		planeSize *= n
 	}
-	image := tensor.RowMajorOrder(m.Rank()).Strides(m.Shape)[2:] // strides within a plane
-	pixel := m.Strides[m.Rank()-1]
-	var planes, pixels = m.Strides[1] == points, m.Strides[1] == 1
-	for i, s := range image {
-		planes = planes && m.Strides[2+i] == s
-		pixels = pixels && m.Strides[2+i] == s*pixel
+	planeStrides := tensor.RowMajorOrder(m.Rank()).Strides(m.Shape)[2:]
+	pixelStride := m.Strides[m.Rank()-1]
+	isRowMajor, isChannelsLast := m.Strides[1] == planeSize, m.Strides[1] == 1
+	for i, s := range planeStrides {
+		isRowMajor = isRowMajor && m.Strides[2+i] == s
+		isChannelsLast = isChannelsLast && m.Strides[2+i] == s*pixelStride
 	}
 	strides := append([]int{m.Strides[0]}, m.Strides[1:]...)
 	switch {
-	case planes && points > 0:
+	case isRowMajor && planeSize > 0:
+		channels := m.Strides[0] / planeSize // those of the larger image
 		strides[1] = 1
-		for i, s := range image {
-			strides[2+i] = s * (m.Strides[0] / points)
+		for i, s := range planeStrides {
+			strides[2+i] = s * channels
 		}
-	case pixels:
-		strides[1] = points
-		copy(strides[2:], image)
+	case isChannelsLast:
+		strides[1] = planeSize
+		copy(strides[2:], planeStrides)
 	default:
 		return m
 	}

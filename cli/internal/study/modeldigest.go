@@ -85,12 +85,12 @@ type textFinder struct {
 // Write looks for the text in the bytes written so far and b.
 func (f *textFinder) Write(b []byte) (int, error) {
 	if !f.found {
-		edge := append(f.tail, b[:min(len(b), len(f.text))]...)
-		f.found = bytes.Contains(b, f.text) || bytes.Contains(edge, f.text)
+		end := append(f.tail, b[:min(len(b), len(f.text))]...) // across the boundary of two writes
+		f.found = bytes.Contains(b, f.text) || bytes.Contains(end, f.text)
 		if len(b) >= len(f.text) {
-			edge = b
+			end = b
 		}
-		f.tail = bytes.Clone(edge[max(0, len(edge)-len(f.text)+1):])
+		f.tail = bytes.Clone(end[max(0, len(end)-len(f.text)+1):])
 	}
 	return len(b), nil
 }

@@ -99,14 +99,14 @@ func writeProblem(ctx context.Context, folder string, t *Task, p *wcsp.Problem, 
 			if !compressed {
 				return file.write(io.MultiWriter(w, digest))
 			}
-			z, err := gzip.NewWriterLevel(w, gzip.BestCompression)
+			compressor, err := gzip.NewWriterLevel(w, gzip.BestCompression)
 			if err != nil {
 				return err
 			}
-			if err := file.write(io.MultiWriter(z, digest)); err != nil {
+			if err := file.write(io.MultiWriter(compressor, digest)); err != nil {
 				return err
 			}
-			return z.Close()
+			return compressor.Close()
 		}
 		if err := outfile.Write(ctx, path, write); err != nil {
 			return err

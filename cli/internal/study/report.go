@@ -87,8 +87,8 @@ func costTimeSection(g group, strategies []string, list []*Result) page.Section 
 	}
 	chart.Lines = []page.Line{{Label: "equal", Points: [][2]float64{{1, 1}, {maxCost, maxCost}}}}
 	return page.Section{Title: fmt.Sprintf("Cost and time: %s, %s", g.condition, format.Count(g.threads, "thread")),
-		Chart: chart, Note: "Each point is the plan of a strategy for a graph, relative to the bound and to the fastest " +
-			"plan."}
+		Chart: chart,
+		Note:  "Each point is the plan of a strategy for a graph, relative to the bound and to the fastest plan."}
 }
 
 // tableSections returns the tables of the text output, and all results as CSV data.

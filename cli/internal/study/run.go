@@ -25,8 +25,8 @@ import (
 // runner computes the results of tasks. It keeps the graph and the inputs of the last task for the next task.
 type runner struct {
 	ext          *command.Extensions
-	build        string          // the version of graphrun
-	commandLine  string          // the command line
+	build        string // the output of graphrun version
+	commandLine  string
 	lastTask     *Task           // the task of lastWorkload; nil for none
 	lastWorkload inputs.Workload // the graph and the inputs of the last task
 }

@@ -50,7 +50,7 @@ func (s store) load(t *Task) (*Result, error) {
 	return r, nil
 }
 
-// checksum returns the sha256 of the result's JSON with an empty Sum.
+// checksum returns the sha256 of the result's JSON with an empty Checksum.
 func (r *Result) checksum() string {
 	unsummed := *r
 	unsummed.Checksum = ""

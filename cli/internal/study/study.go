@@ -1,4 +1,4 @@
-// Package study is the command that compares strategies over many graphs, sizes and conditions.
+// Package study implements "graphrun study". It compares strategies over many graphs, sizes and conditions.
 //
 // A [Study] is a file that lists models, strategies and conditions. [Study.tasks] returns a [Task] for each combination
 // of a model, sizes, a condition and a number of threads. Tasks are independent. The [Result] of a task is a file. The

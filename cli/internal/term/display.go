@@ -18,11 +18,11 @@ type Display struct {
 
 // ProseWidth returns the width for running text, at most 88 columns.
 func (d Display) ProseWidth() int {
-	const most = 88
+	const maxProse = 88
 	if d.width > 0 {
-		return min(most, d.width)
+		return min(maxProse, d.width)
 	}
-	return most
+	return maxProse
 }
 
 // displayOf describes w. Pipes and files have unlimited width. COLUMNS overrides the width of a terminal.

@@ -27,7 +27,7 @@ type Column struct {
 // lists. Round 3 shrinks all of them further.
 const rounds = 4
 
-// unshrinkable is the floor of a column that does not shrink in a round.
+// unshrinkable is the least width of a column that does not shrink in a round.
 const unshrinkable = 1 << 30
 
 // WholeCol returns a column whose cells are not shortened, such as a dtype.
@@ -212,9 +212,9 @@ func total(widths []int) int {
 	return n
 }
 
-// shrink narrows the widest columns until the line fits, or all columns have reached their floors.
+// shrink narrows the widest columns until the line fits, or all columns have reached their least widths.
 func (t *Table) shrink(widths []int, limit, round int) {
-	for over := total(widths) - limit; over > 0; {
+	for excess := total(widths) - limit; excess > 0; {
 		widest, next := -1, 0 // the index of the widest column, and the width of the second widest
 		for i, width := range widths {
 			switch {
@@ -232,9 +232,9 @@ func (t *Table) shrink(widths []int, limit, round int) {
 		}
 		// Shrink the widest column to the width of the next column, and then both columns together.
 		least := max(t.minWidth(widest, round), min(next, widths[widest]-1))
-		give := min(over, widths[widest]-least)
-		widths[widest] -= give
-		over -= give
+		cut := min(excess, widths[widest]-least)
+		widths[widest] -= cut
+		excess -= cut
 	}
 }
 
@@ -249,20 +249,20 @@ func (t *Table) minWidth(i, round int) int {
 // lines returns the lines of a row. A row has several lines if its prose is long.
 func (t *Table) lines(row []string, widths []int, limit int) []string {
 	var b strings.Builder
-	var more []string
-	at := 0 // the character of the line at which the next column starts
+	var further []string // lines after the first
+	start := 0           // the character of the line at which the next column starts
 	for i, cell := range row {
 		if widths[i] == omitted {
 			continue
 		}
-		pad(&b, &at)
+		pad(&b, &start)
 		n := Width(cell)
 		if n > widths[i] {
 			if c := t.Columns[i]; c.wraps {
 				parts := strings.Split(format.Wrap(cell, widths[i]), "\n")
-				cell, more = parts[0], parts[1:]
-				for k := range more {
-					more[k] = strings.Repeat(" ", at) + more[k]
+				cell, further = parts[0], parts[1:]
+				for k := range further {
+					further[k] = strings.Repeat(" ", start) + further[k]
 				}
 			} else {
 				cell = c.Cut(cell, widths[i])
@@ -275,9 +275,9 @@ func (t *Table) lines(row []string, widths []int, limit int) []string {
 		}
 		b.WriteString(cell)
 		b.WriteString(blanks)
-		at += max(n, widths[i])
+		start += max(n, widths[i])
 	}
-	out := append([]string{strings.TrimRight(b.String(), " ")}, more...)
+	out := append([]string{strings.TrimRight(b.String(), " ")}, further...)
 	if limit > 0 {
 		for i := range out {
 			out[i] = CutEnd(out[i], limit)
@@ -286,11 +286,11 @@ func (t *Table) lines(row []string, widths []int, limit int) []string {
 	return out
 }
 
-// pad writes the blanks before a column other than the first, and advances at.
-func pad(b *strings.Builder, at *int) {
-	if *at > 0 {
+// pad writes the blanks before a column other than the first, and advances start.
+func pad(b *strings.Builder, start *int) {
+	if *start > 0 {
 		b.WriteString(strings.Repeat(" ", columnGap))
-		*at += columnGap
+		*start += columnGap
 	}
 }
 

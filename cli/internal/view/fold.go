@@ -237,7 +237,8 @@ func (f *groupBuilder) sections(items []*item) []*item {
 	return list
 }
 
-// divide returns sections of items. Few values pass from one section to the next.
+// divide returns sections of items of about equal size. A section ends at the item with the fewest crossings that is at
+// most a quarter of the size away from the even division.
 func (f *groupBuilder) divide(items []*item) []*item {
 	if len(items) <= sectionItems {
 		return items
@@ -279,15 +280,15 @@ func (f *groupBuilder) crossings(items []*item) []int {
 		for _, b := range n.to {
 			to = max(to, f.position[b])
 		}
-		if from, to = max(from, first-1), min(to, last-1); from < to {
+		if from, to = max(from, first-1), min(to, last-1); from < to { // crosses positions from+1 to to
 			change[from+1-first]++
 			change[to+1-first]--
 		}
 	}
 	list := make([]int, len(items))
-	for i, at, sum := 0, first, 0; i < len(items); i++ {
-		for ; at <= items[i].from; at++ {
-			sum += change[at-first]
+	for i, position, sum := 0, first, 0; i < len(items); i++ {
+		for ; position <= items[i].from; position++ {
+			sum += change[position-first]
 		}
 		list[i] = sum
 	}

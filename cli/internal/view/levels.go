@@ -112,8 +112,7 @@ func (s *scene) orientBox(b graphdraw.Box) graphdraw.Box {
 // frame returns the size of the frame of an open group.
 func (s *scene) frame(l *level, label *svgBox) graphdraw.Box {
 	size := s.orientBox(graphdraw.Box{Width: l.Width, Height: l.Height})
-	return graphdraw.Box{Width: max(size.Width, label.labelWidth()),
-		Height: size.Height + frameHead}
+	return graphdraw.Box{Width: max(size.Width, label.labelWidth()), Height: size.Height + frameHead}
 }
 
 // labelWidth returns the least width of the frame of an open group.

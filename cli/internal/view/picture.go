@@ -47,8 +47,8 @@ type pictureBox struct {
 	head  string   // the text in bold: the op, or the name of an input or output
 	lines []string // the text below the head
 	why   string   // the reason for a copy
-	// share is the cost of the step divided by the total cost. bar is the cost of the step divided by the longest
-	// predicted or measured time of a step.
+	// share is the cost of the step divided by the total cost. predictedBar is the cost of the step divided by the
+	// longest predicted or measured time of a step.
 	share, predictedBar float64
 	// predicted and measured are the times of a step in nanoseconds; measured is 0 without --profile. measuredBar is
 	// the measured time divided by the longest time of a step.
@@ -86,8 +86,7 @@ type pictureLayout struct {
 // pictureOf returns the picture of a graph as written, or of a plan. r is the report of the plan, or nil.
 func pictureOf(title string, g *graph.Graph, r *report.Plan) *picture {
 	p := &painter{picture: &picture{title: title, graph: g}, report: r, boxOf: map[*graph.Value]int{},
-		index: map[string]int{},
-		steps: map[string]*report.Step{}, copies: map[string]*report.Copy{}}
+		legendIndex: map[string]int{}, steps: map[string]*report.Step{}, copies: map[string]*report.Copy{}}
 	if r != nil {
 		p.addPlan(r)
 	}
@@ -115,7 +114,7 @@ type painter struct {
 	steps       map[string]*report.Step // by name
 	copies      map[string]*report.Copy // by the value's name and the new strides
 	boxOf       map[*graph.Value]int    // index of the box that computes a value
-	index       map[string]int          // index in the legend of a layout, by the layout's name
+	legendIndex map[string]int          // index in the legend of a layout, by the layout's name
 	outputBoxes []int                   // index of the box of each output
 }
 
@@ -166,13 +165,13 @@ func (p *painter) layoutIndex(v *graph.Value) int {
 	if strings.HasPrefix(name, "not dense") {
 		name = notDense
 	}
-	at, known := p.index[name]
+	index, known := p.legendIndex[name]
 	if !known {
-		at = len(p.legend)
-		p.index[name] = at
+		index = len(p.legend)
+		p.legendIndex[name] = index
 		p.legend = append(p.legend, pictureLayout{name: name})
 	}
-	return at
+	return index
 }
 
 // nodeBox returns the box of a node.
@@ -322,15 +321,15 @@ func (p *painter) copyOf(n *graph.Node) *report.Copy {
 
 // typeLines returns lines with the dtype and shape of each value, and with its layout if withLayout is true.
 func (p *painter) typeLines(list []*graph.Value, withLayout bool) []string {
-	const most = 3
+	const maxValues = 3
 	var lines []string
-	for _, v := range list[:min(most, len(list))] {
+	for _, v := range list[:min(maxValues, len(list))] {
 		if lines = append(lines, typeText(v)); withLayout && !v.Dynamic {
 			lines = append(lines, "to "+inspect.LayoutName(v.Meta))
 		}
 	}
-	if len(list) > most {
-		lines = append(lines, fmt.Sprintf("and %d more", len(list)-most))
+	if len(list) > maxValues {
+		lines = append(lines, fmt.Sprintf("and %d more", len(list)-maxValues))
 	}
 	return lines
 }

@@ -14,7 +14,7 @@ const minRepeated = 6
 
 var blockSeed = maphash.MakeSeed()
 
-// tandem is a sequence of count equal blocks of period items each. It begins at item from.
+// tandem is a tandem repeat: a sequence of count equal blocks of period items each. It begins at item from.
 type tandem struct{ from, period, count int }
 
 // upTo is the index of the item after the last block.
@@ -65,18 +65,20 @@ func (f *groupBuilder) repeatLabel(first, last *item, period int) string {
 
 // code returns a hash that is equal for equal items.
 func (f *groupBuilder) code(x *item) uint64 {
-	const reach = 16 // the longest connections of a single box that are part of its hash
+	// The hash has the distances to operands. Operands outside a group, inputs, and operands more than reach positions
+	// before a single box have distance 0, so that they do not distinguish items.
+	const reach = 16
 	var h maphash.Hash
 	h.SetSeed(blockSeed)
 	for i := x.from; i < x.upTo; i++ {
 		b := f.order[i]
 		h.WriteString(f.boxes[b].code)
 		for _, from := range f.operands[b] {
-			back := i - f.position[from]
-			if x.box < 0 && f.position[from] < x.from || back > reach && x.box >= 0 || f.boxes[from].kind == inputBox {
-				back = 0
+			distance := i - f.position[from]
+			if x.box < 0 && f.position[from] < x.from || distance > reach && x.box >= 0 || f.boxes[from].kind == inputBox {
+				distance = 0
 			}
-			fmt.Fprintf(&h, " %d", back)
+			fmt.Fprintf(&h, " %d", distance)
 		}
 		h.WriteByte(0)
 	}

@@ -82,8 +82,8 @@ func (s *scene) svg() []byte {
 	fmt.Fprintf(&w, `<svg xmlns="http://www.w3.org/2000/svg" width="%s" height="%s" viewBox="0 0 %s %s" role="img">`+"\n",
 		width, height, width, height)
 	fmt.Fprintf(&w, "<title>%s</title>\n<style>\n%s%s", escapeXML(s.title), svgStyle, s.layoutStyle())
-	fmt.Fprintf(&w, "</style>\n"+
-		"<rect class=\"page\" width=\"%s\" height=\"%s\"/>\n<g id=\"head\">\n%s</g>\n", width, height, head)
+	fmt.Fprintf(&w, "</style>\n<rect class=\"page\" width=\"%s\" height=\"%s\"/>\n<g id=\"head\">\n%s</g>\n", width,
+		height, head)
 	fmt.Fprintf(&w, "<g transform=\"translate(%s %s)\">\n", formatTenth((w.width-size.Width)/2), formatTenth(w.top))
 	w.group(s.root, graphdraw.Point{})
 	w.WriteString("</g>\n</svg>\n")
@@ -120,8 +120,8 @@ func (w *svgWriter) header() string {
 	var b strings.Builder
 	y := 30.0
 	columns := int((w.width - left - right) / columnWidth)
-	fmt.Fprintf(&b, `<text class="title" x="%g" y="%g">%s</text>`+"\n", left, y, escapeXML(term.CutMiddle(format.Printable(w.title),
-		columns*3/4)))
+	title := term.CutMiddle(format.Printable(w.title), columns*3/4)
+	fmt.Fprintf(&b, `<text class="title" x="%g" y="%g">%s</text>`+"\n", left, y, escapeXML(title))
 	for _, remark := range w.remarks {
 		for _, line := range strings.Split(format.Wrap(format.Printable(remark), columns), "\n") {
 			y += lineHeight + 2
@@ -283,9 +283,9 @@ func (s *scene) lineTip(l *line) string {
 		}
 		list = append(list, s.nets[v].tip+"\nread by "+format.JoinFirst(readers))
 	}
-	const most = 4
-	if len(list) > most {
-		list = append(list[:most], fmt.Sprintf("and %d more values", len(list)-most))
+	const maxValues = 4
+	if len(list) > maxValues {
+		list = append(list[:maxValues], fmt.Sprintf("and %d more values", len(list)-maxValues))
 	}
 	return strings.Join(list, "\n")
 }

@@ -1,4 +1,4 @@
-// Package view is the command that draws a graph or a plan as SVG, HTML or DOT.
+// Package view implements "graphrun view". It draws a graph or a plan as SVG, HTML or DOT.
 //
 // A [picture] has boxes and lines without positions (picture.go). A tree of [item] groups its boxes (fold.go). A
 // [scene] has the positions of the boxes in each group (levels.go). svg.go and html.go write a scene; dot.go writes a
