@@ -75,14 +75,14 @@ func (l Loader) read(ctx context.Context, r io.Reader, name, dir string) (*File,
 		l.Lookup = kernels.Lookup
 	}
 	f := &File{Loader: l, path: name}
-	from, err := files.Contents(ctx, r)
+	contents, err := files.Contents(ctx, r)
 	switch {
 	case err != nil:
 		err = files.WithPath(name, err)
-	case isModel(name, from):
-		err = f.openModel(ctx, from, dir)
+	case isModel(name, contents):
+		err = f.openModel(ctx, contents, dir)
 	default:
-		err = f.parse(ctx, from, dir)
+		err = f.parse(ctx, contents, dir)
 	}
 	if ended := interrupt.Err(ctx); ended != nil {
 		return nil, readingError(name, ended)

@@ -131,8 +131,8 @@ func Infer(g *graph.Graph) error { return program.Infer(g) }
 
 // inFile prefixes an error with the name of a file, unless the error already has a place in a file.
 func inFile(path string, err error) error {
-	var one *graph.Error
-	if errors.As(err, &one) && one.File != "" {
+	var located *graph.Error
+	if errors.As(err, &located) && located.File != "" {
 		return err
 	}
 	return fmt.Errorf("%s: %w", path, err)

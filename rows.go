@@ -73,9 +73,9 @@ func (f *File) rowDims(name string) map[string]int {
 			}
 		}
 	}
-	if at := strings.LastIndexByte(name, '.'); at >= 0 {
-		dim, err := strconv.Atoi(name[at+1:])
-		v := f.signature.Value(name[:at])
+	if dot := strings.LastIndexByte(name, '.'); dot >= 0 {
+		dim, err := strconv.Atoi(name[dot+1:])
+		v := f.signature.Value(name[:dot])
 		if err == nil && slices.Contains(f.signature.Inputs, v) && dim >= 0 && dim < v.Meta.Rank() &&
 			(v.Dims == nil || v.Dims[dim].Symbol == "" && v.Dims[dim].Expr == "") {
 			dims[v.Name] = dim
@@ -96,13 +96,13 @@ func (r *rowCount) withRows(inputs []*graph.Value) []*graph.Value {
 		if !ok {
 			continue
 		}
-		w := *v
+		resized := *v
 		shape := slices.Clone(v.Meta.Shape)
 		shape[dim] = r.count
 		if o, dense := tensor.OrderOf(v.Meta); dense {
-			w.SetMeta(tensor.New(v.Meta.DType, shape...).WithStrides(o.Strides(shape)))
+			resized.SetMeta(tensor.New(v.Meta.DType, shape...).WithStrides(o.Strides(shape)))
 		}
-		inputs[i] = &w
+		inputs[i] = &resized
 	}
 	return inputs
 }
@@ -113,14 +113,14 @@ func (r *rowCount) resize(ctx context.Context, g *graph.Graph) (*graph.Graph, er
 	if err := program.InferContext(ctx, g); err != nil {
 		return nil, err
 	}
-	p, err := batch.Follow(g, r.dims)
+	proof, err := batch.Follow(g, r.dims)
 	if err == nil {
 		g.SetContext(ctx)
 		defer g.SetContext(context.Background())
-		var h *graph.Graph
-		if h, err = p.Resize(r.count); err == nil {
-			h.SetContext(context.Background())
-			return h, nil
+		var resized *graph.Graph
+		if resized, err = proof.Resize(r.count); err == nil {
+			resized.SetContext(context.Background())
+			return resized, nil
 		}
 	}
 	if ended := interrupt.Err(ctx); ended != nil {

@@ -46,7 +46,8 @@ func memoryProbes(maxBytes float64) []*probe {
 }
 
 // accessCalls has a function for each kind of access. Each function returns a call that accesses about the given number
-// of bytes in this way.
+// of bytes in this way. It divides the number by the bytes that the call accesses for each element: 4 for each operand
+// and result of float32.
 var accessCalls = [...]func(bytes int) graph.RateCall{
 	graph.Dense: func(bytes int) graph.RateCall {
 		return graph.RateCall{Op: "relu", In: []tensor.Meta{tensor.New(tensor.Float32, bytes/8)}}
@@ -85,9 +86,10 @@ var accessCalls = [...]func(bytes int) graph.RateCall{
 		return graph.RateCall{Op: "relu", In: []tensor.Meta{{DType: tensor.Float32, Shape: []int{n}, Strides: []int{4}}}}
 	},
 	graph.Gathered: func(bytes int) graph.RateCall {
-		rows := max(16, bytes/3/4/64)
+		const columns = 64
+		rows := max(16, bytes/(12*columns)) // about 12 bytes for each element, its index and the result
 		return graph.RateCall{Op: "gather", Attrs: graph.Attrs{"dim": 0}, Impl: "elements",
-			In: []tensor.Meta{tensor.New(tensor.Float32, rows, 64), tensor.New(tensor.Int64, rows, 64)}}
+			In: []tensor.Meta{tensor.New(tensor.Float32, rows, columns), tensor.New(tensor.Int64, rows, columns)}}
 	},
 }
 

@@ -105,9 +105,9 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 			}
 			rest -= m.priceOf(p, others)
 		}
-		t := p.ns * 1e3
-		numerator += units / t * rest / t
-		denominator += units / t * units / t
+		measured := p.ns * 1e3 // dividing by it makes errors relative
+		numerator += units / measured * rest / measured
+		denominator += units / measured * units / measured
 	}
 	if denominator == 0 {
 		return m.profile.Kernels[name]

@@ -67,10 +67,10 @@ another file, for --costs.`,
 		Args: command.NoArguments,
 		RunE: exit.WithExitCode(func(cmd *cobra.Command, _ []string) error {
 			if f.rounds < 1 {
-				return exit.Wrongf("--rounds %d: want at least 1", f.rounds)
+				return exit.UsageErrorf("--rounds %d: want at least 1", f.rounds)
 			}
 			if f.callTime <= 0 {
-				return exit.Wrongf("--each %v: want a positive time", f.callTime)
+				return exit.UsageErrorf("--each %v: want a positive time", f.callTime)
 			}
 			return runCalibrate(cmd, f)
 		}),
@@ -90,17 +90,17 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	if err := outfile.CheckWritable("--out", f.out); err != nil {
 		return err
 	}
-	j := progress.Begin(cmd, "calibrate")
-	defer j.End()
+	job := progress.Begin(cmd, "calibrate")
+	defer job.End()
 	start := time.Now()
 	var r *calibrate.Result
-	err := j.Do(progress.Running, func() (err error) {
-		r, err = calibrate.Run(j.Context, calibrate.Options{Rounds: f.rounds, CallTime: f.callTime,
-			MostBytes: calibrateMaxBytes, Progress: func(done, total int, _ string) { j.Report(done, total) }})
+	err := job.Do(progress.Running, func() (err error) {
+		r, err = calibrate.Run(job.Context, calibrate.Options{Rounds: f.rounds, CallTime: f.callTime,
+			MostBytes: calibrateMaxBytes, Progress: func(done, total int, _ string) { job.Report(done, total) }})
 		return err
 	})
-	j.End()
-	if interruptErr := exit.InterruptError(j.Context); interruptErr != nil {
+	job.End()
+	if interruptErr := exit.InterruptError(job.Context); interruptErr != nil {
 		return interruptErr
 	}
 	if err != nil {

@@ -31,7 +31,7 @@ func Main(options ...Option) {
 	ext, err := extensionsOf(options)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "graphrun:", err)
-		os.Exit(exit.CodeWrong)
+		os.Exit(exit.CodeUsage)
 	}
 	os.Exit(execute(exit.UntilSignal(), ext, os.Args[1:], os.Stdout, os.Stderr))
 }

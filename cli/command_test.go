@@ -281,7 +281,7 @@ func TestErrorPlaces(t *testing.T) {
 			path := write(t, "g.json", c.text)
 			for _, extra := range [][]string{nil, {"--json"}} {
 				r := call(t, append([]string{"infer", path}, extra...)...)
-				if r.code != exit.CodeWrong || !strings.HasPrefix(r.errors, path+":") || !strings.Contains(r.errors, c.want) {
+				if r.code != exit.CodeUsage || !strings.HasPrefix(r.errors, path+":") || !strings.Contains(r.errors, c.want) {
 					t.Errorf("exit %d, want %q in\n%s", r.code, c.want, r.errors)
 				}
 			}

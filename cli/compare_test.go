@@ -67,7 +67,7 @@ func TestSweep(t *testing.T) {
 	doc := decode[compareDoc](t, text)
 	var places []string
 	for i, r := range doc.Strategies {
-		places = append(places, r.Place()+" "+r.Name)
+		places = append(places, r.Label()+" "+r.Name)
 		if len(r.Samples) != 6 || r.Runs != 6 || r.Low == nil || (r.Base == "") != (i%2 == 0) || (r.P == nil) != (i%2 == 0) {
 			t.Errorf("%+v", r)
 		}
@@ -86,7 +86,7 @@ func TestSweep(t *testing.T) {
 		t.Errorf("%v, want %v", places, want)
 	}
 	for i, v := range doc.Verdicts {
-		if v.Place() != doc.Strategies[2*i].Place() || len(v.Pairs) != 1 || v.Text == "" {
+		if v.Label() != doc.Strategies[2*i].Label() || len(v.Pairs) != 1 || v.Text == "" {
 			t.Errorf("verdict %d: %+v", i, v)
 		}
 	}
@@ -280,7 +280,7 @@ func TestCompareRefuses(t *testing.T) {
 		path + " --until 100%":             "--until 100%: want more than 0% and less than 100%",
 	} {
 		r := call(t, append([]string{"compare", "--runs", "1"}, strings.Fields(args)...)...)
-		if r.code != exit.CodeWrong || !strings.Contains(r.errors, want) || r.out != "" {
+		if r.code != exit.CodeUsage || !strings.Contains(r.errors, want) || r.out != "" {
 			t.Errorf("%s: exit %d, %q, stdout %q", args, r.code, r.errors, r.out)
 		}
 	}
@@ -291,7 +291,7 @@ func TestCompareKeepsWhatItMeasured(t *testing.T) {
 	good, bad := write(t, "good.json", small), write(t, "bad.json", `{"version": 1}`)
 	csv := filepath.Join(t.TempDir(), "times.csv")
 	r := call(t, "compare", good, bad, "--runs", "2", "--strategies", "propagate", "--csv", csv, "--json")
-	if r.code != exit.CodeWrong || !strings.Contains(r.errors, bad+":1:") {
+	if r.code != exit.CodeUsage || !strings.Contains(r.errors, bad+":1:") {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}
 	doc := decode[compareDoc](t, r.out)
@@ -302,7 +302,7 @@ func TestCompareKeepsWhatItMeasured(t *testing.T) {
 		t.Errorf("%s, %v", text, err)
 	}
 	r = call(t, "compare", good, bad, "--runs", "2", "--strategies", "propagate")
-	if r.code != exit.CodeWrong || !strings.Contains(r.out, "2 runs each, incomplete, ") {
+	if r.code != exit.CodeUsage || !strings.Contains(r.out, "2 runs each, incomplete, ") {
 		t.Errorf("exit %d, %s", r.code, r.out)
 	}
 }

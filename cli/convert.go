@@ -63,31 +63,31 @@ computes become constants, and the graph is simpler. OUT and the weights are wri
 	return cmd
 }
 
-func convert(cmd *cobra.Command, ext *command.Extensions, in, out string, dims []string) error {
-	switch strings.ToLower(filepath.Ext(out)) {
+func convert(cmd *cobra.Command, ext *command.Extensions, inPath, outPath string, dims []string) error {
+	switch strings.ToLower(filepath.Ext(outPath)) {
 	case ".json":
 	case ".safetensors":
-		return exit.Wrongf("%s: name the graph file, OUT.json: its weights go into OUT.safetensors beside it", out)
+		return exit.UsageErrorf("%s: name the graph file, OUT.json: its weights go into OUT.safetensors beside it", outPath)
 	case ".onnx":
-		return exit.Wrongf("%s: models are read from ONNX, not written to it: want OUT.json", out)
+		return exit.UsageErrorf("%s: models are read from ONNX, not written to it: want OUT.json", outPath)
 	default:
-		return exit.Wrongf("%s: want OUT.json", out)
+		return exit.UsageErrorf("%s: want OUT.json", outPath)
 	}
-	weightsName := strings.TrimSuffix(filepath.Base(out), filepath.Ext(out)) + ".safetensors"
-	weightsPath := filepath.Join(filepath.Dir(out), weightsName)
-	if err := cmp.Or(outfile.CheckWritable("OUT", out), outfile.CheckWritable("OUT", weightsPath)); err != nil {
+	weightsName := strings.TrimSuffix(filepath.Base(outPath), filepath.Ext(outPath)) + ".safetensors"
+	weightsPath := filepath.Join(filepath.Dir(outPath), weightsName)
+	if err := cmp.Or(outfile.CheckWritable("OUT", outPath), outfile.CheckWritable("OUT", weightsPath)); err != nil {
 		return err
 	}
-	j := progress.Begin(cmd, filepath.Base(in))
-	defer j.End()
+	job := progress.Begin(cmd, filepath.Base(inPath))
+	defer job.End()
 	var g *graph.Graph
-	if err := j.Do(progress.Loading, func() (err error) {
-		g, err = loadConvert(j.Context, ext, in, dims)
+	if err := job.Do(progress.Loading, func() (err error) {
+		g, err = loadConvert(job.Context, ext, inPath, dims)
 		return err
 	}); err != nil {
 		return err
 	}
-	j.Enter(progress.Writing)
+	job.Enter(progress.Writing)
 	weightCount, weightBytes := 0, 0
 	write := func(path string, names []string, data []*tensor.Tensor) error {
 		for _, t := range data {
@@ -96,15 +96,15 @@ func convert(cmd *cobra.Command, ext *command.Extensions, in, out string, dims [
 		weightCount = len(data)
 		return writeWeights(cmd.Context(), path, names, data)
 	}
-	if err := graphfile.SaveFile(out, g, graphfile.SideFile(weightsName, isWeight, write)); err != nil {
+	if err := graphfile.SaveFile(outPath, g, graphfile.SideFile(weightsName, isWeight, write)); err != nil {
 		return err
 	}
-	line := fmt.Sprintf("%s: %s, %s", out, format.Count(len(g.Nodes), "node"), format.Count(len(g.Constants), "constant"))
+	line := fmt.Sprintf("%s: %s, %s", outPath, format.Count(len(g.Nodes), "node"), format.Count(len(g.Constants), "constant"))
 	if weightCount > 0 {
 		line += fmt.Sprintf("; %s: %s, %s", weightsPath, format.Count(weightCount, "tensor"), format.Bytes(weightBytes))
 	}
-	j.End()
-	command.PrintWarnings(cmd, in, g)
+	job.End()
+	command.PrintWarnings(cmd, inPath, g)
 	_, err := fmt.Fprintln(cmd.OutOrStdout(), line)
 	return err
 }
@@ -117,11 +117,11 @@ func loadConvert(ctx context.Context, ext *command.Extensions, path string, dims
 		return nil, err
 	}
 	if !f.IsModel() && len(dims) > 0 {
-		return nil, exit.Wrongf("--dim fixes sizes of .onnx models only: a graph file keeps its symbols")
+		return nil, exit.UsageErrorf("--dim fixes sizes of .onnx models only: a graph file keeps its symbols")
 	}
 	g, _, err := command.BoundGraph(ctx, f)
 	if symbols := f.Symbols(); err != nil && f.IsModel() && len(symbols) > len(f.Loader.Sizes) {
-		return nil, exit.Wrongf("%w\nFix symbolic sizes, as in --dim %s=8.", err,
+		return nil, exit.UsageErrorf("%w\nFix symbolic sizes, as in --dim %s=8.", err,
 			slices.Min(slices.Collect(maps.Keys(symbols))))
 	}
 	if err != nil {

@@ -66,7 +66,7 @@ func TestHostileCosts(t *testing.T) {
 			args = append(args, "--strategy", "optimal", "-o", filepath.Join(t.TempDir(), "x.svg"))
 		}
 		r := call(t, args...)
-		if r.code != exit.CodeWrong || !strings.Contains(r.errors, bad+": step_ps") {
+		if r.code != exit.CodeUsage || !strings.Contains(r.errors, bad+": step_ps") {
 			t.Errorf("%s: exit %d, %s", command, r.code, r.errors)
 		}
 	}

@@ -98,7 +98,7 @@ func TestDiffWays(t *testing.T) {
 		a + " --pin q=contiguous":                              "--pin q=contiguous",
 		a + " none.json":                                       "there is no such file",
 	} {
-		if r := call(t, append([]string{"diff"}, strings.Fields(args)...)...); r.code != exit.CodeWrong ||
+		if r := call(t, append([]string{"diff"}, strings.Fields(args)...)...); r.code != exit.CodeUsage ||
 			!strings.Contains(r.errors, want) {
 			t.Errorf("%s: exit %d, %q", args, r.code, r.errors)
 		}

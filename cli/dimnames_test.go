@@ -53,7 +53,7 @@ func TestSizesByTheNamesOfTheModel(t *testing.T) {
 		"L=4,5":           `has no symbolic dimension "L"; it has batch_size (batch-size)`,
 		"batch-size=-1,2": "want a symbol and its size",
 	} {
-		if r := call(t, "run", path, "--dim", dims); r.code != exit.CodeWrong || !strings.Contains(r.errors, want) {
+		if r := call(t, "run", path, "--dim", dims); r.code != exit.CodeUsage || !strings.Contains(r.errors, want) {
 			t.Errorf("--dim %s: exit %d, %s", dims, r.code, r.errors)
 		}
 	}

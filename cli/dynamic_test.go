@@ -92,7 +92,7 @@ func TestInferEveryRefusal(t *testing.T) {
 	for _, command := range []string{"infer", "run", "plan"} {
 		r := call(t, command, path)
 		lines := strings.Split(strings.TrimSpace(r.errors), "\n")
-		if r.code != exit.CodeWrong || len(lines) != 2 || !strings.HasPrefix(lines[0],
+		if r.code != exit.CodeUsage || len(lines) != 2 || !strings.HasPrefix(lines[0],
 			path+":8:63: node \"flat\" (view): ") ||
 			lines[1] != path+`:10:5: node "sum" (add): `+sizeMismatch {
 			t.Errorf("%s: exit %d, stderr\n%s", command, r.code, r.errors)

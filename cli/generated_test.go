@@ -91,11 +91,11 @@ func TestTimedInputs(t *testing.T) {
 			t.Errorf("%s: exit %d, %s", command, r.code, r.errors)
 		}
 		r = call(t, append(args, saved(t, map[string]*tensor.Tensor{"x": x, "b": b}))...)
-		if r.code != exit.CodeWrong || !strings.Contains(r.errors, `input "i" is missing`) {
+		if r.code != exit.CodeUsage || !strings.Contains(r.errors, `input "i" is missing`) {
 			t.Errorf("%s without i: exit %d, %s", command, r.code, r.errors)
 		}
 		r = call(t, append(args, saved(t, map[string]*tensor.Tensor{"x": b, "b": b, "i": i}))...)
-		if r.code != exit.CodeWrong || !strings.Contains(r.errors, `input "x": the file holds float32[3, 4, 5]`) {
+		if r.code != exit.CodeUsage || !strings.Contains(r.errors, `input "x": the file holds float32[3, 4, 5]`) {
 			t.Errorf("%s of another shape: exit %d, %s", command, r.code, r.errors)
 		}
 		r = call(t, append(args, saved(t, map[string]*tensor.Tensor{"x": x}), "--seed", "3")...)

@@ -85,7 +85,7 @@ func TestInferBroken(t *testing.T) {
 
 	r := call(t, "infer", "--json", path)
 	doc := decode[inferDoc](t, r.out)
-	if r.code != exit.CodeWrong || len(doc.Values) != 0 || !slices.Equal(doc.Errors, []inferError{sum}) {
+	if r.code != exit.CodeUsage || len(doc.Values) != 0 || !slices.Equal(doc.Errors, []inferError{sum}) {
 		t.Errorf("exit %d, %+v", r.code, doc)
 	}
 	if want := fmt.Sprintf("%s:9:5: node \"sum\" (add): %s\n", path, sizeMismatch); r.errors != want {
@@ -109,7 +109,7 @@ func TestInferBroken(t *testing.T) {
 func TestInferMissing(t *testing.T) {
 	r := call(t, "infer", "--json", "missing.json")
 	doc := decode[inferDoc](t, r.out)
-	if r.code != exit.CodeWrong || len(doc.Errors) != 1 ||
+	if r.code != exit.CodeUsage || len(doc.Errors) != 1 ||
 		doc.Errors[0].Message != "missing.json: there is no such file" ||
 		r.errors != "graphrun: missing.json: there is no such file\n" {
 		t.Errorf("exit %d, %+v, %s", r.code, doc, r.errors)
@@ -215,13 +215,13 @@ func TestInferFewerGuards(t *testing.T) {
 	}
 	before := decoded(text)
 	f := before.Fewer
-	if f == nil || f.Guards != len(before.Guards) || f.Disappear < 1 || slices.Contains(f.Symbols, "M") {
+	if f == nil || f.Guards != len(before.Guards) || f.Removed < 1 || slices.Contains(f.Symbols, "M") {
 		t.Fatalf("%+v", before)
 	}
 	raised := strings.Replace(manyGuards, `"symbols": {`, `"symbols": {"`+strings.Join(f.Symbols, `": {"min": 2}, "`)+
 		`": {"min": 2}, `, 1)
 	after := decoded(succeed(t, "infer", "--json", write(t, "h.json", raised)))
-	if len(after.Guards) != f.Guards-f.Disappear || after.Fewer != nil {
+	if len(after.Guards) != f.Guards-f.Removed || after.Fewer != nil {
 		t.Errorf("%+v leaves %+v", f, after)
 	}
 	r := call(t, "infer", write(t, "g.json", transposing))

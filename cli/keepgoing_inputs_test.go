@@ -103,7 +103,7 @@ func TestKeepGoingPastInputs(t *testing.T) {
 				t.Errorf("%v: %s", c.args, r.errors)
 			}
 			valid(t, "run", r.out)
-			if r := call(t, args...); r.code != exit.CodeWrong || r.out != "" {
+			if r := call(t, args...); r.code != exit.CodeUsage || r.out != "" {
 				t.Errorf("%v without --keep-going: exit %d, %s", c.args, r.code, r.out)
 			}
 		}
@@ -153,7 +153,7 @@ func TestKeepGoingPastSymbols(t *testing.T) {
 		if strings.Contains(r.errors, `"N" is not given`) {
 			t.Errorf("%s: N was guessed\n%s", c.args, r.errors)
 		}
-		if r := call(t, args...); r.code != exit.CodeWrong {
+		if r := call(t, args...); r.code != exit.CodeUsage {
 			t.Errorf("%s without --keep-going: exit %d", c.args, r.code)
 		}
 	}
@@ -201,7 +201,7 @@ func TestKeepGoingPastWeights(t *testing.T) {
 			strings.Contains(r.out, "\nsum ") {
 			t.Errorf("infer %s: exit %d\n%s%s", file, r.code, r.out, r.errors)
 		}
-		if r := call(t, "run", path, "--keep-going", "--pin", "some=contiguous"); r.code != exit.CodeWrong {
+		if r := call(t, "run", path, "--keep-going", "--pin", "some=contiguous"); r.code != exit.CodeUsage {
 			t.Errorf("a pin of nothing: exit %d", r.code)
 		}
 	}
@@ -235,7 +235,7 @@ func TestPinOfNoImplementation(t *testing.T) {
 	path := write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 3]}],
 "nodes": [{"name": "y", "op": "relu", "inputs": ["x"]}], "outputs": ["y"]}`)
 	r := call(t, "run", path, "--pin", "y=impl:winograd")
-	if r.code != exit.CodeWrong || !strings.HasPrefix(r.errors, "graphrun: --pin y=impl:winograd: "+path+":2:11: ") {
+	if r.code != exit.CodeUsage || !strings.HasPrefix(r.errors, "graphrun: --pin y=impl:winograd: "+path+":2:11: ") {
 		t.Errorf("exit %d, %q", r.code, r.errors)
 	}
 }

@@ -95,7 +95,7 @@ func TestKeepGoingPastWhatModelsHaveWrong(t *testing.T) {
 			t.Errorf("%s: %+v", c.args, doc)
 		}
 		valid(t, "run", r.out)
-		if r := call(t, args...); r.code != exit.CodeWrong || r.out != "" {
+		if r := call(t, args...); r.code != exit.CodeUsage || r.out != "" {
 			t.Errorf("%s without --keep-going: exit %d", c.args, r.code)
 		}
 	}
@@ -110,7 +110,7 @@ func TestKeepGoingPastWhatModelsHaveWrong(t *testing.T) {
 		t.Errorf("infer: exit %d\n%s", r.code, r.out)
 	}
 	valid(t, "infer", r.out)
-	if r := call(t, "run", write(t, "torn.onnx", string(read(t, path)[:40])), "--keep-going"); r.code != exit.CodeWrong {
+	if r := call(t, "run", write(t, "torn.onnx", string(read(t, path)[:40])), "--keep-going"); r.code != exit.CodeUsage {
 		t.Errorf("a torn model: exit %d", r.code)
 	}
 }

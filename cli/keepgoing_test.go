@@ -91,7 +91,7 @@ func TestKeepGoingPastEveryStage(t *testing.T) {
 				}
 			}
 		}
-		if r := call(t, "run", path, "--inputs", in); r.code != exit.CodeWrong || r.out != "" {
+		if r := call(t, "run", path, "--inputs", in); r.code != exit.CodeUsage || r.out != "" {
 			t.Errorf("%s without --keep-going: exit %d, %s", name, r.code, r.out)
 		}
 	}
@@ -132,7 +132,7 @@ func TestKeepGoingWithNothingToLeaveOut(t *testing.T) {
 	if err := os.WriteFile(path, []byte(small[:100]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r := call(t, "run", path, "--keep-going"); r.code != exit.CodeWrong {
+	if r := call(t, "run", path, "--keep-going"); r.code != exit.CodeUsage {
 		t.Errorf("a torn file: exit %d", r.code)
 	}
 }

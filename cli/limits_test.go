@@ -163,7 +163,7 @@ func TestArraysAreReadOnlyIfTheyFit(t *testing.T) {
 		if taken := after.TotalAlloc - before.TotalAlloc; taken > 64<<20 {
 			t.Errorf("%v: %d bytes were taken", args, taken)
 		}
-		if r.code != exit.CodeWrong || !strings.Contains(r.errors, want) {
+		if r.code != exit.CodeUsage || !strings.Contains(r.errors, want) {
 			t.Errorf("%v: exit %d, want %q in\n%s", args, r.code, want, r.errors)
 		}
 	}
@@ -181,7 +181,7 @@ func TestMisspeltKeys(t *testing.T) {
 			t.Errorf("%s with a seed: exit %d\n%s", key, r.code, r.errors)
 		}
 		r := call(t, "run", path, "--inputs", in)
-		if r.code != exit.CodeWrong || !strings.Contains(r.errors, want) {
+		if r.code != exit.CodeUsage || !strings.Contains(r.errors, want) {
 			t.Errorf("%s: exit %d, want %q in\n%s", key, r.code, want, r.errors)
 		}
 	}

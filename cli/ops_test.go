@@ -122,7 +122,7 @@ func TestOpsFilter(t *testing.T) {
 		"ops --search xyzzyxyz": "no op matches",
 		"ops add sofmax":        "did you mean softmax?",
 	} {
-		if r := call(t, strings.Fields(args)...); r.code != exit.CodeWrong || !strings.Contains(r.errors, want) {
+		if r := call(t, strings.Fields(args)...); r.code != exit.CodeUsage || !strings.Contains(r.errors, want) {
 			t.Errorf("%s: exit %d, %q", args, r.code, r.errors)
 		}
 	}

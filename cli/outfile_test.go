@@ -42,7 +42,7 @@ func TestUnwritable(t *testing.T) {
 			filepath.Join(file, "out"+c.ext):      file + " is not a folder",
 		} {
 			r := call(t, append(c.args, path)...)
-			if r.code != exit.CodeWrong || r.out != "" || !strings.Contains(r.errors, path+": "+want) ||
+			if r.code != exit.CodeUsage || r.out != "" || !strings.Contains(r.errors, path+": "+want) ||
 				strings.Contains(r.errors, sizeMismatch) {
 				t.Errorf("%v %s: exit %d, want %q in %q", c.args, path, r.code, want, r.errors)
 			}
@@ -103,7 +103,7 @@ func TestLinkToNothing(t *testing.T) {
 		t.Errorf("%v: the link is gone", err)
 	}
 	r := call(t, "run", graph, "--outputs", filepath.Join(dir, "lost.npz"))
-	if r.code != exit.CodeWrong || !strings.Contains(r.errors, "there is no folder "+filepath.Join(dir, "no")) {
+	if r.code != exit.CodeUsage || !strings.Contains(r.errors, "there is no folder "+filepath.Join(dir, "no")) {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}
 }
@@ -115,7 +115,7 @@ func TestEmptyFlags(t *testing.T) {
 		{"compare", "--report"},
 		{"plan", "--strategy"}, {"view", "--output"}} {
 		r := call(t, args[0], graph, args[1], "")
-		if want := "graphrun: " + args[1] + " is empty\n"; r.code != exit.CodeWrong || r.errors != want {
+		if want := "graphrun: " + args[1] + " is empty\n"; r.code != exit.CodeUsage || r.errors != want {
 			t.Errorf("%v: exit %d, %q, want %q", args, r.code, r.errors, want)
 		}
 	}
@@ -124,7 +124,7 @@ func TestEmptyFlags(t *testing.T) {
 func TestUnwritableInPlainWords(t *testing.T) {
 	path := filepath.Join(t.TempDir(), strings.Repeat("x", 300)+".npz")
 	r := call(t, "run", write(t, "g.json", unbound), "--outputs", path)
-	if r.code != exit.CodeWrong || r.errors != "graphrun: --outputs "+path+": its name is too long\n" {
+	if r.code != exit.CodeUsage || r.errors != "graphrun: --outputs "+path+": its name is too long\n" {
 		t.Errorf("exit %d, %q", r.code, r.errors)
 	}
 	gone := &os.LinkError{Op: "rename", Old: "a", New: "b", Err: fs.ErrPermission}

@@ -40,7 +40,7 @@ func TestPlanHints(t *testing.T) {
 	for _, bad := range [][]string{{"--dim", "N=1,1"}, {"--dim", "N=1,8", "--dim", "N=3"}, {"--dim", "Q=1,2"},
 		{"--dim", "N=1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17"}, {"--dim", "N=1,x"}} {
 		r := call(t, append([]string{"plan", path}, bad...)...)
-		assert.Equal(t, exit.CodeWrong, r.code)
+		assert.Equal(t, exit.CodeUsage, r.code)
 		assert.Contains(t, r.errors, "--dim", strings.Join(bad, " "))
 	}
 }
@@ -75,7 +75,7 @@ func TestForAll(t *testing.T) {
 	assert.Contains(t, r.out, "does not hold at N=")
 	for _, bad := range []string{"fast", "q=contiguous", "p=wide", "contiguous(q)", "=contiguous"} {
 		r := call(t, "plan", path, "--for-all", bad)
-		assert.Equal(t, exit.CodeWrong, r.code, bad)
+		assert.Equal(t, exit.CodeUsage, r.code, bad)
 		assert.Contains(t, r.errors, "property", bad)
 	}
 }

@@ -30,7 +30,7 @@ func TestMaxCopies(t *testing.T) {
 	} else {
 		valid(t, "plan", r.out)
 	}
-	if r := call(t, "plan", path, "--max-copies", "-1"); r.code != exit.CodeWrong {
+	if r := call(t, "plan", path, "--max-copies", "-1"); r.code != exit.CodeUsage {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}
 }
@@ -81,7 +81,7 @@ func TestMaxMemory(t *testing.T) {
 		!strings.Contains(r.errors, "\nThe largest values are\n  input \"image\", ") {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}
-	if r := call(t, "plan", path, "--max-memory", "much"); r.code != exit.CodeWrong ||
+	if r := call(t, "plan", path, "--max-memory", "much"); r.code != exit.CodeUsage ||
 		!strings.Contains(r.errors, "--max-memory much: want a size such as 64MiB") {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}

@@ -55,7 +55,7 @@ func TestPlanStrategies(t *testing.T) {
 		"--strategies= --dim N=2":               "--strategies is empty",
 		"--strategies optimal --max-memory 1MB": "--strategies and --max-memory exclude each other",
 	} {
-		if r := call(t, append([]string{"plan", path}, strings.Fields(args)...)...); r.code != exit.CodeWrong ||
+		if r := call(t, append([]string{"plan", path}, strings.Fields(args)...)...); r.code != exit.CodeUsage ||
 			!strings.Contains(r.errors, want) {
 			t.Errorf("%s: exit %d, %s", args, r.code, r.errors)
 		}

@@ -77,7 +77,7 @@ func TestPlanProblem(t *testing.T) {
 		"": "not a solution",
 	} {
 		path := write(t, "solution.json", text)
-		if r := call(t, "plan", file, "--solution", path); r.code != exit.CodeWrong || !strings.Contains(r.errors, want) ||
+		if r := call(t, "plan", file, "--solution", path); r.code != exit.CodeUsage || !strings.Contains(r.errors, want) ||
 			!strings.Contains(r.errors, path) {
 			t.Errorf("%s: exit %d, %s", text, r.code, r.errors)
 		}
@@ -138,7 +138,7 @@ func TestPlanStudiesRefuse(t *testing.T) {
 		{"--certificate", t.TempDir(), "--strategy", "optimal"},
 		{"--solution", file + ".none"},
 		{"--solution", file, "--strategy", "optimal"}, {"--problem", filepath.Join(t.TempDir(), "none", "p.json")}} {
-		if r := call(t, append([]string{"plan", file}, args...)...); r.code != exit.CodeWrong || r.out != "" {
+		if r := call(t, append([]string{"plan", file}, args...)...); r.code != exit.CodeUsage || r.out != "" {
 			t.Errorf("%v: exit %d, %s", args, r.code, r.errors)
 		}
 	}
@@ -166,7 +166,7 @@ func TestSolverTimeLimit(t *testing.T) {
 	}
 	succeed(t, "compare", file, "--runs", "1", "--solver-time-limit", "0s")
 	for _, args := range [][]string{{"compare", file}, {"explain", file, "y"}} {
-		if r := call(t, append(args, "--solver-time-limit", "-1ms")...); r.code != exit.CodeWrong ||
+		if r := call(t, append(args, "--solver-time-limit", "-1ms")...); r.code != exit.CodeUsage ||
 			!strings.Contains(r.errors, "--solver-time-limit -1ms: want 0s or more") {
 			t.Errorf("%v: exit %d, %s", args, r.code, r.errors)
 		}

@@ -119,7 +119,7 @@ func TestFor(t *testing.T) {
 		"--for 1s --runs 20": "--runs and --for exclude each other",
 		"--for soon":         "--for soon: want a time such as 3s",
 	} {
-		if r := call(t, append([]string{"bench", path}, strings.Fields(args)...)...); r.code != exit.CodeWrong ||
+		if r := call(t, append([]string{"bench", path}, strings.Fields(args)...)...); r.code != exit.CodeUsage ||
 			!strings.Contains(r.errors, want) {
 			t.Errorf("%s: exit %d, %s", args, r.code, r.errors)
 		}
@@ -141,6 +141,6 @@ func TestBenchReport(t *testing.T) {
 	}
 	assert.NotContains(t, page, filepath.Dir(file), "no folder of this machine is published")
 	wrong := call(t, "bench", models+"/residual.json", "--report", "out.txt")
-	assert.Equal(t, exit.CodeWrong, wrong.code)
+	assert.Equal(t, exit.CodeUsage, wrong.code)
 	assert.Contains(t, wrong.errors, "want a .html file")
 }

@@ -57,9 +57,9 @@ func TestProveJSON(t *testing.T) {
 		Atoms    []string
 		Ways     []prove.WayDoc
 		Proved   bool
-		Against  *prove.AgainstDoc `json:"counterexample"`
-		Lemmas   []prove.LemmaDoc  `json:"induction"`
-		ByParts  bool              `json:"by_parts"`
+		Against  *prove.CounterexampleDoc `json:"counterexample"`
+		Lemmas   []prove.InductionStepDoc `json:"induction"`
+		ByParts  bool                     `json:"by_parts"`
 		Rank     int
 		Sentence string `json:"conclusion"`
 	}
@@ -106,7 +106,7 @@ func TestProveCalls(t *testing.T) {
 		"strides_like_channels_last_3d --rank 100": "exists for rank 5 only",
 	} {
 		r := call(t, append([]string{"prove"}, strings.Fields(args)...)...)
-		if r.code != exit.CodeWrong || r.out != "" || !strings.Contains(r.errors, want) {
+		if r.code != exit.CodeUsage || r.out != "" || !strings.Contains(r.errors, want) {
 			t.Errorf("prove %s: exit %d, want %q in %q", args, r.code, want, r.errors)
 		}
 	}
@@ -160,7 +160,7 @@ func TestProveClaims(t *testing.T) {
 		"contiguos => channels_last": `column 1: want a predicate, got "contiguos"; did you mean contiguous?`,
 		"contiguous => no_overlap":   "wants --rank R",
 	} {
-		if r := call(t, "prove", claim); r.code != exit.CodeWrong || !strings.Contains(r.errors, want) {
+		if r := call(t, "prove", claim); r.code != exit.CodeUsage || !strings.Contains(r.errors, want) {
 			t.Errorf("%s: exit %d: %s", claim, r.code, r.errors)
 		}
 	}

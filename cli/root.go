@@ -42,7 +42,7 @@ func execute(ctx context.Context, ext *command.Extensions, args []string, stdout
 	var e *exit.Error
 	if !errors.As(err, &e) {
 		// Cobra's own errors: an unknown command or flag, or a wrong number of arguments.
-		e = &exit.Error{Code: exit.CodeWrong, Err: err}
+		e = &exit.Error{Code: exit.CodeUsage, Err: err}
 	}
 	if e.Err != nil {
 		term.PrintError(root, e.Err)
@@ -104,7 +104,7 @@ Exit codes: 0 success, 1 failure, 2 wrong call or file, 130 interrupted.`,
 func checkEmpty(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if err == nil && f.Value.Type() == "string" && f.Value.String() == "" {
-			err = exit.Wrongf("--%s is empty", f.Name)
+			err = exit.UsageErrorf("--%s is empty", f.Name)
 		}
 	})
 	return err
@@ -118,7 +118,7 @@ func unknownCommand(root *cobra.Command, name string) error {
 			names = append(names, c.Name())
 		}
 	}
-	return exit.Wrongf("unknown command %q%s\nSee graphrun --help.", name, format.DidYouMean(name, names))
+	return exit.UsageErrorf("unknown command %q%s\nSee graphrun --help.", name, format.DidYouMean(name, names))
 }
 
 // rejectUnknown makes Cobra's own commands fail on unknown names; by default they print help and succeed.
@@ -129,7 +129,7 @@ func rejectUnknown(root *cobra.Command) {
 			c.Args = cobra.ArbitraryArgs
 			c.RunE = func(cmd *cobra.Command, args []string) error {
 				if len(args) > 0 {
-					return exit.Wrongf("completion: unknown shell %q: %s", args[0],
+					return exit.UsageErrorf("completion: unknown shell %q: %s", args[0],
 						format.WantOneOf(args[0], []string{"bash", "zsh", "fish", "powershell"}))
 				}
 				return cmd.Help()
@@ -158,7 +158,7 @@ func colorFlag(root *cobra.Command) {
 
 func checkColor(cmd *cobra.Command) error {
 	if mode := term.ColorMode(cmd); !slices.Contains(term.ColorModes, mode) {
-		return exit.Wrongf("--color %s: want auto, always or never", mode)
+		return exit.UsageErrorf("--color %s: want auto, always or never", mode)
 	}
 	return nil
 }

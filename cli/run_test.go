@@ -106,7 +106,7 @@ func TestRunInputErrors(t *testing.T) {
 		if c.extra != "" {
 			args = append(args, c.extra)
 		}
-		if r := call(t, args...); r.code != exit.CodeWrong || !strings.Contains(r.errors, c.want) {
+		if r := call(t, args...); r.code != exit.CodeUsage || !strings.Contains(r.errors, c.want) {
 			t.Errorf("exit %d, want %q in\n%s", r.code, c.want, r.errors)
 		}
 	}

@@ -63,7 +63,7 @@ func atMostOneDocument(cmd *cobra.Command, args []string) error {
 		return command.UsageError(cmd, "schema wants one command at most, got %d", len(args))
 	}
 	if len(args) == 1 && documents[args[0]] == nil && planDocuments[args[0]] == nil {
-		return exit.Wrongf("schema: %s prints no document: %s", args[0], format.WantOneOf(args[0], schemaNames()))
+		return exit.UsageErrorf("schema: %s prints no document: %s", args[0], format.WantOneOf(args[0], schemaNames()))
 	}
 	return nil
 }

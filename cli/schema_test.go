@@ -120,7 +120,7 @@ func TestSchemaRefuses(t *testing.T) {
 		if validate(t, s, text) == nil {
 			t.Errorf("%s for %s is valid", c.to, c.from)
 		}
-		if r := call(t, "infer", write(t, "g.json", text)); r.code != exit.CodeWrong {
+		if r := call(t, "infer", write(t, "g.json", text)); r.code != exit.CodeUsage {
 			t.Errorf("%s for %s: exit %d", c.to, c.from, r.code)
 		}
 	}

@@ -52,7 +52,7 @@ func TestPlansOfSizes(t *testing.T) {
 		"--sweep N=1..4 --dim N=3":       "--sweep N=1..4 and --dim N=3 give sizes of the same symbol",
 		"--sweep N=1..4 --strategy none": "unknown strategy",
 	} {
-		if r := call(t, append([]string{"plan", path}, strings.Fields(args)...)...); r.code != exit.CodeWrong ||
+		if r := call(t, append([]string{"plan", path}, strings.Fields(args)...)...); r.code != exit.CodeUsage ||
 			!strings.Contains(r.errors, want) {
 			t.Errorf("%s: exit %d, %q", args, r.code, r.errors)
 		}
@@ -87,7 +87,7 @@ func TestDiffOfSizes(t *testing.T) {
 		path + " --dim N=1 --dim N=x":              "want a symbol and its size",
 		path + " --dim M=1 --dim M=2":              `no symbolic dimension "M"`,
 	} {
-		if r := call(t, append([]string{"diff"}, strings.Fields(args)...)...); r.code != exit.CodeWrong ||
+		if r := call(t, append([]string{"diff"}, strings.Fields(args)...)...); r.code != exit.CodeUsage ||
 			!strings.Contains(r.errors, want) {
 			t.Errorf("%s: exit %d, %q", args, r.code, r.errors)
 		}
@@ -135,7 +135,7 @@ func TestRowsOfFixedFile(t *testing.T) {
 		"plan " + path + " --sweep M=1..4": `--sweep M=1..4: ` + path + ` has no symbolic dimension "M"`,
 		"diff " + path + " --dim N=1,4,8":  "--dim gives three sizes of N",
 	} {
-		if r := call(t, strings.Fields(args)...); r.code != exit.CodeWrong || !strings.Contains(r.errors, want) {
+		if r := call(t, strings.Fields(args)...); r.code != exit.CodeUsage || !strings.Contains(r.errors, want) {
 			t.Errorf("%s: exit %d, %q", args, r.code, r.errors)
 		}
 	}

@@ -25,12 +25,12 @@ func TestSlack(t *testing.T) {
 				args = append(args, "y")
 			}
 			r := call(t, args...)
-			require.Equal(t, exit.CodeWrong, r.code, "%v", args)
+			require.Equal(t, exit.CodeUsage, r.code, "%v", args)
 			require.Contains(t, r.errors, "--slack "+bad+": want a percentage from 0% to 100%, such as 0.5%", "%v", args)
 		}
 	}
 	r := call(t, "plan", file, "--slack", "1%", "--strategy", "propagate")
-	require.Equal(t, exit.CodeWrong, r.code)
+	require.Equal(t, exit.CodeUsage, r.code)
 	require.Contains(t, r.errors, "--slack: only strategy optimal can take fewer copies for a higher cost")
 
 	certificate := filepath.Join(dir, "c.json")

@@ -66,7 +66,7 @@ func TestNothingLeaks(t *testing.T) {
 		if filepath.Ext(path) == ".onnx" {
 			want = "graphrun: " + want
 		}
-		if r.code != exit.CodeWrong || r.errors != want {
+		if r.code != exit.CodeUsage || r.errors != want {
 			t.Errorf("exit %d\ngot  %swant %s", r.code, r.errors, want)
 		}
 	}
@@ -76,7 +76,7 @@ func TestNothingLeaks(t *testing.T) {
 		if path == dir {
 			want = "graphrun: " + path + ": this is a folder, not a file\n"
 		}
-		if r.code != exit.CodeWrong || r.errors != want {
+		if r.code != exit.CodeUsage || r.errors != want {
 			t.Errorf("exit %d\ngot  %swant %s", r.code, r.errors, want)
 		}
 	}
@@ -87,7 +87,7 @@ func TestNothingLeaks(t *testing.T) {
 		{"run", good, "--inputs", filepath.Join(dir, "none.npz")}, {"infer", good, "--dim", "N=x"},
 		{"infer", good, "--dim", "NN=3"},
 	} {
-		if r := call(t, args...); r.code != exit.CodeWrong || leaks.MatchString(r.errors) {
+		if r := call(t, args...); r.code != exit.CodeUsage || leaks.MatchString(r.errors) {
 			t.Errorf("%v: exit %d, %s", args, r.code, r.errors)
 		}
 	}

@@ -326,7 +326,7 @@ func TestStudyWithoutSomeModels(t *testing.T) {
 		t.Errorf("exit %d, %d results, missing %v: %s", r.code, len(d.Results), d.Missing, r.errors)
 	}
 	problems := filepath.Join(t.TempDir(), "problems")
-	if r := call(t, append(args[:4:4], "--problems", problems)...); r.code != exit.CodeWrong ||
+	if r := call(t, append(args[:4:4], "--problems", problems)...); r.code != exit.CodeUsage ||
 		!strings.Contains(r.errors, "a.json: there is no such file") {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}
@@ -366,18 +366,18 @@ func TestBadStudies(t *testing.T) {
 		head + `"models": [{"file": "none.onnx"}], ` + one:                                       "none.onnx",
 	} {
 		file := write(t, "study.json", text)
-		if r := call(t, "study", file, "--models", models); r.code != exit.CodeWrong || !strings.Contains(r.errors, want) {
+		if r := call(t, "study", file, "--models", models); r.code != exit.CodeUsage || !strings.Contains(r.errors, want) {
 			t.Errorf("%s: exit %d, %s", text, r.code, r.errors)
 		}
 	}
 	file := studied(t, twoConditions)
 	for _, args := range [][]string{{"--shard", "3/2"}, {"--shard", "0/2"}, {"--shard", "1"}, {"--shard", "1/2x"},
 		{"--json", "--markdown"}, {"--problems", "p", "--resume"}, {"more.json"}} {
-		if r := call(t, append([]string{"study", file}, args...)...); r.code != exit.CodeWrong {
+		if r := call(t, append([]string{"study", file}, args...)...); r.code != exit.CodeUsage {
 			t.Errorf("%v: exit %d, %s", args, r.code, r.errors)
 		}
 	}
-	if r := call(t, "study", write(t, "model.onnx", "model")); r.code != exit.CodeWrong ||
+	if r := call(t, "study", write(t, "model.onnx", "model")); r.code != exit.CodeUsage ||
 		!strings.Contains(r.errors, "the file is a model: want a study file, such as STUDY.json") {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}

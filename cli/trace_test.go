@@ -125,7 +125,7 @@ func TestTraceIsCheckedAndWhole(t *testing.T) {
 		"/nonexistent/t.json": "graphrun: --trace /nonexistent/t.json: there is no folder /nonexistent\n",
 		"t.txt":               "graphrun: --trace t.txt: want a .json file\n",
 	} {
-		if r := call(t, "bench", path, "--trace", to); r.code != exit.CodeWrong || r.errors != want || r.out != "" {
+		if r := call(t, "bench", path, "--trace", to); r.code != exit.CodeUsage || r.errors != want || r.out != "" {
 			t.Errorf("exit %d, %q, %q", r.code, r.errors, r.out)
 		}
 	}

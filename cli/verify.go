@@ -53,12 +53,12 @@ Exit code 0: the certificate holds; 1: it does not, with the reason; 2: the file
 func verify(cmd *cobra.Command, ext *command.Extensions, path, certificate string, asJSON bool) error {
 	f, _, err := files.OpenRegular(certificate)
 	if err != nil {
-		return exit.Wrong(err)
+		return exit.UsageError(err)
 	}
 	c, err := experiment.ReadCertificate(bufio.NewReader(f))
 	f.Close()
 	if err != nil {
-		return exit.Wrongf("%s: %w", certificate, err)
+		return exit.UsageErrorf("%s: %w", certificate, err)
 	}
 	j := progress.Begin(cmd, filepath.Base(path))
 	defer j.End()

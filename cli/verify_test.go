@@ -120,7 +120,7 @@ func TestVerifyRefuses(t *testing.T) {
 		r := call(t, "verify", test.file, test.certificate)
 		code := exit.CodeFailed
 		if name == "profile" || name == "no proof" { // these are no certificates
-			code = exit.CodeWrong
+			code = exit.CodeUsage
 		}
 		if r.code != code || r.out != "" || !strings.Contains(r.errors, test.want) {
 			t.Errorf("%s: exit %d, %s", name, r.code, r.errors)
@@ -128,15 +128,15 @@ func TestVerifyRefuses(t *testing.T) {
 	}
 	for name, text := range map[string]string{"empty": "", "cut": string(text[:len(text)/2]), "graph": small,
 		"more": string(text) + "1", "version": strings.Replace(string(text), `"version":1`, `"version":2`, 1)} {
-		if r := call(t, "verify", file, write(t, "c.json", text)); r.code != exit.CodeWrong || !strings.Contains(r.errors,
+		if r := call(t, "verify", file, write(t, "c.json", text)); r.code != exit.CodeUsage || !strings.Contains(r.errors,
 			"no certificate") {
 			t.Errorf("%s: exit %d, %s", name, r.code, r.errors)
 		}
 	}
-	if r := call(t, "verify", file, t.TempDir()); r.code != exit.CodeWrong {
+	if r := call(t, "verify", file, t.TempDir()); r.code != exit.CodeUsage {
 		t.Errorf("a folder: %d", r.code)
 	}
-	if r := call(t, "verify", file); r.code != exit.CodeWrong {
+	if r := call(t, "verify", file); r.code != exit.CodeUsage {
 		t.Errorf("no certificate: %d", r.code)
 	}
 }

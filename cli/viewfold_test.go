@@ -56,7 +56,7 @@ func TestViewFolds(t *testing.T) {
 		last := len(c) - 1
 		args := append([]string{"view", path, "-o", filepath.Join(t.TempDir(), "x.svg")}, c[:last]...)
 		r := call(t, args...)
-		assert.Equal(t, exit.CodeWrong, r.code, c)
+		assert.Equal(t, exit.CodeUsage, r.code, c)
 		assert.Contains(t, r.errors, c[last])
 	}
 }
@@ -107,7 +107,7 @@ func TestViewPair(t *testing.T) {
 		{"--strategies", "propagate,optimal", "--strategy", "push"},
 		{"--strategies", "propagate,nothing"}} {
 		r := call(t, append([]string{"view", residual, "-o", filepath.Join(t.TempDir(), "x.svg")}, wrong...)...)
-		assert.Equal(t, exit.CodeWrong, r.code)
+		assert.Equal(t, exit.CodeUsage, r.code)
 		assert.Contains(t, r.errors, "want")
 	}
 	page := viewed(t, ".html", residual, args...)
@@ -148,7 +148,7 @@ func TestViewTimes(t *testing.T) {
 			args = append(args, "--strategy", c[2])
 		}
 		r := call(t, args...)
-		assert.Equal(t, exit.CodeWrong, r.code)
+		assert.Equal(t, exit.CodeUsage, r.code)
 		assert.Contains(t, r.errors, c[3])
 	}
 }

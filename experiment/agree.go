@@ -72,11 +72,11 @@ func difference(a, b *tensor.Tensor, exact bool) string {
 	if worst <= bound {
 		return ""
 	}
-	to := " to the largest value"
+	reference := " to the largest value"
 	if exact {
-		to = ""
+		reference = ""
 	}
-	return fmt.Sprintf("off by %.3g relative%s, %.3g is tolerated", worst, to, bound)
+	return fmt.Sprintf("off by %.3g relative%s, %.3g is tolerated", worst, reference, bound)
 }
 
 // asComplex returns the elements in logical order as complex numbers.

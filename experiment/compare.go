@@ -161,7 +161,7 @@ func contenders(candidates []Candidate) ([]*contender, error) {
 	}
 	var all []*contender
 	var programs []*graphrun.Program
-	names, most := map[string]bool{}, 0
+	names, maxOutputs := map[string]bool{}, 0
 	for i, x := range candidates {
 		r := x.Program.Report()
 		if r == nil {
@@ -175,11 +175,11 @@ func contenders(candidates []Candidate) ([]*contender, error) {
 		all = append(all, &contender{name: x.Name, report: r, exact: r.Exact, run: timedRun(x.Program),
 			identity: identityOf((*program.Program)(x.Program), r)})
 		programs = append(programs, x.Program)
-		most = max(most, x.Program.Need().Outputs)
+		maxOutputs = max(maxOutputs, x.Program.Need().Outputs)
 	}
-	n := Together(programs...)
-	n.Outputs += most
-	if err := n.Check(0, n.Held()+n.Inputs); err != nil {
+	need := Together(programs...)
+	need.Outputs += maxOutputs
+	if err := need.Check(0, need.Held()+need.Inputs); err != nil {
 		return nil, fmt.Errorf("%d programs side by side: %w", len(all), err)
 	}
 	return all, nil

@@ -144,9 +144,9 @@ type side struct {
 }
 
 func sideOf(p *graphrun.Program, name string) *side {
-	s := &side{name: name, binding: (*program.Program)(p).First(), report: p.Report(),
-		leaves: map[string]string{}, nodes: map[string]string{},
-		parts: map[string]string{}, copies: map[string]*graph.Node{}, values: map[string]*graph.Value{}}
+	s := &side{name: name, binding: (*program.Program)(p).First(), report: p.Report(), leaves: map[string]string{},
+		nodes: map[string]string{}, parts: map[string]string{}, copies: map[string]*graph.Node{},
+		values: map[string]*graph.Value{}}
 	for _, d := range s.binding.Plan.Decomposed {
 		for _, part := range d.Into {
 			s.parts[part] = d.Node
@@ -178,8 +178,8 @@ func (s *side) assignKeys(pairs *pairing, other *side) {
 	}
 }
 
-// key returns the key of the node of the plan with that name: a node of the original graph, a part of a composite node,
-// a copy of a value, or another inserted node.
+// key returns the key of a node of the plan by its name. The node is a node of the original graph, a part of a composite
+// node, a copy of a value, or another inserted node.
 func (s *side) key(name string) string {
 	if key := s.nodes[name]; key != "" {
 		return key
@@ -195,17 +195,17 @@ func (s *side) key(name string) string {
 
 // copyKey returns the key of a copy: the key of the copied value, and the order of dimensions of the copy.
 func (s *side) copyKey(n *graph.Node) string {
-	of, to := n.In[0].Value, n.Out[0].Meta
-	order := tensor.ListString(to.Strides)
-	if shape := s.shapes[of.Name]; shape != nil {
-		order = tensor.ListString(longDims(to, shape))
-	} else if o, dense := tensor.OrderOf(to); dense {
+	value, copied := n.In[0].Value, n.Out[0].Meta
+	order := tensor.ListString(copied.Strides)
+	if shape := s.shapes[value.Name]; shape != nil {
+		order = tensor.ListString(longDims(copied, shape))
+	} else if o, dense := tensor.OrderOf(copied); dense {
 		order = o.String()
 	}
-	if of.Node == nil {
-		return fmt.Sprintf("%s as %s", cmp.Or(s.leaves[of.Name], of.Name), order)
+	if value.Node == nil {
+		return fmt.Sprintf("%s as %s", cmp.Or(s.leaves[value.Name], value.Name), order)
 	}
-	return fmt.Sprintf("%s#%d as %s", s.key(of.Node.Name), of.Index, order)
+	return fmt.Sprintf("%s#%d as %s", s.key(value.Node.Name), value.Index, order)
 }
 
 func (s *side) totals() Totals {
@@ -251,8 +251,7 @@ func differentValues(pairs *pairing, a, b *side) []ValueDifference {
 			return
 		}
 		x, y := a.values[v.Name], b.values[w.Name]
-		if x == nil || y == nil || x.Alias != nil || y.Alias != nil ||
-			!a.layoutsDiffer(x.Meta, y.Meta) {
+		if x == nil || y == nil || x.Alias != nil || y.Alias != nil || !a.layoutsDiffer(x.Meta, y.Meta) {
 			return
 		}
 		d := ValueDifference{Value: v.Name, First: layoutOf(x.Meta), Second: layoutOf(y.Meta)}
@@ -292,31 +291,31 @@ type stepUnion struct {
 }
 
 // add adds a step that computes nodes.
-func (j *stepUnion) add(keys []string) {
-	step := len(j.parent)
-	j.parent = append(j.parent, step)
+func (u *stepUnion) add(keys []string) {
+	step := len(u.parent)
+	u.parent = append(u.parent, step)
 	for _, key := range keys {
-		if other, ok := j.owner[key]; ok {
-			a, b := j.root(other), j.root(step)
-			j.parent[max(a, b)] = min(a, b)
+		if other, ok := u.owner[key]; ok {
+			a, b := u.root(other), u.root(step)
+			u.parent[max(a, b)] = min(a, b)
 		} else {
-			j.owner[key] = step
+			u.owner[key] = step
 		}
 	}
 }
 
 // root returns the representative of the steps that are connected to a step.
-func (j *stepUnion) root(step int) int {
-	for j.parent[step] != step {
-		j.parent[step] = j.parent[j.parent[step]]
-		step = j.parent[step]
+func (u *stepUnion) root(step int) int {
+	for u.parent[step] != step {
+		u.parent[step] = u.parent[u.parent[step]]
+		step = u.parent[step]
 	}
 	return step
 }
 
 // groupsOfSteps returns the connected steps of two plans.
 func groupsOfSteps(a, b *side) []*stepGroup {
-	j := stepUnion{owner: map[string]int{}}
+	union := stepUnion{owner: map[string]int{}}
 	var keys [][]string
 	for _, s := range []*side{a, b} {
 		for _, step := range s.report.Steps {
@@ -325,20 +324,20 @@ func groupsOfSteps(a, b *side) []*stepGroup {
 				list[i] = s.key(op)
 			}
 			keys = append(keys, list)
-			j.add(list)
+			union.add(list)
 		}
 	}
-	of, groups, at := map[int]*stepGroup{}, []*stepGroup{}, 0
+	groupOf, groups, index := map[int]*stepGroup{}, []*stepGroup{}, 0
 	for i, s := range []*side{a, b} {
 		for _, step := range s.report.Steps {
-			root := j.root(at)
-			g := of[root]
+			root := union.root(index)
+			g := groupOf[root]
 			if g == nil {
 				g = &stepGroup{}
-				of[root], groups = g, append(groups, g)
+				groupOf[root], groups = g, append(groups, g)
 			}
-			g.steps[i], g.keys[i] = append(g.steps[i], step), append(g.keys[i], keys[at]...)
-			at++
+			g.steps[i], g.keys[i] = append(g.steps[i], step), append(g.keys[i], keys[index]...)
+			index++
 		}
 	}
 	return groups

@@ -59,8 +59,8 @@ func hashGraph(ctx context.Context, h hash.Hash, g *graph.Graph) error {
 			}
 			t = c
 		}
-		at := t.Offset * t.DType.Size()
-		for block := range slices.Chunk(t.Storage().Bytes()[at:at+t.Bytes()], hashBlock) {
+		start := t.Offset * t.DType.Size()
+		for block := range slices.Chunk(t.Storage().Bytes()[start:start+t.Bytes()], hashBlock) {
 			interrupt.Check(ctx)
 			if _, err := h.Write(block); err != nil {
 				return err
@@ -69,8 +69,8 @@ func hashGraph(ctx context.Context, h hash.Hash, g *graph.Graph) error {
 	}
 	for _, n := range g.Nodes {
 		for name, attr := range n.Written() {
-			body, is := attr.(*graph.Graph)
-			if !is || body == nil {
+			body, isGraph := attr.(*graph.Graph)
+			if !isGraph || body == nil {
 				continue
 			}
 			fmt.Fprintf(h, "body %q %q\n", n.Name, name)

@@ -21,7 +21,7 @@ type identity struct {
 	program       *program.Program
 	planDigest    string // digest of the steps; empty if a run depends on more than the plan
 	problemDigest string // digest of the layout problem without the graph; empty if there is no problem of the whole graph
-	graph         string // digest of the graph; empty until graphDigest computes it
+	cachedDigest  string // digest of the graph; empty until graphDigest computes it
 }
 
 func identityOf(p *program.Program, r *report.Plan) identity {
@@ -123,10 +123,10 @@ func (id *identity) sameGraph(ctx context.Context, other *identity) bool {
 
 // graphDigest returns a digest of the graph with the data of its constants, or "" if there is none.
 func (id *identity) graphDigest(ctx context.Context) string {
-	if id.graph == "" {
-		id.graph, _ = digestUntil(ctx, id.program.First().WithAllConstants())
+	if id.cachedDigest == "" {
+		id.cachedDigest, _ = digestUntil(ctx, id.program.First().WithAllConstants())
 	}
-	return id.graph
+	return id.cachedDigest
 }
 
 // digestUntil is digestOf, with an error when the context ends.

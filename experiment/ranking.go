@@ -46,8 +46,8 @@ func (c *Comparison) setVerdict(all []*contender, s *session) {
 	if slices.ContainsFunc(s.contenders, func(x *contender) bool { return len(x.turns) == 0 }) {
 		return
 	}
-	r := &Ranking{Pairs: pairsOf(s.contenders), SamePlan: samePlans(all), Disturbances: disturbancesOf(s.contenders,
-		s.load), Unreached: s.wideIntervals()}
+	r := &Ranking{Pairs: pairsOf(s.contenders), SamePlan: samePlans(all),
+		Disturbances: disturbancesOf(s.contenders, s.load), Unreached: s.wideIntervals()}
 	for i := range c.Rows {
 		row := &c.Rows[i]
 		if p := r.pair(c.Rows[0].Name, cmp.Or(row.MeasuredAs, row.Name)); p != nil {
@@ -149,14 +149,14 @@ func runsFor2Percent(pairs []Pair, s *session) *int {
 	for _, x := range s.contenders {
 		turns[x.name] = x.turns
 	}
-	var most *int
+	var largest *int
 	for _, p := range pairs {
 		n, ok := turnsToDetect(turns[p.A], turns[p.B], 0.02, Significance/float64(len(pairs)))
-		if n *= s.runsPerTurn(); !p.Significant && ok && (most == nil || n > *most) {
-			most = &n
+		if n *= s.runsPerTurn(); !p.Significant && ok && (largest == nil || n > *largest) {
+			largest = &n
 		}
 	}
-	return most
+	return largest
 }
 
 // runsToDiffer returns the least number of runs of each candidate with which a pair can differ significantly, or nil if
@@ -203,8 +203,8 @@ func turnsToDetect(a, b []float64, effect, level float64) (int, bool) {
 	slices.Sort(all)
 	less, n := 0, len(all)
 	for _, x := range all {
-		from, _ := slices.BinarySearch(all, x/(1+effect))
-		less += n - from - 1 // without x itself
+		first, _ := slices.BinarySearch(all, x/(1+effect)) // x is less than 1+effect times the samples from here on
+		less += n - first - 1                              // without x itself
 	}
 	apart := float64(less)/(float64(n)*float64(n-1)) - 0.5
 	z := float64(normalQuantile(1-float64(level/2))) + float64(normalQuantile(testPower))

@@ -143,7 +143,7 @@ func (s *bisection) add(ctx context.Context, i, size int) error {
 			return err
 		}
 	}
-	for k := max(i-1, 0); k <= min(i+1, len(s.points)-1); k++ {
+	for k := max(i-1, 0); k <= min(i+1, len(s.points)-1); k++ { // free programs that no further comparison needs
 		if !s.isOpen(k) && !s.isOpen(k+1) && k > 0 && k+1 < len(s.points) {
 			s.points[k].program = nil
 		}

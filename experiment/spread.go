@@ -28,8 +28,9 @@ func SpreadOf(times []float64) Spread {
 	if len(t) == 0 {
 		return Spread{}
 	}
-	at := func(q float64) *float64 { return new(quantile(t, q)) }
-	s := Spread{Runs: len(t), Median: at(0.5), Min: at(0), P10: at(0.1), P90: at(0.9), Max: at(1)}
+	quantileOf := func(q float64) *float64 { return new(quantile(t, q)) }
+	s := Spread{Runs: len(t), Median: quantileOf(0.5), Min: quantileOf(0), P10: quantileOf(0.1), P90: quantileOf(0.9),
+		Max: quantileOf(1)}
 	if k, ok := medianInterval(len(t)); ok {
 		s.Low, s.High = &t[k], &t[len(t)-1-k]
 	}
@@ -46,12 +47,12 @@ func (s *Spread) halfWidth() *float64 {
 
 // quantile returns quantile q of sorted values, interpolated.
 func quantile(sorted []float64, q float64) float64 {
-	at := float64(q * float64(len(sorted)-1))
-	i := int(at)
+	position := float64(q * float64(len(sorted)-1))
+	i := int(position)
 	if i+1 >= len(sorted) {
 		return sorted[i]
 	}
-	return sorted[i] + float64((at-float64(i))*(sorted[i+1]-sorted[i]))
+	return sorted[i] + float64((position-float64(i))*(sorted[i+1]-sorted[i]))
 }
 
 // finiteValues returns the finite values.

@@ -37,23 +37,23 @@ func (c *Comparison) Table() *Table {
 // The heading of a column has the unit of its numbers. Unknown numbers are dashes.
 func TableOf(rows []Measurement) *Table {
 	t := &Table{Rows: make([][]string, len(rows))}
-	texts := func(head string, right bool, of func(*Measurement) string) {
+	texts := func(head string, right bool, cell func(*Measurement) string) {
 		t.Heads, t.Right = append(t.Heads, head), append(t.Right, right)
 		for i := range rows {
-			t.Rows[i] = append(t.Rows[i], of(&rows[i]))
+			t.Rows[i] = append(t.Rows[i], cell(&rows[i]))
 		}
 	}
-	numbers := func(head string, u units, of func(*Measurement) *float64) {
+	numbers := func(head string, u units, number func(*Measurement) *float64) {
 		values := make([]*float64, len(rows))
 		for i := range rows {
-			values[i] = of(&rows[i])
+			values[i] = number(&rows[i])
 		}
 		unit, cells := u.cells(values)
-		at := -1
-		texts(head+"/"+unit, true, func(*Measurement) string { at++; return cells[at] })
+		row := -1
+		texts(head+"/"+unit, true, func(*Measurement) string { row++; return cells[row] })
 	}
-	size := func(of func(*Measurement) int) func(*Measurement) *float64 {
-		return func(m *Measurement) *float64 { return new(float64(of(m))) }
+	size := func(bytes func(*Measurement) int) func(*Measurement) *float64 {
+		return func(m *Measurement) *float64 { return new(float64(bytes(m))) }
 	}
 	base := "base"
 	if len(rows) > 0 {

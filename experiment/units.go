@@ -25,12 +25,12 @@ func (u units) cells(values []*float64) (unit string, cells []string) {
 			largest, smallest = max(largest, *x), min(smallest, *x)
 		}
 	}
-	at, scale := 0, 1.0
-	for at+1 < len(u.names) && largest >= scale*u.ratio {
-		at, scale = at+1, scale*u.ratio
+	index, scale := 0, 1.0 // of the unit
+	for index+1 < len(u.names) && largest >= scale*u.ratio {
+		index, scale = index+1, scale*u.ratio
 	}
 	decimals := 0
-	if at > 0 {
+	if index > 0 {
 		decimals = min(3, max(0, 2-int(math.Floor(math.Log10(smallest/scale)))))
 	}
 	for _, x := range values {
@@ -40,5 +40,5 @@ func (u units) cells(values []*float64) (unit string, cells []string) {
 			cells = append(cells, fmt.Sprintf("%.*f", decimals, *x/scale))
 		}
 	}
-	return u.names[at], cells
+	return u.names[index], cells
 }

@@ -72,12 +72,13 @@ func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, e
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	for _, d := range []struct {
-		what, is string
-		of       any
+	for _, part := range []struct {
+		name, certified string
+		content         any
 	}{{"the options", c.OptionsDigest, c.Options}, {"the profile", c.ProfileDigest, c.Profile}} {
-		if digest := machine.DigestOfJSON(d.of); digest != d.is {
-			return nil, fmt.Errorf("%s: the digest is %s, not the certified %s", d.what, shortDigest(digest), shortDigest(d.is))
+		if digest := machine.DigestOfJSON(part.content); digest != part.certified {
+			return nil, fmt.Errorf("%s: the digest is %s, not the certified %s", part.name, shortDigest(digest),
+				shortDigest(part.certified))
 		}
 	}
 	m, err := c.rebuild(ctx, g)

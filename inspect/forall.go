@@ -56,8 +56,8 @@ func propertyOf(g *graph.Graph, text string) (property, error) {
 	format, rest, call := strings.Cut(text, "(")
 	if call && strings.HasSuffix(rest, ")") {
 		q.value = strings.TrimSuffix(rest, ")")
-	} else if at := strings.LastIndexByte(text, '='); at > 0 {
-		q.value, format = text[:at], text[at+1:]
+	} else if equals := strings.LastIndexByte(text, '='); equals > 0 {
+		q.value, format = text[:equals], text[equals+1:]
 	}
 	pin, err := graph.ParsePin(format)
 	if q.value == "" || err != nil || pin.Format == tensor.NoFormat {
@@ -242,9 +242,9 @@ func (f *prover) addCase(s *graph.Symbolic, more []sym.Bool, sizes []int, reject
 		r.conds = append(r.conds, cond.String())
 	}
 	r.holds = func(named map[string]int) bool {
-		at := s.Binding(named)
+		binding := s.Binding(named)
 		return !slices.ContainsFunc(guards, func(cond sym.Bool) bool {
-			holds, err := cond.At(at)
+			holds, err := cond.At(binding)
 			return err != nil || !holds
 		})
 	}
@@ -259,31 +259,31 @@ func (f *prover) conclude() error {
 	symbols := map[string]sym.Int{}
 	for i, name := range f.program.OpenSymbols() {
 		b := f.program.Source().Symbols[name]
-		most := b.Max
-		if most == 0 {
-			most = tensor.MaxBytes
+		upper := b.Max
+		if upper == 0 {
+			upper = tensor.MaxBytes
 		}
-		s, err := env.Symbol(names.Name(name), b.Min, most, f.program.Clamp(i, 2))
+		s, err := env.Symbol(names.Name(name), b.Min, upper, f.program.Clamp(i, 2))
 		if err != nil {
 			return err
 		}
 		symbols[names.Name(name)] = s
 	}
 	lookup := func(name string) (sym.Int, bool) { s, ok := symbols[name]; return s, ok }
-	some := sym.Truth(false)
+	covered := sym.Truth(false) // the sizes of all cases
 	for _, r := range f.cases {
-		all := sym.Truth(true)
+		inCase := sym.Truth(true)
 		for _, text := range r.conds {
 			cond, err := sym.ParseBool(text, lookup)
 			if err != nil {
 				return err
 			}
-			all = all.And(cond)
+			inCase = inCase.And(cond)
 		}
-		some = some.Or(all)
+		covered = covered.Or(inCase)
 	}
-	rest := some.Decide()
-	truth, known := rest.Known()
+	covered = covered.Decide()
+	truth, known := covered.Known()
 	switch {
 	case f.result.Counterexample != nil:
 	case k != nil:
@@ -292,7 +292,7 @@ func (f *prover) conclude() error {
 	case known && truth:
 		f.result.Proved = true
 	default:
-		f.result.Why = fmt.Sprintf("it is shown under the condition %v, which is not proved for all sizes", rest)
+		f.result.Why = fmt.Sprintf("it is shown under the condition %v, which is not proved for all sizes", covered)
 	}
 	return nil
 }

@@ -33,16 +33,16 @@ func memoryOf(g *graph.Graph) (m memory, ok bool) {
 	for _, o := range g.Outputs {
 		output[o.Value.Root()] = true
 	}
-	last := map[*graph.Value]int{}
+	lastReader := map[*graph.Value]int{}
 	for i, n := range g.Nodes {
 		for _, a := range n.In {
 			if a.Kind == graph.TensorArg {
-				last[a.Value.Root()] = i
+				lastReader[a.Value.Root()] = i
 			}
 		}
 	}
 	var live sym.Int
-	ends := make([]sym.Int, len(g.Nodes))
+	freedAfter := make([]sym.Int, len(g.Nodes)) // by node: the bytes of the values that end there
 	var moments []sym.Int
 	for i, n := range g.Nodes {
 		for _, v := range n.Out {
@@ -55,8 +55,8 @@ func memoryOf(g *graph.Graph) (m memory, ok bool) {
 				continue
 			}
 			live = live.Add(bytes)
-			end := max(last[v], i)
-			ends[end] = ends[end].Add(bytes)
+			end := max(lastReader[v], i)
+			freedAfter[end] = freedAfter[end].Add(bytes)
 		}
 		if !n.IsView() {
 			moments = addMoment(moments, live)
@@ -64,13 +64,13 @@ func memoryOf(g *graph.Graph) (m memory, ok bool) {
 		if len(moments) > maxMoments {
 			return m, false
 		}
-		live = live.Sub(ends[i])
+		live = live.Sub(freedAfter[i])
 	}
-	for i, at := range moments {
+	for i, bytes := range moments {
 		if i == 0 {
-			m.peak = at
+			m.peak = bytes
 		}
-		m.peak = m.peak.Max(at)
+		m.peak = m.peak.Max(bytes)
 	}
 	return m, true
 }

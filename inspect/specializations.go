@@ -140,7 +140,7 @@ const unboundedFactor = 64
 // sizes, if all symbols are bounded; and for each symbol without an upper bound, a multiple of its hint.
 func sizesToPrice(p *program.Program) (list []pricedSizes) {
 	assumed, symbols := p.AssumedSizes(), p.Source().Symbols
-	least, most, bounded := slices.Clone(assumed), slices.Clone(assumed), true
+	least, greatest, bounded := slices.Clone(assumed), slices.Clone(assumed), true
 	add := func(sizes []int, which string) {
 		if !slices.ContainsFunc(list, func(c pricedSizes) bool { return slices.Equal(c.sizes, sizes) }) {
 			list = append(list, pricedSizes{sizes, which})
@@ -151,26 +151,26 @@ func sizesToPrice(p *program.Program) (list []pricedSizes) {
 		hints = [][]int{assumed}
 	}
 	for i, name := range p.OpenSymbols() {
-		least[i], most[i] = p.Clamp(i, 1), symbols[name].Max
-		bounded = bounded && most[i] > 0
+		least[i], greatest[i] = p.Clamp(i, 1), symbols[name].Max
+		bounded = bounded && greatest[i] > 0
 	}
 	add(least, "least")
 	for _, hint := range p.Hints() {
 		add(hint, "hint")
 	}
 	if bounded {
-		add(most, "greatest")
+		add(greatest, "greatest")
 	}
 	for i, name := range p.OpenSymbols() {
 		if symbols[name].Max > 0 {
 			continue
 		}
-		last := slices.MaxFunc(hints, func(a, b []int) int { return cmp.Compare(a[i], b[i]) })
-		for times := unboundedFactor; times > 1; times /= 2 {
-			far := slices.Clone(last)
-			far[i] = max(last[i], 1) * times
-			if _, err := p.GraphAt(context.Background(), far); err == nil { // otherwise values exceed memory
-				add(far, fmt.Sprintf("%d times the hint of %s, which has no upper bound", times, name))
+		largestHint := slices.MaxFunc(hints, func(a, b []int) int { return cmp.Compare(a[i], b[i]) })
+		for factor := unboundedFactor; factor > 1; factor /= 2 {
+			sizes := slices.Clone(largestHint)
+			sizes[i] = max(largestHint[i], 1) * factor
+			if _, err := p.GraphAt(context.Background(), sizes); err == nil { // an error: values exceed memory
+				add(sizes, fmt.Sprintf("%d times the hint of %s, which has no upper bound", factor, name))
 				break
 			}
 		}

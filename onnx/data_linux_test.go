@@ -32,5 +32,5 @@ func TestExternalDataInACircle(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Symlink("loop.bin", filepath.Join(dir, "loop.bin")))
 	_, err := loadFrom(t, dir, externalModel("loop.bin", "0", "8"))
-	require.ErrorContains(t, err, "loop.bin: its symbolic links lead round in a circle")
+	require.ErrorContains(t, err, "loop.bin: its symbolic links form a cycle")
 }

@@ -115,8 +115,8 @@ func OpenFS(fsys fs.FS, name string) (_ File, err error) {
 	case !info.Mode().IsRegular():
 		return File{}, &fileError{name, "not a regular file", nil}
 	}
-	if at, ok := file.(io.ReaderAt); ok {
-		return File{at, info.Size(), file}, nil
+	if readerAt, ok := file.(io.ReaderAt); ok {
+		return File{readerAt, info.Size(), file}, nil
 	}
 	data, err := io.ReadAll(file)
 	if err != nil {
@@ -128,14 +128,14 @@ func OpenFS(fsys fs.FS, name string) (_ File, err error) {
 // Contents returns the unread part of a reader for random access. If the reader cannot seek, its data are read into
 // memory. If ctx ends before that, Contents returns the cause of ctx. A nil ctx never ends.
 func Contents(ctx context.Context, r io.Reader) (*io.SectionReader, error) {
-	if at, ok := r.(interface {
+	if seeker, ok := r.(interface {
 		io.ReaderAt
 		io.Seeker
 	}); ok {
-		if start, err := at.Seek(0, io.SeekCurrent); err == nil {
-			end, err := at.Seek(0, io.SeekEnd)
+		if start, err := seeker.Seek(0, io.SeekCurrent); err == nil {
+			end, err := seeker.Seek(0, io.SeekEnd)
 			if err == nil {
-				return io.NewSectionReader(at, start, end-start), nil
+				return io.NewSectionReader(seeker, start, end-start), nil
 			}
 		}
 	}

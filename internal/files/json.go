@@ -10,9 +10,8 @@ import (
 	"strings"
 )
 
-// DecodeJSON decodes a text, which must be one JSON document. into is a pointer to the result. DecodeJSON rejects
-// unknown keys, and text after the document. The errors have the line, the column and the mistake, without names of Go
-// types.
+// DecodeJSON decodes a text, which must be one JSON document, into the value that result points to. It rejects unknown
+// keys, and text after the document. The errors have the line, the column and the mistake, without names of Go types.
 func DecodeJSON(text []byte, result any) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
@@ -51,10 +50,10 @@ func DecodeJSON(text []byte, result any) error {
 }
 
 // errorAt returns the error for a mistake at a byte offset of a text.
-func errorAt(text []byte, offset int64, what string) error {
+func errorAt(text []byte, offset int64, mistake string) error {
 	before := text[:max(0, min(offset, int64(len(text))))]
 	line := bytes.Count(before, []byte("\n")) + 1
-	return fmt.Errorf("line %d, column %d: %s", line, len(before)-bytes.LastIndexByte(before, '\n'), what)
+	return fmt.Errorf("line %d, column %d: %s", line, len(before)-bytes.LastIndexByte(before, '\n'), mistake)
 }
 
 // jsonValue rewords the description of a value in an error of package json, such as "string" or "number 1.5".

@@ -62,9 +62,9 @@ type contextReader struct {
 	r   io.Reader
 }
 
-func (u contextReader) Read(b []byte) (int, error) {
-	if u.ctx.Err() != nil {
-		return 0, context.Cause(u.ctx)
+func (c contextReader) Read(b []byte) (int, error) {
+	if c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
 	}
-	return u.r.Read(b)
+	return c.r.Read(b)
 }

@@ -27,18 +27,18 @@ func (e *fileError) Unwrap() error { return e.err }
 
 // systemTexts maps errors of the operating system to texts for users.
 var systemTexts = []struct {
-	is   error
-	text string
+	cause error
+	text  string
 }{
 	{fs.ErrNotExist, "there is no such file"},
 	{fs.ErrPermission, "it may not be opened: permission is denied"},
-	{fs.ErrExist, "it is there already"},
+	{fs.ErrExist, "it already exists"},
 	{syscall.EISDIR, "it is a folder, not a file"},
 	{syscall.ENOTDIR, "a part of the path is a file, not a folder"},
 	{syscall.ENOSPC, "the disk is full"},
 	{syscall.EROFS, "it is on a file system that cannot be written"},
 	{syscall.EMFILE, "too many files are open"},
-	{syscall.ELOOP, "its symbolic links lead round in a circle"},
+	{syscall.ELOOP, "its symbolic links form a cycle"},
 	{syscall.ENAMETOOLONG, "its name is too long"},
 	{syscall.EIO, "the disk could not be read"},
 }
@@ -62,7 +62,7 @@ func Reword(path string, err error) error {
 		return err
 	}
 	for _, w := range systemTexts {
-		if errors.Is(err, w.is) {
+		if errors.Is(err, w.cause) {
 			return &fileError{path, w.text, err}
 		}
 	}
@@ -91,8 +91,8 @@ var kinds = []struct{ prefix, text string }{
 	{"\x80\x02", "it is a Python pickle"},
 	{"\x80\x04", "it is a Python pickle"},
 	{"\x7fELF", "it is a program"},
-	{"<!DOCTYPE", "it is a page of the web"},
-	{"<html", "it is a page of the web"},
+	{"<!DOCTYPE", "it is an HTML page"},
+	{"<html", "it is an HTML page"},
 	{"{", "it starts as a JSON file does"},
 }
 

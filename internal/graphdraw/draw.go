@@ -127,10 +127,10 @@ func cellsOf(boxes []Box, nets []Net, ranks []int) (*layeredLayout, error) {
 	if len(boxes) > MaxCells {
 		return nil, ErrTooLarge
 	}
-	most := -1
+	lastRank := -1
 	for i, b := range boxes {
 		l.cells[i] = cell{box: i, layer: ranks[i], width: b.Width}
-		most = max(most, ranks[i])
+		lastRank = max(lastRank, ranks[i])
 	}
 	for i, n := range nets {
 		last := ranks[n.From]
@@ -151,7 +151,7 @@ func cellsOf(boxes []Box, nets []Net, ranks []int) (*layeredLayout, error) {
 			l.connect(l.cellAbove(i, ranks[to]-ranks[n.From]-1), to)
 		}
 	}
-	l.layers = make([][]int, most+1)
+	l.layers = make([][]int, lastRank+1)
 	for i := range l.cells {
 		c := &l.cells[i]
 		c.position = len(l.layers[c.layer])

@@ -52,15 +52,15 @@ func (l *layeredLayout) setPositions(layer int) {
 func (l *layeredLayout) sortLayer(layer int, side func(*cell) []int) {
 	mean := make(map[int]float64, len(l.layers[layer]))
 	for _, c := range l.layers[layer] {
-		at, joined := l.relative(c), side(&l.cells[c])
-		if len(joined) > 0 {
-			at = 0
-			for _, o := range joined {
-				at += l.relative(o)
+		position, connected := l.relative(c), side(&l.cells[c])
+		if len(connected) > 0 {
+			position = 0
+			for _, other := range connected {
+				position += l.relative(other)
 			}
-			at /= float64(len(joined))
+			position /= float64(len(connected))
 		}
-		mean[c] = at
+		mean[c] = position
 	}
 	slices.SortStableFunc(l.layers[layer], func(a, b int) int { return cmp.Compare(mean[a], mean[b]) })
 	l.setPositions(layer)
@@ -76,12 +76,12 @@ func (l *layeredLayout) crossings() int {
 	total := 0
 	for k := 1; k < len(l.layers); k++ {
 		// A segment crosses each segment that begins to its left in the upper layer and ends to its right in the lower layer.
-		tree := make([]int, len(l.layers[k])+1)
-		count := 0
+		tree := make([]int, len(l.layers[k])+1) // counts the segments to the left by the position of their lower end
+		count := 0                              // number of segments to the left
 		for _, a := range l.layers[k-1] {
 			down := l.cells[a].down
 			for _, b := range down {
-				total += count
+				total += count // less those that do not end to the right
 				for i := l.cells[b].position + 1; i > 0; i -= i & -i {
 					total -= tree[i]
 				}

@@ -9,15 +9,15 @@ const placementRounds = 10
 // and minimum distances allow. An isotonic regression minimizes the weighted sum of squared distances.
 func (l *layeredLayout) assignX() {
 	for _, layer := range l.layers {
-		at := 0.0
+		x := 0.0
 		for i, c := range layer {
 			if i > 0 {
-				at += l.minDistance(layer[i-1], c)
+				x += l.minDistance(layer[i-1], c)
 			}
-			l.cells[c].x = at
+			l.cells[c].x = x
 		}
-		for _, c := range layer {
-			l.cells[c].x -= at / 2
+		for _, c := range layer { // center the layer
+			l.cells[c].x -= x / 2
 		}
 	}
 	up, down := func(c *cell) [][]int { return [][]int{c.up} }, func(c *cell) [][]int { return [][]int{c.down} }
@@ -68,9 +68,9 @@ func (l *layeredLayout) placeLayer(layer int, sides func(*cell) [][]int) {
 		}
 		sum, weight := 0.0, 0.0
 		for _, side := range sides(&l.cells[c]) {
-			for _, o := range side {
-				w := l.weight(c, o)
-				sum, weight = sum+w*l.cells[o].x, weight+w
+			for _, other := range side {
+				w := l.weight(c, other)
+				sum, weight = sum+w*l.cells[other].x, weight+w
 			}
 		}
 		if weight == 0 {
@@ -81,8 +81,8 @@ func (l *layeredLayout) placeLayer(layer int, sides func(*cell) [][]int) {
 		for len(blocks) > 0 && blocks[len(blocks)-1].position >= b.position {
 			last := blocks[len(blocks)-1]
 			blocks = blocks[:len(blocks)-1]
-			all := last.weight + b.weight
-			b = block{(last.position*last.weight + b.position*b.weight) / all, all, last.cells + b.cells}
+			sum := last.weight + b.weight
+			b = block{(last.position*last.weight + b.position*b.weight) / sum, sum, last.cells + b.cells}
 		}
 		blocks = append(blocks, b)
 	}

@@ -8,7 +8,7 @@ import (
 
 var errCycle = errors.New("graphdraw: the nets have a cycle")
 
-// boxNets has the indices of the nets that go to a box (in) and leave the box (out).
+// boxNets has the indices of the nets that go to a box and of the nets that leave the box.
 type boxNets struct{ incoming, outgoing []int }
 
 // assignLayers assigns each box to a layer below those of its predecessors. It starts with the highest possible
@@ -96,7 +96,7 @@ func lowestLayer(b int, ranks []int, nets []Net, atBox *boxNets) int {
 		return ranks[b]
 	}
 	lowest := -1
-	leaves := 0 // nets that become shorter
+	shorter := 0 // number of nets that become shorter
 	for _, n := range atBox.outgoing {
 		for _, to := range nets[n].To {
 			if lowest < 0 || ranks[to]-1 < lowest {
@@ -104,7 +104,7 @@ func lowestLayer(b int, ranks []int, nets []Net, atBox *boxNets) int {
 			}
 		}
 		if len(nets[n].To) > 0 {
-			leaves++
+			shorter++
 		}
 	}
 	if lowest <= ranks[b] {
@@ -112,14 +112,14 @@ func lowestLayer(b int, ranks []int, nets []Net, atBox *boxNets) int {
 	}
 	best, least := ranks[b], 0
 	for _, to := range candidates(b, lowest, ranks, nets, atBox) {
-		longer := -leaves * (to - ranks[b])
+		increase := -shorter * (to - ranks[b])
 		for i, n := range atBox.incoming {
 			if !slices.Contains(atBox.incoming[:i], n) {
-				longer += max(0, to-max(ranks[b], lastLayer(b, ranks, &nets[n])))
+				increase += max(0, to-max(ranks[b], lastLayer(b, ranks, &nets[n])))
 			}
 		}
-		if longer <= least {
-			best, least = to, longer
+		if increase <= least {
+			best, least = to, increase
 		}
 	}
 	return best
@@ -130,8 +130,8 @@ func lowestLayer(b int, ranks []int, nets []Net, atBox *boxNets) int {
 func candidates(b, lowest int, ranks []int, nets []Net, atBox *boxNets) []int {
 	list := []int{}
 	for _, n := range atBox.incoming {
-		if f := lastLayer(b, ranks, &nets[n]); f > ranks[b] && f < lowest {
-			list = append(list, f)
+		if last := lastLayer(b, ranks, &nets[n]); last > ranks[b] && last < lowest {
+			list = append(list, last)
 		}
 	}
 	return append(list, lowest)
@@ -139,32 +139,32 @@ func candidates(b, lowest int, ranks []int, nets []Net, atBox *boxNets) []int {
 
 // lastLayer returns the lowest layer that a net reaches without box b.
 func lastLayer(b int, ranks []int, n *Net) int {
-	f := 0
+	last := 0
 	for _, to := range n.To {
 		if to != b {
-			f = max(f, ranks[to])
+			last = max(last, ranks[to])
 		}
 	}
-	return f
+	return last
 }
 
 // compactLayers removes empty layers and renumbers the other layers.
 func compactLayers(ranks []int) []int {
-	most := 0
+	lastRank := 0
 	for _, r := range ranks {
-		most = max(most, r)
+		lastRank = max(lastRank, r)
 	}
-	number := make([]int, most+1)
+	newRank := make([]int, lastRank+1) // at first, 1 for each used rank
 	for _, r := range ranks {
-		number[r] = 1
+		newRank[r] = 1
 	}
 	next := 0
-	for r, used := range number {
-		number[r] = next
+	for r, used := range newRank {
+		newRank[r] = next
 		next += used
 	}
 	for i, r := range ranks {
-		ranks[i] = number[r]
+		ranks[i] = newRank[r]
 	}
 	return ranks
 }

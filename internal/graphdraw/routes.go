@@ -50,10 +50,13 @@ func (l *layeredLayout) routes() *routes {
 	return r
 }
 
+// maxConnectionGap is the greatest distance between neighbouring connections of a box.
+const maxConnectionGap = 18
+
 // spreadConnections spreads connections over one side of a box.
 func (l *layeredLayout) spreadConnections(b int, ends []connection) {
 	slices.SortFunc(ends, func(a, b connection) int { return cmp.Or(cmp.Compare(a.x, b.x), cmp.Compare(a.rank, b.rank)) })
-	step := min(18, l.boxes[b].Width/float64(len(ends)+1))
+	step := min(maxConnectionGap, l.boxes[b].Width/float64(len(ends)+1))
 	for i, e := range ends {
 		*e.target = roundTenth(l.cells[b].x + (float64(i)-float64(len(ends)-1)/2)*step)
 	}
@@ -62,13 +65,13 @@ func (l *layeredLayout) spreadConnections(b int, ends []connection) {
 // layerGap returns the distance between a layer and the next layer. It grows with the longest horizontal distance of a
 // net between the two layers.
 func (r *routes) layerGap(layer int) float64 {
-	far := 0.0
+	widest := 0.0
 	for _, a := range r.layers[layer] {
 		for _, b := range r.cells[a].down {
-			far = max(far, math.Abs(r.cells[a].x-r.cells[b].x))
+			widest = max(widest, math.Abs(r.cells[a].x-r.cells[b].x))
 		}
 	}
-	return min(maxLayerGap, minLayerGap+slope*far)
+	return min(maxLayerGap, minLayerGap+slope*widest)
 }
 
 // segments returns the segments of all nets.

@@ -66,9 +66,9 @@ func (l *layeredLayout) align(line []int) {
 		if n == 0 { // because of rounding, the range of a cell may be empty
 			n = 1
 		} else {
-			at := min(max(sum/float64(n), low), high)
+			x := min(max(sum/float64(n), low), high)
 			for _, c := range line[:n] {
-				l.cells[c].x = at
+				l.cells[c].x = x
 			}
 		}
 		line = line[n:]
@@ -77,13 +77,13 @@ func (l *layeredLayout) align(line []int) {
 
 // freeRange returns the range of x that the neighbours of a cell in its layer permit.
 func (l *layeredLayout) freeRange(c int) (from, to float64) {
-	layer, at := l.layers[l.cells[c].layer], l.cells[c].position
+	layer, i := l.layers[l.cells[c].layer], l.cells[c].position
 	from, to = math.Inf(-1), math.Inf(1)
-	if at > 0 {
-		from = l.cells[layer[at-1]].x + l.minDistance(layer[at-1], c)
+	if i > 0 {
+		from = l.cells[layer[i-1]].x + l.minDistance(layer[i-1], c)
 	}
-	if at+1 < len(layer) {
-		to = l.cells[layer[at+1]].x - l.minDistance(c, layer[at+1])
+	if i+1 < len(layer) {
+		to = l.cells[layer[i+1]].x - l.minDistance(c, layer[i+1])
 	}
 	return from, to
 }

@@ -264,8 +264,8 @@ func (p *Program) bindingForInputs(ctx context.Context, in map[string]*tensor.Te
 func (p *Program) symbolicInputs() []*graph.Value {
 	g := p.source()
 	list := make([]*graph.Value, len(p.symbolic))
-	for i, at := range p.symbolic {
-		list[i] = g.Inputs[at]
+	for i, input := range p.symbolic {
+		list[i] = g.Inputs[input]
 	}
 	return list
 }

@@ -30,7 +30,7 @@ func (p *Program) GenericSizes(ctx context.Context) []int {
 	return p.genericSizes
 }
 
-// findGenericSizes is the search of Generic.
+// findGenericSizes is the search of [Program.GenericSizes].
 func (p *Program) findGenericSizes(ctx context.Context) []int {
 	sizes := slices.Clone(p.assumed)
 	if len(p.hints) > 0 {
@@ -92,10 +92,10 @@ func (p *Program) degenerateSymbols(ctx context.Context, sizes []int) (list []in
 func hasDegenerate(g, h *graph.Graph) bool {
 	var shapes [][]int
 	h.Values(func(v *graph.Value) { shapes = append(shapes, v.Meta.Shape) })
-	at, found := 0, false
+	next, found := 0, false
 	g.Values(func(v *graph.Value) {
-		other := shapes[at]
-		at++
+		other := shapes[next]
+		next++
 		for d, n := range v.Meta.Shape {
 			found = found || n < 2 && d < len(other) && other[d] != n
 		}

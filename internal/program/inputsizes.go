@@ -38,23 +38,23 @@ type inputSymbols struct {
 
 // findSymbolInputs finds the inputs whose dimensions have symbols.
 func (p *Program) findSymbolInputs() {
-	at := map[string]int{}
+	indexOf := map[string]int{}
 	for i, name := range p.openSymbols {
-		at[name] = i
+		indexOf[name] = i
 	}
 	for _, i := range p.symbolic {
 		v := p.graph.Inputs[i]
-		pl := inputSymbols{input: v.Name}
+		symbols := inputSymbols{input: v.Name}
 		for _, d := range v.Dims {
 			open, fixed := -1, -1
-			if k, ok := at[d.Symbol]; ok && d.Symbol != "" {
+			if k, ok := indexOf[d.Symbol]; ok && d.Symbol != "" {
 				open = k
 			} else if n, ok := p.fixed[d.Symbol]; ok && d.Symbol != "" {
 				fixed = n
 			}
-			pl.dims, pl.fixed = append(pl.dims, open), append(pl.fixed, fixed)
+			symbols.dims, symbols.fixed = append(symbols.dims, open), append(symbols.fixed, fixed)
 		}
-		p.symbolInputs = append(p.symbolInputs, pl)
+		p.symbolInputs = append(p.symbolInputs, symbols)
 	}
 }
 
@@ -65,15 +65,15 @@ func (p *Program) readSizes(in map[string]*tensor.Tensor, sizes []int) bool {
 		sizes[i] = -1
 	}
 	for i := range p.symbolInputs {
-		pl := &p.symbolInputs[i]
-		t := in[pl.input]
-		if t == nil || len(t.Shape) != len(pl.dims) {
+		symbols := &p.symbolInputs[i]
+		t := in[symbols.input]
+		if t == nil || len(t.Shape) != len(symbols.dims) {
 			return false
 		}
 		for d, n := range t.Shape {
-			switch open := pl.dims[d]; {
+			switch open := symbols.dims[d]; {
 			case open < 0:
-				if pl.fixed[d] >= 0 && pl.fixed[d] != n {
+				if symbols.fixed[d] >= 0 && symbols.fixed[d] != n {
 					return false
 				}
 			case sizes[open] < 0:

@@ -53,7 +53,7 @@ func (k *PreRunFacts) Sizes(v *graph.Value) report.Sizes {
 }
 
 // Unbacked returns the graph in which sizes that depend on data are symbols ([graph.Graph.Unbacked]). It returns nil
-// for a nil Known.
+// for a nil *PreRunFacts.
 func (k *PreRunFacts) Unbacked() *graph.Symbolic {
 	if k == nil {
 		return nil

@@ -80,7 +80,7 @@ type Program struct {
 	specializations []*Specialization
 	regions         []*region
 
-	genericLock  interrupt.Mutex // guards the fields below: see Generic
+	genericLock  interrupt.Mutex // guards the fields below: see GenericSizes
 	genericFound bool
 	genericSizes []int
 
@@ -141,15 +141,15 @@ func New(g *graph.Graph, o Options) (*Program, error) {
 	if err := o.complete(g); err != nil {
 		return nil, err
 	}
-	own := o.Passes != nil
+	hasOwnPasses := o.Passes != nil
 	if o.NoFusion {
 		if o.Passes == nil {
 			o.Passes = passes.Passes()
 		}
 		o.Passes = slices.DeleteFunc(o.Passes, func(p passes.Pass) bool { return p.Name == "group" })
 	}
-	p := &Program{graph: g, origin: weak.Make(g), options: o, fixed: givenSizes(g), hasOwnPasses: own,
-		pool: new(tensor.Pool)}
+	p := &Program{graph: g, origin: weak.Make(g), options: o, fixed: givenSizes(g),
+		hasOwnPasses: hasOwnPasses, pool: new(tensor.Pool)}
 	p.bindings = lru.New[sizesKey, *Binding](maxBindings, max(o.MemoryLimit, 0))
 	maps.Copy(p.fixed, o.Sizes)
 	for _, hint := range o.Hints { // the loader's sizes of hinted symbols serve generated inputs only

@@ -211,8 +211,7 @@ func isLoop(d *report.Loop, loop graph.Loop) bool {
 
 func memoryOf(n exec.Need) report.Memory {
 	return report.Memory{Inputs: n.Inputs, Constants: n.Constants, Originals: n.Originals, Packed: n.Packed,
-		Arena: n.Arena, Outputs: n.Outputs,
-		Scratch: n.Scratch, Total: n.Total(),
+		Arena: n.Arena, Outputs: n.Outputs, Scratch: n.Scratch, Total: n.Total(),
 		Largest: mapList(n.Largest, func(h exec.Holding) report.Holding {
 			return report.Holding{Kind: h.Kind, Name: h.Name, Bytes: h.Bytes}
 		})}

@@ -50,7 +50,7 @@ const maxRegions = 32
 
 // regionOf returns the region of sizes, or nil if inference for unknown sizes fails.
 func (p *Program) regionOf(ctx context.Context, sizes []int) *region {
-	generic := p.GenericSizes(ctx) // before the lock, because Generic plans too
+	generic := p.GenericSizes(ctx) // before the lock, which GenericSizes takes too
 	defer p.lock(ctx)()
 	for _, r := range p.regions {
 		if r.guards.Hold(sizes) {
@@ -93,8 +93,10 @@ func (p *Program) specializeRegion(ctx context.Context, sizes []int) *Specializa
 		case k.guardEvaluator == nil:
 			return nil
 		}
-		here := k.guardEvaluator.Truths(nil, sizes)
-		within = append(within, func(at []int) bool { return slices.Equal(k.guardEvaluator.Truths(nil, at), here) })
+		truths := k.guardEvaluator.Truths(nil, sizes)
+		within = append(within, func(other []int) bool {
+			return slices.Equal(k.guardEvaluator.Truths(nil, other), truths)
+		})
 	}
 	return nil
 }
@@ -131,9 +133,8 @@ func (p *Program) SearchConditions(ctx context.Context, k *Specialization, sizes
 				conds = append(conds, g.Cond.Not())
 			}
 		}
-		conditions = append(conditions, func(at []int) bool {
-			return slices.Equal(tried.guardEvaluator.Truths(nil, at),
-				truths)
+		conditions = append(conditions, func(other []int) bool {
+			return slices.Equal(tried.guardEvaluator.Truths(nil, other), truths)
 		})
 	}
 	return nil, false
@@ -173,13 +174,13 @@ func (p *Program) points(s *graph.Symbolic, usual, sizes []int) [][]int {
 // firstPoint returns the first combination of values for which all functions in conditions return true. The values of
 // the first symbol vary fastest. It returns nil if there is none among the first maxPoints combinations.
 func firstPoint(values [][]int, conditions []func([]int) bool) []int {
-	index, at := make([]int, len(values)), make([]int, len(values))
+	index, point := make([]int, len(values)), make([]int, len(values))
 	for range maxPoints {
 		for i, k := range index {
-			at[i] = values[i][k]
+			point[i] = values[i][k]
 		}
-		if !slices.ContainsFunc(conditions, func(holds func([]int) bool) bool { return !holds(at) }) {
-			return at
+		if !slices.ContainsFunc(conditions, func(holds func([]int) bool) bool { return !holds(point) }) {
+			return point
 		}
 		i := 0
 		for ; i < len(index); i++ {

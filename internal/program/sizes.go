@@ -41,7 +41,7 @@ func sizesByName(g *graph.Graph, sizes map[string]int) (map[string]int, error) {
 // given size is not an error here. The comparison of the input with its declaration reports it.
 func SizesOf(inputs []*graph.Value, shapeOf func(name string) ([]int, bool),
 	given map[string]int, bounds map[string]graph.Bounds) (map[string]int, error) {
-	sizes, from := maps.Clone(given), map[string]string{}
+	sizes, inputOf := maps.Clone(given), map[string]string{}
 	if sizes == nil {
 		sizes = map[string]int{}
 	}
@@ -56,9 +56,9 @@ func SizesOf(inputs []*graph.Value, shapeOf func(name string) ([]int, bool),
 			}
 			n, known := sizes[d.Symbol]
 			if !known {
-				sizes[d.Symbol], from[d.Symbol] = shape[i], v.Name
-			} else if n != shape[i] && from[d.Symbol] != "" {
-				return nil, fmt.Errorf("%s is %d in input %q, but %d in input %q", d.Symbol, n, from[d.Symbol], shape[i], v.Name)
+				sizes[d.Symbol], inputOf[d.Symbol] = shape[i], v.Name
+			} else if other := inputOf[d.Symbol]; n != shape[i] && other != "" {
+				return nil, fmt.Errorf("%s is %d in input %q, but %d in input %q", d.Symbol, n, other, shape[i], v.Name)
 			}
 		}
 	}

@@ -49,9 +49,9 @@ func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes
 	}
 	for _, name := range sorted.Keys(s.ranges) {
 		if _, known := sizes[name]; !known {
-			w := s.ranges[name]
+			r := s.ranges[name]
 			return fmt.Errorf("%s holds for %s from %d to %d: the shapes of inputs do not determine the size, so it must "+
-				"be given", w.equation, name, w.lo, w.hi)
+				"be given", r.equation, name, r.lo, r.hi)
 		}
 	}
 	return nil
@@ -92,10 +92,10 @@ func (s *solver) equation(place, text string, n int) error {
 		}
 		switch {
 		case r.lo > r.hi && hasRange:
-			return fmt.Errorf("it is %s, and no size %s from %d to %d gives that, for which alone %s%s", text, name, old.lo,
-				old.hi, old.equation, atSizes(knownSizes))
+			return fmt.Errorf("it is %s, but no %s from %d to %d gives this size, and %s holds for these %s only%s", text, name,
+				old.lo, old.hi, old.equation, name, atSizes(knownSizes))
 		case r.lo > r.hi:
-			return fmt.Errorf("it is %s, and no size %s gives that%s", text, name, atSizes(knownSizes))
+			return fmt.Errorf("it is %s, but no %s gives this size%s", text, name, atSizes(knownSizes))
 		}
 		if s.ranges[name] = r; r.lo == r.hi {
 			s.sizes[name] = r.lo
@@ -122,10 +122,10 @@ func solutions(e sym.Int, sign, n, lo, hi int) (first, last int, err error) {
 			}
 		}
 	}
-	at := func(n int) int { // the first size at which e reaches n
+	firstReaching := func(n int) int { // the first size at which e reaches n
 		return lo + sort.Search(searchEnd(n)-lo+1, func(i int) bool { return reaches(lo+i, n) })
 	}
-	first, last = at(n), at(n+sign)-1
+	first, last = firstReaching(n), firstReaching(n+sign)-1
 	return first, last, err
 }
 

@@ -27,8 +27,8 @@ func TestSizesWithinExpressionsComeFromShapes(t *testing.T) {
 		shape []int
 		says  string
 	}{
-		{[]int{6, 5}, `input "x": size 0 is 6, which does not fit: it is 2*N + 1, and no size N gives that`},
-		{[]int{7, 2}, `input "x": size 1 is 2, which does not fit: it is M + N, and no size M gives that at N=3`},
+		{[]int{6, 5}, `input "x": size 0 is 6, which does not fit: it is 2*N + 1, but no N gives this size`},
+		{[]int{7, 2}, `input "x": size 1 is 2, which does not fit: it is M + N, but no M gives this size at N=3`},
 	} {
 		_, err := p.Run(t.Context(), map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, c.shape...)})
 		require.ErrorContains(t, err, c.says)
@@ -65,16 +65,16 @@ func TestSizesWithinFunctionsComeFromShapes(t *testing.T) {
 		says  string
 	}{
 		{[]string{"H//2 + 1", "H//3"}, []int{9, 5}, `H//2 + 1 = 9 (size 0 of input "x") holds for H from 16 to 17`},
-		{[]string{"H//2 + 1", "H//3"}, []int{9, 6}, "no size H from 16 to 17 gives that"},
+		{[]string{"H//2 + 1", "H//3"}, []int{9, 6}, "no H from 16 to 17 gives this size"},
 		{[]string{"H//2 + 1", "(H + 1)//3"}, []int{9, 6}, ""}, // 17
 		{[]string{"H*H + H"}, []int{56}, ""},
-		{[]string{"H*H + H"}, []int{57}, "no size H gives that"},
+		{[]string{"H*H + H"}, []int{57}, "no H gives this size"},
 		{[]string{"W//8"}, []int{5}, ""}, // at most 40
-		{[]string{"W//8"}, []int{6}, "no size W gives that"},
+		{[]string{"W//8"}, []int{6}, "no W gives this size"},
 		{[]string{"100 - Min(W, 30)"}, []int{75}, ""},
 		{[]string{"100 - Min(W, 30)"}, []int{70}, "holds for W from 30 to 40"},
 		{[]string{"H//2", "H - 1"}, []int{4, 7}, ""},
-		{[]string{"H//2", "H - 1"}, []int{4, 6}, `no size H from 8 to 9 gives that, for which alone H//2 = 4 (size 0 of input "x")`},
+		{[]string{"H//2", "H - 1"}, []int{4, 6}, `no H from 8 to 9 gives this size, and H//2 = 4 (size 0 of input "x") holds for these H only`},
 	} {
 		p, err := Compile(t.Context(), sizedBy(c.dims...), Options{})
 		require.NoError(t, err, "%v", c.dims)

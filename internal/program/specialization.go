@@ -155,9 +155,8 @@ func (b *Binding) prepare(ctx context.Context, p *Program, sizes []int) error {
 // PlanOptions returns the options of passes for this program.
 func (p *Program) PlanOptions(ctx context.Context) passes.Options {
 	o := p.options
-	return passes.Options{Context: ctx,
-		Strategy: o.Strategy, Profile: o.Costs, Passes: o.Passes, MemoryLimit: o.MemoryLimit,
-		Threads: o.Threads, Check: o.Check, KeepGoing: o.KeepGoing, Exact: o.Exact,
+	return passes.Options{Context: ctx, Strategy: o.Strategy, Profile: o.Costs, Passes: o.Passes,
+		MemoryLimit: o.MemoryLimit, Threads: o.Threads, Check: o.Check, KeepGoing: o.KeepGoing, Exact: o.Exact,
 		SolveLimit: o.SolveLimit, Slack: o.Slack}
 }
 
@@ -188,9 +187,9 @@ func (b *Binding) plan(ctx context.Context, p *Program, decisions passes.Options
 		return planned.Graph, nil
 	}
 	start := time.Now()
-	b.runner, err = exec.NewRunner(b.Runnable, plan, exec.Options{Context: ctx,
-		Threads: o.Threads, Costs: o.Costs, Tracer: o.Tracer,
-		MemoryLimit: o.MemoryLimit, InputsInMemory: o.InputsInMemory, KeepGoing: o.KeepGoing, Pool: p.pool})
+	b.runner, err = exec.NewRunner(b.Runnable, plan, exec.Options{Context: ctx, Threads: o.Threads, Costs: o.Costs,
+		Tracer: o.Tracer, MemoryLimit: o.MemoryLimit, InputsInMemory: o.InputsInMemory, KeepGoing: o.KeepGoing,
+		Pool: p.pool})
 	if err != nil {
 		return err
 	}

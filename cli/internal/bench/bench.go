@@ -48,7 +48,7 @@ type flags struct {
 
 func (f *flags) check(cmd *cobra.Command) error {
 	if f.runs < 1 {
-		return exit.Wrongf("--runs %d: want at least 1", f.runs)
+		return exit.UsageErrorf("--runs %d: want at least 1", f.runs)
 	}
 	if err := command.CheckThreads(f.threads); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (f *flags) check(cmd *cobra.Command) error {
 		return err
 	}
 	if f.report != "" && filepath.Ext(f.report) != ".html" {
-		return exit.Wrongf("--report %s: want a .html file", f.report)
+		return exit.UsageErrorf("--report %s: want a .html file", f.report)
 	}
 	if err := outfile.CheckWritable("--report", f.report); err != nil {
 		return err
@@ -126,9 +126,9 @@ func Command(ext *command.Extensions) *cobra.Command {
 		RunE: exit.WithExitCode(func(cmd *cobra.Command, args []string) error {
 			switch changed := cmd.Flags().Changed; {
 			case changed("for") && changed("runs"):
-				return exit.Wrongf("--runs and --for exclude each other")
+				return exit.UsageErrorf("--runs and --for exclude each other")
 			case changed("for") && f.measureTime <= 0:
-				return exit.Wrongf("--for %v: want more than 0", f.measureTime)
+				return exit.UsageErrorf("--for %v: want more than 0", f.measureTime)
 			}
 			return run(cmd, args[0], f)
 		}),
@@ -165,32 +165,32 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if f.dims, f.hints, err = command.SplitHints(f.dims); err != nil {
 		return err
 	}
-	j := progress.Begin(cmd, filepath.Base(path))
-	defer j.End()
-	var t inputs.Workload
-	if err := j.Do(progress.Loading, func() (err error) {
-		t, err = inputs.LoadWorkload(j.Context, f.ext, path, f.dims, f.pins, f.hints, f.src)
+	job := progress.Begin(cmd, filepath.Base(path))
+	defer job.End()
+	var workload inputs.Workload
+	if err := job.Do(progress.Loading, func() (err error) {
+		workload, err = inputs.LoadWorkload(job.Context, f.ext, path, f.dims, f.pins, f.hints, f.src)
 		return err
 	}); err != nil {
 		return err
 	}
 	var r *runner
-	if err := j.Do(progress.Planning, func() (err error) { r, err = benchRunner(&t, f, j); return err }); err != nil {
+	if err := job.Do(progress.Planning, func() (err error) { r, err = benchRunner(&workload, f, job); return err }); err != nil {
 		return err
 	}
-	err = r.measure(j.Context, stopCondition{f.runs, f.measureTime}, j.Report)
+	err = r.measure(job.Context, stopCondition{f.runs, f.measureTime}, job.Report)
 	if err == nil {
-		err = r.traceRun(j.Context)
+		err = r.traceRun(job.Context)
 	}
-	j.End()
-	command.PrintNotes(cmd, path, t.Graph)
+	job.End()
+	command.PrintNotes(cmd, path, workload.Graph)
 	command.NoteUnplanned(cmd, path, r.program)
-	t.Inputs.Print(cmd)
+	workload.Inputs.Print(cmd)
 	if err != nil {
-		return t.Inputs.WithGeneratedHint(err)
+		return workload.Inputs.WithGeneratedHint(err)
 	}
-	interruptErr := exit.InterruptError(j.Context)
-	doc, err := r.doc(t.Graph, f, interruptErr != nil)
+	interruptErr := exit.InterruptError(job.Context)
+	doc, err := r.doc(workload.Graph, f, interruptErr != nil)
 	if err != nil {
 		return err
 	}
@@ -208,7 +208,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return interruptErr
 	}
 	return outfile.Write(cmd.Context(), f.trace, func(w io.Writer) error {
-		return r.trace.write(w, filepath.Base(path), opsByName(t.Graph))
+		return r.trace.write(w, filepath.Base(path), opsByName(workload.Graph))
 	})
 }
 
@@ -288,7 +288,7 @@ func (r *runner) printMeasurements(cmd *cobra.Command, doc *Document, f flags) e
 }
 
 // writeTimes prints a row for each way to call the program.
-func (d *Document) writeTimes(w io.Writer, to term.Display) {
+func (d *Document) writeTimes(w io.Writer, display term.Display) {
 	columns := []term.Column{term.NameCol("strategy"), term.NameCol("call"), term.WholeCol("runs")}
 	symbols := sorted.Keys(d.Dims)
 	for _, name := range symbols {
@@ -315,17 +315,17 @@ func (d *Document) writeTimes(w io.Writer, to term.Display) {
 			t.Add(append(cells, peak)...)
 		}
 	}
-	t.Write(w, to)
+	t.Write(w, display)
 }
 
 // benchRunner compiles a graph and returns its runner. Segments with data-dependent shapes are planned in the first
 // run.
-func benchRunner(t *inputs.Workload, f flags, j *progress.Job) (*runner, error) {
-	r := &runner{strategy: f.strategy, in: t.Inputs.Values}
+func benchRunner(workload *inputs.Workload, f flags, job *progress.Job) (*runner, error) {
+	r := &runner{strategy: f.strategy, in: workload.Inputs.Values}
 	// The inputs are in memory before the graph is compiled.
-	o := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads, InputsInMemory: true,
+	options := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads, InputsInMemory: true,
 		NoFusion: f.noFusion, Exact: f.exact, Costs: f.costProfile, Hints: f.hints, Slack: f.slack.Option(),
-		Progress: j.EnterUntilRun}
+		Progress: job.EnterUntilRun}
 	if f.trace != "" || f.report != "" {
 		r.trace = &chromeTrace{}
 	}
@@ -334,11 +334,11 @@ func benchRunner(t *inputs.Workload, f flags, j *progress.Job) (*runner, error) 
 		r.profile.costProfile = f.costProfile
 	}
 	if r.profile != nil || r.trace != nil {
-		o.Tracer = &r.observer
+		options.Tracer = &r.observer
 	}
 	var err error
-	if r.program, err = f.ext.Compile(j.Context, t.Graph, o); err == nil {
-		t.DropConstants()
+	if r.program, err = f.ext.Compile(job.Context, workload.Graph, options); err == nil {
+		workload.DropConstants()
 	}
 	return r, err
 }

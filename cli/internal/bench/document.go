@@ -107,28 +107,28 @@ func (p *profile) steps(undisturbed []int, ops map[string]string) []stepDoc {
 	var list []stepDoc
 	type key struct{ name, op string }
 	indexOf := map[key]int{}
-	for _, t := range p.graphs {
-		costProfile := layout.ProfileFor(p.costProfile, t.run.Graph)
-		sums := make([]stepTime, t.run.Steps)
+	for _, graph := range p.graphs {
+		costProfile := layout.ProfileFor(p.costProfile, graph.run.Graph)
+		sums := make([]stepTime, graph.run.Steps)
 		for _, sample := range undisturbed {
-			for i, s := range t.times[sample] {
+			for i, s := range graph.times[sample] {
 				sums[i].busy += s.busy
 				sums[i].span += s.span
 				sums[i].calls += s.calls
 			}
 		}
-		for i, s := range stepsOf(t.run) {
+		for i, s := range stepsOf(graph.run) {
 			if sums[i].calls == 0 || s.Node == nil {
 				continue
 			}
 			k := key{s.Name, opLabel(s, ops)}
-			at, known := indexOf[k]
+			index, known := indexOf[k]
 			if !known {
-				at = len(list)
-				indexOf[k] = at
+				index = len(list)
+				indexOf[k] = index
 				list = append(list, stepDoc{Name: s.Name, Ops: document.NotNil(s.Ops), timeDoc: timeDoc{Op: k.op}})
 			}
-			list[at].addStep(sums[i], s.Node.Work(), predicted(s.Node, costProfile), float64(len(undisturbed)))
+			list[index].addStep(sums[i], s.Node.Work(), predicted(s.Node, costProfile), float64(len(undisturbed)))
 		}
 	}
 	slices.SortStableFunc(list, func(a, b stepDoc) int { return cmp.Compare(b.Busy, a.Busy) })
@@ -219,13 +219,13 @@ func timesByOp(steps []stepDoc) []timeDoc {
 	var list []timeDoc
 	indexOf := map[string]int{}
 	for _, s := range steps {
-		at, known := indexOf[s.Op]
+		index, known := indexOf[s.Op]
 		if !known {
-			at = len(list)
-			indexOf[s.Op] = at
+			index = len(list)
+			indexOf[s.Op] = index
 			list = append(list, timeDoc{Op: s.Op})
 		}
-		d := &list[at]
+		d := &list[index]
 		d.Calls += s.Calls
 		d.Time += s.Time
 		d.Busy += s.Busy
@@ -252,15 +252,15 @@ func (d *ProfileDoc) summary() string {
 	return text
 }
 
-// maxRange bounds (p90 - p10) / median of the times of profiled runs. Above it, the measurement counts as disturbed.
-const maxRange = 0.2
+// maxSpread bounds (p90 - p10) / median of the times of profiled runs. Above it, the measurement counts as disturbed.
+const maxSpread = 0.2
 
 // noiseOf describes the noise of profiled runs.
 func noiseOf(s experiment.Spread) string {
 	switch spread := (*s.P90 - *s.P10) / max(1, *s.Median); {
 	case s.Runs == 1:
 		return "a single run is profiled, whose noise is unknown"
-	case spread > maxRange:
+	case spread > maxSpread:
 		return fmt.Sprintf("the times of profiled runs vary: p10 to p90 is %.0f%% of the median", 100*spread)
 	}
 	return ""
@@ -271,15 +271,15 @@ const maxSteps = 40
 
 // write prints the profile. median is the median time of the runs without profiling.
 func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
-	p := &d.Profile
+	profiled := &d.Profile
 	fmt.Fprintf(w, "\n%s median %s (%+.1f%%); a core of the machine: %.4g GB/s, %.4g GFLOP/s\n",
-		"profile of "+format.Count(p.Runs, "run")+", made between the measured runs:",
-		format.Nanoseconds(p.Median), 100*(p.Median/median-1), p.GBs, p.GFLOPs)
+		"profile of "+format.Count(profiled.Runs, "run")+", made between the measured runs:",
+		format.Nanoseconds(profiled.Median), 100*(profiled.Median/median-1), profiled.GBs, profiled.GFLOPs)
 	rates := []term.Column{term.WholeCol("calls"), term.WholeCol("time"), term.WholeCol("predicted").OmitFirst(),
 		term.WholeCol("busy%"), term.WholeCol("workers").OmitFirst(),
 		term.WholeCol("GB/s"), term.WholeCol("GFLOP/s"), term.WholeCol("of a core's peak")}
 	term.WriteList(w, show, "By op", d.ByOp, append([]term.Column{term.NameCol("op")}, rates...), func(t timeDoc) []any {
-		return append([]any{t.Op}, t.cells(p)...)
+		return append([]any{t.Op}, t.cells(profiled)...)
 	})
 	term.WriteList(w, show, "By step", d.ByStep[:min(len(d.ByStep), maxSteps)],
 		append([]term.Column{term.NameCol("step"), term.NameCol("op"), term.PhraseCol("nodes", 20).OmitFirst()},
@@ -288,7 +288,7 @@ func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 			if len(s.Ops) > 1 {
 				nodes = strings.Join(s.Ops, " ")
 			}
-			return append([]any{s.Name, s.Op, nodes}, s.cells(p)...)
+			return append([]any{s.Name, s.Op, nodes}, s.cells(profiled)...)
 		})
 	if more := len(d.ByStep) - maxSteps; more > 0 {
 		fmt.Fprintf(w, "and %s with a smaller share; --json lists them\n", format.Count(more, "step"))
@@ -296,7 +296,7 @@ func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 	workerColumns := []term.Column{term.WholeCol("worker"), term.WholeCol("at steps"), term.WholeCol("idle"),
 		term.WholeCol("idle share")}
 	term.WriteList(w, show, "Workers", d.ByWorker, workerColumns, func(x workerDoc) []any {
-		return []any{x.Worker, format.Nanoseconds(x.Busy), format.Nanoseconds(x.Idle), format.Percent(x.Idle / max(1, p.Run))}
+		return []any{x.Worker, format.Nanoseconds(x.Busy), format.Nanoseconds(x.Idle), format.Percent(x.Idle / max(1, profiled.Run))}
 	})
 }
 
@@ -305,7 +305,7 @@ const workersCell = 4
 
 // cells returns the cells of a row, one for each column of rates. The last cell is the greater of two shares: memory
 // bandwidth as a share of a core's bandwidth, and arithmetic speed as a share of a core's peak speed.
-func (d *timeDoc) cells(p *profiledRunsDoc) []any {
+func (d *timeDoc) cells(profiled *profiledRunsDoc) []any {
 	rate := func(r *float64) string {
 		if r == nil {
 			return "-"
@@ -314,10 +314,10 @@ func (d *timeDoc) cells(p *profiledRunsDoc) []any {
 	}
 	share := 0.0
 	if d.GBs != nil {
-		share = *d.GBs / p.GBs
+		share = *d.GBs / profiled.GBs
 	}
 	if d.GFLOPs != nil {
-		share = max(share, *d.GFLOPs/p.GFLOPs)
+		share = max(share, *d.GFLOPs/profiled.GFLOPs)
 	}
 	ofCore := "-"
 	if share > 0 {

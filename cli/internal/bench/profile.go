@@ -133,36 +133,36 @@ func (p *profile) BeginRun(r *exec.Run) bool {
 // newRecord returns an empty record for a run of the graph.
 func (t *profiledGraph) newRecord(r *exec.Run) *runRecord {
 	if n := len(t.reusable); n > 0 {
-		notes := t.reusable[n-1]
+		record := t.reusable[n-1]
 		t.reusable = t.reusable[:n-1]
-		return notes
+		return record
 	}
-	notes := &runRecord{graph: t, workers: make([]workerRecord, r.Workers)}
-	for i := range notes.workers {
-		notes.workers[i].steps = make([]stepRecord, r.Steps)
+	record := &runRecord{graph: t, workers: make([]workerRecord, r.Workers)}
+	for i := range record.workers {
+		record.workers[i].steps = make([]stepRecord, r.Steps)
 	}
-	return notes
+	return record
 }
 
 // BeginStep records the start of a step on a worker.
 func (p *profile) BeginStep(w exec.Position) {
-	at := &w.Run.Data.(*runRecord).workers[w.Worker]
-	at.nested = 0
-	at.began = time.Since(p.start)
+	worker := &w.Run.Data.(*runRecord).workers[w.Worker]
+	worker.nested = 0
+	worker.began = time.Since(p.start)
 }
 
 // EndStep records the time of a worker in a step.
 func (p *profile) EndStep(w exec.Position, done bool) {
 	now := time.Since(p.start) - p.clockCost
-	at := &w.Run.Data.(*runRecord).workers[w.Worker]
-	s := &at.steps[w.Step]
+	worker := &w.Run.Data.(*runRecord).workers[w.Worker]
+	s := &worker.steps[w.Step]
 	if s.last == 0 {
-		s.first = at.began
+		s.first = worker.began
 	}
-	now = max(now, at.began+at.nested+1)
+	now = max(now, worker.began+worker.nested+1)
 	s.last = now
-	s.busy += now - at.began - at.nested
-	s.nested += at.nested
+	s.busy += now - worker.began - worker.nested
+	s.nested += worker.nested
 	if done {
 		s.calls++
 	}
@@ -177,16 +177,16 @@ func (p *profile) EndChunk(exec.Position, error) {}
 // EndRun adds up the times of all workers. It stores the times of an outer run, unless the run failed, and reports the
 // time of a nested run to the enclosing step.
 func (p *profile) EndRun(r *exec.Run, err error) {
-	notes, ok := r.Data.(*runRecord)
+	record, ok := r.Data.(*runRecord)
 	if !ok {
 		return
 	}
-	took := time.Since(p.start) - notes.began
-	t := notes.graph
+	took := time.Since(p.start) - record.began
+	t := record.graph
 	for i := range t.sum {
-		p.addStep(notes, i)
+		p.addStep(record, i)
 	}
-	t.reusable = append(t.reusable, notes)
+	t.reusable = append(t.reusable, record)
 	if r.Parent != nil {
 		if outer, ok := r.Parent.Data.(*runRecord); ok {
 			outer.workers[0].nested += took
@@ -207,29 +207,29 @@ func (p *profile) EndRun(r *exec.Run, err error) {
 }
 
 // addStep adds the times of all workers in a step to the sum, and clears them in the record.
-func (p *profile) addStep(notes *runRecord, step int) {
-	var all stepRecord
+func (p *profile) addStep(record *runRecord, step int) {
+	var merged stepRecord
 	var busy time.Duration
 	single := false // whether exactly one worker computed the step
-	sum := &notes.graph.sum[step]
-	for w := range notes.workers {
-		s := &notes.workers[w].steps[step]
+	sum := &record.graph.sum[step]
+	for w := range record.workers {
+		s := &record.workers[w].steps[step]
 		if s.last == 0 {
 			continue
 		}
-		if all.last == 0 || s.first < all.first {
-			all.first = s.first
+		if merged.last == 0 || s.first < merged.first {
+			merged.first = s.first
 		}
-		single = all.last == 0
-		all.last = max(all.last, s.last)
-		all.nested += s.nested
+		single = merged.last == 0
+		merged.last = max(merged.last, s.last)
+		merged.nested += s.nested
 		busy += s.busy
 		sum.busy += s.busy
 		sum.calls += s.calls
 		p.busy[w] += s.busy
 		*s = stepRecord{}
 	}
-	if span := max(0, all.last-all.first-all.nested); single {
+	if span := max(0, merged.last-merged.first-merged.nested); single {
 		sum.span += min(span, busy) // the worker computed other steps between its parts of this step
 	} else {
 		sum.span += span

@@ -14,27 +14,27 @@ import (
 )
 
 // writeReport writes the measurements as an HTML page. line is the command line, and path the file of the graph.
-func (r *runner) writeReport(w io.Writer, d *Document, line, path string) error {
+func (r *runner) writeReport(w io.Writer, doc *Document, line, path string) error {
 	costProfile := cmp.Or(r.profile.costProfile, machine.SharedDefaultProfile())
 	about, err := page.About(line, []string{path}, &r.program.Report().Profile)
 	if err != nil {
 		return err
 	}
-	p := page.Page{Title: filepath.Base(path) + " under " + d.Strategy, About: about,
-		Summary: []string{d.summary(filepath.Base(path))}, Sections: []page.Section{d.callsSection()}}
-	if d.Interrupted {
-		p.Warnings = append(p.Warnings, "the measurement was interrupted")
+	html := page.Page{Title: filepath.Base(path) + " under " + doc.Strategy, About: about,
+		Summary: []string{doc.summary(filepath.Base(path))}, Sections: []page.Section{doc.callsSection()}}
+	if doc.Interrupted {
+		html.Warnings = append(html.Warnings, "the measurement was interrupted")
 	}
-	if d.ProfileDoc != nil {
-		p.Sections = append(p.Sections, d.predictionSection(), d.rooflineSection(costProfile))
+	if doc.ProfileDoc != nil {
+		html.Sections = append(html.Sections, doc.predictionSection(), doc.rooflineSection(costProfile))
 	}
 	if memory := r.trace.memory(); len(memory) > 0 {
-		p.Sections = append(p.Sections, memorySection(memory))
+		html.Sections = append(html.Sections, memorySection(memory))
 	}
-	if d.ProfileDoc != nil {
-		p.Sections = append(p.Sections, d.tableSections()...)
+	if doc.ProfileDoc != nil {
+		html.Sections = append(html.Sections, doc.tableSections()...)
 	}
-	return p.Write(w)
+	return html.Write(w)
 }
 
 // summary returns the result in sentences.

@@ -163,20 +163,20 @@ func (t *stepDescriptions) args(s span) *stepArgs {
 }
 
 func (t *stepDescriptions) describe(s exec.Step, i int) *stepArgs {
-	a := &stepArgs{Op: opLabel(s, t.ops), Step: i}
+	args := &stepArgs{Op: opLabel(s, t.ops), Step: i}
 	if len(s.Ops) > 1 {
-		a.Nodes = s.Ops
+		args.Nodes = s.Ops
 	}
 	if s.Node.Impl != nil {
-		a.Impl = s.Node.Impl.Name
+		args.Impl = s.Node.Impl.Name
 	}
 	if len(s.Node.Out) > 0 && !s.Node.Out[0].Dynamic {
-		a.DType, a.Shape = s.Node.Out[0].Meta.DType.String(), document.NotNil(s.Node.Out[0].Meta.Shape)
+		args.DType, args.Shape = s.Node.Out[0].Meta.DType.String(), document.NotNil(s.Node.Out[0].Meta.Shape)
 	}
 	for _, b := range s.Node.Work().Bytes {
-		a.Bytes += int(b)
+		args.Bytes += int(b)
 	}
-	return a
+	return args
 }
 
 // microseconds returns a time in microseconds. Perfetto multiplies it by 1000 and truncates. Therefore microseconds
@@ -300,29 +300,29 @@ func (c *chromeTrace) memory() []memoryAt {
 
 // memoryChanges returns the allocations and releases of a run as changes of the memory in use.
 func memoryChanges(run span, steps []span) []memoryAt {
-	from, to := make([]time.Duration, run.run.Steps), make([]time.Duration, run.run.Steps)
+	starts, ends := make([]time.Duration, run.run.Steps), make([]time.Duration, run.run.Steps)
 	seen := make([]bool, run.run.Steps)
 	for _, s := range steps {
-		if !seen[s.step] || s.from < from[s.step] {
-			from[s.step] = s.from
+		if !seen[s.step] || s.from < starts[s.step] {
+			starts[s.step] = s.from
 		}
-		seen[s.step], to[s.step] = true, max(to[s.step], s.to)
+		seen[s.step], ends[s.step] = true, max(ends[s.step], s.to)
 	}
 	var list []memoryAt
-	for _, l := range run.run.Program.Lifetimes() {
+	for _, lifetime := range run.run.Program.Lifetimes() {
 		first, last := time.Duration(-1), run.from
-		for _, i := range l.Steps {
-			if seen[i] && (first < 0 || from[i] < first) {
-				first = from[i]
+		for _, i := range lifetime.Steps {
+			if seen[i] && (first < 0 || starts[i] < first) {
+				first = starts[i]
 			}
-			last = max(last, to[i])
+			last = max(last, ends[i])
 		}
 		if first < 0 {
 			continue
 		}
-		allocation, release := memoryArgs{Arena: l.Bytes}, memoryArgs{Arena: -l.Bytes}
-		if l.Output {
-			allocation, release, last = memoryArgs{Outputs: l.Bytes}, memoryArgs{Outputs: -l.Bytes}, run.to
+		allocation, release := memoryArgs{Arena: lifetime.Bytes}, memoryArgs{Arena: -lifetime.Bytes}
+		if lifetime.Output {
+			allocation, release, last = memoryArgs{Outputs: lifetime.Bytes}, memoryArgs{Outputs: -lifetime.Bytes}, run.to
 		}
 		list = append(list, memoryAt{first, allocation}, memoryAt{last, release})
 	}
@@ -340,7 +340,7 @@ func (r *runner) traceRun(ctx context.Context) error {
 // checkTrace returns an error if the file of --trace cannot be written.
 func checkTrace(path string) error {
 	if path != "" && filepath.Ext(path) != ".json" {
-		return exit.Wrongf("--trace %s: want a .json file", path)
+		return exit.UsageErrorf("--trace %s: want a .json file", path)
 	}
 	return outfile.CheckWritable("--trace", path)
 }

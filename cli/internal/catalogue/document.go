@@ -57,32 +57,32 @@ type attrDoc struct {
 	Doc      string   `json:"doc,omitzero" doc:"The effect of the attribute."`
 }
 
-func docOf(o *graph.Op) OpDoc {
-	dtypes := dtypesOf(o)
-	d := OpDoc{Name: o.Name, Doc: o.Doc, Kind: o.Kind.String(), DTypes: dtypes.mostGeneral().names(),
-		AsInferred: o.FixedLayoutReason, Dynamic: o.RunDynamic != nil,
-		Operands: []operandDoc{}, Attributes: []attrDoc{}, Outputs: document.NotNil(o.Outputs)}
-	if !o.Many {
-		n := max(1, len(o.Outputs))
+func docOf(op *graph.Op) OpDoc {
+	dtypes := dtypesOf(op)
+	d := OpDoc{Name: op.Name, Doc: op.Doc, Kind: op.Kind.String(), DTypes: dtypes.mostGeneral().names(),
+		AsInferred: op.FixedLayoutReason, Dynamic: op.RunDynamic != nil,
+		Operands: []operandDoc{}, Attributes: []attrDoc{}, Outputs: document.NotNil(op.Outputs)}
+	if !op.Many {
+		n := max(1, len(op.Outputs))
 		d.Results = &n
 	}
-	if o.Schema.Others != nil {
-		d.OtherAttributes = o.Schema.Others.Doc
+	if op.Schema.Others != nil {
+		d.OtherAttributes = op.Schema.Others.Doc
 	}
-	d.Formulas, d.Functions = formulasOf(o), functionsOf(o)
-	d.Implementations, d.AnyOrder = []implDoc{}, o.AnyOrder || o.Kind == graph.FollowsOperands
-	for _, m := range o.Impls {
+	d.Formulas, d.Functions = formulasOf(op), functionsOf(op)
+	d.Implementations, d.AnyOrder = []implDoc{}, op.AnyOrder || op.Kind == graph.FollowsOperands
+	for _, m := range op.Impls {
 		d.Implementations = append(d.Implementations, implDoc{m.Name, m.Doc})
 	}
-	for i, p := range o.Params {
+	for i, p := range op.Params {
 		doc := operandDoc{Name: p.Name, Optional: p.Optional, Number: p.Number, Variadic: p.Variadic,
-			Index: p.Below != nil, Attribute: o.NumberAttr(p), Overload: p.Overload}
+			Index: p.Below != nil, Attribute: op.NumberAttr(p), Overload: p.Overload}
 		if set := dtypes.operands[i]; set != nil {
 			doc.DTypes = set.names()
 		}
 		d.Operands = append(d.Operands, doc)
 	}
-	for _, f := range o.Schema.Fields {
+	for _, f := range op.Schema.Fields {
 		doc := attrDoc{Name: f.Name, Type: f.Type, Required: f.Required, Doc: f.Doc,
 			Choices: slices.Concat(f.OneOf, f.Words)}
 		doc.Default, _ = f.DefaultValue()

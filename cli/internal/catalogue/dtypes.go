@@ -113,23 +113,23 @@ type dtypes struct {
 // dtypesOf determines the dtypes that an op supports. It takes each dtype D that an example uses, replaces D in all
 // operands by every dtype in turn, and records those that inference accepts. For example, all operands of float32
 // become int64, and operands of bool stay the same.
-func dtypesOf(o *graph.Op) dtypes {
-	s := dtypes{operands: map[int]dtypeSet{}}
-	for _, ex := range o.Examples {
-		for _, from := range exampleDTypes(ex) {
+func dtypesOf(op *graph.Op) dtypes {
+	supported := dtypes{operands: map[int]dtypeSet{}}
+	for _, ex := range op.Examples {
+		for _, exampleDType := range exampleDTypes(ex) {
 			for _, d := range tensor.DTypes() {
-				if accepts(o, ex, from, d) {
-					s.add(ex, from, d)
+				if accepts(op, ex, exampleDType, d) {
+					supported.add(ex, exampleDType, d)
 				}
 			}
 		}
 	}
-	for _, f := range o.Schema.Fields {
+	for _, f := range op.Schema.Fields {
 		if f.Name == "dtype" && f.Type == "dtype" {
-			s.attr = dtypesOfAttr(o)
+			supported.attr = dtypesOfAttr(op)
 		}
 	}
-	return s
+	return supported
 }
 
 func (s *dtypes) add(ex graph.Example, from, d tensor.DType) {

@@ -62,11 +62,11 @@ layout; the result has a layout of its own).`,
 			return showOps(cmd, list, pages, f.json)
 		}),
 	}
-	fl := cmd.Flags()
-	fl.BoolVar(&f.json, "json", false, "print JSON")
-	fl.StringVar(&f.kind, "kind", "", "only ops of a `KIND`: "+strings.Join(Kinds(), ", "))
-	fl.StringVar(&f.dtype, "dtype", "", "only ops that support a `DTYPE`, or all dtypes of a group such as float")
-	fl.StringVar(&f.match, "search", "", "only ops with these `WORDS` in their name or documentation")
+	flagSet := cmd.Flags()
+	flagSet.BoolVar(&f.json, "json", false, "print JSON")
+	flagSet.StringVar(&f.kind, "kind", "", "only ops of a `KIND`: "+strings.Join(Kinds(), ", "))
+	flagSet.StringVar(&f.dtype, "dtype", "", "only ops that support a `DTYPE`, or all dtypes of a group such as float")
+	flagSet.StringVar(&f.match, "search", "", "only ops with these `WORDS` in their name or documentation")
 	command.CompleteFrom(cmd, "kind", Kinds())
 	command.CompleteFrom(cmd, "dtype", dtypeNames())
 	return cmd
@@ -76,11 +76,11 @@ layout; the result has a layout of its own).`,
 // argument is the name of an op.
 func (f flags) choose(args []string) (list []*graph.Op, pages bool, err error) {
 	if f.kind != "" && !slices.Contains(Kinds(), f.kind) {
-		return nil, false, exit.Wrongf("--kind %s: %s", f.kind, format.WantOneOf(f.kind, Kinds()))
+		return nil, false, exit.UsageErrorf("--kind %s: %s", f.kind, format.WantOneOf(f.kind, Kinds()))
 	}
 	dtypes := dtypesNamed(f.dtype)
 	if f.dtype != "" && dtypes == nil {
-		return nil, false, exit.Wrongf("--dtype %s: %s", f.dtype, format.WantOneOf(f.dtype, dtypeNames()))
+		return nil, false, exit.UsageErrorf("--dtype %s: %s", f.dtype, format.WantOneOf(f.dtype, dtypeNames()))
 	}
 	list, pages, err = f.selectOps(args)
 	if err != nil {
@@ -91,7 +91,7 @@ func (f flags) choose(args []string) (list []*graph.Op, pages bool, err error) {
 			dtypes != nil && !dtypesOf(o).mostGeneral().hasAll(dtypes)
 	})
 	if len(list) == 0 {
-		return nil, false, exit.Wrongf("no op matches; graphrun ops lists all of them")
+		return nil, false, exit.UsageErrorf("no op matches; graphrun ops lists all of them")
 	}
 	return list, pages, nil
 }
@@ -113,7 +113,7 @@ func (f flags) selectOps(args []string) (list []*graph.Op, named bool, err error
 		} else if o := f.ext.Lookup(arg); o != nil {
 			found = []*graph.Op{o}
 		} else {
-			return nil, false, exit.Wrong(unknownOp(f.ext, arg))
+			return nil, false, exit.UsageError(unknownOp(f.ext, arg))
 		}
 		for _, o := range found {
 			if !slices.Contains(list, o) {
@@ -130,13 +130,13 @@ func (f flags) opsMatching(pattern string) ([]*graph.Op, error) {
 	for _, o := range f.ext.Ops() {
 		switch ok, err := path.Match(pattern, o.Name); {
 		case err != nil:
-			return nil, exit.Wrongf("%s: a pattern has * for any letters, ? for one, [a-z] for one of these", pattern)
+			return nil, exit.UsageErrorf("%s: a pattern has * for any letters, ? for one, [a-z] for one of these", pattern)
 		case ok:
 			found = append(found, o)
 		}
 	}
 	if found == nil {
-		return nil, exit.Wrongf("no op matches %q; graphrun ops lists all of them", pattern)
+		return nil, exit.UsageErrorf("no op matches %q; graphrun ops lists all of them", pattern)
 	}
 	return found, nil
 }

@@ -11,9 +11,9 @@ import (
 )
 
 // signature returns the operands and attributes of an op as the arguments of a call.
-func signature(o *graph.Op) string {
+func signature(op *graph.Op) string {
 	var parts []string
-	for _, p := range o.Params {
+	for _, p := range op.Params {
 		s := p.Name
 		switch {
 		case p.Variadic:
@@ -23,11 +23,11 @@ func signature(o *graph.Op) string {
 		}
 		parts = append(parts, s)
 	}
-	for _, f := range o.Schema.Fields {
+	for _, f := range op.Schema.Fields {
 		parts = append(parts, f.Name+"="+attrDefault(f))
 	}
-	if o.Schema.Others != nil {
-		parts = append(parts, "NAME="+o.Schema.Others.Type)
+	if op.Schema.Others != nil {
+		parts = append(parts, "NAME="+op.Schema.Others.Type)
 	}
 	return "(" + strings.Join(parts, ", ") + ")"
 }
@@ -42,45 +42,45 @@ func attrDefault(f graph.Field) string {
 	return f.Default
 }
 
-func describeOp(w io.Writer, show term.Display, o *graph.Op) {
-	dtypes := dtypesOf(o)
+func describeOp(w io.Writer, show term.Display, op *graph.Op) {
+	dtypes := dtypesOf(op)
 	width := show.ProseWidth()
-	fmt.Fprintf(w, "%s\n\n%s\n", format.Wrap(show.Paint(term.Strong, o.Name)+signature(o), width),
-		format.Wrap(o.Doc, width))
-	fmt.Fprintf(w, "\n%s\n", format.Wrap("Layout: "+layoutText(o), width))
-	if len(o.Params) > 0 {
+	fmt.Fprintf(w, "%s\n\n%s\n", format.Wrap(show.Paint(term.Strong, op.Name)+signature(op), width),
+		format.Wrap(op.Doc, width))
+	fmt.Fprintf(w, "\n%s\n", format.Wrap("Layout: "+layoutText(op), width))
+	if len(op.Params) > 0 {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Inputs"))
 		t := term.NewTable(term.WholeCol(""), term.PhraseCol("", 24), term.ProseCol(""))
-		for i, p := range o.Params {
-			t.Add("  "+p.Name, paramText(o, p), dtypes.operand(i))
+		for i, p := range op.Params {
+			t.Add("  "+p.Name, paramText(op, p), dtypes.operand(i))
 		}
 		t.Write(w, show)
 	}
-	if len(o.Schema.Fields) > 0 {
+	if len(op.Schema.Fields) > 0 {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Attributes"))
 		t := term.NewTable(term.WholeCol(""), term.WholeCol(""), term.PhraseCol("", 24), term.ProseCol(""))
-		for _, f := range o.Schema.Fields {
+		for _, f := range op.Schema.Fields {
 			t.Add("  "+f.Name, f.Type, attrText(f), attrNote(f, dtypes))
 		}
-		if f := o.Schema.Others; f != nil {
+		if f := op.Schema.Others; f != nil {
 			t.Add("  NAME", f.Type, "any other name", f.Doc)
 		}
 		t.Write(w, show)
 	}
-	describeFormulas(w, show, o)
-	if len(o.Impls) > 1 {
+	describeFormulas(w, show, op)
+	if len(op.Impls) > 1 {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Implementations"))
 		t := term.NewTable(term.WholeCol(""), term.ProseCol(""))
-		for _, m := range o.Impls {
+		for _, m := range op.Impls {
 			t.Add("  "+m.Name, m.Doc)
 		}
 		t.Write(w, show)
 	}
 	switch {
-	case o.Many:
+	case op.Many:
 		fmt.Fprintln(w, "\nOutputs: their number depends on attributes and shapes; name them under \"outputs\".")
-	case len(o.Outputs) > 1:
-		fmt.Fprintf(w, "\nOutputs: %s; name them under \"outputs\".\n", strings.Join(o.Outputs, ", "))
+	case len(op.Outputs) > 1:
+		fmt.Fprintf(w, "\nOutputs: %s; name them under \"outputs\".\n", strings.Join(op.Outputs, ", "))
 	}
 }
 
@@ -102,28 +102,28 @@ func layoutText(o *graph.Op) string {
 	return "own: reads any layout; the result has a layout of its own"
 }
 
-func paramText(o *graph.Op, p graph.Param) string {
-	s := "tensor"
+func paramText(op *graph.Op, param graph.Param) string {
+	text := "tensor"
 	switch {
-	case p.Variadic:
-		s = "one or more tensors"
-		if p.Number {
-			s += " or numbers"
+	case param.Variadic:
+		text = "one or more tensors"
+		if param.Number {
+			text += " or numbers"
 		}
-		return s
-	case p.Number:
-		s = "tensor or number"
-		if name := o.NumberAttr(p); name != "" {
-			s += " (or attribute " + name + ")"
+		return text
+	case param.Number:
+		text = "tensor or number"
+		if name := op.NumberAttr(param); name != "" {
+			text += " (or attribute " + name + ")"
 		}
 	}
-	if p.Optional {
-		s += ", may be null or left out"
+	if param.Optional {
+		text += ", may be null or left out"
 	}
-	if p.Overload != "" {
-		s += ": the overload " + o.Name + "." + p.Overload
+	if param.Overload != "" {
+		text += ": the overload " + op.Name + "." + param.Overload
 	}
-	return s
+	return text
 }
 
 func attrText(f graph.Field) string {

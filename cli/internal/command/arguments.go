@@ -40,7 +40,7 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 
 // UsageError returns an error about the arguments of a command. The message ends with the usage of the command.
 func UsageError(cmd *cobra.Command, format string, args ...any) error {
-	return exit.Wrongf("%s\nUsage: %s", fmt.Sprintf(format, args...), cmd.UseLine())
+	return exit.UsageErrorf("%s\nUsage: %s", fmt.Sprintf(format, args...), cmd.UseLine())
 }
 
 // CompleteFrom makes shells complete the value of a flag from a list.
@@ -69,7 +69,7 @@ func FlagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &value):
 		msg = fmt.Sprintf("--%s %s: want %s", value.GetFlag().Name, value.GetValue(), describeValues(value.GetFlag()))
 	}
-	return exit.Wrongf("%s\nSee %s --help.", msg, cmd.CommandPath())
+	return exit.UsageErrorf("%s\nSee %s --help.", msg, cmd.CommandPath())
 }
 
 // flagNames lists the flags of a command.

@@ -28,7 +28,7 @@ func CostProfile(cmd *cobra.Command, path string) (*machine.Profile, error) {
 	if path != "" {
 		p, err := machine.ReadProfile(path)
 		if err != nil {
-			return nil, exit.Wrongf("--costs: %w", files.WithPath(path, err))
+			return nil, exit.UsageErrorf("--costs: %w", files.WithPath(path, err))
 		}
 		return p, nil
 	}

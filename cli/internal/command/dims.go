@@ -21,10 +21,10 @@ func ParseDims(list []string) (map[string]int, error) {
 		name, size, ok := strings.Cut(s, "=")
 		n, err := strconv.Atoi(size)
 		if !ok || name == "" || err != nil || n < 0 {
-			return nil, exit.Wrongf("--dim %s: want a symbol and its size, as in N=8", s)
+			return nil, exit.UsageErrorf("--dim %s: want a symbol and its size, as in N=8", s)
 		}
 		if other, exists := dims[name]; exists {
-			return nil, exit.Wrongf("--dim gives %s twice: %d and %d", name, other, n)
+			return nil, exit.UsageErrorf("--dim gives %s twice: %d and %d", name, other, n)
 		}
 		dims[name] = n
 	}
@@ -42,7 +42,7 @@ func Combinations(list []string) ([][]string, error) {
 		for _, combination := range all {
 			for i, size := range choices {
 				if slices.Contains(choices[:i], size) {
-					return nil, exit.Wrongf("--dim %s: %s is listed twice", s, size)
+					return nil, exit.UsageErrorf("--dim %s: %s is listed twice", s, size)
 				}
 				extended = append(extended, append(slices.Clip(combination), name+"="+size))
 			}
@@ -95,7 +95,7 @@ func checkDims(path string, dims map[string]int, symbols map[string]graph.Bounds
 		if len(known) == 0 {
 			hint = fmt.Sprintf(": all its sizes are numbers; N is the number of rows, as in --dim N=%d", dims[name])
 		}
-		return exit.Wrong(&UnknownDim{name, dims[name], fmt.Sprintf("%s has no symbolic dimension %q%s", path, name, hint)})
+		return exit.UsageError(&UnknownDim{name, dims[name], fmt.Sprintf("%s has no symbolic dimension %q%s", path, name, hint)})
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func SplitHints(dims []string) (fixed []string, hints []map[string]int, err erro
 		return nil, nil, err
 	}
 	if len(all) > maxHints {
-		return nil, nil, exit.Wrongf("--dim: %d combinations of sizes, the maximum is %d", len(all), maxHints)
+		return nil, nil, exit.UsageErrorf("--dim: %d combinations of sizes, the maximum is %d", len(all), maxHints)
 	}
 	for _, combination := range all {
 		hint, err := ParseDims(combination)
@@ -58,7 +58,7 @@ func SplitHints(dims []string) (fixed []string, hints []map[string]int, err erro
 	}
 	for name, n := range hints[0] {
 		if other, exists := fixedSizes[name]; exists {
-			return nil, nil, exit.Wrongf("--dim gives %s twice: %d and %d", name, other, n)
+			return nil, nil, exit.UsageErrorf("--dim gives %s twice: %d and %d", name, other, n)
 		}
 	}
 	return fixed, hints, nil
@@ -77,7 +77,7 @@ func BindHints(path string, g *graph.Graph, hints []map[string]int) error {
 		return nil
 	}
 	if len(g.Symbols) == 0 {
-		return exit.Wrongf("%s: --dim: several sizes need a symbolic dimension, and all sizes of the file are numbers: give "+
+		return exit.UsageErrorf("%s: --dim: several sizes need a symbolic dimension, and all sizes of the file are numbers: give "+
 			"the number of rows, as in --dim N=64; plan --sweep N=1..64, compare and diff take several", path)
 	}
 	if err := checkDims(path, hints[0], g.Symbols); err != nil {
@@ -85,7 +85,7 @@ func BindHints(path string, g *graph.Graph, hints []map[string]int) error {
 	}
 	first, err := g.SizesNamed(hints[0])
 	if err != nil {
-		return exit.Wrongf("%s: --dim: %w", path, err)
+		return exit.UsageErrorf("%s: --dim: %w", path, err)
 	}
 	assumed, sizes := g.Assumed(), g.Bound()
 	for name := range g.Symbols {
@@ -99,7 +99,7 @@ func BindHints(path string, g *graph.Graph, hints []map[string]int) error {
 	}
 	maps.DeleteFunc(sizes, func(name string, _ int) bool { _, known := g.Symbols[name]; return !known })
 	if err := g.BindOnly(sizes); err != nil {
-		return exit.Wrongf("%s: --dim: %w", path, err)
+		return exit.UsageErrorf("%s: --dim: %w", path, err)
 	}
 	for _, name := range sorted.Keys(assumed) {
 		if _, bound := sizes[name]; !bound {

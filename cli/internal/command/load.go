@@ -21,7 +21,7 @@ func (e *Extensions) Open(ctx context.Context, path string, dims []string, keepG
 	l := graphrun.Loader{Sizes: bound, KeepGoing: keepGoing, Lookup: e.Lookup, Operators: e.Operators}
 	f, err := l.OpenContext(ctx, path)
 	if err != nil {
-		return nil, exit.Wrong(err)
+		return nil, exit.UsageError(err)
 	}
 	return f, checkDims(path, f.Loader.Sizes, f.Symbols())
 }
@@ -31,7 +31,7 @@ func (e *Extensions) Open(ctx context.Context, path string, dims []string, keepG
 func BoundGraph(ctx context.Context, f *graphrun.File) (g *graph.Graph, missing graph.Errors, err error) {
 	g, err = f.GraphContext(ctx)
 	if err != nil && (g == nil || !errors.As(err, &missing)) {
-		return nil, nil, exit.Wrong(err)
+		return nil, nil, exit.UsageError(err)
 	}
 	return g, missing, nil
 }
@@ -70,7 +70,7 @@ func Infer(ctx context.Context, g *graph.Graph) error {
 	g.SetContext(ctx)
 	defer g.SetContext(context.Background())
 	if err := graphrun.Infer(g); err != nil {
-		return exit.Wrong(err)
+		return exit.UsageError(err)
 	}
 	return nil
 }

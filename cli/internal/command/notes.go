@@ -45,11 +45,11 @@ func dimExample(symbol string) string {
 	return symbol + "=SIZE"
 }
 
-// AddNotes adds the warnings and assumed sizes of n to those of to.
-func AddNotes(to *report.Notes, n report.Notes) {
-	to.Warnings = append(to.Warnings, n.Warnings...)
-	if to.Assumed == nil && len(n.Assumed) > 0 {
-		to.Assumed = map[string]int{}
+// AddNotes adds the warnings and assumed sizes of n to sum.
+func AddNotes(sum *report.Notes, n report.Notes) {
+	sum.Warnings = append(sum.Warnings, n.Warnings...)
+	if sum.Assumed == nil && len(n.Assumed) > 0 {
+		sum.Assumed = map[string]int{}
 	}
-	maps.Copy(to.Assumed, n.Assumed)
+	maps.Copy(sum.Assumed, n.Assumed)
 }

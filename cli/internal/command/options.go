@@ -35,7 +35,7 @@ func (l *SolveLimit) AddFlag(cmd *cobra.Command) {
 // Check rejects a negative time.
 func (l *SolveLimit) Check() error {
 	if l.limit < 0 {
-		return exit.Wrongf("--solver-time-limit %v: want 0s or more", l.limit)
+		return exit.UsageErrorf("--solver-time-limit %v: want 0s or more", l.limit)
 	}
 	return nil
 }
@@ -65,10 +65,10 @@ func (s *Slack) Check(cmd *cobra.Command, strategies ...string) error {
 	number, percent := strings.CutSuffix(s.text, "%")
 	share, err := strconv.ParseFloat(number, 64)
 	if !percent || err != nil || !(share >= 0 && share <= 100*layout.MaxSlack) {
-		return exit.Wrongf("--slack %s: want a percentage from 0%% to %d%%, such as 0.5%%", s.text, 100*layout.MaxSlack)
+		return exit.UsageErrorf("--slack %s: want a percentage from 0%% to %d%%, such as 0.5%%", s.text, 100*layout.MaxSlack)
 	}
 	if cmd.Flags().Changed("slack") && !slices.Contains(strategies, layout.Optimal.Name()) {
-		return exit.Wrongf("--slack: only strategy %s can take fewer copies for a higher cost", layout.Optimal.Name())
+		return exit.UsageErrorf("--slack: only strategy %s can take fewer copies for a higher cost", layout.Optimal.Name())
 	}
 	s.share = share / 100
 	return nil
@@ -88,7 +88,7 @@ func ThreadsFlag(cmd *cobra.Command, p *int) {
 // CheckThreads rejects a negative value of --threads.
 func CheckThreads(n int) error {
 	if n < 0 {
-		return exit.Wrongf("--threads %d: want a positive number, or 0 for GOMAXPROCS", n)
+		return exit.UsageErrorf("--threads %d: want a positive number, or 0 for GOMAXPROCS", n)
 	}
 	return nil
 }

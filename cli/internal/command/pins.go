@@ -28,7 +28,7 @@ func ApplyPins(ctx context.Context, g *graph.Graph, pins []string) error {
 		// The name of a value may have "=", so the last "=" separates name and pin.
 		equals := strings.LastIndexByte(text, '=')
 		if equals <= 0 {
-			return exit.Wrongf("--pin %s: want NAME=FORMAT, NAME=order:0,2,3,1 or NODE=impl:NAME", text)
+			return exit.UsageErrorf("--pin %s: want NAME=FORMAT, NAME=order:0,2,3,1 or NODE=impl:NAME", text)
 		}
 		name := text[:equals]
 		p, err := graph.ParsePin(text[equals+1:])
@@ -36,11 +36,11 @@ func ApplyPins(ctx context.Context, g *graph.Graph, pins []string) error {
 			err = g.Pin(name, p)
 		}
 		if err != nil {
-			return exit.Wrongf("--pin %s: %w", text, err)
+			return exit.UsageErrorf("--pin %s: %w", text, err)
 		}
 		t := target{name, p.SetsLayout()}
 		if before, exists := seen[t]; exists && before != p {
-			return exit.Wrongf("--pin gives %s twice: %v and %v", name, before, p)
+			return exit.UsageErrorf("--pin gives %s twice: %v and %v", name, before, p)
 		}
 		seen[t] = p
 	}
@@ -48,7 +48,7 @@ func ApplyPins(ctx context.Context, g *graph.Graph, pins []string) error {
 		return nil
 	}
 	if err := Infer(ctx, g); err != nil { // views of pinned values change, too
-		return exit.Wrongf("--pin %s: %w", strings.Join(pins, ", "), err)
+		return exit.UsageErrorf("--pin %s: %w", strings.Join(pins, ", "), err)
 	}
 	return nil
 }

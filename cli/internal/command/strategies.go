@@ -46,7 +46,7 @@ func (e *Extensions) CheckStrategy(name string) error {
 	if slices.Contains(e.StrategyNames(), name) {
 		return nil
 	}
-	return exit.Wrongf("unknown strategy %q: %s", name, format.WantOneOf(name, e.StrategyNames()))
+	return exit.UsageErrorf("unknown strategy %q: %s", name, format.WantOneOf(name, e.StrategyNames()))
 }
 
 // Names of groups of strategies, for flags that take a list.
@@ -94,11 +94,11 @@ func (e *Extensions) CheckStrategies(names []string) ([]string, error) {
 			return nil, err
 		}
 		if slices.Contains(names[:i], name) {
-			return nil, exit.Wrongf("--strategies names %q twice", name)
+			return nil, exit.UsageErrorf("--strategies names %q twice", name)
 		}
 	}
 	if len(names) == 0 {
-		return nil, exit.Wrongf("--strategies is empty")
+		return nil, exit.UsageErrorf("--strategies is empty")
 	}
 	return names, nil
 }

@@ -118,33 +118,33 @@ func Command(ext *command.Extensions) *cobra.Command {
 }
 
 func (f *flags) add(cmd *cobra.Command) {
-	fl := cmd.Flags()
-	fl.StringSliceVar(&f.strategies, "strategies", f.ext.Unpublished(),
+	flagSet := cmd.Flags()
+	flagSet.StringSliceVar(&f.strategies, "strategies", f.ext.Unpublished(),
 		"compare strategies `A,B`, the first is the base; \"published\" stands for the strategies of published optimizers, "+
 			"\"all\" for all")
 	_ = cmd.RegisterFlagCompletionFunc("strategies", f.ext.CompleteGroups)
-	fl.BoolVar(&f.json, "json", false, "print JSON")
-	fl.BoolVar(&f.markdown, "markdown", false, "print the table in Markdown")
-	fl.StringVar(&f.csv, "csv", "", "also write a row for each run to `FILE.csv`")
+	flagSet.BoolVar(&f.json, "json", false, "print JSON")
+	flagSet.BoolVar(&f.markdown, "markdown", false, "print the table in Markdown")
+	flagSet.StringVar(&f.csv, "csv", "", "also write a row for each run to `FILE.csv`")
 	_ = cmd.MarkFlagFilename("csv", "csv")
-	fl.StringVar(&f.benchstat, "benchstat", "", "also write the times to `FILE`, in the format of Go's benchmarks")
-	fl.StringVar(&f.report, "report", "", "also write the comparison to `FILE.html`")
+	flagSet.StringVar(&f.benchstat, "benchstat", "", "also write the times to `FILE`, in the format of Go's benchmarks")
+	flagSet.StringVar(&f.report, "report", "", "also write the comparison to `FILE.html`")
 	_ = cmd.MarkFlagFilename("report", "html")
 	f.src.AddFlags(cmd)
 	command.PinFlag(cmd, &f.pins)
-	fl.IntVar(&f.runs, "runs", 20, "measure `N` runs of each strategy, after warm-up; with --until at most N")
-	fl.StringVar(&f.untilText, "until", "",
+	flagSet.IntVar(&f.runs, "runs", 20, "measure `N` runs of each strategy, after warm-up; with --until at most N")
+	flagSet.StringVar(&f.untilText, "until", "",
 		"measure until the confidence interval of each median is at most ± `PERCENT`, such as 1%, or a limit is reached")
-	fl.IntVar(&f.turn, "turn", 3,
+	flagSet.IntVar(&f.turn, "turn", 3,
 		"run each strategy `N` times in a turn and measure all runs except the first; with 1, measure every run")
-	fl.IntSliceVar(&f.threads, "threads", nil,
+	flagSet.IntSliceVar(&f.threads, "threads", nil,
 		"measure with `N,M` workers; 0 is GOMAXPROCS, the default")
 	command.FusionFlag(cmd, &f.noFusion)
 	command.ExactFlag(cmd, &f.exact)
 	command.CostsFlag(cmd, &f.costs)
 	f.solver.AddFlag(cmd)
 	f.slack.AddFlag(cmd)
-	fl.StringArrayVar(&f.dims, "dim", nil, "sizes of a symbolic dimension, as in `N=1,2,4` (repeatable); "+
+	flagSet.StringArrayVar(&f.dims, "dim", nil, "sizes of a symbolic dimension, as in `N=1,2,4` (repeatable); "+
 		command.RowsHelp)
 }
 
@@ -152,7 +152,7 @@ func (f *flags) check(cmd *cobra.Command) error {
 	for flag, want := range map[string]string{"report": ".html", "csv": ".csv"} {
 		path := map[string]string{"report": f.report, "csv": f.csv}[flag]
 		if path != "" && filepath.Ext(path) != want {
-			return exit.Wrongf("--%s %s: want a %s file", flag, path, want)
+			return exit.UsageErrorf("--%s %s: want a %s file", flag, path, want)
 		}
 	}
 	var err error
@@ -160,7 +160,7 @@ func (f *flags) check(cmd *cobra.Command) error {
 		return err
 	}
 	if f.runs < 1 {
-		return exit.Wrongf("--runs %d: want at least 1", f.runs)
+		return exit.UsageErrorf("--runs %d: want at least 1", f.runs)
 	}
 	if err := f.readUntil(cmd); err != nil {
 		return err
@@ -172,10 +172,10 @@ func (f *flags) check(cmd *cobra.Command) error {
 		return err
 	}
 	if f.turn < 1 {
-		return exit.Wrongf("--turn %d: want at least 1", f.turn)
+		return exit.UsageErrorf("--turn %d: want at least 1", f.turn)
 	}
 	if f.json && f.markdown {
-		return exit.Wrongf("--json and --markdown exclude each other")
+		return exit.UsageErrorf("--json and --markdown exclude each other")
 	}
 	for i, n := range f.threads {
 		if err := command.CheckThreads(n); err != nil {
@@ -186,7 +186,7 @@ func (f *flags) check(cmd *cobra.Command) error {
 			f.threads[i] = n
 		}
 		if slices.Contains(f.threads[:i], n) {
-			return exit.Wrongf("--threads names %d twice", n)
+			return exit.UsageErrorf("--threads names %d twice", n)
 		}
 	}
 	if len(f.threads) == 0 {
@@ -212,10 +212,10 @@ func (f *flags) readUntil(cmd *cobra.Command) error {
 	number, percent := strings.CutSuffix(f.untilText, "%")
 	x, err := strconv.ParseFloat(number, 64)
 	if !percent || err != nil {
-		return exit.Wrongf("--until %s: want a percentage, as in 1%%", f.untilText)
+		return exit.UsageErrorf("--until %s: want a percentage, as in 1%%", f.untilText)
 	}
 	if f.until = x / 100; !(f.until > 0 && f.until < 1) {
-		return exit.Wrongf("--until %s: want more than 0%% and less than 100%%", f.untilText)
+		return exit.UsageErrorf("--until %s: want more than 0%% and less than 100%%", f.untilText)
 	}
 	if !cmd.Flags().Changed("runs") {
 		f.runs = 0
@@ -237,19 +237,19 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 	}
 	for _, path := range paths { // a missing file is reported before the first measurement
 		if _, err := os.Stat(path); err != nil {
-			return exit.Wrong(files.WithPath(path, err))
+			return exit.UsageError(files.WithPath(path, err))
 		}
 	}
 	command.LimitGarbage()
-	s := &comparison{flags: f, files: command.FileLabels(paths), commandLine: command.CommandLine(cmd, paths),
+	all := &comparison{flags: f, files: command.FileLabels(paths), commandLine: command.CommandLine(cmd, paths),
 		printed: map[string]bool{}}
-	err = s.measureAll(cmd, paths, sizes)
+	err = all.measureAll(cmd, paths, sizes)
 	interruptErr := exit.InterruptError(cmd.Context())
-	if err != nil && len(s.rows) == 0 {
+	if err != nil && len(all.rows) == 0 {
 		return err
 	}
-	s.Interrupted = err != nil || interruptErr != nil
-	showErr := s.show(cmd) // after a failure, the measurements so far are printed
+	all.Interrupted = err != nil || interruptErr != nil
+	showErr := all.show(cmd) // after a failure, the measurements so far are printed
 	switch {
 	case interruptErr != nil:
 		return cmp.Or(showErr, interruptErr)
@@ -275,21 +275,21 @@ type comparison struct {
 	printed     map[string]bool // the notes that were printed
 }
 
-// measureAll measures the strategies for every combination. If the context ends, it returns an error; s has the
+// measureAll measures the strategies for every combination. If the context ends, it returns an error; c has the
 // measurements so far.
-func (s *comparison) measureAll(cmd *cobra.Command, paths []string, sizes [][]string) error {
+func (c *comparison) measureAll(cmd *cobra.Command, paths []string, sizes [][]string) error {
 	for _, path := range paths {
 		for _, dims := range sizes {
-			j := progress.Begin(cmd, filepath.Base(path))
-			t, err := s.load(j, path, dims)
-			for _, threads := range s.flags.threads {
+			job := progress.Begin(cmd, filepath.Base(path))
+			workload, err := c.load(job, path, dims)
+			for _, threads := range c.flags.threads {
 				if err == nil {
-					err = s.measure(j, path, t, dims, threads)
+					err = c.measure(job, path, workload, dims, threads)
 				}
 			}
-			j.End()
-			if t.Graph != nil {
-				s.printNotes(cmd, path, t)
+			job.End()
+			if workload.Graph != nil {
+				c.printNotes(cmd, path, workload)
 			}
 			if err != nil {
 				return err
@@ -299,123 +299,123 @@ func (s *comparison) measureAll(cmd *cobra.Command, paths []string, sizes [][]st
 	return nil
 }
 
-func (s *comparison) load(j *progress.Job, path string, dims []string) (t inputs.Workload, err error) {
-	err = j.Do(progress.Loading, func() (err error) {
-		t, err = inputs.LoadWorkload(j.Context, s.flags.ext, path, dims, s.flags.pins, nil, s.flags.src)
+func (c *comparison) load(job *progress.Job, path string, dims []string) (workload inputs.Workload, err error) {
+	err = job.Do(progress.Loading, func() (err error) {
+		workload, err = inputs.LoadWorkload(job.Context, c.flags.ext, path, dims, c.flags.pins, nil, c.flags.src)
 		return err
 	})
 	if err != nil {
 		return inputs.Workload{}, err
 	}
-	err = command.RejectDynamic(t.Graph, "the graph runs in segments, whose plans are not compared")
+	err = command.RejectDynamic(workload.Graph, "the graph runs in segments, whose plans are not compared")
 	if err != nil {
 		return inputs.Workload{}, exit.InFile(path, err)
 	}
-	return t, nil
+	return workload, nil
 }
 
 // measure measures the strategies for one combination. dims are the values of --dim.
-func (s *comparison) measure(j *progress.Job, path string, t inputs.Workload, dims []string, threads int) error {
+func (s *comparison) measure(job *progress.Job, path string, workload inputs.Workload, dims []string, threads int) error {
 	var list []experiment.Candidate
 	var bound *float64
-	o := graphrun.Options{Threads: threads, InputsInMemory: true, NoFusion: s.flags.noFusion, Exact: s.flags.exact,
+	options := graphrun.Options{Threads: threads, InputsInMemory: true, NoFusion: s.flags.noFusion, Exact: s.flags.exact,
 		Costs: s.flags.costProfile, SolveLimit: s.flags.solver.Option(), Slack: s.flags.slack.Option(),
-		Progress: j.EnterUntilRun}
-	err := j.Do(progress.Planning, func() (err error) {
-		list, bound, err = s.compile(j.Context, t.Graph, o)
+		Progress: job.EnterUntilRun}
+	err := job.Do(progress.Planning, func() (err error) {
+		list, bound, err = s.compile(job.Context, workload.Graph, options)
 		return err
 	})
 	if err != nil {
 		return exit.InFile(path, err)
 	}
-	c, err := experiment.Compare(j.Context, list, t.Inputs.Values,
+	measured, err := experiment.Compare(job.Context, list, workload.Inputs.Values,
 		experiment.Options{Runs: s.flags.runs, Until: s.flags.until, Turn: s.flags.turn,
-			BoundNS: bound, Seed: s.flags.src.Seed, Progress: j.Report})
+			BoundNS: bound, Seed: s.flags.src.Seed, Progress: job.Report})
 	if err != nil {
-		return t.Inputs.WithGeneratedHint(err)
+		return workload.Inputs.WithGeneratedHint(err)
 	}
-	sizes, err := command.SizesOf(t.Graph, dims)
+	sizes, err := command.SizesOf(workload.Graph, dims)
 	if err != nil {
 		return err
 	}
-	s.addCombination(path, sizes, threads, c)
-	return exit.InterruptError(j.Context)
+	s.addCombination(path, sizes, threads, measured)
+	return exit.InterruptError(job.Context)
 }
 
 // compile compiles a graph with every strategy, and returns a lower bound on the cost of any plan. All programs share
 // folded and packed constants and machine code, which the first compilation creates. Therefore every program is
 // compiled twice, and the second compile times are compared.
-func (s *comparison) compile(ctx context.Context, g *graph.Graph, o graphrun.Options) (list []experiment.Candidate,
+func (c *comparison) compile(ctx context.Context, g *graph.Graph, options graphrun.Options) (list []experiment.Candidate,
 	bound *float64, err error) {
 	var previous []experiment.Candidate
 	for range 2 {
 		previous, list, bound = list, nil, nil
-		for _, name := range s.flags.strategies {
-			o.Strategy = s.flags.ext.Strategy(name)
-			p, err := s.flags.ext.Compile(ctx, g, o)
+		for _, name := range c.flags.strategies {
+			options.Strategy = c.flags.ext.Strategy(name)
+			compiled, err := c.flags.ext.Compile(ctx, g, options)
 			if err != nil {
 				return nil, nil, err
 			}
-			list = append(list, experiment.Candidate{Program: p})
-			bound = cmp.Or(bound, p.Report().LowerBoundNS)
-			s.profile = p.Report().Profile
+			list = append(list, experiment.Candidate{Program: compiled})
+			bound = cmp.Or(bound, compiled.Report().LowerBoundNS)
+			c.profile = compiled.Report().Profile
 		}
 	}
 	runtime.KeepAlive(previous) // keeps the shared constants
 	if bound == nil {
-		o.Passes = s.flags.ext.Passes
-		bound, err = experiment.LowerBound(g, o)
+		options.Passes = c.flags.ext.Passes
+		bound, err = experiment.LowerBound(g, options)
 	}
 	return list, bound, err
 }
 
 // addCombination adds the measurements of one combination.
-func (s *comparison) addCombination(path string, dims map[string]int, threads int, c *experiment.Comparison) {
+func (s *comparison) addCombination(path string, dims map[string]int, threads int, measured *experiment.Comparison) {
 	combination := Combination{s.files[path], dims, threads}
-	for _, m := range c.Rows {
+	for _, m := range measured.Rows {
 		s.rows = append(s.rows, Row{combination, m})
 	}
-	if c.Verdict != nil {
-		s.Verdicts = append(s.Verdicts, Verdict{combination, *c.Verdict})
+	if measured.Verdict != nil {
+		s.Verdicts = append(s.Verdicts, Verdict{combination, *measured.Verdict})
 	}
-	for _, d := range c.Differences {
+	for _, d := range measured.Differences {
 		if len(s.flags.threads) > 1 || len(s.flags.dims) > 0 {
-			d = s.rows[len(s.rows)-1].Place() + ": " + d
+			d = s.rows[len(s.rows)-1].Label() + ": " + d
 		}
 		s.Differences = append(s.Differences, d)
 	}
-	s.Unchecked = s.Unchecked || !c.HasOutputs
+	s.Unchecked = s.Unchecked || !measured.HasOutputs
 }
 
 // printNotes prints the notes about a file that were not printed yet, and adds notes of the graph to the document.
-func (s *comparison) printNotes(cmd *cobra.Command, path string, t inputs.Workload) {
-	for _, v := range s.Verdicts {
-		if noise := v.Noise; noise != "" && v.File == s.files[path] && !s.printed[v.Place()+noise] {
-			s.printed[v.Place()+noise] = true
-			term.Note(cmd, "%s: disturbed measurement: %s", v.Place(), noise)
+func (c *comparison) printNotes(cmd *cobra.Command, path string, workload inputs.Workload) {
+	for _, v := range c.Verdicts {
+		if noise := v.Noise; noise != "" && v.File == c.files[path] && !c.printed[v.Label()+noise] {
+			c.printed[v.Label()+noise] = true
+			term.Note(cmd, "%s: disturbed measurement: %s", v.Label(), noise)
 		}
 	}
-	n := report.NotesOf(t.Graph)
-	if text := fmt.Sprint(path, n); !s.printed[text] {
-		s.printed[text] = true
-		command.PrintNotes(cmd, path, t.Graph)
-		command.AddNotes(&s.notes, n)
+	n := report.NotesOf(workload.Graph)
+	if text := fmt.Sprint(path, n); !c.printed[text] {
+		c.printed[text] = true
+		command.PrintNotes(cmd, path, workload.Graph)
+		command.AddNotes(&c.notes, n)
 	}
-	for _, text := range t.Inputs.Notes() {
-		if !s.printed[text] {
-			s.printed[text] = true
+	for _, text := range workload.Inputs.Notes() {
+		if !c.printed[text] {
+			c.printed[text] = true
 			term.Note(cmd, "%s", text)
 		}
 	}
 }
 
 // show prints the comparison and writes the files. It returns an error if values differ.
-func (s *comparison) show(cmd *cobra.Command) error {
+func (c *comparison) show(cmd *cobra.Command) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
-	if s.flags.json {
-		document.Write(out, s.doc())
+	if c.flags.json {
+		document.Write(out, c.doc())
 	} else {
-		s.writeTable(out, term.Output(cmd))
+		c.writeTable(out, term.Output(cmd))
 	}
 	if err := out.Flush(); err != nil {
 		return err
@@ -423,7 +423,7 @@ func (s *comparison) show(cmd *cobra.Command) error {
 	for _, file := range []struct {
 		path  string
 		write func(io.Writer) error
-	}{{s.flags.csv, s.writeCSV}, {s.flags.benchstat, s.writeBenchmarks}, {s.flags.report, s.writeHTML}} {
+	}{{c.flags.csv, c.writeCSV}, {c.flags.benchstat, c.writeBenchmarks}, {c.flags.report, c.writeHTML}} {
 		if file.path == "" {
 			continue
 		}
@@ -432,8 +432,8 @@ func (s *comparison) show(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	if len(s.Differences) > 0 {
-		return fmt.Errorf("the strategies give different values: %s", s.Differences[0])
+	if len(c.Differences) > 0 {
+		return fmt.Errorf("the strategies give different values: %s", c.Differences[0])
 	}
 	return nil
 }

@@ -9,21 +9,21 @@ import (
 )
 
 // writeCSV writes the records as CSV.
-func (s *comparison) writeCSV(w io.Writer) error { return csv.NewWriter(w).WriteAll(s.records()) }
+func (c *comparison) writeCSV(w io.Writer) error { return csv.NewWriter(w).WriteAll(c.records()) }
 
 // records returns the rows of the CSV file: the names of the columns, and a row for each run. A row repeats the
 // properties of the run's strategy. Unknown values are empty. Runs of a plan that several strategies share are listed
 // for each strategy.
-func (s *comparison) records() [][]string {
+func (c *comparison) records() [][]string {
 	head := []string{"file"}
-	symbols := s.symbols()
+	symbols := c.symbols()
 	for _, name := range symbols {
 		head = append(head, "dim_"+name)
 	}
 	head = append(head, "threads", "strategy", "run", "ns", "cost_ns", "lower_bound_ns", "gap", "copies", "copied_bytes",
 		"moved_bytes", "peak_bytes", "peak_with_weights_bytes", "plan_ms", "measured_as")
 	list := [][]string{head}
-	for _, r := range s.rows {
+	for _, r := range c.rows {
 		first := []string{r.File}
 		for _, name := range symbols {
 			size := ""

@@ -48,18 +48,18 @@ type Row struct {
 	experiment.Measurement
 }
 
-func (s *comparison) doc() *Document {
-	d := &Document{Interrupted: s.Interrupted, Equal: len(s.Differences) == 0, Differences: document.NotNil(s.Differences),
-		Strategies: s.rows, Verdicts: document.NotNil(s.Verdicts), Notes: s.notes}
-	if len(s.Verdicts) == 1 {
-		d.Verdict = &s.Verdicts[0].Ranking
+func (c *comparison) doc() *Document {
+	d := &Document{Interrupted: c.Interrupted, Equal: len(c.Differences) == 0, Differences: document.NotNil(c.Differences),
+		Strategies: c.rows, Verdicts: document.NotNil(c.Verdicts), Notes: c.notes}
+	if len(c.Verdicts) == 1 {
+		d.Verdict = &c.Verdicts[0].Ranking
 	}
 	return d
 }
 
-// Place returns the combination as text without blanks, such as model.onnx/N=8/threads=1. It is part of the names of
+// Label returns the combination as text without blanks, such as model.onnx/N=8/threads=1. It is part of the names of
 // benchmarks.
-func (c *Combination) Place() string {
+func (c *Combination) Label() string {
 	parts := []string{c.File}
 	for _, name := range sorted.Keys(c.Dims) {
 		parts = append(parts, fmt.Sprintf("%s=%d", name, c.Dims[name]))
@@ -68,9 +68,9 @@ func (c *Combination) Place() string {
 }
 
 // symbols lists the symbols of all rows.
-func (s *comparison) symbols() []string {
+func (c *comparison) symbols() []string {
 	names := map[string]bool{}
-	for _, r := range s.rows {
+	for _, r := range c.rows {
 		for name := range r.Dims {
 			names[name] = true
 		}
@@ -79,8 +79,8 @@ func (s *comparison) symbols() []string {
 }
 
 // varies reports whether the function text returns different texts for different rows.
-func (s *comparison) varies(text func(*Row) string) bool {
-	return slices.ContainsFunc(s.rows, func(r Row) bool { return text(&r) != text(&s.rows[0]) })
+func (c *comparison) varies(text func(*Row) string) bool {
+	return slices.ContainsFunc(c.rows, func(r Row) bool { return text(&r) != text(&c.rows[0]) })
 }
 
 // dimText returns the size of a symbol, or "-" if the graph has no such symbol.
@@ -94,12 +94,12 @@ func (r *Row) dimText(name string) string {
 // table has columns for the combination, and then the columns of [experiment.TableOf].
 func (s *comparison) table() *term.Table {
 	var t term.Table
-	addColumn := func(c term.Column, cell func(*Row) string) {
+	addColumn := func(column term.Column, cell func(*Row) string) {
 		cells := make([]string, len(s.rows))
 		for i := range s.rows {
 			cells[i] = cell(&s.rows[i])
 		}
-		t.AddColumn(c, cells)
+		t.AddColumn(column, cells)
 	}
 	if file := func(r *Row) string { return r.File }; s.varies(file) {
 		addColumn(term.NameCol("file"), file)
@@ -113,88 +113,88 @@ func (s *comparison) table() *term.Table {
 		rows[i] = r.Measurement
 	}
 	measured := experiment.TableOf(rows)
-	for c, head := range measured.Heads {
+	for column, head := range measured.Heads {
 		cells := make([]string, len(rows))
 		for i, row := range measured.Rows {
-			cells[i] = row[c]
+			cells[i] = row[column]
 		}
-		t.AddColumn(term.Column{Head: head, Right: measured.Right[c]}, cells)
+		t.AddColumn(term.Column{Head: head, Right: measured.Right[column]}, cells)
 	}
 	return &t
 }
 
 // caption returns the sentence below the table: the number of runs, and the meaning of the signs in the columns.
-func (s *comparison) caption() string {
-	least, most := s.flags.runs, 0
-	for i, r := range s.rows {
+func (c *comparison) caption() string {
+	least, most := c.flags.runs, 0
+	for i, r := range c.rows {
 		if most = max(most, r.Runs); i == 0 || r.Runs < least {
 			least = r.Runs
 		}
 	}
-	text := format.Count(s.flags.runs, "run") + " each"
+	text := format.Count(c.flags.runs, "run") + " each"
 	switch {
-	case s.Interrupted && s.flags.runs == 0:
+	case c.Interrupted && c.flags.runs == 0:
 		text = fmt.Sprintf("interrupted after %s each", format.Count(least, "run"))
-	case s.Interrupted && least < s.flags.runs:
+	case c.Interrupted && least < c.flags.runs:
 		text = fmt.Sprintf("interrupted after %d of %s", least, text)
-	case s.Interrupted:
+	case c.Interrupted:
 		text += ", incomplete"
 	case least < most:
 		text = fmt.Sprintf("%d to %d runs each", least, most)
-	case s.flags.until > 0:
+	case c.flags.until > 0:
 		text = format.Count(most, "run") + " each"
 	}
-	if s.flags.turn > 1 {
-		text += fmt.Sprintf(", turns of %s after an unmeasured one", format.Count(min(s.flags.turn-1, most), "run"))
+	if c.flags.turn > 1 {
+		text += fmt.Sprintf(", turns of %s after an unmeasured one", format.Count(min(c.flags.turn-1, most), "run"))
 	}
 	text += ", in rounds of random order; ±: 95% confidence interval of the median; ~: no significant difference " +
 		"(Mann-Whitney U test of turns with Holm's correction, p < 0.01)"
-	if slices.ContainsFunc(s.rows, func(r Row) bool { return r.MeasuredAs != "" }) {
+	if slices.ContainsFunc(c.rows, func(r Row) bool { return r.MeasuredAs != "" }) {
 		text += "; =: equal plans, measured once"
 	}
 	return text
 }
 
 // verdictTexts returns the verdict of each combination as a sentence.
-func (s *comparison) verdictTexts() (list []string) {
-	for _, v := range s.Verdicts {
+func (c *comparison) verdictTexts() (list []string) {
+	for _, v := range c.Verdicts {
 		text := v.Text
-		if len(s.Verdicts) > 1 {
-			text = v.Place() + ": " + text
+		if len(c.Verdicts) > 1 {
+			text = v.Label() + ": " + text
 		}
 		list = append(list, text)
 	}
 	return list
 }
 
-func (s *comparison) writeTable(w io.Writer, show term.Display) {
-	t := s.table()
-	if s.flags.markdown {
+func (c *comparison) writeTable(w io.Writer, show term.Display) {
+	t := c.table()
+	if c.flags.markdown {
 		t.WriteMarkdown(w)
 		fmt.Fprintln(w)
 	} else {
 		t.Write(w, show)
 	}
-	fmt.Fprintln(w, format.Wrap(s.caption(), show.ProseWidth()))
-	if len(s.Differences) == 0 && !s.Unchecked {
+	fmt.Fprintln(w, format.Wrap(c.caption(), show.ProseWidth()))
+	if len(c.Differences) == 0 && !c.Unchecked {
 		fmt.Fprintln(w, "all strategies give equal values")
 	}
-	for _, d := range s.Differences {
+	for _, d := range c.Differences {
 		fmt.Fprintln(w, "DIFFERENT: "+d)
 	}
-	for _, text := range s.verdictTexts() {
+	for _, text := range c.verdictTexts() {
 		fmt.Fprintf(w, "\n%s\n", format.Wrap(text, show.ProseWidth()))
 	}
 }
 
 // writeBenchmarks writes every run as an output line of a Go benchmark, for benchstat -col /strategy.
-func (s *comparison) writeBenchmarks(w io.Writer) error {
+func (c *comparison) writeBenchmarks(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "goos: %s\ngoarch: %s\npkg: github.com/graphrun/graphrun\n", runtime.GOOS, runtime.GOARCH)
-	word := func(s string) string { return strings.Join(strings.Fields(s), "_") }
-	for _, r := range s.rows {
+	word := func(c string) string { return strings.Join(strings.Fields(c), "_") }
+	for _, r := range c.rows {
 		for _, ns := range r.Samples {
-			fmt.Fprintf(b, "BenchmarkRun/file=%s/strategy=%s 1 %.0f ns/op\n", word(r.Place()), word(r.Name), ns)
+			fmt.Fprintf(b, "BenchmarkRun/file=%s/strategy=%s 1 %.0f ns/op\n", word(r.Label()), word(r.Name), ns)
 		}
 	}
 	return b.Flush()

@@ -13,46 +13,46 @@ import (
 )
 
 // writeHTML writes the comparison as an HTML page.
-func (s *comparison) writeHTML(w io.Writer) error {
-	about, err := page.About(s.commandLine, sorted.Keys(s.files), &s.profile)
+func (c *comparison) writeHTML(w io.Writer) error {
+	about, err := page.About(c.commandLine, sorted.Keys(c.files), &c.profile)
 	if err != nil {
 		return err
 	}
-	p := page.Page{Title: "Strategies for " + strings.Join(slices.Sorted(maps.Values(s.files)), ", "), About: about}
-	for _, text := range s.verdictTexts() {
-		p.Summary = append(p.Summary, text+".")
+	html := page.Page{Title: "Strategies for " + strings.Join(slices.Sorted(maps.Values(c.files)), ", "), About: about}
+	for _, text := range c.verdictTexts() {
+		html.Summary = append(html.Summary, text+".")
 	}
-	if len(s.Differences) == 0 && !s.Unchecked {
-		p.Summary = append(p.Summary, "All strategies give equal values.")
+	if len(c.Differences) == 0 && !c.Unchecked {
+		html.Summary = append(html.Summary, "All strategies give equal values.")
 	}
-	for _, d := range s.Differences {
-		p.Warnings = append(p.Warnings, "different values: "+d)
+	for _, d := range c.Differences {
+		html.Warnings = append(html.Warnings, "different values: "+d)
 	}
-	if s.Interrupted {
-		p.Warnings = append(p.Warnings, "the measurement was interrupted")
+	if c.Interrupted {
+		html.Warnings = append(html.Warnings, "the measurement was interrupted")
 	}
-	for _, v := range s.Verdicts {
+	for _, v := range c.Verdicts {
 		if v.Noise != "" {
-			p.Warnings = append(p.Warnings, v.Place()+": disturbed measurement: "+v.Noise)
+			html.Warnings = append(html.Warnings, v.Label()+": disturbed measurement: "+v.Noise)
 		}
 	}
 	planned := "" // the previous file and sizes; plans do not depend on the number of threads
-	for rows := range s.combinations() {
-		p.Sections = append(p.Sections, timesSection(rows))
+	for rows := range c.combinations() {
+		html.Sections = append(html.Sections, timesSection(rows))
 		if graph := fmt.Sprint(rows[0].File, rows[0].Dims); graph != planned {
 			planned = graph
-			p.Sections = append(p.Sections, costsSection(rows))
+			html.Sections = append(html.Sections, costsSection(rows))
 		}
 	}
-	p.Sections = append(p.Sections, predictionSection(s.rows), s.tableSection())
-	return p.Write(w)
+	html.Sections = append(html.Sections, predictionSection(c.rows), c.tableSection())
+	return html.Write(w)
 }
 
 // combinations iterates over the rows of each combination of file, sizes and threads.
-func (s *comparison) combinations() func(yield func([]Row) bool) {
+func (c *comparison) combinations() func(yield func([]Row) bool) {
 	return func(yield func([]Row) bool) {
-		for rest := s.rows; len(rest) > 0; {
-			n := slices.IndexFunc(rest, func(r Row) bool { return r.Place() != rest[0].Place() })
+		for rest := c.rows; len(rest) > 0; {
+			n := slices.IndexFunc(rest, func(r Row) bool { return r.Label() != rest[0].Label() })
 			if n < 0 {
 				n = len(rest)
 			}
@@ -89,7 +89,7 @@ func timesSection(rows []Row) page.Section {
 		chart.Rows = append(chart.Rows, page.Interval{Label: r.Name, Value: valueOrNaN(r.Median), Low: valueOrNaN(r.Low),
 			High: valueOrNaN(r.High), Text: text})
 	}
-	return page.Section{Title: "Measured: " + rows[0].Place(), Chart: chart,
+	return page.Section{Title: "Measured: " + rows[0].Label(), Chart: chart,
 		Note: fmt.Sprintf("Medians of %s with 95%% confidence intervals; with too few runs there is no interval. "+
 			"Percentages are the significant differences from %s (p < 0.01).", format.Count(rows[0].Runs, "run"),
 			rows[0].Name)}
@@ -111,7 +111,7 @@ func costsSection(rows []Row) page.Section {
 		chart.Rows = append(chart.Rows, page.Interval{Label: r.Name, Value: r.CostNS, Low: page.Unknown(),
 			High: page.Unknown(), Text: text})
 	}
-	place, _, _ := strings.Cut(rows[0].Place(), "/threads=")
+	place, _, _ := strings.Cut(rows[0].Label(), "/threads=")
 	return page.Section{Title: "Estimated: " + place, Chart: chart, Note: note}
 }
 
@@ -127,7 +127,7 @@ func predictionSection(rows []Row) page.Section {
 		}
 		costs = append(costs, r.CostNS)
 		chart.Points = append(chart.Points, page.Point{X: r.CostNS, Y: *r.Median, Name: r.Name,
-			Label: fmt.Sprintf("%s, %s: estimated %s, measured %s", r.Place(), r.Name, format.Nanoseconds(r.CostNS),
+			Label: fmt.Sprintf("%s, %s: estimated %s, measured %s", r.Label(), r.Name, format.Nanoseconds(r.CostNS),
 				format.Nanoseconds(*r.Median))})
 	}
 	if len(costs) > 0 {
@@ -139,8 +139,8 @@ func predictionSection(rows []Row) page.Section {
 }
 
 // tableSection has the table of the text output, and the CSV data of all runs.
-func (s *comparison) tableSection() page.Section {
-	records := s.records()
-	return page.Section{Title: "All figures", Table: page.TableOf("figures", s.table()), Note: s.caption() + ".",
+func (c *comparison) tableSection() page.Section {
+	records := c.records()
+	return page.Section{Title: "All figures", Table: page.TableOf("figures", c.table()), Note: c.caption() + ".",
 		Data: &page.Table{Name: "runs", Heads: records[0], Rows: records[1:]}}
 }

@@ -77,15 +77,15 @@ Equal plans are reported as equal; the exit code is then 0, too.`,
 			return run(cmd, args, f)
 		}),
 	}
-	fl := cmd.Flags()
-	fl.StringSliceVar(&f.strategies, "strategies", nil,
+	flagSet := cmd.Flags()
+	flagSet.StringSliceVar(&f.strategies, "strategies", nil,
 		"strategies `A,B` of the first and the second plan; a single strategy is for both")
 	_ = cmd.RegisterFlagCompletionFunc("strategies", f.ext.CompleteStrategies)
-	fl.BoolVar(&f.json, "json", false, "print JSON")
+	flagSet.BoolVar(&f.json, "json", false, "print JSON")
 	command.FusionFlag(cmd, &f.noFusion)
 	command.ExactFlag(cmd, &f.exact)
 	command.CostsFlag(cmd, &f.costs)
-	fl.StringArrayVar(&f.dims, "dim", nil, "size of a symbolic dimension, as in `N=8` (repeatable); with two sizes of a "+
+	flagSet.StringArrayVar(&f.dims, "dim", nil, "size of a symbolic dimension, as in `N=8` (repeatable); with two sizes of a "+
 		"symbol, the first plan is for the first size, and the second plan for the second; "+
 		command.RowsHelp)
 	command.PinFlag(cmd, &f.pins)
@@ -110,13 +110,13 @@ func (f *flags) strategyPair(cmd *cobra.Command, files int) (list [2]string, err
 	case 1:
 		list = [2]string{f.strategies[0], f.strategies[0]}
 		if files == 1 && !altered {
-			return list, exit.Wrongf("--strategies %s: want a second strategy, a second file, --pin, --slack or a second size "+
+			return list, exit.UsageErrorf("--strategies %s: want a second strategy, a second file, --pin, --slack or a second size "+
 				"of --dim to compare with", f.strategies[0])
 		}
 	case 2:
 		list = [2]string(f.strategies)
 	default:
-		return list, exit.Wrongf("--strategies %s: want two at most", strings.Join(f.strategies, ","))
+		return list, exit.UsageErrorf("--strategies %s: want two at most", strings.Join(f.strategies, ","))
 	}
 	return list, f.slackFlag.Check(cmd, list[1])
 }
@@ -130,8 +130,8 @@ type Document struct {
 }
 
 func run(cmd *cobra.Command, args []string, f flags) error {
-	var r Document
-	if err := f.splitDims(len(args), &r); err != nil {
+	var doc Document
+	if err := f.splitDims(len(args), &doc); err != nil {
 		return err
 	}
 	strategies, err := f.strategyPair(cmd, len(args))
@@ -142,22 +142,22 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 		return err
 	}
 	paths := [2]string{args[0], args[len(args)-1]}
-	j := progress.Begin(cmd, filepath.Base(args[0]))
-	defer j.End()
+	job := progress.Begin(cmd, filepath.Base(args[0]))
+	defer job.End()
 	label := command.FileLabels(paths[:])
-	r.Files = []string{label[paths[0]], label[paths[1]]}
+	doc.Files = []string{label[paths[0]], label[paths[1]]}
 	var graphs [2]*graph.Graph
 	var programs [2]*graphrun.Program
 	for i := range paths {
 		if err == nil {
-			graphs[i], programs[i], err = f.planFile(j, paths[i], strategies[i], i)
+			graphs[i], programs[i], err = f.planFile(job, paths[i], strategies[i], i)
 		}
 	}
-	j.End()
+	job.End()
 	for i, g := range graphs {
 		if g != nil && (i == 0 || paths[1] != paths[0]) {
 			command.PrintNotes(cmd, paths[i], g)
-			command.AddNotes(&r.Notes, report.NotesOf(g))
+			command.AddNotes(&doc.Notes, report.NotesOf(g))
 		}
 	}
 	if err != nil {
@@ -167,17 +167,17 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 	if f.hasTwoSizes {
 		compare = experiment.DiffSizes
 	}
-	if r.Difference, err = compare(programs[0], programs[1]); err != nil {
+	if doc.Difference, err = compare(programs[0], programs[1]); err != nil {
 		return err
 	}
-	return j.Do(progress.Printing, func() error {
+	return job.Do(progress.Printing, func() error {
 		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 		if f.json {
-			document.Write(out, &r)
+			document.Write(out, &doc)
 		} else {
-			first, second := f.planNames(&r)
-			fmt.Fprintf(out, "%s\n\n", format.Wrap(r.summary(first, second), term.Output(cmd).ProseWidth()))
-			writeDifference(out, term.Output(cmd), &r, first, second)
+			first, second := f.planNames(&doc)
+			fmt.Fprintf(out, "%s\n\n", format.Wrap(doc.summary(first, second), term.Output(cmd).ProseWidth()))
+			writeDifference(out, term.Output(cmd), &doc, first, second)
 		}
 		return out.Flush()
 	})
@@ -185,14 +185,14 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 
 // splitDims distributes the values of --dim to the two plans. A single size of a symbol is for both plans. If there are
 // two sizes, each plan gets one.
-func (f *flags) splitDims(files int, r *Document) error {
+func (f *flags) splitDims(files int, doc *Document) error {
 	indexOf := map[string]int{} // the index of a symbol's value in f.sizes[1]
 	hasTwo := map[string]bool{}
 	var single []string // N=1,16 is N=1 and N=16
 	for _, dim := range f.dims {
 		name, sizes, equals := strings.Cut(dim, "=")
 		if !equals {
-			return exit.Wrongf("--dim %s: want a symbol and its size, as in N=8", dim)
+			return exit.UsageErrorf("--dim %s: want a symbol and its size, as in N=8", dim)
 		}
 		for size := range strings.SplitSeq(sizes, ",") {
 			single = append(single, name+"="+size)
@@ -207,9 +207,9 @@ func (f *flags) splitDims(files int, r *Document) error {
 			f.sizes[0], f.sizes[1] = append(f.sizes[0], dim), append(f.sizes[1], dim)
 			continue
 		case hasTwo[name]:
-			return exit.Wrongf("--dim gives three sizes of %s: want one for each plan", name)
+			return exit.UsageErrorf("--dim gives three sizes of %s: want one for each plan", name)
 		case files == 2:
-			return exit.Wrongf("--dim gives two sizes of %s: want one file, or one size", name)
+			return exit.UsageErrorf("--dim gives two sizes of %s: want one file, or one size", name)
 		}
 		hasTwo[name], f.hasTwoSizes, f.sizes[1][i] = true, true, dim
 	}
@@ -219,22 +219,22 @@ func (f *flags) splitDims(files int, r *Document) error {
 			return err
 		}
 		if f.hasTwoSizes {
-			r.Sizes = append(r.Sizes, sizes)
+			doc.Sizes = append(doc.Sizes, sizes)
 		}
 	}
 	return nil
 }
 
 // planFile loads and plans the file of plan i, 0 or 1. It returns the graph even if planning fails.
-func (f *flags) planFile(j *progress.Job, path, strategy string, i int) (g *graph.Graph, p *graphrun.Program,
+func (f *flags) planFile(job *progress.Job, path, strategy string, i int) (g *graph.Graph, compiled *graphrun.Program,
 	err error) {
 	var pins []string
 	slack := 0.0
 	if i == 1 || f.hasTwoSizes {
 		pins, slack = f.pins, f.slackFlag.Option()
 	}
-	err = j.Do(progress.Loading, func() (err error) {
-		g, err = f.ext.LoadPinned(j.Context, path, f.sizes[i], pins)
+	err = job.Do(progress.Loading, func() (err error) {
+		g, err = f.ext.LoadPinned(job.Context, path, f.sizes[i], pins)
 		return err
 	})
 	if err != nil {
@@ -243,8 +243,8 @@ func (f *flags) planFile(j *progress.Job, path, strategy string, i int) (g *grap
 	if err := command.RejectDynamic(g, "the graph runs in segments and has no plan as a whole"); err != nil {
 		return g, nil, exit.InFile(path, err)
 	}
-	err = j.Do(progress.Planning, func() (err error) {
-		p, err = f.ext.Compile(j.Context, g, graphrun.Options{Strategy: f.ext.Strategy(strategy), Progress: j.Enter,
+	err = job.Do(progress.Planning, func() (err error) {
+		compiled, err = f.ext.Compile(job.Context, g, graphrun.Options{Strategy: f.ext.Strategy(strategy), Progress: job.Enter,
 			Costs: f.costProfile, NoFusion: f.noFusion, Exact: f.exact, Slack: slack,
 			MemoryLimit: -1}) // the plan may be for another machine
 		return err
@@ -252,18 +252,18 @@ func (f *flags) planFile(j *progress.Job, path, strategy string, i int) (g *grap
 	if err != nil {
 		return g, nil, exit.InFile(path, err)
 	}
-	return g, p, nil
+	return g, compiled, nil
 }
 
 // planNames returns the names of the plans: their strategies and, if necessary, the files, sizes, pins or slack that
 // distinguish them.
-func (f *flags) planNames(r *Document) (first, second string) {
-	first, second = r.First.Strategy, r.Second.Strategy
-	if r.Files[0] != r.Files[1] {
-		first, second = r.Files[0]+" "+first, r.Files[1]+" "+second
+func (f *flags) planNames(doc *Document) (first, second string) {
+	first, second = doc.First.Strategy, doc.Second.Strategy
+	if doc.Files[0] != doc.Files[1] {
+		first, second = doc.Files[0]+" "+first, doc.Files[1]+" "+second
 	}
-	if r.Sizes != nil { // pins and slack apply to both plans
-		sizes := [2]string{format.Sizes(r.Sizes[0]), format.Sizes(r.Sizes[1])}
+	if doc.Sizes != nil { // pins and slack apply to both plans
+		sizes := [2]string{format.Sizes(doc.Sizes[0]), format.Sizes(doc.Sizes[1])}
 		if first != second {
 			return first + " " + sizes[0], second + " " + sizes[1]
 		}
@@ -279,11 +279,11 @@ func (f *flags) planNames(r *Document) (first, second string) {
 }
 
 // writeDifference prints the differences as text. first and second are the names of the plans.
-func writeDifference(w io.Writer, show term.Display, r *Document, first, second string) {
-	writeTotals(w, show, r, first, second)
+func writeDifference(w io.Writer, show term.Display, doc *Document, first, second string) {
+	writeTotals(w, show, doc, first, second)
 	valueColumns := []term.Column{term.NameCol("value"), term.ListCol(first), term.PhraseCol("layout", 12),
 		term.ListCol(second), term.PhraseCol("layout", 12)}
-	term.WriteList(w, show, "Values with different layouts", r.Values, valueColumns,
+	term.WriteList(w, show, "Values with different layouts", doc.Values, valueColumns,
 		func(d experiment.ValueDifference) []any {
 			name := d.Value
 			if d.Other != "" {
@@ -294,13 +294,13 @@ func writeDifference(w io.Writer, show term.Display, r *Document, first, second 
 	for _, side := range []struct {
 		plan   string
 		copies []report.Copy
-	}{{first, r.OnlyFirst}, {second, r.OnlySecond}} {
+	}{{first, doc.OnlyFirst}, {second, doc.OnlySecond}} {
 		sections.WriteCopies(w, show, "Copies that only "+side.plan+" makes", side.copies)
 	}
 	stepColumns := []term.Column{term.WholeCol("differs"), term.NameCol("step"), term.PhraseCol(first, 14),
 		term.PhraseCol(second, 14), term.NumberCol("first cost"), term.NumberCol("second cost"),
 		term.NumberCol("difference")}
-	term.WriteList(w, show, "Steps that differ", r.Steps, stepColumns, func(d experiment.StepDifference) []any {
+	term.WriteList(w, show, "Steps that differ", doc.Steps, stepColumns, func(d experiment.StepDifference) []any {
 		name := stepNames(d.First)
 		if len(d.First) == 0 {
 			name = stepNames(d.Second)
@@ -311,7 +311,7 @@ func writeDifference(w io.Writer, show term.Display, r *Document, first, second 
 	for _, side := range []struct {
 		plan  string
 		nodes []string
-	}{{first, r.NodesFirst}, {second, r.NodesSecond}} {
+	}{{first, doc.NodesFirst}, {second, doc.NodesSecond}} {
 		if len(side.nodes) > 0 {
 			fmt.Fprintf(w, "\n%s\n%s\n", show.Paint(term.Strong, "Nodes that only "+side.plan+" has"),
 				format.Wrap(strings.Join(side.nodes, ", "), show.ProseWidth()))
@@ -320,19 +320,19 @@ func writeDifference(w io.Writer, show term.Display, r *Document, first, second 
 }
 
 // writeTotals prints the totals of both plans.
-func writeTotals(w io.Writer, show term.Display, r *Document, first, second string) {
+func writeTotals(w io.Writer, show term.Display, doc *Document, first, second string) {
 	t := term.NewTable(term.NameCol("total"), term.NumberCol(first), term.NumberCol(second), term.NumberCol("difference"))
-	a, b := &r.First, &r.Second
-	t.Add("estimated cost", format.Nanoseconds(a.CostNS), format.Nanoseconds(b.CostNS),
-		format.Difference(a.CostNS, b.CostNS, format.Nanoseconds))
-	for _, symbol := range r.changedSymbols() {
-		x := a.CostNS / float64(max(r.Sizes[0][symbol], 1))
-		y := b.CostNS / float64(max(r.Sizes[1][symbol], 1))
+	totals1, totals2 := &doc.First, &doc.Second
+	t.Add("estimated cost", format.Nanoseconds(totals1.CostNS), format.Nanoseconds(totals2.CostNS),
+		format.Difference(totals1.CostNS, totals2.CostNS, format.Nanoseconds))
+	for _, symbol := range doc.changedSymbols() {
+		x := totals1.CostNS / float64(max(doc.Sizes[0][symbol], 1))
+		y := totals2.CostNS / float64(max(doc.Sizes[1][symbol], 1))
 		t.Add("cost / "+symbol, format.Nanoseconds(x), format.Nanoseconds(y),
 			format.Difference(x, y, format.Nanoseconds))
 	}
-	if a.BoundNS != nil || b.BoundNS != nil {
-		t.Add("lower bound", boundText(a.BoundNS), boundText(b.BoundNS), "")
+	if totals1.BoundNS != nil || totals2.BoundNS != nil {
+		t.Add("lower bound", boundText(totals1.BoundNS), boundText(totals2.BoundNS), "")
 	}
 	for _, row := range []struct {
 		name   string
@@ -346,7 +346,7 @@ func writeTotals(w io.Writer, show term.Display, r *Document, first, second stri
 		{"peak memory", func(p *experiment.Totals) int { return p.PeakBytes }, bytesText},
 		{"with weights", func(p *experiment.Totals) int { return p.PeakWithWeights }, bytesText},
 	} {
-		x, y := float64(row.of(a)), float64(row.of(b))
+		x, y := float64(row.of(totals1)), float64(row.of(totals2))
 		t.Add(row.name, row.format(x), row.format(y), format.Difference(x, y, row.format))
 	}
 	t.Write(w, show)

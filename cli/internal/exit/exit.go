@@ -20,7 +20,7 @@ import (
 const (
 	CodeDone   = 0 // success
 	CodeFailed = 1 // the command failed
-	CodeWrong  = 2 // invalid arguments or an invalid file
+	CodeUsage  = 2 // invalid arguments or an invalid file
 )
 
 // Error is an error with an exit code. If Err is nil, the message was already printed.
@@ -40,11 +40,11 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Wrong returns an error with [CodeWrong].
-func Wrong(err error) error { return &Error{CodeWrong, err} }
+// UsageError returns an error with [CodeUsage].
+func UsageError(err error) error { return &Error{CodeUsage, err} }
 
-// Wrongf is [Wrong] with a formatted message.
-func Wrongf(format string, args ...any) error { return Wrong(fmt.Errorf(format, args...)) }
+// UsageErrorf is [UsageError] with a formatted message.
+func UsageErrorf(format string, args ...any) error { return UsageError(fmt.Errorf(format, args...)) }
 
 // Failed returns an error with [CodeFailed].
 func Failed(err error) error { return &Error{CodeFailed, err} }

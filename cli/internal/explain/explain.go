@@ -77,9 +77,9 @@ not in it, in the graph as written. VALUE is then omitted.`,
 			return run(cmd, args[0], strings.Join(args[1:], ""), f)
 		}),
 	}
-	fl := cmd.Flags()
-	fl.BoolVar(&f.json, "json", false, "print JSON")
-	fl.StringVar(&f.firstBreak, "first-break", "", "explain the first value that loses memory `FORMAT`: contiguous, "+
+	flagSet := cmd.Flags()
+	flagSet.BoolVar(&f.json, "json", false, "print JSON")
+	flagSet.StringVar(&f.firstBreak, "first-break", "", "explain the first value that loses memory `FORMAT`: contiguous, "+
 		"channels_last or channels_last_3d")
 	command.CompleteFrom(cmd, "first-break", breakFormats)
 	f.ext.StrategyFlag(cmd, &f.strategy)
@@ -120,37 +120,37 @@ func run(cmd *cobra.Command, path, value string, f flags) error {
 	if err != nil {
 		return err
 	}
-	j := progress.Begin(cmd, filepath.Base(path))
-	defer j.End()
+	job := progress.Begin(cmd, filepath.Base(path))
+	defer job.End()
 	var g *graph.Graph
-	err = j.Do(progress.Loading, func() (err error) {
-		g, err = f.ext.LoadPinned(j.Context, path, f.dims, f.pins)
+	err = job.Do(progress.Loading, func() (err error) {
+		g, err = f.ext.LoadPinned(job.Context, path, f.dims, f.pins)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	var r *Document
-	err = j.Do(progress.Planning, func() (err error) {
-		r, err = f.explainValue(j.Context, g, path, value, format, graphrun.Options{Strategy: f.ext.Strategy(f.strategy),
-			Progress: j.Enter, Costs: costProfile, NoFusion: f.noFusion, Exact: f.exact, SolveLimit: f.solver.Option(),
+	var doc *Document
+	err = job.Do(progress.Planning, func() (err error) {
+		doc, err = f.explainValue(job.Context, g, path, value, format, graphrun.Options{Strategy: f.ext.Strategy(f.strategy),
+			Progress: job.Enter, Costs: costProfile, NoFusion: f.noFusion, Exact: f.exact, SolveLimit: f.solver.Option(),
 			Slack: f.slack.Option(), MemoryLimit: -1}) // the plan may be for another machine
 		return err
 	})
-	j.End()
-	if interruptErr := exit.InterruptError(j.Context); interruptErr != nil {
+	job.End()
+	if interruptErr := exit.InterruptError(job.Context); interruptErr != nil {
 		return interruptErr
 	}
 	command.PrintNotes(cmd, path, g)
 	if err != nil {
 		return exit.InFile(path, err)
 	}
-	return j.Do(progress.Printing, func() error {
+	return job.Do(progress.Printing, func() error {
 		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 		if f.json {
-			document.Write(out, r)
+			document.Write(out, doc)
 		} else {
-			Write(out, term.Output(cmd), r)
+			Write(out, term.Output(cmd), doc)
 		}
 		return out.Flush()
 	})
@@ -167,39 +167,39 @@ func formatOf(name string) (tensor.MemoryFormat, error) {
 	if format, err := tensor.ParseMemoryFormat(name); err == nil && slices.Contains(breakFormats, name) {
 		return format, nil
 	}
-	return tensor.NoFormat, exit.Wrongf("--first-break: no value has memory format %q: want one of %s%s", name,
+	return tensor.NoFormat, exit.UsageErrorf("--first-break: no value has memory format %q: want one of %s%s", name,
 		strings.Join(breakFormats, ", "), suggest.DidYouMean(suggest.Nearest(name, slices.Values(breakFormats))))
 }
 
 // explainValue explains the named value, or the first value that loses the format of --first-break.
 func (f *flags) explainValue(ctx context.Context, g *graph.Graph, path, value string, format tensor.MemoryFormat,
-	o graphrun.Options) (*Document, error) {
-	r := &Document{Notes: report.NotesOf(g)}
+	options graphrun.Options) (*Document, error) {
+	doc := &Document{Notes: report.NotesOf(g)}
 	if format != tensor.NoFormat {
-		r.Breaks = document.TextOrNull(format.String())
-		v, err := inspect.FirstBreak(g, format)
-		if err != nil || v == nil {
-			return r, err
+		doc.Breaks = document.TextOrNull(format.String())
+		explained, err := inspect.FirstBreak(g, format)
+		if err != nil || explained == nil {
+			return doc, err
 		}
-		value = v.Name
+		value = explained.Name
 	}
-	v, err := inspect.ValueNamed(g, value)
+	explained, err := inspect.ValueNamed(g, value)
 	if err != nil {
-		return nil, exit.Wrongf("%s: %w", path, err)
+		return nil, exit.UsageErrorf("%s: %w", path, err)
 	}
-	p, err := f.ext.Compile(ctx, g, o)
+	compiled, err := f.ext.Compile(ctx, g, options)
 	if err != nil {
 		return nil, err
 	}
-	if r.Explanation, err = inspect.Explain(p, v.Name); err != nil {
+	if doc.Explanation, err = inspect.Explain(compiled, explained.Name); err != nil {
 		return nil, err
 	}
 	known := program.NewPreRunFacts(g)
-	d := infer.ValueDocOf(v, known)
-	if r.Value = &d; d.Dynamic {
-		infer.SetSymbolicType(&d, known.Unbacked(), v)
+	valueDoc := infer.ValueDocOf(explained, known)
+	if doc.Value = &valueDoc; valueDoc.Dynamic {
+		infer.SetSymbolicType(&valueDoc, known.Unbacked(), explained)
 	}
-	return r, r.describeSymbolically(g, v)
+	return doc, doc.describeSymbolically(g, explained)
 }
 
 // describeSymbolically replaces value and layout by expressions over the symbols without a size, and sets the guards.
@@ -299,43 +299,43 @@ func WriteLayout(w io.Writer, show term.Display, r *Document) {
 }
 
 // writeExecution prints how the program computes a value.
-func writeExecution(w io.Writer, show term.Display, e *inspect.Explanation, assumed map[string]int) {
-	f := &e.Run
-	head := "Under strategy " + f.Strategy
+func writeExecution(w io.Writer, show term.Display, explanation *inspect.Explanation, assumed map[string]int) {
+	outcome := &explanation.Run
+	head := "Under strategy " + outcome.Strategy
 	if len(assumed) > 0 {
 		head += " for " + format.Sizes(assumed)
 	}
-	fmt.Fprintf(w, "\n%s\n%s\n", show.Paint(term.Strong, head), format.Wrap(f.What, show.ProseWidth()))
-	if f.Step != "" {
-		fmt.Fprintf(w, "step %s", f.Step)
-		if f.Impl != "" {
-			fmt.Fprintf(w, ", implementation %s", f.Impl)
+	fmt.Fprintf(w, "\n%s\n%s\n", show.Paint(term.Strong, head), format.Wrap(outcome.What, show.ProseWidth()))
+	if outcome.Step != "" {
+		fmt.Fprintf(w, "step %s", outcome.Step)
+		if outcome.Impl != "" {
+			fmt.Fprintf(w, ", implementation %s", outcome.Impl)
 		}
-		fmt.Fprintf(w, ", reads %s\n", cmp.Or(strings.Join(f.Reads, ", "), "nothing"))
+		fmt.Fprintf(w, ", reads %s\n", cmp.Or(strings.Join(outcome.Reads, ", "), "nothing"))
 	}
-	if len(f.Strides) > 0 {
-		fmt.Fprintf(w, "its strides are %s\n", format.Ints(f.Strides))
+	if len(outcome.Strides) > 0 {
+		fmt.Fprintf(w, "its strides are %s\n", format.Ints(outcome.Strides))
 	}
-	fmt.Fprintf(w, "read by %s\n", cmp.Or(strings.Join(f.Readers, ", "), "no node"))
-	list := make([]report.Copy, len(e.Copies))
-	for i, c := range e.Copies {
+	fmt.Fprintf(w, "read by %s\n", cmp.Or(strings.Join(outcome.Readers, ", "), "no node"))
+	list := make([]report.Copy, len(explanation.Copies))
+	for i, c := range explanation.Copies {
 		list[i] = c.Copy
 	}
 	sections.WriteCopies(w, show, "Copies", list)
-	for _, c := range e.Copies {
+	for _, c := range explanation.Copies {
 		writeCopyReasons(w, show, c)
 	}
-	sections.WriteUnfused(w, show, e.Unfused)
+	sections.WriteUnfused(w, show, explanation.Unfused)
 }
 
 // writeCopyReasons prints the reasons for a copy, and the cost of the cheapest plan without the copy. The reasons
 // explain the layout in which the value is written, and the layout in which its reader needs it.
-func writeCopyReasons(w io.Writer, show term.Display, c inspect.CopyReason) {
-	fmt.Fprintf(w, "\n%s\n", show.Paint(term.Strong, fmt.Sprintf("The copy of %s into %s", c.Value, format.Ints(c.To))))
+func writeCopyReasons(w io.Writer, show term.Display, reason inspect.CopyReason) {
+	fmt.Fprintf(w, "\n%s\n", show.Paint(term.Strong, fmt.Sprintf("The copy of %s into %s", reason.Value, format.Ints(reason.To))))
 	for _, side := range []struct {
 		what string
 		path []string
-	}{{"computed so because", c.SourceReasons}, {"required so because", c.TargetReasons}} {
+	}{{"computed so because", reason.SourceReasons}, {"required so because", reason.TargetReasons}} {
 		for i, step := range side.path {
 			what := ""
 			if i == 0 {
@@ -344,18 +344,18 @@ func writeCopyReasons(w io.Writer, show term.Display, c inspect.CopyReason) {
 			fmt.Fprintf(w, "  %-21s%s\n", what, step)
 		}
 	}
-	if c.WithoutNS == nil {
+	if reason.WithoutNS == nil {
 		return
 	}
-	what := fmt.Sprintf("the cheapest plan costs %s more", format.Nanoseconds(*c.WithoutNS))
-	if *c.WithoutNS == 0 {
+	what := fmt.Sprintf("the cheapest plan costs %s more", format.Nanoseconds(*reason.WithoutNS))
+	if *reason.WithoutNS == 0 {
 		what = "the same cost: one of the cheapest plans has no such copy"
 	}
 	fmt.Fprintf(w, "  %-21s%s\n", "without it", what)
-	if c.Instead == nil {
+	if reason.Instead == nil {
 		return
 	}
-	if otherwise := c.Instead.String(); otherwise != "" {
+	if otherwise := reason.Instead.String(); otherwise != "" {
 		fmt.Fprintf(w, "  %-21s%s\n", "", format.Printable(otherwise))
 	}
 }

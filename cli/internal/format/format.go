@@ -86,21 +86,21 @@ func DistinctPair(x, other float64) (string, string) {
 func Wrap(text string, width int) string {
 	var lines []string
 	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
-		at := 0
+		column := 0
 		var b strings.Builder
 		for _, word := range strings.Fields(line) {
 			n := runewidth.StringWidth(word)
 			switch {
-			case at == 0:
-			case at+1+n > width:
+			case column == 0:
+			case column+1+n > width:
 				b.WriteByte('\n')
-				at = 0
+				column = 0
 			default:
 				b.WriteByte(' ')
-				at++
+				column++
 			}
 			b.WriteString(word)
-			at += n
+			column += n
 		}
 		lines = append(lines, b.String())
 	}

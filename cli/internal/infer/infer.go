@@ -72,30 +72,30 @@ runs in segments, which graphrun plan shows; the last column is the segment that
 
 func run(cmd *cobra.Command, path string, f flags) error {
 	var g *graph.Graph
-	var s *graph.Symbolic
-	var fewer *RaisedMinimums
+	var symbolic *graph.Symbolic
+	var raised *RaisedMinimums
 	var errs []*graph.Error
-	j := progress.Begin(cmd, filepath.Base(path))
-	defer j.End()
-	err := j.Do(progress.Loading, func() (err error) {
-		if g, errs, err = inferGraph(j.Context, path, f); err == nil {
-			if s, err = SymbolicOf(g, errs, f.classes); err == nil {
-				fewer = raisedMinimumsOf(g, s, errs, f.classes)
+	job := progress.Begin(cmd, filepath.Base(path))
+	defer job.End()
+	err := job.Do(progress.Loading, func() (err error) {
+		if g, errs, err = inferGraph(job.Context, path, f); err == nil {
+			if symbolic, err = SymbolicOf(g, errs, f.classes); err == nil {
+				raised = raisedMinimumsOf(g, symbolic, errs, f.classes)
 			}
 		}
 		return err
 	})
-	j.End()
-	if interruptErr := exit.InterruptError(j.Context); interruptErr != nil {
+	job.End()
+	if interruptErr := exit.InterruptError(job.Context); interruptErr != nil {
 		return interruptErr
 	}
 	if g == nil && !f.json {
 		return err
 	}
-	printed := j.Do(progress.Printing, func() error {
+	printed := job.Do(progress.Printing, func() error {
 		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-		r := inferReportOf(g, s, errs)
-		if r.RaisedMinimums = fewer; f.json {
+		r := inferReportOf(g, symbolic, errs)
+		if r.RaisedMinimums = raised; f.json {
 			document.Write(out, r)
 		} else {
 			writeInferTable(out, term.Output(cmd), r)
@@ -106,13 +106,13 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return printed
 	}
 	switch {
-	case s != nil:
+	case symbolic != nil:
 		command.PrintWarnings(cmd, path, g)
-		if fewer != nil && !f.json {
-			term.Note(cmd, "%v", fewer)
+		if raised != nil && !f.json {
+			term.Note(cmd, "%v", raised)
 		}
-		if s.IncompleteReason != nil {
-			term.Note(cmd, "the table holds for one class of sizes: %v", s.IncompleteReason)
+		if symbolic.IncompleteReason != nil {
+			term.Note(cmd, "the table holds for one class of sizes: %v", symbolic.IncompleteReason)
 		}
 	case g != nil:
 		command.PrintNotes(cmd, path, g)

@@ -14,10 +14,10 @@ import (
 
 // RaisedMinimums describes the guards that disappear if the minimums of some symbols are raised.
 type RaisedMinimums struct {
-	Symbols   []string `json:"symbols" doc:"The symbols whose minimum is raised."`
-	Min       int      `json:"min" doc:"The raised minimum: 2."`
-	Disappear int      `json:"disappear" doc:"The number of guards that disappear with the raised minimum."`
-	Guards    int      `json:"of" doc:"The number of guards with the present minimums."`
+	Symbols []string `json:"symbols" doc:"The symbols whose minimum is raised."`
+	Min     int      `json:"min" doc:"The raised minimum: 2."`
+	Removed int      `json:"disappear" doc:"The number of guards that disappear with the raised minimum."`
+	Guards  int      `json:"of" doc:"The number of guards with the present minimums."`
 }
 
 // String returns the note for users.
@@ -27,10 +27,10 @@ func (f *RaisedMinimums) String() string {
 		list[i] = fmt.Sprintf("%s: {\"min\": %d}", strconv.Quote(name), f.Min)
 	}
 	verb := "disappear"
-	if f.Disappear == 1 {
+	if f.Removed == 1 {
 		verb = "disappears"
 	}
-	return fmt.Sprintf("with %s, %d of %s %s", strings.Join(list, ", "), f.Disappear, format.Count(f.Guards, "guard"),
+	return fmt.Sprintf("with %s, %d of %s %s", strings.Join(list, ", "), f.Removed, format.Count(f.Guards, "guard"),
 		verb)
 }
 
@@ -77,8 +77,8 @@ func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, al
 		}
 		return f.Guards
 	}
-	least := guardsWith(f.Symbols)
-	if least >= f.Guards {
+	fewest := guardsWith(f.Symbols)
+	if fewest >= f.Guards {
 		return nil
 	}
 	if len(f.Symbols) > 1 && len(f.Symbols) <= maxRaised {
@@ -87,11 +87,11 @@ func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, al
 			if len(others) == 0 {
 				break
 			}
-			if n := guardsWith(others); n <= least {
-				f.Symbols, least = others, n
+			if n := guardsWith(others); n <= fewest {
+				f.Symbols, fewest = others, n
 			}
 		}
 	}
-	f.Disappear = f.Guards - least
+	f.Removed = f.Guards - fewest
 	return f
 }

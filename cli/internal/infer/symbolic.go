@@ -56,22 +56,22 @@ func GuardsOf(s *graph.Symbolic) []GuardDoc {
 	}
 	list := make([]GuardDoc, len(s.Guards))
 	for i, g := range s.Guards {
-		d := &list[i]
-		d.Condition = g.Cond.String()
+		doc := &list[i]
+		doc.Condition = g.Cond.String()
 		switch {
 		case g.Node != nil:
-			d.Node, d.Op = document.TextOrNull(g.Node.Name), document.TextOrNull(g.Node.Op.Name)
+			doc.Node, doc.Op = document.TextOrNull(g.Node.Name), document.TextOrNull(g.Node.Op.Name)
 		case g.Value != nil:
-			d.Node, d.Op = document.TextOrNull(g.Value.Name), "input"
+			doc.Node, doc.Op = document.TextOrNull(g.Value.Name), "input"
 		}
 		for _, name := range g.Binds {
-			if d.Binds == nil {
-				d.Binds = map[string]int{}
+			if doc.Binds == nil {
+				doc.Binds = map[string]int{}
 			}
-			d.Binds[name] = s.Hints[s.Name(name)]
+			doc.Binds[name] = s.Hints[s.Name(name)]
 		}
 		if g.Refusal != nil {
-			d.Refusal = causeOf(g.Refusal).Error()
+			doc.Refusal = causeOf(g.Refusal).Error()
 		}
 	}
 	for _, symbol := range sorted.Keys(s.Graph.Symbols) {
@@ -139,33 +139,33 @@ func WriteGuards(w io.Writer, guards []GuardDoc) {
 	}
 }
 
-// SetSymbolicType replaces the type in d, which is valid for the hints, by the type of v in s. That type is valid for
-// all sizes that satisfy the guards.
-func SetSymbolicType(d *ValueDoc, s *graph.Symbolic, v *graph.Value) {
-	w := s.Graph.Value(v.Name)
-	if w == nil || w.Dynamic {
+// SetSymbolicType replaces the type in doc, which is valid for the hints, by the type of v in symbolic inference. That
+// type is valid for all sizes that satisfy the guards.
+func SetSymbolicType(doc *ValueDoc, symbolic *graph.Symbolic, v *graph.Value) {
+	inferred := symbolic.Graph.Value(v.Name)
+	if inferred == nil || inferred.Dynamic {
 		return
 	}
-	if d.Dynamic && w.Alias != nil {
-		d.AliasOf = document.TextOrNull(w.Alias.Name)
+	if doc.Dynamic && inferred.Alias != nil {
+		doc.AliasOf = document.TextOrNull(inferred.Alias.Name)
 	}
-	t := w.Type.Simplify()
-	d.Shape, d.Strides = report.SizesOf(t.Shape), report.SizesOf(t.Strides)
-	d.Offset = &report.SizesOf([]sym.Int{t.Offset})[0]
-	d.Flags, d.Conditions = []string{}, nil
+	t := inferred.Type.Simplify()
+	doc.Shape, doc.Strides = report.SizesOf(t.Shape), report.SizesOf(t.Strides)
+	doc.Offset = &report.SizesOf([]sym.Int{t.Offset})[0]
+	doc.Flags, doc.Conditions = []string{}, nil
 	for _, f := range layoutFlags {
 		if rank := f.predicate.Rank(); rank > 0 && rank != t.Rank() {
 			continue
 		}
-		holds := conditionOf(s.Env, t, f.predicate)
+		holds := conditionOf(symbolic.Env, t, f.predicate)
 		switch always, known := holds.Known(); {
 		case always && known:
-			d.Flags = append(d.Flags, f.name)
+			doc.Flags = append(doc.Flags, f.name)
 		case !known:
-			if d.Conditions == nil {
-				d.Conditions = map[string]string{}
+			if doc.Conditions == nil {
+				doc.Conditions = map[string]string{}
 			}
-			d.Conditions[f.name] = holds.String()
+			doc.Conditions[f.name] = holds.String()
 		}
 	}
 }

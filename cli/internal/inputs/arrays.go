@@ -43,7 +43,7 @@ func (a *Arrays) Close() {
 // reject adds an input to Unavailable. Without --keep-going, it returns err instead.
 func (a *Arrays) reject(name string, err error) error {
 	if a.Unavailable == nil {
-		return exit.Wrongf("input %q: %w", name, err)
+		return exit.UsageErrorf("input %q: %w", name, err)
 	}
 	delete(a.arrays, name)
 	a.Unavailable[name] = err
@@ -74,26 +74,26 @@ func (s Sources) findInArchive(inputs []*graph.Value, out *Arrays) error {
 	if s.archive == "" {
 		return nil
 	}
-	a, err := npz.Open(s.archive)
+	archive, err := npz.Open(s.archive)
 	switch {
 	case err == nil:
 	case out.Unavailable == nil:
-		return exit.Wrong(err)
+		return exit.UsageError(err)
 	default:
 		for _, v := range inputs {
 			out.Unavailable[v.Name] = err
 		}
 		return nil
 	}
-	out.archive = a
-	for _, name := range a.Names() {
+	out.archive = archive
+	for _, name := range archive.Names() {
 		if !isInput(inputs, name) {
 			out.unusedKeys = append(out.unusedKeys, name)
 			continue
 		}
-		m, err := a.Meta(name)
+		m, err := archive.Meta(name)
 		if err == nil {
-			out.arrays[name] = array{m, func() (*tensor.Tensor, error) { return a.ReadAs(name, m) }}
+			out.arrays[name] = array{m, func() (*tensor.Tensor, error) { return archive.ReadAs(name, m) }}
 		} else if err := out.reject(name, err); err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func (s Sources) findFiles(inputs []*graph.Value, out *Arrays) error {
 	for _, f := range s.files {
 		name, path, _ := strings.Cut(f, "=")
 		if !isInput(inputs, name) {
-			return exit.Wrongf("--input %s: the graph has no input %q%s", f, name, format.DidYouMean(name, inputNames(inputs)))
+			return exit.UsageErrorf("--input %s: the graph has no input %q%s", f, name, format.DidYouMean(name, inputNames(inputs)))
 		}
 		m, err := npz.NPYFileMeta(path)
 		if err == nil {
@@ -131,7 +131,7 @@ func (s Sources) findMissing(inputs []*graph.Value, out *Arrays) error {
 		}
 		err := fmt.Errorf("is missing%s: give it too, or add --seed to generate it", out.archiveHint(v.Name))
 		if out.Unavailable == nil {
-			return exit.Wrongf("input %q %w", v.Name, err)
+			return exit.UsageErrorf("input %q %w", v.Name, err)
 		}
 		out.Unavailable[v.Name] = fmt.Errorf("it %w", err)
 	}

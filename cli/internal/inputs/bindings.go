@@ -24,13 +24,13 @@ type bindings struct {
 // match its input is rejected and binds no symbol. If only rejected arrays have the size of a symbol, bindArrays
 // rejects all inputs with this symbol, because a generated size would not be meaningful.
 func bindArrays(ctx context.Context, f *graphrun.File, given *Arrays) (g *graph.Graph, err error) {
-	inputs, l := f.Inputs(), &f.Loader
-	if err := given.bind(inputs, bindings{l.Sizes, map[string]string{}, f.Symbols()}); err != nil {
+	inputs, loader := f.Inputs(), &f.Loader
+	if err := given.bind(inputs, bindings{loader.Sizes, map[string]string{}, f.Symbols()}); err != nil {
 		return nil, err
 	}
-	l.Shapes, l.UnavailableInputs = map[string][]int{}, given.Unavailable
+	loader.Shapes, loader.UnavailableInputs = map[string][]int{}, given.Unavailable
 	for name, a := range given.arrays {
-		l.Shapes[name] = a.meta.Shape
+		loader.Shapes[name] = a.meta.Shape
 	}
 	g, given.GraphMistakes, err = command.BoundGraph(ctx, f)
 	return g, err

@@ -11,10 +11,10 @@ import (
 
 // AddFlags adds --inputs, --input and --seed.
 func (s *Sources) AddFlags(cmd *cobra.Command) {
-	fl := cmd.Flags()
-	fl.StringVar(&s.archive, "inputs", "", "read inputs from the arrays of `FILE.npz`")
-	fl.StringArrayVar(&s.files, "input", nil, "read one input, as in `NAME=FILE.npy` (repeatable)")
-	fl.Uint64Var(&s.Seed, "seed", 0, "generate inputs from seed `N`")
+	flagSet := cmd.Flags()
+	flagSet.StringVar(&s.archive, "inputs", "", "read inputs from the arrays of `FILE.npz`")
+	flagSet.StringArrayVar(&s.files, "input", nil, "read one input, as in `NAME=FILE.npy` (repeatable)")
+	flagSet.Uint64Var(&s.Seed, "seed", 0, "generate inputs from seed `N`")
 	_ = cmd.MarkFlagFilename("inputs", "npz")
 }
 
@@ -25,10 +25,10 @@ func (s *Sources) Check(cmd *cobra.Command) error {
 	for _, f := range s.files {
 		name, path, ok := strings.Cut(f, "=")
 		if !ok || name == "" || path == "" {
-			return exit.Wrongf("--input %s: want NAME=FILE.npy", f)
+			return exit.UsageErrorf("--input %s: want NAME=FILE.npy", f)
 		}
 		if seen[name] {
-			return exit.Wrongf("--input gives %s twice", name)
+			return exit.UsageErrorf("--input gives %s twice", name)
 		}
 		seen[name] = true
 	}

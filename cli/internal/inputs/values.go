@@ -32,8 +32,8 @@ func (s Sources) ReadValues(g *graph.Graph, given *Arrays) (*Set, error) {
 	if err := checkMemory(g, given); err != nil {
 		return nil, err
 	}
-	in, integers := newSet(s.Seed), integersFor(g)
-	in.unusedNote = given.unusedArrays()
+	set, integers := newSet(s.Seed), integersFor(g)
+	set.unusedNote = given.unusedArrays()
 	for _, v := range g.Inputs {
 		if given.Unavailable[v.Name] != nil {
 			continue
@@ -47,11 +47,11 @@ func (s Sources) ReadValues(g *graph.Graph, given *Arrays) (*Set, error) {
 			}
 			continue
 		case !isGiven:
-			in.Generated = append(in.Generated, v)
+			set.Generated = append(set.Generated, v)
 		}
-		in.Values[v.Name] = t
+		set.Values[v.Name] = t
 	}
-	return in, nil
+	return set, nil
 }
 
 // value reads array a for input v, or generates a tensor if a is empty.
@@ -139,16 +139,16 @@ func generate(m tensor.Meta, seed uint64, name string, integers []int64) *tensor
 		wide, parts = tensor.Complex128, 2
 	}
 	out := tensor.Empty(m)
-	rows := out
+	rowMajor := out
 	switch {
 	case m.IsContiguous():
 	case m.Numel() > m.Extent(): // elements share memory: generate the storage
-		rows = tensor.Must(tensor.Over(tensor.New(m.DType, m.Extent()), out.Storage()))
+		rowMajor = tensor.Must(tensor.Over(tensor.New(m.DType, m.Extent()), out.Storage()))
 	default:
-		rows = tensor.Empty(tensor.New(m.DType, m.Shape...))
+		rowMajor = tensor.Empty(tensor.New(m.DType, m.Shape...))
 	}
 	// Elements are converted in blocks, because float64 takes eight times the memory of a byte.
-	n, size := rows.Numel(), m.DType.Size()
+	n, size := rowMajor.Numel(), m.DType.Size()
 	buffer := make([]float64, parts*min(n, 1<<12))
 	convert := tensor.Converter(m.DType, wide)
 	for start := 0; start < n; start += len(buffer) / parts {
@@ -163,11 +163,11 @@ func generate(m tensor.Meta, seed uint64, name string, integers []int64) *tensor
 				block[i] = 2*float64(r.Float64()) - 1
 			}
 		}
-		to := unsafe.Add(rows.Pointer(), start*size)
-		convert(to, unsafe.Pointer(&block[0]), size, wide.Size(), len(block)/parts)
+		dst := unsafe.Add(rowMajor.Pointer(), start*size)
+		convert(dst, unsafe.Pointer(&block[0]), size, wide.Size(), len(block)/parts)
 	}
-	if rows.Storage() != out.Storage() {
-		tensor.CopyElements(out, rows)
+	if rowMajor.Storage() != out.Storage() {
+		tensor.CopyElements(out, rowMajor)
 	}
 	return out
 }

@@ -19,20 +19,20 @@ type Workload struct {
 // LoadWorkload reads a graph and its inputs, and infers the graph. dims has the values of --dim with one size, and
 // hints the combinations of the other values of --dim. pins has the values of --pin.
 func LoadWorkload(ctx context.Context, ext *command.Extensions, path string, dims, pins []string,
-	hints []map[string]int, src Sources) (t Workload, err error) {
+	hints []map[string]int, src Sources) (w Workload, err error) {
 	command.LimitGarbage()
 	g, given, err := Load(ctx, ext, src, path, dims)
 	if err != nil {
-		return t, err
+		return w, err
 	}
 	if err := command.BindHints(path, g, hints); err != nil {
-		return t, err
+		return w, err
 	}
 	if err := command.Infer(ctx, g); err != nil {
-		return t, err
+		return w, err
 	}
 	if err := command.ApplyPins(ctx, g, pins); err != nil {
-		return t, err
+		return w, err
 	}
 	in, err := src.ReadValues(g, given)
 	return Workload{g, in}, err

@@ -25,7 +25,7 @@ func CheckWritable(flag, path string) error {
 		return nil
 	}
 	if err := tryWriting(path); err != nil {
-		return exit.Wrongf("%s %s: %w", flag, path, err)
+		return exit.UsageErrorf("%s %s: %w", flag, path, err)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 // About returns the facts that a citation of a measurement needs: the command line, the digests of the files at paths,
 // the cost profile unless profile is nil, the program and the machine. It fails if a file cannot be read.
 func About(line string, paths []string, profile *report.Profile) ([]Fact, error) {
-	e := environment.Current()
+	env := environment.Current()
 	list := []Fact{{"Command", line}}
 	for _, path := range paths {
 		digest, err := fileDigest(path)
@@ -30,14 +30,14 @@ func About(line string, paths []string, profile *report.Profile) ([]Fact, error)
 	if profile != nil {
 		list = append(list, Fact{"Cost profile", profileText(profile)})
 	}
-	list = append(list, Fact{"Date", e.Date.Format(time.RFC3339)}, Fact{"Program", e.Version},
-		Fact{"Platform", e.Platform + ", " + e.Code},
-		Fact{"Processor", fmt.Sprintf("%s, %s", e.CPU, format.Count(e.Cores, "core"))})
-	if len(e.Caches) > 0 {
-		list = append(list, Fact{"Caches", strings.Join(e.Caches, ", ")})
+	list = append(list, Fact{"Date", env.Date.Format(time.RFC3339)}, Fact{"Program", env.Version},
+		Fact{"Platform", env.Platform + ", " + env.Code},
+		Fact{"Processor", fmt.Sprintf("%s, %s", env.CPU, format.Count(env.Cores, "core"))})
+	if len(env.Caches) > 0 {
+		list = append(list, Fact{"Caches", strings.Join(env.Caches, ", ")})
 	}
-	if e.Load != "" {
-		list = append(list, Fact{"Load averages at the end", e.Load + " (1, 5, 15 minutes)"})
+	if env.Load != "" {
+		list = append(list, Fact{"Load averages at the end", env.Load + " (1, 5, 15 minutes)"})
 	}
 	return list, nil
 }

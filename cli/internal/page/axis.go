@@ -30,9 +30,9 @@ type scale struct {
 }
 
 // newScale returns a scale that contains all given values. A linear scale contains 0.
-func newScale(a Axis, from, to float64, values ...float64) scale {
-	s := scale{a, math.Inf(1), math.Inf(-1), from, to}
-	if !a.Log {
+func newScale(axis Axis, from, to float64, values ...float64) scale {
+	s := scale{axis, math.Inf(1), math.Inf(-1), from, to}
+	if !axis.Log {
 		s.low, s.high = 0, 0
 	}
 	for _, v := range values {
@@ -46,7 +46,7 @@ func newScale(a Axis, from, to float64, values ...float64) scale {
 	case s.low == s.high:
 		s.high++
 	}
-	if margin := 0.04 * (s.high - s.low); a.Log {
+	if margin := 0.04 * (s.high - s.low); axis.Log {
 		s.low, s.high = s.low-margin, s.high+margin
 	} else if s.high > 0 {
 		s.high += margin

@@ -38,13 +38,13 @@ func (l *limits) add(cmd *cobra.Command) {
 
 func (l *limits) check(cmd *cobra.Command) (err error) {
 	if l.hasMaxCopies = cmd.Flags().Changed("max-copies"); l.copies < 0 {
-		return exit.Wrongf("--max-copies %d: want 0 or more", l.copies)
+		return exit.UsageErrorf("--max-copies %d: want 0 or more", l.copies)
 	}
 	if l.memory == "" {
 		return nil
 	}
 	if l.bytes, err = parseBytes(l.memory); err != nil {
-		return exit.Wrongf("--max-memory %s: %w", l.memory, err)
+		return exit.UsageErrorf("--max-memory %s: %w", l.memory, err)
 	}
 	return nil
 }
@@ -70,36 +70,36 @@ func bytesNeeded(r *report.Plan) int {
 	return r.PeakBytes + r.Memory.Inputs + r.Memory.Constants + r.Memory.Packed
 }
 
-// fitMemory returns program p if it needs at most --max-memory. Otherwise it tries the plans of other strategies, and
+// fitMemory returns requestedProgram if it needs at most --max-memory. Otherwise it tries the plans of other strategies, and
 // then plans of the layout problem. It returns the cheapest program within the limit, and its document, which lists the
 // rejected plans.
-func (l *limits) fitMemory(ctx context.Context, ext *command.Extensions, p *graphrun.Program, g *graph.Graph,
+func (l *limits) fitMemory(ctx context.Context, ext *command.Extensions, requestedProgram *graphrun.Program, g *graph.Graph,
 	o graphrun.Options) (*graphrun.Program, *Document, error) {
-	requested := planDocOf(p)
+	requested := planDocOf(requestedProgram)
 	if l.memory == "" || bytesNeeded(&requested.Plan) <= l.bytes {
-		return p, requested, nil
+		return requestedProgram, requested, nil
 	}
 	l.slack = o.Slack > 0
-	f := memorySearch{ext: ext, limit: l.bytes, graph: g, options: o, rejected: []RejectedPlan{rejectedOf(requested)},
+	search := memorySearch{ext: ext, limit: l.bytes, graph: g, options: o, rejected: []RejectedPlan{rejectedOf(requested)},
 		leastMemory: requested}
-	f.options.Dump = nil
-	for _, s := range f.ext.Strategies() {
+	search.options.Dump = nil
+	for _, s := range search.ext.Strategies() {
 		if s.Name() == requested.Strategy {
 			continue
 		}
-		if _, err := f.try(ctx, s, true); err != nil {
+		if _, err := search.try(ctx, s, true); err != nil {
 			return nil, nil, err
 		}
 	}
-	within, err := f.cheapest(ctx, p)
+	within, err := search.cheapest(ctx, requestedProgram)
 	if err != nil {
 		return nil, nil, err
 	}
-	if f.best == nil {
-		return nil, nil, l.limitError(f.rejected, f.leastMemory, within)
+	if search.best == nil {
+		return nil, nil, l.limitError(search.rejected, search.leastMemory, within)
 	}
-	f.report.Rejected, f.report.Within = f.rejected, within
-	return f.best, f.report, nil
+	search.report.Rejected, search.report.Within = search.rejected, within
+	return search.best, search.report, nil
 }
 
 // memorySearch searches for the cheapest plan within a memory limit.
@@ -138,13 +138,13 @@ func (f *memorySearch) try(ctx context.Context, s graphrun.Strategy, listed bool
 
 // cheapest compiles plans of the layout problem: see [experiment.CheapestWithin]. It returns nil if the problem cannot
 // be solved.
-func (f *memorySearch) cheapest(ctx context.Context, p *graphrun.Program) (*WithinMemory, error) {
-	known := math.Inf(1)
+func (f *memorySearch) cheapest(ctx context.Context, requested *graphrun.Program) (*WithinMemory, error) {
+	knownCost := math.Inf(1)
 	if f.best != nil {
-		known = f.report.CostNS
+		knownCost = f.report.CostNS
 	}
 	var failed error
-	found, err := experiment.CheapestWithin(ctx, p, f.limit, known, func(c experiment.Choice) (within bool, err error) {
+	found, err := experiment.CheapestWithin(ctx, requested, f.limit, knownCost, func(c experiment.Choice) (within bool, err error) {
 		within, failed = f.try(ctx, c.Strategy(), false)
 		return within, failed
 	})
@@ -154,11 +154,11 @@ func (f *memorySearch) cheapest(ctx context.Context, p *graphrun.Program) (*With
 	if err != nil {
 		return nil, nil // shapes depend on data, or the problem is too large: only strategies give plans
 	}
-	w := &WithinMemory{Tried: found.Rejected, LowerBoundNS: found.LowerBoundNS}
-	if w.Optimal = f.isAsCheap(w.LowerBoundNS); w.Optimal {
-		w.LowerBoundNS = f.report.CostNS
+	result := &WithinMemory{Tried: found.Rejected, LowerBoundNS: found.LowerBoundNS}
+	if result.Optimal = f.isAsCheap(result.LowerBoundNS); result.Optimal {
+		result.LowerBoundNS = f.report.CostNS
 	}
-	return w, nil
+	return result, nil
 }
 
 // isAsCheap reports whether the best program costs at most ns nanoseconds, except for rounding.

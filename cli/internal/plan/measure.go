@@ -62,44 +62,44 @@ const (
 // measurePlan runs a program on generated inputs with one worker, and sets the median time of each step. timer is the
 // tracer of the program. The sum of minimum times would be misleading: a busy processor lowers its clock rate, and no
 // single run has the minimum time of every step.
-func measurePlan(j *progress.Job, p *graphrun.Program, g *graph.Graph, timer *stepTimer, r *Document) error {
+func measurePlan(job *progress.Job, p *graphrun.Program, g *graph.Graph, timer *stepTimer, doc *Document) error {
 	in, err := inputs.Sources{}.ReadValues(g, &inputs.Arrays{})
 	if err != nil {
 		return err
 	}
 	start, runs := time.Now(), 0
-	err = j.Do(progress.Running, func() error {
+	err = job.Do(progress.Running, func() error {
 		for ; runs < measureRuns || time.Since(start) < measureSpan; runs++ {
-			if _, err := p.Run(j.Context, in.Values); err != nil {
+			if _, err := p.Run(job.Context, in.Values); err != nil {
 				return in.WithGeneratedHint(err)
 			}
 		}
 		return nil
 	})
-	j.End()
-	if interruptErr := exit.InterruptError(j.Context); interruptErr != nil {
+	job.End()
+	if interruptErr := exit.InterruptError(job.Context); interruptErr != nil {
 		return interruptErr
 	}
 	if err != nil {
 		return err
 	}
-	r.Measured = &MeasuredPlan{Runs: runs}
+	doc.Measured = &MeasuredPlan{Runs: runs}
 	var relativeErrors []float64
-	for i := range r.Steps {
-		s := &r.Steps[i]
+	for i := range doc.Steps {
+		s := &doc.Steps[i]
 		took := timer.samples[s.Name]
 		if len(took) == 0 {
 			continue
 		}
 		ns := *experiment.SpreadOf(took).Median
 		s.MeasuredNS = &ns
-		r.Measured.MeasuredNS += ns
-		r.Measured.PredictedNS += s.CostNS
+		doc.Measured.MeasuredNS += ns
+		doc.Measured.PredictedNS += s.CostNS
 		relativeErrors = append(relativeErrors, math.Abs(s.CostNS/ns-1))
 	}
 	if len(relativeErrors) > 0 {
 		spread := experiment.SpreadOf(relativeErrors)
-		r.Measured.MedianError, r.Measured.P90Error = *spread.Median, *spread.P90
+		doc.Measured.MedianError, doc.Measured.P90Error = *spread.Median, *spread.P90
 	}
 	return nil
 }

@@ -40,14 +40,14 @@ func writePasses(w io.Writer, title, dump string) error {
 	var before []passRow
 	for i, text := range strings.Split("\n"+dump, "\nafter ")[1:] {
 		head, body, _ := strings.Cut(text, "\n")
-		c := passColumn{}
-		c.Pass, c.Doc, _ = strings.Cut(head, ": ")
+		column := passColumn{}
+		column.Pass, column.Doc, _ = strings.Cut(head, ": ")
 		rows := passRows(body)
-		c.Rows, c.Summary, c.Same = markDifferences(before, rows, i == 0)
-		if c.Same {
-			c.Rows = nil
+		column.Rows, column.Summary, column.Same = markDifferences(before, rows, i == 0)
+		if column.Same {
+			column.Rows = nil
 		}
-		columns = append(columns, c)
+		columns = append(columns, column)
 		before = rows
 	}
 	var out strings.Builder
@@ -146,18 +146,18 @@ func passWords(line string, names map[string]bool) []passWord {
 // markDifferences marks the rows of a graph that differ from the graph before, and inserts the removed rows at their
 // former positions. same is true if there is no difference. The first graph has no marks.
 func markDifferences(before, rows []passRow, first bool) (marked []passRow, summary string, same bool) {
-	old, now := map[string]string{}, map[string]bool{}
+	oldText, names := map[string]string{}, map[string]bool{}
 	for _, r := range before {
-		old[r.name] = r.text
+		oldText[r.name] = r.text
 	}
 	for _, r := range rows {
-		now[r.name] = true
+		names[r.name] = true
 	}
 	added, changed, removed := 0, 0, 0
 	next := 0 // index in before of the next row
 	insertRemoved := func(until string) {
 		for next < len(before) && before[next].name != until {
-			if r := before[next]; !now[r.name] {
+			if r := before[next]; !names[r.name] {
 				r.Mark, r.Class = "\u2212", "removed"
 				marked = append(marked, r)
 				removed++
@@ -166,7 +166,7 @@ func markDifferences(before, rows []passRow, first bool) (marked []passRow, summ
 		}
 	}
 	for _, r := range rows {
-		text, known := old[r.name]
+		text, known := oldText[r.name]
 		switch {
 		case first:
 		case !known:

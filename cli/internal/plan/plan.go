@@ -130,27 +130,27 @@ func Command(ext *command.Extensions) *cobra.Command {
 }
 
 func (f *flags) add(cmd *cobra.Command) {
-	fl := cmd.Flags()
-	fl.BoolVar(&f.json, "json", false, "print JSON")
-	fl.BoolVar(&f.dump, "dump", false, "print the graph after each pass")
-	fl.StringVar(&f.passes, "passes", "", "write a page with the graph after each pass, one column per pass, to `OUT.html`")
+	flagSet := cmd.Flags()
+	flagSet.BoolVar(&f.json, "json", false, "print JSON")
+	flagSet.BoolVar(&f.dump, "dump", false, "print the graph after each pass")
+	flagSet.StringVar(&f.passes, "passes", "", "write a page with the graph after each pass, one column per pass, to `OUT.html`")
 	_ = cmd.MarkFlagFilename("passes", "html")
-	fl.BoolVar(&f.check, "check", false, "verify the graph after each pass, and the values of small graphs; "+
+	flagSet.BoolVar(&f.check, "check", false, "verify the graph after each pass, and the values of small graphs; "+
 		"report what is not checked")
-	fl.StringVar(&f.code, "code", "", "show only the code of `STEP`: its expression and the generated machine "+
+	flagSet.StringVar(&f.code, "code", "", "show only the code of `STEP`: its expression and the generated machine "+
 		"code; with --json in addition to the plan")
-	fl.BoolVar(&f.measure, "measure", false, "run the plan with one worker on generated inputs, and show the time of "+
+	flagSet.BoolVar(&f.measure, "measure", false, "run the plan with one worker on generated inputs, and show the time of "+
 		"each step with its estimate")
 	f.ext.StrategyFlag(cmd, &f.strategy)
 	command.FusionFlag(cmd, &f.noFusion)
 	command.ExactFlag(cmd, &f.exact)
 	command.CostsFlag(cmd, &f.costs)
 	command.HintFlag(cmd, &f.dims)
-	fl.StringSliceVar(&f.strategies, "strategies", nil, "list the copies of strategies `A,B`; \"published\" stands for "+
+	flagSet.StringSliceVar(&f.strategies, "strategies", nil, "list the copies of strategies `A,B`; \"published\" stands for "+
 		"the strategies of published optimizers, \"all\" for all strategies")
 	_ = cmd.RegisterFlagCompletionFunc("strategies", f.ext.CompleteGroups)
-	fl.StringVar(&f.sweep, "sweep", "", "show the sizes at which the plan changes, as in `N=1..256`, and the changes")
-	fl.StringArrayVar(&f.forAll, "for-all", nil, "prove `PROPERTY` for all sizes within bounds, or find sizes that break "+
+	flagSet.StringVar(&f.sweep, "sweep", "", "show the sizes at which the plan changes, as in `N=1..256`, and the changes")
+	flagSet.StringArrayVar(&f.forAll, "for-all", nil, "prove `PROPERTY` for all sizes within bounds, or find sizes that break "+
 		"it: no-copies, VALUE=FORMAT or 'FORMAT(VALUE)' (repeatable)")
 	command.PinFlag(cmd, &f.pins)
 	f.limits.add(cmd)
@@ -159,8 +159,8 @@ func (f *flags) add(cmd *cobra.Command) {
 	f.problem.add(cmd)
 }
 
-// checked validates the flags and reads the cost profile.
-func (f *flags) checked(cmd *cobra.Command) (*machine.Profile, error) {
+// validate validates the flags and reads the cost profile.
+func (f *flags) validate(cmd *cobra.Command) (*machine.Profile, error) {
 	if err := f.ext.CheckStrategy(f.strategy); err != nil {
 		return nil, err
 	}
@@ -189,14 +189,14 @@ func (f *flags) checked(cmd *cobra.Command) (*machine.Profile, error) {
 }
 
 func run(cmd *cobra.Command, path string, f flags) error {
-	costProfile, err := f.checked(cmd)
+	costProfile, err := f.validate(cmd)
 	if err != nil {
 		return err
 	}
 	if f.dims, f.hints, err = command.SplitHints(f.dims); err != nil {
 		return err
 	}
-	if err := f.checkSeveral(cmd); err != nil {
+	if err := f.checkSeveralPlans(cmd); err != nil {
 		return err
 	}
 	switch {
@@ -205,32 +205,32 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	case len(f.strategies) > 0:
 		return f.runStrategies(cmd, path, costProfile)
 	}
-	j := progress.Begin(cmd, filepath.Base(path))
-	defer j.End()
+	job := progress.Begin(cmd, filepath.Base(path))
+	defer job.End()
 	var g *graph.Graph
-	if err := j.Do(progress.Loading, func() (err error) { g, err = f.load(j.Context, path); return err }); err != nil {
+	if err := job.Do(progress.Loading, func() (err error) { g, err = f.load(job.Context, path); return err }); err != nil {
 		return err
 	}
-	var p *graphrun.Program
-	var r *Document
+	var compiled *graphrun.Program
+	var doc *Document
 	timer := newStepTimer()
 	var dump bytes.Buffer // printed after the progress line is cleared
-	err = j.Do(progress.Planning, func() (err error) {
-		if p, r, err = f.plan(g, j, costProfile, timer, &dump); err != nil {
+	err = job.Do(progress.Planning, func() (err error) {
+		if compiled, doc, err = f.plan(g, job, costProfile, timer, &dump); err != nil {
 			return err
 		}
-		if r.Classes, err = inspect.Specializations(p); err != nil {
+		if doc.Classes, err = inspect.Specializations(compiled); err != nil {
 			return err
 		}
-		if err := f.prove(p, r); err != nil {
+		if err := f.prove(compiled, doc); err != nil {
 			return err
 		}
-		return f.problem.addResults(j.Context, p, r)
+		return f.problem.addResults(job.Context, compiled, doc)
 	})
 	if !f.measure {
-		j.End()
+		job.End()
 	}
-	if interruptErr := exit.InterruptError(j.Context); interruptErr != nil {
+	if interruptErr := exit.InterruptError(job.Context); interruptErr != nil {
 		return interruptErr
 	}
 	command.PrintNotes(cmd, path, g)
@@ -238,12 +238,12 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return err
 	}
 	if given := (*layout.GivenError)(nil); errors.As(err, &given) {
-		return exit.Wrongf("%s: %w", f.problem.solution, err)
+		return exit.UsageErrorf("%s: %w", f.problem.solution, err)
 	}
 	if err != nil {
 		return exit.InFile(path, err)
 	}
-	return f.finish(cmd, path, j, p, g, r, timer)
+	return f.finish(cmd, path, job, compiled, g, doc, timer)
 }
 
 // showPasses writes the page of --passes and prints the graphs of --dump. It is also called if planning failed.
@@ -263,46 +263,46 @@ func (f *flags) showPasses(cmd *cobra.Command, path string, dump *bytes.Buffer) 
 }
 
 // finish measures and prints a plan, and returns an error if the plan violates --max-copies or --for-all.
-func (f *flags) finish(cmd *cobra.Command, path string, j *progress.Job, p *graphrun.Program, g *graph.Graph,
-	r *Document, timer *stepTimer) (err error) {
-	f.limits.printRejected(cmd, r)
+func (f *flags) finish(cmd *cobra.Command, path string, job *progress.Job, compiled *graphrun.Program, g *graph.Graph,
+	doc *Document, timer *stepTimer) (err error) {
+	f.limits.printRejected(cmd, doc)
 	if f.code != "" {
-		if r.Code, err = inspect.Code(p, f.code); err != nil {
-			return exit.Wrongf("%s: --code: %w", path, err)
+		if doc.Code, err = inspect.Code(compiled, f.code); err != nil {
+			return exit.UsageErrorf("%s: --code: %w", path, err)
 		}
 	}
 	if f.measure {
-		if err := measurePlan(j, p, g, timer, r); err != nil {
+		if err := measurePlan(job, compiled, g, timer, doc); err != nil {
 			return exit.InFile(path, err)
 		}
 	}
-	command.NoteUnplanned(cmd, path, p)
-	for _, u := range r.Unchecked {
+	command.NoteUnplanned(cmd, path, compiled)
+	for _, u := range doc.Unchecked {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: --check: %v\n", path, u)
 	}
-	if err := f.print(cmd, j, p, r); err != nil {
+	if err := f.print(cmd, job, compiled, doc); err != nil {
 		return err
 	}
-	if err := f.limits.countCopies(p.Graph(), r.Copies); err != nil {
+	if err := f.limits.countCopies(compiled.Graph(), doc.Copies); err != nil {
 		return exit.InFile(path, err)
 	}
-	for _, a := range r.ForAll {
-		if a.Counterexample != nil {
-			return exit.Failed(fmt.Errorf("%s: --for-all %s: it does not hold at %s: %s", path, a.Property,
-				format.Sizes(a.Counterexample), a.Why))
+	for _, proof := range doc.ForAll {
+		if proof.Counterexample != nil {
+			return exit.Failed(fmt.Errorf("%s: --for-all %s: it does not hold at %s: %s", path, proof.Property,
+				format.Sizes(proof.Counterexample), proof.Why))
 		}
 	}
 	return nil
 }
 
 // prove checks the properties of --for-all.
-func (f *flags) prove(p *graphrun.Program, r *Document) error {
+func (f *flags) prove(p *graphrun.Program, doc *Document) error {
 	for _, property := range f.forAll {
-		a, err := inspect.ForAll(p, property)
+		proof, err := inspect.ForAll(p, property)
 		if err != nil {
-			return exit.Wrongf("--for-all: %w", err)
+			return exit.UsageErrorf("--for-all: %w", err)
 		}
-		r.ForAll = append(r.ForAll, *a)
+		doc.ForAll = append(doc.ForAll, *proof)
 	}
 	return nil
 }
@@ -326,22 +326,22 @@ func (f *flags) load(ctx context.Context, path string) (*graph.Graph, error) {
 }
 
 // plan compiles the graph. The result satisfies --max-memory.
-func (f *flags) plan(g *graph.Graph, j *progress.Job, costProfile *machine.Profile, timer *stepTimer,
+func (f *flags) plan(g *graph.Graph, job *progress.Job, costProfile *machine.Profile, timer *stepTimer,
 	dump io.Writer) (*graphrun.Program, *Document, error) {
-	o := graphrun.Options{Strategy: f.problem.strategy(f.ext, f.strategy), Check: f.check, Progress: j.Enter,
+	options := graphrun.Options{Strategy: f.problem.strategy(f.ext, f.strategy), Check: f.check, Progress: job.Enter,
 		NoFusion: f.noFusion, Exact: f.exact, Costs: costProfile, Hints: f.hints, SolveLimit: f.solver.Option(),
 		Slack: f.slackFlag.Option(), MemoryLimit: -1} // the plan may be for another machine
 	if f.dump || f.passes != "" {
-		o.Dump = dump
+		options.Dump = dump
 	}
 	if f.measure {
-		o.Threads, o.Tracer = 1, timer
+		options.Threads, options.Tracer = 1, timer
 	}
-	p, err := f.ext.Compile(j.Context, g, o)
+	p, err := f.ext.Compile(job.Context, g, options)
 	if err != nil {
 		return nil, nil, err
 	}
-	return f.limits.fitMemory(j.Context, f.ext, p, g, o)
+	return f.limits.fitMemory(job.Context, f.ext, p, g, options)
 }
 
 func (f *flags) print(cmd *cobra.Command, j *progress.Job, p *graphrun.Program, r *Document) error {

@@ -29,15 +29,15 @@ type problemFlags struct {
 }
 
 func (s *problemFlags) add(cmd *cobra.Command) {
-	fl := cmd.Flags()
-	fl.StringVar(&s.certificate, "certificate", "", "write a certificate for graphrun verify to `OUT.json`: the layout "+
+	flagSet := cmd.Flags()
+	flagSet.StringVar(&s.certificate, "certificate", "", "write a certificate for graphrun verify to `OUT.json`: the layout "+
 		"problem, its solution, and the proof of the bound")
-	fl.StringVar(&s.problem, "problem", "", "write the layout problem to `OUT.json`, for another solver: "+
+	flagSet.StringVar(&s.problem, "problem", "", "write the layout problem to `OUT.json`, for another solver: "+
 		"graphrun schema problem; OUT.cfn is in the format of toulbar2")
-	fl.StringVar(&s.solution, "solution", "", "apply the solution `IN.json` of another solver instead of a "+
+	flagSet.StringVar(&s.solution, "solution", "", "apply the solution `IN.json` of another solver instead of a "+
 		"strategy: graphrun schema solution, or a file of toulbar2 -w")
-	fl.IntVar(&s.best, "k-best", 0, "list the `K` cheapest plans that differ in implementations or copies")
-	fl.BoolVar(&s.sensitivity, "sensitivity", false, "show the bandwidths of copies at which another plan becomes "+
+	flagSet.IntVar(&s.best, "k-best", 0, "list the `K` cheapest plans that differ in implementations or copies")
+	flagSet.BoolVar(&s.sensitivity, "sensitivity", false, "show the bandwidths of copies at which another plan becomes "+
 		"the cheapest")
 }
 
@@ -46,11 +46,11 @@ func (s *problemFlags) check(cmd *cobra.Command, strategy string) error {
 	strategyGiven := cmd.Flags().Changed("strategy")
 	switch {
 	case cmd.Flags().Changed("k-best") && s.best < 1:
-		return exit.Wrongf("--k-best %d: want 1 or more", s.best)
+		return exit.UsageErrorf("--k-best %d: want 1 or more", s.best)
 	case s.solution != "" && strategyGiven:
-		return exit.Wrongf("--solution takes the place of a strategy: leave --strategy %s out", strategy)
+		return exit.UsageErrorf("--solution takes the place of a strategy: leave --strategy %s out", strategy)
 	case s.certificate != "" && s.solution == "" && strategy != layout.Optimal.Name():
-		return exit.Wrongf("--certificate: strategy %s gives no proof: add --strategy %s", strategy,
+		return exit.UsageErrorf("--certificate: strategy %s gives no proof: add --strategy %s", strategy,
 			layout.Optimal.Name())
 	}
 	for _, file := range [][2]string{{"--certificate", s.certificate}, {"--problem", s.problem}} {
@@ -63,11 +63,11 @@ func (s *problemFlags) check(cmd *cobra.Command, strategy string) error {
 	}
 	f, _, err := files.OpenRegular(s.solution)
 	if err != nil {
-		return exit.Wrong(err)
+		return exit.UsageError(err)
 	}
 	defer f.Close()
 	if s.solutionStrategy, err = layout.ReadGiven(f); err != nil {
-		return exit.Wrongf("%s: %w", s.solution, err)
+		return exit.UsageErrorf("%s: %w", s.solution, err)
 	}
 	return nil
 }
@@ -81,23 +81,23 @@ func (s *problemFlags) strategy(ext *command.Extensions, name string) graphrun.S
 	return ext.Strategy(name)
 }
 
-// addResults writes the files of --problem and --certificate, and adds the results of the other flags to r.
-func (s *problemFlags) addResults(ctx context.Context, p *graphrun.Program, r *Document) (err error) {
+// addResults writes the files of --problem and --certificate, and adds the results of the other flags to doc.
+func (s *problemFlags) addResults(ctx context.Context, compiled *graphrun.Program, doc *Document) (err error) {
 	if s.problem != "" {
-		problem, err := experiment.Problem(p)
+		problem, err := experiment.Problem(compiled)
 		if err != nil {
 			return fmt.Errorf("--problem: %w", err)
 		}
 		write := problem.Write
 		if filepath.Ext(s.problem) == ".cfn" {
-			write = func(w io.Writer) error { return problem.WriteCFN(w, p.Graph().Name) }
+			write = func(w io.Writer) error { return problem.WriteCFN(w, compiled.Graph().Name) }
 		}
 		if err := outfile.Write(ctx, s.problem, write); err != nil {
 			return err
 		}
 	}
 	if s.certificate != "" {
-		c, err := experiment.Certify(p)
+		c, err := experiment.Certify(compiled)
 		if err != nil {
 			return fmt.Errorf("--certificate: %w", err)
 		}
@@ -106,18 +106,18 @@ func (s *problemFlags) addResults(ctx context.Context, p *graphrun.Program, r *D
 		}
 	}
 	if s.best > 0 {
-		if r.Best, r.BestTimedOut, err = experiment.Best(p, s.best); err != nil {
+		if doc.Best, doc.BestTimedOut, err = experiment.Best(compiled, s.best); err != nil {
 			return fmt.Errorf("--k-best: %w", err)
 		}
-		r.BestWanted = s.best
+		doc.BestWanted = s.best
 	}
 	if s.sensitivity {
-		if r.Sensitivity, err = experiment.Sensitivity(p); err != nil {
+		if doc.Sensitivity, err = experiment.Sensitivity(compiled); err != nil {
 			return fmt.Errorf("--sensitivity: %w", err)
 		}
 	}
-	if r.Strategy == layout.Optimal.Name() && r.LowerBoundNS != nil {
-		r.Advice, _ = experiment.Advise(p) // advice is optional
+	if doc.Strategy == layout.Optimal.Name() && doc.LowerBoundNS != nil {
+		doc.Advice, _ = experiment.Advise(compiled) // advice is optional
 	}
 	return nil
 }
@@ -143,17 +143,17 @@ func writeProblemResults(w io.Writer, show term.Display, r *Document) {
 }
 
 // writeAdvice prints the changes by the caller that reduce the cost, or that there are none.
-func writeAdvice(w io.Writer, show term.Display, a *experiment.Advice) {
-	if a == nil || a.Possible == 0 {
+func writeAdvice(w io.Writer, show term.Display, advice *experiment.Advice) {
+	if advice == nil || advice.Possible == 0 {
 		return
 	}
-	if len(a.Hints) == 0 {
+	if len(advice.Hints) == 0 {
 		fmt.Fprintln(w, format.Wrap(fmt.Sprintf("no change of the layouts of inputs or outputs reduces the cost by "+
-			"0.1%% or more (%d of %d tried)", a.Tried, a.Possible), show.ProseWidth()))
+			"0.1%% or more (%d of %d tried)", advice.Tried, advice.Possible), show.ProseWidth()))
 		return
 	}
 	fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Changes by the caller that reduce the cost"))
-	for _, h := range a.Hints {
+	for _, h := range advice.Hints {
 		what := "take " + h.Name + " in " + h.Order
 		if h.Input {
 			what = "pass " + h.Name + " in " + h.Order
@@ -161,7 +161,7 @@ func writeAdvice(w io.Writer, show term.Display, a *experiment.Advice) {
 		fmt.Fprintf(w, "%s: saves %s (%.2g%%)%s\n", format.Printable(what), format.Nanoseconds(h.SavedNS), 100*h.Part,
 			changeText(h.Change))
 	}
-	if more := a.Possible - a.Tried; more > 0 {
+	if more := advice.Possible - advice.Tried; more > 0 {
 		fmt.Fprintf(w, "%s not priced\n", format.CountIrregular(more, "other change was", "other changes were"))
 	}
 }
@@ -174,23 +174,23 @@ func changeText(c layout.Change) string {
 }
 
 // writeSensitivity prints the bandwidths of copies at which another plan is the cheapest.
-func writeSensitivity(w io.Writer, show term.Display, s *layout.Sensitivity) {
-	if s == nil {
+func writeSensitivity(w io.Writer, show term.Display, sensitivity *layout.Sensitivity) {
+	if sensitivity == nil {
 		return
 	}
 	fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Sensitivity to the bandwidth of copies"))
-	if s.Slower == nil && s.Faster == nil {
+	if sensitivity.Slower == nil && sensitivity.Faster == nil {
 		fmt.Fprintln(w, "the cheapest plan is the same for copies that are up to 1024 times slower or faster")
 		return
 	}
-	if s.CopyNS > 0 {
-		fmt.Fprintf(w, "the copies of the cheapest plan take %s for %s\n", format.Nanoseconds(s.CopyNS),
-			format.Bytes(s.CopiedBytes))
+	if sensitivity.CopyNS > 0 {
+		fmt.Fprintf(w, "the copies of the cheapest plan take %s for %s\n", format.Nanoseconds(sensitivity.CopyNS),
+			format.Bytes(sensitivity.CopiedBytes))
 	}
 	for _, side := range []struct {
 		breakpoint *layout.Breakpoint
 		direction  string
-	}{{s.Slower, "slower"}, {s.Faster, "faster"}} {
+	}{{sensitivity.Slower, "slower"}, {sensitivity.Faster, "faster"}} {
 		if side.breakpoint == nil {
 			fmt.Fprintf(w, "%s copies: the same plan, up to 1024 times\n", side.direction)
 			continue

@@ -52,11 +52,11 @@ func parseInterval(text string, dims []string) (v interval, err error) {
 	v.from, errs[0] = strconv.Atoi(from)
 	v.to, errs[1] = strconv.Atoi(to)
 	if !ok || !dots || name == "" || errors.Join(errs[:]...) != nil || v.from < 0 || v.to < v.from {
-		return v, exit.Wrongf("--sweep %s: want a symbol and its sizes in ascending order, as in N=1..256", text)
+		return v, exit.UsageErrorf("--sweep %s: want a symbol and its sizes in ascending order, as in N=1..256", text)
 	}
 	for _, dim := range dims {
 		if strings.HasPrefix(dim, name+"=") {
-			return v, exit.Wrongf("--sweep %s and --dim %s give sizes of the same symbol", text, dim)
+			return v, exit.UsageErrorf("--sweep %s and --dim %s give sizes of the same symbol", text, dim)
 		}
 	}
 	return v, nil
@@ -64,27 +64,27 @@ func parseInterval(text string, dims []string) (v interval, err error) {
 
 // runSweep runs the command for a range of sizes.
 func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.Profile) error {
-	v, err := parseInterval(f.sweep, f.dims)
+	swept, err := parseInterval(f.sweep, f.dims)
 	if err != nil {
 		return err
 	}
-	j := progress.Begin(cmd, filepath.Base(path))
-	defer j.End()
-	r := &SizesDocument{Symbol: v.symbol, Strategy: f.strategy}
+	job := progress.Begin(cmd, filepath.Base(path))
+	defer job.End()
+	doc := &SizesDocument{Symbol: swept.symbol, Strategy: f.strategy}
 	var g *graph.Graph
-	err = j.Do(progress.Loading, func() (err error) {
-		g, _, err = f.ext.OpenGraph(j.Context, path, f.dims, false)
+	err = job.Do(progress.Loading, func() (err error) {
+		g, _, err = f.ext.OpenGraph(job.Context, path, f.dims, false)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	boundTo := func(ctx context.Context, size int) (*graph.Graph, error) {
-		return f.bindSize(ctx, path, g, v.symbol, size)
+		return f.bindSize(ctx, path, g, swept.symbol, size)
 	}
-	first, err := boundTo(j.Context, v.from)
-	if unknown := (*command.UnknownDim)(nil); errors.As(err, &unknown) && unknown.Name == v.symbol {
-		return exit.Wrongf("--sweep %s: %s", f.sweep, unknown.Why)
+	first, err := boundTo(job.Context, swept.from)
+	if unknown := (*command.UnknownDim)(nil); errors.As(err, &unknown) && unknown.Name == swept.symbol {
+		return exit.UsageErrorf("--sweep %s: %s", f.sweep, unknown.Why)
 	}
 	if err != nil {
 		return exit.InFile(path, err)
@@ -92,33 +92,33 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 	if err := command.RejectDynamic(first, "the graph runs in segments and has no plan as a whole"); err != nil {
 		return exit.InFile(path, err)
 	}
-	o := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Progress: j.Enter, Costs: costProfile,
+	options := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Progress: job.Enter, Costs: costProfile,
 		NoFusion: f.noFusion, Exact: f.exact, SolveLimit: f.solver.Option(), Slack: f.slackFlag.Option(), MemoryLimit: -1}
-	err = j.Do(progress.Planning, func() error {
-		all, err := experiment.PlansBySize(j.Context, v.from, v.to, maxPlans,
+	err = job.Do(progress.Planning, func() error {
+		ranges, err := experiment.PlansBySize(job.Context, swept.from, swept.to, maxPlans,
 			func(ctx context.Context, size int) (*graphrun.Program, error) {
 				bound, err := boundTo(ctx, size)
 				if err != nil {
 					return nil, err
 				}
-				return f.ext.Compile(ctx, bound, o)
+				return f.ext.Compile(ctx, bound, options)
 			})
-		if all != nil {
-			r.SizeRanges = *all
+		if ranges != nil {
+			doc.SizeRanges = *ranges
 		}
 		return err
 	})
-	j.End()
-	if interruptErr := exit.InterruptError(j.Context); interruptErr != nil {
+	job.End()
+	if interruptErr := exit.InterruptError(job.Context); interruptErr != nil {
 		return interruptErr
 	}
 	// A failed plan does not suppress the notes, which are about the graph and not about the sizes.
 	command.PrintNotes(cmd, path, first)
-	command.AddNotes(&r.Notes, report.NotesOf(first))
+	command.AddNotes(&doc.Notes, report.NotesOf(first))
 	if err != nil {
 		return exit.InFile(path, err)
 	}
-	return f.printSizes(cmd, r)
+	return f.printSizes(cmd, doc)
 }
 
 func (f *flags) printSizes(cmd *cobra.Command, r *SizesDocument) error {
@@ -134,21 +134,21 @@ func (f *flags) printSizes(cmd *cobra.Command, r *SizesDocument) error {
 // bindSize binds a symbol in a copy of the graph to a size, infers the copy and applies --pin. If the graph lacks the
 // symbol, the file is loaded again with --dim SYMBOL=SIZE. In a file without symbols, this option changes the number of
 // rows of the inputs: see [graphrun.Loader].
-func (f *flags) bindSize(ctx context.Context, path string, g *graph.Graph, symbol string, size int) (h *graph.Graph,
+func (f *flags) bindSize(ctx context.Context, path string, g *graph.Graph, symbol string, size int) (bound *graph.Graph,
 	err error) {
 	if _, ok := g.SymbolNamed(symbol); ok {
-		h = g.Clone()
-		err = command.BindHints(path, h, []map[string]int{{symbol: size}})
+		bound = g.Clone()
+		err = command.BindHints(path, bound, []map[string]int{{symbol: size}})
 	} else {
-		h, _, err = f.ext.OpenGraph(ctx, path, append(slices.Clip(f.dims), fmt.Sprintf("%s=%d", symbol, size)), false)
+		bound, _, err = f.ext.OpenGraph(ctx, path, append(slices.Clip(f.dims), fmt.Sprintf("%s=%d", symbol, size)), false)
 	}
 	if err == nil {
-		err = command.Infer(ctx, h)
+		err = command.Infer(ctx, bound)
 	}
 	if err == nil {
-		err = command.ApplyPins(ctx, h, f.pins)
+		err = command.ApplyPins(ctx, bound, f.pins)
 	}
-	return h, err
+	return bound, err
 }
 
 // writeSizes prints the ranges of sizes and the changes between them.

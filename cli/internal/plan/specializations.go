@@ -12,39 +12,39 @@ import (
 
 // writeClasses prints the plans for symbolic sizes: for each plan its guards, and its costs at other sizes.
 func writeClasses(w io.Writer, show term.Display, classes []inspect.Specialization) {
-	for _, c := range classes {
-		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Plan for "+format.Sizes(c.Hint)+" and sizes like these"))
+	for _, class := range classes {
+		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Plan for "+format.Sizes(class.Hint)+" and sizes like these"))
 		switch {
-		case c.Unknown != "":
-			fmt.Fprintf(w, "the sizes for which it holds are unknown: %s\n", c.Unknown)
-		case len(c.Holds) == 0:
+		case class.Unknown != "":
+			fmt.Fprintf(w, "the sizes for which it holds are unknown: %s\n", class.Unknown)
+		case len(class.Holds) == 0:
 			fmt.Fprintln(w, "holds for all sizes: there is no guard")
 		default:
-			fmt.Fprintf(w, "holds while (%s)\n", format.Count(len(c.Holds), "guard"))
-			for i, cond := range c.Holds {
-				fmt.Fprintf(w, "  %s%s\n", cond, guardOrigin(c.Guards[i]))
+			fmt.Fprintf(w, "holds while (%s)\n", format.Count(len(class.Holds), "guard"))
+			for i, cond := range class.Holds {
+				fmt.Fprintf(w, "  %s%s\n", cond, guardOrigin(class.Guards[i]))
 			}
 		}
-		fmt.Fprintf(w, "%s inserted\n", format.CountIrregular(c.Copies, "copy", "copies"))
-		if m := c.Memory; m != nil {
+		fmt.Fprintf(w, "%s inserted\n", format.CountIrregular(class.Copies, "copy", "copies"))
+		if m := class.Memory; m != nil {
 			fmt.Fprintf(w, "outputs: %s bytes\nother values: at most %s bytes at the same time\n", m.Outputs, m.AtOnce)
 		}
 		t := term.NewTable(term.NameCol("at"), term.WholeCol("cost"), term.WholeCol("cost of its own plan"),
 			term.WholeCol("regret"), term.WholeCol("memory"), term.ProseCol("remark"))
-		for _, r := range c.Regret {
-			if !r.Fits {
-				t.Add(format.Sizes(r.Sizes), "-", "-", "-", "-",
-					r.Which+"; its guards do not hold: another plan serves these sizes")
+		for _, regret := range class.Regret {
+			if !regret.Fits {
+				t.Add(format.Sizes(regret.Sizes), "-", "-", "-", "-",
+					regret.Which+"; its guards do not hold: another plan serves these sizes")
 				continue
 			}
 			memory := "-"
-			if r.Bytes != nil {
-				memory = format.Bytes(*r.Bytes)
+			if regret.Bytes != nil {
+				memory = format.Bytes(*regret.Bytes)
 			}
-			t.Add(format.Sizes(r.Sizes), format.Nanoseconds(r.CostNS), format.Nanoseconds(r.BestNS),
-				fmt.Sprintf("%.1f%%", 100*r.Regret), memory, r.Which)
+			t.Add(format.Sizes(regret.Sizes), format.Nanoseconds(regret.CostNS), format.Nanoseconds(regret.BestNS),
+				fmt.Sprintf("%.1f%%", 100*regret.Regret), memory, regret.Which)
 		}
-		if len(c.Regret) > 0 {
+		if len(class.Regret) > 0 {
 			t.Write(w, show)
 		}
 	}
@@ -65,20 +65,20 @@ func guardOrigin(g inspect.Guard) string {
 
 // writeForAll prints the results of --for-all.
 func writeForAll(w io.Writer, show term.Display, list []inspect.Proof) {
-	for _, a := range list {
-		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, a.Property+" for all sizes"))
+	for _, proof := range list {
+		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, proof.Property+" for all sizes"))
 		switch {
-		case a.Counterexample != nil:
-			fmt.Fprintf(w, "does not hold at %s: %s\n", format.Sizes(a.Counterexample), a.Why)
+		case proof.Counterexample != nil:
+			fmt.Fprintf(w, "does not hold at %s: %s\n", format.Sizes(proof.Counterexample), proof.Why)
 			continue
-		case a.Proved:
+		case proof.Proved:
 			fmt.Fprintf(w, "proved for all sizes within bounds by %s; also planned at %d sizes\n",
-				format.Count(len(a.Cases), "case"), len(a.Tried))
+				format.Count(len(proof.Cases), "case"), len(proof.Tried))
 		default:
-			fmt.Fprintf(w, "not proved; holds at %s: %s\n", triedSizes(a.Tried), a.Why)
+			fmt.Fprintf(w, "not proved; holds at %s: %s\n", triedSizes(proof.Tried), proof.Why)
 		}
 		seen := map[string]bool{} // several plans may have the same conditions
-		for _, c := range a.Cases {
+		for _, c := range proof.Cases {
 			if cond := caseText(c); !seen[cond] {
 				seen[cond] = true
 				fmt.Fprintf(w, "  %s\n", cond)

@@ -49,12 +49,12 @@ func (p *StrategyPlan) copiesKey() string {
 	return key
 }
 
-// checkSeveral rejects flags that concern a single plan, if a flag asks for several plans.
-func (f *flags) checkSeveral(cmd *cobra.Command) (err error) {
+// checkSeveralPlans rejects flags that concern a single plan, if a flag asks for several plans.
+func (f *flags) checkSeveralPlans(cmd *cobra.Command) (err error) {
 	flag := "sweep"
 	if cmd.Flags().Changed("strategies") {
 		if flag = "strategies"; cmd.Flags().Changed("sweep") || cmd.Flags().Changed("strategy") {
-			return exit.Wrongf("--strategies excludes --strategy and --sweep")
+			return exit.UsageErrorf("--strategies excludes --strategy and --sweep")
 		}
 		if f.strategies, err = f.ext.CheckStrategies(f.strategies); err != nil {
 			return err
@@ -68,74 +68,74 @@ func (f *flags) checkSeveral(cmd *cobra.Command) (err error) {
 	for _, name := range []string{"dump", "passes", "check", "code", "measure", "for-all", "max-copies", "max-memory",
 		"certificate", "problem", "solution", "k-best", "sensitivity"} {
 		if cmd.Flags().Changed(name) {
-			return exit.Wrongf("--%s and --%s exclude each other: --%s concerns a single plan", flag, name, name)
+			return exit.UsageErrorf("--%s and --%s exclude each other: --%s concerns a single plan", flag, name, name)
 		}
 	}
 	if len(f.hints) > 0 {
-		return exit.Wrongf("--%s: give each remaining symbol one size, as in --dim M=8", flag)
+		return exit.UsageErrorf("--%s: give each remaining symbol one size, as in --dim M=8", flag)
 	}
 	return nil
 }
 
 // runStrategies runs the command for several strategies.
 func (f *flags) runStrategies(cmd *cobra.Command, path string, costProfile *machine.Profile) error {
-	j := progress.Begin(cmd, filepath.Base(path))
-	defer j.End()
+	job := progress.Begin(cmd, filepath.Base(path))
+	defer job.End()
 	var g *graph.Graph
-	err := j.Do(progress.Loading, func() (err error) { g, err = f.load(j.Context, path); return err })
+	err := job.Do(progress.Loading, func() (err error) { g, err = f.load(job.Context, path); return err })
 	if err != nil {
 		return err
 	}
 	if err := command.RejectDynamic(g, "the graph runs in segments and has no plan as a whole"); err != nil {
 		return exit.InFile(path, err)
 	}
-	r := &StrategiesDocument{}
-	o := graphrun.Options{Progress: j.Enter, Costs: costProfile, NoFusion: f.noFusion, Exact: f.exact,
+	doc := &StrategiesDocument{}
+	options := graphrun.Options{Progress: job.Enter, Costs: costProfile, NoFusion: f.noFusion, Exact: f.exact,
 		SolveLimit: f.solver.Option(), Slack: f.slackFlag.Option(), MemoryLimit: -1}
-	err = j.Do(progress.Planning, func() error {
+	err = job.Do(progress.Planning, func() error {
 		for _, name := range f.strategies {
-			o.Strategy = f.ext.Strategy(name)
-			if err := r.add(j.Context, f.ext, g, o); err != nil {
+			options.Strategy = f.ext.Strategy(name)
+			if err := doc.add(job.Context, f.ext, g, options); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	j.End()
-	if interruptErr := exit.InterruptError(j.Context); interruptErr != nil {
+	job.End()
+	if interruptErr := exit.InterruptError(job.Context); interruptErr != nil {
 		return interruptErr
 	}
 	command.PrintNotes(cmd, path, g)
-	command.AddNotes(&r.Notes, report.NotesOf(g))
+	command.AddNotes(&doc.Notes, report.NotesOf(g))
 	if err != nil {
 		return exit.InFile(path, err)
 	}
-	r.Summary = r.summary()
+	doc.Summary = doc.summary()
 	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 	if f.json {
-		document.Write(out, r)
+		document.Write(out, doc)
 	} else {
-		r.write(out, term.Output(cmd))
+		doc.write(out, term.Output(cmd))
 	}
 	return out.Flush()
 }
 
 // add plans the graph with a strategy.
 func (d *StrategiesDocument) add(ctx context.Context, ext *command.Extensions, g *graph.Graph,
-	o graphrun.Options) error {
-	p, err := ext.Compile(ctx, g, o)
+	options graphrun.Options) error {
+	p, err := ext.Compile(ctx, g, options)
 	if err != nil {
 		return err
 	}
 	r := p.Report()
-	x := StrategyPlan{Strategy: r.Strategy, Costs: r.Costs(), Inserted: document.NotNil(r.Copies)}
+	added := StrategyPlan{Strategy: r.Strategy, Costs: r.Costs(), Inserted: document.NotNil(r.Copies)}
 	for _, c := range r.Copies {
-		x.CopyNS += c.CostNS
+		added.CopyNS += c.CostNS
 	}
 	if b := r.LowerBoundNS; b != nil && (d.LowerBoundNS == nil || *b > *d.LowerBoundNS) {
 		d.LowerBoundNS = b
 	}
-	d.Plans = append(d.Plans, x)
+	d.Plans = append(d.Plans, added)
 	return nil
 }
 
@@ -143,11 +143,11 @@ func (d *StrategiesDocument) add(ctx context.Context, ext *command.Extensions, g
 func (d *StrategiesDocument) groups() (list [][]*StrategyPlan) {
 	for i := range d.Plans {
 		p := &d.Plans[i]
-		at := slices.IndexFunc(list, func(g []*StrategyPlan) bool { return g[0].copiesKey() == p.copiesKey() })
-		if at < 0 {
-			at, list = len(list), append(list, nil)
+		index := slices.IndexFunc(list, func(g []*StrategyPlan) bool { return g[0].copiesKey() == p.copiesKey() })
+		if index < 0 {
+			index, list = len(list), append(list, nil)
 		}
-		list[at] = append(list[at], p)
+		list[index] = append(list[index], p)
 	}
 	return list
 }

@@ -16,59 +16,59 @@ import (
 
 // proveClaim proves or refutes a claim for a rank. It returns an error if the claim is not proved.
 func proveClaim(cmd *cobra.Command, text string, f flags) error {
-	c, err := contiguity.ParseClaim(text)
+	claim, err := contiguity.ParseClaim(text)
 	if err != nil {
-		return exit.Wrongf("the claim %q: %w", text, err)
+		return exit.UsageErrorf("the claim %q: %w", text, err)
 	}
 	rankKnown := cmd.Flags().Changed("rank")
-	for _, r := range c.Predicates {
-		if !rankKnown && r.Rank != 0 {
-			f.rank, rankKnown = r.Rank, true
+	for _, predicate := range claim.Predicates {
+		if !rankKnown && predicate.Rank != 0 {
+			f.rank, rankKnown = predicate.Rank, true
 		}
 	}
 	switch {
 	case !rankKnown:
-		return exit.Wrongf("prove %q wants --rank R, from 0 to %d", text, maxRank)
+		return exit.UsageErrorf("prove %q wants --rank R, from 0 to %d", text, maxRank)
 	case f.rank < 0 || f.rank > maxRank:
-		return exit.Wrongf("--rank %d: want 0 to %d", f.rank, maxRank)
+		return exit.UsageErrorf("--rank %d: want 0 to %d", f.rank, maxRank)
 	}
 	if err := outfile.CheckWritable("--smt", f.smt); err != nil {
 		return err
 	}
-	p, err := contiguity.ProveClaim(c, f.rank)
+	proof, err := contiguity.ProveClaim(claim, f.rank)
 	if err != nil {
 		return err
 	}
-	if err := writeSMT(cmd, f.smt, p.SMT); err != nil {
+	if err := writeSMT(cmd, f.smt, proof.SMT); err != nil {
 		return err
 	}
-	doc := &Document{Predicates: predicatesOf(c.Predicates), Claim: claimOf(p)}
+	doc := &Document{Predicates: predicatesOf(claim.Predicates), Claim: claimOf(proof)}
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	if f.json {
 		document.Write(out, doc)
 	} else {
-		fmt.Fprintf(out, "%s, rank %d\n\n%s\n  %s\n\n%s\n", p.Claim.Text, p.Rank,
+		fmt.Fprintf(out, "%s, rank %d\n\n%s\n  %s\n\n%s\n", proof.Claim.Text, proof.Rank,
 			term.Output(cmd).Paint(term.Strong, "The formula"),
-			p.Formula, doc.Claim.Conclusion)
+			proof.Formula, doc.Claim.Conclusion)
 	}
-	if err := out.Flush(); err != nil || p.Proved {
+	if err := out.Flush(); err != nil || proof.Proved {
 		return err
 	}
 	return exit.Failed(nil) // the output has the reason
 }
 
-func claimOf(p *contiguity.ClaimReport) *claimDoc {
-	d := &claimDoc{Text: p.Claim.Text, Rank: p.Rank, Expr: p.Formula.String(), Ways: p.Paths, Proved: p.Proved,
-		Shape: p.Sizes, Strides: p.Strides}
+func claimOf(proof *contiguity.ClaimReport) *claimDoc {
+	doc := &claimDoc{Text: proof.Claim.Text, Rank: proof.Rank, Expr: proof.Formula.String(), Ways: proof.Paths, Proved: proof.Proved,
+		Shape: proof.Sizes, Strides: proof.Strides}
 	switch {
-	case p.Proved:
-		d.Conclusion = fmt.Sprintf("Proved for rank %d: it holds for all sizes and strides.", p.Rank)
-	case p.Sizes != nil:
-		d.Conclusion = fmt.Sprintf("Refuted: it does not hold for shape %v and strides %v.", p.Sizes, p.Strides)
+	case proof.Proved:
+		doc.Conclusion = fmt.Sprintf("Proved for rank %d: it holds for all sizes and strides.", proof.Rank)
+	case proof.Sizes != nil:
+		doc.Conclusion = fmt.Sprintf("Refuted: it does not hold for shape %v and strides %v.", proof.Sizes, proof.Strides)
 	default:
-		d.Conclusion = "Not proved, and no sizes and strides were found that refute it."
+		doc.Conclusion = "Not proved, and no sizes and strides were found that refute it."
 	}
-	return d
+	return doc
 }
 
 // writeSMT writes the file of --smt. It does nothing if path is empty.

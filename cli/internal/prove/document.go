@@ -39,14 +39,14 @@ type predicateDoc struct {
 // ProofDoc is the proof or refutation that the two forms of a predicate agree: the form with branches (PyTorch's code)
 // and the formula.
 type ProofDoc struct {
-	Rank           int         `json:"rank" doc:"The number of dimensions."`
-	Expr           string      `json:"formula" doc:"The formula over sizes x1 to xR and strides y1 to yR."`
-	Atoms          []string    `json:"atoms" doc:"The comparisons of both forms."`
-	Ways           []WayDoc    `json:"ways" doc:"The ways through both forms, by the outcomes of comparisons; any sizes and strides take exactly one way."`
-	ByParts        bool        `json:"by_parts" doc:"Whether each part of the predicate is proved separately."`
-	Steps          []LemmaDoc  `json:"induction" doc:"The steps of the induction over the number of dimensions."`
-	Proved         bool        `json:"proved" doc:"Whether the forms agree on every way and all steps hold."`
-	Counterexample *AgainstDoc `json:"counterexample" doc:"A counterexample; null if none was found."`
+	Rank           int                `json:"rank" doc:"The number of dimensions."`
+	Expr           string             `json:"formula" doc:"The formula over sizes x1 to xR and strides y1 to yR."`
+	Atoms          []string           `json:"atoms" doc:"The comparisons of both forms."`
+	Ways           []WayDoc           `json:"ways" doc:"The ways through both forms, by the outcomes of comparisons; any sizes and strides take exactly one way."`
+	ByParts        bool               `json:"by_parts" doc:"Whether each part of the predicate is proved separately."`
+	Steps          []InductionStepDoc `json:"induction" doc:"The steps of the induction over the number of dimensions."`
+	Proved         bool               `json:"proved" doc:"Whether the forms agree on every way and all steps hold."`
+	Counterexample *CounterexampleDoc `json:"counterexample" doc:"A counterexample; null if none was found."`
 
 	Conclusion string `json:"conclusion" doc:"The result as a sentence."`
 }
@@ -60,15 +60,15 @@ type WayDoc struct {
 	Formula   bool   `json:"formula" doc:"The value of the formula."`
 }
 
-// LemmaDoc is a step of the induction.
-type LemmaDoc struct {
+// InductionStepDoc is a step of the induction.
+type InductionStepDoc struct {
 	Claim string `json:"claim" doc:"The claim, for arbitrary sizes and strides."`
 	Ways  int    `json:"ways" doc:"The number of ways through the code of the claim."`
 	Holds bool   `json:"holds" doc:"Whether the claim holds on each way."`
 }
 
-// AgainstDoc is a counterexample.
-type AgainstDoc struct {
+// CounterexampleDoc is a counterexample.
+type CounterexampleDoc struct {
 	If        string                   `json:"if" doc:"The way on which the forms disagree."`
 	Shape     document.ListOrNull[int] `json:"shape" doc:"Sizes that take this way; null if none were found."`
 	Strides   document.ListOrNull[int] `json:"strides" doc:"Strides that take this way; null if none were found."`
@@ -87,25 +87,25 @@ func predicatesOf(rules []contiguity.Predicate) []predicateDoc {
 	return list
 }
 
-func proofOf(p *contiguity.Report) *ProofDoc {
-	doc := &ProofDoc{Rank: p.Rank, Expr: p.Formula.String(), ByParts: p.ByParts, Proved: p.Proved,
-		Atoms: document.NotNil(format.Strings[sym.Bool](p.Atoms)), Ways: []WayDoc{}, Steps: []LemmaDoc{},
-		Conclusion: conclusionOf(p)}
-	for _, w := range p.Paths {
+func proofOf(proof *contiguity.Report) *ProofDoc {
+	doc := &ProofDoc{Rank: proof.Rank, Expr: proof.Formula.String(), ByParts: proof.ByParts, Proved: proof.Proved,
+		Atoms: document.NotNil(format.Strings[sym.Bool](proof.Atoms)), Ways: []WayDoc{}, Steps: []InductionStepDoc{},
+		Conclusion: conclusionOf(proof)}
+	for _, w := range proof.Paths {
 		doc.Ways = append(doc.Ways, WayDoc{w.Part, w.Decisions.String(), w.Condition.String(), w.Branching, w.Formula})
 	}
-	for _, s := range p.Steps {
-		doc.Steps = append(doc.Steps, LemmaDoc{s.Claim, s.Paths, s.Holds})
+	for _, s := range proof.Steps {
+		doc.Steps = append(doc.Steps, InductionStepDoc{s.Claim, s.Paths, s.Holds})
 	}
-	if c := p.Counterexample; c != nil {
-		doc.Counterexample = &AgainstDoc{c.Path.Condition.String(), c.Sizes, c.Strides, c.Path.Branching, c.Path.Formula}
+	if c := proof.Counterexample; c != nil {
+		doc.Counterexample = &CounterexampleDoc{c.Path.Condition.String(), c.Sizes, c.Strides, c.Path.Branching, c.Path.Formula}
 	}
 	return doc
 }
 
 // conclusionOf returns the result as a sentence, with the reason if there is no proof.
-func conclusionOf(p *contiguity.Report) string {
-	c := p.Counterexample
+func conclusionOf(proof *contiguity.Report) string {
+	c := proof.Counterexample
 	switch {
 	case c != nil && c.Sizes != nil:
 		return fmt.Sprintf("Refuted: for shape %v and strides %v, the branching form is %v and the formula is %v.",
@@ -113,16 +113,16 @@ func conclusionOf(p *contiguity.Report) string {
 	case c != nil:
 		return fmt.Sprintf("Not proved: where %v, the branching form is %v and the formula is %v; no sizes and strides "+
 			"were found that satisfy this condition.", c.Path.Condition, c.Path.Branching, c.Path.Formula)
-	case !p.Proved:
+	case !proof.Proved:
 		return "Not proved: the forms agree for this rank, but a step of the induction does not hold."
-	case len(p.Predicate.Steps) == 0:
-		return fmt.Sprintf("Proved for rank %d: both forms agree on all %s.", p.Rank, format.Count(len(p.Paths), "way"))
-	case p.Predicate.Rank != 0:
+	case len(proof.Predicate.Steps) == 0:
+		return fmt.Sprintf("Proved for rank %d: both forms agree on all %s.", proof.Rank, format.Count(len(proof.Paths), "way"))
+	case proof.Predicate.Rank != 0:
 		return fmt.Sprintf("Proved: both forms agree on %s, for all sizes and strides, and the induction holds.",
-			allWays(p))
+			allWays(proof))
 	}
 	return fmt.Sprintf("Proved: both forms agree on %s, for all sizes and strides, and the induction holds for any rank.",
-		allWays(p))
+		allWays(proof))
 }
 
 func allWays(p *contiguity.Report) string {

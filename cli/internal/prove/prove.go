@@ -107,19 +107,19 @@ func predicateNames() []string {
 func (f *flags) choose(name string, rankGiven bool) (contiguity.Predicate, error) {
 	i := slices.Index(predicateNames(), name)
 	if i < 0 {
-		return contiguity.Predicate{}, exit.Wrongf("there is no predicate %q: %s", name,
+		return contiguity.Predicate{}, exit.UsageErrorf("there is no predicate %q: %s", name,
 			format.WantOneOf(name, predicateNames()))
 	}
 	r := contiguity.Predicates[i]
 	switch {
 	case !rankGiven && r.Rank == 0:
-		return r, exit.Wrongf("prove %s wants --rank R, from 0 to %d", name, maxRank)
+		return r, exit.UsageErrorf("prove %s wants --rank R, from 0 to %d", name, maxRank)
 	case !rankGiven:
 		f.rank = r.Rank
 	case r.Rank != 0 && f.rank != r.Rank:
-		return r, exit.Wrongf("--rank %d: %s exists for rank %d only", f.rank, name, r.Rank)
+		return r, exit.UsageErrorf("--rank %d: %s exists for rank %d only", f.rank, name, r.Rank)
 	case f.rank < 0 || f.rank > maxRank:
-		return r, exit.Wrongf("--rank %d: want 0 to %d; the induction covers greater ranks", f.rank, maxRank)
+		return r, exit.UsageErrorf("--rank %d: want 0 to %d; the induction covers greater ranks", f.rank, maxRank)
 	}
 	return r, nil
 }
@@ -149,25 +149,25 @@ func listPredicates(cmd *cobra.Command, f flags) error {
 
 // prove proves that the two forms of a predicate agree, and prints the proof. It returns an error if they are not
 // proved to agree.
-func prove(cmd *cobra.Command, r contiguity.Predicate, f flags) error {
+func prove(cmd *cobra.Command, predicate contiguity.Predicate, f flags) error {
 	if err := outfile.CheckWritable("--smt", f.smt); err != nil {
 		return err
 	}
-	p, err := contiguity.Prove(r, f.rank)
+	proof, err := contiguity.Prove(predicate, f.rank)
 	if err != nil {
 		return err
 	}
-	if err := writeSMT(cmd, f.smt, p.SMT); err != nil {
+	if err := writeSMT(cmd, f.smt, proof.SMT); err != nil {
 		return err
 	}
 	out := bufio.NewWriter(cmd.OutOrStdout())
-	doc := &Document{Predicates: predicatesOf([]contiguity.Predicate{r}), ProofDoc: proofOf(p)}
+	doc := &Document{Predicates: predicatesOf([]contiguity.Predicate{predicate}), ProofDoc: proofOf(proof)}
 	if f.json {
 		document.Write(out, doc)
 	} else {
 		writeProof(out, term.Output(cmd), doc)
 	}
-	if err := out.Flush(); err != nil || p.Proved {
+	if err := out.Flush(); err != nil || proof.Proved {
 		return err
 	}
 	return exit.Failed(nil) // the output has the reason
@@ -175,19 +175,19 @@ func prove(cmd *cobra.Command, r contiguity.Predicate, f flags) error {
 
 func writeProof(w io.Writer, show term.Display, doc *Document) {
 	head := func(text string) { fmt.Fprintln(w, show.Paint(term.Strong, text)) }
-	p, rule := doc.ProofDoc, doc.Predicates[0]
-	fmt.Fprintf(w, "%s, rank %d: %s\n\n", rule.Name, p.Rank, rule.Doc)
+	proof, predicate := doc.ProofDoc, doc.Predicates[0]
+	fmt.Fprintf(w, "%s, rank %d: %s\n\n", predicate.Name, proof.Rank, predicate.Doc)
 	head("The formula")
-	fmt.Fprintf(w, "  %s\n\n", p.Expr)
-	writeWays(w, show, p)
+	fmt.Fprintf(w, "  %s\n\n", proof.Expr)
+	writeWays(w, show, proof)
 	fmt.Fprintln(w)
-	head(format.Count(len(p.Atoms), "atom"))
-	for _, a := range p.Atoms {
+	head(format.Count(len(proof.Atoms), "atom"))
+	for _, a := range proof.Atoms {
 		fmt.Fprintf(w, "  %s\n", a)
 	}
 	fmt.Fprintln(w)
 	head("The induction over the dimensions")
-	for i, s := range p.Steps {
+	for i, s := range proof.Steps {
 		holds := "holds"
 		if !s.Holds {
 			holds = "does not hold"
@@ -195,10 +195,10 @@ func writeProof(w io.Writer, show term.Display, doc *Document) {
 		text := format.Wrap(fmt.Sprintf("%s It %s, on %s.", s.Claim, holds, format.Count(s.Ways, "way")), show.ProseWidth()-5)
 		fmt.Fprintf(w, "  %d. %s\n", i+1, strings.ReplaceAll(text, "\n", "\n     "))
 	}
-	if len(p.Steps) == 0 {
+	if len(proof.Steps) == 0 {
 		fmt.Fprintln(w, "  none")
 	}
-	fmt.Fprintf(w, "\n%s\n", p.Conclusion)
+	fmt.Fprintf(w, "\n%s\n", proof.Conclusion)
 }
 
 // writeWays prints the ways through the branching form. Each row also has the number of ways through both forms,

@@ -20,14 +20,14 @@ import (
 type runWork struct {
 	fileGraph  *graph.Graph // the graph of the file
 	runGraph   *graph.Graph // the graph that runs: fileGraph without the nodes that were rejected before the run
-	in         *inputs.Set
+	inputs     *inputs.Set
 	incomplete incomplete
 }
 
 // incomplete has the failed nodes and the missing outputs of a run with --keep-going.
 type incomplete struct{ exec.Incomplete }
 
-func (o incomplete) hasFailures() bool { return len(o.Failed) > 0 }
+func (c incomplete) hasFailures() bool { return len(c.Failed) > 0 }
 
 // dropInputs removes unavailable inputs, and the nodes that depend on them, from the graph.
 func (w *runWork) dropInputs(given *inputs.Arrays) {
@@ -98,11 +98,11 @@ func (w *runWork) merge(out map[string]*tensor.Tensor, err error) error {
 }
 
 // printError prints every failed node with its reason, and every missing output.
-func (o incomplete) printError(cmd *cobra.Command, path string) {
-	for _, e := range o.Failed {
+func (c incomplete) printError(cmd *cobra.Command, path string) {
+	for _, e := range c.Failed {
 		term.PrintError(cmd, exit.InFile(path, e))
 	}
-	for _, l := range o.MissingOutputs {
+	for _, l := range c.MissingOutputs {
 		fmt.Fprintf(cmd.ErrOrStderr(), "graphrun: %v\n", l)
 	}
 }
@@ -113,9 +113,9 @@ type LeftOutDoc struct {
 	Node   string `json:"node,omitzero" doc:"The failed node on which the output depends."`
 }
 
-func (o incomplete) docs() []LeftOutDoc {
-	list := make([]LeftOutDoc, len(o.MissingOutputs))
-	for i, l := range o.MissingOutputs {
+func (c incomplete) docs() []LeftOutDoc {
+	list := make([]LeftOutDoc, len(c.MissingOutputs))
+	for i, l := range c.MissingOutputs {
 		list[i] = LeftOutDoc{l.Output, l.Node}
 	}
 	return list

@@ -79,12 +79,12 @@ In .npz and .npy files, bfloat16 values are stored as uint16 bit patterns.`,
 			return run(cmd, args[0], f)
 		}),
 	}
-	fl := cmd.Flags()
+	flagSet := cmd.Flags()
 	f.src.AddFlags(cmd)
-	fl.StringVar(&f.outputs, "outputs", "", "write all outputs to `FILE.npz`, in logical order")
-	fl.BoolVar(&f.keepGoing, "keep-going", false, "continue past failed nodes and compute the other outputs; "+
+	flagSet.StringVar(&f.outputs, "outputs", "", "write all outputs to `FILE.npz`, in logical order")
+	flagSet.BoolVar(&f.keepGoing, "keep-going", false, "continue past failed nodes and compute the other outputs; "+
 		"the exit code is then 1")
-	fl.BoolVar(&f.json, "json", false, "print JSON")
+	flagSet.BoolVar(&f.json, "json", false, "print JSON")
 	command.HintFlag(cmd, &f.dims)
 	command.PinFlag(cmd, &f.pins)
 	f.ext.StrategyFlag(cmd, &f.strategy)
@@ -110,38 +110,38 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	}
 	f.src.KeepGoing = f.keepGoing
 	command.LimitGarbage()
-	j := progress.Begin(cmd, filepath.Base(path))
-	defer j.End()
+	job := progress.Begin(cmd, filepath.Base(path))
+	defer job.End()
 	var w runWork
-	if err := j.Do(progress.Loading, func() (err error) { w, err = loadRun(j.Context, path, f); return err }); err != nil {
+	if err := job.Do(progress.Loading, func() (err error) { w, err = loadRun(job.Context, path, f); return err }); err != nil {
 		return err
 	}
 	printNotes := sync.OnceFunc(func() {
-		j.End()
+		job.End()
 		command.PrintNotes(cmd, path, w.runGraph)
 		w.incomplete.printError(cmd, path)
-		w.in.Print(cmd)
+		w.inputs.Print(cmd)
 	})
 	defer printNotes()
-	var p *graphrun.Program
-	err = j.Do(progress.Planning, func() (err error) {
-		p, err = f.ext.Compile(j.Context, w.runGraph, graphrun.Options{Strategy: f.ext.Strategy(f.strategy),
-			Threads: f.threads, Tracer: j, InputsInMemory: true, Costs: costProfile, KeepGoing: f.keepGoing,
-			NoFusion: f.noFusion, Exact: f.exact, Progress: j.Enter, Hints: f.hints, Slack: f.slack.Option()})
+	var compiled *graphrun.Program
+	err = job.Do(progress.Planning, func() (err error) {
+		compiled, err = f.ext.Compile(job.Context, w.runGraph, graphrun.Options{Strategy: f.ext.Strategy(f.strategy),
+			Threads: f.threads, Tracer: job, InputsInMemory: true, Costs: costProfile, KeepGoing: f.keepGoing,
+			NoFusion: f.noFusion, Exact: f.exact, Progress: job.Enter, Hints: f.hints, Slack: f.slack.Option()})
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	var out map[string]*tensor.Tensor
-	err = j.Do(progress.Running, func() (err error) { out, err = p.Run(j.Context, w.in.Values); return err })
+	err = job.Do(progress.Running, func() (err error) { out, err = compiled.Run(job.Context, w.inputs.Values); return err })
 	if err := w.merge(out, err); err != nil {
-		return w.in.WithGeneratedHint(err)
+		return w.inputs.WithGeneratedHint(err)
 	}
 	printNotes()
-	command.NoteUnplanned(cmd, path, p)
-	command.NoteMemoryLimit(cmd, p)
-	if err := w.writeOutputs(j, cmd, out, f); err != nil {
+	command.NoteUnplanned(cmd, path, compiled)
+	command.NoteMemoryLimit(cmd, compiled)
+	if err := w.writeOutputs(job, cmd, out, f); err != nil {
 		return err
 	}
 	if w.incomplete.hasFailures() {
@@ -158,7 +158,7 @@ func (f *flags) check(cmd *cobra.Command) error {
 		return err
 	}
 	if f.outputs != "" && filepath.Ext(f.outputs) != ".npz" {
-		return exit.Wrongf("--outputs %s: want a .npz file", f.outputs)
+		return exit.UsageErrorf("--outputs %s: want a .npz file", f.outputs)
 	}
 	if err := f.src.Check(cmd); err != nil {
 		return err
@@ -194,7 +194,7 @@ func loadRun(ctx context.Context, path string, f flags) (w runWork, err error) {
 		given.Close()
 		return w, err
 	}
-	if w.in, err = f.src.ReadValues(w.runGraph, given); err == nil {
+	if w.inputs, err = f.src.ReadValues(w.runGraph, given); err == nil {
 		w.dropInputs(given)
 	}
 	return w, err
@@ -202,7 +202,7 @@ func loadRun(ctx context.Context, path string, f flags) (w runWork, err error) {
 
 // writeOutputs writes the outputs to the file of --outputs, and prints them. With --keep-going it prints the outputs
 // even if the file cannot be written.
-func (w runWork) writeOutputs(j *progress.Job, cmd *cobra.Command, out map[string]*tensor.Tensor, f flags) (err error) {
+func (w runWork) writeOutputs(job *progress.Job, cmd *cobra.Command, out map[string]*tensor.Tensor, f flags) (err error) {
 	if f.outputs != "" {
 		err = checkWriteMemory(out)
 	}
@@ -214,7 +214,7 @@ func (w runWork) writeOutputs(j *progress.Job, cmd *cobra.Command, out map[strin
 	if err != nil && !(f.keepGoing && cmd.Context().Err() == nil) {
 		return err
 	}
-	return cmp.Or(err, j.Do(progress.Printing, func() error {
+	return cmp.Or(err, job.Do(progress.Printing, func() error {
 		return printOutputs(cmd.OutOrStdout(), term.Output(cmd), w.runGraph, out, f, w.incomplete)
 	}))
 }
@@ -250,14 +250,14 @@ func npzEntries(g *graph.Graph, out map[string]*tensor.Tensor) []npz.Entry {
 func printOutputs(w io.Writer, show term.Display, g *graph.Graph, out map[string]*tensor.Tensor, f flags,
 	missing incomplete) error {
 	buf := bufio.NewWriter(w)
-	r := runReportOf(g, out, f.keepGoing, missing)
+	doc := runReportOf(g, out, f.keepGoing, missing)
 	if f.json {
-		document.Write(buf, r)
+		document.Write(buf, doc)
 		return buf.Flush()
 	}
 	t := term.NewTable(term.NameCol(""), term.WholeCol(""), term.ListCol(""), term.ListCol(""), term.WholeCol(""),
 		term.WholeCol(""), term.WholeCol(""))
-	for o := range r.Outputs {
+	for o := range doc.Outputs {
 		t.Add(o.Name, o.DType, format.Ints(o.Shape), "strides "+format.Ints(o.Strides),
 			"min "+statistic(o.min), "max "+statistic(o.max), "mean "+statistic(o.mean))
 	}
@@ -287,17 +287,17 @@ type OutputDoc struct {
 }
 
 func runReportOf(g *graph.Graph, out map[string]*tensor.Tensor, keepGoing bool, missing incomplete) *Document {
-	r := &Document{Notes: report.NotesOf(g)}
-	r.Outputs = document.StreamOf(npzEntries(g, out), func(e npz.Entry) OutputDoc {
+	doc := &Document{Notes: report.NotesOf(g)}
+	doc.Outputs = document.StreamOf(npzEntries(g, out), func(e npz.Entry) OutputDoc {
 		v := e.Tensor
 		least, most, mean := v.Stats()
 		return OutputDoc{e.Name, v.DType.String(), document.NotNil(v.Shape), document.NotNil(v.Strides),
 			finite(least), finite(most), finite(mean), least, most, mean}
 	})
 	if keepGoing {
-		r.Errors, r.MissingOutputs = document.Mistakes(missing.Failed), missing.docs()
+		doc.Errors, doc.MissingOutputs = document.Mistakes(missing.Failed), missing.docs()
 	}
-	return r
+	return doc
 }
 
 // finite returns nil for infinities and NaN, for which JSON has no literals.

@@ -34,20 +34,20 @@ const maxUnfused = 5
 // WriteUnfused prints the pairs of nodes that were not fused, sorted by reason. For a frequent reason it prints only
 // the first pairs and the number of further pairs.
 func WriteUnfused(w io.Writer, show term.Display, list []report.Unfused) {
-	seen, folded := map[string]int{}, []report.Unfused{}
+	seen, shown := map[string]int{}, []report.Unfused{}
 	for _, a := range list {
 		if seen[a.Why]++; seen[a.Why] <= maxUnfused {
-			folded = append(folded, a)
+			shown = append(shown, a)
 		}
 	}
-	slices.SortStableFunc(folded, func(a, b report.Unfused) int { return cmp.Compare(seen[a.Why], seen[b.Why]) })
-	for i := range folded {
-		why := folded[i].Why
-		if last := i+1 == len(folded) || folded[i+1].Why != why; last && seen[why] > maxUnfused {
-			folded[i].Why = fmt.Sprintf("%s; and %d more pairs", why, seen[why]-maxUnfused)
+	slices.SortStableFunc(shown, func(a, b report.Unfused) int { return cmp.Compare(seen[a.Why], seen[b.Why]) })
+	for i := range shown {
+		why := shown[i].Why
+		if last := i+1 == len(shown) || shown[i+1].Why != why; last && seen[why] > maxUnfused {
+			shown[i].Why = fmt.Sprintf("%s; and %d more pairs", why, seen[why]-maxUnfused)
 		}
 	}
-	term.WriteList(w, show, "Not fused", folded, []term.Column{term.NameCol("node"), term.NameCol("reader"),
+	term.WriteList(w, show, "Not fused", shown, []term.Column{term.NameCol("node"), term.NameCol("reader"),
 		term.ProseCol("why")},
 		func(a report.Unfused) []any { return []any{a.Node, a.Reader, a.Why} })
 }
@@ -106,26 +106,26 @@ func ProfileText(p report.Profile) string {
 const ShortDigest = 12
 
 // WriteMemory prints the memory that a run of a plan needs, and a message if the available memory is less.
-func WriteMemory(w io.Writer, show term.Display, n graphrun.Need, r *report.Plan) {
+func WriteMemory(w io.Writer, show term.Display, need graphrun.Need, r *report.Plan) {
 	fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Memory of a run"))
 	t := term.NewTable(term.NameCol("for"), term.WholeCol("bytes"))
-	for _, c := range n.Categories() {
+	for _, c := range need.Categories() {
 		t.Add(c.Name, format.Bytes(c.Bytes))
 	}
-	t.Add("all", format.Bytes(n.Total()))
+	t.Add("all", format.Bytes(need.Total()))
 	weights := r.Costs().PeakWithWeights
-	if one := weights + n.Inputs; one != n.Total() {
-		t.Add("all, one worker (--max-memory)", format.Bytes(one))
+	if oneWorker := weights + need.Inputs; oneWorker != need.Total() {
+		t.Add("all, one worker (--max-memory)", format.Bytes(oneWorker))
 	}
 	t.Add("one worker, no inputs (\"weights\" in compare and diff)", format.Bytes(weights))
 	t.Write(w, show)
-	if n.Originals > 0 {
+	if need.Originals > 0 {
 		fmt.Fprintln(w, format.Wrap(fmt.Sprintf("%s of the constants are original weights that no run reads: they cannot "+
-			"be restored from their packed form, and Program.Graph returns them.", format.Bytes(n.Originals)),
+			"be restored from their packed form, and Program.Graph returns them.", format.Bytes(need.Originals)),
 			show.ProseWidth()))
 	}
 	var short *graphrun.MemoryError
-	if errors.As(n.Check(0, n.Held()), &short) {
+	if errors.As(need.Check(0, need.Held()), &short) {
 		fmt.Fprintf(w, "That exceeds the available memory: %s is %s, of which %s is left.\n",
 			short.From, format.Bytes(short.Limit), format.Bytes(short.Left))
 	}
@@ -141,25 +141,25 @@ func WriteSegments(w io.Writer, show term.Display, segments []report.Segment) {
 		"sizes that depend on data have no hint")
 	t := term.NewTable(term.WholeCol("segment"), term.PhraseCol("nodes", 20), term.WholeCol("planned"),
 		term.WholeCol("after"), term.PhraseCol("waits for", 16), term.PhraseCol("gives", 16))
-	for _, s := range segments {
+	for _, segment := range segments {
 		planned := "in a run"
-		if s.Planned {
+		if segment.Planned {
 			planned = "here"
-		} else if s.DecidesShapes {
+		} else if segment.DecidesShapes {
 			planned = "-"
 		}
-		waits := make([]string, 0, len(s.Inputs)+len(s.Awaits))
-		for _, v := range s.Inputs {
+		waits := make([]string, 0, len(segment.Inputs)+len(segment.Awaits))
+		for _, v := range segment.Inputs {
 			waits = append(waits, v.Name)
 		}
-		for _, name := range s.Awaits {
+		for _, name := range segment.Awaits {
 			waits = append(waits, name+" (attribute)")
 		}
-		gives := make([]string, len(s.Outputs))
-		for i, v := range s.Outputs {
+		gives := make([]string, len(segment.Outputs))
+		for i, v := range segment.Outputs {
 			gives[i] = fmt.Sprintf("%s %s%s", v.Name, dtypeText(v.DType), v.Shape.String())
 		}
-		t.Add(s.Segment, format.JoinFirst(s.Nodes), planned, format.Ints(s.After), format.JoinFirst(waits),
+		t.Add(segment.Segment, format.JoinFirst(segment.Nodes), planned, format.Ints(segment.After), format.JoinFirst(waits),
 			format.JoinFirst(gives))
 	}
 	t.Write(w, show)

@@ -78,36 +78,36 @@ func Command(ext *command.Extensions, build string) *cobra.Command {
 		},
 		RunE: exit.WithExitCode(func(cmd *cobra.Command, args []string) error { return run(cmd, args[0], f) }),
 	}
-	fl := cmd.Flags()
-	fl.StringVar(&f.models, "models", "", "find models in `DIR` (default: the folder of the study)")
-	fl.StringVar(&f.results, "results", "", "keep results in `DIR` (default: STUDY.results)")
-	fl.BoolVar(&f.resume, "resume", false, "keep existing results")
-	fl.StringVar(&f.shard, "shard", "", "make part `I/N` of the results")
-	fl.StringVar(&f.problems, "problems", "", "write the layout problems to `DIR` instead")
-	fl.BoolVar(&f.json, "json", false, "print JSON")
-	fl.BoolVar(&f.markdown, "markdown", false, "print the tables in Markdown")
-	fl.StringVar(&f.csv, "csv", "", "write a row for each result and strategy to `FILE.csv` too")
+	flagSet := cmd.Flags()
+	flagSet.StringVar(&f.models, "models", "", "find models in `DIR` (default: the folder of the study)")
+	flagSet.StringVar(&f.results, "results", "", "keep results in `DIR` (default: STUDY.results)")
+	flagSet.BoolVar(&f.resume, "resume", false, "keep existing results")
+	flagSet.StringVar(&f.shard, "shard", "", "make part `I/N` of the results")
+	flagSet.StringVar(&f.problems, "problems", "", "write the layout problems to `DIR` instead")
+	flagSet.BoolVar(&f.json, "json", false, "print JSON")
+	flagSet.BoolVar(&f.markdown, "markdown", false, "print the tables in Markdown")
+	flagSet.StringVar(&f.csv, "csv", "", "write a row for each result and strategy to `FILE.csv` too")
 	_ = cmd.MarkFlagFilename("csv", "csv")
-	fl.StringVar(&f.report, "report", "", "write the tables and charts to `OUT.html` too")
+	flagSet.StringVar(&f.report, "report", "", "write the tables and charts to `OUT.html` too")
 	_ = cmd.MarkFlagFilename("report", "html")
 	return cmd
 }
 
 func (f *flags) check(path string) (err error) {
 	if f.json && f.markdown {
-		return exit.Wrongf("--json and --markdown exclude each other")
+		return exit.UsageErrorf("--json and --markdown exclude each other")
 	}
 	if f.problems != "" && (f.resume || f.csv != "" || f.report != "" || f.json || f.markdown || f.shard != "") {
-		return exit.Wrongf("--problems writes problems only: leave out --resume, --shard, --csv, --report, --json and " +
+		return exit.UsageErrorf("--problems writes problems only: leave out --resume, --shard, --csv, --report, --json and " +
 			"--markdown")
 	}
 	if f.selectedShard, err = parseShard(f.shard); err != nil {
-		return exit.Wrong(err)
+		return exit.UsageError(err)
 	}
 	f.models = cmp.Or(f.models, filepath.Dir(path))
 	f.results = cmp.Or(f.results, strings.TrimSuffix(path, filepath.Ext(path))+".results")
 	if f.report != "" && filepath.Ext(f.report) != ".html" {
-		return exit.Wrongf("--report %s: want a .html file", f.report)
+		return exit.UsageErrorf("--report %s: want a .html file", f.report)
 	}
 	return cmp.Or(outfile.CheckWritable("--csv", f.csv), outfile.CheckWritable("--report", f.report))
 }
@@ -116,36 +116,36 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if err := f.check(path); err != nil {
 		return err
 	}
-	s, err := read(f.ext, path)
+	study, err := read(f.ext, path)
 	if err != nil {
-		return exit.Wrong(err)
+		return exit.UsageError(err)
 	}
 	command.LimitGarbage()
-	j := progress.Begin(cmd, filepath.Base(path))
-	defer j.End()
-	list := s.tasks(j.Context, f.ext, f.models)
-	if err := missingModel(list, f.problems != ""); err != nil && j.Context.Err() == nil {
+	job := progress.Begin(cmd, filepath.Base(path))
+	defer job.End()
+	list := study.tasks(job.Context, f.ext, f.models)
+	if err := missingModel(list, f.problems != ""); err != nil && job.Context.Err() == nil {
 		return err
 	}
-	work := &session{flags: f, study: s, job: j, store: store{f.results},
+	work := &session{flags: f, study: study, job: job, store: store{f.results},
 		runner: &runner{ext: f.ext, build: f.build, commandLine: command.CommandLine(cmd, []string{path})}}
 	if f.problems != "" {
 		return work.problems(cmd, f.selectedShard.tasksOf(list))
 	}
 	if err := os.MkdirAll(f.results, 0o777); err != nil {
-		return exit.Wrong(err)
+		return exit.UsageError(err)
 	}
 	failures := work.runTasks(cmd, f.selectedShard.tasksOf(list))
-	j.End()
+	job.End()
 	interruptErr := exit.InterruptError(cmd.Context())
-	d := work.document(list, failures)
-	d.Interrupted = interruptErr != nil
-	if err := f.print(cmd, d); err != nil {
+	doc := work.document(list, failures)
+	doc.Interrupted = interruptErr != nil
+	if err := f.print(cmd, doc); err != nil {
 		return err
 	}
-	if f.report != "" && len(d.Results) > 0 {
+	if f.report != "" && len(doc.Results) > 0 {
 		if err := outfile.Write(context.WithoutCancel(cmd.Context()), f.report, func(w io.Writer) error {
-			return d.writeHTML(w, work.runner.commandLine, path)
+			return doc.writeHTML(w, work.runner.commandLine, path)
 		}); err != nil {
 			return err
 		}

@@ -100,43 +100,43 @@ const gapTolerance = 1e-9
 
 // summaryOf summarizes the plans of strategy i, named name, in a group of results.
 func summaryOf(g group, i int, name string, list []*Result) Summary {
-	s := Summary{Condition: g.condition, Threads: g.threads, Strategy: name, Graphs: len(list)}
+	summary := Summary{Condition: g.condition, Threads: g.threads, Strategy: name, Graphs: len(list)}
 	logGaps, logRatios, measuredGraphs := 0.0, 0.0, 0 // sums of logarithms, and the number of measured graphs
 	var gaps []float64
 	for _, r := range list {
-		p := &r.Plans[i]
-		logGaps += math.Log1p(p.Gap)
-		gaps = append(gaps, p.Gap)
-		if p.Gap <= gapTolerance {
-			s.OptimalOn++
+		plan := &r.Plans[i]
+		logGaps += math.Log1p(plan.Gap)
+		gaps = append(gaps, plan.Gap)
+		if plan.Gap <= gapTolerance {
+			summary.OptimalOn++
 		}
-		if p.Gap > gapTolerance && (s.WorstOn == "" || p.Gap > s.WorstGap) {
-			s.WorstGap, s.WorstOn = p.Gap, r.Task.graph()
+		if plan.Gap > gapTolerance && (summary.WorstOn == "" || plan.Gap > summary.WorstGap) {
+			summary.WorstGap, summary.WorstOn = plan.Gap, r.Task.graph()
 		}
 		fastest := r.fastest()
-		if p.Median == nil || fastest == 0 {
+		if plan.Median == nil || fastest == 0 {
 			continue
 		}
-		ratio := *p.Median / fastest
+		ratio := *plan.Median / fastest
 		logRatios += math.Log(ratio)
 		measuredGraphs++
 		if ratio == 1 {
-			s.FastestOn++
+			summary.FastestOn++
 		}
-		if s.WorstRatio == nil || ratio > *s.WorstRatio {
-			if s.WorstRatio = new(ratio); ratio > 1 {
-				s.SlowestOn = r.Task.graph()
+		if summary.WorstRatio == nil || ratio > *summary.WorstRatio {
+			if summary.WorstRatio = new(ratio); ratio > 1 {
+				summary.SlowestOn = r.Task.graph()
 			}
 		}
 	}
 	if len(list) > 0 {
 		slices.Sort(gaps)
-		s.MeanGap, s.MedianGap = math.Expm1(logGaps/float64(len(list))), gaps[len(list)/2]
+		summary.MeanGap, summary.MedianGap = math.Expm1(logGaps/float64(len(list))), gaps[len(list)/2]
 	}
 	if measuredGraphs > 0 {
-		s.MeanRatio = new(math.Exp(logRatios / float64(measuredGraphs)))
+		summary.MeanRatio = new(math.Exp(logRatios / float64(measuredGraphs)))
 	}
-	return s
+	return summary
 }
 
 // fastest returns the least median time of the plans, in nanoseconds; 0 without measurement.
@@ -154,7 +154,7 @@ const minDifference = 0.05
 
 // orderOf counts the pairs of plans that are apart, over all graphs of a group. Equal plans are compared once.
 func orderOf(g group, list []*Result) Order {
-	o := Order{Condition: g.condition, Threads: g.threads, Misordered: []string{}}
+	order := Order{Condition: g.condition, Threads: g.threads, Misordered: []string{}}
 	for _, r := range list {
 		var plans []*Plan
 		for i := range r.Plans {
@@ -169,13 +169,13 @@ func orderOf(g group, list []*Result) Order {
 				if v.Ratio == nil || !v.Significant || max(*v.Ratio, 1 / *v.Ratio) <= 1+minDifference {
 					continue
 				}
-				if o.Apart++; (*v.Ratio > 1) != (b.CostNS > a.CostNS) {
-					o.Misordered = append(o.Misordered, r.Task.graph()+": "+b.Strategy+", "+a.Strategy)
+				if order.Apart++; (*v.Ratio > 1) != (b.CostNS > a.CostNS) {
+					order.Misordered = append(order.Misordered, r.Task.graph()+": "+b.Strategy+", "+a.Strategy)
 				}
 			}
 		}
 	}
-	return o
+	return order
 }
 
 // symbols lists the symbols of all results.

@@ -39,16 +39,16 @@ func withOtherImpls(o *graph.Op) (*graph.Op, error) {
 	return graph.Define(both)
 }
 
-// otherImpl returns an implementation that supports a layout if m supports the other layout, with m's work.
-func otherImpl(m *graph.Impl) graph.Impl {
-	t := graph.Impl{Name: m.Name + ".twin", Doc: "Has the price of " + m.Name + " in the other layout of images.",
-		Inexact: m.Inexact,
+// otherImpl returns an implementation that supports a layout if original supports the other layout, with the same work.
+func otherImpl(original *graph.Impl) graph.Impl {
+	twin := graph.Impl{Name: original.Name + ".twin", Doc: "Has the price of " + original.Name + " in the other layout of images.",
+		Inexact: original.Inexact,
 		Walks: func(c *graph.Call, candidates []tensor.Order) (list []graph.Walk) {
 			var others []tensor.Order
 			for _, o := range candidates {
 				others = append(others, otherOrder(o))
 			}
-			for _, w := range m.Walks(otherCall(c), others) {
+			for _, w := range original.Walks(otherCall(c), others) {
 				if len(w.Out) > 0 && w.Out[0] != "" && otherOrder(w.Out[0]) != w.Out[0] {
 					list = append(list, otherWalk(w))
 				}
@@ -59,16 +59,16 @@ func otherImpl(m *graph.Impl) graph.Impl {
 			if c.In[i].Value == nil || c.In[i].Value.Const == nil { // weights have no image layout
 				meta = otherMeta(meta)
 			}
-			return m.Read(otherCall(c), otherWalk(w), i, meta)
+			return original.Read(otherCall(c), otherWalk(w), i, meta)
 		},
-		Work:  func(c *graph.Call, w graph.Walk) graph.Work { return m.Work(otherCall(c), otherWalk(w)) },
+		Work:  func(c *graph.Call, w graph.Walk) graph.Work { return original.Work(otherCall(c), otherWalk(w)) },
 		Lower: func(*graph.Call) (*graph.Kernel, error) { return &graph.Kernel{}, nil }}
-	if m.Writes != nil {
-		t.Writes = func(c *graph.Call, w graph.Walk, i int, meta tensor.Meta) bool {
-			return m.Writes(otherCall(c), otherWalk(w), i, otherMeta(meta))
+	if original.Writes != nil {
+		twin.Writes = func(c *graph.Call, w graph.Walk, i int, meta tensor.Meta) bool {
+			return original.Writes(otherCall(c), otherWalk(w), i, otherMeta(meta))
 		}
 	}
-	return t
+	return twin
 }
 
 // otherCall returns a call whose results have the other layout. Prices do not depend on the layouts of operands.

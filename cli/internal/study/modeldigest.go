@@ -65,7 +65,7 @@ func (o openedFiles) Open(name string) (fs.File, error) {
 func digestOfFile(path string) (digest string, external bool, err error) {
 	f, _, err := files.OpenRegular(path)
 	if err != nil {
-		return "", false, exit.Wrong(err)
+		return "", false, exit.UsageError(err)
 	}
 	defer f.Close()
 	h, key := sha256.New(), &textFinder{text: []byte("location")}

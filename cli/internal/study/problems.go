@@ -37,30 +37,30 @@ func (r *runner) writeProblems(ctx context.Context, folder string, list []*Task,
 		if err != nil {
 			return err
 		}
-		o, err := r.options(t)
+		options, err := r.options(t)
 		if err != nil {
 			return err
 		}
-		o.Strategy = graphrun.Propagate // the layout problem is the same for each strategy
-		p, err := graphrun.CompileContext(ctx, w.Graph, o)
+		options.Strategy = graphrun.Propagate // the layout problem is the same for each strategy
+		compiled, err := graphrun.CompileContext(ctx, w.Graph, options)
 		if err != nil {
 			return fmt.Errorf("%v: %w", t, err)
 		}
-		problem, err := experiment.Problem(p)
+		problem, err := experiment.Problem(compiled)
 		if err != nil {
 			return fmt.Errorf("%v: %w", t, err)
 		}
 		start := time.Now()
-		s, err := solve(ctx, problem, t.solverLimit)
+		solution, err := solve(ctx, problem, t.solverLimit)
 		if err != nil {
 			return fmt.Errorf("%v: %w", t, err)
 		}
 		fmt.Fprintf(times, "%s,%.3f\n", t.problemName(), float64(time.Since(start).Microseconds())/1000)
-		if err := writeProblem(ctx, folder, t, problem, s, &sums); err != nil {
+		if err := writeProblem(ctx, folder, t, problem, solution, &sums); err != nil {
 			return err
 		}
 		fmt.Fprintf(&optima, "%s,%s,%d,%d,%d,%d\n", t.problemName(), t.ModelDigest, len(problem.Variables),
-			len(problem.Factors), s.Cost, s.Bound)
+			len(problem.Factors), solution.Cost, solution.Bound)
 	}
 	for name, text := range map[string]*bytes.Buffer{"SHA256SUMS": &sums, "optima.csv": &optima} {
 		write := func(w io.Writer) error { _, err := w.Write(text.Bytes()); return err }

@@ -17,32 +17,32 @@ func (d *Document) writeHTML(w io.Writer, line, path string) error {
 	if err != nil {
 		return err
 	}
-	p := page.Page{Title: "Study " + d.Study, Summary: []string{d.caption() + "."}, About: about}
+	html := page.Page{Title: "Study " + d.Study, Summary: []string{d.caption() + "."}, About: about}
 	if text := d.summary(); text != "" {
-		p.Summary = slices.Insert(p.Summary, 0, text+".")
+		html.Summary = slices.Insert(html.Summary, 0, text+".")
 	}
 	if d.Interrupted {
-		p.Warnings = append(p.Warnings, "the study was interrupted")
+		html.Warnings = append(html.Warnings, "the study was interrupted")
 	}
 	if n := len(d.Missing); n > 0 {
-		p.Warnings = append(p.Warnings, format.Count(n, "task")+" without a result")
+		html.Warnings = append(html.Warnings, format.Count(n, "task")+" without a result")
 	}
 	for _, f := range d.Failures {
-		p.Warnings = append(p.Warnings, f.Task+": "+f.Message)
+		html.Warnings = append(html.Warnings, f.Task+": "+f.Message)
 	}
 	order, byGroup := d.groups()
 	lastCondition := ""
 	for _, g := range order {
 		if g.condition != lastCondition { // plans do not depend on the number of threads
 			lastCondition = g.condition
-			p.Sections = append(p.Sections, gapSection(g.condition, d.Strategies, byGroup[g]))
+			html.Sections = append(html.Sections, gapSection(g.condition, d.Strategies, byGroup[g]))
 		}
 		if g.threads > 0 {
-			p.Sections = append(p.Sections, costTimeSection(g, d.Strategies, byGroup[g]))
+			html.Sections = append(html.Sections, costTimeSection(g, d.Strategies, byGroup[g]))
 		}
 	}
-	p.Sections = append(p.Sections, d.tableSections(order, byGroup)...)
-	return p.Write(w)
+	html.Sections = append(html.Sections, d.tableSections(order, byGroup)...)
+	return html.Write(w)
 }
 
 // gapSection shows the mean and the range of the gaps of each strategy under a condition.

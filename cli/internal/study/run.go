@@ -106,32 +106,32 @@ func (r *runner) run(ctx context.Context, t *Task) (_ *Result, err error) {
 // for each distinct plan, with the name of the first strategy that has this plan. Without measurement it returns none.
 func (r *runner) plan(ctx context.Context, t *Task, g *graph.Graph, res *Result) (list []experiment.Candidate,
 	err error) {
-	o, err := r.options(t)
+	options, err := r.options(t)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range t.Strategies {
-		o.Strategy = r.ext.Strategy(name)
-		p, err := graphrun.CompileContext(ctx, g, o)
+		options.Strategy = r.ext.Strategy(name)
+		compiled, err := graphrun.CompileContext(ctx, g, options)
 		if err != nil {
 			return nil, err
 		}
-		plan := p.Report()
-		x := Plan{Strategy: name, Plan: digestOfPlan(plan), Costs: plan.Costs(), SavedNS: plan.SavedNS,
+		planReport := compiled.Report()
+		added := Plan{Strategy: name, Plan: digestOfPlan(planReport), Costs: planReport.Costs(), SavedNS: planReport.SavedNS,
 			Samples: []float64{}}
-		for _, pass := range plan.Passes {
+		for _, pass := range planReport.Passes {
 			if pass.Pass == "layout" {
-				x.LayoutMS = pass.MS
+				added.LayoutMS = pass.MS
 			}
 		}
-		same := slices.ContainsFunc(res.Plans, func(other Plan) bool { return other.Plan == x.Plan })
-		if res.Plans = append(res.Plans, x); len(res.Plans) == 1 {
-			if err := res.setBound(ctx, p, t.solverLimit); err != nil {
+		same := slices.ContainsFunc(res.Plans, func(other Plan) bool { return other.Plan == added.Plan })
+		if res.Plans = append(res.Plans, added); len(res.Plans) == 1 {
+			if err := res.setBound(ctx, compiled, t.solverLimit); err != nil {
 				return nil, err
 			}
 		}
 		if t.Threads > 0 && !same {
-			list = append(list, experiment.Candidate{Name: name, Program: p})
+			list = append(list, experiment.Candidate{Name: name, Program: compiled})
 		}
 	}
 	res.setGaps()
@@ -190,20 +190,20 @@ func (c *byteCounter) Write(b []byte) (int, error) {
 var _ io.Writer = (*byteCounter)(nil)
 
 // measure measures the distinct plans side by side. Strategies with equal plans share the measurements.
-func (r *Result) measure(ctx context.Context, t *Task, list []experiment.Candidate, in *inputs.Set) error {
-	c, err := experiment.Compare(ctx, list, in.Values, experiment.Options{Runs: t.Runs, Seed: uint64(t.Seed)})
+func (r *Result) measure(ctx context.Context, t *Task, list []experiment.Candidate, inputSet *inputs.Set) error {
+	comparison, err := experiment.Compare(ctx, list, inputSet.Values, experiment.Options{Runs: t.Runs, Seed: uint64(t.Seed)})
 	switch {
 	case err != nil:
-		return in.WithGeneratedHint(err)
-	case c.Interrupted:
+		return inputSet.WithGeneratedHint(err)
+	case comparison.Interrupted:
 		return context.Cause(ctx)
 	}
-	r.Differences = append(r.Differences, c.Differences...)
+	r.Differences = append(r.Differences, comparison.Differences...)
 	times := map[string]experiment.Measurement{}
-	for _, m := range c.Rows {
-		for _, x := range r.Plans {
-			if x.Strategy == m.Name {
-				times[x.Plan] = m
+	for _, m := range comparison.Rows {
+		for _, plan := range r.Plans {
+			if plan.Strategy == m.Name {
+				times[plan.Plan] = m
 			}
 		}
 	}

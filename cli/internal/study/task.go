@@ -124,18 +124,18 @@ func parseShard(text string) (shard, error) {
 	if text == "" {
 		return shard{0, 1}, nil
 	}
-	var x shard
-	if _, err := fmt.Sscanf(text, "%d/%d", &x.index, &x.count); err != nil || x.index < 1 || x.index > x.count ||
-		text != fmt.Sprintf("%d/%d", x.index, x.count) {
-		return x, fmt.Errorf("--shard %s: want a part and the number of parts, such as 2/8", text)
+	var parsed shard
+	if _, err := fmt.Sscanf(text, "%d/%d", &parsed.index, &parsed.count); err != nil || parsed.index < 1 || parsed.index > parsed.count ||
+		text != fmt.Sprintf("%d/%d", parsed.index, parsed.count) {
+		return parsed, fmt.Errorf("--shard %s: want a part and the number of parts, such as 2/8", text)
 	}
-	x.index--
-	return x, nil
+	parsed.index--
+	return parsed, nil
 }
 
 // tasksOf returns the tasks of the part: a range, because consecutive tasks have the same graph.
-func (x shard) tasksOf(list []*Task) []*Task {
-	return list[x.index*len(list)/x.count : (x.index+1)*len(list)/x.count]
+func (s shard) tasksOf(list []*Task) []*Task {
+	return list[s.index*len(list)/s.count : (s.index+1)*len(list)/s.count]
 }
 
 // Result is the result of a task, with all information that is needed to repeat the task.
@@ -178,9 +178,9 @@ type Plan struct {
 // setGaps computes the gaps of the plans.
 func (r *Result) setGaps() {
 	for i := range r.Plans {
-		x := &r.Plans[i]
-		if x.Gap = x.CostNS/r.BoundNS - 1; math.Abs(x.Gap) < gapTolerance || r.BoundNS == 0 {
-			x.Gap = 0
+		plan := &r.Plans[i]
+		if plan.Gap = plan.CostNS/r.BoundNS - 1; math.Abs(plan.Gap) < gapTolerance || r.BoundNS == 0 {
+			plan.Gap = 0
 		}
 	}
 }

@@ -24,7 +24,7 @@ func (p *picture) around(name string, hops int) (*picture, bool) {
 		return nil, false
 	}
 	links := make([][]int, len(p.boxes))
-	for _, n := range p.nets {
+	for _, n := range p.values {
 		for _, to := range n.to {
 			links[n.from], links[to] = append(links[n.from], to), append(links[to], n.from)
 		}
@@ -76,32 +76,32 @@ func (p *picture) addExcerptLines(whole *picture, distance, indexIn []int) {
 		b.facts[0] = fact{"omitted", b.head}
 		return i
 	}
-	for _, n := range whole.nets {
-		excerptNet := n
-		excerptNet.to = nil
+	for _, n := range whole.values {
+		excerptValue := n
+		excerptValue.to = nil
 		omitted := 0
 		for _, to := range n.to {
 			switch {
 			case distance[to] >= 0 && distance[n.from] >= 0:
-				excerptNet.to = append(excerptNet.to, indexIn[to])
+				excerptValue.to = append(excerptValue.to, indexIn[to])
 			case distance[to] >= 0:
-				excerptNet.from = omittedBoxOf(indexIn[to], 0, "operand")
-				p.addNet(pictureNet{excerptNet.from, []int{indexIn[to]}, n.layout, n.tip})
+				excerptValue.from = omittedBoxOf(indexIn[to], 0, "operand")
+				p.addValue(pictureValue{excerptValue.from, []int{indexIn[to]}, n.layout, n.tip})
 			case distance[n.from] >= 0:
 				omitted = omittedBoxOf(indexIn[n.from], 1, "reader")
 			}
 		}
-		if excerptNet.from = indexIn[n.from]; omitted > 0 {
-			excerptNet.to = append(excerptNet.to, omitted)
+		if excerptValue.from = indexIn[n.from]; omitted > 0 {
+			excerptValue.to = append(excerptValue.to, omitted)
 		}
-		if distance[n.from] >= 0 && len(excerptNet.to) > 0 {
-			p.addNet(excerptNet)
+		if distance[n.from] >= 0 && len(excerptValue.to) > 0 {
+			p.addValue(excerptValue)
 		}
 	}
 }
 
-func (p *picture) addNet(n pictureNet) {
-	if p.nets = append(p.nets, n); n.layout >= 0 {
+func (p *picture) addValue(n pictureValue) {
+	if p.values = append(p.values, n); n.layout >= 0 {
 		p.legend[n.layout].count++
 	}
 }

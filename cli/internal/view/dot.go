@@ -18,7 +18,7 @@ func (p *picture) dot(root *item, horizontal bool) []byte {
 	}
 	w.group(root, "  ", "")
 	drawn := map[string]bool{}
-	for _, n := range p.nets {
+	for _, n := range p.values {
 		for _, to := range n.to {
 			arrow := fmt.Sprintf("  %s -> %s;\n", w.names[n.from], w.names[to])
 			if w.names[n.from] != w.names[to] && !drawn[arrow] {

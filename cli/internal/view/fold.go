@@ -41,7 +41,7 @@ type groupBuilder struct {
 // group still has too many items, it divides them into sections of consecutive items.
 func (p *picture) fold() *item {
 	f := &groupBuilder{picture: p, position: make([]int, len(p.boxes)), operands: make([][]int, len(p.boxes))}
-	for _, n := range p.nets {
+	for _, n := range p.values {
 		for _, to := range n.to {
 			f.operands[to] = append(f.operands[to], n.from)
 		}
@@ -275,7 +275,7 @@ func (f *groupBuilder) divide(items []*item) []*item {
 func (f *groupBuilder) crossings(items []*item) []int {
 	first, last := items[0].from, items[len(items)-1].upTo
 	change := make([]int, last-first+1) // of the number of values, from one position to the next
-	for _, n := range f.nets {
+	for _, n := range f.values {
 		from, to := f.position[n.from], -1
 		for _, b := range n.to {
 			to = max(to, f.position[b])

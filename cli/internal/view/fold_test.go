@@ -34,12 +34,12 @@ func somePicture(t *rapid.T) *picture {
 			b.kind, b.scope = outputBox, nil
 		}
 		p.boxes = append(p.boxes, b)
-		net := pictureNet{from: i, layout: -1}
+		net := pictureValue{from: i, layout: -1}
 		if i+2 < n {
 			net.to = rapid.SliceOfNDistinct(rapid.IntRange(i+1, min(n-1, i+9)), 0, 3, rapid.ID[int]).Draw(t, "to")
 		}
 		if len(net.to) > 0 {
-			p.nets = append(p.nets, net)
+			p.values = append(p.values, net)
 		}
 	}
 	return p
@@ -54,7 +54,7 @@ func TestFolding(t *testing.T) {
 		toggle(t, root)
 		s, err := p.newScene(root, rapid.Bool().Draw(t, "horizontal"), rapid.Bool().Draw(t, "all"))
 		require.NoError(t, err, "a folded group makes no cycle")
-		for v, n := range p.nets {
+		for v, n := range p.values {
 			for _, to := range n.to {
 				checkLine(t, s, root, v, n.from, to)
 			}

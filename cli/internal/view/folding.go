@@ -18,14 +18,14 @@ const (
 
 // drawingFlags adds the flags that change the drawing but not the plan.
 func (f *flags) drawingFlags(cmd *cobra.Command) {
-	fl := cmd.Flags()
-	fl.StringArrayVar(&f.open, "open", nil,
+	flagSet := cmd.Flags()
+	flagSet.StringArrayVar(&f.open, "open", nil,
 		"open all groups of a `SCOPE`, as layer1/layer1.0; all opens every group (repeatable)")
-	fl.IntVar(&f.depth, "depth", -1, "open `N` levels of groups; 0 folds all")
-	fl.Lookup("depth").DefValue = "as many as are readable"
-	fl.StringVar(&f.around, "around", "", "draw the neighbourhood of a `VALUE`")
-	fl.IntVar(&f.hops, "hops", 2, "with --around: draw boxes within `N` lines of the value")
-	fl.StringVar(&f.direction, "direction", vertical,
+	flagSet.IntVar(&f.depth, "depth", -1, "open `N` levels of groups; 0 folds all")
+	flagSet.Lookup("depth").DefValue = "as many as are readable"
+	flagSet.StringVar(&f.around, "around", "", "draw the neighbourhood of a `VALUE`")
+	flagSet.IntVar(&f.hops, "hops", 2, "with --around: draw boxes within `N` lines of the value")
+	flagSet.StringVar(&f.direction, "direction", vertical,
 		"draw from operands to results in a `DIRECTION`: vertical or horizontal")
 	_ = cmd.RegisterFlagCompletionFunc("direction", cobra.FixedCompletions([]string{vertical, horizontal},
 		cobra.ShellCompDirectiveNoFileComp))
@@ -35,13 +35,13 @@ func (f *flags) drawingFlags(cmd *cobra.Command) {
 func (f *flags) checkDrawing(cmd *cobra.Command) error {
 	switch {
 	case f.direction != vertical && f.direction != horizontal:
-		return exit.Wrongf("--direction %s: want vertical or horizontal", f.direction)
+		return exit.UsageErrorf("--direction %s: want vertical or horizontal", f.direction)
 	case cmd.Flags().Changed("depth") && f.depth < 0:
-		return exit.Wrongf("--depth %d: want 0 or more", f.depth)
+		return exit.UsageErrorf("--depth %d: want 0 or more", f.depth)
 	case f.hops < 0:
-		return exit.Wrongf("--hops %d: want 0 or more", f.hops)
+		return exit.UsageErrorf("--hops %d: want 0 or more", f.hops)
 	case cmd.Flags().Changed("hops") && f.around == "":
-		return exit.Wrongf("--hops is the size of a neighbourhood: add --around VALUE")
+		return exit.UsageErrorf("--hops is the size of a neighbourhood: add --around VALUE")
 	}
 	return nil
 }
@@ -70,9 +70,9 @@ func (f *flags) groupTree(p *picture) (*item, error) {
 		}
 		names := root.scopes()
 		if len(names) == 0 {
-			return nil, exit.Wrongf("--open %s: the picture has no groups", scope)
+			return nil, exit.UsageErrorf("--open %s: the picture has no groups", scope)
 		}
-		return nil, exit.Wrongf("--open %s: the picture has no such group; want all or one of %s", scope,
+		return nil, exit.UsageErrorf("--open %s: the picture has no such group; want all or one of %s", scope,
 			strings.Join(names, ", "))
 	}
 	return root, nil

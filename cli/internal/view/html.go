@@ -40,7 +40,7 @@ type pageData struct {
 	Horizontal bool         `json:"horizontal"`
 	Legend     []pageLayout `json:"legend"`
 	Boxes      []pageBox    `json:"boxes"`  // picture.boxes
-	Values     []pageValue  `json:"values"` // picture.nets
+	Values     []pageValue  `json:"values"` // picture.values
 	Groups     []pageGroup  `json:"groups"` // the first group is the whole picture
 }
 
@@ -140,8 +140,8 @@ func (s *scene) page(ctx context.Context, explainers ...*explainer) ([]byte, err
 		}
 		d.Boxes = append(d.Boxes, box)
 	}
-	for i := range s.nets {
-		n := &s.nets[i]
+	for i := range s.values {
+		n := &s.values[i]
 		d.Values = append(d.Values, pageValue{n.from, n.to, n.layout, s.lineTip(&line{values: []int{i}})})
 	}
 	s.addGroup(&d, s.root)
@@ -220,20 +220,20 @@ func newExplainer(g *graph.Graph, p *graphrun.Program) *explainer {
 // nil.
 func (e *explainer) texts(name string) (list []string) {
 	for _, v := range e.named[name] {
-		d := infer.ValueDocOf(v, e.known)
+		doc := infer.ValueDocOf(v, e.known)
 		var b strings.Builder
 		if e.program == nil {
-			l, err := inspect.ExplainLayout(e.graph, v.Name)
+			layout, err := inspect.ExplainLayout(e.graph, v.Name)
 			if err != nil {
 				continue
 			}
-			explain.WriteLayout(&b, term.Display{}, &explain.Document{Value: &d, Explanation: &inspect.Explanation{Layout: *l}})
+			explain.WriteLayout(&b, term.Display{}, &explain.Document{Value: &doc, Explanation: &inspect.Explanation{Layout: *layout}})
 		} else {
-			x, err := inspect.Explain(e.program, v.Name)
+			explanation, err := inspect.Explain(e.program, v.Name)
 			if err != nil {
 				continue
 			}
-			explain.Write(&b, term.Display{}, &explain.Document{Value: &d, Explanation: x})
+			explain.Write(&b, term.Display{}, &explain.Document{Value: &doc, Explanation: explanation})
 		}
 		list = append(list, strings.TrimSpace(b.String()))
 	}

@@ -21,7 +21,7 @@ type level struct {
 
 // line connects items and ports of a group. Item i has index i; port k has index len(items)+k.
 type line struct {
-	values []int // indices of picture.nets
+	values []int // indices of picture.values
 	from   int   // index of an item or port
 	to     []int // indices of items and ports
 	layout int   // an index of the legend; -1 for none or several
@@ -52,7 +52,7 @@ type scene struct {
 // groups.
 func (p *picture) newScene(root *item, horizontal, all bool) (*scene, error) {
 	s := &scene{picture: p, root: root, horizontal: horizontal, levels: map[*item]*level{}, texts: map[*item]*svgBox{}}
-	values := make([]int, len(p.nets))
+	values := make([]int, len(p.values))
 	for i := range values {
 		values[i] = i
 	}
@@ -61,7 +61,7 @@ func (p *picture) newScene(root *item, horizontal, all bool) (*scene, error) {
 }
 
 // level draws the items of group g. scope is the scope around g. values are the values that its boxes compute or read,
-// as indices of nets. outerLine maps a value that enters or leaves g to its line outside g.
+// as indices of picture.values. outerLine maps a value that enters or leaves g to its line outside g.
 func (s *scene) level(g *item, scope string, values []int, outerLine map[int]int, all bool) (*level, error) {
 	l := &level{}
 	if g.scope != "" {
@@ -143,13 +143,13 @@ func (s *scene) connect(g *item, l *level, values []int, outerLine map[int]int) 
 	within, lineOf = make([][]int, len(g.items)), map[int]int{}
 	itemOf, lines, ports := s.itemOfBox(g), map[string]int{}, map[port]int{}
 	for _, v := range values {
-		n := &s.nets[v]
-		var to []int
+		n := &s.values[v]
+		var readers []int
 		leaves := false
 		for _, b := range n.to {
 			at, inside := itemOf[b]
-			if leaves = leaves || !inside; inside && !slices.Contains(to, at) {
-				to = append(to, at)
+			if leaves = leaves || !inside; inside && !slices.Contains(readers, at) {
+				readers = append(readers, at)
 			}
 		}
 		from, inside := itemOf[n.from]
@@ -157,7 +157,7 @@ func (s *scene) connect(g *item, l *level, values []int, outerLine map[int]int) 
 			from = -1
 		}
 		for i := range g.items {
-			if g.items[i].box < 0 && (i == from || slices.Contains(to, i)) {
+			if g.items[i].box < 0 && (i == from || slices.Contains(readers, i)) {
 				within[i] = append(within[i], v)
 			}
 		}
@@ -169,14 +169,14 @@ func (s *scene) connect(g *item, l *level, values []int, outerLine map[int]int) 
 			}
 			return ports[p]
 		}
-		switch to = slices.DeleteFunc(to, func(i int) bool { return i == from }); {
+		switch readers = slices.DeleteFunc(readers, func(i int) bool { return i == from }); {
 		case !inside:
 			from = portAt(false)
 		case leaves:
-			to = append(to, portAt(true))
+			readers = append(readers, portAt(true))
 		}
-		if len(to) > 0 {
-			lineOf[v] = s.addLine(g, l, lines, line{[]int{v}, from, to, n.layout})
+		if len(readers) > 0 {
+			lineOf[v] = s.addLine(g, l, lines, line{[]int{v}, from, readers, n.layout})
 		}
 	}
 	return within, lineOf
@@ -189,17 +189,17 @@ func (s *scene) addLine(g *item, l *level, lines map[string]int, n line) int {
 	single := !slices.ContainsFunc(append([]int{n.from}, n.to...), func(i int) bool {
 		return i >= len(g.items) || g.items[i].box < 0
 	})
-	at, exists := lines[key]
+	index, exists := lines[key]
 	if !exists || single {
 		lines[key] = len(l.lines)
 		l.lines = append(l.lines, n)
 		return lines[key]
 	}
-	same := &l.lines[at]
+	same := &l.lines[index]
 	if same.values = append(same.values, n.values...); same.layout != n.layout {
 		same.layout = -1
 	}
-	return at
+	return index
 }
 
 // itemBox returns the text of an item. name is the displayed name of a box, unused for a group.

@@ -22,10 +22,10 @@ func (f *flags) checkPair() error {
 		return nil
 	}
 	if f.profile != "" {
-		return exit.Wrongf("--profile has the times of one plan: draw it with --strategy")
+		return exit.UsageErrorf("--profile has the times of one plan: draw it with --strategy")
 	}
 	if f.strategy != "" || len(f.strategies) != 2 {
-		return exit.Wrongf("--strategies %s: want two strategies A,B, without --strategy", strings.Join(f.strategies, ","))
+		return exit.UsageErrorf("--strategies %s: want two strategies A,B, without --strategy", strings.Join(f.strategies, ","))
 	}
 	for _, s := range f.strategies {
 		if err := f.ext.CheckStrategy(s); err != nil {
@@ -47,12 +47,12 @@ func (f *flags) renderPair(ctx context.Context, title string, g *graph.Graph,
 		}
 		sides[i] = pictureOf(title, programs[i].Graph(), programs[i].Report())
 	}
-	d, err := experiment.Diff(programs[0], programs[1])
+	difference, err := experiment.Diff(programs[0], programs[1])
 	if err != nil {
 		return nil, err
 	}
-	markDifferences(sides, d)
-	both := &picture{title: title, remarks: []string{differenceText(d)}}
+	markDifferences(sides, difference)
+	both := &picture{title: title, remarks: []string{differenceText(difference)}}
 	both.addSizes(g)
 	root := &item{box: -1, label: title, open: true}
 	for i, p := range sides {
@@ -75,19 +75,19 @@ func (f *flags) renderPair(ctx context.Context, title string, g *graph.Graph,
 }
 
 // differenceText returns a sentence that summarizes the differences.
-func differenceText(d *experiment.Difference) string {
-	if d.Same {
-		return fmt.Sprintf("the plans of %s and %s are equal", d.First.Strategy, d.Second.Strategy)
+func differenceText(difference *experiment.Difference) string {
+	if difference.Same {
+		return fmt.Sprintf("the plans of %s and %s are equal", difference.First.Strategy, difference.Second.Strategy)
 	}
 	share := ""
-	if d.First.CostNS > 0 {
-		share = fmt.Sprintf(" (%+.1f%%)", 100*d.DeltaNS/d.First.CostNS)
+	if difference.First.CostNS > 0 {
+		share = fmt.Sprintf(" (%+.1f%%)", 100*difference.DeltaNS/difference.First.CostNS)
 	}
-	return fmt.Sprintf("%s against %s: %s%s; %s, %s with another layout, %s of one plan only", d.Second.Strategy,
-		d.First.Strategy, signedTime(d.DeltaNS), share,
-		format.CountIrregular(len(d.Steps), "difference of steps", "differences of steps"),
-		format.Count(len(d.Values), "value"),
-		format.CountIrregular(len(d.OnlyFirst)+len(d.OnlySecond), "copy", "copies"))
+	return fmt.Sprintf("%s against %s: %s%s; %s, %s with another layout, %s of one plan only", difference.Second.Strategy,
+		difference.First.Strategy, signedTime(difference.DeltaNS), share,
+		format.CountIrregular(len(difference.Steps), "difference of steps", "differences of steps"),
+		format.Count(len(difference.Values), "value"),
+		format.CountIrregular(len(difference.OnlyFirst)+len(difference.OnlySecond), "copy", "copies"))
 }
 
 // signedTime formats a time with its sign.
@@ -99,13 +99,13 @@ func signedTime(ns float64) string {
 }
 
 // markDifferences adds the differences of two plans to the boxes of their pictures.
-func markDifferences(sides [2]*picture, d *experiment.Difference) {
+func markDifferences(sides [2]*picture, difference *experiment.Difference) {
 	var steps, values [2]map[string]string
 	for i := range sides {
 		steps[i], values[i] = map[string]string{}, map[string]string{}
 	}
-	names := [2]string{d.First.Strategy, d.Second.Strategy}
-	for _, s := range d.Steps {
+	names := [2]string{difference.First.Strategy, difference.Second.Strategy}
+	for _, s := range difference.Steps {
 		stepsOf := [2][]experiment.StepSummary{s.First, s.Second}
 		cost := [2]float64{s.FirstNS, s.SecondNS}
 		for i := range sides {
@@ -115,7 +115,7 @@ func markDifferences(sides [2]*picture, d *experiment.Difference) {
 			}
 		}
 	}
-	for _, v := range d.Values {
+	for _, v := range difference.Values {
 		values[0][v.Value] = fmt.Sprintf("%s: %s", names[1], v.Second.Layout)
 		values[1][cmp.Or(v.Other, v.Value)] = fmt.Sprintf("%s: %s", names[0], v.First.Layout)
 	}
@@ -151,7 +151,7 @@ func stepDifferenceText(what, other string, steps []experiment.StepSummary, ns f
 	return fmt.Sprintf("≠ cost, %s: %s", other, format.Nanoseconds(ns))
 }
 
-// addSide adds the boxes, nets and layouts of part to p, and renumbers the boxes of tree. side is 0 or 1.
+// addSide adds the boxes, values and layouts of part to p, and renumbers the boxes of tree. side is 0 or 1.
 func (p *picture) addSide(part *picture, tree *item, side int) {
 	first := len(p.boxes)
 	layouts := make([]int, len(part.legend))
@@ -173,12 +173,12 @@ func (p *picture) addSide(part *picture, tree *item, side int) {
 		b.layout, b.side = layout(b.layout), side
 		p.boxes = append(p.boxes, b)
 	}
-	for _, n := range part.nets {
+	for _, n := range part.values {
 		n.from, n.to, n.layout = n.from+first, slices.Clone(n.to), layout(n.layout)
 		for i := range n.to {
 			n.to[i] += first
 		}
-		p.nets = append(p.nets, n)
+		p.values = append(p.values, n)
 	}
 	tree.shiftBoxes(first)
 }

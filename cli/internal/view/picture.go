@@ -34,7 +34,7 @@ type picture struct {
 	graph   *graph.Graph // the graph that is drawn; nil for an excerpt or two plans
 	remarks []string     // sentences below the title
 	boxes   []pictureBox
-	nets    []pictureNet
+	values  []pictureValue
 	legend  []pictureLayout // in the order of first use
 }
 
@@ -69,8 +69,8 @@ type fact struct {
 	Text string `json:"text"`
 }
 
-// pictureNet is a value, drawn as lines from the box that computes the value to the boxes that read it.
-type pictureNet struct {
+// pictureValue is a value, drawn as lines from the box that computes the value to the boxes that read it.
+type pictureValue struct {
 	from   int    // index of the box that computes the value, in picture.boxes
 	to     []int  // indices of the boxes that read the value
 	layout int    // an index of the legend; -1 for none
@@ -96,13 +96,13 @@ func pictureOf(title string, g *graph.Graph, r *report.Plan) *picture {
 			facts: append([]fact{{"input", v.Name}}, valueFacts("is", v)...), explained: []string{v.Name}})
 	}
 	for _, n := range g.Nodes {
-		at := p.add(p.nodeBox(n))
+		box := p.add(p.nodeBox(n))
 		for _, v := range n.Out {
-			p.boxOf[v] = at
+			p.boxOf[v] = box
 		}
 	}
 	p.addOutputs(g)
-	p.addNets(g)
+	p.addValues(g)
 	return p.picture
 }
 
@@ -181,25 +181,25 @@ func (p *painter) nodeBox(n *graph.Node) pictureBox {
 	if len(n.Out) > 0 {
 		b.layout = p.layoutIndex(n.Out[0])
 	}
-	s := p.steps[n.Name]
-	c := p.copyOf(n)
+	step := p.steps[n.Name]
+	copied := p.copyOf(n)
 	switch {
-	case c != nil || n.Why != "":
+	case copied != nil || n.Why != "":
 		b.kind, b.why = copyBox, n.Why
-		if c != nil {
-			b.head, b.why = "copy of "+c.Value, c.Why
-			b.explained = []string{c.Value}
+		if copied != nil {
+			b.head, b.why = "copy of "+copied.Value, copied.Why
+			b.explained = []string{copied.Value}
 			b.scope = scopeOf(b.explained)
 		}
-	case p.report != nil && s == nil, p.report == nil && len(n.Out) > 0 && n.Out[0].Alias != nil:
+	case p.report != nil && step == nil, p.report == nil && len(n.Out) > 0 && n.Out[0].Alias != nil:
 		b.kind = viewBox
 	}
 	b.facts = append(b.facts, fact{string(b.kind), n.Name}, fact{"op", opsOf(n)})
 	if len(b.explained) > 1 {
 		b.facts = append(b.facts, fact{"computes", strings.Join(b.explained, ", ")})
 	}
-	if s != nil {
-		p.addCost(&b, s)
+	if step != nil {
+		p.addCost(&b, step)
 	}
 	if n.Pin != (graph.Pin{}) {
 		b.lines = append(b.lines, "pinned to "+n.Pin.String())
@@ -256,49 +256,49 @@ func scopeOf(names []string) []string {
 
 // codeOf returns pictureBox.code for the box of a node.
 func codeOf(n *graph.Node, b *pictureBox) string {
-	var s strings.Builder
-	fmt.Fprintf(&s, "%s %s %t %v", b.kind, b.head, b.why != "", n.Pin)
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s %s %t %v", b.kind, b.head, b.why != "", n.Pin)
 	if n.Impl != nil {
-		s.WriteString(n.Impl.Name)
+		text.WriteString(n.Impl.Name)
 	}
 	for name, value := range n.Written() {
 		if _, isValue := value.(graph.Ref); !isValue {
-			fmt.Fprintf(&s, " %s=%v", name, value)
+			fmt.Fprintf(&text, " %s=%v", name, value)
 		}
 	}
 	for _, v := range n.Out {
-		fmt.Fprintf(&s, " %s %v", typeText(v), v.Meta.Strides)
+		fmt.Fprintf(&text, " %s %v", typeText(v), v.Meta.Strides)
 	}
-	return s.String()
+	return text.String()
 }
 
 // addCost adds the cost of a step to its box.
-func (p *painter) addCost(b *pictureBox, s *report.Step) {
-	text := format.Nanoseconds(s.CostNS)
-	b.predicted = s.CostNS
+func (p *painter) addCost(b *pictureBox, step *report.Step) {
+	text := format.Nanoseconds(step.CostNS)
+	b.predicted = step.CostNS
 	if p.report.CostNS > 0 {
-		b.share = s.CostNS / p.report.CostNS
+		b.share = step.CostNS / p.report.CostNS
 		text += " (" + format.Percent(b.share) + ")"
 	}
 	if p.maxCost > 0 {
-		b.predictedBar = s.CostNS / p.maxCost
+		b.predictedBar = step.CostNS / p.maxCost
 	}
 	b.facts = append(b.facts, fact{"cost", text})
-	if s.MeasuredNS != nil {
-		b.measured, b.measuredBar = *s.MeasuredNS, *s.MeasuredNS/max(p.maxCost, 1)
-		b.facts = append(b.facts, fact{"measured", measuredText(b.measured, s.CostNS)})
+	if step.MeasuredNS != nil {
+		b.measured, b.measuredBar = *step.MeasuredNS, *step.MeasuredNS/max(p.maxCost, 1)
+		b.facts = append(b.facts, fact{"measured", measuredText(b.measured, step.CostNS)})
 	}
-	if s.Impl != "" {
-		b.facts = append(b.facts, fact{"implementation", s.Impl})
-		text = s.Impl + " · " + text
+	if step.Impl != "" {
+		b.facts = append(b.facts, fact{"implementation", step.Impl})
+		text = step.Impl + " · " + text
 	}
 	b.lines = append(b.lines, text)
 	if b.measured > 0 {
-		b.lines = append(b.lines, "measured "+measuredText(b.measured, s.CostNS))
+		b.lines = append(b.lines, "measured "+measuredText(b.measured, step.CostNS))
 	}
-	b.facts = append(b.facts, fact{"moves", format.Bytes(s.Bytes)})
-	if s.Loop != nil {
-		b.facts = append(b.facts, fact{"loop", format.Ints(s.Loop.Shape)}, fact{"fast set-up", s.FastSetup})
+	b.facts = append(b.facts, fact{"moves", format.Bytes(step.Bytes)})
+	if step.Loop != nil {
+		b.facts = append(b.facts, fact{"loop", format.Ints(step.Loop.Shape)}, fact{"fast set-up", step.FastSetup})
 	}
 }
 
@@ -405,24 +405,24 @@ func (p *painter) addOutputs(g *graph.Graph) {
 	}
 }
 
-// addNets adds a net for each value that has readers, in the order of the first readers.
-func (p *painter) addNets(g *graph.Graph) {
-	netOf := map[*graph.Value]int{}
+// addValues adds a pictureValue for each value that has readers, in the order of the first readers.
+func (p *painter) addValues(g *graph.Graph) {
+	indexOf := map[*graph.Value]int{}
 	link := func(v *graph.Value, to int) {
 		from, hasBox := p.boxOf[v]
 		if !hasBox {
 			return // a constant
 		}
-		i, known := netOf[v]
+		i, known := indexOf[v]
 		if !known {
-			i = len(p.nets)
-			netOf[v] = i
-			p.nets = append(p.nets, pictureNet{from: from, layout: p.layoutIndex(v), tip: valueFacts("", v)[0].Text})
-			if l := p.nets[i].layout; l >= 0 {
+			i = len(p.values)
+			indexOf[v] = i
+			p.values = append(p.values, pictureValue{from: from, layout: p.layoutIndex(v), tip: valueFacts("", v)[0].Text})
+			if l := p.values[i].layout; l >= 0 {
 				p.legend[l].count++
 			}
 		}
-		if n := &p.nets[i]; !slices.Contains(n.to, to) {
+		if n := &p.values[i]; !slices.Contains(n.to, to) {
 			n.to = append(n.to, to)
 		}
 	}

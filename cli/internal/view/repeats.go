@@ -28,11 +28,11 @@ func (f *groupBuilder) groupRepeats(items []*item) []*item {
 		codes[i] = f.code(x)
 	}
 	var list []*item
-	at := 0
+	next := 0
 	for _, t := range tandems(codes, func(t tandem) bool {
 		return items[t.upTo()-1].upTo-items[t.from].from >= minRepeated
 	}) {
-		list = append(list, items[at:t.from]...)
+		list = append(list, items[next:t.from]...)
 		blocks := make([]*item, t.count)
 		for k := range blocks {
 			block := items[t.from+k*t.period : t.from+(k+1)*t.period]
@@ -46,9 +46,9 @@ func (f *groupBuilder) groupRepeats(items []*item) []*item {
 		last := blocks[t.count-1]
 		list = append(list, &item{box: -1, label: f.repeatLabel(blocks[0], last, t.period), repeats: t.count,
 			items: f.sections(blocks), from: blocks[0].from, upTo: last.upTo})
-		at = t.upTo()
+		next = t.upTo()
 	}
-	return append(list, items[at:]...)
+	return append(list, items[next:]...)
 }
 
 // repeatLabel returns the label of a sequence of equal blocks with the given first and last block.

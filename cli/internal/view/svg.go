@@ -102,16 +102,16 @@ func (p *picture) layoutStyle() string {
 
 // colorOf returns the color and the dashes of a layout of the legend.
 func (p *picture) colorOf(layout int) (color, dash string) {
-	at := slices.Index(usualLayouts, p.legend[layout].name)
-	if at < 0 {
-		at = len(usualLayouts)
+	index := slices.Index(usualLayouts, p.legend[layout].name)
+	if index < 0 {
+		index = len(usualLayouts)
 		for _, l := range p.legend[:layout] {
 			if !slices.Contains(usualLayouts, l.name) {
-				at++
+				index++
 			}
 		}
 	}
-	return layoutColors[at%len(layoutColors)], layoutDashes[(at+at/len(layoutColors))%len(layoutDashes)]
+	return layoutColors[index%len(layoutColors)], layoutDashes[(index+index/len(layoutColors))%len(layoutDashes)]
 }
 
 // header returns title, remarks and legend as SVG, and sets w.top.
@@ -171,11 +171,11 @@ func (w *svgWriter) group(g *item, origin graphdraw.Point) {
 		w.line(g, l, i, origin)
 	}
 	for i, x := range g.items {
-		t, at := w.texts[x], l.Corners[i]
-		at = graphdraw.Point{X: at.X + origin.X, Y: at.Y + origin.Y}
-		real := w.orientPoint(at)
+		t, corner := w.texts[x], l.Corners[i]
+		corner = graphdraw.Point{X: corner.X + origin.X, Y: corner.Y + origin.Y}
+		oriented := w.orientPoint(corner)
 		if !x.open {
-			fmt.Fprintf(w, `<g class="node %s" transform="translate(%s %s)">`, t.kind, formatTenth(real.X), formatTenth(real.Y))
+			fmt.Fprintf(w, `<g class="node %s" transform="translate(%s %s)">`, t.kind, formatTenth(oriented.X), formatTenth(oriented.Y))
 			if tip := t.tip(); tip != "" {
 				fmt.Fprintf(w, "<title>%s</title>", escapeXML(tip))
 			}
@@ -184,11 +184,11 @@ func (w *svgWriter) group(g *item, origin graphdraw.Point) {
 		}
 		inner, size := w.levels[x], w.orientBox(l.sizes[i])
 		fmt.Fprintf(w, `<g class="frame" transform="translate(%s %s)"><rect class="box" width="%s" height="%s" rx="6"/>`+
-			`<text class="head" x="10" y="18">%s</text></g>`+"\n", formatTenth(real.X), formatTenth(real.Y), formatTenth(size.Width), formatTenth(size.Height),
+			`<text class="head" x="10" y="18">%s</text></g>`+"\n", formatTenth(oriented.X), formatTenth(oriented.Y), formatTenth(size.Width), formatTenth(size.Height),
 			escapeXML(t.frameLabel))
 		innerSize := w.orientBox(graphdraw.Box{Width: inner.Width, Height: inner.Height})
 		shift := w.orientPoint(graphdraw.Point{X: (size.Width - innerSize.Width) / 2, Y: frameHead})
-		within := graphdraw.Point{X: at.X + shift.X, Y: at.Y + shift.Y}
+		within := graphdraw.Point{X: corner.X + shift.X, Y: corner.Y + shift.Y}
 		w.connectPorts(l, i, len(x.items), inner, origin, within)
 		w.group(x, within)
 	}
@@ -224,8 +224,8 @@ func (s *scene) point(command string, p graphdraw.Point) string {
 // and inner.
 func (w *svgWriter) connectPorts(l *level, i, items int, inner *level, origin, within graphdraw.Point) {
 	for k, p := range inner.ports {
-		at, n, route := inner.Corners[items+k], &l.lines[p.line], l.Routes[p.line]
-		from := graphdraw.Point{X: within.X + at.X + portWidth/2, Y: within.Y + at.Y}
+		corner, n, route := inner.Corners[items+k], &l.lines[p.line], l.Routes[p.line]
+		from := graphdraw.Point{X: within.X + corner.X + portWidth/2, Y: within.Y + corner.Y}
 		to := graphdraw.Point{X: origin.X + route.LeaveX, Y: origin.Y + l.Corners[i].Y + l.sizes[i].Height}
 		if !p.out {
 			from, to = graphdraw.Point{X: origin.X + route.ArriveX[slices.Index(n.to, i)], Y: origin.Y + l.Corners[i].Y}, from
@@ -278,10 +278,10 @@ func (s *scene) lineTip(l *line) string {
 	var list []string
 	for _, v := range l.values {
 		var readers []string
-		for _, to := range s.nets[v].to {
+		for _, to := range s.values[v].to {
 			readers = append(readers, s.boxes[to].facts[0].Text)
 		}
-		list = append(list, s.nets[v].tip+"\nread by "+format.JoinFirst(readers))
+		list = append(list, s.values[v].tip+"\nread by "+format.JoinFirst(readers))
 	}
 	const maxValues = 4
 	if len(list) > maxValues {

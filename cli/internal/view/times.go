@@ -28,24 +28,24 @@ const maxProfileBytes = 1 << 28
 func readTimes(path string) (strategy string, times map[string]float64, err error) {
 	file, _, err := files.OpenRegular(path)
 	if err != nil {
-		return "", nil, exit.Wrongf("--profile: %w", files.Reword(path, err))
+		return "", nil, exit.UsageErrorf("--profile: %w", files.Reword(path, err))
 	}
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, maxProfileBytes))
 	if err != nil {
-		return "", nil, exit.Wrongf("--profile: %w", files.Reword(path, err))
+		return "", nil, exit.UsageErrorf("--profile: %w", files.Reword(path, err))
 	}
-	var d measuredTimes
-	if err := json.Unmarshal(text, &d); err != nil {
-		return "", nil, exit.Wrongf("--profile: %w",
+	var doc measuredTimes
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return "", nil, exit.UsageErrorf("--profile: %w",
 			files.WithPath(path, fmt.Errorf("not the output of bench --profile --json: %w", err)))
 	}
 	times = map[string]float64{}
-	for _, s := range d.ByStep {
+	for _, s := range doc.ByStep {
 		times[s.Name] += s.Time
 	}
 	var steps []report.Step
-	if json.Unmarshal(d.Steps, &steps) == nil {
+	if json.Unmarshal(doc.Steps, &steps) == nil {
 		for _, s := range steps {
 			if s.MeasuredNS != nil {
 				times[s.Name] = *s.MeasuredNS
@@ -53,10 +53,10 @@ func readTimes(path string) (strategy string, times map[string]float64, err erro
 		}
 	}
 	if len(times) == 0 {
-		return "", nil, exit.Wrongf("--profile: %s: it has no times of steps: want the output of bench --profile --json, "+
+		return "", nil, exit.UsageErrorf("--profile: %s: it has no times of steps: want the output of bench --profile --json, "+
 			"or of plan --measure --json", path)
 	}
-	return d.Strategy, times, nil
+	return doc.Strategy, times, nil
 }
 
 // addTimes sets the measured times of the steps of a plan, and returns a remark with their sum.
@@ -79,7 +79,7 @@ func (f *flags) addTimes(r *report.Plan) (string, error) {
 		}
 	}
 	if count == 0 || strategy != r.Strategy {
-		return "", exit.Wrongf("--profile: %s has times for %d of %s, measured with strategy %s; measure the plan of "+
+		return "", exit.UsageErrorf("--profile: %s has times for %d of %s, measured with strategy %s; measure the plan of "+
 			"strategy %s instead", f.profile, count, format.Count(len(r.Steps), "step"), strategy, r.Strategy)
 	}
 	return fmt.Sprintf("measured %s, predicted %s, in %d of %s", format.Nanoseconds(measured),

@@ -101,9 +101,9 @@ a graph in Graphviz's language.`,
 func (f *flags) check(cmd *cobra.Command) (*machine.Profile, error) {
 	switch ext := filepath.Ext(f.out); {
 	case f.out == "" || ext == "":
-		return nil, exit.Wrongf("view wants -o OUT.svg, OUT.html or OUT.dot")
+		return nil, exit.UsageErrorf("view wants -o OUT.svg, OUT.html or OUT.dot")
 	case !slices.Contains([]string{".svg", ".html", ".dot"}, ext):
-		return nil, exit.Wrongf("-o %s: want a file .svg, .html or .dot", f.out)
+		return nil, exit.UsageErrorf("-o %s: want a file .svg, .html or .dot", f.out)
 	}
 	if err := f.checkDrawing(cmd); err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (f *flags) check(cmd *cobra.Command) (*machine.Profile, error) {
 	if f.strategy == "" && len(f.strategies) == 0 {
 		for _, flag := range []string{"costs", "exact", "no-fusion", "profile", "slack"} {
 			if cmd.Flags().Changed(flag) {
-				return nil, exit.Wrongf("--%s concerns plans, and without --strategy the graph is drawn as written: add --strategy",
+				return nil, exit.UsageErrorf("--%s concerns plans, and without --strategy the graph is drawn as written: add --strategy",
 					flag)
 			}
 		}
@@ -139,27 +139,27 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if err != nil {
 		return err
 	}
-	j := progress.Begin(cmd, filepath.Base(path))
-	defer j.End()
+	job := progress.Begin(cmd, filepath.Base(path))
+	defer job.End()
 	var g *graph.Graph
-	err = j.Do(progress.Loading, func() (err error) {
-		g, err = f.ext.LoadPinned(j.Context, path, f.dims, f.pins)
+	err = job.Do(progress.Loading, func() (err error) {
+		g, err = f.ext.LoadPinned(job.Context, path, f.dims, f.pins)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	var text []byte
-	err = j.Do(progress.Planning, func() (err error) { text, err = f.render(j.Context, path, g, costProfile); return err })
-	j.End()
-	if interruptErr := exit.InterruptError(j.Context); interruptErr != nil {
+	err = job.Do(progress.Planning, func() (err error) { text, err = f.render(job.Context, path, g, costProfile); return err })
+	job.End()
+	if interruptErr := exit.InterruptError(job.Context); interruptErr != nil {
 		return interruptErr
 	}
 	command.PrintNotes(cmd, path, g)
 	if err != nil {
 		return exit.InFile(path, err)
 	}
-	j.Enter(progress.Writing)
+	job.Enter(progress.Writing)
 	return outfile.Write(cmd.Context(), f.out, func(w io.Writer) error {
 		_, err := w.Write(text)
 		return err
@@ -172,13 +172,13 @@ func (f *flags) render(ctx context.Context, path string, g *graph.Graph, costPro
 	if len(f.strategies) > 0 {
 		return f.renderPair(ctx, title, g, costProfile)
 	}
-	drawnGraph, p, plan := g, (*graphrun.Program)(nil), (*report.Plan)(nil)
+	drawnGraph, compiled, plan := g, (*graphrun.Program)(nil), (*report.Plan)(nil)
 	if f.strategy != "" {
 		var err error
-		if p, err = f.compile(ctx, g, f.strategy, costProfile); err != nil {
+		if compiled, err = f.compile(ctx, g, f.strategy, costProfile); err != nil {
 			return nil, err
 		}
-		drawnGraph, plan = p.Graph(), p.Report()
+		drawnGraph, plan = compiled.Graph(), compiled.Report()
 	}
 	times := ""
 	if plan != nil {
@@ -204,7 +204,7 @@ func (f *flags) render(ctx context.Context, path string, g *graph.Graph, costPro
 	if err != nil {
 		return nil, err
 	}
-	return f.encode(ctx, drawing, root, newExplainer(g, p))
+	return f.encode(ctx, drawing, root, newExplainer(g, compiled))
 }
 
 // compile plans a graph with a strategy.
@@ -224,7 +224,7 @@ func (f *flags) neighbourhood(p *picture) (*picture, error) {
 	}
 	part, found := p.around(f.around, f.hops)
 	if !found {
-		return nil, exit.Wrongf("--around %s: no box of the picture has this value", f.around)
+		return nil, exit.UsageErrorf("--around %s: no box of the picture has this value", f.around)
 	}
 	return part, nil
 }
