@@ -63,11 +63,11 @@ func difference(a, b *tensor.Tensor, exact bool) string {
 		if x[i] == y[i] || cmplx.IsNaN(x[i]) && cmplx.IsNaN(y[i]) {
 			continue
 		}
-		d := cmplx.Abs(x[i]-y[i]) / (1 + max(scale, cmplx.Abs(y[i])))
-		if math.IsNaN(d) {
-			d = math.Inf(1)
+		relative := cmplx.Abs(x[i]-y[i]) / (1 + max(scale, cmplx.Abs(y[i])))
+		if math.IsNaN(relative) {
+			relative = math.Inf(1)
 		}
-		worst = max(worst, d)
+		worst = max(worst, relative)
 	}
 	if worst <= bound {
 		return ""

@@ -72,68 +72,68 @@ type CertifiedPin struct {
 // solves the exact problem, such as Optimal and [layout.Given], a graph whose shapes do not depend on data, and the
 // built-in list of passes.
 func Certify(p *graphrun.Program) (*Certificate, error) {
-	in, b, err := internals(p)
+	internal, binding, err := internals(p)
 	if err != nil {
 		return nil, err
 	}
-	m, err := in.Model()
+	model, err := internal.Model()
 	if err != nil {
 		return nil, err
 	}
-	o, found := in.Options(), b.Plan.Solution
+	options, solution := internal.Options(), binding.Plan.Solution
 	switch {
-	case found == nil:
+	case solution == nil:
 		return nil, fmt.Errorf("strategy %s does not state the problem of layouts: there is nothing to certify; "+
-			"strategy optimal does", o.Strategy.Name())
-	case in.HasOwnPasses():
+			"strategy optimal does", options.Strategy.Name())
+	case internal.HasOwnPasses():
 		return nil, errors.New("the program has a list of passes of its own: others could not plan the graph again")
-	case o.KeepGoing:
+	case options.KeepGoing:
 		return nil, errors.New("a program with Options.KeepGoing has no certificate")
 	}
-	cost, err := m.WCSP.Cost(found.Labels)
+	cost, err := model.WCSP.Cost(solution.Labels)
 	if err != nil {
 		return nil, fmt.Errorf("the problem is not the one that was solved: %w", err)
 	}
-	if b.Plan.Preference == nil && cost != found.Cost {
+	if binding.Plan.Preference == nil && cost != solution.Cost {
 		return nil, fmt.Errorf("the problem is not the one that was solved: the labels cost %d picoseconds, not %d",
-			cost, found.Cost)
+			cost, solution.Cost)
 	}
-	search := wcsp.Options{Proof: true, TimeLimit: m.Problem.Search()}
-	proved, err := wcsp.Exact.Solve(m.WCSP, search)
+	search := wcsp.Options{Proof: true, TimeLimit: model.Problem.Search()}
+	proved, err := wcsp.Exact.Solve(model.WCSP, search)
 	if err != nil {
 		return nil, err
 	}
-	copies, err := certifyCopies(m, b.Plan, search)
+	copies, err := certifyCopies(model, binding.Plan, search)
 	if err != nil {
 		return nil, err
 	}
-	g := b.Graph
-	c := &Certificate{Version: CertificateVersion, Graph: CertifiedGraph{Name: g.Name}, Profile: o.Costs,
-		Options: CertifiedOptions{Strategy: o.Strategy.Name(), Sizes: g.Bound(), Pins: pinsOf(g),
-			NoFusion: o.NoFusion, Exact: o.Exact, MemoryLimit: o.MemoryLimit},
-		Problem: m.WCSP, Solution: &wcsp.Solution{Version: wcsp.Version, Labels: slices.Clone(found.Labels), Cost: cost,
+	g := binding.Graph
+	certificate := &Certificate{Version: CertificateVersion, Graph: CertifiedGraph{Name: g.Name}, Profile: options.Costs,
+		Options: CertifiedOptions{Strategy: options.Strategy.Name(), Sizes: g.Bound(), Pins: pinsOf(g),
+			NoFusion: options.NoFusion, Exact: options.Exact, MemoryLimit: options.MemoryLimit},
+		Problem: model.WCSP, Solution: &wcsp.Solution{Version: wcsp.Version, Labels: slices.Clone(solution.Labels), Cost: cost,
 			Bound: proved.Bound, Proof: proved.Proof}, Copies: copies}
-	if c.Options.Sizes == nil {
-		c.Options.Sizes = map[string]int{}
+	if certificate.Options.Sizes == nil {
+		certificate.Options.Sizes = map[string]int{}
 	}
-	if c.Profile == nil {
-		c.Profile = layout.DefaultProfile()
+	if certificate.Profile == nil {
+		certificate.Profile = layout.DefaultProfile()
 	}
-	if c.Graph.Digest, err = digestOf(context.Background(), b.WithAllConstants()); err != nil {
+	if certificate.Graph.Digest, err = digestOf(context.Background(), binding.WithAllConstants()); err != nil {
 		return nil, err
 	}
-	c.OptionsDigest, c.ProfileDigest = machine.DigestOfJSON(c.Options), machine.DigestOfJSON(c.Profile)
-	return c, nil
+	certificate.OptionsDigest, certificate.ProfileDigest = machine.DigestOfJSON(certificate.Options), machine.DigestOfJSON(certificate.Profile)
+	return certificate, nil
 }
 
 // certifyCopies proves a bound on the weighted cost, with the weights of the plan's preference. It returns nil if the
 // plan has no preference.
-func certifyCopies(m *layout.Model, plan *passes.Plan, search wcsp.Options) (*CertifiedCopies, error) {
-	p := plan.Preference
-	if p == nil || p.Proof.Copy == 0 {
+func certifyCopies(model *layout.Model, plan *passes.Plan, search wcsp.Options) (*CertifiedCopies, error) {
+	preference := plan.Preference
+	if preference == nil || preference.Proof.Copy == 0 {
 		return nil, nil
 	}
-	weighted, err := m.WithWeights(p.Proof)
+	weighted, err := model.WithWeights(preference.Proof)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func certifyCopies(m *layout.Model, plan *passes.Plan, search wcsp.Options) (*Ce
 	if err != nil {
 		return nil, err
 	}
-	return &CertifiedCopies{Slack: p.Slack, PlanWeights: p.Made, Cost: p.CostPS, Weights: p.Proof, Bound: s.Bound,
+	return &CertifiedCopies{Slack: preference.Slack, PlanWeights: preference.Made, Cost: preference.CostPS, Weights: preference.Proof, Bound: s.Bound,
 		Proof: s.Proof}, nil
 }
 

@@ -104,7 +104,7 @@ type Measurement struct {
 // If ctx ends, Compare returns the measurements until then without an error. It fails if a run fails, if there are no
 // candidates, or if two candidates have the same name. It returns a [*graphrun.MemoryError] if memory does not suffice
 // for all programs at the same time.
-func Compare(ctx context.Context, candidates []Candidate, in map[string]*tensor.Tensor,
+func Compare(ctx context.Context, candidates []Candidate, inputs map[string]*tensor.Tensor,
 	o Options) (*Comparison, error) {
 	if ctx == nil {
 		return nil, errors.New("Compare needs a context: it is nil")
@@ -119,7 +119,7 @@ func Compare(ctx context.Context, candidates []Candidate, in map[string]*tensor.
 	if !o.measureEqualPlans {
 		joinEqualPlans(ctx, all)
 	}
-	return compare(ctx, all, in, o, new(loadMeter))
+	return compare(ctx, all, inputs, o, new(loadMeter))
 }
 
 // compare measures contenders and summarizes the measurements. A nil load is not sampled.

@@ -246,17 +246,17 @@ func (s *side) copiesOnlyHere(other *side) []report.Copy {
 func differentValues(pairs *pairing, a, b *side) []ValueDifference {
 	list := []ValueDifference{}
 	a.binding.Runnable.Values(func(v *graph.Value) {
-		w := pairs.second[v]
-		if w == nil {
+		match := pairs.second[v]
+		if match == nil {
 			return
 		}
-		x, y := a.values[v.Name], b.values[w.Name]
+		x, y := a.values[v.Name], b.values[match.Name]
 		if x == nil || y == nil || x.Alias != nil || y.Alias != nil || !a.layoutsDiffer(x.Meta, y.Meta) {
 			return
 		}
 		d := ValueDifference{Value: v.Name, First: layoutOf(x.Meta), Second: layoutOf(y.Meta)}
-		if w.Name != v.Name {
-			d.Other = w.Name
+		if match.Name != v.Name {
+			d.Other = match.Name
 		}
 		list = append(list, d)
 	})

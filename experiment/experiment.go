@@ -22,9 +22,9 @@ import (
 
 // internals returns the internal program and its first binding. It fails if the program was not compiled.
 func internals(p *graphrun.Program) (*program.Program, *program.Binding, error) {
-	in := (*program.Program)(p)
-	if b := in.First(); b != nil {
-		return in, b, nil
+	internal := (*program.Program)(p)
+	if b := internal.First(); b != nil {
+		return internal, b, nil
 	}
 	return nil, nil, program.ErrNotCompiled
 }

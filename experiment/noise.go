@@ -27,33 +27,33 @@ const (
 
 // disturbancesOf describes the disturbances of measured contenders.
 func disturbancesOf(all []*contender, load *loadMeter) Disturbances {
-	n := Disturbances{Load: load.mean()}
+	d := Disturbances{Load: load.mean()}
 	widest := ""
 	for _, x := range all {
 		sorted := slices.Sorted(slices.Values(x.times))
 		if middle := quantile(sorted, 0.5); middle > 0 {
-			if r := (quantile(sorted, 0.75) - quantile(sorted, 0.25)) / middle; r > n.Spread {
-				n.Spread, widest = r, x.name
+			if r := (quantile(sorted, 0.75) - quantile(sorted, 0.25)) / middle; r > d.Spread {
+				d.Spread, widest = r, x.name
 			}
 		}
 	}
 	rounds := roundTimes(all)
-	n.DriftP = mannKendall(rounds)
-	n.Drift = math.Expm1(theilSen(rounds) * float64(len(rounds)-1))
+	d.DriftP = mannKendall(rounds)
+	d.Drift = math.Expm1(theilSen(rounds) * float64(len(rounds)-1))
 	var list []string
-	if n.Spread > maxSpread {
+	if d.Spread > maxSpread {
 		list = append(list, fmt.Sprintf("the times of %s vary: their interquartile range is %.0f%% of the median", widest,
-			100*n.Spread))
+			100*d.Spread))
 	}
-	if n.DriftP < driftLevel && math.Abs(n.Drift) > maxDrift {
+	if d.DriftP < driftLevel && math.Abs(d.Drift) > maxDrift {
 		list = append(list, fmt.Sprintf("times changed by %+.0f%% from the first to the last round (Mann-Kendall test, "+
-			"p %s)", 100*n.Drift, pValueBound(n.DriftP)))
+			"p %s)", 100*d.Drift, pValueBound(d.DriftP)))
 	}
-	if n.Load != nil && *n.Load > maxLoad {
-		list = append(list, fmt.Sprintf("%.1f threads of other processes were runnable on average", *n.Load))
+	if d.Load != nil && *d.Load > maxLoad {
+		list = append(list, fmt.Sprintf("%.1f threads of other processes were runnable on average", *d.Load))
 	}
-	n.Noise = strings.Join(list, "; ")
-	return n
+	d.Noise = strings.Join(list, "; ")
+	return d
 }
 
 // maxPeriods is the maximum number of samples of the test for a trend, because the time of the test is quadratic.

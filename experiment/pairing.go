@@ -39,27 +39,27 @@ func matchValues(a, b *graph.Graph, resized bool) *pairing {
 }
 
 // matchBy matches values of equal content and equal name, in their order. The function name returns the name to
-// compare. inA and inB map each value to the number of its content.
-func (p *pairing) matchBy(a, b *graph.Graph, name func(*graph.Value) string, inA, inB map[*graph.Value]int) {
+// compare. contentA and contentB map each value to the number of its content.
+func (p *pairing) matchBy(a, b *graph.Graph, name func(*graph.Value) string, contentA, contentB map[*graph.Value]int) {
 	type key struct {
 		content int
 		name    string
 	}
-	left := map[key][]*graph.Value{}
+	unmatched := map[key][]*graph.Value{}
 	for _, v := range matchable(b) {
 		if p.first[v] == nil {
-			k := key{inB[v], name(v)}
-			left[k] = append(left[k], v)
+			k := key{contentB[v], name(v)}
+			unmatched[k] = append(unmatched[k], v)
 		}
 	}
 	for _, v := range matchable(a) {
-		k := key{inA[v], name(v)}
-		if p.second[v] != nil || len(left[k]) == 0 {
+		k := key{contentA[v], name(v)}
+		if p.second[v] != nil || len(unmatched[k]) == 0 {
 			continue
 		}
-		w := left[k][0]
-		left[k] = left[k][1:]
-		p.match(v, w)
+		match := unmatched[k][0]
+		unmatched[k] = unmatched[k][1:]
+		p.match(v, match)
 	}
 }
 

@@ -134,10 +134,10 @@ func holm(values []float64) []float64 {
 		order[i] = i
 	}
 	sort.SliceStable(order, func(i, j int) bool { return values[order[i]] < values[order[j]] })
-	corrected, least := make([]float64, len(values)), 0.0
+	corrected, floor := make([]float64, len(values)), 0.0
 	for k, i := range order {
-		least = max(least, min(1, values[i]*float64(len(values)-k)))
-		corrected[i] = least
+		floor = max(floor, min(1, values[i]*float64(len(values)-k)))
+		corrected[i] = floor
 	}
 	return corrected
 }

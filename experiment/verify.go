@@ -81,11 +81,11 @@ func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, e
 				shortDigest(part.certified))
 		}
 	}
-	m, err := c.rebuild(ctx, g)
+	model, err := c.rebuild(ctx, g)
 	if err != nil {
 		return nil, err
 	}
-	problem := m.WCSP
+	problem := model.WCSP
 	if err := sameProblem(problem, c.Problem); err != nil {
 		return nil, fmt.Errorf("the certificate is of another problem than the graph's: %w", err)
 	}
@@ -93,34 +93,34 @@ func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, e
 		return nil, err
 	}
 	s := c.Solution
-	v := &Verdict{Optimal: s.Cost == s.Bound, CostNS: float64(s.Cost) / 1000, BoundNS: float64(s.Bound) / 1000,
+	verdict := &Verdict{Optimal: s.Cost == s.Bound, CostNS: float64(s.Cost) / 1000, BoundNS: float64(s.Bound) / 1000,
 		Strategy: c.Options.Strategy, Digest: c.Graph.Digest, Variables: len(problem.Variables),
 		Factors: len(problem.Factors)}
 	if c.Copies != nil {
-		if v.Copies, err = c.verifyCopies(ctx, m); err != nil {
+		if verdict.Copies, err = c.verifyCopies(ctx, model); err != nil {
 			return nil, fmt.Errorf("copies: %w", err)
 		}
-		v.Optimal, v.CostNS = c.Copies.Cost == s.Bound, float64(c.Copies.Cost)/1000
+		verdict.Optimal, verdict.CostNS = c.Copies.Cost == s.Bound, float64(c.Copies.Cost)/1000
 	}
-	return v, nil
+	return verdict, nil
 }
 
 // verifyCopies checks the bound on the weighted cost. From this bound and the bound on the cost it derives the bounds
 // on copies and memory.
-func (c *Certificate) verifyCopies(ctx context.Context, m *layout.Model) (*CopiesVerdict, error) {
-	p, labels := c.Copies, c.Solution.Labels
-	made, err := m.WithWeights(p.PlanWeights)
+func (c *Certificate) verifyCopies(ctx context.Context, model *layout.Model) (*CopiesVerdict, error) {
+	certified, labels := c.Copies, c.Solution.Labels
+	chosen, err := model.WithWeights(certified.PlanWeights)
 	if err != nil {
 		return nil, err
 	}
-	plan, err := made.Outcome(labels)
+	plan, err := chosen.Outcome(labels)
 	if err != nil {
 		return nil, err
 	}
-	if plan.PS != p.Cost {
-		return nil, fmt.Errorf("the plan costs %d picoseconds, not %d", plan.PS, p.Cost)
+	if plan.PS != certified.Cost {
+		return nil, fmt.Errorf("the plan costs %d picoseconds, not %d", plan.PS, certified.Cost)
 	}
-	weighted, err := m.WithWeights(p.Weights)
+	weighted, err := model.WithWeights(certified.Weights)
 	if err != nil {
 		return nil, err
 	}
@@ -129,22 +129,22 @@ func (c *Certificate) verifyCopies(ctx context.Context, m *layout.Model) (*Copie
 		return nil, err
 	}
 	err = verify.SolutionContext(ctx, weighted.Weighted, &wcsp.Solution{Version: wcsp.Version, Labels: labels, Cost: cost,
-		Bound: p.Bound, Proof: p.Proof})
+		Bound: certified.Bound, Proof: certified.Proof})
 	if err != nil {
 		return nil, err
 	}
-	budget := layout.Budget(c.Solution.Bound, p.Slack)
-	v := &CopiesVerdict{Slack: p.Slack, Copies: plan.Inserted, UnitBytes: p.Weights.UnitBytes,
-		AtLeast: min(plan.Inserted, p.Weights.MinCopiesWithin(p.Bound, budget, weighted.MaxUnits()))}
+	budget := layout.Budget(c.Solution.Bound, certified.Slack)
+	verdict := &CopiesVerdict{Slack: certified.Slack, Copies: plan.Inserted, UnitBytes: certified.Weights.UnitBytes,
+		AtLeast: min(plan.Inserted, certified.Weights.MinCopiesWithin(certified.Bound, budget, weighted.MaxUnits()))}
 	units := int64(0)
 	for _, k := range plan.Copies {
-		units += p.Weights.UnitsOf(k.Bytes)
+		units += certified.Weights.UnitsOf(k.Bytes)
 	}
-	v.Bytes = units * v.UnitBytes
-	v.Fewest = p.Cost <= budget && v.AtLeast == v.Copies
-	v.LeastMemory = v.Fewest && p.Slack == 0 && v.UnitBytes > 0 &&
-		units == p.Weights.MinUnitsWithin(p.Bound, budget, v.Copies)
-	return v, nil
+	verdict.Bytes = units * verdict.UnitBytes
+	verdict.Fewest = certified.Cost <= budget && verdict.AtLeast == verdict.Copies
+	verdict.LeastMemory = verdict.Fewest && certified.Slack == 0 && verdict.UnitBytes > 0 &&
+		units == certified.Weights.MinUnitsWithin(certified.Bound, budget, verdict.Copies)
+	return verdict, nil
 }
 
 func shortDigest(digest string) string { return digest[:min(12, len(digest))] }
@@ -166,11 +166,11 @@ func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*layout.Mode
 	if err != nil {
 		return nil, fmt.Errorf("the graph is not the certified one: %w", err)
 	}
-	b, err := p.Unplanned(ctx)
+	binding, err := p.Unplanned(ctx)
 	if err != nil {
 		return nil, err
 	}
-	digest, err := digestOf(ctx, b.Graph)
+	digest, err := digestOf(ctx, binding.Graph)
 	if err != nil {
 		return nil, err
 	}
@@ -178,12 +178,12 @@ func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*layout.Mode
 		return nil, fmt.Errorf("the graph is not the certified one: its digest is %s, not %s", shortDigest(digest),
 			shortDigest(c.Graph.Digest))
 	}
-	l, err := p.ProblemOf(ctx, b)
+	problem, err := p.ProblemOf(ctx, binding)
 	if err != nil {
 		return nil, err
 	}
-	l.Graph.SetContext(ctx)
-	return layout.NewModel(l)
+	problem.Graph.SetContext(ctx)
+	return layout.NewModel(problem)
 }
 
 // sameProblem returns the first difference of two problems as an error.

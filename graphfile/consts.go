@@ -32,9 +32,9 @@ func (l *loader) readDeclaration(at int, isConstant bool) (d *valueDecl, ok bool
 	d = &valueDecl{at: at}
 	firstErr := len(l.errs)
 	err = l.scan.object(func(key string, at int) error { return l.declarationKey(d, key, at, isConstant) })
-	what := "input"
+	kind := "input"
 	if isConstant {
-		what = "constant"
+		kind = "constant"
 	}
 	if len(l.errs) == firstErr && err == nil {
 		switch {
@@ -56,7 +56,7 @@ func (l *loader) readDeclaration(at int, isConstant bool) (d *valueDecl, ok bool
 			l.checkLayout(d.graphDecl.Layout, at)
 		}
 	}
-	l.prefixErrors(firstErr, what, d.name)
+	l.prefixErrors(firstErr, kind, d.name)
 	return d, len(l.errs) == firstErr && err == nil, err
 }
 
@@ -115,8 +115,8 @@ func (l *loader) declarationKey(d *valueDecl, key string, at int, isConstant boo
 	return l.unknownKey(key, at, inputKeys)
 }
 
-// readDim reads a size, a stride or an offset.
-func (l *loader) readDim(d *valueDecl, what string, at int, isConstant bool) (graph.Dim, error) {
+// readDim reads a size, a stride or an offset. key is the key of the list or of the number: shape, strides or offset.
+func (l *loader) readDim(d *valueDecl, key string, at int, isConstant bool) (graph.Dim, error) {
 	var dim graph.Dim
 	if !l.scan.nextIsString() {
 		want := "an integer, a symbol or an expression"
@@ -133,15 +133,15 @@ func (l *loader) readDim(d *valueDecl, what string, at int, isConstant bool) (gr
 	_, numberErr := strconv.Atoi(text)
 	switch {
 	case isConstant:
-		l.failAt(at, "a constant's %s cannot be symbolic", what)
+		l.failAt(at, "a constant's %s cannot be symbolic", key)
 	case text == "":
 		l.failAt(at, "a symbol needs a name")
 	case numberErr == nil:
 		l.failAt(at, "want an integer, a symbol or an expression, got %q; did you mean %s?", text, text)
 	default:
 		dim = graph.ParseDim(text)
-		if what != "shape" || dim.Expr != "" {
-			l.expressions = append(l.expressions, expression{d, what, len(d.graphDecl.Dims), text, at})
+		if key != "shape" || dim.Expr != "" {
+			l.expressions = append(l.expressions, expression{d, key, len(d.graphDecl.Dims), text, at})
 		}
 	}
 	return dim, err
@@ -150,8 +150,8 @@ func (l *loader) readDim(d *valueDecl, what string, at int, isConstant bool) (gr
 // expression is a size, a stride or an offset written as an expression over symbols.
 type expression struct {
 	decl  *valueDecl
-	what  string // the key: shape, strides or offset
-	index int    // the dimension, if what is shape
+	key   string // shape, strides or offset
+	index int    // the dimension, if key is shape
 	text  string
 	at    int // offset of the text in the file
 }
@@ -161,10 +161,10 @@ type expression struct {
 func (l *loader) checkExpressions() {
 	for _, e := range l.expressions {
 		dim := graph.ParseDim(e.text)
-		if l.declaredSymbols[e.text] && e.what == "shape" {
+		if l.declaredSymbols[e.text] && e.key == "shape" {
 			e.decl.graphDecl.Dims[e.index] = graph.Dim{Symbol: e.text}
 		} else if err := dim.Check(l.g.Symbols); err != nil {
-			l.failAt(e.at, "input %q: %s: %w", e.decl.name, e.what, err)
+			l.failAt(e.at, "input %q: %s: %w", e.decl.name, e.key, err)
 		}
 	}
 }
@@ -292,12 +292,16 @@ func withLayout(t *tensor.Tensor, m tensor.Meta) (*tensor.Tensor, error) {
 	return out, nil
 }
 
-// maxStorageRatio is the maximum number of elements of storage per element of a constant with strides. Without the
-// limit, a few bytes of a file could allocate gigabytes.
-const maxStorageRatio = 64
+// The limit on the storage of a constant with strides, in elements, is maxStorageRatio for each element and for
+// freeElements further elements, which permit any strides in small constants. Without the limit, a few bytes of a file
+// could allocate gigabytes.
+const (
+	maxStorageRatio = 64
+	freeElements    = 64
+)
 
 func checkStorageSize(m tensor.Meta) error {
-	if limit := maxStorageRatio * (m.Numel() + 64); m.Extent() > limit {
+	if limit := maxStorageRatio * (m.Numel() + freeElements); m.Extent() > limit {
 		return fmt.Errorf("%d elements need a storage of %d elements; the limit is %d", m.Numel(), m.Extent(), limit)
 	}
 	return nil

@@ -3,6 +3,7 @@ package graphfile
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"unsafe"
 
@@ -167,14 +168,15 @@ func (r *dataReader) integer(tok jsontext.Token) (int64, error) {
 		return i, nil
 	}
 	bits := 8 * d.Size()
-	lo, hi := int64(-1)<<(bits-1), int64(1)<<(bits-1)-1
-	if !d.IsSigned() {
-		lo, hi = 0, int64(1)<<min(bits, 62)-1
-		if bits == 64 {
-			hi = 1<<63 - 1
-		}
+	least, greatest := int64(-1)<<(bits-1), int64(1)<<(bits-1)-1
+	switch {
+	case d.IsSigned():
+	case bits == 64:
+		least, greatest = 0, math.MaxInt64 // a greater uint64 was parsed above
+	default:
+		least, greatest = 0, int64(1)<<bits-1
 	}
-	if i < lo || i > hi {
+	if i < least || i > greatest {
 		return 0, outOfRange
 	}
 	return i, nil
@@ -183,29 +185,28 @@ func (r *dataReader) integer(tok jsontext.Token) (int64, error) {
 // tensor checks the number of elements and converts them to a tensor.
 func (r *dataReader) tensor() (*tensor.Tensor, error) {
 	m := tensor.New(r.meta.DType, r.meta.Shape...)
-	n, got := m.Numel(), len(r.floats)+len(r.ints)
-	pairs := m.DType.IsComplex() && got == 2*n && n > 0
+	n, count := m.Numel(), len(r.floats)+len(r.ints)
+	pairs := m.DType.IsComplex() && count == 2*n && n > 0 // each element is given by two numbers
 	switch {
 	case r.isMixed:
 		return nil, errors.New("data: lists and numbers are mixed")
 	case r.isNested && r.raggedErr != nil && !(pairs && r.outerLen == n): // a flat list of pairs is accepted
 		return nil, r.raggedErr
-	case got != n && !pairs:
-		return nil, fmt.Errorf("data holds %s numbers, shape %s wants %d", countText(got, 2*n), tensor.ListString(m.Shape), n)
+	case count != n && !pairs:
+		return nil, fmt.Errorf("data holds %s numbers, shape %s wants %d", countText(count, 2*n), tensor.ListString(m.Shape), n)
 	}
 	t := tensor.Empty(m)
 	if n == 0 {
 		return t, nil
 	}
-	from := tensor.Meta{DType: tensor.Int64, Shape: []int{n}, Strides: []int{1}}
-	src := unsafe.Pointer(unsafe.SliceData(r.ints))
+	srcDType, src := tensor.Int64, unsafe.Pointer(unsafe.SliceData(r.ints))
 	switch {
 	case pairs:
-		from.DType, src = tensor.Complex128, unsafe.Pointer(unsafe.SliceData(r.floats))
+		srcDType, src = tensor.Complex128, unsafe.Pointer(unsafe.SliceData(r.floats))
 	case r.floats != nil:
-		from.DType, src = tensor.Float64, unsafe.Pointer(unsafe.SliceData(r.floats))
+		srcDType, src = tensor.Float64, unsafe.Pointer(unsafe.SliceData(r.floats))
 	}
-	tensor.Converter(m.DType, from.DType)(t.Pointer(), src, m.DType.Size(), from.DType.Size(), n)
+	tensor.Converter(m.DType, srcDType)(t.Pointer(), src, m.DType.Size(), srcDType.Size(), n)
 	return t, nil
 }
 

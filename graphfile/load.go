@@ -9,7 +9,7 @@
 // also begin with FILE:LINE:COL.
 //
 // The loader makes one pass over the JSON. At the end of the pass, it resolves the operands of nodes that precede their
-// declaration in the file. It collects all mistakes, up to a limit.
+// declaration in the file. It collects all mistakes, up to a limit. Parameters named at are byte offsets in the file.
 package graphfile
 
 import (
@@ -122,12 +122,12 @@ const maxErrors = 100
 
 func asErrors(err error) graph.Errors {
 	var list graph.Errors
-	var one *graph.Error
+	var single *graph.Error
 	switch {
 	case errors.As(err, &list):
 		return list
-	case errors.As(err, &one):
-		return graph.Errors{one}
+	case errors.As(err, &single):
+		return graph.Errors{single}
 	}
 	return graph.Errors{{Err: err}}
 }

@@ -64,8 +64,7 @@ func newLoader(src *source, lookup graph.Lookup, data []byte) *loader {
 	p := &places{src: src, nodes: make([]int, 0, n), outputs: map[string]int{}}
 	d := graph.NewDraft(lookup, n, p)
 	return &loader{draft: d, g: d.Graph(), places: p, src: src, lookup: lookup, data: data,
-		rawNodes:   make([]rawNode, 0, n),
-		attrsCache: map[attrsKey]*decodedAttrs{}, declaredSymbols: map[string]bool{}}
+		rawNodes: make([]rawNode, 0, n), attrsCache: map[attrsKey]*decodedAttrs{}, declaredSymbols: map[string]bool{}}
 }
 
 // parse reads, resolves and sorts the graph in l.data.

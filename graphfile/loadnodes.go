@@ -342,7 +342,7 @@ func (l *loader) decode(op *graph.Op, raw []byte, at int) *decodedAttrs {
 	}
 	a := &decodedAttrs{places: map[string]int{}}
 	l.attrsCache[attrsKey{op, string(raw)}] = a
-	s := newScanner(raw, func(bad int, err error) { a.err, a.errAt = err, bad-at })
+	s := newScanner(raw, func(errAt int, err error) { a.err, a.errAt = err, errAt-at })
 	s.base = at
 	attrs := graph.Attrs{}
 	if err := l.readAttrs(op.Schema, s, attrs, a.places); err != nil {

@@ -70,8 +70,8 @@ func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
 	if err == nil {
 		err = f.Chmod(0o644)
 	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
 	}
 	switch {
 	case err != nil || s.data == nil:
@@ -201,11 +201,11 @@ func (s *saver) valueHead(v *graph.Value) {
 
 // layout writes the layout of an input or a constant: strides, memory format or order, and offset.
 func (s *saver) layout(v *graph.Value) {
-	formatted := false
+	hasPinnedOrder := false // whether the memory format or order of the pin gives the strides
 	layout := v.Layout()
 	if layout.SetsLayout() {
 		o, err := layout.For(v.Meta.Rank())
-		formatted = err == nil && slices.Equal(o.Strides(v.Meta.Shape), v.Meta.Strides)
+		hasPinnedOrder = err == nil && slices.Equal(o.Strides(v.Meta.Shape), v.Meta.Strides)
 	}
 	offset := graph.Dim{Size: v.Meta.Offset}
 	switch {
@@ -218,7 +218,7 @@ func (s *saver) layout(v *graph.Value) {
 		} else if layout.SetsLayout() {
 			s.pin(layout)
 		}
-	case formatted:
+	case hasPinnedOrder:
 		s.pin(layout)
 	case !slices.Equal(v.Meta.Strides, tensor.ContiguousStrides(v.Meta.Shape)):
 		s.buf.WriteString(", \"strides\": ")

@@ -125,27 +125,27 @@ func (s *saver) attr(v any) error {
 // exactly.
 func writeData(b *bytes.Buffer, t *tensor.Tensor) {
 	element := elementText(t)
-	var walk func(d, at int)
-	walk = func(d, at int) {
-		if d == t.Rank() {
-			element(b, at)
+	var walk func(dim, distance int)
+	walk = func(dim, distance int) {
+		if dim == t.Rank() {
+			element(b, distance)
 			return
 		}
 		b.WriteByte('[')
-		for i := range t.Shape[d] {
+		for i := range t.Shape[dim] {
 			if i > 0 {
 				b.WriteString(", ")
 			}
-			walk(d+1, at+i*t.Strides[d])
+			walk(dim+1, distance+i*t.Strides[dim])
 		}
 		b.WriteByte(']')
 	}
 	walk(0, 0)
 }
 
-// elementText returns a function that writes one element of t. Its argument at is the distance in elements from the
+// elementText returns a function that writes one element of t. Its second argument is the distance in elements from the
 // first element.
-func elementText(t *tensor.Tensor) func(b *bytes.Buffer, at int) {
+func elementText(t *tensor.Tensor) func(b *bytes.Buffer, distance int) {
 	size, bits := t.DType.Size(), 32
 	if t.DType == tensor.Float64 || t.DType == tensor.Complex128 {
 		bits = 64
@@ -159,8 +159,8 @@ func elementText(t *tensor.Tensor) func(b *bytes.Buffer, at int) {
 		dtype = tensor.Float64
 	}
 	convert := tensor.Converter(dtype, t.DType)
-	return func(b *bytes.Buffer, at int) {
-		p := unsafe.Add(base, at*size)
+	return func(b *bytes.Buffer, distance int) {
+		p := unsafe.Add(base, distance*size)
 		switch {
 		case dtype == tensor.Complex128:
 			var z complex128

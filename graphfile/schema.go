@@ -122,8 +122,7 @@ func layoutMembers() object {
 
 // conflictingLayouts matches a declaration that gives the layout twice. Such a declaration is rejected.
 var conflictingLayouts = anyOf(object{"required": []string{"strides", "memory_format"}},
-	object{"required": []string{"strides", "order"}},
-	formatAndOrder)
+	object{"required": []string{"strides", "order"}}, formatAndOrder)
 
 var formatAndOrder = object{"required": []string{"memory_format", "order"}}
 
@@ -151,8 +150,7 @@ func constantSchema() object {
 
 func outputSchema() object {
 	full := closedObject(object{"value": ref("name"), "name": object{"type": "string"},
-		"memory_format": ref("memory_format"),
-		"order":         ref("order")}, "value")
+		"memory_format": ref("memory_format"), "order": ref("order")}, "value")
 	full["not"] = formatAndOrder
 	return anyOf(ref("name"), full)
 }
@@ -199,9 +197,9 @@ func opSchema(o *graph.Op) object {
 			required = append(required, f.Name)
 		}
 	}
-	a := closedObject(attrs, required...)
+	attrsMember := closedObject(attrs, required...)
 	if o.Schema.Others != nil {
-		a["additionalProperties"] = attrSchema(*o.Schema.Others)
+		attrsMember["additionalProperties"] = attrSchema(*o.Schema.Others)
 	}
 	for _, p := range o.Params {
 		if name := o.NumberAttr(p); name != "" {
@@ -209,7 +207,7 @@ func opSchema(o *graph.Op) object {
 		}
 	}
 	inputs, minInputs := inputsSchema(o)
-	members := object{"inputs": inputs, "attrs": a}
+	members := object{"inputs": inputs, "attrs": attrsMember}
 	if len(o.Impls) > 0 {
 		var names []string
 		for _, m := range o.Impls {
@@ -225,7 +223,7 @@ func opSchema(o *graph.Op) object {
 	if required != nil {
 		needs = append(needs, "attrs")
 	} else {
-		a["type"] = []string{"object", "null"}
+		attrsMember["type"] = []string{"object", "null"}
 	}
 	if needs != nil {
 		node["required"] = needs
@@ -358,8 +356,8 @@ var symbolic = anyOf(object{"type": "integer"}, symbolText)
 // typeSchema describes the values of a type by its name in [graph.Field.Type].
 func typeSchema(f graph.Field, name string) object {
 	if item, isList := strings.CutSuffix(name, "[]"); isList {
-		one := typeSchema(f, item)
-		list := arrayOf(one)
+		single := typeSchema(f, item)
+		list := arrayOf(single)
 		if f.Len > 0 {
 			lengths := []object{{"minItems": f.Len, "maxItems": f.Len}, {"minItems": 1, "maxItems": 1}}
 			if f.Default == "none" {
@@ -367,7 +365,7 @@ func typeSchema(f graph.Field, name string) object {
 			}
 			list["anyOf"] = lengths
 		}
-		return anyOf(list, one)
+		return anyOf(list, single)
 	}
 	switch name {
 	case "int":

@@ -28,13 +28,13 @@ type constRef struct{ path, key string }
 func newSource(name string, folder files.Folder, data []byte) *source {
 	s := &source{name: name, folder: folder, lines: make([]int, 1, bytes.Count(data, []byte{'\n'})+1),
 		files: map[weak.Pointer[tensor.Tensor]]constRef{}}
-	for at := 0; ; {
-		i := bytes.IndexByte(data[at:], '\n')
+	for lineStart := 0; ; {
+		i := bytes.IndexByte(data[lineStart:], '\n')
 		if i < 0 {
 			return s
 		}
-		at += i + 1
-		s.lines = append(s.lines, at)
+		lineStart += i + 1
+		s.lines = append(s.lines, lineStart)
 	}
 }
 

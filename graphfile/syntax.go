@@ -16,10 +16,10 @@ type syntaxMistake struct {
 	text string
 }
 
-// syntax finds the first syntax error of a file that the JSON library rejected. The message of the library names only a
-// character. syntax describes the mistake in terms of the text that a user edits. It parses the file without storing
-// values.
-type syntax struct {
+// syntaxChecker finds the first syntax error of a file that the JSON library rejected. The message of the library names
+// only a character. A syntaxChecker describes the mistake in terms of the text that a user edits. It parses the file
+// without storing values.
+type syntaxChecker struct {
 	data         []byte
 	at           int
 	formatOffset func(at int) string // formats an offset: "line 3, column 5"
@@ -38,7 +38,7 @@ func diagnose(data []byte, place func(at int) string) (m *syntaxMistake) {
 	if m := wrongEncoding(data); m != nil {
 		return m
 	}
-	s := &syntax{data: data, formatOffset: place}
+	s := &syntaxChecker{data: data, formatOffset: place}
 	defer func() {
 		if r, ok := recover().(*syntaxMistake); ok {
 			m = r
@@ -69,12 +69,12 @@ func wrongEncoding(data []byte) *syntaxMistake {
 	return nil
 }
 
-func (s *syntax) fail(at int, format string, args ...any) {
+func (s *syntaxChecker) fail(at int, format string, args ...any) {
 	panic(&syntaxMistake{at, "invalid JSON: " + fmt.Sprintf(format, args...)})
 }
 
 // skipSpace skips white space, and rejects comments.
-func (s *syntax) skipSpace() {
+func (s *syntaxChecker) skipSpace() {
 	for s.at < len(s.data) {
 		switch c := s.data[s.at]; {
 		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
@@ -90,7 +90,7 @@ func (s *syntax) skipSpace() {
 }
 
 // peek returns the next character. At the end of the file it reports the unclosed bracket.
-func (s *syntax) peek() byte {
+func (s *syntaxChecker) peek() byte {
 	s.skipSpace()
 	if s.at < len(s.data) {
 		return s.data[s.at]
@@ -111,7 +111,7 @@ func kindOf(bracket byte) string {
 }
 
 // value reads a value of any kind. The method members limits the depth of the recursion.
-func (s *syntax) value() {
+func (s *syntaxChecker) value() {
 	switch c := s.peek(); {
 	case c == '{':
 		s.members('}', s.member)
@@ -138,7 +138,7 @@ func (s *syntax) value() {
 }
 
 // members reads the members of an object or a list, up to its end.
-func (s *syntax) members(end byte, member func()) {
+func (s *syntaxChecker) members(end byte, member func()) {
 	s.openBrackets = append(s.openBrackets, bracket{kind: s.data[s.at], at: s.at})
 	if len(s.openBrackets) > 10000 {
 		panic(&syntaxMistake{s.at, "lists and objects are nested too deep"})
@@ -168,7 +168,7 @@ func (s *syntax) members(end byte, member func()) {
 }
 
 // missingComma reports the character c in place of a comma. end is the character that would end the list or object.
-func (s *syntax) missingComma(c, end byte) {
+func (s *syntaxChecker) missingComma(c, end byte) {
 	switch {
 	case c == ':' && s.openBrackets[len(s.openBrackets)-1].kind == '[':
 		s.fail(s.at, "unexpected colon in a list: only objects, {...}, have keys")
@@ -181,7 +181,7 @@ func (s *syntax) missingComma(c, end byte) {
 }
 
 // member reads a key and its value.
-func (s *syntax) member() {
+func (s *syntaxChecker) member() {
 	switch c := s.peek(); {
 	case c == '"':
 	case c == '\'':
@@ -217,7 +217,7 @@ func (s *syntax) member() {
 }
 
 // name returns the letters, digits, points and underscores at the current offset, up to 40.
-func (s *syntax) name() string {
+func (s *syntaxChecker) name() string {
 	end := s.at
 	for end < len(s.data) && (s.data[end] == '_' || s.data[end] == '.' || s.data[end] >= '0' && s.data[end] <= '9' ||
 		s.data[end] >= 'a' && s.data[end] <= 'z' || s.data[end] >= 'A' && s.data[end] <= 'Z') {
@@ -228,7 +228,7 @@ func (s *syntax) name() string {
 
 // literal reads true, false or null. To describe mistakes, it also recognizes how other languages spell these words,
 // infinities and NaN.
-func (s *syntax) literal() {
+func (s *syntaxChecker) literal() {
 	name := s.name()
 	switch name {
 	case "true", "false", "null":
@@ -259,7 +259,7 @@ func (s *syntax) literal() {
 }
 
 // unquotedSpecial reports an infinity or NaN without quotes.
-func (s *syntax) unquotedSpecial(at int, name string) {
+func (s *syntaxChecker) unquotedSpecial(at int, name string) {
 	meant := numerals.IntendedLiteral(name)
 	if meant == "" {
 		meant = name
@@ -268,7 +268,7 @@ func (s *syntax) unquotedSpecial(at int, name string) {
 }
 
 // number reads a number by JSON's rules, which are stricter than those of most languages.
-func (s *syntax) number() {
+func (s *syntaxChecker) number() {
 	start := s.at
 	digits := func() int {
 		digitsStart := s.at
@@ -314,14 +314,14 @@ func (s *syntax) number() {
 }
 
 // notText reports a byte that is not part of a UTF-8 character.
-func (s *syntax) notText(at int) {
+func (s *syntaxChecker) notText(at int) {
 	s.fail(at, "the file is not UTF-8 text: byte %#02x", s.data[at])
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // stringValue reads a string and returns its contents.
-func (s *syntax) stringValue() string {
+func (s *syntaxChecker) stringValue() string {
 	start := s.at
 	for s.at++; s.at < len(s.data); s.at++ {
 		switch c := s.data[s.at]; {
@@ -347,7 +347,7 @@ func (s *syntax) stringValue() string {
 }
 
 // escape reads an escape sequence, from the backslash to its last character.
-func (s *syntax) escape() {
+func (s *syntaxChecker) escape() {
 	at := s.at
 	if s.at++; s.at >= len(s.data) {
 		return // stringValue reports the end of the file

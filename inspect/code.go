@@ -85,36 +85,36 @@ func Code(p *graphrun.Program, step string) (*StepCode, error) {
 	return r, nil
 }
 
-func loopCodeOf(l expr.Listing) LoopCode {
-	r := LoopCode{Name: l.Name, Results: []Access{}, Operands: []Access{}, Why: l.Why}
-	if l.Assembly != nil {
-		r.Assembly = l.Assembly()
+func loopCodeOf(listing expr.Listing) LoopCode {
+	loop := LoopCode{Name: listing.Name, Results: []Access{}, Operands: []Access{}, Why: listing.Why}
+	if listing.Assembly != nil {
+		loop.Assembly = listing.Assembly()
 	}
-	if l.Loop == nil {
-		return r
+	if listing.Loop == nil {
+		return loop
 	}
-	c := l.Loop.Code
-	r.Expression = c.String()
-	access := func(d tensor.DType, at int, scalar bool) Access {
+	code := listing.Loop.Code
+	loop.Expression = code.String()
+	access := func(d tensor.DType, index int, scalar bool) Access {
 		a := Access{d.String(), accessContiguous}
 		switch {
 		case scalar:
 			a.Access = accessBroadcast
-		case at < len(l.Staged) && l.Staged[at]:
+		case index < len(listing.Staged) && listing.Staged[index]:
 			a.Access = accessStaged
 		}
 		return a
 	}
-	for i, o := range c.Out {
+	for i, o := range code.Out {
 		if o.DType != tensor.Invalid {
-			r.Results = append(r.Results, access(o.DType, i, false))
+			loop.Results = append(loop.Results, access(o.DType, i, false))
 		}
 	}
-	for i, d := range c.In {
-		r.Operands = append(r.Operands, access(d, len(c.Out)+i, l.Loop.Scalar[i]))
+	for i, d := range code.In {
+		loop.Operands = append(loop.Operands, access(d, len(code.Out)+i, listing.Loop.Scalar[i]))
 	}
-	for _, f := range l.Loop.Folds {
-		r.Folds = append(r.Folds, fmt.Sprintf("%v of v%d", f.Op, f.V))
+	for _, f := range listing.Loop.Folds {
+		loop.Folds = append(loop.Folds, fmt.Sprintf("%v of v%d", f.Op, f.V))
 	}
-	return r
+	return loop
 }

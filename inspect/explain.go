@@ -64,16 +64,16 @@ func LayoutRules() []string { return []string{ruleGraph, ruleView, rulePermutati
 // shapes depend on data runs in segments. Only the first segment is compiled, so a value of another segment has no
 // step. Explain fails if there is no value with the name.
 func Explain(p *graphrun.Program, value string) (*Explanation, error) {
-	in, b, err := internals(p)
+	internal, binding, err := internals(p)
 	if err != nil {
 		return nil, err
 	}
-	v, err := ValueNamed(b.Graph, value)
+	v, err := ValueNamed(binding.Graph, value)
 	if err != nil {
 		return nil, err
 	}
 	e := &Explanation{Layout: layoutOf(v)}
-	addOutcome(e, in, b, v)
+	addOutcome(e, internal, binding, v)
 	return e, nil
 }
 

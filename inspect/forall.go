@@ -49,26 +49,26 @@ type property struct {
 
 // propertyOf parses "no-copies", "VALUE=FORMAT" or "FORMAT(VALUE)".
 func propertyOf(g *graph.Graph, text string) (property, error) {
-	q := property{text: text}
+	parsed := property{text: text}
 	if text == "no-copies" {
-		return q, nil
+		return parsed, nil
 	}
 	format, rest, call := strings.Cut(text, "(")
 	if call && strings.HasSuffix(rest, ")") {
-		q.value = strings.TrimSuffix(rest, ")")
+		parsed.value = strings.TrimSuffix(rest, ")")
 	} else if equals := strings.LastIndexByte(text, '='); equals > 0 {
-		q.value, format = text[:equals], text[equals+1:]
+		parsed.value, format = text[:equals], text[equals+1:]
 	}
 	pin, err := graph.ParsePin(format)
-	if q.value == "" || err != nil || pin.Format == tensor.NoFormat {
-		return q, fmt.Errorf("there is no property %q: want no-copies, VALUE=FORMAT or FORMAT(VALUE)", text)
+	if parsed.value == "" || err != nil || pin.Format == tensor.NoFormat {
+		return parsed, fmt.Errorf("there is no property %q: want no-copies, VALUE=FORMAT or FORMAT(VALUE)", text)
 	}
-	q.format = pin.Format
-	if g.Value(q.value) == nil {
-		return q, fmt.Errorf("property %q: the graph has no value %q%s", text, q.value,
-			suggest.DidYouMean(suggest.Nearest(q.value, valueNames(g))))
+	parsed.format = pin.Format
+	if g.Value(parsed.value) == nil {
+		return parsed, fmt.Errorf("property %q: the graph has no value %q%s", text, parsed.value,
+			suggest.DidYouMean(suggest.Nearest(parsed.value, valueNames(g))))
 	}
-	return q, nil
+	return parsed, nil
 }
 
 func valueNames(g *graph.Graph) func(yield func(string) bool) {
@@ -107,18 +107,18 @@ func (q property) violation(plan *passes.Plan) string {
 // all sizes that the specialization serves. Sizes at which the implementation does not support the call have a plan of
 // their own.
 func ForAll(p *graphrun.Program, text string) (*Proof, error) {
-	in, _, err := internals(p)
+	internal, _, err := internals(p)
 	if err != nil {
 		return nil, err
 	}
-	if !in.Specializes() {
+	if !internal.Specializes() {
 		return nil, errors.New("plans of this graph serve one set of sizes each: no size is open, or shapes depend on data")
 	}
-	q, err := propertyOf(in.Source(), text)
+	parsed, err := propertyOf(internal.Source(), text)
 	if err != nil {
 		return nil, err
 	}
-	f := &prover{program: in, property: q, result: &Proof{Property: text, Cases: []Case{}, Tried: []map[string]int{}},
+	f := &prover{program: internal, property: parsed, result: &Proof{Property: text, Cases: []Case{}, Tried: []map[string]int{}},
 		isProved: map[*program.Specialization]bool{}}
 	if err := f.cover(); err != nil || f.result.Counterexample != nil {
 		return f.result, err
@@ -151,7 +151,7 @@ func (f *prover) cover() error {
 		if covered && len(f.result.Tried) >= maxTried {
 			continue
 		}
-		plan, k, err := f.program.PlanAt(context.Background(), sizes)
+		plan, spec, err := f.program.PlanAt(context.Background(), sizes)
 		switch {
 		case err != nil && covered, err != nil && len(f.cases) >= maxCases:
 			continue
@@ -164,8 +164,8 @@ func (f *prover) cover() error {
 			return nil
 		}
 		f.result.Tried = append(f.result.Tried, named)
-		if !covered && k != nil && len(f.cases) < maxCases {
-			f.addProvedCase(k, sizes)
+		if !covered && spec != nil && len(f.cases) < maxCases {
+			f.addProvedCase(spec, sizes)
 		}
 	}
 	return nil
@@ -173,8 +173,8 @@ func (f *prover) cover() error {
 
 // addProvedCase makes a case of the sizes that have the property for the same reasons as the given sizes. It records in
 // isProved whether the case covers all sizes that the specialization serves.
-func (f *prover) addProvedCase(k *program.Specialization, sizes []int) {
-	form, err := f.program.SymbolicPlanOf(context.Background(), k, sizes)
+func (f *prover) addProvedCase(spec *program.Specialization, sizes []int) {
+	form, err := f.program.SymbolicPlanOf(context.Background(), spec, sizes)
 	if err != nil {
 		return
 	}
@@ -184,8 +184,8 @@ func (f *prover) addProvedCase(k *program.Specialization, sizes []int) {
 			return
 		}
 	}
-	f.isProved[k] = len(form.Env.Guards()) == guards
-	if more, ok := f.program.SearchConditions(context.Background(), k, sizes); ok {
+	f.isProved[spec] = len(form.Env.Guards()) == guards
+	if more, ok := f.program.SearchConditions(context.Background(), spec, sizes); ok {
 		f.addCase(form.Symbolic, more, sizes, false)
 	}
 }
@@ -195,20 +195,20 @@ func (f *prover) addProvedCase(k *program.Specialization, sizes []int) {
 // specialization that serves sizes of a case was planned when the case was made.
 func (f *prover) firstUnproved() *program.Specialization {
 	for {
-		k := f.nextUnproved()
-		if k == nil {
+		spec := f.nextUnproved()
+		if spec == nil {
 			return nil
 		}
-		plan, serving, err := f.program.PlanAt(context.Background(), k.Hint)
-		if err != nil || serving != k {
-			return k
+		plan, serving, err := f.program.PlanAt(context.Background(), spec.Hint)
+		if err != nil || serving != spec {
+			return spec
 		}
 		if why := f.property.violation(plan); why != "" {
-			f.result.Counterexample, f.result.Why = f.program.SizesByName(k.Hint), why
-			return k
+			f.result.Counterexample, f.result.Why = f.program.SizesByName(spec.Hint), why
+			return spec
 		}
-		if f.addProvedCase(k, k.Hint); !f.isProved[k] {
-			return k
+		if f.addProvedCase(spec, spec.Hint); !f.isProved[spec] {
+			return spec
 		}
 	}
 }
@@ -217,12 +217,12 @@ func (f *prover) firstUnproved() *program.Specialization {
 // only its hint and that no sample reached.
 func (f *prover) nextUnproved() *program.Specialization {
 	p := f.program
-	for _, k := range p.Specializations() {
-		hintOnly := len(p.Hints()) == 0 && slices.Equal(k.Hint, p.AssumedSizes()) &&
-			!slices.Equal(k.Hint, p.GenericSizes(context.Background()))
-		isProved, reached := f.isProved[k]
+	for _, spec := range p.Specializations() {
+		hintOnly := len(p.Hints()) == 0 && slices.Equal(spec.Hint, p.AssumedSizes()) &&
+			!slices.Equal(spec.Hint, p.GenericSizes(context.Background()))
+		isProved, reached := f.isProved[spec]
 		if !isProved && (reached || !hintOnly) {
-			return k
+			return spec
 		}
 	}
 	return nil
@@ -236,25 +236,25 @@ func (f *prover) addRejected(sizes []int) {
 }
 
 // addCase makes a case of the sizes that satisfy the guards of inference and planning, and further conditions.
-func (f *prover) addCase(s *graph.Symbolic, more []sym.Bool, sizes []int, rejected bool) {
-	guards, r := slices.Concat(s.Env.Guards(), more), coveringCase{}
+func (f *prover) addCase(symbolic *graph.Symbolic, more []sym.Bool, sizes []int, rejected bool) {
+	guards, newCase := slices.Concat(symbolic.Env.Guards(), more), coveringCase{}
 	for _, cond := range guards {
-		r.conds = append(r.conds, cond.String())
+		newCase.conds = append(newCase.conds, cond.String())
 	}
-	r.holds = func(named map[string]int) bool {
-		binding := s.Binding(named)
+	newCase.holds = func(named map[string]int) bool {
+		binding := symbolic.Binding(named)
 		return !slices.ContainsFunc(guards, func(cond sym.Bool) bool {
 			holds, err := cond.At(binding)
 			return err != nil || !holds
 		})
 	}
-	f.cases = append(f.cases, r)
-	f.result.Cases = append(f.result.Cases, Case{f.program.SizesByName(sizes), append([]string{}, r.conds...), rejected})
+	f.cases = append(f.cases, newCase)
+	f.result.Cases = append(f.result.Cases, Case{f.program.SizesByName(sizes), append([]string{}, newCase.conds...), rejected})
 }
 
 // conclude decides whether the cases cover all sizes within bounds.
 func (f *prover) conclude() error {
-	k := f.firstUnproved() // it adds cases
+	spec := f.firstUnproved() // it adds cases
 	env, names := sym.NewEnv(), &graph.Symbolic{}
 	symbols := map[string]sym.Int{}
 	for i, name := range f.program.OpenSymbols() {
@@ -271,9 +271,9 @@ func (f *prover) conclude() error {
 	}
 	lookup := func(name string) (sym.Int, bool) { s, ok := symbols[name]; return s, ok }
 	covered := sym.Truth(false) // the sizes of all cases
-	for _, r := range f.cases {
+	for _, covering := range f.cases {
 		inCase := sym.Truth(true)
-		for _, text := range r.conds {
+		for _, text := range covering.conds {
 			cond, err := sym.ParseBool(text, lookup)
 			if err != nil {
 				return err
@@ -286,9 +286,9 @@ func (f *prover) conclude() error {
 	truth, known := covered.Known()
 	switch {
 	case f.result.Counterexample != nil:
-	case k != nil:
+	case spec != nil:
 		f.result.Why = fmt.Sprintf("the plan for %s has no proof for all sizes that it serves",
-			program.SizesText(f.program.SizesByName(k.Hint)))
+			program.SizesText(f.program.SizesByName(spec.Hint)))
 	case known && truth:
 		f.result.Proved = true
 	default:

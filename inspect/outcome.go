@@ -26,32 +26,32 @@ type Outcome struct {
 
 // addOutcome describes in e how the program computes v.
 func addOutcome(e *Explanation, p *program.Program, b *program.Binding, v *graph.Value) {
-	o := &Outcome{Strategy: p.Options().Strategy.Name(), With: []string{}, Strides: []int{}, Reads: []string{},
+	outcome := &Outcome{Strategy: p.Options().Strategy.Name(), With: []string{}, Strides: []int{}, Reads: []string{},
 		Readers: []string{}}
 	for _, n := range b.Graph.Nodes {
 		if slices.ContainsFunc(n.In, func(a graph.Arg) bool { return a.Kind == graph.TensorArg && a.Value == v }) {
-			o.Readers = append(o.Readers, n.Name)
+			outcome.Readers = append(outcome.Readers, n.Name)
 		}
 	}
 	plan, executable := b.Plan, b.Program
 	if plan == nil || executable == nil {
 		plan, executable = &passes.Plan{Graph: graph.New("", nil)}, new(exec.Program)
 	}
-	o.What = noStepReason(v, plan)
+	outcome.What = noStepReason(v, plan)
 	if planned := plan.Graph.Value(v.Name); planned != nil && isInGraph(planned, plan.Graph) {
-		o.Strides = notNil(planned.Meta.Strides)
+		outcome.Strides = notNil(planned.Meta.Strides)
 	}
-	if v.Node != nil && o.What == "" {
-		o.addStep(v, executable)
+	if v.Node != nil && outcome.What == "" {
+		outcome.addStep(v, executable)
 	}
-	if o.What == "" {
-		o.What = "no step computes it"
+	if outcome.What == "" {
+		outcome.What = "no step computes it"
 		if b.Graph.Dynamic() {
-			o.What = "it runs in a segment that is planned when its operands are known"
+			outcome.What = "it runs in a segment that is planned when its operands are known"
 		}
 	}
-	e.Run = *o
-	e.Copies, e.Unfused = copyReasons(p, v, o, plan), []report.Unfused{}
+	e.Run = *outcome
+	e.Copies, e.Unfused = copyReasons(p, v, outcome, plan), []report.Unfused{}
 	for _, a := range plan.Unfused {
 		if v.Node != nil && (a.Node == v.Node.Name || a.Reader == v.Node.Name) {
 			e.Unfused = append(e.Unfused, report.Unfused(a))

@@ -48,13 +48,13 @@ type Regret struct {
 // Specializations plans the graph several times. The list is empty if no size is open, and for graphs that run in
 // segments.
 func Specializations(p *graphrun.Program) ([]Specialization, error) {
-	in, _, err := internals(p)
-	if err != nil || !in.Specializes() {
+	internal, _, err := internals(p)
+	if err != nil || !internal.Specializes() {
 		return nil, err
 	}
 	var list []Specialization
-	for _, k := range mainSpecializations(in) {
-		list = append(list, describe(in, k))
+	for _, k := range mainSpecializations(internal) {
+		list = append(list, describe(internal, k))
 	}
 	return list, nil
 }
@@ -70,48 +70,48 @@ func mainSpecializations(p *program.Program) (list []*program.Specialization) {
 		hints = append(hints, p.AssumedSizes())
 	}
 	for _, hint := range hints {
-		if k := p.SpecializationAt(ctx, hint); k != nil && !slices.Contains(list, k) {
-			list = append(list, k)
+		if spec := p.SpecializationAt(ctx, hint); spec != nil && !slices.Contains(list, spec) {
+			list = append(list, spec)
 		}
 	}
 	return list
 }
 
-func describe(p *program.Program, k *program.Specialization) Specialization {
-	r := Specialization{Hint: p.SizesByName(k.Hint), Holds: []string{}, Guards: []Guard{}, Copies: len(k.Plan.Copies),
+func describe(p *program.Program, spec *program.Specialization) Specialization {
+	described := Specialization{Hint: p.SizesByName(spec.Hint), Holds: []string{}, Guards: []Guard{}, Copies: len(spec.Plan.Copies),
 		Regret: []Regret{}}
-	guards, err := k.Guards(context.Background(), p)
+	guards, err := spec.Guards(context.Background(), p)
 	if err != nil {
-		r.Unknown = err.Error()
+		described.Unknown = err.Error()
 	}
 	for _, g := range guards {
-		r.Holds = append(r.Holds, g.Cond.String())
-		from := Guard{Binds: g.Binds}
+		described.Holds = append(described.Holds, g.Cond.String())
+		origin := Guard{Binds: g.Binds}
 		if g.Node != nil {
-			from.Node, from.Op = g.Node.Name, g.Node.Op.Name
+			origin.Node, origin.Op = g.Node.Name, g.Node.Op.Name
 		}
-		r.Guards = append(r.Guards, from)
+		described.Guards = append(described.Guards, origin)
 	}
-	memory := addMemory(&r, p, k)
-	for _, at := range sizesToPrice(p) {
-		c, err := regret(p, k, at)
+	memory := addMemory(&described, p, spec)
+	for _, priced := range sizesToPrice(p) {
+		compared, err := regret(p, spec, priced)
 		if err != nil {
 			continue // the graph rejects these sizes
 		}
-		if c.Fits && memory != nil {
-			if sizes, err := memory.Sizes(nil, at.sizes); err == nil {
+		if compared.Fits && memory != nil {
+			if sizes, err := memory.Sizes(nil, priced.sizes); err == nil {
 				bytes := sizes[0] + sizes[1]
-				c.Bytes = &bytes
+				compared.Bytes = &bytes
 			}
 		}
-		r.Regret = append(r.Regret, c)
+		described.Regret = append(described.Regret, compared)
 	}
-	return r
+	return described
 }
 
 // addMemory adds the two memory formulas, and returns an evaluator of them. It returns nil if the expressions are long.
-func addMemory(r *Specialization, p *program.Program, k *program.Specialization) *sym.Evaluator {
-	form, err := p.SymbolicPlanOf(context.Background(), k, k.Hint)
+func addMemory(described *Specialization, p *program.Program, spec *program.Specialization) *sym.Evaluator {
+	form, err := p.SymbolicPlanOf(context.Background(), spec, spec.Hint)
 	if err != nil {
 		return nil
 	}
@@ -123,7 +123,7 @@ func addMemory(r *Specialization, p *program.Program, k *program.Specialization)
 	if err != nil {
 		return nil
 	}
-	r.Memory = &MemoryFormulas{m.outputs.String(), m.peak.String()}
+	described.Memory = &MemoryFormulas{m.outputs.String(), m.peak.String()}
 	return e
 }
 
@@ -179,14 +179,14 @@ func sizesToPrice(p *program.Program) (list []pricedSizes) {
 }
 
 // regret prices a specialization at sizes.
-func regret(p *program.Program, k *program.Specialization, at pricedSizes) (r Regret, err error) {
+func regret(p *program.Program, spec *program.Specialization, priced pricedSizes) (r Regret, err error) {
 	ctx := context.Background()
-	g, err := p.GraphAt(ctx, at.sizes)
+	g, err := p.GraphAt(ctx, priced.sizes)
 	if err != nil {
 		return r, err
 	}
-	r.Sizes, r.Which = p.SizesByName(at.sizes), at.which
-	if !k.Serves(ctx, p, at.sizes) {
+	r.Sizes, r.Which = p.SizesByName(priced.sizes), priced.which
+	if !spec.Serves(ctx, p, priced.sizes) {
 		return r, nil
 	}
 	o := p.PlanOptions(ctx)
@@ -195,7 +195,7 @@ func regret(p *program.Program, k *program.Specialization, at pricedSizes) (r Re
 	if err != nil {
 		return r, err
 	}
-	o.Follow, o.Price = k.Decisions, true
+	o.Follow, o.Price = spec.Decisions, true
 	applied, err := passes.Run(g, o)
 	switch {
 	case errors.As(err, new(*passes.Misfit)):

@@ -39,15 +39,16 @@ func codeOf(d tensor.DType) string {
 // header is the parsed header of an .npy file.
 type header struct {
 	dtype     tensor.DType
-	byteOrder byte // byte order: '<' little-endian, '>' big-endian, '|' or '=' none needed
-	fortran   bool // whether the data are column-major
-	shape     []int
+	byteOrder byte // '<': little-endian; '>': big-endian; '|' and '=': no conversion is needed
+
+	isColumnMajor bool
+	shape         []int
 }
 
 // meta returns the array's meta, with column-major strides for column-major data.
 func (h header) meta() (tensor.Meta, error) {
 	m := tensor.New(h.dtype, h.shape...)
-	if h.fortran {
+	if h.isColumnMajor {
 		step := 1
 		for d, s := range h.shape {
 			m.Strides[d] = step
@@ -74,7 +75,7 @@ func parseHeader(text string) (h header, err error) {
 		case "descr":
 			h.dtype, h.byteOrder = p.descr()
 		case "fortran_order":
-			h.fortran = p.boolean()
+			h.isColumnMajor = p.boolean()
 		case "shape":
 			h.shape = p.tuple()
 		default:
@@ -179,19 +180,19 @@ func (p *parser) boolean() bool {
 func (p *parser) tuple() []int {
 	out := []int{}
 	p.expect('(')
-	comma := true
+	hasComma := true // after the previous element
 	for p.err == nil && !p.skip(')') {
-		if !comma {
+		if !hasComma {
 			p.fail("want a comma before %.20q", p.remaining)
 			break
 		}
 		out = append(out, p.size())
-		comma = p.skip(',')
+		hasComma = p.skip(',')
 		if len(out) > maxRank {
 			p.fail("more than %d dimensions", maxRank)
 		}
 	}
-	if len(out) == 1 && !comma {
+	if len(out) == 1 && !hasComma {
 		p.fail("shape is a number, not a tuple")
 	}
 	return out
@@ -235,9 +236,10 @@ func encodeHeader(d tensor.DType, shape []int) []byte {
 		b.WriteByte(',')
 	}
 	b.WriteString("), }")
-	// Version 1 stores the length in two bytes, enough for maxRank sizes.
-	pad := 63 - (10+b.Len())%64
-	text := b.String() + strings.Repeat(" ", pad) + "\n"
+	// Version 1 stores the length in two bytes, enough for maxRank sizes. A newline ends the text.
+	const preambleBytes = 10 // magic, version and length
+	blankCount := 63 - (preambleBytes+b.Len())%64
+	text := b.String() + strings.Repeat(" ", blankCount) + "\n"
 	out := append([]byte(magic), 1, 0, byte(len(text)), byte(len(text)>>8))
 	return append(out, text...)
 }

@@ -172,9 +172,9 @@ func readStorage(r io.Reader, need int, known int64) (*tensor.Storage, error) {
 		case have == need:
 			return s, nil
 		}
-		more := tensor.NewStorage(min(need, 2*have))
-		copy(more.Bytes(), s.Bytes())
-		s = more
+		larger := tensor.NewStorage(min(need, 2*have))
+		copy(larger.Bytes(), s.Bytes())
+		s = larger
 	}
 }
 
@@ -231,8 +231,8 @@ func writeData(w io.Writer, t *tensor.Tensor) error {
 	}
 	if t.IsContiguous() || t.Bytes() <= writeBlock {
 		c := t.Contiguous()
-		at := c.Offset * c.DType.Size()
-		_, err := w.Write(c.Storage().Bytes()[at : at+c.Bytes()])
+		start := c.Offset * c.DType.Size()
+		_, err := w.Write(c.Storage().Bytes()[start : start+c.Bytes()])
 		return err
 	}
 	n := t.Shape[0]

@@ -65,8 +65,8 @@ func (n *node) sliceComputed(x, axis, start, end, step *val) *val {
 	}
 	start, end = bound(start), bound(end)
 	// If the end is before the start in the direction of the step, the slice is empty. The end is then the start.
-	end = n.op("where", nil, back, n.op("minimum", nil, start, end), n.op("maximum", nil, start,
-		end)).withType(tensor.Int64, 0)
+	end = n.op("where", nil, back, n.op("minimum", nil, start, end),
+		n.op("maximum", nil, start, end)).withType(tensor.Int64, 0)
 	index := n.op("arange", graph.Attrs{"start": n.scalarAttr(start), "end": n.scalarAttr(end), "step": n.scalarAttr(step),
 		"dtype": tensor.Int64}).withType(tensor.Int64, 1)
 	return n.op("index_select", graph.Attrs{"dim": n.scalarAttr(axis)}, x, index).withType(x.dtype(), n.rank(x))

@@ -94,11 +94,10 @@ func (n *node) nestedGraphAt(name string, hints map[string]int) *nestedGraph {
 		name = "body"
 	}
 	im := &importer{model: n.model, opts: n.opts, graph: graph.New(name, n.opts.Lookup),
-		hasModelName: map[*graph.Value]bool{},
-		env:          n.env, symbols: n.symbols, hints: hints, limits: n.limits, unknownCount: n.unknownCount,
-		expressionTexts: n.expressionTexts, usedSymbols: map[string]bool{}, symbolInputs: map[string]*val{},
-		shapes:     map[*graph.Value][]sym.Int{},
-		referenced: map[*graph.Value]*val{}, outer: n.importer, nodeCount: n.nodeCount, captures: map[*val]*val{}}
+		hasModelName: map[*graph.Value]bool{}, env: n.env, symbols: n.symbols, hints: hints, limits: n.limits,
+		unknownCount: n.unknownCount, expressionTexts: n.expressionTexts, usedSymbols: map[string]bool{},
+		symbolInputs: map[string]*val{}, shapes: map[*graph.Value][]sym.Int{}, referenced: map[*graph.Value]*val{},
+		outer: n.importer, nodeCount: n.nodeCount, captures: map[*val]*val{}}
 	im.graph.Symbols = map[string]graph.Bounds{}
 	for name := range n.symbols {
 		im.graph.Symbols[name] = graph.Bounds{}
@@ -369,8 +368,7 @@ func (n *node) scanOnce(in []*val) []*val {
 	}
 	body := n.subgraph(p, slicesAt(0), func(int) bool { return false })
 	attrs := graph.Attrs{"body": body.im.graph, "states": states, "num_scan_inputs": scanned, "scan_input_axes": inAxes,
-		"scan_input_directions": inBack,
-		"scan_output_axes":      outAxes, "scan_output_directions": outBack}
+		"scan_input_directions": inBack, "scan_output_axes": outAxes, "scan_output_directions": outBack}
 	out := n.emitN("scan", len(body.out), attrs, n.operandsOf(in, body.im.captured)...)
 	for i, o := range out {
 		if o.outline = body.outline(i); i >= states {

@@ -58,6 +58,7 @@ func (m *Model) decode(t *pb.TensorProto) (*tensor.Tensor, error) {
 	for i, n := range t.Dims {
 		shape[i] = int(n)
 	}
+	// With strides of 0, Check validates the sizes before New multiplies them.
 	meta := tensor.Meta{DType: d, Shape: shape, Strides: make([]int, len(shape))}
 	if err := meta.Check(); err != nil {
 		return nil, err

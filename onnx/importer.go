@@ -25,7 +25,7 @@ type importer struct {
 	model        *Model
 	opts         Options
 	graph        *graph.Graph          // the graph that the importer builds
-	hasModelName map[*graph.Value]bool // the values of g that already have a name of the model
+	hasModelName map[*graph.Value]bool // the values of graph that already have a name of the model
 
 	// Symbolic sizes: see symshapes.go. The importers of a model share env, symbols, limits, unknownCount and
 	// expressionTexts.

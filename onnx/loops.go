@@ -297,8 +297,8 @@ func (n *node) sequencesOf(a, b *branch) (sequences map[int]*packedSequence) {
 				}
 				p := inner.packedOf(y, ranks[i])
 				if p.rank < 0 && ranks[i] >= 0 {
-					p = &packedSequence{dtype: p.dtype, rank: ranks[i], data: p.data, shapes: constValue(tensor.Zeros(tensor.Int64, 0,
-						ranks[i]))}
+					p = &packedSequence{dtype: p.dtype, rank: ranks[i], data: p.data,
+						shapes: constValue(tensor.Zeros(tensor.Int64, 0, ranks[i]))}
 				}
 				x.out[i] = p.val()
 			}

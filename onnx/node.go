@@ -169,9 +169,8 @@ func (n *node) call(f *pb.FunctionProto) ([]*val, error) {
 		inner.attrs[a.Name] = a
 	}
 	for name, a := range n.attrs {
-		b := &pb.AttributeProto{Name: name, Type: a.Type, F: a.F, I: a.I, S: a.S, T: a.T, G: a.G,
+		inner.attrs[name] = &pb.AttributeProto{Name: name, Type: a.Type, F: a.F, I: a.I, S: a.S, T: a.T, G: a.G,
 			Floats: a.Floats, Ints: a.Ints, Strings: a.Strings, Graphs: a.Graphs}
-		inner.attrs[name] = b
 	}
 	s := &scope{im: n.importer, values: map[string]*val{}}
 	for i, name := range f.Input {

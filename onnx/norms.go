@@ -20,8 +20,7 @@ func batchNormalization(n *node) []*val {
 		return one(n.op("add", nil, n.op("mul", nil, y, w), b))
 	}
 	y := n.op("batch_norm", graph.Attrs{"training": false, "eps": eps}, x, n.convertLike(w, x), n.convertLike(b, x),
-		n.convertLike(mean, x),
-		n.convertLike(variance, x))
+		n.convertLike(mean, x), n.convertLike(variance, x))
 	return []*val{y, mean, variance}
 }
 
@@ -111,9 +110,8 @@ func groupNormalization(n *node) []*val {
 	if n.opset < 21 {
 		w, b = n.repeatGroups(w, groups, channels), n.repeatGroups(b, groups, channels)
 	}
-	return one(n.op("group_norm", graph.Attrs{"num_groups": groups, "eps": n.float("epsilon", 1e-5)}, x, n.convertLike(w,
-		x),
-		n.convertLike(b, x)))
+	attrs := graph.Attrs{"num_groups": groups, "eps": n.float("epsilon", 1e-5)}
+	return one(n.op("group_norm", attrs, x, n.convertLike(w, x), n.convertLike(b, x)))
 }
 
 // lrn converts LRN, which divides each element by a power of the mean square over neighbouring channels.

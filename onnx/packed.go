@@ -193,8 +193,7 @@ func (n *node) packedMember(p *packedSequence, position *val) *val {
 	}
 	_, one, _ := n.splitMembers(p, n.checkedPosition(position, n.length(p)), 1)
 	shape := n.onnxOp("Reshape", nil, one[0], vectorOf(p.rank)).withSizes(tensor.Int64, p.rank)
-	return n.onnxOp("Reshape", intAttr("allowzero", 1), one[1],
-		shape).withType(p.dtype, p.rank)
+	return n.onnxOp("Reshape", intAttr("allowzero", 1), one[1], shape).withType(p.dtype, p.rank)
 }
 
 // packedInsert inserts x at the position of operand 2, or at the end.
@@ -260,8 +259,7 @@ func (n *node) packedConcat(p *packedSequence, axis int, stack bool) *val {
 	differences := n.onnxOp("Reshape", nil, differ, vectorOf(-1)).withRank(1)
 	equal := n.onnxOp("Gather", nil, vectorOf(0), n.sumAlong(differences, 0))
 	shape = n.add(shape, equal).withSizes(tensor.Int64, rank)
-	out := n.onnxOp("Reshape", intAttr("allowzero", 1), p.data,
-		shape).withType(p.dtype, rank)
+	out := n.onnxOp("Reshape", intAttr("allowzero", 1), p.data, shape).withType(p.dtype, rank)
 	if axis > 0 {
 		out = n.op("movedim", graph.Attrs{"source": []int{0}, "destination": []int{axis}}, out).withType(p.dtype, rank)
 	}

@@ -267,8 +267,7 @@ func maxRoiPool(n *node) []*val {
 			n.failf("region %d belongs to image %d, but there are %v images", r, batch, s[0])
 		}
 		list = append(list, n.roiCells(n.op("slice", graph.Attrs{"dim": 0, "start": batch, "end": batch + 1}, x),
-			[2]int{at(2), at(1)}, [2]int{at(4), at(3)}, size,
-			n.numbers("the sizes of images", s[2:])))
+			[2]int{at(2), at(1)}, [2]int{at(4), at(3)}, size, n.numbers("the sizes of images", s[2:])))
 	}
 	if len(list) == 0 {
 		return one(n.op("full", graph.Attrs{"size": n.sizeAttr(sym.Int{}, s[1], sym.Of(size[0]), sym.Of(size[1])),

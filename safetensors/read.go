@@ -217,21 +217,21 @@ func (f *File) placeTensors(buffer []byte) error {
 		}
 		return strings.Compare(a, b)
 	})
-	at := 0
+	previousEnd := 0
 	for _, n := range f.names {
 		e := f.entries[n]
-		if e.begin != at {
-			return fmt.Errorf("tensor %q starts at %d, but the tensor before it ends at %d", n, e.begin, at)
+		if e.begin != previousEnd {
+			return fmt.Errorf("tensor %q starts at %d, but the tensor before it ends at %d", n, e.begin, previousEnd)
 		}
 		if e.end > len(buffer) {
 			return fmt.Errorf("tensor %q ends at %d, past the end of the data at %d", n, e.end, len(buffer))
 		}
 		e.data = buffer[e.begin:e.end:e.end]
 		f.entries[n] = e
-		at = e.end
+		previousEnd = e.end
 	}
-	if at != len(buffer) {
-		return fmt.Errorf("the tensors end at %d, the data at %d", at, len(buffer))
+	if previousEnd != len(buffer) {
+		return fmt.Errorf("the tensors end at %d, the data at %d", previousEnd, len(buffer))
 	}
 	return nil
 }

@@ -57,8 +57,8 @@ func Write(w io.Writer, entries []Entry, metadata map[string]string) error {
 			continue
 		}
 		c := e.Tensor.Contiguous()
-		at := c.Offset * c.DType.Size()
-		if _, err := w.Write(c.Storage().Bytes()[at : at+c.Bytes()]); err != nil {
+		start := c.Offset * c.DType.Size()
+		if _, err := w.Write(c.Storage().Bytes()[start : start+c.Bytes()]); err != nil {
 			return fmt.Errorf("tensor %q: %w", e.Name, err)
 		}
 	}
@@ -95,7 +95,7 @@ func encodeHeader(entries []Entry, metadata map[string]string) ([]byte, error) {
 		}
 	}
 	seen := map[string]bool{metadataKey: true}
-	at := 0
+	offset := 0 // of the next tensor
 	for _, e := range entries {
 		code := codeOf(e.Tensor.DType)
 		switch {
@@ -107,11 +107,11 @@ func encodeHeader(entries []Entry, metadata map[string]string) ([]byte, error) {
 			return nil, fmt.Errorf("tensor %q: %d dimensions: at most %d are supported", e.Name, len(e.Tensor.Shape), maxRank)
 		}
 		seen[e.Name] = true
-		d := headerEntry{code, e.Tensor.Shape, [2]int{at, at + e.Tensor.Bytes()}}
+		d := headerEntry{code, e.Tensor.Shape, [2]int{offset, offset + e.Tensor.Bytes()}}
 		if err := member(e.Name, d); err != nil {
 			return nil, fmt.Errorf("tensor %q: %w", e.Name, err)
 		}
-		at = d.Offsets[1]
+		offset = d.Offsets[1]
 	}
 	b.WriteByte('}')
 	for b.Len()%8 != 0 {
@@ -159,11 +159,8 @@ func writeFile(path string, write func(w io.Writer) error) error {
 		return err
 	}
 	defer os.Remove(f.Name()) // after the rename it does not exist
-	if err = errors.Join(write(f), f.Chmod(0o644), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
+	if err := errors.Join(write(f), f.Chmod(0o644), f.Close()); err != nil {
 		return err
 	}
-	return nil
+	return os.Rename(f.Name(), path)
 }

@@ -68,25 +68,25 @@ func cheapest(m *layout.Model) *layout.Outcome {
 	return outcome
 }
 
-func (w *copyPrices) price(c *passes.Copy) (none copyPrice) {
-	if w.model == nil || c.Node == nil {
+func (prices *copyPrices) price(c *passes.Copy) (none copyPrice) {
+	if prices.model == nil || c.Node == nil {
 		return none
 	}
-	v := w.model.Problem.Graph.Value(c.Value)
+	v := prices.model.Problem.Graph.Value(c.Value)
 	if v == nil {
 		return none
 	}
-	if w.work += len(w.model.WCSP.Variables); w.work > maxPricedDecisions {
+	if prices.work += len(prices.model.WCSP.Variables); prices.work > maxPricedDecisions {
 		return none
 	}
-	m, err := w.model.Without(v, tensor.Meta{DType: v.Meta.DType, Shape: v.Meta.Shape, Strides: c.To})
+	model, err := prices.model.Without(v, tensor.Meta{DType: v.Meta.DType, Shape: v.Meta.Shape, Strides: c.To})
 	if err != nil {
 		return none
 	}
-	cheapestWithout := cheapest(m)
+	cheapestWithout := cheapest(model)
 	if cheapestWithout == nil {
 		return none
 	}
-	ns, change := float64(cheapestWithout.PS-w.cheapest.PS)/1000, cheapestWithout.Since(w.cheapest)
+	ns, change := float64(cheapestWithout.PS-prices.cheapest.PS)/1000, cheapestWithout.Since(prices.cheapest)
 	return copyPrice{&ns, &change}
 }

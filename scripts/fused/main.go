@@ -73,11 +73,11 @@ func scan(file string, found map[string]bool) error {
 	if err != nil {
 		return err
 	}
-	for at := 0; at+4 <= len(code); at += 4 {
-		if binary.LittleEndian.Uint32(code[at:])>>24 != 0x1f { // FMADD, FMSUB, FNMADD, FNMSUB
+	for offset := 0; offset+4 <= len(code); offset += 4 {
+		if binary.LittleEndian.Uint32(code[offset:])>>24 != 0x1f { // FMADD, FMSUB, FNMADD, FNMSUB
 			continue
 		}
-		source, line, fn := table.PCToLine(text.Addr + uint64(at))
+		source, line, fn := table.PCToLine(text.Addr + uint64(offset))
 		name, ok := strings.CutPrefix(source, module)
 		if fn == nil || !ok || isExempt(name) || complexes[fn.Entry] {
 			continue

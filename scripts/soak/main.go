@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -106,7 +107,7 @@ var resultUses = []string{"dropped", "released", "held", "into"}
 type worker struct {
 	rng      *rand.Rand
 	retained [8]retainedOutput
-	runs     []atomic.Int64 // by way, shared by all workers
+	runs     []atomic.Int64 // by index of resultUses; shared by all workers
 }
 
 type retainedOutput struct {
@@ -157,13 +158,13 @@ func (w *worker) runOnce(ctx context.Context, s *subject, k, way int) error {
 			}
 		}
 	case "held":
-		at := &w.retained[w.rng.IntN(len(w.retained))]
-		if maphash.Bytes(seed, at.bytes) != at.sum && at.bytes != nil {
+		retained := &w.retained[w.rng.IntN(len(w.retained))]
+		if maphash.Bytes(seed, retained.bytes) != retained.sum && retained.bytes != nil {
 			return fmt.Errorf("the bytes of a dropped result have changed")
 		}
 		b := out["y0"].Storage().Bytes()
-		at.bytes = b[w.rng.IntN(len(b)):]
-		at.sum = maphash.Bytes(seed, at.bytes)
+		retained.bytes = b[w.rng.IntN(len(b)):]
+		retained.sum = maphash.Bytes(seed, retained.bytes)
 	}
 	return nil
 }
@@ -219,14 +220,8 @@ func checkGrowth(rss []int) error {
 	if len(rss) < 6 {
 		return nil
 	}
-	peak := func(list []int) (most int) {
-		for _, n := range list {
-			most = max(most, n)
-		}
-		return most
-	}
 	third := len(rss) / 3
-	before, after := peak(rss[third:2*third]), peak(rss[2*third:])
+	before, after := slices.Max(rss[third:2*third]), slices.Max(rss[2*third:])
 	fmt.Printf("peak RSS of the second third %.1f MiB, of the last %.1f MiB\n", mib(before), mib(after))
 	if after > before+before/4+64<<20 {
 		return fmt.Errorf("memory grows")

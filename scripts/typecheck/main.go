@@ -104,8 +104,8 @@ func (p *goPackage) check(sizes types.Sizes, done map[string]*types.Package,
 	isTestVariant := p.ForTest != "" && path != p.ForTest && path != p.ForTest+"_test"
 	config := types.Config{
 		Importer: importer(func(path string) (*types.Package, error) {
-			if at, ok := p.ImportMap[path]; ok {
-				path = at
+			if mapped, ok := p.ImportMap[path]; ok {
+				path = mapped
 			}
 			if done[path] == nil {
 				return nil, fmt.Errorf("package %s was not listed", path)

@@ -315,22 +315,22 @@ func (c *comparison) load(job *progress.Job, path string, dims []string) (worklo
 }
 
 // measure measures the strategies for one combination. dims are the values of --dim.
-func (s *comparison) measure(job *progress.Job, path string, workload inputs.Workload, dims []string, threads int) error {
+func (c *comparison) measure(job *progress.Job, path string, workload inputs.Workload, dims []string, threads int) error {
 	var list []experiment.Candidate
 	var bound *float64
-	options := graphrun.Options{Threads: threads, InputsInMemory: true, NoFusion: s.flags.noFusion, Exact: s.flags.exact,
-		Costs: s.flags.costProfile, SolveLimit: s.flags.solver.Option(), Slack: s.flags.slack.Option(),
+	options := graphrun.Options{Threads: threads, InputsInMemory: true, NoFusion: c.flags.noFusion, Exact: c.flags.exact,
+		Costs: c.flags.costProfile, SolveLimit: c.flags.solver.Option(), Slack: c.flags.slack.Option(),
 		Progress: job.EnterUntilRun}
 	err := job.Do(progress.Planning, func() (err error) {
-		list, bound, err = s.compile(job.Context, workload.Graph, options)
+		list, bound, err = c.compile(job.Context, workload.Graph, options)
 		return err
 	})
 	if err != nil {
 		return exit.InFile(path, err)
 	}
 	measured, err := experiment.Compare(job.Context, list, workload.Inputs.Values,
-		experiment.Options{Runs: s.flags.runs, Until: s.flags.until, Turn: s.flags.turn,
-			BoundNS: bound, Seed: s.flags.src.Seed, Progress: job.Report})
+		experiment.Options{Runs: c.flags.runs, Until: c.flags.until, Turn: c.flags.turn,
+			BoundNS: bound, Seed: c.flags.src.Seed, Progress: job.Report})
 	if err != nil {
 		return workload.Inputs.WithGeneratedHint(err)
 	}
@@ -338,7 +338,7 @@ func (s *comparison) measure(job *progress.Job, path string, workload inputs.Wor
 	if err != nil {
 		return err
 	}
-	s.addCombination(path, sizes, threads, measured)
+	c.addCombination(path, sizes, threads, measured)
 	return exit.InterruptError(job.Context)
 }
 
@@ -370,21 +370,21 @@ func (c *comparison) compile(ctx context.Context, g *graph.Graph, options graphr
 }
 
 // addCombination adds the measurements of one combination.
-func (s *comparison) addCombination(path string, dims map[string]int, threads int, measured *experiment.Comparison) {
-	combination := Combination{s.files[path], dims, threads}
+func (c *comparison) addCombination(path string, dims map[string]int, threads int, measured *experiment.Comparison) {
+	combination := Combination{c.files[path], dims, threads}
 	for _, m := range measured.Rows {
-		s.rows = append(s.rows, Row{combination, m})
+		c.rows = append(c.rows, Row{combination, m})
 	}
 	if measured.Verdict != nil {
-		s.Verdicts = append(s.Verdicts, Verdict{combination, *measured.Verdict})
+		c.Verdicts = append(c.Verdicts, Verdict{combination, *measured.Verdict})
 	}
 	for _, d := range measured.Differences {
-		if len(s.flags.threads) > 1 || len(s.flags.dims) > 0 {
-			d = s.rows[len(s.rows)-1].Label() + ": " + d
+		if len(c.flags.threads) > 1 || len(c.flags.dims) > 0 {
+			d = c.rows[len(c.rows)-1].Label() + ": " + d
 		}
-		s.Differences = append(s.Differences, d)
+		c.Differences = append(c.Differences, d)
 	}
-	s.Unchecked = s.Unchecked || !measured.HasOutputs
+	c.Unchecked = c.Unchecked || !measured.HasOutputs
 }
 
 // printNotes prints the notes about a file that were not printed yet, and adds notes of the graph to the document.

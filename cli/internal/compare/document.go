@@ -92,24 +92,24 @@ func (r *Row) dimText(name string) string {
 }
 
 // table has columns for the combination, and then the columns of [experiment.TableOf].
-func (s *comparison) table() *term.Table {
+func (c *comparison) table() *term.Table {
 	var t term.Table
 	addColumn := func(column term.Column, cell func(*Row) string) {
-		cells := make([]string, len(s.rows))
-		for i := range s.rows {
-			cells[i] = cell(&s.rows[i])
+		cells := make([]string, len(c.rows))
+		for i := range c.rows {
+			cells[i] = cell(&c.rows[i])
 		}
 		t.AddColumn(column, cells)
 	}
-	if file := func(r *Row) string { return r.File }; s.varies(file) {
+	if file := func(r *Row) string { return r.File }; c.varies(file) {
 		addColumn(term.NameCol("file"), file)
 	}
-	for _, name := range s.symbols() {
+	for _, name := range c.symbols() {
 		addColumn(term.NumberCol(name), func(r *Row) string { return r.dimText(name) })
 	}
 	addColumn(term.NumberCol("threads"), func(r *Row) string { return strconv.Itoa(r.Threads) })
-	rows := make([]experiment.Measurement, len(s.rows))
-	for i, r := range s.rows {
+	rows := make([]experiment.Measurement, len(c.rows))
+	for i, r := range c.rows {
 		rows[i] = r.Measurement
 	}
 	measured := experiment.TableOf(rows)

@@ -57,25 +57,25 @@ func (r *runner) workload(ctx context.Context, t *Task) (inputs.Workload, error)
 
 // options returns the options with which a task plans its graph.
 func (r *runner) options(t *Task) (graphrun.Options, error) {
-	o := graphrun.Options{Threads: max(1, t.Threads), NoFusion: t.NoFusion, Exact: t.Exact, Costs: t.profile,
+	planOptions := graphrun.Options{Threads: max(1, t.Threads), NoFusion: t.NoFusion, Exact: t.Exact, Costs: t.profile,
 		SolveLimit: t.solverLimit, InputsInMemory: true, Passes: r.ext.Passes}
 	if t.Threads == 0 {
-		o.MemoryLimit = -1 // no limit, because nothing runs
+		planOptions.MemoryLimit = -1 // no limit, because nothing runs
 	}
 	if t.solverLimit == 0 {
-		o.SolveLimit = -1
+		planOptions.SolveLimit = -1
 	}
 	if t.EqualLayouts {
-		list := o.Passes
+		list := planOptions.Passes
 		if list == nil {
 			list = passes.Passes()
 		}
 		var err error
-		if o.Passes, err = passes.Before(list, "layout", equalize); err != nil {
-			return o, err
+		if planOptions.Passes, err = passes.Before(list, "layout", equalize); err != nil {
+			return planOptions, err
 		}
 	}
-	return o, nil
+	return planOptions, nil
 }
 
 // run computes the result of a task.

@@ -147,9 +147,9 @@ func (s *scene) connect(g *item, l *level, values []int, outerLine map[int]int) 
 		var readers []int
 		leaves := false
 		for _, b := range n.to {
-			at, inside := itemOf[b]
-			if leaves = leaves || !inside; inside && !slices.Contains(readers, at) {
-				readers = append(readers, at)
+			index, inside := itemOf[b]
+			if leaves = leaves || !inside; inside && !slices.Contains(readers, index) {
+				readers = append(readers, index)
 			}
 		}
 		from, inside := itemOf[n.from]
