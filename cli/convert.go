@@ -99,7 +99,8 @@ func convert(cmd *cobra.Command, ext *command.Extensions, inPath, outPath string
 	if err := graphfile.SaveFile(outPath, g, graphfile.SideFile(weightsName, isWeight, write)); err != nil {
 		return err
 	}
-	line := fmt.Sprintf("%s: %s, %s", outPath, format.Count(len(g.Nodes), "node"), format.Count(len(g.Constants), "constant"))
+	line := fmt.Sprintf("%s: %s, %s", outPath, format.Count(len(g.Nodes), "node"),
+		format.Count(len(g.Constants), "constant"))
 	if weightCount > 0 {
 		line += fmt.Sprintf("; %s: %s, %s", weightsPath, format.Count(weightCount, "tensor"), format.Bytes(weightBytes))
 	}

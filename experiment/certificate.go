@@ -111,8 +111,8 @@ func Certify(p *graphrun.Program) (*Certificate, error) {
 	certificate := &Certificate{Version: CertificateVersion, Graph: CertifiedGraph{Name: g.Name}, Profile: options.Costs,
 		Options: CertifiedOptions{Strategy: options.Strategy.Name(), Sizes: g.Bound(), Pins: pinsOf(g),
 			NoFusion: options.NoFusion, Exact: options.Exact, MemoryLimit: options.MemoryLimit},
-		Problem: model.WCSP, Solution: &wcsp.Solution{Version: wcsp.Version, Labels: slices.Clone(solution.Labels), Cost: cost,
-			Bound: proved.Bound, Proof: proved.Proof}, Copies: copies}
+		Problem: model.WCSP, Solution: &wcsp.Solution{Version: wcsp.Version, Labels: slices.Clone(solution.Labels),
+			Cost: cost, Bound: proved.Bound, Proof: proved.Proof}, Copies: copies}
 	if certificate.Options.Sizes == nil {
 		certificate.Options.Sizes = map[string]int{}
 	}
@@ -122,7 +122,8 @@ func Certify(p *graphrun.Program) (*Certificate, error) {
 	if certificate.Graph.Digest, err = digestOf(context.Background(), binding.WithAllConstants()); err != nil {
 		return nil, err
 	}
-	certificate.OptionsDigest, certificate.ProfileDigest = machine.DigestOfJSON(certificate.Options), machine.DigestOfJSON(certificate.Profile)
+	certificate.OptionsDigest = machine.DigestOfJSON(certificate.Options)
+	certificate.ProfileDigest = machine.DigestOfJSON(certificate.Profile)
 	return certificate, nil
 }
 
@@ -141,8 +142,8 @@ func certifyCopies(model *layout.Model, plan *passes.Plan, search wcsp.Options) 
 	if err != nil {
 		return nil, err
 	}
-	return &CertifiedCopies{Slack: preference.Slack, PlanWeights: preference.Made, Cost: preference.CostPS, Weights: preference.Proof, Bound: s.Bound,
-		Proof: s.Proof}, nil
+	return &CertifiedCopies{Slack: preference.Slack, PlanWeights: preference.Made, Cost: preference.CostPS,
+		Weights: preference.Proof, Bound: s.Bound, Proof: s.Proof}, nil
 }
 
 // Write writes the certificate as JSON.

@@ -178,7 +178,7 @@ func (s *side) assignKeys(pairs *pairing, other *side) {
 	}
 }
 
-// key returns the key of a node of the plan by its name. The node is a node of the original graph, a part of a composite
+// key returns the key of a node of the plan by its name. The node is from the original graph, a part of a composite
 // node, a copy of a value, or another inserted node.
 func (s *side) key(name string) string {
 	if key := s.nodes[name]; key != "" {

@@ -89,9 +89,9 @@ type MemorySearch struct {
 	Rejected     int     // the number of examined plans that need more memory
 }
 
-// CheapestWithin looks for the cheapest plan whose run needs at most limit bytes. It calls fits, which reports whether a
-// plan is within the limit, for each candidate: see [layout.Model.CheapestWithin]. knownNS is the cost of a known plan
-// within the limit, or infinite. A nil fits is an error. The search ends with ctx.
+// CheapestWithin looks for the cheapest plan whose run needs at most limit bytes. For each candidate, it calls fits,
+// which reports whether the plan is within the limit: see [layout.Model.CheapestWithin]. knownNS is the cost of a known
+// plan within the limit, or infinite. A nil fits is an error. The search ends with ctx.
 func CheapestWithin(ctx context.Context, p *graphrun.Program, limit int, knownNS float64,
 	fits func(Choice) (bool, error)) (*MemorySearch, error) {
 	if fits == nil {

@@ -193,7 +193,8 @@ func (r *dataReader) tensor() (*tensor.Tensor, error) {
 	case r.isNested && r.raggedErr != nil && !(pairs && r.outerLen == n): // a flat list of pairs is accepted
 		return nil, r.raggedErr
 	case count != n && !pairs:
-		return nil, fmt.Errorf("data holds %s numbers, shape %s wants %d", countText(count, 2*n), tensor.ListString(m.Shape), n)
+		return nil, fmt.Errorf("data holds %s numbers, shape %s wants %d", countText(count, 2*n),
+			tensor.ListString(m.Shape), n)
 	}
 	t := tensor.Empty(m)
 	if n == 0 {

@@ -118,8 +118,8 @@ func ForAll(p *graphrun.Program, text string) (*Proof, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &prover{program: internal, property: parsed, result: &Proof{Property: text, Cases: []Case{}, Tried: []map[string]int{}},
-		isProved: map[*program.Specialization]bool{}}
+	f := &prover{program: internal, property: parsed, isProved: map[*program.Specialization]bool{},
+		result: &Proof{Property: text, Cases: []Case{}, Tried: []map[string]int{}}}
 	if err := f.cover(); err != nil || f.result.Counterexample != nil {
 		return f.result, err
 	}
@@ -249,7 +249,8 @@ func (f *prover) addCase(symbolic *graph.Symbolic, more []sym.Bool, sizes []int,
 		})
 	}
 	f.cases = append(f.cases, newCase)
-	f.result.Cases = append(f.result.Cases, Case{f.program.SizesByName(sizes), append([]string{}, newCase.conds...), rejected})
+	conditions := append([]string{}, newCase.conds...)
+	f.result.Cases = append(f.result.Cases, Case{f.program.SizesByName(sizes), conditions, rejected})
 }
 
 // conclude decides whether the cases cover all sizes within bounds.

@@ -78,8 +78,8 @@ func mainSpecializations(p *program.Program) (list []*program.Specialization) {
 }
 
 func describe(p *program.Program, spec *program.Specialization) Specialization {
-	described := Specialization{Hint: p.SizesByName(spec.Hint), Holds: []string{}, Guards: []Guard{}, Copies: len(spec.Plan.Copies),
-		Regret: []Regret{}}
+	described := Specialization{Hint: p.SizesByName(spec.Hint), Holds: []string{}, Guards: []Guard{},
+		Copies: len(spec.Plan.Copies), Regret: []Regret{}}
 	guards, err := spec.Guards(context.Background(), p)
 	if err != nil {
 		described.Unknown = err.Error()

@@ -53,7 +53,7 @@ func attention(n *node) []*val {
 func (n *node) attentionOperands() *attentionNode {
 	a := &attentionNode{node: n, flat: n.rank(n.operand(0)) == 3}
 	heads := []int{n.int("q_num_heads", 0), n.int("kv_num_heads", 0), n.int("kv_num_heads", 0)}
-	for i, to := range []**val{&a.q, &a.k, &a.v} {
+	for i, dst := range []**val{&a.q, &a.k, &a.v} {
 		x := n.operand(i)
 		if rank := n.rank(x); rank != 4 && rank != 3 || (rank == 3) != a.flat {
 			n.failf("operand %d has %d dimensions", i, rank)
@@ -62,7 +62,7 @@ func (n *node) attentionOperands() *attentionNode {
 			x = n.splitHeads(x, heads[i])
 			x = n.op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, x)
 		}
-		*to = x
+		*dst = x
 	}
 	if n.operandOrNil(4) == nil && n.operandOrNil(5) == nil {
 		return a
@@ -93,9 +93,9 @@ func (a *attentionNode) repeatHeads(x *val) *val {
 		a.failf("%d heads of queries cannot share %d heads of keys and values", heads[0], heads[1])
 	}
 	times := q[1].Div(s[1])
-	wide := a.op("unsqueeze", graph.Attrs{"dim": 2}, x)
-	wide = a.op("expand", graph.Attrs{"size": a.sizeAttr(s[0], s[1], times, s[2], s[3])}, wide)
-	return a.reshapeFor(wide, s[0], s[1].Mul(times), s[2], s[3])
+	repeated := a.op("unsqueeze", graph.Attrs{"dim": 2}, x)
+	repeated = a.op("expand", graph.Attrs{"size": a.sizeAttr(s[0], s[1], times, s[2], s[3])}, repeated)
+	return a.reshapeFor(repeated, s[0], s[1].Mul(times), s[2], s[3])
 }
 
 // scores returns the scaled products of queries and keys.
@@ -115,10 +115,10 @@ func (a *attentionNode) scores() *val {
 
 // masked applies the mask, the number of valid keys and causality to the scores. A score that is masked becomes -Inf.
 func (a *attentionNode) masked(scores *val) *val {
-	keys, none := a.symShape(a.k)[2], math.Inf(-1)
-	keepWhere := func(keep *val) { scores = a.op("masked_fill", nil, scores, a.op("logical_not", nil, keep), none) }
+	keys, negInf := a.symShape(a.k)[2], math.Inf(-1)
+	keepWhere := func(keep *val) { scores = a.op("masked_fill", nil, scores, a.op("logical_not", nil, keep), negInf) }
 	if mask := a.operandOrNil(3); mask != nil {
-		rank, bools := a.rank(mask), mask.dtype() == tensor.Bool
+		rank, isBool := a.rank(mask), mask.dtype() == tensor.Bool
 		if rank < 1 {
 			a.failf("the mask has no dimensions")
 		}
@@ -126,10 +126,10 @@ func (a *attentionNode) masked(scores *val) *val {
 		if size := a.symShape(mask)[rank-1]; !size.Same(keys) {
 			after[rank-1] = keys.Sub(size)
 		}
-		if before := make([]sym.Int, rank); bools {
+		if before := make([]sym.Int, rank); isBool {
 			keepWhere(a.padded(mask, before, after, false))
 		} else {
-			scores = a.op("add", nil, scores, a.padded(mask, before, after, none))
+			scores = a.op("add", nil, scores, a.padded(mask, before, after, negInf))
 		}
 	}
 	count := a.operandOrNil(6)
@@ -162,9 +162,9 @@ func rotaryEmbedding(n *node) []*val {
 	if rank != 3 && rank != 4 {
 		n.failf("operand 0 has %d dimensions", rank)
 	}
-	heads := 1 // the dimension of heads
+	headsDim := 1 // the dimension of heads
 	if rank == 3 {
-		x, heads = n.splitHeads(x, n.int("num_heads", 0)), 2
+		x, headsDim = n.splitHeads(x, n.int("num_heads", 0)), 2
 	}
 	rotated := n.int("rotary_embedding_dim", 0)
 	if rotated == 0 {
@@ -182,21 +182,21 @@ func rotaryEmbedding(n *node) []*val {
 		if ids := n.operandOrNil(3); ids != nil {
 			t = n.op("index", nil, t, n.cast(ids, tensor.Int64))
 		}
-		return n.op("unsqueeze", graph.Attrs{"dim": heads}, t)
+		return n.op("unsqueeze", graph.Attrs{"dim": headsDim}, t)
 	}
 	cos, sin := angles(1), angles(2)
 	part := func(start int, end any, step int) *val {
 		return n.op("slice", graph.Attrs{"dim": 3, "start": start, "end": end, "step": step}, x)
 	}
-	paired := n.flag("interleaved", false)
+	interleaved := n.flag("interleaved", false)
 	a, b := part(0, rotated/2, 1), part(rotated/2, rotated, 1)
-	if paired {
+	if interleaved {
 		a, b = part(0, rotated, 2), part(1, rotated, 2)
 	}
 	mul := func(a, b *val) *val { return n.op("mul", nil, a, b) }
 	a, b = n.op("sub", nil, mul(cos, a), mul(sin, b)), n.op("add", nil, mul(sin, a), mul(cos, b))
 	s, list := n.symShape(x), []any{a, b}
-	if paired {
+	if interleaved {
 		list = []any{n.reshapeFor(n.op("stack", graph.Attrs{"dim": 4}, a, b), s[0], s[1], s[2], sym.Of(rotated))}
 	}
 	if !s[3].Same(sym.Of(rotated)) {

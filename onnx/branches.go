@@ -41,15 +41,15 @@ func ifOp(n *node) []*val {
 		return n.convertInline(no)
 	}
 	a, b := n.branch(yes, n.hints), n.branch(no, n.hints)
-	taken, sizes := sizeCondition(cond)
-	if sizes {
+	taken, hasCondition := sizeCondition(cond)
+	if hasCondition {
 		n.retryBranch(a, yes, taken, false)
 		n.retryBranch(b, no, taken.Not(), false)
 	}
 	if n.continuationDiffers(a, b) {
 		a.convertContinuation(n)
 		b.convertContinuation(n)
-		if sizes {
+		if hasCondition {
 			n.retryBranch(a, yes, taken, true)
 			n.retryBranch(b, no, taken.Not(), true)
 		}
@@ -95,12 +95,12 @@ func (n *node) sizesWhere(cond sym.Bool) (list []map[string]int) {
 		sizes = append(sizes, h.first)
 	}
 	for _, size := range append(sizes, 0) {
-		at := map[string]int{}
+		binding := map[string]int{}
 		for name := range n.hints {
-			at[name] = size
+			binding[name] = size
 		}
-		if holds, err := cond.At(at); err == nil && holds {
-			list = append(list, at)
+		if holds, err := cond.At(binding); err == nil && holds {
+			list = append(list, binding)
 		}
 	}
 	return list
@@ -191,24 +191,24 @@ func (n *node) continuationDiffers(a, b *branch) bool {
 // convertContinuation converts the continuation of the node as a part of the branch. The outputs of the outermost graph
 // become the results of the branch.
 func (b *branch) convertContinuation(n *node) {
-	for r := n.continuation; r != nil; r = r.frame.continuation {
+	for next := n.continuation; next != nil; next = next.frame.continuation {
 		done := false
 		b.convertPart(n, func() error {
-			s := &scope{im: b.im, outerScope: r.scope, values: map[string]*val{}}
-			for i, name := range r.resultNames {
+			s := &scope{im: b.im, outerScope: next.scope, values: map[string]*val{}}
+			for i, name := range next.resultNames {
 				if name != "" && i < len(b.out) {
 					s.values[name] = b.out[i]
 				}
 			}
-			f := *r.frame
+			f := *next.frame
 			f.depth++
 			f.skipErrors = false
-			final, err := b.im.convertNodes(r.graph, r.from, s, &f)
+			final, err := b.im.convertNodes(next.graph, next.from, s, &f)
 			if b.out = final; final != nil || err != nil {
 				done = true
 				return err
 			}
-			for _, o := range r.graph.Output {
+			for _, o := range next.graph.Output {
 				x := s.lookup(o.Name)
 				if x == nil {
 					return fmt.Errorf("output %q is not made by any node", o.Name)
@@ -242,9 +242,9 @@ func (n *node) ifNode(cond *val, a, b *branch) []*val {
 	}
 	attrs := graph.Attrs{"then_branch": a.im.graph, "else_branch": b.im.graph}
 	operands := n.operandsOf(a.im.captured, b.im.captured)
-	takesFirst, sizes := n.sizeOnlyCondition(cond)
+	takesFirst, dependsOnSizes := n.sizeOnlyCondition(cond)
 	var out []*val
-	if sizes {
+	if dependsOnSizes {
 		attrs["condition"] = takesFirst.String()
 		out = n.emitN("if_sizes", len(a.im.graph.Outputs), attrs, operands...)
 	} else {
@@ -259,7 +259,7 @@ func (n *node) ifNode(cond *val, a, b *branch) []*val {
 		default:
 			o.outline = a.outline(i).Join(b.outline(i))
 		}
-		if sizes && o.outline.Sizes != nil {
+		if dependsOnSizes && o.outline.Sizes != nil {
 			n.shapes[o.graphValue] = n.ifShape(takesFirst, a, b, i)
 		}
 	}

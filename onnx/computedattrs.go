@@ -55,8 +55,8 @@ func (n *node) sliceComputed(x, axis, start, end, step *val) *val {
 	}
 	axis, start, end, step = scalar(axis), scalar(start), scalar(end), scalar(step)
 	size := n.op("index", nil, n.shapeVector(x), axis).withType(tensor.Int64, 0)
-	back := n.op("lt", nil, step, 0)
-	low := n.op("where", nil, back, constValue(tensor.IntScalar(-1).Tensor(tensor.Int64)),
+	isBackward := n.op("lt", nil, step, 0)
+	low := n.op("where", nil, isBackward, constValue(tensor.IntScalar(-1).Tensor(tensor.Int64)),
 		constValue(tensor.IntScalar(0).Tensor(tensor.Int64)))
 	high := n.op("add", nil, size, low)
 	bound := func(v *val) *val {
@@ -65,7 +65,7 @@ func (n *node) sliceComputed(x, axis, start, end, step *val) *val {
 	}
 	start, end = bound(start), bound(end)
 	// If the end is before the start in the direction of the step, the slice is empty. The end is then the start.
-	end = n.op("where", nil, back, n.op("minimum", nil, start, end),
+	end = n.op("where", nil, isBackward, n.op("minimum", nil, start, end),
 		n.op("maximum", nil, start, end)).withType(tensor.Int64, 0)
 	index := n.op("arange", graph.Attrs{"start": n.scalarAttr(start), "end": n.scalarAttr(end), "step": n.scalarAttr(step),
 		"dtype": tensor.Int64}).withType(tensor.Int64, 1)
@@ -95,24 +95,24 @@ func (n *node) padMirroredComputed(x, widths *val, mode string) *val {
 	for a := range rank {
 		before, after := n.element(widths, a), n.element(widths, rank+a)
 		size := n.element(sizes, a)
-		from := n.op("neg", nil, before)
-		at := n.op("arange", graph.Attrs{"start": n.scalarAttr(from), "end": n.scalarAttr(n.op("add", nil, size, after)),
+		start := n.op("neg", nil, before)
+		index := n.op("arange", graph.Attrs{"start": n.scalarAttr(start), "end": n.scalarAttr(n.op("add", nil, size, after)),
 			"dtype": tensor.Int64}).withType(tensor.Int64, 1)
 		last := n.op("sub", nil, size, 1)
 		switch mode {
 		case "edge":
-			at = n.op("minimum", nil, n.op("clamp_min", graph.Attrs{"min": 0}, at), last)
+			index = n.op("minimum", nil, n.op("clamp_min", graph.Attrs{"min": 0}, index), last)
 		case "wrap":
-			at = n.op("remainder", nil, at, size)
+			index = n.op("remainder", nil, index, size)
 		case "reflect":
 			period := n.op("clamp_min", graph.Attrs{"min": 1}, n.op("mul", nil, last, 2))
-			at = n.op("remainder", nil, at, period)
-			at = n.op("minimum", nil, at, n.op("sub", nil, period, at))
-			at = n.op("minimum", nil, at, last)
+			index = n.op("remainder", nil, index, period)
+			index = n.op("minimum", nil, index, n.op("sub", nil, period, index))
+			index = n.op("minimum", nil, index, last)
 		default:
 			n.failf("mode %q is not supported", mode)
 		}
-		x = n.op("index_select", graph.Attrs{"dim": a}, x, at.withType(tensor.Int64, 1)).withType(x.dtype(), rank)
+		x = n.op("index_select", graph.Attrs{"dim": a}, x, index.withType(tensor.Int64, 1)).withType(x.dtype(), rank)
 	}
 	return x
 }

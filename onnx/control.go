@@ -336,10 +336,10 @@ func (n *node) scanOnce(in []*val) []*val {
 		n.failf("a body with %d inputs and %d outputs does not suit %d operands, %d of them scanned", len(p.Input),
 			len(p.Output), len(in), scanned)
 	}
-	inBack, outBack := n.directionsOf("scan_input_directions", scanned),
+	inBackward, outBackward := n.directionsOf("scan_input_directions", scanned),
 		n.directionsOf("scan_output_directions", len(p.Output)-states)
 	if n.opset < 9 {
-		inBack = n.directionsOf("directions", scanned)
+		inBackward = n.directionsOf("directions", scanned)
 	}
 	inAxes, outAxes := n.perDim("scan_input_axes", scanned, 0), n.perDim("scan_output_axes", len(p.Output)-states, 0)
 	length, known := -1, true
@@ -354,21 +354,21 @@ func (n *node) scanOnce(in []*val) []*val {
 	slicesAt := func(i int) []*val {
 		part := slices.Clone(in[:states])
 		for k := range scanned {
-			at := i
-			if inBack[k] {
-				at = length - 1 - i
+			index := i
+			if inBackward[k] {
+				index = length - 1 - i
 			}
-			part = append(part, n.op("select", graph.Attrs{"dim": inAxes[k], "index": at},
+			part = append(part, n.op("select", graph.Attrs{"dim": inAxes[k], "index": index},
 				in[states+k]).withRank(n.rank(in[states+k])-1))
 		}
 		return part
 	}
 	if known && length >= 1 && length <= n.frame.unrollBudget/max(len(p.Node), 1) {
-		return n.unrolledScan(p, length, states, slicesAt, outAxes, outBack)
+		return n.unrolledScan(p, length, states, slicesAt, outAxes, outBackward)
 	}
 	body := n.subgraph(p, slicesAt(0), func(int) bool { return false })
 	attrs := graph.Attrs{"body": body.im.graph, "states": states, "num_scan_inputs": scanned, "scan_input_axes": inAxes,
-		"scan_input_directions": inBack, "scan_output_axes": outAxes, "scan_output_directions": outBack}
+		"scan_input_directions": inBackward, "scan_output_axes": outAxes, "scan_output_directions": outBackward}
 	out := n.emitN("scan", len(body.out), attrs, n.operandsOf(in, body.im.captured)...)
 	for i, o := range out {
 		if o.outline = body.outline(i); i >= states {
@@ -378,11 +378,12 @@ func (n *node) scanOnce(in []*val) []*val {
 	return out
 }
 
-func (n *node) unrolledScan(p *pb.GraphProto, length, states int, at func(int) []*val, axes []int, back []bool) []*val {
+func (n *node) unrolledScan(p *pb.GraphProto, length, states int, slicesAt func(int) []*val, axes []int,
+	backward []bool) []*val {
 	var values []*val
 	collected := make([][]any, len(p.Output)-states)
 	for i := range length {
-		in := at(i)
+		in := slicesAt(i)
 		if i > 0 {
 			copy(in, values)
 		}
@@ -393,7 +394,7 @@ func (n *node) unrolledScan(p *pb.GraphProto, length, states int, at func(int) [
 		}
 	}
 	for k, list := range collected {
-		if back[k] {
+		if backward[k] {
 			slices.Reverse(list)
 		}
 		values = append(values, n.op("stack", graph.Attrs{"dim": axes[k]}, list...))

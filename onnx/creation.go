@@ -158,10 +158,10 @@ func reverseSequence(n *node) []*val {
 		s[axis] = -1
 		return n.reshape(x, s...)
 	}
-	at := alongAxis(n.op("arange", graph.Attrs{"end": n.sizeAttrOf(shape[time]), "dtype": tensor.Int64}), time)
+	position := alongAxis(n.op("arange", graph.Attrs{"end": n.sizeAttrOf(shape[time]), "dtype": tensor.Int64}), time)
 	length := alongAxis(lens, batch)
-	mirrored := n.op("sub", nil, n.op("sub", nil, length, 1), at)
-	index := n.op("where", nil, n.op("lt", nil, at, length), mirrored, at)
+	mirrored := n.op("sub", nil, n.op("sub", nil, length, 1), position)
+	index := n.op("where", nil, n.op("lt", nil, position, length), mirrored, position)
 	index = n.op("expand", graph.Attrs{"size": n.sizeAttr(shape...)}, index)
 	return one(n.op("gather", graph.Attrs{"dim": time}, x, index))
 }
@@ -201,9 +201,9 @@ func centerCropPad(n *node) []*val {
 	}
 	before, after := make([]sym.Int, len(s)), make([]sym.Int, len(s))
 	for i, a := range axes {
-		more, two := want[i].Sub(s[a]), sym.Of(2)
-		front := sym.Where(more.Lt(sym.Int{}), more.Neg().Div(two).Neg(), more.Div(two))
-		before[a], after[a] = front, more.Sub(front)
+		growth, two := want[i].Sub(s[a]), sym.Of(2)
+		front := sym.Where(growth.Lt(sym.Int{}), growth.Neg().Div(two).Neg(), growth.Div(two))
+		before[a], after[a] = front, growth.Sub(front)
 	}
 	return one(n.padded(x, before, after, 0))
 }

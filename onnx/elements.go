@@ -26,18 +26,18 @@ func identity(n *node) []*val {
 // computes in int64 and converts the result back. The lowest bits of sums, products and bitwise results are the same in
 // both dtypes.
 func (n *node) widened(op string, attrs graph.Attrs, operands ...any) *val {
-	back := tensor.Invalid
+	resultDType := tensor.Invalid
 	cast := make([]any, len(operands))
 	for i, o := range operands {
 		cast[i] = o
 		if x, ok := o.(*val); ok && x != nil && x.dtype().IsBareUnsigned() {
-			back = x.dtype()
+			resultDType = x.dtype()
 			cast[i] = n.cast(x, tensor.Int64)
 		}
 	}
 	y := n.op(op, attrs, cast...)
-	if back != tensor.Invalid && y.dtype() == tensor.Int64 {
-		return n.cast(y, back)
+	if resultDType != tensor.Invalid && y.dtype() == tensor.Int64 {
+		return n.cast(y, resultDType)
 	}
 	return y
 }
@@ -161,9 +161,9 @@ func bitShift(n *node) []*val {
 	// A right shift of int64 copies the sign bit. The mask clears the copies.
 	x, y = n.cast(x, tensor.Int64), n.cast(y, tensor.Int64)
 	shifted := n.op("bitwise_right_shift", nil, x, y)
-	rest := n.op("bitwise_right_shift", nil, n.op("full_like", graph.Attrs{"fill_value": int64(math.MaxInt64)}, y),
+	mask := n.op("bitwise_right_shift", nil, n.op("full_like", graph.Attrs{"fill_value": int64(math.MaxInt64)}, y),
 		n.op("sub", nil, y, 1))
-	masked := n.op("bitwise_and", nil, shifted, rest)
+	masked := n.op("bitwise_and", nil, shifted, mask)
 	return one(n.cast(n.op("where", nil, n.op("eq", nil, y, 0), shifted, masked), tensor.Uint64))
 }
 

@@ -33,12 +33,12 @@ func (n *node) recordGroups(x, y, weight, bias *val, eps float64) {
 	if base.isDynamic() {
 		return
 	}
-	from, to := n.shapeOf(base), n.shapeOf(x)
-	if len(from) < 2 || len(to) < 3 || !from[0].Same(to[0]) {
+	ungrouped, grouped := n.shapeOf(base), n.shapeOf(x)
+	if len(ungrouped) < 2 || len(grouped) < 3 || !ungrouped[0].Same(grouped[0]) {
 		return
 	}
-	groups, known := to[1].Known()
-	if !known || groups < 1 || !from[1].Mod(sym.Of(groups)).Same(sym.Int{}) {
+	groups, known := grouped[1].Known()
+	if !known || groups < 1 || !ungrouped[1].Mod(sym.Of(groups)).Same(sym.Int{}) {
 		return
 	}
 	if n.groupNorms == nil {
@@ -50,25 +50,25 @@ func (n *node) recordGroups(x, y, weight, bias *val, eps float64) {
 // asGroupNorm returns the group normalization that equals a reshape of x to the given shape. It returns nil unless
 // recordGroups has recorded x, and shape is the shape before the first reshape. One size of shape may be -1.
 func (n *node) asGroupNorm(x *val, shape []sym.Int) *val {
-	f, ok := n.groupNorms[x.graphValue]
+	norm, ok := n.groupNorms[x.graphValue]
 	if !ok {
 		return nil
 	}
-	sizes, rest := n.shapeOf(f.x), 0
+	sizes, inferredSizes := n.shapeOf(norm.x), 0
 	if !slices.EqualFunc(sizes, shape, func(a, b sym.Int) bool {
 		if isMinusOne(b) {
-			rest++
+			inferredSizes++
 		}
 		return isMinusOne(b) || a.Same(b)
-	}) || rest > 1 {
+	}) || inferredSizes > 1 {
 		return nil
 	}
 	var w, b *val
-	if !f.weight.allEqual(1) || !f.bias.allEqual(0) {
-		w, b = n.repeatGroups(f.weight, f.groups, sizes[1]), n.repeatGroups(f.bias, f.groups, sizes[1])
+	if !norm.weight.allEqual(1) || !norm.bias.allEqual(0) {
+		w, b = n.repeatGroups(norm.weight, norm.groups, sizes[1]), n.repeatGroups(norm.bias, norm.groups, sizes[1])
 	}
-	return n.op("group_norm", graph.Attrs{"num_groups": f.groups, "eps": f.eps}, f.x, n.convertLike(w, f.x),
-		n.convertLike(b, f.x))
+	return n.op("group_norm", graph.Attrs{"num_groups": norm.groups, "eps": norm.eps}, norm.x, n.convertLike(w, norm.x),
+		n.convertLike(b, norm.x))
 }
 
 // repeatGroups repeats each group's parameter for its channels.

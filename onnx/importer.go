@@ -80,11 +80,11 @@ type scope struct {
 // lookup returns the value with a name in the scope or its enclosing scopes. It returns nil if there is no such value.
 func (s *scope) lookup(name string) *val {
 	var beyond *scope
-	for at := s; at != nil; at = at.parent {
-		if v := at.values[name]; v != nil {
+	for inner := s; inner != nil; inner = inner.parent {
+		if v := inner.values[name]; v != nil {
 			return v
 		}
-		beyond = at.outerScope
+		beyond = inner.outerScope
 	}
 	if beyond == nil {
 		return nil
@@ -127,20 +127,20 @@ func (im *importer) capture(v *val) (*val, error) {
 	case v.kind == sequenceKind:
 		c.memberDType = v.memberDType
 		for _, m := range v.members {
-			mine, err := im.capture(m)
+			captured, err := im.capture(m)
 			if err != nil {
 				return nil, err
 			}
-			c.members = append(c.members, mine)
+			c.members = append(c.members, captured)
 		}
 	case v.elements != nil:
 		e := *v.elements
 		e.addToGraph = func() *val {
-			mine, err := im.addCaptured(&val{graphValue: im.outer.materialise(v)})
+			captured, err := im.addCaptured(&val{graphValue: im.outer.materialise(v)})
 			if err != nil {
 				panic(failure{fmt.Errorf("%q: %w", v.name, err)})
 			}
-			return mine
+			return captured
 		}
 		c.elements = &e
 	case v.data == nil && v.graphValue != nil:

@@ -31,8 +31,8 @@ func loop(n *node) []*val {
 	body, carried, sequences := n.loopBody(p, carried)
 	operands := append([]any{trips, cond}, n.operandsOf(carried, body.im.captured)...)
 	attrs := graph.Attrs{"body": body.im.graph, "carried": len(carried)}
-	if by, ok := n.tripCount(p, trips, cond); ok {
-		attrs["trips"] = by.String()
+	if count, ok := n.tripCount(p, trips, cond); ok {
+		attrs["trips"] = count.String()
 	}
 	out := n.emitN("loop", len(body.out)-1, attrs, operands...)
 	for i, o := range out {
@@ -166,11 +166,11 @@ func (n *node) loopBody(p *pb.GraphProto, carried []*val) (*nestedGraph, []*val,
 			tensors, sequences := asTensors(carried)
 			return body, tensors, sequences
 		}
-		var first *memberRankError
+		var rankErr *memberRankError
 		i := -1
-		if errors.As(err, &first) {
+		if errors.As(err, &rankErr) {
 			i = slices.IndexFunc(carried, func(x *val) bool {
-				return x != nil && x.packed != nil && x.packed == first.sequence.outer
+				return x != nil && x.packed != nil && x.packed == rankErr.sequence.outer
 			})
 		}
 		switch {
@@ -178,10 +178,11 @@ func (n *node) loopBody(p *pb.GraphProto, carried []*val) (*nestedGraph, []*val,
 			n.failf("%w", err)
 		case carried[i].packed.outer != nil:
 			// The enclosing loop carries the same sequence.
-			panic(failure{&memberRankError{carried[i].packed, first.rank, first.dtype}})
+			panic(failure{&memberRankError{carried[i].packed, rankErr.rank, rankErr.dtype}})
 		}
-		carried[i] = (&packedSequence{dtype: first.dtype, rank: first.rank, data: constValue(tensor.Zeros(first.dtype, 0)),
-			shapes: constValue(tensor.Zeros(tensor.Int64, 0, first.rank))}).val()
+		carried[i] = (&packedSequence{dtype: rankErr.dtype, rank: rankErr.rank,
+			data:   constValue(tensor.Zeros(rankErr.dtype, 0)),
+			shapes: constValue(tensor.Zeros(tensor.Int64, 0, rankErr.rank))}).val()
 	}
 }
 
@@ -249,14 +250,14 @@ func (im *importer) addSequence(name string, n *node, p *packedSequence) (*val, 
 func (n *node) splitSequences(b *nestedGraph, in []*val) (err error) {
 	defer recoverFailure(&err)
 	for i, x := range in[2:] {
-		at := 1 + i
+		index := 1 + i
 		switch {
-		case at >= len(b.out) || (x == nil || x.packed == nil) && b.out[at].kind != sequenceKind:
+		case index >= len(b.out) || (x == nil || x.packed == nil) && b.out[index].kind != sequenceKind:
 			continue
-		case x == nil || x.packed == nil || b.out[at].kind != sequenceKind:
+		case x == nil || x.packed == nil || b.out[index].kind != sequenceKind:
 			return fmt.Errorf("carried value %d is a sequence in one iteration and not a sequence in another", i)
 		}
-		p := n.packedOf(b.out[at], x.packed.rank)
+		p := n.packedOf(b.out[index], x.packed.rank)
 		switch {
 		case x.packed.rank < 0 && p.rank >= 0:
 			return &memberRankError{&packedSequence{outer: x.packed}, p.rank, p.dtype}
@@ -264,7 +265,7 @@ func (n *node) splitSequences(b *nestedGraph, in []*val) (err error) {
 			return fmt.Errorf("a sequence has members of %d dimensions in one iteration and of %d dimensions in another",
 				x.packed.rank, p.rank)
 		}
-		b.out[at] = p.val()
+		b.out[index] = p.val()
 	}
 	b.out, _ = asTensors(b.out)
 	return nil

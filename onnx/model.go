@@ -86,16 +86,16 @@ func OpenContext(ctx context.Context, path string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	var from io.Reader = bytes.NewReader(data)
+	var src io.Reader = bytes.NewReader(data)
 	if !pipe {
 		f, _, err := files.OpenRegular(path)
 		if err != nil {
 			return nil, err
 		}
 		defer f.Close()
-		from = f
+		src = f
 	}
-	m, err := Read(ctx, from, nil, filepath.Dir(path))
+	m, err := Read(ctx, src, nil, filepath.Dir(path))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -115,21 +115,21 @@ func Read(ctx context.Context, r io.Reader, fsys fs.FS, dir string) (*Model, err
 	if r == nil {
 		return nil, errors.New("the reader is nil")
 	}
-	from, err := files.Contents(ctx, r)
+	contents, err := files.Contents(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	return parse(ctx, from, int(from.Size()), folderOf(fsys, dir))
+	return parse(ctx, contents, int(contents.Size()), folderOf(fsys, dir))
 }
 
 func folderOf(fsys fs.FS, dir string) files.Folder { return files.FolderOf(fsys, dir, "the model") }
 
 // parse reads a model of size bytes. folder has the external data.
-func parse(ctx context.Context, from io.ReaderAt, size int, folder files.Folder) (*Model, error) {
+func parse(ctx context.Context, src io.ReaderAt, size int, folder files.Folder) (*Model, error) {
 	if size == 0 {
 		return nil, errors.New("not an ONNX model: the file is empty")
 	}
-	p, raw, err := readModel(ctx, from, size)
+	p, raw, err := readModel(ctx, src, size)
 	if err != nil {
 		return nil, err
 	}

@@ -46,8 +46,8 @@ func (n *node) batchTraining(x, w, b, mean, variance *val, eps float64) []*val {
 	stats := n.ops("var_mean", graph.Attrs{"dim": dims, "correction": 0}, x)
 	for i, old := range []*val{mean, variance} {
 		d := old.dtype()
-		now := n.op("mul", nil, n.cast(stats[1-i], d), 1-keep)
-		out = append(out, n.op("add", nil, n.op("mul", nil, old, keep), now))
+		update := n.op("mul", nil, n.cast(stats[1-i], d), 1-keep)
+		out = append(out, n.op("add", nil, n.op("mul", nil, old, keep), update))
 	}
 	return out
 }
@@ -87,11 +87,11 @@ func layerNormalization(n *node) []*val {
 	for i := axis; i < rank; i++ {
 		dims = append(dims, i)
 	}
-	wide := x
+	converted := x
 	if x.dtype().IsReducedFloat() {
-		wide = n.cast(x, tensor.Float32)
+		converted = n.cast(x, tensor.Float32)
 	}
-	stats := n.ops("var_mean", graph.Attrs{"dim": dims, "correction": 0, "keepdim": true}, wide)
+	stats := n.ops("var_mean", graph.Attrs{"dim": dims, "correction": 0, "keepdim": true}, converted)
 	return append(out, stats[1], n.op("rsqrt", nil, n.op("add", nil, stats[0], eps)))
 }
 

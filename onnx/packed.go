@@ -168,22 +168,22 @@ func (n *node) scalarOperand(i int) *val {
 
 // splitMembers divides the members into three ranges: the members before a position, the next width members, and the
 // later members. It returns the shapes and the elements of each range. width is 0 or 1.
-func (n *node) splitMembers(p *packedSequence, position *val, width int) (before, one, after [2]*val) {
+func (n *node) splitMembers(p *packedSequence, position *val, width int) (before, middle, after [2]*val) {
 	next := position
 	if width > 0 {
 		next = n.add(position, vectorOf(width))
 	}
 	shapes := [3]*val{n.rowRange(p.shapes, vectorOf(0), position), nil, n.rowRange(p.shapes, next, vectorOf(toEnd))}
-	from := n.vector(n.sumAlong(n.rowProducts(shapes[0].withSizes(tensor.Int64, -1, p.rank)), 0))
-	to := from
+	start := n.vector(n.sumAlong(n.rowProducts(shapes[0].withSizes(tensor.Int64, -1, p.rank)), 0))
+	end := start
 	if width > 0 {
 		shapes[1] = n.rowRange(p.shapes, position, next).withSizes(tensor.Int64, 1, p.rank)
-		to = n.add(from, n.rowProducts(shapes[1]))
-		one = [2]*val{shapes[1], n.rowRange(p.data, from, to)}
+		end = n.add(start, n.rowProducts(shapes[1]))
+		middle = [2]*val{shapes[1], n.rowRange(p.data, start, end)}
 	}
-	before = [2]*val{shapes[0], n.rowRange(p.data, vectorOf(0), from)}
-	after = [2]*val{shapes[2].withSizes(tensor.Int64, -1, p.rank), n.rowRange(p.data, to, vectorOf(math.MaxInt))}
-	return before, one, after
+	before = [2]*val{shapes[0], n.rowRange(p.data, vectorOf(0), start)}
+	after = [2]*val{shapes[2].withSizes(tensor.Int64, -1, p.rank), n.rowRange(p.data, end, vectorOf(math.MaxInt))}
+	return before, middle, after
 }
 
 // packedMember returns the member at a position.
@@ -191,9 +191,9 @@ func (n *node) packedMember(p *packedSequence, position *val) *val {
 	if p.rank < 0 {
 		n.failf("the sequence is empty, or its members' number of dimensions is unknown")
 	}
-	_, one, _ := n.splitMembers(p, n.checkedPosition(position, n.length(p)), 1)
-	shape := n.onnxOp("Reshape", nil, one[0], vectorOf(p.rank)).withSizes(tensor.Int64, p.rank)
-	return n.onnxOp("Reshape", intAttr("allowzero", 1), one[1], shape).withType(p.dtype, p.rank)
+	_, member, _ := n.splitMembers(p, n.checkedPosition(position, n.length(p)), 1)
+	shape := n.onnxOp("Reshape", nil, member[0], vectorOf(p.rank)).withSizes(tensor.Int64, p.rank)
+	return n.onnxOp("Reshape", intAttr("allowzero", 1), member[1], shape).withType(p.dtype, p.rank)
 }
 
 // packedInsert inserts x at the position of operand 2, or at the end.
@@ -203,8 +203,8 @@ func (n *node) packedInsert(p *packedSequence, x *val) *packedSequence {
 	}
 	n.checkMember(p, x)
 	count := n.length(p)
-	at := n.checkedPosition(n.insertionIndex(n.scalarOperand(2), count), n.add(count, scalarInt(1)))
-	before, _, after := n.splitMembers(p, at, 0)
+	position := n.checkedPosition(n.insertionIndex(n.scalarOperand(2), count), n.add(count, scalarInt(1)))
+	before, _, after := n.splitMembers(p, position, 0)
 	data, shape := n.packMember(x)
 	return &packedSequence{dtype: p.dtype, rank: p.rank, data: n.concatenated(before[1], data, after[1]).withRank(1),
 		shapes: n.concatenated(before[0], shape, after[0]).withSizes(tensor.Int64, -1, p.rank)}
@@ -213,10 +213,10 @@ func (n *node) packedInsert(p *packedSequence, x *val) *packedSequence {
 // insertionIndex adds count to a negative index of an insertion. Index -1 inserts before the last of count members.
 // Index count inserts after the last member.
 func (n *node) insertionIndex(index, count *val) *val {
-	from := n.add(index, count)
+	fromEnd := n.add(index, count)
 	// An index that is still negative stays out of range.
-	from = n.onnxOp("Where", nil, n.onnxOp("Less", nil, from, scalarInt(0)), scalarInt(math.MinInt32), from)
-	return n.onnxOp("Where", nil, n.onnxOp("Less", nil, index, scalarInt(0)), from, index)
+	fromEnd = n.onnxOp("Where", nil, n.onnxOp("Less", nil, fromEnd, scalarInt(0)), scalarInt(math.MinInt32), fromEnd)
+	return n.onnxOp("Where", nil, n.onnxOp("Less", nil, index, scalarInt(0)), fromEnd, index)
 }
 
 // packedErase removes the member at the position of operand 1, or the last member.
@@ -224,11 +224,11 @@ func (n *node) packedErase(p *packedSequence) *packedSequence {
 	if p.rank < 0 {
 		n.failf("the sequence is empty")
 	}
-	at := scalarInt(-1)
+	position := scalarInt(-1)
 	if n.hasOperand(1) {
-		at = n.scalarOperand(1)
+		position = n.scalarOperand(1)
 	}
-	before, _, after := n.splitMembers(p, n.checkedPosition(at, n.length(p)), 1)
+	before, _, after := n.splitMembers(p, n.checkedPosition(position, n.length(p)), 1)
 	return &packedSequence{dtype: p.dtype, rank: p.rank, data: n.concatenated(before[1], after[1]).withRank(1),
 		shapes: n.concatenated(before[0], after[0]).withSizes(tensor.Int64, -1, p.rank)}
 }
@@ -291,12 +291,13 @@ func (n *node) packedSplit(x *val, axis int, keep bool) *packedSequence {
 		x = n.op("movedim", graph.Attrs{"source": []int{axis}, "destination": []int{0}}, x).withType(x.dtype(), rank)
 	}
 	p := &packedSequence{dtype: x.dtype(), rank: rank - 1, data: n.onnxOp("Reshape", nil, x, vectorOf(-1)).withRank(1)}
-	one := n.concatenated(before, after)
+	memberShape := n.concatenated(before, after)
 	if keep {
-		one = n.concatenated(before, vectorOf(1), after)
+		memberShape = n.concatenated(before, vectorOf(1), after)
 		p.rank++
 	}
-	one = n.onnxOp("Reshape", intAttr("allowzero", 1), one, vectorOf(1, p.rank))
-	p.shapes = n.onnxOp("Expand", nil, one, n.concatenated(count, vectorOf(p.rank))).withSizes(tensor.Int64, -1, p.rank)
+	memberShape = n.onnxOp("Reshape", intAttr("allowzero", 1), memberShape, vectorOf(1, p.rank))
+	shapes := n.onnxOp("Expand", nil, memberShape, n.concatenated(count, vectorOf(p.rank)))
+	p.shapes = shapes.withSizes(tensor.Int64, -1, p.rank)
 	return p
 }

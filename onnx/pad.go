@@ -93,7 +93,7 @@ func (n *node) padBy(x, widths *val, mode string, value any) *val {
 // padMirrored pads x with its own elements. It uses the op pad for all dimensions except the first two of a value of
 // rank 3 to 5. In all other cases it selects elements by an index.
 func (n *node) padMirrored(x *val, mode string, before, after []int) *val {
-	ours, ok := map[string]string{"reflect": "reflect", "edge": "replicate", "wrap": "circular"}[mode]
+	opMode, ok := map[string]string{"reflect": "reflect", "edge": "replicate", "wrap": "circular"}[mode]
 	if !ok {
 		n.failf("mode %q is not supported", mode)
 	}
@@ -104,12 +104,12 @@ func (n *node) padMirrored(x *val, mode string, before, after []int) *val {
 	for i := range before {
 		direct = direct && before[i] >= 0 && after[i] >= 0
 	}
-	if direct && ours != "circular" {
+	if direct && opMode != "circular" {
 		var list []int
 		for i := rank - 1; i >= 2; i-- {
 			list = append(list, before[i], after[i])
 		}
-		return n.op("pad", graph.Attrs{"pad": list, "mode": ours}, x)
+		return n.op("pad", graph.Attrs{"pad": list, "mode": opMode}, x)
 	}
 	for a := range shape {
 		size := before[a] + shape[a] + after[a]

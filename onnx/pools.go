@@ -37,11 +37,11 @@ func (g geometry) poolAttrs(kernel []int) graph.Attrs {
 func (g geometry) paddingAfter(in []sym.Int) (after []sym.Int) {
 	for i, s := range in {
 		step, front := sym.Of(g.stride[i]), s.Add(g.padBefore[i])
-		span := front.Add(g.padAfter[i]).Sub(g.windowExtent(i))
-		count := span.Div(step).Add(sym.Of(1)).Max(sym.Int{})
+		room := front.Add(g.padAfter[i]).Sub(g.windowExtent(i))
+		count := room.Div(step).Add(sym.Of(1)).Max(sym.Int{})
 		if g.roundsUp {
-			more := span.Ge(sym.Int{}).And(span.Mod(step).Gt(sym.Int{})).And(count.Mul(step).Lt(front))
-			count = sym.Where(more, count.Add(sym.Of(1)), count)
+			addsWindow := room.Ge(sym.Int{}).And(room.Mod(step).Gt(sym.Int{})).And(count.Mul(step).Lt(front))
+			count = sym.Where(addsWindow, count.Add(sym.Of(1)), count)
 		}
 		end := count.Sub(sym.Of(1)).Mul(step).Add(g.windowExtent(i))
 		after = append(after, g.padAfter[i].Max(end.Sub(front)))
@@ -81,20 +81,20 @@ func maxPool(n *node) []*val {
 
 // coordinate returns the i-th coordinate of each position in index, which has row-major positions in a plane.
 func (n *node) coordinate(index *val, plane []sym.Int, i int) *val {
-	at := n.op("div", graph.Attrs{"rounding_mode": "floor"}, index, n.integer(productOf(plane[i+1:]).Max(sym.Of(1))))
-	return n.op("remainder", nil, at, n.integer(plane[i].Max(sym.Of(1))))
+	quotient := n.op("div", graph.Attrs{"rounding_mode": "floor"}, index, n.integer(productOf(plane[i+1:]).Max(sym.Of(1))))
+	return n.op("remainder", nil, quotient, n.integer(plane[i].Max(sym.Of(1))))
 }
 
 // unpaddedPositions converts positions in a padded plane to positions in the plane without padding.
 func (n *node) unpaddedPositions(index *val, padded, in []sym.Int, g geometry) *val {
 	var sum *val
 	for i := range in {
-		at := n.op("sub", nil, n.coordinate(index, padded, i), n.integer(g.padBefore[i]))
-		at = n.op("mul", nil, at, n.integer(productOf(in[i+1:])))
+		term := n.op("sub", nil, n.coordinate(index, padded, i), n.integer(g.padBefore[i]))
+		term = n.op("mul", nil, term, n.integer(productOf(in[i+1:])))
 		if sum == nil {
-			sum = at
+			sum = term
 		} else {
-			sum = n.op("add", nil, sum, at)
+			sum = n.op("add", nil, sum, term)
 		}
 	}
 	return sum
@@ -106,11 +106,11 @@ func (n *node) tensorPositions(index *val, in []sym.Int) *val {
 	if n.flag("storage_order", false) && len(in) > 1 {
 		var sum *val
 		for i := range in {
-			at := n.op("mul", nil, n.coordinate(index, in, i), n.integer(productOf(in[:i])))
+			term := n.op("mul", nil, n.coordinate(index, in, i), n.integer(productOf(in[:i])))
 			if sum == nil {
-				sum = at
+				sum = term
 			} else {
-				sum = n.op("add", nil, sum, at)
+				sum = n.op("add", nil, sum, term)
 			}
 		}
 		index = sum
@@ -193,11 +193,11 @@ func maxUnpool(n *node) []*val {
 		}
 	}
 	y := n.reshapeFor(n.unpooled(x, index, s), s...)
-	o := n.operandOrNil(2)
-	if o == nil {
+	outputShape := n.operandOrNil(2)
+	if outputShape == nil {
 		return one(y)
 	}
-	if want := n.integers(o); len(want) == len(s) {
+	if want := n.integers(outputShape); len(want) == len(s) {
 		for i := range s {
 			want[i] = want[i].Sub(s[i])
 		}
@@ -205,7 +205,7 @@ func maxUnpool(n *node) []*val {
 	} else if want != nil {
 		n.failf("output_shape has %d numbers, want %d", len(want), len(s))
 	}
-	return one(n.unpoolInto(y, o))
+	return one(n.unpoolInto(y, outputShape))
 }
 
 // unpooled returns the elements of a tensor of shape s as a vector: the elements of x at the positions in index, and 0
@@ -218,9 +218,9 @@ func (n *node) unpooled(x, index *val, s []sym.Int) *val {
 // unpoolInto extends the result of maxUnpool to a computed output_shape.
 func (n *node) unpoolInto(y, want *val) *val {
 	rank := n.rank(y)
-	none := constValue(intTensor(make([]int, rank)...))
-	more := n.op("sub", nil, want, n.shapeVector(y))
-	pairs := n.op("stack", graph.Attrs{"dim": 1}, none, n.op("flip", graph.Attrs{"dims": []int{0}}, more))
+	zeros := constValue(intTensor(make([]int, rank)...))
+	growth := n.op("sub", nil, want, n.shapeVector(y))
+	pairs := n.op("stack", graph.Attrs{"dim": 1}, zeros, n.op("flip", graph.Attrs{"dims": []int{0}}, growth))
 	widths := n.reshape(pairs, 2*rank)
 	return n.op("constant_pad_nd", graph.Attrs{"pad": n.vectorAttr(widths), "value": 0}, y).withType(y.dtype(), rank)
 }
@@ -261,13 +261,13 @@ func maxRoiPool(n *node) []*val {
 	scale := n.float("spatial_scale", 1)
 	var list []any
 	for r := range rois.data.Shape[0] {
-		at := func(i int) int { return roundHalf(rois.data.At(r, i).Float() * scale) }
+		corner := func(i int) int { return roundHalf(rois.data.At(r, i).Float() * scale) }
 		batch := int(rois.data.At(r, 0).Int())
 		if images, known := s[0].Known(); batch < 0 || known && batch >= images {
 			n.failf("region %d belongs to image %d, but there are %v images", r, batch, s[0])
 		}
 		list = append(list, n.roiCells(n.op("slice", graph.Attrs{"dim": 0, "start": batch, "end": batch + 1}, x),
-			[2]int{at(2), at(1)}, [2]int{at(4), at(3)}, size, n.numbers("the sizes of images", s[2:])))
+			[2]int{corner(2), corner(1)}, [2]int{corner(4), corner(3)}, size, n.numbers("the sizes of images", s[2:])))
 	}
 	if len(list) == 0 {
 		return one(n.op("full", graph.Attrs{"size": n.sizeAttr(sym.Int{}, s[1], sym.Of(size[0]), sym.Of(size[1])),

@@ -71,13 +71,13 @@ func isQuantized(d tensor.DType) bool {
 func quantizeLinear(n *node) []*val {
 	x, scale, zero := n.operand(0), n.operand(1), n.operandOrNil(2)
 	d := n.dtypeAttr("output_dtype")
-	wide := n.dtypeAttr("precision")
-	asIs := wide == tensor.Invalid || wide == x.dtype()
-	if at, ok := n.linearAttrs(x, scale, zero); ok && asIs && (d == tensor.Invalid || isQuantized(d)) {
+	precision := n.dtypeAttr("precision")
+	keepsDType := precision == tensor.Invalid || precision == x.dtype()
+	if attrs, ok := n.linearAttrs(x, scale, zero); ok && keepsDType && (d == tensor.Invalid || isQuantized(d)) {
 		if zero == nil && d != tensor.Invalid {
-			at["dtype"] = d
+			attrs["dtype"] = d
 		}
-		return one(n.op("quantize_linear", at, x, scale, zero))
+		return one(n.op("quantize_linear", attrs, x, scale, zero))
 	}
 	switch {
 	case zero != nil:
@@ -85,13 +85,13 @@ func quantizeLinear(n *node) []*val {
 	case d == tensor.Invalid:
 		d = tensor.Uint8
 	}
-	if asIs {
-		wide = x.dtype()
+	if keepsDType {
+		precision = x.dtype()
 	}
-	if !wide.IsFloat() || asIs && wide.IsReducedFloat() {
-		wide = tensor.Float32
+	if !precision.IsFloat() || keepsDType && precision.IsReducedFloat() {
+		precision = tensor.Float32
 	}
-	scaled := n.op("div", nil, n.cast(x, wide), n.cast(n.perAxis(scale, x), wide))
+	scaled := n.op("div", nil, n.cast(x, precision), n.cast(n.perAxis(scale, x), precision))
 	return one(n.quantizeTo(scaled, n.perAxis(zero, x), d))
 }
 
@@ -101,8 +101,8 @@ func dequantizeLinear(n *node) []*val {
 	if d == tensor.Invalid {
 		d = scale.dtype()
 	}
-	if at, ok := n.linearAttrs(x, scale, zero); ok && isQuantized(x.dtype()) && d == scale.dtype() {
-		return n.emit("dequantize_linear", at, x, scale, zero) // without folding, so that weights may stay bytes
+	if attrs, ok := n.linearAttrs(x, scale, zero); ok && isQuantized(x.dtype()) && d == scale.dtype() {
+		return n.emit("dequantize_linear", attrs, x, scale, zero) // without folding, so that weights may stay bytes
 	}
 	y := n.cast(x, tensor.Float32)
 	if zero != nil {
@@ -165,8 +165,8 @@ func qlinearMatMul(n *node) []*val {
 			n.operand(7)))
 	}
 	y := n.op("matmul", nil, n.centred(a, n.operand(2), -2), n.centred(b, n.operand(5), -1))
-	wide := func(p, x *val, axis int) *val { return n.cast(n.alongAxis(p, x, axis), tensor.Float64) }
-	y = n.op("mul", nil, n.op("mul", nil, y, wide(n.operand(1), a, -2)), wide(n.operand(4), b, -1))
+	scaleAlong := func(p, x *val, axis int) *val { return n.cast(n.alongAxis(p, x, axis), tensor.Float64) }
+	y = n.op("mul", nil, n.op("mul", nil, y, scaleAlong(n.operand(1), a, -2)), scaleAlong(n.operand(4), b, -1))
 	y = n.op("div", nil, y, n.cast(n.alongAxis(n.operand(6), y, -2), tensor.Float64))
 	return one(n.quantizeTo(y, n.alongAxis(n.operand(7), y, -2), n.operand(7).dtype()))
 }

@@ -222,11 +222,11 @@ func argExtremum(op string) converter {
 }
 
 func cumSum(n *node) []*val {
-	x, at := n.operand(0), n.operand(1)
-	if n.lengthOf(at) != 1 {
+	x, axisOperand := n.operand(0), n.operand(1)
+	if n.lengthOf(axisOperand) != 1 {
 		n.failf("want one axis")
 	}
-	axis := n.scalarAttr(at)
+	axis := n.scalarAttr(axisOperand)
 	attrs := graph.Attrs{"dim": axis}
 	if x.dtype().IsIntegral(true) {
 		attrs["dtype"] = x.dtype()
@@ -238,8 +238,8 @@ func cumSum(n *node) []*val {
 		}
 		return n.op("flip", graph.Attrs{"dims": axis}, x)
 	}
-	from := flip(x)
-	y := n.op("cumsum", attrs, from)
+	flipped := flip(x)
+	y := n.op("cumsum", attrs, flipped)
 	if n.flag("exclusive", false) {
 		// Exclusive sums are the inclusive sums shifted by one element, with a leading 0.
 		if a, ok := axis.(int); ok {
@@ -248,7 +248,7 @@ func cumSum(n *node) []*val {
 			widths[len(widths)-2], widths[len(widths)-1] = 1, -1
 			y = n.op("constant_pad_nd", graph.Attrs{"pad": widths}, y)
 		} else {
-			y = n.op("sub", nil, y, from)
+			y = n.op("sub", nil, y, flipped)
 		}
 	}
 	return one(flip(y))

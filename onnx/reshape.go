@@ -62,18 +62,18 @@ func (n *node) keepZeros(x *val, list []sym.Int) {
 // reshapeAttr returns a shape as an attribute of reshape. A size that depends on data becomes -1. If several sizes
 // depend on data, or if a -1 would be ambiguous because another size may be 0, the result is nil.
 func (n *node) reshapeAttr(list []sym.Int) []any {
-	attr, open := make([]any, len(list)), 0
+	attr, unknownCount := make([]any, len(list)), 0
 	for i, s := range list {
 		var ok bool
 		if attr[i], ok = n.intAttr(s); !ok {
 			attr[i] = -1
 		}
 		if attr[i] == -1 {
-			open++
+			unknownCount++
 		}
 	}
 	for i, s := range list {
-		if open > 1 || open == 1 && attr[i] != -1 && !positive(s) && !slices.ContainsFunc(list, isMinusOne) {
+		if unknownCount > 1 || unknownCount == 1 && attr[i] != -1 && !positive(s) && !slices.ContainsFunc(list, isMinusOne) {
 			return nil
 		}
 	}
@@ -140,13 +140,13 @@ func (n *node) expandComputed(x, shape *val) *val {
 	if n.rank(shape) != 1 {
 		n.failf("the shape must be a vector")
 	}
-	lack := n.op("sub", nil, n.rank(x), n.element(n.shapeVector(shape), 0))
+	missing := n.op("sub", nil, n.rank(x), n.element(n.shapeVector(shape), 0))
 	prependOnes := func(v, count *val) *val {
 		count = n.op("clamp", graph.Attrs{"min": 0}, count)
 		pad := n.op("cat", nil, n.reshape(count, 1), constValue(intTensor(0)))
 		return n.op("constant_pad_nd", graph.Attrs{"pad": n.vectorAttr(pad), "value": 1}, v).withType(tensor.Int64, 1)
 	}
-	want, xShape := prependOnes(shape, lack), prependOnes(n.shapeVector(x), n.op("neg", nil, lack))
+	want, xShape := prependOnes(shape, missing), prependOnes(n.shapeVector(x), n.op("neg", nil, missing))
 	want = n.op("where", nil, n.op("eq", nil, want, 1), xShape, want)
 	return n.op("expand", graph.Attrs{"size": n.vectorAttr(want)}, x)
 }
@@ -161,20 +161,20 @@ func (n *node) broadcastTo(x, shape *val) []any {
 	xShape := n.shapeOf(x)
 	size := make([]any, max(len(xShape), len(list)))
 	for i := range size {
-		at, to := i-(len(size)-len(xShape)), i-(len(size)-len(list))
-		if at < 0 {
-			at = -1
+		xDim, listDim := i-(len(size)-len(xShape)), i-(len(size)-len(list))
+		if xDim < 0 {
+			xDim = -1
 		}
 		want, ok := sym.Of(1), true
-		if to >= 0 {
-			want = list[to]
+		if listDim >= 0 {
+			want = list[listDim]
 		}
 		switch {
-		case at >= 0 && (want.Same(sym.Of(1)) || want.Same(xShape[at])):
+		case xDim >= 0 && (want.Same(sym.Of(1)) || want.Same(xShape[xDim])):
 			size[i] = -1 // the operand's own size
 			continue
-		case at >= 0 && !xShape[at].Same(sym.Of(1)):
-			want = broadcast(n, want, xShape[at])
+		case xDim >= 0 && !xShape[xDim].Same(sym.Of(1)):
+			want = broadcast(n, want, xShape[xDim])
 		}
 		if size[i], ok = n.intAttr(want); !ok {
 			return nil

@@ -39,18 +39,18 @@ func (n *node) packedOperand(i, position int) *packedSequence {
 // sequencePosition returns operand i, a position in a sequence with `length` members. A negative position counts from
 // the end. If pastEnd is true, the position after the last member is allowed.
 func (n *node) sequencePosition(i, length int, pastEnd bool) int {
-	at := int(n.number(n.operand(i)).Int())
+	position := int(n.number(n.operand(i)).Int())
 	last := length - 1
 	if pastEnd {
 		last++
 	}
-	if at < 0 {
-		at += length
+	if position < 0 {
+		position += length
 	}
-	if at < 0 || at > last {
-		n.failf("position %d is outside a sequence of %d", at, length)
+	if position < 0 || position > last {
+		n.failf("position %d is outside a sequence of %d", position, length)
 	}
-	return at
+	return position
 }
 
 func sequenceConstruct(n *node) []*val {
@@ -80,11 +80,11 @@ func sequenceInsert(n *node) []*val {
 		return one(n.packedInsert(p, n.operand(1)).val())
 	}
 	list := n.members(0)
-	at := len(list)
+	position := len(list)
 	if n.hasOperand(2) {
-		at = n.sequencePosition(2, len(list), true)
+		position = n.sequencePosition(2, len(list), true)
 	}
-	return one(sequence(slices.Insert(slices.Clone(list), at, n.operand(1))))
+	return one(sequence(slices.Insert(slices.Clone(list), position, n.operand(1))))
 }
 
 func sequenceErase(n *node) []*val {
@@ -92,14 +92,14 @@ func sequenceErase(n *node) []*val {
 		return one(n.packedErase(p).val())
 	}
 	list := n.members(0)
-	at := len(list) - 1
+	position := len(list) - 1
 	if n.hasOperand(1) {
-		at = n.sequencePosition(1, len(list), false)
+		position = n.sequencePosition(1, len(list), false)
 	}
-	if at < 0 {
+	if position < 0 {
 		n.failf("the sequence is empty")
 	}
-	return one(sequence(slices.Delete(slices.Clone(list), at, at+1)))
+	return one(sequence(slices.Delete(slices.Clone(list), position, position+1)))
 }
 
 func sequenceLength(n *node) []*val {
@@ -131,8 +131,8 @@ func splitToSequence(n *node) []*val {
 		if size < 1 || length/size > maxUnrolled {
 			n.failf("parts of %d elements are not supported", size)
 		}
-		for left := length; left > 0; left -= size {
-			sizes = append(sizes, min(size, left))
+		for remaining := length; remaining > 0; remaining -= size {
+			sizes = append(sizes, min(size, remaining))
 		}
 	case p.data == nil && n.lengthOf(p) >= 0 && p.meta().Rank() == 1:
 		return one(sequence(n.splitComputed(x, p, axis, n.lengthOf(p))))

@@ -11,15 +11,15 @@ import (
 
 func shapeOp(n *node) []*val {
 	x := n.operand(0)
-	d := n.shapeVector(x)
+	sizes := n.shapeVector(x)
 	start, end := n.int("start", 0), any(nil)
 	if n.attrs["end"] != nil {
 		end = n.int("end", 0)
 	}
 	if start == 0 && end == nil {
-		return one(d)
+		return one(sizes)
 	}
-	return one(n.op("slice", graph.Attrs{"dim": 0, "start": start, "end": end}, d).withRank(1))
+	return one(n.op("slice", graph.Attrs{"dim": 0, "start": start, "end": end}, sizes).withRank(1))
 }
 
 func size(n *node) []*val {
@@ -168,12 +168,12 @@ func split(n *node) []*val {
 
 // splitEvenly splits x along an axis into parts of equal size. The last part may be smaller.
 func (n *node) splitEvenly(x *val, axis, parts int) []*val {
-	rest := n.shapeOf(x)[axis]
-	each := rest.Add(sym.Of(parts - 1)).Div(sym.Of(parts))
+	remaining := n.shapeOf(x)[axis]
+	each := remaining.Add(sym.Of(parts - 1)).Div(sym.Of(parts))
 	sizes := make([]any, parts)
 	for i := range sizes {
-		size, ok := each.Min(rest), false
-		rest = rest.Sub(size)
+		size, ok := each.Min(remaining), false
+		remaining = remaining.Sub(size)
 		if sizes[i], ok = n.intAttr(size); !ok {
 			return n.splitComputed(x, n.evenSizes(n.element(n.shapeVector(x), axis), parts), axis, parts)
 		}
@@ -189,8 +189,8 @@ func (n *node) evenSizes(size *val, parts int) *val {
 		index[i] = i
 	}
 	starts := n.op("mul", nil, constValue(intTensor(index...)), each)
-	left := n.op("minimum", nil, n.op("sub", nil, size, starts), each)
-	return n.op("clamp", graph.Attrs{"min": 0}, left).withType(tensor.Int64, 1)
+	partSizes := n.op("minimum", nil, n.op("sub", nil, size, starts), each)
+	return n.op("clamp", graph.Attrs{"min": 0}, partSizes).withType(tensor.Int64, 1)
 }
 
 // slice converts Slice. Starts, ends and axes are attributes before operator set 10, and operands from set 10 on.
@@ -217,11 +217,11 @@ func slice(n *node) []*val {
 		if p == nil {
 			continue
 		}
-		l := n.lengthOf(p)
-		if l >= 0 && count >= 0 && l != count {
+		length := n.lengthOf(p)
+		if length >= 0 && count >= 0 && length != count {
 			n.failf("starts, ends, axes and steps differ in length")
 		}
-		count = max(count, l)
+		count = max(count, length)
 	}
 	if count < 0 {
 		n.failf("the number of axes must be known before the graph runs")
@@ -265,16 +265,16 @@ func (n *node) sliceAxis(x, axisOperand, stepOperand, start, end *val) *val {
 	}
 	axis = n.axis(axis, n.rank(x))
 	size := n.shape(x)[axis]
-	from, to := int(n.number(start).Int()), int(n.number(end).Int())
+	startIndex, endIndex := int(n.number(start).Int()), int(n.number(end).Int())
 	clampTo := func(i int) int {
 		if i < 0 {
 			i += size
 		}
 		return min(max(i, -1), size-1)
 	}
-	first, last := clampTo(from), clampTo(to)
+	first, last := clampTo(startIndex), clampTo(endIndex)
 	count := max(0, (first-last-step-1)/-step)
-	if from < -size {
+	if startIndex < -size {
 		count = 0
 	}
 	lowest := max(0, first+(count-1)*step)
@@ -320,25 +320,25 @@ func gatherND(n *node) []*val {
 func scatterElements(n *node) []*val {
 	x, index, src := n.operand(0), n.cast(n.operand(1), tensor.Int64), n.operand(2)
 	attrs := graph.Attrs{"dim": n.int("axis", 0)}
-	how, ok := map[string]string{"none": "", "add": "sum", "mul": "prod", "max": "amax",
+	reduceOp, ok := map[string]string{"none": "", "add": "sum", "mul": "prod", "max": "amax",
 		"min": "amin"}[n.text("reduction", "none")]
 	if !ok {
 		n.failf("reduction %q is not supported", n.text("reduction", ""))
 	}
-	if how == "" {
+	if reduceOp == "" {
 		return one(n.op("scatter", attrs, x, index, src))
 	}
-	attrs["reduce"] = how
+	attrs["reduce"] = reduceOp
 	return one(n.op("scatter_reduce", attrs, x, index, src))
 }
 
 func scatterND(n *node) []*val {
-	how, ok := map[string]string{"none": "none", "add": "add", "mul": "mul", "max": "amax",
+	reduceOp, ok := map[string]string{"none": "none", "add": "add", "mul": "mul", "max": "amax",
 		"min": "amin"}[n.text("reduction", "none")]
 	if !ok {
 		n.failf("reduction %q is not supported", n.text("reduction", ""))
 	}
-	return one(n.op("scatter_nd", graph.Attrs{"reduce": how}, n.operand(0), n.cast(n.operand(1), tensor.Int64),
+	return one(n.op("scatter_nd", graph.Attrs{"reduce": reduceOp}, n.operand(0), n.cast(n.operand(1), tensor.Int64),
 		n.operand(2)))
 }
 
@@ -381,18 +381,19 @@ func unique(n *node) []*val {
 	// The first position of a value is the least position with the same inverse index.
 	length := n.op("select", graph.Attrs{"dim": 0, "index": dim}, n.shapeVector(x)).withRank(0)
 	positions := n.op("arange", graph.Attrs{"end": n.scalarAttr(length), "dtype": tensor.Int64}).withType(tensor.Int64, 1)
-	far := n.op("add", nil, n.op("zeros_like", nil, counts), length)
-	first := n.op("scatter_reduce", graph.Attrs{"dim": 0, "reduce": "amin"}, far, inverse,
+	beyond := n.op("add", nil, n.op("zeros_like", nil, counts), length)
+	first := n.op("scatter_reduce", graph.Attrs{"dim": 0, "reduce": "amin"}, beyond, inverse,
 		positions).withType(tensor.Int64, 1)
 	if n.flag("sorted", true) {
 		return []*val{values, first, inverse, counts}
 	}
 	order := n.op("argsort", graph.Attrs{"dim": 0}, first).withType(tensor.Int64, 1)
-	back := n.op("argsort", graph.Attrs{"dim": 0}, order).withType(tensor.Int64, 1)
-	pick := func(x, by *val, dim int) *val {
-		return n.op("index_select", graph.Attrs{"dim": dim}, x, by).withType(x.dtype(), n.rank(x))
+	inverseOrder := n.op("argsort", graph.Attrs{"dim": 0}, order).withType(tensor.Int64, 1)
+	reordered := func(x, permutation *val, dim int) *val {
+		return n.op("index_select", graph.Attrs{"dim": dim}, x, permutation).withType(x.dtype(), n.rank(x))
 	}
-	return []*val{pick(values, order, dim), pick(first, order, 0), pick(back, inverse, 0), pick(counts, order, 0)}
+	return []*val{reordered(values, order, dim), reordered(first, order, 0), reordered(inverseOrder, inverse, 0),
+		reordered(counts, order, 0)}
 }
 
 func oneHot(n *node) []*val {

@@ -68,16 +68,18 @@ func melWeightMatrix(n *node) []*val {
 		}
 		return n.cast(x, tensor.Float64)
 	}
-	do := func(op string, x, y any) *val { return n.op(op, nil, x, y).withType(tensor.Float64, 1) }
+	apply := func(op string, x, y any) *val { return n.op(op, nil, x, y).withType(tensor.Float64, 1) }
 	bands, length, rate := n.operand(0), n.operand(1), param(2)
-	mel := func(f *val) *val { return do("mul", n.op("log10", nil, do("add", do("div", f, 700.0), 1.0)), 2595.0) }
+	mel := func(f *val) *val {
+		return apply("mul", n.op("log10", nil, apply("add", apply("div", f, 700.0), 1.0)), 2595.0)
+	}
 	low := mel(param(3))
-	step := do("div", do("sub", mel(param(4)), low), do("add", param(0), 2.0))
+	step := apply("div", apply("sub", mel(param(4)), low), apply("add", param(0), 2.0))
 	edges := n.op("arange", graph.Attrs{"end": n.scalarAttr(n.op("add", nil, bands, 2)),
 		"dtype": tensor.Float64}).withType(tensor.Float64, 1)
-	edges = do("div", do("add", do("mul", edges, step), low), 2595.0)
-	hertz := do("mul", do("sub", n.op("pow", nil, 10.0, edges).withType(tensor.Float64, 1), 1.0), 700.0)
-	edges = n.op("floor", nil, do("div", do("mul", hertz, do("add", param(1), 1.0)), rate))
+	edges = apply("div", apply("add", apply("mul", edges, step), low), 2595.0)
+	hertz := apply("mul", apply("sub", n.op("pow", nil, 10.0, edges).withType(tensor.Float64, 1), 1.0), 700.0)
+	edges = n.op("floor", nil, apply("div", apply("mul", hertz, apply("add", param(1), 1.0)), rate))
 	side := func(start int, end any) *val {
 		return n.op("slice", graph.Attrs{"dim": 0, "start": start, "end": end}, edges).withType(tensor.Float64, 1)
 	}
@@ -85,14 +87,14 @@ func melWeightMatrix(n *node) []*val {
 	half := n.op("div", graph.Attrs{"rounding_mode": "floor"}, length, 2)
 	bins := n.op("arange", graph.Attrs{"end": n.scalarAttr(n.op("add", nil, half, 1)), "dtype": tensor.Float64}).withType(
 		tensor.Float64, 1)
-	at := n.reshape(bins, -1, 1)
-	both := func(a, b *val) *val { return n.op("logical_and", nil, a, b) }
-	up := do("div", do("sub", at, left), do("sub", centre, left))
-	down := do("div", do("sub", right, at), do("sub", right, centre))
-	zero := n.op("zeros_like", nil, up)
-	y := n.op("where", nil, both(n.op("ge", nil, at, left), n.op("lt", nil, at, centre)), up, zero)
-	y = n.op("where", nil, n.op("eq", nil, at, centre), n.op("ones_like", nil, up), y)
-	y = n.op("where", nil, both(n.op("gt", nil, at, centre), n.op("lt", nil, at, right)), down, y)
+	bin := n.reshape(bins, -1, 1)
+	and := func(a, b *val) *val { return n.op("logical_and", nil, a, b) }
+	rising := apply("div", apply("sub", bin, left), apply("sub", centre, left))
+	falling := apply("div", apply("sub", right, bin), apply("sub", right, centre))
+	zero := n.op("zeros_like", nil, rising)
+	y := n.op("where", nil, and(n.op("ge", nil, bin, left), n.op("lt", nil, bin, centre)), rising, zero)
+	y = n.op("where", nil, n.op("eq", nil, bin, centre), n.op("ones_like", nil, rising), y)
+	y = n.op("where", nil, and(n.op("gt", nil, bin, centre), n.op("lt", nil, bin, right)), falling, y)
 	return one(n.cast(y.withType(tensor.Float64, 2), d))
 }
 
@@ -175,6 +177,6 @@ func multinomial(n *node) []*val {
 	draw := n.emit("rand", graph.Attrs{"size": n.sizeAttr(s[0], sym.Of(count), sym.Of(1)), "dtype": x.dtype(),
 		"seed": n.seed()})[0]
 	below := n.op("le", nil, n.op("unsqueeze", graph.Attrs{"dim": 1}, sums), draw)
-	at := n.op("sum", graph.Attrs{"dim": []int{2}}, below)
-	return one(n.cast(n.atMost(at, s[1].Sub(sym.Of(1))), d))
+	class := n.op("sum", graph.Attrs{"dim": []int{2}}, below)
+	return one(n.cast(n.atMost(class, s[1].Sub(sym.Of(1))), d))
 }

@@ -40,11 +40,11 @@ func (m *Model) GraphSome(o Options) (*graph.Graph, graph.Errors, error) {
 type unavailableError struct{ value *val }
 
 // Error names the value.
-func (d *unavailableError) Error() string {
-	if d.value.graphValue != nil {
-		return fmt.Sprintf("depends on %q, which was rejected", d.value.graphValue.Name)
+func (e *unavailableError) Error() string {
+	if e.value.graphValue != nil {
+		return fmt.Sprintf("depends on %q, which was rejected", e.value.graphValue.Name)
 	}
-	return fmt.Sprintf("depends on %s %q, which cannot be read", d.value.source, d.value.name)
+	return fmt.Sprintf("depends on %s %q, which cannot be read", e.value.source, e.value.name)
 }
 
 // skipValue records that an initializer or an input is unavailable. source is "initializer" or "input".
@@ -72,9 +72,9 @@ func (im *importer) skipOutput(name string, err error) {
 func (n *node) skipNode(err error, outputs []string) {
 	_ = n.graph.TakeErr() // errors of its converter
 	var operands []*graph.Value
-	var d *unavailableError
-	if errors.As(err, &d) && d.value.graphValue != nil {
-		operands = []*graph.Value{d.value.graphValue}
+	var unavailable *unavailableError
+	if errors.As(err, &unavailable) && unavailable.value.graphValue != nil {
+		operands = []*graph.Value{unavailable.value.graphValue}
 	} else {
 		n.rejectedCount++
 	}
@@ -87,8 +87,8 @@ func (n *node) skipNode(err error, outputs []string) {
 	}
 }
 
-// canSkip reports whether the node with an error can be skipped. An error of type [limitError] concerns the whole
-// model, so no node is skipped for it.
+// canSkip reports whether the import may go on without the node that failed with err. It may not after a [limitError],
+// which concerns the whole model.
 func (f *frame) canSkip(err error) bool { return f.skipErrors && !errors.As(err, new(limitError)) }
 
 // convertCatchingMemory calls [node.convert]. If mistakes are skipped, it turns a panic for lack of memory into an

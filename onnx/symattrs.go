@@ -51,12 +51,11 @@ func numbersOf(list []sym.Int) (numbers []int, ok bool) {
 	return numbers, true
 }
 
-// numbers returns integers as numbers. It fails if an integer is symbolic. what is the name of the integers in the
-// error.
-func (n *node) numbers(what string, list []sym.Int) []int {
+// numbers returns integers as numbers. It fails if an integer is symbolic. The error calls the integers by name.
+func (n *node) numbers(name string, list []sym.Int) []int {
 	out, ok := numbersOf(list)
 	if !ok {
-		n.failf("%s must be known before the graph runs: give the model's symbolic sizes (%s)", what, n.symbolNames())
+		n.failf("%s must be known before the graph runs: give the model's symbolic sizes (%s)", name, n.symbolNames())
 	}
 	return out
 }
@@ -95,9 +94,9 @@ func productOf(sizes []sym.Int) sym.Int {
 }
 
 // atMost returns the minimum of x and an integer.
-func (n *node) atMost(x *val, most sym.Int) *val {
-	if k, known := most.Known(); known {
+func (n *node) atMost(x *val, limit sym.Int) *val {
+	if k, known := limit.Known(); known {
 		return n.op("clamp", graph.Attrs{"max": k}, x)
 	}
-	return n.op("minimum", nil, x, n.integer(most))
+	return n.op("minimum", nil, x, n.integer(limit))
 }

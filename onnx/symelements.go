@@ -19,8 +19,8 @@ type symElements struct {
 	addToGraph func() *val // adds the value to the graph
 }
 
-// symElement is one element of a [symElements]. Its value is the integer numerator for an integer dtype, the bool b for
-// bool, and the fraction numerator/denominator for a floating-point dtype.
+// symElement is one element of a [symElements]. Its value is numerator for an integer dtype, condition for bool, and
+// the fraction numerator/denominator for a floating-point dtype.
 type symElement struct {
 	numerator   sym.Int
 	condition   sym.Bool
@@ -62,11 +62,11 @@ func (x symElement) number(d tensor.DType) (tensor.Scalar, bool) {
 
 // indexAt returns the index of the i-th element in row-major order.
 func indexAt(shape []int, i int) []int {
-	at := make([]int, len(shape))
+	index := make([]int, len(shape))
 	for d := len(shape) - 1; d >= 0; d-- {
-		at[d], i = i%shape[d], i/shape[d]
+		index[d], i = i%shape[d], i/shape[d]
 	}
-	return at
+	return index
 }
 
 // elementsOf returns the elements of a tensor as expressions, or nil if an element has no expression. If newSymbols is

@@ -122,17 +122,17 @@ func (c *computation) isSelection() bool {
 func (c *computation) evalSelection() [][]symElement {
 	const shift = min(1<<40, math.MaxInt/2)
 	var all []symElement
-	from := tensor.Invalid
+	dtype := tensor.Invalid
 	positions, shiftedPositions := make([]any, len(c.in)), make([]any, len(c.in))
 	for i, e := range c.in {
 		switch {
 		case e == nil:
 		case isIndex(c.op, i):
 			positions[i], shiftedPositions[i] = c.operands[i], c.operands[i]
-		case from != tensor.Invalid && from != e.dtype:
+		case dtype != tensor.Invalid && dtype != e.dtype:
 			return nil // the op converts elements
 		default:
-			from = e.dtype
+			dtype = e.dtype
 			positions[i], shiftedPositions[i] = countFrom(len(all), e.shape), countFrom(len(all)+shift, e.shape)
 			all = append(all, e.list...)
 		}
@@ -150,7 +150,7 @@ func (c *computation) evalSelection() [][]symElement {
 			index := indexAt(t.Shape, k)
 			p, q := t.At(index...).Int(), shiftedResults[i].data.At(index...).Int()
 			switch {
-			case q == p+shift && d == from:
+			case q == p+shift && d == dtype:
 				lists[i] = append(lists[i], all[p])
 			case q == p && d == t.DType && constants != nil:
 				lists[i] = append(lists[i], constants.list[k])
@@ -201,13 +201,13 @@ func (c *computation) evalExpression() [][]symElement {
 			}
 			e := &evaluation{node: c.node, code: code, rowLength: tensor.Numel(row), computed: map[rowValue]symElement{},
 				load: func(operand, k int) symElement {
-					at := indexAt(row, k)
-					for d := range at {
+					index := indexAt(row, k)
+					for d := range index {
 						if !folded[d] {
-							at[d] = first[d]
+							index[d] = first[d]
 						}
 					}
-					return in[operand].list[broadcastAt(in[operand].shape, at)]
+					return in[operand].list[broadcastAt(in[operand].shape, index)]
 				}}
 			var ok bool
 			if lists[i][k], ok = e.result(i, broadcastAt(row, first)); !ok {

@@ -94,8 +94,8 @@ func (im *importer) useSymbols(text string) bool {
 
 // isDataSymbol reports whether a symbol depends on data.
 func (im *importer) isDataSymbol(name string) bool {
-	_, ours := im.symbols[name]
-	return !ours && strings.HasPrefix(name, dataPrefix)
+	_, ofModel := im.symbols[name]
+	return !ofModel && strings.HasPrefix(name, dataPrefix)
 }
 
 // dataPrefix is the prefix of the names of symbols that depend on data.
@@ -211,43 +211,43 @@ func (im *importer) inferShapes(vals []*graph.Value, attrs graph.Attrs) {
 		return
 	}
 	types := make([]tensor.Type, len(node.In))
-	open := im.hasExpressions(attrs)
-	for i, a := range node.In {
-		types[i] = a.Type()
-		if shape := im.shapes[a.Value]; a.Kind == graph.TensorArg && shape != nil {
+	isSymbolic := im.hasExpressions(attrs)
+	for i, paths := range node.In {
+		types[i] = paths.Type()
+		if shape := im.shapes[paths.Value]; paths.Kind == graph.TensorArg && shape != nil {
 			// Inference of shapes does not depend on strides, so strides may be row-major.
-			open, types[i] = true, tensor.NewType(types[i].DType, shape...)
+			isSymbolic, types[i] = true, tensor.NewType(types[i].DType, shape...)
 		}
 	}
-	if !open {
+	if !isSymbolic {
 		return
 	}
-	a := &pathSizes{sizes: make([][]sym.Int, 0, 8)}
+	paths := &pathSizes{sizes: make([][]sym.Int, 0, 8)}
 	cases, err := sym.Fork(im.env, maxPaths, func() ([]int, error) {
 		res, err := node.InferFor(types, im.symbols)
 		if err != nil {
 			return nil, err
 		}
-		return a.addPath(vals, res)
+		return paths.addPath(vals, res)
 	})
-	if slices.ContainsFunc(cases, func(c inferencePath) bool {
-		return errors.Is(c.Err, sym.ErrNumber) &&
-			!im.excludeUnrealistic(c.If)
-	}) {
+	needsNumber := func(c inferencePath) bool {
+		return errors.Is(c.Err, sym.ErrNumber) && !im.excludeUnrealistic(c.If)
+	}
+	if slices.ContainsFunc(cases, needsNumber) {
 		err = sym.ErrNumber
 	}
 	cases = slices.DeleteFunc(cases, func(c inferencePath) bool { return c.Err != nil }) // sizes that the op rejects
-	at := 0
+	sizeIndex := 0
 	for _, v := range vals {
 		shape := make([]sym.Int, v.Meta.Rank())
 		for k := range shape {
 			if shape[k] = sym.Of(-1); err == nil && len(cases) > 0 {
-				shape[k] = a.mergedSize(cases, at)
+				shape[k] = paths.mergedSize(cases, sizeIndex)
 			}
 			if shape[k].Same(sym.Of(-1)) {
 				shape[k] = im.newUnknown(0)
 			}
-			at++
+			sizeIndex++
 		}
 		if !slices.Equal(numericSizes(shape), v.Meta.Shape) {
 			im.shapes[v] = shape
@@ -273,35 +273,38 @@ func (a *pathSizes) addPath(vals []*graph.Value, res []graph.Result) ([]int, err
 			return nil, errRank
 		}
 		for _, s := range res[i].Type.Shape {
-			at := len(indices)
-			if at == len(a.sizes) {
+			sizeIndex := len(indices)
+			if sizeIndex == len(a.sizes) {
 				a.sizes = append(a.sizes, nil)
 			}
-			k := slices.IndexFunc(a.sizes[at], func(o sym.Int) bool { same, known := o.Eq(s).Known(); return same && known })
-			if k < 0 {
-				k = len(a.sizes[at])
-				a.sizes[at] = append(a.sizes[at], s)
+			pathIndex := slices.IndexFunc(a.sizes[sizeIndex], func(o sym.Int) bool {
+				same, known := o.Eq(s).Known()
+				return same && known
+			})
+			if pathIndex < 0 {
+				pathIndex = len(a.sizes[sizeIndex])
+				a.sizes[sizeIndex] = append(a.sizes[sizeIndex], s)
 			}
-			indices = append(indices, k)
+			indices = append(indices, pathIndex)
 		}
 	}
 	return indices, nil
 }
 
-// mergedSize merges the expressions of one size on all paths into one expression. at is the index of the size in
-// a.sizes. It returns -1 if the result would be too long.
-func (a *pathSizes) mergedSize(cases []inferencePath, at int) sym.Int {
-	last := cases[len(cases)-1].Value[at]
-	size, distinct := a.sizes[at][last], 0
+// mergedSize merges the expressions a.sizes[sizeIndex] of one size on all paths into one expression. It returns -1 if
+// the result would be too long.
+func (a *pathSizes) mergedSize(cases []inferencePath, sizeIndex int) sym.Int {
+	last := cases[len(cases)-1].Value[sizeIndex]
+	size, distinct := a.sizes[sizeIndex][last], 0
 	for _, c := range slices.Backward(cases[:len(cases)-1]) {
-		if c.Value[at] == last {
+		if c.Value[sizeIndex] == last {
 			continue
 		}
-		last = c.Value[at]
+		last = c.Value[sizeIndex]
 		if distinct++; distinct > 2 {
 			return sym.Of(-1)
 		}
-		size = sym.Where(c.If, a.sizes[at][last], size)
+		size = sym.Where(c.If, a.sizes[sizeIndex][last], size)
 	}
 	if size.Size() > maxSize {
 		return sym.Of(-1)

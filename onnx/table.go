@@ -5,8 +5,7 @@ import "fmt"
 // standard holds the converters of the default domain by operator name. Converters look up other operators in
 // [Options.table], because a lookup in standard would make its initialization cyclic.
 var standard = mergeTables(elements, activations, reductions, shapes, products, normalizations, losses, vision,
-	recurrents,
-	quantized, signals, control)
+	recurrents, quantized, signals, control)
 
 // domains holds the converters of each domain, by operator name.
 var domains = map[string]map[string]converter{"": standard, microsoftDomain: microsoft}
@@ -43,10 +42,9 @@ var elements = map[string]converter{
 	"Add": binary("add"), "Sub": binary("sub"), "Mul": binary("mul"), "Div": binary("div"), "Pow": pow,
 	"Mod": mod, "And": binary("logical_and"), "Or": binary("logical_or"), "Xor": binary("logical_xor"),
 	"Equal": binary("eq"), "Greater": binary("gt"), "GreaterOrEqual": binary("ge"), "Less": binary("lt"),
-	"LessOrEqual": binary("le"),
-	"BitwiseAnd":  binary("bitwise_and"), "BitwiseOr": binary("bitwise_or"), "BitwiseXor": binary("bitwise_xor"),
-	"BitShift": bitShift,
-	"Max":      extremum("maximum"), "Min": extremum("minimum"), "Sum": sumOf, "Mean": meanOf, "Where": where,
+	"LessOrEqual": binary("le"), "BitwiseAnd": binary("bitwise_and"), "BitwiseOr": binary("bitwise_or"),
+	"BitwiseXor": binary("bitwise_xor"), "BitShift": bitShift, "Max": extremum("maximum"), "Min": extremum("minimum"),
+	"Sum": sumOf, "Mean": meanOf, "Where": where,
 }
 
 // Activations.
@@ -81,9 +79,8 @@ var shapes = map[string]converter{
 // Products and windows.
 var products = map[string]converter{
 	"MatMul": matMul, "Gemm": gemm, "Einsum": einsum, "Det": det, "Conv": conv, "ConvTranspose": convTranspose,
-	"DeformConv": deformConv,
-	"MaxPool":    maxPool, "AveragePool": averagePool, "LpPool": lpPool, "MaxUnpool": maxUnpool, "MaxRoiPool": maxRoiPool,
-	"Attention": attention, "RotaryEmbedding": rotaryEmbedding,
+	"DeformConv": deformConv, "MaxPool": maxPool, "AveragePool": averagePool, "LpPool": lpPool, "MaxUnpool": maxUnpool,
+	"MaxRoiPool": maxRoiPool, "Attention": attention, "RotaryEmbedding": rotaryEmbedding,
 	"GlobalAveragePool": globalPool("mean"), "GlobalMaxPool": globalPool("amax"), "GlobalLpPool": globalLpPool,
 }
 
@@ -128,9 +125,8 @@ var signals = map[string]converter{
 // Sequences, optionals and control flow.
 var control = map[string]converter{
 	"SequenceConstruct": sequenceConstruct, "SequenceEmpty": sequenceEmpty, "SequenceAt": sequenceAt,
-	"SequenceInsert": sequenceInsert,
-	"SequenceErase":  sequenceErase, "SequenceLength": sequenceLength, "SplitToSequence": splitToSequence,
-	"ConcatFromSequence": concatFromSequence, "SequenceMap": sequenceMap, "Optional": optional,
-	"OptionalHasElement": optionalHasElement,
-	"OptionalGetElement": optionalGetElement, "If": ifOp, "Loop": loop, "Scan": scan,
+	"SequenceInsert": sequenceInsert, "SequenceErase": sequenceErase, "SequenceLength": sequenceLength,
+	"SplitToSequence": splitToSequence, "ConcatFromSequence": concatFromSequence, "SequenceMap": sequenceMap,
+	"Optional": optional, "OptionalHasElement": optionalHasElement, "OptionalGetElement": optionalGetElement,
+	"If": ifOp, "Loop": loop, "Scan": scan,
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// val is a value of the model during its conversion. A tensor is a value of the graph (v), a constant (data), or a
-// small tensor computed from sizes (elements). Constants and computed tensors are added to the graph when an op needs
-// them; then v is set, too.
+// val is a value of the model during its conversion. A tensor is a value of the graph (graphValue), a constant (data),
+// or a small tensor computed from sizes (elements). A constant or computed tensor gets a graphValue when an op needs it
+// in the graph.
 type val struct {
 	name string // the name in the model
 	kind valKind

@@ -81,31 +81,31 @@ func (n *node) upsampleOp(x *val, attrs graph.Attrs, sizes []sym.Int, scales []f
 		attrs["keep_aspect_ratio_policy"] != "stretch" {
 		return nil
 	}
-	up := graph.Attrs{}
+	upAttrs := graph.Attrs{}
 	if scales != nil {
 		if len(scales) != 4 || scales[0] != 1 || scales[1] != 1 {
 			return nil
 		}
-		up["scale_factors"] = scales[2:]
+		upAttrs["scale_factors"] = scales[2:]
 	} else {
 		if len(sizes) != 4 || !sizes[0].Same(in[0]) || !sizes[1].Same(in[1]) || !positive(sizes[2].Sub(sym.Of(1))) ||
 			!positive(sizes[3].Sub(sym.Of(1))) {
 			return nil
 		}
-		up["output_size"] = n.sizeAttr(sizes[2:]...)
+		upAttrs["output_size"] = n.sizeAttr(sizes[2:]...)
 	}
 	coordinates := attrs["coordinate_transformation_mode"]
 	switch mode := attrs["mode"]; {
 	case mode == "nearest" && coordinates == "asymmetric" && attrs["nearest_mode"] == "floor":
-		return n.op("upsample_nearest2d", up, x)
+		return n.op("upsample_nearest2d", upAttrs, x)
 	case coordinates != "half_pixel" && coordinates != "align_corners":
 		return nil
 	case mode == "linear":
-		up["align_corners"] = coordinates == "align_corners"
-		return n.op("upsample_bilinear2d", up, x)
+		upAttrs["align_corners"] = coordinates == "align_corners"
+		return n.op("upsample_bilinear2d", upAttrs, x)
 	case mode == "cubic" && attrs["cubic_coeff_a"] == -0.75 && attrs["exclude_outside"] == false:
-		up["align_corners"] = coordinates == "align_corners"
-		return n.op("upsample_bicubic2d", up, x)
+		upAttrs["align_corners"] = coordinates == "align_corners"
+		return n.op("upsample_bicubic2d", upAttrs, x)
 	}
 	return nil
 }
@@ -168,9 +168,8 @@ func roiAlign(n *node) []*val {
 		mode = "output_half_pixel"
 	}
 	attrs := graph.Attrs{"spatial_scale": n.float("spatial_scale", 1), "pooled_height": n.int("output_height", 1),
-		"pooled_width":   n.int("output_width", 1),
-		"sampling_ratio": n.int("sampling_ratio", 0), "mode": n.text("mode", "avg"),
-		"aligned": n.text("coordinate_transformation_mode", mode) == "half_pixel"}
+		"pooled_width": n.int("output_width", 1), "sampling_ratio": n.int("sampling_ratio", 0),
+		"mode": n.text("mode", "avg"), "aligned": n.text("coordinate_transformation_mode", mode) == "half_pixel"}
 	return one(n.op("roi_align", attrs, x, rois).withRank(4))
 }
 
@@ -197,15 +196,16 @@ func cosineWindow(a, b, c float64) converter {
 			d = tensor.Float32
 		}
 		size := n.operand(0)
-		at := n.op("arange", graph.Attrs{"end": n.scalarAttr(size), "dtype": tensor.Float64}).withType(tensor.Float64, 1)
-		span := n.cast(size, tensor.Float64)
-		if span.isDynamic() || span.meta().Rank() > 0 {
-			span = n.reshape(span)
+		position := n.op("arange", graph.Attrs{"end": n.scalarAttr(size), "dtype": tensor.Float64})
+		position.withType(tensor.Float64, 1)
+		period := n.cast(size, tensor.Float64)
+		if period.isDynamic() || period.meta().Rank() > 0 {
+			period = n.reshape(period)
 		}
 		if !n.flag("periodic", true) {
-			span = n.op("clamp", graph.Attrs{"min": 1}, n.op("sub", nil, span, 1))
+			period = n.op("clamp", graph.Attrs{"min": 1}, n.op("sub", nil, period, 1))
 		}
-		angle := n.op("div", nil, n.op("mul", nil, at, tau), span)
+		angle := n.op("div", nil, n.op("mul", nil, position, tau), period)
 		y := n.op("add", nil, n.op("mul", nil, n.op("cos", nil, angle), -b), a)
 		if c != 0 {
 			y = n.op("add", nil, y, n.op("mul", nil, n.op("cos", nil, n.op("mul", nil, angle, 2.0)), c))
@@ -283,32 +283,32 @@ func (n *node) gramTable() gramTable {
 	}
 	starts, _ := n.ints("ngram_counts")
 	positions, _ := n.ints("ngram_indexes")
-	weights, weighted := n.floats("weights")
+	weights, hasWeights := n.floats("weights")
 	t := gramTable{skips: n.int("max_skip_count", 0)}
-	least, most := n.int("min_gram_length", 1), n.int("max_gram_length", 1)
-	if t.skips < 0 || t.skips > 1<<16 || least < 1 || most > len(starts) || len(pool) > foldLimit {
+	minLength, maxLength := n.int("min_gram_length", 1), n.int("max_gram_length", 1)
+	if t.skips < 0 || t.skips > 1<<16 || minLength < 1 || maxLength > len(starts) || len(pool) > foldLimit {
 		n.failf("the pool and the lengths of n-grams do not fit together")
 	}
 	gram := 0
-	for i, from := range starts {
-		to := len(pool)
+	for i, start := range starts {
+		end := len(pool)
 		if i+1 < len(starts) {
-			to = starts[i+1]
+			end = starts[i+1]
 		}
 		length := i + 1
-		if from < 0 || to < from || to > len(pool) || (to-from)%length != 0 {
+		if start < 0 || end < start || end > len(pool) || (end-start)%length != 0 {
 			n.failf("ngram_counts %s do not suit a pool of %d", tensor.ListString(starts), len(pool))
 		}
-		count := (to - from) / length
-		if length >= least && length <= most && count > 0 {
-			t.groups = append(t.groups, gramGroup{length, pool[from:to]})
+		count := (end - start) / length
+		if length >= minLength && length <= maxLength && count > 0 {
+			t.groups = append(t.groups, gramGroup{length, pool[start:end]})
 			for k := gram; k < gram+count; k++ {
-				if k >= len(positions) || positions[k] < 0 || positions[k] > 1<<24 || weighted && k >= len(weights) {
+				if k >= len(positions) || positions[k] < 0 || positions[k] > 1<<24 || hasWeights && k >= len(weights) {
 					n.failf("ngram_indexes or weights do not suit the pool")
 				}
 				t.positions = append(t.positions, positions[k])
 				w := 1.0
-				if weighted {
+				if hasWeights {
 					w = weights[k]
 				}
 				t.weights = append(t.weights, w)
@@ -338,8 +338,8 @@ func (n *node) countGrams(rows *val, length int, words []int, skips int) *val {
 			cols = append(cols, n.op("slice", graph.Attrs{"dim": 1, "start": k * step, "end": end}, rows))
 		}
 		found := n.op("unsqueeze", graph.Attrs{"dim": 2}, n.op("stack", graph.Attrs{"dim": 2}, cols...))
-		hit := n.op("all", graph.Attrs{"dim": []int{3}}, n.op("eq", nil, found, pool))
-		sum = n.op("add", nil, sum, n.op("sum", graph.Attrs{"dim": []int{1}, "dtype": tensor.Float32}, hit))
+		matches := n.op("all", graph.Attrs{"dim": []int{3}}, n.op("eq", nil, found, pool))
+		sum = n.op("add", nil, sum, n.op("sum", graph.Attrs{"dim": []int{1}, "dtype": tensor.Float32}, matches))
 	}
 	return sum
 }

@@ -37,8 +37,8 @@ func (n *node) geometryOf(in, kernel []sym.Int) geometry {
 			step := sym.Of(g.stride[i])
 			out := in[i].Add(step).Sub(sym.Of(1)).Div(step)
 			total := out.Sub(sym.Of(1)).Mul(step).Add(g.windowExtent(i)).Sub(in[i]).Max(sym.Int{})
-			less := total.Div(sym.Of(2))
-			g.padBefore[i], g.padAfter[i] = less, total.Sub(less)
+			half := total.Div(sym.Of(2))
+			g.padBefore[i], g.padAfter[i] = half, total.Sub(half)
 			if auto == "SAME_LOWER" {
 				g.padBefore[i], g.padAfter[i] = g.padAfter[i], g.padBefore[i]
 			}
@@ -106,8 +106,8 @@ func (g geometry) isSymmetric() bool {
 
 // padSpatial pads the spatial dimensions of x with a value, for padding that an op does not support.
 func (n *node) padSpatial(x *val, before, after []sym.Int, value any) *val {
-	none := make([]sym.Int, 2)
-	return n.padded(x, slices.Concat(none, before), slices.Concat(none, after), value)
+	noPadding := make([]sym.Int, 2)
+	return n.padded(x, slices.Concat(noPadding, before), slices.Concat(noPadding, after), value)
 }
 
 // spatialSizes returns the spatial sizes of images [N, C, ...].
@@ -167,11 +167,11 @@ func convTranspose(n *node) []*val {
 	g := geometry{kernel: n.weightSizes(w, rank), stride: n.perDim("strides", rank, 1),
 		dilation: n.perDim("dilations", rank, 1)}
 	auto := n.text("auto_pad", "NOTSET")
-	output, sized := n.ints("output_shape")
+	output, hasOutputShape := n.ints("output_shape")
 	if len(output) == rank+2 {
 		output = output[2:]
 	}
-	if sized && len(output) != rank {
+	if hasOutputShape && len(output) != rank {
 		n.failf("output_shape has %d numbers, want %d", len(output), rank)
 	}
 	extra := n.perDim("output_padding", rank, 0)
@@ -181,17 +181,17 @@ func convTranspose(n *node) []*val {
 	for i := range in {
 		step := sym.Of(g.stride[i])
 		want := in[i].Mul(step)
-		if sized {
+		if hasOutputShape {
 			want = sym.Of(output[i])
 		} else if auto != "SAME_UPPER" && auto != "SAME_LOWER" {
 			break
 		}
 		total := step.Mul(in[i].Sub(sym.Of(1))).Add(sym.Of(extra[i])).Add(g.windowExtent(i)).Sub(want)
-		// A negative total padding extends the result. Its half is also rounded down.
-		less := total.Div(sym.Of(2))
-		g.padBefore[i], g.padAfter[i] = total.Sub(less), less
+		// A negative total padding extends the result. Its half is rounded down, too.
+		half := total.Div(sym.Of(2))
+		g.padBefore[i], g.padAfter[i] = total.Sub(half), half
 		if auto == "SAME_UPPER" {
-			g.padBefore[i], g.padAfter[i] = less, total.Sub(less)
+			g.padBefore[i], g.padAfter[i] = half, total.Sub(half)
 		}
 	}
 	attrs := graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": n.int("group", 1)}
@@ -202,15 +202,15 @@ func convTranspose(n *node) []*val {
 func (n *node) convTransposed(x, w, bias *val, g geometry, extra []int, attrs graph.Attrs) *val {
 	rank := len(extra)
 	op := fmt.Sprintf("conv_transpose%dd", rank)
-	padding, direct := numbersOf(g.padBefore)
-	direct = direct && g.isSymmetric()
+	padding, isSupported := numbersOf(g.padBefore)
+	isSupported = isSupported && g.isSymmetric()
 	for i, e := range extra {
 		if e < 0 || e > 1<<30 {
 			n.failf("output padding %d is not supported", e)
 		}
-		direct = direct && (e == 0 || e < max(g.stride[i], g.dilation[i]))
+		isSupported = isSupported && (e == 0 || e < max(g.stride[i], g.dilation[i]))
 	}
-	if direct {
+	if isSupported {
 		attrs["padding"], attrs["output_padding"] = padding, extra
 		return n.op(op, attrs, x, w, bias)
 	}
@@ -291,11 +291,11 @@ func (n *node) blockGrid(image, block []int) blockGrid {
 	for i, size := range image {
 		numbers := n.numbers("the padding", []sym.Int{b.padBefore[i].Add(b.padAfter[i]), b.windowExtent(i)})
 		size += numbers[0]
-		span := size - numbers[1]
-		if span < 0 {
-			span = -b.stride[i]
+		room := size - numbers[1]
+		if room < 0 {
+			room = -b.stride[i]
 		}
-		b.padded, b.counts = append(b.padded, size), append(b.counts, span/b.stride[i]+1)
+		b.padded, b.counts = append(b.padded, size), append(b.counts, room/b.stride[i]+1)
 	}
 	return b
 }
@@ -309,9 +309,9 @@ func (b blockGrid) imageIndices() []int {
 		for i, c := range counts {
 			unit /= max(1, b.padded[i])
 			next := make([]int, 0, len(index)*c)
-			for _, at := range index {
+			for _, offset := range index {
 				for k := range c {
-					next = append(next, at+k*steps[i]*unit)
+					next = append(next, offset+k*steps[i]*unit)
 				}
 			}
 			index = next

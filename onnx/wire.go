@@ -34,7 +34,7 @@ const readAhead = 1 << 16
 // memory. Decoding the whole file would copy weights twice, to unaligned addresses.
 type wire struct {
 	ctx       context.Context // may be nil
-	from      io.ReaderAt
+	src       io.ReaderAt
 	size      int                      // size of the file
 	buf       []byte                   // the part of the file that was read last
 	bufOffset int                      // offset of buf in the file
@@ -47,11 +47,11 @@ type span struct{ begin, end int }
 func (s span) len() int { return s.end - s.begin }
 
 // readModel reads a model of size bytes. It returns the raw data of initializers separately from their messages.
-func readModel(ctx context.Context, from io.ReaderAt, size int) (_ *pb.ModelProto,
+func readModel(ctx context.Context, src io.ReaderAt, size int) (_ *pb.ModelProto,
 	_ map[*pb.TensorProto]*tensor.Storage, err error) {
 	defer tensor.CatchMemory(&err)
 	defer interrupt.Catch(&err)
-	w := wire{ctx: ctx, from: from, size: size, data: map[*pb.TensorProto]span{}}
+	w := wire{ctx: ctx, src: src, size: size, data: map[*pb.TensorProto]span{}}
 	m, err := w.model()
 	if errors.Is(err, errUnexpected) {
 		m, err = &pb.ModelProto{}, nil
@@ -76,7 +76,7 @@ func (w *wire) bytes(s span) ([]byte, error) {
 			w.buf = make([]byte, n)
 		}
 		w.buf, w.bufOffset = w.buf[:n], s.begin
-		if err := readFull(w.from, w.buf, s.begin); err != nil {
+		if err := readFull(w.src, w.buf, s.begin); err != nil {
 			w.buf = w.buf[:0]
 			return nil, err
 		}
@@ -85,8 +85,8 @@ func (w *wire) bytes(s span) ([]byte, error) {
 }
 
 // readFull fills b with the bytes from offset on.
-func readFull(from io.ReaderAt, b []byte, offset int) error {
-	n, err := from.ReadAt(b, int64(offset))
+func readFull(src io.ReaderAt, b []byte, offset int) error {
+	n, err := src.ReadAt(b, int64(offset))
 	switch {
 	case n == len(b):
 		return nil
@@ -100,9 +100,9 @@ func readFull(from io.ReaderAt, b []byte, offset int) error {
 // whether it has processed the field. rest has the encoding of all fields that take has not processed.
 func (w *wire) fields(s span, take func(n protowire.Number, value span) (bool, error)) (rest []byte, err error) {
 	const longest = 20 // maximum size of a tag and a number after it
-	for at := s.begin; at < s.end; {
+	for offset := s.begin; offset < s.end; {
 		interrupt.Check(w.ctx)
-		head, err := w.bytes(span{at, min(at+longest, s.end)})
+		head, err := w.bytes(span{offset, min(offset+longest, s.end)})
 		if err != nil {
 			return nil, err
 		}
@@ -110,20 +110,20 @@ func (w *wire) fields(s span, take func(n protowire.Number, value span) (bool, e
 		if tag < 0 {
 			return nil, errUnexpected
 		}
-		end := at
+		end := offset
 		if kind == protowire.BytesType {
 			n, length := protowire.ConsumeVarint(head[tag:])
-			if length < 0 || n > uint64(s.end-at-tag-length) {
+			if length < 0 || n > uint64(s.end-offset-tag-length) {
 				return nil, errUnexpected
 			}
-			value := span{at + tag + length, at + tag + length + int(n)}
+			value := span{offset + tag + length, offset + tag + length + int(n)}
 			end = value.end
 			taken, err := take(number, value)
 			if err != nil {
 				return nil, err
 			}
 			if taken {
-				at = end
+				offset = end
 				continue
 			}
 		} else {
@@ -133,11 +133,11 @@ func (w *wire) fields(s span, take func(n protowire.Number, value span) (bool, e
 			}
 			end += tag + n
 		}
-		field, err := w.bytes(span{at, end})
+		field, err := w.bytes(span{offset, end})
 		if err != nil {
 			return nil, err
 		}
-		rest, at = append(rest, field...), end
+		rest, offset = append(rest, field...), end
 	}
 	return rest, nil
 }
@@ -206,11 +206,11 @@ func (w *wire) weights() (map[*pb.TensorProto]*tensor.Storage, error) {
 	data := make(map[*pb.TensorProto]*tensor.Storage, len(w.data))
 	for t, s := range w.data {
 		interrupt.Check(w.ctx)
-		to := tensor.NewStorage(s.len())
-		data[t], list = to, pieces(list, to.Bytes(), s.begin)
+		storage := tensor.NewStorage(s.len())
+		data[t], list = storage, pieces(list, storage.Bytes(), s.begin)
 	}
 	slices.SortFunc(list, func(a, b piece) int { return cmp.Compare(a.offset, b.offset) }) // for the system's read-ahead
-	return data, readPieces(w.ctx, w.from, list)
+	return data, readPieces(w.ctx, w.src, list)
 }
 
 // piece is a range of the file that a worker reads in one call.
@@ -235,7 +235,7 @@ func pieces(list []piece, b []byte, offset int) []piece {
 }
 
 // readPieces reads pieces of a file concurrently, because page faults of the new memory take most of the time.
-func readPieces(ctx context.Context, from io.ReaderAt, list []piece) error {
+func readPieces(ctx context.Context, src io.ReaderAt, list []piece) error {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for _, p := range list {
@@ -243,7 +243,7 @@ func readPieces(ctx context.Context, from io.ReaderAt, list []piece) error {
 			if err := interrupt.Err(ctx); err != nil {
 				return err
 			}
-			return readFull(from, p.buffer, p.offset)
+			return readFull(src, p.buffer, p.offset)
 		})
 	}
 	return group.Wait()

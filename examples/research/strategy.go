@@ -173,16 +173,16 @@ func (o *orders) readCost(impl *graph.Impl, call *graph.Call, walk graph.Walk, k
 	if ok {
 		return layout.Price(o.problem.Profile, work)
 	}
-	to := m.WithStrides(tensor.RowMajorOrder(m.Rank()).Strides(m.Shape))
+	readable := m.WithStrides(tensor.RowMajorOrder(m.Rank()).Strides(m.Shape))
 	if walk.Order.Rank() == m.Rank() {
-		to = m.WithStrides(walk.Order.Strides(m.Shape))
+		readable = m.WithStrides(walk.Order.Strides(m.Shape))
 	}
-	work, _ = impl.Read(call, walk, k, to)
+	work, _ = impl.Read(call, walk, k, readable)
 	ns := layout.Price(o.problem.Profile, work)
 	if a.Value.Const != nil {
 		return ns // a constant is copied once, at compile time
 	}
-	return ns + layout.Price(o.problem.Profile, copyWork(m, to))
+	return ns + layout.Price(o.problem.Profile, copyWork(m, readable))
 }
 
 // copyWork returns the work of a copy between two layouts. The work is zero if the layouts are equal.

@@ -175,7 +175,8 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return err
 	}
 	var r *runner
-	if err := job.Do(progress.Planning, func() (err error) { r, err = benchRunner(&workload, f, job); return err }); err != nil {
+	err = job.Do(progress.Planning, func() (err error) { r, err = benchRunner(&workload, f, job); return err })
+	if err != nil {
 		return err
 	}
 	err = r.measure(job.Context, stopCondition{f.runs, f.measureTime}, job.Report)

@@ -296,7 +296,8 @@ func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 	workerColumns := []term.Column{term.WholeCol("worker"), term.WholeCol("at steps"), term.WholeCol("idle"),
 		term.WholeCol("idle share")}
 	term.WriteList(w, show, "Workers", d.ByWorker, workerColumns, func(x workerDoc) []any {
-		return []any{x.Worker, format.Nanoseconds(x.Busy), format.Nanoseconds(x.Idle), format.Percent(x.Idle / max(1, profiled.Run))}
+		idle := format.Percent(x.Idle / max(1, profiled.Run))
+		return []any{x.Worker, format.Nanoseconds(x.Busy), format.Nanoseconds(x.Idle), idle}
 	})
 }
 

@@ -179,9 +179,9 @@ func (t *stepDescriptions) describe(s exec.Step, i int) *stepArgs {
 	return args
 }
 
-// microseconds returns a time in microseconds. Perfetto multiplies it by 1000 and truncates. Therefore microseconds
-// rounds up, so that Perfetto gets the exact number of nanoseconds. An error of one nanosecond matters: Perfetto drops a
-// span that ends after its enclosing span.
+// microseconds returns a time in microseconds, rounded up: Perfetto multiplies it by 1000 and truncates, and then gets
+// the exact number of nanoseconds. An error of one nanosecond matters: Perfetto drops a span that ends after its
+// enclosing span.
 func microseconds(d time.Duration) *float64 {
 	us := float64(d.Nanoseconds()) / 1000
 	for int64(us*1000) < d.Nanoseconds() {

@@ -95,7 +95,8 @@ func checkDims(path string, dims map[string]int, symbols map[string]graph.Bounds
 		if len(known) == 0 {
 			hint = fmt.Sprintf(": all its sizes are numbers; N is the number of rows, as in --dim N=%d", dims[name])
 		}
-		return exit.UsageError(&UnknownDim{name, dims[name], fmt.Sprintf("%s has no symbolic dimension %q%s", path, name, hint)})
+		message := fmt.Sprintf("%s has no symbolic dimension %q%s", path, name, hint)
+		return exit.UsageError(&UnknownDim{name, dims[name], message})
 	}
 	return nil
 }

@@ -77,8 +77,8 @@ func BindHints(path string, g *graph.Graph, hints []map[string]int) error {
 		return nil
 	}
 	if len(g.Symbols) == 0 {
-		return exit.UsageErrorf("%s: --dim: several sizes need a symbolic dimension, and all sizes of the file are numbers: give "+
-			"the number of rows, as in --dim N=64; plan --sweep N=1..64, compare and diff take several", path)
+		return exit.UsageErrorf("%s: --dim: several sizes need a symbolic dimension, and all sizes of the file are numbers: "+
+			"give the number of rows, as in --dim N=64; plan --sweep N=1..64, compare and diff take several", path)
 	}
 	if err := checkDims(path, hints[0], g.Symbols); err != nil {
 		return err

@@ -315,7 +315,8 @@ func (c *comparison) load(job *progress.Job, path string, dims []string) (worklo
 }
 
 // measure measures the strategies for one combination. dims are the values of --dim.
-func (c *comparison) measure(job *progress.Job, path string, workload inputs.Workload, dims []string, threads int) error {
+func (c *comparison) measure(job *progress.Job, path string, workload inputs.Workload, dims []string,
+	threads int) error {
 	var list []experiment.Candidate
 	var bound *float64
 	options := graphrun.Options{Threads: threads, InputsInMemory: true, NoFusion: c.flags.noFusion, Exact: c.flags.exact,
@@ -345,8 +346,8 @@ func (c *comparison) measure(job *progress.Job, path string, workload inputs.Wor
 // compile compiles a graph with every strategy, and returns a lower bound on the cost of any plan. All programs share
 // folded and packed constants and machine code, which the first compilation creates. Therefore every program is
 // compiled twice, and the second compile times are compared.
-func (c *comparison) compile(ctx context.Context, g *graph.Graph, options graphrun.Options) (list []experiment.Candidate,
-	bound *float64, err error) {
+func (c *comparison) compile(ctx context.Context, g *graph.Graph,
+	options graphrun.Options) (list []experiment.Candidate, bound *float64, err error) {
 	var previous []experiment.Candidate
 	for range 2 {
 		previous, list, bound = list, nil, nil

@@ -85,9 +85,8 @@ Equal plans are reported as equal; the exit code is then 0, too.`,
 	command.FusionFlag(cmd, &f.noFusion)
 	command.ExactFlag(cmd, &f.exact)
 	command.CostsFlag(cmd, &f.costs)
-	flagSet.StringArrayVar(&f.dims, "dim", nil, "size of a symbolic dimension, as in `N=8` (repeatable); with two sizes of a "+
-		"symbol, the first plan is for the first size, and the second plan for the second; "+
-		command.RowsHelp)
+	flagSet.StringArrayVar(&f.dims, "dim", nil, "size of a symbolic dimension, as in `N=8` (repeatable); with two sizes "+
+		"of a symbol, the first plan is for the first size, and the second plan for the second; "+command.RowsHelp)
 	command.PinFlag(cmd, &f.pins)
 	f.slackFlag.AddFlag(cmd)
 	return cmd
@@ -110,8 +109,8 @@ func (f *flags) strategyPair(cmd *cobra.Command, files int) (list [2]string, err
 	case 1:
 		list = [2]string{f.strategies[0], f.strategies[0]}
 		if files == 1 && !altered {
-			return list, exit.UsageErrorf("--strategies %s: want a second strategy, a second file, --pin, --slack or a second size "+
-				"of --dim to compare with", f.strategies[0])
+			return list, exit.UsageErrorf("--strategies %s: want a second strategy, a second file, --pin, --slack or a second "+
+				"size of --dim to compare with", f.strategies[0])
 		}
 	case 2:
 		list = [2]string(f.strategies)
@@ -244,8 +243,8 @@ func (f *flags) planFile(job *progress.Job, path, strategy string, i int) (g *gr
 		return g, nil, exit.InFile(path, err)
 	}
 	err = job.Do(progress.Planning, func() (err error) {
-		compiled, err = f.ext.Compile(job.Context, g, graphrun.Options{Strategy: f.ext.Strategy(strategy), Progress: job.Enter,
-			Costs: f.costProfile, NoFusion: f.noFusion, Exact: f.exact, Slack: slack,
+		compiled, err = f.ext.Compile(job.Context, g, graphrun.Options{Strategy: f.ext.Strategy(strategy),
+			Progress: job.Enter, Costs: f.costProfile, NoFusion: f.noFusion, Exact: f.exact, Slack: slack,
 			MemoryLimit: -1}) // the plan may be for another machine
 		return err
 	})

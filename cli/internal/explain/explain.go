@@ -331,7 +331,8 @@ func writeExecution(w io.Writer, show term.Display, explanation *inspect.Explana
 // writeCopyReasons prints the reasons for a copy, and the cost of the cheapest plan without the copy. The reasons
 // explain the layout in which the value is written, and the layout in which its reader needs it.
 func writeCopyReasons(w io.Writer, show term.Display, reason inspect.CopyReason) {
-	fmt.Fprintf(w, "\n%s\n", show.Paint(term.Strong, fmt.Sprintf("The copy of %s into %s", reason.Value, format.Ints(reason.To))))
+	title := fmt.Sprintf("The copy of %s into %s", reason.Value, format.Ints(reason.To))
+	fmt.Fprintf(w, "\n%s\n", show.Paint(term.Strong, title))
 	for _, side := range []struct {
 		what string
 		path []string

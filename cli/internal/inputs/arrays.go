@@ -106,7 +106,8 @@ func (s Sources) findFiles(inputs []*graph.Value, out *Arrays) error {
 	for _, f := range s.files {
 		name, path, _ := strings.Cut(f, "=")
 		if !isInput(inputs, name) {
-			return exit.UsageErrorf("--input %s: the graph has no input %q%s", f, name, format.DidYouMean(name, inputNames(inputs)))
+			return exit.UsageErrorf("--input %s: the graph has no input %q%s", f, name,
+				format.DidYouMean(name, inputNames(inputs)))
 		}
 		m, err := npz.NPYFileMeta(path)
 		if err == nil {

@@ -70,11 +70,11 @@ func bytesNeeded(r *report.Plan) int {
 	return r.PeakBytes + r.Memory.Inputs + r.Memory.Constants + r.Memory.Packed
 }
 
-// fitMemory returns requestedProgram if it needs at most --max-memory. Otherwise it tries the plans of other strategies, and
-// then plans of the layout problem. It returns the cheapest program within the limit, and its document, which lists the
-// rejected plans.
-func (l *limits) fitMemory(ctx context.Context, ext *command.Extensions, requestedProgram *graphrun.Program, g *graph.Graph,
-	o graphrun.Options) (*graphrun.Program, *Document, error) {
+// fitMemory returns requestedProgram if it needs at most --max-memory. Otherwise it tries the plans of other
+// strategies, and then plans of the layout problem. It returns the cheapest program within the limit, and its document,
+// which lists the rejected plans.
+func (l *limits) fitMemory(ctx context.Context, ext *command.Extensions, requestedProgram *graphrun.Program,
+	g *graph.Graph, o graphrun.Options) (*graphrun.Program, *Document, error) {
 	requested := planDocOf(requestedProgram)
 	if l.memory == "" || bytesNeeded(&requested.Plan) <= l.bytes {
 		return requestedProgram, requested, nil
@@ -144,10 +144,11 @@ func (f *memorySearch) cheapest(ctx context.Context, requested *graphrun.Program
 		knownCost = f.report.CostNS
 	}
 	var failed error
-	found, err := experiment.CheapestWithin(ctx, requested, f.limit, knownCost, func(c experiment.Choice) (within bool, err error) {
+	fits := func(c experiment.Choice) (within bool, err error) {
 		within, failed = f.try(ctx, c.Strategy(), false)
 		return within, failed
-	})
+	}
+	found, err := experiment.CheapestWithin(ctx, requested, f.limit, knownCost, fits)
 	if failed != nil {
 		return nil, failed
 	}

@@ -133,25 +133,26 @@ func (f *flags) add(cmd *cobra.Command) {
 	flagSet := cmd.Flags()
 	flagSet.BoolVar(&f.json, "json", false, "print JSON")
 	flagSet.BoolVar(&f.dump, "dump", false, "print the graph after each pass")
-	flagSet.StringVar(&f.passes, "passes", "", "write a page with the graph after each pass, one column per pass, to `OUT.html`")
+	flagSet.StringVar(&f.passes, "passes", "", "write a page with the graph after each pass, one column per pass, to "+
+		"`OUT.html`")
 	_ = cmd.MarkFlagFilename("passes", "html")
 	flagSet.BoolVar(&f.check, "check", false, "verify the graph after each pass, and the values of small graphs; "+
 		"report what is not checked")
 	flagSet.StringVar(&f.code, "code", "", "show only the code of `STEP`: its expression and the generated machine "+
 		"code; with --json in addition to the plan")
-	flagSet.BoolVar(&f.measure, "measure", false, "run the plan with one worker on generated inputs, and show the time of "+
-		"each step with its estimate")
+	flagSet.BoolVar(&f.measure, "measure", false, "run the plan with one worker on generated inputs, and show the time "+
+		"of each step with its estimate")
 	f.ext.StrategyFlag(cmd, &f.strategy)
 	command.FusionFlag(cmd, &f.noFusion)
 	command.ExactFlag(cmd, &f.exact)
 	command.CostsFlag(cmd, &f.costs)
 	command.HintFlag(cmd, &f.dims)
-	flagSet.StringSliceVar(&f.strategies, "strategies", nil, "list the copies of strategies `A,B`; \"published\" stands for "+
-		"the strategies of published optimizers, \"all\" for all strategies")
+	flagSet.StringSliceVar(&f.strategies, "strategies", nil, "list the copies of strategies `A,B`; \"published\" stands "+
+		"for the strategies of published optimizers, \"all\" for all strategies")
 	_ = cmd.RegisterFlagCompletionFunc("strategies", f.ext.CompleteGroups)
 	flagSet.StringVar(&f.sweep, "sweep", "", "show the sizes at which the plan changes, as in `N=1..256`, and the changes")
-	flagSet.StringArrayVar(&f.forAll, "for-all", nil, "prove `PROPERTY` for all sizes within bounds, or find sizes that break "+
-		"it: no-copies, VALUE=FORMAT or 'FORMAT(VALUE)' (repeatable)")
+	flagSet.StringArrayVar(&f.forAll, "for-all", nil, "prove `PROPERTY` for all sizes within bounds, or find sizes that "+
+		"break it: no-copies, VALUE=FORMAT or 'FORMAT(VALUE)' (repeatable)")
 	command.PinFlag(cmd, &f.pins)
 	f.limits.add(cmd)
 	f.solver.AddFlag(cmd)

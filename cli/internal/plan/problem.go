@@ -30,8 +30,8 @@ type problemFlags struct {
 
 func (s *problemFlags) add(cmd *cobra.Command) {
 	flagSet := cmd.Flags()
-	flagSet.StringVar(&s.certificate, "certificate", "", "write a certificate for graphrun verify to `OUT.json`: the layout "+
-		"problem, its solution, and the proof of the bound")
+	flagSet.StringVar(&s.certificate, "certificate", "", "write a certificate for graphrun verify to `OUT.json`: the "+
+		"layout problem, its solution, and the proof of the bound")
 	flagSet.StringVar(&s.problem, "problem", "", "write the layout problem to `OUT.json`, for another solver: "+
 		"graphrun schema problem; OUT.cfn is in the format of toulbar2")
 	flagSet.StringVar(&s.solution, "solution", "", "apply the solution `IN.json` of another solver instead of a "+

@@ -58,8 +58,8 @@ func proveClaim(cmd *cobra.Command, text string, f flags) error {
 }
 
 func claimOf(proof *contiguity.ClaimReport) *claimDoc {
-	doc := &claimDoc{Text: proof.Claim.Text, Rank: proof.Rank, Expr: proof.Formula.String(), Ways: proof.Paths, Proved: proof.Proved,
-		Shape: proof.Sizes, Strides: proof.Strides}
+	doc := &claimDoc{Text: proof.Claim.Text, Rank: proof.Rank, Expr: proof.Formula.String(), Ways: proof.Paths,
+		Proved: proof.Proved, Shape: proof.Sizes, Strides: proof.Strides}
 	switch {
 	case proof.Proved:
 		doc.Conclusion = fmt.Sprintf("Proved for rank %d: it holds for all sizes and strides.", proof.Rank)

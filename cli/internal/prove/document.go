@@ -98,7 +98,8 @@ func proofOf(proof *contiguity.Report) *ProofDoc {
 		doc.Steps = append(doc.Steps, InductionStepDoc{s.Claim, s.Paths, s.Holds})
 	}
 	if c := proof.Counterexample; c != nil {
-		doc.Counterexample = &CounterexampleDoc{c.Path.Condition.String(), c.Sizes, c.Strides, c.Path.Branching, c.Path.Formula}
+		doc.Counterexample = &CounterexampleDoc{c.Path.Condition.String(), c.Sizes, c.Strides, c.Path.Branching,
+			c.Path.Formula}
 	}
 	return doc
 }
@@ -116,7 +117,8 @@ func conclusionOf(proof *contiguity.Report) string {
 	case !proof.Proved:
 		return "Not proved: the forms agree for this rank, but a step of the induction does not hold."
 	case len(proof.Predicate.Steps) == 0:
-		return fmt.Sprintf("Proved for rank %d: both forms agree on all %s.", proof.Rank, format.Count(len(proof.Paths), "way"))
+		paths := format.Count(len(proof.Paths), "way")
+		return fmt.Sprintf("Proved for rank %d: both forms agree on all %s.", proof.Rank, paths)
 	case proof.Predicate.Rank != 0:
 		return fmt.Sprintf("Proved: both forms agree on %s, for all sizes and strides, and the induction holds.",
 			allWays(proof))

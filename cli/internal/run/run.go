@@ -113,7 +113,8 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	job := progress.Begin(cmd, filepath.Base(path))
 	defer job.End()
 	var w runWork
-	if err := job.Do(progress.Loading, func() (err error) { w, err = loadRun(job.Context, path, f); return err }); err != nil {
+	err = job.Do(progress.Loading, func() (err error) { w, err = loadRun(job.Context, path, f); return err })
+	if err != nil {
 		return err
 	}
 	printNotes := sync.OnceFunc(func() {
@@ -134,7 +135,10 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return err
 	}
 	var out map[string]*tensor.Tensor
-	err = job.Do(progress.Running, func() (err error) { out, err = compiled.Run(job.Context, w.inputs.Values); return err })
+	err = job.Do(progress.Running, func() (err error) {
+		out, err = compiled.Run(job.Context, w.inputs.Values)
+		return err
+	})
 	if err := w.merge(out, err); err != nil {
 		return w.inputs.WithGeneratedHint(err)
 	}
@@ -202,7 +206,8 @@ func loadRun(ctx context.Context, path string, f flags) (w runWork, err error) {
 
 // writeOutputs writes the outputs to the file of --outputs, and prints them. With --keep-going it prints the outputs
 // even if the file cannot be written.
-func (w runWork) writeOutputs(job *progress.Job, cmd *cobra.Command, out map[string]*tensor.Tensor, f flags) (err error) {
+func (w runWork) writeOutputs(job *progress.Job, cmd *cobra.Command, out map[string]*tensor.Tensor,
+	f flags) (err error) {
 	if f.outputs != "" {
 		err = checkWriteMemory(out)
 	}

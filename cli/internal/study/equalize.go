@@ -41,8 +41,8 @@ func withOtherImpls(o *graph.Op) (*graph.Op, error) {
 
 // otherImpl returns an implementation that supports a layout if original supports the other layout, with the same work.
 func otherImpl(original *graph.Impl) graph.Impl {
-	twin := graph.Impl{Name: original.Name + ".twin", Doc: "Has the price of " + original.Name + " in the other layout of images.",
-		Inexact: original.Inexact,
+	twin := graph.Impl{Name: original.Name + ".twin",
+		Doc: "Has the price of " + original.Name + " in the other layout of images.", Inexact: original.Inexact,
 		Walks: func(c *graph.Call, candidates []tensor.Order) (list []graph.Walk) {
 			var others []tensor.Order
 			for _, o := range candidates {

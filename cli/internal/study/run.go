@@ -191,7 +191,8 @@ var _ io.Writer = (*byteCounter)(nil)
 
 // measure measures the distinct plans side by side. Strategies with equal plans share the measurements.
 func (r *Result) measure(ctx context.Context, t *Task, list []experiment.Candidate, inputSet *inputs.Set) error {
-	comparison, err := experiment.Compare(ctx, list, inputSet.Values, experiment.Options{Runs: t.Runs, Seed: uint64(t.Seed)})
+	options := experiment.Options{Runs: t.Runs, Seed: uint64(t.Seed)}
+	comparison, err := experiment.Compare(ctx, list, inputSet.Values, options)
 	switch {
 	case err != nil:
 		return inputSet.WithGeneratedHint(err)

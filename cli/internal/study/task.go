@@ -125,7 +125,8 @@ func parseShard(text string) (shard, error) {
 		return shard{0, 1}, nil
 	}
 	var parsed shard
-	if _, err := fmt.Sscanf(text, "%d/%d", &parsed.index, &parsed.count); err != nil || parsed.index < 1 || parsed.index > parsed.count ||
+	_, err := fmt.Sscanf(text, "%d/%d", &parsed.index, &parsed.count)
+	if err != nil || parsed.index < 1 || parsed.index > parsed.count ||
 		text != fmt.Sprintf("%d/%d", parsed.index, parsed.count) {
 		return parsed, fmt.Errorf("--shard %s: want a part and the number of parts, such as 2/8", text)
 	}

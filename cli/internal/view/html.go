@@ -227,7 +227,8 @@ func (e *explainer) texts(name string) (list []string) {
 			if err != nil {
 				continue
 			}
-			explain.WriteLayout(&b, term.Display{}, &explain.Document{Value: &doc, Explanation: &inspect.Explanation{Layout: *layout}})
+			explanation := &inspect.Explanation{Layout: *layout}
+			explain.WriteLayout(&b, term.Display{}, &explain.Document{Value: &doc, Explanation: explanation})
 		} else {
 			explanation, err := inspect.Explain(e.program, v.Name)
 			if err != nil {

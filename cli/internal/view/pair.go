@@ -25,7 +25,8 @@ func (f *flags) checkPair() error {
 		return exit.UsageErrorf("--profile has the times of one plan: draw it with --strategy")
 	}
 	if f.strategy != "" || len(f.strategies) != 2 {
-		return exit.UsageErrorf("--strategies %s: want two strategies A,B, without --strategy", strings.Join(f.strategies, ","))
+		return exit.UsageErrorf("--strategies %s: want two strategies A,B, without --strategy",
+			strings.Join(f.strategies, ","))
 	}
 	for _, s := range f.strategies {
 		if err := f.ext.CheckStrategy(s); err != nil {

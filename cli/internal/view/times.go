@@ -53,8 +53,8 @@ func readTimes(path string) (strategy string, times map[string]float64, err erro
 		}
 	}
 	if len(times) == 0 {
-		return "", nil, exit.UsageErrorf("--profile: %s: it has no times of steps: want the output of bench --profile --json, "+
-			"or of plan --measure --json", path)
+		return "", nil, exit.UsageErrorf("--profile: %s: it has no times of steps: want the output of bench --profile "+
+			"--json, or of plan --measure --json", path)
 	}
 	return doc.Strategy, times, nil
 }

@@ -114,8 +114,8 @@ func (f *flags) check(cmd *cobra.Command) (*machine.Profile, error) {
 	if f.strategy == "" && len(f.strategies) == 0 {
 		for _, flag := range []string{"costs", "exact", "no-fusion", "profile", "slack"} {
 			if cmd.Flags().Changed(flag) {
-				return nil, exit.UsageErrorf("--%s concerns plans, and without --strategy the graph is drawn as written: add --strategy",
-					flag)
+				return nil, exit.UsageErrorf("--%s concerns plans, and without --strategy the graph is drawn as written: "+
+					"add --strategy", flag)
 			}
 		}
 	} else if len(f.strategies) == 0 {
@@ -150,7 +150,10 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return err
 	}
 	var text []byte
-	err = job.Do(progress.Planning, func() (err error) { text, err = f.render(job.Context, path, g, costProfile); return err })
+	err = job.Do(progress.Planning, func() (err error) {
+		text, err = f.render(job.Context, path, g, costProfile)
+		return err
+	})
 	job.End()
 	if interruptErr := exit.InterruptError(job.Context); interruptErr != nil {
 		return interruptErr
