@@ -31,9 +31,9 @@ func matchValues(a, b *graph.Graph, resized bool) *pairing {
 		contents = []func(*graph.Graph, interner) map[*graph.Value]int{byName, byComputation, byUse}
 	}
 	for _, content := range contents {
-		inA, inB := content(a, ids), content(b, ids)
-		p.matchBy(a, b, func(v *graph.Value) string { return v.Name }, inA, inB)
-		p.matchBy(a, b, func(*graph.Value) string { return "" }, inA, inB)
+		contentA, contentB := content(a, ids), content(b, ids)
+		p.matchBy(a, b, func(v *graph.Value) string { return v.Name }, contentA, contentB)
+		p.matchBy(a, b, func(*graph.Value) string { return "" }, contentA, contentB)
 	}
 	return p
 }

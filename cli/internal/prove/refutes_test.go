@@ -26,7 +26,7 @@ func TestProveRefutes(t *testing.T) {
 		return symbol("s").Gt(sym.Of(1)).Holds()
 	}}}
 	for want, r := range map[string]contiguity.Predicate{
-		"Refuted: of shape [": forgot, "Not proved: the forms agree for this rank, but a step": stuck} {
+		"Refuted: for shape [": forgot, "Not proved: the forms agree for this rank, but a step": stuck} {
 		for _, asJSON := range []bool{false, true} {
 			cmd := Command()
 			var out bytes.Buffer
