@@ -114,7 +114,8 @@ noasm:
 # take seconds and do not depend on the processor are left out. The build cache has the packages, which fused builds.
 ARM64 = tensor iter expr expr/expand expr/internal/elementary internal/jit internal/jit/lane \
 	internal/jit/vector internal/jit/tile internal/jit/depthwise internal/jit/target/arm64 kernels exec
-# The packages that generate code are also tested on older processors, which lack some instructions.
+# The packages that generate code are also tested on older processors, which lack some instructions. The results of the
+# portable path are compared with those of amd64.
 ARM64_GENERATORS = internal/jit/vector internal/jit/tile internal/jit/depthwise
 ARM64_SLOW_BASE = TestFormulasAgreeWithPyTorch|TestSuggestedFormatsOfAllSmallSizes|TestConversions|TestSimplifyKeepsBits
 ARM64_SLOW_BASE := $(ARM64_SLOW_BASE)|TestCopyElementsEnds
@@ -136,6 +137,7 @@ arm64: fused
 		export GRAPHRUN_LOOPS=2000; try $$package max; \
 		case " $(ARM64_GENERATORS) " in *" $$package "*) export GRAPHRUN_LOOPS=400; \
 			for cpu in neoverse-n1 cortex-a72; do try $$package $$cpu -test.run '^TestRandom'; done ;; esac; \
+		[ $$package != kernels ] || ( export GRAPHRUN_TARGET=portable; try kernels max -test.run '^TestResults$$' ); \
 	done
 
 loops:

@@ -117,8 +117,6 @@ func (c *code) writeInst(o *alloc.Out, tail bool) {
 		c.Store(args[0].(target.V), args[1].(target.Addr), tail && c.toPixels)
 	case o.Kind == alloc.Load && (from.Mem.Space == alloc.Along || from.Mem.Space == alloc.ReadOnly):
 		c.Load(args[0].(target.Addr), args[1].(target.V), tail)
-	case o.Kind == alloc.Copy && !c.cpu.Has(machine.NEON):
-		c.Inst("VMOVUPS", args...)
 	case o.Kind != alloc.Plain:
 		c.Copy(args[0], args[1])
 	case isOperation:
