@@ -99,7 +99,7 @@ func New(l *expr.Loop) (*Runner, error) {
 		m.closePredicates(expr.Value(v))
 	}
 	m.addStores()
-	widest := slices.Max(p.elementSize)
+	widest := 1
 	for _, i := range m.code.Insts {
 		widest = max(widest, i.DType.Size())
 	}

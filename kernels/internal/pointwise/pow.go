@@ -93,38 +93,19 @@ func powInfer(c *graph.Call) ([]graph.Result, error) {
 	return c.One(t), nil
 }
 
-// powBody returns the kernel of pow. It uses cheaper formulas for some plain exponents of floats, such as 2 and 0.5
-// (pow_tensor_scalar_optimized_kernel), and repeated multiplication for plain exponents of integers.
+// powBody returns the kernel of pow. The formula of a plain exponent has no operand for it: exponents such as 2 and 0.5
+// have cheaper formulas (pow_tensor_scalar_optimized_kernel), and powers of integers multiply repeatedly.
 func powBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	body, err := powBodies.kernelNamed("pow", it)
 	e := c.In[1]
 	if err != nil || e.Kind != graph.NumberArg {
 		return body, err
 	}
-	d := it.DType(1)
-	if d.IsIntegral(false) {
-		if n := e.Number.Tensor(d).At(); n.Int() >= 0 { // a large exponent may wrap
-			return kernelWith(constantPower, it, numbers{"e": n}), nil
-		}
+	n := e.Number.Tensor(it.DType(1)).At()
+	if it.DType(1).IsIntegral(false) && n.Int() < 0 { // a large exponent may wrap
 		return body, nil
 	}
-	var special *bodies
-	switch e.Number.Complex() {
-	case 2:
-		special = &squareBodies
-	case 3:
-		special = &cubeBodies
-	case -1:
-		special = &reciprocalBodies
-	case 0.5:
-		special = &rootBodies
-	default:
-		return body, nil
-	}
-	if b := special[d]; !b.IsZero() {
-		return b.Ignoring(it.DType(2)), nil
-	}
-	return body, nil
+	return kernelWith(constantPower, it, numbers{"e": n}), nil
 }
 
 func powRef(d tensor.DType, x []tensor.Scalar) tensor.Scalar {

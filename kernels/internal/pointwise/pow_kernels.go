@@ -6,12 +6,9 @@ import (
 )
 
 var (
-	powBodies        = mergeTables(bodiesOf(formula("x ** y"), floats, complexes), powInts)
-	constantPower    = formula("x ** e", "x", "y") // e is the plain exponent
-	squareBodies     = bodiesOf(formula("x * x"), integers, floats, complexes)
-	cubeBodies       = bodiesOf(formula("x * x * x"), floats, complexes)
-	reciprocalBodies = bodiesOf(formula("1 / x"), floats, complexes)
-	rootBodies       = bodiesOf(formula("sqrt(x)"), floats, complexes)
+	powBodies     = mergeTables(bodiesOf(formula("x ** y"), floats, complexes), powInts)
+	constantPower = formula("x ** e", "x", "y") // e is the plain exponent
+	squareBodies  = bodiesOf(formula("x * x"), integers, floats, complexes)
 )
 
 // powInts are the kernels for integers. They are loops in Go, because expressions have no loops, and unrolled code
