@@ -47,16 +47,35 @@ func gelu(n *node) []*val {
 	return one(n.op("gelu", graph.Attrs{"approximate": n.text("approximate", "none")}, n.operand(0)))
 }
 
-// quickGelu approximates gelu by a sigmoid.
-func quickGelu(n *node) []*val {
-	x := n.operand(0)
-	return one(n.op("mul", nil, x, n.op("sigmoid", nil, n.op("mul", nil, x, n.float("alpha", 1.702)))))
+// swish returns the converter of x * sigmoid(alpha * x), where alpha is an attribute with the given default.
+func swish(alpha float64) converter {
+	return func(n *node) []*val { return one(n.swish(n.operand(0), alpha)) }
+}
+
+func (n *node) swish(x *val, def float64) *val {
+	alpha := n.float("alpha", def)
+	if alpha == 1 {
+		return n.op("silu", nil, x)
+	}
+	converted := x
+	if x.dtype().IsReducedFloat() {
+		converted = n.cast(x, tensor.Float32)
+	}
+	gate := n.op("sigmoid", nil, n.op("mul", nil, converted, alpha))
+	return n.cast(n.op("mul", nil, converted, gate), x.dtype())
+}
+
+func swiGLU(n *node) []*val {
+	return one(n.op("mul", nil, n.swish(n.operand(0), 1), n.operand(1)))
 }
 
 func hardSigmoid(n *node) []*val {
-	alpha, beta := n.float("alpha", 0.2), n.float("beta", 0.5)
-	y := n.op("add", nil, n.op("mul", nil, n.operand(0), alpha), beta)
-	return one(n.op("clamp", graph.Attrs{"min": 0.0, "max": 1.0}, y))
+	return one(n.hardSigmoid(n.operand(0), n.float("alpha", 0.2), n.float("beta", 0.5)))
+}
+
+func (n *node) hardSigmoid(x *val, alpha, beta float64) *val {
+	y := n.op("add", nil, n.op("mul", nil, x, alpha), beta)
+	return n.op("clamp", graph.Attrs{"min": 0.0, "max": 1.0}, y)
 }
 
 func hardSwish(n *node) []*val { return one(n.op("hardswish", nil, n.operand(0))) }
@@ -69,9 +88,10 @@ func softplus(n *node) []*val {
 	return one(n.op("softplus", graph.Attrs{"threshold": 40}, n.operand(0)))
 }
 
-func softsign(n *node) []*val {
-	x := n.operand(0)
-	return one(n.op("div", nil, x, n.op("add", nil, n.op("abs", nil, x), 1.0)))
+func softsign(n *node) []*val { return one(n.softsign(n.operand(0))) }
+
+func (n *node) softsign(x *val) *val {
+	return n.op("div", nil, x, n.op("add", nil, n.op("abs", nil, x), 1.0))
 }
 
 func shrink(n *node) []*val {

@@ -22,7 +22,7 @@ type attentionNode struct {
 // exchanged.
 func attention(n *node) []*val {
 	a := n.attentionOperands()
-	scores := a.scores()
+	scores := a.scores(n.attrs["scale"] != nil)
 	intermediate, mode := []*val{scores, nil, nil, nil}, n.int("qk_matmul_output_mode", 0)
 	if c := n.float("softcap", 0); c > 0 {
 		scores = n.op("mul", nil, n.op("tanh", nil, n.op("div", nil, scores, c)), c)
@@ -42,11 +42,16 @@ func attention(n *node) []*val {
 	intermediate[3] = weights
 	y := n.op("matmul", nil, weights, a.repeatHeads(a.v))
 	if a.flat {
-		y = n.op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, y)
-		s := n.symShape(y)
-		y = n.reshapeFor(y, s[0], s[1], s[2].Mul(s[3]))
+		y = n.joinHeads(y)
 	}
 	return []*val{y, a.k, a.v, intermediate[mode]}
+}
+
+// joinHeads converts [batch, heads, positions, elements] to [batch, positions, heads*elements].
+func (n *node) joinHeads(x *val) *val {
+	x = n.op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, x)
+	s := n.symShape(x)
+	return n.reshapeFor(x, s[0], s[1], s[2].Mul(s[3]))
 }
 
 // attentionOperands converts the operands of an Attention node to the form of [attentionNode].
@@ -98,10 +103,11 @@ func (a *attentionNode) repeatHeads(x *val) *val {
 	return a.reshapeFor(repeated, s[0], s[1].Mul(times), s[2], s[3])
 }
 
-// scores returns the scaled products of queries and keys.
-func (a *attentionNode) scores() *val {
+// scores returns the products of queries and keys, scaled by the attribute scale if scaled is true, and otherwise by
+// the root of the number of elements.
+func (a *attentionNode) scores(scaled bool) *val {
 	products := a.op("matmul", nil, a.q, a.op("transpose", graph.Attrs{"dim0": 2, "dim1": 3}, a.repeatHeads(a.k)))
-	if a.attrs["scale"] != nil {
+	if scaled {
 		return a.op("mul", nil, products, a.float("scale", 1))
 	}
 	for _, x := range []*val{a.q, a.k} {
@@ -155,28 +161,9 @@ func (n *node) indexVector(size sym.Int) *val {
 	return n.op("arange", graph.Attrs{"end": n.sizeAttrOf(size), "dtype": tensor.Int64})
 }
 
-// rotaryEmbedding converts RotaryEmbedding, which rotates pairs of elements of each head by angles that depend on the
-// position.
+// rotaryEmbedding converts RotaryEmbedding.
 func rotaryEmbedding(n *node) []*val {
-	x, rank := n.operand(0), n.rank(n.operand(0))
-	if rank != 3 && rank != 4 {
-		n.failf("operand 0 has %d dimensions", rank)
-	}
-	headsDim := 1 // the dimension of heads
-	if rank == 3 {
-		x, headsDim = n.splitHeads(x, n.int("num_heads", 0)), 2
-	}
-	rotated := n.int("rotary_embedding_dim", 0)
-	if rotated == 0 {
-		last := []sym.Int{n.symShape(x)[3]}
-		if pairs := n.symShape(n.operand(1)); len(pairs) > 0 && !n.isStatic(x) {
-			last[0] = pairs[len(pairs)-1].Mul(sym.Of(2))
-		}
-		rotated = n.numbers("the elements of a head", last)[0]
-	}
-	if rotated < 0 || rotated%2 != 0 {
-		n.failf("%d elements are not pairs", rotated)
-	}
+	x, headsDim := n.rotaryOperand(n.int("num_heads", 0), nil)
 	angles := func(i int) *val {
 		t := n.operand(i)
 		if ids := n.operandOrNil(3); ids != nil {
@@ -184,7 +171,41 @@ func rotaryEmbedding(n *node) []*val {
 		}
 		return n.op("unsqueeze", graph.Attrs{"dim": headsDim}, t)
 	}
-	cos, sin := angles(1), angles(2)
+	return one(n.rotate(x, angles(1), angles(2)))
+}
+
+// rotaryOperand returns operand 0 with four dimensions, and the dimension of heads. An operand of three dimensions is
+// split into heads: into count heads, or if count is 0 into heads with the size for which table cos has angles.
+func (n *node) rotaryOperand(count int, cos *val) (x *val, headsDim int) {
+	x = n.operand(0)
+	switch s := n.symShape(x); {
+	case len(s) == 3 && count == 0 && cos != nil && n.rank(cos) == 2:
+		size := n.symShape(cos)[1].Mul(sym.Of(2))
+		return n.reshapeFor(x, s[0], s[1], s[2].Div(size), size), 2
+	case len(s) == 3:
+		return n.splitHeads(x, count), 2
+	case len(s) == 4:
+		return x, 1
+	}
+	n.failf("operand 0 has %d dimensions", n.rank(x))
+	return nil, 0
+}
+
+// rotate rotates pairs of elements in the last dimension of x by angles. The first rotary_embedding_dim elements form
+// pairs: adjacent elements if the attribute interleaved is set, otherwise elements of the two halves. The result has
+// the shape of operand 0.
+func (n *node) rotate(x, cos, sin *val) *val {
+	rotated := n.int("rotary_embedding_dim", 0)
+	if rotated == 0 {
+		last := []sym.Int{n.symShape(x)[3]}
+		if pairs := n.symShape(cos); !n.isStatic(x) {
+			last[0] = pairs[len(pairs)-1].Mul(sym.Of(2))
+		}
+		rotated = n.numbers("the elements of a head", last)[0]
+	}
+	if rotated < 0 || rotated%2 != 0 {
+		n.failf("%d elements are not pairs", rotated)
+	}
 	part := func(start int, end any, step int) *val {
 		return n.op("slice", graph.Attrs{"dim": 3, "start": start, "end": end, "step": step}, x)
 	}
@@ -202,5 +223,5 @@ func rotaryEmbedding(n *node) []*val {
 	if !s[3].Same(sym.Of(rotated)) {
 		list = append(list, part(rotated, n.sizeAttrOf(s[3]), 1))
 	}
-	return one(n.reshapeFor(n.op("cat", graph.Attrs{"dim": 3}, list...), n.symShape(n.operand(0))...))
+	return n.reshapeFor(n.op("cat", graph.Attrs{"dim": 3}, list...), n.symShape(n.operand(0))...)
 }

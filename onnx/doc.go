@@ -1,4 +1,4 @@
-// Package onnx imports ONNX models, of operator sets 1 to 24, as graphs.
+// Package onnx imports ONNX models, of operator sets 1 to 28, as graphs.
 //
 // [Load] reads a file and returns its graph:
 //
@@ -7,7 +7,7 @@
 // [Open] and [Read] return a [Model] instead, from which [Model.Graph] makes graphs with fixed or symbolic
 // sizes. [LoadSome] skips nodes that cannot be converted.
 //
-// Each ONNX operator becomes one or more ops of the catalogue. table.go lists the converters. They include QuickGelu of
+// Each ONNX operator becomes one or more ops of the catalogue. table.go lists the converters. They include operators of
 // ONNX Runtime's domain com.microsoft. A [Converter] imports a custom operator of any domain ([Options.Operators]).
 // [As] converts an operator to one op, which may be a custom op ([Options.Lookup]):
 //

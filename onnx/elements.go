@@ -125,6 +125,20 @@ func castOp(n *node) []*val {
 	return one(n.cast(n.operand(0), d))
 }
 
+// bitCast converts BitCast, which reinterprets the bits of elements as a dtype of the same size.
+func bitCast(n *node) []*val {
+	x, d := n.operand(0), n.dtypeAttr("to")
+	switch {
+	case d == tensor.Invalid:
+		n.failf("attribute \"to\" is missing")
+	case d.Size() != x.dtype().Size():
+		n.failf("elements of %s have %d bytes, those of %s %d", x.dtype(), x.dtype().Size(), d, d.Size())
+	case d == tensor.Bool:
+		return one(n.op("ne", nil, n.op("view", graph.Attrs{"dtype": tensor.Uint8}, x), 0)) // a bool is 0 or 1
+	}
+	return one(n.op("view", graph.Attrs{"dtype": d}, x).withRank(n.rank(x)))
+}
+
 func castLike(n *node) []*val { return one(n.cast(n.operand(0), n.operand(1).dtype())) }
 
 func pow(n *node) []*val {

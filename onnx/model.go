@@ -21,7 +21,7 @@ import (
 )
 
 // maxOpset is the newest supported operator set.
-const maxOpset = 24
+const maxOpset = 28
 
 // Model is an ONNX model before its conversion. It is not safe for concurrent use.
 type Model struct {

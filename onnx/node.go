@@ -195,7 +195,7 @@ func (n *node) call(f *pb.FunctionProto) ([]*val, error) {
 }
 
 // hasOperand reports whether operand i is present.
-func (n *node) hasOperand(i int) bool { return i < len(n.in) && n.in[i] != nil }
+func (n *node) hasOperand(i int) bool { return i >= 0 && i < len(n.in) && n.in[i] != nil }
 
 // operand returns operand i, which must be a tensor.
 func (n *node) operand(i int) *val {

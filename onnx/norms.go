@@ -60,54 +60,93 @@ func instanceNormalization(n *node) []*val {
 }
 
 func layerNormalization(n *node) []*val {
-	x, w, b := n.operand(0), n.operand(1), n.operandOrNil(2)
-	rank := n.rank(x)
-	axis := n.axis(n.int("axis", -1), rank)
+	x := n.operand(0)
+	axis := n.axis(n.int("axis", -1), n.rank(x))
 	eps := n.float("epsilon", 1e-5)
-	s := n.symShape(x)[axis:]
-	last := n.op("slice", graph.Attrs{"dim": 0, "start": axis}, n.shapeVector(x)).withType(tensor.Int64, 1)
-	normalized := graph.Attrs{"normalized_shape": n.vectorAttr(last), "eps": eps}
-	fits := func(p *val) bool {
-		return p == nil || slices.EqualFunc(n.symShape(p), s, func(a, b sym.Int) bool { return a.Same(b) })
-	}
-	var y *val
-	if fits(w) && fits(b) {
-		y = n.op("layer_norm", normalized, x, n.convertLike(w, x), n.convertLike(b, x))
-	} else {
-		y = n.op("mul", nil, n.op("layer_norm", normalized, x), n.convertLike(w, x))
-		if b != nil {
-			y = n.op("add", nil, y, n.convertLike(b, x))
-		}
-	}
-	out := []*val{y}
+	y := n.layerNorm(x, n.operand(1), n.operandOrNil(2), axis, eps)
 	if !n.isOutputUsed(1) && !n.isOutputUsed(2) {
-		return out
-	}
-	var dims []int
-	for i := axis; i < rank; i++ {
-		dims = append(dims, i)
+		return one(y)
 	}
 	converted := x
 	if x.dtype().IsReducedFloat() {
 		converted = n.cast(x, tensor.Float32)
 	}
-	stats := n.ops("var_mean", graph.Attrs{"dim": dims, "correction": 0, "keepdim": true}, converted)
-	return append(out, stats[1], n.op("rsqrt", nil, n.op("add", nil, stats[0], eps)))
+	stats := n.ops("var_mean", graph.Attrs{"dim": dimsFrom(axis, n.rank(x)), "correction": 0, "keepdim": true}, converted)
+	return []*val{y, stats[1], n.op("rsqrt", nil, n.op("add", nil, stats[0], eps))}
+}
+
+// layerNorm normalizes x over the dimensions from axis on, scales by w and adds b. w and b may be nil.
+func (n *node) layerNorm(x, w, b *val, axis int, eps float64) *val {
+	attrs := n.normalizedFrom(x, axis, eps)
+	if n.hasSizesFrom(w, x, axis) && n.hasSizesFrom(b, x, axis) {
+		return n.op("layer_norm", attrs, x, n.convertLike(w, x), n.convertLike(b, x))
+	}
+	y := n.op("layer_norm", attrs, x)
+	if w != nil {
+		y = n.op("mul", nil, y, n.convertLike(w, x))
+	}
+	if b != nil {
+		y = n.op("add", nil, y, n.convertLike(b, x))
+	}
+	return y
+}
+
+// normalizedFrom returns the attributes of a normalization of x over the dimensions from axis on.
+func (n *node) normalizedFrom(x *val, axis int, eps float64) graph.Attrs {
+	last := n.op("slice", graph.Attrs{"dim": 0, "start": axis}, n.shapeVector(x)).withType(tensor.Int64, 1)
+	return graph.Attrs{"normalized_shape": n.vectorAttr(last), "eps": eps}
+}
+
+// hasSizesFrom reports whether parameter p is nil or has the sizes of x from axis on.
+func (n *node) hasSizesFrom(p, x *val, axis int) bool {
+	return p == nil || slices.EqualFunc(n.symShape(p), n.symShape(x)[axis:],
+		func(a, b sym.Int) bool { return a.Same(b) })
+}
+
+// dimsFrom returns the dimensions from axis on.
+func dimsFrom(axis, rank int) (dims []int) {
+	for i := axis; i < rank; i++ {
+		dims = append(dims, i)
+	}
+	return dims
+}
+
+// rmsNormalization converts RMSNormalization, and SimplifiedLayerNormalization of ONNX Runtime, which also returns the
+// reciprocal of the root mean square. The result has the dtype of the scale.
+func rmsNormalization(n *node) []*val {
+	x, eps := n.operand(0), n.float("epsilon", 1e-5)
+	if d := n.dtypeAttr("stash_type"); d != tensor.Invalid && d != tensor.Float32 {
+		n.failf("stash_type %s is not supported", d)
+	}
+	axis := n.axis(n.int("axis", -1), n.rank(x))
+	out := one(n.rmsNorm(x, n.operand(1), axis, eps))
+	if n.isOutputUsed(1) {
+		converted := x
+		if x.dtype().IsReducedFloat() {
+			converted = n.cast(x, tensor.Float32)
+		}
+		attrs := graph.Attrs{"dim": dimsFrom(axis, n.rank(x)), "keepdim": true}
+		square := n.op("mean", attrs, n.op("mul", nil, converted, converted))
+		out = append(out, n.op("rsqrt", nil, n.op("add", nil, square, eps)))
+	}
+	return out
+}
+
+// rmsNorm divides x by its root mean square over the dimensions from axis on, and scales by w.
+func (n *node) rmsNorm(x, w *val, axis int, eps float64) *val {
+	attrs := n.normalizedFrom(x, axis, eps)
+	if n.hasSizesFrom(w, x, axis) && w.dtype() == x.dtype() {
+		return n.op("rms_norm", attrs, x, w)
+	}
+	return n.op("mul", nil, n.cast(n.op("rms_norm", attrs, x), w.dtype()), w)
 }
 
 // groupNormalization converts GroupNormalization. Scale and bias have an element for each group before operator set 21,
 // and an element for each channel from set 21 on.
 func groupNormalization(n *node) []*val {
 	x, w, b := n.operand(0), n.operand(1), n.operand(2)
-	groups := n.int("num_groups", 0)
-	if n.rank(x) < 2 || groups < 1 {
-		n.failf("%d dimensions cannot form %d groups of channels", n.rank(x), groups)
-	}
-	channels := n.symShape(x)[1]
-	if c, known := channels.Known(); known && c%groups != 0 {
-		n.failf("%d channels cannot form %d groups", c, groups)
-	}
-	if n.opset < 21 {
+	groups := n.checkedGroups(x, n.int("num_groups", 0))
+	if channels := n.symShape(x)[1]; n.opset < 21 {
 		w, b = n.repeatGroups(w, groups, channels), n.repeatGroups(b, groups, channels)
 	}
 	attrs := graph.Attrs{"num_groups": groups, "eps": n.float("epsilon", 1e-5)}

@@ -122,17 +122,18 @@ func (n *node) tensorPositions(index *val, in []sym.Int) *val {
 	return n.op("add", nil, index, n.reshapeFor(planes, append([]sym.Int{s[0], s[1]}, ones...)...))
 }
 
-func averagePool(n *node) []*val {
-	x := n.operand(0)
+func averagePool(n *node) []*val { return one(averagePoolOf(n, n.operand(0))) }
+
+func averagePoolOf(n *node, x *val) *val {
 	in, kernel, g := n.poolOf(x)
 	include := n.flag("count_include_pad", false)
 	dilated := slices.ContainsFunc(g.dilation, func(d int) bool { return d != 1 })
 	if attrs := g.poolAttrs(kernel); attrs != nil && !dilated {
 		attrs["count_include_pad"] = include
-		return one(n.op(fmt.Sprintf("avg_pool%dd", len(in)), attrs, x))
+		return n.op(fmt.Sprintf("avg_pool%dd", len(in)), attrs, x)
 	}
 	sum, count := n.windowSums(x, in, g, include)
-	return one(n.op("div", nil, sum, count))
+	return n.op("div", nil, sum, count)
 }
 
 // windowSums returns the sum of each window, and the number of its elements, both by a convolution with ones. The

@@ -70,39 +70,44 @@ func det(n *node) []*val {
 // recurrent returns the converter of RNN, GRU or LSTM to an op with the same attributes and number of operands.
 func recurrent(op string, operands int) converter {
 	return func(n *node) []*val {
-		attrs := graph.Attrs{"direction": n.text("direction", "forward"), "clip": n.float("clip", 0),
-			"layout": n.int("layout", 0)}
-		if n.attrs["hidden_size"] != nil {
-			attrs["hidden_size"] = n.int("hidden_size", 0)
-		}
-		if a := n.attr("activations", pb.AttributeStrings); a != nil {
-			names := make([]string, len(a.Strings))
-			for i, s := range a.Strings {
-				names[i] = string(s)
-			}
-			attrs["activations"] = names
-		}
-		for _, name := range []string{"activation_alpha", "activation_beta"} {
-			if list, ok := n.floats(name); ok {
-				attrs[name] = list
-			}
-		}
-		for _, name := range []string{"linear_before_reset", "input_forget"} {
-			if n.attrs[name] != nil {
-				attrs[name] = n.int(name, 0)
-			}
-		}
 		in := []any{n.operand(0), n.operand(1), n.operand(2)}
 		for i := 3; i < operands; i++ {
 			in = append(in, n.operandOrNil(i))
 		}
-		out := n.ops(op, attrs, in...)
-		for i, o := range out {
-			o.withRank(3)
-			if i == 0 {
-				o.withRank(4)
-			}
-		}
-		return out
+		return n.recurrence(op, in)
 	}
+}
+
+// recurrence adds a recurrent op with the attributes of the node.
+func (n *node) recurrence(op string, in []any) []*val {
+	attrs := graph.Attrs{"direction": n.text("direction", "forward"), "clip": n.float("clip", 0),
+		"layout": n.int("layout", 0)}
+	if n.attrs["hidden_size"] != nil {
+		attrs["hidden_size"] = n.int("hidden_size", 0)
+	}
+	if a := n.attr("activations", pb.AttributeStrings); a != nil {
+		names := make([]string, len(a.Strings))
+		for i, s := range a.Strings {
+			names[i] = string(s)
+		}
+		attrs["activations"] = names
+	}
+	for _, name := range []string{"activation_alpha", "activation_beta"} {
+		if list, ok := n.floats(name); ok {
+			attrs[name] = list
+		}
+	}
+	for _, name := range []string{"linear_before_reset", "input_forget"} {
+		if n.attrs[name] != nil {
+			attrs[name] = n.int(name, 0)
+		}
+	}
+	out := n.ops(op, attrs, in...)
+	for i, o := range out {
+		o.withRank(3)
+		if i == 0 {
+			o.withRank(4)
+		}
+	}
+	return out
 }

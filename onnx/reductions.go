@@ -221,37 +221,45 @@ func argExtremum(op string) converter {
 	}
 }
 
-func cumSum(n *node) []*val {
-	x, axisOperand := n.operand(0), n.operand(1)
-	if n.lengthOf(axisOperand) != 1 {
-		n.failf("want one axis")
-	}
-	axis := n.scalarAttr(axisOperand)
-	attrs := graph.Attrs{"dim": axis}
-	if x.dtype().IsIntegral(true) {
-		attrs["dtype"] = x.dtype()
-	}
-	reverse := n.flag("reverse", false)
-	flip := func(x *val) *val {
-		if !reverse {
-			return x
+// cumulative returns the converter of CumSum or CumProd. neutral is the first element of an exclusive result.
+func cumulative(op string, neutral int) converter {
+	return func(n *node) []*val {
+		x, axisOperand := n.operand(0), n.operand(1)
+		if n.lengthOf(axisOperand) != 1 {
+			n.failf("want one axis")
 		}
-		return n.op("flip", graph.Attrs{"dims": axis}, x)
-	}
-	flipped := flip(x)
-	y := n.op("cumsum", attrs, flipped)
-	if n.flag("exclusive", false) {
-		// Exclusive sums are the inclusive sums shifted by one element, with a leading 0.
-		if a, ok := axis.(int); ok {
-			a = n.axis(a, n.rank(x))
-			widths := make([]int, 2*(n.rank(x)-a))
-			widths[len(widths)-2], widths[len(widths)-1] = 1, -1
-			y = n.op("constant_pad_nd", graph.Attrs{"pad": widths}, y)
-		} else {
-			y = n.op("sub", nil, y, flipped)
+		axis := n.scalarAttr(axisOperand)
+		attrs := graph.Attrs{"dim": axis}
+		if x.dtype().IsIntegral(true) {
+			attrs["dtype"] = x.dtype()
 		}
+		reverse := n.flag("reverse", false)
+		flip := func(x *val) *val {
+			if !reverse {
+				return x
+			}
+			return n.op("flip", graph.Attrs{"dims": axis}, x)
+		}
+		y := flip(x)
+		if n.flag("exclusive", false) {
+			y = n.shiftedBy1(y, axis, neutral)
+		}
+		return one(flip(n.op(op, attrs, y)))
 	}
-	return one(flip(y))
+}
+
+// shiftedBy1 moves elements to the next index of an axis. The first element becomes a number.
+func (n *node) shiftedBy1(x *val, axis any, first int) *val {
+	if a, ok := axis.(int); ok {
+		a = n.axis(a, n.rank(x))
+		widths := make([]int, 2*(n.rank(x)-a))
+		widths[len(widths)-2], widths[len(widths)-1] = 1, -1
+		return n.op("constant_pad_nd", graph.Attrs{"pad": widths, "value": first}, x)
+	}
+	y := n.op("roll", graph.Attrs{"shifts": 1, "dims": axis}, x)
+	ones := n.op("ones_like", graph.Attrs{"dtype": tensor.Int64}, x)
+	isFirst := n.op("eq", nil, n.op("cumsum", graph.Attrs{"dim": axis}, ones), 1)
+	return n.op("masked_fill", nil, y, isFirst, first)
 }
 
 func topK(n *node) []*val {

@@ -14,7 +14,21 @@ var domains = map[string]map[string]converter{"": standard, microsoftDomain: mic
 const microsoftDomain = "com.microsoft"
 
 // Operators of ONNX Runtime.
-var microsoft = map[string]converter{"QuickGelu": quickGelu}
+var microsoft = map[string]converter{
+	"QuickGelu": swish(1.702), "Gelu": biasGelu("none"), "BiasGelu": biasGelu("none"), "FastGelu": biasGelu("tanh"),
+	"BiasSplitGelu": biasSplitGelu, "FusedMatMul": fusedMatMul, "TransposeMatMul": fusedMatMul, "FusedGemm": fusedGemm,
+	"FusedConv": fusedConv, "SkipLayerNormalization": skipNorm(4, normalizedSkip),
+	"SkipSimplifiedLayerNormalization": skipNorm(3, simplifiedSkip),
+	"EmbedLayerNormalization":          embedLayerNormalization, "GroupNorm": groupNorm,
+	"RotaryEmbedding": microsoftRotaryEmbedding, "Attention": projectedAttention,
+	"MultiHeadAttention": multiHeadAttention, "QAttention": quantizedAttention,
+	"QLinearAdd": qlinearBinary("add"), "QLinearMul": qlinearBinary("mul"), "QLinearConcat": qlinearConcat,
+	"QLinearSigmoid": qlinearUnary(sigmoidOf), "QLinearLeakyRelu": qlinearUnary(leakyReluOf),
+	"QLinearSoftmax": qlinearUnary(softmaxOf), "QLinearAveragePool": qlinearUnary(channelsFirst(averagePoolOf)),
+	"QLinearGlobalAveragePool": qlinearUnary(channelsFirst(globalAverage)), "QGemm": qGemm,
+	"MatMulIntegerToFloat": integerToFloat, "DynamicQuantizeMatMul": dynamicQuantizeMatMul,
+	"DynamicQuantizeLSTM": dynamicQuantizeLSTM,
+}
 
 // mergeTables merges tables. It panics if two tables have the same operator.
 func mergeTables(tables ...map[string]converter) map[string]converter {
@@ -38,7 +52,7 @@ var elements = map[string]converter{
 	"Neg": same("neg"), "Not": same("logical_not"), "Reciprocal": same("reciprocal"), "Round": same("round"),
 	"Sigmoid": same("sigmoid"), "Sign": same("sign"), "Sin": same("sin"), "Sinh": same("sinh"), "Sqrt": same("sqrt"),
 	"Tan": same("tan"), "Tanh": same("tanh"), "BitwiseNot": same("bitwise_not"), "IsInf": isInf,
-	"Identity": identity, "Cast": castOp, "CastLike": castLike, "Clip": clip,
+	"Identity": identity, "BitCast": bitCast, "Cast": castOp, "CastLike": castLike, "Clip": clip,
 	"Add": binary("add"), "Sub": binary("sub"), "Mul": binary("mul"), "Div": binary("div"), "Pow": pow,
 	"Mod": mod, "And": binary("logical_and"), "Or": binary("logical_or"), "Xor": binary("logical_xor"),
 	"Equal": binary("eq"), "Greater": binary("gt"), "GreaterOrEqual": binary("ge"), "Less": binary("lt"),
@@ -53,6 +67,7 @@ var activations = map[string]converter{
 	"Gelu": gelu, "HardSigmoid": hardSigmoid, "HardSwish": hardSwish, "Mish": mish, "Softplus": softplus,
 	"Softsign": softsign, "Shrink": shrink, "ThresholdedRelu": thresholdedRelu, "Softmax": softmax("softmax"),
 	"LogSoftmax": softmax("log_softmax"), "Hardmax": hardmax, "Dropout": dropout,
+	"Swish": swish(1), "SwiGLU": swiGLU,
 	"Affine": affine, "Scale": scale, "ScaledTanh": scaledTanh, "ParametricSoftplus": parametricSoftplus,
 }
 
@@ -61,7 +76,8 @@ var reductions = map[string]converter{
 	"ReduceSum": reduce("sum"), "ReduceMean": reduce("mean"), "ReduceMax": reduce("amax"), "ReduceMin": reduce("amin"),
 	"ReduceProd": reduce("prod"), "ReduceL1": reduce("l1"), "ReduceL2": reduce("l2"), "ReduceLogSum": reduce("logsum"),
 	"ReduceLogSumExp": reduce("logsumexp"), "ReduceSumSquare": reduce("sumsquare"),
-	"ArgMax": argExtremum("argmax"), "ArgMin": argExtremum("argmin"), "CumSum": cumSum, "TopK": topK,
+	"ArgMax": argExtremum("argmax"), "ArgMin": argExtremum("argmin"), "CumSum": cumulative("cumsum", 0),
+	"CumProd": cumulative("cumprod", 1), "TopK": topK,
 	"LpNormalization": lpNormalization,
 }
 
@@ -73,14 +89,16 @@ var shapes = map[string]converter{
 	"ScatterElements": scatterElements, "ScatterND": scatterND, "Compress": compress, "NonZero": nonZero, "Unique": unique,
 	"OneHot": oneHot, "Constant": constant, "ConstantOfShape": constantOfShape, "Range": rangeOp, "EyeLike": eyeLike,
 	"Trilu": trilu, "DepthToSpace": depthToSpace, "SpaceToDepth": spaceToDepth, "ReverseSequence": reverseSequence,
-	"Crop": crop, "CenterCropPad": centerCropPad, "Col2Im": col2Im,
+	"TensorScatter": tensorScatter,
+	"Crop":          crop, "CenterCropPad": centerCropPad, "Col2Im": col2Im,
 }
 
 // Products and windows.
 var products = map[string]converter{
 	"MatMul": matMul, "Gemm": gemm, "Einsum": einsum, "Det": det, "Conv": conv, "ConvTranspose": convTranspose,
-	"DeformConv": deformConv, "MaxPool": maxPool, "AveragePool": averagePool, "LpPool": lpPool, "MaxUnpool": maxUnpool,
-	"MaxRoiPool": maxRoiPool, "Attention": attention, "RotaryEmbedding": rotaryEmbedding,
+	"DeformConv": deformConv, "CausalConvWithState": causalConv, "LinearAttention": linearAttention,
+	"MaxPool": maxPool, "AveragePool": averagePool, "LpPool": lpPool, "MaxUnpool": maxUnpool, "MaxRoiPool": maxRoiPool,
+	"Attention": attention, "RotaryEmbedding": rotaryEmbedding,
 	"GlobalAveragePool": globalPool("mean"), "GlobalMaxPool": globalPool("amax"), "GlobalLpPool": globalLpPool,
 }
 
@@ -88,7 +106,8 @@ var products = map[string]converter{
 var normalizations = map[string]converter{
 	"BatchNormalization": batchNormalization, "InstanceNormalization": instanceNormalization, "LRN": lrn,
 	"LayerNormalization": layerNormalization, "GroupNormalization": groupNormalization,
-	"MeanVarianceNormalization": meanVarianceNormalization,
+	"MeanVarianceNormalization": meanVarianceNormalization, "RMSNormalization": rmsNormalization,
+	"SimplifiedLayerNormalization": rmsNormalization, // of ONNX Runtime, in the domain of the standard
 }
 
 // Losses.

@@ -1,5 +1,6 @@
 """Creates cases: a model, its inputs, and the expected outputs."""
 import io
+import string
 import zlib
 
 import numpy as np
@@ -90,7 +91,7 @@ def op(kind_, operands, want, opset=17, known=(), name="", outputs=None, **attrs
         want = want(*[o for o in operands if o is not None])
     if not isinstance(want, (list, tuple)):
         want = [want]
-    names = ["" if o is None else "abcdefghij"[i] for i, o in enumerate(operands)]
+    names = ["" if o is None else string.ascii_lowercase[i] for i, o in enumerate(operands)]
     results = ["" if w is None else "y%d" % i for i, w in enumerate(want)]
     node = helper.make_node(kind_, names, results, **attrs)
     arrays = {n: np.asarray(o) for n, o in zip(names, operands) if n}

@@ -21,7 +21,7 @@ import case
 warnings.filterwarnings("ignore")  # about operators that PyTorch considers experimental
 FAMILIES = ["elements", "activations", "reductions", "shapes", "places", "products", "pools", "norms", "images",
             "recurrent", "quantized", "signals", "control", "sequences", "texts", "sounds", "sizes",
-            "attention"]
+            "attention", "microsoft", "recent"]
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 

@@ -1,0 +1,8 @@
+"""Operators of ONNX Runtime."""
+import case
+from runtime_calls import OPERATORS, draw, node_of, value
+
+for operator in OPERATORS:
+    for i in range(5):
+        node, inputs, weights, wants = node_of(operator, draw(operator, i))
+        case.graph("%s.%d" % (operator, i), [node], inputs, {k: value(w) for k, w in wants.items() if k}, 17, weights)
