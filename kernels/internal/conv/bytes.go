@@ -75,13 +75,13 @@ func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	minusZero := func(v *tensor.Tensor, zero float64) *tensor.Tensor {
+	minusZeroPoint := func(v *tensor.Tensor, zero float64) *tensor.Tensor {
 		to := tensor.Zeros(tensor.Float64, v.Shape...)
 		kit.EachIndex(v.Shape, func(at []int) { to.Set(tensor.FloatScalar(v.At(at...).Float()-zero), at...) })
 		return to
 	}
 	sums, err := byteConv.ref(bytesFloats(c, tensor.Float64),
-		[]*tensor.Tensor{minusZero(in[bytesInput], in[bytesInputZero].At().Float()), minusZero(in[bytesWeight], 0)})
+		[]*tensor.Tensor{minusZeroPoint(in[bytesInput], in[bytesInputZero].At().Float()), minusZeroPoint(in[bytesWeight], 0)})
 	if err != nil {
 		return nil, err
 	}
@@ -119,20 +119,20 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	bias, scale := c.Meta(bytesBias).Strides[0], 0
+	biasStride, scaleStride := c.Meta(bytesBias).Strides[0], 0
 	if d != tensor.Int32 {
-		scale = c.Meta(bytesScale).Strides[0]
+		scaleStride = c.Meta(bytesScale).Strides[0]
 	}
-	return &graph.Kernel{Phases: []graph.Phase{{Chunks: s.n * s.o, Run: func(m *graph.Mem, chunk int) error {
-		n, o := chunk/s.o, chunk%s.o
+	return &graph.Kernel{Phases: []graph.Phase{{Chunks: s.n * s.outChannels, Run: func(m *graph.Mem, chunk int) error {
+		n, o := chunk/s.outChannels, chunk%s.outChannels
 		x := kit.AddressOf[uint8](m.Ptrs[1+bytesInput], n*s.inStride.n+o/s.outPerGroup()*s.inPerGroup*s.inStride.c)
 		signMask := signBit(c.Meta(bytesInput).DType)
 		w := kit.AddressOf[int8](m.Ptrs[1+bytesWeight], o*s.weightStride.n)
 		zeroPoint := int32(*(*uint8)(m.Ptrs[1+bytesInputZero]) ^ signMask)
-		initial := *(*int32)(kit.AddressOf[int32](m.Ptrs[1+bytesBias], o*bias))
-		scaleOf, zero := float32(0), float64(resultZeroPoint(m, d))
+		initial := *(*int32)(kit.AddressOf[int32](m.Ptrs[1+bytesBias], o*biasStride))
+		scale, zero := float32(0), float64(resultZeroPoint(m, d))
 		if d != tensor.Int32 {
-			scaleOf = *(*float32)(kit.AddressOf[float32](m.Ptrs[1+bytesScale], o*scale))
+			scale = *(*float32)(kit.AddressOf[float32](m.Ptrs[1+bytesScale], o*scaleStride))
 		}
 		for i := range s.h.Results * s.w.Results {
 			oh, ow := i/s.w.Results, i%s.w.Results
@@ -142,7 +142,7 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 				*(*int32)(kit.AddressOf[int32](m.Ptrs[0], at)) = sum
 				continue
 			}
-			*(*uint8)(kit.AddressOf[uint8](m.Ptrs[0], at)) = uint8(multiply.Requantize(d, sum, scaleOf, zero))
+			*(*uint8)(kit.AddressOf[uint8](m.Ptrs[0], at)) = uint8(multiply.Requantize(d, sum, scale, zero))
 		}
 		return nil
 	}}}}, nil
@@ -155,12 +155,12 @@ func (s *convShape) bytesSum(m *graph.Mem, x, w unsafe.Pointer, signMask uint8, 
 	for kh := range s.h.Taps {
 		for kw := range s.w.Taps {
 			m.Count(2 + s.inPerGroup)
-			h, v := s.h.Position(oh, kh), s.w.Position(ow, kw)
-			if !s.h.Contains(h) || !s.w.Contains(v) {
+			ih, iw := s.h.Position(oh, kh), s.w.Position(ow, kw)
+			if !s.h.Contains(ih) || !s.w.Contains(iw) {
 				continue
 			}
 			for k := range s.inPerGroup {
-				a := *(*uint8)(kit.AddressOf[uint8](x, k*s.inStride.c+h*s.inStride.h+v*s.inStride.w))
+				a := *(*uint8)(kit.AddressOf[uint8](x, k*s.inStride.c+ih*s.inStride.h+iw*s.inStride.w))
 				at := k*s.weightStride.c + kh*s.weightStride.h + kw*s.weightStride.w
 				sum += (int32(a^signMask) - zeroPoint) * int32(*(*int8)(kit.AddressOf[int8](w, at)))
 			}

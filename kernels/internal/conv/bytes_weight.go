@@ -24,7 +24,7 @@ type byteWeight struct {
 }
 
 // totalBytes returns the bytes of weights and sums.
-func (w *byteWeight) totalBytes() int { return w.bytes + w.conv.o*4 }
+func (w *byteWeight) totalBytes() int { return w.bytes + w.conv.outChannels*4 }
 
 // offsets returns the byte offsets of an output channel's weights, ordered by tap and then by input channel.
 func (w *byteWeight) offsets() []int {
@@ -44,7 +44,7 @@ func (w *byteWeight) fill(m *graph.Mem, dst []int8, src unsafe.Pointer, strides 
 	from := *w.conv
 	from.weightStride = strides
 	terms, offsets := from.channelsLastTerms(), w.offsets()
-	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[w.bytes])), w.conv.o)
+	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[w.bytes])), w.conv.outChannels)
 	w.channels(func(o, at int) {
 		m.Count(len(terms))
 		row, sum := kit.AddressOf[int8](src, o*strides.n), int32(0)
@@ -109,13 +109,13 @@ func (w *byteWeight) address(m *graph.Mem) unsafe.Pointer {
 // initialSums returns a function that maps an output channel to the initial value of its sums: the bias minus zeroPoint
 // times the sum of the channel's weights. zeroPoint is the zero point of the input.
 func (w *byteWeight) initialSums(m *graph.Mem, zeroPoint int32) func(o int) int32 {
-	sums := kit.ElementsOf[int32](kit.AddressOf[int8](w.address(m), w.bytes), w.conv.o)
-	bias := kit.ElementsOf[int32](m.Ptrs[1+bytesBias], w.conv.o)
+	sums := kit.ElementsOf[int32](kit.AddressOf[int8](w.address(m), w.bytes), w.conv.outChannels)
+	bias := kit.ElementsOf[int32](m.Ptrs[1+bytesBias], w.conv.outChannels)
 	return func(o int) int32 { return bias[o] - zeroPoint*sums[o] }
 }
 
-// inputZeroPoint returns the zero point of the input after the sign bits of the mask are flipped. signed says that the
-// bytes of the input are signed then.
+// inputZeroPoint returns the zero point of the input after an exclusive or of its bytes with signMask. signed says
+// whether these bytes are then signed.
 func inputZeroPoint(m *graph.Mem, signMask uint8, signed bool) int32 {
 	zero := *(*uint8)(m.Ptrs[1+bytesInputZero]) ^ signMask
 	if signed {
@@ -147,8 +147,8 @@ func (s *convShape) copyPaddedRow(dst []uint8, pixels int, m *graph.Mem, image, 
 	}
 	fillBytes(dst[:first*pixelBytes], zero)
 	fillBytes(dst[end*pixelBytes:], zero)
-	at := ((image*s.h.Size+h)*s.w.Size + first - s.w.Before) * s.c
-	inside := kit.ElementsOf[uint8](kit.AddressOf[uint8](m.Ptrs[1+bytesInput], at), (end-first)*s.c)
+	at := ((image*s.h.Size+h)*s.w.Size + first - s.w.Before) * s.inChannels
+	inside := kit.ElementsOf[uint8](kit.AddressOf[uint8](m.Ptrs[1+bytesInput], at), (end-first)*s.inChannels)
 	copyPixels(dst[first*pixelBytes:end*pixelBytes], inside)
 }
 

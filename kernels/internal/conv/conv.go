@@ -113,8 +113,8 @@ var Conv3d = kit.Define[conv3dAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Impls: conv3d.impls(), Rewrite: compose.WidenToFloat32},
 })
 
-// InBytes returns the attributes of the [ConvBytes] call with the windows of conv2d call c. x and w are the dtypes of
-// its images and weights. It returns false if no machine code is available for the ConvBytes call.
+// InBytes returns the attributes of a [ConvBytes] call with the windows of the conv2d call c. x and w are the dtypes of
+// the images and weights of the ConvBytes call. InBytes returns false if the ConvBytes call has no machine code.
 func InBytes(c *graph.Call, x, w tensor.DType) (graph.Attrs, bool) {
 	if c == nil || c.Type(0).Rank() != 4 || c.Type(1).Rank() != 4 || len(c.Out) != 1 ||
 		tensor.Numel(c.Meta(1).Shape[1:]) > maxBytesTerms {

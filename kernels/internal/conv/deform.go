@@ -188,17 +188,18 @@ func (a *deformConvAttrs) resultDType(c *graph.Call) (tensor.DType, error) {
 // deform describes a call of deform_conv2d with known sizes. All operands of its kernel are row-major.
 type deform struct {
 	window
-	n, c, o              int // images; input channels; output channels
-	inPerGroup           int // number of input channels per group
-	groups, offsetGroups int // groups of channels; groups of input channels that share offsets
-	points               int // number of pixels of the result
+	images, inChannels, outChannels int // images; input channels; output channels
+	inPerGroup                      int // number of input channels per group
+	groups, offsetGroups            int // groups of channels; groups of input channels that share offsets
+	points                          int // number of pixels of the result
 }
 
 func newDeform(c *graph.Call) *deform {
 	a := kit.Attrs[deformConvAttrs](c)
 	x, w, out := c.Meta(0).Shape, c.Meta(1).Shape, c.Out[0].Shape
-	return &deform{window: newWindow(newAxes(x, out, w[2:], a.Stride, a.Padding, a.Dilation)), n: x[0], c: x[1],
-		o: w[0], inPerGroup: w[1], groups: a.Groups, offsetGroups: a.OffsetGroups, points: out[2] * out[3]}
+	return &deform{window: newWindow(newAxes(x, out, w[2:], a.Stride, a.Padding, a.Dilation)), images: x[0],
+		inChannels: x[1], outChannels: w[0], inPerGroup: w[1], groups: a.Groups, offsetGroups: a.OffsetGroups,
+		points: out[2] * out[3]}
 }
 
 // compileDeform makes a kernel that computes a few images at a time. A column is the samples of one window. The kernel
@@ -225,21 +226,22 @@ func compileDeform(c *graph.Call) (*graph.Kernel, error) {
 	} else {
 		out = x.Result(0, d)
 	}
-	columns := kit.BoundedProduct(s.c, s.taps(), s.points, d.Size())
+	columns := kit.BoundedProduct(s.inChannels, s.taps(), s.points, d.Size())
 	if columns > tensor.MaxBytes {
 		return nil, errors.New("the samples of one image take more than 2^47 bytes")
 	}
-	images := min(s.n, max(1, maxProductBytes/max(1, columns)))
-	cols := x.Temp(d, images, s.c*s.taps(), s.points)
+	images := min(s.images, max(1, maxProductBytes/max(1, columns)))
+	cols := x.Temp(d, images, s.inChannels*s.taps(), s.points)
 	buffers := []kit.Buffer{out, cols, weight}
-	if bias.IsGiven() && !addsBiasLater {
+	productAddsBias := bias.IsGiven() && !addsBiasLater
+	if productAddsBias {
 		buffers = append(buffers, bias)
 	}
-	for n0 := 0; n0 < s.n; n0 += images {
-		n := min(images, s.n-n0)
+	for n0 := 0; n0 < s.images; n0 += images {
+		n := min(images, s.images-n0)
 		ph, worker := sample(s, n0, n)
 		x.AddPhases(0, worker, []kit.Buffer{cols, in, offset, mask}, ph)
-		w, err := s.product(d, n0, n, len(buffers) > 3)
+		w, err := s.product(d, n0, n, productAddsBias)
 		if err != nil {
 			return nil, err
 		}
@@ -248,14 +250,14 @@ func compileDeform(c *graph.Call) (*graph.Kernel, error) {
 	}
 	if addsBiasLater {
 		x.AddCall(pointwise.Add, nil, []kit.Buffer{kit.OutBuffer(c, 0)}, out,
-			bias.View(tensor.New(bias.Meta.DType, 1, s.o, 1, 1)))
+			bias.View(tensor.New(bias.Meta.DType, 1, s.outChannels, 1, 1)))
 	}
 	return x.Kernel()
 }
 
 // product multiplies the weight by the columns of images [n0, n0+n).
 func (s *deform) product(d tensor.DType, n0, n int, bias bool) (*multiply.Multiplier, error) {
-	outPerGroup, depth := s.o/s.groups, s.inPerGroup*s.taps()
+	outPerGroup, depth := s.outChannels/s.groups, s.inPerGroup*s.taps()
 	spec := gemm.Spec{DType: d, M: outPerGroup, N: s.points, K: depth,
 		A: gemm.Operand{RowStride: depth, ColStride: 1}, B: gemm.Operand{RowStride: s.points, ColStride: 1},
 		CRowStride: s.points, CColStride: 1}
@@ -267,11 +269,12 @@ func (s *deform) product(d tensor.DType, n0, n int, bias bool) (*multiply.Multip
 		return nil, err
 	}
 	w := &multiply.Multiplier{Plan: plan, Entries: n * s.groups, MACs: kit.BoundedProduct(outPerGroup, s.points, depth),
-		A: entryOffsets(n, 0, s.groups, outPerGroup*depth), B: entryOffsets(n, s.c*s.taps()*s.points, s.groups,
+		A: entryOffsets(n, 0, s.groups, outPerGroup*depth), B: entryOffsets(n, s.inChannels*s.taps()*s.points, s.groups,
 			depth*s.points),
-		C: entryOffsets(n, s.o*s.points, s.groups, outPerGroup*s.points), Bias: entryOffsets(n, 0, s.groups, outPerGroup)}
+		C:    entryOffsets(n, s.outChannels*s.points, s.groups, outPerGroup*s.points),
+		Bias: entryOffsets(n, 0, s.groups, outPerGroup)}
 	w.Bind = func(m *graph.Mem, j *multiply.Job) {
-		j.C, j.B, j.A = unsafe.Add(m.Ptrs[0], n0*s.o*s.points*d.Size()), m.Ptrs[1], m.Ptrs[2]
+		j.C, j.B, j.A = unsafe.Add(m.Ptrs[0], n0*s.outChannels*s.points*d.Size()), m.Ptrs[1], m.Ptrs[2]
 		if bias {
 			j.Bias = m.Ptrs[3]
 		}
@@ -296,7 +299,7 @@ const sampleBlock = 128
 // sampleColumns returns the phase that computes the columns of images [n0, n0+n), and the size of its worker memory in
 // bytes. A unit of work samples one tap of a block of points, in all channels with the same offset.
 func sampleColumns[T float32 | float64](s *deform, n0, n int) (ph graph.Phase, worker int) {
-	blocks, channels := kit.DivUp(s.points, sampleBlock), s.c/s.offsetGroups
+	blocks, channels := kit.DivUp(s.points, sampleBlock), s.inChannels/s.offsetGroups
 	size := kit.AlignUp(sampleBlock * int(unsafe.Sizeof(pointSample[T]{})))
 	return copies.ChunkedPhase(n*s.offsetGroups*s.taps()*blocks, sampleBlock*(8+4*channels),
 		func(m *graph.Mem, begin, end int) error {
@@ -317,9 +320,9 @@ func sampleColumns[T float32 | float64](s *deform, n0, n int) (ph graph.Phase, w
 					ch := g*channels + k
 					var plane []T
 					if m.Ptrs[1] != nil {
-						plane = kit.PlaneOf[T](m.Ptrs[1], (n0+image)*s.c+ch, s.h.Size*s.w.Size)
+						plane = kit.PlaneOf[T](m.Ptrs[1], (n0+image)*s.inChannels+ch, s.h.Size*s.w.Size)
 					}
-					samplePoints(kit.PlaneOf[T](m.Ptrs[0], (image*s.c+ch)*s.taps()+tap, s.points)[p0:], plane, s.w.Size, b)
+					samplePoints(kit.PlaneOf[T](m.Ptrs[0], (image*s.inChannels+ch)*s.taps()+tap, s.points)[p0:], plane, s.w.Size, b)
 				}
 			}
 			return nil
@@ -413,16 +416,16 @@ func deformRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		kit.EachIndex(w.Shape[1:], func(k []int) {
 			ch := o/outPerGroup*w.Shape[1] + k[0]
 			tap := ch/(x.Shape[1]/a.OffsetGroups)*taps + k[1]*kw + k[2]
-			y := coordinate(oy*a.Stride[0]-a.Padding[0]+k[1]*a.Dilation[0], offset.At(n, 2*tap, oy, ox).Float())
-			z := coordinate(ox*a.Stride[1]-a.Padding[1]+k[2]*a.Dilation[1], offset.At(n, 2*tap+1, oy, ox).Float())
+			row := coordinate(oy*a.Stride[0]-a.Padding[0]+k[1]*a.Dilation[0], offset.At(n, 2*tap, oy, ox).Float())
+			col := coordinate(ox*a.Stride[1]-a.Padding[1]+k[2]*a.Dilation[1], offset.At(n, 2*tap+1, oy, ox).Float())
 			v := 0.0
 			for _, corner := range [][2]float64{{0, 0}, {0, 1}, {1, 0}, {1, 1}} {
-				py, px := math.Floor(y)+corner[0], math.Floor(z)+corner[1]
+				py, px := math.Floor(row)+corner[0], math.Floor(col)+corner[1]
 				if py >= 0 && py < float64(x.Shape[2]) && px >= 0 && px < float64(x.Shape[3]) {
-					v += float64((1 - math.Abs(y-py)) * (1 - math.Abs(z-px)) * x.At(n, ch, int(py), int(px)).Float())
+					v += float64((1 - math.Abs(row-py)) * (1 - math.Abs(col-px)) * x.At(n, ch, int(py), int(px)).Float())
 				}
 			}
-			if y != y || z != z {
+			if row != row || col != col {
 				v = math.NaN()
 			}
 			if mask != nil {

@@ -28,7 +28,7 @@ type depthwiseBytes struct {
 	inRows, inCols int                                   // numbers of rows and columns of a chunk's input
 	copied         bool                                  // whether the input is copied to worker memory
 	scratchOffsets struct{ sums, scales, zeroPoint int } // offsets in scratch memory
-	outSize        int                                   // bytes of an element of the result: 1, or 4 for int32 sums
+	outElemBytes   int                                   // bytes of an element of the result: 1, or 4 for int32 sums
 	epilogue       *fusion.Epilogue                      // epilogue of int32 results, or nil
 	run            graph.PerWorker[depthwiseBytesRun]
 }
@@ -39,24 +39,24 @@ type depthwiseBytesRun struct {
 	epilogue fusion.EpilogueRun
 }
 
-// windowCallUops bounds the instructions of a call of machine code. A goroutine cannot be preempted within a call, so a
+// maxCallUops bounds the instructions of a call of machine code. A goroutine cannot be preempted within a call, so a
 // call must not take longer than 50 us.
-const windowCallUops = 1 << 15
+const maxCallUops = 1 << 15
 
 // hasDepthwiseBytesCode reports whether machine code supports a depthwise convolution of bytes by pixels.
 func (s *convShape) hasDepthwiseBytesCode() bool {
 	return depthwise.SupportsBytes(machine.Host()) && jit.Available() == nil &&
-		s.inPerGroup == 1 && s.o == s.c && s.c > 1 && s.taps() > 0 &&
+		s.inPerGroup == 1 && s.outChannels == s.inChannels && s.inChannels > 1 && s.taps() > 0 &&
 		kit.BoundedProduct(s.taps(), max(s.h.Dilation, s.w.Dilation)) < 1<<8 && max(s.h.Stride, s.w.Stride) < 1<<8 &&
-		kit.BoundedProduct(s.h.MaxDistance(), s.w.MaxDistance(), s.c) < maxReach &&
-		kit.BoundedProduct(s.pixelsOut(), s.c, 4) < maxReach
+		kit.BoundedProduct(s.h.MaxDistance(), s.w.MaxDistance(), s.inChannels) < maxReach &&
+		kit.BoundedProduct(s.pixelsOut(), s.inChannels, 4) < maxReach
 }
 
 // depthwiseBytesWalks returns the channels-last walk if machine code supports the call.
 func depthwiseBytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	o, supported := byteConv.order(depthwiseByPixels, c.Meta(bytesInput).Rank())
 	s := byteConv.bytesShape(c)
-	if !supported || s.n*s.o*s.h.Results*s.w.Results == 0 || !s.hasDepthwiseBytesCode() {
+	if !supported || s.n*s.outChannels*s.h.Results*s.w.Results == 0 || !s.hasDepthwiseBytesCode() {
 		return nil
 	}
 	return []graph.Walk{c.InOrder(o)}
@@ -71,7 +71,7 @@ func depthwiseBytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 	tiles := s.n * s.h.Results * kit.DivUp(s.w.Results, t.spec.Tile) * t.blocks()
 	w.Do(rateBytesInstruction, float64(tiles*t.spec.Uops()))
 	if t.copied {
-		w.Bytes[graph.Copied] += float64(2 * s.n * s.c * s.h.Size * s.w.Size)
+		w.Bytes[graph.Copied] += float64(2 * s.n * s.inChannels * s.h.Size * s.w.Size)
 	}
 	w.Flops = byteConv.flops(c)
 	return w
@@ -79,7 +79,7 @@ func depthwiseBytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 
 // blocks returns the number of blocks of channels. The channels of a block are computed at once. If lanes cannot be
 // masked, the last of several blocks overlaps the previous block.
-func (t *depthwiseBytes) blocks() int { return kit.DivUp(t.conv.c, t.blockChannels()) }
+func (t *depthwiseBytes) blocks() int { return kit.DivUp(t.conv.inChannels, t.blockChannels()) }
 
 // blockChannels returns the number of channels of a block.
 func (t *depthwiseBytes) blockChannels() int { return depthwise.ByteChannels(t.cpu) }
@@ -89,7 +89,7 @@ func (t *depthwiseBytes) firstChannel(block int) int {
 	if t.cpu.Has(machine.Vector512) {
 		return block * t.blockChannels()
 	}
-	return max(0, min(block*t.blockChannels(), t.conv.c-t.blockChannels()))
+	return max(0, min(block*t.blockChannels(), t.conv.inChannels-t.blockChannels()))
 }
 
 // eachChannel calls visit for the channels of all blocks, in the order in which the machine code stores them. index is
@@ -97,7 +97,7 @@ func (t *depthwiseBytes) firstChannel(block int) int {
 func (t *depthwiseBytes) eachChannel(visit func(block, index, channel int)) {
 	for b := range t.blocks() {
 		for index := range t.blockChannels() {
-			if c := t.firstChannel(b) + depthwise.ByteChannel(t.cpu, index); c < t.conv.c {
+			if c := t.firstChannel(b) + depthwise.ByteChannel(t.cpu, index); c < t.conv.inChannels {
 				visit(b, index, c)
 			}
 		}
@@ -109,13 +109,13 @@ func newDepthwiseBytes(c *graph.Call) *depthwiseBytes {
 	s := byteConv.bytesShape(c)
 	host := machine.Host()
 	t := &depthwiseBytes{conv: s, cpu: host.Vectors256(), copied: s.readsPadding(), inRows: s.h.Size, inCols: s.w.Size,
-		outSize: c.Out[0].DType.Size()}
+		outElemBytes: c.Out[0].DType.Size()}
 	if host.Has(machine.DotBytes512) {
 		t.cpu = host
 	}
 	channels := 0
-	if !t.cpu.Has(machine.Vector512) && s.c < t.blockChannels() { // the code reads a whole vector
-		t.copied, channels = true, s.c
+	if !t.cpu.Has(machine.Vector512) && s.inChannels < t.blockChannels() { // the code reads a whole vector
+		t.copied, channels = true, s.inChannels
 	}
 	if t.copied {
 		t.inCols = s.w.Extent(s.w.Results)
@@ -125,7 +125,8 @@ func newDepthwiseBytes(c *graph.Call) *depthwiseBytes {
 		n := kit.DivUp(s.w.Results, size)
 		p := &depthwise.Bytes{Tile: size, Overlap: n*size - s.w.Results, Window: [2]int{s.h.Taps, s.w.Taps},
 			Stride: [2]int{s.h.Stride, s.w.Stride}, Dilation: [2]int{s.h.Dilation, s.w.Dilation},
-			In: [2]int{t.inCols * s.c, s.c}, Out: [2]int{s.w.Results * s.c * t.outSize, s.c * t.outSize},
+			In:   [2]int{t.inCols * s.inChannels, s.inChannels},
+			Out:  [2]int{s.w.Results * s.inChannels * t.outElemBytes, s.inChannels * t.outElemBytes},
 			Sums: c.Out[0].DType == tensor.Int32, FlipSigns: imageSignMask(c) != 0,
 			SignedIn: tile.ReadsSigned(t.cpu, c.Meta(bytesInput).DType == tensor.Int8),
 			Signed:   c.Out[0].DType == tensor.Int8, Words: !t.cpu.DotsBytes(), Channels: channels}
@@ -133,7 +134,7 @@ func newDepthwiseBytes(c *graph.Call) *depthwiseBytes {
 			t.spec, best = p, uops
 		}
 	}
-	t.rows = min(s.h.Results, max(1, windowGrain/(s.w.Results*s.c*s.h.Taps*s.w.Taps)))
+	t.rows = min(s.h.Results, max(1, windowGrain/(s.w.Results*s.inChannels*s.h.Taps*s.w.Taps)))
 	if t.copied {
 		t.inRows = s.h.Extent(t.rows)
 	}
@@ -186,7 +187,7 @@ func lowerDepthwiseBytes(c *graph.Call) (*graph.Kernel, error) {
 	k := &graph.Kernel{Scratch: t.scratchOffsets.zeroPoint + kit.AlignUp(4),
 		Code: func() []expr.Listing { return []expr.Listing{{Name: "rows", Assembly: t.code.Listing}} }}
 	if t.copied {
-		k.Worker = t.inRows*t.inCols*s.c + t.blockChannels() // vectors reach past the last pixel
+		k.Worker = t.inRows*t.inCols*s.inChannels + t.blockChannels() // vectors reach past the last pixel
 	}
 	k.Phases = append(weight.phases(), t.prepare(weight), t.convolve(weight))
 	return k, nil
@@ -200,7 +201,7 @@ func (t *depthwiseBytes) prepare(weight *byteWeight) graph.Phase {
 		initialSum := weight.initialSums(m, inputZeroPoint(m, imageSignMask(c), t.spec.SignedIn))
 		var scale []float32
 		if !t.spec.Sums {
-			scale = kit.ElementsOf[float32](m.Ptrs[1+bytesScale], s.c)
+			scale = kit.ElementsOf[float32](m.Ptrs[1+bytesScale], s.inChannels)
 		}
 		n := t.blocks() * t.blockChannels()
 		sums := kit.SliceOf[int32](m.Scratch, t.scratchOffsets.sums, n)
@@ -230,14 +231,15 @@ func (t *depthwiseBytes) convolve(weight *byteWeight) graph.Phase {
 		a := &r.args
 		image, first := chunk/strips, chunk%strips*t.rows
 		rows := min(t.rows, s.h.Results-first)
-		a.Ptr[depthwise.In], a.Row[depthwise.In] = m.Ptrs[1+bytesInput], (image*s.h.Size+first*s.h.Stride)*s.w.Size*s.c
+		a.Ptr[depthwise.In], a.Row[depthwise.In] = m.Ptrs[1+bytesInput],
+			(image*s.h.Size+first*s.h.Stride)*s.w.Size*s.inChannels
 		if t.copied {
 			t.copyPadded(m, image, first, rows)
 			a.Ptr[depthwise.In], a.Row[depthwise.In] = unsafe.Pointer(unsafe.SliceData(m.Worker)), 0
 		}
 		a.Ptr[depthwise.Weights], a.Ptr[depthwise.Out] = weight.address(m), m.Ptrs[0]
-		at := (image*s.h.Results + first) * s.w.Results * s.c
-		a.Row[depthwise.Out] = at * t.outSize
+		at := (image*s.h.Results + first) * s.w.Results * s.inChannels
+		a.Row[depthwise.Out] = at * t.outElemBytes
 		a.Ptr[depthwise.Bias] = unsafe.Pointer(&m.Scratch[t.scratchOffsets.sums])
 		a.Ptr[depthwise.Scales] = unsafe.Pointer(&m.Scratch[t.scratchOffsets.scales])
 		a.Ptr[depthwise.ZeroPoint] = unsafe.Pointer(&m.Scratch[t.scratchOffsets.zeroPoint])
@@ -245,7 +247,7 @@ func (t *depthwiseBytes) convolve(weight *byteWeight) graph.Phase {
 		clear(a.Ptr[:])
 		if t.epilogue != nil && err == nil {
 			t.epilogue.Enter(&r.epilogue, m)
-			t.epilogue.Do(&r.epilogue, at, rows*s.w.Results, s.c, s.c, 1)
+			t.epilogue.Do(&r.epilogue, at, rows*s.w.Results, s.inChannels, s.inChannels, 1)
 			r.epilogue.Release()
 		}
 		return err
@@ -256,17 +258,17 @@ func (t *depthwiseBytes) convolve(weight *byteWeight) graph.Phase {
 func (t *depthwiseBytes) compute(a *jit.Args, rows int) error {
 	s := t.conv
 	a.N = kit.DivUp(s.w.Results, t.spec.Tile)
-	rowsPerCall := max(1, windowCallUops/(a.N*t.spec.Uops()))
+	rowsPerCall := max(1, maxCallUops/(a.N*t.spec.Uops()))
 	in, out := a.Row[depthwise.In], a.Row[depthwise.Out]
 	for b := range t.blocks() {
 		channel := t.firstChannel(b)
 		a.Row[depthwise.Weights] = b * t.blockBytes()
 		a.Row[depthwise.Bias], a.Row[depthwise.Scales] = b*t.blockChannels()*4, b*t.blockChannels()*4
-		a.Step[depthwise.Channels] = int(^uint64(0) >> max(0, 64-(s.c-channel)))
+		a.Step[depthwise.Channels] = int(^uint64(0) >> max(0, 64-(s.inChannels-channel)))
 		for row := 0; row < rows; row += rowsPerCall {
 			a.Rows = min(rowsPerCall, rows-row)
-			a.Row[depthwise.In] = in + channel + row*s.h.Stride*t.inCols*s.c
-			a.Row[depthwise.Out] = out + (channel+row*s.w.Results*s.c)*t.outSize
+			a.Row[depthwise.In] = in + channel + row*s.h.Stride*t.inCols*s.inChannels
+			a.Row[depthwise.Out] = out + (channel+row*s.w.Results*s.inChannels)*t.outElemBytes
 			if err := t.code.Call(a); err != nil {
 				return err
 			}
@@ -277,7 +279,7 @@ func (t *depthwiseBytes) compute(a *jit.Args, rows int) error {
 
 // copyPadded copies the input of the given rows of the result to worker memory, with the zero point as padding.
 func (t *depthwiseBytes) copyPadded(m *graph.Mem, image, first, rows int) {
-	s, line := t.conv, t.inCols*t.conv.c
+	s, line := t.conv, t.inCols*t.conv.inChannels
 	zero := *(*uint8)(m.Ptrs[1+bytesInputZero])
 	for i := range s.h.Extent(rows) {
 		to := kit.SliceOf[uint8](m.Worker, i*line, line)

@@ -15,7 +15,8 @@ func smallDepthwise() *convShape {
 	same := func(n int) geometry.Axis {
 		return geometry.Axis{Size: n, Results: n, Window: geometry.Window{Taps: 3, Stride: 1, Before: 1, Dilation: 1}}
 	}
-	return &convShape{window: newWindow([]geometry.Axis{same(6), same(5)}), n: 1, c: 16, o: 16, inPerGroup: 1, groups: 16}
+	return &convShape{window: newWindow([]geometry.Axis{same(6), same(5)}), n: 1, inChannels: 16, outChannels: 16,
+		inPerGroup: 1, groups: 16}
 }
 
 // TestFarDepthwiseWindows grows the distances of depthwise windows from small ones to beyond 32 bits. Shapes that
@@ -31,12 +32,15 @@ func TestFarDepthwiseWindows(t *testing.T) {
 			"height":   func(s *convShape, n int) { s.h.Size, s.h.Before, s.h.Results = s.h.Size+n, 0, s.h.Size+n-2 },
 			"step":     func(s *convShape, n int) { s.h.Stride, s.h.Before, s.h.Results = n, n, 3 },
 			"dilation": func(s *convShape, n int) { s.w.Dilation, s.w.Before, s.w.Results = n, n, s.w.Size },
-			"channels": func(s *convShape, n int) { s.c, s.o, s.groups = s.c+n, s.o+n, s.groups+n },
+			"channels": func(s *convShape, n int) {
+				s.inChannels, s.outChannels, s.groups = s.inChannels+n, s.outChannels+n, s.groups+n
+			},
 		} {
 			s := smallDepthwise()
 			change(s, 1<<power)
-			s.inStride = ncdhw{n: s.h.Size * s.w.Size * s.c, c: 1, h: s.w.Size * s.c, w: s.c}
-			s.outStride = ncdhw{n: s.h.Results * s.w.Results * s.c, c: 1, h: s.w.Results * s.c, w: s.c}
+			s.inStride = ncdhw{n: s.h.Size * s.w.Size * s.inChannels, c: 1, h: s.w.Size * s.inChannels, w: s.inChannels}
+			s.outStride = ncdhw{n: s.h.Results * s.w.Results * s.inChannels, c: 1, h: s.w.Results * s.inChannels,
+				w: s.inChannels}
 			if !hasWindowCode(s, tensor.Float32) {
 				rejected++
 				continue
@@ -64,7 +68,7 @@ func TestFarByteWindows(t *testing.T) {
 		"step":     func(s *convShape) { s.w.Stride, s.w.Before = 1<<30, 1<<30 },
 		"dilation": func(s *convShape) { s.h.Dilation, s.h.Before = 1<<29, 1<<29 },
 		"width":    func(s *convShape) { s.w.Size, s.w.Results = 1<<27, 1<<27 },
-		"wraps":    func(s *convShape) { s.w.Size, s.w.Results, s.c, s.o = 1<<32, 1<<32, 1<<32, 1<<32 },
+		"wraps":    func(s *convShape) { s.w.Size, s.w.Results, s.inChannels, s.outChannels = 1<<32, 1<<32, 1<<32, 1<<32 },
 	} {
 		s := smallDepthwise()
 		if !s.hasDepthwiseBytesCode() {

@@ -70,13 +70,13 @@ func depthwisePlanes(s *convShape) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &graph.Kernel{Phases: []graph.Phase{depthwiseRows(s.n*s.o*s.h.Results, s.w.Results*s.h.Taps*s.w.Taps,
+	return &graph.Kernel{Phases: []graph.Phase{depthwiseRows(s.n*s.outChannels*s.h.Results, s.w.Results*s.h.Taps*s.w.Taps,
 		func(m *graph.Mem, row int) { loops.plane(s, m, row) })}}, nil
 }
 
 // planeRow computes a row of one plane of the result.
 func planeRow[T number](s *convShape, m *graph.Mem, row int) {
-	oh, o, n := row%s.h.Results, row/s.h.Results%s.o, row/s.h.Results/s.o
+	oh, o, n := row%s.h.Results, row/s.h.Results%s.outChannels, row/s.h.Results/s.outChannels
 	out := kit.AddressOf[T](m.Ptrs[0], n*s.outStride.n+o*s.outStride.c+oh*s.outStride.h)
 	plane := kit.AddressOf[T](m.Ptrs[1], n*s.inStride.n+o/s.outPerGroup()*s.inStride.c)
 	w := kit.AddressOf[T](m.Ptrs[2], o*s.weightStride.n)
@@ -96,25 +96,25 @@ func planeRow[T number](s *convShape, m *graph.Mem, row int) {
 
 // addWindowRow adds one row of the window to an output row.
 func addWindowRow[T number](s *convShape, out, in, w unsafe.Pointer) {
-	at := func(k int) T { return *(*T)(kit.AddressOf[T](w, k*s.weightStride.w)) }
+	weight := func(k int) T { return *(*T)(kit.AddressOf[T](w, k*s.weightStride.w)) }
 	if s.w.Taps == 3 && s.w.Dilation == 1 && s.outStride.w == 1 && s.inStride.w == 1 {
 		// Results whose three taps are inside the image take one loop. The other results take one loop for each tap.
 		first, _ := s.w.ResultsOf(0)
 		_, end := s.w.ResultsOf(2)
 		if first < end {
-			addTap[T](s, out, in, at(0), 0, 0, first)
-			addTap[T](s, out, in, at(1), 1, 0, first)
-			addTap[T](s, out, in, at(2), 2, 0, first)
+			addTap[T](s, out, in, weight(0), 0, 0, first)
+			addTap[T](s, out, in, weight(1), 1, 0, first)
+			addTap[T](s, out, in, weight(2), 2, 0, first)
 			addThreeTaps(unsafe.Slice((*T)(kit.AddressOf[T](out, first)), end-first),
-				kit.AddressOf[T](in, s.w.Begin(first)), s.w.Stride, at(0), at(1), at(2))
-			addTap[T](s, out, in, at(0), 0, end, s.w.Results)
-			addTap[T](s, out, in, at(1), 1, end, s.w.Results)
-			addTap[T](s, out, in, at(2), 2, end, s.w.Results)
+				kit.AddressOf[T](in, s.w.Begin(first)), s.w.Stride, weight(0), weight(1), weight(2))
+			addTap[T](s, out, in, weight(0), 0, end, s.w.Results)
+			addTap[T](s, out, in, weight(1), 1, end, s.w.Results)
+			addTap[T](s, out, in, weight(2), 2, end, s.w.Results)
 			return
 		}
 	}
 	for kw := range s.w.Taps {
-		addTap[T](s, out, in, at(kw), kw, 0, s.w.Results)
+		addTap[T](s, out, in, weight(kw), kw, 0, s.w.Results)
 	}
 }
 
@@ -161,18 +161,19 @@ func depthwiseNHWC(s *convShape) (*graph.Kernel, error) {
 		return nil, err
 	}
 	s.epilogue.Leave()
-	rows := depthwiseRows(s.n*s.h.Results, s.w.Results*s.o*s.taps(),
+	rows := depthwiseRows(s.n*s.h.Results, s.w.Results*s.outChannels*s.taps(),
 		func(m *graph.Mem, row int) { loops.pixels(s, m, weight.address(m), row) })
 	return &graph.Kernel{Phases: append(weight.phases(), rows), Scratch: weight.Scratch}, nil
 }
 
 // pixelRow computes a row of the result in all channels.
 func pixelRow[T number](s *convShape, m *graph.Mem, weight unsafe.Pointer, row int) {
-	w := kit.ElementsOf[T](weight, s.h.Taps*s.w.Taps*s.o)
+	w := kit.ElementsOf[T](weight, s.h.Taps*s.w.Taps*s.outChannels)
 	for ow := range s.w.Results {
-		out := unsafe.Slice((*T)(kit.AddressOf[T](m.Ptrs[0], (row*s.w.Results+ow)*s.o)), s.o)
+		out := unsafe.Slice((*T)(kit.AddressOf[T](m.Ptrs[0], (row*s.w.Results+ow)*s.outChannels)), s.outChannels)
 		fillBias(out, s.biasAt(m), s.biasStride)
-		depthwisePixel(s, out, kit.AddressOf[T](m.Ptrs[1], row/s.h.Results*s.h.Size*s.w.Size*s.c), w, row%s.h.Results, ow)
+		depthwisePixel(s, out, kit.AddressOf[T](m.Ptrs[1], row/s.h.Results*s.h.Size*s.w.Size*s.inChannels), w,
+			row%s.h.Results, ow)
 	}
 }
 
@@ -196,14 +197,15 @@ func depthwisePixel[T number](s *convShape, out []T, img unsafe.Pointer, w []T, 
 			continue
 		}
 		kw := first
-		for ; s.o == s.c && kw+3 <= end; kw += 3 {
-			p := kit.AddressOf[T](img, (ih*s.w.Size+iw+kw*s.w.Dilation)*s.c)
-			at := (kh*s.w.Taps + kw) * s.o
-			addThreePixels(out, unsafe.Slice((*T)(p), 2*s.w.Dilation*s.c+s.c), s.w.Dilation*s.c, w[at:at+3*s.o])
+		for ; s.outChannels == s.inChannels && kw+3 <= end; kw += 3 {
+			p := kit.AddressOf[T](img, (ih*s.w.Size+iw+kw*s.w.Dilation)*s.inChannels)
+			at := (kh*s.w.Taps + kw) * s.outChannels
+			addThreePixels(out, unsafe.Slice((*T)(p), 2*s.w.Dilation*s.inChannels+s.inChannels), s.w.Dilation*s.inChannels,
+				w[at:at+3*s.outChannels])
 		}
 		for ; kw < end; kw++ {
-			x := unsafe.Slice((*T)(kit.AddressOf[T](img, (ih*s.w.Size+iw+kw*s.w.Dilation)*s.c)), s.c)
-			addPixel(out, x, w[(kh*s.w.Taps+kw)*s.o:][:s.o], s.outPerGroup())
+			x := unsafe.Slice((*T)(kit.AddressOf[T](img, (ih*s.w.Size+iw+kw*s.w.Dilation)*s.inChannels)), s.inChannels)
+			addPixel(out, x, w[(kh*s.w.Taps+kw)*s.outChannels:][:s.outChannels], s.outPerGroup())
 		}
 	}
 }

@@ -37,14 +37,14 @@ func (s *convShape) groupWork(work *graph.Work, d tensor.DType) {
 	rowTapShare := float64(s.h.CountAll()) / float64(s.h.Results) / float64(s.h.Taps)
 	colTapShare := float64(s.w.CountAll()) / float64(s.w.Results) / float64(s.w.Taps)
 	multiply.ReclassifyStores(work, s.call)
-	work.DoUnoverlapped(directStart, 1)
+	work.DoUnoverlapped(rateDirectStart, 1)
 	if !s.call.Constant(1) {
-		work.Do(multiply.RatePackRow, float64(s.o*s.termsPerOutput()))
+		work.Do(multiply.RatePackRow, float64(s.outChannels*s.termsPerOutput()))
 	}
 	pixels := float64(s.n * s.h.Results * s.w.Results)
-	work.Do(directTaps, pixels*rowTapShare*colTapShare*s.groupInstructions(&f)*float64(f.vectorBytes)/4)
-	work.Do(directTiles, pixels*float64(f.vectors)/float64(f.tile[0]*f.tile[1]))
-	work.Flops = 2 * pixels * float64(s.o*s.termsPerOutput())
+	work.Do(rateDirectTaps, pixels*rowTapShare*colTapShare*s.groupInstructions(&f)*float64(f.vectorBytes)/4)
+	work.Do(rateDirectTiles, pixels*float64(f.vectors)/float64(f.tile[0]*f.tile[1]))
+	work.Flops = 2 * pixels * float64(s.outChannels*s.termsPerOutput())
 }
 
 // depthwiseWindows makes the kernel of depthwise windows on NHWC images, for groups of one or several channels.

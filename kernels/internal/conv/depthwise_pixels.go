@@ -29,7 +29,7 @@ type depthwiseWindow struct {
 	outPixelStride int
 	tilesDown      []axisTile // rows of tiles
 	tilesAcross    []axisTile // tiles of one row
-	kinds          [][]int    // index in specs, by kind in tilesDown and kind in tilesAcross
+	specIndex      [][]int    // index in specs, by kind in tilesDown and kind in tilesAcross
 	epilogue       codeEpilogue
 	run            graph.PerWorker[windowRun]
 }
@@ -43,13 +43,13 @@ type windowRun struct {
 
 // hasWindowCode reports whether machine code by pixels supports a convolution with groups of one or few channels.
 func hasWindowCode(s *convShape, d tensor.DType) bool {
-	if s.o != s.c || !depthwise.Supports(machine.Host()) || jit.Available() != nil ||
+	if s.outChannels != s.inChannels || !depthwise.Supports(machine.Host()) || jit.Available() != nil ||
 		d != tensor.Float32 && d != tensor.Float64 {
 		return false
 	}
 	f, ok := newWindowShape(s, d.Size())
-	return ok && s.h.Taps > 0 && s.w.Taps > 0 && s.inputReach(s.c, d.Size()) < maxReach &&
-		kit.BoundedProduct(s.pixelsOut(), s.c, d.Size()) < maxReach &&
+	return ok && s.h.Taps > 0 && s.w.Taps > 0 && s.inputReach(s.inChannels, d.Size()) < maxReach &&
+		kit.BoundedProduct(s.pixelsOut(), s.inChannels, d.Size()) < maxReach &&
 		kit.BoundedProduct(s.taps(), max(s.h.Dilation, s.w.Dilation)) < 1<<16 &&
 		f.maxKinds(s) <= maxWindowKinds
 }
@@ -70,7 +70,8 @@ func (f *windowShape) maxKinds(s *convShape) int {
 // windowPanels returns the panels of the weight, one panel for each vector of channels.
 func (s *convShape) windowPanels(d tensor.DType) *multiply.Panels {
 	f, _ := newWindowShape(s, d.Size())
-	p := &multiply.Panels{DType: d, Form: fmt.Sprintf("%v vectors of %d of %d by kh,kw", d, f.lanes, s.o), Width: f.lanes,
+	p := &multiply.Panels{DType: d, Form: fmt.Sprintf("%v vectors of %d of %d by kh,kw", d, f.lanes, s.outChannels),
+		Width: f.lanes,
 		Lanes: f.lanes, LaneStride: s.weightStride.n, Depth: s.termsPerOutput(),
 		Terms: s.channelsFirstTerms, Starts: f.starts()}
 	if s.inPerGroup > 1 {
@@ -86,7 +87,7 @@ func (s *convShape) windowPanels(d tensor.DType) *multiply.Panels {
 func newDepthwiseWindow(s *convShape, d tensor.DType) (*depthwiseWindow, error) {
 	t := &depthwiseWindow{conv: s, outPixelStride: s.outPixelStride()}
 	t.windowShape, _ = newWindowShape(s, d.Size())
-	t.epilogue = newCodeEpilogue(s.epilogue, s.o, depthwise.EpilogueOperands)
+	t.epilogue = newCodeEpilogue(s.epilogue, s.outChannels, depthwise.EpilogueOperands)
 	if t.epilogue.strips != nil && t.recomputesResults() {
 		s.epilogue.Leave()
 		t.epilogue.strips = nil
@@ -116,9 +117,9 @@ func (t *depthwiseWindow) recomputesResults() bool {
 func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 	s := t.conv
 	strips := len(t.tilesDown)
-	order := multiply.StripOrder{Images: s.n, Blocks: t.blocks, Strips: strips, Band: kit.DivUp(strips, 2)}
+	order := multiply.StripOrder{Images: s.n, Blocks: t.blocks, Strips: strips, BandStrips: kit.DivUp(strips, 2)}
 	if strips <= fewStrips && t.blocks > 1 {
-		order.Band = strips
+		order.BandStrips = strips
 	}
 	order.Cut(t.work(strips), windowGrain)
 	flow := s.flow(&order, func(strip int) int { return t.rowOf(strip) * s.w.Results }, false)
@@ -186,7 +187,7 @@ func (t *depthwiseWindow) finish(r *windowRun, image, block, strip int) {
 	s := t.conv
 	first, end := t.rowOf(strip), t.rowOf(strip+1)
 	channel := block * t.blockVectors * t.lanes
-	channels := min(t.blockVectors*t.lanes, s.c-channel)
+	channels := min(t.blockVectors*t.lanes, s.inChannels-channel)
 	at := (image*s.h.Results+first)*s.w.Results*t.outPixelStride + channel
 	t.epilogue.strips.Do(&r.epilogue, at, (end-first)*s.w.Results, t.outPixelStride, channels, 1)
 }

@@ -59,16 +59,16 @@ type windowShape struct {
 func newWindowShape(s *convShape, size int) (f windowShape, ok bool) {
 	registers, longest := depthwise.Registers(machine.Host())
 	f.elemBytes, f.vectorBytes = size, longest
-	avx512, many := longest == 64, registers > 16
-	for f.vectorBytes > 16 && s.c*size < f.vectorBytes {
+	avx512, manyRegisters := longest == 64, registers > 16
+	for f.vectorBytes > 16 && s.inChannels*size < f.vectorBytes {
 		f.vectorBytes /= 2
 	}
 	f.lanes = f.vectorBytes / size
-	if s.c < f.lanes || s.inPerGroup > 1 && (s.inPerGroup == f.lanes || f.lanes%s.inPerGroup != 0) {
+	if s.inChannels < f.lanes || s.inPerGroup > 1 && (s.inPerGroup == f.lanes || f.lanes%s.inPerGroup != 0) {
 		return f, false
 	}
-	f.vectors = kit.DivUp(s.c, f.lanes)
-	f.overlap = f.vectors*f.lanes - s.c
+	f.vectors = kit.DivUp(s.inChannels, f.lanes)
+	f.overlap = f.vectors*f.lanes - s.inChannels
 	rows, cols := tileRows, tileCols
 	if avx512 && s.inPerGroup == 1 && (s.w.Results == evenSplitCols || s.w.Results == 2*evenSplitCols) {
 		cols = evenSplitCols
@@ -77,7 +77,7 @@ func newWindowShape(s *convShape, size int) (f windowShape, ok bool) {
 		registers -= groupInputs
 	}
 	switch {
-	case s.h.Taps*s.w.Taps > largeWindowTaps && many:
+	case s.h.Taps*s.w.Taps > largeWindowTaps && manyRegisters:
 		rows, cols = 1, largeWindowCols
 	case s.h.Taps*s.w.Taps > largeWindowTaps:
 		rows = 1
@@ -115,7 +115,7 @@ type axisTile struct {
 	start      int // index of the first result
 	n          int // number of results
 	first, end int // input positions [first, end) inside the image, counted from the first tap of the first window
-	kind       int // index of the kind; tiles of the same kind differ only in at
+	kind       int // index of the kind; tiles of the same kind differ only in start
 }
 
 // axisTiles divides the results of a dimension into n tiles. kinds holds the first tile of each kind.
@@ -163,7 +163,7 @@ func (t *depthwiseWindow) makeTiles() {
 			}
 			codes = append(codes, code)
 		}
-		t.kinds = append(t.kinds, codes)
+		t.specIndex = append(t.specIndex, codes)
 	}
 }
 
@@ -196,7 +196,7 @@ func (t *depthwiseWindow) maxTiles(results int) int {
 // call returns the call of one tile.
 func (t *depthwiseWindow) call(down, across axisTile) windowCall {
 	s, f := t.conv, &t.windowShape
-	code := t.kinds[down.kind][across.kind]
+	code := t.specIndex[down.kind][across.kind]
 	c := windowCall{code: code, out: (down.start*s.w.Results + across.start) * t.outPixelStride * f.elemBytes, tiles: 1}
 	row, col := s.h.Begin(down.start)+down.first, s.w.Begin(across.start)+across.first
 	dynamicRows := t.specs[code].RowsFromCall
@@ -235,7 +235,7 @@ func (t *depthwiseWindow) spec(down, across axisTile) *depthwise.Spec {
 // results together exceed the L2 cache, and a pixel has more cache lines than the hardware prefetches.
 func (t *depthwiseWindow) prefetchesResults() bool {
 	s, f := t.conv, &t.windowShape
-	moved := (s.h.Size*s.w.Size + s.h.Results*s.w.Results) * s.c * f.elemBytes
+	moved := (s.h.Size*s.w.Size + s.h.Results*s.w.Results) * s.inChannels * f.elemBytes
 	return f.vectorBytes == machine.LineBytes && f.vectors >= minPrefetchVectors && moved > minPrefetchBytes
 }
 

@@ -28,7 +28,7 @@ const minTileCols = 16
 // computes some unused pixels between rows.
 type planeTiles struct {
 	conv                   *convShape
-	size                   int // bytes of an element
+	elemBytes              int // bytes of an element
 	sum                    *tapSum
 	copyRow                *loops.Loop  // copies rows
 	splitRow               *loops.Loop  // splits rows into even and odd elements
@@ -59,7 +59,7 @@ func newPlaneTiles(s *convShape, d tensor.DType) (*planeTiles, error) {
 	if !s.usesPlaneTiles(d) {
 		return nil, nil
 	}
-	t := &planeTiles{conv: s, size: d.Size(), elem: strided.Move(d.Size())}
+	t := &planeTiles{conv: s, elemBytes: d.Size(), elem: strided.Move(d.Size())}
 	var err error
 	if t.sum, err = newTapSum(d, s.h.Taps*s.w.Taps, s.hasBias, true); t.sum == nil || err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func moveLoop(d tensor.DType) (*loops.Loop, error) {
 // results.
 func (t *planeTiles) chooseTileSize() {
 	s := t.conv
-	maxElements := planeTileBytes / t.size
+	maxElements := planeTileBytes / t.elemBytes
 	tileElements := func(planes, rows, cols int) int {
 		input := kit.BoundedProduct(s.h.Extent(rows), s.w.Extent(cols))
 		return kit.BoundedProduct(planes, input+kit.BoundedProduct(rows, cols))
@@ -147,24 +147,24 @@ func (t *planeTiles) assignOffsets() {
 		}
 	}
 	t.rowStride = max(t.cols, width-sharedZeros)
-	line := machine.LineBytes / t.size
+	line := machine.LineBytes / t.elemBytes
 	if aligned := kit.DivUp(t.rowStride, line) * line; aligned-t.rowStride <= t.rowStride/7 {
 		t.rowStride = aligned
 	}
 	t.partRows = t.rows + (s.h.Taps-1)*s.h.Dilation/s.h.Stride
-	partBytes := kit.AlignUp(((t.partRows-1)*t.rowStride+width)*t.size) + machine.LineBytes
+	partBytes := kit.AlignUp(((t.partRows-1)*t.rowStride+width)*t.elemBytes) + machine.LineBytes
 	for i, p := range t.parts {
 		first, _ := geometry.IndicesInside(p.col-s.w.Before, s.w.Stride, s.w.Size, width)
-		p.offset = i*partBytes + (line-first%line)%line*t.size
+		p.offset = i*partBytes + (line-first%line)%line*t.elemBytes
 	}
 	t.planeStride = len(t.parts) * partBytes
 	for i, p := range tapParts {
 		kh, kw := i/s.w.Taps, i%s.w.Taps
 		row, col := kh*s.h.Dilation/s.h.Stride, kw*s.w.Dilation/s.w.Stride
-		t.tapOffsets = append(t.tapOffsets, p.offset+(row*t.rowStride+col)*t.size)
+		t.tapOffsets = append(t.tapOffsets, p.offset+(row*t.rowStride+col)*t.elemBytes)
 	}
 	t.outOffset = t.planes * t.planeStride
-	t.workerBytes = t.outOffset + t.planes*t.rows*t.rowStride*t.size
+	t.workerBytes = t.outOffset + t.planes*t.rows*t.rowStride*t.elemBytes
 }
 
 // gridPart returns the part whose first element is at (row, col) of the padded plane, with 0 <= row < sh and
@@ -225,32 +225,32 @@ func (t *planeTiles) computeTile(m *graph.Mem, r *tapRun, batch, tile int) {
 	row, col := tile/t.tilesAcross*t.rows, tile%t.tilesAcross*t.cols
 	rows, cols := min(t.rows, s.h.Results-row), min(t.cols, s.w.Results-col)
 	mem := unsafe.Pointer(unsafe.SliceData(m.Worker))
-	t.fill(r, mem, unsafe.Add(m.Ptrs[1], (n*s.inStride.n+g*s.inStride.c)*t.size), planes, row, col, rows, cols)
+	t.fill(r, mem, unsafe.Add(m.Ptrs[1], (n*s.inStride.n+g*s.inStride.c)*t.elemBytes), planes, row, col, rows, cols)
 	for k, at := range t.tapOffsets {
 		r.x[k] = rowStream{unsafe.Add(mem, at), t.planeStride}
 	}
 	// Each output channel of a group is computed for all planes at once.
 	for o := g * s.outPerGroup(); o < (g+1)*s.outPerGroup(); o++ {
-		w := unsafe.Add(m.Ptrs[2], o*s.weightStride.n*t.size)
+		w := unsafe.Add(m.Ptrs[2], o*s.weightStride.n*t.elemBytes)
 		for k := range t.tapOffsets {
 			at := k/s.w.Taps*s.weightStride.h + k%s.w.Taps*s.weightStride.w
-			r.w[k] = rowStream{unsafe.Add(w, at*t.size), s.outPerGroup() * s.weightStride.n * t.size}
+			r.w[k] = rowStream{unsafe.Add(w, at*t.elemBytes), s.outPerGroup() * s.weightStride.n * t.elemBytes}
 		}
 		var bias rowStream
 		if s.hasBias {
-			bias = rowStream{unsafe.Add(m.Ptrs[3], o*s.biasStride*t.size), s.outPerGroup() * s.biasStride * t.size}
+			bias = rowStream{unsafe.Add(m.Ptrs[3], o*s.biasStride*t.elemBytes), s.outPerGroup() * s.biasStride * t.elemBytes}
 		}
 		loopRow := (rows-1)*t.rowStride + cols // elements of the tile of a plane, with unused elements between rows
 		at := n*s.outStride.n + o*s.outStride.c + row*s.outStride.h + col*s.outStride.w
-		out := rowStream{unsafe.Add(m.Ptrs[0], at*t.size), s.outPerGroup() * s.outStride.c * t.size}
+		out := rowStream{unsafe.Add(m.Ptrs[0], at*t.elemBytes), s.outPerGroup() * s.outStride.c * t.elemBytes}
 		if s.outStride.w == 1 && (rows == 1 || s.outStride.h == t.rowStride && cols == t.rowStride) {
 			t.sum.run(r, out, bias, loopRow, planes)
 			continue
 		}
-		sums := rowStream{unsafe.Add(mem, t.outOffset), rows * t.rowStride * t.size}
+		sums := rowStream{unsafe.Add(mem, t.outOffset), rows * t.rowStride * t.elemBytes}
 		t.sum.run(r, sums, bias, loopRow, planes)
-		t.copy(r, out.ptr, sums.ptr, strided.Axis{N: cols, Dst: s.outStride.w * t.size, Src: t.size},
-			strided.Axis{N: rows, Dst: s.outStride.h * t.size, Src: t.rowStride * t.size},
+		t.copy(r, out.ptr, sums.ptr, strided.Axis{N: cols, Dst: s.outStride.w * t.elemBytes, Src: t.elemBytes},
+			strided.Axis{N: rows, Dst: s.outStride.h * t.elemBytes, Src: t.rowStride * t.elemBytes},
 			strided.Axis{N: planes, Dst: out.rowStride, Src: sums.rowStride})
 	}
 }
@@ -260,22 +260,22 @@ func (t *planeTiles) fill(r *tapRun, mem, plane unsafe.Pointer, planes, row, col
 	s := t.conv
 	top, left := s.h.Begin(row), s.w.Begin(col) // position in the plane
 	height := rows + (s.h.Taps-1)*s.h.Dilation/s.h.Stride
-	planeAxis := strided.Axis{N: planes, Dst: t.planeStride, Src: s.inStride.c * t.size}
+	planeAxis := strided.Axis{N: planes, Dst: t.planeStride, Src: s.inStride.c * t.elemBytes}
 	for _, p := range t.parts {
 		i0, i1 := geometry.IndicesInside(top+p.row, s.h.Stride, s.h.Size, height)
 		j0, j1 := geometry.IndicesInside(left+p.col, s.w.Stride, s.w.Size, t.neededColumns(cols))
 		if i0 >= i1 {
 			continue
 		}
-		down := strided.Axis{N: i1 - i0, Dst: t.rowStride * t.size, Src: s.h.Stride * s.inStride.h * t.size}
-		to := unsafe.Add(mem, p.offset+i0*t.rowStride*t.size)
-		from := unsafe.Add(plane, (top+p.row+i0*s.h.Stride)*s.inStride.h*t.size)
+		down := strided.Axis{N: i1 - i0, Dst: t.rowStride * t.elemBytes, Src: s.h.Stride * s.inStride.h * t.elemBytes}
+		to := unsafe.Add(mem, p.offset+i0*t.rowStride*t.elemBytes)
+		from := unsafe.Add(plane, (top+p.row+i0*s.h.Stride)*s.inStride.h*t.elemBytes)
 		switch {
 		case p.oddColumns != nil:
 			t.split(r, to, unsafe.Add(to, p.oddColumns.offset-p.offset), from, left, s.w.Extent(cols), down, planeAxis)
 		case j0 < j1 && !t.isFilledBySplit(p):
-			t.copy(r, unsafe.Add(to, j0*t.size), unsafe.Add(from, (left+p.col+j0*s.w.Stride)*s.inStride.w*t.size),
-				strided.Axis{N: j1 - j0, Dst: t.size, Src: s.w.Stride * s.inStride.w * t.size}, down, planeAxis)
+			t.copy(r, unsafe.Add(to, j0*t.elemBytes), unsafe.Add(from, (left+p.col+j0*s.w.Stride)*s.inStride.w*t.elemBytes),
+				strided.Axis{N: j1 - j0, Dst: t.elemBytes, Src: s.w.Stride * s.inStride.w * t.elemBytes}, down, planeAxis)
 		}
 	}
 }
@@ -295,8 +295,8 @@ func (t *planeTiles) split(r *tapRun, even, odd, from unsafe.Pointer, left, widt
 	}
 	to := [2]unsafe.Pointer{even, odd}
 	n := (end - first) / 2
-	a, b := unsafe.Add(to[first%2], first/2*t.size), unsafe.Add(to[(first+1)%2], (first+1)/2*t.size)
-	from = unsafe.Add(from, (left+first)*t.size)
+	a, b := unsafe.Add(to[first%2], first/2*t.elemBytes), unsafe.Add(to[(first+1)%2], (first+1)/2*t.elemBytes)
+	from = unsafe.Add(from, (left+first)*t.elemBytes)
 	down, planeAxis = mergeAxes(down, planeAxis)
 	for i := range planeAxis.N {
 		r.ptrs[0], r.ptrs[1] = unsafe.Add(a, i*planeAxis.Dst), unsafe.Add(b, i*planeAxis.Dst)
@@ -305,8 +305,8 @@ func (t *planeTiles) split(r *tapRun, even, odd, from unsafe.Pointer, left, widt
 		t.splitRow.Run(&r.State, r.ptrs[:3], r.strides[:3], n, down.N)
 	}
 	if last := end - 1; (end-first)%2 == 1 {
-		t.copy(r, unsafe.Add(to[last%2], last/2*t.size), unsafe.Add(from, (last-first)*t.size),
-			strided.Axis{N: 1, Dst: t.size, Src: t.size}, down, planeAxis)
+		t.copy(r, unsafe.Add(to[last%2], last/2*t.elemBytes), unsafe.Add(from, (last-first)*t.elemBytes),
+			strided.Axis{N: 1, Dst: t.elemBytes, Src: t.elemBytes}, down, planeAxis)
 	}
 }
 
@@ -328,7 +328,7 @@ func (t *planeTiles) copy(r *tapRun, dst, src unsafe.Pointer, cols, rows, planes
 	rows, planes = mergeAxes(rows, planes)
 	for i := range planes.N {
 		to, from := unsafe.Add(dst, i*planes.Dst), unsafe.Add(src, i*planes.Src)
-		if cols.Dst != t.size || cols.Src != t.size || cols.N*t.size >= machine.LineBytes {
+		if cols.Dst != t.elemBytes || cols.Src != t.elemBytes || cols.N*t.elemBytes >= machine.LineBytes {
 			t.elem.Block(to, from, cols, rows)
 			continue
 		}

@@ -119,8 +119,8 @@ func tapLoop(d tensor.DType, taps int, start, scalar, scalarStart bool) (*expr.L
 	return &expr.Loop{Code: c, Scalar: scalars}, err
 }
 
-// run computes n1 rows of n0 elements. The inputs and weights are the streams in r.
-func (t *tapSum) run(r *tapRun, out, bias rowStream, n0, n1 int) {
+// run computes rows of rowLen elements. The inputs and weights are the streams in r.
+func (t *tapSum) run(r *tapRun, out, bias rowStream, rowLen, rows int) {
 	start := bias
 	for k, p := range t.parts {
 		r.operandCount = 0
@@ -134,7 +134,7 @@ func (t *tapSum) run(r *tapRun, out, bias rowStream, n0, n1 int) {
 		for _, w := range r.w[p.first:p.end] {
 			r.add(w)
 		}
-		p.loop.Run(&r.State, r.ptrs[:r.operandCount], r.strides[:r.operandCount], n0, n1)
+		p.loop.Run(&r.State, r.ptrs[:r.operandCount], r.strides[:r.operandCount], rowLen, rows)
 		start = out
 	}
 }

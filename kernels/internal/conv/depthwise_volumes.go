@@ -18,12 +18,12 @@ import (
 // of rows with a constant stride. One run of the loop computes a plane of the result.
 type volumeTaps struct {
 	*convShape
-	dtype      tensor.DType
-	elem       strided.Elem
-	sum        *tapSum
-	rows       int // rows per plane of the padded channel
-	remainders int // columns per row that have the same remainder modulo the column stride
-	run        graph.PerWorker[tapRun]
+	dtype            tensor.DType
+	elem             strided.Elem
+	sum              *tapSum
+	rows             int // rows per plane of the padded channel
+	colsPerRemainder int // columns per row that have the same remainder modulo the column stride
+	run              graph.PerWorker[tapRun]
 }
 
 // maxTapsBytes bounds the worker memory of compiled taps.
@@ -35,7 +35,7 @@ func newVolumeTaps(s *convShape, d tensor.DType) *volumeTaps {
 		return nil
 	}
 	t := &volumeTaps{convShape: s, dtype: d, elem: strided.Move(d.Size()), rows: s.h.Extent(s.h.Results),
-		remainders: kit.DivUp(s.w.Extent(s.w.Results), s.w.Stride)}
+		colsPerRemainder: kit.DivUp(s.w.Extent(s.w.Results), s.w.Stride)}
 	if t.channelBytes() > maxTapsBytes {
 		return nil
 	}
@@ -43,7 +43,7 @@ func newVolumeTaps(s *convShape, d tensor.DType) *volumeTaps {
 }
 
 // pitch returns the row stride of a channel in worker memory, in elements.
-func (t *volumeTaps) pitch() int { return t.remainders * t.w.Stride }
+func (t *volumeTaps) pitch() int { return t.colsPerRemainder * t.w.Stride }
 
 // channelBytes returns the number of bytes of a channel in worker memory.
 func (t *volumeTaps) channelBytes() int {
@@ -65,19 +65,19 @@ func (v convolution) lowerTaps(c *graph.Call) (*graph.Kernel, error) {
 		if t.sum, err = newTapSum(t.dtype, s.taps(), s.hasBias, true); err != nil || t.sum == nil {
 			return nil, err
 		}
-		units := s.n * s.o
+		units := s.n * s.outChannels
 		group := max(1, machine.MACGrain/(s.pixelsOut()*s.taps()))
 		return &graph.Kernel{Worker: t.channelBytes(), Code: t.listings, Phases: []graph.Phase{{
 			Chunks: kit.DivUp(units, group),
 			Run: func(m *graph.Mem, chunk int) error {
 				r := t.run.Of(m)
 				clear(m.Worker[:t.channelBytes()])
-				last := -1
+				copied := -1
 				for u := chunk * group; u < min(units, (chunk+1)*group); u++ {
-					image, o := u/s.o, u%s.o
-					if from := o / s.outPerGroup(); last != image*s.groups+from {
-						last = image*s.groups + from
-						t.copyChannel(m, unsafe.Add(m.Ptrs[1], (image*s.inStride.n+from*s.inStride.c)*t.dtype.Size()))
+					image, o := u/s.outChannels, u%s.outChannels
+					if inChannel := o / s.outPerGroup(); copied != image*s.groups+inChannel {
+						copied = image*s.groups + inChannel
+						t.copyChannel(m, unsafe.Add(m.Ptrs[1], (image*s.inStride.n+inChannel*s.inStride.c)*t.dtype.Size()))
 					}
 					t.computeChannel(m, r, image, o)
 				}
@@ -102,13 +102,13 @@ func (t *volumeTaps) copyChannel(m *graph.Mem, from unsafe.Pointer) {
 	step := t.w.Stride
 	for d := range min(t.d.Size, t.d.Extent(t.d.Results)-t.d.Before) {
 		plane := unsafe.Add(memory, ((d+t.d.Before)*t.rows+t.h.Before)*t.pitch()*size)
-		for phase := range step {
-			first := ((phase-t.w.Before)%step + step) % step // first column whose remainder is phase
+		for remainder := range step {
+			first := ((remainder-t.w.Before)%step + step) % step // first column of this remainder
 			n := kit.DivUp(min(t.w.Size, t.w.Extent(t.w.Results)-t.w.Before)-first, step)
 			if n <= 0 || rows <= 0 {
 				continue
 			}
-			at := phase*t.remainders + (first+t.w.Before)/step
+			at := remainder*t.colsPerRemainder + (first+t.w.Before)/step
 			t.elem.Block(unsafe.Add(plane, at*size), unsafe.Add(from, (d*t.inStride.d+first*t.inStride.w)*size),
 				strided.Axis{N: n, Dst: size, Src: step * t.inStride.w * size},
 				strided.Axis{N: rows, Dst: t.pitch() * size, Src: t.inStride.h * size})
@@ -129,7 +129,7 @@ func (t *volumeTaps) computeChannel(m *graph.Mem, r *tapRun, image, o int) {
 			kd, kh, kw := t.tap(tap)
 			column := kw * t.w.Dilation
 			row := (d*t.d.Stride+kd*t.d.Dilation)*t.rows + kh*t.h.Dilation
-			at := row*t.pitch() + column%t.w.Stride*t.remainders + column/t.w.Stride
+			at := row*t.pitch() + column%t.w.Stride*t.colsPerRemainder + column/t.w.Stride
 			r.x[tap] = rowStream{unsafe.Add(memory, at*size), t.h.Stride * t.pitch() * size}
 			weight := o*t.weightStride.n + kd*t.weightStride.d + kh*t.weightStride.h + kw*t.weightStride.w
 			r.w[tap] = rowStream{unsafe.Add(m.Ptrs[2], weight*size), 0}

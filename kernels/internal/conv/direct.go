@@ -22,41 +22,41 @@ import (
 // newDirect divides the results of an image into tiles and strips (cut), chooses their order (chooseOrder), and
 // generates code for each kind of tile (compile). When a strip is computed, appendCalls lists the calls of the code.
 type directConv struct {
-	conv            *convShape
-	shape           directShape
-	size            int              // bytes of an element
-	termBytes       int              // bytes from a term of the sum (a tap and an input channel) to the next in a panel
-	codes           [2][]*jit.Func   // code for each spec, in whole blocks and in the last block of a group
-	specs           []*tile.Spec     // kinds of tiles, with the channels of a whole block
-	tiles           pieces           // tiles of an image's pixels, or of a row
-	rowTemplate     []directCall     // if strips are rows: calls of a row, without the offsets of the row
-	strips          int              // number of strips of an image
-	stripRanges     machine.Division // by strip: its tiles or, with bandTiling, its bands; not used if strips are rows
-	sums            sumBlocks        // blocks into which the sum of a result is divided
-	images          int              // number of images of the batch; 1 if each strip spans all images
-	bandsOfImages   bool             // the order numbers the strips of all images together, so that a band spans images
-	inImageBytes    int              // stride of the input's images, in bytes
-	inPixelBytes    int              // stride of the input's pixels, in bytes
-	outPixelStride  int              // stride of the pixels of a row of the result, in elements
-	outSize         int              // bytes of an element of the result
-	requantize      tile.Quantized   // requantization of sums, if operands are quantized
-	byteElements    bool             // operands have 8 bits; an element is then a group of four of them
-	signedElements  bool             // bytes of the input are signed
-	wordElements    bool             // operands have 16 bits; an element is then a pair of them
-	order           multiply.StripOrder
-	prefetch        int  // cache lines that each step of the code prefetches
-	stripPrefetch   int  // bytes of the next block's weight that each strip prefetches
-	prefetchesImage bool // steps prefetch pixels of the next tile instead of weights
-	epilogue        codeEpilogue
-	run             graph.PerWorker[directRun]
+	conv               *convShape
+	shape              directShape
+	elemBytes          int              // bytes of an element
+	termBytes          int              // stride of terms in a panel, in bytes; a term is a tap and an input channel
+	codes              [2][]*jit.Func   // code for each spec, in whole blocks and in the last block of a group
+	specs              []*tile.Spec     // kinds of tiles, with the channels of a whole block
+	tiles              pieces           // tiles of an image's pixels, or of a row
+	rowTemplate        []directCall     // if strips are rows: calls of a row, without the offsets of the row
+	strips             int              // number of strips of an image
+	stripRanges        machine.Division // by strip: its tiles or, with bandTiling, its bands; not used if strips are rows
+	sums               sumBlocks        // blocks into which the sum of a result is divided
+	images             int              // number of images of the batch; 1 if each strip spans all images
+	bandsOfImages      bool             // the order numbers the strips of all images together, so that a band spans images
+	inImageBytes       int              // stride of the input's images, in bytes
+	inPixelBytes       int              // stride of the input's pixels, in bytes
+	outPixelStride     int              // stride of the pixels of a row of the result, in elements
+	outElemBytes       int              // bytes of an element of the result
+	requantize         tile.Quantized   // requantization of sums, if operands are quantized
+	byteElements       bool             // operands have 8 bits; an element is then a group of four of them
+	signedElements     bool             // bytes of the input are signed
+	wordElements       bool             // operands have 16 bits; an element is then a pair of them
+	order              multiply.StripOrder
+	prefetchLines      int  // cache lines that each step of the code prefetches
+	stripPrefetchBytes int  // bytes of the next block's weight that each strip prefetches
+	prefetchesImage    bool // steps prefetch pixels of the next tile instead of weights
+	epilogue           codeEpilogue
+	run                graph.PerWorker[directRun]
 }
 
 // directCall is a call of machine code for adjacent tiles of one image and one block.
 type directCall struct {
-	code         int // index of the spec
-	in, out, vec int // byte offsets in the image, in its result, and in the block's panel
-	planes, rows int // numbers of planes and rows of the window, if the code takes them as arguments
-	tiles        int // number of adjacent tiles
+	code            int // index of the spec
+	in, out, weight int // byte offsets in the image, in its result, and in the block's panel
+	planes, rows    int // numbers of planes and rows of the window, if the code takes them as arguments
+	tiles           int // number of adjacent tiles
 }
 
 // directRun is the state of a worker that runs a direct convolution.
@@ -71,30 +71,31 @@ const (
 	// within a call, so a call may take at most 50 us. The bound assumes 50,000 float32 multiply-adds per microsecond,
 	// half of the measured rate.
 	directCallMACs = 5 << 19 / machine.CallDivisor
-	// directDepth bounds the terms of a result, so that a call with one tile takes at most 50 us.
-	directDepth = 1 << 14
-	// directFlatMACs is the approximate number of multiply-adds per strip of a pointwise convolution.
-	directFlatMACs = 1 << 19
+	// maxDirectTerms bounds the terms of a result, so that a call with one tile takes at most 50 us.
+	maxDirectTerms = 1 << 14
+	// pointwiseStripMACs is the approximate number of multiply-adds per strip of a pointwise convolution.
+	pointwiseStripMACs = 1 << 19
 )
 
-// hasDirectCode reports whether machine code supports a convolution. It depends on sizes and dtype, not on strides.
+// hasDirectCode reports whether machine code supports a convolution of this size and dtype. Strides do not matter.
 func hasDirectCode(s *convShape, d tensor.DType) bool {
 	return tile.Supports(machine.Host()) && jit.Available() == nil &&
-		(d == tensor.Float32 || d == tensor.Float64) && s.n*s.o*s.pixelsOut() > 0 &&
-		s.termsPerOutput() > 0 && s.termsPerOutput() <= directDepth && s.inputReach(max(s.c, 1), d.Size()) < maxReach &&
+		(d == tensor.Float32 || d == tensor.Float64) && s.n*s.outChannels*s.pixelsOut() > 0 &&
+		s.termsPerOutput() > 0 && s.termsPerOutput() <= maxDirectTerms &&
+		s.inputReach(max(s.inChannels, 1), d.Size()) < maxReach &&
 		s.outputReach(d.Size()) < maxReach
 }
 
 // newDirect generates the code of a convolution that hasDirectCode accepts.
 func newDirect(s *convShape, d tensor.DType, planes bool) (*directConv, error) {
 	shape := newDirectShape(s, d, planes)
-	t := &directConv{conv: s, shape: shape, size: d.Size(), termBytes: shape.vectors * shape.lanes * d.Size(), images: s.n,
-		inImageBytes: s.inStride.n * d.Size(), inPixelBytes: s.inPixelStride(planes) * d.Size(),
-		outPixelStride: s.outPixelStride(), outSize: d.Size()}
+	t := &directConv{conv: s, shape: shape, elemBytes: d.Size(), termBytes: shape.vectors * shape.lanes * d.Size(),
+		images: s.n, inImageBytes: s.inStride.n * d.Size(), inPixelBytes: s.inPixelStride(planes) * d.Size(),
+		outPixelStride: s.outPixelStride(), outElemBytes: d.Size()}
 	if s.phase != nil {
 		t.outPixelStride = s.outStride.w
 	}
-	t.epilogue = newCodeEpilogue(s.epilogue, s.o, tile.EpilogueOperands)
+	t.epilogue = newCodeEpilogue(s.epilogue, s.outChannels, tile.EpilogueOperands)
 	t.sums = newSumBlocks(s, &shape)
 	t.makeTiles()
 	t.chooseOrder()
@@ -111,9 +112,9 @@ func (t *directConv) compile() error {
 		for _, wholeSpec := range t.specs {
 			spec := *wholeSpec
 			spec.Vectors = kit.DivUp(channels, t.shape.lanes)
-			spec.PrefetchedLines, spec.Epilogue = t.prefetch, t.epilogue.Steps
+			spec.PrefetchedLines, spec.Epilogue = t.prefetchLines, t.epilogue.Steps
 			spec.Lanes, spec.Quantized = channels%t.shape.lanes, t.requantize
-			spec.Bytes, spec.Words, spec.Unit = t.byteElements, t.wordElements, t.shape.unit
+			spec.Bytes, spec.Words, spec.Unit = t.byteElements, t.wordElements, t.shape.usesUnit
 			spec.SignedIn = t.signedElements
 			if t.conv.hasBias {
 				spec.Start = tile.FromLanes
@@ -172,12 +173,12 @@ func (t *directConv) firstPixelOf(strip int) int {
 func (t *directConv) computeStrip(r *directRun, image, block, strip int) error {
 	s, a := t.conv, &r.args
 	first, channels := t.channels(block)
-	channel := first * t.size
-	prefetched := t.panelStart((block+1)%t.order.Blocks) + strip%t.order.Band*t.stripPrefetch
+	channel := first * t.elemBytes
+	prefetched := t.panelStart((block+1)%t.order.Blocks) + strip%t.order.BandStrips*t.stripPrefetchBytes
 	image, strip = t.inImage(image, strip)
-	in := image*t.inImageBytes + first/s.outPerGroup()*s.inPerGroup*s.inStride.c*t.size
-	out := (image*s.outStride.n + first + s.outStart()) * t.outSize
-	vec := t.panelStart(block)
+	in := image*t.inImageBytes + first/s.outPerGroup()*s.inPerGroup*s.inStride.c*t.elemBytes
+	out := (image*s.outStride.n + first + s.outStart()) * t.outElemBytes
+	weight := t.panelStart(block)
 	codes := t.codes[0]
 	if channels < t.shape.blockChannels() {
 		codes = t.codes[1]
@@ -189,7 +190,7 @@ func (t *directConv) computeStrip(r *directRun, image, block, strip int) error {
 	a.Row[tile.Prefetched] = prefetched
 	r.calls = t.appendCalls(r.calls[:0], strip)
 	for _, c := range r.calls {
-		a.Row[tile.In], a.Row[tile.Out], a.Row[tile.Vec] = in+c.in, out+c.out, vec+c.vec
+		a.Row[tile.In], a.Row[tile.Out], a.Row[tile.Vec] = in+c.in, out+c.out, weight+c.weight
 		if t.prefetchesImage {
 			a.Row[tile.Prefetched] = in + c.in + t.specs[c.code].Rows*t.pixelBytes()
 		}
@@ -234,11 +235,11 @@ func convDirect(s *convShape, a convAlgorithm) (*graph.Kernel, error) {
 		return nil, err
 	}
 	compute := t.phase(func(a *jit.Args, m *graph.Mem) {
-		a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Bias] = m.Ptrs[1], weight.address(m), s.denseBias(m, t.size)
+		a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Bias] = m.Ptrs[1], weight.address(m), s.denseBias(m, t.elemBytes)
 	})
 	compute.Flow = s.flow(&t.order, t.firstPixelOf, t.shape.byPlanes)
 	return &graph.Kernel{Phases: append(weight.phases(), compute), Scratch: weight.Scratch,
-		Worker: s.denseBiasBytes(t.size), Code: t.listings}, nil
+		Worker: s.denseBiasBytes(t.elemBytes), Code: t.listings}, nil
 }
 
 // finish applies the epilogue to a strip of an image and the channels of a block. It does nothing if the code has

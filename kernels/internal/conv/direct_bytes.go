@@ -61,10 +61,11 @@ func (s *convShape) packedShape(channels int) *convShape {
 		packed.inPerGroup, packed.w.Taps = kit.DivUp(s.w.Taps*s.inPerGroup, channels), 1
 	}
 	packed.h.Before, packed.w.Before, packed.hasBias = 0, 0, true
-	packed.c = s.groups * kit.DivUp(s.inPerGroup, channels)
-	packed.inStride = ncdhw{n: kit.BoundedProduct(packed.h.Size, packed.w.Size, packed.c), c: 1,
-		h: kit.BoundedProduct(packed.w.Size, packed.c), w: packed.c}
-	packed.outStride, packed.epilogue = ncdhw{n: s.h.Results * s.w.Results * s.o, c: 1, h: s.w.Results * s.o, w: s.o}, nil
+	packed.inChannels = s.groups * kit.DivUp(s.inPerGroup, channels)
+	packed.inStride = ncdhw{n: kit.BoundedProduct(packed.h.Size, packed.w.Size, packed.inChannels), c: 1,
+		h: kit.BoundedProduct(packed.w.Size, packed.inChannels), w: packed.inChannels}
+	packed.outStride, packed.epilogue = ncdhw{n: s.h.Results * s.w.Results * s.outChannels, c: 1,
+		h: s.w.Results * s.outChannels, w: s.outChannels}, nil
 	return &packed
 }
 
@@ -81,7 +82,7 @@ func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	o, supported := byteConv.order(directByPixels, c.Meta(bytesInput).Rank())
 	s := byteConv.bytesShape(c)
 	small := s.groups > 1 && (s.inPerGroup < elementBytes || s.outPerGroup() < minGroupChannels)
-	if !supported || small || !tile.SupportsIntegers(machine.Host()) || s.n*s.o*s.h.Results*s.w.Results == 0 {
+	if !supported || small || !tile.SupportsIntegers(machine.Host()) || s.n*s.outChannels*s.h.Results*s.w.Results == 0 {
 		return nil
 	}
 	packed := s.packedShape(elementChannels())
@@ -99,13 +100,14 @@ func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 	s := byteConv.bytesShape(c)
 	channels := elementChannels()
 	packed := s.packedShape(channels)
-	if f := packed.elementShape(channels); f.unit {
+	if f := packed.elementShape(channels); f.usesUnit {
 		packed.unitWork(&w, &f)
 	} else {
-		packed.directWork(&w, directElements, directDType, false)
+		packed.directWork(&w, rateDirectElements, directDType, false)
 	}
 	if channels < elementBytes || s.needsCopy(channels) || imageSignMask(c) != 0 {
-		w.Bytes[graph.Copied] += float64(s.n * (s.c*s.h.Size*s.w.Size + elementBytes*packed.c*packed.h.Size*packed.w.Size))
+		w.Bytes[graph.Copied] += float64(s.n * (s.inChannels*s.h.Size*s.w.Size +
+			elementBytes*packed.inChannels*packed.h.Size*packed.w.Size))
 	}
 	w.Flops = byteConv.flops(c)
 	return w
@@ -161,11 +163,12 @@ func newDirectBytes(c *graph.Call) *directBytes {
 	}
 	packed := s.packedShape(t.elementChannels)
 	shape := packed.elementShape(t.elementChannels)
-	t.directConv = directConv{conv: packed, shape: shape, size: elementBytes,
+	t.directConv = directConv{conv: packed, shape: shape, elemBytes: elementBytes,
 		termBytes: shape.blockChannels() * elementBytes, images: packed.n,
-		inPixelBytes: packed.c * elementBytes, outPixelStride: packed.o, requantize: tile.Unsigned, outSize: 1}
+		inPixelBytes: packed.inChannels * elementBytes, outPixelStride: packed.outChannels, requantize: tile.Unsigned,
+		outElemBytes: 1}
 	if s.spansPixels(t.elementChannels) {
-		t.inPixelBytes = s.c * (elementBytes / t.elementChannels)
+		t.inPixelBytes = s.inChannels * (elementBytes / t.elementChannels)
 	}
 	t.inImageBytes = packed.h.Size * packed.w.Size * t.inPixelBytes
 	t.byteElements, t.wordElements = t.elementChannels == elementBytes, t.elementChannels < elementBytes
@@ -174,7 +177,7 @@ func newDirectBytes(c *graph.Call) *directBytes {
 	case tensor.Int8:
 		t.requantize = tile.Signed
 	case tensor.Int32:
-		t.requantize, t.outSize = tile.NotQuantized, elementBytes
+		t.requantize, t.outElemBytes = tile.NotQuantized, elementBytes
 	}
 	return t
 }
@@ -190,7 +193,7 @@ func (t *directBytes) weight() *byteWeight {
 		form: fmt.Sprintf("int%d panels of %d by %s in %ds, and sums", 32/t.elementChannels, t.shape.blockChannels(),
 			order, t.elementChannels),
 		channels: func(visit func(o, at int)) {
-			for o := range t.conv.o {
+			for o := range t.conv.outChannels {
 				visit(o, t.packedAt(o))
 			}
 		}}
@@ -211,7 +214,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	}
 	t := newDirectBytes(c)
 	if t.requantize == tile.NotQuantized {
-		t.epilogue = newCodeEpilogue(fusion.EpilogueOf(c), t.conv.o, tile.EpilogueOperands)
+		t.epilogue = newCodeEpilogue(fusion.EpilogueOf(c), t.conv.outChannels, tile.EpilogueOperands)
 	}
 	t.makeTiles()
 	t.chooseOrder()
@@ -227,9 +230,9 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	}
 	weight := t.weight()
 	t.scratchOffsets.sums = weight.scratchBytes()
-	t.scratchOffsets.zeroPoint = t.scratchOffsets.sums + t.conv.o*elementBytes
+	t.scratchOffsets.zeroPoint = t.scratchOffsets.sums + t.conv.outChannels*elementBytes
 	// The bias is read in whole vectors.
-	t.scratchOffsets.images = t.scratchOffsets.sums + kit.AlignUp(t.conv.o*elementBytes+machine.LineBytes)
+	t.scratchOffsets.images = t.scratchOffsets.sums + kit.AlignUp(t.conv.outChannels*elementBytes+machine.LineBytes)
 	k := &graph.Kernel{Scratch: t.scratchOffsets.images, Code: t.listings}
 	if t.copied {
 		// Reads extend past the last pixel.
@@ -238,7 +241,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	if t.widen != nil {
 		k.Worker = t.conv.w.Size * t.paddedChannels()
 	}
-	if t.shape.unit {
+	if t.shape.usesUnit {
 		k.Worker = tile.UnitScratchBytes
 	}
 	k.Phases = append(weight.phases(), t.prepare(weight), t.phase(func(a *jit.Args, m *graph.Mem) {
@@ -251,7 +254,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 			a.Ptr[tile.Scales] = m.Ptrs[1+bytesScale]
 			a.Ptr[tile.ZeroPoint] = unsafe.Pointer(&m.Scratch[t.scratchOffsets.zeroPoint])
 		}
-		if t.shape.unit {
+		if t.shape.usesUnit {
 			a.Ptr[tile.Scratch] = unsafe.Pointer(unsafe.SliceData(m.Worker))
 		}
 	}))
@@ -271,7 +274,7 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 		zero := *(*uint8)(m.Ptrs[1+bytesInputZero]) ^ t.signMask
 		if chunk == 0 {
 			initialSum := weight.initialSums(m, inputZeroPoint(m, t.signMask, t.signed))
-			sums := kit.SliceOf[int32](m.Scratch, t.scratchOffsets.sums, s.o)
+			sums := kit.SliceOf[int32](m.Scratch, t.scratchOffsets.sums, s.outChannels)
 			for o := range sums {
 				sums[o] = initialSum(o)
 			}
@@ -308,7 +311,7 @@ func (t *directBytes) paddedChannels() int {
 // copyPixels copies pixels to whole elements and flips signs. Missing channels of the last element are 0.
 func (t *directBytes) copyPixels(to, from []uint8) {
 	s, padded := t.image, t.paddedChannels()
-	if padded == s.c {
+	if padded == s.inChannels {
 		copy(to, from)
 	} else { // each group begins with a new element
 		padPixels(to, from, padded/s.groups, s.inPerGroup)

@@ -23,7 +23,8 @@ func TestDirectCallsAreShort(t *testing.T) {
 		for _, planes := range []bool{false, true} {
 			a := geometry.Axis{Size: c.size, Results: c.size,
 				Window: geometry.Window{Taps: c.k, Stride: 1, Before: c.k / 2, Dilation: 1}}
-			s := &convShape{window: newWindow([]geometry.Axis{a, a}), n: c.n, c: c.c, o: c.o, inPerGroup: c.c, groups: 1}
+			s := &convShape{window: newWindow([]geometry.Axis{a, a}), n: c.n, inChannels: c.c, outChannels: c.o,
+				inPerGroup: c.c, groups: 1}
 			if !hasDirectCode(s, tensor.Float32) {
 				t.Errorf("%+v: not supported by machine code", c)
 				continue
@@ -38,7 +39,7 @@ func TestDirectCallsAreShort(t *testing.T) {
 			}
 			for _, call := range calls {
 				macs := call.tiles * d.specs[call.code].Rows * d.shape.blockChannels() * s.termsPerOutput()
-				if most := d.callMACs(); macs > most {
+				if most := d.maxCallMACs(); macs > most {
 					t.Errorf("%+v, planes %v: a call of %d multiplications, want at most %d", c, planes, macs, most)
 				}
 			}
@@ -60,14 +61,14 @@ func TestUnitCallsAreShort(t *testing.T) {
 			return geometry.Axis{Size: n, Results: n - (c.k-1)*c.dilation,
 				Window: geometry.Window{Taps: c.k, Stride: 1, Dilation: c.dilation}}
 		}
-		s := &convShape{window: newWindow([]geometry.Axis{along(c.h), along(c.w)}), n: 1, c: c.cg * c.groups, o: c.o,
-			inPerGroup: c.cg, groups: c.groups}
+		s := &convShape{window: newWindow([]geometry.Axis{along(c.h), along(c.w)}), n: 1, inChannels: c.cg * c.groups,
+			outChannels: c.o, inPerGroup: c.cg, groups: c.groups}
 		f := s.elementShape(elementBytes)
-		if !f.unit {
+		if !f.usesUnit {
 			t.Skip("there is no matrix unit")
 		}
-		d := &directConv{conv: s, shape: f, size: elementBytes, termBytes: f.blockChannels() * elementBytes, images: 1,
-			inPixelBytes: s.c * elementBytes, outPixelStride: s.o, outSize: 1}
+		d := &directConv{conv: s, shape: f, elemBytes: elementBytes, termBytes: f.blockChannels() * elementBytes, images: 1,
+			inPixelBytes: s.inChannels * elementBytes, outPixelStride: s.outChannels, outElemBytes: 1}
 		d.makeTiles()
 		for strip := range d.strips {
 			for _, call := range d.appendCalls(nil, strip) {

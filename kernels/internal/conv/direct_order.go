@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	// cachedWeight is the maximum size, in bytes, of a small weight: it stays in the L2 cache, together with the input of
-	// a strip, while all blocks of the strip are computed.
-	cachedWeight = 1 << 16
-	// cachedImage is the maximum size, in bytes, of the input of a band. It stays in the L2 cache while all blocks of a
+	// smallWeightBytes is the maximum size, in bytes, of a small weight: it stays in the L2 cache, together with the input
+	// of a strip, while all blocks of the strip are computed.
+	smallWeightBytes = 1 << 16
+	// bandInputBytes is the maximum size, in bytes, of the input of a band. It stays in the L2 cache while all blocks of a
 	// large weight are computed. A larger weight does not stay there from one image to the next.
-	cachedImage = 1 << 20
+	bandInputBytes = 1 << 20
 	// prefetchDistance is the prefetch distance of weights, in bytes.
 	prefetchDistance = 8 << 10
 	// minStripPixels is the minimum number of pixels per strip for which multiplying takes longer than loading the weight.
@@ -39,7 +39,7 @@ func (t *directConv) panelStart(block int) int {
 }
 
 // largeWeight reports whether the weight is too large to stay in the L2 cache.
-func (t *directConv) largeWeight() bool { return t.blocks()*t.panelBytes() > cachedWeight }
+func (t *directConv) largeWeight() bool { return t.blocks()*t.panelBytes() > smallWeightBytes }
 
 // chooseOrder chooses the order of blocks and strips (see [multiply.StripOrder]), and the memory that the code
 // prefetches.
@@ -54,34 +54,34 @@ func (t *directConv) largeWeight() bool { return t.blocks()*t.panelBytes() > cac
 func (t *directConv) chooseOrder() {
 	s := t.conv
 	strips := t.strips
-	t.order = multiply.StripOrder{Images: t.images, Blocks: t.blocks(), Strips: strips, Band: 1}
+	t.order = multiply.StripOrder{Images: t.images, Blocks: t.blocks(), Strips: strips, BandStrips: 1}
 	if t.largeWeight() {
-		if t.bandsOfImages = t.images > 1 && t.blocks()*t.panelBytes() > cachedImage; t.bandsOfImages {
+		if t.bandsOfImages = t.images > 1 && t.blocks()*t.panelBytes() > bandInputBytes; t.bandsOfImages {
 			t.order.Images, t.order.Strips = 1, t.images*strips
 		}
-		pixels := s.n / t.order.Images * t.size
-		read, written := pixels*s.c*s.pixelsIn(), pixels*s.o*s.pixelsOut()
-		bands := kit.DivUp(read, cachedImage)
+		pixels := s.n / t.order.Images * t.elemBytes
+		read, written := pixels*s.inChannels*s.pixelsIn(), pixels*s.outChannels*s.pixelsOut()
+		bands := kit.DivUp(read, bandInputBytes)
 		if t.blocks()*t.panelBytes() <= read+written {
 			bands = max(2, bands)
 		}
-		t.order.Band = kit.DivUp(t.order.Strips, bands)
+		t.order.BandStrips = kit.DivUp(t.order.Strips, bands)
 		tiles := t.tiles.count
 		if t.shape.tiling == rowTiling {
 			tiles *= strips
 		}
-		iterations := max(1, tiles*t.order.Band/strips*s.termsPerOutput()/tile.DefaultUnroll)
-		t.prefetch = min(maxPrefetch, kit.DivUp(kit.DivUp(t.panelBytes(), machine.LineBytes), iterations))
-		t.stripPrefetch = kit.DivUp(t.panelBytes(), t.order.Band)
+		iterations := max(1, tiles*t.order.BandStrips/strips*s.termsPerOutput()/tile.DefaultUnroll)
+		t.prefetchLines = min(maxPrefetch, kit.DivUp(kit.DivUp(t.panelBytes(), machine.LineBytes), iterations))
+		t.stripPrefetchBytes = kit.DivUp(t.panelBytes(), t.order.BandStrips)
 	} else if t.shape.tiling == pointwiseTiling && !t.shape.byPlanes &&
 		s.n*s.pixelsIn()*t.pixelBytes() > cachedPixelBytes {
 		t.prefetchesImage = true
-		lines := kit.DivUp(t.tileRows()*t.pixelBytes(), machine.LineBytes)
-		t.prefetch = min(maxPrefetch, kit.DivUp(lines, max(1, s.inPerGroup/tile.DefaultUnroll)))
+		lines := kit.DivUp(t.maxTileRows()*t.pixelBytes(), machine.LineBytes)
+		t.prefetchLines = min(maxPrefetch, kit.DivUp(lines, max(1, s.inPerGroup/tile.DefaultUnroll)))
 	}
 	pixels := s.n * s.pixelsOut() / max(1, t.images*strips)
 	grain := machine.MACGrain
-	if t.shape.unit {
+	if t.shape.usesUnit {
 		grain *= tile.UnitGrain
 	}
 	t.order.Cut(kit.BoundedProduct(max(pixels, minStripPixels), t.shape.blockChannels(), s.termsPerOutput()), grain)

@@ -13,14 +13,14 @@ import (
 
 // directShape describes the register tiles of a direct convolution.
 type directShape struct {
-	byPlanes bool // the input has the layout by planes
-	volumes  bool // the code has a loop over the planes of the window
-	lanes    int  // number of output channels of a vector
-	vectors  int  // number of vectors of a block
-	rows     int  // maximum number of rows of a tile; a row is an output pixel
-	perLoad  int  // maximum number of elements of the input that are loaded at once
-	tiling   directTiling
-	unit     bool // the code uses the matrix unit
+	byPlanes     bool // the input has the layout by planes
+	volumes      bool // the code has a loop over the planes of the window
+	lanes        int  // number of output channels of a vector
+	vectors      int  // number of vectors of a block
+	rows         int  // maximum number of rows of a tile; a row is an output pixel
+	elemsPerLoad int  // maximum number of elements of the input that are loaded at once
+	tiling       directTiling
+	usesUnit     bool // the code uses the matrix unit
 }
 
 // directTiling is the way in which output pixels are divided into tiles.
@@ -39,16 +39,16 @@ const (
 
 // Bounds of the tiles of direct convolution.
 const (
-	// smallImageTiling requires at most smallImage output pixels of an image, and at most shortTile output pixels of a
-	// row.
-	smallImage = 64
-	shortTile  = 7
+	// smallImageTiling requires at most smallImagePixels output pixels of an image, and at most shortRowPixels output
+	// pixels of a row.
+	smallImagePixels = 64
+	shortRowPixels   = 7
 	// maxVectors is the maximum number of vectors of a block.
 	maxVectors = 6
-	// cachedPanel is the maximum size, in bytes, of the panel of a block with more than two vectors. Such a panel must
-	// stay in the L1 cache, because each tile reads the whole panel. Tiles of more vectors have fewer rows, so there are
-	// more tiles.
-	cachedPanel = 32 << 10
+	// cachedPanelBytes is the maximum size, in bytes, of the panel of a block with more than two vectors. Such a panel
+	// must stay in the L1 cache, because each tile reads the whole panel. Tiles of more vectors have fewer rows, so there
+	// are more tiles.
+	cachedPanelBytes = 32 << 10
 )
 
 // blockChannels returns the number of output channels of a tile.
@@ -71,7 +71,7 @@ func (f *directShape) windowLoop() (loop int) {
 func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
 	registers, bytes := tile.Registers(machine.Host())
 	f := directShape{byPlanes: planes, volumes: s.isVolumetric(), lanes: bytes / d.Size(),
-		perLoad: tile.ElementsPerLoad(machine.Host(), d.Size())}
+		elemsPerLoad: tile.ElementsPerLoad(machine.Host(), d.Size())}
 	const avx2Registers = 16 // registers of AVX2
 	pixels := s.w.Results
 	switch {
@@ -80,7 +80,7 @@ func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
 		if !planes {
 			pixels *= s.n
 		}
-	case !f.volumes && s.w.Results <= shortTile && s.h.Results*s.w.Results <= smallImage:
+	case !f.volumes && s.w.Results <= shortRowPixels && s.h.Results*s.w.Results <= smallImagePixels:
 		f.tiling, pixels = smallImageTiling, s.h.Results*s.w.Results
 	}
 	groupVectors := kit.DivUp(s.outPerGroup(), f.lanes)
@@ -88,11 +88,11 @@ func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
 	switch {
 	case groupVectors == 3 && registers > avx2Registers:
 		f.vectors = 3
-	case pixels >= shortTile && registers > avx2Registers:
+	case pixels >= shortRowPixels && registers > avx2Registers:
 		f.vectors = f.fewestInstructions(groupVectors, pixels, registers, bytes*s.termsPerOutput())
 	case pixels <= 2:
 		f.vectors = min(groupVectors, registers/4)
-	case pixels < shortTile:
+	case pixels < shortRowPixels:
 		f.vectors = min(groupVectors, 4, registers/4-1)
 	}
 	if s.phase != nil && s.phase.vectors > 0 {
@@ -103,15 +103,15 @@ func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
 }
 
 // maxRows returns the maximum number of rows of a tile. The registers hold all sums of the tile, `vectors` vectors of
-// weights, and two elements. If one load reads several elements (perLoad > 1), the registers hold the elements of all
-// rows instead of two elements. By planes, a load reads one element of each of several rows. By pixels, it reads
+// weights, and two elements. If one load reads several elements (elemsPerLoad > 1), the registers hold the elements of
+// all rows instead of two elements. By planes, a load reads one element of each of several rows. By pixels, it reads
 // several terms of one row.
 func (f directShape) maxRows(vectors, registers int) int {
-	if f.perLoad > 1 {
+	if f.elemsPerLoad > 1 {
 		for rows := registers / vectors; ; rows-- {
 			elements := rows
 			if f.byPlanes {
-				elements = kit.DivUp(rows, f.perLoad)
+				elements = kit.DivUp(rows, f.elemsPerLoad)
 			}
 			if rows == 1 || rows*vectors+vectors+elements <= registers {
 				return rows
@@ -131,12 +131,12 @@ func (f directShape) maxRows(vectors, registers int) int {
 // multiplies, so channels that do not fill blocks of two vectors get larger blocks.
 func (f *directShape) fewestInstructions(groupVectors, pixels, registers, panel int) (best int) {
 	least := math.MaxInt
-	for v := min(2, groupVectors); v <= min(groupVectors, maxVectors) && (v <= 2 || v*panel <= cachedPanel); v++ {
+	for v := min(2, groupVectors); v <= min(groupVectors, maxVectors) && (v <= 2 || v*panel <= cachedPanelBytes); v++ {
 		n := 0
 		for _, kind := range splitEvenly(pixels, f.maxRows(v, registers)).kinds() {
 			rows := kind.n / kind.count
-			tileCost := func(vectors int) int { // for perLoad terms
-				return kind.count * max((rows*vectors+vectors)*f.perLoad+rows, 2*sumLatency*f.perLoad)
+			tileCost := func(vectors int) int { // for elemsPerLoad terms
+				return kind.count * max((rows*vectors+vectors)*f.elemsPerLoad+rows, 2*sumLatency*f.elemsPerLoad)
 			}
 			n += groupVectors / v * tileCost(v)
 			if rest := groupVectors % v; rest > 0 {
@@ -182,24 +182,24 @@ func (p pieces) kinds() (list []pieces) {
 
 // The rates of direct convolution, by their names in machine profiles.
 const (
-	directTaps     = "direct.taps"  // a multiply-add of float32, in full tiles
-	directElements = "direct.bytes" // the dot product of an element of bytes or words
-	directStart    = "direct.begin" // start of a direct convolution
-	directTiles    = "direct.tiles" // start and store of a tile
+	rateDirectTaps     = "direct.taps"  // a multiply-add of float32, in full tiles
+	rateDirectElements = "direct.bytes" // the dot product of an element of bytes or words
+	rateDirectStart    = "direct.begin" // start of a direct convolution
+	rateDirectTiles    = "direct.tiles" // start and store of a tile
 )
 
 // directWork adds the cost of a direct convolution. rate is the name of the rate of its multiply-adds. Tiles of few
 // sums are priced like tiles of more sums, because they wait for previous multiply-adds or for loads.
 func (s *convShape) directWork(w *graph.Work, rate string, d tensor.DType, planes bool) {
-	if !planes && rate == directTaps && s.usesGroupWindows(d) {
+	if !planes && rate == rateDirectTaps && s.usesGroupWindows(d) {
 		s.groupWork(w, d)
 		return
 	}
 	multiply.ReclassifyStores(w, s.call)
 	multiply.ReclassifyPanels(w, s.call, 1, s.n*s.pixelsOut())
-	w.DoUnoverlapped(directStart, 1)
+	w.DoUnoverlapped(rateDirectStart, 1)
 	if !s.call.Constant(1) {
-		w.Do(multiply.RatePackRow, float64(s.o*s.termsPerOutput()))
+		w.Do(multiply.RatePackRow, float64(s.outChannels*s.termsPerOutput()))
 	}
 	s.tileWork(w, rate, d, planes)
 }
@@ -240,8 +240,8 @@ func (s *convShape) tileWork(w *graph.Work, rate string, d tensor.DType, planes 
 		turns += float64(tiles * float64(s.inPerGroup) * pageTurns)
 	}
 	w.Do(rate, 2*turns*float64(f.lanes*d.Size()/4))
-	w.Do(directTiles, tiles)
-	w.Flops += 2 * float64(s.n*s.o*s.pixelsOut()) * float64(s.termsPerOutput())
+	w.Do(rateDirectTiles, tiles)
+	w.Flops += 2 * float64(s.n*s.outChannels*s.pixelsOut()) * float64(s.termsPerOutput())
 }
 
 // sumLatency is the latency of a multiply-add, in turns (see directWork).

@@ -30,7 +30,7 @@ func (t *directConv) appendCalls(calls []directCall, strip int) []directCall {
 	case bandTiling:
 		return t.appendBandCalls(calls, strip)
 	case smallImageTiling:
-		return append(calls, directCall{code: strip, tiles: 1, out: t.outOffset(t.tiles.start(strip)) * t.outSize})
+		return append(calls, directCall{code: strip, tiles: 1, out: t.outOffset(t.tiles.start(strip)) * t.outElemBytes})
 	}
 	return t.appendRowCalls(calls, strip)
 }
@@ -51,10 +51,10 @@ func (t *directConv) firstPixel(strip int) int {
 func (t *directConv) pixelBytes() int { return t.inPixelBytes }
 
 // channelBytes returns the stride of the input's channels, in bytes.
-func (t *directConv) channelBytes() int { return t.conv.channelStride(t.shape.byPlanes) * t.size }
+func (t *directConv) channelBytes() int { return t.conv.channelStride(t.shape.byPlanes) * t.elemBytes }
 
 // outPixelBytes returns the stride of the pixels of a row of the result, in bytes.
-func (t *directConv) outPixelBytes() int { return t.outPixelStride * t.outSize }
+func (t *directConv) outPixelBytes() int { return t.outPixelStride * t.outElemBytes }
 
 // channelStride returns the stride of the input's channels, in elements.
 func (s *convShape) channelStride(planes bool) int {
@@ -66,29 +66,29 @@ func (s *convShape) channelStride(planes bool) int {
 
 // spec returns the spec of a tile with the given number of rows. The caller sets the offsets and runs of the spec.
 func (t *directConv) spec(rows int) *tile.Spec {
-	s := &tile.Spec{Size: t.size, Rows: rows}
-	if !t.shape.unit { // prefetching does not help the matrix unit, whose loads have many cache lines
+	s := &tile.Spec{Size: t.elemBytes, Rows: rows}
+	if !t.shape.usesUnit { // prefetching does not help the matrix unit, whose loads have many cache lines
 		s.PrefetchDistance = prefetchDistance
 	}
 	return s
 }
 
-// callMACs returns the maximum number of multiply-adds of a call.
-func (t *directConv) callMACs() int {
-	if t.shape.unit {
+// maxCallMACs returns the maximum number of multiply-adds of a call.
+func (t *directConv) maxCallMACs() int {
+	if t.shape.usesUnit {
 		return tile.UnitCallGroups
 	}
 	return directCallMACs * t.shape.lanes / 16
 }
 
-// callTiles returns the maximum number of tiles of a call.
-func (t *directConv) callTiles() int {
-	return max(1, t.callMACs()/(t.shape.rows*t.shape.blockChannels()*t.conv.termsPerOutput()))
+// maxCallTiles returns the maximum number of tiles of a call.
+func (t *directConv) maxCallTiles() int {
+	return max(1, t.maxCallMACs()/(t.shape.rows*t.shape.blockChannels()*t.conv.termsPerOutput()))
 }
 
-// tileRows returns the maximum number of rows of a tile.
-func (t *directConv) tileRows() int {
-	return min(t.shape.rows, max(1, t.callMACs()/(t.shape.blockChannels()*t.conv.termsPerOutput())))
+// maxTileRows returns the maximum number of rows of a tile.
+func (t *directConv) maxTileRows() int {
+	return min(t.shape.rows, max(1, t.maxCallMACs()/(t.shape.blockChannels()*t.conv.termsPerOutput())))
 }
 
 // makePointwiseTiles makes strips of consecutive pixels. By pixels, strips continue from one image to the next.
@@ -98,9 +98,9 @@ func (t *directConv) makePointwiseTiles() {
 	if !t.shape.byPlanes {
 		pixels, t.images = pixels*s.n, 1
 	}
-	t.tiles = splitEvenly(pixels, t.tileRows())
-	strip, depth := directFlatMACs, s.termsPerOutput()
-	if t.shape.unit {
+	t.tiles = splitEvenly(pixels, t.maxTileRows())
+	strip, depth := pointwiseStripMACs, s.termsPerOutput()
+	if t.shape.usesUnit {
 		strip, depth = tile.UnitStripGroups, s.unitDepth()
 	}
 	t.stripRanges = machine.DivideUnits(t.tiles.count, t.shape.rows*t.shape.blockChannels()*depth, strip)
@@ -118,11 +118,11 @@ func (t *directConv) appendPointwiseCalls(calls []directCall, strip int) []direc
 	if longer == 0 {
 		longer = t.tiles.count
 	}
-	most := t.callTiles()
+	maxTiles := t.maxCallTiles()
 	for code, part := range [2][2]int{{first, min(end, longer)}, {max(first, longer), end}} {
-		for i := part[0]; i < part[1]; i += most {
+		for i := part[0]; i < part[1]; i += maxTiles {
 			at := t.tiles.start(i)
-			calls = append(calls, directCall{code: code, tiles: min(most, part[1]-i),
+			calls = append(calls, directCall{code: code, tiles: min(maxTiles, part[1]-i),
 				in: at * t.pixelBytes(), out: at * t.outPixelBytes()})
 		}
 	}
@@ -149,8 +149,8 @@ type rowTile struct{ pixels, left, right int }
 // The calls of two rows differ only in the rows and planes of the window that are inside the image.
 func (t *directConv) makeRowTiles() {
 	s := t.conv
-	maxTiles := t.callTiles()
-	t.tiles, t.strips = splitEvenly(s.w.Results, t.tileRows()), s.rowsOut()
+	maxTiles := t.maxCallTiles()
+	t.tiles, t.strips = splitEvenly(s.w.Results, t.maxTileRows()), s.rowsOut()
 	codes := map[rowTile]int{}
 	for i := range t.tiles.count {
 		ow, n := t.tiles.start(i), t.tiles.size(i)
@@ -178,10 +178,10 @@ func (t *directConv) appendRowCalls(calls []directCall, row int) []directCall {
 	plane, planesEnd := s.d.TapsOf(od)
 	first, end := s.h.TapsOf(oh)
 	in := (s.d.Position(od, plane)*s.h.Size + s.h.Position(oh, first)) * s.w.Size * t.pixelBytes()
-	vec := (plane*s.h.Taps + first) * s.w.Taps * t.contiguousTerms() * t.termBytes
+	weight := (plane*s.h.Taps + first) * s.w.Taps * t.contiguousTerms() * t.termBytes
 	for _, c := range t.rowTemplate {
-		c.planes, c.rows, c.vec = max(0, planesEnd-plane), max(0, end-first), vec
-		c.in, c.out = in+c.in, t.outOffset(row*s.w.Results)*t.outSize+c.out
+		c.planes, c.rows, c.weight = max(0, planesEnd-plane), max(0, end-first), weight
+		c.in, c.out = in+c.in, t.outOffset(row*s.w.Results)*t.outElemBytes+c.out
 		calls = append(calls, c)
 	}
 	return calls
@@ -266,7 +266,7 @@ func canMergeRuns(a, b *tile.Run) bool {
 // makeSmallImageTiles makes a strip of each tile of a small image. The pixels of a tile may be in several rows of the
 // image.
 func (t *directConv) makeSmallImageTiles() {
-	t.tiles = splitEvenly(t.conv.h.Results*t.conv.w.Results, t.tileRows())
+	t.tiles = splitEvenly(t.conv.h.Results*t.conv.w.Results, t.maxTileRows())
 	t.strips = t.tiles.count
 	t.stripRanges = machine.Division{Units: t.strips, Chunks: t.strips}
 	for i := range t.tiles.count {
@@ -280,7 +280,7 @@ func (t *directConv) smallImageSpec(at, n int) *tile.Spec {
 	for i := range n {
 		oh, ow := (at+i)/s.w.Results, (at+i)%s.w.Results
 		f.In = append(f.In, (s.h.Begin(oh)*s.w.Size+s.w.Begin(ow))*t.pixelBytes())
-		f.Out = append(f.Out, (t.outOffset(at+i)-t.outOffset(at))*t.outSize)
+		f.Out = append(f.Out, (t.outOffset(at+i)-t.outOffset(at))*t.outElemBytes)
 	}
 	for kh := range s.h.Taps {
 		t.windowRow(f, kh*s.h.Dilation*s.w.Size*t.pixelBytes(), kh*s.w.Taps*t.contiguousTerms()*t.termBytes,

@@ -16,7 +16,7 @@ const unitPixels = 8
 func (s *convShape) usesMatrixUnit() bool {
 	return machine.HostWithUnit().Has(machine.MatrixUnit) && s.outPerGroup() >= minGroupChannels &&
 		s.n*s.h.Results*s.w.Results >= unitPixels &&
-		kit.BoundedProduct(2, s.w.Results, s.o, elementBytes) < maxReach // a tile may span two rows of the result
+		kit.BoundedProduct(2, s.w.Results, s.outChannels, elementBytes) < maxReach // a tile may span two rows of the result
 }
 
 // elementShape returns the tiles of a convolution whose elements have `channels` channels each.
@@ -25,7 +25,7 @@ func (s *convShape) elementShape(channels int) directShape {
 	if channels < elementBytes || !s.usesMatrixUnit() {
 		return f
 	}
-	f.unit = true
+	f.usesUnit = true
 	f.vectors = min(tile.UnitVectors, kit.DivUp(s.outPerGroup(), f.lanes))
 	f.rows = 2 * tile.UnitRows
 	if f.tiling != pointwiseTiling {
@@ -37,7 +37,7 @@ func (s *convShape) elementShape(channels int) directShape {
 // bandRows returns the number of rows of the result that a tile of the matrix unit spans. A tile spans two rows if they
 // fit, else one row.
 func (t *directConv) bandRows() int {
-	if t.conv.w.Results > tile.UnitRows || 2*t.conv.w.Results > t.tileRows() {
+	if t.conv.w.Results > tile.UnitRows || 2*t.conv.w.Results > t.maxTileRows() {
 		return 1
 	}
 	return min(2, t.conv.h.Results)
@@ -60,7 +60,7 @@ func (s *convShape) unitDepth() int { return s.unitChunks() * tile.UnitTerms }
 // columns share a call. A last band with fewer rows has its own specs.
 func (t *directConv) makeBandTiles() {
 	s, band := t.conv, t.bandRows()
-	t.tiles = splitEvenly(s.w.Results, t.tileRows()/band)
+	t.tiles = splitEvenly(s.w.Results, t.maxTileRows()/band)
 	bands := kit.DivUp(s.h.Results, band)
 	rows := t.tiles.count * kit.DivUp(kit.DivUp(s.w.Results, t.tiles.count)*band, tile.UnitRows) * tile.UnitRows
 	t.stripRanges = machine.DivideUnits(bands, rows*t.shape.blockChannels()*s.unitDepth(), tile.UnitStripGroups)
@@ -115,7 +115,7 @@ func (t *directConv) bandSpec(rows, n int) *tile.Spec {
 
 // unitWork adds the cost of a convolution on the matrix unit.
 func (s *convShape) unitWork(w *graph.Work, f *directShape) {
-	t := &directConv{conv: s, shape: *f, size: elementBytes}
+	t := &directConv{conv: s, shape: *f, elemBytes: elementBytes}
 	pixels, parts := s.n*s.h.Results*s.w.Results, 0
 	if f.tiling == pointwiseTiling {
 		parts = splitEvenly(pixels, tile.UnitRows).count
@@ -124,12 +124,12 @@ func (s *convShape) unitWork(w *graph.Work, f *directShape) {
 	}
 	multiply.ReclassifyStores(w, s.call)
 	multiply.ReclassifyPanels(w, s.call, 1, s.n*s.pixelsOut())
-	w.DoUnoverlapped(directStart, 1)
+	w.DoUnoverlapped(rateDirectStart, 1)
 	if !s.call.Constant(1) {
-		w.Do(multiply.RatePackRow, float64(s.o*s.termsPerOutput()))
+		w.Do(multiply.RatePackRow, float64(s.outChannels*s.termsPerOutput()))
 	}
 	macs := multiply.UnitByteMACs(kit.DivUp(pixels, parts), s.outPerGroup(), s.unitChunks())
 	w.Do(multiply.RateUnitBytes, float64(parts*s.groups)*macs)
-	w.Do(directTiles, float64(kit.DivUp(parts, 2)*t.blocks()))
-	w.Flops = 2 * float64(pixels*s.o) * float64(s.termsPerOutput())
+	w.Do(rateDirectTiles, float64(kit.DivUp(parts, 2)*t.blocks()))
+	w.Flops = 2 * float64(pixels*s.outChannels) * float64(s.termsPerOutput())
 }

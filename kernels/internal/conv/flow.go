@@ -8,18 +8,18 @@ import (
 )
 
 // flow describes the progress of chunks through the result and the input, for pipelining with neighbouring steps. The
-// result must be dense and channels-last. The input must be dense and channels-last or have the layout by planes; each
-// chunk needs the whole of an input by planes. Otherwise flow returns nil. first returns the first output pixel of a
-// strip of an image. If order has one image, its strips span the whole batch.
+// result must be dense and channels-last. The input must be dense and channels-last, or by planes. Otherwise flow
+// returns nil. Every chunk needs all of an input by planes. first returns the first output pixel of a strip of an
+// image. If order has one image, its strips span the whole batch.
 func (s *convShape) flow(order *multiply.StripOrder, first func(strip int) int, planes bool) *graph.Flow {
-	if s.outPixelStride() != s.o || s.inPixelStride(planes) == 0 {
+	if s.outPixelStride() != s.outChannels || s.inPixelStride(planes) == 0 {
 		return nil
 	}
 	pixels := s.pixelsOut()
 	imagePixels := s.n * pixels / order.Images
 	completed := func(chunk int) int {
 		images, strips := order.Completed(chunk)
-		return (images*imagePixels + first(strips)) * s.o
+		return (images*imagePixels + first(strips)) * s.outChannels
 	}
 	needs := func(chunk int) int {
 		images, strips := order.Started(chunk)

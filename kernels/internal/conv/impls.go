@@ -29,6 +29,9 @@ func (a convAlgorithm) byPixels() bool {
 // isDirect reports whether an algorithm is direct convolution, which exists as machine code only.
 func (a convAlgorithm) isDirect() bool { return a == directByPixels || a == directFromPlanes }
 
+// isDepthwise reports whether an algorithm computes groups of one input channel.
+func (a convAlgorithm) isDepthwise() bool { return a == depthwiseByPixels || a == depthwiseByPlanes }
+
 // lowerConv makes the kernel of a convolution whose operands have the result's dtype.
 func lowerConv(s *convShape, a convAlgorithm) (*graph.Kernel, error) {
 	switch a {
@@ -105,8 +108,8 @@ func (v convolution) impls() (list []graph.Impl) {
 	return list
 }
 
-// order returns the layout of results of an algorithm. Algorithms by pixels do not support unbatched images, because
-// unbatched images have no channels-last format.
+// order returns the dimension order of an algorithm's results. Algorithms by pixels do not support unbatched images,
+// because unbatched images have no channels-last format.
 func (v convolution) order(a convAlgorithm, rank int) (o tensor.Order, supported bool) {
 	switch {
 	case !a.byPixels():
@@ -127,7 +130,7 @@ func (v convolution) order(a convAlgorithm, rank int) (o tensor.Order, supported
 // walks returns the layouts in which an algorithm writes the result: the algorithm's own order, and each candidate that
 // its products can write. Sequences and volumes of any layout are convolved by planes.
 func (v convolution) walks(c *graph.Call, a convAlgorithm, candidates []tensor.Order) []graph.Walk {
-	if v.isDepthwise(c) != (a <= depthwiseByPlanes) && (v.dims < 3 || a != convByPlanes) {
+	if v.isDepthwise(c) != a.isDepthwise() && (v.dims < 3 || a != convByPlanes) {
 		return nil
 	}
 	rank := c.Meta(0).Rank()
@@ -142,14 +145,13 @@ func (v convolution) walks(c *graph.Call, a convAlgorithm, candidates []tensor.O
 		}
 		return []graph.Walk{w}
 	}
-	single := !a.byPixels() || c.Out[0].Numel() > 0 && v.onePixelOrChannel(c.Out[0]) && v.onePixelOrChannel(c.Meta(0))
 	var list []graph.Walk
 	switch {
 	case supported && (v.dims == 2 || a.byPixels()):
 		list = append(list, c.InOrder(o))
 	case !a.byPixels():
 		list = append(list, graph.Walk{})
-	case single:
+	case c.Out[0].Numel() > 0 && v.onePixelOrChannel(c.Out[0]) && v.onePixelOrChannel(c.Meta(0)):
 		return []graph.Walk{{Order: tensor.RowMajorOrder(rank)}}
 	default:
 		return nil
@@ -170,7 +172,7 @@ func (v convolution) isDepthwise(c *graph.Call) bool {
 // writes reports whether an algorithm writes results in dimension order `to`. Products write matrices, so the stride of
 // pixels must be constant.
 func (v convolution) writes(a convAlgorithm, out tensor.Meta, to tensor.Order) bool {
-	if to.Rank() != out.Rank() || a <= depthwiseByPlanes { // transposing a copy of planes is faster
+	if to.Rank() != out.Rank() || a.isDepthwise() { // transposing a copy of planes is faster
 		return false
 	}
 	_, constant := pixelStride(spatial(out.WithStrides(to.Strides(out.Shape)), v.dims))

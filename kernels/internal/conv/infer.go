@@ -61,8 +61,8 @@ func groupOf(m tensor.Type, dim, groups int) tensor.Type {
 // emptyBatch returns the type of the result for an input without elements, which has the shape of the input. PyTorch
 // multiplies the input by a number and returns a view of the product, so the strides are those of the input.
 func emptyBatch(x tensor.Type) tensor.Type {
-	line := x.Rank() == 3
-	if line {
+	isSequence := x.Rank() == 3
+	if isSequence {
 		x, _ = x.Unsqueeze(2)
 	}
 	r, err := rule.Binary(rule.Undefined(), rule.OfType(x), rule.OfType(tensor.NewType(x.DType))).Rule()
@@ -70,7 +70,7 @@ func emptyBatch(x tensor.Type) tensor.Type {
 		panic("kernels: a product with a number can be laid out: " + err.Error())
 	}
 	m := r.Type(0)
-	if line {
+	if isSequence {
 		m, _ = m.Squeeze(2)
 	}
 	return m
@@ -153,7 +153,7 @@ func (p convParams) checkShapes(shape []sym.Int, w tensor.Type) error {
 	if p.groups <= 0 {
 		return errors.New("non-positive groups is not supported")
 	}
-	wrong := func(name string, length int, text func() string) error {
+	checkLength := func(name string, length int, text func() string) error {
 		if length == dims || length == 1 {
 			return nil
 		}
@@ -161,14 +161,14 @@ func (p convParams) checkShapes(shape []sym.Int, w tensor.Type) error {
 			"dimensions, but got %s=%s", name, dims, name, text())
 	}
 	if err := cmp.Or(
-		wrong("stride", len(p.stride), func() string { return tensor.ListString(p.stride) }),
-		wrong("padding", len(p.padding), func() string { return tensor.Sizes(p.padding) }),
-		wrong("dilation", len(p.dilation), func() string { return tensor.ListString(p.dilation) })); err != nil {
+		checkLength("stride", len(p.stride), func() string { return tensor.ListString(p.stride) }),
+		checkLength("padding", len(p.padding), func() string { return tensor.Sizes(p.padding) }),
+		checkLength("dilation", len(p.dilation), func() string { return tensor.ListString(p.dilation) })); err != nil {
 		return err
 	}
 	if p.outputPadding != nil {
 		text := func() string { return tensor.ListString(p.outputPadding) }
-		if err := wrong("output_padding", len(p.outputPadding), text); err != nil {
+		if err := checkLength("output_padding", len(p.outputPadding), text); err != nil {
 			return err
 		}
 	}

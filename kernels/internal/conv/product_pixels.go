@@ -42,7 +42,7 @@ func convNHWC(s *convShape) (*graph.Kernel, error) {
 		B:          gemm.Operand{Source: gemm.Prepacked},
 		CRowStride: pixel, CColStride: s.outStride.c}
 	if s.isPointwise() {
-		spec.A = gemm.Operand{RowStride: s.c, ColStride: 1}
+		spec.A = gemm.Operand{RowStride: s.inChannels, ColStride: 1}
 	}
 	if s.hasBias {
 		spec.Bias, spec.BiasStride = gemm.BiasCols, s.biasStride
@@ -59,7 +59,7 @@ func convNHWC(s *convShape) (*graph.Kernel, error) {
 	mul := &multiply.Multiplier{Plan: plan, Entries: entries * s.groups,
 		MACs: kit.BoundedProduct(pixels, s.outPerGroup(), s.termsPerOutput())}
 	if mul.Entries > 1 {
-		mul.A = entryOffsets(entries, images*s.h.Size*s.w.Size*s.c, s.groups, s.inPerGroup)
+		mul.A = entryOffsets(entries, images*s.h.Size*s.w.Size*s.inChannels, s.groups, s.inPerGroup)
 		mul.B = entryOffsets(entries, 0, s.groups, weight.MatrixLen())
 		mul.C = entryOffsets(entries, images*s.outStride.n, s.groups, s.outPerGroup()*s.outStride.c)
 		mul.Bias = entryOffsets(entries, 0, s.groups, s.outPerGroup()*s.biasStride)
@@ -130,7 +130,7 @@ func (p *pixelPacker) locate(j *multiply.Job, l, lanes int) {
 	img, pixel := l/(s.h.Results*s.w.Results), l%(s.h.Results*s.w.Results)
 	oh, ow := pixel/s.w.Results, pixel%s.w.Results
 	for q := range lanes {
-		j.Windows[q] = multiply.PixelWindow{Base: unsafe.Add(j.Args.A, img*s.h.Size*s.w.Size*s.c*p.elem.SrcSize),
+		j.Windows[q] = multiply.PixelWindow{Base: unsafe.Add(j.Args.A, img*s.h.Size*s.w.Size*s.inChannels*p.elem.SrcSize),
 			IH: s.h.Begin(oh), IW: s.w.Begin(ow)}
 		if ow++; ow == s.w.Results {
 			ow = 0
@@ -150,7 +150,7 @@ func (p *pixelPacker) packPixel(j *multiply.Job, to []byte, kh, kw, a, b, lanes 
 		ih, iw := w.IH+kh*s.h.Dilation, w.IW+kw*s.w.Dilation
 		j.Lanes[q] = nil
 		if s.h.Contains(ih) && s.w.Contains(iw) {
-			j.Lanes[q] = unsafe.Add(w.Base, ((ih*s.w.Size+iw)*s.c+a)*p.elem.SrcSize)
+			j.Lanes[q] = unsafe.Add(w.Base, ((ih*s.w.Size+iw)*s.inChannels+a)*p.elem.SrcSize)
 		}
 	}
 	gemm.Interleave(p.elem.SrcSize, to, p.width, j.Lanes[:lanes], b-a)
@@ -164,7 +164,7 @@ func (p *pixelPacker) packRow(j *multiply.Job, to []byte, kh, a, b, lanes int) {
 		w := &j.Windows[lane]
 		j.Lanes[lane] = nil
 		if ih := w.IH + kh*s.h.Dilation; s.h.Contains(ih) && w.IW >= 0 && w.IW+s.w.Taps <= s.w.Size {
-			j.Lanes[lane] = unsafe.Add(w.Base, ((ih*s.w.Size+w.IW)*s.c+a)*size)
+			j.Lanes[lane] = unsafe.Add(w.Base, ((ih*s.w.Size+w.IW)*s.inChannels+a)*size)
 		}
 	}
 	gemm.Interleave(p.elem.SrcSize, to, p.width, j.Lanes[:lanes], b-a)
@@ -174,8 +174,8 @@ func (p *pixelPacker) packRow(j *multiply.Job, to []byte, kh, a, b, lanes int) {
 		if j.Lanes[lane] != nil || !s.h.Contains(ih) {
 			continue
 		}
-		if first, end := max(a, -w.IW*s.c), min(b, (s.w.Size-w.IW)*s.c); first < end {
-			from := unsafe.Add(w.Base, ((ih*s.w.Size+w.IW)*s.c+first)*size)
+		if first, end := max(a, -w.IW*s.inChannels), min(b, (s.w.Size-w.IW)*s.inChannels); first < end {
+			from := unsafe.Add(w.Base, ((ih*s.w.Size+w.IW)*s.inChannels+first)*size)
 			p.elem.Row(unsafe.Pointer(&to[((first-a)*p.width+lane)*size]), from, p.width*size, size, end-first)
 		}
 	}

@@ -21,10 +21,10 @@ func convNCHW(s *convShape) (*graph.Kernel, error) {
 		A:          gemm.Operand{Source: gemm.Prepacked},
 		B:          gemm.Operand{Source: gemm.Custom},
 		CRowStride: s.outStride.c, CColStride: pixel}
-	from, even := pixelStride(s.inSize(), s.inStride)
-	inPlace := s.isPointwise() && even
+	inPixelStride, constant := pixelStride(s.inSize(), s.inStride)
+	inPlace := s.isPointwise() && constant
 	if inPlace {
-		spec.B = gemm.Operand{RowStride: s.inStride.c, ColStride: from}
+		spec.B = gemm.Operand{RowStride: s.inStride.c, ColStride: inPixelStride}
 	}
 	if s.hasBias {
 		spec.Bias, spec.BiasStride = gemm.BiasRows, s.biasStride

@@ -29,20 +29,20 @@ func Rates() []graph.Rate {
 		{Name: multiply.RatePackStep, Unit: "an element of a window whose pixels are strided",
 			Calls: []graph.RateCall{conv("nchw", 2, 1, 3, kit.F32(1, 64, 56, 56), 24),
 				conv("nchw", 2, 1, 1, kit.F32(1, 64, 56, 56), 24)}},
-		{Name: directTaps, Unit: "a multiply-add of a direct convolution",
+		{Name: rateDirectTaps, Unit: "a multiply-add of a direct convolution",
 			Calls: []graph.RateCall{conv("direct_nhwc", 1, 1, 3, kit.NHWC(1, 64, 28, 28), 64),
 				conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 256, 14, 14), 64),
 				conv("direct_nhwc", 2, 1, 3, kit.NHWC(1, 128, 28, 28), 64),
 				conv("direct_planes", 2, 1, 7, kit.F32(1, 3, 112, 112), 64)}},
-		{Name: directElements,
+		{Name: rateDirectElements,
 			Unit: "a dot product of four bytes, or two words, in a direct convolution",
 			Calls: []graph.RateCall{bytesRate(1, 1, 3, 64, 28, 64), bytesRate(1, 1, 1, 256, 14, 64),
 				bytesRate(2, 1, 3, 128, 28, 64)}},
-		{Name: directStart, Unit: "the start of a direct convolution",
+		{Name: rateDirectStart, Unit: "the start of a direct convolution",
 			Calls: []graph.RateCall{conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 96, 1, 1), 8),
 				conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 24, 1, 1), 72),
 				conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 480, 1, 1), 120)}},
-		{Name: directTiles, Unit: "the start and the store of a register tile of a direct convolution",
+		{Name: rateDirectTiles, Unit: "the start and the store of a register tile of a direct convolution",
 			Calls: []graph.RateCall{conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 16, 28, 28), 96),
 				conv("direct_nhwc", 1, 8, 3, kit.NHWC(1, 64, 28, 28), 64),
 				conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 24, 28, 28), 144)}},
@@ -82,11 +82,11 @@ func depthwiseRates() []graph.Rate {
 	pixels := func(stride, c, side int) graph.RateCall {
 		return conv("depthwise_nhwc", stride, c, 3, kit.NHWC(1, c, side, side), c)
 	}
-	five := func(stride, c int) graph.RateCall {
+	fiveByFive := func(stride, c int) graph.RateCall {
 		return conv("depthwise_nhwc", stride, c, 5, kit.NHWC(1, c, 14, 14), c)
 	}
 	bytes := func(stride, size, c, side int) graph.RateCall { return bytesRate(stride, c, size, c, side, c) }
-	several := graph.RateCall{Op: "conv2d", Attrs: graph.Attrs{"padding": 1, "groups": 32}, Constant: []int{1},
+	severalOutputs := graph.RateCall{Op: "conv2d", Attrs: graph.Attrs{"padding": 1, "groups": 32}, Constant: []int{1},
 		In: []tensor.Meta{kit.NHWC(1, 32, 28, 28), kit.F32(64, 1, 3, 3)}, Impl: "depthwise_nhwc"}
 	// Integers have no machine code.
 	integers := func(impl string, image tensor.Meta) graph.RateCall {
@@ -94,8 +94,8 @@ func depthwiseRates() []graph.Rate {
 		c.In[1].DType = tensor.Int32
 		return c
 	}
-	lanes := kit.NHWC(1, 64, 28, 28)
-	lanes.DType = tensor.Int32
+	int32Image := kit.NHWC(1, 64, 28, 28)
+	int32Image.DType = tensor.Int32
 	return []graph.Rate{
 		{Name: ratePlanesMAC, Unit: "a multiply-add of a depthwise convolution, by planes",
 			Calls: []graph.RateCall{planes(1, 64, 56), conv("depthwise_planes", 1, 64, 7, kit.F32(1, 64, 28, 28), 64)}},
@@ -105,8 +105,8 @@ func depthwiseRates() []graph.Rate {
 		{Name: ratePlanesPlane, Unit: "a plane of a depthwise convolution",
 			Calls: []graph.RateCall{planes(1, 576, 7), planes(2, 576, 14)}},
 		{Name: ratePixelsMAC, Unit: "a multiply-add of a depthwise convolution, by pixels",
-			Calls: []graph.RateCall{pixels(1, 384, 14), pixels(1, 192, 28), pixels(2, 192, 28), five(1, 96), five(1, 576),
-				five(2, 288)}},
+			Calls: []graph.RateCall{pixels(1, 384, 14), pixels(1, 192, 28), pixels(2, 192, 28), fiveByFive(1, 96),
+				fiveByFive(1, 576), fiveByFive(2, 288)}},
 		{Name: ratePixelsUnaligned, Unit: "extra cost of a multiply-add if pixels are not aligned to cache lines",
 			Calls: []graph.RateCall{pixels(1, 58, 28), pixels(1, 88, 28), pixels(1, 120, 14)}},
 		{Name: ratePixelsUncached, Unit: "a byte of pixels beyond the capacity of the L2 cache",
@@ -114,8 +114,8 @@ func depthwiseRates() []graph.Rate {
 		{Name: rateBytesInstruction, Unit: "an instruction of a tile of a depthwise convolution of bytes",
 			Calls: []graph.RateCall{bytes(1, 3, 192, 28), bytes(1, 3, 384, 14), bytes(2, 3, 192, 28), bytes(1, 5, 672, 14)}},
 		{Name: rateGoMAC, Unit: "a multiply-add of a depthwise convolution in Go",
-			Calls: []graph.RateCall{several, integers("depthwise_planes", tensor.New(tensor.Int32, 1, 64, 28, 28))}},
+			Calls: []graph.RateCall{severalOutputs, integers("depthwise_planes", tensor.New(tensor.Int32, 1, 64, 28, 28))}},
 		{Name: rateGoChannelsMAC, Unit: "a multiply-add of a depthwise convolution in Go, along channels",
-			Calls: []graph.RateCall{integers("depthwise_nhwc", lanes), pixels(1, 192, 28), five(1, 96)}},
+			Calls: []graph.RateCall{integers("depthwise_nhwc", int32Image), pixels(1, 192, 28), fiveByFive(1, 96)}},
 	}
 }

@@ -27,20 +27,21 @@ func (s *convShape) outputReach(size int) int {
 	if s.w.Results <= maxTileRows {
 		rows *= 2
 	}
-	return kit.BoundedProduct(rows, max(s.outPixelStride(), s.o), size)
+	return kit.BoundedProduct(rows, max(s.outPixelStride(), s.outChannels), size)
 }
 
 // allowsScratch reports whether scratch memory of the given number of elements is small, or at most 16 times as large
 // as the input and its windows together.
 func (s *convShape) allowsScratch(elements int) bool {
 	const alwaysAllowed, maxRatio = 1 << 22, 16
-	data := kit.BoundedProduct(s.n, s.c, s.pixelsIn()) + kit.BoundedProduct(s.n, s.pixelsOut(), s.taps(), s.c)
+	data := kit.BoundedProduct(s.n, s.inChannels, s.pixelsIn()) +
+		kit.BoundedProduct(s.n, s.pixelsOut(), s.taps(), s.inChannels)
 	return elements <= max(alwaysAllowed, kit.BoundedProduct(maxRatio, data))
 }
 
 // usesPlaneTiles reports whether planes are convolved by compiled loops over tiles (see planeTiles). The smallest tile
 // must fit in worker memory.
 func (s *convShape) usesPlaneTiles(d tensor.DType) bool {
-	least := kit.BoundedProduct(s.h.Extent(1), s.w.Extent(min(s.w.Results, minTileCols)), d.Size())
-	return hasTapCode(d) && least <= maxTapsBytes
+	smallestTile := kit.BoundedProduct(s.h.Extent(1), s.w.Extent(min(s.w.Results, minTileCols)), d.Size())
+	return hasTapCode(d) && smallestTile <= maxTapsBytes
 }

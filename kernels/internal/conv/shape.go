@@ -17,9 +17,9 @@ import (
 // convShape describes a call of a convolution with known sizes. Unbatched inputs have n = 1. Strides are in elements.
 type convShape struct {
 	window
-	n, c, o    int // numbers of images, input channels and output channels
-	inPerGroup int // number of input channels per group
-	groups     int
+	n, inChannels, outChannels int // numbers of images, input channels and output channels
+	inPerGroup                 int // number of input channels per group
+	groups                     int
 
 	inStride, weightStride, outStride ncdhw // strides of input, weight and result
 	biasStride                        int   // stride of the bias, in elements
@@ -30,7 +30,7 @@ type convShape struct {
 }
 
 // outPerGroup returns the number of output channels per group.
-func (s *convShape) outPerGroup() int { return s.o / s.groups }
+func (s *convShape) outPerGroup() int { return s.outChannels / s.groups }
 
 // termsPerOutput returns the number of terms of a result.
 func (s *convShape) termsPerOutput() int { return s.inPerGroup * s.taps() }
@@ -44,8 +44,10 @@ func (s *convShape) outStart() int {
 }
 
 // inSize and outSize return the sizes of the input and of the result.
-func (s *convShape) inSize() ncdhw  { return ncdhw{s.n, s.c, s.d.Size, s.h.Size, s.w.Size} }
-func (s *convShape) outSize() ncdhw { return ncdhw{s.n, s.o, s.d.Results, s.h.Results, s.w.Results} }
+func (s *convShape) inSize() ncdhw { return ncdhw{s.n, s.inChannels, s.d.Size, s.h.Size, s.w.Size} }
+func (s *convShape) outSize() ncdhw {
+	return ncdhw{s.n, s.outChannels, s.d.Results, s.h.Results, s.w.Results}
+}
 
 // pixelStride returns the constant distance between neighbouring output pixels of a channel, or false if the distance
 // is not constant.
@@ -97,8 +99,8 @@ func convPanels(s *convShape, a convAlgorithm, d tensor.DType) *multiply.Panels 
 		if hasWindowCode(s, d) {
 			return s.windowPanels(d)
 		}
-		p := s.weightPanels(d, s.o, "kh,kw", s.channelsLastTerms)
-		p.Lanes, p.Starts = s.o, []int{0} // one panel covers all groups
+		p := s.weightPanels(d, s.outChannels, "kh,kw", s.channelsLastTerms)
+		p.Lanes, p.Starts = s.outChannels, []int{0} // one panel covers all groups
 		return p
 	case directByPixels:
 		if s.usesGroupWindows(d) {
@@ -159,17 +161,17 @@ func (w packedWeight) phases() []graph.Phase {
 	if w.packedBefore {
 		return nil
 	}
-	size, cuts := w.DType.Size(), kit.DivUp(w.Lanes, w.Width)
+	size, groupPanels := w.DType.Size(), kit.DivUp(w.Lanes, w.Width)
 	matrixBytes := w.MatrixLen() * size
-	chunks := cuts * len(w.Starts)
+	panels := groupPanels * len(w.Starts)
 	// A chunk packs about 2^14 elements.
-	group, listed := max(1, 1<<14/max(1, kit.BoundedProduct(w.Width, w.Depth))), sync.OnceValue(w.Terms)
-	return []graph.Phase{{Chunks: kit.DivUp(chunks, group), Run: func(m *graph.Mem, chunk int) error {
-		terms := listed()
-		for i := chunk * group; i < min((chunk+1)*group, chunks); i++ {
-			g := i / cuts
+	panelsPerChunk, listTerms := max(1, 1<<14/max(1, kit.BoundedProduct(w.Width, w.Depth))), sync.OnceValue(w.Terms)
+	return []graph.Phase{{Chunks: kit.DivUp(panels, panelsPerChunk), Run: func(m *graph.Mem, chunk int) error {
+		terms := listTerms()
+		for i := chunk * panelsPerChunk; i < min((chunk+1)*panelsPerChunk, panels); i++ {
+			g := i / groupPanels
 			matrix := unsafe.Add(m.Ptrs[2], w.Starts[g]*size)
-			w.FillPanel(m.Context, terms, m.Scratch[g*matrixBytes:][:matrixBytes], matrix, i%cuts)
+			w.FillPanel(m.Context, terms, m.Scratch[g*matrixBytes:][:matrixBytes], matrix, i%groupPanels)
 		}
 		return nil
 	}}}
@@ -197,7 +199,7 @@ func (s *convShape) denseBias(m *graph.Mem, size int) unsafe.Pointer {
 	if s.denseBiasBytes(size) == 0 {
 		return s.biasAt(m)
 	}
-	for i := range s.o {
+	for i := range s.outChannels {
 		copy(m.Worker[i*size:][:size], unsafe.Slice((*byte)(unsafe.Add(m.Ptrs[3], i*s.biasStride*size)), size))
 	}
 	return unsafe.Pointer(unsafe.SliceData(m.Worker))
@@ -208,7 +210,7 @@ func (s *convShape) denseBiasBytes(size int) int {
 	if !s.hasBias || s.biasStride == 1 {
 		return 0
 	}
-	return kit.AlignUp(s.o * size)
+	return kit.AlignUp(s.outChannels * size)
 }
 
 // entryOffsets returns the offset of each group of each image.
@@ -244,7 +246,7 @@ func (v convolution) shape(c *graph.Call) *convShape {
 	x, s.inStride = spatial(c.Meta(0), v.dims)
 	w, s.weightStride = spatial(c.Meta(1), v.dims)
 	_, s.outStride = spatial(c.Out[0], v.dims)
-	s.n, s.c, s.o, s.inPerGroup = x.n, x.c, w.n, w.c
+	s.n, s.inChannels, s.outChannels, s.inPerGroup = x.n, x.c, w.n, w.c
 	s.window = newWindow(newAxes(c.Meta(0).Shape, c.Out[0].Shape, c.Meta(1).Shape[2:], p.stride,
 		kit.KnownSizes(p.padding), p.dilation))
 	if c.Has(2) {

@@ -93,8 +93,8 @@ func (v transposedConv) phaseShapes(c *graph.Call, d tensor.DType, planes bool) 
 
 // phaseShape returns phase i of a call as a convolution.
 func (v transposedConv) phaseShape(c *graph.Call, t *transposedWindows, i int) *convShape {
-	s := &convShape{n: t.n, c: t.c, o: t.o, inPerGroup: t.c / t.groups, groups: t.groups, hasBias: t.hasBias, call: c,
-		epilogue: fusion.EpilogueOf(c), phase: &transposedPhase{}}
+	s := &convShape{n: t.n, inChannels: t.c, outChannels: t.o, inPerGroup: t.c / t.groups, groups: t.groups,
+		hasBias: t.hasBias, call: c, epilogue: fusion.EpilogueOf(c), phase: &transposedPhase{}}
 	if s.hasBias {
 		s.biasStride = c.Meta(2).Strides[0]
 	}
@@ -200,12 +200,12 @@ func (v transposedConv) directWork(c *graph.Call, walk graph.Walk, planes bool) 
 	}
 	multiply.ReclassifyStores(&w, c)
 	multiply.ReclassifyPanels(&w, c, 1, list[0].n*list[0].pixelsIn())
-	w.DoUnoverlapped(directStart, float64(len(list)))
+	w.DoUnoverlapped(rateDirectStart, float64(len(list)))
 	if !c.Constant(1) {
 		w.Do(multiply.RatePackRow, float64(c.Meta(1).Numel()))
 	}
 	for _, s := range list {
-		s.tileWork(&w, directTaps, d, planes)
+		s.tileWork(&w, rateDirectTaps, d, planes)
 	}
 	return w
 }

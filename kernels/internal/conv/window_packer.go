@@ -63,7 +63,7 @@ func copyPixels(e *strided.Elem, dst []byte, n int, from unsafe.Pointer, step in
 	switch {
 	case step != 1:
 		e.Row(unsafe.Pointer(unsafe.SliceData(dst)), from, e.DstSize, step*e.SrcSize, n)
-	case len(dst) == 128:
+	case len(dst) == 128: // an array of constant length is copied inline
 		*(*[128]byte)(dst) = *(*[128]byte)(from)
 	default:
 		copy(dst, unsafe.Slice((*byte)(from), len(dst)))

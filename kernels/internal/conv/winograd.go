@@ -52,8 +52,8 @@ const (
 	sharedPointBytes = 5 << 18
 	// pointsSectionBytes bounds the points and products of a section of pointSchedule, which do not stay in L2.
 	pointsSectionBytes = 16 << 20
-	// winogradChannels bounds the input channels, because product code addresses rows by 32-bit displacements.
-	winogradChannels = 1 << 20
+	// maxWinogradChannels bounds the input channels, because product code addresses rows by 32-bit displacements.
+	maxWinogradChannels = 1 << 20
 	// minSections is the minimum number of sections of chunkSchedule, unless there are too few tiles. With this number,
 	// all workers are busy.
 	minSections = 16
@@ -76,21 +76,21 @@ func (v convolution) newWinograd(c *graph.Call, m int) *winogradConv {
 		}
 	}
 	s := v.shape(c)
-	three := func(a *geometry.Axis) bool { return a.Taps == 3 && a.Stride == 1 && a.Dilation == 1 }
-	if !three(&s.h) || !three(&s.w) || s.groups != 1 || s.c > winogradChannels {
+	isDense3 := func(a *geometry.Axis) bool { return a.Taps == 3 && a.Stride == 1 && a.Dilation == 1 }
+	if !isDense3(&s.h) || !isDense3(&s.w) || s.groups != 1 || s.inChannels > maxWinogradChannels {
 		return nil
 	}
 	lanes := winograd.Lanes(cpu)
 	registers, _ := tile.Registers(cpu)
-	rows := directShape{perLoad: tile.ElementsPerLoad(cpu, 4)}.maxRows
+	rows := directShape{elemsPerLoad: tile.ElementsPerLoad(cpu, 4)}.maxRows
 	w := &winogradConv{conv: s, form: winograd.Form{M: m}, cpu: cpu, tilesDown: kit.DivUp(s.h.Results, m),
-		tilesAcross: kit.DivUp(s.w.Results, m), blockChannels: 2 * lanes, tileStride: kit.DivUp(s.c, lanes) * lanes,
+		tilesAcross: kit.DivUp(s.w.Results, m), blockChannels: 2 * lanes, tileStride: kit.DivUp(s.inChannels, lanes) * lanes,
 		stripTiles: rows(2, registers)}
 	// Up to this number of tiles, loading weights takes most of the time, and one strip reads them once and sequentially.
 	if oneStrip := rows(1, registers); w.tiles() <= oneStrip {
 		w.blockChannels, w.stripTiles = lanes, oneStrip
 	}
-	w.blocks = kit.DivUp(s.o, w.blockChannels)
+	w.blocks = kit.DivUp(s.outChannels, w.blockChannels)
 	if w.tileStride*4%4096 == 0 { // all tiles of a point would fall in the same set of the L1 cache
 		w.tileStride += lanes
 	}
@@ -193,7 +193,7 @@ func (t tileSpan) limit(maxTiles int) spans { return t.divide(kit.DivUp(t.n, max
 func (t tileSpan) divide(k int) spans { return spans{t, k} }
 
 // pointWeights returns the number of transformed weights for one point and one block of output channels.
-func (w *winogradConv) pointWeights() int { return w.conv.c * w.blockChannels }
+func (w *winogradConv) pointWeights() int { return w.conv.inChannels * w.blockChannels }
 
 // transformedWeights returns the number of transformed weights of all blocks and points.
 func (w *winogradConv) transformedWeights() int { return w.blocks * w.form.Points() * w.pointWeights() }

@@ -61,12 +61,12 @@ const (
 	transformGrain = 1 << 15
 	// pointMACs is the number of multiplications per chunk of pointSchedule.
 	pointMACs = 1 << 19
-	// callMACs bounds the multiplications of one call of product code. A goroutine cannot be preempted within a call,
-	// so a call must not take longer than 50 us.
-	callMACs = 1 << 20 / machine.CallDivisor
-	// partWeights is the maximum size, in bytes, of a block's weights that stay in the L2 cache. Chunks of one strip each
-	// can then read the same weights.
-	partWeights = 768 << 10
+	// winogradCallMACs bounds the multiplications of one call of product code. A goroutine cannot be preempted within a
+	// call, so a call must not take longer than 50 us.
+	winogradCallMACs = 1 << 20 / machine.CallDivisor
+	// cachedBlockBytes is the maximum size, in bytes, of a block's weights that stay in the L2 cache. Chunks of one strip
+	// each can then read the same weights.
+	cachedBlockBytes = 768 << 10
 	// prefetchBytes is the prefetch distance of weights, in bytes.
 	prefetchBytes = 8 << 10
 )
@@ -76,7 +76,7 @@ func (w *winogradConv) kernel() (*graph.Kernel, error) {
 	r := &winogradRun{winogradConv: w, sections: w.sections(), schedule: w.schedule(),
 		inputTransforms: map[winograd.Part]*winograd.Transform{}, inverseTransforms: map[resultCode]*winograd.Transform{},
 		products: map[int]*jit.Func{}}
-	r.epilogue = newCodeEpilogue(w.conv.epilogue, w.conv.o, winograd.EpilogueOperands)
+	r.epilogue = newCodeEpilogue(w.conv.epilogue, w.conv.outChannels, winograd.EpilogueOperands)
 	var err error
 	if r.packed, err = w.weightIsPacked(); err != nil {
 		return nil, err
@@ -198,7 +198,7 @@ func (r *winogradRun) insideImage(i, pad, size int) (first, end int) {
 func (r *winogradRun) compileTile(ty, tx int) error {
 	p := r.tilePart(ty, tx)
 	if err := generateOnce(r.inputTransforms, p, func() (*winograd.Transform, error) {
-		return r.form.Operands(r.cpu, p, r.conv.c%winograd.Lanes(r.cpu))
+		return r.form.Operands(r.cpu, p, r.conv.inChannels%winograd.Lanes(r.cpu))
 	}); err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func generateOnce[K comparable, T any](codes map[K]*T, key K, make func() (*T, e
 func (r *winogradRun) product(rows int) (*jit.Func, error) {
 	spec := &tile.Spec{Size: 4, Rows: rows, Vectors: r.blockChannels / winograd.Lanes(r.cpu),
 		PrefetchDistance: prefetchBytes, PrefetchedLines: r.prefetch,
-		Runs:  []tile.Run{{InStep: 4, VecStep: 4 * r.blockChannels, Terms: r.conv.c}},
+		Runs:  []tile.Run{{InStep: 4, VecStep: 4 * r.blockChannels, Terms: r.conv.inChannels}},
 		Tiles: tile.Loop{In: tile.Dynamic, Vec: tile.Dynamic, Out: tile.Dynamic}}
 	for i := range rows {
 		spec.In = append(spec.In, i*r.tileStride*4)
@@ -253,7 +253,7 @@ func (r *winogradRun) resultCode(ty, tx, block int) resultCode {
 
 // channels returns the number of output channels of a block.
 func (r *winogradRun) channels(block int) int {
-	return min(r.blockChannels, r.conv.o-block*r.blockChannels)
+	return min(r.blockChannels, r.conv.outChannels-block*r.blockChannels)
 }
 
 // strips divides tiles into the strips that register tiles of the product hold.
@@ -264,7 +264,7 @@ func (w *winogradConv) strips(t tileSpan) spans { return t.limit(w.stripTiles) }
 // once.
 func (r *winogradRun) chunkTiles(section tileSpan) spans {
 	w := r.winogradConv
-	if r.schedule != blockSchedule || 4*w.form.Points()*w.pointWeights() > partWeights {
+	if r.schedule != blockSchedule || 4*w.form.Points()*w.pointWeights() > cachedBlockBytes {
 		return section.divide(1)
 	}
 	return w.strips(section)

@@ -67,7 +67,7 @@ func (r *winogradRun) transform(m *graph.Mem, a *jit.Args, t tileRun, index int)
 	from := r.pixels(m.Ptrs[1], x, s.inStride)
 	to := winograd.Plane{Ptr: unsafe.Add(r.pointsAt(m), 4*index*r.tileStride), Row: r.form.N() * r.pointStride,
 		Col: r.pointStride, Tile: 4 * r.tileStride}
-	return r.inputTransforms[p].Run(a, to, from, nil, s.c, t.n)
+	return r.inputTransforms[p].Run(a, to, from, nil, s.inChannels, t.n)
 }
 
 // pixels describes a row of tiles of an image. The first pixel of the first tile has the given offset, in elements.
@@ -150,22 +150,23 @@ func (r *winogradRun) computePart(m *graph.Mem, a *winogradArgs, section, part t
 // multiply multiplies the tiles of a part by a block of weights. The first tile has the given index in its section. The
 // loop over points is outermost: the first strip loads the weights of a point, and the other strips find them in cache.
 func (r *winogradRun) multiply(m *graph.Mem, a *jit.Args, part tileSpan, index, block int, share [2]int) error {
-	n, matrix := r.form.Points(), 4*r.pointWeights()
-	once := max(1, callMACs/(r.stripTiles*r.pointWeights()))
-	a.Ptr[tile.In], a.Ptr[tile.Vec] = r.pointsAt(m), unsafe.Add(r.weightsAt(m), block*n*matrix)
+	n, matrixBytes := r.form.Points(), 4*r.pointWeights()
+	pointsPerCall := max(1, winogradCallMACs/(r.stripTiles*r.pointWeights()))
+	a.Ptr[tile.In], a.Ptr[tile.Vec] = r.pointsAt(m), unsafe.Add(r.weightsAt(m), block*n*matrixBytes)
 	a.Ptr[tile.Out], a.Ptr[tile.Prefetched] = r.productsAt(m), a.Ptr[tile.Vec]
-	a.Step[tile.InTile], a.Step[tile.VecTile], a.Step[tile.OutTile] = r.pointStride, matrix, r.productStride
+	a.Step[tile.InTile], a.Step[tile.VecTile], a.Step[tile.OutTile] = r.pointStride, matrixBytes, r.productStride
 	strips := r.strips(part)
-	for p := 0; p < n; p += once {
-		a.Rows = min(once, n-p)
-		a.Row[tile.Vec] = p * matrix
+	for p := 0; p < n; p += pointsPerCall {
+		a.Rows = min(pointsPerCall, n-p)
+		a.Row[tile.Vec] = p * matrixBytes
 		for i := range strips.n {
 			s := strips.at(i)
 			a.Row[tile.In] = p*r.pointStride + 4*(s.first-part.first+index)*r.tileStride
 			a.Row[tile.Out] = p*r.productStride + 4*(s.first-part.first)*r.blockChannels
-			a.Row[tile.Prefetched] = (p+a.Rows)*matrix + a.Rows*matrix*i/strips.n
+			// Each strip prefetches an equal share of the weights of the next call's points.
+			a.Row[tile.Prefetched] = (p+a.Rows)*matrixBytes + a.Rows*matrixBytes*i/strips.n
 			if strips.n == 1 { // prefetch this part's share of the next block
-				a.Row[tile.Prefetched] = n*matrix + (n*share[0]+p)*matrix/share[1]
+				a.Row[tile.Prefetched] = n*matrixBytes + (n*share[0]+p)*matrixBytes/share[1]
 			}
 			if err := r.products[s.n].Call(a); err != nil {
 				return err
@@ -196,20 +197,20 @@ func (r *winogradRun) pointsPhase(section tileSpan) graph.Phase {
 
 // multiplyPoint multiplies all tiles of a section by the weights of one point.
 func (r *winogradRun) multiplyPoint(a *jit.Args, section tileSpan, point int) error {
-	n, matrix := r.form.Points(), 4*r.pointWeights()
+	n, matrixBytes := r.form.Points(), 4*r.pointWeights()
 	strips := r.strips(section)
 	for block := range r.blocks {
-		a.Row[tile.Vec] = (block*n + point) * matrix
-		next := a.Row[tile.Vec] + n*matrix
+		a.Row[tile.Vec] = (block*n + point) * matrixBytes
+		next := a.Row[tile.Vec] + n*matrixBytes
 		if block == r.blocks-1 {
-			next = (point + 1) % n * matrix
+			next = (point + 1) % n * matrixBytes
 		}
 		for i := range strips.n {
 			s := strips.at(i)
 			at := s.first - section.first
 			a.Row[tile.In] = point*r.pointStride + 4*at*r.tileStride
 			a.Row[tile.Out] = point*r.productStride + block*r.blockStride + 4*at*r.blockChannels
-			a.Row[tile.Prefetched] = next + matrix*i/strips.n
+			a.Row[tile.Prefetched] = next + matrixBytes*i/strips.n
 			if err := r.products[s.n].Call(a); err != nil {
 				return err
 			}

@@ -96,12 +96,12 @@ func (w *winogradConv) fill(to []float32, from unsafe.Pointer, strides []int, bl
 	blockWeights := w.form.Points() * w.pointWeights()
 	to = to[block*blockWeights:][:blockWeights]
 	first := block * w.blockChannels
-	lanes := min(w.blockChannels, w.conv.o-first)
+	lanes := min(w.blockChannels, w.conv.outChannels-first)
 	if lanes < w.blockChannels {
 		clear(to)
 	}
 	transposed := make([]float32, 9*weightDepth*w.blockChannels)
-	for c := 0; c < w.conv.c; c += weightDepth {
+	for c := 0; c < w.conv.inChannels; c += weightDepth {
 		w.fillPart(to, kit.AddressOf[float32](from, first*strides[0]+c*strides[1]), strides, c, lanes, transposed)
 	}
 }
@@ -109,7 +109,7 @@ func (w *winogradConv) fill(to []float32, from unsafe.Pointer, strides []int, bl
 // fillPart transforms a block's weights for up to weightDepth input channels from c on.
 func (w *winogradConv) fillPart(to []float32, from unsafe.Pointer, strides []int, c, lanes int, transposed []float32) {
 	const size = 4
-	depth := min(weightDepth, w.conv.c-c)
+	depth := min(weightDepth, w.conv.inChannels-c)
 	strided.Move(size).Run(unsafe.Pointer(unsafe.SliceData(transposed)), from, []strided.Axis{
 		{N: lanes, Dst: size, Src: strides[0] * size},
 		{N: depth, Dst: 9 * w.blockChannels * size, Src: strides[1] * size},

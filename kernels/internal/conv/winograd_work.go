@@ -10,38 +10,38 @@ import (
 
 // The rates of Winograd convolutions, by their names in machine profiles.
 const (
-	winogradOperand  = "winograd.operand" // an element of a transformed tile
-	winogradResult   = "winograd.result"  // an element of a product that is transformed back
-	winogradProduct  = "winograd.product" // a multiply-add at a point
-	winogradUncached = "winograd.far"     // a byte of weights or points that does not stay in cache
+	rateWinogradOperand  = "winograd.operand" // an element of a transformed tile
+	rateWinogradResult   = "winograd.result"  // an element of a product that is transformed back
+	rateWinogradProduct  = "winograd.product" // a multiply-add at a point
+	rateWinogradUncached = "winograd.far"     // a byte of weights or points that does not stay in cache
 )
 
 // winogradRates lists these rates, with the calls by which a machine is measured.
 func winogradRates() []graph.Rate {
-	at := func(impl string, c, side, out int) graph.RateCall {
+	rateCall := func(impl string, c, side, out int) graph.RateCall {
 		return graph.RateCall{Op: "conv2d", Attrs: graph.Attrs{"padding": 1}, Constant: []int{1}, Impl: impl,
 			In: []tensor.Meta{kit.NHWC(1, c, side, side), kit.F32(out, c, 3, 3)}}
 	}
 	return []graph.Rate{
-		{Name: winogradOperand, Unit: "an element of a tile that is transformed to a point",
-			Calls: []graph.RateCall{at("winograd4", 128, 28, 16),
-				at("winograd2", 64, 28, 32)}},
-		{Name: winogradResult, Unit: "an element of a point that is transformed back",
-			Calls: []graph.RateCall{at("winograd4", 16, 28, 128),
-				at("winograd2", 16, 28, 64)}},
-		{Name: winogradProduct, Unit: "a multiply-add at a point",
-			Calls: []graph.RateCall{at("winograd4", 64, 56, 64),
-				at("winograd4", 128, 28, 128),
-				at("winograd2", 96, 28, 96)}},
-		{Name: winogradUncached, Unit: "a byte of weights or points that does not stay in cache",
-			Calls: []graph.RateCall{at("winograd2", 512, 7, 512),
-				at("winograd4", 256, 14, 256)}},
+		{Name: rateWinogradOperand, Unit: "an element of a tile that is transformed to a point",
+			Calls: []graph.RateCall{rateCall("winograd4", 128, 28, 16),
+				rateCall("winograd2", 64, 28, 32)}},
+		{Name: rateWinogradResult, Unit: "an element of a point that is transformed back",
+			Calls: []graph.RateCall{rateCall("winograd4", 16, 28, 128),
+				rateCall("winograd2", 16, 28, 64)}},
+		{Name: rateWinogradProduct, Unit: "a multiply-add at a point",
+			Calls: []graph.RateCall{rateCall("winograd4", 64, 56, 64),
+				rateCall("winograd4", 128, 28, 128),
+				rateCall("winograd2", 96, 28, 96)}},
+		{Name: rateWinogradUncached, Unit: "a byte of weights or points that does not stay in cache",
+			Calls: []graph.RateCall{rateCall("winograd2", 512, 7, 512),
+				rateCall("winograd4", 256, 14, 256)}},
 	}
 }
 
 const (
-	// winogradSums is the minimum number of vector sums in a register tile that keeps the arithmetic units busy.
-	winogradSums = 8
+	// minBusySums is the minimum number of vector sums in a register tile that keeps the arithmetic units busy.
+	minBusySums = 8
 	// winogradSumCost is the time to start and store a sum, in multiply-adds.
 	winogradSumCost = 4
 )
@@ -71,20 +71,20 @@ func (w *winogradConv) work(c *graph.Call) graph.Work {
 	}
 	tiles := w.tiles()
 	points := float64(tiles * w.form.Points())
-	k.Do(winogradOperand, points*float64(w.tileStride))
-	k.Do(winogradResult, points*float64(w.blocks*w.blockChannels))
+	k.Do(rateWinogradOperand, points*float64(w.tileStride))
+	k.Do(rateWinogradResult, points*float64(w.blocks*w.blockChannels))
 	tileSums := float64(min(tiles, w.stripTiles) * w.blockChannels / winograd.Lanes(w.cpu))
-	k.Do(winogradProduct,
-		points*float64((w.conv.c+winogradSumCost)*w.blocks*w.blockChannels)*max(1, winogradSums/tileSums))
+	k.Do(rateWinogradProduct,
+		points*float64((w.conv.inChannels+winogradSumCost)*w.blocks*w.blockChannels)*max(1, minBusySums/tileSums))
 	switch order := w.schedule(); {
 	case order == chunkSchedule, weights <= cachedWeightBytes:
 	case order == pointSchedule:
 		p, r := w.memoryTraffic()
-		k.Do(winogradUncached, float64(p+r))
+		k.Do(rateWinogradUncached, float64(p+r))
 		fallthrough
 	case order == blockSchedule:
-		k.Do(winogradUncached, weights*float64(w.sectionCount(order)-1))
+		k.Do(rateWinogradUncached, weights*float64(w.sectionCount(order)-1))
 	}
-	k.Flops = 18 * float64(c.Out[0].Numel()) * float64(w.conv.c)
+	k.Flops = 2 * 9 * float64(c.Out[0].Numel()) * float64(w.conv.inChannels)
 	return k
 }

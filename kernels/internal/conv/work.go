@@ -48,7 +48,7 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 		return w
 	}
 	if a.isDirect() {
-		s.directWork(&w, directTaps, multiply.ComputationDType(c), a == directFromPlanes)
+		s.directWork(&w, rateDirectTaps, multiply.ComputationDType(c), a == directFromPlanes)
 		return w
 	}
 	elements := s.windowElements()
@@ -93,23 +93,23 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 
 // windowElements returns the number of elements in the windows of all results and groups.
 func (s *convShape) windowElements() float64 {
-	return float64(s.n*s.pixelsOut()) * float64(s.taps()) * float64(s.c)
+	return float64(s.n*s.pixelsOut()) * float64(s.taps()) * float64(s.inChannels)
 }
 
 // tapWork adds the cost of a depthwise convolution.
 func (s *convShape) tapWork(w *graph.Work, a convAlgorithm, outputs int, d tensor.DType) {
 	taps := float64(s.h.Taps * s.w.Taps)
-	single := float64(d.Size()) / 4 // relative to float32
+	sizeFactor := float64(d.Size()) / 4 // relative to float32
 	w.Flops = 2 * taps * float64(outputs)
 	switch {
 	case a == depthwiseByPlanes && s.usesPlaneTiles(d):
-		w.Do(ratePlanesMAC, single*taps*float64(outputs))
-		w.Do(ratePlanesElement, single*float64(s.n*s.c*s.h.Size*s.w.Size))
-		w.Do(ratePlanesRow, float64(s.n*s.c*s.h.Size))
-		w.Do(ratePlanesPlane, float64(s.n*s.c))
+		w.Do(ratePlanesMAC, sizeFactor*taps*float64(outputs))
+		w.Do(ratePlanesElement, sizeFactor*float64(s.n*s.inChannels*s.h.Size*s.w.Size))
+		w.Do(ratePlanesRow, float64(s.n*s.inChannels*s.h.Size))
+		w.Do(ratePlanesPlane, float64(s.n*s.inChannels))
 	case a == depthwiseByPixels && hasWindowCode(s, d):
 		s.windowWork(w, d.Size())
-	case a == depthwiseByPixels && s.o == s.c:
+	case a == depthwiseByPixels && s.outChannels == s.inChannels:
 		w.Do(rateGoChannelsMAC, taps*float64(outputs))
 	case a == depthwiseByPixels:
 		w.Do(rateGoMAC, multiResultCost*taps*float64(outputs))
@@ -125,10 +125,10 @@ func (s *convShape) windowWork(w *graph.Work, size int) {
 	macs := float64(s.h.CountAll()) * float64(s.w.CountAll()) *
 		float64(s.n*f.vectors*f.lanes) * float64(size) / 4
 	w.DoUnoverlapped(ratePixelsMAC, macs)
-	if s.c*size%machine.LineBytes != 0 {
+	if s.inChannels*size%machine.LineBytes != 0 {
 		w.DoUnoverlapped(ratePixelsUnaligned, macs)
 	}
-	if bytes := s.c * size * (s.h.Size*s.w.Size + s.h.Results*s.w.Results) * s.n; bytes > cachedPixelBytes {
+	if bytes := s.inChannels * size * (s.h.Size*s.w.Size + s.h.Results*s.w.Results) * s.n; bytes > cachedPixelBytes {
 		w.DoUnoverlapped(ratePixelsUncached, float64(bytes-cachedPixelBytes))
 	}
 }
@@ -136,8 +136,8 @@ func (s *convShape) windowWork(w *graph.Work, size int) {
 // pixelRun returns the length of the runs of elements that are contiguous in a channels-last image and in a window. A
 // run has the channels of one pixel. If wholeRows is true, it has the channels of a whole row of the window.
 func pixelRun(s *convShape) (run int, wholeRows bool) {
-	if s.groups == 1 && s.w.Dilation == 1 && s.c < rowChannels {
-		return s.w.Taps * s.c, true
+	if s.groups == 1 && s.w.Dilation == 1 && s.inChannels < rowChannels {
+		return s.w.Taps * s.inChannels, true
 	}
 	return s.inPerGroup, false
 }

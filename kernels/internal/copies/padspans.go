@@ -67,14 +67,14 @@ func SpanRef(in *tensor.Tensor, tables [][]int, shape []int) *tensor.Tensor {
 
 // spanView returns a view of the part of a buffer that a span reads along dimension d, in ascending order.
 func spanView(s kit.Buffer, d int, p Span) (kit.Buffer, error) {
-	least, n := p.InStart, p.Count
+	lowest, n := p.InStart, p.Count
 	switch p.InStep {
 	case -1:
-		least = p.InStart - (n - 1)
+		lowest = p.InStart - (n - 1)
 	case 0:
 		n = 1
 	}
-	m, err := s.Meta.Narrow(d, least, n)
+	m, err := s.Meta.Narrow(d, lowest, n)
 	if err == nil && p.InStep == 0 {
 		m.Shape[d], m.Strides[d] = p.Count, 0
 	}

@@ -32,7 +32,7 @@ var Rates = [][2]string{
 	{RateTile, "a tile that is transposed"},
 	{RateNarrow, "an element of three rows that are interleaved by vectors"},
 	{RateSingle, "an element of tiles with too few rows or columns for registers"},
-	{RatePiece, "a piece of a row of such tiles whose cache line was evicted between two tiles"},
+	{RatePiece, "a piece of a row in such tiles, if its cache line is evicted between two tiles"},
 	{RateConvert, "an element that is converted"},
 	{RateTranspose1, "a transposed element of 1 byte, in addition to one of 4 bytes"},
 	{RateTranspose2, "a transposed element of 2 bytes"},
@@ -58,7 +58,7 @@ func AddCopyCost(w *graph.Work, m, to tensor.Meta) {
 	}
 	bytes := float64(n * float64(e.DstSize+e.SrcSize))
 	plan := strided.Analyze(e, axes)
-	switch way, length := plan.Pattern(); way {
+	switch pattern, length := plan.Pattern(); pattern {
 	case strided.Rows:
 		w.Bytes[graph.Copied] += bytes
 		w.Do(RateRow, n/float64(length))
@@ -105,11 +105,11 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 			if i > 0 {
 				return w, true
 			}
-			var least graph.Work
+			var counted graph.Work
 			out := walk.ResultLayout(0, c.Out[0])
-			AddCopyCost(&least, out.WithDType(m.DType), out)
+			AddCopyCost(&counted, out.WithDType(m.DType), out)
 			addRowMajorCopyCost(&w, m, out)
-			return w.Minus(least), true
+			return w.Minus(counted), true
 		}}
 }
 
@@ -197,14 +197,14 @@ func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c 
 			return w
 		},
 		Read: func(c *graph.Call, walk graph.Walk, _ int, m tensor.Meta) (w graph.Work, ok bool) {
-			var least graph.Work
+			var counted graph.Work
 			to := walk.ResultLayout(0, c.Out[0])
 			place := inner(c, m, to)
-			AddCopyCost(&least, inResultOrder(place, to), place)
+			AddCopyCost(&counted, inResultOrder(place, to), place)
 			source := m
 			source.Shape = place.Shape
 			AddCopyCost(&w, source, place)
-			return w.Minus(least), true
+			return w.Minus(counted), true
 		}}
 }
 

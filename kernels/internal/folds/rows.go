@@ -124,6 +124,6 @@ func Exponentials(b *expr.Builder, x expr.Value, n int) (e, sum, maximum expr.Va
 func Softmax(b *expr.Builder, x expr.Value, n int) (y, maximum expr.Value) {
 	e, sum, maximum := Exponentials(b, x, n)
 	// A float32 quotient that is rounded from float64 has the same bits as a float32 division.
-	f := b.Convert(b.DType(x), b.Do(expr.Div, b.Const(b.DType(sum), 1), sum))
-	return b.Do(expr.Mul, e, f), maximum
+	reciprocal := b.Convert(b.DType(x), b.Do(expr.Div, b.Const(b.DType(sum), 1), sum))
+	return b.Do(expr.Mul, e, reciprocal), maximum
 }

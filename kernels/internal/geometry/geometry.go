@@ -74,13 +74,13 @@ func (r Range) Count() int {
 	return max(0, kit.DivUp(r.End-r.Start, r.Step))
 }
 
-// maxListed is the maximum number of windows in the table of an axis. Such a table has at most 32 KiB.
-const maxListed = 1 << 10
+// maxTableWindows is the maximum number of windows in the table of an axis. Such a table has at most 32 KiB.
+const maxTableWindows = 1 << 10
 
 // WithWindowTable returns the axis with a table of its windows, which makes [Axis.WindowAt] faster. It makes no table
 // for more than 1024 windows.
 func (a Axis) WithWindowTable() Axis {
-	if a.Results <= maxListed {
+	if a.Results <= maxTableWindows {
 		list := make([]Range, max(0, a.Results))
 		for o := range list {
 			list[o] = a.computeWindow(o)
@@ -169,8 +169,8 @@ func (a *Axis) MaxCount() int {
 		return 0
 	}
 	if a.Adaptive {
-		_, most := a.adaptiveCounts()
-		return most
+		_, maxCount := a.adaptiveCounts()
+		return maxCount
 	}
 	first, end := a.inside()
 	if first < end {
@@ -181,13 +181,13 @@ func (a *Axis) MaxCount() int {
 	}
 	// The count grows up to the first window without padding at its beginning. It shrinks after the last window without
 	// padding at its end.
-	most, clipped := 0, a.firstClippedEnd()
+	maxCount, clipped := 0, a.firstClippedEnd()
 	for _, o := range [...]int{0, first - 1, first, clipped - 1, clipped, a.Results - 1} {
 		if o >= 0 && o < a.Results {
-			most = max(most, a.WindowAt(o).Count())
+			maxCount = max(maxCount, a.WindowAt(o).Count())
 		}
 	}
-	return most
+	return maxCount
 }
 
 // TypicalCount estimates the number of taps of a window, for prices. It is at least 1.
@@ -201,7 +201,7 @@ func (a *Axis) TypicalCount() int {
 // adaptiveCounts returns the number of elements of the smallest and of the largest window of an adaptive axis. Its
 // formulas rely on this fact: each remainder of o*Size/Results is a multiple of the greatest common divisor of Size and
 // Results.
-func (a *Axis) adaptiveCounts() (least, most int) {
+func (a *Axis) adaptiveCounts() (smallest, largest int) {
 	g, b := a.Size, a.Results
 	for b > 0 {
 		g, b = b, g%b
@@ -216,13 +216,14 @@ func (a *Axis) Uniform(countPadding bool) bool {
 		return true
 	}
 	if a.Adaptive {
-		least, most := a.adaptiveCounts()
-		return least == most
+		smallest, largest := a.adaptiveCounts()
+		return smallest == largest
 	}
 	if first, end := a.inside(); first == 0 && end == a.Results {
 		return true
 	}
-	return countPadding && a.WindowAt(0).PaddedCount == a.WindowAt(a.Results-1).PaddedCount // Padded never increases
+	// PaddedCount never increases from one window to the next.
+	return countPadding && a.WindowAt(0).PaddedCount == a.WindowAt(a.Results-1).PaddedCount
 }
 
 // Run is a sequence of neighbouring results. First is the index of the first result, and Results is their number. Their

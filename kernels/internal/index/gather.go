@@ -97,11 +97,11 @@ func gatherKernel(c *graph.Call, m, ix tensor.Meta, dim int) *graph.Kernel {
 // gatherRef is the reference of gather.
 func gatherRef(t, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 	out := tensor.Zeros(t.DType, index.Shape...)
-	var first error
+	var firstErr error
 	kit.EachIndex(index.Shape, func(at []int) {
 		i, err := refIndex(index, sizeAt(t.Meta, dim), dim, at...)
 		if err != nil {
-			first = cmp.Or(first, err)
+			firstErr = cmp.Or(firstErr, err)
 			return
 		}
 		src := slices.Clone(at)
@@ -114,7 +114,7 @@ func gatherRef(t, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 		}
 		out.Set(t.At(src...), at...)
 	})
-	return []*tensor.Tensor{out}, first
+	return []*tensor.Tensor{out}, firstErr
 }
 
 type takeAlongAttrs struct {

@@ -156,8 +156,8 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 			if up.DType != t.DType {
 				return nil, errors.New("scatter_nd(): Expected self.dtype to be equal to updates.dtype")
 			}
-			if how := combineModeByName[kit.Attrs[scatterNDAttrs](c).Reduce]; t.DType.IsComplex() &&
-				(how == combineMax || how == combineMin) {
+			if mode := combineModeByName[kit.Attrs[scatterNDAttrs](c).Reduce]; t.DType.IsComplex() &&
+				(mode == combineMax || mode == combineMin) {
 				return nil, kit.NotImplementedBy("scatter_nd", t.DType)
 			}
 			return c.One(t.RowMajor()), nil
@@ -168,14 +168,14 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 				return nil, err
 			}
 			out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
-			how := combineModeByName[kit.Attrs[scatterNDAttrs](c).Reduce]
+			mode := combineModeByName[kit.Attrs[scatterNDAttrs](c).Reduce]
 			kit.EachIndex(t.shape, func(at []int) {
 				to, e := t.position(in[0].Meta, in[1], at)
 				if e != nil {
 					err = cmp.Or(err, e)
 					return
 				}
-				out.Set(refCombine(out.DType, how, tensor.IntScalar(1), out.At(to...), in[2].At(at...)), to...)
+				out.Set(refCombine(out.DType, mode, tensor.IntScalar(1), out.At(to...), in[2].At(at...)), to...)
 			})
 			return []*tensor.Tensor{out}, err
 		},

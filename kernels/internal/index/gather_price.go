@@ -11,11 +11,11 @@ const (
 	lookupRate = "gather.lookup" // an element that is looked up separately
 )
 
-// gatherImpls returns the implementation of an op that copies slices of operand 0. If slices is false, the op copies
-// single elements. The cost assumes that the op reads as many bytes from operand 0 as the result has.
-func gatherImpls(slices bool, lower func(c *graph.Call) (*graph.Kernel, error)) []graph.Impl {
+// gatherImpls returns the implementation of an op that copies slices of operand 0 or, if copiesSlices is false, single
+// elements. The cost assumes that the op reads as many bytes from operand 0 as the result has.
+func gatherImpls(copiesSlices bool, lower func(c *graph.Call) (*graph.Kernel, error)) []graph.Impl {
 	m := graph.Impl{Name: "elements", Doc: "Looks elements up one by one."}
-	if slices {
+	if copiesSlices {
 		m = graph.Impl{Name: "slices", Doc: "Copies slices, one for each index."}
 	}
 	m.Lower = lower
@@ -28,7 +28,7 @@ func gatherImpls(slices bool, lower func(c *graph.Call) (*graph.Kernel, error)) 
 		}
 		bytes, n := float64(c.Out[0].Bytes()), float64(c.Out[0].Numel())
 		w.Bytes[graph.Dense] += bytes
-		if slices {
+		if copiesSlices {
 			w.Bytes[graph.Copied] += bytes
 			runs := 1.0
 			if len(c.In) > 1 && c.In[1].Kind == graph.TensorArg {

@@ -44,10 +44,10 @@ var (
 // the source.
 func indexWriteOp(attrs *graph.Schema, name, doc string,
 	spec func(c *graph.Call) (int, combineMode, tensor.Scalar)) *graph.Op {
-	fill := name == "index_fill"
+	isFill := name == "index_fill"
 	source := graph.Param{Name: "source"}
 	example := []tensor.Meta{kit.F32(3, 4, 2), kit.I64(2), kit.F32(3, 2, 2).WithStrides([]int{1, 3, 6})}
-	if fill {
+	if isFill {
 		source = graph.Param{Name: "value", Number: true}
 		example[2] = kit.F32()
 	}
@@ -60,9 +60,9 @@ func indexWriteOp(attrs *graph.Schema, name, doc string,
 				t := c.Type(0)
 				dim, err := tensor.WrapDim(dim, t.Rank())
 				if err == nil {
-					err = indexWriteCheck(name, c, dim, fill, alpha)
+					err = indexWriteCheck(name, c, dim, isFill, alpha)
 				}
-				if fill { // aten fills a clone
+				if isFill { // aten fills a clone
 					return c.One(rule.PreserveType(t)), err
 				}
 				return c.One(t.RowMajor()), err
@@ -90,8 +90,8 @@ func indexWriteOp(attrs *graph.Schema, name, doc string,
 	})
 }
 
-// indexWriteCheck returns PyTorch's error for an invalid call. fill is set for index_fill.
-func indexWriteCheck(name string, c *graph.Call, dim int, fill bool, alpha tensor.Scalar) error {
+// indexWriteCheck returns PyTorch's error for an invalid call. isFill is set for index_fill.
+func indexWriteCheck(name string, c *graph.Call, dim int, isFill bool, alpha tensor.Scalar) error {
 	t, ix, src := c.Type(0), c.Type(1), c.Type(2)
 	if ix.Rank() > 1 {
 		return fmt.Errorf("%s(): Index is supposed to be a vector", name)
@@ -104,7 +104,7 @@ func indexWriteCheck(name string, c *graph.Call, dim int, fill bool, alpha tenso
 		(name == "index_add" || !kit.SizeIs(tensor.Product(slices.Delete(slices.Clone(t.Shape), dim, dim+1)), 0)) {
 		return fmt.Errorf("%s(): index out of range: dimension %d has no elements", name, dim)
 	}
-	if fill {
+	if isFill {
 		if src.DType.IsComplex() && !t.DType.IsComplex() {
 			return errors.New("index_fill_(): Converting complex Scalar to non-complex type is not supported")
 		}
@@ -184,16 +184,16 @@ func compileIndexWrite(c *graph.Call, dim int, mode combineMode, alpha tensor.Sc
 // buffer of the converted value. The phase is necessary even if the index is empty, because a value that does not fit d
 // is always an error.
 func convertValue(k *graph.Kernel, d, from tensor.DType) kit.Buffer {
-	room := kit.ScratchBuffer(0, tensor.New(d))
+	converted := kit.ScratchBuffer(0, tensor.New(d))
 	k.Phases = append(k.Phases, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-		one, err := convertedItem(d, from, m.Ptrs[3])
+		item, err := convertedItem(d, from, m.Ptrs[3])
 		if err == nil {
-			kit.CopyElement(room.Address(m), one.Pointer(), d.Size())
+			kit.CopyElement(converted.Address(m), item.Pointer(), d.Size())
 		}
 		return err
 	}})
-	k.Scratch = room.Meta.Bytes()
-	return room
+	k.Scratch = converted.Meta.Bytes()
+	return converted
 }
 
 // indexWriteRef is the reference of index_add, index_copy and index_fill.

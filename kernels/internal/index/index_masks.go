@@ -71,11 +71,13 @@ func withIndicesForMasks(c *graph.Call, n sym.Int) *graph.Call {
 // indexByMasks replaces each mask by the indices of its true elements and runs the resulting call.
 func indexByMasks(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	ctx := contextOf(rt)
-	c, full, err := replaceMasks(c, in, func(m *tensor.Tensor) (*tensor.Tensor, error) { return nonzeroIndices(ctx, m) })
+	c, operands, err := replaceMasks(c, in, func(m *tensor.Tensor) (*tensor.Tensor, error) {
+		return nonzeroIndices(ctx, m)
+	})
 	if err != nil {
 		return nil, err
 	}
-	return runIndex(ctx, c, full)
+	return runIndex(ctx, c, operands)
 }
 
 // replaceMasks returns the call and its operands with index operands in place of masks. Each dimension of a mask
@@ -84,13 +86,13 @@ func indexByMasks(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tens
 func replaceMasks(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Tensor) (*tensor.Tensor, error)) (
 	*graph.Call, []*tensor.Tensor, error) {
 	args := []graph.Arg{{Kind: graph.TensorArg, Value: &graph.Value{Meta: in[0].Meta}}}
-	full := in[:1:1]
+	operands := in[:1:1]
 	add := func(t *tensor.Tensor) {
 		a := graph.Arg{}
 		if t != nil {
 			a = graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: t.Meta}}
 		}
-		args, full = append(args, a), append(full, t)
+		args, operands = append(args, a), append(operands, t)
 	}
 	for i := 1; i < len(in); i++ {
 		if in[i] == nil || in[i].DType != tensor.Bool {
@@ -99,10 +101,10 @@ func replaceMasks(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Tenso
 		}
 		m := in[i]
 		for d := range m.Rank() {
-			if k := len(full) - 1 + d; k >= in[0].Rank() || in[0].Shape[k] != m.Shape[d] {
+			if k := len(operands) - 1 + d; k >= in[0].Rank() || in[0].Shape[k] != m.Shape[d] {
 				return nil, nil, fmt.Errorf(
 					"The shape of the mask %s at index %d does not match the shape of the indexed tensor %s at index %d",
-					tensor.ListString(m.Shape), d, tensor.ListString(in[0].Shape), len(full)-1+d)
+					tensor.ListString(m.Shape), d, tensor.ListString(in[0].Shape), len(operands)-1+d)
 			}
 		}
 		all, err := nonzero(m)
@@ -121,7 +123,7 @@ func replaceMasks(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Tenso
 			add(t)
 		}
 	}
-	return &graph.Call{In: args, Attrs: c.Attrs}, full, nil
+	return &graph.Call{In: args, Attrs: c.Attrs}, operands, nil
 }
 
 // runIndex compiles a call of index without masks and runs it in the calling goroutine.

@@ -70,9 +70,9 @@ func selectRef(t, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 		shape[dim] = index.Numel()
 	}
 	out := tensor.Zeros(t.DType, shape...)
-	flat, first := kit.RowMajorAs(context.Background(), index, index.Numel())
-	if first != nil {
-		return nil, first
+	flat, firstErr := kit.RowMajorAs(context.Background(), index, index.Numel())
+	if firstErr != nil {
+		return nil, firstErr
 	}
 	kit.EachIndex(shape, func(at []int) {
 		src, k := slices.Clone(at), 0
@@ -81,7 +81,7 @@ func selectRef(t, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 		}
 		i, err := refIndex(flat, sizeAt(t.Meta, dim), dim, k)
 		if err != nil {
-			first = cmp.Or(first, err)
+			firstErr = cmp.Or(firstErr, err)
 			return
 		}
 		if len(at) > 0 {
@@ -89,7 +89,7 @@ func selectRef(t, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 		}
 		out.Set(t.At(src...), at...)
 	})
-	return []*tensor.Tensor{out}, first
+	return []*tensor.Tensor{out}, firstErr
 }
 
 type embeddingAttrs struct {
@@ -199,7 +199,7 @@ func indexRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := tensor.Zeros(in[0].DType, kit.KnownSizes(p.shape)...)
 	kit.EachIndex(out.Shape, func(at []int) {
 		src := make([]int, in[0].Rank())
-		lead := at[p.firstIndexDim : p.firstIndexDim+len(p.indexShape)]
+		broadcastIndex := at[p.firstIndexDim : p.firstIndexDim+len(p.indexShape)]
 		rest := append(slices.Clone(at[:p.firstIndexDim]), at[p.firstIndexDim+len(p.indexShape):]...)
 		for d := range src {
 			if !slices.Contains(p.indexedDims, d) {
@@ -207,7 +207,7 @@ func indexRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				continue
 			}
 			t := in[d+1]
-			k := slices.Clone(lead[len(lead)-t.Rank():])
+			k := slices.Clone(broadcastIndex[len(broadcastIndex)-t.Rank():])
 			for j, n := range t.Shape {
 				if n == 1 {
 					k[j] = 0

@@ -89,25 +89,15 @@ func newIndexCall(c *graph.Call) (*indexCall, error) {
 
 // expandTypes computes the shape of the result and expands all types to it.
 func (p *indexCall) expandTypes() error {
-	p.table = tensor.Type{DType: p.self.DType}
-	add := func(shape, strides []sym.Int) {
-		p.table.Shape, p.table.Strides = append(p.table.Shape, shape...), append(p.table.Strides, strides...)
-	}
-	k := 0
-	for d := range p.self.Rank() + 1 {
-		if k == p.firstIndexDim && len(p.shape) == 0 {
-			add(p.indexShape, make([]sym.Int, len(p.indexShape)))
-			p.shape = append(p.shape, sym.Of(1))
-		}
-		if d < p.self.Rank() && !slices.Contains(p.indexedDims, d) {
-			add(p.self.Shape[d:d+1], p.self.Strides[d:d+1])
-			k++
+	shape, strides := []sym.Int{}, []sym.Int{}
+	for d := range p.self.Rank() {
+		if !slices.Contains(p.indexedDims, d) {
+			shape, strides = append(shape, p.self.Shape[d]), append(strides, p.self.Strides[d])
 		}
 	}
-	p.shape = p.table.Shape
-	if p.shape == nil {
-		p.shape, p.table.Shape, p.table.Strides = []sym.Int{}, []sym.Int{}, []sym.Int{}
-	}
+	p.shape = slices.Insert(shape, p.firstIndexDim, p.indexShape...)
+	strides = slices.Insert(strides, p.firstIndexDim, make([]sym.Int, len(p.indexShape))...)
+	p.table = tensor.Type{DType: p.self.DType, Shape: p.shape, Strides: strides}
 	for i, t := range p.indices {
 		e, err := t.Expand(p.indexShape)
 		if err != nil {

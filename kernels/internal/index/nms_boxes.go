@@ -48,13 +48,13 @@ type scoredBox struct {
 	box   int
 }
 
-// Suppress returns the indices of at most n boxes to keep, in descending order of score. A box is dropped if its
-// intersection over union with a kept box exceeds iou. If least is not nil, boxes with scores up to *least are dropped,
-// too. Boxes of equal score are in the order of their indices. NaN is the highest score, as in PyTorch's sort.
-func Suppress(ctx context.Context, boxes []Box, scores []float64, iou float64, least *float64, n int) []int {
+// Suppress returns the indices of at most maxBoxes boxes to keep, in descending order of score. A box is dropped if its
+// intersection over union with a kept box exceeds iou. If minScore is not nil, boxes with scores up to *minScore are
+// dropped, too. Boxes of equal score are in the order of their indices. NaN is the highest score, as in PyTorch's sort.
+func Suppress(ctx context.Context, boxes []Box, scores []float64, iou float64, minScore *float64, maxBoxes int) []int {
 	var order []scoredBox
 	for i, s := range scores {
-		if least == nil || s > *least {
+		if minScore == nil || s > *minScore {
 			order = append(order, scoredBox{s, i})
 		}
 	}
@@ -64,17 +64,17 @@ func Suppress(ctx context.Context, boxes []Box, scores []float64, iou float64, l
 		}
 		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.box, b.box))
 	})
-	k := newKeptBoxes(boxes, iou)
+	kept := newKeptBoxes(boxes, iou)
 	for _, s := range order {
-		if len(k.order) >= n {
+		if len(kept.order) >= maxBoxes {
 			break
 		}
 		interrupt.Check(ctx)
-		if b := &boxes[s.box]; !k.overlap(b) {
-			k.keep(s.box, b)
+		if b := &boxes[s.box]; !kept.overlap(b) {
+			kept.keep(s.box, b)
 		}
 	}
-	return k.order
+	return kept.order
 }
 
 // keptBoxes holds the boxes that were kept so far. The plane is divided into vertical strips, and a kept box is in the
@@ -100,20 +100,21 @@ func newKeptBoxes(boxes []Box, iou float64) *keptBoxes {
 		k.strips = make([][]Box, 1)
 		return k
 	}
-	first, last := false, 0.0
+	seen, end := false, 0.0
 	for i := range boxes {
 		b := &boxes[i]
-		if !first || b.X0 < k.begin {
+		if !seen || b.X0 < k.begin {
 			k.begin = b.X0
 		}
-		if !first || b.X1 > last {
-			last = b.X1
+		if !seen || b.X1 > end {
+			end = b.X1
 		}
-		first = true
+		seen = true
 		k.widest = max(k.widest, b.X1-b.X0)
 	}
 	n := min(maxStrips, len(boxes)/4+1)
-	if k.scale = float64(n) / (last - k.begin); !(k.scale > 0 && k.scale < 1e300 && k.widest < 1e300) {
+	// A single strip needs no scale. It is used if all boxes have the same place, or if positions could overflow.
+	if k.scale = float64(n) / (end - k.begin); !(k.scale > 0 && k.scale < 1e300 && k.widest < 1e300) {
 		n, k.scale = 1, 0
 	}
 	k.strips = make([][]Box, n)

@@ -9,7 +9,7 @@ import (
 
 // This file has the bounds on indices ([graph.Param.Below]) and the attributes that several ops share.
 
-// oneDimAttrs is implemented by the attributes of ops that index one dimension. indexed returns the dimension. ok is
+// oneDimAttrs is implemented by the attributes of ops that index one dimension. indexedDim returns the dimension. ok is
 // false if the indices are flat indices into self.
 type oneDimAttrs interface {
 	indexedDim() (dim int, ok bool)

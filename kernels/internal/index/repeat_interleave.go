@@ -257,47 +257,42 @@ const positionsGrain = 1 << 16
 func (r *repeatCall) positionsKernel(c *graph.Call) (*graph.Kernel, error) {
 	repeatsMeta, out := c.Meta(r.repeatsOperand), c.Out[0]
 	m, size := kit.KnownMeta(r.valueType), kit.KnownSize(r.size)
-	listed := size // positions to list: none if slices are empty
+	listLen := size // positions to list: none if slices are empty
 	if out.Numel() == 0 {
-		listed = 0
+		listLen = 0
 	}
-	k := &graph.Kernel{Phases: r.listingPhases(repeatsMeta, m.Shape[r.dim], size, listed),
-		Scratch: 8 * (listed + m.Shape[r.dim])}
+	k := &graph.Kernel{Phases: r.listingPhases(repeatsMeta, m.Shape[r.dim], size, listLen),
+		Scratch: 8 * (listLen + m.Shape[r.dim])}
 	if out.Numel() == 0 {
 		return k, nil
 	}
 	index := kit.ScratchBuffer(0, tensor.New(tensor.Int64, size))
-	var x *indexedWalk
+	var last *graph.Kernel
 	switch {
-	case r.repeatsOperand == 0:
-		to := kit.PtrBuffer(0, out)
-		result := copies.Kernel(copies.Job{Dst: to, Src: index})
-		k.Phases, k.Worker = append(k.Phases, result.Phases...), result.Worker
-		return k, nil
+	case r.repeatsOperand == 0: // the result has the positions themselves
+		last = copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, out), Src: index})
 	case r.flattened:
 		m := c.Meta(0)
-		x = &indexedWalk{shape: out.Shape, operands: []walkOperand{operandAt(0, out), {kit.InBuffer(c, 0), []int{0}},
+		x := &indexedWalk{shape: out.Shape, operands: []walkOperand{operandAt(0, out), {kit.InBuffer(c, 0), []int{0}},
 			{index, kit.ByteStrides(index.Meta)}},
 			lookups: []lookup{{operand: 2, isInt64: true, size: m.Numel(), step: m.DType.Size(), flatLayout: &m}}}
+		last = x.kernel(kit.GatherOps(out.DType))
 	default:
-		inner := selectKernel(c, index, r.dim)
-		k.Phases, k.Worker = append(k.Phases, inner.Phases...), inner.Worker
-		return k, nil
+		last = selectKernel(c, index, r.dim)
 	}
-	inner := x.kernel(kit.GatherOps(out.DType))
-	k.Phases, k.Worker = append(k.Phases, inner.Phases...), inner.Worker
+	k.Phases, k.Worker = append(k.Phases, last.Phases...), last.Worker
 	return k, nil
 }
 
 // listingPhases returns the phases that list positions in scratch memory. The first phase computes prefix sums of the
 // repeats. In the second phase, each chunk searches the prefix sums for its first position. repeatsMeta is the meta of
-// the repeats, and n is their number. size is the size of the result, and listed the number of positions to list.
-func (r *repeatCall) listingPhases(repeatsMeta tensor.Meta, n, size, listed int) []graph.Phase {
+// the repeats, and n is their number. size is the size of the result, and listLen the number of positions to list.
+func (r *repeatCall) listingPhases(repeatsMeta tensor.Meta, n, size, listLen int) []graph.Phase {
 	load := tensor.Converter(tensor.Int64, repeatsMeta.DType)
 	lists := func(mem *graph.Mem) (positions, sums []int) {
-		return kit.SliceOf[int](mem.Scratch, 0, listed), kit.SliceOf[int](mem.Scratch, 8*listed, n)
+		return kit.SliceOf[int](mem.Scratch, 0, listLen), kit.SliceOf[int](mem.Scratch, 8*listLen, n)
 	}
-	add := graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
+	sumRepeats := graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
 		if repeatsMeta.Numel() == 0 || n == 0 { // an empty tensor has no address
 			_, err := repeats(nil).checkTotal(mem.Context, 0, size)
 			return err
@@ -321,9 +316,9 @@ func (r *repeatCall) listingPhases(repeatsMeta tensor.Meta, n, size, listed int)
 		}
 		return nil
 	}}
-	list := graph.Phase{Chunks: kit.DivUp(listed, positionsGrain), Run: func(mem *graph.Mem, chunk int) error {
+	listPositions := graph.Phase{Chunks: kit.DivUp(listLen, positionsGrain), Run: func(mem *graph.Mem, chunk int) error {
 		positions, sums := lists(mem)
-		at, end := chunk*positionsGrain, min((chunk+1)*positionsGrain, listed)
+		at, end := chunk*positionsGrain, min((chunk+1)*positionsGrain, listLen)
 		i, _ := slices.BinarySearch(sums, at+1)
 		for ; at < end; i++ {
 			for ; at < min(sums[i], end); at++ {
@@ -332,7 +327,7 @@ func (r *repeatCall) listingPhases(repeatsMeta tensor.Meta, n, size, listed int)
 		}
 		return nil
 	}}
-	return []graph.Phase{add, list}
+	return []graph.Phase{sumRepeats, listPositions}
 }
 
 // repeatStep returns the stride of the repeats in bytes.

@@ -63,7 +63,7 @@ var (
 // scatterOp defines scatter, scatter_add or scatter_reduce. spec returns the attributes of a call.
 func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 	spec func(c *graph.Call) scatterCall) *graph.Op {
-	scatteringOf := func(c *graph.Call) (scatterCall, error) {
+	checkedSpec := func(c *graph.Call) (scatterCall, error) {
 		s := spec(c)
 		d, err := tensor.WrapDim(s.dim, c.Type(0).Rank())
 		s.dim = d
@@ -74,7 +74,7 @@ func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 			Name: name, Doc: doc + " A negative index counts from the end.",
 			Params: []graph.Param{kit.Self, indexParam, {Name: "src", Number: name == "scatter", Attr: "value"}},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				s, err := scatteringOf(c)
+				s, err := checkedSpec(c)
 				if err == nil {
 					err = scatterCheck(name, c, &s)
 				}
@@ -82,7 +82,7 @@ func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 				return c.One(t.RowMajor()), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				s, err := scatteringOf(c)
+				s, err := checkedSpec(c)
 				if err != nil {
 					return nil, err
 				}
@@ -95,7 +95,7 @@ func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 			Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{spec(c).dim} })},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
-				s, err := scatteringOf(c)
+				s, err := checkedSpec(c)
 				if err != nil {
 					return nil, err
 				}
@@ -163,8 +163,8 @@ func (s *scatterCall) compile(c *graph.Call) (*graph.Kernel, error) {
 	}
 	out, one := c.Out[0], tensor.IntScalar(1)
 	if !s.includeSelf {
-		id := walkOperand{Buffer: kit.DataBuffer(identityOf(out.DType, s.mode()))}
-		k.Phases = append(k.Phases, s.walk(c, kit.OutBuffer(c, 0), id).phase(scatterOps(out.DType, combineSet, one)))
+		identity := walkOperand{Buffer: kit.DataBuffer(identityOf(out.DType, s.mode()))}
+		k.Phases = append(k.Phases, s.walk(c, kit.OutBuffer(c, 0), identity).phase(scatterOps(out.DType, combineSet, one)))
 	}
 	plain := operandAt(3, c.Meta(2))
 	if a := c.In[2]; a.Kind == graph.NumberArg {
@@ -189,8 +189,8 @@ func identityOf(d tensor.DType, mode combineMode) *tensor.Tensor {
 	case d.IsFloat():
 		s = tensor.FloatScalar(math.Inf(map[combineMode]int{combineMax: -1, combineMin: 1}[mode]))
 	case d.IsSigned():
-		least := int64(-1) << (8*d.Size() - 1)
-		s = tensor.IntScalar(map[combineMode]int64{combineMax: least, combineMin: ^least}[mode])
+		minInt := int64(-1) << (8*d.Size() - 1)
+		s = tensor.IntScalar(map[combineMode]int64{combineMax: minInt, combineMin: ^minInt}[mode])
 	case mode == combineMin:
 		s = tensor.IntScalar(-1)
 	}
@@ -224,8 +224,8 @@ func (s *scatterCall) addMeanPhases(c *graph.Call, k *graph.Kernel) {
 	one := kit.DataBuffer(tensor.IntScalar(1).Tensor(tensor.Int64))
 	counting := s.walk(c, count, walkOperand{Buffer: one}).
 		phase(scatterOps(tensor.Int64, combineAdd, tensor.IntScalar(1)))
-	wideD := kit.LoopDType(out.DType)
-	load, store := tensor.Converter(wideD, out.DType), tensor.Converter(out.DType, wideD)
+	loopDType := kit.LoopDType(out.DType)
+	load, store := tensor.Converter(loopDType, out.DType), tensor.Converter(out.DType, loopDType)
 	divideSums := eachBlock(func(m *graph.Mem, counts []int64, at int) {
 		for i, n := range counts {
 			if n < 2 {
@@ -235,7 +235,7 @@ func (s *scatterCall) addMeanPhases(c *graph.Call, k *graph.Kernel) {
 			v := unsafe.Pointer(&buf)
 			p := unsafe.Add(m.Ptrs[0], (at+i)*size)
 			load(v, p, 0, 0, 1)
-			switch wideD {
+			switch loopDType {
 			case tensor.Int64:
 				*(*int64)(v) = floorDiv(*(*int64)(v), n)
 			case tensor.Float32:
@@ -258,11 +258,11 @@ func (s *scatterCall) reference(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
 	d, mode, one := out.DType, s.mode(), tensor.IntScalar(1)
 	counts := tensor.Zeros(tensor.Int64, out.Shape...)
-	var first error
+	var firstErr error
 	kit.EachIndex(in[1].Shape, func(at []int) {
 		i, err := refIndex(in[1], sizeAt(out.Meta, s.dim), s.dim, at...)
 		if err != nil {
-			first = cmp.Or(first, err)
+			firstErr = cmp.Or(firstErr, err)
 			return
 		}
 		to, from := slices.Clone(at), at
@@ -302,7 +302,7 @@ func (s *scatterCall) reference(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			out.Set(v, at...)
 		})
 	}
-	return []*tensor.Tensor{out}, first
+	return []*tensor.Tensor{out}, firstErr
 }
 
 // floorDiv returns a / b, rounded down.

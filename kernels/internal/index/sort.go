@@ -139,8 +139,8 @@ type rankedElement[T kit.Sortable] struct {
 	index int64
 }
 
-// compareUp compares elements in ascending order. NaN is last. Equal elements are ordered by index.
-func compareUp[T kit.Sortable](a, b rankedElement[T]) int {
+// compareAscending compares elements in ascending order. NaN is last. Equal elements are ordered by index.
+func compareAscending[T kit.Sortable](a, b rankedElement[T]) int {
 	switch {
 	case a.value < b.value || b.value != b.value && a.value == a.value:
 		return -1
@@ -150,8 +150,8 @@ func compareUp[T kit.Sortable](a, b rankedElement[T]) int {
 	return int(a.index - b.index)
 }
 
-// compareDown compares elements in descending order. NaN is first. Equal elements are ordered by index.
-func compareDown[T kit.Sortable](a, b rankedElement[T]) int {
+// compareDescending compares elements in descending order. NaN is first. Equal elements are ordered by index.
+func compareDescending[T kit.Sortable](a, b rankedElement[T]) int {
 	switch {
 	case a.value > b.value || a.value != a.value && b.value == b.value:
 		return -1
@@ -243,9 +243,9 @@ func flipSigns[T kit.Sortable](line []rankedElement[T]) {
 // takeBest returns the first k elements of the line in sorted order. If k is small, a heap holds the best k elements
 // found so far, with the worst of them at the root. Only these k elements are sorted at the end.
 func takeBest[T kit.Sortable](ctx context.Context, line []rankedElement[T], k int, descending bool) []rankedElement[T] {
-	cmp := compareUp[T]
+	cmp := compareAscending[T]
 	if descending {
-		cmp = compareDown[T]
+		cmp = compareDescending[T]
 	}
 	if k == 0 {
 		return line[:0]
@@ -307,14 +307,14 @@ func (r *ranking) reference(t *tensor.Tensor) ([]*tensor.Tensor, error) {
 		}
 		return a.Int() < b.Int()
 	}
-	one := slices.Clone(t.Shape)
-	if len(one) > 0 {
-		one[r.dim] = 1
+	lineStarts := slices.Clone(t.Shape)
+	if len(lineStarts) > 0 {
+		lineStarts[r.dim] = 1
 	}
 	if r.k == 0 {
 		return []*tensor.Tensor{values, indices}, nil
 	}
-	kit.EachIndex(one, func(at []int) {
+	kit.EachIndex(lineStarts, func(at []int) {
 		at = slices.Clone(at)
 		get := func(i int) tensor.Scalar {
 			if len(at) > 0 {

@@ -106,6 +106,9 @@ type tfidfGram struct {
 	weight   float32
 }
 
+// maxTfidfPosition bounds the positions of n-grams, and with them the length of a row of the result.
+const maxTfidfPosition = 1 << 24
+
 // newTfidf checks the attributes and divides the pool into n-grams.
 func newTfidf(a *tfidfAttrs) (*tfidf, error) {
 	t := &tfidf{attrs: a}
@@ -123,7 +126,7 @@ func newTfidf(a *tfidfAttrs) (*tfidf, error) {
 				g.ids = append(g.ids, int64(v))
 			}
 			k := len(t.grams)
-			if k >= len(a.NgramIndexes) || a.NgramIndexes[k] < 0 || a.NgramIndexes[k] > 1<<24 || a.Weights != nil &&
+			if k >= len(a.NgramIndexes) || a.NgramIndexes[k] < 0 || a.NgramIndexes[k] > maxTfidfPosition || a.Weights != nil &&
 				k >= len(a.Weights) {
 				return nil, errors.New("tfidf_vectorizer: ngram_indexes or weights do not fit the pool")
 			}
@@ -205,12 +208,12 @@ func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 		units = append(units, units[i]+kit.DivUp(t.maxDistance(&t.grams[i], n), distancesPerUnit))
 	}
 	counts := func(m *graph.Mem) []int64 { return kit.SliceOf[int64](m.Scratch, 0, rows*grams) }
-	begin := copies.ChunkedPhase(rows*grams, 1, func(m *graph.Mem, begin, end int) error {
+	clearCounts := copies.ChunkedPhase(rows*grams, 1, func(m *graph.Mem, begin, end int) error {
 		clear(counts(m)[begin:end])
 		return nil
 	})
 	unitsPerRow := units[grams]
-	count := copies.ChunkedPhase(rows*unitsPerRow, min(n, math.MaxInt32)*distancesPerUnit, func(m *graph.Mem, begin,
+	countGrams := copies.ChunkedPhase(rows*unitsPerRow, min(n, math.MaxInt32)*distancesPerUnit, func(m *graph.Mem, begin,
 		end int) error {
 		for u := begin; u < end; u++ {
 			row := u / unitsPerRow
@@ -225,7 +228,7 @@ func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 		}
 		return nil
 	})
-	write := copies.ChunkedPhase(rows, t.size+grams, func(m *graph.Mem, begin, end int) error {
+	writeResults := copies.ChunkedPhase(rows, t.size+grams, func(m *graph.Mem, begin, end int) error {
 		for row := begin; row < end; row++ {
 			y := unsafe.Slice((*float32)(kit.AddressOf[float32](m.Ptrs[0], row*t.size)), t.size)
 			kit.Blocks(m.Context, len(y), func(begin, end int) { clear(y[begin:end]) })
@@ -238,6 +241,6 @@ func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 		}
 		return nil
 	})
-	x.AddPhases(8*rows*grams, 0, buffers, begin, count, write)
+	x.AddPhases(8*rows*grams, 0, buffers, clearCounts, countGrams, writeResults)
 	return x.Kernel()
 }

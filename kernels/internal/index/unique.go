@@ -36,10 +36,10 @@ var (
 	Unique2 = uniqueOp(graph.SchemaOf[unique2Attrs](), "_unique2",
 		"Returns the distinct elements; for each element of self, its index "+
 			"among them; and the number of occurrences of each distinct element.",
-		[]string{"output", "inverse", "counts"}, nil, func(c *graph.Call, known []graph.Outline) {
+		[]string{"output", "inverse", "counts"}, nil, func(c *graph.Call, outlines []graph.Outline) {
 			a := kit.Attrs[unique2Attrs](c)
-			known[1].Sizes = unknownAt(c.Type(0).Shape, -1)
-			clearUnrequested(known, a.ReturnInverse, a.ReturnCounts)
+			outlines[1].Sizes = unknownAt(c.Type(0).Shape, -1)
+			clearUnrequested(outlines, a.ReturnInverse, a.ReturnCounts)
 		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[unique2Attrs](c)
 			u, err := findUnique(ctx, in, nil, a.Sorted)
@@ -51,10 +51,10 @@ var (
 	UniqueDim = uniqueOp(graph.SchemaOf[uniqueDimAttrs](), "unique_dim",
 		"Returns the distinct slices along a dimension; for each slice of "+
 			"self, its index among them; and the number of occurrences of each distinct slice.",
-		[]string{"output", "inverse", "counts"}, graph.Attrs{"dim": 1}, func(c *graph.Call, known []graph.Outline) {
+		[]string{"output", "inverse", "counts"}, graph.Attrs{"dim": 1}, func(c *graph.Call, outlines []graph.Outline) {
 			a := kit.Attrs[uniqueDimAttrs](c)
-			known[0] = distinctSlices(c.Type(0), &a.Dim)
-			clearUnrequested(known, a.ReturnInverse, a.ReturnCounts)
+			outlines[0] = distinctSlices(c.Type(0), &a.Dim)
+			clearUnrequested(outlines, a.ReturnInverse, a.ReturnCounts)
 		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[uniqueDimAttrs](c)
 			u, err := findUnique(ctx, in, &a.Dim, a.Sorted)
@@ -67,8 +67,8 @@ var (
 		"Returns the distinct elements, or the distinct slices along a dimension; the index of the "+
 			"first occurrence of each; for each element or slice of self, its index among them; and the number of "+
 			"occurrences of each.",
-		[]string{"output", "first", "inverse", "counts"}, nil, func(c *graph.Call, known []graph.Outline) {
-			known[0] = distinctSlices(c.Type(0), kit.Attrs[uniqueAttrs](c).Dim)
+		[]string{"output", "first", "inverse", "counts"}, nil, func(c *graph.Call, outlines []graph.Outline) {
+			outlines[0] = distinctSlices(c.Type(0), kit.Attrs[uniqueAttrs](c).Dim)
 		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[uniqueAttrs](c)
 			u, err := findUnique(ctx, in, a.Dim, a.Sorted)
@@ -79,27 +79,27 @@ var (
 		})
 )
 
-// uniqueOp defines an op that removes duplicates. shapes corrects the outlines of results that are not vectors of
+// uniqueOp defines an op that removes duplicates. refine corrects the outlines of results that are not vectors of
 // unknown length; nil if there are none. f computes the results.
 func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example graph.Attrs,
-	shapes func(*graph.Call, []graph.Outline),
+	refine func(*graph.Call, []graph.Outline),
 	f func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
 	return dynamicOp(attrs, graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc + " NaN differs from every element, including itself.",
 		Params: []graph.Param{kit.Self}, Outputs: outputs,
 		Examples: kit.OneExample(tensor.New(tensor.Int32, 3, 4).WithStrides([]int{1, 3}), example),
 	}}, func(c *graph.Call) ([]graph.Outline, error) {
-		known := slices.Repeat([]graph.Outline{{DType: tensor.Int64}}, len(outputs))
-		if known[0].DType = c.Type(0).DType; known[0].DType.IsComplex() {
-			return nil, kit.NotImplementedBy(name, known[0].DType)
+		outlines := slices.Repeat([]graph.Outline{{DType: tensor.Int64}}, len(outputs))
+		if outlines[0].DType = c.Type(0).DType; outlines[0].DType.IsComplex() {
+			return nil, kit.NotImplementedBy(name, outlines[0].DType)
 		}
-		for i := range known {
-			known[i] = rowMajor(known[i].DType, -1)
+		for i := range outlines {
+			outlines[i] = rowMajor(outlines[i].DType, -1)
 		}
-		if shapes != nil {
-			shapes(c, known)
+		if refine != nil {
+			refine(c, outlines)
 		}
-		return known, nil
+		return outlines, nil
 	}, func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return f(ctx, c, in[0])
 	})
@@ -292,15 +292,15 @@ func (u *uniques) sortByOccurrence(ctx context.Context) {
 	}
 	kit.Sort(ctx, order, func(a, b int) int { return int(u.first[a] - u.first[b]) })
 	n := len(order)
-	first, counts, to := kit.NewInts[int64](n), kit.NewInts[int64](n), kit.NewInts[int64](n)
+	first, counts, newIndex := kit.NewInts[int64](n), kit.NewInts[int64](n), kit.NewInts[int64](n)
 	for k, i := range order {
-		first[k], counts[k], to[i] = u.first[i], u.counts[i], int64(k)
+		first[k], counts[k], newIndex[i] = u.first[i], u.counts[i], int64(k)
 	}
 	for i, k := range u.inverse {
 		if i%kit.CheckEvery == 0 {
 			interrupt.Check(ctx)
 		}
-		u.inverse[i] = to[k]
+		u.inverse[i] = newIndex[k]
 	}
 	u.first, u.counts = first, counts
 }

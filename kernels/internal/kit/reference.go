@@ -42,12 +42,12 @@ func pointwiseRef(p *graph.Pointwise, f func(c *graph.Call) ScalarFunc, c *graph
 	if tensor.Numel(shape) == 0 { // copies of the operands in a wider dtype might be too large
 		return []*tensor.Tensor{tensor.Zeros(it.Meta(0).DType, shape...)}, nil
 	}
-	var full []*tensor.Tensor
+	var expanded []*tensor.Tensor
 	for _, t := range in {
 		if t == nil {
 			continue
 		}
-		i := len(full)
+		i := len(expanded)
 		t = t.CopyTo(tensor.New(it.Meta(nout+i).DType, t.Shape...))
 		if d := it.Cast(nout + i); d != tensor.Invalid {
 			t = t.CopyTo(tensor.New(d, t.Shape...))
@@ -56,17 +56,17 @@ func pointwiseRef(p *graph.Pointwise, f func(c *graph.Call) ScalarFunc, c *graph
 		if err != nil {
 			return nil, err
 		}
-		full = append(full, m)
+		expanded = append(expanded, m)
 	}
 	out := tensor.Zeros(it.Meta(0).DType, shape...)
 	value := f(c)
-	x := make([]tensor.Scalar, len(full))
+	x := make([]tensor.Scalar, len(expanded))
 	EachIndex(shape, func(index []int) {
-		for i, t := range full {
+		for i, t := range expanded {
 			x[i] = t.At(index...)
 		}
 		d := it.DType(0)
-		if len(full) > 0 {
+		if len(expanded) > 0 {
 			d = it.DType(nout)
 		}
 		out.Set(value(d, x), index...)

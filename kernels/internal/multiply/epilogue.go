@@ -30,13 +30,13 @@ const (
 
 // NewTileEpilogue returns epilogue e in the form that tiles apply. ok is false if e is nil or tiles cannot apply e.
 // columns is the number of columns of the result. slot is the index that the first operand of e gets among the
-// arguments of the code. Operands with one element are supported only if lanes is set; SetOperands broadcasts them to
-// [EpilogueLanes].
-func NewTileEpilogue(e *fusion.Epilogue, columns, slot int, lanes bool) (d TileEpilogue, ok bool) {
+// arguments of the code. Operands with one element are supported only if hasLaneMemory is set; SetOperands broadcasts
+// them to [EpilogueLanes].
+func NewTileEpilogue(e *fusion.Epilogue, columns, slot int, hasLaneMemory bool) (d TileEpilogue, ok bool) {
 	d.slot = slot
 	for _, s := range e.Chain() {
 		x, ok := tileStep(s, columns)
-		if !ok || s.One && !lanes {
+		if !ok || s.One && !hasLaneMemory {
 			return TileEpilogue{}, false
 		}
 		if s.Place > 0 {
@@ -55,19 +55,19 @@ func NewTileEpilogue(e *fusion.Epilogue, columns, slot int, lanes bool) (d TileE
 // operand index.
 func tileStep(s fusion.EpilogueStep, columns int) (x tile.EpilogueStep, ok bool) {
 	x.Lo, x.Hi = s.Number, s.Number
-	number, lanes := s.Place == 0, s.One || s.Lanes && s.Width == columns
+	isNumber, perColumn := s.Place == 0, s.One || s.Lanes && s.Width == columns
 	switch {
-	case number && s.Op == expr.Max:
+	case isNumber && s.Op == expr.Max:
 		x.Op = tile.AtLeast
-	case number && s.Op == expr.Min:
+	case isNumber && s.Op == expr.Min:
 		x.Op = tile.AtMost
-	case number && s.Op == expr.Mul:
+	case isNumber && s.Op == expr.Mul:
 		x.Op = tile.Scale
-	case number || s.Lanes && !lanes:
+	case isNumber || s.Lanes && !perColumn:
 		return x, false
-	case s.Op == expr.Add && lanes:
+	case s.Op == expr.Add && perColumn:
 		x.Op = tile.AddLanes
-	case s.Op == expr.Mul && lanes:
+	case s.Op == expr.Mul && perColumn:
 		x.Op = tile.MulLanes
 	case s.Op == expr.Add:
 		x.Op = tile.AddTile

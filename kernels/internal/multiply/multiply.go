@@ -35,9 +35,9 @@ type Multiplier struct {
 	// Prepare sets the callbacks of a new job. It may be nil.
 	Prepare func(j *Job)
 
-	size       int // bytes of an element
-	epilogue   *fusion.Epilogue
-	cRow, cCol int // strides of C, for the epilogue
+	elemBytes              int // bytes of an element
+	epilogue               *fusion.Epilogue
+	cRowStride, cColStride int // strides of C, for the epilogue
 
 	jobs graph.PerWorker[Job]
 }
@@ -84,7 +84,7 @@ const (
 // Phases returns the work as phases, and the sizes of shared scratch and of worker scratch in bytes. The shared scratch
 // starts at scratchOffset.
 func (x *Multiplier) Phases(scratchOffset int) (ph []graph.Phase, scratch, worker int) {
-	x.size = x.Plan.DType().Size()
+	x.elemBytes = x.Plan.DType().Size()
 	sharedBytes, workerBytes := kit.AlignUp(x.Plan.SharedBytes()), kit.AlignUp(x.Plan.WorkerBytes())
 	if x.Entries == 0 || x.Plan.Tiles(0) == 0 {
 		return nil, 0, 0
@@ -173,7 +173,7 @@ func (x *Multiplier) runEntries(m *graph.Mem, e0, e1, panelsAt int) {
 
 // SetEpilogue sets the epilogue that is applied to every completed tile of C. e may be nil. s is the spec of the plan.
 func (x *Multiplier) SetEpilogue(e *fusion.Epilogue, s gemm.Spec) {
-	x.epilogue, x.cRow, x.cCol = e, s.CRowStride, s.CColStride
+	x.epilogue, x.cRowStride, x.cColStride = e, s.CRowStride, s.CColStride
 }
 
 // prepareJob returns the worker's job with the addresses of a run.
@@ -203,8 +203,8 @@ func (x *Multiplier) chainEpilogue(j *Job) {
 		if previous != nil {
 			previous(i0, i1, j0, j1)
 		}
-		entry := int(uintptr(j.Args.C)-uintptr(j.C)) / x.size
-		x.epilogue.Do(&j.epilogue, entry+i0*x.cRow+j0*x.cCol, i1-i0, x.cRow, j1-j0, x.cCol)
+		entry := int(uintptr(j.Args.C)-uintptr(j.C)) / x.elemBytes
+		x.epilogue.Do(&j.epilogue, entry+i0*x.cRowStride+j0*x.cColStride, i1-i0, x.cRowStride, j1-j0, x.cColStride)
 	}
 }
 
@@ -230,7 +230,7 @@ func (x *Multiplier) entryAt(base unsafe.Pointer, offsets []int, e int) unsafe.P
 	if base == nil || offsets == nil {
 		return base
 	}
-	return unsafe.Add(base, offsets[e]*x.size)
+	return unsafe.Add(base, offsets[e]*x.elemBytes)
 }
 
 // MaxThin is the maximum number of rows of A, or of columns of B, of a thin product. gemm reads the other, larger

@@ -13,15 +13,15 @@ import (
 // ties to even, adds the zero point and clamps. NaN gives 0.
 func Requantize(d tensor.DType, sum int32, scale float32, zeroPoint float64) int64 {
 	v := math.RoundToEven(float64(float32(sum)*scale)) + zeroPoint
-	least, most := byteBounds(d)
+	lowest, highest := byteBounds(d)
 	if v != v {
 		return 0
 	}
-	return int64(min(max(v, least), most))
+	return int64(min(max(v, lowest), highest))
 }
 
-// byteBounds returns the least and the greatest value of a byte dtype.
-func byteBounds(d tensor.DType) (least, most float64) {
+// byteBounds returns the lowest and the greatest value of a byte dtype.
+func byteBounds(d tensor.DType) (lowest, highest float64) {
 	if d == tensor.Int8 {
 		return math.MinInt8, math.MaxInt8
 	}
@@ -62,10 +62,10 @@ func (f SumConversion) Loop() (*loops.Loop, error) {
 		operand("total", i32, false)
 	}
 	if f.Scaled {
-		least, most := byteBounds(f.DType)
+		lowest, highest := byteBounds(f.DType)
 		out = f.DType
 		text += fmt.Sprintf("; v = rint(float32(s) * scale) + float32(zero); "+
-			"%v(where(v == v, minimum(maximum(v, %v), %v), 0))", f.DType, least, most)
+			"%v(where(v == v, minimum(maximum(v, %v), %v), 0))", f.DType, lowest, highest)
 		operand("scale", tensor.Float32, f.OneScale)
 		operand("zero", f.DType, true)
 	} else {

@@ -24,6 +24,7 @@ var (
 
 // Activations with no or few attributes.
 var (
+	// With g = exp(x), h = g/2 and n = g + g*h, tanh(softplus(x)) is n / (n + 1). This equals g - g*(n - h)/(n + 1).
 	Mish = curve("mish", "mish_cpu", "Multiplies each element by the hyperbolic tangent of its softplus. Supports "+
 		"floats only.", "g = exp(minimum(x, 20)); h = g * 0.5; n = g + g * h; small = g < 0.5; "+
 		"q = where(small, n - h, n) / (n + 1); x * where(small, g - g * q, q)", machine.FunctionGrain,

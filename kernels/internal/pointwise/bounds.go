@@ -27,33 +27,33 @@ type clampMaxAttrs struct {
 }
 
 // ClampRange returns the range to which a node such as relu or clamp clamps operand 0. The node computes min(max(x,
-// least), most). A missing bound is infinite. ok is false if the node computes another function or reads its bounds
+// lower), upper). A missing bound is infinite. ok is false if the node computes another function or reads its bounds
 // from operands.
-func ClampRange(n *graph.Node) (least, most float64, ok bool) {
-	least, most = math.Inf(-1), math.Inf(1)
+func ClampRange(n *graph.Node) (lower, upper float64, ok bool) {
+	lower, upper = math.Inf(-1), math.Inf(1)
 	if n == nil || n.Op == nil {
-		return least, most, false
+		return lower, upper, false
 	}
 	bound := func(k clampBounds) {
 		if ok = !k.hasLower && !k.hasUpper; !ok {
 			return
 		}
 		if k.min.IsSet() {
-			least = k.min.Float()
+			lower = k.min.Float()
 		}
 		if k.max.IsSet() {
-			most = k.max.Float()
+			upper = k.max.Float()
 		}
 	}
 	c := n.Call()
 	switch n.Op {
 	case Relu:
-		least, ok = 0, true
+		lower, ok = 0, true
 	case Relu6:
-		least, most, ok = 0, 6, true
+		lower, upper, ok = 0, 6, true
 	case Hardtanh:
 		a := kit.Attrs[hardtanhAttrs](c)
-		least, most, ok = a.Min.Float(), a.Max.Float(), true
+		lower, upper, ok = a.Min.Float(), a.Max.Float(), true
 	case Clamp:
 		a := kit.Attrs[clampAttrs](c)
 		bound(clampBounds{min: a.Min, max: a.Max, hasLower: c.Has(1), hasUpper: c.Has(2)})
@@ -62,5 +62,5 @@ func ClampRange(n *graph.Node) (least, most float64, ok bool) {
 	case ClampMax:
 		bound(clampBounds{max: kit.Attrs[clampMaxAttrs](c).Max, hasUpper: c.Has(1)})
 	}
-	return least, most, ok && least == least && most == most
+	return lower, upper, ok && lower == lower && upper == upper
 }

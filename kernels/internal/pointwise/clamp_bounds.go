@@ -147,11 +147,11 @@ func (k clampBounds) ref(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 	}
 	switch {
 	case d == tensor.Uint64:
-		least, most := wrapBound(d, lo, 0), wrapBound(d, hi, -1)
-		return tensor.IntScalar(int64(min(max(uint64(x[0].Int()), uint64(least)), uint64(most))))
+		lower, upper := wrapBound(d, lo, 0), wrapBound(d, hi, -1)
+		return tensor.IntScalar(int64(min(max(uint64(x[0].Int()), uint64(lower)), uint64(upper))))
 	case d.IsIntegral(true):
-		least, most := wrapBound(d, lo, math.MinInt64), wrapBound(d, hi, math.MaxInt64)
-		return tensor.IntScalar(min(max(x[0].Int(), least), most))
+		lower, upper := wrapBound(d, lo, math.MinInt64), wrapBound(d, hi, math.MaxInt64)
+		return tensor.IntScalar(min(max(x[0].Int(), lower), upper))
 	}
 	v := x[0].Float()
 	if lo.IsSet() {

@@ -30,9 +30,9 @@ func (a *expressionAttrs) Check() error {
 	if names == nil {
 		names = expr.DefaultParams()[:1]
 	}
-	var unfit *expr.Error
-	if _, err := expr.Parse("0", names...); errors.As(err, &unfit) {
-		return wrongAttr("params", "%s", unfit.Msg)
+	var nameErr *expr.Error
+	if _, err := expr.Parse("0", names...); errors.As(err, &nameErr) {
+		return wrongAttr("params", "%s", nameErr.Msg)
 	}
 	if _, err := expr.Parse(a.Expr, names...); err != nil {
 		return wrongAttr("expr", "%w", err)

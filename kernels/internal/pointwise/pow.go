@@ -109,7 +109,7 @@ func powBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 }
 
 func powRef(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
-	multiplied := func(x []uint64) uint64 {
+	powUint := func(x []uint64) uint64 {
 		r, square := uint64(1), x[0]
 		for e := x[1]; e > 0; e >>= 1 {
 			if e&1 > 0 {
@@ -119,11 +119,11 @@ func powRef(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		}
 		return r
 	}
-	return kit.Unsigned(multiplied, kit.ByKind(
+	return kit.Unsigned(powUint, kit.ByKind(
 		func(x []int64) int64 {
 			switch {
 			case x[1] >= 0:
-				return int64(multiplied([]uint64{uint64(x[0]), uint64(x[1])}))
+				return int64(powUint([]uint64{uint64(x[0]), uint64(x[1])}))
 			case x[0] == 1:
 				return 1
 			case x[0] == -1:

@@ -92,18 +92,19 @@ func attentionType(c *graph.Call) (t tensor.Type, err error) {
 			keys)
 	}
 	lead := func(t tensor.Type) []sym.Int { return slices.Clone(t.Shape[:t.Rank()-2]) }
-	kb, vb := lead(k), lead(v)
+	keyBatch, valueBatch := lead(k), lead(v)
 	if at.EnableGQA {
 		n := q.Rank() - 3
-		if n < 0 || len(kb) != n+1 || len(vb) != n+1 || kit.SizeIs(kb[n], 0) || !kit.SizeIs(q.Shape[n].Mod(kb[n]), 0) ||
-			vb[n].Ne(kb[n]).Holds() {
+		if n < 0 || len(keyBatch) != n+1 || len(valueBatch) != n+1 || kit.SizeIs(keyBatch[n], 0) ||
+			!kit.SizeIs(q.Shape[n].Mod(keyBatch[n]), 0) ||
+			valueBatch[n].Ne(keyBatch[n]).Holds() {
 			return t, errors.New("Number of heads in key and value must divide the number of heads in query")
 		}
-		kb[n], vb[n] = q.Shape[n], q.Shape[n]
+		keyBatch[n], valueBatch[n] = q.Shape[n], q.Shape[n]
 	}
-	batch, err := tensor.BroadcastSizes(lead(q), kb)
+	batch, err := tensor.BroadcastSizes(lead(q), keyBatch)
 	if err == nil {
-		batch, err = tensor.BroadcastSizes(batch, vb)
+		batch, err = tensor.BroadcastSizes(batch, valueBatch)
 	}
 	if err != nil {
 		return t, err
@@ -162,7 +163,7 @@ func lowerAttention(c *graph.Call) (*graph.Kernel, error) {
 		x.AddCall(view.Zeros, graph.Attrs{"size": out.Meta.Shape, "dtype": d}, buffers[:1])
 		return x.Kernel()
 	}
-	heads := headGroups{rank: out.Meta.Rank() - 2, group: at.groupOf(q, k)}
+	heads := headGroups{batchRank: out.Meta.Rank() - 2, groupSize: at.groupOf(q, k)}
 	a := &graph.Attention{Out: heads.split(out.Meta, false), Query: heads.split(q, false),
 		Key: swapLastDims(heads.split(k, true)), Value: heads.split(v, true)}
 	a.Batch = a.Out.Shape[:a.Out.Rank()-2]

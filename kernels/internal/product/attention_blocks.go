@@ -110,22 +110,22 @@ func (z attentionSizes) packedElements(i int) float64 {
 
 // attentionPackRates returns the names of the rates of packing query, key and value. A name is empty if products read
 // the operand in place.
-func attentionPackRates(a *graph.Attention) (kernels [3]string) {
+func attentionPackRates(a *graph.Attention) (rates [3]string) {
 	z := attentionSizesOf(a)
 	scores, values := z.specs(a, z.rows)
 	q, k := gemm.Packs(scores)
 	_, v := gemm.Packs(values)
 	thin := thinProducts(a)
 	if q && !thin[0] {
-		kernels[0] = packingRate(scores.A.ColStride, scores.A.RowStride)
+		rates[0] = packingRate(scores.A.ColStride, scores.A.RowStride)
 	}
 	if k && !thin[0] {
-		kernels[1] = packingRate(scores.B.RowStride, scores.B.ColStride)
+		rates[1] = packingRate(scores.B.RowStride, scores.B.ColStride)
 	}
 	if v && !thin[1] {
-		kernels[2] = packingRate(values.B.RowStride, values.B.ColStride)
+		rates[2] = packingRate(values.B.RowStride, values.B.ColStride)
 	}
-	return kernels
+	return rates
 }
 
 // attentionRead returns the cost of reading operand i in its layout minus the cost of reading it in row-major order.
@@ -152,7 +152,7 @@ type attentionBlock struct {
 // attention is the state of a compiled attention.
 type attention struct {
 	attentionSizes
-	size                   int      // number of bytes of an element
+	elemBytes              int      // number of bytes of an element
 	entryOffsets           [4][]int // offsets of the entries of query, key, value and result, in elements
 	queryStride, outStride int      // row strides of query and result, in elements
 	blocks                 []attentionBlock
@@ -166,7 +166,7 @@ type attention struct {
 func compileAttention(a *graph.Attention) (*graph.Kernel, error) {
 	x := &attention{attentionSizes: attentionSizesOf(a)}
 	rank := len(a.Batch)
-	x.size = a.Out.DType.Size()
+	x.elemBytes = a.Out.DType.Size()
 	for i, m := range []tensor.Meta{a.Query, a.Key, a.Value, a.Out} {
 		x.entryOffsets[i] = a.Entries(m)
 	}
@@ -194,7 +194,7 @@ func compileAttention(a *graph.Attention) (*graph.Kernel, error) {
 		}
 		x.loopBytes = max(x.loopBytes, b.loops.Bytes())
 	}
-	x.scoresBytes = kit.AlignUp(x.scoreElements * x.size)
+	x.scoresBytes = kit.AlignUp(x.scoreElements * x.elemBytes)
 	count := x.entries * x.attentionSizes.blocks
 	group := max(1, machine.MACGrain/max(1, x.rows*x.keys*(x.keySize+x.valueSize)))
 	return &graph.Kernel{
@@ -250,5 +250,5 @@ func (x *attention) element(p unsafe.Pointer, i int) unsafe.Pointer {
 	if p == nil {
 		return nil
 	}
-	return unsafe.Add(p, i*x.size)
+	return unsafe.Add(p, i*x.elemBytes)
 }

@@ -39,39 +39,39 @@ func describeWeights(a *graph.Attention, scale float64) (err error) {
 		}
 	}
 	b := expr.NewBuilder(types...)
-	least := b.Const(d, math.Inf(-1))
+	minusInfinity := b.Const(d, math.Inf(-1))
 	scores := b.Do(expr.Mul, b.Load(0), b.Const(d, scale))
 	switch {
 	case len(types) == 3:
-		scores = b.Do(expr.Select, b.Do(expr.Le, b.Load(2), b.Load(1)), scores, least)
+		scores = b.Do(expr.Select, b.Do(expr.Le, b.Load(2), b.Load(1)), scores, minusInfinity)
 	case len(types) == 2 && types[1] == tensor.Bool:
-		scores = b.Do(expr.Select, b.Load(1), scores, least)
+		scores = b.Do(expr.Select, b.Load(1), scores, minusInfinity)
 	case len(types) == 2:
 		scores = b.Do(expr.Add, scores, b.Load(1))
 	}
 	weights, maxScore := folds.Softmax(b, scores, keys)
 	if len(types) > 1 { // a query that sees no key has weights of 0
-		weights = b.Do(expr.Select, b.Do(expr.Eq, maxScore, least), b.Const(d, 0), weights)
+		weights = b.Do(expr.Select, b.Do(expr.Eq, maxScore, minusInfinity), b.Const(d, 0), weights)
 	}
 	a.Code, err = b.Build(folds.Result(b, folds.Real(weights), d))
 	return err
 }
 
-// headGroups splits the heads of operands. rank is the number of batch dimensions of a call. If `group` adjacent query
-// heads share a head of keys and values, the last batch dimension is split into two dimensions: the heads of keys, and
-// the query heads that share one of them. For example, 8 query heads with 2 heads of keys become [2, 4].
-type headGroups struct{ rank, group int }
+// headGroups splits the heads of operands. batchRank is the number of batch dimensions of a call. If groupSize adjacent
+// query heads share a head of keys and values, the last batch dimension is split into two dimensions: the heads of
+// keys, and the query heads that share one of them. For example, 8 query heads with 2 heads of keys become [2, 4].
+type headGroups struct{ batchRank, groupSize int }
 
 // split returns m, [..., rows, columns], with all batch dimensions and split heads. shared is set for keys and values.
 func (g headGroups) split(m tensor.Meta, shared bool) tensor.Meta {
-	missing := g.rank + 2 - m.Rank()
+	missing := g.batchRank + 2 - m.Rank()
 	m.Shape = append(slices.Repeat([]int{1}, missing), m.Shape...)
 	m.Strides = append(make([]int, missing), m.Strides...)
-	if g.group == 1 {
+	if g.groupSize == 1 {
 		return m
 	}
-	d := g.rank - 1
-	n, step, inner := m.Shape[d], m.Strides[d], g.group
+	d := g.batchRank - 1
+	n, step, inner := m.Shape[d], m.Strides[d], g.groupSize
 	if shared || n == 1 {
 		inner = 1
 	}

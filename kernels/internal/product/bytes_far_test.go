@@ -10,20 +10,20 @@ import (
 
 // unitShape returns the shape of a product on the matrix unit.
 func unitShape() byteShape {
-	return byteShape{m: 40, n: 100, k: 64, perGroup: groupBytes, groups: 16, lanes: 16, vectors: 2,
-		height: 2 * tile.UnitRows,
-		unit:   true}
+	return byteShape{m: 40, n: 100, k: 64, groupElements: groupBytes, groups: 16, lanes: 16, vectors: 2,
+		height:   2 * tile.UnitRows,
+		usesUnit: true}
 }
 
 // TestFarRowsLeaveTheMatrixUnit checks that vector instructions multiply, with the same panels, if rows of the result
 // are too far apart for the matrix unit's code.
 func TestFarRowsLeaveTheMatrixUnit(t *testing.T) {
 	near := unitShape()
-	if s := near.forRowStride(byteUnitStep / groupBytes); s != near {
+	if s := near.forRowStride(maxUnitRowStep / groupBytes); s != near {
 		t.Errorf("rows within reach: %+v becomes %+v", near, s)
 	}
-	for _, row := range []int{byteUnitStep/groupBytes + 1, 1 << 30, 1 << 45} {
-		if s := near.forRowStride(row); s.unit || s.form() != near.form() || s.height < 1 || s.height > tile.DynamicRows {
+	for _, row := range []int{maxUnitRowStep/groupBytes + 1, 1 << 30, 1 << 45} {
+		if s := near.forRowStride(row); s.usesUnit || s.form() != near.form() || s.height < 1 || s.height > tile.DynamicRows {
 			t.Errorf("rows %d elements apart: %+v becomes %+v", row, near, s)
 		}
 	}
@@ -34,13 +34,13 @@ func TestUnitStepFitsTheCode(t *testing.T) {
 	if err := jit.Available(); err != nil {
 		t.Skip(err)
 	}
-	b := &byteTiles{byteShape: unitShape(), rowCopier: &byteRows{row: byteUnitStep},
-		outRowStride: byteUnitStep / groupBytes}
+	b := &byteTiles{byteShape: unitShape(), rowCopier: &byteRows{row: maxUnitRowStep},
+		outRowStride: maxUnitRowStep / groupBytes}
 	spec := b.spec(byteCode{height: b.height, groups: b.groups})
 	if _, err := tile.Compile(spec, machine.AVX512); err != nil {
 		t.Error(err)
 	}
-	if spec.Out[b.height-1] != (b.height-1)*byteUnitStep || spec.In[b.height-1] != (b.height-1)*byteUnitStep {
+	if spec.Out[b.height-1] != (b.height-1)*maxUnitRowStep || spec.In[b.height-1] != (b.height-1)*maxUnitRowStep {
 		t.Errorf("rows are at %v and %v", spec.In, spec.Out)
 	}
 }

@@ -42,14 +42,14 @@ type byteRun struct {
 func newBytePacker(s byteShape, signed bool) (*bytePacker, error) {
 	p := &bytePacker{byteShape: s, signed: signed, ones: make([]byte, s.rowBytes())}
 	for i := range s.k {
-		p.ones[i*groupBytes/s.perGroup] = 1
+		p.ones[i*groupBytes/s.groupElements] = 1
 	}
 	var err error
-	if p.join, err = joinLoop(s.perGroup, signed); err != nil {
+	if p.join, err = joinLoop(s.groupElements, signed); err != nil {
 		return nil, err
 	}
-	p.columnSumCode, err = tile.Compile(&tile.Spec{Size: groupBytes, Bytes: s.perGroup == groupBytes,
-		SignedIn: tile.ReadsSigned(machine.Host(), true), Words: s.perGroup != groupBytes, Rows: 1,
+	p.columnSumCode, err = tile.Compile(&tile.Spec{Size: groupBytes, Bytes: s.groupElements == groupBytes,
+		SignedIn: tile.ReadsSigned(machine.Host(), true), Words: s.groupElements != groupBytes, Rows: 1,
 		Vectors: s.vectors, Start: tile.FromResult, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
 		Runs: []tile.Run{{InStep: groupBytes, VecStep: s.width() * groupBytes, Terms: tile.Dynamic}}},
 		machine.Host())
@@ -102,9 +102,9 @@ func (p *bytePacker) packBlock(r *byteRun, to, from unsafe.Pointer, row, col, bl
 		from, row = transposeBuffer, cols
 	}
 	panel := unsafe.Add(to, block*p.panelBytes())
-	p.joinGroups(r, panel, from, row, 0, p.k/p.perGroup, cols)
-	if p.k%p.perGroup > 0 {
-		p.joinGroups(r, panel, from, row, p.k/p.perGroup, 1, cols)
+	p.joinGroups(r, panel, from, row, 0, p.k/p.groupElements, cols)
+	if p.k%p.groupElements > 0 {
+		p.joinGroups(r, panel, from, row, p.k/p.groupElements, 1, cols)
 	}
 	p.sumColumns(r, panel, p.columnSums(to, block))
 }
@@ -116,10 +116,10 @@ func (p *bytePacker) joinGroups(r *byteRun, panel, from unsafe.Pointer, row, fir
 	var ptrs [1 + groupBytes]unsafe.Pointer
 	var strides [1 + groupBytes]int
 	ptrs[0], strides[0] = unsafe.Add(panel, first*step), step
-	for i := range p.perGroup {
-		ptrs[1+i], strides[1+i] = unsafe.Add(from, min(first*p.perGroup+i, p.k-1)*row), p.perGroup*row
+	for i := range p.groupElements {
+		ptrs[1+i], strides[1+i] = unsafe.Add(from, min(first*p.groupElements+i, p.k-1)*row), p.groupElements*row
 	}
-	p.join.Run(&r.state, ptrs[:1+p.perGroup], strides[:1+p.perGroup], cols, n)
+	p.join.Run(&r.state, ptrs[:1+p.groupElements], strides[:1+p.groupElements], cols, n)
 }
 
 // columnSums returns the address of the column sums of a block. The sums of all blocks follow the panels of the matrix.
@@ -157,8 +157,8 @@ func (p *bytePacker) sumColumnsInGo(panel unsafe.Pointer, sums []int32) {
 
 // element returns element k of column j of a panel.
 func (s *byteShape) element(panel unsafe.Pointer, k, j int) int32 {
-	at := unsafe.Add(panel, (k/s.perGroup*s.width()+j)*groupBytes+k%s.perGroup*(groupBytes/s.perGroup))
-	if s.perGroup < groupBytes {
+	at := unsafe.Add(panel, (k/s.groupElements*s.width()+j)*groupBytes+k%s.groupElements*(groupBytes/s.groupElements))
+	if s.groupElements < groupBytes {
 		return int32(*(*int16)(at))
 	}
 	return int32(*(*int8)(at))
@@ -166,8 +166,8 @@ func (s *byteShape) element(panel unsafe.Pointer, k, j int) int32 {
 
 // form returns the name of the packed form, as in [graph.Packing].
 func (s byteShape) form() string {
-	dtype := map[int]string{groupBytes: "int8", 2: "int16"}[s.perGroup]
-	return fmt.Sprintf("%s panels of %d by k in %ds, and sums", dtype, s.width(), s.perGroup)
+	dtype := map[int]string{groupBytes: "int8", 2: "int16"}[s.groupElements]
+	return fmt.Sprintf("%s panels of %d by k in %ds, and sums", dtype, s.width(), s.groupElements)
 }
 
 // packBytes returns the packing of constant operand b: all distinct matrices of the operand, one after another.

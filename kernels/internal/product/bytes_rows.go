@@ -24,22 +24,23 @@ type byteRows struct {
 	readSigned   bool        // whether tiles read int8
 	row, col     int         // strides of the operand, in bytes
 	loop         *loops.Loop // converts elements; nil if they are copied unchanged
-	copied       bool        // whether rows are copied
-	summed       bool        // whether the sums of rows are needed
+	copiesRows   bool        // whether rows are copied
+	sumsRows     bool        // whether the sums of rows are needed
 	rowsPerChunk int         // number of rows per chunk
 }
 
 // newByteRows prepares the rows of operand a of x. summed is set if the sums of rows are needed.
 func newByteRows(s byteShape, x *contraction, signed, summed bool) (*byteRows, error) {
 	r := &byteRows{byteShape: s, signed: signed, readSigned: tile.ReadsSigned(machine.Host(), signed), row: x.a.row,
-		col: x.a.col, summed: summed, rowsPerChunk: max(1, machine.MoveGrain/s.k)}
+		col: x.a.col, sumsRows: summed, rowsPerChunk: max(1, machine.MoveGrain/s.k)}
 	flips := signed != r.readSigned
-	r.copied = flips || s.perGroup < groupBytes || s.k%s.perGroup > 0 || x.a.col != 1 || s.unit && x.a.row > byteUnitStep
+	r.copiesRows = flips || s.groupElements < groupBytes || s.k%s.groupElements > 0 || x.a.col != 1 ||
+		s.usesUnit && x.a.row > maxUnitRowStep
 	text, out := "", tensor.Uint8
 	switch {
-	case s.perGroup < groupBytes && signed:
+	case s.groupElements < groupBytes && signed:
 		text, out = fmt.Sprintf("int16(x ^ %d)", signBit), tensor.Int16
-	case s.perGroup < groupBytes:
+	case s.groupElements < groupBytes:
 		text, out = "int16(x)", tensor.Int16
 	case flips:
 		text = fmt.Sprintf("x ^ %d", signBit)
@@ -53,7 +54,7 @@ func newByteRows(s byteShape, x *contraction, signed, summed bool) (*byteRows, e
 
 // chunks returns the number of chunks into which the rows of one matrix are divided.
 func (r *byteRows) chunks() int {
-	if !r.copied && !r.summed {
+	if !r.copiesRows && !r.sumsRows {
 		return 0
 	}
 	return kit.DivUp(r.m, r.rowsPerChunk)
@@ -62,7 +63,7 @@ func (r *byteRows) chunks() int {
 // workerBytes returns the size in bytes of the worker memory in which a chunk makes strided rows contiguous before the
 // loop.
 func (r *byteRows) workerBytes() int {
-	if r.copied && r.col != 1 && r.loop != nil {
+	if r.copiesRows && r.col != 1 && r.loop != nil {
 		return r.rowsPerChunk * r.k
 	}
 	return 0
@@ -70,22 +71,22 @@ func (r *byteRows) workerBytes() int {
 
 // step returns the number of bytes between the rows that tiles read.
 func (r *byteRows) step() int {
-	if r.copied {
+	if r.copiesRows {
 		return r.rowBytes()
 	}
 	return r.row
 }
 
-// copyRows copies rows [first, end) of a matrix if r.copied is set. If sum is not nil, copyRows calls sum with the
+// copyRows copies rows [first, end) of a matrix if r.copiesRows is set. If sum is not nil, copyRows calls sum with the
 // total of each row.
 func (r *byteRows) copyRows(state *loops.State, to, from unsafe.Pointer, first, end int, scratch unsafe.Pointer,
 	sum func(row int, total int32)) {
 	// bytesAt and bytesStep are the address and the stride of the rows before conversion. A strided copy moves the rows
 	// and makes them contiguous.
 	n, bytesAt, bytesStep := end-first, unsafe.Add(from, first*r.row), r.row
-	if r.copied {
+	if r.copiesRows {
 		dst, step := unsafe.Add(to, first*r.rowBytes()), r.rowBytes()
-		bytes := r.k * (groupBytes / r.perGroup)
+		bytes := r.k * (groupBytes / r.groupElements)
 		if r.col != 1 || r.loop == nil {
 			at, rowStep := dst, step
 			if r.loop != nil {
@@ -119,7 +120,7 @@ func (r *byteRows) copyRows(state *loops.State, to, from unsafe.Pointer, first, 
 
 // byteTotal sums bytes. It adds 128 to each signed byte. Eight bytes are added at a time, as four words.
 func byteTotal(x []byte, signed bool) (total int32) {
-	const even = 0x00ff00ff00ff00ff
+	const evenBytes = 0x00ff00ff00ff00ff
 	flip := uint64(0)
 	if signed {
 		flip = 0x8080808080808080
@@ -129,7 +130,7 @@ func byteTotal(x []byte, signed bool) (total int32) {
 		n := min(len(x)/8, 128) // sums of words stay below 2^16
 		for i := range n {
 			v := binary.LittleEndian.Uint64(x[8*i:]) ^ flip
-			sum += v&even + v>>8&even
+			sum += v&evenBytes + v>>8&evenBytes
 		}
 		x = x[8*n:]
 		for range 4 {

@@ -161,14 +161,16 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 }
 
 // storesSums reports whether the sums of a strip are stored in worker memory before they are scaled.
-func (t *byteTiles) storesSums() bool { return t.conversion.Scaled && t.inTile == tile.NotQuantized }
+func (t *byteTiles) storesSums() bool {
+	return t.conversion.Scaled && t.tileConversion == tile.NotQuantized
+}
 
 // outStep returns the row stride of the tiles' output, in bytes.
 func (t *byteTiles) outStep() int {
 	switch {
 	case t.storesSums():
 		return t.width() * groupBytes
-	case t.inTile != tile.NotQuantized:
+	case t.tileConversion != tile.NotQuantized:
 		return t.outRowStride * t.resultDType.Size()
 	}
 	return t.outRowStride * groupBytes
@@ -176,7 +178,7 @@ func (t *byteTiles) outStep() int {
 
 // setUnitArgs sets the arguments that only tiles on the matrix unit have.
 func (t *byteTiles) setUnitArgs(m *graph.Mem, r *byteRun, scale, zero func(m *graph.Mem) unsafe.Pointer) {
-	if !t.unit {
+	if !t.usesUnit {
 		return
 	}
 	at := 0
@@ -185,7 +187,7 @@ func (t *byteTiles) setUnitArgs(m *graph.Mem, r *byteRun, scale, zero func(m *gr
 	}
 	a := &r.args
 	a.Ptr[tile.Scratch] = unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.Worker)), at)
-	if t.inTile != tile.NotQuantized {
+	if t.tileConversion != tile.NotQuantized {
 		r.zeroPoint = byteAt(zero(m), t.resultDType, 0)
 		a.Ptr[tile.Scales], a.Ptr[tile.ZeroPoint] = scale(m), unsafe.Pointer(&r.zeroPoint)
 	}
@@ -207,7 +209,7 @@ func (t *byteTiles) computeStrip(m *graph.Mem, r *byteRun, entry, block, first, 
 	step int) error {
 	a, matrix := &r.args, t.bIndex[entry]
 	a.Ptr[tile.In] = unsafe.Add(m.Ptrs[1+bytesA], t.aOffsets[t.aIndex[entry]])
-	if t.rowCopier.copied {
+	if t.rowCopier.copiesRows {
 		a.Ptr[tile.In] = scratch(m, t.scratchOffsets.packedRows+t.aIndex[entry]*t.m*t.rowBytes())
 	}
 	a.Ptr[tile.Vec], a.Ptr[tile.Out] = t.panels(m, matrix), to
@@ -215,7 +217,7 @@ func (t *byteTiles) computeStrip(m *graph.Mem, r *byteRun, entry, block, first, 
 	last := block == t.blocks()-1
 	a.Step[tile.LastLanes] = (t.n - block*t.width()) % t.lanes
 	a.Row[tile.Bias] = (matrix*t.blocks() + block) * t.width() * groupBytes
-	if t.inTile != tile.NotQuantized {
+	if t.tileConversion != tile.NotQuantized {
 		a.Row[tile.Scales], a.Row[tile.ZeroPoint] = block*t.width()*groupBytes, 0
 	}
 	a.Ptr[tile.Prefetched] = a.Ptr[tile.Vec]
@@ -224,7 +226,7 @@ func (t *byteTiles) computeStrip(m *graph.Mem, r *byteRun, entry, block, first, 
 	if t.hasInitialSums {
 		start = tile.FromLanes
 	}
-	if t.unit {
+	if t.usesUnit {
 		maxWork = tile.UnitCallGroups
 	}
 	for g := 0; g < t.groups; g += callGroups {

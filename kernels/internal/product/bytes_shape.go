@@ -21,23 +21,23 @@ func MultipliesBytes() bool { return tile.SupportsIntegers(machine.Host()) && ji
 // subtracting 128. Their zero points are converted in the same way, so that the results do not change. A block is a set
 // of columns that a tile computes at once. A panel is a packed block.
 type byteShape struct {
-	m, n, k  int
-	perGroup int  // number of elements of a group: 4 or 2
-	groups   int  // number of groups along the depth
-	lanes    int  // number of columns of a vector
-	vectors  int  // number of vectors of a block
-	height   int  // maximum number of rows of a tile
-	unit     bool // whether the matrix unit is used
+	m, n, k       int
+	groupElements int  // number of elements of a group: 4 or 2
+	groups        int  // number of groups along the depth
+	lanes         int  // number of columns of a vector
+	vectors       int  // number of vectors of a block
+	height        int  // maximum number of rows of a tile
+	usesUnit      bool // whether the matrix unit is used
 }
 
 const (
 	// groupBytes is the number of bytes of a group.
 	groupBytes = 4
-	// byteUnitRows is the minimum number of rows for which the matrix unit is faster than vector instructions.
-	byteUnitRows = 8
-	// byteUnitStep bounds the bytes between rows that the matrix unit reads or writes. The code of a tile contains the
+	// minUnitRows is the minimum number of rows for which the matrix unit is faster than vector instructions.
+	minUnitRows = 8
+	// maxUnitRowStep bounds the bytes between rows that the matrix unit reads or writes. The code of a tile contains the
 	// offsets of its 32 rows, which must be below 2^30 bytes (see package tile).
-	byteUnitStep = 1 << 25
+	maxUnitRowStep = 1 << 25
 )
 
 // newByteShape returns the division of a product, which depends on sizes only. rows is the number of rows that are
@@ -45,15 +45,15 @@ const (
 // to hide the latency of multiplications.
 func newByteShape(m, n, k, rows int) byteShape {
 	registers, bytes := tile.Registers(machine.Host())
-	s := byteShape{m: m, n: n, k: k, perGroup: groupBytes, lanes: bytes / groupBytes}
+	s := byteShape{m: m, n: n, k: k, groupElements: groupBytes, lanes: bytes / groupBytes}
 	otherRegisters := 1 // registers for broadcast operands, or for products before they are added
 	if !machine.Host().DotsBytes() {
-		s.perGroup, otherRegisters = 2, 2
+		s.groupElements, otherRegisters = 2, 2
 	}
-	s.groups = kit.DivUp(k, s.perGroup)
-	if s.perGroup == groupBytes && rows >= byteUnitRows && max(n, k)*groupBytes <= byteUnitStep &&
+	s.groups = kit.DivUp(k, s.groupElements)
+	if s.groupElements == groupBytes && rows >= minUnitRows && max(n, k)*groupBytes <= maxUnitRowStep &&
 		machine.HostWithUnit().Has(machine.MatrixUnit) {
-		s.unit, s.height = true, 2*tile.UnitRows
+		s.usesUnit, s.height = true, 2*tile.UnitRows
 		s.vectors = min(tile.UnitVectors, kit.DivUp(n, s.lanes))
 		return s
 	}
@@ -76,9 +76,9 @@ func newByteShape(m, n, k, rows int) byteShape {
 // the matrix unit, the shape is for vector instructions. The width of panels does not change, so a packed operand is
 // valid for either shape.
 func (s byteShape) forRowStride(row int) byteShape {
-	if s.unit && row > byteUnitStep/groupBytes {
+	if s.usesUnit && row > maxUnitRowStep/groupBytes {
 		const registers = 32 // a machine with the matrix unit has AVX-512
-		s.unit, s.height = false, min(tile.DynamicRows, (registers-s.vectors-1)/s.vectors)
+		s.usesUnit, s.height = false, min(tile.DynamicRows, (registers-s.vectors-1)/s.vectors)
 	}
 	return s
 }
@@ -159,18 +159,18 @@ func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 	multiply.ReclassifyPanels(&w, c, bytesB, s.m)
 	w.Do(multiply.RateStartStep, 1)
 	w.Do(multiply.RateStartProduct, entries)
-	if s.unit {
+	if s.usesUnit {
 		w.Do(multiply.RateUnitBytes, entries*multiply.UnitByteMACs(s.m, s.n, kit.DivUp(s.groups, tile.UnitTerms)))
 	} else {
 		w.Do(multiply.RateTileBytes,
-			entries*float64(s.m)*float64(kit.DivUp(s.n, s.lanes)*s.lanes)*float64(s.groups*s.perGroup))
+			entries*float64(s.m)*float64(kit.DivUp(s.n, s.lanes)*s.lanes)*float64(s.groups*s.groupElements))
 	}
 	w.Do(multiply.RateTileCall, entries*float64(kit.DivUp(s.m, s.height)*s.blocks()))
-	if a := c.Meta(bytesA); s.perGroup < groupBytes || a.DType == tensor.Int8 || s.k%s.perGroup > 0 {
-		w.Bytes[graph.Copied] += float64(a.Numel() * (1 + groupBytes/s.perGroup))
+	if a := c.Meta(bytesA); s.groupElements < groupBytes || a.DType == tensor.Int8 || s.k%s.groupElements > 0 {
+		w.Bytes[graph.Copied] += float64(a.Numel() * (1 + groupBytes/s.groupElements))
 	}
 	if b := c.Meta(bytesB); !c.Constant(bytesB) {
-		w.Bytes[graph.Copied] += float64(b.Numel() * (1 + groupBytes/s.perGroup))
+		w.Bytes[graph.Copied] += float64(b.Numel() * (1 + groupBytes/s.groupElements))
 	}
 	w.Flops = productFlops(c)
 	return w

@@ -41,7 +41,7 @@ type byteTiles struct {
 	scaleStep, stripRows int                    // stride of the scale between columns; rows of a strip
 	conversionLoop       *loops.Loop            // converts sums that need corrections or have a single scale
 	requantizer          *multiply.Requantizer  // converts sums without corrections, with a scale for each column
-	inTile               tile.Quantized         // conversion in tiles of the matrix unit; requantizer is then nil
+	tileConversion       tile.Quantized         // conversion in tiles of the matrix unit; requantizer is then nil
 	conversion           multiply.SumConversion // the corrections and the scaling of sums
 	epilogue             multiply.TileEpilogue
 	codes                map[byteCode]*jit.Func
@@ -60,10 +60,10 @@ type byteScratch struct {
 
 // byteCode is the key of the code of tiles.
 type byteCode struct {
-	height int        // rows of a tile
-	last   bool       // whether the tile is in the last block of columns
-	start  tile.Start // initial values of sums
-	groups int        // number of groups, a constant in code for the matrix unit; 0 for other code
+	height      int        // rows of a tile
+	isLastBlock bool       // whether the tile is in the last block of columns
+	start       tile.Start // initial values of sums
+	groups      int        // number of groups, a constant in code for the matrix unit; 0 for other code
 }
 
 const (
@@ -72,15 +72,15 @@ const (
 	// byteCallMACs bounds the products of groups in a call of several tiles. Such a call takes less than 50 us with
 	// 256-bit vectors.
 	byteCallMACs = 1 << 19 / machine.CallDivisor
-	// byteUnitSums bounds the sums of a strip on the matrix unit.
-	byteUnitSums = 1 << 15
-	// bytePrefetchLines bounds the cache lines of the next panel that are prefetched per iteration.
-	bytePrefetchLines = 4
-	// byteStrip is the approximate number of sums of a strip. They stay in cache until they are converted.
-	byteStrip = 1 << 12
-	// byteBand is the approximate size, in bytes, of the rows of a band (see [multiply.StripOrder]). They stay in cache
-	// while all columns are processed.
-	byteBand = 1 << 20
+	// maxUnitStripSums bounds the sums of a strip on the matrix unit.
+	maxUnitStripSums = 1 << 15
+	// maxPrefetchLines bounds the cache lines of the next panel that are prefetched per iteration.
+	maxPrefetchLines = 4
+	// byteStripSums is the approximate number of sums of a strip. They stay in cache until they are converted.
+	byteStripSums = 1 << 12
+	// bandRowBytes is the approximate size, in bytes, of the rows of a band (see [multiply.StripOrder]). They stay in
+	// cache while all columns are processed.
+	bandRowBytes = 1 << 20
 	// byteGrain is the approximate number of multiplications of a chunk.
 	byteGrain = 4 * machine.MACGrain
 )
@@ -110,10 +110,10 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.unit && t.requantizer != nil && t.groups <= callGroups {
-		t.requantizer, t.inTile = nil, tile.Unsigned
+	if t.usesUnit && t.requantizer != nil && t.groups <= callGroups {
+		t.requantizer, t.tileConversion = nil, tile.Unsigned
 		if t.resultDType == tensor.Int8 {
-			t.inTile = tile.Signed
+			t.tileConversion = tile.Signed
 		}
 	}
 	t.chooseEpilogue(fusion.EpilogueOf(c))
@@ -175,19 +175,19 @@ func (t *byteTiles) listEntries(c *graph.Call, x *contraction) {
 // chooseOrder divides rows into strips, and chooses the order of computation.
 func (t *byteTiles) chooseOrder() {
 	tiles := kit.DivUp(t.m, t.height)
-	sums := byteStrip
-	if t.unit {
-		sums = min(tile.UnitStripGroups/t.groups, byteUnitSums)
+	sums := byteStripSums
+	if t.usesUnit {
+		sums = min(tile.UnitStripGroups/t.groups, maxUnitStripSums)
 	}
 	maxTiles := max(1, sums/(t.height*t.width()))
 	t.stripRows = kit.DivUp(t.m, kit.DivUp(tiles, maxTiles))
 	strips := kit.DivUp(t.m, t.stripRows)
 	iterations := kit.DivUp(min(t.m, t.stripRows), t.height) * strips * kit.DivUp(t.groups, tile.DefaultUnroll)
-	t.prefetchLines = min(bytePrefetchLines, kit.DivUp(t.panelBytes()/machine.LineBytes, iterations))
+	t.prefetchLines = min(maxPrefetchLines, kit.DivUp(t.panelBytes()/machine.LineBytes, iterations))
 	t.order = multiply.StripOrder{Images: len(t.outOffsets), Blocks: t.blocks(), Strips: strips,
-		Band: kit.DivUp(strips, kit.DivUp(t.m*t.rowBytes(), byteBand))}
+		BandStrips: kit.DivUp(strips, kit.DivUp(t.m*t.rowBytes(), bandRowBytes))}
 	grain := byteGrain
-	if t.unit {
+	if t.usesUnit {
 		grain *= tile.UnitGrain
 	}
 	t.order.Cut(t.stripRows*t.width()*t.k, grain)
@@ -205,7 +205,7 @@ func (t *byteTiles) layOutScratch() {
 		return offset
 	}
 	columnBytes := t.blocks() * t.width() * groupBytes
-	s.packedRows = allocate(t.rowCopier.copied, len(t.aOffsets)*t.m*t.rowBytes())
+	s.packedRows = allocate(t.rowCopier.copiesRows, len(t.aOffsets)*t.m*t.rowBytes())
 	s.rowSums = allocate(t.conversion.AddsProduct, len(t.aOffsets)*t.m*groupBytes)
 	s.rowZeros = allocate(t.conversion.SubtractsProduct, t.m*groupBytes)
 	s.panels = allocate(!t.packed, len(t.bOffsets)*t.matrixBytes())
@@ -246,7 +246,7 @@ func (t *byteTiles) compile() error {
 
 // code returns the key of the code of tiles that multiply n groups.
 func (t *byteTiles) code(height int, last bool, start tile.Start, n int) byteCode {
-	if !t.unit {
+	if !t.usesUnit {
 		n = 0
 	}
 	return byteCode{height, last, start, n}
@@ -254,17 +254,17 @@ func (t *byteTiles) code(height int, last bool, start tile.Start, n int) byteCod
 
 // spec describes the code of a tile.
 func (t *byteTiles) spec(k byteCode) *tile.Spec {
-	s := &tile.Spec{Size: groupBytes, Bytes: t.perGroup == groupBytes, Words: t.perGroup != groupBytes,
+	s := &tile.Spec{Size: groupBytes, Bytes: t.groupElements == groupBytes, Words: t.groupElements != groupBytes,
 		SignedIn: t.rowCopier.readSigned, Rows: k.height, Epilogue: t.epilogue.Steps, Vectors: t.vectors,
 		Start: k.start, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
 		Runs: []tile.Run{{InStep: groupBytes, VecStep: t.width() * groupBytes, Terms: tile.Dynamic}}}
-	if t.unit {
-		s.Unit, s.Quantized, s.Runs[0].Terms, s.PrefetchedLines = true, t.inTile, k.groups, t.prefetchLines
+	if t.usesUnit {
+		s.Unit, s.Quantized, s.Runs[0].Terms, s.PrefetchedLines = true, t.tileConversion, k.groups, t.prefetchLines
 		for i := range k.height {
 			s.In, s.Out = append(s.In, i*t.rowCopier.step()), append(s.Out, i*t.outStep())
 		}
 	}
-	if k.last {
+	if k.isLastBlock {
 		cols := t.n - (t.blocks()-1)*t.width()
 		s.Vectors = kit.DivUp(cols, t.lanes)
 		if s.Lanes = cols % t.lanes; s.Lanes > 0 && tile.DynamicLanes(machine.Host()) {
@@ -292,7 +292,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 		return nil, err
 	}
 	k := &graph.Kernel{Scratch: t.scratchOffsets.size, Code: t.listings}
-	if t.unit {
+	if t.usesUnit {
 		k.Worker = tile.UnitScratchBytes
 	}
 	if t.storesSums() {

@@ -75,36 +75,36 @@ func detOp(name string) *graph.Op {
 // determinant returns the determinant of an n x n matrix by Gaussian elimination, which overwrites a. The pivot of a
 // column is the element of greatest magnitude.
 func determinant(ctx context.Context, a []complex128, n int) complex128 {
-	d := complex(1, 0)
+	det := complex(1, 0)
 	for k := range n {
-		at := k
+		pivotRow := k
 		for i := k + 1; i < n; i++ {
-			if kit.AbsComplex(a[i*n+k]) > kit.AbsComplex(a[at*n+k]) {
-				at = i
+			if kit.AbsComplex(a[i*n+k]) > kit.AbsComplex(a[pivotRow*n+k]) {
+				pivotRow = i
 			}
 		}
-		p := a[at*n+k]
-		d = kit.MulComplex(d, p)
-		if p == 0 {
+		pivot := a[pivotRow*n+k]
+		det = kit.MulComplex(det, pivot)
+		if pivot == 0 {
 			return 0
 		}
-		if at != k {
-			d = -d
+		if pivotRow != k {
+			det = -det
 			for j := k; j < n; j++ {
-				a[at*n+j], a[k*n+j] = a[k*n+j], a[at*n+j]
+				a[pivotRow*n+j], a[k*n+j] = a[k*n+j], a[pivotRow*n+j]
 			}
 		}
 		for i := k + 1; i < n; i++ {
 			if i*n%kit.CheckEvery < n {
 				interrupt.Check(ctx)
 			}
-			f := kit.DivComplex(a[i*n+k], p)
+			factor := kit.DivComplex(a[i*n+k], pivot)
 			for j := k + 1; j < n; j++ {
-				a[i*n+j] -= kit.MulComplex(f, a[k*n+j])
+				a[i*n+j] -= kit.MulComplex(factor, a[k*n+j])
 			}
 		}
 	}
-	return d
+	return det
 }
 
 // refDet is the reference implementation. It expands along the first row. This takes n! products, so matrices of more

@@ -32,6 +32,9 @@ var Linear = kit.Define[kit.None](graph.Op{
 	Lowerings: graph.Lowerings{Impls: productImpls(linearContraction), Rewrite: compose.WidenToFloat32},
 })
 
+// linearBias is the operand index of the bias.
+const linearBias = 2
+
 // transposed mirrors Tensor.t. It transposes a matrix and returns a vector unchanged.
 func transposed(w tensor.Type) (tensor.Type, error) {
 	if w.Rank() > 2 {
@@ -46,22 +49,22 @@ func transposed(w tensor.Type) (tensor.Type, error) {
 // inferLinear follows at::linear. With a bias, an input matrix uses addmm, and a contiguous input of three dimensions
 // is flattened to a matrix for addmm. Every other call is a matmul followed by an in-place addition of the bias.
 func inferLinear(c *graph.Call) ([]graph.Result, error) {
-	x, bias := c.Type(0), c.Type(2)
+	x, bias := c.Type(0), c.Type(linearBias)
 	w, err := transposed(c.Type(1))
 	if err != nil {
 		return nil, err
 	}
 	var out tensor.Type
 	switch {
-	case c.Has(2) && x.Rank() == 2:
+	case c.Has(linearBias) && x.Rank() == 2:
 		out, err = addmmType(bias, x, w)
-	case c.Has(2) && flattensInput(x):
+	case c.Has(linearBias) && flattensInput(x):
 		flat := [2]sym.Int{x.Shape[0].Mul(x.Shape[1]), x.Shape[2]}
 		if err = checkAddmm(bias, tensor.Type{DType: x.DType, Shape: flat[:], Strides: flat[:]}, w); err == nil {
 			out, err = kit.FreshType(x.DType, []sym.Int{x.Shape[0], x.Shape[1], w.Shape[1]})
 		}
 	default:
-		if out, err = matmulType(x, w); err == nil && c.Has(2) {
+		if out, err = matmulType(x, w); err == nil && c.Has(linearBias) {
 			err = checkInPlaceAdd(out, bias)
 		}
 	}
@@ -99,11 +102,11 @@ func linearContraction(c *graph.Call) (*contraction, error) {
 	}
 	t := graph.Call{In: []graph.Arg{c.In[0], {Kind: graph.TensorArg, Value: &graph.Value{Meta: w}}}}
 	x, err := productContraction(&t, out)
-	if err != nil || !c.Has(2) {
+	if err != nil || !c.Has(linearBias) {
 		return x, err
 	}
-	x.hasAdd, x.addOperand, x.beta = true, 2, tensor.IntScalar(1)
-	bias := c.Meta(2)
+	x.hasAdd, x.addOperand, x.beta = true, linearBias, tensor.IntScalar(1)
+	bias := c.Meta(linearBias)
 	shape := out.Shape
 	if flattensInput(c.Meta(0).Type()) {
 		// A bias of two dimensions has a row for each row of the flattened input.
@@ -168,12 +171,12 @@ func linearRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		for k := range x.Shape[len(lead)] {
 			s.AddProductAt(fx, ix+k, fw, iw+k)
 		}
-		if len(in) > 2 && in[2] != nil {
+		if len(in) > linearBias && in[linearBias] != nil {
 			at := index
-			if flat && in[2].Rank() == 2 {
+			if flat && in[linearBias].Rank() == 2 {
 				at = []int{index[0]*shape[1] + index[1], index[2]}
 			}
-			s.Add(broadcastAt(in[2], at))
+			s.Add(broadcastAt(in[linearBias], at))
 		}
 		out.Set(s.Value(), index...)
 	})

@@ -59,7 +59,7 @@ func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		}
 		return kit.ElementAlong(in[k], index, dim)
 	}
-	minusZero := func(k, zero, dim int) *tensor.Tensor {
+	minusZeroPoint := func(k, zero, dim int) *tensor.Tensor {
 		v := in[k]
 		to := tensor.Zeros(tensor.Float64, v.Shape...)
 		kit.EachIndex(v.Shape, func(at []int) {
@@ -67,7 +67,8 @@ func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		})
 		return to
 	}
-	a, b := minusZero(bytesA, bytesAZero, in[bytesA].Rank()-2), minusZero(bytesB, bytesBZero, in[bytesB].Rank()-1)
+	a := minusZeroPoint(bytesA, bytesAZero, in[bytesA].Rank()-2)
+	b := minusZeroPoint(bytesB, bytesBZero, in[bytesB].Rank()-1)
 	sums, err := productRef(&graph.Call{Attrs: &kit.None{}, In: c.In[:2]}, []*tensor.Tensor{a, b})
 	if err != nil {
 		return nil, err
@@ -98,12 +99,12 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 	for k := bytesAZero; k <= bytesZero; k++ {
 		step[k] = vectorStride(c, k)
 	}
-	batch := [3][]int{x.a.offsets(x.batch), x.b.offsets(x.batch), x.c.offsets(x.batch)}
+	entryOffsets := [3][]int{x.a.offsets(x.batch), x.b.offsets(x.batch), x.c.offsets(x.batch)}
 	offset := func(side, entry int) int {
-		if batch[side] == nil {
+		if entryOffsets[side] == nil {
 			return 0
 		}
-		return batch[side][entry]
+		return entryOffsets[side][entry]
 	}
 	ptr := func(m *graph.Mem, k int) unsafe.Pointer {
 		if k >= len(c.In) {

@@ -164,14 +164,14 @@ func foldedType(a, b tensor.Type) (tensor.Type, error) {
 	if b.Rank() <= a.Rank() {
 		return rowsType(a, b)
 	}
-	t1, err := b.Transpose(-2, -1)
+	transposedB, err := b.Transpose(-2, -1)
 	if err == nil && a.Rank() == 2 {
 		a, err = a.Transpose(0, 1)
 	}
 	if err != nil {
 		return tensor.Type{}, err
 	}
-	out, err := rowsType(t1, a)
+	out, err := rowsType(transposedB, a)
 	if err != nil || a.Rank() == 1 {
 		return out, err
 	}
@@ -215,9 +215,9 @@ func batchedType(a, b tensor.Type) (tensor.Type, error) {
 		return tensor.Type{}, err
 	}
 	entries := tensor.Product(batch)
-	l, r := [3]sym.Int{entries, n, depthA}, [3]sym.Int{entries, depthB, p}
-	if err := checkBmm("bmm", tensor.Type{DType: a.DType, Shape: l[:], Strides: l[:]},
-		tensor.Type{DType: b.DType, Shape: r[:], Strides: r[:]}); err != nil { // strides are not used
+	left, right := [3]sym.Int{entries, n, depthA}, [3]sym.Int{entries, depthB, p}
+	if err := checkBmm("bmm", tensor.Type{DType: a.DType, Shape: left[:], Strides: left[:]},
+		tensor.Type{DType: b.DType, Shape: right[:], Strides: right[:]}); err != nil { // strides are not used
 		return tensor.Type{}, err
 	}
 	shape := batch

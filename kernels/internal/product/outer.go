@@ -77,8 +77,8 @@ var Trace = composite[kit.None](graph.Op{
 	return []tensor.Type{m}, err
 })
 
-// composite defines an op without attributes as op base on views of the operands. The inference and the reference of
-// base are used.
+// composite defines an op without attributes that applies the op base to views of its operands. Its inference and its
+// reference call those of base.
 func composite[A any](o graph.Op, base *graph.Op, views func(c *graph.Call) ([]tensor.Type, error)) *graph.Op {
 	callOnViews := func(c *graph.Call) (*graph.Call, []tensor.Type, error) {
 		types, err := views(c)

@@ -14,23 +14,23 @@ import (
 // algorithms lists the algorithms of products, the simplest algorithm first. Each algorithm is an implementation.
 var algorithms = []struct {
 	name, doc string
-	way       gemm.Algorithm
+	algorithm gemm.Algorithm
 }{
 	{"loops", "Plain loops over the matrices in their own layouts; for tiny products.", gemm.Loops},
 	{"thin", "Reads the larger matrix once, in place; for up to four rows or columns.", gemm.Thin},
 	{"tiled", "Packs the matrices into panels, constant ones once, and multiplies tiles in registers.", gemm.Tiled},
 }
 
-// productImpls returns the implementations of an op whose calls are contractions. read describes a call as a
+// productImpls returns the implementations of an op whose calls are contractions. describe describes a call as a
 // contraction. Results may have any order of dimensions.
 func productImpls(describe func(c *graph.Call) (*contraction, error)) []graph.Impl {
 	list := make([]graph.Impl, len(algorithms))
-	for i, w := range algorithms {
-		list[i] = graph.Impl{Name: w.name, Doc: w.doc, Epilogues: true,
+	for i, entry := range algorithms {
+		list[i] = graph.Impl{Name: entry.name, Doc: entry.doc, Epilogues: true,
 			Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 				rows := rowMajor(c)
 				x, err := describe(rows)
-				if err != nil || !x.supports(c, w.way) {
+				if err != nil || !x.supports(c, entry.algorithm) {
 					return nil
 				}
 				walks := []graph.Walk{{}}
@@ -42,31 +42,31 @@ func productImpls(describe func(c *graph.Call) (*contraction, error)) []graph.Im
 				return walks
 			},
 			Read: func(c *graph.Call, _ graph.Walk, k int, m tensor.Meta) (graph.Work, bool) {
-				return readProduct(c, w.way, describe, k, m)
+				return readProduct(c, entry.algorithm, describe, k, m)
 			},
 			Work: func(c *graph.Call, walk graph.Walk) graph.Work {
-				work, laid := graph.Work{Steps: 1}, rowMajor(c)
+				work, laidOut := graph.Work{Steps: 1}, rowMajor(c)
 				c.AddStreamed(&work)
-				laid.Out = []tensor.Meta{walk.ResultLayout(0, c.Out[0])}
-				if x, err := describe(laid); err == nil {
-					x.work(c, w.way, &work)
+				laidOut.Out = []tensor.Meta{walk.ResultLayout(0, c.Out[0])}
+				if x, err := describe(laidOut); err == nil {
+					x.work(c, entry.algorithm, &work)
 				}
 				return work
 			},
 			Writes: func(c *graph.Call, _ graph.Walk, _ int, m tensor.Meta) bool {
-				laid := *c
-				laid.Out = []tensor.Meta{m}
-				x, err := describe(&laid)
-				return err == nil && multiply.ComputationDType(c) == m.DType && x.supports(c, w.way)
+				laidOut := *c
+				laidOut.Out = []tensor.Meta{m}
+				x, err := describe(&laidOut)
+				return err == nil && multiply.ComputationDType(c) == m.DType && x.supports(c, entry.algorithm)
 			},
-			Lower: func(c *graph.Call) (*graph.Kernel, error) { return lowerProduct(c, w.way, describe) },
+			Lower: func(c *graph.Call) (*graph.Kernel, error) { return lowerProduct(c, entry.algorithm, describe) },
 			Pack: multiply.PackFunc(func(c *graph.Call, i int) (graph.Packing, bool) {
 				x, err := describe(c)
 				d := c.Out[0].DType
 				if err != nil || !gemm.Multiplies(d) || x.k == 0 || i != x.aOperand && i != x.bOperand {
 					return graph.Packing{}, false
 				}
-				x.setAlgorithm(c, w.way)
+				x.setAlgorithm(c, entry.algorithm)
 				x.mergeBatch()
 				p := x.panels(i == x.aOperand, d)
 				if p == nil {
@@ -78,9 +78,9 @@ func productImpls(describe func(c *graph.Call) (*contraction, error)) []graph.Im
 	return list
 }
 
-// lowerProduct makes the kernel of the products of a call by algorithm w.
-func lowerProduct(c *graph.Call, w gemm.Algorithm, describe func(c *graph.Call) (*contraction, error)) (*graph.Kernel,
-	error) {
+// lowerProduct makes the kernel of the products of a call by an algorithm.
+func lowerProduct(c *graph.Call, algorithm gemm.Algorithm,
+	describe func(c *graph.Call) (*contraction, error)) (*graph.Kernel, error) {
 	given, err := describe(c)
 	if err != nil {
 		return nil, err
@@ -91,29 +91,29 @@ func lowerProduct(c *graph.Call, w gemm.Algorithm, describe func(c *graph.Call) 
 			return nil, err
 		}
 		x.k = given.k // addmm decides by the dtype before conversion whether the product is skipped
-		x.setAlgorithm(c, w)
+		x.setAlgorithm(c, algorithm)
 		return x.compile(c)
 	})
 }
 
-// setAlgorithm selects algorithm w if w supports the products. Otherwise gemm chooses, because converted operands can
-// have layouts that w does not support.
-func (x *contraction) setAlgorithm(c *graph.Call, w gemm.Algorithm) {
-	if x.supports(c, w) {
-		x.algorithm = w
+// setAlgorithm selects an algorithm if it supports the products. Otherwise gemm chooses, because converted operands can
+// have layouts that the algorithm does not support.
+func (x *contraction) setAlgorithm(c *graph.Call, algorithm gemm.Algorithm) {
+	if x.supports(c, algorithm) {
+		x.algorithm = algorithm
 	}
 }
 
 // supports reports whether an algorithm can compute the products of a call. Loops support only empty and tiny products,
 // because all larger products are slower by loops.
-func (x *contraction) supports(c *graph.Call, w gemm.Algorithm) bool {
+func (x *contraction) supports(c *graph.Call, algorithm gemm.Algorithm) bool {
 	y := *x
 	y.mergeBatch()
 	s := y.spec(multiply.ComputationDType(c))
-	if empty := s.M == 0 || s.N == 0 || s.K == 0; empty || w == gemm.Loops {
-		return w == gemm.Loops && (empty || kit.BoundedProduct(s.M, s.N, s.K) <= tinyMACs)
+	if empty := s.M == 0 || s.N == 0 || s.K == 0; empty || algorithm == gemm.Loops {
+		return algorithm == gemm.Loops && (empty || kit.BoundedProduct(s.M, s.N, s.K) <= tinyMACs)
 	}
-	return gemm.Supports(s, w)
+	return gemm.Supports(s, algorithm)
 }
 
 // rowMajor returns the call with row-major operands. The method Work of an implementation returns the cost for such
@@ -137,9 +137,9 @@ func withLayout(v *graph.Value, m tensor.Meta) *graph.Value {
 
 // readProduct returns the additional cost of reading operand k in layout m, or false if the algorithm does not support
 // this layout.
-func readProduct(c *graph.Call, w gemm.Algorithm, describe func(c *graph.Call) (*contraction, error), k int,
+func readProduct(c *graph.Call, algorithm gemm.Algorithm, describe func(c *graph.Call) (*contraction, error), k int,
 	m tensor.Meta) (work graph.Work, ok bool) {
-	if m.IsContiguous() || c.Constant(k) && w == gemm.Tiled { // constants are packed when the graph is planned
+	if m.IsContiguous() || c.Constant(k) && algorithm == gemm.Tiled { // constants are packed when the graph is planned
 		return work, true
 	}
 	rows := rowMajor(c)
@@ -152,8 +152,8 @@ func readProduct(c *graph.Call, w gemm.Algorithm, describe func(c *graph.Call) (
 	switch {
 	case err != nil:
 		return work, true
-	case w != gemm.Tiled:
-		return graph.ReadWork(m, m), product.supports(c, w)
+	case algorithm != gemm.Tiled:
+		return graph.ReadWork(m, m), product.supports(c, algorithm)
 	}
 	n := float64(m.Numel())
 	rateA, rateB := product.packingRates(c)
@@ -205,13 +205,13 @@ func packingRate(depth, lane int) string {
 }
 
 // work adds the cost of the products of a call.
-func (x *contraction) work(c *graph.Call, w gemm.Algorithm, work *graph.Work) {
+func (x *contraction) work(c *graph.Call, algorithm gemm.Algorithm, work *graph.Work) {
 	y := *x
 	y.mergeBatch()
 	entries, d := float64(y.entries()), c.Out[0].DType
 	macs := float64(y.m) * float64(y.n) * float64(y.k)
 	work.Do(multiply.RateStartStep, 1)
-	switch w {
+	switch algorithm {
 	case gemm.Loops:
 		work.Do(multiply.RateLoops, entries*macs)
 		work.Flops += float64(2 * entries * macs)

@@ -47,17 +47,16 @@ func (p quantBuilder) toInt32(sums graph.Arg, n int) graph.Arg {
 	return p.Add(view.To, graph.Attrs{"dtype": tensor.Int32, "memory_format": tensor.Contiguous}, sums)
 }
 
-// requantize scales exact sums and quantizes them. a and b are the scales of the operands that were multiplied. Operand
-// 6 is the scale of the result, and operand 7 its zero point.
+// requantize scales exact sums and quantizes them. a and b are the scales of the operands that were multiplied.
 func (p quantBuilder) requantize(sums, a, b graph.Arg) graph.Arg {
 	const f = tensor.Float32
 	d, rank := p.Call.Out[0].DType, len(p.Call.Out[0].Shape)
-	scale := p.Add(pointwise.Div, nil, p.Add(pointwise.Mul, nil, a, b), p.vector(6, 0, 0, f))
+	scale := p.Add(pointwise.Div, nil, p.Add(pointwise.Mul, nil, a, b), p.vector(resultScaleOperand, 0, 0, f))
 	if rank == 0 {
 		scale = p.BroadcastAlong(scale, 0, 0)
 	}
 	scaled := p.Add(pointwise.Mul, nil, p.Convert(f, sums), scale)
-	return p.quantize(scaled, p.BroadcastAlong(p.Call.In[7], 0, rank), d)
+	return p.quantize(scaled, p.BroadcastAlong(p.Call.In[resultZeroOperand], 0, rank), d)
 }
 
 // quantize rounds x half to even, adds the zero points and saturates to dtype d. zero may be null. NaN becomes 0. The
@@ -71,7 +70,7 @@ func (p quantBuilder) quantize(x, zero graph.Arg, d tensor.DType) graph.Arg {
 	if zero.Kind != graph.Null {
 		x = p.Add(pointwise.Add, nil, x, p.Convert(f, zero))
 	}
-	least, most := bounds(d)
+	lower, upper := bounds(d)
 	x = p.Add(pointwise.NanToNum, graph.Attrs{"nan": 0}, x)
-	return p.Convert(d, p.Add(pointwise.Clamp, graph.Attrs{"min": least, "max": most}, x))
+	return p.Convert(d, p.Add(pointwise.Clamp, graph.Attrs{"min": lower, "max": upper}, x))
 }

@@ -36,7 +36,7 @@ func (q *quantConv) usesBytes(c *graph.Call) bool {
 	if w.Rank() != 4 || c.Const(q.weight) == nil || tensor.Numel(w.Shape[1:]) > maxTerms || !sameZeroDType(c, 0, q.xZero) {
 		return false
 	}
-	if q.scaled && c.Has(8) && !magnitudesAtMost(c.Const(8), math.MaxInt32/2) {
+	if q.scaled && c.Has(biasOperand) && !magnitudesAtMost(c.Const(biasOperand), math.MaxInt32/2) {
 		return false
 	}
 	fits := q.weightFitsInt8(c)
@@ -82,16 +82,16 @@ func (p quantBuilder) bytesConv(q *quantConv) graph.Arg {
 	scalar := func(i int) graph.Arg { return p.BroadcastAlong(c.In[i], 0, 0) }
 	var scale, bias, xZero, yZero graph.Arg
 	if q.scaled && fits {
-		scale = p.Add(pointwise.Mul, nil, p.vector(1, 0, 1, f), p.vector(4, 0, 1, f))
-		scale = p.Add(pointwise.Div, nil, scale, p.vector(6, 0, 1, f))
+		scale = p.Add(pointwise.Mul, nil, p.vector(xScaleOperand, 0, 1, f), p.vector(wScaleOperand, 0, 1, f))
+		scale = p.Add(pointwise.Div, nil, scale, p.vector(resultScaleOperand, 0, 1, f))
 		scale = p.Add(view.Expand, graph.Attrs{"size": []int{n}}, scale)
-		yZero = scalar(7)
+		yZero = scalar(resultZeroOperand)
 	}
 	full := func(v int, d tensor.DType, size ...int) graph.Arg {
 		return p.Add(view.Full, graph.Attrs{"size": append([]int{}, size...), "fill_value": v, "dtype": d})
 	}
-	if bias = full(0, tensor.Int32, n); q.scaled && c.Has(8) {
-		bias = c.In[8]
+	if bias = full(0, tensor.Int32, n); q.scaled && c.Has(biasOperand) {
+		bias = c.In[biasOperand]
 	}
 	if xZero = full(0, c.Meta(0).DType); c.Has(q.xZero) {
 		xZero = scalar(q.xZero)
@@ -112,7 +112,7 @@ func (p quantBuilder) bytesConv(q *quantConv) graph.Arg {
 	if !q.scaled {
 		return sums
 	}
-	return p.requantize(sums, p.vector(1, 0, 4, f), p.vector(4, 1, 4, f))
+	return p.requantize(sums, p.vector(xScaleOperand, 0, 4, f), p.vector(wScaleOperand, 1, 4, f))
 }
 
 // int8Weight returns the weight minus its zero points as int8. The differences must fit int8. They are exact in
@@ -133,14 +133,14 @@ func (p quantBuilder) correctedSums(q *quantConv, bias graph.Arg,
 	convolve func(w, bias graph.Arg) graph.Arg) graph.Arg {
 	const f, i32 = tensor.Float32, tensor.Int32
 	m := p.Call.Meta(q.weight)
-	w, least := p.Call.In[q.weight], 0.0
+	w, offset := p.Call.In[q.weight], 0.0
 	if m.DType == tensor.Uint8 {
-		least = 1 << 7
-		w = p.Convert(tensor.Int8, p.Add(pointwise.Sub, nil, p.Convert(f, w), compose.Number(least)))
+		offset = 1 << 7
+		w = p.Convert(tensor.Int8, p.Add(pointwise.Sub, nil, p.Convert(f, w), compose.Number(offset)))
 	}
-	zero := p.Add(view.Full, graph.Attrs{"size": []int{1}, "fill_value": -int(least), "dtype": i32})
+	zero := p.Add(view.Full, graph.Attrs{"size": []int{1}, "fill_value": -int(offset), "dtype": i32})
 	if p.Call.Has(q.wZero) {
-		zero = p.Convert(i32, p.Add(pointwise.Sub, nil, p.vector(q.wZero, 1, 4, f), compose.Number(least)))
+		zero = p.Convert(i32, p.Add(pointwise.Sub, nil, p.vector(q.wZero, 1, 4, f), compose.Number(offset)))
 	}
 	groups, n := kit.Attrs[quantConvAttrs](p.Call).Groups, m.Shape[0]
 	ones := p.Add(view.Full, graph.Attrs{"size": append([]int{groups}, m.Shape[1:]...), "fill_value": 1,

@@ -29,19 +29,19 @@ const (
 // the loop. The loop clamps quantized values, which gives the same results because quantization is monotonic. Numbers
 // that may be large or infinite are clamped before the division. NaN becomes 0.
 func (q *quantizeRewriter) rewriteAsLoop() (r graph.Rewrite, err error) {
-	v, least, most := q.skipClamps()
+	v, lower, upper := q.skipClamps()
 	input, scale := graph.Of(v), firstElement(q.result.scale)
 	r.Of = v.Node
 	finite := magnitudeBound(input, boundDepth)/scale < maxExactLevel
 	if finite {
-		if r.Results, err = q.rewritePair(v.Node, least, most); r.Results != nil || err != nil {
+		if r.Results, err = q.rewritePair(v.Node, lower, upper); r.Results != nil || err != nil {
 			r.Why = fmt.Sprintf("%s is computed from quantized values", v.Node.Name)
 			return r, err
 		}
 	}
 	scaleArg := q.Convert(tensor.Float32, q.BroadcastAlong(q.result.scaleArg, 0, 0))
 	f := formula{text: QuotientText, names: []string{"x", "reciprocal", "scale"}, zero: firstElement(q.result.zero),
-		lowerBound: least, upperBound: most}
+		lowerBound: lower, upperBound: upper}
 	in := []graph.Arg{input, q.Add(pointwise.Reciprocal, nil, scaleArg), scaleArg}
 	if !finite {
 		f.text, f.valid = "x = minimum(maximum(number, -far), far); "+QuotientText, "number == number"
@@ -56,7 +56,7 @@ func (q *quantizeRewriter) rewriteAsLoop() (r graph.Rewrite, err error) {
 // rewritePair rewrites the quantization of node n, a sum or a product of two dequantized operands. The rewritten graph
 // computes the quantized result directly from the quantized operands. rewritePair returns nil in exact plans, because
 // the results round differently.
-func (q *quantizeRewriter) rewritePair(n *graph.Node, least, most float64) ([]*graph.Value, error) {
+func (q *quantizeRewriter) rewritePair(n *graph.Node, lower, upper float64) ([]*graph.Value, error) {
 	if q.Exact || n == nil || n.Op != pointwise.Mul && !pointwise.IsPlainAdd(n) {
 		return nil, nil
 	}
@@ -73,7 +73,7 @@ func (q *quantizeRewriter) rewritePair(n *graph.Node, least, most float64) ([]*g
 	// and odd neighbours.
 	odd := math.Abs(math.Mod(firstElement(q.result.zero), 2))
 	zero := firstElement(q.result.zero) - odd
-	f := formula{zero: odd, lowerBound: least, upperBound: most}
+	f := formula{zero: odd, lowerBound: lower, upperBound: upper}
 	if n.Op == pointwise.Mul {
 		f.text = "v = fma((float32(x) - xzero) * (float32(y) - yzero), scale, zero)"
 		f.names = []string{"x", "y", "xzero", "yzero", "scale", "zero"}
@@ -143,15 +143,15 @@ func magnitudeBound(a graph.Arg, depth int) float64 {
 		return unknown
 	}
 	if l, ok := dequantized(a); ok {
-		least, most := bounds(l.bytes.Type().DType)
+		lower, upper := bounds(l.bytes.Type().DType)
 		bound := 0.0
-		kit.EachIndex(l.scale.Shape, func(at []int) { bound = max(bound, l.scale.At(at...).Float()*(most-least)) })
+		kit.EachIndex(l.scale.Shape, func(at []int) { bound = max(bound, l.scale.At(at...).Float()*(upper-lower)) })
 		return bound
 	}
 	n := a.Value.Node
-	if least, most, ok := pointwise.ClampRange(n); ok {
+	if lower, upper, ok := pointwise.ClampRange(n); ok {
 		bound := magnitudeBound(n.In[0], depth-1)
-		for _, limit := range []float64{least, most} {
+		for _, limit := range []float64{lower, upper} {
 			if !math.IsInf(limit, 0) {
 				bound = max(bound, math.Abs(limit))
 			}

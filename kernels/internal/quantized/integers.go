@@ -207,15 +207,15 @@ func (q *quantizeRewriter) quantizeBefore(n *graph.Node) (r graph.Rewrite, err e
 
 // skipClamps follows the operand of the quantization over ops that clamp, such as relu, if no other op reads their
 // results. It returns the value v that the skipped ops clamp, and their bounds.
-func (q *quantizeRewriter) skipClamps() (v *graph.Value, least, most float64) {
-	v, least, most = q.Call.In[0].Value, math.Inf(-1), math.Inf(1)
+func (q *quantizeRewriter) skipClamps() (v *graph.Value, lower, upper float64) {
+	v, lower, upper = q.Call.In[0].Value, math.Inf(-1), math.Inf(1)
 	for {
 		n := v.Node
-		lo, hi, ok := pointwise.ClampRange(n)
+		nodeLower, nodeUpper, ok := pointwise.ClampRange(n)
 		if !ok || !q.Alone(v) || n.In[0].Kind != graph.TensorArg || n.In[0].Value.Node == nil {
-			return v, least, most
+			return v, lower, upper
 		}
-		least, most = min(max(lo, least), most), min(max(hi, least), most)
+		lower, upper = min(max(nodeLower, lower), upper), min(max(nodeUpper, lower), upper)
 		v = n.In[0].Value
 	}
 }
@@ -223,7 +223,7 @@ func (q *quantizeRewriter) skipClamps() (v *graph.Value, least, most float64) {
 // rewriteProduct rewrites a convolution or a matrix product of dequantized numbers as a product of bytes. Clamping ops
 // between the product and the quantization become a clamp of the quantized values.
 func (q *quantizeRewriter) rewriteProduct() (r graph.Rewrite, err error) {
-	v, least, most := q.skipClamps()
+	v, lower, upper := q.skipClamps()
 	n := v.Node
 	form := q.byteFormOf(n)
 	if form == nil {
@@ -252,7 +252,7 @@ func (q *quantizeRewriter) rewriteProduct() (r graph.Rewrite, err error) {
 		return r, nil
 	}
 	r.Why = fmt.Sprintf("%s multiplies bytes", n.Name)
-	r.Results, err = q.Result(q.clamp(form.build(x, w, b), least, most))
+	r.Results, err = q.Result(q.clamp(form.build(x, w, b), lower, upper))
 	return r, err
 }
 
@@ -346,13 +346,13 @@ func (q *quantizeRewriter) addConvolution(n *graph.Node, attrs graph.Attrs, x, w
 // asVector returns scales or zero points as a vector.
 func (q *quantizeRewriter) asVector(a graph.Arg) graph.Arg { return q.BroadcastAlong(a, 0, 1) }
 
-// clamp clamps quantized values y to the quantized values of the numbers least and most. It adds no op if the quantized
-// bounds are the bounds of the dtype.
-func (q *quantizeRewriter) clamp(y graph.Arg, least, most float64) graph.Arg {
+// clamp clamps quantized values y to the quantized values of the numbers lower and upper. It adds no op if the
+// quantized bounds are the bounds of the dtype.
+func (q *quantizeRewriter) clamp(y graph.Arg, lower, upper float64) graph.Arg {
 	d := q.Call.Out[0].DType
-	lo, hi := q.result.quantize(d, least), q.result.quantize(d, most)
-	dtypeLeast, dtypeMost := bounds(d)
-	if float64(lo) == dtypeLeast && float64(hi) == dtypeMost {
+	lo, hi := q.result.quantize(d, lower), q.result.quantize(d, upper)
+	dtypeLower, dtypeUpper := bounds(d)
+	if float64(lo) == dtypeLower && float64(hi) == dtypeUpper {
 		return y
 	}
 	return q.Add(pointwise.Clamp, graph.Attrs{"min": int(lo), "max": int(hi)}, y)
@@ -370,15 +370,15 @@ func (l quantizedValues) fitsInt8() bool {
 // unknown, the bounds of the dtype.
 func (l quantizedValues) elementsFitInt8() bool {
 	d := l.bytes.Type().DType
-	least, most := bounds(d)
+	lower, upper := bounds(d)
 	data := l.bytes.Value.Const
 	fits := func(lo, hi, zero float64) bool { return lo-zero >= math.MinInt8 && hi-zero <= math.MaxInt8 }
 	ok := true
 	if data == nil { // the weight is computed, possibly from constants
 		if l.zero == nil {
-			return fits(least, most, 0)
+			return fits(lower, upper, 0)
 		}
-		kit.EachIndex(l.zero.Shape, func(at []int) { ok = ok && fits(least, most, l.zero.At(at...).Float()) })
+		kit.EachIndex(l.zero.Shape, func(at []int) { ok = ok && fits(lower, upper, l.zero.At(at...).Float()) })
 		return ok
 	}
 	kit.EachIndex(data.Shape, func(at []int) {

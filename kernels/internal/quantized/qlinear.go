@@ -32,7 +32,7 @@ var (
 	QLinearMatmul = quantMatmulOp("qlinear_matmul", "Multiplies quantized matrices and quantizes the product. The "+
 		"scale and the zero point of a have one element, or one for each row. Those of b have one element, or one for each "+
 		"column. Those of y have one element. bias is int32, one element for each column, and is added to the sums.",
-		quantMatmul{name: "qlinear_matmul", a: 0, b: 3, aZero: 2, bZero: 5, aScale: 1, bScale: 4},
+		quantMatmul{name: "qlinear_matmul", a: 0, b: 3, aZero: 2, bZero: 5, aScale: xScaleOperand, bScale: wScaleOperand},
 		"a", "a_scale", "a_zero_point", "b", "b_scale", "b_zero_point",
 		"y_scale", "y_zero_point", "?bias")
 )
@@ -75,18 +75,16 @@ func (q *quantMatmul) result(c *graph.Call) (tensor.Type, error) {
 		return t, err
 	}
 	if q.aScale >= 0 {
-		if err := byteDType(q.name, c, 7); err != nil {
+		if err := byteDType(q.name, c, resultZeroOperand); err != nil {
 			return t, err
 		}
-		if !isQuantizableFloat(c.Type(1).DType) || !kit.HaveOneElement(c, 6, 7) {
+		if !isQuantizableFloat(c.Type(q.aScale).DType) || !kit.HaveOneElement(c, resultScaleOperand, resultZeroOperand) {
 			return t, fmt.Errorf("%s: expected one y_scale and one y_zero_point, and scales of a float dtype", q.name)
 		}
-		if n := columnsOf(b); c.Has(8) && (c.Type(8).DType != tensor.Int32 || c.Type(8).Rank() != 1 ||
-			c.Type(8).Shape[0].Ne(n).Holds()) {
-			return t, fmt.Errorf("%s: expected bias to be int32 [%v], but got %v %s", q.name, n, c.Type(8).DType,
-				tensor.Sizes(c.Type(8).Shape))
+		if err := checkBias(q.name, c, columnsOf(b)); err != nil {
+			return t, err
 		}
-		t.DType = c.Type(7).DType
+		t.DType = c.Type(resultZeroOperand).DType
 	}
 	return t, nil
 }
@@ -126,8 +124,8 @@ func (q *quantMatmul) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Valu
 	k := a.Shape[a.Rank()-1]
 	inBytes := product.MultipliesBytes() && (q.aScale < 0 || k <= maxTerms) && sameZeroDType(c, q.a, q.aZero) &&
 		sameZeroDType(c, q.b, q.bZero)
-	if inBytes && (q.aScale < 0 || c.Meta(q.aScale).Numel() == 1 && (!c.Has(8) || magnitudesAtMost(c.Const(8),
-		math.MaxInt32/2))) {
+	smallBias := !c.Has(biasOperand) || magnitudesAtMost(c.Const(biasOperand), math.MaxInt32/2)
+	if inBytes && (q.aScale < 0 || c.Meta(q.aScale).Numel() == 1 && smallBias) {
 		return p.Result(p.bytesProduct(q, q.aScale >= 0))
 	}
 	var sums graph.Arg
@@ -142,8 +140,8 @@ func (q *quantMatmul) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Valu
 		return p.Result(p.toInt32(sums, k))
 	}
 	rank := len(c.Out[0].Shape)
-	if c.Has(8) {
-		sums = p.Add(pointwise.Add, nil, sums, p.Convert(tensor.Float64, p.BroadcastAlong(c.In[8], rank-1, rank)))
+	if c.Has(biasOperand) {
+		sums = p.Add(pointwise.Add, nil, sums, p.Convert(tensor.Float64, p.BroadcastAlong(c.In[biasOperand], rank-1, rank)))
 	}
 	rows := rank - 1 - min(b.Rank()-1, 1) // dimension of rows in the result: the last dimension if b is a vector
 	return p.Result(p.requantize(sums, p.vector(q.aScale, rows, rank, tensor.Float32),
@@ -169,12 +167,12 @@ func (p quantBuilder) bytesProduct(q *quantMatmul, scaled bool) graph.Arg {
 	in := []graph.Arg{p.Call.In[q.a], p.Call.In[q.b], zero(q.aZero), zero(q.bZero)}
 	if scaled {
 		scale := p.Add(pointwise.Mul, nil, p.Convert(f, flat(q.aScale)), p.Convert(f, flat(q.bScale)))
-		scale = p.Add(pointwise.Div, nil, scale, p.Convert(f, flat(6)))
+		scale = p.Add(pointwise.Div, nil, scale, p.Convert(f, flat(resultScaleOperand)))
 		bias := graph.Arg{}
-		if p.Call.Has(8) {
-			bias = p.Call.In[8]
+		if p.Call.Has(biasOperand) {
+			bias = p.Call.In[biasOperand]
 		}
-		in = append(in, bias, scale, flat(7))
+		in = append(in, bias, scale, flat(resultZeroOperand))
 	}
 	return p.Add(product.MatmulBytes, nil, in...)
 }
@@ -204,12 +202,15 @@ func (q *quantMatmul) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor,
 	kit.EachIndex(m.Shape, func(index []int) {
 		v := sums[0].At(index...).Float()
 		if q.aScale >= 0 {
-			if len(in) > 8 && in[8] != nil {
-				v += kit.ElementAlong(in[8], index, len(index)-1)
+			if len(in) > biasOperand && in[biasOperand] != nil {
+				v += kit.ElementAlong(in[biasOperand], index, len(index)-1)
 			}
-			s := float32(kit.ElementAlong(in[1], index, len(index)-2)) * float32(kit.ElementAlong(in[4], index, len(index)-1)) /
-				float32(kit.ElementAlong(in[6], index, 0))
-			v = float64(saturate(m.DType, math.RoundToEven(float64(float32(v)*s))+kit.ElementAlong(in[7], index, 0)))
+			row, column := len(index)-2, len(index)-1
+			scale := float32(kit.ElementAlong(in[q.aScale], index, row)) * float32(kit.ElementAlong(in[q.bScale], index,
+				column)) /
+				float32(kit.ElementAlong(in[resultScaleOperand], index, 0))
+			zero := kit.ElementAlong(in[resultZeroOperand], index, 0)
+			v = float64(saturate(m.DType, math.RoundToEven(float64(float32(v)*scale))+zero))
 		}
 		out.Set(tensor.IntScalar(int64(v)), index...)
 	})

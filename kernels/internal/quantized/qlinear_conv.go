@@ -95,17 +95,16 @@ func (q *quantConv) result(c *graph.Call) (tensor.Type, error) {
 			tensor.Sizes(c.Type(q.xZero).Shape))
 	}
 	if q.scaled {
-		if err := byteDType(q.name, c, 7); err != nil {
+		if err := byteDType(q.name, c, resultZeroOperand); err != nil {
 			return t, err
 		}
-		if !kit.HaveOneElement(c, 1, 6, 7) {
+		if !kit.HaveOneElement(c, xScaleOperand, resultScaleOperand, resultZeroOperand) {
 			return t, fmt.Errorf("%s: expected one x_scale, y_scale and y_zero_point", q.name)
 		}
-		if b := c.Type(8); c.Has(8) && (b.DType != tensor.Int32 || b.Rank() != 1 || b.Shape[0].Ne(t.Shape[1]).Holds()) {
-			return t, fmt.Errorf("%s: expected bias to be int32 [%v], but got %v %s", q.name, t.Shape[1], b.DType,
-				tensor.Sizes(b.Shape))
+		if err := checkBias(q.name, c, t.Shape[1]); err != nil {
+			return t, err
 		}
-		t.DType = c.Type(7).DType
+		t.DType = c.Type(resultZeroOperand).DType
 	}
 	return t, nil
 }
@@ -116,7 +115,7 @@ func (q *quantConv) check(c *graph.Call) error {
 	if err := checkParamCount(q.name, "w_zero_point", c.Type(q.wZero), n); err != nil || !q.scaled {
 		return err
 	}
-	return checkParamCount(q.name, "w_scale", c.Type(4), n)
+	return checkParamCount(q.name, "w_scale", c.Type(wScaleOperand), n)
 }
 
 // decompose convolves bytes if there is machine code for the operands, else floats.
@@ -142,10 +141,11 @@ func (q *quantConv) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Value,
 		return p.Result(p.toInt32(sums, n))
 	}
 	rank := w.Rank()
-	if c.Has(8) {
-		sums = p.Add(pointwise.Add, nil, sums, p.vector(8, 1, rank, tensor.Float64))
+	if c.Has(biasOperand) {
+		sums = p.Add(pointwise.Add, nil, sums, p.vector(biasOperand, 1, rank, tensor.Float64))
 	}
-	return p.Result(p.requantize(sums, p.vector(1, 0, rank, tensor.Float32), p.vector(4, 1, rank, tensor.Float32)))
+	return p.Result(p.requantize(sums, p.vector(xScaleOperand, 0, rank, tensor.Float32),
+		p.vector(wScaleOperand, 1, rank, tensor.Float32)))
 }
 
 // ref is the reference of the op. It convolves the operands minus their zero points in float64.
@@ -155,7 +155,7 @@ func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 		return nil, err
 	}
 	m, _ := res.Meta()
-	in = slices.Concat(in, make([]*tensor.Tensor, 9-len(in)))
+	in = slices.Concat(in, make([]*tensor.Tensor, 1+biasOperand-len(in)))
 	op, call, err := q.floatCall(c, tensor.Float64)
 	if err != nil {
 		return nil, err
@@ -169,12 +169,14 @@ func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	kit.EachIndex(m.Shape, func(index []int) {
 		v := sums[0].At(index...).Float()
 		if q.scaled {
-			if in[8] != nil {
-				v += in[8].At(index[1]).Float()
+			if in[biasOperand] != nil {
+				v += in[biasOperand].At(index[1]).Float()
 			}
-			s := float32(kit.ElementAlong(in[1], index, 0)) * float32(kit.ElementAlong(in[4], index, 1)) /
-				float32(kit.ElementAlong(in[6], index, 0))
-			v = float64(saturate(m.DType, math.RoundToEven(float64(float32(v)*s))+kit.ElementAlong(in[7], index, 0)))
+			wScale := float32(kit.ElementAlong(in[wScaleOperand], index, 1))
+			scale := float32(kit.ElementAlong(in[xScaleOperand], index, 0)) * wScale /
+				float32(kit.ElementAlong(in[resultScaleOperand], index, 0))
+			zero := kit.ElementAlong(in[resultZeroOperand], index, 0)
+			v = float64(saturate(m.DType, math.RoundToEven(float64(float32(v)*scale))+zero))
 		}
 		out.Set(tensor.IntScalar(int64(v)), index...)
 	})

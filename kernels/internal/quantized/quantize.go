@@ -193,11 +193,11 @@ func quantReference(c *graph.Call, in []*tensor.Tensor, axis, block int, d tenso
 	}
 	x := in[0]
 	out := tensor.Zeros(d, x.Shape...)
-	one := in[1].Numel() == 1 && block == 0
+	hasOneScale := in[1].Numel() == 1 && block == 0
 	kit.EachIndex(x.Shape, func(index []int) {
 		var at []int
 		switch {
-		case one:
+		case hasOneScale:
 			at = make([]int, in[1].Rank())
 		case block > 0:
 			at = append(at, index...)
@@ -208,7 +208,7 @@ func quantReference(c *graph.Call, in []*tensor.Tensor, axis, block int, d tenso
 		zero := 0.0
 		if len(in) > 2 && in[2] != nil {
 			z := at
-			if one {
+			if hasOneScale {
 				z = make([]int, in[2].Rank())
 			}
 			zero = in[2].At(z...).Float()
@@ -237,13 +237,13 @@ var DynamicQuantizeLinear = kit.Define[kit.None](graph.Op{
 			return []graph.Result{fresh(tensor.Uint8, m.Shape...), fresh(tensor.Float32), fresh(tensor.Uint8)}, nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			least, most := 0.0, 0.0
+			lower, upper := 0.0, 0.0
 			kit.EachIndex(in[0].Shape, func(index []int) {
 				v := in[0].At(index...).Float()
-				least, most = min(least, v), max(most, v)
+				lower, upper = min(lower, v), max(upper, v)
 			})
 			y, s, z := tensor.Zeros(tensor.Uint8, in[0].Shape...), tensor.Zeros(tensor.Float32), tensor.Zeros(tensor.Uint8)
-			scale, zero := rangeScale(float32(least), float32(most))
+			scale, zero := rangeScale(float32(lower), float32(upper))
 			s.Set(tensor.FloatScalar(float64(scale)))
 			z.Set(tensor.IntScalar(int64(zero)))
 			kit.EachIndex(in[0].Shape, func(index []int) {
@@ -257,26 +257,26 @@ var DynamicQuantizeLinear = kit.Define[kit.None](graph.Op{
 	Lowerings: graph.Lowerings{Decompose: dynamicQuantizeParts},
 })
 
-// rangeScale returns a scale and a zero point with which uint8 values stand for numbers from least to most.
-func rangeScale(least, most float32) (scale float32, zero int32) {
-	if scale = (most - least) / 255; scale == 0 {
+// rangeScale returns a scale and a zero point with which uint8 values stand for numbers from lower to upper.
+func rangeScale(lower, upper float32) (scale float32, zero int32) {
+	if scale = (upper - lower) / 255; scale == 0 {
 		scale = 1
 	}
-	return scale, int32(saturate(tensor.Uint8, math.RoundToEven(float64(-least/scale))))
+	return scale, int32(saturate(tensor.Uint8, math.RoundToEven(float64(-lower/scale))))
 }
 
 // dynamicQuantizeParts decomposes dynamic_quantize_linear.
 func dynamicQuantizeParts(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 	p := quantBuilder{compose.NewBuilder(into, c)}
 	zero := p.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": 0, "dtype": tensor.Float32})
-	least, most := zero, zero
+	lower, upper := zero, zero
 	if c.Meta(0).Numel() > 0 {
-		least = p.Add(pointwise.Minimum, nil, p.Add(reduce.Amin, nil, c.In[0]), zero)
-		most = p.Add(pointwise.Maximum, nil, p.Add(reduce.Amax, nil, c.In[0]), zero)
+		lower = p.Add(pointwise.Minimum, nil, p.Add(reduce.Amin, nil, c.In[0]), zero)
+		upper = p.Add(pointwise.Maximum, nil, p.Add(reduce.Amax, nil, c.In[0]), zero)
 	}
-	scale := p.Add(pointwise.Div, nil, p.Add(pointwise.Sub, nil, most, least), compose.Number(255))
+	scale := p.Add(pointwise.Div, nil, p.Add(pointwise.Sub, nil, upper, lower), compose.Number(255))
 	scale = p.Add(pointwise.Where, nil, p.Add(pointwise.Eq, nil, scale, compose.Number(0)), compose.Number(1), scale)
-	point := p.quantize(p.Add(pointwise.Div, nil, p.Add(pointwise.Neg, nil, least), scale), graph.Arg{}, tensor.Uint8)
+	point := p.quantize(p.Add(pointwise.Div, nil, p.Add(pointwise.Neg, nil, lower), scale), graph.Arg{}, tensor.Uint8)
 	y := p.quantize(p.Add(pointwise.Div, nil, c.In[0], scale), point, tensor.Uint8)
 	return p.Result(y, scale, point)
 }

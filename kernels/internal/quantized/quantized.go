@@ -63,12 +63,31 @@ func minusZeroPoints(v, zero *tensor.Tensor, dim int) *tensor.Tensor {
 	return t
 }
 
+// The operand indexes that qlinear_matmul and qlinear_conv share. Their operands 0 and 3 are the factors x and w, or a
+// and b.
+const (
+	xScaleOperand      = 1
+	wScaleOperand      = 4
+	resultScaleOperand = 6
+	resultZeroOperand  = 7
+	biasOperand        = 8
+)
+
+// checkBias checks that the bias is omitted, or is an int32 vector of n elements. name is the op in the error.
+func checkBias(name string, c *graph.Call, n sym.Int) error {
+	b := c.Type(biasOperand)
+	if !c.Has(biasOperand) || b.DType == tensor.Int32 && b.Rank() == 1 && !b.Shape[0].Ne(n).Holds() {
+		return nil
+	}
+	return fmt.Errorf("%s: expected bias to be int32 [%v], but got %v %s", name, n, b.DType, tensor.Sizes(b.Shape))
+}
+
 // isQuantizableFloat reports whether numbers of dtype d can be quantized. As in ONNX, float64 numbers cannot be
 // quantized.
 func isQuantizableFloat(d tensor.DType) bool { return d.IsFloat() && d != tensor.Float64 }
 
 // bounds returns the least and the greatest value of an integer dtype.
-func bounds(d tensor.DType) (least, most float64) {
+func bounds(d tensor.DType) (lower, upper float64) {
 	bits := 8 * d.Size()
 	if d.IsSigned() {
 		return -math.Ldexp(1, bits-1), math.Ldexp(1, bits-1) - 1
@@ -78,11 +97,11 @@ func bounds(d tensor.DType) (least, most float64) {
 
 // saturate converts x, an integer or NaN, to the integer dtype d. It clamps x to the range of d. NaN becomes 0.
 func saturate(d tensor.DType, x float64) int64 {
-	least, most := bounds(d)
+	lower, upper := bounds(d)
 	if x != x {
 		return 0
 	}
-	return int64(min(max(x, least), most))
+	return int64(min(max(x, lower), upper))
 }
 
 // maxTerms is the maximum number of products of bytes in a sum that must not wrap. The sum plus a bias of up to half of

@@ -21,12 +21,12 @@ type cumAttrs struct {
 // Cumsum and Cumprod are running sums and products. Floats are accumulated in float64.
 var (
 	Cumsum = scanOp("cumsum", "Returns the running sum along a dimension. Bools and integers give int64.", expr.Add,
-		[2]scanLoops{newComplexScan(0, sumScanZ[complex64], sumLinesZ[complex64]),
-			newComplexScan(0, sumScanZ[complex128], sumLinesZ[complex128])},
+		[2]scanLoops{newComplexScan(0, sumComplexRow[complex64], sumComplexColumns[complex64]),
+			newComplexScan(0, sumComplexRow[complex128], sumComplexColumns[complex128])},
 		func(a, b complex128) complex128 { return a + b }, func(a, b int64) int64 { return a + b })
 	Cumprod = scanOp("cumprod", "Returns the running product along a dimension. Bools and integers give int64.", expr.Mul,
-		[2]scanLoops{newComplexScan(1, prodScanZ[complex64], prodLinesZ[complex64]),
-			newComplexScan(1, prodScanZ[complex128], prodLinesZ[complex128])},
+		[2]scanLoops{newComplexScan(1, prodComplexRow[complex64], prodComplexColumns[complex64]),
+			newComplexScan(1, prodComplexRow[complex128], prodComplexColumns[complex128])},
 		kit.MulComplex, func(a, b int64) int64 { return a * b })
 )
 
@@ -57,21 +57,21 @@ func newComplexScan[T tensor.Element](first complex128, row func(a *complex128, 
 	}}
 }
 
-// scanLoopsOf returns the loops of a scan by op in dtype d. z has the loops for complex64 and complex128.
-func scanLoopsOf(op expr.Op, d tensor.DType, z [2]scanLoops) scanLoops {
+// scanLoopsOf returns the loops of a scan by op in dtype d. complexLoops has the loops for complex64 and complex128.
+func scanLoopsOf(op expr.Op, d tensor.DType, complexLoops [2]scanLoops) scanLoops {
 	if s := expr.Scanning(op, kit.LoopDType(d)); s != nil {
 		return scanLoops{kit.LoopDType(d), *s}
 	}
-	if d == z[0].dtype {
-		return z[0]
+	if d == complexLoops[0].dtype {
+		return complexLoops[0]
 	}
-	return z[1]
+	return complexLoops[1]
 }
 
-// scanOp defines a scan by op. loops has the loops for complex64 and complex128. z and i are the reference functions
-// for floats and complex numbers, and for integers.
-func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, z func(a, b complex128) complex128,
-	i func(a, b int64) int64) *graph.Op {
+// scanOp defines a scan by op. loops has the loops for complex64 and complex128. combine and combineInts are the
+// reference functions for floats and complex numbers, and for integers.
+func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, combine func(a, b complex128) complex128,
+	combineInts func(a, b int64) int64) *graph.Op {
 	dtype := func(c *graph.Call) tensor.DType {
 		return folds.SumDType(c.Type(0).DType, kit.Attrs[cumAttrs](c).DType)
 	}
@@ -93,7 +93,7 @@ func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, z func(a, b comple
 				if err != nil {
 					return nil, err
 				}
-				return []*tensor.Tensor{scanReference(in[0], dim, dtype(c), z, i)}, nil
+				return []*tensor.Tensor{scanReference(in[0], dim, dtype(c), combine, combineInts)}, nil
 			},
 			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 		},
@@ -203,8 +203,8 @@ func (l *scanLoops) scan(m *graph.Mem, out, in unsafe.Pointer, n, step, lines in
 	}
 }
 
-func scanReference(t *tensor.Tensor, dim int, d tensor.DType, z func(a, b complex128) complex128,
-	i func(a, b int64) int64) *tensor.Tensor {
+func scanReference(t *tensor.Tensor, dim int, d tensor.DType, combine func(a, b complex128) complex128,
+	combineInts func(a, b int64) int64) *tensor.Tensor {
 	t = t.CopyTo(tensor.New(d, t.Shape...))
 	out := tensor.Zeros(d, t.Shape...)
 	kit.EachIndex(t.Shape, func(index []int) {
@@ -223,9 +223,9 @@ func scanReference(t *tensor.Tensor, dim int, d tensor.DType, z func(a, b comple
 			case k == 0:
 				sum = v
 			case d.IsIntegral(true):
-				sum = tensor.IntScalar(i(sum.Int(), v.Int()))
+				sum = tensor.IntScalar(combineInts(sum.Int(), v.Int()))
 			default:
-				sum = tensor.ComplexScalar(z(sum.Complex(), v.Complex()))
+				sum = tensor.ComplexScalar(combine(sum.Complex(), v.Complex()))
 			}
 		}
 		out.Set(sum, index...)
@@ -233,7 +233,7 @@ func scanReference(t *tensor.Tensor, dim int, d tensor.DType, z func(a, b comple
 	return out
 }
 
-func sumScanZ[T complex64 | complex128](a *complex128, dst, x []T) {
+func sumComplexRow[T complex64 | complex128](a *complex128, dst, x []T) {
 	s := *a
 	for i, v := range x {
 		s += complex128(v)
@@ -242,7 +242,7 @@ func sumScanZ[T complex64 | complex128](a *complex128, dst, x []T) {
 	*a = s
 }
 
-func prodScanZ[T complex64 | complex128](a *complex128, dst, x []T) {
+func prodComplexRow[T complex64 | complex128](a *complex128, dst, x []T) {
 	s := *a
 	for i, v := range x {
 		s = kit.MulComplex(s, complex128(v))
@@ -251,14 +251,14 @@ func prodScanZ[T complex64 | complex128](a *complex128, dst, x []T) {
 	*a = s
 }
 
-func sumLinesZ[T complex64 | complex128](a []complex128, dst, x []T) {
+func sumComplexColumns[T complex64 | complex128](a []complex128, dst, x []T) {
 	for i := range a {
 		a[i] += complex128(x[i])
 		dst[i] = T(a[i])
 	}
 }
 
-func prodLinesZ[T complex64 | complex128](a []complex128, dst, x []T) {
+func prodComplexColumns[T complex64 | complex128](a []complex128, dst, x []T) {
 	for i := range a {
 		a[i] = kit.MulComplex(a[i], complex128(x[i]))
 		dst[i] = T(a[i])

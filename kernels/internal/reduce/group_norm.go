@@ -216,14 +216,14 @@ func emptyInstanceNorm(c *graph.Call) ([]graph.Result, error) {
 	if (c.Has(1) || c.Has(2)) && kit.SizeIs(m.Shape[0], 0) {
 		return nil, errors.New("select(): index 0 out of range for tensor of size [0] at dimension 0")
 	}
-	one, err := m.View(append([]sym.Int{sym.Of(1), m.Shape[0].Mul(m.Shape[1])}, m.Shape[2:]...))
+	oneSample, err := m.View(append([]sym.Int{sym.Of(1), m.Shape[0].Mul(m.Shape[1])}, m.Shape[2:]...))
 	if err != nil {
 		return nil, err
 	}
-	one.Offset = sym.Int{}
-	if one, err = emptyBatchNormType(c, one); err != nil {
+	oneSample.Offset = sym.Int{}
+	if oneSample, err = emptyBatchNormType(c, oneSample); err != nil {
 		return nil, err
 	}
-	out, err := one.View(m.Shape)
+	out, err := oneSample.View(m.Shape)
 	return c.One(out), err
 }

@@ -38,18 +38,18 @@ var Logsumexp = folds.Define(graph.SchemaOf[logsumexpAttrs](), graph.Op{
 		Computation: func() folds.Computation {
 			return folds.Computation{Row: logsumexpRow,
 				Ref: func(x []tensor.Scalar) []tensor.Scalar {
-					most := math.Inf(-1)
+					maximum := math.Inf(-1)
 					for _, v := range x {
-						most = max(most, v.Float())
+						maximum = max(maximum, v.Float())
 					}
-					if math.IsInf(most, 0) {
-						return []tensor.Scalar{tensor.FloatScalar(most)}
+					if math.IsInf(maximum, 0) {
+						return []tensor.Scalar{tensor.FloatScalar(maximum)}
 					}
 					sum := 0.0
 					for _, v := range x {
-						sum += math.Exp(v.Float() - most)
+						sum += math.Exp(v.Float() - maximum)
 					}
-					return []tensor.Scalar{tensor.FloatScalar(most + math.Log(sum))}
+					return []tensor.Scalar{tensor.FloatScalar(maximum + math.Log(sum))}
 				}}
 		}}, err
 })
@@ -59,9 +59,9 @@ var Logsumexp = folds.Define(graph.SchemaOf[logsumexpAttrs](), graph.Op{
 func logsumexpRow(b *expr.Builder, x folds.Number) []folds.Number {
 	d := b.DType(x.Re)
 	zero := b.Const(d, 0)
-	most := b.Reduce(expr.Max, x.Re)
-	infinite := b.Do(expr.Eq, b.Do(expr.Abs, most), b.Const(d, math.Inf(1)))
-	shift := b.Do(expr.Select, infinite, zero, most)
+	maximum := b.Reduce(expr.Max, x.Re)
+	infinite := b.Do(expr.Eq, b.Do(expr.Abs, maximum), b.Const(d, math.Inf(1)))
+	shift := b.Do(expr.Select, infinite, zero, maximum)
 	sum := folds.Total(b, folds.InFloat64(b, b.Do(expr.Exp, b.Do(expr.Sub, x.Re, shift))))
 	return []folds.Number{folds.Real(b.Do(expr.Add, folds.InFloat64(b, shift), b.Do(expr.Log, sum)))}
 }

@@ -134,10 +134,10 @@ func normSpec(d tensor.DType, mask []bool, keepdim bool, p float64) folds.Spec {
 			return folds.Computation{Fold: norm2Fold(d, p),
 				Row: func(b *expr.Builder, x folds.Number) []folds.Number { return normRow(b, x, p) },
 				Ref: func(x []tensor.Scalar) []tensor.Scalar {
-					sum, least, most := 0.0, math.Inf(1), 0.0
+					sum, smallest, largest := 0.0, math.Inf(1), 0.0
 					for _, v := range x {
 						r := cmplx.Abs(v.Complex())
-						least, most = min(least, r), max(most, r)
+						smallest, largest = min(smallest, r), max(largest, r)
 						if p == 0 && r != 0 {
 							sum++
 						} else if p != 0 {
@@ -146,9 +146,9 @@ func normSpec(d tensor.DType, mask []bool, keepdim bool, p float64) folds.Spec {
 					}
 					switch {
 					case math.IsInf(p, 1):
-						sum = most
+						sum = largest
 					case math.IsInf(p, -1):
-						sum = least
+						sum = smallest
 					case p != 0:
 						sum = math.Pow(sum, 1/p)
 					}

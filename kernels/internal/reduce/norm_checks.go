@@ -48,7 +48,7 @@ func normReference(t *tensor.Tensor, eps float64, group func(index []int) int, p
 	forEach(func(_ []int, g int, x float64) { sum[g] += x; n[g]++ })
 	forEach(func(_ []int, g int, x float64) { d := x - sum[g]/n[g]; squares[g] += float64(d * d) })
 	out := tensor.Zeros(t.DType, t.Shape...)
-	at := func(p *tensor.Tensor, i int, otherwise float64) float64 {
+	paramAt := func(p *tensor.Tensor, i int, otherwise float64) float64 {
 		if p == nil {
 			return otherwise
 		}
@@ -57,10 +57,10 @@ func normReference(t *tensor.Tensor, eps float64, group func(index []int) int, p
 	forEach(func(index []int, g int, x float64) {
 		mu, v := sum[g]/n[g], squares[g]/n[g]
 		if mean != nil {
-			mu, v = at(mean, param(index), 0), at(variance, param(index), 0)
+			mu, v = paramAt(mean, param(index), 0), paramAt(variance, param(index), 0)
 		}
 		y := (x - mu) / math.Sqrt(v+eps)
-		out.Set(tensor.FloatScalar(float64(y*at(weight, param(index), 1))+at(bias, param(index), 0)), index...)
+		out.Set(tensor.FloatScalar(float64(y*paramAt(weight, param(index), 1))+paramAt(bias, param(index), 0)), index...)
 	})
 	return out
 }

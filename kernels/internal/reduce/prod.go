@@ -74,11 +74,11 @@ func prodFold(d tensor.DType) *iter.Fold {
 		return kit.Accumulators[float64](iter.Folding(1, prodRow[float64, float64], prodColumns[float64, float64],
 			mulTo[float64]))
 	case tensor.Complex64:
-		return kit.Accumulators[complex128](iter.Folding(1, prodRowZ[complex64], prodColumnsZ[complex64],
-			mulToZ))
+		return kit.Accumulators[complex128](iter.Folding(1, foldProdComplexRow[complex64], foldProdComplexColumns[complex64],
+			mulToComplex))
 	}
-	return kit.Accumulators[complex128](iter.Folding(1, prodRowZ[complex128], prodColumnsZ[complex128],
-		mulToZ))
+	return kit.Accumulators[complex128](iter.Folding(1, foldProdComplexRow[complex128], foldProdComplexColumns[complex128],
+		mulToComplex))
 }
 
 func prodRow[T, A int64 | float32 | float64](a *A, x []T, _ int) {
@@ -96,7 +96,7 @@ func prodRow[T, A int64 | float32 | float64](a *A, x []T, _ int) {
 	*a *= (p0 * p1) * (p2 * p3)
 }
 
-func prodRowZ[T complex64 | complex128](a *complex128, x []T, _ int) {
+func foldProdComplexRow[T complex64 | complex128](a *complex128, x []T, _ int) {
 	p := *a
 	for _, v := range x {
 		p = kit.MulComplex(p, complex128(v))
@@ -112,7 +112,7 @@ func prodColumns[T, A int64 | float32 | float64](a []A, x []T, _ int) {
 	}
 }
 
-// mulTo and mulToZ multiply the accumulators a by the accumulators from.
+// mulTo and mulToComplex multiply the accumulators a by the accumulators src.
 func mulTo[A int64 | float64](a, src []A) {
 	src = src[:len(a)]
 	for i := range a {
@@ -120,15 +120,15 @@ func mulTo[A int64 | float64](a, src []A) {
 	}
 }
 
-func mulToZ(a, src []complex128) {
+func mulToComplex(a, src []complex128) {
 	src = src[:len(a)]
 	for i := range a {
 		a[i] = kit.MulComplex(a[i], src[i])
 	}
 }
 
-// prodColumnsZ is [prodColumns] for complex numbers.
-func prodColumnsZ[T complex64 | complex128](a []complex128, x []T, _ int) {
+// foldProdComplexColumns is [prodColumns] for complex numbers.
+func foldProdComplexColumns[T complex64 | complex128](a []complex128, x []T, _ int) {
 	x = x[:len(a)]
 	for i := range a {
 		a[i] = kit.MulComplex(a[i], complex128(x[i]))

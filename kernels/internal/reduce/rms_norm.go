@@ -69,10 +69,10 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 					v := x.At(append(slices.Clone(index), k...)...).Float()
 					sum += float64(v * v)
 				})
-				by := 1 / math.Sqrt(sum/float64(tensor.Numel(last))+a.eps(x.DType))
+				scale := 1 / math.Sqrt(sum/float64(tensor.Numel(last))+a.eps(x.DType))
 				kit.EachIndex(last, func(k []int) {
 					at := append(slices.Clone(index), k...)
-					v := x.At(at...).Float() * by
+					v := x.At(at...).Float() * scale
 					if len(in) > 1 && in[1] != nil {
 						v *= in[1].At(k...).Float()
 					}

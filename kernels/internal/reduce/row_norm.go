@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// compileRowNorm returns a kernel of layer_norm, or of rms_norm if rms is set. Rows have the last dims dimensions of
+// compileRowNorm returns a kernel of layer_norm, or of rms_norm if isRMS is set. Rows have the last dims dimensions of
 // the input. The operands of the call are input, weight and bias. The loops of the kernel are in Go.
 func compileRowNorm(c *graph.Call, dims int, eps float64, isRMS bool) (*graph.Kernel, error) {
 	if c.Meta(0).DType.OpMath() == tensor.Float32 {

@@ -67,8 +67,8 @@ func softmaxRows(c *graph.Call, dim int, d tensor.DType, isLog bool) (*graph.Row
 		y, _ := folds.Softmax(b, x, n)
 		return singleResultRows(b, mask, []int{0}, y, d)
 	}
-	_, sum, most := folds.Exponentials(b, x, n)
-	shift := b.Do(expr.Add, folds.InFloat64(b, most), b.Do(expr.Log, folds.InFloat64(b, sum)))
+	_, sum, maximum := folds.Exponentials(b, x, n)
+	shift := b.Do(expr.Add, folds.InFloat64(b, maximum), b.Do(expr.Log, folds.InFloat64(b, sum)))
 	return singleResultRows(b, mask, []int{0}, b.Do(expr.Sub, folds.InFloat64(b, x), shift), d)
 }
 
@@ -83,10 +83,10 @@ func normOperands(c *graph.Call, dims, params int) (b *expr.Builder, v [3]expr.V
 		}
 	}
 	b = expr.NewBuilder(types...)
-	loops := c.Meta(0).DType.OpMath()
+	loopDType := c.Meta(0).DType.OpMath()
 	v = [3]expr.Value{expr.None, expr.None, expr.None}
 	for k, i := range in {
-		v[i] = b.Convert(loops, folds.Operand(b, k, types[k]).Re)
+		v[i] = b.Convert(loopDType, folds.Operand(b, k, types[k]).Re)
 	}
 	mask = make([]bool, c.Meta(0).Rank())
 	for d := max(0, len(mask)-dims); d < len(mask); d++ {

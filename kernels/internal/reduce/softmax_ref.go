@@ -17,20 +17,20 @@ func softmaxReference(t *tensor.Tensor, dim int, d tensor.DType, isLog bool) *te
 			n = t.Shape[dim]
 		}
 		x := make([]float64, n)
-		most, sum := math.Inf(-1), 0.0
+		maximum, sum := math.Inf(-1), 0.0
 		for k := range n {
 			if len(at) > 0 {
 				at[dim] = k
 			}
 			x[k] = t.At(at...).Float()
-			most = max(most, x[k])
+			maximum = max(maximum, x[k])
 		}
 		for _, v := range x {
-			sum += math.Exp(v - most)
+			sum += math.Exp(v - maximum)
 		}
-		y := t.At(index...).Float() - most
+		y := t.At(index...).Float() - maximum
 		if y = math.Exp(y) / sum; isLog {
-			y = t.At(index...).Float() - most - math.Log(sum)
+			y = t.At(index...).Float() - maximum - math.Log(sum)
 		}
 		out.Set(tensor.FloatScalar(y), index...)
 	})

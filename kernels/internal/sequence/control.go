@@ -181,8 +181,8 @@ func unrolledLoop(c *graph.Call) (graph.Repetition, bool) {
 	if a.Trips == nil || a.Body == nil || len(c.In) < 2 {
 		return graph.Repetition{}, false
 	}
-	most := sym.Of(maxUnrolledNodes / max(len(a.Body.Nodes), 1))
-	if a.Trips.Lt(sym.Of(1)).Holds() || most.Lt(*a.Trips).Holds() {
+	maxTrips := sym.Of(maxUnrolledNodes / max(len(a.Body.Nodes), 1))
+	if a.Trips.Lt(sym.Of(1)).Holds() || maxTrips.Lt(*a.Trips).Holds() {
 		return graph.Repetition{}, false
 	}
 	return graph.Repetition{Body: a.Body, Times: a.Trips.Specialize(), Carried: a.Carried, Values: c.In[2:]}, true
@@ -201,7 +201,7 @@ func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 		}
 	}
 	values := slices.Clone(in[min(2, len(in)):])
-	given, taken := storages(in...), map[*tensor.Storage]bool{}
+	inputStorages, collectedStorages := storages(in...), map[*tensor.Storage]bool{}
 	collected := make([][]*tensor.Tensor, len(a.Body.Outputs)-1-a.Carried)
 	for i := int64(0); i < trips && conditionHolds; i++ {
 		args := append([]*tensor.Tensor{tensor.IntScalar(i).Tensor(tensor.Int64),
@@ -215,10 +215,10 @@ func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 		}
 		for k, t := range out[1+a.Carried:] {
 			collected[k] = append(collected[k], t)
-			taken[t.Storage()] = true
+			collectedStorages[t.Storage()] = true
 		}
 		if i > 0 {
-			releaseOthers(values[:a.Carried], out[1:1+a.Carried], given, taken)
+			releaseOthers(values[:a.Carried], out[1:1+a.Carried], inputStorages, collectedStorages)
 		}
 		copy(values, out[1:1+a.Carried])
 	}
@@ -234,7 +234,7 @@ func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 		out = append(out, t)
 	}
 	for _, list := range collected {
-		releaseOthers(list, values[:a.Carried], given)
+		releaseOthers(list, values[:a.Carried], inputStorages)
 	}
 	return out, nil
 }
@@ -350,7 +350,7 @@ func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 		}
 		length = m.Shape[axes[k]]
 	}
-	given, taken := storages(in...), map[*tensor.Storage]bool{}
+	inputStorages, collectedStorages := storages(in...), map[*tensor.Storage]bool{}
 	collected := make([][]*tensor.Tensor, len(a.Body.Outputs)-a.States)
 	for i := range length {
 		for k, axis := range axes {
@@ -373,10 +373,10 @@ func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 		}
 		for k, t := range out[a.States:] {
 			collected[k] = append(collected[k], t)
-			taken[t.Storage()] = true
+			collectedStorages[t.Storage()] = true
 		}
 		if i > 0 {
-			releaseOthers(values[:a.States], out[:a.States], given, taken)
+			releaseOthers(values[:a.States], out[:a.States], inputStorages, collectedStorages)
 		}
 		copy(values, out[:a.States])
 	}
@@ -385,7 +385,7 @@ func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 		return nil, err
 	}
 	for _, list := range collected {
-		releaseOthers(list, values[:a.States], given)
+		releaseOthers(list, values[:a.States], inputStorages)
 	}
 	return results, nil
 }

@@ -9,13 +9,14 @@ import (
 )
 
 const (
-	// longLine is the length of the longest line that one chunk transforms.
-	longLine = 1 << 16
-	// longRadix bounds the prime factors of lengths above longLine. Lengths with greater factors use Bluestein's
+	// maxChunkLine is the length of the longest line that one chunk transforms.
+	maxChunkLine = 1 << 16
+	// maxLongRadix bounds the prime factors of lengths above maxChunkLine. Lengths with greater factors use Bluestein's
 	// convolution.
-	longRadix = 13
-	// longBytes is the approximate size in bytes of the scratch memory for long lines that are transformed together.
-	longBytes = 256 << 20
+	maxLongRadix = 13
+	// longScratchBytes is the approximate size in bytes of the scratch memory for long lines that are transformed
+	// together.
+	longScratchBytes = 256 << 20
 	// rootBits is the number of bits of an exponent that index rootTable.low.
 	rootBits = 13
 )
@@ -59,10 +60,10 @@ func newMatrixFourier(n, rows int) *matrixFourier {
 }
 
 // matrixRows divides a line of n elements into a matrix with about as many rows as columns, and returns the number of
-// rows. It returns 0 if n has a prime factor above longRadix.
+// rows. It returns 0 if n has a prime factor above maxLongRadix.
 func matrixRows(n int) int {
 	rows, cols := 1, 1
-	for p := longRadix; p > 1; p-- {
+	for p := maxLongRadix; p > 1; p-- {
 		for n%p == 0 {
 			if n /= p; rows < cols {
 				rows *= p
@@ -71,7 +72,7 @@ func matrixRows(n int) int {
 			}
 		}
 	}
-	if n > 1 || max(rows, cols) > longLine {
+	if n > 1 || max(rows, cols) > maxChunkLine {
 		return 0
 	}
 	return rows
@@ -125,7 +126,7 @@ type longFourier struct {
 	groupLines int                                                        // number of lines of the group
 }
 
-// longKernel returns the kernel of a call with lines longer than longLine.
+// longKernel returns the kernel of a call with lines longer than maxChunkLine.
 func (s *fourierSpec) longKernel(c *graph.Call) *graph.Kernel {
 	f := longFourier{fourierSpec: s}
 	f.lines, f.get, f.put = s.access(c)
@@ -145,7 +146,7 @@ func (s *fourierSpec) longKernel(c *graph.Call) *graph.Kernel {
 	if f.chirp != nil {
 		buffers = 2
 	}
-	f.groupLines = min(f.lines.Count, max(1, longBytes/(size*buffers)))
+	f.groupLines = min(f.lines.Count, max(1, longScratchBytes/(size*buffers)))
 	k := &graph.Kernel{Worker: 16 * f.workLen(), Scratch: size * buffers * f.groupLines}
 	if f.chirp != nil {
 		k.Scratch += size
@@ -202,25 +203,25 @@ func (f *longFourier) phases(maxLines int) []graph.Phase {
 	scale := complex(1/float64(f.matrixFourier.n), 0)
 	return []graph.Phase{columns,
 		f.phase(f.groupLines, f.rows, f.cols, func(m *graph.Mem, scratch []complex128, i, k int) {
-			z, kern := f.matrix(m, maxLines+i), f.matrix(m, 2*maxLines)
-			for l, v := range f.transformRow(f.matrix(m, i), scratch, k) {
-				if l%columnCheckEvery == 0 {
+			product, kernel := f.matrix(m, maxLines+i), f.matrix(m, 2*maxLines)
+			for column, v := range f.transformRow(f.matrix(m, i), scratch, k) {
+				if column%columnCheckEvery == 0 {
 					m.CheckContext()
 				}
-				at := k + l*f.rows
+				at := k + column*f.rows
 				// conj(forward(conj(v))) is the inverse transform of v, without its scale.
-				z[at] = conj(kit.MulComplex(v, kern[at]))
+				product[at] = conj(kit.MulComplex(v, kernel[at]))
 			}
 		}),
 		f.phase(f.groupLines, f.cols, f.rows, func(m *graph.Mem, scratch []complex128, i, col int) {
-			z := f.matrix(m, maxLines+i)
-			f.transformColumn(m, f.matrix(m, i), scratch, col, func(j int) complex128 { return z[j] })
+			product := f.matrix(m, maxLines+i)
+			f.transformColumn(m, f.matrix(m, i), scratch, col, func(j int) complex128 { return product[j] })
 		}),
 		f.phase(f.groupLines, f.rows, f.cols, func(m *graph.Mem, scratch []complex128, i, k int) {
 			x := f.transformRow(f.matrix(m, i), scratch, k)
-			for l, v := range x {
-				if at := k + l*f.rows; at < f.fourierSpec.points {
-					x[l] = kit.MulComplex(kit.MulComplex(conj(v), scale), f.chirpAt(at))
+			for column, v := range x {
+				if at := k + column*f.rows; at < f.fourierSpec.points {
+					x[column] = kit.MulComplex(kit.MulComplex(conj(v), scale), f.chirpAt(at))
 				}
 			}
 			f.writeFrequencies(unsafe.Add(m.Ptrs[0], line(i)[1]), x, k)
@@ -244,12 +245,12 @@ func (f *longFourier) kernelPhases() []graph.Phase {
 			})
 		}),
 		f.phase(1, f.rows, f.cols, func(mem *graph.Mem, scratch []complex128, _, k int) {
-			kern := f.matrix(mem, at)
-			for l, v := range f.transformRow(f.matrix(mem, 0), scratch, k) {
-				if l%columnCheckEvery == 0 {
+			kernel := f.matrix(mem, at)
+			for column, v := range f.transformRow(f.matrix(mem, 0), scratch, k) {
+				if column%columnCheckEvery == 0 {
 					mem.CheckContext()
 				}
-				kern[k+l*f.rows] = v
+				kernel[k+column*f.rows] = v
 			}
 		})}
 }
@@ -265,14 +266,14 @@ func conj(x complex128) complex128 { return complex(real(x), -imag(x)) }
 // lineValue returns element j of a line after the line is cut or extended to the length of the transform. It computes
 // the same elements as [fourierSpec.load]. For an inverse transform it returns the conjugate.
 func (f *longFourier) lineValue(line unsafe.Pointer, j int) (v complex128) {
-	n, have := f.fourierSpec.points, min(f.inLen, f.fourierSpec.points)
+	n, available := f.fourierSpec.points, min(f.inLen, f.fourierSpec.points)
 	if f.toReal {
-		have = min(f.inLen, n/2+1)
+		available = min(f.inLen, n/2+1)
 	}
 	switch {
-	case j < have:
+	case j < available:
 		v = f.get(line, j)
-	case f.toReal && n-j < have:
+	case f.toReal && n-j < available:
 		v = conj(f.get(line, n-j))
 	}
 	if f.toReal && (j == 0 || 2*j == n) {
@@ -295,8 +296,8 @@ func (f *longFourier) writeFrequencies(line unsafe.Pointer, x []complex128, k in
 		return
 	}
 	x = x[:min(len(x), (f.outLen-k+f.rows-1)/f.rows)]
-	for l, v := range x {
-		x[l] = complex(real(v)*f.scale, imag(v)*sign)
+	for column, v := range x {
+		x[column] = complex(real(v)*f.scale, imag(v)*sign)
 	}
 	f.put(line, x, k, f.rows)
 }

@@ -101,47 +101,46 @@ func (f *fourier) forward(x, scratch []complex128) {
 		return
 	}
 	src, dst := x, scratch[:f.n]
-	l := 1 // length of the transforms so far
+	length := 1 // length of the transforms so far
 	for _, r := range f.factors {
-		f.stage(dst, src, r, l)
+		f.stage(dst, src, r, length)
 		src, dst = dst, src
-		l *= r
+		length *= r
 	}
 	if f.n > 0 && len(f.factors)%2 == 1 {
 		copy(x, src)
 	}
 }
 
-// stage is a step of Stockham's algorithm. It combines each group of r transforms of length l into one transform of
-// length r*l.
-func (f *fourier) stage(dst, src []complex128, r, l int) {
-	m := f.n / (r * l) // number of transforms after the stage
-	for j := range l {
+// stage is a step of Stockham's algorithm. It combines each group of r transforms of the given length into one
+// transform of r*length elements.
+func (f *fourier) stage(dst, src []complex128, r, length int) {
+	m := f.n / (r * length) // number of transforms after the stage
+	span := length * m      // distance between the r results of a group
+	for j := range length {
 		for k := range m {
-			// The r results are m*l elements apart. Operand q is multiplied by w^(q*j), where w = exp(-2 pi i / (r*l)).
-			// In f.roots, w^(q*j) has the index q*j*m.
-			out := j*m + k
+			// Operand q is multiplied by w^(q*j), where w = exp(-2 pi i / (r*length)). In f.roots, w^(q*j) has the index q*j*m.
+			in, out := j*r*m+k, j*m+k
 			switch r {
 			case 2:
-				a, b := src[j*2*m+k], kit.MulComplex(src[j*2*m+m+k], f.roots[j*m])
-				dst[out], dst[out+l*m] = a+b, a-b
+				a, b := src[in], kit.MulComplex(src[in+m], f.roots[j*m])
+				dst[out], dst[out+span] = a+b, a-b
 			case 4:
-				a, b := src[j*4*m+k], kit.MulComplex(src[j*4*m+m+k], f.roots[j*m])
-				c := kit.MulComplex(src[j*4*m+2*m+k], f.roots[2*j*m])
-				d := kit.MulComplex(src[j*4*m+3*m+k], f.roots[3*j*m])
+				a, b := src[in], kit.MulComplex(src[in+m], f.roots[j*m])
+				c, d := kit.MulComplex(src[in+2*m], f.roots[2*j*m]), kit.MulComplex(src[in+3*m], f.roots[3*j*m])
 				ac, aMinusC, bd, bMinusD := a+c, a-c, b+d, b-d
 				rotated := complex(imag(bMinusD), -real(bMinusD))
-				dst[out], dst[out+l*m], dst[out+2*l*m], dst[out+3*l*m] = ac+bd, aMinusC+rotated, ac-bd, aMinusC-rotated
+				dst[out], dst[out+span], dst[out+2*span], dst[out+3*span] = ac+bd, aMinusC+rotated, ac-bd, aMinusC-rotated
 			default:
 				for p := range r {
 					var s complex128
 					for q, root := 0, 0; q < r; q++ {
-						s += kit.MulComplex(src[j*r*m+q*m+k], f.roots[root])
-						if root += (j + p*l) * m; root >= f.n {
+						s += kit.MulComplex(src[in+q*m], f.roots[root])
+						if root += (j + p*length) * m; root >= f.n {
 							root -= f.n
 						}
 					}
-					dst[out+p*l*m] = s
+					dst[out+p*span] = s
 				}
 			}
 		}

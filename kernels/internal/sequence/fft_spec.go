@@ -99,11 +99,11 @@ func (s *fourierSpec) load(x []complex128, get func(i int) complex128) {
 	for i := range x {
 		x[i] = 0
 	}
-	have := min(s.inLen, s.points)
+	available := min(s.inLen, s.points)
 	if s.toReal {
-		have = min(s.inLen, s.points/2+1)
+		available = min(s.inLen, s.points/2+1)
 	}
-	for i := range have {
+	for i := range available {
 		x[i] = get(i)
 		if s.toReal && i > 0 && i < s.points-i {
 			x[s.points-i] = complex(real(x[i]), -imag(x[i]))
@@ -122,7 +122,7 @@ func (s *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}
 	}
-	if s.points > longLine {
+	if s.points > maxChunkLine {
 		return s.longKernel(c)
 	}
 	f := newFourier(s.points)
@@ -156,31 +156,31 @@ func (s *fourierSpec) access(c *graph.Call) (l *kit.LineSet, get func(line unsaf
 		}
 		in, dst, shape = drop(in), drop(dst), shape[:last]
 	}
-	number, real64 := tensor.Converter(tensor.Complex128, m.DType), tensor.Converter(tensor.Float64, m.DType)
-	store, store64 := tensor.Converter(out.DType, tensor.Complex128), tensor.Converter(out.DType, tensor.Float64)
+	loadComplex, loadReal := tensor.Converter(tensor.Complex128, m.DType), tensor.Converter(tensor.Float64, m.DType)
+	storeComplex, storeReal := tensor.Converter(out.DType, tensor.Complex128), tensor.Converter(out.DType, tensor.Float64)
 	get = func(line unsafe.Pointer, i int) (v complex128) {
 		p := unsafe.Add(line, i*inStep)
 		if !s.complexPairs {
-			number(unsafe.Pointer(&v), p, 0, 0, 1)
+			loadComplex(unsafe.Pointer(&v), p, 0, 0, 1)
 			return v
 		}
 		var part [2]float64
-		real64(unsafe.Pointer(&part[0]), p, 0, 0, 1)
+		loadReal(unsafe.Pointer(&part[0]), p, 0, 0, 1)
 		if !s.fromReal {
-			real64(unsafe.Pointer(&part[1]), unsafe.Add(p, partIn), 0, 0, 1)
+			loadReal(unsafe.Pointer(&part[1]), unsafe.Add(p, partIn), 0, 0, 1)
 		}
 		return complex(part[0], part[1])
 	}
 	put = func(line unsafe.Pointer, x []complex128, first, step int) {
 		to, n := unsafe.Add(line, first*outStep), len(x)
 		if !s.complexPairs {
-			store(to, unsafe.Pointer(&x[0]), step*outStep, 16, n)
+			storeComplex(to, unsafe.Pointer(&x[0]), step*outStep, 16, n)
 			return
 		}
-		store64(to, unsafe.Pointer(&x[0]), step*outStep, 16, n)
+		storeReal(to, unsafe.Pointer(&x[0]), step*outStep, 16, n)
 		if !s.toReal {
 			parts := unsafe.Slice((*float64)(unsafe.Pointer(&x[0])), 2*n)
-			store64(unsafe.Add(to, partOut), unsafe.Pointer(&parts[1]), step*outStep, 16, n)
+			storeReal(unsafe.Add(to, partOut), unsafe.Pointer(&parts[1]), step*outStep, 16, n)
 		}
 	}
 	return kit.NewLineSet(shape, s.dim, in, dst), get, put

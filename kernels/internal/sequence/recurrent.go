@@ -23,10 +23,10 @@ const (
 // cells has the properties of each kind of cell. Gates are numbered in ONNX's order. An LSTM has the gates i, o, f and
 // c. A GRU has the gates z, r and h.
 var cells = [...]struct {
-	gates   int
-	results int      // number of results: the output of all steps, and the last states
-	torch   [4]int   // for each gate, the index of its block of rows in PyTorch's weights
-	acts    []string // the default activation functions, which ONNX calls f, g and h
+	gates       int
+	results     int      // number of results: the output of all steps, and the last states
+	torchOrder  [4]int   // for each gate, the index of its block of rows in PyTorch's weights
+	activations []string // the default activation functions, which ONNX calls f, g and h
 }{
 	cellRNN:  {1, 2, [4]int{0}, []string{"Tanh"}},
 	cellGRU:  {3, 2, [4]int{1, 0, 2}, []string{"Sigmoid", "Tanh"}},
@@ -64,27 +64,26 @@ type activation struct {
 	alpha, beta float64
 }
 
-// cellBlock is the greatest number of sequences in a block.
-const cellBlock = 16
+// maxBlockSequences is the maximum number of sequences in a block.
+const maxBlockSequences = 16
 
 // stepper runs the steps of a layer in a dtype. A worker runs a block of sequences through all steps of a direction.
 // Each step multiplies the states of the block by the weights, and then runs the loop that computes the gates. A step
 // of a GRU may have two products, each followed by a loop.
 type stepper struct {
 	*recurrentLayer
-	dtype tensor.DType
-	size  int // bytes of an element
-	rows  int // rows of the weights, for all gates together
-	block int // sequences per block
+	dtype          tensor.DType
+	elemBytes      int // bytes of an element
+	rows           int // rows of the weights, for all gates together
+	blockSequences int // number of sequences of a block
 	// by direction and product: offset in scratch memory of weights that a run packs, in bytes
 	packedOffsets      [2][2]int
-	prepack            bool             // products read packed weights, which planning or the run packs
+	usesPackedWeights  bool             // products read packed weights, which planning or the run packs
 	secondPackedOffset int              // bytes from the first product's packed weights to the second's
 	plans              [2][2]*gemm.Plan // by kind of block (full block, smaller last block) and product
 	loops              [2][]cellLoop    // by direction: the loops after the products of a step
-	// Sizes in bytes of the parts of worker memory: states and gates, scratch memory of a product, and panels of a
-	// product.
-	bufferBytes, gemmWork, shared int
+	// Sizes of the parts of worker memory: states and gates, scratch memory of a product, and panels of a product.
+	bufferBytes, productBytes, panelBytes int
 
 	runs graph.PerWorker[cellRun]
 }
@@ -180,8 +179,10 @@ func project(x *copies.KernelBuilder, to, from, w, bias kit.Buffer, m, n, k int)
 // addSteps adds the phases of the steps. A chunk runs a block of sequences through all steps of one direction.
 // projected has the products of the inputs with the weights.
 func addSteps(x *copies.KernelBuilder, l *recurrentLayer, d tensor.DType, projected kit.Buffer) error {
-	s := &stepper{recurrentLayer: l, dtype: d, size: d.Size(), rows: l.kind.gates() * l.hidden, block: l.blockSize()}
-	s.prepack = s.r[0].Packed || s.r[1].Packed || l.packsSteps(d) && (s.block > multiply.MaxThin || s.steps > fewSteps)
+	s := &stepper{recurrentLayer: l, dtype: d, elemBytes: d.Size(), rows: l.kind.gates() * l.hidden,
+		blockSequences: l.blockSize()}
+	s.usesPackedWeights = s.r[0].Packed || s.r[1].Packed ||
+		l.packsSteps(d) && (s.blockSequences > multiply.MaxThin || s.steps > fewSteps)
 	if err := s.plan(); err != nil {
 		return err
 	}
@@ -192,21 +193,21 @@ func addSteps(x *copies.KernelBuilder, l *recurrentLayer, d tensor.DType, projec
 		}
 	}
 	x.AddListings(s.listings)
-	packs := x.Temp(d, s.assignPackedOffsets()/s.size)
+	packs := x.Temp(d, s.assignPackedOffsets()/s.elemBytes)
 	buffers := []kit.Buffer{packs, projected, l.y, l.hn, l.cn, l.h0, l.c0, l.lengths}
 	buffers = append(buffers, l.r[:]...)
 	buffers = append(buffers, l.stateBias[:]...)
 	buffers = append(buffers, l.peepholes[:]...)
-	if s.prepack && packs.Meta.Numel() > 0 {
+	if s.usesPackedWeights && packs.Meta.Numel() > 0 {
 		x.AddPhases(0, 0, buffers, graph.Phase{Chunks: l.dirs, Run: func(m *graph.Mem, dir int) error {
 			s.pack(m, dir, kit.ElementsOf[byte](m.Ptrs[0], packs.Meta.Bytes()), m.Ptrs[stepR+dir])
 			return nil
 		}})
 	}
-	blocks := kit.DivUp(l.batch, s.block)
-	worker := s.bufferBytes + s.gemmWork + s.shared
+	blocks := kit.DivUp(l.batch, s.blockSequences)
+	worker := s.bufferBytes + s.productBytes + s.panelBytes
 	x.AddPhases(0, worker, buffers, graph.Phase{Chunks: l.dirs * blocks, Run: func(m *graph.Mem, chunk int) error {
-		s.run(m, chunk/blocks, chunk%blocks*s.block)
+		s.run(m, chunk/blocks, chunk%blocks*s.blockSequences)
 		return nil
 	}})
 	return nil
@@ -230,7 +231,7 @@ const (
 // plan prepares the products of a step.
 func (s *stepper) plan() error {
 	h := s.hidden
-	for i, m := range []int{s.block, s.batch % s.block} {
+	for i, m := range []int{s.blockSequences, s.batch % s.blockSequences} {
 		for product, n := range s.products() {
 			if m == 0 || n == 0 {
 				continue
@@ -238,7 +239,7 @@ func (s *stepper) plan() error {
 			spec := gemm.Spec{DType: s.dtype, M: m, N: n, K: h, A: gemm.Operand{RowStride: h, ColStride: 1},
 				B:          gemm.Operand{RowStride: 1, ColStride: h},
 				CRowStride: s.rows, CColStride: 1, BInCache: true}
-			if s.prepack {
+			if s.usesPackedWeights {
 				spec.B = gemm.Operand{Source: gemm.Prepacked}
 			}
 			p, err := gemm.NewPlan(spec)
@@ -246,19 +247,19 @@ func (s *stepper) plan() error {
 				return err
 			}
 			s.plans[i][product] = p
-			s.gemmWork = max(s.gemmWork, kit.AlignUp(p.WorkerBytes()))
-			s.shared = max(s.shared, kit.AlignUp(p.SharedBytes()))
+			s.productBytes = max(s.productBytes, kit.AlignUp(p.WorkerBytes()))
+			s.panelBytes = max(s.panelBytes, kit.AlignUp(p.SharedBytes()))
 		}
 	}
 	// The buffers of the state, the cell, the gates, and the state after the reset gate of a GRU.
-	s.bufferBytes = kit.AlignUp(s.block * (3*h + s.rows) * s.size)
+	s.bufferBytes = kit.AlignUp(s.blockSequences * (3*h + s.rows) * s.elemBytes)
 	return nil
 }
 
 // assignPackedOffsets sets the offsets of the weights that a run packs, and returns the size of these weights in bytes.
 func (s *stepper) assignPackedOffsets() int {
 	bytes := 0
-	if !s.prepack {
+	if !s.usesPackedWeights {
 		return 0
 	}
 	s.secondPackedOffset = gemm.PackedBBytes(s.dtype, s.hidden, s.products()[0])
@@ -280,12 +281,12 @@ func (s *stepper) pack(m *graph.Mem, dir int, memory []byte, r unsafe.Pointer) {
 	}
 	for q, n := range s.products() {
 		if n > 0 {
-			from := unsafe.Add(r, s.firstRow(q)*s.hidden*s.size)
+			from := unsafe.Add(r, s.firstRow(q)*s.hidden*s.elemBytes)
 			to, width := memory[s.packedOffsets[dir][q]:], gemm.PanelCols(s.dtype)
 			colsPerCheck := max(1, kit.CheckEvery/(width*s.hidden)) * width
 			for j := 0; j < n; j += colsPerCheck {
 				m.CheckContext()
-				gemm.PackB(s.dtype, to[j*s.hidden*s.size:], unsafe.Add(from, j*s.hidden*s.size), s.hidden,
+				gemm.PackB(s.dtype, to[j*s.hidden*s.elemBytes:], unsafe.Add(from, j*s.hidden*s.elemBytes), s.hidden,
 					min(colsPerCheck, n-j), 1, s.hidden)
 			}
 		}
@@ -295,8 +296,8 @@ func (s *stepper) pack(m *graph.Mem, dir int, memory []byte, r unsafe.Pointer) {
 // weights returns the address of the weights of product q.
 func (s *stepper) weights(m *graph.Mem, dir, q int) unsafe.Pointer {
 	switch {
-	case !s.prepack:
-		return unsafe.Add(m.Ptrs[stepR+dir], s.firstRow(q)*s.hidden*s.size)
+	case !s.usesPackedWeights:
+		return unsafe.Add(m.Ptrs[stepR+dir], s.firstRow(q)*s.hidden*s.elemBytes)
 	case s.r[dir].Packed:
 		return unsafe.Add(m.Ptrs[stepR+dir], q*s.secondPackedOffset)
 	}

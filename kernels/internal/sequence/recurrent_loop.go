@@ -188,13 +188,13 @@ func numeral(v float64) string {
 // next.
 func (s *stepper) bind(r *cellRun, c *cellLoop, step, i int) (ptrs []unsafe.Pointer, strides []int) {
 	in, y := s.stepAddresses(r, step, i)
-	row := func(v []byte, width int) unsafe.Pointer { return unsafe.Pointer(&v[i*width*s.size]) }
+	row := func(v []byte, width int) unsafe.Pointer { return unsafe.Pointer(&v[i*width*s.elemBytes]) }
 	addresses := [cellBufferCount]unsafe.Pointer{in, row(r.gates, s.rows), row(r.h, s.hidden), row(r.c, s.hidden),
 		row(r.resetState, s.hidden), y, r.mem.Ptrs[stepBias+r.dir], r.mem.Ptrs[stepPeepholes+r.dir]}
 	steps := [cellBufferCount]int{s.xBatch * s.rows, s.rows, s.hidden, s.hidden, s.hidden, s.yBatch, 0, 0}
 	for k, o := range c.operands {
-		r.ptrs[k] = unsafe.Add(addresses[o.buffer], o.first*s.size)
-		r.strides[k] = steps[o.buffer] * s.size
+		r.ptrs[k] = unsafe.Add(addresses[o.buffer], o.first*s.elemBytes)
+		r.strides[k] = steps[o.buffer] * s.elemBytes
 	}
 	return r.ptrs[:len(c.operands)], r.strides[:len(c.operands)]
 }

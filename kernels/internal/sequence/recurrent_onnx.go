@@ -63,16 +63,16 @@ func lengthsOf(c *graph.Call) int { return kit.SizeOf(c.Meta(0), 0) + 1 }
 
 // onnxCellLoops returns the loop over the batch.
 func onnxCellLoops(c *graph.Call) []graph.Parallel {
-	p := kit.LoopOver(c, 0, 1, 1) // Y_h and Y_c are [d, n, h]
-	p.Out[0] = 2
-	states := 1
+	loop := kit.LoopOver(c, 0, 1, 1) // Y_h and Y_c are [d, n, h]
+	loop.Out[0] = 2
+	stateDim := 1
 	if kit.Attrs[onnxCellAttrs](c).Layout == 1 {
-		p, states = kit.LoopOver(c, 0, 0, 0), 0
+		loop, stateDim = kit.LoopOver(c, 0, 0, 0), 0
 	}
-	for i, dim := range map[int]int{4: 0, 5: states, 6: states} {
+	for i, dim := range map[int]int{onnxLengths: 0, onnxH0: stateDim, onnxC0: stateDim} {
 		if c.Has(i) {
-			p.In[i] = dim
+			loop.In[i] = dim
 		}
 	}
-	return []graph.Parallel{p}
+	return []graph.Parallel{loop}
 }

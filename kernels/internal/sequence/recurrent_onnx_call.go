@@ -11,6 +11,19 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// The operands of ONNX's recurrent ops. Only an LSTM has the last two.
+const (
+	onnxX = iota
+	onnxW
+	onnxR
+	onnxB
+	onnxLengths
+	onnxH0
+	onnxC0
+	onnxPeepholes
+	onnxOperandCount
+)
+
 type onnxCellAttrs struct {
 	HiddenSize  sym.Int   `attr:"hidden_size" default:"0" doc:"size of the state; 0: the last size of R"`
 	Direction   string    `attr:"direction" default:"forward" oneof:"forward|reverse|bidirectional" doc:"order of the steps"`
@@ -31,7 +44,7 @@ type onnxCell struct {
 
 // shape returns the layer of a call without the buffers of its operands and without its activation functions.
 func (o onnxCell) shape(c *graph.Call) *recurrentLayer {
-	a, x, r := kit.Attrs[onnxCellAttrs](c), c.Meta(0), c.Meta(2)
+	a, x, r := kit.Attrs[onnxCellAttrs](c), c.Meta(onnxX), c.Meta(onnxR)
 	l := &recurrentLayer{kind: o.kind, dirs: a.dirs(), hidden: r.Shape[2], inputs: x.Shape[2], steps: x.Shape[0],
 		batch: x.Shape[1],
 		order: [4]int{0, 1, 2, 3}, resetAfter: a.ResetAfter != 0, coupledGates: a.InputForget != 0, clip: a.Clip,
@@ -59,7 +72,7 @@ func (a *onnxCellAttrs) dirs() int {
 }
 
 func (o onnxCell) infer(c *graph.Call) ([]graph.Result, error) {
-	x, w, r := c.Type(0), c.Type(1), c.Type(2)
+	x, w, r := c.Type(onnxX), c.Type(onnxW), c.Type(onnxR)
 	if x.Rank() != 3 || w.Rank() != 3 || r.Rank() != 3 {
 		return nil, fmt.Errorf("%s: X, W and R must have 3 dimensions, but got %d, %d and %d", o.name, x.Rank(),
 			w.Rank(), r.Rank())
@@ -79,14 +92,14 @@ func (o onnxCell) infer(c *graph.Call) ([]graph.Result, error) {
 		state, y = []sym.Int{batch, dirs, hidden}, []sym.Int{batch, steps, dirs, hidden}
 	}
 	rows := hidden.Mul(sym.Of(o.kind.gates()))
-	biases, peeps := rows.Mul(sym.Of(2)), hidden.Mul(sym.Of(3))
-	for i, want := range [][]sym.Int{nil, {dirs, rows, inputs}, {dirs, rows, hidden}, {dirs, biases}, {batch}, state,
-		state, {dirs, peeps}} {
+	biases, peepholes := rows.Mul(sym.Of(2)), hidden.Mul(sym.Of(3))
+	for i, want := range [onnxOperandCount][]sym.Int{nil, {dirs, rows, inputs}, {dirs, rows, hidden}, {dirs, biases},
+		{batch}, state, state, {dirs, peepholes}} {
 		if want == nil || !c.Has(i) {
 			continue
 		}
 		d := x.DType
-		if i == 4 {
+		if i == onnxLengths {
 			d = tensor.Int32
 		}
 		names := []string{"X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P"}
@@ -107,7 +120,7 @@ func (o onnxCell) infer(c *graph.Call) ([]graph.Result, error) {
 
 // activations sets the activation functions of layer l.
 func (o onnxCell) activations(a *onnxCellAttrs, l *recurrentLayer) error {
-	standard := cells[o.kind].acts
+	standard := cells[o.kind].activations
 	names, alpha, beta := a.Activations, a.Alpha, a.Beta
 	if len(names) == 0 {
 		for range l.dirs {
@@ -144,13 +157,13 @@ func (o onnxCell) compile(c *graph.Call) (*graph.Kernel, error) {
 	}
 	d := c.Meta(0).DType.OpMath()
 	x := copies.NewKernelBuilder(c)
-	ins := x.Operands(d)
-	for len(ins) < 8 {
-		ins = append(ins, kit.Buffer{})
+	operands := x.Operands(d)
+	for len(operands) < onnxOperandCount {
+		operands = append(operands, kit.Buffer{})
 	}
 	rows := l.hidden * o.kind.gates()
 	part := func(i, dir, per, at int, shape ...int) kit.Buffer {
-		s := ins[i]
+		s := operands[i]
 		if !s.IsGiven() {
 			return s
 		}
@@ -159,12 +172,12 @@ func (o onnxCell) compile(c *graph.Call) (*graph.Kernel, error) {
 		}
 		return s.View(tensor.Meta{DType: d, Shape: shape, Strides: tensor.ContiguousStrides(shape), Offset: dir*per + at})
 	}
-	l.x, l.lengths, l.h0, l.c0 = ins[0], ins[4], ins[5], ins[6]
+	l.x, l.lengths, l.h0, l.c0 = operands[onnxX], operands[onnxLengths], operands[onnxH0], operands[onnxC0]
 	for dir := range l.dirs {
-		l.w[dir] = part(1, dir, rows*l.inputs, 0, rows, l.inputs)
-		l.r[dir] = part(2, dir, rows*l.hidden, 0, rows, l.hidden)
-		l.inBias[dir], l.stateBias[dir] = part(3, dir, 2*rows, 0, rows), part(3, dir, 2*rows, rows, rows)
-		l.peepholes[dir] = part(7, dir, 3*l.hidden, 0, 3*l.hidden)
+		l.w[dir] = part(onnxW, dir, rows*l.inputs, 0, rows, l.inputs)
+		l.r[dir] = part(onnxR, dir, rows*l.hidden, 0, rows, l.hidden)
+		l.inBias[dir], l.stateBias[dir] = part(onnxB, dir, 2*rows, 0, rows), part(onnxB, dir, 2*rows, rows, rows)
+		l.peepholes[dir] = part(onnxPeepholes, dir, 3*l.hidden, 0, 3*l.hidden)
 	}
 	l.y, l.hn = x.Result(0, d), x.Result(1, d)
 	if o.kind == cellLSTM {

@@ -13,8 +13,8 @@ import (
 
 // blockSize returns the number of sequences of a block.
 func (l *recurrentLayer) blockSize() int {
-	if l.batch > cellBlock/2 {
-		return min(cellBlock, kit.DivUp(l.batch, 2))
+	if l.batch > maxBlockSequences/2 {
+		return min(maxBlockSequences, kit.DivUp(l.batch, 2))
 	}
 	return l.batch
 }
@@ -69,12 +69,12 @@ func (l *recurrentLayer) packing(d tensor.DType, ofState bool, dirs, dir, row, c
 
 // pack is [graph.Impl.Pack] of ONNX's ops. An operand has the weights of all directions.
 func (o onnxCell) pack(c *graph.Call, i int) (graph.Packing, bool) {
-	if i != 1 && i != 2 {
+	if i != onnxW && i != onnxR {
 		return graph.Packing{}, false
 	}
 	d, l := c.Meta(0).DType.OpMath(), o.shape(c)
 	m := copies.InDType(c, d).Meta(i)
-	return l.packing(d, i == 2, l.dirs, m.Strides[0], m.Strides[1], m.Strides[2])
+	return l.packing(d, i == onnxR, l.dirs, m.Strides[0], m.Strides[1], m.Strides[2])
 }
 
 // checkPackedForms returns an error if the packed form of an operand differs from the form that pack requests.

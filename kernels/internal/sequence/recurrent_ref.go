@@ -14,13 +14,13 @@ import (
 // direction.
 type cellReference[T kit.WidestNumber] struct {
 	*recurrentLayer
-	x, y, h0, c0, hn, cn          []T
-	w, r, inBias, stateBias, peep [2][]T
-	lens                          []int32
-	functions                     [3]func(T) T    // the activation functions f, g and h of the direction
-	direction, sequence           int             // indices of the current direction and sequence
-	ctx                           context.Context // the context that long loops check, or nil
-	done                          int             // number of products since the last check
+	x, y, h0, c0, hn, cn                     []T
+	w, r, inBias, stateBias, peepholeWeights [2][]T
+	sequenceLengths                          []int32
+	functions                                [3]func(T) T    // the activation functions f, g and h of the direction
+	direction, sequence                      int             // indices of the current direction and sequence
+	ctx                                      context.Context // the context that long loops check, or nil
+	productsSinceCheck                       int             // number of products since the last check
 }
 
 // run runs all sequences through all steps of all directions.
@@ -49,8 +49,8 @@ func (c *cellReference[T]) runSequence(dir, b int) {
 		copy(cell, c.c0[at:])
 	}
 	n := c.steps
-	if c.lens != nil {
-		n = min(max(int(c.lens[b]), 0), n)
+	if c.sequenceLengths != nil {
+		n = min(max(int(c.sequenceLengths[b]), 0), n)
 	}
 	for s := range n {
 		t := s
@@ -82,8 +82,8 @@ func (c *cellReference[T]) gateParts(gate, k, t int, h []T) (in, state T) {
 			state += T(r[i] * h[i])
 		}
 	})
-	if c.done += c.inputs + len(h); c.done >= kit.CheckEvery {
-		c.done = 0
+	if c.productsSinceCheck += c.inputs + len(h); c.productsSinceCheck >= kit.CheckEvery {
+		c.productsSinceCheck = 0
 		interrupt.Check(c.ctx)
 	}
 	if bias := c.inBias[c.direction]; bias != nil {
@@ -93,8 +93,8 @@ func (c *cellReference[T]) gateParts(gate, k, t int, h []T) (in, state T) {
 	return in, state
 }
 
-// act clips a sum and applies function f.
-func (c *cellReference[T]) act(f int, sum T) T {
+// activate clips a sum and applies function f.
+func (c *cellReference[T]) activate(f int, sum T) T {
 	if v, ok := any(&sum).(*float64); ok && c.clip > 0 {
 		*v = min(max(*v, -c.clip), c.clip)
 	}
@@ -104,7 +104,7 @@ func (c *cellReference[T]) act(f int, sum T) T {
 // gate applies function f to the argument of a gate. summand is added to the argument.
 func (c *cellReference[T]) gate(f, gate, k, t int, h []T, summand T) T {
 	in, state := c.gateParts(gate, k, t, h)
-	return c.act(f, in+state+summand)
+	return c.activate(f, in+state+summand)
 }
 
 // step returns the state and the cell after step t.
@@ -131,23 +131,23 @@ func (c *cellReference[T]) step(t int, h, cell []T) (newH, newC []T) {
 				in, state = c.gateParts(2, k, t, h)
 				state *= reset[k]
 			}
-			newH[k] = T((1-z)*c.act(1, in+state)) + T(z*h[k])
+			newH[k] = T((1-z)*c.activate(1, in+state)) + T(z*h[k])
 		}
 	default:
 		for k := range h {
-			p := func(i int) T {
-				if c.peep[c.direction] == nil {
+			peephole := func(i int) T {
+				if c.peepholeWeights[c.direction] == nil {
 					return 0
 				}
-				return c.peep[c.direction][i*len(h)+k]
+				return c.peepholeWeights[c.direction][i*len(h)+k]
 			}
-			in := c.gate(0, 0, k, t, h, p(0)*cell[k])
-			forget := c.gate(0, 2, k, t, h, p(2)*cell[k])
+			in := c.gate(0, 0, k, t, h, peephole(0)*cell[k])
+			forget := c.gate(0, 2, k, t, h, peephole(2)*cell[k])
 			if c.coupledGates {
 				forget = 1 - in
 			}
 			newC[k] = T(forget*cell[k]) + T(in*c.gate(1, 3, k, t, h, 0))
-			newH[k] = c.gate(0, 1, k, t, h, p(1)*newC[k]) * c.functions[2](newC[k])
+			newH[k] = c.gate(0, 1, k, t, h, peephole(1)*newC[k]) * c.functions[2](newC[k])
 		}
 	}
 	return newH, newC
@@ -184,19 +184,19 @@ func (o onnxCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, err
 	if err := o.activations(kit.Attrs[onnxCellAttrs](c), l); err != nil {
 		return nil, err
 	}
-	var all [8][]float64
+	var all [onnxOperandCount][]float64
 	for i, t := range in {
 		all[i] = widestElements[float64](t)
 	}
-	r := &cellReference[float64]{recurrentLayer: l, x: all[0], h0: all[5], c0: all[6]}
-	if len(in) > 4 && in[4] != nil {
-		lens := in[4].CopyTo(tensor.New(tensor.Int32, l.batch))
-		r.lens = kit.ElementsOf[int32](lens.Pointer(), l.batch)
+	r := &cellReference[float64]{recurrentLayer: l, x: all[onnxX], h0: all[onnxH0], c0: all[onnxC0]}
+	if len(in) > onnxLengths && in[onnxLengths] != nil {
+		lens := in[onnxLengths].CopyTo(tensor.New(tensor.Int32, l.batch))
+		r.sequenceLengths = kit.ElementsOf[int32](lens.Pointer(), l.batch)
 	}
 	for dir := range l.dirs {
-		r.w[dir], r.r[dir] = equalPart(all[1], dir, l.dirs), equalPart(all[2], dir, l.dirs)
-		r.peep[dir] = equalPart(all[7], dir, l.dirs)
-		r.inBias[dir], r.stateBias[dir] = equalPart(all[3], 2*dir, 2*l.dirs), equalPart(all[3], 2*dir+1, 2*l.dirs)
+		r.w[dir], r.r[dir] = equalPart(all[onnxW], dir, l.dirs), equalPart(all[onnxR], dir, l.dirs)
+		r.peepholeWeights[dir] = equalPart(all[onnxPeepholes], dir, l.dirs)
+		r.inBias[dir], r.stateBias[dir] = equalPart(all[onnxB], 2*dir, 2*l.dirs), equalPart(all[onnxB], 2*dir+1, 2*l.dirs)
 	}
 	results := make([]*tensor.Tensor, len(res))
 	for i, to := range []*[]float64{&r.y, &r.hn, &r.cn}[:len(res)] {

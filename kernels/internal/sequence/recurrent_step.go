@@ -29,7 +29,7 @@ type cellRun struct {
 
 // run runs the block that starts at sequence b0 through all steps of direction dir.
 func (s *stepper) run(m *graph.Mem, dir, b0 int) {
-	n, rowBytes := min(s.block, s.batch-b0), s.hidden*s.size
+	n, rowBytes := min(s.blockSequences, s.batch-b0), s.hidden*s.elemBytes
 	buffers := m.Worker[:s.bufferBytes]
 	r := s.runs.Of(m)
 	if r.repeated == nil {
@@ -37,12 +37,12 @@ func (s *stepper) run(m *graph.Mem, dir, b0 int) {
 	}
 	*r = cellRun{loopState: r.loopState, repeated: r.repeated, check: r.check, args: gemm.Args{Check: r.check},
 		mem: m, dir: dir, firstSequence: b0, n: n,
-		h: buffers[:n*rowBytes], c: buffers[s.block*rowBytes:][:n*rowBytes],
-		resetState: buffers[2*s.block*rowBytes:][:n*rowBytes], gates: buffers[3*s.block*rowBytes:],
+		h: buffers[:n*rowBytes], c: buffers[s.blockSequences*rowBytes:][:n*rowBytes],
+		resetState: buffers[2*s.blockSequences*rowBytes:][:n*rowBytes], gates: buffers[3*s.blockSequences*rowBytes:],
 		lengths: kit.ElementsOf[int32](m.Ptrs[stepLengths], s.batch)}
 	r.loopState.Context = m.Context
-	r.work = m.Worker[s.bufferBytes:][:s.gemmWork]
-	r.args.Shared = m.Worker[s.bufferBytes+s.gemmWork:][:s.shared]
+	r.work = m.Worker[s.bufferBytes:][:s.productBytes]
+	r.args.Shared = m.Worker[s.bufferBytes+s.productBytes:][:s.panelBytes]
 	s.begin(r)
 	s.record(r, 0, r.h)
 	s.record(r, 1, r.resetState)
@@ -91,12 +91,12 @@ func (s *stepper) begin(r *cellRun) {
 
 // row returns the state of sequence i of a block. states is a buffer with one row for each sequence.
 func (s *stepper) row(states []byte, i int) []byte {
-	return states[i*s.hidden*s.size:][:s.hidden*s.size]
+	return states[i*s.hidden*s.elemBytes:][:s.hidden*s.elemBytes]
 }
 
 // rowAt returns a row of an operand or a result that starts at element first.
 func (s *stepper) rowAt(p unsafe.Pointer, first int) []byte {
-	return unsafe.Slice((*byte)(unsafe.Add(p, first*s.size)), s.hidden*s.size)
+	return unsafe.Slice((*byte)(unsafe.Add(p, first*s.elemBytes)), s.hidden*s.elemBytes)
 }
 
 // stateRow returns the state of sequence i of the block. p is either an operand with initial states or a result with
@@ -115,7 +115,7 @@ func (s *stepper) record(r *cellRun, q int, from []byte) {
 
 // planOf returns the plan of product q for a block.
 func (s *stepper) planOf(r *cellRun, q int) *gemm.Plan {
-	if r.n != s.block {
+	if r.n != s.blockSequences {
 		return s.plans[1][q]
 	}
 	return s.plans[0][q]
@@ -125,7 +125,7 @@ func (s *stepper) planOf(r *cellRun, q int) *gemm.Plan {
 func (s *stepper) setOperands(r *cellRun, q int, from []byte) {
 	r.args.A = unsafe.Pointer(unsafe.SliceData(from))
 	r.args.B = s.weights(r.mem, r.dir, q)
-	r.args.C = unsafe.Pointer(&r.gates[s.firstRow(q)*s.size])
+	r.args.C = unsafe.Pointer(&r.gates[s.firstRow(q)*s.elemBytes])
 }
 
 // multiply computes product q of a step, gates = state @ Rᵀ, where R are the recurrent weights. In the second product
@@ -147,8 +147,8 @@ func (s *stepper) stepAddresses(r *cellRun, step, i int) (in, y unsafe.Pointer) 
 		t = s.length(r, i) - 1 - step
 	}
 	row := r.dir*s.steps*s.batch + t*s.xStep + (r.firstSequence+i)*s.xBatch
-	return unsafe.Add(r.mem.Ptrs[stepInputs], row*s.rows*s.size),
-		unsafe.Add(r.mem.Ptrs[stepY], (t*s.yStep+(r.firstSequence+i)*s.yBatch+r.dir*s.yDir)*s.size)
+	return unsafe.Add(r.mem.Ptrs[stepInputs], row*s.rows*s.elemBytes),
+		unsafe.Add(r.mem.Ptrs[stepY], (t*s.yStep+(r.firstSequence+i)*s.yBatch+r.dir*s.yDir)*s.elemBytes)
 }
 
 // finish writes the last states. It also writes zeros to the results of steps after the end of shorter sequences.

@@ -46,10 +46,10 @@ type torchCell struct {
 	activation string // activation function of the state
 }
 
-// recurrentOp defines an op of recurrent layers. kind is the kind of their cells, and act the activation function of
-// the state.
-func recurrentOp(name string, kind cellKind, act, doc string) *graph.Op {
-	o := torchCell{name, kind, act}
+// recurrentOp defines an op of recurrent layers. kind is the kind of their cells, and activation the activation
+// function of the state.
+func recurrentOp(name string, kind cellKind, activation, doc string) *graph.Op {
+	o := torchCell{name, kind, activation}
 	outputs := []string{"output", "h_n"}
 	if kind == cellLSTM {
 		outputs = append(outputs, "c_n")
@@ -124,7 +124,7 @@ func (o torchCell) layer(c *graph.Call, i int) *recurrentLayer {
 	l := &recurrentLayer{kind: o.kind, dirs: a.dirs(), steps: x.Shape[0], batch: x.Shape[1], inputs: x.Shape[2],
 		hidden:       c.Meta(1).Shape[2],
 		integerDType: x.DType, resetAfter: true, backward: [2]bool{false, true},
-		order: cells[o.kind].torch}
+		order: cells[o.kind].torchOrder}
 	if i > 0 {
 		l.inputs = l.dirs * l.hidden
 	}
@@ -136,7 +136,7 @@ func (o torchCell) layer(c *graph.Call, i int) *recurrentLayer {
 	}
 	l.stateDir, l.stateBatch = l.batch*l.hidden, l.hidden
 	for dir := range l.dirs {
-		for i, name := range cells[o.kind].acts {
+		for i, name := range cells[o.kind].activations {
 			l.activations[dir][i] = activation{name: name}
 		}
 		if o.kind == cellRNN {
@@ -261,19 +261,19 @@ func (o torchCell) compile(c *graph.Call) (*graph.Kernel, error) {
 	}
 	d := cellDType(c.Meta(0).DType)
 	x := copies.NewKernelBuilder(c)
-	var ins, outs []kit.Buffer
+	var operands, results []kit.Buffer
 	for i := range c.In {
-		ins = append(ins, x.Dense(x.In(i), d))
+		operands = append(operands, x.Dense(x.In(i), d))
 	}
-	floats := o.activation == "Tanh" && d == tensor.Int64 // the layer computes integers, and the result is their tanh
+	resultIsTanh := o.activation == "Tanh" && d == tensor.Int64 // the layer then computes integers
 	for i, m := range c.Out {
-		if floats {
-			outs = append(outs, x.Temp(d, m.Shape...))
+		if resultIsTanh {
+			results = append(results, x.Temp(d, m.Shape...))
 		} else {
-			outs = append(outs, x.Result(i, d))
+			results = append(results, x.Result(i, d))
 		}
 	}
-	y, from, last := outs[0], ins[0], outs[1:]
+	y, from, last := results[0], operands[0], results[1:]
 	for i := range a.NumLayers {
 		l := o.layer(c, i)
 		part := func(s kit.Buffer) kit.Buffer {
@@ -286,12 +286,12 @@ func (o torchCell) compile(c *graph.Call) (*graph.Kernel, error) {
 			l.y = x.Temp(d, y.Meta.Shape...)
 		}
 		from = l.y
-		l.h0, l.hn = part(ins[1]), part(last[0])
+		l.h0, l.hn = part(operands[1]), part(last[0])
 		if o.kind == cellLSTM {
-			l.c0, l.cn = part(ins[2]), part(last[1])
+			l.c0, l.cn = part(operands[2]), part(last[1])
 		}
 		for dir := range l.dirs {
-			p := ins[o.firstWeight()+(i*l.dirs+dir)*a.paramsPerLayer():]
+			p := operands[o.firstWeight()+(i*l.dirs+dir)*a.paramsPerLayer():]
 			if l.w[dir], l.r[dir] = p[0], p[1]; a.HasBiases {
 				l.inBias[dir], l.stateBias[dir] = p[2], p[3]
 			}
@@ -300,8 +300,8 @@ func (o torchCell) compile(c *graph.Call) (*graph.Kernel, error) {
 			return nil, err
 		}
 	}
-	for i, sums := range outs {
-		if floats {
+	for i, sums := range results {
+		if resultIsTanh {
 			x.AddCall(pointwise.Tanh, nil, []kit.Buffer{x.Result(i, tensor.Float32)}, sums)
 		}
 	}

@@ -34,7 +34,7 @@ var Arange = kit.Define[arangeAttrs](graph.Op{
 })
 
 // inferArange infers the type of the result. As in at::arange_out, the number of elements is computed in integers if
-// the dtype is int64, otherwise in float64.
+// the dtype is int64, and in float64 for other dtypes.
 func inferArange(c *graph.Call) ([]graph.Result, error) {
 	a := kit.Attrs[arangeAttrs](c)
 	if t, ok, err := a.symbolicType(); ok {
@@ -77,34 +77,34 @@ func inferArange(c *graph.Call) ([]graph.Result, error) {
 	return c.One(t), err
 }
 
-// symbolicType returns the type of the result if start or end is an unknown size and all numbers are integers.
-// Otherwise ok is false. The number of elements is computed with integers, which gives the same result as float64 below
+// symbolicType returns the type of the result if start or end is an unknown size and all numbers are integers. If not,
+// ok is false. The number of elements is computed with integers, which gives the same result as float64 below
 // 2^53.
 func (a *arangeAttrs) symbolicType() (t tensor.Type, ok bool, err error) {
-	start, startInt := sizeOf(a.Start)
-	end, endInt := sizeOf(a.End)
+	start, startIsSize := sizeOf(a.Start)
+	end, endIsSize := sizeOf(a.End)
 	d, step := a.dtype(), a.Step
 	_, startKnown := start.Known()
 	_, endKnown := end.Known()
-	if startKnown && endKnown || !startInt || !endInt || !step.DType().IsIntegral(false) || step.Int() == 0 ||
-		d == tensor.Bool || d.IsComplex() || !exactBound(start) || !exactBound(end) || !exactBound(sym.Of(int(step.Int()))) {
+	if startKnown && endKnown || !startIsSize || !endIsSize || !step.DType().IsIntegral(false) || step.Int() == 0 ||
+		d == tensor.Bool || d.IsComplex() || !isExact(start) || !isExact(end) || !isExact(sym.Of(int(step.Int()))) {
 		return t, false, nil
 	}
-	span, by := end.Sub(start), step.Int()
-	if by < 0 {
-		span, by = span.Neg(), -by
+	span, stepSize := end.Sub(start), step.Int()
+	if stepSize < 0 {
+		span, stepSize = span.Neg(), -stepSize
 	}
 	if kit.IsNegative(span) {
 		return t, true, errors.New("upper bound and larger bound inconsistent with step sign")
 	}
-	n := sym.Of(int(by))
+	n := sym.Of(int(stepSize))
 	t, err = kit.FreshType(d, []sym.Int{span.Add(n).Sub(sym.Of(1)).Div(n)})
 	return t, true, err
 }
 
-// exactBound reports whether s is so small that sums and differences of several such numbers fit an int and are exact
+// isExact reports whether s is so small that sums and differences of several such numbers fit an int and are exact
 // in float64.
-func exactBound(s sym.Int) bool {
+func isExact(s sym.Int) bool {
 	n, known := s.Known()
 	return !known || n >= -tensor.MaxBytes && n <= tensor.MaxBytes
 }

@@ -97,17 +97,17 @@ func (j joinOp) compile(c *graph.Call) (*graph.Kernel, error) {
 	}
 	out := kit.OutBuffer(c, 0)
 	var jobs []copies.Job
-	at := 0
+	offset := 0
 	for i, t := range parts {
 		if isLegacyEmpty(&t) {
 			continue
 		}
 		p := kit.KnownMeta(t)
-		target, err := out.Meta.Narrow(dim, at, p.Shape[dim])
+		target, err := out.Meta.Narrow(dim, offset, p.Shape[dim])
 		if err != nil {
 			return nil, err
 		}
-		at += p.Shape[dim]
+		offset += p.Shape[dim]
 		if c.Placed(i) {
 			continue
 		}
@@ -126,7 +126,7 @@ func (j joinOp) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error
 		return nil, err
 	}
 	out := tensor.Zeros(whole.DType, kit.KnownSizes(whole.Shape)...)
-	at := 0
+	offset := 0
 	for i, part := range parts {
 		if isLegacyEmpty(&part) {
 			continue
@@ -139,10 +139,10 @@ func (j joinOp) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error
 		kit.EachIndex(p.Shape, func(index []int) {
 			v := t.At(index...)
 			to := slices.Clone(index)
-			to[dim] += at
+			to[dim] += offset
 			out.Set(v, to...)
 		})
-		at += p.Shape[dim]
+		offset += p.Shape[dim]
 	}
 	return []*tensor.Tensor{out}, nil
 }

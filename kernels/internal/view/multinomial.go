@@ -158,19 +158,20 @@ const drawsPerCheck = 1 << 12
 // multinomial is a call of the op multinomial with known layouts.
 type multinomial struct {
 	*multinomialAttrs
-	lines     *kit.LineSet       // rows of the operand and of the result
-	read      tensor.ConvertFunc // converts weights to float64
-	n, step   int                // number of weights of a row, and their stride in bytes
-	draws     int                // number of draws of a row
-	outStep   int                // stride of draws in the result, in bytes
-	treeBytes int                // bytes of the weightTree of a row
+	lines      *kit.LineSet       // rows of the operand and of the result
+	read       tensor.ConvertFunc // converts weights to float64
+	weights    int                // number of weights of a row
+	weightStep int                // stride of weights, in bytes
+	draws      int                // number of draws of a row
+	outStep    int                // stride of draws in the result, in bytes
+	treeBytes  int                // bytes of the weightTree of a row
 }
 
 func newMultinomial(c *graph.Call) *multinomial {
 	m, out := c.Meta(0), c.Out[0]
 	last := m.Rank() - 1
 	return &multinomial{multinomialAttrs: kit.Attrs[multinomialAttrs](c), lines: kit.NewLineSet(m.Shape, last, m, out),
-		read: tensor.Converter(tensor.Float64, m.DType), n: m.Shape[last], step: kit.StepAt(m, last),
+		read: tensor.Converter(tensor.Float64, m.DType), weights: m.Shape[last], weightStep: kit.StepAt(m, last),
 		draws: out.Shape[last], outStep: kit.StepAt(out, last), treeBytes: 16 * leavesOf(m.Shape[last])}
 }
 
@@ -210,20 +211,20 @@ func (p *multinomial) kernel() *graph.Kernel {
 
 // load builds the tree t of a row from the operand's elements.
 func (p *multinomial) load(m *graph.Mem, t weightTree, row int) error {
-	w := t[len(t)/2:][:p.n]
-	if p.n > 0 {
+	w := t[len(t)/2:][:p.weights]
+	if p.weights > 0 {
 		from := unsafe.Add(m.Ptrs[1], p.lines.Offsets(row)[0])
-		kit.Blocks(m.Context, p.n, func(begin, end int) {
-			p.read(unsafe.Pointer(&w[begin]), unsafe.Add(from, begin*p.step), 8, p.step, end-begin)
+		kit.Blocks(m.Context, p.weights, func(begin, end int) {
+			p.read(unsafe.Pointer(&w[begin]), unsafe.Add(from, begin*p.weightStep), 8, p.weightStep, end-begin)
 		})
 	}
 	return t.build(m.Context, w)
 }
 
-// runBlock makes the draws of block b of a row.
-func (p *multinomial) runBlock(m *graph.Mem, t weightTree, row, b int) error {
+// runBlock makes the draws of one block of a row.
+func (p *multinomial) runBlock(m *graph.Mem, t weightTree, row, block int) error {
 	to := unsafe.Add(m.Ptrs[0], p.lines.Offsets(row)[1])
-	for k := b * drawBlock; k < min((b+1)*drawBlock, p.draws); k++ {
+	for k := block * drawBlock; k < min((block+1)*drawBlock, p.draws); k++ {
 		if k%drawsPerCheck == 0 {
 			m.CheckContext()
 		}

@@ -113,13 +113,13 @@ func inferConstantPad(c *graph.Call, t tensor.Type, pad []sym.Int, value tensor.
 	}
 	shape := slices.Clone(t.Shape)
 	for d := n - len(pad)/2; d < n; d++ {
-		b, a := padCounts(pad, n, d)
-		if exceedsSizes(b) || exceedsSizes(a) {
+		before, after := padCounts(pad, n, d)
+		if exceedsSizes(before) || exceedsSizes(after) {
 			return nil, errors.New("numel: integer multiplication overflow")
 		}
-		if shape[d] = shape[d].Add(b.Add(a)); !kit.SizeAtLeast(shape[d], 1) {
+		if shape[d] = shape[d].Add(before.Add(after)); !kit.SizeAtLeast(shape[d], 1) {
 			return nil, fmt.Errorf("The input size %v, plus negative padding %v and %v resulted in a negative output size, "+
-				"which is invalid. Check dimension %d of your input.", t.Shape[d], b, a, d)
+				"which is invalid. Check dimension %d of your input.", t.Shape[d], before, after, d)
 		}
 	}
 	out, err := kit.FreshTypeInFormat(t.DType, shape, t.SuggestMemoryFormat(false))
@@ -149,15 +149,15 @@ func croppedPart(t tensor.Type, pad []sym.Int) (inner tensor.Type, grows bool, e
 	n := t.Rank()
 	inner = t
 	for d := n - len(pad)/2; d < n; d++ {
-		b, a := padCounts(pad, n, d)
-		grows = grows || kit.SizeAtLeast(b, 1) || kit.SizeAtLeast(a, 1)
-		if kit.IsNegative(b) {
-			if inner, err = inner.Narrow(d, b.Neg(), inner.Shape[d].Add(b)); err != nil {
+		before, after := padCounts(pad, n, d)
+		grows = grows || kit.SizeAtLeast(before, 1) || kit.SizeAtLeast(after, 1)
+		if kit.IsNegative(before) {
+			if inner, err = inner.Narrow(d, before.Neg(), inner.Shape[d].Add(before)); err != nil {
 				return inner, false, err
 			}
 		}
-		if kit.IsNegative(a) {
-			if inner, err = inner.Narrow(d, sym.Int{}, inner.Shape[d].Add(a)); err != nil {
+		if kit.IsNegative(after) {
+			if inner, err = inner.Narrow(d, sym.Int{}, inner.Shape[d].Add(after)); err != nil {
 				return inner, false, err
 			}
 		}
@@ -197,17 +197,17 @@ func compileConstantPad(c *graph.Call, pad []int, value tensor.Scalar) (*graph.K
 	number := value.Tensor(dst.Meta.DType)
 	remaining := dst.Meta
 	for d := range remaining.Shape {
-		b, _ := padCounts(pad, remaining.Rank(), d)
-		b = min(max(b, 0), remaining.Shape[d])
-		end := min(b+inner.Shape[d], remaining.Shape[d])
-		for _, slab := range [2][2]int{{0, b}, {end, remaining.Shape[d] - end}} {
+		before, _ := padCounts(pad, remaining.Rank(), d)
+		before = min(max(before, 0), remaining.Shape[d])
+		end := min(before+inner.Shape[d], remaining.Shape[d])
+		for _, slab := range [2][2]int{{0, before}, {end, remaining.Shape[d] - end}} {
 			m, err := remaining.Narrow(d, slab[0], slab[1])
 			if err != nil {
 				return nil, err
 			}
 			jobs = append(jobs, copies.Job{Dst: dst.View(m), Fill: number})
 		}
-		if remaining, err = remaining.Narrow(d, b, end-b); err != nil {
+		if remaining, err = remaining.Narrow(d, before, end-before); err != nil {
 			return nil, err
 		}
 	}

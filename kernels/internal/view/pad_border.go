@@ -31,13 +31,13 @@ func borderShape(a *padAttrs, t tensor.Type) ([]sym.Int, error) {
 	}
 	for k := 0; k < n && a.Mode == "reflect"; k++ {
 		d := rank - 1 - k
-		if b, e := a.Pad[2*k], a.Pad[2*k+1]; b.Ge(t.Shape[d]).Holds() || e.Ge(t.Shape[d]).Holds() {
+		if before, after := a.Pad[2*k], a.Pad[2*k+1]; before.Ge(t.Shape[d]).Holds() || after.Ge(t.Shape[d]).Holds() {
 			input := tensor.Sizes(t.Shape)
 			if n == 2 {
 				input = fmt.Sprint(rank)
 			}
 			return nil, fmt.Errorf("Argument #%d: Padding size should be less than the corresponding input dimension, but "+
-				"got: padding (%v, %v) at dimension %d of input %s", 4+2*k, b, e, d, input)
+				"got: padding (%v, %v) at dimension %d of input %s", 4+2*k, before, after, d, input)
 		}
 	}
 	if !slices.ContainsFunc(shape[rank-n:], func(s sym.Int) bool { return kit.SizeAtLeast(s, 1) }) {

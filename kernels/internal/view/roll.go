@@ -150,9 +150,10 @@ func compileFlatRoll(dst, src kit.Buffer, shifts []int) (*graph.Kernel, error) {
 	for k := range 2 {
 		jobs = append(jobs, copies.Job{Dst: kit.ScratchBuffer(k*n*size, tensor.New(d, src.Meta.Shape...)), Src: src})
 	}
-	in, w0 := copies.Phase(jobs...)
-	out, w1 := copies.Phase(copies.Job{Dst: dst, Src: kit.ScratchBuffer(start*size, tensor.New(d, dst.Meta.Shape...))})
-	return &graph.Kernel{Phases: []graph.Phase{in, out}, Worker: max(w0, w1), Scratch: 2 * n * size}, nil
+	in, inWorker := copies.Phase(jobs...)
+	shifted := kit.ScratchBuffer(start*size, tensor.New(d, dst.Meta.Shape...))
+	out, outWorker := copies.Phase(copies.Job{Dst: dst, Src: shifted})
+	return &graph.Kernel{Phases: []graph.Phase{in, out}, Worker: max(inWorker, outWorker), Scratch: 2 * n * size}, nil
 }
 
 func refRoll(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

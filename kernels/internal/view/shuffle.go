@@ -83,8 +83,8 @@ var (
 		graph.Attrs{"groups": 2}, kit.NHWC(2, 6, 3, 2), channelShuffle)
 )
 
-// shuffleOp defines an op that is a shuffle. spec returns the shuffle of a call. a and m are an example.
-func shuffleOp(attrs *graph.Schema, name, doc string, a graph.Attrs, m tensor.Meta,
+// shuffleOp defines an op that is a shuffle. spec returns the shuffle of a call.
+func shuffleOp(attrs *graph.Schema, name, doc string, exampleAttrs graph.Attrs, exampleOperand tensor.Meta,
 	spec func(c *graph.Call) (shuffle, error)) *graph.Op {
 	return kit.DefineWith(attrs, graph.Op{
 		Semantics: graph.Semantics{
@@ -108,7 +108,7 @@ func shuffleOp(attrs *graph.Schema, name, doc string, a graph.Attrs, m tensor.Me
 				}
 				return s.reference(in[0])
 			},
-			Examples: kit.OneExample(m, a),
+			Examples: kit.OneExample(exampleOperand, exampleAttrs),
 		},
 		Facts: graph.Facts{Parallel: shuffleLoops, AnyOrder: true, ImageRole: graph.ImagePreserving},
 		Lowerings: graph.Lowerings{
@@ -167,8 +167,8 @@ func (s *shuffle) reference(t *tensor.Tensor) ([]*tensor.Tensor, error) {
 const maxSide = 1 << (bits.UintSize/2 - 1)
 
 // toBlocks returns the shuffle that converts r*r channels to a block of r by r pixels. A channel index combines the
-// position in the block with the channel of the result. The position varies slowest if blocksFirst is set, else
-// fastest. op is the name in errors.
+// position in the block with the channel of the result. If blocksFirst is set, the position varies slowest. If not, it
+// varies fastest. op is the name in errors.
 func toBlocks(op string, t tensor.Type, r int, blocksFirst bool) (s shuffle, err error) {
 	n, side := t.Rank(), sym.Of(r)
 	switch {
@@ -183,16 +183,16 @@ func toBlocks(op string, t tensor.Type, r int, blocksFirst bool) (s shuffle, err
 			"but input.size(-3)=%v is not divisible by %d", op, t.Shape[n-3], r*r)
 	}
 	lead, c, h, w := t.Shape[:n-3], t.Shape[n-3].Div(sym.Of(r*r)), t.Shape[n-2], t.Shape[n-1]
-	b := n - 3
-	s.perm = make([]int, b, b+5)
+	leadRank := n - 3
+	s.perm = make([]int, leadRank, leadRank+5)
 	for d := range s.perm {
 		s.perm[d] = d
 	}
 	s.split = append(slices.Clone(lead), c, side, side, h, w)
-	s.perm = append(s.perm, b, b+3, b+1, b+4, b+2)
+	s.perm = append(s.perm, leadRank, leadRank+3, leadRank+1, leadRank+4, leadRank+2)
 	if blocksFirst {
 		s.split = append(slices.Clone(lead), side, side, c, h, w)
-		s.perm = append(s.perm[:b], b+2, b+3, b, b+4, b+1)
+		s.perm = append(s.perm[:leadRank], leadRank+2, leadRank+3, leadRank, leadRank+4, leadRank+1)
 	}
 	s.shape = append(slices.Clone(lead), c, h.Mul(side), w.Mul(side))
 	return s, nil
@@ -216,16 +216,16 @@ func fromBlocks(op string, t tensor.Type, r int, blocksFirst bool) (s shuffle, e
 			"divisible by %d", op, t.Shape[n-1], r)
 	}
 	lead, c, h, w := t.Shape[:n-3], t.Shape[n-3], t.Shape[n-2].Div(side), t.Shape[n-1].Div(side)
-	b := n - 3
-	s.perm = make([]int, b, b+5)
+	leadRank := n - 3
+	s.perm = make([]int, leadRank, leadRank+5)
 	for d := range s.perm {
 		s.perm[d] = d
 	}
 	s.split = append(slices.Clone(lead), c, h, side, w, side)
 	if blocksFirst {
-		s.perm = append(s.perm, b+2, b+4, b, b+1, b+3)
+		s.perm = append(s.perm, leadRank+2, leadRank+4, leadRank, leadRank+1, leadRank+3)
 	} else {
-		s.perm = append(s.perm, b, b+2, b+4, b+1, b+3)
+		s.perm = append(s.perm, leadRank, leadRank+2, leadRank+4, leadRank+1, leadRank+3)
 	}
 	s.shape = append(slices.Clone(lead), c.Mul(side).Mul(side), h, w)
 	return s, nil

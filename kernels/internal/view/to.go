@@ -61,11 +61,11 @@ func inferTo(c *graph.Call) ([]graph.Result, error) {
 }
 
 // convertedResult returns the result of converting self, of type t, to dtype d and memory format f. If self already has
-// both, the result is self, unless always is set. As in PyTorch (to_will_alias), self has the memory format that its
-// strides suggest. The op contiguous, in contrast, checks the strides themselves.
+// both, the result is self, unless alwaysCopy is set. As in PyTorch (to_will_alias), self has the memory format that
+// its strides suggest. The op contiguous, in contrast, checks the strides themselves.
 func convertedResult(c *graph.Call, t tensor.Type, d tensor.DType, f tensor.MemoryFormat,
-	always bool) ([]graph.Result, error) {
-	if t.DType == d && !always && (f == tensor.Preserve || t.SuggestMemoryFormat(false) == f) {
+	alwaysCopy bool) ([]graph.Result, error) {
+	if t.DType == d && !alwaysCopy && (f == tensor.Preserve || t.SuggestMemoryFormat(false) == f) {
 		return c.Shared(t, 0), nil
 	}
 	t, err := kit.LikeType(t, f)

@@ -86,7 +86,7 @@ func compileTriangle(c *graph.Call, keep func(c *graph.Call, row, cols int) (fro
 	n, size := dst.Rank(), dst.DType.Size()
 	cols := dst.Shape[n-1]
 	rows := dst.Numel() / cols
-	grain := max(1, machine.MoveGrain/cols)
+	rowsPerChunk := max(1, machine.MoveGrain/cols)
 	mover := kit.Mover(dst.DType, src.DType)
 	move := func(m *graph.Mem, to, from unsafe.Pointer, dstStep, srcStep, n int) {
 		kit.Blocks(m.Context, n, func(begin, end int) {
@@ -96,8 +96,8 @@ func compileTriangle(c *graph.Call, keep func(c *graph.Call, row, cols int) (fro
 	dstStep, srcStep := dst.Strides[n-1]*size, src.Strides[n-1]*size
 	zero := tensor.Zeros(dst.DType).Pointer()
 	return &graph.Kernel{
-		Phases: []graph.Phase{{Chunks: (rows + grain - 1) / grain, Run: func(m *graph.Mem, chunk int) error {
-			for r := chunk * grain; r < min(rows, (chunk+1)*grain); r++ {
+		Phases: []graph.Phase{{Chunks: (rows + rowsPerChunk - 1) / rowsPerChunk, Run: func(m *graph.Mem, chunk int) error {
+			for r := chunk * rowsPerChunk; r < min(rows, (chunk+1)*rowsPerChunk); r++ {
 				row := r % dst.Shape[n-2]
 				dstOffset, srcOffset, rest := row*dst.Strides[n-2], row*src.Strides[n-2], r/dst.Shape[n-2]
 				for k := n - 3; k >= 0; k-- {
@@ -106,15 +106,15 @@ func compileTriangle(c *graph.Call, keep func(c *graph.Call, row, cols int) (fro
 					dstOffset, srcOffset = dstOffset+i*dst.Strides[k], srcOffset+i*src.Strides[k]
 				}
 				to, from := unsafe.Add(m.Ptrs[0], dstOffset*size), unsafe.Add(m.Ptrs[1], srcOffset*size)
-				first, last := keep(c, row, cols)
+				first, end := keep(c, row, cols)
 				if first > 0 {
 					move(m, to, zero, dstStep, 0, first)
 				}
-				if last > first {
-					move(m, unsafe.Add(to, first*dstStep), unsafe.Add(from, first*srcStep), dstStep, srcStep, last-first)
+				if end > first {
+					move(m, unsafe.Add(to, first*dstStep), unsafe.Add(from, first*srcStep), dstStep, srcStep, end-first)
 				}
-				if last < cols {
-					move(m, unsafe.Add(to, last*dstStep), zero, dstStep, 0, cols-last)
+				if end < cols {
+					move(m, unsafe.Add(to, end*dstStep), zero, dstStep, 0, cols-end)
 				}
 			}
 			return nil

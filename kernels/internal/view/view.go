@@ -39,44 +39,44 @@ var View = viewOp(graph.SchemaOf[viewAttrs](), graph.Op{Semantics: graph.Semanti
 // viewDType returns the type of a view that reads the bytes of a value as elements of dtype d (at::native::view_dtype).
 // t is the type of the value.
 func viewDType(t tensor.Type, d tensor.DType) (tensor.Type, error) {
-	old, size, last := t.DType.Size(), d.Size(), t.Rank()-1
-	mismatch := func(what string, ratio int, got sym.Int) error {
+	oldSize, newSize, last := t.DType.Size(), d.Size(), t.Rank()-1
+	mismatch := func(what string, want int, got sym.Int) error {
 		return fmt.Errorf("%s must be %d to view %s as %s (different element sizes), but got %v",
-			what, ratio, t.DType.TorchName(), d.TorchName(), got)
+			what, want, t.DType.TorchName(), d.TorchName(), got)
 	}
 	out := tensor.Type{DType: d, Shape: slices.Clone(t.Shape), Strides: slices.Clone(t.Strides), Offset: t.Offset}
 	switch {
-	case old == size:
+	case oldSize == newSize:
 		return out, nil
 	case last < 0:
 		return t, fmt.Errorf("self.dim() cannot be 0 to view %s as %s (different element sizes)", t.DType.TorchName(),
 			d.TorchName())
 	case t.Strides[last].Ne(sym.Of(1)).Holds():
 		return t, mismatch("self.stride(-1)", 1, t.Strides[last])
-	case old > size:
-		ratio := sym.Of(old / size)
+	case oldSize > newSize:
+		ratio := sym.Of(oldSize / newSize)
 		out.Offset, out.Shape[last] = out.Offset.Mul(ratio), out.Shape[last].Mul(ratio)
 		for i := range last {
 			out.Strides[i] = out.Strides[i].Mul(ratio)
 		}
 		return out, nil
 	}
-	ratio := sym.Of(size / old)
-	fits := func(what string, s *sym.Int) error {
+	ratio := sym.Of(newSize / oldSize)
+	divide := func(what string, s *sym.Int) error {
 		if rest := s.Mod(ratio); rest.Ne(sym.Int{}).Holds() {
 			return mismatch(fmt.Sprintf("%s %% %v", what, ratio), 0, rest)
 		}
 		*s = s.Div(ratio)
 		return nil
 	}
-	if err := fits("self.size(-1)", &out.Shape[last]); err != nil {
+	if err := divide("self.size(-1)", &out.Shape[last]); err != nil {
 		return t, err
 	}
-	if err := fits("self.storage_offset()", &out.Offset); err != nil {
+	if err := divide("self.storage_offset()", &out.Offset); err != nil {
 		return t, err
 	}
 	for i := range last {
-		if err := fits(fmt.Sprintf("self.stride(%d)", i), &out.Strides[i]); err != nil {
+		if err := divide(fmt.Sprintf("self.stride(%d)", i), &out.Strides[i]); err != nil {
 			return t, err
 		}
 	}

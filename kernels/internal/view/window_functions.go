@@ -64,15 +64,15 @@ func windowOp(attrs *graph.Schema, name, doc string,
 	}, func(c *graph.Call) func(int, []*tensor.Tensor) tensor.Scalar {
 		a, w := spec(c)
 		length := kit.KnownSize(a.WindowLength)
-		n := length
+		period := length
 		if !a.Periodic {
-			n--
+			period--
 		}
 		return func(i int, _ []*tensor.Tensor) tensor.Scalar {
 			if length == 1 {
 				return tensor.FloatScalar(1)
 			}
-			x := 2 * math.Pi * float64(i) / float64(n)
+			x := 2 * math.Pi * float64(i) / float64(period)
 			return tensor.FloatScalar(w[0] - float64(w[1]*math.Cos(x)) + float64(w[2]*math.Cos(2*x)))
 		}
 	})
@@ -107,23 +107,23 @@ var MelWeightMatrix = kit.ElementOp[melAttrs](graph.Op{Semantics: graph.Semantic
 	a := kit.Attrs[melAttrs](c)
 	bins, length := kit.KnownSize(a.NumMelBins), kit.KnownSize(a.DftLength)
 	mel := func(hertz float64) float64 { return float64(2595 * math.Log10(1+hertz/700)) }
-	low, step := mel(a.LowerEdgeHertz), (mel(a.UpperEdgeHertz)-mel(a.LowerEdgeHertz))/float64(bins+2)
+	lowest, step := mel(a.LowerEdgeHertz), (mel(a.UpperEdgeHertz)-mel(a.LowerEdgeHertz))/float64(bins+2)
 	// A band is a triangle over three consecutive edges, which are equidistant in mel. edge returns the row of edge k.
 	edge := func(k int) int {
-		hertz := 700 * (math.Pow(10, (float64(float64(k)*step)+low)/2595) - 1)
+		hertz := 700 * (math.Pow(10, (float64(float64(k)*step)+lowest)/2595) - 1)
 		return int(math.Floor(float64(length+1) * hertz / float64(a.SampleRate)))
 	}
 	return func(i int, _ []*tensor.Tensor) tensor.Scalar {
-		j, band := i/bins, i%bins
+		row, band := i/bins, i%bins
 		lower, center, higher := edge(band), edge(band+1), edge(band+2)
 		v := 0.0
 		switch {
-		case j >= center && j < higher:
-			v = float64(higher-j) / float64(higher-center)
-		case lower == center && j == center: // a triangle without a rising side
+		case row >= center && row < higher:
+			v = float64(higher-row) / float64(higher-center)
+		case lower == center && row == center: // a triangle without a rising side
 			v = 1
-		case j >= lower && j <= center && lower != center:
-			v = float64(j-lower) / float64(center-lower)
+		case row >= lower && row <= center && lower != center:
+			v = float64(row-lower) / float64(center-lower)
 		}
 		return tensor.FloatScalar(v)
 	}

@@ -66,35 +66,36 @@ var AffineGridGenerator = kit.Define[affineGridAttrs](graph.Op{
 
 // affineKernel computes a grid in T, the widest dtype of theta's kind.
 func affineKernel[T kit.WidestNumber](c *graph.Call) (*graph.Kernel, error) {
-	out, th := c.Out[0], c.Meta(0)
+	out, theta := c.Out[0], c.Meta(0)
 	n := out.Rank() - 2
-	l := kit.NewLineSet(out.Shape, n+1, out)
+	positions := kit.NewLineSet(out.Shape, n+1, out)
 	if out.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
 	var coordinates [3][]T
 	for k := range n {
-		coordinates[k] = affineCoordinates[T](out.Shape[n-k], th.DType, kit.Attrs[affineGridAttrs](c).AlignCorners)
+		coordinates[k] = affineCoordinates[T](out.Shape[n-k], theta.DType, kit.Attrs[affineGridAttrs](c).AlignCorners)
 	}
-	size, d := th.DType.Size(), tensor.DTypeOf[T]()
-	read, write := tensor.Converter(d, th.DType), tensor.Converter(th.DType, d)
-	const group = machine.GatherGrain / 16 // positions of a chunk
-	chunks := kit.DivUp(l.Count, group)
+	size, d := theta.DType.Size(), tensor.DTypeOf[T]()
+	read, write := tensor.Converter(d, theta.DType), tensor.Converter(theta.DType, d)
+	const positionsPerChunk = machine.GatherGrain / 16
+	chunks := kit.DivUp(positions.Count, positionsPerChunk)
 	return &graph.Kernel{Phases: []graph.Phase{{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
-		for i := chunk * group; i < min(l.Count, (chunk+1)*group); i++ {
+		for i := chunk * positionsPerChunk; i < min(positions.Count, (chunk+1)*positionsPerChunk); i++ {
 			var x [3]T
 			rest := i
 			for k := range n {
-				sz := out.Shape[n-k]
-				x[k] = coordinates[k][rest%sz]
-				rest /= sz
+				extent := out.Shape[n-k]
+				x[k] = coordinates[k][rest%extent]
+				rest /= extent
 			}
-			dst := unsafe.Add(m.Ptrs[0], l.Offsets(i)[0])
+			dst := unsafe.Add(m.Ptrs[0], positions.Offsets(i)[0])
 			for r := range n {
 				var sum T
 				for k := range n + 1 {
 					var v T
-					read(unsafe.Pointer(&v), unsafe.Add(m.Ptrs[1], (rest*th.Strides[0]+r*th.Strides[1]+k*th.Strides[2])*size), 0, 0, 1)
+					read(unsafe.Pointer(&v), unsafe.Add(m.Ptrs[1],
+						(rest*theta.Strides[0]+r*theta.Strides[1]+k*theta.Strides[2])*size), 0, 0, 1)
 					if k < n {
 						v *= x[k]
 					}
@@ -108,15 +109,15 @@ func affineKernel[T kit.WidestNumber](c *graph.Call) (*graph.Kernel, error) {
 }
 
 // affineReference is the reference implementation of affineKernel.
-func affineReference[T kit.WidestNumber](c *graph.Call, th *tensor.Tensor) []*tensor.Tensor {
+func affineReference[T kit.WidestNumber](c *graph.Call, theta *tensor.Tensor) []*tensor.Tensor {
 	a := kit.Attrs[affineGridAttrs](c)
 	n := len(a.Size) - 2
-	out := tensor.Zeros(th.DType, kit.KnownSizes(affineShape(a.Size))...)
+	out := tensor.Zeros(theta.DType, kit.KnownSizes(affineShape(a.Size))...)
 	kit.EachIndex(out.Shape, func(at []int) {
-		sum := kit.ScalarAs[T](th.At(at[0], at[n+1], n))
+		sum := kit.ScalarAs[T](theta.At(at[0], at[n+1], n))
 		for k := range n {
-			x := affineCoordinates[T](out.Shape[n-k], th.DType, a.AlignCorners)[at[n-k]]
-			sum += T(kit.ScalarAs[T](th.At(at[0], at[n+1], k)) * x)
+			x := affineCoordinates[T](out.Shape[n-k], theta.DType, a.AlignCorners)[at[n-k]]
+			sum += T(kit.ScalarAs[T](theta.At(at[0], at[n+1], k)) * x)
 		}
 		s, _ := tensor.ScalarOf(sum)
 		out.Set(s, at...)
@@ -130,8 +131,9 @@ func affineShape(size []sym.Int) []sym.Int {
 }
 
 // affineCoordinates returns the coordinates of n elements along a dimension, from -1 to 1. Integer coordinates are the
-// numbers of linspace. Without align, these numbers are multiplied by n-1, divided by n as floats, and truncated.
-func affineCoordinates[T kit.WidestNumber](n int, d tensor.DType, align bool) []T {
+// numbers of linspace. Without alignCorners, these numbers are multiplied by n-1, divided by n as floats, and
+// truncated.
+func affineCoordinates[T kit.WidestNumber](n int, d tensor.DType, alignCorners bool) []T {
 	coordinates := make([]T, n)
 	if n <= 1 {
 		return coordinates
@@ -141,11 +143,11 @@ func affineCoordinates[T kit.WidestNumber](n int, d tensor.DType, align bool) []
 		switch {
 		case d.IsIntegral(true):
 			x = kit.LinspaceElement(tensor.IntScalar(-1), tensor.IntScalar(1), n, d)(i).Tensor(d).At()
-			if !align {
+			if !alignCorners {
 				product := tensor.IntScalar(x.Int() * int64(n-1)).Tensor(d).At()
 				x = tensor.IntScalar(int64(float32(product.Int()) / float32(n)))
 			}
-		case align:
+		case alignCorners:
 			x = tensor.FloatScalar(2*float64(i)/float64(n-1) - 1)
 		}
 		coordinates[i] = kit.ScalarAs[T](x)

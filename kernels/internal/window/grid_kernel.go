@@ -11,44 +11,44 @@ import (
 )
 
 const (
-	// maxGroup is the maximum number of positions whose taps are listed before the operand is read. groupTaps is the
-	// maximum number of their taps. A list stays in the L1 cache while it is used for all channels.
-	maxGroup, groupTaps = 256, 1024
-	// blockChannels is the maximum number of channels that one list is used for.
-	blockChannels = 256
+	// maxGroupPositions is the maximum number of positions whose taps are listed before the operand is read. maxGroupTaps
+	// is the maximum number of their taps. A list stays in the L1 cache while it is used for all channels.
+	maxGroupPositions, maxGroupTaps = 256, 1024
+	// maxBlockChannels is the maximum number of channels that one list is used for.
+	maxBlockChannels = 256
 )
 
 // gridKernel samples groups of positions: it lists the taps of a group, and then sums them for each channel.
 type gridKernel struct {
 	*gridSampling
-	rows                *kit.LineSet // rows of positions, with offsets in grid, result and operand
-	length, channels    int          // positions of a row, channels
-	groups, blocks      int          // groups of a row, blocks of channels
-	group, maxTaps      int          // maximum number of positions of a group, and of taps of a position
-	channelsInside      bool         // whether the inner loop runs over channels: they are nearer in memory than columns
-	fromGrid, fromAxis  int          // steps in the grid to the next position and the next coordinate, in bytes
-	fromChannel         int          // step in the operand, in bytes
-	toPosition, channel int          // steps in the result, in bytes
-	read, write         tensor.ConvertFunc
+	rows                     *kit.LineSet       // rows of positions, with offsets in grid, result and operand
+	rowPositions, channels   int                // number of positions of a row; number of channels
+	rowGroups, channelBlocks int                // number of groups of a row; number of blocks of channels
+	groupSize, maxTaps       int                // maximum number of positions of a group, and of taps of a position
+	channelsInside           bool               // the inner loop runs over channels, which are nearer than columns
+	gridStep, coordinateStep int                // steps in the grid to the next position and the next coordinate, in bytes
+	fromChannel              int                // step in the operand, in bytes
+	toPosition, toChannel    int                // steps in the result, in bytes
+	read, write              tensor.ConvertFunc // convert elements to float64, and back
 }
 
 // gridGroup is a worker's memory.
 type gridGroup struct {
-	points [maxGroup][3]float64
-	taps   [groupTaps]gridTap // gridKernel.maxTaps for each position
-	counts [maxGroup]int      // numbers of taps
-	along  [3][4]gridTap
-	value  float64
+	points    [maxGroupPositions][3]float64
+	taps      [maxGroupTaps]gridTap  // gridKernel.maxTaps for each position
+	tapCounts [maxGroupPositions]int // by position
+	along     [3][4]gridTap          // see gridSampling.taps
+	value     float64                // an element, or a sum, that is converted
 }
 
 func newGridKernel(c *graph.Call, s *gridSampling) *gridKernel {
 	m, g, out := c.Meta(0), c.Meta(1), c.Out[0]
 	last := g.Rank() - 1
-	k := &gridKernel{gridSampling: s, channels: m.Shape[1], fromAxis: kit.StepAt(g, last),
-		fromChannel: kit.StepAt(m, 1), channel: kit.StepAt(out, 1), read: tensor.Converter(tensor.Float64, m.DType),
+	k := &gridKernel{gridSampling: s, channels: m.Shape[1], coordinateStep: kit.StepAt(g, last),
+		fromChannel: kit.StepAt(m, 1), toChannel: kit.StepAt(out, 1), read: tensor.Converter(tensor.Float64, m.DType),
 		write: tensor.Converter(m.DType, tensor.Float64)}
 	k.maxTaps = maxTapsOf(k.mode, len(k.axes))
-	k.group = min(maxGroup, groupTaps/k.maxTaps)
+	k.groupSize = min(maxGroupPositions, maxGroupTaps/k.maxTaps)
 	columns := k.axes[len(k.axes)-1].step
 	k.channelsInside = max(k.fromChannel, -k.fromChannel) < max(columns, -columns)
 
@@ -61,9 +61,9 @@ func newGridKernel(c *graph.Call, s *gridSampling) *gridKernel {
 		positions(out, slices.Delete(slices.Clone(out.Strides), 1, 2)...), operand}
 	mergeDims(rows)
 	inner := rows[0].Rank() - 1
-	k.length, k.fromGrid, k.toPosition = rows[0].Shape[inner], kit.StepAt(rows[0], inner), kit.StepAt(rows[1], inner)
+	k.rowPositions, k.gridStep, k.toPosition = rows[0].Shape[inner], kit.StepAt(rows[0], inner), kit.StepAt(rows[1], inner)
 	k.rows = kit.NewLineSet(rows[0].Shape, inner, rows...)
-	k.groups, k.blocks = kit.DivUp(k.length, k.group), kit.DivUp(k.channels, blockChannels)
+	k.rowGroups, k.channelBlocks = kit.DivUp(k.rowPositions, k.groupSize), kit.DivUp(k.channels, maxBlockChannels)
 	return k
 }
 
@@ -89,53 +89,54 @@ func mergeDims(metas []tensor.Meta) {
 
 // kernel returns the kernel. A unit of work is a group of positions with a block of channels.
 func (k *gridKernel) kernel() *graph.Kernel {
-	cost := min(k.group, k.length) * (listedTap + summedTaps*min(k.channels, blockChannels)) * k.maxTaps
-	units := k.rows.Count * k.groups * k.blocks
+	tapCost := listedTapMoves + summedTapMoves*min(k.channels, maxBlockChannels)
+	cost := min(k.groupSize, k.rowPositions) * tapCost * k.maxTaps
+	units := k.rows.Count * k.rowGroups * k.channelBlocks
 	ph := copies.ChunkedPhase(units, cost, func(mem *graph.Mem, begin, end int) error {
 		group := (*gridGroup)(unsafe.Pointer(unsafe.SliceData(mem.Worker)))
 		for u := begin; u < end; u++ {
-			k.unit(mem, group, u, u == begin)
+			k.computeUnit(mem, group, u, u == begin)
 		}
 		return nil
 	})
 	return &graph.Kernel{Phases: []graph.Phase{ph}, Worker: int(unsafe.Sizeof(gridGroup{}))}
 }
 
-// unit computes unit u. If list is false, the worker's taps are those of the previous unit, which is unit u-1.
-func (k *gridKernel) unit(mem *graph.Mem, group *gridGroup, u int, list bool) {
-	block, at := u%k.blocks, u/k.blocks
-	first := at % k.groups * k.group
-	n, off := min(k.group, k.length-first), k.rows.Offsets(at/k.groups)
-	if list || block == 0 {
-		k.list(group, unsafe.Add(mem.Ptrs[2], off[0]+first*k.fromGrid), n)
-		mem.Count(n * k.maxTaps)
+// computeUnit computes unit u. If isFirst is false, the worker's taps are those of unit u-1.
+func (k *gridKernel) computeUnit(mem *graph.Mem, group *gridGroup, u int, isFirst bool) {
+	block, at := u%k.channelBlocks, u/k.channelBlocks
+	first := at % k.rowGroups * k.groupSize
+	positions, offsets := min(k.groupSize, k.rowPositions-first), k.rows.Offsets(at/k.rowGroups)
+	if isFirst || block == 0 {
+		k.listTaps(group, unsafe.Add(mem.Ptrs[2], offsets[0]+first*k.gridStep), positions)
+		mem.Count(positions * k.maxTaps)
 	}
-	channel := block * blockChannels
-	channels := min(blockChannels, k.channels-channel)
-	y := unsafe.Add(mem.Ptrs[0], off[1]+first*k.toPosition+channel*k.channel)
-	x := unsafe.Add(mem.Ptrs[1], off[2]+channel*k.fromChannel)
+	channel := block * maxBlockChannels
+	channels := min(maxBlockChannels, k.channels-channel)
+	y := unsafe.Add(mem.Ptrs[0], offsets[1]+first*k.toPosition+channel*k.toChannel)
+	x := unsafe.Add(mem.Ptrs[1], offsets[2]+channel*k.fromChannel)
 	switch {
 	case k.dtype == tensor.Float32:
-		sumGroup[float32](k, group, y, x, n, channels)
+		sumGroup[float32](k, group, y, x, positions, channels)
 	case k.dtype == tensor.Float64:
-		sumGroup[float64](k, group, y, x, n, channels)
+		sumGroup[float64](k, group, y, x, positions, channels)
 	default:
-		k.sumConverted(group, y, x, n, channels)
+		k.sumConverted(group, y, x, positions, channels)
 	}
-	mem.Count(n * k.maxTaps * channels)
+	mem.Count(positions * k.maxTaps * channels)
 }
 
-// list lists the taps of n positions of the grid.
-func (k *gridKernel) list(group *gridGroup, grid unsafe.Pointer, n int) {
+// listTaps lists the taps of n positions of the grid.
+func (k *gridKernel) listTaps(group *gridGroup, grid unsafe.Pointer, n int) {
 	for a := range k.axes {
-		k.read(unsafe.Pointer(&group.points[0][a]), unsafe.Add(grid, a*k.fromAxis), int(unsafe.Sizeof(group.points[0])),
-			k.fromGrid, n)
+		k.read(unsafe.Pointer(&group.points[0][a]), unsafe.Add(grid, a*k.coordinateStep), int(unsafe.Sizeof(group.points[0])),
+			k.gridStep, n)
 	}
-	bilinear := k.mode == 0 && len(k.axes) == 2
+	isBilinear := k.mode == gridBilinear && len(k.axes) == 2
 	for i := range n {
 		point, taps := &group.points[i], group.taps[i*k.maxTaps:(i+1)*k.maxTaps]
-		if group.counts[i] = 4; !bilinear || !k.innerTaps(point, (*[4]gridTap)(taps)) {
-			group.counts[i] = k.taps(point, &group.along, taps)
+		if group.tapCounts[i] = 4; !isBilinear || !k.innerTaps(point, (*[4]gridTap)(taps)) {
+			group.tapCounts[i] = k.taps(point, &group.along, taps)
 		}
 	}
 }
@@ -143,7 +144,7 @@ func (k *gridKernel) list(group *gridGroup, grid unsafe.Pointer, n int) {
 // tapsOf returns the taps of position i of the group.
 func (k *gridKernel) tapsOf(group *gridGroup, i int) []gridTap {
 	first := i * k.maxTaps
-	return group.taps[first : first+group.counts[i]]
+	return group.taps[first : first+group.tapCounts[i]]
 }
 
 // sumGroup computes the results of n positions and the given number of channels. y is the first result, x the first
@@ -153,13 +154,13 @@ func sumGroup[T float32 | float64](k *gridKernel, group *gridGroup, y, x unsafe.
 		for i := range n {
 			taps, to := k.tapsOf(group, i), unsafe.Add(y, i*k.toPosition)
 			for c := range channels {
-				sumTaps[T](unsafe.Add(to, c*k.channel), unsafe.Add(x, c*k.fromChannel), taps)
+				sumTaps[T](unsafe.Add(to, c*k.toChannel), unsafe.Add(x, c*k.fromChannel), taps)
 			}
 		}
 		return
 	}
 	for c := range channels {
-		to, from := unsafe.Add(y, c*k.channel), unsafe.Add(x, c*k.fromChannel)
+		to, from := unsafe.Add(y, c*k.toChannel), unsafe.Add(x, c*k.fromChannel)
 		for i := range n {
 			sumTaps[T](unsafe.Add(to, i*k.toPosition), from, k.tapsOf(group, i))
 		}
@@ -189,7 +190,7 @@ func tapOf[T float32 | float64](x unsafe.Pointer, t *gridTap) float64 {
 func (k *gridKernel) sumConverted(group *gridGroup, y, x unsafe.Pointer, n, channels int) {
 	value := unsafe.Pointer(&group.value)
 	for c := range channels {
-		from, to := unsafe.Add(x, c*k.fromChannel), unsafe.Add(y, c*k.channel)
+		from, to := unsafe.Add(x, c*k.fromChannel), unsafe.Add(y, c*k.toChannel)
 		for i := range n {
 			sum := 0.0
 			for _, t := range k.tapsOf(group, i) {
@@ -202,9 +203,9 @@ func (k *gridKernel) sumConverted(group *gridGroup, y, x unsafe.Pointer, n, chan
 	}
 }
 
-// The approximate costs of listing a tap and of summing a tap of one channel, in elements of a copy.
-const listedTap, summedTaps = 16, 2
+// The approximate costs of listing a tap and of summing a tap of one channel, in copied elements.
+const listedTapMoves, summedTapMoves = 16, 2
 
 // The approximate costs of listing a tap, of summing a tap of one channel, and of a result, in graph.GoSimple
-// operations. They are fitted to five calls on an Emerald Rapids Xeon and price them within 30%.
-const listedTapGo, summedTapGo, sampledResultGo = 15, 6.6, 18
+// operations. They are fitted to five calls on an Emerald Rapids Xeon, and predict their times within 30%.
+const listedTapOps, summedTapOps, sampledResultOps = 15, 6.6, 18

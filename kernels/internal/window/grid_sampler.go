@@ -66,9 +66,10 @@ func gridCheck(a *gridSamplerAttrs, t, g tensor.Type) error {
 			tensor.Sizes(g.Shape))
 	case t.DType != g.DType:
 		return errors.New("grid_sampler(): expected input and grid to have same dtype")
-	case n == 5 && a.InterpolationMode == 2:
+	case n == 5 && a.InterpolationMode == gridBicubic:
 		return errors.New("grid_sampler(): bicubic interpolation only supports 4D input")
-	case a.InterpolationMode < 0 || a.InterpolationMode > 2 || a.PaddingMode < 0 || a.PaddingMode > 2:
+	case a.InterpolationMode < 0 || a.InterpolationMode > gridBicubic || a.PaddingMode < 0 ||
+		a.PaddingMode > padReflection:
 		return errors.New("grid_sampler(): unknown interpolation_mode or padding_mode")
 	case !t.DType.IsFloat():
 		return kit.NotImplementedBy("grid_sampler_2d_cpu", t.DType)
@@ -94,19 +95,19 @@ func newGridSampling(c *graph.Call) *gridSampling {
 // gridOperations returns the cost of a call in graph.GoSimple operations.
 func gridOperations(c *graph.Call) float64 {
 	a, out := kit.Attrs[gridSamplerAttrs](c), c.Out[0]
-	taps := float64(maxTapsOf(a.InterpolationMode, out.Rank()-2))
-	n := float64(out.Numel())
-	listed := taps * n / float64(max(1, out.Shape[1]))
-	return float64(n*(sampledResultGo+float64(taps*summedTapGo))) + float64(listed*listedTapGo)
+	tapsPerSample := float64(maxTapsOf(a.InterpolationMode, out.Rank()-2))
+	results := float64(out.Numel())
+	listedTaps := tapsPerSample * results / float64(max(1, out.Shape[1]))
+	return float64(results*(sampledResultOps+float64(tapsPerSample*summedTapOps))) + float64(listedTaps*listedTapOps)
 }
 
 // reference computes each sample of each channel separately.
 func (s *gridSampling) reference(x, grid *tensor.Tensor) *tensor.Tensor {
 	x = x.CopyTo(tensor.New(x.DType, x.Shape...))
-	r := *s
-	r.axes = nil
+	rowMajor := *s
+	rowMajor.axes = nil
 	for d := 2; d < x.Rank(); d++ {
-		r.axes = append(r.axes, gridAxis{x.Shape[d], x.Strides[d]})
+		rowMajor.axes = append(rowMajor.axes, gridAxis{x.Shape[d], x.Strides[d]})
 	}
 	last := grid.Rank() - 1
 	out := tensor.Zeros(x.DType, append([]int{x.Shape[0], x.Shape[1]}, grid.Shape[1:last]...)...)
@@ -114,12 +115,12 @@ func (s *gridSampling) reference(x, grid *tensor.Tensor) *tensor.Tensor {
 	kit.EachIndex(out.Shape, func(at []int) {
 		point := append([]int{at[0]}, at[2:]...)
 		var coordinates [3]float64
-		for k := range r.axes {
+		for k := range rowMajor.axes {
 			coordinates[k] = grid.At(append(point, k)...).Float()
 		}
 		var along [3][4]gridTap
 		var taps [16]gridTap
-		n := r.taps(&coordinates, &along, taps[:])
+		n := rowMajor.taps(&coordinates, &along, taps[:])
 		sum := 0.0
 		for _, t := range taps[:n] {
 			sum += float64(t.weight * flat.At(at[0], at[1], t.offset).Float())

@@ -6,6 +6,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// The numbers of interpolation modes.
+const (
+	gridBilinear = iota
+	gridNearest
+	gridBicubic
+)
+
+// The numbers of padding modes.
+const (
+	padZeros = iota
+	padBorder
+	padReflection
+)
+
+// torchCubicCoefficient is the coefficient of cubic convolution in PyTorch.
+const torchCubicCoefficient = -0.75
+
 // gridTap is an element that a sample reads.
 type gridTap struct {
 	offset int // offset in the operand, in the unit of gridAxis.step
@@ -16,10 +33,9 @@ type gridTap struct {
 // reference.
 type gridAxis struct{ size, step int }
 
-// gridSampling describes a call of grid_sampler. It computes the taps of samples. mode and padding have the numbers of
-// the op's attributes.
+// gridSampling describes a call of grid_sampler. It computes the taps of samples.
 type gridSampling struct {
-	mode, padding int
+	mode, padding int // numbers of the interpolation mode and the padding mode
 	alignCorners  bool
 	axes          []gridAxis
 	dtype         tensor.DType // dtype of operand, grid and result
@@ -36,9 +52,9 @@ func (s *gridSampling) position(x float64, size int) float64 {
 // padded maps an index outside the axis to an index inside, as the padding mode requires. Zero padding keeps the index.
 func (s *gridSampling) padded(x float64, size int) float64 {
 	switch s.padding {
-	case 1:
+	case padBorder:
 		return s.clip(x, size)
-	case 2:
+	case padReflection:
 		low, span := -0.5, float64(size)
 		if s.alignCorners {
 			low, span = 0, float64(size-1)
@@ -70,17 +86,17 @@ func (s *gridSampling) clip(x float64, size int) float64 {
 	return 0
 }
 
-// undefined reports whether the weights of a sample are NaN because a coordinate is not finite. For volumes, and for
+// isUndefined reports whether the weights of a sample are NaN because a coordinate is not finite. For volumes, and for
 // positions that are clipped before weights are computed, weights are never NaN.
-func (s *gridSampling) undefined(point *[3]float64) bool {
-	if len(s.axes) == 3 || s.mode == 1 || s.mode == 0 && s.padding != 0 {
+func (s *gridSampling) isUndefined(point *[3]float64) bool {
+	if len(s.axes) == 3 || s.mode == gridNearest || s.mode == gridBilinear && s.padding != padZeros {
 		return false
 	}
-	return point[0]-point[0] != 0 || point[1]-point[1] != 0
+	return point[0]-point[0] != 0 || point[1]-point[1] != 0 // x-x is NaN if x is not finite
 }
 
-// add adds the element with fractional index i to the n taps of an axis, unless it is outside.
-func (ax *gridAxis) add(taps *[4]gridTap, n int, i, weight float64) int {
+// appendTap appends the element at index i, an integer, to the n taps of an axis. It omits elements outside the axis.
+func (ax *gridAxis) appendTap(taps *[4]gridTap, n int, i, weight float64) int {
 	if i >= 0 && i < float64(ax.size) {
 		taps[n] = gridTap{int(i) * ax.step, weight}
 		n++
@@ -92,27 +108,27 @@ func (ax *gridAxis) add(taps *[4]gridTap, n int, i, weight float64) int {
 func (s *gridSampling) axisTaps(x float64, ax *gridAxis, taps *[4]gridTap) (n int) {
 	x = s.position(x, ax.size)
 	switch s.mode {
-	case 1:
-		return ax.add(taps, 0, math.RoundToEven(s.padded(x, ax.size)), 1)
-	case 2:
+	case gridNearest:
+		return ax.appendTap(taps, 0, math.RoundToEven(s.padded(x, ax.size)), 1)
+	case gridBicubic:
 		base := math.Floor(x)
-		for k, w := range cubicWeights(x-base, -0.75) {
-			n = ax.add(taps, n, s.padded(base-1+float64(k), ax.size), w)
+		for k, w := range cubicWeights(x-base, torchCubicCoefficient) {
+			n = ax.appendTap(taps, n, s.padded(base-1+float64(k), ax.size), w)
 		}
 		return n
 	}
-	if s.padding != 0 {
+	if s.padding != padZeros {
 		x = s.padded(x, ax.size)
 	}
 	base := math.Floor(x)
-	n = ax.add(taps, 0, base, 1-(x-base))
-	return ax.add(taps, n, base+1, x-base)
+	n = ax.appendTap(taps, 0, base, 1-(x-base))
+	return ax.appendTap(taps, n, base+1, x-base)
 }
 
 // taps stores the taps of a sample, at most maxTapsOf, and returns their number. point[0] is the coordinate of the last
 // dimension. along is scratch memory: the taps along depth, height and width.
 func (s *gridSampling) taps(point *[3]float64, along *[3][4]gridTap, taps []gridTap) (count int) {
-	if s.undefined(point) {
+	if s.isUndefined(point) {
 		taps[0] = gridTap{0, math.NaN()}
 		return 1
 	}
@@ -138,14 +154,14 @@ func (s *gridSampling) taps(point *[3]float64, along *[3][4]gridTap, taps []grid
 func (s *gridSampling) innerTaps(point *[3]float64, taps *[4]gridTap) bool {
 	rows, columns := &s.axes[0], &s.axes[1]
 	y, x := s.position(point[1], rows.size), s.position(point[0], columns.size)
-	if s.padding != 0 {
+	if s.padding != padZeros {
 		y, x = s.padded(y, rows.size), s.padded(x, columns.size)
 	}
 	top, left := math.Floor(y), math.Floor(x)
 	if !(top >= 0 && left >= 0 && top < float64(rows.size-1) && left < float64(columns.size-1)) {
 		return false
 	}
-	lower, right := y-top, x-left
+	lower, right := y-top, x-left // weights of the lower row and of the right column
 	upper, first := 1-lower, int(top)*rows.step+int(left)*columns.step
 	taps[0] = gridTap{first, upper * (1 - right)}
 	taps[1] = gridTap{first + columns.step, upper * right}

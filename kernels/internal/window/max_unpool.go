@@ -45,11 +45,11 @@ func maxUnpoolOp(attrs *graph.Schema, name, doc string, dims int, size func(c *g
 		t, err := maxUnpoolType(dims, size(c), c.Type(0), c.Type(1))
 		return c.One(t), err
 	}
-	places := func(c *graph.Call) int { return tensor.Numel(kit.KnownSizes(size(c))) }
-	shape := []int{2, 3, 2, 2, 2}[:2+dims]
+	planeSize := func(c *graph.Call) int { return tensor.Numel(kit.KnownSizes(size(c))) }
+	exampleShape := []int{2, 3, 2, 2, 2}[:2+dims]
 	return kit.DefineWith(attrs, graph.Op{
 		Semantics: graph.Semantics{
-			Name: name, Doc: doc, Params: []graph.Param{kit.Self, {Name: "indices", Below: places}},
+			Name: name, Doc: doc, Params: []graph.Param{kit.Self, {Name: "indices", Below: planeSize}},
 			Infer: infer,
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				t, err := maxUnpoolType(dims, size(c), in[0].Meta.Type(), in[1].Meta.Type())
@@ -65,7 +65,7 @@ func maxUnpoolOp(attrs *graph.Schema, name, doc string, dims int, size func(c *g
 				kit.EachIndex(in[0].Shape, func(index []int) {
 					at := int(in[1].At(index...).Int())
 					if n := tensor.Numel(m.Shape[lead:]); at < 0 || at >= n {
-						err = maxUnpoolRange(at, m.Shape[lead:])
+						err = maxUnpoolRangeError(at, m.Shape[lead:])
 						return
 					}
 					out.Set(in[0].At(index...), append(append([]int{}, index[:lead]...), kit.Unravel(at, m.Shape[lead:])...)...)
@@ -73,7 +73,7 @@ func maxUnpoolOp(attrs *graph.Schema, name, doc string, dims int, size func(c *g
 				return []*tensor.Tensor{out}, err
 			},
 			Examples: []graph.Example{
-				{In: []tensor.Meta{tensor.New(tensor.Float32, shape...), tensor.New(tensor.Int64, shape...)},
+				{In: []tensor.Meta{tensor.New(tensor.Float32, exampleShape...), tensor.New(tensor.Int64, exampleShape...)},
 					Attrs: graph.Attrs{"output_size": []int{4, 4, 3}[:dims]}}},
 		},
 		Facts: graph.Facts{Parallel: kit.LoopsExceptLast(dims), FixedLayoutReason: "indices are positions in planes"},
@@ -122,8 +122,8 @@ func maxUnpoolType(dims int, size []sym.Int, t, index tensor.Type) (tensor.Type,
 	return tensor.NewTypeFormat(t.DType, kit.ReplaceSizes(t.Shape, t.Rank()-dims, size...), f)
 }
 
-// maxUnpoolRange is the error for an index outside the spatial dimensions of the result.
-func maxUnpoolRange(index int, size []int) error {
+// maxUnpoolRangeError is the error for an index outside the spatial dimensions of the result.
+func maxUnpoolRangeError(index int, size []int) error {
 	return fmt.Errorf("Found an invalid max index: %d (output volumes are of size %s", index,
 		strings.ReplaceAll(strings.Trim(tensor.ListString(size), "[]"), ", ", "x"))
 }
@@ -133,10 +133,12 @@ func compileMaxUnpool(c *graph.Call, dims int) (*graph.Kernel, error) {
 	if out.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	x := copies.NewKernelBuilder(c)
-	buffers := []kit.Buffer{x.Result(0, out.DType), x.Dense(x.In(0), out.DType), x.Dense(x.In(1), tensor.Int64)}
+	builder := copies.NewKernelBuilder(c)
+	buffers := []kit.Buffer{builder.Result(0, out.DType), builder.Dense(builder.In(0), out.DType),
+		builder.Dense(builder.In(1), tensor.Int64)}
 	lead := out.Rank() - dims
-	p := unpooling{size: out.Shape[lead:], to: tensor.Numel(out.Shape[lead:]), from: tensor.Numel(c.Meta(0).Shape[lead:])}
+	p := unpooling{size: out.Shape[lead:], outElements: tensor.Numel(out.Shape[lead:]),
+		inElements: tensor.Numel(c.Meta(0).Shape[lead:])}
 	run := unpoolPlanes[uint16]
 	switch out.DType.Size() {
 	case 4:
@@ -144,29 +146,29 @@ func compileMaxUnpool(c *graph.Call, dims int) (*graph.Kernel, error) {
 	case 8:
 		run = unpoolPlanes[uint64]
 	}
-	x.AddPhases(0, 0, buffers, copies.ChunkedPhase(tensor.Numel(out.Shape[:lead]), p.from+p.to,
+	builder.AddPhases(0, 0, buffers, copies.ChunkedPhase(tensor.Numel(out.Shape[:lead]), p.inElements+p.outElements,
 		func(m *graph.Mem, begin, end int) error {
 			return run(&p, m, begin, end)
 		}))
-	return x.Kernel()
+	return builder.Kernel()
 }
 
 // unpooling describes how the elements of the operand's planes are scattered to the result's planes.
 type unpooling struct {
-	size     []int // sizes of the spatial dimensions of the result
-	from, to int   // elements per plane of the operand; elements per plane of the result
+	size                    []int // sizes of the spatial dimensions of the result
+	inElements, outElements int   // elements per plane of the operand, and of the result
 }
 
 // unpoolPlanes scatters the elements of planes [begin, end).
 func unpoolPlanes[T uint16 | uint32 | uint64](p *unpooling, m *graph.Mem, begin, end int) error {
-	for n := begin; n < end; n++ {
-		y := unsafe.Slice((*T)(kit.AddressOf[T](m.Ptrs[0], n*p.to)), p.to)
-		x := unsafe.Slice((*T)(kit.AddressOf[T](m.Ptrs[1], n*p.from)), p.from)
-		index := unsafe.Slice((*int64)(kit.AddressOf[int64](m.Ptrs[2], n*p.from)), p.from)
+	for plane := begin; plane < end; plane++ {
+		y := unsafe.Slice((*T)(kit.AddressOf[T](m.Ptrs[0], plane*p.outElements)), p.outElements)
+		x := unsafe.Slice((*T)(kit.AddressOf[T](m.Ptrs[1], plane*p.inElements)), p.inElements)
+		index := unsafe.Slice((*int64)(kit.AddressOf[int64](m.Ptrs[2], plane*p.inElements)), p.inElements)
 		clear(y)
 		for i, at := range index {
-			if uint64(at) >= uint64(p.to) {
-				return maxUnpoolRange(int(at), p.size)
+			if uint64(at) >= uint64(p.outElements) {
+				return maxUnpoolRangeError(int(at), p.size)
 			}
 			y[at] = x[i]
 		}

@@ -35,7 +35,7 @@ type poolFold struct {
 	indices      bool    // the second result is the index of each maximum in its plane
 	countPadding bool    // averages count the taps in the padding
 	divisor      int     // divisor of averages; 0 stands for the number of taps
-	norm         float64 // exponent of poolNorm
+	exponent     float64 // p of the p-norm, for poolNorm
 }
 
 // averageCount returns the number of taps of a window along one dimension that an average counts. It returns a float64,
@@ -59,10 +59,11 @@ func (f *poolFold) area(w [maxDims]geometry.Range) float64 {
 // divisorOf returns the number by which the sum over a window is divided. area is the area of the window. Integer areas
 // are exact up to 2^53. Areas above 2^62 give the divisor 2^62, so integer averages over these areas are 0.
 func divisorOf[A int64 | float64](f *poolFold, area float64) A {
+	isInteger := A(3)/2 == 1
 	switch {
 	case f.divisor != 0:
 		return A(f.divisor)
-	case area > 1<<62 && A(3)/2 == 1:
+	case area > 1<<62 && isInteger:
 		return A(int64(1 << 62))
 	}
 	return A(area)
@@ -72,24 +73,24 @@ func divisorOf[A int64 | float64](f *poolFold, area float64) A {
 // spatial dimensions. Missing dimensions have stride 0. A plane has all elements of one channel in one batch element.
 type pool struct {
 	poolFold
-	meta          tensor.Meta   // layout of the operand
-	results       []tensor.Meta // layouts of the results
-	n, c          int           // numbers of batch elements and of channels
-	axes          [maxDims]geometry.Axis
-	maxTaps       [maxDims]int        // by dimension: maximum number of taps of a window that are inside the operand
-	taps          int                 // product of maxTaps: maximum number of taps of a window
-	inStrides     [2 + maxDims]int    // strides of the operand
-	outStrides    [2][2 + maxDims]int // strides of values and of indices
-	planeElements int                 // elements per plane of the operand
+	meta            tensor.Meta   // layout of the operand
+	results         []tensor.Meta // layouts of the results
+	batch, channels int           // numbers of batch elements and of channels
+	axes            [maxDims]geometry.Axis
+	maxTaps         [maxDims]int        // by dimension: maximum number of taps of a window that are inside the operand
+	taps            int                 // product of maxTaps: maximum number of taps of a window
+	inStrides       [2 + maxDims]int    // strides of the operand
+	outStrides      [2][2 + maxDims]int // strides of values and of indices
+	planeElements   int                 // elements per plane of the operand
 }
 
 // newPool describes the pooling of the last len(axes) dimensions of the first operand.
 func newPool(c *graph.Call, f poolFold, axes []geometry.Axis) *pool {
 	m, dims := c.Meta(0), len(axes)
-	p := &pool{poolFold: f, meta: m, results: c.Out, n: 1, c: m.Shape[m.Rank()-dims-1],
+	p := &pool{poolFold: f, meta: m, results: c.Out, batch: 1, channels: m.Shape[m.Rank()-dims-1],
 		inStrides: poolStrides(m, dims), planeElements: 1}
 	if m.Rank() == dims+2 {
-		p.n = m.Shape[0]
+		p.batch = m.Shape[0]
 	}
 	for i, o := range c.Out {
 		p.outStrides[i] = poolStrides(o, dims)
@@ -126,21 +127,21 @@ func (p *pool) windows(d, h, w int) [maxDims]geometry.Range {
 	return [...]geometry.Range{p.axes[0].WindowAt(d), p.axes[1].WindowAt(h), p.axes[2].WindowAt(w)}
 }
 
-// index returns the index of an element in its plane.
-func (p *pool) index(d, h, w int) int { return (d*p.axes[1].Size+h)*p.axes[2].Size + w }
+// planeIndex returns the index of an element in its plane.
+func (p *pool) planeIndex(d, h, w int) int { return (d*p.axes[1].Size+h)*p.axes[2].Size + w }
 
-// poolKernel makes the kernel of a pooling: compiled loops if they support the call, else loops in Go.
-func poolKernel(c *graph.Call, walk poolOrder, f poolFold, axes []geometry.Axis) (*graph.Kernel, error) {
+// poolKernel makes the kernel of a pooling. It uses loops in Go if compiled loops do not support the call.
+func poolKernel(c *graph.Call, order poolOrder, f poolFold, axes []geometry.Axis) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
 	p := newPool(c, f, axes)
-	compile, dim := compilePlanes, columnDim
-	if walk == poolPixels {
-		compile, dim = compilePixels, channelDim
+	compile, vectorDim := compilePlanes, columnDim
+	if order == poolPixels {
+		compile, vectorDim = compilePixels, channelDim
 	}
 	if k, err := compile(p); k != nil || err != nil {
 		return k, err
 	}
-	return poolInGo(p, dim), nil
+	return poolInGo(p, vectorDim), nil
 }

@@ -23,40 +23,40 @@ const (
 type tapLoops struct {
 	*pool
 	dtype, sumDType tensor.DType // dtypes of elements and sums
-	perLoop         int          // number of taps of a loop
-	single          bool         // whether one loop, the field first, folds all taps
-	first           *loops.Loop  // folds the first taps of windows
-	next            *loops.Loop  // folds more taps
-	last            *loops.Loop  // divides sums
+	perLoop         int          // number of taps that firstLoop and nextLoop fold
+	isSingle        bool         // whether firstLoop folds all taps
+	firstLoop       *loops.Loop  // folds the first taps of windows
+	nextLoop        *loops.Loop  // folds more taps
+	divideLoop      *loops.Loop  // divides sums
 }
 
 // newTapLoops returns nil if the loops cannot be compiled.
 func newTapLoops(p *pool) (*tapLoops, error) {
 	d := p.meta.DType
-	t := &tapLoops{pool: p, dtype: d, sumDType: d.OpMath(), perLoop: p.taps, single: p.taps <= maxLoopTaps}
-	if !loops.CodeAvailable() || p.kind == poolNorm || p.indices && !t.single {
+	t := &tapLoops{pool: p, dtype: d, sumDType: d.OpMath(), perLoop: p.taps, isSingle: p.taps <= maxLoopTaps}
+	if !loops.CodeAvailable() || p.kind == poolNorm || p.indices && !t.isSingle {
 		return nil, nil
 	}
-	if !t.single {
+	if !t.isSingle {
 		t.perLoop = tapsPerLoop
 		if d.IsFloat() {
 			t.sumDType = tensor.Float64
 		}
 	}
 	for _, l := range []struct {
-		loop       **loops.Loop
-		taps       int
-		begin, end bool
-		wanted     bool
+		loop            **loops.Loop
+		taps            int
+		isFirst, isLast bool
+		isNeeded        bool
 	}{
-		{&t.first, t.perLoop, true, t.single || p.kind == poolMax, true},
-		{&t.next, t.perLoop, false, p.kind == poolMax, !t.single},
-		{&t.last, 0, false, true, !t.single && p.kind == poolAvg},
+		{&t.firstLoop, t.perLoop, true, t.isSingle || p.kind == poolMax, true},
+		{&t.nextLoop, t.perLoop, false, p.kind == poolMax, !t.isSingle},
+		{&t.divideLoop, 0, false, true, !t.isSingle && p.kind == poolAvg},
 	} {
-		if !l.wanted {
+		if !l.isNeeded {
 			continue
 		}
-		e, err := t.loop(l.taps, l.begin, l.end)
+		e, err := t.buildLoop(l.taps, l.isFirst, l.isLast)
 		if err != nil {
 			return nil, err
 		}
@@ -67,41 +67,42 @@ func newTapLoops(p *pool) (*tapLoops, error) {
 	return t, nil
 }
 
-// loop returns the loop that folds the given number of taps. begin is set for the first taps of windows, and end for
-// the last taps. The operands are the partial result (unless begin is set), the taps, and at most one scalar. The
-// scalar is the divisor of averages if end is set, or the index of the first tap for maxima with indices.
-func (t *tapLoops) loop(taps int, begin, end bool) (*expr.Loop, error) {
+// buildLoop returns the loop that folds the given number of taps. isFirst is set for the first taps of windows, and
+// isLast for the last taps. The operands are the partial result (unless isFirst is set), the taps, and at most one
+// scalar. The scalar is the divisor of averages if isLast is set, or the index of the first tap for maxima with
+// indices.
+func (t *tapLoops) buildLoop(taps int, isFirst, isLast bool) (*expr.Loop, error) {
 	var in []tensor.DType
 	var scalar []bool
 	add := func(d tensor.DType, s bool) int {
 		in, scalar = append(in, d), append(scalar, s)
 		return len(in) - 1
 	}
-	if !begin {
+	if !isFirst {
 		add(t.partialDType(), false)
 	}
 	first := len(in)
 	for range taps {
 		add(t.dtype, false)
 	}
-	extra := -1
+	scalarOperand := -1
 	switch {
 	case t.indices:
-		extra = add(tensor.Int64, true)
-	case t.kind == poolAvg && end:
-		extra = add(t.sumDType, true)
+		scalarOperand = add(tensor.Int64, true)
+	case t.kind == poolAvg && isLast:
+		scalarOperand = add(t.sumDType, true)
 	}
 	b := expr.NewBuilder(in...)
 	tap := func(k int) expr.Value { return b.Convert(t.sumDType, b.Load(first+k)) }
 	var out []expr.Output
 	switch {
 	case t.indices:
-		out = t.maximumIndex(b, tap, b.Load(extra))
+		out = t.maximumIndex(b, tap, b.Load(scalarOperand))
 	case t.kind == poolMax:
-		out = t.maximum(b, tap, taps, begin)
+		out = t.maximum(b, tap, taps, isFirst)
 	default:
 		var sum expr.Value
-		if begin {
+		if isFirst {
 			sum = b.Const(t.sumDType, 0)
 		} else {
 			sum = b.Load(0)
@@ -109,11 +110,11 @@ func (t *tapLoops) loop(taps int, begin, end bool) (*expr.Loop, error) {
 		for k := range taps {
 			sum = b.Do(expr.Add, sum, tap(k))
 		}
-		if !end {
+		if !isLast {
 			out = []expr.Output{b.Real(sum)}
 			break
 		}
-		out = []expr.Output{b.Real(b.Convert(t.dtype, b.Do(t.averageOp(), sum, b.Load(extra))))}
+		out = []expr.Output{b.Real(b.Convert(t.dtype, b.Do(t.averageOp(), sum, b.Load(scalarOperand))))}
 	}
 	c, err := b.Build(out...)
 	return &expr.Loop{Code: c, Scalar: scalar}, err
@@ -159,9 +160,9 @@ func (f *poolFold) putDivisor(to []byte, d, sum tensor.DType, area float64) {
 }
 
 // maximum returns the maximum of the taps and the partial result. NaN propagates.
-func (t *tapLoops) maximum(b *expr.Builder, tap func(int) expr.Value, taps int, begin bool) []expr.Output {
+func (t *tapLoops) maximum(b *expr.Builder, tap func(int) expr.Value, taps int, isFirst bool) []expr.Output {
 	best, k := expr.Value(0), 0
-	if begin {
+	if isFirst {
 		best, k = tap(0), 1
 	} else {
 		best = b.Convert(t.sumDType, b.Load(0))
@@ -183,14 +184,14 @@ func (t *tapLoops) maximumIndex(b *expr.Builder, tap func(int) expr.Value, first
 			take = b.Do(expr.Or, take, b.Do(expr.Ne, x, x))
 		}
 		best = b.Do(expr.Select, take, x, best)
-		index = b.Do(expr.Select, take, b.Int(tensor.Int32, int64(t.offset(k))), index)
+		index = b.Do(expr.Select, take, b.Int(tensor.Int32, int64(t.tapIndex(k))), index)
 	}
 	return []expr.Output{b.Real(b.Convert(t.dtype, best)),
 		b.Real(b.Do(expr.Add, b.Convert(tensor.Int64, index), first))}
 }
 
-// fill sets memory to the neutral element of a dtype.
-func (f *poolFold) fill(d tensor.DType, mem []byte) {
+// fillNeutral sets memory to the neutral element of a dtype.
+func (f *poolFold) fillNeutral(d tensor.DType, mem []byte) {
 	if f.kind != poolMax {
 		clear(mem)
 		return
@@ -198,9 +199,9 @@ func (f *poolFold) fill(d tensor.DType, mem []byte) {
 	bits := expr.Neutral(expr.Max, d)
 	switch d {
 	case tensor.Float16:
-		bits = 0xfc00
+		bits = 0xfc00 // -Inf
 	case tensor.BFloat16:
-		bits = 0xff80
+		bits = 0xff80 // -Inf
 	}
 	var e [8]byte
 	binary.LittleEndian.PutUint64(e[:], bits)
@@ -215,7 +216,8 @@ func (t *tapLoops) listings() []expr.Listing {
 	for _, l := range []struct {
 		name string
 		loop *loops.Loop
-	}{{"the first elements of windows", t.first}, {"more elements of windows", t.next}, {"averages of sums", t.last}} {
+	}{{"the first elements of windows", t.firstLoop}, {"more elements of windows", t.nextLoop},
+		{"averages of sums", t.divideLoop}} {
 		if l.loop != nil {
 			list = append(list, l.loop.Listing(l.name))
 		}

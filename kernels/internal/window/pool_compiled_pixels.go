@@ -15,18 +15,18 @@ import (
 // L1 cache.
 const carriedBytes = 16 << 10
 
-// runElements bounds the elements that one call of a loop folds. A call takes at most a few milliseconds.
-const runElements = 1 << 24
+// maxRunElements bounds the elements that one call of a loop folds. A call takes at most a few milliseconds.
+const maxRunElements = 1 << 24
 
-// loopCall is the cost of a call of a loop, in simple operations.
-const loopCall = 64
+// loopCallCost is the cost of a call of a loop, in simple operations.
+const loopCallCost = 64
 
 // compiledPixels is a pooling by compiled loops over channels, which are contiguous in operand and results. A run of
 // neighbouring results along the last dimension ([geometry.Run]) takes one call of a loop. A row of the loop has the
 // channels of one result. If the results of the run are contiguous, a single row has the channels of all of them.
 type compiledPixels struct {
 	*tapLoops
-	size          int  // bytes of an element
+	elemBytes     int  // bytes of an element
 	maxRunResults int  // maximum number of results of a run
 	mergeable     bool // whether the pixels of a run are contiguous in operand and result
 	state         graph.PerWorker[poolRun]
@@ -57,10 +57,10 @@ func (r *poolRun) add(p unsafe.Pointer, step int) {
 
 // compilePixels returns no kernel if there is no machine code, or if channels are not contiguous.
 func compilePixels(p *pool) (*graph.Kernel, error) {
-	x := &compiledPixels{size: p.meta.DType.Size()}
-	strided := p.c > 1 && p.inStrides[channelDim] != x.size
+	x := &compiledPixels{elemBytes: p.meta.DType.Size()}
+	strided := p.channels > 1 && p.inStrides[channelDim] != x.elemBytes
 	for i, o := range p.results {
-		strided = strided || p.c > 1 && p.outStrides[i][channelDim] != o.DType.Size()
+		strided = strided || p.channels > 1 && p.outStrides[i][channelDim] != o.DType.Size()
 	}
 	if strided || p.taps == 0 {
 		return nil, nil
@@ -69,35 +69,35 @@ func compilePixels(p *pool) (*graph.Kernel, error) {
 	if x.tapLoops, err = newTapLoops(p); x.tapLoops == nil || err != nil {
 		return nil, err
 	}
-	x.mergeable = p.inStrides[columnDim] == p.c*x.size && p.outStrides[0][columnDim] == p.inStrides[columnDim] &&
-		!p.indices
-	x.maxRunResults = max(1, runElements/(p.c*min(p.taps, maxLoopTaps)))
-	if !x.single && p.kind == poolAvg {
-		x.maxRunResults = max(1, carriedBytes/(p.c*x.sumDType.Size()))
+	x.mergeable = !p.indices && p.inStrides[columnDim] == p.channels*x.elemBytes &&
+		p.outStrides[0][columnDim] == p.inStrides[columnDim]
+	x.maxRunResults = max(1, maxRunElements/(p.channels*min(p.taps, maxLoopTaps)))
+	if !x.isSingle && p.kind == poolAvg {
+		x.maxRunResults = max(1, carriedBytes/(p.channels*x.sumDType.Size()))
 	}
 	return x.kernel(), nil
 }
 
-// offset returns the index of tap k of a window in the plane, minus the index of the window's first element.
-func (p *pool) offset(k int) int {
+// tapIndex returns the index of tap k of a window in the plane, minus the index of the window's first element.
+func (p *pool) tapIndex(k int) int {
 	step := func(d int) int { return max(1, p.axes[d].WindowAt(0).Step) }
-	return p.index(k/(p.maxTaps[1]*p.maxTaps[2])*step(0), k/p.maxTaps[2]%p.maxTaps[1]*step(1), k%p.maxTaps[2]*step(2))
+	return p.planeIndex(k/(p.maxTaps[1]*p.maxTaps[2])*step(0), k/p.maxTaps[2]%p.maxTaps[1]*step(1), k%p.maxTaps[2]*step(2))
 }
 
 // kernel returns the kernel, which iterates over rows of results.
 func (p *compiledPixels) kernel() *graph.Kernel {
 	depths, heights := p.axes[0].Results, p.axes[1].Results
-	rows := p.n * depths * heights
-	cut := machine.DivideUnits(rows, kit.BoundedProduct(p.axes[2].Results, p.c, p.taps), machine.ReduceGrain)
-	neutral := kit.AlignUp(p.c * p.size)
-	k := &graph.Kernel{Worker: neutral, Code: p.listings}
-	if !p.single && p.kind == poolAvg {
-		k.Worker += max(carriedBytes, p.c*p.sumDType.Size())
+	rows := p.batch * depths * heights
+	cut := machine.DivideUnits(rows, kit.BoundedProduct(p.axes[2].Results, p.channels, p.taps), machine.ReduceGrain)
+	neutralBytes := kit.AlignUp(p.channels * p.elemBytes)
+	k := &graph.Kernel{Worker: neutralBytes, Code: p.listings}
+	if !p.isSingle && p.kind == poolAvg {
+		k.Worker += max(carriedBytes, p.channels*p.sumDType.Size())
 	}
 	k.Phases = []graph.Phase{{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		r := p.state.Of(m)
 		r.begin(m)
-		p.fill(p.dtype, m.Worker[:p.c*p.size])
+		p.fillNeutral(p.dtype, m.Worker[:p.channels*p.elemBytes])
 		for row, end := cut.Range(chunk); row < end; row++ {
 			p.computeRow(m, r, row/heights/depths, row/heights%depths, row%heights)
 		}
@@ -112,47 +112,48 @@ func (p *compiledPixels) kernel() *graph.Kernel {
 // computeRow computes a row of results.
 func (p *compiledPixels) computeRow(m *graph.Mem, r *poolRun, n, d, h int) {
 	columns := &p.axes[2]
-	at := func(i, w int) unsafe.Pointer {
+	resultAddress := func(i, w int) unsafe.Pointer {
 		o := &p.outStrides[i]
 		return unsafe.Add(m.Ptrs[i], n*o[0]+d*o[2]+h*o[3]+w*o[4])
 	}
 	for next := 0; next < columns.Results; {
 		run := columns.RunAt(next, p.maxRunResults, p.countPadding)
 		next += run.Results
-		m.Count(loopCall + p.c*run.Results)
+		m.Count(loopCallCost + p.channels*run.Results)
 		windows := p.windows(d, h, run.First)
 		d0, h0, w0 := windows[0].Start, windows[1].Start, windows[2].Start
 		first := unsafe.Add(m.Ptrs[len(p.results)],
 			n*p.inStrides[batchDim]+d0*p.inStrides[depthDim]+h0*p.inStrides[rowDim]+w0*p.inStrides[columnDim])
-		to := at(0, run.First)
+		to := resultAddress(0, run.First)
 		if p.kind == poolAvg {
 			p.putDivisor(r.divisor[:], p.dtype, p.sumDType, p.area(windows))
 		}
-		if !p.single {
-			p.runMany(m, r, to, run, first, windows)
+		if !p.isSingle {
+			p.runLoops(m, r, to, run, first, windows)
 			continue
 		}
-		full := p.listTaps(r, first, windows, run.Step*p.inStrides[columnDim], unsafe.Pointer(unsafe.SliceData(m.Worker)))
+		allInside := p.listTaps(r, first, windows, run.Step*p.inStrides[columnDim],
+			unsafe.Pointer(unsafe.SliceData(m.Worker)))
 		if p.indices {
-			r.index = int64(p.index(d0, h0, w0))
-			p.runIndices(m, r, to, at(1, run.First), run)
+			r.index = int64(p.planeIndex(d0, h0, w0))
+			p.runIndices(m, r, to, resultAddress(1, run.First), run)
 			continue
 		}
-		p.runSingle(r, to, run, full)
+		p.runSingle(r, to, run, allInside)
 	}
 }
 
-// listTaps lists the taps of a window for one loop. Taps outside the operand read the neutral element. full is true if
-// all taps are inside the operand.
+// listTaps lists the taps of a window for one loop. Taps outside the operand read the neutral element. allInside is
+// true if all taps are inside the operand.
 func (p *compiledPixels) listTaps(r *poolRun, firstTap unsafe.Pointer, w [maxDims]geometry.Range, step int,
-	neutral unsafe.Pointer) (full bool) {
-	full = true
+	neutral unsafe.Pointer) (allInside bool) {
+	allInside = true
 	r.taps = r.taps[:0]
 	for d := range p.maxTaps[0] {
 		for h := range p.maxTaps[1] {
 			for k := range p.maxTaps[2] {
 				if d >= w[0].Count() || h >= w[1].Count() || k >= w[2].Count() {
-					full = false
+					allInside = false
 					r.taps = append(r.taps, tapStream{neutral, 0})
 					continue
 				}
@@ -160,7 +161,7 @@ func (p *compiledPixels) listTaps(r *poolRun, firstTap unsafe.Pointer, w [maxDim
 			}
 		}
 	}
-	return full
+	return allInside
 }
 
 // tapAt returns the distance in bytes from the first tap of a window to tap (d, h, k).
@@ -178,7 +179,7 @@ func (r *poolRun) run(l *loops.Loop, n0, n1 int) {
 }
 
 // runSingle computes a run of results by one loop.
-func (p *compiledPixels) runSingle(r *poolRun, to unsafe.Pointer, run geometry.Run, full bool) {
+func (p *compiledPixels) runSingle(r *poolRun, to unsafe.Pointer, run geometry.Run, allInside bool) {
 	r.add(to, p.outStrides[0][columnDim])
 	for _, t := range r.taps {
 		r.add(t.ptr, t.resultStride)
@@ -186,11 +187,11 @@ func (p *compiledPixels) runSingle(r *poolRun, to unsafe.Pointer, run geometry.R
 	if p.kind == poolAvg {
 		r.add(unsafe.Pointer(&r.divisor), 0)
 	}
-	if full && p.mergeable && run.Step == 1 {
-		r.run(p.first, p.c*run.Results, 1)
+	if allInside && p.mergeable && run.Step == 1 {
+		r.run(p.firstLoop, p.channels*run.Results, 1)
 		return
 	}
-	r.run(p.first, p.c, run.Results)
+	r.run(p.firstLoop, p.channels, run.Results)
 }
 
 // runIndices computes a run of maxima and their indices. The index of the first tap is a scalar operand and differs
@@ -203,44 +204,44 @@ func (p *compiledPixels) runIndices(m *graph.Mem, r *poolRun, to, index unsafe.P
 			r.add(unsafe.Add(t.ptr, i*t.resultStride), 0)
 		}
 		r.add(unsafe.Pointer(&r.index), 0)
-		m.Count(loopCall + p.c*len(r.taps))
-		r.run(p.first, p.c, 1)
+		m.Count(loopCallCost + p.channels*len(r.taps))
+		r.run(p.firstLoop, p.channels, 1)
 		r.index += int64(run.Step)
 	}
 }
 
-// runMany computes a run of results by several loops. Each loop folds tapsPerLoop elements of the windows, which begin
+// runLoops computes a run of results by several loops. Each loop folds tapsPerLoop elements of the windows, which begin
 // at from. The last loop reads the neutral element in place of missing elements.
-func (p *compiledPixels) runMany(m *graph.Mem, r *poolRun, to unsafe.Pointer, run geometry.Run, from unsafe.Pointer,
+func (p *compiledPixels) runLoops(m *graph.Mem, r *poolRun, to unsafe.Pointer, run geometry.Run, from unsafe.Pointer,
 	w [maxDims]geometry.Range) {
 	carried, step := to, p.outStrides[0][columnDim]
 	if p.kind == poolAvg {
-		carried, step = unsafe.Pointer(&m.Worker[kit.AlignUp(p.c*p.size)]), p.c*p.sumDType.Size()
+		carried, step = unsafe.Pointer(&m.Worker[kit.AlignUp(p.channels*p.elemBytes)]), p.channels*p.sumDType.Size()
 	}
 	rowTaps, columnTaps := w[1].Count(), w[2].Count()
-	all := w[0].Count() * rowTaps * columnTaps
-	for first := 0; first < all || first == 0; first += tapsPerLoop {
-		l := p.first
+	tapCount := w[0].Count() * rowTaps * columnTaps
+	for first := 0; first < tapCount || first == 0; first += tapsPerLoop {
+		l := p.firstLoop
 		r.add(carried, step)
 		if first > 0 {
-			l = p.next
+			l = p.nextLoop
 			r.add(carried, step)
 		}
 		for t := first; t < first+tapsPerLoop; t++ {
-			if t >= all {
+			if t >= tapCount {
 				r.add(unsafe.Pointer(unsafe.SliceData(m.Worker)), 0)
 				continue
 			}
 			r.add(unsafe.Add(from, p.tapAt(w, t/columnTaps/rowTaps, t/columnTaps%rowTaps, t%columnTaps)),
 				run.Step*p.inStrides[columnDim])
 		}
-		m.Count(loopCall + tapsPerLoop*p.c*run.Results)
-		r.run(l, p.c, run.Results)
+		m.Count(loopCallCost + tapsPerLoop*p.channels*run.Results)
+		r.run(l, p.channels, run.Results)
 	}
 	if p.kind == poolAvg {
 		r.add(to, p.outStrides[0][columnDim])
 		r.add(carried, step)
 		r.add(unsafe.Pointer(&r.divisor), 0)
-		r.run(p.last, p.c, run.Results)
+		r.run(p.divideLoop, p.channels, run.Results)
 	}
 }

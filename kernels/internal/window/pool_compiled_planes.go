@@ -23,11 +23,11 @@ const foldedBytes = 16 << 10
 type compiledPlanes struct {
 	*rowLoops
 	planes, width            int    // number of planes; elements per row of the operand
-	size                     int    // bytes of an element
+	elemBytes                int    // bytes of an element
 	rowStride, paddingBefore int    // in elements: distance between folded rows; padding before each folded row
-	rows, batchPlanes        int    // folded at once: rows of results; planes
+	blockRows, batchPlanes   int    // folded at once: rows of results; planes
 	divisors                 []byte // divisors of averages in the dtype of sums, by depth, height and width
-	uniform                  bool   // whether all results have the same divisor, or no divisor
+	hasOneDivisor            bool   // whether all results have the same divisor, or no divisor
 	state                    graph.PerWorker[poolRun]
 }
 
@@ -36,21 +36,21 @@ func compilePlanes(p *pool) (*graph.Kernel, error) {
 	if p.indices || !p.meta.IsContiguous() || !p.results[0].IsContiguous() {
 		return nil, nil
 	}
-	d, lines := p.meta.DType, kit.BoundedProduct(p.maxTaps[0], p.maxTaps[1])
-	x := &compiledPlanes{planes: p.n * p.c, width: p.axes[2].Size, size: d.Size()}
+	d, windowRows := p.meta.DType, kit.BoundedProduct(p.maxTaps[0], p.maxTaps[1])
+	x := &compiledPlanes{planes: p.batch * p.channels, width: p.axes[2].Size, elemBytes: d.Size()}
 	cols, ok := newColumns(&p.axes[2])
-	if !ok || lines == 0 || lines > maxLoopTaps {
+	if !ok || windowRows == 0 || windowRows > maxLoopTaps {
 		return nil, nil
 	}
 	sum := d.OpMath()
-	if p.kind == poolAvg && d.IsFloat() && lines*cols.taps > maxLoopTaps {
+	if p.kind == poolAvg && d.IsFloat() && windowRows*cols.taps > maxLoopTaps {
 		sum = tensor.Float64
 	}
 	if !x.setDivisors(p, sum) {
 		return nil, nil
 	}
 	var err error
-	if x.rowLoops, err = newRowLoops(p, sum, lines, cols, x.uniform); x.rowLoops == nil || err != nil {
+	if x.rowLoops, err = newRowLoops(p, sum, windowRows, cols, x.hasOneDivisor); x.rowLoops == nil || err != nil {
 		return nil, err
 	}
 	x.chooseRowCount()
@@ -88,11 +88,11 @@ func (p *compiledPlanes) chooseRowCount() {
 	p.paddingBefore = max(0, -p.columns.first)
 	last := p.columns.first + (p.columns.results-1)*p.columns.step + (p.columns.taps-1)*p.columns.dilation
 	p.rowStride = p.paddingBefore + max(p.width, last+2) + 1 // one more element for the last pair
-	row := p.rowStride * p.sumDType.Size()
-	p.rows = min(p.axes[1].Results, max(1, foldedBytes/row))
+	rowBytes := p.rowStride * p.sumDType.Size()
+	p.blockRows = min(p.axes[1].Results, max(1, foldedBytes/rowBytes))
 	p.batchPlanes = 1
-	if p.rows == p.axes[1].Results {
-		p.batchPlanes = min(p.planes, max(1, foldedBytes/(row*p.rows)))
+	if p.blockRows == p.axes[1].Results {
+		p.batchPlanes = min(p.planes, max(1, foldedBytes/(rowBytes*p.blockRows)))
 	}
 }
 
@@ -102,14 +102,14 @@ const maxDivisors = 1 << 22
 // setDivisors sets the divisors of averages: one number for all results, or one number for each result of a plane. It
 // returns false if there would be more than maxDivisors numbers.
 func (p *compiledPlanes) setDivisors(pooled *pool, sum tensor.DType) bool {
-	if p.uniform = pooled.kind != poolAvg; p.uniform {
+	if p.hasOneDivisor = pooled.kind != poolAvg; p.hasOneDivisor {
 		return true
 	}
 	depths, heights, widths := pooled.axes[0].Results, pooled.axes[1].Results, pooled.axes[2].Results
-	p.uniform = pooled.divisor != 0 || !slices.ContainsFunc(pooled.axes[:], func(a geometry.Axis) bool {
+	p.hasOneDivisor = pooled.divisor != 0 || !slices.ContainsFunc(pooled.axes[:], func(a geometry.Axis) bool {
 		return !a.Uniform(pooled.countPadding)
 	})
-	if p.uniform {
+	if p.hasOneDivisor {
 		depths, heights, widths = 1, 1, 1
 	}
 	n := kit.BoundedProduct(depths, heights, widths)
@@ -128,19 +128,19 @@ func (p *compiledPlanes) setDivisors(pooled *pool, sum tensor.DType) bool {
 // kernel returns the kernel, which iterates over planes, depths and blocks of rows.
 func (p *compiledPlanes) kernel() *graph.Kernel {
 	depths := p.axes[0].Results
-	blocks, batches := kit.DivUp(p.axes[1].Results, p.rows), kit.DivUp(p.planes, p.batchPlanes)
+	blocks, batches := kit.DivUp(p.axes[1].Results, p.blockRows), kit.DivUp(p.planes, p.batchPlanes)
 	units := batches * depths * blocks
-	work := p.batchPlanes * p.rows * (p.width*p.maxTaps[0]*p.maxTaps[1] + p.columns.results*p.columns.taps)
+	work := p.batchPlanes * p.blockRows * (p.width*p.maxTaps[0]*p.maxTaps[1] + p.columns.results*p.columns.taps)
 	cut := machine.DivideUnits(units, work, machine.ReduceGrain)
-	neutral := kit.AlignUp(p.width * p.size)
-	return &graph.Kernel{Worker: neutral + p.batchPlanes*p.rows*p.rowStride*p.sumDType.Size(), Code: p.listings,
+	neutralBytes := kit.AlignUp(p.width * p.elemBytes)
+	return &graph.Kernel{Worker: neutralBytes + p.batchPlanes*p.blockRows*p.rowStride*p.sumDType.Size(), Code: p.listings,
 		Phases: []graph.Phase{{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
 			r := p.state.Of(m)
 			r.begin(m)
-			p.fill(p.dtype, m.Worker[:p.width*p.size])
-			p.fill(p.sumDType, m.Worker[neutral:][:p.batchPlanes*p.rows*p.rowStride*p.sumDType.Size()])
+			p.fillNeutral(p.dtype, m.Worker[:p.width*p.elemBytes])
+			p.fillNeutral(p.sumDType, m.Worker[neutralBytes:][:p.batchPlanes*p.blockRows*p.rowStride*p.sumDType.Size()])
 			for u, end := cut.Range(chunk); u < end; u++ {
-				p.computeBlock(m, r, u/blocks/depths, u/blocks%depths, u%blocks*p.rows)
+				p.computeBlock(m, r, u/blocks/depths, u/blocks%depths, u%blocks*p.blockRows)
 			}
 			clear(r.taps[:cap(r.taps)])
 			clear(r.ptrs[:])
@@ -150,40 +150,40 @@ func (p *compiledPlanes) kernel() *graph.Kernel {
 }
 
 // computeBlock computes a block of rows in each plane of a batch.
-func (p *compiledPlanes) computeBlock(m *graph.Mem, r *poolRun, batch, depth, row int) {
+func (p *compiledPlanes) computeBlock(m *graph.Mem, r *poolRun, batch, depth, firstRow int) {
 	first := batch * p.batchPlanes
-	planes, rows := min(p.batchPlanes, p.planes-first), min(p.rows, p.axes[1].Results-row)
-	in := unsafe.Add(m.Ptrs[1], first*p.planeElements*p.size)
-	folded := unsafe.Pointer(&m.Worker[kit.AlignUp(p.width*p.size)])
+	planes, rows := min(p.batchPlanes, p.planes-first), min(p.blockRows, p.axes[1].Results-firstRow)
+	in := unsafe.Add(m.Ptrs[1], first*p.planeElements*p.elemBytes)
+	folded := unsafe.Pointer(&m.Worker[kit.AlignUp(p.width*p.elemBytes)])
 	at := func(plane, h int) unsafe.Pointer {
-		return unsafe.Add(folded, ((plane*rows+h-row)*p.rowStride+p.paddingBefore)*p.sumDType.Size())
+		return unsafe.Add(folded, ((plane*rows+h-firstRow)*p.rowStride+p.paddingBefore)*p.sumDType.Size())
 	}
-	line := p.rowStride * p.sumDType.Size()
-	for from := row; from < row+rows; {
-		run := p.axes[1].RunAt(from, row+rows-from, false)
+	rowBytes := p.rowStride * p.sumDType.Size()
+	for from := firstRow; from < firstRow+rows; {
+		run := p.axes[1].RunAt(from, firstRow+rows-from, false)
 		end := from + run.Results
-		switch {
-		case planes > end-from: // plane by plane, row after row
+		if planes > end-from { // a call of the loop folds one row in all planes
 			for h := from; h < end; h++ {
-				p.foldRows(m, r, in, depth, h, rowStream{at(0, h), rows * line}, p.planeElements*p.size, planes)
+				p.foldRows(m, r, in, depth, h, rowStream{at(0, h), rows * rowBytes}, p.planeElements*p.elemBytes, planes)
 			}
-		default:
+		} else { // a call folds all rows in one plane
 			for i := range planes {
-				p.foldRows(m, r, unsafe.Add(in, i*p.planeElements*p.size), depth, from, rowStream{at(i, from), line},
-					run.Step*p.width*p.size, end-from)
+				p.foldRows(m, r, unsafe.Add(in, i*p.planeElements*p.elemBytes), depth, from, rowStream{at(i, from), rowBytes},
+					run.Step*p.width*p.elemBytes, end-from)
 			}
 		}
 		from = end
 	}
 	results := p.axes[1].Results * p.columns.results
-	out := unsafe.Add(m.Ptrs[0], ((first*p.axes[0].Results+depth)*results+row*p.columns.results)*p.size)
-	begin := unsafe.Add(at(0, row), p.columns.first*p.sumDType.Size())
-	if p.uniform && (planes == 1 || p.axes[0].Results == 1) { // results of all planes are adjacent
+	out := unsafe.Add(m.Ptrs[0], ((first*p.axes[0].Results+depth)*results+firstRow*p.columns.results)*p.elemBytes)
+	begin := unsafe.Add(at(0, firstRow), p.columns.first*p.sumDType.Size())
+	if p.hasOneDivisor && (planes == 1 || p.axes[0].Results == 1) { // results of all planes are adjacent
 		p.foldColumns(r, out, begin, 0, depth, planes*rows)
 		return
 	}
 	for i := range planes {
-		p.foldColumns(r, unsafe.Add(out, i*p.axes[0].Results*results*p.size), unsafe.Add(begin, i*rows*line), row, depth,
+		p.foldColumns(r, unsafe.Add(out, i*p.axes[0].Results*results*p.elemBytes), unsafe.Add(begin, i*rows*rowBytes),
+			firstRow, depth,
 			rows)
 	}
 }
@@ -199,12 +199,13 @@ func (p *compiledPlanes) foldRows(m *graph.Mem, r *poolRun, in unsafe.Pointer, d
 	step, n int) {
 	depthRange, rowRange := p.axes[0].WindowAt(depth), p.axes[1].WindowAt(h)
 	neutral := unsafe.Pointer(unsafe.SliceData(m.Worker))
-	m.Count(loopCall + p.width*n)
+	m.Count(loopCallCost + p.width*n)
 	r.add(to.ptr, to.rowStride)
 	for d := range p.maxTaps[0] {
 		for k := range p.maxTaps[1] {
 			if d < depthRange.Count() && k < rowRange.Count() {
-				r.add(unsafe.Add(in, p.index(depthRange.Start+d*depthRange.Step, rowRange.Start+k*rowRange.Step, 0)*p.size), step)
+				first := p.planeIndex(depthRange.Start+d*depthRange.Step, rowRange.Start+k*rowRange.Step, 0)
+				r.add(unsafe.Add(in, first*p.elemBytes), step)
 			} else {
 				r.add(neutral, 0)
 			}
@@ -216,13 +217,13 @@ func (p *compiledPlanes) foldRows(m *graph.Mem, r *poolRun, in unsafe.Pointer, d
 // foldColumns folds the columns of n folded rows, from row on, into results.
 func (p *compiledPlanes) foldColumns(r *poolRun, to, from unsafe.Pointer, row, depth, n int) {
 	size := p.sumDType.Size()
-	r.add(to, p.columns.results*p.size)
+	r.add(to, p.columns.results*p.elemBytes)
 	for _, o := range p.columns.operands() {
 		r.add(unsafe.Add(from, o*size), p.rowStride*size)
 	}
 	switch {
 	case p.kind != poolAvg:
-	case p.uniform:
+	case p.hasOneDivisor:
 		r.add(unsafe.Pointer(&p.divisors[0]), 0)
 	default:
 		step := p.columns.results * size
@@ -252,18 +253,18 @@ func (c *columns) operands() (list []int) {
 	return list
 }
 
-// newRowLoops returns nil if the loops cannot be compiled. uniform says that all averages have the same divisor.
-func newRowLoops(p *pool, sum tensor.DType, lines int, cols columns, uniform bool) (*rowLoops, error) {
+// newRowLoops returns nil if the loops cannot be compiled. hasOneDivisor says that all averages have the same divisor.
+func newRowLoops(p *pool, sum tensor.DType, windowRows int, cols columns, hasOneDivisor bool) (*rowLoops, error) {
 	t := &rowLoops{pool: p, dtype: p.meta.DType, sumDType: sum, columns: cols}
-	if !loops.CodeAvailable() || p.kind == poolNorm || max(lines, len(cols.operands())) > maxLoopTaps ||
+	if !loops.CodeAvailable() || p.kind == poolNorm || max(windowRows, len(cols.operands())) > maxLoopTaps ||
 		cols.step > 1 && !sum.IsFloat() {
 		return nil, nil
 	}
-	down, err := t.newRowsLoop(lines)
+	down, err := t.newRowsLoop(windowRows)
 	if err != nil {
 		return nil, err
 	}
-	across, err := t.newColumnsLoop(uniform)
+	across, err := t.newColumnsLoop(hasOneDivisor)
 	if err != nil {
 		return nil, err
 	}
@@ -285,22 +286,22 @@ func (t *rowLoops) join(b *expr.Builder, x, y expr.Value) expr.Value {
 }
 
 // newRowsLoop returns a loop that folds the given number of rows.
-func (t *rowLoops) newRowsLoop(lines int) (*expr.Loop, error) {
-	b := expr.NewBuilder(slices.Repeat([]tensor.DType{t.dtype}, lines)...)
+func (t *rowLoops) newRowsLoop(windowRows int) (*expr.Loop, error) {
+	b := expr.NewBuilder(slices.Repeat([]tensor.DType{t.dtype}, windowRows)...)
 	v := b.Convert(t.sumDType, b.Load(0))
 	if t.kind == poolAvg {
 		v = b.Do(expr.Add, b.Const(t.sumDType, 0), v)
 	}
-	for k := 1; k < lines; k++ {
+	for k := 1; k < windowRows; k++ {
 		v = t.join(b, v, b.Convert(t.sumDType, b.Load(k)))
 	}
 	c, err := b.Build(b.Real(v))
-	return &expr.Loop{Code: c, Scalar: make([]bool, lines)}, err
+	return &expr.Loop{Code: c, Scalar: make([]bool, windowRows)}, err
 }
 
 // newColumnsLoop returns a loop that folds columns of folded rows. For averages, the loop divides by the last operand,
-// which is a scalar if divisors are uniform.
-func (t *rowLoops) newColumnsLoop(uniform bool) (*expr.Loop, error) {
+// which is a scalar if divisors are hasOneDivisor.
+func (t *rowLoops) newColumnsLoop(hasOneDivisor bool) (*expr.Loop, error) {
 	offsets := t.columns.operands()
 	operandDType := t.sumDType
 	if t.columns.step == 2 {
@@ -309,7 +310,7 @@ func (t *rowLoops) newColumnsLoop(uniform bool) (*expr.Loop, error) {
 	in := slices.Repeat([]tensor.DType{operandDType}, len(offsets))
 	scalar := make([]bool, len(offsets))
 	if t.kind == poolAvg {
-		in, scalar = append(in, t.sumDType), append(scalar, uniform)
+		in, scalar = append(in, t.sumDType), append(scalar, hasOneDivisor)
 	}
 	b := expr.NewBuilder(in...)
 	tap := func(k int) expr.Value {

@@ -15,35 +15,35 @@ import (
 // reductions, because a tap costs a few nanoseconds.
 const goGrain = machine.ReduceGrain / 2
 
-// minRun is the minimum number of neighbouring windows of a row that are folded together, tap by tap. Fewer windows are
-// folded one by one, because a call for each tap would cost more than it saves.
-const minRun = 4
+// minRunResults is the minimum number of neighbouring windows of a row that are folded together, tap by tap. Fewer
+// windows are folded one by one, because a call for each tap would cost more than it saves.
+const minRunResults = 4
 
 // goPool is a pooling in Go, for all windows, dtypes and layouts. It folds the windows of a vector of results at once,
 // tap by tap. In a pooling by pixels, a vector is a sequence of neighbouring channels. In a pooling by planes, a vector
 // is a run of neighbouring results of a row.
 type goPool struct {
 	*pool
-	vectorDim int                   // dimension of the vectors: channelDim by pixels, columnDim by planes
-	load      axes.Loader           // converts elements to the dtype of the loops
-	store     [2]tensor.ConvertFunc // by output: converts from the dtype of the loops, or copies
-	fold      windowFold
-	block     int // maximum number of results of a vector
+	vectorDim  int                   // dimension of the vectors: channelDim by pixels, columnDim by planes
+	load       axes.Loader           // converts elements to the dtype of the loops
+	store      [2]tensor.ConvertFunc // by output: converts from the dtype of the loops, or copies
+	fold       windowFold
+	maxResults int // maximum number of results of a vector
 }
 
-// poolInGo returns the kernel with vectors along dimension dim. A unit of work is all results along dim at one index of
-// the other dimensions. The five dimensions are batch, channel, depth, row and column.
-func poolInGo(p *pool, dim int) *graph.Kernel {
-	sizes := [...]int{p.n, p.c, p.axes[0].Results, p.axes[1].Results, p.axes[2].Results}
-	length := sizes[dim]
-	sizes[dim] = 1
+// poolInGo returns the kernel with vectors along dimension vectorDim. A unit of work is all results along vectorDim at
+// one index of the other dimensions. The five dimensions are batch, channel, depth, row and column.
+func poolInGo(p *pool, vectorDim int) *graph.Kernel {
+	sizes := [...]int{p.batch, p.channels, p.axes[0].Results, p.axes[1].Results, p.axes[2].Results}
+	length := sizes[vectorDim]
+	sizes[vectorDim] = 1
 	d := p.meta.DType.OpMath()
-	g := &goPool{pool: p, vectorDim: dim, load: axes.NewLoader(p.meta.DType, p.meta.DType, d),
-		fold: newWindowFold(d, &p.poolFold), block: min(length, axes.BlockLen)}
+	g := &goPool{pool: p, vectorDim: vectorDim, load: axes.NewLoader(p.meta.DType, p.meta.DType, d),
+		fold: newWindowFold(d, &p.poolFold), maxResults: min(length, axes.BlockLen)}
 	g.store = [...]tensor.ConvertFunc{tensor.Converter(p.meta.DType, d), tensor.Converter(tensor.Int64, tensor.Int64)}
 	cut := machine.DivideUnits(tensor.Numel(sizes[:]), kit.BoundedProduct(length, max(1, p.taps)), goGrain)
 	return &graph.Kernel{
-		Worker: kit.AlignUp(g.fold.size(g.block)) + 2*kit.AlignUp(axes.BlockBytes) + kit.AlignUp(g.block*8),
+		Worker: kit.AlignUp(g.fold.size(g.maxResults)) + 2*kit.AlignUp(axes.BlockBytes) + kit.AlignUp(g.maxResults*8),
 		Phases: []graph.Phase{{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
 			first, end := cut.Range(chunk)
 			for next := 0; next < length; {
@@ -52,22 +52,28 @@ func poolInGo(p *pool, dim int) *graph.Kernel {
 				for d := len(sizes) - 1; d >= 0; d-- {
 					at[d], rest = rest%sizes[d], rest/sizes[d]
 				}
-				at[dim] = next
+				at[vectorDim] = next
 				for range end - first {
 					f.compute(m, &at)
-					for d := len(sizes) - 1; d >= 0; d-- { // the next unit
-						if at[d]++; d != dim && at[d] < sizes[d] {
-							break
-						}
-						if at[d] = 0; d == dim {
-							at[d] = next
-						}
-					}
+					nextUnit(&at, &sizes, vectorDim)
 				}
 				next += f.n
 			}
 			return nil
 		}}},
+	}
+}
+
+// nextUnit advances an index of the given sizes in row-major order. The index in dimension fixedDim does not change.
+func nextUnit(at, sizes *[2 + maxDims]int, fixedDim int) {
+	for d := len(sizes) - 1; d >= 0; d-- {
+		if d == fixedDim {
+			continue
+		}
+		if at[d]++; at[d] < sizes[d] {
+			return
+		}
+		at[d] = 0
 	}
 }
 
@@ -83,14 +89,14 @@ type resultVector struct {
 // vectorAt returns the vector that starts at index first of the dimension of vectors.
 func (g *goPool) vectorAt(m *graph.Mem, first int) resultVector {
 	r := kit.RegionOf(m.Worker)
-	f := resultVector{goPool: g, acc: r.Take(g.fold.size(g.block)), buf: r.Take(axes.BlockBytes),
-		tmp: r.Take(axes.BlockBytes), out: r.Take(g.block * 8)}
+	f := resultVector{goPool: g, acc: r.Take(g.fold.size(g.maxResults)), buf: r.Take(axes.BlockBytes),
+		tmp: r.Take(axes.BlockBytes), out: r.Take(g.maxResults * 8)}
 	if g.vectorDim == channelDim {
-		f.n, f.step = min(g.block, g.c-first), g.inStrides[channelDim]
+		f.n, f.step = min(g.maxResults, g.channels-first), g.inStrides[channelDim]
 		return f
 	}
-	run := g.axes[2].RunAt(first, g.block, g.countPadding)
-	if run.Results < minRun {
+	run := g.axes[2].RunAt(first, g.maxResults, g.countPadding)
+	if run.Results < minRunResults {
 		run.Results = 1
 	}
 	f.n, f.step, f.indexStep = run.Results, run.Step*g.inStrides[columnDim], run.Step
@@ -102,7 +108,7 @@ func (g *goPool) vectorAt(m *graph.Mem, first int) resultVector {
 func (f *resultVector) compute(m *graph.Mem, at *[2 + maxDims]int) {
 	f.windows = f.pool.windows(at[depthDim], at[rowDim], at[columnDim])
 	depthRange, rowRange := &f.windows[0], &f.windows[1]
-	f.fold.begin(f.acc, f.n, f.index(depthRange.Start, rowRange.Start, f.windows[2].Start), f.indexStep)
+	f.fold.begin(f.acc, f.n, f.planeIndex(depthRange.Start, rowRange.Start, f.windows[2].Start), f.indexStep)
 	x := unsafe.Add(m.Ptrs[len(f.results)], at[batchDim]*f.inStrides[batchDim]+at[channelDim]*f.inStrides[channelDim])
 	for d := depthRange.Start; d < depthRange.End; d += depthRange.Step {
 		if f.n == 1 && f.load.Direct {
@@ -110,7 +116,7 @@ func (f *resultVector) compute(m *graph.Mem, at *[2 + maxDims]int) {
 			continue
 		}
 		for h := rowRange.Start; h < rowRange.End; h += rowRange.Step {
-			f.foldRow(unsafe.Add(x, d*f.inStrides[depthDim]+h*f.inStrides[rowDim]), f.index(d, h, 0))
+			f.foldRow(unsafe.Add(x, d*f.inStrides[depthDim]+h*f.inStrides[rowDim]), f.planeIndex(d, h, 0))
 		}
 	}
 	m.Count(2 * f.n * f.taps)
@@ -125,13 +131,16 @@ func (f *resultVector) compute(m *graph.Mem, at *[2 + maxDims]int) {
 
 // foldPlane folds the taps of a single window at one depth; x is the address of the channel.
 func (f *resultVector) foldPlane(x unsafe.Pointer, depth int) {
-	hs, ws := &f.windows[1], &f.windows[2]
-	if hs.Start < hs.End && ws.Start < ws.End {
-		x = unsafe.Add(x, depth*f.inStrides[depthDim]+hs.Start*f.inStrides[rowDim]+ws.Start*f.inStrides[columnDim])
-		f.fold.foldWindow(f.acc, x, tapGrid{rows: hs.Count(), rowStep: hs.Step * f.inStrides[rowDim],
-			rowIndex: f.index(0, hs.Step, 0),
-			taps:     ws.Count(), step: ws.Step * f.inStrides[columnDim], tapIndex: ws.Step}, f.index(depth, hs.Start, ws.Start))
+	rowRange, columnRange := &f.windows[1], &f.windows[2]
+	rows, columns := rowRange.Count(), columnRange.Count()
+	if rows*columns == 0 {
+		return
 	}
+	rowStride, columnStride := f.inStrides[rowDim], f.inStrides[columnDim]
+	first := unsafe.Add(x, depth*f.inStrides[depthDim]+rowRange.Start*rowStride+columnRange.Start*columnStride)
+	taps := tapGrid{rows: rows, rowStep: rowRange.Step * rowStride, rowIndex: f.planeIndex(0, rowRange.Step, 0),
+		taps: columns, step: columnRange.Step * columnStride, tapIndex: columnRange.Step}
+	f.fold.foldWindow(f.acc, first, taps, f.planeIndex(depth, rowRange.Start, columnRange.Start))
 }
 
 // foldRow folds the taps of one row of the operand, which begins at x and at the given index in the plane.

@@ -147,7 +147,7 @@ func newSumFold[T float32 | float64](f *poolFold) windowFold {
 	if f.kind != poolNorm {
 		return s
 	}
-	switch p := f.norm; p {
+	switch p := f.exponent; p {
 	case 1:
 		s.power, s.root = math.Abs, func(x float64) float64 { return x }
 	case 2:

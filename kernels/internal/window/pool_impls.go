@@ -50,10 +50,10 @@ func (p *pooling) work(c *graph.Call, order poolOrder, w graph.Walk) graph.Work 
 	n := float64(c.Out[0].Numel())
 	if p.compiles(c, order, w, area) {
 		// Loops wait for each row of an image, because the rows are not adjacent.
-		single := float64(max(4, c.Out[0].DType.Size())) / 4
-		work.DoUnoverlapped(poolLoops[order][p.kind], n*area*single)
+		elemCost := float64(max(4, c.Out[0].DType.Size())) / 4
+		work.DoUnoverlapped(poolLoops[order][p.kind], n*area*elemCost)
 		if order == poolPlanes && windowsAreStrided(c) {
-			work.DoUnoverlapped(poolStep[p.kind], n*single)
+			work.DoUnoverlapped(poolStep[p.kind], n*elemCost)
 		}
 	} else {
 		work.Do(elementRate, n*area)
@@ -64,7 +64,8 @@ func (p *pooling) work(c *graph.Call, order poolOrder, w graph.Walk) graph.Work 
 	return work
 }
 
-// windowsAreStrided estimates from the sizes of rows whether neighbouring windows are more than one element apart.
+// windowsAreStrided estimates whether neighbouring windows are more than one element apart. Rows of the operand are
+// then at least 1.5 times as long as rows of the result.
 func windowsAreStrided(c *graph.Call) bool {
 	last := c.Out[0].Rank() - 1
 	return last >= 0 && 2*c.Meta(0).Shape[c.Meta(0).Rank()-1] >= 3*c.Out[0].Shape[last]
@@ -90,13 +91,13 @@ func windowsAreFarApart(c *graph.Call) bool {
 	return width > 3*results || !m.DType.IsFloat() && 2*width > 3*results
 }
 
-// poolImpls returns the implementations of a pooling. If follows is set, the op is over images, its result has the
-// operand's layout, and the implementations read operands in the order of the walk. Otherwise the implementations write
-// any layout, and the implementation planes also reads any layout.
-func poolImpls(p func(c *graph.Call) *pooling, followsOperand bool) []graph.Impl {
+// poolImpls returns the implementations of a pooling. If followsOperand is set, the op is over images, its result has
+// the operand's layout, and the implementations read operands in the order of the walk. Otherwise the implementations
+// write any layout, and the implementation planes also reads any layout.
+func poolImpls(poolingOf func(c *graph.Call) *pooling, followsOperand bool) []graph.Impl {
 	impl := func(order poolOrder, i graph.Impl) graph.Impl {
-		i.Lower = func(c *graph.Call) (*graph.Kernel, error) { return p(c).compile(c, order) }
-		i.Work = func(c *graph.Call, w graph.Walk) graph.Work { return p(c).work(c, order, w) }
+		i.Lower = func(c *graph.Call) (*graph.Kernel, error) { return poolingOf(c).compile(c, order) }
+		i.Work = func(c *graph.Call, w graph.Walk) graph.Work { return poolingOf(c).work(c, order, w) }
 		return i
 	}
 	pixels := graph.Impl{Name: "pixels", Writes: writesPixels,
@@ -110,7 +111,7 @@ func poolImpls(p func(c *graph.Call) *pooling, followsOperand bool) []graph.Impl
 	} else {
 		pixels.Walks = func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 			m := c.Meta(0)
-			if m.Rank() != p(c).dims+2 || m.Shape[1] < 2 {
+			if m.Rank() != poolingOf(c).dims+2 || m.Shape[1] < 2 {
 				return nil
 			}
 			return anyLayoutWalks(c, channelsLastOrder(m.Rank()), candidates)

@@ -26,7 +26,7 @@ func (p *pooling) infer(c *graph.Call) ([]graph.Result, error) {
 		return p.inferMaxPool1d(c)
 	}
 	a, t := p.args(c), c.Type(0)
-	list, err := p.sliding(a)
+	list, err := p.slidingWindows(a)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (p *pooling) infer(c *graph.Call) ([]graph.Result, error) {
 	if p.dims == 1 {
 		t, windows = asImages(t), []geometry.Window{geometry.Unit().Window, list[0]}
 	}
-	shape, err := p.shape(t, windows, p.asymmetric(a))
+	shape, err := p.shape(t, windows, p.hasONNXPadding(a))
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (p *pooling) infer(c *graph.Call) ([]graph.Result, error) {
 func (p *pooling) supports(a poolArgs, d tensor.DType) bool {
 	switch p.kind {
 	case poolMax:
-		return d.IsFloat() || p.asymmetric(a) && d.IsIntegral(false) && !d.IsBareUnsigned()
+		return d.IsFloat() || p.hasONNXPadding(a) && d.IsIntegral(false) && !d.IsBareUnsigned()
 	case poolAvg:
 		return d.IsFloat() || d == tensor.Int64
 	}
@@ -85,11 +85,11 @@ func (p *pooling) results(c *graph.Call, t tensor.Type, shape []sym.Int) ([]grap
 // asImages converts the type of sequences to the type of images of height 1. It inserts a dimension of size 1 before
 // the last dimension.
 func asImages(t tensor.Type) tensor.Type {
-	p, err := t.Unsqueeze(-2)
+	images, err := t.Unsqueeze(-2)
 	if err != nil {
 		panic(err)
 	}
-	return p
+	return images
 }
 
 // lengthError is the error for an attribute that is a list of n numbers, where n is not a supported length.
@@ -139,7 +139,7 @@ func (p *pooling) checkRank(t tensor.Type) error {
 
 // shape checks the windows of images or volumes and returns the shape of the result (pool2d_shape_check,
 // pool3d_shape_check).
-func (p *pooling) shape(t tensor.Type, windows []geometry.Window, asymmetric bool) ([]sym.Int, error) {
+func (p *pooling) shape(t tensor.Type, windows []geometry.Window, hasONNXPadding bool) ([]sym.Int, error) {
 	lead := t.Rank() - len(windows)
 	shape := slices.Clone(t.Shape)
 	for i, w := range windows {
@@ -148,7 +148,7 @@ func (p *pooling) shape(t tensor.Type, windows []geometry.Window, asymmetric boo
 			return nil, errors.New("stride should not be zero")
 		case pad < 0:
 			return nil, fmt.Errorf("pad must be non-negative, but got pad: %d", pad)
-		case !asymmetric && pad > w.Taps/2:
+		case !hasONNXPadding && pad > w.Taps/2:
 			return nil, fmt.Errorf("pad should be at most half of kernel size, but got pad=%d and kernel_size=%d", pad, w.Taps)
 		}
 		shape[lead+i] = w.Results(t.Shape[lead+i])
@@ -180,7 +180,7 @@ func checkPositive(windows []geometry.Window) error {
 		return nil
 	}
 	letters := []string{"T", "H", "W"}[3-len(windows):]
-	for _, l := range []struct {
+	for _, attr := range []struct {
 		name, prefix string
 		get          func(w geometry.Window) int
 	}{
@@ -190,11 +190,11 @@ func checkPositive(windows []geometry.Window) error {
 	} {
 		positive, text := true, ""
 		for i, w := range windows {
-			positive = positive && l.get(w) > 0
-			text += fmt.Sprintf(" %s%s: %d", l.prefix, letters[i], l.get(w))
+			positive = positive && attr.get(w) > 0
+			text += fmt.Sprintf(" %s%s: %d", attr.prefix, letters[i], attr.get(w))
 		}
 		if !positive {
-			return fmt.Errorf("%s should be greater than zero, but got%s", l.name, text)
+			return fmt.Errorf("%s should be greater than zero, but got%s", attr.name, text)
 		}
 	}
 	return nil
@@ -262,7 +262,7 @@ func (p *pooling) inferMaxPool1d(c *graph.Call) ([]graph.Result, error) {
 		return nil, errors.New("max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for " +
 			"input, but got:" + tensor.Sizes(t.Shape))
 	}
-	windows, err := p.sliding(a)
+	windows, err := p.slidingWindows(a)
 	if err != nil {
 		return nil, err
 	}
@@ -274,7 +274,7 @@ func (p *pooling) inferMaxPool1d(c *graph.Call) ([]graph.Result, error) {
 		return nil, fmt.Errorf("max_pool1d() stride must be greater than zero, but got %d", w.Stride)
 	case pad < 0:
 		return nil, fmt.Errorf("max_pool1d() padding must be non-negative, but got %d", pad)
-	case pad > w.Taps/2 && !p.asymmetric(a):
+	case pad > w.Taps/2 && !p.hasONNXPadding(a):
 		return nil, fmt.Errorf("max_pool1d() padding should be at most half of kernel size, but got padding=%d and "+
 			"kernel_size=%d", pad, w.Taps)
 	case w.Dilation <= 0:
@@ -319,15 +319,15 @@ func (p *pooling) inferAdaptive(c *graph.Call) ([]graph.Result, error) {
 				"received {%s}", strings.Trim(tensor.Sizes(size), "[]"))
 		}
 	}
-	single := p.kind == poolAvg && (dims == 2 || t.DType.IsComplex()) &&
+	isGlobal := p.kind == poolAvg && (dims == 2 || t.DType.IsComplex()) &&
 		!slices.ContainsFunc(size, func(n sym.Int) bool { return !kit.SizeIs(n, 1) })
-	if single && dims == 2 {
+	if isGlobal && dims == 2 {
 		return p.inferGlobalAvg(c, t)
 	}
 	if err := p.checkAdaptive(name, t, dims); err != nil {
 		return nil, err
 	}
-	if !t.DType.IsFloat() && !(single && t.DType.IsComplex()) && !(p.kind == poolAvg && dims == 2 && kit.IsEmpty(t)) {
+	if !t.DType.IsFloat() && !(isGlobal && t.DType.IsComplex()) && !(p.kind == poolAvg && dims == 2 && kit.IsEmpty(t)) {
 		return nil, p.dtypeError(t)
 	}
 	shape := kit.ReplaceSizes(t.Shape, t.Rank()-dims, size...)

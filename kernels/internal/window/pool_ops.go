@@ -80,7 +80,7 @@ func (a *avgPool1dAttrs) args() poolArgs {
 
 func (a *lpPoolAttrs) args() poolArgs {
 	return poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode,
-		norm: a.NormType}
+		exponent: a.NormType}
 }
 
 func (a *adaptivePoolAttrs) args() poolArgs { return poolArgs{output: a.OutputSize} }
@@ -259,12 +259,12 @@ func InIntegers(c *graph.Call, d tensor.DType) (graph.Attrs, bool) {
 	case 2:
 		padding = slices.Repeat(padding, 2)
 	}
-	at := graph.Attrs{"kernel_size": a.KernelSize, "stride": a.Stride, "padding": padding, "dilation": a.Dilation,
+	intAttrs := graph.Attrs{"kernel_size": a.KernelSize, "stride": a.Stride, "padding": padding, "dilation": a.Dilation,
 		"ceil_mode": a.CeilMode}
-	attrs, err := MaxPool2d.Schema.Decode(at, nil)
+	decoded, err := MaxPool2d.Schema.Decode(intAttrs, nil)
 	if err != nil {
 		return nil, false
 	}
-	t, err := kit.InferredType(MaxPool2d, attrs, tensor.NewType(d, c.Type(0).Shape...))
-	return at, err == nil && tensor.SameSizes(t.Shape, c.Out[0].Type().Shape)
+	t, err := kit.InferredType(MaxPool2d, decoded, tensor.NewType(d, c.Type(0).Shape...))
+	return intAttrs, err == nil && tensor.SameSizes(t.Shape, c.Out[0].Type().Shape)
 }

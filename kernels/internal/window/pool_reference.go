@@ -76,7 +76,7 @@ func (w *foldedWindow) add(e tensor.Scalar, index int, f *poolFold) {
 		w.best, w.index = e, index
 	}
 	if f.kind == poolNorm {
-		x = math.Pow(math.Abs(x), f.norm)
+		x = math.Pow(math.Abs(x), f.exponent)
 	}
 	w.sum = tensor.FloatScalar(w.sum.Float() + x)
 }
@@ -87,7 +87,7 @@ func (w *foldedWindow) result(f *poolFold, area float64) tensor.Scalar {
 	case f.kind == poolMax:
 		return w.best
 	case f.kind == poolNorm:
-		return tensor.FloatScalar(math.Pow(w.sum.Float(), 1/f.norm))
+		return tensor.FloatScalar(math.Pow(w.sum.Float(), 1/f.exponent))
 	case w.integers:
 		return tensor.IntScalar(w.sum.Int() / divisorOf[int64](f, area))
 	}

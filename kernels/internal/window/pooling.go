@@ -22,26 +22,26 @@ type pooling struct {
 
 // poolArgs has the attributes of a call of any pooling. A list of one number applies to all dimensions.
 type poolArgs struct {
-	kernel, stride, padding, dilation []int     // attributes of sliding windows
+	kernel, stride, padding, dilation []int     // attributes of slidingWindows windows
 	output                            []sym.Int // sizes of the result, for adaptive windows
 
 	ceil         bool
 	countPadding bool    // averages count the padding
 	divisor      *int    // divisor_override of averages
-	norm         float64 // exponent of poolNorm
+	exponent     float64 // p of the p-norm, for poolNorm
 }
 
-// asymmetric reports whether the padding has ONNX's form: first the padding before each dimension, then the padding
+// hasONNXPadding reports whether the padding has ONNX's form: first the padding before each dimension, then the padding
 // after each dimension. PyTorch has no equivalent.
-func (p *pooling) asymmetric(a poolArgs) bool { return len(a.padding) == 2*p.dims }
+func (p *pooling) hasONNXPadding(a poolArgs) bool { return len(a.padding) == 2*p.dims }
 
-// sliding returns the windows that the attributes describe. Only the first dims windows are set.
-func (p *pooling) sliding(a poolArgs) (windows [maxDims]geometry.Window, err error) {
+// slidingWindows returns the windows that the attributes describe. Only the first dims windows are set.
+func (p *pooling) slidingWindows(a poolArgs) (windows [maxDims]geometry.Window, err error) {
 	stride, before, after := a.stride, a.padding, a.padding
 	if len(stride) == 0 {
 		stride = a.kernel
 	}
-	if p.asymmetric(a) {
+	if p.hasONNXPadding(a) {
 		before, after = a.padding[:p.dims], a.padding[p.dims:]
 	}
 	for _, l := range [...]struct {
@@ -72,7 +72,7 @@ func (p *pooling) axes(a poolArgs, in, out []int) ([]geometry.Axis, error) {
 		}
 		return axes, nil
 	}
-	windows, err := p.sliding(a)
+	windows, err := p.slidingWindows(a)
 	for i := range axes {
 		axes[i] = geometry.Axis{Window: windows[i], Size: in[i], Results: out[i]}
 	}
@@ -86,7 +86,7 @@ func (p *pooling) callAxes(c *graph.Call) ([]geometry.Axis, error) {
 
 // fold returns the reduction with its attributes.
 func (p *pooling) fold(a poolArgs) poolFold {
-	f := poolFold{kind: p.kind, indices: p.indices, countPadding: a.countPadding, norm: a.norm}
+	f := poolFold{kind: p.kind, indices: p.indices, countPadding: a.countPadding, exponent: a.exponent}
 	if a.divisor != nil {
 		f.divisor = *a.divisor
 	}
@@ -112,8 +112,8 @@ func (p *pooling) mean(m tensor.Meta) *folds.Spec {
 		Computation: func() folds.Computation { return folds.Summing(m.DType, n) }}
 }
 
-// compile makes the kernel that visits the operand in the order of walk.
-func (p *pooling) compile(c *graph.Call, walk poolOrder) (*graph.Kernel, error) {
+// compile makes the kernel that visits the operand in the given order.
+func (p *pooling) compile(c *graph.Call, order poolOrder) (*graph.Kernel, error) {
 	if m := c.Meta(0); p.isMean(m) && c.Out[0].Numel() > 0 {
 		return p.mean(m).Compile(c)
 	}
@@ -121,7 +121,7 @@ func (p *pooling) compile(c *graph.Call, walk poolOrder) (*graph.Kernel, error) 
 	if err != nil {
 		return nil, err
 	}
-	return poolKernel(c, walk, p.fold(p.args(c)), axes)
+	return poolKernel(c, order, p.fold(p.args(c)), axes)
 }
 
 // reference computes a pooling by its definition.
@@ -141,7 +141,7 @@ func (p *pooling) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tenso
 	return poolReference(t, shape, axes, p.fold(p.args(c))), nil
 }
 
-// area estimates the number of taps of a window, for prices.
+// area estimates the number of taps of a window, for costs.
 func (p *pooling) area(c *graph.Call) float64 {
 	axes, err := p.callAxes(c)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The rates of nearest-neighbour resizing, order their names in machine profiles.
+// The rates of nearest-neighbour resizing, by their names in machine profiles.
 const (
 	resizePixel   = "resize.pixel"   // a pixel whose channels are copied
 	resizeElement = "resize.element" // an element that is copied separately

@@ -19,10 +19,10 @@ import (
 // weight. An index whose position is outside the input may have no taps. Results without taps are
 // [resampling.outsideValue].
 type axisTaps struct {
-	out     int                                      // size of the output dimension
-	maxTaps int                                      // maximum number of taps per index
-	nearest bool                                     // whether each index has at most one tap, of weight 1
-	eachTap func(i int, add func(at int, w float64)) // calls add with the element and the weight of each tap of index i
+	out       int                                      // size of the output dimension
+	maxTaps   int                                      // maximum number of taps per index
+	isNearest bool                                     // whether each index has at most one tap, of weight 1
+	eachTap   func(i int, add func(at int, w float64)) // calls add with the element and the weight of each tap of index i
 }
 
 // maxListedTaps is the maximum number of entries of a table that is computed when the kernel is made. A table of this
@@ -46,7 +46,7 @@ func (t *axisTaps) eachNonzero(i int, add func(at int, w float64)) {
 
 // isSelection reports whether each index is known to have at most one tap, and this tap has weight 1.
 func (t *axisTaps) isSelection() bool {
-	return t.nearest || t.hasStaticTable() && t.copiesOne(1)
+	return t.isNearest || t.hasStaticTable() && t.copiesOne(1)
 }
 
 // copiesOne reports whether each of the indices 0, step, 2*step, ... has one tap of weight 1.
@@ -77,7 +77,7 @@ func (t *axisTaps) estimate() (taps float64, isSelection bool) {
 		}
 		t.eachNonzero(i, func(int, float64) { n++ })
 	}
-	return float64(n) / float64(max(1, sampled)), t.nearest || t.maxTaps <= maxListedTaps && t.copiesOne(step)
+	return float64(n) / float64(max(1, sampled)), t.isNearest || t.maxTaps <= maxListedTaps && t.copiesOne(step)
 }
 
 // tapTable lists the taps of all indices. The taps of index i are count[i] entries of the lists element and weight,
@@ -211,9 +211,9 @@ func (r *resampling) isSelection() bool {
 	return true
 }
 
-// rowPiece is the maximum number of elements that one unit of work copies. Longer rows are divided. A unit takes at
-// most a few milliseconds.
-const rowPiece = 1 << 20
+// maxPieceElements is the maximum number of elements that one unit of work copies. Longer rows are divided. A unit
+// takes at most a few milliseconds.
+const maxPieceElements = 1 << 20
 
 // selectionKernel returns a kernel that copies elements, one row of the result after another.
 func (r *resampling) selectionKernel(c *graph.Call) *graph.Kernel {
@@ -227,8 +227,8 @@ func (r *resampling) selectionKernel(c *graph.Call) *graph.Kernel {
 	outside := make([]byte, size)
 	tensor.Converter(dst.DType, tensor.Float64)(unsafe.Pointer(&outside[0]), unsafe.Pointer(&r.outsideValue), 0, 0, 1)
 	cols := dst.Shape[last]
-	pieces := kit.DivUp(cols, rowPiece)
-	k.Phases = append(k.Phases, copies.ChunkedPhase(dst.Numel()/cols*pieces, min(cols, rowPiece),
+	pieces := kit.DivUp(cols, maxPieceElements)
+	k.Phases = append(k.Phases, copies.ChunkedPhase(dst.Numel()/cols*pieces, min(cols, maxPieceElements),
 		func(m *graph.Mem, begin, end int) error {
 			offsets := tables[last].indicesOf(m)
 			for unit := begin; unit < end; unit++ {
@@ -240,8 +240,8 @@ func (r *resampling) selectionKernel(c *graph.Call) *graph.Kernel {
 					missing = missing || at < 0
 					to, from = to+i*dstStrides[d], from+at
 				}
-				first := unit % pieces * rowPiece
-				row := offsets[first:min(cols, first+rowPiece)]
+				first := unit % pieces * maxPieceElements
+				row := offsets[first:min(cols, first+maxPieceElements)]
 				y := unsafe.Add(m.Ptrs[0], to+first*dstStrides[last])
 				if !missing && !slices.ContainsFunc(row, func(at int) bool { return at < 0 }) {
 					kit.GatherLoops[size](y, unsafe.Add(m.Ptrs[1], from), dstStrides[last], row)

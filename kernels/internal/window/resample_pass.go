@@ -18,20 +18,20 @@ import (
 const (
 	// minRowElements is the minimum number of contiguous elements that become a row of a compiled loop.
 	minRowElements = 8
-	// loopTaps is the maximum number of taps of one loop.
-	loopTaps = 4
-	// longRow is the minimum length of a row for which a call of a loop processes this row only.
-	longRow = 1024
-	// sharedRows is the maximum number of shorter rows with the same weights that share a call. More rows would evict
+	// maxSumTaps is the maximum number of taps of one loop.
+	maxSumTaps = 4
+	// minLongRow is the minimum length of a row for which a call of a loop processes this row only.
+	minLongRow = 1024
+	// maxSharedRows is the maximum number of shorter rows with the same weights that share a call. More rows would evict
 	// one another from the cache.
-	sharedRows = 8
+	maxSharedRows = 8
 	// gatheredTap is the approximate cost of a tap in loops over single elements, in graph.GoSimple operations.
 	gatheredTap = 7
 	// summedTap is the approximate cost of a tap in loops over rows, in graph.LoopSimple operations of float32. Memory
 	// access dominates the cost.
 	summedTap = 22
-	// loopRuns is the approximate cost of calling a loop, in units of graph.LoopRun.
-	loopRuns = 6
+	// loopCallRuns is the approximate cost of calling a loop, in units of graph.LoopRun.
+	loopCallRuns = 6
 )
 
 // resamplePass resamples one dimension of a dense array [outer, in, inner] into an array [outer, n, inner], where n is
@@ -39,20 +39,20 @@ const (
 type resamplePass[T float32 | float64] struct {
 	from, to         kit.Buffer
 	outer, in, inner int
-	rows             int // maximum number of rows that share a call of a loop
+	maxCallRows      int // maximum number of rows that share a call of a loop
 	taps             *axisTaps
-	knownTaps        tapTable[T]              // the table of taps if axisTaps.hasStaticTable
-	tableOffset      int                      // offset in scratch memory of a table that is computed in runs, in bytes
-	outsideValue     T                        // result at indices without taps
-	sums             [2][loopTaps]*loops.Loop // sums[0][k] sums k+1 taps; sums[1][k] adds k+1 taps to the result
+	knownTaps        tapTable[T]                // the table of taps if axisTaps.hasStaticTable
+	tableOffset      int                        // offset in scratch memory of a table that is computed in runs, in bytes
+	outsideValue     T                          // result at indices without taps
+	sums             [2][maxSumTaps]*loops.Loop // sums[0][k] sums k+1 taps; sums[1][k] adds k+1 taps to the result
 	state            graph.PerWorker[resampleRun]
 }
 
 // resampleRun is the state of a worker that runs the loops of a pass.
 type resampleRun struct {
 	loops.State
-	ptrs  [2 + 2*loopTaps]unsafe.Pointer
-	steps [2 + 2*loopTaps]int
+	ptrs  [2 + 2*maxSumTaps]unsafe.Pointer
+	steps [2 + 2*maxSumTaps]int
 }
 
 // resampleOrder returns the order of dimensions, slowest first, of the arrays between passes.
@@ -82,36 +82,36 @@ func resampleKernel[T float32 | float64](r *resampling, c *graph.Call) (*graph.K
 		ph, worker := copies.Phase(copies.Job{Dst: dst, Src: src})
 		k.Phases, k.Worker = append(k.Phases, ph), max(k.Worker, worker)
 	}
-	cur, err := transposed(kit.InBuffer(c, 0))
+	current, err := transposed(kit.InBuffer(c, 0))
 	if err != nil {
 		return nil, err
 	}
-	last, err := transposed(kit.OutBuffer(c, 0))
+	result, err := transposed(kit.OutBuffer(c, 0))
 	if err != nil {
 		return nil, err
 	}
-	if src := cur; src.Meta.DType != d || !src.Meta.IsContiguous() {
-		cur = scratch(src.Meta.Shape)
-		move(cur, src)
+	if src := current; src.Meta.DType != d || !src.Meta.IsContiguous() {
+		current = scratch(src.Meta.Shape)
+		move(current, src)
 	}
-	direct := last.Meta.DType == d && last.Meta.IsContiguous()
-	passes := r.passes(cur.Meta.Shape, order)
+	direct := result.Meta.DType == d && result.Meta.IsContiguous()
+	passes := r.passes(current.Meta.Shape, order)
 	for i, one := range passes {
-		p := &resamplePass[T]{from: cur, outer: one.outer, in: one.in, inner: one.inner, taps: one.taps,
-			rows: rowsPerCall(one.outer, one.inner), outsideValue: T(r.outsideValue)}
+		p := &resamplePass[T]{from: current, outer: one.outer, in: one.in, inner: one.inner, taps: one.taps,
+			maxCallRows: rowsPerCall(one.outer, one.inner), outsideValue: T(r.outsideValue)}
 		p.tabulate(k)
-		if p.to = last; i < len(passes)-1 || !direct {
+		if p.to = result; i < len(passes)-1 || !direct {
 			p.to = scratch([]int{one.outer, one.taps.out, one.inner})
 		}
 		if err := p.compileLoops(); err != nil {
 			return nil, err
 		}
 		k.Phases = append(k.Phases, p.phase())
-		cur = p.to
+		current = p.to
 	}
 	if !direct {
-		cur.Meta = tensor.New(d, last.Meta.Shape...)
-		move(last, cur)
+		current.Meta = tensor.New(d, result.Meta.Shape...)
+		move(result, current)
 	}
 	return k, nil
 }
@@ -158,21 +158,22 @@ type axisPass struct {
 // passes returns the passes over an array whose dimensions are stored in the given order. shape lists the sizes in this
 // order.
 func (r *resampling) passes(shape, order []int) (list []axisPass) {
-	s, byDim := slices.Clone(shape), make([]int, len(shape))
-	for at, d := range order {
-		byDim[d] = shape[at]
+	storedShape, byDim := slices.Clone(shape), make([]int, len(shape))
+	for position, d := range order {
+		byDim[d] = shape[position]
 	}
 	for _, d := range r.passOrder(byDim) {
-		at := slices.Index(order, d)
-		list = append(list, axisPass{tensor.Numel(s[:at]), s[at], tensor.Numel(s[at+1:]), r.taps[d]})
-		s[at] = r.taps[d].out
+		position := slices.Index(order, d)
+		list = append(list, axisPass{tensor.Numel(storedShape[:position]), storedShape[position],
+			tensor.Numel(storedShape[position+1:]), r.taps[d]})
+		storedShape[position] = r.taps[d].out
 	}
 	return list
 }
 
 // passOrder returns the dimensions that change, in the order of their passes. Shrinking dimensions precede growing
-// dimensions, which minimizes work. Each pass rounds, so the order must not depend on the layout: otherwise the results
-// would depend on the layout.
+// dimensions, which minimizes work. Each pass rounds, so results depend on the order. Therefore the order does not
+// depend on the layout.
 func (r *resampling) passOrder(shape []int) (list []int) {
 	for d, t := range r.taps {
 		if t != nil && t.out < shape[d] {
@@ -189,10 +190,10 @@ func (r *resampling) passOrder(shape []int) (list []int) {
 
 // rowsPerCall returns the maximum number of rows that share a call of a loop. Rows have `inner` elements.
 func rowsPerCall(outer, inner int) int {
-	if inner >= longRow {
+	if inner >= minLongRow {
 		return 1
 	}
-	return max(1, min(outer, sharedRows))
+	return max(1, min(outer, maxSharedRows))
 }
 
 // work adds the work of the passes to w. shape is the shape of the operand, and out is the result with its layout.
@@ -205,12 +206,12 @@ func (r *resampling) work(w *graph.Work, shape []int, out tensor.Meta) {
 		return
 	}
 	order := resampleOrder(out)
-	var s []int
+	var storedShape []int
 	for _, d := range order {
-		s = append(s, shape[d])
+		storedShape = append(storedShape, shape[d])
 	}
 	size := float64(resampleDType(out.DType).Size())
-	passes := r.passes(s, order)
+	passes := r.passes(storedShape, order)
 	for i, p := range passes {
 		rows := float64(p.outer) * float64(p.taps.out)
 		taps, _ := p.taps.estimate()
@@ -224,7 +225,7 @@ func (r *resampling) work(w *graph.Work, shape []int, out tensor.Meta) {
 			continue
 		}
 		w.Do(graph.LoopSimple, n*taps*summedTap*size/4)
-		w.DoUnoverlapped(graph.LoopRun, loopRuns*rows/float64(rowsPerCall(p.outer, p.inner)))
+		w.DoUnoverlapped(graph.LoopRun, loopCallRuns*rows/float64(rowsPerCall(p.outer, p.inner)))
 	}
 }
 
@@ -248,8 +249,8 @@ func (p *resamplePass[T]) compileLoops() error {
 	}
 	d, maxTaps := tensor.DTypeOf[T](), p.taps.maxTaps
 	for adds := range p.sums { // 0: the loop starts a sum; 1: it adds to a sum
-		for n := range min(maxTaps, loopTaps) {
-			if adds > 0 && maxTaps <= loopTaps {
+		for n := range min(maxTaps, maxSumTaps) {
+			if adds > 0 && maxTaps <= maxSumTaps {
 				continue
 			}
 			b := expr.NewBuilder(slices.Repeat([]tensor.DType{d}, 2*(n+1)+adds)...)
@@ -277,22 +278,22 @@ func (p *resamplePass[T]) compileLoops() error {
 }
 
 // phase returns the phase of the pass. A unit of work computes the results at one index of the resampled dimension, for
-// p.rows outer indices.
+// p.maxCallRows outer indices.
 func (p *resamplePass[T]) phase() graph.Phase {
 	if p.inner < minRowElements {
 		return p.gatherPhase()
 	}
-	n := p.taps.out
-	units := kit.DivUp(p.outer, p.rows) * n
-	grain := max(1, machine.MoveGrain/max(1, kit.BoundedProduct(p.inner*p.rows, p.taps.maxTaps)))
+	outSize := p.taps.out
+	units := kit.DivUp(p.outer, p.maxCallRows) * outSize
+	grain := max(1, machine.MoveGrain/max(1, kit.BoundedProduct(p.inner*p.maxCallRows, p.taps.maxTaps)))
 	return graph.Phase{Chunks: kit.DivUp(units, grain), Run: func(m *graph.Mem, chunk int) error {
 		from, to, table := p.from.Address(m), p.to.Address(m), p.tapsOf(m)
 		s := p.state.Of(m)
 		s.Context = m.Context
 		for u := chunk * grain; u < min(units, (chunk+1)*grain); u++ {
-			o, i := u/n*p.rows, u%n
-			p.sum(s, &table, kit.AddressOf[T](to, (o*n+i)*p.inner), kit.AddressOf[T](from, o*p.in*p.inner), i,
-				min(p.rows, p.outer-o))
+			o, i := u/outSize*p.maxCallRows, u%outSize
+			p.sum(s, &table, kit.AddressOf[T](to, (o*outSize+i)*p.inner), kit.AddressOf[T](from, o*p.in*p.inner), i,
+				min(p.maxCallRows, p.outer-o))
 		}
 		clear(s.ptrs[:])
 		s.Release()
@@ -303,11 +304,11 @@ func (p *resamplePass[T]) phase() graph.Phase {
 // sum computes the results at index i of the resampled dimension for consecutive outer indices; `rows` is their number.
 // Each result is a weighted sum of rows of src.
 func (p *resamplePass[T]) sum(s *resampleRun, table *tapTable[T], dst, src unsafe.Pointer, i, rows int) {
-	first, n := i*table.stride, p.taps.out
+	first, outSize := i*table.stride, p.taps.out
 	end := first + table.count[i]
 	if first == end {
 		for row := range rows {
-			to := unsafe.Slice((*T)(kit.AddressOf[T](dst, row*n*p.inner)), p.inner)
+			to := unsafe.Slice((*T)(kit.AddressOf[T](dst, row*outSize*p.inner)), p.inner)
 			for at := range to {
 				to[at] = p.outsideValue
 			}
@@ -316,14 +317,14 @@ func (p *resamplePass[T]) sum(s *resampleRun, table *tapTable[T], dst, src unsaf
 	}
 	size := int(unsafe.Sizeof(p.outsideValue))
 	for k, adds := first, 0; k < end; adds = 1 {
-		taps := min(end-k, loopTaps)
-		s.ptrs[0], s.steps[0] = dst, n*p.inner*size
+		taps := min(end-k, maxSumTaps)
+		s.ptrs[0], s.steps[0] = dst, outSize*p.inner*size
 		for t := range taps {
 			s.ptrs[1+2*t], s.steps[1+2*t] = kit.AddressOf[T](src, table.element[k+t]*p.inner), p.in*p.inner*size
 			s.ptrs[2+2*t], s.steps[2+2*t] = unsafe.Pointer(&table.weight[k+t]), 0
 		}
 		if adds > 0 {
-			s.ptrs[1+2*taps], s.steps[1+2*taps] = dst, n*p.inner*size
+			s.ptrs[1+2*taps], s.steps[1+2*taps] = dst, outSize*p.inner*size
 		}
 		used := 1 + 2*taps + adds
 		p.sums[adds][taps-1].Run(&s.State, s.ptrs[:used], s.steps[:used], p.inner, rows)
@@ -333,8 +334,8 @@ func (p *resamplePass[T]) sum(s *resampleRun, table *tapTable[T], dst, src unsaf
 
 // gatherPhase returns the phase of a pass over rows that are too short for compiled loops.
 func (p *resamplePass[T]) gatherPhase() graph.Phase {
-	n := p.taps.out
-	units := p.outer * n
+	outSize := p.taps.out
+	units := p.outer * outSize
 	grain := max(1, machine.GatherGrain/max(1, kit.BoundedProduct(p.inner, p.taps.maxTaps)))
 	return graph.Phase{Chunks: kit.DivUp(units, grain), Run: func(m *graph.Mem, chunk int) error {
 		table := p.tapsOf(m)
@@ -345,11 +346,11 @@ func (p *resamplePass[T]) gatherPhase() graph.Phase {
 
 // gather computes the rows of the result from begin to end-1, one element after another.
 func (p *resamplePass[T]) gather(ctx context.Context, table *tapTable[T], from, to unsafe.Pointer, begin, end int) {
-	n := p.taps.out
+	outSize := p.taps.out
 	for u := begin; u < end; {
-		o, i := u/n, u%n
+		o, i := u/outSize, u%outSize
 		src := unsafe.Slice((*T)(kit.AddressOf[T](from, o*p.in*p.inner)), p.in*p.inner)
-		last := min(n, i+end-u)
+		last := min(outSize, i+end-u)
 		dst := unsafe.Slice((*T)(kit.AddressOf[T](to, u*p.inner)), (last-i)*p.inner)
 		for at := range p.inner {
 			p.gatherLine(ctx, table, dst[at:], src[at:], i, last)

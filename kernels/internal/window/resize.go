@@ -99,7 +99,7 @@ func newResize(c *graph.Call) (*resampling, error) {
 		if a.Coordinates == "tf_crop_and_resize" {
 			x.roi = [2]float64{a.Roi[i], a.Roi[len(axes)+i]}
 		}
-		r.taps[d] = &axisTaps{out: x.out, maxTaps: x.maxTaps(), nearest: a.Mode == "nearest", eachTap: x.taps}
+		r.taps[d] = &axisTaps{out: x.out, maxTaps: x.maxTaps(), isNearest: a.Mode == "nearest", eachTap: x.taps}
 	}
 	return r, nil
 }
@@ -247,7 +247,8 @@ func (x *resizeAxis) maxTaps() int {
 }
 
 // stretchedTaps returns the number of taps of a filter that is stretched for downsampling. radius is the radius, in
-// elements, before stretching.
+// elements, before stretching. The taps are symmetric: the first is firstStretchedTap, and the last is 1 minus this
+// number.
 func (x *resizeAxis) stretchedTaps(radius float64) int { return 2 - 2*x.firstStretchedTap(radius) }
 
 // firstStretchedTap returns the first tap of a stretched filter, relative to the element before the source position.

@@ -49,14 +49,14 @@ var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			a, x, rois := kit.Attrs[roiAlignAttrs](c), in[0], in[1]
 			out := tensor.Zeros(x.DType, rois.Shape[0], x.Shape[1], kit.KnownSize(a.PooledHeight), kit.KnownSize(a.PooledWidth))
-			var first error
+			var imageErr error
 			kit.EachIndex(out.Shape, func(at []int) {
 				var roi [5]float64
 				for k := range roi {
 					roi[k] = rois.At(at[0], k).Float()
 				}
 				if err := roiImage(roi[0], x.Shape[0]); err != nil {
-					first = err
+					imageErr = err
 					return
 				}
 				v := a.bin(nil, &roi, at[2], at[3], x.Shape[2], x.Shape[3], func(h, w int) float64 {
@@ -64,7 +64,7 @@ var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
 				})
 				out.Set(tensor.FloatScalar(v), at...)
 			})
-			return []*tensor.Tensor{out}, first
+			return []*tensor.Tensor{out}, imageErr
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 6, 5), kit.F32(2, 5)},
 			Attrs: graph.Attrs{"pooled_height": 2, "pooled_width": 3, "aligned": true}}},
@@ -85,8 +85,10 @@ func roiImage(index float64, n int) error {
 // of samples depends on data.
 const maxRoiSamples = 4096
 
-// bin pools bin (ph, pw) of a roi from a plane of h by w pixels. The function pixel returns a pixel of the plane.
-func (a *roiAlignAttrs) bin(m *graph.Mem, roi *[5]float64, ph, pw, h, w int, pixel func(h, w int) float64) float64 {
+// bin pools the bin at (binRow, binCol) of a roi from a plane of h by w pixels. The function pixel returns a pixel of
+// the plane.
+func (a *roiAlignAttrs) bin(m *graph.Mem, roi *[5]float64, binRow, binCol, h, w int,
+	pixel func(h, w int) float64) float64 {
 	shift := 0.0
 	if a.Aligned {
 		shift = 0.5
@@ -109,16 +111,16 @@ func (a *roiAlignAttrs) bin(m *graph.Mem, roi *[5]float64, ph, pw, h, w int, pix
 	rowSamples, colSamples := samples(binHeight), samples(binWidth)
 	sum, maximum := 0.0, math.Inf(-1)
 	for i := range rowSamples {
-		y := y0 + float64(float64(ph)*binHeight) + (float64(i)+0.5)*binHeight/float64(rowSamples)
-		if !(y >= -1 && y <= float64(h)) && colSamples > 0 { // a row of zeros
+		y := y0 + float64(float64(binRow)*binHeight) + (float64(i)+0.5)*binHeight/float64(rowSamples)
+		if !(y >= -1 && y <= float64(h)) && colSamples > 0 { // the samples of the row are outside the plane, and 0
 			maximum = max(maximum, 0)
 			continue
 		}
 		for j := range colSamples {
-			x := x0 + float64(float64(pw)*binWidth) + (float64(j)+0.5)*binWidth/float64(colSamples)
+			x := x0 + float64(float64(binCol)*binWidth) + (float64(j)+0.5)*binWidth/float64(colSamples)
 			m.Count(roiTap)
-			s, top := bilinearAt(y, x, h, w, pixel)
-			sum, maximum = sum+s, max(maximum, top)
+			s, maxPixel := bilinearAt(y, x, h, w, pixel)
+			sum, maximum = sum+s, max(maximum, maxPixel)
 		}
 	}
 	if a.Mode == "max" {
@@ -145,9 +147,9 @@ func bilinearAt(y, x float64, h, w int, pixel func(h, w int) float64) (sum, maxi
 	if x0 >= w-1 {
 		x0, x1, x = w-1, w-1, float64(w-1)
 	}
-	ly, lx := y-float64(y0), x-float64(x0)
-	a, b := float64((1-ly)*(1-lx)*pixel(y0, x0)), float64((1-ly)*lx*pixel(y0, x1))
-	c, d := float64(ly*(1-lx)*pixel(y1, x0)), float64(ly*lx*pixel(y1, x1))
+	fractionY, fractionX := y-float64(y0), x-float64(x0)
+	a, b := float64((1-fractionY)*(1-fractionX)*pixel(y0, x0)), float64((1-fractionY)*fractionX*pixel(y0, x1))
+	c, d := float64(fractionY*(1-fractionX)*pixel(y1, x0)), float64(fractionY*fractionX*pixel(y1, x1))
 	return a + b + c + d, max(a, b, c, d)
 }
 
@@ -160,9 +162,9 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 	inStrides, roiStrides, outStrides := kit.ByteStrides(m), kit.ByteStrides(r), kit.ByteStrides(out)
 	read, write := tensor.Converter(tensor.Float64, m.DType), tensor.Converter(m.DType, tensor.Float64)
 	height, width := out.Shape[2], out.Shape[3]
-	bin := func(mem *graph.Mem, roi *[5]float64, k, at int) {
-		j, i, ch := at%width, at/width%height, at/width/height%out.Shape[1]
-		x := unsafe.Add(mem.Ptrs[1], int(roi[0])*inStrides[0]+ch*inStrides[1])
+	bin := func(mem *graph.Mem, roi *[5]float64, roiIndex, at int) {
+		j, i, channel := at%width, at/width%height, at/width/height%out.Shape[1]
+		x := unsafe.Add(mem.Ptrs[1], int(roi[0])*inStrides[0]+channel*inStrides[1])
 		v := a.bin(mem, roi, i, j, m.Shape[2], m.Shape[3], func(h, w int) float64 {
 			p := unsafe.Add(x, h*inStrides[2]+w*inStrides[3])
 			if m.DType == tensor.Float32 {
@@ -172,20 +174,21 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 			read(unsafe.Pointer(&v), p, 0, 0, 1)
 			return v
 		})
-		write(unsafe.Add(mem.Ptrs[0], k*outStrides[0]+ch*outStrides[1]+i*outStrides[2]+j*outStrides[3]), unsafe.Pointer(&v),
+		write(unsafe.Add(mem.Ptrs[0], roiIndex*outStrides[0]+channel*outStrides[1]+i*outStrides[2]+j*outStrides[3]),
+			unsafe.Pointer(&v),
 			0, 0, 1)
 	}
 	ph := copies.ChunkedPhase(out.Numel(), roiTap*a.samples(m, out), func(mem *graph.Mem, begin, end int) error {
 		var roi [5]float64
 		bins := out.Numel() / out.Shape[0] // bins of a roi, over all channels
 		for at := begin; at < end; {
-			k := at / bins
-			read(unsafe.Pointer(&roi), unsafe.Add(mem.Ptrs[2], k*roiStrides[0]), 8, roiStrides[1], 5)
+			roiIndex := at / bins
+			read(unsafe.Pointer(&roi), unsafe.Add(mem.Ptrs[2], roiIndex*roiStrides[0]), 8, roiStrides[1], 5)
 			if err := roiImage(roi[0], m.Shape[0]); err != nil {
 				return err
 			}
-			for ; at < min(end, (k+1)*bins); at++ {
-				bin(mem, &roi, k, at)
+			for ; at < min(end, (roiIndex+1)*bins); at++ {
+				bin(mem, &roi, roiIndex, at)
 			}
 		}
 		return nil

@@ -43,16 +43,16 @@ func ratio(f float64) (p, q int, ok bool) {
 	}
 	const limit = min(1<<36, math.MaxInt/4)
 	p, q = 1, 0
-	for p0, q0 := 0, 1; ; {
+	for previousP, previousQ := 0, 1; ; {
 		whole := new(big.Int).Quo(rest.Num(), rest.Denom())
 		if !whole.IsInt64() || whole.Int64() > limit {
 			return 0, 0, false
 		}
-		a := int(whole.Int64())
-		if p > 0 && a > limit/p || q > 0 && a > limit/q {
+		quotient := int(whole.Int64())
+		if p > 0 && quotient > limit/p || q > 0 && quotient > limit/q {
 			return 0, 0, false
 		}
-		p0, q0, p, q = p, q, a*p+p0, a*q+q0
+		previousP, previousQ, p, q = p, q, quotient*p+previousP, quotient*q+previousQ
 		if float64(p)/float64(q) == f {
 			return p, q, p <= limit
 		}
@@ -80,15 +80,15 @@ func agreeingSizes(n, p, q int, f float64) (lo, hi int) {
 		return 0, hi
 	}
 	const limit = 1 << 12 // multiples of q to test on each side
-	for at, i := n/q*q, 0; at > 0; at, i = at-q, i+1 {
-		if scaledNumber(at, f) != at/q*p || i == limit {
-			lo = at + 1
+	for multiple, i := n/q*q, 0; multiple > 0; multiple, i = multiple-q, i+1 {
+		if scaledNumber(multiple, f) != multiple/q*p || i == limit {
+			lo = multiple + 1
 			break
 		}
 	}
-	for at, i := (n/q+1)*q, 0; at <= hi; at, i = at+q, i+1 {
-		if scaledNumber(at, f) != at/q*p || i == limit {
-			hi = at - 1
+	for multiple, i := (n/q+1)*q, 0; multiple <= hi; multiple, i = multiple+q, i+1 {
+		if scaledNumber(multiple, f) != multiple/q*p || i == limit {
+			hi = multiple - 1
 			break
 		}
 	}

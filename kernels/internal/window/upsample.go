@@ -154,27 +154,28 @@ func upsampleCheck(name string, t tensor.Type, size []sym.Int, copies bool) erro
 
 // upsampleTaps returns the taps of a dimension. The arithmetic follows aten's UpSample.h: float32, or float64 for
 // float64 images. A factor of 0 stands for out/in.
-func upsampleTaps(mode string, d tensor.DType, in, out int, factor float64, align bool) *axisTaps {
+func upsampleTaps(mode string, d tensor.DType, in, out int, factor float64, alignCorners bool) *axisTaps {
 	round := func(x float64) float64 { return float64(float32(x)) }
 	if d == tensor.Float64 {
 		round = func(x float64) float64 { return x }
 	}
 	if mode == "nearest" {
 		at := nearestIndex(d, in, out, factor)
-		return &axisTaps{out: out, maxTaps: 1, nearest: true, eachTap: func(i int, add func(int, float64)) { add(at(i), 1) }}
+		eachTap := func(i int, add func(int, float64)) { add(at(i), 1) }
+		return &axisTaps{out: out, maxTaps: 1, isNearest: true, eachTap: eachTap}
 	}
 	scale := round(float64(in) / float64(out))
 	if factor > 0 {
 		scale = round(1 / factor)
 	}
-	if align {
+	if alignCorners {
 		scale = 0
 		if out > 1 {
 			scale = round(float64(in-1) / float64(out-1))
 		}
 	}
 	maxTaps := map[string]int{"exact": 1, "linear": 2, "cubic": 4}[mode]
-	return &axisTaps{out: out, maxTaps: maxTaps, nearest: mode == "exact", eachTap: func(i int, add func(int, float64)) {
+	return &axisTaps{out: out, maxTaps: maxTaps, isNearest: mode == "exact", eachTap: func(i int, add func(int, float64)) {
 		if mode == "linear" && in == out { // PyTorch ignores the factor
 			add(i, 1)
 			return
@@ -184,7 +185,7 @@ func upsampleTaps(mode string, d tensor.DType, in, out int, factor float64, alig
 			return
 		}
 		x := round(float64(i) * scale)
-		if !align {
+		if !alignCorners {
 			x = round(round(round(float64(i)+0.5)*scale) - 0.5)
 		}
 		if mode == "linear" {
@@ -195,9 +196,11 @@ func upsampleTaps(mode string, d tensor.DType, in, out int, factor float64, alig
 			add(min(at+1, in-1), frac)
 			return
 		}
-		at := math.Floor(x)
-		for k, w := range cubicWeights(x-at, -0.75) {
-			add(min(max(clampIndex(at+4, in+8)-5+k, 0), in-1), w)
+		floor := math.Floor(x)
+		// The four taps of a position more than 4 elements outside the image are at the edge, as those of a clamped position.
+		base := clampIndex(floor+4, in+8) - 4
+		for k, w := range cubicWeights(x-floor, torchCubicCoefficient) {
+			add(min(max(base-1+k, 0), in-1), w)
 		}
 	}}
 }

@@ -112,9 +112,9 @@ func nearestWork(c *graph.Call, walk graph.Walk) graph.Work {
 	return w
 }
 
-// addNearestWork adds the work of copying the result: by whole pixels if pixels is set, else element by element.
-func addNearestWork(w *graph.Work, out tensor.Meta, pixels bool) {
-	if !pixels {
+// addNearestWork adds the work of copying the result, by whole pixels or by single elements.
+func addNearestWork(w *graph.Work, out tensor.Meta, wholePixels bool) {
+	if !wholePixels {
 		w.Do(resizeElement, float64(out.Numel()))
 		return
 	}
@@ -134,8 +134,9 @@ func nearestRead(c *graph.Call, walk graph.Walk, _ int, m tensor.Meta) (w graph.
 	return w, true
 }
 
-// compileUpsampleNearest returns a kernel that copies whole pixels if channels are contiguous in operand and result,
-// else single elements. A unit of work is a row of pixels. If single elements are copied, it is a row of one channel.
+// compileUpsampleNearest returns a kernel that copies whole pixels if channels are contiguous in operand and
+// result, and single elements if not. A unit of work is a row of pixels. If single elements are copied, it is a row of
+// one channel.
 func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 	src, dst := c.Meta(0), c.Out[0]
 	if dst.Numel() == 0 {
@@ -149,28 +150,28 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 	rowTable := newIndexTable(k, dst.Shape[2], row)
 	colTable := newIndexTable(k, dst.Shape[3], func(i int) int { return col(i) * srcStrides[3] })
 	channels, width := dst.Shape[1], dst.Shape[3]
-	pixels := dstStrides[1] == size && srcStrides[1] == size && channels > 1
-	pieces := kit.DivUp(width, rowPiece)
+	copiesPixels := dstStrides[1] == size && srcStrides[1] == size && channels > 1
+	pieces := kit.DivUp(width, maxPieceElements)
 	units := dst.Shape[0] * dst.Shape[2] * pieces
-	unitElements := channels * min(width, rowPiece)
-	if !pixels {
-		units, unitElements = units*channels, min(width, rowPiece)
+	unitElements := channels * min(width, maxPieceElements)
+	if !copiesPixels {
+		units, unitElements = units*channels, min(width, maxPieceElements)
 	}
 	grain := max(1, machine.MoveGrain/unitElements)
 	k.Phases = append(k.Phases, graph.Phase{Chunks: kit.DivUp(units, grain),
 		Run: func(m *graph.Mem, chunk int) error {
 			rows, cols := rowTable.indicesOf(m), colTable.indicesOf(m)
 			for unit := chunk * grain; unit < min(units, (chunk+1)*grain); unit++ {
-				first, r := unit%pieces*rowPiece, unit/pieces
-				part := cols[first:min(width, first+rowPiece)]
+				first, r := unit%pieces*maxPieceElements, unit/pieces
+				part := cols[first:min(width, first+maxPieceElements)]
 				y, rest := r%dst.Shape[2], r/dst.Shape[2]
 				channel := 0
-				if !pixels {
+				if !copiesPixels {
 					channel, rest = rest%channels, rest/channels
 				}
 				dstRow := unsafe.Add(m.Ptrs[0], rest*dstStrides[0]+channel*dstStrides[1]+y*dstStrides[2]+first*dstStrides[3])
 				srcRow := unsafe.Add(m.Ptrs[1], rest*srcStrides[0]+channel*srcStrides[1]+rows[y]*srcStrides[2])
-				if !pixels {
+				if !copiesPixels {
 					kit.GatherLoops[size](dstRow, srcRow, dstStrides[3], part)
 					continue
 				}
