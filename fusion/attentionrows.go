@@ -27,35 +27,40 @@ type scoreOperand struct {
 	rowStride     int   // stride of rows in bytes
 }
 
-// NewScoreRows prepares the row program of an attention for blocks of scores with the given number of rows. rowStride
-// and colStride are the strides of the scores between rows and between columns, in elements. One of them must be 1.
-// Inner loops run along the dimension of stride 1.
-func NewScoreRows(a *graph.Attention, rows, rowStride, colStride int) (*ScoreRows, error) {
-	if a == nil || a.Code == nil || rows <= 0 || rowStride != 1 && colStride != 1 {
+// NewScoreRows prepares the row program of an attention for blocks of scores. A block has the given number of rows of
+// each of some consecutive matrices of the batch. rowStride and colStride are the strides of the scores between rows
+// and between columns, in elements. One of them must be 1. Inner loops run along the dimension of stride 1. The rows of
+// a matrix follow those of the previous matrix. In a block of several matrices, the distance between the matrices of an
+// operand must be constant.
+func NewScoreRows(a *graph.Attention, matrices, rows, rowStride, colStride int) (*ScoreRows, error) {
+	if a == nil || a.Code == nil || matrices <= 0 || rows <= 0 || rowStride != 1 && colStride != 1 {
 		return nil, errors.New("an attention needs code, rows, and scores that are contiguous along rows or columns")
 	}
 	_, s, _, _ := a.Sizes()
-	block := func(d tensor.DType, rowStride, colStride int) tensor.Meta {
-		return tensor.Meta{DType: d, Shape: []int{rows, s}, Strides: []int{rowStride, colStride}}
+	block := func(d tensor.DType, matrixStride, rowStride, colStride int) tensor.Meta {
+		return tensor.Meta{DType: d, Shape: []int{matrices, rows, s}, Strides: []int{matrixStride, rowStride, colStride}}
 	}
 	r, rank := &ScoreRows{}, len(a.Batch)
-	outs := []tensor.Meta{block(a.Code.Out[0].DType, rowStride, colStride)}
-	ins := []tensor.Meta{block(a.Code.In[0], rowStride, colStride)}
+	outs := []tensor.Meta{block(a.Code.Out[0].DType, rows*rowStride, rowStride, colStride)}
+	ins := []tensor.Meta{block(a.Code.In[0], rows*rowStride, rowStride, colStride)}
 	way := rowprog.ByRows
 	if rowStride == 1 {
 		way = rowprog.ByColumns
 	}
 	for _, m := range a.Others {
 		rowStride, colStride, size := m.Strides[rank], m.Strides[rank+1], m.DType.Size()
-		ins = append(ins, block(m.DType, rowStride, colStride))
-		r.operands = append(r.operands, scoreOperand{a.Entries(m), rowStride * size})
-		offsets := r.operands[len(r.operands)-1].matrixOffsets
+		offsets, matrixStride := a.Entries(m), 0
+		if matrices > 1 && len(offsets) > 1 {
+			matrixStride = offsets[1] - offsets[0]
+		}
+		ins = append(ins, block(m.DType, matrixStride, rowStride, colStride))
+		r.operands = append(r.operands, scoreOperand{offsets, rowStride * size})
 		for i := range offsets {
 			offsets[i] *= size
 		}
 	}
 	var err error
-	if r.plan, err = rowprog.New(a.Code, outs, ins, []bool{false, true}, way); err != nil {
+	if r.plan, err = rowprog.New(a.Code, outs, ins, []bool{false, false, true}, way); err != nil {
 		return nil, err
 	}
 	r.inPlace = slices.Contains(r.plan.InPlace(), [2]int{0, 0})

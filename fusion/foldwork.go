@@ -40,7 +40,8 @@ func (e Effort) addRowLoops(w *graph.Work, n, rows float64) {
 		return
 	}
 	w.DoUnoverlapped(e.foldKernel(graph.FoldRow, graph.MultipassRow), rows*e.Passes)
-	if math.Mod(n/rows, floatsPerRegister) != 0 {
+	// Loops over rows that fit in a register have lanes for several rows, and no tail.
+	if length := n / rows; length > floatsPerRegister && math.Mod(length, floatsPerRegister) != 0 {
 		w.DoUnoverlapped(e.foldKernel(graph.FoldTail, graph.MultipassTail), rows*e.Passes)
 	}
 }

@@ -3,7 +3,8 @@ package product
 // This file has the kernel of scaled_dot_product_attention and of attentions that package fusion has found in a graph.
 // The kernel divides the queries of each entry of the batch into blocks. A worker multiplies the queries of a block by
 // all keys, which gives a row of scores for each query. The worker then runs a row program, an expression over rows,
-// that computes weights from scores. It multiplies the weights by the values.
+// that computes weights from scores. It multiplies the weights by the values. A block of small entries has all queries
+// of several entries (attention_small.go).
 
 import (
 	"unsafe"
@@ -37,6 +38,7 @@ type attentionSizes struct {
 	queries, keys        int // queries per entry; keys per entry
 	keySize, valueSize   int // length of a query vector or key vector; length of a value vector
 	rows, blocks         int // rows per block; blocks per entry
+	group                int // entries per block; 1 unless entries are small
 	rowStride, colStride int // strides of scores between rows and between columns, in elements
 	scoreElements        int // size of the memory for a block of scores, in elements
 }
@@ -49,9 +51,13 @@ func attentionSizesOf(a *graph.Attention) (z attentionSizes) {
 	line := func(n int) int { return kit.AlignUp(n*size) / size }
 	z.rows = kit.DivUp(z.queries, kit.DivUp(z.queries, max(minScoreRows, scoreBytes/(z.keys*size))))
 	z.blocks = kit.DivUp(z.queries, z.rows)
-	if z.rowStride, z.colStride, z.scoreElements = line(z.keys), 1, z.rows*line(z.keys); a.ByColumns() {
-		z.rowStride, z.colStride, z.scoreElements = 1, line(z.rows), z.keys*line(z.rows)
+	if z.group, z.rowStride, z.colStride = 1, line(z.keys), 1; a.ByColumns() {
+		z.rowStride, z.colStride = 1, line(z.rows)
 	}
+	if z.group = z.entriesPerBlock(a); a.ByColumns() {
+		z.colStride = line(z.group * z.rows)
+	}
+	z.scoreElements = max(z.group*z.rows*z.rowStride, z.keys*z.colStride)
 	return z
 }
 
@@ -65,9 +71,17 @@ func (z attentionSizes) specs(a *graph.Attention, n int) (scores, values gemm.Sp
 	c := strides(a.Out)
 	scores = gemm.Spec{DType: a.Out.DType, M: n, N: z.keys, K: z.keySize, A: strides(a.Query), B: strides(a.Key),
 		CRowStride: z.rowStride, CColStride: z.colStride}
+	if z.group > 1 {
+		scores.Algorithm = gemm.Tiled
+		if z.transposesQuery(a) {
+			scores.A = gemm.Operand{RowStride: 1, ColStride: z.group * n}
+		} else if z.transposesKey(a) {
+			scores.B = gemm.Operand{RowStride: z.group * z.keys, ColStride: 1}
+		}
+	}
 	values = gemm.Spec{DType: a.Out.DType, M: n, N: z.valueSize, K: z.keys,
 		A: gemm.Operand{RowStride: z.rowStride, ColStride: z.colStride}, B: strides(a.Value),
-		CRowStride: c.RowStride, CColStride: c.ColStride}
+		CRowStride: c.RowStride, CColStride: c.ColStride, Algorithm: scores.Algorithm}
 	return scores, values
 }
 
@@ -76,8 +90,8 @@ func attentionWork(a *graph.Attention) (w graph.Work) {
 	z, d := attentionSizesOf(a), a.Out.DType
 	n := float64(z.entries * z.blocks)
 	w.Do(multiply.RateStartStep, 1)
-	w.Do(multiply.RateStartProduct, 2*n)
-	thin := thinProducts(a)
+	w.Do(multiply.RateStartProduct, 2*n/float64(z.group))
+	thin := z.thin(a)
 	for i, mnk := range [2][3]int{{z.rows, z.keys, z.keySize}, {z.rows, z.valueSize, z.keys}} {
 		if thin[i] {
 			multiply.AddThinProduct(&w, d, n, float64(mnk[0])*float64(mnk[1])*float64(mnk[2]))
@@ -91,10 +105,12 @@ func attentionWork(a *graph.Attention) (w graph.Work) {
 	return w
 }
 
-// thinProducts reports, for the product of queries and keys and for the product of weights and values, whether the
+// thin reports, for the product of queries and keys and for the product of weights and values, whether the
 // product reads its larger operand once and in place.
-func thinProducts(a *graph.Attention) [2]bool {
-	z := attentionSizesOf(a)
+func (z attentionSizes) thin(a *graph.Attention) [2]bool {
+	if z.group > 1 {
+		return [2]bool{}
+	}
 	scores, values := z.specs(a, z.rows)
 	return [2]bool{gemm.Supports(scores, gemm.Thin), gemm.Supports(values, gemm.Thin)}
 }
@@ -115,9 +131,16 @@ func attentionPackRates(a *graph.Attention) (rates [3]string) {
 	scores, values := z.specs(a, z.rows)
 	q, k := gemm.Packs(scores)
 	_, v := gemm.Packs(values)
-	thin := thinProducts(a)
+	thin := z.thin(a)
 	if q && !thin[0] {
 		rates[0] = packingRate(scores.A.ColStride, scores.A.RowStride)
+	}
+	rank := len(a.Batch)
+	if z.transposesQuery(a) {
+		rates[0] = packingRate(a.Query.Strides[rank+1], a.Query.Strides[rank])
+	}
+	if z.transposesKey(a) {
+		rates[1] = packingRate(a.Key.Strides[rank], a.Key.Strides[rank+1])
 	}
 	if k && !thin[0] {
 		rates[1] = packingRate(scores.B.RowStride, scores.B.ColStride)
@@ -156,10 +179,17 @@ type attention struct {
 	entryOffsets           [4][]int // offsets of the entries of query, key, value and result, in elements
 	queryStride, outStride int      // row strides of query and result, in elements
 	blocks                 []attentionBlock
-	// Sizes in bytes of the parts of worker memory: scores, scratch memory of the products, panels of the products, and
-	// memory of the loops.
-	scoresBytes, productBytes, panelBytes, loopBytes int
-	args                                             graph.PerWorker[gemm.Args]
+	transposed             *transposedOperand // the operand that blocks of several entries transpose, or nil
+	// Sizes in bytes of the parts of worker memory: scores, scratch memory of the products, panels of the products,
+	// memory of the loops, and the transposed operand.
+	scoresBytes, productBytes, panelBytes, loopBytes, transposedBytes int
+	run                                                               graph.PerWorker[attentionRun]
+}
+
+// attentionRun is the state of a worker that computes an attention.
+type attentionRun struct {
+	args           gemm.Args
+	scores, values gemm.Repeated
 }
 
 // compileAttention returns the kernel of an attention.
@@ -184,7 +214,7 @@ func compileAttention(a *graph.Attention) (*graph.Kernel, error) {
 		if b.values, err = gemm.NewPlan(values); err != nil {
 			return nil, err
 		}
-		if b.loops, err = fusion.NewScoreRows(a, n, x.rowStride, x.colStride); err != nil {
+		if b.loops, err = fusion.NewScoreRows(a, x.group, n, x.rowStride, x.colStride); err != nil {
 			return nil, err
 		}
 		x.blocks = append(x.blocks, b)
@@ -195,13 +225,15 @@ func compileAttention(a *graph.Attention) (*graph.Kernel, error) {
 		x.loopBytes = max(x.loopBytes, b.loops.Bytes())
 	}
 	x.scoresBytes = kit.AlignUp(x.scoreElements * x.elemBytes)
-	count := x.entries * x.attentionSizes.blocks
-	group := max(1, machine.MACGrain/max(1, x.rows*x.keys*(x.keySize+x.valueSize)))
+	x.transposeOperand(a)
+	perEntry := x.attentionSizes.blocks
+	count := x.entries / x.group * perEntry
+	perChunk := max(1, machine.MACGrain/max(1, x.group*x.rows*x.keys*(x.keySize+x.valueSize)))
 	return &graph.Kernel{
-		Worker: x.scoresBytes + x.productBytes + x.panelBytes + x.loopBytes, Code: x.listings,
-		Phases: []graph.Phase{{Chunks: kit.DivUp(count, group), Run: func(m *graph.Mem, chunk int) error {
-			for i := chunk * group; i < min(count, (chunk+1)*group); i++ {
-				if err := x.computeBlock(m, i/x.attentionSizes.blocks, i%x.attentionSizes.blocks*x.rows); err != nil {
+		Worker: x.scoresBytes + x.productBytes + x.panelBytes + x.loopBytes + x.transposedBytes, Code: x.listings,
+		Phases: []graph.Phase{{Chunks: kit.DivUp(count, perChunk), Run: func(m *graph.Mem, chunk int) error {
+			for i := chunk * perChunk; i < min(count, (chunk+1)*perChunk); i++ {
+				if err := x.computeBlock(m, i/perEntry*x.group, i%perEntry*x.rows); err != nil {
 					return err
 				}
 			}
@@ -221,7 +253,8 @@ func (x *attention) listings() (list []expr.Listing) {
 	return list
 }
 
-// computeBlock computes one block of an entry. row is the first row of the block.
+// computeBlock computes one block, of the given entry or of several entries from this entry on. row is the first row of
+// the block.
 func (x *attention) computeBlock(m *graph.Mem, entry, row int) error {
 	b := x.blocks[0]
 	if x.queries-row < b.rows {
@@ -229,18 +262,33 @@ func (x *attention) computeBlock(m *graph.Mem, entry, row int) error {
 	}
 	memory := m.Worker[x.scoresBytes:]
 	work, shared := memory[:x.productBytes], memory[x.productBytes:][:x.panelBytes]
-	args := x.args.Of(m)
+	memory = memory[x.productBytes+x.panelBytes:]
+	r := x.run.Of(m)
+	args := &r.args
 	scores := unsafe.Pointer(unsafe.SliceData(m.Worker))
-	*args = gemm.Args{Shared: shared, A: x.element(m.Ptrs[1], x.entryOffsets[0][entry]+row*x.queryStride),
-		B: x.element(m.Ptrs[2], x.entryOffsets[1][entry]), C: scores}
-	b.scores.RunAll(args, work)
-	weights, err := b.loops.Do(m, scores, entry, row, memory[x.productBytes+x.panelBytes:])
+	*args = gemm.Args{Shared: shared}
+	copied := x.transpose(m, entry, memory[x.loopBytes:])
+	for i := range x.group {
+		args.A = x.element(m.Ptrs[1], x.entryOffsets[0][entry+i]+row*x.queryStride)
+		args.B = x.element(m.Ptrs[2], x.entryOffsets[1][entry+i])
+		if t := x.transposed; t != nil {
+			*t.of(args) = unsafe.Add(copied, i*t.lanes*x.elemBytes)
+		}
+		args.C = x.element(scores, i*b.rows*x.rowStride)
+		multiplySmall(b.scores, &r.scores, args, work)
+	}
+	weights, err := b.loops.Do(m, scores, entry, row, memory)
 	if err != nil {
 		return err
 	}
-	args.A, args.B, args.C = weights, x.element(m.Ptrs[3], x.entryOffsets[2][entry]),
-		x.element(m.Ptrs[0], x.entryOffsets[3][entry]+row*x.outStride)
-	b.values.RunAll(args, work)
+	for i := range x.group {
+		args.A = x.element(weights, i*b.rows*x.rowStride)
+		args.B = x.element(m.Ptrs[3], x.entryOffsets[2][entry+i])
+		args.C = x.element(m.Ptrs[0], x.entryOffsets[3][entry+i]+row*x.outStride)
+		multiplySmall(b.values, &r.values, args, work)
+	}
+	r.scores.Release()
+	r.values.Release()
 	*args = gemm.Args{}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
@@ -13,11 +14,14 @@ import (
 
 func TestAttention(t *testing.T) {
 	r := rand.New(rand.NewPCG(71, 1))
-	for i := range 120 {
+	for i := range testsize.Of(150, 3000) {
 		d := kerneltest.FloatDTypes[r.IntN(len(kerneltest.FloatDTypes))]
 		l, s, e, v, heads := 1+r.IntN(9), 1+r.IntN(9), 1+r.IntN(6), 1+r.IntN(6), 1+r.IntN(3)
-		if i%10 == 0 {
+		switch i % 10 {
+		case 0:
 			l, s = 60+r.IntN(80), 40+r.IntN(60)
+		case 1: // several entries per block
+			l, s, heads = 5+r.IntN(30), 5+r.IntN(12), 1+r.IntN(24)
 		}
 		batch := []int{1 + r.IntN(2), heads}[r.IntN(3)/2:]
 		at := graph.Attrs{}
@@ -67,14 +71,16 @@ func TestAttentionOfNothing(t *testing.T) {
 
 func TestAttentionDoesNotAllocate(t *testing.T) {
 	r := rand.New(rand.NewPCG(72, 1))
-	in := []*tensor.Tensor{kerneltest.RandomOperand(r, tensor.Float32, 2, 70, 16),
-		kerneltest.RandomOperand(r, tensor.Float32, 2, 70, 16), kerneltest.RandomOperand(r, tensor.Float32, 2, 70, 16)}
-	op, c, err := kerneltest.InferCall("scaled_dot_product_attention", nil, in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := kerneltest.KernelAllocs(t, op, c, in); n > 0 {
-		t.Errorf("a run allocates %v times", n)
+	for _, shape := range [][]int{{2, 70, 16}, {24, 8, 7}, {24, 18, 7}} {
+		x := func() *tensor.Tensor { return kerneltest.RandomOperand(r, tensor.Float32, shape...) }
+		in := []*tensor.Tensor{x(), x(), x()}
+		op, c, err := kerneltest.InferCall("scaled_dot_product_attention", nil, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := kerneltest.KernelAllocs(t, op, c, in); n > 0 {
+			t.Errorf("%v: a run allocates %v times", shape, n)
+		}
 	}
 }
 
