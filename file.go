@@ -204,10 +204,9 @@ func (f *File) GraphContext(ctx context.Context) (*graph.Graph, error) {
 
 // convert converts an ONNX model to a graph.
 func (f *File) convert(ctx context.Context, sizes map[string]int) (g *graph.Graph, err error) {
-	l := f.Loader
-	o := onnx.Options{Context: ctx, Dims: sizes, Shapes: l.Shapes, Lookup: l.Lookup, Operators: l.Operators,
-		Replaced: l.Replaced, UnavailableInputs: l.UnavailableInputs}
-	if l.KeepGoing {
+	o := f.options()
+	o.Context, o.Dims = ctx, sizes
+	if f.Loader.KeepGoing {
 		g, f.ignored, err = f.model.GraphSome(o)
 		return g, err
 	}
@@ -250,4 +249,23 @@ func inputNames(g *graph.Graph) func(yield func(string) bool) {
 			}
 		}
 	}
+}
+
+// MissingOperators lists the operators of an ONNX model that cannot be imported. It returns nil for a graph file.
+func (f *File) MissingOperators() ([]onnx.MissingOperator, error) {
+	if !f.IsModel() {
+		return nil, nil
+	}
+	missing, err := f.model.MissingOperators(f.options())
+	if err != nil {
+		return nil, inFile(f.path, err)
+	}
+	return missing, nil
+}
+
+// options returns the options for the conversion of a model.
+func (f *File) options() onnx.Options {
+	l := f.Loader
+	return onnx.Options{Shapes: l.Shapes, Lookup: l.Lookup, Operators: l.Operators, Replaced: l.Replaced,
+		UnavailableInputs: l.UnavailableInputs}
 }

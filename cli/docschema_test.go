@@ -220,6 +220,7 @@ func TestDocTags(t *testing.T) {
 	for _, typ := range documents {
 		check(typ)
 	}
+	check(flagDocuments["onnx"].typ)
 	if keys < 80 {
 		t.Errorf("%d keys", keys)
 	}

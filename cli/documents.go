@@ -5,6 +5,7 @@ import (
 
 	"github.com/graphrun/graphrun/cli/internal/bench"
 	"github.com/graphrun/graphrun/cli/internal/catalogue"
+	"github.com/graphrun/graphrun/cli/internal/check"
 	"github.com/graphrun/graphrun/cli/internal/compare"
 	"github.com/graphrun/graphrun/cli/internal/diff"
 	"github.com/graphrun/graphrun/cli/internal/explain"
@@ -33,18 +34,26 @@ var documents = map[string]reflect.Type{
 	"explain": reflect.TypeFor[explain.Document](),
 	"verify":  reflect.TypeFor[experiment.Verdict](),
 	"ops":     reflect.TypeFor[catalogue.Document](),
+	"check":   reflect.TypeFor[check.Document](),
 	"prove":   reflect.TypeFor[prove.Document](),
 
 	"calibrate": reflect.TypeFor[calibrateReport](),
 }
 
-// planDocuments maps a flag of the command plan to the type of the document that the flag prints, writes or reads.
-var planDocuments = map[string]reflect.Type{
-	"certificate": reflect.TypeFor[experiment.Certificate](),
-	"problem":     reflect.TypeFor[wcsp.Problem](),
-	"solution":    reflect.TypeFor[wcsp.Solution](),
-	"strategies":  reflect.TypeFor[plan.StrategiesDocument](),
-	"sweep":       reflect.TypeFor[plan.SizesDocument](),
+// flagDocument is the document that a flag of a command prints, writes or reads.
+type flagDocument struct {
+	command string
+	typ     reflect.Type
+}
+
+// flagDocuments maps the name of a flag to its document.
+var flagDocuments = map[string]flagDocument{
+	"certificate": {"plan", reflect.TypeFor[experiment.Certificate]()},
+	"problem":     {"plan", reflect.TypeFor[wcsp.Problem]()},
+	"solution":    {"plan", reflect.TypeFor[wcsp.Solution]()},
+	"strategies":  {"plan", reflect.TypeFor[plan.StrategiesDocument]()},
+	"sweep":       {"plan", reflect.TypeFor[plan.SizesDocument]()},
+	"onnx":        {"ops", reflect.TypeFor[catalogue.OperatorsDocument]()},
 }
 
 // allowedWords maps the name of a set of strings to the set. A field of a document with the struct tag `of:"NAME"`

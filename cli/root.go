@@ -11,6 +11,7 @@ import (
 
 	"github.com/graphrun/graphrun/cli/internal/bench"
 	"github.com/graphrun/graphrun/cli/internal/catalogue"
+	"github.com/graphrun/graphrun/cli/internal/check"
 	"github.com/graphrun/graphrun/cli/internal/command"
 	"github.com/graphrun/graphrun/cli/internal/compare"
 	"github.com/graphrun/graphrun/cli/internal/diff"
@@ -95,7 +96,8 @@ Exit codes: 0 success, 1 failure, 2 wrong call or file, 130 interrupted.`,
 	root.AddCommand(run.Command(ext), infer.Command(ext), plan.Command(ext), verifyCommand(ext), explain.Command(ext),
 		bench.Command(ext), compare.Command(ext), diff.Command(ext),
 		study.Command(ext, versionText()), calibrateCommand(), prove.Command(),
-		view.Command(ext), convertCommand(ext), catalogue.Command(ext), schemaCommand(ext), versionCommand())
+		view.Command(ext), convertCommand(ext), catalogue.Command(ext), check.Command(ext),
+		schemaCommand(ext), versionCommand())
 	return root
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -21,7 +22,7 @@ func documentNames() []string { return sorted.Keys(documents) }
 
 // schemaNames lists the documents that have a schema.
 func schemaNames() []string {
-	return append(documentNames(), sorted.Keys(planDocuments)...)
+	return append(documentNames(), sorted.Keys(flagDocuments)...)
 }
 
 func schemaCommand(ext *command.Extensions) *cobra.Command {
@@ -34,8 +35,8 @@ infer finds further mistakes, such as unknown names of values, cycles and wrong 
 
 With the name of a command, prints a schema of the output of that command with --json:
 ` + strings.Join(documentNames(), ", ") + `. Documents have no
-further keys; each has its version. Documents of flags of plan have schemas, too:
-` + strings.Join(sorted.Keys(planDocuments), ", ") + `.`,
+further keys; each has its version. Documents of flags have schemas, too:
+` + strings.Join(sorted.Keys(flagDocuments), ", ") + `.`,
 		Example: `  graphrun schema > graph.schema.json
   check-jsonschema --schemafile graph.schema.json model.json
   graphrun schema plan | jq '."$defs".step.properties'`,
@@ -62,16 +63,16 @@ func atMostOneDocument(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return command.UsageError(cmd, "schema wants one command at most, got %d", len(args))
 	}
-	if len(args) == 1 && documents[args[0]] == nil && planDocuments[args[0]] == nil {
+	if len(args) == 1 && !slices.Contains(schemaNames(), args[0]) {
 		return exit.UsageErrorf("schema: %s prints no document: %s", args[0], format.WantOneOf(args[0], schemaNames()))
 	}
 	return nil
 }
 
-// commandSchema returns the JSON Schema of the document that a command prints, or of a flag of graphrun plan.
+// commandSchema returns the JSON Schema of the document of a command or of a flag.
 func commandSchema(name string) map[string]any {
-	if t := planDocuments[name]; t != nil {
-		return document.Schema(t, fmt.Sprintf("The documents of graphrun plan --%s, version %d", name,
+	if f, ok := flagDocuments[name]; ok {
+		return document.Schema(f.typ, fmt.Sprintf("The documents of graphrun %s --%s, version %d", f.command, name,
 			document.Version), allowedWords)
 	}
 	return document.Schema(documents[name], fmt.Sprintf("What graphrun %s --json prints, version %d", name,

@@ -7,15 +7,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -249,7 +248,7 @@ func (m *Model) tryHints(o Options) (_ *conversion, err error) {
 		sets[""] = 1 // models older than operator sets
 	}
 	if !o.skipErrors {
-		if err := m.checkSupported(sets, o); err != nil {
+		if err := m.checkSupported(o); err != nil {
 			return nil, err
 		}
 	}
@@ -321,43 +320,14 @@ func rebind(g *graph.Graph, sizes map[string]int) error {
 }
 
 // checkSupported returns one error that lists all operators of the model without a converter.
-func (m *Model) checkSupported(sets map[string]int, o Options) error {
-	missing := map[operator]int{}
-	seen := map[*pb.FunctionProto]bool{}
-	m.countUnsupported(m.proto.Graph.Node, o, missing, seen, 0)
-	if len(missing) == 0 {
+func (m *Model) checkSupported(o Options) error {
+	var list []string
+	for _, op := range m.missingOperators(o) {
+		list = append(list, fmt.Sprintf("%s (%d%s)", operator{op.Domain, op.Name}, len(op.Nodes),
+			suggest.DidYouMean(op.Suggestion)))
+	}
+	if list == nil {
 		return nil
 	}
-	var list []string
-	for _, op := range slices.SortedFunc(maps.Keys(missing), compareOperators) {
-		list = append(list, fmt.Sprintf("%s (%d%s)", op, missing[op], nearest(op, o.table)))
-	}
 	return fmt.Errorf("the model needs operators that are not supported: %s", strings.Join(list, ", "))
-}
-
-func compareOperators(a, b operator) int { return strings.Compare(a.String(), b.String()) }
-
-func (m *Model) countUnsupported(nodes []*pb.NodeProto, o Options, missing map[operator]int,
-	seen map[*pb.FunctionProto]bool, depth int) {
-	if depth > maxDepth {
-		return // the conversion reports it
-	}
-	for _, n := range nodes {
-		key := operator{domainOf(n.Domain), n.OpType}
-		if f := m.function(n, o); f != nil {
-			if !seen[f] {
-				seen[f] = true
-				m.countUnsupported(f.Node, o, missing, seen, depth+1)
-			}
-		} else if o.table[key] == nil {
-			missing[key]++
-		}
-		for _, a := range n.Attribute {
-			for _, g := range append(slices.Clone(a.Graphs), a.G) {
-				if g != nil {
-					m.countUnsupported(g.Node, o, missing, seen, depth+1)
-				}
-			}
-		}
-	}
 }

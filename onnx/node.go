@@ -1,7 +1,6 @@
 package onnx
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -140,7 +139,7 @@ func (n *node) convert(domain string) (out []*val, err error) {
 	}
 	c := n.opts.table[operator{domain, n.proto.OpType}]
 	if c == nil {
-		return nil, errors.New("the operator is not supported")
+		return nil, ErrNoConverter
 	}
 	return c(n), nil
 }

@@ -243,7 +243,7 @@ func (o Operators) addConverters(table map[operator]converter, replace bool) err
 			case c == nil:
 				return fmt.Errorf("the converter of %s is nil", key)
 			case old == nil && replace:
-				return fmt.Errorf("%s has no converter to replace%s", key, nearest(key, table))
+				return fmt.Errorf("%s has no converter to replace%s", key, suggest.DidYouMean(nearest(key, table)))
 			case old != nil && !replace:
 				return fmt.Errorf("%s has a converter: Options.Replaced replaces it", key)
 			}
@@ -251,17 +251,6 @@ func (o Operators) addConverters(table map[operator]converter, replace bool) err
 		}
 	}
 	return nil
-}
-
-// nearest returns the end of a message: a similar operator of the same domain, or "".
-func nearest(key operator, table map[operator]converter) string {
-	return suggest.DidYouMean(suggest.Nearest(key.name, func(yield func(string) bool) {
-		for k := range table {
-			if k.domain == key.domain && !yield(k.name) {
-				return
-			}
-		}
-	}))
 }
 
 // String returns domain and name.

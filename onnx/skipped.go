@@ -36,6 +36,10 @@ func (m *Model) GraphSome(o Options) (*graph.Graph, graph.Errors, error) {
 	return r.graph, r.skipped, nil
 }
 
+// ErrUnavailableOperand matches ([errors.Is]) the error of a node that reads an unavailable value. The value has an
+// error of its own.
+var ErrUnavailableOperand = errors.New("an operand is unavailable")
+
 // unavailableError is the error of a node that reads an unavailable value.
 type unavailableError struct{ value *val }
 
@@ -46,6 +50,9 @@ func (e *unavailableError) Error() string {
 	}
 	return fmt.Sprintf("depends on %s %q, which cannot be read", e.value.source, e.value.name)
 }
+
+// Is reports whether target is [ErrUnavailableOperand].
+func (e *unavailableError) Is(target error) bool { return target == ErrUnavailableOperand }
 
 // skipValue records that an initializer or an input is unavailable. source is "initializer" or "input".
 func (im *importer) skipValue(s *scope, source, name string, err error) {

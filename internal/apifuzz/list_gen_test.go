@@ -352,6 +352,7 @@ var listedFunctions = map[string]any{
 	"onnx.OpenContext":           onnx.OpenContext,
 	"onnx.Parse":                 onnx.Parse,
 	"onnx.Read":                  onnx.Read,
+	"onnx.SupportedOperators":    onnx.SupportedOperators,
 }
 
 // listedReceivers has the exported types with methods that are not generic.

@@ -22,7 +22,7 @@ import (
 
 type flags struct {
 	ext                *command.Extensions
-	json               bool
+	json, onnx         bool
 	kind, dtype, match string
 }
 
@@ -44,17 +44,24 @@ both complex dtypes. The page of an op has the dtypes of every operand.
 
 The kind is the layout rule of the op: follows (pointwise: PyTorch's permutation rule determines the
 result's layout), view (maps strides, shares storage), requires (reads some layouts only), own (reads any
-layout; the result has a layout of its own).`,
+layout; the result has a layout of its own).
+
+--onnx lists the operators of ONNX models instead, with their domains, the first versions of the operator
+sets that have them, and the calls that are rejected.`,
 		Example: `  graphrun ops
   graphrun ops conv2d max_pool2d
   graphrun ops 'conv*' '*_pool2d'
   graphrun ops --kind view
   graphrun ops --search 'batch norm' --dtype bfloat16
+  graphrun ops --onnx 'QLinear*'
   graphrun ops --json | jq -r '.ops[] | select(.results == null) | .name'`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return opNamesOf(ext.Ops()), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: exit.WithExitCode(func(cmd *cobra.Command, args []string) error {
+			if f.onnx {
+				return f.showOperators(cmd, args)
+			}
 			list, pages, err := f.choose(args)
 			if err != nil {
 				return err
@@ -64,6 +71,7 @@ layout; the result has a layout of its own).`,
 	}
 	flagSet := cmd.Flags()
 	flagSet.BoolVar(&f.json, "json", false, "print JSON")
+	flagSet.BoolVar(&f.onnx, "onnx", false, "list the operators of ONNX models")
 	flagSet.StringVar(&f.kind, "kind", "", "only ops of a `KIND`: "+strings.Join(Kinds(), ", "))
 	flagSet.StringVar(&f.dtype, "dtype", "", "only ops that support a `DTYPE`, or all dtypes of a group such as float")
 	flagSet.StringVar(&f.match, "search", "", "only ops with these `WORDS` in their name or documentation")

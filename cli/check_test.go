@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/graphrun/graphrun/cli/internal/catalogue"
+	"github.com/graphrun/graphrun/cli/internal/check"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/internal/onnxpb"
+)
+
+type checkDoc struct {
+	Version int `json:"version"`
+	check.Document
+}
+
+// checkFails returns the document of a file that cannot run.
+func checkFails(t *testing.T, path string) checkDoc {
+	t.Helper()
+	r := call(t, "check", path, "--json")
+	doc := decode[checkDoc](t, r.out)
+	if r.code != exit.CodeFailed || doc.Version != 1 || doc.Runs {
+		t.Fatalf("exit %d: %+v\n%s", r.code, doc, r.errors)
+	}
+	return doc
+}
+
+// TestCheckListsEverythingMissing checks a model with an unknown operator, a damaged weight and a missing file. Nodes
+// that only depend on these are not listed.
+func TestCheckListsEverythingMissing(t *testing.T) {
+	path := troubledONNX(t)
+	doc := checkFails(t, path)
+	if len(doc.Missing) != 1 || doc.Missing[0].Op != "NoSuch" || !slices.Equal(doc.Missing[0].Nodes, []string{"odd"}) {
+		t.Errorf("%+v", doc.Missing)
+	}
+	var messages []string
+	for _, m := range doc.Rejected {
+		messages = append(messages, m.Message)
+	}
+	all := strings.Join(messages, "\n")
+	for _, want := range []string{`initializer "bad": 1 numbers of data`, `initializer "far": external data`} {
+		if !strings.Contains(all, want) {
+			t.Errorf("%s\nwant %s", all, want)
+		}
+	}
+	if strings.Contains(all, "depends on") || strings.Contains(all, "NoSuch") {
+		t.Error(all)
+	}
+	text := call(t, "check", path)
+	if text.code != exit.CodeFailed || !strings.Contains(text.out, "NoSuch") || !strings.Contains(text.out, `"bad"`) {
+		t.Errorf("exit %d\n%s", text.code, text.out)
+	}
+}
+
+func TestCheckSuggestsOperators(t *testing.T) {
+	node := &onnxpb.NodeProto{Name: "a", OpType: "Relux", Input: []string{"x"}, Output: []string{"y"}}
+	model := func(version int64) string {
+		return write(t, "m.onnx", string(onnxpb.Marshal(&onnxpb.ModelProto{IrVersion: 8,
+			OpsetImport: []*onnxpb.OperatorSetIDProto{{Version: version}},
+			Graph:       &onnxpb.GraphProto{Node: []*onnxpb.NodeProto{node}}})))
+	}
+	want := check.Missing{Op: "Relux", Nodes: []string{"a"}, DidYouMean: "Relu"}
+	doc := checkFails(t, model(13))
+	if len(doc.Missing) != 1 || doc.Missing[0].DidYouMean != want.DidYouMean || doc.Missing[0].Op != want.Op {
+		t.Errorf("%+v", doc.Missing)
+	}
+	if len(doc.Rejected) != 0 {
+		t.Errorf("%+v", doc.Rejected)
+	}
+	if doc := checkFails(t, model(99)); len(doc.Rejected) != 1 ||
+		!strings.Contains(doc.Rejected[0].Message, "operator set 99 is not supported") {
+		t.Errorf("%+v", doc)
+	}
+}
+
+func TestCheckGraphFiles(t *testing.T) {
+	path := write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2]}],
+		"nodes": [{"name": "a", "op": "rleu", "inputs": ["x"]}, {"name": "b", "op": "relu", "inputs": ["a"]},
+			{"name": "c", "op": "view", "inputs": ["x"], "attrs": {"size": [3]}}],
+		"outputs": ["b", "c"]}`)
+	doc := checkFails(t, path)
+	if len(doc.Missing) != 1 || doc.Missing[0].DidYouMean != "relu" || len(doc.Rejected) != 1 ||
+		doc.Rejected[0].Node != "c" {
+		t.Errorf("%+v", doc)
+	}
+	if out := succeed(t, "check", "../examples/models/residual.json"); !strings.Contains(out, "nothing is missing") {
+		t.Error(out)
+	}
+	if r := call(t, "check", write(t, "none.onnx", "no model")); r.code != exit.CodeUsage {
+		t.Errorf("exit %d", r.code)
+	}
+}
+
+type operatorsDoc struct {
+	Version int `json:"version"`
+	catalogue.OperatorsDocument
+}
+
+func TestOperatorsOfModels(t *testing.T) {
+	all := decode[operatorsDoc](t, succeed(t, "ops", "--onnx", "--json"))
+	if all.Version != 1 || len(all.Operators) < 200 {
+		t.Errorf("version %d, %d operators", all.Version, len(all.Operators))
+	}
+	for _, o := range all.Operators {
+		if o.Since < 1 || o.Restrictions == nil {
+			t.Errorf("%+v", o)
+		}
+	}
+	some := decode[operatorsDoc](t, succeed(t, "ops", "--onnx", "RotaryEmbedding", "--json"))
+	if len(some.Operators) != 2 || some.Operators[0].Since != 23 || some.Operators[1].Domain != "com.microsoft" ||
+		len(some.Operators[1].Restrictions) == 0 {
+		t.Errorf("%+v", some.Operators)
+	}
+	if out := succeed(t, "ops", "--onnx", "--search", "qlinear"); !strings.Contains(out, "QLinearAdd") ||
+		strings.Contains(out, "Relux") {
+		t.Error(out)
+	}
+	for _, args := range [][]string{{"--kind", "view"}, {"Relux"}} {
+		if r := call(t, append([]string{"ops", "--onnx"}, args...)...); r.code != exit.CodeUsage {
+			t.Errorf("%v: exit %d", args, r.code)
+		}
+	}
+}

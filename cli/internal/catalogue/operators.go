@@ -1,0 +1,64 @@
+package catalogue
+
+import (
+	"bufio"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun/cli/internal/document"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/onnx"
+)
+
+// OperatorsDocument is the output of ops --onnx.
+type OperatorsDocument struct {
+	Operators []OperatorDoc `json:"operators" doc:"The operators that ONNX models may use, by domain and name."`
+}
+
+// OperatorDoc describes an operator of ONNX models.
+type OperatorDoc struct {
+	Domain       string   `json:"domain" doc:"The domain; empty for the default domain ai.onnx."`
+	Name         string   `json:"name" doc:"The name of the operator."`
+	Since        int      `json:"since" doc:"The first version of the domain's operator set that has the operator."`
+	Restrictions []string `json:"restrictions" doc:"The calls that are rejected, besides those of element types without a dtype."`
+}
+
+// showOperators prints the operators of ONNX models whose names match one of the patterns, or all operators.
+func (f flags) showOperators(cmd *cobra.Command, patterns []string) error {
+	if f.kind != "" || f.dtype != "" {
+		return exit.UsageErrorf("--onnx lists operators of models, which have no --kind and no --dtype")
+	}
+	list, err := onnx.SupportedOperators(onnx.Options{Lookup: f.ext.Lookup, Operators: f.ext.Operators})
+	if err != nil {
+		return err
+	}
+	d := OperatorsDocument{Operators: []OperatorDoc{}}
+	for _, o := range list {
+		chosen := len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
+			ok, err := path.Match(p, o.Name)
+			return ok && err == nil
+		})
+		if chosen && strings.Contains(strings.ToLower(o.Domain+" "+o.Name), strings.ToLower(f.match)) {
+			d.Operators = append(d.Operators, OperatorDoc{o.Domain, o.Name, o.Since, document.NotNil(o.Restrictions)})
+		}
+	}
+	if len(d.Operators) == 0 {
+		return exit.UsageErrorf("no operator matches; graphrun ops --onnx lists all of them")
+	}
+	out := bufio.NewWriter(cmd.OutOrStdout())
+	if f.json {
+		document.Write(out, &d)
+		return out.Flush()
+	}
+	t := term.NewTable(term.NameCol("operator"), term.WholeCol("domain"), term.NumberCol("since"),
+		term.PhraseCol("restrictions", 20))
+	for _, o := range d.Operators {
+		t.Add(o.Name, o.Domain, o.Since, strings.Join(o.Restrictions, "; "))
+	}
+	t.Write(out, term.Output(cmd))
+	return out.Flush()
+}

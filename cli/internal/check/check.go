@@ -1,0 +1,166 @@
+// Package check implements "graphrun check". It lists everything that a graph needs and graphrun lacks.
+package check
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/cli/internal/command"
+	"github.com/graphrun/graphrun/cli/internal/document"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/onnx"
+	"github.com/graphrun/graphrun/report"
+)
+
+// Document is the output of check.
+type Document struct {
+	Runs     bool             `json:"runs" doc:"Whether nothing is missing and nothing is rejected."`
+	Missing  []Missing        `json:"missing" doc:"The operators that are not supported."`
+	Rejected []report.Mistake `json:"rejected" doc:"The nodes with supported operators, initializers, inputs and outputs that are rejected, each with its cause; nodes that only depend on these are left out."`
+}
+
+// Missing describes an operator that is not supported.
+type Missing struct {
+	Op         string   `json:"op" doc:"The name of the operator, or of the op in a graph file."`
+	Domain     string   `json:"domain" doc:"The domain; empty for the default domain and in a graph file."`
+	Nodes      []string `json:"nodes" doc:"The names of its nodes."`
+	DidYouMean string   `json:"did_you_mean,omitzero" doc:"A similar supported operator; absent if there is none."`
+}
+
+// Command returns the command check.
+func Command(ext *command.Extensions) *cobra.Command {
+	asJSON := false
+	cmd := &cobra.Command{
+		Use:   "check FILE",
+		Short: "List everything that a model needs and graphrun lacks",
+		Long: `Reads a model or a graph file without running it, and lists the operators that are not supported, and
+all nodes, weights, inputs and outputs that are rejected, with their causes. The exit code is 0 if there
+are none, and 1 otherwise. Unknown sizes have assumed values.
+
+graphrun ops --onnx lists the supported operators.`,
+		Example: `  graphrun check model.onnx
+  graphrun check model.onnx --json | jq -r '.missing[].op'`,
+		Args: command.OneFile,
+		RunE: exit.WithExitCode(func(cmd *cobra.Command, args []string) error {
+			d, err := documentOf(cmd.Context(), ext, args[0])
+			if err != nil {
+				return err
+			}
+			out := bufio.NewWriter(cmd.OutOrStdout())
+			if asJSON {
+				document.Write(out, d)
+			} else {
+				d.write(out, term.Output(cmd), args[0])
+			}
+			if err := out.Flush(); err != nil || d.Runs {
+				return err
+			}
+			return exit.Failed(nil)
+		}),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func documentOf(ctx context.Context, ext *command.Extensions, path string) (*Document, error) {
+	f, err := ext.Open(ctx, path, nil, true)
+	if err != nil {
+		return nil, err
+	}
+	d := &Document{Missing: []Missing{}}
+	operators, err := f.MissingOperators()
+	if err != nil {
+		return nil, exit.UsageError(err)
+	}
+	for _, o := range operators {
+		d.Missing = append(d.Missing, Missing{o.Name, o.Domain, o.Nodes, o.Suggestion})
+	}
+	var rejected []*graph.Error
+	for _, e := range mistakes(ctx, f) {
+		switch {
+		case errors.Is(e, onnx.ErrUnavailableOperand):
+		case errors.Is(e, onnx.ErrNoConverter): // it is in d.Missing
+		case !f.IsModel() && e.Op != "" && ext.Lookup(e.Op) == nil:
+			d.addMissing(e, ext)
+		default:
+			rejected = append(rejected, e)
+		}
+	}
+	d.Rejected = document.Mistakes(rejected)
+	d.Runs = len(d.Missing) == 0 && len(rejected) == 0
+	return d, ctx.Err()
+}
+
+// mistakes returns the errors of a file, without those of nodes that only depend on a rejected node.
+func mistakes(ctx context.Context, f *graphrun.File) []*graph.Error {
+	g, list, err := command.BoundGraph(ctx, f)
+	if err == nil {
+		err = command.Infer(ctx, g)
+	}
+	var several graph.Errors
+	var single *graph.Error
+	switch {
+	case err == nil:
+		return list
+	case errors.As(err, &several):
+		return append(list, several...)
+	case errors.As(err, &single):
+		return append(list, single)
+	}
+	return append(list, &graph.Error{Err: err})
+}
+
+// addMissing adds the node of an error to the op that is missing.
+func (d *Document) addMissing(e *graph.Error, ext *command.Extensions) {
+	i := slices.IndexFunc(d.Missing, func(m Missing) bool { return m.Op == e.Op })
+	if i < 0 {
+		i = len(d.Missing)
+		d.Missing = append(d.Missing, Missing{Op: e.Op, DidYouMean: graph.SuggestOp(e.Op, ext.Lookup)})
+	}
+	if !slices.Contains(d.Missing[i].Nodes, e.Node) {
+		d.Missing[i].Nodes = append(d.Missing[i].Nodes, e.Node)
+	}
+}
+
+// maxListed is the maximum number of nodes of an operator in the text.
+const maxListed = 5
+
+// write prints the document as text.
+func (d *Document) write(w io.Writer, show term.Display, path string) {
+	if d.Runs {
+		fmt.Fprintf(w, "%s: nothing is missing\n", path)
+		return
+	}
+	if len(d.Missing) > 0 {
+		t := term.NewTable(term.NameCol("operator"), term.WholeCol("domain").OmitIfAll(""), term.NumberCol("nodes"),
+			term.PhraseCol("names", 10), term.NameCol("did you mean").OmitIfAll(""))
+		for _, m := range d.Missing {
+			names := strings.Join(m.Nodes[:min(maxListed, len(m.Nodes))], ", ")
+			if len(m.Nodes) > maxListed {
+				names += ", ..."
+			}
+			t.Add(m.Op, m.Domain, len(m.Nodes), names, m.DidYouMean)
+		}
+		fmt.Fprintln(w, "Operators that are not supported")
+		t.Write(w, show)
+	}
+	if len(d.Rejected) > 0 {
+		if len(d.Missing) > 0 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintln(w, "Rejected")
+		for _, m := range d.Rejected {
+			fmt.Fprintln(w, "  "+m.Message)
+		}
+	}
+}
