@@ -174,7 +174,8 @@ func TestOperatorOfOtherDomain(t *testing.T) {
 	assert.EqualError(t, err,
 		"Options.Operators: com.microsoft.QuickGelu has a converter: Options.Replaced replaces it")
 	_, err = graphWith(t, of(""), Options{})
-	assert.EqualError(t, err, "the model needs operators that are not supported: QuickGelu (1; did you mean com.microsoft.QuickGelu?)")
+	assert.EqualError(t, err, "the model needs operators that are not supported: "+
+		"QuickGelu (1; did you mean com.microsoft.QuickGelu?)")
 }
 
 // Ops are looked up in a custom catalogue.
