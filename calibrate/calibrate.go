@@ -17,8 +17,8 @@ type Options struct {
 	Rounds int
 	// CallTime is the time for which a call runs repeatedly in each round. 0 means 12 ms.
 	CallTime time.Duration
-	// MostBytes is the maximum number of bytes that a call accesses. 0 means 128 MiB.
-	MostBytes int
+	// MaxBytes is the maximum number of bytes that a call accesses. 0 means 128 MiB.
+	MaxBytes int
 	// Progress, if set, is called before each measurement. Its arguments are the number of finished measurements, the
 	// number of all measurements, and the name of the measured kernel or access.
 	Progress func(done, total int, what string)
@@ -48,8 +48,8 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if o.CallTime <= 0 {
 		o.CallTime = 12 * time.Millisecond
 	}
-	if o.MostBytes <= 0 {
-		o.MostBytes = 128 << 20
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = 128 << 20
 	}
 	if o.Progress == nil {
 		o.Progress = func(int, int, string) {}
@@ -58,7 +58,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	m.profile.CPU, m.profile.Instructions = machine.CPUName(), machine.Host().Name()
 	m.profile.Estimated = false
 	m.profile.Measured = time.Now().UTC().Format(time.RFC3339)
-	m.probes = append(memoryProbes(float64(o.MostBytes)), rateProbes(m.rates)...)
+	m.probes = append(memoryProbes(float64(o.MaxBytes)), rateProbes(m.rates)...)
 	if err := m.run(ctx); err != nil {
 		return nil, err
 	}

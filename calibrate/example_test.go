@@ -11,7 +11,7 @@ import (
 // A machine is measured once; the measured rates price plans (graphrun.Options.Costs) and can be kept as a file. This
 // is as short as it goes, and as rough.
 func Example() {
-	o := calibrate.Options{Rounds: 1, CallTime: time.Microsecond, MostBytes: 1 << 20}
+	o := calibrate.Options{Rounds: 1, CallTime: time.Microsecond, MaxBytes: 1 << 20}
 	r, err := calibrate.Run(context.Background(), o)
 	if err != nil {
 		fmt.Println(err)

@@ -139,7 +139,7 @@ const (
 // evictCaches adds a step that accesses the given number of bytes.
 func (b *builder) evictCaches(op string, bytes float64) {
 	m := tensor.New(tensor.Float32, max(1, int(bytes)/8))
-	b.graph.Output("flood", b.excludeFromTiming(b.graph.Apply(op, nil, b.input(m, 1))))
+	b.graph.Output("evicting", b.excludeFromTiming(b.graph.Apply(op, nil, b.input(m, 1))))
 }
 
 // addWarmup adds steps that write and read memory of the size of a value. The value is then assigned memory that is in
@@ -168,7 +168,7 @@ func (b *builder) addCall(c graph.RateCall) []*graph.Value {
 			if _, dense := tensor.OrderOf(m); dense {
 				v = copied
 			} else { // no step writes this layout: the operand is only read, which brings it into the caches
-				b.graph.Output(fmt.Sprint("near", i), copied)
+				b.graph.Output(fmt.Sprint("cached", i), copied)
 			}
 		}
 		list = append(list, v)

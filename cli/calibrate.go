@@ -83,7 +83,7 @@ another file, for --costs.`,
 	return cmd
 }
 
-// calibrateMaxBytes is [calibrate.Options.MostBytes]. A test lowers it, because large calls take seconds.
+// calibrateMaxBytes is [calibrate.Options.MaxBytes]. A test lowers it, because large calls take seconds.
 var calibrateMaxBytes int
 
 func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
@@ -96,7 +96,7 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	var r *calibrate.Result
 	err := job.Do(progress.Running, func() (err error) {
 		r, err = calibrate.Run(job.Context, calibrate.Options{Rounds: f.rounds, CallTime: f.callTime,
-			MostBytes: calibrateMaxBytes, Progress: func(done, total int, _ string) { job.Report(done, total) }})
+			MaxBytes: calibrateMaxBytes, Progress: func(done, total int, _ string) { job.Report(done, total) }})
 		return err
 	})
 	job.End()
@@ -150,9 +150,9 @@ func storeProfile(cmd *cobra.Command, path string, p *machine.Profile) (string, 
 
 // write prints the measured rates.
 func (d *calibrateReport) write(w *bufio.Writer, show term.Display) {
-	p := d.Profile
-	fmt.Fprintf(w, "%s, %s: a step takes %s; measured in %.0f s\n", p.CPU, p.Instructions,
-		format.Nanoseconds(p.StepPS/1e3), d.TookS)
+	profile := d.Profile
+	fmt.Fprintf(w, "%s, %s: a step takes %s; measured in %.0f s\n", profile.CPU, profile.Instructions,
+		format.Nanoseconds(profile.StepPS/1e3), d.TookS)
 	if d.File != "" {
 		fmt.Fprintf(w, "stored in %s (%s)\n", d.File, d.Digest[:min(len(d.Digest), sections.ShortDigest)])
 	}
@@ -160,21 +160,21 @@ func (d *calibrateReport) write(w *bufio.Writer, show term.Display) {
 	for _, access := range []string{"dense", "kept", "panels", "copied", "tiled", "strided", "gathered"} {
 		columns = append(columns, term.WholeCol(access))
 	}
-	term.WriteList(w, show, "Memory, by the bytes of a call", memoryRows(p), columns,
+	term.WriteList(w, show, "Memory, by the bytes of a call", memoryRows(profile), columns,
 		func(row []any) []any { return row })
 	units, kernels := map[string]string{}, []string{}
-	for _, x := range d.Points {
-		if _, known := units[x.Subject]; !known {
-			if _, kernel := p.Kernels[x.Subject]; kernel {
-				kernels = append(kernels, x.Subject)
+	for _, point := range d.Points {
+		if _, known := units[point.Subject]; !known {
+			if _, kernel := profile.Kernels[point.Subject]; kernel {
+				kernels = append(kernels, point.Subject)
 			}
-			units[x.Subject] = x.Unit
+			units[point.Subject] = point.Unit
 		}
 	}
 	kernelColumns := []term.Column{term.NameCol("kernel"), term.WholeCol("a unit takes"), term.WholeCol("units/ns"),
 		term.ProseCol("unit")}
 	term.WriteList(w, show, "Inner kernels", kernels, kernelColumns, func(name string) []any {
-		ps := p.Kernels[name]
+		ps := profile.Kernels[name]
 		rate := "-"
 		if ps > 0 {
 			rate = fmt.Sprintf("%.3g", 1e3/ps)
@@ -187,11 +187,11 @@ func (d *calibrateReport) write(w *bufio.Writer, show term.Display) {
 // column for each kind of access.
 func memoryRows(p *machine.Profile) [][]any {
 	var rows [][]any
-	m := &p.Memory
-	for _, point := range m.Dense {
+	memory := &p.Memory
+	for _, point := range memory.Dense {
 		row := []any{format.Bytes(int(point.Bytes))}
-		for _, curve := range []machine.Curve{m.Dense, m.DenseConstants, m.Panels, m.Copied, m.Tiled, m.Strided,
-			m.Gathered} {
+		for _, curve := range []machine.Curve{memory.Dense, memory.DenseConstants, memory.Panels, memory.Copied,
+			memory.Tiled, memory.Strided, memory.Gathered} {
 			rate := "-"
 			if ps := curve.At(point.Bytes); ps > 0 {
 				rate = fmt.Sprintf("%.3g GB/s", 1e3/ps)

@@ -19,7 +19,7 @@ import (
 // Explanation tells why a value has its layout in the original graph, and how a program computes it.
 type Explanation struct {
 	Layout  Layout           `json:"layout" doc:"Why it has the strides that infer shows."`
-	Run     Outcome          `json:"run" doc:"How the program computes it."`
+	Outcome Outcome          `json:"run" doc:"How the program computes it."`
 	Copies  []CopyReason     `json:"copies" doc:"The copies of it, and the copies of operands for the step that computes it."`
 	Unfused []report.Unfused `json:"apart" doc:"Neighbouring nodes in other steps whose ops could be fused with its op."`
 }

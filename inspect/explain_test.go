@@ -36,7 +36,7 @@ func ExampleExplain() {
 		fmt.Printf("dimensions %d and %d: %s, %s, exchanged: %t\n", c.Faster, c.Slower, c.By, c.Why, c.Exchanged)
 	}
 	fmt.Println("slowest first:", e.Layout.Order)
-	fmt.Println(e.Run.What)
+	fmt.Println(e.Outcome.What)
 	// Output:
 	// dimensions 3 and 2: image, strides 3 and 15, exchanged: false
 	// dimensions 2 and 1: image, strides 15 and 1, exchanged: true

@@ -24,16 +24,16 @@ type Outcome struct {
 	Readers  []string `json:"readers" doc:"The nodes of the original graph that read the value."`
 }
 
-// addOutcome describes in e how the program computes v.
-func addOutcome(e *Explanation, p *program.Program, b *program.Binding, v *graph.Value) {
+// addOutcome describes in the explanation how the program computes v.
+func addOutcome(explanation *Explanation, p *program.Program, binding *program.Binding, v *graph.Value) {
 	outcome := &Outcome{Strategy: p.Options().Strategy.Name(), With: []string{}, Strides: []int{}, Reads: []string{},
 		Readers: []string{}}
-	for _, n := range b.Graph.Nodes {
+	for _, n := range binding.Graph.Nodes {
 		if slices.ContainsFunc(n.In, func(a graph.Arg) bool { return a.Kind == graph.TensorArg && a.Value == v }) {
 			outcome.Readers = append(outcome.Readers, n.Name)
 		}
 	}
-	plan, executable := b.Plan, b.Program
+	plan, executable := binding.Plan, binding.Program
 	if plan == nil || executable == nil {
 		plan, executable = &passes.Plan{Graph: graph.New("", nil)}, new(exec.Program)
 	}
@@ -46,15 +46,15 @@ func addOutcome(e *Explanation, p *program.Program, b *program.Binding, v *graph
 	}
 	if outcome.What == "" {
 		outcome.What = "no step computes it"
-		if b.Graph.Dynamic() {
+		if binding.Graph.Dynamic() {
 			outcome.What = "it runs in a segment that is planned when its operands are known"
 		}
 	}
-	e.Run = *outcome
-	e.Copies, e.Unfused = copyReasons(p, v, outcome, plan), []report.Unfused{}
+	explanation.Outcome = *outcome
+	explanation.Copies, explanation.Unfused = copyReasons(p, v, outcome, plan), []report.Unfused{}
 	for _, a := range plan.Unfused {
 		if v.Node != nil && (a.Node == v.Node.Name || a.Reader == v.Node.Name) {
-			e.Unfused = append(e.Unfused, report.Unfused(a))
+			explanation.Unfused = append(explanation.Unfused, report.Unfused(a))
 		}
 	}
 }

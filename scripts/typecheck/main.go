@@ -1,5 +1,5 @@
 // Command typecheck type-checks the packages of this module, with their tests, for platforms that they are not built
-// for. Nothing is compiled, so that a platform takes seconds. It does not find errors of assembly and of linking.
+// for. Nothing is compiled, so a platform takes seconds. Errors in assembly and errors of linking are not found.
 //
 //	go run ./scripts/typecheck freebsd/amd64 linux/amd64,noasm
 //
@@ -66,8 +66,8 @@ func check(platform string, files map[string]*ast.File) error {
 	if err := list.Start(); err != nil {
 		return err
 	}
-	done := map[string]*types.Package{"unsafe": types.Unsafe}
-	var all []error
+	checked := map[string]*types.Package{"unsafe": types.Unsafe}
+	var errs []error
 	for dec := json.NewDecoder(out); ; {
 		var p goPackage
 		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
@@ -78,13 +78,13 @@ func check(platform string, files map[string]*ast.File) error {
 		if p.ImportPath == "unsafe" || strings.HasSuffix(p.ImportPath, ".test") {
 			continue
 		}
-		all = append(all, p.check(sizes, done, files)...)
+		errs = append(errs, p.check(sizes, checked, files)...)
 	}
-	return errors.Join(append(all, list.Wait())...)
+	return errors.Join(append(errs, list.Wait())...)
 }
 
 // check type-checks a package, after the packages that it imports. Functions of other modules are not checked.
-func (p *goPackage) check(sizes types.Sizes, done map[string]*types.Package,
+func (p *goPackage) check(sizes types.Sizes, checked map[string]*types.Package,
 	files map[string]*ast.File) (errs []error) {
 	var parsed []*ast.File
 	for _, name := range p.GoFiles {
@@ -107,10 +107,10 @@ func (p *goPackage) check(sizes types.Sizes, done map[string]*types.Package,
 			if mapped, ok := p.ImportMap[path]; ok {
 				path = mapped
 			}
-			if done[path] == nil {
+			if checked[path] == nil {
 				return nil, fmt.Errorf("package %s was not listed", path)
 			}
-			return done[path], nil
+			return checked[path], nil
 		}),
 		Sizes:            sizes,
 		IgnoreFuncBodies: p.Module == nil || !p.Module.Main || isTestVariant,
@@ -120,7 +120,7 @@ func (p *goPackage) check(sizes types.Sizes, done map[string]*types.Package,
 	if err != nil && len(errs) == 0 {
 		errs = append(errs, err)
 	}
-	done[p.ImportPath] = pkg
+	checked[p.ImportPath] = pkg
 	return errs
 }
 

@@ -58,7 +58,7 @@ func timeAxis(title string, log bool) page.Axis {
 
 // callsSection shows the times of the three ways to call a program.
 func (d *Document) callsSection() page.Section {
-	chart := &page.Intervals{Axis: timeAxis("median time of a run", false), Reference: page.Unknown()}
+	chart := &page.Intervals{Axis: timeAxis("median time of a run", false), Reference: page.Missing()}
 	if d.Costs != nil {
 		chart.Reference, chart.ReferenceName = d.CostNS, "predicted on one core"
 	}
@@ -68,7 +68,7 @@ func (d *Document) callsSection() page.Section {
 		if s.Median == nil {
 			continue
 		}
-		row := page.Interval{Label: callWay(way).String(), Value: *s.Median, Low: page.Unknown(), High: page.Unknown(),
+		row := page.Interval{Label: callWay(way).String(), Value: *s.Median, Low: page.Missing(), High: page.Missing(),
 			Text: format.Nanoseconds(*s.Median)}
 		if s.Low != nil {
 			row.Low, row.High = *s.Low, *s.High
@@ -183,7 +183,7 @@ func memorySection(memory []memoryAt) page.Section {
 		Y: page.Axis{Title: "memory", Format: func(v float64) string { return format.Bytes(int(v)) }, Unit: 1 << 10}}
 	data := &page.Table{Name: "memory", Heads: []string{"ns", "arena_bytes", "output_bytes"}}
 	for _, m := range memory {
-		at := float64(m.at - memory[0].at)
+		at := float64(m.time - memory[0].time)
 		chart.Points = append(chart.Points, [2]float64{at, float64(m.memory.Arena + m.memory.Outputs)})
 		if v := float64(m.memory.Arena + m.memory.Outputs); v > 4<<20 {
 			chart.Y.Unit = 1 << 20

@@ -69,20 +69,27 @@ func (c *chromeTrace) EndRun(r *exec.Run, _ error) {
 }
 
 // BeginStep records the start of a step on a worker.
-func (c *chromeTrace) BeginStep(w exec.Position) { c.tracks[w.Worker].push(time.Since(c.start)) }
+func (c *chromeTrace) BeginStep(position exec.Position) {
+	c.tracks[position.Worker].push(time.Since(c.start))
+}
 
 // EndStep records a worker's part of a step.
-func (c *chromeTrace) EndStep(w exec.Position, _ bool) {
-	c.tracks[w.Worker].pop(span{run: w.Run, node: w.Node, step: w.Step, phase: -1}, time.Since(c.start))
+func (c *chromeTrace) EndStep(position exec.Position, _ bool) {
+	c.endSpan(position, -1, 0)
 }
 
 // BeginChunk records the start of a chunk.
-func (c *chromeTrace) BeginChunk(w exec.Position) { c.tracks[w.Worker].push(time.Since(c.start)) }
+func (c *chromeTrace) BeginChunk(position exec.Position) {
+	c.tracks[position.Worker].push(time.Since(c.start))
+}
 
 // EndChunk records a chunk.
-func (c *chromeTrace) EndChunk(w exec.Position, _ error) {
-	c.tracks[w.Worker].pop(span{run: w.Run, node: w.Node, step: w.Step, phase: w.Phase, chunk: w.Chunk},
-		time.Since(c.start))
+func (c *chromeTrace) EndChunk(position exec.Position, _ error) {
+	c.endSpan(position, position.Phase, position.Chunk)
+}
+
+func (c *chromeTrace) endSpan(p exec.Position, phase, chunk int) {
+	c.tracks[p.Worker].pop(span{run: p.Run, node: p.Node, step: p.Step, phase: phase, chunk: chunk}, time.Since(c.start))
 }
 
 // Constants of the trace file. The thread ID of a worker is its number plus firstTID. With thread IDs from 0, two
@@ -208,7 +215,7 @@ func (s span) event(worker int, steps *stepDescriptions) traceEvent {
 // write writes the trace, each event on its own line. ops maps the name of a node to its op.
 func (c *chromeTrace) write(w io.Writer, title string, ops map[string]string) error {
 	sep := traceHead
-	put := func(e traceEvent) error {
+	writeEvent := func(e traceEvent) error {
 		if _, err := io.WriteString(w, sep); err != nil {
 			return err
 		}
@@ -216,15 +223,15 @@ func (c *chromeTrace) write(w io.Writer, title string, ops map[string]string) er
 		return json.MarshalWrite(w, e, jsontext.AllowInvalidUTF8(true))
 	}
 	steps := &stepDescriptions{ops, map[*graph.Graph][]*stepArgs{}}
-	err := put(traceEvent{Name: "process_name", Phase: "M", PID: tracePID, TID: firstTID, Args: nameArgs{title}})
+	err := writeEvent(traceEvent{Name: "process_name", Phase: "M", PID: tracePID, TID: firstTID, Args: nameArgs{title}})
 	for worker := 0; worker < len(c.tracks) && err == nil; worker++ {
-		err = c.writeTrack(worker, steps, put)
+		err = c.writeTrack(worker, steps, writeEvent)
 	}
 	for _, m := range c.memory() {
 		if err != nil {
 			break
 		}
-		err = put(traceEvent{Name: "memory", Phase: "C", TS: microseconds(m.at), PID: tracePID, TID: firstTID,
+		err = writeEvent(traceEvent{Name: "memory", Phase: "C", TS: microseconds(m.time), PID: tracePID, TID: firstTID,
 			Args: m.memory})
 	}
 	if err == nil {
@@ -233,13 +240,13 @@ func (c *chromeTrace) write(w io.Writer, title string, ops map[string]string) er
 	return err
 }
 
-func (c *chromeTrace) writeTrack(worker int, steps *stepDescriptions, put func(traceEvent) error) error {
+func (c *chromeTrace) writeTrack(worker int, steps *stepDescriptions, writeEvent func(traceEvent) error) error {
 	name := traceEvent{Name: "thread_name", Phase: "M", PID: tracePID, TID: firstTID + worker,
 		Args: nameArgs{fmt.Sprint("worker ", worker)}}
-	order := name
-	order.Name, order.Args = "thread_sort_index", sortIndexArgs{worker}
-	for _, e := range []traceEvent{name, order} {
-		if err := put(e); err != nil {
+	sortIndex := name
+	sortIndex.Name, sortIndex.Args = "thread_sort_index", sortIndexArgs{worker}
+	for _, e := range []traceEvent{name, sortIndex} {
+		if err := writeEvent(e); err != nil {
 			return err
 		}
 	}
@@ -251,7 +258,7 @@ func (c *chromeTrace) writeTrack(worker int, steps *stepDescriptions, put func(t
 		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to))
 	})
 	for _, s := range spans {
-		if err := put(s.event(worker, steps)); err != nil {
+		if err := writeEvent(s.event(worker, steps)); err != nil {
 			return err
 		}
 	}
@@ -260,7 +267,7 @@ func (c *chromeTrace) writeTrack(worker int, steps *stepDescriptions, put func(t
 
 // memoryAt is the memory in use after a time, or the change of the memory in use at a time.
 type memoryAt struct {
-	at     time.Duration
+	time   time.Duration
 	memory memoryArgs
 }
 
@@ -285,17 +292,18 @@ func (c *chromeTrace) memory() []memoryAt {
 	}
 	// Releases precede allocations at the same time.
 	slices.SortFunc(changes, func(a, b memoryAt) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.memory.Arena+a.memory.Outputs, b.memory.Arena+b.memory.Outputs))
+		return cmp.Or(cmp.Compare(a.time, b.time),
+			cmp.Compare(a.memory.Arena+a.memory.Outputs, b.memory.Arena+b.memory.Outputs))
 	})
-	var all []memoryAt
-	var now memoryArgs
+	var timeline []memoryAt
+	var inUse memoryArgs
 	for i, m := range changes {
-		now.Arena, now.Outputs = now.Arena+m.memory.Arena, now.Outputs+m.memory.Outputs
-		if i+1 == len(changes) || changes[i+1].at > m.at {
-			all = append(all, memoryAt{m.at, now})
+		inUse.Arena, inUse.Outputs = inUse.Arena+m.memory.Arena, inUse.Outputs+m.memory.Outputs
+		if i+1 == len(changes) || changes[i+1].time > m.time {
+			timeline = append(timeline, memoryAt{m.time, inUse})
 		}
 	}
-	return all
+	return timeline
 }
 
 // memoryChanges returns the allocations and releases of a run as changes of the memory in use.

@@ -14,11 +14,11 @@ import (
 // Open reads a graph file or a model. dims are the values of --dim; symbols without a size in dims remain symbols. With
 // keepGoing, nodes and constants with mistakes are skipped.
 func (e *Extensions) Open(ctx context.Context, path string, dims []string, keepGoing bool) (*graphrun.File, error) {
-	bound, err := ParseDims(dims)
+	sizes, err := ParseDims(dims)
 	if err != nil {
 		return nil, err
 	}
-	l := graphrun.Loader{Sizes: bound, KeepGoing: keepGoing, Lookup: e.Lookup, Operators: e.Operators}
+	l := graphrun.Loader{Sizes: sizes, KeepGoing: keepGoing, Lookup: e.Lookup, Operators: e.Operators}
 	f, err := l.OpenContext(ctx, path)
 	if err != nil {
 		return nil, exit.UsageError(err)
@@ -26,14 +26,14 @@ func (e *Extensions) Open(ctx context.Context, path string, dims []string, keepG
 	return f, checkDims(path, f.Loader.Sizes, f.Symbols())
 }
 
-// BoundGraph returns the graph of a file with all sizes bound, not yet inferred. missing are the mistakes of skipped
-// nodes and constants.
-func BoundGraph(ctx context.Context, f *graphrun.File) (g *graph.Graph, missing graph.Errors, err error) {
+// BoundGraph returns the graph of a file with all sizes bound, not yet inferred, and the mistakes of skipped nodes and
+// constants.
+func BoundGraph(ctx context.Context, f *graphrun.File) (g *graph.Graph, mistakes graph.Errors, err error) {
 	g, err = f.GraphContext(ctx)
-	if err != nil && (g == nil || !errors.As(err, &missing)) {
+	if err != nil && (g == nil || !errors.As(err, &mistakes)) {
 		return nil, nil, exit.UsageError(err)
 	}
-	return g, missing, nil
+	return g, mistakes, nil
 }
 
 // OpenGraph is [Extensions.Open] followed by [BoundGraph].

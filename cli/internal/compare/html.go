@@ -67,7 +67,7 @@ func (c *comparison) combinations() func(yield func([]Row) bool) {
 // valueOrNaN returns an optional number for a chart: NaN for nil.
 func valueOrNaN(x *float64) float64 {
 	if x == nil {
-		return page.Unknown()
+		return page.Missing()
 	}
 	return *x
 }
@@ -75,7 +75,7 @@ func valueOrNaN(x *float64) float64 {
 // timesSection shows the measured times of the strategies of a combination.
 func timesSection(rows []Row) page.Section {
 	chart := &page.Intervals{Axis: page.Axis{Title: "median time of a run", Format: format.Nanoseconds},
-		Reference: page.Unknown()}
+		Reference: page.Missing()}
 	for _, r := range rows {
 		text := format.Nanoseconds(valueOrNaN(r.Median))
 		switch {
@@ -98,7 +98,7 @@ func timesSection(rows []Row) page.Section {
 // costsSection shows the estimated costs of the strategies of a combination, and the lower bound.
 func costsSection(rows []Row) page.Section {
 	chart := &page.Intervals{Axis: page.Axis{Title: "estimated cost on one core", Format: format.Nanoseconds},
-		Reference: page.Unknown()}
+		Reference: page.Missing()}
 	note := "The estimated costs of the plans."
 	for _, r := range rows {
 		text := format.Nanoseconds(r.CostNS) + ", " + format.CountIrregular(r.Copies, "inserted copy", "inserted copies")
@@ -108,8 +108,8 @@ func costsSection(rows []Row) page.Section {
 				"their inserted copies."
 			text = fmt.Sprintf("%s, gap %.1f%%", text, 100*valueOrNaN(r.Gap))
 		}
-		chart.Rows = append(chart.Rows, page.Interval{Label: r.Name, Value: r.CostNS, Low: page.Unknown(),
-			High: page.Unknown(), Text: text})
+		chart.Rows = append(chart.Rows, page.Interval{Label: r.Name, Value: r.CostNS, Low: page.Missing(),
+			High: page.Missing(), Text: text})
 	}
 	place, _, _ := strings.Cut(rows[0].Label(), "/threads=")
 	return page.Section{Title: "Estimated: " + place, Chart: chart, Note: note}

@@ -93,31 +93,31 @@ Equal plans are reported as equal; the exit code is then 0, too.`,
 }
 
 // strategyPair returns the strategies of the two plans.
-func (f *flags) strategyPair(cmd *cobra.Command, files int) (list [2]string, err error) {
-	altered := len(f.pins) > 0 || f.hasTwoSizes || cmd.Flags().Changed("slack")
+func (f *flags) strategyPair(cmd *cobra.Command, files int) (pair [2]string, err error) {
+	optionsDiffer := len(f.pins) > 0 || f.hasTwoSizes || cmd.Flags().Changed("slack")
 	for _, s := range f.strategies {
 		if err := f.ext.CheckStrategy(s); err != nil {
-			return list, err
+			return pair, err
 		}
 	}
 	switch len(f.strategies) {
 	case 0:
-		list = [2]string{command.DefaultStrategy, command.DefaultStrategy}
-		if files == 1 && !altered {
-			list[1] = graphrun.ChannelsLast.Name()
+		pair = [2]string{command.DefaultStrategy, command.DefaultStrategy}
+		if files == 1 && !optionsDiffer {
+			pair[1] = graphrun.ChannelsLast.Name()
 		}
 	case 1:
-		list = [2]string{f.strategies[0], f.strategies[0]}
-		if files == 1 && !altered {
-			return list, exit.UsageErrorf("--strategies %s: want a second strategy, a second file, --pin, --slack or a second "+
+		pair = [2]string{f.strategies[0], f.strategies[0]}
+		if files == 1 && !optionsDiffer {
+			return pair, exit.UsageErrorf("--strategies %s: want a second strategy, a second file, --pin, --slack or a second "+
 				"size of --dim to compare with", f.strategies[0])
 		}
 	case 2:
-		list = [2]string(f.strategies)
+		pair = [2]string(f.strategies)
 	default:
-		return list, exit.UsageErrorf("--strategies %s: want two at most", strings.Join(f.strategies, ","))
+		return pair, exit.UsageErrorf("--strategies %s: want two at most", strings.Join(f.strategies, ","))
 	}
-	return list, f.slackFlag.Check(cmd, list[1])
+	return pair, f.slackFlag.Check(cmd, pair[1])
 }
 
 // Document is the output of diff.
@@ -224,16 +224,16 @@ func (f *flags) splitDims(files int, doc *Document) error {
 	return nil
 }
 
-// planFile loads and plans the file of plan i, 0 or 1. It returns the graph even if planning fails.
-func (f *flags) planFile(job *progress.Job, path, strategy string, i int) (g *graph.Graph, compiled *graphrun.Program,
-	err error) {
+// planFile loads and plans the file of the plan with index 0 or 1. It returns the graph even if planning fails.
+func (f *flags) planFile(job *progress.Job, path, strategy string, index int) (g *graph.Graph,
+	compiled *graphrun.Program, err error) {
 	var pins []string
 	slack := 0.0
-	if i == 1 || f.hasTwoSizes {
+	if index == 1 || f.hasTwoSizes {
 		pins, slack = f.pins, f.slackFlag.Option()
 	}
 	err = job.Do(progress.Loading, func() (err error) {
-		g, err = f.ext.LoadPinned(job.Context, path, f.sizes[i], pins)
+		g, err = f.ext.LoadPinned(job.Context, path, f.sizes[index], pins)
 		return err
 	})
 	if err != nil {
@@ -335,7 +335,7 @@ func writeTotals(w io.Writer, show term.Display, doc *Document, first, second st
 	}
 	for _, row := range []struct {
 		name   string
-		of     func(*experiment.Totals) int
+		total  func(*experiment.Totals) int
 		format func(float64) string
 	}{
 		{"steps", func(p *experiment.Totals) int { return p.Steps }, integerText},
@@ -345,7 +345,7 @@ func writeTotals(w io.Writer, show term.Display, doc *Document, first, second st
 		{"peak memory", func(p *experiment.Totals) int { return p.PeakBytes }, bytesText},
 		{"with weights", func(p *experiment.Totals) int { return p.PeakWithWeights }, bytesText},
 	} {
-		x, y := float64(row.of(totals1)), float64(row.of(totals2))
+		x, y := float64(row.total(totals1)), float64(row.total(totals2))
 		t.Add(row.name, row.format(x), row.format(y), format.Difference(x, y, row.format))
 	}
 	t.Write(w, show)

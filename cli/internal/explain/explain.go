@@ -300,7 +300,7 @@ func WriteLayout(w io.Writer, show term.Display, r *Document) {
 
 // writeExecution prints how the program computes a value.
 func writeExecution(w io.Writer, show term.Display, explanation *inspect.Explanation, assumed map[string]int) {
-	outcome := &explanation.Run
+	outcome := &explanation.Outcome
 	head := "Under strategy " + outcome.Strategy
 	if len(assumed) > 0 {
 		head += " for " + format.Sizes(assumed)

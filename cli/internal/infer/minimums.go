@@ -21,16 +21,16 @@ type RaisedMinimums struct {
 }
 
 // String returns the note for users.
-func (f *RaisedMinimums) String() string {
-	list := make([]string, len(f.Symbols))
-	for i, name := range f.Symbols {
-		list[i] = fmt.Sprintf("%s: {\"min\": %d}", strconv.Quote(name), f.Min)
+func (m *RaisedMinimums) String() string {
+	list := make([]string, len(m.Symbols))
+	for i, name := range m.Symbols {
+		list[i] = fmt.Sprintf("%s: {\"min\": %d}", strconv.Quote(name), m.Min)
 	}
 	verb := "disappear"
-	if f.Removed == 1 {
+	if m.Removed == 1 {
 		verb = "disappears"
 	}
-	return fmt.Sprintf("with %s, %d of %s %s", strings.Join(list, ", "), f.Removed, format.Count(f.Guards, "guard"),
+	return fmt.Sprintf("with %s, %d of %s %s", strings.Join(list, ", "), m.Removed, format.Count(m.Guards, "guard"),
 		verb)
 }
 
@@ -50,17 +50,17 @@ func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, al
 	if s == nil || s.IncompleteReason != nil {
 		return nil
 	}
-	f := &RaisedMinimums{Min: raisedMin, Guards: len(GuardsOf(s))}
-	if f.Guards == 0 {
+	result := &RaisedMinimums{Min: raisedMin, Guards: len(GuardsOf(s))}
+	if result.Guards == 0 {
 		return nil
 	}
 	assumed := g.Assumed()
 	for _, name := range sorted.Keys(g.Symbols) {
 		if assumed[name] >= raisedMin && g.Symbols[name].Min < raisedMin {
-			f.Symbols = append(f.Symbols, name)
+			result.Symbols = append(result.Symbols, name)
 		}
 	}
-	if len(f.Symbols) == 0 {
+	if len(result.Symbols) == 0 {
 		return nil
 	}
 	guardsWith := func(symbols []string) int { // the number of guards if the minimums of symbols are raised
@@ -75,23 +75,23 @@ func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, al
 		if err == nil && symbolic != nil && symbolic.IncompleteReason == nil {
 			return len(GuardsOf(symbolic))
 		}
-		return f.Guards
+		return result.Guards
 	}
-	fewest := guardsWith(f.Symbols)
-	if fewest >= f.Guards {
+	fewest := guardsWith(result.Symbols)
+	if fewest >= result.Guards {
 		return nil
 	}
-	if len(f.Symbols) > 1 && len(f.Symbols) <= maxRaised {
-		for _, name := range slices.Clone(f.Symbols) {
-			others := slices.DeleteFunc(slices.Clone(f.Symbols), func(s string) bool { return s == name })
+	if len(result.Symbols) > 1 && len(result.Symbols) <= maxRaised {
+		for _, name := range slices.Clone(result.Symbols) {
+			others := slices.DeleteFunc(slices.Clone(result.Symbols), func(s string) bool { return s == name })
 			if len(others) == 0 {
 				break
 			}
 			if n := guardsWith(others); n <= fewest {
-				f.Symbols, fewest = others, n
+				result.Symbols, fewest = others, n
 			}
 		}
 	}
-	f.Removed = f.Guards - fewest
-	return f
+	result.Removed = result.Guards - fewest
+	return result
 }

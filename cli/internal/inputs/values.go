@@ -78,17 +78,17 @@ func checkMemory(g *graph.Graph, given *Arrays) error {
 	if given.Unavailable == nil || !errors.As(err, &short) {
 		return err
 	}
-	bytes := func(v *graph.Value) int {
+	bytesOf := func(v *graph.Value) int {
 		var n graphrun.Need
 		n.AddInput(v)
 		return n.Inputs
 	}
-	reads := readers(g)
+	readerCounts := readers(g)
 	order := slices.SortedStableFunc(slices.Values(g.Inputs), func(a, b *graph.Value) int {
-		return cmp.Or(min(reads[a], 1)-min(reads[b], 1), cmp.Compare(bytes(b), bytes(a)))
+		return cmp.Or(min(readerCounts[a], 1)-min(readerCounts[b], 1), cmp.Compare(bytesOf(b), bytesOf(a)))
 	})
-	for over := short.Need.Total() - short.Left; over > 0 && len(order) > 0; order = order[1:] {
-		over -= bytes(order[0])
+	for excess := short.Need.Total() - short.Left; excess > 0 && len(order) > 0; order = order[1:] {
+		excess -= bytesOf(order[0])
 		given.Unavailable[order[0].Name] = err
 	}
 	return nil
@@ -96,19 +96,19 @@ func checkMemory(g *graph.Graph, given *Arrays) error {
 
 // readers returns, for each value, the number of operands and outputs that read the value.
 func readers(g *graph.Graph) map[*graph.Value]int {
-	reads := map[*graph.Value]int{}
+	counts := map[*graph.Value]int{}
 	for _, n := range g.Nodes {
 		for _, a := range n.In {
-			reads[a.Value]++
+			counts[a.Value]++
 		}
 		for _, v := range n.Refs() {
-			reads[v]++
+			counts[v]++
 		}
 	}
 	for _, o := range g.Outputs {
-		reads[o.Value]++
+		counts[o.Value]++
 	}
-	return reads
+	return counts
 }
 
 // withMeta returns t with the dtype and layout of m. If the dtypes differ, t has the bits of elements of m's dtype.
@@ -131,12 +131,12 @@ func withMeta(t *tensor.Tensor, m tensor.Meta) (_ *tensor.Tensor, err error) {
 // index, but not on the layout. Real numbers and the parts of complex numbers are uniform in [-1, 1). Bools are
 // uniform, and so are integers among the given integers.
 func generate(m tensor.Meta, seed uint64, name string, integers []int64) *tensor.Tensor {
-	h := fnv.New64a()
-	h.Write([]byte(name))
-	r := rand.New(rand.NewPCG(seed, h.Sum64()))
-	wide, parts := tensor.Float64, 1 // the dtype of random elements, and its number of float64 parts
+	hash := fnv.New64a()
+	hash.Write([]byte(name))
+	rng := rand.New(rand.NewPCG(seed, hash.Sum64()))
+	randomDType, partCount := tensor.Float64, 1 // the dtype of random elements, and its number of float64 parts
 	if m.DType.IsComplex() {
-		wide, parts = tensor.Complex128, 2
+		randomDType, partCount = tensor.Complex128, 2
 	}
 	out := tensor.Empty(m)
 	rowMajor := out
@@ -149,22 +149,22 @@ func generate(m tensor.Meta, seed uint64, name string, integers []int64) *tensor
 	}
 	// Elements are converted in blocks, because float64 takes eight times the memory of a byte.
 	n, size := rowMajor.Numel(), m.DType.Size()
-	buffer := make([]float64, parts*min(n, 1<<12))
-	convert := tensor.Converter(m.DType, wide)
-	for start := 0; start < n; start += len(buffer) / parts {
-		block := buffer[:parts*min(n-start, len(buffer)/parts)]
+	buffer := make([]float64, partCount*min(n, 1<<12))
+	convert := tensor.Converter(m.DType, randomDType)
+	for start := 0; start < n; start += len(buffer) / partCount {
+		block := buffer[:partCount*min(n-start, len(buffer)/partCount)]
 		for i := range block {
 			switch {
 			case m.DType == tensor.Bool:
-				block[i] = float64(r.IntN(2))
+				block[i] = float64(rng.IntN(2))
 			case m.DType.IsIntegral(false):
-				block[i] = float64(integers[r.IntN(len(integers))])
+				block[i] = float64(integers[rng.IntN(len(integers))])
 			default:
-				block[i] = 2*float64(r.Float64()) - 1
+				block[i] = 2*float64(rng.Float64()) - 1
 			}
 		}
 		dst := unsafe.Add(rowMajor.Pointer(), start*size)
-		convert(dst, unsafe.Pointer(&block[0]), size, wide.Size(), len(block)/parts)
+		convert(dst, unsafe.Pointer(&block[0]), size, randomDType.Size(), len(block)/partCount)
 	}
 	if rowMajor.Storage() != out.Storage() {
 		tensor.CopyElements(out, rowMajor)

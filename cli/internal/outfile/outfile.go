@@ -32,11 +32,11 @@ func CheckWritable(flag, path string) error {
 
 func tryWriting(path string) error {
 	path = followLink(path)
-	st, err := os.Stat(path)
+	info, err := os.Stat(path)
 	switch {
-	case err == nil && st.IsDir():
+	case err == nil && info.IsDir():
 		return errors.New("that is a folder")
-	case err == nil && !st.Mode().IsRegular():
+	case err == nil && !info.Mode().IsRegular():
 		return nil // a pipe or a device: opening it may block
 	case err == nil:
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
@@ -46,9 +46,9 @@ func tryWriting(path string) error {
 		return f.Close()
 	}
 	dir := filepath.Dir(path)
-	if st, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+	if info, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no folder %s", dir)
-	} else if err == nil && !st.IsDir() {
+	} else if err == nil && !info.IsDir() {
 		return fmt.Errorf("%s is not a folder", dir)
 	}
 	f, err := createInFolderOf(path)
@@ -61,17 +61,17 @@ func tryWriting(path string) error {
 
 // Cause removes the path and the system call from an error of the operating system.
 func Cause(err error) error {
-	var e *fs.PathError
-	var renamed *os.LinkError
+	var pathErr *fs.PathError
+	var linkErr *os.LinkError
 	switch {
-	case errors.As(err, &renamed):
-		return Cause(&fs.PathError{Path: renamed.New, Err: renamed.Err})
-	case !errors.As(err, &e):
+	case errors.As(err, &linkErr):
+		return Cause(&fs.PathError{Path: linkErr.New, Err: linkErr.Err})
+	case !errors.As(err, &pathErr):
 		return err
 	case errors.Is(err, fs.ErrNotExist):
 		return errors.New("no file can be created there")
 	}
-	return errors.New(strings.TrimPrefix(files.Reword("", e).Error(), e.Path+": "))
+	return errors.New(strings.TrimPrefix(files.Reword("", pathErr).Error(), pathErr.Path+": "))
 }
 
 // followLink follows a symbolic link to a file that does not exist yet. It returns other paths unchanged.
@@ -119,13 +119,13 @@ func replaceFile(ctx context.Context, path string, write func(io.Writer) error) 
 	if err == nil && !old.Mode().IsRegular() {
 		return writeInPlace(ctx, path, write)
 	}
-	real := path
+	target := path
 	if err == nil {
-		if real, err = filepath.EvalSymlinks(path); err != nil {
+		if target, err = filepath.EvalSymlinks(path); err != nil {
 			return err
 		}
 	}
-	f, err := createInFolderOf(real)
+	f, err := createInFolderOf(target)
 	if errors.Is(err, fs.ErrPermission) && old != nil {
 		return writeInPlace(ctx, path, write)
 	}
@@ -140,7 +140,7 @@ func replaceFile(ctx context.Context, path string, write func(io.Writer) error) 
 	if err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), real)
+	return os.Rename(f.Name(), target)
 }
 
 func writeInPlace(ctx context.Context, path string, write func(io.Writer) error) error {
@@ -167,13 +167,13 @@ func writeAndClose(ctx context.Context, f *os.File, write func(io.Writer) error)
 // contextWriter is a writer that fails after its context has ended.
 type contextWriter struct {
 	ctx context.Context
-	w   io.Writer
+	dst io.Writer
 }
 
 // Write writes b unless the context has ended.
-func (a contextWriter) Write(b []byte) (int, error) {
-	if a.ctx.Err() != nil {
-		return 0, context.Cause(a.ctx)
+func (c contextWriter) Write(b []byte) (int, error) {
+	if c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
 	}
-	return a.w.Write(b)
+	return c.dst.Write(b)
 }

@@ -36,16 +36,16 @@ func (c *Intervals) draw() string {
 	bottom := float64(top + rowHeight*len(c.Rows))
 	d := &drawing{}
 	d.xAxis(&x, top, bottom)
-	if at, ok := x.coordinate(c.Reference); ok {
-		d.add(`<g class="c1"><line class="guide" stroke-dasharray="5 4" x1="%.1f" x2="%.1f" y1="%d" y2="%.1f"/></g>`, at, at,
-			top-4, bottom)
-		d.add(`<text text-anchor="middle" x="%.1f" y="14">%s</text>`, at, Escape(c.ReferenceName))
+	if pointX, ok := x.coordinate(c.Reference); ok {
+		d.add(`<g class="c1"><line class="guide" stroke-dasharray="5 4" x1="%.1f" x2="%.1f" y1="%d" y2="%.1f"/></g>`, pointX,
+			pointX, top-4, bottom)
+		d.add(`<text text-anchor="middle" x="%.1f" y="14">%s</text>`, pointX, Escape(c.ReferenceName))
 	}
 	for i, r := range c.Rows {
 		y := top + rowHeight*(float64(i)+0.5)
 		d.add(`<text text-anchor="end" x="%.1f" y="%.1f">%s<title>%s</title></text>`, left+6, y+4,
 			Escape(shorten(r.Label, maxLabel)), Escape(r.Label))
-		at, ok := x.coordinate(r.Value)
+		pointX, ok := x.coordinate(r.Value)
 		if !ok {
 			continue
 		}
@@ -55,11 +55,11 @@ func (c *Intervals) draw() string {
 		if knownLow && knownHigh {
 			d.add(`<path class="guide" d="M%.1f %.1fv10m0-5H%.1fm0-5v10"/>`, low, y-5, high)
 		}
-		d.add(`<circle class="shape" cx="%.1f" cy="%.1f" r="4.5"/></g>`, at, y)
+		d.add(`<circle class="shape" cx="%.1f" cy="%.1f" r="4.5"/></g>`, pointX, y)
 		if knownHigh {
-			at = max(at, high)
+			pointX = max(pointX, high)
 		}
-		d.add(`<text x="%.1f" y="%.1f">%s</text>`, at+10, y+4, Escape(r.Text))
+		d.add(`<text x="%.1f" y="%.1f">%s</text>`, pointX+10, y+4, Escape(r.Text))
 	}
 	return d.picture(bottom+44, c.Axis.Title)
 }
@@ -142,14 +142,14 @@ func (d *drawing) pointName(p *Point, taken [][2]float64) [][2]float64 {
 		slices.Reverse(sides)
 	}
 	for _, left := range sides {
-		if left+width > chartWidth || slices.ContainsFunc(taken, func(q [2]float64) bool {
-			return q[0] > left-5 && q[0] < left+width+5 && math.Abs(q[1]-p.Y) < 11
+		if left+width > chartWidth || slices.ContainsFunc(taken, func(position [2]float64) bool {
+			return position[0] > left-5 && position[0] < left+width+5 && math.Abs(position[1]-p.Y) < 11
 		}) {
 			continue
 		}
 		d.add(`<text x="%.1f" y="%.1f">%s</text>`, left, p.Y+4, Escape(p.Name))
-		for at := 0.0; at <= width; at += charWidth {
-			taken = append(taken, [2]float64{left + at, p.Y})
+		for offset := 0.0; offset <= width; offset += charWidth {
+			taken = append(taken, [2]float64{left + offset, p.Y})
 		}
 		break
 	}
@@ -227,5 +227,5 @@ func (c *StepFunction) draw() string {
 	return d.picture(chartHeight, c.Y.Title+" by "+c.X.Title)
 }
 
-// Unknown returns NaN, which stands for an unknown number in charts. Charts do not draw unknown numbers.
-func Unknown() float64 { return math.NaN() }
+// Missing returns NaN, which stands for a missing number: a chart does not draw it.
+func Missing() float64 { return math.NaN() }

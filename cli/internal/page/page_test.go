@@ -62,8 +62,8 @@ func TestManyRowsAreLeftOut(t *testing.T) {
 
 func TestIntervals(t *testing.T) {
 	c := &Intervals{Axis: Axis{Title: "time"}, Reference: 3, ReferenceName: "bound",
-		Rows: []Interval{{"a & b", 4, 3.5, 5, "4 ms"}, {"unknown interval", 2, Unknown(), Unknown(), "2 ms"},
-			{"unknown value", Unknown(), Unknown(), Unknown(), "none"}}}
+		Rows: []Interval{{"a & b", 4, 3.5, 5, "4 ms"}, {"unknown interval", 2, Missing(), Missing(), "2 ms"},
+			{"unknown value", Missing(), Missing(), Missing(), "none"}}}
 	texts := wellFormed(t, c.draw())
 	for _, want := range []string{"a & b", "4 ms", "2 ms", "bound", "time", "unknown value"} {
 		assert.Contains(t, texts, want)

@@ -39,11 +39,11 @@ func (s *stepTimer) EndRun(*exec.Run, error) {}
 func (s *stepTimer) BeginStep(exec.Position) { s.began = time.Now() }
 
 // EndStep records the time of a step.
-func (s *stepTimer) EndStep(w exec.Position, done bool) {
-	s.runTimes[w.Step] += max(time.Since(s.began)-s.clockCost, 1)
+func (s *stepTimer) EndStep(position exec.Position, done bool) {
+	s.runTimes[position.Step] += max(time.Since(s.began)-s.clockCost, 1)
 	if done {
-		s.samples[w.Node.Name] = append(s.samples[w.Node.Name], float64(s.runTimes[w.Step]))
-		delete(s.runTimes, w.Step)
+		s.samples[position.Node.Name] = append(s.samples[position.Node.Name], float64(s.runTimes[position.Step]))
+		delete(s.runTimes, position.Step)
 	}
 }
 
@@ -63,15 +63,15 @@ const (
 // tracer of the program. The sum of minimum times would be misleading: a busy processor lowers its clock rate, and no
 // single run has the minimum time of every step.
 func measurePlan(job *progress.Job, p *graphrun.Program, g *graph.Graph, timer *stepTimer, doc *Document) error {
-	in, err := inputs.Sources{}.ReadValues(g, &inputs.Arrays{})
+	inputSet, err := inputs.Sources{}.ReadValues(g, &inputs.Arrays{})
 	if err != nil {
 		return err
 	}
 	start, runs := time.Now(), 0
 	err = job.Do(progress.Running, func() error {
 		for ; runs < measureRuns || time.Since(start) < measureSpan; runs++ {
-			if _, err := p.Run(job.Context, in.Values); err != nil {
-				return in.WithGeneratedHint(err)
+			if _, err := p.Run(job.Context, inputSet.Values); err != nil {
+				return inputSet.WithGeneratedHint(err)
 			}
 		}
 		return nil
@@ -87,11 +87,11 @@ func measurePlan(job *progress.Job, p *graphrun.Program, g *graph.Graph, timer *
 	var relativeErrors []float64
 	for i := range doc.Steps {
 		s := &doc.Steps[i]
-		took := timer.samples[s.Name]
-		if len(took) == 0 {
+		stepTimes := timer.samples[s.Name]
+		if len(stepTimes) == 0 {
 			continue
 		}
-		ns := *experiment.SpreadOf(took).Median
+		ns := *experiment.SpreadOf(stepTimes).Median
 		s.MeasuredNS = &ns
 		doc.Measured.MeasuredNS += ns
 		doc.Measured.PredictedNS += s.CostNS

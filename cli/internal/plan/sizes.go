@@ -44,22 +44,22 @@ type interval struct {
 }
 
 // parseInterval parses an interval such as N=1..256. The values of --dim must not name its symbol.
-func parseInterval(text string, dims []string) (v interval, err error) {
+func parseInterval(text string, dims []string) (parsed interval, err error) {
 	name, sizes, ok := strings.Cut(text, "=")
 	from, to, dots := strings.Cut(sizes, "..")
-	v.symbol = name
+	parsed.symbol = name
 	var errs [2]error
-	v.from, errs[0] = strconv.Atoi(from)
-	v.to, errs[1] = strconv.Atoi(to)
-	if !ok || !dots || name == "" || errors.Join(errs[:]...) != nil || v.from < 0 || v.to < v.from {
-		return v, exit.UsageErrorf("--sweep %s: want a symbol and its sizes in ascending order, as in N=1..256", text)
+	parsed.from, errs[0] = strconv.Atoi(from)
+	parsed.to, errs[1] = strconv.Atoi(to)
+	if !ok || !dots || name == "" || errors.Join(errs[:]...) != nil || parsed.from < 0 || parsed.to < parsed.from {
+		return parsed, exit.UsageErrorf("--sweep %s: want a symbol and its sizes in ascending order, as in N=1..256", text)
 	}
 	for _, dim := range dims {
 		if strings.HasPrefix(dim, name+"=") {
-			return v, exit.UsageErrorf("--sweep %s and --dim %s give sizes of the same symbol", text, dim)
+			return parsed, exit.UsageErrorf("--sweep %s and --dim %s give sizes of the same symbol", text, dim)
 		}
 	}
-	return v, nil
+	return parsed, nil
 }
 
 // runSweep runs the command for a range of sizes.
@@ -121,12 +121,12 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 	return f.printSizes(cmd, doc)
 }
 
-func (f *flags) printSizes(cmd *cobra.Command, r *SizesDocument) error {
+func (f *flags) printSizes(cmd *cobra.Command, doc *SizesDocument) error {
 	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 	if f.json {
-		document.Write(out, r)
+		document.Write(out, doc)
 	} else {
-		writeSizes(out, term.Output(cmd), r)
+		writeSizes(out, term.Output(cmd), doc)
 	}
 	return out.Flush()
 }
@@ -152,10 +152,10 @@ func (f *flags) bindSize(ctx context.Context, path string, g *graph.Graph, symbo
 }
 
 // writeSizes prints the ranges of sizes and the changes between them.
-func writeSizes(w io.Writer, show term.Display, r *SizesDocument) {
-	t := term.NewTable(term.NameCol(r.Symbol), term.WholeCol("copies"), term.WholeCol("cost"),
-		term.WholeCol("cost/"+r.Symbol), term.ProseCol("changes"))
-	for _, c := range r.Ranges {
+func writeSizes(w io.Writer, show term.Display, doc *SizesDocument) {
+	t := term.NewTable(term.NameCol(doc.Symbol), term.WholeCol("copies"), term.WholeCol("cost"),
+		term.WholeCol("cost/"+doc.Symbol), term.ProseCol("changes"))
+	for _, c := range doc.Ranges {
 		if c.Rejected != "" {
 			t.Add(sizeRange(c.From, c.To), "-", "-", "-", c.Rejected)
 			continue
@@ -165,15 +165,15 @@ func writeSizes(w io.Writer, show term.Display, r *SizesDocument) {
 			format.Count(len(c.Changes), "change"))
 	}
 	fmt.Fprintf(w, "strategy %s: %s of %s; all sizes of a range have the same plan. %s planned; where two of them have "+
-		"the same plan, the sizes between them are assumed to have it too\n", r.Strategy,
-		format.Count(len(r.Ranges), "range"), r.Symbol, format.CountIrregular(r.Plans, "size was", "sizes were"))
-	if !r.Complete {
+		"the same plan, the sizes between them are assumed to have it too\n", doc.Strategy,
+		format.Count(len(doc.Ranges), "range"), doc.Symbol, format.CountIrregular(doc.Plans, "size was", "sizes were"))
+	if !doc.Complete {
 		fmt.Fprintf(w, "the limit of %d plans is reached: between some ranges, the exact size at which the plan changes "+
 			"is unknown\n", maxPlans)
 	}
 	t.Write(w, show)
-	for i, c := range r.Ranges[1:] {
-		title := fmt.Sprintf("From %s=%d to %s=%d", r.Symbol, r.Ranges[i].To, r.Symbol, c.From)
+	for i, c := range doc.Ranges[1:] {
+		title := fmt.Sprintf("From %s=%d to %s=%d", doc.Symbol, doc.Ranges[i].To, doc.Symbol, c.From)
 		term.WriteList(w, show, title, c.Changes, []term.Column{term.WholeCol("differs"), term.NameCol("value or nodes"),
 			term.PhraseCol("before", 14), term.PhraseCol("after", 14)}, func(c experiment.PlanChange) []any {
 			return []any{c.What, c.Name, orDash(c.Before), orDash(c.After)}

@@ -24,9 +24,9 @@ func writePlan(w io.Writer, show term.Display, r *Document, need graphrun.Need) 
 	fmt.Fprintf(w, "strategy %s%s: %s, %s inserted (%s), %s elided, %s folded\n", r.Strategy, exact,
 		format.Count(len(r.Steps), "step"), format.CountIrregular(len(r.Copies), "copy", "copies"),
 		format.Bytes(r.Costs().CopiedBytes), format.Count(len(r.Elided), "node"), format.Count(len(r.Folded), "node"))
-	took := time.Duration(r.PlanMS * float64(time.Millisecond)).Round(time.Microsecond)
+	compileTime := time.Duration(r.PlanMS * float64(time.Millisecond)).Round(time.Microsecond)
 	fmt.Fprintf(w, "estimated cost %s, peak memory %s beside inputs and constants, compiled in %s with folding\n",
-		format.Nanoseconds(r.CostNS), format.Bytes(r.PeakBytes), took)
+		format.Nanoseconds(r.CostNS), format.Bytes(r.PeakBytes), compileTime)
 	sections.WriteBound(w, &r.Plan)
 	writeProblemResults(w, show, r)
 	fmt.Fprintf(w, "priced by %s\n", sections.ProfileText(r.Profile))
@@ -104,18 +104,18 @@ func writeSteps(w io.Writer, show term.Display, steps []report.Step) {
 		term.ListCol("strides"), term.WholeCol("buffer").OmitFirst(), term.WholeCol("cost"), term.WholeCol("measured"),
 		term.WholeCol("fast set-up").OmitIfAll("none").OmitFirst(), term.PhraseCol("loop", 24)}
 	const measuredColumn = 6 // index of the measured time
-	measured := slices.ContainsFunc(steps, func(d report.Step) bool { return d.MeasuredNS != nil })
+	measured := slices.ContainsFunc(steps, func(step report.Step) bool { return step.MeasuredNS != nil })
 	if !measured {
 		columns = slices.Delete(columns, measuredColumn, measuredColumn+1)
 	}
 	t := term.NewTable(columns...)
-	for _, d := range steps {
-		ops := d.Op
+	for _, step := range steps {
+		ops := step.Op
 		if ops == "" {
-			ops = strings.Join(d.Ops, "+")
+			ops = strings.Join(step.Ops, "+")
 		}
-		cells := []any{d.Name, ops, d.Impl, format.Ints(d.Strides), d.Buffer, format.Nanoseconds(d.CostNS),
-			measuredText(d.MeasuredNS), d.FastSetup, loopText(d.Loop)}
+		cells := []any{step.Name, ops, step.Impl, format.Ints(step.Strides), step.Buffer, format.Nanoseconds(step.CostNS),
+			measuredText(step.MeasuredNS), step.FastSetup, loopText(step.Loop)}
 		if !measured {
 			cells = slices.Delete(cells, measuredColumn, measuredColumn+1)
 		}
@@ -137,8 +137,8 @@ func loopText(l *report.Loop) string {
 		return "-"
 	}
 	parts := []string{format.Ints(l.Shape), "by"}
-	for _, st := range l.Strides {
-		parts = append(parts, format.Ints(st))
+	for _, strides := range l.Strides {
+		parts = append(parts, format.Ints(strides))
 	}
 	return strings.Join(parts, " ")
 }

@@ -34,14 +34,14 @@ func (w *runWork) dropInputs(given *inputs.Arrays) {
 	if len(given.Unavailable) == 0 {
 		return
 	}
-	lost := map[*graph.Value]error{}
+	unavailable := map[*graph.Value]error{}
 	for _, v := range w.runGraph.Inputs {
 		if err := given.Unavailable[v.Name]; err != nil {
-			lost[v] = err
+			unavailable[v] = err
 		}
 	}
-	if len(lost) > 0 { // the importer of models has already removed such inputs
-		g, errs := w.runGraph.DropValues(lost, given.UnknownSymbols...)
+	if len(unavailable) > 0 { // the importer of models has already removed such inputs
+		g, errs := w.runGraph.DropValues(unavailable, given.UnknownSymbols...)
 		w.runGraph, w.incomplete.Failed = g, append(w.incomplete.Failed, errs...)
 	}
 	clear(given.Unavailable)
@@ -102,8 +102,8 @@ func (c incomplete) printError(cmd *cobra.Command, path string) {
 	for _, e := range c.Failed {
 		term.PrintError(cmd, exit.InFile(path, e))
 	}
-	for _, l := range c.MissingOutputs {
-		fmt.Fprintf(cmd.ErrOrStderr(), "graphrun: %v\n", l)
+	for _, missing := range c.MissingOutputs {
+		fmt.Fprintf(cmd.ErrOrStderr(), "graphrun: %v\n", missing)
 	}
 }
 
@@ -115,8 +115,8 @@ type LeftOutDoc struct {
 
 func (c incomplete) docs() []LeftOutDoc {
 	list := make([]LeftOutDoc, len(c.MissingOutputs))
-	for i, l := range c.MissingOutputs {
-		list[i] = LeftOutDoc{l.Output, l.Node}
+	for i, missing := range c.MissingOutputs {
+		list[i] = LeftOutDoc{missing.Output, missing.Node}
 	}
 	return list
 }

@@ -49,7 +49,7 @@ func (d *Document) writeHTML(w io.Writer, line, path string) error {
 func gapSection(condition string, strategies []string, list []*Result) page.Section {
 	percentText := func(v float64) string { return percent(v, 1) + "%" }
 	chart := &page.Intervals{Axis: page.Axis{Title: "gap to the certified bound", Format: percentText},
-		Reference: page.Unknown()}
+		Reference: page.Missing()}
 	for i, name := range strategies {
 		gaps := make([]float64, 0, len(list))
 		sum := 0.0
