@@ -162,20 +162,20 @@ func contenders(candidates []Candidate) ([]*contender, error) {
 	var all []*contender
 	var programs []*graphrun.Program
 	names, maxOutputs := map[string]bool{}, 0
-	for i, x := range candidates {
-		r := x.Program.Report()
+	for i, candidate := range candidates {
+		r := candidate.Program.Report()
 		if r == nil {
 			return nil, fmt.Errorf("candidate %d was not made by Compile", i)
 		}
-		x.Name = cmp.Or(x.Name, r.Strategy)
-		if names[x.Name] {
-			return nil, fmt.Errorf("two candidates are called %q", x.Name)
+		candidate.Name = cmp.Or(candidate.Name, r.Strategy)
+		if names[candidate.Name] {
+			return nil, fmt.Errorf("two candidates are called %q", candidate.Name)
 		}
-		names[x.Name] = true
-		all = append(all, &contender{name: x.Name, report: r, exact: r.Exact, run: timedRun(x.Program),
-			identity: identityOf((*program.Program)(x.Program), r)})
-		programs = append(programs, x.Program)
-		maxOutputs = max(maxOutputs, x.Program.Need().Outputs)
+		names[candidate.Name] = true
+		all = append(all, &contender{name: candidate.Name, report: r, exact: r.Exact, run: timedRun(candidate.Program),
+			identity: identityOf((*program.Program)(candidate.Program), r)})
+		programs = append(programs, candidate.Program)
+		maxOutputs = max(maxOutputs, candidate.Program.Need().Outputs)
 	}
 	need := Together(programs...)
 	need.Outputs += maxOutputs
@@ -232,26 +232,26 @@ func bounds(ctx context.Context, all []*contender, given *float64) []*float64 {
 func (c *Comparison) addRows(all []*contender, bounds []*float64) {
 	c.HasOutputs = true
 	for i, x := range all {
-		m := Measurement{Name: x.name, Costs: x.report.Costs()}
+		row := Measurement{Name: x.name, Costs: x.report.Costs()}
 		if b := bounds[i]; b != nil && *b > 0 && !math.IsInf(*b, 0) {
-			gap := m.CostNS / *b - 1
+			gap := row.CostNS / *b - 1
 			if math.Abs(gap) < 1e-12 { // rounding of sums
 				gap = 0
 			}
-			m.BoundNS, m.Gap = b, &gap
+			row.BoundNS, row.Gap = b, &gap
 		}
 		if x.measuredInstead != nil {
-			m.MeasuredAs = x.measuredInstead.name
+			row.MeasuredAs = x.measuredInstead.name
 			x = x.measuredInstead
 		}
-		m.Spread, m.Samples = SpreadOf(x.times), notNil(x.times)
+		row.Spread, row.Samples = SpreadOf(x.times), notNil(x.times)
 		if i > 0 {
-			m.Base = all[0].name
-			if x != all[0] && m.MeasuredAs == "" {
+			row.Base = all[0].name
+			if x != all[0] && row.MeasuredAs == "" {
 				c.Differences = append(c.Differences, outputDifferences(all[0], x)...)
 			}
 		}
 		c.HasOutputs = c.HasOutputs && x.out != nil
-		c.Rows = append(c.Rows, m)
+		c.Rows = append(c.Rows, row)
 	}
 }

@@ -29,11 +29,11 @@ func rankSamples(a, b []float64) rankStatistics {
 		if len(b) > 0 {
 			least = min(least, b[0])
 		}
-		i, j := countEqual(a, least), countEqual(b, least)
-		r.ties = append(r.ties, i+j)
-		r.sum += i * (2*before + i + j + 1)
-		before += i + j
-		a, b = a[i:], b[j:]
+		countA, countB := countEqual(a, least), countEqual(b, least)
+		r.ties = append(r.ties, countA+countB)
+		r.sum += countA * (2*before + countA + countB + 1)
+		before += countA + countB
+		a, b = a[countA:], b[countB:]
 	}
 	return r
 }

@@ -32,8 +32,8 @@ func disturbancesOf(all []*contender, load *loadMeter) Disturbances {
 	for _, x := range all {
 		sorted := slices.Sorted(slices.Values(x.times))
 		if middle := quantile(sorted, 0.5); middle > 0 {
-			if r := (quantile(sorted, 0.75) - quantile(sorted, 0.25)) / middle; r > d.Spread {
-				d.Spread, widest = r, x.name
+			if relative := (quantile(sorted, 0.75) - quantile(sorted, 0.25)) / middle; relative > d.Spread {
+				d.Spread, widest = relative, x.name
 			}
 		}
 	}
@@ -83,14 +83,14 @@ func roundTimes(all []*contender) []float64 {
 // mannKendall is the p-value of the two-sided Mann-Kendall test for a trend (Mann 1945, Kendall 1975), by the normal
 // approximation with a correction for ties. It is 1 for a constant list. Samples are in the order of time.
 func mannKendall(list []float64) float64 {
-	s, n := 0, float64(len(list))
+	statistic, n := 0, float64(len(list))
 	for i, x := range list {
 		for _, y := range list[i+1:] {
 			switch {
 			case x < y:
-				s++
+				statistic++
 			case x > y:
-				s--
+				statistic--
 			}
 		}
 	}
@@ -102,7 +102,7 @@ func mannKendall(list []float64) float64 {
 	if variance <= 0 {
 		return 1
 	}
-	return min(1, 2*float64(normalCDF(-math.Abs(float64(s))/math.Sqrt(variance/18))))
+	return min(1, 2*float64(normalCDF(-math.Abs(float64(statistic))/math.Sqrt(variance/18))))
 }
 
 // theilSen is the median of the slopes between all pairs of a list, per index; 0 for fewer than two samples.

@@ -206,9 +206,9 @@ func turnsToDetect(a, b []float64, effect, level float64) (int, bool) {
 		first, _ := slices.BinarySearch(all, x/(1+effect)) // x is less than 1+effect times the samples from here on
 		less += n - first - 1                              // without x itself
 	}
-	apart := float64(less)/(float64(n)*float64(n-1)) - 0.5
+	deviation := float64(less)/(float64(n)*float64(n-1)) - 0.5
 	z := float64(normalQuantile(1-float64(level/2))) + float64(normalQuantile(testPower))
-	if needed := math.Ceil(z * z / (6 * apart * apart)); apart > 0 && needed <= 1e6 {
+	if needed := math.Ceil(z * z / (6 * deviation * deviation)); deviation > 0 && needed <= 1e6 {
 		return max(fewestSamples(level), int(needed)), true
 	}
 	return 0, false

@@ -75,12 +75,12 @@ func (p *Program) degenerateSymbols(ctx context.Context, sizes []int) (list []in
 		if doubled[i] = p.Clamp(i, 2*sizes[i]); doubled[i] == sizes[i] {
 			continue
 		}
-		h, err := p.GraphAt(ctx, doubled)
+		doubledGraph, err := p.GraphAt(ctx, doubled)
 		interrupt.Check(ctx)
 		if err != nil {
 			return nil, false
 		}
-		if hasDegenerate(g, h) {
+		if hasDegenerate(g, doubledGraph) {
 			list = append(list, i)
 		}
 	}

@@ -86,25 +86,26 @@ func (r *runner) run(ctx context.Context, t *Task) (_ *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	res := &Result{Build: r.build, Command: r.commandLine, CPU: machine.CPUName(),
+	result := &Result{Build: r.build, Command: r.commandLine, CPU: machine.CPUName(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Differences: []string{}}
-	programs, err := r.plan(ctx, t, w.Graph, res)
+	programs, err := r.plan(ctx, t, w.Graph, result)
 	if err != nil {
 		return nil, err
 	}
 	if t.Threads > 0 {
-		if err := res.measure(ctx, t, programs, w.Inputs); err != nil {
+		if err := result.measure(ctx, t, programs, w.Inputs); err != nil {
 			return nil, err
 		}
 	}
-	res.Date = time.Now().UTC().Format(time.RFC3339)
-	res.TookMS = float64(time.Since(start).Microseconds()) / 1000
-	return res, nil
+	result.Date = time.Now().UTC().Format(time.RFC3339)
+	result.TookMS = float64(time.Since(start).Microseconds()) / 1000
+	return result, nil
 }
 
-// plan compiles the graph with every strategy, and adds the plans and the lower bound to res. It returns one program
-// for each distinct plan, with the name of the first strategy that has this plan. Without measurement it returns none.
-func (r *runner) plan(ctx context.Context, t *Task, g *graph.Graph, res *Result) (list []experiment.Candidate,
+// plan compiles the graph with every strategy, and adds the plans and the lower bound to the result. It returns one
+// program for each distinct plan, with the name of the first strategy that has this plan. Without measurement it returns
+// none.
+func (r *runner) plan(ctx context.Context, t *Task, g *graph.Graph, result *Result) (list []experiment.Candidate,
 	err error) {
 	options, err := r.options(t)
 	if err != nil {
@@ -124,9 +125,9 @@ func (r *runner) plan(ctx context.Context, t *Task, g *graph.Graph, res *Result)
 				added.LayoutMS = pass.MS
 			}
 		}
-		same := slices.ContainsFunc(res.Plans, func(other Plan) bool { return other.Plan == added.Plan })
-		if res.Plans = append(res.Plans, added); len(res.Plans) == 1 {
-			if err := res.setBound(ctx, compiled, t.solverLimit); err != nil {
+		same := slices.ContainsFunc(result.Plans, func(other Plan) bool { return other.Plan == added.Plan })
+		if result.Plans = append(result.Plans, added); len(result.Plans) == 1 {
+			if err := result.setBound(ctx, compiled, t.solverLimit); err != nil {
 				return nil, err
 			}
 		}
@@ -134,7 +135,7 @@ func (r *runner) plan(ctx context.Context, t *Task, g *graph.Graph, res *Result)
 			list = append(list, experiment.Candidate{Name: name, Program: compiled})
 		}
 	}
-	res.setGaps()
+	result.setGaps()
 	return list, nil
 }
 

@@ -24,9 +24,9 @@ func (p *picture) around(name string, hops int) (*picture, bool) {
 		return nil, false
 	}
 	links := make([][]int, len(p.boxes))
-	for _, n := range p.values {
-		for _, to := range n.to {
-			links[n.from], links[to] = append(links[n.from], to), append(links[to], n.from)
+	for _, value := range p.values {
+		for _, to := range value.to {
+			links[value.from], links[to] = append(links[value.from], to), append(links[to], value.from)
 		}
 	}
 	for i := 0; i < len(next); i++ {
@@ -76,32 +76,32 @@ func (p *picture) addExcerptLines(whole *picture, distance, indexIn []int) {
 		b.facts[0] = fact{"omitted", b.head}
 		return i
 	}
-	for _, n := range whole.values {
-		excerptValue := n
+	for _, value := range whole.values {
+		excerptValue := value
 		excerptValue.to = nil
 		omitted := 0
-		for _, to := range n.to {
+		for _, to := range value.to {
 			switch {
-			case distance[to] >= 0 && distance[n.from] >= 0:
+			case distance[to] >= 0 && distance[value.from] >= 0:
 				excerptValue.to = append(excerptValue.to, indexIn[to])
 			case distance[to] >= 0:
 				excerptValue.from = omittedBoxOf(indexIn[to], 0, "operand")
-				p.addValue(pictureValue{excerptValue.from, []int{indexIn[to]}, n.layout, n.tip})
-			case distance[n.from] >= 0:
-				omitted = omittedBoxOf(indexIn[n.from], 1, "reader")
+				p.addValue(pictureValue{excerptValue.from, []int{indexIn[to]}, value.layout, value.tip})
+			case distance[value.from] >= 0:
+				omitted = omittedBoxOf(indexIn[value.from], 1, "reader")
 			}
 		}
-		if excerptValue.from = indexIn[n.from]; omitted > 0 {
+		if excerptValue.from = indexIn[value.from]; omitted > 0 {
 			excerptValue.to = append(excerptValue.to, omitted)
 		}
-		if distance[n.from] >= 0 && len(excerptValue.to) > 0 {
+		if distance[value.from] >= 0 && len(excerptValue.to) > 0 {
 			p.addValue(excerptValue)
 		}
 	}
 }
 
-func (p *picture) addValue(n pictureValue) {
-	if p.values = append(p.values, n); n.layout >= 0 {
-		p.legend[n.layout].count++
+func (p *picture) addValue(value pictureValue) {
+	if p.values = append(p.values, value); value.layout >= 0 {
+		p.legend[value.layout].count++
 	}
 }

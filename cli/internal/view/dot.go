@@ -18,10 +18,10 @@ func (p *picture) dot(root *item, horizontal bool) []byte {
 	}
 	w.group(root, "  ", "")
 	drawn := map[string]bool{}
-	for _, n := range p.values {
-		for _, to := range n.to {
-			arrow := fmt.Sprintf("  %s -> %s;\n", w.names[n.from], w.names[to])
-			if w.names[n.from] != w.names[to] && !drawn[arrow] {
+	for _, value := range p.values {
+		for _, to := range value.to {
+			arrow := fmt.Sprintf("  %s -> %s;\n", w.names[value.from], w.names[to])
+			if w.names[value.from] != w.names[to] && !drawn[arrow] {
 				drawn[arrow] = true
 				w.WriteString(arrow)
 			}

@@ -41,9 +41,9 @@ type groupBuilder struct {
 // group still has too many items, it divides them into sections of consecutive items.
 func (p *picture) fold() *item {
 	f := &groupBuilder{picture: p, position: make([]int, len(p.boxes)), operands: make([][]int, len(p.boxes))}
-	for _, n := range p.values {
-		for _, to := range n.to {
-			f.operands[to] = append(f.operands[to], n.from)
+	for _, value := range p.values {
+		for _, to := range value.to {
+			f.operands[to] = append(f.operands[to], value.from)
 		}
 	}
 	f.sort()
@@ -275,9 +275,9 @@ func (f *groupBuilder) divide(items []*item) []*item {
 func (f *groupBuilder) crossings(items []*item) []int {
 	first, last := items[0].from, items[len(items)-1].upTo
 	change := make([]int, last-first+1) // of the number of values, from one position to the next
-	for _, n := range f.values {
-		from, to := f.position[n.from], -1
-		for _, b := range n.to {
+	for _, value := range f.values {
+		from, to := f.position[value.from], -1
+		for _, b := range value.to {
 			to = max(to, f.position[b])
 		}
 		if from, to = max(from, first-1), min(to, last-1); from < to { // crosses positions from+1 to to
@@ -297,10 +297,10 @@ func (f *groupBuilder) crossings(items []*item) []int {
 
 // openTo opens the first depth levels of groups and folds the other groups.
 func (g *item) openTo(depth int) {
-	for _, i := range g.items {
-		if i.box < 0 {
-			i.open = depth > 0
-			i.openTo(depth - 1)
+	for _, child := range g.items {
+		if child.box < 0 {
+			child.open = depth > 0
+			child.openTo(depth - 1)
 		}
 	}
 }
@@ -308,9 +308,9 @@ func (g *item) openTo(depth int) {
 // countVisible returns the number of boxes and folded groups that are drawn.
 func (g *item) countVisible() int {
 	n := 0
-	for _, i := range g.items {
-		if i.open {
-			n += i.countVisible()
+	for _, child := range g.items {
+		if child.open {
+			n += child.countVisible()
 		} else {
 			n++
 		}
@@ -321,9 +321,9 @@ func (g *item) countVisible() int {
 // depth returns the number of levels of groups.
 func (g *item) depth() int {
 	n := 0
-	for _, i := range g.items {
-		if i.box < 0 {
-			n = max(n, 1+i.depth())
+	for _, child := range g.items {
+		if child.box < 0 {
+			n = max(n, 1+child.depth())
 		}
 	}
 	return n
@@ -344,14 +344,14 @@ func (g *item) openLevels(maxBoxes int) {
 // a group has this scope or label.
 func (g *item) openScope(name string) bool {
 	found := false
-	for _, i := range g.items {
+	for _, child := range g.items {
 		switch {
-		case i.box >= 0:
-		case i.label == name || i.scope == strings.Trim(name, "/"):
-			i.open, found = true, true
-			i.openTo(i.depth())
-		case i.openScope(name):
-			i.open, found = true, true
+		case child.box >= 0:
+		case child.label == name || child.scope == strings.Trim(name, "/"):
+			child.open, found = true, true
+			child.openTo(child.depth())
+		case child.openScope(name):
+			child.open, found = true, true
 		}
 	}
 	return found

@@ -89,17 +89,19 @@ func (p *picture) flat() *item {
 
 // isUnfolded reports whether no group is folded.
 func (g *item) isUnfolded() bool {
-	return !slices.ContainsFunc(g.items, func(i *item) bool { return i.box < 0 && (!i.open || !i.isUnfolded()) })
+	return !slices.ContainsFunc(g.items, func(child *item) bool {
+		return child.box < 0 && (!child.open || !child.isUnfolded())
+	})
 }
 
 // scopes returns the names of the outermost groups, as --open accepts them.
 func (g *item) scopes() []string {
 	var list []string
-	for _, i := range g.items {
-		if i.box < 0 {
-			name := i.scope
+	for _, child := range g.items {
+		if child.box < 0 {
+			name := child.scope
 			if name == "" {
-				name = i.label
+				name = child.label
 			}
 			list = append(list, name)
 		}

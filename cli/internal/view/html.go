@@ -141,8 +141,8 @@ func (s *scene) page(ctx context.Context, explainers ...*explainer) ([]byte, err
 		d.Boxes = append(d.Boxes, box)
 	}
 	for i := range s.values {
-		n := &s.values[i]
-		d.Values = append(d.Values, pageValue{n.from, n.to, n.layout, s.lineTip(&line{values: []int{i}})})
+		value := &s.values[i]
+		d.Values = append(d.Values, pageValue{value.from, value.to, value.layout, s.lineTip(&line{values: []int{i}})})
 	}
 	s.addGroup(&d, s.root)
 	data, err := json.Marshal(&d) // escapes <, > and &, which could end the script

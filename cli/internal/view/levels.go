@@ -92,8 +92,8 @@ func (s *scene) level(g *item, scope string, values []int, outerLine map[int]int
 		l.sizes = append(l.sizes, b)
 	}
 	nets := make([]graphdraw.Net, len(l.lines))
-	for i, n := range l.lines {
-		nets[i] = graphdraw.Net{From: n.from, To: n.to}
+	for i, link := range l.lines {
+		nets[i] = graphdraw.Net{From: link.from, To: link.to}
 	}
 	var err error
 	l.Drawing, err = graphdraw.Draw(l.sizes, nets)
@@ -142,27 +142,27 @@ func (s *scene) itemOfBox(g *item) map[int]int {
 func (s *scene) connect(g *item, l *level, values []int, outerLine map[int]int) (within [][]int, lineOf map[int]int) {
 	within, lineOf = make([][]int, len(g.items)), map[int]int{}
 	itemOf, lines, ports := s.itemOfBox(g), map[string]int{}, map[port]int{}
-	for _, v := range values {
-		n := &s.values[v]
+	for _, valueIndex := range values {
+		value := &s.values[valueIndex]
 		var readers []int
 		leaves := false
-		for _, b := range n.to {
+		for _, b := range value.to {
 			index, inside := itemOf[b]
 			if leaves = leaves || !inside; inside && !slices.Contains(readers, index) {
 				readers = append(readers, index)
 			}
 		}
-		from, inside := itemOf[n.from]
+		from, inside := itemOf[value.from]
 		if !inside {
 			from = -1
 		}
 		for i := range g.items {
 			if g.items[i].box < 0 && (i == from || slices.Contains(readers, i)) {
-				within[i] = append(within[i], v)
+				within[i] = append(within[i], valueIndex)
 			}
 		}
 		portAt := func(out bool) int {
-			p := port{outerLine[v], out}
+			p := port{outerLine[valueIndex], out}
 			if _, exists := ports[p]; !exists {
 				ports[p] = len(g.items) + len(l.ports)
 				l.ports = append(l.ports, p)
@@ -176,27 +176,27 @@ func (s *scene) connect(g *item, l *level, values []int, outerLine map[int]int) 
 			readers = append(readers, portAt(true))
 		}
 		if len(readers) > 0 {
-			lineOf[v] = s.addLine(g, l, lines, line{[]int{v}, from, readers, n.layout})
+			lineOf[valueIndex] = s.addLine(g, l, lines, line{[]int{valueIndex}, from, readers, value.layout})
 		}
 	}
 	return within, lineOf
 }
 
-// addLine adds line n to a level, or adds the values of n to an existing line between the same items. It returns the
-// index of the line. lines maps the ends of lines to their indices.
-func (s *scene) addLine(g *item, l *level, lines map[string]int, n line) int {
-	key := fmt.Sprint(n.from, n.to)
-	single := !slices.ContainsFunc(append([]int{n.from}, n.to...), func(i int) bool {
+// addLine adds a line to a level, or adds its values to an existing line between the same items. It returns the index of
+// the line. lines maps the ends of lines to their indices.
+func (s *scene) addLine(g *item, l *level, lines map[string]int, added line) int {
+	key := fmt.Sprint(added.from, added.to)
+	single := !slices.ContainsFunc(append([]int{added.from}, added.to...), func(i int) bool {
 		return i >= len(g.items) || g.items[i].box < 0
 	})
 	index, exists := lines[key]
 	if !exists || single {
 		lines[key] = len(l.lines)
-		l.lines = append(l.lines, n)
+		l.lines = append(l.lines, added)
 		return lines[key]
 	}
 	same := &l.lines[index]
-	if same.values = append(same.values, n.values...); same.layout != n.layout {
+	if same.values = append(same.values, added.values...); same.layout != added.layout {
 		same.layout = -1
 	}
 	return index

@@ -174,12 +174,12 @@ func (p *picture) addSide(part *picture, tree *item, side int) {
 		b.layout, b.side = layout(b.layout), side
 		p.boxes = append(p.boxes, b)
 	}
-	for _, n := range part.values {
-		n.from, n.to, n.layout = n.from+first, slices.Clone(n.to), layout(n.layout)
-		for i := range n.to {
-			n.to[i] += first
+	for _, value := range part.values {
+		value.from, value.to, value.layout = value.from+first, slices.Clone(value.to), layout(value.layout)
+		for i := range value.to {
+			value.to[i] += first
 		}
-		p.values = append(p.values, n)
+		p.values = append(p.values, value)
 	}
 	tree.shiftBoxes(first)
 }
