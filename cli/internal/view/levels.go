@@ -182,8 +182,8 @@ func (s *scene) connect(g *item, l *level, values []int, outerLine map[int]int) 
 	return within, lineOf
 }
 
-// addLine adds a line to a level, or adds its values to an existing line between the same items. It returns the index of
-// the line. lines maps the ends of lines to their indices.
+// addLine adds a line to a level, or adds its values to an existing line between the same items. It returns the index
+// of the line. lines maps the ends of lines to their indices.
 func (s *scene) addLine(g *item, l *level, lines map[string]int, added line) int {
 	key := fmt.Sprint(added.from, added.to)
 	single := !slices.ContainsFunc(append([]int{added.from}, added.to...), func(i int) bool {
