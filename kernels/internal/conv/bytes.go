@@ -101,7 +101,7 @@ func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{out}, nil
 }
 
-// bytesLoopsWork prices the loops in Go.
+// bytesLoopsWork estimates the cost of the loops in Go.
 func bytesLoopsWork(c *graph.Call, _ graph.Walk) graph.Work {
 	w := graph.Work{Steps: 1}
 	c.AddStreamed(&w)
@@ -124,8 +124,8 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 		scaleStride = c.Meta(bytesScale).Strides[0]
 	}
 	return &graph.Kernel{Phases: []graph.Phase{{Chunks: s.n * s.outChannels, Run: func(m *graph.Mem, chunk int) error {
-		n, o := chunk/s.outChannels, chunk%s.outChannels
-		x := kit.AddressOf[uint8](m.Ptrs[1+bytesInput], n*s.inStride.n+o/s.outPerGroup()*s.inPerGroup*s.inStride.c)
+		image, o := chunk/s.outChannels, chunk%s.outChannels
+		x := kit.AddressOf[uint8](m.Ptrs[1+bytesInput], image*s.inStride.n+o/s.outPerGroup()*s.inPerGroup*s.inStride.c)
 		signMask := signBit(c.Meta(bytesInput).DType)
 		w := kit.AddressOf[int8](m.Ptrs[1+bytesWeight], o*s.weightStride.n)
 		zeroPoint := int32(*(*uint8)(m.Ptrs[1+bytesInputZero]) ^ signMask)
@@ -137,7 +137,7 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 		for i := range s.h.Results * s.w.Results {
 			oh, ow := i/s.w.Results, i%s.w.Results
 			sum := initial + s.bytesSum(m, x, w, signMask, zeroPoint, oh, ow)
-			at := n*s.outStride.n + o*s.outStride.c + oh*s.outStride.h + ow*s.outStride.w
+			at := image*s.outStride.n + o*s.outStride.c + oh*s.outStride.h + ow*s.outStride.w
 			if d == tensor.Int32 {
 				*(*int32)(kit.AddressOf[int32](m.Ptrs[0], at)) = sum
 				continue

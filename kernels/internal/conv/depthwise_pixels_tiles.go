@@ -14,14 +14,14 @@ import (
 // channels, square tiles are best. Tiles of large windows have one row, because the unrolled code of several rows would
 // be long.
 const (
-	tileRows        = 4
-	tileCols        = 4
-	evenSplitCols   = 7
-	largeWindowCols = 8
-	largeWindowTaps = 49
-	rolledRows      = 5        // windows with at least this many rows are computed by a loop over rows, not unrolled
-	groupInputs     = 4        // registers that hold input channels, each broadcast to all lanes of its group
-	blockWeights    = 16 << 10 // bytes of weights of a block of channels: half of an L1 cache
+	tileRows            = 4
+	tileCols            = 4
+	evenSplitCols       = 7
+	largeWindowCols     = 8
+	largeWindowTaps     = 49
+	minRolledRows       = 5        // windows with at least this many rows are computed by a loop over rows
+	groupInputRegisters = 4        // registers that hold input channels, each broadcast to all lanes of its group
+	blockWeightBytes    = 16 << 10 // bytes of weights of a block of channels: half of an L1 cache
 )
 
 const (
@@ -74,7 +74,7 @@ func newWindowShape(s *convShape, size int) (f windowShape, ok bool) {
 		cols = evenSplitCols
 	}
 	if s.inPerGroup > 1 {
-		registers -= groupInputs
+		registers -= groupInputRegisters
 	}
 	switch {
 	case s.h.Taps*s.w.Taps > largeWindowTaps && manyRegisters:
@@ -85,7 +85,7 @@ func newWindowShape(s *convShape, size int) (f windowShape, ok bool) {
 		rows = min(rows, max(1, (registers-1-s.w.Taps)/cols))
 	}
 	f.tile = [2]int{rows, cols}
-	maxVectors := max(1, blockWeights/(s.termsPerOutput()*f.vectorBytes))
+	maxVectors := max(1, blockWeightBytes/(s.termsPerOutput()*f.vectorBytes))
 	f.blocks = kit.DivUp(f.vectors, maxVectors)
 	f.blockVectors = kit.DivUp(f.vectors, f.blocks)
 	f.blocks = kit.DivUp(f.vectors, f.blockVectors)
@@ -113,7 +113,7 @@ type windowCall struct {
 // axisTile describes a tile along one dimension.
 type axisTile struct {
 	start      int // index of the first result
-	n          int // number of results
+	results    int // number of results
 	first, end int // input positions [first, end) inside the image, counted from the first tap of the first window
 	kind       int // index of the kind; tiles of the same kind differ only in start
 }
@@ -128,8 +128,10 @@ func axisTiles(a *geometry.Axis, n int) (list, kinds []axisTile) {
 		if first >= end {
 			first, end = 0, 0
 		}
-		x := axisTile{start: at, n: next - at, first: first, end: end}
-		x.kind = slices.IndexFunc(kinds, func(k axisTile) bool { return k.n == x.n && k.first == x.first && k.end == x.end })
+		x := axisTile{start: at, results: next - at, first: first, end: end}
+		x.kind = slices.IndexFunc(kinds, func(k axisTile) bool {
+			return k.results == x.results && k.first == x.first && k.end == x.end
+		})
 		if x.kind < 0 {
 			x.kind = len(kinds)
 			kinds = append(kinds, x)
@@ -174,7 +176,7 @@ func (t *depthwiseWindow) appendCalls(calls []windowCall, strip int) []windowCal
 		c := t.call(down, x)
 		if i := len(calls) - 1; i >= begin {
 			p, spec := &calls[i], t.specs[c.code]
-			if p.code == c.code && p.rows == c.rows && p.weight == c.weight && p.tiles < t.maxTiles(down.n*x.n) &&
+			if p.code == c.code && p.rows == c.rows && p.weight == c.weight && p.tiles < t.maxTiles(down.results*x.results) &&
 				p.in+p.tiles*spec.InTileStep == c.in && p.out+p.tiles*spec.OutTileStep == c.out {
 				p.tiles++
 				continue
@@ -217,15 +219,15 @@ func (t *depthwiseWindow) call(down, across axisTile) windowCall {
 func (t *depthwiseWindow) spec(down, across axisTile) *depthwise.Spec {
 	s, f := t.conv, &t.windowShape
 	pixel, result := s.inPixelStride(false)*f.elemBytes, t.outPixelStride*f.elemBytes
-	p := &depthwise.Spec{Size: f.elemBytes, Bytes: f.vectorBytes, Group: s.inPerGroup, Tile: [2]int{down.n, across.n},
-		Window: [2]int{s.h.Taps, s.w.Taps}, Stride: [2]int{s.h.Stride, s.w.Stride},
-		Dilation: [2]int{s.h.Dilation, s.w.Dilation},
-		First:    [2]int{down.first, across.first}, End: [2]int{down.end, across.end},
+	p := &depthwise.Spec{Size: f.elemBytes, Bytes: f.vectorBytes, Group: s.inPerGroup,
+		Tile: [2]int{down.results, across.results}, Window: [2]int{s.h.Taps, s.w.Taps},
+		Stride: [2]int{s.h.Stride, s.w.Stride}, Dilation: [2]int{s.h.Dilation, s.w.Dilation},
+		First: [2]int{down.first, across.first}, End: [2]int{down.end, across.end},
 		In: [2]int{s.w.Size * pixel, pixel}, Out: [2]int{s.w.Results * result, result},
-		InTileStep: across.n * s.w.Stride * pixel, OutTileStep: across.n * result, Bias: s.hasBias,
+		InTileStep: across.results * s.w.Stride * pixel, OutTileStep: across.results * result, Bias: s.hasBias,
 		Epilogue: t.epilogue.Steps, PrefetchResult: t.prefetchesResults()}
-	coversWindow := down.first == 0 && down.end == s.h.Extent(down.n)
-	if p.RowsFromCall = down.n == 1 || coversWindow && s.h.Taps >= rolledRows; p.RowsFromCall {
+	coversWindow := down.first == 0 && down.end == s.h.Extent(down.results)
+	if p.RowsFromCall = down.results == 1 || coversWindow && s.h.Taps >= minRolledRows; p.RowsFromCall {
 		p.First[0], p.End[0] = 0, 0
 	}
 	return p

@@ -21,7 +21,7 @@ type volumeTaps struct {
 	dtype            tensor.DType
 	elem             strided.Elem
 	sum              *tapSum
-	rows             int // rows per plane of the padded channel
+	paddedRows       int // rows per plane of the padded channel
 	colsPerRemainder int // columns per row that have the same remainder modulo the column stride
 	run              graph.PerWorker[tapRun]
 }
@@ -34,7 +34,7 @@ func newVolumeTaps(s *convShape, d tensor.DType) *volumeTaps {
 	if s.inPerGroup != 1 || !hasTapCode(d) || s.outStride.w != 1 && s.w.Results > 1 {
 		return nil
 	}
-	t := &volumeTaps{convShape: s, dtype: d, elem: strided.Move(d.Size()), rows: s.h.Extent(s.h.Results),
+	t := &volumeTaps{convShape: s, dtype: d, elem: strided.Move(d.Size()), paddedRows: s.h.Extent(s.h.Results),
 		colsPerRemainder: kit.DivUp(s.w.Extent(s.w.Results), s.w.Stride)}
 	if t.channelBytes() > maxTapsBytes {
 		return nil
@@ -47,7 +47,7 @@ func (t *volumeTaps) pitch() int { return t.colsPerRemainder * t.w.Stride }
 
 // channelBytes returns the number of bytes of a channel in worker memory.
 func (t *volumeTaps) channelBytes() int {
-	return kit.BoundedProduct(t.d.Extent(t.d.Results), t.rows, t.pitch(), t.dtype.Size())
+	return kit.BoundedProduct(t.d.Extent(t.d.Results), t.paddedRows, t.pitch(), t.dtype.Size())
 }
 
 // lowerTaps makes the kernel. A chunk computes some channels of the result.
@@ -98,10 +98,10 @@ func (t *volumeTaps) listings() (list []expr.Listing) {
 // copyChannel copies a channel into worker memory, where the padding is already zero.
 func (t *volumeTaps) copyChannel(m *graph.Mem, from unsafe.Pointer) {
 	size, memory := t.dtype.Size(), unsafe.Pointer(unsafe.SliceData(m.Worker))
-	rows := min(t.h.Size, t.rows-t.h.Before)
+	rows := min(t.h.Size, t.paddedRows-t.h.Before)
 	step := t.w.Stride
 	for d := range min(t.d.Size, t.d.Extent(t.d.Results)-t.d.Before) {
-		plane := unsafe.Add(memory, ((d+t.d.Before)*t.rows+t.h.Before)*t.pitch()*size)
+		plane := unsafe.Add(memory, ((d+t.d.Before)*t.paddedRows+t.h.Before)*t.pitch()*size)
 		for remainder := range step {
 			first := ((remainder-t.w.Before)%step + step) % step // first column of this remainder
 			n := kit.DivUp(min(t.w.Size, t.w.Extent(t.w.Results)-t.w.Before)-first, step)
@@ -128,7 +128,7 @@ func (t *volumeTaps) computeChannel(m *graph.Mem, r *tapRun, image, o int) {
 		for tap := range r.x {
 			kd, kh, kw := t.tap(tap)
 			column := kw * t.w.Dilation
-			row := (d*t.d.Stride+kd*t.d.Dilation)*t.rows + kh*t.h.Dilation
+			row := (d*t.d.Stride+kd*t.d.Dilation)*t.paddedRows + kh*t.h.Dilation
 			at := row*t.pitch() + column%t.w.Stride*t.colsPerRemainder + column/t.w.Stride
 			r.x[tap] = rowStream{unsafe.Add(memory, at*size), t.h.Stride * t.pitch() * size}
 			weight := o*t.weightStride.n + kd*t.weightStride.d + kh*t.weightStride.h + kw*t.weightStride.w

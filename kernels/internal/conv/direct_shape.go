@@ -189,7 +189,7 @@ const (
 )
 
 // directWork adds the cost of a direct convolution. rate is the name of the rate of its multiply-adds. Tiles of few
-// sums are priced like tiles of more sums, because they wait for previous multiply-adds or for loads.
+// sums are counted as tiles of more sums, because they wait for previous multiply-adds or for loads.
 func (s *convShape) directWork(w *graph.Work, rate string, d tensor.DType, planes bool) {
 	if !planes && rate == rateDirectTaps && s.usesGroupWindows(d) {
 		s.groupWork(w, d)

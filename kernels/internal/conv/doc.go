@@ -25,7 +25,7 @@
 //
 // # Implementations
 //
-// The planner chooses by price among the implementations whose layouts fit (impls.go):
+// The planner chooses by cost among the implementations whose layouts fit (impls.go):
 //
 //   - nhwc and nchw multiply matrices, the weight and the windows of the image. The windows are gathered when the
 //     operand is packed (implicit im2col). Both implementations support all dtypes and any groups.

@@ -251,7 +251,7 @@ func (v convolution) read(c *graph.Call, a convAlgorithm, i int, m tensor.Meta) 
 	// Packing strided elements costs more than packing contiguous elements.
 	if last := m.Rank() - 1; a == convByPlanes && m.Strides[last] != 1 && m.Shape[last] != 1 {
 		s := v.shape(c)
-		if s.w.Stride == 1 { // the method work has priced contiguous elements
+		if s.w.Stride == 1 { // the method work has assumed contiguous elements
 			all := s.windowElements()
 			w.Do(multiply.RatePackStep, all)
 			w.Do(multiply.RatePackTap, -all)

@@ -70,11 +70,11 @@ type tapPair struct{ element, tap int }
 func addProducts(s *kit.Accumulator, x, w *kit.Factors, ix, iw int, pairs [][][]tapPair, result []int) {
 	n := len(pairs)
 	dx, dw := x.Strides[x.Rank()-n], w.Strides[w.Rank()-n]
-	for _, m := range pairs[0][result[0]] {
+	for _, pair := range pairs[0][result[0]] {
 		if n == 1 {
-			s.AddProductAt(x, ix+m.element*dx, w, iw+m.tap*dw)
+			s.AddProductAt(x, ix+pair.element*dx, w, iw+pair.tap*dw)
 		} else {
-			addProducts(s, x, w, ix+m.element*dx, iw+m.tap*dw, pairs[1:], result[1:])
+			addProducts(s, x, w, ix+pair.element*dx, iw+pair.tap*dw, pairs[1:], result[1:])
 		}
 	}
 }

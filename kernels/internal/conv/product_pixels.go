@@ -142,41 +142,43 @@ func (p *pixelPacker) locate(j *multiply.Job, l, lanes int) {
 	}
 }
 
-// packPixel packs channels [a, b) of tap (kh, kw).
-func (p *pixelPacker) packPixel(j *multiply.Job, to []byte, kh, kw, a, b, lanes int) {
+// packPixel packs channels [begin, end) of tap (kh, kw).
+func (p *pixelPacker) packPixel(j *multiply.Job, to []byte, kh, kw, begin, end, lanes int) {
 	s := p.conv
 	for q := range lanes {
 		w := &j.Windows[q]
 		ih, iw := w.IH+kh*s.h.Dilation, w.IW+kw*s.w.Dilation
 		j.Lanes[q] = nil
 		if s.h.Contains(ih) && s.w.Contains(iw) {
-			j.Lanes[q] = unsafe.Add(w.Base, ((ih*s.w.Size+iw)*s.inChannels+a)*p.elem.SrcSize)
+			j.Lanes[q] = unsafe.Add(w.Base, ((ih*s.w.Size+iw)*s.inChannels+begin)*p.elem.SrcSize)
 		}
 	}
-	gemm.Interleave(p.elem.SrcSize, to, p.width, j.Lanes[:lanes], b-a)
+	gemm.Interleave(p.elem.SrcSize, to, p.width, j.Lanes[:lanes], end-begin)
 }
 
-// packRow packs elements [a, b) of row kh of the window. For windows that reach into the padding, the elements are
-// first set to zero, and then the pixels inside the image are copied.
-func (p *pixelPacker) packRow(j *multiply.Job, to []byte, kh, a, b, lanes int) {
+// packRow packs elements [begin, end) of row kh of the window. For windows that reach into the padding, the elements
+// are first set to zero, and then the pixels inside the image are copied.
+func (p *pixelPacker) packRow(j *multiply.Job, to []byte, kh, begin, end, lanes int) {
 	s, size := p.conv, p.elem.SrcSize
 	for lane := range lanes {
 		w := &j.Windows[lane]
 		j.Lanes[lane] = nil
 		if ih := w.IH + kh*s.h.Dilation; s.h.Contains(ih) && w.IW >= 0 && w.IW+s.w.Taps <= s.w.Size {
-			j.Lanes[lane] = unsafe.Add(w.Base, ((ih*s.w.Size+w.IW)*s.inChannels+a)*size)
+			j.Lanes[lane] = unsafe.Add(w.Base, ((ih*s.w.Size+w.IW)*s.inChannels+begin)*size)
 		}
 	}
-	gemm.Interleave(p.elem.SrcSize, to, p.width, j.Lanes[:lanes], b-a)
+	gemm.Interleave(p.elem.SrcSize, to, p.width, j.Lanes[:lanes], end-begin)
 	for lane := range lanes {
 		w := &j.Windows[lane]
 		ih := w.IH + kh*s.h.Dilation
 		if j.Lanes[lane] != nil || !s.h.Contains(ih) {
 			continue
 		}
-		if first, end := max(a, -w.IW*s.inChannels), min(b, (s.w.Size-w.IW)*s.inChannels); first < end {
+		// The elements inside the image.
+		first, stop := max(begin, -w.IW*s.inChannels), min(end, (s.w.Size-w.IW)*s.inChannels)
+		if first < stop {
 			from := unsafe.Add(w.Base, ((ih*s.w.Size+w.IW)*s.inChannels+first)*size)
-			p.elem.Row(unsafe.Pointer(&to[((first-a)*p.width+lane)*size]), from, p.width*size, size, end-first)
+			p.elem.Row(unsafe.Pointer(&to[((first-begin)*p.width+lane)*size]), from, p.width*size, size, stop-first)
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 // machine code have 32 bits, and a displacement may be the sum of two distances.
 const maxReach = math.MaxInt32 / 4
 
-// maxTileRows is larger than the number of pixels of any tile.
-const maxTileRows = 64
+// tileRowsBound is larger than the number of pixels of any tile.
+const tileRowsBound = 64
 
 // inputReach returns an upper bound for the distance, in bytes, between two input elements of one window. pixel is the
 // distance of neighbouring pixels in elements, and size the size of an element in bytes.
@@ -23,8 +23,8 @@ func (s *convShape) inputReach(pixel, size int) int {
 // outputReach returns an upper bound for the distance, in bytes, between two results of one tile. The pixels of a tile
 // may be in two rows.
 func (s *convShape) outputReach(size int) int {
-	rows := min(maxTileRows, kit.BoundedProduct(s.n, s.pixelsOut()))
-	if s.w.Results <= maxTileRows {
+	rows := min(tileRowsBound, kit.BoundedProduct(s.n, s.pixelsOut()))
+	if s.w.Results <= tileRowsBound {
 		rows *= 2
 	}
 	return kit.BoundedProduct(rows, max(s.outPixelStride(), s.outChannels), size)

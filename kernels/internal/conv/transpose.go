@@ -228,7 +228,8 @@ func (v transposedConv) compile(c *graph.Call) (*graph.Kernel, error) {
 func (v transposedConv) windows(c *graph.Call) *transposedWindows {
 	p := v.params(c, v.dims)
 	x, w, out := c.Meta(0), c.Meta(1), c.Out[0]
-	s := &transposedWindows{n: 1, c: w.Shape[0], o: w.Shape[1] * p.groups, groups: p.groups, hasBias: c.Has(2)}
+	s := &transposedWindows{n: 1, inChannels: w.Shape[0], outChannels: w.Shape[1] * p.groups, groups: p.groups,
+		hasBias: c.Has(2)}
 	if x.Rank() == v.dims+2 {
 		s.n = x.Shape[0]
 	}
@@ -239,7 +240,7 @@ func (v transposedConv) windows(c *graph.Call) *transposedWindows {
 // transposedPanels returns the panels of the transposed weight. The rows of this matrix are the taps of a group's
 // output channels.
 func transposedPanels(s *transposedWindows, d tensor.DType) *multiply.Panels {
-	rows, depth := s.rows(), s.c/s.groups
+	rows, depth := s.rows(), s.inChannels/s.groups
 	return multiply.MatrixPanels(d, gemm.PanelRows(d), rows, 1, depth, rows, entryOffsets(1, 0, s.groups, depth*rows))
 }
 
@@ -262,7 +263,7 @@ func (v transposedConv) lower(c *graph.Call, d tensor.DType) (*graph.Kernel, err
 	s, x := v.windows(c), copies.NewKernelBuilder(c)
 	ins := x.Operands(d)
 	out := x.Result(0, d)
-	points, inPerGroup, rows := s.pixelsOut(), s.c/s.groups, s.rows()
+	points, inPerGroup, rows := s.pixelsOut(), s.inChannels/s.groups, s.rows()
 	panels := transposedPanels(s, d)
 	packed, err := multiply.InPanels(c, 1, panels)
 	if err != nil {
@@ -289,13 +290,14 @@ func (v transposedConv) lower(c *graph.Call, d tensor.DType) (*graph.Kernel, err
 	for n0 := 0; n0 < s.n; n0 += images {
 		n := min(images, s.n-n0)
 		w := &multiply.Multiplier{Plan: plan, Entries: n * s.groups, MACs: kit.BoundedProduct(rows, points, inPerGroup),
-			A: entryOffsets(n, 0, s.groups, inPerGroup*rows), B: entryOffsets(n, s.c*points, s.groups, inPerGroup*points),
+			A: entryOffsets(n, 0, s.groups, inPerGroup*rows),
+			B: entryOffsets(n, s.inChannels*points, s.groups, inPerGroup*points),
 			C: entryOffsets(n, s.groups*rows*points, s.groups, rows*points)}
 		if packed {
 			w.A = panels.PackedOffsets(w.A)
 		}
 		w.Bind = func(m *graph.Mem, j *multiply.Job) {
-			j.C, j.A, j.B = m.Ptrs[0], m.Ptrs[2], unsafe.Add(m.Ptrs[1], n0*s.c*points*d.Size())
+			j.C, j.A, j.B = m.Ptrs[0], m.Ptrs[2], unsafe.Add(m.Ptrs[1], n0*s.inChannels*points*d.Size())
 		}
 		ph, scratch, worker := w.Phases(0)
 		x.AddPhases(scratch, worker, []kit.Buffer{cols, ins[0], ins[1]}, ph...)
@@ -303,9 +305,10 @@ func (v transposedConv) lower(c *graph.Call, d tensor.DType) (*graph.Kernel, err
 		if s.hasBias {
 			buffers = append(buffers, ins[2])
 		}
-		x.AddPhases(0, adderBytes, buffers, copies.ChunkedPhase(n*s.o, kit.BoundedProduct(points, s.taps())+s.pixelsIn(),
+		channelCost := kit.BoundedProduct(points, s.taps()) + s.pixelsIn()
+		x.AddPhases(0, adderBytes, buffers, copies.ChunkedPhase(n*s.outChannels, channelCost,
 			func(m *graph.Mem, begin, end int) error {
-				add(s, adder, m, n0*s.o, begin, end)
+				add(s, adder, m, n0*s.outChannels, begin, end)
 				return nil
 			}))
 	}
@@ -338,7 +341,7 @@ func addChannels[T int64 | float32 | float64 | complex64 | complex128](s *transp
 	for u := begin; u < end; u++ {
 		var bias T
 		if s.hasBias {
-			bias = kit.ElementsOf[T](m.Ptrs[2], s.o)[u%s.o]
+			bias = kit.ElementsOf[T](m.Ptrs[2], s.outChannels)[u%s.outChannels]
 		}
 		if adder != nil {
 			adder.sumChannel(m, kit.AddressOf[T](m.Ptrs[0], (first+u)*channelElements), kit.AddressOf[T](m.Ptrs[1], u*windows),
@@ -373,7 +376,7 @@ func (v transposedConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tenso
 	})
 }
 
-// work prices the products and the sums of windows.
+// work estimates the cost of the products and of the sums of windows.
 func (v transposedConv) work(c *graph.Call, _ graph.Walk) graph.Work {
 	w := graph.Work{Steps: 1}
 	c.AddStreamed(&w)
@@ -385,7 +388,7 @@ func (v transposedConv) work(c *graph.Call, _ graph.Walk) graph.Work {
 	multiply.ReclassifyPanels(&w, c, 1, points)
 	multiply.ReclassifyStores(&w, c)
 	w.Do(multiply.RateStartStep, 1)
-	multiply.AddProduct(&w, c.Out[0].DType, float64(s.n*s.groups), rows, points, s.c/s.groups)
+	multiply.AddProduct(&w, c.Out[0].DType, float64(s.n*s.groups), rows, points, s.inChannels/s.groups)
 	w.Do(multiply.RateStartProduct, float64(s.n*s.groups))
 	w.Do(rateSpreadAdd, float64(s.n*s.groups)*float64(rows)*float64(points))
 	return w

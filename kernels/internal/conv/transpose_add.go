@@ -24,13 +24,13 @@ type transposedConv struct {
 // convolution's result, and Results is a size of its input.
 type transposedWindows struct {
 	window
-	n, groups int
-	c, o      int // channels that the transposed convolution reads and writes
-	hasBias   bool
+	n, groups               int // number of images; number of groups
+	inChannels, outChannels int // channels that the transposed convolution reads and writes
+	hasBias                 bool
 }
 
 // rows returns the number of elements in the windows of a group's output channels.
-func (s *transposedWindows) rows() int { return s.o / s.groups * s.taps() }
+func (s *transposedWindows) rows() int { return s.outChannels / s.groups * s.taps() }
 
 // windowAdder sums overlapping windows by machine code, as a polyphase decomposition. A phase is the set of elements of
 // the result whose indices have the same remainder modulo the stride. For example, stride 2 has the phases of even and
@@ -39,7 +39,7 @@ func (s *transposedWindows) rows() int { return s.o / s.groups * s.taps() }
 type windowAdder struct {
 	*transposedWindows
 	add       *loops.Loop // adds a row of products to a row of a phase
-	size      int         // bytes of an element
+	elemBytes int         // bytes of an element
 	phases    [3]int      // number of phases of depth, height and width
 	phaseSize [3]int      // depth, height and width of a phase, in elements
 	run       graph.PerWorker[adderRun]
@@ -66,7 +66,7 @@ func newWindowAdder(s *transposedWindows, d tensor.DType) (*windowAdder, error) 
 	if err != nil {
 		return nil, err
 	}
-	a := &windowAdder{transposedWindows: s, size: d.Size()}
+	a := &windowAdder{transposedWindows: s, elemBytes: d.Size()}
 	for i, x := range []geometry.Axis{s.d, s.h, s.w} {
 		a.phases[i], a.phaseSize[i] = min(x.Stride, x.Size), kit.DivUp(x.Size, x.Stride)
 	}
@@ -85,7 +85,7 @@ func (a *windowAdder) workerBytes() int {
 	if a == nil || a.inPlace() {
 		return 0
 	}
-	return a.elements() * a.size
+	return a.elements() * a.elemBytes
 }
 
 // elements returns the number of elements of a channel's phases together.
@@ -96,14 +96,20 @@ func (a *windowAdder) elements() int {
 // phaseElements returns the number of elements of one phase.
 func (a *windowAdder) phaseElements() int { return a.phaseSize[0] * a.phaseSize[1] * a.phaseSize[2] }
 
-// tapPhase returns the phase of tap k, and the range [first, end) of input elements whose product with the tap is
-// inside the result. The product of input element i is added to element i+shift of the phase.
-func tapPhase(a *geometry.Axis, k int) (phase, shift, first, end int) {
+// tapTarget describes where the products of a tap are added, along one dimension. The product of input element i is
+// added to element i+shift of the phase, for the elements [first, end) whose product is inside the result.
+type tapTarget struct{ phase, shift, first, end int }
+
+// targetOf returns the target of tap k.
+func targetOf(a *geometry.Axis, k int) tapTarget {
 	at := a.Position(0, k)
-	phase = (at%a.Stride + a.Stride) % a.Stride
-	first, end = a.ResultsOf(k)
-	return phase, (at - phase) / a.Stride, first, max(first, end)
+	phase := (at%a.Stride + a.Stride) % a.Stride
+	first, end := a.ResultsOf(k)
+	return tapTarget{phase, (at - phase) / a.Stride, first, max(first, end)}
 }
+
+// count returns the number of products.
+func (t *tapTarget) count() int { return t.end - t.first }
 
 // sumChannel sums the windows of one channel and adds the bias. y is the channel of the result. cols has the products,
 // tap by tap. to is worker memory for the phases.
@@ -114,14 +120,14 @@ func (a *windowAdder) sumChannel(m *graph.Mem, y, cols, to unsafe.Pointer, bias 
 		to = y
 	}
 	n := a.elements()
-	if a.size == 4 {
+	if a.elemBytes == 4 {
 		fill(m, kit.ElementsOf[float32](to, n), float32(bias))
 	} else {
 		fill(m, kit.ElementsOf[float64](to, n), bias)
 	}
 	points := a.pixelsOut()
 	for tap := range a.taps() {
-		a.addTap(m, r, to, unsafe.Add(cols, tap*points*a.size), tap)
+		a.addTap(m, r, to, unsafe.Add(cols, tap*points*a.elemBytes), tap)
 	}
 	r.state.Release()
 	r.ptrs = [3]unsafe.Pointer{}
@@ -133,46 +139,45 @@ func (a *windowAdder) sumChannel(m *graph.Mem, y, cols, to unsafe.Pointer, bias 
 // addTap adds the products of one tap to its phase.
 func (a *windowAdder) addTap(m *graph.Mem, r *adderRun, to, cols unsafe.Pointer, tap int) {
 	kd, kh, kw := a.tap(tap)
-	pd, sd, d0, d1 := tapPhase(&a.d, kd)
-	ph, sh, h0, h1 := tapPhase(&a.h, kh)
-	pw, sw, w0, w1 := tapPhase(&a.w, kw)
-	if d0 == d1 || h0 == h1 || w0 == w1 {
+	d, h, w := targetOf(&a.d, kd), targetOf(&a.h, kh), targetOf(&a.w, kw)
+	if d.count() == 0 || h.count() == 0 || w.count() == 0 {
 		return
 	}
-	phase := unsafe.Add(to, ((pd*a.phases[1]+ph)*a.phases[2]+pw)*a.phaseElements()*a.size)
-	row, column := a.phaseSize[2]*a.size, a.w.Results*a.size
-	r.strides = [3]int{row, row, column}
-	for d := d0; d < d1; d++ {
-		at := unsafe.Add(phase, (((d+sd)*a.phaseSize[1]+h0+sh)*a.phaseSize[2]+w0+sw)*a.size)
-		from := unsafe.Add(cols, ((d*a.h.Results+h0)*a.w.Results+w0)*a.size)
+	phase := unsafe.Add(to, ((d.phase*a.phases[1]+h.phase)*a.phases[2]+w.phase)*a.phaseElements()*a.elemBytes)
+	phaseRow, productRow := a.phaseSize[2]*a.elemBytes, a.w.Results*a.elemBytes
+	r.strides = [3]int{phaseRow, phaseRow, productRow}
+	for plane := d.first; plane < d.end; plane++ {
+		row := (plane+d.shift)*a.phaseSize[1] + h.first + h.shift
+		at := unsafe.Add(phase, row*phaseRow+(w.first+w.shift)*a.elemBytes)
+		from := unsafe.Add(cols, (plane*a.h.Results+h.first)*productRow+w.first*a.elemBytes)
 		r.ptrs = [3]unsafe.Pointer{at, at, from}
-		m.Count((w1 - w0) * (h1 - h0))
-		a.add.Run(&r.state, r.ptrs[:], r.strides[:], w1-w0, h1-h0)
+		m.Count(w.count() * h.count())
+		a.add.Run(&r.state, r.ptrs[:], r.strides[:], w.count(), h.count())
 	}
 }
 
 // join interleaves the phases of a channel.
 func (a *windowAdder) join(m *graph.Mem, r *adderRun, y, from unsafe.Pointer) {
-	phaseBytes, columns := a.phaseElements()*a.size, a.phases[2]
+	phaseBytes, columns := a.phaseElements()*a.elemBytes, a.phases[2]
 	fullColumns := a.w.Size / a.w.Stride
 	for row := range a.rowsIn() {
 		m.Count(a.w.Size)
 		d, h := row/a.h.Size, row%a.h.Size
 		phase := (d%a.d.Stride*a.phases[1] + h%a.h.Stride) * columns
-		at := (d/a.d.Stride*a.phaseSize[1] + h/a.h.Stride) * a.phaseSize[2] * a.size
+		at := (d/a.d.Stride*a.phaseSize[1] + h/a.h.Stride) * a.phaseSize[2] * a.elemBytes
 		r.runs = r.runs[:0]
 		for w := range columns {
 			r.runs = append(r.runs, unsafe.Add(from, (phase+w)*phaseBytes+at))
 		}
-		to := unsafe.Add(y, row*a.w.Size*a.size)
-		if columns == 2 && a.size == 4 {
+		to := unsafe.Add(y, row*a.w.Size*a.elemBytes)
+		if columns == 2 && a.elemBytes == 4 {
 			joinPairs(to, r.runs[0], r.runs[1], fullColumns)
 		} else {
-			strided.Interleave(a.size, to, a.w.Stride*a.size, r.runs, fullColumns)
+			strided.Interleave(a.elemBytes, to, a.w.Stride*a.elemBytes, r.runs, fullColumns)
 		}
 		for w := range a.w.Size - fullColumns*a.w.Stride { // the first phases may have one more element
-			strided.Move(a.size).Row(unsafe.Add(to, (fullColumns*a.w.Stride+w)*a.size),
-				unsafe.Add(r.runs[w], fullColumns*a.size), a.size, a.size, 1)
+			strided.Move(a.elemBytes).Row(unsafe.Add(to, (fullColumns*a.w.Stride+w)*a.elemBytes),
+				unsafe.Add(r.runs[w], fullColumns*a.elemBytes), a.elemBytes, a.elemBytes, 1)
 		}
 	}
 	clear(r.runs)

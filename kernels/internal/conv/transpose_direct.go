@@ -37,14 +37,11 @@ const maxPhases = 16
 // sizes of the axis are those of transposedWindows. If no tap contributes to the phase, the window has one tap in the
 // padding.
 func phaseAxis(a *geometry.Axis, p int) (phase geometry.Axis, firstTap, step int) {
-	first, period, common := 0, 1, a.Stride // period is the distance of the taps of a phase
-	for rest := a.Dilation; rest > 0; {
-		common, rest = rest, common%rest
-	}
-	period = a.Stride / common
+	divisor := greatestDivisor(a.Stride, a.Dilation)
+	period := a.Stride / divisor // distance of the taps of a phase
 	phase = geometry.Axis{Size: a.Results, Results: kit.DivUp(a.Size-p, a.Stride),
-		Window: geometry.Window{Taps: 1, Stride: 1, Dilation: a.Dilation / common}}
-	for ; first < min(a.Taps, period); first++ {
+		Window: geometry.Window{Taps: 1, Stride: 1, Dilation: a.Dilation / divisor}}
+	for first := range min(a.Taps, period) {
 		if distance := p - a.Position(0, first); distance%a.Stride == 0 {
 			// Tap first+i*period of the transposed convolution is tap Taps-1-i of the phase.
 			phase.Taps = kit.DivUp(a.Taps-first, period)
@@ -54,6 +51,14 @@ func phaseAxis(a *geometry.Axis, p int) (phase geometry.Axis, firstTap, step int
 	}
 	phase.Before = phase.Results
 	return phase, 0, 0
+}
+
+// greatestDivisor returns the greatest common divisor of two positive numbers.
+func greatestDivisor(a, b int) int {
+	for b > 0 {
+		a, b = b, a%b
+	}
+	return a
 }
 
 // phaseShapes returns the phases of a call as convolutions, or false if direct convolution does not support the call.
@@ -69,7 +74,7 @@ func (v transposedConv) phaseShapes(c *graph.Call, d tensor.DType, planes bool) 
 		phases = kit.BoundedProduct(phases, a.Stride)
 	}
 	// A tile may have pixels of several rows.
-	reach := kit.BoundedProduct(maxTileRows, t.h.Stride, t.w.Size, t.o, d.Size())
+	reach := kit.BoundedProduct(tileRowsBound, t.h.Stride, t.w.Size, t.outChannels, d.Size())
 	if c.Meta(0).Rank() != v.dims+2 || phases > maxPhases || reach >= maxReach {
 		return nil, false
 	}
@@ -93,8 +98,8 @@ func (v transposedConv) phaseShapes(c *graph.Call, d tensor.DType, planes bool) 
 
 // phaseShape returns phase i of a call as a convolution.
 func (v transposedConv) phaseShape(c *graph.Call, t *transposedWindows, i int) *convShape {
-	s := &convShape{n: t.n, inChannels: t.c, outChannels: t.o, inPerGroup: t.c / t.groups, groups: t.groups,
-		hasBias: t.hasBias, call: c, epilogue: fusion.EpilogueOf(c), phase: &transposedPhase{}}
+	s := &convShape{n: t.n, inChannels: t.inChannels, outChannels: t.outChannels, inPerGroup: t.inChannels / t.groups,
+		groups: t.groups, hasBias: t.hasBias, call: c, epilogue: fusion.EpilogueOf(c), phase: &transposedPhase{}}
 	if s.hasBias {
 		s.biasStride = c.Meta(2).Strides[0]
 	}
@@ -173,7 +178,7 @@ func (v transposedConv) directImpl(name, doc string, planes bool) graph.Impl {
 			_, stride := spatial(m, v.dims)
 			h := v.windows(c).h
 			return multiply.ComputationDType(c) == m.DType && stride.c == 1 &&
-				kit.BoundedProduct(maxTileRows, h.Stride, max(stride.h, stride.w), m.DType.Size()) < maxReach
+				kit.BoundedProduct(tileRowsBound, h.Stride, max(stride.h, stride.w), m.DType.Size()) < maxReach
 		},
 		Pack: multiply.PackFunc(func(c *graph.Call, i int) (graph.Packing, bool) {
 			list, ok := v.phaseShapes(c, c.Out[0].DType, planes)
@@ -189,7 +194,7 @@ func (v transposedConv) directImpl(name, doc string, planes bool) graph.Impl {
 		}}
 }
 
-// directWork prices direct convolution.
+// directWork estimates the cost of direct convolution.
 func (v transposedConv) directWork(c *graph.Call, walk graph.Walk, planes bool) graph.Work {
 	w := graph.Work{Steps: 1}
 	c.AddStreamed(&w)

@@ -60,7 +60,7 @@ func (w *winogradConv) weightTraffic() float64 {
 	return (bytes + min(bytes, cachedWeightBytes)) / 2
 }
 
-// work prices the memory traffic, the transforms and the products.
+// work estimates the cost of the memory traffic, the transforms and the products.
 func (w *winogradConv) work(c *graph.Call) graph.Work {
 	k := graph.Work{Steps: 1}
 	c.AddStreamed(&k)

@@ -32,7 +32,7 @@ const rowPixels = 28
 // cachedPixelBytes is the approximate size of the pixels that the L2 cache holds.
 const cachedPixelBytes = 2 * machine.L2Bytes
 
-// work prices an algorithm. The price of products includes the packing of windows.
+// work estimates the cost of an algorithm. The cost of products includes the packing of windows.
 func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph.Work {
 	w := graph.Work{Steps: 1}
 	c.AddStreamed(&w)

@@ -190,7 +190,7 @@ func (a *Axis) MaxCount() int {
 	return maxCount
 }
 
-// TypicalCount estimates the number of taps of a window, for prices. It is at least 1.
+// TypicalCount estimates the number of taps of a window, for costs. It is at least 1.
 func (a *Axis) TypicalCount() int {
 	if a.Adaptive {
 		return max(1, kit.DivUp(a.Size, max(1, a.Results)))

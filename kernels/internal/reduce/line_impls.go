@@ -22,7 +22,7 @@ const (
 // the dimension at one index of the other dimensions.
 type lineOp struct {
 	dim          func(c *graph.Call) (int, error)         // returns the dimension of a call, counted from the front
-	typicalAttrs any                                      // attributes of a typical call, to price the expression
+	typicalAttrs any                                      // attributes of a typical call, for the cost of the expression
 	elementCost  graph.Each                               // cost of an element if there is no expression
 	rows         func(c *graph.Call) (*graph.Rows, error) // returns the expression over a row, or nil if there is none
 	// lower returns the kernel that processes lines in the given order.
