@@ -150,7 +150,8 @@ func checkTorchValues(t *testing.T, n *graph.Node, in, out map[string]*tensor.Te
 	}
 	for i, v := range n.Out {
 		w := fromNumpy(out[v.Name], v.Meta.DType)
-		if why := kerneltest.DiffersBy(got[i], w, torchTolerance(n.Op.Name)*kerneltest.ReduceTolerance(w.DType)); why != "" {
+		tolerance := torchTolerance(n.Op.Name) * kerneltest.ReduceTolerance(w.DType)
+		if why := kerneltest.FirstDifference(got[i], w, tolerance); why != "" {
 			t.Errorf("%s %s %v %+v: output %d: %s", n.Name, n.Op.Name, callMetas(n), n.Attrs, i, why)
 		}
 	}

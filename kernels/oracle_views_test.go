@@ -181,7 +181,7 @@ func checkOracleValues(t *testing.T, dir string, g *graph.Graph, refused map[*gr
 			if w == nil {
 				continue
 			}
-			if diff := kerneltest.ValuesDiffer(out[i], bf16Bits(w, v.Meta.DType), 2e-6); diff != "" {
+			if diff := kerneltest.FirstRelativeDifference(out[i], bf16Bits(w, v.Meta.DType), 2e-6); diff != "" {
 				if bad++; bad <= 10 {
 					t.Errorf("%s (%s) %v: %s", v.Name, n.Op.Name, v.Meta, diff)
 				}

@@ -112,7 +112,7 @@ func (t *planeTiles) chooseTileSize() {
 		if n <= minTileCols {
 			return 0 // always fits: no narrower tiles
 		}
-		return tileElements(1, min(s.h.Results, 4), n)
+		return tileElements(1, min(s.h.Results, 4), n) // the width suits tiles of 4 rows
 	})
 	t.rows, t.tilesDown = evenly(s.h.Results, func(n int) int { return tileElements(1, n, t.cols) })
 	macs := kit.BoundedProduct(t.rows, t.cols, s.outPerGroup(), s.h.Taps, s.w.Taps)
@@ -126,7 +126,7 @@ func (t *planeTiles) chooseTileSize() {
 
 // assignOffsets assigns offsets to the parts of a tile. The zeros at the right end of a row may also be the zeros at
 // the left end of the next row. Elements that come from the image start at a cache line, because a vector that crosses
-// a line costs two loads. Rows also start at a cache line if the padding to whole lines is short.
+// a line costs two loads. Rows also start at a cache line if this lengthens rows by at most a seventh.
 func (t *planeTiles) assignOffsets() {
 	s := t.conv
 	width := t.neededColumns(t.cols)
@@ -220,17 +220,18 @@ func (t *planeTiles) kernel() *graph.Kernel {
 // computeTile computes one tile, for all output channels of a batch of planes.
 func (t *planeTiles) computeTile(m *graph.Mem, r *tapRun, batch, tile int) {
 	s := t.conv
-	n, g := batch/t.batches, batch%t.batches*t.planes
-	planes := min(t.planes, s.groups-g)
+	image, group := batch/t.batches, batch%t.batches*t.planes
+	planes := min(t.planes, s.groups-group)
 	row, col := tile/t.tilesAcross*t.rows, tile%t.tilesAcross*t.cols
 	rows, cols := min(t.rows, s.h.Results-row), min(t.cols, s.w.Results-col)
 	mem := unsafe.Pointer(unsafe.SliceData(m.Worker))
-	t.fill(r, mem, unsafe.Add(m.Ptrs[1], (n*s.inStride.n+g*s.inStride.c)*t.elemBytes), planes, row, col, rows, cols)
+	t.fill(r, mem, unsafe.Add(m.Ptrs[1], (image*s.inStride.n+group*s.inStride.c)*t.elemBytes), planes, row, col, rows,
+		cols)
 	for k, at := range t.tapOffsets {
 		r.x[k] = rowStream{unsafe.Add(mem, at), t.planeStride}
 	}
 	// Each output channel of a group is computed for all planes at once.
-	for o := g * s.outPerGroup(); o < (g+1)*s.outPerGroup(); o++ {
+	for o := group * s.outPerGroup(); o < (group+1)*s.outPerGroup(); o++ {
 		w := unsafe.Add(m.Ptrs[2], o*s.weightStride.n*t.elemBytes)
 		for k := range t.tapOffsets {
 			at := k/s.w.Taps*s.weightStride.h + k%s.w.Taps*s.weightStride.w
@@ -241,7 +242,7 @@ func (t *planeTiles) computeTile(m *graph.Mem, r *tapRun, batch, tile int) {
 			bias = rowStream{unsafe.Add(m.Ptrs[3], o*s.biasStride*t.elemBytes), s.outPerGroup() * s.biasStride * t.elemBytes}
 		}
 		loopRow := (rows-1)*t.rowStride + cols // elements of the tile of a plane, with unused elements between rows
-		at := n*s.outStride.n + o*s.outStride.c + row*s.outStride.h + col*s.outStride.w
+		at := image*s.outStride.n + o*s.outStride.c + row*s.outStride.h + col*s.outStride.w
 		out := rowStream{unsafe.Add(m.Ptrs[0], at*t.elemBytes), s.outPerGroup() * s.outStride.c * t.elemBytes}
 		if s.outStride.w == 1 && (rows == 1 || s.outStride.h == t.rowStride && cols == t.rowStride) {
 			t.sum.run(r, out, bias, loopRow, planes)
@@ -262,20 +263,22 @@ func (t *planeTiles) fill(r *tapRun, mem, plane unsafe.Pointer, planes, row, col
 	height := rows + (s.h.Taps-1)*s.h.Dilation/s.h.Stride
 	planeAxis := strided.Axis{N: planes, Dst: t.planeStride, Src: s.inStride.c * t.elemBytes}
 	for _, p := range t.parts {
-		i0, i1 := geometry.IndicesInside(top+p.row, s.h.Stride, s.h.Size, height)
-		j0, j1 := geometry.IndicesInside(left+p.col, s.w.Stride, s.w.Size, t.neededColumns(cols))
-		if i0 >= i1 {
+		firstRow, endRow := geometry.IndicesInside(top+p.row, s.h.Stride, s.h.Size, height)
+		firstCol, endCol := geometry.IndicesInside(left+p.col, s.w.Stride, s.w.Size, t.neededColumns(cols))
+		if firstRow >= endRow {
 			continue
 		}
-		down := strided.Axis{N: i1 - i0, Dst: t.rowStride * t.elemBytes, Src: s.h.Stride * s.inStride.h * t.elemBytes}
-		to := unsafe.Add(mem, p.offset+i0*t.rowStride*t.elemBytes)
-		from := unsafe.Add(plane, (top+p.row+i0*s.h.Stride)*s.inStride.h*t.elemBytes)
+		down := strided.Axis{N: endRow - firstRow, Dst: t.rowStride * t.elemBytes,
+			Src: s.h.Stride * s.inStride.h * t.elemBytes}
+		to := unsafe.Add(mem, p.offset+firstRow*t.rowStride*t.elemBytes)
+		from := unsafe.Add(plane, (top+p.row+firstRow*s.h.Stride)*s.inStride.h*t.elemBytes)
 		switch {
 		case p.oddColumns != nil:
 			t.split(r, to, unsafe.Add(to, p.oddColumns.offset-p.offset), from, left, s.w.Extent(cols), down, planeAxis)
-		case j0 < j1 && !t.isFilledBySplit(p):
-			t.copy(r, unsafe.Add(to, j0*t.elemBytes), unsafe.Add(from, (left+p.col+j0*s.w.Stride)*s.inStride.w*t.elemBytes),
-				strided.Axis{N: j1 - j0, Dst: t.elemBytes, Src: s.w.Stride * s.inStride.w * t.elemBytes}, down, planeAxis)
+		case firstCol < endCol && !t.isFilledBySplit(p):
+			first := unsafe.Add(from, (left+p.col+firstCol*s.w.Stride)*s.inStride.w*t.elemBytes)
+			across := strided.Axis{N: endCol - firstCol, Dst: t.elemBytes, Src: s.w.Stride * s.inStride.w * t.elemBytes}
+			t.copy(r, unsafe.Add(to, firstCol*t.elemBytes), first, across, down, planeAxis)
 		}
 	}
 }
@@ -295,11 +298,11 @@ func (t *planeTiles) split(r *tapRun, even, odd, from unsafe.Pointer, left, widt
 	}
 	to := [2]unsafe.Pointer{even, odd}
 	n := (end - first) / 2
-	a, b := unsafe.Add(to[first%2], first/2*t.elemBytes), unsafe.Add(to[(first+1)%2], (first+1)/2*t.elemBytes)
+	dst0, dst1 := unsafe.Add(to[first%2], first/2*t.elemBytes), unsafe.Add(to[(first+1)%2], (first+1)/2*t.elemBytes)
 	from = unsafe.Add(from, (left+first)*t.elemBytes)
 	down, planeAxis = mergeAxes(down, planeAxis)
 	for i := range planeAxis.N {
-		r.ptrs[0], r.ptrs[1] = unsafe.Add(a, i*planeAxis.Dst), unsafe.Add(b, i*planeAxis.Dst)
+		r.ptrs[0], r.ptrs[1] = unsafe.Add(dst0, i*planeAxis.Dst), unsafe.Add(dst1, i*planeAxis.Dst)
 		r.ptrs[2] = unsafe.Add(from, i*planeAxis.Src)
 		r.strides[0], r.strides[1], r.strides[2] = down.Dst, down.Dst, down.Src
 		t.splitRow.Run(&r.State, r.ptrs[:3], r.strides[:3], n, down.N)

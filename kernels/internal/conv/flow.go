@@ -23,14 +23,14 @@ func (s *convShape) flow(order *multiply.StripOrder, first func(strip int) int, 
 	}
 	needs := func(chunk int) int {
 		images, strips := order.Started(chunk)
-		results := images*imagePixels + first(strips)
 		if planes {
 			return math.MaxInt
 		}
-		images, results = results/pixels, results%pixels
+		started := images*imagePixels + first(strips)
+		images, inLastImage := started/pixels, started%pixels
 		rows := 0
-		if results > 0 {
-			last := (results - 1) / s.w.Results
+		if inLastImage > 0 {
+			last := (inLastImage - 1) / s.w.Results
 			plane, row := s.d.Position(last/s.h.Results, s.d.Taps-1), s.h.Position(last%s.h.Results, s.h.Taps-1)
 			rows = plane*s.h.Size + min(s.h.Size, max(0, row+1))
 			rows = min(s.rowsIn(), max(0, rows))

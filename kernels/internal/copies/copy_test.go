@@ -40,7 +40,7 @@ func TestLargeCopies(t *testing.T) {
 				k := copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, dst), Src: kit.PtrBuffer(1, src)})
 				kerneltest.RunViewKernel(t, k, []*tensor.Tensor{out}, []*tensor.Tensor{in})
 				want := in.CopyTo(tensor.New(d, shape...))
-				if diff := kerneltest.ValuesDiffer(out, want, 0); diff != "" {
+				if diff := kerneltest.FirstRelativeDifference(out, want, 0); diff != "" {
 					t.Fatalf("%v to %v: %s", src, dst, diff)
 				}
 			}
@@ -60,7 +60,7 @@ func TestCopyOrdered(t *testing.T) {
 		in, out := kerneltest.RandomElements(rng, src), tensor.Empty(dst)
 		kerneltest.RunViewKernel(t, k, []*tensor.Tensor{out}, []*tensor.Tensor{in})
 		want := tensor.Must(in.CopyTo(tensor.New(src.DType, src.Shape...)).View(tensor.New(tensor.Int32, dst.Shape...)))
-		if diff := kerneltest.ValuesDiffer(out, want, 0); diff != "" {
+		if diff := kerneltest.FirstRelativeDifference(out, want, 0); diff != "" {
 			t.Fatalf("%v to %v: %s", src, dst, diff)
 		}
 	}

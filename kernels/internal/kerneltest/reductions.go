@@ -181,13 +181,13 @@ func ReduceTolerance(d tensor.DType) float64 {
 
 // describeDifference describes the first difference of two tensors that exceeds the tolerance of the dtype.
 func describeDifference(got, want *tensor.Tensor) (why string) {
-	return DiffersBy(got, want, ReduceTolerance(got.DType))
+	return FirstDifference(got, want, ReduceTolerance(got.DType))
 }
 
-// DiffersBy describes the first difference of two tensors that exceeds tol. The difference of two elements is relative
-// to the magnitude of want's element, or absolute if that magnitude is below 1. The result is empty if no difference
-// exceeds tol.
-func DiffersBy(got, want *tensor.Tensor, tol float64) (why string) {
+// FirstDifference describes the first difference of two tensors that exceeds tol. The difference of two elements is
+// relative to the magnitude of want's element, or absolute if that magnitude is below 1. The result is empty if no
+// difference exceeds tol.
+func FirstDifference(got, want *tensor.Tensor, tol float64) (why string) {
 	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
 		return fmt.Sprintf("got %v, want %v", got.Meta, want.Meta)
 	}

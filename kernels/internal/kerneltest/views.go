@@ -110,9 +110,9 @@ func PatternBytes(n int) []byte {
 	return b
 }
 
-// ValuesDiffer describes the first difference of two tensors that exceeds a relative tolerance. The result is empty if
-// no difference exceeds it.
-func ValuesDiffer(got, want *tensor.Tensor, tolerance float64) string {
+// FirstRelativeDifference describes the first difference of two tensors that exceeds a relative tolerance. The result
+// is empty if no difference exceeds it.
+func FirstRelativeDifference(got, want *tensor.Tensor, tolerance float64) string {
 	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
 		return fmt.Sprintf("%v, want %v", got.Meta, want.Meta)
 	}
@@ -184,7 +184,7 @@ func CheckAgainstRef(t *testing.T, rng *rand.Rand, op string, a graph.Attrs, met
 	}
 	got := RunViewNode(t, n, in)
 	for i := range got {
-		if diff := ValuesDiffer(got[i], want[i], 0); diff != "" {
+		if diff := FirstRelativeDifference(got[i], want[i], 0); diff != "" {
 			t.Fatalf("%s %v %v -> %v: %s", op, metas, a, vals[i].Meta, diff)
 		}
 	}
@@ -201,7 +201,7 @@ func CheckAgainstRef(t *testing.T, rng *rand.Rand, op string, a graph.Attrs, met
 	}
 	RunViewKernel(t, k, out, in)
 	for i := range out {
-		if diff := ValuesDiffer(out[i], want[i], 0); diff != "" {
+		if diff := FirstRelativeDifference(out[i], want[i], 0); diff != "" {
 			t.Fatalf("%s %v %v to %v: %s", op, metas, a, c.Out[i], diff)
 		}
 	}

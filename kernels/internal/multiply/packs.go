@@ -12,10 +12,10 @@ import (
 // densePacking packs an operand as a dense copy in the dtype d of the computation.
 func densePacking(m tensor.Meta, d tensor.DType) graph.Packing {
 	dense := copies.DenseAs(m, d)
-	as := func(row *tensor.Tensor) *tensor.Tensor { return tensor.Must(tensor.Over(dense, row.Storage())) }
+	asDense := func(row *tensor.Tensor) *tensor.Tensor { return tensor.Must(tensor.Over(dense, row.Storage())) }
 	return graph.Packing{Form: denseForm(d), DType: d, Len: dense.Numel(),
-		Fill:   func(ctx context.Context, dst, src *tensor.Tensor) { kit.CopyInto(ctx, as(dst), src) },
-		Unpack: func(dst, packed *tensor.Tensor) { tensor.CopyElements(dst, as(packed)) }}
+		Fill:   func(ctx context.Context, dst, src *tensor.Tensor) { kit.CopyInto(ctx, asDense(dst), src) },
+		Unpack: func(dst, packed *tensor.Tensor) { tensor.CopyElements(dst, asDense(packed)) }}
 }
 
 func denseForm(d tensor.DType) string { return d.String() }

@@ -77,12 +77,13 @@ func inferAddmm(f func(s, a, b tensor.Type) (tensor.Type, error)) func(*graph.Ca
 		if err != nil {
 			return nil, err
 		}
-		at := kit.Attrs[addmmAttrs](c)
+		attrs := kit.Attrs[addmmAttrs](c)
 		if t.DType == tensor.Bool && t.Numel().Ne(sym.Int{}).Holds() {
 			// f accepts products of bools only if they have no terms. Their result is beta times self.
-			return nil, fmt.Errorf("result type %s can't be cast to the desired output type Bool", at.Beta.DType().TorchName())
+			return nil, fmt.Errorf("result type %s can't be cast to the desired output type Bool",
+				attrs.Beta.DType().TorchName())
 		}
-		for _, v := range []tensor.Scalar{at.Beta, at.Alpha} {
+		for _, v := range []tensor.Scalar{attrs.Beta, attrs.Alpha} {
 			if v.DType().IsComplex() && !t.DType.IsComplex() {
 				return nil, fmt.Errorf("value cannot be converted to type %s without overflow", kit.CppName(t.DType))
 			}
@@ -93,10 +94,10 @@ func inferAddmm(f func(s, a, b tensor.Type) (tensor.Type, error)) func(*graph.Ca
 
 // addmmContraction describes a call of addmm or baddbmm as a contraction that does not skip the product.
 func addmmContraction(c *graph.Call) (*contraction, error) {
-	at, out := kit.Attrs[addmmAttrs](c), c.Out[0]
+	attrs, out := kit.Attrs[addmmAttrs](c), c.Out[0]
 	s, a, b := c.Meta(0), c.Meta(1), c.Meta(2)
 	lead := out.Rank() - 2
-	x := &contraction{aOperand: 1, bOperand: 2, addOperand: 0, hasAdd: true, alpha: at.Alpha, beta: at.Beta,
+	x := &contraction{aOperand: 1, bOperand: 2, addOperand: 0, hasAdd: true, alpha: attrs.Alpha, beta: attrs.Beta,
 		batch: out.Shape[:lead], m: out.Shape[lead], n: out.Shape[lead+1], k: a.Shape[lead+1],
 		a: matricesOf(a), b: matricesOf(b), c: matricesOf(out)}
 	e, err := s.Expand(out.Shape)
@@ -160,13 +161,13 @@ func addmmFlops(c *graph.Call) float64 {
 
 // addmmRef is the reference implementation of addmm and baddbmm.
 func addmmRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	at := kit.Attrs[addmmAttrs](c)
+	attrs := kit.Attrs[addmmAttrs](c)
 	lead := in[1].Rank() - 1
 	shape := append(append([]int{}, in[1].Shape[:lead]...), in[2].Shape[lead])
 	d := in[1].DType
 	out := tensor.Zeros(d, shape...)
 	// PyTorch converts the factors to the dtype of the computation before it multiplies.
-	alpha, beta := at.Alpha.Tensor(d.OpMath()).At(), at.Beta.Tensor(d.OpMath()).At()
+	alpha, beta := attrs.Alpha.Tensor(d.OpMath()).At(), attrs.Beta.Tensor(d.OpMath()).At()
 	skips := skipsProduct(c)
 	x, y := kit.FactorsOf(d, in[1]), kit.FactorsOf(d, in[2])
 	kit.EachIndex(shape, func(index []int) {

@@ -62,9 +62,9 @@ func newByteShape(m, n, k, rows int) byteShape {
 	case tile.ElementsPerLoad(machine.Host(), groupBytes) > 1:
 		maxVectors, perRow, otherRegisters = 4, 1, 0
 	case registers < 32:
-	case rows <= 6:
+	case rows <= 6: // 4 vectors of 6 rows fit in 32 registers
 		maxVectors = 4
-	case rows <= 9:
+	case rows <= 9: // 3 vectors of 9 rows
 		maxVectors = 3
 	}
 	s.vectors = min(maxVectors, kit.DivUp(n, s.lanes))

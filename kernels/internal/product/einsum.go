@@ -90,12 +90,12 @@ func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	kit.EachIndex(e.shape(labels), func(at []int) {
 		v, n := complex(1, 0), int64(1)
 		for i, t := range e.terms {
-			off := 0
+			offset := 0
 			for k, l := range t.labels {
-				off += t.strides[k] * at[slices.Index(labels, l)]
+				offset += t.strides[k] * at[slices.Index(labels, l)]
 			}
 			x := tensor.Must(in[i].View(tensor.Meta{DType: in[i].DType, Shape: []int{}, Strides: []int{},
-				Offset: in[i].Offset + off})).At()
+				Offset: in[i].Offset + offset})).At()
 			v, n = kit.MulComplex(v, x.Complex()), n*x.Int()
 		}
 		key := fmt.Sprint(at[:len(e.out)])

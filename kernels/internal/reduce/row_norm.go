@@ -56,13 +56,13 @@ func normalizeRow[T float32 | float64](m *graph.Mem, y, x, w, b []T, eps float64
 	var sum, squares float64
 	kit.Blocks(m.Context, len(x), func(begin, end int) { folds.SumRow(&sum, x[begin:end], 0) })
 	n := float64(len(x))
-	mu := sum / n
-	kit.Blocks(m.Context, len(x), func(begin, end int) { squares += sumOfSquares(x[begin:end], mu) })
+	mean := sum / n
+	kit.Blocks(m.Context, len(x), func(begin, end int) { squares += sumOfSquares(x[begin:end], mean) })
 	scale := 1 / math.Sqrt(squares/n+eps)
-	mean := T(mu)
-	scaleT, correction := T(scale), T((float64(mean)-mu)*scale)
+	meanT := T(mean)
+	scaleT, correction := T(scale), T((float64(meanT)-mean)*scale)
 	kit.Blocks(m.Context, len(x), func(begin, end int) {
-		standardize(y[begin:end], x[begin:end], optionalPart(w, begin, end), optionalPart(b, begin, end), mean, scaleT,
+		standardize(y[begin:end], x[begin:end], optionalPart(w, begin, end), optionalPart(b, begin, end), meanT, scaleT,
 			correction)
 	})
 }

@@ -88,7 +88,7 @@ func TestRowsBesideFolds(t *testing.T) {
 					if tc.op == "std_mean" && i == 1 {
 						want[i] = def[i]
 					}
-					if why := kerneltest.DiffersBy(got[i], want[i], kerneltest.ReduceTolerance(got[i].DType)); why != "" {
+					if why := kerneltest.FirstDifference(got[i], want[i], kerneltest.ReduceTolerance(got[i].DType)); why != "" {
 						t.Errorf("%s %v of %v, turned %v: output %d: %s", tc.op, tc.a, d, turned, i, why)
 					}
 				}

@@ -144,7 +144,7 @@ func checkPool(t *testing.T, name, impl string, a graph.Attrs, x *tensor.Tensor)
 	loops.CodeAvailable = compiles
 	for i := range want {
 		for _, other := range []*tensor.Tensor{want[i], inGo[i]} {
-			if why := kerneltest.DiffersBy(got[i], other, kerneltest.ReduceTolerance(got[i].DType)); why != "" {
+			if why := kerneltest.FirstDifference(got[i], other, kerneltest.ReduceTolerance(got[i].DType)); why != "" {
 				t.Errorf("%s by %s %v %v: output %d: %s", name, impl, a, x.Meta, i, why)
 			}
 		}
