@@ -20,19 +20,19 @@ func SpanKernel(dst, src kit.Buffer, spans [][]Span) (*graph.Kernel, error) {
 		var next []Job
 		for _, j := range jobs {
 			for _, s := range spans[d] {
-				k := j
+				part := j
 				var err error
-				if k.Dst.Meta, err = j.Dst.Meta.Narrow(d, s.OutStart, s.Count); err != nil {
+				if part.Dst.Meta, err = j.Dst.Meta.Narrow(d, s.OutStart, s.Count); err != nil {
 					return nil, err
 				}
-				k.Dst = j.Dst.View(k.Dst.Meta)
-				if k.Src, err = spanView(j.Src, d, s); err != nil {
+				part.Dst = j.Dst.View(part.Dst.Meta)
+				if part.Src, err = spanView(j.Src, d, s); err != nil {
 					return nil, err
 				}
 				if s.InStep < 0 {
-					k = k.Reversed(d)
+					part = part.Reversed(d)
 				}
-				next = append(next, k)
+				next = append(next, part)
 			}
 		}
 		jobs = next
@@ -66,17 +66,17 @@ func SpanRef(in *tensor.Tensor, tables [][]int, shape []int) *tensor.Tensor {
 }
 
 // spanView returns a view of the part of a buffer that a span reads along dimension d, in ascending order.
-func spanView(s kit.Buffer, d int, p Span) (kit.Buffer, error) {
-	lowest, n := p.InStart, p.Count
-	switch p.InStep {
+func spanView(s kit.Buffer, d int, span Span) (kit.Buffer, error) {
+	lowest, n := span.InStart, span.Count
+	switch span.InStep {
 	case -1:
-		lowest = p.InStart - (n - 1)
+		lowest = span.InStart - (n - 1)
 	case 0:
 		n = 1
 	}
 	m, err := s.Meta.Narrow(d, lowest, n)
-	if err == nil && p.InStep == 0 {
-		m.Shape[d], m.Strides[d] = p.Count, 0
+	if err == nil && span.InStep == 0 {
+		m.Shape[d], m.Strides[d] = span.Count, 0
 	}
 	return s.View(m), err
 }

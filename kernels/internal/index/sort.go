@@ -181,30 +181,30 @@ func rankKernel[T kit.Sortable](r *ranking, c *graph.Call, d tensor.DType) *grap
 	m, size := c.Meta(0), d.Size()
 	n := sizeAt(m, r.dim)
 	metas := append([]tensor.Meta{m}, c.Out...)
-	l := kit.NewLineSet(m.Shape, r.dim, metas...)
+	lines := kit.NewLineSet(m.Shape, r.dim, metas...)
 	load := tensor.Converter(kit.LoopDType(d), d)
-	inStep, valueStep, indexStep := kit.StepAt(m, r.dim), kit.StepAt(c.Out[0], r.dim), kit.StepAt(c.Out[len(c.Out)-1],
-		r.dim)
-	var z rankedElement[T]
+	inStep, valueStep := kit.StepAt(m, r.dim), kit.StepAt(c.Out[0], r.dim)
+	indexStep := kit.StepAt(c.Out[len(c.Out)-1], r.dim)
 	unsigned := d == tensor.Uint64
 	log2 := 1
 	for 1<<log2 < n {
 		log2++
 	}
-	return &graph.Kernel{Worker: n * int(unsafe.Sizeof(z)),
-		Phases: []graph.Phase{l.Phase(4*n*log2, func(mem *graph.Mem, off [4]int) error {
+	sortCost := 4 * n * log2
+	return &graph.Kernel{Worker: n * int(unsafe.Sizeof(rankedElement[T]{})),
+		Phases: []graph.Phase{lines.Phase(sortCost, func(mem *graph.Mem, offsets [4]int) error {
 			line := unsafe.Slice((*rankedElement[T])(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n)
-			src := unsafe.Add(mem.Ptrs[len(c.Out)], off[0])
+			src := unsafe.Add(mem.Ptrs[len(c.Out)], offsets[0])
 			loadRanked(mem.Context, line, load, src, inStep, unsigned)
 			line = takeBest(mem.Context, line, r.k, r.descending)
-			dst := unsafe.Add(mem.Ptrs[len(c.Out)-1], off[len(c.Out)])
+			dst := unsafe.Add(mem.Ptrs[len(c.Out)-1], offsets[len(c.Out)])
 			kit.Blocks(mem.Context, len(line), func(begin, end int) {
 				for i := begin; i < end; i++ {
 					*(*int64)(unsafe.Add(dst, i*indexStep)) = line[i].index
 				}
 			})
 			if len(c.Out) == 2 {
-				to := unsafe.Add(mem.Ptrs[0], off[1])
+				to := unsafe.Add(mem.Ptrs[0], offsets[1])
 				for i := range line {
 					if i%kit.CheckEvery == kit.CheckEvery-1 {
 						mem.CheckContext()
@@ -218,8 +218,7 @@ func rankKernel[T kit.Sortable](r *ranking, c *graph.Call, d tensor.DType) *grap
 
 // loadRanked reads a line of elements that are step bytes apart from src. unsigned is set for uint64 elements.
 func loadRanked[T kit.Sortable](ctx context.Context, line []rankedElement[T], load tensor.ConvertFunc,
-	src unsafe.Pointer,
-	step int, unsigned bool) {
+	src unsafe.Pointer, step int, unsigned bool) {
 	kit.Blocks(ctx, len(line), func(begin, end int) {
 		part := line[begin:end]
 		load(unsafe.Pointer(&part[0].value), unsafe.Add(src, begin*step), int(unsafe.Sizeof(part[0])), step, len(part))
@@ -240,6 +239,9 @@ func flipSigns[T kit.Sortable](line []rankedElement[T]) {
 	}
 }
 
+// siftsPerCheck is the number of elements that are sifted into a heap between two checks of the context.
+const siftsPerCheck = kit.CheckEvery / 8
+
 // takeBest returns the first k elements of the line in sorted order. If k is small, a heap holds the best k elements
 // found so far, with the worst of them at the root. Only these k elements are sorted at the end.
 func takeBest[T kit.Sortable](ctx context.Context, line []rankedElement[T], k int, descending bool) []rankedElement[T] {
@@ -253,13 +255,13 @@ func takeBest[T kit.Sortable](ctx context.Context, line []rankedElement[T], k in
 	if k*4 < len(line) {
 		heap := line[:k]
 		for i := k/2 - 1; i >= 0; i-- {
-			if i%(kit.CheckEvery/8) == 0 {
+			if i%siftsPerCheck == 0 {
 				interrupt.Check(ctx)
 			}
 			siftDown(heap, i, cmp)
 		}
 		for i, e := range line[k:] {
-			if i%(kit.CheckEvery/8) == kit.CheckEvery/8-1 {
+			if i%siftsPerCheck == siftsPerCheck-1 {
 				interrupt.Check(ctx)
 			}
 			if cmp(e, heap[0]) < 0 {
@@ -442,18 +444,17 @@ func kthKernel[T kit.Sortable](c *graph.Call, dim, k int) *graph.Kernel {
 		}
 	}
 	m, d := c.Meta(0), c.Meta(0).DType
-	n, in := sizeAt(m, dim), kit.StepAt(m, dim)
-	l := kit.NewLineSet(m.Shape, dim, m, outs[0], outs[1])
+	n, inStep := sizeAt(m, dim), kit.StepAt(m, dim)
+	lines := kit.NewLineSet(m.Shape, dim, m, outs[0], outs[1])
 	load := tensor.Converter(kit.LoopDType(d), d)
-	var z rankedElement[T]
-	return &graph.Kernel{Worker: n * int(unsafe.Sizeof(z)),
-		Phases: []graph.Phase{l.Phase(32*n, func(mem *graph.Mem, off [4]int) error {
+	return &graph.Kernel{Worker: n * int(unsafe.Sizeof(rankedElement[T]{})),
+		Phases: []graph.Phase{lines.Phase(32*n, func(mem *graph.Mem, offsets [4]int) error {
 			line := unsafe.Slice((*rankedElement[T])(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n)
-			src := unsafe.Add(mem.Ptrs[2], off[0])
-			loadRanked(mem.Context, line, load, src, in, d == tensor.Uint64)
-			at := takeBest(mem.Context, line, k, false)[k-1].index
-			*(*int64)(unsafe.Add(mem.Ptrs[1], off[2])) = at
-			kit.CopyElement(unsafe.Add(mem.Ptrs[0], off[1]), unsafe.Add(src, int(at)*in), d.Size())
+			src := unsafe.Add(mem.Ptrs[2], offsets[0])
+			loadRanked(mem.Context, line, load, src, inStep, d == tensor.Uint64)
+			index := takeBest(mem.Context, line, k, false)[k-1].index
+			*(*int64)(unsafe.Add(mem.Ptrs[1], offsets[2])) = index
+			kit.CopyElement(unsafe.Add(mem.Ptrs[0], offsets[1]), unsafe.Add(src, int(index)*inStep), d.Size())
 			return nil
 		})}}
 }

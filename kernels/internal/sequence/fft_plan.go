@@ -14,7 +14,7 @@ import (
 // mixed radices. Otherwise it uses Bluestein's convolution of a power-of-two length. Roots of unity are computed once,
 // in float64.
 type fourier struct {
-	n       int
+	n       int // length
 	factors []int
 	roots   []complex128 // exp(-2 pi i k / n); nil with Bluestein's algorithm
 
