@@ -86,45 +86,21 @@ func (b *bestElement[T]) firstRow(x []T, position int) {
 // greatestRow folds a row. Most elements need a single comparison, which is false for greater elements and for NaN.
 func greatestRow[T kit.Sortable](a *bestElement[T], x []T, position int) {
 	a.firstRow(x, position)
-	b, i := *a, 0
-	for b.value == b.value && i < len(x) {
-		for ; i+4 <= len(x); i += 4 {
-			q := (*[4]T)(x[i:])
-			if !(q[0] <= b.value && q[1] <= b.value && q[2] <= b.value && q[3] <= b.value) {
-				break
-			}
-		}
-		for end := min(i+4, len(x)); i < end; i++ {
-			if v := x[i]; !(v <= b.value) {
-				if b = (bestElement[T]{v, int64(position + i)}); v != v {
-					break
-				}
-			}
+	for i, v := range x {
+		if !(v <= a.value) && a.value == a.value {
+			*a = bestElement[T]{v, int64(position + i)}
 		}
 	}
-	*a = b
 }
 
 // leastRow is greatestRow for the least element.
 func leastRow[T kit.Sortable](a *bestElement[T], x []T, position int) {
 	a.firstRow(x, position)
-	b, i := *a, 0
-	for b.value == b.value && i < len(x) {
-		for ; i+4 <= len(x); i += 4 {
-			q := (*[4]T)(x[i:])
-			if !(q[0] >= b.value && q[1] >= b.value && q[2] >= b.value && q[3] >= b.value) {
-				break
-			}
-		}
-		for end := min(i+4, len(x)); i < end; i++ {
-			if v := x[i]; !(v >= b.value) {
-				if b = (bestElement[T]{v, int64(position + i)}); v != v {
-					break
-				}
-			}
+	for i, v := range x {
+		if !(v >= a.value) && a.value == a.value {
+			*a = bestElement[T]{v, int64(position + i)}
 		}
 	}
-	*a = b
 }
 
 // firstColumns initializes empty accumulators with a row of elements. It reports whether the accumulators were empty.

@@ -3,7 +3,6 @@ package reduce
 import (
 	"fmt"
 	"math"
-	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/iter"
@@ -87,65 +86,30 @@ func extremumFold(d tensor.DType, greatest bool) *iter.Fold {
 	return kit.Accumulators[int64](iter.Folding(math.MaxInt64, minIntRow, minIntColumns, minIntInto))
 }
 
-// The loops over integers use conditional moves and are unrolled by four. Predicted branches would take as long, but
-// their speed depends on code alignment.
-
 func maxIntRow(a *int64, x []int64, _ int) {
-	m0, m1, m2, m3 := *a, *a, *a, *a
-	for ; len(x) >= 4; x = x[4:] {
-		m0, m1, m2, m3 = max(m0, x[0]), max(m1, x[1]), max(m2, x[2]), max(m3, x[3])
-	}
 	for _, v := range x {
-		m0 = max(m0, v)
+		*a = max(*a, v)
 	}
-	*a = max(m0, m1, m2, m3)
 }
 
 func minIntRow(a *int64, x []int64, _ int) {
-	m0, m1, m2, m3 := *a, *a, *a, *a
-	for ; len(x) >= 4; x = x[4:] {
-		m0, m1, m2, m3 = min(m0, x[0]), min(m1, x[1]), min(m2, x[2]), min(m3, x[3])
-	}
 	for _, v := range x {
-		m0 = min(m0, v)
-	}
-	*a = min(m0, m1, m2, m3)
-}
-
-// fourElements returns the four elements from index i on. It has no bounds check, which would take longer than the
-// operation on the elements.
-func fourElements[T any](x []T, i int) *[4]T { return (*[4]T)(unsafe.Pointer(&x[i])) }
-
-func maxIntInto(a, x []int64) {
-	i := 0
-	x = x[:len(a)]
-	for last := len(a) - 4; i <= last; i += 4 {
-		m, v := fourElements(a, i), fourElements(x, i)
-		m[0] = max(m[0], v[0])
-		m[1] = max(m[1], v[1])
-		m[2] = max(m[2], v[2])
-		m[3] = max(m[3], v[3])
-	}
-	for ; i < len(a); i++ {
-		a[i] = max(a[i], x[i])
-	}
-}
-
-func minIntInto(a, x []int64) {
-	i := 0
-	x = x[:len(a)]
-	for last := len(a) - 4; i <= last; i += 4 {
-		m, v := fourElements(a, i), fourElements(x, i)
-		m[0] = min(m[0], v[0])
-		m[1] = min(m[1], v[1])
-		m[2] = min(m[2], v[2])
-		m[3] = min(m[3], v[3])
-	}
-	for ; i < len(a); i++ {
-		a[i] = min(a[i], x[i])
+		*a = min(*a, v)
 	}
 }
 
 func maxIntColumns(a, x []int64, _ int) { maxIntInto(a, x) }
 
 func minIntColumns(a, x []int64, _ int) { minIntInto(a, x) }
+
+func maxIntInto(a, x []int64) {
+	for i, v := range x[:len(a)] {
+		a[i] = max(a[i], v)
+	}
+}
+
+func minIntInto(a, x []int64) {
+	for i, v := range x[:len(a)] {
+		a[i] = min(a[i], v)
+	}
+}
