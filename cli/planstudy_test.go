@@ -136,14 +136,14 @@ func TestPlanStudiesRefuse(t *testing.T) {
 		{"--solver-time-limit", "soon"},
 		{"--certificate", filepath.Join(t.TempDir(), "c"), "--strategy", "push"},
 		{"--certificate", t.TempDir(), "--strategy", "optimal"},
-		{"--solution", file + ".none"},
+		{"--solution", file + ".none"}, {"--problem", "p.html"}, {"--passes", "p.json"},
 		{"--solution", file, "--strategy", "optimal"}, {"--problem", filepath.Join(t.TempDir(), "none", "p.json")}} {
 		if r := call(t, append([]string{"plan", file}, args...)...); r.code != exit.CodeUsage || r.out != "" {
 			t.Errorf("%v: exit %d, %s", args, r.code, r.errors)
 		}
 	}
 	graph := write(t, "dynamic.json", dynamic)
-	for _, args := range [][]string{{"--k-best", "2"}, {"--sensitivity"}, {"--problem", filepath.Join(t.TempDir(), "p")},
+	for _, args := range [][]string{{"--k-best", "2"}, {"--sensitivity"}, {"--problem", filepath.Join(t.TempDir(), "p.json")},
 		{"--strategy", "optimal", "--certificate", filepath.Join(t.TempDir(), "c")}} {
 		r := call(t, append([]string{"plan", graph}, args...)...)
 		if r.code != exit.CodeFailed || !strings.Contains(r.errors, "shapes depend on data") {

@@ -66,11 +66,12 @@ func TestHostileProfiles(t *testing.T) {
 	}
 	for text, says := range map[string]string{
 		"":                                     "not a machine profile",
-		"[]":                                   "not a machine profile",
+		"[]":                                   "not a machine profile: want an object",
 		`{"version": 2}`:                       "memory.dense",
 		change(`"version": 2`, `"version": 1`): "version 1",
+		`{"memory": {"dense": [{"ps": "x"}]}}`: "not a machine profile: /memory/dense/0/ps: the value has the wrong type",
 		change(`"step_ps": `, `"step_ps": -`):  "step_ps",
-		change(`"cpu"`, `"gpu"`):               "gpu",
+		change(`"cpu"`, `"gpu"`):               "not a machine profile: unknown key /gpu",
 		change(`"gemm.f32": `, `"gemm.f32": 1e300, "x": `): "gemm.f32",
 		change(`"bytes": `, `"bytes": -`):                  "memory.dense[0]",
 		change(`"ps": `, `"ps": -`):                        "memory.dense[0]",

@@ -48,9 +48,23 @@ func ParseProfile(text []byte) (*Profile, error) {
 	}
 	p := &Profile{}
 	if err := json.Unmarshal(text, p, json.RejectUnknownMembers(true)); err != nil {
-		return nil, fmt.Errorf("not a machine profile: %w", err)
+		return nil, fmt.Errorf("not a machine profile: %w", withoutGoTypes(err))
 	}
 	return p, p.Check()
+}
+
+// withoutGoTypes rewords an error of package json that names a Go type.
+func withoutGoTypes(err error) error {
+	var mismatch *json.SemanticError
+	switch {
+	case !errors.As(err, &mismatch):
+		return err
+	case errors.Is(err, json.ErrUnknownName):
+		return fmt.Errorf("unknown key %s", mismatch.JSONPointer)
+	case mismatch.JSONPointer == "":
+		return errors.New("want an object")
+	}
+	return fmt.Errorf("%s: the value has the wrong type", mismatch.JSONPointer)
 }
 
 // Check rejects another version, and numbers that no machine has.

@@ -62,10 +62,7 @@ func (f *flags) check(cmd *cobra.Command) error {
 	if err := f.src.Check(cmd); err != nil {
 		return err
 	}
-	if f.report != "" && filepath.Ext(f.report) != ".html" {
-		return exit.UsageErrorf("--report %s: want a .html file", f.report)
-	}
-	if err := outfile.CheckWritable("--report", f.report); err != nil {
+	if err := outfile.CheckWritable("--report", f.report, ".html"); err != nil {
 		return err
 	}
 	return checkTrace(f.trace)

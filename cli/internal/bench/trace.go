@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/graphrun/graphrun/cli/internal/document"
-	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/cli/internal/outfile"
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
@@ -347,8 +345,5 @@ func (r *runner) traceRun(ctx context.Context) error {
 
 // checkTrace returns an error if the file of --trace cannot be written.
 func checkTrace(path string) error {
-	if path != "" && filepath.Ext(path) != ".json" {
-		return exit.UsageErrorf("--trace %s: want a .json file", path)
-	}
-	return outfile.CheckWritable("--trace", path)
+	return outfile.CheckWritable("--trace", path, ".json")
 }

@@ -149,12 +149,6 @@ func (f *flags) add(cmd *cobra.Command) {
 }
 
 func (f *flags) check(cmd *cobra.Command) error {
-	for flag, want := range map[string]string{"report": ".html", "csv": ".csv"} {
-		path := map[string]string{"report": f.report, "csv": f.csv}[flag]
-		if path != "" && filepath.Ext(path) != want {
-			return exit.UsageErrorf("--%s %s: want a %s file", flag, path, want)
-		}
-	}
 	var err error
 	if f.strategies, err = f.ext.CheckStrategies(f.strategies); err != nil {
 		return err
@@ -195,12 +189,8 @@ func (f *flags) check(cmd *cobra.Command) error {
 	if err := f.src.Check(cmd); err != nil {
 		return err
 	}
-	for _, file := range [][2]string{{"--report", f.report}, {"--csv", f.csv}, {"--benchstat", f.benchstat}} {
-		if err := outfile.CheckWritable(file[0], file[1]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(outfile.CheckWritable("--report", f.report, ".html"), outfile.CheckWritable("--csv", f.csv, ".csv"),
+		outfile.CheckWritable("--benchstat", f.benchstat))
 }
 
 // readUntil parses --until. With --until and without --runs, it sets runs to 0, so that [experiment.Compare] uses its

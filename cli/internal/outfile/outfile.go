@@ -12,17 +12,22 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/internal/files"
 )
 
-// CheckWritable returns an error if the file at path cannot be written. The error names the flag. An empty path is
-// accepted. Commands call CheckWritable before they compute the content of the file.
-func CheckWritable(flag, path string) error {
+// CheckWritable returns an error if the file at path cannot be written, or if extensions, such as .html, are given and
+// the path has none of them. The error names the flag. An empty path is accepted. Commands call CheckWritable before
+// they compute the content of the file.
+func CheckWritable(flag, path string, extensions ...string) error {
 	if path == "" {
 		return nil
+	}
+	if len(extensions) > 0 && !slices.Contains(extensions, filepath.Ext(path)) {
+		return exit.UsageErrorf("%s %s: want a %s file", flag, path, strings.Join(extensions, " or "))
 	}
 	if err := tryWriting(path); err != nil {
 		return exit.UsageErrorf("%s %s: %w", flag, path, err)

@@ -174,10 +174,8 @@ func (f *flags) validate(cmd *cobra.Command) (*machine.Profile, error) {
 	if err := f.problem.check(cmd, f.strategy); err != nil {
 		return nil, err
 	}
-	if f.passes != "" {
-		if err := outfile.CheckWritable("--passes", f.passes); err != nil {
-			return nil, err
-		}
+	if err := outfile.CheckWritable("--passes", f.passes, ".html"); err != nil {
+		return nil, err
 	}
 	strategy := f.strategy
 	if f.problem.solutionStrategy != nil {

@@ -53,10 +53,9 @@ func (s *problemFlags) check(cmd *cobra.Command, strategy string) error {
 		return exit.UsageErrorf("--certificate: strategy %s gives no proof: add --strategy %s", strategy,
 			layout.Optimal.Name())
 	}
-	for _, file := range [][2]string{{"--certificate", s.certificate}, {"--problem", s.problem}} {
-		if err := outfile.CheckWritable(file[0], file[1]); err != nil {
-			return err
-		}
+	if err := cmp.Or(outfile.CheckWritable("--certificate", s.certificate),
+		outfile.CheckWritable("--problem", s.problem, ".json", ".cfn")); err != nil {
+		return err
 	}
 	if s.solution == "" {
 		return nil

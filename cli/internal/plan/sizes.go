@@ -82,6 +82,11 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 	boundTo := func(ctx context.Context, size int) (*graph.Graph, error) {
 		return f.bindSize(ctx, path, g, swept.symbol, size)
 	}
+	if symbol, ok := g.SymbolNamed(swept.symbol); ok {
+		if b := g.Symbols[symbol]; swept.from < b.Min || b.Max > 0 && swept.to > b.Max {
+			return exit.UsageErrorf("--sweep %s: %s has the bounds %s", f.sweep, swept.symbol, boundsText(b))
+		}
+	}
 	first, err := boundTo(job.Context, swept.from)
 	if unknown := (*command.UnknownDim)(nil); errors.As(err, &unknown) && unknown.Name == swept.symbol {
 		return exit.UsageErrorf("--sweep %s: %s", f.sweep, unknown.Why)
@@ -119,6 +124,14 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 		return exit.InFile(path, err)
 	}
 	return f.printSizes(cmd, doc)
+}
+
+// boundsText describes the sizes of a symbol.
+func boundsText(b graph.Bounds) string {
+	if b.Max > 0 {
+		return fmt.Sprintf("%d..%d", b.Min, b.Max)
+	}
+	return fmt.Sprintf("%d or more", b.Min)
 }
 
 func (f *flags) printSizes(cmd *cobra.Command, doc *SizesDocument) error {

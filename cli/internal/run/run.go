@@ -161,16 +161,13 @@ func (f *flags) check(cmd *cobra.Command) error {
 	if err := f.slack.Check(cmd, f.strategy); err != nil {
 		return err
 	}
-	if f.outputs != "" && filepath.Ext(f.outputs) != ".npz" {
-		return exit.UsageErrorf("--outputs %s: want a .npz file", f.outputs)
-	}
 	if err := f.src.Check(cmd); err != nil {
 		return err
 	}
 	if err := command.CheckThreads(f.threads); err != nil {
 		return err
 	}
-	return outfile.CheckWritable("--outputs", f.outputs)
+	return outfile.CheckWritable("--outputs", f.outputs, ".npz")
 }
 
 // loadRun reads, binds and infers the graph, and reads its inputs.

@@ -106,10 +106,7 @@ func (f *flags) check(path string) (err error) {
 	}
 	f.models = cmp.Or(f.models, filepath.Dir(path))
 	f.results = cmp.Or(f.results, strings.TrimSuffix(path, filepath.Ext(path))+".results")
-	if f.report != "" && filepath.Ext(f.report) != ".html" {
-		return exit.UsageErrorf("--report %s: want a .html file", f.report)
-	}
-	return cmp.Or(outfile.CheckWritable("--csv", f.csv), outfile.CheckWritable("--report", f.report))
+	return cmp.Or(outfile.CheckWritable("--csv", f.csv), outfile.CheckWritable("--report", f.report, ".html"))
 }
 
 func run(cmd *cobra.Command, path string, f flags) error {
