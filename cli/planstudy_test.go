@@ -143,7 +143,8 @@ func TestPlanStudiesRefuse(t *testing.T) {
 		}
 	}
 	graph := write(t, "dynamic.json", dynamic)
-	for _, args := range [][]string{{"--k-best", "2"}, {"--sensitivity"}, {"--problem", filepath.Join(t.TempDir(), "p.json")},
+	for _, args := range [][]string{{"--k-best", "2"}, {"--sensitivity"},
+		{"--problem", filepath.Join(t.TempDir(), "p.json")},
 		{"--strategy", "optimal", "--certificate", filepath.Join(t.TempDir(), "c")}} {
 		r := call(t, append([]string{"plan", graph}, args...)...)
 		if r.code != exit.CodeFailed || !strings.Contains(r.errors, "shapes depend on data") {

@@ -73,7 +73,9 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 	doc := &SizesDocument{Symbol: swept.symbol, Strategy: f.strategy}
 	var g *graph.Graph
 	err = job.Do(progress.Loading, func() (err error) {
-		g, _, err = f.ext.OpenGraph(job.Context, path, f.dims, false)
+		if g, _, err = f.ext.OpenGraph(job.Context, path, f.dims, false); err == nil {
+			err = swept.checkBounds(g)
+		}
 		return err
 	})
 	if err != nil {
@@ -81,11 +83,6 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 	}
 	boundTo := func(ctx context.Context, size int) (*graph.Graph, error) {
 		return f.bindSize(ctx, path, g, swept.symbol, size)
-	}
-	if symbol, ok := g.SymbolNamed(swept.symbol); ok {
-		if b := g.Symbols[symbol]; swept.from < b.Min || b.Max > 0 && swept.to > b.Max {
-			return exit.UsageErrorf("--sweep %s: %s has the bounds %s", f.sweep, swept.symbol, boundsText(b))
-		}
 	}
 	first, err := boundTo(job.Context, swept.from)
 	if unknown := (*command.UnknownDim)(nil); errors.As(err, &unknown) && unknown.Name == swept.symbol {
@@ -126,12 +123,18 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 	return f.printSizes(cmd, doc)
 }
 
-// boundsText describes the sizes of a symbol.
-func boundsText(b graph.Bounds) string {
-	if b.Max > 0 {
-		return fmt.Sprintf("%d..%d", b.Min, b.Max)
+// checkBounds returns an error if sizes of the interval exceed the bounds of its symbol in the graph.
+func (v interval) checkBounds(g *graph.Graph) error {
+	symbol, _ := g.SymbolNamed(v.symbol)
+	b := g.Symbols[symbol] // without bounds for an unknown symbol
+	if v.from >= b.Min && (b.Max == 0 || v.to <= b.Max) {
+		return nil
 	}
-	return fmt.Sprintf("%d or more", b.Min)
+	bounds := fmt.Sprintf("%d or more", b.Min)
+	if b.Max > 0 {
+		bounds = fmt.Sprintf("%d..%d", b.Min, b.Max)
+	}
+	return exit.UsageErrorf("--sweep %s=%d..%d: %s has the bounds %s", v.symbol, v.from, v.to, v.symbol, bounds)
 }
 
 func (f *flags) printSizes(cmd *cobra.Command, doc *SizesDocument) error {
