@@ -95,6 +95,9 @@ func Prove(r Predicate, rank int) (*Report, error) {
 			return nil, err
 		}
 	}
+	if c := p.Counterexample; c != nil && c.Sizes != nil {
+		c.Path = p.pathOf(c)
+	}
 	p.Atoms = p.atoms()
 	for _, s := range r.Steps {
 		holds, paths, err := s.check()
@@ -217,6 +220,22 @@ func (p *Report) refute(w Path) *Counterexample {
 		}
 	}
 	return c
+}
+
+// pathOf returns the path that the sizes and strides of c take, with the answers of c. The search for c starts at another
+// path and may leave it.
+func (p *Report) pathOf(c *Counterexample) Path {
+	at := sym.Binding{}
+	for d := range p.Rank {
+		at[p.shape[d].String()], at[p.strides[d].String()] = c.Sizes[d], c.Strides[d]
+	}
+	for _, w := range p.Paths {
+		if taken, err := w.Condition.At(at); err == nil && taken && w.Branching != w.Formula {
+			w.Branching, w.Formula = c.Path.Branching, c.Path.Formula
+			return w
+		}
+	}
+	return c.Path
 }
 
 // Differ returns the condition that the forms disagree, in which the paths express the branching form. After a proof

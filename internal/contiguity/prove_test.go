@@ -56,6 +56,10 @@ func TestWrongFormulasAreRefuted(t *testing.T) {
 		formula, known := c.wrong(sizes, strides).Known()
 		require.True(t, known)
 		assert.NotEqual(t, c.right(sizes, strides), formula, "%s: %+v", c.name, p.Counterexample)
+		taken, err := p.Counterexample.Path.Condition.At(sym.Binding{"x1": p.Counterexample.Sizes[0],
+			"x2": p.Counterexample.Sizes[1], "y1": p.Counterexample.Strides[0], "y2": p.Counterexample.Strides[1]})
+		require.NoError(t, err)
+		assert.True(t, taken, "%s: %+v", c.name, p.Counterexample)
 	}
 	holds, _, err := (Step{Check: func(symbol func(string) sym.Int) bool {
 		return symbol("s").Gt(one()).Holds()
