@@ -21,7 +21,7 @@ func constant(n *node) []*val {
 		if err != nil {
 			n.failf("%w", err)
 		}
-		return one(constValue(t))
+		return one(weightValue(a.T, t))
 	case n.attrs["value_float"] != nil:
 		a := n.attr("value_float", pb.AttributeFloat)
 		return one(constValue(tensor.Must(tensor.FromSlice([]float32{a.F}))))

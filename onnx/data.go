@@ -44,7 +44,11 @@ func (m *Model) weight(t *pb.TensorProto) (*tensor.Tensor, error) {
 }
 
 func (m *Model) decode(t *pb.TensorProto) (*tensor.Tensor, error) {
+	narrow := isNarrow(pb.DataType(t.DataType))
 	d, err := dtypeOf(t.DataType)
+	if narrow {
+		d, err = tensor.Float16, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +70,9 @@ func (m *Model) decode(t *pb.TensorProto) (*tensor.Tensor, error) {
 	meta = tensor.New(d, shape...)
 	if err := meta.Check(); err != nil {
 		return nil, err
+	}
+	if narrow {
+		return m.decodeNarrow(t, shape)
 	}
 	switch {
 	case t.DataLocation == pb.External:

@@ -118,6 +118,9 @@ func castOp(n *node) []*val {
 		}
 		return one(n.cast(n.operand(0), d))
 	}
+	if kind := pb.DataType(n.int("to", 0)); isFourBits(kind) {
+		return one(n.castToFourBits(n.operand(0), kind))
+	}
 	d := n.dtypeAttr("to")
 	if d == tensor.Invalid {
 		n.failf("attribute \"to\" is missing")

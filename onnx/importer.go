@@ -246,7 +246,8 @@ func (im *importer) addInitializers(p *pb.GraphProto, s *scope, f *frame) error 
 		data, err := im.weightOf(t, f)
 		switch {
 		case err == nil:
-			s.values[t.Name] = &val{name: t.Name, data: data}
+			s.values[t.Name] = weightValue(t, data)
+			s.values[t.Name].name = t.Name
 		case f.skipErrors:
 			im.skipValue(s, "initializer", t.Name, err)
 		default:

@@ -221,7 +221,7 @@ func TestAllElementTypes(t *testing.T) {
 		}
 		require.Equal(t, c.want, got, c.d)
 	}
-	for _, d := range []pb.DataType{pb.String, pb.Int4, pb.Float8E5M2} {
+	for _, d := range []pb.DataType{pb.String, 23} {
 		_, err := m.weight(&pb.TensorProto{DataType: int32(d), Dims: []int64{1}})
 		require.ErrorContains(t, err, fmt.Sprintf("element type %s is not supported", d))
 	}

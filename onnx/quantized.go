@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -70,6 +71,9 @@ func isQuantized(d tensor.DType) bool {
 
 func quantizeLinear(n *node) []*val {
 	x, scale, zero := n.operand(0), n.operand(1), n.operandOrNil(2)
+	if kind := n.quantizedElementType(); kind != pb.Undefined {
+		return one(n.quantizeToFourBits(x, scale, zero, kind))
+	}
 	d := n.dtypeAttr("output_dtype")
 	precision := n.dtypeAttr("precision")
 	keepsDType := precision == tensor.Invalid || precision == x.dtype()

@@ -85,7 +85,7 @@ var restrictions = map[operator][]string{
 	{"", "Constant"}:         {"no sparse tensors", "no strings"},
 	{"", "DeformConv"}:       {"two spatial dimensions, padded alike on both sides"},
 	{"", "MaxRoiPool"}:       {"regions and sizes of images must be known before the graph runs"},
-	{"", "QuantizeLinear"}:   {"quantized elements of 8 and 16 bits"},
+	{"", "QuantizeLinear"}:   {"quantized elements of 4, 8 and 16 bits"},
 	{"", "RMSNormalization"}: {"stash_type 1"},
 	{"", "Scan"}:             {"operator set 8: no lengths of sequences"},
 	{"", "SequenceMap"}:      {"sequences of known length"},

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -16,6 +17,7 @@ type val struct {
 
 	graphValue *graph.Value
 	data       *tensor.Tensor
+	narrow     pb.DataType   // the element type of a weight if the type has no dtype: see narrow.go
 	elements   *symElements  // see symelements.go
 	outline    graph.Outline // the known dtype and sizes of a tensor whose shape depends on data
 
@@ -43,6 +45,15 @@ func (k valKind) String() string {
 
 // constValue returns a constant.
 func constValue(t *tensor.Tensor) *val { return &val{data: t} }
+
+// weightValue returns a weight as a value.
+func weightValue(p *pb.TensorProto, t *tensor.Tensor) *val {
+	x := constValue(t)
+	if isNarrow(pb.DataType(p.DataType)) {
+		x.narrow = pb.DataType(p.DataType)
+	}
+	return x
+}
 
 // sequence returns a sequence with known members.
 func sequence(list []*val) *val { return &val{members: list, kind: sequenceKind} }

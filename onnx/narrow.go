@@ -1,0 +1,173 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file reads weights of element types that have no dtype: integers of four bits and floats of eight bits. A
+// weight gets a wider dtype that represents all its numbers exactly.
+
+// isNarrow reports whether an element type has no dtype, but weights of the type can be read.
+func isNarrow(t pb.DataType) bool { return isFourBits(t) || isFloat8(t) }
+
+func isFourBits(t pb.DataType) bool { return t == pb.Int4 || t == pb.Uint4 }
+
+func isFloat8(t pb.DataType) bool {
+	switch t {
+	case pb.Float8E4M3FN, pb.Float8E4M3FNUZ, pb.Float8E5M2, pb.Float8E5M2FNUZ:
+		return true
+	}
+	return false
+}
+
+// decodeNarrow returns a weight of an element type for which [isNarrow] is true. Two integers of four bits share a
+// byte, the first in the lower half.
+func (m *Model) decodeNarrow(t *pb.TensorProto, shape []int) (*tensor.Tensor, error) {
+	kind := pb.DataType(t.DataType)
+	n := tensor.Numel(shape)
+	size := n
+	if isFourBits(kind) {
+		size = (n + 1) / 2
+	}
+	raw, err := m.bytesOf(t, size)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(raw) != size:
+		return nil, fmt.Errorf("%d bytes of data, but element type and shape need %d", len(raw), size)
+	case isFourBits(kind):
+		return fourBits(raw, kind, shape)
+	}
+	var numbers [256]float32
+	for b := range numbers {
+		numbers[b] = float32(float8(byte(b), kind))
+	}
+	data := make([]float32, n)
+	for i, b := range raw {
+		data[i] = numbers[b]
+	}
+	wide, err := tensor.FromSlice(data, shape...)
+	if err != nil {
+		return nil, err
+	}
+	return wide.CopyTo(tensor.New(tensor.Float16, shape...)), nil
+}
+
+// bytesOf returns the data of a weight, which has size bytes, from any of the places where a model may have them.
+func (m *Model) bytesOf(t *pb.TensorProto, size int) ([]byte, error) {
+	switch {
+	case t.DataLocation == pb.External:
+		s, err := m.external(t, size)
+		if err != nil {
+			return nil, err
+		}
+		return s.Bytes(), nil
+	case m.raw[t].Len() > 0:
+		return m.raw[t].Bytes(), nil
+	case len(t.RawData) > 0:
+		return t.RawData, nil
+	}
+	raw := make([]byte, len(t.Int32Data))
+	for i, x := range t.Int32Data {
+		raw[i] = byte(x)
+	}
+	return raw, nil
+}
+
+// fourBits returns integers of four bits as int8 or uint8.
+func fourBits(raw []byte, kind pb.DataType, shape []int) (*tensor.Tensor, error) {
+	data := make([]byte, tensor.Numel(shape))
+	for i := range data {
+		b := raw[i/2] >> (4 * (i % 2)) & 15
+		if kind == pb.Int4 {
+			b = byte(int8(b<<4) >> 4)
+		}
+		data[i] = b
+	}
+	d := tensor.Uint8
+	if kind == pb.Int4 {
+		d = tensor.Int8
+	}
+	return fromBytes(tensor.New(d, shape...), data)
+}
+
+// float8 returns the number that a float of eight bits stands for. The names of the types have the number of bits of
+// exponent and mantissa. FN: there are no infinities. UZ: there is no negative zero, its code is the only NaN.
+func float8(b byte, kind pb.DataType) float64 {
+	mantissaBits, bias := 3, 7
+	if kind == pb.Float8E5M2 || kind == pb.Float8E5M2FNUZ {
+		mantissaBits, bias = 2, 15
+	}
+	noZero := kind == pb.Float8E4M3FNUZ || kind == pb.Float8E5M2FNUZ
+	if noZero {
+		bias++
+	}
+	exponent, mantissa := int(b&127)>>mantissaBits, int(b)&(1<<mantissaBits-1)
+	sign := 1.0
+	if b >= 128 {
+		sign = -1
+	}
+	switch {
+	case noZero && b == 128, kind == pb.Float8E4M3FN && b&127 == 127,
+		kind == pb.Float8E5M2 && exponent == 31 && mantissa != 0:
+		return math.NaN()
+	case kind == pb.Float8E5M2 && exponent == 31:
+		return math.Inf(int(sign))
+	case exponent == 0:
+		return sign * math.Ldexp(float64(mantissa), 1-bias-mantissaBits)
+	}
+	return sign * math.Ldexp(float64(mantissa+1<<mantissaBits), exponent-bias-mantissaBits)
+}
+
+// errNarrow is the error of an operator whose result would have an element type without a dtype.
+var errNarrow = errors.New("only weights may have this element type")
+
+// fourBitRange returns the dtype and the range of integers of four bits.
+func fourBitRange(kind pb.DataType) (d tensor.DType, least, most int) {
+	if kind == pb.Int4 {
+		return tensor.Int8, -8, 7
+	}
+	return tensor.Uint8, 0, 15
+}
+
+// castToFourBits converts x to integers of four bits, which are stored as int8 or uint8. Higher bits are discarded.
+func (n *node) castToFourBits(x *val, kind pb.DataType) *val {
+	d, _, _ := fourBitRange(kind)
+	low := n.op("bitwise_and", nil, n.cast(x, d), 15)
+	if kind == pb.Uint4 {
+		return low
+	}
+	return n.op("sub", nil, n.op("bitwise_xor", nil, low, 8), 8)
+}
+
+// quantizedElementType returns the element type of the result of QuantizeLinear if it has no dtype. It returns
+// Undefined otherwise.
+func (n *node) quantizedElementType() pb.DataType {
+	kind := pb.DataType(n.int("output_dtype", 0))
+	if zero := n.operandOrNil(2); zero != nil && zero.narrow != pb.Undefined {
+		kind = zero.narrow
+	}
+	switch {
+	case isFloat8(kind):
+		n.failf("quantization to %s: %w", kind, errNarrow)
+	case isFourBits(kind):
+		return kind
+	}
+	return pb.Undefined
+}
+
+// quantizeToFourBits quantizes x to integers of four bits, which are stored as int8 or uint8.
+func (n *node) quantizeToFourBits(x, scale, zero *val, kind pb.DataType) *val {
+	d, least, most := fourBitRange(kind)
+	y := n.op("round", nil, n.op("div", nil, n.cast(x, tensor.Float32), n.cast(n.perAxis(scale, x), tensor.Float32)))
+	if zero != nil {
+		y = n.op("add", nil, y, n.cast(n.perAxis(zero, x), tensor.Float32))
+	}
+	return n.cast(n.op("clamp", graph.Attrs{"min": least, "max": most}, y), d)
+}

@@ -1,0 +1,99 @@
+package onnx
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// TestFloat8 checks numbers of the standard, and that positive codes are in the order of their numbers.
+func TestFloat8(t *testing.T) {
+	nan := math.NaN()
+	for kind, want := range map[pb.DataType]map[byte]float64{
+		pb.Float8E4M3FN: {0: 0, 1: math.Ldexp(1, -9), 0x08: math.Ldexp(1, -6), 0x38: 1, 0x7e: 448, 0xfe: -448, 0x7f: nan,
+			0xff: nan},
+		pb.Float8E4M3FNUZ: {0: 0, 1: math.Ldexp(1, -10), 0x40: 1, 0x7f: 240, 0xff: -240, 0x80: nan},
+		pb.Float8E5M2: {0: 0, 1: math.Ldexp(1, -16), 0x3c: 1, 0x7b: 57344, 0x7c: math.Inf(1), 0xfc: math.Inf(-1), 0x7d: nan,
+			0xfe: nan},
+		pb.Float8E5M2FNUZ: {0: 0, 1: math.Ldexp(1, -17), 0x40: 1, 0x7f: 57344, 0xff: -57344, 0x80: nan},
+	} {
+		for code, x := range want {
+			got := float8(code, kind)
+			require.True(t, got == x || got != got && x != x, "%s %#x: %v, want %v", kind, code, got, x)
+		}
+		for code := byte(1); code < 128; code++ {
+			if a, b := float8(code-1, kind), float8(code, kind); b == b {
+				require.Less(t, a, b, "%s %#x", kind, code)
+				require.Equal(t, -b, float8(code|128, kind))
+			}
+		}
+	}
+}
+
+// TestNarrowWeights reads weights of four and eight bits, from raw data and from integers, and dequantizes them.
+func TestNarrowWeights(t *testing.T) {
+	weight := func(kind pb.DataType, n int64) *pb.TensorProto {
+		return &pb.TensorProto{Name: "w", DataType: int32(kind), Dims: []int64{n}}
+	}
+	packed := []byte{0x8f, 0x71, 0x03} // -1 -8, 1 7, 3
+	signed, unsigned := weight(pb.Int4, 5), weight(pb.Uint4, 5)
+	signed.RawData, unsigned.Int32Data = packed, []int32{0x8f, 0x71, 0x03}
+	eight := weight(pb.Float8E5M2, 3)
+	eight.RawData = []byte{0x3c, 0xc0, 0x7c}
+	inf := float32(math.Inf(1))
+	for _, c := range []struct {
+		w    *pb.TensorProto
+		want []float32
+	}{{signed, []float32{-0.5, -4, 0.5, 3.5, 1.5}}, {unsigned, []float32{7.5, 4, 0.5, 3.5, 1.5}},
+		{eight, []float32{0.5, -1, inf}}} {
+		p := &pb.GraphProto{Initializer: []*pb.TensorProto{c.w, floats("s", nil, 0.5)},
+			Node: []*pb.NodeProto{node1("DequantizeLinear", names("w", "s"), names("d")),
+				node1("Add", names("d", "x"), names("y"))},
+			Input: infos(info("x", tFloat, 1)), Output: infos(info("y", tFloat))}
+		out := run(t, model(21, p), map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{0}, 1))})
+		require.Equal(t, c.want, floatsOf(t, out["y"]), pb.DataType(c.w.DataType))
+	}
+	short := weight(pb.Int4, 7)
+	short.RawData = packed
+	m := &Model{weights: map[*pb.TensorProto]*tensor.Tensor{}}
+	_, err := m.weight(short)
+	require.ErrorContains(t, err, "3 bytes of data, but element type and shape need 4")
+	_, err = m.weight(weight(pb.Float8E4M3FN, 1<<40))
+	require.Error(t, err)
+}
+
+// TestQuantizeToFourBits quantizes to four bits, chosen by the zero point or by an attribute, and converts integers.
+func TestQuantizeToFourBits(t *testing.T) {
+	zero := &pb.TensorProto{Name: "z", DataType: int32(pb.Int4), Int32Data: []int32{0x0f}} // -1
+	x := tensor.Must(tensor.FromSlice([]float32{-100, -3.6, 0.4, 2.5, 100, 19}, 6))
+	for _, c := range []struct {
+		node *pb.NodeProto
+		want []float32
+	}{
+		{node1("QuantizeLinear", names("x", "s", "z"), names("q")), []float32{-8, -5, -1, 1, 7, 7}},
+		{node1("QuantizeLinear", names("x", "s"), names("q"), attrInt("output_dtype", int64(pb.Uint4))),
+			[]float32{0, 0, 0, 2, 15, 15}},
+		{node1("Cast", names("x"), names("q"), attrInt("to", int64(pb.Int4))), []float32{-4, -3, 0, 2, 4, 3}},
+		{node1("Cast", names("x"), names("q"), attrInt("to", int64(pb.Uint4))), []float32{12, 13, 0, 2, 4, 3}},
+	} {
+		if c.node.OpType == "Cast" {
+			c.node.Input = names("i")
+		}
+		p := &pb.GraphProto{Initializer: []*pb.TensorProto{zero, floats("s", nil, 1)},
+			Node: []*pb.NodeProto{node1("Cast", names("x"), names("i"), attrInt("to", int64(pb.Int32))), c.node,
+				node1("Cast", names("q"), names("y"), attrInt("to", int64(pb.Float)))},
+			Input: infos(info("x", tFloat, 6)), Output: infos(info("y", tFloat))}
+		out := run(t, model(21, p), map[string]*tensor.Tensor{"x": x})
+		require.Equal(t, c.want, floatsOf(t, out["y"]), c.node.OpType)
+	}
+	p := &pb.GraphProto{Initializer: []*pb.TensorProto{floats("s", nil, 1)},
+		Node: []*pb.NodeProto{node1("QuantizeLinear", names("x", "s"), names("y"),
+			attrInt("output_dtype", int64(pb.Float8E5M2)))},
+		Input: infos(info("x", tFloat, 6)), Output: infos(info("y", tFloat))}
+	_, err := convert(model(21, p), Options{})
+	require.ErrorIs(t, err, errNarrow)
+}
