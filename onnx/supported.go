@@ -100,6 +100,7 @@ var restrictions = map[operator][]string{
 		"masks of at most three dimensions"},
 	{microsoftDomain, "QAttention"}: {"no do_rotary", "no past_present_share_buffer",
 		"masks of at most three dimensions"},
+	{microsoftDomain, "QuantizeLinear"}:                   {"quantized elements of 4, 8 and 16 bits"},
 	{microsoftDomain, "RotaryEmbedding"}:                  {"no is_packed_batching", "scale 1"},
 	{microsoftDomain, "SkipLayerNormalization"}:           {"outputs 1 and 2 must be unused"},
 	{microsoftDomain, "SkipSimplifiedLayerNormalization"}: {"outputs 1 and 2 must be unused"},

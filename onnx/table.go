@@ -28,6 +28,7 @@ var microsoft = map[string]converter{
 	"QLinearGlobalAveragePool": qlinearUnary(channelsFirst(globalAverage)), "QGemm": qGemm,
 	"MatMulIntegerToFloat": integerToFloat, "DynamicQuantizeMatMul": dynamicQuantizeMatMul,
 	"DynamicQuantizeLSTM": dynamicQuantizeLSTM,
+	"QuantizeLinear":      quantizeLinear, "DequantizeLinear": dequantizeLinear,
 }
 
 // mergeTables merges tables. It panics if two tables have the same operator.

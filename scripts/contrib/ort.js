@@ -6,7 +6,7 @@ const fs = require('fs');
 
 const spec = JSON.parse(fs.readFileSync(process.argv[2], 'utf8'));
 const arrays = { float32: Float32Array, float64: Float64Array, int64: BigInt64Array, int32: Int32Array,
-  uint8: Uint8Array, int8: Int8Array, bool: Uint8Array };
+  uint8: Uint8Array, uint16: Uint16Array, int16: Int16Array, int8: Int8Array, bool: Uint8Array };
 
 (async () => {
   const session = await ort.InferenceSession.create(spec.model, {

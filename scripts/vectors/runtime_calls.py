@@ -588,6 +588,39 @@ def QLinearConcat(r):
     return Call(operands, [y], [0, 1] + [i for i in range(2, len(operands)) if i % 3 != 2], axis=axis)
 
 
+def quantization(r, shape):
+    """A dtype, an axis or None, and scales and zero points for all elements or along the axis."""
+    dtype = [np.uint8, np.int8, np.uint16, np.int16][int(r.integers(4))]
+    i, axis = np.iinfo(dtype), maybe(r, int(r.integers(0, len(shape))))
+    size = () if axis is None else (shape[axis],)
+    scale = r.uniform(0.005, 0.1, size).astype(np.float32)
+    zero = r.integers(i.min // 4, i.max // 4 + 1, size).astype(dtype)
+    wide_shape = [1] * len(shape)
+    if axis is not None:
+        wide_shape[axis] = -1
+    attrs = {} if axis is None else {"axis": axis - len(shape) * int(chance(r))}
+    return dtype, attrs, scale, zero, wide(scale).reshape(wide_shape), wide(zero).reshape(wide_shape)
+
+
+@operator
+def QuantizeLinear(r):
+    shape = sizes(r, 1, 4)
+    dtype, attrs, scale, zero, s, z = quantization(r, shape)
+    x = floats(r, *shape, scale=float(s.max()) * 100)
+    return Call([x, scale, zero], [Rounded(wide(x) / s + z, dtype)], [1, 2] if chance(r) else [], **attrs)
+
+
+@operator
+def DequantizeLinear(r):
+    shape = sizes(r, 1, 4)
+    dtype, attrs, scale, zero, s, z = quantization(r, shape)
+    i = np.iinfo(dtype)
+    x = r.integers(i.min, i.max + 1, shape).astype(dtype)
+    zero = maybe(r, zero, 0.7)
+    y = (wide(x) - (0 if zero is None else z)) * s
+    return Call(trimmed([x, scale, zero]), [y], [1, 2][:1 + (zero is not None)] if chance(r) else [], **attrs)
+
+
 def columns_of(r, k, n, per_column=None, dtype=None):
     """A quantized matrix with scales and zero points for all columns, or for each column."""
     b, _, zero = quantized(r, k, n, dtype=dtype)
