@@ -222,8 +222,8 @@ func (p *Report) refute(w Path) *Counterexample {
 	return c
 }
 
-// pathOf returns the path that the sizes and strides of c take, with the answers of c. The search for c starts at another
-// path and may leave it.
+// pathOf returns the path that the sizes and strides of c take, with the answers of c. The search for c starts at
+// another path and may leave it.
 func (p *Report) pathOf(c *Counterexample) Path {
 	at := sym.Binding{}
 	for d := range p.Rank {
