@@ -23,7 +23,7 @@ const (
 
 // lastUse records which storage occupied a range of the arena last. The range may hold only a piece of this storage.
 type lastUse struct {
-	begin, end   int // the range in bytes: [at, end)
+	begin, end   int // the range in bytes: [begin, end)
 	storageStart int // address of the storage
 	storageBytes int // size of the storage
 }
@@ -93,10 +93,10 @@ func (a *affinity) record(at, size int) {
 // blocks with equally few foreign bytes it prefers the smallest block. It returns -1 if no block is large enough.
 func (a *affinity) chooseAddress(blocks []block, size int) (best, at int) {
 	best, minForeign := -1, 0
-	consider := func(k, place int) {
-		n := a.foreignBytes(place, size)
+	consider := func(k, address int) {
+		n := a.foreignBytes(address, size)
 		if best < 0 || n < minForeign || n == minForeign && k != best && blocks[k].size < blocks[best].size {
-			best, at, minForeign = k, place, n
+			best, at, minForeign = k, address, n
 		}
 	}
 	for k := range blocks {

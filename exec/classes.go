@@ -24,12 +24,12 @@ type prepared struct {
 
 // bytes estimates the memory that p occupies: packed weights and one session, without other constants.
 func (p *prepared) bytes() int {
-	const aStep = 2 << 10 // approximate size of the data structures of a step
+	const stepBytes = 2 << 10 // approximate size of the data structures of a step
 	if p.program == nil {
-		return aStep
+		return stepBytes
 	}
 	n := p.program.need
-	return sum(n.Packed, n.Arena, n.Scratch, aStep*len(p.program.steps))
+	return sum(n.Packed, n.Arena, n.Scratch, stepBytes*len(p.program.steps))
 }
 
 // isCacheable reports whether p may be cached. A segment from which nodes were omitted may not be cached, because the
@@ -40,7 +40,7 @@ func (p *prepared) isCacheable() bool {
 
 // segmentCache is the cache of prepared segments. A key is a segment and a class of input values.
 type segmentCache struct {
-	prepared lru.Cache[classKey, *cacheEntry]
+	entries lru.Cache[classKey, *cacheEntry]
 }
 
 // classKey identifies a cache entry.
@@ -59,11 +59,11 @@ type cacheEntry struct {
 // maxEntries is the maximum number of entries. The limit on bytes hardly limits the number of small segments.
 const maxEntries = 1024
 
-// get returns the entry for a class. If the entry is new, make prepares it.
-func (c *segmentCache) get(ctx context.Context, key classKey, make func() (*prepared, error)) (*prepared, error) {
-	entry, ok := c.prepared.Find(key)
+// get returns the entry for a class. If the entry is new, prepare prepares it.
+func (c *segmentCache) get(ctx context.Context, key classKey, prepare func() (*prepared, error)) (*prepared, error) {
+	entry, ok := c.entries.Find(key)
 	if !ok {
-		entry = c.prepared.Put(key, &cacheEntry{})
+		entry = c.entries.Put(key, &cacheEntry{})
 	}
 	if err := entry.lock.Lock(ctx); err != nil {
 		return nil, err
@@ -72,18 +72,18 @@ func (c *segmentCache) get(ctx context.Context, key classKey, make func() (*prep
 	if entry.segment != nil {
 		return entry.segment, nil
 	}
-	p, err := make()
-	if isMemoryShortage(err) && c.prepared.Clear() {
+	p, err := prepare()
+	if isMemoryShortage(err) && c.entries.Clear() {
 		// Cached entries may occupy the memory.
 		debug.FreeOSMemory()
-		p, err = make()
+		p, err = prepare()
 	}
 	if err != nil || !p.isCacheable() {
-		c.prepared.Drop(key, entry)
+		c.entries.Drop(key, entry)
 		return p, err
 	}
 	entry.segment = p
-	c.prepared.Count(key, entry, p.bytes())
+	c.entries.Count(key, entry, p.bytes())
 	return p, nil
 }
 

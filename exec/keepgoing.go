@@ -28,11 +28,11 @@ type Incomplete struct {
 type MissingOutput struct{ Output, Node string }
 
 // String returns the reason in one line.
-func (l MissingOutput) String() string {
-	if l.Node == "" || l.Node == l.Output {
-		return fmt.Sprintf("output %q is left out", l.Output)
+func (o MissingOutput) String() string {
+	if o.Node == "" || o.Node == o.Output {
+		return fmt.Sprintf("output %q is left out", o.Output)
 	}
-	return fmt.Sprintf("output %q is left out: it depends on node %q", l.Output, l.Node)
+	return fmt.Sprintf("output %q is left out: it depends on node %q", o.Output, o.Node)
 }
 
 // Error lists the failures and the missing outputs, one per line.
@@ -83,15 +83,15 @@ func IncompleteError(g *graph.Graph, failed graph.Errors, isComputed func(output
 		}
 	}
 	e := &Incomplete{Failed: failed}
-	has := map[string]bool{}
+	isOutput := map[string]bool{}
 	for _, o := range g.Outputs {
-		has[o.Name] = true
+		isOutput[o.Name] = true
 		if isComputed == nil || !isComputed(o.Name) {
 			e.MissingOutputs = append(e.MissingOutputs, MissingOutput{o.Name, cause[o.Value]})
 		}
 	}
 	for _, f := range failed {
-		if f.Output != "" && !has[f.Output] {
+		if f.Output != "" && !isOutput[f.Output] {
 			e.MissingOutputs = append(e.MissingOutputs, MissingOutput{Output: f.Output})
 		}
 	}

@@ -31,10 +31,10 @@ const lowerBatch = 16
 // lowered. With KeepGoing, all nodes are lowered.
 func lowerAll(g *graph.Graph, o Options) []lowered {
 	list := make([]lowered, len(g.Nodes))
-	var failed atomic.Int64 // index of the first node known to fail
-	failed.Store(int64(len(list)))
+	var firstFailed atomic.Int64 // index of the first node known to fail
+	firstFailed.Store(int64(len(list)))
 	batch := func(begin, end int) {
-		for i := begin; i < end && int64(i) < failed.Load(); i++ {
+		for i := begin; i < end && int64(i) < firstFailed.Load(); i++ {
 			n := g.Nodes[i]
 			if n.IsView() {
 				continue
@@ -42,7 +42,8 @@ func lowerAll(g *graph.Graph, o Options) []lowered {
 			if list[i].kernel, list[i].err = lower(o.Context, n); list[i].err == nil || o.KeepGoing {
 				continue
 			}
-			for at := failed.Load(); int64(i) < at && !failed.CompareAndSwap(at, int64(i)); at = failed.Load() {
+			for known := firstFailed.Load(); int64(i) < known && !firstFailed.CompareAndSwap(known, int64(i)); {
+				known = firstFailed.Load()
 			}
 		}
 	}

@@ -29,18 +29,18 @@ func (p *Program) plan(ctx context.Context) {
 	}
 	p.extendLifetimes()
 	steps, storages := p.steps, p.storages
-	plan := func(anywhere []bool, maxBytes int) *memoryPlanner {
+	plan := func(ignoresAffinity []bool, maxBytes int) *memoryPlanner {
 		p.steps, p.storages = slices.Clone(steps), slices.Clone(storages)
 		for i := range steps {
 			p.steps[i].refs = slices.Clone(steps[i].refs)
 		}
-		return p.planFor(ctx, anywhere, maxBytes)
+		return p.planFor(ctx, ignoresAffinity, maxBytes)
 	}
 	m := plan(nil, 0)
 	if p.threads > 1 {
-		anywhere, maxBytes := make([]bool, len(storages)+len(steps)), m.arenaSize+m.arenaSize/arenaGrowthDivisor
+		ignoresAffinity, maxBytes := make([]bool, len(storages)+len(steps)), m.arenaSize+m.arenaSize/arenaGrowthDivisor
 		for range maxPlans {
-			if m = plan(anywhere, maxBytes); m.arenaSize <= maxBytes {
+			if m = plan(ignoresAffinity, maxBytes); m.arenaSize <= maxBytes {
 				break
 			}
 		}
@@ -54,14 +54,14 @@ func (p *Program) plan(ctx context.Context) {
 	}
 }
 
-// planFor plans memory with affinity, except for the memory that is marked in anywhere. anywhere has an element for
-// each storage, followed by an element for the scratch memory of each step. If anywhere is nil, no memory has affinity.
-// If the arena exceeds maxBytes, planFor marks all memory that is live at this point in anywhere, and stops.
-func (p *Program) planFor(ctx context.Context, anywhere []bool, maxBytes int) *memoryPlanner {
+// planFor plans memory with affinity, except for the memory that is marked in ignoresAffinity. This list has an element
+// for each storage, followed by an element for the scratch memory of each step. If it is nil, no memory has affinity.
+// If the arena exceeds maxBytes, planFor marks all memory that is live at this point, and stops.
+func (p *Program) planFor(ctx context.Context, ignoresAffinity []bool, maxBytes int) *memoryPlanner {
 	m := &memoryPlanner{p: p, merged: make([]int, len(p.storages)), writer: graph.NewByValue[int32](p.graph),
 		isPlaced: make([]bool, len(p.storages)), users: make([][]int32, len(p.storages)),
 		previousUsers: make([][]int32, len(p.storages)), waits: make([]int32, len(p.steps)),
-		ignoresAffinity: anywhere, maxBytes: maxBytes, affinity: affinity{workers: min(p.threads, maxParts)}}
+		ignoresAffinity: ignoresAffinity, maxBytes: maxBytes, affinity: affinity{workers: min(p.threads, maxParts)}}
 	for i := range m.merged {
 		m.merged[i] = i
 	}
@@ -74,7 +74,7 @@ func (p *Program) planFor(ctx context.Context, anywhere []bool, maxBytes int) *m
 		}
 		interrupt.Check(ctx)
 		m.planStep(i)
-		if anywhere != nil && m.arenaSize > maxBytes {
+		if ignoresAffinity != nil && m.arenaSize > maxBytes {
 			break
 		}
 	}
@@ -117,17 +117,17 @@ func (m *memoryPlanner) find(s int) int {
 func (m *memoryPlanner) planStep(i int) {
 	p := m.p
 	s := &p.steps[i]
-	nout := len(s.node.Out)
+	outs := len(s.node.Out)
 	for k := range s.refs {
 		if r := &s.refs[k]; r.storage >= 0 {
 			r.storage = m.find(r.storage)
-			if k >= nout && m.isPlanned(r.storage) && s.node.In[k-nout].Kind == graph.TensorArg {
-				m.addWait(i, m.writer.At(s.node.In[k-nout].Value.Root()))
+			if k >= outs && m.isPlanned(r.storage) && s.node.In[k-outs].Kind == graph.TensorArg {
+				m.addWait(i, m.writer.At(s.node.In[k-outs].Value.Root()))
 			}
 		}
 	}
 	m.reuseInPlace(i)
-	for k := range nout {
+	for k := range outs {
 		r := s.refs[k]
 		if r.storage < 0 {
 			continue
@@ -189,10 +189,10 @@ func (m *memoryPlanner) addWait(i int, earlier int32) {
 func (m *memoryPlanner) reuseInPlace(i int) {
 	p := m.p
 	s := &p.steps[i]
-	nout := len(s.node.Out)
+	outs := len(s.node.Out)
 	reused := map[int]bool{}
 	for _, pair := range s.kernel.InPlace {
-		out, in := &s.refs[pair.Out], s.refs[nout+pair.In]
+		out, in := &s.refs[pair.Out], s.refs[outs+pair.In]
 		if out.storage < 0 || in.storage < 0 || reused[in.storage] || m.merged[out.storage] != out.storage ||
 			out.storage != p.storageOf(s.node.Out[pair.Out]) || m.isPlaced[out.storage] || s.node.Out[pair.Out].Within != nil {
 			continue
@@ -217,10 +217,10 @@ func (m *memoryPlanner) reuseInPlace(i int) {
 // the same address as operand `in`. Overwriting the elements in order is then safe.
 func (m *memoryPlanner) readsSameElements(i, in int) bool {
 	s := &m.p.steps[i]
-	nout := len(s.node.Out)
+	outs := len(s.node.Out)
 	meta := s.node.In[in].Meta()
 	for k, a := range s.node.In {
-		if k == in || s.refs[nout+k].storage != s.refs[nout+in].storage || a.Kind != graph.TensorArg {
+		if k == in || s.refs[outs+k].storage != s.refs[outs+in].storage || a.Kind != graph.TensorArg {
 			continue
 		}
 		if other := a.Meta(); other.Offset != meta.Offset || other.DType.Size() != meta.DType.Size() ||
@@ -234,63 +234,63 @@ func (m *memoryPlanner) readsSameElements(i, in int) bool {
 // maxArenaBytes is the maximum size of the arena. It is small enough that sums of sizes do not overflow.
 const maxArenaBytes = math.MaxInt / 4
 
-// alloc allocates size bytes of the arena for step i, from a free block or by growing the arena. slot is the index of
-// the memory in ignoresAffinity. before has the steps that used the memory before, for which step i waits.
-func (m *memoryPlanner) alloc(i, size, slot int) (at int, before []int32) {
+// alloc allocates size bytes of the arena for step i, from a free block or by growing the arena. memoryIndex is the
+// index of the memory in ignoresAffinity. before has the steps that used the memory before, for which step i waits.
+func (m *memoryPlanner) alloc(i, size, memoryIndex int) (offset int, before []int32) {
 	size = (size + tensor.Align - 1) &^ (tensor.Align - 1)
 	if size == 0 {
 		return 0, nil
 	}
-	best, at := m.pickBlock(size, slot)
+	best, offset := m.pickBlock(size, memoryIndex)
 	if best < 0 {
-		at = m.arenaSize
+		offset = m.arenaSize
 		m.arenaSize = min(m.arenaSize+size, maxArenaBytes)
 		if m.ignoresAffinity != nil && m.arenaSize > m.maxBytes {
-			m.dropAffinity(slot)
+			m.dropAffinity(memoryIndex)
 		}
-		m.affinity.record(at, size)
-		return at, nil
+		m.affinity.record(offset, size)
+		return offset, nil
 	}
 	b := m.blocks[best]
 	for _, u := range b.users {
 		m.addWait(i, u)
 	}
 	var rest []block
-	if at > b.offset {
-		rest = append(rest, block{b.offset, at - b.offset, b.users})
+	if offset > b.offset {
+		rest = append(rest, block{b.offset, offset - b.offset, b.users})
 	}
-	if end := b.offset + b.size; at+size < end {
-		rest = append(rest, block{at + size, end - at - size, b.users})
+	if end := b.offset + b.size; offset+size < end {
+		rest = append(rest, block{offset + size, end - offset - size, b.users})
 	}
 	m.blocks = slices.Replace(m.blocks, best, best+1, rest...)
-	m.affinity.record(at, size)
-	return at, b.users
+	m.affinity.record(offset, size)
+	return offset, b.users
 }
 
 // dropAffinity removes the affinity of all memory that is live now, because the arena exceeds its limit.
-func (m *memoryPlanner) dropAffinity(slot int) {
-	m.ignoresAffinity[slot] = true
+func (m *memoryPlanner) dropAffinity(memoryIndex int) {
+	m.ignoresAffinity[memoryIndex] = true
 	for s, users := range m.users {
 		m.ignoresAffinity[s] = m.ignoresAffinity[s] || users != nil
 	}
 }
 
-// pickBlock returns a free block with at least size bytes, and an address in the block, or -1 if there is none. Without
+// pickBlock returns a free block of at least size bytes, and an offset in the block, or -1 if there is none. Without
 // affinity it returns the smallest such block.
-func (m *memoryPlanner) pickBlock(size, slot int) (best, at int) {
-	if m.ignoresAffinity != nil && !m.ignoresAffinity[slot] {
+func (m *memoryPlanner) pickBlock(size, memoryIndex int) (best, offset int) {
+	if m.ignoresAffinity != nil && !m.ignoresAffinity[memoryIndex] {
 		return m.affinity.chooseAddress(m.blocks, size)
 	}
 	best = -1
 	for k := range m.blocks {
 		if b := &m.blocks[k]; b.size >= size && (best < 0 || b.size < m.blocks[best].size) {
-			best, at = k, b.offset
+			best, offset = k, b.offset
 			if b.size == size {
 				break
 			}
 		}
 	}
-	return best, at
+	return best, offset
 }
 
 // freeAfter frees memory whose last use was step i. At the end of a pipelined group, it frees memory whose last use was
@@ -316,13 +316,13 @@ func (m *memoryPlanner) freeAfter(i int) {
 }
 
 // freeBlock returns memory to the free blocks, and merges it with its neighbours.
-func (m *memoryPlanner) freeBlock(at, size int, users []int32) {
+func (m *memoryPlanner) freeBlock(offset, size int, users []int32) {
 	size = (size + tensor.Align - 1) &^ (tensor.Align - 1)
 	if size == 0 {
 		return
 	}
-	k := sort.Search(len(m.blocks), func(k int) bool { return m.blocks[k].offset > at })
-	m.blocks = slices.Insert(m.blocks, k, block{at, size, m.truncateUsers(users)})
+	k := sort.Search(len(m.blocks), func(k int) bool { return m.blocks[k].offset > offset })
+	m.blocks = slices.Insert(m.blocks, k, block{offset, size, m.truncateUsers(users)})
 	m.join(k)
 	m.join(k - 1)
 }
@@ -342,10 +342,13 @@ func (m *memoryPlanner) join(k int) {
 	m.blocks = slices.Delete(m.blocks, k+1, k+2)
 }
 
-// truncateUsers keeps lists of users short, so that planning takes linear time. If a list is long, the latest step is
-// made to wait for the other steps of the list, and replaces the list.
+// maxBlockUsers is the maximum length of a block's list of users.
+const maxBlockUsers = 32
+
+// truncateUsers keeps lists of users short, so that planning takes linear time. If a list is too long, the latest step
+// is made to wait for the other steps of the list, and replaces the list.
 func (m *memoryPlanner) truncateUsers(users []int32) []int32 {
-	if len(users) <= 32 {
+	if len(users) <= maxBlockUsers {
 		return users
 	}
 	latest := users[len(users)-1]

@@ -64,7 +64,7 @@ func (p *Program) bufferedBytes(i int) int {
 	previous, st := &p.steps[i-1], &p.steps[i]
 	from, to := previous.pipelinePhase(), st.pipelinePhase()
 	if from == nil || to == nil || len(st.node.In) == 0 || st.node.In[0].Kind != graph.TensorArg ||
-		st.refs[1] != previous.refs[0] {
+		st.refs[1] != previous.refs[0] { // the first operand is the previous result
 		return -1
 	}
 	written, read := previous.node.Out[0].Meta, st.node.In[0].Meta()

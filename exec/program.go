@@ -71,7 +71,7 @@ type Program struct {
 	pool         *tensor.Pool
 	inPlace      []bool         // by output: see findInPlace
 	constants    []addressRange // address ranges of constants, sorted
-	readsStorage bool           // an op depends on the layout of its operand in memory: [graph.Facts].ReadsStorage
+	readsStorage bool           // an op depends on the layout of its operand in memory: [graph.Facts.ReadsStorage]
 
 	// The following fields are nil without KeepGoing.
 	failed        graph.Errors          // errors of nodes that were omitted at compilation

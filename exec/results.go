@@ -39,10 +39,10 @@ func (s *Session) allocate(in, out []*tensor.Tensor) error {
 		if err := p.checkWritable(i, in, out); err != nil {
 			return err
 		}
-		f := &s.outputMemories[p.storageOf(o.Value)]
+		memory := &s.outputMemories[p.storageOf(o.Value)]
 		// directOutput counts from 1, because 0 means that no tensor was given.
-		if p.inPlace[i] && f.storage == nil && t.SameAddresses(m) && t.Offset >= m.Offset && isAligned(t) {
-			*f = outputMemory{storage: t.Storage(), shift: (t.Offset - m.Offset) * m.DType.Size(), directOutput: i + 1}
+		if p.inPlace[i] && memory.storage == nil && t.SameAddresses(m) && t.Offset >= m.Offset && isAligned(t) {
+			*memory = outputMemory{storage: t.Storage(), shift: (t.Offset - m.Offset) * m.DType.Size(), directOutput: i + 1}
 		}
 	}
 	for k := range p.storages {
@@ -138,12 +138,12 @@ func (s *Session) deliver(ctx context.Context, i int, in, out []*tensor.Tensor) 
 	var err error
 	switch storage.kind {
 	case inNewMemory:
-		f := &s.outputMemories[k]
-		if from := f.storage; f.directOutput > 0 {
+		memory := &s.outputMemories[k]
+		if from := memory.storage; memory.directOutput > 0 {
 			// The storage is the caller's tensor for another output.
-			t, err = tensor.Over(m, tensor.StorageOf(from.Bytes()[f.shift:]))
+			t, err = tensor.Over(m, tensor.StorageOf(from.Bytes()[memory.shift:]))
 		} else if t, err = tensor.Over(m, from); err == nil && out[i] == nil {
-			f.ownedByCaller = true
+			memory.ownedByCaller = true
 		}
 	case inInput: // a view of an input; the caller's tensor may begin at another offset than the program's input
 		x := in[storage.input]

@@ -166,7 +166,7 @@ func (s *Session) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
 	return s.runInto(ctx, nil, in, out)
 }
 
-// runUntraced executes the run: it reads the inputs in and sets the outputs out.
+// runUntraced executes a run with the inputs of list in, and sets the outputs in list out.
 func (s *Session) runUntraced(ctx context.Context, in, out []*tensor.Tensor) (err error) {
 	defer tensor.CatchMemory(&err)
 	p := s.p

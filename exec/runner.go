@@ -53,7 +53,7 @@ func NewRunner(g *graph.Graph, plan Planner, o Options) (*Runner, error) {
 	}
 	r := &Runner{graph: g, plan: plan, options: o, bodies: map[*graph.Graph]*segmentedGraph{}}
 	r.options.Context, r.options.Tracer = nil, newSafeTracer(o.Tracer)
-	r.segmentCache.prepared = lru.New[classKey, *cacheEntry](maxEntries, max(o.MemoryLimit, 0))
+	r.segmentCache.entries = lru.New[classKey, *cacheEntry](maxEntries, max(o.MemoryLimit, 0))
 	if g.Dynamic() {
 		r.segmented = newSegmentedGraph(g)
 		return r, nil

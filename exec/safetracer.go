@@ -22,23 +22,23 @@ func newSafeTracer(t Tracer) Tracer {
 type tracerPanic struct{ err atomic.Value }
 
 // recordPanic must be deferred. It records a panic of a tracer's method.
-func (b *tracerPanic) recordPanic(method string) {
+func (t *tracerPanic) recordPanic(method string) {
 	if x := recover(); x != nil {
-		b.err.CompareAndSwap(nil, fmt.Errorf("tracer: %s panicked: %v\n%s", method, x, debug.Stack()))
+		t.err.CompareAndSwap(nil, fmt.Errorf("tracer: %s panicked: %v\n%s", method, x, debug.Stack()))
 	}
 }
 
 // callGuarded calls a method of the tracer, unless a method of the tracer has panicked before.
-func (b *tracerPanic) callGuarded(method string, call func()) {
-	if b.err.Load() == nil {
-		defer b.recordPanic(method)
+func (t *tracerPanic) callGuarded(method string, call func()) {
+	if t.err.Load() == nil {
+		defer t.recordPanic(method)
 		call()
 	}
 }
 
 // errorOrPanic returns the error of a run. If this error is nil, it returns the panic of the run's tracer.
-func (b *tracerPanic) errorOrPanic(err error) error {
-	if panicErr, panicked := b.err.Load().(error); err == nil && panicked {
+func (t *tracerPanic) errorOrPanic(err error) error {
+	if panicErr, panicked := t.err.Load().(error); err == nil && panicked {
 		return panicErr
 	}
 	return err
@@ -57,21 +57,21 @@ func (g safeTracer) EndRun(r *Run, err error) {
 }
 
 // BeginStep implements [Tracer].
-func (g safeTracer) BeginStep(w Position) {
-	w.Run.tracerPanic.callGuarded("BeginStep", func() { g.tracer.BeginStep(w) })
+func (g safeTracer) BeginStep(p Position) {
+	p.Run.tracerPanic.callGuarded("BeginStep", func() { g.tracer.BeginStep(p) })
 }
 
 // EndStep implements [Tracer].
-func (g safeTracer) EndStep(w Position, done bool) {
-	w.Run.tracerPanic.callGuarded("EndStep", func() { g.tracer.EndStep(w, done) })
+func (g safeTracer) EndStep(p Position, done bool) {
+	p.Run.tracerPanic.callGuarded("EndStep", func() { g.tracer.EndStep(p, done) })
 }
 
 // BeginChunk implements [Tracer].
-func (g safeTracer) BeginChunk(w Position) {
-	w.Run.tracerPanic.callGuarded("BeginChunk", func() { g.tracer.BeginChunk(w) })
+func (g safeTracer) BeginChunk(p Position) {
+	p.Run.tracerPanic.callGuarded("BeginChunk", func() { g.tracer.BeginChunk(p) })
 }
 
 // EndChunk implements [Tracer].
-func (g safeTracer) EndChunk(w Position, err error) {
-	w.Run.tracerPanic.callGuarded("EndChunk", func() { g.tracer.EndChunk(w, err) })
+func (g safeTracer) EndChunk(p Position, err error) {
+	p.Run.tracerPanic.callGuarded("EndChunk", func() { g.tracer.EndChunk(p, err) })
 }

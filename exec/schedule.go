@@ -41,12 +41,12 @@ func (s *Session) runSerial(ctx context.Context, sec *section) (err error) {
 	w.mem.Scratch = nil
 	for ; i < sec.end; i++ {
 		c := &s.p.calls[i]
-		if b := s.p.steps[i].pipelineEnd; c.run == nil && b > 0 {
-			if err := s.runPipelined(ctx, w, i, b); err != nil {
+		if groupEnd := s.p.steps[i].pipelineEnd; c.run == nil && groupEnd > 0 {
+			if err := s.runPipelined(ctx, w, i, groupEnd); err != nil {
 				return err
 			}
 			w.mem.Scratch = nil
-			i = b - 1
+			i = groupEnd - 1
 			continue
 		}
 		if c.run == nil {
@@ -81,11 +81,11 @@ func (s *Session) failure(ctx context.Context, i int, err error) error {
 func (s *Session) runSerialObserved(ctx context.Context, sec *section) error {
 	w := &s.workers[0]
 	for i := sec.first; i < sec.end; i++ {
-		if b := s.p.steps[i].pipelineEnd; b > 0 {
-			if err := s.runPipelined(ctx, w, i, b); err != nil {
+		if groupEnd := s.p.steps[i].pipelineEnd; groupEnd > 0 {
+			if err := s.runPipelined(ctx, w, i, groupEnd); err != nil {
 				return err
 			}
-			i = b - 1
+			i = groupEnd - 1
 			continue
 		}
 		s.beginStep(w, i)

@@ -135,25 +135,26 @@ const maxElementNS = 20
 // stepCosts estimates the time of each step on one worker, in nanoseconds. The code of a compiled kernel gives its
 // arithmetic. For other kernels the number of chunks gives a lower estimate, even if the op states no work. The stated
 // work of small pointwise steps is not computed, because they are not worth sharing.
-func (p *Program) stepCosts(costs *machine.Profile, share float64) []float64 {
+func (p *Program) stepCosts(costs *machine.Profile, minShared float64) []float64 {
 	list := make([]float64, len(p.steps))
 	inBatches(len(list), p.threads, func(begin, end int) {
 		for i := begin; i < end; i++ {
-			list[i] = p.steps[i].cost(costs, share)
+			list[i] = p.steps[i].cost(costs, minShared)
 		}
 	})
 	return list
 }
 
 // cost estimates the time of one step on one worker, in nanoseconds: see [Program.stepCosts].
-func (s *step) cost(costs *machine.Profile, share float64) (ns float64) {
-	isWorthPricing := s.kernel.Loop == nil || float64(s.kernel.Loop.Numel())*maxElementNS >= share
+func (s *step) cost(costs *machine.Profile, minShared float64) (ns float64) {
+	isWorthPricing := s.kernel.Loop == nil || float64(s.kernel.Loop.Numel())*maxElementNS >= minShared
 	ns = max(s.kernel.Arithmetic, 0)
 	compiled := ns > 0
 	if !compiled {
-		chunk := 10 * cmp.Or(costs.ChunkNS, machine.DefaultChunkNS)
+		// A chunk is assumed to take at least ten times its overhead.
+		chunkNS := 10 * cmp.Or(costs.ChunkNS, machine.DefaultChunkNS)
 		for _, ph := range s.kernel.Phases {
-			ns += float64(float64(max(ph.Chunks-1, 0)) * chunk)
+			ns += float64(float64(max(ph.Chunks-1, 0)) * chunkNS)
 		}
 	}
 	if isWorthPricing {
@@ -193,7 +194,7 @@ func workCost(n *graph.Node, costs *machine.Profile, onlyMemory bool) (ns float6
 // savings estimates the time that sharing saves for each step. With n workers, a step whose chunks are distributed
 // saves (n-1)/n of its time. Two steps that do not wait for each other may run concurrently. This saves the time of the
 // cheaper step, and half of this time is counted for each of the two steps.
-func (p *Program) savings(costs []float64, split []bool, share float64) []float64 {
+func (p *Program) savings(costs []float64, split []bool, minShared float64) []float64 {
 	saved := make([]float64, len(p.steps))
 	// depth[i] is the length of the longest chain of dependent steps that ends at step i. Only steps that are worth
 	// sharing count. If step i depends on step k, depth[i] is greater than depth[k].
@@ -205,14 +206,14 @@ func (p *Program) savings(costs []float64, split []bool, share float64) []float6
 		for _, ph := range s.kernel.Phases {
 			chunks = max(chunks, ph.Chunks)
 		}
-		if costs[i] >= share {
+		if costs[i] >= minShared {
 			depth[i]++
 			if split[i] {
 				saved[i] = costs[i] * (1 - 1/float64(min(chunks, p.threads)))
 			}
 			if previous >= 0 && depth[i] <= depth[previous] {
-				both := min(costs[i], costs[previous]) / 2
-				saved[i], saved[previous] = max(saved[i], both), max(saved[previous], both)
+				half := min(costs[i], costs[previous]) / 2
+				saved[i], saved[previous] = max(saved[i], half), max(saved[previous], half)
 			}
 			previous = i
 		}

@@ -95,8 +95,8 @@ func (s *Session) bind(in []*tensor.Tensor) {
 	for _, pt := range s.patches {
 		storage := &s.p.storages[pt.ref.storage]
 		if storage.kind == inNewMemory {
-			f := &s.outputMemories[pt.ref.storage]
-			s.ptrs[pt.ptr] = address(f.storage.Bytes(), f.shift+pt.ref.offset)
+			memory := &s.outputMemories[pt.ref.storage]
+			s.ptrs[pt.ptr] = address(memory.storage.Bytes(), memory.shift+pt.ref.offset)
 			continue
 		}
 		t := in[storage.input]
@@ -117,8 +117,8 @@ func (s *Session) setContext(ctx context.Context) {
 func (s *Session) release() {
 	s.setContext(context.Background())
 	for k := range s.outputMemories {
-		if f := &s.outputMemories[k]; f.storage != nil && f.directOutput == 0 && !f.ownedByCaller {
-			_ = f.storage.Release()
+		if memory := &s.outputMemories[k]; memory.storage != nil && memory.directOutput == 0 && !memory.ownedByCaller {
+			_ = memory.storage.Release()
 		}
 	}
 	clear(s.outputMemories)

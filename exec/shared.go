@@ -199,7 +199,7 @@ func (s *Session) runHelper() {
 	}
 }
 
-// requestHelpers asks for n helpers, one for each further part of work. It wakes idle helpers of this section first.
+// requestHelpers asks for helpers, one for each further part of work. It wakes idle helpers of this section first.
 func (r *sectionRun) requestHelpers(count int, worth workerpool.Worth) {
 	r.job.Call(max(0, count-int(r.waitingHelpers.Load())), worth)
 }
@@ -287,8 +287,8 @@ func (s *Session) advance(w *workerState, step, phase int) (int, int) {
 
 // phaseParts returns the parts of a phase; none if one worker runs all of its chunks.
 func (s *Session) phaseParts(o openPhase) workerpool.Parts {
-	at := s.p.partOffsets[s.p.steps[o.step].firstPhase+o.phase:]
-	return s.sectionRun.parts[at[0]:at[1]]
+	offsets := s.p.partOffsets[s.p.steps[o.step].firstPhase+o.phase:]
+	return s.sectionRun.parts[offsets[0]:offsets[1]]
 }
 
 // runChunks works on a shared phase until all chunks are taken.

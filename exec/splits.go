@@ -26,7 +26,7 @@ type transfer struct {
 // sharing. A shared step takes about half as long with two workers, but data between a shared and an unshared step
 // moves between cores. The search starts with all steps that are worth sharing. Then it adds steps between these, as
 // long as the transfers saved outweigh the cost. Finally it removes steps, as long as this saves time.
-func (p *Program) splits(costs []float64, share float64) []bool {
+func (p *Program) splits(costs []float64, minShared float64) []bool {
 	split, gains := make([]bool, len(p.steps)), make([]float64, len(p.steps))
 	hasSeveralChunks := make([]bool, len(p.steps))
 	for i := range p.steps {
@@ -38,11 +38,11 @@ func (p *Program) splits(costs []float64, share float64) []bool {
 			}
 		}
 		hasSeveralChunks[i] = chunks > 1
-		split[i] = hasSeveralChunks[i] && costs[i] >= share
+		split[i] = hasSeveralChunks[i] && costs[i] >= minShared
 		gains[i] = float64(costs[i]*(1-1/float64(min(chunks, p.threads)))) -
-			float64(float64(phases)*share/distributeDivisor)
+			float64(float64(phases)*minShared/distributeDivisor)
 	}
-	transfers := p.transfers(share / lineDivisor)
+	transfers := p.transfers(minShared / lineDivisor)
 	losses := make([]float64, len(p.steps))  // losses[i] is the loss from transfers to and from step i, if it is shared
 	changeWhileFaster := func(shared bool) { // changes steps to the given state until no change saves time
 		unchanged := false
@@ -68,11 +68,11 @@ func (p *Program) splits(costs []float64, share float64) []bool {
 // loss returns the additional cost of the transfer, in nanoseconds, of sharing one of its two steps. split reports
 // whether the other step is shared. If it is, sharing the first step as well saves the transfer, and the loss is
 // negative.
-func (m *transfer) loss(split bool) float64 {
+func (t *transfer) loss(split bool) float64 {
 	if split {
-		return -m.ns
+		return -t.ns
 	}
-	return m.ns
+	return t.ns
 }
 
 // transfers lists the data that steps read from each other. line is the cost per cache line. If several steps write a

@@ -40,13 +40,13 @@ type Tracer interface {
 	// EndRun is called at the end of a run; err is the result of Run.
 	EndRun(r *Run, err error)
 	// BeginStep is called when a worker starts or joins a step. Phase and chunk are undefined.
-	BeginStep(w Position)
+	BeginStep(p Position)
 	// EndStep is called when a worker leaves a step. done is true if the worker finished the step.
-	EndStep(w Position, done bool)
+	EndStep(p Position, done bool)
 	// BeginChunk is called before a chunk of a phase.
-	BeginChunk(w Position)
+	BeginChunk(p Position)
 	// EndChunk is called after a chunk; err is the error of the chunk, without the place in the graph.
-	EndChunk(w Position, err error)
+	EndChunk(p Position, err error)
 }
 
 // Run describes a run to a [Tracer]. All calls of one run get the same pointer.

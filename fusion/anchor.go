@@ -162,14 +162,14 @@ func (a anchorImpl) work(c *graph.Call, walk graph.Walk) (w graph.Work) {
 }
 
 func (a anchorImpl) read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
-	f, isFusion := c.Attrs.(*Fusion)
-	if host := 0; isFusion && i >= f.Anchor {
-		if host = f.hostResult(); host < 0 || host >= len(c.Out) {
+	if f, isFusion := c.Attrs.(*Fusion); isFusion && i >= f.Anchor {
+		host := f.hostResult()
+		if host < 0 || host >= len(c.Out) {
 			return w, true
 		}
 		w, ok = graph.ReadWork(m, walk.ResultLayout(host, c.Out[host])), true
 	} else {
-		_, anchor, err := anchorOf(c)
+		f, anchor, err := anchorOf(c)
 		if err != nil {
 			return w, true
 		}

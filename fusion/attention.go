@@ -112,7 +112,8 @@ func makeAttentionOp(o *graph.Op) *graph.Op {
 	return op
 }
 
-// attentionImpl is an implementation of fused attentions. If flush is set, it replaces small exponentials by 0.
+// attentionImpl is an implementation of fused attentions. If flushesWeights is set, it replaces small exponentials by
+// 0.
 type attentionImpl struct {
 	*graph.Attend
 	flushesWeights bool

@@ -136,8 +136,8 @@ func (w *nodeBuilder) recordView(k int, viewShape []int, ok bool) error {
 }
 
 // checkBetween returns an error if a node cannot be between the products of an attention. scores is the shape of the
-// first product's result. folds is true if the node folds rows.
-func (f *Fuser) checkBetween(m *graph.Node, scores []int) (folds bool, err error) {
+// first product's result. foldsRows is true if the node folds rows.
+func (f *Fuser) checkBetween(m *graph.Node, scores []int) (foldsRows bool, err error) {
 	if len(m.Out) != 1 || !fitsScores(m.Out[0].Meta.Shape, scores) {
 		return false, errors.New("has a result that is not rows of scores")
 	}

@@ -43,9 +43,9 @@ func NewScoreRows(a *graph.Attention, matrices, rows, rowStride, colStride int) 
 	r, rank := &ScoreRows{}, len(a.Batch)
 	outs := []tensor.Meta{block(a.Code.Out[0].DType, rows*rowStride, rowStride, colStride)}
 	ins := []tensor.Meta{block(a.Code.In[0], rows*rowStride, rowStride, colStride)}
-	way := rowprog.ByRows
+	direction := rowprog.ByRows
 	if rowStride == 1 {
-		way = rowprog.ByColumns
+		direction = rowprog.ByColumns
 	}
 	for _, m := range a.Others {
 		rowStride, colStride, size := m.Strides[rank], m.Strides[rank+1], m.DType.Size()
@@ -60,7 +60,7 @@ func NewScoreRows(a *graph.Attention, matrices, rows, rowStride, colStride int) 
 		}
 	}
 	var err error
-	if r.plan, err = rowprog.New(a.Code, outs, ins, []bool{false, false, true}, way); err != nil {
+	if r.plan, err = rowprog.New(a.Code, outs, ins, []bool{false, false, true}, direction); err != nil {
 		return nil, err
 	}
 	r.inPlace = slices.Contains(r.plan.InPlace(), [2]int{0, 0})

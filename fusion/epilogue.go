@@ -115,7 +115,7 @@ func (e *Epilogue) compile() (err error) {
 	return err
 }
 
-// setDimensions sets sizes, strides and the steps of all streams. It joins dimensions of the anchor's result that are
+// setDimensions sets sizes, strides and the strides of all streams. It joins dimensions of the anchor's result that are
 // contiguous in all streams.
 func (e *Epilogue) setDimensions(result tensor.Meta, metas []tensor.Meta) error {
 	e.numel, e.dense = result.Numel(), result.IsNonOverlappingAndDense()
@@ -234,29 +234,40 @@ func (e *Epilogue) applyRows(r *EpilogueRun, offset, rows, rowStride, cols int) 
 		}
 	}
 	indexStep := rowStride / e.strides[dim]
-	last := len(e.sizes) - 1
 	for rows > 0 {
-		for doneCols := 0; doneCols < cols; {
-			e.locate(r, offset+doneCols)
-			n := min(cols-doneCols, e.sizes[0]-r.coords[0])
-			if doneCols > 0 || n < cols { // the row crosses the end of the fastest dimension
-				e.applyBlock(r, 1, 0, 0, n)
-				doneCols += n
-				continue
-			}
-			rowCount := rows
-			switch {
-			case rows == 1:
-			case dim == 0:
-				rowCount = min(rows, (e.sizes[0]-r.coords[0]-cols)/indexStep+1)
-			case dim < last:
-				rowCount = min(rows, (e.sizes[dim]-1-r.coords[dim])/indexStep+1)
-			}
+		e.locate(r, offset)
+		rowCount := 1
+		if cols <= e.sizes[0]-r.coords[0] {
+			rowCount = e.blockRows(r, rows, dim, indexStep, cols)
 			e.applyBlock(r, rowCount, dim, indexStep, cols)
-			offset, rows = offset+(rowCount-1)*rowStride, rows-(rowCount-1)
-			doneCols = cols
+		} else {
+			e.applyWrappedRow(r, offset, cols)
 		}
-		offset, rows = offset+rowStride, rows-1
+		offset, rows = offset+rowCount*rowStride, rows-rowCount
+	}
+}
+
+// blockRows returns the number of rows, at most `rows`, that end before the end of dimension dim. r.coords has the
+// coordinates of the first row. Consecutive rows are indexStep indices apart along dimension dim.
+func (e *Epilogue) blockRows(r *EpilogueRun, rows, dim, indexStep, cols int) int {
+	switch {
+	case rows == 1:
+		return 1
+	case dim == 0:
+		return min(rows, (e.sizes[0]-r.coords[0]-cols)/indexStep+1)
+	case dim < len(e.sizes)-1:
+		return min(rows, (e.sizes[dim]-1-r.coords[dim])/indexStep+1)
+	}
+	return rows
+}
+
+// applyWrappedRow applies the epilogue to a row that continues beyond the end of the fastest dimension.
+func (e *Epilogue) applyWrappedRow(r *EpilogueRun, offset, cols int) {
+	for cols > 0 {
+		e.locate(r, offset)
+		n := min(cols, e.sizes[0]-r.coords[0])
+		e.applyBlock(r, 1, 0, 0, n)
+		offset, cols = offset+n, cols-n
 	}
 }
 

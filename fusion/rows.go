@@ -36,8 +36,8 @@ func CompileRows(r *graph.Rows, c *graph.Call) (*graph.Kernel, error) {
 	return rowKernel(r, c, p), nil
 }
 
-// rowprogWay translates the loop directions of package graph to package rowprog.
-var rowprogWay = [...]rowprog.Direction{graph.AnyWay: rowprog.AnyDirection, graph.ByRows: rowprog.ByRows,
+// rowprogDirection translates the loop directions of package graph to package rowprog.
+var rowprogDirection = [...]rowprog.Direction{graph.AnyWay: rowprog.AnyDirection, graph.ByRows: rowprog.ByRows,
 	graph.ByColumns: rowprog.ByColumns}
 
 // rowPlan is a compiled row program: a [rowprog.Plan], or a [rowprog.Pieces] if rows are cut into pieces.
@@ -121,13 +121,13 @@ func planRows(r *graph.Rows, c *graph.Call) (rowPlan, error) {
 		}
 		ins = append(ins, splitRows(r, m))
 	}
-	way := rowprogWay[r.Way]
+	direction := rowprogDirection[r.Way]
 	if r.Cut(full) || r.Unsuited(full) != "" {
-		if p, err := rowprog.NewPieces(r.Code, outs, ins, r.Mask, way); p != nil || err != nil {
+		if p, err := rowprog.NewPieces(r.Code, outs, ins, r.Mask, direction); p != nil || err != nil {
 			return p, err
 		}
 	}
-	return rowprog.New(r.Code, outs, ins, r.Mask, way)
+	return rowprog.New(r.Code, outs, ins, r.Mask, direction)
 }
 
 // alongChannels returns a vector as a value of the given rank whose dimension 1 is the vector.

@@ -51,7 +51,7 @@ type outcome struct {
 	input   *Value
 	results *tensor.Tensor // the function's result for each candidate
 	// mapping identifies the mapping from the value's positions to positions of the input. If two values have the same
-	// frame, their elements at the same position depend on the same element of the input.
+	// mapping, their elements at the same position depend on the same element of the input.
 	mapping *Value
 }
 

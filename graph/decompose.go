@@ -101,9 +101,9 @@ func (p *Parts) check(i int, v *Value) error {
 
 // isFullView reports whether v is a view of all elements of a part's result. Such a view needs no memory of its own.
 func (p *Parts) isFullView(v *Value) bool {
-	home := v.Home()
-	return slices.Contains(p.nodes, home.Node) && home.Meta.DType == v.Meta.DType && home.Meta.Offset == v.Meta.Offset &&
-		home.Meta.Numel() == v.Meta.Numel()
+	owner := v.Home()
+	return slices.Contains(p.nodes, owner.Node) && owner.Meta.DType == v.Meta.DType &&
+		owner.Meta.Offset == v.Meta.Offset && owner.Meta.Numel() == v.Meta.Numel()
 }
 
 // replaceResult makes result i of the whole a result of a part. It replaces v, which is result i of the parts.

@@ -101,8 +101,8 @@ type Facts struct {
 	// is the reason, for reports.
 	UnfusableReason string
 
-	// AnyOrder means that kernels of Compile can write any dense layout, not only the inferred layout. Ops of kind Follows
-	// need not set it.
+	// AnyOrder means that kernels of Compile can write any dense layout, not only the inferred layout. Ops of kind
+	// FollowsOperands need not set it.
 	AnyOrder bool
 
 	// FixedLayoutReason is the reason why the op writes results in the inferred layout only. Reports show it to explain a
@@ -227,7 +227,7 @@ func (k Kind) String() string {
 // ImageRole describes which operands and results are images or volumes, [n, c, h, w] or [n, c, d, h, w].
 type ImageRole uint8
 
-// The roles of images. Ops of kind Follows always preserve images.
+// The roles of images. Ops of kind FollowsOperands always preserve images.
 const (
 	NotImages       ImageRole = iota
 	ImageOp                   // operand 0 and the results are images
@@ -421,8 +421,8 @@ func (r *Result) set(t *tensor.Type, alias int) {
 }
 
 // setFields copies a type field by field: see [Result.set].
-func setFields(to, t *tensor.Type) {
-	to.DType, to.Shape, to.Strides, to.Offset = t.DType, t.Shape, t.Strides, t.Offset
+func setFields(dst, src *tensor.Type) {
+	dst.DType, dst.Shape, dst.Strides, dst.Offset = src.DType, src.Shape, src.Strides, src.Offset
 }
 
 // All is [Call.One] for several results.

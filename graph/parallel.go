@@ -22,13 +22,13 @@ type Parallel struct {
 const Whole = -1
 
 // ParallelLoops returns loops with independent iterations. The call must have inferred results and known sizes.
-// [Facts].Parallel lists the loops. If it is nil, they are derived: from the iteration of a pointwise op, from the
-// dimensions that [Lowerings].Rows does not reduce, from the dimensions that a concatenation does not join, or from the
+// [Facts.Parallel] lists the loops. If it is nil, they are derived: from the iteration of a pointwise op, from the
+// dimensions that [Lowerings.Rows] does not reduce, from the dimensions that a concatenation does not join, or from the
 // strides of a view. An empty list does not mean that the iterations depend on each other. The list is empty if the op
 // panics.
 func (o *Op) ParallelLoops(c *Call) (loops []Parallel) {
 	defer func() {
-		if recover() != nil { // the op may be the caller's code, or the call that of another op
+		if recover() != nil { // the op may be the caller's code, and the call may belong to another op
 			loops = nil
 		}
 	}()

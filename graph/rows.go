@@ -112,11 +112,11 @@ func (r *Rows) Suits(shape []sym.Int) (fits, cut sym.Bool) {
 		}
 	}
 	isWithinLimits := length.Ge(sym.Of(1)).And(length.Le(sym.Of(maxRow)))
-	if most := r.maxCutLength(); most > 0 {
-		few := length.Gt(sym.Of(longRow)).And(count.Lt(sym.Of(minRows)))
-		cut = length.Ge(sym.Of(1)).And(count.Ge(sym.Of(1))).And(isWithinLimits.Not().Or(few))
-		if most < math.MaxInt {
-			cut = cut.And(length.Le(sym.Of(most)))
+	if maxLength := r.maxCutLength(); maxLength > 0 {
+		hasFewLongRows := length.Gt(sym.Of(longRow)).And(count.Lt(sym.Of(minRows)))
+		cut = length.Ge(sym.Of(1)).And(count.Ge(sym.Of(1))).And(isWithinLimits.Not().Or(hasFewLongRows))
+		if maxLength < math.MaxInt {
+			cut = cut.And(length.Le(sym.Of(maxLength)))
 		}
 	}
 	return isWithinLimits.Or(cut), cut

@@ -114,23 +114,23 @@ func (s *Symbolic) symbol(g *Graph, name string, hints map[string]int) (sym.Int,
 			hint = bounds.assumed()
 		}
 	}
-	hi := math.MaxInt
+	maxSize := math.MaxInt
 	if bounds.Max > 0 {
-		hi = bounds.Max
+		maxSize = bounds.Max
 	}
-	if hint < bounds.Min || hint > hi {
+	if hint < bounds.Min || hint > maxSize {
 		return sym.Int{}, fmt.Errorf("%s=%d is outside its bounds: min %d, max %d", g.SymbolText(name), hint,
 			bounds.Min, bounds.Max)
 	}
 	envName := s.Name(name)
 	s.Hints[envName] = hint
-	return s.Env.Symbol(envName, bounds.Min, hi, hint)
+	return s.Env.Symbol(envName, bounds.Min, maxSize, hint)
 }
 
 // Name returns the name in Env of a symbol of the graph. It is the symbol's own name if that is an identifier,
 // otherwise a similar identifier.
 func (s *Symbolic) Name(symbol string) string {
-	if legalSymbol(symbol) {
+	if isLegalSymbol(symbol) {
 		return symbol
 	}
 	name := strings.Map(func(r rune) rune {
@@ -139,7 +139,7 @@ func (s *Symbolic) Name(symbol string) string {
 		}
 		return '_'
 	}, symbol)
-	if name == "" || !legalSymbol(name) {
+	if name == "" || !isLegalSymbol(name) {
 		name = "s_" + name
 	}
 	if s.Graph == nil {
@@ -151,8 +151,8 @@ func (s *Symbolic) Name(symbol string) string {
 	return name
 }
 
-// legalSymbol reports whether an Env accepts a name.
-func legalSymbol(name string) bool {
+// isLegalSymbol reports whether an Env accepts a name.
+func isLegalSymbol(name string) bool {
 	_, err := sym.NewEnv().Symbol(name, 0, 1, 0)
 	return err == nil
 }

@@ -146,7 +146,7 @@ func (u *unbacked) shape(sizes []int) []sym.Int {
 // unbackedHint is the hint of unbacked symbols. The case that contains the hints is first.
 const unbackedHint = 3
 
-// dependencyCount returns the number of values on which a node depends: see dep.
+// dependencyCount returns the number of values on which a node depends: see dependency.
 func (n *Node) dependencyCount() int { return len(n.In) + len(n.refs()) }
 
 // dependency returns value i on which the node depends. Indices below len(n.In) are operands; the result is nil for a

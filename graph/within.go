@@ -64,9 +64,9 @@ func (n *Node) inPlace() []bool {
 	if n.Op == nil || n.Op.ConcatDim == nil || len(n.Out) == 0 {
 		return nil
 	}
-	home := n.Out[0].Home()
+	owner := n.Out[0].Home()
 	if !slices.ContainsFunc(n.In, func(a Arg) bool {
-		return a.Kind == TensorArg && a.Value.Within != nil && a.Value.Home() == home
+		return a.Kind == TensorArg && a.Value.Within != nil && a.Value.Home() == owner
 	}) {
 		return nil
 	}
@@ -78,7 +78,7 @@ func (n *Node) inPlace() []bool {
 	for i, a := range n.In {
 		if place, known := places[i].Meta(); known || places[i].Shape != nil {
 			m := a.Value.Meta
-			list[i] = a.Value.Alias == nil && a.Value.Home() == home && m.DType == place.DType && m.Numel() > 0 &&
+			list[i] = a.Value.Alias == nil && a.Value.Home() == owner && m.DType == place.DType && m.Numel() > 0 &&
 				m.Offset == place.Offset && m.SameAddresses(place)
 		}
 	}
@@ -141,21 +141,21 @@ func (v *verifier) checkConcatMemory() {
 		first, end []int
 	}
 	parts := map[*Value][]part{}
-	add := func(n *Node, home *Value, m tensor.Meta) {
-		first, end, ok := sliceRangesOf(m, home.Meta)
+	add := func(n *Node, owner *Value, m tensor.Meta) {
+		first, end, ok := sliceRangesOf(m, owner.Meta)
 		if !ok || m.Numel() == 0 {
 			return
 		}
-		for _, p := range parts[home] {
+		for _, p := range parts[owner] {
 			disjoint := false
 			for d := range first {
 				disjoint = disjoint || end[d] <= p.first[d] || p.end[d] <= first[d]
 			}
 			if !disjoint {
-				v.fail(n, "it writes elements of %q that %s also writes", home.Name, p.by.Name)
+				v.fail(n, "it writes elements of %q that %s also writes", owner.Name, p.by.Name)
 			}
 		}
-		parts[home] = append(parts[home], part{n, first, end})
+		parts[owner] = append(parts[owner], part{n, first, end})
 	}
 	shared := map[*Value]bool{}
 	for _, n := range v.g.Nodes {
@@ -168,15 +168,15 @@ func (v *verifier) checkConcatMemory() {
 	for _, n := range v.g.Nodes {
 		places := n.Places()
 		for _, o := range n.Out {
-			switch home := o.Home(); {
-			case o.Alias != nil || !shared[home]:
+			switch owner := o.Home(); {
+			case o.Alias != nil || !shared[owner]:
 			case places == nil:
-				add(n, home, o.Meta)
+				add(n, owner, o.Meta)
 			default:
 				in := n.inPlace()
 				for i := range n.In {
 					if place, _ := places[i].Meta(); places[i].Shape != nil && (in == nil || !in[i]) {
-						add(n, home, place)
+						add(n, owner, place)
 					}
 				}
 			}

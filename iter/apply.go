@@ -80,10 +80,10 @@ func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error
 type Prepared struct {
 	iterator *Iterator
 
-	// Either body or loop is set. If singleRow is set, it is called once for a range of the iteration. Otherwise body is
-	// called for blocks, and loop for rows or tiles.
+	// Either block or loop is set. If singleRow is set, it is called once for a range of the iteration. Otherwise block
+	// is called for blocks, and loop for rows or tiles.
 	block      rule.Block // the function over blocks; nil for an expression
-	passesRows bool       // rows of all operands are passed to body without copies
+	passesRows bool       // rows of all operands are passed to block without copies
 
 	loop      *loops.Loop // the compiled expression; nil for a function
 	staged    []bool      // marks the operands that are copied to blocks, tile by tile; nil if there are none
@@ -132,7 +132,7 @@ func (p Prepared) RunRange(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 }
 
 // RunAll computes the whole iteration at the given addresses. It is as unsafe as [Prepared.RunRange]. If the iteration
-// is one contiguous row, All costs little more than a call of the kernel.
+// is one contiguous row, RunAll costs little more than a call of the kernel.
 func (p Prepared) RunAll(c *Cursor, ptrs []unsafe.Pointer) error {
 	if !p.singleRow || c == nil || len(ptrs) != len(p.iterator.ops) {
 		return p.runWhole(c, ptrs)
@@ -344,20 +344,20 @@ func workersOf(n int) int {
 	return n
 }
 
-// checkWalk checks addresses and a range. It is called for every chunk of every kernel. To keep it short, wrongWalk
+// checkWalk checks addresses and a range. It is called for every chunk of every kernel. To keep it short, walkError
 // makes the error.
 func (it *Iterator) checkWalk(ptrs []unsafe.Pointer, r Range) error {
-	valid := len(ptrs) != len(it.ops) || r.Begin < 0 || r.End > it.numel || r.Begin > r.End
+	isInvalid := len(ptrs) != len(it.ops) || r.Begin < 0 || r.End > it.numel || r.Begin > r.End
 	for _, p := range ptrs {
-		valid = valid || p == nil
+		isInvalid = isInvalid || p == nil
 	}
-	if valid {
-		return it.wrongWalk(ptrs, r)
+	if isInvalid {
+		return it.walkError(ptrs, r)
 	}
 	return nil
 }
 
-func (it *Iterator) wrongWalk(ptrs []unsafe.Pointer, r Range) error {
+func (it *Iterator) walkError(ptrs []unsafe.Pointer, r Range) error {
 	switch {
 	case len(ptrs) != len(it.ops):
 		return fmt.Errorf("iter: %d addresses for %d operands", len(ptrs), len(it.ops))

@@ -82,11 +82,11 @@ func CopyElements(ctx context.Context, dst, src *tensor.Tensor, workers int) err
 		return CopyInto(ctx, dst, src, workers)
 	}
 	for i := range dst.Shape[0] {
-		to, err := elementAt(dst, i)
+		to, err := sliceAt(dst, i)
 		if err != nil {
 			return err
 		}
-		from, err := elementAt(src, i)
+		from, err := sliceAt(src, i)
 		if err != nil {
 			return err
 		}
@@ -97,8 +97,8 @@ func CopyElements(ctx context.Context, dst, src *tensor.Tensor, workers int) err
 	return nil
 }
 
-// elementAt returns element i along the first dimension.
-func elementAt(t *tensor.Tensor, i int) (*tensor.Tensor, error) {
+// sliceAt returns slice i along the first dimension.
+func sliceAt(t *tensor.Tensor, i int) (*tensor.Tensor, error) {
 	m, err := t.Select(0, i)
 	if err != nil {
 		return nil, err

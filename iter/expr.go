@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Rows with fewer than shortRow elements are joined in blocks if there is no machine code.
+// Rows with fewer than shortRow elements are joined in blocks if each row needs calls of Go functions.
 const shortRow = 16
 
 // withBlockFunction replaces the expression of k by a function over blocks. The function compiles the expression at its
@@ -117,8 +117,8 @@ func (p *Prepared) walkLoop(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	if p.tiles != nil {
 		return p.walkTiles(c, ptrs, r)
 	}
-	return it.steps(c, ptrs, r, func(at []unsafe.Pointer, rowLen, rows int) error {
-		p.loop.Run(&c.loops, at, it.walkStrides[ops:2*ops], rowLen, rows)
+	return it.steps(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rows int) error {
+		p.loop.Run(&c.loops, addrs, it.walkStrides[ops:2*ops], rowLen, rows)
 		return nil
 	})
 }

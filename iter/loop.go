@@ -32,18 +32,18 @@ func isComputeBound(c *expr.Code) bool {
 	})
 }
 
-// prefetchInOrder returns the prefetching of operands with long contiguous rows.
-func (it *Iterator) prefetchInOrder() (a loops.Prefetch) {
+// prefetchInOrder returns the prefetching of operands whose rows are contiguous and much longer than prefetchBytes.
+func (it *Iterator) prefetchInOrder() (p loops.Prefetch) {
 	for i := it.noutputs; i < len(it.ops) && len(it.walkShape) > 0; i++ {
 		size := it.walkStrides[i]
 		if size == it.ops[i].MemoryDType.Size() && size*it.walkShape[0] >= 8*prefetchBytes {
-			a.Operands |= 1 << (i - it.noutputs)
+			p.Operands |= 1 << (i - it.noutputs)
 		}
 	}
-	if a.Operands != 0 {
-		a.Bytes, a.IntoL1 = prefetchBytes, true
+	if p.Operands != 0 {
+		p.Bytes, p.IntoL1 = prefetchBytes, true
 	}
-	return a
+	return p
 }
 
 // blockState holds loop states for kernels that are called as functions, without a [Cursor].

@@ -155,14 +155,14 @@ func (it *Iterator) Split32() []*Iterator {
 // dimToSplit returns the dimension with the largest extent in bytes among dimensions of size 2 or more
 // (get_dim_to_split). Among dimensions with equal extents it returns the outermost.
 func (it *Iterator) dimToSplit() int {
-	best, most := -1, -1
+	best, bestExtent := -1, -1
 	for d := len(it.walkShape) - 1; d >= 0; d-- {
 		if it.walkShape[d] == 1 {
 			continue
 		}
 		for i := range it.ops {
-			if e := (it.walkShape[d] - 1) * it.walkStrides[d*len(it.ops)+i]; e > most {
-				best, most = d, e
+			if extent := (it.walkShape[d] - 1) * it.walkStrides[d*len(it.ops)+i]; extent > bestExtent {
+				best, bestExtent = d, extent
 			}
 		}
 	}

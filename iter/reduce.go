@@ -120,18 +120,18 @@ func (it *Iterator) partPositions(r *Reducer) error {
 			last = d
 		}
 	}
-	step, cut := 1, false
+	step, isCut := 1, false
 	for d, n := range it.walkShape {
 		if it.wholeWalkShape[d] == 1 || it.walkStrides[d*len(it.ops)] != 0 {
 			continue
 		}
-		if cut && n != 1 {
+		if isCut && n != 1 {
 			return fmt.Errorf("iter: the part %v of the walk %v of input %v has logical positions with gaps", it.walkShape,
 				it.wholeWalkShape, it.ops[it.noutputs].Meta)
 		}
 		r.firstPosition += it.starts[d] * step
 		step *= it.wholeWalkShape[d]
-		cut = cut || n != it.wholeWalkShape[d]
+		isCut = isCut || n != it.wholeWalkShape[d]
 	}
 	return nil
 }

@@ -61,6 +61,9 @@ const (
 	// mergeInterval is the number of elements that are folded in a column before the accumulator is merged into the
 	// accumulator of the next level. Two levels bound the rounding error.
 	mergeInterval = 256
+	minGrain      = 1024 // minimum number of elements of a chunk
+	shortRowAxis  = 16   // a reduced axis is short if it has fewer elements
+	shortKeptAxis = 8    // a kept axis is short if it has fewer results
 )
 
 // plan chooses rows or columns, and sets the units and the pieces.
@@ -68,12 +71,13 @@ func (r *Reducer) plan() {
 	r.pieces = 1
 	r.reducedLen, r.results = axes.Numel(r.reducedAxes), axes.Numel(r.keptAxes)
 	kept, reduced := r.keptAxes[0], r.reducedAxes[0]
+	// The axis that is fastest in memory decides, unless it is short and not longer than the other axis.
 	if reduced.In <= kept.In || kept.N == 1 {
-		r.byRows = reduced.N >= 16 || kept.N < reduced.N
+		r.byRows = reduced.N >= shortRowAxis || kept.N < reduced.N
 	} else {
-		r.byRows = kept.N < 8 && kept.N <= reduced.N
+		r.byRows = kept.N < shortKeptAxis && kept.N <= reduced.N
 	}
-	grain := max(machine.ReduceGrain/r.f.weight, 1024)
+	grain := max(machine.ReduceGrain/r.f.weight, minGrain)
 	r.unitLen = min(max(kept.N, 1), axes.BlockLen)
 	if r.byRows {
 		r.unitLen = min(r.unitLen, maxRowUnit, max(1, grain/max(r.reducedLen, 1)))
@@ -136,20 +140,20 @@ func (r *Reducer) Run(phase, chunk int, ptrs []unsafe.Pointer, scratch, worker [
 	in := ptrs[len(r.outs)]
 	switch {
 	case r.pieces == 1:
-		for u := chunk * r.unitsPerChunk; u < min((chunk+1)*r.unitsPerChunk, r.units); u++ {
-			n := r.seekUnit(&m, u)
-			r.finish(&m, ptrs, r.reduce(&m, in, u, n, 0, r.reducedLen), u, n)
+		for unit := chunk * r.unitsPerChunk; unit < min((chunk+1)*r.unitsPerChunk, r.units); unit++ {
+			n := r.seekUnit(&m, unit)
+			r.finish(&m, ptrs, r.reduce(&m, in, unit, n, 0, r.reducedLen), unit, n)
 		}
 	case phase == 0:
-		u, c := chunk%r.units, chunk/r.units
-		n := r.seekUnit(&m, u)
-		acc := r.reduce(&m, in, u, n, c*r.pieceLen, min((c+1)*r.pieceLen, r.reducedLen))
-		copy(r.partialMemory(scratch, c, u, n), unsafe.Slice((*byte)(acc), n*r.f.accBytes))
+		unit, piece := chunk%r.units, chunk/r.units
+		n := r.seekUnit(&m, unit)
+		acc := r.reduce(&m, in, unit, n, piece*r.pieceLen, min((piece+1)*r.pieceLen, r.reducedLen))
+		copy(r.partialMemory(scratch, piece, unit, n), unsafe.Slice((*byte)(acc), n*r.f.accBytes))
 	default:
 		n := r.seekUnit(&m, chunk)
 		r.f.init(m.acc, n)
-		for c := range r.pieces {
-			r.f.merge(m.acc, unsafe.Pointer(unsafe.SliceData(r.partialMemory(scratch, c, chunk, n))), n)
+		for piece := range r.pieces {
+			r.f.merge(m.acc, unsafe.Pointer(unsafe.SliceData(r.partialMemory(scratch, piece, chunk, n))), n)
 		}
 		r.finish(&m, ptrs, m.acc, chunk, n)
 	}
@@ -177,8 +181,8 @@ func (r *Reducer) checkRun(phase, chunk int, ptrs []unsafe.Pointer, scratch, wor
 	return nil
 }
 
-// partialMemory returns the memory in scratch for the n accumulators of piece c of unit u.
-func (r *Reducer) partialMemory(scratch []byte, c, u, n int) []byte {
-	at := c*r.results + u/r.unitsPerFastestAxis*r.keptAxes[0].N + u%r.unitsPerFastestAxis*r.unitLen
-	return scratch[at*r.f.accBytes : (at+n)*r.f.accBytes]
+// partialMemory returns the memory in scratch for the n accumulators of a piece of a unit.
+func (r *Reducer) partialMemory(scratch []byte, piece, unit, n int) []byte {
+	first := piece*r.results + unit/r.unitsPerFastestAxis*r.keptAxes[0].N + unit%r.unitsPerFastestAxis*r.unitLen
+	return scratch[first*r.f.accBytes : (first+n)*r.f.accBytes]
 }

@@ -43,7 +43,7 @@ func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, rows bo
 // rowsContiguous reports whether rows of all operands can be passed to a block function without copies, and are so long
 // that single rows are faster than copies of several rows.
 func (it *Iterator) rowsContiguous() bool {
-	if it.Converts() || len(it.walkShape) > 1 && it.walkShape[0] < 16 {
+	if it.Converts() || len(it.walkShape) > 1 && it.walkShape[0] < shortRow {
 		return false
 	}
 	for i := range it.ops {
@@ -84,14 +84,14 @@ type stager struct {
 	nonTemporal     bool   // outputs use non-temporal stores
 }
 
-// newStager returns the stager of a walk with cursor c. blocks is its field needsBlocks.
-func (it *Iterator) newStager(c *Cursor, blocks bool) stager {
+// newStager returns the stager of a walk with cursor c.
+func (it *Iterator) newStager(c *Cursor, needsBlocks bool) stager {
 	size := 1
 	for i := range it.ops {
 		size = max(size, it.ops[i].Target.Size())
 	}
-	s := stager{iterator: it, cursor: c, blockLen: blockBytes / size, minRows: 1, needsBlocks: blocks}
-	if blocks && !it.IsReduction() {
+	s := stager{iterator: it, cursor: c, blockLen: blockBytes / size, minRows: 1, needsBlocks: needsBlocks}
+	if needsBlocks && !it.IsReduction() {
 		s.minRows = it.transposedLines()
 		s.nonTemporal = s.minRows > 1 && it.outputsExceedCaches()
 	}
@@ -140,8 +140,8 @@ func (it *Iterator) transposedLines() int {
 	}
 	for i := range it.ops {
 		if it.isTransposed(i) {
-			st1 := it.walkStrides[len(it.ops)+i]
-			lines = max(lines, machine.LineBytes/max(st1, -st1))
+			rowStride := it.walkStrides[len(it.ops)+i]
+			lines = max(lines, machine.LineBytes/max(rowStride, -rowStride))
 		}
 	}
 	return lines
@@ -150,9 +150,9 @@ func (it *Iterator) transposedLines() int {
 // isTransposed reports whether adjacent rows of operand i are closer in memory than adjacent elements of a row, and
 // within a cache line.
 func (it *Iterator) isTransposed(i int) bool {
-	st0, st1 := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
-	st0, st1 = max(st0, -st0), max(st1, -st1)
-	return 0 < st1 && st1 < machine.LineBytes && st1 < st0
+	elemStride, rowStride := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
+	elemStride, rowStride = max(elemStride, -elemStride), max(rowStride, -rowStride)
+	return 0 < rowStride && rowStride < machine.LineBytes && rowStride < elemStride
 }
 
 // panelPieces is the number of pieces in a panel. The pieces of a panel are at the same position along adjacent groups
@@ -217,8 +217,8 @@ func (s stager) isInPlace(i int, q piece) bool {
 		return true
 	}
 	size := o.Meta.DType.Size()
-	st0, st1 := s.iterator.walkStrides[i], s.iterator.walkStrides[len(s.iterator.ops)+i]
-	return (st0 == size || q.elems == 1) && (q.rows == 1 || st1 == q.elems*size && q.elems == q.rowLen)
+	elemStride, rowStride := s.iterator.walkStrides[i], s.iterator.walkStrides[len(s.iterator.ops)+i]
+	return (elemStride == size || q.elems == 1) && (q.rows == 1 || rowStride == q.elems*size && q.elems == q.rowLen)
 }
 
 // block returns the address of the block of operand i.
@@ -230,22 +230,22 @@ func (s stager) block(i int) unsafe.Pointer {
 // address of the operand's block. The block of an input is filled.
 func (s stager) loadPiece(i int, base unsafe.Pointer, q piece) {
 	it, o := s.iterator, &s.iterator.ops[i]
-	st0, st1 := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
-	src := unsafe.Add(base, q.firstElem*st0+q.firstRow*st1)
+	elemStride, rowStride := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
+	src := unsafe.Add(base, q.firstElem*elemStride+q.firstRow*rowStride)
 	if s.isInPlace(i, q) {
 		s.cursor.ptrs[i] = src
 		return
 	}
-	blk := s.block(i)
-	s.cursor.ptrs[i] = blk
+	blockAddr := s.block(i)
+	s.cursor.ptrs[i] = blockAddr
 	if i < it.noutputs && !it.IsReduction() {
 		return
 	}
 	e := inputConversion(o)
-	if st0 == 0 && (st1 == 0 || q.rows == 1) {
+	if elemStride == 0 && (rowStride == 0 || q.rows == 1) {
 		// All elements of the block have the same value, so the next piece can use the block, too.
 		if s.cursor.filledFrom[i] != src {
-			e.Row(blk, src, e.DstSize, 0, s.blockLen)
+			e.Row(blockAddr, src, e.DstSize, 0, s.blockLen)
 			s.cursor.filledFrom[i] = src
 		}
 		return
@@ -255,13 +255,13 @@ func (s stager) loadPiece(i int, base unsafe.Pointer, q piece) {
 		size := o.Meta.DType.Size()
 		raw := unsafe.Pointer(unsafe.SliceData(s.transposeBuffer))
 		m := strided.Move(size)
-		m.Block(raw, src, strided.Axis{N: q.elems, Dst: size, Src: st0},
-			strided.Axis{N: q.rows, Dst: q.elems * size, Src: st1})
-		e.Row(blk, raw, e.DstSize, size, q.elems*q.rows)
+		m.Block(raw, src, strided.Axis{N: q.elems, Dst: size, Src: elemStride},
+			strided.Axis{N: q.rows, Dst: q.elems * size, Src: rowStride})
+		e.Row(blockAddr, raw, e.DstSize, size, q.elems*q.rows)
 		return
 	}
-	e.Block(blk, src, strided.Axis{N: q.elems, Dst: e.DstSize, Src: st0},
-		strided.Axis{N: q.rows, Dst: q.elems * e.DstSize, Src: st1})
+	e.Block(blockAddr, src, strided.Axis{N: q.elems, Dst: e.DstSize, Src: elemStride},
+		strided.Axis{N: q.rows, Dst: q.elems * e.DstSize, Src: rowStride})
 }
 
 // storePiece copies the block of output i to memory, unless the output was used in place.
@@ -270,19 +270,19 @@ func (s stager) storePiece(i int, base unsafe.Pointer, q piece) {
 		return
 	}
 	it, o := s.iterator, &s.iterator.ops[i]
-	st0, st1 := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
-	dst := unsafe.Add(base, q.firstElem*st0+q.firstRow*st1)
+	elemStride, rowStride := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
+	dst := unsafe.Add(base, q.firstElem*elemStride+q.firstRow*rowStride)
 	size := o.Target.Size()
 	if o.Cast != tensor.Invalid {
 		roundBlock(o, s.block(i), q.elems*q.rows)
 	}
 	e := conversion(o.Meta.DType, o.Target)
-	block := e.Block
+	copyBlock := e.Block
 	if s.nonTemporal {
-		block = e.StreamBlock
+		copyBlock = e.StreamBlock
 	}
-	block(dst, s.block(i), strided.Axis{N: q.elems, Dst: st0, Src: size},
-		strided.Axis{N: q.rows, Dst: st1, Src: q.elems * size})
+	copyBlock(dst, s.block(i), strided.Axis{N: q.elems, Dst: elemStride, Src: size},
+		strided.Axis{N: q.rows, Dst: rowStride, Src: q.elems * size})
 }
 
 // roundBlock rounds n results in a block to o.Cast, the dtype of the temporary in which PyTorch computes them before it

@@ -64,11 +64,11 @@ func (it *Iterator) tilesOf(staged []bool) *tiles {
 		t.findTransposed(it, staged)
 	}
 	if t.transposed {
-		room := tileBytes
+		budget := tileBytes
 		if !it.hasLargeOutput() {
-			room = smallTileBytes
+			budget = smallTileBytes
 		}
-		t.squareTiles(it, max(1, room/bytes))
+		t.squareTiles(it, max(1, budget/bytes))
 		t.orderTiles(it, staged)
 	} else {
 		t.rowTiles(it, max(1, blockBytes/widest))

@@ -32,11 +32,11 @@ type tileWalk struct {
 }
 
 func (p *Prepared) newTileWalk(c *Cursor) tileWalk {
-	ops, dims, b := len(p.iterator.ops), len(p.iterator.walkShape), &c.tileState
-	b.boxSize, b.tileIndex, b.tileSize = withLen(b.boxSize, dims), withLen(b.tileIndex, dims), withLen(b.tileSize, dims)
-	b.tileStrides, b.memoryAddr, b.loopAddr = withLen(b.tileStrides, maxTileDims*ops), withLen(b.memoryAddr, ops),
-		withLen(b.loopAddr, ops)
-	clear(b.tileStrides)
+	ops, dims, s := len(p.iterator.ops), len(p.iterator.walkShape), &c.tileState
+	s.boxSize, s.tileIndex, s.tileSize = withLen(s.boxSize, dims), withLen(s.tileIndex, dims), withLen(s.tileSize, dims)
+	s.tileStrides, s.memoryAddr, s.loopAddr = withLen(s.tileStrides, maxTileDims*ops), withLen(s.memoryAddr, ops),
+		withLen(s.loopAddr, ops)
+	clear(s.tileStrides)
 	c.ptrs, c.strides, c.filledFrom = withLen(c.ptrs, ops), withLen(c.strides, ops), withLen(c.filledFrom, ops)
 	if len(c.blockMemory) < p.tiles.totalBlockBytes {
 		c.blockMemory = tensor.NewStorage(p.tiles.totalBlockBytes).Bytes()
@@ -70,20 +70,20 @@ func (p *Prepared) walkTiles(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 
 // walkTask computes one task. The caller has set c.tileState.taskSize ([tiles.appendTaskSize]).
 func (p *Prepared) walkTask(c *Cursor, ptrs []unsafe.Pointer, task int) {
-	it, b := p.iterator, &c.tileState
+	it, s := p.iterator, &c.tileState
 	w := p.newTileWalk(c)
 	c.start = withLen(c.start, len(ptrs))
 	copy(c.start, ptrs)
 	for i, off := range it.offsets {
 		c.start[i] = unsafe.Add(c.start[i], off)
 	}
-	for d, n := range b.taskSize {
+	for d, n := range s.taskSize {
 		parts := (it.walkShape[d]-1)/n + 1
-		at := task % parts * n
+		begin := task % parts * n
 		task /= parts
-		b.boxSize[d] = min(n, it.walkShape[d]-at)
+		s.boxSize[d] = min(n, it.walkShape[d]-begin)
 		for i := range c.start {
-			c.start[i] = unsafe.Add(c.start[i], at*it.walkStrides[d*len(ptrs)+i])
+			c.start[i] = unsafe.Add(c.start[i], begin*it.walkStrides[d*len(ptrs)+i])
 		}
 	}
 	w.box(c.start)
@@ -92,14 +92,14 @@ func (p *Prepared) walkTask(c *Cursor, ptrs []unsafe.Pointer, task int) {
 // box computes a box of size w.cursor.tileState.boxSize. base has, for each operand, the address of the box's first
 // element.
 func (w *tileWalk) box(base []unsafe.Pointer) {
-	b := &w.cursor.tileState
-	clear(b.tileIndex)
-	clear(b.tileSize)
+	s := &w.cursor.tileState
+	clear(s.tileIndex)
+	clear(s.tileSize)
 	for more := true; more; more = w.next() {
-		for d, n := range b.boxSize {
-			if e := min(w.fullTileSize[d], n-b.tileIndex[d]); e != b.tileSize[d] {
-				b.tileSize[d] = e
-				clear(w.cursor.filledFrom) // the layout of blocks depends on the extents
+		for d, n := range s.boxSize {
+			if size := min(w.fullTileSize[d], n-s.tileIndex[d]); size != s.tileSize[d] {
+				s.tileSize[d] = size
+				clear(w.cursor.filledFrom) // the layout of blocks depends on the tile size
 			}
 		}
 		w.tile(base)
@@ -108,25 +108,25 @@ func (w *tileWalk) box(base []unsafe.Pointer) {
 
 // next advances to the next tile of the box. It returns false at the end.
 func (w *tileWalk) next() bool {
-	b := &w.cursor.tileState
+	s := &w.cursor.tileState
 	for _, d := range w.loopOrder {
-		if b.tileIndex[d] += w.fullTileSize[d]; b.tileIndex[d] < b.boxSize[d] {
+		if s.tileIndex[d] += w.fullTileSize[d]; s.tileIndex[d] < s.boxSize[d] {
 			return true
 		}
-		b.tileIndex[d] = 0
+		s.tileIndex[d] = 0
 	}
 	return false
 }
 
 // tile computes the current tile.
 func (w *tileWalk) tile(base []unsafe.Pointer) {
-	it, b := w.prepared.iterator, &w.cursor.tileState
+	it, s := w.prepared.iterator, &w.cursor.tileState
 	for i := range base {
 		off := 0
-		for d, v := range b.tileIndex {
+		for d, v := range s.tileIndex {
 			off += v * it.walkStrides[d*len(base)+i]
 		}
-		b.memoryAddr[i] = unsafe.Add(base[i], off)
+		s.memoryAddr[i] = unsafe.Add(base[i], off)
 		w.setOperand(i)
 	}
 	w.run()
@@ -139,16 +139,16 @@ func (w *tileWalk) tile(base []unsafe.Pointer) {
 
 // setOperand sets the address and strides of operand i for the loop, and fills its block if it is staged.
 func (w *tileWalk) setOperand(i int) {
-	it, c, b := w.prepared.iterator, w.cursor, &w.cursor.tileState
-	strides := b.tileStrides[maxTileDims*i : maxTileDims*(i+1)]
+	it, c, s := w.prepared.iterator, w.cursor, &w.cursor.tileState
+	strides := s.tileStrides[maxTileDims*i : maxTileDims*(i+1)]
 	if !w.prepared.staged[i] {
-		b.loopAddr[i] = b.memoryAddr[i]
+		s.loopAddr[i] = s.memoryAddr[i]
 		for k, d := range w.tileDims {
 			strides[k] = it.walkStrides[d*len(it.ops)+i]
 		}
 		return
 	}
-	b.loopAddr[i] = unsafe.Pointer(&c.blockMemory[w.blockOffset[i]])
+	s.loopAddr[i] = unsafe.Pointer(&c.blockMemory[w.blockOffset[i]])
 	stride := it.ops[i].MemoryDType.Size()
 	for k, d := range w.tileDims {
 		if k > 0 && i >= it.noutputs && !w.prepared.joinsRows && it.walkStrides[d*len(it.ops)+i] == 0 {
@@ -156,11 +156,11 @@ func (w *tileWalk) setOperand(i int) {
 			continue
 		}
 		strides[k] = stride
-		stride *= b.tileSize[d]
+		stride *= s.tileSize[d]
 	}
-	if i >= it.noutputs && c.filledFrom[i] != b.memoryAddr[i] {
+	if i >= it.noutputs && c.filledFrom[i] != s.memoryAddr[i] {
 		w.moveBlock(i, false)
-		c.filledFrom[i] = b.memoryAddr[i]
+		c.filledFrom[i] = s.memoryAddr[i]
 	}
 }
 
@@ -197,10 +197,10 @@ func (w *tileWalk) moveBlock(i int, back bool) {
 
 // run computes the rows of a tile. Rows that are contiguous in all operands are computed as one row.
 func (w *tileWalk) run() {
-	c, b := w.cursor, &w.cursor.tileState
+	c, s := w.cursor, &w.cursor.tileState
 	n := [maxTileDims]int{1, 1, 1}
 	for k, d := range w.tileDims {
-		n[k] = b.tileSize[d]
+		n[k] = s.tileSize[d]
 	}
 	if w.followsRow(1, n[0]) {
 		n[0], n[1] = n[0]*n[1], 1
@@ -209,8 +209,8 @@ func (w *tileWalk) run() {
 		}
 	}
 	for k := range n[2] {
-		for i, p := range b.loopAddr {
-			c.ptrs[i], c.strides[i] = unsafe.Add(p, k*b.tileStrides[maxTileDims*i+2]), b.tileStrides[maxTileDims*i+1]
+		for i, p := range s.loopAddr {
+			c.ptrs[i], c.strides[i] = unsafe.Add(p, k*s.tileStrides[maxTileDims*i+2]), s.tileStrides[maxTileDims*i+1]
 		}
 		w.prepared.loop.Run(&c.loops, c.ptrs, c.strides, n[0], n[1])
 	}

@@ -254,7 +254,7 @@ func (it *Iterator) steps(c *Cursor, base []unsafe.Pointer, r Range,
 		c.counter[d] = rest % s
 		rest /= s
 	}
-	for at := r.Begin; at < r.End; {
+	for position := r.Begin; position < r.End; {
 		for i := range ops {
 			off := 0
 			for d, v := range c.counter {
@@ -262,11 +262,11 @@ func (it *Iterator) steps(c *Cursor, base []unsafe.Pointer, r Range,
 			}
 			c.base[i] = unsafe.Add(base[i], off)
 		}
-		n0, n1 := maxStep(shape, c.counter, r.End-at)
+		n0, n1 := maxStep(shape, c.counter, r.End-position)
 		if err := f(c.base, n0, n1); err != nil {
 			return err
 		}
-		at += n0 * n1
+		position += n0 * n1
 		advance(shape, c.counter, n0, n1)
 	}
 	return nil
@@ -293,16 +293,16 @@ func maxStep(shape, counter []int, left int) (n0, n1 int) {
 
 // advance moves the counter beyond a step (DimCounter::increment).
 func advance(shape, counter []int, n0, n1 int) {
-	d, over := 0, n0
+	d, carry := 0, n0
 	if n1 != 1 {
-		d, over = 1, n1
+		d, carry = 1, n1
 	}
-	for ; d < len(shape) && over > 0; d++ {
-		counter[d] += over
-		over = 0
+	for ; d < len(shape) && carry > 0; d++ {
+		counter[d] += carry
+		carry = 0
 		if counter[d] >= shape[d] {
 			counter[d] -= shape[d]
-			over = 1
+			carry = 1
 		}
 	}
 }
@@ -332,13 +332,13 @@ func (it *Iterator) Steps(r Range) []Step {
 		}
 	}
 	var out []Step
-	for at := r.Begin; at < r.End; {
-		s := Step{Counter: append([]int(nil), counter...), N0: r.End - at, N1: 1}
+	for position := r.Begin; position < r.End; {
+		s := Step{Counter: append([]int(nil), counter...), N0: r.End - position, N1: 1}
 		if len(shape) > 1 {
-			s.N0, s.N1 = maxStep(shape, counter, r.End-at)
+			s.N0, s.N1 = maxStep(shape, counter, r.End-position)
 		}
 		out = append(out, s)
-		at += s.N0 * s.N1
+		position += s.N0 * s.N1
 		advance(shape, counter, s.N0, s.N1)
 	}
 	return out

@@ -20,13 +20,13 @@ func (g *grouper) joinAnchors() {
 			continue
 		}
 		c, why := g.epilogueOf(n)
-		rest := c
+		whole := c
 		if why == "" && c.space.mask != nil {
 			c, why = g.splitPrefix(c, n)
 		}
 		if why == "" {
-			if why = g.whyNoAnchor(c, n); why != "" && c != rest {
-				g.merge(c, rest, nil)
+			if why = g.whyNoAnchor(c, n); why != "" && c != whole {
+				g.merge(c, whole, nil) // undo the split
 			}
 		}
 		if why == "" {

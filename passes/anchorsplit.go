@@ -7,10 +7,10 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// splitPrefix divides group c, which has row reductions. Its first pointwise nodes, which read the result of node n,
-// become a separate group: the epilogue of n. splitPrefix divides a group only if this reduces the traffic to memory.
-// An example is a sum that is stored and that a norm reads: the step of n then writes the sum, and the result of n is
-// never stored. If splitPrefix does not divide the group, it returns the reason.
+// splitPrefix divides group c, which has row reductions. The prefix of c, its first pointwise nodes that read the
+// result of node n, becomes a separate group: the epilogue of n. splitPrefix divides a group only if this reduces the
+// traffic to memory. An example is a sum that is stored and that a norm reads: the step of n then writes the sum, and
+// the result of n is never stored. If splitPrefix does not divide the group, it returns the reason.
 func (g *grouper) splitPrefix(c *nodeGroup, n *graph.Node) (*nodeGroup, string) {
 	v := n.Out[0]
 	prefixNodes := g.prefix(c, v)
@@ -20,18 +20,18 @@ func (g *grouper) splitPrefix(c *nodeGroup, n *graph.Node) (*nodeGroup, string) 
 	case prefixNodes[0] == c.nodes[0]:
 		return nil, fmt.Sprintf("%s comes after the rest of its group", prefixNodes[0].Name)
 	}
-	first := &nodeGroup{nodes: prefixNodes, position: g.positions.At(prefixNodes[0].Out[0]),
+	epilogue := &nodeGroup{nodes: prefixNodes, position: g.positions.At(prefixNodes[0].Out[0]),
 		space: space{shape: v.Meta.Shape}}
 	for _, m := range append(slices.Clone(prefixNodes), n) {
 		for _, a := range m.In {
 			if w := a.Value; a.Kind == graph.TensorArg && w.Node != nil && w.Node != n &&
-				!slices.Contains(prefixNodes, w.Node) && g.position(w.Node) >= first.position {
+				!slices.Contains(prefixNodes, w.Node) && g.position(w.Node) >= epilogue.position {
 				return nil, fmt.Sprintf("%s needs %s earlier", m.Name, w.Name)
 			}
 		}
 	}
 	for _, r := range g.uses.readers.At(v) {
-		if !slices.Contains(prefixNodes, r) && g.position(r) <= first.position {
+		if !slices.Contains(prefixNodes, r) && g.position(r) <= epilogue.position {
 			return nil, fmt.Sprintf("%s also reads it, and comes earlier", r.Name)
 		}
 	}
@@ -40,13 +40,13 @@ func (g *grouper) splitPrefix(c *nodeGroup, n *graph.Node) (*nodeGroup, string) 
 	}
 	c.nodes = slices.DeleteFunc(c.nodes, func(m *graph.Node) bool { return slices.Contains(prefixNodes, m) })
 	for _, m := range prefixNodes {
-		g.groupOf.Set(m.Out[0], first)
+		g.groupOf.Set(m.Out[0], epilogue)
 	}
-	g.groups = append(g.groups, first)
+	g.groups = append(g.groups, epilogue)
 	slices.SortStableFunc(g.groups, func(a, b *nodeGroup) int { return b.position - a.position })
 	g.recount(c)
-	g.recount(first)
-	return first, ""
+	g.recount(epilogue)
+	return epilogue, ""
 }
 
 // prefix returns, in order, the pointwise nodes of a group that depend on v and do not depend on a row reduction of the

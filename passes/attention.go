@@ -22,8 +22,8 @@ func (g *grouper) joinAttentions() {
 			n.In[1].Kind != graph.TensorArg || n.In[1].Value.Const != nil { // the weight of a layer
 			continue
 		}
-		nodes, folds := g.betweenProducts(n)
-		if len(nodes) < 3 || !folds {
+		nodes, hasReduction := g.betweenProducts(n)
+		if len(nodes) < 3 || !hasReduction { // two products and the softmax
 			continue
 		}
 		why := g.whyNoAttention(nodes)
@@ -43,9 +43,11 @@ func (g *grouper) joinAttentions() {
 	g.plan.Note("%s", counted(found, "attention", "attentions"))
 }
 
-// addAttention makes a group of nodes, given last first, at position `at` of the graph.
-func (g *grouper) addAttention(nodes []*graph.Node, at int) {
-	c := &nodeGroup{nodes: nodes, position: at, resultCount: 1, isAttention: true, space: space{shape: []int{-1}}}
+// addAttention makes a group of nodes, given last first, at the given position of the graph. No other space has its
+// shape, so that no node joins the group.
+func (g *grouper) addAttention(nodes []*graph.Node, position int) {
+	c := &nodeGroup{nodes: nodes, position: position, resultCount: 1, isAttention: true,
+		space: space{shape: []int{-1}}}
 	for _, m := range nodes {
 		g.groupOf.Set(m.Out[0], c)
 	}
@@ -55,9 +57,9 @@ func (g *grouper) addAttention(nodes []*graph.Node, at int) {
 
 // betweenProducts returns the nodes of a possible attention that ends with product n, in a valid order: the last
 // product on which the first operand of n depends, the nodes between the two products, and n. The nodes between must
-// depend on the first product, and must be pointwise nodes, row reductions or views. folds reports whether there is a
-// row reduction. Values of other nodes are read from memory.
-func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, folds bool) {
+// depend on the first product, and must be pointwise nodes, row reductions or views. hasReduction reports whether there
+// is a row reduction. Values of other nodes are read from memory.
+func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, hasReduction bool) {
 	var first *graph.Node
 	seen, queue := map[*graph.Node]bool{}, []*graph.Node{n.In[0].Value.Node}
 	for len(queue) > 0 && len(seen) <= maxGroup {
@@ -91,10 +93,10 @@ func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, folds boo
 		if seen[m] && slices.ContainsFunc(m.In, func(a graph.Arg) bool {
 			return a.Kind == graph.TensorArg && inside[a.Value.Node]
 		}) {
-			inside[m], nodes, folds = true, append(nodes, m), folds || m.Op.Rows != nil
+			inside[m], nodes, hasReduction = true, append(nodes, m), hasReduction || m.Op.Rows != nil
 		}
 	}
-	return append(nodes, n), folds && inside[n.In[0].Value.Node]
+	return append(nodes, n), hasReduction && inside[n.In[0].Value.Node]
 }
 
 // whyNoAttention returns why nodes cannot be one attention: an intermediate value is read elsewhere or a node is
@@ -133,7 +135,7 @@ func (g *grouper) checkAttention(nodes []*graph.Node) error {
 			fits, _ := r.Suits(from)
 			fits.Holds()
 		}
-		if m.Out[0].Alias != nil && len(from) >= 2 && len(to) >= 2 {
+		if m.Out[0].Alias != nil && len(from) >= 2 && len(to) >= 2 { // a view must keep the rows
 			equal(from[len(from)-1:], to[len(to)-1:]).Holds()
 		}
 		m.Out[0].Type.Numel().Gt(sym.Int{}).Holds()

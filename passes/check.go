@@ -64,16 +64,16 @@ func newChecker(g *graph.Graph) *checker {
 		return c
 	}
 	c.makeInputs(g)
-	refused := withoutReference(g)
+	omitted := withoutReference(g)
 	for _, n := range g.Nodes {
 		if n.Op.Ref != nil {
 			continue
 		}
-		if outs := outputsOf(g, map[*graph.Node]*graph.Error{n: refused[n]}); len(outs) > 0 {
+		if outs := outputsOf(g, map[*graph.Node]*graph.Error{n: omitted[n]}); len(outs) > 0 {
 			c.note(n, graph.NoReference{Why: n.Op.NoRef}.Error(), outs)
 		}
 	}
-	want, err := evaluate(g, refused, c.inputs)
+	want, err := evaluate(g, omitted, c.inputs)
 	if err != nil {
 		e := &graph.Error{Err: err}
 		errors.As(err, &e)
@@ -126,13 +126,13 @@ func (c *checker) makeInputs(g *graph.Graph) {
 // withoutReference returns the nodes that cannot be evaluated: nodes without a reference, and the nodes that depend on
 // them.
 func withoutReference(g *graph.Graph) map[*graph.Node]*graph.Error {
-	refused := map[*graph.Node]*graph.Error{}
+	omitted := map[*graph.Node]*graph.Error{}
 	for _, n := range g.Nodes {
 		if n.Op.Ref == nil {
-			refused[n] = g.Fail(n, graph.NoReference{Why: n.Op.NoRef})
+			omitted[n] = g.Fail(n, graph.NoReference{Why: n.Op.NoRef})
 		}
 	}
-	return dependents(g, refused)
+	return dependents(g, omitted)
 }
 
 // dependents adds all dependents of a set of nodes to it.
@@ -169,11 +169,11 @@ func outputNames(g *graph.Graph) []string {
 	return names
 }
 
-// evaluate calls graph.Evaluate on the graph without the rejected nodes.
-func evaluate(g *graph.Graph, refused map[*graph.Node]*graph.Error,
+// evaluate calls graph.Evaluate on the graph without the omitted nodes.
+func evaluate(g *graph.Graph, omitted map[*graph.Node]*graph.Error,
 	in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
-	if len(refused) > 0 {
-		g = g.Drop(refused)
+	if len(omitted) > 0 {
+		g = g.Drop(omitted)
 	}
 	return graph.Evaluate(g, in)
 }
@@ -274,12 +274,12 @@ func liveVaryingCopies(g *graph.Graph) map[string]bool {
 }
 
 func quotedList(names []string) string {
-	const most = 8
-	quoted := make([]string, min(len(names), most))
+	const maxListed = 8
+	quoted := make([]string, min(len(names), maxListed))
 	for i := range quoted {
 		quoted[i] = fmt.Sprintf("%q", names[i])
 	}
-	if more := len(names) - most; more > 0 {
+	if more := len(names) - maxListed; more > 0 {
 		return fmt.Sprintf("%s and %d more outputs", strings.Join(quoted, ", "), more)
 	}
 	if len(names) == 1 {
@@ -294,9 +294,9 @@ var tolerance = map[tensor.DType]float64{
 	tensor.Complex64: 1e-4, tensor.Complex128: 1e-10,
 }
 
-// compareResults returns an error if two results differ by more than the pass permits. A pass that rounds permits
-// differences within the tolerance; any other pass permits no difference. If the pass has Levels, the permitted
-// difference is at least a twentieth of the largest finite value, and at least 1 for bytes.
+// compareResults returns an error if two results differ by more than the pass permits. A pass with Rounds permits
+// differences within the tolerance; any other pass permits no difference. If the pass also has ChangesQuantized, the
+// permitted difference is at least a twentieth of the largest finite value, and at least 1 for bytes.
 func compareResults(got, want *tensor.Tensor, pass Pass) error {
 	if got.DType != want.DType || tensor.ListString(got.Shape) != tensor.ListString(want.Shape) {
 		return fmt.Errorf("%v, want %v", got.Meta, want.Meta)
@@ -322,6 +322,7 @@ func compareResults(got, want *tensor.Tensor, pass Pass) error {
 	return nil
 }
 
+// bits returns the bits of c, the same bits for every NaN.
 func bits(c complex128) [2]uint64 {
 	if cmplx.IsNaN(c) {
 		return [2]uint64{1, 1}

@@ -245,8 +245,8 @@ func (p *Plan) followLayouts() error {
 }
 
 // implFor returns the implementation and walk of a node for the recorded choice c. The operands already have their
-// final layouts. If the recorded implementation does not support the current sizes, for example because it is only for
-// few rows, implFor returns the first implementation with the same layouts.
+// final layouts. The recorded implementation may not support the current sizes; for example, it supports only few rows.
+// Then implFor returns the first implementation with the same layouts.
 func (l *layouter) implFor(n *graph.Node, c *layout.Choice) (*graph.Impl, graph.Walk, error) {
 	switch {
 	case c.Impl == nil && len(n.Op.Impls) > 0 && !n.IsView():

@@ -133,8 +133,8 @@ func (g *grouper) expressionSpace(n *graph.Node) (s space, why string) {
 	return space{shape: n.Out[0].Meta.Shape}, ""
 }
 
-// commonSpace returns the space of the union of two groups with spaces a and b, where the second group reads the first.
-// It returns a space without a shape if neither space covers both groups.
+// commonSpace returns the space of the union of two groups with spaces a and b. The second group reads the first. The
+// result has no shape if neither space covers both groups.
 func commonSpace(a, b space) space {
 	same := slices.Equal(a.shape, b.shape)
 	switch {
@@ -236,11 +236,11 @@ func (g *grouper) add(i int, n *graph.Node, s space) {
 func (g *grouper) groupFor(n *graph.Node, s space) *nodeGroup {
 	var first *nodeGroup
 	var reader *graph.Node
-	firstPosition, several := -1, false
+	firstPosition, hasSeveral := -1, false
 	for _, v := range n.Out {
 		for _, r := range g.uses.readers.At(v) {
 			c := g.group(r)
-			several = several || firstPosition >= 0 && c != first
+			hasSeveral = hasSeveral || firstPosition >= 0 && c != first
 			if p := g.position(r); firstPosition < 0 || p < firstPosition {
 				first, reader, firstPosition = c, r, p
 			}
@@ -260,7 +260,7 @@ func (g *grouper) groupFor(n *graph.Node, s space) *nodeGroup {
 		}
 		return nil
 	}
-	if several {
+	if hasSeveral {
 		first = g.mergeReaders(n, s, first)
 	}
 	merged := mergedSpace(s, first, ofNode)

@@ -97,12 +97,11 @@ type layouter struct {
 	plan           *Plan
 	g              *graph.Graph
 	nodes          []*graph.Node                 // nodes of the resulting graph so far, copies included
-	insertedCopies map[*layout.Copy]*graph.Value // inserted copies
-	// layouts of a node's results in the graph as written; reused for each node
-	writtenLayouts []writtenLayout
-	relaidValues   map[*graph.Value]bool   // values whose layout differs from the graph as written
-	views          map[viewKey]*graph.Node // views of other operands
-	fromOtherSizes bool                    // the assignment was made for other sizes and may not apply
+	insertedCopies map[*layout.Copy]*graph.Value // values of the copies inserted so far
+	writtenLayouts []writtenLayout               // buffer of applyChoice
+	relaidValues   map[*graph.Value]bool         // values whose layout differs from the graph as written
+	views          map[viewKey]*graph.Node       // views of other operands
+	fromOtherSizes bool                          // the assignment was made for other sizes and may not apply
 }
 
 func newLayouter(p *Plan) *layouter {

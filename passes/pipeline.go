@@ -96,8 +96,8 @@ func insertPass(list []Pass, found, at int, name string, p Pass) ([]Pass, error)
 		names[i] = p.Name
 	}
 	hint := ""
-	if near := suggest.Nearest(name, slices.Values(names)); near != "" {
-		hint = "; did you mean " + near + "?"
+	if nearest := suggest.Nearest(name, slices.Values(names)); nearest != "" {
+		hint = "; did you mean " + nearest + "?"
 	}
 	return nil, fmt.Errorf("no pass %q in the list%s", name, hint)
 }
@@ -105,7 +105,7 @@ func insertPass(list []Pass, found, at int, name string, p Pass) ([]Pass, error)
 // checkList returns an error if a pass needs a property that does not hold when it runs, or if the final graph lacks a
 // property.
 func checkList(list []Pass) error {
-	props, broken := graph.Sorted, map[graph.Props]string{}
+	props, brokenBy := graph.Sorted, map[graph.Props]string{}
 	for i, p := range list {
 		switch {
 		case p.Name == "":
@@ -117,23 +117,23 @@ func checkList(list []Pass) error {
 			return fmt.Errorf("pass %s names unknown properties: %#x", p.Name, uint(unknown))
 		}
 		if missing := p.Needs &^ props; missing != 0 {
-			return fmt.Errorf("pass %s needs a graph that is %v%s", p.Name, missing, breakingPass(missing, broken))
+			return fmt.Errorf("pass %s needs a graph that is %v%s", p.Name, missing, breakingPass(missing, brokenBy))
 		}
 		props = props&^p.Breaks | p.Makes
-		for _, one := range p.Breaks.Each() {
-			broken[one] = p.Name
+		for _, property := range p.Breaks.Each() {
+			brokenBy[property] = p.Name
 		}
 	}
 	if missing := requiredProps &^ props; missing != 0 {
-		return fmt.Errorf("after all passes the graph is not %v%s", missing, breakingPass(missing, broken))
+		return fmt.Errorf("after all passes the graph is not %v%s", missing, breakingPass(missing, brokenBy))
 	}
 	return nil
 }
 
 // breakingPass names the pass that last broke a missing property.
-func breakingPass(missing graph.Props, broken map[graph.Props]string) string {
-	for _, one := range missing.Each() {
-		if name := broken[one]; name != "" {
+func breakingPass(missing graph.Props, brokenBy map[graph.Props]string) string {
+	for _, property := range missing.Each() {
+		if name := brokenBy[property]; name != "" {
 			return fmt.Sprintf(": pass %s broke it, and no later pass restores it", name)
 		}
 	}
@@ -244,7 +244,7 @@ type Plan struct {
 // PassRecord is the record of one pass.
 type PassRecord struct {
 	Name, Doc string        // see [Pass]
-	Did       string        // changes in a few words; empty if there are none
+	Did       string        // summary of the changes; empty if there are none
 	Nodes     int           // number of nodes after the pass
 	Took      time.Duration // duration of the pass
 }
@@ -252,16 +252,16 @@ type PassRecord struct {
 // Exact reports whether passes must keep roundings: see [Options.Exact].
 func (p *Plan) Exact() bool { return p.exact }
 
-// Note adds a few words to [PassRecord].Did of the running pass.
+// Note adds text to [PassRecord.Did] of the running pass.
 func (p *Plan) Note(format string, args ...any) {
 	if len(p.Passes) == 0 {
 		return
 	}
-	d, text := &p.Passes[len(p.Passes)-1], fmt.Sprintf(format, args...)
-	if d.Did != "" && text != "" {
-		text = d.Did + ", " + text
+	record, text := &p.Passes[len(p.Passes)-1], fmt.Sprintf(format, args...)
+	if record.Did != "" && text != "" {
+		text = record.Did + ", " + text
 	}
-	d.Did = text
+	record.Did = text
 }
 
 // Copy is a copy that a pass inserted.
@@ -359,13 +359,13 @@ func newPlan(g *graph.Graph, o Options) *Plan {
 }
 
 // apply runs one pass and records its outcome.
-func (p *Plan) apply(pass Pass, w io.Writer) error {
+func (p *Plan) apply(pass Pass, dumpTo io.Writer) error {
 	start := time.Now()
 	p.Passes = append(p.Passes, PassRecord{Name: pass.Name, Doc: pass.Doc})
-	at := len(p.Passes)
+	passes := len(p.Passes)
 	err := pass.run(p)
 	if ended := interrupt.Err(p.ctx); ended != nil { // the result of a cancelled pass is not used
-		return fmt.Errorf("pass %s: %w", pass.Name, ended)
+		return fmt.Errorf("pass %s: %dumpTo", pass.Name, ended)
 	}
 	if err != nil {
 		return pass.withName(err)
@@ -373,14 +373,14 @@ func (p *Plan) apply(pass Pass, w io.Writer) error {
 	switch {
 	case p.Graph == nil:
 		return fmt.Errorf("pass %s set the graph to nil", pass.Name)
-	case len(p.Passes) != at:
+	case len(p.Passes) != passes:
 		return fmt.Errorf("pass %s changed the record of applied passes", pass.Name)
 	}
-	d := &p.Passes[len(p.Passes)-1]
-	d.Nodes, d.Took = len(p.Graph.Nodes), time.Since(start)
-	if w != nil {
-		fmt.Fprintf(w, "after %s: %s\n", pass.Name, pass.Doc)
-		dump(w, p.Graph)
+	record := &p.Passes[len(p.Passes)-1]
+	record.Nodes, record.Took = len(p.Graph.Nodes), time.Since(start)
+	if dumpTo != nil {
+		fmt.Fprintf(dumpTo, "after %s: %s\n", pass.Name, pass.Doc)
+		dump(dumpTo, p.Graph)
 	}
 	return nil
 }

@@ -86,9 +86,9 @@ func (w *placer) placeOperands(n *graph.Node) {
 	}
 	w.placeResult(n)
 	for i, t := range n.Places() {
-		place, known := t.Meta()
-		if v := n.In[i].Value; known && v.Meta.DType == place.DType && v.Meta.Numel() > 0 {
-			w.place(v, n.Out[0], place, false)
+		slice, known := t.Meta()
+		if v := n.In[i].Value; known && v.Meta.DType == slice.DType && v.Meta.Numel() > 0 {
+			w.place(v, n.Out[0], slice, false)
 		}
 	}
 }
@@ -97,20 +97,20 @@ func (w *placer) placeOperands(n *graph.Node) {
 func (w *placer) placeResult(n *graph.Node) {
 	v := n.Out[0]
 	m := v.Meta
-	var home *graph.Value
+	var buffer *graph.Value
 	for _, a := range n.In {
 		switch x := a.Value; {
 		case x.Meta.Numel() == 0:
-		case x.Within == nil || x.Meta.Rank() != m.Rank() || home != nil && x.Home() != home:
+		case x.Within == nil || x.Meta.Rank() != m.Rank() || buffer != nil && x.Home() != buffer:
 			return
-		case home == nil:
-			home = x.Home()
-			m = m.WithStrides(home.Meta.Strides)
+		case buffer == nil:
+			buffer = x.Home()
+			m = m.WithStrides(buffer.Meta.Strides)
 			m.Offset = x.Meta.Offset
 		}
 	}
-	if home != nil {
-		w.place(v, home, m, true)
+	if buffer != nil {
+		w.place(v, buffer, m, true)
 	}
 }
 

@@ -10,11 +10,12 @@ import (
 )
 
 // Unfused is a pair of a node and its reader that run in different steps, although nodes of this kind can be fused. Why
-// is the reason. The reader is pointwise, a row reduction, or an op that states why it is never fused
-// ([graph.Op.Alone]). The node is of these kinds too, or a product or a convolution, which accepts an epilogue.
+// is the reason. The reader is pointwise, a row reduction, or an op with a reason why it is never fused
+// ([graph.Op.UnfusableReason]). The node is of one of these kinds, or a product or a convolution, which accepts an
+// epilogue.
 type Unfused struct{ Node, Reader, Why string }
 
-// isCandidate reports whether the op of a node can be fused with others, or has a reason (Alone) why it never is.
+// isCandidate reports whether the op of a node can be fused with others, or states why it is never fused.
 func isCandidate(n *graph.Node) bool {
 	o := n.Op
 	return len(n.Out) > 0 && (o.Pointwise != nil || o.Expression != nil || o.Rows != nil || o.UnfusableReason != "")

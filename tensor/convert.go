@@ -59,6 +59,8 @@ var converters = func() (t [numDTypes][numDTypes]ConvertFunc) {
 	return t
 }()
 
+// In conversion functions, ds and ss are the dstStride and srcStride of [ConvertFunc].
+
 type realNumber interface {
 	uint8 | int8 | int16 | int32 | int64 | uint16 | uint32 | uint64 | float32 | float64
 }

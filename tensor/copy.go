@@ -100,9 +100,9 @@ func rangesIntersect(a, b *Tensor) bool {
 	if a == nil || b == nil {
 		return false
 	}
-	alo, ahi := a.Span()
-	blo, bhi := b.Span()
-	return alo < bhi && blo < ahi
+	aBegin, aEnd := a.Span()
+	bBegin, bEnd := b.Span()
+	return aBegin < bEnd && bBegin < aEnd
 }
 
 // Span returns the address of the first byte of the elements and the address after their last byte. Both are 0 for a

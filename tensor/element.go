@@ -29,19 +29,19 @@ func (t *Tensor) element(index []int) unsafe.Pointer {
 		panic(fmt.Sprintf("tensor: index %s has %d dimensions, shape %s has %d",
 			ListString(index), len(index), ListString(t.Shape), len(t.Shape)))
 	}
-	at := t.Offset
+	offset := t.Offset
 	for d, i := range index {
 		if i < 0 || i >= t.Shape[d] {
 			panic(fmt.Sprintf("tensor: index %s is out of range with shape %s", ListString(index), ListString(t.Shape)))
 		}
-		at += i * t.Strides[d]
+		offset += i * t.Strides[d]
 	}
 	size, length := t.DType.Size(), t.storage.Len()
-	if size == 0 || at < 0 || at >= length || (at+1)*size > length { // at*size cannot overflow
+	if size == 0 || offset < 0 || offset >= length || (offset+1)*size > length { // offset*size cannot overflow
 		panic(fmt.Sprintf("tensor: index %s of %v is outside the storage of %d bytes", ListString(index), t.Meta,
 			t.storage.Len()))
 	}
-	return unsafe.Pointer(&t.storage.data[at*size])
+	return unsafe.Pointer(&t.storage.data[offset*size])
 }
 
 // At returns the element at a logical index as a Scalar, for any dtype. The index has one number for each dimension,
@@ -51,7 +51,7 @@ func (t *Tensor) At(index ...int) Scalar {
 	return scalarAt(t.DType, t.element(index))
 }
 
-// scalarAt returns the number of dtype d at p. It calls no Converter, because operands of Converters are allocated.
+// scalarAt returns the number of dtype d at p. It calls no Converter, whose operands would escape to the heap.
 func scalarAt(d DType, p unsafe.Pointer) Scalar {
 	switch d {
 	case Bool:

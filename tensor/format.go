@@ -305,12 +305,12 @@ func SortDims(perm []int, swap func(a, b int) int) {
 		panic("tensor: SortDims needs a comparison")
 	}
 	for i := 1; i < len(perm); i++ {
-		at := i
+		position := i
 		for before := i - 1; before >= 0; before-- {
-			c := swap(perm[before], perm[at])
+			c := swap(perm[before], perm[position])
 			if c > 0 {
-				perm[before], perm[at] = perm[at], perm[before]
-				at = before
+				perm[before], perm[position] = perm[position], perm[before]
+				position = before
 			} else if c < 0 {
 				break
 			}
@@ -326,12 +326,12 @@ func SortDimsIf(perm []int, compare func(a, b int) (swap, stay sym.Bool)) {
 		panic("tensor: SortDimsIf needs a comparison")
 	}
 	for i := 1; i < len(perm); i++ {
-		at, ended := i, sym.Truth(false)
+		position, ended := i, sym.Truth(false)
 		for before := i - 1; before >= 0; before-- {
-			swap, stay := compare(perm[before], perm[at])
+			swap, stay := compare(perm[before], perm[position])
 			if swap.And(ended.Not()).Holds() {
-				perm[before], perm[at] = perm[at], perm[before]
-				at, ended = before, sym.Truth(false)
+				perm[before], perm[position] = perm[position], perm[before]
+				position, ended = before, sym.Truth(false)
 				continue
 			}
 			if ended = ended.Or(stay).Decide(); ended.Same(sym.Truth(true)) {

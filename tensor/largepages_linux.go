@@ -21,8 +21,8 @@ func adviseLargePages(b []byte) {
 	if len(b) < largePageMin {
 		return
 	}
-	at := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
-	first := at &^ (largePage - 1)
-	end := (at + uintptr(len(b)) + largePage - 1) &^ (largePage - 1)
+	address := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	first := address &^ (largePage - 1)
+	end := (address + uintptr(len(b)) + largePage - 1) &^ (largePage - 1)
 	_, _, _ = unix.Syscall(unix.SYS_MADVISE, first, end-first, unix.MADV_HUGEPAGE)
 }

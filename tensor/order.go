@@ -245,13 +245,13 @@ func (o Order) Permute(dims []int) Order {
 	if _, err := NewOrder(dims...); err != nil {
 		panic("tensor: " + err.Error())
 	}
-	to := make([]byte, len(dims))
+	viewDim := make([]byte, len(dims))
 	for i, d := range dims {
-		to[d] = byte(i)
+		viewDim[d] = byte(i)
 	}
 	b := make([]byte, len(o))
 	for i := range b {
-		b[i] = to[o[i]]
+		b[i] = viewDim[o[i]]
 	}
 	return Order(b)
 }

@@ -22,9 +22,9 @@ func Overlap(a, b *Tensor) bool {
 	for d, n := range b.Shape {
 		s.add(b.Strides[d]*b.DType.Size(), 1-n, 0)
 	}
-	from, _ := a.Span()
-	to, _ := b.Span()
-	return s.solve(int(to)-int(from), true)
+	aBegin, _ := a.Span()
+	bBegin, _ := b.Span()
+	return s.solve(int(bBegin)-int(aBegin), true)
 }
 
 // OverlapsItself reports whether two elements share an address. It is exact, except that it returns true if irregular
@@ -79,9 +79,9 @@ func (s *overlapSearch) add(stride, lo, hi int) {
 	s.terms = append(s.terms, term{stride: stride, lo: lo, hi: hi})
 }
 
-// solve reports whether the terms can have the given sum. If zeros is false, solve ignores the solution in which every
-// k is 0.
-func (s *overlapSearch) solve(sum int, zeros bool) bool {
+// solve reports whether the terms can have the given sum. If allowsZeros is false, solve ignores the solution in which
+// every k is 0.
+func (s *overlapSearch) solve(sum int, allowsZeros bool) bool {
 	slices.SortFunc(s.terms, func(a, b term) int { return cmp.Compare(b.stride, a.stride) })
 	least, most := 0, 0
 	for i := len(s.terms) - 1; i >= 0; i-- {
@@ -89,13 +89,13 @@ func (s *overlapSearch) solve(sum int, zeros bool) bool {
 		least, most = least+t.lo*t.stride, most+t.hi*t.stride
 		t.minSum, t.maxSum = least, most
 	}
-	return s.solveFrom(0, sum, zeros)
+	return s.solveFrom(0, sum, allowsZeros)
 }
 
 // solveFrom solves for the terms from i on.
-func (s *overlapSearch) solveFrom(i, sum int, zeros bool) bool {
+func (s *overlapSearch) solveFrom(i, sum int, allowsZeros bool) bool {
 	if i == len(s.terms) {
-		return sum == 0 && zeros
+		return sum == 0 && allowsZeros
 	}
 	if s.steps++; s.steps > maxSteps {
 		return true
@@ -103,7 +103,7 @@ func (s *overlapSearch) solveFrom(i, sum int, zeros bool) bool {
 	t := &s.terms[i]
 	least, most := t.minSum-t.lo*t.stride, t.maxSum-t.hi*t.stride // bounds of the sum of the following terms
 	for k := max(t.lo, -floorDiv(most-sum, t.stride)); k <= min(t.hi, floorDiv(sum-least, t.stride)); k++ {
-		if s.solveFrom(i+1, sum-k*t.stride, zeros || k != 0) {
+		if s.solveFrom(i+1, sum-k*t.stride, allowsZeros || k != 0) {
 			return true
 		}
 	}

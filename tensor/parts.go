@@ -47,14 +47,14 @@ func (t Type) Split(size sym.Int, dim int) (_ []Type, err error) {
 		start := mulSizes(sym.Of(i), size)
 		part := &out[i]
 		*part = Type{DType: t.DType, Strides: t.Strides, Offset: t.Offset.Add(mulSizes(start, t.Strides[dim]))}
-		have := size
+		partSize := size
 		if i == parts-1 {
-			have = total.Sub(start)
+			partSize = total.Sub(start)
 		}
-		if i > 0 && have.Same(size) {
+		if i > 0 && partSize.Same(size) {
 			part.Shape = out[0].Shape
 		} else {
-			part.Shape = withSize(t.Shape, dim, have)
+			part.Shape = withSize(t.Shape, dim, partSize)
 		}
 		if err := part.fastCheck(); err != nil {
 			return nil, err
@@ -73,11 +73,11 @@ func (t Type) SplitSizes(sizes []sym.Int, dim int) (_ []Type, err error) {
 	if len(t.Shape) == 0 {
 		return nil, errors.New("split expects at least a 1-dimensional tensor")
 	}
-	at, err := WrapDim(dim, len(t.Shape))
+	splitDim, err := WrapDim(dim, len(t.Shape))
 	if err != nil {
 		return nil, err
 	}
-	total := t.Shape[at]
+	total := t.Shape[splitDim]
 	left := total
 	for _, s := range sizes {
 		if s.Lt(sym.Int{}).Holds() {
@@ -97,7 +97,7 @@ func (t Type) SplitSizes(sizes []sym.Int, dim int) (_ []Type, err error) {
 	start := sym.Int{}
 	for i, s := range sizes {
 		end := start.Add(s)
-		if out[i], err = t.Slice(at, &start, &end, sym.Of(1)); err != nil {
+		if out[i], err = t.Slice(splitDim, &start, &end, sym.Of(1)); err != nil {
 			return nil, err
 		}
 		start = end
@@ -117,15 +117,15 @@ func (t Type) Chunk(chunks, dim int) ([]Type, error) {
 	if chunks <= 0 {
 		return nil, fmt.Errorf("chunk expects `chunks` to be greater than 0, got: %d", chunks)
 	}
-	at, err := WrapDim(dim, len(t.Shape))
+	splitDim, err := WrapDim(dim, len(t.Shape))
 	if err != nil {
 		return nil, err
 	}
-	if total, one := t.Shape[at], sym.Of(1); !equals(total, 0) {
-		return t.Split(total.Sub(one).Div(sym.Of(chunks)).Add(one), at)
+	if total, one := t.Shape[splitDim], sym.Of(1); !equals(total, 0) {
+		return t.Split(total.Sub(one).Div(sym.Of(chunks)).Add(one), splitDim)
 	}
 	if chunks > maxParts {
 		return nil, fmt.Errorf("split into %d parts: at most %d can be made", chunks, maxParts)
 	}
-	return t.SplitSizes(make([]sym.Int, chunks), at)
+	return t.SplitSizes(make([]sym.Int, chunks), splitDim)
 }

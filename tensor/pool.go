@@ -74,8 +74,8 @@ func (p *Pool) find(n int) []byte {
 			continue
 		}
 		p.removeEntry(i)
-		if at := k.array.Value(); at != nil {
-			return unsafe.Slice(at, k.size)
+		if first := k.array.Value(); first != nil {
+			return unsafe.Slice(first, k.size)
 		}
 	}
 	return nil

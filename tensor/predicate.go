@@ -31,12 +31,12 @@ const (
 	SuggestsChannelsLast3d
 	SuggestsChannelsLastExactly
 	SuggestsChannelsLast3dExactly
-	predicates // the number of predicates
+	numPredicates // the number of predicates
 )
 
 // Predicates returns all predicates.
 func Predicates() []Predicate {
-	all := make([]Predicate, predicates)
+	all := make([]Predicate, numPredicates)
 	for i := range all {
 		all[i] = Predicate(i)
 	}
@@ -44,7 +44,7 @@ func Predicates() []Predicate {
 }
 
 // Valid reports whether p is one of the predicates.
-func (p Predicate) Valid() bool { return p < predicates }
+func (p Predicate) Valid() bool { return p < numPredicates }
 
 // String returns the name, such as "non_overlapping_and_dense".
 func (p Predicate) String() string {

@@ -13,11 +13,11 @@ import (
 // InferSize returns shape with a size -1 replaced, so that the product of the sizes is numel (at::infer_size). Without
 // a -1 it returns shape itself. The errors are PyTorch's.
 func InferSize(shape []sym.Int, numel sym.Int) ([]sym.Int, error) {
-	at, size, err := inferSize(shape, numel)
-	if err != nil || at < 0 {
+	inferredDim, size, err := inferSize(shape, numel)
+	if err != nil || inferredDim < 0 {
 		return shape, err
 	}
-	return withSize(shape, at, size), nil
+	return withSize(shape, inferredDim, size), nil
 }
 
 // inferSize returns the position of the -1 in a shape, and the size that replaces the -1. If there is no -1, the
@@ -56,28 +56,28 @@ func inferSize(shape []sym.Int, numel sym.Int) (int, sym.Int, error) {
 }
 
 // inferNumber is inferSize in machine integers, for the common case: all sizes are numbers and valid.
-func inferNumber(shape []sym.Int, numel sym.Int) (at int, size sym.Int, ok bool) {
+func inferNumber(shape []sym.Int, numel sym.Int) (inferredDim int, size sym.Int, ok bool) {
 	n, ok := numel.Known()
 	if !ok || n <= 0 {
 		return -1, size, false
 	}
 	product := 1
-	at = -1
+	inferredDim = -1
 	for d := range shape {
 		switch k, known := shape[d].Known(); {
 		case known && k > 0 && k <= n/product:
 			product *= k
-		case known && k == -1 && at < 0:
-			at = d
+		case known && k == -1 && inferredDim < 0:
+			inferredDim = d
 		default:
 			return -1, size, false
 		}
 	}
-	if at < 0 {
+	if inferredDim < 0 {
 		return -1, size, product == n
 	}
 	q := n / product
-	return at, sym.Of(q), q*product == n
+	return inferredDim, sym.Of(q), q*product == n
 }
 
 // ReshapeStrides returns the strides of a view of t with the given shape, and whether such a view exists
@@ -117,12 +117,12 @@ func (t Type) Reshaped(size []sym.Int) (Type, bool, error) {
 	if err := t.fastCheck(); err != nil {
 		return Type{}, false, err
 	}
-	at, n, err := inferSize(size, t.Numel())
+	inferredDim, n, err := inferSize(size, t.Numel())
 	if err != nil {
 		return Type{}, false, err
 	}
 	var strides []sym.Int
-	if at < 0 {
+	if inferredDim < 0 {
 		strides = make([]sym.Int, len(size))
 	} else {
 		given := size
@@ -130,7 +130,7 @@ func (t Type) Reshaped(size []sym.Int) (Type, bool, error) {
 		for d := range size {
 			size[d] = given[d]
 		}
-		size[at] = n
+		size[inferredDim] = n
 	}
 	if !t.reshapeStrides(strides, size) {
 		return Type{}, false, nil
@@ -161,9 +161,9 @@ func (t *Type) matchRuns(out, shape []sym.Int) bool {
 	d := len(shape) - 1
 	base := t.Strides[len(t.Strides)-1]
 	have, want := sym.Of(1), sym.Of(1)
-	for at := len(t.Shape) - 1; at >= 0; at-- {
-		want = want.Mul(t.Shape[at])
-		if at > 0 && t.Shape[at-1].Eq(sym.Of(1)).Or(t.Strides[at-1].Eq(want.Mul(base))).Holds() {
+	for runDim := len(t.Shape) - 1; runDim >= 0; runDim-- {
+		want = want.Mul(t.Shape[runDim])
+		if runDim > 0 && t.Shape[runDim-1].Eq(sym.Of(1)).Or(t.Strides[runDim-1].Eq(want.Mul(base))).Holds() {
 			continue
 		}
 		for d >= 0 && have.Lt(want).Or(shape[d].Eq(sym.Of(1))).Holds() {
@@ -174,8 +174,8 @@ func (t *Type) matchRuns(out, shape []sym.Int) bool {
 		if !have.Eq(want).Holds() {
 			return false
 		}
-		if at > 0 {
-			base = t.Strides[at-1]
+		if runDim > 0 {
+			base = t.Strides[runDim-1]
 			have, want = sym.Of(1), sym.Of(1)
 		}
 	}
@@ -243,17 +243,17 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 		if d >= 0 {
 			have, stride = t.Shape[d], t.Strides[d]
 		}
-		to := size[i]
-		if n, known := to.Known(); known && n == -1 {
+		newSize := size[i]
+		if n, known := newSize.Known(); known && n == -1 {
 			if d < 0 && rank > 0 {
 				return Type{}, fmt.Errorf("The expanded size of the tensor (-1) isn't allowed in a leading, non-existing "+
 					"dimension %d", i)
 			}
 			if d >= 0 {
-				to = have
+				newSize = have
 			}
 		}
-		if !have.Same(to) && !have.Eq(to).Holds() {
+		if !have.Same(newSize) && !have.Eq(newSize).Holds() {
 			if !equals(have, 1) {
 				return Type{}, fmt.Errorf("The expanded size of the tensor (%v) must match the existing size (%v) at "+
 					"non-singleton dimension %d.  Target sizes: %s.  Tensor sizes: %s", size[i], have, i, Sizes(size),
@@ -261,12 +261,12 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 			}
 			stride = sym.Int{}
 		}
-		if to.Lt(sym.Int{}).Holds() {
+		if newSize.Lt(sym.Int{}).Holds() {
 			return Type{}, errors.New("numel: integer multiplication overflow")
 		}
-		shape[i], strides[i] = to, stride
+		shape[i], strides[i] = newSize, stride
 		if d <= 0 && rank > 0 {
-			after = mulSizes(to, stride)
+			after = mulSizes(newSize, stride)
 		}
 	}
 	return Type{DType: t.DType, Shape: shape, Strides: strides, Offset: t.Offset}.checked()
@@ -322,13 +322,13 @@ func (t Type) Unfold(dimension int, size, step sym.Int) (_ Type, err error) {
 	if err != nil {
 		return Type{}, err
 	}
-	most, stride := sym.Of(1), sym.Of(1)
+	dimSize, stride := sym.Of(1), sym.Of(1)
 	if len(t.Shape) > 0 {
-		most, stride = t.Shape[d], t.Strides[d]
+		dimSize, stride = t.Shape[d], t.Strides[d]
 	}
 	switch {
-	case size.Gt(most).Holds():
-		return Type{}, fmt.Errorf("maximum size for tensor at dimension %d is %v but size is %v", d, most, size)
+	case size.Gt(dimSize).Holds():
+		return Type{}, fmt.Errorf("maximum size for tensor at dimension %d is %v but size is %v", d, dimSize, size)
 	case size.Lt(sym.Int{}).Holds():
 		return Type{}, fmt.Errorf("size is %v but must be >= 0", size)
 	case step.Le(sym.Int{}).Holds():
@@ -336,7 +336,7 @@ func (t Type) Unfold(dimension int, size, step sym.Int) (_ Type, err error) {
 	}
 	out := t.cloneWithRoom()
 	if len(t.Shape) > 0 {
-		out.Shape[d] = most.Sub(size).Div(step).Add(sym.Of(1))
+		out.Shape[d] = dimSize.Sub(size).Div(step).Add(sym.Of(1))
 		out.Strides[d] = mulSizes(stride, step)
 	}
 	out.Shape, out.Strides = append(out.Shape, size), append(out.Strides, stride)

@@ -112,7 +112,7 @@ func (s Scalar) Store(d DType, p unsafe.Pointer) {
 		panic("tensor: Store needs a number and an address")
 	}
 	switch {
-	case s.storesItself(d, p):
+	case s.storeDirectly(d, p):
 	case s.kind == complexScalar || s.kind == floatScalar:
 		c := s.c
 		Converter(d, Complex128)(p, unsafe.Pointer(&c), 0, 0, 1)
@@ -122,9 +122,9 @@ func (s Scalar) Store(d DType, p unsafe.Pointer) {
 	}
 }
 
-// storesItself writes the number without a Converter, whose operand is allocated. It returns false for less frequent
-// conversions.
-func (s Scalar) storesItself(d DType, p unsafe.Pointer) bool {
+// storeDirectly writes the number without a Converter, whose operands would escape to the heap. It returns false and
+// writes nothing for less frequent conversions.
+func (s Scalar) storeDirectly(d DType, p unsafe.Pointer) bool {
 	integer := s.kind == boolScalar || s.kind == intScalar
 	f := real(s.c)
 	if integer {

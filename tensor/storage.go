@@ -165,8 +165,8 @@ func ToSlice[T Element](t *Tensor) ([]T, error) {
 	return out, nil
 }
 
-// Walk calls f for every element, in logical order. The argument at is the distance of the element from
-// [Tensor.Pointer], in elements. Walk panics if f is nil.
+// Walk calls f for every element, in logical order. offset is the distance of the element from [Tensor.Pointer], in
+// elements. Walk panics if f is nil.
 func (m Meta) Walk(f func(offset int)) {
 	m.mustMatch()
 	if f == nil {

@@ -327,19 +327,19 @@ func (t Type) Squeeze(dims ...int) (Type, error) {
 	if err := t.fastCheck(); err != nil {
 		return Type{}, err
 	}
-	at, err := wrapDims(dims, len(t.Shape))
+	wrapped, err := wrapDims(dims, len(t.Shape))
 	if err != nil {
 		return Type{}, err
 	}
-	for i, d := range at {
-		if slices.Contains(at[:i], d) {
+	for i, d := range wrapped {
+		if slices.Contains(wrapped[:i], d) {
 			return Type{}, fmt.Errorf("dim %d appears multiple times in the list of dims", d)
 		}
 	}
 	shape, strides := newLists(len(t.Shape))
 	out := Type{DType: t.DType, Shape: shape[:0], Strides: strides[:0], Offset: t.Offset}
 	for d, s := range t.Shape {
-		if (len(dims) == 0 || slices.Contains(at, d)) && equals(s, 1) {
+		if (len(dims) == 0 || slices.Contains(wrapped, d)) && equals(s, 1) {
 			continue
 		}
 		out.Shape, out.Strides = append(out.Shape, s), append(out.Strides, t.Strides[d])

@@ -142,14 +142,14 @@ func (p *Proof) followAll(nodes []*graph.Node) (*graph.Node, error) {
 		if last < 0 {
 			return culprit, reason
 		}
-		at := &p.choices[last]
-		if steps += i - at.node; steps > maxSteps*len(nodes) {
+		choice := &p.choices[last]
+		if steps += i - choice.node; steps > maxSteps*len(nodes) {
 			return culprit, reason
 		}
-		p.forget(nodes[at.node:min(i+1, len(nodes))])
-		i = at.node
-		p.places[nodes[i].Out[0]] = at.places[0]
-		if at.places = at.places[1:]; len(at.places) == 0 {
+		p.forget(nodes[choice.node:min(i+1, len(nodes))])
+		i = choice.node
+		p.places[nodes[i].Out[0]] = choice.places[0]
+		if choice.places = choice.places[1:]; len(choice.places) == 0 {
 			p.choices = p.choices[:last]
 		}
 	}
@@ -226,7 +226,7 @@ func (p *Proof) follow(n *graph.Node) error {
 }
 
 // choose finds a loop of the op that divides the operands by their rows, and sets the places of the results. Among
-// several loops it prefers the fewest lifted operands (see fits). It returns false if there is no such loop.
+// several loops it prefers the fewest repeated operands (see fits). It returns false if there is no such loop.
 func (p *Proof) choose(n *graph.Node, loops []graph.Parallel) bool {
 	var best *graph.Parallel
 	var repeated []int
@@ -249,7 +249,8 @@ func (p *Proof) choose(n *graph.Node, loops []graph.Parallel) bool {
 }
 
 // fits reports whether a loop divides the operands by their rows. The repeated operands are constants with equal slices
-// for all rows; the loop divides them although they do not depend on the rows. blocks is the number of blocks blocks.
+// for all rows; the loop divides them although they do not depend on the rows. blocks is [rowPlace].blocks of the
+// operands.
 func (p *Proof) fits(n *graph.Node, loop *graph.Parallel) (repeated []int, blocks int, ok bool) {
 	for i, a := range n.In {
 		if a.Kind != graph.TensorArg || p.Dim(a.Value) < 0 {
@@ -262,11 +263,11 @@ func (p *Proof) fits(n *graph.Node, loop *graph.Parallel) (repeated []int, block
 		blocks = place.blocks
 	}
 	for i, a := range n.In {
-		divided := loop.In[i]
+		dim := loop.In[i]
 		switch {
-		case a.Kind != graph.TensorArg || divided == graph.Whole || p.Dim(a.Value) >= 0:
-		case loop.Repeats != nil && loop.Repeats[i] && a.Meta().Shape[divided] == 1:
-		case a.Value.Const != nil && equalRows(a.Value.Const, rowPlace{divided, blocks}, p.Rows):
+		case a.Kind != graph.TensorArg || dim == graph.Whole || p.Dim(a.Value) >= 0:
+		case loop.Repeats != nil && loop.Repeats[i] && a.Meta().Shape[dim] == 1:
+		case a.Value.Const != nil && equalRows(a.Value.Const, rowPlace{dim, blocks}, p.Rows):
 			repeated = append(repeated, i)
 		default:
 			return nil, 0, false

@@ -27,21 +27,21 @@ func (p *Proof) Resize(rows int) (*graph.Graph, error) {
 			return nil, fmt.Errorf("input %q: %w", name, err)
 		}
 	}
-	type lifted struct {
-		v  *graph.Value
-		at rowPlace
+	type repeatedConstant struct {
+		value *graph.Value
+		place rowPlace
 	}
-	made := map[lifted]*graph.Value{}
+	made := map[repeatedConstant]*graph.Value{}
 	for i, n := range p.graph.Nodes {
 		m := g.Nodes[i]
 		for k, a := range m.In {
-			at, ok := p.repeatedOperands[operand{n, k}]
+			place, ok := p.repeatedOperands[operand{n, k}]
 			if !ok {
 				continue
 			}
-			key := lifted{a.Value, at}
+			key := repeatedConstant{a.Value, place}
 			if made[key] == nil {
-				t, err := repeated(a.Value.Const, at, p.Rows, rows)
+				t, err := repeated(a.Value.Const, place, p.Rows, rows)
 				if err != nil {
 					return nil, g.Fail(m, fmt.Errorf("its operand %q: %w", a.Value.Name, err))
 				}

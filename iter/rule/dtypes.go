@@ -13,30 +13,30 @@ import (
 // strides that the temporary would have, so that results have PyTorch's layouts.
 func (r *Rule) computeTypes(c Config) error {
 	common, output := tensor.Invalid, tensor.Invalid
-	mixedIn, mixedOut, undefined := false, false, false
+	inputsDiffer, outputsDiffer, hasUndefined := false, false, false
 	for i := range r.ops {
 		o := &r.ops[i]
 		if o.Target == tensor.Invalid {
 			if c.dtype != tensor.Invalid {
 				o.Target = c.dtype
 			} else {
-				undefined = true
+				hasUndefined = true
 			}
 		}
 		if !o.Defined {
 			continue
 		}
-		seen, mixed := &common, &mixedIn
+		firstDType, differ := &common, &inputsDiffer
 		if o.isOutput {
-			seen, mixed = &output, &mixedOut
+			firstDType, differ = &output, &outputsDiffer
 		}
-		if *seen == tensor.Invalid {
-			*seen = o.Target
-		} else if *seen != o.Target {
-			*mixed = true
+		if *firstDType == tensor.Invalid {
+			*firstDType = o.Target
+		} else if *firstDType != o.Target {
+			*differ = true
 		}
 	}
-	if !c.flags.anyDTypes && (mixedIn || mixedOut || common != output && output != tensor.Invalid &&
+	if !c.flags.anyDTypes && (inputsDiffer || outputsDiffer || common != output && output != tensor.Invalid &&
 		len(r.ops) > r.noutputs) {
 		for i := range r.ops {
 			if o := &r.ops[i]; o.Defined && o.Target != common {
@@ -44,14 +44,14 @@ func (r *Rule) computeTypes(c Config) error {
 			}
 		}
 	}
-	if !undefined && !c.flags.promote && !c.flags.castOutputs && !c.flags.safeCast && c.inputDType == tensor.Invalid {
-		if mixedIn {
+	if !hasUndefined && !c.flags.promote && !c.flags.castOutputs && !c.flags.safeCast && c.inputDType == tensor.Invalid {
+		if inputsDiffer {
 			common = tensor.Invalid
 		}
 		r.finishTypes(common)
 		return nil
 	}
-	if c.flags.promote && (mixedIn || r.hasNumbers()) {
+	if c.flags.promote && (inputsDiffer || r.hasNumbers()) {
 		d, err := r.commonDType()
 		if err != nil {
 			return err

@@ -14,8 +14,8 @@ type SortStep struct {
 	A, B            int
 	Exchanged       bool // after the comparison, B precedes A
 	DecidingOperand int  // index of the operand that decided, outputs first; negative if no operand decided
-	// Strides are the effective strides of operand By in dimensions A and B. Sizes are the sizes of A and B, which
-	// decide if the strides are equal.
+	// Strides are the effective strides of the deciding operand in dimensions A and B. Sizes are the sizes of A and B,
+	// which decide if the strides are equal.
 	Strides, Sizes [2]sym.Int
 }
 
@@ -45,7 +45,7 @@ func (r *Rule) Sort() []SortStep {
 	return list
 }
 
-// UnsortedReason returns the reason for which the dimensions were not sorted, or "" if they were.
+// UnsortedReason returns why the dimensions were not sorted, or "" if they were.
 func (r *Rule) UnsortedReason() string {
 	switch {
 	case r == nil:

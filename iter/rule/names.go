@@ -71,14 +71,14 @@ func (r *Rule) computeNames() error {
 func UnifyNames(a, b []string) ([]string, error) {
 	n := max(len(a), len(b))
 	out := make([]string, n)
-	at := func(v []string, k int) string {
+	fromRight := func(v []string, k int) string {
 		if k < len(v) {
 			return v[len(v)-1-k]
 		}
 		return ""
 	}
 	for k := range n {
-		x, y := at(a, k), at(b, k)
+		x, y := fromRight(a, k), fromRight(b, k)
 		if x != "" && y != "" && x != y {
 			return nil, fmt.Errorf("Error when attempting to broadcast dims %s and dims %s: dim '%s' and dim '%s' are at the "+
 				"same position from the right but do not match.",

@@ -60,15 +60,15 @@ func Advise(p *Problem) (*Advice, error) {
 	}
 	list := m.trials()
 	a := &Advice{Possible: len(list)}
-	size := 1
+	entries := 1
 	for _, f := range m.WCSP.Factors {
-		size += len(f.Costs)
+		entries += len(f.Costs)
 	}
-	list = list[:min(len(list), maxTrials, maxCosts/size)]
+	list = list[:min(len(list), maxTrials, maxCosts/entries)]
 	if len(list) == 0 {
 		return a, nil
 	}
-	now, err := m.cheapest()
+	current, err := m.cheapest()
 	if err != nil {
 		return nil, err
 	}
@@ -80,14 +80,14 @@ func Advise(p *Problem) (*Advice, error) {
 		if err != nil {
 			continue // infeasible
 		}
-		then, err := other.cheapest()
+		changed, err := other.cheapest()
 		if err != nil {
 			continue
 		}
 		a.Tried++
-		if saved := now.PS - then.PS; float64(saved) >= minSavedPart*float64(now.PS) && saved > 0 {
+		if saved := current.PS - changed.PS; float64(saved) >= minSavedPart*float64(current.PS) && saved > 0 {
 			a.Hints = append(a.Hints, Hint{Input: t.outputIndex < 0, Name: t.name, Order: t.text,
-				SavedNS: float64(saved) / 1000, Part: float64(saved) / float64(now.PS), Change: then.Since(now)})
+				SavedNS: float64(saved) / 1000, Part: float64(saved) / float64(current.PS), Change: changed.Since(current)})
 		}
 	}
 	slices.SortStableFunc(a.Hints, func(x, y Hint) int { return cmp.Compare(y.SavedNS, x.SavedNS) })
@@ -109,11 +109,11 @@ func (m *Model) cheapest() (*Outcome, error) {
 // trials lists the possible changes in descending order of the value's size.
 func (m *Model) trials() []trial {
 	var list []trial
-	add := func(v *graph.Value, place int, name string, now int) {
+	add := func(v *graph.Value, outputIndex int, name string, currentForm int) {
 		x := m.variables.At(v)
 		for i := range x.forms {
-			if f := &x.forms[i]; i != now && f.dense {
-				list = append(list, trial{v, place, name, f.order, f.text()})
+			if f := &x.forms[i]; i != currentForm && f.dense {
+				list = append(list, trial{v, outputIndex, name, f.order, f.text()})
 			}
 		}
 	}

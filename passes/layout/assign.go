@@ -224,9 +224,9 @@ func (r *decoder) forward() {
 		if v := r.m.viewNodes[i]; v != nil {
 			r.viewChoice(v, &r.assignment.Nodes[i])
 		} else {
-			r.taskChoice(r.m.computedNodes[i], &r.assignment.Nodes[i])
+			r.computedChoice(r.m.computedNodes[i], &r.assignment.Nodes[i])
 		}
-		r.insertPinned(n, &r.assignment.Nodes[i])
+		r.addPinnedCopies(n, &r.assignment.Nodes[i])
 	}
 	for i, o := range g.Outputs {
 		if r.assignment.LostOutputs[i] = r.assignment.Lost[o.Value]; r.assignment.LostOutputs[i] {
@@ -237,9 +237,9 @@ func (r *decoder) forward() {
 	}
 }
 
-// insertPinned lists the pinned copies of a node's results in c.ResultCopies. These copies take over the names of the
+// addPinnedCopies adds the pinned copies of a node's results to c.ResultCopies. These copies take over the names of the
 // results.
-func (r *decoder) insertPinned(n *graph.Node, c *Choice) {
+func (r *decoder) addPinnedCopies(n *graph.Node, c *Choice) {
 	if !n.Pin.SetsLayout() {
 		return
 	}
@@ -307,8 +307,8 @@ func (r *decoder) copyOrNil(v *graph.Value, c *Copy) *Copy {
 	return c
 }
 
-// taskChoice records the choice for a node that computes, and the copies of its results.
-func (r *decoder) taskChoice(t *computedNode, c *Choice) {
+// computedChoice records the choice for a node that computes, and the copies of its results.
+func (r *decoder) computedChoice(t *computedNode, c *Choice) {
 	l, n := r.chosen(t), t.node
 	c.Impl, c.Walk = l.impl, l.walk
 	for k, a := range n.In {

@@ -11,10 +11,10 @@ import (
 // defaultView is the choice for a view node of the graph. The node itself makes one form (layout) of its results from
 // one form of its operand. Additional nodes with the same op make the other needed forms.
 type defaultView struct {
-	v    *viewNode
-	c    *Choice
-	from *Copy       // the operand that the node itself reads
-	impl *graph.Impl // the implementation that copies; nil if the node makes a view
+	view   *viewNode
+	choice *Choice
+	from   *Copy       // the operand that the node itself reads
+	impl   *graph.Impl // the implementation that copies; nil if the node makes a view
 }
 
 // viewChoice records the choice for a view node: from which forms of the operand the needed forms of the results are
@@ -24,7 +24,7 @@ func (r *decoder) viewChoice(v *viewNode, c *Choice) {
 	x := r.m.variables.At(in)
 	set := r.existingForms(x) & v.allowed
 	c.Drop = true
-	s := &defaultView{v: v, c: c}
+	d := &defaultView{view: v, choice: c}
 	for k, out := range v.node.Out {
 		if r.needed.At(out) == 0 {
 			continue
@@ -34,23 +34,23 @@ func (r *decoder) viewChoice(v *viewNode, c *Choice) {
 		for f := range y.forms {
 			if w.usedForms>>f&1 != 0 {
 				from := r.formCopies.At(in)[v.source(k, f, set, r.needed.At(in))]
-				r.setFormCopy(y, f, s.copyOf(r, out, from, nil, f))
+				r.setFormCopy(y, f, d.copyOf(r, out, from, nil, f))
 			}
 		}
-		for _, st := range w.steps {
-			if st.from >= 0 {
+		for _, copyStep := range w.steps {
+			if copyStep.from >= 0 {
 				continue
 			}
-			to := int(st.to)
+			to := int(copyStep.to)
 			i, f := r.m.copySource(v, k, to, set), y.forms[to]
 			from := r.formCopies.At(in)[i]
 			if r.m.operandCopy(v, k, i, to).byNode {
-				r.setFormCopy(y, to, s.copyOf(r, out, from, &v.node.Op.Impls[0], to))
+				r.setFormCopy(y, to, d.copyOf(r, out, from, &v.node.Op.Impls[0], to))
 				continue
 			}
 			separate := &Copy{Value: out, Order: f.order, From: from, Why: fmt.Sprintf("%q needs a buffer of its own", out.Name)}
 			if v.canView[i] {
-				separate.From = s.copyOf(r, out, from, nil, to)
+				separate.From = d.copyOf(r, out, from, nil, to)
 			}
 			if to == 0 {
 				separate.Strides = out.Meta.Strides
@@ -63,22 +63,22 @@ func (r *decoder) viewChoice(v *viewNode, c *Choice) {
 
 // copyOf returns the copy that has form `to` of result out. The view's op is applied to `from` instead of the operand.
 // The copy is a view or, if impl is not nil, has its own buffer.
-func (s *defaultView) copyOf(r *decoder, out *graph.Value, from *Copy, impl *graph.Impl, to int) *Copy {
+func (d *defaultView) copyOf(r *decoder, out *graph.Value, from *Copy, impl *graph.Impl, to int) *Copy {
 	y := r.m.variables.At(out)
 	f := y.forms[to]
 	// The node is not removed if it is pinned, or if an output needs its strides in dimensions of size 1.
-	mustStay := s.v.node.Pin.SetsLayout() && y.pin == to || to == 0 && r.m.Problem.outputs[out] && ambiguous(out.Meta)
+	mustStay := d.view.node.Pin.SetsLayout() && y.pin == to || to == 0 && r.m.Problem.outputs[out] && ambiguous(out.Meta)
 	switch {
-	case s.v.identity && impl == nil && !mustStay:
+	case d.view.identity && impl == nil && !mustStay:
 		return from
-	case s.c.Drop:
-		s.c.Drop, s.from, s.impl, s.c.ExactStrides = false, from, impl, true
-		r.setInput(s.c, s.v.node, s.v.operand, from)
-		if s.c.Impl = impl; impl != nil && s.v.node.Op.AnyOrder {
-			s.c.Walk = s.v.node.Call().InOrder(f.order)
+	case d.choice.Drop:
+		d.choice.Drop, d.from, d.impl, d.choice.ExactStrides = false, from, impl, true
+		r.setInput(d.choice, d.view.node, d.view.operand, from)
+		if d.choice.Impl = impl; impl != nil && d.view.node.Op.AnyOrder {
+			d.choice.Walk = d.view.node.Call().InOrder(f.order)
 		}
 		return &Copy{Value: out, Original: true}
-	case s.from == from && s.impl == nil && impl == nil:
+	case d.from == from && d.impl == nil && impl == nil:
 		return &Copy{Value: out, Original: true}
 	}
 	c := &Copy{Value: out, View: true, From: from, Why: fmt.Sprintf("%q in another layout", out.Name)}
@@ -86,8 +86,8 @@ func (s *defaultView) copyOf(r *decoder, out *graph.Value, from *Copy, impl *gra
 		c.Strides = out.Meta.Strides
 	}
 	if impl != nil {
-		c.Order, c.Why = f.order, fmt.Sprintf("%s cannot view %q in its layout", s.v.node.Name,
-			s.v.node.In[s.v.operand].Value.Name)
+		c.Order, c.Why = f.order, fmt.Sprintf("%s cannot view %q in its layout", d.view.node.Name,
+			d.view.node.In[d.view.operand].Value.Name)
 	}
 	return c
 }

@@ -31,11 +31,11 @@ func (m *Model) Best(k int) (best []*Outcome, timedOut bool, err error) {
 		return nil, false, err
 	}
 	if len(list) < k {
-		more, limited, err := wcsp.Classes(m.WCSP, k, options, m.computedClasses())
+		more, classesTimedOut, err := wcsp.Classes(m.WCSP, k, options, m.computedClasses())
 		if err != nil {
 			return nil, false, err
 		}
-		timedOut = timedOut || limited
+		timedOut = timedOut || classesTimedOut
 		for _, s := range more {
 			if !slices.ContainsFunc(list, func(o *wcsp.Solution) bool { return c.samePlan(o.Labels, s.Labels) }) {
 				list = append(list, s)
@@ -63,7 +63,7 @@ type comparer struct {
 	err      error
 }
 
-// outcome returns the outcome of labels. After an error, which sets failed, the outcome is empty.
+// outcome returns the outcome of labels. If there is an error, it sets c.err and returns an empty outcome.
 func (c *comparer) outcome(labels []int) *Outcome {
 	key := fmt.Sprint(labels)
 	if c.outcomes[key] == nil {

@@ -107,10 +107,16 @@ var errIncompatible = errors.New("its operands and results have no compatible la
 // builder is the state of [Model.build].
 type builder struct {
 	m             *Model
-	constantCosts [2]cost             // costs that depend on no variable, by kind: 0 for work, 1 for copies
+	constantCosts [2]cost             // costs that depend on no variable, by kind
 	err           error               // set if the problem is infeasible
 	names         map[string][]string // cache of setNames
 }
+
+// Kinds of factors: costs of work, and costs of copies.
+const (
+	workKind = iota
+	copyKind
+)
 
 // setNames returns the names of a value's sets of forms. Values whose forms have equal names share the list.
 func (s *builder) setNames(x *variable) []string {
@@ -160,7 +166,7 @@ func (s *builder) addVariable(name string, labels []string) int {
 // numbers of their labels. A variable with a single label is not part of the problem; its index is -1.
 func (s *builder) workFactor(a, b, labelsA, labelsB int, ps func(i, j int) int64) {
 	time := s.m.Weights.Time
-	s.factor(a, b, labelsA, labelsB, 0, func(i, j int) cost {
+	s.factor(a, b, labelsA, labelsB, workKind, func(i, j int) cost {
 		c := ps(i, j)
 		if c >= wcsp.Forbidden {
 			return forbidden
@@ -171,10 +177,10 @@ func (s *builder) workFactor(a, b, labelsA, labelsB int, ps func(i, j int) int64
 
 // copyFactor adds a factor for the cost of copies: see workFactor.
 func (s *builder) copyFactor(a, b, labelsA, labelsB int, costOf func(i, j int) cost) {
-	s.factor(a, b, labelsA, labelsB, 1, costOf)
+	s.factor(a, b, labelsA, labelsB, copyKind, costOf)
 }
 
-// factor adds a factor to WCSP and to Weighted. kind is 1 for costs of copies, and 0 for costs of work.
+// factor adds a factor of a kind to WCSP and to Weighted.
 func (s *builder) factor(a, b, labelsA, labelsB, kind int, costOf func(i, j int) cost) {
 	if labelsA == 1 && labelsB == 1 { // the common case of a graph without choices
 		c := costOf(0, 0)
@@ -209,7 +215,7 @@ func (s *builder) factor(a, b, labelsA, labelsB, kind int, costOf func(i, j int)
 
 // add adds a factor to the problem, and its weighted form to the weighted problem.
 func (s *builder) add(f, weighted wcsp.Factor, kind int) {
-	s.m.WCSP.Factors, s.m.isCopyFactor = append(s.m.WCSP.Factors, f), append(s.m.isCopyFactor, kind == 1)
+	s.m.WCSP.Factors, s.m.isCopyFactor = append(s.m.WCSP.Factors, f), append(s.m.isCopyFactor, kind == copyKind)
 	s.m.Weighted.Factors = append(s.m.Weighted.Factors, weighted)
 }
 
@@ -260,7 +266,7 @@ func (s *builder) addNodeFactors(t *computedNode, n *graph.Node) {
 		}
 		s.copyFactor(t.id, y.id, len(t.labels), len(y.sets), func(i, j int) cost {
 			f := t.labels[i].resultForms[k]
-			if place := y.forms[f].slot; place != nil && place.operand >= 0 && y.sets[j]>>f&1 == 0 {
+			if slot := y.forms[f].slot; slot != nil && slot.operand >= 0 && y.sets[j]>>f&1 == 0 {
 				return forbidden // a value in a slot must be read in the slot
 			}
 			return costs[f].leastCost(y.sets[j])

@@ -314,8 +314,8 @@ func (w *formFinder) addViewForms(v *viewNode, x *variable, i int) {
 }
 
 // markInside sets insideBuffer of a view's results. If an op reads the storage of a result, markInside also removes
-// views that would change this storage: the result must be the same view as in the graph as written or, if it has its
-// own buffer in that graph, a view that begins at the start of a buffer.
+// views that would change this storage. If the result is a view in the graph as written, it must be the same view. If
+// it has its own buffer there, a view must begin at the start of a buffer.
 func (m *Model) markInside(v *viewNode, x *variable) {
 	if len(m.Problem.readAsStorage) == 0 {
 		return
@@ -334,7 +334,11 @@ func (m *Model) markInside(v *viewNode, x *variable) {
 				continue
 			}
 			inside := m.isInsideBuffer(x, i) || metas(i)[k].Offset != 0
-			if to == 0 && stored && (i > 0 || out.Alias == nil) && (out.Alias != nil || inside) {
+			changesStorage := inside
+			if out.Alias != nil {
+				changesStorage = i > 0
+			}
+			if to == 0 && stored && changesStorage {
 				v.resultForm[k][i] = -1
 			} else if inside {
 				y.insideBuffer |= 1 << to

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
@@ -155,20 +156,16 @@ func (p *Problem) pinnedImplError(n *graph.Node, call *graph.Call) error {
 
 // supportingImpls lists the implementations that support a call.
 func (p *Problem) supportingImpls(n *graph.Node, call *graph.Call) string {
-	text := "no implementation does"
+	var names []string
 	for i := range n.Op.Impls {
 		if m := &n.Op.Impls[i]; !(p.Exact && m.Inexact) && len(m.Walks(call, nil)) > 0 {
-			if text == "no implementation does" {
-				text = m.Name
-			} else {
-				text += " or " + m.Name
-			}
+			names = append(names, m.Name)
 		}
 	}
-	if text != "no implementation does" {
-		text = "use " + text
+	if names == nil {
+		return "no implementation does"
 	}
-	return text
+	return "use " + strings.Join(names, " or ")
 }
 
 // price computes the copies and the total cost of an offer. It returns false if the implementation can read an operand
@@ -240,17 +237,17 @@ func (o *offer) infer(n *graph.Node, call *graph.Call) bool {
 		!slices.ContainsFunc(res, func(r graph.Result) bool { return r.Alias != graph.Fresh })
 }
 
-// copyNS returns the price, in nanoseconds, of copying a value from layout m to layout to by the copy op of the graph.
-func (p *Problem) copyNS(m, to tensor.Meta) (ns float64) {
+// copyNS returns the price, in nanoseconds, of copying a value between two layouts by the copy op of the graph.
+func (p *Problem) copyNS(from, to tensor.Meta) (ns float64) {
 	op, err := p.Graph.CopyOp()
 	if err != nil || len(op.Impls) == 0 { // no copy op: the pass will return an error
 		w := graph.Work{Steps: 1, Footprint: 2 * float64(to.Bytes())}
 		w.Bytes[graph.Copied] = w.Footprint
 		return Price(p.Profile, w)
 	}
-	c := &graph.Call{In: []graph.Arg{graph.Of(&graph.Value{Meta: m, Type: m.Type()})}, Out: []tensor.Meta{to}}
+	c := &graph.Call{In: []graph.Arg{graph.Of(&graph.Value{Meta: from, Type: from.Type()})}, Out: []tensor.Meta{to}}
 	impl := &op.Impls[0]
-	read, _ := impl.Read(c, graph.Walk{}, 0, m)
+	read, _ := impl.Read(c, graph.Walk{}, 0, from)
 	return Price(p.Profile, impl.Work(c, graph.Walk{})) + Price(p.Profile, read)
 }
 

@@ -261,8 +261,8 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 	return call, res, err
 }
 
-// viewOperands lists the operands that infer tries for a view in turn: the row-major copy, and the copy in the layout
-// of the graph as written. A nil entry means the operand itself.
+// viewOperands lists the operands that infer tries for a view: first the row-major copy, then the copy in the layout of
+// the graph as written. A nil entry means the operand itself.
 func (d *Draft) viewOperands(n *graph.Node) []*Copy {
 	v, why := n.In[0].Value, fmt.Sprintf("%s cannot view the chosen layout", n.Name)
 	list := []*Copy{d.Copy(v, tensor.RowMajorOrder(v.Meta.Rank()), why)}

@@ -176,11 +176,11 @@ func (e *edgeModel) addDecided(i int, t *computedNode) {
 	e.addReads(i, t, -1)
 }
 
-// addReads adds the costs of the operands of node i, except operand `except`, and sets the sources of its results.
-func (e *edgeModel) addReads(i int, t *computedNode, except int) {
+// addReads adds the costs of the operands of node i, except operand `excluded`, and sets the sources of its results.
+func (e *edgeModel) addReads(i int, t *computedNode, excluded int) {
 	n := e.nodes[i]
 	for k, a := range t.node.In {
-		if t.labels[0].readCosts[k] == nil || k == except {
+		if t.labels[0].readCosts[k] == nil || k == excluded {
 			continue
 		}
 		s := e.sources.At(a.Value)

@@ -15,14 +15,15 @@ import (
 //
 // Greedy visits the nodes in order and takes the label that is cheapest including copies of operands. Favourite takes
 // the label that is fastest if every operand has its preferred layout. Push takes this label for layout-sensitive
-// nodes, and lets all other nodes follow the order of most of their operands. A transpose thus moves forward until it
-// cancels against its inverse, as in ONNX Runtime's transpose optimizer.
+// nodes (nodes whose implementations prefer certain layouts). All other nodes follow the order of most of their
+// operands. A transpose thus moves forward until it cancels against its inverse, as in ONNX Runtime's transpose
+// optimizer.
 var (
-	Greedy Strategy = &perNode{name: "greedy", label: greedyLabels,
+	Greedy Strategy = &perNode{name: "greedy", labels: greedyLabels,
 		doc: "visits nodes in order and takes the implementation that costs least with the copies of its operands"}
-	Favourite Strategy = &perNode{name: "favourite", label: favouriteLabels,
+	Favourite Strategy = &perNode{name: "favourite", labels: favouriteLabels,
 		doc: "takes the fastest implementation of each node and copies its operands"}
-	Push Strategy = &perNode{name: "push", label: pushLabels,
+	Push Strategy = &perNode{name: "push", labels: pushLabels,
 		doc: "takes the fastest implementation of layout-sensitive nodes; other nodes follow the order of most of their " +
 			"operands, so that a transpose moves forward until it cancels against its inverse, as in ONNX Runtime"}
 )
@@ -30,7 +31,7 @@ var (
 // perNode is a strategy that chooses a label for each node and then the cheapest copies for these labels.
 type perNode struct {
 	name, doc string
-	label     func(*Model) ([]int, error) // returns the labels by index of the node
+	labels    func(*Model) ([]int, error) // chooses the labels, by index of the node
 }
 
 // Name implements [Strategy].
@@ -46,7 +47,7 @@ func (s *perNode) Choose(p *Problem) (_ *Assignment, err error) {
 	if err != nil {
 		return nil, err
 	}
-	labels, err := s.label(m)
+	labels, err := s.labels(m)
 	if err != nil {
 		return nil, fmt.Errorf("strategy %s: %w", s.name, err)
 	}
@@ -124,7 +125,7 @@ type forwardWalk struct {
 	operandCopies graph.ByValue[[]operandCopy] // by value and form: making the form from another value; nil if impossible
 }
 
-// forward chooses the label with the least price for each node in turn.
+// forward visits the nodes in order and chooses the label with the least price for each.
 func forward(m *Model, price func(w *forwardWalk, t *computedNode, l *label) int64) ([]int, error) {
 	g := m.Problem.Graph
 	w := &forwardWalk{m: m, existingForms: graph.NewByValue[uint](g), operandCopies: graph.NewByValue[[]operandCopy](g)}

@@ -93,12 +93,12 @@ func sameWalk(a, b graph.Walk) bool {
 // walkLabels returns the labels of a walk. A walk that determines the layouts of all results has one label. For other
 // walks, inference determines the layouts: see inferredLabels.
 func (m *Model) walkLabels(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk) []label {
-	out := make([]int, len(n.Out))
+	resultForms := make([]int, len(n.Out))
 	for k, v := range n.Out {
 		if k >= len(w.Out) || w.Out[k] == "" || w.Out[k].Rank() != v.Meta.Rank() {
 			return m.inferredLabels(n, call, impl, w)
 		}
-		if out[k] = m.variables.At(v).addOrder(w.Out[k]); out[k] < 0 {
+		if resultForms[k] = m.variables.At(v).addOrder(w.Out[k]); resultForms[k] < 0 {
 			return nil
 		}
 	}
@@ -107,7 +107,7 @@ func (m *Model) walkLabels(n *graph.Node, call *graph.Call, impl *graph.Impl, w 
 	for k, v := range n.Out {
 		resultCall.Out[k] = w.ResultLayout(k, v.Meta)
 	}
-	if l, ok := m.pricedLabel(n, &resultCall, impl, w, out, nil); ok {
+	if l, ok := m.pricedLabel(n, &resultCall, impl, w, resultForms, nil); ok {
 		return []label{l}
 	}
 	return nil
@@ -129,9 +129,9 @@ func (m *Model) pricedLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, w
 			continue
 		}
 		x := m.variables.At(a.Value)
-		byData := n.Op.RunDynamic != nil && a.Value.Const != nil // inference reads the data of the constant
-		costs := m.readCosts(read, k, x, byData)
-		if x.pin >= 0 && !byData && (requiredForms == nil || requiredForms[k] < 0 || requiredForms[k] == x.pin) {
+		isReadByInference := n.Op.RunDynamic != nil && a.Value.Const != nil
+		costs := m.readCosts(read, k, x, isReadByInference)
+		if x.pin >= 0 && !isReadByInference && (requiredForms == nil || requiredForms[k] < 0 || requiredForms[k] == x.pin) {
 			requirePinned(costs, x.pin)
 		}
 		m.priceOwnSlots(n, k, resultForms, x, &l, costs)
@@ -145,7 +145,7 @@ func (m *Model) pricedLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, w
 				best = i
 			}
 		}
-		if x.pin >= 0 && !byData && best >= 0 && costs[x.pin] >= wcsp.Forbidden {
+		if x.pin >= 0 && !isReadByInference && best >= 0 && costs[x.pin] >= wcsp.Forbidden {
 			l.pinMisses = append(l.pinMisses, k)
 		}
 		switch {
@@ -199,9 +199,8 @@ func preferPinned[T any](alternatives []T, pinMisses func(*T) []int) []T {
 }
 
 // readCosts returns, by form, the price of reading operand k. A value without elements can be read in any form. If
-// byData is set, inference reads the data of the operand, which is a constant, so that only the form as written is
-// permitted.
-func (m *Model) readCosts(read reader, k int, x *variable, byData bool) []int64 {
+// inference reads the data of the operand, which is then a constant, only the form as written is permitted.
+func (m *Model) readCosts(read reader, k int, x *variable, isReadByInference bool) []int64 {
 	costs := make([]int64, len(x.forms))
 	for i := range x.forms {
 		costs[i] = wcsp.Forbidden
@@ -210,7 +209,7 @@ func (m *Model) readCosts(read reader, k int, x *variable, byData bool) []int64 
 		} else if work, ok := read(k, x.forms[i].meta); ok || x.value.Meta.Numel() == 0 {
 			costs[i] = PS(m.Problem.Profile, work)
 		}
-		if byData && i > 0 {
+		if isReadByInference && i > 0 {
 			costs[i] = wcsp.Forbidden
 		}
 	}
@@ -280,17 +279,17 @@ func (m *Model) inferredLabels(n *graph.Node, call *graph.Call, impl *graph.Impl
 // or from the operands of the graph as written if `in` is nil.
 func (m *Model) inferredLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk, in *graph.Call,
 	requiredForms []int) (label, bool) {
-	out, resultCall := make([]int, len(n.Out)), *call
+	resultForms, resultCall := make([]int, len(n.Out)), *call
 	if in == nil {
 		for k, v := range n.Out {
 			if v.Alias != nil {
 				return label{}, false
 			}
-			if out[k] = m.variables.At(v).addForm(w.ResultLayout(k, v.Meta)); out[k] < 0 {
+			if resultForms[k] = m.variables.At(v).addForm(w.ResultLayout(k, v.Meta)); resultForms[k] < 0 {
 				return label{}, false
 			}
 		}
-		return m.pricedLabel(n, &resultCall, impl, w, out, requiredForms)
+		return m.pricedLabel(n, &resultCall, impl, w, resultForms, requiredForms)
 	}
 	res, err := n.Op.Infer(in)
 	if err != nil || len(res) != len(n.Out) {
@@ -305,11 +304,11 @@ func (m *Model) inferredLabel(n *graph.Node, call *graph.Call, impl *graph.Impl,
 		if n.Pin.SetsLayout() { // inference gives the layouts before the copy to the pinned layouts
 			resultCall.Out[k] = n.Out[k].Meta.WithStrides(resultCall.Out[k].Strides)
 		}
-		if out[k] = m.variables.At(n.Out[k]).addForm(w.ResultLayout(k, resultCall.Out[k])); out[k] < 0 {
+		if resultForms[k] = m.variables.At(n.Out[k]).addForm(w.ResultLayout(k, resultCall.Out[k])); resultForms[k] < 0 {
 			return label{}, false
 		}
 	}
-	return m.pricedLabel(n, &resultCall, impl, w, out, requiredForms)
+	return m.pricedLabel(n, &resultCall, impl, w, resultForms, requiredForms)
 }
 
 // layoutDependent marks the operands whose layouts affect the inferred results. It also marks operands with a form that

@@ -52,7 +52,7 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 		leastPS: knownPS, result: &Within{}, options: m.Problem.options()}
 	s.options.Context = ctx
 	s.options.TimeLimit /= maxPrices
-	s.bytes = m.constantBytes()
+	s.bytes = m.constantBytesByLabel()
 	s.availableBytes = float64(limit)
 	for _, v := range m.Problem.Graph.Inputs {
 		if len(m.readers.At(v)) > 0 {
@@ -79,7 +79,7 @@ type memorySearch struct {
 	options        wcsp.Options
 	fits           func(*Outcome) (bool, error)
 	fitsByLabels   map[string]bool // by labels: results of fits
-	bytes          [][]int64       // see constantBytes
+	bytes          [][]int64       // see constantBytesByLabel
 	availableBytes float64         // the limit without inputs and constants that do not depend on labels
 	leastPS        int64           // the cost of the cheapest plan within the limit
 	result         *Within
@@ -135,15 +135,16 @@ func (s *memorySearch) findPrice() (float64, error) {
 	return price, nil
 }
 
-// topPrice returns a price of a byte at which a plan with the fewest bytes is the cheapest plan.
+// topPrice returns a price of a byte at which a plan with the fewest bytes is the cheapest plan. The price is limited
+// so that the bytes of a plan cost at most an eighth of [wcsp.Forbidden].
 func (s *memorySearch) topPrice() float64 {
-	most := int64(1)
+	maxBytes := int64(1)
 	for _, list := range s.bytes {
 		if len(list) > 0 {
-			most += slices.Max(list)
+			maxBytes += slices.Max(list)
 		}
 	}
-	return min(s.model.planBounds.ps+1, float64(wcsp.Forbidden)/8/float64(most))
+	return min(s.model.planBounds.ps+1, float64(wcsp.Forbidden)/8/float64(maxBytes))
 }
 
 // solve returns the cheapest plan for a price.
@@ -224,9 +225,10 @@ func (s *memorySearch) cheapest(k int, price float64) ([]*pricedPlan, error) {
 	return plans, c.err
 }
 
-// raiseBound raises the bound: every plan that is not examined costs at least priced, with the price of its bytes.
-func (s *memorySearch) raiseBound(priced int64, price float64) {
-	bound := min(float64(priced)-math.Ceil(price*s.availableBytes), float64(wcsp.Forbidden))
+// raiseBound raises the bound. Every plan that is not examined costs at least pricedCost, which includes the given
+// price of its bytes.
+func (s *memorySearch) raiseBound(pricedCost int64, price float64) {
+	bound := min(float64(pricedCost)-math.Ceil(price*s.availableBytes), float64(wcsp.Forbidden))
 	s.result.BoundPS = max(s.result.BoundPS, int64(bound))
 }
 
@@ -240,10 +242,10 @@ func (s *memorySearch) bytesOf(labels []int) (sum int64) {
 	return sum
 }
 
-// constantBytes returns, by node and label, a lower bound on the bytes of the constants that the label reads: see
-// [constantBytes]. The bytes of a constant with several readers are divided among the readers, so that the sum does not
-// exceed the memory if the readers share a form.
-func (m *Model) constantBytes() [][]int64 {
+// constantBytesByLabel returns, by node and label, a lower bound on the bytes of the constants that the label reads:
+// see [constantBytes]. The bytes of a constant with several readers are divided among the readers, so that the sum does
+// not exceed the memory if the readers share a form.
+func (m *Model) constantBytesByLabel() [][]int64 {
 	readers, values := map[*graph.Value]int64{}, map[*tensor.Storage]int{}
 	m.eachConstant(func(_, _ int, v *graph.Value) {
 		if readers[v]++; readers[v] == 1 {

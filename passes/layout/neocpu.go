@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// NeoCPU chooses implementations as Yizhi Liu, Yao Wang, Ruofei Yu, Mu Li, Vin Sharma and Yida Wang, "Optimizing CNN
-// Model Inference on CPUs", USENIX ATC 2019 (arXiv 1809.02697), and as the graph tuner of TVM, which implements the
+// NeoCPU chooses implementations by the method of Yizhi Liu, Yao Wang, Ruofei Yu, Mu Li, Vin Sharma and Yida Wang,
+// "Optimizing CNN Model Inference on CPUs", USENIX ATC 2019 (arXiv 1809.02697). The graph tuner of TVM implements this
 // paper. The search chooses the implementations of convolutions and matrix products. All other nodes keep the layout of
 // their first operand; other operands are converted to this layout. The cost of a plan is the time of the convolutions
 // and products, and of the conversions on each edge. Dynamic programming over the graph in topological order finds the
@@ -23,7 +23,7 @@ import (
 var NeoCPU Strategy = &perNode{name: "neocpu",
 	doc: "chooses implementations of convolutions and products by dynamic programming with a copy for each reader; " +
 		"other nodes follow their first operand, as in NeoCPU, ATC 2019",
-	label: func(m *Model) ([]int, error) {
+	labels: func(m *Model) ([]int, error) {
 		e := newEdgeModel(m, notComputeBound)
 		list, err := e.solve(wcsp.InOrder(e.lastReaders()))
 		if errors.Is(err, wcsp.ErrTooLarge) {

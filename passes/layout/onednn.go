@@ -15,7 +15,7 @@ import "slices"
 var OneDNN Strategy = &perNode{name: "onednn",
 	doc: "takes the fastest implementation of convolutions and products, and copies their operands; other nodes follow " +
 		"their first operand, as oneDNN propagates format \"any\"",
-	label: func(m *Model) ([]int, error) {
+	labels: func(m *Model) ([]int, error) {
 		e := newEdgeModel(m, notComputeBound)
 		fastest, err := favouriteLabels(m)
 		if err != nil {

@@ -29,7 +29,7 @@ func modelOf(t *testing.T, g *graph.Graph) *Model {
 // costOf returns the cost of the cheapest plan with the labels of a strategy.
 func costOf(t *testing.T, m *Model, s Strategy) int64 {
 	t.Helper()
-	labels, err := s.(*perNode).label(m)
+	labels, err := s.(*perNode).labels(m)
 	require.NoError(t, err)
 	fixed := map[int]int{}
 	for i, l := range labels {

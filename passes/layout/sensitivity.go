@@ -100,17 +100,17 @@ func (m *Model) withScaledCopies(factor float64) (*wcsp.Problem, error) {
 	if factor == 1 {
 		return m.Weighted, nil
 	}
-	var most float64
+	var sumOfLargest float64
 	for _, f := range m.WCSP.Factors {
-		var large int64
+		var largest int64
 		for _, c := range f.Costs {
 			if c < wcsp.Forbidden {
-				large = max(large, c)
+				largest = max(largest, c)
 			}
 		}
-		most += float64(large)
+		sumOfLargest += float64(largest)
 	}
-	headroom := float64(wcsp.Forbidden) / 4 / (most + 1) / max(1, factor)
+	headroom := float64(wcsp.Forbidden) / 4 / (sumOfLargest + 1) / max(1, factor)
 	q := int64(min(headroom, 1<<24))
 	p := int64(float64(float64(q)*factor) + 0.5)
 	if p < 1 || q < 1 {

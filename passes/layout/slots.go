@@ -233,8 +233,8 @@ func (m *Model) addAdjacentSlots(i int, n *graph.Node, y *variable) {
 		if ownBufferForm < 0 || f.meta.Rank() != y.value.Meta.Rank() {
 			continue
 		}
-		home := m.variables.At(m.Problem.Graph.Nodes[f.slot.concat].Out[0])
-		slotMeta := y.value.Meta.WithStrides(home.forms[home.formWithOrder(f.slot.order)].meta.Strides)
+		outer := m.variables.At(m.Problem.Graph.Nodes[f.slot.concat].Out[0])
+		slotMeta := y.value.Meta.WithStrides(outer.forms[outer.formWithOrder(f.slot.order)].meta.Strides)
 		slotMeta.Offset = f.meta.Offset
 		slotMeta = keepStrides(slotMeta, y.forms[ownBufferForm].meta)
 		in := m.formsIn(n, slotMeta, f.slot)
@@ -269,8 +269,8 @@ func (m *Model) formsIn(n *graph.Node, slotMeta tensor.Meta, s *slot) []int {
 	return in
 }
 
-// addNoopLabel adds a label with which concatenation i does nothing: each operand k in form in[k] is already at its
-// position in the result, which has form out.
+// addNoopLabel adds a label with which concatenation i does nothing. Each operand k has form in[k] and is already at
+// its position in the result, which has form out.
 func (m *Model) addNoopLabel(i int, n *graph.Node, out int, in []int) {
 	t, call, impl := m.computedNodes[i], n.Call(), &n.Op.Impls[0]
 	y := m.variables.At(n.Out[0])
@@ -339,7 +339,7 @@ func (m *Model) wrongSlots(t *computedNode, x *variable) (list []uint) {
 			list = make([]uint, len(t.labels))
 		}
 		for i := range t.labels {
-			if slotMeta := &y.forms[t.labels[i].resultForms[0]]; slotMeta.slot != nil || slotMeta.order != s.order {
+			if resultForm := &y.forms[t.labels[i].resultForms[0]]; resultForm.slot != nil || resultForm.order != s.order {
 				list[i] |= 1 << f
 			}
 		}
@@ -347,8 +347,8 @@ func (m *Model) wrongSlots(t *computedNode, x *variable) (list []uint) {
 	return list
 }
 
-// placedOnce reports whether a set of forms has at most one slot form, and not also the form with its own buffer that
-// corresponds to the slot form.
+// placedOnce reports whether a set of forms has at most one slot form, and does not also have the corresponding form
+// with its own buffer.
 func (x *variable) placedOnce(set uint) bool {
 	placed := -1
 	for f := range x.forms {

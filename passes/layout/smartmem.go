@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// SmartMem chooses layouts by classes of operators, as Wei Niu, Md Musfiqur Rahman Sanim, Zhihao Shu, Jiexiong Guan,
+// SmartMem chooses layouts by classes of operators: Wei Niu, Md Musfiqur Rahman Sanim, Zhihao Shu, Jiexiong Guan,
 // Xipeng Shen, Miao Yin, Gagan Agrawal and Bin Ren, "SmartMem: Layout Transformation Elimination and Adaptation for
 // Efficient DNN Execution on Mobile", ASPLOS 2024 (arXiv 2404.13528). Two properties make four classes: whether the
 // speed depends on the layout of the input, and whether the layout of the output is variable or fixed.
@@ -32,7 +32,7 @@ import (
 var SmartMem Strategy = &perNode{name: "smartmem",
 	doc: "visits nodes backwards; convolutions, products and normalizations want the layouts that suit them, other " +
 		"nodes those that their readers want, as in SmartMem, ASPLOS 2024",
-	label: bySmartMem}
+	labels: smartMemLabels}
 
 // wishList has, by value, one wanted form (layout) for each reader, the last reader first.
 type wishList struct{ forms graph.ByValue[[]int] }
@@ -57,8 +57,8 @@ func (w wishList) mostWanted(v *graph.Value) int {
 	return best
 }
 
-// bySmartMem returns the labels of strategy SmartMem.
-func bySmartMem(m *Model) ([]int, error) {
+// smartMemLabels returns the labels of strategy SmartMem.
+func smartMemLabels(m *Model) ([]int, error) {
 	g := m.Problem.Graph
 	list, w := make([]int, len(g.Nodes)), wishList{graph.NewByValue[[]int](g)}
 	for _, o := range g.Outputs {

@@ -69,11 +69,11 @@ type planBounds struct {
 }
 
 // maxUnits returns an upper bound on the units of a plan.
-func (m *planBounds) maxUnits(unitBytes int64) int64 {
+func (b *planBounds) maxUnits(unitBytes int64) int64 {
 	if unitBytes == 0 {
 		return 0
 	}
-	return int64(m.bytes/float64(unitBytes)) + m.copies
+	return int64(b.bytes/float64(unitBytes)) + b.copies
 }
 
 // MaxUnits returns an upper bound on the units of any plan, for the weights of the model.
@@ -145,20 +145,20 @@ func (m *Model) addCopyBounds() {
 
 // largest returns the largest cost in a list that is not [wcsp.Forbidden], or 0.
 func largest(costs []int64) float64 {
-	var most int64
+	var maxCost int64
 	for _, c := range costs {
 		if c < wcsp.Forbidden {
-			most = max(most, c)
+			maxCost = max(maxCost, c)
 		}
 	}
-	return float64(most)
+	return float64(maxCost)
 }
 
 // maxUnitBytes is the largest unit that findWeights tries.
 const maxUnitBytes = 1 << 40
 
-// findWeights returns weights whose ratio Time/Copy is timeWeight/copyWeight. Units decide only between plans that are
-// equal otherwise. findWeights returns false if sums of weighted costs could exceed the range.
+// findWeights returns weights whose ratio Time/Copy is timeWeight/copyWeight. Units decide only between plans with
+// equal sums of the other two terms. findWeights returns false if sums of weighted costs could exceed the range.
 func (m *Model) findWeights(timeWeight, copyWeight int64) (Weights, bool) {
 	for unit := int64(1); unit <= maxUnitBytes; unit *= 2 {
 		scale := m.planBounds.maxUnits(unit) + 1

@@ -27,13 +27,13 @@ func (p *Problem) WriteCFN(w io.Writer, name string) error {
 	}
 	bound := int64(1)
 	for _, f := range p.Factors {
-		most := int64(0)
+		largest := int64(0)
 		for _, c := range f.Costs {
 			if c < Forbidden {
-				most = max(most, c)
+				largest = max(largest, c)
 			}
 		}
-		bound = add(bound, most)
+		bound = add(bound, largest)
 	}
 	if bound > maxCFN {
 		return fmt.Errorf("wcsp: the costs add up to %d; toulbar2 supports at most %d", bound, int64(maxCFN))

@@ -26,11 +26,11 @@ func (p *Problem) Fix(labels map[int]int) (*Problem, func([]int) []int, error) {
 	}
 	return remaining, func(chosen []int) []int {
 		all := make([]int, len(newIndex))
-		for i, at := range newIndex {
-			if at < 0 {
+		for i, remainingIndex := range newIndex {
+			if remainingIndex < 0 {
 				all[i] = labels[i]
 			} else {
-				all[i] = chosen[at]
+				all[i] = chosen[remainingIndex]
 			}
 		}
 		return all

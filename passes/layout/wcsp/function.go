@@ -116,19 +116,19 @@ func (in *instance) restrict(labels [][]int) *instance {
 			continue
 		}
 		g := &function{scope: f.scope, terms: f.terms}
-		places := []int{0}
+		indices := []int{0}
 		for _, v := range f.scope {
-			next := make([]int, 0, len(places)*len(labels[v]))
-			for _, at := range places {
+			next := make([]int, 0, len(indices)*len(labels[v]))
+			for _, index := range indices {
 				for _, l := range labels[v] {
-					next = append(next, at*in.sizes[v]+l)
+					next = append(next, index*in.sizes[v]+l)
 				}
 			}
-			places = next
+			indices = next
 		}
-		g.table = make([]int64, len(places))
-		for k, at := range places {
-			g.table[k] = f.table[at]
+		g.table = make([]int64, len(indices))
+		for k, index := range indices {
+			g.table[k] = f.table[index]
 		}
 		out.functions[i] = g
 	}

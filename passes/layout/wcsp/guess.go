@@ -61,8 +61,8 @@ func (g *guess) improve() {
 // steps, and labels in order of cost. It reports whether it found an assignment.
 func (g *guess) depthFirst(steps []step) bool {
 	tried := 0
-	var from func(i int) bool
-	from = func(i int) bool {
+	var assignFrom func(i int) bool
+	assignFrom = func(i int) bool {
 		if i < 0 {
 			return g.cost() < Forbidden
 		}
@@ -83,10 +83,10 @@ func (g *guess) depthFirst(steps []step) bool {
 				return false
 			}
 			g.labels[s.variable], last, lastCost = best, best, bestCost
-			if from(i - 1) {
+			if assignFrom(i - 1) {
 				return true
 			}
 		}
 	}
-	return from(len(steps) - 1)
+	return assignFrom(len(steps) - 1)
 }

@@ -9,10 +9,10 @@ import (
 // checkWork is the number of costs processed between two checks of the context.
 const checkWork = 1 << 20
 
-// operand is a function in a sum, with the current index into its table and its strides.
+// operand is a function in a sum, as prepared for an iteration over its table.
 type operand struct {
 	table            []int64
-	at               int
+	index            int   // current index into table
 	eliminatedStride int   // stride of the variable that is eliminated
 	strides          []int // of the other variables in the scope of the message
 }
@@ -63,7 +63,7 @@ func (e *elimination) message(v int, functions []*function) *function {
 		clear(sums)
 		for _, o := range fixed {
 			for l := range sums {
-				sums[l] = add(sums[l], o.table[o.at+l*o.eliminatedStride])
+				sums[l] = add(sums[l], o.table[o.index+l*o.eliminatedStride])
 			}
 		}
 		minima(row[:n], sums, along, last)
@@ -74,7 +74,7 @@ func (e *elimination) message(v int, functions []*function) *function {
 				labels[k], steps = 0, 1-size
 			}
 			for j := range operands {
-				operands[j].at += steps * operands[j].strides[k]
+				operands[j].index += steps * operands[j].strides[k]
 			}
 			if steps == 1 {
 				break
@@ -97,14 +97,14 @@ func minima(row, sums []int64, along []operand, last int) {
 			}
 		case 1:
 			a := &along[0]
-			aIndex := a.at + i*a.strides[last]
+			aIndex := a.index + i*a.strides[last]
 			for _, s := range sums {
 				best = min(best, s+a.table[aIndex])
 				aIndex += a.eliminatedStride
 			}
 		case 2:
 			a, b := &along[0], &along[1]
-			aIndex, bIndex := a.at+i*a.strides[last], b.at+i*b.strides[last]
+			aIndex, bIndex := a.index+i*a.strides[last], b.index+i*b.strides[last]
 			for _, s := range sums {
 				best = min(best, s+a.table[aIndex]+b.table[bIndex])
 				aIndex, bIndex = aIndex+a.eliminatedStride, bIndex+b.eliminatedStride
@@ -113,7 +113,7 @@ func minima(row, sums []int64, along []operand, last int) {
 			for l, s := range sums {
 				for j := range along {
 					o := &along[j]
-					s = add(s, o.table[o.at+i*o.strides[last]+l*o.eliminatedStride])
+					s = add(s, o.table[o.index+i*o.strides[last]+l*o.eliminatedStride])
 				}
 				best = min(best, s)
 			}

@@ -31,9 +31,9 @@ const entriesPerVariable = 1 << 6
 // the second rule. Each message has at most limit entries, and all messages together have at most 4*limit entries plus
 // entriesPerVariable entries for each variable.
 func (in *instance) plan(limit int) plan {
-	const little = 1 << 17 // work in costs read, below a millisecond
+	const cheapWork = 1 << 17 // work in costs read, below a millisecond
 	a := in.order(limit, leastWork)
-	if a.tooLargeCount == 0 && a.work < little {
+	if a.tooLargeCount == 0 && a.work < cheapWork {
 		return a
 	}
 	b := in.order(limit, leastFill)
@@ -166,9 +166,9 @@ func (o *ordering) table(v int) int64 {
 
 // product returns a*b, saturated.
 func product(a int64, b int) int64 {
-	const many = 1 << 55
-	if a > many/int64(b) {
-		return many
+	const maxProduct = 1 << 55
+	if a > maxProduct/int64(b) {
+		return maxProduct
 	}
 	return a * int64(b)
 }
@@ -191,7 +191,7 @@ func (o *ordering) key(v int) int64 {
 			}
 		}
 	}
-	return fill<<40 + min(work, 1<<40-1)
+	return fill<<40 + min(work, 1<<40-1) // ties of fill are broken by work
 }
 
 // eliminate joins the neighbours of v. It returns, in ascending order, the variables whose keys may change: the

@@ -199,10 +199,8 @@ func (s *search) tablesOrBranch(in *instance, r result, cutoff int64, isRoot boo
 	if plan := in.plan(min(s.maxTable, maxEntries)); plan.tooLargeCount == 0 && (isRoot || !s.expired()) {
 		e.eliminateAll(plan.order, s.maxTable)
 		s.recordInfeasible(e)
-		found := result{bound: e.constant, cost: Forbidden, tree: tree{bound: e.constant, steps: s.proofSteps(e)}}
-		if e.constant < min(cutoff, r.cost) {
-			found.cost = e.constant
-		} else {
+		found := result{bound: e.constant, cost: e.constant, tree: tree{bound: e.constant, steps: s.proofSteps(e)}}
+		if e.constant >= min(cutoff, r.cost) {
 			found.cost, found.labels = r.cost, r.labels
 			return found
 		}
@@ -268,8 +266,9 @@ func (e *elimination) relax(maxEntries int) {
 func (s *search) minimizeByBranching(e *elimination, r result, cutoff int64) result {
 	v := e.mostConnected()
 	type child struct {
-		label        int
-		begun, bound *elimination
+		label   int
+		fixed   *elimination // v has the label
+		relaxed *elimination // relaxation of fixed
 	}
 	var children []child
 	for l := range e.sizes[v] {
@@ -277,22 +276,22 @@ func (s *search) minimizeByBranching(e *elimination, r result, cutoff int64) res
 		children = append(children, child{l, c, s.relaxation(c, min(cutoff, r.cost), false)})
 	}
 	slices.SortStableFunc(children, func(a, b child) int {
-		return compare(a.bound.constant, b.bound.constant)
+		return compare(a.relaxed.constant, b.relaxed.constant)
 	})
 	r.tree = tree{steps: s.proofSteps(e), variable: e.problemVariables[v]}
 	r.bound = Forbidden
 	for _, c := range children {
 		limit := min(cutoff, r.cost)
-		steps := s.proofSteps(c.begun)
-		name := e.problemLabels[v][c.label]
-		t := tree{label: name, bound: c.bound.constant, steps: slices.Concat(steps, s.proofSteps(c.bound))}
+		steps := s.proofSteps(c.fixed)
+		problemLabel := e.problemLabels[v][c.label]
+		t := tree{label: problemLabel, bound: c.relaxed.constant, steps: slices.Concat(steps, s.proofSteps(c.relaxed))}
 		if t.bound < limit && !s.expired() {
-			found := s.minimize(c.begun.remaining(), limit, false)
+			found := s.minimize(c.fixed.remaining(), limit, false)
 			if found.cost < limit {
 				r.cost, r.labels = found.cost, found.labels
 				r.labels[v] = c.label
 			}
-			found.tree.label, found.tree.steps = name, slices.Concat(steps, found.tree.steps)
+			found.tree.label, found.tree.steps = problemLabel, slices.Concat(steps, found.tree.steps)
 			found.tree.relaxed, found.tree.relaxedBound = t.steps, t.bound
 			t = found.tree
 		}

@@ -20,19 +20,19 @@ type tightening struct {
 	functions         []movedFunction // functions of two or more variables
 	least             []int64         // by variable: the cost common to all of its labels
 	unary             [][]int64       // by variable and label: the cost in excess of least
-	positions         [][]place       // by variable: its positions in functions
+	positions         [][]position    // by variable: its positions in functions
 	overflow          bool            // whether costs have overflowed
 	shares            []int64         // buffer, by label
 	bestLabels        []int           // the best assignment found
-	bestCost          int64           // cost of best
+	bestCost          int64           // cost of bestLabels
 	originalFunctions [][]*function   // by variable: its original functions
 }
 
-// place is the position of a variable in the scope of a function.
-type place struct {
+// position is the position of a variable in the scope of a function.
+type position struct {
 	function    int  // index of the function
-	inner       int  // stride of the variable's labels in the table
-	scope       int  // index in the scope
+	stride      int  // stride of the variable's labels in the table
+	scopeIndex  int  // index in the scope
 	first, last bool // whether it is the first or last variable of the scope
 }
 
@@ -70,7 +70,7 @@ func (in *instance) tighten(cutoff int64) *tightening {
 		if t.overflow {
 			return nil
 		}
-		if pass&(pass-1) == 0 {
+		if pass&(pass-1) == 0 { // passes 0, 1, 2, 4, 8, ...
 			t.findAssignment()
 		}
 		bound, goal := t.bound(), min(cutoff, t.bestCost)
@@ -88,7 +88,7 @@ func (in *instance) tighten(cutoff int64) *tightening {
 // newTightening returns the state before any move.
 func (in *instance) newTightening() *tightening {
 	t := &tightening{instance: in, unary: make([][]int64, len(in.problemVariables)),
-		least: make([]int64, len(in.problemVariables)), positions: make([][]place, len(in.problemVariables)),
+		least: make([]int64, len(in.problemVariables)), positions: make([][]position, len(in.problemVariables)),
 		originalFunctions: in.eliminate().functionsOf, bestCost: Forbidden}
 	for v, n := range in.sizes {
 		t.unary[v] = make([]int64, n)
@@ -102,12 +102,12 @@ func (in *instance) newTightening() *tightening {
 			continue
 		}
 		m := movedFunction{original: f, table: slices.Clone(f.table), received: make([][]int64, len(f.scope))}
-		inner := 1
+		stride := 1
 		for k := len(f.scope) - 1; k >= 0; k-- {
 			v := f.scope[k]
 			m.received[k] = make([]int64, in.sizes[v])
-			t.positions[v] = append(t.positions[v], place{len(t.functions), inner, k, k == 0, k == len(f.scope)-1})
-			inner *= in.sizes[v]
+			t.positions[v] = append(t.positions[v], position{len(t.functions), stride, k, k == 0, k == len(f.scope)-1})
+			stride *= in.sizes[v]
 		}
 		t.functions = append(t.functions, m)
 	}
@@ -161,21 +161,21 @@ func (t *tightening) tightenVariable(v int, forward bool) {
 }
 
 // collectCosts moves the least cost of each label of v from a function to v.
-func (t *tightening) collectCosts(v int, p place) {
+func (t *tightening) collectCosts(v int, p position) {
 	f, n := &t.functions[p.function], t.sizes[v]
-	unary, received := t.unary[v], f.received[p.scope]
+	unary, received := t.unary[v], f.received[p.scopeIndex]
 	for l := range n {
 		least := Forbidden
-		for start := l * p.inner; start < len(f.table); start += n * p.inner {
-			for _, c := range f.table[start : start+p.inner] {
+		for start := l * p.stride; start < len(f.table); start += n * p.stride {
+			for _, c := range f.table[start : start+p.stride] {
 				least = min(least, c)
 			}
 		}
 		if least == 0 {
 			continue
 		}
-		for start := l * p.inner; start < len(f.table); start += n * p.inner {
-			for i, c := range f.table[start : start+p.inner] {
+		for start := l * p.stride; start < len(f.table); start += n * p.stride {
+			for i, c := range f.table[start : start+p.stride] {
 				if c < Forbidden {
 					f.table[start+i] = c - least
 				}
@@ -187,7 +187,7 @@ func (t *tightening) collectCosts(v int, p place) {
 }
 
 // distributeShares moves the shares from v to a function.
-func (t *tightening) distributeShares(v int, p place) {
+func (t *tightening) distributeShares(v int, p position) {
 	f, n := &t.functions[p.function], t.sizes[v]
 	for l := range n {
 		share := t.shares[l]
@@ -195,9 +195,9 @@ func (t *tightening) distributeShares(v int, p place) {
 			continue
 		}
 		t.unary[v][l] -= share
-		f.received[p.scope][l] -= share
-		for start := l * p.inner; start < len(f.table); start += n * p.inner {
-			for i, c := range f.table[start : start+p.inner] {
+		f.received[p.scopeIndex][l] -= share
+		for start := l * p.stride; start < len(f.table); start += n * p.stride {
+			for i, c := range f.table[start : start+p.stride] {
 				if c < Forbidden {
 					f.table[start+i] = t.checkedSum(c, share)
 				}
@@ -230,7 +230,7 @@ func (t *tightening) bound() int64 {
 func (t *tightening) findAssignment() {
 	labels := make([]int, len(t.problemVariables))
 	for v := range labels {
-		best := Forbidden + 1
+		best, bestLabel := Forbidden+1, 0
 		for l, c := range t.unary[v] {
 			labels[v] = l
 			for _, p := range t.positions[v] {
@@ -240,10 +240,10 @@ func (t *tightening) findAssignment() {
 				}
 			}
 			if c < best {
-				best, t.shares[0] = c, int64(l)
+				best, bestLabel = c, l
 			}
 		}
-		labels[v] = int(t.shares[0])
+		labels[v] = bestLabel
 	}
 	g := guess{in: t.instance, functionsOf: t.originalFunctions, labels: labels}
 	g.improve()

@@ -75,11 +75,11 @@ func (p *Problem) Validate() error {
 	}
 	var all int64
 	for i := range p.Factors {
-		most, err := p.checkFactor(&p.Factors[i])
+		largest, err := p.checkFactor(&p.Factors[i])
 		if err != nil {
 			return fmt.Errorf("wcsp: factor %d: %w", i, err)
 		}
-		if all = add(all, most); all == Forbidden {
+		if all = add(all, largest); all == Forbidden {
 			return fmt.Errorf("wcsp: factor %d: the costs add up to more than %d", i, Forbidden-1)
 		}
 	}
@@ -87,7 +87,7 @@ func (p *Problem) Validate() error {
 }
 
 // checkFactor validates a factor and returns its largest allowed cost.
-func (p *Problem) checkFactor(f *Factor) (most int64, err error) {
+func (p *Problem) checkFactor(f *Factor) (largest int64, err error) {
 	if len(f.Scope) > 2 {
 		return 0, fmt.Errorf("the costs depend on %d variables; the limit is 2", len(f.Scope))
 	}
@@ -112,10 +112,10 @@ func (p *Problem) checkFactor(f *Factor) (most int64, err error) {
 			return 0, fmt.Errorf("cost %d is %d; want 0 to %d", i, c, Forbidden)
 		}
 		if c < Forbidden {
-			most = max(most, c)
+			largest = max(largest, c)
 		}
 	}
-	return most, nil
+	return largest, nil
 }
 
 // Cost returns the cost of an assignment, which has a label for each variable. The cost is Forbidden if any factor

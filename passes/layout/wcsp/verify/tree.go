@@ -32,8 +32,8 @@ func (c *checker) root(n *wcsp.Node) (int64, error) {
 	return add(constant, bound), err
 }
 
-// node checks a node and returns its bound: the sum of its constants and of the bounds of its branches or parts. It
-// modifies at.
+// node checks a node and returns its bound: the sum of its constants, and the least bound of its branches or the sum of
+// the bounds of its parts. It modifies functionsOf.
 func (c *checker) node(n *wcsp.Node, functionsOf functionsByVariable) (int64, error) {
 	before := len(c.functions)
 	defer func() { c.functions = c.functions[:before] }()

@@ -80,16 +80,16 @@ func problem(p *wcsp.Problem) error {
 		if size != len(f.Costs) {
 			return fmt.Errorf("factor %d: the costs do not fit the labels", i)
 		}
-		var most int64
+		var largest int64
 		for k, c := range f.Costs {
 			if c < 0 || c > wcsp.Forbidden {
 				return fmt.Errorf("factor %d: cost %d is %d", i, k, c)
 			}
 			if c < wcsp.Forbidden {
-				most = max(most, c)
+				largest = max(largest, c)
 			}
 		}
-		if all = add(all, most); all == wcsp.Forbidden {
+		if all = add(all, largest); all == wcsp.Forbidden {
 			return fmt.Errorf("factor %d: the sum of the costs overflows", i)
 		}
 	}
@@ -108,11 +108,11 @@ func cost(p *wcsp.Problem, s *wcsp.Solution) error {
 	}
 	var sum int64
 	for _, f := range p.Factors {
-		at := 0
+		index := 0
 		for _, v := range f.Scope {
-			at = at*len(p.Variables[v].Labels) + s.Labels[v]
+			index = index*len(p.Variables[v].Labels) + s.Labels[v]
 		}
-		sum = add(sum, f.Costs[at])
+		sum = add(sum, f.Costs[index])
 	}
 	if sum != s.Cost || sum == wcsp.Forbidden {
 		return fmt.Errorf("its cost is given as %d; the labels cost %d", s.Cost, sum)

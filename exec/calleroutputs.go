@@ -18,32 +18,32 @@ type callerOutputs struct {
 
 // newCallerOutputs returns the callerOutputs of a list of tensors, which has an entry for each output.
 func newCallerOutputs(outputs []graph.Output, tensors []*tensor.Tensor) *callerOutputs {
-	g := &callerOutputs{outputs: outputs, tensors: tensors, outputIndex: map[string]int{}}
+	given := &callerOutputs{outputs: outputs, tensors: tensors, outputIndex: map[string]int{}}
 	for i, o := range outputs {
-		if tensors[i] != nil && g.outputIndex[o.Value.Name] == 0 {
-			g.outputIndex[o.Value.Name] = i + 1
+		if tensors[i] != nil && given.outputIndex[o.Value.Name] == 0 {
+			given.outputIndex[o.Value.Name] = i + 1
 		}
 	}
-	return g
+	return given
 }
 
 // check returns an error if the run cannot write one of the caller's tensors. Shapes that depend on data are checked
 // later.
-func (g *callerOutputs) check(whole *graph.Graph, in []*tensor.Tensor) error {
-	if g == nil {
+func (given *callerOutputs) check(whole *graph.Graph, in []*tensor.Tensor) error {
+	if given == nil {
 		return nil
 	}
 	readsGaps := readsStorage(whole)
-	for i, t := range g.tensors {
+	for i, t := range given.tensors {
 		if t == nil {
 			continue
 		}
-		o := g.outputs[i]
-		if err := g.checkTensor(i, t.DType, t.Shape); err != nil {
+		o := given.outputs[i]
+		if err := given.checkTensor(i, t.DType, t.Shape); err != nil {
 			return err
 		}
 		if v := o.Value; !v.Dynamic {
-			if err := g.checkTensor(i, v.Meta.DType, v.Meta.Shape); err != nil {
+			if err := given.checkTensor(i, v.Meta.DType, v.Meta.Shape); err != nil {
 				return err
 			}
 		}
@@ -52,9 +52,9 @@ func (g *callerOutputs) check(whole *graph.Graph, in []*tensor.Tensor) error {
 				return sharedMemoryError(o.Name, "input", whole.Inputs[k].Name)
 			}
 		}
-		for k, x := range g.tensors[:i] {
+		for k, x := range given.tensors[:i] {
 			if x != nil && tensor.Overlap(t, x) {
-				return sharedMemoryError(o.Name, "the tensor given for output", g.outputs[k].Name)
+				return sharedMemoryError(o.Name, "the tensor given for output", given.outputs[k].Name)
 			}
 		}
 		for _, c := range whole.Constants {
@@ -67,26 +67,26 @@ func (g *callerOutputs) check(whole *graph.Graph, in []*tensor.Tensor) error {
 }
 
 // checkTensor returns an error unless the tensor given for output i has the given dtype and shape.
-func (g *callerOutputs) checkTensor(i int, d tensor.DType, shape []int) error {
-	return checkOutputTensor(g.outputs[i].Name, d, shape, g.tensors[i])
+func (given *callerOutputs) checkTensor(i int, d tensor.DType, shape []int) error {
+	return checkOutputTensor(given.outputs[i].Name, d, shape, given.tensors[i])
 }
 
 // writableTensors returns, by output of a segment's program, the caller's tensor that the program can write directly,
 // or nil. The tensor must have the dtype and shape of the output. If another segment reads the value, the tensor must
 // also have the strides and the offset of the output, because the plan of the reading segment depends on them.
-func (g *callerOutputs) writableTensors(c *segmentedGraph, s *graph.Segment, p *Program) []*tensor.Tensor {
+func (given *callerOutputs) writableTensors(c *segmentedGraph, s *graph.Segment, p *Program) []*tensor.Tensor {
 	out := make([]*tensor.Tensor, len(p.outputs))
-	if g == nil {
+	if given == nil {
 		return out
 	}
 	for i, o := range p.outputs {
-		k := g.outputIndex[o.Name] - 1
+		k := given.outputIndex[o.Name] - 1
 		if k < 0 {
 			continue
 		}
-		v, t, m := g.outputs[k].Value, g.tensors[k], o.Value.Meta
+		v, t, m := given.outputs[k].Value, given.tensors[k], o.Value.Meta
 		sameLayout := t.SameAddresses(m) && t.Offset == m.Offset
-		if slices.Contains(s.Out, v) && g.checkTensor(k, m.DType, m.Shape) == nil && (sameLayout || !c.reads(v)) {
+		if slices.Contains(s.Out, v) && given.checkTensor(k, m.DType, m.Shape) == nil && (sameLayout || !c.reads(v)) {
 			out[i] = t
 		}
 	}
@@ -101,15 +101,15 @@ func (c *segmentedGraph) reads(v *graph.Value) bool {
 }
 
 // copyRemaining copies to the caller's tensors all outputs that segments did not write there directly.
-func (g *callerOutputs) copyRemaining(ctx context.Context, results []*tensor.Tensor, workers int) error {
+func (given *callerOutputs) copyRemaining(ctx context.Context, results []*tensor.Tensor, workers int) error {
 	for i, t := range results {
-		if t == nil || g.tensors[i] == nil || t == g.tensors[i] {
+		if t == nil || given.tensors[i] == nil || t == given.tensors[i] {
 			continue
 		}
-		if err := g.checkTensor(i, t.DType, t.Shape); err != nil {
+		if err := given.checkTensor(i, t.DType, t.Shape); err != nil {
 			return err
 		}
-		if err := iter.CopyElements(ctx, g.tensors[i], t, workers); err != nil {
+		if err := iter.CopyElements(ctx, given.tensors[i], t, workers); err != nil {
 			return err
 		}
 	}

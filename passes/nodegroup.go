@@ -111,9 +111,9 @@ func (g *grouper) recordUnfused(n *graph.Node, why string) {
 	}
 }
 
-// merge unites groups a and b at the position of the later group, and returns the later group. Nodes outside of both
-// groups that read the earlier group or node n, if n is not nil, must come after the later group. If the groups cannot
-// be united, merge records the reason for n and returns the earlier group.
+// merge unites groups a and b at the position of the later group, and returns the later group. n is a node that will
+// join the union, or nil. All other readers of n and of the earlier group must come after the later group. If the
+// groups cannot be united, merge records the reason for n and returns the earlier group.
 func (g *grouper) merge(a, b *nodeGroup, n *graph.Node) *nodeGroup {
 	interrupt.Check(g.plan.ctx)
 	if a.position > b.position {
@@ -163,7 +163,7 @@ func (g *grouper) merge(a, b *nodeGroup, n *graph.Node) *nodeGroup {
 	return b
 }
 
-// recount recomputes the values that a group reads, and how many it stores.
+// recount recomputes the operands and the number of results of a group.
 func (g *grouper) recount(c *nodeGroup) {
 	c.resultCount, c.operands = 0, map[*graph.Value]bool{}
 	for _, n := range c.nodes {
