@@ -201,31 +201,31 @@ func (p *Program) Need() Need {
 func (p *Program) computeNeed() {
 	n := Need{Arena: p.arena, Scratch: p.workerBytes * p.threads}
 	seen := map[*tensor.Storage]bool{}
-	for _, s := range p.storages {
-		bytes := s.bytes
-		if s.kind == inConst {
-			if seen[s.data.Storage()] {
+	for _, storage := range p.storages {
+		bytes := storage.bytes
+		if storage.kind == inConst {
+			if seen[storage.data.Storage()] {
 				continue
 			}
-			seen[s.data.Storage()] = true
-			bytes = s.data.Storage().Len()
+			seen[storage.data.Storage()] = true
+			bytes = storage.data.Storage().Len()
 		}
 		switch {
-		case s.kind == inInput:
-			n.AddInput(s.root)
-		case s.kind == inNewMemory:
+		case storage.kind == inInput:
+			n.AddInput(storage.root)
+		case storage.kind == inNewMemory:
 			n.Outputs = sum(n.Outputs, bytes)
-			n.add("output", s.root, bytes)
-		case s.kind == inArena:
-			n.add("value", s.root, bytes)
-		case s.root != nil && s.root.Packed == nil:
+			n.add("output", storage.root, bytes)
+		case storage.kind == inArena:
+			n.add("value", storage.root, bytes)
+		case storage.root != nil && storage.root.Packed == nil:
 			n.Constants = sum(n.Constants, bytes)
-			n.add("constant", s.root, bytes)
+			n.add("constant", storage.root, bytes)
 		default:
 			n.Packed = sum(n.Packed, bytes)
-			if s.root != nil {
-				n.add("packed weight", s.root, bytes)
-				n.addOriginal(s.root, seen)
+			if storage.root != nil {
+				n.add("packed weight", storage.root, bytes)
+				n.addOriginal(storage.root, seen)
 			}
 		}
 	}

@@ -273,7 +273,9 @@ func (p *Program) addStorages(g *graph.Graph) {
 }
 
 // storageOf returns the index of the storage that holds a value.
-func (p *Program) storageOf(v *graph.Value) int { return int(max(p.storageIndex.At(v.Home())-1, 0)) }
+func (p *Program) storageOf(v *graph.Value) int {
+	return int(max(p.storageIndex.At(v.BufferOwner())-1, 0))
+}
 
 // addStep adds a step for a node and its kernel.
 func (p *Program) addStep(n *graph.Node, k *graph.Kernel) (err error) {

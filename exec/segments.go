@@ -249,7 +249,7 @@ func (p *segmentRun) outputs() (_ []*tensor.Tensor, err error) {
 			continue
 		}
 		if !o.Pin.Holds(t.Meta) {
-			m, err := o.Pin.Lay(t.Meta)
+			m, err := o.Pin.Apply(t.Meta)
 			if err != nil && p.keepGoing {
 				p.failed = append(p.failed, p.graph.FailOutput(o, err))
 				continue
@@ -314,7 +314,7 @@ func (p *segmentRun) inPinnedLayout(t *tensor.Tensor, pin graph.Pin) (*tensor.Te
 	if t == nil || pin.Holds(t.Meta) {
 		return t, nil
 	}
-	m, err := pin.Lay(t.Meta)
+	m, err := pin.Apply(t.Meta)
 	if err != nil {
 		return nil, err
 	}

@@ -10,16 +10,16 @@ import (
 
 // EpilogueStep is an operation of an epilogue that kernels can apply in registers. Its first operand is the result of
 // the previous step. Its second operand is a number or an operand of the fused node. An operand has Width elements
-// (Lanes), one element (One), or the strides of the anchor's result (neither).
+// (AlongFastest), one element (IsScalar), or the strides of the anchor's result (neither).
 type EpilogueStep struct {
 	Op     expr.Op // Add, Mul, Min or Max
 	Place  int     // index of the second operand among the addresses of the anchor's kernel; 0 means Number
 	Number float64 // the second operand, if Place is 0
-	// Lanes means that the second operand has an element for each position in the fastest dimension of the anchor's
+	// AlongFastest means that the second operand has an element for each position in the fastest dimension of the anchor's
 	// result, and is broadcast along all other dimensions.
-	Lanes bool
-	One   bool // the second operand has one element
-	Width int  // size of the fastest dimension of the anchor's result
+	AlongFastest bool
+	IsScalar     bool // the second operand has one element
+	Width        int  // size of the fastest dimension of the anchor's result
 }
 
 // Chain returns the epilogue as a sequence of steps. The first operand of the first step is the anchor's result. An
@@ -83,14 +83,14 @@ func (e *Epilogue) step(op expr.Op, second expr.Value, d tensor.DType) (s Epilog
 		result, operand := e.streams[0], e.streams[1+int(i.A)]
 		s.Place, s.Width = operand.addressIndex, e.sizes[0]
 		sameStrides := true
-		s.One = true
-		s.Lanes = operand.strides[0] == operand.size
+		s.IsScalar = true
+		s.AlongFastest = operand.strides[0] == operand.size
 		for d, step := range operand.strides {
 			sameStrides = sameStrides && step == result.strides[d]
-			s.One = s.One && step == 0
-			s.Lanes = s.Lanes && (d == 0 || step == 0)
+			s.IsScalar = s.IsScalar && step == 0
+			s.AlongFastest = s.AlongFastest && (d == 0 || step == 0)
 		}
-		s.Lanes = s.Lanes && !sameStrides
-		return s, sameStrides || s.Lanes || s.One
+		s.AlongFastest = s.AlongFastest && !sameStrides
+		return s, sameStrides || s.AlongFastest || s.IsScalar
 	}
 }

@@ -34,12 +34,12 @@ func EffortOf(c *expr.Code) (e Effort) {
 		}
 	}
 	row := make([]bool, len(c.Insts))
-	for i, in := range c.Insts {
+	for i, inst := range c.Insts {
 		weight := 1.0
-		if in.DType.Size() == 8 {
+		if inst.DType.Size() == 8 {
 			weight = 2
 		}
-		switch in.Op {
+		switch inst.Op {
 		case expr.Const:
 			row[i] = true
 			continue
@@ -55,13 +55,13 @@ func EffortOf(c *expr.Code) (e Effort) {
 			continue
 		}
 		row[i] = true
-		for k, v := range [...]expr.Value{in.A, in.B, in.C} {
-			row[i] = row[i] && (k >= in.Op.Args() || v < 0 || row[v])
+		for k, v := range [...]expr.Value{inst.A, inst.B, inst.C} {
+			row[i] = row[i] && (k >= inst.Op.Args() || v < 0 || row[v])
 		}
 		switch {
 		case row[i]:
 			e.Row += weight
-		case in.Op == expr.Div || in.Op == expr.Sqrt || in.Op == expr.Mod:
+		case inst.Op == expr.Div || inst.Op == expr.Sqrt || inst.Op == expr.Mod:
 			e.Divide += weight
 		default:
 			e.Simple += weight

@@ -63,9 +63,9 @@ func (e *Epilogue) Absorb() {
 	}
 }
 
-// Leave records that the kernel does not apply the epilogue. It must be called while the kernel is made. A phase after
+// Defer records that the kernel does not apply the epilogue. It must be called while the kernel is made. A phase after
 // the kernel then applies the epilogue.
-func (e *Epilogue) Leave() {
+func (e *Epilogue) Defer() {
 	if e != nil {
 		e.deferred = true
 	}

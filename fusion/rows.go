@@ -37,7 +37,7 @@ func CompileRows(r *graph.Rows, c *graph.Call) (*graph.Kernel, error) {
 }
 
 // rowprogDirection translates the loop directions of package graph to package rowprog.
-var rowprogDirection = [...]rowprog.Direction{graph.AnyWay: rowprog.AnyDirection, graph.ByRows: rowprog.ByRows,
+var rowprogDirection = [...]rowprog.Direction{graph.AnyDirection: rowprog.AnyDirection, graph.ByRows: rowprog.ByRows,
 	graph.ByColumns: rowprog.ByColumns}
 
 // rowPlan is a compiled row program: a [rowprog.Plan], or a [rowprog.Pieces] if rows are cut into pieces.
@@ -121,7 +121,7 @@ func planRows(r *graph.Rows, c *graph.Call) (rowPlan, error) {
 		}
 		ins = append(ins, splitRows(r, m))
 	}
-	direction := rowprogDirection[r.Way]
+	direction := rowprogDirection[r.Direction]
 	if r.Cut(full) || r.Unsuited(full) != "" {
 		if p, err := rowprog.NewPieces(r.Code, outs, ins, r.Mask, direction); p != nil || err != nil {
 			return p, err

@@ -104,14 +104,15 @@ func (w *admission) dropRejected(n *Node) {
 func (w *admission) addNode(n *Node) {
 	if n.Op.Kind == View && !n.Op.ReadsStorage && !n.Op.Identity {
 		for _, v := range n.Out {
-			if f := w.outcomeOf(n, 0); f != nil && !v.Dynamic && v.Meta.DType == f.results.DType {
-				w.outcomes[v] = &outcome{f.input, f.results, v}
+			if source := w.outcomeOf(n, 0); source != nil && !v.Dynamic && v.Meta.DType == source.results.DType {
+				w.outcomes[v] = &outcome{source.input, source.results, v}
 			}
 		}
 		return
 	}
-	if f := w.outcomeOf(n, 0); n.Op.Identity && f != nil && len(n.Out) == 1 && n.Out[0].Meta.DType == f.results.DType {
-		w.outcomes[n.Out[0]] = f
+	source := w.outcomeOf(n, 0)
+	if n.Op.Identity && source != nil && len(n.Out) == 1 && n.Out[0].Meta.DType == source.results.DType {
+		w.outcomes[n.Out[0]] = source
 		return
 	}
 	elementwise := n.Op.Pointwise != nil || n.Op.Identity
@@ -119,25 +120,25 @@ func (w *admission) addNode(n *Node) {
 		return
 	}
 	var from *outcome
-	in := make([]*tensor.Tensor, len(n.In))
+	operands := make([]*tensor.Tensor, len(n.In))
 	for i, a := range n.In {
 		switch {
 		case a.Kind == NumberArg:
-			in[i] = a.Number.Tensor(a.Number.DType())
+			operands[i] = a.Number.Tensor(a.Number.DType())
 		case a.Kind == TensorArg && a.Value.Const != nil && a.Value.Meta.Numel() == 1:
-			in[i] = broadcastable(a.Value.Const)
+			operands[i] = broadcastable(a.Value.Const)
 		case a.Kind == TensorArg:
-			f := w.outcomeOf(n, i)
-			if f == nil || from != nil && f.mapping != from.mapping {
+			source := w.outcomeOf(n, i)
+			if source == nil || from != nil && source.mapping != from.mapping {
 				return
 			}
-			from, in[i] = f, f.results
+			from, operands[i] = source, source.results
 		}
 	}
 	if from == nil {
 		return
 	}
-	w.apply(n, from, in)
+	w.apply(n, from, operands)
 }
 
 // broadcastable returns a constant of one element in a shape that broadcasts with a list of candidates. The shape has

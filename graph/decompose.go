@@ -101,7 +101,7 @@ func (p *Parts) check(i int, v *Value) error {
 
 // isFullView reports whether v is a view of all elements of a part's result. Such a view needs no memory of its own.
 func (p *Parts) isFullView(v *Value) bool {
-	owner := v.Home()
+	owner := v.BufferOwner()
 	return slices.Contains(p.nodes, owner.Node) && owner.Meta.DType == v.Meta.DType &&
 		owner.Meta.Offset == v.Meta.Offset && owner.Meta.Numel() == v.Meta.Numel()
 }
@@ -134,12 +134,12 @@ func (p *Parts) replaceResult(i int, v *Value) error {
 
 // Around describes the graph around a node that an op may rewrite.
 type Around struct {
-	// Alone reports whether only this node needs a value. Such a value is not an output, and its readers are this node and
-	// nodes whose results only this node needs.
-	Alone func(*Value) bool
-	// Made returns the values that earlier rewrites computed from the given value alone, so that the op can reuse them.
-	// Made may be nil.
-	Made func(*Value) []*Value
+	// UsedOnlyHere reports whether only this node needs a value. Such a value is not an output, and its readers are
+	// this node and nodes whose results only this node needs.
+	UsedOnlyHere func(*Value) bool
+	// ComputedFrom returns the values that earlier rewrites computed from the given value alone, so that the op can
+	// reuse them. ComputedFrom may be nil.
+	ComputedFrom func(*Value) []*Value
 	// Exact means that a rewrite must not change the bits of the results.
 	Exact bool
 	// Pinned means that the graph has pinned nodes. A rewrite that would bypass a pinned node is dropped.

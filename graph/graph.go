@@ -162,8 +162,8 @@ func (v *Value) Root() *Value {
 	return v
 }
 
-// Home returns the value whose memory contains v: its root, or the value that contains the root.
-func (v *Value) Home() *Value {
+// BufferOwner returns the value whose memory contains v: its root, or the value that contains the root.
+func (v *Value) BufferOwner() *Value {
 	v = v.Root()
 	for v.Within != nil {
 		v = v.Within

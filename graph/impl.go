@@ -340,8 +340,9 @@ func (g *Graph) CopyOp() (*Op, error) {
 	return nil, errors.New("the catalogue has no op that copies values")
 }
 
-// Selective reports whether the implementation has a Read function, so that it may reject operands of some layouts.
-func (m *Impl) Selective() bool { return m.hasRead }
+// MayRejectLayouts reports whether the implementation has a Read function, so that it may reject operands of some
+// layouts.
+func (m *Impl) MayRejectLayouts() bool { return m.hasRead }
 
 // supportsCall reports whether the implementation supports the call in its layouts: at least one walk produces the
 // results in the layouts of c.Out and reads all operands.

@@ -201,10 +201,10 @@ func (e edge) ReversedEdge() gonum.Edge { return edge{e.to, e.from} }
 
 // cycle returns the shortest cycle in a strongly connected component through its first node.
 func (d *directed) cycle(component []gonum.Node) []int64 {
-	in := map[int64]bool{}
+	inComponent := map[int64]bool{}
 	start := component[0].ID()
 	for _, n := range component {
-		in[n.ID()] = true
+		inComponent[n.ID()] = true
 		start = min(start, n.ID())
 	}
 	predecessor := map[int64]int64{}
@@ -220,7 +220,7 @@ func (d *directed) cycle(component []gonum.Node) []int64 {
 				slices.Reverse(path)
 				return path
 			}
-			if _, seen := predecessor[id]; in[id] && !seen {
+			if _, seen := predecessor[id]; inComponent[id] && !seen {
 				predecessor[id] = queue[0]
 				queue = append(queue, id)
 			}

@@ -83,8 +83,8 @@ func (p Pin) Holds(m tensor.Meta) bool {
 	return err == nil && (m.Numel() == 0 || o.Holds(m))
 }
 
-// Lay returns m with the layout that the pin demands. It returns m unchanged if m already has this layout.
-func (p Pin) Lay(m tensor.Meta) (tensor.Meta, error) {
+// Apply returns m with the layout that the pin demands. It returns m unchanged if m already has this layout.
+func (p Pin) Apply(m tensor.Meta) (tensor.Meta, error) {
 	if p.Holds(m) {
 		return m, nil
 	}

@@ -10,13 +10,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// RowWay is the direction of the loops of a row program.
-type RowWay uint8
+// RowDirection is the direction of the loops of a row program.
+type RowDirection uint8
 
-// The inner loops go along each row (ByRows) or across adjacent rows (ByColumns). With AnyWay the implementation
+// The inner loops go along each row (ByRows) or across adjacent rows (ByColumns). With AnyDirection the implementation
 // chooses the direction by the layouts of the operands.
 const (
-	AnyWay RowWay = iota
+	AnyDirection RowDirection = iota
 	ByRows
 	ByColumns
 )
@@ -38,8 +38,8 @@ type Rows struct {
 	Channels []bool
 	// Code is the expression, in the dtypes that operands and results have in memory.
 	Code *expr.Code
-	// Way is the direction of the loops that an implementation requires.
-	Way RowWay
+	// Direction is the direction of the loops that an implementation requires.
+	Direction RowDirection
 	// Shape is the shape to which operands are broadcast; nil means the shape of operand 0.
 	Shape []int
 }

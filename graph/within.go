@@ -64,9 +64,9 @@ func (n *Node) inPlace() []bool {
 	if n.Op == nil || n.Op.ConcatDim == nil || len(n.Out) == 0 {
 		return nil
 	}
-	owner := n.Out[0].Home()
+	owner := n.Out[0].BufferOwner()
 	if !slices.ContainsFunc(n.In, func(a Arg) bool {
-		return a.Kind == TensorArg && a.Value.Within != nil && a.Value.Home() == owner
+		return a.Kind == TensorArg && a.Value.Within != nil && a.Value.BufferOwner() == owner
 	}) {
 		return nil
 	}
@@ -78,7 +78,7 @@ func (n *Node) inPlace() []bool {
 	for i, a := range n.In {
 		if place, known := places[i].Meta(); known || places[i].Shape != nil {
 			m := a.Value.Meta
-			list[i] = a.Value.Alias == nil && a.Value.Home() == owner && m.DType == place.DType && m.Numel() > 0 &&
+			list[i] = a.Value.Alias == nil && a.Value.BufferOwner() == owner && m.DType == place.DType && m.Numel() > 0 &&
 				m.Offset == place.Offset && m.SameAddresses(place)
 		}
 	}
@@ -161,14 +161,14 @@ func (v *verifier) checkConcatMemory() {
 	for _, n := range v.g.Nodes {
 		for _, o := range n.Out {
 			if o.Within != nil {
-				shared[o.Home()] = true
+				shared[o.BufferOwner()] = true
 			}
 		}
 	}
 	for _, n := range v.g.Nodes {
 		places := n.Places()
 		for _, o := range n.Out {
-			switch owner := o.Home(); {
+			switch owner := o.BufferOwner(); {
 			case o.Alias != nil || !shared[owner]:
 			case places == nil:
 				add(n, owner, o.Meta)

@@ -37,7 +37,7 @@ func TestLiesWithin(t *testing.T) {
 	require.NoError(t, graph.Verify(g, all))
 	c := g.Value("c")
 	assert.Equal(t, []bool{true, true, false}, c.Node.Call().InPlace, "the second a is copied")
-	assert.Same(t, c, g.Value("b").Home())
+	assert.Same(t, c, g.Value("b").BufferOwner())
 	assert.Equal(t, 6, g.Value("b").Meta.Offset)
 	assert.Zero(t, g.Value("b").Node.Call().Out[0].Offset, "kernels are given the address of the first element")
 	again := g.Clone()

@@ -19,12 +19,12 @@ const blockBytes = machine.BlockBytes
 func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, rows bool, body rule.Block) error {
 	c.ptrs = withLen(c.ptrs, len(it.ops))
 	if rows {
-		return it.steps(c, ptrs, r, func(p []unsafe.Pointer, n0, n1 int) error {
-			for j := range n1 {
+		return it.steps(c, ptrs, r, func(p []unsafe.Pointer, rowLen, rowCount int) error {
+			for j := range rowCount {
 				for i := range p {
 					c.ptrs[i] = unsafe.Add(p[i], j*it.walkStrides[len(p)+i])
 				}
-				if err := body(c.ptrs, n0); err != nil {
+				if err := body(c.ptrs, rowLen); err != nil {
 					return err
 				}
 			}
@@ -35,8 +35,8 @@ func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, rows bo
 	if s.nonTemporal {
 		defer strided.Fence()
 	}
-	return it.steps(c, ptrs, r, func(p []unsafe.Pointer, n0, n1 int) error {
-		return s.eachPiece(p, n0, n1, func(k0, k1 int) error { return body(c.ptrs, k0*k1) })
+	return it.steps(c, ptrs, r, func(p []unsafe.Pointer, rowLen, rowCount int) error {
+		return s.eachPiece(p, rowLen, rowCount, func(k0, k1 int) error { return body(c.ptrs, k0*k1) })
 	})
 }
 

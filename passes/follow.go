@@ -316,7 +316,7 @@ func (l *layouter) checkLaidOut(n *graph.Node) error {
 			return misfit("%q, %v, is pinned to %v", v.Name, v.Meta, n.Pin)
 		}
 	}
-	if n.Impl != nil && !n.IsView() && n.Impl.Selective() && !n.Impl.Reads(n.Call(), n.Walk) {
+	if n.Impl != nil && !n.IsView() && n.Impl.MayRejectLayouts() && !n.Impl.Reads(n.Call(), n.Walk) {
 		return misfit("implementation %s of %s does not read its operands", n.Impl.Name, n.Name)
 	}
 	return nil

@@ -129,7 +129,7 @@ func unpack(n *graph.Node, nodes []*graph.Node) {
 
 // listPackings sets Packed and PackedInRuns.
 func (p *Plan) listPackings() {
-	at := map[*graph.Value]int{}
+	packedIndex := map[*graph.Value]int{}
 	for _, n := range p.Graph.Nodes {
 		if n.Impl == nil || n.Impl.Pack == nil {
 			continue
@@ -146,13 +146,13 @@ func (p *Plan) listPackings() {
 				}
 				continue
 			}
-			k, seen := at[v]
+			index, seen := packedIndex[v]
 			if !seen {
-				k = len(p.Packed)
-				at[v] = k
+				index = len(p.Packed)
+				packedIndex[v] = index
 				p.Packed = append(p.Packed, Packing{Value: v.Name, Of: v.Packed.Of, Form: v.Packed.Form, Bytes: v.Meta.Bytes()})
 			}
-			if to := &p.Packed[k]; !slices.Contains(to.Readers, n.Name) {
+			if to := &p.Packed[index]; !slices.Contains(to.Readers, n.Name) {
 				to.Readers = append(to.Readers, n.Name)
 			}
 		}

@@ -101,10 +101,10 @@ func (w *placer) placeResult(n *graph.Node) {
 	for _, a := range n.In {
 		switch x := a.Value; {
 		case x.Meta.Numel() == 0:
-		case x.Within == nil || x.Meta.Rank() != m.Rank() || buffer != nil && x.Home() != buffer:
+		case x.Within == nil || x.Meta.Rank() != m.Rank() || buffer != nil && x.BufferOwner() != buffer:
 			return
 		case buffer == nil:
-			buffer = x.Home()
+			buffer = x.BufferOwner()
 			m = m.WithStrides(buffer.Meta.Strides)
 			m.Offset = x.Meta.Offset
 		}

@@ -14,8 +14,8 @@ import (
 func rewrite(p *Plan) error {
 	r := &rewriting{plan: p, unaryResults: map[*graph.Value][]*graph.Value{}, around: graph.Around{Exact: p.exact},
 		readers: graph.NewByValue[int](p.Graph)}
-	r.around.Alone = func(v *graph.Value) bool { return v != nil && r.readers.At(v) == 1 }
-	r.around.Made = func(v *graph.Value) []*graph.Value { return r.unaryResults[v] }
+	r.around.UsedOnlyHere = func(v *graph.Value) bool { return v != nil && r.readers.At(v) == 1 }
+	r.around.ComputedFrom = func(v *graph.Value) []*graph.Value { return r.unaryResults[v] }
 	asked := false
 	for _, n := range p.Graph.Nodes {
 		asked = asked || n.Op.Rewrite != nil

@@ -100,7 +100,7 @@ func describe(n *graph.Node) string {
 
 // choosesLayout reports whether layouts of a node depend on the implementation that is chosen.
 func choosesLayout(n *graph.Node) bool {
-	return len(n.Op.Impls) > 1 || len(n.Op.Impls) == 1 && n.Op.Impls[0].Selective()
+	return len(n.Op.Impls) > 1 || len(n.Op.Impls) == 1 && n.Op.Impls[0].MayRejectLayouts()
 }
 
 // orderSource returns the largest operand whose dimension order v follows; nil if the implementation determines it.

@@ -127,27 +127,27 @@ func BroadcastSizes(a, b []sym.Int) ([]sym.Int, error) {
 	out := make([]sym.Int, n)
 	numel := sym.Of(1)
 	for i := n - 1; i >= 0; i-- {
-		sa, sb := sym.Of(1), sym.Of(1)
+		sizeA, sizeB := sym.Of(1), sym.Of(1)
 		if d := i - (n - len(a)); d >= 0 {
-			sa = a[d]
+			sizeA = a[d]
 		}
 		if d := i - (n - len(b)); d >= 0 {
-			sb = b[d]
+			sizeB = b[d]
 		}
 		switch {
-		case sa.Lt(sym.Int{}).Or(sb.Lt(sym.Int{})).Holds():
+		case sizeA.Lt(sym.Int{}).Or(sizeB.Lt(sym.Int{})).Holds():
 			return nil, fmt.Errorf("shapes %s and %s have a negative size", Sizes(a), Sizes(b))
-		case sa.Same(sb), knownEquals(sb, 1):
-			out[i] = sa
-		case knownEquals(sa, 1):
-			out[i] = sb
-		case sa.Eq(sb).Holds(), equals(sb, 1):
-			out[i] = sa
-		case equals(sa, 1):
-			out[i] = sb
+		case sizeA.Same(sizeB), knownEquals(sizeB, 1):
+			out[i] = sizeA
+		case knownEquals(sizeA, 1):
+			out[i] = sizeB
+		case sizeA.Eq(sizeB).Holds(), equals(sizeB, 1):
+			out[i] = sizeA
+		case equals(sizeA, 1):
+			out[i] = sizeB
 		default:
 			return nil, fmt.Errorf("The size of tensor a (%v) must match the size of tensor b (%v) at non-singleton "+
-				"dimension %d", sa, sb, i)
+				"dimension %d", sizeA, sizeB, i)
 		}
 		if numel = mulSizes(numel, out[i].Max(sym.Of(1))); numel.Hint() > MaxBytes {
 			return nil, fmt.Errorf("shapes %s and %s broadcast to more than 2^47 elements", Sizes(a), Sizes(b))

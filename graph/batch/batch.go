@@ -113,7 +113,7 @@ func Follow(g *graph.Graph, inputs map[string]int) (*Proof, error) {
 	return p, nil
 }
 
-// followAll takes at most maxSteps steps for each node of the graph.
+// maxSteps is the maximum number of steps of followAll for each node of the graph.
 const maxSteps = 64
 
 // followAll follows nodes in order. If a reshape has several possible places of the rows, followAll takes the first

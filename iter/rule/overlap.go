@@ -113,31 +113,31 @@ func overlapAt(a, b tensor.Meta, shift int) Overlap {
 	if a.Numel() == 0 || b.Numel() == 0 {
 		return OverlapNo
 	}
-	sa, sb := a.DType.Size(), b.DType.Size()
-	a0, b0 := a.Offset*sa, b.Offset*sb+shift
-	a1, b1 := a.Extent()*sa, b.Extent()*sb+shift
-	if a1 <= b0 || b1 <= a0 {
+	sizeA, sizeB := a.DType.Size(), b.DType.Size()
+	beginA, beginB := a.Offset*sizeA, b.Offset*sizeB+shift
+	endA, endB := a.Extent()*sizeA, b.Extent()*sizeB+shift
+	if endA <= beginB || endB <= beginA {
 		return OverlapNo
 	}
 	if a.IsNonOverlappingAndDense() && b.IsNonOverlappingAndDense() {
-		if a0 == b0 && a1 == b1 && sa == sb && slices.Equal(a.Strides, b.Strides) {
+		if beginA == beginB && endA == endB && sizeA == sizeB && slices.Equal(a.Strides, b.Strides) {
 			return OverlapFull
 		}
 		return OverlapPartial
 	}
-	if a0 == b0 && sa == sb && sameElements(a, b) {
+	if beginA == beginB && sizeA == sizeB && sameElements(a, b) {
 		return OverlapFull
 	}
-	// The values share a byte if a0 + sum(i*stride) + u = b0 + sum(j*stride) + v for indices i and j, and bytes u and v of
-	// the elements. If j and v are replaced by their distances from their maxima, all terms are nonnegative.
-	terms := []term{{1, sa - 1 + sb - 1, -1}}
-	target := b0 - a0 + sb - 1
+	// The values share a byte if beginA + sum(i*stride) + u = beginB + sum(j*stride) + v for indices i and j, and bytes u
+	// and v of the elements. If j and v are replaced by their distances from their maxima, all terms are nonnegative.
+	terms := []term{{1, sizeA - 1 + sizeB - 1, -1}}
+	target := beginB - beginA + sizeB - 1
 	for d, s := range a.Shape {
-		terms = append(terms, term{a.Strides[d] * sa, s - 1, -1})
+		terms = append(terms, term{a.Strides[d] * sizeA, s - 1, -1})
 	}
 	for d, s := range b.Shape {
-		terms = append(terms, term{b.Strides[d] * sb, s - 1, -1})
-		target += b.Strides[d] * sb * (s - 1)
+		terms = append(terms, term{b.Strides[d] * sizeB, s - 1, -1})
+		target += b.Strides[d] * sizeB * (s - 1)
 	}
 	return findSolution(terms, target, false)
 }

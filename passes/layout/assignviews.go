@@ -21,8 +21,7 @@ type defaultView struct {
 // made.
 func (r *decoder) viewChoice(v *viewNode, c *Choice) {
 	in := v.node.In[v.operand].Value
-	x := r.m.variables.At(in)
-	set := r.existingForms(x) & v.allowed
+	set := r.existingForms(r.m.variables.At(in)) & v.allowed
 	c.Drop = true
 	d := &defaultView{view: v, choice: c}
 	for k, out := range v.node.Out {
@@ -37,28 +36,31 @@ func (r *decoder) viewChoice(v *viewNode, c *Choice) {
 				r.setFormCopy(y, f, d.copyOf(r, out, from, nil, f))
 			}
 		}
-		for _, copyStep := range w.steps {
-			if copyStep.from >= 0 {
-				continue
+		for _, s := range w.steps {
+			if to := int(s.to); s.from < 0 {
+				r.setFormCopy(y, to, d.copyFromOperand(r, k, r.m.copySource(v, k, to, set), to))
 			}
-			to := int(copyStep.to)
-			i, f := r.m.copySource(v, k, to, set), y.forms[to]
-			from := r.formCopies.At(in)[i]
-			if r.m.operandCopy(v, k, i, to).byNode {
-				r.setFormCopy(y, to, d.copyOf(r, out, from, &v.node.Op.Impls[0], to))
-				continue
-			}
-			separate := &Copy{Value: out, Order: f.order, From: from, Why: fmt.Sprintf("%q needs a buffer of its own", out.Name)}
-			if v.canView[i] {
-				separate.From = d.copyOf(r, out, from, nil, to)
-			}
-			if to == 0 {
-				separate.Strides = out.Meta.Strides
-			}
-			r.setFormCopy(y, to, separate)
 		}
 		r.recordSteps(y, w.steps)
 	}
+}
+
+// copyFromOperand returns the copy that makes form `to` of result k from the given form of the operand.
+func (d *defaultView) copyFromOperand(r *decoder, k, operandForm, to int) *Copy {
+	v, out := d.view, d.view.node.Out[k]
+	from := r.formCopies.At(v.node.In[v.operand].Value)[operandForm]
+	if r.m.operandCopy(v, k, operandForm, to).byNode {
+		return d.copyOf(r, out, from, &v.node.Op.Impls[0], to)
+	}
+	c := &Copy{Value: out, Order: r.m.variables.At(out).forms[to].order, From: from,
+		Why: fmt.Sprintf("%q needs a buffer of its own", out.Name)}
+	if v.canView[operandForm] {
+		c.From = d.copyOf(r, out, from, nil, to)
+	}
+	if to == 0 {
+		c.Strides = out.Meta.Strides
+	}
+	return c
 }
 
 // copyOf returns the copy that has form `to` of result out. The view's op is applied to `from` instead of the operand.

@@ -159,7 +159,7 @@ func (w *formFinder) addOrder(x *variable, o tensor.Order) {
 
 // addRequested adds the orders that a node's implementations request.
 func (w *formFinder) addRequested(n *graph.Node) {
-	if len(n.Op.Impls) == 0 || len(n.Op.Impls) == 1 && !n.Op.Impls[0].Selective() {
+	if len(n.Op.Impls) == 0 || len(n.Op.Impls) == 1 && !n.Op.Impls[0].MayRejectLayouts() {
 		return
 	}
 	call := n.Call()

@@ -43,7 +43,8 @@ func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, res []gr
 		return nil, d.Problem.Graph.Fail(n, err)
 	}
 	choice.ExactStrides = d.Problem.Fixed(n.Out[0]) || d.unreadOutput(n.Out[0])
-	if m := &n.Op.Impls[0]; len(n.Op.Impls) == 1 && want == "" && !m.Selective() && n.Pin.Impl == "" && !m.Inexact {
+	if m := &n.Op.Impls[0]; len(n.Op.Impls) == 1 && want == "" && !m.MayRejectLayouts() && n.Pin.Impl == "" &&
+		!m.Inexact {
 		if walks := m.Walks(call, nil); len(walks) > 0 {
 			choice.Impl, choice.Walk = m, walks[0]
 			return res, nil
@@ -171,8 +172,8 @@ func (p *Problem) supportingImpls(n *graph.Node, call *graph.Call) string {
 // price computes the copies and the total cost of an offer. It returns false if the implementation can read an operand
 // neither in its current layout nor in an order that readable tries.
 func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Order) bool {
-	p := d.Problem.Profile
-	o.ns += Price(p, o.impl.Work(call, o.walk))
+	profile := d.Problem.Profile
+	o.ns += Price(profile, o.impl.Work(call, o.walk))
 	readWork := o.impl.Reader(call, o.walk)
 	for k, a := range call.In {
 		if a.Kind != graph.TensorArg {
@@ -198,7 +199,7 @@ func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Ord
 				o.ns += d.Problem.copyNS(m, copied) // a separate step
 			}
 		}
-		o.ns += Price(p, read)
+		o.ns += Price(profile, read)
 	}
 	if !o.infer(n, call) {
 		return false

@@ -276,7 +276,7 @@ func pushLabels(m *Model) ([]int, error) {
 
 // layoutSensitive reports whether implementations of the node prefer certain layouts.
 func layoutSensitive(n *graph.Node) bool {
-	return len(n.Op.Impls) > 1 || len(n.Op.Impls) == 1 && n.Op.Impls[0].Selective()
+	return len(n.Op.Impls) > 1 || len(n.Op.Impls) == 1 && n.Op.Impls[0].MayRejectLayouts()
 }
 
 // inPreferredForm reports whether operand k already exists in a form that the label reads at the least cost.

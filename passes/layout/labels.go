@@ -229,29 +229,14 @@ func (m *Model) inferredLabels(n *graph.Node, call *graph.Call, impl *graph.Impl
 	}
 	var list []label
 	seen := map[string]bool{}
-	// try adds the label for order o of the operands. Operands that cannot have order o have the form that base returns.
+	// try adds the label for order o of the operands.
 	try := func(o tensor.Order, base func(*variable) int) {
-		requiredForms := make([]int, len(n.In))
-		in := &graph.Call{In: make([]graph.Arg, len(n.In)), Attrs: n.Attrs}
-		for k, a := range n.In {
-			in.In[k], requiredForms[k] = a, -1
-			if !layoutDependent[k] {
-				continue
-			}
-			x := m.variables.At(a.Value)
-			requiredForms[k] = base(x)
-			if o != "" && o.Rank() == a.Meta().Rank() {
-				if requiredForms[k] = x.formOf(a.Meta().WithStrides(o.Strides(a.Meta().Shape))); requiredForms[k] < 0 {
-					return
-				}
-			}
-			in.In[k] = callWith(n, k, x.forms[requiredForms[k]].meta).In[k]
-		}
-		if key := fmt.Sprint(requiredForms); seen[key] {
+		in, requiredForms := m.operandsInOrder(n, layoutDependent, o, base)
+		key := fmt.Sprint(requiredForms)
+		if in == nil || seen[key] {
 			return
-		} else {
-			seen[key] = true
 		}
+		seen[key] = true
 		if l, ok := m.inferredLabel(n, call, impl, w, in, requiredForms); ok {
 			list = append(list, l)
 		}
@@ -273,6 +258,29 @@ func (m *Model) inferredLabels(n *graph.Node, call *graph.Call, impl *graph.Impl
 		}
 	}
 	return list
+}
+
+// operandsInOrder returns a node's call in which all layout-dependent operands have order o, and their forms. Operands
+// of another rank have the form that base returns. All other operands are unchanged, and their form is -1. The call is
+// nil if the model does not consider order o for an operand.
+func (m *Model) operandsInOrder(n *graph.Node, layoutDependent []bool, o tensor.Order,
+	base func(*variable) int) (*graph.Call, []int) {
+	forms := slices.Repeat([]int{-1}, len(n.In))
+	in := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}
+	for k, a := range n.In {
+		if !layoutDependent[k] {
+			continue
+		}
+		x := m.variables.At(a.Value)
+		forms[k] = base(x)
+		if o != "" && o.Rank() == a.Meta().Rank() {
+			if forms[k] = x.formOf(a.Meta().WithStrides(o.Strides(a.Meta().Shape))); forms[k] < 0 {
+				return nil, nil
+			}
+		}
+		in.In[k] = callWith(n, k, x.forms[forms[k]].meta).In[k]
+	}
+	return in, forms
 }
 
 // inferredLabel returns the label whose results have the layouts that inference derives from the operands of call `in`,

@@ -67,8 +67,8 @@ func (m *Model) solve(o wcsp.Options) (*weightedSolution, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &weightedSolution{model: m, labels: s.Labels, bound: s.Bound, cost: s.Cost}
-	if r.ps, err = m.WCSP.Cost(s.Labels); err != nil {
+	solution := &weightedSolution{model: m, labels: s.Labels, bound: s.Bound, cost: s.Cost}
+	if solution.ps, err = m.WCSP.Cost(s.Labels); err != nil {
 		return nil, err
 	}
 	if m.Weights.Copy == 0 {
@@ -76,12 +76,12 @@ func (m *Model) solve(o wcsp.Options) (*weightedSolution, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.copies = o.Inserted
-		return r, nil
+		solution.copies = o.Inserted
+		return solution, nil
 	}
-	rest := s.Cost - m.Weights.Time*r.ps
-	r.copies, r.units = int(rest/m.Weights.Copy), rest%m.Weights.Copy
-	return r, nil
+	rest := s.Cost - m.Weights.Time*solution.ps
+	solution.copies, solution.units = int(rest/m.Weights.Copy), rest%m.Weights.Copy
+	return solution, nil
 }
 
 // optimal reports whether no plan has a smaller weighted cost.
@@ -131,23 +131,24 @@ func (m *Model) findFewerCopies(o wcsp.Options, best *weightedSolution, p *Prefe
 		if err != nil {
 			return nil, err
 		}
-		s, err := weighted.solve(o)
+		solution, err := weighted.solve(o)
 		if errors.Is(err, wcsp.ErrNotFound) {
 			return best, nil
 		} else if err != nil {
 			return nil, err
 		}
-		p.Proof, p.Bound = w, s.bound
-		isBetter := timeWeight*s.ps+copyWeight*int64(s.copies) < timeWeight*best.ps+copyWeight*int64(best.copies)
-		isWithinBudget := s.ps <= p.BudgetPS
-		if isWithinBudget && s.copies < best.copies {
-			best = s
+		p.Proof, p.Bound = w, solution.bound
+		weightedSum := func(s *weightedSolution) int64 { return timeWeight*s.ps + copyWeight*int64(s.copies) }
+		isBetter := weightedSum(solution) < weightedSum(best)
+		isWithinBudget := solution.ps <= p.BudgetPS
+		if isWithinBudget && solution.copies < best.copies {
+			best = solution
 		}
-		if !s.optimal() || overBudget != nil && !isBetter || overBudget == nil && isWithinBudget {
+		if !solution.optimal() || overBudget != nil && !isBetter || overBudget == nil && isWithinBudget {
 			return best, nil
 		}
 		if !isWithinBudget {
-			overBudget = s
+			overBudget = solution
 		}
 		timeWeight, copyWeight = int64(best.copies-overBudget.copies), overBudget.ps-best.ps
 	}

@@ -37,8 +37,8 @@ func WidenToFloat32(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.R
 
 // reuseConversion returns x in dtype d. It reuses a conversion of x that was made for another node.
 func (p *Builder) reuseConversion(d tensor.DType, x graph.Arg, a graph.Around) graph.Arg {
-	if a.Made != nil {
-		for _, v := range a.Made(x.Value) {
+	if a.ComputedFrom != nil {
+		for _, v := range a.ComputedFrom(x.Value) {
 			if v.Node.Op == view.To && v.Type.DType == d && v.Meta.Offset == 0 && v.Meta.SameLayout(x.Meta()) {
 				return graph.Of(v)
 			}

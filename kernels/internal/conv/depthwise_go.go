@@ -160,7 +160,7 @@ func depthwiseNHWC(s *convShape) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.epilogue.Leave()
+	s.epilogue.Defer()
 	rows := depthwiseRows(s.n*s.h.Results, s.w.Results*s.outChannels*s.taps(),
 		func(m *graph.Mem, row int) { loops.pixels(s, m, weight.address(m), row) })
 	return &graph.Kernel{Phases: append(weight.phases(), rows), Scratch: weight.Scratch}, nil

@@ -89,7 +89,7 @@ func newDepthwiseWindow(s *convShape, d tensor.DType) (*depthwiseWindow, error) 
 	t.windowShape, _ = newWindowShape(s, d.Size())
 	t.epilogue = newCodeEpilogue(s.epilogue, s.outChannels, depthwise.EpilogueOperands)
 	if t.epilogue.strips != nil && t.recomputesResults() {
-		s.epilogue.Leave()
+		s.epilogue.Defer()
 		t.epilogue.strips = nil
 	}
 	t.makeTiles()

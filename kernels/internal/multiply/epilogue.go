@@ -36,7 +36,7 @@ func NewTileEpilogue(e *fusion.Epilogue, columns, slot int, hasLaneMemory bool) 
 	d.slot = slot
 	for _, s := range e.Chain() {
 		x, ok := tileStep(s, columns)
-		if !ok || s.One && !hasLaneMemory {
+		if !ok || s.IsScalar && !hasLaneMemory {
 			return TileEpilogue{}, false
 		}
 		if s.Place > 0 {
@@ -55,7 +55,7 @@ func NewTileEpilogue(e *fusion.Epilogue, columns, slot int, hasLaneMemory bool) 
 // operand index.
 func tileStep(s fusion.EpilogueStep, columns int) (x tile.EpilogueStep, ok bool) {
 	x.Lo, x.Hi = s.Number, s.Number
-	isNumber, perColumn := s.Place == 0, s.One || s.Lanes && s.Width == columns
+	isNumber, perColumn := s.Place == 0, s.IsScalar || s.AlongFastest && s.Width == columns
 	switch {
 	case isNumber && s.Op == expr.Max:
 		x.Op = tile.AtLeast
@@ -63,7 +63,7 @@ func tileStep(s fusion.EpilogueStep, columns int) (x tile.EpilogueStep, ok bool)
 		x.Op = tile.AtMost
 	case isNumber && s.Op == expr.Mul:
 		x.Op = tile.Scale
-	case isNumber || s.Lanes && !perColumn:
+	case isNumber || s.AlongFastest && !perColumn:
 		return x, false
 	case s.Op == expr.Add && perColumn:
 		x.Op = tile.AddLanes
@@ -84,7 +84,7 @@ func tileStep(s fusion.EpilogueStep, columns int) (x tile.EpilogueStep, ok bool)
 func (d *TileEpilogue) SetOperands(a *jit.Args, m *graph.Mem, copies *EpilogueLanes) {
 	for i, s := range d.operandSteps {
 		a.Ptr[d.slot+i] = m.Ptrs[s.Place]
-		if s.One {
+		if s.IsScalar {
 			element := *(*float32)(m.Ptrs[s.Place])
 			for k := range copies[i] {
 				copies[i][k] = element
@@ -99,9 +99,9 @@ func (d *TileEpilogue) SetOperands(a *jit.Args, m *graph.Mem, copies *EpilogueLa
 func (d *TileEpilogue) SetOffsets(a *jit.Args, element, column int) {
 	for i, s := range d.operandSteps {
 		switch {
-		case s.One:
+		case s.IsScalar:
 			a.Row[d.slot+i] = 0
-		case s.Lanes:
+		case s.AlongFastest:
 			a.Row[d.slot+i] = column
 		default:
 			a.Row[d.slot+i] = element

@@ -139,7 +139,7 @@ func (t *byteTiles) chooseEpilogue(e *fusion.Epilogue) {
 	if inTiles {
 		e.Absorb()
 	} else {
-		e.Leave()
+		e.Defer()
 	}
 }
 

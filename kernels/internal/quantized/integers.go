@@ -147,7 +147,7 @@ func rewriteQuantize(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.
 // to bytes.
 func (q *quantizeRewriter) isMoveOp(n *graph.Node) bool {
 	views := n.Op.Kind == graph.View && !n.Op.ReadsStorage && n.Op.Expression == nil
-	if !views && !n.Op.SelectsElements || len(n.Out) != 1 || !q.Alone(n.Out[0]) || len(n.In) == 0 {
+	if !views && !n.Op.SelectsElements || len(n.Out) != 1 || !q.UsedOnlyHere(n.Out[0]) || len(n.In) == 0 {
 		return false
 	}
 	elements := 0
@@ -212,7 +212,7 @@ func (q *quantizeRewriter) skipClamps() (v *graph.Value, lower, upper float64) {
 	for {
 		n := v.Node
 		nodeLower, nodeUpper, ok := pointwise.ClampRange(n)
-		if !ok || !q.Alone(v) || n.In[0].Kind != graph.TensorArg || n.In[0].Value.Node == nil {
+		if !ok || !q.UsedOnlyHere(v) || n.In[0].Kind != graph.TensorArg || n.In[0].Value.Node == nil {
 			return v, lower, upper
 		}
 		lower, upper = min(max(nodeLower, lower), upper), min(max(nodeUpper, lower), upper)
@@ -239,7 +239,7 @@ func (q *quantizeRewriter) rewriteProduct() (r graph.Rewrite, err error) {
 	switch {
 	case q.Exact:
 		r.Why = "integers would round differently from floats"
-	case !q.Alone(v):
+	case !q.UsedOnlyHere(v):
 		r.Why = "its float result has other readers"
 	case !ok || !isByte(w.bytes.Type().DType) || w.scale.Numel() > 1 && w.axis != form.axis:
 		r.Why = "its weight is not quantized to bytes per output channel or per tensor"

@@ -11,7 +11,7 @@ import (
 // result is a max_pool2d of bytes. The results are the same, because quantization is monotonic and dequantized numbers
 // are not NaN.
 func (q *quantizeRewriter) rewriteMaxPool(n *graph.Node) (r graph.Rewrite, err error) {
-	if n.Op != window.MaxPool2d || !q.Alone(n.Out[0]) {
+	if n.Op != window.MaxPool2d || !q.UsedOnlyHere(n.Out[0]) {
 		return r, nil
 	}
 	if _, ok := dequantized(n.In[0]); !ok {

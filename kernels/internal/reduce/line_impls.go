@@ -72,7 +72,7 @@ func (order lineOrder) applyTo(rows func(c *graph.Call) (*graph.Rows, error)) fu
 	return func(c *graph.Call) (*graph.Rows, error) {
 		r, err := rows(c)
 		if r != nil {
-			r.Way = [...]graph.RowWay{lineRows: graph.ByRows, lineColumns: graph.ByColumns}[order]
+			r.Direction = [...]graph.RowDirection{lineRows: graph.ByRows, lineColumns: graph.ByColumns}[order]
 		}
 		return r, err
 	}
