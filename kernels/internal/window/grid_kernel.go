@@ -29,7 +29,8 @@ type gridKernel struct {
 	gridStep, coordinateStep int                // steps in the grid to the next position and the next coordinate, in bytes
 	fromChannel              int                // step in the operand, in bytes
 	toPosition, toChannel    int                // steps in the result, in bytes
-	read, write              tensor.ConvertFunc // convert elements to float64, and back
+	operandDType, dtype      tensor.DType       // dtype of the operand; dtype of grid and result
+	read, write              tensor.ConvertFunc // convert elements of dtype to float64, and back
 }
 
 // gridGroup is a worker's memory.
@@ -41,12 +42,13 @@ type gridGroup struct {
 	value     float64                // an element, or a sum, that is converted
 }
 
-func newGridKernel(c *graph.Call, s *gridSampling) *gridKernel {
-	m, g, out := c.Meta(0), c.Meta(1), c.Out[0]
+// newGridKernel returns the kernel of a call for an operand of the given dtype and layout. s has this layout.
+func newGridKernel(c *graph.Call, s *gridSampling, m tensor.Meta) *gridKernel {
+	g, out := c.Meta(1), c.Out[0]
 	last := g.Rank() - 1
 	k := &gridKernel{gridSampling: s, channels: m.Shape[1], coordinateStep: kit.StepAt(g, last),
-		fromChannel: kit.StepAt(m, 1), toChannel: kit.StepAt(out, 1), read: tensor.Converter(tensor.Float64, m.DType),
-		write: tensor.Converter(m.DType, tensor.Float64)}
+		fromChannel: kit.StepAt(m, 1), toChannel: kit.StepAt(out, 1), operandDType: m.DType, dtype: g.DType,
+		read: tensor.Converter(tensor.Float64, g.DType), write: tensor.Converter(g.DType, tensor.Float64)}
 	k.maxTaps = maxTapsOf(k.mode, len(k.axes))
 	k.groupSize = min(maxGroupPositions, maxGroupTaps/k.maxTaps)
 	columns := k.axes[len(k.axes)-1].step
@@ -87,19 +89,19 @@ func mergeDims(metas []tensor.Meta) {
 	}
 }
 
-// kernel returns the kernel. A unit of work is a group of positions with a block of channels.
-func (k *gridKernel) kernel() *graph.Kernel {
+// phase returns the phase that samples, and the bytes of worker memory that it needs. A unit of work is a group of
+// positions with a block of channels.
+func (k *gridKernel) phase() (worker int, phase graph.Phase) {
 	tapCost := listedTapMoves + summedTapMoves*min(k.channels, maxBlockChannels)
 	cost := min(k.groupSize, k.rowPositions) * tapCost * k.maxTaps
 	units := k.rows.Count * k.rowGroups * k.channelBlocks
-	ph := copies.ChunkedPhase(units, cost, func(mem *graph.Mem, begin, end int) error {
+	return int(unsafe.Sizeof(gridGroup{})), copies.ChunkedPhase(units, cost, func(mem *graph.Mem, begin, end int) error {
 		group := (*gridGroup)(unsafe.Pointer(unsafe.SliceData(mem.Worker)))
 		for u := begin; u < end; u++ {
 			k.computeUnit(mem, group, u, u == begin)
 		}
 		return nil
 	})
-	return &graph.Kernel{Phases: []graph.Phase{ph}, Worker: int(unsafe.Sizeof(gridGroup{}))}
 }
 
 // computeUnit computes unit u. If isFirst is false, the worker's taps are those of unit u-1.
@@ -116,10 +118,12 @@ func (k *gridKernel) computeUnit(mem *graph.Mem, group *gridGroup, u int, isFirs
 	y := unsafe.Add(mem.Ptrs[0], offsets[1]+first*k.toPosition+channel*k.toChannel)
 	x := unsafe.Add(mem.Ptrs[1], offsets[2]+channel*k.fromChannel)
 	switch {
-	case k.dtype == tensor.Float32:
-		sumGroup[float32](k, group, y, x, positions, channels)
-	case k.dtype == tensor.Float64:
-		sumGroup[float64](k, group, y, x, positions, channels)
+	case k.operandDType == tensor.Float32:
+		sumGroup[float32, float32](k, group, y, x, positions, channels)
+	case k.operandDType == tensor.Float64 && k.dtype == tensor.Float32:
+		sumGroup[float64, float32](k, group, y, x, positions, channels)
+	case k.operandDType == tensor.Float64:
+		sumGroup[float64, float64](k, group, y, x, positions, channels)
 	default:
 		k.sumConverted(group, y, x, positions, channels)
 	}
@@ -147,43 +151,53 @@ func (k *gridKernel) tapsOf(group *gridGroup, i int) []gridTap {
 	return group.taps[first : first+group.tapCounts[i]]
 }
 
+// planeBlock is the number of planes that are sampled together. They stay in the L1 cache while a group is sampled.
+const planeBlock = 8
+
 // sumGroup computes the results of n positions and the given number of channels. y is the first result, x the first
 // element of the first channel.
-func sumGroup[T float32 | float64](k *gridKernel, group *gridGroup, y, x unsafe.Pointer, n, channels int) {
+func sumGroup[From, To float32 | float64](k *gridKernel, group *gridGroup, y, x unsafe.Pointer, n, channels int) {
+	block := planeBlock
 	if k.channelsInside {
+		block = channels
+	}
+	for c := 0; c < channels; c += block {
+		to, from := unsafe.Add(y, c*k.toChannel), unsafe.Add(x, c*k.fromChannel)
 		for i := range n {
-			taps, to := k.tapsOf(group, i), unsafe.Add(y, i*k.toPosition)
-			for c := range channels {
-				sumTaps[T](unsafe.Add(to, c*k.toChannel), unsafe.Add(x, c*k.fromChannel), taps)
-			}
+			sumChannels[From, To](k, unsafe.Add(to, i*k.toPosition), from, k.tapsOf(group, i), min(block, channels-c))
+		}
+	}
+}
+
+// sumChannels computes a position of the given number of channels. y is the result and x the first element of the first
+// channel.
+func sumChannels[From, To float32 | float64](k *gridKernel, y, x unsafe.Pointer, taps []gridTap, channels int) {
+	from, to := k.fromChannel, k.toChannel
+	if len(taps) == 4 { // a bilinear sample of an image: pointers and weights stay in registers
+		t := (*[4]gridTap)(taps)
+		x0, x1, x2, x3 := unsafe.Add(x, t[0].offset), unsafe.Add(x, t[1].offset), unsafe.Add(x, t[2].offset),
+			unsafe.Add(x, t[3].offset)
+		w0, w1, w2, w3 := t[0].weight, t[1].weight, t[2].weight, t[3].weight
+		at := 0
+		for range channels {
+			*(*To)(y) = To(0 + weighted[From](w0, x0, at) + weighted[From](w1, x1, at) + weighted[From](w2, x2, at) +
+				weighted[From](w3, x3, at))
+			at, y = at+from, unsafe.Add(y, to)
 		}
 		return
 	}
 	for c := range channels {
-		to, from := unsafe.Add(y, c*k.toChannel), unsafe.Add(x, c*k.fromChannel)
-		for i := range n {
-			sumTaps[T](unsafe.Add(to, i*k.toPosition), from, k.tapsOf(group, i))
+		sum := 0.0
+		for i := range taps {
+			sum += weighted[From](taps[i].weight, x, c*from+taps[i].offset)
 		}
+		*(*To)(unsafe.Add(y, c*to)) = To(sum)
 	}
 }
 
-// sumTaps computes one result, *y. x is the first element of the channel.
-func sumTaps[T float32 | float64](y, x unsafe.Pointer, taps []gridTap) {
-	if len(taps) == 4 { // a bilinear sample of an image, without a loop
-		t := (*[4]gridTap)(taps)
-		*(*T)(y) = T(0 + tapOf[T](x, &t[0]) + tapOf[T](x, &t[1]) + tapOf[T](x, &t[2]) + tapOf[T](x, &t[3]))
-		return
-	}
-	sum := 0.0
-	for i := range taps {
-		sum += tapOf[T](x, &taps[i])
-	}
-	*(*T)(y) = T(sum)
-}
-
-// tapOf returns the weighted element of a tap.
-func tapOf[T float32 | float64](x unsafe.Pointer, t *gridTap) float64 {
-	return float64(t.weight * float64(*(*T)(unsafe.Add(x, t.offset))))
+// weighted returns the element at an offset from x in bytes, times a weight.
+func weighted[T float32 | float64](weight float64, x unsafe.Pointer, offset int) float64 {
+	return float64(weight * float64(*(*T)(unsafe.Add(x, offset))))
 }
 
 // sumConverted is sumGroup for dtypes that Go does not have.
@@ -208,4 +222,7 @@ const listedTapMoves, summedTapMoves = 16, 2
 
 // The approximate costs of listing a tap, of summing a tap of one channel, and of a result, in graph.GoSimple
 // operations. They are fitted to five calls on an Emerald Rapids Xeon, and predict their times within 30%.
-const listedTapOps, summedTapOps, sampledResultOps = 15, 6.6, 18
+const listedTapOps, summedTapOps, sampledResultOps = 17, 4.0, 7.5
+
+// unrolledTapOps is summedTapOps for samples of four taps, which are summed without a loop.
+const unrolledTapOps = 2.6

@@ -3,8 +3,10 @@ package window
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -31,7 +33,7 @@ var GridSampler = kit.Define[gridSamplerAttrs](graph.Op{
 			return c.One(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			return []*tensor.Tensor{newGridSampling(c).reference(in[0], in[1])}, nil
+			return []*tensor.Tensor{newGridSampling(c, c.Meta(0)).reference(in[0], in[1])}, nil
 		},
 		Examples: []graph.Example{
 			{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.F32(2, 3, 2, 2)},
@@ -46,7 +48,7 @@ var GridSampler = kit.Define[gridSamplerAttrs](graph.Op{
 			if c.Out[0].Numel() == 0 {
 				return &graph.Kernel{}, nil
 			}
-			return newGridKernel(c, newGridSampling(c)).kernel(), nil
+			return compileGridSampler(c)
 		},
 	},
 })
@@ -83,9 +85,36 @@ func gridCheck(a *gridSamplerAttrs, t, g tensor.Type) error {
 	return nil
 }
 
-func newGridSampling(c *graph.Call) *gridSampling {
-	a, m := kit.Attrs[gridSamplerAttrs](c), c.Meta(0)
-	s := &gridSampling{mode: a.InterpolationMode, padding: a.PaddingMode, alignCorners: a.AlignCorners, dtype: m.DType}
+// compileGridSampler returns the kernel of a call. If the taps of all samples are many more than the elements of the
+// operand, the kernel first copies the operand to pixels of float64. A tap then reads adjacent channels, and each
+// element is converted once.
+func compileGridSampler(c *graph.Call) (*graph.Kernel, error) {
+	x := copies.NewKernelBuilder(c)
+	operand, out := x.In(0), c.Out[0]
+	m := operand.Meta
+	taps := kit.BoundedProduct(out.Numel(), maxTapsOf(kit.Attrs[gridSamplerAttrs](c).InterpolationMode, m.Rank()-2))
+	if m.DType == tensor.Float32 && taps/minTapsPerElement >= m.Numel() {
+		shape := append(append([]int{m.Shape[0]}, m.Shape[2:]...), m.Shape[1])
+		pixels := x.Temp(tensor.Float64, shape...)
+		strides := pixels.Meta.Strides
+		last := len(strides) - 1
+		pixels.Meta = tensor.Meta{DType: tensor.Float64, Shape: m.Shape,
+			Strides: slices.Concat(strides[:1], strides[last:], strides[1:last])}
+		x.AddCopies(copies.Job{Dst: pixels, Src: operand})
+		operand = pixels
+	}
+	worker, phase := newGridKernel(c, newGridSampling(c, operand.Meta), operand.Meta).phase()
+	x.AddPhases(0, worker, []kit.Buffer{kit.OutBuffer(c, 0), operand, x.In(1)}, phase)
+	return x.Kernel()
+}
+
+// minTapsPerElement is the minimum number of taps per element of the operand for which a copy of the operand pays.
+const minTapsPerElement = 8
+
+// newGridSampling returns the sampling of a call for an operand with the given layout.
+func newGridSampling(c *graph.Call, m tensor.Meta) *gridSampling {
+	a := kit.Attrs[gridSamplerAttrs](c)
+	s := &gridSampling{mode: a.InterpolationMode, padding: a.PaddingMode, alignCorners: a.AlignCorners}
 	for d := 2; d < m.Rank(); d++ {
 		s.axes = append(s.axes, gridAxis{m.Shape[d], kit.StepAt(m, d)})
 	}
@@ -98,7 +127,11 @@ func gridOperations(c *graph.Call) float64 {
 	tapsPerSample := float64(maxTapsOf(a.InterpolationMode, out.Rank()-2))
 	results := float64(out.Numel())
 	listedTaps := tapsPerSample * results / float64(max(1, out.Shape[1]))
-	return float64(results*(sampledResultOps+float64(tapsPerSample*summedTapOps))) + float64(listedTaps*listedTapOps)
+	tapOps := summedTapOps
+	if tapsPerSample == 4 {
+		tapOps = unrolledTapOps
+	}
+	return float64(results*(sampledResultOps+float64(tapsPerSample*tapOps))) + float64(listedTaps*listedTapOps)
 }
 
 // reference computes each sample of each channel separately.

@@ -1,10 +1,6 @@
 package window
 
-import (
-	"math"
-
-	"github.com/graphrun/graphrun/tensor"
-)
+import "math"
 
 // The numbers of interpolation modes.
 const (
@@ -38,7 +34,6 @@ type gridSampling struct {
 	mode, padding int // numbers of the interpolation mode and the padding mode
 	alignCorners  bool
 	axes          []gridAxis
-	dtype         tensor.DType // dtype of operand, grid and result
 }
 
 // position maps a grid coordinate to a fractional index.
