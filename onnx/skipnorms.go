@@ -37,6 +37,10 @@ func embedLayerNormalization(n *node) []*val {
 	if n.rank(ids) != 2 {
 		n.failf("operand 0 has %d dimensions, want 2", n.rank(ids))
 	}
+	segments, table := n.operandOrNil(1), n.operandOrNil(4)
+	if (segments == nil) != (table == nil) {
+		n.failf("segment_ids (operand 1) and segment_embedding (operand 4) must be used together")
+	}
 	s := n.symShape(ids)
 	embed := func(table, ids *val) *val { return n.op("embedding", nil, table, ids) }
 	sum := embed(n.operand(2), ids)
@@ -45,10 +49,6 @@ func embedLayerNormalization(n *node) []*val {
 		positions = n.op("unsqueeze", graph.Attrs{"dim": 0}, n.indexVector(s[1]))
 	}
 	sum = n.op("add", nil, sum, embed(n.operand(3), positions))
-	segments, table := n.operandOrNil(1), n.operandOrNil(4)
-	if (segments == nil) != (table == nil) {
-		n.failf("segment_ids (operand 1) and segment_embedding (operand 4) must be used together")
-	}
 	if segments != nil {
 		sum = n.op("add", nil, sum, embed(table, segments))
 	}
