@@ -19,7 +19,8 @@ import (
 // In the resulting plan readers share copies, and the cost of the plan is the cost of [Model]. Deviations: layouts are
 // dense orders, not NCHW[x]c, so there is no choice of block sizes. The paper searches convolutions only, and considers
 // for each convolution the candidates that were fastest in a separate search; here all implementations are candidates.
-// Costs are predicted by the profile instead of measured. The limit of the tables is a number of costs, not a time.
+// Costs are predicted by the profile instead of measured. The paper limits the time of dynamic programming; here, as in
+// TVM's tuner, the limit is a number of costs.
 var NeoCPU Strategy = &perNode{name: "neocpu",
 	doc: "chooses implementations of convolutions and products by dynamic programming with a copy for each reader; " +
 		"other nodes follow their first operand, as in NeoCPU, ATC 2019",

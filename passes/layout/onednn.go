@@ -10,7 +10,7 @@ import "slices"
 //
 // Readers share the copies of the plan, while oneDNN Graph inserts a reorder for each reader. Deviations: layouts are
 // dense orders, not blocked formats. Layouts propagate forwards only, in one pass in topological order; the pass of
-// oneDNN Graph propagates in both directions, and repeats until no layout is "any", at most 10 times. The fastest
+// oneDNN Graph propagates in both directions, and repeats until no layout is "any", at most 9 times. The fastest
 // implementation is the cheapest by the profile, while oneDNN has an order of preference in its code.
 var OneDNN Strategy = &perNode{name: "onednn",
 	doc: "takes the fastest implementation of convolutions and products, and copies their operands; other nodes follow " +
