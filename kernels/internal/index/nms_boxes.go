@@ -22,11 +22,11 @@ func float64s(ctx context.Context, t *tensor.Tensor) []float64 {
 // Box is a rectangle from (X0, Y0) to (X1, Y1).
 type Box struct{ X0, Y0, X1, Y1 float64 }
 
-// NewBox returns the box that v describes. If center is set, v is x and y of the center, the width and the height.
+// NewBox returns the box that v describes. If isCentered is set, v is x and y of the center, the width and the height.
 // Otherwise v has x and y of two opposite corners.
-func NewBox(center bool, v [4]float64) Box {
+func NewBox(isCentered bool, v [4]float64) Box {
 	a, b, c, d := v[0], v[1], v[2], v[3]
-	if center {
+	if isCentered {
 		return Box{a - float64(c/2), b - float64(d/2), a + float64(c/2), b + float64(d/2)}
 	}
 	return Box{min(a, c), min(b, d), max(a, c), max(b, d)}
@@ -89,7 +89,7 @@ type keptBoxes struct {
 	widest float64 // width of the widest box
 }
 
-// maxStrips is the greatest number of strips.
+// maxStrips is the maximum number of strips.
 const maxStrips = 1024
 
 // newKeptBoxes returns an empty set for a selection from boxes.
@@ -114,7 +114,8 @@ func newKeptBoxes(boxes []Box, iou float64) *keptBoxes {
 	}
 	n := min(maxStrips, len(boxes)/4+1)
 	// A single strip needs no scale. It is used if all boxes have the same place, or if positions could overflow.
-	if k.scale = float64(n) / (end - k.begin); !(k.scale > 0 && k.scale < 1e300 && k.widest < 1e300) {
+	const large = 1e300
+	if k.scale = float64(n) / (end - k.begin); !(k.scale > 0 && k.scale < large && k.widest < large) {
 		n, k.scale = 1, 0
 	}
 	k.strips = make([][]Box, n)

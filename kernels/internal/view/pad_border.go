@@ -119,12 +119,12 @@ func checkCircular(pad, in, out []sym.Int) error {
 		return fmt.Errorf("Invalid padding size, expected %d but got %d", want, len(pad))
 	}
 	for d := 2; d < len(in); d++ {
-		b, a := padCounts(pad, len(in), d)
-		if b.Gt(in[d]).Or(a.Gt(in[d])).Holds() {
+		before, after := padCounts(pad, len(in), d)
+		if before.Gt(in[d]).Or(after.Gt(in[d])).Holds() {
 			return errors.New("Padding value causes wrapping around more than once.")
 		}
 		if kit.IsNegative(out[d]) || kit.SizeAtLeast(out[d], 1) &&
-			kit.IsNegative(in[d].Add(b.Min(sym.Int{})).Add(a.Min(sym.Int{}))) {
+			kit.IsNegative(in[d].Add(before.Min(sym.Int{})).Add(after.Min(sym.Int{}))) {
 			return errors.New("Negative padding value is resulting in an empty dimension")
 		}
 	}
