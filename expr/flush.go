@@ -7,16 +7,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// FlushExp returns the code with exponentials replaced by 0 if their float32 operand is below least, a negative number.
-// It returns c and false if no exponential can be replaced.
+// FlushExp returns the code with exponentials replaced by 0 if their float32 operand is below threshold, a negative
+// number. It returns c and false if no exponential can be replaced.
 //
 // The purpose is speed: small results of exp are subnormal, and operations on subnormal numbers take a hundred times as
 // long. FlushExp replaces only exponentials of an element minus the maximum of its row, so the largest exponential of a
 // row is 1. The code may only scale the exponentials and sum them over the whole row. The small exponentials then do
 // not change the sum. A logarithm of an exponential, or a sum over a part of the row, prevents the replacement. NaN is
 // preserved.
-func (c *Code) FlushExp(least float64) (*Code, bool) {
-	if c == nil || !(least < 0) || math.IsInf(least, 0) {
+func (c *Code) FlushExp(threshold float64) (*Code, bool) {
+	if c == nil || !(threshold < 0) || math.IsInf(threshold, 0) {
 		return c, false
 	}
 	var flushes []bool
@@ -36,7 +36,7 @@ func (c *Code) FlushExp(least float64) (*Code, bool) {
 		if !flushes[v] {
 			return b.Make(i)
 		}
-		bound := b.Const(i.DType, least)
+		bound := b.Const(i.DType, threshold)
 		isTiny := b.Do(Lt, i.A, bound)
 		i.A = b.Do(Select, isTiny, bound, i.A)
 		return b.Do(Select, isTiny, b.Const(i.DType, 0), b.Make(i))

@@ -397,14 +397,14 @@ func (p *parser) call(name string, pos int) *node {
 	return p.node(n)
 }
 
-func operandCount(least, most int) string {
+func operandCount(minCount, maxCount int) string {
 	switch {
-	case least != most:
-		return fmt.Sprintf("%d to %d operands", least, most)
-	case least == 1:
+	case minCount != maxCount:
+		return fmt.Sprintf("%d to %d operands", minCount, maxCount)
+	case minCount == 1:
 		return "one operand"
 	}
-	return fmt.Sprintf("%d operands", least)
+	return fmt.Sprintf("%d operands", minCount)
 }
 
 // functionNames yields the names of all functions and casts, in alphabetical order.

@@ -229,15 +229,15 @@ func (v *Env) propagateProduct(m []*atom, lo, hi int) {
 		}
 	}
 	for i, a := range m {
-		least, most := math.MinInt, math.MaxInt
+		lower, upper := math.MinInt, math.MaxInt
 		if lo >= 1 {
-			least = 1
+			lower = 1
 		}
 		if others[i] >= 1 && hi < math.MaxInt {
-			most = hi / others[i]
+			upper = hi / others[i]
 		}
-		if least > math.MinInt || most < math.MaxInt {
-			v.narrow(a.asExpr, least, most)
+		if lower > math.MinInt || upper < math.MaxInt {
+			v.narrow(a.asExpr, lower, upper)
 		}
 	}
 }

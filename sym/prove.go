@@ -48,28 +48,28 @@ func (v *Env) provesAtDepth(d *expr, depth int) bool {
 }
 
 // provesByFactors proves m*rest + c >= 0. m is the product of the factors that all terms share, and must not be
-// negative. It suffices that rest is at least -c divided by the least value of m.
+// negative. It suffices that rest is at least -c divided by minFactor, the least value of m.
 func (v *Env) provesByFactors(d *expr, depth int) bool {
 	m := d.commonFactors()
 	if len(m) == 0 {
 		return false
 	}
-	least := 1
+	minFactor := 1
 	for _, a := range m {
 		lo, _ := v.atomBounds(a)
 		if lo < 0 {
 			return false
 		}
-		least = satMul(least, lo)
+		minFactor = satMul(minFactor, lo)
 	}
 	rest := v.divideTerms(v.addMultiple(d, v.constant(d.c), -1), m)
 	switch {
 	case d.c >= 0:
 		return v.provesAtDepth(rest, depth)
-	case least == 0:
+	case minFactor == 0:
 		return false
 	}
-	return v.provesAtDepth(v.addMultiple(rest, v.constant(floorDiv(d.c, least)), 1), depth)
+	return v.provesAtDepth(v.addMultiple(rest, v.constant(floorDiv(d.c, minFactor)), 1), depth)
 }
 
 // commonFactors returns the atoms that all terms have in common, for at least two terms.
@@ -137,15 +137,15 @@ func (v *Env) provesByShift(d *expr) bool {
 		if k == math.MinInt || k == math.MaxInt {
 			return false
 		}
-		switch least := k; {
+		switch bound := k; {
 		case len(out[i].atoms) == 0:
 			c = addLower(c, k)
 		case k < 0:
 			for _, a := range out[i].atoms {
 				lo, hi := v.atomBounds(a)
-				least = satMul(least, addUpper(hi, satNeg(lo)))
+				bound = satMul(bound, addUpper(hi, satNeg(lo)))
 			}
-			c = addLower(c, least)
+			c = addLower(c, bound)
 		}
 		if c == math.MinInt {
 			return false

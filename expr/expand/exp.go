@@ -45,11 +45,11 @@ func (e *expander) ln2() (hi, lo float64) {
 // expRange bounds x. The bounds are slightly beyond the operands for which exp(x) is 0 or infinite. If x is a negation,
 // its operand is bounded and then negated, so that a fused operation absorbs the negation.
 func (e *expander) expRange(x expr.Value) expr.Value {
-	least, most := byDType(e, -104.0, -746.0), byDType(e, 90.0, 711.0)
+	lowest, highest := byDType(e, -104.0, -746.0), byDType(e, 90.0, 711.0)
 	if i := e.Inst(x); i.Op == expr.Neg {
-		return e.Do(expr.Neg, e.clampMin(e.clampMax(i.A, -least), -most))
+		return e.Do(expr.Neg, e.clampMin(e.clampMax(i.A, -lowest), -highest))
 	}
-	return e.clampMin(e.clampMax(x, most), least)
+	return e.clampMin(e.clampMax(x, highest), lowest)
 }
 
 // expParts returns a polynomial p and a power of two s such that exp(x) = p*s*s. s is a normal number even if exp(x)

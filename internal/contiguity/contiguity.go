@@ -172,40 +172,40 @@ func contiguous(shape, strides []sym.Int) bool {
 	return all
 }
 
-// orderedFrom returns the condition that sizes are not 0 and that strides do not decrease along the order. least is a
-// lower bound for the first stride, and after a lower bound for the stride of a further dimension. channels is the
+// orderedFrom returns the condition that sizes are not 0 and that strides do not decrease along the order. minStride is
+// a lower bound for the first stride, and after a lower bound for the stride of a further dimension. channels is the
 // stride of the channel dimension. At dimension 0, the lower bound must differ from channels, which rejects values
 // whose other sizes are all 1.
-func orderedFrom(order []int, shape, strides []sym.Int, least, channels sym.Int) (all sym.Bool, after sym.Int) {
+func orderedFrom(order []int, shape, strides []sym.Int, minStride, channels sym.Int) (all sym.Bool, after sym.Int) {
 	all = sym.Truth(true)
 	for _, d := range order {
-		all = all.And(shape[d].Ne(sym.Int{})).And(strides[d].Ge(least))
+		all = all.And(shape[d].Ne(sym.Int{})).And(strides[d].Ge(minStride))
 		if d == 0 {
-			all = all.And(least.Ne(channels))
+			all = all.And(minStride.Ne(channels))
 		}
-		least = strides[d].Mul(shape[d].Max(one()))
+		minStride = strides[d].Mul(shape[d].Max(one()))
 	}
-	return all, least
+	return all, minStride
 }
 
 // orderedLoop is the loop of is_channels_last_strides_2d_s4 and 3d_s5, with the parameters of orderedFrom.
-func orderedLoop(order []int, shape, strides []sym.Int, least, channels sym.Int) (all bool, after sym.Int) {
+func orderedLoop(order []int, shape, strides []sym.Int, minStride, channels sym.Int) (all bool, after sym.Int) {
 	for _, d := range order {
 		if shape[d].Eq(sym.Int{}).Holds() {
-			return false, least
+			return false, minStride
 		}
-		if strides[d].Lt(least).Holds() {
-			return false, least
+		if strides[d].Lt(minStride).Holds() {
+			return false, minStride
 		}
-		if d == 0 && least.Eq(channels).Holds() {
-			return false, least
+		if d == 0 && minStride.Eq(channels).Holds() {
+			return false, minStride
 		}
-		least = strides[d]
+		minStride = strides[d]
 		if shape[d].Gt(one()).Holds() {
-			least = least.Mul(shape[d])
+			minStride = minStride.Mul(shape[d])
 		}
 	}
-	return true, least
+	return true, minStride
 }
 
 func orderedIf(order []int) func(shape, strides []sym.Int) sym.Bool {

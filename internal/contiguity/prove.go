@@ -200,20 +200,20 @@ func (p *Report) refute(w Path) *Counterexample {
 	rng := rand.New(rand.NewPCG(1, 2))
 	sizes, steps := make([]int, len(shape)), make([]int, len(shape))
 	for range maxAttempts {
-		at := sym.Binding{}
+		binding := sym.Binding{}
 		for d := range shape {
 			// Products of two sizes from 0 to 3, which are frequent strides, and 5.
 			sizes[d], steps[d] = rng.IntN(4), []int{0, 1, 1, 2, 3, 4, 5, 6, 9}[rng.IntN(9)]
-			at[shape[d].String()], at[strides[d].String()] = sizes[d], steps[d]
+			binding[shape[d].String()], binding[strides[d].String()] = sizes[d], steps[d]
 		}
 		for d := range strides {
 			// Most attempts take the strides that the conditions of the path imply.
-			if n, err := implied[d].At(at); err == nil && rng.IntN(8) > 0 {
+			if n, err := implied[d].At(binding); err == nil && rng.IntN(8) > 0 {
 				steps[d] = n
-				at[strides[d].String()] = n
+				binding[strides[d].String()] = n
 			}
 		}
-		formula, err := p.Formula.At(at)
+		formula, err := p.Formula.At(binding)
 		if err == nil && formula != p.Predicate.Branches(sym.Ints(sizes...), sym.Ints(steps...)) {
 			c.Sizes, c.Strides, c.Path.Formula, c.Path.Branching = sizes, steps, formula, !formula
 			return c

@@ -39,13 +39,13 @@ func sorted(shape, strides []sym.Int) []int {
 		if is1(shape[d]).Holds() {
 			continue
 		}
-		at := len(order)
-		for at > 0 && strides[d].Lt(strides[order[at-1]]).Holds() {
-			at--
+		position := len(order)
+		for position > 0 && strides[d].Lt(strides[order[position-1]]).Holds() {
+			position--
 		}
 		order = append(order, 0)
-		copy(order[at+1:], order[at:])
-		order[at] = d
+		copy(order[position+1:], order[position:])
+		order[position] = d
 	}
 	return order
 }

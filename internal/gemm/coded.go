@@ -419,14 +419,14 @@ func (t *tileState) computeStrip(x *jit.Args, a, b *operandView, ib, ie, j, cols
 		t.computeAndCopyPanel(x, a, t.stacks[0], st, ib, j, cols)
 	}
 	tilesPerCall = max(1, tilesPerCall/t.stacks[0].height)
-	for more := true; more; {
-		more = false
+	for unfinished := true; unfinished; {
+		unfinished = false
 		for i := range t.stackCount {
 			k, from := t.stacks[i], finished[i]
 			if from < k.n {
 				finished[i] = min(from+tilesPerCall, k.n)
 				t.computeTiles(x, a, k, st, mode, ib+k.row+from*k.rowStep, finished[i]-from, j, cols)
-				more = more || finished[i] < k.n
+				unfinished = unfinished || finished[i] < k.n
 			}
 		}
 	}

@@ -27,12 +27,12 @@ func (s *kernelSet) effort(m, n, k int) (macs, calls float64) {
 			return
 		}
 		v := s.vectors(cols)
-		size, whole, smallerCount := divideEvenly(max(m, 1), s.maxHeights[v])
-		for _, t := range [2]struct{ rows, n int }{{size, whole}, {size - 1, smallerCount}} {
+		size, largerCount, smallerCount := divideEvenly(max(m, 1), s.maxHeights[v])
+		for _, t := range [2]struct{ rows, n int }{{size, largerCount}, {size - 1, smallerCount}} {
 			cycles := max(t.rows*v, t.rows+v, fewSums)
 			macs += float64(float64(count*t.n) * float64(cycles*s.lanes) * float64(k))
 		}
-		calls += float64(count * (whole + smallerCount) * ceilDiv(max(k, 1), s.kc))
+		calls += float64(count * (largerCount + smallerCount) * ceilDiv(max(k, 1), s.kc))
 	}
 	panels(min(n, s.nr), n/s.nr)
 	panels(n%s.nr, 1)

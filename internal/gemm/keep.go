@@ -53,13 +53,13 @@ func (p *Plan) prefetchSpec(mode readMode, vectors, height int) []tile.Prefetch 
 // tiles of the stack.
 func (t *tileState) computeAndCopyPanel(x *jit.Args, a *operandView, k stack, st stage, i, j, cols int) {
 	size, b := t.set.size, &t.Plan.b
-	panel, at, step := x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm]
-	x.Ptr[tile.Packed], x.Row[tile.Packed] = panel, at
+	panel, offset, step := x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm]
+	x.Ptr[tile.Packed], x.Row[tile.Packed] = panel, offset
 	x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm] = t.pb, (t.k0*b.termStride+j)*size, b.termStride*size
 	x.Ptr[tile.PrefetchOperands], x.Row[tile.PrefetchOperands] = t.pb, t.nextPanelOffset(j)*size
 	x.Step[tile.PrefetchStep] = b.termStride * size
 	t.computeTiles(x, a, k, st, readAndCopy, i, 1, j, cols)
-	x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm] = panel, at, step
+	x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm] = panel, offset, step
 }
 
 // nextPanelOffset returns the offset in B, in elements, of the panel that is read after the panel of column j.

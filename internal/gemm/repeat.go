@@ -61,15 +61,16 @@ func (p *Plan) recordCalls() {
 	x.locate(&a, &p.a, base, nil, nil, nil, 0, s.K, 0, s.M)
 	x.locate(&b, &p.b, base, nil, nil, nil, 0, s.K, 0, s.N)
 	var args jit.Args
-	all := &recordedCalls{tiles: make([][]call, p.Tiles(0)), hasBias: s.Bias != NoBias}
-	for i := range all.tiles {
-		t.record = &all.tiles[i]
+	recorded := &recordedCalls{tiles: make([][]call, p.Tiles(0)), hasBias: s.Bias != NoBias}
+	for i := range recorded.tiles {
+		t.record = &recorded.tiles[i]
 		i0, i1, j0, j1 := p.tile(allRows, i)
 		t.computePanels(&args, &a, &b, i0, i1, j0, j1)
 	}
-	all.n, all.outRow = args.N, args.Step[tile.OutRow]
-	all.inRow, all.inTerm, all.vecTerm = args.Step[tile.InRow], args.Step[tile.InTerm], args.Step[tile.VecTerm]
-	p.recorded = all
+	recorded.n, recorded.outRow = args.N, args.Step[tile.OutRow]
+	recorded.inRow, recorded.inTerm = args.Step[tile.InRow], args.Step[tile.InTerm]
+	recorded.vecTerm = args.Step[tile.VecTerm]
+	p.recorded = recorded
 }
 
 // Repeat prepares r to compute the product with args. Addresses may differ from those of earlier calls of Repeat.

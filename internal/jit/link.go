@@ -64,13 +64,13 @@ func mapFuncs(funcs []*Func, size int) error {
 	}
 	m := &mapping{memory: memory}
 	runtime.AddCleanup(m, unmap, memory)
-	at := uintptr(unsafe.Pointer(unsafe.SliceData(memory)))
+	address := uintptr(unsafe.Pointer(unsafe.SliceData(memory)))
 	for _, f := range funcs {
-		reportToPerf(at, len(f.code), f.name)
+		reportToPerf(address, len(f.code), f.name)
 		n := paddedSize(f)
 		f.code, f.mapping = nil, m
-		f.entry.Store(at)
-		at += uintptr(n)
+		f.entry.Store(address)
+		address += uintptr(n)
 	}
 	return nil
 }

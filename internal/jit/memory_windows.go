@@ -12,20 +12,21 @@ var flushInstructionCache = windows.NewLazySystemDLL("kernel32.dll").NewProc("Fl
 
 // mapExecutable maps memory, fills it, and makes it executable and read-only.
 func mapExecutable(size int, fill func([]byte)) ([]byte, error) {
-	at, err := windows.VirtualAlloc(0, uintptr(size), windows.MEM_COMMIT|windows.MEM_RESERVE, windows.PAGE_READWRITE)
+	address, err := windows.VirtualAlloc(0, uintptr(size), windows.MEM_COMMIT|windows.MEM_RESERVE, windows.PAGE_READWRITE)
 	if err != nil {
 		return nil, err
 	}
 	// The address is converted through a pointer to it, because it is not a Go pointer that vet could follow.
-	memory := unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), size)
+	memory := unsafe.Slice(*(**byte)(unsafe.Pointer(&address)), size)
 	fill(memory)
 	err = synchronize(memory)
 	if err == nil {
 		var before uint32
-		err = windows.VirtualProtect(at, uintptr(size), windows.PAGE_EXECUTE_READ, &before)
+		err = windows.VirtualProtect(address, uintptr(size), windows.PAGE_EXECUTE_READ, &before)
 	}
 	if err == nil {
-		if done, _, failed := flushInstructionCache.Call(uintptr(windows.CurrentProcess()), at, uintptr(size)); done == 0 {
+		done, _, failed := flushInstructionCache.Call(uintptr(windows.CurrentProcess()), address, uintptr(size))
+		if done == 0 {
 			err = failed
 		}
 	}

@@ -183,17 +183,17 @@ func (g groupFiles) limit(fsys fs.FS, dir string, m fields) (Limit, bool) {
 			cache += n
 		}
 	})
-	left := total - max(used-cache, 0)
+	leftMemory := total - max(used-cache, 0)
 	swap := m["SwapFree"]
-	if most, ok := readNumber(fsys, path.Join(dir, g.swapLimit)); ok && most <= maxRequest {
+	if swapLimit, ok := readNumber(fsys, path.Join(dir, g.swapLimit)); ok && swapLimit <= maxRequest {
 		usage, _ := readNumber(fsys, path.Join(dir, g.swapUsage))
-		free := most - usage
+		free := swapLimit - usage
 		if g.swapTogether { // the limit and the usage include memory
-			free = most - max(usage-cache, 0) - left
+			free = swapLimit - max(usage-cache, 0) - leftMemory
 		}
 		swap = min(swap, max(free, 0))
 	}
-	return Limit{Left: left + swap, Total: total}, true
+	return Limit{Left: leftMemory + swap, Total: total}, true
 }
 
 // readNumber reads a file with one number. It returns false for "max", which means no limit.

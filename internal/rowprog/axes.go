@@ -33,18 +33,18 @@ func checkOperands(c *expr.Code, nouts int, metas []tensor.Meta, mask []bool) er
 
 // fullShape returns the shape to which all metas are broadcast.
 func fullShape(metas []tensor.Meta, rank int) ([]int, error) {
-	full := slices.Repeat([]int{1}, rank)
-	for d := range full {
+	shape := slices.Repeat([]int{1}, rank)
+	for d := range shape {
 		for _, m := range metas {
 			if n := m.Shape[d]; n != 1 {
-				if full[d] != 1 && full[d] != n {
-					return nil, fmt.Errorf("rowprog: dimension %d has %d and %d elements", d, full[d], n)
+				if shape[d] != 1 && shape[d] != n {
+					return nil, fmt.Errorf("rowprog: dimension %d has %d and %d elements", d, shape[d], n)
 				}
-				full[d] = n
+				shape[d] = n
 			}
 		}
 	}
-	return full, nil
+	return shape, nil
 }
 
 // axesOf returns the kept and the reduced dimensions of a shape. The last dimension comes first.

@@ -415,15 +415,15 @@ func fillBits(to []byte, bits uint64, size int) {
 
 // onlyNonTemporal reports whether a pass stores rows, and all of them are outputs with non-temporal stores.
 func (b *builder) onlyNonTemporal(out []expr.Place) bool {
-	whole := 0
+	wholeOutputs := 0
 	for _, q := range out {
 		switch {
 		case q.Kind == expr.Nowhere || q.Kind == expr.AtNumber:
 		case q.Kind != expr.AtOutput || !b.nonTemporal(q.N):
 			return false
 		default:
-			whole++
+			wholeOutputs++
 		}
 	}
-	return whole > 0
+	return wholeOutputs > 0
 }

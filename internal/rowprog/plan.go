@@ -91,7 +91,7 @@ func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direction
 	if err != nil {
 		return nil, err
 	}
-	full, err := p.axes(mask)
+	shape, err := p.axes(mask)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direction
 		}
 	}
 	for i, m := range ins {
-		if uniform[i] && m.Numel() == 0 && tensor.Numel(full) == 0 && p.numRows() > 0 {
+		if uniform[i] && m.Numel() == 0 && tensor.Numel(shape) == 0 && p.numRows() > 0 {
 			return nil, fmt.Errorf("rowprog: operand %d, %v, has no element for a row", i, m)
 		}
 	}
@@ -131,12 +131,12 @@ func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direction
 func (p *Plan) numRows() int { return elementsOf(p.kept) }
 
 // axes sets the kept and reduced axes, ordered by ascending stride of the lead operand, and merges adjacent axes that
-// one axis can replace. full is the shape to which all operands are broadcast.
-func (p *Plan) axes(mask []bool) (full []int, err error) {
-	if full, err = fullShape(p.metas, len(mask)); err != nil {
+// one axis can replace. shape is the shape to which all operands are broadcast.
+func (p *Plan) axes(mask []bool) (shape []int, err error) {
+	if shape, err = fullShape(p.metas, len(mask)); err != nil {
 		return nil, err
 	}
-	p.kept, p.reduced = axesOf(full, p.metas, mask)
+	p.kept, p.reduced = axesOf(shape, p.metas, mask)
 	p.rowLen = elementsOf(p.reduced)
 	lead := p.leadOperand()
 	key := func(a axis) int {
@@ -157,7 +157,7 @@ func (p *Plan) axes(mask []bool) (full []int, err error) {
 	slices.SortStableFunc(p.kept, byStep)
 	slices.SortStableFunc(p.reduced, byStep)
 	p.kept, p.reduced = mergeAxes(p.kept, len(p.metas)), mergeAxes(p.reduced, len(p.metas))
-	return full, nil
+	return shape, nil
 }
 
 // leadOperand returns the operand with the most elements, or output 0 if there are no operands.

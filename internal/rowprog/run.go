@@ -148,15 +148,15 @@ func (p *Plan) setTile(s *State, index int, ptrs []unsafe.Pointer, worker []byte
 			s.tileBase = append(s.tileBase, unsafe.Pointer(&worker[o.offset+index%o.copies*o.copyStride]))
 			continue
 		}
-		at, k := first*o.keptStride, index/p.tilesPerKept0
+		offset, k := first*o.keptStride, index/p.tilesPerKept0
 		for d := range p.kept[1:] {
 			a := &p.kept[1+d]
-			at += k % a.n * a.step[i]
+			offset += k % a.n * a.step[i]
 			k /= a.n
 		}
 		q := p.address(ptrs, o.argument)
 		if q != nil {
-			q = unsafe.Add(q, at)
+			q = unsafe.Add(q, offset)
 		}
 		s.tileBase = append(s.tileBase, q)
 	}
@@ -196,11 +196,11 @@ func (p *Plan) eachPosition(s *State, t tile, slots []int, f func(n0, n1 int)) {
 				s.ptrs = append(s.ptrs, nil)
 				continue
 			}
-			at := 0
+			offset := 0
 			for d := rest; d < len(p.reduced); d++ {
-				at += s.index[d] * p.objects[o].reducedStrides[d]
+				offset += s.index[d] * p.objects[o].reducedStrides[d]
 			}
-			s.ptrs = append(s.ptrs, unsafe.Add(s.tileBase[o], at))
+			s.ptrs = append(s.ptrs, unsafe.Add(s.tileBase[o], offset))
 		}
 		f(n0, n1)
 		d := rest
@@ -314,25 +314,25 @@ func (p *Plan) foldColumns(s *State, t tile, pass *compiledPass) {
 
 // runColumns runs the unrolled loop over columns, and the loop without unrolling for the remaining elements.
 func (p *Plan) runColumns(s *State, pass *compiledPass, n0, n1 int) {
-	at := 0
+	unrolledEnd := 0
 	if pass.unrolled != nil {
-		if at = n1 - n1%pass.unroll; at > 0 {
+		if unrolledEnd = n1 - n1%pass.unroll; unrolledEnd > 0 {
 			s.callPtrs, s.callStrides = s.callPtrs[:0], s.callStrides[:0]
 			for _, f := range pass.unrolledSlots {
 				s.callPtrs = append(s.callPtrs, unsafe.Add(s.ptrs[f.slot], f.element*s.strides[f.slot]))
 				s.callStrides = append(s.callStrides, pass.unroll*s.strides[f.slot])
 			}
-			pass.unrolled.Run(&s.loops, s.callPtrs, s.callStrides, n0, at/pass.unroll)
+			pass.unrolled.Run(&s.loops, s.callPtrs, s.callStrides, n0, unrolledEnd/pass.unroll)
 		}
 	}
-	if at == n1 {
+	if unrolledEnd == n1 {
 		return
 	}
 	s.callPtrs = s.callPtrs[:0]
 	for k, q := range s.ptrs {
-		s.callPtrs = append(s.callPtrs, unsafe.Add(q, at*s.strides[k]))
+		s.callPtrs = append(s.callPtrs, unsafe.Add(q, unrolledEnd*s.strides[k]))
 	}
-	pass.loop.Run(&s.loops, s.callPtrs, s.strides, n0, n1-at)
+	pass.loop.Run(&s.loops, s.callPtrs, s.strides, n0, n1-unrolledEnd)
 }
 
 // runPerRow runs the part of a pass that is computed once per row, after the loop of the pass.

@@ -97,12 +97,12 @@ func Coalesce(axes []Axis) []Axis {
 		if x.N == 1 {
 			continue
 		}
-		at := len(out)
+		position := len(out)
 		out = append(out, x)
-		for ; at > 0 && hasSmallerStride(x, out[at-1]); at-- {
-			out[at] = out[at-1]
+		for ; position > 0 && hasSmallerStride(x, out[position-1]); position-- {
+			out[position] = out[position-1]
 		}
-		out[at] = x
+		out[position] = x
 	}
 	k := 0
 	for _, x := range out {
@@ -203,9 +203,9 @@ func (p *Copy) dimsBetween(rest []Axis) int {
 // between cores many times. For example, two workers that took alternate planes of 7 by 7 pixels needed 40 us; a single
 // worker needed 15 us.
 func (p *Copy) addOuter(rest []Axis) {
-	at, tilesInside := p.dimsBetween(rest), p.a.tiles
-	if at == 0 || p.b.tiles == 1 {
-		at, tilesInside = -1, p.a.tiles*p.b.tiles
+	indexOfB, tilesInside := p.dimsBetween(rest), p.a.tiles
+	if indexOfB == 0 || p.b.tiles == 1 {
+		indexOfB, tilesInside = -1, p.a.tiles*p.b.tiles
 	}
 	p.outer = make([]outerAxis, 0, len(rest)+1)
 	add := func(x Axis, isAxisB bool) {
@@ -214,12 +214,12 @@ func (p *Copy) addOuter(rest []Axis) {
 	}
 	b := Axis{p.b.tiles, p.b.Dst * p.b.tile, p.b.Src * p.b.tile}
 	for i, x := range rest {
-		if i == at {
+		if i == indexOfB {
 			add(b, true)
 		}
 		add(x, false)
 	}
-	if at == len(rest) {
+	if indexOfB == len(rest) {
 		add(b, true)
 	}
 }
@@ -228,15 +228,15 @@ func (p *Copy) addOuter(rest []Axis) {
 // smallest stride in dst, so that dst is written in order. If rows are short, it is the longest axis for which one tile
 // can contain all of a and b, because starting a tile costs more than a few rows.
 func (p *Copy) rowsAlong(rest []Axis) int {
-	at := 0
+	best := 0
 	if p.a.N*rest[0].N < minTileElems {
 		for i, x := range rest {
-			if x.N > rest[at].N && p.a.N*x.N <= tileElems {
-				at = i
+			if x.N > rest[best].N && p.a.N*x.N <= tileElems {
+				best = i
 			}
 		}
 	}
-	return at
+	return best
 }
 
 // cutTransposed cuts tiles for a transposition. Along a, a tile has the length of a panel of dst. Along b, it has as

@@ -62,11 +62,11 @@ func streamBlock(dst, src unsafe.Pointer, n int, b Axis) bool {
 	if b.Dst == n && b.Src == n {
 		n, b = n*b.N, Axis{N: 1}
 	}
-	whole := (uintptr(dst)|uintptr(b.Dst)|uintptr(n))%line == 0
+	isAligned := (uintptr(dst)|uintptr(b.Dst)|uintptr(n))%line == 0
 	switch {
-	case streamRows == nil || n < line || !whole && n < minStreamLines*line:
+	case streamRows == nil || n < line || !isAligned && n < minStreamLines*line:
 		return false
-	case whole && n < hardwarePrefetchBytes:
+	case isAligned && n < hardwarePrefetchBytes:
 		streamRows(b.N, dst, b.Dst, src, b.Src, n, prefetchRows*b.Src)
 		return true
 	}

@@ -10,12 +10,12 @@ type permutations struct {
 	third [3]uint16
 }
 
-func (p *permutations) set(vector, at, from, index int) {
+func (p *permutations) set(vector, lane, from, index int) {
 	if from == 2 {
-		p.third[vector] |= 1 << at
+		p.third[vector] |= 1 << lane
 		from = 0
 	}
-	p.index[vector][at] = uint32(16*from + index)
+	p.index[vector][lane] = uint32(16*from + index)
 }
 
 // splitting takes every third element. weaving takes an element of each of the three vectors in turn.

@@ -50,11 +50,11 @@ func reduceAngle(x float64) (q int, r, low float64) {
 // that affect the result. Higher bits contribute only whole turns, and lower bits contribute less than the precision.
 func reduceLargeAngle(x float64) (q int, r, low float64) {
 	b := math.Float64bits(x)
-	m, at := b&(1<<52-1)|1<<52, uint(b>>52)-1013
+	m, bit := b&(1<<52-1)|1<<52, uint(b>>52)-1013
 	var w [3]uint64
 	for k := range w {
 		// A shift by 64 gives 0.
-		w[k] = TwoOverPi[at/64+uint(k)]<<(at%64) | TwoOverPi[at/64+uint(k)+1]>>(64-at%64)
+		w[k] = TwoOverPi[bit/64+uint(k)]<<(bit%64) | TwoOverPi[bit/64+uint(k)+1]>>(64-bit%64)
 	}
 	h2, l2 := bits.Mul64(w[2], m)
 	h1, l1 := bits.Mul64(w[1], m)

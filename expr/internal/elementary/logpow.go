@@ -168,8 +168,8 @@ func power(a, y float64) float64 {
 
 // powerOfSum returns 2^(t+rest) as (p+low)*2^k, for a small rest.
 func powerOfSum(t, rest float64) (p, low float64, k int64) {
-	whole := t + 0x1.8p52
-	r := (t - (whole - 0x1.8p52)) + rest
+	shifted := t + 0x1.8p52
+	r := (t - (shifted - 0x1.8p52)) + rest
 	c := (*[13]float64)(Exp2Poly.F64)
 	z := r * r
 	u := z * z
@@ -177,7 +177,7 @@ func powerOfSum(t, rest float64) (p, low float64, k int64) {
 	odd := (c[2] + float64(z*c[4])) + float64(u*((c[6]+float64(z*c[8]))+float64(u*(c[10]+float64(z*c[12])))))
 	v := math.FMA(r, c[0], z*(even+float64(r*odd)))
 	p = 1 + v
-	return p, (1 - p) + v, int64(math.Float64bits(whole)) - int64(math.Float64bits(0x1.8p52))
+	return p, (1 - p) + v, int64(math.Float64bits(shifted)) - int64(math.Float64bits(0x1.8p52))
 }
 
 func powerOf2(k int64) float64 { return math.Float64frombits(uint64(k+1023) << 52) }

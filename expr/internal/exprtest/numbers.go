@@ -60,9 +60,9 @@ func SameNumber(a, b float64) bool {
 // Ulps returns the distance of y from want + low in units of the last place of T. An infinite y counts as the number
 // after the greatest finite number. NaN, infinities and signed zeros of want must match exactly.
 func Ulps[T Float](y T, want, low float64) float64 {
-	least, mantissa, most := -1022, 52, math.Inf(1)
+	minExponent, mantissa, overflow := -1022, 52, math.Inf(1)
 	if tensor.DTypeOf[T]() == tensor.Float32 {
-		least, mantissa, most = -126, 23, 0x1p128
+		minExponent, mantissa, overflow = -126, 23, 0x1p128
 	}
 	v, exact := float64(y), float64(T(want)) == want && low == 0
 	switch {
@@ -70,16 +70,16 @@ func Ulps[T Float](y T, want, low float64) float64 {
 		return 0
 	case want != want || v != v || math.Signbit(v) != math.Signbit(want):
 		return math.Inf(1)
-	case v == want && exact, math.IsInf(v, 0) && math.Abs(want) >= most:
+	case v == want && exact, math.IsInf(v, 0) && math.Abs(want) >= overflow:
 		return 0
 	case math.IsInf(want, 0):
 		return math.Inf(1)
 	case math.IsInf(v, 0):
-		v = math.Copysign(most, v)
-	case math.Abs(want) >= most:
-		want, low = math.Copysign(most, want), 0
+		v = math.Copysign(overflow, v)
+	case math.Abs(want) >= overflow:
+		want, low = math.Copysign(overflow, want), 0
 	}
-	return math.Abs((v-want)-low) / math.Ldexp(1, max(math.Ilogb(want), least)-mantissa)
+	return math.Abs((v-want)-low) / math.Ldexp(1, max(math.Ilogb(want), minExponent)-mantissa)
 }
 
 // EachExact reads values that were computed with 113 bits: the name of a function, its operands, the value rounded to

@@ -198,15 +198,15 @@ func (a *allocator) slot(c Class, s int16) *Reload {
 
 // nextUseOf returns the position of the next use of v after the current instruction, or math.MaxInt32 if there is none.
 func (a *allocator) nextUseOf(v Virt) int32 {
-	at, end := a.nextUse[v], a.usesEnd[v]
-	for at < end && a.uses[at] <= a.pos {
-		at++
+	next, end := a.nextUse[v], a.usesEnd[v]
+	for next < end && a.uses[next] <= a.pos {
+		next++
 	}
-	a.nextUse[v] = at
-	if at == end {
+	a.nextUse[v] = next
+	if next == end {
 		return math.MaxInt32
 	}
-	return a.uses[at]
+	return a.uses[next]
 }
 
 // lookup returns the register that holds a value, or -1.

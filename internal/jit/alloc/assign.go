@@ -91,19 +91,19 @@ func (a *allocator) allocatePlain(in *Inst) {
 // fold returns the sources of an instruction, and source in.Fold as a memory operand. The operand is a Register if the
 // source cannot be in memory. Sources may be exchanged.
 func (a *allocator) fold(in *Inst) ([]Arg, Operand) {
-	at, src := int(in.Fold), in.Src
-	if at < 0 || !a.file.FoldLoads {
+	folded, src := int(in.Fold), in.Src
+	if folded < 0 || !a.file.FoldLoads {
 		return src, Operand{}
 	}
-	m, ok := a.foldable(src[at], in.Lane)
-	if !ok && in.Commutative && src[at].Virt != src[at+1].Virt {
-		if m, ok = a.foldable(src[at+1], in.Lane); ok {
+	m, ok := a.foldable(src[folded], in.Lane)
+	if !ok && in.Commutative && src[folded].Virt != src[folded+1].Virt {
+		if m, ok = a.foldable(src[folded+1], in.Lane); ok {
 			src = append([]Arg(nil), src...)
-			src[at], src[at+1] = src[at+1], src[at]
+			src[folded], src[folded+1] = src[folded+1], src[folded]
 		}
 	}
 	for k, s := range src { // another source with the same value needs a register
-		ok = ok && (k == at || s.Virt != src[at].Virt)
+		ok = ok && (k == folded || s.Virt != src[folded].Virt)
 	}
 	if !ok {
 		return src, Operand{}

@@ -78,19 +78,19 @@ func (b *Builder) Prune(others ...[]Inst) {
 
 // RowConstants returns the invariant values that lists read, in descending order of their number of uses.
 func (b *Builder) RowConstants(lists ...[]Inst) []Virt {
-	uses := make([]int, len(b.Values))
+	useCount := make([]int, len(b.Values))
 	for _, list := range lists {
 		for k := range list {
-			list[k].eachUse(func(v Virt) { uses[v]++ })
+			list[k].eachUse(func(v Virt) { useCount[v]++ })
 		}
 	}
 	var vs []Virt
 	for v := 1; v < len(b.Values); v++ {
-		if b.Values[v].Invariant && uses[v] > 0 {
+		if b.Values[v].Invariant && useCount[v] > 0 {
 			vs = append(vs, Virt(v))
 		}
 	}
-	slices.SortStableFunc(vs, func(x, y Virt) int { return uses[y] - uses[x] })
+	slices.SortStableFunc(vs, func(x, y Virt) int { return useCount[y] - useCount[x] })
 	return vs
 }
 

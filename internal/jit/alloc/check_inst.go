@@ -144,27 +144,27 @@ func (c *checker) results(o *Out) error {
 		c.stores = append(c.stores, *dst.Mem)
 		return nil
 	}
-	at := len(in.Src)
+	arg := len(in.Src)
 	for class, n := range in.Temps {
 		for range n {
-			t := &o.Args[at]
+			t := &o.Args[arg]
 			if t.Kind != Register || int(t.Class) != class {
 				return errors.New("the class of a temporary differs")
 			}
-			if err := checkDistinct(t, append(o.Args[:at:at], *dst)...); err != nil {
+			if err := checkDistinct(t, append(o.Args[:arg:arg], *dst)...); err != nil {
 				return err
 			}
 			if err := c.set(t, 0); err != nil {
 				return err
 			}
-			at++
+			arg++
 		}
 	}
 	if in.TempSlot {
-		if m := o.Args[at].Mem; m == nil || m.Space != Slot || m.Index >= len(c.slots) {
+		if m := o.Args[arg].Mem; m == nil || m.Space != Slot || m.Index >= len(c.slots) {
 			return errors.New("no temporary slot")
 		}
-		c.slots[o.Args[at].Mem.Index] = 0
+		c.slots[o.Args[arg].Mem.Index] = 0
 	}
 	if (in.Early || in.Temps != [numClasses]uint8{}) && dst.Kind == Register {
 		if err := checkDistinct(dst, o.Args[:len(in.Src)]...); err != nil {

@@ -267,15 +267,15 @@ func (g *gen) inputRows() {
 	for i := range g.weightRegs {
 		g.Copy(target.Addr{Base: weights, Disp: i * s.Bytes}, g.weight(i))
 	}
-	for at := s.First[0]; at < s.End[0]; at++ {
+	for inputRow := s.First[0]; inputRow < s.End[0]; inputRow++ {
 		for col := s.First[1]; col < s.End[1]; col++ {
 			var uses []use
 			for row := range s.Tile[0] {
-				if d := at - row*s.Stride[0]; d >= 0 && d%s.Dilation[0] == 0 && d/s.Dilation[0] < s.Window[0] {
+				if d := inputRow - row*s.Stride[0]; d >= 0 && d%s.Dilation[0] == 0 && d/s.Dilation[0] < s.Window[0] {
 					uses = g.usesOfColumn(uses, row, col, d/s.Dilation[0]*s.Window[1])
 				}
 			}
-			g.useElement(uses, target.Addr{Base: in, Disp: (at-s.First[0])*s.In[0] + (col-s.First[1])*s.In[1]}, nil)
+			g.useElement(uses, target.Addr{Base: in, Disp: (inputRow-s.First[0])*s.In[0] + (col-s.First[1])*s.In[1]}, nil)
 		}
 	}
 }
@@ -289,8 +289,8 @@ func (g *gen) windowRow(k int, in, weights target.G, first, end int) {
 		return target.Addr{Base: weights, Disp: (k*s.Window[1] + col) * s.Bytes}
 	}
 	for row := range s.Tile[0] {
-		at := row*s.Stride[0] + k*s.Dilation[0]
-		if at < first || at >= end {
+		inputRow := row*s.Stride[0] + k*s.Dilation[0]
+		if inputRow < first || inputRow >= end {
 			continue
 		}
 		if !loaded {
@@ -300,7 +300,7 @@ func (g *gen) windowRow(k int, in, weights target.G, first, end int) {
 			loaded = true
 		}
 		for col := s.First[1]; col < s.End[1]; col++ {
-			x := target.Addr{Base: in, Disp: (at-first)*s.In[0] + (col-s.First[1])*s.In[1]}
+			x := target.Addr{Base: in, Disp: (inputRow-first)*s.In[0] + (col-s.First[1])*s.In[1]}
 			g.useElement(g.usesOfColumn(nil, row, col, 0), x, weight)
 		}
 	}

@@ -79,8 +79,8 @@ func CheckCallsFor(t *testing.T, cpu machine.Features, operands, size int, seeds
 	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, stream))
 		c := draw(rng, cpu)
-		at := c.Place(rng, mem, seed%2 == 0)
-		if at == nil {
+		offsets := c.Place(rng, mem, seed%2 == 0)
+		if offsets == nil {
 			continue
 		}
 		called++
@@ -92,8 +92,8 @@ func CheckCallsFor(t *testing.T, cpu machine.Features, operands, size int, seeds
 			t.Fatalf("%v, seed %d: %v", cpu, seed, err)
 		}
 		c.Reference(want)
-		if why := callAt(rng, code, c, mem, want, at, size); why != "" {
-			t.Fatalf("%v, seed %d: %s\n%+v\n%s", cpu, seed, why, c, code.Listing())
+		if difference := callAt(rng, code, c, mem, want, offsets, size); difference != "" {
+			t.Fatalf("%v, seed %d: %s\n%+v\n%s", cpu, seed, difference, c, code.Listing())
 		}
 	}
 	if called < seeds*3/4 {
@@ -102,11 +102,11 @@ func CheckCallsFor(t *testing.T, cpu machine.Features, operands, size int, seeds
 }
 
 // callAt calls the code and returns the first difference to the reference, or an empty string.
-func callAt(rng *rand.Rand, code *jit.Func, c Call, mem, want [][]byte, at []int, size int) string {
+func callAt(rng *rand.Rand, code *jit.Func, c Call, mem, want [][]byte, offsets []int, size int) string {
 	a := new(jit.Args)
-	for k, at := range at {
+	for k, offset := range offsets {
 		p := rng.IntN(len(mem[k]))
-		a.Ptr[k], a.Row[k] = unsafe.Pointer(&mem[k][p]), at-p
+		a.Ptr[k], a.Row[k] = unsafe.Pointer(&mem[k][p]), offset-p
 	}
 	c.Fill(a)
 	before := *a
@@ -123,9 +123,9 @@ func callAt(rng *rand.Rand, code *jit.Func, c Call, mem, want [][]byte, at []int
 		}
 		for i := range mem[k] {
 			if mem[k][i] != want[k][i] {
-				e := at[k] + (i-at[k])&^(size-1)
-				return fmt.Sprintf("operand %d differs at offset %d: % x, want % x", k, e-at[k], mem[k][e:e+size],
-					want[k][e:e+size])
+				e := offsets[k] + (i-offsets[k])&^(size-1)
+				return fmt.Sprintf("operand %d differs at offset %d: % x, want % x", k, e-offsets[k],
+					mem[k][e:e+size], want[k][e:e+size])
 			}
 		}
 	}
@@ -150,7 +150,7 @@ func Epilogue[T float32 | float64 | int32 | uint32](t tile.EpilogueStep, x, oper
 
 // CheckListings compares each form of instruction in the listings with Go's assembler, at least a minimum number of
 // forms, and checks the rules of package jit. A listing may be empty.
-func CheckListings(t *testing.T, seeds uint64, least int,
+func CheckListings(t *testing.T, seeds uint64, minForms int,
 	list func(seed uint64, cpu machine.Features) (string, error)) {
 	t.Helper()
 	var forms Forms
@@ -166,7 +166,7 @@ func CheckListings(t *testing.T, seeds uint64, least int,
 			forms.Add(listing)
 		}
 	}
-	if n := forms.Check(t); n < least {
+	if n := forms.Check(t); n < minForms {
 		t.Errorf("only %d forms were compared", n)
 	}
 }

@@ -163,10 +163,10 @@ func (p *pointer) size(n, rows int) (row, all int) {
 
 // run runs rows of n elements as machine code and in the interpreter, and compares the results. If sharedOperand is not
 // negative, output sharedOutput is in the memory of pointer sharedOperand, an operand.
-func (b *Comparison) run(at offsets, n, rows, sharedOutput, sharedOperand int) error {
-	b.fill(at, n, rows)
+func (b *Comparison) run(starts offsets, n, rows, sharedOutput, sharedOperand int) error {
+	b.fill(starts, n, rows)
 	if sharedOperand >= 0 {
-		at[sharedOutput] = at[sharedOperand]
+		starts[sharedOutput] = starts[sharedOperand]
 	}
 	b.strides = b.strides[:0]
 	var both [2][jit.MaxOperands]unsafe.Pointer
@@ -178,7 +178,7 @@ func (b *Comparison) run(at offsets, n, rows, sharedOutput, sharedOperand int) e
 		for side := range b.mem {
 			var address unsafe.Pointer
 			if m := b.memory(side, k, sharedOutput, sharedOperand); p.stored {
-				address = unsafe.Pointer(&m[at[k]])
+				address = unsafe.Pointer(&m[starts[k]])
 			}
 			ptrs[side][k] = address
 		}
@@ -195,9 +195,9 @@ func (b *Comparison) run(at offsets, n, rows, sharedOutput, sharedOperand int) e
 		if k == sharedOperand {
 			d = b.ptrs[sharedOutput].dtype
 		}
-		if why := b.difference(k, d, at[k], n, rows); why != "" {
+		if why := b.difference(k, d, starts[k], n, rows); why != "" {
 			return fmt.Errorf("%d rows of %d, addresses %v, output %d in the memory of operand %d: %s", rows, n,
-				at[:len(b.ptrs)], sharedOutput, sharedOperand, why)
+				starts[:len(b.ptrs)], sharedOutput, sharedOperand, why)
 		}
 	}
 	return nil
@@ -238,29 +238,29 @@ var pattern = bytes.Repeat([]byte{0xA5}, guardedBytes)
 
 // fill writes the operands. It fills the memory around them and the outputs with a pattern, so that difference finds
 // stray stores.
-func (b *Comparison) fill(at offsets, n, rows int) {
+func (b *Comparison) fill(starts offsets, n, rows int) {
 	for k := range b.ptrs {
 		p := &b.ptrs[k]
 		if !p.stored {
 			continue
 		}
 		_, size := p.size(n, rows)
-		copy(window(b.mem[0][k], at[k], size), pattern)
-		for to := b.mem[0][k][at[k] : at[k]+size]; !p.writeOnly && len(to) > 0; {
+		copy(window(b.mem[0][k], starts[k], size), pattern)
+		for to := b.mem[0][k][starts[k] : starts[k]+size]; !p.writeOnly && len(to) > 0; {
 			to = to[copy(to, p.pool):]
 		}
-		copy(window(b.mem[1][k], at[k], size), window(b.mem[0][k], at[k], size))
+		copy(window(b.mem[1][k], starts[k], size), window(b.mem[0][k], starts[k], size))
 	}
 }
 
 // difference describes the first difference in the memory of a pointer, or returns an empty string.
-func (b *Comparison) difference(k int, d tensor.DType, at, n, rows int) string {
+func (b *Comparison) difference(k int, d tensor.DType, offset, n, rows int) string {
 	_, size := b.ptrs[k].size(n, rows)
-	x, y := window(b.mem[0][k], at, size), window(b.mem[1][k], at, size)
+	x, y := window(b.mem[0][k], offset, size), window(b.mem[1][k], offset, size)
 	if bytes.Equal(x, y) {
 		return ""
 	}
-	u, v := b.mem[0][k][at:at+size], b.mem[1][k][at:at+size]
+	u, v := b.mem[0][k][offset:offset+size], b.mem[1][k][offset:offset+size]
 	for e := d.Size(); len(u) > 0; u, v = u[e:], v[e:] {
 		if !Same(d, u[:e], v[:e]) {
 			return fmt.Sprintf("pointer %d (%v), element %d: compiled % x, interpreted % x", k, d, (size-len(u))/e, u[:e], v[:e])
@@ -275,13 +275,13 @@ func (b *Comparison) difference(k int, d tensor.DType, at, n, rows int) string {
 
 // guardOffsets returns offsets next to guard pages. If atStart is true, the memory of each pointer starts after a guard
 // page, otherwise it ends before a guard page.
-func (b *Comparison) guardOffsets(n, rows int, atStart bool) (at offsets) {
+func (b *Comparison) guardOffsets(n, rows int, atStart bool) (starts offsets) {
 	for k := range b.ptrs {
 		if _, size := b.ptrs[k].size(n, rows); !atStart {
-			at[k] = guardedBytes - size
+			starts[k] = guardedBytes - size
 		}
 	}
-	return at
+	return starts
 }
 
 // checkAddresses runs rows of every length up to maxRowElements, and rows of this length at every alignment. Each run
@@ -301,11 +301,11 @@ func (b *Comparison) checkAddresses() error {
 			shifts = lineBytes / smallest
 		}
 		for shift := range shifts {
-			var at offsets
+			var starts offsets
 			for k, p := range b.ptrs {
-				at[k] = lineBytes + (n+shift+5*k)*p.dtype.Size()%lineBytes
+				starts[k] = lineBytes + (n+shift+5*k)*p.dtype.Size()%lineBytes
 			}
-			err = errors.Join(err, b.run(at, n, 1, 0, -1))
+			err = errors.Join(err, b.run(starts, n, 1, 0, -1))
 			b.rotate(n)
 		}
 		if err != nil {

@@ -114,16 +114,16 @@ func parse(a *asm.Assembler, line string) (name string, args []asm.Arg, err erro
 			}
 			args = append(args, asm.Imm(x))
 		case constant.MatchString(o):
-			at := a.Constant([]byte{1})
-			at.Broadcast = broadcast
-			args = append(args, at)
+			constant := a.Constant([]byte{1})
+			constant.Broadcast = broadcast
+			args = append(args, constant)
 		case m != nil:
 			d, _ := strconv.Atoi(m[1])
-			at := asm.Mem{Base: register(m[2]), Disp: int32(d), Broadcast: broadcast}
+			memory := asm.Mem{Base: register(m[2]), Disp: int32(d), Broadcast: broadcast}
 			if m[3] != "" {
-				at.Index, at.Scale = register(m[3]), m[4][0]-'0'
+				memory.Index, memory.Scale = register(m[3]), m[4][0]-'0'
 			}
-			args = append(args, at)
+			args = append(args, memory)
 		case register(o) <= asm.R15:
 			args = append(args, register(o))
 		default:

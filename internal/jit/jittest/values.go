@@ -83,7 +83,7 @@ func (b *Comparison) pairs(data [][]byte) (n, rows int) {
 func (b *Comparison) compareOn(ins, copies []unsafe.Pointer, strides []int, n, rows int) error {
 	outs := len(b.loop.Code.Out)
 	var ptrs [2][]unsafe.Pointer
-	var made [2][][]byte
+	var buffers [2][][]byte
 	var steps []int
 	for k := range b.ptrs {
 		p := &b.ptrs[k]
@@ -92,15 +92,15 @@ func (b *Comparison) compareOn(ins, copies []unsafe.Pointer, strides []int, n, r
 			steps = append(steps, strides[k-outs])
 			continue
 		}
-		row, all := p.size(n, rows)
+		row, total := p.size(n, rows)
 		steps = append(steps, row)
 		for side := range ptrs {
 			var to unsafe.Pointer
-			m := make([]byte, all)
+			m := make([]byte, total)
 			if copy(m, p.pool); p.stored {
 				to = unsafe.Pointer(unsafe.SliceData(m))
 			}
-			made[side], ptrs[side] = append(made[side], m), append(ptrs[side], to)
+			buffers[side], ptrs[side] = append(buffers[side], m), append(ptrs[side], to)
 		}
 	}
 	if err := b.code.Run(b.args, ptrs[0], steps, n, rows); err != nil {
@@ -112,16 +112,16 @@ func (b *Comparison) compareOn(ins, copies []unsafe.Pointer, strides []int, n, r
 		if i >= outs && i < outs+len(ins) {
 			continue
 		}
-		d, u, v := b.ptrs[i].dtype, made[0][k], made[1][k]
+		d, u, v := b.ptrs[i].dtype, buffers[0][k], buffers[1][k]
 		k++
 		if !b.ptrs[i].stored || bytes.Equal(u, v) {
 			continue
 		}
 		for e := d.Size(); len(u) > 0; u, v = u[e:], v[e:] {
 			if !Same(d, u[:e], v[:e]) {
-				at := (len(made[0][k-1]) - len(u)) / e
+				element := (len(buffers[0][k-1]) - len(u)) / e
 				return fmt.Errorf("%d rows of %d: pointer %d (%v), element %d: compiled % x, interpreted % x of %s", rows, n, i, d,
-					at, u[:e], v[:e], b.operandsAt(copies, strides, at, n))
+					element, u[:e], v[:e], b.operandsAt(copies, strides, element, n))
 			}
 		}
 	}
@@ -129,13 +129,13 @@ func (b *Comparison) compareOn(ins, copies []unsafe.Pointer, strides []int, n, r
 }
 
 // operandsAt prints the operands of an element.
-func (b *Comparison) operandsAt(copies []unsafe.Pointer, strides []int, at, n int) (text string) {
+func (b *Comparison) operandsAt(copies []unsafe.Pointer, strides []int, element, n int) (text string) {
 	for k, d := range b.loop.Code.In {
-		off := at / n * strides[k]
+		offset := element / n * strides[k]
 		if !b.loop.Scalar[k] {
-			off += at % n * d.Size()
+			offset += element % n * d.Size()
 		}
-		text += fmt.Sprintf("% x; ", unsafe.Slice((*byte)(unsafe.Add(copies[k], off)), d.Size()))
+		text += fmt.Sprintf("% x; ", unsafe.Slice((*byte)(unsafe.Add(copies[k], offset)), d.Size()))
 	}
 	return text
 }

@@ -24,7 +24,7 @@ func (b *Block) Do(op Op, d tensor.DType, args ...Value) Value {
 	t := Type{D: d}
 	width := uint8(d.Size())
 	if d == tensor.Bool {
-		width = b.leastWidth(args)
+		width = b.minWidth(args)
 		t.Mask = width
 	}
 	i := Inst{Op: op, Type: t, A: None, B: None, C: None}
@@ -34,18 +34,18 @@ func (b *Block) Do(op Op, d tensor.DType, args ...Value) Value {
 	return b.add(i)
 }
 
-// leastWidth returns the size in bytes of the narrowest value. Constants have any width.
-func (b *Block) leastWidth(args []Value) uint8 {
-	least := 0
+// minWidth returns the size in bytes of the narrowest value. Constants have any width.
+func (b *Block) minWidth(args []Value) uint8 {
+	minimum := 0
 	for _, v := range args {
-		if t := b.Type(v); b.Insts[v].Op != Const && (least == 0 || t.Size() < least) {
-			least = t.Size()
+		if t := b.Type(v); b.Insts[v].Op != Const && (minimum == 0 || t.Size() < minimum) {
+			minimum = t.Size()
 		}
 	}
-	if least == 0 {
-		least = b.Type(args[0]).Size()
+	if minimum == 0 {
+		minimum = b.Type(args[0]).Size()
 	}
-	return uint8(least)
+	return uint8(minimum)
 }
 
 // Remask returns a mask with lanes of the given number of bytes. It returns a value that is no mask unchanged.

@@ -87,11 +87,11 @@ func (r *run) startRow() {
 	}
 	r.accs = make([][FoldLanes]uint64, len(r.loop.Folds))
 	for k, f := range r.loop.Folds {
-		for at := range r.accs[k] {
+		for n := range r.accs[k] {
 			if d := r.loop.Ptrs[f.Ptr].D; r.loop.Totals {
-				r.accs[k][at] = Neutral(f.Op, d)
+				r.accs[k][n] = Neutral(f.Op, d)
 			} else {
-				r.accs[k][at] = element(r.mem[f.Ptr], at, d, 0)
+				r.accs[k][n] = element(r.mem[f.Ptr], n, d, 0)
 			}
 		}
 	}

@@ -23,17 +23,17 @@ func (g *gen) blockedRun(r *Run) {
 	}
 }
 
-// endIteration emits the end of a block after the block's last iteration of a loop. left counts the block's remaining
-// iterations.
-func (g *gen) endIteration(l *Loop, left target.Word) {
+// endIteration emits the end of a block after the block's last iteration of a loop. iterationsLeft counts the remaining
+// iterations of the block.
+func (g *gen) endIteration(l *Loop, iterationsLeft target.Word) {
 	switch {
 	case l.Block == 1:
 		g.endBlock()
 	case l.Block > 1:
 		continues := g.NewLabel()
-		g.CountDown(left, target.NE, continues)
+		g.CountDown(iterationsLeft, target.NE, continues)
 		g.endBlock()
-		g.Move(target.Imm(l.Block), left)
+		g.Move(target.Imm(l.Block), iterationsLeft)
 		g.Bind(continues)
 	}
 }

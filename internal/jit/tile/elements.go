@@ -36,7 +36,7 @@ func (g *gen) nextElement() target.V {
 
 // beginTerm is called before each term. It loads the elements of several terms if they are adjacent, there is a
 // register for each row, and at least two terms are left.
-func (g *gen) beginTerm(r *Run, atIn, left int) {
+func (g *gen) beginTerm(r *Run, atIn, termsLeft int) {
 	e, mask := &g.elements, g.rowMask(r)
 	if e.terms > 0 {
 		for i := range e.row {
@@ -47,7 +47,7 @@ func (g *gen) beginTerm(r *Run, atIn, left int) {
 	}
 	e.loaded = 0
 	n := target.ElementsPerVector(g.cpu, g.s.Size)
-	for n > left {
+	for n > termsLeft {
 		n /= 2
 	}
 	if n < 2 || r.InStep != g.s.Size || bits.OnesCount32(mask) > e.registers {

@@ -38,14 +38,14 @@ func (g *gen) beginQuantized() {
 	if g.s.Quantized == NotQuantized || g.amd64 == nil {
 		return
 	}
-	n, more := target.Int(target.Imm(g.s.Lanes)), int64(partBytes*(g.s.lastVectors()-1))
+	n, wholeBytes := target.Int(target.Imm(g.s.Lanes)), int64(partBytes*(g.s.lastVectors()-1))
 	switch g.s.Lanes {
 	case Dynamic:
 		n = stepOf(LastLanes)
 	case 0:
 		n = target.Imm(partBytes)
 	}
-	g.quantizer().SetLastBytes(n, more, [2]target.G{in, count})
+	g.quantizer().SetLastBytes(n, wholeBytes, [2]target.G{in, count})
 }
 
 // quantizer returns the writer of the conversion on amd64. With AVX-512, register Temp is free after the conversion.

@@ -23,16 +23,16 @@ func evaluationOrder(l *expr.Loop) []expr.Value {
 func registersNeeded(insts []expr.Inst) []int {
 	needed := make([]int, len(insts))
 	for v, i := range insts {
-		most, ties := 0, 0
+		highest, ties := 0, 0
 		for _, u := range i.Uses() {
 			switch w := needed[u]; {
-			case w > most:
-				most, ties = w, 0
-			case w == most:
+			case w > highest:
+				highest, ties = w, 0
+			case w == highest:
 				ties++
 			}
 		}
-		needed[v] = max(1, most+ties)
+		needed[v] = max(1, highest+ties)
 		if i.Op == expr.Const {
 			needed[v] = 0
 		}

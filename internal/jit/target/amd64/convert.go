@@ -158,26 +158,26 @@ func (g *gen) smallIntToFloat64(v alloc.Virt) alloc.Virt {
 // int64ToFloat64 converts 64-bit integers to float64. Both halves of an integer become significands of numbers with
 // large exponents. Only the last addition rounds.
 func (g *gen) int64ToFloat64(v alloc.Virt, unsigned bool) alloc.Virt {
-	bias, all := uint64(0x4530000080000000), 0x1p84+0x1p63+0x1p52
+	bias, biasSum := uint64(0x4530000080000000), 0x1p84+0x1p63+0x1p52
 	if unsigned {
-		bias, all = 0x4530000000000000, 0x1p84+0x1p52
+		bias, biasSum = 0x4530000000000000, 0x1p84+0x1p52
 	}
 	hi := g.xor(8, g.immediateOp("VPSRLQ", 32, v), g.constLanes(8, bias))
 	lo := g.or(8, g.and(8, v, g.constLanes(8, math.MaxUint32)), g.constLanes(8, exponent52))
-	return g.commutativeOp("VADDPD", 8, g.binaryOp("VSUBPD", 8, g.constLanes(8, math.Float64bits(all)), hi), lo)
+	return g.commutativeOp("VADDPD", 8, g.binaryOp("VSUBPD", 8, g.constLanes(8, math.Float64bits(biasSum)), hi), lo)
 }
 
 // roundToOdd replaces 64-bit integers that float64 cannot represent by odd multiples of 2^11, without AVX-512. An
 // integer and its replacement round to the same float32.
 func (g *gen) roundToOdd(v alloc.Virt, unsigned bool) alloc.Virt {
-	below, none := g.constLanes(8, 1<<11-1), g.constLanes(8, 0)
-	exact := g.commutativeOp("VPCMPEQQ", 8, g.and(8, v, below), none)
+	below, zero := g.constLanes(8, 1<<11-1), g.constLanes(8, 0)
+	exact := g.commutativeOp("VPCMPEQQ", 8, g.and(8, v, below), zero)
 	odd := g.or(8, g.and(8, v, g.constLanes(8, ^uint64(1<<11-1))), g.constLanes(8, 1<<11))
 	size := v
 	if !unsigned {
 		size = g.abs(8, v)
 	}
-	exact = g.or(8, exact, g.commutativeOp("VPCMPEQQ", 8, g.immediateOp("VPSRLQ", 53, size), none))
+	exact = g.or(8, exact, g.commutativeOp("VPCMPEQQ", 8, g.immediateOp("VPSRLQ", 53, size), zero))
 	return g.blend(8, exact, v, odd)
 }
 

@@ -71,12 +71,12 @@ func (g *gen) emit() error {
 // executed returns the number of instructions that the code written so far executes if the main loop makes one pass.
 func (g *gen) executed() int { return g.asm.Instructions() + g.innerExecuted }
 
-// pointerRegister returns the register of pointer k, or the register `other` if the pointer is in the spill area.
-func (g *gen) pointerRegister(k int, other asm.Reg) asm.Reg {
+// pointerRegister returns the register of pointer k, or the register `fallback` if the pointer is in the spill area.
+func (g *gen) pointerRegister(k int, fallback asm.Reg) asm.Reg {
 	if b := g.baseOf[k]; b >= 0 {
 		return bases[b]
 	}
-	return other
+	return fallback
 }
 
 func (g *gen) pointerSlot(k int) asm.Mem { return asm.Mem{Base: regSpill, Disp: int32(8 * k)} }
@@ -261,19 +261,19 @@ func (g *gen) tailMasks() {
 // tailVectors sets the tail masks without AVX-512, in vector registers.
 func (g *gen) tailVectors() {
 	e := g.asm.Emit
-	small := vectorRegister(wideTailMask, g.width(4))
+	mask4 := vectorRegister(wideTailMask, g.width(4))
 	if g.has64Bits {
-		small = vectorRegister(narrowTailMask, g.width(4))
+		mask4 = vectorRegister(narrowTailMask, g.width(4))
 	}
 	var count []byte
 	for k := range max(g.lanes, 4) {
 		count = append(count, byte(k), 0, 0, 0)
 	}
-	e("VMOVD", regLimit, small.X())
-	e("VPBROADCASTD", small.X(), small)
-	e("VPCMPGTD", g.asm.Constant(count), small, small)
+	e("VMOVD", regLimit, mask4.X())
+	e("VPBROADCASTD", mask4.X(), mask4)
+	e("VPCMPGTD", g.asm.Constant(count), mask4, mask4)
 	if g.has64Bits {
-		e("VPMOVSXDQ", small, vectorRegister(wideTailMask, g.width(8)))
+		e("VPMOVSXDQ", mask4, vectorRegister(wideTailMask, g.width(8)))
 	}
 }
 

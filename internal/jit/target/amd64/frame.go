@@ -240,15 +240,15 @@ func (g *gen) attempt(permanent, constants []alloc.Virt, slots int, limit float6
 // placeAccs decides whether accumulators stay in registers in the body. Enough registers must remain for the other
 // values of the body. Row constants occupy `used` of numRegs vector registers. lastMask is the last free mask register.
 func (g *gen) placeAccs(used, numRegs, lastMask int) {
-	need, needMasks := 0, 0
+	numAccRegs, needMasks := 0, 0
 	for _, a := range g.accs {
 		if g.Values[a.Virt].Class == alloc.Masks {
 			needMasks += g.accSets
 		} else {
-			need += g.accSets
+			numAccRegs += g.accSets
 		}
 	}
-	g.accsInRegisters = len(g.accs) > 0 && need <= numRegs/2 && used+need <= numRegs-minPool &&
+	g.accsInRegisters = len(g.accs) > 0 && numAccRegs <= numRegs/2 && used+numAccRegs <= numRegs-minPool &&
 		lastMask-needMasks >= 3
 }
 

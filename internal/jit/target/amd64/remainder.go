@@ -171,36 +171,37 @@ func (w *remainderLoop) constant(x uint64) asm.Arg {
 // than 2^13/divisor, so the remainder, computed modulo 2^64, fits into a signed 64-bit integer. The remainder is
 // divided in the same way. The error of this second quotient comes only from rounding to nearest.
 func (g *gen) divideLong(d tensor.DType, a, b *lowered) *lowered {
-	do := func(op expr.Op, x, y *lowered) *lowered { return g.apply(op, x.dtype, x, y) }
+	apply := func(op expr.Op, x, y *lowered) *lowered { return g.apply(op, x.dtype, x, y) }
 	number := func(x uint64) *lowered { return &lowered{reg: g.constLanes(8, x), dtype: tensor.Int64} }
-	as := func(d tensor.DType, x *lowered) *lowered { return &lowered{reg: x.reg, dtype: d} }
+	bitsAs := func(d tensor.DType, x *lowered) *lowered { return &lowered{reg: x.reg, dtype: d} }
 	inverse := &lowered{reg: g.binaryOp("VDIVPD", 8, g.convert(tensor.Float64, b).reg, g.float64Const(1)),
 		dtype: tensor.Float64}
 	quotient := func(x *lowered) *lowered {
-		q := do(expr.Mul, g.convert(tensor.Float64, x), inverse)
+		q := apply(expr.Mul, g.convert(tensor.Float64, x), inverse)
 		if x.dtype == tensor.Uint64 { // the conversion cannot represent 2^64
 			q.reg = g.extremum(expr.Min, 8, q.reg, g.float64Const(0x1.fffffffffffffp63))
 		}
 		return g.convert(x.dtype, &lowered{reg: g.round(expr.Rint, 8, q.reg), dtype: q.dtype})
 	}
 	zero := number(0)
-	x, y := as(tensor.Int64, a), as(tensor.Int64, b)
-	first := as(tensor.Int64, quotient(a))
-	rest := do(expr.Sub, x, do(expr.Mul, first, y))
-	more := quotient(rest)
-	rest = do(expr.Sub, rest, do(expr.Mul, more, y))
-	q := do(expr.Add, first, more)
+	x, y := bitsAs(tensor.Int64, a), bitsAs(tensor.Int64, b)
+	first := bitsAs(tensor.Int64, quotient(a))
+	rest := apply(expr.Sub, x, apply(expr.Mul, first, y))
+	correction := quotient(rest)
+	rest = apply(expr.Sub, rest, apply(expr.Mul, correction, y))
+	q := apply(expr.Add, first, correction)
 	less := func(u, v *lowered) *lowered {
 		return &lowered{reg: g.compare(expr.Lt, u, v), dtype: tensor.Bool}
 	}
 	if d == tensor.Uint64 {
-		q = g.selectLanes(less(rest, zero), do(expr.Sub, q, number(1)), q)
+		q = g.selectLanes(less(rest, zero), apply(expr.Sub, q, number(1)), q)
 		// For divisors from 2^63 on, the remainder may need more bits, but the quotient is 0 or 1.
-		return as(d, g.selectLanes(less(y, zero), g.selectLanes(less(a, b), zero, number(1)), as(d, q)))
+		return bitsAs(d, g.selectLanes(less(y, zero), g.selectLanes(less(a, b), zero, number(1)), bitsAs(d, q)))
 	}
 	// If the remainder and the dividend have different signs, the magnitude of the quotient is too large by one.
-	wrong := do(expr.And, less(do(expr.Xor, rest, x), zero),
+	wrong := apply(expr.And, less(apply(expr.Xor, rest, x), zero),
 		&lowered{reg: g.compare(expr.Ne, rest, zero), dtype: tensor.Bool})
-	nearer := g.selectLanes(less(do(expr.Xor, x, y), zero), do(expr.Add, q, number(1)), do(expr.Sub, q, number(1)))
+	isNegative := less(apply(expr.Xor, x, y), zero)
+	nearer := g.selectLanes(isNegative, apply(expr.Add, q, number(1)), apply(expr.Sub, q, number(1)))
 	return g.selectLanes(wrong, nearer, q)
 }

@@ -33,16 +33,16 @@ type lookupKey struct {
 // permutations, which all use the same port. If several tables have the same index, as in a piecewise polynomial,
 // lookupOf loads rows of four tables and transposes them instead. This takes three quarters of the time.
 func (g *gen) lookupOf(i expr.Inst) alloc.Virt {
-	at := g.selectedValue(i.A).reg
-	if v, ok := g.lookups[lookupKey{i.Imm, at}]; ok {
+	indices := g.selectedValue(i.A).reg
+	if v, ok := g.lookups[lookupKey{i.Imm, indices}]; ok {
 		return v
 	}
 	table := i.Table()
 	if group := g.combinedLookups(i); len(group) > 1 {
-		g.lookupRows(group, at)
-		return g.lookups[lookupKey{i.Imm, at}]
+		g.lookupRows(group, indices)
+		return g.lookups[lookupKey{i.Imm, indices}]
 	}
-	return g.lookup(table[:], at)
+	return g.lookup(table[:], indices)
 }
 
 // combinedLookups returns i and the lookups with the same index that are combined with i, or nil if i is not combined.
@@ -65,16 +65,16 @@ func (g *gen) combinedLookups(i expr.Inst) []expr.Inst {
 	return group
 }
 
-// lookupRows selects instructions for several lookups, whose indices are in the lanes of at. The instructions load rows
-// of four lanes and transpose them.
-func (g *gen) lookupRows(group []expr.Inst, at alloc.Virt) {
+// lookupRows selects instructions for several lookups with the same indices. The instructions load rows of four lanes
+// and transpose them.
+func (g *gen) lookupRows(group []expr.Inst, indices alloc.Virt) {
 	data := make([]byte, rowBytes*len(group[0].Table()))
 	for k, i := range group {
 		for n, x := range i.Table() {
 			binary.LittleEndian.PutUint32(data[rowBytes*n+4*k:], math.Float32bits(x))
 		}
 	}
-	offsets, table := g.rowOffsets(at), len(g.tables)
+	offsets, table := g.rowOffsets(indices), len(g.tables)
 	g.tables = append(g.tables, string(data))
 	var r [4]alloc.Virt
 	for k := range r {
@@ -88,19 +88,19 @@ func (g *gen) lookupRows(group []expr.Inst, at alloc.Virt) {
 		a, b := g.binaryOp(unpack, 0, r[1], r[0]), g.binaryOp(unpack, 0, r[3], r[2])
 		for n, imm := range []int64{0x44, 0xEE} {
 			if c := 2*k + n; c < len(group) {
-				g.lookups[lookupKey{group[c].Imm, at}] = g.shuffle("VSHUFPS", imm, b, a)
+				g.lookups[lookupKey{group[c].Imm, indices}] = g.shuffle("VSHUFPS", imm, b, a)
 			}
 		}
 	}
 }
 
-// rowOffsets returns the byte offsets of the rows whose indices are the lowest 5 bits of the lanes of at.
-func (g *gen) rowOffsets(at alloc.Virt) alloc.Virt {
-	v, ok := g.offsets[at]
+// rowOffsets returns the byte offsets of the rows whose indices are the lowest 5 bits of the lanes of indices.
+func (g *gen) rowOffsets(indices alloc.Virt) alloc.Virt {
+	v, ok := g.offsets[indices]
 	if !ok {
 		// Shifts isolate the lowest 5 bits, and multiply them by rowBytes, which is 2^4.
-		v = g.immediateOp("VPSRLD", 27-4, g.immediateOp("VPSLLD", 27, at))
-		g.offsets[at] = v
+		v = g.immediateOp("VPSRLD", 27-4, g.immediateOp("VPSLLD", 27, indices))
+		g.offsets[indices] = v
 	}
 	return v
 }

@@ -149,14 +149,14 @@ func (g *generator) attempt(f *frame, permanent, constants []alloc.Virt, limit f
 		}
 	}
 	f.permanent, f.firstAcc = file.Permanent, len(permanent)
-	need := f.body.accs * g.setsOf(f.body)
-	f.accsInRegs = need > 0 && need <= g.registers/2 && f.firstAcc+need <= g.registers-minPool
+	accRegs := f.body.accs * g.setsOf(f.body)
+	f.accsInRegs = accRegs > 0 && accRegs <= g.registers/2 && f.firstAcc+accRegs <= g.registers-minPool
 	file.Pool[alloc.Vectors] = uint32(1<<g.registers - 1<<f.firstAcc)
 	rest := file
 	list := f.body.inMem
 	if f.accsInRegs {
 		list = f.body.inRegs
-		file.Pool[alloc.Vectors] = uint32(1<<g.registers - 1<<(f.firstAcc+need))
+		file.Pool[alloc.Vectors] = uint32(1<<g.registers - 1<<(f.firstAcc+accRegs))
 	}
 	run := func(file *alloc.File, list []alloc.Inst, p alloc.Policy) (r *alloc.Result, ok bool) {
 		r = alloc.Run(g.Values, file, list, p)

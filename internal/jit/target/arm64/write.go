@@ -170,11 +170,11 @@ func (w *writer) width(m *alloc.Mem, kind string) (e asm.Elem, ok bool) {
 	if m.Space == alloc.PerRow || m.Space == alloc.Slot {
 		return e, true
 	}
-	left := w.lanes*int(m.Lane) - int(m.Offset)
-	for e > asm.B && e.Bytes() > left {
+	bytesLeft := w.lanes*int(m.Lane) - int(m.Offset)
+	for e > asm.B && e.Bytes() > bytesLeft {
 		e--
 	}
-	return e, left > 0
+	return e, bytesLeft > 0
 }
 
 // address returns an address. It may write code that changes regPointer.

@@ -187,18 +187,18 @@ func (a *Assembler) Constant(data []byte) Mem {
 		a.fail("DATA", []Arg{Imm(len(data))}, "constants have 1 to 4096 bytes")
 		return Mem{}
 	}
-	at, ok := a.constantAt[string(data)]
+	offset, ok := a.constantAt[string(data)]
 	if !ok {
 		align := min(1<<bits.Len(uint(len(data)-1)), poolAlign)
 		a.constants = append(a.constants, make([]byte, -len(a.constants)&(align-1))...)
-		at = int32(len(a.constants))
+		offset = int32(len(a.constants))
 		a.constants = append(a.constants, data...)
 		if a.constantAt == nil {
 			a.constantAt = map[string]int32{}
 		}
-		a.constantAt[string(data)] = at
+		a.constantAt[string(data)] = offset
 	}
-	return Mem{Disp: at, constant: true}
+	return Mem{Disp: offset, constant: true}
 }
 
 // Finish returns the code followed by its constants, or the first error. The code may be placed at any address that is

@@ -9,17 +9,17 @@ import (
 const lastBytes = asm.K2
 
 // SetLastBytes sets the mask that [Quantizer.StoreParts] applies to the last parts of a row: their number of bytes is n
-// + more. AVX2 has no masks of bytes.
-func (q *Quantizer) SetLastBytes(n target.Int, more int64, temporary [2]target.G) {
+// + extra. AVX2 has no masks of bytes.
+func (q *Quantizer) SetLastBytes(n target.Int, extra int64, temporary [2]target.G) {
 	if q.NoEVEX {
 		return
 	}
 	mask, count := Reg(temporary[0]), Reg(temporary[1])
 	if constant, ok := n.(target.Imm); ok {
-		q.Emit("MOVL", asm.Imm(int64(constant)+more), count)
+		q.Emit("MOVL", asm.Imm(int64(constant)+extra), count)
 	} else {
 		q.Emit("MOVQ", operand(n), count)
-		q.Emit("ADDQ", asm.Imm(more), count)
+		q.Emit("ADDQ", asm.Imm(extra), count)
 	}
 	q.Emit("MOVQ", asm.Imm(-1), mask)
 	q.Emit("BZHIQ", count, mask, mask)
@@ -34,14 +34,14 @@ func (q *Quantizer) StoreParts(from, x target.V, first, n int, at target.Addr, l
 		q.storeParts512(int(from), int(x), first, n, Mem(at), last != nil)
 		return
 	}
-	whole := n
+	wholeParts := n
 	if last != nil {
-		whole--
+		wholeParts--
 	}
-	q.storeParts256(q.Vec(from), q.Vec(x), first, whole, Mem(at))
+	q.storeParts256(q.Vec(from), q.Vec(x), first, wholeParts, Mem(at))
 	if last != nil {
-		at.Disp += whole * 8
-		q.movePart(q.Vec(from), q.Vec(x), first+whole, Reg(temporary[0]))
+		at.Disp += wholeParts * 8
+		q.movePart(q.Vec(from), q.Vec(x), first+wholeParts, Reg(temporary[0]))
 		q.storeBytes(Reg(temporary[0]), Mem(at), last, Reg(temporary[1]))
 	}
 }

@@ -122,18 +122,18 @@ func (a *Assembler) Constant(data []byte) Pool {
 		a.fail(".byte", []Arg{Imm(len(data))}, "constants have 1 to 4096 bytes")
 		return Pool{}
 	}
-	at, ok := a.constantAt[string(data)]
+	offset, ok := a.constantAt[string(data)]
 	if !ok {
 		align := max(4, min(1<<bits.Len(uint(len(data)-1)), poolAlign))
 		a.constants = append(a.constants, make([]byte, -len(a.constants)&(align-1))...)
-		at = len(a.constants)
+		offset = len(a.constants)
 		a.constants = append(a.constants, data...)
 		if a.constantAt == nil {
 			a.constantAt = map[string]int{}
 		}
-		a.constantAt[string(data)] = at
+		a.constantAt[string(data)] = offset
 	}
-	return Pool{offset: at}
+	return Pool{offset: offset}
 }
 
 // Finish returns the code followed by its constants, or the first error. The code may be placed at any address that is
@@ -165,8 +165,8 @@ func (a *Assembler) Finish() ([]byte, error) {
 
 // displace adds a distance in bytes to the instruction at the given offset. The instruction's class determines the
 // field.
-func (a *Assembler) displace(at, distance int) {
-	word := binary.LittleEndian.Uint32(a.code[at:])
+func (a *Assembler) displace(offset, distance int) {
+	word := binary.LittleEndian.Uint32(a.code[offset:])
 	width, shift := 19, 5
 	switch {
 	case word>>26&0x1F == 0b00101: // b, bl
@@ -178,14 +178,14 @@ func (a *Assembler) displace(at, distance int) {
 			a.err = errors.Join(a.err, errors.New("asm: the code is longer than addresses reach"))
 		}
 		word |= uint32(distance)&3<<29 | uint32(distance>>2)&(1<<19-1)<<5
-		binary.LittleEndian.PutUint32(a.code[at:], word)
+		binary.LittleEndian.PutUint32(a.code[offset:], word)
 		return
 	}
 	n := distance / 4
 	if n < -1<<(width-1) || n >= 1<<(width-1) {
 		a.err = errors.Join(a.err, errors.New("asm: the code is longer than branches and addresses reach"))
 	}
-	binary.LittleEndian.PutUint32(a.code[at:], word|uint32(n)&(1<<width-1)<<shift)
+	binary.LittleEndian.PutUint32(a.code[offset:], word|uint32(n)&(1<<width-1)<<shift)
 }
 
 // Listing returns the code so far in the syntax of GNU's assembler, if List was set: a line for each instruction and

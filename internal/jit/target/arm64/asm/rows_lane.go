@@ -45,12 +45,12 @@ func extract(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 4 {
 		return 0, false
 	}
-	at, isImm := args[3].(Imm)
+	position, isImm := args[3].(Imm)
 	word, ok := sameArrangement(nil, &row{code: r.code, elems: onlyB}, args[:3])
-	if !ok || !isImm || at < 0 || at >= 16 || args[0].(Vec).Half && at >= 8 {
+	if !ok || !isImm || position < 0 || position >= 16 || args[0].(Vec).Half && position >= 8 {
 		return 0, false
 	}
-	return word | uint32(at)<<11, true
+	return word | uint32(position)<<11, true
 }
 
 // lookup encodes 0 Q 001110000 Rm 0 len op 00 Rn Rd: bytes of a table of one to four registers.
