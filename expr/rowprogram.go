@@ -339,11 +339,8 @@ func (s *splitter) buildAfter(k int) error {
 	return nil
 }
 
-// buildPass builds the loop of pass k.
-func (s *splitter) buildPass(k int) error {
-	e := s.emitter(func(v Value) (Place, bool) { return s.loadPlace(v, k) })
-	var outs []Output
-	var places []Place
+// passOutputs returns the values that pass k stores, and their places.
+func (s *splitter) passOutputs(k int) (outs []Output, places []Place) {
 	for o, out := range s.code.Out {
 		if s.Whole[o] && s.outputPass(o) == k && !s.inOutputMemory[o] {
 			outs, places = append(outs, out), append(places, Place{Kind: AtOutput, N: o})
@@ -360,8 +357,14 @@ func (s *splitter) buildPass(k int) error {
 		outs = append(outs, Output{DType: s.code.Insts[v].DType, Re: v, Im: None})
 		places = append(places, Place{Kind: AtRow, N: r})
 	}
-	rowPass := &s.Passes[k]
-	stored := len(outs)
+	return outs, places
+}
+
+// buildPass builds the loop of pass k.
+func (s *splitter) buildPass(k int) error {
+	e := s.emitter(func(v Value) (Place, bool) { return s.loadPlace(v, k) })
+	outs, places := s.passOutputs(k)
+	rowPass, stored := &s.Passes[k], len(outs)
 	for v, i := range s.code.Insts {
 		if i.Op == Reduce && s.level[v] == k {
 			outs, places = append(outs, Output{Re: i.A, Im: None}), append(places, Place{})

@@ -167,23 +167,11 @@ func (v *Env) provesByFunction(d *expr, depth int) bool {
 			if !ok {
 				continue
 			}
-			lo, hi := v.bounds(multiplier)
+			proves := v.provesByOperands
 			if a.kind == kindDiv {
-				if v.provesByQuotient(a, multiplier, rest, depth) {
-					return true
-				}
-				continue
+				proves = v.provesByQuotient
 			}
-			oneSuffices := a.kind == kindMax && lo >= 0 || a.kind == kindMin && hi <= 0
-			proved := 0
-			for _, e := range a.args {
-				if v.provesSum(multiplier, e, rest, depth) {
-					proved++
-				} else if !oneSuffices {
-					break
-				}
-			}
-			if proved == len(a.args) || oneSuffices && proved > 0 {
+			if proves(a, multiplier, rest, depth) {
 				return true
 			}
 		}
@@ -191,6 +179,20 @@ func (v *Env) provesByFunction(d *expr, depth int) bool {
 	return false
 }
 
+// provesByOperands proves multiplier*a + rest >= 0 for a Max or a Min with all operands of a in place of a, or with one
+// operand if it gives a lower bound.
+func (v *Env) provesByOperands(a *atom, multiplier, rest *expr, depth int) bool {
+	lo, hi := v.bounds(multiplier)
+	oneSuffices := a.kind == kindMax && lo >= 0 || a.kind == kindMin && hi <= 0
+	for _, e := range a.args {
+		if v.provesSum(multiplier, e, rest, depth) == oneSuffices {
+			return oneSuffices
+		}
+	}
+	return !oneSuffices
+}
+
+// provesByQuotient proves multiplier*a + rest >= 0 for a quotient a = x//y with y >= 1.
 func (v *Env) provesByQuotient(a *atom, multiplier, rest *expr, depth int) bool {
 	x, y := a.args[0], a.args[1]
 	if l, _ := v.bounds(y); l < 1 {

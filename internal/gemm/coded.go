@@ -264,15 +264,18 @@ func (p *Plan) compile() error {
 	p.severalPanels = p.spansPanels()
 	p.prefetchResult = p.prefetchesResult() && !p.severalPanels
 	p.prefetchInterval = powerOfTwoAtMost(p.blockTiles())
-	// The sizes of the first and the last block in whole tiles and in the last tile: code for other sizes is not needed.
-	block := p.rowsPerBlock
-	var rows, cols []int
-	for _, n := range []int{p.tileRows, p.spec.M - (p.mTiles-1)*p.tileRows} {
-		rows = append(rows, min(n, block), n-(n-1)/block*block)
+	for _, m := range blockSizes(p.spec.M, p.tileRows, p.mTiles, p.rowsPerBlock) {
+		for _, n := range blockSizes(p.spec.N, p.tileCols, p.nTiles, p.b.panelWidth) {
+			if err := p.compileBlock(m, n); err != nil {
+				return err
+			}
+		}
 	}
-	for _, n := range []int{p.tileCols, p.spec.N - (p.nTiles-1)*p.tileCols} {
-		cols = append(cols, min(n, p.b.panelWidth), n-(n-1)/p.b.panelWidth*p.b.panelWidth)
-	}
+	return jit.Link()
+}
+
+// compileBlock generates the code of the register tiles of a block of m rows and n columns.
+func (p *Plan) compileBlock(m, n int) error {
 	stages := []stage{toTemporary}
 	if p.spec.CColStride == 1 {
 		stages = []stage{firstBlock}
@@ -284,21 +287,17 @@ func (p *Plan) compile() error {
 	if p.b.packedByFirstRow {
 		modes = []readMode{readDirect, readAndCopy, readCopied}
 	}
-	for _, m := range rows {
-		for _, n := range cols {
-			stacks, count := p.stacks(m, p.set.vectors(n))
-			for _, k := range stacks[:count] {
-				for _, st := range stages {
-					for _, mode := range modes {
-						if err := p.compileTile(st, mode, n, k.height); err != nil {
-							return err
-						}
-					}
+	stacks, count := p.stacks(m, p.set.vectors(n))
+	for _, k := range stacks[:count] {
+		for _, st := range stages {
+			for _, mode := range modes {
+				if err := p.compileTile(st, mode, n, k.height); err != nil {
+					return err
 				}
 			}
 		}
 	}
-	return jit.Link()
+	return nil
 }
 
 // compileTile generates the code of one kind of register tile, unless the code exists already.

@@ -167,3 +167,12 @@ func (d operandPlan) packTiles(depth int) int {
 	panels, k := d.packChunk(depth)
 	return ceilDiv(ceilDiv(d.extent, d.panelWidth), panels) * ceilDiv(depth, k)
 }
+
+// blockSizes returns the sizes of the blocks of a dimension with n elements, which is divided into tiles of tileSize
+// elements, and each tile into blocks: the first and the last block of a whole tile, and of the last tile.
+func blockSizes(n, tileSize, tiles, block int) (sizes []int) {
+	for _, size := range []int{tileSize, n - (tiles-1)*tileSize} {
+		sizes = append(sizes, min(size, block), size-(size-1)/block*block)
+	}
+	return sizes
+}

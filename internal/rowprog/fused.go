@@ -181,32 +181,40 @@ func (p *Plan) runPipeline(s *State, begin, end int, ptrs []unsafe.Pointer, work
 	}
 }
 
-// runPipelinedRows runs all passes over consecutive rows. Pass k is k groups of rows behind the first pass. Rows that
-// do not fill a group are processed one at a time.
+// runPipelinedRows runs all passes over consecutive rows. Pass k is k groups of rows behind the first pass. Once all
+// passes have begun, the fused loop runs them together. Rows that do not fill a group are processed one at a time.
 func (p *Plan) runPipelinedRows(s *State, rows int) {
-	lag, groups := p.depth-1, rows/p.pipelineRows
-	for i := 0; i < groups+lag; i++ {
-		if i == lag && groups > lag {
-			p.runFusedRows(s, groups-lag)
-			for g := groups - lag; g < groups; g++ {
-				for k := range groups - g {
-					for r := g * p.pipelineRows; r < (g+1)*p.pipelineRows; r++ {
-						p.seekRow(s, r)
-						p.runPerRow(s, tile{n: 1}, &p.passes[k])
-					}
+	lag, groups, step := p.depth-1, rows/p.pipelineRows, 0
+	if groups > lag {
+		for ; step < lag; step++ {
+			p.runPipelineStep(s, step, groups)
+		}
+		p.runFusedRows(s, groups-lag)
+		for g := groups - lag; g < groups; g++ { // the groups that the fused loop has not finished
+			for k := range groups - g {
+				for r := g * p.pipelineRows; r < (g+1)*p.pipelineRows; r++ {
+					p.seekRow(s, r)
+					p.runPerRow(s, tile{n: 1}, &p.passes[k])
 				}
 			}
-			i = groups
 		}
-		// The last pass runs first, because the previous pass overwrites the rows that the last pass reads.
-		for k := min(lag, i); k >= max(0, i-groups+1); k-- {
-			for r := (i - k) * p.pipelineRows; r < (i-k+1)*p.pipelineRows; r++ {
-				p.runRow(s, r, k)
-			}
-		}
+		step = groups
+	}
+	for ; step < groups+lag; step++ {
+		p.runPipelineStep(s, step, groups)
 	}
 	for r := groups * p.pipelineRows; r < rows; r++ {
 		for k := range p.passes {
+			p.runRow(s, r, k)
+		}
+	}
+}
+
+// runPipelineStep runs pass k over group step-k of the rows, for each k with such a group. The last pass runs first,
+// because the previous pass overwrites the rows that the last pass reads.
+func (p *Plan) runPipelineStep(s *State, step, groups int) {
+	for k := min(p.depth-1, step); k >= max(0, step-groups+1); k-- {
+		for r := (step - k) * p.pipelineRows; r < (step-k+1)*p.pipelineRows; r++ {
 			p.runRow(s, r, k)
 		}
 	}

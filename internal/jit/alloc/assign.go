@@ -217,16 +217,7 @@ func (a *allocator) tie(in *Inst, tied *int8, suitable func(Virt) bool) bool {
 func (a *allocator) result(in *Inst, tied Virt) Operand {
 	early := in.Early || in.Temps != [numClasses]uint8{}
 	if a.values[in.Dst].Acc != nil {
-		dst, move := a.accumulator(in.Dst, 0), tied != 0 && tied != in.Dst
-		for _, s := range in.Src {
-			if s.Virt == in.Dst && (move || early) {
-				a.fail(errAccumulator)
-			}
-		}
-		if move {
-			a.copy(a.operand(Arg{Virt: tied}), dst, -1)
-		}
-		return dst
+		return a.accumulatorResult(in, tied, early)
 	}
 	if tied == 0 {
 		if !early {
@@ -258,6 +249,21 @@ func (a *allocator) result(in *Inst, tied Virt) Operand {
 	from := a.operand(Arg{Virt: tied})
 	dst := a.newRegister(in.Dst)
 	a.copy(from, dst, -1)
+	return dst
+}
+
+// accumulatorResult is result for a destination that is an accumulator, whose register is fixed. It fails if the
+// register is written before the instruction reads it.
+func (a *allocator) accumulatorResult(in *Inst, tied Virt, early bool) Operand {
+	dst, move := a.accumulator(in.Dst, 0), tied != 0 && tied != in.Dst
+	for _, s := range in.Src {
+		if s.Virt == in.Dst && (move || early) {
+			a.fail(errAccumulator)
+		}
+	}
+	if move {
+		a.copy(a.operand(Arg{Virt: tied}), dst, -1)
+	}
 	return dst
 }
 
