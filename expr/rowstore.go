@@ -44,11 +44,11 @@ func (s *splitter) storeRows(k int, roots ...Value) {
 // store adds a stored row for value v, which pass k needs, if recomputing v is expensive. If v is cheap to compute from
 // a single expensive value, store adds the row of that value instead.
 func (s *splitter) store(v Value, k int) {
-	expensive := func(u Value) bool { return s.variesInRow[u] && s.rowIndex[u] < 0 && s.cost(u) > recomputeCost }
-	for steps := 0; expensive(v) && steps < maxSourceSteps; steps++ {
+	isExpensive := func(u Value) bool { return s.variesInRow[u] && s.rowIndex[u] < 0 && s.cost(u) > recomputeCost }
+	for steps := 0; isExpensive(v) && steps < maxSourceSteps; steps++ {
 		source, count := None, 0
 		for _, u := range s.code.Insts[v].Uses() {
-			if u != source && expensive(u) {
+			if u != source && isExpensive(u) {
 				source = u
 				count++
 			}
@@ -58,7 +58,7 @@ func (s *splitter) store(v Value, k int) {
 		}
 		v = source
 	}
-	if !expensive(v) {
+	if !isExpensive(v) {
 		return
 	}
 	s.rowIndex[v] = len(s.Rows)

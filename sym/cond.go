@@ -179,7 +179,7 @@ func (v *Env) equalsOperand(n *expr) (b Bool, ok bool) {
 		b = Bool{v: true}
 		if !slices.Contains(a.args, candidate) {
 			// n = 0 states that a maximum of constants and terms equals another number m. The constant operand c comes
-			// first. If c > m, the statement is false; otherwise c can be dropped. A minimum is the mirror case.
+			// first. If c > m, the statement is false. If not, c can be dropped. A minimum is the mirror case.
 			if len(candidate.terms) > 0 || len(a.args[0].terms) > 0 {
 				continue
 			}

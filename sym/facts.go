@@ -250,6 +250,7 @@ func (v *Env) atomResidue(a *atom) (m, r int) {
 	return a.residue[0], a.residue[1]
 }
 
+// findResidue computes the residue of an atom from its facts, or from the residues of its operands.
 func (v *Env) findResidue(a *atom) (m, r int) {
 	m = 1
 	if v.facts.active() {
@@ -269,10 +270,10 @@ func (v *Env) findResidue(a *atom) (m, r int) {
 	x, y := a.args[0], a.args[1]
 	xm, xr := v.residue(x)
 	divisor := y.c
-	switch number := len(y.terms) == 0 && divisor > 0; {
-	case a.kind == kindDiv && number && xm != 0 && xm%divisor == 0:
+	switch isConstant := len(y.terms) == 0 && divisor > 0; {
+	case a.kind == kindDiv && isConstant && xm != 0 && xm%divisor == 0:
 		return modulo(xm/divisor, floorDiv(xr, divisor))
-	case a.kind == kindMod && number && xm != 0 && gcd(xm, divisor) > 1:
+	case a.kind == kindMod && isConstant && xm != 0 && gcd(xm, divisor) > 1:
 		if xm%divisor == 0 {
 			return modulo(0, xr-divisor*floorDiv(xr, divisor))
 		}

@@ -73,6 +73,7 @@ func (v *Env) condTruth(c *cond) (truth, known bool) {
 	return !decisive, all
 }
 
+// reduceParts is [Env.reduce] for a conjunction or disjunction.
 func (v *Env) reduceParts(c *cond) reduction {
 	decisive := c.kind == condOr
 	m := v.mark()

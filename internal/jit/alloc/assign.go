@@ -164,10 +164,10 @@ func (a *allocator) allocateForm(in *Inst) {
 	a.finish(in)
 }
 
-// chooseForm chooses the form of an instruction. The result preferably overwrites a source without further uses; the
+// chooseForm chooses the form of an instruction. The result preferably overwrites a source without further uses. The
 // second choice is a source that is not in a register. Among the forms with the same tied source, a form whose first
-// other source is in memory is preferred. This source is returned as a memory operand; the operand is a Register if
-// there is none.
+// other source is in memory is preferred. This source is returned as a memory operand. Without such a source, the
+// operand is a Register.
 func (a *allocator) chooseForm(in *Inst) (Form, Operand) {
 	isLastUse := func(v Virt) bool {
 		return a.registerOf[v] >= 0 && a.nextUseOf(v) == math.MaxInt32 && a.file.Permanent[in.Dst] < 0

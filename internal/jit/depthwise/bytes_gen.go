@@ -101,8 +101,8 @@ func (g *byteGen) windows() {
 		for k := range groups {
 			var pixels []target.V
 			for t := range s.Tile {
-				d := col - t*s.Stride[1]
-				if d < 0 || d%s.Dilation[1] != 0 || d/s.Dilation[1] >= s.Window[1] {
+				offset := col - t*s.Stride[1]
+				if offset < 0 || offset%s.Dilation[1] != 0 || offset/s.Dilation[1] >= s.Window[1] {
 					continue
 				}
 				if pixels == nil {
@@ -110,7 +110,7 @@ func (g *byteGen) windows() {
 					pixels = quarters[:]
 				}
 				for q, x := range pixels {
-					at := target.Addr{Base: weights, Disp: ((d/s.Dilation[1]*groups+k)*4 + q) * g.width}
+					at := target.Addr{Base: weights, Disp: ((offset/s.Dilation[1]*groups+k)*4 + q) * g.width}
 					g.vectors.Multiply(at, x, g.sum(t, q))
 				}
 			}

@@ -107,10 +107,10 @@ func (g *gen) terms(r *Run, n int) {
 	g.advance(packed, n*g.s.PackStep)
 }
 
-// term emits one term: it loads the vectors and updates the accumulators of the rows that have it. The run has at least
-// the given number of terms left.
-func (g *gen) term(r *Run, atIn, atVec, atPacked, left int) {
-	g.beginTerm(r, atIn, left)
+// term emits one term: it loads the vectors and updates the accumulators of the rows that have the term. The run has at
+// least termsLeft terms left.
+func (g *gen) term(r *Run, atIn, atVec, atPacked, termsLeft int) {
+	g.beginTerm(r, atIn, termsLeft)
 	for v := range g.s.Vectors {
 		at := target.Addr{Base: vec, Disp: atVec + v*g.bytes}
 		g.Load(at, g.vector(v), g.s.Masked && g.isPartial(v))

@@ -6,7 +6,7 @@
 // code. Instructions have the mnemonics and the operand order of Go's assembler: sources first, the destination last, a
 // mask immediately before the destination. A table has one row for each form of an instruction (rows_*.go; the notation
 // is explained at the type row). Emit chooses the first row that accepts the operands, and one function encodes it:
-// with a VEX prefix if VEX can encode all operands, otherwise with EVEX.
+// with a VEX prefix if VEX can encode all operands, and with EVEX if not.
 //
 // [Assembler.Listing] returns the code as source text for Go's assembler. The tests assemble this text with Go's
 // assembler and compare the bytes. Go's assembler lacks AMX, VCVTNEPS2BF16, and VPDPBUSD with VEX. For these
