@@ -60,16 +60,16 @@ func (b *Builder) foldConstant(i Inst) Value {
 	if !i.Op.Primitive() || len(uses) == 0 || i.Op == Div && !i.DType.IsFloat() {
 		return None
 	}
-	evaluated := NewBuilder()
+	operation := NewBuilder()
 	var args [3]Value
 	for k, u := range uses {
 		imm, ok := b.constantBits(u)
 		if !ok {
 			return None
 		}
-		args[k] = evaluated.Make(Inst{Op: Const, DType: b.DType(u), A: None, B: None, C: None, Imm: imm})
+		args[k] = operation.Make(Inst{Op: Const, DType: b.DType(u), A: None, B: None, C: None, Imm: imm})
 	}
-	c, err := evaluated.Build(evaluated.Real(evaluated.Make(Inst{Op: i.Op, DType: i.DType, A: args[0], B: args[1],
+	c, err := operation.Build(operation.Real(operation.Make(Inst{Op: i.Op, DType: i.DType, A: args[0], B: args[1],
 		C: args[2], Imm: i.Imm})))
 	if err != nil {
 		return None

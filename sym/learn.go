@@ -62,6 +62,7 @@ func (v *Env) contradict() {
 	v.facts.newGeneration()
 }
 
+// assume adds a condition to the facts, with the bounds that follow from it.
 func (v *Env) assume(c *cond) {
 	v.markTrue(c)
 	v.facts.spendSteps(1)
@@ -205,9 +206,9 @@ func (v *Env) propagateSum(p *expr, lo, hi int) {
 				restLo, restHi = addLower(restLo, l), addUpper(restHi, h)
 			}
 		}
-		least, most := addLower(lo, satNeg(restHi)), addUpper(hi, satNeg(restLo))
-		if least > math.MinInt || most < math.MaxInt {
-			v.narrow(v.termExpr(t), least, most)
+		lower, upper := addLower(lo, satNeg(restHi)), addUpper(hi, satNeg(restLo))
+		if lower > math.MinInt || upper < math.MaxInt {
+			v.narrow(v.termExpr(t), lower, upper)
 		}
 	}
 }

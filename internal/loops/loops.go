@@ -219,9 +219,9 @@ func (l *Loop) runCode(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 in
 
 // runPieces runs rows that are too long for one call.
 func (l *Loop) runPieces(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) bool {
-	var at [expr.MaxOperands + expr.MaxOperands]unsafe.Pointer
+	var buf [expr.MaxOperands + expr.MaxOperands]unsafe.Pointer
 	for {
-		piece := append(at[:0], ptrs...)
+		piece := append(buf[:0], ptrs...)
 		for begin := 0; ; {
 			n := min(l.maxPerCall, n0-begin)
 			if err := l.code.Run(s.args, piece, strides, n, 1); err != nil {
@@ -283,8 +283,8 @@ func (l *Loop) interpretedRow(s *State, ptrs []unsafe.Pointer, strides []int, ac
 		l.runner.Run(nil, ptrs, strides, accs, n0, 1)
 		return
 	}
-	var at [expr.MaxOperands + expr.MaxOperands]unsafe.Pointer
-	for piece := append(at[:0], ptrs...); ; advance(piece, l.elementStrides, callElements) {
+	var buf [expr.MaxOperands + expr.MaxOperands]unsafe.Pointer
+	for piece := append(buf[:0], ptrs...); ; advance(piece, l.elementStrides, callElements) {
 		l.runner.Run(nil, piece, strides, accs, min(callElements, n0), 1)
 		if n0 -= callElements; n0 <= 0 {
 			return

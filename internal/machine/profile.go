@@ -229,7 +229,7 @@ func (p *Profile) price(w *Work) float64 {
 			compute += cost
 		}
 	}
-	if memory < 0 {
+	if memory < 0 { // w is a difference that saves accesses
 		return ps + memory + compute
 	}
 	return ps + max(memory, compute)

@@ -30,10 +30,10 @@ func copyRows(dst, src unsafe.Pointer, n int, b Axis) {
 		fixedRows[n](dst, src, b)
 		return
 	}
-	to, at := 0, 0
+	dstOffset, srcOffset := 0, 0
 	for range b.N {
-		copy(unsafe.Slice((*byte)(unsafe.Add(dst, to)), n), unsafe.Slice((*byte)(unsafe.Add(src, at)), n))
-		to, at = to+b.Dst, at+b.Src
+		copy(unsafe.Slice((*byte)(unsafe.Add(dst, dstOffset)), n), unsafe.Slice((*byte)(unsafe.Add(src, srcOffset)), n))
+		dstOffset, srcOffset = dstOffset+b.Dst, srcOffset+b.Src
 	}
 }
 
@@ -83,8 +83,8 @@ func streamRow(dst, src unsafe.Pointer, n int) {
 	body := (n - head) / line * line
 	copy(unsafe.Slice((*byte)(dst), head), unsafe.Slice((*byte)(src), head))
 	streamRows(1, unsafe.Add(dst, head), 0, unsafe.Add(src, head), 0, body, ahead)
-	if at := head + body; at < n {
-		copy(unsafe.Slice((*byte)(unsafe.Add(dst, at)), n-at), unsafe.Slice((*byte)(unsafe.Add(src, at)), n-at))
+	if tail := head + body; tail < n {
+		copy(unsafe.Slice((*byte)(unsafe.Add(dst, tail)), n-tail), unsafe.Slice((*byte)(unsafe.Add(src, tail)), n-tail))
 	}
 }
 
@@ -97,9 +97,9 @@ var fixedRows = [257]func(dst, src unsafe.Pointer, b Axis){
 }
 
 func fixedRow[A any](dst, src unsafe.Pointer, b Axis) {
-	to, at := 0, 0
+	dstOffset, srcOffset := 0, 0
 	for range b.N {
-		*(*A)(unsafe.Add(dst, to)) = *(*A)(unsafe.Add(src, at))
-		to, at = to+b.Dst, at+b.Src
+		*(*A)(unsafe.Add(dst, dstOffset)) = *(*A)(unsafe.Add(src, srcOffset))
+		dstOffset, srcOffset = dstOffset+b.Dst, srcOffset+b.Src
 	}
 }

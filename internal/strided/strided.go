@@ -58,22 +58,22 @@ func move[T bits](dst, src unsafe.Pointer, dstStep, srcStep, n int) {
 	case dstStep == size && srcStep == 0:
 		fill(unsafe.Slice((*T)(dst), n), *(*T)(src))
 	case dstStep == size:
-		i, offset := 0, 0 // no address is computed beyond the last element
+		i, srcOffset := 0, 0 // no address is computed beyond the last element
 		for last := n - 4; i <= last; i += 4 {
 			d := (*[4]T)(unsafe.Add(dst, i*size))
-			d[0], d[1] = *(*T)(unsafe.Add(src, offset)), *(*T)(unsafe.Add(src, offset+srcStep))
-			d[2], d[3] = *(*T)(unsafe.Add(src, offset+2*srcStep)), *(*T)(unsafe.Add(src, offset+3*srcStep))
-			offset += 4 * srcStep
+			d[0], d[1] = *(*T)(unsafe.Add(src, srcOffset)), *(*T)(unsafe.Add(src, srcOffset+srcStep))
+			d[2], d[3] = *(*T)(unsafe.Add(src, srcOffset+2*srcStep)), *(*T)(unsafe.Add(src, srcOffset+3*srcStep))
+			srcOffset += 4 * srcStep
 		}
 		for ; i < n; i++ {
-			*(*T)(unsafe.Add(dst, i*size)) = *(*T)(unsafe.Add(src, offset))
-			offset += srcStep
+			*(*T)(unsafe.Add(dst, i*size)) = *(*T)(unsafe.Add(src, srcOffset))
+			srcOffset += srcStep
 		}
 	default:
-		to, offset := 0, 0
+		dstOffset, srcOffset := 0, 0
 		for range n {
-			*(*T)(unsafe.Add(dst, to)) = *(*T)(unsafe.Add(src, offset))
-			to, offset = to+dstStep, offset+srcStep
+			*(*T)(unsafe.Add(dst, dstOffset)) = *(*T)(unsafe.Add(src, srcOffset))
+			dstOffset, srcOffset = dstOffset+dstStep, srcOffset+srcStep
 		}
 	}
 }

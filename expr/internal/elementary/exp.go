@@ -88,7 +88,7 @@ func expm1(x float64) float64 {
 		even := (c[0] + float64(z*c[2])) + float64(w*(c[4]+float64(z*c[6]))) + float64(u*(c[8]+float64(z*c[10])))
 		odd := (c[1] + float64(z*c[3])) + float64(w*(c[5]+float64(z*c[7]))) + float64(u*(c[9]+float64(z*c[11])))
 		return x + (float64(0.5*z) + float64(x*z*(even+float64(x*odd))))
-	case x < -40:
+	case x < -40: // e^x is less than half an ulp of 1
 		return -1
 	case !(a <= expLimit):
 		return Exp(x)

@@ -108,7 +108,7 @@ func (g *ByteWindows) interleaveRows(a, b, lo, hi asm.Vec) (asm.Vec, asm.Vec) {
 // Interleave loads rows and interleaves their bytes by channel. Each of the four registers has a quarter of the
 // channels.
 func (g *ByteWindows) Interleave(rows []target.Addr) [4]target.V {
-	numbers := func(v ...asm.Vec) (list [4]target.V) {
+	registers := func(v ...asm.Vec) (list [4]target.V) {
 		for i, x := range v {
 			list[i] = target.V(x.Num())
 		}
@@ -124,22 +124,22 @@ func (g *ByteWindows) Interleave(rows []target.Addr) [4]target.V {
 		g.Emit("VPUNPCKHBW", zero, lo01, t[2])
 		g.Emit("VPUNPCKLBW", zero, hi01, t[3])
 		g.Emit("VPUNPCKHBW", zero, hi01, t[0])
-		return numbers(t[1], t[2], t[3], t[0])
+		return registers(t[1], t[2], t[3], t[0])
 	}
 	lo23, hi23 := g.interleaveRows(g.load(rows, 2, t[1]), g.load(rows, 3, t[3]), t[4], t[1])
 	g.Emit("VPUNPCKLWD", lo23, lo01, t[3])
 	g.Emit("VPUNPCKHWD", lo23, lo01, t[2])
 	g.Emit("VPUNPCKLWD", hi23, hi01, t[4])
 	g.Emit("VPUNPCKHWD", hi23, hi01, t[0])
-	return numbers(t[3], t[2], t[4], t[0])
+	return registers(t[3], t[2], t[4], t[0])
 }
 
-// LoadScales prepares the scales of StoreResult.
+// LoadScales prepares the scales of StoreResult: in registers with AVX-512, and in memory with AVX2.
 func (g *ByteWindows) LoadScales(at target.Addr) {
-	for q, r := range []int{2, 4, 0, 1} {
+	for q, temp := range []target.V{g.temps[2], g.temps[4], g.temps[0], g.temps[1]} {
 		if g.scales[q] = at; !g.NoEVEX {
-			g.scales[q] = g.temps[r]
-			g.Load(at, g.temps[r], false)
+			g.scales[q] = temp
+			g.Load(at, temp, false)
 		}
 		at.Disp += g.bytes
 	}

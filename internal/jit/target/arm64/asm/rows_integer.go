@@ -82,7 +82,7 @@ func unary(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return r.code | v[0].q() | uint32(v[0].Elem)<<22 | v[1].rn() | v[0].rd(), v[0].valid() && r.elems.has(v[0].Elem)
 }
 
-// versusZero encodes comparisons with zero, which the third operand is.
+// versusZero encodes comparisons of the second operand with the third, which is zero.
 func versusZero(a *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 3 || args[2] != Imm(0) {
 		return 0, false

@@ -145,8 +145,8 @@ func scalarLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return r.code | imm | uint32(l.Num)<<5 | uint32(d.Num), ok
 }
 
-// toRegister encodes 0 Q 001110000 imm5 001x11 Rn Rd: moves an element to a general register,
-// zero-extended or sign-extended.
+// toRegister encodes 0 Q 001110000 imm5 001x11 Rn Rd: moves an element to a general register, zero-extended or
+// sign-extended. Q selects a register of 64 bits.
 func toRegister(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
@@ -176,7 +176,7 @@ func across(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	d, ok0 := args[0].(Scalar)
 	v, ok1 := args[1].(Vec)
 	width := v.Elem
-	if r.code&0x1F000 == 0x3000 {
+	if r.code&0x1F000 == 0x3000 { // the opcode of saddlv and uaddlv
 		width++
 	}
 	if !ok0 || !ok1 || d.Elem != width || v.Elem == S && v.Half || v.Num&^31 != 0 || d.Num&^31 != 0 {
