@@ -67,12 +67,12 @@ type let struct {
 
 // node is a node of the syntax tree: a number, a name, an operator or a call.
 type node struct {
-	kind  nodeKind
-	text  string        // the name, operator or function
-	num   tensor.Scalar // the value of a number
-	args  []*node       // operands
-	pos   int           // position in the text, in characters from 1
-	depth int           // height of the subtree
+	kind   nodeKind
+	text   string        // the name, operator or function
+	num    tensor.Scalar // the value of a number
+	args   []*node       // operands
+	pos    int           // position in the text, in characters from 1
+	height int           // number of levels below the node
 }
 
 type nodeKind uint8
@@ -111,44 +111,42 @@ func (f *Formula) Attrs() []string {
 	for _, name := range f.params {
 		defined[name] = true
 	}
-	var walk func(n *node)
-	walk = func(n *node) {
-		if n.kind == nameNode && !defined[n.text] {
-			defined[n.text] = true
-			names = append(names, n.text)
-		}
-		for _, a := range n.args {
-			walk(a)
+	add := func(name string) {
+		if !defined[name] {
+			defined[name] = true
+			names = append(names, name)
 		}
 	}
 	for _, l := range f.lets {
-		walk(l.value)
+		l.value.eachName(add)
 		defined[l.name] = true
 	}
 	for _, r := range f.results {
-		walk(r)
+		r.eachName(add)
 	}
 	return names
+}
+
+// eachName visits the names in a subtree, in the order of the text.
+func (n *node) eachName(visit func(name string)) {
+	if n.kind == nameNode {
+		visit(n.text)
+	}
+	for _, a := range n.args {
+		a.eachName(visit)
+	}
 }
 
 // usedOperands returns the number of operands of a formula whose operands have the default names params. It is the
 // position, from 1, of the last of these names that occurs in the formula.
 func (f *Formula) usedOperands(params []string) int {
 	count := 0
-	var walk func(n *node)
-	walk = func(n *node) {
-		if n.kind == nameNode {
-			count = max(count, slices.Index(params, n.text)+1)
-		}
-		for _, a := range n.args {
-			walk(a)
-		}
-	}
+	visit := func(name string) { count = max(count, slices.Index(params, name)+1) }
 	for _, l := range f.lets {
-		walk(l.value)
+		l.value.eachName(visit)
 	}
 	for _, r := range f.results {
-		walk(r)
+		r.eachName(visit)
 	}
 	return count
 }

@@ -201,9 +201,9 @@ func (p *parser) node(n node) *node {
 		p.fail(n.pos, "the formula has more than %d operators and operands", maxNodes)
 	}
 	for _, a := range n.args {
-		n.depth = max(n.depth, a.depth+1)
+		n.height = max(n.height, a.height+1)
 	}
-	if n.depth > maxChain {
+	if n.height > maxChain {
 		p.fail(n.pos, "operators are nested more than %d deep; give names to parts of the formula: t = ...;", maxChain)
 	}
 	return &n

@@ -240,7 +240,7 @@ func (a anchorImpl) lower(c *graph.Call) (*graph.Kernel, error) {
 	whole.InPlace, whole.Loop = nil, nil
 	if !a.Epilogues || epilogue.deferred {
 		whole.Phases = append(slices.Clone(k.Phases), epilogue.phase())
-		whole.Arithmetic += float64(epilogue.loop.PerElement() * float64(epilogue.numel))
+		whole.Arithmetic += float64(epilogue.loop.ElementNS() * float64(epilogue.numel))
 	}
 	if host := f.hostResult(); len(c.Out) > 1 {
 		whole.Phases = withReorderedAddresses(whole.Phases, host, len(c.Out))
@@ -260,7 +260,7 @@ func (a anchorImpl) lower(c *graph.Call) (*graph.Kernel, error) {
 // phase returns a phase that applies the epilogue to all elements of the anchor's result.
 func (e *Epilogue) phase() graph.Phase {
 	var grain int
-	if elementNS := e.loop.PerElement(); elementNS > 0 {
+	if elementNS := e.loop.ElementNS(); elementNS > 0 {
 		grain = compiledGrain(elementNS)
 	} else {
 		grain = grainOf(e.code)

@@ -89,7 +89,7 @@ func loopKernel(c *graph.Call, it *iter.Iterator, body rule.Kernel, grain int) (
 	if err != nil {
 		return nil, err
 	}
-	elementNS := loop.PerElement()
+	elementNS := loop.ElementNS()
 	switch {
 	case elementNS > 0:
 		grain = compiledGrain(elementNS)

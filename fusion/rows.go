@@ -47,7 +47,7 @@ type rowPlan interface {
 	Scratch() int
 	Worker() int
 	Compiled() bool
-	PerElement() float64
+	ElementNS() float64
 	InPlace() [][2]int
 	Listings() []expr.Listing
 	Run(s *rowprog.State, phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) error
@@ -57,7 +57,7 @@ type rowPlan interface {
 func rowKernel(r *graph.Rows, c *graph.Call, p rowPlan) *graph.Kernel {
 	w := &rowWork{plan: p, operands: r.In, numOuts: len(c.Out), numAddresses: len(c.Out) + len(c.In)}
 	k := &graph.Kernel{Scratch: p.Scratch(), Worker: p.Worker(), Code: p.Listings}
-	k.Arithmetic = p.PerElement() * float64(tensor.Numel(rowShapeOf(r, c)))
+	k.Arithmetic = p.ElementNS() * float64(tensor.Numel(rowShapeOf(r, c)))
 	for phase := range p.Phases() {
 		k.Phases = append(k.Phases, graph.Phase{Chunks: p.Chunks(phase), Run: func(m *graph.Mem, chunk int) error {
 			return w.run(m, phase, chunk)

@@ -126,13 +126,13 @@ func (p *Prepared) walkLoop(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 // IsExpression reports whether the kernel is an expression, not a function.
 func (p Prepared) IsExpression() bool { return p.loop != nil }
 
-// PerElement estimates the time in nanoseconds to compute one element whose operands are in the L1 cache. It is 0 if
+// ElementNS estimates the time in nanoseconds to compute one element whose operands are in the L1 cache. It is 0 if
 // there is no machine code.
-func (p Prepared) PerElement() float64 {
+func (p Prepared) ElementNS() float64 {
 	if p.loop == nil {
 		return 0
 	}
-	return p.loop.PerElement()
+	return p.loop.ElementNS()
 }
 
 // Listings describes the compiled loop of an expression. It returns nil for a kernel that is a function.

@@ -60,8 +60,8 @@
 //	Spec{DType: d, M: cout, N: pixels, K: cin*kh*kw, A: Operand{Source: Prepacked},
 //		B: Operand{Source: Custom}, CRowStride: pixels, CColStride: 1, Bias: BiasRows, BiasStride: 1}
 //
-// The caller's Args.PackB copies, for each k = (channel, kh, kw), the input pixels that this tap reads for PackCols
-// outputs.
+// The caller's Args.PackB copies, for each k = (channel, kh, kw), the input pixels that are multiplied by the weights
+// with this k, for PackCols outputs.
 //
 // # Kernels
 //

@@ -274,12 +274,12 @@ func (p *Pieces) Worker() int {
 	return n
 }
 
-// PerElement returns an estimate, as [Plan.PerElement] does.
-func (p *Pieces) PerElement() (ns float64) {
+// ElementNS returns an estimate, as [Plan.ElementNS] does.
+func (p *Pieces) ElementNS() (ns float64) {
 	if !p.Compiled() {
 		return 0
 	}
-	return p.equalPieces.PerElement() + p.join.PerElement()/float64(p.equalPieces.rowLen)
+	return p.equalPieces.ElementNS() + p.join.ElementNS()/float64(p.equalPieces.rowLen)
 }
 
 // Compiled reports whether all loops are machine code.

@@ -363,15 +363,15 @@ func (p *Plan) Worker() int { return p.workerBytes }
 // Program returns the row program that the plan runs.
 func (p *Plan) Program() *expr.RowProgram { return p.program }
 
-// PerElement estimates the time in nanoseconds to process one element in all passes, with operands in the L1 cache. It
+// ElementNS estimates the time in nanoseconds to process one element in all passes, with operands in the L1 cache. It
 // returns 0 if a loop is not machine code.
-func (p *Plan) PerElement() (ns float64) {
+func (p *Plan) ElementNS() (ns float64) {
 	if !p.Compiled() {
 		return 0
 	}
 	for i := range p.passes {
 		if l := p.passes[i].loop; l != nil {
-			ns += l.PerElement()
+			ns += l.ElementNS()
 		}
 	}
 	return ns

@@ -134,7 +134,7 @@ func (c *checker) memoryOperand(o *Operand, s Arg, inMemoryAllowed bool) error {
 	return c.readable(o.Mem)
 }
 
-// results checks the temporaries and the destination of an instruction and follows its effect.
+// results checks the temporaries and the destination of an instruction, and records its effect.
 func (c *checker) results(o *Out) error {
 	in, dst := c.inst, &o.Args[len(o.Args)-1]
 	if in.Store != nil {
@@ -144,27 +144,8 @@ func (c *checker) results(o *Out) error {
 		c.stores = append(c.stores, *dst.Mem)
 		return nil
 	}
-	arg := len(in.Src)
-	for class, n := range in.Temps {
-		for range n {
-			t := &o.Args[arg]
-			if t.Kind != Register || int(t.Class) != class {
-				return errors.New("the class of a temporary differs")
-			}
-			if err := checkDistinct(t, append(o.Args[:arg:arg], *dst)...); err != nil {
-				return err
-			}
-			if err := c.set(t, 0); err != nil {
-				return err
-			}
-			arg++
-		}
-	}
-	if in.TempSlot {
-		if m := o.Args[arg].Mem; m == nil || m.Space != Slot || m.Index >= len(c.slots) {
-			return errors.New("no temporary slot")
-		}
-		c.slots[o.Args[arg].Mem.Index] = 0
+	if err := c.temporaries(o); err != nil {
+		return err
 	}
 	if (in.Early || in.Temps != [numClasses]uint8{}) && dst.Kind == Register {
 		if err := checkDistinct(dst, o.Args[:len(in.Src)]...); err != nil {
@@ -181,6 +162,33 @@ func (c *checker) results(o *Out) error {
 		}
 	}
 	return c.set(dst, in.Dst)
+}
+
+// temporaries checks the temporary registers and the temporary slot of an instruction, which overwrites them.
+func (c *checker) temporaries(o *Out) error {
+	arg := len(c.inst.Src)
+	for class, n := range c.inst.Temps {
+		for range n {
+			t := &o.Args[arg]
+			if t.Kind != Register || int(t.Class) != class {
+				return errors.New("the class of a temporary differs")
+			}
+			if err := checkDistinct(t, append(o.Args[:arg:arg], o.Args[len(o.Args)-1])...); err != nil {
+				return err
+			}
+			if err := c.set(t, 0); err != nil {
+				return err
+			}
+			arg++
+		}
+	}
+	if c.inst.TempSlot {
+		if m := o.Args[arg].Mem; m == nil || m.Space != Slot || m.Index >= len(c.slots) {
+			return errors.New("no temporary slot")
+		}
+		c.slots[o.Args[arg].Mem.Index] = 0
+	}
+	return nil
 }
 
 // checkDistinct returns an error if a register is also another operand.
