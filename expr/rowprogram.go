@@ -233,8 +233,8 @@ type emitter struct {
 	load func(v Value) (Place, bool)
 }
 
-func (s *splitter) emitter(from func(v Value) (Place, bool)) *emitter {
-	return &emitter{splitter: s, builder: NewBuilder(), marked: make([]bool, len(s.code.Insts)), load: from}
+func (s *splitter) emitter(load func(v Value) (Place, bool)) *emitter {
+	return &emitter{splitter: s, builder: NewBuilder(), marked: make([]bool, len(s.code.Insts)), load: load}
 }
 
 // mark marks the values on which the roots depend.

@@ -108,8 +108,8 @@ func (v *Env) expandQuotients(e *expr) *expr {
 			if m != 0 {
 				continue
 			}
-			whole := v.multiply(rest, v.addMultiple(x, v.constant(r), -1))
-			return v.expandQuotients(v.addMultiple(v.addMultiple(e, v.termExpr(t), -1), whole, 1))
+			multiple := v.multiply(rest, v.addMultiple(x, v.constant(r), -1))
+			return v.expandQuotients(v.addMultiple(v.addMultiple(e, v.termExpr(t), -1), multiple, 1))
 		}
 	}
 	return e

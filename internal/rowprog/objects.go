@@ -96,11 +96,11 @@ type builder struct {
 // separate loops. If fused passes would evict operands from L1 that all rows share, build tries only two ways: a
 // pipeline of two rows, which reads these operands once for both rows, and separate loops.
 func (p *Plan) build() error {
-	ways := []int{1, 0}
+	pipelineRows := []int{1, 0} // 0: no pipeline
 	if p.evictsShared() {
-		ways = []int{2}
+		pipelineRows = []int{2}
 	}
-	for _, p.pipelineRows = range ways {
+	for _, p.pipelineRows = range pipelineRows {
 		if !p.canFuse() || p.pipelineRows > 0 && !p.canPipeline(p.pipelineRows) {
 			continue
 		}
@@ -190,20 +190,20 @@ func (b *builder) makeObjects() {
 		}
 		b.objects = append(b.objects, o)
 	}
-	used := make([]int, n)
+	objectOf := make([]int, n)
 	for i := range b.metas {
-		used[i] = i
+		objectOf[i] = i
 		switch {
 		case b.isDirect(i):
 		case b.variesInRow(i):
-			used[i] = b.tileMemory(b.objects[i].size, 1)
+			objectOf[i] = b.tileMemory(b.objects[i].size, 1)
 			b.stagedCopies = append(b.stagedCopies, stagedCopy{wholeTile: true, output: i < b.nouts, argument: i,
-				staged: used[i], elem: strided.Move(b.objects[i].size)})
+				staged: objectOf[i], elem: strided.Move(b.objects[i].size)})
 		case b.alongColumns && i >= b.nouts:
-			used[i] = b.perRowOperand(i)
+			objectOf[i] = b.perRowOperand(i)
 		}
 	}
-	b.outs, b.ins = used[:b.nouts], used[b.nouts:]
+	b.outs, b.ins = objectOf[:b.nouts], objectOf[b.nouts:]
 }
 
 // perRowOperand returns the object of operand i, which has one element for each row. If the elements are not contiguous
@@ -238,7 +238,7 @@ func (b *builder) perRowOutput(i int) int {
 	return to
 }
 
-// objectAt returns the object of a place in a pass or, if after is set, in the computation once per row after the pass.
+// objectAt returns the object of a place in a pass or, with afterPass, in the computation once per row after the pass.
 // It returns -1 for a result that is not stored.
 func (b *builder) objectAt(place expr.Place, afterPass, output bool) int {
 	switch place.Kind {
@@ -307,31 +307,32 @@ func (b *builder) compileLoop(k int, pass *compiledPass) (err error) {
 	}
 	for n, f := range rowPass.Folds {
 		d := rowPass.Code.Insts[f.V].DType
-		fo := fold{result: b.numbers[rowPass.Into[n]], laneAccs: -1, upperAccs: -1, combine: interp.Combine(f.Op, d)}
-		fillBits(fo.neutral[:], expr.Neutral(f.Op, d), d.Size())
+		rowFold := fold{result: b.numbers[rowPass.Into[n]], laneAccs: -1, upperAccs: -1, combine: interp.Combine(f.Op, d)}
+		fillBits(rowFold.neutral[:], expr.Neutral(f.Op, d), d.Size())
 		join, err := expr.Joining(f.Op, d)
 		if err != nil {
 			return err
 		}
-		if fo.join, err = loops.New(&expr.Loop{Code: join, Scalar: make([]bool, 2)}, loops.Options{}); err != nil {
+		if rowFold.join, err = loops.New(&expr.Loop{Code: join, Scalar: make([]bool, 2)}, loops.Options{}); err != nil {
 			return err
 		}
 		switch {
 		case b.alongColumns:
-			fo.upperAccs = b.perRowMemory(d.Size())
+			rowFold.upperAccs = b.perRowMemory(d.Size())
 		case l.Totals:
-			pass.slots = append(pass.slots, fo.result)
+			pass.slots = append(pass.slots, rowFold.result)
 		default:
-			fo.laneAccs = b.allocate(b.tileLen*expr.Lanes*d.Size(), object{size: d.Size(), keptStride: expr.Lanes * d.Size(),
+			accBytes := expr.Lanes * d.Size()
+			rowFold.laneAccs = b.allocate(b.tileLen*accBytes, object{size: d.Size(), keptStride: accBytes,
 				reducedStrides: make([]int, len(b.reduced))})
-			pass.slots = append(pass.slots, fo.laneAccs)
+			pass.slots = append(pass.slots, rowFold.laneAccs)
 		}
 		if b.partsPerRow > 1 {
 			size := (b.tileLen*d.Size() + 63) &^ 63
 			b.partials = append(b.partials, partial{b.scratchBytes, size})
 			b.scratchBytes += size * b.partsPerRow * b.tiles
 		}
-		pass.folds = append(pass.folds, fo)
+		pass.folds = append(pass.folds, rowFold)
 	}
 	step := b.reduced[0].step[b.leadOperand()]
 	if b.alongColumns && len(rowPass.Folds) > 0 && max(step, -step) >= minUnrollStride {

@@ -24,22 +24,22 @@ const completeRemainder = "completeRemainder"
 // needs more steps.
 func (g *gen) fmod(l int, x, y alloc.Virt) alloc.Virt {
 	ps := floatSuffix(l)
-	a, d := g.floatOp(expr.Abs, l, x, 0), g.floatOp(expr.Abs, l, y, 0)
-	q := g.round(expr.Trunc, l, g.binaryOp("VDIV"+ps, l, d, a))
+	dividend, divisor := g.floatOp(expr.Abs, l, x, 0), g.floatOp(expr.Abs, l, y, 0)
+	q := g.round(expr.Trunc, l, g.binaryOp("VDIV"+ps, l, divisor, dividend))
 	w := g.Values[x].Bytes
 	temps := [2]uint8{alloc.Vectors: 4}
 	if g.avx512 {
 		temps = [2]uint8{alloc.Vectors: 3, alloc.Masks: 2}
 	}
-	r := g.Add(alloc.Inst{Name: completeRemainder, Src: append(sources(a, d), alloc.Arg{Imm: int64(l)}),
-		Tied: g.fused("VFNMADD", l, q, d, a), Dst: g.newVector(w), Fold: -1, Temps: temps, Expand: 1})
+	r := g.Add(alloc.Inst{Name: completeRemainder, Src: append(sources(dividend, divisor), alloc.Arg{Imm: int64(l)}),
+		Tied: g.fused("VFNMADD", l, q, divisor, dividend), Dst: g.newVector(w), Fold: -1, Temps: temps, Expand: 1})
 	// The quotient may have been rounded up.
 	negative := g.compareFloats(l, cmpLess, r, g.constLanes(l, 0))
 	if g.avx512 {
-		r = g.Add(alloc.Inst{Name: "VADD" + ps, Src: sources(d, r), Tied: r, Mask: negative, Dst: g.newVector(w),
+		r = g.Add(alloc.Inst{Name: "VADD" + ps, Src: sources(divisor, r), Tied: r, Mask: negative, Dst: g.newVector(w),
 			Fold: 0, Lane: uint8(l)})
 	} else {
-		r = g.commutativeOp("VADD"+ps, l, r, g.and(l, negative, d))
+		r = g.commutativeOp("VADD"+ps, l, r, g.and(l, negative, divisor))
 	}
 	return g.or(l, r, g.and(l, x, g.constLanes(l, signBit(l))))
 }
@@ -201,7 +201,7 @@ func (g *gen) divideLong(d tensor.DType, a, b *lowered) *lowered {
 	// If the remainder and the dividend have different signs, the magnitude of the quotient is too large by one.
 	wrong := apply(expr.And, less(apply(expr.Xor, rest, x), zero),
 		&lowered{reg: g.compare(expr.Ne, rest, zero), dtype: tensor.Bool})
-	isNegative := less(apply(expr.Xor, x, y), zero)
-	nearer := g.selectLanes(isNegative, apply(expr.Add, q, number(1)), apply(expr.Sub, q, number(1)))
-	return g.selectLanes(wrong, nearer, q)
+	oppositeSigns := less(apply(expr.Xor, x, y), zero)
+	closerToZero := g.selectLanes(oppositeSigns, apply(expr.Add, q, number(1)), apply(expr.Sub, q, number(1)))
+	return g.selectLanes(wrong, closerToZero, q)
 }

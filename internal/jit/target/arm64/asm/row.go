@@ -65,9 +65,9 @@ func (v Vec) rm() uint32 { return uint32(v.Num) << 16 }
 // valid reports whether an arrangement exists: a single 64-bit element is not a vector.
 func (v Vec) valid() bool { return v.Elem <= D && !(v.Half && v.Elem == D) }
 
-// registers returns the numbers of general registers, and whether all operands are such registers of one width. bit is
-// set for 64 bits.
-func registers(args []Arg, n int) (r [4]uint32, bit uint32, ok bool) {
+// registers returns the numbers of general registers, and whether all operands are such registers of one width. sf is
+// the field of this name, which is set for registers of 64 bits.
+func registers(args []Arg, n int) (r [4]uint32, sf uint32, ok bool) {
 	if len(args) != n {
 		return r, 0, false
 	}
@@ -78,8 +78,8 @@ func registers(args []Arg, n int) (r [4]uint32, bit uint32, ok bool) {
 		}
 		r[i] = g.num()
 		if g.is64() {
-			bit = 1 << 31
+			sf = 1 << 31
 		}
 	}
-	return r, bit, true
+	return r, sf, true
 }

@@ -65,9 +65,9 @@ func addImmediate(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 3 {
 		return 0, false
 	}
-	g, bit, ok := registers(args[:2], 2)
+	g, sf, ok := registers(args[:2], 2)
 	n, okImm := immediate12(args[2])
-	return r.code | bit | n | g[1]<<5 | g[0], ok && okImm
+	return r.code | sf | n | g[1]<<5 | g[0], ok && okImm
 }
 
 // compareImmediate encodes a subtraction or an addition that sets the flags and discards its result.
@@ -75,9 +75,9 @@ func compareImmediate(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	g, bit, ok := registers(args[:1], 1)
+	g, sf, ok := registers(args[:1], 1)
 	n, okImm := immediate12(args[1])
-	return r.code | bit | n | g[0]<<5, ok && okImm
+	return r.code | sf | n | g[0]<<5, ok && okImm
 }
 
 // registers3 encodes sf op 01011 shift 0 Rm imm6 Rn Rd. A fourth operand shifts the third.
@@ -90,14 +90,14 @@ func registers3(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		}
 		shift, args = s, args[:3]
 	}
-	g, bit, ok := registers(args, 3)
-	return r.code | bit | g[2]<<16 | uint32(shift)<<10 | g[1]<<5 | g[0], ok && shift >= 0 && shift < 32<<(bit>>31)
+	g, sf, ok := registers(args, 3)
+	return r.code | sf | g[2]<<16 | uint32(shift)<<10 | g[1]<<5 | g[0], ok && shift >= 0 && shift < 32<<(sf>>31)
 }
 
 // registers2 encodes comparisons of registers.
 func registers2(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	g, bit, ok := registers(args, 2)
-	return r.code | bit | g[1]<<16 | g[0]<<5, ok
+	g, sf, ok := registers(args, 2)
+	return r.code | sf | g[1]<<16 | g[0]<<5, ok
 }
 
 // maskField returns the fields N, immr and imms of a mask: a run of ones, rotated, in elements of 2 to 64 bits that
@@ -137,10 +137,10 @@ func maskImmediate(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 3 {
 		return 0, false
 	}
-	g, bit, ok := registers(args[:2], 2)
+	g, sf, ok := registers(args[:2], 2)
 	n, isImm := args[2].(Imm)
-	field, okMask := maskField(uint64(n), 32<<(bit>>31))
-	return r.code | bit | field | g[1]<<5 | g[0], ok && isImm && okMask
+	field, okMask := maskField(uint64(n), 32<<(sf>>31))
+	return r.code | sf | field | g[1]<<5 | g[0], ok && isImm && okMask
 }
 
 // testImmediate encodes the comparison of a register's bits with zero.
@@ -148,16 +148,16 @@ func testImmediate(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	g, bit, ok := registers(args[:1], 1)
+	g, sf, ok := registers(args[:1], 1)
 	n, isImm := args[1].(Imm)
-	field, okMask := maskField(uint64(n), 32<<(bit>>31))
-	return r.code | bit | field | g[0]<<5, ok && isImm && okMask
+	field, okMask := maskField(uint64(n), 32<<(sf>>31))
+	return r.code | sf | field | g[0]<<5, ok && isImm && okMask
 }
 
 // moveRegister encodes operations with the zero register as first operand.
 func moveRegister(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	g, bit, ok := registers(args, 2)
-	return r.code | bit | g[1]<<16 | g[0], ok
+	g, sf, ok := registers(args, 2)
+	return r.code | sf | g[1]<<16 | g[0], ok
 }
 
 // moveImmediate encodes sf opc 100101 hw imm16 Rd. The shift is a multiple of 16.
@@ -173,28 +173,28 @@ func moveImmediate(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	g, bit, ok := registers(args[:1], 1)
+	g, sf, ok := registers(args[:1], 1)
 	n, isImm := args[1].(Imm)
-	return r.code | bit | uint32(shift/16)<<21 | uint32(n)<<5 | g[0],
-		ok && isImm && n == Imm(uint16(n)) && shift >= 0 && shift%16 == 0 && shift < 32<<(bit>>31)
+	return r.code | sf | uint32(shift/16)<<21 | uint32(n)<<5 | g[0],
+		ok && isImm && n == Imm(uint16(n)) && shift >= 0 && shift%16 == 0 && shift < 32<<(sf>>31)
 }
 
 // product encodes operations on three registers without a shift.
 func product(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	g, bit, ok := registers(args, 3)
-	return r.code | bit | g[2]<<16 | g[1]<<5 | g[0], ok
+	g, sf, ok := registers(args, 3)
+	return r.code | sf | g[2]<<16 | g[1]<<5 | g[0], ok
 }
 
 // highProduct encodes the upper 64 bits of products.
 func highProduct(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	g, bit, ok := registers(args, 3)
-	return r.code | g[2]<<16 | g[1]<<5 | g[0], ok && bit != 0
+	g, sf, ok := registers(args, 3)
+	return r.code | g[2]<<16 | g[1]<<5 | g[0], ok && sf != 0
 }
 
 // product4 encodes sums and differences of the last operand and a product.
 func product4(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	g, bit, ok := registers(args, 4)
-	return r.code | bit | g[2]<<16 | g[3]<<10 | g[1]<<5 | g[0], ok
+	g, sf, ok := registers(args, 4)
+	return r.code | sf | g[2]<<16 | g[3]<<10 | g[1]<<5 | g[0], ok
 }
 
 // shiftOperands returns the fields of a shift by a constant, its distance and the width of the registers.
@@ -202,10 +202,10 @@ func shiftOperands(args []Arg) (field uint32, distance, width int, ok bool) {
 	if len(args) != 3 {
 		return 0, 0, 0, false
 	}
-	g, bit, ok := registers(args[:2], 2)
+	g, sf, ok := registers(args[:2], 2)
 	n, isImm := args[2].(Imm)
-	width = 32 << (bit >> 31)
-	return bit | bit>>9 | g[1]<<5 | g[0], int(n), width, ok && isImm && n >= 0 && int(n) < width
+	width = 32 << (sf >> 31)
+	return sf | sf>>9 | g[1]<<5 | g[0], int(n), width, ok && isImm && n >= 0 && int(n) < width
 }
 
 // shiftImmediateLeft encodes a bit-field move: sf 10 100110 N immr imms Rn Rd.
@@ -225,9 +225,9 @@ func choose(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 4 {
 		return 0, false
 	}
-	g, bit, ok := registers(args[:3], 3)
+	g, sf, ok := registers(args[:3], 3)
 	c, isCond := args[3].(Cond)
-	return r.code | bit | g[2]<<16 | uint32(c)<<12 | g[1]<<5 | g[0], ok && isCond
+	return r.code | sf | g[2]<<16 | uint32(c)<<12 | g[1]<<5 | g[0], ok && isCond
 }
 
 // addressOf encodes the address of a constant of the code.
@@ -235,9 +235,9 @@ func addressOf(a *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	g, bit, ok := registers(args[:1], 1)
+	g, sf, ok := registers(args[:1], 1)
 	p, isPool := args[1].(Pool)
-	if !ok || !isPool || bit == 0 {
+	if !ok || !isPool || sf == 0 {
 		return 0, false
 	}
 	a.constantRefs = append(a.constantRefs, constantRef{len(a.code), p.offset})
@@ -264,8 +264,8 @@ func jumpZero(a *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	g, bit, ok := registers(args[:1], 1)
-	return r.code | bit | g[0], ok && a.target(args[1])
+	g, sf, ok := registers(args[:1], 1)
+	return r.code | sf | g[0], ok && a.target(args[1])
 }
 
 // jumpBit encodes b5 011011 op b40 imm14 Rt. The second operand is the number of the bit.
@@ -273,9 +273,9 @@ func jumpBit(a *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 3 {
 		return 0, false
 	}
-	g, bit, ok := registers(args[:1], 1)
+	g, sf, ok := registers(args[:1], 1)
 	n, isImm := args[1].(Imm)
-	if !ok || !isImm || n < 0 || int(n) >= 32<<(bit>>31) {
+	if !ok || !isImm || n < 0 || int(n) >= 32<<(sf>>31) {
 		return 0, false
 	}
 	return r.code | uint32(n>>5)<<31 | uint32(n&31)<<19 | g[0], a.target(args[2])

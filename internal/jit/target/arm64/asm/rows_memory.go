@@ -25,7 +25,8 @@ var memoryRows = []row{
 // base returns the number of the base register, and whether it is valid.
 func (m Mem) base() (uint32, bool) { return m.Base.num() << 5, m.Base.is64() && m.Base.num() <= 31 }
 
-// overwrites reports whether the access updates its base register, which r is. The architecture leaves the result open.
+// overwrites reports whether the access updates its base register and this is r. The architecture does not define the
+// result.
 func (m Mem) overwrites(r Reg) bool {
 	return m.Mode != Offset && m.Base.num() == r.num() && r.num() != 31
 }
@@ -174,16 +175,16 @@ func accessPair(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		code |= 1<<26 | uint32(x.Elem-S)<<30 | uint32(y.Num)<<10 | uint32(x.Num)
 		size = x.Elem.Bytes()
 	} else {
-		g, bit, ok := registers(args[:2], 2)
+		g, sf, ok := registers(args[:2], 2)
 		if !ok {
 			return 0, false
 		}
 		if load := code>>22&1 == 1; load && g[0] == g[1] || m.overwrites(Reg(g[0])) || m.overwrites(Reg(g[1])) {
 			return 0, false
 		}
-		code |= bit | g[1]<<10 | g[0]
+		code |= sf | g[1]<<10 | g[0]
 		size = 4
-		if bit != 0 {
+		if sf != 0 {
 			size = 8
 		}
 	}
@@ -256,8 +257,8 @@ func accessLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if !ok || l.Lane < 0 || l.Count != 1 || l.Lane >= 16/e.Bytes() {
 		return 0, false
 	}
-	at := uint32(l.Lane << e) // in bytes: Q, S, size
-	word := r.code | field | l.First.rd() | at>>3<<30 | at&7<<10
+	position := uint32(l.Lane << e) // in bytes: Q, S, size
+	word := r.code | field | l.First.rd() | position>>3<<30 | position&7<<10
 	switch e {
 	case H:
 		word |= 0x4000
