@@ -104,9 +104,9 @@ func (x *exec) runEpilogue(i0, i1, j0, j1 int) {
 
 // RunAll executes every phase and tile in order on the calling goroutine.
 func (p *Plan) RunAll(args *Args, worker []byte) {
-	for ph := range p.Phases() {
-		for t := range p.Tiles(ph) {
-			p.Run(ph, t, args, worker)
+	for phase := range p.Phases() {
+		for t := range p.Tiles(phase) {
+			p.Run(phase, t, args, worker)
 		}
 	}
 }
@@ -130,7 +130,7 @@ func (x *exec) runPack(tile int) {
 	x.packShared(tile, x.a, x.pa, x.packA, x.sharedA)
 }
 
-func (x *exec) packShared(tile int, d operandPlan, src unsafe.Pointer, fn PackFunc, to unsafe.Pointer) {
+func (x *exec) packShared(tile int, d operandPlan, src unsafe.Pointer, pack PackFunc, to unsafe.Pointer) {
 	panels, depth := d.packChunk(x.depth)
 	panelGroups := ceilDiv(ceilDiv(d.extent, d.panelWidth), panels)
 	l0 := tile % panelGroups * panels * d.panelWidth
@@ -139,19 +139,20 @@ func (x *exec) packShared(tile int, d operandPlan, src unsafe.Pointer, fn PackFu
 	k1 := min(k0+depth, x.depth)
 	if depth == x.depth {
 		// Whole panels follow one another, so one call packs the group.
-		x.pack(x.elem(to, l0*x.depth), &d, src, fn, x.superK, x.superK+x.depth, l0, l1)
+		x.pack(x.elem(to, l0*x.depth), &d, src, pack, x.superK, x.superK+x.depth, l0, l1)
 		return
 	}
 	for l := l0; l < l1; l += d.panelWidth {
-		x.pack(x.elem(to, l*x.depth+k0*d.panelWidth), &d, src, fn, x.superK+k0, x.superK+k1, l, min(l+d.panelWidth, d.extent))
+		end := min(l+d.panelWidth, d.extent)
+		x.pack(x.elem(to, l*x.depth+k0*d.panelWidth), &d, src, pack, x.superK+k0, x.superK+k1, l, end)
 	}
 }
 
 // pack fills the panels at dst with lanes [l0, l1) and terms [k0, k1) of an operand.
-func (p *Plan) pack(dst unsafe.Pointer, d *operandPlan, src unsafe.Pointer, fn PackFunc, k0, k1, l0, l1 int) {
+func (p *Plan) pack(dst unsafe.Pointer, d *operandPlan, src unsafe.Pointer, pack PackFunc, k0, k1, l0, l1 int) {
 	panels := unsafe.Slice((*byte)(dst), roundUp(l1-l0, d.panelWidth)*(k1-k0)*d.size)
 	if d.source == Custom {
-		fn(panels, k0, k1, l0, l1)
+		pack(panels, k0, k1, l0, l1)
 		return
 	}
 	packPanels(d.size, panels, d.panelWidth, src, d.laneStride, d.termStride, k0, k1, l0, l1)
@@ -178,7 +179,7 @@ func (v *operandView) at(l int) int {
 
 // locate sets v for the block of terms [k0, k1) of lanes [l0, l1). If the tile packs its own panels, locate packs them
 // into the worker's buffer.
-func (x *exec) locate(v *operandView, d *operandPlan, src, shared, local unsafe.Pointer, fn PackFunc,
+func (x *exec) locate(v *operandView, d *operandPlan, src, shared, local unsafe.Pointer, pack PackFunc,
 	k0, k1, l0, l1 int) {
 	v.panelWidth, v.term, v.inPlace = d.panelWidth, d.panelWidth, d.inPlace
 	switch {
@@ -190,7 +191,7 @@ func (x *exec) locate(v *operandView, d *operandPlan, src, shared, local unsafe.
 		v.base, v.panel = x.elem(shared, l0*x.depth+(k0-x.superK)*d.panelWidth), d.panelWidth*x.depth
 	default:
 		if !d.packedByFirstRow {
-			x.pack(local, d, src, fn, k0, k1, l0, l1)
+			x.pack(local, d, src, pack, k0, k1, l0, l1)
 		}
 		v.base, v.panel = local, d.panelWidth*(k1-k0)
 	}
@@ -231,9 +232,9 @@ func (x *exec) runTile(i0, i1, j0, j1 int) {
 			ie := min(ib+p.rowsPerBlock, i1)
 			for j := j0; j < j1; j += p.b.panelWidth {
 				cols := min(p.b.panelWidth, j1-j)
-				bp := x.elem(b.base, b.at(j-j0))
+				bPanel := x.elem(b.base, b.at(j-j0))
 				for i := ib; i < ie; i += p.a.panelWidth {
-					t.micro(x.elem(a.base, a.at(i-i0)), bp, i, j, min(p.a.panelWidth, ie-i), cols)
+					t.micro(x.elem(a.base, a.at(i-i0)), bPanel, i, j, min(p.a.panelWidth, ie-i), cols)
 				}
 				if t.last {
 					x.runEpilogue(ib, ie, j, j+cols)
@@ -295,16 +296,16 @@ func (t *tileState) biasCols() unsafe.Pointer {
 
 // micro computes the register tile at (i, j) of C. If the kernel can address this part of C, it stores the sums there.
 // Otherwise it stores them in the worker's temporary tile.
-func (t *tileState) micro(ap, bp unsafe.Pointer, i, j, rows, cols int) {
+func (t *tileState) micro(aPanel, bPanel unsafe.Pointer, i, j, rows, cols int) {
 	p, s := t.Plan, &t.spec
-	size, fn := p.set.size, p.set.micro
+	size, kernel := p.set.size, p.set.micro
 	astep := p.a.panelWidth * size
 	c := t.elem(t.pc, i*s.CRowStride+j*s.CColStride)
 	twoInits := t.first && s.Accumulate && s.Bias == BiasCols // the kernel adds only one of the old C and the bias
 	if s.CColStride != 1 || twoInits {
-		tmp := t.temporary()
-		fn(t.kc, ap, astep, bp, tmp, p.set.nr*size, unsafe.Pointer(&zeroRow), 0, nil, rows, cols)
-		t.merge(tmp, i, j, rows, cols)
+		sums := t.temporary()
+		kernel(t.kc, aPanel, astep, bPanel, sums, p.set.nr*size, unsafe.Pointer(&zeroRow), 0, nil, rows, cols)
+		t.merge(sums, i, j, rows, cols)
 		return
 	}
 	ldc := s.CRowStride * size
@@ -321,11 +322,11 @@ func (t *tileState) micro(ap, bp unsafe.Pointer, i, j, rows, cols int) {
 			rowBias = t.elem(t.biasRows(), i-t.i0)
 		}
 	}
-	fn(t.kc, ap, astep, bp, c, ldc, init, ldinit, rowBias, rows, cols)
+	kernel(t.kc, aPanel, astep, bPanel, c, ldc, init, ldinit, rowBias, rows, cols)
 }
 
 // merge adds the temporary register tile to C at (i, j), with the bias in the first block.
-func (t *tileState) merge(tmp unsafe.Pointer, i, j, rows, cols int) {
+func (t *tileState) merge(sums unsafe.Pointer, i, j, rows, cols int) {
 	s := &t.spec
 	var bias matrix
 	if t.first {
@@ -336,5 +337,5 @@ func (t *tileState) merge(tmp unsafe.Pointer, i, j, rows, cols int) {
 			bias = matrix{t.elem(t.biasCols(), j-t.j0), 0, 1}
 		}
 	}
-	t.set.store(rows, cols, matrix{tmp, t.set.nr, 1}, t.result(i, j), bias, !t.first || s.Accumulate)
+	t.set.store(rows, cols, matrix{sums, t.set.nr, 1}, t.result(i, j), bias, !t.first || s.Accumulate)
 }

@@ -62,37 +62,46 @@ func (p *Plan) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, w
 		p.runFusedTiles(s, chunk*p.tilesPerChunk, min((chunk+1)*p.tilesPerChunk, p.tiles), ptrs, worker)
 	case p.partsPerRow == 1: // rows are not cut
 		for tileIndex := chunk * p.tilesPerChunk; tileIndex < min((chunk+1)*p.tilesPerChunk, p.tiles); tileIndex++ {
-			t := p.setTile(s, tileIndex, ptrs, worker)
-			p.stageIn(s, t)
-			for k := range p.passes {
-				p.runPass(s, t, &p.passes[k])
-				p.joinColumns(s, t, &p.passes[k])
-				p.runScans(s, t, &p.passes[k])
-				p.runPerRow(s, t, &p.passes[k])
-			}
-			p.stageOut(s, t)
+			p.runTile(s, tileIndex, ptrs, worker)
 		}
-	case phase == 0: // a chunk folds part `part` of the rows of a tile, and stores the results in scratch
-		part := chunk / p.tiles
-		t := p.setTile(s, chunk%p.tiles, ptrs, worker)
-		t.partBegin = part * p.partLen
-		t.partLen = min(p.partLen, p.reduced[p.cutAxis].n-t.partBegin)
-		for i := range p.metas {
-			s.tileBase[i] = unsafe.Add(s.tileBase[i], t.partBegin*p.reduced[p.cutAxis].step[i])
-		}
-		p.stageIn(s, t)
-		p.runPass(s, t, &p.passes[0])
-		p.stageOut(s, t)
-		for k, f := range p.passes[0].folds {
-			partial := p.partials[k]
-			at := partial.offset + (t.index*p.partsPerRow+part)*partial.size
-			n := t.n * p.objects[f.result].size
-			copy(scratch[at:at+n], unsafe.Slice((*byte)(s.tileBase[f.result]), n))
-		}
+	case phase == 0:
+		p.foldPart(s, chunk%p.tiles, chunk/p.tiles, ptrs, scratch, worker)
 	default: // phase 1: a chunk is a tile
 		p.joinParts(s, chunk, ptrs, scratch, worker)
 	}
 	return nil
+}
+
+// runTile runs all passes over a tile, one after another.
+func (p *Plan) runTile(s *State, index int, ptrs []unsafe.Pointer, worker []byte) {
+	t := p.setTile(s, index, ptrs, worker)
+	p.stageIn(s, t)
+	for k := range p.passes {
+		p.runPass(s, t, &p.passes[k])
+		p.joinColumns(s, t, &p.passes[k])
+		p.runScans(s, t, &p.passes[k])
+		p.runPerRow(s, t, &p.passes[k])
+	}
+	p.stageOut(s, t)
+}
+
+// foldPart folds one part of the cut rows of a tile, and stores the results in scratch.
+func (p *Plan) foldPart(s *State, index, part int, ptrs []unsafe.Pointer, scratch, worker []byte) {
+	t := p.setTile(s, index, ptrs, worker)
+	t.partBegin = part * p.partLen
+	t.partLen = min(p.partLen, p.reduced[p.cutAxis].n-t.partBegin)
+	for i := range p.metas {
+		s.tileBase[i] = unsafe.Add(s.tileBase[i], t.partBegin*p.reduced[p.cutAxis].step[i])
+	}
+	p.stageIn(s, t)
+	p.runPass(s, t, &p.passes[0])
+	p.stageOut(s, t)
+	for k, f := range p.passes[0].folds {
+		partial := p.partials[k]
+		begin := partial.offset + (index*p.partsPerRow+part)*partial.size
+		n := t.n * p.objects[f.result].size
+		copy(scratch[begin:begin+n], unsafe.Slice((*byte)(s.tileBase[f.result]), n))
+	}
 }
 
 func (s *State) release() {
@@ -118,9 +127,9 @@ func (p *Plan) joinParts(s *State, index int, ptrs []unsafe.Pointer, scratch, wo
 		f := &p.passes[0].folds[k]
 		partial := p.partials[k]
 		p.setNeutral(s, f, f.result, t.n)
-		at := unsafe.Pointer(&scratch[partial.offset+index*p.partsPerRow*partial.size])
-		p.runLoop(s, f.join, []unsafe.Pointer{s.tileBase[f.result], s.tileBase[f.result], at}, []int{0, 0, partial.size}, t.n,
-			p.partsPerRow)
+		results := unsafe.Pointer(&scratch[partial.offset+index*p.partsPerRow*partial.size])
+		p.runLoop(s, f.join, []unsafe.Pointer{s.tileBase[f.result], s.tileBase[f.result], results},
+			[]int{0, 0, partial.size}, t.n, p.partsPerRow)
 	}
 	p.joinColumns(s, t, &p.passes[0])
 	p.runPerRow(s, t, &p.passes[0])
@@ -184,7 +193,7 @@ func (p *Plan) eachPosition(s *State, t tile, slots []int, f func(n0, n1 int)) {
 	if p.rowLen == 0 {
 		return
 	}
-	rest := p.firstOtherAxis()
+	firstOther := p.firstOtherAxis()
 	s.index = s.index[:0]
 	for range p.reduced {
 		s.index = append(s.index, 0)
@@ -197,13 +206,13 @@ func (p *Plan) eachPosition(s *State, t tile, slots []int, f func(n0, n1 int)) {
 				continue
 			}
 			offset := 0
-			for d := rest; d < len(p.reduced); d++ {
+			for d := firstOther; d < len(p.reduced); d++ {
 				offset += s.index[d] * p.objects[o].reducedStrides[d]
 			}
 			s.ptrs = append(s.ptrs, unsafe.Add(s.tileBase[o], offset))
 		}
 		f(n0, n1)
-		d := rest
+		d := firstOther
 		for ; d < len(p.reduced); d++ {
 			if s.index[d]++; s.index[d] < p.length(t, d) {
 				break

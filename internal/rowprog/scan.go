@@ -35,25 +35,25 @@ func (p *Plan) runScans(s *State, t tile, pass *compiledPass) {
 	for _, sc := range pass.scans {
 		row, carry := &p.objects[sc.row], s.tileBase[sc.carry]
 		sc.scanner.Begin(carry, t.n)
-		n, at := p.reduced[0].n, s.tileBase[sc.row]
+		n, rows := p.reduced[0].n, s.tileBase[sc.row]
 		if p.alongColumns {
 			for i := range n {
 				if i%scanCheckElements == scanCheckElements-1 {
 					interrupt.Check(s.Context)
 				}
-				x := unsafe.Add(at, i*row.reducedStrides[0])
+				x := unsafe.Add(rows, i*row.reducedStrides[0])
 				sc.scanner.Columns(carry, x, x, t.n)
 			}
 			continue
 		}
 		for i := range t.n {
-			x := unsafe.Add(at, i*row.keptStride)
+			x := unsafe.Add(rows, i*row.keptStride)
 			for begin := 0; begin < n; begin += scanCheckElements {
 				if begin > 0 {
 					interrupt.Check(s.Context)
 				}
-				from := unsafe.Add(x, begin*row.reducedStrides[0])
-				sc.scanner.Row(unsafe.Add(carry, i*sc.scanner.Carry), from, from, min(scanCheckElements, n-begin))
+				first := unsafe.Add(x, begin*row.reducedStrides[0])
+				sc.scanner.Row(unsafe.Add(carry, i*sc.scanner.Carry), first, first, min(scanCheckElements, n-begin))
 			}
 		}
 	}

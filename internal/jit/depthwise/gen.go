@@ -35,9 +35,9 @@ const (
 // channelsLeft is the operand slot, after the operands of the epilogue, that counts the remaining channels of a group.
 const channelsLeft = jit.MaxOperands - EpilogueOperands
 
-// fewInputs is the number of registers for input elements if all weights are in registers. Several registers let loads
-// overlap with multiplications.
-const fewInputs = 4
+// minInputRegs is the minimum number of registers for input elements if all weights are in registers. Several registers
+// let loads overlap with multiplications.
+const minInputRegs = 4
 
 // gen generates the code of a [Spec].
 type gen struct {
@@ -66,7 +66,7 @@ func newGen(s *Spec, cpu machine.Features, list bool) *gen {
 	n, _ := target.Vectors(cpu)
 	n -= s.permutationRegs()
 	switch all := s.Window[0] * s.Window[1]; {
-	case !s.RowsFromCall && g.sumRegs+all+fewInputs <= n:
+	case !s.RowsFromCall && g.sumRegs+all+minInputRegs <= n:
 		g.weightRegs = all
 	case g.sumRegs+s.Window[1]+1 <= n:
 		g.weightRegs = s.Window[1]
