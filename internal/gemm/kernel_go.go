@@ -163,7 +163,7 @@ func goStore[T number](m, n int, sums, c, bias matrix, add bool) {
 	}
 }
 
-// finish stores a complete sum.
+// finish stores the sum v plus its bias in C, or adds both to C if add is true.
 func finish[T number](v T, i, j int, c, bias matrix, add bool) {
 	if bias.ptr != nil {
 		v += *at[T](bias.ptr, i*bias.row+j*bias.col)

@@ -61,22 +61,23 @@ func Interleave(size int, dst []byte, w int, runs []unsafe.Pointer, depth int) {
 	strided.Interleave(size, unsafe.Pointer(unsafe.SliceData(dst)), w*size, runs, depth)
 }
 
-// packPanels does the work of a PackFunc for a strided operand. Element (l, k) is at distance ls·l + ks·k from src, in
-// elements. Lanes past l1 are stored as zero.
-func packPanels(size int, dst []byte, w int, src unsafe.Pointer, ls, ks, k0, k1, l0, l1 int) {
+// packPanels does the work of a PackFunc for a strided operand. Element (l, k) is at distance laneStride·l +
+// termStride·k from src, in elements. Lanes past l1 are stored as zero.
+func packPanels(size int, dst []byte, width int, src unsafe.Pointer, laneStride, termStride, k0, k1, l0, l1 int) {
 	depth := k1 - k0
 	if depth == 0 {
 		return
 	}
-	e, bytes := strided.Move(size), w*depth*size
-	for l := l0; l < l1; l += w {
+	e, bytes := strided.Move(size), width*depth*size
+	for l := l0; l < l1; l += width {
 		panel := dst[:bytes]
 		dst = dst[bytes:]
-		lanes := min(w, l1-l)
-		if lanes < w {
+		lanes := min(width, l1-l)
+		if lanes < width {
 			clear(panel)
 		}
-		e.Block(unsafe.Pointer(unsafe.SliceData(panel)), unsafe.Add(src, (l*ls+k0*ks)*size),
-			strided.Axis{N: lanes, Dst: size, Src: ls * size}, strided.Axis{N: depth, Dst: w * size, Src: ks * size})
+		e.Block(unsafe.Pointer(unsafe.SliceData(panel)), unsafe.Add(src, (l*laneStride+k0*termStride)*size),
+			strided.Axis{N: lanes, Dst: size, Src: laneStride * size},
+			strided.Axis{N: depth, Dst: width * size, Src: termStride * size})
 	}
 }

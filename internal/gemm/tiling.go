@@ -49,7 +49,8 @@ type grid struct {
 	shareA, shareB     bool
 }
 
-// tilePanels are the widths and heights, in panels, of the tiles that chooseGrid considers.
+// tilePanels are the widths and heights, in panels, of the tiles that chooseGrid considers. The last one stands for all
+// panels.
 var tilePanels = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 1 << 30}
 
 // gridWorkers are the numbers of workers for which a grid is evaluated. The entry 32 favors grids with at least two

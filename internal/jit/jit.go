@@ -101,12 +101,12 @@ func (w Work) RowInstructions(n int) int {
 
 // Func is a function in machine code. It is safe for concurrent use.
 type Func struct {
-	name    string
-	make    func(list bool) (Code, error)
-	work    Work
-	entry   atomic.Uintptr // address of the code; 0 before it is mapped
-	code    []byte         // nil once it is mapped
-	mapping *mapping       // keeps the mapping alive
+	name     string
+	generate func(withListing bool) (Code, error)
+	work     Work
+	entry    atomic.Uintptr // address of the code; 0 before it is mapped
+	code     []byte         // nil once it is mapped
+	mapping  *mapping       // keeps the mapping alive
 }
 
 // newFunc returns code as a function, which takes ownership of the slice.
@@ -122,8 +122,8 @@ func (f *Func) Name() string { return f.name }
 // Work returns a bound on the instructions of a call, if the generator gave one.
 func (f *Func) Work() Work { return f.work }
 
-// Generate generates the code again, with a listing if list is true.
-func (f *Func) Generate(list bool) (Code, error) { return f.make(list) }
+// Generate generates the code again, with a listing if withListing is true.
+func (f *Func) Generate(withListing bool) (Code, error) { return f.generate(withListing) }
 
 // Listing generates the code again and returns it in the syntax of its assembler.
 func (f *Func) Listing() string {
@@ -166,14 +166,14 @@ var cache struct {
 func Fence() { fence() }
 
 // Lookup returns the function for a key, which must describe everything that the code depends on. If no such function
-// is in use, the function make generates it; errors of make are returned unchanged. Concurrent callers may both
+// is in use, generate generates its code. Errors of generate are returned unchanged. Concurrent callers may both
 // generate the code, but get the same function. The code must be position-independent and follow the rules of the
-// package comment. It is mapped by the next [Link], or at the first call. The function keeps make for listings.
-func Lookup(key string, make func(list bool) (Code, error)) (*Func, error) {
+// package comment. It is mapped by the next [Link], or at the first call. The function keeps generate for listings.
+func Lookup(key string, generate func(withListing bool) (Code, error)) (*Func, error) {
 	if f := lookupCached(key); f != nil {
 		return f, nil
 	}
-	code, err := make(false)
+	code, err := generate(false)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +183,7 @@ func Lookup(key string, make func(list bool) (Code, error)) (*Func, error) {
 		return f, nil
 	}
 	f := newFunc(key, code.Bytes)
-	f.make, f.work = make, code.Work
+	f.generate, f.work = generate, code.Work
 	if cache.funcs == nil {
 		cache.funcs = map[string]weak.Pointer[Func]{}
 	}

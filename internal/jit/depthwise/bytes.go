@@ -120,8 +120,8 @@ func CompileBytes(s *Bytes, cpu machine.Features) (*jit.Func, error) {
 	if err := s.check(cpu); err != nil {
 		return nil, err
 	}
-	return jit.Lookup(fmt.Sprintf("depthwise bytes %v %+v", cpu, *s), func(list bool) (jit.Code, error) {
-		g := newByteGen(s, cpu, list)
+	return jit.Lookup(fmt.Sprintf("depthwise bytes %v %+v", cpu, *s), func(withListing bool) (jit.Code, error) {
+		g := newByteGen(s, cpu, withListing)
 		g.emit()
 		return g.Finish()
 	})

@@ -35,14 +35,14 @@ type byteVectors interface {
 // scaleReg has the address of the scales.
 const scaleReg = rowsLeft
 
-func newByteGen(s *Bytes, cpu machine.Features, list bool) *byteGen {
+func newByteGen(s *Bytes, cpu machine.Features, withListing bool) *byteGen {
 	g := &byteGen{s: s, width: ByteChannels(cpu)}
 	w := target.ByteWindows{Flip: s.FlipSigns, SignedIn: s.SignedIn, Signed: s.Signed, Sums: s.Sums, Words: s.Words,
 		Channels: s.Channels, ChannelMask: stepOf(Channels), Spill: spillWord(0), Temporary: scratch}
 	if cpu.Has(machine.NEON) {
-		g.vectors = arm64.NewByteWindows(w, list)
+		g.vectors = arm64.NewByteWindows(w, withListing)
 	} else {
-		g.vectors = amd64.NewByteWindows(w, cpu, list)
+		g.vectors = amd64.NewByteWindows(w, cpu, withListing)
 	}
 	g.Writer = g.vectors
 	return g

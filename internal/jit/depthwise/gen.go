@@ -53,13 +53,13 @@ type gen struct {
 	memoryOperands bool           // multiplications read memory, so that vectors with one use need no register
 }
 
-func newGen(s *Spec, cpu machine.Features, list bool) *gen {
+func newGen(s *Spec, cpu machine.Features, withListing bool) *gen {
 	g := &gen{s: s, memoryOperands: !cpu.Has(machine.NEON), sumRegs: s.Tile[0] * s.Tile[1]}
 	if cpu.Has(machine.NEON) {
-		g.Writer = arm64.New(s.Size, list)
+		g.Writer = arm64.New(s.Size, withListing)
 		g.clear = g.Clear
 	} else {
-		w := amd64.New(cpu, s.Size, list)
+		w := amd64.New(cpu, s.Size, withListing)
 		w.SetVectorBytes(s.Bytes)
 		g.Writer, g.clear = w, w.ClearShort
 	}

@@ -41,8 +41,8 @@ func Compile(signed bool, cpu machine.Features) (*jit.Func, error) {
 	if !cpu.Has(machine.Vector512) {
 		return nil, fmt.Errorf("requantize: no machine code for %v", cpu)
 	}
-	return jit.Lookup(fmt.Sprintf("requantize signed %v", signed), func(list bool) (jit.Code, error) {
-		w := writer.New(cpu, 4, list)
+	return jit.Lookup(fmt.Sprintf("requantize signed %v", signed), func(withListing bool) (jit.Code, error) {
+		w := writer.New(cpu, 4, withListing)
 		emit(w, signed)
 		return w.Finish()
 	})

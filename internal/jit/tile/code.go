@@ -17,8 +17,8 @@ func Compile(s *Spec, cpu machine.Features) (*jit.Func, error) {
 	if err := s.check(cpu); err != nil {
 		return nil, err
 	}
-	return jit.Lookup(s.key(cpu), func(list bool) (jit.Code, error) {
-		g := newGen(s, cpu, list)
+	return jit.Lookup(s.key(cpu), func(withListing bool) (jit.Code, error) {
+		g := newGen(s, cpu, withListing)
 		g.emit()
 		return g.Finish()
 	})

@@ -74,14 +74,14 @@ type gen struct {
 	unitCode *unitGen // for Spec.Unit
 }
 
-func newGen(s *Spec, cpu machine.Features, list bool) *gen {
+func newGen(s *Spec, cpu machine.Features, withListing bool) *gen {
 	n, bytes := target.Vectors(cpu)
 	g := &gen{s: s, cpu: cpu, bytes: bytes, sumCount: s.Rows * s.Vectors}
 	if cpu.Has(machine.NEON) {
-		g.neon = arm64.New(s.Size, list)
+		g.neon = arm64.New(s.Size, withListing)
 		g.Writer = g.neon
 	} else {
-		g.amd64 = amd64.New(cpu, s.Size, list)
+		g.amd64 = amd64.New(cpu, s.Size, withListing)
 		g.Writer = g.amd64
 	}
 	if s.masksTerms(cpu) {

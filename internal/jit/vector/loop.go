@@ -47,8 +47,8 @@ func Compile(l *expr.Loop, cpu machine.Features, opts Options) (*Loop, error) {
 		return nil, err
 	}
 	loop := *l // a copy, because the caller may change l later
-	fn, err := jit.Lookup(cpu.String()+keyOf(opts)+l.Key(), func(list bool) (jit.Code, error) {
-		return assemble(&loop, cpu, opts, list)
+	fn, err := jit.Lookup(cpu.String()+keyOf(opts)+l.Key(), func(withListing bool) (jit.Code, error) {
+		return assemble(&loop, cpu, opts, withListing)
 	})
 	if err != nil {
 		return nil, err
@@ -59,20 +59,20 @@ func Compile(l *expr.Loop, cpu machine.Features, opts Options) (*Loop, error) {
 // Listing generates the code again and returns it in the syntax of its assembler.
 func (c *Loop) Listing() string { return c.fn.Listing() }
 
-func assemble(l *expr.Loop, cpu machine.Features, opts Options, list bool) (jit.Code, error) {
+func assemble(l *expr.Loop, cpu machine.Features, opts Options, withListing bool) (jit.Code, error) {
 	l, err := expanded(l, cpu)
 	if err != nil {
 		return jit.Code{}, err
 	}
 	if !cpu.Has(machine.NEON) {
-		return amd64.Compile(l, evaluationOrder(l), cpu, opts, list)
+		return amd64.Compile(l, evaluationOrder(l), cpu, opts, withListing)
 	}
 	// There are no non-temporal stores, and prefetching is left to the processor.
 	lanes, err := lanesOf(l)
 	if err != nil {
 		return jit.Code{}, err
 	}
-	return arm64.Compile(lanes, opts.Registers, list)
+	return arm64.Compile(lanes, opts.Registers, withListing)
 }
 
 // Work returns a bound on the instructions of a run.

@@ -90,13 +90,13 @@ type code struct {
 	toPixels     bool // the output is pixels; only points are padded to whole vectors
 }
 
-func newCode(cpu machine.Features, part int, results, list bool) (*code, error) {
+func newCode(cpu machine.Features, part int, results, withListing bool) (*code, error) {
 	c := &code{cpu: cpu, partChannels: part, toPixels: results}
 	switch {
 	case cpu.Has(machine.NEON):
-		c.Writer, c.fused = arm64.New(4, list), arm64.FMAForms
+		c.Writer, c.fused = arm64.New(4, withListing), arm64.FMAForms
 	case cpu.Has(machine.AVX2):
-		c.Writer, c.fused = amd64.New(cpu, 4, list), amd64.FMAForms
+		c.Writer, c.fused = amd64.New(cpu, 4, withListing), amd64.FMAForms
 	default:
 		return nil, fmt.Errorf("winograd: no code for %v", cpu)
 	}

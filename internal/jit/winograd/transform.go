@@ -47,8 +47,8 @@ func (f Form) Results(cpu machine.Features, rows, cols int, bias bool, epilogue 
 }
 
 func newTransform(key string, cpu machine.Features, rest int, results bool, b func() *block) (*Transform, error) {
-	fn, err := jit.Lookup(key, func(list bool) (jit.Code, error) {
-		c, err := newCode(cpu, rest, results, list)
+	fn, err := jit.Lookup(key, func(withListing bool) (jit.Code, error) {
+		c, err := newCode(cpu, rest, results, withListing)
 		if err != nil {
 			return jit.Code{}, err
 		}

@@ -81,13 +81,13 @@ type lowered struct {
 // Compile compiles a loop whose functions are expanded. order has the values that its folds and outputs need, in the
 // order of their evaluation. The error wraps [target.ErrUnsupported] if the loop needs more registers or memory than
 // there are.
-func Compile(l *expr.Loop, order []expr.Value, cpu machine.Features, opts target.LoopOptions, list bool) (jit.Code,
-	error) {
+func Compile(l *expr.Loop, order []expr.Value, cpu machine.Features, opts target.LoopOptions,
+	withListing bool) (jit.Code, error) {
 	g := newGen(l, cpu, opts)
 	if err := g.lower(order); err != nil {
 		return jit.Code{}, err
 	}
-	g.asm = &asm.Assembler{NoEVEX: !cpu.Has(machine.Vector512), List: list}
+	g.asm = &asm.Assembler{NoEVEX: !cpu.Has(machine.Vector512), WithListing: withListing}
 	if err := g.emit(); err != nil {
 		return jit.Code{}, err
 	}

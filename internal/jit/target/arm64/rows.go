@@ -18,11 +18,12 @@ import (
 // down to one, and the same instructions with narrower loads and stores. Nothing beyond an operand is read or written,
 // and no masks are needed. An iteration of the main loop is one pass. If there are folds, it consists of as many passes
 // as fold an element into each accumulator.
-func Compile(l *lane.Loop, registers int, list bool) (jit.Code, error) {
+func Compile(l *lane.Loop, registers int, withListing bool) (jit.Code, error) {
 	if registers == 0 {
 		registers = 32
 	}
-	g := &generator{selector: newSelector(l), registers: registers, w: writer{asm: &asm.Assembler{List: list}}}
+	assembler := &asm.Assembler{WithListing: withListing}
+	g := &generator{selector: newSelector(l), registers: registers, w: writer{asm: assembler}}
 	if err := g.layOut(); err != nil {
 		return jit.Code{}, err
 	}

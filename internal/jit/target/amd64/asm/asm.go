@@ -24,8 +24,8 @@ import (
 // Assembler collects instructions, constants and labels. The zero value is ready to use. Methods record the first
 // error, and [Assembler.Finish] returns it. An Assembler must not be used by several goroutines.
 type Assembler struct {
-	NoEVEX bool // restricts the code to AVX2: no masks, no 512-bit vectors, no vector registers above 15
-	List   bool // records a listing: see Listing
+	NoEVEX      bool // restricts the code to AVX2: no masks, no 512-bit vectors, no vector registers above 15
+	WithListing bool // records a listing: see Listing
 
 	code         []byte
 	instructions int
@@ -84,7 +84,7 @@ func (a *Assembler) Emit(name string, args ...Arg) {
 	rows := rowsOf()[name]
 	for i := range rows {
 		if in, ok := rows[i].match(ops[:len(args)], buf[:0], a.NoEVEX); ok {
-			if a.List {
+			if a.WithListing {
 				a.listing = append(a.listing, "\t"+line(name, args))
 			}
 			a.instructions++
@@ -153,7 +153,7 @@ func (a *Assembler) Bind(l Label) {
 		return
 	}
 	a.labels[l] = len(a.code)
-	if a.List {
+	if a.WithListing {
 		a.listing = append(a.listing, l.String()+":")
 	}
 }
@@ -170,7 +170,7 @@ func (a *Assembler) Align(n int) {
 		a.fail("PCALIGN", []Arg{Imm(n)}, "not a power of two up to 64")
 		return
 	}
-	if a.List {
+	if a.WithListing {
 		a.listing = append(a.listing, fmt.Sprintf("\tPCALIGN\t$%d", n))
 	}
 	for need := -len(a.code) & (n - 1); need > 0; {
@@ -232,7 +232,7 @@ func (a *Assembler) Finish() ([]byte, error) {
 	return append(a.code, a.constants...), nil
 }
 
-// Listing returns the code so far in the syntax of Go's assembler, if List was set: a line for each instruction and
+// Listing returns the code so far in the syntax of Go's assembler, if WithListing is set: a line for each instruction and
 // each label, and the constants as data.
 func (a *Assembler) Listing() string {
 	var b strings.Builder
@@ -240,7 +240,7 @@ func (a *Assembler) Listing() string {
 		b.WriteString(l)
 		b.WriteByte('\n')
 	}
-	if !a.List || len(a.constants) == 0 {
+	if !a.WithListing || len(a.constants) == 0 {
 		return b.String()
 	}
 	data := append(a.constants[:len(a.constants):len(a.constants)], make([]byte, -len(a.constants)&3)...)

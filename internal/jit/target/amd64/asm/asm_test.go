@@ -36,7 +36,7 @@ func TestUnknownToGo(t *testing.T) {
 
 // TestJumps binds labels before and after jumps, within and beyond the range of short jumps.
 func TestJumps(t *testing.T) {
-	a := Assembler{List: true}
+	a := Assembler{WithListing: true}
 	top, end := a.NewLabel(), a.NewLabel()
 	a.Emit("JEQ", end)
 	a.Bind(top)
@@ -67,7 +67,7 @@ func TestJumps(t *testing.T) {
 
 // TestConstants checks that constants follow the code, are aligned and stored once, and that references reach them.
 func TestConstants(t *testing.T) {
-	a := Assembler{List: true}
+	a := Assembler{WithListing: true}
 	one, two := a.Constant([]byte{1, 0, 0, 0}), a.Constant(bytes.Repeat([]byte{2}, 16))
 	if again := a.Constant([]byte{1, 0, 0, 0}); again != one {
 		t.Errorf("%v, then %v", one, again)

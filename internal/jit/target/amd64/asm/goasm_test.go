@@ -139,7 +139,7 @@ func TestAgainstGo(t *testing.T) {
 			used[r]++
 			return
 		}
-		a := Assembler{List: true}
+		a := Assembler{WithListing: true}
 		a.Emit(r.name, args...)
 		if a.err != nil && strings.Contains(a.err.Error(), "gather") { // refused by Go's assembler as well
 			return

@@ -42,7 +42,7 @@ func TestTiles(t *testing.T) {
 		{"TDPBUSD", []Arg{Tile(0), Tile(6), Tile(4)}, "c4e2795ee6"},
 		{"TDPBUSD", []Arg{Tile(4), Tile(5), Tile(0)}, "c4e2595ec5"},
 	} {
-		a := Assembler{NoEVEX: true, List: true}
+		a := Assembler{NoEVEX: true, WithListing: true}
 		a.Emit(tc.name, tc.args...)
 		if got := hex.EncodeToString(a.code); a.err != nil || got != tc.want {
 			t.Errorf("%s: %s, want %s (%v)", line(tc.name, tc.args), got, tc.want, a.err)

@@ -33,8 +33,8 @@ const (
 )
 
 // NewByteWindows returns a writer of windows.
-func NewByteWindows(spec target.ByteWindows, cpu machine.Features, list bool) *ByteWindows {
-	g := &ByteWindows{Quantizer: Quantizer{Writer: New(cpu, 4, list), Signed: spec.Signed}, spec: spec}
+func NewByteWindows(spec target.ByteWindows, cpu machine.Features, withListing bool) *ByteWindows {
+	g := &ByteWindows{Quantizer: Quantizer{Writer: New(cpu, 4, withListing), Signed: spec.Signed}, spec: spec}
 	if cpu.Has(machine.Vector512) {
 		g.temps, g.zero = [5]target.V{28, 29, 24, 30, 25}, 31
 		g.ZeroPoint, g.MaxLevel, g.Ordered = 26, 27, asm.K2

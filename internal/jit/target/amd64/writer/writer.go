@@ -25,9 +25,10 @@ type Writer struct {
 }
 
 // New returns a Writer for elements of a size in bytes.
-func New(cpu machine.Features, size int, list bool) *Writer {
+func New(cpu machine.Features, size int, withListing bool) *Writer {
 	_, bytes := target.Vectors(cpu)
-	return &Writer{Assembler: asm.Assembler{NoEVEX: !cpu.Has(machine.Vector512), List: list}, size: size, bytes: bytes}
+	assembler := asm.Assembler{NoEVEX: !cpu.Has(machine.Vector512), WithListing: withListing}
+	return &Writer{Assembler: assembler, size: size, bytes: bytes}
 }
 
 // SetVectorBytes makes the vectors shorter than those of the processor: 16 or 32 bytes.

@@ -21,7 +21,7 @@ import (
 // Assembler collects instructions, constants and labels. The zero value is ready to use. Methods record the first
 // error, and [Assembler.Finish] returns it. An Assembler must not be used by several goroutines.
 type Assembler struct {
-	List bool // record a listing
+	WithListing bool // records a listing: see Listing
 
 	code         []byte
 	labels       []int // offsets of labels in the code, -1 if unbound
@@ -62,7 +62,7 @@ func (a *Assembler) Emit(name string, args ...Arg) {
 		if !ok {
 			continue
 		}
-		if a.List {
+		if a.WithListing {
 			a.listing = append(a.listing, "\t"+line(name, args))
 		}
 		a.code = binary.LittleEndian.AppendUint32(a.code, word)
@@ -98,7 +98,7 @@ func (a *Assembler) Bind(l Label) {
 		return
 	}
 	a.labels[l] = len(a.code)
-	if a.List {
+	if a.WithListing {
 		a.listing = append(a.listing, l.String()+":")
 	}
 }
@@ -188,14 +188,14 @@ func (a *Assembler) displace(offset, distance int) {
 	binary.LittleEndian.PutUint32(a.code[offset:], word|uint32(n)&(1<<width-1)<<shift)
 }
 
-// Listing returns the code so far in the syntax of GNU's assembler, if List was set: a line for each instruction and
+// Listing returns the code so far in the syntax of GNU's assembler, if WithListing is set: a line for each instruction and
 // each label, and the constants as data.
 func (a *Assembler) Listing() string {
 	var b strings.Builder
 	for _, l := range a.listing {
 		b.WriteString(l + "\n")
 	}
-	if !a.List || len(a.constants) == 0 {
+	if !a.WithListing || len(a.constants) == 0 {
 		return b.String()
 	}
 	b.WriteString("constants:\n")

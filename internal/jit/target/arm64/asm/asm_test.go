@@ -211,7 +211,7 @@ func assembled(t *testing.T, texts []string) []byte {
 
 // TestBranches checks branches forwards and backwards, and the addresses of constants, against bytes of llvm-mc.
 func TestBranches(t *testing.T) {
-	a := Assembler{List: true}
+	a := Assembler{WithListing: true}
 	top, end := a.NewLabel(), a.NewLabel()
 	a.Emit("cbz", X(1), end)
 	a.Bind(top)

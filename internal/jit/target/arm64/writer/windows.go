@@ -29,8 +29,8 @@ const (
 )
 
 // NewByteWindows returns a writer of windows.
-func NewByteWindows(spec target.ByteWindows, list bool) *ByteWindows {
-	return &ByteWindows{Writer: New(4, list), spec: spec}
+func NewByteWindows(spec target.ByteWindows, withListing bool) *ByteWindows {
+	return &ByteWindows{Writer: New(4, withListing), spec: spec}
 }
 
 func byteVec(v target.V) asm.Vec { return asm.V(int(v), asm.B) }

@@ -30,8 +30,8 @@ const (
 )
 
 // New returns a Writer for elements of 4 or 8 bytes.
-func New(size int, list bool) *Writer {
-	w := &Writer{Assembler: asm.Assembler{List: list}, elem: asm.S}
+func New(size int, withListing bool) *Writer {
+	w := &Writer{Assembler: asm.Assembler{WithListing: withListing}, elem: asm.S}
 	if size == 8 {
 		w.elem = asm.D
 	}
