@@ -363,13 +363,13 @@ func (t *tileState) panelsPerCall(j, j1 int) int {
 
 // computePanels computes C[i0:i1, j0:j1] for one block of K. The outer loop is over blocks of A that fit L2, and the
 // inner loop over panels of B.
-func (t *tileState) computePanels(x *jit.Args, a, b *operandView, i0, i1, j0, j1 int) {
+func (t *tileState) computePanels(args *jit.Args, a, b *operandView, i0, i1, j0, j1 int) {
 	w, block := t.Plan.b.panelWidth, t.rowsPerBlock
 	for ib := i0; ib < i1; ib += block {
 		ie := min(ib+block, i1)
 		for j, n := j0, 1; j < j1; j += n * w {
 			n = t.panelsPerCall(j, j1)
-			t.computeStrip(x, a, b, ib, ie, j, min(w, j1-j), n-1)
+			t.computeStrip(args, a, b, ib, ie, j, min(w, j1-j), n-1)
 			if t.last {
 				t.runEpilogue(ib, ie, j, min(j+n*w, j1))
 			}
@@ -382,29 +382,14 @@ func (t *tileState) computePanels(x *jit.Args, a, b *operandView, i0, i1, j0, j1
 
 // computeStrip computes rows [ib, ie) of C in the columns of the panel of B that starts at column j, and in the columns
 // of the given number of further panels.
-func (t *tileState) computeStrip(x *jit.Args, a, b *operandView, ib, ie, j, cols, morePanels int) {
-	p, s, set := t.Plan, &t.spec, t.set
-	size, vectors := set.size, set.vectors(cols)
-	t.setOperands(x, a, b, j, cols)
-	st, tilesPerCall := laterBlock, max(1, callMACs/(p.b.panelWidth*t.kc))
-	switch {
-	case s.CColStride != 1:
-		st, tilesPerCall = toTemporary, 1
-		x.Ptr[tile.Out], x.Row[tile.Out], x.Step[tile.OutRow] = t.temporary(), 0, set.nr*size
-	case t.first:
-		st = firstBlock
-		switch s.Bias {
-		case BiasRows:
-			tilesPerCall = 1 // the address of the bias is set per call
-			x.Ptr[tile.EpilogueOperands] = t.biasRows()
-		case BiasCols:
-			x.Ptr[tile.EpilogueOperands], x.Row[tile.EpilogueOperands] = t.biasCols(), (j-t.j0)*size
-		}
-	}
-	t.setPrefetch(x, b, j)
+func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, ib, ie, j, cols, morePanels int) {
+	p, vectors := t.Plan, t.set.vectors(cols)
+	t.setOperands(args, a, b, j, cols)
+	st, tilesPerCall := t.setStage(args, j)
+	t.setPrefetch(args, b, j)
 	if p.severalPanels {
-		x.Step[tile.VecTile] = b.at(p.b.panelWidth) * size
-		t.computeTiles(x, a, stack{0, ie - ib, 1 + morePanels, 0}, st, readDirect, ib, 1+morePanels, j, cols)
+		args.Step[tile.VecTile] = b.at(p.b.panelWidth) * t.set.size
+		t.computeTiles(args, a, stack{0, ie - ib, 1 + morePanels, 0}, st, readDirect, ib, 1+morePanels, j, cols)
 		return
 	}
 	// Stacks are interleaved, so that each panel of A is read once.
@@ -415,7 +400,7 @@ func (t *tileState) computeStrip(x *jit.Args, a, b *operandView, ib, ie, j, cols
 	mode, finished := readDirect, [len(t.stacks)]int{}
 	if t.copyPanels && ib == t.i0 {
 		mode, finished[0] = readCopied, 1
-		t.computeAndCopyPanel(x, a, t.stacks[0], st, ib, j, cols)
+		t.computeAndCopyPanel(args, a, t.stacks[0], st, ib, j, cols)
 	}
 	tilesPerCall = max(1, tilesPerCall/t.stacks[0].height)
 	for unfinished := true; unfinished; {
@@ -424,50 +409,57 @@ func (t *tileState) computeStrip(x *jit.Args, a, b *operandView, ib, ie, j, cols
 			k, from := t.stacks[i], finished[i]
 			if from < k.n {
 				finished[i] = min(from+tilesPerCall, k.n)
-				t.computeTiles(x, a, k, st, mode, ib+k.row+from*k.rowStep, finished[i]-from, j, cols)
+				t.computeTiles(args, a, k, st, mode, ib+k.row+from*k.rowStep, finished[i]-from, j, cols)
 				unfinished = unfinished || finished[i] < k.n
 			}
 		}
 	}
 }
 
-// setPrefetch sets the address from which tiles prefetch B while they read the panel at column j: see linesToPrefetch.
-func (t *tileState) setPrefetch(x *jit.Args, b *operandView, j int) {
-	p, size := t.Plan, t.set.size
-	switch next := j - t.j0; {
-	case p.prefetchLines[readDirect] > maxPrefetchLines:
-		x.Ptr[tile.Prefetched], x.Row[tile.Prefetched] = b.base, b.at(next)*size+prefetchBytes
-	case p.prefetchLines[readDirect] > 0 || p.prefetchLines[readCopied] > 0:
-		if j+p.b.panelWidth < t.spec.N { // otherwise panel j is the last panel
-			next += p.b.panelWidth
+// setStage returns the stage of the block of K, and the maximum number of register tiles of a call. It sets the
+// address of the temporary tile or of the bias, if the stage has one.
+func (t *tileState) setStage(args *jit.Args, j int) (st stage, tilesPerCall int) {
+	st, tilesPerCall = laterBlock, max(1, callMACs/(t.Plan.b.panelWidth*t.kc))
+	switch {
+	case t.spec.CColStride != 1:
+		args.Ptr[tile.Out], args.Row[tile.Out], args.Step[tile.OutRow] = t.temporary(), 0, t.set.nr*t.set.size
+		return toTemporary, 1
+	case t.first:
+		st = firstBlock
+		switch t.spec.Bias {
+		case BiasRows:
+			tilesPerCall = 1 // the address of the bias is set per call
+			args.Ptr[tile.EpilogueOperands] = t.biasRows()
+		case BiasCols:
+			args.Ptr[tile.EpilogueOperands], args.Row[tile.EpilogueOperands] = t.biasCols(), (j-t.j0)*t.set.size
 		}
-		x.Ptr[tile.Prefetched], x.Row[tile.Prefetched] = b.base, b.at(next)*size
 	}
+	return st, tilesPerCall
 }
 
 // setOperands sets the addresses of the operands and of the result, for the panel of B at column j.
-func (t *tileState) setOperands(x *jit.Args, a, b *operandView, j, cols int) {
+func (t *tileState) setOperands(args *jit.Args, a, b *operandView, j, cols int) {
 	set := t.set
 	size := set.size
-	x.N = t.kc
-	x.Ptr[tile.In], x.Step[tile.InRow], x.Step[tile.InTerm] = a.base, a.lane*size, a.term*size
-	x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm] = b.base, b.at(j-t.j0)*size, b.term*size
-	x.Step[tile.LastLanes] = cols - (set.vectors(cols)-1)*set.lanes
-	x.Ptr[tile.Out], x.Step[tile.OutRow] = t.pc, t.spec.CRowStride*size
+	args.N = t.kc
+	args.Ptr[tile.In], args.Step[tile.InRow], args.Step[tile.InTerm] = a.base, a.lane*size, a.term*size
+	args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm] = b.base, b.at(j-t.j0)*size, b.term*size
+	args.Step[tile.LastLanes] = cols - (set.vectors(cols)-1)*set.lanes
+	args.Ptr[tile.Out], args.Step[tile.OutRow] = t.pc, t.spec.CRowStride*size
 }
 
 // computeTiles computes n register tiles of stack k, from row i on.
-func (t *tileState) computeTiles(x *jit.Args, a *operandView, k stack, st stage, mode readMode, i, n, j, cols int) {
+func (t *tileState) computeTiles(args *jit.Args, a *operandView, k stack, st stage, mode readMode, i, n, j, cols int) {
 	p := t.Plan
-	code := t.setTileAddresses(x, a, k, st, mode, i, n, j, cols)
+	code := t.setTileAddresses(args, a, k, st, mode, i, n, j, cols)
 	if t.record != nil {
-		*t.record = append(*t.record, callOf(code, x))
-	} else if err := code.Call(x); err != nil {
+		*t.record = append(*t.record, callOf(code, args))
+	} else if err := code.Call(args); err != nil {
 		panic(err) // the plan has linked this code already
 	}
-	x.Row[tile.Prefetched] += n * (t.kc / tile.DefaultUnroll) * p.prefetchLines[mode] * machine.LineBytes
+	args.Row[tile.Prefetched] += n * (t.kc / tile.DefaultUnroll) * p.prefetchLines[mode] * machine.LineBytes
 	if mode != readDirect {
-		x.Row[tile.PrefetchOperands] += n * prefetchCount(t.kc, p.prefetchInterval) * x.Step[tile.PrefetchStep]
+		args.Row[tile.PrefetchOperands] += n * prefetchCount(t.kc, p.prefetchInterval) * args.Step[tile.PrefetchStep]
 	}
 	if st == toTemporary {
 		t.merge(t.temporary(), i, j, k.height, cols)
@@ -475,25 +467,25 @@ func (t *tileState) computeTiles(x *jit.Args, a *operandView, k stack, st stage,
 }
 
 // setTileAddresses sets the addresses of n register tiles of stack k and returns their code.
-func (t *tileState) setTileAddresses(x *jit.Args, a *operandView, k stack, st stage, mode readMode,
+func (t *tileState) setTileAddresses(args *jit.Args, a *operandView, k stack, st stage, mode readMode,
 	i, n, j, cols int) *jit.Func {
 	p, s, set := t.Plan, &t.spec, t.set
 	size := set.size
-	x.Rows = n
-	x.Step[tile.InTile], x.Step[tile.OutTile] = a.at(k.rowStep)*size, k.rowStep*s.CRowStride*size
+	args.Rows = n
+	args.Step[tile.InTile], args.Step[tile.OutTile] = a.at(k.rowStep)*size, k.rowStep*s.CRowStride*size
 	if p.severalPanels {
-		x.Step[tile.OutTile] = p.b.panelWidth * size
+		args.Step[tile.OutTile] = p.b.panelWidth * size
 	}
-	x.Row[tile.In] = a.at(i-t.i0) * size
+	args.Row[tile.In] = a.at(i-t.i0) * size
 	if st != toTemporary {
-		x.Row[tile.Out] = (i*s.CRowStride + j) * size
+		args.Row[tile.Out] = (i*s.CRowStride + j) * size
 	}
 	if st == firstBlock && s.Bias == BiasRows {
-		x.Row[tile.EpilogueOperands] = (i - t.i0) * size
+		args.Row[tile.EpilogueOperands] = (i - t.i0) * size
 	}
 	if p.prefetchResult && mode == readDirect {
-		x.Ptr[tile.PrefetchOperands], x.Row[tile.PrefetchOperands] = t.pc, x.Row[tile.Out]
-		x.Step[tile.PrefetchStep] = s.CRowStride * size
+		args.Ptr[tile.PrefetchOperands], args.Row[tile.PrefetchOperands] = t.pc, args.Row[tile.Out]
+		args.Step[tile.PrefetchStep] = s.CRowStride * size
 	}
 	return (*p.codes.entry(st, mode, cols%set.lanes > 0))[set.vectors(cols)][k.height]
 }

@@ -36,11 +36,11 @@ type call struct {
 }
 
 // callOf returns the call with these arguments.
-func callOf(code *jit.Func, x *jit.Args) call {
-	return call{code: code, tiles: x.Rows, in: x.Row[tile.In], vec: x.Row[tile.Vec], out: x.Row[tile.Out],
-		bias: x.Row[tile.EpilogueOperands], prefetched: x.Row[tile.Prefetched],
-		inTile: x.Step[tile.InTile], vecTile: x.Step[tile.VecTile],
-		outTile: x.Step[tile.OutTile], lanes: x.Step[tile.LastLanes]}
+func callOf(code *jit.Func, args *jit.Args) call {
+	return call{code: code, tiles: args.Rows, in: args.Row[tile.In], vec: args.Row[tile.Vec], out: args.Row[tile.Out],
+		bias: args.Row[tile.EpilogueOperands], prefetched: args.Row[tile.Prefetched],
+		inTile: args.Step[tile.InTile], vecTile: args.Step[tile.VecTile],
+		outTile: args.Step[tile.OutTile], lanes: args.Step[tile.LastLanes]}
 }
 
 // recordCalls records the calls of a small product whose operands and bias are read in place.
@@ -53,8 +53,8 @@ func (p *Plan) recordCalls() {
 	case s.Bias != NoBias && s.BiasStride != 1:
 		return
 	}
-	room := make([]byte, p.worker.total+1) // only offsets are recorded, so any address can stand for the scratch
-	base := unsafe.Pointer(unsafe.SliceData(room))
+	scratch := make([]byte, p.worker.total+1) // only offsets are recorded, so any address can stand for the scratch
+	base := unsafe.Pointer(unsafe.SliceData(scratch))
 	x := exec{Plan: p, pa: base, pb: base, pc: base, worker: base}
 	t := tileState{exec: &x, kc: s.K, first: true}
 	var a, b operandView

@@ -103,14 +103,14 @@ func (r *run) endRow() {
 		acc, d, count := &r.accs[k], r.loop.Ptrs[f.Ptr].D, FoldLanes
 		if r.loop.Totals {
 			for count = FoldLanes / 2; count > 0; count /= 2 {
-				for at := range count {
-					acc[at] = Eval(f.Op, d, d, [3]uint64{acc[at], acc[at+count]})
+				for n := range count {
+					acc[n] = Eval(f.Op, d, d, [3]uint64{acc[n], acc[n+count]})
 				}
 			}
 			count = 1
 		}
-		for at := range count {
-			setElement(r.mem[f.Ptr], at, d, 0, acc[at])
+		for n := range count {
+			setElement(r.mem[f.Ptr], n, d, 0, acc[n])
 		}
 	}
 }
@@ -184,14 +184,14 @@ func (r *run) load(i *Inst, lane, m int) uint64 {
 }
 
 // slot returns the bytes of a part of an element: part 1 is the imaginary part.
-func slot(m []byte, at int, d tensor.DType, part int) []byte {
+func slot(m []byte, index int, d tensor.DType, part int) []byte {
 	size := d.ToReal().Size()
-	return m[at*d.Size()+part*size:][:size]
+	return m[index*d.Size()+part*size:][:size]
 }
 
 // element returns the bits of a part of an element.
-func element(m []byte, at int, d tensor.DType, part int) uint64 {
-	switch s := slot(m, at, d, part); len(s) {
+func element(m []byte, index int, d tensor.DType, part int) uint64 {
+	switch s := slot(m, index, d, part); len(s) {
 	case 1:
 		return uint64(s[0])
 	case 2:
@@ -204,8 +204,8 @@ func element(m []byte, at int, d tensor.DType, part int) uint64 {
 }
 
 // setElement sets a part of an element.
-func setElement(m []byte, at int, d tensor.DType, part int, bits uint64) {
-	switch s := slot(m, at, d, part); len(s) {
+func setElement(m []byte, index int, d tensor.DType, part int, bits uint64) {
+	switch s := slot(m, index, d, part); len(s) {
 	case 1:
 		s[0] = byte(bits)
 	case 2:

@@ -232,8 +232,8 @@ func (a *Assembler) Finish() ([]byte, error) {
 	return append(a.code, a.constants...), nil
 }
 
-// Listing returns the code so far in the syntax of Go's assembler, if WithListing is set: a line for each instruction and
-// each label, and the constants as data.
+// Listing returns the code so far in the syntax of Go's assembler, if WithListing is set. It has a line for each
+// instruction and each label, and the constants as data.
 func (a *Assembler) Listing() string {
 	var b strings.Builder
 	for _, l := range a.listing {

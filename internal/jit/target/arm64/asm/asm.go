@@ -188,8 +188,8 @@ func (a *Assembler) displace(offset, distance int) {
 	binary.LittleEndian.PutUint32(a.code[offset:], word|uint32(n)&(1<<width-1)<<shift)
 }
 
-// Listing returns the code so far in the syntax of GNU's assembler, if WithListing is set: a line for each instruction and
-// each label, and the constants as data.
+// Listing returns the code so far in the syntax of GNU's assembler, if WithListing is set. It has a line for each
+// instruction and each label, and the constants as data.
 func (a *Assembler) Listing() string {
 	var b strings.Builder
 	for _, l := range a.listing {

@@ -49,17 +49,31 @@ func (p *Plan) prefetchSpec(mode readMode, vectors, height int) []tile.Prefetch 
 	return nil
 }
 
+// setPrefetch sets the address from which tiles prefetch B while they read the panel at column j: see linesToPrefetch.
+func (t *tileState) setPrefetch(args *jit.Args, b *operandView, j int) {
+	p, size := t.Plan, t.set.size
+	switch next := j - t.j0; {
+	case p.prefetchLines[readDirect] > maxPrefetchLines:
+		args.Ptr[tile.Prefetched], args.Row[tile.Prefetched] = b.base, b.at(next)*size+prefetchBytes
+	case p.prefetchLines[readDirect] > 0 || p.prefetchLines[readCopied] > 0:
+		if j+p.b.panelWidth < t.spec.N { // otherwise panel j is the last panel
+			next += p.b.panelWidth
+		}
+		args.Ptr[tile.Prefetched], args.Row[tile.Prefetched] = b.base, b.at(next)*size
+	}
+}
+
 // computeAndCopyPanel computes the first tile of a stack. It reads B in place, and copies the panel of B for the other
 // tiles of the stack.
-func (t *tileState) computeAndCopyPanel(x *jit.Args, a *operandView, k stack, st stage, i, j, cols int) {
+func (t *tileState) computeAndCopyPanel(args *jit.Args, a *operandView, k stack, st stage, i, j, cols int) {
 	size, b := t.set.size, &t.Plan.b
-	panel, offset, step := x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm]
-	x.Ptr[tile.Packed], x.Row[tile.Packed] = panel, offset
-	x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm] = t.pb, (t.k0*b.termStride+j)*size, b.termStride*size
-	x.Ptr[tile.PrefetchOperands], x.Row[tile.PrefetchOperands] = t.pb, t.nextPanelOffset(j)*size
-	x.Step[tile.PrefetchStep] = b.termStride * size
-	t.computeTiles(x, a, k, st, readAndCopy, i, 1, j, cols)
-	x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm] = panel, offset, step
+	panel, offset, step := args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm]
+	args.Ptr[tile.Packed], args.Row[tile.Packed] = panel, offset
+	args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm] = t.pb, (t.k0*b.termStride+j)*size, b.termStride*size
+	args.Ptr[tile.PrefetchOperands], args.Row[tile.PrefetchOperands] = t.pb, t.nextPanelOffset(j)*size
+	args.Step[tile.PrefetchStep] = b.termStride * size
+	t.computeTiles(args, a, k, st, readAndCopy, i, 1, j, cols)
+	args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm] = panel, offset, step
 }
 
 // nextPanelOffset returns the offset in B, in elements, of the panel that is read after the panel of column j.
