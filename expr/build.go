@@ -245,13 +245,7 @@ func (b *Builder) Inline(c *Code, load func(operand, part int) Value) []Output {
 // inline is Inline, but calls add for each instruction other than loads and calls. The arguments of add are the
 // instruction's value in c, and the instruction with operands of b.
 func (b *Builder) inline(c *Code, load func(operand, part int) Value, add func(Value, Inst) Value) []Output {
-	newValue := make([]Value, len(c.Insts))
-	mapped := func(v Value) Value {
-		if v == None {
-			return None
-		}
-		return newValue[v]
-	}
+	newValue := make(valueMap, len(c.Insts))
 	for k, i := range c.Insts {
 		switch i.Op {
 		case Load:
@@ -259,25 +253,36 @@ func (b *Builder) inline(c *Code, load func(operand, part int) Value, add func(V
 			continue
 		case Call:
 			f := c.Funcs[i.Imm]
-			newValue[k] = b.Call(f, i.DType, []Value{mapped(i.A), mapped(i.B), mapped(i.C)}[:f.Args]...)
+			newValue[k] = b.Call(f, i.DType, []Value{newValue.of(i.A), newValue.of(i.B), newValue.of(i.C)}[:f.Args]...)
 			continue
 		}
 		if i.Op.Args() > 0 {
-			i.A = mapped(i.A)
+			i.A = newValue.of(i.A)
 		}
 		if i.Op.Args() > 1 {
-			i.B = mapped(i.B)
+			i.B = newValue.of(i.B)
 		}
 		if i.Op.Args() > 2 {
-			i.C = mapped(i.C)
+			i.C = newValue.of(i.C)
 		}
 		newValue[k] = add(Value(k), i)
 	}
 	out := make([]Output, len(c.Out))
 	for k, o := range c.Out {
-		out[k] = Output{o.DType, mapped(o.Re), mapped(o.Im)}
+		out[k] = Output{o.DType, newValue.of(o.Re), newValue.of(o.Im)}
 	}
 	return out
+}
+
+// valueMap maps the values of a code to values of another code.
+type valueMap []Value
+
+// of returns the value to which v is mapped. None is mapped to None.
+func (m valueMap) of(v Value) Value {
+	if v == None {
+		return None
+	}
+	return m[v]
 }
 
 // Rewrite returns a copy of the code with instructions replaced. replace returns the value that replaces an
@@ -291,22 +296,16 @@ func (c *Code) Rewrite(replace func(b *Builder, i Inst) Value) (*Code, error) {
 	}
 	b := NewBuilder(c.In...)
 	b.code.Funcs = c.Funcs
-	newValue := make([]Value, len(c.Insts))
-	mapped := func(v Value) Value {
-		if v == None {
-			return None
-		}
-		return newValue[v]
-	}
+	newValue := make(valueMap, len(c.Insts))
 	for k, i := range c.Insts {
 		if i.Op != Load {
-			i.A, i.B, i.C = mapped(i.A), mapped(i.B), mapped(i.C)
+			i.A, i.B, i.C = newValue.of(i.A), newValue.of(i.B), newValue.of(i.C)
 		}
 		newValue[k] = replace(b, i)
 	}
 	out := make([]Output, len(c.Out))
 	for k, o := range c.Out {
-		out[k] = Output{o.DType, mapped(o.Re), mapped(o.Im)}
+		out[k] = Output{o.DType, newValue.of(o.Re), newValue.of(o.Im)}
 	}
 	return b.Build(out...)
 }
@@ -352,25 +351,19 @@ func (c *Code) prune() *Code {
 		}
 	}
 	p := &Code{In: c.In, Funcs: c.Funcs}
-	newValue := make([]Value, len(c.Insts))
-	mapped := func(v Value) Value {
-		if v == None {
-			return None
-		}
-		return newValue[v]
-	}
+	newValue := make(valueMap, len(c.Insts))
 	for v, i := range c.Insts {
 		if !live[v] {
 			continue
 		}
 		if i.Op != Load {
-			i.A, i.B, i.C = mapped(i.A), mapped(i.B), mapped(i.C)
+			i.A, i.B, i.C = newValue.of(i.A), newValue.of(i.B), newValue.of(i.C)
 		}
 		newValue[v] = Value(len(p.Insts))
 		p.Insts = append(p.Insts, i)
 	}
 	for _, o := range c.Out {
-		p.Out = append(p.Out, Output{o.DType, mapped(o.Re), mapped(o.Im)})
+		p.Out = append(p.Out, Output{o.DType, newValue.of(o.Re), newValue.of(o.Im)})
 	}
 	return p
 }

@@ -200,8 +200,8 @@ func (m *preparer) openPredicates(v expr.Value) {
 // closePredicates closes the predicated blocks that end with instruction v.
 func (m *preparer) closePredicates(v expr.Value) {
 	for n := len(m.openBlocks) - 1; n >= 0 && m.openBlocks[n].block.end == v+1; n-- {
-		at := m.openBlocks[n].step
-		m.body[at].skip = len(m.body) - at - 1
+		test := m.openBlocks[n].step
+		m.body[test].skip = len(m.body) - test - 1
 		m.openBlocks = m.openBlocks[:n]
 	}
 }

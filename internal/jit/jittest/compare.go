@@ -228,9 +228,9 @@ func (b *Comparison) interpret(ptrs []unsafe.Pointer, strides []int, n, rows int
 	}
 }
 
-// window returns size bytes of memory from offset at, with up to a cache line before and after them.
-func window(m []byte, at, size int) []byte {
-	return m[max(0, at-lineBytes):min(len(m), at+size+lineBytes)]
+// window returns size bytes of memory from an offset on, with up to a cache line before and after them.
+func window(m []byte, offset, size int) []byte {
+	return m[max(0, offset-lineBytes):min(len(m), offset+size+lineBytes)]
 }
 
 // pattern is the content of memory around operands and of outputs before a run.
@@ -274,7 +274,7 @@ func (b *Comparison) difference(k int, d tensor.DType, offset, n, rows int) stri
 }
 
 // guardOffsets returns offsets next to guard pages. If atStart is true, the memory of each pointer starts after a guard
-// page, otherwise it ends before a guard page.
+// page. If not, it ends before a guard page.
 func (b *Comparison) guardOffsets(n, rows int, atStart bool) (starts offsets) {
 	for k := range b.ptrs {
 		if _, size := b.ptrs[k].size(n, rows); !atStart {

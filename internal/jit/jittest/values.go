@@ -57,8 +57,8 @@ func (b *Comparison) checkEdgeCases() error {
 // each row has one element of this operand.
 func (b *Comparison) pairs(data [][]byte) (n, rows int) {
 	x, y := EdgeCases(b.loop.Code.In[0]), EdgeCases(b.loop.Code.In[1])
-	sx, sy := b.loop.Code.In[0].Size(), b.loop.Code.In[1].Size()
-	nx, ny := len(x)/sx, len(y)/sy
+	sizeY := b.loop.Code.In[1].Size()
+	nx, ny := len(x)/b.loop.Code.In[0].Size(), len(y)/sizeY
 	switch {
 	case b.loop.Scalar[0] && b.loop.Scalar[1]:
 		n, rows = 3, nx*ny
@@ -72,8 +72,8 @@ func (b *Comparison) pairs(data [][]byte) (n, rows int) {
 		n, rows = nx*ny, 1
 	}
 	data[0] = bytes.Repeat(x, ny)
-	for at := 0; at < len(y); at += sy {
-		data[1] = append(data[1], bytes.Repeat(y[at:at+sy], nx)...)
+	for element := range slices.Chunk(y, sizeY) {
+		data[1] = append(data[1], bytes.Repeat(element, nx)...)
 	}
 	return n, rows
 }
