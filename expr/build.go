@@ -267,11 +267,7 @@ func (b *Builder) inline(c *Code, load func(operand, part int) Value, add func(V
 		}
 		newValue[k] = add(Value(k), i)
 	}
-	out := make([]Output, len(c.Out))
-	for k, o := range c.Out {
-		out[k] = Output{o.DType, newValue.of(o.Re), newValue.of(o.Im)}
-	}
-	return out
+	return newValue.outputs(c.Out)
 }
 
 // valueMap maps the values of a code to values of another code.
@@ -283,6 +279,15 @@ func (m valueMap) of(v Value) Value {
 		return None
 	}
 	return m[v]
+}
+
+// outputs returns the outputs with the values to which their values are mapped.
+func (m valueMap) outputs(outs []Output) []Output {
+	mapped := make([]Output, len(outs))
+	for k, o := range outs {
+		mapped[k] = Output{o.DType, m.of(o.Re), m.of(o.Im)}
+	}
+	return mapped
 }
 
 // Rewrite returns a copy of the code with instructions replaced. replace returns the value that replaces an
@@ -303,11 +308,7 @@ func (c *Code) Rewrite(replace func(b *Builder, i Inst) Value) (*Code, error) {
 		}
 		newValue[k] = replace(b, i)
 	}
-	out := make([]Output, len(c.Out))
-	for k, o := range c.Out {
-		out[k] = Output{o.DType, newValue.of(o.Re), newValue.of(o.Im)}
-	}
-	return b.Build(out...)
+	return b.Build(newValue.outputs(c.Out)...)
 }
 
 // Real returns a real output. v is its value, and the output has the dtype of v.
@@ -362,8 +363,6 @@ func (c *Code) prune() *Code {
 		newValue[v] = Value(len(p.Insts))
 		p.Insts = append(p.Insts, i)
 	}
-	for _, o := range c.Out {
-		p.Out = append(p.Out, Output{o.DType, newValue.of(o.Re), newValue.of(o.Im)})
-	}
+	p.Out = newValue.outputs(c.Out)
 	return p
 }

@@ -271,9 +271,9 @@ func (e *emitter) operand(p Place, d tensor.DType) int {
 }
 
 // emit builds the marked values. It returns, for each value of the code, the value of the new code.
-func (e *emitter) emit() []Value {
+func (e *emitter) emit() valueMap {
 	c := e.splitter.code
-	newValue := make([]Value, len(c.Insts))
+	newValue := make(valueMap, len(c.Insts))
 	for v, i := range c.Insts {
 		newValue[v] = None
 		if !e.marked[v] {
@@ -325,13 +325,7 @@ func (s *splitter) buildAfter(k int) error {
 	if len(outs) == 0 {
 		return nil
 	}
-	newValue := e.emit()
-	for n := range outs {
-		if outs[n].Re = newValue[outs[n].Re]; outs[n].Im != None {
-			outs[n].Im = newValue[outs[n].Im]
-		}
-	}
-	c, err := e.builder.Build(outs...)
+	c, err := e.builder.Build(e.emit().outputs(outs)...)
 	if err != nil {
 		return err
 	}
@@ -381,13 +375,7 @@ func (s *splitter) buildPass(k int) error {
 	for _, o := range outs {
 		e.mark(o.Re, o.Im)
 	}
-	newValue := e.emit()
-	for n := range outs {
-		if outs[n].Re = newValue[outs[n].Re]; outs[n].Im != None {
-			outs[n].Im = newValue[outs[n].Im]
-		}
-	}
-	c, err := e.builder.Build(outs...)
+	c, err := e.builder.Build(e.emit().outputs(outs)...)
 	if err != nil {
 		return err
 	}
