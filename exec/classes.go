@@ -83,7 +83,7 @@ func (c *segmentCache) get(ctx context.Context, key classKey, prepare func() (*p
 		return p, err
 	}
 	entry.segment = p
-	c.entries.Count(key, entry, p.bytes())
+	c.entries.SetSize(key, entry, p.bytes())
 	return p, nil
 }
 

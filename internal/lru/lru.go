@@ -16,11 +16,11 @@ type Cache[K, V comparable] interface {
 	// Find returns the value of a key, and marks it as the most recently used. It does not allocate.
 	Find(key K) (v V, ok bool)
 	// Put sets the value of a key, unless the key has a value, and returns the key's value. The value has no size until
-	// Count, because it may not be computed yet.
+	// SetSize, because it may not be computed yet.
 	Put(key K, v V) V
-	// Count sets the size of value v in bytes, and evicts other values if a bound is exceeded. It must be called once for
+	// SetSize sets the size of value v in bytes, and evicts other values if a bound is exceeded. It must be called once for
 	// each value, after the value is computed. It has no effect if the value was evicted meanwhile.
-	Count(key K, v V, bytes int)
+	SetSize(key K, v V, bytes int)
 	// Drop removes a key if its value is v, for example because v could not be computed.
 	Drop(key K, v V)
 	// Clear removes all values, and reports whether a removed value had a size.
@@ -29,12 +29,12 @@ type Cache[K, V comparable] interface {
 
 // New returns a cache with bounds on the number of values and on their total size in bytes. A size of 0 means half of
 // the memory that the process may still allocate when the cache first exceeds 64 MiB.
-func New[K, V comparable](number, bytes int) Cache[K, V] {
-	return &cache[K, V]{maxNumber: number, maxBytes: bytes, elements: map[K]*list.Element{}}
+func New[K, V comparable](maxValues, maxBytes int) Cache[K, V] {
+	return &cache[K, V]{maxValues: maxValues, maxBytes: maxBytes, elements: map[K]*list.Element{}}
 }
 
 type cache[K, V comparable] struct {
-	maxNumber int
+	maxValues int
 	maxBytes  int // 0 until it is known
 
 	mu       sync.Mutex
@@ -46,7 +46,7 @@ type cache[K, V comparable] struct {
 type entry[K, V comparable] struct {
 	key   K
 	value V
-	size  int // in bytes; 0 until Cache.Count
+	size  int // in bytes; 0 until Cache.SetSize
 }
 
 // uncheckedBytes is the total size up to which the available memory is not queried, because the query takes time.
@@ -74,19 +74,19 @@ func (c *cache[K, V]) Put(key K, v V) V {
 	return v
 }
 
-func (c *cache[K, V]) Count(key K, v V, bytes int) {
+func (c *cache[K, V]) SetSize(key K, v V, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	counted := c.elements[key]
-	if counted == nil || counted.Value.(*entry[K, V]).value != v {
+	sized := c.elements[key]
+	if sized == nil || sized.Value.(*entry[K, V]).value != v {
 		return
 	}
 	bytes = min(bytes, math.MaxInt-c.bytes)
-	counted.Value.(*entry[K, V]).size = bytes
+	sized.Value.(*entry[K, V]).size = bytes
 	c.bytes += bytes
-	for e := c.order.Back(); e != nil && (c.order.Len() > c.maxNumber || c.bytes > c.limit()); {
+	for e := c.order.Back(); e != nil && (c.order.Len() > c.maxValues || c.bytes > c.limit()); {
 		previous := e.Prev()
-		if e != counted {
+		if e != sized {
 			c.remove(e)
 		}
 		e = previous

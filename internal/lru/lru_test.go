@@ -14,7 +14,7 @@ func TestBytesAreBounded(t *testing.T) {
 	for n := range 30 {
 		v := new(int)
 		require.Same(t, v, c.Put(n, v))
-		c.Count(n, v, 2<<10)
+		c.SetSize(n, v, 2<<10)
 		c.Find(0)
 	}
 	assert.Equal(t, 10, c.order.Len())
@@ -31,7 +31,7 @@ func TestNumberIsBounded(t *testing.T) {
 	for n := range 9 {
 		v := new(int)
 		c.Put(n, v)
-		c.Count(n, v, 0)
+		c.SetSize(n, v, 0)
 	}
 	assert.Equal(t, 3, c.order.Len())
 	assert.False(t, c.Clear(), "nothing was held")
@@ -45,12 +45,12 @@ func TestOthersValues(t *testing.T) {
 	a, b := new(int), new(int)
 	require.Same(t, a, c.Put("k", a))
 	require.Same(t, a, c.Put("k", b))
-	c.Count("k", b, 1000)
+	c.SetSize("k", b, 1000)
 	c.Drop("k", b)
 	assert.Zero(t, c.bytes)
-	c.Count("k", a, math.MaxInt)
+	c.SetSize("k", a, math.MaxInt)
 	c.Put("l", b)
-	c.Count("l", b, math.MaxInt)
+	c.SetSize("l", b, math.MaxInt)
 	_, ok := c.Find("k")
 	assert.False(t, ok)
 	assert.GreaterOrEqual(t, c.bytes, 0)

@@ -97,7 +97,7 @@ func (p *Program) bindingForSizes(ctx context.Context, given map[string]int, hin
 		if b.err != nil {
 			p.bindings.Drop(key, b) // another attempt may have more memory
 		} else {
-			p.bindings.Count(key, b, b.bytes())
+			p.bindings.SetSize(key, b, b.bytes())
 		}
 		close(b.done)
 	}()

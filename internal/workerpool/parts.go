@@ -47,19 +47,19 @@ func (p Parts) Steal(part int) int {
 		return c // another goroutine with this range has stolen meanwhile
 	}
 	for {
-		from, largest := -1, 0
+		victim, largest := -1, 0
 		for i := range p {
 			if first, end := unpackRange(p[i].Load()); end-first > largest {
-				from, largest = i, end-first
+				victim, largest = i, end-first
 			}
 		}
-		if from < 0 {
+		if victim < 0 {
 			return -1
 		}
-		x := p[from].Load()
+		x := p[victim].Load()
 		first, end := unpackRange(x)
 		middle := first + (end-first)/2
-		if first >= end || !p[from].CompareAndSwap(x, packRange(first, middle)) {
+		if first >= end || !p[victim].CompareAndSwap(x, packRange(first, middle)) {
 			continue // the owner took the last piece
 		}
 		if middle+1 < end {

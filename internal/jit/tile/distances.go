@@ -12,7 +12,7 @@ const maxDistance = 1<<30 - 1<<16
 // immediates, which have 32 bits.
 func (s *Spec) checkDistances() error {
 	for _, d := range [...]struct {
-		what string
+		name string
 		list []int
 	}{{"rows of the broadcast operand", s.In}, {"rows of the result", s.Out},
 		{"tiles", []int{constantOr0(s.Tiles.In), constantOr0(s.Tiles.Vec), constantOr0(s.Tiles.Out)}},
@@ -20,7 +20,7 @@ func (s *Spec) checkDistances() error {
 		{"packed terms", []int{s.unroll() * s.PackStep}}} {
 		for _, n := range d.list {
 			if !fitsDistance(n) {
-				return fmt.Errorf("tile: %s: a distance of %d bytes is too large", d.what, n)
+				return fmt.Errorf("tile: %s: a distance of %d bytes is too large", d.name, n)
 			}
 		}
 	}

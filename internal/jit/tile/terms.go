@@ -13,11 +13,11 @@ func (g *gen) rowMask(r *Run) uint32 {
 	return uint32(1<<g.s.Rows - 1)
 }
 
-// constantTerms emits a constant number of terms of a run. If full is true, all terms are unrolled. Otherwise they are
-// in a loop that computes several terms in each iteration.
-func (g *gen) constantTerms(r *Run, terms int, full bool) {
+// constantTerms emits a constant number of terms of a run. If unrollAll is true, all terms are unrolled. Otherwise they
+// are in a loop that computes several terms in each iteration.
+func (g *gen) constantTerms(r *Run, terms int, unrollAll bool) {
 	n := g.s.unroll()
-	if full {
+	if unrollAll {
 		n = terms
 	}
 	trips, rest := terms/n, terms%n

@@ -140,50 +140,50 @@ func (f Form) operandBlock(p Part) *block {
 	b := new(block)
 	n := f.N()
 	column := func(col int) []value {
-		d := make([]value, n)
+		pixels := make([]value, n)
 		for row := range n {
-			d[row] = zero
+			pixels[row] = zero
 			if p.has(row, col) {
-				d[row] = b.load(row-p.Row, col-p.Col)
+				pixels[row] = b.load(row-p.Row, col-p.Col)
 			}
 		}
-		return d
-	}
-	rows := func(half map[int][]value, list ...int) {
-		for _, row := range list {
-			for col, v := range f.inputTransform(b, half[row]) {
-				b.store(v, row, col)
-			}
-		}
+		return pixels
 	}
 	half := map[int][]value{} // by row of points: the columns after their transform
-	set := func(row, col int, v value) {
+	setHalf := func(row, col int, v value) {
 		if half[row] == nil {
 			half[row] = make([]value, n)
 		}
 		half[row][col] = v
 	}
+	storeRows := func(rows ...int) {
+		for _, row := range rows {
+			for col, v := range f.inputTransform(b, half[row]) {
+				b.store(v, row, col)
+			}
+		}
+	}
 	if f.M == 2 {
 		for col := range n {
 			for row, v := range f.inputTransform(b, column(col)) {
-				set(row, col, v)
+				setHalf(row, col, v)
 			}
 		}
-		rows(half, 0, 1, 2, 3)
+		storeRows(0, 1, 2, 3)
 		return b
 	}
 	for col := range n {
 		for i, v := range f.pointsAB(b, column(col)) {
-			set(1+i, col, v)
+			setHalf(1+i, col, v)
 		}
 	}
-	rows(half, 1, 2, 3, 4)
+	storeRows(1, 2, 3, 4)
 	for col := range n {
 		first, last := f.pointsZeroInfinity(b, column(col))
-		set(0, col, first)
-		set(5, col, last)
+		setHalf(0, col, first)
+		setHalf(5, col, last)
 	}
-	rows(half, 0, 5)
+	storeRows(0, 5)
 	return b
 }
 
@@ -194,23 +194,23 @@ func (f Form) resultBlock(rows, cols int, bias bool, epilogue []tile.EpilogueSte
 	n := f.N()
 	half := make([][]value, f.M) // by row of results: the columns after their transform
 	for col := range n {
-		d := make([]value, n)
+		points := make([]value, n)
 		for row := range n {
-			d[row] = b.load(row, col)
+			points[row] = b.load(row, col)
 		}
-		for row, v := range f.outputTransform(b, d) {
+		for row, v := range f.outputTransform(b, points) {
 			half[row] = append(half[row], v)
 		}
 	}
-	add := zero
+	biasValue := zero
 	if bias {
-		add = b.append(operation{op: opBias, x: zero, y: zero, k: zero})
+		biasValue = b.append(operation{op: opBias, x: zero, y: zero, k: zero})
 	}
 	lanes := map[int]value{}
 	for row := range rows {
 		for col, v := range f.outputTransform(b, half[row]) {
 			if col < cols {
-				v = b.addScaled(f.scale(row)*f.scale(col), v, add)
+				v = b.addScaled(f.scale(row)*f.scale(col), v, biasValue)
 				for _, t := range epilogue {
 					v = b.epilogueStep(t, v, row, col, lanes)
 				}
@@ -236,14 +236,14 @@ func (b *block) epilogueStep(t tile.EpilogueStep, v value, row, col int, lanes m
 		o.op = opTimes
 		fallthrough
 	default:
-		from := operation{op: opTile, row: row, col: col, operand: t.Operand, x: zero, y: zero, k: zero}
+		operand := operation{op: opTile, row: row, col: col, operand: t.Operand, x: zero, y: zero, k: zero}
 		if t.Op == tile.AddTile || t.Op == tile.MulTile {
-			o.y = b.append(from)
+			o.y = b.append(operand)
 			break
 		}
 		if _, ok := lanes[t.Operand]; !ok {
-			from.op = opLanes
-			lanes[t.Operand] = b.append(from)
+			operand.op = opLanes
+			lanes[t.Operand] = b.append(operand)
 		}
 		o.y = lanes[t.Operand]
 	}
