@@ -18,8 +18,8 @@ type Cache[K, V comparable] interface {
 	// Put sets the value of a key, unless the key has a value, and returns the key's value. The value has no size until
 	// SetSize, because it may not be computed yet.
 	Put(key K, v V) V
-	// SetSize sets the size of value v in bytes, and evicts other values if a bound is exceeded. It must be called once for
-	// each value, after the value is computed. It has no effect if the value was evicted meanwhile.
+	// SetSize sets the size of value v in bytes, and evicts other values if a bound is exceeded. It must be called once
+	// for each value, after the value is computed. It has no effect if the value was evicted meanwhile.
 	SetSize(key K, v V, bytes int)
 	// Drop removes a key if its value is v, for example because v could not be computed.
 	Drop(key K, v V)
