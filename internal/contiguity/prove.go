@@ -225,12 +225,12 @@ func (p *Report) refute(w Path) *Counterexample {
 // pathOf returns the path that the sizes and strides of c take, with the answers of c. The search for c starts at
 // another path and may leave it.
 func (p *Report) pathOf(c *Counterexample) Path {
-	at := sym.Binding{}
+	binding := sym.Binding{}
 	for d := range p.Rank {
-		at[p.shape[d].String()], at[p.strides[d].String()] = c.Sizes[d], c.Strides[d]
+		binding[p.shape[d].String()], binding[p.strides[d].String()] = c.Sizes[d], c.Strides[d]
 	}
 	for _, w := range p.Paths {
-		if taken, err := w.Condition.At(at); err == nil && taken && w.Branching != w.Formula {
+		if taken, err := w.Condition.At(binding); err == nil && taken && w.Branching != w.Formula {
 			w.Branching, w.Formula = c.Path.Branching, c.Path.Formula
 			return w
 		}
