@@ -365,7 +365,7 @@ func (p *Plan) apply(pass Pass, dumpTo io.Writer) error {
 	passes := len(p.Passes)
 	err := pass.run(p)
 	if ended := interrupt.Err(p.ctx); ended != nil { // the result of a cancelled pass is not used
-		return fmt.Errorf("pass %s: %dumpTo", pass.Name, ended)
+		return fmt.Errorf("pass %s: %w", pass.Name, ended)
 	}
 	if err != nil {
 		return pass.withName(err)
