@@ -85,6 +85,8 @@ func (b *Builder) Make(i Inst) Value {
 }
 
 // Load returns the element of an operand, or its real part if the operand is complex.
+//
+//go:noinline
 func (b *Builder) Load(operand int) Value { return b.load(operand, 0) }
 
 // LoadImag returns the imaginary part of the element of a complex operand.

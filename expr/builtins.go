@@ -89,6 +89,7 @@ func (t *typer) eachPart(o Op, d tensor.DType, x ...value) value {
 	return v
 }
 
+//go:noinline
 func (t *typer) reject(d tensor.DType, rejected bool, what string) {
 	if rejected {
 		t.fail("%s of %v is undefined", what, d)

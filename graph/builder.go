@@ -110,6 +110,8 @@ func (g *Graph) OutputPinned(name string, v *Value, p Pin) *Graph {
 }
 
 // Err returns all errors of builder methods, joined, or nil. Each error names its node.
+//
+//go:noinline
 func (g *Graph) Err() error { return errors.Join(g.errs...) }
 
 func (g *Graph) recordError(err error) { g.errs = append(g.errs, err) }
@@ -143,6 +145,8 @@ func (g *Graph) Apply(op string, attrs Attrs, operands ...any) []*Value {
 
 // ApplyN is [Graph.Apply] for a node with count results, in case inference cannot determine their number. If count is
 // 0, inference determines it.
+//
+//go:noinline
 func (g *Graph) ApplyN(op string, count int, attrs Attrs, operands ...any) []*Value {
 	return g.applyCount(op, count, false, attrs, operands)
 }

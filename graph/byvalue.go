@@ -23,6 +23,8 @@ func (b *ByValue[T]) At(v *Value) (x T) {
 }
 
 // Set sets the element of a value. It does nothing for nil and for the placeholder of a rejected value.
+//
+//go:noinline
 func (b *ByValue[T]) Set(v *Value, x T) {
 	if v == nil || v.number < 0 {
 		return

@@ -131,6 +131,8 @@ func (g *Graph) Op(name string) *Op {
 }
 
 // Value returns a value by name; nil if there is none.
+//
+//go:noinline
 func (g *Graph) Value(name string) *Value { return g.nameIndex().values[name] }
 
 // Values calls f with all values: inputs, constants, then the results of nodes in order.

@@ -34,6 +34,8 @@ const checkSteps = 1 << 16
 
 // Count counts n simple steps of a long chunk. A simple step takes a few nanoseconds. Count checks the context after
 // every checkSteps steps: see [Mem.CheckContext].
+//
+//go:noinline
 func (m *Mem) Count(n int) {
 	if m == nil {
 		return

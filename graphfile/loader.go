@@ -84,6 +84,7 @@ func (l *loader) parse() {
 	}
 }
 
+//go:noinline
 func (l *loader) failAt(at int, format string, args ...any) {
 	l.addError(l.src.fail(at, format, args...))
 }

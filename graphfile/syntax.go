@@ -69,6 +69,7 @@ func wrongEncoding(data []byte) *syntaxMistake {
 	return nil
 }
 
+//go:noinline
 func (s *syntaxChecker) fail(at int, format string, args ...any) {
 	panic(&syntaxMistake{at, "invalid JSON: " + fmt.Sprintf(format, args...)})
 }

@@ -13,6 +13,8 @@ import (
 const foldLimit = 1 << 16
 
 // op adds an op with one result. An operand is a *val, a number, or nil.
+//
+//go:noinline
 func (n *node) op(name string, attrs graph.Attrs, operands ...any) *val {
 	return n.ops(name, attrs, operands...)[0]
 }

@@ -264,6 +264,8 @@ func (n *node) attr(name string, t pb.AttributeType) *pb.AttributeProto {
 }
 
 // int returns an attribute, or def if the attribute is omitted. flag, float and text are similar.
+//
+//go:noinline
 func (n *node) int(name string, def int) int {
 	if a := n.attr(name, pb.AttributeInt); a != nil {
 		return int(a.I)
@@ -271,6 +273,7 @@ func (n *node) int(name string, def int) int {
 	return def
 }
 
+//go:noinline
 func (n *node) flag(name string, def bool) bool {
 	if a := n.attr(name, pb.AttributeInt); a != nil {
 		return a.I != 0
@@ -285,6 +288,7 @@ func (n *node) float(name string, def float64) float64 {
 	return def
 }
 
+//go:noinline
 func (n *node) text(name, def string) string {
 	if a := n.attr(name, pb.AttributeString); a != nil {
 		return string(a.S)

@@ -59,6 +59,7 @@ func intAttr(name string, v int) []*pb.AttributeProto {
 	return []*pb.AttributeProto{{Name: name, Type: pb.AttributeInt, I: int64(v)}}
 }
 
+//go:noinline
 func vectorOf(list ...int) *val { return constValue(intTensor(list...)) }
 
 // scalarInt returns an integer as a 0-dim value.

@@ -86,6 +86,8 @@ func (x *val) isDynamic() bool {
 
 // withType records the dtype and the rank of a value whose shape depends on data, and returns the value. Converters
 // call it if the op cannot infer dtype and rank.
+//
+//go:noinline
 func (x *val) withType(d tensor.DType, rank int) *val {
 	x.outline.DType = d
 	return x.withRank(rank)

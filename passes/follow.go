@@ -46,6 +46,7 @@ type Misfit struct{ Why string }
 // Error gives the reason.
 func (e *Misfit) Error() string { return "the decisions do not fit: " + e.Why }
 
+//go:noinline
 func misfit(format string, args ...any) error { return &Misfit{fmt.Sprintf(format, args...)} }
 
 func signatureOf(n *graph.Node) signature {

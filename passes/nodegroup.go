@@ -38,6 +38,8 @@ func (c *nodeGroup) addNode(g *grouper, n *graph.Node) {
 }
 
 // group returns the group of a node, or nil.
+//
+//go:noinline
 func (g *grouper) group(n *graph.Node) *nodeGroup {
 	if n == nil || len(n.Out) == 0 {
 		return nil

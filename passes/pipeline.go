@@ -437,6 +437,8 @@ func inferTypes(p *Plan) error {
 }
 
 // counted returns a number with its noun, which is one or many. It returns "" for 0.
+//
+//go:noinline
 func counted(n int, one, many string) string {
 	switch n {
 	case 0:

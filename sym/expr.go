@@ -136,6 +136,8 @@ func (v *Env) memoized(op byte, a, b *expr, compute func() *expr) *expr {
 }
 
 // exprOf returns an Int of this Env as an expression. It panics for an expression of another Env.
+//
+//go:noinline
 func (v *Env) exprOf(a Int) *expr {
 	switch {
 	case a.e == nil:

@@ -128,6 +128,8 @@ var dtypeAliases = map[string]DType{
 }
 
 // String returns the name used in graph files: "float32".
+//
+//go:noinline
 func (d DType) String() string {
 	if d >= numDTypes {
 		return fmt.Sprintf("dtype(%d)", uint8(d))

@@ -23,6 +23,8 @@ type Meta struct {
 }
 
 // New returns a row-major meta at offset 0. The meta uses the slice shape itself.
+//
+//go:noinline
 func New(d DType, shape ...int) Meta {
 	return Meta{DType: d, Shape: shape, Strides: ContiguousStrides(shape)}
 }
@@ -38,6 +40,8 @@ func NewFormat(d DType, shape []int, f MemoryFormat) (Meta, error) {
 func (m Meta) Rank() int { return len(m.Shape) }
 
 // Numel returns the number of elements. It is 1 for a 0-dim value.
+//
+//go:noinline
 func (m Meta) Numel() int { return Numel(m.Shape) }
 
 // Bytes returns the number of elements times the element size: the size of a dense copy.
@@ -64,6 +68,8 @@ func (m Meta) WithDType(d DType) Meta { m.DType = d; return m }
 func (m Meta) WithStrides(strides []int) Meta { m.Strides, m.Offset = strides, 0; return m }
 
 // SameLayout reports whether shapes and strides are equal, the strides of dimensions of size 1 included.
+//
+//go:noinline
 func (m Meta) SameLayout(o Meta) bool {
 	return slices.Equal(m.Shape, o.Shape) && slices.Equal(m.Strides, o.Strides)
 }

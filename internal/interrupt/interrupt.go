@@ -26,6 +26,8 @@ func Err(ctx context.Context) error {
 
 // Check panics with an [*Ended] if the context has ended. The caller's call tree must have a deferred [Catch], in the
 // same goroutine.
+//
+//go:noinline
 func Check(ctx context.Context) {
 	if err := Err(ctx); err != nil {
 		panic(&Ended{err})

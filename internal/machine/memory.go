@@ -130,6 +130,8 @@ func (l Limit) String() string {
 }
 
 // Nanoseconds formats a time: "812.3µs".
+//
+//go:noinline
 func Nanoseconds(ns float64) string { return NanosecondsTo(ns, 4) }
 
 // NanosecondsTo formats a time in nanoseconds with a number of significant digits.

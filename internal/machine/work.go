@@ -57,9 +57,13 @@ type Work struct {
 }
 
 // Do adds units of an inner kernel that overlap with memory access. It panics beyond [MaxParts] kernels.
+//
+//go:noinline
 func (w *Work) Do(kernel string, units float64) { w.add(Part{kernel, units, false}) }
 
 // DoUnoverlapped is Do for work that does not overlap with memory access, such as starting a loop.
+//
+//go:noinline
 func (w *Work) DoUnoverlapped(kernel string, units float64) { w.add(Part{kernel, units, true}) }
 
 func (w *Work) add(x Part) {

@@ -135,6 +135,8 @@ func (c Config) Output(o Operand) Config {
 }
 
 // Input adds an input.
+//
+//go:noinline
 func (c Config) Input(o Operand) Config {
 	c.ops = append(slices.Clip(c.ops), o)
 	return c
@@ -204,6 +206,8 @@ func (c Config) CastInputs(d tensor.DType) Config {
 
 // OpMath sets that loops compute on float16 and bfloat16 operands in float32, as PyTorch's CPU kernels do. Results are
 // rounded on write. Layouts do not change. Default false.
+//
+//go:noinline
 func (c Config) OpMath(v bool) Config { c.flags.opMath = v; return c }
 
 // StaticShape sets the shape, which is otherwise inferred from the operands. Operands may be larger; the loop then

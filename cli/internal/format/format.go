@@ -35,9 +35,13 @@ func Printable(s string) string {
 }
 
 // Count formats a number of things: "1 step", "2 steps".
+//
+//go:noinline
 func Count(n int, thing string) string { return CountIrregular(n, thing, thing+"s") }
 
 // CountIrregular is [Count] with an irregular plural: "1 copy", "2 copies".
+//
+//go:noinline
 func CountIrregular(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -46,9 +50,13 @@ func CountIrregular(n int, one, many string) string {
 }
 
 // Bytes formats a number of bytes in the largest binary unit that does not exceed it.
+//
+//go:noinline
 func Bytes(n int) string { return machine.Bytes(n) }
 
 // Nanoseconds formats a time: "812.3µs".
+//
+//go:noinline
 func Nanoseconds(ns float64) string { return machine.Nanoseconds(ns) }
 
 // maxDigits bounds the significant digits of distinct numbers: finer differences are rounding errors.

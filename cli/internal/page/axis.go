@@ -131,6 +131,8 @@ func (a *Axis) format(v float64) string {
 type drawing struct{ strings.Builder }
 
 // add writes an element. The caller must escape string arguments with [Escape].
+//
+//go:noinline
 func (d *drawing) add(format string, args ...any) { fmt.Fprintf(d, format+"\n", args...) }
 
 // picture returns the elements as an SVG of the given height.

@@ -104,12 +104,16 @@ func FillTemplate(text string, args ...string) string {
 }
 
 // Escape escapes a text for HTML elements and quoted attributes.
+//
+//go:noinline
 func Escape(text string) string { return html.EscapeString(text) }
 
 // body builds the HTML of the body element.
 type body struct{ strings.Builder }
 
 // line adds a line. The parts are HTML.
+//
+//go:noinline
 func (b *body) line(parts ...string) {
 	for _, s := range parts {
 		b.WriteString(s)

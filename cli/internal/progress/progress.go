@@ -65,6 +65,8 @@ func Begin(cmd *cobra.Command, name string) *Job {
 }
 
 // End clears the progress line. A second call has no effect.
+//
+//go:noinline
 func (j *Job) End() { j.finish() }
 
 // Enter starts a phase. It may be called from any goroutine.

@@ -10,6 +10,8 @@ type Builder struct {
 }
 
 // New adds a virtual register.
+//
+//go:noinline
 func (b *Builder) New(v Value) Virt {
 	if len(b.Values) == 0 {
 		b.Values = make([]Value, 1)

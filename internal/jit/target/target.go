@@ -126,6 +126,8 @@ const (
 
 // Vectors returns the number of vector registers for generators, and their size in bytes. On arm64, writers use the
 // last register as a temporary.
+//
+//go:noinline
 func Vectors(cpu machine.Features) (count, bytes int) {
 	switch {
 	case cpu.Has(machine.AVX512):

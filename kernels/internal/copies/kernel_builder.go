@@ -113,6 +113,8 @@ func (x *KernelBuilder) StridedResult(i int, d tensor.DType) kit.Buffer {
 
 // AddPhases adds phases of the op. In the phases, Mem.Ptrs has the addresses of the buffers. scratch and worker are the
 // sizes in bytes of the scratch memory and of the worker memory that the phases use.
+//
+//go:noinline
 func (x *KernelBuilder) AddPhases(scratch, worker int, buffers []kit.Buffer, phases ...graph.Phase) {
 	x.partScratch, x.workerBytes = max(x.partScratch, scratch), max(x.workerBytes, worker)
 	for _, ph := range phases {

@@ -37,6 +37,8 @@ func (a *Axis) TapsOf(o int) (first, end int) {
 
 // ResultsOf returns the range of results for which tap k is inside the operand. If there is no such result, end is at
 // most first.
+//
+//go:noinline
 func (a *Axis) ResultsOf(k int) (first, end int) {
 	return IndicesInside(a.Position(0, k), a.Stride, a.Size, a.Results)
 }
@@ -76,6 +78,8 @@ func (a *Axis) MaxDistance() int {
 
 // IndicesInside returns the range of i in [0, n) for which begin + i*step is in [0, size). If there is no such i, end
 // is at most first.
+//
+//go:noinline
 func IndicesInside(begin, step, size, n int) (first, end int) {
 	if begin < 0 {
 		first = kit.DivUp(-begin, step)

@@ -78,6 +78,8 @@ func scatterOps(d tensor.DType, mode combineMode, alpha tensor.Scalar) kit.RowOp
 
 // combineOps returns the loops over a row that call f for each pair of elements. f combines the element at the address
 // plain into the element at the address table.
+//
+//go:noinline
 func combineOps(f func(table, plain unsafe.Pointer)) kit.RowOps {
 	return kit.RowOps{
 		Strided: func(plain, table unsafe.Pointer, plainStep, tableStep, n int) {

@@ -39,6 +39,8 @@ func CppName(d tensor.DType) string {
 }
 
 // NotImplemented returns PyTorch's error for a dtype that the kernel name_cpu does not support.
+//
+//go:noinline
 func NotImplemented(name string, d tensor.DType) error { return NotImplementedBy(name+"_cpu", d) }
 
 // NotImplementedBy is [NotImplemented] for kernels of any name.

@@ -6,6 +6,8 @@ import (
 )
 
 // I64 returns a row-major int64 meta for examples.
+//
+//go:noinline
 func I64(shape ...int) tensor.Meta { return tensor.New(tensor.Int64, shape...) }
 
 // Operands that examples use.
@@ -22,6 +24,8 @@ var (
 )
 
 // Example returns an example of a call with the given attributes, which may be nil, and operands.
+//
+//go:noinline
 func Example(a graph.Attrs, in ...tensor.Meta) graph.Example { return graph.Example{In: in, Attrs: a} }
 
 // F32 returns a row-major float32 meta for examples.

@@ -9,6 +9,8 @@ import (
 )
 
 // StepAt returns the stride of a dimension in bytes. It returns 0 for a 0-dim value.
+//
+//go:noinline
 func StepAt(m tensor.Meta, dim int) int {
 	if m.Rank() == 0 {
 		return 0

@@ -63,6 +63,8 @@ func CopyElement(dst, src unsafe.Pointer, size int) {
 }
 
 // ByteStrides returns a value's strides in bytes.
+//
+//go:noinline
 func ByteStrides(m tensor.Meta) []int {
 	out := make([]int, len(m.Strides))
 	for d, s := range m.Strides {

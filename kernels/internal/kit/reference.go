@@ -13,6 +13,8 @@ type ScalarFunc func(d tensor.DType, x []tensor.Scalar) tensor.Scalar
 // PointwiseRef returns the reference of a pointwise op, which computes one element at a time. Operands are broadcast
 // and converted to the dtype of the computation, and the result is converted to the dtype of the output. f returns the
 // function that computes one element, for the attributes of a call. Omitted operands are not passed to this function.
+//
+//go:noinline
 func PointwiseRef(p *graph.Pointwise, f func(c *graph.Call) ScalarFunc) func(*graph.Call,
 	[]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return pointwiseRef(p, f, c, in) }
@@ -98,12 +100,16 @@ func EachIndex(shape []int, f func(index []int)) {
 
 // ForAnyCall returns a function that returns f for every call. It is an argument of [PointwiseRef] for an op without
 // attributes.
+//
+//go:noinline
 func ForAnyCall(f ScalarFunc) func(*graph.Call) ScalarFunc {
 	return func(*graph.Call) ScalarFunc { return f }
 }
 
 // ByKind makes a ScalarFunc from functions for integers, floats and complex numbers. The function of an unsupported
 // kind may be nil.
+//
+//go:noinline
 func ByKind(i func(x []int64) int64, f func(x []float64) float64, z func(x []complex128) complex128) ScalarFunc {
 	return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		switch {

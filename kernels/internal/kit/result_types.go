@@ -20,6 +20,8 @@ func LikeType(t tensor.Type, f tensor.MemoryFormat) (tensor.Type, error) {
 }
 
 // FreshType returns the row-major type of new memory with user-given sizes. The type shares the slice size.
+//
+//go:noinline
 func FreshType(d tensor.DType, size []sym.Int) (tensor.Type, error) {
 	return FreshTypeInFormat(d, size, tensor.Contiguous)
 }

@@ -25,12 +25,16 @@ func IsNegative(s sym.Int) bool { return s.Lt(sym.Int{}).Holds() }
 func IsEmpty(t tensor.Type) bool { return SizeIs(t.Numel(), 0) }
 
 // KnownSize returns a known size as an int. It is for kernels and references, whose sizes are always known.
+//
+//go:noinline
 func KnownSize(s sym.Int) int {
 	n, _ := s.Known()
 	return n
 }
 
 // KnownSizes returns known sizes as ints.
+//
+//go:noinline
 func KnownSizes(s []sym.Int) []int {
 	out := make([]int, len(s))
 	for i := range s {
@@ -40,6 +44,8 @@ func KnownSizes(s []sym.Int) []int {
 }
 
 // KnownMeta returns a type with known sizes as a meta.
+//
+//go:noinline
 func KnownMeta(t tensor.Type) tensor.Meta {
 	m, _ := t.Meta()
 	return m
@@ -105,6 +111,8 @@ func SizeOf(m tensor.Meta, dim int) int {
 const MaxProduct = min(1<<59, math.MaxInt/4)
 
 // BoundedProduct returns the product of nonnegative numbers, or MaxProduct if the product exceeds it.
+//
+//go:noinline
 func BoundedProduct(list ...int) int {
 	product := uint64(1)
 	for _, n := range list {

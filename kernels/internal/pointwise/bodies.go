@@ -14,6 +14,8 @@ import (
 type bodies [tensor.Complex128 + 1]rule.Kernel
 
 // mergeTables merges tables. If several tables have a kernel for a dtype, the last of them applies.
+//
+//go:noinline
 func mergeTables(tables ...bodies) (out bodies) {
 	for _, t := range tables {
 		for d, b := range t {
@@ -45,6 +47,8 @@ func tableBody(name string, t bodies) func(*graph.Call, *rule.Rule) (rule.Kernel
 }
 
 // namedBody is tableBody with any name of PyTorch's kernel.
+//
+//go:noinline
 func namedBody(torchKernel string, t bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	return func(_ *graph.Call, it *rule.Rule) (rule.Kernel, error) { return t.kernelNamed(torchKernel, it) }
 }
@@ -91,6 +95,8 @@ func unaryTo(d tensor.DType) config {
 type config = func(c *graph.Call, outs []rule.Operand) (rule.Config, error)
 
 // withCheck returns the config f, except that calls for which check fails are rejected.
+//
+//go:noinline
 func withCheck(f config, check func(c *graph.Call) error) config {
 	return func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		if err := check(c); err != nil {

@@ -84,6 +84,8 @@ func normalScales(t *tensor.Tensor) bool {
 }
 
 // firstElement returns the first element of scales or zero points. It returns 0 if t is nil.
+//
+//go:noinline
 func firstElement(t *tensor.Tensor) float64 {
 	if t == nil {
 		return 0

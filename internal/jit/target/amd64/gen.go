@@ -153,6 +153,8 @@ func (g *gen) boolVal() alloc.Value {
 }
 
 // newVector adds a virtual register for a vector of w bytes.
+//
+//go:noinline
 func (g *gen) newVector(w uint8) alloc.Virt { return g.New(alloc.Value{Bytes: w}) }
 
 // newLike adds a virtual register for a vector as wide as v.

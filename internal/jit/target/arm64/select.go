@@ -87,6 +87,8 @@ func (s *selector) part(v lane.Value, p int) alloc.Virt {
 }
 
 // makeParts returns parts for lanes of the given size.
+//
+//go:noinline
 func (s *selector) makeParts(size int, part func(p int) alloc.Virt) []alloc.Virt {
 	x := make([]alloc.Virt, s.count(size))
 	for p := range x {
@@ -128,6 +130,8 @@ func (s *selector) op(mnemonic, arrangement string, src ...alloc.Virt) alloc.Vir
 }
 
 // bits adds a bitwise operation.
+//
+//go:noinline
 func (s *selector) bits(mnemonic string, src ...alloc.Virt) alloc.Virt {
 	return s.op(mnemonic, "16b", src...)
 }

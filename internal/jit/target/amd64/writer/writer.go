@@ -46,6 +46,8 @@ func Reg(g target.G) asm.Reg {
 }
 
 // Mem returns an address.
+//
+//go:noinline
 func Mem(at target.Addr) asm.Mem {
 	m := asm.Mem{Base: Reg(at.Base), Disp: int32(at.Disp)}
 	if at.Scale > 0 {
@@ -58,6 +60,8 @@ func Mem(at target.Addr) asm.Mem {
 func Word(w target.Word) asm.Mem { return asm.Mem{Base: asm.DI, Disp: int32(w)} }
 
 // Vec returns a vector register of full width.
+//
+//go:noinline
 func (w *Writer) Vec(v target.V) asm.Vec {
 	switch w.bytes {
 	case 64:
