@@ -136,7 +136,7 @@ func (f *flags) add(cmd *cobra.Command) {
 	flagSet.StringVar(&f.untilText, "until", "",
 		"measure until the confidence interval of each median is at most ± `PERCENT`, such as 1%, or a limit is reached")
 	flagSet.IntVar(&f.turn, "turn", 3,
-		"run each strategy `N` times in a turn and measure all runs except the first; with 1, measure every run")
+		"run each strategy `N` times in succession and measure all runs except the first; with 1, measure every run")
 	flagSet.IntSliceVar(&f.threads, "threads", nil,
 		"measure with `N,M` workers; 0 is GOMAXPROCS, the default")
 	command.FusionFlag(cmd, &f.noFusion)

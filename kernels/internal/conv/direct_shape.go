@@ -207,7 +207,7 @@ func (s *convShape) directWork(w *graph.Work, rate string, d tensor.DType, plane
 // tileWork adds the cost of the register tiles of a direct convolution.
 func (s *convShape) tileWork(w *graph.Work, rate string, d tensor.DType, planes bool) {
 	f := newDirectShape(s, d, planes)
-	var tiles, turns float64 // a turn is the time of two multiply-adds of vectors
+	var tiles, cycles float64 // a cycle executes two multiply-adds of vectors
 	add := func(p pieces, n, taps float64) {
 		wholeBlocks, lastChannels := s.outPerGroup()/f.blockChannels(), s.outPerGroup()%f.blockChannels()
 		for _, kind := range p.kinds() {
@@ -216,7 +216,7 @@ func (s *convShape) tileWork(w *graph.Work, rate string, d tensor.DType, planes 
 				v := kit.DivUp(channels, f.lanes)
 				tileCount := float64(n * float64(kind.count*blocks))
 				tiles += tileCount
-				turns += float64(tileCount * taps * float64(s.inPerGroup) *
+				cycles += float64(tileCount * taps * float64(s.inPerGroup) *
 					max(float64(rows*v)/2, float64(rows+v)/2, sumLatency))
 			}
 			addBlocks(wholeBlocks, f.blockChannels())
@@ -237,20 +237,20 @@ func (s *convShape) tileWork(w *graph.Work, rate string, d tensor.DType, planes 
 	}
 	page := float64(min(s.pixelsIn()*d.Size(), pageBytes)) / pageBytes
 	if planes && float64(s.inPerGroup)*page > tlbPages {
-		turns += float64(tiles * float64(s.inPerGroup) * pageTurns)
+		cycles += float64(tiles * float64(s.inPerGroup) * pageMissCycles)
 	}
-	w.Do(rate, 2*turns*float64(f.lanes*d.Size()/4))
+	w.Do(rate, 2*cycles*float64(f.lanes*d.Size()/4))
 	w.Do(rateDirectTiles, tiles)
 	w.Flops += 2 * float64(s.n*s.outChannels*s.pixelsOut()) * float64(s.termsPerOutput())
 }
 
-// sumLatency is the latency of a multiply-add, in turns (see directWork).
+// sumLatency is the latency of a multiply-add, in cycles (see tileWork).
 const sumLatency = 4
 
-// The TLB of a core holds tlbPages pages of pageBytes, and a miss takes pageTurns turns. A tile reads a row of every
+// The TLB of a core holds tlbPages pages of pageBytes, and a miss takes pageMissCycles. A tile reads a row of every
 // plane, so the pages of many planes exceed the TLB.
 const (
-	pageBytes = 4096
-	tlbPages  = 112
-	pageTurns = 6
+	pageBytes      = 4096
+	tlbPages       = 112
+	pageMissCycles = 6
 )
