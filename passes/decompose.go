@@ -49,6 +49,7 @@ func decompose(p *Plan) error {
 		switch err := add(n, &into); {
 		case err != nil && p.keepGoing:
 			failed[n] = p.Graph.Fail(n, err)
+			p.Failed = append(p.Failed, failed[n])
 			nodes = append(nodes, n)
 		case err != nil:
 			return p.Graph.Fail(n, err)
@@ -58,9 +59,6 @@ func decompose(p *Plan) error {
 	}
 	p.Graph.Nodes = nodes
 	if len(failed) > 0 {
-		for _, e := range failed {
-			p.Failed = append(p.Failed, e)
-		}
 		p.Graph = p.Graph.Drop(failed)
 	}
 	if n := len(p.Decomposed); n > 0 {

@@ -241,7 +241,7 @@ func (s *convShape) tileWork(w *graph.Work, rate string, d tensor.DType, planes 
 	}
 	w.Do(rate, 2*cycles*float64(f.lanes*d.Size()/4))
 	w.Do(rateDirectTiles, tiles)
-	w.Flops += 2 * float64(s.n*s.outChannels*s.pixelsOut()) * float64(s.termsPerOutput())
+	w.Flops += float64(2 * float64(s.n*s.outChannels*s.pixelsOut()) * float64(s.termsPerOutput()))
 }
 
 // sumLatency is the latency of a multiply-add, in cycles (see tileWork).
