@@ -56,7 +56,7 @@ func forSizes(t *testing.T, m *pb.ModelProto, in map[string]*tensor.Tensor, boun
 	for _, g := range []*graph.Graph{g, kept(t, g)} {
 		require.NoError(t, g.Bind(bound))
 		got := runGraph(t, g, in)["z"]
-		require.NoError(t, compareScaled(got, want), "%v", bound)
+		require.NoError(t, compareScaled(got, want, 0), "%v", bound)
 	}
 	return want
 }
