@@ -19,7 +19,7 @@ import (
 // Proof tells whether plans have a property at all sizes within bounds.
 type Proof struct {
 	Property       string           `json:"property" doc:"The property."`
-	Proved         bool             `json:"proved" doc:"Whether it is proved for all sizes within bounds: the cases cover all these sizes, and every plan that serves some of them has the property for symbolic sizes."`
+	Proved         bool             `json:"proved" doc:"Whether the property is proved for all sizes within bounds, because the cases cover all these sizes, and each plan that serves one of them was shown to have the property for symbolic sizes."`
 	Cases          []Case           `json:"cases" doc:"The cases for which it is shown with symbolic sizes."`
 	Counterexample map[string]int   `json:"broken,omitzero" doc:"Sizes at which it does not hold, by symbol."`
 	Why            string           `json:"why,omitzero" doc:"How the plan breaks it, or why it is not proved."`
@@ -99,20 +99,21 @@ func (q property) violation(plan *passes.Plan) string {
 //
 // The proof is by cases. For each case, ForAll plans a specialization for symbolic sizes. The guards of this planning
 // are the conditions of the case. ForAll tries bounds and small numbers as sizes. Sizes that no case covers start
-// another case. The search ends when sizes break the property or cases cover all tried sizes. The property is proved if
-// package sym decides that the cases cover all sizes within bounds, and if every specialization that may serve sizes
-// within bounds has the property without further guards.
+// another case. The search ends when sizes break the property or cases cover all tried sizes. Two facts prove the
+// property: package sym decides that the cases cover all sizes within bounds, and each specialization that may serve
+// such sizes has the property without further guards.
 //
-// The proof assumes that an implementation that supports a call at the hint of a specialization supports the call at
-// all sizes that the specialization serves. Sizes at which the implementation does not support the call have a plan of
-// their own.
+// The proof has one assumption: an implementation either supports a call at all sizes that a specialization serves, or
+// does not support it at the hint of that specialization. Sizes at which the implementation does not support the call
+// have a plan of their own.
 func ForAll(p *graphrun.Program, text string) (*Proof, error) {
 	internal, _, err := internals(p)
 	if err != nil {
 		return nil, err
 	}
 	if !internal.Specializes() {
-		return nil, errors.New("plans of this graph serve one set of sizes each: no size is open, or shapes depend on data")
+		return nil, errors.New("nothing to prove for all sizes: each plan of this graph serves one set of sizes, because " +
+			"all sizes are fixed or shapes depend on data")
 	}
 	parsed, err := propertyOf(internal.Source(), text)
 	if err != nil {
@@ -143,7 +144,7 @@ type coveringCase struct {
 	holds func(named map[string]int) bool // reports whether sizes, by symbol, satisfy the conditions
 }
 
-// cover tries sizes, and makes a case of each set of sizes that no case covers.
+// cover tries sizes, and adds a case for each set of sizes that no case covers.
 func (f *prover) cover() error {
 	for _, sizes := range f.samples() {
 		named := f.program.SizesByName(sizes)
@@ -165,15 +166,16 @@ func (f *prover) cover() error {
 		}
 		f.result.Tried = append(f.result.Tried, named)
 		if !covered && spec != nil && len(f.cases) < maxCases {
-			f.addProvedCase(spec, sizes)
+			f.tryCase(spec, sizes)
 		}
 	}
 	return nil
 }
 
-// addProvedCase makes a case of the sizes that have the property for the same reasons as the given sizes. It records in
-// isProved whether the case covers all sizes that the specialization serves.
-func (f *prover) addProvedCase(spec *program.Specialization, sizes []int) {
+// tryCase adds the case of the sizes for which planning takes the same decisions as for the given sizes. It adds no
+// case if symbolic planning fails or does not show the property. It records in isProved whether the case covers all
+// sizes that the specialization serves.
+func (f *prover) tryCase(spec *program.Specialization, sizes []int) {
 	form, err := f.program.SymbolicPlanOf(context.Background(), spec, sizes)
 	if err != nil {
 		return
@@ -191,8 +193,9 @@ func (f *prover) addProvedCase(spec *program.Specialization, sizes []int) {
 }
 
 // firstUnproved returns a specialization without a proof of the property for all sizes that it may serve, or nil if
-// every specialization has a proof. It adds cases at the hints of specializations that no sample reached. Every
-// specialization that serves sizes of a case was planned when the case was made.
+// every specialization has a proof. It adds cases at the hints of specializations that no sample reached. No
+// further specializations need to be looked for: those that serve the sizes of a case were planned when the case was
+// added.
 func (f *prover) firstUnproved() *program.Specialization {
 	for {
 		spec := f.nextUnproved()
@@ -207,7 +210,7 @@ func (f *prover) firstUnproved() *program.Specialization {
 			f.result.Counterexample, f.result.Why = f.program.SizesByName(spec.Hint), why
 			return spec
 		}
-		if f.addProvedCase(spec, spec.Hint); !f.isProved[spec] {
+		if f.tryCase(spec, spec.Hint); !f.isProved[spec] {
 			return spec
 		}
 	}
@@ -228,14 +231,14 @@ func (f *prover) nextUnproved() *program.Specialization {
 	return nil
 }
 
-// addRejected makes a case of the sizes that the graph rejects for the same reason as the given sizes.
+// addRejected adds the case of the sizes that the graph rejects for the same reason as the given sizes.
 func (f *prover) addRejected(sizes []int) {
 	if s, err := f.program.Symbolic(context.Background(), sizes); err != nil && s != nil && len(s.Env.Guards()) > 0 {
 		f.addCase(s, nil, sizes, true)
 	}
 }
 
-// addCase makes a case of the sizes that satisfy the guards of inference and planning, and further conditions.
+// addCase adds the case of the sizes that satisfy the guards of inference and planning, and further conditions.
 func (f *prover) addCase(symbolic *graph.Symbolic, more []sym.Bool, sizes []int, rejected bool) {
 	guards, newCase := slices.Concat(symbolic.Env.Guards(), more), coveringCase{}
 	for _, cond := range guards {
@@ -256,7 +259,7 @@ func (f *prover) addCase(symbolic *graph.Symbolic, more []sym.Bool, sizes []int,
 // conclude decides whether the cases cover all sizes within bounds.
 func (f *prover) conclude() error {
 	spec := f.firstUnproved() // it adds cases
-	env, names := sym.NewEnv(), &graph.Symbolic{}
+	env, naming := sym.NewEnv(), &graph.Symbolic{}
 	symbols := map[string]sym.Int{}
 	for i, name := range f.program.OpenSymbols() {
 		b := f.program.Source().Symbols[name]
@@ -264,11 +267,11 @@ func (f *prover) conclude() error {
 		if upper == 0 {
 			upper = tensor.MaxBytes
 		}
-		s, err := env.Symbol(names.Name(name), b.Min, upper, f.program.Clamp(i, 2))
+		s, err := env.Symbol(naming.Name(name), b.Min, upper, f.program.Clamp(i, 2))
 		if err != nil {
 			return err
 		}
-		symbols[names.Name(name)] = s
+		symbols[naming.Name(name)] = s
 	}
 	lookup := func(name string) (sym.Int, bool) { s, ok := symbols[name]; return s, ok }
 	covered := sym.Truth(false) // the sizes of all cases

@@ -2594,8 +2594,8 @@ func Logsumexp[A Ints](self *graph.Value, dim A, attrs ...LogsumexpAttrs) *graph
 type LoopAttrs struct {
 	// number of values that each iteration passes to the next
 	Carried int `attr:"carried"`
-	// max_trip_count as an expression over sizes, for a loop whose condition stays true; when the sizes are known,
-	// the nodes of all iterations replace the node, unless there are too many; none: max_trip_count depends on data
+	// number of iterations as an expression over sizes, only for a loop whose condition stays true; when the sizes
+	// are known, the loop is unrolled, unless that makes too many nodes; none: the number depends on data
 	Trips *int `attr:"trips"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -3643,8 +3643,8 @@ type RaiseAttrs struct {
 
 // Raise is the op raise.
 //
-// Fails with message when it runs. Its results are never computed. They replace the results of nodes that cannot
-// run.
+// Fails with message when it runs. Its results are never computed. They stand in for the results of nodes that
+// cannot run, so that the graph stays valid.
 //
 // Attributes:
 //
@@ -4139,7 +4139,7 @@ type ScanAttrs struct {
 	ScanInputDirections []bool `attr:"scan_input_directions"`
 	// dimensions along which values are stacked; none: the first
 	ScanOutputAxes []int `attr:"scan_output_axes"`
-	// by collected value: whether a later element precedes the earlier elements
+	// by collected value: whether the values are stacked in reverse order
 	ScanOutputDirections []bool `attr:"scan_output_directions"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value

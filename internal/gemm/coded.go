@@ -101,8 +101,8 @@ func divideEvenly(n, limit int) (size, count, smallerCount int) {
 	return size, count, parts - count
 }
 
-// stack is a column of register tiles of the same height.
-type stack struct {
+// tileStack is a column of register tiles of the same height.
+type tileStack struct {
 	row     int // of the first tile, relative to the block of rows
 	height  int // of a tile, in rows
 	n       int // number of tiles
@@ -111,11 +111,11 @@ type stack struct {
 
 // stacks divides a block of rows into stacks of register tiles with the given number of vectors. The stacks are the
 // first n entries of list.
-func (p *Plan) stacks(rows, vectors int) (list [4]stack, n int) {
+func (p *Plan) stacks(rows, vectors int) (list [4]tileStack, n int) {
 	heightLimit := p.set.maxHeights[vectors]
 	add := func(row, height, count, rowStep int) {
 		if count > 0 {
-			list[n] = stack{row, height, count, rowStep}
+			list[n] = tileStack{row, height, count, rowStep}
 			n++
 		}
 	}
@@ -389,7 +389,7 @@ func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, ib, ie, j, c
 	t.setPrefetch(args, b, j)
 	if p.severalPanels {
 		args.Step[tile.VecTile] = b.at(p.b.panelWidth) * t.set.size
-		t.computeTiles(args, a, stack{0, ie - ib, 1 + morePanels, 0}, st, readDirect, ib, 1+morePanels, j, cols)
+		t.computeTiles(args, a, tileStack{0, ie - ib, 1 + morePanels, 0}, st, readDirect, ib, 1+morePanels, j, cols)
 		return
 	}
 	// Stacks are interleaved, so that each panel of A is read once.
@@ -449,7 +449,8 @@ func (t *tileState) setOperands(args *jit.Args, a, b *operandView, j, cols int) 
 }
 
 // computeTiles computes n register tiles of stack k, from row i on.
-func (t *tileState) computeTiles(args *jit.Args, a *operandView, k stack, st stage, mode readMode, i, n, j, cols int) {
+func (t *tileState) computeTiles(args *jit.Args, a *operandView, k tileStack, st stage, mode readMode,
+	i, n, j, cols int) {
 	p := t.Plan
 	code := t.setTileAddresses(args, a, k, st, mode, i, n, j, cols)
 	if t.record != nil {
@@ -467,7 +468,7 @@ func (t *tileState) computeTiles(args *jit.Args, a *operandView, k stack, st sta
 }
 
 // setTileAddresses sets the addresses of n register tiles of stack k and returns their code.
-func (t *tileState) setTileAddresses(args *jit.Args, a *operandView, k stack, st stage, mode readMode,
+func (t *tileState) setTileAddresses(args *jit.Args, a *operandView, k tileStack, st stage, mode readMode,
 	i, n, j, cols int) *jit.Func {
 	p, s, set := t.Plan, &t.spec, t.set
 	size := set.size

@@ -42,9 +42,9 @@ func (p *Plan) planSimple() {
 	}
 }
 
-// planDirect schedules a product with few rows (or, swapped, few columns) without packing B. It returns false if the
+// planThin schedules a product with few rows (or, swapped, few columns) without packing B. It returns false if the
 // product has too many rows and columns, or if the strides do not allow it.
-func (p *Plan) planDirect() bool {
+func (p *Plan) planThin() bool {
 	if min(p.spec.M, p.spec.N) > directRows {
 		return false
 	}

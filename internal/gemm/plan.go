@@ -10,9 +10,9 @@ import (
 )
 
 // This file defines the specification of a product ([Spec]) and its schedule ([Plan]). C is divided into tiles, the
-// units of work of a worker. K is divided into super-blocks. The packed panels of one super-block are in Args.Shared at
-// the same time. A super-block is divided into blocks, and a block is the part of K that one pass over a tile of C adds
-// up. A panel is a group of adjacent rows of A or columns of B, stored contiguously. Rows of A and columns of B are
+// units of work of a worker. K is divided into super-blocks. Args.Shared holds the packed panels of one super-block at
+// a time. A super-block is divided into blocks, and a block is the part of K whose products one pass over a tile adds
+// to C. A panel is a group of adjacent rows of A or columns of B, stored contiguously. Rows of A and columns of B are
 // both called lanes. A phase is a set of independent tiles, or of packing tasks.
 
 // Source says where the elements of an operand come from.
@@ -69,7 +69,7 @@ func Supports(s Spec, algorithm Algorithm) bool {
 		return strided
 	case Thin:
 		p := &Plan{spec: s}
-		return strided && s.M > 0 && s.N > 0 && s.K > 0 && p.planDirect()
+		return strided && s.M > 0 && s.N > 0 && s.K > 0 && p.planThin()
 	case Tiled:
 		return s.M > 0 && s.N > 0 && s.K > 0
 	}
@@ -141,7 +141,7 @@ type Plan struct {
 	a, b               operandPlan
 	rowsPerBlock       int // rows of A in a block that fits L2
 	kc                 int // depth of a K block, in terms
-	maxSuperDepth      int // depth of a K super-block, in terms; on the direct paths, terms per call
+	maxSuperDepth      int // depth of a K super-block, in terms; with pathDot and pathAxpy, terms per call
 	tileRows, tileCols int // rows and columns of a tile
 	mTiles, nTiles     int // numbers of rows and columns of tiles
 	worker             workerLayout
@@ -194,9 +194,9 @@ func newPlan(set *kernelSet, s Spec, maxShared int) (*Plan, error) {
 	switch {
 	case s.M == 0 || s.N == 0 || s.K == 0, s.Algorithm == Loops, s.Algorithm == Any && strided && tiny:
 		p.planSimple()
-	case (s.Algorithm == Any || s.Algorithm == Thin) && strided && p.planDirect():
+	case (s.Algorithm == Any || s.Algorithm == Thin) && strided && p.planThin():
 	default:
-		p.chooseSides()
+		p.chooseOperandAccess()
 		p.planTiled(maxShared)
 		if set.hasMachineCode() {
 			if err := p.compile(); err != nil {
@@ -225,8 +225,8 @@ func (p *Plan) swap() {
 	}
 }
 
-// chooseSides decides how the tiled path reads each operand.
-func (p *Plan) chooseSides() {
+// chooseOperandAccess decides how the tiled path reads each operand.
+func (p *Plan) chooseOperandAccess() {
 	s, size := &p.spec, p.set.size
 	strided := s.A.Source == Strided && s.B.Source == Strided
 	if strided && s.M > 1 && s.CColStride != 1 && s.CRowStride == 1 {
@@ -258,7 +258,7 @@ func Packs(s Spec) (a, b bool) {
 		return false, false
 	}
 	p := &Plan{spec: s, set: kernelsOf(s.DType)}
-	p.chooseSides()
+	p.chooseOperandAccess()
 	if p.swapped {
 		return p.b.createsPanels(), p.a.createsPanels()
 	}
@@ -351,10 +351,10 @@ func (d operandPlan) packsPerTile() bool { return d.createsPanels() && !d.packed
 // DType returns the dtype of the operands.
 func (p *Plan) DType() tensor.DType { return p.spec.DType }
 
-// PackRows returns the panel width W of PackFuncs of A.
+// PackRows returns the panel width W that a [PackFunc] of A must produce.
 func (p *Plan) PackRows() int { return p.set.mr }
 
-// PackCols returns the panel width W of PackFuncs of B.
+// PackCols returns the panel width W that a [PackFunc] of B must produce.
 func (p *Plan) PackCols() int { return p.set.nr }
 
 // SharedBytes returns the size of Args.Shared in bytes.

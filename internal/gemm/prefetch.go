@@ -12,8 +12,8 @@ import (
 // is a group of adjacent columns of B (or rows of A) stored contiguously. A term is one step along K.
 //
 // A tile prefetches one cache line at a time, at intervals of several terms, because many prefetches at once would
-// delay its own loads. Tiles of products that copy B prefetch the next panel of B in place. Other tiles prefetch the
-// rows of the result that they are about to write.
+// delay its own loads. If the product copies B, its tiles prefetch the next panel from B itself, not from the copy.
+// Other tiles prefetch the rows of the result that they are about to write.
 
 // prefetchCount returns the number of prefetches of a tile with the given number of terms, if there is one prefetch for
 // each `interval` terms.
@@ -25,7 +25,7 @@ func prefetchCount(terms, interval int) int {
 // number of terms of one loop iteration.
 func powerOfTwoAtMost(n int) int { return 1 << (bits.Len(uint(max(n, tile.DefaultUnroll))) - 1) }
 
-// prefetchesResult reports whether tiles prefetch rows of the result before they write them. The columns of the result
+// prefetchesResult reports whether tiles prefetch rows of the result before they write them. Each row of the result
 // must be contiguous, and the result must exceed half of L2. If B is not prepacked, it suffices that the result exceeds
 // a quarter of L2, and that the result and the operands together exceed L2. With a prepacked B, prefetching such a
 // smaller result gains nothing, because the tiles also prefetch lines of B.
@@ -52,20 +52,20 @@ func (p *Plan) prefetchSpec(mode readMode, vectors, height int) []tile.Prefetch 
 // setPrefetch sets the address from which tiles prefetch B while they read the panel at column j: see linesToPrefetch.
 func (t *tileState) setPrefetch(args *jit.Args, b *operandView, j int) {
 	p, size := t.Plan, t.set.size
-	switch next := j - t.j0; {
+	switch offset := j - t.j0; {
 	case p.prefetchLines[readDirect] > maxPrefetchLines:
-		args.Ptr[tile.Prefetched], args.Row[tile.Prefetched] = b.base, b.at(next)*size+prefetchBytes
+		args.Ptr[tile.Prefetched], args.Row[tile.Prefetched] = b.base, b.at(offset)*size+prefetchBytes
 	case p.prefetchLines[readDirect] > 0 || p.prefetchLines[readCopied] > 0:
 		if j+p.b.panelWidth < t.spec.N { // otherwise panel j is the last panel
-			next += p.b.panelWidth
+			offset += p.b.panelWidth
 		}
-		args.Ptr[tile.Prefetched], args.Row[tile.Prefetched] = b.base, b.at(next)*size
+		args.Ptr[tile.Prefetched], args.Row[tile.Prefetched] = b.base, b.at(offset)*size
 	}
 }
 
 // computeAndCopyPanel computes the first tile of a stack. It reads B in place, and copies the panel of B for the other
 // tiles of the stack.
-func (t *tileState) computeAndCopyPanel(args *jit.Args, a *operandView, k stack, st stage, i, j, cols int) {
+func (t *tileState) computeAndCopyPanel(args *jit.Args, a *operandView, k tileStack, st stage, i, j, cols int) {
 	size, b := t.set.size, &t.Plan.b
 	panel, offset, step := args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm]
 	args.Ptr[tile.Packed], args.Row[tile.Packed] = panel, offset

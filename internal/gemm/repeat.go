@@ -29,18 +29,20 @@ type recordedCalls struct {
 
 // call is a recorded call of machine code. It has offsets in bytes from the addresses of the operands.
 type call struct {
-	code                            *jit.Func
-	tiles                           int // number of adjacent tiles
-	in, vec, out, bias, prefetched  int // offsets from A, B, C and the bias, and of the prefetched panel from B
-	inTile, vecTile, outTile, lanes int // steps from tile to tile; lanes is the number of lanes of the last vector
+	code                     *jit.Func
+	tiles                    int // number of adjacent tiles
+	in, vec, out, bias       int // offsets from A, B, C and the bias
+	prefetched               int // offset of the prefetched panel from B
+	inTile, vecTile, outTile int // steps from tile to tile
+	lastLanes                int // number of lanes of the last vector
 }
 
-// callOf returns the call with these arguments.
+// callOf returns the call with these arguments. args.Rows is the number of tiles.
 func callOf(code *jit.Func, args *jit.Args) call {
 	return call{code: code, tiles: args.Rows, in: args.Row[tile.In], vec: args.Row[tile.Vec], out: args.Row[tile.Out],
 		bias: args.Row[tile.EpilogueOperands], prefetched: args.Row[tile.Prefetched],
 		inTile: args.Step[tile.InTile], vecTile: args.Step[tile.VecTile],
-		outTile: args.Step[tile.OutTile], lanes: args.Step[tile.LastLanes]}
+		outTile: args.Step[tile.OutTile], lastLanes: args.Step[tile.LastLanes]}
 }
 
 // recordCalls records the calls of a small product whose operands and bias are read in place.
@@ -100,16 +102,16 @@ func (p *Plan) Repeat(r *Repeated, args *Args) bool {
 // Run computes the product of the current contents of its operands.
 func (r *Repeated) Run() {
 	for i := range r.calls.tiles {
-		r.tile(i)
+		r.runTile(i)
 	}
 }
 
-// tile computes a tile of the plan.
-func (r *Repeated) tile(i int) {
+// runTile computes a tile of the plan.
+func (r *Repeated) runTile(i int) {
 	x := &r.args
 	for k := range r.calls.tiles[i] {
 		c := &r.calls.tiles[i][k]
-		x.Rows, x.Step[tile.LastLanes] = c.tiles, c.lanes
+		x.Rows, x.Step[tile.LastLanes] = c.tiles, c.lastLanes
 		x.Row[tile.In], x.Row[tile.Vec], x.Row[tile.Out] = c.in, c.vec, c.out
 		x.Row[tile.EpilogueOperands], x.Row[tile.Prefetched] = c.bias, c.prefetched
 		x.Step[tile.InTile], x.Step[tile.VecTile], x.Step[tile.OutTile] = c.inTile, c.vecTile, c.outTile
@@ -119,9 +121,10 @@ func (r *Repeated) tile(i int) {
 	}
 }
 
-// RunRepeated is Plan.Run for a tile of the only phase of the plan. Repeat must have prepared r with args.
+// RunRepeated does what Plan.Run does for one tile. A plan with recorded calls has a single phase. Repeat must have
+// prepared r with args.
 func (p *Plan) RunRepeated(r *Repeated, tile int, args *Args) {
-	r.tile(tile)
+	r.runTile(tile)
 	if epilogue := args.Epilogue; epilogue != nil {
 		i0, i1, j0, j1 := p.tile(allRows, tile)
 		if p.swapped {

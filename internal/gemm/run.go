@@ -275,9 +275,9 @@ func (x *exec) gatherBias(i0, i1, j0, j1 int) {
 type tileState struct {
 	*exec
 	i0, j0, j1, k0, kc int
-	first, last        bool     // whether the block of K is the first or the last one
-	record             *[]call  // if not nil, calls are appended here instead of being made
-	stacks             [4]stack // the first stackCount divide a block of `rows` rows and `vectors` vectors
+	first, last        bool         // whether the block of K is the first or the last one
+	record             *[]call      // if not nil, calls are appended here instead of being made
+	stacks             [4]tileStack // the first stackCount divide a block of `rows` rows and `vectors` vectors
 	stackCount         int
 	rows, vectors      int
 }

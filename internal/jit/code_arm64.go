@@ -44,6 +44,6 @@ func synchronize(memory []byte) error {
 //go:noescape
 func cleanCaches(from unsafe.Pointer, n int)
 
-// synchronizeCalls is true if each call must synchronize the core that executes it, because cores cannot be
+// everyCallSynchronizes is true if each call must synchronize the core that executes it, because cores cannot be
 // synchronized when code is mapped.
-var synchronizeCalls = !canSynchronizeCores()
+var everyCallSynchronizes = !canSynchronizeCores()

@@ -9,7 +9,7 @@
 TEXT ·call(SB), NOSPLIT, $16-16
 	MOVD entry+0(FP), R16
 	MOVD a+8(FP), R0
-	MOVBU ·synchronizeCalls(SB), R1
+	MOVBU ·everyCallSynchronizes(SB), R1
 	CBZ R1, enter
 	ISB $15
 enter:

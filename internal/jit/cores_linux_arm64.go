@@ -21,7 +21,7 @@ func canSynchronizeCores() bool {
 
 // synchronizeCores discards instructions that cores have fetched.
 func synchronizeCores() error {
-	if synchronizeCalls {
+	if everyCallSynchronizes {
 		return nil
 	}
 	return membarrier(syncCore)

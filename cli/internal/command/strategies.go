@@ -85,9 +85,9 @@ func (e *Extensions) expandStrategies(names []string) []string {
 	return out
 }
 
-// CheckStrategies replaces groups in the value of --strategies by their strategies. It returns an error for an empty
-// list, and for unknown and repeated strategies.
-func (e *Extensions) CheckStrategies(names []string) ([]string, error) {
+// ExpandAndCheckStrategies replaces groups in the value of --strategies by their strategies. It returns an error for an
+// empty list, and for unknown and repeated strategies.
+func (e *Extensions) ExpandAndCheckStrategies(names []string) ([]string, error) {
 	names = e.expandStrategies(names)
 	for i, name := range names {
 		if err := e.CheckStrategy(name); err != nil {

@@ -150,7 +150,7 @@ func (f *flags) add(cmd *cobra.Command) {
 
 func (f *flags) check(cmd *cobra.Command) error {
 	var err error
-	if f.strategies, err = f.ext.CheckStrategies(f.strategies); err != nil {
+	if f.strategies, err = f.ext.ExpandAndCheckStrategies(f.strategies); err != nil {
 		return err
 	}
 	if f.runs < 1 {

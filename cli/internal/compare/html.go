@@ -36,7 +36,7 @@ func (c *comparison) writeHTML(w io.Writer) error {
 			html.Warnings = append(html.Warnings, v.Label()+": disturbed measurement: "+v.Noise)
 		}
 	}
-	planned := "" // the previous file and sizes; plans do not depend on the number of threads
+	planned := "" // of the last costs section, which serves all numbers of threads
 	for rows := range c.combinations() {
 		html.Sections = append(html.Sections, timesSection(rows))
 		if graph := fmt.Sprint(rows[0].File, rows[0].Dims); graph != planned {
@@ -82,7 +82,7 @@ func timesSection(rows []Row) page.Section {
 		case r.Median == nil:
 			text = "not measured"
 		case r.MeasuredAs != "":
-			text += ", the plan of " + r.MeasuredAs
+			text += ", measured once: same plan as " + r.MeasuredAs
 		case r.Significant:
 			text += fmt.Sprintf(", %+.1f%%", 100*(*r.Ratio-1))
 		}

@@ -37,8 +37,8 @@ func UntilSignal() context.Context {
 	return ctx
 }
 
-// exitSignalled plus the number of a signal is the exit code after the signal, as in shells.
-const exitSignalled = 128
+// signalExitBase plus the number of a signal is the exit code after the signal, as in shells.
+const signalExitBase = 128
 
 // InterruptError returns nil until the context has ended. Then it returns an [Error] with the exit code of the signal.
 func InterruptError(ctx context.Context) error {
@@ -47,7 +47,7 @@ func InterruptError(ctx context.Context) error {
 	}
 	cause := signalError{syscall.SIGINT}
 	errors.As(context.Cause(ctx), &cause)
-	return &Error{exitSignalled + int(cause.signal), cause}
+	return &Error{signalExitBase + int(cause.signal), cause}
 }
 
 // InterruptErrorOr returns err. If err is not nil and the context has ended, it returns [InterruptError] instead,

@@ -56,7 +56,7 @@ func (f *flags) checkSeveralPlans(cmd *cobra.Command) (err error) {
 		if flag = "strategies"; cmd.Flags().Changed("sweep") || cmd.Flags().Changed("strategy") {
 			return exit.UsageErrorf("--strategies excludes --strategy and --sweep")
 		}
-		if f.strategies, err = f.ext.CheckStrategies(f.strategies); err != nil {
+		if f.strategies, err = f.ext.ExpandAndCheckStrategies(f.strategies); err != nil {
 			return err
 		}
 		if err := f.slackFlag.Check(cmd, f.strategies...); err != nil {

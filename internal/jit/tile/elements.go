@@ -27,6 +27,9 @@ func elementRegisters(cpu machine.Features) int {
 	return 3
 }
 
+// elementsFromMemory reports whether instructions read elements from memory, because no register is left for them.
+func (g *gen) elementsFromMemory() bool { return g.elements.registers <= 0 }
+
 // nextElement returns the register for the next load, in rotation.
 func (g *gen) nextElement() target.V {
 	x := target.V(g.sumCount + g.s.Vectors + g.elements.next)

@@ -5,7 +5,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target"
 )
 
-// rowMask returns the bit mask of the rows that have a run's terms.
+// rowMask returns the bit mask of the rows to which a run's terms are added.
 func (g *gen) rowMask(r *Run) uint32 {
 	if r.Rows != 0 {
 		return r.Rows
@@ -68,18 +68,18 @@ func (g *gen) iteration(r *Run, n int) {
 	g.terms(r, n)
 }
 
-// prefetch emits the prefetches of Spec.Prefetch[i]. count, the remaining terms, selects the iterations that execute
-// them; an iteration has DefaultUnroll terms.
+// prefetch emits the prefetches of Spec.Prefetch[i]. An iteration of DefaultUnroll terms executes them if the bits
+// f.Every-DefaultUnroll of count, the remaining terms, are 0. That is the case once per f.Every terms.
 func (g *gen) prefetch(i int, f Prefetch) {
-	later := g.NewLabel()
+	skip := g.NewLabel()
 	if f.Every > DefaultUnroll {
-		g.JumpIfBits(int64(f.Every-DefaultUnroll), count, later)
+		g.JumpIfBits(int64(f.Every-DefaultUnroll), count, skip)
 	}
 	for line := range f.Lines {
 		g.Prefetch(2, target.Addr{Base: prefetchRegs[i], Disp: line * lineBytes})
 	}
 	g.Add(stepOf(PrefetchStep+i), prefetchRegs[i])
-	g.Bind(later)
+	g.Bind(skip)
 }
 
 // terms emits n terms and advances the addresses past them.
@@ -131,7 +131,7 @@ func (g *gen) term(r *Run, atIn, atVec, atPacked, termsLeft int) {
 		if g.rowMask(r)>>i&1 == 0 {
 			continue
 		}
-		if g.elements.registers <= 0 {
+		if g.elementsFromMemory() {
 			for v := range g.s.Vectors {
 				g.FMAMemory(g.row(i, atIn), g.vector(v), g.sum(i, v))
 			}

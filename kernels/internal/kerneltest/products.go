@@ -154,8 +154,8 @@ type ProductCall struct {
 	want *tensor.Tensor // the result of the reference, computed once
 }
 
-// NewProductCall infers a call of the named op. The operands with the indices in constants are known when the call is
-// compiled.
+// NewProductCall infers a call of the named op. constants are the indices of the operands that are constants of the
+// graph.
 func NewProductCall(name string, attrs graph.Attrs, in []*tensor.Tensor, constants ...int) (*ProductCall, error) {
 	p := &ProductCall{Op: kernels.Lookup(name), in: in}
 	a, err := p.Op.Schema.Decode(attrs, nil)
@@ -242,7 +242,7 @@ func (p *ProductCall) Check(t testing.TB, summands int) {
 	first := bytes.Clone(r.Out.Storage().Bytes())
 	r.poison(0x55)
 	r.Run(t, true)
-	r.checkFlow(t, p.in[0])
+	r.checkDeclaredProgress(t, p.in[0])
 	got := r.Out.CopyTo(tensor.New(r.Out.DType, r.Out.Shape...))
 	again := tensor.Must(tensor.Over(r.Out.Meta, tensor.StorageOf(first))).CopyTo(got.Meta)
 	if !bytes.Equal(got.Storage().Bytes(), again.Storage().Bytes()) {
@@ -273,7 +273,8 @@ func (p *ProductCall) reference(t testing.TB) *tensor.Tensor {
 	return p.want
 }
 
-// WithInput returns the call with operand 0 in another layout, whose elements must be equal, and other constants.
+// WithInput returns the call with x as operand 0, and with other attributes and constants. The result must be the same:
+// x must have the elements of operand 0, in any layout.
 func (p *ProductCall) WithInput(t testing.TB, attrs graph.Attrs, x *tensor.Tensor, constants ...int) *ProductCall {
 	q, err := NewProductCall(p.Op.Name, attrs, append([]*tensor.Tensor{x}, p.in[1:]...), constants...)
 	if err != nil {

@@ -21,8 +21,9 @@ import (
 // signBit is the offset of 128 that converts between int8 and uint8.
 const signBit = 0x80
 
-// bytePacker packs operand b into panels (see [byteShape]). A panel has the columns of a block. The groups of all
-// columns at the same depth are contiguous.
+// bytePacker packs operand b into panels (see [byteShape]). A panel has the columns of a block. A group is
+// groupElements consecutive elements of a column. For each depth, the groups of all columns of the block
+// are contiguous.
 type bytePacker struct {
 	byteShape
 	signed        bool        // whether elements are int8
@@ -56,8 +57,8 @@ func newBytePacker(s byteShape, signed bool) (*bytePacker, error) {
 	return p, err
 }
 
-// joinLoop returns the loop that joins bytes of a column to a group. Each operand is one of the bytes. The loop
-// subtracts 128 from uint8 elements; in a group of four bytes, it does so by flipping the sign bits.
+// joinLoop returns the loop that joins bytes of a column to a group. Operand i of the loop supplies element i of each
+// group. The loop subtracts 128 from uint8 elements; in a group of four bytes, it does so by flipping the sign bits.
 func joinLoop(perGroup int, signed bool) (*loops.Loop, error) {
 	names, types := []string{"a", "b", "c", "d"}[:perGroup], make([]tensor.DType, perGroup)
 	bits, offset, d := 32/perGroup, 0, tensor.Uint8
@@ -194,11 +195,11 @@ func packBytes(c *graph.Call, i int) (graph.Packing, bool) {
 			row, col, starts := matrixLayout(src.Meta)
 			var r byteRun
 			r.state.Context = ctx
-			for k, at := range starts {
+			for matrix, at := range starts {
 				for block := range p.blocks() {
 					interrupt.Check(ctx)
-					p.packBlock(&r, unsafe.Add(dst.Pointer(), k*p.matrixBytes()), unsafe.Add(src.Pointer(), at), row, col, block,
-						unsafe.Pointer(unsafe.SliceData(memory)))
+					p.packBlock(&r, unsafe.Add(dst.Pointer(), matrix*p.matrixBytes()), unsafe.Add(src.Pointer(), at), row, col,
+						block, unsafe.Pointer(unsafe.SliceData(memory)))
 				}
 			}
 		},

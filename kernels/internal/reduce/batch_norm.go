@@ -69,16 +69,17 @@ func decomposeBatchNorm(into *graph.Parts, c *graph.Call) ([]*graph.Value, error
 	} else {
 		mean, variance = p.Convert(f, c.In[3]), p.Convert(f, c.In[4])
 	}
-	scale := p.Add(pointwise.Sqrt, nil, p.Add(pointwise.Add, nil, variance, compose.Number(a.Eps)))
+	deviation := p.Add(pointwise.Sqrt, nil, p.Add(pointwise.Add, nil, variance, compose.Number(a.Eps)))
+	scale := graph.Arg{}
 	if c.Has(1) {
-		scale = p.Add(pointwise.Div, nil, p.Convert(f, c.In[1]), scale)
+		scale = p.Add(pointwise.Div, nil, p.Convert(f, c.In[1]), deviation)
 	} else {
-		scale = p.Add(pointwise.Reciprocal, nil, scale)
+		scale = p.Add(pointwise.Reciprocal, nil, deviation)
 	}
 	x := c.In[0]
 	if a.Training {
 		// Subtract the mean first. Otherwise input * scale and shift nearly cancel for values far from zero, which loses
-		// digits. The shift contains the part of the mean that rounding to center has lost.
+		// digits. center is the rounded mean; shift includes the rounding error, mean - center.
 		center := p.Convert(loopDType, mean)
 		x = p.Add(pointwise.Sub, nil, x, p.BroadcastAlong(center, 1, m.Rank()))
 		mean = p.Add(pointwise.Sub, nil, mean, p.Convert(f, center))

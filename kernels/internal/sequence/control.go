@@ -23,7 +23,7 @@ type ifAttrs struct {
 type loopAttrs struct {
 	Body    *graph.Graph `attr:"body" doc:"inputs: the number of the iteration, the condition, the carried values, then the values of the enclosing graph; outputs: the condition, the carried values, then the collected values"`
 	Carried int          `attr:"carried" default:"0" doc:"number of values that each iteration passes to the next"`
-	Trips   *sym.Int     `attr:"trips" default:"none" range:"int64" doc:"max_trip_count as an expression over sizes, for a loop whose condition stays true; when the sizes are known, the nodes of all iterations replace the node, unless there are too many; none: max_trip_count depends on data"`
+	Trips   *sym.Int     `attr:"trips" default:"none" range:"int64" doc:"number of iterations as an expression over sizes, only for a loop whose condition stays true; when the sizes are known, the loop is unrolled, unless that makes too many nodes; none: the number depends on data"`
 }
 
 type scanAttrs struct {
@@ -33,7 +33,7 @@ type scanAttrs struct {
 	InputAxes    []int        `attr:"scan_input_axes" default:"" doc:"dimensions that are scanned; none: the first"`
 	Backwards    []bool       `attr:"scan_input_directions" default:"" doc:"by scanned operand: whether the scan starts at its end"`
 	OutputAxes   []int        `attr:"scan_output_axes" default:"" doc:"dimensions along which values are stacked; none: the first"`
-	OutBackwards []bool       `attr:"scan_output_directions" default:"" doc:"by collected value: whether a later element precedes the earlier elements"`
+	OutBackwards []bool       `attr:"scan_output_directions" default:"" doc:"by collected value: whether the values are stacked in reverse order"`
 }
 
 var (
@@ -81,8 +81,8 @@ type raiseAttrs struct {
 var Raise = kit.Define[raiseAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "raise",
-		Doc: "Fails with message when it runs. Its results are never computed. They replace the results of nodes that " +
-			"cannot run.",
+		Doc: "Fails with message when it runs. Its results are never computed. They stand in for the results of " +
+			"nodes that cannot run, so that the graph stays valid.",
 		Many: true, Infer: inferRaise,
 		Ref: func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return nil, errors.New(kit.Attrs[raiseAttrs](c).Message)
@@ -174,8 +174,8 @@ func inferLoop(c *graph.Call) ([]graph.Result, error) {
 const maxUnrolledNodes = 1 << 12
 
 // unrolledLoop returns the iterations with which planning replaces a loop. It returns false if the sizes do not
-// determine the number of iterations. It also returns false for a loop without iterations, because only the inference
-// of the loop knows the shapes of its collected values.
+// determine the number of iterations. It also returns false for a loop without iterations: after unrolling, nothing
+// would give the shapes of its collected values, which are empty.
 func unrolledLoop(c *graph.Call) (graph.Repetition, bool) {
 	a := kit.Attrs[loopAttrs](c)
 	if a.Trips == nil || a.Body == nil || len(c.In) < 2 {
@@ -223,11 +223,11 @@ func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 		copy(values, out[1:1+a.Carried])
 	}
 	out := slices.Clone(values[:a.Carried])
-	elementTypes := func() ([]graph.Result, error) {
+	bodyResults := func() ([]graph.Result, error) {
 		return a.Body.ResultsFor(append([]tensor.Meta{tensor.New(tensor.Int64), tensor.New(tensor.Bool)}, metasOf(values)...))
 	}
 	for k, list := range collected {
-		t, err := stackCollected(list, 0, false, 1+a.Carried+k, elementTypes)
+		t, err := stackCollected(list, 0, false, 1+a.Carried+k, bodyResults)
 		if err != nil {
 			return nil, err
 		}
@@ -272,22 +272,22 @@ func metasOf(in []*tensor.Tensor) []tensor.Meta {
 	return metas
 }
 
-// stackCollected stacks tensors along a new dimension. If the list is empty, result i of elementTypes has the dtype and
-// the shape of one tensor. If backwards is set, the last tensor of the list comes first.
-func stackCollected(list []*tensor.Tensor, axis int, backwards bool, i int,
-	elementTypes func() ([]graph.Result, error)) (*tensor.Tensor, error) {
+// stackCollected stacks tensors along a new dimension. If the list is empty, the dtype and the shape of an element are
+// taken from result resultIndex of bodyResults. If backwards is set, the last tensor of the list comes first.
+func stackCollected(list []*tensor.Tensor, axis int, backwards bool, resultIndex int,
+	bodyResults func() ([]graph.Result, error)) (*tensor.Tensor, error) {
 	var m tensor.Meta
 	if len(list) > 0 {
 		m = list[0].Meta
 	} else {
-		res, err := elementTypes()
+		res, err := bodyResults()
 		switch {
 		case err != nil:
 			return nil, err
-		case res[i].Dynamic || !res[i].Type.DType.Valid():
-			return nil, errors.New("nothing was collected, so its dtype and shape are unknown")
+		case res[resultIndex].Dynamic || !res[resultIndex].Type.DType.Valid():
+			return nil, errors.New("no iteration ran, so the dtype and the shape of the collected value are unknown")
 		}
-		m = res[i].Meta()
+		m = res[resultIndex].Meta()
 	}
 	axis, err := tensor.WrapDim(axis, len(m.Shape)+1)
 	if err != nil {
@@ -394,7 +394,7 @@ func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 func (a *scanAttrs) results(in []*tensor.Tensor, axes []int, values []*tensor.Tensor,
 	collected [][]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := slices.Clone(values[:a.States])
-	elementTypes := func() ([]graph.Result, error) {
+	bodyResults := func() ([]graph.Result, error) {
 		slice := metasOf(in)
 		for k, axis := range axes {
 			m := &slice[a.States+k]
@@ -407,7 +407,7 @@ func (a *scanAttrs) results(in []*tensor.Tensor, axes []int, values []*tensor.Te
 		if k < len(a.OutputAxes) {
 			axis = a.OutputAxes[k]
 		}
-		t, err := stackCollected(list, axis, k < len(a.OutBackwards) && a.OutBackwards[k], a.States+k, elementTypes)
+		t, err := stackCollected(list, axis, k < len(a.OutBackwards) && a.OutBackwards[k], a.States+k, bodyResults)
 		if err != nil {
 			return nil, err
 		}

@@ -69,7 +69,7 @@ func (g *gen) emit() error {
 }
 
 // executed returns the number of instructions that the code written so far executes if the main loop makes one pass.
-func (g *gen) executed() int { return g.asm.Instructions() + g.innerExecuted }
+func (g *gen) executed() int { return g.asm.Instructions() + g.extraExecuted }
 
 // pointerRegister returns the register of pointer k, or the register `fallback` if the pointer is in the spill area.
 func (g *gen) pointerRegister(k int, fallback asm.Reg) asm.Reg {
@@ -345,7 +345,7 @@ func (g *gen) copyTail(k, size int, in bool) {
 	g.moveElement(from, to, scale)
 	e("DECL", regTemp)
 	e("JNE", loop)
-	g.innerExecuted += (g.executed() - before) * (g.lanes*size/scale - 1)
+	g.extraExecuted += (g.executed() - before) * (g.lanes*size/scale - 1)
 }
 
 // moveElement copies 1, 2 or 8 bytes through a free vector register. size is the number of bytes.

@@ -55,7 +55,7 @@ type gen struct {
 	tailLanes     alloc.Virt // mask of the lanes that have elements in a tail; 0 if no instruction needs the mask
 	err           error
 	asm           *asm.Assembler
-	innerExecuted int // number of instructions that nested loops execute after their first iteration
+	extraExecuted int // number of instructions that nested loops execute after their first iteration
 	work          jit.Work
 	frame
 }

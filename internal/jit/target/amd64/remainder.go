@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// remainderWork is the weight of the instructions in the loop of writeRemainderLoop, for the bound on the instructions
-// of a run. The loop has at most 42 iterations, because a quotient of float64 has up to 2,098 bits, and an iteration
-// removes at least 51 of these. Each iteration counts as 4, because it contains a division.
+// remainderWork is how often each instruction in the loop of writeRemainderLoop counts in the bound on the instructions
+// that a run executes. The loop has at most 42 iterations, because a quotient of float64 has up to 2,098 bits,
+// and an iteration removes at least 51 of these. Each iteration counts as 4, because it contains a division.
 const remainderWork = 4 * 42
 
 // completeRemainder is a pseudo-instruction that completes the remainder of floats if one division is not enough.
@@ -46,13 +46,13 @@ func (g *gen) fmod(l int, x, y alloc.Virt) alloc.Virt {
 
 // remainderLoop writes the instructions of one pseudo-instruction completeRemainder.
 type remainderLoop struct {
-	g         *gen
-	lane      int
-	remainder asm.Arg // at first, the remainder after one division
-	dividend  asm.Arg // absolute value of the dividend
-	divisor   asm.Arg // absolute value of the divisor
-	chosen    asm.Arg // scratch mask, only with AVX-512
-	suffix    string  // suffix of float instructions
+	g           *gen
+	lane        int
+	remainder   asm.Arg // at first, the remainder after one division
+	dividend    asm.Arg // absolute value of the dividend
+	divisor     asm.Arg // absolute value of the divisor
+	scaledLanes asm.Arg // scratch mask of the lanes with a scaled divisor, only with AVX-512
+	suffix      string  // suffix of float instructions
 
 	absRemainder, multiple, temp asm.Arg // scratch registers; multiple is the divisor times a power of 2
 	mask                         asm.Arg // scratch register for masks
@@ -68,7 +68,7 @@ func (g *gen) writeRemainderLoop(args []asm.Arg) {
 	w := &remainderLoop{g: g, lane: lane, remainder: args[len(args)-1], dividend: args[0], divisor: args[1],
 		absRemainder: args[3], multiple: args[4], temp: args[5], mask: args[6], suffix: floatSuffix(lane)}
 	if g.avx512 {
-		w.chosen = args[7]
+		w.scaledLanes = args[7]
 	}
 	e, a := g.asm.Emit, g.asm
 	loop, end, done := a.NewLabel(), a.NewLabel(), a.NewLabel()
@@ -83,7 +83,7 @@ func (g *gen) writeRemainderLoop(args []asm.Arg) {
 	w.jumpIfEmpty(end)
 	w.step()
 	e("JMP", loop)
-	g.innerExecuted += (g.executed() - before) * (remainderWork - 1)
+	g.extraExecuted += (g.executed() - before) * (remainderWork - 1)
 	a.Bind(end)
 	w.compare(cmpUnordered, w.divisor, w.divisor, w.mask)
 	if g.avx512 {
@@ -128,8 +128,8 @@ func (w *remainderLoop) step() {
 			e("VMUL"+w.suffix, w.constant(scale), w.temp, w.temp)
 		}
 		if w.g.avx512 {
-			w.compare(cmpLessEqual, w.absRemainder, w.temp, w.chosen)
-			e("VMOVAP"+w.suffix[1:], w.temp, w.chosen, w.multiple)
+			w.compare(cmpLessEqual, w.absRemainder, w.temp, w.scaledLanes)
+			e("VMOVAP"+w.suffix[1:], w.temp, w.scaledLanes, w.multiple)
 			continue
 		}
 		w.compare(cmpLessEqual, w.absRemainder, w.temp, w.mask)
@@ -167,8 +167,8 @@ func (w *remainderLoop) constant(x uint64) asm.Arg {
 	return w.g.asm.Constant(bytes.Repeat(b, int(w.g.width(w.lane))/w.lane))
 }
 
-// divideLong divides 64-bit integers through float64. The quotient of the nearest float64 values has an error of less
-// than 2^13/divisor, so the remainder, computed modulo 2^64, fits into a signed 64-bit integer. The remainder is
+// divideLong divides 64-bit integers through float64. Before the first quotient is rounded to an integer, its error is
+// less than 2^13/divisor, so the remainder (computed modulo 2^64) fits into a signed 64-bit integer. The remainder is
 // divided in the same way. The error of this second quotient comes only from rounding to nearest.
 func (g *gen) divideLong(d tensor.DType, a, b *lowered) *lowered {
 	apply := func(op expr.Op, x, y *lowered) *lowered { return g.apply(op, x.dtype, x, y) }
@@ -195,7 +195,7 @@ func (g *gen) divideLong(d tensor.DType, a, b *lowered) *lowered {
 	}
 	if d == tensor.Uint64 {
 		q = g.selectLanes(less(rest, zero), apply(expr.Sub, q, number(1)), q)
-		// For divisors from 2^63 on, the remainder may need more bits, but the quotient is 0 or 1.
+		// For divisors of at least 2^63, the remainder may not fit into a signed integer, but the quotient is 0 or 1.
 		return bitsAs(d, g.selectLanes(less(y, zero), g.selectLanes(less(a, b), zero, number(1)), bitsAs(d, q)))
 	}
 	// If the remainder and the dividend have different signs, the magnitude of the quotient is too large by one.

@@ -24,8 +24,10 @@ var generalRows = []row{
 	{"movz", moveImmediate, 0x52800000, 0},
 	{"movk", moveImmediate, 0x72800000, 0},
 	{"movn", moveImmediate, 0x12800000, 0},
-	{"mul", product, 0x1B007C00, 0}, {"udiv", product, 0x1AC00800, 0}, {"sdiv", product, 0x1AC00C00, 0},
-	{"lsl", product, 0x1AC02000, 0}, {"lsr", product, 0x1AC02400, 0}, {"asr", product, 0x1AC02800, 0},
+	{"mul", registers3Plain, 0x1B007C00, 0}, {"udiv", registers3Plain, 0x1AC00800, 0},
+	{"sdiv", registers3Plain, 0x1AC00C00, 0},
+	{"lsl", registers3Plain, 0x1AC02000, 0}, {"lsr", registers3Plain, 0x1AC02400, 0},
+	{"asr", registers3Plain, 0x1AC02800, 0},
 	{"umulh", highProduct, 0x9BC07C00, 0}, {"smulh", highProduct, 0x9B407C00, 0},
 	{"madd", product4, 0x1B000000, 0}, {"msub", product4, 0x1B008000, 0},
 	{"lsl", shiftImmediateLeft, 0x53000000, 0},
@@ -60,7 +62,8 @@ func immediate12(arg Arg) (uint32, bool) {
 	return 0, false
 }
 
-// addImmediate encodes sf op S 100010 sh imm12 Rn Rd. Number 31 is SP, in the result only without flags.
+// addImmediate encodes sf op S 100010 sh imm12 Rn Rd. Register number 31 is SP; as the result of an instruction that
+// sets flags it is the zero register.
 func addImmediate(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 3 {
 		return 0, false
@@ -100,8 +103,8 @@ func registers2(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return r.code | sf | g[1]<<16 | g[0]<<5, ok
 }
 
-// maskField returns the fields N, immr and imms of a mask: a run of ones, rotated, in elements of 2 to 64 bits that
-// repeat.
+// maskField returns the fields N, immr and imms of a mask. A mask repeats an element of 2, 4, ..., 64 bits; the
+// element is a run of ones, rotated.
 func maskField(n uint64, width int) (uint32, bool) {
 	if width == 32 {
 		if n>>32 != 0 {
@@ -179,8 +182,8 @@ func moveImmediate(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		ok && isImm && n == Imm(uint16(n)) && shift >= 0 && shift%16 == 0 && shift < 32<<(sf>>31)
 }
 
-// product encodes operations on three registers without a shift.
-func product(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// registers3Plain encodes operations on three registers without a shift.
+func registers3Plain(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	g, sf, ok := registers(args, 3)
 	return r.code | sf | g[2]<<16 | g[1]<<5 | g[0], ok
 }
@@ -244,8 +247,8 @@ func addressOf(a *Assembler, r *row, args []Arg) (uint32, bool) {
 	return r.code | g[0], true
 }
 
-// target records a branch to a label.
-func (a *Assembler) target(arg Arg) bool {
+// recordBranch records a branch to a label.
+func (a *Assembler) recordBranch(arg Arg) bool {
 	l, ok := arg.(Label)
 	if !ok || l < 0 || int(l) >= len(a.labels) {
 		return false
@@ -256,7 +259,7 @@ func (a *Assembler) target(arg Arg) bool {
 
 // jump encodes 000101 imm26, and with a condition 01010100 imm19 0 cond.
 func jump(a *Assembler, r *row, args []Arg) (uint32, bool) {
-	return r.code, len(args) == 1 && a.target(args[0])
+	return r.code, len(args) == 1 && a.recordBranch(args[0])
 }
 
 // jumpZero encodes sf 011010 op imm19 Rt.
@@ -265,7 +268,7 @@ func jumpZero(a *Assembler, r *row, args []Arg) (uint32, bool) {
 		return 0, false
 	}
 	g, sf, ok := registers(args[:1], 1)
-	return r.code | sf | g[0], ok && a.target(args[1])
+	return r.code | sf | g[0], ok && a.recordBranch(args[1])
 }
 
 // jumpBit encodes b5 011011 op b40 imm14 Rt. The second operand is the number of the bit.
@@ -278,5 +281,5 @@ func jumpBit(a *Assembler, r *row, args []Arg) (uint32, bool) {
 	if !ok || !isImm || n < 0 || int(n) >= 32<<(sf>>31) {
 		return 0, false
 	}
-	return r.code | uint32(n>>5)<<31 | uint32(n&31)<<19 | g[0], a.target(args[2])
+	return r.code | uint32(n>>5)<<31 | uint32(n&31)<<19 | g[0], a.recordBranch(args[2])
 }
