@@ -193,9 +193,8 @@ func (f *prover) tryCase(spec *program.Specialization, sizes []int) {
 }
 
 // firstUnproved returns a specialization without a proof of the property for all sizes that it may serve, or nil if
-// every specialization has a proof. It adds cases at the hints of specializations that no sample reached. No
-// further specializations need to be looked for: those that serve the sizes of a case were planned when the case was
-// added.
+// every specialization has a proof. It adds cases at the hints of specializations that no sample reached. No further
+// specializations need to be looked for: those that serve the sizes of a case were planned when the case was added.
 func (f *prover) firstUnproved() *program.Specialization {
 	for {
 		spec := f.nextUnproved()

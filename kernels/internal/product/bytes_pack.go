@@ -22,8 +22,8 @@ import (
 const signBit = 0x80
 
 // bytePacker packs operand b into panels (see [byteShape]). A panel has the columns of a block. A group is
-// groupElements consecutive elements of a column. For each depth, the groups of all columns of the block
-// are contiguous.
+// groupElements consecutive elements of a column. For each depth, the groups of all columns of the block are
+// contiguous.
 type bytePacker struct {
 	byteShape
 	signed        bool        // whether elements are int8

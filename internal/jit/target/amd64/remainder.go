@@ -11,8 +11,8 @@ import (
 )
 
 // remainderWork is how often each instruction in the loop of writeRemainderLoop counts in the bound on the instructions
-// that a run executes. The loop has at most 42 iterations, because a quotient of float64 has up to 2,098 bits,
-// and an iteration removes at least 51 of these. Each iteration counts as 4, because it contains a division.
+// that a run executes. The loop has at most 42 iterations, because a quotient of float64 has up to 2,098 bits, and an
+// iteration removes at least 51 of these. Each iteration counts as 4, because it contains a division.
 const remainderWork = 4 * 42
 
 // completeRemainder is a pseudo-instruction that completes the remainder of floats if one division is not enough.
