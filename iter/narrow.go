@@ -7,9 +7,9 @@ import (
 )
 
 // Narrow returns the part of the iteration with the indices start to start+size-1 in dimension dim of
-// [Iterator.WalkShape] (TensorIteratorBase::narrow). The part has the same operands and takes the same addresses. If
-// size is 1, the walk is coalesced again, except in a reduction. Narrow fails if the dimension does not exist, or if
-// the range is empty or out of bounds.
+// [Iterator.WalkShape] (TensorIteratorBase::narrow). The part is run with the same operand addresses as the whole
+// iteration. If size is 1, the walk is coalesced again, except in a reduction. Narrow fails if the dimension does not
+// exist, or if the range is empty or out of bounds.
 func (it *Iterator) Narrow(dim, start, size int) (*Iterator, error) {
 	switch {
 	case it == nil:
@@ -134,8 +134,8 @@ func (it *Iterator) byteExtent(i int) int {
 
 // Split32 cuts the iteration into parts that fit 32-bit indexing, in order (with_32bit_indexing). The dimension with
 // the largest extent in bytes is halved until all parts fit. If a halved dimension is reduced, both halves have the
-// same outputs: the first half is not final, and the second half accumulates. It resumes from the outputs, so the
-// reduction requires a [Fold] with [Resumes].
+// same outputs: the first half is not final, and the second half accumulates. The second half continues from the values
+// in the outputs. This requires a [Fold] with [Resumes].
 func (it *Iterator) Split32() []*Iterator {
 	if it.CanUse32Bit() || it.numel == 0 {
 		return []*Iterator{it}

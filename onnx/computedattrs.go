@@ -8,7 +8,7 @@ import (
 // This file converts operators with computed parameters that a single attribute reference ([graph.Ref]) cannot express:
 // several axes, several sizes, or steps of unknown sign.
 
-// computedAxes returns the axes in a vector of known length, sorted, as non-negative 0-dim values.
+// computedAxes splits x, a vector of axes of known length, into non-negative 0-dim values in ascending order.
 func (n *node) computedAxes(x *val, rank int) []*val {
 	count := n.lengthOf(x)
 	if count < 0 {

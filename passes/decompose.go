@@ -8,7 +8,7 @@ import (
 )
 
 // Decomposition records that a node was replaced by other nodes, whose names are Into. If the node was rewritten
-// together with earlier nodes, Why is the reason. Otherwise Why is empty.
+// together with earlier nodes, Why is the reason for the rewrite. Otherwise Why is empty.
 type Decomposition struct {
 	Node, Op string
 	Into     []string

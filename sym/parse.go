@@ -35,8 +35,8 @@ type parser struct {
 	tokenEnd int // end of the token
 	token    string
 	depth    int
-	// inWhere is the number of enclosing operands of Where. An operand of Where is not evaluated for all sizes. A division
-	// in such an operand therefore leaves no guard.
+	// inWhere is the number of enclosing operands of Where. An operand of Where is not evaluated for all sizes. So a
+	// division there does not record the guard that its divisor is not 0.
 	inWhere int
 }
 
@@ -72,7 +72,7 @@ func isWord(c byte) bool {
 func (p *parser) sum() (Int, error) {
 	v, err := p.product()
 	for err == nil && (p.token == "+" || p.token == "-") {
-		op, atOp := p.token, *p
+		op, parserAtOp := p.token, *p
 		p.next()
 		if op == "-" && p.token == minIntDigits {
 			p.token = "-" + minIntDigits
@@ -83,7 +83,7 @@ func (p *parser) sum() (Int, error) {
 		}
 		switch {
 		case !sumFits(v, w, op == "-"):
-			err = atOp.fail("%v %s %v does not fit %d bits", v, op, w, strconv.IntSize)
+			err = parserAtOp.fail("%v %s %v does not fit %d bits", v, op, w, strconv.IntSize)
 		case op == "-":
 			v = v.Sub(w)
 		default:
@@ -119,7 +119,7 @@ func productFits(v, w Int) bool {
 		_, fits := mulFits(a, b)
 		return fits
 	}
-	// A coefficient of the product is a sum of at most this number of products of coefficients.
+	// At most this many pairs of terms contribute to one coefficient of the product.
 	summands := min(v.terms(), w.terms())
 	greatest := satMul(satMul(v.maxCoefficient(), w.maxCoefficient()), summands)
 	return v.terms()*w.terms() <= maxTerms && greatest < math.MaxInt
@@ -144,7 +144,7 @@ func (a Int) terms() int {
 func (p *parser) product() (Int, error) {
 	v, err := p.factor()
 	for err == nil && (p.token == "*" || p.token == "//" || p.token == "%") {
-		op, atOp := p.token, *p
+		op, parserAtOp := p.token, *p
 		p.next()
 		var w Int
 		if w, err = p.factor(); err != nil {
@@ -153,11 +153,11 @@ func (p *parser) product() (Int, error) {
 		n, known := w.Known()
 		switch {
 		case op == "*" && !productFits(v, w), known && n == -1 && v.e == nil && v.n == math.MinInt:
-			err = atOp.fail("%v %s %v does not fit %d bits", v, op, w, strconv.IntSize)
+			err = parserAtOp.fail("%v %s %v does not fit %d bits", v, op, w, strconv.IntSize)
 		case op == "*":
 			v = v.Mul(w)
 		case known && n == 0 || p.inWhere == 0 && w.Hint() == 0:
-			err = atOp.fail("division by zero")
+			err = parserAtOp.fail("division by zero")
 		case known || p.inWhere == 0:
 			v = map[string]func(a, b Int) Int{"//": Int.Div, "%": Int.Mod}[op](v, w)
 		default:

@@ -22,7 +22,7 @@ type Folder struct {
 }
 
 // FolderOf returns the folder dir of a file system, or the folder dir on disk if fsys is nil. If dir is empty, the
-// Folder has no files. Errors call it "the folder of" owner, such as "the model".
+// Folder has no files. Errors call it "the folder of OWNER". An owner is, for example, "the model".
 func FolderOf(fsys fs.FS, dir, owner string) Folder { return Folder{fsys, dir, owner} }
 
 // OnDisk returns the path of a folder on disk. It returns false for any other folder.
@@ -125,8 +125,8 @@ func OpenFS(fsys fs.FS, name string) (_ File, err error) {
 	return File{bytes.NewReader(data), int64(len(data)), file}, nil
 }
 
-// Contents returns the unread part of a reader for random access. If the reader cannot seek, its data are read into
-// memory. If ctx ends before that, Contents returns the cause of ctx. A nil ctx never ends.
+// Contents makes the unread part of a reader available for random access. If the reader cannot seek, its data are read
+// into memory. If ctx ends before that, Contents returns the cause of ctx. A nil ctx never ends.
 func Contents(ctx context.Context, r io.Reader) (*io.SectionReader, error) {
 	if seeker, ok := r.(interface {
 		io.ReaderAt

@@ -15,7 +15,7 @@ var returnCode = []byte{0xC0, 0x03, 0x5F, 0xD6}
 // generatorError returns why no code can be generated for this processor, or nil.
 func generatorError() error {
 	if !machine.Host().Has(machine.NEON) {
-		return errors.New("this processor, or GRAPHRUN_TARGET, has no NEON")
+		return errors.New("this processor has no NEON, or GRAPHRUN_TARGET excludes it")
 	}
 	return nil
 }
@@ -23,7 +23,7 @@ func generatorError() error {
 // fence does nothing: there are no non-temporal stores.
 func fence() {}
 
-// cleanBytes is the number of bytes whose caches are cleaned by one call, which cannot be preempted.
+// cleanBytes bounds the bytes that one call of cleanCaches handles, because such a call cannot be preempted.
 const cleanBytes = 32 << 10
 
 // synchronize makes instructions that were written to memory visible to the instruction fetches of all cores. The

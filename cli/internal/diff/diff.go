@@ -55,7 +55,7 @@ second strategy. If none of these flags and no second file is given, the strateg
 channels_last.
 
 Values, copies and steps are matched by content: by the nodes that compute them, by their readers, and by
-name if both graphs have it; never by position.
+name if it occurs in both graphs; never by position.
 
 Two sizes of one symbol (--dim N=1,16) compare the plans of one graph for these sizes. The costs are also
 divided by N. Values and nodes are then matched by name, and layouts by their order of dimensions. A step

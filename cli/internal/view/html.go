@@ -32,8 +32,8 @@ var layoutScript string
 //go:embed view.js
 var viewScript string
 
-// pageData is the JSON data of an HTML page, which the scripts of the page read. It has the drawing of each group of a
-// [scene], open or folded.
+// pageData is the JSON data of an HTML page, which the scripts of the page read. It has two drawings of each group of a
+// [scene]: one open, one folded.
 type pageData struct {
 	Title      string       `json:"title"`
 	Remarks    []string     `json:"remarks"`
@@ -153,7 +153,7 @@ func (s *scene) page(ctx context.Context, explainers ...*explainer) ([]byte, err
 		string(data), "Layout", layoutScript, "Script", viewScript)), nil
 }
 
-// addGroup adds a group and all groups in it to d.Groups. It returns the group as an element of pageGroup.Items.
+// addGroup adds a group and all groups in it to d.Groups. It returns the element of pageGroup.Items for the group.
 func (s *scene) addGroup(d *pageData, g *item) int {
 	index := len(d.Groups)
 	d.Groups = append(d.Groups, pageGroup{})

@@ -5,7 +5,8 @@ import (
 	"math/bits"
 )
 
-// memoryCost is the estimated cost, in instructions, of a memory operand, and of a load in place of a copy.
+// memoryCost is the estimated cost, in instructions, of a memory operand instead of a register, and of a load instead
+// of a copy.
 const memoryCost = 0.3
 
 // allocateInst assigns registers to an instruction and adds it.
@@ -88,8 +89,8 @@ func (a *allocator) allocatePlain(in *Inst) {
 	a.finish(in)
 }
 
-// fold returns the sources of an instruction, and source in.Fold as a memory operand. The operand is a Register if the
-// source cannot be in memory. Sources may be exchanged.
+// fold returns the sources of an instruction. It also returns the source with index in.Fold as a memory operand. The
+// operand is a Register if the source cannot be in memory. Sources may be exchanged.
 func (a *allocator) fold(in *Inst) ([]Arg, Operand) {
 	folded, src := int(in.Fold), in.Src
 	if folded < 0 || !a.file.FoldLoads {
@@ -121,13 +122,13 @@ func (a *allocator) foldable(s Arg, lane uint8) (Operand, bool) {
 	if reload == nil || !reload.Foldable {
 		return Operand{}, false
 	}
-	space, again := reload.Mem.Space, a.nextUseOf(s.Virt) < math.MaxInt32
+	space, usedLater := reload.Mem.Space, a.nextUseOf(s.Virt) < math.MaxInt32
 	switch {
 	case space.advances() && a.Masked:
 		return Operand{}, false
-	case again && a.KeepComputed && a.hasFree(a.values[s.Virt].Class):
+	case usedLater && a.KeepComputed && a.hasFree(a.values[s.Virt].Class):
 		return Operand{}, false
-	case again && !a.KeepComputed && (space.advances() || space == Slot && !a.values[s.Virt].Invariant):
+	case usedLater && !a.KeepComputed && (space.advances() || space == Slot && !a.values[s.Virt].Invariant):
 		return Operand{}, false
 	case !space.advances():
 		a.Cost += memoryCost
@@ -164,10 +165,10 @@ func (a *allocator) allocateForm(in *Inst) {
 	a.finish(in)
 }
 
-// chooseForm chooses the form of an instruction. The result preferably overwrites a source without further uses. The
-// second choice is a source that is not in a register. Among the forms with the same tied source, a form whose first
-// other source is in memory is preferred. This source is returned as a memory operand. Without such a source, the
-// operand is a Register.
+// chooseForm chooses the form of an instruction. The result preferably overwrites a source without further uses.
+// Otherwise it overwrites a source that is not in a register. Among the forms that overwrite this source, chooseForm
+// prefers one that can read its first other source (Order[0]) from memory. This source is returned as a memory operand.
+// Without such a source, the operand is a Register.
 func (a *allocator) chooseForm(in *Inst) (Form, Operand) {
 	isLastUse := func(v Virt) bool {
 		return a.registerOf[v] >= 0 && a.nextUseOf(v) == math.MaxInt32 && a.file.Permanent[in.Dst] < 0
@@ -211,9 +212,9 @@ func (a *allocator) tie(in *Inst, tied *int8, suitable func(Virt) bool) bool {
 	return false
 }
 
-// result returns the destination of an instruction. Unless tied is 0, the register of the destination has the value
-// tied before the instruction. result first frees the registers of values without further uses. The destination may be
-// a freed register.
+// result returns the destination of an instruction. If tied is not 0, result puts the value tied into the destination,
+// because the instruction overwrites it. If tied is 0 and the sources are read first, the destination may be the
+// register of a source without further uses.
 func (a *allocator) result(in *Inst, tied Virt) Operand {
 	early := in.Early || in.Temps != [numClasses]uint8{}
 	if a.values[in.Dst].Acc != nil {

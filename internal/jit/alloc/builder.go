@@ -40,14 +40,16 @@ func (b *Builder) Add(in Inst) Virt {
 	return in.Dst
 }
 
-// Collect returns the instructions that the function adds to Body. Body has these instructions afterwards.
+// Collect returns the instructions that the function adds to Body. Collect first empties Body, and leaves these
+// instructions there.
 func (b *Builder) Collect(adding func()) []Inst {
 	b.Body = nil
 	adding()
 	return b.Body
 }
 
-// Prune removes instructions from Body and Row whose results neither a store nor another list uses.
+// Prune removes dead instructions from Body and Row. An instruction is live if it stores, or if a live instruction or
+// one of the other lists uses its result.
 func (b *Builder) Prune(others ...[]Inst) {
 	live := make([]bool, len(b.Values))
 	mark := func(v Virt) { live[v] = v != 0 }

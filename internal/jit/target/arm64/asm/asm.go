@@ -173,9 +173,9 @@ func (a *Assembler) displace(offset, distance int) {
 		width, shift = 26, 0
 	case word>>25&0x3F == 0b011011: // tbz, tbnz
 		width = 14
-	case word>>24&0x1F == 0b10000: // adr counts bytes and has its low bits apart
+	case word>>24&0x1F == 0b10000: // adr: the distance is in bytes, and its low two bits are a separate field
 		if distance < -1<<20 || distance >= 1<<20 {
-			a.err = errors.Join(a.err, errors.New("asm: the code is longer than addresses reach"))
+			a.err = errors.Join(a.err, errors.New("asm: a constant or label is too far from its adr instruction"))
 		}
 		word |= uint32(distance)&3<<29 | uint32(distance>>2)&(1<<19-1)<<5
 		binary.LittleEndian.PutUint32(a.code[offset:], word)
