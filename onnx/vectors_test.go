@@ -123,7 +123,7 @@ func (v vector) check(g *graph.Graph) error {
 		return err
 	}
 	scale := 0.0
-	if strings.Contains(v.name, "Gelu") { // 1 + erf(x) cancels for negative x, so that its error is relative to the operand
+	if strings.Contains(v.name, "Gelu") { // 1 + erf(x) cancels for x < 0: errors are relative to the operand
 		for _, x := range v.in {
 			scale = max(scale, largest(float64sOf(x)))
 		}
