@@ -22,22 +22,22 @@ func New(name string) *graph.Graph { return graph.New(name, kernels.Lookup) }
 // Lookup fails if an op is nil or has no name, or if two ops have the same name. Built-in ops count, too.
 func Lookup(userOps ...*graph.Op) (graph.Lookup, error) {
 	byName := make(map[string]*graph.Op, len(userOps))
-	for i, o := range userOps {
+	for i, op := range userOps {
 		switch {
-		case o == nil:
+		case op == nil:
 			return nil, fmt.Errorf("op %d is nil", i)
-		case o.Name == "":
+		case op.Name == "":
 			return nil, errors.New("an op has no name: fusion.Define makes ops")
-		case kernels.Lookup(o.Name) != nil:
-			return nil, fmt.Errorf("op %q: package kernels has one of this name", o.Name)
-		case byName[o.Name] != nil:
-			return nil, fmt.Errorf("two ops are named %q", o.Name)
+		case kernels.Lookup(op.Name) != nil:
+			return nil, fmt.Errorf("op %q: package kernels has one of this name", op.Name)
+		case byName[op.Name] != nil:
+			return nil, fmt.Errorf("two ops are named %q", op.Name)
 		}
-		byName[o.Name] = o
+		byName[op.Name] = op
 	}
 	return func(name string) *graph.Op {
-		if o := byName[name]; o != nil {
-			return o
+		if op := byName[name]; op != nil {
+			return op
 		}
 		return kernels.Lookup(name)
 	}, nil

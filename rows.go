@@ -99,8 +99,8 @@ func (r *rowCount) withRows(inputs []*graph.Value) []*graph.Value {
 		resized := *v
 		shape := slices.Clone(v.Meta.Shape)
 		shape[dim] = r.count
-		if o, dense := tensor.OrderOf(v.Meta); dense {
-			resized.SetMeta(tensor.New(v.Meta.DType, shape...).WithStrides(o.Strides(shape)))
+		if order, dense := tensor.OrderOf(v.Meta); dense {
+			resized.SetMeta(tensor.New(v.Meta.DType, shape...).WithStrides(order.Strides(shape)))
 		}
 		inputs[i] = &resized
 	}

@@ -41,24 +41,24 @@ type Point struct {
 
 // Run measures the machine. With the default options it takes some tens of seconds. It fails if ctx ends, or if a call
 // fails; the error then names the call.
-func Run(ctx context.Context, o Options) (*Result, error) {
-	if o.Rounds <= 0 {
-		o.Rounds = 3
+func Run(ctx context.Context, options Options) (*Result, error) {
+	if options.Rounds <= 0 {
+		options.Rounds = 3
 	}
-	if o.CallTime <= 0 {
-		o.CallTime = 12 * time.Millisecond
+	if options.CallTime <= 0 {
+		options.CallTime = 12 * time.Millisecond
 	}
-	if o.MaxBytes <= 0 {
-		o.MaxBytes = 128 << 20
+	if options.MaxBytes <= 0 {
+		options.MaxBytes = 128 << 20
 	}
-	if o.Progress == nil {
-		o.Progress = func(int, int, string) {}
+	if options.Progress == nil {
+		options.Progress = func(int, int, string) {}
 	}
-	m := &measurer{options: o, profile: machine.DefaultProfile(), rates: kernels.Rates()}
+	m := &measurer{options: options, profile: machine.DefaultProfile(), rates: kernels.Rates()}
 	m.profile.CPU, m.profile.Instructions = machine.CPUName(), machine.Host().Name()
 	m.profile.Estimated = false
 	m.profile.Measured = time.Now().UTC().Format(time.RFC3339)
-	m.probes = append(memoryProbes(float64(o.MaxBytes)), rateProbes(m.rates)...)
+	m.probes = append(memoryProbes(float64(options.MaxBytes)), rateProbes(m.rates)...)
 	if err := m.run(ctx); err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/tensor"
@@ -43,7 +44,7 @@ func median(list []float64) float64 {
 	if len(list) == 0 {
 		return 0
 	}
-	slices.Sort(list)
+	sorted.Floats(list)
 	return list[len(list)/2]
 }
 
@@ -151,18 +152,18 @@ func (b *builder) addWarmup(m tensor.Meta) {
 }
 
 // addCall adds the operands of a call, and then the call. It returns the results of the call.
-func (b *builder) addCall(c graph.RateCall) []*graph.Value {
+func (b *builder) addCall(call graph.RateCall) []*graph.Value {
 	var list []any
-	for i, m := range c.In {
+	for i, m := range call.In {
 		if !m.DType.Valid() {
 			list = append(list, (*graph.Value)(nil))
 			continue
 		}
-		if slices.Contains(c.Constant, i) {
-			list = append(list, b.graph.Constant(fmt.Sprint("c", i), randomTensor(m, b.rng, indexBound(c))))
+		if slices.Contains(call.Constant, i) {
+			list = append(list, b.graph.Constant(fmt.Sprint("c", i), randomTensor(m, b.rng, indexBound(call))))
 			continue
 		}
-		v := b.input(m, indexBound(c))
+		v := b.input(m, indexBound(call))
 		if m.DType.IsFloat() || m.DType == tensor.Int64 {
 			copied := b.excludeFromTiming(b.addReader(v))
 			if _, dense := tensor.OrderOf(m); dense {
@@ -173,7 +174,7 @@ func (b *builder) addCall(c graph.RateCall) []*graph.Value {
 		}
 		list = append(list, v)
 	}
-	return b.addTimedCall(c, list...)
+	return b.addTimedCall(call, list...)
 }
 
 // addTimedCall adds a call that is timed.

@@ -1,10 +1,9 @@
 package calibrate
 
 import (
-	"slices"
-
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // fitPasses is the number of passes over all rates. One pass does not suffice, because a call depends on several rates.
@@ -37,7 +36,7 @@ func (m *measurer) solve() {
 		curves[p.access] = c
 	}
 	for a, c := range curves {
-		slices.SortFunc(c, func(x, y machine.Level) int { return int(x.Bytes - y.Bytes) })
+		sorted.Func(c, func(x, y machine.Level) int { return int(x.Bytes - y.Bytes) })
 		*m.profile.Memory.CurveOf(a) = c
 	}
 	for range fitPasses {

@@ -123,3 +123,43 @@ func TestOperatorsOfModels(t *testing.T) {
 		}
 	}
 }
+
+type missingDoc struct {
+	Version int `json:"version"`
+	catalogue.MissingDocument
+}
+
+// TestMissingNames checks that the list has no op and that reasons and patterns select names.
+func TestMissingNames(t *testing.T) {
+	all := decode[missingDoc](t, succeed(t, "ops", "--missing", "--json"))
+	if all.Version != 1 || all.Names != 571 || len(all.Missing) == 0 || all.Names-len(all.Missing) < 275 {
+		t.Errorf("version %d, %d of %d names are missing", all.Version, len(all.Missing), all.Names)
+	}
+	reasons := map[string]string{}
+	for _, m := range all.Missing {
+		reasons[m.Name] = m.Reason
+		if m.Reason == "" || slices.Contains(catalogued(), m.Name) {
+			t.Errorf("%+v", m)
+		}
+	}
+	for _, name := range []string{"add", "clamp", "special.expit", "nn.functional.relu", "float"} {
+		if reasons[name] != "" {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	some := decode[missingDoc](t, succeed(t, "ops", "--missing", "masked.*", "--search", "prototype", "--json"))
+	if len(some.Missing) == 0 || slices.ContainsFunc(some.Missing, func(m catalogue.MissingDoc) bool {
+		return !strings.HasPrefix(m.Name, "masked.")
+	}) {
+		t.Errorf("%+v", some.Missing)
+	}
+	if out := succeed(t, "ops", "--missing"); !strings.Contains(out, "\nto_sparse ") ||
+		!strings.Contains(out, " there are no sparse tensors\n") {
+		t.Error(out)
+	}
+	for _, args := range [][]string{{"--kind", "view"}, {"--onnx"}, {"relu"}} {
+		if r := call(t, append([]string{"ops", "--missing"}, args...)...); r.code != exit.CodeUsage {
+			t.Errorf("%v: exit %d", args, r.code)
+		}
+	}
+}

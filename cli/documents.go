@@ -53,6 +53,7 @@ var flagDocuments = map[string]flagDocument{
 	"solution":    {"plan", reflect.TypeFor[wcsp.Solution]()},
 	"strategies":  {"plan", reflect.TypeFor[plan.StrategiesDocument]()},
 	"sweep":       {"plan", reflect.TypeFor[plan.SizesDocument]()},
+	"missing":     {"ops", reflect.TypeFor[catalogue.MissingDocument]()},
 	"onnx":        {"ops", reflect.TypeFor[catalogue.OperatorsDocument]()},
 }
 

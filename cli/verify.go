@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/files"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 func verifyCommand(ext *command.Extensions) *cobra.Command {
@@ -64,9 +66,14 @@ func verify(cmd *cobra.Command, ext *command.Extensions, path, certificate strin
 	defer j.End()
 	var g *graph.Graph
 	err = j.Do(progress.Loading, func() (err error) {
-		g, err = loadSized(j.Context, ext, path, c.Options.Sizes)
+		g, err = loadCertified(j.Context, ext, path, c)
 		return err
 	})
+	var unknown *command.UnknownDim
+	if errors.As(err, &unknown) {
+		return exit.Failed(fmt.Errorf("%s does not hold for %s: the graph is not the certified one: %w", certificate, path,
+			err))
+	}
 	if err != nil {
 		return err
 	}
@@ -91,25 +98,14 @@ func verify(cmd *cobra.Command, ext *command.Extensions, path, certificate strin
 	})
 }
 
-// loadSized reads a graph and binds its symbols to the given sizes. It ignores sizes of symbols that the graph lacks:
-// the comparison with the certificate reports these sizes.
-func loadSized(ctx context.Context, ext *command.Extensions, path string, sizes map[string]int) (*graph.Graph, error) {
-	f, err := ext.Open(ctx, path, nil, false)
-	if err != nil {
-		return nil, err
+// loadCertified reads and infers a graph with the sizes with which the certified graph was read.
+func loadCertified(ctx context.Context, ext *command.Extensions, path string, c *experiment.Certificate) (*graph.Graph,
+	error) {
+	var dims []string
+	for _, name := range sorted.Keys(c.Graph.Sizes) {
+		dims = append(dims, fmt.Sprintf("%s=%d", name, c.Graph.Sizes[name]))
 	}
-	f.Loader.Sizes = map[string]int{}
-	symbols := f.Symbols()
-	for name, n := range sizes {
-		if _, exists := symbols[name]; exists {
-			f.Loader.Sizes[name] = n
-		}
-	}
-	g, _, err := command.BoundGraph(ctx, f)
-	if err != nil {
-		return nil, err
-	}
-	return g, command.Infer(ctx, g)
+	return ext.LoadPinned(ctx, path, dims, nil)
 }
 
 // writeCopiesVerdict prints what the certificate proves about the number of copies.
@@ -141,7 +137,20 @@ func writeVerdict(w io.Writer, v *experiment.Verdict) {
 		writeCopiesVerdict(w, c)
 	}
 	fmt.Fprintf(w,
-		"holds for graph %.12s, strategy %s: %s and %s of costs match the certificate, the sum of costs is right, "+
-			"and the proof is right\n", v.Digest, v.Strategy, format.Count(v.Variables, "variable"), format.Count(v.Factors,
-			"table"))
+		"holds for graph %.12s%s, strategy %s: %s and %s of costs match the certificate, the sum of costs is right, "+
+			"and the proof is right\n", v.Digest, sizesText(v.Sizes), v.Strategy, format.Count(v.Variables, "variable"),
+		format.Count(v.Factors, "table"))
+}
+
+// sizesText returns the sizes of symbols as in " with N=1, T=64", or "" if there are none.
+func sizesText(sizes map[string]int) string {
+	text := ""
+	for i, name := range sorted.Keys(sizes) {
+		separator := ", "
+		if i == 0 {
+			separator = " with "
+		}
+		text += fmt.Sprintf("%s%s=%d", separator, name, sizes[name])
+	}
+	return text
 }

@@ -68,6 +68,37 @@ func TestVerifyExamples(t *testing.T) {
 	valid(t, "verify", succeed(t, "verify", file, path, "--json"))
 }
 
+// TestVerifySizes accepts certificates of files that were read with sizes and with other numbers of rows.
+func TestVerifySizes(t *testing.T) {
+	fixed := write(t, "fixed.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 3]}],
+ "nodes": [{"name": "y", "op": "relu", "inputs": ["x"]}], "outputs": ["y"]}`)
+	for _, c := range []struct {
+		file, dim, want string
+	}{
+		{batched(t), "", " with batch_size=2,"},
+		{batched(t), "batch-size=5", " with batch-size=5,"},
+		{models + "/residual.json", "N=5", " with N=5,"},
+		{fixed, "", " strategy optimal"},
+		{fixed, "N=7", " with N=7,"},
+	} {
+		var flags []string
+		if c.dim != "" {
+			flags = []string{"--dim", c.dim}
+		}
+		path := certified(t, c.file, flags...)
+		if out := succeed(t, "verify", c.file, path); !strings.Contains(out, c.want) {
+			t.Errorf("%s %s: %s", c.file, c.dim, out)
+		}
+		valid(t, "verify", succeed(t, "verify", c.file, path, "--json"))
+		if c.dim != "" {
+			r := call(t, "verify", models+"/mlp.json", path)
+			if r.code != exit.CodeFailed || !strings.Contains(r.errors, "the graph is not the certified one") {
+				t.Errorf("%s, exit %d: %s", c.dim, r.code, r.errors)
+			}
+		}
+	}
+}
+
 // TestVerifyRefuses has certificates that do not hold, each with its reason.
 func TestVerifyRefuses(t *testing.T) {
 	file := write(t, "tall.json", tallWith("1", "0"))

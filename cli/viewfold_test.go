@@ -48,6 +48,7 @@ func TestViewFolds(t *testing.T) {
 	for _, c := range [][]string{
 		{"--open", "nothing", "--open nothing: the picture has no such group; want all or one of net"},
 		{"--around", "nothing", "--around nothing: no box of the picture has this value"},
+		{"--around", "/net/layer1/layer1.2/negg_1", "this value; did you mean /net/layer1/layer1.2/neg_1?"},
 		{"--hops", "3", "--hops is the size of a neighbourhood"},
 		{"--hops=-1", "--around", "x", "--hops -1: want 0 or more"},
 		{"--depth=-2", "--depth -2: want 0 or more"},
@@ -137,7 +138,10 @@ func TestViewTimes(t *testing.T) {
 		{bench, "", "", "without --strategy the graph is drawn as written"},
 		{bench, "", "contiguous", "measure the plan of strategy contiguous"},
 		{write(t, "none.json", "{}"), "", "propagate", "it has no times of steps"},
-		{write(t, "text.json", "times"), "", "propagate", "not the output of bench --profile --json"},
+		{write(t, "text.json", "PK"), "", "propagate", "not the output of bench --profile --json: the text is not JSON"},
+		{write(t, "list.json", "[]"), "", "propagate", "line 1, column 1: found a list, want an object"},
+		{write(t, "sizes.json", `{"strategy": "propagate", "dims": {"N": 4}, "by_step": [{"name": "conv1", "time_ns": 1}]}`),
+			"", "propagate", "was measured with N=4, and the plan is for N=2: add --dim N=4"},
 		{"missing.json", "", "propagate", "missing.json"},
 	} {
 		args := []string{"view", residual, "-o", filepath.Join(t.TempDir(), "x.svg"), "--profile", c[0]}

@@ -35,13 +35,13 @@ type affinity struct {
 }
 
 // workerRange returns the range of worker w's part of a storage.
-func (t *lastUse) workerRange(w, workers int) (begin, end int) {
-	return t.storageStart + t.storageBytes*w/workers, t.storageStart + t.storageBytes*(w+1)/workers
+func (u *lastUse) workerRange(w, workers int) (begin, end int) {
+	return u.storageStart + u.storageBytes*w/workers, u.storageStart + u.storageBytes*(w+1)/workers
 }
 
-// lastUsesIn returns the last uses of the arena's bytes [at, end).
-func (a *affinity) lastUsesIn(at, end int) []lastUse {
-	first := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].end > at })
+// lastUsesIn returns the last uses of the arena's bytes [start, end).
+func (a *affinity) lastUsesIn(start, end int) []lastUse {
+	first := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].end > start })
 	last := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].begin >= end })
 	return a.lastUses[first:max(first, last)]
 }
@@ -50,40 +50,41 @@ func (a *affinity) lastUsesIn(at, end int) []lastUse {
 // bytes, which one worker will write and another worker wrote last. If the previous storage had the same address and
 // size, the cost is -1, the best cost. In this case no byte is foreign, even if workers divide values by channels that
 // are interleaved in memory.
-func (a *affinity) foreignBytes(at, size int) int {
+func (a *affinity) foreignBytes(start, size int) int {
 	totalBytes, ownBytes := 0, 0
-	if uses := a.lastUsesIn(at, at+size); len(uses) == 1 && uses[0].storageStart == at && uses[0].storageBytes == size {
+	if uses := a.lastUsesIn(start, start+size); len(uses) == 1 && uses[0].storageStart == start &&
+		uses[0].storageBytes == size {
 		return -1
 	}
-	placed := lastUse{storageStart: at, storageBytes: size}
-	for _, t := range a.lastUsesIn(at, at+size) {
-		totalBytes += min(t.end, at+size) - max(t.begin, at)
+	placed := lastUse{storageStart: start, storageBytes: size}
+	for _, u := range a.lastUsesIn(start, start+size) {
+		totalBytes += min(u.end, start+size) - max(u.begin, start)
 		for w := range a.workers {
 			from, to := placed.workerRange(w, a.workers)
-			begin, end := t.workerRange(w, a.workers)
-			ownBytes += max(0, min(to, end, t.end)-max(from, begin, t.begin))
+			begin, end := u.workerRange(w, a.workers)
+			ownBytes += max(0, min(to, end, u.end)-max(from, begin, u.begin))
 		}
 	}
 	return totalBytes - ownBytes
 }
 
 // record adds a storage of the given size at an address, as the last use of its range.
-func (a *affinity) record(at, size int) {
-	end := at + size
-	first := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].end > at })
+func (a *affinity) record(start, size int) {
+	end := start + size
+	first := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].end > start })
 	last := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].begin >= end })
 	replacement := make([]lastUse, 0, 3)
 	if first < last {
-		if t := a.lastUses[first]; t.begin < at {
-			t.end = at
-			replacement = append(replacement, t)
+		if u := a.lastUses[first]; u.begin < start {
+			u.end = start
+			replacement = append(replacement, u)
 		}
 	}
-	replacement = append(replacement, lastUse{at, end, at, size})
+	replacement = append(replacement, lastUse{start, end, start, size})
 	if first < last {
-		if t := a.lastUses[last-1]; t.end > end {
-			t.begin = end
-			replacement = append(replacement, t)
+		if u := a.lastUses[last-1]; u.end > end {
+			u.begin = end
+			replacement = append(replacement, u)
 		}
 	}
 	a.lastUses = slices.Replace(a.lastUses, first, max(first, last), replacement...)
@@ -107,8 +108,8 @@ func (a *affinity) chooseAddress(blocks []block, size int) (best, at int) {
 		last := b.offset + b.size - size
 		consider(k, b.offset)
 		consider(k, last)
-		for _, t := range a.lastUsesIn(b.offset, b.offset+b.size) {
-			middle := (t.storageStart + (t.storageBytes-size)/2) &^ (tensor.Align - 1)
+		for _, u := range a.lastUsesIn(b.offset, b.offset+b.size) {
+			middle := (u.storageStart + (u.storageBytes-size)/2) &^ (tensor.Align - 1)
 			consider(k, min(max(middle, b.offset), last))
 		}
 	}

@@ -87,7 +87,7 @@ func TestSplits(t *testing.T) {
 		{"some between others", 64 * kib, []int{2, 2, 2, 2}, []float64{12e3, 4e3, 4e3, 12e3}, []bool{true, true, true, true}},
 		{"little between others", 256, []int{2, 2, 2}, []float64{12e3, 1e3, 12e3}, []bool{true, false, true}},
 	} {
-		assert.Equal(t, c.want, rows(c.bytes, c.chunks...).splits(c.costs, share), c.name)
+		assert.Equal(t, c.want, rows(c.bytes, c.chunks...).chooseSplits(c.costs, share), c.name)
 	}
 }
 

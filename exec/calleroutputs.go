@@ -19,9 +19,9 @@ type callerOutputs struct {
 // newCallerOutputs returns the callerOutputs of a list of tensors, which has an entry for each output.
 func newCallerOutputs(outputs []graph.Output, tensors []*tensor.Tensor) *callerOutputs {
 	given := &callerOutputs{outputs: outputs, tensors: tensors, outputIndex: map[string]int{}}
-	for i, o := range outputs {
-		if tensors[i] != nil && given.outputIndex[o.Value.Name] == 0 {
-			given.outputIndex[o.Value.Name] = i + 1
+	for i, output := range outputs {
+		if tensors[i] != nil && given.outputIndex[output.Value.Name] == 0 {
+			given.outputIndex[output.Value.Name] = i + 1
 		}
 	}
 	return given
@@ -38,28 +38,28 @@ func (given *callerOutputs) check(whole *graph.Graph, in []*tensor.Tensor) error
 		if t == nil {
 			continue
 		}
-		o := given.outputs[i]
+		output := given.outputs[i]
 		if err := given.checkTensor(i, t.DType, t.Shape); err != nil {
 			return err
 		}
-		if v := o.Value; !v.Dynamic {
+		if v := output.Value; !v.Dynamic {
 			if err := given.checkTensor(i, v.Meta.DType, v.Meta.Shape); err != nil {
 				return err
 			}
 		}
 		for k, x := range in {
 			if mayRead(x, t, readsGaps) {
-				return sharedMemoryError(o.Name, "input", whole.Inputs[k].Name)
+				return sharedMemoryError(output.Name, "input", whole.Inputs[k].Name)
 			}
 		}
 		for k, x := range given.tensors[:i] {
 			if x != nil && tensor.Overlap(t, x) {
-				return sharedMemoryError(o.Name, "the tensor given for output", given.outputs[k].Name)
+				return sharedMemoryError(output.Name, "the tensor given for output", given.outputs[k].Name)
 			}
 		}
 		for _, c := range whole.Constants {
 			if c.Const != nil && rangeOf(t).overlaps(rangeOf(c.Const)) {
-				return sharedMemoryError(o.Name, "constant", c.Name)
+				return sharedMemoryError(output.Name, "constant", c.Name)
 			}
 		}
 	}
@@ -67,26 +67,27 @@ func (given *callerOutputs) check(whole *graph.Graph, in []*tensor.Tensor) error
 }
 
 // checkTensor returns an error unless the tensor given for output i has the given dtype and shape.
-func (given *callerOutputs) checkTensor(i int, d tensor.DType, shape []int) error {
-	return checkOutputTensor(given.outputs[i].Name, d, shape, given.tensors[i])
+func (given *callerOutputs) checkTensor(i int, dtype tensor.DType, shape []int) error {
+	return checkOutputTensor(given.outputs[i].Name, dtype, shape, given.tensors[i])
 }
 
 // writableTensors returns, by output of a segment's program, the caller's tensor that the program can write directly,
 // or nil. The tensor must have the dtype and shape of the output. If another segment reads the value, the tensor must
 // also have the strides and the offset of the output, because the plan of the reading segment depends on them.
-func (given *callerOutputs) writableTensors(c *segmentedGraph, s *graph.Segment, p *Program) []*tensor.Tensor {
+func (given *callerOutputs) writableTensors(segmented *segmentedGraph, s *graph.Segment, p *Program) []*tensor.Tensor {
 	out := make([]*tensor.Tensor, len(p.outputs))
 	if given == nil {
 		return out
 	}
-	for i, o := range p.outputs {
-		k := given.outputIndex[o.Name] - 1
+	for i, output := range p.outputs {
+		k := given.outputIndex[output.Name] - 1
 		if k < 0 {
 			continue
 		}
-		v, t, m := given.outputs[k].Value, given.tensors[k], o.Value.Meta
-		sameLayout := t.SameAddresses(m) && t.Offset == m.Offset
-		if slices.Contains(s.Out, v) && given.checkTensor(k, m.DType, m.Shape) == nil && (sameLayout || !c.reads(v)) {
+		v, t, meta := given.outputs[k].Value, given.tensors[k], output.Value.Meta
+		sameLayout := t.SameAddresses(meta) && t.Offset == meta.Offset
+		if slices.Contains(s.Out, v) && given.checkTensor(k, meta.DType, meta.Shape) == nil &&
+			(sameLayout || !segmented.reads(v)) {
 			out[i] = t
 		}
 	}
@@ -94,8 +95,8 @@ func (given *callerOutputs) writableTensors(c *segmentedGraph, s *graph.Segment,
 }
 
 // reads reports whether a segment reads a value that another segment computes.
-func (c *segmentedGraph) reads(v *graph.Value) bool {
-	return slices.ContainsFunc(c.segments, func(s graph.Segment) bool {
+func (segmented *segmentedGraph) reads(v *graph.Value) bool {
+	return slices.ContainsFunc(segmented.segments, func(s graph.Segment) bool {
 		return slices.Contains(s.In, v) || slices.Contains(s.Awaits, v)
 	})
 }

@@ -17,7 +17,8 @@ func TestChunksThatAreTooManyAreJoined(t *testing.T) {
 		chunk int) error {
 		ran = append(ran, chunk)
 		return nil
-	}, Flow: &graph.Flow{Made: func(chunk int) int { return chunk }, Needs: func(chunk int) int { return chunk }}}}})
+	}, Flow: &graph.Flow{FinalElements: func(chunk int) int { return chunk },
+		NeededElements: func(chunk int) int { return chunk }}}}})
 	if k.Scratch != 7 || k.Phases[0].Chunks != 3 {
 		t.Fatalf("countable changes what can be counted: %+v", k)
 	}
@@ -35,8 +36,9 @@ func TestChunksThatAreTooManyAreJoined(t *testing.T) {
 			t.Fatalf("chunk %d runs %v", chunk, ran)
 		}
 		next = ran[len(ran)-1] + 1
-		if ph.Flow.Made(chunk) != next-1 || ph.Flow.Needs(chunk) != next-1 {
-			t.Fatalf("chunk %d ends with %d, its flow says %d and %d", chunk, next-1, ph.Flow.Made(chunk), ph.Flow.Needs(chunk))
+		if ph.Flow.FinalElements(chunk) != next-1 || ph.Flow.NeededElements(chunk) != next-1 {
+			t.Fatalf("chunk %d ends with %d, its flow says %d and %d", chunk, next-1, ph.Flow.FinalElements(chunk),
+				ph.Flow.NeededElements(chunk))
 		}
 	}
 	if next != all {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -57,7 +58,7 @@ func IncompleteError(g *graph.Graph, failed graph.Errors, isComputed func(output
 	if len(failed) == 0 || g == nil {
 		return nil
 	}
-	slices.SortStableFunc(failed, func(a, b *graph.Error) int {
+	sorted.Func(failed, func(a, b *graph.Error) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
 	})
 	hasError := map[string]bool{}
@@ -131,7 +132,7 @@ func compileWithOmissions(g *graph.Graph, o Options) (*Program, error) {
 
 // shortage describes a graph that needs too much memory.
 type shortage struct {
-	g     *graph.Graph
+	graph *graph.Graph
 	err   *MemoryError
 	bytes map[*graph.Node]int // size of the results
 	order []*graph.Node       // nodes with results, in descending order of size
@@ -142,7 +143,7 @@ type shortage struct {
 
 // tooLarge describes why a graph does not fit into memory.
 func tooLarge(g *graph.Graph, e *MemoryError) *shortage {
-	s := &shortage{g: g, err: e, bytes: map[*graph.Node]int{}}
+	s := &shortage{graph: g, err: e, bytes: map[*graph.Node]int{}}
 	for _, n := range g.Nodes {
 		for _, v := range n.Out {
 			if b := storageBytes(v); v.Alias == nil && b > 0 {
@@ -150,7 +151,8 @@ func tooLarge(g *graph.Graph, e *MemoryError) *shortage {
 			}
 		}
 	}
-	s.order = slices.SortedFunc(maps.Keys(s.bytes), func(a, b *graph.Node) int {
+	s.order = slices.Collect(maps.Keys(s.bytes))
+	sorted.Func(s.order, func(a, b *graph.Node) int {
 		return cmp.Or(cmp.Compare(s.bytes[b], s.bytes[a]), strings.Compare(a.Name, b.Name))
 	})
 	excess := e.Need.Total() - e.Held - e.Left
@@ -166,10 +168,10 @@ func tooLarge(g *graph.Graph, e *MemoryError) *shortage {
 func (s *shortage) dropLargest(count int) (*graph.Graph, graph.Errors) {
 	omitted := map[*graph.Node]*graph.Error{}
 	for _, n := range s.order[:count] {
-		omitted[n] = s.g.Fail(n, memoryErrorFor(s.bytes[n], s.err))
+		omitted[n] = s.graph.Fail(n, memoryErrorFor(s.bytes[n], s.err))
 	}
 	missing := map[*graph.Value]bool{}
-	for _, n := range s.g.Nodes {
+	for _, n := range s.graph.Nodes {
 		readsMissing := slices.ContainsFunc(n.In, func(a graph.Arg) bool { return missing[a.Value] })
 		if readsMissing {
 			delete(omitted, n)
@@ -186,7 +188,7 @@ func (s *shortage) dropLargest(count int) (*graph.Graph, graph.Errors) {
 			reasons = append(reasons, omitted[n])
 		}
 	}
-	return s.g.Drop(omitted), reasons
+	return s.graph.Drop(omitted), reasons
 }
 
 // memoryErrorFor returns the reason why a node with results of the given size is omitted. If the results alone would
@@ -222,15 +224,15 @@ func (p *Program) addMissingOutputs(whole *graph.Graph, omissions graph.Errors) 
 		return
 	}
 	outputByName := map[string]graph.Output{}
-	for _, o := range p.outputs {
-		outputByName[o.Name] = o
+	for _, output := range p.outputs {
+		outputByName[output.Name] = output
 	}
 	p.outputs = slices.Clone(whole.Outputs)
-	for i, o := range p.outputs {
-		if computed, ok := outputByName[o.Name]; ok {
+	for i, output := range p.outputs {
+		if computed, ok := outputByName[output.Name]; ok {
 			p.outputs[i] = computed
 		} else {
-			p.omittedValues[o.Value] = true
+			p.omittedValues[output.Value] = true
 		}
 	}
 	p.completeGraph = whole
@@ -282,7 +284,7 @@ func (p *Program) findSources() {
 
 // stepFailures records the steps of a run that failed or that depend on failed steps.
 type stepFailures struct {
-	p         *Program
+	program   *Program
 	anyFailed atomic.Bool
 	lostSteps []atomic.Bool // by step
 
@@ -291,37 +293,37 @@ type stepFailures struct {
 }
 
 // reset clears the failures of the previous run.
-func (l *stepFailures) reset() {
-	if l.anyFailed.Swap(false) {
-		for i := range l.lostSteps {
-			l.lostSteps[i].Store(false)
+func (failures *stepFailures) reset() {
+	if failures.anyFailed.Swap(false) {
+		for i := range failures.lostSteps {
+			failures.lostSteps[i].Store(false)
 		}
 	}
-	l.failed = nil
+	failures.failed = nil
 }
 
 // add records the error of a failed step. Further errors of the same step are ignored.
-func (l *stepFailures) add(step int, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.lostSteps[step].Swap(true) {
-		l.failed = append(l.failed, l.p.graph.Fail(l.p.steps[step].node, err))
+func (failures *stepFailures) add(step int, err error) {
+	failures.mu.Lock()
+	defer failures.mu.Unlock()
+	if !failures.lostSteps[step].Swap(true) {
+		failures.failed = append(failures.failed, failures.program.graph.Fail(failures.program.steps[step].node, err))
 	}
-	l.anyFailed.Store(true)
+	failures.anyFailed.Store(true)
 }
 
 // isLost reports whether a step is lost.
-func (l *stepFailures) isLost(step int) bool { return l.lostSteps[step].Load() }
+func (failures *stepFailures) isLost(step int) bool { return failures.lostSteps[step].Load() }
 
 // propagate reports whether a step reads from a lost step. If so, it marks the step as lost. All steps that the step
 // reads from must be finished.
-func (l *stepFailures) propagate(step int) bool {
-	if !l.anyFailed.Load() {
+func (failures *stepFailures) propagate(step int) bool {
+	if !failures.anyFailed.Load() {
 		return false
 	}
-	for _, s := range l.p.sources[step] {
-		if l.lostSteps[s].Load() {
-			l.lostSteps[step].Store(true)
+	for _, s := range failures.program.sources[step] {
+		if failures.lostSteps[s].Load() {
+			failures.lostSteps[step].Store(true)
 			return true
 		}
 	}
@@ -330,34 +332,35 @@ func (l *stepFailures) propagate(step int) bool {
 
 // computedOutputs returns, by output of the program, whether the output was computed. It returns nil if all outputs
 // were computed.
-func (l *stepFailures) computedOutputs() []bool {
-	if len(l.p.omittedValues) == 0 && !l.anyFailed.Load() {
+func (failures *stepFailures) computedOutputs() []bool {
+	if len(failures.program.omittedValues) == 0 && !failures.anyFailed.Load() {
 		return nil
 	}
 	lostNodes := map[*graph.Node]bool{}
-	for i := range l.lostSteps {
-		if l.lostSteps[i].Load() {
-			lostNodes[l.p.steps[i].node] = true
+	for i := range failures.lostSteps {
+		if failures.lostSteps[i].Load() {
+			lostNodes[failures.program.steps[i].node] = true
 		}
 	}
-	computed := make([]bool, len(l.p.outputs))
-	for i, o := range l.p.outputs {
-		root := o.Value.Root()
-		computed[i] = !l.p.omittedValues[o.Value] && !l.p.omittedValues[root] && (root.Node == nil || !lostNodes[root.Node])
+	computed := make([]bool, len(failures.program.outputs))
+	for i, output := range failures.program.outputs {
+		root := output.Value.Root()
+		computed[i] = !failures.program.omittedValues[output.Value] && !failures.program.omittedValues[root] &&
+			(root.Node == nil || !lostNodes[root.Node])
 	}
 	return computed
 }
 
 // runError returns the error of a run with lost steps, or nil if no step was lost.
-func (l *stepFailures) runError(computed []bool) error {
+func (failures *stepFailures) runError(computed []bool) error {
 	isComputed := map[string]bool{}
-	for i, o := range l.p.outputs {
-		isComputed[o.Name] = computed == nil || computed[i]
+	for i, output := range failures.program.outputs {
+		isComputed[output.Name] = computed == nil || computed[i]
 	}
-	g := l.p.completeGraph
+	g := failures.program.completeGraph
 	if g == nil {
-		g = l.p.graph
+		g = failures.program.graph
 	}
-	return IncompleteError(g, append(slices.Clone(l.p.failed), l.failed...),
+	return IncompleteError(g, append(slices.Clone(failures.program.failed), failures.failed...),
 		func(name string) bool { return isComputed[name] })
 }

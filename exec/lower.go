@@ -73,7 +73,7 @@ func inBatches(n, threads int, do func(begin, end int)) {
 }
 
 // lower compiles the kernel of a node that is not a view.
-func lower(ctx context.Context, n *graph.Node) (k *graph.Kernel, err error) {
+func lower(ctx context.Context, n *graph.Node) (kernel *graph.Kernel, err error) {
 	defer recoverPanic(&err)
 	if err := interrupt.Err(ctx); err != nil {
 		return nil, err
@@ -87,14 +87,14 @@ func lower(ctx context.Context, n *graph.Node) (k *graph.Kernel, err error) {
 	if slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil }) {
 		return nil, fmt.Errorf("some of its outputs are views and some are not: the graph must be planned first")
 	}
-	if k, err = n.Op.Compile(n.Call()); err == nil && k == nil {
+	if kernel, err = n.Op.Compile(n.Call()); err == nil && kernel == nil {
 		err = errors.New("its op returned no kernel")
 	}
 	if err != nil {
-		return k, err
+		return kernel, err
 	}
-	if k.Place != tensor.Host {
-		return nil, fmt.Errorf("its kernel runs on %v, the program runs on the %v", k.Place, tensor.Host)
+	if kernel.Place != tensor.Host {
+		return nil, fmt.Errorf("its kernel runs on %v, the program runs on the %v", kernel.Place, tensor.Host)
 	}
-	return limitChunks(k), nil
+	return limitChunks(kernel), nil
 }

@@ -50,7 +50,7 @@ func (p *Program) plan(ctx context.Context) {
 	}
 	p.arena = m.arenaSize
 	for s := range p.storages {
-		p.storageIndex.Set(p.storages[s].root, int32(m.find(s)+1))
+		p.storageIndex.Set(p.storages[s].root, int32(m.mergedRoot(s)+1))
 	}
 }
 
@@ -58,7 +58,7 @@ func (p *Program) plan(ctx context.Context) {
 // for each storage, followed by an element for the scratch memory of each step. If it is nil, no memory has affinity.
 // If the arena exceeds maxBytes, planFor marks all memory that is live at this point, and stops.
 func (p *Program) planFor(ctx context.Context, ignoresAffinity []bool, maxBytes int) *memoryPlanner {
-	m := &memoryPlanner{p: p, merged: make([]int, len(p.storages)), writer: graph.NewByValue[int32](p.graph),
+	m := &memoryPlanner{program: p, merged: make([]int, len(p.storages)), writer: graph.NewByValue[int32](p.graph),
 		isPlaced: make([]bool, len(p.storages)), users: make([][]int32, len(p.storages)),
 		previousUsers: make([][]int32, len(p.storages)), waits: make([]int32, len(p.steps)),
 		ignoresAffinity: ignoresAffinity, maxBytes: maxBytes, affinity: affinity{workers: min(p.threads, maxParts)}}
@@ -83,7 +83,7 @@ func (p *Program) planFor(ctx context.Context, ignoresAffinity []bool, maxBytes 
 
 // memoryPlanner assigns memory to the steps in order.
 type memoryPlanner struct {
-	p             *Program
+	program       *Program
 	merged        []int                // by storage: the storage whose memory it reuses in place
 	writer        graph.ByValue[int32] // by value, including values stored within another value: the step that writes it
 	isPlaced      []bool               // by storage: whether it has an address in the arena
@@ -105,8 +105,8 @@ type block struct {
 	users        []int32 // the steps that used the memory last
 }
 
-// find returns the storage whose memory a storage uses.
-func (m *memoryPlanner) find(s int) int {
+// mergedRoot returns the storage whose memory a storage uses.
+func (m *memoryPlanner) mergedRoot(s int) int {
 	for m.merged[s] != s {
 		s = m.merged[s]
 	}
@@ -115,12 +115,12 @@ func (m *memoryPlanner) find(s int) int {
 
 // planStep assigns memory to the results and the scratch memory of step i, and frees memory after its last use.
 func (m *memoryPlanner) planStep(i int) {
-	p := m.p
+	p := m.program
 	s := &p.steps[i]
 	outs := len(s.node.Out)
 	for k := range s.refs {
 		if r := &s.refs[k]; r.storage >= 0 {
-			r.storage = m.find(r.storage)
+			r.storage = m.mergedRoot(r.storage)
 			if k >= outs && m.isPlanned(r.storage) && s.node.In[k-outs].Kind == graph.TensorArg {
 				m.addWait(i, m.writer.At(s.node.In[k-outs].Value.Root()))
 			}
@@ -150,10 +150,10 @@ func (m *memoryPlanner) planStep(i int) {
 // operand. If v is stored within another value, an earlier step may have placed the storage already. Step i then waits
 // for the previous users of the memory, but not for that earlier step.
 func (m *memoryPlanner) placeStorage(i, storage int, v *graph.Value) {
-	s := &m.p.storages[storage]
+	s := &m.program.storages[storage]
 	switch {
 	case s.kind != inArena:
-	case !m.isPlaced[storage] && storage == m.p.storageOf(v):
+	case !m.isPlaced[storage] && storage == m.program.storageOf(v):
 		s.arenaOffset, m.previousUsers[storage] = m.alloc(i, s.bytes, storage)
 		m.isPlaced[storage] = true
 	case v.Within != nil:
@@ -165,7 +165,7 @@ func (m *memoryPlanner) placeStorage(i, storage int, v *graph.Value) {
 
 // isPlanned reports whether a step of the program writes storage s.
 func (m *memoryPlanner) isPlanned(s int) bool {
-	k := m.p.storages[s].kind
+	k := m.program.storages[s].kind
 	return k == inArena || k == inNewMemory
 }
 
@@ -181,13 +181,13 @@ func (m *memoryPlanner) addWait(i int, earlier int32) {
 		return
 	}
 	m.waits[earlier] = int32(i)
-	m.p.steps[earlier].waitingSteps = append(m.p.steps[earlier].waitingSteps, int32(i))
+	m.program.steps[earlier].waitingSteps = append(m.program.steps[earlier].waitingSteps, int32(i))
 }
 
 // reuseInPlace lets the results of step i reuse the memory of operands that no later step uses, if the kernel permits
 // it.
 func (m *memoryPlanner) reuseInPlace(i int) {
-	p := m.p
+	p := m.program
 	s := &p.steps[i]
 	outs := len(s.node.Out)
 	reused := map[int]bool{}
@@ -216,7 +216,7 @@ func (m *memoryPlanner) reuseInPlace(i int) {
 // readsSameElements reports whether all operands of step i that share the storage of operand `in` have each element at
 // the same address as operand `in`. Overwriting the elements in order is then safe.
 func (m *memoryPlanner) readsSameElements(i, in int) bool {
-	s := &m.p.steps[i]
+	s := &m.program.steps[i]
 	outs := len(s.node.Out)
 	meta := s.node.In[in].Meta()
 	for k, a := range s.node.In {
@@ -296,7 +296,7 @@ func (m *memoryPlanner) pickBlock(size, memoryIndex int) (best, offset int) {
 // freeAfter frees memory whose last use was step i. At the end of a pipelined group, it frees memory whose last use was
 // any step of the group.
 func (m *memoryPlanner) freeAfter(i int) {
-	p := m.p
+	p := m.program
 	s := &p.steps[i]
 	if s.kernel.Scratch > 0 {
 		m.freeBlock(s.scratch, s.kernel.Scratch, []int32{int32(i)})
@@ -323,12 +323,12 @@ func (m *memoryPlanner) freeBlock(offset, size int, users []int32) {
 	}
 	k := sort.Search(len(m.blocks), func(k int) bool { return m.blocks[k].offset > offset })
 	m.blocks = slices.Insert(m.blocks, k, block{offset, size, m.truncateUsers(users)})
-	m.join(k)
-	m.join(k - 1)
+	m.joinWithNext(k)
+	m.joinWithNext(k - 1)
 }
 
-// join merges free block k with the next one if they are adjacent.
-func (m *memoryPlanner) join(k int) {
+// joinWithNext merges free block k with the next one if they are adjacent.
+func (m *memoryPlanner) joinWithNext(k int) {
 	if k < 0 || k+1 >= len(m.blocks) {
 		return
 	}

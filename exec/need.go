@@ -9,6 +9,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -54,7 +55,7 @@ func (n *Need) add(kind string, v *graph.Value, bytes int) {
 
 // sortLargest sorts Largest and truncates it to maxHoldings.
 func (n *Need) sortLargest() {
-	slices.SortStableFunc(n.Largest, func(a, b Holding) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	sorted.Func(n.Largest, func(a, b Holding) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	n.Largest = n.Largest[:min(len(n.Largest), maxHoldings)]
 }
 
@@ -229,9 +230,9 @@ func (p *Program) computeNeed() {
 			}
 		}
 	}
-	for _, o := range p.outputs {
-		if p.storages[p.storageOf(o.Value)].kind == inConst {
-			n.Outputs = sum(n.Outputs, o.Value.Meta.Bytes()) // the output is a copy of the value
+	for _, output := range p.outputs {
+		if p.storages[p.storageOf(output.Value)].kind == inConst {
+			n.Outputs = sum(n.Outputs, output.Value.Meta.Bytes()) // the output is a copy of the value
 		}
 	}
 	p.need = n

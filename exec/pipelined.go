@@ -48,11 +48,12 @@ func (p *Program) findPipelines() {
 // pipelinePhase returns the phase of a step that can be in a group, or nil. Such a step has one phase, which reports
 // how far its chunks progress.
 func (s *step) pipelinePhase() *graph.Phase {
-	k := s.kernel
-	if len(k.Phases) != 1 || k.Scratch > 0 || len(k.InPlace) > 0 || len(s.node.Out) != 1 || s.node.Out[0].Within != nil {
+	kernel := s.kernel
+	if len(kernel.Phases) != 1 || kernel.Scratch > 0 || len(kernel.InPlace) > 0 || len(s.node.Out) != 1 ||
+		s.node.Out[0].Within != nil {
 		return nil
 	}
-	if ph := &k.Phases[0]; ph.Flow != nil && ph.Chunks > 1 {
+	if ph := &kernel.Phases[0]; ph.Flow != nil && ph.Chunks > 1 {
 		return ph
 	}
 	return nil
@@ -62,8 +63,8 @@ func (s *step) pipelinePhase() *graph.Phase {
 // interleaved. It is negative if they cannot be interleaved, or if interleaving saves nothing.
 func (p *Program) bufferedBytes(i int) int {
 	previous, st := &p.steps[i-1], &p.steps[i]
-	from, to := previous.pipelinePhase(), st.pipelinePhase()
-	if from == nil || to == nil || len(st.node.In) == 0 || st.node.In[0].Kind != graph.TensorArg ||
+	from, target := previous.pipelinePhase(), st.pipelinePhase()
+	if from == nil || target == nil || len(st.node.In) == 0 || st.node.In[0].Kind != graph.TensorArg ||
 		st.refs[1] != previous.refs[0] { // the first operand is the previous result
 		return -1
 	}
@@ -73,13 +74,13 @@ func (p *Program) bufferedBytes(i int) int {
 		return -1
 	}
 	maxBuffered, ready, done := 0, 0, 0
-	for c := range to.Chunks {
+	for c := range target.Chunks {
 		consumed := 0
 		if c > 0 {
-			consumed = to.Flow.Needs(c - 1)
+			consumed = target.Flow.NeededElements(c - 1)
 		}
-		for needs := to.Flow.Needs(c); ready < needs && done < from.Chunks; done++ {
-			ready = from.Flow.Made(done)
+		for needs := target.Flow.NeededElements(c); ready < needs && done < from.Chunks; done++ {
+			ready = from.Flow.FinalElements(done)
 		}
 		maxBuffered = max(maxBuffered, ready-consumed)
 	}
@@ -104,7 +105,7 @@ func (p *Program) readsFrom(i, first int) bool {
 func (s *Session) runPipelined(ctx context.Context, w *workerState, first, end int) error {
 	var next [maxGroupSteps]int // next[k] is the next chunk of step k of the group
 	for i := end - 1; ; {
-		st := &s.p.steps[i]
+		st := &s.program.steps[i]
 		ph, c := &st.kernel.Phases[0], next[i-first]
 		switch {
 		case c == ph.Chunks && i == end-1:
@@ -112,7 +113,7 @@ func (s *Session) runPipelined(ctx context.Context, w *workerState, first, end i
 		case c == ph.Chunks: // the next step has all of its operands
 			i++
 			continue
-		case i > first && s.p.mustWait(i, c, next[i-1-first]):
+		case i > first && s.program.mustWait(i, c, next[i-1-first]):
 			i--
 			continue
 		case ctx.Err() != nil:
@@ -134,7 +135,7 @@ func (s *Session) runPipelined(ctx context.Context, w *workerState, first, end i
 // of step i-1 that have finished.
 func (p *Program) mustWait(i, chunk, finished int) bool {
 	from, to := &p.steps[i-1].kernel.Phases[0], &p.steps[i].kernel.Phases[0]
-	return finished == 0 || finished < from.Chunks && from.Flow.Made(finished-1) < to.Flow.Needs(chunk)
+	return finished == 0 || finished < from.Chunks && from.Flow.FinalElements(finished-1) < to.Flow.NeededElements(chunk)
 }
 
 // extendLifetimes keeps all memory that a group uses until the last step of the group, because no step of the group is

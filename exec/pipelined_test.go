@@ -33,8 +33,8 @@ func windowSums(name string, failing int) *graph.Op {
 		},
 		Lowerings: graph.Lowerings{
 			Compile: func(*graph.Call) (*graph.Kernel, error) {
-				flow := &graph.Flow{Made: func(chunk int) int { return (chunk + 1) * flowChunk },
-					Needs: func(chunk int) int { return min(flowN, (chunk+1)*flowChunk+flowAhead) }}
+				flow := &graph.Flow{FinalElements: func(chunk int) int { return (chunk + 1) * flowChunk },
+					NeededElements: func(chunk int) int { return min(flowN, (chunk+1)*flowChunk+flowAhead) }}
 				run := func(m *graph.Mem, chunk int) error {
 					if chunk == failing {
 						return errRefused

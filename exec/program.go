@@ -265,8 +265,8 @@ func (p *Program) addStorages(g *graph.Graph) {
 			}
 		}
 	}
-	for _, o := range g.Outputs {
-		if s := &p.storages[p.storageOf(o.Value)]; s.kind == inArena {
+	for _, output := range g.Outputs {
+		if s := &p.storages[p.storageOf(output.Value)]; s.kind == inArena {
 			s.kind = inNewMemory
 		}
 	}
@@ -278,9 +278,9 @@ func (p *Program) storageOf(v *graph.Value) int {
 }
 
 // addStep adds a step for a node and its kernel.
-func (p *Program) addStep(n *graph.Node, k *graph.Kernel) (err error) {
+func (p *Program) addStep(n *graph.Node, kernel *graph.Kernel) (err error) {
 	defer recoverPanic(&err)
-	s := step{node: n, kernel: k, firstPtr: p.pointerCount, firstPhase: p.phases,
+	s := step{node: n, kernel: kernel, firstPtr: p.pointerCount, firstPhase: p.phases,
 		refs: make([]ref, 0, len(n.Out)+len(n.In))}
 	for _, v := range n.Out {
 		s.refs = append(s.refs, p.refOf(v))
@@ -288,21 +288,21 @@ func (p *Program) addStep(n *graph.Node, k *graph.Kernel) (err error) {
 	for i, a := range n.In {
 		r := ref{storage: -1}
 		switch {
-		case i < len(k.Bound) && k.Bound[i] != nil:
-			r = p.addConstant(k.Bound[i])
+		case i < len(kernel.Bound) && kernel.Bound[i] != nil:
+			r = p.addConstant(kernel.Bound[i])
 		case a.Kind == graph.TensorArg:
 			r = p.refOf(a.Value)
 		}
 		s.refs = append(s.refs, r)
 	}
 	c := call{firstPtr: int32(s.firstPtr), ptrCount: int32(len(s.refs))}
-	if len(k.Phases) == 1 && k.Phases[0].Chunks == 1 && k.Scratch == 0 {
-		c.run = k.Phases[0].Run
+	if len(kernel.Phases) == 1 && kernel.Phases[0].Chunks == 1 && kernel.Scratch == 0 {
+		c.run = kernel.Phases[0].Run
 	}
 	p.calls = append(p.calls, c)
-	p.phases += len(k.Phases)
+	p.phases += len(kernel.Phases)
 	p.pointerCount += len(s.refs)
-	p.workerBytes = max(p.workerBytes, k.Worker)
+	p.workerBytes = max(p.workerBytes, kernel.Worker)
 	p.steps = append(p.steps, s)
 	return nil
 }

@@ -15,34 +15,36 @@ import (
 // tensor is written.
 func (p *Program) findInPlace() {
 	p.inPlace = make([]bool, len(p.outputs))
-	for i, o := range p.outputs {
-		m, root := o.Value.Meta, o.Value.Root().Meta
-		p.inPlace[i] = !p.omittedValues[o.Value] && m.Numel() > 0 && p.storages[p.storageOf(o.Value)].kind == inNewMemory &&
-			m.Bytes() == root.Bytes() && m.Offset*m.DType.Size() == root.Offset*root.DType.Size() &&
-			root.IsNonOverlappingAndDense() && !m.OverlapsItself()
+	for i, output := range p.outputs {
+		meta, root := output.Value.Meta, output.Value.Root().Meta
+		p.inPlace[i] = !p.omittedValues[output.Value] && meta.Numel() > 0 &&
+			p.storages[p.storageOf(output.Value)].kind == inNewMemory &&
+			meta.Bytes() == root.Bytes() && meta.Offset*meta.DType.Size() == root.Offset*root.DType.Size() &&
+			root.IsNonOverlappingAndDense() && !meta.OverlapsItself()
 	}
 }
 
 // allocate sets the memory of the outputs: the caller's tensor if it has the layout of the output, otherwise memory
 // from the pool. Memory with gaps between elements is cleared, so that a result never contains bytes of another run.
 func (s *Session) allocate(in, out []*tensor.Tensor) error {
-	p := s.p
+	p := s.program
 	for i, t := range out {
-		o := p.outputs[i]
-		if t == nil || p.omittedValues[o.Value] {
+		output := p.outputs[i]
+		if t == nil || p.omittedValues[output.Value] {
 			continue
 		}
-		m := o.Value.Meta
-		if err := checkOutputTensor(o.Name, m.DType, m.Shape, t); err != nil {
+		meta := output.Value.Meta
+		if err := checkOutputTensor(output.Name, meta.DType, meta.Shape, t); err != nil {
 			return err
 		}
 		if err := p.checkWritable(i, in, out); err != nil {
 			return err
 		}
-		memory := &s.outputMemories[p.storageOf(o.Value)]
+		memory := &s.outputMemories[p.storageOf(output.Value)]
 		// directOutput counts from 1, because 0 means that no tensor was given.
-		if p.inPlace[i] && memory.storage == nil && t.SameAddresses(m) && t.Offset >= m.Offset && isAligned(t) {
-			*memory = outputMemory{storage: t.Storage(), shift: (t.Offset - m.Offset) * m.DType.Size(), directOutput: i + 1}
+		if p.inPlace[i] && memory.storage == nil && t.SameAddresses(meta) && t.Offset >= meta.Offset && isAligned(t) {
+			*memory = outputMemory{storage: t.Storage(), shift: (t.Offset - meta.Offset) * meta.DType.Size(),
+				directOutput: i + 1}
 		}
 	}
 	for k := range p.storages {
@@ -54,7 +56,7 @@ func (s *Session) allocate(in, out []*tensor.Tensor) error {
 }
 
 // coversStorage reports whether the elements of a value cover all bytes of its storage.
-func coversStorage(m tensor.Meta) bool { return m.Offset == 0 && m.IsNonOverlappingAndDense() }
+func coversStorage(meta tensor.Meta) bool { return meta.Offset == 0 && meta.IsNonOverlappingAndDense() }
 
 // isAligned reports whether elements have the alignment of their type, which kernels require for writing.
 func isAligned(t *tensor.Tensor) bool {
@@ -62,15 +64,15 @@ func isAligned(t *tensor.Tensor) bool {
 }
 
 // checkOutputTensor returns an error for a tensor that cannot receive an output.
-func checkOutputTensor(name string, d tensor.DType, shape []int, t *tensor.Tensor) error {
+func checkOutputTensor(name string, dtype tensor.DType, shape []int, t *tensor.Tensor) error {
 	switch err := t.Check(); {
 	case err != nil:
 		return fmt.Errorf("the tensor given for output %q: %w", name, err)
 	case t.Storage().Place() != tensor.Host:
 		return fmt.Errorf("the tensor given for output %q is in the memory of %v, the program runs on the %v", name,
 			t.Storage().Place(), tensor.Host)
-	case t.DType != d:
-		return fmt.Errorf("output %q is %v, the tensor given for it %v", name, d, t.DType)
+	case t.DType != dtype:
+		return fmt.Errorf("output %q is %v, the tensor given for it %v", name, dtype, t.DType)
 	case !slices.Equal(t.Shape, shape):
 		return fmt.Errorf("output %q has shape %s, the tensor given for it %s", name, tensor.ListString(shape),
 			tensor.ListString(t.Shape))
@@ -85,7 +87,7 @@ func checkOutputTensor(name string, d tensor.DType, shape []int, t *tensor.Tenso
 // copied.
 func (s *Session) inputsInLayout(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	copied := false
-	for i, v := range s.p.inputs {
+	for i, v := range s.program.inputs {
 		if t := in[i]; t.SameAddresses(v.Meta) && t.Offset >= v.Meta.Offset {
 			continue
 		}
@@ -100,20 +102,20 @@ func (s *Session) inputsInLayout(ctx context.Context, in []*tensor.Tensor) ([]*t
 	return in, nil
 }
 
-// copyOf returns a copy of t with the layout m, offset included. Its memory is released at the end of the run unless
+// copyOf returns a copy of t with the layout meta, offset included. Its memory is released at the end of the run unless
 // [Session.passToCaller] keeps it.
-func (s *Session) copyOf(ctx context.Context, t *tensor.Tensor, m tensor.Meta) (*tensor.Tensor, error) {
-	c, err := pooledCopy(ctx, s.p.pool, t, m, s.p.threads)
+func (s *Session) copyOf(ctx context.Context, t *tensor.Tensor, meta tensor.Meta) (*tensor.Tensor, error) {
+	c, err := pooledCopy(ctx, s.program.pool, t, meta, s.program.threads)
 	if err == nil {
 		s.copies = append(s.copies, c.Storage())
 	}
 	return c, err
 }
 
-// pooledCopy returns a copy of t with the layout m, offset included.
-func pooledCopy(ctx context.Context, pool *tensor.Pool, t *tensor.Tensor, m tensor.Meta,
+// pooledCopy returns a copy of t with the layout meta, offset included.
+func pooledCopy(ctx context.Context, pool *tensor.Pool, t *tensor.Tensor, meta tensor.Meta,
 	workers int) (*tensor.Tensor, error) {
-	out := tensor.Must(tensor.Over(m, pool.Take(m.Extent()*m.DType.Size(), !coversStorage(m))))
+	out := tensor.Must(tensor.Over(meta, pool.Take(meta.Extent()*meta.DType.Size(), !coversStorage(meta))))
 	return out, iter.CopyElements(ctx, out, t, workers)
 }
 
@@ -127,10 +129,10 @@ func (s *Session) passToCaller(t *tensor.Tensor) {
 // deliver sets output i: to the storage that the run wrote, a view of an input, or a copy of a constant. With
 // onlyGivenOutputs, it sets only outputs for which the caller gave a tensor.
 func (s *Session) deliver(ctx context.Context, i int, in, out []*tensor.Tensor) error {
-	o := s.p.outputs[i]
-	root := o.Value.Root()
-	k := s.p.storageOf(root)
-	storage, m := &s.p.storages[k], o.Value.Meta
+	output := s.program.outputs[i]
+	root := output.Value.Root()
+	k := s.program.storageOf(root)
+	storage, meta := &s.program.storages[k], output.Value.Meta
 	if out[i] == nil && s.onlyGivenOutputs || s.outputMemories[k].directOutput == i+1 {
 		return nil // not requested, or a step wrote the caller's tensor
 	}
@@ -141,32 +143,32 @@ func (s *Session) deliver(ctx context.Context, i int, in, out []*tensor.Tensor) 
 		memory := &s.outputMemories[k]
 		if from := memory.storage; memory.directOutput > 0 {
 			// The storage is the caller's tensor for another output.
-			t, err = tensor.Over(m, tensor.StorageOf(from.Bytes()[memory.shift:]))
-		} else if t, err = tensor.Over(m, from); err == nil && out[i] == nil {
+			t, err = tensor.Over(meta, tensor.StorageOf(from.Bytes()[memory.shift:]))
+		} else if t, err = tensor.Over(meta, from); err == nil && out[i] == nil {
 			memory.ownedByCaller = true
 		}
 	case inInput: // a view of an input; the caller's tensor may begin at another offset than the program's input
 		x := in[storage.input]
 		shift := (x.Offset - root.Meta.Offset) * x.DType.Size()
-		if shift%m.DType.Size() != 0 {
+		if shift%meta.DType.Size() != 0 {
 			// The start is not a multiple of the view's element size.
 			if x, err = s.copyOf(ctx, x, root.Meta); err != nil {
 				return err
 			}
 			shift = 0
 		}
-		m.Offset += shift / m.DType.Size()
-		t, err = x.View(m)
+		meta.Offset += shift / meta.DType.Size()
+		t, err = x.View(meta)
 	default: // inConst
-		if t, err = storage.data.View(m); err == nil && out[i] == nil {
-			t, err = s.copyOf(ctx, t, m)
+		if t, err = storage.data.View(meta); err == nil && out[i] == nil {
+			t, err = s.copyOf(ctx, t, meta)
 		}
 	}
 	if err != nil {
 		return err
 	}
 	if out[i] != nil {
-		return iter.CopyElements(ctx, out[i], t, s.p.threads)
+		return iter.CopyElements(ctx, out[i], t, s.program.threads)
 	}
 	s.passToCaller(t)
 	out[i] = t

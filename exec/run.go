@@ -46,7 +46,7 @@ func (s *Session) runNamed(ctx context.Context, parent *Run,
 	in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	list, out := s.in, s.out
 	defer func() { clear(list); clear(out) }()
-	if err := listInputs(s.p.inputs, in, list); err != nil {
+	if err := listInputs(s.program.inputs, in, list); err != nil {
 		return nil, err
 	}
 	err := s.runInto(ctx, parent, list, out)
@@ -54,9 +54,9 @@ func (s *Session) runNamed(ctx context.Context, parent *Run,
 		return nil, err
 	}
 	res := make(map[string]*tensor.Tensor, len(out))
-	for i, o := range s.p.outputs {
+	for i, output := range s.program.outputs {
 		if out[i] != nil {
-			res[o.Name] = out[i]
+			res[output.Name] = out[i]
 		}
 	}
 	return res, err
@@ -74,8 +74,8 @@ func (p *Program) runNamedInto(ctx context.Context, in, out map[string]*tensor.T
 	if err := listInputs(p.inputs, in, s.in); err != nil {
 		return err
 	}
-	for i, o := range p.outputs {
-		s.out[i] = out[o.Name]
+	for i, output := range p.outputs {
+		s.out[i] = out[output.Name]
 	}
 	return s.runInto(ctx, nil, s.in, s.out)
 }
@@ -122,21 +122,21 @@ func unknownName(kind string, names []string, given map[string]*tensor.Tensor) e
 // CheckOutputs returns an error if a name is not an output of the graph, or if a tensor is nil.
 func CheckOutputs(outputs []graph.Output, out map[string]*tensor.Tensor) error {
 	known := 0
-	for _, o := range outputs {
-		t, given := out[o.Name]
+	for _, output := range outputs {
+		t, given := out[output.Name]
 		if !given {
 			continue
 		}
 		if known++; t == nil {
-			return fmt.Errorf("the tensor given for output %q is nil", o.Name)
+			return fmt.Errorf("the tensor given for output %q is nil", output.Name)
 		}
 	}
 	if known == len(out) {
 		return nil
 	}
 	names := make([]string, len(outputs))
-	for i, o := range outputs {
-		names[i] = o.Name
+	for i, output := range outputs {
+		names[i] = output.Name
 	}
 	return unknownName("output", names, out)
 }
@@ -169,7 +169,7 @@ func (s *Session) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
 // runUntraced executes a run with the inputs of list in, and sets the outputs in list out.
 func (s *Session) runUntraced(ctx context.Context, in, out []*tensor.Tensor) (err error) {
 	defer tensor.CatchMemory(&err)
-	p := s.p
+	p := s.program
 	if ctx == nil {
 		return errNoContext
 	}
@@ -200,12 +200,12 @@ func (s *Session) runUntraced(ctx context.Context, in, out []*tensor.Tensor) (er
 	if s.stepFailures != nil {
 		computed = s.stepFailures.computedOutputs()
 	}
-	for i, o := range p.outputs {
+	for i, output := range p.outputs {
 		if computed != nil && !computed[i] {
 			continue
 		}
 		if err := s.deliver(ctx, i, in, out); err != nil {
-			return fmt.Errorf("output %q: %w", o.Name, err)
+			return fmt.Errorf("output %q: %w", output.Name, err)
 		}
 	}
 	if s.stepFailures != nil {

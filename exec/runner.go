@@ -167,9 +167,9 @@ func (r *Runner) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[str
 		return nil, err
 	}
 	res := map[string]*tensor.Tensor{}
-	for i, o := range r.graph.Outputs {
+	for i, output := range r.graph.Outputs {
 		if list[i] != nil {
-			res[o.Name] = list[i]
+			res[output.Name] = list[i]
 		}
 	}
 	return res, err
@@ -195,8 +195,8 @@ func (r *Runner) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor)
 		return r.addRejectedNodes(r.static.runNamedInto(ctx, in, out))
 	}
 	list := make([]*tensor.Tensor, len(outputs))
-	for i, o := range outputs {
-		list[i] = out[o.Name]
+	for i, output := range outputs {
+		list[i] = out[output.Name]
 	}
 	return r.runInSegments(ctx, in, list, newCallerOutputs(outputs, list))
 }
@@ -287,8 +287,8 @@ func AddFailures(err error, whole *graph.Graph, failed graph.Errors, outputs []g
 		return err
 	}
 	computed := map[string]bool{}
-	for _, o := range outputs {
-		computed[o.Name] = true
+	for _, output := range outputs {
+		computed[output.Name] = true
 	}
 	failed = slices.Clone(failed)
 	if incomplete != nil {
@@ -302,9 +302,9 @@ func AddFailures(err error, whole *graph.Graph, failed graph.Errors, outputs []g
 
 // nodeRuntime implements [graph.Runtime]: it gives an op with RunDynamic access to the run that calls the op.
 type nodeRuntime struct {
-	r   *Runner
-	ctx context.Context
-	run *Run // nil without a tracer
+	runner *Runner
+	ctx    context.Context
+	run    *Run // nil without a tracer
 }
 
 // Context returns the context of the run.
@@ -315,7 +315,7 @@ func (rt nodeRuntime) Run(g *graph.Graph, in []*tensor.Tensor) ([]*tensor.Tensor
 	if rt.ctx.Err() != nil {
 		return nil, context.Cause(rt.ctx)
 	}
-	c, err := rt.r.body(g)
+	segmented, err := rt.runner.body(g)
 	if err != nil {
 		return nil, err
 	}
@@ -327,7 +327,7 @@ func (rt nodeRuntime) Run(g *graph.Graph, in []*tensor.Tensor) ([]*tensor.Tensor
 			return nil, fmt.Errorf("input %q: %w", g.Inputs[i].Name, err)
 		}
 	}
-	return rt.r.runSegments(rt.ctx, rt.run, c, in, false, nil)
+	return rt.runner.runSegments(rt.ctx, rt.run, segmented, in, false, nil)
 }
 
 // maxBodies is the maximum number of cached bodies. Only an op that creates graphs at run time can need more.
@@ -340,8 +340,8 @@ func (r *Runner) body(g *graph.Graph) (*segmentedGraph, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if c := r.bodies[g]; c != nil {
-		return c, nil
+	if segmented := r.bodies[g]; segmented != nil {
+		return segmented, nil
 	}
 	if err := g.Err(); err != nil {
 		return nil, err
@@ -349,7 +349,7 @@ func (r *Runner) body(g *graph.Graph) (*segmentedGraph, error) {
 	if len(r.bodies) >= maxBodies {
 		clear(r.bodies)
 	}
-	c := newSegmentedGraph(g)
-	r.bodies[g] = c
-	return c, nil
+	segmented := newSegmentedGraph(g)
+	r.bodies[g] = segmented
+	return segmented, nil
 }

@@ -45,33 +45,33 @@ func (t *tracerPanic) errorOrPanic(err error) error {
 }
 
 // BeginRun implements [Tracer].
-func (g safeTracer) BeginRun(r *Run) bool {
+func (tracer safeTracer) BeginRun(r *Run) bool {
 	defer r.tracerPanic.recordPanic("BeginRun")
-	return g.tracer.BeginRun(r)
+	return tracer.tracer.BeginRun(r)
 }
 
 // EndRun implements [Tracer].
-func (g safeTracer) EndRun(r *Run, err error) {
+func (tracer safeTracer) EndRun(r *Run, err error) {
 	defer r.tracerPanic.recordPanic("EndRun")
-	g.tracer.EndRun(r, err)
+	tracer.tracer.EndRun(r, err)
 }
 
 // BeginStep implements [Tracer].
-func (g safeTracer) BeginStep(p Position) {
-	p.Run.tracerPanic.callGuarded("BeginStep", func() { g.tracer.BeginStep(p) })
+func (tracer safeTracer) BeginStep(p Position) {
+	p.Run.tracerPanic.callGuarded("BeginStep", func() { tracer.tracer.BeginStep(p) })
 }
 
 // EndStep implements [Tracer].
-func (g safeTracer) EndStep(p Position, done bool) {
-	p.Run.tracerPanic.callGuarded("EndStep", func() { g.tracer.EndStep(p, done) })
+func (tracer safeTracer) EndStep(p Position, done bool) {
+	p.Run.tracerPanic.callGuarded("EndStep", func() { tracer.tracer.EndStep(p, done) })
 }
 
 // BeginChunk implements [Tracer].
-func (g safeTracer) BeginChunk(p Position) {
-	p.Run.tracerPanic.callGuarded("BeginChunk", func() { g.tracer.BeginChunk(p) })
+func (tracer safeTracer) BeginChunk(p Position) {
+	p.Run.tracerPanic.callGuarded("BeginChunk", func() { tracer.tracer.BeginChunk(p) })
 }
 
 // EndChunk implements [Tracer].
-func (g safeTracer) EndChunk(p Position, err error) {
-	p.Run.tracerPanic.callGuarded("EndChunk", func() { g.tracer.EndChunk(p, err) })
+func (tracer safeTracer) EndChunk(p Position, err error) {
+	p.Run.tracerPanic.callGuarded("EndChunk", func() { tracer.tracer.EndChunk(p, err) })
 }

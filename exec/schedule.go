@@ -9,10 +9,10 @@ import (
 
 // execute runs all sections in order. If no other worker is available, a shared section runs as a serial one.
 func (s *Session) execute(ctx context.Context) error {
-	for i := range s.p.sections {
-		sec := &s.p.sections[i]
+	for i := range s.program.sections {
+		sec := &s.program.sections[i]
 		var err error
-		if sec.nextWorth != workerpool.Little {
+		if sec.nextWorth != workerpool.StartNone {
 			workerpool.Expect(len(s.workers)-1, sec.nextWorth)
 		}
 		switch {
@@ -40,8 +40,8 @@ func (s *Session) runSerial(ctx context.Context, sec *section) (err error) {
 	}()
 	w.mem.Scratch = nil
 	for ; i < sec.end; i++ {
-		c := &s.p.calls[i]
-		if groupEnd := s.p.steps[i].pipelineEnd; c.run == nil && groupEnd > 0 {
+		c := &s.program.calls[i]
+		if groupEnd := s.program.steps[i].pipelineEnd; c.run == nil && groupEnd > 0 {
 			if err := s.runPipelined(ctx, w, i, groupEnd); err != nil {
 				return err
 			}
@@ -73,7 +73,7 @@ func (s *Session) failure(ctx context.Context, i int, err error) error {
 	if ended := interrupt.Err(ctx); ended != nil {
 		return ended
 	}
-	return s.p.graph.Fail(s.p.steps[i].node, err)
+	return s.program.graph.Fail(s.program.steps[i].node, err)
 }
 
 // runSerialObserved does what [Session.runSerial] does, for runs that have a tracer, and for runs that continue after a
@@ -81,7 +81,7 @@ func (s *Session) failure(ctx context.Context, i int, err error) error {
 func (s *Session) runSerialObserved(ctx context.Context, sec *section) error {
 	w := &s.workers[0]
 	for i := sec.first; i < sec.end; i++ {
-		if groupEnd := s.p.steps[i].pipelineEnd; groupEnd > 0 {
+		if groupEnd := s.program.steps[i].pipelineEnd; groupEnd > 0 {
 			if err := s.runPipelined(ctx, w, i, groupEnd); err != nil {
 				return err
 			}
@@ -102,7 +102,7 @@ func (s *Session) runSerialObserved(ctx context.Context, sec *section) error {
 
 // runStepSerially runs all chunks of a step in the calling goroutine.
 func (s *Session) runStepSerially(ctx context.Context, w *workerState, i int) error {
-	st := &s.p.steps[i]
+	st := &s.program.steps[i]
 	s.prepare(w, st)
 	for ph := range st.kernel.Phases {
 		for c := range st.kernel.Phases[ph].Chunks {

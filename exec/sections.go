@@ -13,18 +13,18 @@ import (
 // without counters or notifications, so that cheap steps cost no more than with a single thread. Several workers run a
 // shared section: they run independent steps concurrently, and divide the chunks of a step among themselves.
 type section struct {
-	first, end int              // steps [first, end)
-	shared     *sharing         // nil for a serial section
-	nextWorth  workerpool.Worth // for a serial section: the worth of waking workers for the next section
+	first, end int                    // steps [first, end)
+	shared     *sharing               // nil for a serial section
+	nextWorth  workerpool.StartPolicy // for a serial section: the worth of waking workers for the next section
 }
 
 // sharing describes a shared section. All costs are estimates.
 type sharing struct {
-	waitCounts []int32            // by step: number of steps in the section that the step waits for
-	costs      []float64          // by step: time on one worker, in nanoseconds
-	worth      []workerpool.Worth // by step: whether sharing from this step on is worth waking workers
-	maxWorth   workerpool.Worth   // the maximum of worth
-	minShared  float64            // minimum time of work, in nanoseconds, that is worth passing to another awake worker
+	waitCounts []int32                  // by step: number of steps in the section that the step waits for
+	costs      []float64                // by step: time on one worker, in nanoseconds
+	worth      []workerpool.StartPolicy // by step: whether sharing from this step on is worth waking workers
+	maxWorth   workerpool.StartPolicy   // the maximum of worth
+	minShared  float64                  // minimum work, in nanoseconds, that is worth passing to another awake worker
 }
 
 // minSerialSteps is the number of consecutive serial steps that end a shared section. A serial step costs some tens of
@@ -38,25 +38,25 @@ const wakeAheadNS = 1e5
 // period of wakeWindow times this minimum. In a longer period the workers would fall asleep again.
 const wakeWindow = 4
 
-// trialDivisor is the divisor of the minimum saving for waking workers on trial ([workerpool.Try]). With the default
-// profile 1/trialDivisor of the minimum is 10 us.
+// trialDivisor is the divisor of the minimum saving for waking workers on trial ([workerpool.StartIfUsedRecently]).
+// With the default profile 1/trialDivisor of the minimum is 10 us.
 const trialDivisor = 5
 
 // cutSections divides the steps into sections. The memory plan must be complete, because it adds dependencies.
-func (p *Program) cutSections(costs *machine.Profile) {
+func (p *Program) cutSections(profile *machine.Profile) {
 	n := len(p.steps)
 	if p.threads == 1 || n == 0 {
 		p.sections = []section{{end: n}}
 		return
 	}
-	if costs == nil {
-		costs = machine.SharedDefaultProfile()
+	if profile == nil {
+		profile = machine.SharedDefaultProfile()
 	}
-	s := sharing{minShared: cmp.Or(costs.ShareNS, machine.DefaultShareNS)}
-	s.costs = p.stepCosts(costs, s.minShared)
-	split := p.splits(s.costs, s.minShared)
+	s := sharing{minShared: cmp.Or(profile.ShareNS, machine.DefaultShareNS)}
+	s.costs = p.stepCosts(profile, s.minShared)
+	split := p.chooseSplits(s.costs, s.minShared)
 	saved := p.savings(s.costs, split, s.minShared)
-	s.worth = wakeWorths(s.costs, saved, cmp.Or(costs.WakeNS, machine.DefaultWakeNS))
+	s.worth = wakeWorths(s.costs, saved, cmp.Or(profile.WakeNS, machine.DefaultWakeNS))
 	covered := 0 // end of the sections so far
 	for i := 0; i < n; i++ {
 		if saved[i] == 0 {
@@ -84,7 +84,7 @@ func (p *Program) cutSections(costs *machine.Profile) {
 
 // addSerial adds the serial steps from first to end, which precede a section with the given worth. Workers are woken
 // about wakeAheadNS before the last of these steps ends, so the steps are split into two sections there.
-func (p *Program) addSerial(costs []float64, first, end int, worth workerpool.Worth) {
+func (p *Program) addSerial(costs []float64, first, end int, worth workerpool.StartPolicy) {
 	remainingNS, split := 0.0, end
 	for split > first && remainingNS < wakeAheadNS {
 		split--
@@ -167,21 +167,21 @@ func (s *step) cost(costs *machine.Profile, minShared float64) (ns float64) {
 // onlyMemory is true. It returns 0 if the implementation states no work.
 func workCost(n *graph.Node, costs *machine.Profile, onlyMemory bool) (ns float64) {
 	defer func() { _ = recover() }() // a faulty price must not fail the compilation
-	c := n.Call()
-	m := n.Op.Fitting(c)
-	if m == nil || m.Work == nil {
+	call := n.Call()
+	impl := n.Op.Fitting(call)
+	if impl == nil || impl.Work == nil {
 		return 0
 	}
-	price := func(w graph.Work) float64 {
-		w.Steps = 0
+	price := func(work graph.Work) float64 {
+		work.Steps = 0
 		if onlyMemory {
-			w.Parts = [len(w.Parts)]graph.Part{}
+			work.Parts = [len(work.Parts)]graph.Part{}
 		}
-		return costs.NS(w)
+		return costs.NS(work)
 	}
-	ns = price(m.Work(c, c.Walk))
-	read := m.Reader(c, c.Walk)
-	for i, a := range c.In {
+	ns = price(impl.Work(call, call.Walk))
+	read := impl.Reader(call, call.Walk)
+	for i, a := range call.In {
 		if a.Kind == graph.TensorArg {
 			if r, ok := read(i, a.Meta()); ok {
 				ns += price(r)
@@ -226,9 +226,10 @@ func (p *Program) savings(costs []float64, split []bool, minShared float64) []fl
 
 // wakeWorths computes, for each step, whether the time saved from this step on justifies waking workers; see
 // wakeWindow.
-func wakeWorths(costs, saved []float64, wake float64) []workerpool.Worth {
-	list := make([]workerpool.Worth, len(costs))
-	for w, minSaving := range map[workerpool.Worth]float64{workerpool.Try: wake / trialDivisor, workerpool.Much: wake} {
+func wakeWorths(costs, saved []float64, wake float64) []workerpool.StartPolicy {
+	list := make([]workerpool.StartPolicy, len(costs))
+	for w, minSaving := range map[workerpool.StartPolicy]float64{workerpool.StartIfUsedRecently: wake / trialDivisor,
+		workerpool.StartAlways: wake} {
 		sum, span, end := 0.0, 0.0, 0
 		for i := range costs {
 			for end < len(costs) && (end <= i || span+costs[end] <= wakeWindow*minSaving) {

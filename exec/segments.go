@@ -26,33 +26,33 @@ type segmentedGraph struct {
 
 // newSegmentedGraph divides a graph into segments.
 func newSegmentedGraph(g *graph.Graph) *segmentedGraph {
-	c := &segmentedGraph{graph: g, segments: g.Segments()}
-	c.dynamicIndex = make([]int, len(c.segments))
-	for i, s := range c.segments {
-		c.dynamicIndex[i] = c.dynamicCount
+	segmented := &segmentedGraph{graph: g, segments: g.Segments()}
+	segmented.dynamicIndex = make([]int, len(segmented.segments))
+	for i, s := range segmented.segments {
+		segmented.dynamicIndex[i] = segmented.dynamicCount
 		if s.Dynamic {
-			c.dynamicCount++
+			segmented.dynamicCount++
 		}
 	}
-	c.findLastReads()
-	return c
+	segmented.findLastReads()
+	return segmented
 }
 
 // findLastReads finds, for each value, the last segment that reads the value. If no segment reads the value, it finds
 // the segment that produces it. Outputs are kept. Inputs are kept too, because the caller holds them and their shapes
 // bind symbols.
-func (c *segmentedGraph) findLastReads() {
-	c.lastReads = make([][]*graph.Value, len(c.segments))
-	seen := graph.NewByValue[bool](c.graph)
-	for _, list := range [][]*graph.Value{c.graph.Inputs, c.graph.Constants} {
+func (segmented *segmentedGraph) findLastReads() {
+	segmented.lastReads = make([][]*graph.Value, len(segmented.segments))
+	seen := graph.NewByValue[bool](segmented.graph)
+	for _, list := range [][]*graph.Value{segmented.graph.Inputs, segmented.graph.Constants} {
 		for _, v := range list {
 			seen.Set(v, true)
 		}
 	}
-	for _, o := range c.graph.Outputs {
-		seen.Set(o.Value, true)
+	for _, output := range segmented.graph.Outputs {
+		seen.Set(output.Value, true)
 	}
-	for i, s := range slices.Backward(c.segments) {
+	for i, s := range slices.Backward(segmented.segments) {
 		results := s.Out
 		if s.Dynamic {
 			results = s.Nodes[0].Out // all outputs of a dynamic node are stored
@@ -61,7 +61,7 @@ func (c *segmentedGraph) findLastReads() {
 			for _, v := range list {
 				if !seen.At(v) {
 					seen.Set(v, true)
-					c.lastReads[i] = append(c.lastReads[i], v)
+					segmented.lastReads[i] = append(segmented.lastReads[i], v)
 				}
 			}
 		}
@@ -70,7 +70,9 @@ func (c *segmentedGraph) findLastReads() {
 
 // isSingleSegment reports whether the graph is a single compiled segment, so that a run of the graph is a run of one
 // program.
-func (c *segmentedGraph) isSingleSegment() bool { return len(c.segments) == 1 && c.dynamicCount == 0 }
+func (segmented *segmentedGraph) isSingleSegment() bool {
+	return len(segmented.segments) == 1 && segmented.dynamicCount == 0
+}
 
 // segmentRun is the state of one run of a graph in segments.
 type segmentRun struct {
@@ -91,50 +93,50 @@ type segmentRun struct {
 
 // runSegments runs a graph in segments and returns its outputs in order. With keepGoing, the error may be an
 // [*Incomplete]. Outputs that were not computed are then nil.
-func (r *Runner) runSegments(ctx context.Context, parent *Run, c *segmentedGraph, in []*tensor.Tensor,
+func (r *Runner) runSegments(ctx context.Context, parent *Run, segmented *segmentedGraph, in []*tensor.Tensor,
 	keepGoing bool, given *callerOutputs) (_ []*tensor.Tensor, err error) {
-	p := &segmentRun{nodeRuntime: nodeRuntime{r: r, ctx: ctx, run: parent}, segmentedGraph: c,
+	run := &segmentRun{nodeRuntime: nodeRuntime{runner: r, ctx: ctx, run: parent}, segmentedGraph: segmented,
 		keepGoing: keepGoing, callerOutputs: given,
 		knownValues: make(map[*graph.Value]*tensor.Tensor, 2*len(in)), missingValues: map[*graph.Value]bool{}}
-	for i, v := range c.graph.Inputs {
-		p.knownValues[v] = in[i]
+	for i, v := range segmented.graph.Inputs {
+		run.knownValues[v] = in[i]
 	}
-	if r.options.Tracer != nil && !c.isSingleSegment() {
-		p.beginRun(parent)
+	if r.options.Tracer != nil && !segmented.isSingleSegment() {
+		run.beginRun(parent)
 		defer func() {
-			r.options.Tracer.EndRun(p.run, err)
-			err = p.run.tracerPanic.errorOrPanic(err)
+			r.options.Tracer.EndRun(run.run, err)
+			err = run.run.tracerPanic.errorOrPanic(err)
 		}()
 	}
-	for i := range c.segments {
+	for i := range segmented.segments {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		s := &c.segments[i]
-		switch err := p.segment(i); {
+		s := &segmented.segments[i]
+		switch err := run.segment(i); {
 		case err == nil:
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case !keepGoing:
 			return nil, err
 		default:
-			p.fail(s, err)
+			run.fail(s, err)
 		}
-		for _, v := range c.lastReads[i] {
-			p.dropValue(v)
+		for _, v := range segmented.lastReads[i] {
+			run.dropValue(v)
 		}
 	}
-	return p.outputs()
+	return run.outputs()
 }
 
 // dropValue removes a value that has no further reader. The memory returns to the pool unless another value shares it.
-func (p *segmentRun) dropValue(v *graph.Value) {
-	t := p.knownValues[v]
-	delete(p.knownValues, v)
-	if t == nil || !t.Storage().Releasable() || p.sharedConstants[t.Storage()] {
+func (run *segmentRun) dropValue(v *graph.Value) {
+	t := run.knownValues[v]
+	delete(run.knownValues, v)
+	if t == nil || !t.Storage().Releasable() || run.sharedConstants[t.Storage()] {
 		return
 	}
-	for _, other := range p.knownValues {
+	for _, other := range run.knownValues {
 		if other != nil && other.Storage() == t.Storage() {
 			return
 		}
@@ -143,10 +145,10 @@ func (p *segmentRun) dropValue(v *graph.Value) {
 }
 
 // segment runs segment i. If some operands of its nodes are missing, it runs only the nodes whose operands exist.
-func (p *segmentRun) segment(i int) error {
-	s, cached := &p.segments[i], true
-	if len(p.missingValues) > 0 {
-		rest := s.Without(p.missingValues)
+func (run *segmentRun) segment(i int) error {
+	s, cached := &run.segments[i], true
+	if len(run.missingValues) > 0 {
+		rest := s.Without(run.missingValues)
 		if len(rest.Nodes) == 0 {
 			return nil
 		}
@@ -155,42 +157,42 @@ func (p *segmentRun) segment(i int) error {
 		}
 	}
 	if s.Dynamic {
-		return p.dynamicNode(s, p.dynamicIndex[i], cached)
+		return run.dynamicNode(s, run.dynamicIndex[i], cached)
 	}
-	return p.runCompiled(s, cached)
+	return run.runCompiled(s, cached)
 }
 
 // preparedSegment returns a prepared segment. If cached is true, it takes the segment from the cache, or adds the
 // segment to the cache. Otherwise it prepares the segment only for this run, for example because s is a part of a
 // segment.
-func (p *segmentRun) preparedSegment(s *graph.Segment, cached bool) (*prepared, error) {
-	prepare := func() (*prepared, error) { return p.r.prepare(p.ctx, s, p.knownValues, p.keepGoing) }
+func (run *segmentRun) preparedSegment(s *graph.Segment, cached bool) (*prepared, error) {
+	prepare := func() (*prepared, error) { return run.runner.prepare(run.ctx, s, run.knownValues, run.keepGoing) }
 	if !cached {
 		return prepare()
 	}
-	return p.r.segmentCache.get(p.ctx, classKey{s, s.Class(p.knownValues)}, prepare)
+	return run.runner.segmentCache.get(run.ctx, classKey{s, s.Class(run.knownValues)}, prepare)
 }
 
 // runCompiled runs a compiled segment and stores its results.
-func (p *segmentRun) runCompiled(s *graph.Segment, cached bool) error {
-	segment, err := p.preparedSegment(s, cached)
+func (run *segmentRun) runCompiled(s *graph.Segment, cached bool) error {
+	segment, err := run.preparedSegment(s, cached)
 	if err != nil {
 		return err
 	}
 	failed := slices.Clone(segment.failed)
 	in := make([]*tensor.Tensor, len(s.In))
 	for i, v := range s.In {
-		in[i] = p.knownValues[v]
+		in[i] = run.knownValues[v]
 	}
 	var out []*tensor.Tensor
 	var outputs []graph.Output
 	if segment.innerSegments != nil {
 		outputs = segment.innerSegments.graph.Outputs
-		out, err = p.r.runSegments(p.ctx, p.run, segment.innerSegments, in, p.keepGoing, nil)
+		out, err = run.runner.runSegments(run.ctx, run.run, segment.innerSegments, in, run.keepGoing, nil)
 	} else {
 		outputs = segment.program.outputs
-		out = p.callerOutputs.writableTensors(p.segmentedGraph, s, segment.program)
-		err = segment.program.runInto(p.ctx, p.run, in, out)
+		out = run.callerOutputs.writableTensors(run.segmentedGraph, s, segment.program)
+		err = segment.program.runInto(run.ctx, run.run, in, out)
 	}
 	var incomplete *Incomplete
 	if errors.As(err, &incomplete) {
@@ -199,12 +201,12 @@ func (p *segmentRun) runCompiled(s *graph.Segment, cached bool) error {
 		return err
 	}
 	byName := make(map[string]*tensor.Tensor, len(out))
-	for i, o := range outputs {
-		byName[o.Name] = out[i]
+	for i, output := range outputs {
+		byName[output.Name] = out[i]
 	}
 	for _, v := range s.Out {
 		if t := byName[v.Name]; t != nil {
-			p.knownValues[v] = t
+			run.knownValues[v] = t
 		}
 	}
 	if len(failed) > 0 {
@@ -214,71 +216,71 @@ func (p *segmentRun) runCompiled(s *graph.Segment, cached bool) error {
 }
 
 // fail records the error of a segment and marks the results that the segment did not compute as missing.
-func (p *segmentRun) fail(s *graph.Segment, err error) {
+func (run *segmentRun) fail(s *graph.Segment, err error) {
 	var incomplete *Incomplete
 	if errors.As(err, &incomplete) {
-		p.failed = append(p.failed, incomplete.Failed...)
+		run.failed = append(run.failed, incomplete.Failed...)
 	} else if nodeErr, ok := err.(*graph.Error); ok {
-		p.failed = append(p.failed, nodeErr)
+		run.failed = append(run.failed, nodeErr)
 	} else {
 		// The error belongs to no node: all results of the segment are lost.
-		p.failed = append(p.failed, &graph.Error{Err: err})
+		run.failed = append(run.failed, &graph.Error{Err: err})
 	}
 	for _, v := range s.Out {
-		if p.knownValues[v] == nil {
-			p.missingValues[v] = true
+		if run.knownValues[v] == nil {
+			run.missingValues[v] = true
 		}
 	}
 }
 
 // outputs returns the outputs in their pinned layouts.
-func (p *segmentRun) outputs() (_ []*tensor.Tensor, err error) {
+func (run *segmentRun) outputs() (_ []*tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	isComputed := map[string]bool{}
-	out := make([]*tensor.Tensor, len(p.graph.Outputs))
-	for i, o := range p.graph.Outputs {
-		t := p.knownValues[o.Value]
-		if o.Value.Const != nil {
-			t = o.Value.Const
+	out := make([]*tensor.Tensor, len(run.graph.Outputs))
+	for i, output := range run.graph.Outputs {
+		t := run.knownValues[output.Value]
+		if output.Value.Const != nil {
+			t = output.Value.Const
 		}
 		if t == nil {
 			continue // the value was not computed
 		}
-		if p.callerOutputs != nil {
-			out[i], isComputed[o.Name] = t, true // copyRemaining copies it to the caller's tensor
+		if run.callerOutputs != nil {
+			out[i], isComputed[output.Name] = t, true // copyRemaining copies it to the caller's tensor
 			continue
 		}
-		if !o.Pin.Holds(t.Meta) {
-			m, err := o.Pin.Apply(t.Meta)
-			if err != nil && p.keepGoing {
-				p.failed = append(p.failed, p.graph.FailOutput(o, err))
+		if !output.Pin.Holds(t.Meta) {
+			meta, err := output.Pin.Apply(t.Meta)
+			if err != nil && run.keepGoing {
+				run.failed = append(run.failed, run.graph.FailOutput(output, err))
 				continue
 			}
 			if err != nil {
-				return nil, fmt.Errorf("output %q: %w", o.Name, err)
+				return nil, fmt.Errorf("output %q: %w", output.Name, err)
 			}
-			m.Offset = 0
-			if t, err = pooledCopy(p.ctx, p.r.options.Pool, t, m, p.r.options.Threads); err != nil {
+			meta.Offset = 0
+			if t, err = pooledCopy(run.ctx, run.runner.options.Pool, t, meta, run.runner.options.Threads); err != nil {
 				return nil, err
 			}
-		} else if o.Value.Const != nil || p.sharedConstants[t.Storage()] {
-			m := t.Meta
-			m.Offset = 0
+		} else if output.Value.Const != nil || run.sharedConstants[t.Storage()] {
+			meta := t.Meta
+			meta.Offset = 0
 			// The caller must not get the graph's own data.
-			if t, err = pooledCopy(p.ctx, p.r.options.Pool, t, m, p.r.options.Threads); err != nil {
+			if t, err = pooledCopy(run.ctx, run.runner.options.Pool, t, meta, run.runner.options.Threads); err != nil {
 				return nil, err
 			}
 		}
-		out[i], isComputed[o.Name] = t, true
+		out[i], isComputed[output.Name] = t, true
 	}
-	return out, IncompleteError(p.graph, p.failed, func(name string) bool { return isComputed[name] })
+	return out, IncompleteError(run.graph, run.failed, func(name string) bool { return isComputed[name] })
 }
 
 // runDynamic runs a dynamic node.
-func (p *segmentRun) runDynamic(s *graph.Segment, cached bool) (err error) {
+func (run *segmentRun) runDynamic(s *graph.Segment, cached bool) (err error) {
 	defer recoverPanic(&err)
 	n := s.Nodes[0]
-	segment, err := p.preparedSegment(s, cached)
+	segment, err := run.preparedSegment(s, cached)
 	if err != nil {
 		return err
 	}
@@ -287,13 +289,13 @@ func (p *segmentRun) runDynamic(s *graph.Segment, cached bool) (err error) {
 		switch a.Kind {
 		case graph.TensorArg:
 			if in[i] = a.Value.Const; in[i] == nil {
-				in[i] = p.knownValues[a.Value]
+				in[i] = run.knownValues[a.Value]
 			}
 		case graph.NumberArg:
 			in[i] = a.Number.Tensor(a.Number.DType())
 		}
 	}
-	out, err := n.Op.RunDynamic(p.nodeRuntime, segment.call, in)
+	out, err := n.Op.RunDynamic(run.nodeRuntime, segment.call, in)
 	if err != nil {
 		return err
 	}
@@ -301,42 +303,42 @@ func (p *segmentRun) runDynamic(s *graph.Segment, cached bool) (err error) {
 		return fmt.Errorf("the op made %d values, but \"outputs\" names %d", len(out), len(n.Out))
 	}
 	for i, v := range n.Out {
-		if p.knownValues[v], err = p.inPinnedLayout(out[i], n.Pin); err != nil {
+		if run.knownValues[v], err = run.inPinnedLayout(out[i], n.Pin); err != nil {
 			return err
 		}
-		p.recordSharedConstant(n, p.knownValues[v])
+		run.recordSharedConstant(n, run.knownValues[v])
 	}
 	return nil
 }
 
 // inPinnedLayout returns a tensor in its pinned layout, copied if necessary.
-func (p *segmentRun) inPinnedLayout(t *tensor.Tensor, pin graph.Pin) (*tensor.Tensor, error) {
+func (run *segmentRun) inPinnedLayout(t *tensor.Tensor, pin graph.Pin) (*tensor.Tensor, error) {
 	if t == nil || pin.Holds(t.Meta) {
 		return t, nil
 	}
-	m, err := pin.Apply(t.Meta)
+	meta, err := pin.Apply(t.Meta)
 	if err != nil {
 		return nil, err
 	}
-	m.Offset = 0
-	return pooledCopy(p.ctx, p.r.options.Pool, t, m, p.r.options.Threads)
+	meta.Offset = 0
+	return pooledCopy(run.ctx, run.runner.options.Pool, t, meta, run.runner.options.Threads)
 }
 
 // recordSharedConstant records a result that shares memory with a constant operand, for example because a branch
 // returns its input.
-func (p *segmentRun) recordSharedConstant(n *graph.Node, result *tensor.Tensor) {
+func (run *segmentRun) recordSharedConstant(n *graph.Node, result *tensor.Tensor) {
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg && a.Value.Const != nil && result != nil && a.Value.Const.Storage() == result.Storage() {
-			if p.sharedConstants == nil {
-				p.sharedConstants = map[*tensor.Storage]bool{}
+			if run.sharedConstants == nil {
+				run.sharedConstants = map[*tensor.Storage]bool{}
 			}
-			p.sharedConstants[result.Storage()] = true
+			run.sharedConstants[result.Storage()] = true
 		}
 	}
 }
 
-// cause removes the node from an error that will be wrapped with the same node.
-func cause(n *graph.Node, err error) error {
+// withoutNode removes the node from an error that will be wrapped with the same node.
+func withoutNode(n *graph.Node, err error) error {
 	if e, ok := err.(*graph.Error); ok && e.Node == n.Name {
 		return e.Err
 	}

@@ -12,7 +12,7 @@ import (
 // Session is the memory of a run: the arena, the addresses of all operands, and the state of the schedule. It serves
 // one run at a time. It is not safe for concurrent use. [Program.Run] reuses sessions automatically.
 type Session struct {
-	p              *Program
+	program        *Program
 	arena          *tensor.Storage
 	ptrs           []unsafe.Pointer
 	patches        []patch
@@ -54,13 +54,13 @@ type workerState struct {
 // NewSession returns a session with its arena allocated. It panics with a [*tensor.MemoryError] if there is not enough
 // memory.
 func (p *Program) NewSession() *Session {
-	s := &Session{p: p, arena: p.pool.Take(p.arena, false), ptrs: make([]unsafe.Pointer, p.pointerCount),
+	s := &Session{program: p, arena: p.pool.Take(p.arena, false), ptrs: make([]unsafe.Pointer, p.pointerCount),
 		outputMemories: make([]outputMemory, len(p.storages)), workers: make([]workerState, p.threads)}
 	s.in, s.out = make([]*tensor.Tensor, len(p.inputs)), make([]*tensor.Tensor, len(p.outputs))
 	s.sectionRun.prepare(p)
 	s.sectionRun.job.Help = s.runHelper
 	if p.omittedValues != nil {
-		s.stepFailures = &stepFailures{p: p, lostSteps: make([]atomic.Bool, len(p.steps))}
+		s.stepFailures = &stepFailures{program: p, lostSteps: make([]atomic.Bool, len(p.steps))}
 	}
 	for i := range s.workers {
 		w := &s.workers[i]
@@ -93,7 +93,7 @@ func address(b []byte, off int) unsafe.Pointer { return unsafe.Pointer(&b[off]) 
 // bind sets the addresses of the run's inputs and outputs.
 func (s *Session) bind(in []*tensor.Tensor) {
 	for _, pt := range s.patches {
-		storage := &s.p.storages[pt.ref.storage]
+		storage := &s.program.storages[pt.ref.storage]
 		if storage.kind == inNewMemory {
 			memory := &s.outputMemories[pt.ref.storage]
 			s.ptrs[pt.ptr] = address(memory.storage.Bytes(), memory.shift+pt.ref.offset)

@@ -15,13 +15,13 @@ import (
 const maxChunks = math.MaxInt32
 
 // limitChunks returns a kernel with at most maxChunks chunks per phase. It joins chunks if necessary.
-func limitChunks(k *graph.Kernel) *graph.Kernel {
-	if !slices.ContainsFunc(k.Phases, func(ph graph.Phase) bool { return ph.Chunks > maxChunks }) {
-		return k
+func limitChunks(kernel *graph.Kernel) *graph.Kernel {
+	if !slices.ContainsFunc(kernel.Phases, func(ph graph.Phase) bool { return ph.Chunks > maxChunks }) {
+		return kernel
 	}
-	joined := *k
-	joined.Phases = slices.Clone(k.Phases)
-	for i, ph := range k.Phases {
+	joined := *kernel
+	joined.Phases = slices.Clone(kernel.Phases)
+	for i, ph := range kernel.Phases {
 		if ph.Chunks <= maxChunks {
 			continue
 		}
@@ -38,8 +38,8 @@ func limitChunks(k *graph.Kernel) *graph.Kernel {
 			return nil
 		}
 		if f := ph.Flow; f != nil {
-			group.Flow = &graph.Flow{Made: func(chunk int) int { return f.Made(last(chunk)) },
-				Needs: func(chunk int) int { return f.Needs(last(chunk)) }}
+			group.Flow = &graph.Flow{FinalElements: func(chunk int) int { return f.FinalElements(last(chunk)) },
+				NeededElements: func(chunk int) int { return f.NeededElements(last(chunk)) }}
 		}
 	}
 	return &joined
@@ -59,7 +59,7 @@ type openPhase struct{ step, phase int }
 type sectionRun struct {
 	job             workerpool.Job
 	ctx             context.Context
-	sec             *section
+	section         *section
 	unfinishedSteps atomic.Int32 // unfinished steps
 	waitingHelpers  atomic.Int32 // number of idle helpers that wait for more work
 	stop            atomic.Bool
@@ -109,7 +109,7 @@ func (s *Session) runLeader() {
 		}
 	}
 	if shareable > 1 {
-		r.requestHelpers(min(shareable, len(s.workers))-1, r.wakeWorth(r.sec.first))
+		r.requestHelpers(min(shareable, len(s.workers))-1, r.wakeWorth(r.section.first))
 	}
 	for {
 		seen := r.job.EventCount()
@@ -127,8 +127,8 @@ var errEnded = errors.New("a kernel called runtime.Goexit")
 
 // reset initializes the counters.
 func (s *Session) reset(ctx context.Context, sec *section) {
-	r, p := &s.sectionRun, s.p
-	r.ctx, r.sec, r.err, r.failedStep = ctx, sec, nil, -1
+	r, p := &s.sectionRun, s.program
+	r.ctx, r.section, r.err, r.failedStep = ctx, sec, nil, -1
 	r.readySteps, r.openPhases, r.idleStates = r.readySteps[:0], r.openPhases[:0], r.idleStates[:0]
 	for i := len(s.workers) - 1; i > 0; i-- {
 		r.idleStates = append(r.idleStates, &s.workers[i])
@@ -200,23 +200,23 @@ func (s *Session) runHelper() {
 }
 
 // requestHelpers asks for helpers, one for each further part of work. It wakes idle helpers of this section first.
-func (r *sectionRun) requestHelpers(count int, worth workerpool.Worth) {
-	r.job.Call(max(0, count-int(r.waitingHelpers.Load())), worth)
+func (r *sectionRun) requestHelpers(count int, worth workerpool.StartPolicy) {
+	r.job.RequestWorkers(max(0, count-int(r.waitingHelpers.Load())), worth)
 }
 
 // runWorker works until there is nothing to take.
 func (s *Session) runWorker(w *workerState) {
 	for {
-		step, phase, join := s.sectionRun.take()
+		step, phase, join := s.sectionRun.takePhase()
 		if step < 0 {
 			return
 		}
 		for step >= 0 {
 			if join {
-				s.prepare(w, &s.p.steps[step])
+				s.prepare(w, &s.program.steps[step])
 				step, phase = s.runChunks(w, openPhase{step, phase})
 			} else {
-				step, phase = s.advance(w, step, phase)
+				step, phase = s.runPhase(w, step, phase)
 			}
 			join = false
 			if w.tracedStep != step+1 {
@@ -226,11 +226,11 @@ func (s *Session) runWorker(w *workerState) {
 	}
 }
 
-// take returns an open phase to join, a step to start, or a negative step if there is neither. Chunks of open phases
-// have priority over steps, because workers that compute the same part of consecutive steps find their operands in
-// their caches. If a worker took a whole step instead, it would read half of the operands from the caches of other
+// takePhase returns an open phase to join, a step to start, or a negative step if there is neither. Chunks of open
+// phases have priority over steps, because workers that compute the same part of consecutive steps find their operands
+// in their caches. If a worker took a whole step instead, it would read half of the operands from the caches of other
 // cores. Later those cores would read half of the results from its cache.
-func (r *sectionRun) take() (step, phase int, join bool) {
+func (r *sectionRun) takePhase() (step, phase int, join bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch n := len(r.readySteps) - 1; {
@@ -249,18 +249,18 @@ func (r *sectionRun) take() (step, phase int, join bool) {
 
 // isWorthSharing reports whether a step is worth passing to another worker.
 func (r *sectionRun) isWorthSharing(step int) bool {
-	return r.sec.shared.costs[step-r.sec.first] >= r.sec.shared.minShared
+	return r.section.shared.costs[step-r.section.first] >= r.section.shared.minShared
 }
 
 // wakeWorth returns whether sharing from a step on is worth waking workers.
-func (r *sectionRun) wakeWorth(step int) workerpool.Worth {
-	return r.sec.shared.worth[step-r.sec.first]
+func (r *sectionRun) wakeWorth(step int) workerpool.StartPolicy {
+	return r.section.shared.worth[step-r.section.first]
 }
 
-// advance starts a phase of a step, and works on the phase until all chunks are taken. It returns the step and phase to
-// continue with, or a negative step.
-func (s *Session) advance(w *workerState, step, phase int) (int, int) {
-	st := &s.p.steps[step]
+// runPhase starts a phase of a step, and works on the phase until all chunks are taken. It returns the step and phase
+// to continue with, or a negative step.
+func (s *Session) runPhase(w *workerState, step, phase int) (int, int) {
+	st := &s.program.steps[step]
 	phases := st.kernel.Phases
 	isLost := phase == 0 && s.stepFailures != nil && s.stepFailures.propagate(step)
 	for phase < len(phases) && phases[phase].Chunks == 0 {
@@ -269,12 +269,12 @@ func (s *Session) advance(w *workerState, step, phase int) (int, int) {
 	s.prepare(w, st)
 	if phase >= len(phases) || isLost {
 		s.beginStep(w, step)
-		return s.finish(w, step), 0
+		return s.finishStep(w, step), 0
 	}
 	o, chunks := openPhase{step, phase}, phases[phase].Chunks
 	if parts := s.phaseParts(o); len(parts) > 0 {
 		parts.Distribute(chunks)
-		s.publish(o, chunks)
+		s.publishPhase(o, chunks)
 		return s.runChunks(w, o)
 	}
 	for c := range chunks {
@@ -287,26 +287,26 @@ func (s *Session) advance(w *workerState, step, phase int) (int, int) {
 
 // phaseParts returns the parts of a phase; none if one worker runs all of its chunks.
 func (s *Session) phaseParts(o openPhase) workerpool.Parts {
-	offsets := s.p.partOffsets[s.p.steps[o.step].firstPhase+o.phase:]
+	offsets := s.program.partOffsets[s.program.steps[o.step].firstPhase+o.phase:]
 	return s.sectionRun.parts[offsets[0]:offsets[1]]
 }
 
 // runChunks works on a shared phase until all chunks are taken.
 func (s *Session) runChunks(w *workerState, o openPhase) (int, int) {
-	r, st, parts := &s.sectionRun, &s.p.steps[o.step], s.phaseParts(o)
+	r, st, parts := &s.sectionRun, &s.program.steps[o.step], s.phaseParts(o)
 	finishedTotal, chunkCount := &r.finishedChunks[st.firstPhase+o.phase], int32(st.kernel.Phases[o.phase].Chunks)
 	ownPart := w.index % len(parts)
 	for finished := int32(0); ; finished++ {
 		c := parts.Next(ownPart)
 		if c < 0 && finished > 0 {
 			if atomic.AddInt32(finishedTotal, finished) == chunkCount {
-				r.withdraw(o)
+				r.withdrawPhase(o)
 				return s.continueAfter(w, o)
 			}
 			finished = 0
 		}
 		if c < 0 {
-			if c = r.steal(o, parts, ownPart); c < 0 {
+			if c = r.stealChunk(o, parts, ownPart); c < 0 {
 				return -1, 0
 			}
 		}
@@ -319,7 +319,7 @@ func (s *Session) runChunks(w *workerState, o openPhase) (int, int) {
 // continueAfter returns the step and phase with which a worker continues after a finished phase, or a negative step.
 func (s *Session) continueAfter(w *workerState, o openPhase) (int, int) {
 	if s.stepFailures != nil && s.stepFailures.isLost(o.step) {
-		return s.finish(w, o.step), 0
+		return s.finishStep(w, o.step), 0
 	}
 	return o.step, o.phase + 1
 }
@@ -347,14 +347,14 @@ func (s *Session) tryChunk(w *workerState, o openPhase, c int) bool {
 	case s.stepFailures != nil:
 		s.stepFailures.add(o.step, err)
 	default:
-		s.fail(o.step, s.p.graph.Fail(s.p.steps[o.step].node, err))
+		s.fail(o.step, s.program.graph.Fail(s.program.steps[o.step].node, err))
 		return false
 	}
 	return true
 }
 
-// publish lets other workers join a phase.
-func (s *Session) publish(o openPhase, chunks int) {
+// publishPhase lets other workers join a phase.
+func (s *Session) publishPhase(o openPhase, chunks int) {
 	r := &s.sectionRun
 	r.mu.Lock()
 	r.openPhases = append(r.openPhases, o)
@@ -363,38 +363,39 @@ func (s *Session) publish(o openPhase, chunks int) {
 	r.requestHelpers(min(chunks, len(s.workers))-1, r.wakeWorth(o.step))
 }
 
-// steal takes a chunk from the part of another worker, and moves further chunks of that part to the worker's own part.
-// If no chunk is left, it closes the phase.
-func (r *sectionRun) steal(o openPhase, parts workerpool.Parts, ownPart int) int {
+// stealChunk takes a chunk from the part of another worker, and moves further chunks of that part to the worker's own
+// part. If no chunk is left, it closes the phase.
+func (r *sectionRun) stealChunk(o openPhase, parts workerpool.Parts, ownPart int) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := parts.Steal(ownPart)
 	if c < 0 {
-		r.remove(o)
+		r.removePhase(o)
 	}
 	return c
 }
 
-// withdraw closes a phase to other workers.
-func (r *sectionRun) withdraw(o openPhase) {
+// withdrawPhase closes a phase to other workers.
+func (r *sectionRun) withdrawPhase(o openPhase) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.remove(o)
+	r.removePhase(o)
 }
 
-// remove closes a phase. The lock must be held.
-func (r *sectionRun) remove(o openPhase) {
+// removePhase closes a phase. The lock must be held.
+func (r *sectionRun) removePhase(o openPhase) {
 	if i := slices.Index(r.openPhases, o); i >= 0 {
 		r.openPhases = slices.Delete(r.openPhases, i, i+1)
 	}
 }
 
-// finish marks a step as finished. Steps that waited only for this step become ready, and finish returns one of them.
-func (s *Session) finish(w *workerState, step int) int {
-	r, sec := &s.sectionRun, s.sectionRun.sec
+// finishStep marks a step as finished. Steps that waited only for this step become ready, and finishStep returns one of
+// them.
+func (s *Session) finishStep(w *workerState, step int) int {
+	r, sec := &s.sectionRun, s.sectionRun.section
 	s.endStep(w, true)
-	next, newShareable, worth := -1, 0, workerpool.Little
-	for _, n := range s.p.steps[step].waitingSteps {
+	next, newShareable, worth := -1, 0, workerpool.StartNone
+	for _, n := range s.program.steps[step].waitingSteps {
 		waiting := int(n) - sec.first
 		if int(n) >= sec.end || sec.shared.waitCounts[waiting] > 1 && atomic.AddInt32(&r.waitCounts[waiting], -1) != 0 {
 			continue

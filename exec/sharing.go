@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -77,7 +78,7 @@ func (p *Program) findConstants() {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b addressRange) int { return cmp.Compare(a.from, b.from) })
+	sorted.Func(all, func(a, b addressRange) int { return cmp.Compare(a.from, b.from) })
 	for _, at := range all {
 		if n := len(p.constants); n > 0 && p.constants[n-1].overlaps(at) {
 			p.constants[n-1].to = max(p.constants[n-1].to, at.to)

@@ -22,11 +22,11 @@ type transfer struct {
 	ns       float64 // cost of moving half of the bytes
 }
 
-// splits chooses the steps whose chunks are distributed to several workers. Roughly, these are the steps that are worth
-// sharing. A shared step takes about half as long with two workers, but data between a shared and an unshared step
-// moves between cores. The search starts with all steps that are worth sharing. Then it adds steps between these, as
-// long as the transfers saved outweigh the cost. Finally it removes steps, as long as this saves time.
-func (p *Program) splits(costs []float64, minShared float64) []bool {
+// chooseSplits chooses the steps whose chunks are distributed to several workers. Roughly, these are the steps that are
+// worth sharing. A shared step takes about half as long with two workers, but data between a shared and an unshared
+// step moves between cores. The search starts with all steps that are worth sharing. Then it adds steps between these,
+// as long as the transfers saved outweigh the cost. Finally it removes steps, as long as this saves time.
+func (p *Program) chooseSplits(costs []float64, minShared float64) []bool {
 	split, gains := make([]bool, len(p.steps)), make([]float64, len(p.steps))
 	hasSeveralChunks := make([]bool, len(p.steps))
 	for i := range p.steps {

@@ -74,7 +74,7 @@ type Position struct {
 
 // runInto is [Session.RunInto] as a part of the run parent, which is nil if no enclosing run is traced.
 func (s *Session) runInto(ctx context.Context, parent *Run, in, out []*tensor.Tensor) error {
-	if s.p.tracer == nil {
+	if s.program.tracer == nil {
 		return s.runUntraced(ctx, in, out)
 	}
 	return s.runTraced(ctx, parent, in, out)
@@ -82,7 +82,7 @@ func (s *Session) runInto(ctx context.Context, parent *Run, in, out []*tensor.Te
 
 // runTraced is [Session.runUntraced] with calls of the program's tracer.
 func (s *Session) runTraced(ctx context.Context, parent *Run, in, out []*tensor.Tensor) (err error) {
-	t, r := s.p.tracer, &Run{Graph: s.p.graph, Program: s.p, Parent: parent, Steps: len(s.p.steps),
+	t, r := s.program.tracer, &Run{Graph: s.program.graph, Program: s.program, Parent: parent, Steps: len(s.program.steps),
 		Workers: len(s.workers)}
 	if t.BeginRun(r) {
 		s.tracedRun = r
@@ -99,7 +99,7 @@ func (s *Session) runTraced(ctx context.Context, parent *Run, in, out []*tensor.
 func (s *Session) beginStep(w *workerState, step int) {
 	if s.tracedRun != nil && w.tracedStep != step+1 {
 		w.tracedStep = step + 1
-		s.p.tracer.BeginStep(s.position(w, step, 0, 0))
+		s.program.tracer.BeginStep(s.position(w, step, 0, 0))
 	}
 }
 
@@ -108,50 +108,51 @@ func (s *Session) endStep(w *workerState, done bool) {
 	if s.tracedRun != nil && w.tracedStep != 0 {
 		step := w.tracedStep - 1
 		w.tracedStep = 0
-		s.p.tracer.EndStep(s.position(w, step, 0, 0), done)
+		s.program.tracer.EndStep(s.position(w, step, 0, 0), done)
 	}
 }
 
 // position returns the position of a worker.
 func (s *Session) position(w *workerState, step, phase, chunk int) Position {
-	return Position{Run: s.tracedRun, Node: s.p.steps[step].node, Step: step, Worker: w.index, Phase: phase, Chunk: chunk}
+	return Position{Run: s.tracedRun, Node: s.program.steps[step].node, Step: step, Worker: w.index, Phase: phase,
+		Chunk: chunk}
 }
 
 // chunk runs one chunk and reports it to the tracer.
 func (s *Session) chunk(w *workerState, step, phase, c int) error {
-	st := &s.p.steps[step]
+	st := &s.program.steps[step]
 	if s.tracedRun == nil {
 		return s.call(w, st, phase, c)
 	}
 	p := s.position(w, step, phase, c)
-	s.p.tracer.BeginChunk(p)
+	s.program.tracer.BeginChunk(p)
 	err := s.call(w, st, phase, c)
-	s.p.tracer.EndChunk(p, err)
+	s.program.tracer.EndChunk(p, err)
 	return err
 }
 
 // beginRun reports a run in segments to the tracer; parent is the enclosing run, or nil.
-func (p *segmentRun) beginRun(parent *Run) {
-	p.run = &Run{Graph: p.graph, Parent: parent, Steps: p.dynamicCount, Workers: 1}
-	p.traced = p.r.options.Tracer.BeginRun(p.run)
+func (run *segmentRun) beginRun(parent *Run) {
+	run.run = &Run{Graph: run.graph, Parent: parent, Steps: run.dynamicCount, Workers: 1}
+	run.traced = run.runner.options.Tracer.BeginRun(run.run)
 }
 
 // dynamicNode runs a dynamic node (see segments.go), and reports it to the tracer. The error names the node.
-func (p *segmentRun) dynamicNode(s *graph.Segment, number int, cached bool) error {
+func (run *segmentRun) dynamicNode(s *graph.Segment, number int, cached bool) error {
 	n := s.Nodes[0]
 	var err error
-	if p.traced {
-		t, pos := p.r.options.Tracer, Position{Run: p.run, Node: n, Step: number}
+	if run.traced {
+		t, pos := run.runner.options.Tracer, Position{Run: run.run, Node: n, Step: number}
 		t.BeginStep(pos)
 		t.BeginChunk(pos)
-		err = p.runDynamic(s, cached)
+		err = run.runDynamic(s, cached)
 		t.EndChunk(pos, err)
-		t.EndStep(pos, err == nil || p.keepGoing && p.ctx.Err() == nil)
+		t.EndStep(pos, err == nil || run.keepGoing && run.ctx.Err() == nil)
 	} else {
-		err = p.runDynamic(s, cached)
+		err = run.runDynamic(s, cached)
 	}
 	if err != nil {
-		return p.graph.Fail(n, cause(n, err))
+		return run.graph.Fail(n, withoutNode(n, err))
 	}
 	return nil
 }

@@ -20,20 +20,20 @@ var tolerances = map[tensor.DType]float64{
 	tensor.Complex64: 5e-5, tensor.Complex128: 1e-10,
 }
 
-// outputDifferences describes the outputs that differ between the last runs of base and x. The list is empty if one of
-// the contenders has not run.
-func outputDifferences(base, x *contender) []string {
-	if base.out == nil || x.out == nil {
+// outputDifferences describes the outputs that differ between the last runs of two contenders. The list is empty if one
+// of the contenders has not run.
+func outputDifferences(base, contender *contender) []string {
+	if base.out == nil || contender.out == nil {
 		return nil
 	}
 	var list []string
 	for _, name := range sorted.Keys(base.out) {
 		why := "it is missing"
-		if x.out[name] != nil {
-			why = difference(base.out[name], x.out[name], base.exact && x.exact)
+		if contender.out[name] != nil {
+			why = difference(base.out[name], contender.out[name], base.exact && contender.exact)
 		}
 		if why != "" {
-			list = append(list, fmt.Sprintf("output %q under %s and %s: %s", name, base.name, x.name, why))
+			list = append(list, fmt.Sprintf("output %q under %s and %s: %s", name, base.name, contender.name, why))
 		}
 	}
 	return list

@@ -50,6 +50,8 @@ type CertifiedCopies struct {
 type CertifiedGraph struct {
 	Name   string `json:"name" doc:"The name of the graph; it may be empty."`
 	Digest string `json:"digest" doc:"The sha256 of structure, attributes, layouts and the data of constants."`
+	// Sizes is set by the caller of [Certify]: a graph read with sizes may have them as numbers.
+	Sizes map[string]int `json:"sizes,omitempty" doc:"The sizes with which the file of the graph was read (--dim); left out if there are none."`
 }
 
 // CertifiedOptions are the options that the problem depends on.
@@ -219,9 +221,9 @@ func pinsOf(g *graph.Graph) []CertifiedPin {
 	for _, n := range g.Nodes {
 		add(n.Name, n.Pin)
 	}
-	for _, o := range g.Outputs {
-		if g.Value(o.Name) == nil { // otherwise the file has the pin, and the name means the value elsewhere
-			add(o.Name, o.Pin)
+	for _, output := range g.Outputs {
+		if g.Value(output.Name) == nil { // otherwise the file has the pin, and the name means the value elsewhere
+			add(output.Name, output.Pin)
 		}
 	}
 	return list

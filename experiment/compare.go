@@ -163,17 +163,17 @@ func contenders(candidates []Candidate) ([]*contender, error) {
 	var programs []*graphrun.Program
 	names, maxOutputs := map[string]bool{}, 0
 	for i, candidate := range candidates {
-		r := candidate.Program.Report()
-		if r == nil {
+		plan := candidate.Program.Report()
+		if plan == nil {
 			return nil, fmt.Errorf("candidate %d was not made by Compile", i)
 		}
-		candidate.Name = cmp.Or(candidate.Name, r.Strategy)
+		candidate.Name = cmp.Or(candidate.Name, plan.Strategy)
 		if names[candidate.Name] {
 			return nil, fmt.Errorf("two candidates are called %q", candidate.Name)
 		}
 		names[candidate.Name] = true
-		all = append(all, &contender{name: candidate.Name, report: r, exact: r.Exact, run: timedRun(candidate.Program),
-			identity: identityOf((*program.Program)(candidate.Program), r)})
+		all = append(all, &contender{name: candidate.Name, report: plan, exact: plan.Exact, run: timedRun(candidate.Program),
+			identity: identityOf((*program.Program)(candidate.Program), plan)})
 		programs = append(programs, candidate.Program)
 		maxOutputs = max(maxOutputs, candidate.Program.Need().Outputs)
 	}
@@ -197,10 +197,10 @@ func timedRun(p *graphrun.Program) func(context.Context, map[string]*tensor.Tens
 
 // joinEqualPlans sets measuredInstead of contenders with equal plans.
 func joinEqualPlans(ctx context.Context, all []*contender) {
-	for i, x := range all {
+	for i, contender := range all {
 		for _, y := range measuredContenders(all[:i]) {
-			if x.samePlan(ctx, &y.identity) {
-				x.measuredInstead = y
+			if contender.samePlan(ctx, &y.identity) {
+				contender.measuredInstead = y
 				break
 			}
 		}
@@ -209,18 +209,18 @@ func joinEqualPlans(ctx context.Context, all []*contender) {
 
 // measuredContenders returns the contenders that are measured, one for each group with equal plans.
 func measuredContenders(all []*contender) []*contender {
-	return slices.DeleteFunc(slices.Clone(all), func(x *contender) bool { return x.measuredInstead != nil })
+	return slices.DeleteFunc(slices.Clone(all), func(c *contender) bool { return c.measuredInstead != nil })
 }
 
 // bounds returns, for each contender, a lower bound on the cost of any plan: the given bound, or the greatest bound
 // that a plan of the same layout problem proves. An entry is nil if no bound is known.
 func bounds(ctx context.Context, all []*contender, given *float64) []*float64 {
 	list := make([]*float64, len(all))
-	for i, x := range all {
-		list[i] = cmp.Or(given, x.report.LowerBoundNS)
+	for i, contender := range all {
+		list[i] = cmp.Or(given, contender.report.LowerBoundNS)
 		for _, y := range all {
 			b := y.report.LowerBoundNS
-			if given == nil && b != nil && (list[i] == nil || *b > *list[i]) && x.sameProblem(ctx, &y.identity) {
+			if given == nil && b != nil && (list[i] == nil || *b > *list[i]) && contender.sameProblem(ctx, &y.identity) {
 				list[i] = b
 			}
 		}
@@ -231,8 +231,8 @@ func bounds(ctx context.Context, all []*contender, given *float64) []*float64 {
 // addRows makes the rows, and compares the outputs of the last runs with those of the base.
 func (c *Comparison) addRows(all []*contender, bounds []*float64) {
 	c.HasOutputs = true
-	for i, x := range all {
-		row := Measurement{Name: x.name, Costs: x.report.Costs()}
+	for i, contender := range all {
+		row := Measurement{Name: contender.name, Costs: contender.report.Costs()}
 		if b := bounds[i]; b != nil && *b > 0 && !math.IsInf(*b, 0) {
 			gap := row.CostNS / *b - 1
 			if math.Abs(gap) < 1e-12 { // rounding of sums
@@ -240,18 +240,18 @@ func (c *Comparison) addRows(all []*contender, bounds []*float64) {
 			}
 			row.BoundNS, row.Gap = b, &gap
 		}
-		if x.measuredInstead != nil {
-			row.MeasuredAs = x.measuredInstead.name
-			x = x.measuredInstead
+		if contender.measuredInstead != nil {
+			row.MeasuredAs = contender.measuredInstead.name
+			contender = contender.measuredInstead
 		}
-		row.Spread, row.Samples = SpreadOf(x.times), notNil(x.times)
+		row.Spread, row.Samples = SpreadOf(contender.times), notNil(contender.times)
 		if i > 0 {
 			row.Base = all[0].name
-			if x != all[0] && row.MeasuredAs == "" {
-				c.Differences = append(c.Differences, outputDifferences(all[0], x)...)
+			if contender != all[0] && row.MeasuredAs == "" {
+				c.Differences = append(c.Differences, outputDifferences(all[0], contender)...)
 			}
 		}
-		c.HasOutputs = c.HasOutputs && x.out != nil
+		c.HasOutputs = c.HasOutputs && contender.out != nil
 		c.Rows = append(c.Rows, row)
 	}
 }

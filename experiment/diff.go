@@ -13,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/inspect"
 	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -274,8 +275,8 @@ func (s *side) layoutsDiffer(x, y tensor.Meta) bool {
 	return inspect.LayoutName(x) != inspect.LayoutName(y)
 }
 
-func layoutOf(m tensor.Meta) ValueLayout {
-	return ValueLayout{notNil(m.Strides), inspect.LayoutName(m)}
+func layoutOf(meta tensor.Meta) ValueLayout {
+	return ValueLayout{notNil(meta.Strides), inspect.LayoutName(meta)}
 }
 
 // stepGroup has the steps of both plans that are connected by common nodes.
@@ -351,7 +352,7 @@ func differentSteps(a, b *side) []StepDifference {
 			list = append(list, g.difference(what))
 		}
 	}
-	slices.SortStableFunc(list, func(x, y StepDifference) int {
+	sorted.Func(list, func(x, y StepDifference) int {
 		return cmp.Compare(math.Abs(y.DeltaNS), math.Abs(x.DeltaNS))
 	})
 	return list
@@ -383,7 +384,10 @@ func (g *stepGroup) kind(a, b *side) string {
 
 // sameKeys reports whether two steps compute the same nodes, in any order.
 func sameKeys(a, b []string) bool {
-	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+	a, b = slices.Clone(a), slices.Clone(b)
+	sorted.Strings(a)
+	sorted.Strings(b)
+	return slices.Equal(a, b)
 }
 
 func (g *stepGroup) difference(what string) StepDifference {

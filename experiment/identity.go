@@ -24,28 +24,28 @@ type identity struct {
 	cachedDigest  string // digest of the graph; empty until graphDigest computes it
 }
 
-func identityOf(p *program.Program, r *report.Plan) identity {
+func identityOf(p *program.Program, plan *report.Plan) identity {
 	id, o, b := identity{program: p}, p.Options(), p.First()
 	if b.Segmented() || o.KeepGoing {
 		return id
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%v %q %q %t %t %d %s", b.Graph.Bound(), pinsOf(b.Graph), passNames(r), o.NoFusion, o.Exact,
-		o.MemoryLimit, r.Profile.Digest)
+	fmt.Fprintf(h, "%v %q %q %t %t %d %s", b.Graph.Bound(), pinsOf(b.Graph), passNames(plan), o.NoFusion, o.Exact,
+		o.MemoryLimit, plan.Profile.Digest)
 	id.problemDigest = hex.EncodeToString(h.Sum(nil))
 	if o.Tracer != nil { // a tracer may slow down the program
 		return id
 	}
 	h.Reset()
-	fmt.Fprintf(h, "%d %+v %+v", cmp.Or(o.Threads, runtime.GOMAXPROCS(0)), r.Memory, r.PackedInRuns)
+	fmt.Fprintf(h, "%d %+v %+v", cmp.Or(o.Threads, runtime.GOMAXPROCS(0)), plan.Memory, plan.PackedInRuns)
 	hashSteps(h, b)
 	id.planDigest = hex.EncodeToString(h.Sum(nil))
 	return id
 }
 
-func passNames(r *report.Plan) []string {
-	names := make([]string, len(r.Passes))
-	for i, p := range r.Passes {
+func passNames(plan *report.Plan) []string {
+	names := make([]string, len(plan.Passes))
+	for i, p := range plan.Passes {
 		names[i] = p.Pass
 	}
 	return names
@@ -89,8 +89,8 @@ func hashSteps(h hash.Hash, b *program.Binding) {
 			hashLayout(h, v)
 		}
 	}
-	for _, o := range b.Plan.Graph.Outputs {
-		fmt.Fprintf(h, "\noutput %q %s", o.Name, name(o.Value))
+	for _, output := range b.Plan.Graph.Outputs {
+		fmt.Fprintf(h, "\noutput %q %s", output.Name, name(output.Value))
 	}
 }
 

@@ -3,6 +3,8 @@ package experiment
 import (
 	"math"
 	"slices"
+
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // maxExact bounds the number of samples of each side for the exact computation of the probability. The rank sum of more
@@ -20,7 +22,9 @@ type rankStatistics struct {
 // rankSamples ranks samples without NaN.
 func rankSamples(a, b []float64) rankStatistics {
 	r := rankStatistics{n1: len(a), n2: len(b)}
-	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
+	a, b = slices.Clone(a), slices.Clone(b)
+	sorted.Floats(a)
+	sorted.Floats(b)
 	for before := 0; len(a)+len(b) > 0; {
 		least := math.Inf(1)
 		if len(a) > 0 {

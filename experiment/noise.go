@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // Disturbances describes the disturbances of a measurement. Noise has a warning for a Spread above 10%, for a
@@ -29,11 +31,12 @@ const (
 func disturbancesOf(all []*contender, load *loadMeter) Disturbances {
 	d := Disturbances{Load: load.mean()}
 	widest := ""
-	for _, x := range all {
-		sorted := slices.Sorted(slices.Values(x.times))
-		if middle := quantile(sorted, 0.5); middle > 0 {
-			if relative := (quantile(sorted, 0.75) - quantile(sorted, 0.25)) / middle; relative > d.Spread {
-				d.Spread, widest = relative, x.name
+	for _, contender := range all {
+		times := slices.Clone(contender.times)
+		sorted.Floats(times)
+		if middle := quantile(times, 0.5); middle > 0 {
+			if relative := (quantile(times, 0.75) - quantile(times, 0.25)) / middle; relative > d.Spread {
+				d.Spread, widest = relative, contender.name
 			}
 		}
 	}
@@ -64,14 +67,14 @@ const maxPeriods = 500
 // result has the means of the periods.
 func roundTimes(all []*contender) []float64 {
 	rounds := len(all[0].turns)
-	for _, x := range all {
-		rounds = min(rounds, len(x.turns))
+	for _, contender := range all {
+		rounds = min(rounds, len(contender.turns))
 	}
 	length := (rounds + maxPeriods - 1) / maxPeriods
 	list := make([]float64, rounds/max(1, length))
-	for _, x := range all {
-		middle := *SpreadOf(x.turns).Median
-		for i, t := range x.turns[:len(list)*length] {
+	for _, contender := range all {
+		middle := *SpreadOf(contender.turns).Median
+		for i, t := range contender.turns[:len(list)*length] {
 			if middle > 0 && t > 0 {
 				list[i/length] += math.Log(t/middle) / float64(len(all)*length)
 			}
@@ -116,6 +119,6 @@ func theilSen(list []float64) float64 {
 	if len(slopes) == 0 {
 		return 0
 	}
-	slices.Sort(slopes)
+	sorted.Floats(slopes)
 	return quantile(slopes, 0.5)
 }

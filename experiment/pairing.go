@@ -124,8 +124,8 @@ func byComputation(g *graph.Graph, in interner) map[*graph.Value]int {
 // byUse numbers values by their uses: the ops that read them, the operand index, and the uses of the results.
 func byUse(g *graph.Graph, in interner) map[*graph.Value]int {
 	readers := map[*graph.Value][]string{}
-	for i, o := range g.Outputs {
-		readers[o.Value] = append(readers[o.Value], fmt.Sprintf("output %d", i))
+	for i, output := range g.Outputs {
+		readers[output.Value] = append(readers[output.Value], fmt.Sprintf("output %d", i))
 	}
 	ids := map[*graph.Value]int{}
 	uses := func(v *graph.Value) string {

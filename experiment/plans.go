@@ -57,11 +57,11 @@ type rankedStrategy struct {
 }
 
 // Name returns the rank of the plan, if it has one.
-func (c rankedStrategy) Name() string {
-	if c.rank == 0 {
+func (r rankedStrategy) Name() string {
+	if r.rank == 0 {
 		return "optimal within memory"
 	}
-	return fmt.Sprintf("optimal plan %d", c.rank)
+	return fmt.Sprintf("optimal plan %d", r.rank)
 }
 
 // Best returns the k cheapest plans that differ in implementations or copies, the cheapest first: see

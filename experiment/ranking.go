@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"sort"
+
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // Ranking is the verdict of a comparison. Candidates with equal plans are measured once, under the name of the first of
@@ -65,28 +67,30 @@ func (c *Comparison) setVerdict(all []*contender, s *session) {
 // and the contenders without a significant difference from it.
 func (r *Ranking) fastest(all []*contender) []string {
 	byTime := slices.Clone(all)
-	slices.SortStableFunc(byTime, func(a, b *contender) int { return cmp.Compare(a.median(), b.median()) })
+	sorted.Func(byTime, func(a, b *contender) int { return cmp.Compare(a.median(), b.median()) })
 	names := []string{}
-	for _, x := range byTime {
-		if p := r.pair(byTime[0].measuredAs().name, x.measuredAs().name); p == nil || !p.Significant {
-			names = append(names, x.name)
+	for _, c := range byTime {
+		if p := r.pair(byTime[0].measuredAs().name, c.measuredAs().name); p == nil || !p.Significant {
+			names = append(names, c.name)
 		}
 	}
 	return names
 }
 
-// measuredAs returns the contender whose runs represent x.
-func (x *contender) measuredAs() *contender { return cmp.Or(x.measuredInstead, x) }
+// measuredAs returns the contender whose runs represent the given contender.
+func (contender *contender) measuredAs() *contender {
+	return cmp.Or(contender.measuredInstead, contender)
+}
 
-func (x *contender) median() float64 { return *SpreadOf(x.measuredAs().times).Median }
+func (contender *contender) median() float64 { return *SpreadOf(contender.measuredAs().times).Median }
 
 // samePlans returns the names of candidates with equal plans.
 func samePlans(all []*contender) [][]string {
 	groups := [][]string{}
-	for _, x := range measuredContenders(all) {
-		group := []string{x.name}
+	for _, contender := range measuredContenders(all) {
+		group := []string{contender.name}
 		for _, y := range all {
-			if y.measuredInstead == x {
+			if y.measuredInstead == contender {
 				group = append(group, y.name)
 			}
 		}
@@ -146,8 +150,8 @@ func holm(values []float64) []float64 {
 // no result.
 func runsFor2Percent(pairs []Pair, s *session) *int {
 	turns := map[string][]float64{}
-	for _, x := range s.contenders {
-		turns[x.name] = x.turns
+	for _, contender := range s.contenders {
+		turns[contender.name] = contender.turns
 	}
 	var largest *int
 	for _, p := range pairs {
@@ -167,10 +171,10 @@ func runsToDiffer(pairs []Pair, s *session) *int {
 	}
 	level := Significance / float64(len(pairs)) // Holm's correction of the least p-value
 	var turns []int
-	for _, x := range s.contenders {
-		turns = append(turns, len(x.turns))
+	for _, contender := range s.contenders {
+		turns = append(turns, len(contender.turns))
 	}
-	slices.Sort(turns)
+	sorted.Ints(turns)
 	if n := len(turns); leastP(turns[n-1], turns[n-2]) < level {
 		return nil
 	}
@@ -200,7 +204,7 @@ func turnsToDetect(a, b []float64, effect, level float64) (int, bool) {
 			all = append(all, x/middle)
 		}
 	}
-	slices.Sort(all)
+	sorted.Floats(all)
 	less, n := 0, len(all)
 	for _, x := range all {
 		first, _ := slices.BinarySearch(all, x/(1+effect)) // x is less than 1+effect times the samples from here on

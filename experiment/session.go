@@ -48,12 +48,12 @@ func (s *session) measure(ctx context.Context) (interrupted bool, err error) {
 			s.runs += runs - first
 		}
 		for _, k := range s.random.Perm(len(s.contenders)) {
-			x := s.contenders[k]
-			switch err := x.runTurn(ctx, s.in, first, runs); {
+			contender := s.contenders[k]
+			switch err := contender.runTurn(ctx, s.in, first, runs); {
 			case ctx.Err() != nil:
 				return true, nil
 			case err != nil && s.hasSeveral:
-				return false, fmt.Errorf("%w (strategy %s)", err, x.name)
+				return false, fmt.Errorf("%w (strategy %s)", err, contender.name)
 			case err != nil:
 				return false, err
 			}
@@ -94,32 +94,32 @@ func (s *session) isComplete() bool {
 // wideIntervals returns the names of the contenders whose confidence interval is wider than Until.
 func (s *session) wideIntervals() []string {
 	var names []string
-	for _, x := range s.contenders {
-		spread := SpreadOf(x.times)
+	for _, contender := range s.contenders {
+		spread := SpreadOf(contender.times)
 		if reach := spread.halfWidth(); s.Until > 0 && (reach == nil || *reach > s.Until) {
-			names = append(names, x.name)
+			names = append(names, contender.name)
 		}
 	}
 	return names
 }
 
 // runTurn runs the program several times in succession. It measures the runs from index first on.
-func (x *contender) runTurn(ctx context.Context, in map[string]*tensor.Tensor, first, runs int) error {
+func (contender *contender) runTurn(ctx context.Context, in map[string]*tensor.Tensor, first, runs int) error {
 	for i := range runs {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		out, took, err := x.run(ctx, in)
+		out, took, err := contender.run(ctx, in)
 		if err != nil {
 			return err
 		}
-		x.out = out
+		contender.out = out
 		if i >= first {
-			x.times = append(x.times, float64(took))
+			contender.times = append(contender.times, float64(took))
 		}
 	}
 	if runs > first {
-		x.turns = append(x.turns, *SpreadOf(x.times[len(x.times)-(runs-first):]).Median)
+		contender.turns = append(contender.turns, *SpreadOf(contender.times[len(contender.times)-(runs-first):]).Median)
 	}
 	return nil
 }

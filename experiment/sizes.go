@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -124,28 +125,28 @@ type bisection struct {
 }
 
 // add plans a size and inserts it as point i.
-func (s *bisection) add(ctx context.Context, i, size int) error {
+func (bisection *bisection) add(ctx context.Context, i, size int) error {
 	p := &plannedSize{size: size}
-	p.program, p.rejected = s.plan(ctx, size)
+	p.program, p.rejected = bisection.plan(ctx, size)
 	if err := context.Cause(ctx); err != nil {
 		return cmp.Or(p.rejected, err)
 	}
 	if p.rejected == nil {
-		r := p.program.Report()
-		if r == nil {
+		plan := p.program.Report()
+		if plan == nil {
 			return fmt.Errorf("size %d: there is no plan of the whole graph", size)
 		}
-		p.cost, p.copies = r.CostNS, len(r.Copies)
+		p.cost, p.copies = plan.CostNS, len(plan.Copies)
 	}
-	s.points = slices.Insert(s.points, i, p)
-	for k := max(i, 1); k <= min(i+1, len(s.points)-1); k++ {
-		if err := s.points[k].compare(s.points[k-1]); err != nil {
+	bisection.points = slices.Insert(bisection.points, i, p)
+	for k := max(i, 1); k <= min(i+1, len(bisection.points)-1); k++ {
+		if err := bisection.points[k].compare(bisection.points[k-1]); err != nil {
 			return err
 		}
 	}
-	for k := max(i-1, 0); k <= min(i+1, len(s.points)-1); k++ { // free programs that no further comparison needs
-		if !s.isOpen(k) && !s.isOpen(k+1) && k > 0 && k+1 < len(s.points) {
-			s.points[k].program = nil
+	for k := max(i-1, 0); k <= min(i+1, len(bisection.points)-1); k++ { // free programs that no further comparison needs
+		if !bisection.isOpen(k) && !bisection.isOpen(k+1) && k > 0 && k+1 < len(bisection.points) {
+			bisection.points[k].program = nil
 		}
 	}
 	return nil
@@ -167,27 +168,28 @@ func (p *plannedSize) compare(before *plannedSize) error {
 }
 
 // isOpen reports whether the plan changes at an unknown size between points i-1 and i.
-func (s *bisection) isOpen(i int) bool {
-	return i > 0 && i < len(s.points) && !s.points[i].samePlan && s.points[i].size-s.points[i-1].size > 1
+func (bisection *bisection) isOpen(i int) bool {
+	return i > 0 && i < len(bisection.points) && !bisection.points[i].samePlan &&
+		bisection.points[i].size-bisection.points[i-1].size > 1
 }
 
 // widestOpen returns the index of the open pair of points with the greatest ratio of sizes, or -1 if no pair is open.
-func (s *bisection) widestOpen() int {
+func (bisection *bisection) widestOpen() int {
 	best, ratio := -1, 0.0
-	for i := range s.points {
-		if !s.isOpen(i) {
+	for i := range bisection.points {
+		if !bisection.isOpen(i) {
 			continue
 		}
-		if r := float64(s.points[i].size) / float64(max(s.points[i-1].size, 1)); r > ratio {
+		if r := float64(bisection.points[i].size) / float64(max(bisection.points[i-1].size, 1)); r > ratio {
 			best, ratio = i, r
 		}
 	}
 	return best
 }
 
-func (s *bisection) ranges() *SizeRanges {
-	r := &SizeRanges{Plans: len(s.points), Complete: s.widestOpen() < 0}
-	for i, p := range s.points {
+func (bisection *bisection) ranges() *SizeRanges {
+	r := &SizeRanges{Plans: len(bisection.points), Complete: bisection.widestOpen() < 0}
+	for i, p := range bisection.points {
 		if i == 0 || !p.samePlan {
 			r.Ranges = append(r.Ranges, SizeRange{From: p.size, CostNS: p.cost, Copies: p.copies,
 				Changes: notNil(p.changes)})
@@ -255,15 +257,15 @@ func (p *pairing) shapes() (first, second map[string][]int) {
 
 // longDims lists the dimensions that have more than one element both in a layout and in another shape of equal rank.
 // The slowest dimension comes first. For a layout that is not dense, the list ends with -1.
-func longDims(m tensor.Meta, other []int) []int {
+func longDims(meta tensor.Meta, other []int) []int {
 	dims := []int{}
-	for d, n := range m.Shape {
+	for d, n := range meta.Shape {
 		if n > 1 && d < len(other) && other[d] > 1 {
 			dims = append(dims, d)
 		}
 	}
-	slices.SortStableFunc(dims, func(a, b int) int { return cmp.Compare(m.Strides[b], m.Strides[a]) })
-	if !m.IsNonOverlappingAndDense() {
+	sorted.Func(dims, func(a, b int) int { return cmp.Compare(meta.Strides[b], meta.Strides[a]) })
+	if !meta.IsNonOverlappingAndDense() {
 		dims = append(dims, -1)
 	}
 	return dims

@@ -3,6 +3,8 @@ package experiment
 import (
 	"math"
 	"slices"
+
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // Spread summarizes measured times, in nanoseconds. Fields are nil without enough runs.
@@ -24,7 +26,8 @@ const Confidence = 0.95
 // interval are order statistics that the binomial distribution determines, so the interval is valid for any
 // distribution of independent times.
 func SpreadOf(times []float64) Spread {
-	t := slices.Sorted(slices.Values(finiteValues(times)))
+	t := finiteValues(times)
+	sorted.Floats(t)
 	if len(t) == 0 {
 		return Spread{}
 	}

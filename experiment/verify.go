@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -17,13 +18,14 @@ import (
 
 // Verdict is the result of checking a certificate.
 type Verdict struct {
-	Optimal   bool    `json:"optimal" doc:"Whether it is proved that the cost is the least among the forms considered, at the stated prices."`
-	CostNS    float64 `json:"cost_ns" doc:"The recomputed cost of the plan, in nanoseconds."`
-	BoundNS   float64 `json:"lower_bound_ns" doc:"The proved lower bound on the cost of any plan, in nanoseconds."`
-	Strategy  string  `json:"strategy" doc:"The strategy that made the plan."`
-	Digest    string  `json:"digest" doc:"The sha256 of the graph."`
-	Variables int     `json:"variables" doc:"The number of decisions."`
-	Factors   int     `json:"factors" doc:"The number of cost tables."`
+	Optimal   bool           `json:"optimal" doc:"Whether it is proved that the cost is the least among the forms considered, at the stated prices."`
+	CostNS    float64        `json:"cost_ns" doc:"The recomputed cost of the plan, in nanoseconds."`
+	BoundNS   float64        `json:"lower_bound_ns" doc:"The proved lower bound on the cost of any plan, in nanoseconds."`
+	Strategy  string         `json:"strategy" doc:"The strategy that made the plan."`
+	Digest    string         `json:"digest" doc:"The sha256 of the graph."`
+	Sizes     map[string]int `json:"sizes" doc:"The sizes of symbols for which the certificate holds."`
+	Variables int            `json:"variables" doc:"The number of decisions."`
+	Factors   int            `json:"factors" doc:"The number of cost tables."`
 	// Copies is nil if the certificate proves nothing about copies.
 	Copies *CopiesVerdict `json:"copies,omitzero" doc:"What is proved about copies; left out if the certificate has no such proof."`
 }
@@ -94,7 +96,7 @@ func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, e
 	}
 	s := c.Solution
 	verdict := &Verdict{Optimal: s.Cost == s.Bound, CostNS: float64(s.Cost) / 1000, BoundNS: float64(s.Bound) / 1000,
-		Strategy: c.Options.Strategy, Digest: c.Graph.Digest, Variables: len(problem.Variables),
+		Strategy: c.Options.Strategy, Digest: c.Graph.Digest, Sizes: c.sizes(), Variables: len(problem.Variables),
 		Factors: len(problem.Factors)}
 	if c.Copies != nil {
 		if verdict.Copies, err = c.verifyCopies(ctx, model); err != nil {
@@ -103,6 +105,14 @@ func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, e
 		verdict.Optimal, verdict.CostNS = c.Copies.Cost == s.Bound, float64(c.Copies.Cost)/1000
 	}
 	return verdict, nil
+}
+
+// sizes returns the sizes of the symbols of the graph and of its file.
+func (c *Certificate) sizes() map[string]int {
+	all := map[string]int{}
+	maps.Copy(all, c.Graph.Sizes)
+	maps.Copy(all, c.Options.Sizes)
+	return all
 }
 
 // verifyCopies checks the bound on the weighted cost. From this bound and the bound on the cost it derives the bounds

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // verdictText returns the verdict of a comparison as text.
@@ -57,7 +59,7 @@ func (c *Comparison) plans() []planTime {
 		}
 		list = append(list, p)
 	}
-	slices.SortStableFunc(list, func(a, b planTime) int { return cmp.Compare(a.ns, b.ns) })
+	sorted.Func(list, func(a, b planTime) int { return cmp.Compare(a.ns, b.ns) })
 	return list
 }
 

@@ -63,24 +63,24 @@ func (b *Builder) Fail(err error) Value {
 
 // Make adds an instruction and returns its value. If the code has an equal instruction, Make adds nothing and returns
 // the value of that instruction.
-func (b *Builder) Make(i Inst) Value {
-	for k, v := range []*Value{&i.A, &i.B, &i.C} {
-		if i.Op != Load && k >= i.Op.Args() {
+func (b *Builder) Make(inst Inst) Value {
+	for k, v := range []*Value{&inst.A, &inst.B, &inst.C} {
+		if inst.Op != Load && k >= inst.Op.Args() {
 			*v = None
 		}
 	}
-	if v, ok := b.seen[i]; ok {
+	if v, ok := b.seen[inst]; ok {
 		return v
 	}
 	value := Value(len(b.code.Insts))
 	if b.err != nil {
 		return None
 	}
-	if err := b.code.check(value, i); err != nil {
-		return b.Fail(fmt.Errorf("expr: %v: %w", i.Op, err))
+	if err := b.code.check(value, inst); err != nil {
+		return b.Fail(fmt.Errorf("expr: %v: %w", inst.Op, err))
 	}
-	b.code.Insts = append(b.code.Insts, i)
-	b.seen[i] = value
+	b.code.Insts = append(b.code.Insts, inst)
+	b.seen[inst] = value
 	return value
 }
 
@@ -104,23 +104,23 @@ func (b *Builder) load(operand int, part uint64) Value {
 }
 
 // Const returns a constant of a dtype. x is rounded to a float dtype, or wrapped to an integer dtype.
-func (b *Builder) Const(d tensor.DType, x float64) Value {
-	switch d {
+func (b *Builder) Const(dtype tensor.DType, x float64) Value {
+	switch dtype {
 	case tensor.Float32:
-		return b.Make(Inst{Op: Const, DType: d, Imm: uint64(math.Float32bits(float32(x)))})
+		return b.Make(Inst{Op: Const, DType: dtype, Imm: uint64(math.Float32bits(float32(x)))})
 	case tensor.Float64:
-		return b.Make(Inst{Op: Const, DType: d, Imm: math.Float64bits(x)})
+		return b.Make(Inst{Op: Const, DType: dtype, Imm: math.Float64bits(x)})
 	case tensor.Bool:
 		if x != 0 {
-			return b.Int(d, 1)
+			return b.Int(dtype, 1)
 		}
-		return b.Int(d, 0)
+		return b.Int(dtype, 0)
 	case tensor.Float16, tensor.BFloat16:
 		var imm uint64
-		tensor.Converter(d, tensor.Float64)(unsafe.Pointer(&imm), unsafe.Pointer(&x), 0, 0, 1)
-		return b.Make(Inst{Op: Const, DType: d, Imm: imm})
+		tensor.Converter(dtype, tensor.Float64)(unsafe.Pointer(&imm), unsafe.Pointer(&x), 0, 0, 1)
+		return b.Make(Inst{Op: Const, DType: dtype, Imm: imm})
 	}
-	return b.Int(d, int64(x))
+	return b.Int(dtype, int64(x))
 }
 
 // Int returns a constant of a dtype: x wrapped for integers, the nearest number for floats, x != 0 for bool.
@@ -166,17 +166,17 @@ func (b *Builder) Do(o Op, args ...Value) Value {
 	if len(args) != o.Args() || len(args) == 0 {
 		return b.Fail(fmt.Errorf("expr: %v takes %d operands, not %d", o, o.Args(), len(args)))
 	}
-	i := Inst{Op: o, DType: b.DType(args[len(args)-1]), A: args[0], B: None, C: None}
+	inst := Inst{Op: o, DType: b.DType(args[len(args)-1]), A: args[0], B: None, C: None}
 	if o == Eq || o == Ne || o == Lt || o == Le {
-		i.DType = tensor.Bool
+		inst.DType = tensor.Bool
 	}
 	if len(args) > 1 {
-		i.B = args[1]
+		inst.B = args[1]
 	}
 	if len(args) > 2 {
-		i.C = args[2]
+		inst.C = args[2]
 	}
-	return b.Make(i)
+	return b.Make(inst)
 }
 
 // Convert returns a value in another dtype, by the rules of c10::convert.
@@ -210,7 +210,7 @@ func (b *Builder) Scan(o Op, v Value) Value {
 func (b *Builder) Position() Value { return b.Make(Inst{Op: Position, DType: tensor.Int32}) }
 
 // Call applies a Go function, in float32 or float64.
-func (b *Builder) Call(f *Func, d tensor.DType, args ...Value) Value {
+func (b *Builder) Call(f *Func, dtype tensor.DType, args ...Value) Value {
 	if f == nil {
 		return b.Fail(errors.New("expr: Call needs a function"))
 	}
@@ -228,7 +228,7 @@ func (b *Builder) Call(f *Func, d tensor.DType, args ...Value) Value {
 		b.code.Funcs = append(b.code.Funcs, f)
 	}
 	// A Call always has three operands. The first operand takes the places of missing operands.
-	i := Inst{Op: Call, DType: d, A: args[0], B: args[0], C: args[0], Imm: uint64(index)}
+	i := Inst{Op: Call, DType: dtype, A: args[0], B: args[0], C: args[0], Imm: uint64(index)}
 	if len(args) > 1 {
 		i.B = args[1]
 	}
@@ -245,49 +245,50 @@ func (b *Builder) Inline(c *Code, load func(operand, part int) Value) []Output {
 }
 
 // inline is Inline, but calls add for each instruction other than loads and calls. The arguments of add are the
-// instruction's value in c, and the instruction with operands of b.
-func (b *Builder) inline(c *Code, load func(operand, part int) Value, add func(Value, Inst) Value) []Output {
-	newValue := make(valueMap, len(c.Insts))
-	for k, i := range c.Insts {
-		switch i.Op {
+// instruction's value in the inlined code, and the instruction with operands of the builder.
+func (b *Builder) inline(code *Code, load func(operand, part int) Value, add func(Value, Inst) Value) []Output {
+	newValue := make(valueMap, len(code.Insts))
+	for k, inst := range code.Insts {
+		switch inst.Op {
 		case Load:
-			newValue[k] = load(int(i.A), int(i.Imm))
+			newValue[k] = load(int(inst.A), int(inst.Imm))
 			continue
 		case Call:
-			f := c.Funcs[i.Imm]
-			newValue[k] = b.Call(f, i.DType, []Value{newValue.of(i.A), newValue.of(i.B), newValue.of(i.C)}[:f.Args]...)
+			f := code.Funcs[inst.Imm]
+			newValue[k] = b.Call(f, inst.DType, []Value{newValue.of(inst.A), newValue.of(inst.B),
+				newValue.of(inst.C)}[:f.Args]...)
 			continue
 		}
-		if i.Op.Args() > 0 {
-			i.A = newValue.of(i.A)
+		if inst.Op.Args() > 0 {
+			inst.A = newValue.of(inst.A)
 		}
-		if i.Op.Args() > 1 {
-			i.B = newValue.of(i.B)
+		if inst.Op.Args() > 1 {
+			inst.B = newValue.of(inst.B)
 		}
-		if i.Op.Args() > 2 {
-			i.C = newValue.of(i.C)
+		if inst.Op.Args() > 2 {
+			inst.C = newValue.of(inst.C)
 		}
-		newValue[k] = add(Value(k), i)
+		newValue[k] = add(Value(k), inst)
 	}
-	return newValue.outputs(c.Out)
+	return newValue.outputs(code.Out)
 }
 
 // valueMap maps the values of a code to values of another code.
 type valueMap []Value
 
 // of returns the value to which v is mapped. None is mapped to None.
-func (m valueMap) of(v Value) Value {
+func (mapping valueMap) of(v Value) Value {
 	if v == None {
 		return None
 	}
-	return m[v]
+	return mapping[v]
 }
 
 // outputs returns the outputs with the values to which their values are mapped.
-func (m valueMap) outputs(outs []Output) []Output {
+func (mapping valueMap) outputs(outs []Output) []Output {
 	mapped := make([]Output, len(outs))
 	for k, o := range outs {
-		mapped[k] = Output{o.DType, m.of(o.Re), m.of(o.Im)}
+		mapped[k] = Output{o.DType, mapping.of(o.Re), mapping.of(o.Im)}
 	}
 	return mapped
 }
@@ -353,18 +354,18 @@ func (c *Code) prune() *Code {
 			}
 		}
 	}
-	p := &Code{In: c.In, Funcs: c.Funcs}
+	pruned := &Code{In: c.In, Funcs: c.Funcs}
 	newValue := make(valueMap, len(c.Insts))
-	for v, i := range c.Insts {
+	for v, inst := range c.Insts {
 		if !live[v] {
 			continue
 		}
-		if i.Op != Load {
-			i.A, i.B, i.C = newValue.of(i.A), newValue.of(i.B), newValue.of(i.C)
+		if inst.Op != Load {
+			inst.A, inst.B, inst.C = newValue.of(inst.A), newValue.of(inst.B), newValue.of(inst.C)
 		}
-		newValue[v] = Value(len(p.Insts))
-		p.Insts = append(p.Insts, i)
+		newValue[v] = Value(len(pruned.Insts))
+		pruned.Insts = append(pruned.Insts, inst)
 	}
-	p.Out = newValue.outputs(c.Out)
-	return p
+	pruned.Out = newValue.outputs(c.Out)
+	return pruned
 }

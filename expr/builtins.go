@@ -113,19 +113,19 @@ func sub(t *typer, x []value) value {
 // mul computes complex products in float64, as Go does for complex64. In float32, cancellation would lose more
 // accuracy.
 func mul(t *typer, x []value) value {
-	d, x := t.promote(x...)
+	dtype, x := t.promote(x...)
 	switch {
-	case d == tensor.Bool:
-		return t.eachPart(And, d, x...)
-	case !d.IsComplex():
-		return t.eachPart(Mul, d, x...)
+	case dtype == tensor.Bool:
+		return t.eachPart(And, dtype, x...)
+	case !dtype.IsComplex():
+		return t.eachPart(Mul, dtype, x...)
 	}
 	toFloat64 := func(v Value) Value { return t.b.Convert(tensor.Float64, v) }
 	a, b, c, e := toFloat64(x[0].re), toFloat64(x[0].im), toFloat64(x[1].re), toFloat64(x[1].im)
 	product := func(u, v Value) Value { return t.b.Do(Mul, u, v) }
-	return value{dtype: d,
-		re: t.b.Convert(d.ToReal(), t.b.Do(Sub, product(a, c), product(b, e))),
-		im: t.b.Convert(d.ToReal(), t.b.Do(Add, product(a, e), product(b, c)))}
+	return value{dtype: dtype,
+		re: t.b.Convert(dtype.ToReal(), t.b.Do(Sub, product(a, c), product(b, e))),
+		im: t.b.Convert(dtype.ToReal(), t.b.Do(Add, product(a, e), product(b, c)))}
 }
 
 func div(t *typer, x []value) value {
@@ -382,21 +382,21 @@ func asComputed(t *typer, x []value) value {
 // finiteLimit returns a function for the greatest or the least finite number of the dtype of a value.
 func finiteLimit(greatest bool) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
-		d := t.dtype(x[0])
-		t.reject(d, d.IsComplex() || d == tensor.Bool, "a limit")
-		if d.IsIntegral(false) {
+		dtype := t.dtype(x[0])
+		t.reject(dtype, dtype.IsComplex() || dtype == tensor.Bool, "a limit")
+		if dtype.IsIntegral(false) {
 			o := Max // the neutral element of Max is the least number
 			if greatest {
 				o = Min
 			}
-			return value{dtype: d, re: t.b.Int(d, int64(Neutral(o, d))), im: None}
+			return value{dtype: dtype, re: t.b.Int(dtype, int64(Neutral(o, dtype))), im: None}
 		}
 		limit := map[tensor.DType]float64{tensor.Float16: 65504, tensor.BFloat16: 0x1.fep127,
-			tensor.Float32: math.MaxFloat32, tensor.Float64: math.MaxFloat64}[d]
+			tensor.Float32: math.MaxFloat32, tensor.Float64: math.MaxFloat64}[dtype]
 		if !greatest {
 			limit = -limit
 		}
-		return value{dtype: d, re: t.b.Const(d.OpMath(), limit), im: None}
+		return value{dtype: dtype, re: t.b.Const(dtype.OpMath(), limit), im: None}
 	}
 }
 
@@ -404,16 +404,16 @@ func finiteLimit(greatest bool) func(t *typer, x []value) value {
 // PyTorch does, and repeated squaring for integers.
 func pow(t *typer, x []value) value {
 	exponent := x[1]
-	d, x := t.promote(x...)
-	t.reject(d, d == tensor.Bool, "a power")
-	if d.IsIntegral(false) {
+	dtype, x := t.promote(x...)
+	t.reject(dtype, dtype == tensor.Bool, "a power")
+	if dtype.IsIntegral(false) {
 		if exponent.isPlainNumber() {
 			if exponent.number.Int() < 0 {
 				t.fail("integers to negative integer powers are not allowed")
 			}
-			return value{dtype: d, re: t.powConst(x[0].re, exponent.number.Int()), im: None}
+			return value{dtype: dtype, re: t.powConst(x[0].re, exponent.number.Int()), im: None}
 		}
-		return value{dtype: d, re: t.powInt(x[0].re, x[1].re), im: None}
+		return value{dtype: dtype, re: t.powInt(x[0].re, x[1].re), im: None}
 	}
 	if exponent.isPlainNumber() {
 		square := func() value { return mul(t, []value{x[0], x[0]}) }
@@ -428,10 +428,10 @@ func pow(t *typer, x []value) value {
 			return elementaryFunction(Sqrt)(t, x[:1])
 		}
 	}
-	if d.IsComplex() {
+	if dtype.IsComplex() {
 		return t.call("complex **", x)
 	}
-	return t.eachPart(Pow, d, x...)
+	return t.eachPart(Pow, dtype, x...)
 }
 
 // powConst returns a to the power of exponent >= 0. Overflow wraps.
@@ -458,20 +458,20 @@ func (t *typer) powConst(a Value, exponent int64) Value {
 // powInt returns base to the power of exponent, as native::powi of PyTorch does. A negative exponent gives 0, except
 // for bases 1 and -1. The instructions process all bits of the exponent, because an expression has no loops.
 func (t *typer) powInt(base, exponent Value) Value {
-	d := t.b.DType(base)
-	zero, one := t.b.Int(d, 0), t.b.Int(d, 1)
-	n := bits.Len64(Neutral(Min, d)) // bits of the greatest exponent
+	dtype := t.b.DType(base)
+	zero, one := t.b.Int(dtype, 0), t.b.Int(dtype, 1)
+	n := bits.Len64(Neutral(Min, dtype)) // bits of the greatest exponent
 	odd := t.b.Do(Ne, t.b.Do(And, exponent, one), zero)
 	r, a := t.b.Do(Select, odd, base, one), base
 	for k := 1; k < n; k++ {
 		a = t.b.Do(Mul, a, a)
-		isBitSet := t.b.Do(Ne, t.b.Do(And, exponent, t.b.Int(d, 1<<k)), zero)
+		isBitSet := t.b.Do(Ne, t.b.Do(And, exponent, t.b.Int(dtype, 1<<k)), zero)
 		r = t.b.Do(Select, isBitSet, t.b.Do(Mul, r, a), r)
 	}
-	if !d.IsSigned() {
+	if !dtype.IsSigned() {
 		return r
 	}
-	minusOne := t.b.Int(d, -1)
+	minusOne := t.b.Int(dtype, -1)
 	powerOfMinusOne := t.b.Do(Select, t.b.Do(Eq, base, minusOne), t.b.Do(Select, odd, minusOne, one), zero)
 	inverse := t.b.Do(Select, t.b.Do(Eq, base, one), one, powerOfMinusOne)
 	return t.b.Do(Select, t.b.Do(Lt, exponent, zero), inverse, r)

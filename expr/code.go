@@ -239,22 +239,22 @@ func (c *Code) Count() int {
 // String lists the code, one instruction per line.
 func (c *Code) String() string {
 	var b strings.Builder
-	for v, i := range c.Insts {
-		fmt.Fprintf(&b, "v%d = %s.%v", v, i.Op, i.DType)
-		switch i.Op {
+	for v, inst := range c.Insts {
+		fmt.Fprintf(&b, "v%d = %s.%v", v, inst.Op, inst.DType)
+		switch inst.Op {
 		case Const:
-			fmt.Fprintf(&b, " %s", constantText(i.DType, i.Imm))
+			fmt.Fprintf(&b, " %s", constantText(inst.DType, inst.Imm))
 		case Load:
-			fmt.Fprintf(&b, " x%d", i.A)
-			if c.In[i.A].IsComplex() {
-				b.WriteString([]string{".re", ".im"}[i.Imm&1])
+			fmt.Fprintf(&b, " x%d", inst.A)
+			if c.In[inst.A].IsComplex() {
+				b.WriteString([]string{".re", ".im"}[inst.Imm&1])
 			}
 		case Call:
-			b.WriteString(" " + c.Funcs[i.Imm].Name)
+			b.WriteString(" " + c.Funcs[inst.Imm].Name)
 		case Lookup:
-			fmt.Fprintf(&b, " table %d", i.Imm)
+			fmt.Fprintf(&b, " table %d", inst.Imm)
 		}
-		for _, u := range i.Uses() {
+		for _, u := range inst.Uses() {
 			fmt.Fprintf(&b, " v%d", u)
 		}
 		b.WriteByte('\n')
@@ -320,88 +320,88 @@ func (c *Code) checkOut(o Output) error {
 	return nil
 }
 
-func (c *Code) check(value Value, i Inst) error {
-	for _, u := range i.Uses() {
+func (c *Code) check(value Value, inst Inst) error {
+	for _, u := range inst.Uses() {
 		if u < 0 || u >= value {
 			return fmt.Errorf("uses v%d, which is not an earlier value", u)
 		}
 	}
-	if !i.DType.Valid() || i.DType.IsComplex() {
-		return fmt.Errorf("invalid dtype %v", i.DType)
+	if !inst.DType.Valid() || inst.DType.IsComplex() {
+		return fmt.Errorf("invalid dtype %v", inst.DType)
 	}
-	if i.Op == Invalid || i.Op >= numOps {
+	if inst.Op == Invalid || inst.Op >= numOps {
 		return errors.New("unknown operation")
 	}
-	return c.checkDTypes(i)
+	return c.checkDTypes(inst)
 }
 
 // checkDTypes checks the dtypes of the operands and the result of an instruction.
-func (c *Code) checkDTypes(i Inst) error {
+func (c *Code) checkDTypes(inst Inst) error {
 	dtypeOf := func(v Value) tensor.DType { return c.Insts[v].DType }
-	switch i.Op {
+	switch inst.Op {
 	case Const:
-		return checkConstBits(i.DType, i.Imm)
+		return checkConstBits(inst.DType, inst.Imm)
 	case Load:
-		return c.checkLoad(i)
+		return c.checkLoad(inst)
 	case Convert:
 		return nil
 	case Position:
-		return checkSame(tensor.Int32, i.DType)
+		return checkSame(tensor.Int32, inst.DType)
 	case Bits:
-		if dtypeOf(i.A).Size() != i.DType.Size() || i.DType == tensor.Bool {
-			return fmt.Errorf("Bits cannot reinterpret %v as %v", dtypeOf(i.A), i.DType)
+		if dtypeOf(inst.A).Size() != inst.DType.Size() || inst.DType == tensor.Bool {
+			return fmt.Errorf("Bits cannot reinterpret %v as %v", dtypeOf(inst.A), inst.DType)
 		}
 		return nil
 	case Eq, Ne, Lt, Le:
-		return errors.Join(checkSame(i.DType, tensor.Bool), checkSame(dtypeOf(i.A), dtypeOf(i.B)),
-			checkStorageOnly(dtypeOf(i.A)))
+		return errors.Join(checkSame(inst.DType, tensor.Bool), checkSame(dtypeOf(inst.A), dtypeOf(inst.B)),
+			checkStorageOnly(dtypeOf(inst.A)))
 	case Select:
-		return errors.Join(checkSame(dtypeOf(i.A), tensor.Bool), checkSame(i.DType, dtypeOf(i.B)),
-			checkSame(i.DType, dtypeOf(i.C)))
+		return errors.Join(checkSame(dtypeOf(inst.A), tensor.Bool), checkSame(inst.DType, dtypeOf(inst.B)),
+			checkSame(inst.DType, dtypeOf(inst.C)))
 	case Reduce:
-		if err := checkFold(Op(i.Imm), i.DType); err != nil {
+		if err := checkFold(Op(inst.Imm), inst.DType); err != nil {
 			return err
 		}
-		return checkSame(i.DType, dtypeOf(i.A))
+		return checkSame(inst.DType, dtypeOf(inst.A))
 	case Lookup:
-		if i.Imm >= uint64(len(elementary.Tables)) {
-			return fmt.Errorf("there is no table %d", i.Imm)
+		if inst.Imm >= uint64(len(elementary.Tables)) {
+			return fmt.Errorf("there is no table %d", inst.Imm)
 		}
-		return errors.Join(checkSame(i.DType, tensor.Float32), checkSame(i.DType, dtypeOf(i.A)))
+		return errors.Join(checkSame(inst.DType, tensor.Float32), checkSame(inst.DType, dtypeOf(inst.A)))
 	case Scan:
-		if Scanning(Op(i.Imm), i.DType) == nil {
-			return fmt.Errorf("%v cannot scan %v", Op(i.Imm), i.DType)
+		if Scanning(Op(inst.Imm), inst.DType) == nil {
+			return fmt.Errorf("%v cannot scan %v", Op(inst.Imm), inst.DType)
 		}
-		return checkSame(i.DType, dtypeOf(i.A))
+		return checkSame(inst.DType, dtypeOf(inst.A))
 	case Call:
-		if i.Imm >= uint64(len(c.Funcs)) {
-			return fmt.Errorf("there is no function %d", i.Imm)
+		if inst.Imm >= uint64(len(c.Funcs)) {
+			return fmt.Errorf("there is no function %d", inst.Imm)
 		}
-		if f := c.Funcs[i.Imm]; f == nil || f.F == nil || f.Args < 1 || f.Args > 3 {
-			return fmt.Errorf("function %d cannot be called", i.Imm)
+		if f := c.Funcs[inst.Imm]; f == nil || f.F == nil || f.Args < 1 || f.Args > 3 {
+			return fmt.Errorf("function %d cannot be called", inst.Imm)
 		}
 	}
-	err := errors.Join(checkStorageOnly(i.DType), checkOperation(i.Op, i.DType))
-	for _, u := range i.Uses() {
-		err = errors.Join(err, checkSame(i.DType, dtypeOf(u)))
+	err := errors.Join(checkStorageOnly(inst.DType), checkOperation(inst.Op, inst.DType))
+	for _, u := range inst.Uses() {
+		err = errors.Join(err, checkSame(inst.DType, dtypeOf(u)))
 	}
 	return err
 }
 
-func (c *Code) checkLoad(i Inst) error {
-	if i.A < 0 || int(i.A) >= len(c.In) {
-		return fmt.Errorf("there is no operand %d", i.A)
+func (c *Code) checkLoad(inst Inst) error {
+	if inst.A < 0 || int(inst.A) >= len(c.In) {
+		return fmt.Errorf("there is no operand %d", inst.A)
 	}
-	d := c.In[i.A]
+	d := c.In[inst.A]
 	if d.IsComplex() {
 		d = d.ToReal()
-	} else if i.Imm != 0 {
+	} else if inst.Imm != 0 {
 		return errors.New("a real operand has no imaginary part")
 	}
-	if i.Imm > 1 {
-		return fmt.Errorf("there is no part %d", i.Imm)
+	if inst.Imm > 1 {
+		return fmt.Errorf("there is no part %d", inst.Imm)
 	}
-	return checkSame(i.DType, d)
+	return checkSame(inst.DType, d)
 }
 
 func checkSame(a, b tensor.DType) error {

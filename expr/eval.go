@@ -22,27 +22,27 @@ func (c *Code) Eval(in ...Number) []Number {
 		panic("expr: Eval needs all operands of the code")
 	}
 	v := make([]uint64, len(c.Insts))
-	for k, i := range c.Insts {
+	for k, inst := range c.Insts {
 		var x [3]uint64
-		for n, u := range i.Uses() {
+		for n, u := range inst.Uses() {
 			x[n] = v[u]
 		}
-		switch i.Op {
+		switch inst.Op {
 		case Const:
-			v[k] = i.Imm
+			v[k] = inst.Imm
 		case Load:
-			v[k] = in[i.A].Re
-			if i.Imm != 0 {
-				v[k] = in[i.A].Im
+			v[k] = in[inst.A].Re
+			if inst.Imm != 0 {
+				v[k] = in[inst.A].Im
 			}
 		case Lookup:
-			v[k] = uint64(math.Float32bits(elementary.Tables[i.Imm][x[0]&31]))
+			v[k] = uint64(math.Float32bits(elementary.Tables[inst.Imm][x[0]&31]))
 		default:
-			if !i.Op.Primitive() {
-				v[k] = c.evalFunction(i, x)
+			if !inst.Op.Primitive() {
+				v[k] = c.evalFunction(inst, x)
 				continue
 			}
-			v[k] = lane.Eval(lane.Op(i.Op), i.DType, c.Insts[i.A].DType, x)
+			v[k] = lane.Eval(lane.Op(inst.Op), inst.DType, c.Insts[inst.A].DType, x)
 		}
 	}
 	out := make([]Number, len(c.Out))
@@ -55,20 +55,20 @@ func (c *Code) Eval(in ...Number) []Number {
 }
 
 // evalFunction computes an elementary function or a Call in float64. Operations of row programs give 0.
-func (c *Code) evalFunction(i Inst, x [3]uint64) uint64 {
+func (c *Code) evalFunction(inst Inst, x [3]uint64) uint64 {
 	var f [3]float64
 	for k := range f {
-		f[k] = math.Float64frombits(lane.Eval(lane.Convert, tensor.Float64, i.DType, [3]uint64{x[k]}))
+		f[k] = math.Float64frombits(lane.Eval(lane.Convert, tensor.Float64, inst.DType, [3]uint64{x[k]}))
 	}
 	var r float64
-	unary, binary := elementary.Unary[i.Op.String()], elementary.Binary[i.Op.String()]
+	unary, binary := elementary.Unary[inst.Op.String()], elementary.Binary[inst.Op.String()]
 	switch {
-	case i.Op == Call:
-		r = c.Funcs[i.Imm].F(f[0], f[1], f[2])
+	case inst.Op == Call:
+		r = c.Funcs[inst.Imm].F(f[0], f[1], f[2])
 	case unary != nil:
 		r = unary(f[0])
 	case binary != nil:
 		r = binary(f[0], f[1])
 	}
-	return lane.Eval(lane.Convert, i.DType, tensor.Float64, [3]uint64{math.Float64bits(r)})
+	return lane.Eval(lane.Convert, inst.DType, tensor.Float64, [3]uint64{math.Float64bits(r)})
 }

@@ -26,22 +26,22 @@ func (c *Code) FlushExp(threshold float64) (*Code, bool) {
 	if !slices.Contains(flushes, true) {
 		return c, false
 	}
-	b := NewBuilder(c.In...)
-	out := b.inline(c, func(operand, part int) Value {
+	builder := NewBuilder(c.In...)
+	out := builder.inline(c, func(operand, part int) Value {
 		if part == 0 {
-			return b.Load(operand)
+			return builder.Load(operand)
 		}
-		return b.LoadImag(operand)
+		return builder.LoadImag(operand)
 	}, func(v Value, i Inst) Value {
 		if !flushes[v] {
-			return b.Make(i)
+			return builder.Make(i)
 		}
-		bound := b.Const(i.DType, threshold)
-		isTiny := b.Do(Lt, i.A, bound)
-		i.A = b.Do(Select, isTiny, bound, i.A)
-		return b.Do(Select, isTiny, b.Const(i.DType, 0), b.Make(i))
+		bound := builder.Const(i.DType, threshold)
+		isTiny := builder.Do(Lt, i.A, bound)
+		i.A = builder.Do(Select, isTiny, bound, i.A)
+		return builder.Do(Select, isTiny, builder.Const(i.DType, 0), builder.Make(i))
 	})
-	flushed, err := b.Build(out...)
+	flushed, err := builder.Build(out...)
 	if err != nil {
 		return c, false
 	}
@@ -66,29 +66,29 @@ func (c *Code) onlyAdds(exponential Value) bool {
 	dependsOnIt := make([]bool, len(c.Insts))   // by value: it may be as small as the exponential
 	isExponential[exponential], dependsOnIt[exponential] = true, true
 	for v := int(exponential) + 1; v < len(c.Insts); v++ {
-		i := c.Insts[v]
-		args := []Value{i.A, i.B, i.C}[:i.Op.Args()]
+		inst := c.Insts[v]
+		args := []Value{inst.A, inst.B, inst.C}[:inst.Op.Args()]
 		if !slices.ContainsFunc(args, func(a Value) bool { return a != None && dependsOnIt[a] }) {
 			continue
 		}
 		dependsOnIt[v] = true
-		switch i.Op {
+		switch inst.Op {
 		case Convert:
-			isExponential[v] = isExponential[i.A]
-			if !i.DType.IsFloat() {
+			isExponential[v] = isExponential[inst.A]
+			if !inst.DType.IsFloat() {
 				return false
 			}
 		case Add, Sub, Mul, Neg, FMA:
 		case Div:
-			if dependsOnIt[i.B] {
+			if dependsOnIt[inst.B] {
 				return false
 			}
 		case Select:
-			if dependsOnIt[i.A] {
+			if dependsOnIt[inst.A] {
 				return false
 			}
 		case Reduce:
-			if dependsOnIt[v] = false; Op(i.Imm) != Add || !isExponential[i.A] {
+			if dependsOnIt[v] = false; Op(inst.Imm) != Add || !isExponential[inst.A] {
 				return false
 			}
 		default:

@@ -3,6 +3,7 @@ package expr
 import (
 	"slices"
 
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -30,7 +31,7 @@ func Functions() []Function {
 		longest := slices.MaxFunc(forms, func(a, b definition) int { return len(a.operandNames()) - len(b.operandNames()) })
 		list = append(list, Function{name, longest.operandNames(), longest.text})
 	}
-	slices.SortFunc(list, func(a, b Function) int {
+	sorted.Func(list, func(a, b Function) int {
 		if a.Name < b.Name {
 			return -1
 		}

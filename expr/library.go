@@ -212,19 +212,19 @@ func (t *typer) call(name string, x []value) value {
 	if k < 0 {
 		t.fail("there is no %s of %d operands", name, len(x))
 	}
-	d := t.common(x...)
+	dtype := t.common(x...)
 	if list[k].flags&ignoreNumbers != 0 {
-		d = t.common(slices.DeleteFunc(slices.Clone(x), value.isPlainNumber)...)
+		dtype = t.common(slices.DeleteFunc(slices.Clone(x), value.isPlainNumber)...)
 	}
-	text, floats := list[k].textFor(d)
-	t.reject(d, text == rejected, strings.TrimPrefix(name, "complex "))
+	text, floats := list[k].textFor(dtype)
+	t.reject(dtype, text == rejected, strings.TrimPrefix(name, "complex "))
 	if floats {
-		d = t.floatDType
+		dtype = t.floatDType
 	}
 	env := scope{}
 	for index, param := range list[k].operandNames() {
 		if env[param] = x[index]; !x[index].isPlainNumber() {
-			v := t.convert(x[index], d)
+			v := t.convert(x[index], dtype)
 			v.zeroDim = false // within the function all operands have dimensions
 			env[param] = v
 		}

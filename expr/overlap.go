@@ -11,8 +11,8 @@ import (
 // then overlap with the computation of another pass. in and out are the places of the operands and outputs of c. Their
 // [Place.Element] is the index of the pass. folds are the folds of all passes, in order. The values of the folds are
 // the last outputs, which are not stored.
-func (s *RowProgram) Overlap() (c *Code, folds []Fold, in, out []Place, err error) {
-	o := passJoiner{program: s, builder: NewBuilder(), group: 1}
+func (program *RowProgram) Overlap() (c *Code, folds []Fold, in, out []Place, err error) {
+	o := passJoiner{program: program, builder: NewBuilder(), group: 1}
 	return o.build(o.load)
 }
 
@@ -22,23 +22,24 @@ func (s *RowProgram) Overlap() (c *Code, folds []Fold, in, out []Place, err erro
 // rows of the first pass, then the rows of the second pass, and so on. isConstant reports whether an operand is
 // constant across rows. Such an operand is read once. The code is nil if a computation that runs once per row stores a
 // result or calls a function, or if its 64-bit values would halve the vector width of the loop.
-func (s *RowProgram) Pipeline(group int, isConstant func(operand int) bool) (c *Code, folds []Fold, in, out []Place,
-	err error) {
+func (program *RowProgram) Pipeline(group int, isConstant func(operand int) bool) (c *Code, folds []Fold, in,
+	out []Place, err error) {
 	if group < 1 || isConstant == nil {
 		return nil, nil, nil, nil, errors.New("expr: a pipeline needs at least one row, and a function isConstant")
 	}
 	wide := false
-	for k := range s.Passes {
-		wide = wide || s.Passes[k].Code != nil && s.Passes[k].Code.has64Bits()
+	for k := range program.Passes {
+		wide = wide || program.Passes[k].Code != nil && program.Passes[k].Code.has64Bits()
 	}
-	for k := range s.Passes {
-		w := &s.Passes[k]
-		stored := slices.ContainsFunc(w.AfterOut, func(p Place) bool { return p.Kind != AtNumber })
-		if stored || w.After != nil && (w.After.has64Bits() && !wide || w.After.hasCalls()) {
+	for k := range program.Passes {
+		pass := &program.Passes[k]
+		stored := slices.ContainsFunc(pass.AfterOut, func(p Place) bool { return p.Kind != AtNumber })
+		if stored || pass.After != nil && (pass.After.has64Bits() && !wide || pass.After.hasCalls()) {
 			return nil, nil, nil, nil, nil
 		}
 	}
-	o := passJoiner{program: s, builder: NewBuilder(), group: group, isConstant: isConstant, numbers: map[Place][]Output{}}
+	o := passJoiner{program: program, builder: NewBuilder(), group: group, isConstant: isConstant,
+		numbers: map[Place][]Output{}}
 	return o.build(o.loadOrCompute)
 }
 
@@ -65,17 +66,17 @@ type passJoiner struct {
 
 // build builds the code. from(p, d, part) returns the real part (part 0) or imaginary part (part 1) of the value that a
 // pass loads from place p.
-func (o *passJoiner) build(from func(p Place, d tensor.DType, part int) Value) (c *Code, folds []Fold, in, out []Place,
-	err error) {
+func (joiner *passJoiner) build(from func(p Place, d tensor.DType, part int) Value) (code *Code, folds []Fold, in,
+	out []Place, err error) {
 	var stored, folded []Output
-	for e := range o.group * len(o.program.Passes) {
-		pass := &o.program.Passes[e/o.group]
+	for element := range joiner.group * len(joiner.program.Passes) {
+		pass := &joiner.program.Passes[element/joiner.group]
 		if pass.Code == nil {
 			return nil, nil, nil, nil, errors.New("expr: a pass has no loop")
 		}
-		values := o.builder.Inline(pass.Code, func(n, part int) Value {
+		values := joiner.builder.Inline(pass.Code, func(n, part int) Value {
 			p := pass.In[n]
-			p.Element = e
+			p.Element = element
 			return from(p, pass.Code.In[n], part)
 		})
 		for n, p := range pass.Out {
@@ -83,58 +84,58 @@ func (o *passJoiner) build(from func(p Place, d tensor.DType, part int) Value) (
 				folded = append(folded, values[n])
 				continue
 			}
-			p.Element = e
+			p.Element = element
 			stored, out = append(stored, values[n]), append(out, p)
 		}
 		folds = append(folds, pass.Folds...)
 	}
-	if c, err = o.builder.Build(append(stored, folded...)...); err != nil {
+	if code, err = joiner.builder.Build(append(stored, folded...)...); err != nil {
 		return nil, nil, nil, nil, err
 	}
 	for n := range folds {
-		folds[n].V = c.Out[len(stored)+n].Re
+		folds[n].V = code.Out[len(stored)+n].Re
 		out = append(out, Place{})
 	}
-	return c, folds, o.in, out, nil
+	return code, folds, joiner.in, out, nil
 }
 
 // load returns a part of the operand at a place, and adds the operand to the code if necessary.
-func (o *passJoiner) load(p Place, d tensor.DType, part int) Value {
-	n := slices.Index(o.in, p)
+func (joiner *passJoiner) load(p Place, d tensor.DType, part int) Value {
+	n := slices.Index(joiner.in, p)
 	if n < 0 {
-		n = len(o.in)
-		o.in, o.builder.code.In = append(o.in, p), append(o.builder.code.In, d)
+		n = len(joiner.in)
+		joiner.in, joiner.builder.code.In = append(joiner.in, p), append(joiner.builder.code.In, d)
 	}
-	return o.builder.load(n, uint64(part))
+	return joiner.builder.load(n, uint64(part))
 }
 
 // loadOrCompute returns a part of the value at a place. If the value is computed once per row, loadOrCompute adds the
 // computation to the code, once for each Element that uses the value.
-func (o *passJoiner) loadOrCompute(p Place, d tensor.DType, part int) Value {
-	k, n := o.computedAfter(p)
-	if p.Kind == AtOperand && o.isConstant(p.N) {
+func (joiner *passJoiner) loadOrCompute(p Place, d tensor.DType, part int) Value {
+	k, n := joiner.computedAfter(p)
+	if p.Kind == AtOperand && joiner.isConstant(p.N) {
 		p.Element = 0
 	}
 	if n < 0 {
-		return o.load(p, d, part)
+		return joiner.load(p, d, part)
 	}
-	pass, place := &o.program.Passes[k], Place{N: k, Element: p.Element}
-	if o.numbers[place] == nil {
-		o.numbers[place] = o.builder.Inline(pass.After, func(n, part int) Value {
-			q := pass.AfterIn[n]
-			q.Element = p.Element
-			return o.loadOrCompute(q, pass.After.In[n], part)
+	pass, place := &joiner.program.Passes[k], Place{N: k, Element: p.Element}
+	if joiner.numbers[place] == nil {
+		joiner.numbers[place] = joiner.builder.Inline(pass.After, func(n, part int) Value {
+			from := pass.AfterIn[n]
+			from.Element = p.Element
+			return joiner.loadOrCompute(from, pass.After.In[n], part)
 		})
 	}
-	return o.numbers[place][n].Re
+	return joiner.numbers[place][n].Re
 }
 
 // computedAfter returns the pass k after which the number at p is computed, and its index n among the results of that
 // computation. For a place of another kind, n is -1.
-func (o *passJoiner) computedAfter(p Place) (k, n int) {
+func (joiner *passJoiner) computedAfter(p Place) (k, n int) {
 	if p.Kind == AtNumber {
-		for k := range o.program.Passes {
-			if n := slices.Index(o.program.Passes[k].AfterOut, Place{Kind: AtNumber, N: p.N}); n >= 0 {
+		for k := range joiner.program.Passes {
+			if n := slices.Index(joiner.program.Passes[k].AfterOut, Place{Kind: AtNumber, N: p.N}); n >= 0 {
 				return k, n
 			}
 		}

@@ -40,31 +40,32 @@ func (c *Code) Pieces(uniform []bool) (*Pieces, error) {
 	if len(uniform) != len(c.In) {
 		return nil, fmt.Errorf("expr: uniform has %d entries for %d operands", len(uniform), len(c.In))
 	}
-	p := &pieceSplitter{code: c, uniform: uniform, dependsOnFold: make([]bool, len(c.Insts)), joined: map[Value]Value{}}
+	splitter := &pieceSplitter{code: c, uniform: uniform, dependsOnFold: make([]bool, len(c.Insts)),
+		joined: map[Value]Value{}}
 	dependent := 0
 	for v, i := range c.Insts {
 		for _, u := range i.Uses() {
-			p.dependsOnFold[v] = p.dependsOnFold[v] || p.dependsOnFold[u] || c.Insts[u].Op == Reduce
+			splitter.dependsOnFold[v] = splitter.dependsOnFold[v] || splitter.dependsOnFold[u] || c.Insts[u].Op == Reduce
 		}
 		switch i.Op {
 		case Scan:
 			return nil, errors.New("expr: a row with a Scan cannot be cut")
 		case Reduce:
-			p.folds = append(p.folds, Value(v))
-			if p.dependsOnFold[v] {
+			splitter.folds = append(splitter.folds, Value(v))
+			if splitter.dependsOnFold[v] {
 				dependent++
 			}
 		}
 	}
-	pieceCode, err := p.buildPieceCode()
+	pieceCode, err := splitter.buildPieceCode()
 	if err != nil {
 		return nil, err
 	}
-	join, err := p.join()
+	join, err := splitter.join()
 	if err != nil {
 		return nil, err
 	}
-	return &Pieces{PieceCode: pieceCode, Join: join, In: p.operands, DependentFolds: dependent}, nil
+	return &Pieces{PieceCode: pieceCode, Join: join, In: splitter.operands, DependentFolds: dependent}, nil
 }
 
 // pieceSplitter builds a [Pieces].
@@ -74,7 +75,7 @@ type pieceSplitter struct {
 	dependsOnFold []bool  // by value: it depends on a fold
 	folds         []Value // the folds of the code
 
-	b        *Builder        // the builder of Join
+	builder  *Builder        // the builder of Join
 	joined   map[Value]Value // by value of the code: its value in Join
 	operands []int           // Pieces.In
 	err      error           // the first error
@@ -101,9 +102,9 @@ func (p *pieceSplitter) buildPieceCode() (*Code, error) {
 
 // join builds Join.
 func (p *pieceSplitter) join() (*Code, error) {
-	p.b = NewBuilder()
+	p.builder = NewBuilder()
 	for _, v := range p.folds {
-		p.b.code.In = append(p.b.code.In, p.code.Insts[v].DType)
+		p.builder.code.In = append(p.builder.code.In, p.code.Insts[v].DType)
 	}
 	var outs []Output
 	for _, o := range p.code.Out {
@@ -112,7 +113,7 @@ func (p *pieceSplitter) join() (*Code, error) {
 	if p.err != nil {
 		return nil, p.err
 	}
-	return p.b.Build(outs...)
+	return p.builder.Build(outs...)
 }
 
 func (p *pieceSplitter) fail(format string, args ...any) Value {
@@ -131,28 +132,28 @@ func (p *pieceSplitter) valueInJoin(v Value) Value {
 	if joined, ok := p.joined[v]; ok {
 		return joined
 	}
-	i := p.code.Insts[v]
+	inst := p.code.Insts[v]
 	switch {
-	case i.Op == Reduce:
+	case inst.Op == Reduce:
 		p.joined[v] = p.joinFold(v)
-	case i.Op == Position || i.Op == Load && !p.uniform[i.A]:
+	case inst.Op == Position || inst.Op == Load && !p.uniform[inst.A]:
 		return p.fail("an output differs within a row")
-	case i.Op == Load:
-		p.joined[v] = p.b.load(p.operand(int(i.A)), i.Imm)
+	case inst.Op == Load:
+		p.joined[v] = p.builder.load(p.operand(int(inst.A)), inst.Imm)
 	default:
-		args := [3]Value{i.A, i.B, i.C}
-		for k := range i.Uses() {
+		args := [3]Value{inst.A, inst.B, inst.C}
+		for k := range inst.Uses() {
 			args[k] = p.valueInJoin(args[k])
 		}
 		switch {
 		case p.err != nil:
 			return None
-		case i.Op == Call:
-			f := p.code.Funcs[i.Imm]
-			p.joined[v] = p.b.Call(f, i.DType, args[:f.Args]...)
+		case inst.Op == Call:
+			f := p.code.Funcs[inst.Imm]
+			p.joined[v] = p.builder.Call(f, inst.DType, args[:f.Args]...)
 		default:
-			i.A, i.B, i.C = args[0], args[1], args[2]
-			p.joined[v] = p.b.Make(i)
+			inst.A, inst.B, inst.C = args[0], args[1], args[2]
+			p.joined[v] = p.builder.Make(inst)
 		}
 	}
 	return p.joined[v]
@@ -166,15 +167,15 @@ func (p *pieceSplitter) operand(i int) int {
 		}
 	}
 	p.operands = append(p.operands, i)
-	p.b.code.In = append(p.b.code.In, p.code.In[i])
-	return len(p.b.code.In) - 1
+	p.builder.code.In = append(p.builder.code.In, p.code.In[i])
+	return len(p.builder.code.In) - 1
 }
 
 // joinPiece returns the value in Join of a fold of one piece.
 func (p *pieceSplitter) joinPiece(v Value) Value {
 	for k, f := range p.folds {
 		if f == v {
-			return p.b.Load(k)
+			return p.builder.Load(k)
 		}
 	}
 	return p.fail("v%d is not a fold", v)
@@ -184,7 +185,7 @@ func (p *pieceSplitter) joinPiece(v Value) Value {
 func (p *pieceSplitter) joinFold(v Value) Value {
 	i := p.code.Insts[v]
 	if !p.dependsOnFold[v] {
-		return p.b.Reduce(Op(i.Imm), p.joinPiece(v))
+		return p.builder.Reduce(Op(i.Imm), p.joinPiece(v))
 	}
 	selection := p.code.Insts[i.A]
 	best, matchesNaN, ok := None, false, Op(i.Imm) == Min && selection.Op == Select
@@ -196,11 +197,11 @@ func (p *pieceSplitter) joinFold(v Value) Value {
 		return p.fail("a fold depends on another one and is not an argmin or argmax")
 	}
 	x := p.joinPiece(best)
-	matches := p.b.Do(Eq, x, p.valueInJoin(best))
+	matches := p.builder.Do(Eq, x, p.valueInJoin(best))
 	if matchesNaN {
-		matches = p.b.Do(Or, matches, p.b.Do(Ne, x, x))
+		matches = p.builder.Do(Or, matches, p.builder.Do(Ne, x, x))
 	}
-	return p.b.Reduce(Min, p.b.Do(Select, matches, p.joinPiece(v), p.valueInJoin(selection.C)))
+	return p.builder.Reduce(Min, p.builder.Do(Select, matches, p.joinPiece(v), p.valueInJoin(selection.C)))
 }
 
 // matchExtreme reports whether v tests that an element equals an extreme of its row. best is the extreme. matchesNaN is

@@ -48,8 +48,8 @@ type Row struct {
 }
 
 // Scans reports whether a row is scanned.
-func (s *RowProgram) Scans() bool {
-	return s != nil && slices.ContainsFunc(s.Rows, func(r Row) bool { return r.Scan != Invalid })
+func (program *RowProgram) Scans() bool {
+	return program != nil && slices.ContainsFunc(program.Rows, func(r Row) bool { return r.Scan != Invalid })
 }
 
 // Place is the source of an operand of a [RowPass], or the destination of an output.
@@ -125,25 +125,25 @@ type splitter struct {
 func (s *splitter) setLevels() {
 	n := len(s.code.Insts)
 	s.variesInRow, s.level, s.numberIndex, s.rowIndex = make([]bool, n), make([]int, n), make([]int, n), make([]int, n)
-	for v, i := range s.code.Insts {
+	for v, inst := range s.code.Insts {
 		s.numberIndex[v], s.rowIndex[v], s.level[v] = -1, -1, -1
-		if i.Op == Load {
-			if s.variesInRow[v] = !s.Uniform[i.A]; s.variesInRow[v] {
+		if inst.Op == Load {
+			if s.variesInRow[v] = !s.Uniform[inst.A]; s.variesInRow[v] {
 				s.level[v] = 0
 			}
 			continue
 		}
-		for _, u := range i.Uses() {
+		for _, u := range inst.Uses() {
 			s.variesInRow[v] = s.variesInRow[v] || s.variesInRow[u]
 		}
-		for _, u := range i.Uses() {
-			s.level[v] = max(s.level[v], s.firstPass(u, s.variesInRow[v] || i.Op == Reduce))
+		for _, u := range inst.Uses() {
+			s.level[v] = max(s.level[v], s.firstPass(u, s.variesInRow[v] || inst.Op == Reduce))
 		}
-		switch i.Op {
+		switch inst.Op {
 		case Reduce:
 			s.variesInRow[v], s.level[v] = false, max(s.level[v], 0)
 		case Scan:
-			s.variesInRow[v], s.level[v] = true, max(s.firstPass(i.A, true), 0)+1
+			s.variesInRow[v], s.level[v] = true, max(s.firstPass(inst.A, true), 0)+1
 		}
 	}
 }
@@ -272,37 +272,38 @@ func (e *emitter) operand(p Place, d tensor.DType) int {
 
 // emit builds the marked values. It returns, for each value of the code, the value of the new code.
 func (e *emitter) emit() valueMap {
-	c := e.splitter.code
-	newValue := make(valueMap, len(c.Insts))
-	for v, i := range c.Insts {
+	code := e.splitter.code
+	newValue := make(valueMap, len(code.Insts))
+	for v, inst := range code.Insts {
 		newValue[v] = None
 		if !e.marked[v] {
 			continue
 		}
 		if p, ready := e.load(Value(v)); ready {
-			newValue[v] = e.builder.Load(e.operand(p, i.DType))
+			newValue[v] = e.builder.Load(e.operand(p, inst.DType))
 			continue
 		}
-		switch i.Op {
+		switch inst.Op {
 		case Load:
-			newValue[v] = e.builder.load(e.operand(Place{Kind: AtOperand, N: int(i.A)}, c.In[i.A]), i.Imm)
+			newValue[v] = e.builder.load(e.operand(Place{Kind: AtOperand, N: int(inst.A)}, code.In[inst.A]), inst.Imm)
 			continue
 		case Call:
-			f := c.Funcs[i.Imm]
-			newValue[v] = e.builder.Call(f, i.DType, []Value{newValue[i.A], newValue[i.B], newValue[i.C]}[:f.Args]...)
+			f := code.Funcs[inst.Imm]
+			newValue[v] = e.builder.Call(f, inst.DType,
+				[]Value{newValue[inst.A], newValue[inst.B], newValue[inst.C]}[:f.Args]...)
 			continue
 		}
-		for _, u := range []*Value{&i.A, &i.B, &i.C}[:i.Op.Args()] {
+		for _, u := range []*Value{&inst.A, &inst.B, &inst.C}[:inst.Op.Args()] {
 			*u = newValue[*u]
 		}
-		newValue[v] = e.builder.Make(i)
+		newValue[v] = e.builder.Make(inst)
 	}
 	return newValue
 }
 
 // buildAfter builds the computation after pass k.
 func (s *splitter) buildAfter(k int) error {
-	e := s.emitter(func(v Value) (Place, bool) {
+	code := s.emitter(func(v Value) (Place, bool) {
 		i := s.code.Insts[v]
 		if i.Op == Reduce || s.level[v] >= 0 && s.level[v] < k {
 			return s.placeOfNumber(v), true
@@ -313,23 +314,23 @@ func (s *splitter) buildAfter(k int) error {
 	var places []Place
 	for o, out := range s.code.Out {
 		if !s.Whole[o] && s.outputPass(o) == k {
-			e.mark(out.Re, out.Im)
+			code.mark(out.Re, out.Im)
 			outs, places = append(outs, out), append(places, Place{Kind: AtOutput, N: o})
 		}
 	}
 	for _, v := range s.after[k] {
-		e.mark(v)
+		code.mark(v)
 		outs = append(outs, Output{DType: s.code.Insts[v].DType, Re: v, Im: None})
 		places = append(places, Place{Kind: AtNumber, N: s.numberIndex[v]})
 	}
 	if len(outs) == 0 {
 		return nil
 	}
-	c, err := e.builder.Build(e.emit().outputs(outs)...)
+	c, err := code.builder.Build(code.emit().outputs(outs)...)
 	if err != nil {
 		return err
 	}
-	s.Passes[k].After, s.Passes[k].AfterIn, s.Passes[k].AfterOut = c, e.places, places
+	s.Passes[k].After, s.Passes[k].AfterIn, s.Passes[k].AfterOut = c, code.places, places
 	return nil
 }
 
@@ -356,7 +357,7 @@ func (s *splitter) passOutputs(k int) (outs []Output, places []Place) {
 
 // buildPass builds the loop of pass k.
 func (s *splitter) buildPass(k int) error {
-	e := s.emitter(func(v Value) (Place, bool) { return s.loadPlace(v, k) })
+	code := s.emitter(func(v Value) (Place, bool) { return s.loadPlace(v, k) })
 	outs, places := s.passOutputs(k)
 	rowPass, stored := &s.Passes[k], len(outs)
 	for v, i := range s.code.Insts {
@@ -373,16 +374,16 @@ func (s *splitter) buildPass(k int) error {
 		s.storeRows(k, o.Re, o.Im)
 	}
 	for _, o := range outs {
-		e.mark(o.Re, o.Im)
+		code.mark(o.Re, o.Im)
 	}
-	c, err := e.builder.Build(e.emit().outputs(outs)...)
+	c, err := code.builder.Build(code.emit().outputs(outs)...)
 	if err != nil {
 		return err
 	}
 	for n := range rowPass.Folds {
 		rowPass.Folds[n].V = c.Out[stored+n].Re
 	}
-	rowPass.Code, rowPass.In, rowPass.Out = c, e.places, places
+	rowPass.Code, rowPass.In, rowPass.Out = c, code.places, places
 	return nil
 }
 

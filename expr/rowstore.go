@@ -130,37 +130,37 @@ func opCost(o Op) int {
 // Columns returns the code of pass k for a loop across rows that are adjacent in memory. An iteration of the loop
 // processes the given number of consecutive elements of each row. [Place.Element] is the index of the element. The
 // accumulators of folds are the last operands and the last outputs, in the same memory. Elements are folded in order.
-func (s *RowProgram) Columns(k, elements int) (c *Code, in, out []Place, err error) {
-	if k < 0 || k >= len(s.Passes) {
-		return nil, nil, nil, fmt.Errorf("expr: pass %d of %d", k, len(s.Passes))
+func (program *RowProgram) Columns(k, elements int) (code *Code, in, out []Place, err error) {
+	if k < 0 || k >= len(program.Passes) {
+		return nil, nil, nil, fmt.Errorf("expr: pass %d of %d", k, len(program.Passes))
 	}
-	pass := &s.Passes[k]
+	pass := &program.Passes[k]
 	if pass.Code == nil || elements < 1 || elements > MaxOperands {
 		return nil, nil, nil, errors.New("expr: the pass has no loop")
 	}
-	b := NewBuilder()
+	builder := NewBuilder()
 	operand := func(p Place, d tensor.DType) int {
 		for n, place := range in {
 			if place == p {
 				return n
 			}
 		}
-		in, b.code.In = append(in, p), append(b.code.In, d)
+		in, builder.code.In = append(in, p), append(builder.code.In, d)
 		return len(in) - 1
 	}
 	var outs []Output
 	folds := make([][]Value, len(pass.Folds))
-	for e := range elements {
-		values := b.Inline(pass.Code, func(n, part int) Value {
+	for element := range elements {
+		values := builder.Inline(pass.Code, func(n, part int) Value {
 			p := pass.In[n]
-			if p.Element = e; p.Kind == AtNumber || p.Kind == AtOperand && s.Uniform[p.N] {
+			if p.Element = element; p.Kind == AtNumber || p.Kind == AtOperand && program.Uniform[p.N] {
 				p.Element = 0
 			}
-			return b.load(operand(p, pass.Code.In[n]), uint64(part))
+			return builder.load(operand(p, pass.Code.In[n]), uint64(part))
 		})
 		for n, p := range pass.Out {
 			if p.Kind != Nowhere {
-				p.Element = e
+				p.Element = element
 				outs, out = append(outs, values[n]), append(out, p)
 			}
 		}
@@ -171,14 +171,14 @@ func (s *RowProgram) Columns(k, elements int) (c *Code, in, out []Place, err err
 	}
 	for n, f := range pass.Folds {
 		p := Place{Kind: AtNumber, N: pass.Into[n]}
-		acc := b.Load(operand(p, b.DType(folds[n][0])))
+		acc := builder.Load(operand(p, builder.DType(folds[n][0])))
 		for _, v := range folds[n] {
-			acc = b.Do(f.Op, acc, v)
+			acc = builder.Do(f.Op, acc, v)
 		}
-		outs, out = append(outs, b.Real(acc)), append(out, p)
+		outs, out = append(outs, builder.Real(acc)), append(out, p)
 	}
-	c, err = b.Build(outs...)
-	return c, in, out, err
+	code, err = builder.Build(outs...)
+	return code, in, out, err
 }
 
 // Joining returns the code that combines two accumulators of a fold by op. The first operand folds the earlier

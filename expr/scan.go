@@ -21,19 +21,19 @@ type Scanner struct {
 
 // Scanning returns the loops of a scan by Add or Mul of int64, float32 or float64, and nil for other operations and
 // dtypes. The carries of floats are float64.
-func Scanning(o Op, d tensor.DType) *Scanner {
+func Scanning(o Op, dtype tensor.DType) *Scanner {
 	switch {
-	case o == Add && d == tensor.Int64:
+	case o == Add && dtype == tensor.Int64:
 		return newScanner(0, sumRow[int64, int64], sumColumns[int64, int64])
-	case o == Add && d == tensor.Float32:
+	case o == Add && dtype == tensor.Float32:
 		return newScanner(0, sumRow[float32, float64], sumColumns[float32, float64])
-	case o == Add && d == tensor.Float64:
+	case o == Add && dtype == tensor.Float64:
 		return newScanner(0, sumRow[float64, float64], sumColumns[float64, float64])
-	case o == Mul && d == tensor.Int64:
+	case o == Mul && dtype == tensor.Int64:
 		return newScanner(1, productRow[int64, int64], productColumns[int64, int64])
-	case o == Mul && d == tensor.Float32:
+	case o == Mul && dtype == tensor.Float32:
 		return newScanner(1, productRow[float32, float64], productColumns[float32, float64])
-	case o == Mul && d == tensor.Float64:
+	case o == Mul && dtype == tensor.Float64:
 		return newScanner(1, productRow[float64, float64], productColumns[float64, float64])
 	}
 	return nil

@@ -48,16 +48,16 @@ func (b *Builder) isConst(v Value, x float64) bool {
 
 // foldConstant returns the constant that a primitive operation of constants, or a comparison with a known result,
 // computes. It returns None for other instructions, and for integer divisions, because division by 0 is unspecified.
-func (b *Builder) foldConstant(i Inst) Value {
-	uses := i.Uses()
-	if truth, known := b.foldComparison(i); known {
+func (b *Builder) foldConstant(inst Inst) Value {
+	uses := inst.Uses()
+	if truth, known := b.foldComparison(inst); known {
 		result := Inst{Op: Const, DType: tensor.Bool, A: None, B: None, C: None}
 		if truth {
 			result.Imm = 1
 		}
 		return b.Make(result)
 	}
-	if !i.Op.Primitive() || len(uses) == 0 || i.Op == Div && !i.DType.IsFloat() {
+	if !inst.Op.Primitive() || len(uses) == 0 || inst.Op == Div && !inst.DType.IsFloat() {
 		return None
 	}
 	operation := NewBuilder()
@@ -69,26 +69,26 @@ func (b *Builder) foldConstant(i Inst) Value {
 		}
 		args[k] = operation.Make(Inst{Op: Const, DType: b.DType(u), A: None, B: None, C: None, Imm: imm})
 	}
-	c, err := operation.Build(operation.Real(operation.Make(Inst{Op: i.Op, DType: i.DType, A: args[0], B: args[1],
-		C: args[2], Imm: i.Imm})))
+	c, err := operation.Build(operation.Real(operation.Make(Inst{Op: inst.Op, DType: inst.DType, A: args[0], B: args[1],
+		C: args[2], Imm: inst.Imm})))
 	if err != nil {
 		return None
 	}
-	return b.Make(Inst{Op: Const, DType: i.DType, A: None, B: None, C: None, Imm: c.Eval()[0].Re})
+	return b.Make(Inst{Op: Const, DType: inst.DType, A: None, B: None, C: None, Imm: c.Eval()[0].Re})
 }
 
 // foldComparison evaluates comparisons of integers whose result does not depend on the operands: a comparison of a
 // value with itself, or of an unsigned integer with 0. known is false for other instructions.
-func (b *Builder) foldComparison(i Inst) (result, known bool) {
-	if i.Op != Eq && i.Op != Ne && i.Op != Lt && i.Op != Le {
+func (b *Builder) foldComparison(inst Inst) (result, known bool) {
+	if inst.Op != Eq && inst.Op != Ne && inst.Op != Lt && inst.Op != Le {
 		return false, false
 	}
-	d := b.DType(i.A)
+	d := b.DType(inst.A)
 	switch {
 	case d.IsFloat(): // x == x depends on whether x is NaN
-	case i.A == i.B:
-		return i.Op == Eq || i.Op == Le, true
-	case i.Op == Lt && !d.IsSigned() && b.isConst(i.B, 0):
+	case inst.A == inst.B:
+		return inst.Op == Eq || inst.Op == Le, true
+	case inst.Op == Lt && !d.IsSigned() && b.isConst(inst.B, 0):
 		return false, true
 	}
 	return false, false
@@ -96,61 +96,65 @@ func (b *Builder) foldComparison(i Inst) (result, known bool) {
 
 // equalOperand returns the value that the result of an instruction equals, or None. For floats, x + -0 is x, but x + 0
 // is not x if x is -0.
-func (b *Builder) equalOperand(i Inst) Value {
-	float := i.DType.IsFloat()
-	switch i.Op {
+func (b *Builder) equalOperand(inst Inst) Value {
+	float := inst.DType.IsFloat()
+	switch inst.Op {
 	case Add:
-		for _, p := range [][2]Value{{i.A, i.B}, {i.B, i.A}} {
-			if b.isConst(p[1], neutralOfSum(float)) {
-				return p[0]
-			}
-		}
+		return b.otherThan(inst, neutralOfSum(float))
 	case Mul:
-		for _, p := range [][2]Value{{i.A, i.B}, {i.B, i.A}} {
-			if b.isConst(p[1], 1) {
-				return p[0]
-			}
-		}
+		return b.otherThan(inst, 1)
 	case Div:
-		if b.isConst(i.B, 1) {
-			return i.A
+		if b.isConst(inst.B, 1) {
+			return inst.A
 		}
 	case Sub, Or, Xor, Shl, Shr:
-		if b.isConst(i.B, 0) {
-			return i.A
+		if b.isConst(inst.B, 0) {
+			return inst.A
 		}
 	case And, Min, Max:
-		if i.A == i.B || i.Op == Max && !float && !i.DType.IsSigned() && b.isConst(i.B, 0) {
-			return i.A
+		if inst.A == inst.B || inst.Op == Max && !float && !inst.DType.IsSigned() && b.isConst(inst.B, 0) {
+			return inst.A
 		}
 	case Select:
-		if imm, ok := b.constantBits(i.A); ok {
-			return []Value{i.C, i.B}[min(imm, 1)]
+		if imm, ok := b.constantBits(inst.A); ok {
+			return []Value{inst.C, inst.B}[min(imm, 1)]
 		}
-		if i.B == i.C {
-			return i.B
+		if inst.B == inst.C {
+			return inst.B
 		}
 	case Neg, Not:
-		if a := b.Inst(i.A); a.Op == i.Op {
-			return a.A
+		if operand := b.Inst(inst.A); operand.Op == inst.Op {
+			return operand.A
 		}
 	case Abs:
-		if b.Inst(i.A).Op == Abs || !i.DType.IsSigned() {
-			return i.A
+		if b.Inst(inst.A).Op == Abs || !inst.DType.IsSigned() {
+			return inst.A
 		}
 	case Convert:
-		if b.DType(i.A) == i.DType {
-			return i.A
+		if b.DType(inst.A) == inst.DType {
+			return inst.A
 		}
-		if a := b.Inst(i.A); a.Op == Convert && b.DType(a.A) == i.DType && representsAll(a.DType, i.DType) {
-			return a.A
+		if operand := b.Inst(inst.A); operand.Op == Convert && b.DType(operand.A) == inst.DType &&
+			representsAll(operand.DType, inst.DType) {
+			return operand.A
 		}
 	case Bits:
-		if b.DType(i.A) == i.DType {
-			return i.A
+		if b.DType(inst.A) == inst.DType {
+			return inst.A
 		}
-		if a := b.Inst(i.A); a.Op == Bits && b.DType(a.A) == i.DType {
-			return a.A
+		if operand := b.Inst(inst.A); operand.Op == Bits && b.DType(operand.A) == inst.DType {
+			return operand.A
+		}
+	}
+	return None
+}
+
+// otherThan returns A if B is the constant x, B if A is the constant x, and None otherwise. x is the neutral element of
+// a commutative operation.
+func (b *Builder) otherThan(inst Inst, x float64) Value {
+	for _, pair := range [][2]Value{{inst.A, inst.B}, {inst.B, inst.A}} {
+		if b.isConst(pair[1], x) {
+			return pair[0]
 		}
 	}
 	return None
@@ -165,41 +169,41 @@ func neutralOfSum(float bool) float64 {
 
 // canonical returns an equivalent instruction that is cheaper or has a canonical form. Canonical forms of equal
 // computations are equal instructions, which [Builder.Make] adds only once.
-func (b *Builder) canonical(i Inst) Inst {
-	switch i.Op {
+func (b *Builder) canonical(inst Inst) Inst {
+	switch inst.Op {
 	case FMA:
 		switch {
-		case b.isConst(i.C, math.Copysign(0, -1)):
-			i.Op, i.C = Mul, None
-		case b.isConst(i.A, 1):
-			i.Op, i.A, i.B, i.C = Add, i.B, i.C, None
-		case b.isConst(i.B, 1):
-			i.Op, i.B, i.C = Add, i.C, None
+		case b.isConst(inst.C, math.Copysign(0, -1)):
+			inst.Op, inst.C = Mul, None
+		case b.isConst(inst.A, 1):
+			inst.Op, inst.A, inst.B, inst.C = Add, inst.B, inst.C, None
+		case b.isConst(inst.B, 1):
+			inst.Op, inst.B, inst.C = Add, inst.C, None
 		}
 	case Abs:
-		if a := b.Inst(i.A); a.Op == Neg && i.DType.IsFloat() {
-			i.A = a.A
+		if a := b.Inst(inst.A); a.Op == Neg && inst.DType.IsFloat() {
+			inst.A = a.A
 		}
 	case Bits:
-		if a := b.Inst(i.A); a.Op == Bits {
-			i.A = a.A
+		if a := b.Inst(inst.A); a.Op == Bits {
+			inst.A = a.A
 		}
 	case Select:
-		if a := b.Inst(i.A); a.Op == Not {
-			i.A, i.B, i.C = a.A, i.C, i.B
+		if a := b.Inst(inst.A); a.Op == Not {
+			inst.A, inst.B, inst.C = a.A, inst.C, inst.B
 		}
 	case Convert:
-		if a := b.Inst(i.A); a.Op == Convert && i.DType.IsFloat() && representsAll(a.DType, b.DType(a.A)) {
-			i.A = a.A
+		if a := b.Inst(inst.A); a.Op == Convert && inst.DType.IsFloat() && representsAll(a.DType, b.DType(a.A)) {
+			inst.A = a.A
 		}
 	}
-	switch i.Op {
+	switch inst.Op {
 	case Add, Mul, And, Or, Xor, Eq, Ne:
-		if i.B < i.A {
-			i.A, i.B = i.B, i.A
+		if inst.B < inst.A {
+			inst.A, inst.B = inst.B, inst.A
 		}
 	}
-	return i
+	return inst
 }
 
 // representsAll reports whether dtype large represents every number of dtype small.

@@ -35,23 +35,24 @@ type Typing struct {
 // (float16(x), type_as(v, x)). Complex numbers are pairs of values.
 //
 // Errors of the formula are of type [*Error].
-func (f *Formula) Code(in []tensor.DType, o Typing) (c *Code, err error) {
+func (f *Formula) Code(in []tensor.DType, typing Typing) (code *Code, err error) {
 	defer func() {
 		if e, ok := recover().(*Error); ok {
-			c, err = nil, e
+			code, err = nil, e
 		} else if r := recover(); r != nil {
 			panic(r)
 		}
 	}()
 	t := &typer{text: f.text, b: NewBuilder(in...), floatDType: tensor.Float32}
 	t.require(1, len(in) == len(f.params), "%d dtypes for %d operands", len(in), len(f.params))
-	t.require(1, o.ZeroDim == nil || len(o.ZeroDim) == len(in), "ZeroDim has %d entries for %d operands",
-		len(o.ZeroDim), len(in))
-	t.require(1, o.Out == nil || len(o.Out) == len(f.results), "%d dtypes for %d results", len(o.Out), len(f.results))
+	t.require(1, typing.ZeroDim == nil || len(typing.ZeroDim) == len(in), "ZeroDim has %d entries for %d operands",
+		len(typing.ZeroDim), len(in))
+	t.require(1, typing.Out == nil || len(typing.Out) == len(f.results), "%d dtypes for %d results", len(typing.Out),
+		len(f.results))
 	env := scope{}
-	for name, s := range o.Attrs {
-		if s.IsSet() {
-			env[name] = value{number: s}
+	for name, number := range typing.Attrs {
+		if number.IsSet() {
+			env[name] = value{number: number}
 		}
 	}
 	for k, d := range in {
@@ -60,25 +61,25 @@ func (f *Formula) Code(in []tensor.DType, o Typing) (c *Code, err error) {
 			continue
 		}
 		v := t.operand(k, d)
-		if o.Common.Valid() && o.Common != d {
-			v = t.cast(v, o.Common)
+		if typing.Common.Valid() && typing.Common != d {
+			v = t.cast(v, typing.Common)
 		}
-		v.zeroDim = o.ZeroDim != nil && o.ZeroDim[k]
+		v.zeroDim = typing.ZeroDim != nil && typing.ZeroDim[k]
 		env[f.params[k]] = v
 	}
 	out := make([]Output, 0, len(f.results))
 	for k, v := range t.evalFormula(f, env) {
 		d := t.dtype(v)
-		if o.Out != nil {
-			d = o.Out[k]
+		if typing.Out != nil {
+			d = typing.Out[k]
 		}
 		t.require(f.results[k].pos, d.Valid(), "result %d has no dtype", k)
 		out = append(out, t.output(v, d))
 	}
-	if c, err = t.b.Build(out...); err == nil {
-		c.formula = f
+	if code, err = t.b.Build(out...); err == nil {
+		code.formula = f
 	}
-	return c, err
+	return code, err
 }
 
 // value is a typed value or a plain number. A plain number becomes an instruction when its dtype is known.
@@ -120,8 +121,8 @@ func (t *typer) require(pos int, ok bool, format string, args ...any) {
 
 // evalFormula evaluates the definitions and the results of a formula.
 func (t *typer) evalFormula(f *Formula, env scope) []value {
-	for _, l := range f.lets {
-		env[l.name] = t.eval(l.value, env)
+	for _, definition := range f.lets {
+		env[definition.name] = t.eval(definition.value, env)
 	}
 	results := make([]value, len(f.results))
 	for k, r := range f.results {
@@ -191,43 +192,43 @@ func (t *typer) apply(name string, args []value) value {
 
 // evalNumbers evaluates a function of plain numbers as Python does: in int64, float64 and complex128.
 func (t *typer) evalNumbers(name string, args []value) value {
-	u := &typer{text: t.text, b: NewBuilder(), floatDType: tensor.Float64, errorNode: t.errorNode, depth: t.depth}
+	inner := &typer{text: t.text, b: NewBuilder(), floatDType: tensor.Float64, errorNode: t.errorNode, depth: t.depth}
 	typed := make([]value, len(args))
 	for k, a := range args {
-		typed[k] = u.convert(a, a.number.DType())
+		typed[k] = inner.convert(a, a.number.DType())
 	}
-	var v value
+	var result value
 	if f := builtins[name]; f.apply != nil {
-		v = f.apply(u, typed)
+		result = f.apply(inner, typed)
 	} else {
-		v = u.call(name, typed)
+		result = inner.call(name, typed)
 	}
-	if v.isPlainNumber() {
-		return v
+	if result.isPlainNumber() {
+		return result
 	}
-	d := tensor.Int64
+	dtype := tensor.Int64
 	switch {
-	case v.dtype == tensor.Bool:
-		d = v.dtype
-	case v.dtype.IsFloat():
-		d = tensor.Float64
-	case v.dtype.IsComplex():
-		d = tensor.Complex128
+	case result.dtype == tensor.Bool:
+		dtype = result.dtype
+	case result.dtype.IsFloat():
+		dtype = tensor.Float64
+	case result.dtype.IsComplex():
+		dtype = tensor.Complex128
 	}
-	c, err := u.b.Build(u.output(v, d))
+	c, err := inner.b.Build(inner.output(result, dtype))
 	if err != nil {
 		t.fail("%v", err)
 	}
-	x := c.Eval()[0]
-	switch d {
+	bits := c.Eval()[0]
+	switch dtype {
 	case tensor.Bool:
-		return value{number: tensor.BoolScalar(x.Re != 0)}
+		return value{number: tensor.BoolScalar(bits.Re != 0)}
 	case tensor.Int64:
-		return value{number: tensor.IntScalar(int64(x.Re))}
+		return value{number: tensor.IntScalar(int64(bits.Re))}
 	case tensor.Float64:
-		return value{number: tensor.FloatScalar(math.Float64frombits(x.Re))}
+		return value{number: tensor.FloatScalar(math.Float64frombits(bits.Re))}
 	}
-	return value{number: tensor.ComplexScalar(complex(math.Float64frombits(x.Re), math.Float64frombits(x.Im)))}
+	return value{number: tensor.ComplexScalar(complex(math.Float64frombits(bits.Re), math.Float64frombits(bits.Im)))}
 }
 
 // operand loads an operand.
@@ -310,36 +311,36 @@ func (t *typer) convertAll(d tensor.DType, args []value) []value {
 
 // convert converts a value to a dtype to which it can be promoted. It does not round a 16-bit float again. A plain
 // number that is converted to a 16-bit float becomes a constant of float32, the dtype of the computation.
-func (t *typer) convert(v value, d tensor.DType) value {
-	part := d.ToReal().OpMath()
+func (t *typer) convert(v value, dtype tensor.DType) value {
+	part := dtype.ToReal().OpMath()
 	switch {
-	case v.isPlainNumber() && d == tensor.Bool:
-		return value{dtype: d, re: t.b.Const(d, boolNumber(v.number.Complex() != 0)), im: None}
-	case v.isPlainNumber() && d.IsIntegral(false):
-		return value{dtype: d, re: t.b.Int(d, v.number.Int()), im: None}
+	case v.isPlainNumber() && dtype == tensor.Bool:
+		return value{dtype: dtype, re: t.b.Const(dtype, boolNumber(v.number.Complex() != 0)), im: None}
+	case v.isPlainNumber() && dtype.IsIntegral(false):
+		return value{dtype: dtype, re: t.b.Int(dtype, v.number.Int()), im: None}
 	case v.isPlainNumber():
-		w := value{dtype: d, re: t.float64Const(part, v.number), im: None}
-		if d.IsComplex() {
-			w.im = t.b.Const(part, imag(v.number.Complex()))
+		converted := value{dtype: dtype, re: t.float64Const(part, v.number), im: None}
+		if dtype.IsComplex() {
+			converted.im = t.b.Const(part, imag(v.number.Complex()))
 		}
-		return w
-	case v.dtype == d:
+		return converted
+	case v.dtype == dtype:
 		return v
 	}
-	w := value{dtype: d, re: v.re, im: None}
+	converted := value{dtype: dtype, re: v.re, im: None}
 	switch {
-	case d == tensor.Bool && v.dtype.IsComplex():
-		w.re = t.b.Do(Or, t.b.Convert(d, v.re), t.b.Convert(d, v.im))
-		return w
-	case d.IsReducedFloat():
-		w.re = t.narrow(v.re, d)
-	case d.IsComplex() && v.dtype.IsComplex():
-		w.im = t.b.Convert(part, v.im)
-	case d.IsComplex():
-		w.im = t.b.Const(part, 0)
+	case dtype == tensor.Bool && v.dtype.IsComplex():
+		converted.re = t.b.Do(Or, t.b.Convert(dtype, v.re), t.b.Convert(dtype, v.im))
+		return converted
+	case dtype.IsReducedFloat():
+		converted.re = t.narrow(v.re, dtype)
+	case dtype.IsComplex() && v.dtype.IsComplex():
+		converted.im = t.b.Convert(part, v.im)
+	case dtype.IsComplex():
+		converted.im = t.b.Const(part, 0)
 	}
-	w.re = t.b.Convert(part, w.re)
-	return w
+	converted.re = t.b.Convert(part, converted.re)
+	return converted
 }
 
 // float64Const returns a constant of a float dtype. An integer that s holds is rounded only once.
@@ -381,9 +382,9 @@ func boolNumber(b bool) float64 {
 // cast converts a value to any dtype, as an explicit cast does. For a real dtype it takes the real part of a complex
 // number. It rounds to 16-bit floats.
 func (t *typer) cast(v value, d tensor.DType) value {
-	w := t.convert(v, d)
+	converted := t.convert(v, d)
 	if d.IsReducedFloat() {
-		w.re = t.b.Convert(tensor.Float32, t.narrow(w.re, d))
+		converted.re = t.b.Convert(tensor.Float32, t.narrow(converted.re, d))
 	}
-	return w
+	return converted
 }

@@ -29,11 +29,11 @@ type epilogueKey struct{}
 
 // TakesEpilogue reports whether at least one implementation of the op can apply an epilogue to its result: see
 // [graph.Impl.Epilogues].
-func TakesEpilogue(o *graph.Op) bool { return withEpilogue(o) != nil }
+func TakesEpilogue(op *graph.Op) bool { return withEpilogue(op) != nil }
 
 // makeWithEpilogue is [withEpilogue] without the cache.
 func makeWithEpilogue(o *graph.Op) *graph.Op {
-	if !slices.ContainsFunc(o.Impls, func(m graph.Impl) bool { return m.Epilogues }) {
+	if !slices.ContainsFunc(o.Impls, func(impl graph.Impl) bool { return impl.Epilogues }) {
 		return nil
 	}
 	definition := graph.Op{
@@ -71,23 +71,23 @@ func (a anchorImpl) impl() graph.Impl {
 
 // anchorOf returns the call of the anchor within a call of the whole. The anchor's result has the layout of the result
 // whose memory it shares.
-func anchorOf(c *graph.Call) (*Fusion, *graph.Call, error) {
-	f, ok := c.Attrs.(*Fusion)
-	if !ok || f.Anchor == 0 || f.Anchor > len(c.In) || len(c.Out) == 0 {
+func anchorOf(call *graph.Call) (*Fusion, *graph.Call, error) {
+	f, ok := call.Attrs.(*Fusion)
+	if !ok || f.Anchor == 0 || f.Anchor > len(call.In) || len(call.Out) == 0 {
 		return nil, nil, errors.New("only passes can make fused nodes")
 	}
 	host := f.hostResult()
-	if host < 0 || host >= len(c.Out) {
+	if host < 0 || host >= len(call.Out) {
 		return nil, nil, errNoRoom
 	}
-	anchorResult := c.Out[host]
+	anchorResult := call.Out[host]
 	anchorResult.DType = f.code.In[0] // a dtype of the same size: see HasRoom
-	return f, &graph.Call{Attrs: f.Parts[0].Attrs, In: c.In[:f.Anchor:f.Anchor], Out: []tensor.Meta{anchorResult}}, nil
+	return f, &graph.Call{Attrs: f.Parts[0].Attrs, In: call.In[:f.Anchor:f.Anchor], Out: []tensor.Meta{anchorResult}}, nil
 }
 
 // anchorFlops returns the number of operations of the anchor.
-func anchorFlops(c *graph.Call) float64 {
-	f, anchor, err := anchorOf(c)
+func anchorFlops(call *graph.Call) float64 {
+	f, anchor, err := anchorOf(call)
 	if err != nil {
 		return 0
 	}
@@ -105,130 +105,130 @@ func (f *Fusion) anchorWalk(whole graph.Walk) graph.Walk {
 
 // walks returns the walks of the anchor. In each walk, all results of the whole have the layout of the anchor's result.
 // If the anchor cannot write the inferred layout, the default layout is row-major.
-func (a anchorImpl) walks(c *graph.Call, candidates []tensor.Order) []graph.Walk {
-	f, anchor, err := anchorOf(c)
+func (a anchorImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.Walk {
+	f, anchor, err := anchorOf(call)
 	if err != nil {
 		return nil
 	}
 	writesInferred := f.Parts[0].Op.AnyOrder || isStandard(anchor.Out[0])
-	if m := anchor.Out[0]; !writesInferred {
-		anchor.Out = []tensor.Meta{tensor.New(m.DType, m.Shape...)}
+	if meta := anchor.Out[0]; !writesInferred {
+		anchor.Out = []tensor.Meta{tensor.New(meta.DType, meta.Shape...)}
 	}
 	list := a.Walks(anchor, candidates)
 	out := make([]graph.Walk, 0, len(list))
-	for _, w := range list {
+	for _, walk := range list {
 		var layout tensor.Order
-		if len(w.Out) > 0 {
-			layout = w.Out[0]
+		if len(walk.Out) > 0 {
+			layout = walk.Out[0]
 		}
 		if layout == "" && !writesInferred {
 			layout = tensor.RowMajorOrder(anchor.Out[0].Rank())
 		}
 		if layout != "" {
-			order := w.Order
-			w = c.InOrder(layout)
-			w.Order = order
+			order := walk.Order
+			walk = call.InOrder(layout)
+			walk.Order = order
 		}
-		out = append(out, w)
+		out = append(out, walk)
 	}
 	return out
 }
 
-// isStandard reports whether m is contiguous or channels last, the layouts that every anchor can write.
-func isStandard(m tensor.Meta) bool { return m.IsContiguous() || m.IsChannelsLast() }
+// isStandard reports whether meta is contiguous or channels last, the layouts that every anchor can write.
+func isStandard(meta tensor.Meta) bool { return meta.IsContiguous() || meta.IsChannelsLast() }
 
 // work returns the work of the anchor and the epilogue. For an implementation without Epilogues, this includes reading
 // and writing the anchor's result a second time.
-func (a anchorImpl) work(c *graph.Call, walk graph.Walk) (w graph.Work) {
-	f, anchor, err := anchorOf(c)
+func (a anchorImpl) work(call *graph.Call, walk graph.Walk) (w graph.Work) {
+	f, anchor, err := anchorOf(call)
 	if err != nil || f.effort == nil {
 		return w
 	}
 	w = a.Work(anchor, f.anchorWalk(walk))
 	host := f.hostResult()
-	epilogue := graph.Call{In: c.In[f.Anchor:], Out: slices.Delete(slices.Clone(c.Out), host, host+1)}
+	epilogue := graph.Call{In: call.In[f.Anchor:], Out: slices.Delete(slices.Clone(call.Out), host, host+1)}
 	var epilogueWork graph.Work
 	epilogue.AddStreamed(&epilogueWork)
-	f.effort().Do(&epilogueWork, float64(c.Out[host].Numel()), 0)
+	f.effort().AddTo(&epilogueWork, float64(call.Out[host].Numel()), 0)
 	if !a.Epilogues {
 		// The second pass reads and writes the anchor's result again.
-		epilogueWork.Bytes[graph.Copied] = epilogueWork.Bytes[graph.Dense] + 2*float64(c.Out[host].Bytes())
+		epilogueWork.Bytes[graph.Copied] = epilogueWork.Bytes[graph.Dense] + 2*float64(call.Out[host].Bytes())
 		epilogueWork.Bytes[graph.Dense] = 0
-		epilogue.AddRuns(&epilogueWork, walk.ResultLayout(host, c.Out[host]))
+		epilogue.AddRuns(&epilogueWork, walk.ResultLayout(host, call.Out[host]))
 	}
 	w = w.Plus(epilogueWork)
-	w.Footprint = c.Footprint()
+	w.Footprint = call.Footprint()
 	return w
 }
 
-func (a anchorImpl) read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
-	if f, isFusion := c.Attrs.(*Fusion); isFusion && i >= f.Anchor {
+func (a anchorImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work, ok bool) {
+	if f, isFusion := call.Attrs.(*Fusion); isFusion && i >= f.Anchor {
 		host := f.hostResult()
-		if host < 0 || host >= len(c.Out) {
-			return w, true
+		if host < 0 || host >= len(call.Out) {
+			return work, true
 		}
-		w, ok = graph.ReadWork(m, walk.ResultLayout(host, c.Out[host])), true
+		work, ok = graph.ReadWork(meta, walk.ResultLayout(host, call.Out[host])), true
 	} else {
-		f, anchor, err := anchorOf(c)
+		f, anchor, err := anchorOf(call)
 		if err != nil {
-			return w, true
+			return work, true
 		}
-		w, ok = a.Read(anchor, f.anchorWalk(walk), i, m)
+		work, ok = a.Read(anchor, f.anchorWalk(walk), i, meta)
 	}
-	if w != (graph.Work{}) {
-		w.Footprint = c.Footprint()
+	if work != (graph.Work{}) {
+		work.Footprint = call.Footprint()
 	}
-	return w, ok
+	return work, ok
 }
 
-// writes reports whether result i can have layout m. For the result that shares memory with the anchor's result, the
+// writes reports whether result i can have layout meta. For the result that shares memory with the anchor's result, the
 // anchor decides. The epilogue can write other results with any strides, but writes accepts only layouts with
 // contiguous runs, because layouts without them are slow.
-func (a anchorImpl) writes(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) bool {
-	f, anchor, err := anchorOf(c)
-	if err != nil || longestRun(m) < 2 {
+func (a anchorImpl) writes(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) bool {
+	f, anchor, err := anchorOf(call)
+	if err != nil || longestRun(meta) < 2 {
 		return false
 	}
 	if i != f.hostResult() {
 		return true
 	}
-	return a.Writes != nil && a.Writes(anchor, f.anchorWalk(walk), 0, m)
+	return a.Writes != nil && a.Writes(anchor, f.anchorWalk(walk), 0, meta)
 }
 
 // longestRun returns the largest number of elements that are contiguous along one dimension.
-func longestRun(m tensor.Meta) (n int) {
-	for d, step := range m.Strides {
+func longestRun(meta tensor.Meta) (n int) {
+	for d, step := range meta.Strides {
 		if step == 1 {
-			n = max(n, m.Shape[d])
+			n = max(n, meta.Shape[d])
 		}
 	}
 	return n
 }
 
-func (a anchorImpl) packAnchorOperand(c *graph.Call, i int) (graph.Packing, bool) {
-	f, anchor, err := anchorOf(c)
+func (a anchorImpl) packAnchorOperand(call *graph.Call, i int) (graph.Packing, bool) {
+	f, anchor, err := anchorOf(call)
 	if err != nil || i >= f.Anchor || a.Pack == nil {
 		return graph.Packing{}, false
 	}
-	anchor.Impl, anchor.Walk = a.Impl, f.anchorWalk(c.Walk)
+	anchor.Impl, anchor.Walk = a.Impl, f.anchorWalk(call.Walk)
 	return a.Pack(anchor, i)
 }
 
-func (a anchorImpl) lower(c *graph.Call) (*graph.Kernel, error) {
-	f, anchor, err := anchorOf(c)
+func (a anchorImpl) lower(call *graph.Call) (*graph.Kernel, error) {
+	f, anchor, err := anchorOf(call)
 	if err != nil {
 		return nil, err
 	}
-	epilogue, err := newEpilogue(f, c)
+	epilogue, err := newEpilogue(f, call)
 	if err != nil {
 		return nil, err
 	}
-	anchor.Impl, anchor.Walk = a.Impl, f.anchorWalk(c.Walk)
+	anchor.Impl, anchor.Walk = a.Impl, f.anchorWalk(call.Walk)
 	if a.Epilogues {
 		anchor.Epilogue = epilogue
 	}
-	k, err := a.Lower(anchor)
-	if err != nil || k == nil {
+	kernel, err := a.Lower(anchor)
+	if err != nil || kernel == nil {
 		return nil, err
 	}
 	if !epilogue.absorbed {
@@ -236,18 +236,18 @@ func (a anchorImpl) lower(c *graph.Call) (*graph.Kernel, error) {
 			return nil, err
 		}
 	}
-	whole := *k
+	whole := *kernel
 	whole.InPlace, whole.Loop = nil, nil
 	if !a.Epilogues || epilogue.deferred {
-		whole.Phases = append(slices.Clone(k.Phases), epilogue.phase())
+		whole.Phases = append(slices.Clone(kernel.Phases), epilogue.phase())
 		whole.Arithmetic += float64(epilogue.loop.ElementNS() * float64(epilogue.numel))
 	}
-	if host := f.hostResult(); len(c.Out) > 1 {
-		whole.Phases = withReorderedAddresses(whole.Phases, host, len(c.Out))
+	if host := f.hostResult(); len(call.Out) > 1 {
+		whole.Phases = withReorderedAddresses(whole.Phases, host, len(call.Out))
 	}
 	whole.Code = func() (list []expr.Listing) {
-		if k.Code != nil {
-			list = k.Code()
+		if kernel.Code != nil {
+			list = kernel.Code()
 		}
 		if epilogue.absorbed {
 			return list
@@ -268,13 +268,13 @@ func (e *Epilogue) phase() graph.Phase {
 	runs := new(graph.PerWorker[EpilogueRun])
 	return graph.Phase{Chunks: (e.numel + grain - 1) / grain, Run: func(m *graph.Mem, chunk int) error {
 		r := runs.Of(m)
-		e.Enter(r, m)
+		e.Bind(r, m)
 		for i, end := chunk*grain, min((chunk+1)*grain, e.numel); i < end; {
 			n := end - i
 			if !e.dense {
 				n = min(n, e.sizes[0]-i%e.sizes[0])
 			}
-			e.Do(r, e.offset(i), 1, 0, n, 1)
+			e.Apply(r, e.offset(i), 1, 0, n, 1)
 			i += n
 		}
 		r.Release()
@@ -316,14 +316,14 @@ func (f *Fuser) Anchors(n *graph.Node) error {
 	case n.Out[0].Alias != nil:
 		return errView
 	}
-	switch d := n.Out[0].Meta.DType; d {
+	switch dtype := n.Out[0].Meta.DType; dtype {
 	case tensor.Float32, tensor.Float64, tensor.Int32:
 	default:
-		return fmt.Errorf("returns %v, a dtype that epilogues do not support", d)
+		return fmt.Errorf("returns %v, a dtype that epilogues do not support", dtype)
 	}
-	c := n.Call()
+	call := n.Call()
 	for i := range n.Op.Impls {
-		if m := &n.Op.Impls[i]; m.Epilogues && len(m.Walks(c, nil)) > 0 {
+		if impl := &n.Op.Impls[i]; impl.Epilogues && len(impl.Walks(call, nil)) > 0 {
 			return nil
 		}
 	}

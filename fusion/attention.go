@@ -17,29 +17,29 @@ import (
 // further operands, such as a mask, are operands of the row program.
 
 // transposed returns the meta of a dense value whose last two dimensions are exchanged in memory.
-func transposed(m tensor.Meta) tensor.Meta {
-	rank := m.Rank()
-	t := tensor.New(m.DType, m.Shape...)
-	t.Strides[rank-2], t.Strides[rank-1] = 1, m.Shape[rank-2]
+func transposed(meta tensor.Meta) tensor.Meta {
+	rank := meta.Rank()
+	t := tensor.New(meta.DType, meta.Shape...)
+	t.Strides[rank-2], t.Strides[rank-1] = 1, meta.Shape[rank-2]
 	return t
 }
 
 // pack transposes constants of the row program, such as a mask, to the layout of the scores. It applies to constants
 // that differ from row to row and from column to column.
-func (x attentionImpl) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
-	if i < 3 || !c.Constant(i) || len(c.Out) != 1 {
+func (attention attentionImpl) pack(call *graph.Call, i int) (p graph.Packing, ok bool) {
+	if i < 3 || !call.Constant(i) || len(call.Out) != 1 {
 		return p, false
 	}
-	dense := denseCall(c)
-	a, err := x.attentionOf(dense)
+	dense := denseCall(call)
+	a, err := attention.attentionOf(dense)
 	if err != nil || !a.ByColumns() || !variesInBothDimensions(a.Others[i-3]) {
 		return p, false
 	}
-	viewShape := c.Attrs.(*Fusion).Seen[i]
-	if _, err = c.Meta(i).View(viewShape); err != nil {
+	viewShape := call.Attrs.(*Fusion).ViewShapes[i]
+	if _, err = call.Meta(i).View(viewShape); err != nil {
 		return p, false
 	}
-	m := transposed(tensor.New(c.Meta(i).DType, viewShape...))
+	meta := transposed(tensor.New(call.Meta(i).DType, viewShape...))
 	viewOf := func(t *tensor.Tensor) *tensor.Tensor {
 		v, err := t.Meta.View(viewShape)
 		if err != nil {
@@ -47,9 +47,9 @@ func (x attentionImpl) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
 		}
 		return tensor.Must(t.View(v))
 	}
-	byColumns := func(row *tensor.Tensor) *tensor.Tensor { return tensor.Must(tensor.Over(m, row.Storage())) }
-	return graph.Packing{Form: fmt.Sprintf("%v of %s by columns", m.DType, tensor.ListString(viewShape)),
-		DType: m.DType, Len: m.Numel(),
+	byColumns := func(row *tensor.Tensor) *tensor.Tensor { return tensor.Must(tensor.Over(meta, row.Storage())) }
+	return graph.Packing{Form: fmt.Sprintf("%v of %s by columns", meta.DType, tensor.ListString(viewShape)),
+		DType: meta.DType, Len: meta.Numel(),
 		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
 			if err := iter.CopyInto(ctx, byColumns(dst), viewOf(src), 1); err != nil {
 				interrupt.Check(ctx)
@@ -61,9 +61,9 @@ func (x attentionImpl) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
 
 // variesInBothDimensions reports whether an operand of row programs differs both from row to row and from column to
 // column.
-func variesInBothDimensions(m tensor.Meta) bool {
-	rank := m.Rank()
-	return m.Shape[rank-2] > 1 && m.Shape[rank-1] > 1 && m.Strides[rank-2] != 0 && m.Strides[rank-1] != 0
+func variesInBothDimensions(meta tensor.Meta) bool {
+	rank := meta.Rank()
+	return meta.Shape[rank-2] > 1 && meta.Shape[rank-1] > 1 && meta.Strides[rank-2] != 0 && meta.Strides[rank-1] != 0
 }
 
 // attentionOp returns the op of fused attentions whose two products are calls of o: see [graph.Attend]. The returned op
@@ -76,7 +76,7 @@ func attentionOp(o *graph.Op) *graph.Op {
 type attentionKey struct{}
 
 // Attends reports whether attentions whose products are calls of the op can be one node: see [graph.Attend].
-func Attends(o *graph.Op) bool { return attentionOp(o) != nil }
+func Attends(op *graph.Op) bool { return attentionOp(op) != nil }
 
 // minExponent is the limit of the implementation "flushed", which replaces weights below e^minExponent by 0. The
 // largest weight of a row is 1, and 2^16 replaced weights have a sum below 1e-21. Products of the remaining weights
@@ -95,8 +95,8 @@ func makeAttentionOp(o *graph.Op) *graph.Op {
 			Params: []graph.Param{{Name: "operands", Variadic: true}},
 			Infer:  inferFused, Ref: fusedRef,
 		},
-		Facts: graph.Facts{AnyOrder: true, Flops: func(c *graph.Call) float64 {
-			return attentionImpl{o.Attend, false}.work(c, graph.Walk{}).Flops
+		Facts: graph.Facts{AnyOrder: true, Flops: func(call *graph.Call) float64 {
+			return attentionImpl{o.Attend, false}.work(call, graph.Walk{}).Flops
 		}},
 		Lowerings: graph.Lowerings{
 			Impls: []graph.Impl{
@@ -119,45 +119,45 @@ type attentionImpl struct {
 	flushesWeights bool
 }
 
-func (x attentionImpl) impl(name, doc string) graph.Impl {
-	return graph.Impl{Name: name, Doc: doc, Inexact: x.flushesWeights, Walks: x.walks, Work: x.work, Read: x.read,
-		Pack:  x.pack,
-		Lower: x.lower}
+func (attention attentionImpl) impl(name, doc string) graph.Impl {
+	return graph.Impl{Name: name, Doc: doc, Inexact: attention.flushesWeights, Walks: attention.walks,
+		Work: attention.work, Read: attention.read, Pack: attention.pack,
+		Lower: attention.lower}
 }
 
 // attentionOf returns a call as a [graph.Attention], with the layouts of the call.
-func (x attentionImpl) attentionOf(c *graph.Call) (*graph.Attention, error) {
-	f, ok := c.Attrs.(*Fusion)
-	if !ok || f.Seen == nil || len(f.Seen) != len(c.In)+1 || len(c.Out) != 1 || f.code == nil {
+func (attention attentionImpl) attentionOf(call *graph.Call) (*graph.Attention, error) {
+	f, ok := call.Attrs.(*Fusion)
+	if !ok || f.ViewShapes == nil || len(f.ViewShapes) != len(call.In)+1 || len(call.Out) != 1 || f.code == nil {
 		return nil, errors.New("only passes can make fused nodes")
 	}
-	metas := make([]tensor.Meta, 0, len(c.In)+1)
-	for i, viewShape := range f.Seen {
-		m := c.Out[0]
-		if i < len(c.In) {
-			m = c.Meta(i)
+	metas := make([]tensor.Meta, 0, len(call.In)+1)
+	for i, viewShape := range f.ViewShapes {
+		meta := call.Out[0]
+		if i < len(call.In) {
+			meta = call.Meta(i)
 		}
-		m, err := m.View(viewShape)
+		meta, err := meta.View(viewShape)
 		if err != nil {
 			return nil, err
 		}
-		if c.Packed(i) != nil {
-			m = transposed(m)
+		if call.Packed(i) != nil {
+			meta = transposed(meta)
 		}
-		metas = append(metas, m)
+		metas = append(metas, meta)
 	}
 	last := len(metas) - 1
 	a := &graph.Attention{Query: metas[0], Key: metas[1], Value: metas[2], Out: metas[last], Others: metas[3:last],
 		Code: f.code}
 	a.Batch = a.Out.Shape[:a.Out.Rank()-2]
 	l, s, _, _ := a.Sizes()
-	for i, m := range a.Others {
+	for i, meta := range a.Others {
 		var err error
-		if a.Others[i], err = m.Expand(append(slices.Clone(a.Batch), l, s)); err != nil {
+		if a.Others[i], err = meta.Expand(append(slices.Clone(a.Batch), l, s)); err != nil {
 			return nil, err
 		}
 	}
-	if x.flushesWeights {
+	if attention.flushesWeights {
 		if a.Code, ok = f.code.FlushExp(minExponent); !ok {
 			return nil, errors.New("the row program has no exponential to flush")
 		}
@@ -166,94 +166,95 @@ func (x attentionImpl) attentionOf(c *graph.Call) (*graph.Attention, error) {
 }
 
 // denseCall returns the call with row-major operands.
-func denseCall(c *graph.Call) *graph.Call {
-	r := *c
-	r.In = slices.Clone(c.In)
-	for i, a := range c.In {
-		m := a.Meta()
-		m = tensor.New(m.DType, m.Shape...)
-		r.In[i] = graph.Of(&graph.Value{Meta: m, Type: m.Type()})
+func denseCall(call *graph.Call) *graph.Call {
+	r := *call
+	r.In = slices.Clone(call.In)
+	for i, a := range call.In {
+		meta := a.Meta()
+		meta = tensor.New(meta.DType, meta.Shape...)
+		r.In[i] = graph.Of(&graph.Value{Meta: meta, Type: meta.Type()})
 	}
 	return &r
 }
 
-func (x attentionImpl) walks(c *graph.Call, candidates []tensor.Order) []graph.Walk {
-	dense := denseCall(c)
-	if len(c.Out) != 1 {
+func (attention attentionImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.Walk {
+	dense := denseCall(call)
+	if len(call.Out) != 1 {
 		return nil
 	}
-	dense.Out = []tensor.Meta{tensor.New(c.Out[0].DType, c.Out[0].Shape...)}
-	if _, err := x.attentionOf(dense); err != nil {
+	dense.Out = []tensor.Meta{tensor.New(call.Out[0].DType, call.Out[0].Shape...)}
+	if _, err := attention.attentionOf(dense); err != nil {
 		return nil
 	}
 	walks := []graph.Walk{{}}
-	for _, o := range candidates {
-		if o != "" && o.Rank() == c.Out[0].Rank() {
-			walks = append(walks, c.InOrder(o))
+	for _, order := range candidates {
+		if order != "" && order.Rank() == call.Out[0].Rank() {
+			walks = append(walks, call.InOrder(order))
 		}
 	}
 	return walks
 }
 
 // work returns the work of the products and of the row program, plus one access to every byte of operands and results.
-func (x attentionImpl) work(c *graph.Call, walk graph.Walk) (w graph.Work) {
-	dense := denseCall(c)
-	dense.Out = []tensor.Meta{walk.ResultLayout(0, c.Out[0])}
-	f, ok := c.Attrs.(*Fusion)
-	a, err := x.attentionOf(dense)
+func (attention attentionImpl) work(call *graph.Call, walk graph.Walk) (w graph.Work) {
+	dense := denseCall(call)
+	dense.Out = []tensor.Meta{walk.ResultLayout(0, call.Out[0])}
+	f, ok := call.Attrs.(*Fusion)
+	a, err := attention.attentionOf(dense)
 	if err != nil || !ok {
 		return w
 	}
-	w = x.Work(a)
+	w = attention.Work(a)
 	w.Steps = 1
 	var streamed graph.Work
-	c.AddStreamed(&streamed)
+	call.AddStreamed(&streamed)
 	l, s, _, _ := a.Sizes()
 	rows := float64(tensor.Numel(a.Batch) * l)
 	n := rows * float64(s)
 	if a.ByColumns() {
 		rows = 0
 	}
-	f.effort().Do(&streamed, n, rows)
+	f.effort().AddTo(&streamed, n, rows)
 	w = w.Plus(streamed)
-	w.Footprint = c.Footprint()
+	w.Footprint = call.Footprint()
 	return w
 }
 
-func (x attentionImpl) read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
-	if i < 3 && m.IsContiguous() {
-		return w, true
+func (attention attentionImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work,
+	ok bool) {
+	if i < 3 && meta.IsContiguous() {
+		return work, true
 	}
-	dense := denseCall(c)
-	dense.Out = []tensor.Meta{walk.ResultLayout(0, c.Out[0])}
-	dense.In[i] = graph.Of(&graph.Value{Meta: m, Type: m.Type()})
-	a, err := x.attentionOf(dense)
+	dense := denseCall(call)
+	dense.Out = []tensor.Meta{walk.ResultLayout(0, call.Out[0])}
+	dense.In[i] = graph.Of(&graph.Value{Meta: meta, Type: meta.Type()})
+	a, err := attention.attentionOf(dense)
 	switch {
 	case err != nil: // the operand has no view in the shape of Seen
-		return w, false
+		return work, false
 	case i < 3:
-		w = x.Read(a, i)
-	case c.Constant(i) && a.ByColumns() && variesInBothDimensions(a.Others[i-3]): // the constant is packed
+		work = attention.Read(a, i)
+	case call.Constant(i) && a.ByColumns() && variesInBothDimensions(a.Others[i-3]): // the constant is packed
 	default:
 		l, s, _, _ := a.Sizes()
-		scores := tensor.New(m.DType, append(slices.Clone(a.Batch), l, s)...)
+		scores := tensor.New(meta.DType, append(slices.Clone(a.Batch), l, s)...)
 		if a.ByColumns() {
 			scores = transposed(scores)
 		}
-		w = graph.ReadWork(a.Others[i-3], scores)
+		work = graph.ReadWork(a.Others[i-3], scores)
 	}
-	if w != (graph.Work{}) {
-		w.Footprint = c.Footprint()
+	if work != (graph.Work{}) {
+		work.Footprint = call.Footprint()
 	}
-	return w, true
+	return work, true
 }
 
-func (x attentionImpl) lower(c *graph.Call) (*graph.Kernel, error) {
-	a, err := x.attentionOf(c)
+func (attention attentionImpl) lower(call *graph.Call) (*graph.Kernel, error) {
+	a, err := attention.attentionOf(call)
 	if err != nil {
 		return nil, err
 	}
-	return x.Lower(a)
+	return attention.Lower(a)
 }
 
 // Attends returns nil if nodes can be fused to one attention, otherwise an error with the reason. The nodes must be in

@@ -7,6 +7,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -15,7 +16,7 @@ import (
 
 // addAttention adds the parts of an attention: see [Fuser.Attends]. Parts may have the batch in different shapes, such
 // as [b*h] and [b, h]. The attention has the finest shape, and the batches of all parts are views of that shape.
-func (w *nodeBuilder) addAttention(f *Fuser, parts []*graph.Node, keep func(*graph.Value) bool) error {
+func (builder *nodeBuilder) addAttention(f *Fuser, parts []*graph.Node, keep func(*graph.Value) bool) error {
 	first, last := parts[0], parts[len(parts)-1]
 	if err := betweenProducts(parts); err != nil {
 		return err
@@ -24,54 +25,54 @@ func (w *nodeBuilder) addAttention(f *Fuser, parts []*graph.Node, keep func(*gra
 	if err != nil {
 		return err
 	}
-	w.node.Op = attentionOp(last.Op)
-	w.fusion.Anchor = 3
-	w.node.In = []graph.Arg{first.In[0], first.In[1], last.In[1]}
-	if err := checkProductOperands(append(slices.Clone(w.node.In), graph.Of(first.Out[0]), last.In[0])); err != nil {
+	builder.node.Op = attentionOp(last.Op)
+	builder.fusion.Anchor = 3
+	builder.node.In = []graph.Arg{first.In[0], first.In[1], last.In[1]}
+	if err := checkProductOperands(append(slices.Clone(builder.node.In), graph.Of(first.Out[0]), last.In[0])); err != nil {
 		return err
 	}
 	scores, hasFold := first.Out[0].Meta.Shape, false
 	for i, v := range []*graph.Value{first.Out[0], first.Out[0], last.Out[0]} {
-		viewShape, ok := productView(w.node.In[i].Meta().Shape, v.Meta.Shape, finestBatch)
-		if err := w.recordView(i, viewShape, ok); err != nil {
+		viewShape, ok := productView(builder.node.In[i].Meta().Shape, v.Meta.Shape, finestBatch)
+		if err := builder.recordView(i, viewShape, ok); err != nil {
 			return err
 		}
 	}
 	batchAndRows := append(slices.Clone(finestBatch), scores[len(scores)-2])
-	for i, m := range parts {
-		broadcastTo := m.Out[0].Meta.Shape
-		switch foldsRows, err := f.checkBetween(m, scores); {
+	for i, part := range parts {
+		broadcastTo := part.Out[0].Meta.Shape
+		switch foldsRows, err := f.checkBetween(part, scores); {
 		case i == 0 || i == len(parts)-1:
-			w.addProduct(i, m, keep)
+			builder.addProduct(i, part, keep)
 			continue
 		case err != nil:
-			return fmt.Errorf("%q %w", m.Name, err)
+			return fmt.Errorf("%q %w", part.Name, err)
 		case foldsRows:
-			hasFold, broadcastTo = true, m.In[0].Meta().Shape
+			hasFold, broadcastTo = true, part.In[0].Meta().Shape
 		}
-		if err := w.addPart(i, m, func(int) bool { return false }, keep); err != nil {
+		if err := builder.addPart(i, part, func(int) bool { return false }, keep); err != nil {
 			return err
 		}
-		if reshapesBatch(m) && w.fusion.Parts[i].In[0].Part < 0 {
-			return fmt.Errorf("%q is not a view of a result of the first product", m.Name)
+		if reshapesBatch(part) && builder.fusion.Parts[i].In[0].Part < 0 {
+			return fmt.Errorf("%q is not a view of a result of the first product", part.Name)
 		}
-		for _, a := range w.fusion.Parts[i].In {
+		for _, a := range builder.fusion.Parts[i].In {
 			if a.Part >= 0 || a.Number.IsSet() {
 				continue
 			}
-			viewShape, ok := rowView(w.node.In[a.Place].Meta().Shape, broadcastTo, batchAndRows)
-			if err := w.recordView(a.Place, viewShape, ok); err != nil {
+			viewShape, ok := rowView(builder.node.In[a.Index].Meta().Shape, broadcastTo, batchAndRows)
+			if err := builder.recordView(a.Index, viewShape, ok); err != nil {
 				return err
 			}
 		}
 	}
-	if w.fusion.Parts[len(parts)-1].In[0].Part < 0 || !hasFold {
+	if builder.fusion.Parts[len(parts)-1].In[0].Part < 0 || !hasFold {
 		return errors.New("no node between the products folds rows")
 	}
-	rank := last.Out[0].Meta.Rank()
-	w.fusion.Seen = append(w.fusion.Seen, append(slices.Clone(finestBatch), last.Out[0].Meta.Shape[rank-2:]...))
-	w.fusion.Mask = make([]bool, len(finestBatch)+2)
-	w.fusion.Mask[len(finestBatch)+1] = true
+	result := last.Out[0].Meta.Shape
+	builder.fusion.ViewShapes = append(builder.fusion.ViewShapes, slices.Concat(finestBatch, result[len(result)-2:]))
+	builder.fusion.Mask = make([]bool, len(finestBatch)+2)
+	builder.fusion.Mask[len(finestBatch)+1] = true
 	return nil
 }
 
@@ -92,16 +93,16 @@ func betweenProducts(parts []*graph.Node) error {
 // checkProductOperands returns an error if values (query, key, value, scores, weights) do not suit the products of an
 // attention.
 func checkProductOperands(values []graph.Arg) error {
-	d := values[0].Meta().DType
+	dtype := values[0].Meta().DType
 	for i, a := range values {
-		m := a.Meta()
+		meta := a.Meta()
 		switch {
-		case a.Kind != graph.TensorArg || m.Rank() < 2:
+		case a.Kind != graph.TensorArg || meta.Rank() < 2:
 			return errors.New("an operand of a product is not a matrix")
-		case m.Numel() == 0:
+		case meta.Numel() == 0:
 			return errors.New("a matrix in it has no elements")
-		case m.DType != d || d != tensor.Float32 && d != tensor.Float64:
-			return fmt.Errorf("products of %v are computed in another dtype", m.DType)
+		case meta.DType != dtype || dtype != tensor.Float32 && dtype != tensor.Float64:
+			return fmt.Errorf("products of %v are computed in another dtype", meta.DType)
 		case i < 3 && a.Value.Const != nil:
 			return fmt.Errorf("%q is constant and is packed once", a.Value.Name)
 		}
@@ -110,27 +111,28 @@ func checkProductOperands(values []graph.Arg) error {
 }
 
 // addProduct adds the first or the last part.
-func (w *nodeBuilder) addProduct(i int, m *graph.Node, keep func(*graph.Value) bool) {
-	in := []FusedArg{{Part: -1, Place: 0}, {Part: -1, Place: 1}}
+func (builder *nodeBuilder) addProduct(i int, m *graph.Node, keep func(*graph.Value) bool) {
+	in := []FusedArg{{Part: -1, Index: 0}, {Part: -1, Index: 1}}
 	if i > 0 {
-		in[1].Place = 2
-		producer, isInner := w.producers[m.In[0].Value]
-		if in[0] = (FusedArg{Part: producer[0], Place: producer[1]}); !isInner {
-			in[0] = FusedArg{Part: -1, Place: -1}
+		in[1].Index = 2
+		producer, isInner := builder.producers[m.In[0].Value]
+		if in[0] = (FusedArg{Part: producer[0], Index: producer[1]}); !isInner {
+			in[0] = FusedArg{Part: -1, Index: -1}
 		}
 	}
-	w.recordOutputs(i, m, keep)
-	w.fusion.Parts = append(w.fusion.Parts, FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, In: in, Outs: 1})
+	builder.recordOutputs(i, m, keep)
+	builder.fusion.Parts = append(builder.fusion.Parts, FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, In: in,
+		ResultCount: 1})
 }
 
 // recordView records `viewShape`, the shape in which the attention reads operand k. It returns an error if ok is false,
 // or if two parts require different shapes.
-func (w *nodeBuilder) recordView(k int, viewShape []int, ok bool) error {
-	switch known := k < len(w.fusion.Seen); {
-	case !ok || known && !slices.Equal(w.fusion.Seen[k], viewShape):
-		return fmt.Errorf("%q has other dimensions than the scores", w.node.In[k].Value.Name)
+func (builder *nodeBuilder) recordView(k int, viewShape []int, ok bool) error {
+	switch known := k < len(builder.fusion.ViewShapes); {
+	case !ok || known && !slices.Equal(builder.fusion.ViewShapes[k], viewShape):
+		return fmt.Errorf("%q has other dimensions than the scores", builder.node.In[k].Value.Name)
 	case !known:
-		w.fusion.Seen = append(w.fusion.Seen, viewShape)
+		builder.fusion.ViewShapes = append(builder.fusion.ViewShapes, viewShape)
 	}
 	return nil
 }
@@ -218,7 +220,7 @@ func fineBatch(parts []*graph.Node) ([]int, error) {
 			}
 		}
 	}
-	slices.Sort(ends)
+	sorted.Ints(ends)
 	ends = slices.Compact(ends)
 	var batch []int
 	for i := len(ends) - 1; i > 0; i-- {

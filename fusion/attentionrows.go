@@ -37,8 +37,8 @@ func NewScoreRows(a *graph.Attention, matrices, rows, rowStride, colStride int) 
 		return nil, errors.New("an attention needs code, rows, and scores that are contiguous along rows or columns")
 	}
 	_, s, _, _ := a.Sizes()
-	block := func(d tensor.DType, matrixStride, rowStride, colStride int) tensor.Meta {
-		return tensor.Meta{DType: d, Shape: []int{matrices, rows, s}, Strides: []int{matrixStride, rowStride, colStride}}
+	block := func(dtype tensor.DType, matrixStride, rowStride, colStride int) tensor.Meta {
+		return tensor.Meta{DType: dtype, Shape: []int{matrices, rows, s}, Strides: []int{matrixStride, rowStride, colStride}}
 	}
 	r, rank := &ScoreRows{}, len(a.Batch)
 	outs := []tensor.Meta{block(a.Code.Out[0].DType, rows*rowStride, rowStride, colStride)}
@@ -47,13 +47,13 @@ func NewScoreRows(a *graph.Attention, matrices, rows, rowStride, colStride int) 
 	if rowStride == 1 {
 		direction = rowprog.ByColumns
 	}
-	for _, m := range a.Others {
-		rowStride, colStride, size := m.Strides[rank], m.Strides[rank+1], m.DType.Size()
-		offsets, matrixStride := a.Entries(m), 0
+	for _, meta := range a.Others {
+		rowStride, colStride, size := meta.Strides[rank], meta.Strides[rank+1], meta.DType.Size()
+		offsets, matrixStride := a.Entries(meta), 0
 		if matrices > 1 && len(offsets) > 1 {
 			matrixStride = offsets[1] - offsets[0]
 		}
-		ins = append(ins, block(m.DType, matrixStride, rowStride, colStride))
+		ins = append(ins, block(meta.DType, matrixStride, rowStride, colStride))
 		r.operands = append(r.operands, scoreOperand{offsets, rowStride * size})
 		for i := range offsets {
 			offsets[i] *= size
@@ -89,10 +89,10 @@ func (r *ScoreRows) Listings() []expr.Listing {
 	return r.plan.Listings()
 }
 
-// Do computes the weights of a block of scores. The block starts at the given row of the given matrix of the batch.
-// Do returns the address of the weights, which is `scores` or an address in `memory`. memory must be 64-byte aligned
+// Weigh computes the weights of a block of scores. The block starts at the given row of the given matrix of the batch.
+// Weigh returns the address of the weights, which is `scores` or an address in `memory`. memory must be 64-byte aligned
 // and have [ScoreRows.Bytes] bytes. Addresses are not checked.
-func (r *ScoreRows) Do(m *graph.Mem, scores unsafe.Pointer, matrix, row int, memory []byte) (unsafe.Pointer, error) {
+func (r *ScoreRows) Weigh(m *graph.Mem, scores unsafe.Pointer, matrix, row int, memory []byte) (unsafe.Pointer, error) {
 	weights := scores
 	if !r.inPlace {
 		weights = unsafe.Pointer(unsafe.SliceData(memory))

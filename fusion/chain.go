@@ -12,9 +12,9 @@ import (
 // the previous step. Its second operand is a number or an operand of the fused node. An operand has Width elements
 // (AlongFastest), one element (IsScalar), or the strides of the anchor's result (neither).
 type EpilogueStep struct {
-	Op     expr.Op // Add, Mul, Min or Max
-	Place  int     // index of the second operand among the addresses of the anchor's kernel; 0 means Number
-	Number float64 // the second operand, if Place is 0
+	Op           expr.Op // Add, Mul, Min or Max
+	AddressIndex int     // index of the second operand among the addresses of the anchor's kernel; 0 means Number
+	Number       float64 // the second operand, if AddressIndex is 0
 	// AlongFastest means that the second operand has an element for each position in the fastest dimension of the anchor's
 	// result, and is broadcast along all other dimensions.
 	AlongFastest bool
@@ -31,19 +31,22 @@ func (e *Epilogue) Chain() []EpilogueStep {
 	}
 	insts := e.code.Insts
 	isOp := func(v expr.Value, op expr.Op) bool { return v >= 0 && insts[v].Op == op }
-	v, d := e.code.Out[0].Re, e.code.In[0]
+	v, dtype := e.code.Out[0].Re, e.code.In[0]
 	isAnchorResult := func(v expr.Value) bool { return isOp(v, expr.Load) && insts[v].A == 0 }
-	if d == tensor.Int32 {
-		d = tensor.Float32
+	if dtype == tensor.Int32 {
+		dtype = tensor.Float32
 		isLoad := isAnchorResult
-		isAnchorResult = func(v expr.Value) bool { return isOp(v, expr.Convert) && insts[v].DType == d && isLoad(insts[v].A) }
+		isAnchorResult = func(v expr.Value) bool {
+			return isOp(v, expr.Convert) && insts[v].DType == dtype &&
+				isLoad(insts[v].A)
+		}
 	}
-	if !d.IsFloat() {
+	if !dtype.IsFloat() {
 		return nil
 	}
 	var steps []EpilogueStep
 	for !isAnchorResult(v) {
-		if v < 0 || insts[v].DType != d {
+		if v < 0 || insts[v].DType != dtype {
 			return nil
 		}
 		i := insts[v]
@@ -56,7 +59,7 @@ func (e *Epilogue) Chain() []EpilogueStep {
 		if isOp(previous, expr.Const) || isOp(previous, expr.Load) && insts[previous].A != 0 {
 			previous, second = second, previous
 		}
-		s, ok := e.step(i.Op, second, d)
+		s, ok := e.step(i.Op, second, dtype)
 		if !ok {
 			return nil
 		}
@@ -66,9 +69,9 @@ func (e *Epilogue) Chain() []EpilogueStep {
 	return steps
 }
 
-// step returns the step with operation op and the given second operand, in dtype d. It returns false if the second
-// operand is neither a number nor an operand in a layout that kernels read.
-func (e *Epilogue) step(op expr.Op, second expr.Value, d tensor.DType) (s EpilogueStep, ok bool) {
+// step returns the step with operation op and the given second operand, in the given dtype. It returns false if the
+// second operand is neither a number nor an operand in a layout that kernels read.
+func (e *Epilogue) step(op expr.Op, second expr.Value, dtype tensor.DType) (s EpilogueStep, ok bool) {
 	s.Op = op
 	switch i := e.code.Insts[second]; {
 	case i.Op == expr.Const && i.DType == tensor.Float32:
@@ -77,11 +80,11 @@ func (e *Epilogue) step(op expr.Op, second expr.Value, d tensor.DType) (s Epilog
 	case i.Op == expr.Const && i.DType == tensor.Float64:
 		s.Number = math.Float64frombits(i.Imm)
 		return s, !math.IsNaN(s.Number)
-	case i.Op != expr.Load || i.A == 0 || i.DType != d || e.code.In[i.A] != d:
+	case i.Op != expr.Load || i.A == 0 || i.DType != dtype || e.code.In[i.A] != dtype:
 		return s, false
 	default:
 		result, operand := e.streams[0], e.streams[1+int(i.A)]
-		s.Place, s.Width = operand.addressIndex, e.sizes[0]
+		s.AddressIndex, s.Width = operand.addressIndex, e.sizes[0]
 		sameStrides := true
 		s.IsScalar = true
 		s.AlongFastest = operand.strides[0] == operand.size

@@ -10,17 +10,17 @@ import (
 // Define makes an op as [graph.Define] does, and completes it for planning and execution. A Pointwise part without
 // Compile and Impls is compiled as the loop of its expression. Implementations without Work are priced by the op's
 // expression. Every op that runs must be made by Define, users' own ops included.
-func Define(o graph.Op) (*graph.Op, error) {
-	if p := o.Pointwise; p != nil && o.Compile == nil && len(o.Impls) == 0 {
-		o.Compile = func(c *graph.Call) (*graph.Kernel, error) { return CompileLoop(p, c) }
-		if o.Expression == nil {
-			o.Expression = p.Expression
+func Define(op graph.Op) (*graph.Op, error) {
+	if p := op.Pointwise; p != nil && op.Compile == nil && len(op.Impls) == 0 {
+		op.Compile = func(call *graph.Call) (*graph.Kernel, error) { return CompileLoop(p, call) }
+		if op.Expression == nil {
+			op.Expression = p.Expression
 		}
 	}
 	p := new(pricing)
 	p.effort = sync.OnceValues(func() (Effort, bool) { return exampleEffort(p.op) })
-	o.Pricing = p
-	defined, err := graph.Define(o)
+	op.Pricing = p
+	defined, err := graph.Define(op)
 	p.op = defined
 	return defined, err
 }
@@ -33,35 +33,35 @@ type pricing struct {
 }
 
 // Work implements [graph.Pricing].
-func (p *pricing) Work(c *graph.Call, walk graph.Walk) (w graph.Work, ok bool) {
-	if p.op.Flops != nil || len(c.Out) == 0 {
-		return w, false
+func (p *pricing) Work(call *graph.Call, walk graph.Walk) (work graph.Work, ok bool) {
+	if p.op.Flops != nil || len(call.Out) == 0 {
+		return work, false
 	}
 	e, ok := p.effort()
 	if !ok {
-		return w, false
+		return work, false
 	}
-	w.Steps = 1
-	c.AddStreamed(&w)
+	work.Steps = 1
+	call.AddStreamed(&work)
 	if e.Folds > 0 {
-		x := exampleFolding(c)
-		x.work(&w, e, c, walk)
-		return w, true
+		fold := exampleFolding(call)
+		fold.work(&work, e, call, walk)
+		return work, true
 	}
-	e.Do(&w, c.Elements(), 0)
-	c.AddRuns(&w, walk.ResultLayout(0, c.Out[0]))
-	return w, true
+	e.AddTo(&work, call.Elements(), 0)
+	call.AddRuns(&work, walk.ResultLayout(0, call.Out[0]))
+	return work, true
 }
 
 // Read implements [graph.Pricing].
-func (p *pricing) Read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
-	if p.op.Flops != nil || len(c.Out) == 0 {
-		return w, false
+func (p *pricing) Read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work, ok bool) {
+	if p.op.Flops != nil || len(call.Out) == 0 {
+		return work, false
 	}
 	e, ok := p.effort()
 	if !ok || e.Folds == 0 {
-		return w, false
+		return work, false
 	}
-	x := exampleFolding(c)
-	return x.read(e, c, walk, i, m), true
+	fold := exampleFolding(call)
+	return fold.read(e, call, walk, i, meta), true
 }

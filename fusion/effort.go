@@ -70,38 +70,38 @@ func EffortOf(c *expr.Code) (e Effort) {
 	return e
 }
 
-// Do adds to w the work of n elements, and the work of starting `rows` rows. rows is 0 if the caller adds the work of
+// AddTo adds the work of n elements, and the work of starting `rows` rows. rows is 0 if the caller adds the work of
 // starting rows or runs of columns itself.
-func (e Effort) Do(w *graph.Work, n, rows float64) {
-	if w == nil {
+func (e Effort) AddTo(work *graph.Work, n, rows float64) {
+	if work == nil {
 		return
 	}
-	w.Flops += float64(n * (e.Simple + e.Divide + e.Folds + e.Scans))
+	work.Flops += float64(n * (e.Simple + e.Divide + e.Folds + e.Scans))
 	if e.Scans > 0 {
-		w.Do(graph.GoSimple, n*ScanSimple*e.Scans)
+		work.Do(graph.GoSimple, n*ScanSimple*e.Scans)
 	}
 	switch {
 	case !loops.CodeAvailable():
-		w.Do(graph.GoLoop, n*(e.Simple+e.Divide+e.Folds))
+		work.Do(graph.GoLoop, n*(e.Simple+e.Divide+e.Folds))
 		return
 	case e.Folds > 0:
-		w.DoUnoverlapped(e.foldKernel(graph.FoldBegin, graph.MultipassBegin), e.Passes)
-		w.DoUnoverlapped(e.foldKernel(graph.FoldElement, graph.MultipassElement), n*e.Folds)
-		w.DoUnoverlapped(e.foldKernel(graph.FoldSimple, graph.MultipassSimple), n*(e.Simple+2*e.Divide))
-		e.addRowLoops(w, n, rows)
+		work.DoUnoverlapped(e.foldKernel(graph.FoldBegin, graph.MultipassBegin), e.Passes)
+		work.DoUnoverlapped(e.foldKernel(graph.FoldElement, graph.MultipassElement), n*e.Folds)
+		work.DoUnoverlapped(e.foldKernel(graph.FoldSimple, graph.MultipassSimple), n*(e.Simple+2*e.Divide))
+		e.addRowLoops(work, n, rows)
 		return
 	}
-	w.Do(graph.LoopSimple, n*e.Simple)
+	work.Do(graph.LoopSimple, n*e.Simple)
 	if e.Divide > 0 {
-		w.Do(graph.LoopDivide, n*e.Divide)
+		work.Do(graph.LoopDivide, n*e.Divide)
 	}
 }
 
 // exampleEffort returns the effort of the op's first example. It returns false if there is no example or no expression,
 // or if the expression does not compile.
-func exampleEffort(o *graph.Op) (e Effort, ok bool) {
+func exampleEffort(op *graph.Op) (e Effort, ok bool) {
 	defer func() { _ = recover() }()
-	if c := exampleCode(o); c != nil && c.Compilable() {
+	if c := exampleCode(op); c != nil && c.Compilable() {
 		return EffortOf(c), true
 	}
 	return e, false
@@ -109,35 +109,35 @@ func exampleEffort(o *graph.Op) (e Effort, ok bool) {
 
 // exampleCode returns the expression of the op's first example. It returns nil if the op has no example, or if the
 // example has no expression.
-func exampleCode(o *graph.Op) *expr.Code {
-	if o.Expression == nil && o.Rows == nil || len(o.Examples) == 0 {
+func exampleCode(op *graph.Op) *expr.Code {
+	if op.Expression == nil && op.Rows == nil || len(op.Examples) == 0 {
 		return nil
 	}
-	ex := o.Examples[0]
-	attrs, err := o.Schema.Decode(ex.Attrs, nil)
+	ex := op.Examples[0]
+	attrs, err := op.Schema.Decode(ex.Attrs, nil)
 	if err != nil {
 		return nil
 	}
-	c := &graph.Call{Attrs: attrs}
-	for _, m := range ex.In {
-		if !m.DType.Valid() {
-			c.In = append(c.In, graph.Arg{})
+	call := &graph.Call{Attrs: attrs}
+	for _, meta := range ex.In {
+		if !meta.DType.Valid() {
+			call.In = append(call.In, graph.Arg{})
 			continue
 		}
-		c.In = append(c.In, graph.Of(&graph.Value{Meta: m, Type: m.Type()}))
+		call.In = append(call.In, graph.Of(&graph.Value{Meta: meta, Type: meta.Type()}))
 	}
-	res, err := o.Infer(c)
+	res, err := op.Infer(call)
 	if err != nil {
 		return nil
 	}
 	for _, r := range res {
-		c.Out = append(c.Out, r.Meta())
+		call.Out = append(call.Out, r.Meta())
 	}
-	if o.Expression != nil {
-		code, _ := o.Expression(c)
+	if op.Expression != nil {
+		code, _ := op.Expression(call)
 		return code
 	}
-	if r, err := o.Rows(c); err == nil && r != nil {
+	if r, err := op.Rows(call); err == nil && r != nil {
 		return r.Code
 	}
 	return nil

@@ -2,12 +2,12 @@ package fusion
 
 import (
 	"errors"
-	"slices"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/internal/strided"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -39,11 +39,11 @@ type stream struct {
 }
 
 // EpilogueOf returns the epilogue that the kernel of a call must apply, or nil if there is none.
-func EpilogueOf(c *graph.Call) *Epilogue {
-	if c == nil {
+func EpilogueOf(call *graph.Call) *Epilogue {
+	if call == nil {
 		return nil
 	}
-	e, _ := c.Epilogue.(*Epilogue)
+	e, _ := call.Epilogue.(*Epilogue)
 	return e
 }
 
@@ -72,25 +72,25 @@ func (e *Epilogue) Defer() {
 }
 
 // newEpilogue prepares the epilogue of a fused node for a call of the node. The layouts are those of the call.
-func newEpilogue(f *Fusion, c *graph.Call) (*Epilogue, error) {
+func newEpilogue(f *Fusion, call *graph.Call) (*Epilogue, error) {
 	e := &Epilogue{code: f.code}
-	host, nextAddress := f.hostResult(), 1+len(c.In)
-	if host < 0 || len(c.Out) != len(f.code.Out) || len(f.code.In) != 1+len(c.In)-f.Anchor {
+	host, nextAddress := f.hostResult(), 1+len(call.In)
+	if host < 0 || len(call.Out) != len(f.code.Out) || len(f.code.In) != 1+len(call.In)-f.Anchor {
 		return nil, errors.New("only passes can make epilogues")
 	}
-	result := c.Out[host]
-	metas := make([]tensor.Meta, 0, len(c.Out)+len(f.code.In))
-	for o, m := range c.Out {
-		s := stream{size: m.DType.Size()}
+	result := call.Out[host]
+	metas := make([]tensor.Meta, 0, len(call.Out)+len(f.code.In))
+	for o, meta := range call.Out {
+		s := stream{size: meta.DType.Size()}
 		if o != host {
 			s.addressIndex, nextAddress = nextAddress, nextAddress+1
 		}
-		e.streams, metas = append(e.streams, s), append(metas, m)
+		e.streams, metas = append(e.streams, s), append(metas, meta)
 	}
 	e.streams, metas = append(e.streams, stream{size: result.DType.Size()}), append(metas, result)
-	for i := f.Anchor; i < len(c.In); i++ {
-		m := c.Meta(i)
-		e.streams, metas = append(e.streams, stream{addressIndex: 1 + i, size: m.DType.Size()}), append(metas, m)
+	for i := f.Anchor; i < len(call.In); i++ {
+		meta := call.Meta(i)
+		e.streams, metas = append(e.streams, stream{addressIndex: 1 + i, size: meta.DType.Size()}), append(metas, meta)
 	}
 	if err := e.setDimensions(result, metas); err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (e *Epilogue) setDimensions(result tensor.Meta, metas []tensor.Meta) error 
 			dims = append(dims, d)
 		}
 	}
-	slices.SortFunc(dims, func(a, b int) int { return result.Strides[a] - result.Strides[b] })
+	sorted.Func(dims, func(a, b int) int { return result.Strides[a] - result.Strides[b] })
 	e.sizes, e.strides = []int{1}, []int{1}
 	for i := range e.streams {
 		e.streams[i].strides = []int{e.streams[i].size}
@@ -139,9 +139,9 @@ func (e *Epilogue) setDimensions(result tensor.Meta, metas []tensor.Meta) error 
 		last := len(e.sizes) - 1
 		joins := true
 		steps := make([]int, len(metas))
-		for i, m := range metas {
-			if k := d - (result.Rank() - m.Rank()); k >= 0 && m.Shape[k] > 1 {
-				steps[i] = m.Strides[k] * e.streams[i].size
+		for i, meta := range metas {
+			if k := d - (result.Rank() - meta.Rank()); k >= 0 && meta.Shape[k] > 1 {
+				steps[i] = meta.Strides[k] * e.streams[i].size
 			}
 			joins = joins && steps[i] == e.streams[i].strides[last]*e.sizes[last]
 		}
@@ -176,8 +176,8 @@ type EpilogueRun struct {
 // stageElems is the number of elements of a staged stream in the buffer.
 const stageElems = 2048
 
-// Enter sets the addresses of a chunk. m has the addresses of the anchor's kernel, then the addresses of the epilogue.
-func (e *Epilogue) Enter(r *EpilogueRun, m *graph.Mem) {
+// Bind sets the addresses of a chunk. m has the addresses of the anchor's kernel, then the addresses of the epilogue.
+func (e *Epilogue) Bind(r *EpilogueRun, m *graph.Mem) {
 	if r.base == nil {
 		n := len(e.streams)
 		r.base, r.ptrs, r.rowStrides = make([]unsafe.Pointer, n), make([]unsafe.Pointer, n), make([]int, n)
@@ -203,10 +203,10 @@ func (r *EpilogueRun) Release() {
 	r.state.Release()
 }
 
-// Do applies the epilogue to a rectangle of the anchor's result whose elements are final. The rectangle has `rows` rows
-// of `cols` elements. `offset` is the offset of its first element in memory, `rowStride` is the stride between rows,
-// and `colStride` is the stride between columns. The offset and the strides are in elements.
-func (e *Epilogue) Do(r *EpilogueRun, offset, rows, rowStride, cols, colStride int) {
+// Apply applies the epilogue to a rectangle of the anchor's result whose elements are final. The rectangle has `rows`
+// rows of `cols` elements. `offset` is the offset of its first element in memory, `rowStride` is the stride between
+// rows, and `colStride` is the stride between columns. The offset and the strides are in elements.
+func (e *Epilogue) Apply(r *EpilogueRun, offset, rows, rowStride, cols, colStride int) {
 	if cols == 1 || colStride != 1 && rowStride == 1 { // contiguous elements become rows
 		rows, rowStride, cols, colStride = cols, colStride, rows, rowStride
 	}

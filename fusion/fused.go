@@ -31,10 +31,10 @@ type Fusion struct {
 	// an attention. The anchor is the first part, and its operands are the first operands of the fused node, in the same
 	// order. All other parts compute expressions of elements of the anchor's result.
 	Anchor int
-	// Seen is nil unless the parts are an attention. In an attention, the first and the last part multiply matrices, all
-	// other parts are a row program, and operands 0 to 2 are query, key and value. Seen has, for each operand and then for
-	// the result, the shape of the view that the kernel accesses: see [graph.Attention].
-	Seen [][]int
+	// ViewShapes is nil unless the parts are an attention. In an attention, the first and the last part multiply matrices,
+	// all other parts are a row program, and operands 0 to 2 are query, key and value. ViewShapes has, for each operand
+	// and then for the result, the shape of the view that the kernel accesses: see [graph.Attention].
+	ViewShapes [][]int
 
 	code   *expr.Code    // expression of all parts, or of the parts after the anchor
 	effort func() Effort // effort of code, computed at the first call
@@ -42,11 +42,11 @@ type Fusion struct {
 
 // FusedPart is a node that a [Fusion] replaces.
 type FusedPart struct {
-	Name  string
-	Op    *graph.Op
-	Attrs any
-	In    []FusedArg
-	Outs  int // number of results
+	Name        string
+	Op          *graph.Op
+	Attrs       any
+	In          []FusedArg
+	ResultCount int // number of results
 }
 
 // FusedArg is an operand of a part: a number, an operand of the fused node, or an output of an earlier part. If Number
@@ -54,7 +54,7 @@ type FusedPart struct {
 type FusedArg struct {
 	Number tensor.Scalar
 	Part   int // index of the earlier part; negative for an operand of the fused node
-	Place  int // index among the outputs of the part, or among the operands of the fused node
+	Index  int // index among the outputs of the part, or among the operands of the fused node
 }
 
 // Fused is the op of pointwise groups and row programs. It is in no catalogue. Passes make its nodes with a [Fuser].
@@ -70,8 +70,8 @@ var Fused = func() *graph.Op {
 		Lowerings: graph.Lowerings{
 			Impls: []graph.Impl{{Name: "loop", Doc: "One loop over the elements, or a few over rows that stay in the cache.",
 				Work: fusedWork, Lower: lowerFused,
-				Writes: func(c *graph.Call, _ graph.Walk, _ int, _ tensor.Meta) bool {
-					f, ok := c.Attrs.(*Fusion)
+				Writes: func(call *graph.Call, _ graph.Walk, _ int, _ tensor.Meta) bool {
+					f, ok := call.Attrs.(*Fusion)
 					return ok && f.Mask == nil
 				}}},
 			Pricing: fusedPricing{},
@@ -86,29 +86,29 @@ var Fused = func() *graph.Op {
 // visitParts calls visit for each part, with a call of the part. in has the operands of the fused node. visit returns
 // the types of the part's results, which later parts see as the types of their operands. visitParts returns the types
 // of the results of all parts.
-func (f *Fusion) visitParts(in []graph.Arg, visit func(p *FusedPart, c *graph.Call) ([]tensor.Type,
+func (f *Fusion) visitParts(in []graph.Arg, visit func(p *FusedPart, call *graph.Call) ([]tensor.Type,
 	error)) ([][]tensor.Type, error) {
 	types := make([][]tensor.Type, len(f.Parts))
 	for i := range f.Parts {
 		p := &f.Parts[i]
-		c := &graph.Call{Attrs: p.Attrs, In: make([]graph.Arg, len(p.In))}
+		call := &graph.Call{Attrs: p.Attrs, In: make([]graph.Arg, len(p.In))}
 		for k, a := range p.In {
 			switch {
 			case a.Number.IsSet():
-				c.In[k] = graph.Arg{Kind: graph.NumberArg, Number: a.Number}
-			case a.Part < 0 && a.Place < 0: // absent
-			case a.Part < 0 && a.Place < len(in):
-				c.In[k] = in[a.Place]
-			case a.Part >= 0 && a.Part < i && a.Place < len(types[a.Part]):
-				t := types[a.Part][a.Place]
+				call.In[k] = graph.Arg{Kind: graph.NumberArg, Number: a.Number}
+			case a.Part < 0 && a.Index < 0: // absent
+			case a.Part < 0 && a.Index < len(in):
+				call.In[k] = in[a.Index]
+			case a.Part >= 0 && a.Part < i && a.Index < len(types[a.Part]):
+				t := types[a.Part][a.Index]
 				v := &graph.Value{Type: t}
 				v.Meta, _ = t.Meta()
-				c.In[k] = graph.Of(v)
+				call.In[k] = graph.Of(v)
 			default:
 				return nil, fmt.Errorf("operand %d of %q does not exist", k, p.Name)
 			}
 		}
-		t, err := visit(p, c)
+		t, err := visit(p, call)
 		if err != nil {
 			return nil, err
 		}
@@ -118,8 +118,8 @@ func (f *Fusion) visitParts(in []graph.Arg, visit func(p *FusedPart, c *graph.Ca
 }
 
 // inferredTypes returns the types that a part infers.
-func inferredTypes(p *FusedPart, c *graph.Call) ([]tensor.Type, error) {
-	res, err := p.Op.Infer(c)
+func inferredTypes(p *FusedPart, call *graph.Call) ([]tensor.Type, error) {
+	res, err := p.Op.Infer(call)
 	if err != nil {
 		return nil, err
 	}
@@ -131,12 +131,12 @@ func inferredTypes(p *FusedPart, c *graph.Call) ([]tensor.Type, error) {
 }
 
 // inferFused infers the parts one after the other.
-func inferFused(c *graph.Call) ([]graph.Result, error) {
-	f, ok := c.Attrs.(*Fusion)
+func inferFused(call *graph.Call) ([]graph.Result, error) {
+	f, ok := call.Attrs.(*Fusion)
 	if !ok {
 		return nil, errors.New("only passes can make fused nodes")
 	}
-	types, err := f.visitParts(c.In, inferredTypes)
+	types, err := f.visitParts(call.In, inferredTypes)
 	if err != nil {
 		return nil, err
 	}
@@ -161,8 +161,8 @@ func (f *Fusion) Code() *expr.Code {
 
 // lowerFused compiles one loop. The layouts of the outputs determine the order of the loop's dimensions before the
 // layouts of the operands do, as for defined outputs in PyTorch.
-func lowerFused(c *graph.Call) (*graph.Kernel, error) {
-	f, ok := c.Attrs.(*Fusion)
+func lowerFused(call *graph.Call) (*graph.Kernel, error) {
+	f, ok := call.Attrs.(*Fusion)
 	if !ok {
 		return nil, errors.New("only passes can make fused nodes")
 	}
@@ -171,58 +171,58 @@ func lowerFused(c *graph.Call) (*graph.Kernel, error) {
 		return nil, errors.New("only passes can make fused nodes")
 	}
 	if f.Mask != nil {
-		return f.lowerRows(c, code)
+		return f.lowerRows(call, code)
 	}
-	p := graph.Pointwise{Outputs: len(c.Out),
-		Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
+	p := graph.Pointwise{Outputs: len(call.Out),
+		Config: func(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
 			cfg := rule.New().CheckAllSameDType(false)
 			for _, o := range outs {
 				cfg = cfg.Output(o)
 			}
-			for _, a := range c.In {
+			for _, a := range call.In {
 				cfg = cfg.Input(a.Operand())
 			}
 			return cfg, nil
 		},
 		Body: func(*graph.Call, *rule.Rule) (rule.Kernel, error) { return rule.Expr(code), nil },
 	}
-	outs := make([]rule.Operand, len(c.Out))
-	for i, m := range c.Out {
-		outs[i] = rule.OfMeta(m)
+	outs := make([]rule.Operand, len(call.Out))
+	for i, meta := range call.Out {
+		outs[i] = rule.OfMeta(meta)
 	}
-	it, body, err := buildIteration(&p, c, outs)
+	it, body, err := buildIteration(&p, call, outs)
 	if err != nil {
 		return nil, err
 	}
-	return loopKernel(c, it, body, 0)
+	return loopKernel(call, it, body, 0)
 }
 
 // lowerRows compiles a row program.
-func (f *Fusion) lowerRows(c *graph.Call, code *expr.Code) (*graph.Kernel, error) {
+func (f *Fusion) lowerRows(call *graph.Call, code *expr.Code) (*graph.Kernel, error) {
 	r := &graph.Rows{Mask: f.Mask, Split: f.Split, Channels: f.Channels, Code: code}
 	var err error
-	if r.Shape, err = f.broadcastShape(c); err != nil {
+	if r.Shape, err = f.broadcastShape(call); err != nil {
 		return nil, err
 	}
-	for i := range c.In {
+	for i := range call.In {
 		r.In = append(r.In, i)
 	}
-	p, err := planRows(r, c)
+	p, err := planRows(r, call)
 	if err != nil {
 		return nil, err
 	}
-	return rowKernel(r, c, p), nil
+	return rowKernel(r, call, p), nil
 }
 
 // broadcastShape returns the shape to which all operands are broadcast.
-func (f *Fusion) broadcastShape(c *graph.Call) ([]int, error) {
+func (f *Fusion) broadcastShape(call *graph.Call) ([]int, error) {
 	var full []int
-	for i := range c.In {
+	for i := range call.In {
 		if i < len(f.Channels) && f.Channels[i] {
 			continue
 		}
 		var err error
-		if full, err = tensor.Broadcast(full, c.Meta(i).Shape); err != nil {
+		if full, err = tensor.Broadcast(full, call.Meta(i).Shape); err != nil {
 			return nil, err
 		}
 	}
@@ -250,58 +250,58 @@ func grainOf(c *expr.Code) int {
 const copiedBytes = 4 * iter.GrainSize
 
 // fusedWork returns the work of the expression, plus one access to every byte of operands and results.
-func fusedWork(c *graph.Call, walk graph.Walk) (w graph.Work) {
-	w.Steps = 1
-	f, ok := c.Attrs.(*Fusion)
-	if !ok || f.effort == nil || len(c.Out) == 0 {
-		return w
+func fusedWork(call *graph.Call, walk graph.Walk) (work graph.Work) {
+	work.Steps = 1
+	f, ok := call.Attrs.(*Fusion)
+	if !ok || f.effort == nil || len(call.Out) == 0 {
+		return work
 	}
-	c.AddStreamed(&w)
+	call.AddStreamed(&work)
 	if f.Mask == nil {
-		f.effort().Do(&w, float64(c.Out[0].Numel()), 0)
-		c.AddRuns(&w, walk.ResultLayout(0, c.Out[0]))
-		return w
+		f.effort().AddTo(&work, float64(call.Out[0].Numel()), 0)
+		call.AddRuns(&work, walk.ResultLayout(0, call.Out[0]))
+		return work
 	}
-	if x, ok := f.foldingOf(c); ok {
-		x.work(&w, f.effort(), c, walk)
+	if fold, ok := f.foldingOf(call); ok {
+		fold.work(&work, f.effort(), call, walk)
 	}
-	return w
+	return work
 }
 
 // fusedPricing prices the reads of operands of a fused node. The implementation states its Work itself.
 type fusedPricing struct{}
 
 // Work implements [graph.Pricing].
-func (fusedPricing) Work(*graph.Call, graph.Walk) (w graph.Work, ok bool) { return w, false }
+func (fusedPricing) Work(*graph.Call, graph.Walk) (work graph.Work, ok bool) { return work, false }
 
 // Read implements [graph.Pricing].
-func (fusedPricing) Read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
-	f, ok := c.Attrs.(*Fusion)
+func (fusedPricing) Read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work, ok bool) {
+	f, ok := call.Attrs.(*Fusion)
 	if !ok || f.Mask == nil || f.effort == nil {
-		return w, false
+		return work, false
 	}
-	x, ok := f.foldingOf(c)
+	fold, ok := f.foldingOf(call)
 	if !ok {
-		return w, false
+		return work, false
 	}
-	return x.read(f.effort(), c, walk, i, m), true
+	return fold.read(f.effort(), call, walk, i, meta), true
 }
 
 // foldingOf returns the dimensions that the parts fold.
-func (f *Fusion) foldingOf(c *graph.Call) (x folding, ok bool) {
-	full, err := f.broadcastShape(c)
+func (f *Fusion) foldingOf(call *graph.Call) (fold folding, ok bool) {
+	full, err := f.broadcastShape(call)
 	return folding{operandShape: full, mask: f.Mask, split: f.Split}, err == nil
 }
 
 // fusedRef evaluates the references of the parts one after the other.
-func fusedRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	f, ok := c.Attrs.(*Fusion)
+func fusedRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	f, ok := call.Attrs.(*Fusion)
 	if !ok {
 		return nil, errors.New("only passes can make fused nodes")
 	}
 	results := make([][]*tensor.Tensor, 0, len(f.Parts))
-	_, err := f.visitParts(c.In, func(p *FusedPart, c *graph.Call) ([]tensor.Type, error) {
-		types, err := inferredTypes(p, c)
+	_, err := f.visitParts(call.In, func(p *FusedPart, call *graph.Call) ([]tensor.Type, error) {
+		types, err := inferredTypes(p, call)
 		if err != nil {
 			return nil, err
 		}
@@ -310,18 +310,18 @@ func fusedRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			switch {
 			case a.Number.IsSet():
 				operands[k] = a.Number.Tensor(a.Number.DType())
-			case a.Part < 0 && a.Place < 0: // absent
+			case a.Part < 0 && a.Index < 0: // absent
 			case a.Part < 0:
-				operands[k] = in[a.Place]
+				operands[k] = in[a.Index]
 			default:
-				operands[k] = results[a.Part][a.Place]
+				operands[k] = results[a.Part][a.Index]
 			}
 		}
 		for _, t := range types {
-			m, _ := t.Meta()
-			c.Out = append(c.Out, m)
+			meta, _ := t.Meta()
+			call.Out = append(call.Out, meta)
 		}
-		out, err := p.Op.Ref(c, operands)
+		out, err := p.Op.Ref(call, operands)
 		if err == nil && len(out) != len(types) {
 			err = fmt.Errorf("the reference of %q returns %d values, not %d", p.Name, len(out), len(types))
 		}
@@ -345,11 +345,11 @@ func (f *Fusion) hostResult() int {
 	if f.Anchor == 0 || f.code == nil {
 		return -1
 	}
-	d := f.code.In[0]
-	if o := slices.IndexFunc(f.code.Out, func(o expr.Output) bool { return o.DType == d }); o >= 0 {
+	dtype := f.code.In[0]
+	if o := slices.IndexFunc(f.code.Out, func(o expr.Output) bool { return o.DType == dtype }); o >= 0 {
 		return o
 	}
-	return slices.IndexFunc(f.code.Out, func(o expr.Output) bool { return HasRoom(o.DType, d) })
+	return slices.IndexFunc(f.code.Out, func(o expr.Output) bool { return HasRoom(o.DType, dtype) })
 }
 
 // HasRoom reports whether the memory of a result can contain the anchor's result, given the dtypes of both.

@@ -106,12 +106,12 @@ func (f *Fuser) Rows(n *graph.Node) *graph.Rows {
 
 // rowsOf is [Fuser.Rows] without the cache.
 func rowsOf(n *graph.Node) *graph.Rows {
-	c := n.Call()
-	r, err := n.Op.Rows(c)
-	if err != nil || r == nil || len(r.Mask) != r.Rank(c.Meta(0).Rank()) {
+	call := n.Call()
+	r, err := n.Op.Rows(call)
+	if err != nil || r == nil || len(r.Mask) != r.Rank(call.Meta(0).Rank()) {
 		return nil
 	}
-	for i, a := range c.In {
+	for i, a := range call.In {
 		if a.Kind == graph.TensorArg && !slices.Contains(r.In, i) {
 			return nil // the call has an operand that the expression does not read
 		}
@@ -157,7 +157,7 @@ func (f *Fuser) fusedNode(group Group, keep func(*graph.Value) bool) (*graph.Nod
 	if len(parts) < 2 {
 		return nil, errors.New("a group has at least two nodes")
 	}
-	w := &nodeBuilder{fusion: &Fusion{Parts: make([]FusedPart, 0, len(parts)), Mask: slices.Clone(group.Mask),
+	builder := &nodeBuilder{fusion: &Fusion{Parts: make([]FusedPart, 0, len(parts)), Mask: slices.Clone(group.Mask),
 		Split: group.Split}, node: &graph.Node{Op: Fused}, producers: make(map[*graph.Value][2]int, len(parts)),
 		operandIndex: map[operandKey]int{}}
 	for i, m := range parts {
@@ -165,30 +165,30 @@ func (f *Fuser) fusedNode(group Group, keep func(*graph.Value) bool) (*graph.Nod
 			return nil, fmt.Errorf("part %d is not a node of the graph", i)
 		}
 	}
-	if err := w.addParts(f, group, keep); err != nil {
+	if err := builder.addParts(f, group, keep); err != nil {
 		return nil, err
 	}
-	n, last := w.node, parts[len(parts)-1]
-	streams := len(n.In) - w.fusion.Anchor + min(1, w.fusion.Anchor) + len(n.Out)
+	n, last := builder.node, parts[len(parts)-1]
+	streams := len(n.In) - builder.fusion.Anchor + min(1, builder.fusion.Anchor) + len(n.Out)
 	switch {
 	case len(n.Out) == 0:
 		return nil, errors.New("no result of the parts is needed")
 	case len(n.In) == 0 || streams > expr.MaxOperands:
 		return nil, fmt.Errorf("one loop cannot have %d operands and %d results", len(n.In), len(n.Out))
 	}
-	n.Attrs, n.Name, n.Part = w.fusion, last.Name, last.Part
-	return n, w.inline(f, parts)
+	n.Attrs, n.Name, n.PartOf = builder.fusion, last.Name, last.PartOf
+	return n, builder.inline(f, parts)
 }
 
 // addParts adds all nodes of a group as parts.
-func (w *nodeBuilder) addParts(f *Fuser, group Group, keep func(*graph.Value) bool) error {
+func (builder *nodeBuilder) addParts(f *Fuser, group Group, keep func(*graph.Value) bool) error {
 	if group.Attention {
-		return w.addAttention(f, group.Nodes, keep)
+		return builder.addAttention(f, group.Nodes, keep)
 	}
 	for i, m := range group.Nodes {
-		add := func() error { return w.addPart(i, m, f.channelVectorTest(m, group), keep) }
+		add := func() error { return builder.addPart(i, m, f.channelVectorTest(m, group), keep) }
 		if i == 0 && group.Anchor {
-			add = func() error { return w.addAnchor(m, keep) }
+			add = func() error { return builder.addAnchor(m, keep) }
 		}
 		if err := add(); err != nil {
 			return err
@@ -223,42 +223,42 @@ func (f *Fuser) channelVectorTest(m *graph.Node, group Group) func(k int) bool {
 }
 
 // addAnchor adds the first part, an anchor.
-func (w *nodeBuilder) addAnchor(m *graph.Node, keep func(*graph.Value) bool) error {
+func (builder *nodeBuilder) addAnchor(m *graph.Node, keep func(*graph.Value) bool) error {
 	op := withEpilogue(m.Op)
 	if op == nil {
 		return fmt.Errorf("%q %w", m.Name, errNoEpilogue)
 	}
-	p := FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, In: make([]FusedArg, len(m.In)), Outs: len(m.Out)}
+	p := FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, In: make([]FusedArg, len(m.In)), ResultCount: len(m.Out)}
 	for k, a := range m.In {
-		if p.In[k] = (FusedArg{Part: -1, Place: k}); a.Kind == graph.Null {
-			p.In[k].Place = -1
+		if p.In[k] = (FusedArg{Part: -1, Index: k}); a.Kind == graph.Null {
+			p.In[k].Index = -1
 		}
 	}
-	w.node.Op, w.node.In, w.node.Pin = op, slices.Clone(m.In), m.Pin
-	w.fusion.Anchor, w.fusion.Channels = len(m.In), make([]bool, len(m.In))
-	w.recordOutputs(0, m, keep)
-	w.fusion.Parts = append(w.fusion.Parts, p)
+	builder.node.Op, builder.node.In, builder.node.Pin = op, slices.Clone(m.In), m.Pin
+	builder.fusion.Anchor, builder.fusion.Channels = len(m.In), make([]bool, len(m.In))
+	builder.recordOutputs(0, m, keep)
+	builder.fusion.Parts = append(builder.fusion.Parts, p)
 	return nil
 }
 
 // recordOutputs records the outputs of part i, which is node m. keep reports whether an output becomes a result of the
 // fused node.
-func (w *nodeBuilder) recordOutputs(i int, m *graph.Node, keep func(*graph.Value) bool) {
+func (builder *nodeBuilder) recordOutputs(i int, m *graph.Node, keep func(*graph.Value) bool) {
 	for k, v := range m.Out {
-		w.producers[v] = [2]int{i, k}
+		builder.producers[v] = [2]int{i, k}
 		if keep(v) {
-			w.fusion.Results = append(w.fusion.Results, [2]int{i, k})
-			w.node.Out = append(w.node.Out, v)
+			builder.fusion.Results = append(builder.fusion.Results, [2]int{i, k})
+			builder.node.Out = append(builder.node.Out, v)
 		}
 	}
 }
 
 // addPart adds node m as part i. isChannelVector reports whether operand k of m is a vector along dimension 1.
-func (w *nodeBuilder) addPart(i int, m *graph.Node, isChannelVector func(k int) bool,
+func (builder *nodeBuilder) addPart(i int, m *graph.Node, isChannelVector func(k int) bool,
 	keep func(*graph.Value) bool) error {
-	p := FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, In: make([]FusedArg, 0, len(m.In)), Outs: len(m.Out)}
+	p := FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, In: make([]FusedArg, 0, len(m.In)), ResultCount: len(m.Out)}
 	for k, a := range m.In {
-		switch producer, isInner := w.producers[a.Value]; {
+		switch producer, isInner := builder.producers[a.Value]; {
 		case a.Kind == graph.NumberArg:
 			p.In = append(p.In, FusedArg{Number: a.Number})
 		case a.Kind == graph.Null:
@@ -266,75 +266,75 @@ func (w *nodeBuilder) addPart(i int, m *graph.Node, isChannelVector func(k int) 
 		case isInner && isChannelVector(k):
 			return fmt.Errorf("operand %d of %q is a vector along dimension 1 that another part computes", k, m.Name)
 		case isInner:
-			p.In = append(p.In, FusedArg{Part: producer[0], Place: producer[1]})
+			p.In = append(p.In, FusedArg{Part: producer[0], Index: producer[1]})
 		default:
 			key := operandKey{a.Value, isChannelVector(k)}
-			place, known := w.operandIndex[key]
+			place, known := builder.operandIndex[key]
 			if !known {
-				place = len(w.node.In)
-				w.operandIndex[key] = place
-				w.node.In = append(w.node.In, a)
-				w.fusion.Channels = append(w.fusion.Channels, key.isChannelVector)
+				place = len(builder.node.In)
+				builder.operandIndex[key] = place
+				builder.node.In = append(builder.node.In, a)
+				builder.fusion.Channels = append(builder.fusion.Channels, key.isChannelVector)
 			}
-			p.In = append(p.In, FusedArg{Part: -1, Place: place})
+			p.In = append(p.In, FusedArg{Part: -1, Index: place})
 		}
 	}
-	w.recordOutputs(i, m, keep)
-	w.fusion.Parts = append(w.fusion.Parts, p)
+	builder.recordOutputs(i, m, keep)
+	builder.fusion.Parts = append(builder.fusion.Parts, p)
 	return nil
 }
 
 // inline inlines the expressions of the parts into one.
-func (w *nodeBuilder) inline(f *Fuser, parts []*graph.Node) error {
+func (builder *nodeBuilder) inline(f *Fuser, parts []*graph.Node) error {
 	var dtypes []tensor.DType
-	anchor, shift := w.fusion.Anchor, 0 // operand i+shift of the expression is operand i of the node
+	anchor, shift := builder.fusion.Anchor, 0 // operand i+shift of the expression is operand i of the node
 	if anchor > 0 {
 		dtypes, shift = append(dtypes, graph.Of(parts[0].Out[0]).Type().DType), 1-anchor
 	}
-	for _, a := range w.node.In[anchor:] {
+	for _, a := range builder.node.In[anchor:] {
 		dtypes = append(dtypes, a.Type().DType)
 	}
 	b := expr.NewBuilder(dtypes...)
 	outputs := make([][]expr.Output, len(parts))
 	for i, m := range parts {
-		switch isAttention := w.fusion.Seen != nil; {
+		switch isAttention := builder.fusion.ViewShapes != nil; {
 		case i == 0 && anchor > 0:
 			outputs[i] = []expr.Output{b.Real(b.Load(0))}
 			continue
 		case isAttention && (i == len(parts)-1 || reshapesBatch(m)): // computes no elements
-			outputs[i] = outputs[w.fusion.Parts[i].In[0].Part]
+			outputs[i] = outputs[builder.fusion.Parts[i].In[0].Part]
 			continue
 		}
-		code, operandOf, err := f.partExpression(m, w.fusion.Mask != nil)
+		code, operandOf, err := f.partExpression(m, builder.fusion.Mask != nil)
 		if err != nil {
 			return fmt.Errorf("%q: %w", m.Name, err)
 		}
-		in := w.fusion.Parts[i].In
+		in := builder.fusion.Parts[i].In
 		outputs[i] = b.Inline(code, func(operand, part int) expr.Value {
 			a := in[operandOf(operand)]
 			switch {
 			case a.Number.IsSet(): // an op such as where or masked_fill takes a number as an element
 				return b.Number(code.In[operand], a.Number, part)
 			case a.Part >= 0 && part == 0:
-				return outputs[a.Part][a.Place].Re
+				return outputs[a.Part][a.Index].Re
 			case a.Part >= 0:
-				return outputs[a.Part][a.Place].Im
+				return outputs[a.Part][a.Index].Im
 			case part == 0:
-				return b.Load(a.Place + shift)
+				return b.Load(a.Index + shift)
 			}
-			return b.LoadImag(a.Place + shift)
+			return b.LoadImag(a.Index + shift)
 		})
 	}
-	out := make([]expr.Output, len(w.fusion.Results))
-	for i, r := range w.fusion.Results {
+	out := make([]expr.Output, len(builder.fusion.Results))
+	for i, r := range builder.fusion.Results {
 		out[i] = outputs[r[0]][r[1]]
 	}
 	code, err := b.Build(out...)
-	w.fusion.code = code
-	if err == nil && anchor > 0 && w.fusion.hostResult() < 0 {
+	builder.fusion.code = code
+	if err == nil && anchor > 0 && builder.fusion.hostResult() < 0 {
 		err = errNoRoom
 	}
-	w.fusion.effort = sync.OnceValue(func() Effort { return EffortOf(code) })
+	builder.fusion.effort = sync.OnceValue(func() Effort { return EffortOf(code) })
 	return err
 }
 

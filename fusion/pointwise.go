@@ -13,8 +13,9 @@ import (
 )
 
 // buildIteration builds the iteration of a call. An output with a layout in outs keeps that layout.
-func buildIteration(p *graph.Pointwise, c *graph.Call, outs []rule.Operand) (*iter.Iterator, rule.Kernel, error) {
-	cfg, err := p.Config(c, outs)
+func buildIteration(pointwise *graph.Pointwise, call *graph.Call, outs []rule.Operand) (*iter.Iterator, rule.Kernel,
+	error) {
+	cfg, err := pointwise.Config(call, outs)
 	if err != nil {
 		return nil, rule.Kernel{}, err
 	}
@@ -22,42 +23,42 @@ func buildIteration(p *graph.Pointwise, c *graph.Call, outs []rule.Operand) (*it
 	if err != nil {
 		return nil, rule.Kernel{}, err
 	}
-	body, err := p.Body(c, &it.Rule)
+	body, err := pointwise.Body(call, &it.Rule)
 	return it, body, err
 }
 
 // CompileLoop compiles the loop of a pointwise op for a call. If an output has another layout than the inferred one,
 // the layouts of the outputs determine the order of the loop's dimensions before the layouts of the operands do, as for
 // defined outputs in PyTorch.
-func CompileLoop(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
-	if c == nil || p == nil || p.Config == nil || p.Body == nil {
+func CompileLoop(pointwise *graph.Pointwise, call *graph.Call) (*graph.Kernel, error) {
+	if call == nil || pointwise == nil || pointwise.Config == nil || pointwise.Body == nil {
 		return nil, errors.New("a pointwise op needs a call, Config and Body")
 	}
-	outs, err := p.Undefined(c)
+	outs, err := pointwise.Undefined(call)
 	if err != nil {
 		return nil, err
 	}
-	it, body, err := buildIteration(p, c, outs)
+	it, body, err := buildIteration(pointwise, call, outs)
 	if err != nil {
 		return nil, err
 	}
-	if len(c.Out) != len(outs) {
-		return nil, fmt.Errorf("the op has %d results, the call %d", len(outs), len(c.Out))
+	if len(call.Out) != len(outs) {
+		return nil, fmt.Errorf("the op has %d results, the call %d", len(outs), len(call.Out))
 	}
 	sameLayouts := true
-	for i, m := range c.Out {
-		sameLayouts = sameLayouts && it.Meta(i).SameLayout(m)
+	for i, meta := range call.Out {
+		sameLayouts = sameLayouts && it.Meta(i).SameLayout(meta)
 	}
 	if !sameLayouts {
-		outs := make([]rule.Operand, len(c.Out))
-		for i, m := range c.Out {
-			outs[i] = rule.OfMeta(m)
+		outs := make([]rule.Operand, len(call.Out))
+		for i, meta := range call.Out {
+			outs[i] = rule.OfMeta(meta)
 		}
-		if it, body, err = buildIteration(p, c, outs); err != nil {
+		if it, body, err = buildIteration(pointwise, call, outs); err != nil {
 			return nil, err
 		}
 	}
-	return loopKernel(c, it, body, p.Grain)
+	return loopKernel(call, it, body, pointwise.Grain)
 }
 
 // chunkNS is the approximate minimum time in nanoseconds of a chunk of machine code: see compiledGrain.
@@ -84,7 +85,7 @@ func evenGrain(elements, grain int) int {
 }
 
 // loopKernel makes the kernel of a loop. If grain is 0, the grain of an interpreted loop depends on its expression.
-func loopKernel(c *graph.Call, it *iter.Iterator, body rule.Kernel, grain int) (*graph.Kernel, error) {
+func loopKernel(call *graph.Call, it *iter.Iterator, body rule.Kernel, grain int) (*graph.Kernel, error) {
 	loop, err := it.Prepare(body)
 	if err != nil {
 		return nil, err
@@ -104,29 +105,29 @@ func loopKernel(c *graph.Call, it *iter.Iterator, body rule.Kernel, grain int) (
 	} else {
 		phase.Run = func(m *graph.Mem, chunk int) error { return loop.RunChunk(cursorOf(m), m.Ptrs, chunk, grain) }
 	}
-	k := &graph.Kernel{Loop: it, Phases: []graph.Phase{phase}, Arithmetic: elementNS * float64(it.Numel())}
+	kernel := &graph.Kernel{Loop: it, Phases: []graph.Phase{phase}, Arithmetic: elementNS * float64(it.Numel())}
 	if loop.IsExpression() {
-		k.Code = loop.Listings
+		kernel.Code = loop.Listings
 	}
 	nout := it.NumOutputs()
-	for i, a := range c.In {
-		m := it.Meta(nout + i)
+	for i, a := range call.In {
+		meta := it.Meta(nout + i)
 		if a.Kind == graph.NumberArg {
-			if k.Bound == nil {
-				k.Bound = make([]*tensor.Tensor, len(c.In))
+			if kernel.Bound == nil {
+				kernel.Bound = make([]*tensor.Tensor, len(call.In))
 			}
-			k.Bound[i] = a.Number.Tensor(m.DType)
+			kernel.Bound[i] = a.Number.Tensor(meta.DType)
 			continue
 		}
 		for o := range nout {
 			// An operand with the same addresses as the result may be overwritten, because the loop reads each block of the
 			// operand before it writes this block of the result.
-			if out := it.Meta(o); m.DType.Size() == out.DType.Size() && m.SameAddresses(out) {
-				k.InPlace = append(k.InPlace, graph.InPlace{Out: o, In: i})
+			if out := it.Meta(o); meta.DType.Size() == out.DType.Size() && meta.SameAddresses(out) {
+				kernel.InPlace = append(kernel.InPlace, graph.InPlace{Out: o, In: i})
 			}
 		}
 	}
-	return k, nil
+	return kernel, nil
 }
 
 // cursorOf returns the worker's iteration state, which all loops share.

@@ -18,22 +18,22 @@ import (
 const rowWorkerBytes = 4 << 20
 
 // LowerRows returns the kernel of an expression over rows. Loops without machine code are interpreted.
-func LowerRows(r *graph.Rows, c *graph.Call) (*graph.Kernel, error) {
-	p, err := planRows(r, c)
+func LowerRows(r *graph.Rows, call *graph.Call) (*graph.Kernel, error) {
+	p, err := planRows(r, call)
 	if err != nil {
 		return nil, err
 	}
-	return rowKernel(r, c, p), nil
+	return rowKernel(r, call, p), nil
 }
 
 // CompileRows is [LowerRows] for ops that have another kernel. It returns nil without an error if a loop has no machine
 // code, or if a worker would need more than 4 MiB for stored rows. The op then uses its other kernel.
-func CompileRows(r *graph.Rows, c *graph.Call) (*graph.Kernel, error) {
-	p, err := planRows(r, c)
+func CompileRows(r *graph.Rows, call *graph.Call) (*graph.Kernel, error) {
+	p, err := planRows(r, call)
 	if err != nil || !p.Compiled() || p.Worker() > rowWorkerBytes {
 		return nil, err
 	}
-	return rowKernel(r, c, p), nil
+	return rowKernel(r, call, p), nil
 }
 
 // rowprogDirection translates the loop directions of package graph to package rowprog.
@@ -54,34 +54,34 @@ type rowPlan interface {
 }
 
 // rowKernel returns the kernel of a plan.
-func rowKernel(r *graph.Rows, c *graph.Call, p rowPlan) *graph.Kernel {
-	w := &rowWork{plan: p, operands: r.In, numOuts: len(c.Out), numAddresses: len(c.Out) + len(c.In)}
-	k := &graph.Kernel{Scratch: p.Scratch(), Worker: p.Worker(), Code: p.Listings}
-	k.Arithmetic = p.ElementNS() * float64(tensor.Numel(rowShapeOf(r, c)))
+func rowKernel(r *graph.Rows, call *graph.Call, p rowPlan) *graph.Kernel {
+	w := &rowWork{plan: p, operands: r.In, numOuts: len(call.Out), numAddresses: len(call.Out) + len(call.In)}
+	kernel := &graph.Kernel{Scratch: p.Scratch(), Worker: p.Worker(), Code: p.Listings}
+	kernel.Arithmetic = p.ElementNS() * float64(tensor.Numel(rowShapeOf(r, call)))
 	for phase := range p.Phases() {
-		k.Phases = append(k.Phases, graph.Phase{Chunks: p.Chunks(phase), Run: func(m *graph.Mem, chunk int) error {
+		kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: p.Chunks(phase), Run: func(m *graph.Mem, chunk int) error {
 			return w.run(m, phase, chunk)
 		}})
 	}
 	for _, pair := range p.InPlace() {
-		if in := r.In[pair[1]]; slices.Equal(c.Meta(in).Shape, c.Out[pair[0]].Shape) {
-			k.InPlace = append(k.InPlace, graph.InPlace{Out: pair[0], In: in})
+		if in := r.In[pair[1]]; slices.Equal(call.Meta(in).Shape, call.Out[pair[0]].Shape) {
+			kernel.InPlace = append(kernel.InPlace, graph.InPlace{Out: pair[0], In: in})
 		}
 	}
-	return k
+	return kernel
 }
 
 // rowShapeOf returns the shape to which all operands are broadcast.
-func rowShapeOf(r *graph.Rows, c *graph.Call) []int {
+func rowShapeOf(r *graph.Rows, call *graph.Call) []int {
 	if r.Shape != nil {
 		return r.Shape
 	}
-	return c.Meta(0).Shape
+	return call.Meta(0).Shape
 }
 
 // planRows compiles the row program for the layouts of the call.
-func planRows(r *graph.Rows, c *graph.Call) (rowPlan, error) {
-	full := rowShapeOf(r, c)
+func planRows(r *graph.Rows, call *graph.Call) (rowPlan, error) {
+	full := rowShapeOf(r, call)
 	if r.Split != 0 && (r.Split < 0 || len(full) < 2 || full[1]%r.Split != 0) {
 		return nil, fmt.Errorf("dimension 1 of shape %s cannot be split into %d parts", tensor.ListString(full), r.Split)
 	}
@@ -89,37 +89,37 @@ func planRows(r *graph.Rows, c *graph.Call) (rowPlan, error) {
 		return nil, fmt.Errorf("a mask of %d dimensions does not fit shape %s", len(r.Mask), tensor.ListString(full))
 	}
 	var outs, ins []tensor.Meta
-	for i, m := range c.Out {
-		keepsDims := m.Rank() == len(full)
+	for i, meta := range call.Out {
+		keepsDims := meta.Rank() == len(full)
 		switch {
-		case slices.Equal(m.Shape, full):
-			m = splitRows(r, m)
+		case slices.Equal(meta.Shape, full):
+			meta = splitRows(r, meta)
 		case r.Split != 0:
-			return nil, fmt.Errorf("result %d has shape %s, not the shape of the operand", i, tensor.ListString(m.Shape))
-		case !slices.Equal(m.Shape, rule.ReduceShape(full, r.Mask, keepsDims)):
+			return nil, fmt.Errorf("result %d has shape %s, not the shape of the operand", i, tensor.ListString(meta.Shape))
+		case !slices.Equal(meta.Shape, rule.ReduceShape(full, r.Mask, keepsDims)):
 			return nil, fmt.Errorf("result %d has shape %s, neither the operand's shape nor its reduced shape", i,
-				tensor.ListString(m.Shape))
+				tensor.ListString(meta.Shape))
 		default:
-			m = rule.ReduceOutput(m, r.Mask, keepsDims)
+			meta = rule.ReduceOutput(meta, r.Mask, keepsDims)
 		}
-		outs = append(outs, m)
+		outs = append(outs, meta)
 	}
 	for k, i := range r.In {
-		if i < 0 || i >= len(c.In) || c.In[i].Kind != graph.TensorArg {
+		if i < 0 || i >= len(call.In) || call.In[i].Kind != graph.TensorArg {
 			return nil, errors.New("an operand of a row program is not a tensor")
 		}
-		m := c.Meta(i)
+		meta := call.Meta(i)
 		if r.Along(k) {
-			if m.Rank() != 1 || len(full) < 2 {
-				return nil, fmt.Errorf("operand %d of shape %s is not a vector along dimension 1", i, tensor.ListString(m.Shape))
+			if meta.Rank() != 1 || len(full) < 2 {
+				return nil, fmt.Errorf("operand %d of shape %s is not a vector along dimension 1", i, tensor.ListString(meta.Shape))
 			}
-			m = alongChannels(m, len(full))
+			meta = alongChannels(meta, len(full))
 		}
-		m, err := m.Expand(full)
+		meta, err := meta.Expand(full)
 		if err != nil {
 			return nil, err
 		}
-		ins = append(ins, splitRows(r, m))
+		ins = append(ins, splitRows(r, meta))
 	}
 	direction := rowprogDirection[r.Direction]
 	if r.Cut(full) || r.Unsuited(full) != "" {
@@ -131,22 +131,22 @@ func planRows(r *graph.Rows, c *graph.Call) (rowPlan, error) {
 }
 
 // alongChannels returns a vector as a value of the given rank whose dimension 1 is the vector.
-func alongChannels(m tensor.Meta, rank int) tensor.Meta {
+func alongChannels(meta tensor.Meta, rank int) tensor.Meta {
 	shape, strides := slices.Repeat([]int{1}, rank), make([]int, rank)
-	shape[1], strides[1] = m.Shape[0], m.Strides[0]
-	m.Shape, m.Strides = shape, strides
-	return m
+	shape[1], strides[1] = meta.Shape[0], meta.Strides[0]
+	meta.Shape, meta.Strides = shape, strides
+	return meta
 }
 
-// splitRows returns m, a value of the full shape, with dimension 1 split into r.Split parts.
-func splitRows(r *graph.Rows, m tensor.Meta) tensor.Meta {
+// splitRows returns meta, a value of the full shape, with dimension 1 split into r.Split parts.
+func splitRows(r *graph.Rows, meta tensor.Meta) tensor.Meta {
 	if r.Split == 0 {
-		return m
+		return meta
 	}
-	size := m.Shape[1] / r.Split
-	m.Shape = slices.Concat(m.Shape[:1], []int{r.Split, size}, m.Shape[2:])
-	m.Strides = slices.Concat(m.Strides[:1], []int{m.Strides[1] * size, m.Strides[1]}, m.Strides[2:])
-	return m
+	size := meta.Shape[1] / r.Split
+	meta.Shape = slices.Concat(meta.Shape[:1], []int{r.Split, size}, meta.Shape[2:])
+	meta.Strides = slices.Concat(meta.Strides[:1], []int{meta.Strides[1] * size, meta.Strides[1]}, meta.Strides[2:])
+	return meta
 }
 
 // rowWork runs the chunks of a kernel.

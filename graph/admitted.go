@@ -16,20 +16,20 @@ import (
 // Uses are found through element-wise ops (pointwise ops, copies, conversions) and through views, but not through ops
 // that combine two inputs or move elements.
 func (g *Graph) Admitted(candidates []int64) map[*Value][]int64 {
-	w := admission{candidates: candidates, outcomes: map[*Value]*outcome{}, admitted: map[*Value][]int64{}}
+	a := admission{candidates: candidates, outcomes: map[*Value]*outcome{}, admitted: map[*Value][]int64{}}
 	sources := g.indexSources()
 	for _, v := range g.Inputs {
 		if sources[v] && v.Meta.DType.IsIntegral(false) && !v.Dynamic {
-			w.addInput(v)
+			a.addInput(v)
 		}
 	}
 	for _, n := range g.Nodes {
-		w.dropRejected(n)
+		a.dropRejected(n)
 		if slices.ContainsFunc(n.Out, func(v *Value) bool { return sources[v] }) {
-			w.addNode(n)
+			a.addNode(n)
 		}
 	}
-	return w.admitted
+	return a.admitted
 }
 
 // indexSources returns the values that are used as indices, and all values from which the indices are computed.
@@ -63,16 +63,16 @@ type admission struct {
 }
 
 // addInput adds an input.
-func (w *admission) addInput(v *Value) {
-	t := tensor.Zeros(v.Meta.DType, len(w.candidates))
-	for i, c := range w.candidates {
+func (admission *admission) addInput(v *Value) {
+	t := tensor.Zeros(v.Meta.DType, len(admission.candidates))
+	for i, c := range admission.candidates {
 		t.SetFlat(i, tensor.IntScalar(c))
 	}
-	w.outcomes[v] = &outcome{input: v, results: t, mapping: v}
+	admission.outcomes[v] = &outcome{input: v, results: t, mapping: v}
 }
 
 // dropRejected removes from admitted the candidates that the node would reject as an index.
-func (w *admission) dropRejected(n *Node) {
+func (admission *admission) dropRejected(n *Node) {
 	dynamic := func(a Arg) bool { return a.Kind == TensorArg && a.Value.Dynamic }
 	if len(n.Refs()) > 0 || slices.ContainsFunc(n.In, dynamic) {
 		return
@@ -81,7 +81,7 @@ func (w *admission) dropRejected(n *Node) {
 		if p.Below == nil || i >= len(n.In) || n.In[i].Kind != TensorArg {
 			continue
 		}
-		source := w.outcomes[n.In[i].Value]
+		source := admission.outcomes[n.In[i].Value]
 		if source == nil || !source.results.DType.IsIntegral(false) {
 			continue
 		}
@@ -89,30 +89,30 @@ func (w *admission) dropRejected(n *Node) {
 		if limit < 0 {
 			continue
 		}
-		remaining, ok := w.admitted[source.input]
+		remaining, ok := admission.admitted[source.input]
 		if !ok {
-			remaining = w.candidates
+			remaining = admission.candidates
 		}
-		w.admitted[source.input] = slices.DeleteFunc(slices.Clone(remaining), func(c int64) bool {
-			x := source.results.At(slices.Index(w.candidates, c)).Int()
+		admission.admitted[source.input] = slices.DeleteFunc(slices.Clone(remaining), func(c int64) bool {
+			x := source.results.At(slices.Index(admission.candidates, c)).Int()
 			return x < 0 || x >= int64(limit)
 		})
 	}
 }
 
 // addNode computes the outcomes of a node's results.
-func (w *admission) addNode(n *Node) {
+func (admission *admission) addNode(n *Node) {
 	if n.Op.Kind == View && !n.Op.ReadsStorage && !n.Op.Identity {
 		for _, v := range n.Out {
-			if source := w.outcomeOf(n, 0); source != nil && !v.Dynamic && v.Meta.DType == source.results.DType {
-				w.outcomes[v] = &outcome{source.input, source.results, v}
+			if source := admission.outcomeOf(n, 0); source != nil && !v.Dynamic && v.Meta.DType == source.results.DType {
+				admission.outcomes[v] = &outcome{source.input, source.results, v}
 			}
 		}
 		return
 	}
-	source := w.outcomeOf(n, 0)
+	source := admission.outcomeOf(n, 0)
 	if n.Op.Identity && source != nil && len(n.Out) == 1 && n.Out[0].Meta.DType == source.results.DType {
-		w.outcomes[n.Out[0]] = source
+		admission.outcomes[n.Out[0]] = source
 		return
 	}
 	elementwise := n.Op.Pointwise != nil || n.Op.Identity
@@ -128,7 +128,7 @@ func (w *admission) addNode(n *Node) {
 		case a.Kind == TensorArg && a.Value.Const != nil && a.Value.Meta.Numel() == 1:
 			operands[i] = broadcastable(a.Value.Const)
 		case a.Kind == TensorArg:
-			source := w.outcomeOf(n, i)
+			source := admission.outcomeOf(n, i)
 			if source == nil || from != nil && source.mapping != from.mapping {
 				return
 			}
@@ -138,7 +138,7 @@ func (w *admission) addNode(n *Node) {
 	if from == nil {
 		return
 	}
-	w.apply(n, from, operands)
+	admission.apply(n, from, operands)
 }
 
 // broadcastable returns a constant of one element in a shape that broadcasts with a list of candidates. The shape has
@@ -154,35 +154,36 @@ func broadcastable(t *tensor.Tensor) *tensor.Tensor {
 }
 
 // apply computes a node for the candidates by its op's reference.
-func (w *admission) apply(n *Node, from *outcome, in []*tensor.Tensor) {
-	c := &Call{Attrs: n.Attrs}
+func (admission *admission) apply(n *Node, from *outcome, in []*tensor.Tensor) {
+	call := &Call{Attrs: n.Attrs}
 	for i, a := range n.In {
 		if a.Kind == TensorArg {
 			a.Value = &Value{Name: a.Value.Name, Meta: in[i].Meta}
 		}
-		c.In = append(c.In, a)
+		call.In = append(call.In, a)
 	}
-	res, err := n.Op.Infer(c)
+	res, err := n.Op.Infer(call)
 	if err != nil || len(res) != 1 || res[0].Dynamic {
 		return
 	}
-	c.Out = []tensor.Meta{res[0].Meta()}
-	out := evaluateReference(n.Op, c, in)
-	if len(out) != 1 || out[0].DType != n.Out[0].Meta.DType || !slices.Equal(out[0].Shape, []int{len(w.candidates)}) {
+	call.Out = []tensor.Meta{res[0].Meta()}
+	out := evaluateReference(n.Op, call, in)
+	if len(out) != 1 || out[0].DType != n.Out[0].Meta.DType || !slices.Equal(out[0].Shape,
+		[]int{len(admission.candidates)}) {
 		return
 	}
-	w.outcomes[n.Out[0]] = &outcome{from.input, out[0], from.mapping}
+	admission.outcomes[n.Out[0]] = &outcome{from.input, out[0], from.mapping}
 }
 
 // evaluateReference computes an op by its reference. It returns nil if the reference rejects the operands or panics:
 // candidates may be invalid operands, such as a divisor of 0.
-func evaluateReference(o *Op, c *Call, in []*tensor.Tensor) (out []*tensor.Tensor) {
+func evaluateReference(op *Op, call *Call, in []*tensor.Tensor) (out []*tensor.Tensor) {
 	defer func() {
 		if recover() != nil {
 			out = nil
 		}
 	}()
-	out, err := o.Ref(c, in)
+	out, err := op.Ref(call, in)
 	if err != nil {
 		return nil
 	}
@@ -190,9 +191,9 @@ func evaluateReference(o *Op, c *Call, in []*tensor.Tensor) (out []*tensor.Tenso
 }
 
 // outcomeOf returns the outcome of operand i; nil if there is none.
-func (w *admission) outcomeOf(n *Node, i int) *outcome {
+func (admission *admission) outcomeOf(n *Node, i int) *outcome {
 	if i >= len(n.In) || n.In[i].Kind != TensorArg {
 		return nil
 	}
-	return w.outcomes[n.In[i].Value]
+	return admission.outcomes[n.In[i].Value]
 }

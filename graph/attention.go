@@ -50,16 +50,16 @@ func (a *Attention) ByColumns() bool {
 	return a != nil && a.Code != nil && a.Query.Shape[len(a.Batch)] >= columnRows
 }
 
-// Entries returns the offset of each matrix of the batch, in elements and in row-major order. m is the layout of an
-// operand or of the result. Entries returns nil if the rank of m is not the rank of the call.
-func (a *Attention) Entries(m tensor.Meta) []int {
-	if a == nil || a.Code == nil || m.Rank() != len(a.Batch)+2 || len(m.Strides) != m.Rank() {
+// Entries returns the offset of each matrix of the batch, in elements and in row-major order. meta is the layout of an
+// operand or of the result. Entries returns nil if the rank of meta is not the rank of the call.
+func (a *Attention) Entries(meta tensor.Meta) []int {
+	if a == nil || a.Code == nil || meta.Rank() != len(a.Batch)+2 || len(meta.Strides) != meta.Rank() {
 		return nil
 	}
 	rank := len(a.Batch)
-	leading := tensor.Meta{Shape: a.Batch, Strides: slices.Clone(m.Strides[:rank])}
+	leading := tensor.Meta{Shape: a.Batch, Strides: slices.Clone(meta.Strides[:rank])}
 	for d := range leading.Strides {
-		if m.Shape[d] == 1 {
+		if meta.Shape[d] == 1 {
 			leading.Strides[d] = 0
 		}
 	}

@@ -42,7 +42,7 @@ func attributesOf(given Attrs) *attributes {
 		}
 	}
 	if len(a.refs) > 1 {
-		slices.SortFunc(a.refs, func(x, y attrRef) int {
+		sorted.Func(a.refs, func(x, y attrRef) int {
 			if x.attr < y.attr {
 				return -1
 			}
@@ -313,29 +313,29 @@ func (p Param) attrName() string {
 
 // numberOperand returns the index of the operand that an attribute with the given name sets. It returns -1 if there is
 // no such operand, or if the op has a real attribute of that name.
-func (o *Op) numberOperand(name string) int {
-	if o.Schema == nil { // an op that Define did not make
+func (op *Op) numberOperand(name string) int {
+	if op.Schema == nil { // an op that Define did not make
 		return -1
 	}
-	if o.Schema.has(name) {
+	if op.Schema.has(name) {
 		return -1
 	}
-	return slices.IndexFunc(o.Params, func(p Param) bool { return p.Number && !p.Variadic && p.attrName() == name })
+	return slices.IndexFunc(op.Params, func(p Param) bool { return p.Number && !p.Variadic && p.attrName() == name })
 }
 
 // NumberAttr returns the name of the attribute by which operand p can be given as a number. It is empty if there is no
 // such attribute.
-func (o *Op) NumberAttr(p Param) string {
-	if i := o.numberOperand(p.attrName()); i < 0 || o.Params[i].Name != p.Name {
+func (op *Op) NumberAttr(p Param) string {
+	if i := op.numberOperand(p.attrName()); i < 0 || op.Params[i].Name != p.Name {
 		return ""
 	}
 	return p.attrName()
 }
 
 // hasNumbers reports whether at least one of the given attributes sets an operand.
-func (o *Op) hasNumbers(given Attrs) bool {
+func (op *Op) hasNumbers(given Attrs) bool {
 	for name, v := range given {
-		if v != nil && o.numberOperand(name) >= 0 {
+		if v != nil && op.numberOperand(name) >= 0 {
 			return true
 		}
 	}
@@ -344,13 +344,13 @@ func (o *Op) hasNumbers(given Attrs) bool {
 
 // splitNumbers separates the given attributes. numbers has the attributes that set operands, indexed by operand, and
 // rest all other attributes. numbers is nil if no attribute sets an operand.
-func (o *Op) splitNumbers(given Attrs) (rest Attrs, numbers []any) {
-	if !o.hasNumbers(given) {
+func (op *Op) splitNumbers(given Attrs) (rest Attrs, numbers []any) {
+	if !op.hasNumbers(given) {
 		return given, nil
 	}
-	rest, numbers = Attrs{}, make([]any, len(o.Params))
+	rest, numbers = Attrs{}, make([]any, len(op.Params))
 	for name, v := range given {
-		if i := o.numberOperand(name); i >= 0 {
+		if i := op.numberOperand(name); i >= 0 {
 			numbers[i] = v
 		} else {
 			rest[name] = v

@@ -65,7 +65,7 @@ func (g *Graph) SymbolNamed(name string) (symbol string, ok bool) {
 		return name, true
 	}
 	for symbol, b := range g.Symbols {
-		if b.Spelled == name && name != "" {
+		if b.NameInFile == name && name != "" {
 			return symbol, true
 		}
 	}
@@ -83,7 +83,7 @@ func (g *Graph) SizesNamed(given map[string]int) (map[string]int, error) {
 				suggest.DidYouMean(suggest.Nearest(name, maps.Keys(g.Symbols))))
 		}
 		if _, isDuplicate := sizes[symbol]; isDuplicate {
-			return nil, fmt.Errorf("the size %s is given twice: it is also called %s", symbol, g.Symbols[symbol].Spelled)
+			return nil, fmt.Errorf("the size %s is given twice: it is also called %s", symbol, g.Symbols[symbol].NameInFile)
 		}
 		sizes[symbol] = given[name]
 	}
@@ -92,7 +92,7 @@ func (g *Graph) SizesNamed(given map[string]int) (map[string]int, error) {
 
 // SymbolText returns a symbol for messages: with its name in the file, if the two names differ.
 func (g *Graph) SymbolText(symbol string) string {
-	if spelled := g.Symbols[symbol].Spelled; spelled != "" && spelled != symbol {
+	if spelled := g.Symbols[symbol].NameInFile; spelled != "" && spelled != symbol {
 		return fmt.Sprintf("%s (%s)", symbol, spelled)
 	}
 	return symbol
@@ -145,10 +145,10 @@ func (g *Graph) Drop(rejected map[*Node]*Error) *Graph {
 		}
 		d.nameIndex().dropNode(m)
 	}
-	for _, o := range g.Outputs {
-		if o.Value.Node == nil || rejected[o.Value.Node] == nil {
-			o.Value = d.nameIndex().values[o.Value.Name]
-			d.Outputs = append(d.Outputs, o)
+	for _, output := range g.Outputs {
+		if output.Value.Node == nil || rejected[output.Value.Node] == nil {
+			output.Value = d.nameIndex().values[output.Value.Name]
+			d.Outputs = append(d.Outputs, output)
 		}
 	}
 	return d

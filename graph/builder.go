@@ -14,37 +14,37 @@ import (
 // Input adds a row-major input. If it fails, the graph records the error for [Graph.Err], and Input returns a
 // placeholder value; this holds for all builder methods. Nodes and outputs that depend on a placeholder are omitted
 // without a further error.
-func (g *Graph) Input(name string, d tensor.DType, shape ...int) *Value {
-	return g.InputMeta(name, tensor.New(d, shape...))
+func (g *Graph) Input(name string, dtype tensor.DType, shape ...int) *Value {
+	return g.InputMeta(name, tensor.New(dtype, shape...))
 }
 
 // InputFormat adds a dense input in a memory format.
-func (g *Graph) InputFormat(name string, d tensor.DType, f tensor.MemoryFormat, shape ...int) *Value {
-	m, err := tensor.NewFormat(d, shape, f)
+func (g *Graph) InputFormat(name string, dtype tensor.DType, f tensor.MemoryFormat, shape ...int) *Value {
+	meta, err := tensor.NewFormat(dtype, shape, f)
 	if err != nil {
 		return g.reject(name, fmt.Errorf("input %q: %w", name, err))
 	}
-	v := g.InputMeta(name, m)
-	v.decl = &Decl{DType: d, Layout: Pin{Format: f}}
+	v := g.InputMeta(name, meta)
+	v.decl = &Decl{DType: dtype, Layout: Pin{Format: f}}
 	return v
 }
 
 // InputMeta adds an input of any layout.
-func (g *Graph) InputMeta(name string, m tensor.Meta) *Value {
-	if err := m.Check(); err != nil {
+func (g *Graph) InputMeta(name string, meta tensor.Meta) *Value {
+	if err := meta.Check(); err != nil {
 		return g.reject(name, fmt.Errorf("input %q: %w", name, err))
 	}
 	// The caller may change its slices.
-	m.Shape, m.Strides = slices.Clone(m.Shape), slices.Clone(m.Strides)
-	v := &Value{Name: name, Type: m.Type(), Meta: m, graph: g}
+	meta.Shape, meta.Strides = slices.Clone(meta.Shape), slices.Clone(meta.Strides)
+	v := &Value{Name: name, Type: meta.Type(), Meta: meta, graph: g}
 	g.Inputs = append(g.Inputs, v)
 	g.addValue(v)
 	return v
 }
 
 // InputDims adds an input with sizes and a memory format: see [Graph.InputDecl]. NoFormat means row-major.
-func (g *Graph) InputDims(name string, d tensor.DType, f tensor.MemoryFormat, dims ...Dim) *Value {
-	return g.InputDecl(name, Decl{DType: d, Dims: dims, Layout: Pin{Format: f}})
+func (g *Graph) InputDims(name string, dtype tensor.DType, f tensor.MemoryFormat, dims ...Dim) *Value {
+	return g.InputDecl(name, Decl{DType: dtype, Dims: dims, Layout: Pin{Format: f}})
 }
 
 // reject records an error of an input or a constant and returns a placeholder for the value.
@@ -99,8 +99,8 @@ func (g *Graph) OutputPinned(name string, v *Value, p Pin) *Graph {
 		g.recordError(fmt.Errorf("the output of value %q needs a name", v.Name))
 		return g
 	}
-	for _, o := range g.Outputs {
-		if o.Name == name {
+	for _, output := range g.Outputs {
+		if output.Name == name {
 			g.recordError(fmt.Errorf("two outputs are named %q", name))
 			return g
 		}

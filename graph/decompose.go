@@ -9,7 +9,7 @@ import (
 // Parts collects the nodes that replace one node of the graph: see [Op.Decompose] and [Op.Rewrite]. The new nodes are
 // called the parts, the replaced node the whole.
 type Parts struct {
-	g     *Graph
+	graph *Graph
 	whole *Node
 	nodes []*Node
 }
@@ -17,14 +17,14 @@ type Parts struct {
 // Add adds a part and returns its results. The op must be made by [Define]. Operands are operands of the whole, or
 // results of other parts.
 func (p *Parts) Add(op *Op, attrs Attrs, in ...Arg) ([]*Value, error) {
-	if p == nil || p.g == nil {
+	if p == nil || p.graph == nil {
 		return nil, errors.New("parts can only be added in a Decompose or Rewrite function")
 	}
-	n, err := p.g.insert(p.whole.Name+"."+nameOf(op), op, slices.Clone(in), attrs)
+	n, err := p.graph.insert(p.whole.Name+"."+nameOf(op), op, slices.Clone(in), attrs)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", nameOf(op), err)
 	}
-	n.Why, n.Part = p.whole.Why, p.whole
+	n.Why, n.PartOf = p.whole.Why, p.whole
 	p.nodes = append(p.nodes, n)
 	return n.Out, nil
 }
@@ -46,14 +46,14 @@ func (g *Graph) Decompose(n *Node) ([]*Node, error) {
 	if n == nil || n.Op == nil || n.Op.Decompose == nil || len(n.Out) == 0 || n.Out[0].graph != g {
 		return nil, errors.New("the node is not in the graph, or its op has no Decompose")
 	}
-	p := &Parts{g: g, whole: n}
+	p := &Parts{graph: g, whole: n}
 	results, err := n.Op.Decompose(p, n.Call())
 	return p.replaceResults(results, err)
 }
 
 // replaceResults replaces the results of the whole by the given results, which are values of the parts.
 func (p *Parts) replaceResults(results []*Value, err error) ([]*Node, error) {
-	g, n := p.g, p.whole
+	g, n := p.graph, p.whole
 	if err == nil && len(results) != len(n.Out) {
 		err = fmt.Errorf("its parts return %d results, want %d", len(results), len(n.Out))
 	}
@@ -80,7 +80,7 @@ func (p *Parts) replaceResults(results []*Value, err error) ([]*Node, error) {
 // drop removes the parts from the graph.
 func (p *Parts) drop() {
 	for _, m := range p.nodes {
-		p.g.nameIndex().dropNode(m)
+		p.graph.nameIndex().dropNode(m)
 	}
 }
 
@@ -88,7 +88,7 @@ func (p *Parts) drop() {
 func (p *Parts) check(i int, v *Value) error {
 	replaced := p.whole.Out[i]
 	switch {
-	case v == nil || v.Node == nil || v.Node.Part != p.whole || !slices.Contains(p.nodes, v.Node):
+	case v == nil || v.Node == nil || v.Node.PartOf != p.whole || !slices.Contains(p.nodes, v.Node):
 		return fmt.Errorf("no part computes result %d", i)
 	case v.Meta.DType != replaced.Meta.DType || !slices.Equal(v.Meta.Shape, replaced.Meta.Shape):
 		return fmt.Errorf("result %d of its parts is %v, want %v", i, v.Meta, replaced.Meta)
@@ -109,7 +109,7 @@ func (p *Parts) isFullView(v *Value) bool {
 // replaceResult makes result i of the whole a result of a part. It replaces v, which is result i of the parts.
 func (p *Parts) replaceResult(i int, v *Value) error {
 	result, maker := p.whole.Out[i], v.Node
-	p.g.nameIndex().dropValue(v)
+	p.graph.nameIndex().dropValue(v)
 	maker.Out[v.Index] = result
 	for _, m := range p.nodes {
 		for k := range m.In {
@@ -132,8 +132,8 @@ func (p *Parts) replaceResult(i int, v *Value) error {
 	return nil
 }
 
-// Around describes the graph around a node that an op may rewrite.
-type Around struct {
+// RewriteContext describes the graph around a node that an op may rewrite.
+type RewriteContext struct {
 	// UsedOnlyHere reports whether only this node needs a value. Such a value is not an output, and its readers are
 	// this node and nodes whose results only this node needs.
 	UsedOnlyHere func(*Value) bool
@@ -150,20 +150,20 @@ type Around struct {
 type Rewrite struct {
 	// Results replace the results of the node, as in [Op.Decompose]. Nil means that the node is unchanged.
 	Results []*Value
-	// Of is the first of the earlier nodes that the rewrite made unnecessary. If the node is unchanged, Of is the node
-	// that a rewrite could have made unnecessary. Nil means that there is no such node.
-	Of *Node
+	// Replaced is the first of the earlier nodes that the rewrite made unnecessary. If the node is unchanged, Replaced is
+	// the node that a rewrite could have made unnecessary. Nil means that there is no such node.
+	Replaced *Node
 	// Why describes the new computation, or is the reason why the node is unchanged. It may be empty.
 	Why string
 }
 
 // Rewrite calls [Op.Rewrite] of a node's op, in a graph whose nodes are inferred. If the op returns results, its parts
 // replace the node as in [Graph.Decompose]. Rewrite is for passes.
-func (g *Graph) Rewrite(n *Node, a Around) (Rewrite, []*Node, error) {
+func (g *Graph) Rewrite(n *Node, a RewriteContext) (Rewrite, []*Node, error) {
 	if n == nil || n.Op == nil || n.Op.Rewrite == nil || len(n.Out) == 0 || n.Out[0].graph != g {
 		return Rewrite{}, nil, errors.New("the node is not in the graph, or its op has no Rewrite")
 	}
-	p := &Parts{g: g, whole: n}
+	p := &Parts{graph: g, whole: n}
 	r, err := n.Op.Rewrite(p, n.Call(), a)
 	if err == nil && r.Results == nil {
 		if len(p.nodes) > 0 {
@@ -175,7 +175,7 @@ func (g *Graph) Rewrite(n *Node, a Around) (Rewrite, []*Node, error) {
 	if err == nil && a.Pinned {
 		if m := p.bypassedPin(); m != nil {
 			p.drop()
-			return Rewrite{Of: m, Why: "would not keep the pin of " + m.Name}, nil, nil
+			return Rewrite{Replaced: m, Why: "would not keep the pin of " + m.Name}, nil, nil
 		}
 	}
 	nodes, err := p.replaceResults(r.Results, err)
@@ -189,7 +189,7 @@ func (p *Parts) bypassedPin() *Node {
 		for _, a := range m.In {
 			for v := a.Value; v != nil && !seen[v]; {
 				seen[v] = true
-				if n := v.Node; n != nil && n.Part != nil && len(n.In) == 1 { // a part that nodes share
+				if n := v.Node; n != nil && n.PartOf != nil && len(n.In) == 1 { // a part that nodes share
 					v = n.In[0].Value
 				}
 			}
@@ -219,14 +219,14 @@ func (p *Parts) Whole() *Node {
 	return p.whole
 }
 
-// Again adds, as a part, a copy of node n of the graph that has the operands in. It returns the results of the copy.
-func (p *Parts) Again(n *Node, in ...Arg) ([]*Value, error) {
-	if p == nil || p.g == nil || p.whole == nil || n == nil || n.Op == nil {
+// Repeat adds, as a part, a copy of node n of the graph that has the operands in. It returns the results of the copy.
+func (p *Parts) Repeat(n *Node, in ...Arg) ([]*Value, error) {
+	if p == nil || p.graph == nil || p.whole == nil || n == nil || n.Op == nil {
 		return nil, errors.New("only a node of the graph can be copied as a part")
 	}
-	m := &Node{Name: p.g.Fresh(p.whole.Name + "." + n.Op.Name), Op: n.Op, In: slices.Clone(in), Attrs: n.Attrs,
-		Why: p.whole.Why, Part: p.whole, attrs: n.attrs}
-	if err := p.g.insertNode(m); err != nil {
+	m := &Node{Name: p.graph.Fresh(p.whole.Name + "." + n.Op.Name), Op: n.Op, In: slices.Clone(in), Attrs: n.Attrs,
+		Why: p.whole.Why, PartOf: p.whole, attrs: n.attrs}
+	if err := p.graph.insertNode(m); err != nil {
 		return nil, fmt.Errorf("%s: %w", n.Op.Name, err)
 	}
 	p.nodes = append(p.nodes, m)

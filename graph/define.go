@@ -14,8 +14,8 @@ import (
 // Define returned; a changed copy must be defined again.
 //
 // Errors name the op and the invalid field. Several errors are joined.
-func Define(o Op) (*Op, error) {
-	d := &definer{op: &o}
+func Define(op Op) (*Op, error) {
+	d := &definer{op: &op}
 	d.complete()
 	d.checkName()
 	d.checkSchema()
@@ -25,21 +25,21 @@ func Define(o Op) (*Op, error) {
 	if len(d.errs) > 0 {
 		return nil, errors.Join(d.errs...)
 	}
-	o.completeImpls()
-	o.Infer = rejectOverflow(o.Infer)
-	o.defined = &o
-	o.derived = &derivedValues{values: map[any]func() any{}}
-	return &o, nil
+	op.completeImpls()
+	op.Infer = rejectOverflow(op.Infer)
+	op.defined = &op
+	op.derived = &derivedValues{values: map[any]func() any{}}
+	return &op, nil
 }
 
 // Derived caches values that are computed from the op, such as the op of fused nodes that begin with this op. It calls
 // compute once for each key and returns the result. key must be comparable, and of a type that only the caller uses.
 // Derived returns nil for an op that Define did not make.
-func (o *Op) Derived(key any, compute func() any) any {
-	if o == nil || o.defined == nil {
+func (op *Op) Derived(key any, compute func() any) any {
+	if op == nil || op.defined == nil {
 		return nil
 	}
-	return o.defined.derived.get(key, compute)
+	return op.defined.derived.get(key, compute)
 }
 
 // derivedValues is the cache of [Op.Derived]. It is no sync.Map: a field of a generic type in Op makes every package
@@ -65,10 +65,10 @@ func (d *derivedValues) get(key any, compute func() any) any {
 }
 
 // rejectOverflow returns a function like infer that rejects calls for which a computation with sizes overflows.
-func rejectOverflow(infer func(c *Call) ([]Result, error)) func(c *Call) ([]Result, error) {
-	return func(c *Call) (_ []Result, err error) {
+func rejectOverflow(infer func(call *Call) ([]Result, error)) func(call *Call) ([]Result, error) {
+	return func(call *Call) (_ []Result, err error) {
 		defer sym.Catch(&err)
-		return infer(c)
+		return infer(call)
 	}
 }
 
@@ -88,16 +88,16 @@ func (d *definer) fail(field, format string, args ...any) {
 
 // complete sets derived fields.
 func (d *definer) complete() {
-	o := d.op
-	if o.Schema == nil {
-		o.Schema = SchemaOf[struct{}]()
+	op := d.op
+	if op.Schema == nil {
+		op.Schema = SchemaOf[struct{}]()
 	}
-	if p := o.Pointwise; p != nil {
-		if o.Kind == OwnLayout {
-			o.Kind = FollowsOperands
+	if p := op.Pointwise; p != nil {
+		if op.Kind == OwnLayout {
+			op.Kind = FollowsOperands
 		}
-		if o.Infer == nil {
-			o.Infer = p.Infer
+		if op.Infer == nil {
+			op.Infer = p.Infer
 		}
 	}
 }
@@ -174,37 +174,37 @@ func (d *definer) checkOutputs() {
 
 // checkFunctions checks that the op has the functions that its kind requires.
 func (d *definer) checkFunctions() {
-	o := d.op
-	if p := o.Pointwise; p != nil {
+	op := d.op
+	if p := op.Pointwise; p != nil {
 		d.checkPointwise(p)
 	}
 	switch {
-	case o.Kind > RequiresLayout:
-		d.fail("Kind", "%d is not a kind", o.Kind)
-	case o.Kind == RequiresLayout && len(o.Impls) == 0:
-		d.fail("Impls", "an op of kind %v needs implementations, because it reads only some layouts", o.Kind)
+	case op.Kind > RequiresLayout:
+		d.fail("Kind", "%d is not a kind", op.Kind)
+	case op.Kind == RequiresLayout && len(op.Impls) == 0:
+		d.fail("Impls", "an op of kind %v needs implementations, because it reads only some layouts", op.Kind)
 	}
 	d.checkImpls()
-	if o.Copies && (!o.Identity || !o.AnyOrder || o.Kind != OwnLayout) {
+	if op.Copies && (!op.Identity || !op.AnyOrder || op.Kind != OwnLayout) {
 		d.fail("Copies", "the op must have kind %v, Identity and AnyOrder", OwnLayout)
 	}
-	if o.Permutes != nil && o.Kind != View {
-		d.fail("Permutes", "only a view can have it, and the kind is %v", o.Kind)
+	if op.Permutes != nil && op.Kind != View {
+		d.fail("Permutes", "only a view can have it, and the kind is %v", op.Kind)
 	}
-	if o.Infer == nil {
+	if op.Infer == nil {
 		d.fail("Infer", "it is missing, and there is no Pointwise from which it could be derived")
 	}
 	switch {
-	case o.Decompose != nil && (o.Compile != nil || len(o.Impls) > 0 || o.RunDynamic != nil):
+	case op.Decompose != nil && (op.Compile != nil || len(op.Impls) > 0 || op.RunDynamic != nil):
 		d.fail("Decompose", "an op with Decompose must not have a kernel")
-	case o.Compile == nil && len(o.Impls) == 0 && o.RunDynamic == nil && o.Kind != View && o.Decompose == nil &&
-		o.Chooses == nil:
+	case op.Compile == nil && len(op.Impls) == 0 && op.RunDynamic == nil && op.Kind != View && op.Decompose == nil &&
+		op.Chooses == nil:
 		d.fail("Compile", "it is missing: only views and ops with Decompose or RunDynamic need no kernel")
 	}
 	switch {
-	case o.Ref == nil && o.NoRef == "":
+	case op.Ref == nil && op.NoRef == "":
 		d.fail("Ref", "it is missing: an op without a reference needs a reason in NoRef")
-	case o.Ref != nil && o.NoRef != "":
+	case op.Ref != nil && op.NoRef != "":
 		d.fail("NoRef", "it is the reason why there is no Ref, but there is a Ref")
 	}
 }
@@ -212,16 +212,16 @@ func (d *definer) checkFunctions() {
 // checkImpls checks that implementations have distinct names and a Lower function.
 func (d *definer) checkImpls() {
 	seen := map[string]bool{}
-	for i, m := range d.op.Impls {
+	for i, impl := range d.op.Impls {
 		switch {
-		case m.Name == "":
+		case impl.Name == "":
 			d.fail("Impls", "implementation %d has no name", i)
-		case seen[m.Name]:
-			d.fail("Impls", "two implementations are named %q", m.Name)
-		case m.Lower == nil:
-			d.fail("Impls", "implementation %q lacks Lower", m.Name)
+		case seen[impl.Name]:
+			d.fail("Impls", "two implementations are named %q", impl.Name)
+		case impl.Lower == nil:
+			d.fail("Impls", "implementation %q lacks Lower", impl.Name)
 		}
-		seen[m.Name] = true
+		seen[impl.Name] = true
 	}
 	if len(d.op.Impls) > 0 && d.op.Compile != nil {
 		d.fail("Compile", "it must be nil if there are Impls")
@@ -229,7 +229,7 @@ func (d *definer) checkImpls() {
 }
 
 func (d *definer) checkPointwise(p *Pointwise) {
-	o := d.op
+	op := d.op
 	if p.Config == nil {
 		d.fail("Pointwise", "Config is missing")
 	}
@@ -239,14 +239,14 @@ func (d *definer) checkPointwise(p *Pointwise) {
 	if p.Outputs < 0 || p.Grain < 0 {
 		d.fail("Pointwise", "Outputs is %d and Grain %d: both must not be negative", p.Outputs, p.Grain)
 	}
-	switch n, made := max(len(o.Outputs), 1), max(p.Outputs, 1); {
-	case o.Many != (p.Results != nil):
+	switch n, made := max(len(op.Outputs), 1), max(p.Outputs, 1); {
+	case op.Many != (p.Results != nil):
 		d.fail("Pointwise", "Results must be set if and only if Many is set")
-	case !o.Many && n != made:
+	case !op.Many && n != made:
 		d.fail("Pointwise", "it has %d results, but the op has %d", made, n)
 	}
-	if o.Kind != FollowsOperands {
-		d.fail("Kind", "an op with a Pointwise part is of kind %v, not %v", FollowsOperands, o.Kind)
+	if op.Kind != FollowsOperands {
+		d.fail("Kind", "an op with a Pointwise part is of kind %v, not %v", FollowsOperands, op.Kind)
 	}
 }
 
@@ -256,9 +256,9 @@ func (g *Graph) find(name string) (*Op, error) {
 	if g.lookup == nil {
 		return nil, errors.New("the graph has no catalogue of ops: give New a Lookup")
 	}
-	o := g.lookup(name)
-	if o != nil && o.defined != o {
-		return nil, fmt.Errorf("op %q was not made by graph.Define", o.Name)
+	op := g.lookup(name)
+	if op != nil && op.defined != op {
+		return nil, fmt.Errorf("op %q was not made by graph.Define", op.Name)
 	}
-	return o, nil
+	return op, nil
 }

@@ -311,8 +311,8 @@ func (g *Graph) InputDecl(name string, decl Decl) *Value {
 	if err != nil {
 		return g.reject(name, fmt.Errorf("input %q: %w", name, err))
 	}
-	m, _ := t.Meta()
-	v := &Value{Name: name, Type: t, Meta: m, decl: &decl, graph: g}
+	meta, _ := t.Meta()
+	v := &Value{Name: name, Type: t, Meta: meta, decl: &decl, graph: g}
 	if decl.symbolic() {
 		v.Dims = decl.Dims
 	}
@@ -353,10 +353,10 @@ func (g *Graph) ResizeInput(v *Value, dim, size int) error {
 	}
 	shape := slices.Clone(v.Meta.Shape)
 	shape[dim] = size
-	m := tensor.New(v.Meta.DType, shape...)
-	if err := m.Check(); err != nil {
+	meta := tensor.New(v.Meta.DType, shape...)
+	if err := meta.Check(); err != nil {
 		return err
 	}
-	v.SetMeta(m.WithStrides(order.Strides(shape)))
+	v.SetMeta(meta.WithStrides(order.Strides(shape)))
 	return nil
 }

@@ -4,70 +4,104 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
-
-	gonum "gonum.org/v1/gonum/graph"
-	"gonum.org/v1/gonum/graph/encoding"
-	"gonum.org/v1/gonum/graph/encoding/dot"
-	"gonum.org/v1/gonum/graph/multi"
+	"unicode"
 )
 
 // DOT returns the graph in Graphviz's language. Inputs, constants, nodes and outputs are boxes with name, op, dtype,
 // shape and strides. Each operand is an arrow. A node that a pass inserted has a dashed box with the reason of the
 // insertion.
 func (g *Graph) DOT() ([]byte, error) {
-	m := &drawing{multi.NewDirectedGraph()}
-	boxOf := map[*Value]gonum.Node{}
-	next := int64(0)
-	add := func(b *box) gonum.Node {
-		b.id = next
-		next++
-		m.AddNode(b)
-		return b
-	}
+	d := drawing{boxOf: map[*Value]int{}}
+	fmt.Fprintf(&d.text, "digraph %s {\n  node [shape=box, fontname=Helvetica];\n", quoteDOT(g.Name))
+	d.text.WriteString("  edge [fontname=Helvetica, fontsize=10];\n")
 	for _, v := range g.Inputs {
-		boxOf[v] = add(&box{label: []string{v.Name, "input", v.Meta.String()}, style: inputStyle})
+		d.boxOf[v] = d.addBox(inputStyle, v.Name, "input", v.Meta.String())
 	}
 	for _, v := range g.Constants {
-		boxOf[v] = add(&box{label: []string{v.Name, "constant", v.Meta.String()}, style: constantStyle})
+		d.boxOf[v] = d.addBox(constantStyle, v.Name, "constant", v.Meta.String())
 	}
 	for _, n := range g.Nodes {
-		b := add(n.box())
+		style := ""
+		if n.Why != "" {
+			style = insertedStyle
+		}
+		box := d.addBox(style, n.label()...)
 		for _, v := range n.Out {
-			boxOf[v] = b
+			d.boxOf[v] = box
 		}
-	}
-	link := func(v *Value, to gonum.Node, label string) error {
-		from := boxOf[v]
-		if from == nil || from == to {
-			return fmt.Errorf("value %q is not in the graph, or depends on itself", v.Name)
-		}
-		if v.Node != nil && len(v.Node.Out) > 1 {
-			label = strings.TrimSpace(v.Name + " " + label)
-		}
-		m.SetLine(&arrow{Line: m.NewLine(from, to), label: label})
-		return nil
 	}
 	for _, n := range g.Nodes {
 		for i, a := range n.In {
 			if a.Kind != TensorArg {
 				continue
 			}
-			if err := link(a.Value, boxOf[n.Out[0]], n.operandLabel(i)); err != nil {
+			if err := d.addArrow(a.Value, d.boxOf[n.Out[0]], n.operandLabel(i)); err != nil {
 				return nil, g.Fail(n, err)
 			}
 		}
 	}
-	for _, o := range g.Outputs {
-		label := []string{o.Name, "output"}
-		if o.Pin.SetsLayout() {
-			label = append(label, o.Pin.String())
+	for _, output := range g.Outputs {
+		label := []string{output.Name, "output"}
+		if output.Pin.SetsLayout() {
+			label = append(label, output.Pin.String())
 		}
-		if err := link(o.Value, add(&box{label: label, style: outputStyle}), ""); err != nil {
+		if err := d.addArrow(output.Value, d.addBox(outputStyle, label...), ""); err != nil {
 			return nil, err
 		}
 	}
-	text, err := dot.MarshalMulti(m, g.Name, "", "  ")
-	return append(bytes.TrimRight(text, "\n"), '\n'), err
+	d.text.WriteString("}\n")
+	return d.text.Bytes(), nil
+}
+
+// Attributes of boxes.
+const (
+	inputStyle    = `, style=filled, fillcolor="#dbe9f6"`
+	constantStyle = `, style=filled, fillcolor="#eeeeee"`
+	outputStyle   = `, style=filled, fillcolor="#dff0d8"`
+	insertedStyle = `, style="filled,dashed", fillcolor="#fde2d2", color="#c0392b"`
+)
+
+// drawing is a text in Graphviz's language.
+type drawing struct {
+	text     bytes.Buffer
+	boxOf    map[*Value]int // the box of the producer
+	boxCount int
+}
+
+// addBox writes a box with the lines of its label, and returns its index.
+func (d *drawing) addBox(style string, label ...string) int {
+	box := d.boxCount
+	d.boxCount++
+	fmt.Fprintf(&d.text, "  %d [label=%s%s];\n", box, quoteDOT(label...), style)
+	return box
+}
+
+// addArrow writes an arrow from the producer of a value to a box.
+func (d *drawing) addArrow(v *Value, to int, label string) error {
+	from, ok := d.boxOf[v]
+	if !ok || from == to {
+		return fmt.Errorf("value %q is not in the graph, or depends on itself", v.Name)
+	}
+	if v.Node != nil && len(v.Node.Out) > 1 {
+		label = strings.TrimSpace(v.Name + " " + label)
+	}
+	fmt.Fprintf(&d.text, "  %d -> %d", from, to)
+	if label != "" {
+		fmt.Fprintf(&d.text, " [label=%s]", quoteDOT(label))
+	}
+	d.text.WriteString(";\n")
+	return nil
+}
+
+// quoteDOT returns lines as a string of Graphviz's language.
+func quoteDOT(lines ...string) string {
+	text := strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, strings.Join(lines, "\n")) // also replaces invalid UTF-8
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(text) + `"`
 }
 
 // operandLabel returns the name of an operand; empty if the node has only one.
@@ -82,35 +116,27 @@ func (n *Node) operandLabel(i int) string {
 	return fmt.Sprintf("%s[%d]", ps[len(ps)-1].Name, i-len(ps)+1)
 }
 
-var (
-	inputStyle    = []encoding.Attribute{{Key: "style", Value: "filled"}, {Key: "fillcolor", Value: "#dbe9f6"}}
-	constantStyle = []encoding.Attribute{{Key: "style", Value: "filled"}, {Key: "fillcolor", Value: "#eeeeee"}}
-	outputStyle   = []encoding.Attribute{{Key: "style", Value: "filled"}, {Key: "fillcolor", Value: "#dff0d8"}}
-	insertedStyle = []encoding.Attribute{{Key: "style", Value: "filled,dashed"}, {Key: "fillcolor", Value: "#fde2d2"},
-		{Key: "color", Value: "#c0392b"}}
-)
-
-func (n *Node) box() *box {
+// label returns the lines of the node's box.
+func (n *Node) label() []string {
 	op := n.Op.Name
 	if numbers := n.numbers(); numbers != "" {
 		op += " " + numbers
 	}
-	b := &box{label: []string{n.Name, op}}
+	lines := []string{n.Name, op}
 	for _, v := range n.Out {
 		text := v.Meta.String()
 		if len(n.Out) > 1 {
 			text = v.Name + ": " + text
 		}
-		b.label = append(b.label, text)
+		lines = append(lines, text)
 	}
 	if n.Pin != (Pin{}) {
-		b.label = append(b.label, "pinned to "+n.Pin.String())
+		lines = append(lines, "pinned to "+n.Pin.String())
 	}
 	if n.Why != "" {
-		b.label = append(b.label, n.Why)
-		b.style = insertedStyle
+		lines = append(lines, n.Why)
 	}
-	return b
+	return lines
 }
 
 // numbers lists the operands that are plain numbers, which have no arrow: "other=0.5".
@@ -127,45 +153,3 @@ func (n *Node) numbers() string {
 	}
 	return strings.Join(list, ", ")
 }
-
-// drawing is a graph with parallel edges, and with the attributes that all boxes share.
-type drawing struct{ *multi.DirectedGraph }
-
-// DOTAttributers returns the attributes of the graph, of all nodes and of all edges.
-func (d *drawing) DOTAttributers() (graph, node, edge encoding.Attributer) {
-	return &encoding.Attributes{{Key: "rankdir", Value: "TB"}},
-		&encoding.Attributes{{Key: "shape", Value: "box"}, {Key: "fontname", Value: "Helvetica"}},
-		&encoding.Attributes{{Key: "fontname", Value: "Helvetica"}, {Key: "fontsize", Value: "10"}}
-}
-
-// box is the drawn box of an input, constant, node or output.
-type box struct {
-	id    int64
-	label []string
-	style []encoding.Attribute
-}
-
-// ID returns the index of the box.
-func (b *box) ID() int64 { return b.id }
-
-// Attributes returns label and style.
-func (b *box) Attributes() []encoding.Attribute {
-	return append([]encoding.Attribute{{Key: "label", Value: strings.Join(b.label, "\n")}}, b.style...)
-}
-
-// arrow is the drawing of an operand. It points from the box of the producer to the box of the user.
-type arrow struct {
-	gonum.Line
-	label string
-}
-
-// Attributes returns the label, if there is one.
-func (a *arrow) Attributes() []encoding.Attribute {
-	if a.label == "" {
-		return nil
-	}
-	return []encoding.Attribute{{Key: "label", Value: a.label}}
-}
-
-// ReversedLine returns the reversed arrow.
-func (a *arrow) ReversedLine() gonum.Line { return &arrow{a.Line.ReversedLine(), a.label} }

@@ -29,9 +29,9 @@ type slab struct {
 // slabSize is the number of elements of a block.
 const slabSize = 256
 
-// take removes the first n elements from the block and returns them. It first replaces a block of fewer elements by a
-// new block.
-func take[T any](block *[]T, n int) []T {
+// takeFrom removes the first n elements from the block and returns them. It first replaces a block of fewer elements by
+// a new block.
+func takeFrom[T any](block *[]T, n int) []T {
 	if len(*block) < n {
 		*block = make([]T, max(n, slabSize))
 	}
@@ -74,7 +74,7 @@ func (v *Value) Layout() Pin {
 // the file has been read; until then they are 0.
 func (d *Draft) Input(name string, decl Decl) (*Value, error) {
 	g := d.graph()
-	m, err := decl.unbound()
+	meta, err := decl.unbound()
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (d *Draft) Input(name string, decl Decl) (*Value, error) {
 	if decl.symbolic() || decl.Layout.SetsLayout() {
 		v.decl = &decl
 	}
-	if err := d.declare(v, m); err != nil {
+	if err := d.declare(v, meta); err != nil {
 		return nil, err
 	}
 	g.Inputs = append(g.Inputs, v)
@@ -109,12 +109,12 @@ func (d *Draft) Constant(name string, layout Pin, t *tensor.Tensor) (*Value, err
 	return v, nil
 }
 
-func (d *Draft) declare(v *Value, m tensor.Meta) error {
+func (d *Draft) declare(v *Value, meta tensor.Meta) error {
 	names := d.g.nameIndex()
 	if v.Name == "" || names.values[v.Name] != nil {
 		return d.g.nameError(v.Name)
 	}
-	v.SetMeta(m)
+	v.SetMeta(meta)
 	d.g.assignNumber(v)
 	names.values[v.Name] = v
 	return nil
@@ -133,12 +133,12 @@ func (d *Draft) Node(name string, outputs []string) (*Node, []error) {
 	if existing != nil && names.node(name) != nil || names.nodes[name] != nil {
 		return nil, []error{fmt.Errorf("two nodes are named %q", name)}
 	}
-	n := &take(&d.slab.nodes, 1)[0]
+	n := &takeFrom(&d.slab.nodes, 1)[0]
 	n.Name = name
 	g.assignNodeNumber(n)
 	g.Nodes = append(g.Nodes, n)
-	n.Out = take(&d.slab.outs, max(len(outputs), 1))
-	vals := take(&d.slab.values, len(n.Out))
+	n.Out = takeFrom(&d.slab.outs, max(len(outputs), 1))
+	vals := takeFrom(&d.slab.values, len(n.Out))
 	var errs []error
 	for i := range vals {
 		v := &vals[i]
@@ -244,11 +244,11 @@ func (d *Draft) Without(unavailable map[*Value]bool) Errors {
 		}
 	}
 	var errs Errors
-	g.Outputs = slices.DeleteFunc(g.Outputs, func(o Output) bool {
-		if unavailable[o.Value] {
-			errs = append(errs, g.FailOutput(o, unavailableError(o.Value)))
+	g.Outputs = slices.DeleteFunc(g.Outputs, func(output Output) bool {
+		if unavailable[output.Value] {
+			errs = append(errs, g.FailOutput(output, unavailableError(output.Value)))
 		}
-		return unavailable[o.Value]
+		return unavailable[output.Value]
 	})
 	isUnavailable := func(v *Value) bool { return unavailable[v] }
 	g.Inputs, g.Constants = slices.DeleteFunc(g.Inputs, isUnavailable), slices.DeleteFunc(g.Constants, isUnavailable)
@@ -338,11 +338,11 @@ func (d Decl) Type(symbols map[string]sym.Int) (tensor.Type, error) {
 		if !p.SetsLayout() {
 			p.Format = tensor.Contiguous
 		}
-		o, err := p.For(len(t.Shape))
+		order, err := p.For(len(t.Shape))
 		if err != nil {
 			return t, err
 		}
-		t.Strides = o.SymbolicStrides(t.Shape)
+		t.Strides = order.SymbolicStrides(t.Shape)
 	}
 	if err != nil {
 		return t, err
@@ -358,8 +358,8 @@ func (d Decl) unbound() (tensor.Meta, error) {
 		if err != nil {
 			return tensor.Meta{}, err
 		}
-		m, _ := t.Meta()
-		return m, nil
+		meta, _ := t.Meta()
+		return meta, nil
 	}
 	withoutSymbols := func(list []Dim) []Dim {
 		list = slices.Clone(list)

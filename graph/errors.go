@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -71,7 +72,7 @@ func (e Errors) Unwrap() []error {
 
 // Sort sorts the mistakes by place. It is stable.
 func (e Errors) Sort() {
-	slices.SortStableFunc(e, func(a, b *Error) int {
+	sorted.Func(e, func(a, b *Error) int {
 		switch {
 		case a == nil || b == nil:
 			return 0
@@ -235,8 +236,8 @@ func (g *Graph) Fail(n *Node, err error) *Error {
 	if n == nil {
 		return &Error{Err: err}
 	}
-	for n.Part != nil {
-		n = n.Part
+	for n.PartOf != nil {
+		n = n.PartOf
 	}
 	e := &Error{Node: n.Name, Err: err}
 	if n.Op != nil {
@@ -315,10 +316,10 @@ func (n *Node) attrOfDim(dim int) string {
 }
 
 // FailOutput returns an error of an output with its place.
-func (g *Graph) FailOutput(o Output, err error) *Error {
-	e := &Error{Output: o.Name, Err: fmt.Errorf("output %q: %w", o.Name, err)}
+func (g *Graph) FailOutput(output Output, err error) *Error {
+	e := &Error{Output: output.Name, Err: fmt.Errorf("output %q: %w", output.Name, err)}
 	if g.places != nil {
-		p, _ := g.places.Output(o.Name)
+		p, _ := g.places.Output(output.Name)
 		e.setPlace(p)
 	}
 	return e

@@ -39,8 +39,8 @@ func Evaluate(g *Graph, inputs map[string]*tensor.Tensor) (map[string]*tensor.Te
 		}
 	}
 	res := map[string]*tensor.Tensor{}
-	for _, o := range g.Outputs {
-		res[o.Name] = vals[o.Value]
+	for _, output := range g.Outputs {
+		res[output.Name] = vals[output.Value]
 	}
 	return res, nil
 }
@@ -165,9 +165,9 @@ func (v *Value) toInferredLayout(t, base *tensor.Tensor) *tensor.Tensor {
 		if !t.SameAddresses(v.Meta) {
 			return t.CopyTo(v.Meta)
 		}
-		m := v.Meta
-		m.Offset = t.Offset
-		if x, err := t.View(m); err == nil {
+		meta := v.Meta
+		meta.Offset = t.Offset
+		if x, err := t.View(meta); err == nil {
 			return x
 		}
 		return t
@@ -175,9 +175,9 @@ func (v *Value) toInferredLayout(t, base *tensor.Tensor) *tensor.Tensor {
 	if base.Storage() == t.Storage() || !base.SameAddresses(v.Alias.Meta) {
 		return t
 	}
-	m := v.Meta
-	m.Offset += base.Offset - v.Alias.Meta.Offset
-	if x, err := base.View(m); err == nil {
+	meta := v.Meta
+	meta.Offset += base.Offset - v.Alias.Meta.Offset
+	if x, err := base.View(meta); err == nil {
 		return x
 	}
 	return t
@@ -213,8 +213,8 @@ func (Reference) Run(g *Graph, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return nil, err
 	}
 	out := make([]*tensor.Tensor, len(s.Outputs))
-	for i, o := range s.Outputs {
-		out[i] = res[o.Name]
+	for i, output := range s.Outputs {
+		out[i] = res[output.Name]
 	}
 	return out, nil
 }

@@ -87,8 +87,8 @@ func (f *foldCache) key(n *Node) (string, bool) {
 	b := binary.LittleEndian.AppendUint64(make([]byte, 0, 256), uint64(uintptr(unsafe.Pointer(n.Op))))
 	if n.Impl != nil {
 		b = keyText(keyText(b, n.Impl.Name), string(n.Walk.Order))
-		for _, o := range n.Walk.Out {
-			b = keyText(b, string(o))
+		for _, order := range n.Walk.Out {
+			b = keyText(b, string(order))
 		}
 	}
 	for _, a := range n.In {
@@ -113,9 +113,9 @@ func (f *foldCache) key(n *Node) (string, bool) {
 func keyText(b []byte, s string) []byte { return append(binary.AppendVarint(b, int64(len(s))), s...) }
 
 // keyMeta appends all fields of a meta.
-func keyMeta(b []byte, m tensor.Meta) []byte {
-	b = binary.AppendVarint(binary.AppendVarint(append(b, byte(m.DType)), int64(m.Offset)), int64(len(m.Shape)))
-	for _, list := range [][]int{m.Shape, m.Strides} {
+func keyMeta(b []byte, meta tensor.Meta) []byte {
+	b = binary.AppendVarint(binary.AppendVarint(append(b, byte(meta.DType)), int64(meta.Offset)), int64(len(meta.Shape)))
+	for _, list := range [][]int{meta.Shape, meta.Strides} {
 		for _, n := range list {
 			b = binary.AppendVarint(b, int64(n))
 		}

@@ -18,6 +18,8 @@ type Graph struct {
 	Nodes     []*Node
 	Outputs   []Output
 	Symbols   map[string]Bounds
+	// Labels describes inputs and outputs of strings and maps, by name. Inference and execution do not read it.
+	Labels map[string]Labels
 
 	lookup Lookup
 	names  *nameIndex
@@ -46,9 +48,9 @@ type Bounds struct {
 	Min, Max int
 	// Hint is the assumed size if none is given. Nil means the smallest size over 1 within bounds.
 	Hint *int
-	// Spelled is the name of the symbol in the file, if it differs from the name in the graph. For example, the name
+	// NameInFile is the name of the symbol in the file, if it differs from the name in the graph. For example, the name
 	// "batch-size" of a file is not an identifier. Sizes may be given by either name.
-	Spelled string
+	NameInFile string
 }
 
 // Value is an input, a constant, or a result of a node. Type is valid after inference. Meta is the same type with
@@ -99,9 +101,9 @@ type Node struct {
 	Walk Walk
 	// Why is the reason for a node that a pass inserted; empty for a node of the user.
 	Why string
-	// Part is the composite node of the user that was replaced by this node and others. Errors name the composite node.
-	// Part is nil for a node that does not replace another node.
-	Part *Node
+	// PartOf is the composite node of the user that was replaced by this node and others. Errors name the composite node.
+	// PartOf is nil for a node that does not replace another node.
+	PartOf *Node
 
 	attrs  *attributes // the attributes from which Attrs is decoded; nil if there are none
 	number int32       // number in the graph; Places are indexed by it
@@ -123,11 +125,11 @@ func New(name string, lookup Lookup) *Graph {
 // Op returns an op of the graph's catalogue by name. It returns nil if the catalogue has no such op, or if [Define] did
 // not make the op.
 func (g *Graph) Op(name string) *Op {
-	o, err := g.find(name)
+	op, err := g.find(name)
 	if err != nil {
 		return nil
 	}
-	return o
+	return op
 }
 
 // Value returns a value by name; nil if there is none.
@@ -153,8 +155,8 @@ func (g *Graph) Values(f func(*Value)) {
 	}
 }
 
-// SetMeta sets Meta to m, and Type to the same layout.
-func (v *Value) SetMeta(m tensor.Meta) { v.Meta, v.Type = m, m.Type() }
+// SetMeta sets Meta to meta, and Type to the same layout.
+func (v *Value) SetMeta(meta tensor.Meta) { v.Meta, v.Type = meta, meta.Type() }
 
 // Root returns the value that owns the storage of v. This is v itself if v is not a view.
 func (v *Value) Root() *Value {
@@ -213,25 +215,25 @@ func (n *Node) Call() *Call {
 		Call
 		out [1]tensor.Meta
 	}{Call: Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk}}
-	c := &callAndOut.Call
-	if c.Out = callAndOut.out[:]; len(n.Out) != 1 {
-		c.Out = make([]tensor.Meta, len(n.Out))
+	call := &callAndOut.Call
+	if call.Out = callAndOut.out[:]; len(n.Out) != 1 {
+		call.Out = make([]tensor.Meta, len(n.Out))
 	}
 	for i, v := range n.Out {
-		c.Out[i] = v.Meta
+		call.Out[i] = v.Meta
 		if v.Within != nil {
-			c.Out[i].Offset = 0 // the kernel gets the address of the first element
+			call.Out[i].Offset = 0 // the kernel gets the address of the first element
 		}
 	}
-	c.InPlace = n.inPlace()
-	return c
+	call.InPlace = n.inPlace()
+	return call
 }
 
 // Clone returns a copy of the graph that has its own nodes and values. It shares ops, attributes, metas and the data of
 // constants with g.
 func (g *Graph) Clone() *Graph {
-	c := &Graph{Name: g.Name, lookup: g.lookup, Symbols: g.Symbols, sizes: g.sizes, symbolicState: g.symbolicState,
-		nameSerial: g.nameSerial, assumed: g.assumed, warnings: g.warnings,
+	copied := &Graph{Name: g.Name, lookup: g.lookup, Symbols: g.Symbols, Labels: g.Labels, sizes: g.sizes,
+		symbolicState: g.symbolicState, nameSerial: g.nameSerial, assumed: g.assumed, warnings: g.warnings,
 		valueCount: g.valueCount, nodeCount: g.nodeCount, places: g.places,
 		rejected: maps.Clone(g.rejected), folded: g.folded, ctx: g.ctx,
 		Nodes: make([]*Node, len(g.Nodes))}
@@ -245,27 +247,27 @@ func (g *Graph) Clone() *Graph {
 	copyValue := func(v *Value, maker *Node) *Value {
 		values = append(values, *v)
 		w := &values[len(values)-1]
-		w.graph, w.Node = c, maker
+		w.graph, w.Node = copied, maker
 		copies.Set(v, w)
 		return w
 	}
 	for _, v := range g.Inputs {
-		c.Inputs = append(c.Inputs, copyValue(v, nil))
+		copied.Inputs = append(copied.Inputs, copyValue(v, nil))
 	}
 	for _, v := range g.Constants {
-		c.Constants = append(c.Constants, copyValue(v, nil))
+		copied.Constants = append(copied.Constants, copyValue(v, nil))
 	}
 	for i, n := range g.Nodes {
 		m := &nodes[i]
 		*m = *n
-		m.Out = take(&outs, len(n.Out))
+		m.Out = takeFrom(&outs, len(n.Out))
 		for k, v := range n.Out {
 			m.Out[k] = copyValue(v, m)
 		}
-		c.Nodes[i] = m
+		copied.Nodes[i] = m
 	}
-	for _, n := range c.Nodes {
-		in := take(&args, len(n.In))
+	for _, n := range copied.Nodes {
+		in := takeFrom(&args, len(n.In))
 		for k, a := range n.In {
 			in[k] = a
 			in[k].Value = copies.At(a.Value)
@@ -276,12 +278,12 @@ func (g *Graph) Clone() *Graph {
 			v.Alias, v.Within = copies.At(v.Alias), copies.At(v.Within)
 		}
 	}
-	for _, o := range g.Outputs {
-		o.Value = copies.At(o.Value)
-		c.Outputs = append(c.Outputs, o)
+	for _, output := range g.Outputs {
+		output.Value = copies.At(output.Value)
+		copied.Outputs = append(copied.Outputs, output)
 	}
-	c.names = &nameIndex{allValues: values, allNodes: nodes}
-	return c
+	copied.names = &nameIndex{allValues: values, allNodes: nodes}
+	return copied
 }
 
 // Bound returns the size of each symbol. For an unknown size ([Graph.Symbolic]), the result has the hint.

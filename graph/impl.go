@@ -27,32 +27,32 @@ type Impl struct {
 	Inexact bool
 
 	// Walks returns the walks that the implementation supports for a call, the preferred walk first. It returns none if
-	// the implementation does not support the call. c.Out has the inferred results. candidates are orders that the planner
-	// considers for the first result. If Walks is nil, Define's default returns the inferred order and, for an op that
-	// writes any order, every candidate.
-	Walks func(c *Call, candidates []tensor.Order) []Walk
-	// Read returns the additional work for operand i in layout m, compared with the layout that suits the walk. It returns
-	// false if the implementation cannot read the layout; the operand must then be copied. m need not be dense: it may be
-	// a slice or a broadcast. If Read is nil, operands are read in any layout.
+	// the implementation does not support the call. call.Out has the inferred results. candidates are orders that the
+	// planner considers for the first result. If Walks is nil, Define's default returns the inferred order and, for an op
+	// that writes any order, every candidate.
+	Walks func(call *Call, candidates []tensor.Order) []Walk
+	// Read returns the additional work for operand i in layout meta, compared with the layout that suits the walk. It
+	// returns false if the implementation cannot read the layout; the operand must then be copied. meta need not be dense:
+	// it may be a slice or a broadcast. If Read is nil, operands are read in any layout.
 	//
 	// The price of a node is the price of Work plus the price of Read for each operand. The layouts of the operands in the
 	// call must therefore not affect Work, Read and Walks. These functions may use the shapes and dtypes of the operands,
 	// which of them are constants, and their other arguments.
-	Read func(c *Call, w Walk, i int, m tensor.Meta) (Work, bool)
-	// Writes reports whether the kernel can write result i in layout m. m is a slice of a larger value and has the order
-	// of the walk. If Writes is nil, the kernel writes only dense values.
-	Writes func(c *Call, w Walk, i int, m tensor.Meta) bool
+	Read func(call *Call, walk Walk, i int, meta tensor.Meta) (Work, bool)
+	// Writes reports whether the kernel can write result i in layout meta. meta is a slice of a larger value and has the
+	// order of the walk. If Writes is nil, the kernel writes only dense values.
+	Writes func(call *Call, walk Walk, i int, meta tensor.Meta) bool
 	// Work is the work of computing and storing the results, and of reading every operand once in the layout that suits
 	// the walk. If Work is nil, the op's Pricing computes the work. Without a Pricing it is computed from Each, Flops and
 	// one access to every byte.
-	Work func(c *Call, w Walk) Work
+	Work func(call *Call, walk Walk) Work
 	// Pack returns the packed form of operand i, a constant, for the call with its walk and final results. It returns
 	// false if the operand is read unpacked. Pack must not read the data of the operand. Its answer must be the same if
 	// the operand is already packed. If Pack is nil, no operand is packed.
-	Pack func(c *Call, i int) (Packing, bool)
-	// Lower makes the kernel; c.Out has the final results. An operand with a packed form is usually packed, but is
+	Pack func(call *Call, i int) (Packing, bool)
+	// Lower makes the kernel; call.Out has the final results. An operand with a packed form is usually packed, but is
 	// unpacked if memory is short: see [Call.Packed].
-	Lower func(c *Call) (*Kernel, error)
+	Lower func(call *Call) (*Kernel, error)
 	// Epilogues means that Lower accepts calls with a [Call.Epilogue] if the result is float32, float64 or int32. The
 	// kernel applies the epilogue once to every final element of its only result. Passes then fuse a node with the
 	// pointwise nodes that follow it.
@@ -62,7 +62,7 @@ type Impl struct {
 
 	// readWithoutFootprint is the Read function of the definition, without the footprint that Define adds. It is nil
 	// before the op is defined.
-	readWithoutFootprint func(c *Call, w Walk, i int, m tensor.Meta) (Work, bool)
+	readWithoutFootprint func(call *Call, walk Walk, i int, meta tensor.Meta) (Work, bool)
 }
 
 // Walk has the order of the loops of a call, and the layouts of its results. With the zero Walk the results have the
@@ -75,29 +75,29 @@ type Walk struct {
 	Out []tensor.Order
 }
 
-// InOrder returns the walk with loops in order o, and with results of the same rank in that order.
-func (c *Call) InOrder(o tensor.Order) Walk {
-	w := Walk{Order: o, Out: make([]tensor.Order, len(c.Out))}
-	for i, m := range c.Out {
-		if m.Rank() == o.Rank() {
-			w.Out[i] = o
+// InOrder returns the walk with loops in the given order, and with results of the same rank in that order.
+func (c *Call) InOrder(order tensor.Order) Walk {
+	walk := Walk{Order: order, Out: make([]tensor.Order, len(c.Out))}
+	for i, meta := range c.Out {
+		if meta.Rank() == order.Rank() {
+			walk.Out[i] = order
 		}
 	}
-	return w
+	return walk
 }
 
 // HasInferredLayouts reports whether all results have their inferred layouts.
-func (w Walk) HasInferredLayouts() bool {
-	return !slices.ContainsFunc(w.Out, func(o tensor.Order) bool { return o != "" })
+func (walk Walk) HasInferredLayouts() bool {
+	return !slices.ContainsFunc(walk.Out, func(order tensor.Order) bool { return order != "" })
 }
 
-// ResultLayout returns the layout of result i under the walk. m is the inferred layout. If m is already dense in the
-// walk's order, ResultLayout returns m with its strides of dimensions of size 1.
-func (w Walk) ResultLayout(i int, m tensor.Meta) tensor.Meta {
-	if i < 0 || i >= len(w.Out) || w.Out[i] == "" || w.Out[i].Rank() != m.Rank() || w.Out[i].Holds(m) {
-		return m
+// ResultLayout returns the layout of result i under the walk. meta is the inferred layout. If meta is already dense in
+// the walk's order, ResultLayout returns meta with its strides of dimensions of size 1.
+func (walk Walk) ResultLayout(i int, meta tensor.Meta) tensor.Meta {
+	if i < 0 || i >= len(walk.Out) || walk.Out[i] == "" || walk.Out[i].Rank() != meta.Rank() || walk.Out[i].Holds(meta) {
+		return meta
 	}
-	return m.WithStrides(w.Out[i].Strides(m.Shape))
+	return meta.WithStrides(walk.Out[i].Strides(meta.Shape))
 }
 
 // Work is an amount of work in units that a cost profile prices: bytes for each kind of access, units of inner kernels,
@@ -122,11 +122,11 @@ const (
 // Work returns the work of a node: computing, storing, and reading each operand once. If no implementation is chosen,
 // it returns the work of the first implementation. The work is zero for a view, for a node without implementations, if
 // shapes are unknown, and if the op's functions panic.
-func (n *Node) Work() (w Work) {
+func (n *Node) Work() (work Work) {
 	for _, v := range n.Works() {
-		w = w.Plus(v)
+		work = work.Plus(v)
 	}
-	return w
+	return work
 }
 
 // Works returns the parts of [Node.Work] that are priced separately. The first part does not depend on the layouts of
@@ -137,9 +137,9 @@ func (n *Node) Works() (list []Work) {
 		return nil
 	}
 	list = make([]Work, 0, 1+len(n.In))
-	all := n.EachWork(nil, func(i int, w Work) {
-		if i < 0 || w != (Work{}) {
-			list = append(list, w)
+	all := n.EachWork(nil, func(i int, work Work) {
+		if i < 0 || work != (Work{}) {
+			list = append(list, work)
 		}
 	})
 	if !all {
@@ -151,7 +151,7 @@ func (n *Node) Works() (list []Work) {
 // EachWork calls visit for each part of [Node.Works]. i is the index of the operand, or -1 for the part that does not
 // depend on layouts. If selected is not nil, EachWork skips the parts for which selected returns false. EachWork
 // returns false if the node has no work, or if the op's functions panic.
-func (n *Node) EachWork(selected func(i int) bool, visit func(i int, w Work)) (hasWork bool) {
+func (n *Node) EachWork(selected func(i int) bool, visit func(i int, work Work)) (hasWork bool) {
 	if n == nil || visit == nil || n.Op == nil || len(n.Op.Impls) == 0 || len(n.Out) == 0 {
 		return false
 	}
@@ -167,15 +167,15 @@ func (n *Node) EachWork(selected func(i int) bool, visit func(i int, w Work)) (h
 	if impl == nil {
 		impl = &n.Op.Impls[0]
 	}
-	c := n.Call()
+	call := n.Call()
 	if selected == nil || selected(-1) {
-		visit(-1, impl.Work(c, n.Walk))
+		visit(-1, impl.Work(call, n.Walk))
 	}
-	read := impl.Reader(c, n.Walk)
+	read := impl.Reader(call, n.Walk)
 	for i, a := range n.In {
 		if a.Kind == TensorArg && (selected == nil || selected(i)) {
-			w, _ := read(i, a.Meta())
-			visit(i, w)
+			work, _ := read(i, a.Meta())
+			visit(i, work)
 		}
 	}
 	return true
@@ -184,16 +184,16 @@ func (n *Node) EachWork(selected func(i int) bool, visit func(i int, w Work)) (h
 // Reader returns a function that calls [Impl.Read] for operand i of one call, in layout meta. For many operands and
 // layouts this is faster than calling Read, because the footprint of the call is computed only once. The function is
 // not safe for concurrent use.
-func (m *Impl) Reader(c *Call, w Walk) func(i int, meta tensor.Meta) (Work, bool) {
-	read, touched := m.readWithoutFootprint, 0.0
+func (impl *Impl) Reader(call *Call, walk Walk) func(i int, meta tensor.Meta) (Work, bool) {
+	read, touched := impl.readWithoutFootprint, 0.0
 	if read == nil {
-		read = m.Read
+		read = impl.Read
 	}
 	return func(i int, meta tensor.Meta) (Work, bool) {
-		r, ok := read(c, w, i, meta)
+		r, ok := read(call, walk, i, meta)
 		if r.Footprint == 0 && r != (Work{}) {
 			if touched == 0 {
-				touched = c.Footprint()
+				touched = call.Footprint()
 			}
 			r.Footprint = touched
 		}
@@ -208,11 +208,11 @@ func (c *Call) Footprint() (bytes float64) {
 	}
 	for i := range c.In {
 		if a := &c.In[i]; a.Kind == TensorArg && a.Value != nil {
-			m := &a.Value.Meta
+			meta := &a.Value.Meta
 			if p := a.Value.Packed; p != nil {
-				m = &p.Meta
+				meta = &p.Meta
 			}
-			bytes += float64(float64(tensor.Numel(m.Shape)) * float64(m.DType.Size()))
+			bytes += float64(float64(tensor.Numel(meta.Shape)) * float64(meta.DType.Size()))
 		}
 	}
 	for i := range c.Out {
@@ -221,30 +221,30 @@ func (c *Call) Footprint() (bytes float64) {
 	return bytes
 }
 
-// ReadWork returns the additional work of reading an operand of layout m in loops that write a result of the given
+// ReadWork returns the additional work of reading an operand of layout meta in loops that write a result of the given
 // layout. It is added to the work of reading each byte once in the order of the loops. If the fastest dimensions
 // differ, the operand is transposed through blocks. If its elements are not contiguous, it is read with strides. If its
 // contiguous runs are shorter than the runs of the result, as in a slice of each row, each run begins without
 // prefetched lines. If there are no elements, the work is zero.
-func ReadWork(m, result tensor.Meta) (w Work) {
-	extent := m.Extent()
+func ReadWork(meta, result tensor.Meta) (work Work) {
+	extent := meta.Extent()
 	if result.Extent() == 0 { // panics if strides are missing
-		return w
+		return work
 	}
-	bytes, d := float64(min(m.Bytes(), extent*m.DType.Size())), Fastest(m)
+	bytes, d := float64(min(meta.Bytes(), extent*meta.DType.Size())), Fastest(meta)
 	switch {
-	case m.Rank() == result.Rank() && d != Fastest(result):
-		w.Bytes[Tiled], w.Bytes[Dense] = 2*bytes, -bytes
-		w.Do(LoopTransposed, float64(m.Numel()))
-	case d >= 0 && m.Strides[d] > 1:
-		w.Bytes[Strided], w.Bytes[Dense] = bytes, -bytes
-	case m.Rank() == result.Rank():
-		if runs := runsOf(m, result); runs > 1 {
-			addRunStarts(&w, runs, bytes/runs)
-			w.Bytes[Copied] = gapPrice * min(float64(extent*m.DType.Size()), runs*pageBytes)
+	case meta.Rank() == result.Rank() && d != Fastest(result):
+		work.Bytes[Tiled], work.Bytes[Dense] = 2*bytes, -bytes
+		work.Do(LoopTransposed, float64(meta.Numel()))
+	case d >= 0 && meta.Strides[d] > 1:
+		work.Bytes[Strided], work.Bytes[Dense] = bytes, -bytes
+	case meta.Rank() == result.Rank():
+		if runs := runsOf(meta, result); runs > 1 {
+			addRunStarts(&work, runs, bytes/runs)
+			work.Bytes[Copied] = gapPrice * min(float64(extent*meta.DType.Size()), runs*pageBytes)
 		}
 	}
-	return w
+	return work
 }
 
 const (
@@ -256,41 +256,41 @@ const (
 	pageBytes = 4096
 )
 
-// runsOf returns the number of runs in an operand of layout m. A run is a maximal sequence of elements that are
+// runsOf returns the number of runs in an operand of layout meta. A run is a maximal sequence of elements that are
 // contiguous in the operand and in the result. runsOf returns 0 if operand and result have different numbers of
 // elements, or if the operand repeats elements.
-func runsOf(m, result tensor.Meta) float64 {
-	length, total := 1, m.Numel()
+func runsOf(meta, result tensor.Meta) float64 {
+	length, total := 1, meta.Numel()
 	if total != result.Numel() {
 		return 0
 	}
 	for length < total {
 		next := -1
-		for d, n := range m.Shape {
-			if n > 1 && m.Strides[d] == 0 {
+		for d, n := range meta.Shape {
+			if n > 1 && meta.Strides[d] == 0 {
 				return 0
 			}
-			if n > 1 && m.Strides[d] == length && result.Strides[d] == length {
+			if n > 1 && meta.Strides[d] == length && result.Strides[d] == length {
 				next = d
 			}
 		}
 		if next < 0 {
 			return float64(total) / float64(length)
 		}
-		length *= m.Shape[next]
+		length *= meta.Shape[next]
 	}
 	return 1
 }
 
 // Fastest returns the dimension with the smallest positive stride among the dimensions of size over 1, or -1 if there
 // is none.
-func Fastest(m tensor.Meta) int {
+func Fastest(meta tensor.Meta) int {
 	best := -1
-	if len(m.Strides) != len(m.Shape) {
+	if len(meta.Strides) != len(meta.Shape) {
 		return best
 	}
-	for d, s := range m.Shape {
-		if s > 1 && m.Strides[d] > 0 && (best < 0 || m.Strides[d] < m.Strides[best]) {
+	for d, s := range meta.Shape {
+		if s > 1 && meta.Strides[d] > 0 && (best < 0 || meta.Strides[d] < meta.Strides[best]) {
 			best = d
 		}
 	}
@@ -298,31 +298,31 @@ func Fastest(m tensor.Meta) int {
 }
 
 // Impl returns an implementation by name. If there is none, the error lists the names.
-func (o *Op) Impl(name string) (*Impl, error) {
-	for i := range o.Impls {
-		if o.Impls[i].Name == name {
-			return &o.Impls[i], nil
+func (op *Op) Impl(name string) (*Impl, error) {
+	for i := range op.Impls {
+		if op.Impls[i].Name == name {
+			return &op.Impls[i], nil
 		}
 	}
-	return nil, o.noImpl(name, o.implNames())
+	return nil, op.noImpl(name, op.implNames())
 }
 
 // noImpl returns the error for a name that is no implementation. It lists the given names.
-func (o *Op) noImpl(name string, names []string) error {
+func (op *Op) noImpl(name string, names []string) error {
 	if len(names) == 0 {
-		return fmt.Errorf("%s has no implementations to choose from", o.Name)
+		return fmt.Errorf("%s has no implementations to choose from", op.Name)
 	}
 	hint := ""
 	if near := suggest.Nearest(name, slices.Values(names)); near != "" {
 		hint = "; did you mean " + near + "?"
 	}
-	return fmt.Errorf("%s has no implementation %q: want one of %s%s", o.Name, name, strings.Join(names, ", "), hint)
+	return fmt.Errorf("%s has no implementation %q: want one of %s%s", op.Name, name, strings.Join(names, ", "), hint)
 }
 
-func (o *Op) implNames() []string {
-	names := make([]string, len(o.Impls))
-	for i := range o.Impls {
-		names[i] = o.Impls[i].Name
+func (op *Op) implNames() []string {
+	names := make([]string, len(op.Impls))
+	for i := range op.Impls {
+		names[i] = op.Impls[i].Name
 	}
 	return names
 }
@@ -333,8 +333,8 @@ var copyOpNames = []string{"clone", "contiguous"}
 // CopyOp returns the op of the catalogue by which passes copy values: see [Op.Copies].
 func (g *Graph) CopyOp() (*Op, error) {
 	for _, name := range copyOpNames {
-		if o := g.Op(name); o != nil && o.Copies {
-			return o, nil
+		if op := g.Op(name); op != nil && op.Copies {
+			return op, nil
 		}
 	}
 	return nil, errors.New("the catalogue has no op that copies values")
@@ -342,29 +342,29 @@ func (g *Graph) CopyOp() (*Op, error) {
 
 // MayRejectLayouts reports whether the implementation has a Read function, so that it may reject operands of some
 // layouts.
-func (m *Impl) MayRejectLayouts() bool { return m.hasRead }
+func (impl *Impl) MayRejectLayouts() bool { return impl.hasRead }
 
 // supportsCall reports whether the implementation supports the call in its layouts: at least one walk produces the
-// results in the layouts of c.Out and reads all operands.
-func (m *Impl) supportsCall(c *Call) bool {
+// results in the layouts of call.Out and reads all operands.
+func (impl *Impl) supportsCall(call *Call) bool {
 	var orders []tensor.Order
-	for _, out := range c.Out {
-		if o, dense := tensor.OrderOf(out); dense && !slices.Contains(orders, o) {
-			orders = append(orders, o)
+	for _, out := range call.Out {
+		if order, dense := tensor.OrderOf(out); dense && !slices.Contains(orders, order) {
+			orders = append(orders, order)
 		}
 	}
-	for _, w := range m.Walks(c, orders) {
-		if w.producesLayouts(c) && m.Reads(c, w) {
+	for _, walk := range impl.Walks(call, orders) {
+		if walk.producesLayouts(call) && impl.Reads(call, walk) {
 			return true
 		}
 	}
 	return false
 }
 
-// producesLayouts reports whether the results in c.Out have the layouts of the walk.
-func (w Walk) producesLayouts(c *Call) bool {
-	for i, o := range w.Out {
-		if i < len(c.Out) && o != "" && !o.Holds(c.Out[i]) {
+// producesLayouts reports whether the results in call.Out have the layouts of the walk.
+func (walk Walk) producesLayouts(call *Call) bool {
+	for i, order := range walk.Out {
+		if i < len(call.Out) && order != "" && !order.Holds(call.Out[i]) {
 			return false
 		}
 	}
@@ -373,13 +373,13 @@ func (w Walk) producesLayouts(c *Call) bool {
 
 // Reads reports whether the implementation reads all operands of the call in their layouts. An operand without elements
 // can always be read.
-func (m *Impl) Reads(c *Call, w Walk) bool {
-	if c == nil || m.Read == nil || !m.hasRead {
-		return c != nil
+func (impl *Impl) Reads(call *Call, walk Walk) bool {
+	if call == nil || impl.Read == nil || !impl.hasRead {
+		return call != nil
 	}
-	for i, a := range c.In {
+	for i, a := range call.In {
 		if a.Kind == TensorArg && a.Meta().Numel() > 0 {
-			if _, ok := m.Read(c, w, i, a.Meta()); !ok {
+			if _, ok := impl.Read(call, walk, i, a.Meta()); !ok {
 				return false
 			}
 		}
@@ -389,32 +389,32 @@ func (m *Impl) Reads(c *Call, w Walk) bool {
 
 // completeImpls sets the nil functions of the implementations, makes an Impl from Compile if there is none, and
 // otherwise sets Compile.
-func (o *Op) completeImpls() {
-	if len(o.Impls) == 0 {
-		if o.Compile == nil {
+func (op *Op) completeImpls() {
+	if len(op.Impls) == 0 {
+		if op.Compile == nil {
 			return
 		}
-		impl := Impl{Name: "plain", Doc: "The only implementation.", Lower: o.Compile}
-		if o.Pointwise != nil {
-			impl = Impl{Name: "loop", Doc: "One loop over the elements, in the order that the iterator gives.", Lower: o.Compile,
-				Writes: func(*Call, Walk, int, tensor.Meta) bool { return true }}
+		impl := Impl{Name: "plain", Doc: "The only implementation.", Lower: op.Compile}
+		if op.Pointwise != nil {
+			impl = Impl{Name: "loop", Doc: "One loop over the elements, in the order that the iterator gives.",
+				Lower: op.Compile, Writes: func(*Call, Walk, int, tensor.Meta) bool { return true }}
 		}
-		o.Impls = []Impl{impl}
+		op.Impls = []Impl{impl}
 	} else {
-		o.Impls = slices.Clone(o.Impls)
-		o.Compile = o.compileByImpl
+		op.Impls = slices.Clone(op.Impls)
+		op.Compile = op.compileByImpl
 	}
-	for i := range o.Impls {
-		m := &o.Impls[i]
+	for i := range op.Impls {
+		m := &op.Impls[i]
 		m.hasRead = m.Read != nil
 		if m.Walks == nil {
-			m.Walks = o.defaultWalks
+			m.Walks = op.defaultWalks
 		}
 		if m.Read == nil {
-			m.Read = o.defaultRead
+			m.Read = op.defaultRead
 		}
 		if m.Work == nil {
-			m.Work = o.defaultWork
+			m.Work = op.defaultWork
 		}
 		m.readWithoutFootprint = m.Read
 		m.Work, m.Read = withFootprint(m.Work), readWithFootprint(m.Read)
@@ -423,10 +423,10 @@ func (o *Op) completeImpls() {
 
 // withFootprint returns a function like work that sets the footprint of the call in results without a footprint.
 func withFootprint(work func(*Call, Walk) Work) func(*Call, Walk) Work {
-	return func(c *Call, w Walk) Work {
-		r := work(c, w)
+	return func(call *Call, walk Walk) Work {
+		r := work(call, walk)
 		if r.Footprint == 0 {
-			r.Footprint = c.Footprint()
+			r.Footprint = call.Footprint()
 		}
 		return r
 	}
@@ -435,56 +435,57 @@ func withFootprint(work func(*Call, Walk) Work) func(*Call, Walk) Work {
 // readWithFootprint is [withFootprint] for the work of reading an operand.
 func readWithFootprint(read func(*Call, Walk, int, tensor.Meta) (Work, bool)) func(*Call, Walk, int,
 	tensor.Meta) (Work, bool) {
-	return func(c *Call, w Walk, i int, m tensor.Meta) (Work, bool) {
-		r, ok := read(c, w, i, m)
+	return func(call *Call, walk Walk, i int, meta tensor.Meta) (Work, bool) {
+		r, ok := read(call, walk, i, meta)
 		if r.Footprint == 0 && r != (Work{}) {
-			r.Footprint = c.Footprint()
+			r.Footprint = call.Footprint()
 		}
 		return r, ok
 	}
 }
 
 // compileByImpl is the Compile function of an op with implementations. It uses the implementation that Fitting returns.
-func (o *Op) compileByImpl(c *Call) (*Kernel, error) {
-	m := o.Fitting(c)
-	if m == nil {
+func (op *Op) compileByImpl(call *Call) (*Kernel, error) {
+	impl := op.Fitting(call)
+	if impl == nil {
 		return nil, ErrNoImpl
 	}
-	return m.Lower(c)
+	return impl.Lower(call)
 }
 
 // Fitting returns the chosen implementation of a call. If no implementation is chosen, it returns the first
 // implementation that supports the call in its layouts. It returns nil if there is none, or if the attributes belong to
 // another op.
-func (o *Op) Fitting(c *Call) *Impl {
-	if c == nil || len(c.Out) == 0 || !o.ownsAttrs(c.Attrs) {
+func (op *Op) Fitting(call *Call) *Impl {
+	if call == nil || len(call.Out) == 0 || !op.ownsAttrs(call.Attrs) {
 		return nil
 	}
-	if c.Impl != nil {
-		return c.Impl
+	if call.Impl != nil {
+		return call.Impl
 	}
-	for i := range o.Impls {
-		if o.Impls[i].supportsCall(c) {
-			return &o.Impls[i]
+	for i := range op.Impls {
+		if op.Impls[i].supportsCall(call) {
+			return &op.Impls[i]
 		}
 	}
 	return nil
 }
 
 // ownsAttrs reports whether attrs has the type of the op's attributes. It returns true if the op has no attributes.
-func (o *Op) ownsAttrs(attrs any) bool {
-	return o.Schema == nil || len(o.Schema.Fields) == 0 || reflect.TypeOf(attrs) == reflect.PointerTo(attrsType(o.Schema))
+func (op *Op) ownsAttrs(attrs any) bool {
+	return op.Schema == nil || len(op.Schema.Fields) == 0 ||
+		reflect.TypeOf(attrs) == reflect.PointerTo(attrsType(op.Schema))
 }
 
 // defaultWalks is the default of [Impl.Walks].
-func (o *Op) defaultWalks(c *Call, candidates []tensor.Order) []Walk {
+func (op *Op) defaultWalks(call *Call, candidates []tensor.Order) []Walk {
 	list := []Walk{{}}
-	if o.Kind != FollowsOperands && !o.AnyOrder || len(c.Out) == 0 {
+	if op.Kind != FollowsOperands && !op.AnyOrder || len(call.Out) == 0 {
 		return list
 	}
 	for _, order := range candidates {
-		if order.Rank() == c.Out[0].Rank() && order != "" {
-			list = append(list, c.InOrder(order))
+		if order.Rank() == call.Out[0].Rank() && order != "" {
+			list = append(list, call.InOrder(order))
 		}
 	}
 	return list

@@ -24,9 +24,9 @@ type inference struct {
 }
 
 // inferRecovered is infer, but it converts panics of the op to errors, because the op may be code of the user.
-func (n *Node) inferRecovered(s *inference) (err error) {
+func (n *Node) inferRecovered(inference *inference) (err error) {
 	defer n.recoverPanic(&err)
-	return n.infer(s)
+	return n.infer(inference)
 }
 
 // recoverPanic is deferred and converts a panic of the op to an error. During inference for unknown sizes it panics
@@ -47,26 +47,26 @@ func (n *Node) recoverPanic(err *error) {
 }
 
 // infer infers the types of the node's outputs.
-func (n *Node) infer(s *inference) error {
+func (n *Node) infer(inference *inference) error {
 	if n.Op == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].graph == nil {
 		return errors.New("the node was not made by a graph")
 	}
 	g := n.Out[0].graph
 	if g.symbolicState != nil {
-		return n.inferSymbolic(g, s)
+		return n.inferSymbolic(g, inference)
 	}
-	return n.inferInGraph(g, s)
+	return n.inferInGraph(g, inference)
 }
 
 // inferSymbolic is infer for a node of a graph g with unknown sizes.
-func (n *Node) inferSymbolic(g *Graph, s *inference) error {
+func (n *Node) inferSymbolic(g *Graph, inference *inference) error {
 	defer g.symbolicState.record(Guard{Node: n})
-	return n.inferInGraph(g, s)
+	return n.inferInGraph(g, inference)
 }
 
 // inferInGraph is infer for a node of graph g. The function is short on purpose: in a graph of a million similar nodes
 // memory latency dominates, and the processor overlaps the memory accesses of more nodes if the function is short.
-func (n *Node) inferInGraph(g *Graph, s *inference) error {
+func (n *Node) inferInGraph(g *Graph, inference *inference) error {
 	if len(g.rejected) > 0 && g.rejected[n.number] != nil {
 		return g.rejected[n.number]
 	}
@@ -87,23 +87,24 @@ func (n *Node) inferInGraph(g *Graph, s *inference) error {
 		}
 		return nil
 	}
-	if n.InfersLike(s.last) {
-		return n.setInferred(s.res)
+	if n.InfersLike(inference.last) {
+		return n.setInferred(inference.res)
 	}
-	return n.inferByOp(g, s)
+	return n.inferByOp(g, inference)
 }
 
 // inferByOp infers a node of g by its op.
-func (n *Node) inferByOp(g *Graph, s *inference) error {
-	s.last = nil // its results are in the buffers of the call, which are overwritten now
-	c := &s.call
-	c.In, c.Attrs, c.Out, c.Impl, c.Walk, c.bindsSizes = n.In, n.Attrs, nil, n.Impl, n.Walk, g.symbolicState != nil
+func (n *Node) inferByOp(g *Graph, inference *inference) error {
+	inference.last = nil // its results are in the buffers of the call, which are overwritten now
+	call := &inference.call
+	call.In, call.Attrs, call.Out, call.Impl, call.Walk, call.bindsSizes = n.In, n.Attrs, nil, n.Impl, n.Walk,
+		g.symbolicState != nil
 	var res []Result
 	var err error
 	if g.symbolicState != nil && !g.symbolicState.inferringCases {
 		res, err = g.symbolicState.inferAllPaths(n)
 	} else {
-		res, err = n.Op.Infer(c)
+		res, err = n.Op.Infer(call)
 	}
 	if err != nil {
 		return err
@@ -116,7 +117,7 @@ func (n *Node) inferByOp(g *Graph, s *inference) error {
 			return err
 		}
 	}
-	s.last, s.res = n, res
+	inference.last, inference.res = n, res
 	return n.setInferred(res)
 }
 
@@ -221,11 +222,11 @@ func (n *Node) setInferred(res []Result) error {
 
 // setLayout gives the value the layout that pin p demands, if it has another layout.
 func (v *Value) setLayout(p Pin) error {
-	o, err := p.For(v.Meta.Rank())
-	if err != nil || o.HoldsSymbolic(v.Type) {
+	order, err := p.For(v.Meta.Rank())
+	if err != nil || order.HoldsSymbolic(v.Type) {
 		return err
 	}
-	v.Type = v.Type.WithStrides(o.SymbolicStrides(v.Type.Shape))
+	v.Type = v.Type.WithStrides(order.SymbolicStrides(v.Type.Shape))
 	v.Meta, v.Alias = v.Type.AtHints(), nil
 	return nil
 }
@@ -245,11 +246,11 @@ func (v *Value) setType(t *tensor.Type, in []Arg) error {
 		setFields(&v.Type, t) // the value was inferred before
 		return nil
 	}
-	m, known := t.Meta()
+	meta, known := t.Meta()
 	if !known && v.graph.symbolicState == nil {
 		return fmt.Errorf("%v depends on sizes that are not known", *t)
 	}
-	v.Type, v.Meta = *t, m
+	v.Type, v.Meta = *t, meta
 	return nil
 }
 
@@ -321,13 +322,13 @@ func (n *Node) InferFor(types []tensor.Type, symbols map[string]sym.Int) ([]Resu
 	if err != nil {
 		return nil, err
 	}
-	c := &Call{In: make([]Arg, len(n.In)), Attrs: attrs, Impl: n.Impl, Walk: n.Walk, bindsSizes: true}
+	call := &Call{In: make([]Arg, len(n.In)), Attrs: attrs, Impl: n.Impl, Walk: n.Walk, bindsSizes: true}
 	for i, a := range n.In {
-		if c.In[i] = a; a.Kind == TensorArg && a.Value != nil && i < len(types) {
-			c.In[i].Value = &Value{Name: a.Value.Name, Type: types[i], Meta: types[i].AtHints(), Const: a.Value.Const}
+		if call.In[i] = a; a.Kind == TensorArg && a.Value != nil && i < len(types) {
+			call.In[i].Value = &Value{Name: a.Value.Name, Type: types[i], Meta: types[i].AtHints(), Const: a.Value.Const}
 		}
 	}
-	return n.Op.Infer(c)
+	return n.Op.Infer(call)
 }
 
 // Results returns the inferred results of the node for the present types of its operands. It does not change the graph.

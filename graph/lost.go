@@ -41,10 +41,13 @@ func (g *Graph) DropValues(unavailable map[*Value]error, unknown ...string) (*Gr
 		}
 	}
 	d := g.Drop(rejected)
-	d.Outputs = slices.DeleteFunc(d.Outputs, func(o Output) bool { return copyIsUnavailable(g, isUnavailable, o.Value) })
-	for _, o := range g.Outputs {
-		if isUnavailable[o.Value] {
-			errs = append(errs, g.FailOutput(o, unavailableError(o.Value)))
+	d.Outputs = slices.DeleteFunc(d.Outputs, func(output Output) bool {
+		return copyIsUnavailable(g, isUnavailable,
+			output.Value)
+	})
+	for _, output := range g.Outputs {
+		if isUnavailable[output.Value] {
+			errs = append(errs, g.FailOutput(output, unavailableError(output.Value)))
 		}
 	}
 	drop := func(v *Value) bool {

@@ -47,9 +47,9 @@ func (m *Mem) Count(n int) {
 }
 
 // NewMem returns memory for the kernel in one worker, without addresses.
-func (k *Kernel) NewMem() *Mem {
-	return &Mem{Place: k.Place, Scratch: tensor.NewStorage(k.Scratch).Bytes(), Worker: tensor.NewStorage(k.Worker).Bytes(),
-		State: new(WorkerState)}
+func (kernel *Kernel) NewMem() *Mem {
+	return &Mem{Place: kernel.Place, Scratch: tensor.NewStorage(kernel.Scratch).Bytes(),
+		Worker: tensor.NewStorage(kernel.Worker).Bytes(), State: new(WorkerState)}
 }
 
 // Within sets *in to the memory for an inner kernel that runs as part of the kernel of m. The inner kernel gets the

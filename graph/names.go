@@ -39,90 +39,92 @@ func (g *Graph) nameIndex() *nameIndex {
 }
 
 // build builds the index if it is missing.
-func (s *nameIndex) build() {
-	if s.values != nil {
+func (names *nameIndex) build() {
+	if names.values != nil {
 		return
 	}
-	if g := s.indexedGraph; g != nil {
-		s.indexedGraph = nil
-		s.buildFrom(g)
+	if g := names.indexedGraph; g != nil {
+		names.indexedGraph = nil
+		names.buildFrom(g)
 		return
 	}
-	s.values, s.nodes = make(map[string]*Value, len(s.allValues)), map[string]*Node{}
-	for i := range s.allValues {
-		s.values[s.allValues[i].Name] = &s.allValues[i]
+	names.values, names.nodes = make(map[string]*Value, len(names.allValues)), map[string]*Node{}
+	for i := range names.allValues {
+		names.values[names.allValues[i].Name] = &names.allValues[i]
 	}
-	for i := range s.allNodes {
-		s.addNode(&s.allNodes[i])
+	for i := range names.allNodes {
+		names.addNode(&names.allNodes[i])
 	}
-	s.allValues, s.allNodes = nil, nil
+	names.allValues, names.allNodes = nil, nil
 }
 
 // buildFrom builds the index from a graph.
-func (s *nameIndex) buildFrom(g *Graph) {
-	s.values, s.nodes = make(map[string]*Value, len(g.Inputs)+len(g.Constants)+len(g.Nodes)), map[string]*Node{}
+func (names *nameIndex) buildFrom(g *Graph) {
+	names.values, names.nodes = make(map[string]*Value, len(g.Inputs)+len(g.Constants)+len(g.Nodes)), map[string]*Node{}
 	for _, list := range [][]*Value{g.Inputs, g.Constants} {
 		for _, v := range list {
-			s.values[v.Name] = v
+			names.values[v.Name] = v
 		}
 	}
 	for _, n := range g.Nodes {
 		for _, v := range n.Out {
-			s.values[v.Name] = v
+			names.values[v.Name] = v
 		}
-		s.addNode(n)
+		names.addNode(n)
 	}
 }
 
 // node returns the node of a name; nil if there is none.
-func (s *nameIndex) node(name string) *Node {
-	if v := s.values[name]; v != nil && v.Node != nil && v.Node.Name == name {
+func (names *nameIndex) node(name string) *Node {
+	if v := names.values[name]; v != nil && v.Node != nil && v.Node.Name == name {
 		return v.Node
 	}
-	return s.nodes[name]
+	return names.nodes[name]
 }
 
 // addNode adds a node whose values are in the index.
-func (s *nameIndex) addNode(n *Node) {
-	if v := s.values[n.Name]; v == nil || v.Node != n {
-		s.nodes[n.Name] = n
+func (names *nameIndex) addNode(n *Node) {
+	if v := names.values[n.Name]; v == nil || v.Node != n {
+		names.nodes[n.Name] = n
 	}
 }
 
 // dropValue removes a value. Its node stays.
-func (s *nameIndex) dropValue(v *Value) {
-	if n := v.Node; n != nil && n.Name == v.Name && s.values[v.Name] == v {
-		s.nodes[n.Name] = n
+func (names *nameIndex) dropValue(v *Value) {
+	if n := v.Node; n != nil && n.Name == v.Name && names.values[v.Name] == v {
+		names.nodes[n.Name] = n
 	}
-	delete(s.values, v.Name)
+	delete(names.values, v.Name)
 }
 
 // dropNode removes a node and its values.
-func (s *nameIndex) dropNode(n *Node) {
+func (names *nameIndex) dropNode(n *Node) {
 	for _, v := range n.Out {
-		delete(s.values, v.Name)
+		delete(names.values, v.Name)
 	}
-	delete(s.nodes, n.Name)
+	delete(names.nodes, n.Name)
 }
 
 // dropNodeName removes a node. Its values stay.
-func (s *nameIndex) dropNodeName(n *Node) { delete(s.nodes, n.Name) }
+func (names *nameIndex) dropNodeName(n *Node) { delete(names.nodes, n.Name) }
 
 // renameNode gives a node a name that no other node has.
-func (s *nameIndex) renameNode(n *Node, name string) {
-	delete(s.nodes, n.Name)
+func (names *nameIndex) renameNode(n *Node, name string) {
+	delete(names.nodes, n.Name)
 	n.Name = name
-	s.addNode(n)
+	names.addNode(n)
 	for _, v := range n.Out {
 		if v.Name == name {
 			return
 		}
 	}
-	s.nodes[name] = n
+	names.nodes[name] = n
 }
 
 // isTaken reports whether a value or a node has the name.
-func (s *nameIndex) isTaken(name string) bool { return s.values[name] != nil || s.nodes[name] != nil }
+func (names *nameIndex) isTaken(name string) bool {
+	return names.values[name] != nil || names.nodes[name] != nil
+}
 
 // NoOp returns the error of a node whose op does not exist, with the name that was probably meant: see [SuggestOp].
 func NoOp(name string, lookup Lookup) error {
@@ -138,7 +140,7 @@ func SuggestOp(name string, lookup Lookup) string {
 		return ""
 	}
 	short := stripLibrary(name)
-	alias := suggest.OpAliases[squash(short)]
+	alias := suggest.OpAliases[withoutUnderscores(short)]
 	for _, guess := range []string{short, snakeCase(short), strings.TrimSuffix(short, "_"), alias} {
 		if guess != "" && guess != name && lookup(guess) != nil {
 			return guess
@@ -152,7 +154,7 @@ func SuggestOp(name string, lookup Lookup) string {
 		}
 	}
 	for n := range known {
-		if squash(n) == squash(short) {
+		if withoutUnderscores(n) == withoutUnderscores(short) {
 			return n
 		}
 	}
@@ -198,5 +200,7 @@ func snakeCase(name string) string {
 	return b.String()
 }
 
-// squash returns a form that all spellings of a name share: in lower case and without underscores.
-func squash(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "")) }
+// withoutUnderscores returns a form that all spellings of a name share: in lower case and without underscores.
+func withoutUnderscores(name string) string {
+	return strings.ToLower(strings.ReplaceAll(name, "_", ""))
+}

@@ -36,12 +36,12 @@ type Semantics struct {
 	Kind    Kind
 
 	// Infer returns the types that eager PyTorch's results have, and for a view the operand whose storage it shares. Infer
-	// has no side effects and must not retain c. Its errors have PyTorch's messages.
-	Infer func(c *Call) ([]Result, error)
+	// has no side effects and must not retain call. Its errors have PyTorch's messages.
+	Infer func(call *Call) ([]Result, error)
 
 	// Ref is the definition of the op: it computes the results index by index, from tensors of any layout. In the list in,
 	// an absent operand is nil and a number is a 0-dim tensor. Results may have any layout.
-	Ref func(c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
+	Ref func(call *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 
 	// NoRef is the reason why there is no Ref. It is part of the message that a graph could not be checked.
 	NoRef string
@@ -68,7 +68,7 @@ type Facts struct {
 
 	// Permutes returns the permutation of a view that only reorders dimensions: the operand's dimension for each dimension
 	// of the result. It is nil, or returns nil, for other views.
-	Permutes func(c *Call) []int
+	Permutes func(call *Call) []int
 
 	// Copies marks the op by which passes copy values. Such an op is an Identity, needs no attributes, and writes any
 	// dense layout.
@@ -78,11 +78,11 @@ type Facts struct {
 	// op must have one result. ConcatDim returns false for a call that does more than concatenate, for example a call that
 	// also changes ranks. Passes can write operands directly into the result: see [Value.Within]. Nil: the op does not
 	// concatenate.
-	ConcatDim func(c *Call) (dim int, ok bool)
+	ConcatDim func(call *Call) (dim int, ok bool)
 
 	// Parallel returns loops of a call whose iterations are independent, such as the loop over the images of a
 	// convolution. Nil: [Op.ParallelLoops] derives them.
-	Parallel func(c *Call) []Parallel
+	Parallel func(call *Call) []Parallel
 
 	// Reshapes means that the results have the elements of operand 0 in row-major order, in another shape.
 	Reshapes bool
@@ -110,7 +110,7 @@ type Facts struct {
 	FixedLayoutReason string
 
 	// Flops returns the number of arithmetic operations of a call for the cost model. If it is nil, Each counts them.
-	Flops func(c *Call) float64
+	Flops func(call *Call) float64
 
 	// FlopKernel names the inner kernel that cost profiles price per operation of Flops. Empty means [Flop].
 	FlopKernel string
@@ -130,7 +130,7 @@ type Lowerings struct {
 
 	// Compile makes the kernel for the final layouts of a call. It is not called for views. For an op with Impls,
 	// [Define] sets it to call Lower of the chosen implementation.
-	Compile func(c *Call) (*Kernel, error)
+	Compile func(call *Call) (*Kernel, error)
 
 	// Pointwise has the iteration and the computation of a pointwise op. Infer and Compile are derived from it. It is nil
 	// for other ops.
@@ -139,42 +139,42 @@ type Lowerings struct {
 	// Expression returns the expression that computes one element of each result of a call. Operands and results have the
 	// dtypes that they have in memory. Nodes with an expression can share a loop. The results must have the shape to which
 	// the operands broadcast. A number operand is a constant of the expression, not a load. Expression is also called
-	// before c.Out is set. It returns nil for a call that has no expression. If Expression is nil, no call has an
+	// before call.Out is set. It returns nil for a call that has no expression. If Expression is nil, no call has an
 	// expression. fusion.Define sets it for an op with a Pointwise part and no other implementation.
-	Expression func(c *Call) (*expr.Code, error)
+	Expression func(call *Call) (*expr.Code, error)
 
 	// Rows returns, for an op that folds dimensions, the computation of a call as an expression over rows (a row program).
 	// It returns nil without an error for a call that has no row program. All sizes of the call are numbers. If Rows is
 	// nil, no call has a row program.
-	Rows func(c *Call) (*Rows, error)
+	Rows func(call *Call) (*Rows, error)
 
 	// Attend describes how the op, a product of two matrices, computes a fused attention; nil if it cannot.
 	Attend *Attend
 
 	// Decompose replaces a node of a composite op by nodes of other ops; the op then has no kernel. It returns a value for
 	// each output, with the inferred dtype, shape and layout. Decompose is called when the graph is planned, with the
-	// inferred results in c.Out. It must accept every call that Infer accepts.
-	Decompose func(p *Parts, c *Call) ([]*Value, error)
+	// inferred results in call.Out. It must accept every call that Infer accepts.
+	Decompose func(p *Parts, call *Call) ([]*Value, error)
 
 	// Rewrite replaces a node, together with the nodes that compute its operands, by cheaper nodes, which may round
 	// differently. Examples: quantized products become int8 products, and products of 16-bit floats become float32
 	// products and conversions. Rewrite is called before composite nodes are decomposed; see [Rewrite]. If Rewrite is nil,
 	// nodes of the op are not rewritten.
-	Rewrite func(p *Parts, c *Call, a Around) (Rewrite, error)
+	Rewrite func(p *Parts, call *Call, a RewriteContext) (Rewrite, error)
 
 	// Chooses is for an op that runs one of several graphs (such as "if"). If sizes determine the graph, Chooses returns
 	// it with its operands, and the nodes of that graph replace the node: see [Graph.Settle]. If Chooses is nil, the
 	// choice does not depend on sizes.
-	Chooses func(c *Call) (*Graph, []Arg)
+	Chooses func(call *Call) (*Graph, []Arg)
 
 	// Repeats is for an op that runs a graph repeatedly. If sizes determine the number of iterations, Repeats returns that
 	// number and the graph, and the nodes of the iterations replace the node. It returns false if the number is unknown,
 	// or if the op should run as a loop.
-	Repeats func(c *Call) (Repetition, bool)
+	Repeats func(call *Call) (Repetition, bool)
 
 	// RunDynamic computes the results of an op whose result shapes depend on data. Infer then returns Dynamic results,
 	// and the graph runs in segments around the node.
-	RunDynamic func(rt Runtime, c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
+	RunDynamic func(rt Runtime, call *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 
 	// Pricing computes the work of implementations without [Impl.Work]. If Pricing is nil, the work is computed from Flops
 	// and Each.
@@ -243,7 +243,7 @@ type Param struct {
 	// Below is set if the integers in the operand are indices or lengths. It returns the exclusive upper bound of these
 	// integers for a call, or a negative number if there is no bound. The lower bound is 0, although some ops also accept
 	// negative indices.
-	Below func(c *Call) int
+	Below func(call *Call) int
 	// Attr is the name of the attribute by which the operand can be given as a number, if that name differs from Name. For
 	// example, scatter's src is called value if it is a number.
 	Attr string
@@ -305,8 +305,8 @@ func (a Arg) Type() tensor.Type {
 	return a.Value.Type
 }
 
-// Placed reports whether operand i is already in its slice of the result: see [Call.InPlace].
-func (c *Call) Placed(i int) bool { return i >= 0 && i < len(c.InPlace) && c.InPlace[i] }
+// IsInPlace reports whether operand i is already in its slice of the result: see [Call.InPlace].
+func (c *Call) IsInPlace(i int) bool { return i >= 0 && i < len(c.InPlace) && c.InPlace[i] }
 
 // Meta returns the meta of the operand's value, a 0-dim meta for a number, and the zero Meta for an absent operand.
 func (a Arg) Meta() tensor.Meta {
@@ -379,17 +379,17 @@ func (c *Call) Constant(i int) bool {
 type Result struct {
 	Type  tensor.Type
 	Alias int
-	// Dynamic means that the shape is known only when the op has run. Sizes and Lay then describe the known part of the
-	// type: see [Outline].
+	// Dynamic means that the shape is known only when the op has run. Sizes and TypeFor then describe the known part of
+	// the type: see [Outline].
 	Dynamic bool
 	Sizes   []int
-	Lay     func(shape []sym.Int) (tensor.Type, error)
+	TypeFor func(shape []sym.Int) (tensor.Type, error)
 }
 
 // Meta returns the result in numbers.
 func (r Result) Meta() tensor.Meta {
-	m, _ := r.Type.Meta()
-	return m
+	meta, _ := r.Type.Meta()
+	return meta
 }
 
 // Runtime is the part of the executor that an op with RunDynamic can use.
@@ -479,11 +479,11 @@ type Phase struct {
 // Flow to start a chunk before the step that computes the first operand has finished. Chunks are numbered from 0. The
 // results of Made and Needs never decrease as chunk grows.
 type Flow struct {
-	// Made returns n: after chunks 0 to chunk have run, the first n elements of the first output, in the order of memory,
-	// are final.
-	Made func(chunk int) int
-	// Needs returns n: chunks 0 to chunk read only the first n elements of the first operand, in the order of memory.
-	Needs func(chunk int) int
+	// FinalElements returns n: after chunks 0 to chunk have run, the first n elements of the first output, in memory
+	// order, are final.
+	FinalElements func(chunk int) int
+	// NeededElements returns n: chunks 0 to chunk read only the first n elements, in memory order, of the first operand.
+	NeededElements func(chunk int) int
 }
 
 // Example is a call for tests and documentation. The data of its operands are generated.

@@ -19,13 +19,16 @@ const (
 	placed
 )
 
+// maxSearched is the maximum number of nodes that are searched for all cycles.
+const maxSearched = 1 << 16
+
 // Sort sorts Nodes topologically. Nodes keep their order, with one exception: if a node follows one of its users, it is
 // moved just before its first user. If there are cycles, Sort returns an [Errors] with one error per cycle. The error
 // names the nodes of the cycle.
 //
 // gonum's topo.SortStabilized only finds the cycles. For the sort itself it is too slow: 2 s for a chain of a million
-// nodes. It is recursive, and a graph of some millions of nodes exhausts the stack. It also moves nodes that are
-// already in order.
+// nodes. It also moves nodes that are already in order. It is recursive, and some millions of nodes exhaust the stack:
+// of a graph with more than maxSearched nodes, only the first cycle found is reported.
 func (g *Graph) Sort() error {
 	marks := make([]mark, g.nodeCount) // indexed by the numbers of nodes
 	if g.sorted(marks) {
@@ -58,7 +61,15 @@ func (g *Graph) Sort() error {
 				continue
 			}
 			if marks[v.Node.number] == visiting {
-				return g.cycles()
+				if len(g.Nodes) <= maxSearched {
+					return g.cycles()
+				}
+				// Each node of the stack uses the next one, and the last one uses v.Node.
+				cycle := []*Node{v.Node}
+				for i := len(stack) - 1; stack[i].node != v.Node; i-- {
+					cycle = append(cycle, stack[i].node)
+				}
+				return Errors{g.cycleError(cycle)}
 			}
 			marks[v.Node.number] = visiting
 			stack = append(stack, frame{v.Node, 0})
@@ -86,13 +97,18 @@ func (g *Graph) cycles() error {
 	d := newDirected(g)
 	var errs Errors
 	for _, id := range d.selfUsers[:min(len(d.selfUsers), maxErrors)] {
-		errs = append(errs, g.cycleError([]int64{id}))
+		errs = append(errs, g.cycleError([]*Node{g.Nodes[id]}))
 	}
 	_, err := topo.SortStabilized(d, nil)
 	if components, ok := err.(topo.Unorderable); ok {
 		for _, c := range components {
 			if len(errs) < maxErrors {
-				errs = append(errs, g.cycleError(d.cycle(c)))
+				path := d.cycle(c)
+				nodes := make([]*Node, len(path))
+				for i, id := range path {
+					nodes[i] = g.Nodes[id]
+				}
+				errs = append(errs, g.cycleError(nodes))
 			}
 		}
 	}
@@ -100,13 +116,14 @@ func (g *Graph) cycles() error {
 	return errs
 }
 
-func (g *Graph) cycleError(path []int64) *Error {
+// cycleError returns the error for a cycle in which each node uses its predecessor, and the first node uses the last.
+func (g *Graph) cycleError(path []*Node) *Error {
 	names := make([]string, 0, len(path)+1)
-	for _, id := range path {
-		names = append(names, g.Nodes[id].Name)
+	for _, n := range path {
+		names = append(names, n.Name)
 	}
 	names = append(names, names[0])
-	return g.Fail(g.Nodes[path[0]], fmt.Errorf("the graph has a cycle: %s", strings.Join(names, " -> ")))
+	return g.Fail(path[0], fmt.Errorf("the graph has a cycle: %s", strings.Join(names, " -> ")))
 }
 
 // directed is a view of the graph for gonum. It has at most one edge between two nodes. gonum panics on an edge from a

@@ -17,13 +17,13 @@ import (
 type Outline struct {
 	DType tensor.DType // Invalid if it is unknown
 	Sizes []int        // -1 for an unknown size; nil if the rank is unknown, and empty for a value without dimensions
-	// Lay returns the type of the value for a given shape. It is nil if the layout is unknown.
-	Lay func(shape []sym.Int) (tensor.Type, error)
+	// TypeFor returns the type of the value for a given shape. It is nil if the layout is unknown.
+	TypeFor func(shape []sym.Int) (tensor.Type, error)
 }
 
 // Result returns an outline as the result of inference.
 func (o Outline) Result() Result {
-	return Result{Type: tensor.Type{DType: o.DType}, Alias: Fresh, Dynamic: true, Sizes: o.Sizes, Lay: o.Lay}
+	return Result{Type: tensor.Type{DType: o.DType}, Alias: Fresh, Dynamic: true, Sizes: o.Sizes, TypeFor: o.TypeFor}
 }
 
 // Join returns the outline of a value that has either outline o or outline p: the dtype and the sizes that are the same
@@ -45,16 +45,16 @@ func (o Outline) Join(p Outline) Outline {
 	return Outline{DType: o.DType, Sizes: sizes}
 }
 
-// Outlined is an operand for [Op.Outline]. If the value of the operand is known, Arg has it. Otherwise Arg is a tensor
-// without a value, and Outline describes the operand.
-type Outlined struct {
+// OutlinedArg is an operand for [Op.Outline]. If the value of the operand is known, Arg has it. Otherwise Arg is a
+// tensor without a value, and Outline describes the operand.
+type OutlinedArg struct {
 	Arg     Arg
 	Outline Outline
 }
 
 // isUnknown reports whether only the outline of the operand is known. It is false for the zero Outlined, which is an
 // omitted operand.
-func (x Outlined) isUnknown() bool { return x.Arg.Kind == TensorArg && x.Arg.Value == nil }
+func (x OutlinedArg) isUnknown() bool { return x.Arg.Kind == TensorArg && x.Arg.Value == nil }
 
 // maxGuessedRank is the largest rank that inference tries for operands of unknown rank.
 const maxGuessedRank = 5
@@ -64,19 +64,19 @@ const maxGuessedRank = 5
 // dtypes. Outline returns nil if the op rejects them all. Attributes may refer to values of the graph ([Ref]). refs
 // returns the shape and the elements of such a value. An unknown element is nil. If the shape is unknown, refs returns
 // false, and only the ranks of the results can be inferred.
-func (o *Op) Outline(in []Outlined, attrs Attrs, refs func(*Value) (shape []int, elements []any, ok bool),
+func (op *Op) Outline(in []OutlinedArg, attrs Attrs, refs func(*Value) (shape []int, elements []any, ok bool),
 	symbols map[string]sym.Int) []Outline {
-	if o == nil || o.Schema == nil || o.Infer == nil {
+	if op == nil || op.Schema == nil || op.Infer == nil {
 		return nil // the op was not made by Define
 	}
-	q := &outlineInference{op: o, in: in, symbols: symbols}
-	if !q.resolve(attrs, refs) {
+	inference := &outlineInference{op: op, in: in, symbols: symbols}
+	if !inference.resolve(attrs, refs) {
 		return nil
 	}
 	var all [][]Outline
-	for _, d := range q.dtypes() {
-		for rank := range q.ranks() {
-			if outlines := q.infer(d, rank); outlines != nil {
+	for _, dtype := range inference.dtypes() {
+		for rank := range inference.ranks() {
+			if outlines := inference.infer(dtype, rank); outlines != nil {
 				all = append(all, outlines)
 			}
 		}
@@ -110,7 +110,7 @@ func joinOutlines(all [][]Outline) (out []Outline) {
 //   - a number for the unknown elements of attributes (resolve).
 type outlineInference struct {
 	op      *Op
-	in      []Outlined
+	in      []OutlinedArg
 	attrs   []Attrs // the attributes, once for each number that is tried for unknown elements
 	symbols map[string]sym.Int
 }
@@ -118,7 +118,7 @@ type outlineInference struct {
 // resolve replaces attributes that refer to values. Unknown elements become a number. Because the op may reject a
 // number, resolve makes several copies of the attributes, each with another number. It returns false if the shape of a
 // value is unknown.
-func (q *outlineInference) resolve(attrs Attrs, refs func(*Value) ([]int, []any, bool)) bool {
+func (inference *outlineInference) resolve(attrs Attrs, refs func(*Value) ([]int, []any, bool)) bool {
 	fills := []any{nil}
 	for _, a := range attrs {
 		if _, ok := a.(Ref); ok {
@@ -141,7 +141,7 @@ func (q *outlineInference) resolve(attrs Attrs, refs func(*Value) ([]int, []any,
 			}
 			given[name] = filledAttr(shape, list, fill)
 		}
-		q.attrs = append(q.attrs, given)
+		inference.attrs = append(inference.attrs, given)
 	}
 	return true
 }
@@ -161,16 +161,19 @@ func filledAttr(shape []int, list []any, fill any) any {
 }
 
 // dtypes lists the dtypes that are tried for operands of unknown dtype.
-func (q *outlineInference) dtypes() []tensor.DType {
-	if slices.ContainsFunc(q.in, func(x Outlined) bool { return x.isUnknown() && x.Outline.DType == tensor.Invalid }) {
+func (inference *outlineInference) dtypes() []tensor.DType {
+	if slices.ContainsFunc(inference.in, func(x OutlinedArg) bool {
+		return x.isUnknown() &&
+			x.Outline.DType == tensor.Invalid
+	}) {
 		return []tensor.DType{tensor.Float32, tensor.Int64, tensor.Bool}
 	}
 	return []tensor.DType{tensor.Invalid}
 }
 
 // ranks is the number of ranks that are tried for operands of unknown rank.
-func (q *outlineInference) ranks() int {
-	if slices.ContainsFunc(q.in, func(x Outlined) bool { return x.isUnknown() && x.Outline.Sizes == nil }) {
+func (inference *outlineInference) ranks() int {
+	if slices.ContainsFunc(inference.in, func(x OutlinedArg) bool { return x.isUnknown() && x.Outline.Sizes == nil }) {
 		return maxGuessedRank + 1
 	}
 	return 1
@@ -180,25 +183,28 @@ func (q *outlineInference) ranks() int {
 // rejects the current hint.
 var outlineHints = []int{3, 1, 2, 5, 64, 224}
 
-// infer returns the outlines of the results if operands of unknown dtype have dtype d, and operands of unknown rank
-// have the given rank. It returns nil if the op rejects all sizes.
-func (q *outlineInference) infer(d tensor.DType, rank int) []Outline {
+// infer returns the outlines of the results if operands of unknown dtype have the given dtype, and operands of unknown
+// rank have the given rank. It returns nil if the op rejects all sizes.
+func (inference *outlineInference) infer(dtype tensor.DType, rank int) []Outline {
 	for _, hint := range outlineHints {
 		env := sym.NewEnv()
-		call := q.call(env, d, rank, hint)
+		call := inference.call(env, dtype, rank, hint)
 		if call == nil {
 			return nil
 		}
-		symbols := maps.Clone(q.symbols)
+		symbols := maps.Clone(inference.symbols)
 		for i, name := range sorted.Keys(symbols) {
 			if _, number := symbols[name].Known(); !number {
 				symbols[name] = unknownSize(env, fmt.Sprint("s", i), hint)
 			}
 		}
-		cases, err := sym.Fork(env, maxCases, func() ([]Outline, error) { return q.inferEachAttrs(call, symbols), nil })
+		cases, err := sym.Fork(env, maxCases, func() ([]Outline, error) {
+			return inference.inferEachAttrs(call, symbols),
+				nil
+		})
 		var all [][]Outline
 		// partial: the op was inferred for examples of numbers only, so that only the ranks of the results are certain.
-		partial := err != nil || len(q.attrs) > 1
+		partial := err != nil || len(inference.attrs) > 1
 		for _, c := range cases {
 			partial = partial || errors.Is(c.Err, sym.ErrNumber)
 			if c.Value != nil {
@@ -220,9 +226,9 @@ func (q *outlineInference) infer(d tensor.DType, rank int) []Outline {
 
 // call returns a call whose operands have symbols for their unknown sizes. It returns nil if an operand is missing or
 // too large.
-func (q *outlineInference) call(env *sym.Env, d tensor.DType, rank, hint int) *Call {
-	c := &Call{In: make([]Arg, len(q.in)), bindsSizes: true}
-	for i, x := range q.in {
+func (inference *outlineInference) call(env *sym.Env, dtype tensor.DType, rank, hint int) *Call {
+	c := &Call{In: make([]Arg, len(inference.in)), bindsSizes: true}
+	for i, x := range inference.in {
 		if c.In[i] = x.Arg; !x.isUnknown() {
 			continue
 		}
@@ -236,7 +242,7 @@ func (q *outlineInference) call(env *sym.Env, d tensor.DType, rank, hint int) *C
 				shape[k] = unknownSize(env, fmt.Sprintf("u%d_%d", i, k), hint)
 			}
 		}
-		t := tensor.NewType(cmp.Or(x.Outline.DType, d), shape...)
+		t := tensor.NewType(cmp.Or(x.Outline.DType, dtype), shape...)
 		if t.Check() != nil {
 			return nil
 		}
@@ -245,7 +251,7 @@ func (q *outlineInference) call(env *sym.Env, d tensor.DType, rank, hint int) *C
 	for len(c.In) > 0 && c.In[len(c.In)-1].Kind == Null {
 		c.In = c.In[:len(c.In)-1]
 	}
-	if (&Node{Op: q.op, In: c.In}).checkArity() != nil {
+	if (&Node{Op: inference.op, In: c.In}).checkArity() != nil {
 		return nil
 	}
 	return c
@@ -260,18 +266,18 @@ func unknownSize(env *sym.Env, name string, hint int) sym.Int {
 	return s
 }
 
-// inferEachAttrs infers the call with each element of q.attrs, and joins the outlines. It returns nil if the op rejects
-// them all.
-func (q *outlineInference) inferEachAttrs(c *Call, symbols map[string]sym.Int) []Outline {
+// inferEachAttrs infers the call with each element of inference.attrs, and joins the outlines. It returns nil if the op
+// rejects them all.
+func (inference *outlineInference) inferEachAttrs(c *Call, symbols map[string]sym.Int) []Outline {
 	var all [][]Outline
-	for _, given := range q.attrs {
-		attrs, err := q.op.Schema.Decode(given, symbols)
+	for _, given := range inference.attrs {
+		attrs, err := inference.op.Schema.Decode(given, symbols)
 		if err != nil {
 			continue
 		}
 		call := *c
 		call.Attrs = attrs
-		res, err := q.op.Infer(&call)
+		res, err := inference.op.Infer(&call)
 		if err != nil {
 			continue
 		}
@@ -328,13 +334,13 @@ func knownSizes(shape []sym.Int) []int {
 
 // resultOutlines returns the outlines of a node's results.
 func (n *Node) resultOutlines() []Outline {
-	in := make([]Outlined, len(n.In))
+	in := make([]OutlinedArg, len(n.In))
 	for i, a := range n.In {
 		if in[i].Arg = a; a.Value == nil {
 			continue
 		}
 		if o := a.Value.outline(); a.Value.Dynamic || slices.Contains(o.Sizes, -1) {
-			in[i] = Outlined{Arg: Arg{Kind: TensorArg}, Outline: o}
+			in[i] = OutlinedArg{Arg: Arg{Kind: TensorArg}, Outline: o}
 		}
 	}
 	refs := func(v *Value) (shape []int, list []any, ok bool) {

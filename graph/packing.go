@@ -53,7 +53,7 @@ func (p *Packed) Kept() *tensor.Tensor {
 // packOp is the op of nodes that pack. It is in no catalogue: only [Graph.Pack] makes such nodes. Their attributes are
 // a [Packing]. Packing does not change the meaning of the graph, so the reference returns the operand.
 var packOp = func() *Op {
-	o, err := Define(Op{
+	op, err := Define(Op{
 		Semantics: Semantics{
 			Name:   "pack",
 			Doc:    "Converts self to the form in which the implementation of an op reads it.",
@@ -66,24 +66,24 @@ var packOp = func() *Op {
 	if err != nil {
 		panic("graph: " + err.Error())
 	}
-	return o
+	return op
 }()
 
-func inferPack(c *Call) ([]Result, error) {
-	p, ok := c.Attrs.(*Packing)
+func inferPack(call *Call) ([]Result, error) {
+	p, ok := call.Attrs.(*Packing)
 	if !ok {
 		return nil, errors.New("the node has no Packing")
 	}
 	t := tensor.New(p.DType, p.Len)
-	return c.One(t.Type()), t.Check()
+	return call.One(t.Type()), t.Check()
 }
 
-func compilePack(c *Call) (*Kernel, error) {
-	p, ok := c.Attrs.(*Packing)
+func compilePack(call *Call) (*Kernel, error) {
+	p, ok := call.Attrs.(*Packing)
 	if !ok {
 		return nil, errors.New("the node has no Packing")
 	}
-	from, to := c.Meta(0), tensor.New(p.DType, p.Len)
+	from, to := call.Meta(0), tensor.New(p.DType, p.Len)
 	from.Offset = 0
 	return &Kernel{Phases: []Phase{{Chunks: 1, Run: func(m *Mem, _ int) error {
 		p.Fill(m.Context, tensorAt(to, m.Ptrs[0]), tensorAt(from, m.Ptrs[1]))
@@ -91,10 +91,10 @@ func compilePack(c *Call) (*Kernel, error) {
 	}}}}, nil
 }
 
-// tensorAt returns a tensor of meta m whose first element is at address p.
-func tensorAt(m tensor.Meta, p unsafe.Pointer) *tensor.Tensor {
-	bytes := unsafe.Slice((*byte)(p), m.Extent()*m.DType.Size())
-	return tensor.Must(tensor.Over(m, tensor.StorageOf(bytes)))
+// tensorAt returns a tensor with the given meta whose first element is at address p.
+func tensorAt(meta tensor.Meta, p unsafe.Pointer) *tensor.Tensor {
+	bytes := unsafe.Slice((*byte)(p), meta.Extent()*meta.DType.Size())
+	return tensor.Must(tensor.Over(meta, tensor.StorageOf(bytes)))
 }
 
 // Packing returns the form into which a node packs its operand. It returns nil for nodes that [Graph.Pack] did not
@@ -139,9 +139,9 @@ func (p *Packing) packedValue(v *Value) (*Packed, error) {
 	case p.Unpack == nil && v.Const == nil:
 		return nil, fmt.Errorf("%q is not a constant, and the packing has no Unpack to restore it", v.Name)
 	}
-	m := v.Meta
-	m.Offset = 0
-	packed := &Packed{Form: p.Form, Of: v.Name, Type: m.Type(), Meta: m, unpack: p.Unpack}
+	meta := v.Meta
+	meta.Offset = 0
+	packed := &Packed{Form: p.Form, Of: v.Name, Type: meta.Type(), Meta: meta, unpack: p.Unpack}
 	if p.Unpack == nil {
 		packed.original = v.Const
 	}
@@ -159,13 +159,13 @@ func PackConstant(v *Value, packing Packing) (_ *Value, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m := tensor.New(packing.DType, packing.Len)
-	if err := m.Check(); err != nil {
+	meta := tensor.New(packing.DType, packing.Len)
+	if err := meta.Check(); err != nil {
 		return nil, err
 	}
-	w := &Value{Name: v.Name, Const: tensor.Empty(m), number: -1, Packed: packed}
+	w := &Value{Name: v.Name, Const: tensor.Empty(meta), number: -1, Packed: packed}
 	packing.Fill(context.Background(), w.Const, v.Const)
-	w.SetMeta(m)
+	w.SetMeta(meta)
 	return w, nil
 }
 
@@ -192,15 +192,15 @@ func (c *Call) Packed(i int) *Packed {
 }
 
 // checkPacked returns an error if operand i is packed in another form than the implementation reads.
-func (n *Node) checkPacked(c *Call, i int) error {
-	p := c.Packed(i)
+func (n *Node) checkPacked(call *Call, i int) error {
+	p := call.Packed(i)
 	if p == nil {
 		return nil
 	}
 	if n.Impl == nil || n.Impl.Pack == nil {
 		return fmt.Errorf("operand %d, %q, is packed, but its node reads no packed operand", i, n.In[i].Value.Name)
 	}
-	if want, ok := n.Impl.Pack(c, i); !ok || want.Form != p.Form {
+	if want, ok := n.Impl.Pack(call, i); !ok || want.Form != p.Form {
 		return fmt.Errorf("operand %d, %q, is packed as %q, but implementation %s reads %q", i,
 			n.In[i].Value.Name, p.Form, n.Impl.Name, want.Form)
 	}

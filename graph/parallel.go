@@ -26,65 +26,65 @@ const Whole = -1
 // dimensions that [Lowerings.Rows] does not reduce, from the dimensions that a concatenation does not join, or from the
 // strides of a view. An empty list does not mean that the iterations depend on each other. The list is empty if the op
 // panics.
-func (o *Op) ParallelLoops(c *Call) (loops []Parallel) {
+func (op *Op) ParallelLoops(call *Call) (loops []Parallel) {
 	defer func() {
 		if recover() != nil { // the op may be the caller's code, and the call may belong to another op
 			loops = nil
 		}
 	}()
-	if o == nil || c == nil || len(c.Out) == 0 || len(c.In) == 0 {
+	if op == nil || call == nil || len(call.Out) == 0 || len(call.In) == 0 {
 		return nil
 	}
-	if o.Parallel != nil {
-		return o.Parallel(c)
+	if op.Parallel != nil {
+		return op.Parallel(call)
 	}
-	if o.Pointwise != nil || o.Identity || o.Expression != nil {
-		if loops := BroadcastLoops(c); loops != nil {
+	if op.Pointwise != nil || op.Identity || op.Expression != nil {
+		if loops := BroadcastLoops(call); loops != nil {
 			return loops
 		}
 	}
-	if o.ConcatDim != nil {
-		if dim, ok := o.ConcatDim(c); ok {
-			return DimsExcept(c, dim)
+	if op.ConcatDim != nil {
+		if dim, ok := op.ConcatDim(call); ok {
+			return DimsExcept(call, dim)
 		}
 		return nil
 	}
-	if o.Kind == View && !o.ReadsStorage {
-		return o.viewLoops(c)
+	if op.Kind == View && !op.ReadsStorage {
+		return op.viewLoops(call)
 	}
-	if o.Rows != nil {
-		if r, err := o.Rows(c); err == nil && r != nil {
-			return r.loops(c)
+	if op.Rows != nil {
+		if r, err := op.Rows(call); err == nil && r != nil {
+			return r.loops(call)
 		}
 	}
 	return nil
 }
 
 // everyOperand marks all operands.
-func everyOperand(c *Call) []bool { return slices.Repeat([]bool{true}, len(c.In)) }
+func everyOperand(call *Call) []bool { return slices.Repeat([]bool{true}, len(call.In)) }
 
 // DimsExcept returns a loop for each dimension of the first result that is not in dims. It is for a call whose operands
 // of the rank of the result also have its dimensions. Operands of other ranks are read as a whole.
-func DimsExcept(c *Call, dims ...int) []Parallel {
-	if c == nil || len(c.Out) == 0 {
+func DimsExcept(call *Call, dims ...int) []Parallel {
+	if call == nil || len(call.Out) == 0 {
 		return nil
 	}
-	shape := c.Out[0].Shape
+	shape := call.Out[0].Shape
 	var loops []Parallel
 	for d, size := range shape {
 		if slices.Contains(dims, d) {
 			continue
 		}
-		p := Parallel{In: make([]int, len(c.In)), Out: make([]int, len(c.Out))}
+		p := Parallel{In: make([]int, len(call.In)), Out: make([]int, len(call.Out))}
 		fits := true
-		for i, a := range c.In {
-			m := a.Meta()
-			if p.In[i] = Whole; a.Kind == TensorArg && m.Rank() == len(shape) {
-				p.In[i], fits = d, fits && m.Shape[d] == size
+		for i, a := range call.In {
+			meta := a.Meta()
+			if p.In[i] = Whole; a.Kind == TensorArg && meta.Rank() == len(shape) {
+				p.In[i], fits = d, fits && meta.Shape[d] == size
 			}
 		}
-		for i, m := range c.Out {
-			p.Out[i], fits = d, fits && m.Rank() == len(shape) && m.Shape[d] == size
+		for i, meta := range call.Out {
+			p.Out[i], fits = d, fits && meta.Rank() == len(shape) && meta.Shape[d] == size
 		}
 		if fits {
 			loops = append(loops, p)
@@ -95,13 +95,13 @@ func DimsExcept(c *Call, dims ...int) []Parallel {
 
 // BroadcastLoops returns a loop for each dimension of the shape to which the operands of a call are broadcast. It
 // returns nil if the results have another shape.
-func BroadcastLoops(c *Call) []Parallel {
-	if c == nil || len(c.Out) == 0 {
+func BroadcastLoops(call *Call) []Parallel {
+	if call == nil || len(call.Out) == 0 {
 		return nil
 	}
-	shape := c.Out[0].Shape
-	for _, m := range c.Out {
-		if !slices.Equal(m.Shape, shape) {
+	shape := call.Out[0].Shape
+	for _, meta := range call.Out {
+		if !slices.Equal(meta.Shape, shape) {
 			return nil
 		}
 	}
@@ -109,13 +109,13 @@ func BroadcastLoops(c *Call) []Parallel {
 	for i := range largest {
 		largest[i] = 1
 	}
-	for _, a := range c.In {
-		m := a.Meta()
-		if m.Rank() > len(shape) {
+	for _, a := range call.In {
+		meta := a.Meta()
+		if meta.Rank() > len(shape) {
 			return nil
 		}
-		for d, size := range m.Shape {
-			if dim := d + len(shape) - m.Rank(); size != 1 {
+		for d, size := range meta.Shape {
+			if dim := d + len(shape) - meta.Rank(); size != 1 {
 				largest[dim] = size
 			}
 		}
@@ -125,11 +125,11 @@ func BroadcastLoops(c *Call) []Parallel {
 	}
 	loops := make([]Parallel, len(shape))
 	for d, size := range shape {
-		p := Parallel{In: make([]int, len(c.In)), Out: make([]int, len(c.Out)), Repeats: everyOperand(c)}
-		for i, a := range c.In {
-			m := a.Meta()
-			dim := d - (len(shape) - m.Rank())
-			if p.In[i] = Whole; a.Kind == TensorArg && dim >= 0 && m.Shape[dim] == size {
+		p := Parallel{In: make([]int, len(call.In)), Out: make([]int, len(call.Out)), Repeats: everyOperand(call)}
+		for i, a := range call.In {
+			meta := a.Meta()
+			dim := d - (len(shape) - meta.Rank())
+			if p.In[i] = Whole; a.Kind == TensorArg && dim >= 0 && meta.Shape[dim] == size {
 				p.In[i] = dim
 			}
 		}
@@ -142,14 +142,14 @@ func BroadcastLoops(c *Call) []Parallel {
 }
 
 // loops returns the loops over the dimensions of operand 0 that the program does not reduce.
-func (r *Rows) loops(c *Call) []Parallel {
-	rank := c.Meta(0).Rank()
+func (r *Rows) loops(call *Call) []Parallel {
+	rank := call.Meta(0).Rank()
 	if r.Code == nil || r.Shape != nil || len(r.Mask) != r.Rank(rank) {
 		return nil
 	}
 	var loops []Parallel
 	reduced := 0 // number of reduced dimensions before d
-	for d, size := range c.Meta(0).Shape {
+	for d, size := range call.Meta(0).Shape {
 		maskDim := d
 		if r.Split != 0 && d > 0 {
 			maskDim = d + 1
@@ -161,27 +161,27 @@ func (r *Rows) loops(c *Call) []Parallel {
 			reduced++
 			continue
 		}
-		p := Parallel{In: make([]int, len(c.In)), Out: make([]int, len(c.Out)), Repeats: everyOperand(c)}
+		p := Parallel{In: make([]int, len(call.In)), Out: make([]int, len(call.Out)), Repeats: everyOperand(call)}
 		fits := true
-		for i := range c.In {
+		for i := range call.In {
 			p.In[i] = Whole
 		}
 		p.In[0] = d
 		for k, i := range r.In {
-			m := c.Meta(i)
-			dim := d - (rank - m.Rank())
+			meta := call.Meta(i)
+			dim := d - (rank - meta.Rank())
 			if r.Along(k) {
 				dim = d - 1
 			}
-			if i > 0 && dim >= 0 && dim < m.Rank() && m.Shape[dim] == size {
+			if i > 0 && dim >= 0 && dim < meta.Rank() && meta.Shape[dim] == size {
 				p.In[i] = dim
 			}
 		}
-		for i, m := range c.Out {
-			if p.Out[i] = d; m.Rank() < rank {
+		for i, meta := range call.Out {
+			if p.Out[i] = d; meta.Rank() < rank {
 				p.Out[i] = d - reduced
 			}
-			fits = fits && p.Out[i] < m.Rank() && m.Shape[p.Out[i]] == size
+			fits = fits && p.Out[i] < meta.Rank() && meta.Shape[p.Out[i]] == size
 		}
 		if fits {
 			loops = append(loops, p)
@@ -194,21 +194,21 @@ func (r *Rows) loops(c *Call) []Parallel {
 // strides. An offset into the probe is a number in a mixed radix, with one digit for each dimension of the operand: the
 // index in this dimension. A dimension of the view is a loop over operand dimension d under two conditions: its stride
 // is the probe's stride of d, and digit d is 0 in the offset of the view and in its other strides.
-func (o *Op) viewLoops(c *Call) []Parallel {
-	in := c.Meta(0)
-	if c.In[0].Kind != TensorArg || slices.Contains(in.Shape, 0) {
+func (op *Op) viewLoops(call *Call) []Parallel {
+	in := call.Meta(0)
+	if call.In[0].Kind != TensorArg || slices.Contains(in.Shape, 0) {
 		return nil
 	}
 	var loops []Parallel
 	for d, size := range in.Shape {
-		out := o.dimsAlong(c, in.Shape, d)
+		out := op.dimsAlong(call, in.Shape, d)
 		if out == nil {
 			continue
 		}
 		// The view must not depend on the size, unless an attribute has the sizes of the result.
 		for _, otherSize := range []int{1, size + 1} {
 			shape := slices.Clone(in.Shape)
-			if shape[d] = otherSize; o.Sizes == "" && !slices.Equal(o.dimsAlong(c, shape, d), out) {
+			if shape[d] = otherSize; op.Sizes == "" && !slices.Equal(op.dimsAlong(call, shape, d), out) {
 				out = nil
 				break
 			}
@@ -216,7 +216,7 @@ func (o *Op) viewLoops(c *Call) []Parallel {
 		if out == nil {
 			continue
 		}
-		p := Parallel{In: make([]int, len(c.In)), Out: out}
+		p := Parallel{In: make([]int, len(call.In)), Out: out}
 		for i := range p.In {
 			p.In[i] = Whole
 		}
@@ -228,7 +228,7 @@ func (o *Op) viewLoops(c *Call) []Parallel {
 
 // dimsAlong infers the view of a probe operand of the given shape. It returns, for each result, the dimension that is a
 // loop over dimension d of the operand: see viewLoops. It returns nil if a result has no such dimension.
-func (o *Op) dimsAlong(c *Call, shape []int, d int) []int {
+func (op *Op) dimsAlong(call *Call, shape []int, d int) []int {
 	strides, radix, stride := make([]int, len(shape)), make([]int, len(shape)), 1
 	for i := len(shape) - 1; i >= 0; i-- {
 		strides[i], radix[i] = stride, 2*shape[i]+1
@@ -237,49 +237,49 @@ func (o *Op) dimsAlong(c *Call, shape []int, d int) []int {
 		}
 		stride *= radix[i]
 	}
-	t := tensor.Type{DType: c.In[0].Meta().DType, Shape: sizesOf(shape), Strides: sizesOf(strides)}
-	probe := &Call{In: slices.Clone(c.In), Attrs: c.Attrs}
-	m, ok := t.Meta()
+	t := tensor.Type{DType: call.In[0].Meta().DType, Shape: sizesOf(shape), Strides: sizesOf(strides)}
+	probe := &Call{In: slices.Clone(call.In), Attrs: call.Attrs}
+	meta, ok := t.Meta()
 	if !ok {
 		return nil
 	}
-	probe.In[0].Value = &Value{Name: "probe", Type: t, Meta: m}
-	results, err := o.Infer(probe)
-	if err != nil || len(results) != len(c.Out) {
+	probe.In[0].Value = &Value{Name: "probe", Type: t, Meta: meta}
+	results, err := op.Infer(probe)
+	if err != nil || len(results) != len(call.Out) {
 		return nil
 	}
 	dims := make([]int, len(results))
 	for i, r := range results {
-		m, known := r.Type.Meta()
-		if !known || r.Alias != 0 || r.Dynamic || m.DType.Size() != t.DType.Size() {
+		meta, known := r.Type.Meta()
+		if !known || r.Alias != 0 || r.Dynamic || meta.DType.Size() != t.DType.Size() {
 			return nil
 		}
-		if dims[i] = dimAlong(m, strides, radix, shape[d], d); dims[i] < 0 {
+		if dims[i] = dimAlong(meta, strides, radix, shape[d], d); dims[i] < 0 {
 			return nil
 		}
 	}
 	return dims
 }
 
-// dimAlong returns the dimension of view m that is a loop over dimension d of the probe (see viewLoops). It returns -1
-// if there is none. size is the size of dimension d. strides has the strides of the probe, and radix the radix of each
-// digit.
-func dimAlong(m tensor.Meta, strides, radix []int, size, d int) int {
+// dimAlong returns the dimension of view meta that is a loop over dimension d of the probe (see viewLoops). It returns
+// -1 if there is none. size is the size of dimension d. strides has the strides of the probe, and radix the radix of
+// each digit.
+func dimAlong(meta tensor.Meta, strides, radix []int, size, d int) int {
 	digit := func(offset, i int) int { return offset / strides[i] % radix[i] }
 	greatest := make([]int, len(strides)) // greatest[i] is the greatest digit i of all offsets in the view
 	for i := range strides {
-		greatest[i] = digit(m.Offset, i)
+		greatest[i] = digit(meta.Offset, i)
 	}
 	found := -1
-	for e, stride := range m.Strides {
+	for e, stride := range meta.Strides {
 		if stride < 0 {
 			return -1
 		}
 		for i := range strides {
-			greatest[i] += max(m.Shape[e]-1, 0) * digit(stride, i)
+			greatest[i] += max(meta.Shape[e]-1, 0) * digit(stride, i)
 		}
 		switch {
-		case stride == strides[d] && m.Shape[e] == size && found < 0:
+		case stride == strides[d] && meta.Shape[e] == size && found < 0:
 			found = e
 		case digit(stride, d) != 0:
 			return -1
@@ -290,7 +290,7 @@ func dimAlong(m tensor.Meta, strides, radix []int, size, d int) int {
 			return -1
 		}
 	}
-	if digit(m.Offset, d) != 0 {
+	if digit(meta.Offset, d) != 0 {
 		return -1
 	}
 	return found

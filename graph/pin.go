@@ -35,11 +35,11 @@ func (e *PinError) Unwrap() error { return e.Err }
 // ParsePin reads a pin in the syntax of the command line: a memory format, "order:0,2,3,1", or "impl:nhwc".
 func ParsePin(text string) (Pin, error) {
 	if list, ok := strings.CutPrefix(text, "order:"); ok {
-		o, err := tensor.ParseOrder(list)
-		if err == nil && o == "" {
+		order, err := tensor.ParseOrder(list)
+		if err == nil && order == "" {
 			err = errors.New("order: want dimensions from the slowest to the fastest, such as order:0,2,3,1")
 		}
-		return Pin{Order: o}, err
+		return Pin{Order: order}, err
 	}
 	if name, ok := strings.CutPrefix(text, "impl:"); ok {
 		if name == "" {
@@ -75,24 +75,24 @@ func (p Pin) For(rank int) (tensor.Order, error) {
 }
 
 // Holds reports whether a value has the layout that the pin demands. A value without elements always has it.
-func (p Pin) Holds(m tensor.Meta) bool {
+func (p Pin) Holds(meta tensor.Meta) bool {
 	if !p.SetsLayout() {
 		return true
 	}
-	o, err := p.For(m.Rank())
-	return err == nil && (m.Numel() == 0 || o.Holds(m))
+	order, err := p.For(meta.Rank())
+	return err == nil && (meta.Numel() == 0 || order.Holds(meta))
 }
 
-// Apply returns m with the layout that the pin demands. It returns m unchanged if m already has this layout.
-func (p Pin) Apply(m tensor.Meta) (tensor.Meta, error) {
-	if p.Holds(m) {
-		return m, nil
+// Apply returns meta with the layout that the pin demands. It returns meta unchanged if meta already has this layout.
+func (p Pin) Apply(meta tensor.Meta) (tensor.Meta, error) {
+	if p.Holds(meta) {
+		return meta, nil
 	}
-	o, err := p.For(m.Rank())
+	order, err := p.For(meta.Rank())
 	if err != nil {
-		return m, err
+		return meta, err
 	}
-	return m.WithStrides(o.Strides(m.Shape)), nil
+	return meta.WithStrides(order.Strides(meta.Shape)), nil
 }
 
 // String returns the pin's layout as [ParsePin] reads it, and the name of the implementation.
@@ -123,8 +123,8 @@ func (p Pin) check() error {
 }
 
 // dimsText formats an order as "0,2,3,1", even if it has a name.
-func dimsText(o tensor.Order) string {
-	return strings.ReplaceAll(strings.Trim(fmt.Sprint(o.Dims()), "[]"), " ", ",")
+func dimsText(order tensor.Order) string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(order.Dims()), "[]"), " ", ",")
 }
 
 // Pin adds a demand on the value, node or output with the given name. For an input or a constant it demands the layout
@@ -166,8 +166,8 @@ func (g *Graph) Pin(name string, p Pin) error {
 // pinOutput pins the output with the given name. It reports whether the output exists and the pin is valid.
 func (g *Graph) pinOutput(name string, p Pin) bool {
 	for i := range g.Outputs {
-		if o := &g.Outputs[i]; o.Name == name {
-			o.Pin = p
+		if output := &g.Outputs[i]; output.Name == name {
+			output.Pin = p
 			return p.check() == nil
 		}
 	}
@@ -217,8 +217,8 @@ func (n *Node) checkImpl(name string) error {
 	var names []string
 	call := n.Call()
 	for i := range n.Op.Impls {
-		if m := &n.Op.Impls[i]; len(m.Walks(call, nil)) > 0 {
-			names = append(names, m.Name)
+		if impl := &n.Op.Impls[i]; len(impl.Walks(call, nil)) > 0 {
+			names = append(names, impl.Name)
 		}
 	}
 	if names == nil {
@@ -267,41 +267,41 @@ func (v *Value) Demand() Pin {
 
 // Demand returns the pin that an output must meet: its own pin or, if that is zero, the pin of the input or constant
 // that the output returns.
-func (o Output) Demand() Pin {
-	if o.Pin.SetsLayout() || o.Value == nil || o.Value.Node != nil {
-		return o.Pin
+func (output Output) Demand() Pin {
+	if output.Pin.SetsLayout() || output.Value == nil || output.Value.Node != nil {
+		return output.Pin
 	}
-	return o.Value.Pin
+	return output.Value.Pin
 }
 
 // InputOrder adds a dense input in an order of its dimensions.
-func (g *Graph) InputOrder(name string, d tensor.DType, o tensor.Order, shape ...int) *Value {
-	p := Pin{Order: o}
+func (g *Graph) InputOrder(name string, dtype tensor.DType, order tensor.Order, shape ...int) *Value {
+	p := Pin{Order: order}
 	err := p.check()
 	if err == nil {
 		_, err = p.For(len(shape))
 	}
-	m := tensor.New(d, shape...)
+	meta := tensor.New(dtype, shape...)
 	if err == nil {
-		err = m.Check()
+		err = meta.Check()
 	}
 	if err != nil {
 		return g.reject(name, fmt.Errorf("input %q: %w", name, err))
 	}
-	v := g.InputMeta(name, m.WithStrides(o.Strides(m.Shape)))
-	v.decl = &Decl{DType: d, Layout: p}
+	v := g.InputMeta(name, meta.WithStrides(order.Strides(meta.Shape)))
+	v.decl = &Decl{DType: dtype, Layout: p}
 	return v
 }
 
 // PinErrors returns an error for each output whose pin demands a layout of another rank. It omits results of rejected
 // nodes.
 func (g *Graph) PinErrors(rejected map[*Node]*Error) (errs Errors) {
-	for _, o := range g.Outputs {
-		if !o.Pin.SetsLayout() || o.Value == nil || o.Value.Dynamic || rejected[o.Value.Node] != nil {
+	for _, output := range g.Outputs {
+		if !output.Pin.SetsLayout() || output.Value == nil || output.Value.Dynamic || rejected[output.Value.Node] != nil {
 			continue
 		}
-		if _, err := o.Pin.For(o.Value.Meta.Rank()); err != nil {
-			errs = append(errs, g.FailOutput(o, err))
+		if _, err := output.Pin.For(output.Value.Meta.Rank()); err != nil {
+			errs = append(errs, g.FailOutput(output, err))
 		}
 	}
 	return errs

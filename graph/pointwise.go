@@ -14,24 +14,24 @@ import (
 type Pointwise struct {
 	// Config returns the iteration. Its operands are outs followed by the operands of the call in order. Elements of outs
 	// may have no layout.
-	Config func(c *Call, outs []rule.Operand) (rule.Config, error)
+	Config func(call *Call, outs []rule.Operand) (rule.Config, error)
 	// Body returns the kernel for the dtypes of the iteration, and an error if it does not support them. Compilation
 	// rejects a kernel of other dtypes or another arity.
-	Body func(c *Call, r *rule.Rule) (rule.Kernel, error)
+	Body func(call *Call, r *rule.Rule) (rule.Kernel, error)
 	// Outputs is the number of outputs. The zero value means 1.
 	Outputs int
 	// Results returns the number of outputs of a call if it depends on attributes ([Op.Many]); nil means Outputs.
-	Results func(c *Call) (int, error)
+	Results func(call *Call) (int, error)
 	// Grain is the number of elements of a chunk; 0: iter.GrainSize, or less for an expression with functions.
 	Grain int
 }
 
 // outputs returns the number of outputs of a call.
-func (p *Pointwise) outputs(c *Call) (int, error) {
+func (p *Pointwise) outputs(call *Call) (int, error) {
 	if p.Results == nil {
 		return max(p.Outputs, 1), nil
 	}
-	n, err := p.Results(c)
+	n, err := p.Results(call)
 	if err == nil && n < 1 {
 		err = fmt.Errorf("makes %d values", n)
 	}
@@ -43,8 +43,8 @@ func (p *Pointwise) outputs(c *Call) (int, error) {
 var undefined [4]rule.Operand
 
 // Undefined returns output operands without a layout for a call. They are shared and must not be changed.
-func (p *Pointwise) Undefined(c *Call) ([]rule.Operand, error) {
-	n, err := p.outputs(c)
+func (p *Pointwise) Undefined(call *Call) ([]rule.Operand, error) {
+	n, err := p.outputs(call)
 	switch {
 	case err != nil:
 		return nil, err
@@ -55,23 +55,23 @@ func (p *Pointwise) Undefined(c *Call) ([]rule.Operand, error) {
 }
 
 // check returns an error if the call, Config or Body is nil.
-func (p *Pointwise) check(c *Call) error {
-	if c == nil || p == nil || p.Config == nil || p.Body == nil {
+func (p *Pointwise) check(call *Call) error {
+	if call == nil || p == nil || p.Config == nil || p.Body == nil {
 		return errors.New("a pointwise op needs a call, Config and Body")
 	}
 	return nil
 }
 
 // rule returns the rule of a call's iteration, and the kernel.
-func (p *Pointwise) rule(c *Call) (*rule.Rule, rule.Kernel, error) {
-	if err := p.check(c); err != nil {
+func (p *Pointwise) rule(call *Call) (*rule.Rule, rule.Kernel, error) {
+	if err := p.check(call); err != nil {
 		return nil, rule.Kernel{}, err
 	}
-	outs, err := p.Undefined(c)
+	outs, err := p.Undefined(call)
 	if err != nil {
 		return nil, rule.Kernel{}, err
 	}
-	cfg, err := p.Config(c, outs)
+	cfg, err := p.Config(call, outs)
 	if err != nil {
 		return nil, rule.Kernel{}, err
 	}
@@ -79,37 +79,37 @@ func (p *Pointwise) rule(c *Call) (*rule.Rule, rule.Kernel, error) {
 	if err != nil {
 		return nil, rule.Kernel{}, err
 	}
-	k, err := p.Body(c, r)
+	k, err := p.Body(call, r)
 	return r, k, err
 }
 
 // Rule returns the decisions about a call: shape, dtypes, permutation and layouts. It fails if Infer fails.
-func (p *Pointwise) Rule(c *Call) (*rule.Rule, error) {
-	r, _, err := p.rule(c)
+func (p *Pointwise) Rule(call *Call) (*rule.Rule, error) {
+	r, _, err := p.rule(call)
 	return r, err
 }
 
 // Infer is [Semantics.Infer] of the op: it computes the results by the rule of the iteration. Sizes may be unknown.
-func (p *Pointwise) Infer(c *Call) ([]Result, error) {
-	r, _, err := p.rule(c)
+func (p *Pointwise) Infer(call *Call) ([]Result, error) {
+	r, _, err := p.rule(call)
 	if err != nil {
 		return nil, err
 	}
 	if r.NumOutputs() == 1 {
-		return c.One(r.Type(0)), nil
+		return call.One(r.Type(0)), nil
 	}
 	var few [4]tensor.Type
 	types := few[:0]
 	for i := range r.NumOutputs() {
 		types = append(types, r.Type(i))
 	}
-	return c.All(types...), nil
+	return call.All(types...), nil
 }
 
 // Expression returns the expression of one element of a call, in the dtypes that operands and results have in memory;
 // nil if the body is a Go function. It can be [Lowerings.Expression] of ops that compile the loop themselves.
-func (p *Pointwise) Expression(c *Call) (*expr.Code, error) {
-	r, k, err := p.rule(c)
+func (p *Pointwise) Expression(call *Call) (*expr.Code, error) {
+	r, k, err := p.rule(call)
 	if err != nil {
 		return nil, err
 	}
@@ -118,8 +118,8 @@ func (p *Pointwise) Expression(c *Call) (*expr.Code, error) {
 
 // Unchecked is like [Pointwise.Expression], but it also returns the expression of a kernel that checks its operands,
 // such as an integer division. The expression is valid only for operands that the kernel accepts.
-func (p *Pointwise) Unchecked(c *Call) (*expr.Code, error) {
-	r, k, err := p.rule(c)
+func (p *Pointwise) Unchecked(call *Call) (*expr.Code, error) {
+	r, k, err := p.rule(call)
 	if err != nil {
 		return nil, err
 	}
@@ -128,12 +128,12 @@ func (p *Pointwise) Unchecked(c *Call) (*expr.Code, error) {
 
 // Formula returns the formula of one element of a call as text. Its operands are the operands of the call in order, in
 // the dtypes of the iteration. Formula returns nil if there is no text, or if the call is of another op.
-func (o *Op) Formula(c *Call) *expr.Formula {
-	if o == nil || o.Pointwise == nil || c == nil || !o.ownsAttrs(c.Attrs) || (&Node{Op: o,
-		In: c.In}).checkArity() != nil {
+func (op *Op) Formula(call *Call) *expr.Formula {
+	if op == nil || op.Pointwise == nil || call == nil || !op.ownsAttrs(call.Attrs) || (&Node{Op: op,
+		In: call.In}).checkArity() != nil {
 		return nil
 	}
-	_, k, err := o.Pointwise.rule(c)
+	_, k, err := op.Pointwise.rule(call)
 	if err != nil {
 		return nil
 	}

@@ -41,18 +41,18 @@ func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Nod
 }
 
 // insert is Insert for a given op. Unlike Insert, it accepts ops with several results.
-func (g *Graph) insert(name string, o *Op, in []Arg, attrs Attrs) (*Node, error) {
+func (g *Graph) insert(name string, op *Op, in []Arg, attrs Attrs) (*Node, error) {
 	switch {
-	case o == nil || o.defined != o:
+	case op == nil || op.defined != op:
 		return nil, errors.New("the op was not made by graph.Define")
 	case name == "":
 		return nil, g.nameError(name)
 	}
-	a, err := o.Schema.Decode(attrs, g.sizes)
+	a, err := op.Schema.Decode(attrs, g.sizes)
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{Name: g.Fresh(name), Op: o, In: in, Attrs: a, attrs: attributesOf(attrs)}
+	n := &Node{Name: g.Fresh(name), Op: op, In: in, Attrs: a, attrs: attributesOf(attrs)}
 	if err := g.insertNode(n); err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (g *Graph) Again(n *Node, index int, replacement *Value, why string) (*Node
 	if n == nil || n.Op == nil || index < 0 || index >= len(n.In) || replacement == nil || replacement.graph != g {
 		return nil, errors.New("the replaced operand or its replacement does not belong to the graph")
 	}
-	m := &Node{Name: g.Fresh(n.Name), Op: n.Op, In: slices.Clone(n.In), Attrs: n.Attrs, Why: why, Part: n.Part,
+	m := &Node{Name: g.Fresh(n.Name), Op: n.Op, In: slices.Clone(n.In), Attrs: n.Attrs, Why: why, PartOf: n.PartOf,
 		attrs: n.attrs}
 	m.In[index] = Of(replacement)
 	for i := range n.Out {

@@ -87,6 +87,8 @@ type Field struct {
 
 // SchemaOf reads the schema from the tags of struct A. It panics if a tag is malformed or a field has a type that
 // [Schema] does not list. [Define] reports other mistakes, such as two attributes of one name.
+//
+//go:noinline
 func SchemaOf[A any]() *Schema {
 	var empty A
 	return schemaOf(empty)

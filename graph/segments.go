@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -40,12 +41,12 @@ type Segment struct {
 // planning can fold it there. Segments takes time linear in the number of nodes.
 func (g *Graph) Segments() []Segment {
 	nodes := g.neededNodes()
-	c := segmenter{graph: g, stages: NewByValue[stageOfValue](g)}
+	s := segmenter{graph: g, stages: NewByValue[stageOfValue](g)}
 	for _, n := range nodes {
-		c.setStage(n)
+		s.setStage(n)
 	}
-	c.findRounds(nodes)
-	return c.formSegments(nodes)
+	s.findRounds(nodes)
+	return s.formSegments(nodes)
 }
 
 // stageOfValue says when a value is computed. It is zero for inputs and constants.
@@ -78,7 +79,7 @@ func (n *Node) isDynamic() bool {
 }
 
 // setStage sets the stage of a node's results.
-func (c *segmenter) setStage(n *Node) {
+func (segmenter *segmenter) setStage(n *Node) {
 	stage := stageOfValue{dynamic: n.isDynamic()}
 	stage.constant = !stage.dynamic
 	for i := range n.dependencyCount() {
@@ -86,42 +87,42 @@ func (c *segmenter) setStage(n *Node) {
 		if v == nil || v.Const != nil {
 			continue
 		}
-		operandStage := c.stages.At(v)
+		operandStage := segmenter.stages.At(v)
 		stage.constant = stage.constant && operandStage.constant && i < len(n.In)
 		if v.Node != nil && !stage.dynamic && (operandStage.dynamic || i >= len(n.In)) {
 			operandStage.round++ // attributes are read before the segment is planned
 		}
 		stage.round = max(stage.round, operandStage.round)
 	}
-	c.lastRound = max(c.lastRound, stage.round)
+	segmenter.lastRound = max(segmenter.lastRound, stage.round)
 	for _, v := range n.Out {
-		c.stages.Set(v, stage)
+		segmenter.stages.Set(v, stage)
 	}
 }
 
 // findRounds sets rounds. A node that depends only on constants is in the rounds of the nodes that read it. If an
 // output, a dynamic node or an attribute needs it, it is in round 0.
-func (c *segmenter) findRounds(nodes []*Node) {
-	c.rounds = map[*Node][]int{}
+func (segmenter *segmenter) findRounds(nodes []*Node) {
+	segmenter.rounds = map[*Node][]int{}
 	addRounds := func(v *Value, rounds ...int) {
-		if v == nil || v.Node == nil || !c.stages.At(v).constant {
+		if v == nil || v.Node == nil || !segmenter.stages.At(v).constant {
 			return
 		}
-		c.rounds[v.Node] = append(c.rounds[v.Node], rounds...)
+		segmenter.rounds[v.Node] = append(segmenter.rounds[v.Node], rounds...)
 	}
-	for _, o := range c.graph.Outputs {
-		addRounds(o.Value, 0)
+	for _, output := range segmenter.graph.Outputs {
+		addRounds(output.Value, 0)
 	}
 	for _, n := range slices.Backward(nodes) {
-		stage := c.stageOf(n)
+		stage := segmenter.stageOf(n)
 		if stage.constant {
-			slices.Sort(c.rounds[n]) // the list is complete, because all readers follow n
-			c.rounds[n] = slices.Compact(c.rounds[n])
+			sorted.Ints(segmenter.rounds[n]) // the list is complete, because all readers follow n
+			segmenter.rounds[n] = slices.Compact(segmenter.rounds[n])
 		}
 		for i := range n.dependencyCount() {
 			switch {
 			case stage.constant:
-				addRounds(n.dependency(i), c.rounds[n]...)
+				addRounds(n.dependency(i), segmenter.rounds[n]...)
 			case stage.dynamic || i >= len(n.In):
 				addRounds(n.dependency(i), 0)
 			default:
@@ -132,23 +133,23 @@ func (c *segmenter) findRounds(nodes []*Node) {
 }
 
 // stageOf returns the stage of a node's results.
-func (c *segmenter) stageOf(n *Node) stageOfValue {
+func (segmenter *segmenter) stageOf(n *Node) stageOfValue {
 	if len(n.Out) == 0 {
 		return stageOfValue{}
 	}
-	return c.stages.At(n.Out[0])
+	return segmenter.stages.At(n.Out[0])
 }
 
 // formSegments returns the segments of nodes whose results have stages.
-func (c *segmenter) formSegments(nodes []*Node) []Segment {
-	static, dynamic := make([][]*Node, c.lastRound+1), make([][]*Node, c.lastRound+1)
+func (segmenter *segmenter) formSegments(nodes []*Node) []Segment {
+	static, dynamic := make([][]*Node, segmenter.lastRound+1), make([][]*Node, segmenter.lastRound+1)
 	for _, n := range nodes {
-		stage := c.stageOf(n)
+		stage := segmenter.stageOf(n)
 		switch {
 		case stage.dynamic:
 			dynamic[stage.round] = append(dynamic[stage.round], n)
 		case stage.constant:
-			for _, r := range c.rounds[n] {
+			for _, r := range segmenter.rounds[n] {
 				static[r] = append(static[r], n)
 			}
 		default:
@@ -158,13 +159,13 @@ func (c *segmenter) formSegments(nodes []*Node) []Segment {
 	var all []Segment
 	for round := range static {
 		if len(static[round]) > 0 {
-			all = append(all, Segment{Nodes: static[round], graph: c.graph})
+			all = append(all, Segment{Nodes: static[round], graph: segmenter.graph})
 		}
 		for i := range dynamic[round] {
-			all = append(all, Segment{Nodes: dynamic[round][i : i+1 : i+1], Dynamic: true, graph: c.graph})
+			all = append(all, Segment{Nodes: dynamic[round][i : i+1 : i+1], Dynamic: true, graph: segmenter.graph})
 		}
 	}
-	connect(c.graph, all)
+	connect(segmenter.graph, all)
 	return all
 }
 
@@ -209,18 +210,18 @@ func connect(g *Graph, all []Segment) {
 		for v := range computed {
 			segmentOf.Set(v, i+1)
 		}
-		slices.Sort(s.After)
+		sorted.Ints(s.After)
 	}
-	for _, o := range g.Outputs {
-		export(o.Value)
+	for _, output := range g.Outputs {
+		export(output.Value)
 	}
 }
 
 // neededNodes returns the nodes that outputs depend on, in order.
 func (g *Graph) neededNodes() []*Node {
 	live := NewByValue[bool](g)
-	for _, o := range g.Outputs {
-		live.Set(o.Value, true)
+	for _, output := range g.Outputs {
+		live.Set(output.Value, true)
 	}
 	var nodes []*Node
 	for _, n := range slices.Backward(g.Nodes) {

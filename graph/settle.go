@@ -18,22 +18,22 @@ func (g *Graph) Settle() error {
 	if first < 0 {
 		return nil
 	}
-	s := &inlining{g: g, replacements: map[*Value]*Value{}}
+	inl := &inlining{graph: g, replacements: map[*Value]*Value{}}
 	nodes := g.Nodes[first:]
 	g.Nodes = slices.Clone(g.Nodes[:first])
 	for i, n := range nodes {
-		s.redirect(n)
+		inl.redirect(n)
 		if !n.isInlined() {
 			g.Nodes = append(g.Nodes, n)
 			continue
 		}
-		if err := s.inlineNode(n); err != nil {
+		if err := inl.inlineNode(n); err != nil {
 			g.Nodes = append(g.Nodes, nodes[i:]...)
 			return g.Fail(n, err)
 		}
 	}
-	for i, o := range g.Outputs {
-		g.Outputs[i].Value = s.replacementOf(o.Value)
+	for i, output := range g.Outputs {
+		g.Outputs[i].Value = inl.replacementOf(output.Value)
 	}
 	return nil
 }
@@ -56,24 +56,24 @@ func (g *Graph) settleAndInfer() error {
 
 // inlining is the state of Settle.
 type inlining struct {
-	g            *Graph
+	graph        *Graph
 	replacements map[*Value]*Value // indexed by the results of replaced nodes
 }
 
 // replacementOf returns the replacement of a value, or the value if it has none.
-func (s *inlining) replacementOf(v *Value) *Value {
-	if w := s.replacements[v]; w != nil {
+func (inl *inlining) replacementOf(v *Value) *Value {
+	if w := inl.replacements[v]; w != nil {
 		return w
 	}
 	return v
 }
 
 // redirect makes a node read the replacements of its operands.
-func (s *inlining) redirect(n *Node) {
+func (inl *inlining) redirect(n *Node) {
 	for i := range n.In {
-		n.In[i].Value = s.replacementOf(n.In[i].Value)
+		n.In[i].Value = inl.replacementOf(n.In[i].Value)
 	}
-	n.attrs = n.attrs.withReplacements(s.replacementOf)
+	n.attrs = n.attrs.withReplacements(inl.replacementOf)
 }
 
 // isInlined reports whether Settle replaces the node.
@@ -103,13 +103,13 @@ func (n *Node) decodeAttrs() (err error) {
 }
 
 // inlineNode adds the nodes that replace n: those of the chosen graph, or those of all iterations.
-func (s *inlining) inlineNode(n *Node) error {
-	g := s.g
+func (inl *inlining) inlineNode(n *Node) error {
+	g := inl.graph
 	if err := n.decodeAttrs(); err != nil {
 		return err
 	}
 	if n.Op.Chooses == nil {
-		return s.unroll(n)
+		return inl.unroll(n)
 	}
 	body, in := n.Op.Chooses(n.Call())
 	if g.symbolicState != nil {
@@ -129,90 +129,90 @@ func (s *inlining) inlineNode(n *Node) error {
 			return fmt.Errorf("operand %q of the graph it runs is not a value", body.Inputs[i].Name)
 		}
 	}
-	out, err := s.inlineGraph(n, body, values)
+	out, err := inl.inlineGraph(n, body, values)
 	for i := range out {
-		s.setReplacement(n.Out[i], out[i], n)
+		inl.setReplacement(n.Out[i], out[i], n)
 	}
 	return err
 }
 
 // inlineGraph replaces node n, which runs the graph body: it adds copies of the nodes of body. values are the inputs of
 // body. inlineGraph returns the copies of its outputs.
-func (s *inlining) inlineGraph(n *Node, body *Graph, values []*Value) ([]*Value, error) {
-	g := s.g
+func (inl *inlining) inlineGraph(n *Node, body *Graph, values []*Value) ([]*Value, error) {
+	g := inl.graph
 	copies := map[*Value]*Value{}
 	for i, v := range body.Inputs {
 		copies[v] = values[i]
 	}
-	copyOf := func(v *Value) *Value { return s.copyConstant(n, v, copies) }
+	copyOf := func(v *Value) *Value { return inl.copyConstant(n, v, copies) }
 	for _, m := range body.Nodes {
 		if err := g.Ended(); err != nil {
 			return nil, err
 		}
-		c := &Node{Name: g.Fresh(n.Name + "." + m.Name), Op: m.Op, In: slices.Clone(m.In), Pin: m.Pin, Part: n,
+		c := &Node{Name: g.Fresh(n.Name + "." + m.Name), Op: m.Op, In: slices.Clone(m.In), Pin: m.Pin, PartOf: n,
 			attrs: m.attrs.withReplacements(copyOf)}
 		for i := range c.In {
 			c.In[i].Value = copyOf(c.In[i].Value)
 		}
 		for i, v := range m.Out {
-			copies[v] = s.addResult(c, i, n.Name+"."+v.Name)
+			copies[v] = inl.addResult(c, i, n.Name+"."+v.Name)
 		}
-		s.addNode(c)
+		inl.addNode(c)
 		if !c.isInlined() {
 			g.Nodes = append(g.Nodes, c)
 			continue
 		}
-		if err := s.inlineNode(c); err != nil {
+		if err := inl.inlineNode(c); err != nil {
 			return nil, err
 		}
 		for _, v := range m.Out {
-			copies[v] = s.replacementOf(copies[v])
+			copies[v] = inl.replacementOf(copies[v])
 		}
 	}
 	out := make([]*Value, len(body.Outputs))
-	for i, o := range body.Outputs {
-		out[i] = copyOf(o.Value)
+	for i, output := range body.Outputs {
+		out[i] = copyOf(output.Value)
 	}
 	return out, nil
 }
 
 // addResult adds result i to node c.
-func (s *inlining) addResult(c *Node, i int, name string) *Value {
-	w := &Value{Name: s.g.Fresh(name), Node: c, Index: i, graph: s.g}
-	s.g.assignNumber(w)
-	s.g.nameIndex().values[w.Name] = w
+func (inl *inlining) addResult(c *Node, i int, name string) *Value {
+	w := &Value{Name: inl.graph.Fresh(name), Node: c, Index: i, graph: inl.graph}
+	inl.graph.assignNumber(w)
+	inl.graph.nameIndex().values[w.Name] = w
 	c.Out = append(c.Out, w)
 	return w
 }
 
 // addNode assigns a number to a node that has all its results, and adds the node to the index of names.
-func (s *inlining) addNode(c *Node) {
-	s.g.assignNodeNumber(c)
-	s.g.nameIndex().addNode(c)
+func (inl *inlining) addNode(c *Node) {
+	inl.graph.assignNodeNumber(c)
+	inl.graph.nameIndex().addNode(c)
 }
 
 // copyConstant returns the copy of v, a value of the graph that node n runs. It copies a constant at its first use.
-func (s *inlining) copyConstant(n *Node, v *Value, copies map[*Value]*Value) *Value {
+func (inl *inlining) copyConstant(n *Node, v *Value, copies map[*Value]*Value) *Value {
 	if v == nil || copies[v] != nil || v.Const == nil {
 		return copies[v]
 	}
 	w := *v
-	w.Name, w.graph = s.g.Fresh(n.Name+"."+v.Name), s.g
-	s.g.assignNumber(&w)
-	s.g.nameIndex().values[w.Name] = &w
-	s.g.Constants = append(s.g.Constants, &w)
+	w.Name, w.graph = inl.graph.Fresh(n.Name+"."+v.Name), inl.graph
+	inl.graph.assignNumber(&w)
+	inl.graph.nameIndex().values[w.Name] = &w
+	inl.graph.Constants = append(inl.graph.Constants, &w)
 	copies[v] = &w
 	return &w
 }
 
 // setReplacement makes v the replacement of old, a result of the replaced node n. If a node that was added for n
 // computes v, then v and that node get the names of old and n.
-func (s *inlining) setReplacement(old, v *Value, n *Node) {
-	s.replacements[old] = v
-	if v.Node == nil || v.Node.Part != n || s.g.nameIndex().isTaken(old.Name) {
+func (inl *inlining) setReplacement(old, v *Value, n *Node) {
+	inl.replacements[old] = v
+	if v.Node == nil || v.Node.PartOf != n || inl.graph.nameIndex().isTaken(old.Name) {
 		return
 	}
-	names := s.g.nameIndex()
+	names := inl.graph.nameIndex()
 	names.dropValue(v)
 	v.Name = old.Name
 	names.values[v.Name] = v
@@ -245,12 +245,12 @@ func (g *Graph) ResultsFor(in []tensor.Meta) ([]Result, error) {
 		typed = c.Unbacked().Graph
 	}
 	res := make([]Result, len(c.Outputs))
-	for i, o := range c.Outputs {
-		if o.Value.Dynamic {
+	for i, output := range c.Outputs {
+		if output.Value.Dynamic {
 			res[i] = typed.Outputs[i].Value.outline().Result()
 			continue
 		}
-		res[i] = Result{Type: o.Value.Meta.Type(), Alias: Fresh}
+		res[i] = Result{Type: output.Value.Meta.Type(), Alias: Fresh}
 	}
 	return res, nil
 }
@@ -267,8 +267,8 @@ type Repetition struct {
 
 // unroll replaces node n by the nodes of all iterations. The results of n are the carried values after the last
 // iteration, and the collected values of all iterations stacked along a new first dimension.
-func (s *inlining) unroll(n *Node) error {
-	g := s.g
+func (inl *inlining) unroll(n *Node) error {
+	g := inl.graph
 	repetition, _ := n.Op.Repeats(n.Call())
 	if g.symbolicState != nil {
 		g.symbolicState.record(Guard{Node: n})
@@ -286,11 +286,11 @@ func (s *inlining) unroll(n *Node) error {
 		}
 	}
 	g.nameIndex().dropNode(n)
-	condition := s.addConstant(n, "going", tensor.BoolScalar(true).Tensor(tensor.Bool))
+	condition := inl.addConstant(n, "going", tensor.BoolScalar(true).Tensor(tensor.Bool))
 	collected := make([][]Arg, collectedCount)
 	for i := range repetition.Times {
-		iteration := s.addConstant(n, "iteration", tensor.IntScalar(int64(i)).Tensor(tensor.Int64))
-		out, err := s.inlineGraph(n, repetition.Body, append([]*Value{iteration, condition}, values...))
+		iteration := inl.addConstant(n, "iteration", tensor.IntScalar(int64(i)).Tensor(tensor.Int64))
+		out, err := inl.inlineGraph(n, repetition.Body, append([]*Value{iteration, condition}, values...))
 		if err != nil {
 			return fmt.Errorf("iteration %d: %w", i, err)
 		}
@@ -300,32 +300,32 @@ func (s *inlining) unroll(n *Node) error {
 		}
 	}
 	for i := range repetition.Carried {
-		s.setReplacement(n.Out[i], values[i], n)
+		inl.setReplacement(n.Out[i], values[i], n)
 	}
 	for k, list := range collected {
-		v, err := s.stack(n, list)
+		v, err := inl.stack(n, list)
 		if err != nil {
 			return err
 		}
-		s.setReplacement(n.Out[repetition.Carried+k], v, n)
+		inl.setReplacement(n.Out[repetition.Carried+k], v, n)
 	}
 	return nil
 }
 
 // addConstant adds a constant for the nodes that replace n.
-func (s *inlining) addConstant(n *Node, name string, t *tensor.Tensor) *Value {
-	return s.copyConstant(n, &Value{Name: name, Type: t.Meta.Type(), Meta: t.Meta, Const: t}, map[*Value]*Value{})
+func (inl *inlining) addConstant(n *Node, name string, t *tensor.Tensor) *Value {
+	return inl.copyConstant(n, &Value{Name: name, Type: t.Meta.Type(), Meta: t.Meta, Const: t}, map[*Value]*Value{})
 }
 
 // stack adds a node that stacks values along a new first dimension.
-func (s *inlining) stack(n *Node, list []Arg) (*Value, error) {
-	op := s.g.lookup("stack")
+func (inl *inlining) stack(n *Node, list []Arg) (*Value, error) {
+	op := inl.graph.lookup("stack")
 	if op == nil {
 		return nil, errors.New("the catalogue has no op stack, which collects the values of iterations")
 	}
-	c := &Node{Name: s.g.Fresh(n.Name + ".stack"), Op: op, In: list, Part: n, attrs: attributesOf(Attrs{"dim": 0})}
-	v := s.addResult(c, 0, c.Name)
-	s.addNode(c)
-	s.g.Nodes = append(s.g.Nodes, c)
+	c := &Node{Name: inl.graph.Fresh(n.Name + ".stack"), Op: op, In: list, PartOf: n, attrs: attributesOf(Attrs{"dim": 0})}
+	v := inl.addResult(c, 0, c.Name)
+	inl.addNode(c)
+	inl.graph.Nodes = append(inl.graph.Nodes, c)
 	return v, nil
 }

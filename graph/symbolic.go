@@ -218,8 +218,8 @@ const maxPaths = 8
 // inferAllPaths infers a node. Branches that do not affect its results leave no guards.
 func (s *Symbolic) inferAllPaths(n *Node) ([]Result, error) {
 	return sym.Join(s.Env, maxPaths, func() ([]Result, error) {
-		c := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk, bindsSizes: true}
-		return n.Op.Infer(c)
+		call := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk, bindsSizes: true}
+		return n.Op.Infer(call)
 	}, func(first, other []Result, _ sym.Bool) bool { return slices.EqualFunc(first, other, sameResult) })
 }
 

@@ -113,7 +113,7 @@ func (u *unbacked) setDynamicResults(n *Node) {
 // setStaticResults replaces Dynamic results by results with types over symbols. If the layout or the rank of one result
 // is unknown, it changes no result.
 func (u *unbacked) setStaticResults(res []Result) ([]Result, error) {
-	if slices.ContainsFunc(res, func(r Result) bool { return r.Dynamic && (r.Lay == nil || r.Sizes == nil) }) {
+	if slices.ContainsFunc(res, func(r Result) bool { return r.Dynamic && (r.TypeFor == nil || r.Sizes == nil) }) {
 		return res, nil
 	}
 	res = slices.Clone(res)
@@ -121,7 +121,7 @@ func (u *unbacked) setStaticResults(res []Result) ([]Result, error) {
 		if !r.Dynamic {
 			continue
 		}
-		t, err := r.Lay(u.shape(r.Sizes))
+		t, err := r.TypeFor(u.shape(r.Sizes))
 		if err != nil {
 			return nil, err
 		}

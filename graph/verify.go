@@ -57,7 +57,7 @@ func Verify(g *Graph, props Props) error {
 	if g == nil {
 		return Errors{{Err: errNoGraph}}
 	}
-	v := &verifier{g: g, visibleValues: make(map[*Value]bool, g.valueCount), valueNames: map[string]bool{},
+	v := &verifier{graph: g, visibleValues: make(map[*Value]bool, g.valueCount), valueNames: map[string]bool{},
 		nodeNames: map[string]bool{}}
 	v.checkInputs()
 	if props&Sorted == 0 {
@@ -81,7 +81,7 @@ func Verify(g *Graph, props Props) error {
 
 // verifier collects the errors of a graph.
 type verifier struct {
-	g             *Graph
+	graph         *Graph
 	errs          Errors
 	visibleValues map[*Value]bool // values that the nodes verified next may use
 	valueNames    map[string]bool
@@ -97,7 +97,7 @@ func (v *verifier) fail(n *Node, format string, args ...any) {
 		v.errs = append(v.errs, &Error{Err: err})
 		return
 	}
-	v.errs = append(v.errs, v.g.Fail(n, err))
+	v.errs = append(v.errs, v.graph.Fail(n, err))
 }
 
 // markComputed marks the node's outputs as computed, so that later nodes may use them.
@@ -111,7 +111,7 @@ func (v *verifier) markComputed(n *Node) {
 }
 
 func (v *verifier) checkInputs() {
-	for i, list := range [][]*Value{v.g.Inputs, v.g.Constants} {
+	for i, list := range [][]*Value{v.graph.Inputs, v.graph.Constants} {
 		for _, x := range list {
 			v.checkValue(nil, x)
 			v.visibleValues[x] = true
@@ -136,9 +136,9 @@ func (v *verifier) checkValue(n *Node, x *Value) {
 		return
 	case v.valueNames[x.Name]:
 		v.fail(n, "two values are named %q", x.Name)
-	case v.g.nameIndex().values[x.Name] != x:
+	case v.graph.nameIndex().values[x.Name] != x:
 		v.fail(n, "a look-up of the name %q does not return the value", x.Name)
-	case x.graph != v.g:
+	case x.graph != v.graph:
 		v.fail(n, "value %q is of another graph", x.Name)
 	}
 	v.valueNames[x.Name] = true
@@ -160,7 +160,7 @@ func (v *verifier) checkNode(n *Node, props Props) {
 		return
 	case v.nodeNames[n.Name]:
 		v.fail(n, "two nodes are named %q", n.Name)
-	case v.g.nameIndex().node(n.Name) != n:
+	case v.graph.nameIndex().node(n.Name) != n:
 		v.fail(n, "a look-up of its name does not return the node")
 	}
 	v.nodeNames[n.Name] = true
@@ -230,8 +230,8 @@ func (v *Value) checkAlias() error {
 
 // checkTyped returns an error if the outputs differ from the inferred results: see checkResult.
 func (n *Node) checkTyped() error {
-	c := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk}
-	res, err := n.Op.Infer(c)
+	call := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk}
+	res, err := n.Op.Infer(call)
 	switch {
 	case err != nil:
 		return err
@@ -251,22 +251,22 @@ func (n *Node) checkTyped() error {
 // checkResult returns an error if output x differs from the inferred result r in a way that is not permitted.
 func (n *Node) checkResult(x *Value, r Result) error {
 	var alias *Value
-	m := r.Meta()
+	meta := r.Meta()
 	if r.Alias >= 0 {
 		alias = n.In[r.Alias].Value
 	}
 	layoutIsFree := n.LayoutIsFree(n.Walk)
 	switch {
-	case x.Meta.DType != m.DType || !slices.Equal(x.Meta.Shape, m.Shape):
-		return fmt.Errorf("it is %v, inferred is %v", x.Meta, m)
-	case x.Meta.SameLayout(m) && (x.Meta.Offset == m.Offset || x.Within != nil) && x.Alias == alias:
+	case x.Meta.DType != meta.DType || !slices.Equal(x.Meta.Shape, meta.Shape):
+		return fmt.Errorf("it is %v, inferred is %v", x.Meta, meta)
+	case x.Meta.SameLayout(meta) && (x.Meta.Offset == meta.Offset || x.Within != nil) && x.Alias == alias:
 		return nil
 	case x.Within != nil: // checkWithin and checkWrites check it
 		return nil
-	case x.Alias != nil && x.Alias == alias && x.Meta.Offset == m.Offset && x.Meta.SameAddresses(m):
+	case x.Alias != nil && x.Alias == alias && x.Meta.Offset == meta.Offset && x.Meta.SameAddresses(meta):
 		return nil // a view may have any strides in dimensions of size 1
 	case x.Alias != nil || !layoutIsFree:
-		return fmt.Errorf("it is %v%s, inferred is %v%s", x.Meta, aliasText(x.Alias), m, aliasText(alias))
+		return fmt.Errorf("it is %v%s, inferred is %v%s", x.Meta, aliasText(x.Alias), meta, aliasText(alias))
 	case x.Meta.Offset != 0 || !x.Meta.IsNonOverlappingAndDense():
 		return fmt.Errorf("its layout was chosen by a pass and must be dense, but %v is not", x.Meta)
 	}
@@ -274,13 +274,13 @@ func (n *Node) checkResult(x *Value, r Result) error {
 }
 
 // LayoutIsFree reports whether the layouts of the node's results may differ from the inferred layouts when it runs with
-// walk w. They may differ if the walk sets other layouts, if the op can write any layout, or if the node is pinned to a
-// layout.
-func (n *Node) LayoutIsFree(w Walk) bool {
+// the given walk. They may differ if the walk sets other layouts, if the op can write any layout, or if the node is
+// pinned to a layout.
+func (n *Node) LayoutIsFree(walk Walk) bool {
 	if n == nil || n.Op == nil {
 		return false
 	}
-	return n.Op.Kind == FollowsOperands || n.Op.Identity || n.Pin.SetsLayout() || !w.HasInferredLayouts()
+	return n.Op.Kind == FollowsOperands || n.Op.Identity || n.Pin.SetsLayout() || !walk.HasInferredLayouts()
 }
 
 func aliasText(x *Value) string {
@@ -320,11 +320,11 @@ func (n *Node) checkLaidOut(moved func(v *Value) bool) (errs []error) {
 	if len(n.Op.Impls) == 0 || len(n.Out) == 0 || n.Out[0].Alias != nil {
 		return errs
 	}
-	if !slices.ContainsFunc(n.Op.Impls, func(m Impl) bool { return n.Impl != nil && m.Name == n.Impl.Name }) {
+	if !slices.ContainsFunc(n.Op.Impls, func(impl Impl) bool { return n.Impl != nil && impl.Name == n.Impl.Name }) {
 		fail("no implementation is chosen")
 		return errs
 	}
-	c := n.Call()
+	call := n.Call()
 	read := n.Impl.readWithoutFootprint // the footprint is slow to compute and not needed here
 	if read == nil {
 		read = n.Impl.Read
@@ -333,22 +333,22 @@ func (n *Node) checkLaidOut(moved func(v *Value) bool) (errs []error) {
 		if a.Kind != TensorArg || moved != nil && !moved(a.Value) {
 			continue
 		}
-		if err := n.checkPacked(c, i); err != nil {
+		if err := n.checkPacked(call, i); err != nil {
 			fail("%v", err)
 		}
 		if a.Meta().Numel() == 0 { // an operand without elements is not read
 			continue
 		}
-		if _, ok := read(c, n.Walk, i, a.Meta()); !ok {
+		if _, ok := read(call, n.Walk, i, a.Meta()); !ok {
 			fail("implementation %s cannot read the layout of operand %d: %q is %v", n.Impl.Name, i, a.Value.Name, a.Meta())
 		}
 	}
 	for i, x := range n.Out {
-		var o tensor.Order
+		var order tensor.Order
 		if i < len(n.Walk.Out) {
-			o = n.Walk.Out[i]
+			order = n.Walk.Out[i]
 		}
-		if err := n.checkWrites(c, i, o); err != nil {
+		if err := n.checkWrites(call, i, order); err != nil {
 			fail("implementation %s writes output %d %w, but %q is %v", n.Impl.Name, i, err, x.Name, x.Meta)
 		}
 	}
@@ -358,22 +358,22 @@ func (n *Node) checkLaidOut(moved func(v *Value) bool) (errs []error) {
 // checkWrites returns an error if the node's implementation does not write the layout of result i. o is the order of
 // the result in the walk. The text of the error names the layout that the implementation writes: "dense" or "in order
 // ...".
-func (n *Node) checkWrites(c *Call, i int, o tensor.Order) error {
+func (n *Node) checkWrites(call *Call, i int, o tensor.Order) error {
 	x := n.Out[i]
 	dense := x.Meta.IsNonOverlappingAndDense()
 	switch {
 	case x.Meta.Numel() == 0:
 		return nil
-	case x.Within != nil && !dense && (n.Impl.Writes == nil || !n.Impl.Writes(c, n.Walk, i, c.Out[i])):
+	case x.Within != nil && !dense && (n.Impl.Writes == nil || !n.Impl.Writes(call, n.Walk, i, call.Out[i])):
 		return errors.New("dense")
 	case o == "":
 		return nil
 	}
-	m := x.Meta
-	if order, _ := tensor.OrderOf(m); x.Within != nil && !dense {
-		m = m.WithStrides(order.Strides(m.Shape)) // the same order without gaps
+	meta := x.Meta
+	if order, _ := tensor.OrderOf(meta); x.Within != nil && !dense {
+		meta = meta.WithStrides(order.Strides(meta.Shape)) // the same order without gaps
 	}
-	if !o.Holds(m) {
+	if !o.Holds(meta) {
 		return fmt.Errorf("in order %v", o)
 	}
 	return nil
@@ -381,18 +381,18 @@ func (n *Node) checkWrites(c *Call, i int, o tensor.Order) error {
 
 func (v *verifier) checkOutputs(props Props) {
 	names := map[string]bool{}
-	for _, o := range v.g.Outputs {
+	for _, output := range v.graph.Outputs {
 		switch {
-		case o.Value == nil:
-			v.fail(nil, "output %q has no value", o.Name)
+		case output.Value == nil:
+			v.fail(nil, "output %q has no value", output.Name)
 			continue
-		case !v.visibleValues[o.Value]:
-			v.fail(nil, "output %q: value %q is not of the graph", o.Name, o.Value.Name)
-		case names[o.Name]:
-			v.fail(nil, "two outputs are named %q", o.Name)
-		case props&LaidOut != 0 && !o.Pin.Holds(o.Value.Meta):
-			v.fail(nil, "output %q: %v is pinned to %v", o.Name, o.Value.Meta, o.Pin)
+		case !v.visibleValues[output.Value]:
+			v.fail(nil, "output %q: value %q is not of the graph", output.Name, output.Value.Name)
+		case names[output.Name]:
+			v.fail(nil, "two outputs are named %q", output.Name)
+		case props&LaidOut != 0 && !output.Pin.Holds(output.Value.Meta):
+			v.fail(nil, "output %q: %v is pinned to %v", output.Name, output.Value.Meta, output.Pin)
 		}
-		names[o.Name] = true
+		names[output.Name] = true
 	}
 }

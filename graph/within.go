@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -77,9 +78,9 @@ func (n *Node) inPlace() []bool {
 	list := make([]bool, len(n.In))
 	for i, a := range n.In {
 		if place, known := places[i].Meta(); known || places[i].Shape != nil {
-			m := a.Value.Meta
-			list[i] = a.Value.Alias == nil && a.Value.BufferOwner() == owner && m.DType == place.DType && m.Numel() > 0 &&
-				m.Offset == place.Offset && m.SameAddresses(place)
+			meta := a.Value.Meta
+			list[i] = a.Value.Alias == nil && a.Value.BufferOwner() == owner && meta.DType == place.DType && meta.Numel() > 0 &&
+				meta.Offset == place.Offset && meta.SameAddresses(place)
 		}
 	}
 	return list
@@ -112,21 +113,21 @@ func (v *Value) sliceRanges(w *Value) (first, end []int, ok bool) {
 }
 
 // sliceRangesOf is sliceRanges for metas.
-func sliceRangesOf(m, whole tensor.Meta) (first, end []int, ok bool) {
-	offset := m.Offset - whole.Offset
-	first, end = make([]int, m.Rank()), make([]int, m.Rank())
-	dims := make([]int, 0, m.Rank())
-	for d := range m.Shape {
+func sliceRangesOf(meta, whole tensor.Meta) (first, end []int, ok bool) {
+	offset := meta.Offset - whole.Offset
+	first, end = make([]int, meta.Rank()), make([]int, meta.Rank())
+	dims := make([]int, 0, meta.Rank())
+	for d := range meta.Shape {
 		dims = append(dims, d)
 	}
-	slices.SortStableFunc(dims, func(a, b int) int { return whole.Strides[b] - whole.Strides[a] })
+	sorted.Func(dims, func(a, b int) int { return whole.Strides[b] - whole.Strides[a] })
 	for _, d := range dims {
 		if whole.Shape[d] > 1 && whole.Strides[d] > 0 && offset > 0 {
 			first[d] = offset / whole.Strides[d]
 			offset %= whole.Strides[d]
 		}
-		end[d] = first[d] + m.Shape[d]
-		if end[d] > whole.Shape[d] || m.Shape[d] > 1 && m.Strides[d] != whole.Strides[d] {
+		end[d] = first[d] + meta.Shape[d]
+		if end[d] > whole.Shape[d] || meta.Shape[d] > 1 && meta.Strides[d] != whole.Strides[d] {
 			return nil, nil, false
 		}
 	}
@@ -137,13 +138,13 @@ func sliceRangesOf(m, whole tensor.Meta) (first, end []int, ok bool) {
 // into this memory: nodes whose result is in it, and concatenations that copy an operand into it.
 func (v *verifier) checkConcatMemory() {
 	type part struct {
-		by         *Node
+		writer     *Node
 		first, end []int
 	}
 	parts := map[*Value][]part{}
-	add := func(n *Node, owner *Value, m tensor.Meta) {
-		first, end, ok := sliceRangesOf(m, owner.Meta)
-		if !ok || m.Numel() == 0 {
+	add := func(n *Node, owner *Value, meta tensor.Meta) {
+		first, end, ok := sliceRangesOf(meta, owner.Meta)
+		if !ok || meta.Numel() == 0 {
 			return
 		}
 		for _, p := range parts[owner] {
@@ -152,20 +153,20 @@ func (v *verifier) checkConcatMemory() {
 				disjoint = disjoint || end[d] <= p.first[d] || p.end[d] <= first[d]
 			}
 			if !disjoint {
-				v.fail(n, "it writes elements of %q that %s also writes", owner.Name, p.by.Name)
+				v.fail(n, "it writes elements of %q that %s also writes", owner.Name, p.writer.Name)
 			}
 		}
 		parts[owner] = append(parts[owner], part{n, first, end})
 	}
 	shared := map[*Value]bool{}
-	for _, n := range v.g.Nodes {
+	for _, n := range v.graph.Nodes {
 		for _, o := range n.Out {
 			if o.Within != nil {
 				shared[o.BufferOwner()] = true
 			}
 		}
 	}
-	for _, n := range v.g.Nodes {
+	for _, n := range v.graph.Nodes {
 		places := n.Places()
 		for _, o := range n.Out {
 			switch owner := o.BufferOwner(); {

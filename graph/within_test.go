@@ -86,7 +86,7 @@ func TestWorkAndHoldsByOperand(t *testing.T) {
 	n.Impl = &graph.Impl{Name: picky.Name, Walks: picky.Walks, Work: picky.Work, Read: refuses, Writes: picky.Writes}
 	b.Type, b.Meta, b.Within = typ, meta, c
 	require.ErrorContains(t, n.RecheckProps(func(v *graph.Value) bool { return v == b }), "the layout of operand 1")
-	require.NoError(t, n.RecheckProps(func(v *graph.Value) bool { return v != b }), "nobody asks about b")
+	require.NoError(t, n.RecheckProps(func(v *graph.Value) bool { return v != b }), "b is not checked")
 	require.False(t, (*graph.Node)(nil).EachWork(nil, nil))
 	require.Error(t, (*graph.Node)(nil).RecheckProps(nil))
 }

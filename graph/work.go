@@ -3,9 +3,9 @@ package graph
 import (
 	"cmp"
 	"math"
-	"slices"
 
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -40,15 +40,15 @@ const (
 	GoLoop     = "go.loop"     // an instruction of an interpreted loop
 )
 
-// AddRuns adds to w the work of starting the runs of a loop that writes a result of layout m, if there are several
-// runs. A run is a sequence of elements in which each broadcast operand is constant ([LoopRun]).
-func (c *Call) AddRuns(w *Work, m tensor.Meta) {
-	if w == nil || len(m.Strides) != len(m.Shape) {
+// AddRuns adds the work of starting the runs of a loop that writes a result of layout meta, if there are several runs.
+// A run is a sequence of elements in which each broadcast operand is constant ([LoopRun]).
+func (c *Call) AddRuns(work *Work, meta tensor.Meta) {
+	if work == nil || len(meta.Strides) != len(meta.Shape) {
 		return
 	}
-	if runs := c.runs(m); runs > 1 {
-		addRunStarts(w, runs, float64(m.Bytes())/runs)
-		w.DoUnoverlapped(LoopBroadcast, 1)
+	if runs := c.runs(meta); runs > 1 {
+		addRunStarts(work, runs, float64(meta.Bytes())/runs)
+		work.DoUnoverlapped(LoopBroadcast, 1)
 	}
 }
 
@@ -56,32 +56,33 @@ func (c *Call) AddRuns(w *Work, m tensor.Meta) {
 // a run needs no partial vector.
 const wholeLinesPrice = .15
 
-// addRunStarts adds to w the work of starting n runs. Each run has the given number of bytes.
-func addRunStarts(w *Work, n, bytes float64) {
+// addRunStarts adds the work of starting n runs. Each run has the given number of bytes.
+func addRunStarts(work *Work, n, bytes float64) {
 	if math.Mod(bytes, machine.LineBytes) == 0 {
 		n *= wholeLinesPrice
 	}
-	w.DoUnoverlapped(LoopRun, n)
+	work.DoUnoverlapped(LoopRun, n)
 }
 
-// runs returns the number of runs of a loop that writes a result of layout m. A run extends over as many of the fastest
-// dimensions of the result as possible. Each operand is broadcast along all dimensions of a run, or along none of them.
-func (c *Call) runs(m tensor.Meta) float64 {
-	dims := make([]int, 0, m.Rank())
-	for d, n := range m.Shape {
+// runs returns the number of runs of a loop that writes a result of layout meta. A run extends over as many of the
+// fastest dimensions of the result as possible. Each operand is broadcast along all dimensions of a run, or along none
+// of them.
+func (c *Call) runs(meta tensor.Meta) float64 {
+	dims := make([]int, 0, meta.Rank())
+	for d, n := range meta.Shape {
 		if n > 1 {
 			dims = append(dims, d)
 		}
 	}
-	slices.SortFunc(dims, func(a, b int) int { return m.Strides[a] - m.Strides[b] })
+	sorted.Func(dims, func(a, b int) int { return meta.Strides[a] - meta.Strides[b] })
 	length := 1
 	for i, d := range dims {
-		if i > 0 && !c.broadcastAlike(dims[i-1], d, m.Rank()) {
+		if i > 0 && !c.broadcastAlike(dims[i-1], d, meta.Rank()) {
 			break
 		}
-		length *= m.Shape[d]
+		length *= meta.Shape[d]
 	}
-	return float64(m.Numel()) / float64(max(1, length))
+	return float64(meta.Numel()) / float64(max(1, length))
 }
 
 // broadcastAlike reports whether each operand is broadcast either along both dimensions a and b or along neither. rank
@@ -108,47 +109,47 @@ func isBroadcast(shape []int, d, rank int) bool {
 // smallConst is the maximum size in bytes of a constant that is assumed to be in a cache, such as a bias or a scale.
 const smallConst = 16 << 10
 
-// AddStreamed adds to w the work of reading all operands and writing all results once, in the order of memory. Bytes of
+// AddStreamed adds the work of reading all operands and writing all results once, in the order of memory. Bytes of
 // large constants are counted as DenseConstants, all other bytes as Dense.
-func (c *Call) AddStreamed(w *Work) {
-	if c == nil || w == nil {
+func (c *Call) AddStreamed(work *Work) {
+	if c == nil || work == nil {
 		return
 	}
 	for i, a := range c.In {
 		if a.Kind != TensorArg {
 			continue
 		}
-		m := a.Meta()
-		if bytes := float64(m.Numel() * m.DType.Size()); c.Constant(i) && bytes > smallConst {
-			w.Bytes[DenseConstants] += bytes
+		meta := a.Meta()
+		if bytes := float64(meta.Numel() * meta.DType.Size()); c.Constant(i) && bytes > smallConst {
+			work.Bytes[DenseConstants] += bytes
 		} else {
-			w.Bytes[Dense] += bytes
+			work.Bytes[Dense] += bytes
 		}
 	}
-	for _, m := range c.Out {
-		w.Bytes[Dense] += float64(m.Bytes())
+	for _, meta := range c.Out {
+		work.Bytes[Dense] += float64(meta.Bytes())
 	}
 }
 
 // CountedWork computes the work of a call from its bytes and from the op's Flops or Each. It is the default for an
 // implementation without Work, if the op has no Pricing.
-func (o *Op) CountedWork(c *Call) (w Work) {
-	w.Steps = 1
-	c.AddStreamed(&w)
-	if len(c.Out) == 0 {
-		return w
+func (op *Op) CountedWork(call *Call) (work Work) {
+	work.Steps = 1
+	call.AddStreamed(&work)
+	if len(call.Out) == 0 {
+		return work
 	}
-	if o.Flops != nil {
-		w.Flops = o.Flops(c)
-		w.Do(cmp.Or(o.FlopKernel, Flop), w.Flops)
-		return w
+	if op.Flops != nil {
+		work.Flops = op.Flops(call)
+		work.Do(cmp.Or(op.FlopKernel, Flop), work.Flops)
+		return work
 	}
-	n := c.Elements()
-	each := o.operationsPerElement()
-	w.Do(GoSimple, n*each.Simple)
-	w.Do(GoFunction, n*each.Function)
-	w.Flops = n * (each.Simple + each.Function)
-	return w
+	n := call.Elements()
+	each := op.operationsPerElement()
+	work.Do(GoSimple, n*each.Simple)
+	work.Do(GoFunction, n*each.Function)
+	work.Flops = n * (each.Simple + each.Function)
+	return work
 }
 
 // Elements returns the number of elements of the first result or, if that has more, of the first operand.
@@ -168,10 +169,10 @@ func (c *Call) Elements() float64 {
 const functionGrain = machine.MoveGrain / 4
 
 // operationsPerElement returns the op's Each, or its default.
-func (o *Op) operationsPerElement() Each {
-	switch p := o.Pointwise; {
-	case o.Each != Each{} || o.Flops != nil:
-		return o.Each
+func (op *Op) operationsPerElement() Each {
+	switch p := op.Pointwise; {
+	case op.Each != Each{} || op.Flops != nil:
+		return op.Each
 	case p != nil && p.Grain > 0 && p.Grain <= functionGrain:
 		return Each{Function: 1}
 	}
@@ -181,33 +182,33 @@ func (o *Op) operationsPerElement() Each {
 // Pricing computes the work of implementations whose field Work or Read is nil. For a call that it does not price, a
 // method returns false, and [Op.CountedWork] or [ReadWork] is used instead.
 type Pricing interface {
-	// Work returns what [Impl.Work] would return: the work of the call with walk w.
-	Work(c *Call, w Walk) (work Work, ok bool)
-	// Read returns what [Impl.Read] would return: the additional work for operand i in layout m.
-	Read(c *Call, w Walk, i int, m tensor.Meta) (work Work, ok bool)
+	// Work returns what [Impl.Work] would return: the work of the call with the walk.
+	Work(call *Call, walk Walk) (work Work, ok bool)
+	// Read returns what [Impl.Read] would return: the additional work for operand i in layout meta.
+	Read(call *Call, walk Walk, i int, meta tensor.Meta) (work Work, ok bool)
 }
 
 // defaultWork is the default of [Impl.Work].
-func (o *Op) defaultWork(c *Call, w Walk) Work {
-	if o.Pricing != nil {
-		if r, ok := o.Pricing.Work(c, w); ok {
+func (op *Op) defaultWork(call *Call, walk Walk) Work {
+	if op.Pricing != nil {
+		if r, ok := op.Pricing.Work(call, walk); ok {
 			return r
 		}
 	}
-	return o.CountedWork(c)
+	return op.CountedWork(call)
 }
 
 // defaultRead is the default of [Impl.Read], for an implementation that reads operands in any layout.
-func (o *Op) defaultRead(c *Call, w Walk, i int, m tensor.Meta) (Work, bool) {
-	if len(c.Out) == 0 {
+func (op *Op) defaultRead(call *Call, walk Walk, i int, meta tensor.Meta) (Work, bool) {
+	if len(call.Out) == 0 {
 		return Work{}, true
 	}
-	if o.Pricing != nil {
-		if r, ok := o.Pricing.Read(c, w, i, m); ok {
+	if op.Pricing != nil {
+		if r, ok := op.Pricing.Read(call, walk, i, meta); ok {
 			return r, true
 		}
 	}
-	return ReadWork(m, w.ResultLayout(0, c.Out[0])), true
+	return ReadWork(meta, walk.ResultLayout(0, call.Out[0])), true
 }
 
 // Rate is an inner kernel that has a price in cost profiles. Each family of ops lists its rates. The price of a unit is

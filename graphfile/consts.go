@@ -15,11 +15,11 @@ import (
 
 // valueDecl is the declaration of an input or a constant.
 type valueDecl struct {
-	name, dtype, file, key string
-	hasDType, hasShape     bool
-	graphDecl              graph.Decl
-	data                   []byte // the JSON of "data"
-	at, dtypeAt, dataAt    int    // offsets of the declaration, the dtype and the data in the file
+	name, dtype, file, key          string
+	hasDType, hasShape              bool
+	graphDecl                       graph.Decl
+	data                            []byte // the JSON of "data"
+	offset, dtypeOffset, dataOffset int    // offsets of the declaration, the dtype and the data in the file
 }
 
 const (
@@ -28,36 +28,36 @@ const (
 )
 
 // readDeclaration reads the object of an input or a constant. ok reports that no mistake was found.
-func (l *loader) readDeclaration(at int, isConstant bool) (d *valueDecl, ok bool, err error) {
-	d = &valueDecl{at: at}
+func (l *loader) readDeclaration(offset int, isConstant bool) (decl *valueDecl, ok bool, err error) {
+	decl = &valueDecl{offset: offset}
 	firstErr := len(l.errs)
-	err = l.scan.object(func(key string, at int) error { return l.declarationKey(d, key, at, isConstant) })
+	err = l.scan.object(func(key string, offset int) error { return l.declarationKey(decl, key, offset, isConstant) })
 	kind := "input"
 	if isConstant {
 		kind = "constant"
 	}
 	if len(l.errs) == firstErr && err == nil {
 		switch {
-		case d.name == "":
-			l.failAt(at, "\"name\" is missing")
-		case l.g.Value(d.name) != nil:
-			l.failAt(at, "two values are named %q", d.name)
-		case !d.hasDType:
-			l.failAt(at, "\"dtype\" is missing")
-		case !d.hasShape:
-			l.failAt(at, "\"shape\" is missing")
-		case d.graphDecl.Strides != nil && d.graphDecl.Layout.SetsLayout():
+		case decl.name == "":
+			l.failAt(offset, "\"name\" is missing")
+		case l.graph.Value(decl.name) != nil:
+			l.failAt(offset, "two values are named %q", decl.name)
+		case !decl.hasDType:
+			l.failAt(offset, "\"dtype\" is missing")
+		case !decl.hasShape:
+			l.failAt(offset, "\"shape\" is missing")
+		case decl.graphDecl.Strides != nil && decl.graphDecl.Layout.SetsLayout():
 			key := "memory_format"
-			if d.graphDecl.Layout.Order != "" {
+			if decl.graphDecl.Layout.Order != "" {
 				key = "order"
 			}
-			l.failAt(at, "\"strides\" and %q cannot both be given", key)
+			l.failAt(offset, "\"strides\" and %q cannot both be given", key)
 		default:
-			l.checkLayout(d.graphDecl.Layout, at)
+			l.checkLayout(decl.graphDecl.Layout, offset)
 		}
 	}
-	l.prefixErrors(firstErr, kind, d.name)
-	return d, len(l.errs) == firstErr && err == nil, err
+	l.prefixErrors(firstErr, kind, decl.name)
+	return decl, len(l.errs) == firstErr && err == nil, err
 }
 
 // prefixErrors puts the kind and the name of an input or a constant before the texts of its mistakes, which are
@@ -68,55 +68,55 @@ func (l *loader) prefixErrors(firstErr int, kind, name string) {
 	}
 }
 
-func (l *loader) declarationKey(d *valueDecl, key string, at int, isConstant bool) error {
+func (l *loader) declarationKey(decl *valueDecl, key string, offset int, isConstant bool) error {
 	switch {
 	case key == "name":
-		return l.scan.stringTo(&d.name)
+		return l.scan.stringTo(&decl.name)
 	case key == "dtype":
-		d.hasDType, d.dtypeAt = true, l.scan.at()
-		return l.scan.stringTo(&d.dtype)
+		decl.hasDType, decl.dtypeOffset = true, l.scan.offset()
+		return l.scan.stringTo(&decl.dtype)
 	case key == "shape":
-		d.hasShape = true
-		return l.scan.array(func(at int) error {
-			dim, err := l.readDim(d, "shape", at, isConstant)
+		decl.hasShape = true
+		return l.scan.array(func(offset int) error {
+			dim, err := l.readDim(decl, "shape", offset, isConstant)
 			if dim.Size < 0 {
-				l.failAt(at, "negative size %d", dim.Size)
+				l.failAt(offset, "negative size %d", dim.Size)
 			}
-			d.graphDecl.Dims = append(d.graphDecl.Dims, dim)
+			decl.graphDecl.Dims = append(decl.graphDecl.Dims, dim)
 			return err
 		})
 	case key == "strides":
-		d.graphDecl.Strides = []graph.Dim{}
-		return l.scan.array(func(at int) error {
-			dim, err := l.readDim(d, "strides", at, isConstant)
-			d.graphDecl.Strides = append(d.graphDecl.Strides, dim)
+		decl.graphDecl.Strides = []graph.Dim{}
+		return l.scan.array(func(offset int) error {
+			dim, err := l.readDim(decl, "strides", offset, isConstant)
+			decl.graphDecl.Strides = append(decl.graphDecl.Strides, dim)
 			return err
 		})
 	case key == "offset":
-		dim, err := l.readDim(d, "offset", l.scan.at(), isConstant)
-		d.graphDecl.Offset = dim
+		dim, err := l.readDim(decl, "offset", l.scan.offset(), isConstant)
+		decl.graphDecl.Offset = dim
 		return err
 	case key == "memory_format":
-		return l.scan.formatTo(&d.graphDecl.Layout.Format)
+		return l.scan.formatTo(&decl.graphDecl.Layout.Format)
 	case key == "order":
-		return l.scan.orderTo(&d.graphDecl.Layout.Order)
+		return l.scan.orderTo(&decl.graphDecl.Layout.Order)
 	case key == "data" && isConstant:
-		d.dataAt = l.scan.at()
+		decl.dataOffset = l.scan.offset()
 		raw, err := l.scan.raw()
-		d.data = raw
+		decl.data = raw
 		return err
 	case key == "file" && isConstant:
-		return l.scan.stringTo(&d.file)
+		return l.scan.stringTo(&decl.file)
 	case key == "key" && isConstant:
-		return l.scan.stringTo(&d.key)
+		return l.scan.stringTo(&decl.key)
 	case isConstant:
-		return l.unknownKey(key, at, constantKeys)
+		return l.unknownKey(key, offset, constantKeys)
 	}
-	return l.unknownKey(key, at, inputKeys)
+	return l.unknownKey(key, offset, inputKeys)
 }
 
 // readDim reads a size, a stride or an offset. key is the key of the list or of the number: shape, strides or offset.
-func (l *loader) readDim(d *valueDecl, key string, at int, isConstant bool) (graph.Dim, error) {
+func (l *loader) readDim(decl *valueDecl, key string, offset int, isConstant bool) (graph.Dim, error) {
 	var dim graph.Dim
 	if !l.scan.nextIsString() {
 		want := "an integer, a symbol or an expression"
@@ -133,15 +133,15 @@ func (l *loader) readDim(d *valueDecl, key string, at int, isConstant bool) (gra
 	_, numberErr := strconv.Atoi(text)
 	switch {
 	case isConstant:
-		l.failAt(at, "a constant's %s cannot be symbolic", key)
+		l.failAt(offset, "a constant's %s cannot be symbolic", key)
 	case text == "":
-		l.failAt(at, "a symbol needs a name")
+		l.failAt(offset, "a symbol needs a name")
 	case numberErr == nil:
-		l.failAt(at, "want an integer, a symbol or an expression, got %q; did you mean %s?", text, text)
+		l.failAt(offset, "want an integer, a symbol or an expression, got %q; did you mean %s?", text, text)
 	default:
 		dim = graph.ParseDim(text)
 		if key != "shape" || dim.Expr != "" {
-			l.expressions = append(l.expressions, expression{d, key, len(d.graphDecl.Dims), text, at})
+			l.expressions = append(l.expressions, expression{decl, key, len(decl.graphDecl.Dims), text, offset})
 		}
 	}
 	return dim, err
@@ -149,11 +149,11 @@ func (l *loader) readDim(d *valueDecl, key string, at int, isConstant bool) (gra
 
 // expression is a size, a stride or an offset written as an expression over symbols.
 type expression struct {
-	decl  *valueDecl
-	key   string // shape, strides or offset
-	index int    // the dimension, if key is shape
-	text  string
-	at    int // offset of the text in the file
+	decl   *valueDecl
+	key    string // shape, strides or offset
+	index  int    // the dimension, if key is shape
+	text   string
+	offset int // offset of the text in the file
 }
 
 // checkExpressions checks expressions after all symbols are known. A text that looks like an expression is a symbol if
@@ -163,37 +163,37 @@ func (l *loader) checkExpressions() {
 		dim := graph.ParseDim(e.text)
 		if l.declaredSymbols[e.text] && e.key == "shape" {
 			e.decl.graphDecl.Dims[e.index] = graph.Dim{Symbol: e.text}
-		} else if err := dim.Check(l.g.Symbols); err != nil {
-			l.failAt(e.at, "input %q: %s: %w", e.decl.name, e.key, err)
+		} else if err := dim.Check(l.graph.Symbols); err != nil {
+			l.failAt(e.offset, "input %q: %s: %w", e.decl.name, e.key, err)
 		}
 	}
 }
 
-func (l *loader) readInput(at int) error {
+func (l *loader) readInput(offset int) error {
 	firstErr := len(l.errs)
-	d, ok, err := l.readDeclaration(at, false)
+	decl, ok, err := l.readDeclaration(offset, false)
 	if !ok {
-		l.skipValue(l.standIn(d.name, false), firstErr, err)
+		l.skipValue(l.standIn(decl.name, false), firstErr, err)
 		return err
 	}
-	if d.graphDecl.DType, err = tensor.ParseDType(d.dtype); err != nil {
-		l.failAt(d.dtypeAt, "%w", err)
+	if decl.graphDecl.DType, err = tensor.ParseDType(decl.dtype); err != nil {
+		l.failAt(decl.dtypeOffset, "%w", err)
 	}
-	for _, dim := range d.graphDecl.Dims {
+	for _, dim := range decl.graphDecl.Dims {
 		if dim.Symbol != "" {
 			l.addSymbol(dim.Symbol)
 		}
 	}
 	if len(l.errs) == firstErr {
-		v, err := l.draft.Input(d.name, d.graphDecl)
+		v, err := l.draft.Input(decl.name, decl.graphDecl)
 		if err == nil {
-			l.places.setValue(v, at)
+			l.places.setValue(v, offset)
 			return nil
 		}
-		l.failAt(at, "%w", err)
+		l.failAt(offset, "%w", err)
 	}
-	l.prefixErrors(firstErr, "input", d.name)
-	l.skipValue(l.standIn(d.name, false), firstErr, nil)
+	l.prefixErrors(firstErr, "input", decl.name)
+	l.skipValue(l.standIn(decl.name, false), firstErr, nil)
 	return nil
 }
 
@@ -219,75 +219,75 @@ func (l *loader) standIn(name string, isConstant bool) (v *graph.Value) {
 	return v
 }
 
-func (l *loader) readConstant(at int) error {
+func (l *loader) readConstant(offset int) error {
 	interrupt.Check(l.ctx)
 	firstErr := len(l.errs)
-	d, ok, err := l.readDeclaration(at, true)
+	decl, ok, err := l.readDeclaration(offset, true)
 	if !ok {
-		l.skipValue(l.standIn(d.name, true), firstErr, err)
+		l.skipValue(l.standIn(decl.name, true), firstErr, err)
 		return err
 	}
-	t, wrongAt, err := l.constData(d)
+	t, wrongAt, err := l.constData(decl)
 	if err != nil {
 		l.failAt(wrongAt, "%w", err)
-		l.prefixErrors(firstErr, "constant", d.name)
-		l.skipValue(l.standIn(d.name, true), firstErr, nil)
+		l.prefixErrors(firstErr, "constant", decl.name)
+		l.skipValue(l.standIn(decl.name, true), firstErr, nil)
 		return nil
 	}
-	if d.file != "" {
-		l.src.files[weak.Make(t)] = constRef{d.file, d.key}
+	if decl.file != "" {
+		l.source.files[weak.Make(t)] = constRef{decl.file, decl.key}
 	}
-	v, err := l.draft.Constant(d.name, d.graphDecl.Layout, t)
+	v, err := l.draft.Constant(decl.name, decl.graphDecl.Layout, t)
 	if err != nil {
 		return err
 	}
-	l.places.setValue(v, at)
+	l.places.setValue(v, offset)
 	return nil
 }
 
 // constData returns the data of a constant. If it fails, the int is the offset of the mistake in the file.
-func (l *loader) constData(d *valueDecl) (*tensor.Tensor, int, error) {
-	dt, err := tensor.ParseDType(d.dtype)
+func (l *loader) constData(decl *valueDecl) (*tensor.Tensor, int, error) {
+	dt, err := tensor.ParseDType(decl.dtype)
 	if err != nil {
-		return nil, d.dtypeAt, err
+		return nil, decl.dtypeOffset, err
 	}
-	d.graphDecl.DType = dt
-	declared, err := d.graphDecl.Type(nil)
+	decl.graphDecl.DType = dt
+	declared, err := decl.graphDecl.Type(nil)
 	if err != nil {
-		return nil, d.at, err
+		return nil, decl.offset, err
 	}
-	m, _ := declared.Meta()
-	if err := checkStorageSize(m); err != nil {
-		return nil, d.at, err
+	meta, _ := declared.Meta()
+	if err := checkStorageSize(meta); err != nil {
+		return nil, decl.offset, err
 	}
 	var t *tensor.Tensor
-	at := d.at
+	offset := decl.offset
 	switch {
-	case (d.data == nil) == (d.file == ""):
-		return nil, d.at, errors.New("want either \"data\" or \"file\"")
-	case d.data != nil && d.key != "":
-		return nil, d.at, errors.New("\"key\" needs \"file\"")
-	case d.data != nil:
-		t, at, err = parseData(d.data, d.dataAt, m)
+	case (decl.data == nil) == (decl.file == ""):
+		return nil, decl.offset, errors.New("want either \"data\" or \"file\"")
+	case decl.data != nil && decl.key != "":
+		return nil, decl.offset, errors.New("\"key\" needs \"file\"")
+	case decl.data != nil:
+		t, offset, err = parseData(decl.data, decl.dataOffset, meta)
 	default:
-		t, err = l.readConst(d, m)
+		t, err = l.readConst(decl, meta)
 	}
 	if err != nil {
-		return nil, at, err
+		return nil, offset, err
 	}
-	t, err = withLayout(t, m)
-	return t, d.at, err
+	t, err = withLayout(t, meta)
+	return t, decl.offset, err
 }
 
-// withLayout returns t with the layout of m. The result is a view of t if the elements have the same addresses in both
-// layouts, otherwise a copy. Tensors in files need not be row-major, and several tensors of a file may share one
+// withLayout returns t with the layout of meta. The result is a view of t if the elements have the same addresses in
+// both layouts, otherwise a copy. Tensors in files need not be row-major, and several tensors of a file may share one
 // storage.
-func withLayout(t *tensor.Tensor, m tensor.Meta) (*tensor.Tensor, error) {
-	if m.Offset == 0 && m.SameAddresses(t.Meta) {
-		size := m.DType.Size()
-		return tensor.Over(m, tensor.StorageOf(t.Storage().Bytes()[min(t.Offset*size, t.Storage().Len()):]))
+func withLayout(t *tensor.Tensor, meta tensor.Meta) (*tensor.Tensor, error) {
+	if meta.Offset == 0 && meta.SameAddresses(t.Meta) {
+		size := meta.DType.Size()
+		return tensor.Over(meta, tensor.StorageOf(t.Storage().Bytes()[min(t.Offset*size, t.Storage().Len()):]))
 	}
-	out := tensor.Empty(m)
+	out := tensor.Empty(meta)
 	tensor.CopyElements(out, t)
 	return out, nil
 }
@@ -300,35 +300,35 @@ const (
 	freeElements    = 64
 )
 
-func checkStorageSize(m tensor.Meta) error {
-	if limit := maxStorageRatio * (m.Numel() + freeElements); m.Extent() > limit {
-		return fmt.Errorf("%d elements need a storage of %d elements; the limit is %d", m.Numel(), m.Extent(), limit)
+func checkStorageSize(meta tensor.Meta) error {
+	if limit := maxStorageRatio * (meta.Numel() + freeElements); meta.Extent() > limit {
+		return fmt.Errorf("%d elements need a storage of %d elements; the limit is %d", meta.Numel(), meta.Extent(), limit)
 	}
 	return nil
 }
 
 // readConst reads a constant's file, which must be inside the graph's folder.
-func (l *loader) readConst(d *valueDecl, m tensor.Meta) (*tensor.Tensor, error) {
+func (l *loader) readConst(decl *valueDecl, meta tensor.Meta) (*tensor.Tensor, error) {
 	if l.openConst == nil {
-		return nil, fmt.Errorf("file %q cannot be opened here", d.file)
+		return nil, fmt.Errorf("file %q cannot be opened here", decl.file)
 	}
-	path, err := l.src.folder.Path(d.file)
+	path, err := l.source.folder.Path(decl.file)
 	if err != nil {
 		return nil, err
 	}
-	found, read, err := l.openConst(path, d.key)
+	found, read, err := l.openConst(path, decl.key)
 	if err != nil {
-		return nil, withFileName(err, path, d.file)
+		return nil, withFileName(err, path, decl.file)
 	}
 	// numpy has no bfloat16: its bits are in a uint16 array.
-	bits := found.DType == tensor.Uint16 && m.DType == tensor.BFloat16
-	if found.DType != m.DType && !bits || !slices.Equal(found.Shape, m.Shape) {
+	bits := found.DType == tensor.Uint16 && meta.DType == tensor.BFloat16
+	if found.DType != meta.DType && !bits || !slices.Equal(found.Shape, meta.Shape) {
 		return nil, fmt.Errorf("the file holds %v%s, the graph says %v%s", found.DType, tensor.ListString(found.Shape),
-			m.DType, tensor.ListString(m.Shape))
+			meta.DType, tensor.ListString(meta.Shape))
 	}
 	t, err := read()
 	if err != nil || !bits {
-		return t, withFileName(err, path, d.file)
+		return t, withFileName(err, path, decl.file)
 	}
 	return t.View(t.Meta.WithDType(tensor.BFloat16))
 }

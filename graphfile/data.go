@@ -30,15 +30,15 @@ type dataReader struct {
 // parseData reads nested or flat numbers in row-major order. base is the offset of raw in the file. A complex element
 // is a pair of numbers; if all elements are real, each may be one number. Infinities and NaN are written as strings:
 // "NaN", "Infinity", "-Infinity". If parseData fails, the int is the offset of the mistake in the file.
-func parseData(raw []byte, base int, m tensor.Meta) (*tensor.Tensor, int, error) {
+func parseData(raw []byte, base int, meta tensor.Meta) (*tensor.Tensor, int, error) {
 	var first error
 	firstAt := base
-	fail := func(at int, err error) {
+	fail := func(offset int, err error) {
 		if first == nil {
-			first, firstAt = err, base+at
+			first, firstAt = err, base+offset
 		}
 	}
-	r := &dataReader{scan: newScanner(raw, fail), base: base, meta: m}
+	r := &dataReader{scan: newScanner(raw, fail), base: base, meta: meta}
 	if _, err := r.readList(0); err != nil {
 		fail(0, err)
 	}
@@ -52,7 +52,7 @@ func parseData(raw []byte, base int, m tensor.Meta) (*tensor.Tensor, int, error)
 // readList reads a number, or a list of lists or numbers, at the given nesting depth. n is the number of members of a
 // list, and -1 for a number.
 func (r *dataReader) readList(depth int) (n int, err error) {
-	offset := r.scan.at()
+	offset := r.scan.offset()
 	if r.scan.dec.PeekKind() != '[' {
 		return -1, r.readNumber(offset)
 	}
@@ -76,7 +76,7 @@ func (r *dataReader) readList(depth int) (n int, err error) {
 	return n, err
 }
 
-func (r *dataReader) readNumber(at int) error {
+func (r *dataReader) readNumber(offset int) error {
 	tok, err := r.scan.dec.ReadToken()
 	if err != nil {
 		return err
@@ -87,13 +87,13 @@ func (r *dataReader) readNumber(at int) error {
 	case r.meta.DType.IsFloat() || r.meta.DType.IsComplex():
 		x, err := r.float(tok)
 		if err != nil {
-			r.scan.report(at, err)
+			r.scan.report(offset, err)
 		}
 		r.floats = append(r.floats, x)
 	default:
 		i, err := r.integer(tok)
 		if err != nil {
-			r.scan.report(at, err)
+			r.scan.report(offset, err)
 		}
 		r.ints = append(r.ints, i)
 	}
@@ -112,7 +112,7 @@ func (r *dataReader) float(tok jsontext.Token) (float64, error) {
 		}
 	case '0':
 		bits := 64
-		if d := r.meta.DType; d != tensor.Float64 && d != tensor.Complex128 {
+		if dtype := r.meta.DType; dtype != tensor.Float64 && dtype != tensor.Complex128 {
 			// Parsing for float64 first would round twice.
 			bits = 32
 		}
@@ -147,9 +147,9 @@ func (r *dataReader) integer(tok jsontext.Token) (int64, error) {
 	default:
 		return 0, wantNumber(tok)
 	}
-	d, text := r.meta.DType, tok.String()
-	outOfRange := fmt.Errorf("data: %s does not fit %v", text, d)
-	if d == tensor.Uint64 {
+	dtype, text := r.meta.DType, tok.String()
+	outOfRange := fmt.Errorf("data: %s does not fit %v", text, dtype)
+	if dtype == tensor.Uint64 {
 		if u, err := strconv.ParseUint(text, 10, 64); err == nil {
 			return int64(u), nil
 		}
@@ -161,16 +161,16 @@ func (r *dataReader) integer(tok jsontext.Token) (int64, error) {
 			return 0, outOfRange
 		}
 	}
-	if d == tensor.Bool {
+	if dtype == tensor.Bool {
 		if i != 0 {
 			i = 1
 		}
 		return i, nil
 	}
-	bits := 8 * d.Size()
+	bits := 8 * dtype.Size()
 	least, greatest := int64(-1)<<(bits-1), int64(1)<<(bits-1)-1
 	switch {
-	case d.IsSigned():
+	case dtype.IsSigned():
 	case bits == 64:
 		least, greatest = 0, math.MaxInt64 // a greater uint64 was parsed above
 	default:
@@ -184,9 +184,9 @@ func (r *dataReader) integer(tok jsontext.Token) (int64, error) {
 
 // tensor checks the number of elements and converts them to a tensor.
 func (r *dataReader) tensor() (*tensor.Tensor, error) {
-	m := tensor.New(r.meta.DType, r.meta.Shape...)
-	n, count := m.Numel(), len(r.floats)+len(r.ints)
-	pairs := m.DType.IsComplex() && count == 2*n && n > 0 // each element is given by two numbers
+	meta := tensor.New(r.meta.DType, r.meta.Shape...)
+	n, count := meta.Numel(), len(r.floats)+len(r.ints)
+	pairs := meta.DType.IsComplex() && count == 2*n && n > 0 // each element is given by two numbers
 	switch {
 	case r.isMixed:
 		return nil, errors.New("data: lists and numbers are mixed")
@@ -194,9 +194,9 @@ func (r *dataReader) tensor() (*tensor.Tensor, error) {
 		return nil, r.raggedErr
 	case count != n && !pairs:
 		return nil, fmt.Errorf("data holds %s numbers, shape %s wants %d", countText(count, 2*n),
-			tensor.ListString(m.Shape), n)
+			tensor.ListString(meta.Shape), n)
 	}
-	t := tensor.Empty(m)
+	t := tensor.Empty(meta)
 	if n == 0 {
 		return t, nil
 	}
@@ -207,7 +207,7 @@ func (r *dataReader) tensor() (*tensor.Tensor, error) {
 	case r.floats != nil:
 		srcDType, src = tensor.Float64, unsafe.Pointer(unsafe.SliceData(r.floats))
 	}
-	tensor.Converter(m.DType, srcDType)(t.Pointer(), src, m.DType.Size(), srcDType.Size(), n)
+	tensor.Converter(meta.DType, srcDType)(t.Pointer(), src, meta.DType.Size(), srcDType.Size(), n)
 	return t, nil
 }
 

@@ -111,10 +111,10 @@ func parse(r io.Reader, lookup graph.Lookup, o Options, unavailable map[*graph.V
 		l.errs.Sort()
 		return nil, nil, l.errs
 	}
-	if len(l.g.Outputs) == 0 {
-		l.draft.Warn(l.src.fail(l.outputsAt, "%w", graph.ErrNoOutputs))
+	if len(l.graph.Outputs) == 0 {
+		l.draft.Warn(l.source.fail(l.outputsOffset, "%w", graph.ErrNoOutputs))
 	}
-	return l.g, append(l.skipped, l.draft.Without(l.unavailable)...), nil
+	return l.graph, append(l.skipped, l.draft.Without(l.unavailable)...), nil
 }
 
 // maxErrors is the maximum number of mistakes that are collected from one file.

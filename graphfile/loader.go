@@ -20,9 +20,9 @@ import (
 type loader struct {
 	ctx       context.Context // may be nil
 	draft     *graph.Draft
-	g         *graph.Graph
+	graph     *graph.Graph
 	places    *places
-	src       *source
+	source    *source
 	lookup    graph.Lookup
 	data      []byte
 	base      int // offset of data in the file; other offsets are also in the file, unless they are said to be in data
@@ -43,7 +43,7 @@ type loader struct {
 	unusedArgs    []graph.Arg  // the unused part of a block of operands: see argBlock
 	outputs       []rawOutput
 
-	outputsAt int // offset of the key "outputs"
+	outputsOffset int // offset of the key "outputs"
 
 	attrsCache map[attrsKey]*decodedAttrs // cache of decoded attributes
 
@@ -53,23 +53,23 @@ type loader struct {
 
 // rawOutput is an output as read.
 type rawOutput struct {
-	value string
-	out   graph.Output
-	at    int
+	value  string
+	out    graph.Output
+	offset int
 }
 
 // newLoader returns a loader. It estimates the number of nodes in data, so that lists of nodes need not grow.
 func newLoader(src *source, lookup graph.Lookup, data []byte) *loader {
 	n := bytes.Count(data, []byte(`"op"`))
-	p := &places{src: src, nodes: make([]int, 0, n), outputs: map[string]int{}}
+	p := &places{source: src, nodes: make([]int, 0, n), outputs: map[string]int{}}
 	d := graph.NewDraft(lookup, n, p)
-	return &loader{draft: d, g: d.Graph(), places: p, src: src, lookup: lookup, data: data,
+	return &loader{draft: d, graph: d.Graph(), places: p, source: src, lookup: lookup, data: data,
 		rawNodes: make([]rawNode, 0, n), attrsCache: map[attrsKey]*decodedAttrs{}, declaredSymbols: map[string]bool{}}
 }
 
 // parse reads, resolves and sorts the graph in l.data.
 func (l *loader) parse() {
-	l.scan = newScanner(l.data, func(at int, err error) { l.failAt(at, "%w", err) })
+	l.scan = newScanner(l.data, func(offset int, err error) { l.failAt(offset, "%w", err) })
 	l.scan.base = l.base
 	if err := l.readTopLevel(); err != nil {
 		l.syntaxError(err)
@@ -85,8 +85,8 @@ func (l *loader) parse() {
 }
 
 //go:noinline
-func (l *loader) failAt(at int, format string, args ...any) {
-	l.addError(l.src.fail(at, format, args...))
+func (l *loader) failAt(offset int, format string, args ...any) {
+	l.addError(l.source.fail(offset, format, args...))
 }
 
 func (l *loader) addError(e *graph.Error) {
@@ -98,40 +98,40 @@ func (l *loader) addError(e *graph.Error) {
 // syntaxError adds the error that ended the reading. The message is from diagnose (syntax.go) or, if diagnose finds no
 // mistake, from the JSON library.
 func (l *loader) syntaxError(err error) {
-	at, msg := l.scan.at(), err.Error()
+	offset, msg := l.scan.offset(), err.Error()
 	var se *jsontext.SyntacticError
 	if errors.As(err, &se) {
-		at, msg = l.base+int(se.ByteOffset), "invalid JSON: "+se.Err.Error()
+		offset, msg = l.base+int(se.ByteOffset), "invalid JSON: "+se.Err.Error()
 	}
-	place := func(at int) string { // at is an offset in data
-		p := l.src.position(l.base + at)
+	place := func(offset int) string { // offset is an offset in data
+		p := l.source.position(l.base + offset)
 		return fmt.Sprintf("line %d, column %d", p.Line, p.Col)
 	}
 	if m := diagnose(l.data, place); m != nil {
-		at, msg = l.base+m.at, m.text
+		offset, msg = l.base+m.offset, m.text
 	}
 	if len(l.errs) == maxErrors {
 		l.errs = l.errs[:maxErrors-1]
 	}
-	l.failAt(min(at, l.base+len(l.data)), "%s", msg)
+	l.failAt(min(offset, l.base+len(l.data)), "%s", msg)
 }
 
 // readTopLevel reads the top-level object.
 func (l *loader) readTopLevel() error {
 	seen := map[string]bool{}
-	err := l.scan.object(func(key string, at int) error {
+	err := l.scan.object(func(key string, offset int) error {
 		seen[key] = true
 		switch key {
 		case "version":
 			v, err := l.scan.value()
 			if _, whole := v.(int64); err == nil && !whole {
-				l.failAt(at, "\"version\" must be the integer 1")
+				l.failAt(offset, "\"version\" must be the integer 1")
 			} else if err == nil && v != int64(1) {
-				l.failAt(at, "version %v is not supported: want 1", v)
+				l.failAt(offset, "version %v is not supported: want 1", v)
 			}
 			return err
 		case "name":
-			return l.scan.stringTo(&l.g.Name)
+			return l.scan.stringTo(&l.graph.Name)
 		case "symbols":
 			return l.readSymbols()
 		case "inputs":
@@ -141,10 +141,10 @@ func (l *loader) readTopLevel() error {
 		case "nodes":
 			return l.scan.array(l.readNode)
 		case "outputs":
-			l.outputsAt = at
+			l.outputsOffset = offset
 			return l.scan.array(l.readOutput)
 		}
-		return l.unknownKey(key, at, "version, name, symbols, inputs, constants, nodes, outputs")
+		return l.unknownKey(key, offset, "version, name, symbols, inputs, constants, nodes, outputs")
 	})
 	if err != nil {
 		return err
@@ -159,17 +159,17 @@ func (l *loader) readTopLevel() error {
 	return nil
 }
 
-func (l *loader) unknownKey(key string, at int, want string) error {
+func (l *loader) unknownKey(key string, offset int, want string) error {
 	near := suggest.Nearest(key, slices.Values(strings.Split(want, ", ")))
-	l.failAt(at, "unknown key %q: want one of %s%s", key, want, suggest.DidYouMean(near))
+	l.failAt(offset, "unknown key %q: want one of %s%s", key, want, suggest.DidYouMean(near))
 	return l.scan.skip()
 }
 
 func (l *loader) readSymbols() error {
-	return l.scan.object(func(name string, at int) error {
+	return l.scan.object(func(name string, offset int) error {
 		var b graph.Bounds
 		hintAt := -1
-		err := l.scan.object(func(key string, at int) error {
+		err := l.scan.object(func(key string, offset int) error {
 			switch key {
 			case "min":
 				return l.scan.integerTo(&b.Min)
@@ -180,23 +180,23 @@ func (l *loader) readSymbols() error {
 				var hint int
 				err := l.scan.integerTo(&hint)
 				if len(l.errs) == firstErr { // else hint is not an integer
-					b.Hint, hintAt = &hint, at
+					b.Hint, hintAt = &hint, offset
 				}
 				return err
 			}
-			return l.unknownKey(key, at, "min, max, hint")
+			return l.unknownKey(key, offset, "min, max, hint")
 		})
 		switch {
 		case name == "":
-			l.failAt(at, "a symbol needs a name")
+			l.failAt(offset, "a symbol needs a name")
 		case b.Min < 0 || b.Max != 0 && b.Max < b.Min:
-			l.failAt(at, "symbol %q: want 0 <= min <= max, got min %d and max %d", name, b.Min, b.Max)
+			l.failAt(offset, "symbol %q: want 0 <= min <= max, got min %d and max %d", name, b.Min, b.Max)
 		case err == nil && b.Hint != nil && (*b.Hint < b.Min || b.Max > 0 && *b.Hint > b.Max):
 			l.failAt(hintAt, "symbol %q: the hint is %d: want a size within min %d and max %s", name, *b.Hint, b.Min,
 				maxText(b))
 		}
 		l.addSymbol(name)
-		l.g.Symbols[name], l.declaredSymbols[name] = b, true
+		l.graph.Symbols[name], l.declaredSymbols[name] = b, true
 		return err
 	})
 }
@@ -211,53 +211,53 @@ func maxText(b graph.Bounds) string {
 // addSymbol adds a symbol without bounds, unless the symbol exists. The bounds may be declared later in the file, or
 // not at all.
 func (l *loader) addSymbol(name string) {
-	if l.g.Symbols == nil {
-		l.g.Symbols = map[string]graph.Bounds{}
+	if l.graph.Symbols == nil {
+		l.graph.Symbols = map[string]graph.Bounds{}
 	}
-	if _, ok := l.g.Symbols[name]; !ok {
-		l.g.Symbols[name] = graph.Bounds{}
+	if _, ok := l.graph.Symbols[name]; !ok {
+		l.graph.Symbols[name] = graph.Bounds{}
 	}
 }
 
 // readOutput reads an output: a value's name, or an object.
-func (l *loader) readOutput(at int) error {
-	r := rawOutput{at: at}
+func (l *loader) readOutput(offset int) error {
+	raw := rawOutput{offset: offset}
 	if l.scan.nextIsString() {
-		err := l.scan.stringTo(&r.value)
-		r.out.Name = r.value
-		l.outputs = append(l.outputs, r)
+		err := l.scan.stringTo(&raw.value)
+		raw.out.Name = raw.value
+		l.outputs = append(l.outputs, raw)
 		return err
 	}
 	if ok, err := l.scan.expect('{', "a value's name or an object"); !ok {
 		return err
 	}
 	firstErr := len(l.errs)
-	err := l.scan.object(func(key string, at int) error {
+	err := l.scan.object(func(key string, offset int) error {
 		switch key {
 		case "value":
-			return l.scan.stringTo(&r.value)
+			return l.scan.stringTo(&raw.value)
 		case "name":
-			return l.scan.stringTo(&r.out.Name)
+			return l.scan.stringTo(&raw.out.Name)
 		case "memory_format":
-			return l.scan.formatTo(&r.out.Pin.Format)
+			return l.scan.formatTo(&raw.out.Pin.Format)
 		case "order":
-			return l.scan.orderTo(&r.out.Pin.Order)
+			return l.scan.orderTo(&raw.out.Pin.Order)
 		}
-		return l.unknownKey(key, at, "value, name, memory_format, order")
+		return l.unknownKey(key, offset, "value, name, memory_format, order")
 	})
-	if r.out.Name == "" {
-		r.out.Name = r.value
+	if raw.out.Name == "" {
+		raw.out.Name = raw.value
 	}
-	l.checkLayout(r.out.Pin, at)
+	l.checkLayout(raw.out.Pin, offset)
 	if len(l.errs) == firstErr {
-		l.outputs = append(l.outputs, r)
+		l.outputs = append(l.outputs, raw)
 	}
 	return err
 }
 
 // checkLayout rejects a memory format together with an order.
-func (l *loader) checkLayout(p graph.Pin, at int) {
+func (l *loader) checkLayout(p graph.Pin, offset int) {
 	if p.Format != tensor.NoFormat && p.Order != "" {
-		l.failAt(at, "\"memory_format\" and \"order\" cannot both be given")
+		l.failAt(offset, "\"memory_format\" and \"order\" cannot both be given")
 	}
 }

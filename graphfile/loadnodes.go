@@ -13,20 +13,20 @@ import (
 
 // rawNode is a node as read. Operands that are declared later in the file are in loader.pending.
 type rawNode struct {
-	node       *graph.Node // nil if it has no name
-	op         string
-	in         []graph.Arg
-	attrs      []byte // the JSON of the attributes; a slice of the file
-	attrsAt    int    // offset of attrs in the file
-	pendingEnd int    // end index of the node's operands in loader.pending; they start at pendingEnd of the previous node
-	reported   bool   // a mistake was reported; further mistakes of the node may follow from it and are not reported
-	duplicate  bool   // a result of the node has the name of another value
+	node        *graph.Node // nil if it has no name
+	opName      string
+	operands    []graph.Arg
+	attrs       []byte // the JSON of the attributes; a slice of the file
+	attrsOffset int    // offset of attrs in the file
+	pendingEnd  int    // end index of the node's operands in loader.pending; they start at pendingEnd of the previous node
+	reported    bool   // a mistake was reported; further mistakes of the node may follow from it and are not reported
+	duplicate   bool   // a result of the node has the name of another value
 }
 
 // pendingArg is an operand of a node whose value was not declared yet when the node was read.
 type pendingArg struct {
-	name      string
-	index, at int // index among the node's operands, and offset of the name in the file
+	name          string
+	index, offset int // index among the node's operands, and offset of the name in the file
 }
 
 // attrsKey identifies decoded attributes by the op and the text in the file. Many nodes of a model have equal
@@ -37,10 +37,10 @@ type attrsKey struct {
 }
 
 type decodedAttrs struct {
-	attrs  *graph.NodeAttrs
-	places map[string]int // offset of each attribute in bytes, relative to the start of the attributes
-	err    error          // the mistake in the attributes, such as the name of an unknown value; nil if there is none
-	errAt  int            // offset of this mistake in bytes, relative to the start of the attributes
+	attrs     *graph.NodeAttrs
+	places    map[string]int // offset of each attribute in bytes, relative to the start of the attributes
+	err       error          // the mistake in the attributes, such as the name of an unknown value; nil if there is none
+	errOffset int            // offset of this mistake in bytes, relative to the start of the attributes
 }
 
 // declaredNode holds the name, op, outputs and layout of a node as the JSON keys of the node state them.
@@ -52,37 +52,37 @@ type declaredNode struct {
 }
 
 // readNode reads one node.
-func (l *loader) readNode(at int) error {
-	var r rawNode
-	var d declaredNode
+func (l *loader) readNode(offset int) error {
+	var raw rawNode
+	var declared declaredNode
 	interrupt.Check(l.ctx)
 	firstErr := len(l.errs) // index of the node's first mistake
-	err := l.scan.object(func(key string, at int) error { return l.nodeKey(&r, &d, key, at) })
-	r.pendingEnd, r.op = len(l.pending), d.op
-	if d.hasOutputs && len(d.outputs) == 0 && len(l.errs) == firstErr {
-		l.failAt(at, "\"outputs\" is empty")
+	err := l.scan.object(func(key string, offset int) error { return l.nodeKey(&raw, &declared, key, offset) })
+	raw.pendingEnd, raw.opName = len(l.pending), declared.op
+	if declared.hasOutputs && len(declared.outputs) == 0 && len(l.errs) == firstErr {
+		l.failAt(offset, "\"outputs\" is empty")
 	}
-	l.checkLayout(d.pin, at)
-	r.node, r.duplicate = l.declare(&d, at, firstErr)
-	r.reported = len(l.errs) > firstErr
-	l.rawNodes = append(l.rawNodes, r)
+	l.checkLayout(declared.pin, offset)
+	raw.node, raw.duplicate = l.declare(&declared, offset, firstErr)
+	raw.reported = len(l.errs) > firstErr
+	l.rawNodes = append(l.rawNodes, raw)
 	for _, e := range l.errs[firstErr:] {
-		e.Node, e.Op = d.name, d.op
+		e.Node, e.Op = declared.name, declared.op
 	}
-	l.skipNode(&r, firstErr, err != nil)
+	l.skipNode(&raw, firstErr, err != nil)
 	return err
 }
 
 // skipNode lets ParseSome continue past the mistakes of a node, which are l.errs[firstErr:]. Inference then returns the
 // first of these mistakes as the node's error. skipNode does nothing if the position in the file is lost, or if the
 // node has the name of another value.
-func (l *loader) skipNode(r *rawNode, firstErr int, positionLost bool) {
-	if !l.skipsMistakes() || positionLost || r.node == nil || r.duplicate || len(l.errs) == firstErr {
+func (l *loader) skipNode(raw *rawNode, firstErr int, positionLost bool) {
+	if !l.skipsMistakes() || positionLost || raw.node == nil || raw.duplicate || len(l.errs) == firstErr {
 		return
 	}
-	l.draft.Refuse(r.node, l.errs[firstErr].Err)
-	op, _ := l.draft.Op(r.op)
-	l.draft.Complete(r.node, op, r.in, nil)
+	l.draft.Refuse(raw.node, l.errs[firstErr].Err)
+	op, _ := l.draft.Op(raw.opName)
+	l.draft.Complete(raw.node, op, raw.operands, nil)
 	l.errs = l.errs[:firstErr]
 }
 
@@ -91,13 +91,13 @@ func (l *loader) skipNode(r *rawNode, firstErr int, positionLost bool) {
 func (l *loader) skipsMistakes() bool { return l.unavailable != nil }
 
 // nodeKey reads the value of a key of a node.
-func (l *loader) nodeKey(r *rawNode, d *declaredNode, key string, at int) error {
+func (l *loader) nodeKey(r *rawNode, declared *declaredNode, key string, offset int) error {
 	switch key {
 	case "name":
-		return l.scan.stringTo(&d.name)
+		return l.scan.stringTo(&declared.name)
 	case "op":
 		op, err := l.opName()
-		d.op = op
+		declared.op = op
 		return err
 	case "inputs":
 		return l.readOperands(r)
@@ -105,26 +105,26 @@ func (l *loader) nodeKey(r *rawNode, d *declaredNode, key string, at int) error 
 		if ok, err := l.nextIsObject(); !ok {
 			return err
 		}
-		r.attrsAt = l.scan.at()
+		r.attrsOffset = l.scan.offset()
 		raw, err := l.scan.raw()
 		r.attrs = raw
 		return err
 	case "outputs":
-		d.hasOutputs = true
+		declared.hasOutputs = true
 		return l.scan.array(func(int) error {
 			var s string
 			err := l.scan.stringTo(&s)
-			d.outputs = append(d.outputs, s)
+			declared.outputs = append(declared.outputs, s)
 			return err
 		})
 	case "memory_format":
-		return l.scan.formatTo(&d.pin.Format)
+		return l.scan.formatTo(&declared.pin.Format)
 	case "order":
-		return l.scan.orderTo(&d.pin.Order)
+		return l.scan.orderTo(&declared.pin.Order)
 	case "impl":
-		return l.scan.stringTo(&d.pin.Impl)
+		return l.scan.stringTo(&declared.pin.Impl)
 	}
-	return l.unknownKey(key, at, "name, op, inputs, attrs, outputs, memory_format, order, impl")
+	return l.unknownKey(key, offset, "name, op, inputs, attrs, outputs, memory_format, order, impl")
 }
 
 // opName reads the name of an op. All nodes with the same op share the allocated string.
@@ -144,10 +144,10 @@ func (l *loader) nextIsObject() (bool, error) {
 }
 
 // readOperands reads the list of a node's inputs.
-func (l *loader) readOperands(r *rawNode) error {
+func (l *loader) readOperands(raw *rawNode) error {
 	l.operandBuffer = l.operandBuffer[:0]
-	err := l.scan.array(func(at int) error {
-		a, err := l.readOperand(at)
+	err := l.scan.array(func(offset int) error {
+		a, err := l.readOperand(offset)
 		l.operandBuffer = append(l.operandBuffer, a)
 		return err
 	})
@@ -155,21 +155,21 @@ func (l *loader) readOperands(r *rawNode) error {
 	if len(l.unusedArgs) < n {
 		l.unusedArgs = make([]graph.Arg, max(n, argBlock))
 	}
-	r.in, l.unusedArgs = l.unusedArgs[:n:n], l.unusedArgs[n:]
-	copy(r.in, l.operandBuffer)
+	raw.operands, l.unusedArgs = l.unusedArgs[:n:n], l.unusedArgs[n:]
+	copy(raw.operands, l.operandBuffer)
 	return err
 }
 
 // argBlock is the number of operands that are allocated at once, to save allocations.
 const argBlock = 512
 
-func (l *loader) readOperand(at int) (graph.Arg, error) {
+func (l *loader) readOperand(offset int) (graph.Arg, error) {
 	if l.scan.nextIsString() {
 		raw, err := l.scan.quoted()
-		if v := l.g.Value(string(raw)); v != nil {
+		if v := l.graph.Value(string(raw)); v != nil {
 			return graph.Arg{Kind: graph.TensorArg, Value: v}, err
 		}
-		l.pending = append(l.pending, pendingArg{string(raw), len(l.operandBuffer), at})
+		l.pending = append(l.pending, pendingArg{string(raw), len(l.operandBuffer), offset})
 		return graph.Arg{Kind: graph.TensorArg}, err
 	}
 	switch l.scan.dec.PeekKind() {
@@ -179,7 +179,7 @@ func (l *loader) readOperand(at int) (graph.Arg, error) {
 			return graph.Arg{Kind: graph.NumberArg, Number: s}, err
 		}
 		if err == nil {
-			l.failAt(at, "an input must be a value's name, a number or null")
+			l.failAt(offset, "an input must be a value's name, a number or null")
 		}
 		return graph.Arg{}, err
 	}
@@ -202,20 +202,20 @@ func numberObject(v any) (tensor.Scalar, bool) {
 
 // declare registers the node and its outputs by name. The node's mistakes are l.errs[firstErr:].
 // taken reports that an output has the name of another value.
-func (l *loader) declare(d *declaredNode, at, firstErr int) (n *graph.Node, taken bool) {
-	if d.name == "" && len(l.errs) > firstErr {
+func (l *loader) declare(declared *declaredNode, offset, firstErr int) (n *graph.Node, taken bool) {
+	if declared.name == "" && len(l.errs) > firstErr {
 		return nil, false
 	}
-	n, errs := l.draft.Node(d.name, d.outputs)
+	n, errs := l.draft.Node(declared.name, declared.outputs)
 	if n != nil {
-		n.Pin = d.pin
-		l.places.nodes = append(l.places.nodes, at) // at index n.Number()
-		if d.op == "" && len(l.errs) == firstErr {
-			l.failAt(at, "\"op\" is missing")
+		n.Pin = declared.pin
+		l.places.nodes = append(l.places.nodes, offset) // at index n.Number()
+		if declared.op == "" && len(l.errs) == firstErr {
+			l.failAt(offset, "\"op\" is missing")
 		}
 	}
 	for _, err := range errs {
-		l.failAt(at, "%w", err)
+		l.failAt(offset, "%w", err)
 	}
 	return n, errs != nil
 }
@@ -225,78 +225,78 @@ func (l *loader) resolve() {
 	pendingStart := 0
 	for i := range l.rawNodes {
 		interrupt.Check(l.ctx)
-		r := &l.rawNodes[i]
-		pending := l.pending[pendingStart:r.pendingEnd]
-		pendingStart = r.pendingEnd
+		raw := &l.rawNodes[i]
+		pending := l.pending[pendingStart:raw.pendingEnd]
+		pendingStart = raw.pendingEnd
 		// With ParseSome, skipNode has completed the nodes with mistakes.
-		if r.node != nil && r.op != "" && !(r.reported && l.skipsMistakes()) {
-			l.complete(r, pending)
+		if raw.node != nil && raw.opName != "" && !(raw.reported && l.skipsMistakes()) {
+			l.complete(raw, pending)
 		}
 	}
-	for _, r := range l.outputs {
-		v := l.g.Value(r.value)
-		_, isDuplicate := l.places.outputs[r.out.Name]
+	for _, raw := range l.outputs {
+		v := l.graph.Value(raw.value)
+		_, isDuplicate := l.places.outputs[raw.out.Name]
 		if !isDuplicate {
-			l.places.outputs[r.out.Name] = r.at
+			l.places.outputs[raw.out.Name] = raw.offset
 		}
 		switch {
-		case v == nil && r.value != "" && l.skipsMistakes() && !isDuplicate:
-			l.skipped = append(l.skipped, l.g.FailOutput(r.out, l.noValue(r.value)))
+		case v == nil && raw.value != "" && l.skipsMistakes() && !isDuplicate:
+			l.skipped = append(l.skipped, l.graph.FailOutput(raw.out, l.noValue(raw.value)))
 			continue
-		case r.value == "":
-			l.failAt(r.at, "\"value\" is missing")
+		case raw.value == "":
+			l.failAt(raw.offset, "\"value\" is missing")
 		case v == nil:
-			l.failAt(r.at, "output %q: %w", r.out.Name, l.noValue(r.value))
+			l.failAt(raw.offset, "output %q: %w", raw.out.Name, l.noValue(raw.value))
 		case isDuplicate && l.skipsMistakes():
 			// The first output keeps the name. The second output can be dropped, because nothing depends on it.
-			l.skipped = append(l.skipped, l.src.fail(r.at, "duplicate output %q: the first one is kept", r.out.Name))
+			l.skipped = append(l.skipped, l.source.fail(raw.offset, "duplicate output %q: the first one is kept", raw.out.Name))
 			continue
 		case isDuplicate:
-			l.failAt(r.at, "two outputs are named %q", r.out.Name)
+			l.failAt(raw.offset, "two outputs are named %q", raw.out.Name)
 		}
-		r.out.Value = v
-		l.g.Outputs = append(l.g.Outputs, r.out)
+		raw.out.Value = v
+		l.graph.Outputs = append(l.graph.Outputs, raw.out)
 	}
 }
 
 // complete finds the node's op and the operands that are declared later in the file.
-func (l *loader) complete(r *rawNode, waiting []pendingArg) {
-	op, err := l.draft.Op(r.op)
-	l.draft.Refuse(r.node, err)
+func (l *loader) complete(raw *rawNode, waiting []pendingArg) {
+	op, err := l.draft.Op(raw.opName)
+	l.draft.Refuse(raw.node, err)
 	for _, p := range waiting {
-		v := l.g.Value(p.name)
+		v := l.graph.Value(p.name)
 		if x, ok := numerals.Special(p.name); v == nil && ok {
-			r.in[p.index] = graph.Arg{Kind: graph.NumberArg, Number: tensor.FloatScalar(x)}
+			raw.operands[p.index] = graph.Arg{Kind: graph.NumberArg, Number: tensor.FloatScalar(x)}
 			continue
 		}
 		if v == nil {
-			l.reject(r, p.at, l.noOperand(p.name))
-			l.draft.Complete(r.node, op, r.in, nil)
+			l.reject(raw, p.offset, l.noOperand(p.name))
+			l.draft.Complete(raw.node, op, raw.operands, nil)
 			return
 		}
-		r.in[p.index].Value = v
+		raw.operands[p.index].Value = v
 	}
-	if err != nil || len(r.attrs) == 0 {
-		l.draft.Complete(r.node, op, r.in, nil)
+	if err != nil || len(raw.attrs) == 0 {
+		l.draft.Complete(raw.node, op, raw.operands, nil)
 		return
 	}
-	a := l.decode(op, r.attrs, r.attrsAt)
-	l.places.attrs = append(l.places.attrs, attrsPlace{r.node.Number(), r.attrsAt, a.places})
+	a := l.decode(op, raw.attrs, raw.attrsOffset)
+	l.places.attrs = append(l.places.attrs, attrsPlace{raw.node.Number(), raw.attrsOffset, a.places})
 	if a.err != nil {
-		l.reject(r, r.attrsAt+a.errAt, a.err)
+		l.reject(raw, raw.attrsOffset+a.errOffset, a.err)
 	}
-	l.draft.Complete(r.node, op, r.in, a.attrs)
+	l.draft.Complete(raw.node, op, raw.operands, a.attrs)
 }
 
 // reject reports a mistake in a node. ParseSome records it with the node; otherwise it is an error of the file.
-func (l *loader) reject(r *rawNode, at int, err error) {
+func (l *loader) reject(raw *rawNode, offset int, err error) {
 	if l.skipsMistakes() {
-		l.draft.Refuse(r.node, err)
+		l.draft.Refuse(raw.node, err)
 		return
 	}
-	p := l.src.position(at)
-	l.addError(&graph.Error{File: p.File, Line: p.Line, Col: p.Col, Node: r.node.Name, Op: r.op, Err: err})
-	r.reported = true
+	p := l.source.position(offset)
+	l.addError(&graph.Error{File: p.File, Line: p.Line, Col: p.Col, Node: raw.node.Name, Op: raw.opName, Err: err})
+	raw.reported = true
 }
 
 // noValue returns the error for a name that no value has.
@@ -310,7 +310,7 @@ func (l *loader) noValue(name string) error {
 // valueNames yields the names of all values.
 func (l *loader) valueNames(yield func(string) bool) {
 	more := true
-	l.g.Values(func(v *graph.Value) { more = more && yield(v.Name) })
+	l.graph.Values(func(v *graph.Value) { more = more && yield(v.Name) })
 }
 
 // noOperand is noValue for an operand. The user may also have meant a number.
@@ -327,36 +327,36 @@ func (l *loader) noOperand(name string) error {
 // addRefusals adds the recorded mistakes of nodes to the mistakes of a file that is rejected. If the file is not
 // rejected, inference returns them.
 func (l *loader) addRefusals() {
-	for _, r := range l.rawNodes {
-		if err := l.draft.Refused(r.node); err != nil && !r.reported {
-			l.addError(l.g.Fail(r.node, err))
+	for _, raw := range l.rawNodes {
+		if err := l.draft.Refused(raw.node); err != nil && !raw.reported {
+			l.addError(l.graph.Fail(raw.node, err))
 		}
 	}
 }
 
 // decode parses and decodes attributes. Equal attributes are decoded once. Symbolic sizes are decoded when the graph is
 // bound.
-func (l *loader) decode(op *graph.Op, raw []byte, at int) *decodedAttrs {
+func (l *loader) decode(op *graph.Op, raw []byte, offset int) *decodedAttrs {
 	if a, ok := l.attrsCache[attrsKey{op, string(raw)}]; ok {
 		return a
 	}
 	a := &decodedAttrs{places: map[string]int{}}
 	l.attrsCache[attrsKey{op, string(raw)}] = a
-	s := newScanner(raw, func(errAt int, err error) { a.err, a.errAt = err, errAt-at })
-	s.base = at
+	s := newScanner(raw, func(errAt int, err error) { a.err, a.errOffset = err, errAt-offset })
+	s.base = offset
 	attrs := graph.Attrs{}
 	if err := l.readAttrs(op.Schema, s, attrs, a.places); err != nil {
-		a.err, a.errAt = err, s.at()-at
+		a.err, a.errOffset = err, s.offset()-offset
 	}
 	for attr, v := range attrs {
 		name, ok := nameInRef(v)
 		if !ok {
 			continue
 		}
-		value := l.g.Value(name)
+		value := l.graph.Value(name)
 		if value == nil && a.err == nil {
 			a.err = &graph.AttrError{Attr: attr, Err: fmt.Errorf("attribute %q: %w", attr, l.noValue(name))}
-			a.errAt = a.places[attr]
+			a.errOffset = a.places[attr]
 		}
 		attrs[attr] = graph.Ref{Value: value}
 	}
@@ -368,17 +368,17 @@ func (l *loader) decode(op *graph.Op, raw []byte, at int) *decodedAttrs {
 
 // readAttrs reads the attributes of an object into given, and their offsets relative to s.base into places.
 func (l *loader) readAttrs(schema *graph.Schema, s *scanner, given graph.Attrs, places map[string]int) error {
-	return s.object(func(key string, at int) error {
-		places[key] = at - s.base
+	return s.object(func(key string, offset int) error {
+		places[key] = offset - s.base
 		if !isGraph(schema, key) {
 			v, err := s.value()
 			given[key] = v
 			return err
 		}
-		at = s.at()
+		offset = s.offset()
 		raw, err := s.raw()
 		if err == nil {
-			given[key] = l.subgraph(raw, at)
+			given[key] = l.subgraph(raw, offset)
 		}
 		return err
 	})

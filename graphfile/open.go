@@ -52,8 +52,8 @@ func (c *constFiles) open(path, key string) (tensor.Meta, ReadConst, error) {
 	case ext == ".npy" && key != "":
 		err = fmt.Errorf("%s holds one array: \"key\" has no meaning", path)
 	case ext == ".npy":
-		m, err := readFile(c.folder, path, npz.NPYMeta)
-		return m, func() (*tensor.Tensor, error) { return readFile(c.folder, path, npz.ReadNPY) }, err
+		meta, err := readFile(c.folder, path, npz.NPYMeta)
+		return meta, func() (*tensor.Tensor, error) { return readFile(c.folder, path, npz.ReadNPY) }, err
 	case key == "":
 		err = fmt.Errorf("%s holds several arrays: \"key\" is missing", path)
 	case ext == ".npz":
@@ -77,8 +77,8 @@ func (c *constFiles) findInArchive(path, key string) (tensor.Meta, ReadConst, er
 		}
 		c.archives[path] = a
 	}
-	m, err := a.Meta(key)
-	return m, func() (*tensor.Tensor, error) { return a.ReadAs(key, m) }, err
+	meta, err := a.Meta(key)
+	return meta, func() (*tensor.Tensor, error) { return a.ReadAs(key, meta) }, err
 }
 
 func (c *constFiles) findInSafetensors(path, key string) (tensor.Meta, ReadConst, error) {
@@ -90,12 +90,12 @@ func (c *constFiles) findInSafetensors(path, key string) (tensor.Meta, ReadConst
 		}
 		c.tensors[path] = f
 	}
-	m, ok := f.Meta(key)
+	meta, ok := f.Meta(key)
 	if !ok {
 		_, err := f.Tensor(key)
-		return m, nil, err
+		return meta, nil, err
 	}
-	return m, func() (*tensor.Tensor, error) { return f.Tensor(key) }, nil
+	return meta, func() (*tensor.Tensor, error) { return f.Tensor(key) }, nil
 }
 
 // openTensors maps a file on disk, or reads a file of an [fs.FS] into memory. The mapping is never closed, because

@@ -6,7 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 )
 
 func names(g *graph.Graph) string {
@@ -82,9 +85,83 @@ g.json:9:1: node "p" (add): the graph has a cycle: p -> q -> p`
 }
 
 func TestLongCycle(t *testing.T) {
-	text := strings.Replace(chain(20_000, false), `"inputs": ["x", "x"]`, `"inputs": ["n19999", "x"]`, 1)
-	_, err := load(text)
-	if err == nil || strings.Count(err.Error(), " -> ") != 20_000 {
-		t.Errorf("the cycle is not named whole")
+	for _, nodes := range []int{20_000, 70_000} { // graph.Sort treats the longer one differently
+		last := fmt.Sprintf(`"inputs": ["n%d", "x"]`, nodes-1)
+		_, err := load(strings.Replace(chain(nodes, false), `"inputs": ["x", "x"]`, last, 1))
+		if err == nil || strings.Count(err.Error(), " -> ") != nodes {
+			t.Errorf("the cycle of %d nodes is not named whole", nodes)
+		}
 	}
+}
+
+// TestCyclesOfRandomGraphs compares the errors with the transitive closure.
+func TestCyclesOfRandomGraphs(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range testsize.Of(200, 5000) {
+		var nodes []string
+		var uses [cycleNodes][cycleNodes]bool
+		for i := range uses {
+			operands := [2]string{"x", "x"}
+			for k := range operands {
+				if j := r.IntN(cycleNodes + 4); j < cycleNodes {
+					operands[k], uses[i][j] = fmt.Sprintf("n%d", j), true
+				}
+			}
+			nodes = append(nodes, fmt.Sprintf(`{"name": "n%d", "op": "add", "inputs": [%q, %q]}`, i, operands[0], operands[1]))
+		}
+		_, err := load(node(strings.Join(nodes, ",\n")))
+		var got []string
+		if err != nil {
+			for line := range strings.SplitSeq(err.Error(), "\n") {
+				_, cycle, found := strings.Cut(line, "the graph has a cycle: ")
+				require.True(t, found, line)
+				path := strings.Split(cycle, " -> ")
+				for k := range path[1:] {
+					var i, j int
+					_, err := fmt.Sscanf(path[k+1]+path[k], "n%dn%d", &i, &j)
+					require.NoError(t, err)
+					require.True(t, uses[i][j], cycle)
+				}
+				got = append(got, fmt.Sprintf("%s %d", path[0], len(path)-1))
+			}
+		}
+		require.ElementsMatch(t, cyclesOf(uses), got, nodes)
+	}
+}
+
+const cycleNodes = 7
+
+// cyclesOf lists the first node and the length of each cycle that is an error: one for every node that uses itself, and
+// the shortest one through the first node of every set of nodes that depend on each other.
+func cyclesOf(uses [cycleNodes][cycleNodes]bool) (list []string) {
+	const none = 100
+	var distance [cycleNodes][cycleNodes]int
+	for i := range uses {
+		for j := range uses {
+			distance[i][j] = none
+			if uses[i][j] && i != j {
+				distance[i][j] = 1
+			}
+		}
+		if uses[i][i] {
+			list = append(list, fmt.Sprintf("n%d 1", i))
+		}
+	}
+	for k := range uses {
+		for i := range uses {
+			for j := range uses {
+				distance[i][j] = min(distance[i][j], distance[i][k]+distance[k][j])
+			}
+		}
+	}
+	for i := range uses {
+		first := distance[i][i] < none
+		for j := range i {
+			first = first && (distance[i][j] >= none || distance[j][i] >= none)
+		}
+		if first {
+			list = append(list, fmt.Sprintf("n%d %d", i, distance[i][i]))
+		}
+	}
+	return list
 }

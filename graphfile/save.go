@@ -38,7 +38,7 @@ func SideFile(name string, selects func(*graph.Value) bool,
 // written exactly, except for the payloads of NaNs. Decisions of passes, such as implementations, are not part of the
 // format. A graph that was rewritten by passes is written with its present nodes, and reading the file infers it again.
 func Save(w io.Writer, g *graph.Graph) error {
-	s := &saver{g: g}
+	s := &saver{graph: g}
 	return s.save(w)
 }
 
@@ -46,7 +46,7 @@ func Save(w io.Writer, g *graph.Graph) error {
 // constant that was read from a file is written as a reference if its path leads to the same file from the new folder.
 // Otherwise SaveFile writes the data.
 func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
-	s := &saver{g: g, dir: filepath.Dir(path), dirDiffers: true}
+	s := &saver{graph: g, dir: filepath.Dir(path), dirDiffers: true}
 	for _, o := range opts {
 		if o != nil {
 			o(s)
@@ -88,8 +88,8 @@ func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
 
 // saver writes one graph. buf holds the current line.
 type saver struct {
-	g   *graph.Graph
-	buf bytes.Buffer
+	graph *graph.Graph
+	buf   bytes.Buffer
 	// For a graph that is an attribute, indent precedes each line and keyPrefix precedes the keys of its constants.
 	indent, keyPrefix string
 
@@ -108,13 +108,13 @@ func (s *saver) save(w io.Writer) error {
 	if w == nil {
 		return errors.New("the writer is nil")
 	}
-	if s.g == nil {
+	if s.graph == nil {
 		return errors.New("the graph is nil")
 	}
-	if err := s.g.Err(); err != nil {
+	if err := s.graph.Err(); err != nil {
 		return fmt.Errorf("a graph with mistakes is not written: %w", err)
 	}
-	g, out := s.g, bufio.NewWriter(w)
+	g, out := s.graph, bufio.NewWriter(w)
 	line := "\n" + s.indent
 	out.WriteString("{" + line + "  \"version\": 1")
 	if g.Name != "" {
@@ -204,8 +204,8 @@ func (s *saver) layout(v *graph.Value) {
 	hasPinnedOrder := false // whether the memory format or order of the pin gives the strides
 	layout := v.Layout()
 	if layout.SetsLayout() {
-		o, err := layout.For(v.Meta.Rank())
-		hasPinnedOrder = err == nil && slices.Equal(o.Strides(v.Meta.Shape), v.Meta.Strides)
+		order, err := layout.For(v.Meta.Rank())
+		hasPinnedOrder = err == nil && slices.Equal(order.Strides(v.Meta.Shape), v.Meta.Strides)
 	}
 	offset := graph.Dim{Size: v.Meta.Offset}
 	switch {
@@ -293,7 +293,7 @@ func (s *saver) constant(v *graph.Value) error {
 	}
 	s.valueHead(v)
 	s.layout(v)
-	ref := constFileOf(s.g, v)
+	ref := constFileOf(s.graph, v)
 	file, key := ref.path, ref.key
 	switch {
 	case s.pathLeadsToFile(ref.path):
@@ -330,7 +330,7 @@ func (s *saver) pathLeadsToFile(path string) bool {
 	if path == "" || !s.dirDiffers {
 		return path != ""
 	}
-	dir, ok := sourceOf(s.g).folder.OnDisk()
+	dir, ok := sourceOf(s.graph).folder.OnDisk()
 	oldInfo, err := os.Stat(filepath.Join(dir, filepath.FromSlash(path)))
 	if err != nil || !ok {
 		return false

@@ -36,10 +36,10 @@ func floatText(x float64, bits int) string {
 
 // scalarText returns the JSON of a plain number. A complex one is a pair.
 func scalarText(x tensor.Scalar) string {
-	switch d := x.DType(); {
-	case d.IsFloat():
+	switch dtype := x.DType(); {
+	case dtype.IsFloat():
 		return floatText(x.Float(), 64)
-	case d.IsComplex():
+	case dtype.IsComplex():
 		z := x.Complex()
 		return "[" + floatText(real(z), 64) + ", " + floatText(imag(z), 64) + "]"
 	}
@@ -50,7 +50,7 @@ func scalarText(x tensor.Scalar) string {
 // only if no value has that name.
 func (s *saver) operandNumber(x tensor.Scalar) {
 	text := scalarText(x)
-	if text[0] == '[' || text[0] == '"' && s.g.Value(strings.Trim(text, `"`)) != nil {
+	if text[0] == '[' || text[0] == '"' && s.graph.Value(strings.Trim(text, `"`)) != nil {
 		text = "{\"number\": " + text + "}"
 	}
 	s.buf.WriteString(text)
@@ -181,11 +181,11 @@ func elementText(t *tensor.Tensor) func(b *bytes.Buffer, distance int) {
 // plainFloat is floatText for a known dtype: 2 instead of 2.0.
 func plainFloat(x float64, bits int) string { return strings.TrimSuffix(floatText(x, bits), ".0") }
 
-func integerText(d tensor.DType, i int64) string {
+func integerText(dtype tensor.DType, i int64) string {
 	switch {
-	case d == tensor.Bool:
+	case dtype == tensor.Bool:
 		return strconv.FormatBool(i != 0)
-	case d == tensor.Uint64:
+	case dtype == tensor.Uint64:
 		return strconv.FormatUint(uint64(i), 10)
 	}
 	return strconv.FormatInt(i, 10)

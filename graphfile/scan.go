@@ -20,21 +20,21 @@ type scanner struct {
 	dec    *jsontext.Decoder
 	data   []byte
 	base   int // offset of data in the file
-	report func(at int, err error)
+	report func(offset int, err error)
 	keys   map[string]string // maps each key to its only string, so that equal keys are allocated once
 }
 
-func newScanner(data []byte, report func(at int, err error)) *scanner {
+func newScanner(data []byte, report func(offset int, err error)) *scanner {
 	return &scanner{dec: jsontext.NewDecoder(bytes.NewBuffer(data)), data: data, report: report, keys: map[string]string{}}
 }
 
-// at returns the offset of the next token in the file.
-func (s *scanner) at() int {
-	at := int(s.dec.InputOffset())
-	for at < len(s.data) && strings.IndexByte(" \t\r\n,:", s.data[at]) >= 0 {
-		at++
+// offset returns the offset of the next token in the file.
+func (s *scanner) offset() int {
+	offset := int(s.dec.InputOffset())
+	for offset < len(s.data) && strings.IndexByte(" \t\r\n,:", s.data[offset]) >= 0 {
+		offset++
 	}
-	return s.base + at
+	return s.base + offset
 }
 
 // expect reports whether the next value has the kind. A value of another kind is reported and skipped; a syntax
@@ -51,7 +51,7 @@ func (s *scanner) expect(kind jsontext.Kind, what string) (bool, error) {
 		}
 		return false, err
 	default:
-		s.report(s.at(), fmt.Errorf("want %s, got %s", what, kindName(got)))
+		s.report(s.offset(), fmt.Errorf("want %s, got %s", what, kindName(got)))
 		return false, s.dec.SkipValue()
 	}
 }
@@ -75,7 +75,7 @@ func kindName(k jsontext.Kind) string {
 }
 
 // object reads an object and calls f at each value with its key and the key's offset.
-func (s *scanner) object(f func(key string, at int) error) error {
+func (s *scanner) object(f func(key string, offset int) error) error {
 	if ok, err := s.expect('{', "an object"); !ok {
 		return err
 	}
@@ -83,12 +83,12 @@ func (s *scanner) object(f func(key string, at int) error) error {
 		return err
 	}
 	for s.dec.PeekKind() == '"' {
-		at := s.at()
+		offset := s.offset()
 		key, err := s.key()
 		if err != nil {
 			return err
 		}
-		if err := f(key, at); err != nil {
+		if err := f(key, offset); err != nil {
 			return err
 		}
 	}
@@ -97,7 +97,7 @@ func (s *scanner) object(f func(key string, at int) error) error {
 }
 
 // array reads a list and calls f at each element with its offset.
-func (s *scanner) array(f func(at int) error) error {
+func (s *scanner) array(f func(offset int) error) error {
 	if ok, err := s.expect('[', "a list"); !ok {
 		return err
 	}
@@ -110,7 +110,7 @@ func (s *scanner) array(f func(at int) error) error {
 			_, err := s.dec.ReadToken()
 			return err
 		}
-		if err := f(s.at()); err != nil {
+		if err := f(s.offset()); err != nil {
 			return err
 		}
 	}
@@ -157,7 +157,7 @@ func (s *scanner) stringTo(p *string) error {
 func (s *scanner) expectNumber(want string) (bool, error) { return s.expect('0', want) }
 
 func (s *scanner) integerTo(p *int) error {
-	at := s.at()
+	offset := s.offset()
 	if ok, err := s.expectNumber("an integer"); !ok {
 		return err
 	}
@@ -167,7 +167,7 @@ func (s *scanner) integerTo(p *int) error {
 	}
 	i, err := strconv.Atoi(tok.String())
 	if err != nil {
-		s.report(at, fmt.Errorf("want an integer, got %s", tok.String()))
+		s.report(offset, fmt.Errorf("want an integer, got %s", tok.String()))
 		return nil
 	}
 	*p = i
@@ -176,7 +176,7 @@ func (s *scanner) integerTo(p *int) error {
 
 // formatTo reads the name of a memory format, or null.
 func (s *scanner) formatTo(p *tensor.MemoryFormat) error {
-	at := s.at()
+	offset := s.offset()
 	var name string
 	if s.dec.PeekKind() == 'n' {
 		return s.skip()
@@ -192,7 +192,7 @@ func (s *scanner) formatTo(p *tensor.MemoryFormat) error {
 		err = errors.New("memory format \"preserve\" is not allowed here")
 	}
 	if err != nil {
-		s.report(at, err)
+		s.report(offset, err)
 		return nil
 	}
 	*p = f
@@ -201,7 +201,7 @@ func (s *scanner) formatTo(p *tensor.MemoryFormat) error {
 
 // orderTo reads a list of dimensions, slowest first.
 func (s *scanner) orderTo(p *tensor.Order) error {
-	at := s.at()
+	offset := s.offset()
 	dims := []int{}
 	err := s.array(func(int) error {
 		var d int
@@ -212,12 +212,12 @@ func (s *scanner) orderTo(p *tensor.Order) error {
 	if err != nil {
 		return err
 	}
-	o, err := tensor.NewOrder(dims...)
+	order, err := tensor.NewOrder(dims...)
 	if err != nil {
-		s.report(at, err)
+		s.report(offset, err)
 		return nil
 	}
-	*p = o
+	*p = order
 	return nil
 }
 
@@ -232,8 +232,8 @@ func (s *scanner) raw() ([]byte, error) {
 
 // end reports a mistake if there is text after the top-level value.
 func (s *scanner) end() {
-	if at := s.at(); at < s.base+len(s.data) {
-		s.report(at, fmt.Errorf("unexpected text after the end of the graph"))
+	if offset := s.offset(); offset < s.base+len(s.data) {
+		s.report(offset, fmt.Errorf("unexpected text after the end of the graph"))
 	}
 }
 
@@ -258,7 +258,7 @@ func (s *scanner) value() (any, error) {
 		})
 		return list, err
 	}
-	at := s.at()
+	offset := s.offset()
 	tok, err := s.dec.ReadToken()
 	if err != nil {
 		return nil, err
@@ -273,7 +273,7 @@ func (s *scanner) value() (any, error) {
 	case '0':
 		v, err := parseNumber(tok.String())
 		if err != nil {
-			s.report(at, err)
+			s.report(offset, err)
 		}
 		return v, nil
 	}

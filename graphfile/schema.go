@@ -17,8 +17,8 @@ import (
 // The schema of a node depends on its op: operands have aten's names and number, attributes their types,
 // defaults and permitted values. Any attribute may be a [graph.Ref].
 func Schema(ops []*graph.Op) ([]byte, error) {
-	for _, o := range ops {
-		if o == nil || o.Schema == nil {
+	for _, op := range ops {
+		if op == nil || op.Schema == nil {
 			return nil, errors.New("an op is nil, or not made by Define")
 		}
 	}
@@ -39,8 +39,8 @@ func Schema(ops []*graph.Op) ([]byte, error) {
 		"node":     nodeSchema(ops),
 		"output":   outputSchema(),
 	}
-	for _, o := range ops {
-		defs["op."+o.Name] = opSchema(o)
+	for _, op := range ops {
+		defs["op."+op.Name] = opSchema(op)
 	}
 	root := closedObject(object{
 		"version": object{"const": 1},
@@ -101,8 +101,8 @@ func closedObject(members object, required ...string) object {
 
 func dtypeNames() []string {
 	var names []string
-	for _, d := range tensor.DTypes() {
-		names = append(names, d.String())
+	for _, dtype := range tensor.DTypes() {
+		names = append(names, dtype.String())
 	}
 	return names
 }
@@ -160,10 +160,10 @@ func outputSchema() object {
 func nodeSchema(ops []*graph.Op) object {
 	var names, docs []string
 	var cases []object
-	for _, o := range ops {
-		names, docs = append(names, o.Name), append(docs, firstLine(o.Doc))
-		opMatches := object{"required": []string{"op"}, "properties": object{"op": object{"const": o.Name}}}
-		cases = append(cases, object{"if": opMatches, "then": ref("op." + o.Name)})
+	for _, op := range ops {
+		names, docs = append(names, op.Name), append(docs, firstLine(op.Doc))
+		opMatches := object{"required": []string{"op"}, "properties": object{"op": object{"const": op.Name}}}
+		cases = append(cases, object{"if": opMatches, "then": ref("op." + op.Name)})
 	}
 	s := closedObject(object{
 		"name":          withDoc(ref("name"), "the name of the node, and of its value if outputs is absent"),
@@ -188,34 +188,34 @@ func firstLine(s string) string {
 }
 
 // opSchema describes the nodes of one op.
-func opSchema(o *graph.Op) object {
+func opSchema(op *graph.Op) object {
 	attrs := object{}
 	var required []string
-	for _, f := range o.Schema.Fields {
+	for _, f := range op.Schema.Fields {
 		attrs[f.Name] = attrSchema(f)
 		if f.Required {
 			required = append(required, f.Name)
 		}
 	}
 	attrsMember := closedObject(attrs, required...)
-	if o.Schema.Others != nil {
-		attrsMember["additionalProperties"] = attrSchema(*o.Schema.Others)
+	if op.Schema.Others != nil {
+		attrsMember["additionalProperties"] = attrSchema(*op.Schema.Others)
 	}
-	for _, p := range o.Params {
-		if name := o.NumberAttr(p); name != "" {
+	for _, p := range op.Params {
+		if name := op.NumberAttr(p); name != "" {
 			attrs[name] = withDoc(anyOf(ref("scalar"), ref("value")), "operand "+p.Name+", given as a number")
 		}
 	}
-	inputs, minInputs := inputsSchema(o)
+	inputs, minInputs := inputsSchema(op)
 	members := object{"inputs": inputs, "attrs": attrsMember}
-	if len(o.Impls) > 0 {
+	if len(op.Impls) > 0 {
 		var names []string
-		for _, m := range o.Impls {
-			names = append(names, m.Name)
+		for _, impl := range op.Impls {
+			names = append(names, impl.Name)
 		}
 		members["impl"] = object{"enum": names}
 	}
-	node := object{"description": o.Doc, "properties": members}
+	node := object{"description": op.Doc, "properties": members}
 	var needs []string
 	if minInputs > 0 {
 		needs = append(needs, "inputs")
@@ -228,7 +228,7 @@ func opSchema(o *graph.Op) object {
 	if needs != nil {
 		node["required"] = needs
 	}
-	if ways := numberWays(o, minInputs); ways != nil {
+	if ways := numberWays(op, minInputs); ways != nil {
 		node["anyOf"] = ways
 	}
 	return node
@@ -237,10 +237,10 @@ func opSchema(o *graph.Op) object {
 // numberWays returns a schema for each way to give the operands that may be numbers. Such an operand is given in the
 // inputs or as an attribute, and a way is one combination of these choices. minInputs is the number of required
 // operands that cannot be numbers.
-func numberWays(o *graph.Op, minInputs int) []object {
+func numberWays(op *graph.Op, minInputs int) []object {
 	ways := []object{{"inputs": minInputs, "attrs": []string{}}}
-	for _, p := range o.Params {
-		name := o.NumberAttr(p)
+	for _, p := range op.Params {
+		name := op.NumberAttr(p)
 		if p.Optional || name == "" {
 			continue
 		}
@@ -275,17 +275,17 @@ func numberWays(o *graph.Op, minInputs int) []object {
 // inputsSchema describes the list of operands, and returns its minimum length. The list may end with extra nulls, which
 // are ignored. An operand that may be a number may be missing from the list, because it can also be given as an
 // attribute.
-func inputsSchema(o *graph.Op) (object, int) {
+func inputsSchema(op *graph.Op) (object, int) {
 	minInputs := 0
 	var positions []object
 	var restSchema any = object{"type": "null"}
-	for _, p := range o.Params {
+	for _, p := range op.Params {
 		if p.Variadic {
 			restSchema = operandSchema(p)
 		} else {
 			positions = append(positions, operandSchema(p))
 		}
-		if !p.Optional && o.NumberAttr(p) == "" {
+		if !p.Optional && op.NumberAttr(p) == "" {
 			minInputs++
 		}
 	}

@@ -41,27 +41,27 @@ func newSource(name string, folder files.Folder, data []byte) *source {
 // sourceOf returns the file of a graph, or nil if this package did not read it.
 func sourceOf(g *graph.Graph) *source {
 	if p, ok := g.Places().(*places); ok {
-		return p.src
+		return p.source
 	}
 	return nil
 }
 
 // position converts an offset to line and column.
-func (s *source) position(at int) graph.Place {
-	i := sort.SearchInts(s.lines, at+1) - 1
-	return graph.Place{File: s.name, Line: i + 1, Col: at - s.lines[i] + 1}
+func (s *source) position(offset int) graph.Place {
+	i := sort.SearchInts(s.lines, offset+1) - 1
+	return graph.Place{File: s.name, Line: i + 1, Col: offset - s.lines[i] + 1}
 }
 
 // fail returns an error with the position that corresponds to an offset in the file.
-func (s *source) fail(at int, format string, args ...any) *graph.Error {
-	p := s.position(at)
+func (s *source) fail(offset int, format string, args ...any) *graph.Error {
+	p := s.position(offset)
 	return &graph.Error{File: p.File, Line: p.Line, Col: p.Col, Err: fmt.Errorf(format, args...)}
 }
 
 // places implements [graph.Places] for one graph. It has the offsets in the file, indexed by the numbers of nodes and
 // values.
 type places struct {
-	src     *source
+	source  *source
 	nodes   []int
 	attrs   []attrsPlace // of the nodes with attributes, sorted by node number
 	values  []int        // offsets of inputs and constants by value number; -1 for other values
@@ -71,16 +71,16 @@ type places struct {
 // attrsPlace has the places of one node's attributes. at is the offset of the attributes in the file. attrOffsets has
 // the offset of each attribute relative to at; nodes with equal attributes share this map.
 type attrsPlace struct {
-	node, at    int
-	attrOffsets map[string]int
+	node, offset int
+	attrOffsets  map[string]int
 }
 
 // setValue records the offset of an input or a constant.
-func (p *places) setValue(v *graph.Value, at int) {
+func (p *places) setValue(v *graph.Value, offset int) {
 	for v.Number() >= len(p.values) {
 		p.values = append(p.values, -1)
 	}
-	p.values[v.Number()] = at
+	p.values[v.Number()] = offset
 }
 
 // Node returns the position of a node or, if attr is not empty, of its attribute attr.
@@ -89,17 +89,17 @@ func (p *places) Node(number int, attr string) (graph.Place, bool) {
 		return graph.Place{}, false
 	}
 	if attr == "" {
-		return p.src.position(p.nodes[number]), true
+		return p.source.position(p.nodes[number]), true
 	}
 	i, ok := slices.BinarySearchFunc(p.attrs, number, func(a attrsPlace, n int) int { return a.node - n })
 	if !ok {
 		return graph.Place{}, false
 	}
-	at, ok := p.attrs[i].attrOffsets[attr]
+	offset, ok := p.attrs[i].attrOffsets[attr]
 	if !ok {
 		return graph.Place{}, false
 	}
-	return p.src.position(p.attrs[i].at + at), true
+	return p.source.position(p.attrs[i].offset + offset), true
 }
 
 // Value returns the position of an input or a constant.
@@ -107,14 +107,14 @@ func (p *places) Value(number int) (graph.Place, bool) {
 	if number < 0 || number >= len(p.values) || p.values[number] < 0 {
 		return graph.Place{}, false
 	}
-	return p.src.position(p.values[number]), true
+	return p.source.position(p.values[number]), true
 }
 
 // Output returns the position of an output.
 func (p *places) Output(name string) (graph.Place, bool) {
-	at, ok := p.outputs[name]
+	offset, ok := p.outputs[name]
 	if !ok {
 		return graph.Place{}, false
 	}
-	return p.src.position(at), true
+	return p.source.position(offset), true
 }

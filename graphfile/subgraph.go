@@ -15,29 +15,29 @@ func isGraph(s *graph.Schema, name string) bool {
 	return slices.ContainsFunc(s.Fields, func(f graph.Field) bool { return f.Name == name && f.Type == "graph" })
 }
 
-// subgraph reads a graph that is an attribute. at is its offset in the file. Such a graph has the form of a graph file,
-// and cannot refer to values of the enclosing graph. subgraph adds the mistakes of the graph to l.
-func (l *loader) subgraph(raw []byte, at int) *graph.Graph {
-	sub := newLoader(l.src, l.lookup, raw)
-	sub.ctx, sub.base, sub.depth, sub.openConst = l.ctx, at, l.depth+1, l.openConst
+// subgraph reads a graph that is an attribute. offset is its offset in the file. Such a graph has the form of a graph
+// file, and cannot refer to values of the enclosing graph. subgraph adds the mistakes of the graph to l.
+func (l *loader) subgraph(raw []byte, offset int) *graph.Graph {
+	sub := newLoader(l.source, l.lookup, raw)
+	sub.ctx, sub.base, sub.depth, sub.openConst = l.ctx, offset, l.depth+1, l.openConst
 	if l.depth == maxNesting {
-		l.failAt(at, "graphs are nested more than %d deep", maxNesting)
-		return sub.g
+		l.failAt(offset, "graphs are nested more than %d deep", maxNesting)
+		return sub.graph
 	}
 	sub.parse()
 	if len(sub.errs) == 0 {
-		err := sub.g.BindOnly(nil)
-		markDynamic(sub.g)
+		err := sub.graph.BindOnly(nil)
+		markDynamic(sub.graph)
 		if err != nil {
 			sub.errs = asErrors(err)
-		} else if refused := sub.g.InferAll(); len(refused) > 0 {
-			sub.errs = rootErrors(sub.g, refused)
+		} else if refused := sub.graph.InferAll(); len(refused) > 0 {
+			sub.errs = rootErrors(sub.graph, refused)
 		}
 	}
 	for _, e := range sub.errs {
 		l.addError(e)
 	}
-	return sub.g
+	return sub.graph
 }
 
 // markDynamic marks inputs with symbolic sizes as dynamic. Each iteration of a loop may bind other sizes, and the body
@@ -51,8 +51,8 @@ func markDynamic(g *graph.Graph) {
 // subgraph writes a graph that is an attribute, indented. prefix precedes the keys of its constants in the
 // side file.
 func (s *saver) subgraph(g *graph.Graph, prefix string) error {
-	sub := &saver{g: g, indent: s.indent + "    ", keyPrefix: s.keyPrefix + prefix, dir: s.dir, dirDiffers: s.dirDiffers,
-		sideFile: s.sideFile, inSideFile: s.inSideFile}
+	sub := &saver{graph: g, indent: s.indent + "    ", keyPrefix: s.keyPrefix + prefix, dir: s.dir,
+		dirDiffers: s.dirDiffers, sideFile: s.sideFile, inSideFile: s.inSideFile}
 	var text bytes.Buffer
 	if err := sub.save(&text); err != nil {
 		return err

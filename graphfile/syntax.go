@@ -12,8 +12,8 @@ import (
 
 // syntaxMistake is a syntax error found by diagnose.
 type syntaxMistake struct {
-	at   int // offset in the data
-	text string
+	offset int // offset in the data
+	text   string
 }
 
 // syntaxChecker finds the first syntax error of a file that the JSON library rejected. The message of the library names
@@ -21,20 +21,20 @@ type syntaxMistake struct {
 // without storing values.
 type syntaxChecker struct {
 	data         []byte
-	at           int
-	formatOffset func(at int) string // formats an offset: "line 3, column 5"
+	offset       int
+	formatOffset func(offset int) string // formats an offset: "line 3, column 5"
 	openBrackets []bracket
 }
 
 // bracket is an open object or list, with its keys so far.
 type bracket struct {
-	kind byte // '{' or '['
-	at   int
-	keys map[string]int
+	kind   byte // '{' or '['
+	offset int
+	keys   map[string]int
 }
 
 // diagnose returns the first syntax error in data, or nil if it finds none.
-func diagnose(data []byte, place func(at int) string) (m *syntaxMistake) {
+func diagnose(data []byte, place func(offset int) string) (m *syntaxMistake) {
 	if m := wrongEncoding(data); m != nil {
 		return m
 	}
@@ -45,8 +45,8 @@ func diagnose(data []byte, place func(at int) string) (m *syntaxMistake) {
 		}
 	}()
 	s.skipSpace()
-	if s.at == len(data) {
-		return &syntaxMistake{s.at, "the file is empty"}
+	if s.offset == len(data) {
+		return &syntaxMistake{s.offset, "the file is empty"}
 	}
 	s.value()
 	return nil
@@ -70,20 +70,20 @@ func wrongEncoding(data []byte) *syntaxMistake {
 }
 
 //go:noinline
-func (s *syntaxChecker) fail(at int, format string, args ...any) {
-	panic(&syntaxMistake{at, "invalid JSON: " + fmt.Sprintf(format, args...)})
+func (s *syntaxChecker) fail(offset int, format string, args ...any) {
+	panic(&syntaxMistake{offset, "invalid JSON: " + fmt.Sprintf(format, args...)})
 }
 
 // skipSpace skips white space, and rejects comments.
 func (s *syntaxChecker) skipSpace() {
-	for s.at < len(s.data) {
-		switch c := s.data[s.at]; {
+	for s.offset < len(s.data) {
+		switch c := s.data[s.offset]; {
 		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
-			s.at++
-		case c == '#' || c == '/' && s.at+1 < len(s.data) && (s.data[s.at+1] == '/' || s.data[s.at+1] == '*'):
-			s.fail(s.at, "JSON has no comments: remove it")
-		case bytes.HasPrefix(s.data[s.at:], []byte("\u00a0")):
-			s.fail(s.at, "this is a no-break space: write a plain one")
+			s.offset++
+		case c == '#' || c == '/' && s.offset+1 < len(s.data) && (s.data[s.offset+1] == '/' || s.data[s.offset+1] == '*'):
+			s.fail(s.offset, "JSON has no comments: remove it")
+		case bytes.HasPrefix(s.data[s.offset:], []byte("\u00a0")):
+			s.fail(s.offset, "this is a no-break space: write a plain one")
 		default:
 			return
 		}
@@ -93,14 +93,15 @@ func (s *syntaxChecker) skipSpace() {
 // peek returns the next character. At the end of the file it reports the unclosed bracket.
 func (s *syntaxChecker) peek() byte {
 	s.skipSpace()
-	if s.at < len(s.data) {
-		return s.data[s.at]
+	if s.offset < len(s.data) {
+		return s.data[s.offset]
 	}
 	if len(s.openBrackets) == 0 {
-		s.fail(s.at, "the file ends before a value")
+		s.fail(s.offset, "the file ends before a value")
 	}
 	top := s.openBrackets[len(s.openBrackets)-1]
-	s.fail(s.at, "the file ends early: the %s that starts at %s is not closed", kindOf(top.kind), s.formatOffset(top.at))
+	s.fail(s.offset, "the file ends early: the %s that starts at %s is not closed", kindOf(top.kind),
+		s.formatOffset(top.offset))
 	return 0
 }
 
@@ -123,16 +124,16 @@ func (s *syntaxChecker) value() {
 	case c == '-' || c == '+' || c == '.' || c >= '0' && c <= '9':
 		s.number()
 	case c == '\'' || c == '`':
-		s.fail(s.at, "a string needs double quotes, \"...\"")
-	case bytes.HasPrefix(s.data[s.at:], []byte("“")) || bytes.HasPrefix(s.data[s.at:], []byte("”")) ||
-		bytes.HasPrefix(s.data[s.at:], []byte("‘")):
-		s.fail(s.at, "these are typographic quotes: a string needs plain ones, \"...\"")
+		s.fail(s.offset, "a string needs double quotes, \"...\"")
+	case bytes.HasPrefix(s.data[s.offset:], []byte("“")) || bytes.HasPrefix(s.data[s.offset:], []byte("”")) ||
+		bytes.HasPrefix(s.data[s.offset:], []byte("‘")):
+		s.fail(s.offset, "these are typographic quotes: a string needs plain ones, \"...\"")
 	case c == ',':
-		s.fail(s.at, "a value is missing before this comma")
+		s.fail(s.offset, "a value is missing before this comma")
 	case c == ']' || c == '}':
-		s.fail(s.at, "a value is missing before this %c", c)
+		s.fail(s.offset, "a value is missing before this %c", c)
 	case c == ':':
-		s.fail(s.at, "want a value, got a colon: only objects, {...}, have keys")
+		s.fail(s.offset, "want a value, got a colon: only objects, {...}, have keys")
 	default:
 		s.literal()
 	}
@@ -140,26 +141,27 @@ func (s *syntaxChecker) value() {
 
 // members reads the members of an object or a list, up to its end.
 func (s *syntaxChecker) members(end byte, member func()) {
-	s.openBrackets = append(s.openBrackets, bracket{kind: s.data[s.at], at: s.at})
+	s.openBrackets = append(s.openBrackets, bracket{kind: s.data[s.offset], offset: s.offset})
 	if len(s.openBrackets) > 10000 {
-		panic(&syntaxMistake{s.at, "lists and objects are nested too deep"})
+		panic(&syntaxMistake{s.offset, "lists and objects are nested too deep"})
 	}
-	s.at++
+	s.offset++
 	for first := true; ; first = false {
 		c := s.peek()
 		switch {
 		case c == end:
-			s.at++
+			s.offset++
 			s.openBrackets = s.openBrackets[:len(s.openBrackets)-1]
 			return
 		case c == ']' || c == '}':
 			top := s.openBrackets[len(s.openBrackets)-1]
-			s.fail(s.at, "got %c, but the %s that starts at %s ends with %c", c, kindOf(top.kind), s.formatOffset(top.at), end)
+			s.fail(s.offset, "got %c, but the %s that starts at %s ends with %c", c, kindOf(top.kind),
+				s.formatOffset(top.offset), end)
 		case !first && c != ',':
 			s.missingComma(c, end)
 		case !first:
-			comma := s.at
-			s.at++
+			comma := s.offset
+			s.offset++
 			if c := s.peek(); c == ']' || c == '}' {
 				s.fail(comma, "there is a comma after the last member: remove it")
 			}
@@ -172,13 +174,13 @@ func (s *syntaxChecker) members(end byte, member func()) {
 func (s *syntaxChecker) missingComma(c, end byte) {
 	switch {
 	case c == ':' && s.openBrackets[len(s.openBrackets)-1].kind == '[':
-		s.fail(s.at, "unexpected colon in a list: only objects, {...}, have keys")
+		s.fail(s.offset, "unexpected colon in a list: only objects, {...}, have keys")
 	case c == ';':
-		s.fail(s.at, "a comma separates members, not a semicolon")
+		s.fail(s.offset, "a comma separates members, not a semicolon")
 	case c == ':' || c == '=':
-		s.fail(s.at, "want a comma or %c, got %c", end, c)
+		s.fail(s.offset, "want a comma or %c, got %c", end, c)
 	}
-	s.fail(s.at, "a comma is missing before this")
+	s.fail(s.offset, "a comma is missing before this")
 }
 
 // member reads a key and its value.
@@ -186,45 +188,45 @@ func (s *syntaxChecker) member() {
 	switch c := s.peek(); {
 	case c == '"':
 	case c == '\'':
-		s.fail(s.at, "a key needs double quotes, \"...\"")
+		s.fail(s.offset, "a key needs double quotes, \"...\"")
 	case c == ',':
-		s.fail(s.at, "a member is missing before this comma")
+		s.fail(s.offset, "a member is missing before this comma")
 	case c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
-		s.fail(s.at, "a key needs double quotes: \"%s\"", s.name())
+		s.fail(s.offset, "a key needs double quotes: \"%s\"", s.name())
 	default:
-		s.fail(s.at, "want a key in double quotes")
+		s.fail(s.offset, "want a key in double quotes")
 	}
-	at := s.at
+	offset := s.offset
 	key := s.stringValue()
 	top := &s.openBrackets[len(s.openBrackets)-1]
 	if first, ok := top.keys[key]; ok {
-		s.fail(at, "the key %q occurs twice in one object, first at %s", key, s.formatOffset(first))
+		s.fail(offset, "the key %q occurs twice in one object, first at %s", key, s.formatOffset(first))
 	}
 	if top.keys == nil {
 		top.keys = map[string]int{}
 	}
-	top.keys[key] = at
+	top.keys[key] = offset
 	if c := s.peek(); c != ':' {
 		if c == '=' {
-			s.fail(s.at, "a colon follows a key, not =")
+			s.fail(s.offset, "a colon follows a key, not =")
 		}
-		s.fail(s.at, "a colon is missing after the key %q", key)
+		s.fail(s.offset, "a colon is missing after the key %q", key)
 	}
-	s.at++
+	s.offset++
 	if c := s.peek(); c == '}' || c == ',' {
-		s.fail(s.at, "the key %q has no value", key)
+		s.fail(s.offset, "the key %q has no value", key)
 	}
 	s.value()
 }
 
 // name returns the letters, digits, points and underscores at the current offset, up to 40.
 func (s *syntaxChecker) name() string {
-	end := s.at
+	end := s.offset
 	for end < len(s.data) && (s.data[end] == '_' || s.data[end] == '.' || s.data[end] >= '0' && s.data[end] <= '9' ||
 		s.data[end] >= 'a' && s.data[end] <= 'z' || s.data[end] >= 'A' && s.data[end] <= 'Z') {
 		end++
 	}
-	return string(s.data[s.at:min(end, s.at+40)])
+	return string(s.data[s.offset:min(end, s.offset+40)])
 }
 
 // literal reads true, false or null. To describe mistakes, it also recognizes how other languages spell these words,
@@ -233,68 +235,68 @@ func (s *syntaxChecker) literal() {
 	name := s.name()
 	switch name {
 	case "true", "false", "null":
-		s.at += len(name)
+		s.offset += len(name)
 		return
 	}
 	if len(s.openBrackets) == 0 {
-		panic(&syntaxMistake{s.at, "this is not a graph file: it is not JSON"})
+		panic(&syntaxMistake{s.offset, "this is not a graph file: it is not JSON"})
 	}
 	switch name {
 	case "True", "TRUE", "yes":
-		s.fail(s.at, "JSON has true, not %s", name)
+		s.fail(s.offset, "JSON has true, not %s", name)
 	case "False", "FALSE", "no":
-		s.fail(s.at, "JSON has false, not %s", name)
+		s.fail(s.offset, "JSON has false, not %s", name)
 	case "None", "nil", "NULL", "Null", "undefined":
-		s.fail(s.at, "JSON has null, not %s", name)
+		s.fail(s.offset, "JSON has null, not %s", name)
 	case "":
-		r, n := utf8.DecodeRune(s.data[s.at:])
+		r, n := utf8.DecodeRune(s.data[s.offset:])
 		if r == utf8.RuneError && n <= 1 {
-			s.notText(s.at)
+			s.notText(s.offset)
 		}
-		s.fail(s.at, "want a value, got %q", r)
+		s.fail(s.offset, "want a value, got %q", r)
 	}
 	if meant := numerals.IntendedLiteral(name); meant != "" || numerals.IsSpecial(name) {
-		s.unquotedSpecial(s.at, name)
+		s.unquotedSpecial(s.offset, name)
 	}
-	s.fail(s.at, "want a value, got %s: a string needs double quotes", name)
+	s.fail(s.offset, "want a value, got %s: a string needs double quotes", name)
 }
 
 // unquotedSpecial reports an infinity or NaN without quotes.
-func (s *syntaxChecker) unquotedSpecial(at int, name string) {
+func (s *syntaxChecker) unquotedSpecial(offset int, name string) {
 	meant := numerals.IntendedLiteral(name)
 	if meant == "" {
 		meant = name
 	}
-	s.fail(at, "JSON has no %s: write \"%s\", in quotes", name, meant)
+	s.fail(offset, "JSON has no %s: write \"%s\", in quotes", name, meant)
 }
 
 // number reads a number by JSON's rules, which are stricter than those of most languages.
 func (s *syntaxChecker) number() {
-	start := s.at
+	start := s.offset
 	digits := func() int {
-		digitsStart := s.at
-		for s.at < len(s.data) && s.data[s.at] >= '0' && s.data[s.at] <= '9' {
-			s.at++
+		digitsStart := s.offset
+		for s.offset < len(s.data) && s.data[s.offset] >= '0' && s.data[s.offset] <= '9' {
+			s.offset++
 		}
-		return s.at - digitsStart
+		return s.offset - digitsStart
 	}
 	next := func(chars string) bool {
-		if s.at < len(s.data) && strings.IndexByte(chars, s.data[s.at]) >= 0 {
-			s.at++
+		if s.offset < len(s.data) && strings.IndexByte(chars, s.data[s.offset]) >= 0 {
+			s.offset++
 			return true
 		}
 		return false
 	}
-	if next("+-"); s.at < len(s.data) && s.name() != "" && !isDigit(s.data[s.at]) && s.data[s.at] != '.' {
-		s.unquotedSpecial(start, string(s.data[start:s.at])+s.name())
+	if next("+-"); s.offset < len(s.data) && s.name() != "" && !isDigit(s.data[s.offset]) && s.data[s.offset] != '.' {
+		s.unquotedSpecial(start, string(s.data[start:s.offset])+s.name())
 	}
-	whole := s.at
+	whole := s.offset
 	n := digits()
-	text := func() string { return string(s.data[start:s.at]) + s.name() }
+	text := func() string { return string(s.data[start:s.offset]) + s.name() }
 	switch {
 	case s.data[start] == '+':
 		s.fail(start, "a number has no plus sign in JSON")
-	case n == 0 && s.at < len(s.data) && s.data[s.at] == '.':
+	case n == 0 && s.offset < len(s.data) && s.data[s.offset] == '.':
 		s.fail(start, "a digit must be before the point of a number: 0.5, not .5")
 	case n == 0:
 		s.fail(start, "a number must be after the sign")
@@ -315,32 +317,32 @@ func (s *syntaxChecker) number() {
 }
 
 // notText reports a byte that is not part of a UTF-8 character.
-func (s *syntaxChecker) notText(at int) {
-	s.fail(at, "the file is not UTF-8 text: byte %#02x", s.data[at])
+func (s *syntaxChecker) notText(offset int) {
+	s.fail(offset, "the file is not UTF-8 text: byte %#02x", s.data[offset])
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // stringValue reads a string and returns its contents.
 func (s *syntaxChecker) stringValue() string {
-	start := s.at
-	for s.at++; s.at < len(s.data); s.at++ {
-		switch c := s.data[s.at]; {
+	start := s.offset
+	for s.offset++; s.offset < len(s.data); s.offset++ {
+		switch c := s.data[s.offset]; {
 		case c == '"':
-			s.at++
-			return string(s.data[start+1 : s.at-1])
+			s.offset++
+			return string(s.data[start+1 : s.offset-1])
 		case c == '\n' || c == '\r':
 			s.fail(start, "the string that starts here is not closed on its line")
 		case c < ' ':
-			s.fail(s.at, "a control character is in a string: write it as \\u%04x", c)
+			s.fail(s.offset, "a control character is in a string: write it as \\u%04x", c)
 		case c == '\\':
 			s.escape()
 		case c >= utf8.RuneSelf:
-			r, n := utf8.DecodeRune(s.data[s.at:])
+			r, n := utf8.DecodeRune(s.data[s.offset:])
 			if r == utf8.RuneError && n == 1 {
-				s.notText(s.at)
+				s.notText(s.offset)
 			}
-			s.at += n - 1
+			s.offset += n - 1
 		}
 	}
 	s.fail(start, "the file ends in the string that starts here")
@@ -349,25 +351,25 @@ func (s *syntaxChecker) stringValue() string {
 
 // escape reads an escape sequence, from the backslash to its last character.
 func (s *syntaxChecker) escape() {
-	at := s.at
-	if s.at++; s.at >= len(s.data) {
+	offset := s.offset
+	if s.offset++; s.offset >= len(s.data) {
 		return // stringValue reports the end of the file
 	}
-	switch c := s.data[s.at]; {
+	switch c := s.data[s.offset]; {
 	case strings.IndexByte(`"\/bfnrt`, c) >= 0:
 	case c == 'u':
 		for range 4 {
-			if s.at++; s.at >= len(s.data) || strings.IndexByte("0123456789abcdefABCDEF", s.data[s.at]) < 0 {
-				s.fail(at, "four hexadecimal digits must follow \\u")
+			if s.offset++; s.offset >= len(s.data) || strings.IndexByte("0123456789abcdefABCDEF", s.data[s.offset]) < 0 {
+				s.fail(offset, "four hexadecimal digits must follow \\u")
 			}
 		}
 	case c == '\'':
-		s.fail(at, "JSON does not know \\': an apostrophe needs no backslash")
+		s.fail(offset, "JSON does not know \\': an apostrophe needs no backslash")
 	default:
-		r, n := utf8.DecodeRune(s.data[s.at:])
+		r, n := utf8.DecodeRune(s.data[s.offset:])
 		if r == utf8.RuneError && n <= 1 {
-			s.notText(s.at)
+			s.notText(s.offset)
 		}
-		s.fail(at, "JSON does not know \\%c: a backslash itself is written \\\\", r)
+		s.fail(offset, "JSON does not know \\%c: a backslash itself is written \\\\", r)
 	}
 }

@@ -19,9 +19,9 @@ func checkDiagnosis(t *testing.T, text []byte) {
 	valid := jsontext.Value(text).IsValid()
 	switch {
 	case valid && m != nil:
-		t.Errorf("%q: %d: %s", text, m.at, m.text)
-	case !valid && m != nil && (m.at < 0 || m.at > len(text) || m.text == ""):
-		t.Errorf("%q: place %d", text, m.at)
+		t.Errorf("%q: %d: %s", text, m.offset, m.text)
+	case !valid && m != nil && (m.offset < 0 || m.offset > len(text) || m.text == ""):
+		t.Errorf("%q: place %d", text, m.offset)
 	case !valid && m == nil && !beyond(text):
 		t.Errorf("%q: no mistake is found", text)
 	}

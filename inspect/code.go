@@ -95,8 +95,8 @@ func loopCodeOf(listing expr.Listing) LoopCode {
 	}
 	code := listing.Loop.Code
 	loop.Expression = code.String()
-	access := func(d tensor.DType, index int, scalar bool) Access {
-		a := Access{d.String(), accessContiguous}
+	access := func(dtype tensor.DType, index int, scalar bool) Access {
+		a := Access{dtype.String(), accessContiguous}
 		switch {
 		case scalar:
 			a.Access = accessBroadcast
@@ -110,8 +110,8 @@ func loopCodeOf(listing expr.Listing) LoopCode {
 			loop.Results = append(loop.Results, access(o.DType, i, false))
 		}
 	}
-	for i, d := range code.In {
-		loop.Operands = append(loop.Operands, access(d, len(code.Out)+i, listing.Loop.Scalar[i]))
+	for i, dtype := range code.In {
+		loop.Operands = append(loop.Operands, access(dtype, len(code.Out)+i, listing.Loop.Scalar[i]))
 	}
 	for _, f := range listing.Loop.Folds {
 		loop.Folds = append(loop.Folds, fmt.Sprintf("%v of v%d", f.Op, f.V))

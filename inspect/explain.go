@@ -85,8 +85,8 @@ func ExplainLayout(g *graph.Graph, value string) (*Layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := layoutOf(v)
-	return &r, nil
+	layout := layoutOf(v)
+	return &layout, nil
 }
 
 var errNoGraph = errors.New("the graph is nil")
@@ -100,9 +100,9 @@ func ValueNamed(g *graph.Graph, name string) (*graph.Value, error) {
 	if v := g.Value(name); v != nil {
 		return v, nil
 	}
-	for _, o := range g.Outputs {
-		if o.Name == name {
-			return o.Value, nil
+	for _, output := range g.Outputs {
+		if output.Name == name {
+			return output.Value, nil
 		}
 	}
 	nearest := suggest.Nearest(name, func(yield func(string) bool) {
@@ -114,34 +114,34 @@ func ValueNamed(g *graph.Graph, name string) (*graph.Value, error) {
 
 // layoutOf tells why a value has its inferred layout.
 func layoutOf(v *graph.Value) Layout {
-	r := Layout{Operands: []Operand{}, Sort: []Comparison{}, Order: []int{}}
+	layout := Layout{Operands: []Operand{}, Sort: []Comparison{}, Order: []int{}}
 	n := v.Node
 	switch {
 	case n == nil:
-		r.Rule, r.Why = ruleGraph, "the graph declares this layout"
+		layout.Rule, layout.Why = ruleGraph, "the graph declares this layout"
 		if v.Const != nil {
-			r.Why = "its data have this layout in the graph"
+			layout.Why = "its data have this layout in the graph"
 		}
 	case v.Dynamic:
-		r.Rule, r.Why = ruleData, "its shape depends on data: its layout is known when the graph runs"
+		layout.Rule, layout.Why = ruleData, "its shape depends on data: its layout is known when the graph runs"
 	case v.Alias != nil:
-		if r.Rule = ruleView; n.Op.Identity {
-			r.Why = fmt.Sprintf("%s has no effect here: its result is %s itself", n.Op.Name, v.Alias.Name)
+		if layout.Rule = ruleView; n.Op.Identity {
+			layout.Why = fmt.Sprintf("%s has no effect here: its result is %s itself", n.Op.Name, v.Alias.Name)
 			break
 		}
 		t := v.Alias.Type.Simplify()
-		r.Why = fmt.Sprintf("%s is a view: its strides follow from %s, which has shape %v and strides %v",
+		layout.Why = fmt.Sprintf("%s is a view: its strides follow from %s, which has shape %v and strides %v",
 			n.Op.Name, v.Alias.Name, report.SizesOf(t.Shape), report.SizesOf(t.Strides))
 	case n.Op.Pointwise != nil:
 		if decided, err := n.Op.Pointwise.Rule(n.Call()); err == nil {
-			r.explainPermutation(n, decided)
+			layout.explainPermutation(n, decided)
 			break
 		}
 		fallthrough
 	default:
-		r.Rule, r.Why = ruleOp, opRuleReason(v)
+		layout.Rule, layout.Why = ruleOp, opRuleReason(v)
 	}
-	return r
+	return layout
 }
 
 // opRuleReason explains the result of an op with its own layout rule. It lists the layouts of the operands, and the
@@ -178,14 +178,14 @@ var layoutWords = []string{"row-major", "channels-last", "layout", "memory forma
 
 // LayoutName names a layout: "row-major", "channels-last", both, "dense in order [...]" with the dimensions from the
 // slowest to the fastest, or "not dense, by [...]" with the strides in elements.
-func LayoutName(m tensor.Meta) string {
-	if name := formatName(m.IsContiguous(), m.IsChannelsLast() || m.IsChannelsLast3d()); name != "" {
+func LayoutName(meta tensor.Meta) string {
+	if name := formatName(meta.IsContiguous(), meta.IsChannelsLast() || meta.IsChannelsLast3d()); name != "" {
 		return name
 	}
-	if o, dense := tensor.OrderOf(m); dense {
-		return "dense in order " + tensor.ListString(o.Dims())
+	if order, dense := tensor.OrderOf(meta); dense {
+		return "dense in order " + tensor.ListString(order.Dims())
 	}
-	return "not dense, by " + tensor.ListString(m.Strides)
+	return "not dense, by " + tensor.ListString(meta.Strides)
 }
 
 // formatName names the memory formats of a layout; it is empty for none.
@@ -226,8 +226,8 @@ func valueLayoutName(v *graph.Value) string {
 }
 
 // explainPermutation explains a layout of the permutation rule.
-func (r *Layout) explainPermutation(n *graph.Node, decided *rule.Rule) {
-	r.Rule = rulePermutation
+func (layout *Layout) explainPermutation(n *graph.Node, decided *rule.Rule) {
+	layout.Rule = rulePermutation
 	outs := decided.NumOutputs()
 	name := func(i int) string {
 		switch {
@@ -239,7 +239,8 @@ func (r *Layout) explainPermutation(n *graph.Node, decided *rule.Rule) {
 		return n.In[i-outs].Number.String()
 	}
 	for i := outs; i < decided.Len() && i-outs < len(n.In); i++ {
-		r.Operands = append(r.Operands, Operand{name(i), report.SizesOf(mapSlice(decided.Effective(i), sym.Int.Simplify))})
+		layout.Operands = append(layout.Operands, Operand{name(i), report.SizesOf(mapSlice(decided.Effective(i),
+			sym.Int.Simplify))})
 	}
 	for _, c := range decided.Sort() { // empty if the dimensions were not sorted
 		d := Comparison{Faster: c.A, Slower: c.B, Exchanged: c.Exchanged}
@@ -253,15 +254,15 @@ func (r *Layout) explainPermutation(n *graph.Node, decided *rule.Rule) {
 		default:
 			d.By, d.Why = name(c.DecidingOperand), fmt.Sprintf("strides %v and %v", c.Strides[0], c.Strides[1])
 		}
-		r.Sort = append(r.Sort, d)
+		layout.Sort = append(layout.Sort, d)
 	}
 	if why := decided.UnsortedReason(); why != "" {
-		r.Why = "nothing was sorted: " + why + fastPathReasons[decided.FastSetup()]
+		layout.Why = "nothing was sorted: " + why + fastPathReasons[decided.FastSetup()]
 	} else {
-		r.Order = decided.Perm()
-		slices.Reverse(r.Order)
-		r.Why = "the dimensions are sorted by the operands' strides, in the order of the operands; the result is dense " +
-			"in that order"
+		layout.Order = decided.Perm()
+		slices.Reverse(layout.Order)
+		layout.Why = "the dimensions are sorted by the operands' strides, in the order of the operands; the result is " +
+			"dense in that order"
 	}
 }
 
@@ -300,9 +301,9 @@ func FirstBreak(g *graph.Graph, f tensor.MemoryFormat) (*graph.Value, error) {
 }
 
 // isOnlyIn reports whether a value is in one format, and in no other.
-func isOnlyIn(m tensor.Meta, f tensor.MemoryFormat) bool {
+func isOnlyIn(meta tensor.Meta, f tensor.MemoryFormat) bool {
 	if f == tensor.Contiguous {
-		return m.IsContiguous() && !m.IsChannelsLast() && !m.IsChannelsLast3d()
+		return meta.IsContiguous() && !meta.IsChannelsLast() && !meta.IsChannelsLast3d()
 	}
-	return m.Is(f) && !m.IsContiguous()
+	return meta.Is(f) && !meta.IsContiguous()
 }

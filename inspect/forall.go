@@ -10,6 +10,7 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/sym"
@@ -78,18 +79,18 @@ func valueNames(g *graph.Graph) func(yield func(string) bool) {
 }
 
 // violation describes how a plan breaks the property. It returns "" if the plan has the property.
-func (q property) violation(plan *passes.Plan) string {
-	if q.value == "" {
+func (p property) violation(plan *passes.Plan) string {
+	if p.value == "" {
 		if len(plan.Copies) == 0 {
 			return ""
 		}
 		return fmt.Sprintf("%q is copied: %s", plan.Copies[0].Value, plan.Copies[0].Why)
 	}
-	switch v := plan.Graph.Value(q.value); {
+	switch v := plan.Graph.Value(p.value); {
 	case v == nil:
-		return fmt.Sprintf("%q is not in memory: it is computed within a step, or its readers read another value", q.value)
-	case !v.Meta.Is(q.format):
-		return fmt.Sprintf("%q is %v", q.value, v.Meta)
+		return fmt.Sprintf("%q is not in memory: it is computed within a step, or its readers read another value", p.value)
+	case !v.Meta.Is(p.format):
+		return fmt.Sprintf("%q is %v", p.value, v.Meta)
 	}
 	return ""
 }
@@ -145,28 +146,28 @@ type coveringCase struct {
 }
 
 // cover tries sizes, and adds a case for each set of sizes that no case covers.
-func (f *prover) cover() error {
-	for _, sizes := range f.samples() {
-		named := f.program.SizesByName(sizes)
-		covered := slices.ContainsFunc(f.cases, func(r coveringCase) bool { return r.holds(named) })
-		if covered && len(f.result.Tried) >= maxTried {
+func (prover *prover) cover() error {
+	for _, sizes := range prover.samples() {
+		named := prover.program.SizesByName(sizes)
+		covered := slices.ContainsFunc(prover.cases, func(r coveringCase) bool { return r.holds(named) })
+		if covered && len(prover.result.Tried) >= maxTried {
 			continue
 		}
-		plan, spec, err := f.program.PlanAt(context.Background(), sizes)
+		plan, spec, err := prover.program.PlanAt(context.Background(), sizes)
 		switch {
-		case err != nil && covered, err != nil && len(f.cases) >= maxCases:
+		case err != nil && covered, err != nil && len(prover.cases) >= maxCases:
 			continue
 		case err != nil:
-			f.addRejected(sizes)
+			prover.addRejected(sizes)
 			continue
 		}
-		if why := f.property.violation(plan); why != "" {
-			f.result.Counterexample, f.result.Why = named, why
+		if why := prover.property.violation(plan); why != "" {
+			prover.result.Counterexample, prover.result.Why = named, why
 			return nil
 		}
-		f.result.Tried = append(f.result.Tried, named)
-		if !covered && spec != nil && len(f.cases) < maxCases {
-			f.tryCase(spec, sizes)
+		prover.result.Tried = append(prover.result.Tried, named)
+		if !covered && spec != nil && len(prover.cases) < maxCases {
+			prover.tryCase(spec, sizes)
 		}
 	}
 	return nil
@@ -175,41 +176,41 @@ func (f *prover) cover() error {
 // tryCase adds the case of the sizes for which planning takes the same decisions as for the given sizes. It adds no
 // case if symbolic planning fails or does not show the property. It records in isProved whether the case covers all
 // sizes that the specialization serves.
-func (f *prover) tryCase(spec *program.Specialization, sizes []int) {
-	form, err := f.program.SymbolicPlanOf(context.Background(), spec, sizes)
+func (prover *prover) tryCase(spec *program.Specialization, sizes []int) {
+	form, err := prover.program.SymbolicPlanOf(context.Background(), spec, sizes)
 	if err != nil {
 		return
 	}
 	guards := len(form.Env.Guards())
-	if f.property.value != "" {
-		if v := form.Planned.Value(f.property.value); v == nil || !v.Type.Is(f.property.format) {
+	if prover.property.value != "" {
+		if v := form.Planned.Value(prover.property.value); v == nil || !v.Type.Is(prover.property.format) {
 			return
 		}
 	}
-	f.isProved[spec] = len(form.Env.Guards()) == guards
-	if more, ok := f.program.SearchConditions(context.Background(), spec, sizes); ok {
-		f.addCase(form.Symbolic, more, sizes, false)
+	prover.isProved[spec] = len(form.Env.Guards()) == guards
+	if more, ok := prover.program.SearchConditions(context.Background(), spec, sizes); ok {
+		prover.addCase(form.Symbolic, more, sizes, false)
 	}
 }
 
 // firstUnproved returns a specialization without a proof of the property for all sizes that it may serve, or nil if
 // every specialization has a proof. It adds cases at the hints of specializations that no sample reached. No further
 // specializations need to be looked for: those that serve the sizes of a case were planned when the case was added.
-func (f *prover) firstUnproved() *program.Specialization {
+func (prover *prover) firstUnproved() *program.Specialization {
 	for {
-		spec := f.nextUnproved()
+		spec := prover.nextUnproved()
 		if spec == nil {
 			return nil
 		}
-		plan, serving, err := f.program.PlanAt(context.Background(), spec.Hint)
+		plan, serving, err := prover.program.PlanAt(context.Background(), spec.Hint)
 		if err != nil || serving != spec {
 			return spec
 		}
-		if why := f.property.violation(plan); why != "" {
-			f.result.Counterexample, f.result.Why = f.program.SizesByName(spec.Hint), why
+		if why := prover.property.violation(plan); why != "" {
+			prover.result.Counterexample, prover.result.Why = prover.program.SizesByName(spec.Hint), why
 			return spec
 		}
-		if f.tryCase(spec, spec.Hint); !f.isProved[spec] {
+		if prover.tryCase(spec, spec.Hint); !prover.isProved[spec] {
 			return spec
 		}
 	}
@@ -217,12 +218,12 @@ func (f *prover) firstUnproved() *program.Specialization {
 
 // nextUnproved returns a specialization without a proof of the property, or nil. It skips a specialization that serves
 // only its hint and that no sample reached.
-func (f *prover) nextUnproved() *program.Specialization {
-	p := f.program
+func (prover *prover) nextUnproved() *program.Specialization {
+	p := prover.program
 	for _, spec := range p.Specializations() {
 		hintOnly := len(p.Hints()) == 0 && slices.Equal(spec.Hint, p.AssumedSizes()) &&
 			!slices.Equal(spec.Hint, p.GenericSizes(context.Background()))
-		isProved, reached := f.isProved[spec]
+		isProved, reached := prover.isProved[spec]
 		if !isProved && (reached || !hintOnly) {
 			return spec
 		}
@@ -231,14 +232,14 @@ func (f *prover) nextUnproved() *program.Specialization {
 }
 
 // addRejected adds the case of the sizes that the graph rejects for the same reason as the given sizes.
-func (f *prover) addRejected(sizes []int) {
-	if s, err := f.program.Symbolic(context.Background(), sizes); err != nil && s != nil && len(s.Env.Guards()) > 0 {
-		f.addCase(s, nil, sizes, true)
+func (prover *prover) addRejected(sizes []int) {
+	if s, err := prover.program.Symbolic(context.Background(), sizes); err != nil && s != nil && len(s.Env.Guards()) > 0 {
+		prover.addCase(s, nil, sizes, true)
 	}
 }
 
 // addCase adds the case of the sizes that satisfy the guards of inference and planning, and further conditions.
-func (f *prover) addCase(symbolic *graph.Symbolic, more []sym.Bool, sizes []int, rejected bool) {
+func (prover *prover) addCase(symbolic *graph.Symbolic, more []sym.Bool, sizes []int, rejected bool) {
 	guards, newCase := slices.Concat(symbolic.Env.Guards(), more), coveringCase{}
 	for _, cond := range guards {
 		newCase.conds = append(newCase.conds, cond.String())
@@ -250,23 +251,23 @@ func (f *prover) addCase(symbolic *graph.Symbolic, more []sym.Bool, sizes []int,
 			return err != nil || !holds
 		})
 	}
-	f.cases = append(f.cases, newCase)
+	prover.cases = append(prover.cases, newCase)
 	conditions := append([]string{}, newCase.conds...)
-	f.result.Cases = append(f.result.Cases, Case{f.program.SizesByName(sizes), conditions, rejected})
+	prover.result.Cases = append(prover.result.Cases, Case{prover.program.SizesByName(sizes), conditions, rejected})
 }
 
 // conclude decides whether the cases cover all sizes within bounds.
-func (f *prover) conclude() error {
-	spec := f.firstUnproved() // it adds cases
+func (prover *prover) conclude() error {
+	spec := prover.firstUnproved() // it adds cases
 	env, naming := sym.NewEnv(), &graph.Symbolic{}
 	symbols := map[string]sym.Int{}
-	for i, name := range f.program.OpenSymbols() {
-		b := f.program.Source().Symbols[name]
+	for i, name := range prover.program.OpenSymbols() {
+		b := prover.program.Source().Symbols[name]
 		upper := b.Max
 		if upper == 0 {
 			upper = tensor.MaxBytes
 		}
-		s, err := env.Symbol(naming.Name(name), b.Min, upper, f.program.Clamp(i, 2))
+		s, err := env.Symbol(naming.Name(name), b.Min, upper, prover.program.Clamp(i, 2))
 		if err != nil {
 			return err
 		}
@@ -274,7 +275,7 @@ func (f *prover) conclude() error {
 	}
 	lookup := func(name string) (sym.Int, bool) { s, ok := symbols[name]; return s, ok }
 	covered := sym.Truth(false) // the sizes of all cases
-	for _, covering := range f.cases {
+	for _, covering := range prover.cases {
 		inCase := sym.Truth(true)
 		for _, text := range covering.conds {
 			cond, err := sym.ParseBool(text, lookup)
@@ -288,22 +289,22 @@ func (f *prover) conclude() error {
 	covered = covered.Decide()
 	truth, known := covered.Known()
 	switch {
-	case f.result.Counterexample != nil:
+	case prover.result.Counterexample != nil:
 	case spec != nil:
-		f.result.Why = fmt.Sprintf("the plan for %s has no proof for all sizes that it serves",
-			program.SizesText(f.program.SizesByName(spec.Hint)))
+		prover.result.Why = fmt.Sprintf("the plan for %s has no proof for all sizes that it serves",
+			program.SizesText(prover.program.SizesByName(spec.Hint)))
 	case known && truth:
-		f.result.Proved = true
+		prover.result.Proved = true
 	default:
-		f.result.Why = fmt.Sprintf("it is shown under the condition %v, which is not proved for all sizes", covered)
+		prover.result.Why = fmt.Sprintf("it is shown under the condition %v, which is not proved for all sizes", covered)
 	}
 	return nil
 }
 
 // samples returns the sets of sizes to try: the hints, the assumed sizes and the generic sizes, then combinations of
 // small sizes, bounds, and sizes of the hints.
-func (f *prover) samples() [][]int {
-	p := f.program
+func (prover *prover) samples() [][]int {
+	p := prover.program
 	list := append(slices.Clone(p.Hints()), p.AssumedSizes())
 	if g := p.GenericSizes(context.Background()); g != nil {
 		list = append(list, g)
@@ -321,7 +322,7 @@ func (f *prover) samples() [][]int {
 		for k, n := range values {
 			values[k] = p.Clamp(i, n)
 		}
-		slices.Sort(values)
+		sorted.Ints(values)
 		candidates[i] = slices.Compact(values)
 	}
 	combinations := [][]int{nil}

@@ -53,8 +53,8 @@ func Specializations(p *graphrun.Program) ([]Specialization, error) {
 		return nil, err
 	}
 	var list []Specialization
-	for _, k := range mainSpecializations(internal) {
-		list = append(list, describe(internal, k))
+	for _, spec := range mainSpecializations(internal) {
+		list = append(list, describe(internal, spec))
 	}
 	return list, nil
 }

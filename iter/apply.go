@@ -72,7 +72,7 @@ func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error
 		return nil, err
 	}
 	err = p.Parallel(a.ctx, ptrs, a.grain, a.workers)
-	return ts[:it.noutputs:it.noutputs], err
+	return ts[:it.outCount:it.outCount], err
 }
 
 // Prepared is a kernel that was checked against an iteration ([Iterator.Prepare]). Callers run it with their own
@@ -245,7 +245,7 @@ func (it *Iterator) tensors(allocate Allocator) ([]*tensor.Tensor, error) {
 	for i := range it.ops {
 		o := &it.ops[i]
 		switch {
-		case i < it.noutputs && o.RuleChoosesLayout():
+		case i < it.outCount && o.RuleChoosesLayout():
 		case o.Number.IsSet():
 			out[i] = o.Number.Tensor(o.Meta.DType)
 		case o.Tensor() == nil:
@@ -254,7 +254,7 @@ func (it *Iterator) tensors(allocate Allocator) ([]*tensor.Tensor, error) {
 			out[i] = o.Tensor()
 		}
 	}
-	for i := range it.noutputs {
+	for i := range it.outCount {
 		if out[i] != nil {
 			continue
 		}
@@ -284,7 +284,7 @@ func (it *Iterator) checkAllocated(i int, t *tensor.Tensor, all []*tensor.Tensor
 			continue
 		}
 		shared := rule.StorageOverlap(t.Storage(), t.Meta, o.Storage(), o.Meta)
-		if shared == OverlapPartial || shared == OverlapFull && j < it.noutputs {
+		if shared == OverlapPartial || shared == OverlapFull && j < it.outCount {
 			return fmt.Errorf("%s (output %d as allocated, %v, and %s)", rule.PartialOverlapMessage, i, t.Meta, it.Describe(j))
 		}
 	}
@@ -326,7 +326,7 @@ func (it *Iterator) Bind(ts ...*tensor.Tensor) ([]unsafe.Pointer, error) {
 	if !it.ChecksOverlap() {
 		return ptrs, nil
 	}
-	for i := range it.noutputs {
+	for i := range it.outCount {
 		for j := i + 1; j < len(ts); j++ {
 			if a, b := ts[i], ts[j]; a != b && rule.StorageOverlap(a.Storage(), a.Meta, b.Storage(), b.Meta) == OverlapPartial {
 				return nil, fmt.Errorf("%s (%s, and %s)", rule.PartialOverlapMessage, it.Describe(i), it.Describe(j))

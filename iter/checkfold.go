@@ -12,7 +12,7 @@ var errNilFold = errors.New("iter: a nil Fold")
 
 // checkFold returns an error for an iteration that the Fold cannot reduce.
 func (it *Iterator) checkFold(f *Fold) error {
-	inputs := len(it.ops) - it.noutputs
+	inputs := len(it.ops) - it.outCount
 	switch {
 	case f == nil:
 		return errNilFold
@@ -24,12 +24,12 @@ func (it *Iterator) checkFold(f *Fold) error {
 		return fmt.Errorf("iter: a reduction takes one input, the iteration has %d", inputs)
 	case len(f.outDTypes) == 0:
 		return fmt.Errorf("iter: the fold yields no result")
-	case len(f.outDTypes) != it.noutputs:
-		return fmt.Errorf("iter: a fold with %d results for an iteration with %d outputs", len(f.outDTypes), it.noutputs)
-	case it.noutputs > axes.MaxOutputs:
-		return fmt.Errorf("iter: a reduction with %d outputs; the limit is %d", it.noutputs, axes.MaxOutputs)
+	case len(f.outDTypes) != it.outCount:
+		return fmt.Errorf("iter: a fold with %d results for an iteration with %d outputs", len(f.outDTypes), it.outCount)
+	case it.outCount > axes.MaxOutputs:
+		return fmt.Errorf("iter: a reduction with %d outputs; the limit is %d", it.outCount, axes.MaxOutputs)
 	}
-	in := &it.ops[it.noutputs]
+	in := &it.ops[it.outCount]
 	if !widens(in.Target, f.inDType) {
 		return fmt.Errorf("iter: the fold takes %v, the iteration has input 0, %v, as %v", f.inDType, in.Meta, in.Target)
 	}

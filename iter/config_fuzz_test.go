@@ -112,14 +112,14 @@ func FuzzConfig(f *testing.F) {
 
 func walkWithin(t *testing.T, it *iter.Iterator, ptrs []unsafe.Pointer, ts []*tensor.Tensor) {
 	seen := 0
-	require.NoError(t, it.ForEach(ptrs, func(p []unsafe.Pointer, st []int, n0, n1 int) error {
-		seen += n0 * n1
+	require.NoError(t, it.ForEach(ptrs, func(p []unsafe.Pointer, st []int, rowLen, rowCount int) error {
+		seen += rowLen * rowCount
 		for i := range p {
 			if it.DType(i) != ts[i].DType {
 				continue // a block of the walk's own
 			}
 			base, size := uintptr(ts[i].Pointer()), ts[i].DType.Size()
-			far := uintptr(p[i]) + uintptr((n0-1)*st[i]+(n1-1)*st[len(p)+i]+size)
+			far := uintptr(p[i]) + uintptr((rowLen-1)*st[i]+(rowCount-1)*st[len(p)+i]+size)
 			require.GreaterOrEqual(t, uintptr(p[i]), base)
 			require.LessOrEqual(t, far, base+uintptr(ts[i].Storage().Len()-ts[i].Offset*size))
 		}

@@ -25,9 +25,9 @@ func ExampleIterator_ForEach() {
 
 	it, _ := iter.Copy(iter.OfTensor(out), iter.OfTensor(in)).Build()
 	ptrs, _ := it.Bind(out, in)
-	_ = it.ForEach(ptrs, func(p []unsafe.Pointer, st []int, n0, n1 int) error {
-		for k := range n0 * n1 {
-			i, j := k%n0, k/n0
+	_ = it.ForEach(ptrs, func(p []unsafe.Pointer, st []int, rowLen, rowCount int) error {
+		for k := range rowLen * rowCount {
+			i, j := k%rowLen, k/rowLen
 			*(*float32)(unsafe.Add(p[0], i*st[0]+j*st[2])) = *(*float32)(unsafe.Add(p[1], i*st[1]+j*st[3]))
 		}
 		return nil

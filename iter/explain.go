@@ -24,7 +24,7 @@ func (it *Iterator) Explain() string {
 	it.explainEffective(&b)
 	it.explainSort(&b)
 	fmt.Fprintf(&b, "permutation %v, fastest first\n", it.perm)
-	for i := range it.noutputs {
+	for i := range it.outCount {
 		if it.ops[i].RuleChoosesLayout() {
 			fmt.Fprintf(&b, "  %s is laid out as %v\n", it.Place(i), it.ops[i].Meta)
 		}
@@ -86,10 +86,10 @@ func (it *Iterator) explainStrides(b *strings.Builder, title string, shape, stri
 	fmt.Fprintf(b, "%s, over %v\n", title, shape)
 	ops := len(it.ops)
 	for i := range it.ops {
-		st := make([]int, len(shape))
-		for d := range st {
-			st[d] = strides[d*ops+i]
+		operandStrides := make([]int, len(shape))
+		for d := range operandStrides {
+			operandStrides[d] = strides[d*ops+i]
 		}
-		fmt.Fprintf(b, "  %s: %v\n", it.Place(i), st)
+		fmt.Fprintf(b, "  %s: %v\n", it.Place(i), operandStrides)
 	}
 }

@@ -36,8 +36,8 @@ func (it *Iterator) rowLoop(c *expr.Code) (l *expr.Loop, staged []bool) {
 		st := it.walkStrides[i]
 		switch {
 		case st == it.ops[i].Meta.DType.Size() || it.numel == 1 || len(it.walkShape) == 0:
-		case st == 0 && i >= it.noutputs:
-			l.Scalar[i-it.noutputs] = true
+		case st == 0 && i >= it.outCount:
+			l.Scalar[i-it.outCount] = true
 		default:
 			staged[i] = true
 		}
@@ -86,9 +86,9 @@ const prefetchRows = 8
 // loopOptions chooses non-temporal stores and prefetching for the loop.
 func (it *Iterator) loopOptions(c *expr.Code, t *tiles, staged []bool) loops.Options {
 	var opts loops.Options
-	if !slices.Contains(staged[:it.noutputs], true) {
+	if !slices.Contains(staged[:it.outCount], true) {
 		outputBytes := 0
-		for i := range it.noutputs {
+		for i := range it.outCount {
 			outputBytes = max(outputBytes, it.numel*it.ops[i].MemoryDType.Size())
 		}
 		opts.NonTemporal = outputBytes >= machine.NonTemporalMinBytes
@@ -99,10 +99,10 @@ func (it *Iterator) loopOptions(c *expr.Code, t *tiles, staged []bool) loops.Opt
 	if t == nil || !t.transposed || !it.hasLargeOutput() {
 		return opts
 	}
-	for i := it.noutputs; i < len(it.ops); i++ {
+	for i := it.outCount; i < len(it.ops); i++ {
 		ahead := prefetchRows * it.walkStrides[t.tileDims[1]*len(it.ops)+i]
 		if !staged[i] && it.walkStrides[i] != 0 && ahead != 0 && int(int32(ahead)) == ahead {
-			opts.Prefetch = loops.Prefetch{Operands: 1 << (i - it.noutputs), Bytes: int32(ahead),
+			opts.Prefetch = loops.Prefetch{Operands: 1 << (i - it.outCount), Bytes: int32(ahead),
 				IntoL1: ahead == prefetchRows*it.walkShape[0]*it.walkStrides[i]}
 			break
 		}

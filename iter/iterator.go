@@ -21,7 +21,7 @@ func Build(c rule.Config) (*Iterator, error) {
 	if err := c.Measure(&it.Rule); err != nil {
 		return nil, err
 	}
-	it.ops, it.noutputs, it.perm = it.Operands(), it.NumOutputs(), it.Perm()
+	it.ops, it.outCount, it.perm = it.Operands(), it.NumOutputs(), it.Perm()
 	sizes := it.Sizes()
 	it.shape = make([]int, len(sizes))
 	for d, s := range sizes {
@@ -39,7 +39,7 @@ var errNilIterator = errors.New("iter: a nil Iterator")
 type Iterator struct {
 	Rule
 	ops      []rule.Resolved // outputs, then inputs
-	noutputs int
+	outCount int
 	perm     []int // the dimensions, fastest first
 	shape    []int // the broadcast shape
 	numel    int
@@ -67,7 +67,7 @@ func (it *Iterator) Meta(i int) tensor.Meta { return *it.Operand(i).Meta }
 
 // Output returns the meta of the first output; it panics if there is none.
 func (it *Iterator) Output() tensor.Meta {
-	if it.noutputs == 0 {
+	if it.outCount == 0 {
 		panic("iter: the iteration has no output")
 	}
 	return *it.ops[0].Meta
@@ -79,11 +79,11 @@ func (it *Iterator) WalkShape() []int { return slices.Clone(it.walkShape) }
 // WalkStrides returns the strides, in bytes, of operand i over [Iterator.WalkShape].
 func (it *Iterator) WalkStrides(i int) []int {
 	it.Operand(i) // panics if i is out of range
-	st := make([]int, len(it.walkShape))
-	for d := range st {
-		st[d] = it.walkStrides[d*len(it.ops)+i]
+	strides := make([]int, len(it.walkShape))
+	for d := range strides {
+		strides[d] = it.walkStrides[d*len(it.ops)+i]
 	}
-	return st
+	return strides
 }
 
 // IsContiguous reports whether every operand is one contiguous run of elements, without conversion.
@@ -120,7 +120,7 @@ func (it *Iterator) String() string {
 		it.walkShape)
 	for i := range it.ops {
 		kind := "in"
-		if i < it.noutputs {
+		if i < it.outCount {
 			kind = "out"
 		}
 		fmt.Fprintf(&b, "\n  %s %v strides %v", kind, *it.ops[i].Meta, it.WalkStrides(i))

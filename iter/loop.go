@@ -34,10 +34,10 @@ func isComputeBound(c *expr.Code) bool {
 
 // prefetchInOrder returns the prefetching of operands whose rows are contiguous and much longer than prefetchBytes.
 func (it *Iterator) prefetchInOrder() (p loops.Prefetch) {
-	for i := it.noutputs; i < len(it.ops) && len(it.walkShape) > 0; i++ {
+	for i := it.outCount; i < len(it.ops) && len(it.walkShape) > 0; i++ {
 		size := it.walkStrides[i]
 		if size == it.ops[i].MemoryDType.Size() && size*it.walkShape[0] >= 8*prefetchBytes {
-			p.Operands |= 1 << (i - it.noutputs)
+			p.Operands |= 1 << (i - it.outCount)
 		}
 	}
 	if p.Operands != 0 {

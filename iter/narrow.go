@@ -14,8 +14,14 @@ func (it *Iterator) Narrow(dim, start, size int) (*Iterator, error) {
 	switch {
 	case it == nil:
 		return nil, errNilIterator
-	case dim < 0 || dim >= len(it.walkShape) || start < 0 || size < 1 || size > it.walkShape[dim]-start:
-		return nil, fmt.Errorf("iter: Narrow(%d, %d, %d) of walk %v", dim, start, size, it.walkShape)
+	case dim < 0 || dim >= len(it.walkShape):
+		return nil, fmt.Errorf("iter: Narrow(%d, %d, %d): there is no dimension %d in the walk %v", dim, start, size, dim,
+			it.walkShape)
+	case size < 1:
+		return nil, fmt.Errorf("iter: Narrow(%d, %d, %d): the size is less than 1", dim, start, size)
+	case start < 0 || size > it.walkShape[dim]-start:
+		return nil, fmt.Errorf("iter: Narrow(%d, %d, %d): the range exceeds dimension %d of the walk %v", dim, start, size,
+			dim, it.walkShape)
 	}
 	return it.narrow(dim, start, size), nil
 }
@@ -45,8 +51,13 @@ func (it *Iterator) SelectAll(first int, indices []int) (*Iterator, error) {
 	ops := len(it.ops)
 	for k, index := range indices {
 		d := first + k
-		if d < 0 || d >= len(it.walkShape) || index < 0 || index >= it.walkShape[d] {
-			return nil, fmt.Errorf("iter: SelectAll(%d, %v) of walk %v", first, indices, it.walkShape)
+		if d < 0 || d >= len(it.walkShape) {
+			return nil, fmt.Errorf("iter: SelectAll(%d, %v): there is no dimension %d in the walk %v", first, indices, d,
+				it.walkShape)
+		}
+		if index < 0 || index >= it.walkShape[d] {
+			return nil, fmt.Errorf("iter: SelectAll(%d, %v): index %d is out of range for dimension %d of the walk %v", first,
+				indices, index, d, it.walkShape)
 		}
 		for i := range ops {
 			part.offsets[i] += index * it.walkStrides[d*ops+i]
@@ -70,7 +81,7 @@ func (it *Iterator) RemoveOperand(i int) (*Iterator, error) {
 	part := it.copyForPart()
 	ops := len(it.ops)
 	part.Rule = it.Rule.Without(i)
-	part.ops, part.noutputs = part.Operands(), part.NumOutputs()
+	part.ops, part.outCount = part.Operands(), part.NumOutputs()
 	part.offsets = slices.Delete(part.offsets, i, i+1)
 	part.walkStrides = part.walkStrides[:0]
 	for k, st := range it.walkStrides {
@@ -174,7 +185,7 @@ func (it *Iterator) isReduced(dim int) bool {
 	if !it.IsReduction() {
 		return false
 	}
-	for i := range it.noutputs {
+	for i := range it.outCount {
 		if it.walkStrides[dim*len(it.ops)+i] == 0 && it.walkShape[dim] > 1 {
 			return true
 		}

@@ -91,7 +91,7 @@ func (t *tasks) runWithHelpers(helpers int) {
 	j := workerpool.Job{Help: t.workCatchingPanic}
 	j.Begin()
 	defer j.End()
-	j.Call(helpers, workerpool.Much)
+	j.RequestWorkers(helpers, workerpool.StartAlways)
 	t.workCatchingPanic()
 }
 

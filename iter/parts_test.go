@@ -54,9 +54,9 @@ func TestNames(t *testing.T) {
 }
 
 // mark counts visits of the elements of its operand.
-func mark(p []unsafe.Pointer, st []int, n0, n1 int) error {
-	for j := range n1 {
-		for i := range n0 {
+func mark(p []unsafe.Pointer, st []int, rowLen, rowCount int) error {
+	for j := range rowCount {
+		for i := range rowLen {
 			*(*uint8)(unsafe.Add(p[0], i*st[0]+j*st[len(p)]))++
 		}
 	}
@@ -116,11 +116,17 @@ func TestSelectAllAndRemoveOperand(t *testing.T) {
 		}
 	}
 	_, err = only.Narrow(0, 4, 2)
-	assert.EqualError(t, err, "iter: Narrow(0, 4, 2) of walk [5 4 3]")
+	assert.EqualError(t, err, "iter: Narrow(0, 4, 2): the range exceeds dimension 0 of the walk [5 4 3]")
+	_, err = only.Narrow(3, 0, 1)
+	assert.EqualError(t, err, "iter: Narrow(3, 0, 1): there is no dimension 3 in the walk [5 4 3]")
+	_, err = only.Narrow(0, 1, 0)
+	assert.EqualError(t, err, "iter: Narrow(0, 1, 0): the size is less than 1")
 	_, err = only.Narrow(0, 1, math.MaxInt)
 	assert.Error(t, err)
 	_, err = only.SelectAll(-1, []int{0})
-	assert.EqualError(t, err, "iter: SelectAll(-1, [0]) of walk [5 4 3]")
+	assert.EqualError(t, err, "iter: SelectAll(-1, [0]): there is no dimension -1 in the walk [5 4 3]")
+	_, err = only.SelectAll(1, []int{4})
+	assert.EqualError(t, err, "iter: SelectAll(1, [4]): index 4 is out of range for dimension 1 of the walk [5 4 3]")
 	_, err = only.RemoveOperand(1)
 	assert.EqualError(t, err, "iter: RemoveOperand(1) of an iteration over 1 operands")
 }

@@ -30,8 +30,8 @@ func (it *Iterator) Reducer(f *Fold) (*Reducer, error) {
 	if err := it.checkFold(f); err != nil {
 		return nil, err
 	}
-	r := &Reducer{f: f, resumes: it.hasEarlierPart}
-	in := &it.ops[it.noutputs]
+	r := &Reducer{fold: f, resumes: it.hasEarlierPart}
+	in := &it.ops[it.outCount]
 	r.loader = axes.NewLoader(in.Meta.DType, in.Target, f.inDType)
 	for i, d := range f.outDTypes {
 		stored := it.ops[i].Meta.DType
@@ -62,8 +62,8 @@ func (it *Iterator) dims() []axes.Axis {
 			m := it.ops[i].Meta
 			return it.stride(m, d) * m.DType.Size()
 		}
-		dims[d] = axes.Axis{N: n, In: step(it.noutputs)}
-		for i := range it.noutputs {
+		dims[d] = axes.Axis{N: n, In: step(it.outCount)}
+		for i := range it.outCount {
 			dims[d].Out[i] = step(i)
 		}
 	}
@@ -87,7 +87,7 @@ func (it *Iterator) reduces(i, d int) bool {
 // partAxes sets the axes of a reduction over a part of an iteration, from its walk shape and strides.
 func (it *Iterator) partAxes(r *Reducer) error {
 	ops := len(it.ops)
-	r.inOffset = it.offsets[it.noutputs]
+	r.inOffset = it.offsets[it.outCount]
 	for i := range r.outs {
 		r.outs[i].offset = it.offsets[i]
 	}
@@ -96,12 +96,12 @@ func (it *Iterator) partAxes(r *Reducer) error {
 	for d := range n {
 		steps := it.walkStrides[d*ops:]
 		a := &dims[n-1-d]
-		*a = axes.Axis{N: it.walkShape[d], In: steps[it.noutputs]}
-		copy(a.Out[:], steps[:it.noutputs])
+		*a = axes.Axis{N: it.walkShape[d], In: steps[it.outCount]}
+		copy(a.Out[:], steps[:it.outCount])
 		mask[n-1-d] = it.wholeWalkShape[d] != 1 && steps[0] == 0
 	}
-	r.keptAxes, r.reducedAxes = axes.Split(dims, mask, r.f.inOrder)
-	if !r.f.inOrder {
+	r.keptAxes, r.reducedAxes = axes.Split(dims, mask, r.fold.inOrder)
+	if !r.fold.inOrder {
 		return nil
 	}
 	return it.partPositions(r)
@@ -115,7 +115,7 @@ func (it *Iterator) partPositions(r *Reducer) error {
 		if it.reduces(0, d) {
 			if d > last {
 				return fmt.Errorf("iter: the reduced dimensions of input %v are walked in the order %v: a part of the walk has "+
-					"no logical positions", it.ops[it.noutputs].Meta, it.perm)
+					"no logical positions", it.ops[it.outCount].Meta, it.perm)
 			}
 			last = d
 		}
@@ -127,7 +127,7 @@ func (it *Iterator) partPositions(r *Reducer) error {
 		}
 		if isCut && n != 1 {
 			return fmt.Errorf("iter: the part %v of the walk %v of input %v has logical positions with gaps", it.walkShape,
-				it.wholeWalkShape, it.ops[it.noutputs].Meta)
+				it.wholeWalkShape, it.ops[it.outCount].Meta)
 		}
 		r.firstPosition += it.starts[d] * step
 		step *= it.wholeWalkShape[d]
@@ -182,7 +182,7 @@ func (it *Iterator) RunReduce(ctx context.Context, workers int, f *Fold) ([]*ten
 	if err != nil {
 		return nil, err
 	}
-	return ts[:it.noutputs], r.runAll(ctx, ptrs, workers)
+	return ts[:it.outCount], r.runAll(ctx, ptrs, workers)
 }
 
 // Over reduces x over the given dimensions, or over all dimensions if dims is empty. It uses all cores. The results are

@@ -22,7 +22,7 @@ import (
 // writes an accumulator for each piece to scratch memory, and the second phase merges them in order. Units and pieces
 // depend only on shapes and strides.
 type Reducer struct {
-	f           *Fold
+	fold        *Fold
 	keptAxes    []axes.Axis // fastest first
 	reducedAxes []axes.Axis // the reduced axes, fastest first
 	byRows      bool        // units are reduced by rows, not by columns
@@ -77,7 +77,7 @@ func (r *Reducer) plan() {
 	} else {
 		r.byRows = kept.N < shortKeptAxis && kept.N <= reduced.N
 	}
-	grain := max(machine.ReduceGrain/r.f.weight, minGrain)
+	grain := max(machine.ReduceGrain/r.fold.weight, minGrain)
 	r.unitLen = min(max(kept.N, 1), axes.BlockLen)
 	if r.byRows {
 		r.unitLen = min(r.unitLen, maxRowUnit, max(1, grain/max(r.reducedLen, 1)))
@@ -102,12 +102,12 @@ func (r *Reducer) Scratch() int {
 	if r.pieces == 1 {
 		return 0
 	}
-	return alignUp(r.pieces * r.results * r.f.accBytes)
+	return alignUp(r.pieces * r.results * r.fold.accBytes)
 }
 
 // Worker returns the size in bytes of the memory that a worker needs while it runs a chunk.
 func (r *Reducer) Worker() int {
-	return 2*alignUp(r.unitLen*r.f.accBytes) + 2*axes.BlockBytes + alignUp(8*len(r.keptAxes)) +
+	return 2*alignUp(r.unitLen*r.fold.accBytes) + 2*axes.BlockBytes + alignUp(8*len(r.keptAxes)) +
 		alignUp(8*len(r.reducedAxes))
 }
 
@@ -142,20 +142,20 @@ func (r *Reducer) Run(phase, chunk int, ptrs []unsafe.Pointer, scratch, worker [
 	case r.pieces == 1:
 		for unit := chunk * r.unitsPerChunk; unit < min((chunk+1)*r.unitsPerChunk, r.units); unit++ {
 			n := r.seekUnit(&m, unit)
-			r.finish(&m, ptrs, r.reduce(&m, in, unit, n, 0, r.reducedLen), unit, n)
+			r.writeResults(&m, ptrs, r.reduce(&m, in, unit, n, 0, r.reducedLen), unit, n)
 		}
 	case phase == 0:
 		unit, piece := chunk%r.units, chunk/r.units
 		n := r.seekUnit(&m, unit)
 		acc := r.reduce(&m, in, unit, n, piece*r.pieceLen, min((piece+1)*r.pieceLen, r.reducedLen))
-		copy(r.partialMemory(scratch, piece, unit, n), unsafe.Slice((*byte)(acc), n*r.f.accBytes))
+		copy(r.partialMemory(scratch, piece, unit, n), unsafe.Slice((*byte)(acc), n*r.fold.accBytes))
 	default:
 		n := r.seekUnit(&m, chunk)
-		r.f.init(m.acc, n)
+		r.fold.init(m.acc, n)
 		for piece := range r.pieces {
-			r.f.merge(m.acc, unsafe.Pointer(unsafe.SliceData(r.partialMemory(scratch, piece, chunk, n))), n)
+			r.fold.merge(m.acc, unsafe.Pointer(unsafe.SliceData(r.partialMemory(scratch, piece, chunk, n))), n)
 		}
-		r.finish(&m, ptrs, m.acc, chunk, n)
+		r.writeResults(&m, ptrs, m.acc, chunk, n)
 	}
 	return nil
 }
@@ -163,7 +163,7 @@ func (r *Reducer) Run(phase, chunk int, ptrs []unsafe.Pointer, scratch, worker [
 // checkRun checks the arguments of Run.
 func (r *Reducer) checkRun(phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) error {
 	switch {
-	case r == nil || r.f == nil:
+	case r == nil || r.fold == nil:
 		return errors.New("iter: the Reducer was not made by an Iterator")
 	case phase < 0 || phase >= r.Phases() || chunk < 0 || chunk >= r.Chunks(phase):
 		return fmt.Errorf("iter: chunk %d of phase %d of a reduction in %d phases", chunk, phase, r.Phases())
@@ -184,5 +184,5 @@ func (r *Reducer) checkRun(phase, chunk int, ptrs []unsafe.Pointer, scratch, wor
 // partialMemory returns the memory in scratch for the n accumulators of a piece of a unit.
 func (r *Reducer) partialMemory(scratch []byte, piece, unit, n int) []byte {
 	first := piece*r.results + unit/r.unitsPerFastestAxis*r.keptAxes[0].N + unit%r.unitsPerFastestAxis*r.unitLen
-	return scratch[first*r.f.accBytes : (first+n)*r.f.accBytes]
+	return scratch[first*r.fold.accBytes : (first+n)*r.fold.accBytes]
 }

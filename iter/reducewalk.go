@@ -21,7 +21,7 @@ type reduceMemory struct {
 func (r *Reducer) memory(worker []byte) reduceMemory {
 	g := arena{worker}
 	var m reduceMemory
-	m.acc, m.upper = g.take(r.unitLen*r.f.accBytes), g.take(r.unitLen*r.f.accBytes)
+	m.acc, m.upper = g.take(r.unitLen*r.fold.accBytes), g.take(r.unitLen*r.fold.accBytes)
 	m.block, m.loaderBlock = g.take(axes.BlockBytes), g.take(axes.BlockBytes)
 	m.keptWalker = axes.Walker{Axes: r.keptAxes[1:], Index: g.ints(len(r.keptAxes) - 1)}
 	m.reducedWalker = axes.Walker{Axes: r.reducedAxes[1:], Index: g.ints(len(r.reducedAxes) - 1)}
@@ -29,22 +29,22 @@ func (r *Reducer) memory(worker []byte) reduceMemory {
 }
 
 // seekUnit moves the walker of the kept axes to unit u and returns the number of results in the unit.
-func (r *Reducer) seekUnit(m *reduceMemory, u int) int {
-	m.keptWalker.Seek(u / r.unitsPerFastestAxis)
-	return min(r.unitLen, r.keptAxes[0].N-u%r.unitsPerFastestAxis*r.unitLen)
+func (r *Reducer) seekUnit(m *reduceMemory, unit int) int {
+	m.keptWalker.Seek(unit / r.unitsPerFastestAxis)
+	return min(r.unitLen, r.keptAxes[0].N-unit%r.unitsPerFastestAxis*r.unitLen)
 }
 
 // reduce folds the elements begin to end of the reduced range for the n results of unit u, and returns the
 // accumulators.
-func (r *Reducer) reduce(m *reduceMemory, in unsafe.Pointer, u, n, begin, end int) unsafe.Pointer {
-	r.f.init(m.acc, n)
+func (r *Reducer) reduce(m *reduceMemory, in unsafe.Pointer, unit, n, begin, end int) unsafe.Pointer {
+	r.fold.init(m.acc, n)
 	if begin >= end {
 		return m.acc
 	}
-	base := unsafe.Add(in, r.inOffset+m.keptWalker.Offset+u%r.unitsPerFastestAxis*r.unitLen*r.keptAxes[0].In)
+	base := unsafe.Add(in, r.inOffset+m.keptWalker.Offset+unit%r.unitsPerFastestAxis*r.unitLen*r.keptAxes[0].In)
 	if r.byRows {
 		for j := range n {
-			r.row(m, unsafe.Add(m.acc, j*r.f.accBytes), unsafe.Add(base, j*r.keptAxes[0].In), begin, end)
+			r.row(m, unsafe.Add(m.acc, j*r.fold.accBytes), unsafe.Add(base, j*r.keptAxes[0].In), begin, end)
 		}
 		return m.acc
 	}
@@ -66,11 +66,11 @@ func (r *Reducer) row(m *reduceMemory, acc, src unsafe.Pointer, begin, end int) 
 		run := unsafe.Add(src, m.reducedWalker.Offset+i*inner.In)
 		if r.loader.Direct && inner.In == size && k >= shortRun {
 			if filled > 0 {
-				r.f.row(acc, m.block, filled, r.firstPosition+pos-filled)
+				r.fold.row(acc, m.block, filled, r.firstPosition+pos-filled)
 				filled = 0
 			}
 			for b := 0; b < k; b += axes.BlockLen {
-				r.f.row(acc, unsafe.Add(run, b*size), min(axes.BlockLen, k-b), r.firstPosition+pos+b)
+				r.fold.row(acc, unsafe.Add(run, b*size), min(axes.BlockLen, k-b), r.firstPosition+pos+b)
 			}
 		} else {
 			for b := 0; b < k; {
@@ -78,7 +78,7 @@ func (r *Reducer) row(m *reduceMemory, acc, src unsafe.Pointer, begin, end int) 
 				r.loader.Load(unsafe.Add(m.block, filled*size), m.loaderBlock, unsafe.Add(run, b*inner.In), inner.In, copied)
 				b += copied
 				if filled += copied; filled == axes.BlockLen {
-					r.f.row(acc, m.block, filled, r.firstPosition+pos+b-filled)
+					r.fold.row(acc, m.block, filled, r.firstPosition+pos+b-filled)
 					filled = 0
 				}
 			}
@@ -88,7 +88,7 @@ func (r *Reducer) row(m *reduceMemory, acc, src unsafe.Pointer, begin, end int) 
 		m.reducedWalker.Next()
 	}
 	if filled > 0 {
-		r.f.row(acc, m.block, filled, r.firstPosition+end-filled)
+		r.fold.row(acc, m.block, filled, r.firstPosition+end-filled)
 	}
 }
 
@@ -102,64 +102,64 @@ func (r *Reducer) columns(m *reduceMemory, base unsafe.Pointer, n, begin, end in
 	folded, usesUpper := 0, false
 	for pos := begin; pos < end; pos++ {
 		x := r.loader.Run(m.block, m.loaderBlock, unsafe.Add(base, m.reducedWalker.Offset+i*inner.In), step, n)
-		r.f.columns(m.acc, x, n, r.firstPosition+pos)
+		r.fold.columns(m.acc, x, n, r.firstPosition+pos)
 		if i++; i == inner.N {
 			i = 0
 			m.reducedWalker.Next()
 		}
 		if folded++; folded == mergeInterval && pos+1 < end {
 			if !usesUpper {
-				r.f.init(m.upper, n)
+				r.fold.init(m.upper, n)
 			}
-			r.f.merge(m.upper, m.acc, n)
-			r.f.init(m.acc, n)
+			r.fold.merge(m.upper, m.acc, n)
+			r.fold.init(m.acc, n)
 			folded, usesUpper = 0, true
 		}
 	}
 	if !usesUpper {
 		return m.acc
 	}
-	r.f.merge(m.upper, m.acc, n)
+	r.fold.merge(m.upper, m.acc, n)
 	return m.upper
 }
 
-// finish computes the n results of unit u from the accumulators acc and writes them.
-func (r *Reducer) finish(m *reduceMemory, ptrs []unsafe.Pointer, acc unsafe.Pointer, u, n int) {
+// writeResults computes the n results of unit u from the accumulators acc and writes them.
+func (r *Reducer) writeResults(m *reduceMemory, ptrs []unsafe.Pointer, acc unsafe.Pointer, unit, n int) {
 	if r.resumes {
-		acc = r.resume(m, ptrs, acc, u, n)
+		acc = r.resume(m, ptrs, acc, unit, n)
 	}
 	for i := range r.outs {
 		o := &r.outs[i]
-		dst, step := r.resultAddress(m, ptrs, i, u)
+		dst, step := r.resultAddress(m, ptrs, i, unit)
 		if o.sameDType && (step == o.size || n == 1) {
-			r.f.finish[i](dst, acc, n)
+			r.fold.finish[i](dst, acc, n)
 			continue
 		}
-		r.f.finish[i](m.block, acc, n)
+		r.fold.finish[i](m.block, acc, n)
 		o.store(dst, m.block, step, o.size, n)
 	}
 }
 
 // resume returns accumulators that are initialized from the outputs, with acc merged into them.
-func (r *Reducer) resume(m *reduceMemory, ptrs []unsafe.Pointer, acc unsafe.Pointer, u, n int) unsafe.Pointer {
+func (r *Reducer) resume(m *reduceMemory, ptrs []unsafe.Pointer, acc unsafe.Pointer, unit, n int) unsafe.Pointer {
 	into := m.acc
 	if acc == into {
 		into = m.upper
 	}
-	r.f.init(into, n)
+	r.fold.init(into, n)
 	for i := range r.outs {
-		src, step := r.resultAddress(m, ptrs, i, u)
+		src, step := r.resultAddress(m, ptrs, i, unit)
 		r.outs[i].load(m.block, src, r.outs[i].size, step, n)
-		r.f.resume[i](into, m.block, n)
+		r.fold.resume[i](into, m.block, n)
 	}
-	r.f.merge(into, acc, n)
+	r.fold.merge(into, acc, n)
 	return into
 }
 
 // resultAddress returns the address of the first result of unit u in output i, and the stride in bytes between results.
-func (r *Reducer) resultAddress(m *reduceMemory, ptrs []unsafe.Pointer, i, u int) (unsafe.Pointer, int) {
+func (r *Reducer) resultAddress(m *reduceMemory, ptrs []unsafe.Pointer, i, unit int) (unsafe.Pointer, int) {
 	step := r.keptAxes[0].Out[i]
-	return unsafe.Add(ptrs[i], r.outs[i].offset+m.keptWalker.Out[i]+u%r.unitsPerFastestAxis*r.unitLen*step), step
+	return unsafe.Add(ptrs[i], r.outs[i].offset+m.keptWalker.Out[i]+unit%r.unitsPerFastestAxis*r.unitLen*step), step
 }
 
 // arena hands out memory in parts aligned to cache lines. free is the memory that is left.

@@ -36,7 +36,10 @@ func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, rows bo
 		defer strided.Fence()
 	}
 	return it.steps(c, ptrs, r, func(p []unsafe.Pointer, rowLen, rowCount int) error {
-		return s.eachPiece(p, rowLen, rowCount, func(k0, k1 int) error { return body(c.ptrs, k0*k1) })
+		return s.eachPiece(p, rowLen, rowCount, func(pieceLen,
+			pieceRows int) error {
+			return body(c.ptrs, pieceLen*pieceRows)
+		})
 	})
 }
 
@@ -60,15 +63,15 @@ func (it *Iterator) forStaged(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Lo
 	c.ptrs = withLen(c.ptrs, ops)
 	c.strides = withLen(c.strides, 2*ops)
 	s := it.newStager(c, false)
-	return it.steps(c, ptrs, r, func(p []unsafe.Pointer, n0, n1 int) error {
-		return s.eachPiece(p, n0, n1, func(k0, k1 int) error {
+	return it.steps(c, ptrs, r, func(p []unsafe.Pointer, rowLen, rowCount int) error {
+		return s.eachPiece(p, rowLen, rowCount, func(pieceLen, pieceRows int) error {
 			for i := range ops {
 				c.strides[i], c.strides[ops+i] = it.walkStrides[i], it.walkStrides[ops+i]
 				if o := &it.ops[i]; o.Converted() {
-					c.strides[i], c.strides[ops+i] = o.Target.Size(), k0*o.Target.Size()
+					c.strides[i], c.strides[ops+i] = o.Target.Size(), pieceLen*o.Target.Size()
 				}
 			}
-			return loop(c.ptrs, c.strides, k0, k1)
+			return loop(c.ptrs, c.strides, pieceLen, pieceRows)
 		})
 	})
 }
@@ -112,7 +115,7 @@ func (it *Iterator) newStager(c *Cursor, needsBlocks bool) stager {
 
 // outputsExceedCaches reports whether all outputs exceed the caches and no output is also an input.
 func (it *Iterator) outputsExceedCaches() bool {
-	for i := range it.noutputs {
+	for i := range it.outCount {
 		if it.ops[i].ReadWrite || !strided.Streams(it.numel*it.ops[i].Meta.DType.Size()) {
 			return false
 		}
@@ -160,22 +163,23 @@ func (it *Iterator) isTransposed(i int) bool {
 // together.
 const panelPieces = 4
 
-// eachPiece cuts n1 rows of n0 elements into pieces, and calls f for each piece. A piece has k1 rows of k0 elements.
-// The addresses of its operands are in c.ptrs. A piece fits into a block. Pieces are whole rows if possible. If an
-// operand is transposed, a piece has as many rows as a cache line has elements of this operand, so that each line is
-// read once. Such pieces are processed in panels.
-func (s stager) eachPiece(p []unsafe.Pointer, n0, n1 int, f func(k0, k1 int) error) error {
-	rows, pieceElems := max(1, s.blockLen/n0), s.blockLen
+// eachPiece cuts rowCount rows of rowLen elements into pieces, and calls f for each piece. A piece has pieceRows rows
+// of pieceLen elements. The addresses of its operands are in c.ptrs. A piece fits into a block. Pieces are whole rows
+// if possible. If an operand is transposed, a piece has as many rows as a cache line has elements of this operand, so
+// that each line is read once. Such pieces are processed in panels.
+func (s stager) eachPiece(p []unsafe.Pointer, rowLen, rowCount int, f func(pieceLen, pieceRows int) error) error {
+	rows, pieceElems := max(1, s.blockLen/rowLen), s.blockLen
 	panel := rows
-	if lines := min(s.minRows, n1); rows < lines {
+	if lines := min(s.minRows, rowCount); rows < lines {
 		rows, pieceElems = lines, s.blockLen/lines
 		panel = panelPieces * rows
 	}
-	for top := 0; top < n1; top += panel {
-		bottom := min(top+panel, n1)
-		for firstElem := 0; firstElem < n0; firstElem += pieceElems {
+	for top := 0; top < rowCount; top += panel {
+		bottom := min(top+panel, rowCount)
+		for firstElem := 0; firstElem < rowLen; firstElem += pieceElems {
 			for j := top; j < bottom; j += rows {
-				if err := s.piece(p, piece{firstElem, j, min(pieceElems, n0-firstElem), min(rows, n1-j), n0}, f); err != nil {
+				if err := s.runPiece(p, piece{firstElem, j, min(pieceElems, rowLen-firstElem), min(rows, rowCount-j), rowLen},
+					f); err != nil {
 					return err
 				}
 			}
@@ -184,15 +188,15 @@ func (s stager) eachPiece(p []unsafe.Pointer, n0, n1 int, f func(k0, k1 int) err
 	return nil
 }
 
-// piece loads the inputs of a piece, calls f and stores the outputs.
-func (s stager) piece(p []unsafe.Pointer, q piece, f func(k0, k1 int) error) error {
+// runPiece loads the inputs of a piece, calls f and stores the outputs.
+func (s stager) runPiece(p []unsafe.Pointer, q piece, f func(pieceLen, pieceRows int) error) error {
 	for i := range p {
 		s.loadPiece(i, p[i], q)
 	}
 	if err := f(q.elems, q.rows); err != nil {
 		return err
 	}
-	for i := range s.iterator.noutputs {
+	for i := range s.iterator.outCount {
 		s.storePiece(i, p[i], q)
 	}
 	return nil
@@ -238,7 +242,7 @@ func (s stager) loadPiece(i int, base unsafe.Pointer, q piece) {
 	}
 	blockAddr := s.block(i)
 	s.cursor.ptrs[i] = blockAddr
-	if i < it.noutputs && !it.IsReduction() {
+	if i < it.outCount && !it.IsReduction() {
 		return
 	}
 	e := inputConversion(o)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // tiles divides an iteration with staged operands into tiles, for the loop of an expression. A tile is a box in the
@@ -48,10 +49,11 @@ func (it *Iterator) tilesOf(staged []bool) *tiles {
 	if it.numel == 0 {
 		return nil
 	}
-	t := &tiles{tileDims: []int{0}, fullTileSize: make([]int, len(it.walkShape)), contiguousDim: make([]int, len(it.ops))}
-	for d := range t.fullTileSize {
-		t.fullTileSize[d] = 1
-		t.loopOrder = append(t.loopOrder, d)
+	plan := &tiles{tileDims: []int{0}, fullTileSize: make([]int, len(it.walkShape)),
+		contiguousDim: make([]int, len(it.ops))}
+	for d := range plan.fullTileSize {
+		plan.fullTileSize[d] = 1
+		plan.loopOrder = append(plan.loopOrder, d)
 	}
 	bytes, widest := 0, 1
 	for i := range it.ops {
@@ -61,26 +63,26 @@ func (it *Iterator) tilesOf(staged []bool) *tiles {
 		}
 	}
 	if it.isOrderFree() {
-		t.findTransposed(it, staged)
+		plan.findTransposed(it, staged)
 	}
-	if t.transposed {
+	if plan.transposed {
 		budget := tileBytes
 		if !it.hasLargeOutput() {
 			budget = smallTileBytes
 		}
-		t.squareTiles(it, max(1, budget/bytes))
-		t.orderTiles(it, staged)
+		plan.squareTiles(it, max(1, budget/bytes))
+		plan.orderTiles(it, staged)
 	} else {
-		t.rowTiles(it, max(1, blockBytes/widest))
+		plan.rowTiles(it, max(1, blockBytes/widest))
 	}
-	t.placeBlocks(it, staged)
-	return t
+	plan.placeBlocks(it, staged)
+	return plan
 }
 
 // hasLargeOutput reports whether an output has at least largeOutput bytes.
 func (it *Iterator) hasLargeOutput() bool {
 	n := 0
-	for i := range it.noutputs {
+	for i := range it.outCount {
 		n = max(n, it.numel*it.ops[i].MemoryDType.Size())
 	}
 	return n >= largeOutput
@@ -92,7 +94,7 @@ func (it *Iterator) isOrderFree() bool {
 		return false
 	}
 	for d, n := range it.walkShape {
-		for i := range it.noutputs {
+		for i := range it.outCount {
 			if n > 1 && it.walkStrides[d*len(it.ops)+i] == 0 {
 				return false
 			}
@@ -175,8 +177,8 @@ func (t *tiles) lineElements(it *Iterator, k int) int {
 	n := 1
 	for i := range it.ops {
 		if t.contiguousDim[i] == k {
-			st := it.walkStrides[t.tileDims[k]*len(it.ops)+i]
-			n = max(n, machine.LineBytes/max(st, -st))
+			stride := it.walkStrides[t.tileDims[k]*len(it.ops)+i]
+			n = max(n, machine.LineBytes/max(stride, -stride))
 		}
 	}
 	return n
@@ -189,7 +191,7 @@ func (t *tiles) orderTiles(it *Iterator, staged []bool) {
 	rank := make([]int, len(t.loopOrder))
 	for d := range rank {
 		reused := 0
-		for i := it.noutputs; i < len(it.ops); i++ {
+		for i := it.outCount; i < len(it.ops); i++ {
 			if staged[i] && it.walkStrides[d*len(it.ops)+i] == 0 {
 				reused++
 			}
@@ -205,7 +207,7 @@ func (t *tiles) orderTiles(it *Iterator, staged []bool) {
 			rank[d] = maxTileDims + 1
 		}
 	}
-	slices.SortStableFunc(t.loopOrder, func(a, b int) int { return rank[a] - rank[b] })
+	sorted.Func(t.loopOrder, func(a, b int) int { return rank[a] - rank[b] })
 }
 
 // placeBlocks assigns blocks to staged operands. Padding between blocks prevents distances that are powers of two, with

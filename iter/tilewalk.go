@@ -52,18 +52,18 @@ func (p *Prepared) walkTiles(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 			ptrs = it.partAddresses(c, ptrs)
 		}
 		copy(c.tileState.boxSize, it.walkShape)
-		w.box(ptrs)
+		w.computeBox(ptrs)
 		return nil
 	}
-	return it.steps(c, ptrs, r, func(at []unsafe.Pointer, n0, n1 int) error {
+	return it.steps(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rowCount int) error {
 		for d := range c.tileState.boxSize {
 			c.tileState.boxSize[d] = 1
 		}
-		c.tileState.boxSize[0] = n0
-		if n1 > 1 {
-			c.tileState.boxSize[1] = n1
+		c.tileState.boxSize[0] = rowLen
+		if rowCount > 1 {
+			c.tileState.boxSize[1] = rowCount
 		}
-		w.box(at)
+		w.computeBox(addrs)
 		return nil
 	})
 }
@@ -74,8 +74,8 @@ func (p *Prepared) walkTask(c *Cursor, ptrs []unsafe.Pointer, task int) {
 	w := p.newTileWalk(c)
 	c.start = withLen(c.start, len(ptrs))
 	copy(c.start, ptrs)
-	for i, off := range it.offsets {
-		c.start[i] = unsafe.Add(c.start[i], off)
+	for i, offset := range it.offsets {
+		c.start[i] = unsafe.Add(c.start[i], offset)
 	}
 	for d, n := range s.taskSize {
 		parts := (it.walkShape[d]-1)/n + 1
@@ -86,28 +86,28 @@ func (p *Prepared) walkTask(c *Cursor, ptrs []unsafe.Pointer, task int) {
 			c.start[i] = unsafe.Add(c.start[i], begin*it.walkStrides[d*len(ptrs)+i])
 		}
 	}
-	w.box(c.start)
+	w.computeBox(c.start)
 }
 
-// box computes a box of size w.cursor.tileState.boxSize. base has, for each operand, the address of the box's first
-// element.
-func (w *tileWalk) box(base []unsafe.Pointer) {
+// computeBox computes a box of size w.cursor.tileState.boxSize. base has, for each operand, the address of the box's
+// first element.
+func (w *tileWalk) computeBox(base []unsafe.Pointer) {
 	s := &w.cursor.tileState
 	clear(s.tileIndex)
 	clear(s.tileSize)
-	for more := true; more; more = w.next() {
+	for more := true; more; more = w.nextTile() {
 		for d, n := range s.boxSize {
 			if size := min(w.fullTileSize[d], n-s.tileIndex[d]); size != s.tileSize[d] {
 				s.tileSize[d] = size
 				clear(w.cursor.filledFrom) // the layout of blocks depends on the tile size
 			}
 		}
-		w.tile(base)
+		w.computeTile(base)
 	}
 }
 
-// next advances to the next tile of the box. It returns false at the end.
-func (w *tileWalk) next() bool {
+// nextTile advances to the next tile of the box. It returns false at the end.
+func (w *tileWalk) nextTile() bool {
 	s := &w.cursor.tileState
 	for _, d := range w.loopOrder {
 		if s.tileIndex[d] += w.fullTileSize[d]; s.tileIndex[d] < s.boxSize[d] {
@@ -118,19 +118,19 @@ func (w *tileWalk) next() bool {
 	return false
 }
 
-// tile computes the current tile.
-func (w *tileWalk) tile(base []unsafe.Pointer) {
+// computeTile computes the current tile.
+func (w *tileWalk) computeTile(base []unsafe.Pointer) {
 	it, s := w.prepared.iterator, &w.cursor.tileState
 	for i := range base {
-		off := 0
+		offset := 0
 		for d, v := range s.tileIndex {
-			off += v * it.walkStrides[d*len(base)+i]
+			offset += v * it.walkStrides[d*len(base)+i]
 		}
-		s.memoryAddr[i] = unsafe.Add(base[i], off)
+		s.memoryAddr[i] = unsafe.Add(base[i], offset)
 		w.setOperand(i)
 	}
-	w.run()
-	for i := range it.noutputs {
+	w.runLoop()
+	for i := range it.outCount {
 		if w.prepared.staged[i] {
 			w.moveBlock(i, true)
 		}
@@ -151,14 +151,14 @@ func (w *tileWalk) setOperand(i int) {
 	s.loopAddr[i] = unsafe.Pointer(&c.blockMemory[w.blockOffset[i]])
 	stride := it.ops[i].MemoryDType.Size()
 	for k, d := range w.tileDims {
-		if k > 0 && i >= it.noutputs && !w.prepared.joinsRows && it.walkStrides[d*len(it.ops)+i] == 0 {
+		if k > 0 && i >= it.outCount && !w.prepared.joinsRows && it.walkStrides[d*len(it.ops)+i] == 0 {
 			strides[k] = 0 // the rows are identical, so the block has one of them
 			continue
 		}
 		strides[k] = stride
 		stride *= s.tileSize[d]
 	}
-	if i >= it.noutputs && c.filledFrom[i] != s.memoryAddr[i] {
+	if i >= it.outCount && c.filledFrom[i] != s.memoryAddr[i] {
 		w.moveBlock(i, false)
 		c.filledFrom[i] = s.memoryAddr[i]
 	}
@@ -195,8 +195,8 @@ func (w *tileWalk) moveBlock(i int, back bool) {
 	}
 }
 
-// run computes the rows of a tile. Rows that are contiguous in all operands are computed as one row.
-func (w *tileWalk) run() {
+// runLoop computes the rows of a tile. Rows that are contiguous in all operands are computed as one row.
+func (w *tileWalk) runLoop() {
 	c, s := w.cursor, &w.cursor.tileState
 	n := [maxTileDims]int{1, 1, 1}
 	for k, d := range w.tileDims {

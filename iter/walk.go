@@ -18,18 +18,18 @@ const GrainSize = machine.MoveGrain
 // Range is the run of elements from Begin to End-1 in the order of the walk.
 type Range struct{ Begin, End int }
 
-// Loop computes n1 rows of n0 elements. ptrs[i] is the address of operand i's first element. strides[i] is the
-// operand's stride in bytes within a row, and strides[len(ptrs)+i] its stride between rows. The loop may modify ptrs.
-// Both slices are valid only during the call. An error ends the walk. [Iterator.ForEach] runs a loop over a whole
+// Loop computes rowCount rows of rowLen elements. ptrs[i] is the address of operand i's first element. strides[i] is
+// the operand's stride in bytes within a row, and strides[len(ptrs)+i] its stride between rows. The loop may modify
+// ptrs. Both slices are valid only during the call. An error ends the walk. [Iterator.ForEach] runs a loop over a whole
 // iteration, [Iterator.ForRange] over a range, and [Iterator.Parallel] over a whole iteration on several goroutines.
-// The results must not depend on n0 and n1, because an iteration may be cut anywhere. [Rows] makes a Loop of a function
-// for single rows.
+// The results must not depend on rowLen and rowCount, because an iteration may be cut anywhere. [Rows] makes a Loop of
+// a function for single rows.
 //
 // A Loop is unsafe, because it accesses memory through unchecked addresses. A loop for another dtype than
-// [Iterator.DType], or a loop that exceeds n0 or n1, accesses other memory. [Iterator.Bind] returns the right
+// [Iterator.DType], or a loop that exceeds rowLen or rowCount, accesses other memory. [Iterator.Bind] returns the right
 // addresses. The functions that run a Loop return an error if the number of addresses or the range is wrong, or if an
 // address is nil. They do not compare addresses with the operands. A [Kernel] is safe, but cannot use strides.
-type Loop func(ptrs []unsafe.Pointer, strides []int, n0, n1 int) error
+type Loop func(ptrs []unsafe.Pointer, strides []int, rowLen, rowCount int) error
 
 // Rows makes a Loop of a function that computes one row of n elements: PyTorch's one-dimensional loop. It is as unsafe
 // as any [Loop].
@@ -37,15 +37,15 @@ func Rows(f func(ptrs []unsafe.Pointer, strides []int, n int) error) Loop {
 	if f == nil {
 		return nil
 	}
-	return func(ptrs []unsafe.Pointer, strides []int, n0, n1 int) error {
+	return func(ptrs []unsafe.Pointer, strides []int, rowLen, rowCount int) error {
 		ops := len(ptrs)
-		for j := range n1 {
+		for j := range rowCount {
 			if j > 0 {
 				for i := range ptrs {
 					ptrs[i] = unsafe.Add(ptrs[i], strides[ops+i])
 				}
 			}
-			if err := f(ptrs, strides[:ops], n0); err != nil {
+			if err := f(ptrs, strides[:ops], rowLen); err != nil {
 				return err
 			}
 		}
@@ -228,15 +228,15 @@ func (it *Iterator) ForRange(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Loo
 	if it.Converts() {
 		return it.forStaged(c, ptrs, r, loop)
 	}
-	return it.steps(c, ptrs, r, func(p []unsafe.Pointer, n0, n1 int) error {
-		return loop(p, it.walkStrides[:2*len(it.ops)], n0, n1)
+	return it.steps(c, ptrs, r, func(p []unsafe.Pointer, rowLen, rowCount int) error {
+		return loop(p, it.walkStrides[:2*len(it.ops)], rowLen, rowCount)
 	})
 }
 
-// steps cuts a range into the largest steps of n0 elements by n1 rows and calls f with their addresses (DimCounter,
-// serial_for_each).
+// eachStep cuts a range into the largest steps, which have rowCount rows of rowLen elements, and calls f with their
+// addresses (DimCounter, serial_for_each).
 func (it *Iterator) steps(c *Cursor, base []unsafe.Pointer, r Range,
-	f func(p []unsafe.Pointer, n0, n1 int) error) error {
+	f func(p []unsafe.Pointer, rowLen, rowCount int) error) error {
 	ops, shape := len(it.ops), it.walkShape
 	c.base = withLen(c.base, ops)
 	if it.offsets != nil {
@@ -256,18 +256,18 @@ func (it *Iterator) steps(c *Cursor, base []unsafe.Pointer, r Range,
 	}
 	for position := r.Begin; position < r.End; {
 		for i := range ops {
-			off := 0
+			offset := 0
 			for d, v := range c.counter {
-				off += v * it.walkStrides[d*ops+i]
+				offset += v * it.walkStrides[d*ops+i]
 			}
-			c.base[i] = unsafe.Add(base[i], off)
+			c.base[i] = unsafe.Add(base[i], offset)
 		}
-		n0, n1 := maxStep(shape, c.counter, r.End-position)
-		if err := f(c.base, n0, n1); err != nil {
+		rowLen, rowCount := maxStep(shape, c.counter, r.End-position)
+		if err := f(c.base, rowLen, rowCount); err != nil {
 			return err
 		}
-		position += n0 * n1
-		advance(shape, c.counter, n0, n1)
+		position += rowLen * rowCount
+		advance(shape, c.counter, rowLen, rowCount)
 	}
 	return nil
 }
@@ -275,27 +275,27 @@ func (it *Iterator) steps(c *Cursor, base []unsafe.Pointer, r Range,
 // partAddresses returns the addresses of a part's first elements, given the addresses of the whole iteration.
 func (it *Iterator) partAddresses(c *Cursor, base []unsafe.Pointer) []unsafe.Pointer {
 	c.start = withLen(c.start, len(base))
-	for i, off := range it.offsets {
-		c.start[i] = unsafe.Add(base[i], off)
+	for i, offset := range it.offsets {
+		c.start[i] = unsafe.Add(base[i], offset)
 	}
 	return c.start
 }
 
 // maxStep returns the largest step of at most left elements that starts at the counter. A step is a part of a row, or
 // whole rows (DimCounter::max_2d_step).
-func maxStep(shape, counter []int, left int) (n0, n1 int) {
-	n0, n1 = min(shape[0]-counter[0], left), 1
-	if n0 == shape[0] {
-		n1 = min(shape[1]-counter[1], left/shape[0])
+func maxStep(shape, counter []int, left int) (rowLen, rowCount int) {
+	rowLen, rowCount = min(shape[0]-counter[0], left), 1
+	if rowLen == shape[0] {
+		rowCount = min(shape[1]-counter[1], left/shape[0])
 	}
-	return n0, n1
+	return rowLen, rowCount
 }
 
 // advance moves the counter beyond a step (DimCounter::increment).
-func advance(shape, counter []int, n0, n1 int) {
-	d, carry := 0, n0
-	if n1 != 1 {
-		d, carry = 1, n1
+func advance(shape, counter []int, rowLen, rowCount int) {
+	d, carry := 0, rowLen
+	if rowCount != 1 {
+		d, carry = 1, rowCount
 	}
 	for ; d < len(shape) && carry > 0; d++ {
 		counter[d] += carry

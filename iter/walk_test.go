@@ -132,9 +132,9 @@ func addAs[T float32 | float64](dst []float64, a, b []T) {
 	}
 }
 
-func addLoop[T float32 | float64](p []unsafe.Pointer, st []int, n0, n1 int) error {
-	for j := range n1 {
-		for i := range n0 {
+func addLoop[T float32 | float64](p []unsafe.Pointer, st []int, rowLen, rowCount int) error {
+	for j := range rowCount {
+		for i := range rowLen {
 			a := *(*T)(unsafe.Add(p[1], i*st[1]+j*st[4]))
 			b := *(*T)(unsafe.Add(p[2], i*st[2]+j*st[5]))
 			*(*float64)(unsafe.Add(p[0], i*st[0]+j*st[3])) = float64(a) + float64(b)
@@ -180,9 +180,9 @@ func FuzzSplitVisitsOnce(f *testing.F) {
 	})
 }
 
-func countBoxes(p []unsafe.Pointer, st []int, n0, n1 int) error {
-	for j := range n1 {
-		for i := range n0 {
+func countBoxes(p []unsafe.Pointer, st []int, rowLen, rowCount int) error {
+	for j := range rowCount {
+		for i := range rowLen {
 			*(*uint8)(unsafe.Add(p[0], i*st[0]+j*st[1]))++
 		}
 	}

@@ -114,9 +114,9 @@ func adders(d tensor.DType) (iter.Kernel, iter.Loop) {
 }
 
 func addersOf[T uint8 | int32 | float32 | float64]() (iter.Kernel, iter.Loop) {
-	return iter.Map2(func(a, b T) T { return a + b }), func(p []unsafe.Pointer, st []int, n0, n1 int) error {
-		for k := range n0 * n1 {
-			i, j := k%n0, k/n0
+	return iter.Map2(func(a, b T) T { return a + b }), func(p []unsafe.Pointer, st []int, rowLen, rowCount int) error {
+		for k := range rowLen * rowCount {
+			i, j := k%rowLen, k/rowLen
 			a := *(*T)(unsafe.Add(p[1], i*st[1]+j*st[4]))
 			b := *(*T)(unsafe.Add(p[2], i*st[2]+j*st[5]))
 			*(*T)(unsafe.Add(p[0], i*st[0]+j*st[3])) = a + b

@@ -2,10 +2,10 @@ package kernels
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/kernels/internal/conv"
 	"github.com/graphrun/graphrun/kernels/internal/index"
 	"github.com/graphrun/graphrun/kernels/internal/pointwise"
@@ -56,6 +56,6 @@ func All() []*graph.Op {
 	for _, o := range catalogue {
 		ops = append(ops, o)
 	}
-	slices.SortFunc(ops, func(a, b *graph.Op) int { return strings.Compare(a.Name, b.Name) })
+	sorted.Func(ops, func(a, b *graph.Op) int { return strings.Compare(a.Name, b.Name) })
 	return ops
 }

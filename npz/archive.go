@@ -20,6 +20,7 @@ import (
 	"syscall"
 
 	"github.com/graphrun/graphrun/internal/files"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -86,7 +87,7 @@ func NewArchive(name string, r io.ReaderAt, size int64) (*Archive, error) {
 		a.entries[key] = f
 		a.names = append(a.names, key)
 	}
-	slices.SortFunc(spans, func(x, y span) int { return int(x.start - y.start) })
+	sorted.Func(spans, func(x, y span) int { return int(x.start - y.start) })
 	for i := 1; i < len(spans); i++ {
 		if spans[i].start < spans[i-1].end {
 			return nil, fmt.Errorf("%s: entries %q and %q overlap", name, spans[i-1].name, spans[i].name)
@@ -126,15 +127,15 @@ func (a *Archive) read(name string, want *tensor.Meta) (*tensor.Tensor, error) {
 // header must match the size of the entry in the archive's directory. The errors name file and entry.
 func (a *Archive) Meta(name string) (tensor.Meta, error) {
 	f, r, err := a.open(name)
-	var m tensor.Meta
+	var meta tensor.Meta
 	if err == nil {
 		defer r.Close()
-		m, _, err = readMeta(r, int64(f.UncompressedSize64))
+		meta, _, err = readMeta(r, int64(f.UncompressedSize64))
 	}
 	if err != nil {
-		return m, fmt.Errorf("%s: entry %q: %w", a.path, name, rewordError(err))
+		return meta, fmt.Errorf("%s: entry %q: %w", a.path, name, rewordError(err))
 	}
-	return m, nil
+	return meta, nil
 }
 
 // open checks the sizes of an entry in the directory, and opens the entry for reading.
@@ -235,7 +236,7 @@ func EntriesOf(m map[string]*tensor.Tensor) []Entry {
 	for n, t := range m {
 		out = append(out, Entry{n, t})
 	}
-	slices.SortFunc(out, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+	sorted.Func(out, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 

@@ -27,9 +27,9 @@ var typeCodes = map[string]tensor.DType{
 }
 
 // codeOf returns the type code of a dtype.
-func codeOf(d tensor.DType) string {
+func codeOf(dtype tensor.DType) string {
 	for c, t := range typeCodes {
-		if t == d {
+		if t == dtype {
 			return c
 		}
 	}
@@ -156,8 +156,8 @@ func (p *parser) descr() (tensor.DType, byte) {
 		return tensor.Invalid, 0
 	}
 	if len(s) > 1 && strings.IndexByte("<>|=", s[0]) >= 0 {
-		if d, ok := typeCodes[s[1:]]; ok {
-			return d, s[0]
+		if dtype, ok := typeCodes[s[1:]]; ok {
+			return dtype, s[0]
 		}
 	}
 	p.fail("unsupported dtype %.20q", s)
@@ -216,16 +216,16 @@ func (p *parser) size() int {
 
 // encodeHeader returns magic, version and header text of a row-major array. Blanks pad the text, so that the offset of
 // the data is a multiple of 64 bytes.
-func encodeHeader(d tensor.DType, shape []int) []byte {
+func encodeHeader(dtype tensor.DType, shape []int) []byte {
 	order := "<"
 	switch {
-	case d.Size() == 1:
+	case dtype.Size() == 1:
 		order = "|"
 	case bigEndian:
 		order = ">"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "{'descr': '%s%s', 'fortran_order': False, 'shape': (", order, codeOf(d))
+	fmt.Fprintf(&b, "{'descr': '%s%s', 'fortran_order': False, 'shape': (", order, codeOf(dtype))
 	for i, s := range shape {
 		if i > 0 {
 			b.WriteString(", ")

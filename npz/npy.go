@@ -52,8 +52,8 @@ func openNPY[T any](path string, read func(io.Reader, int64) (T, error)) (T, err
 
 // NPYMeta returns dtype, shape and strides of the array in r. size is the size of the file in bytes, as for [ReadNPY].
 func NPYMeta(r io.Reader, size int64) (tensor.Meta, error) {
-	m, _, err := readMeta(r, size)
-	return m, err
+	meta, _, err := readMeta(r, size)
+	return meta, err
 }
 
 // readMeta reads the header. If size is not negative, header and array must have exactly size bytes.
@@ -65,12 +65,12 @@ func readMeta(r io.Reader, size int64) (tensor.Meta, header, error) {
 	if err != nil {
 		return tensor.Meta{}, h, err
 	}
-	m, err := h.meta()
-	if need := int64(m.Bytes()); err == nil && size >= 0 && need != size-start {
-		err = fmt.Errorf("shape %s of %v takes %d bytes, but %d follow the header", tensor.ListString(m.Shape), m.DType, need,
-			size-start)
+	meta, err := h.meta()
+	if need := int64(meta.Bytes()); err == nil && size >= 0 && need != size-start {
+		err = fmt.Errorf("shape %s of %v takes %d bytes, but %d follow the header", tensor.ListString(meta.Shape), meta.DType,
+			need, size-start)
 	}
-	return m, h, err
+	return meta, h, err
 }
 
 // readNPY reads one array. size is the declared number of bytes in r, which may be wrong. known is the number of bytes
@@ -78,18 +78,18 @@ func readMeta(r io.Reader, size int64) (tensor.Meta, header, error) {
 // the dtype and shape of want, and all memory is allocated first.
 func readNPY(r io.Reader, size, known int64, want *tensor.Meta) (t *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
-	m, h, err := readMeta(r, size)
+	meta, h, err := readMeta(r, size)
 	if err != nil {
 		return nil, err
 	}
 	if want != nil {
-		if m.DType != want.DType || !slices.Equal(m.Shape, want.Shape) {
-			return nil, fmt.Errorf("the array is %v%s, want %v%s", m.DType, tensor.ListString(m.Shape), want.DType,
+		if meta.DType != want.DType || !slices.Equal(meta.Shape, want.Shape) {
+			return nil, fmt.Errorf("the array is %v%s, want %v%s", meta.DType, tensor.ListString(meta.Shape), want.DType,
 				tensor.ListString(want.Shape))
 		}
-		known = int64(m.Bytes())
+		known = int64(meta.Bytes())
 	}
-	s, err := readStorage(r, m.Bytes(), known)
+	s, err := readStorage(r, meta.Bytes(), known)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func readNPY(r io.Reader, size, known int64, want *tensor.Meta) (t *tensor.Tenso
 		return nil, err
 	}
 	toNative(s.Bytes(), h)
-	return tensor.Over(m, s)
+	return tensor.Over(meta, s)
 }
 
 // readHeader reads and parses all bytes before the data. start is the number of these bytes.

@@ -97,9 +97,9 @@ func (n *node) softsign(x *val) *val {
 func shrink(n *node) []*val {
 	x := n.operand(0)
 	bias, lambd := n.float("bias", 0), n.float("lambd", 0.5)
-	d := x.dtype()
-	low := n.cast(n.op("add", nil, x, bias), d)
-	high := n.cast(n.op("sub", nil, x, bias), d)
+	dtype := x.dtype()
+	low := n.cast(n.op("add", nil, x, bias), dtype)
+	high := n.cast(n.op("sub", nil, x, bias), dtype)
 	zero := n.op("zeros_like", nil, x)
 	y := n.op("where", nil, n.op("lt", nil, x, -lambd), low, zero)
 	return one(n.op("where", nil, n.op("gt", nil, x, lambd), high, y))
@@ -193,12 +193,12 @@ func dropout(n *node) []*val {
 		}
 		return out
 	}
-	d := x.dtype()
+	dtype := x.dtype()
 	draw := n.emit("rand_like", graph.Attrs{"dtype": tensor.Float32, "seed": n.seed()}, x)[0]
 	keep := n.op("logical_or", nil, n.op("ge", nil, draw, n.cast(ratio, tensor.Float32)),
 		n.op("logical_not", nil, training))
-	kept := n.op("reciprocal", nil, n.op("rsub", nil, n.cast(ratio, d), 1.0))
-	y := n.op("mul", nil, n.op("mul", nil, x, n.cast(keep, d)), kept)
+	kept := n.op("reciprocal", nil, n.op("rsub", nil, n.cast(ratio, dtype), 1.0))
+	y := n.op("mul", nil, n.op("mul", nil, x, n.cast(keep, dtype)), kept)
 	return []*val{n.op("where", nil, training, y, x), n.cast(keep, maskType)}
 }
 

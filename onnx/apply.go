@@ -21,14 +21,14 @@ func (n *node) op(name string, attrs graph.Attrs, operands ...any) *val {
 
 // ops adds an op with any number of results. If all operands are constant, the results are constants too.
 func (n *node) ops(name string, attrs graph.Attrs, operands ...any) []*val {
-	o := n.opts.Lookup(name)
-	if o == nil {
+	op := n.opts.Lookup(name)
+	if op == nil {
 		n.failf("the op %q is not in the catalogue", name)
 	}
-	if out := n.foldConstants(o, attrs, operands); out != nil {
+	if out := n.foldConstants(op, attrs, operands); out != nil {
 		return out
 	}
-	if out := n.applySymbolic(o, attrs, operands); out != nil {
+	if out := n.applySymbolic(op, attrs, operands); out != nil {
 		return out
 	}
 	return n.emit(name, attrs, operands...)
@@ -37,7 +37,7 @@ func (n *node) ops(name string, attrs graph.Attrs, operands ...any) []*val {
 // emit adds an op to the graph, without constant folding.
 func (n *node) emit(name string, attrs graph.Attrs, operands ...any) []*val {
 	count := 0
-	if o := n.opts.Lookup(name); o != nil && o.Many {
+	if op := n.opts.Lookup(name); op != nil && op.Many {
 		count = len(n.proto.Output)
 	}
 	return n.emitN(name, count, attrs, operands...)
@@ -78,21 +78,22 @@ func (n *node) emitN(name string, count int, attrs graph.Attrs, operands ...any)
 // neither if another operand has the same dtype as x and at least its rank.
 func (n *node) asNumber(op string, i int, x *val, operands []any) any {
 	o := n.opts.Lookup(op)
-	d := x.dtype()
+	dtype := x.dtype()
 	if o == nil || x.data == nil || x.graphValue != nil || x.data.Numel() != 1 || i >= len(o.Params) ||
-		!o.Params[i].Number || d == tensor.Bool || d.IsComplex() || d.IsBareUnsigned() {
+		!o.Params[i].Number || dtype == tensor.Bool || dtype.IsComplex() || dtype.IsBareUnsigned() {
 		return nil
 	}
 	for k, other := range operands {
 		y, ok := other.(*val)
-		if k == i || !ok || y == nil || y.data != nil || y.dtype() != d || y.isDynamic() || y.meta().Rank() < x.data.Rank() {
+		if k == i || !ok || y == nil || y.data != nil || y.dtype() != dtype || y.isDynamic() ||
+			y.meta().Rank() < x.data.Rank() {
 			continue
 		}
 		s, _ := scalarOf(x.data) // x has one element
 		switch {
-		case !d.IsFloat():
+		case !dtype.IsFloat():
 			return s.Int()
-		case d == tensor.Float32:
+		case dtype == tensor.Float32:
 			return shortestDecimal(float32(s.Float()))
 		}
 		return s.Float()
@@ -116,43 +117,43 @@ func (n *node) foldConstants(o *graph.Op, attrs graph.Attrs, operands []any) []*
 			size += t.Numel()
 		}
 	}
-	c, res := n.inferCall(o, attrs, args)
+	call, res := n.inferCall(o, attrs, args)
 	if res == nil {
 		return nil
 	}
-	return n.compute(o, c, in[:len(c.In)], res, size)
+	return n.compute(o, call, in[:len(call.In)], res, size)
 }
 
 // inferCall returns a call of an op and its inferred results. It returns nil if an attribute refers to a value or
 // depends on symbols. It also returns nil if the call is invalid; the graph's builder reports that error.
-func (n *node) inferCall(o *graph.Op, attrs graph.Attrs, in []graph.Arg) (*graph.Call, []graph.Result) {
-	for len(in) > 0 && in[len(in)-1].Kind == graph.Null {
-		in = in[:len(in)-1]
+func (n *node) inferCall(op *graph.Op, attrs graph.Attrs, args []graph.Arg) (*graph.Call, []graph.Result) {
+	for len(args) > 0 && args[len(args)-1].Kind == graph.Null {
+		args = args[:len(args)-1]
 	}
 	for _, a := range attrs {
 		if _, ok := a.(graph.Ref); ok {
 			return nil, nil
 		}
 	}
-	if n.hasExpressions(attrs) || len(in) < minOperands(o) {
+	if n.hasExpressions(attrs) || len(args) < minOperands(op) {
 		return nil, nil
 	}
-	decoded, err := o.Schema.Decode(attrs, nil)
+	decoded, err := op.Schema.Decode(attrs, nil)
 	if err != nil {
 		return nil, nil
 	}
-	c := &graph.Call{In: in, Attrs: decoded}
-	res, err := o.Infer(c)
+	call := &graph.Call{In: args, Attrs: decoded}
+	res, err := op.Infer(call)
 	if err != nil {
-		n.failf("%s: %w", o.Name, err)
+		n.failf("%s: %w", op.Name, err)
 	}
-	return c, res
+	return call, res
 }
 
 // minOperands returns the minimum number of operands of an op.
-func minOperands(o *graph.Op) int {
+func minOperands(op *graph.Op) int {
 	r := 0
-	for i, p := range o.Params {
+	for i, p := range op.Params {
 		if !p.Optional {
 			r = i + 1
 		}
@@ -180,17 +181,17 @@ func inferenceArg(o any) (graph.Arg, *tensor.Tensor, bool) {
 
 // compute returns the results of a folded op as constants: views of the operands, or new data from the op's reference.
 // It returns nil if an op is too large to fold. size is the number of elements of the operands.
-func (n *node) compute(o *graph.Op, c *graph.Call, in []*tensor.Tensor, res []graph.Result, size int) []*val {
+func (n *node) compute(op *graph.Op, call *graph.Call, operands []*tensor.Tensor, res []graph.Result, size int) []*val {
 	out := make([]*val, len(res))
 	views := 0
 	for i, r := range res {
 		if r.Dynamic {
 			return nil
 		}
-		c.Out = append(c.Out, r.Meta())
-		if r.Alias >= 0 && in[r.Alias].DType == r.Meta().DType {
-			t, err := in[r.Alias].View(r.Meta())
-			if err != nil || t.Numel() > max(foldLimit, in[r.Alias].Numel()) {
+		call.Out = append(call.Out, r.Meta())
+		if r.Alias >= 0 && operands[r.Alias].DType == r.Meta().DType {
+			t, err := operands[r.Alias].View(r.Meta())
+			if err != nil || t.Numel() > max(foldLimit, operands[r.Alias].Numel()) {
 				return nil
 			}
 			out[i] = constValue(t)
@@ -201,19 +202,19 @@ func (n *node) compute(o *graph.Op, c *graph.Call, in []*tensor.Tensor, res []gr
 	if views == len(res) {
 		return out
 	}
-	if size > foldLimit || o.Ref == nil {
+	if size > foldLimit || op.Ref == nil {
 		return nil
 	}
 	cost := float64(size)
-	if o.Flops != nil {
-		cost += o.Flops(c)
+	if op.Flops != nil {
+		cost += op.Flops(call)
 	}
 	if n.evaluated += cost; n.evaluated > maxWork {
 		return nil
 	}
-	ts, err := o.Ref(c, in)
+	ts, err := op.Ref(call, operands)
 	if err != nil {
-		n.failf("%s: %w", o.Name, err)
+		n.failf("%s: %w", op.Name, err)
 	}
 	for i, t := range ts {
 		out[i] = constValue(t)
@@ -307,11 +308,11 @@ func (n *node) list(i int) []int {
 }
 
 // cast converts x to a dtype.
-func (n *node) cast(x *val, d tensor.DType) *val {
-	if x.dtype() == d {
+func (n *node) cast(x *val, dtype tensor.DType) *val {
+	if x.dtype() == dtype {
 		return x
 	}
-	return n.op("to", graph.Attrs{"dtype": d}, x)
+	return n.op("to", graph.Attrs{"dtype": dtype}, x)
 }
 
 func (n *node) reshape(x *val, shape ...int) *val {

@@ -50,8 +50,8 @@ func attention(n *node) []*val {
 // joinHeads converts [batch, heads, positions, elements] to [batch, positions, heads*elements].
 func (n *node) joinHeads(x *val) *val {
 	x = n.op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, x)
-	s := n.symShape(x)
-	return n.reshapeFor(x, s[0], s[1], s[2].Mul(s[3]))
+	sizes := n.symShape(x)
+	return n.reshapeFor(x, sizes[0], sizes[1], sizes[2].Mul(sizes[3]))
 }
 
 // attentionOperands converts the operands of an Attention node to the form of [attentionNode].
@@ -80,27 +80,27 @@ func (n *node) attentionOperands() *attentionNode {
 
 // splitHeads reshapes [batch, positions, heads*elements] to [batch, positions, heads, elements].
 func (n *node) splitHeads(x *val, heads int) *val {
-	s := n.symShape(x)
-	if size, known := s[2].Known(); heads < 1 || known && size%heads != 0 {
-		n.failf("%s elements cannot form %d heads", s[2], heads)
+	sizes := n.symShape(x)
+	if size, known := sizes[2].Known(); heads < 1 || known && size%heads != 0 {
+		n.failf("%s elements cannot form %d heads", sizes[2], heads)
 	}
-	return n.reshapeFor(x, s[0], s[1], sym.Of(heads), s[2].Div(sym.Of(heads)))
+	return n.reshapeFor(x, sizes[0], sizes[1], sym.Of(heads), sizes[2].Div(sym.Of(heads)))
 }
 
 // repeatHeads repeats each head of keys or values for all query heads that share it.
 func (a *attentionNode) repeatHeads(x *val) *val {
-	s, q := a.symShape(x), a.symShape(a.q)
-	if s[1].Same(q[1]) {
+	sizes, q := a.symShape(x), a.symShape(a.q)
+	if sizes[1].Same(q[1]) {
 		return x
 	}
-	heads, known := numbersOf([]sym.Int{q[1], s[1]})
+	heads, known := numbersOf([]sym.Int{q[1], sizes[1]})
 	if known && (heads[1] < 1 || heads[0]%heads[1] != 0) {
 		a.failf("%d heads of queries cannot share %d heads of keys and values", heads[0], heads[1])
 	}
-	times := q[1].Div(s[1])
+	times := q[1].Div(sizes[1])
 	repeated := a.op("unsqueeze", graph.Attrs{"dim": 2}, x)
-	repeated = a.op("expand", graph.Attrs{"size": a.sizeAttr(s[0], s[1], times, s[2], s[3])}, repeated)
-	return a.reshapeFor(repeated, s[0], s[1].Mul(times), s[2], s[3])
+	repeated = a.op("expand", graph.Attrs{"size": a.sizeAttr(sizes[0], sizes[1], times, sizes[2], sizes[3])}, repeated)
+	return a.reshapeFor(repeated, sizes[0], sizes[1].Mul(times), sizes[2], sizes[3])
 }
 
 // scores returns the products of queries and keys, scaled by the attribute scale if scaled is true, and otherwise by
@@ -178,13 +178,13 @@ func rotaryEmbedding(n *node) []*val {
 // split into heads: into count heads, or if count is 0 into heads with the size for which table cos has angles.
 func (n *node) rotaryOperand(count int, cos *val) (x *val, headsDim int) {
 	x = n.operand(0)
-	switch s := n.symShape(x); {
-	case len(s) == 3 && count == 0 && cos != nil && n.rank(cos) == 2:
+	switch sizes := n.symShape(x); {
+	case len(sizes) == 3 && count == 0 && cos != nil && n.rank(cos) == 2:
 		size := n.symShape(cos)[1].Mul(sym.Of(2))
-		return n.reshapeFor(x, s[0], s[1], s[2].Div(size), size), 2
-	case len(s) == 3:
+		return n.reshapeFor(x, sizes[0], sizes[1], sizes[2].Div(size), size), 2
+	case len(sizes) == 3:
 		return n.splitHeads(x, count), 2
-	case len(s) == 4:
+	case len(sizes) == 4:
 		return x, 1
 	}
 	n.failf("operand 0 has %d dimensions", n.rank(x))
@@ -216,12 +216,12 @@ func (n *node) rotate(x, cos, sin *val) *val {
 	}
 	mul := func(a, b *val) *val { return n.op("mul", nil, a, b) }
 	a, b = n.op("sub", nil, mul(cos, a), mul(sin, b)), n.op("add", nil, mul(sin, a), mul(cos, b))
-	s, list := n.symShape(x), []any{a, b}
+	sizes, list := n.symShape(x), []any{a, b}
 	if interleaved {
-		list = []any{n.reshapeFor(n.op("stack", graph.Attrs{"dim": 4}, a, b), s[0], s[1], s[2], sym.Of(rotated))}
+		list = []any{n.reshapeFor(n.op("stack", graph.Attrs{"dim": 4}, a, b), sizes[0], sizes[1], sizes[2], sym.Of(rotated))}
 	}
-	if !s[3].Same(sym.Of(rotated)) {
-		list = append(list, part(rotated, n.sizeAttrOf(s[3]), 1))
+	if !sizes[3].Same(sym.Of(rotated)) {
+		list = append(list, part(rotated, n.sizeAttrOf(sizes[3]), 1))
 	}
 	return n.reshapeFor(n.op("cat", graph.Attrs{"dim": 3}, list...), n.symShape(n.operand(0))...)
 }

@@ -15,11 +15,11 @@ import (
 // the error when it runs. If the results of the branches differ in rank, the nodes after the If cannot be converted for
 // both ranks at once. Each branch then contains its own copy of the nodes after the If.
 
-// continuation is the part of the model that follows a node: the nodes of its graph from index `from` on. If the graph
-// is itself converted in place of a node, the continuation of that node (frame.continuation) comes next.
+// continuation is the part of the model that follows a node: the nodes of its graph from index next on. If the graph is
+// itself converted in place of a node, the continuation of that node (frame.continuation) comes next.
 type continuation struct {
 	graph       *pb.GraphProto
-	from        int
+	next        int
 	scope       *scope
 	frame       *frame
 	resultNames []string // the names of the node's results in the scope
@@ -33,30 +33,30 @@ type branch struct {
 
 func ifOp(n *node) []*val {
 	cond := n.operand(0)
-	yes, no := n.body("then_branch"), n.body("else_branch")
+	thenProto, elseProto := n.body("then_branch"), n.body("else_branch")
 	if cond.data != nil {
 		if n.number(cond).Int() != 0 {
-			return n.convertInline(yes)
+			return n.convertInline(thenProto)
 		}
-		return n.convertInline(no)
+		return n.convertInline(elseProto)
 	}
-	a, b := n.branch(yes, n.hints), n.branch(no, n.hints)
+	thenBranch, elseBranch := n.branch(thenProto, n.hints), n.branch(elseProto, n.hints)
 	taken, hasCondition := sizeCondition(cond)
 	if hasCondition {
-		n.retryBranch(a, yes, taken, false)
-		n.retryBranch(b, no, taken.Not(), false)
+		n.retryBranch(thenBranch, thenProto, taken, false)
+		n.retryBranch(elseBranch, elseProto, taken.Not(), false)
 	}
-	if n.continuationDiffers(a, b) {
-		a.convertContinuation(n)
-		b.convertContinuation(n)
+	if n.continuationDiffers(thenBranch, elseBranch) {
+		thenBranch.convertContinuation(n)
+		elseBranch.convertContinuation(n)
 		if hasCondition {
-			n.retryBranch(a, yes, taken, true)
-			n.retryBranch(b, no, taken.Not(), true)
+			n.retryBranch(thenBranch, thenProto, taken, true)
+			n.retryBranch(elseBranch, elseProto, taken.Not(), true)
 		}
-		n.finalOutputs = n.ifNode(cond, a, b)
+		n.finalOutputs = n.ifNode(cond, thenBranch, elseBranch)
 		return nil
 	}
-	return n.ifNode(cond, a, b)
+	return n.ifNode(cond, thenBranch, elseBranch)
 }
 
 // maxRetries bounds the number of sizes for which a branch is converted again if the conversion fails at the hints.
@@ -65,14 +65,14 @@ const maxRetries = 32
 // retryBranch converts a branch again if its conversion at the hints failed. It tries other sizes for which the
 // condition `taken` holds. If withContinuation is true, the branch includes the continuation. If all conversions fail,
 // the error remains.
-func (n *node) retryBranch(b *branch, p *pb.GraphProto, taken sym.Bool, withContinuation bool) {
+func (n *node) retryBranch(b *branch, proto *pb.GraphProto, taken sym.Bool, withContinuation bool) {
 	if b.err == nil {
 		return
 	}
 	count := n.nodeCount
 	for _, hints := range n.sizesWhere(taken) {
 		n.nodeCount = count
-		other := n.branch(p, hints)
+		other := n.branch(proto, hints)
 		if withContinuation {
 			other.convertContinuation(n)
 		}
@@ -126,21 +126,21 @@ func (n *node) sizeOnlyCondition(x *val) (cond sym.Bool, ok bool) {
 	return cond, n.useSymbols(cond.String())
 }
 
-// branch converts graph p as a branch, at the given hints.
-func (n *node) branch(p *pb.GraphProto, hints map[string]int) *branch {
-	b := &branch{nestedGraph: n.nestedGraphAt(p.Name, hints)}
+// branch converts a graph as a branch, at the given hints.
+func (n *node) branch(proto *pb.GraphProto, hints map[string]int) *branch {
+	b := &branch{nestedGraph: n.nestedGraphAt(proto.Name, hints)}
 	b.convertPart(n, func() (err error) {
-		s := &scope{im: b.im, outerScope: n.scope, values: map[string]*val{}}
-		if len(p.Input) > 0 {
-			return fmt.Errorf("a graph of %d inputs cannot take 0 values", len(p.Input))
+		s := &scope{importer: b.importer, outerScope: n.scope, values: map[string]*val{}}
+		if len(proto.Input) > 0 {
+			return fmt.Errorf("a graph of %d inputs cannot take 0 values", len(proto.Input))
 		}
 		f := *n.frame
 		f.depth++
 		f.continuation, f.skipErrors = nil, false
-		if err := b.im.addInitializers(p, s, &f); err != nil {
+		if err := b.importer.addInitializers(proto, s, &f); err != nil {
 			return err
 		}
-		b.out, err = b.im.convertResults(p, s, &f)
+		b.out, err = b.importer.convertResults(proto, s, &f)
 		return err
 	})
 	return b
@@ -152,12 +152,12 @@ func (b *branch) convertPart(n *node, f func() error) {
 	if b.err != nil {
 		return
 	}
-	b.im.nodeCount = n.nodeCount
+	b.importer.nodeCount = n.nodeCount
 	b.err = func() (err error) {
 		defer recoverFailure(&err)
 		return f()
 	}()
-	n.nodeCount = b.im.nodeCount
+	n.nodeCount = b.importer.nodeCount
 	if l, m := (limitError{}), (*memberRankError)(nil); errors.As(b.err, &l) || errors.As(b.err, &m) {
 		n.failf("%w", b.err)
 	}
@@ -165,22 +165,22 @@ func (b *branch) convertPart(n *node, f func() error) {
 
 // continuationDiffers reports whether the continuation must be converted for each branch separately. This is necessary
 // if a result has different dtypes or ranks in the two branches, or is not a tensor in both.
-func (n *node) continuationDiffers(a, b *branch) bool {
-	if a.err != nil || b.err != nil || len(a.out) != len(b.out) {
+func (n *node) continuationDiffers(thenBranch, elseBranch *branch) bool {
+	if thenBranch.err != nil || elseBranch.err != nil || len(thenBranch.out) != len(elseBranch.out) {
 		return false
 	}
-	for i := range a.out {
+	for i := range thenBranch.out {
 		if !n.isOutputUsed(i) {
 			continue
 		}
-		if a.out[i].kind == sequenceKind && b.out[i].kind == sequenceKind &&
-			(a.out[i].packed != nil || b.out[i].packed != nil) {
+		if thenBranch.out[i].kind == sequenceKind && elseBranch.out[i].kind == sequenceKind &&
+			(thenBranch.out[i].packed != nil || elseBranch.out[i].packed != nil) {
 			continue
 		}
-		if a.out[i].kind != tensorKind || b.out[i].kind != tensorKind {
+		if thenBranch.out[i].kind != tensorKind || elseBranch.out[i].kind != tensorKind {
 			return true
 		}
-		o := a.outline(i).Join(b.outline(i))
+		o := thenBranch.outline(i).Join(elseBranch.outline(i))
 		if o.Sizes == nil || !o.DType.Valid() {
 			return true
 		}
@@ -194,7 +194,7 @@ func (b *branch) convertContinuation(n *node) {
 	for next := n.continuation; next != nil; next = next.frame.continuation {
 		done := false
 		b.convertPart(n, func() error {
-			s := &scope{im: b.im, outerScope: next.scope, values: map[string]*val{}}
+			s := &scope{importer: b.importer, outerScope: next.scope, values: map[string]*val{}}
 			for i, name := range next.resultNames {
 				if name != "" && i < len(b.out) {
 					s.values[name] = b.out[i]
@@ -203,7 +203,7 @@ func (b *branch) convertContinuation(n *node) {
 			f := *next.frame
 			f.depth++
 			f.skipErrors = false
-			final, err := b.im.convertNodes(next.graph, next.from, s, &f)
+			final, err := b.importer.convertNodes(next.graph, next.next, s, &f)
 			if b.out = final; final != nil || err != nil {
 				done = true
 				return err
@@ -224,43 +224,44 @@ func (b *branch) convertContinuation(n *node) {
 }
 
 // ifNode adds the node for an If with the given branches.
-func (n *node) ifNode(cond *val, a, b *branch) []*val {
-	sequences := n.sequencesOf(a, b)
-	for _, x := range []*branch{a, b} {
-		x.convertPart(n, x.close)
+func (n *node) ifNode(cond *val, thenBranch, elseBranch *branch) []*val {
+	sequences := n.sequencesOf(thenBranch, elseBranch)
+	for _, branch := range []*branch{thenBranch, elseBranch} {
+		branch.convertPart(n, branch.close)
 	}
 	switch {
-	case a.err != nil && b.err != nil:
-		n.failf("neither branch can be run: then_branch: %w; else_branch: %w", a.err, b.err)
-	case a.err != nil:
-		n.raiseBranch(a, "then_branch", len(b.out))
-	case b.err != nil:
-		n.raiseBranch(b, "else_branch", len(a.out))
+	case thenBranch.err != nil && elseBranch.err != nil:
+		n.failf("neither branch can be run: then_branch: %w; else_branch: %w", thenBranch.err, elseBranch.err)
+	case thenBranch.err != nil:
+		n.raiseBranch(thenBranch, "then_branch", len(elseBranch.out))
+	case elseBranch.err != nil:
+		n.raiseBranch(elseBranch, "else_branch", len(thenBranch.out))
 	}
-	if len(a.im.graph.Outputs) != len(b.im.graph.Outputs) {
-		n.failf("then_branch gives %d values, else_branch %d", len(a.im.graph.Outputs), len(b.im.graph.Outputs))
+	if len(thenBranch.importer.graph.Outputs) != len(elseBranch.importer.graph.Outputs) {
+		n.failf("then_branch gives %d values, else_branch %d", len(thenBranch.importer.graph.Outputs),
+			len(elseBranch.importer.graph.Outputs))
 	}
-	attrs := graph.Attrs{"then_branch": a.im.graph, "else_branch": b.im.graph}
-	operands := n.operandsOf(a.im.captured, b.im.captured)
+	attrs := graph.Attrs{"then_branch": thenBranch.importer.graph, "else_branch": elseBranch.importer.graph}
+	operands := n.operandsOf(thenBranch.importer.captured, elseBranch.importer.captured)
 	takesFirst, dependsOnSizes := n.sizeOnlyCondition(cond)
 	var out []*val
 	if dependsOnSizes {
 		attrs["condition"] = takesFirst.String()
-		out = n.emitN("if_sizes", len(a.im.graph.Outputs), attrs, operands...)
+		out = n.emitN("if_sizes", len(thenBranch.importer.graph.Outputs), attrs, operands...)
 	} else {
-		out = n.emitN("if", len(a.im.graph.Outputs), attrs, append([]any{cond}, operands...)...)
+		out = n.emitN("if", len(thenBranch.importer.graph.Outputs), attrs, append([]any{cond}, operands...)...)
 	}
 	for i, o := range out {
 		switch {
-		case a.err != nil:
-			o.outline = b.outline(i)
-		case b.err != nil:
-			o.outline = a.outline(i)
+		case thenBranch.err != nil:
+			o.outline = elseBranch.outline(i)
+		case elseBranch.err != nil:
+			o.outline = thenBranch.outline(i)
 		default:
-			o.outline = a.outline(i).Join(b.outline(i))
+			o.outline = thenBranch.outline(i).Join(elseBranch.outline(i))
 		}
 		if dependsOnSizes && o.outline.Sizes != nil {
-			n.shapes[o.graphValue] = n.ifShape(takesFirst, a, b, i)
+			n.shapes[o.graphValue] = n.ifShape(takesFirst, thenBranch, elseBranch, i)
 		}
 	}
 	return asSequences(out, sequences)
@@ -268,14 +269,14 @@ func (n *node) ifNode(cond *val, a, b *branch) []*val {
 
 // ifShape returns the symbolic shape of result i of an If whose condition depends on sizes. A branch that raises an
 // error has no shape.
-func (n *node) ifShape(takesFirst sym.Bool, a, b *branch, i int) []sym.Int {
+func (n *node) ifShape(takesFirst sym.Bool, thenBranch, elseBranch *branch, i int) []sym.Int {
 	switch {
-	case a.err != nil:
-		return b.im.shapeOf(b.out[i])
-	case b.err != nil:
-		return a.im.shapeOf(a.out[i])
+	case thenBranch.err != nil:
+		return elseBranch.importer.shapeOf(elseBranch.out[i])
+	case elseBranch.err != nil:
+		return thenBranch.importer.shapeOf(thenBranch.out[i])
 	}
-	yes, no := a.im.shapeOf(a.out[i]), b.im.shapeOf(b.out[i])
+	yes, no := thenBranch.importer.shapeOf(thenBranch.out[i]), elseBranch.importer.shapeOf(elseBranch.out[i])
 	shape := make([]sym.Int, len(yes))
 	for k := range shape {
 		shape[k] = sym.Where(takesFirst, yes[k], no[k])
@@ -288,15 +289,15 @@ func (n *node) raiseBranch(b *branch, name string, results int) {
 	err := b.err
 	b.nestedGraph = n.nestedGraph(name)
 	message := fmt.Sprintf("%s of %s cannot be run: %v", name, n.title(), err)
-	for i, v := range b.im.graph.ApplyN("raise", results, graph.Attrs{"message": message, "results": results}) {
-		b.im.graph.Output(fmt.Sprintf("none.%d", i), v)
+	for i, v := range b.importer.graph.ApplyN("raise", results, graph.Attrs{"message": message, "results": results}) {
+		b.importer.graph.Output(fmt.Sprintf("none.%d", i), v)
 	}
-	if err := b.im.graph.Err(); err != nil {
+	if err := b.importer.graph.Err(); err != nil {
 		n.failf("%w", err)
 	}
 }
 
 // outline returns the known dtype and sizes of result i.
-func (b *nestedGraph) outline(i int) graph.Outline {
-	return (&node{importer: b.im}).outlineOf(b.out[i])
+func (nested *nestedGraph) outline(i int) graph.Outline {
+	return (&node{importer: nested.importer}).outlineOf(nested.out[i])
 }

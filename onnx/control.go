@@ -23,29 +23,29 @@ func (n *node) body(name string) *pb.GraphProto {
 
 // convertInline converts a graph without inputs in place of the node. The conversion may include the node's
 // continuation: see [node.finalOutputs].
-func (n *node) convertInline(p *pb.GraphProto) []*val {
+func (n *node) convertInline(proto *pb.GraphProto) []*val {
 	f := *n.frame
 	f.depth++
 	f.continuation = n.continuation
-	s := n.innerScope(p, nil, &f)
+	s := n.innerScope(proto, nil, &f)
 	var err error
-	if n.finalOutputs, err = n.convertNodes(p, 0, s, &f); err != nil {
+	if n.finalOutputs, err = n.convertNodes(proto, 0, s, &f); err != nil {
 		n.failf("%w", err)
 	}
 	if n.finalOutputs != nil {
 		return nil
 	}
-	return n.outputs(p, s)
+	return n.outputs(proto, s)
 }
 
-// convertIteration converts graph p, the body of a loop of `times` iterations, in place of the node. in has the values
-// of the body's inputs.
-func (n *node) convertIteration(p *pb.GraphProto, in []*val, times int) []*val {
+// convertIteration converts the body of a loop of `times` iterations in place of the node. operands has the values of
+// the body's inputs.
+func (n *node) convertIteration(proto *pb.GraphProto, operands []*val, times int) []*val {
 	f := *n.frame
 	f.depth++
 	f.unrollBudget /= times
 	f.continuation, f.skipErrors = nil, false
-	out, err := n.convertResults(p, n.innerScope(p, in, &f), &f)
+	out, err := n.convertResults(proto, n.innerScope(proto, operands, &f), &f)
 	if err != nil {
 		n.failf("%w", err)
 	}
@@ -53,24 +53,24 @@ func (n *node) convertIteration(p *pb.GraphProto, in []*val, times int) []*val {
 }
 
 // innerScope makes the scope of a graph that is converted in place, with the values of its inputs.
-func (n *node) innerScope(p *pb.GraphProto, in []*val, f *frame) *scope {
-	if len(in) != len(p.Input) {
-		n.failf("a graph of %d inputs cannot take %d values", len(p.Input), len(in))
+func (n *node) innerScope(proto *pb.GraphProto, operands []*val, f *frame) *scope {
+	if len(operands) != len(proto.Input) {
+		n.failf("a graph of %d inputs cannot take %d values", len(proto.Input), len(operands))
 	}
-	s := &scope{im: n.importer, parent: n.scope, values: map[string]*val{}}
-	if err := n.addInitializers(p, s, f); err != nil {
+	s := &scope{importer: n.importer, parent: n.scope, values: map[string]*val{}}
+	if err := n.addInitializers(proto, s, f); err != nil {
 		n.failf("%w", err)
 	}
-	for i, v := range p.Input {
-		s.values[v.Name] = in[i]
+	for i, v := range proto.Input {
+		s.values[v.Name] = operands[i]
 	}
 	return s
 }
 
 // outputs returns the values of a graph's outputs.
-func (n *node) outputs(p *pb.GraphProto, s *scope) []*val {
-	out := make([]*val, len(p.Output))
-	for i, o := range p.Output {
+func (n *node) outputs(proto *pb.GraphProto, s *scope) []*val {
+	out := make([]*val, len(proto.Output))
+	for i, o := range proto.Output {
 		if out[i] = s.lookup(o.Name); out[i] == nil {
 			n.failf("output %q is not made by any node", o.Name)
 		}
@@ -81,8 +81,8 @@ func (n *node) outputs(p *pb.GraphProto, s *scope) []*val {
 // nestedGraph is a graph that is an attribute of a node, such as the body of a loop. Values of the enclosing graphs
 // that its nodes use become additional inputs: see importer.captured.
 type nestedGraph struct {
-	im  *importer
-	out []*val // the results
+	importer *importer
+	out      []*val // the results
 }
 
 // nestedGraph returns an empty nested graph, which is built at the hints of the enclosing graph.
@@ -103,33 +103,33 @@ func (n *node) nestedGraphAt(name string, hints map[string]int) *nestedGraph {
 		im.graph.Symbols[name] = graph.Bounds{}
 	}
 	_ = im.graph.BindOnly(hints) // hints has a size for each symbol
-	return &nestedGraph{im: im}
+	return &nestedGraph{importer: im}
 }
 
-// subgraph converts graph p, the body of a loop. in are the initial values of the body's inputs. If varies(i) is true,
-// the shape of input i may change between iterations.
-func (n *node) subgraph(p *pb.GraphProto, in []*val, varies func(i int) bool) *nestedGraph {
-	b, err := n.trySubgraph(p, in, varies)
+// subgraph converts the body of a loop. operands are the initial values of the body's inputs. If varies(i) is true, the
+// shape of input i may change between iterations.
+func (n *node) subgraph(proto *pb.GraphProto, operands []*val, varies func(i int) bool) *nestedGraph {
+	nested, err := n.trySubgraph(proto, operands, varies)
 	if err != nil {
 		n.failf("%w", err)
 	}
-	return b
+	return nested
 }
 
 // trySubgraph is [node.subgraph], but returns the error of the conversion.
-func (n *node) trySubgraph(p *pb.GraphProto, in []*val, varies func(i int) bool) (*nestedGraph, error) {
-	b := n.nestedGraph(p.Name)
-	s := &scope{im: b.im, outerScope: n.scope, values: map[string]*val{}}
-	if len(in) != len(p.Input) {
-		n.failf("a graph of %d inputs cannot take %d values", len(p.Input), len(in))
+func (n *node) trySubgraph(proto *pb.GraphProto, operands []*val, varies func(i int) bool) (*nestedGraph, error) {
+	nested := n.nestedGraph(proto.Name)
+	s := &scope{importer: nested.importer, outerScope: n.scope, values: map[string]*val{}}
+	if len(operands) != len(proto.Input) {
+		n.failf("a graph of %d inputs cannot take %d values", len(proto.Input), len(operands))
 	}
-	for i, v := range p.Input {
+	for i, v := range proto.Input {
 		var x *val
 		var err error
-		if in[i] != nil && in[i].packed != nil {
-			x, err = b.im.addSequence(v.Name, n, in[i].packed)
+		if operands[i] != nil && operands[i].packed != nil {
+			x, err = nested.importer.addSequence(v.Name, n, operands[i].packed)
 		} else {
-			x, err = b.im.addOperandInput(v.Name, n, in[i], varies(i))
+			x, err = nested.importer.addOperandInput(v.Name, n, operands[i], varies(i))
 		}
 		if err != nil {
 			n.failf("input %q of the body: %w", v.Name, err)
@@ -139,19 +139,19 @@ func (n *node) trySubgraph(p *pb.GraphProto, in []*val, varies func(i int) bool)
 	f := *n.frame
 	f.depth++
 	f.continuation, f.skipErrors = nil, false
-	err := b.im.addInitializers(p, s, &f)
+	err := nested.importer.addInitializers(proto, s, &f)
 	if err == nil {
-		b.out, err = b.im.convertResults(p, s, &f)
+		nested.out, err = nested.importer.convertResults(proto, s, &f)
 	}
-	if err == nil && slices.ContainsFunc(in, func(x *val) bool { return x != nil && x.packed != nil }) {
-		inner := &node{importer: b.im, scope: s, frame: &f, proto: n.proto}
-		err = inner.splitSequences(b, in)
+	if err == nil && slices.ContainsFunc(operands, func(x *val) bool { return x != nil && x.packed != nil }) {
+		inner := &node{importer: nested.importer, scope: s, frame: &f, proto: n.proto}
+		err = inner.splitSequences(nested, operands)
 	}
-	n.nodeCount = b.im.nodeCount
+	n.nodeCount = nested.importer.nodeCount
 	if err == nil {
-		err = b.close()
+		err = nested.close()
 	}
-	return b, err
+	return nested, err
 }
 
 // addOperandInput adds an input for an operand x of node n. If varies is true, the sizes of the input are unknown.
@@ -170,24 +170,24 @@ func (im *importer) addOperandInput(name string, n *node, x *val, varies bool) (
 
 // close names the graph's results. It also ensures that each used symbol is a size of an input, so that the shapes of
 // the inputs determine the symbols.
-func (b *nestedGraph) close() error {
-	for i, x := range b.out {
+func (nested *nestedGraph) close() error {
+	for i, x := range nested.out {
 		name := x.name
 		if name == "" {
 			name = "result"
 		}
-		if err := b.im.addOutput(fmt.Sprintf("%s.%d", name, i), x); err != nil {
+		if err := nested.importer.addOutput(fmt.Sprintf("%s.%d", name, i), x); err != nil {
 			return fmt.Errorf("result %d: %w", i, err)
 		}
 	}
-	g := b.im.graph
-	for _, name := range sorted.Keys(b.im.symbols) {
-		if b.im.usedSymbols[name] {
-			if _, err := b.im.symbolInput(name); err != nil {
+	g := nested.importer.graph
+	for _, name := range sorted.Keys(nested.importer.symbols) {
+		if nested.importer.usedSymbols[name] {
+			if _, err := nested.importer.symbolInput(name); err != nil {
 				return err
 			}
 		}
-		if b.im.symbolInputs[name] == nil {
+		if nested.importer.symbolInputs[name] == nil {
 			delete(g.Symbols, name)
 		}
 	}
@@ -200,9 +200,9 @@ func (im *importer) addInput(name string, x *val, shape []sym.Int) (*val, error)
 		return nil, errors.New("sequences and optionals are not supported here")
 	}
 	name = im.graph.Fresh(name)
-	d := x.dtype()
+	dtype := x.dtype()
 	switch {
-	case !d.Valid():
+	case !dtype.Valid():
 		return nil, errors.New("its dtype depends on data")
 	case shape == nil:
 		return nil, errors.New("its number of dimensions depends on data")
@@ -222,20 +222,20 @@ func (im *importer) addInput(name string, x *val, shape []sym.Int) (*val, error)
 		open = true
 	}
 	y := &val{name: name}
-	if y.graphValue = im.graph.InputDims(name, d, tensor.NoFormat, dims...); open {
+	if y.graphValue = im.graph.InputDims(name, dtype, tensor.NoFormat, dims...); open {
 		im.shapes[y.graphValue] = shape
 		im.addSymbolInputs(y, dims)
 	}
 	switch {
 	case x.isDynamic():
 		y.graphValue.Dynamic = true // the sizes are known only when the graph runs
-		y.outline = graph.Outline{DType: d, Sizes: numericSizes(shape)}
+		y.outline = graph.Outline{DType: dtype, Sizes: numericSizes(shape)}
 	case open:
 		sizes, err := im.atHints(shape, x.meta().Shape)
 		if err != nil {
 			return nil, err
 		}
-		y.graphValue.SetMeta(tensor.New(d, sizes...))
+		y.graphValue.SetMeta(tensor.New(dtype, sizes...))
 	}
 	im.hasModelName[y.graphValue] = true
 	return y, nil
@@ -288,18 +288,18 @@ func scan(n *node) []*val {
 	if n.hasOperand(0) {
 		n.failf("lengths of sequences are not supported")
 	}
-	in := n.in[min(1, len(n.in)):]
-	if len(in) == 0 || in[0] == nil || n.rank(in[0]) == 0 {
+	operands := n.in[min(1, len(n.in)):]
+	if len(operands) == 0 || operands[0] == nil || n.rank(operands[0]) == 0 {
 		n.failf("operands are missing")
 	}
-	batch := n.knownSize(in[0], 0)
+	batch := n.knownSize(operands[0], 0)
 	if batch < 1 || batch > maxUnrolled {
 		n.failf("a batch of %d is not supported", batch)
 	}
 	var lists [][]any
 	for b := range batch {
-		part := make([]*val, len(in))
-		for i, v := range in {
+		part := make([]*val, len(operands))
+		for i, v := range operands {
 			if v == nil {
 				n.failf("operands are missing")
 			}
@@ -328,23 +328,24 @@ func (n *node) directionsOf(name string, count int) []bool {
 	return out
 }
 
-func (n *node) scanOnce(in []*val) []*val {
-	p := n.body("body")
+func (n *node) scanOnce(operands []*val) []*val {
+	proto := n.body("body")
 	scanned := n.int("num_scan_inputs", 0)
-	states := len(in) - scanned
-	if scanned < 1 || states < 0 || len(p.Input) != len(in) || len(p.Output) < states || slices.Contains(in, nil) {
-		n.failf("a body with %d inputs and %d outputs does not suit %d operands, %d of them scanned", len(p.Input),
-			len(p.Output), len(in), scanned)
+	states := len(operands) - scanned
+	if scanned < 1 || states < 0 || len(proto.Input) != len(operands) || len(proto.Output) < states ||
+		slices.Contains(operands, nil) {
+		n.failf("a body with %d inputs and %d outputs does not suit %d operands, %d of them scanned", len(proto.Input),
+			len(proto.Output), len(operands), scanned)
 	}
 	inBackward, outBackward := n.directionsOf("scan_input_directions", scanned),
-		n.directionsOf("scan_output_directions", len(p.Output)-states)
+		n.directionsOf("scan_output_directions", len(proto.Output)-states)
 	if n.opset < 9 {
 		inBackward = n.directionsOf("directions", scanned)
 	}
-	inAxes, outAxes := n.perDim("scan_input_axes", scanned, 0), n.perDim("scan_output_axes", len(p.Output)-states, 0)
+	inAxes, outAxes := n.perDim("scan_input_axes", scanned, 0), n.perDim("scan_output_axes", len(proto.Output)-states, 0)
 	length, known := -1, true
 	for k := range scanned {
-		x := in[states+k]
+		x := operands[states+k]
 		inAxes[k] = n.axis(inAxes[k], n.rank(x))
 		known = known && n.isStatic(x)
 		if known && n.rank(x) > 0 {
@@ -352,24 +353,25 @@ func (n *node) scanOnce(in []*val) []*val {
 		}
 	}
 	slicesAt := func(i int) []*val {
-		part := slices.Clone(in[:states])
+		part := slices.Clone(operands[:states])
 		for k := range scanned {
 			index := i
 			if inBackward[k] {
 				index = length - 1 - i
 			}
 			part = append(part, n.op("select", graph.Attrs{"dim": inAxes[k], "index": index},
-				in[states+k]).withRank(n.rank(in[states+k])-1))
+				operands[states+k]).withRank(n.rank(operands[states+k])-1))
 		}
 		return part
 	}
-	if known && length >= 1 && length <= n.frame.unrollBudget/max(len(p.Node), 1) {
-		return n.unrolledScan(p, length, states, slicesAt, outAxes, outBackward)
+	if known && length >= 1 && length <= n.frame.unrollBudget/max(len(proto.Node), 1) {
+		return n.unrolledScan(proto, length, states, slicesAt, outAxes, outBackward)
 	}
-	body := n.subgraph(p, slicesAt(0), func(int) bool { return false })
-	attrs := graph.Attrs{"body": body.im.graph, "states": states, "num_scan_inputs": scanned, "scan_input_axes": inAxes,
+	body := n.subgraph(proto, slicesAt(0), func(int) bool { return false })
+	attrs := graph.Attrs{"body": body.importer.graph, "states": states, "num_scan_inputs": scanned,
+		"scan_input_axes":       inAxes,
 		"scan_input_directions": inBackward, "scan_output_axes": outAxes, "scan_output_directions": outBackward}
-	out := n.emitN("scan", len(body.out), attrs, n.operandsOf(in, body.im.captured)...)
+	out := n.emitN("scan", len(body.out), attrs, n.operandsOf(operands, body.importer.captured)...)
 	for i, o := range out {
 		if o.outline = body.outline(i); i >= states {
 			o.outline = o.outline.Stacked(outAxes[i-states])
@@ -378,16 +380,16 @@ func (n *node) scanOnce(in []*val) []*val {
 	return out
 }
 
-func (n *node) unrolledScan(p *pb.GraphProto, length, states int, slicesAt func(int) []*val, axes []int,
+func (n *node) unrolledScan(proto *pb.GraphProto, length, states int, slicesAt func(int) []*val, axes []int,
 	backward []bool) []*val {
 	var values []*val
-	collected := make([][]any, len(p.Output)-states)
+	collected := make([][]any, len(proto.Output)-states)
 	for i := range length {
-		in := slicesAt(i)
+		operands := slicesAt(i)
 		if i > 0 {
-			copy(in, values)
+			copy(operands, values)
 		}
-		out := n.convertIteration(p, in, length)
+		out := n.convertIteration(proto, operands, length)
 		values = out[:states:states]
 		for k, v := range out[states:] {
 			collected[k] = append(collected[k], v)
@@ -404,21 +406,21 @@ func (n *node) unrolledScan(p *pb.GraphProto, length, states int, slicesAt func(
 
 // sequenceMap applies a graph to each member of a sequence.
 func sequenceMap(n *node) []*val {
-	p := n.body("body")
+	proto := n.body("body")
 	count := len(n.members(0))
-	lists := make([][]*val, len(p.Output))
+	lists := make([][]*val, len(proto.Output))
 	for i := range count {
-		in := make([]*val, len(n.in))
+		operands := make([]*val, len(n.in))
 		for k, v := range n.in {
-			in[k] = v
+			operands[k] = v
 			if v != nil && v.kind == sequenceKind {
 				if len(v.members) != count {
 					n.failf("sequences differ in length")
 				}
-				in[k] = v.members[i]
+				operands[k] = v.members[i]
 			}
 		}
-		for k, o := range n.convertIteration(p, in, 1) {
+		for k, o := range n.convertIteration(proto, operands, 1) {
 			lists[k] = append(lists[k], o)
 		}
 	}

@@ -36,7 +36,7 @@ func constant(n *node) []*val {
 	case n.attrs["sparse_value"] != nil:
 		n.failf("sparse tensors are not supported")
 	case n.attrs["value_string"] != nil || n.attrs["value_strings"] != nil:
-		n.failf("strings are not supported")
+		return one(n.constantTexts())
 	}
 	n.failf("the value is missing")
 	return nil
@@ -79,14 +79,14 @@ func rangeOp(n *node) []*val {
 
 func eyeLike(n *node) []*val {
 	x := n.operand(0)
-	d := n.dtypeAttr("dtype")
-	if d == tensor.Invalid {
-		d = x.dtype()
+	dtype := n.dtypeAttr("dtype")
+	if dtype == tensor.Invalid {
+		dtype = x.dtype()
 	}
 	k := n.int("k", 0)
 	ones := n.op("ones_like", graph.Attrs{"dtype": tensor.Float32}, x)
 	y := n.op("tril", graph.Attrs{"diagonal": k}, n.op("triu", graph.Attrs{"diagonal": k}, ones))
-	return one(n.cast(y, d))
+	return one(n.cast(y, dtype))
 }
 
 func trilu(n *node) []*val {
@@ -116,32 +116,32 @@ func (n *node) blocks() (x *val, dims []sym.Int, b int) {
 }
 
 func depthToSpace(n *node) []*val {
-	x, s, block := n.blocks()
-	if c, known := s[1].Known(); known && c%(block*block) != 0 {
+	x, sizes, block := n.blocks()
+	if c, known := sizes[1].Known(); known && c%(block*block) != 0 {
 		n.failf("%d channels are no multiple of %d", c, block*block)
 	}
 	b := sym.Of(block)
-	c := s[1].Div(sym.Of(block * block))
-	split, order := []sym.Int{s[0], b, b, c, s[2], s[3]}, []int{0, 3, 4, 1, 5, 2}
+	c := sizes[1].Div(sym.Of(block * block))
+	split, order := []sym.Int{sizes[0], b, b, c, sizes[2], sizes[3]}, []int{0, 3, 4, 1, 5, 2}
 	if n.text("mode", "DCR") == "CRD" {
-		split, order = []sym.Int{s[0], c, b, b, s[2], s[3]}, []int{0, 1, 4, 2, 5, 3}
+		split, order = []sym.Int{sizes[0], c, b, b, sizes[2], sizes[3]}, []int{0, 1, 4, 2, 5, 3}
 	}
 	y := n.op("permute", graph.Attrs{"dims": order}, n.reshapeFor(x, split...))
-	return one(n.reshapeFor(y, s[0], c, s[2].Mul(b), s[3].Mul(b)))
+	return one(n.reshapeFor(y, sizes[0], c, sizes[2].Mul(b), sizes[3].Mul(b)))
 }
 
 func spaceToDepth(n *node) []*val {
-	x, s, block := n.blocks()
-	for _, size := range s[2:] {
+	x, sizes, block := n.blocks()
+	for _, size := range sizes[2:] {
 		if k, known := size.Known(); known && k%block != 0 {
 			n.failf("size %d is no multiple of %d", k, block)
 		}
 	}
 	b := sym.Of(block)
-	h, w := s[2].Div(b), s[3].Div(b)
-	y := n.reshapeFor(x, s[0], s[1], h, b, w, b)
+	h, w := sizes[2].Div(b), sizes[3].Div(b)
+	y := n.reshapeFor(x, sizes[0], sizes[1], h, b, w, b)
 	y = n.op("permute", graph.Attrs{"dims": []int{0, 3, 5, 1, 2, 4}}, y)
-	return one(n.reshapeFor(y, s[0], s[1].Mul(b).Mul(b), h, w))
+	return one(n.reshapeFor(y, sizes[0], sizes[1].Mul(b).Mul(b), h, w))
 }
 
 // reverseSequence converts ReverseSequence, which reverses the first lens[b] elements of sequence b.
@@ -171,11 +171,11 @@ func reverseSequence(n *node) []*val {
 func crop(n *node) []*val {
 	x := n.operand(0)
 	border, _ := n.ints("border")
-	s := n.symShape(x)
-	if len(border) != 4 || len(s) != 4 {
+	sizes := n.symShape(x)
+	if len(border) != 4 || len(sizes) != 4 {
 		n.failf("want 4 borders and 4 dimensions")
 	}
-	bottom, right := s[2].Sub(sym.Of(border[3])), s[3].Sub(sym.Of(border[2]))
+	bottom, right := sizes[2].Sub(sym.Of(border[3])), sizes[3].Sub(sym.Of(border[2]))
 	if scale, ok := n.ints("scale"); ok && len(scale) == 2 {
 		bottom, right = sym.Of(border[1]+scale[0]), sym.Of(border[0]+scale[1])
 	}
@@ -185,23 +185,23 @@ func crop(n *node) []*val {
 
 func centerCropPad(n *node) []*val {
 	x, want := n.operand(0), n.integers(n.operand(1))
-	s := n.symShape(x)
+	sizes := n.symShape(x)
 	axes, ok := n.ints("axes")
 	if !ok {
 		for i := range want {
 			axes = append(axes, i)
 		}
 	}
-	axes = n.axes(axes, len(s))
+	axes = n.axes(axes, len(sizes))
 	if want == nil {
 		n.failf("%q must be known before the graph runs", n.operand(1).name)
 	}
 	if len(axes) != len(want) {
 		n.failf("%d sizes do not suit %d axes", len(want), len(axes))
 	}
-	before, after := make([]sym.Int, len(s)), make([]sym.Int, len(s))
+	before, after := make([]sym.Int, len(sizes)), make([]sym.Int, len(sizes))
 	for i, a := range axes {
-		growth, two := want[i].Sub(s[a]), sym.Of(2)
+		growth, two := want[i].Sub(sizes[a]), sym.Of(2)
 		front := sym.Where(growth.Lt(sym.Int{}), growth.Neg().Div(two).Neg(), growth.Div(two))
 		before[a], after[a] = front, growth.Sub(front)
 	}

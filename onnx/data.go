@@ -24,86 +24,93 @@ var dtypes = map[pb.DataType]tensor.DType{
 }
 
 func dtypeOf(t int32) (tensor.DType, error) {
-	if d, ok := dtypes[pb.DataType(t)]; ok {
-		return d, nil
+	if dtype, ok := dtypes[pb.DataType(t)]; ok {
+		return dtype, nil
 	}
 	return tensor.Invalid, fmt.Errorf("element type %s is not supported", pb.DataType(t))
 }
 
 // weight returns a tensor of the model. The first call for a tensor decodes it; later calls return the same tensor.
-func (m *Model) weight(t *pb.TensorProto) (*tensor.Tensor, error) {
-	if w := m.weights[t]; w != nil {
+func (m *Model) weight(proto *pb.TensorProto) (*tensor.Tensor, error) {
+	if w := m.weights[proto]; w != nil {
 		return w, nil
 	}
-	w, err := m.decode(t)
+	w, err := m.decode(proto)
 	if err != nil {
 		return nil, err
 	}
-	m.weights[t] = w
+	m.weights[proto] = w
 	return w, nil
 }
 
-func (m *Model) decode(t *pb.TensorProto) (*tensor.Tensor, error) {
-	narrow := isNarrow(pb.DataType(t.DataType))
-	d, err := dtypeOf(t.DataType)
+func (m *Model) decode(proto *pb.TensorProto) (*tensor.Tensor, error) {
+	narrow := isNarrow(pb.DataType(proto.DataType))
+	dtype, err := dtypeOf(proto.DataType)
+	isText := pb.DataType(proto.DataType) == pb.String
 	if narrow {
-		d, err = tensor.Float16, nil
+		dtype, err = tensor.Float16, nil
+	}
+	if isText {
+		dtype, err = tensor.Int64, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if t.Segment != nil {
+	if proto.Segment != nil {
 		return nil, errors.New("tensors in segments are not supported")
 	}
-	if len(t.Dims) > maxRank {
-		return nil, fmt.Errorf("%d dimensions are not supported", len(t.Dims))
+	if len(proto.Dims) > maxRank {
+		return nil, fmt.Errorf("%d dimensions are not supported", len(proto.Dims))
 	}
-	shape := make([]int, len(t.Dims))
-	for i, n := range t.Dims {
+	shape := make([]int, len(proto.Dims))
+	for i, n := range proto.Dims {
 		shape[i] = int(n)
 	}
 	// With strides of 0, Check validates the sizes before New multiplies them.
-	meta := tensor.Meta{DType: d, Shape: shape, Strides: make([]int, len(shape))}
+	meta := tensor.Meta{DType: dtype, Shape: shape, Strides: make([]int, len(shape))}
 	if err := meta.Check(); err != nil {
 		return nil, err
 	}
-	meta = tensor.New(d, shape...)
+	meta = tensor.New(dtype, shape...)
 	if err := meta.Check(); err != nil {
 		return nil, err
 	}
 	if narrow {
-		return m.decodeNarrow(t, shape)
+		return m.decodeNarrow(proto, shape)
+	}
+	if isText {
+		return m.decodeTexts(proto, shape)
 	}
 	switch {
-	case t.DataLocation == pb.External:
-		raw, err := m.external(t, meta.Bytes())
+	case proto.DataLocation == pb.External:
+		raw, err := m.external(proto, meta.Bytes())
 		if err != nil {
 			return nil, err
 		}
 		return fromStorage(meta, raw)
-	case m.raw[t].Len() > 0:
-		return fromStorage(meta, m.raw[t])
-	case len(t.RawData) > 0 || meta.Numel() == 0:
-		return fromBytes(meta, t.RawData)
+	case m.raw[proto].Len() > 0:
+		return fromStorage(meta, m.raw[proto])
+	case len(proto.RawData) > 0 || meta.Numel() == 0:
+		return fromBytes(meta, proto.RawData)
 	}
-	return fromFields(meta, t)
+	return fromFields(meta, proto)
 }
 
 // fromBytes is [fromStorage] for data in a slice.
-func fromBytes(m tensor.Meta, raw []byte) (*tensor.Tensor, error) {
-	return fromStorage(m, tensor.StorageOf(raw))
+func fromBytes(meta tensor.Meta, raw []byte) (*tensor.Tensor, error) {
+	return fromStorage(meta, tensor.StorageOf(raw))
 }
 
 // fromStorage returns a tensor with the given little-endian data. The tensor shares s if s is aligned and the dtype is
 // not bool. Otherwise it has a copy.
-func fromStorage(m tensor.Meta, s *tensor.Storage) (*tensor.Tensor, error) {
+func fromStorage(meta tensor.Meta, s *tensor.Storage) (*tensor.Tensor, error) {
 	raw := s.Bytes()
-	if len(raw) != m.Bytes() {
-		return nil, fmt.Errorf("%d bytes of data, but dtype and shape need %d", len(raw), m.Bytes())
+	if len(raw) != meta.Bytes() {
+		return nil, fmt.Errorf("%d bytes of data, but dtype and shape need %d", len(raw), meta.Bytes())
 	}
-	if m.DType == tensor.Bool {
+	if meta.DType == tensor.Bool {
 		// Kernels require that the byte of a bool is 0 or 1.
-		out := tensor.Empty(m)
+		out := tensor.Empty(meta)
 		for i, b := range raw {
 			if b != 0 {
 				out.Storage().Bytes()[i] = 1
@@ -111,57 +118,57 @@ func fromStorage(m tensor.Meta, s *tensor.Storage) (*tensor.Tensor, error) {
 		}
 		return out, nil
 	}
-	if uintptr(unsafe.Pointer(unsafe.SliceData(raw)))%uintptr(alignment(m.DType)) == 0 {
-		return tensor.Over(m, s)
+	if uintptr(unsafe.Pointer(unsafe.SliceData(raw)))%uintptr(alignment(meta.DType)) == 0 {
+		return tensor.Over(meta, s)
 	}
-	out := tensor.Empty(m)
+	out := tensor.Empty(meta)
 	copy(out.Storage().Bytes(), raw)
 	return out, nil
 }
 
 // alignment returns the alignment of elements that kernels require.
-func alignment(d tensor.DType) int { return d.ToReal().Size() }
+func alignment(dtype tensor.DType) int { return dtype.ToReal().Size() }
 
 // fromFields returns a tensor whose data are in one of the typed data fields.
-func fromFields(m tensor.Meta, t *pb.TensorProto) (*tensor.Tensor, error) {
-	switch m.DType {
+func fromFields(meta tensor.Meta, proto *pb.TensorProto) (*tensor.Tensor, error) {
+	switch meta.DType {
 	case tensor.Float32:
-		return fill(m, t.FloatData, 1, func(v []float32) float32 { return v[0] })
+		return fill(meta, proto.FloatData, 1, func(v []float32) float32 { return v[0] })
 	case tensor.Complex64:
-		return fill(m, t.FloatData, 2, func(v []float32) complex64 { return complex(v[0], v[1]) })
+		return fill(meta, proto.FloatData, 2, func(v []float32) complex64 { return complex(v[0], v[1]) })
 	case tensor.Float64:
-		return fill(m, t.DoubleData, 1, func(v []float64) float64 { return v[0] })
+		return fill(meta, proto.DoubleData, 1, func(v []float64) float64 { return v[0] })
 	case tensor.Complex128:
-		return fill(m, t.DoubleData, 2, func(v []float64) complex128 { return complex(v[0], v[1]) })
+		return fill(meta, proto.DoubleData, 2, func(v []float64) complex128 { return complex(v[0], v[1]) })
 	case tensor.Int64:
-		return fill(m, t.Int64Data, 1, func(v []int64) int64 { return v[0] })
+		return fill(meta, proto.Int64Data, 1, func(v []int64) int64 { return v[0] })
 	case tensor.Uint32:
-		return fill(m, t.Uint64Data, 1, func(v []uint64) uint32 { return uint32(v[0]) })
+		return fill(meta, proto.Uint64Data, 1, func(v []uint64) uint32 { return uint32(v[0]) })
 	case tensor.Uint64:
-		return fill(m, t.Uint64Data, 1, func(v []uint64) uint64 { return v[0] })
+		return fill(meta, proto.Uint64Data, 1, func(v []uint64) uint64 { return v[0] })
 	case tensor.Int32:
-		return fill(m, t.Int32Data, 1, func(v []int32) int32 { return v[0] })
+		return fill(meta, proto.Int32Data, 1, func(v []int32) int32 { return v[0] })
 	case tensor.Int16:
-		return fill(m, t.Int32Data, 1, func(v []int32) int16 { return int16(v[0]) })
+		return fill(meta, proto.Int32Data, 1, func(v []int32) int16 { return int16(v[0]) })
 	case tensor.Int8:
-		return fill(m, t.Int32Data, 1, func(v []int32) int8 { return int8(v[0]) })
+		return fill(meta, proto.Int32Data, 1, func(v []int32) int8 { return int8(v[0]) })
 	case tensor.Uint16:
-		return fill(m, t.Int32Data, 1, func(v []int32) uint16 { return uint16(v[0]) })
+		return fill(meta, proto.Int32Data, 1, func(v []int32) uint16 { return uint16(v[0]) })
 	case tensor.Uint8:
-		return fill(m, t.Int32Data, 1, func(v []int32) uint8 { return uint8(v[0]) })
+		return fill(meta, proto.Int32Data, 1, func(v []int32) uint8 { return uint8(v[0]) })
 	case tensor.Bool:
-		return fill(m, t.Int32Data, 1, func(v []int32) bool { return v[0] != 0 })
+		return fill(meta, proto.Int32Data, 1, func(v []int32) bool { return v[0] != 0 })
 	case tensor.Float16:
-		return fill(m, t.Int32Data, 1, func(v []int32) tensor.Half { return tensor.Half(v[0]) })
+		return fill(meta, proto.Int32Data, 1, func(v []int32) tensor.Half { return tensor.Half(v[0]) })
 	}
-	return fill(m, t.Int32Data, 1, func(v []int32) tensor.BF16 { return tensor.BF16(v[0]) })
+	return fill(meta, proto.Int32Data, 1, func(v []int32) tensor.BF16 { return tensor.BF16(v[0]) })
 }
 
 // fill returns a tensor whose elements are in a typed data field. Each element consists of perElement numbers of the
 // field.
-func fill[F any, T tensor.Element](m tensor.Meta, field []F, perElement int,
+func fill[F any, T tensor.Element](meta tensor.Meta, field []F, perElement int,
 	element func([]F) T) (*tensor.Tensor, error) {
-	n := m.Numel()
+	n := meta.Numel()
 	if len(field) != n*perElement {
 		return nil, fmt.Errorf("%d numbers of data, but dtype and shape need %d", len(field), n*perElement)
 	}
@@ -169,15 +176,15 @@ func fill[F any, T tensor.Element](m tensor.Meta, field []F, perElement int,
 	for i := range data {
 		data[i] = element(field[i*perElement : (i+1)*perElement])
 	}
-	return tensor.FromSlice(data, m.Shape...)
+	return tensor.FromSlice(data, meta.Shape...)
 }
 
 // external reads the data of a tensor from another file. need is the number of bytes that dtype and shape require. The
 // file is not mapped, because access to a mapping of a truncated file would end the process.
-func (m *Model) external(t *pb.TensorProto, need int) (*tensor.Storage, error) {
+func (m *Model) external(proto *pb.TensorProto, need int) (*tensor.Storage, error) {
 	var location string
 	offset, length := 0, -1
-	for _, e := range t.ExternalData {
+	for _, e := range proto.ExternalData {
 		var err error
 		switch e.Key {
 		case "location":

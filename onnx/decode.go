@@ -122,39 +122,39 @@ func linearAttention(n *node) []*val {
 		beta := n.cast(n.operand(5), tensor.Float32)
 		rows = append(rows, n.op("unsqueeze", graph.Attrs{"dim": 3}, beta))
 	}
-	d, state := q.dtype(), n.operandOrNil(3)
+	dtype, state := q.dtype(), n.operandOrNil(3)
 	if state == nil {
-		s, e := n.symShape(rows[1]), n.symShape(rows[2])[3]
-		size := n.sizeAttr(s[0], s[2], s[3], e)
+		sizes, e := n.symShape(rows[1]), n.symShape(rows[2])[3]
+		size := n.sizeAttr(sizes[0], sizes[2], sizes[3], e)
 		state = n.op("zeros", graph.Attrs{"size": size, "dtype": tensor.Float32})
 	} else {
-		d, state = state.dtype(), n.cast(state, tensor.Float32)
+		dtype, state = state.dtype(), n.cast(state, tensor.Float32)
 	}
 	out := n.scanRows(state, rows, rule.step)
 	y := n.op("mul", nil, out[1], rule.scale)
-	s, size := n.symShape(q), n.symShape(v)[2].Mul(sym.Of(rule.groups))
-	return []*val{n.cast(n.reshapeFor(y, s[0], s[1], size), q.dtype()), n.cast(out[0], d)}
+	sizes, size := n.symShape(q), n.symShape(v)[2].Mul(sym.Of(rule.groups))
+	return []*val{n.cast(n.reshapeFor(y, sizes[0], sizes[1], size), q.dtype()), n.cast(out[0], dtype)}
 }
 
 // step returns the state after a position, and the result of the position. rows are [batch, heads, elements]: queries,
 // keys, values, and if the rule has them decay and beta.
-func (r linearRule) step(n *node, state *val, rows []*val) (*val, *val) {
+func (rule linearRule) step(n *node, state *val, rows []*val) (*val, *val) {
 	column := func(x *val) *val { return n.op("unsqueeze", graph.Attrs{"dim": 3}, x) }
 	row := func(x *val) *val { return n.op("unsqueeze", graph.Attrs{"dim": 2}, x) }
 	q, k, v, rest := rows[0], rows[1], rows[2], rows[3:]
-	if r.decays {
+	if rule.decays {
 		state = n.op("mul", nil, state, column(n.op("exp", nil, rest[0])))
 		rest = rest[1:]
 	}
 	v = row(v)
-	if r.corrects {
+	if rule.corrects {
 		v = n.op("mul", nil, n.op("sub", nil, v, n.op("matmul", nil, row(k), state)), column(rest[0]))
 	}
 	state = n.op("add", nil, state, n.op("mul", nil, column(k), v))
-	s, e := n.symShape(state), n.symShape(v)[3]
-	q = n.reshapeFor(q, s[0], s[1], sym.Of(r.groups), s[2])
+	sizes, e := n.symShape(state), n.symShape(v)[3]
+	q = n.reshapeFor(q, sizes[0], sizes[1], sym.Of(rule.groups), sizes[2])
 	y := n.op("matmul", nil, q, state)
-	return state, n.reshapeFor(y, s[0], s[1].Mul(sym.Of(r.groups)), e)
+	return state, n.reshapeFor(y, sizes[0], sizes[1].Mul(sym.Of(rule.groups)), e)
 }
 
 // scanRows applies step to each index of dimension 1 of rows. It returns the last state, and the results stacked along
@@ -174,31 +174,31 @@ func (n *node) scanRows(state *val, rows []*val, step func(n *node, state *val, 
 		}
 		return []*val{state, n.op("stack", graph.Attrs{"dim": 1}, results...)}
 	}
-	b := n.nestedGraph("step")
+	nested := n.nestedGraph("step")
 	f := *n.frame
 	f.depth++
-	inner := &node{importer: b.im, scope: &scope{im: b.im, outerScope: n.scope, values: map[string]*val{}}, frame: &f,
-		proto: n.proto, attrs: n.attrs}
-	var in []*val
+	inner := &node{importer: nested.importer, scope: &scope{importer: nested.importer, outerScope: n.scope,
+		values: map[string]*val{}}, frame: &f, proto: n.proto, attrs: n.attrs}
+	var operands []*val
 	for i, x := range append([]*val{state}, at(0)...) {
-		v, err := b.im.addOperandInput(string(rune('a'+i)), n, x, false)
+		v, err := nested.importer.addOperandInput(string(rune('a'+i)), n, x, false)
 		if err != nil {
 			n.failf("%w", err)
 		}
-		in = append(in, v)
+		operands = append(operands, v)
 	}
-	last, result := step(inner, in[0], in[1:])
-	b.out = []*val{last, result}
-	if err := b.close(); err != nil {
+	last, result := step(inner, operands[0], operands[1:])
+	nested.out = []*val{last, result}
+	if err := nested.close(); err != nil {
 		n.failf("%w", err)
 	}
 	axes, count := make([]int, len(rows)), len(rows)
 	for i := range axes {
 		axes[i] = 1
 	}
-	attrs := graph.Attrs{"body": b.im.graph, "states": 1, "num_scan_inputs": count, "scan_input_axes": axes,
+	attrs := graph.Attrs{"body": nested.importer.graph, "states": 1, "num_scan_inputs": count, "scan_input_axes": axes,
 		"scan_input_directions": make([]bool, count), "scan_output_axes": []int{1}, "scan_output_directions": []bool{false}}
-	out := n.emitN("scan", 2, attrs, n.operandsOf(append([]*val{state}, rows...), b.im.captured)...)
-	out[0].outline, out[1].outline = b.outline(0), b.outline(1).Stacked(1)
+	out := n.emitN("scan", 2, attrs, n.operandsOf(append([]*val{state}, rows...), nested.importer.captured)...)
+	out[0].outline, out[1].outline = nested.outline(0), nested.outline(1).Stacked(1)
 	return out
 }

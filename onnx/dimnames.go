@@ -33,7 +33,7 @@ func (m *Model) Symbol(name string) string {
 func (m *Model) bounds(symbol string) (b graph.Bounds) {
 	for spelled, s := range m.symbols {
 		if s == symbol {
-			b.Spelled = spelled
+			b.NameInFile = spelled
 		}
 	}
 	return b

@@ -8,8 +8,9 @@
 // sizes. [LoadSome] skips nodes that cannot be converted.
 //
 // Each ONNX operator becomes one or more ops of the catalogue. table.go lists the converters. They include operators of
-// ONNX Runtime's domain com.microsoft. A [Converter] imports a custom operator of any domain ([Options.Operators]).
-// [As] converts an operator to one op, which may be a custom op ([Options.Lookup]):
+// ONNX Runtime's domain com.microsoft and of the domain ai.onnx.ml. A [Converter] imports a custom operator of any
+// domain ([Options.Operators]). [As] converts an operator to one op, which may be a custom op
+// ([Options.Lookup]):
 //
 //	onnx.Options{Lookup: lookup, Operators: onnx.Operators{"com.example": {"Swish": onnx.As("swish")}}}
 //
@@ -21,4 +22,9 @@
 // Symbolic sizes of a model become symbols of the graph. Sizes that the model computes from symbols become expressions.
 // An If on a size becomes a node that chooses its branch when the sizes are known. The graph is valid for all sizes.
 // [Options.Dims] replaces symbols by numbers before the conversion, so that shape computations are folded.
+//
+// A tensor of strings is an int64 tensor of codes: indices in the list of all strings of the model. [graph.Labels] has
+// the list for each input and output of strings, and the keys of outputs that are sequences of maps. An output of
+// ZipMap is the matrix of its values. A string of an input that is not in the list has the code -1, so it cannot be a
+// result. An input m that is a map is two inputs, m.keys and m.values.
 package onnx

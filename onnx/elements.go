@@ -112,20 +112,20 @@ func castOp(n *node) []*val {
 		if !ok {
 			n.failf("there is no element type %q", a.S)
 		}
-		d, err := dtypeOf(int32(code))
+		dtype, err := dtypeOf(int32(code))
 		if err != nil {
 			n.failf("%w", err)
 		}
-		return one(n.cast(n.operand(0), d))
+		return one(n.cast(n.operand(0), dtype))
 	}
 	if kind := pb.DataType(n.int("to", 0)); isFourBits(kind) {
 		return one(n.castToFourBits(n.operand(0), kind))
 	}
-	d := n.dtypeAttr("to")
-	if d == tensor.Invalid {
+	dtype := n.dtypeAttr("to")
+	if dtype == tensor.Invalid {
 		n.failf("attribute \"to\" is missing")
 	}
-	return one(n.cast(n.operand(0), d))
+	return one(n.cast(n.operand(0), dtype))
 }
 
 // bitCast converts BitCast, which reinterprets the bits of elements as a dtype of the same size.
@@ -188,7 +188,7 @@ func bitShift(n *node) []*val {
 func extremum(op string) converter {
 	return func(n *node) []*val {
 		out := n.operand(0)
-		d := out.dtype()
+		dtype := out.dtype()
 		if len(n.in) == 1 {
 			return one(n.op("alias", nil, out))
 		}
@@ -196,8 +196,8 @@ func extremum(op string) converter {
 		for i := 1; i < len(n.in); i++ {
 			out = n.widened(op, nil, out, n.orderedInt64(n.operand(i)))
 		}
-		if d == tensor.Uint64 {
-			out = n.cast(n.op("bitwise_xor", nil, out, int64(math.MinInt64)), d)
+		if dtype == tensor.Uint64 {
+			out = n.cast(n.op("bitwise_xor", nil, out, int64(math.MinInt64)), dtype)
 		}
 		return one(out)
 	}
@@ -239,12 +239,12 @@ func clip(n *node) []*val {
 		}
 		return one(n.op("clamp", attrs, x))
 	}
-	d := x.dtype()
+	dtype := x.dtype()
 	lo, hi := n.operandOrNil(1), n.operandOrNil(2)
 	if lo == nil && hi == nil {
 		return one(x)
 	}
-	if isKnownOrNil(lo) && isKnownOrNil(hi) && !d.IsBareUnsigned() {
+	if isKnownOrNil(lo) && isKnownOrNil(hi) && !dtype.IsBareUnsigned() {
 		if lo != nil {
 			attrs["min"] = n.numberAttr(lo)
 		}
@@ -260,8 +260,8 @@ func clip(n *node) []*val {
 	if hi != nil {
 		x = n.widened("minimum", nil, x, n.orderedInt64(hi))
 	}
-	if d == tensor.Uint64 {
-		x = n.cast(n.op("bitwise_xor", nil, x, int64(math.MinInt64)), d)
+	if dtype == tensor.Uint64 {
+		x = n.cast(n.op("bitwise_xor", nil, x, int64(math.MinInt64)), dtype)
 	}
 	return one(x)
 }

@@ -71,7 +71,7 @@ type frame struct {
 
 // scope holds the values of a graph by name.
 type scope struct {
-	im         *importer
+	importer   *importer
 	parent     *scope // an enclosing scope of the same importer, whose values nodes use directly; or nil
 	outerScope *scope // a scope of the outer importer, whose values become additional inputs; or nil
 	values     map[string]*val
@@ -93,7 +93,7 @@ func (s *scope) lookup(name string) *val {
 	if v == nil {
 		return nil
 	}
-	c, err := s.im.capture(v)
+	c, err := s.importer.capture(v)
 	if err != nil {
 		panic(failure{fmt.Errorf("%q: %w", name, err)})
 	}
@@ -110,7 +110,7 @@ func (im *importer) capture(v *val) (*val, error) {
 	if v.kind == unavailableKind {
 		return nil, &unavailableError{v}
 	}
-	c := &val{name: v.name, data: v.data, kind: v.kind, outline: v.outline}
+	c := &val{name: v.name, data: v.data, kind: v.kind, outline: v.outline, isText: v.isText}
 	im.captures[v] = c
 	switch {
 	case v.packed != nil:
@@ -124,7 +124,7 @@ func (im *importer) capture(v *val) (*val, error) {
 		}
 		c.packed = &packedSequence{dtype: v.packed.dtype, rank: v.packed.rank, data: data, shapes: shapes,
 			outer: v.packed.outer}
-	case v.kind == sequenceKind:
+	case v.kind == sequenceKind || v.kind == mapKind:
 		c.memberDType = v.memberDType
 		for _, m := range v.members {
 			captured, err := im.capture(m)
@@ -148,6 +148,7 @@ func (im *importer) capture(v *val) (*val, error) {
 		if c, err = im.addCaptured(v); err != nil {
 			return nil, err
 		}
+		c.isText = v.isText
 		im.captures[v] = c
 	}
 	return c, nil
@@ -164,12 +165,12 @@ func (im *importer) addCaptured(v *val) (*val, error) {
 
 // convert converts the main graph.
 func (im *importer) convert(f *frame) (*graph.Graph, error) {
-	p := im.model.proto.Graph
-	s := &scope{im: im, values: map[string]*val{}}
-	if err := im.addInitializers(p, s, f); err != nil {
+	proto := im.model.proto.Graph
+	s := &scope{importer: im, values: map[string]*val{}}
+	if err := im.addInitializers(proto, s, f); err != nil {
 		return nil, err
 	}
-	for _, in := range p.Input {
+	for _, in := range proto.Input {
 		if s.values[in.Name] != nil {
 			continue // an initializer replaces the input
 		}
@@ -189,11 +190,11 @@ func (im *importer) convert(f *frame) (*graph.Graph, error) {
 			return nil, withSubject("input", in.Name, err)
 		}
 	}
-	results, err := im.convertResults(p, s, f)
+	results, err := im.convertResults(proto, s, f)
 	if err != nil {
 		return nil, err
 	}
-	for i, out := range p.Output {
+	for i, out := range proto.Output {
 		err := im.addOutput(out.Name, results[i])
 		if err == nil && f.skipErrors && im.graph.Err() != nil {
 			err = im.graph.Err() // a duplicate name
@@ -209,6 +210,7 @@ func (im *importer) convert(f *frame) (*graph.Graph, error) {
 	if err := im.graph.Err(); err != nil {
 		return nil, err
 	}
+	im.labelTexts()
 	return im.graph, nil
 }
 
@@ -221,16 +223,21 @@ func (im *importer) addOutput(name string, v *val) error {
 	case v.kind == unavailableKind:
 		im.graph.Output(name, v.graphValue)
 		return nil
+	case v.kind == mapsKind:
+		im.label(name, v.labels)
+		v = v.members[0]
 	case v.kind != tensorKind:
-		return errors.New("sequences and optionals are not supported as results")
+		return fmt.Errorf("%v is not supported as a result", v.kind)
+	case v.isText:
+		im.label(name, graph.Labels{Strings: []string{}})
 	}
 	im.graph.Output(name, im.materialise(v))
 	return nil
 }
 
 // addInitializers adds the weights of a graph to its scope as constants.
-func (im *importer) addInitializers(p *pb.GraphProto, s *scope, f *frame) error {
-	for _, t := range p.SparseInitializer {
+func (im *importer) addInitializers(proto *pb.GraphProto, s *scope, f *frame) error {
+	for _, t := range proto.SparseInitializer {
 		name := ""
 		if t.Values != nil {
 			name = t.Values.Name
@@ -241,17 +248,17 @@ func (im *importer) addInitializers(p *pb.GraphProto, s *scope, f *frame) error 
 		}
 		im.skipValue(s, "sparse initializer", name, err)
 	}
-	for _, t := range p.Initializer {
+	for _, proto := range proto.Initializer {
 		interrupt.Check(im.opts.Context)
-		data, err := im.weightOf(t, f)
+		data, err := im.weightOf(proto, f)
 		switch {
 		case err == nil:
-			s.values[t.Name] = weightValue(t, data)
-			s.values[t.Name].name = t.Name
+			s.values[proto.Name] = weightValue(proto, data)
+			s.values[proto.Name].name = proto.Name
 		case f.skipErrors:
-			im.skipValue(s, "initializer", t.Name, err)
+			im.skipValue(s, "initializer", proto.Name, err)
 		default:
-			return fmt.Errorf("initializer %q: %w", t.Name, err)
+			return fmt.Errorf("initializer %q: %w", proto.Name, err)
 		}
 	}
 	return nil
@@ -262,11 +269,19 @@ func (im *importer) addModelInput(in *pb.ValueInfoProto) (*val, error) {
 	if in.Name == "" {
 		return nil, errors.New("it has no name")
 	}
+	if in.Type != nil && in.Type.MapType != nil {
+		return im.addMapInput(in, in.Type.MapType)
+	}
 	t := in.TensorType()
 	if t == nil {
-		return nil, errors.New("only tensors are supported as inputs")
+		return nil, errors.New("only tensors and maps are supported as inputs")
 	}
-	d, err := dtypeOf(t.ElemType)
+	dtype, err := dtypeOf(t.ElemType)
+	isText := pb.DataType(t.ElemType) == pb.String
+	if isText {
+		dtype, err = tensor.Int64, nil
+		im.label(in.Name, graph.Labels{Strings: []string{}})
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -281,9 +296,9 @@ func (im *importer) addModelInput(in *pb.ValueInfoProto) (*val, error) {
 			}
 		}
 	}
-	v := im.graph.InputDims(in.Name, d, tensor.NoFormat, dims...)
+	v := im.graph.InputDims(in.Name, dtype, tensor.NoFormat, dims...)
 	im.hasModelName[v] = true
-	x := &val{name: in.Name, graphValue: v}
+	x := &val{name: in.Name, graphValue: v, isText: isText}
 	if v.Dims != nil && len(im.symbols) > 0 { // not for a signature
 		if im.shapes[v], err = im.sizesOf(dims); err != nil {
 			return nil, err
@@ -354,13 +369,13 @@ type limitError struct{ error }
 
 // convertResults converts the nodes of a graph and returns the values of its outputs. If the last converted node also
 // converted its continuation, convertResults returns [node.finalOutputs] of this node instead.
-func (im *importer) convertResults(p *pb.GraphProto, s *scope, f *frame) ([]*val, error) {
-	final, err := im.convertNodes(p, 0, s, f)
+func (im *importer) convertResults(proto *pb.GraphProto, s *scope, f *frame) ([]*val, error) {
+	final, err := im.convertNodes(proto, 0, s, f)
 	if final != nil || err != nil {
 		return final, err
 	}
-	out := make([]*val, len(p.Output))
-	for i, o := range p.Output {
+	out := make([]*val, len(proto.Output))
+	for i, o := range proto.Output {
 		if out[i] = s.lookup(o.Name); out[i] == nil && !f.skipErrors {
 			return nil, fmt.Errorf("output %q is not made by any node", o.Name)
 		}
@@ -368,19 +383,20 @@ func (im *importer) convertResults(p *pb.GraphProto, s *scope, f *frame) ([]*val
 	return out, nil
 }
 
-// convertNodes converts the nodes from index `from` on that the outputs depend on. It stops after a node that converted
+// convertNodes converts the nodes from index first on that the outputs depend on. It stops after a node that converted
 // its continuation, and returns [node.finalOutputs] of this node; otherwise it returns nil.
-func (im *importer) convertNodes(p *pb.GraphProto, from int, s *scope, f *frame) ([]*val, error) {
+func (im *importer) convertNodes(proto *pb.GraphProto, first int, s *scope, f *frame) ([]*val, error) {
 	if f.depth > maxDepth {
 		return nil, limitError{errors.New("graphs or functions are nested too deep")}
 	}
-	live := liveNodes(p)
-	for i, n := range p.Node {
-		if i < from || !live[i] {
+	live := liveNodes(proto)
+	for i, n := range proto.Node {
+		if i < first || !live[i] {
 			continue
 		}
 		interrupt.Check(im.opts.Context)
-		final, err := im.convertNode(n, s, f, &continuation{graph: p, from: i + 1, scope: s, frame: f, resultNames: n.Output})
+		final, err := im.convertNode(n, s, f, &continuation{graph: proto, next: i + 1, scope: s, frame: f,
+			resultNames: n.Output})
 		if final != nil || err != nil {
 			return final, err
 		}
@@ -390,14 +406,14 @@ func (im *importer) convertNodes(p *pb.GraphProto, from int, s *scope, f *frame)
 
 // liveNodes reports, for each node, whether an output of the graph depends on the node. The names that a nested graph
 // of a node uses count as operands of the node.
-func liveNodes(p *pb.GraphProto) []bool {
+func liveNodes(proto *pb.GraphProto) []bool {
 	needed := map[string]bool{}
-	for _, o := range p.Output {
+	for _, o := range proto.Output {
 		needed[o.Name] = true
 	}
-	live := make([]bool, len(p.Node))
-	for i := len(p.Node) - 1; i >= 0; i-- {
-		n := p.Node[i]
+	live := make([]bool, len(proto.Node))
+	for i := len(proto.Node) - 1; i >= 0; i-- {
+		n := proto.Node[i]
 		live[i] = slices.ContainsFunc(n.Output, func(o string) bool { return o != "" && needed[o] })
 		if live[i] {
 			markNeeded(n, needed, 0)

@@ -16,22 +16,23 @@ import (
 const maxUnrolled = 1 << 12
 
 func loop(n *node) []*val {
-	p := n.body("body")
+	proto := n.body("body")
 	if len(n.in) < 2 {
 		n.failf("operands are missing")
 	}
 	carried := n.in[2:]
-	if len(p.Input) != 2+len(carried) || len(p.Output) < 1+len(carried) {
-		n.failf("a body with %d inputs and %d outputs cannot carry %d values", len(p.Input), len(p.Output), len(carried))
+	if len(proto.Input) != 2+len(carried) || len(proto.Output) < 1+len(carried) {
+		n.failf("a body with %d inputs and %d outputs cannot carry %d values", len(proto.Input), len(proto.Output),
+			len(carried))
 	}
 	trips, cond := n.operandOrNil(0), n.operandOrNil(1)
-	if out := n.unroll(p, trips, cond, carried); out != nil {
+	if out := n.unroll(proto, trips, cond, carried); out != nil {
 		return out
 	}
-	body, carried, sequences := n.loopBody(p, carried)
-	operands := append([]any{trips, cond}, n.operandsOf(carried, body.im.captured)...)
-	attrs := graph.Attrs{"body": body.im.graph, "carried": len(carried)}
-	if count, ok := n.tripCount(p, trips, cond); ok {
+	body, carried, sequences := n.loopBody(proto, carried)
+	operands := append([]any{trips, cond}, n.operandsOf(carried, body.importer.captured)...)
+	attrs := graph.Attrs{"body": body.importer.graph, "carried": len(carried)}
+	if count, ok := n.tripCount(proto, trips, cond); ok {
 		attrs["trips"] = count.String()
 	}
 	out := n.emitN("loop", len(body.out)-1, attrs, operands...)
@@ -51,11 +52,11 @@ func loop(n *node) []*val {
 
 // tripCount returns the number of iterations of a loop as an expression over sizes. ok is false if the number depends
 // on data, or if the loop's condition may become false.
-func (n *node) tripCount(p *pb.GraphProto, trips, cond *val) (count sym.Int, ok bool) {
+func (n *node) tripCount(proto *pb.GraphProto, trips, cond *val) (count sym.Int, ok bool) {
 	switch {
 	case trips == nil || trips.elements == nil || len(trips.elements.list) != 1 || trips.dtype().IsFloat():
 		return count, false
-	case cond != nil && (cond.data == nil || n.number(cond).Int() == 0) || !n.passesCondition(p):
+	case cond != nil && (cond.data == nil || n.number(cond).Int() == 0) || !n.passesCondition(proto):
 		return count, false
 	}
 	count = trips.elements.list[0].numerator
@@ -63,47 +64,47 @@ func (n *node) tripCount(p *pb.GraphProto, trips, cond *val) (count sym.Int, ok 
 }
 
 // passesCondition reports whether the body of a loop returns the loop's condition unchanged.
-func (n *node) passesCondition(p *pb.GraphProto) bool {
-	if len(p.Output) == 0 || len(p.Input) < 2 {
+func (n *node) passesCondition(proto *pb.GraphProto) bool {
+	if len(proto.Output) == 0 || len(proto.Input) < 2 {
 		return false
 	}
-	name := p.Output[0].Name
-	for range min(len(p.Node)+1, maxDepth) {
-		if name == p.Input[1].Name {
+	name := proto.Output[0].Name
+	for range min(len(proto.Node)+1, maxDepth) {
+		if name == proto.Input[1].Name {
 			return true
 		}
-		i := slices.IndexFunc(p.Node, func(m *pb.NodeProto) bool { return slices.Contains(m.Output, name) })
-		if i < 0 || p.Node[i].OpType != "Identity" || len(p.Node[i].Input) != 1 {
+		i := slices.IndexFunc(proto.Node, func(m *pb.NodeProto) bool { return slices.Contains(m.Output, name) })
+		if i < 0 || proto.Node[i].OpType != "Identity" || len(proto.Node[i].Input) != 1 {
 			return false
 		}
-		name = p.Node[i].Input[0]
+		name = proto.Node[i].Input[0]
 	}
 	return false
 }
 
 // unroll converts each iteration of a loop to nodes. It returns nil if the number of iterations is unknown or large.
-func (n *node) unroll(p *pb.GraphProto, trips, cond *val, carried []*val) []*val {
-	if trips == nil || trips.data == nil || cond != nil && cond.data == nil || !n.knownCondition(p) {
+func (n *node) unroll(proto *pb.GraphProto, trips, cond *val, carried []*val) []*val {
+	if trips == nil || trips.data == nil || cond != nil && cond.data == nil || !n.knownCondition(proto) {
 		return nil
 	}
 	count := n.number(trips).Int()
 	if cond != nil && n.number(cond).Int() == 0 {
 		count = 0
 	}
-	nodes := int64(max(len(p.Node), 1))
+	nodes := int64(max(len(proto.Node), 1))
 	sequences := slices.ContainsFunc(carried, func(v *val) bool { return v != nil && v.kind == sequenceKind })
 	if count > int64(n.frame.unrollBudget)/nodes && !sequences || count > maxNodes/nodes || count < 1 {
-		if count < 1 && len(p.Output) == 1+len(carried) {
+		if count < 1 && len(proto.Output) == 1+len(carried) {
 			return slices.Clone(carried)
 		}
 		return nil
 	}
 	condition := constValue(tensor.BoolScalar(true).Tensor(tensor.Bool))
 	values := slices.Clone(carried)
-	collected := make([][]any, len(p.Output)-1-len(carried))
+	collected := make([][]any, len(proto.Output)-1-len(carried))
 	for i := range count {
 		iteration := constValue(tensor.IntScalar(i).Tensor(tensor.Int64))
-		out := n.convertIteration(p, append([]*val{iteration, condition}, values...), int(count))
+		out := n.convertIteration(proto, append([]*val{iteration, condition}, values...), int(count))
 		if out[0].data == nil {
 			n.failf("the loop's condition depends on data")
 		}
@@ -123,45 +124,45 @@ func (n *node) unroll(p *pb.GraphProto, trips, cond *val, carried []*val) []*val
 
 // knownCondition reports whether a loop's condition is known in each iteration, because the body returns the condition
 // unchanged or returns a constant.
-func (n *node) knownCondition(p *pb.GraphProto) bool {
-	if len(p.Output) == 0 || len(p.Input) < 2 {
+func (n *node) knownCondition(proto *pb.GraphProto) bool {
+	if len(proto.Output) == 0 || len(proto.Input) < 2 {
 		return false
 	}
-	name := p.Output[0].Name
-	for range min(len(p.Node)+1, maxDepth) {
-		if name == p.Input[1].Name {
+	name := proto.Output[0].Name
+	for range min(len(proto.Node)+1, maxDepth) {
+		if name == proto.Input[1].Name {
 			return true
 		}
-		if slices.ContainsFunc(p.Initializer, func(t *pb.TensorProto) bool { return t.Name == name }) {
+		if slices.ContainsFunc(proto.Initializer, func(proto *pb.TensorProto) bool { return proto.Name == name }) {
 			return true
 		}
-		i := slices.IndexFunc(p.Node, func(m *pb.NodeProto) bool { return slices.Contains(m.Output, name) })
+		i := slices.IndexFunc(proto.Node, func(m *pb.NodeProto) bool { return slices.Contains(m.Output, name) })
 		switch {
 		case i < 0:
 			outside := n.scope.lookup(name)
 			return outside != nil && outside.data != nil
-		case p.Node[i].OpType == "Constant":
+		case proto.Node[i].OpType == "Constant":
 			return true
-		case p.Node[i].OpType != "Identity" && p.Node[i].OpType != "Cast" || len(p.Node[i].Input) != 1:
+		case proto.Node[i].OpType != "Identity" && proto.Node[i].OpType != "Cast" || len(proto.Node[i].Input) != 1:
 			return false
 		}
-		name = p.Node[i].Input[0]
+		name = proto.Node[i].Input[0]
 	}
 	return false
 }
 
 // loopBody converts the body of a loop that becomes a node. It returns the body, and the carried values in the form of
 // [asTensors].
-func (n *node) loopBody(p *pb.GraphProto, carried []*val) (*nestedGraph, []*val, map[int]*packedSequence) {
+func (n *node) loopBody(proto *pb.GraphProto, carried []*val) (*nestedGraph, []*val, map[int]*packedSequence) {
 	carried = slices.Clone(carried)
 	for i, x := range carried {
 		if x != nil && x.kind == sequenceKind {
-			carried[i] = n.packedOf(x, declaredRank(p.Input[2+i])).val()
+			carried[i] = n.packedOf(x, declaredRank(proto.Input[2+i])).val()
 		}
 	}
 	for count := n.nodeCount; ; n.nodeCount = count {
 		start := []*val{constValue(tensor.Zeros(tensor.Int64)), constValue(tensor.Zeros(tensor.Bool))}
-		body, err := n.trySubgraph(p, append(start, carried...), func(i int) bool { return i >= 2 })
+		body, err := n.trySubgraph(proto, append(start, carried...), func(i int) bool { return i >= 2 })
 		if err == nil {
 			tensors, sequences := asTensors(carried)
 			return body, tensors, sequences
@@ -245,19 +246,19 @@ func (im *importer) addSequence(name string, n *node, p *packedSequence) (*val, 
 	return inner.val(), nil
 }
 
-// splitSequences replaces each sequence among the results of a loop's body by two tensors. in are the values that the
-// body's inputs have in the first iteration.
-func (n *node) splitSequences(b *nestedGraph, in []*val) (err error) {
+// splitSequences replaces each sequence among the results of a loop's body by two tensors. operands are the values that
+// the body's inputs have in the first iteration.
+func (n *node) splitSequences(nested *nestedGraph, operands []*val) (err error) {
 	defer recoverFailure(&err)
-	for i, x := range in[2:] {
+	for i, x := range operands[2:] {
 		index := 1 + i
 		switch {
-		case index >= len(b.out) || (x == nil || x.packed == nil) && b.out[index].kind != sequenceKind:
+		case index >= len(nested.out) || (x == nil || x.packed == nil) && nested.out[index].kind != sequenceKind:
 			continue
-		case x == nil || x.packed == nil || b.out[index].kind != sequenceKind:
+		case x == nil || x.packed == nil || nested.out[index].kind != sequenceKind:
 			return fmt.Errorf("carried value %d is a sequence in one iteration and not a sequence in another", i)
 		}
-		p := n.packedOf(b.out[index], x.packed.rank)
+		p := n.packedOf(nested.out[index], x.packed.rank)
 		switch {
 		case x.packed.rank < 0 && p.rank >= 0:
 			return &memberRankError{&packedSequence{outer: x.packed}, p.rank, p.dtype}
@@ -265,17 +266,17 @@ func (n *node) splitSequences(b *nestedGraph, in []*val) (err error) {
 			return fmt.Errorf("a sequence has members of %d dimensions in one iteration and of %d dimensions in another",
 				x.packed.rank, p.rank)
 		}
-		b.out[index] = p.val()
+		nested.out[index] = p.val()
 	}
-	b.out, _ = asTensors(b.out)
+	nested.out, _ = asTensors(nested.out)
 	return nil
 }
 
 // sequencesOf replaces each sequence among the results of two branches by two tensors. It returns the map of
 // [asTensors].
-func (n *node) sequencesOf(a, b *branch) (sequences map[int]*packedSequence) {
-	both := []*branch{a, b}
-	ranks := make([]int, max(len(a.out), len(b.out)))
+func (n *node) sequencesOf(thenBranch, elseBranch *branch) (sequences map[int]*packedSequence) {
+	both := []*branch{thenBranch, elseBranch}
+	ranks := make([]int, max(len(thenBranch.out), len(elseBranch.out)))
 	for i := range ranks {
 		ranks[i] = -1
 		for _, x := range both {
@@ -285,13 +286,13 @@ func (n *node) sequencesOf(a, b *branch) (sequences map[int]*packedSequence) {
 			if p := x.out[i].packed; p != nil {
 				ranks[i] = max(ranks[i], p.rank)
 			} else if list := x.out[i].members; len(list) > 0 {
-				ranks[i] = (&node{importer: x.im}).rank(list[0])
+				ranks[i] = (&node{importer: x.importer}).rank(list[0])
 			}
 		}
 	}
 	for _, x := range both {
 		x.convertPart(n, func() error {
-			inner := &node{importer: x.im, scope: n.scope, frame: n.frame, proto: n.proto}
+			inner := &node{importer: x.importer, scope: n.scope, frame: n.frame, proto: n.proto}
 			for i, y := range x.out {
 				if y == nil || y.kind != sequenceKind {
 					continue

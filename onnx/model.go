@@ -32,6 +32,7 @@ type Model struct {
 	files     map[string]string                   // the path of each file of external data, by its location in the model
 	raw       map[*pb.TensorProto]*tensor.Storage // the raw data of initializers, which their messages lack
 	weights   map[*pb.TensorProto]*tensor.Tensor  // decoded tensors
+	texts     texts                               // the strings of the model
 	symbols   map[string]string                   // the symbol of each dim_param that is no identifier; see dimnames.go
 }
 
@@ -194,8 +195,8 @@ func (m *Model) Signature() (*graph.Graph, error) {
 	im := m.importer(Options{})
 	im.graph.Symbols = map[string]graph.Bounds{}
 	weights := map[string]bool{}
-	for _, t := range m.proto.Graph.Initializer {
-		weights[t.Name] = true
+	for _, proto := range m.proto.Graph.Initializer {
+		weights[proto.Name] = true
 	}
 	for _, in := range m.proto.Graph.Input {
 		if weights[in.Name] || in.TensorType() != nil && in.TensorType().Shape == nil {

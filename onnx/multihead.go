@@ -109,13 +109,13 @@ func (a *attentionNode) unpack() {
 	}
 	start := sym.Int{}
 	for i, to := range []**val{&a.q, &a.k, &a.v} {
-		s := a.symShape(*to)
-		size := s[1].Mul(s[3])
+		sizes := a.symShape(*to)
+		size := sizes[1].Mul(sizes[3])
 		if i > 0 && k != nil && a.rank(k) == 4 {
 			break // keys and values of earlier steps have their bias
 		}
 		part := a.op("slice", graph.Attrs{"dim": 0, "start": a.sizeAttrOf(start), "end": a.sizeAttrOf(start.Add(size))}, bias)
-		*to = a.op("add", nil, *to, a.reshapeFor(part, s[1], sym.Of(1), s[3]))
+		*to = a.op("add", nil, *to, a.reshapeFor(part, sizes[1], sym.Of(1), sizes[3]))
 		start = start.Add(size)
 	}
 }
@@ -158,17 +158,17 @@ func (a *attentionNode) result(mask, bias *val) (y, scores *val) {
 // mask of one dimension has the number of keys of each row of the batch, or these numbers and then the first keys.
 func (a *attentionNode) filter(mask *val) *val {
 	batch, keys := a.symShape(a.q)[0], a.symShape(a.k)[2]
-	s := a.symShape(mask)
+	sizes := a.symShape(mask)
 	var hidden *val
 	switch {
-	case len(s) == 1:
-		hidden = a.outside(mask, s[0], batch, keys)
-	case len(s) == 2:
-		hidden = a.op("le", nil, a.reshapeFor(mask, s[0], sym.Of(1), sym.Of(1), s[1]), 0)
-	case len(s) == 3:
+	case len(sizes) == 1:
+		hidden = a.outside(mask, sizes[0], batch, keys)
+	case len(sizes) == 2:
+		hidden = a.op("le", nil, a.reshapeFor(mask, sizes[0], sym.Of(1), sym.Of(1), sizes[1]), 0)
+	case len(sizes) == 3:
 		hidden = a.op("le", nil, a.op("unsqueeze", graph.Attrs{"dim": 1}, mask), 0)
 	default:
-		a.failf("a mask of shape %s is not supported", tensor.Sizes(s))
+		a.failf("a mask of shape %s is not supported", tensor.Sizes(sizes))
 	}
 	return a.op("mul", nil, a.cast(hidden, a.q.dtype()), a.float("mask_filter_value", -10000))
 }

@@ -28,14 +28,14 @@ func isFloat8(t pb.DataType) bool {
 
 // decodeNarrow returns a weight of an element type for which [isNarrow] is true. Two integers of four bits share a
 // byte, the first in the lower half.
-func (m *Model) decodeNarrow(t *pb.TensorProto, shape []int) (*tensor.Tensor, error) {
-	kind := pb.DataType(t.DataType)
+func (m *Model) decodeNarrow(proto *pb.TensorProto, shape []int) (*tensor.Tensor, error) {
+	kind := pb.DataType(proto.DataType)
 	n := tensor.Numel(shape)
 	size := n
 	if isFourBits(kind) {
 		size = (n + 1) / 2
 	}
-	raw, err := m.bytesOf(t, size)
+	raw, err := m.bytesOf(proto, size)
 	switch {
 	case err != nil:
 		return nil, err
@@ -60,21 +60,21 @@ func (m *Model) decodeNarrow(t *pb.TensorProto, shape []int) (*tensor.Tensor, er
 }
 
 // bytesOf returns the data of a weight, which has size bytes, from any of the places where a model may have them.
-func (m *Model) bytesOf(t *pb.TensorProto, size int) ([]byte, error) {
+func (m *Model) bytesOf(proto *pb.TensorProto, size int) ([]byte, error) {
 	switch {
-	case t.DataLocation == pb.External:
-		s, err := m.external(t, size)
+	case proto.DataLocation == pb.External:
+		s, err := m.external(proto, size)
 		if err != nil {
 			return nil, err
 		}
 		return s.Bytes(), nil
-	case m.raw[t].Len() > 0:
-		return m.raw[t].Bytes(), nil
-	case len(t.RawData) > 0:
-		return t.RawData, nil
+	case m.raw[proto].Len() > 0:
+		return m.raw[proto].Bytes(), nil
+	case len(proto.RawData) > 0:
+		return proto.RawData, nil
 	}
-	raw := make([]byte, len(t.Int32Data))
-	for i, x := range t.Int32Data {
+	raw := make([]byte, len(proto.Int32Data))
+	for i, x := range proto.Int32Data {
 		raw[i] = byte(x)
 	}
 	return raw, nil
@@ -90,11 +90,11 @@ func fourBits(raw []byte, kind pb.DataType, shape []int) (*tensor.Tensor, error)
 		}
 		data[i] = b
 	}
-	d := tensor.Uint8
+	dtype := tensor.Uint8
 	if kind == pb.Int4 {
-		d = tensor.Int8
+		dtype = tensor.Int8
 	}
-	return fromBytes(tensor.New(d, shape...), data)
+	return fromBytes(tensor.New(dtype, shape...), data)
 }
 
 // float8 returns the number that a float of eight bits stands for. The names of the types have the number of bits of
@@ -129,7 +129,7 @@ func float8(b byte, kind pb.DataType) float64 {
 var errNarrow = errors.New("only weights may have this element type")
 
 // fourBitRange returns the dtype and the range of integers of four bits.
-func fourBitRange(kind pb.DataType) (d tensor.DType, least, most int) {
+func fourBitRange(kind pb.DataType) (dtype tensor.DType, least, most int) {
 	if kind == pb.Int4 {
 		return tensor.Int8, -8, 7
 	}
@@ -138,8 +138,8 @@ func fourBitRange(kind pb.DataType) (d tensor.DType, least, most int) {
 
 // castToFourBits converts x to integers of four bits, which are stored as int8 or uint8. Higher bits are discarded.
 func (n *node) castToFourBits(x *val, kind pb.DataType) *val {
-	d, _, _ := fourBitRange(kind)
-	low := n.op("bitwise_and", nil, n.cast(x, d), 15)
+	dtype, _, _ := fourBitRange(kind)
+	low := n.op("bitwise_and", nil, n.cast(x, dtype), 15)
 	if kind == pb.Uint4 {
 		return low
 	}
@@ -164,10 +164,10 @@ func (n *node) quantizedElementType() pb.DataType {
 
 // quantizeToFourBits quantizes x to integers of four bits, which are stored as int8 or uint8.
 func (n *node) quantizeToFourBits(x, scale, zero *val, kind pb.DataType) *val {
-	d, least, most := fourBitRange(kind)
+	dtype, least, most := fourBitRange(kind)
 	y := n.op("round", nil, n.op("div", nil, n.cast(x, tensor.Float32), n.cast(n.perAxis(scale, x), tensor.Float32)))
 	if zero != nil {
 		y = n.op("add", nil, y, n.cast(n.perAxis(zero, x), tensor.Float32))
 	}
-	return n.cast(n.op("clamp", graph.Attrs{"min": least, "max": most}, y), d)
+	return n.cast(n.op("clamp", graph.Attrs{"min": least, "max": most}, y), dtype)
 }

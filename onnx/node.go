@@ -141,6 +141,9 @@ func (n *node) convert(domain string) (out []*val, err error) {
 	if c == nil {
 		return nil, ErrNoConverter
 	}
+	if n.hasTexts() {
+		return n.convertTexts(c, operator{domain, n.proto.OpType}), nil
+	}
 	return c(n), nil
 }
 
@@ -171,7 +174,7 @@ func (n *node) call(f *pb.FunctionProto) ([]*val, error) {
 		inner.attrs[name] = &pb.AttributeProto{Name: name, Type: a.Type, F: a.F, I: a.I, S: a.S, T: a.T, G: a.G,
 			Floats: a.Floats, Ints: a.Ints, Strings: a.Strings, Graphs: a.Graphs}
 	}
-	s := &scope{im: n.importer, values: map[string]*val{}}
+	s := &scope{importer: n.importer, values: map[string]*val{}}
 	for i, name := range f.Input {
 		if i < len(n.in) && n.in[i] != nil {
 			s.values[name] = n.in[i]
@@ -327,11 +330,11 @@ func (n *node) dtypeAttr(name string) tensor.DType {
 	if a == nil || a.I == 0 {
 		return tensor.Invalid
 	}
-	d, err := dtypeOf(int32(a.I))
+	dtype, err := dtypeOf(int32(a.I))
 	if err != nil {
 		n.failf("attribute %q: %v", name, err)
 	}
-	return d
+	return dtype
 }
 
 // value returns x, which must be a tensor or nil, as a value of the graph.

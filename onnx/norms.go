@@ -45,8 +45,8 @@ func (n *node) batchTraining(x, w, b, mean, variance *val, eps float64) []*val {
 	keep := n.float("momentum", 0.9)
 	stats := n.ops("var_mean", graph.Attrs{"dim": dims, "correction": 0}, x)
 	for i, old := range []*val{mean, variance} {
-		d := old.dtype()
-		update := n.op("mul", nil, n.cast(stats[1-i], d), 1-keep)
+		dtype := old.dtype()
+		update := n.op("mul", nil, n.cast(stats[1-i], dtype), 1-keep)
 		out = append(out, n.op("add", nil, n.op("mul", nil, old, keep), update))
 	}
 	return out
@@ -202,7 +202,7 @@ func (n *node) nllOf(x, target, weight *val) *val {
 	ignored := n.attrs["ignore_index"] != nil
 	target = n.cast(target, tensor.Int64)
 	var keep *val
-	d := x.dtype()
+	dtype := x.dtype()
 	if ignored {
 		keep = n.op("ne", nil, target, n.int("ignore_index", 0))
 		target = n.op("where", nil, keep, target, n.op("zeros_like", nil, target))
@@ -212,12 +212,12 @@ func (n *node) nllOf(x, target, weight *val) *val {
 	loss := n.op("neg", nil, n.op("squeeze", graph.Attrs{"dim": 1}, picked).withRank(rank-1))
 	var w *val
 	if weight != nil {
-		w = n.op("index", nil, n.cast(weight, d), target).withRank(rank - 1)
+		w = n.op("index", nil, n.cast(weight, dtype), target).withRank(rank - 1)
 		if ignored {
-			w = n.op("mul", nil, w, n.cast(keep, d))
+			w = n.op("mul", nil, w, n.cast(keep, dtype))
 		}
 	} else if ignored {
-		w = n.cast(keep, d)
+		w = n.cast(keep, dtype)
 	}
 	if w != nil {
 		loss = n.op("mul", nil, loss, w)

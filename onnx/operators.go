@@ -40,37 +40,37 @@ func As(op string) Converter {
 }
 
 // Node is a node of a model, the argument of a [Converter]. It is valid until the Converter returns.
-type Node struct{ n *node }
+type Node struct{ node *node }
 
 // Value is a value of a model during its conversion. The zero Value is an omitted operand.
-type Value struct{ v *val }
+type Value struct{ val *val }
 
 var errNoNode = errors.New("onnx: a Node is an argument of a Converter: it cannot be constructed")
 
 // Name returns the node's name. A node without a name has the name of its first output.
 func (n Node) Name() string {
-	if n.n == nil {
+	if n.node == nil {
 		return ""
 	}
-	return nameOf(n.n.proto)
+	return nameOf(n.node.proto)
 }
 
 // Operator returns the domain, the operator's name, and the version of the domain's operator set. The default domain is
 // empty.
 func (n Node) Operator() (domain, name string, version int) {
-	if n.n == nil {
+	if n.node == nil {
 		return "", "", 0
 	}
-	return domainOf(n.n.proto.Domain), n.n.proto.OpType, n.n.opset
+	return domainOf(n.node.proto.Domain), n.node.proto.OpType, n.node.opset
 }
 
 // Inputs returns the operands.
 func (n Node) Inputs() []Value {
-	if n.n == nil {
+	if n.node == nil {
 		return nil
 	}
-	list := make([]Value, len(n.n.in))
-	for i, v := range n.n.in {
+	list := make([]Value, len(n.node.in))
+	for i, v := range n.node.in {
 		list[i] = Value{v}
 	}
 	return list
@@ -78,21 +78,21 @@ func (n Node) Inputs() []Value {
 
 // Outputs returns the number of outputs of the node.
 func (n Node) Outputs() int {
-	if n.n == nil {
+	if n.node == nil {
 		return 0
 	}
-	return len(n.n.proto.Output)
+	return len(n.node.proto.Output)
 }
 
 // Attrs returns the attributes in the form of op attributes: int, float64, string, lists of these types, and
 // *tensor.Tensor. It returns an error if an attribute is a graph.
 func (n Node) Attrs() (graph.Attrs, error) {
-	if n.n == nil {
+	if n.node == nil {
 		return nil, errNoNode
 	}
 	attrs := graph.Attrs{}
-	for name, a := range n.n.attrs {
-		v, err := n.n.attrValue(a)
+	for name, a := range n.node.attrs {
+		v, err := n.node.attrValue(a)
 		if err != nil {
 			return nil, fmt.Errorf("attribute %q: %w", name, err)
 		}
@@ -136,10 +136,10 @@ func mapSlice[A, B any](list []A, f func(A) B) []B {
 // tensor, or nil if omitted. If all operands are small constants, the results are constants, and the graph is not
 // changed. An op with a variable number of results returns one result for each output of the node.
 func (n Node) Apply(op string, attrs graph.Attrs, operands ...any) (out []Value, err error) {
-	if n.n == nil {
+	if n.node == nil {
 		return nil, errNoNode
 	}
-	if n.n.converterReturned {
+	if n.node.converterReturned {
 		return nil, errors.New("the node is no longer valid: its converter has returned")
 	}
 	defer recoverFailure(&err)
@@ -147,10 +147,10 @@ func (n Node) Apply(op string, attrs graph.Attrs, operands ...any) (out []Value,
 	for i, o := range operands {
 		switch x := o.(type) {
 		case Value:
-			if x.v != nil && x.v.kind != tensorKind {
+			if x.val != nil && x.val.kind != tensorKind {
 				return nil, fmt.Errorf("operand %d of %s must be a tensor", i, op)
 			}
-			args[i] = x.v
+			args[i] = x.val
 		case *tensor.Tensor:
 			if x == nil {
 				continue
@@ -166,43 +166,43 @@ func (n Node) Apply(op string, attrs graph.Attrs, operands ...any) (out []Value,
 			args[i] = o
 		}
 	}
-	for _, v := range n.n.ops(op, maps.Clone(attrs), args...) {
+	for _, v := range n.node.ops(op, maps.Clone(attrs), args...) {
 		out = append(out, Value{v})
 	}
 	return out, nil
 }
 
 // IsPresent reports whether the operand is present.
-func (v Value) IsPresent() bool { return v.v != nil }
+func (v Value) IsPresent() bool { return v.val != nil }
 
 // DType returns the dtype. It returns [tensor.Invalid] if the dtype is not known before the graph runs, or if the value
 // is not a tensor.
 func (v Value) DType() tensor.DType {
-	if v.v == nil || v.v.kind != tensorKind {
+	if v.val == nil || v.val.kind != tensorKind {
 		return tensor.Invalid
 	}
-	return v.v.dtype()
+	return v.val.dtype()
 }
 
 // Data returns the elements of a constant, which is a weight or a value computed from constants. The caller must not
 // change the elements. It returns nil for any other value.
 func (v Value) Data() *tensor.Tensor {
-	if v.v == nil {
+	if v.val == nil {
 		return nil
 	}
-	return v.v.data
+	return v.val.data
 }
 
 // Shape returns the sizes of an operand. Sizes that depend on symbols or data are -1. ok is false if the rank is
 // unknown.
 func (n Node) Shape(v Value) (sizes []int, ok bool) {
-	if n.n == nil || v.v == nil || v.v.kind != tensorKind {
+	if n.node == nil || v.val == nil || v.val.kind != tensorKind {
 		return nil, false
 	}
-	if v.v.isDynamic() {
-		return slices.Clone(v.v.outline.Sizes), v.v.outline.Sizes != nil
+	if v.val.isDynamic() {
+		return slices.Clone(v.val.outline.Sizes), v.val.outline.Sizes != nil
 	}
-	return append([]int{}, n.n.sizes(v.v)...), true
+	return append([]int{}, n.node.sizes(v.val)...), true
 }
 
 // operator is a key of the table of converters.
@@ -273,7 +273,7 @@ func (c Converter) convert(n *node) []*val {
 	}
 	out := make([]*val, len(values))
 	for i, v := range values {
-		out[i] = v.v
+		out[i] = v.val
 	}
 	return out
 }

@@ -40,10 +40,10 @@ func (m *memberRankError) Error() string {
 const packedOpset = 18
 
 // onnxOp applies an ONNX operator to operands, as a part of the conversion of n.
-func (n *node) onnxOp(op string, attrs []*pb.AttributeProto, in ...*val) *val {
+func (n *node) onnxOp(op string, attrs []*pb.AttributeProto, operands ...*val) *val {
 	f := *n.frame
 	f.opsets, f.continuation, f.skipErrors = map[string]int{"": packedOpset}, nil, false
-	m := &node{importer: n.importer, scope: n.scope, frame: &f, opset: packedOpset, in: in,
+	m := &node{importer: n.importer, scope: n.scope, frame: &f, opset: packedOpset, in: operands,
 		proto: &pb.NodeProto{OpType: op, Name: n.proto.Name, Output: []string{""}}, attrs: map[string]*pb.AttributeProto{}}
 	for _, a := range attrs {
 		m.attrs[a.Name] = a

@@ -10,10 +10,10 @@ import (
 )
 
 // poolOf returns the spatial sizes, the kernel and the geometry of a pool.
-func (n *node) poolOf(x *val) (in []sym.Int, kernel []int, g geometry) {
-	in = n.spatialSizes(x)
-	kernel = n.perDim("kernel_shape", len(in), 0)
-	return in, kernel, n.geometryOf(in, sym.Ints(kernel...))
+func (n *node) poolOf(x *val) (inputSizes []sym.Int, kernel []int, g geometry) {
+	inputSizes = n.spatialSizes(x)
+	kernel = n.perDim("kernel_shape", len(inputSizes), 0)
+	return inputSizes, kernel, n.geometryOf(inputSizes, sym.Ints(kernel...))
 }
 
 // poolAttrs returns the attributes of a pool op, or nil if the op does not support the padding. An op supports padding
@@ -31,11 +31,11 @@ func (g geometry) poolAttrs(kernel []int) graph.Attrs {
 	return graph.Attrs{"kernel_size": kernel, "stride": g.stride, "padding": padding, "ceil_mode": g.roundsUp}
 }
 
-// paddingAfter returns the padding after each dimension of an operand with spatial sizes in. If the number of windows
-// is rounded up, the padding includes the missing elements of the last window. A window that would start after the
-// operand is not counted.
-func (g geometry) paddingAfter(in []sym.Int) (after []sym.Int) {
-	for i, s := range in {
+// paddingAfter returns the padding after each dimension of an operand with the spatial sizes inputSizes. If the number
+// of windows is rounded up, the padding includes the missing elements of the last window. A window that would start
+// after the operand is not counted.
+func (g geometry) paddingAfter(inputSizes []sym.Int) (after []sym.Int) {
+	for i, s := range inputSizes {
 		step, front := sym.Of(g.stride[i]), s.Add(g.padBefore[i])
 		room := front.Add(g.padAfter[i]).Sub(g.windowExtent(i))
 		count := room.Div(step).Add(sym.Of(1)).Max(sym.Int{})
@@ -51,32 +51,32 @@ func (g geometry) paddingAfter(in []sym.Int) (after []sym.Int) {
 
 func maxPool(n *node) []*val {
 	x := n.operand(0)
-	d := x.dtype()
-	in, kernel, g := n.poolOf(x)
-	if !d.IsFloat() {
+	dtype := x.dtype()
+	inputSizes, kernel, g := n.poolOf(x)
+	if !dtype.IsFloat() {
 		x = n.cast(x, tensor.Float32) // ONNX allows 8-bit integers, which float32 represents exactly
 	}
-	attrs, padded := g.poolAttrs(kernel), in
+	attrs, padded := g.poolAttrs(kernel), inputSizes
 	if attrs == nil {
-		after := g.paddingAfter(in)
+		after := g.paddingAfter(inputSizes)
 		x = n.padSpatial(x, g.padBefore, after, extremeNumber(tensor.Float32, false))
 		attrs = graph.Attrs{"kernel_size": kernel, "stride": g.stride}
-		padded = make([]sym.Int, len(in))
-		for i := range in {
-			padded[i] = in[i].Add(g.padBefore[i]).Add(after[i])
+		padded = make([]sym.Int, len(inputSizes))
+		for i := range inputSizes {
+			padded[i] = inputSizes[i].Add(g.padBefore[i]).Add(after[i])
 		}
 	}
 	attrs["dilation"] = g.dilation
-	op := fmt.Sprintf("max_pool%dd", len(in))
+	op := fmt.Sprintf("max_pool%dd", len(inputSizes))
 	if !n.isOutputUsed(1) {
-		return one(n.cast(n.op(op, attrs, x), d))
+		return one(n.cast(n.op(op, attrs, x), dtype))
 	}
 	out := n.ops(op+"_with_indices", attrs, x)
 	if attrs["padding"] == nil {
-		out[1] = n.unpaddedPositions(out[1], padded, in, g)
+		out[1] = n.unpaddedPositions(out[1], padded, inputSizes, g)
 	}
-	out[1] = n.tensorPositions(out[1], in)
-	return []*val{n.cast(out[0], d), out[1]}
+	out[1] = n.tensorPositions(out[1], inputSizes)
+	return []*val{n.cast(out[0], dtype), out[1]}
 }
 
 // coordinate returns the i-th coordinate of each position in index, which has row-major positions in a plane.
@@ -86,11 +86,11 @@ func (n *node) coordinate(index *val, plane []sym.Int, i int) *val {
 }
 
 // unpaddedPositions converts positions in a padded plane to positions in the plane without padding.
-func (n *node) unpaddedPositions(index *val, padded, in []sym.Int, g geometry) *val {
+func (n *node) unpaddedPositions(index *val, padded, inputSizes []sym.Int, g geometry) *val {
 	var sum *val
-	for i := range in {
+	for i := range inputSizes {
 		term := n.op("sub", nil, n.coordinate(index, padded, i), n.integer(g.padBefore[i]))
-		term = n.op("mul", nil, term, n.integer(productOf(in[i+1:])))
+		term = n.op("mul", nil, term, n.integer(productOf(inputSizes[i+1:])))
 		if sum == nil {
 			sum = term
 		} else {
@@ -102,11 +102,11 @@ func (n *node) unpaddedPositions(index *val, padded, in []sym.Int, g geometry) *
 
 // tensorPositions converts positions in a plane to positions in the whole tensor. If the attribute storage_order is
 // set, the result has column-major positions in the planes.
-func (n *node) tensorPositions(index *val, in []sym.Int) *val {
-	if n.flag("storage_order", false) && len(in) > 1 {
+func (n *node) tensorPositions(index *val, inputSizes []sym.Int) *val {
+	if n.flag("storage_order", false) && len(inputSizes) > 1 {
 		var sum *val
-		for i := range in {
-			term := n.op("mul", nil, n.coordinate(index, in, i), n.integer(productOf(in[:i])))
+		for i := range inputSizes {
+			term := n.op("mul", nil, n.coordinate(index, inputSizes, i), n.integer(productOf(inputSizes[:i])))
 			if sum == nil {
 				sum = term
 			} else {
@@ -115,50 +115,50 @@ func (n *node) tensorPositions(index *val, in []sym.Int) *val {
 		}
 		index = sum
 	}
-	s := n.symShape(index)
-	planes := n.op("arange", graph.Attrs{"end": n.sizeAttrOf(s[0].Mul(s[1])), "dtype": tensor.Int64})
-	planes = n.op("mul", nil, planes, n.integer(productOf(in)))
-	ones := slices.Repeat([]sym.Int{sym.Of(1)}, len(in))
-	return n.op("add", nil, index, n.reshapeFor(planes, append([]sym.Int{s[0], s[1]}, ones...)...))
+	sizes := n.symShape(index)
+	planes := n.op("arange", graph.Attrs{"end": n.sizeAttrOf(sizes[0].Mul(sizes[1])), "dtype": tensor.Int64})
+	planes = n.op("mul", nil, planes, n.integer(productOf(inputSizes)))
+	ones := slices.Repeat([]sym.Int{sym.Of(1)}, len(inputSizes))
+	return n.op("add", nil, index, n.reshapeFor(planes, append([]sym.Int{sizes[0], sizes[1]}, ones...)...))
 }
 
 func averagePool(n *node) []*val { return one(averagePoolOf(n, n.operand(0))) }
 
 func averagePoolOf(n *node, x *val) *val {
-	in, kernel, g := n.poolOf(x)
+	inputSizes, kernel, g := n.poolOf(x)
 	include := n.flag("count_include_pad", false)
 	dilated := slices.ContainsFunc(g.dilation, func(d int) bool { return d != 1 })
 	if attrs := g.poolAttrs(kernel); attrs != nil && !dilated {
 		attrs["count_include_pad"] = include
-		return n.op(fmt.Sprintf("avg_pool%dd", len(in)), attrs, x)
+		return n.op(fmt.Sprintf("avg_pool%dd", len(inputSizes)), attrs, x)
 	}
-	sum, count := n.windowSums(x, in, g, include)
+	sum, count := n.windowSums(x, inputSizes, g, include)
 	return n.op("div", nil, sum, count)
 }
 
 // windowSums returns the sum of each window, and the number of its elements, both by a convolution with ones. The
 // number excludes padding. If include is true, the number includes padding, but not the padding that rounding up adds.
-func (n *node) windowSums(x *val, in []sym.Int, g geometry, include bool) (sum, count *val) {
-	after, s, d := g.paddingAfter(in), n.symShape(x), x.dtype()
+func (n *node) windowSums(x *val, inputSizes []sym.Int, g geometry, include bool) (sum, count *val) {
+	after, s, dtype := g.paddingAfter(inputSizes), n.symShape(x), x.dtype()
 	channels, known := s[1].Known()
 	if !known { // each channel becomes an image with one channel
-		channels, x = 1, n.reshapeFor(x, append([]sym.Int{s[0].Mul(s[1]), sym.Of(1)}, in...)...)
+		channels, x = 1, n.reshapeFor(x, append([]sym.Int{s[0].Mul(s[1]), sym.Of(1)}, inputSizes...)...)
 	}
 	full := func(a, b sym.Int, sizes []sym.Int) *val {
 		size := n.sizeAttr(append([]sym.Int{a, b}, sizes...)...)
-		return n.op("full", graph.Attrs{"size": size, "fill_value": 1, "dtype": d})
+		return n.op("full", graph.Attrs{"size": size, "fill_value": 1, "dtype": dtype})
 	}
 	one := sym.Of(1)
 	attrs := graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": channels}
-	op := fmt.Sprintf("conv%dd", len(in))
+	op := fmt.Sprintf("conv%dd", len(inputSizes))
 	sum = n.op(op, attrs, n.padSpatial(x, g.padBefore, after, 0), full(sym.Of(channels), one, g.kernel))
 	if !known {
 		sum = n.reshapeFor(sum, append([]sym.Int{s[0], s[1]}, n.symShape(sum)[2:]...)...)
 	}
-	inside, before, rest := slices.Clone(in), slices.Clone(g.padBefore), slices.Clone(after)
+	inside, before, rest := slices.Clone(inputSizes), slices.Clone(g.padBefore), slices.Clone(after)
 	if include {
-		for i := range in {
-			inside[i] = in[i].Add(g.padBefore[i]).Add(g.padAfter[i])
+		for i := range inputSizes {
+			inside[i] = inputSizes[i].Add(g.padBefore[i]).Add(g.padAfter[i])
 			before[i], rest[i] = sym.Int{}, after[i].Sub(g.padAfter[i])
 		}
 	}
@@ -170,13 +170,13 @@ func (n *node) windowSums(x *val, in []sym.Int, g geometry, include bool) (sum, 
 // lpPool takes the p-norm of each window.
 func lpPool(n *node) []*val {
 	x := n.operand(0)
-	in, _, g := n.poolOf(x)
+	inputSizes, _, g := n.poolOf(x)
 	p := float64(n.int("p", 2))
 	if n.opset < 2 {
 		p = n.float("p", 2)
 	}
 	powers := n.op("pow", nil, n.op("abs", nil, x), p)
-	sum, _ := n.windowSums(powers, in, g, true)
+	sum, _ := n.windowSums(powers, inputSizes, g, true)
 	return one(n.op("pow", nil, sum, 1/p))
 }
 
@@ -184,43 +184,44 @@ func lpPool(n *node) []*val {
 // a result whose size follows from the windows. An output_shape extends this result afterwards.
 func maxUnpool(n *node) []*val {
 	x, index := n.operand(0), n.operand(1)
-	in := n.spatialSizes(x)
-	g := n.geometryOf(in, sym.Ints(n.perDim("kernel_shape", len(in), 1)...))
-	s := slices.Clone(n.symShape(x))
-	for i := range in {
-		s[2+i] = in[i].Sub(sym.Of(1)).Mul(sym.Of(g.stride[i])).Sub(g.padBefore[i]).Sub(g.padAfter[i]).Add(g.kernel[i])
-		if size, known := s[2+i].Known(); known && size < 0 {
-			n.failf("the result would have the shape %s", tensor.Sizes(s))
+	inputSizes := n.spatialSizes(x)
+	g := n.geometryOf(inputSizes, sym.Ints(n.perDim("kernel_shape", len(inputSizes), 1)...))
+	sizes := slices.Clone(n.symShape(x))
+	for i := range inputSizes {
+		lastStart := inputSizes[i].Sub(sym.Of(1)).Mul(sym.Of(g.stride[i]))
+		sizes[2+i] = lastStart.Sub(g.padBefore[i]).Sub(g.padAfter[i]).Add(g.kernel[i])
+		if size, known := sizes[2+i].Known(); known && size < 0 {
+			n.failf("the result would have the shape %s", tensor.Sizes(sizes))
 		}
 	}
-	y := n.reshapeFor(n.unpooled(x, index, s), s...)
+	y := n.reshapeFor(n.unpooled(x, index, sizes), sizes...)
 	outputShape := n.operandOrNil(2)
 	if outputShape == nil {
 		return one(y)
 	}
-	if want := n.integers(outputShape); len(want) == len(s) {
-		for i := range s {
-			want[i] = want[i].Sub(s[i])
+	if want := n.integers(outputShape); len(want) == len(sizes) {
+		for i := range sizes {
+			want[i] = want[i].Sub(sizes[i])
 		}
-		return one(n.padded(y, make([]sym.Int, len(s)), want, 0))
+		return one(n.padded(y, make([]sym.Int, len(sizes)), want, 0))
 	} else if want != nil {
-		n.failf("output_shape has %d numbers, want %d", len(want), len(s))
+		n.failf("output_shape has %d numbers, want %d", len(want), len(sizes))
 	}
 	return one(n.unpoolInto(y, outputShape))
 }
 
-// unpooled returns the elements of a tensor of shape s as a vector: the elements of x at the positions in index, and 0
-// elsewhere.
-func (n *node) unpooled(x, index *val, s []sym.Int) *val {
-	zeros := n.op("full", graph.Attrs{"size": n.sizeAttr(productOf(s)), "fill_value": 0, "dtype": x.dtype()})
+// unpooled returns the elements of a tensor of the given sizes as a vector: the elements of x at the positions in
+// index, and 0 elsewhere.
+func (n *node) unpooled(x, index *val, sizes []sym.Int) *val {
+	zeros := n.op("full", graph.Attrs{"size": n.sizeAttr(productOf(sizes)), "fill_value": 0, "dtype": x.dtype()})
 	return n.op("scatter", graph.Attrs{"dim": 0}, zeros, n.reshape(index, -1), n.reshape(x, -1))
 }
 
 // unpoolInto extends the result of maxUnpool to a computed output_shape.
-func (n *node) unpoolInto(y, want *val) *val {
+func (n *node) unpoolInto(y, wantedShape *val) *val {
 	rank := n.rank(y)
 	zeros := constValue(intTensor(make([]int, rank)...))
-	growth := n.op("sub", nil, want, n.shapeVector(y))
+	growth := n.op("sub", nil, wantedShape, n.shapeVector(y))
 	pairs := n.op("stack", graph.Attrs{"dim": 1}, zeros, n.op("flip", graph.Attrs{"dims": []int{0}}, growth))
 	widths := n.reshape(pairs, 2*rank)
 	return n.op("constant_pad_nd", graph.Attrs{"pad": n.vectorAttr(widths), "value": 0}, y).withType(y.dtype(), rank)
@@ -255,8 +256,8 @@ func globalLpPool(n *node) []*val {
 func maxRoiPool(n *node) []*val {
 	x, rois := n.operand(0), n.operand(1)
 	size, _ := n.ints("pooled_shape")
-	s := n.symShape(x)
-	if rois.data == nil || len(size) != 2 || len(s) != 4 || rois.data.Rank() != 2 || rois.data.Shape[1] != 5 {
+	sizes := n.symShape(x)
+	if rois.data == nil || len(size) != 2 || len(sizes) != 4 || rois.data.Rank() != 2 || rois.data.Shape[1] != 5 {
 		n.failf("only regions that are known before the graph runs are supported")
 	}
 	scale := n.float("spatial_scale", 1)
@@ -264,14 +265,14 @@ func maxRoiPool(n *node) []*val {
 	for r := range rois.data.Shape[0] {
 		corner := func(i int) int { return roundHalf(rois.data.At(r, i).Float() * scale) }
 		batch := int(rois.data.At(r, 0).Int())
-		if images, known := s[0].Known(); batch < 0 || known && batch >= images {
-			n.failf("region %d belongs to image %d, but there are %v images", r, batch, s[0])
+		if images, known := sizes[0].Known(); batch < 0 || known && batch >= images {
+			n.failf("region %d belongs to image %d, but there are %v images", r, batch, sizes[0])
 		}
 		list = append(list, n.roiCells(n.op("slice", graph.Attrs{"dim": 0, "start": batch, "end": batch + 1}, x),
-			[2]int{corner(2), corner(1)}, [2]int{corner(4), corner(3)}, size, n.numbers("the sizes of images", s[2:])))
+			[2]int{corner(2), corner(1)}, [2]int{corner(4), corner(3)}, size, n.numbers("the sizes of images", sizes[2:])))
 	}
 	if len(list) == 0 {
-		return one(n.op("full", graph.Attrs{"size": n.sizeAttr(sym.Int{}, s[1], sym.Of(size[0]), sym.Of(size[1])),
+		return one(n.op("full", graph.Attrs{"size": n.sizeAttr(sym.Int{}, sizes[1], sym.Of(size[0]), sym.Of(size[1])),
 			"fill_value": 0, "dtype": x.dtype()}))
 	}
 	return one(n.op("cat", nil, list...))

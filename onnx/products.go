@@ -51,15 +51,15 @@ func gemm(n *node) []*val {
 // einsum converts Einsum. It computes integers in int64 and converts the result to the operands' dtype, because the op,
 // as in PyTorch, returns int64 for small integers in some equations. The lowest bits are the same in both dtypes.
 func einsum(n *node) []*val {
-	d, list := n.operand(0).dtype(), make([]any, len(n.in))
+	dtype, list := n.operand(0).dtype(), make([]any, len(n.in))
 	for i := range n.in {
 		x := n.operand(i)
-		if d.IsIntegral(true) {
+		if dtype.IsIntegral(true) {
 			x = n.cast(x, tensor.Int64)
 		}
 		list[i] = x
 	}
-	return one(n.cast(n.op("einsum", graph.Attrs{"equation": n.text("equation", "")}, list...), d))
+	return one(n.cast(n.op("einsum", graph.Attrs{"equation": n.text("equation", "")}, list...), dtype))
 }
 
 func det(n *node) []*val {
@@ -79,7 +79,7 @@ func recurrent(op string, operands int) converter {
 }
 
 // recurrence adds a recurrent op with the attributes of the node.
-func (n *node) recurrence(op string, in []any) []*val {
+func (n *node) recurrence(op string, operands []any) []*val {
 	attrs := graph.Attrs{"direction": n.text("direction", "forward"), "clip": n.float("clip", 0),
 		"layout": n.int("layout", 0)}
 	if n.attrs["hidden_size"] != nil {
@@ -102,7 +102,7 @@ func (n *node) recurrence(op string, in []any) []*val {
 			attrs[name] = n.int(name, 0)
 		}
 	}
-	out := n.ops(op, attrs, in...)
+	out := n.ops(op, attrs, operands...)
 	for i, o := range out {
 		o.withRank(3)
 		if i == 0 {

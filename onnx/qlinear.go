@@ -24,17 +24,18 @@ func (n *node) dequantize(x int) *val {
 	return n.op("mul", nil, y, scale)
 }
 
-// quantize converts floats to dtype d. Operand scale is the scale, and the next operand the optional zero point.
-func (n *node) quantize(x *val, scale int, d tensor.DType) []*val {
+// quantize converts floats to the given dtype. Operand scale is the scale, and the next operand the optional zero
+// point.
+func (n *node) quantize(x *val, scale int, dtype tensor.DType) []*val {
 	s, zero := n.asScalar(n.operand(scale)), n.operandOrNil(scale+1)
 	if zero != nil {
-		zero, d = n.asScalar(zero), zero.dtype()
+		zero, dtype = n.asScalar(zero), zero.dtype()
 	}
 	if _, ok := n.linearAttrs(x, s, zero); !ok {
-		return one(n.quantizeTo(n.op("div", nil, x, s), zero, d))
+		return one(n.quantizeTo(n.op("div", nil, x, s), zero, dtype))
 	}
 	if zero == nil {
-		return one(n.op("quantize_linear", graph.Attrs{"dtype": d}, x, s))
+		return one(n.op("quantize_linear", graph.Attrs{"dtype": dtype}, x, s))
 	}
 	return one(n.op("quantize_linear", nil, x, s, zero))
 }
@@ -166,8 +167,8 @@ func dynamicQuantizeLSTM(n *node) []*val {
 	weight := func(i, scale int) *val {
 		w := n.operand(i)
 		perGate := func(p *val) *val {
-			s := n.symShape(p)
-			if len(s) == 1 {
+			sizes := n.symShape(p)
+			if len(sizes) == 1 {
 				return n.alignedAt(p, 0, 3)
 			}
 			return n.op("unsqueeze", graph.Attrs{"dim": 1}, p)
@@ -176,9 +177,9 @@ func dynamicQuantizeLSTM(n *node) []*val {
 		y = n.op("mul", nil, y, perGate(n.operand(scale)))
 		return n.op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, y)
 	}
-	in := []any{n.operand(0), weight(1, 8), weight(2, 10)}
+	operands := []any{n.operand(0), weight(1, 8), weight(2, 10)}
 	for i := 3; i < 8; i++ {
-		in = append(in, n.operandOrNil(i))
+		operands = append(operands, n.operandOrNil(i))
 	}
-	return n.recurrence("onnx_lstm", in)
+	return n.recurrence("onnx_lstm", operands)
 }

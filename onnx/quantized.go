@@ -29,30 +29,30 @@ func (n *node) perAxis(p, x *val) *val {
 	}
 	axis = n.axis(axis, rank)
 	p = n.op("unsqueeze", graph.Attrs{"dim": axis + 1}, p).withRank(prank + 1)
-	s := slices.Clone(n.symShape(p))
-	s[axis+1] = sym.Of(block)
-	p = n.op("expand", graph.Attrs{"size": n.sizeAttr(s...)}, p)
+	sizes := slices.Clone(n.symShape(p))
+	sizes[axis+1] = sym.Of(block)
+	p = n.op("expand", graph.Attrs{"size": n.sizeAttr(sizes...)}, p)
 	p = n.op("flatten", graph.Attrs{"start_dim": axis, "end_dim": axis + 1}, p)
 	return n.op("slice", graph.Attrs{"dim": axis, "start": 0, "end": n.sizeAttrOf(n.symShape(x)[axis])}, p)
 }
 
-// quantizeTo rounds x, adds the zero point, and clamps the result to the range of dtype d.
-func (n *node) quantizeTo(x, zero *val, d tensor.DType) *val {
-	if !d.IsIntegral(false) || d.Size() > 2 {
-		n.failf("quantization to %v is not supported", d)
+// quantizeTo rounds x, adds the zero point, and clamps the result to the range of the dtype.
+func (n *node) quantizeTo(x, zero *val, dtype tensor.DType) *val {
+	if !dtype.IsIntegral(false) || dtype.Size() > 2 {
+		n.failf("quantization to %v is not supported", dtype)
 	}
 	y := n.op("round", nil, x)
 	if zero != nil {
 		y = n.op("add", nil, y, n.cast(zero, x.dtype()))
 	}
-	y = n.op("clamp", graph.Attrs{"min": extremeNumber(d, false), "max": extremeNumber(d, true)}, y)
-	return n.cast(y, d)
+	y = n.op("clamp", graph.Attrs{"min": extremeNumber(dtype, false), "max": extremeNumber(dtype, true)}, y)
+	return n.cast(y, dtype)
 }
 
 // linearAttrs returns the attributes of the ops quantize_linear and dequantize_linear for x. It returns false if the
 // ops do not support the operands: a dtype is float64, or a shape depends on data.
 func (n *node) linearAttrs(x, scale, zero *val) (graph.Attrs, bool) {
-	isFloat := func(d tensor.DType) bool { return d.IsFloat() && d != tensor.Float64 }
+	isFloat := func(dtype tensor.DType) bool { return dtype.IsFloat() && dtype != tensor.Float64 }
 	if x.isDynamic() || scale.isDynamic() || zero != nil && (zero.isDynamic() || !isQuantized(zero.dtype())) ||
 		!isFloat(scale.dtype()) || !isFloat(x.dtype()) && !isQuantized(x.dtype()) {
 		return nil, false
@@ -60,9 +60,9 @@ func (n *node) linearAttrs(x, scale, zero *val) (graph.Attrs, bool) {
 	return graph.Attrs{"axis": n.int("axis", 1), "block_size": n.int("block_size", 0)}, true
 }
 
-// isQuantized reports whether the quantization ops support d as the dtype of quantized elements.
-func isQuantized(d tensor.DType) bool {
-	switch d {
+// isQuantized reports whether the quantization ops support a dtype of quantized elements.
+func isQuantized(dtype tensor.DType) bool {
+	switch dtype {
 	case tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Int32:
 		return true
 	}
@@ -74,20 +74,20 @@ func quantizeLinear(n *node) []*val {
 	if kind := n.quantizedElementType(); kind != pb.Undefined {
 		return one(n.quantizeToFourBits(x, scale, zero, kind))
 	}
-	d := n.dtypeAttr("output_dtype")
+	dtype := n.dtypeAttr("output_dtype")
 	precision := n.dtypeAttr("precision")
 	keepsDType := precision == tensor.Invalid || precision == x.dtype()
-	if attrs, ok := n.linearAttrs(x, scale, zero); ok && keepsDType && (d == tensor.Invalid || isQuantized(d)) {
-		if zero == nil && d != tensor.Invalid {
-			attrs["dtype"] = d
+	if attrs, ok := n.linearAttrs(x, scale, zero); ok && keepsDType && (dtype == tensor.Invalid || isQuantized(dtype)) {
+		if zero == nil && dtype != tensor.Invalid {
+			attrs["dtype"] = dtype
 		}
 		return one(n.op("quantize_linear", attrs, x, scale, zero))
 	}
 	switch {
 	case zero != nil:
-		d = zero.dtype()
-	case d == tensor.Invalid:
-		d = tensor.Uint8
+		dtype = zero.dtype()
+	case dtype == tensor.Invalid:
+		dtype = tensor.Uint8
 	}
 	if keepsDType {
 		precision = x.dtype()
@@ -96,16 +96,16 @@ func quantizeLinear(n *node) []*val {
 		precision = tensor.Float32
 	}
 	scaled := n.op("div", nil, n.cast(x, precision), n.cast(n.perAxis(scale, x), precision))
-	return one(n.quantizeTo(scaled, n.perAxis(zero, x), d))
+	return one(n.quantizeTo(scaled, n.perAxis(zero, x), dtype))
 }
 
 func dequantizeLinear(n *node) []*val {
 	x, scale, zero := n.operand(0), n.operand(1), n.operandOrNil(2)
-	d := n.dtypeAttr("output_dtype")
-	if d == tensor.Invalid {
-		d = scale.dtype()
+	dtype := n.dtypeAttr("output_dtype")
+	if dtype == tensor.Invalid {
+		dtype = scale.dtype()
 	}
-	if attrs, ok := n.linearAttrs(x, scale, zero); ok && isQuantized(x.dtype()) && d == scale.dtype() {
+	if attrs, ok := n.linearAttrs(x, scale, zero); ok && isQuantized(x.dtype()) && dtype == scale.dtype() {
 		return n.emit("dequantize_linear", attrs, x, scale, zero) // without folding, so that weights may stay bytes
 	}
 	y := n.cast(x, tensor.Float32)
@@ -113,7 +113,7 @@ func dequantizeLinear(n *node) []*val {
 		y = n.op("sub", nil, y, n.cast(n.perAxis(zero, x), tensor.Float32))
 	}
 	y = n.op("mul", nil, y, n.cast(n.perAxis(scale, x), tensor.Float32))
-	return one(n.cast(y, d))
+	return one(n.cast(y, dtype))
 }
 
 func dynamicQuantizeLinear(n *node) []*val {

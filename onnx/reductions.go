@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -46,7 +47,7 @@ func (n *node) reductionOf(x *val, operandSince int) (r reduction, pointwiseOnly
 		}
 	}
 	list = n.axes(list, n.rank(x))
-	slices.Sort(list)
+	sorted.Ints(list)
 	r.axes, r.rank = list, n.rank(x)
 	if !r.keepDims {
 		r.rank -= len(list)
@@ -104,36 +105,36 @@ func (n *node) reduceBy(kind string, x *val, r reduction, pointwiseOnly bool) *v
 		if pointwiseOnly {
 			return x
 		}
-		d := x.dtype()
-		if !d.IsFloat() {
+		dtype := x.dtype()
+		if !dtype.IsFloat() {
 			x = n.cast(x, tensor.Float64)
 		}
-		return n.cast(over("logsumexp", x), d)
+		return n.cast(over("logsumexp", x), dtype)
 	}
 	return over(kind, x)
 }
 
 func (n *node) reduceOp(op string, x *val, r reduction) *val {
-	d := x.dtype()
+	dtype := x.dtype()
 	if list, ok := r.axes.([]int); ok && len(list) == 0 {
 		return x // a 0-dim value
 	}
 	attrs := r.attrs()
 	switch {
-	case op == "sum" && d.IsIntegral(true):
-		attrs["dtype"] = d
-	case op == "mean" && !d.IsFloat() && !d.IsComplex():
-		return n.cast(n.op("mean", attrs, n.cast(x, tensor.Float64)), d)
+	case op == "sum" && dtype.IsIntegral(true):
+		attrs["dtype"] = dtype
+	case op == "mean" && !dtype.IsFloat() && !dtype.IsComplex():
+		return n.cast(n.op("mean", attrs, n.cast(x, tensor.Float64)), dtype)
 	case op == "amax" || op == "amin":
 		if n.isStatic(x) && x.meta().Numel() == 0 {
 			return n.emptyExtremum(op, x, r)
 		}
-		if d.IsBareUnsigned() {
+		if dtype.IsBareUnsigned() {
 			y := n.op(op, attrs, n.cast(n.orderedInt64(x), tensor.Int64))
-			if d == tensor.Uint64 {
+			if dtype == tensor.Uint64 {
 				y = n.op("bitwise_xor", nil, y, int64(math.MinInt64))
 			}
-			return n.cast(y, d)
+			return n.cast(y, dtype)
 		}
 	}
 	return n.op(op, attrs, x)
@@ -159,22 +160,22 @@ func (n *node) emptyExtremum(op string, x *val, r reduction) *val {
 }
 
 // extremeNumber returns the greatest or the least number of a dtype.
-func extremeNumber(d tensor.DType, greatest bool) any {
-	if d.IsFloat() {
+func extremeNumber(dtype tensor.DType, greatest bool) any {
+	if dtype.IsFloat() {
 		if greatest {
 			return math.Inf(1)
 		}
 		return math.Inf(-1)
 	}
-	bits := 8 * d.Size()
+	bits := 8 * dtype.Size()
 	switch {
-	case d == tensor.Bool && greatest:
+	case dtype == tensor.Bool && greatest:
 		return 1
-	case !d.IsSigned() && !greatest || d == tensor.Bool:
+	case !dtype.IsSigned() && !greatest || dtype == tensor.Bool:
 		return 0
-	case d == tensor.Uint64:
+	case dtype == tensor.Uint64:
 		return -1 // all bits set
-	case !d.IsSigned():
+	case !dtype.IsSigned():
 		return 1<<bits - 1
 	case greatest:
 		return 1<<(bits-1) - 1
@@ -188,11 +189,11 @@ func (n *node) product(x *val, r reduction) *val {
 	if !ok {
 		n.failf("axes of ReduceProd must be known before the graph runs")
 	}
-	d := x.dtype()
+	dtype := x.dtype()
 	for _, a := range slices.Backward(list) {
 		attrs := graph.Attrs{"dim": a, "keepdim": r.keepDims}
-		if d.IsIntegral(true) {
-			attrs["dtype"] = d
+		if dtype.IsIntegral(true) {
+			attrs["dtype"] = dtype
 		}
 		x = n.op("prod", attrs, x)
 	}

@@ -83,8 +83,9 @@ func checkRejected(t *testing.T, n *pb.NodeProto, shapes [][]any, want string) {
 		n.Input = append(n.Input, name)
 	}
 	m := model(28, p)
-	m.OpsetImport = append(m.OpsetImport, &pb.OperatorSetIDProto{Domain: "com.microsoft", Version: 1})
+	m.OpsetImport = append(m.OpsetImport, &pb.OperatorSetIDProto{Domain: "com.microsoft", Version: 1},
+		&pb.OperatorSetIDProto{Domain: mlDomain, Version: 5})
 	_, err := convert(m, Options{})
-	require.ErrorContains(t, err, `node "y" (`+n.OpType+`): `)
+	require.ErrorContains(t, err, `node "y" (`+n.OpType+`): `, want)
 	require.ErrorContains(t, err, want)
 }

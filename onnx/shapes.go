@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -35,20 +36,20 @@ func (n *node) lengthOf(x *val) int {
 	return tensor.Numel(s)
 }
 
-// resizeVector extends or truncates a vector of sizes from length to want elements. It changes the end of the vector if
-// atEnd is true, otherwise the front. Each new element is `fill`.
-func (n *node) resizeVector(sizes *val, length, want int, atEnd bool, fill int) *val {
+// resizeVector extends or truncates a vector of sizes from length to wantedLength elements. It changes the end of the
+// vector if atEnd is true, otherwise the front. Each new element is `fill`.
+func (n *node) resizeVector(sizes *val, length, wantedLength int, atEnd bool, fill int) *val {
 	switch {
-	case want < 0:
+	case wantedLength < 0:
 		n.failf("the number of dimensions must be known before the graph runs")
-	case want < length && atEnd:
-		return n.op("slice", graph.Attrs{"dim": 0, "start": 0, "end": want}, sizes)
-	case want < length:
-		n.failf("%d dimensions do not fit into %d", length, want)
-	case want > length && atEnd:
-		return n.op("constant_pad_nd", graph.Attrs{"pad": []int{0, want - length}, "value": fill}, sizes)
-	case want > length:
-		return n.op("constant_pad_nd", graph.Attrs{"pad": []int{want - length, 0}, "value": fill}, sizes)
+	case wantedLength < length && atEnd:
+		return n.op("slice", graph.Attrs{"dim": 0, "start": 0, "end": wantedLength}, sizes)
+	case wantedLength < length:
+		n.failf("%d dimensions do not fit into %d", length, wantedLength)
+	case wantedLength > length && atEnd:
+		return n.op("constant_pad_nd", graph.Attrs{"pad": []int{0, wantedLength - length}, "value": fill}, sizes)
+	case wantedLength > length:
+		return n.op("constant_pad_nd", graph.Attrs{"pad": []int{wantedLength - length, 0}, "value": fill}, sizes)
 	}
 	return sizes
 }
@@ -93,7 +94,7 @@ func unsqueeze(n *node) []*val {
 		n.failf("%d dimensions are not supported", rank)
 	}
 	list = n.axes(list, rank)
-	slices.Sort(list)
+	sorted.Ints(list)
 	for i, a := range list {
 		x = n.op("unsqueeze", graph.Attrs{"dim": a}, x).withRank(rank - len(list) + i + 1)
 	}

@@ -57,9 +57,9 @@ func stft(n *node) []*val {
 // melWeightMatrix converts MelWeightMatrix. Each mel band is a triangle over the bins of a spectrum: the weight rises
 // from the left edge to the centre, and falls to the right edge.
 func melWeightMatrix(n *node) []*val {
-	d := n.dtypeAttr("output_datatype")
-	if d == tensor.Invalid {
-		d = tensor.Float32
+	dtype := n.dtypeAttr("output_datatype")
+	if dtype == tensor.Invalid {
+		dtype = tensor.Float32
 	}
 	param := func(i int) *val {
 		x := n.operand(i)
@@ -95,7 +95,7 @@ func melWeightMatrix(n *node) []*val {
 	y := n.op("where", nil, and(n.op("ge", nil, bin, left), n.op("lt", nil, bin, centre)), rising, zero)
 	y = n.op("where", nil, n.op("eq", nil, bin, centre), n.op("ones_like", nil, rising), y)
 	y = n.op("where", nil, and(n.op("gt", nil, bin, centre), n.op("lt", nil, bin, right)), falling, y)
-	return one(n.cast(y.withType(tensor.Float64, 2), d))
+	return one(n.cast(y.withType(tensor.Float64, 2), dtype))
 }
 
 // seed returns the attribute seed, a float or an integer, as an integer. Without the attribute, each node has a
@@ -113,12 +113,12 @@ func (n *node) seed() int {
 // random draws numbers of a given shape.
 func random(op string) converter {
 	return func(n *node) []*val {
-		d := n.dtypeAttr("dtype")
-		if d == tensor.Invalid {
-			d = tensor.Float32
+		dtype := n.dtypeAttr("dtype")
+		if dtype == tensor.Invalid {
+			dtype = tensor.Float32
 		}
 		shape, _ := n.ints("shape")
-		return one(n.rescaled(op, n.emit(op, graph.Attrs{"size": shape, "dtype": d, "seed": n.seed()})[0]))
+		return one(n.rescaled(op, n.emit(op, graph.Attrs{"size": shape, "dtype": dtype, "seed": n.seed()})[0]))
 	}
 }
 
@@ -126,11 +126,11 @@ func random(op string) converter {
 func randomLike(op string) converter {
 	return func(n *node) []*val {
 		x := n.operand(0)
-		d := n.dtypeAttr("dtype")
-		if d == tensor.Invalid {
-			d = x.dtype()
+		dtype := n.dtypeAttr("dtype")
+		if dtype == tensor.Invalid {
+			dtype = x.dtype()
 		}
-		return one(n.rescaled(op, n.emit(op+"_like", graph.Attrs{"dtype": d, "seed": n.seed()}, x)[0]))
+		return one(n.rescaled(op, n.emit(op+"_like", graph.Attrs{"dtype": dtype, "seed": n.seed()}, x)[0]))
 	}
 }
 
@@ -152,31 +152,31 @@ func (n *node) rescaled(op string, x *val) *val {
 
 func bernoulli(n *node) []*val {
 	x := n.operand(0)
-	d := n.dtypeAttr("dtype")
-	if d == tensor.Invalid {
-		d = x.dtype()
+	dtype := n.dtypeAttr("dtype")
+	if dtype == tensor.Invalid {
+		dtype = x.dtype()
 	}
 	draw := n.emit("rand_like", graph.Attrs{"dtype": x.dtype(), "seed": n.seed()}, x)[0]
-	return one(n.cast(n.op("lt", nil, draw, x), d))
+	return one(n.cast(n.op("lt", nil, draw, x), dtype))
 }
 
 // multinomial converts Multinomial, which samples classes from unnormalized log-probabilities. It compares uniform
 // random numbers with the cumulative sums of the probabilities.
 func multinomial(n *node) []*val {
 	x := n.operand(0)
-	d := n.dtypeAttr("dtype")
-	if d == tensor.Invalid {
-		d = tensor.Int32
+	dtype := n.dtypeAttr("dtype")
+	if dtype == tensor.Invalid {
+		dtype = tensor.Int32
 	}
-	s := n.symShape(x)
+	sizes := n.symShape(x)
 	count := n.int("sample_size", 1)
-	if len(s) != 2 || s[1].Same(sym.Int{}) || count < 0 {
-		n.failf("want [batch, classes] and a number of samples, got %s and %d", tensor.Sizes(s), count)
+	if len(sizes) != 2 || sizes[1].Same(sym.Int{}) || count < 0 {
+		n.failf("want [batch, classes] and a number of samples, got %s and %d", tensor.Sizes(sizes), count)
 	}
 	sums := n.op("cumsum", graph.Attrs{"dim": 1}, n.op("softmax", graph.Attrs{"dim": 1}, x))
-	draw := n.emit("rand", graph.Attrs{"size": n.sizeAttr(s[0], sym.Of(count), sym.Of(1)), "dtype": x.dtype(),
+	draw := n.emit("rand", graph.Attrs{"size": n.sizeAttr(sizes[0], sym.Of(count), sym.Of(1)), "dtype": x.dtype(),
 		"seed": n.seed()})[0]
 	below := n.op("le", nil, n.op("unsqueeze", graph.Attrs{"dim": 1}, sums), draw)
 	class := n.op("sum", graph.Attrs{"dim": []int{2}}, below)
-	return one(n.cast(n.atMost(class, s[1].Sub(sym.Of(1))), d))
+	return one(n.cast(n.atMost(class, sizes[1].Sub(sym.Of(1))), dtype))
 }

@@ -41,12 +41,12 @@ func embedLayerNormalization(n *node) []*val {
 	if (segments == nil) != (table == nil) {
 		n.failf("segment_ids (operand 1) and segment_embedding (operand 4) must be used together")
 	}
-	s := n.symShape(ids)
+	sizes := n.symShape(ids)
 	embed := func(table, ids *val) *val { return n.op("embedding", nil, table, ids) }
 	sum := embed(n.operand(2), ids)
 	positions := n.operandOrNil(8)
 	if positions == nil {
-		positions = n.op("unsqueeze", graph.Attrs{"dim": 0}, n.indexVector(s[1]))
+		positions = n.op("unsqueeze", graph.Attrs{"dim": 0}, n.indexVector(sizes[1]))
 	}
 	sum = n.op("add", nil, sum, embed(n.operand(3), positions))
 	if segments != nil {
@@ -59,7 +59,7 @@ func embedLayerNormalization(n *node) []*val {
 		kept := n.cast(n.op("eq", nil, mask, 1), tensor.Int32)
 		out[1] = n.op("sum", graph.Attrs{"dim": []int{1}, "dtype": tensor.Int32}, kept)
 	default:
-		out[1] = n.op("zeros", graph.Attrs{"size": n.sizeAttr(s[0]), "dtype": tensor.Int32})
+		out[1] = n.op("zeros", graph.Attrs{"size": n.sizeAttr(sizes[0]), "dtype": tensor.Int32})
 	}
 	return out
 }

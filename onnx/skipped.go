@@ -134,11 +134,11 @@ func (n *node) bindOutputs(out []*val) error {
 
 // weightOf calls [Model.weight]. If mistakes are skipped, it turns a panic for lack of memory into an error of the
 // tensor.
-func (im *importer) weightOf(t *pb.TensorProto, f *frame) (_ *tensor.Tensor, err error) {
+func (im *importer) weightOf(proto *pb.TensorProto, f *frame) (_ *tensor.Tensor, err error) {
 	if f.skipErrors {
 		defer tensor.CatchMemory(&err)
 	}
-	return im.model.weight(t)
+	return im.model.weight(proto)
 }
 
 // rebindSome is [rebind] for a graph with nodes that inference rejects.

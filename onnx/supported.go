@@ -19,7 +19,7 @@ type SupportedOperator struct {
 }
 
 // SupportedOperators lists the operators of this package and of o, sorted by domain and name. [SupportedOperator.Since]
-// of an operator outside the default domain is 1.
+// of an operator outside the default domain is 1, except for TreeEnsemble of ai.onnx.ml.
 func SupportedOperators(o Options) ([]SupportedOperator, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -33,12 +33,15 @@ func SupportedOperators(o Options) ([]SupportedOperator, error) {
 	var list []SupportedOperator
 	for key := range o.table {
 		s := SupportedOperator{Domain: key.domain, Name: key.name, Since: 1, Restrictions: restrictions[key]}
-		if first := since[key.name]; key.domain == "" && first > 0 {
+		switch first := since[key.name]; {
+		case key.domain == "" && first > 0:
 			s.Since = first
+		case key == operator{mlDomain, "TreeEnsemble"}:
+			s.Since = 5
 		}
 		list = append(list, s)
 	}
-	slices.SortFunc(list, func(a, b SupportedOperator) int {
+	sorted.Func(list, func(a, b SupportedOperator) int {
 		return cmp.Or(strings.Compare(a.Domain, b.Domain), strings.Compare(a.Name, b.Name))
 	})
 	return list, nil
@@ -82,7 +85,7 @@ var operatorsSince = map[int]string{
 
 // restrictions are the calls of operators that are rejected.
 var restrictions = map[operator][]string{
-	{"", "Constant"}:         {"no sparse tensors", "no strings"},
+	{"", "Constant"}:         {"no sparse tensors"},
 	{"", "DeformConv"}:       {"two spatial dimensions, padded alike on both sides"},
 	{"", "MaxRoiPool"}:       {"regions and sizes of images must be known before the graph runs"},
 	{"", "QuantizeLinear"}:   {"quantized elements of 4, 8 and 16 bits"},
@@ -101,10 +104,23 @@ var restrictions = map[operator][]string{
 	{microsoftDomain, "QAttention"}: {"no do_rotary", "no past_present_share_buffer",
 		"masks of at most three dimensions"},
 	{microsoftDomain, "QuantizeLinear"}:                   {"quantized elements of 4, 8 and 16 bits"},
+	{mlDomain, "CastMap"}:                                 {mapRestriction, "max_map at most 65536"},
+	{mlDomain, "DictVectorizer"}:                          {mapRestriction, "no values that are strings"},
+	{mlDomain, "FeatureVectorizer"}:                       {"inputdimensions equal to the sizes of the operands"},
+	{mlDomain, "LabelEncoder"}:                            {"integer keys in a small range or below 2^53"},
+	{mlDomain, "LinearClassifier"}:                        {singleProbit},
+	{mlDomain, "SVMClassifier"}:                           {singleProbit},
+	{mlDomain, "TreeEnsembleClassifier"}:                  {singleProbit, "base_values: one for each class with weights"},
+	{mlDomain, "ZipMap"}:                                  {"the maps must be results of the model"},
 	{microsoftDomain, "RotaryEmbedding"}:                  {"no is_packed_batching", "scale 1"},
 	{microsoftDomain, "SkipLayerNormalization"}:           {"outputs 1 and 2 must be unused"},
 	{microsoftDomain, "SkipSimplifiedLayerNormalization"}: {"outputs 1 and 2 must be unused"},
 }
+
+const (
+	mapRestriction = "maps must be inputs of the model"
+	singleProbit   = "no post_transform PROBIT of two classes with a single score"
+)
 
 const fusedActivations = "activations Relu, Sigmoid, Tanh, Silu, LeakyRelu, Elu, Softplus, Softsign, " +
 	"ThresholdedRelu, HardSigmoid and Clip"
@@ -138,7 +154,7 @@ func (m *Model) missingOperators(o Options) []MissingOperator {
 	for key, nodes := range found {
 		list = append(list, MissingOperator{key.domain, key.name, nodes, nearest(key, o.table)})
 	}
-	slices.SortFunc(list, func(a, b MissingOperator) int {
+	sorted.Func(list, func(a, b MissingOperator) int {
 		return strings.Compare(operator{a.Domain, a.Name}.String(), operator{b.Domain, b.Name}.String())
 	})
 	return list

@@ -47,14 +47,14 @@ func valueOf(e *symElements) *val {
 	return constValue(data)
 }
 
-// number returns the element as a number of dtype d. It returns false if the element is symbolic.
-func (x symElement) number(d tensor.DType) (tensor.Scalar, bool) {
-	if d == tensor.Bool {
+// number returns the element as a number of the given dtype. It returns false if the element is symbolic.
+func (x symElement) number(dtype tensor.DType) (tensor.Scalar, bool) {
+	if dtype == tensor.Bool {
 		v, ok := x.condition.Known()
 		return tensor.BoolScalar(v), ok
 	}
 	n, ok := x.numerator.Known()
-	if d.IsFloat() {
+	if dtype.IsFloat() {
 		return tensor.FloatScalar(float64(n) / float64(max(x.denominator, 1))), ok && !x.rounded
 	}
 	return tensor.IntScalar(int64(n)), ok

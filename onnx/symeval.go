@@ -19,20 +19,20 @@ type evaluation struct {
 	failed    bool                            // whether a needed value has no symbolic form
 }
 
-// rowValue is a value of the expression at position k of the row.
+// rowValue is a value of the expression at a position of the row.
 type rowValue struct {
-	v expr.Value
-	k int
+	value    expr.Value
+	position int
 }
 
 // result returns result i at position k of the row. It returns false if the result has no symbolic form.
 func (e *evaluation) result(i, k int) (symElement, bool) {
 	o := e.code.Out[i]
 	x := e.at(o.Re, k)
-	if d := e.code.Insts[o.Re].DType; o.Im != expr.None {
+	if dtype := e.code.Insts[o.Re].DType; o.Im != expr.None {
 		e.failed = true
-	} else if d != o.DType {
-		x = e.convert(d, o.DType, x)
+	} else if dtype != o.DType {
+		x = e.convert(dtype, o.DType, x)
 	}
 	return x, !e.failed
 }
@@ -54,49 +54,49 @@ func (e *evaluation) at(v expr.Value, k int) symElement {
 }
 
 func (e *evaluation) compute(v expr.Value, k int) symElement {
-	i := e.code.Insts[v]
-	switch i.Op {
+	inst := e.code.Insts[v]
+	switch inst.Op {
 	case expr.Const:
-		return e.constant(i)
+		return e.constant(inst)
 	case expr.Load:
-		return e.load(int(i.A), k)
+		return e.load(int(inst.A), k)
 	case expr.Reduce:
-		return e.foldRow(i, e.rowLength)
+		return e.foldRow(inst, e.rowLength)
 	case expr.Scan:
-		return e.foldRow(i, k+1)
+		return e.foldRow(inst, k+1)
 	case expr.Select:
 		if q, ok := e.division(v, k); ok {
 			return q
 		}
 	}
 	args := make([]symElement, 0, 3)
-	for _, u := range i.Uses() {
+	for _, u := range inst.Uses() {
 		args = append(args, e.at(u, k))
 	}
 	if e.failed || len(args) == 0 {
 		return e.fail()
 	}
-	if i.Op == expr.Convert {
-		return e.convert(e.code.Insts[i.A].DType, i.DType, args[0])
+	if inst.Op == expr.Convert {
+		return e.convert(e.code.Insts[inst.A].DType, inst.DType, args[0])
 	}
-	last := i.Uses()[len(args)-1]
-	return e.apply(i.Op, e.code.Insts[last].DType, args...)
+	last := inst.Uses()[len(args)-1]
+	return e.apply(inst.Op, e.code.Insts[last].DType, args...)
 }
 
-func (e *evaluation) constant(i expr.Inst) symElement {
-	t := tensor.Zeros(i.DType)
+func (e *evaluation) constant(inst expr.Inst) symElement {
+	t := tensor.Zeros(inst.DType)
 	for b := range t.Storage().Bytes() {
-		t.Storage().Bytes()[b] = byte(i.Imm >> (8 * b))
+		t.Storage().Bytes()[b] = byte(inst.Imm >> (8 * b))
 	}
-	if c := elementsOfData(t); c != nil && (i.DType.IsIntegral(true) || i.DType.IsFloat()) {
+	if c := elementsOfData(t); c != nil && (inst.DType.IsIntegral(true) || inst.DType.IsFloat()) {
 		return c.list[0]
 	}
 	return e.fail()
 }
 
 // foldRow folds the first count elements of the row.
-func (e *evaluation) foldRow(i expr.Inst, count int) symElement {
-	op := expr.Op(i.Imm)
+func (e *evaluation) foldRow(inst expr.Inst, count int) symElement {
+	op := expr.Op(inst.Imm)
 	if count == 0 {
 		neutral := map[expr.Op]int{expr.Add: 0, expr.Or: 0, expr.Mul: 1, expr.And: 1}
 		n, ok := neutral[op]
@@ -105,26 +105,26 @@ func (e *evaluation) foldRow(i expr.Inst, count int) symElement {
 		}
 		return symElement{numerator: sym.Of(n), condition: sym.Truth(n != 0), denominator: 1}
 	}
-	x := e.at(i.A, 0)
+	x := e.at(inst.A, 0)
 	for k := 1; k < count && !e.failed; k++ {
-		x = e.apply(op, i.DType, x, e.at(i.A, k))
+		x = e.apply(op, inst.DType, x, e.at(inst.A, k))
 	}
 	return x
 }
 
-// apply applies an operation to elements. d is the dtype of the last element.
-func (e *evaluation) apply(op expr.Op, d tensor.DType, x ...symElement) symElement {
+// apply applies an operation to elements. dtype is the dtype of the last element.
+func (e *evaluation) apply(op expr.Op, dtype tensor.DType, x ...symElement) symElement {
 	switch {
 	case e.failed:
 		return symElement{}
 	case op == expr.Select:
-		return e.choose(d, x[0].condition, x[1], x[2])
-	case d == tensor.Bool:
+		return e.choose(dtype, x[0].condition, x[1], x[2])
+	case dtype == tensor.Bool:
 		return e.logic(op, x)
-	case d == tensor.Int64 || d == tensor.Int32:
+	case dtype == tensor.Int64 || dtype == tensor.Int32:
 		return e.integer(op, x)
-	case d.IsFloat():
-		return e.float(op, d, x)
+	case dtype.IsFloat():
+		return e.float(op, dtype, x)
 	}
 	return e.fail()
 }
@@ -187,11 +187,11 @@ func compareInts(op expr.Op, a, b sym.Int) sym.Bool {
 }
 
 // choose returns a if the condition holds, else b.
-func (e *evaluation) choose(d tensor.DType, cond sym.Bool, a, b symElement) symElement {
+func (e *evaluation) choose(dtype tensor.DType, cond sym.Bool, a, b symElement) symElement {
 	switch {
-	case d == tensor.Bool:
+	case dtype == tensor.Bool:
 		return symElement{condition: cond.And(a.condition).Or(cond.Not().And(b.condition))}
-	case d.IsFloat() && (a.denominator != b.denominator || a.rounded || b.rounded):
+	case dtype.IsFloat() && (a.denominator != b.denominator || a.rounded || b.rounded):
 		return e.fail()
 	}
 	return symElement{numerator: sym.Where(cond, a.numerator, b.numerator), denominator: a.denominator,
@@ -224,8 +224,8 @@ func division(text string) *expr.Code {
 	if err != nil {
 		panic(err) // the text is constant
 	}
-	d := tensor.Int64
-	code, err := f.Code([]tensor.DType{d, d}, expr.Typing{})
+	dtype := tensor.Int64
+	code, err := f.Code([]tensor.DType{dtype, dtype}, expr.Typing{})
 	if err != nil {
 		panic(err)
 	}
@@ -255,17 +255,17 @@ func (e *evaluation) division(v expr.Value, k int) (x symElement, ok bool) {
 // matches reports whether value v of c is computed as value p of pattern, with a value of c in place of each operand of
 // pattern. It stores these values of c in operands.
 func matches(pattern, c *expr.Code, p, v expr.Value, operands []expr.Value) bool {
-	want, i := pattern.Insts[p], c.Insts[v]
+	want, inst := pattern.Insts[p], c.Insts[v]
 	if want.Op == expr.Load {
 		if operands[want.A] == expr.None {
 			operands[want.A] = v
 		}
 		return operands[want.A] == v
 	}
-	if want.Op != i.Op || want.DType != i.DType || want.Imm != i.Imm {
+	if want.Op != inst.Op || want.DType != inst.DType || want.Imm != inst.Imm {
 		return false
 	}
-	uses := i.Uses()
+	uses := inst.Uses()
 	for k, u := range want.Uses() {
 		if !matches(pattern, c, u, uses[k], operands) {
 			return false

@@ -16,8 +16,8 @@ import (
 // sizes in floating point.
 
 // exactBits returns the number of binary digits of the integers that a dtype represents exactly.
-func exactBits(d tensor.DType) int {
-	switch d {
+func exactBits(dtype tensor.DType) int {
+	switch dtype {
 	case tensor.Float32:
 		return 24
 	case tensor.Float64:
@@ -32,14 +32,14 @@ type exactInt struct {
 	dtype tensor.DType
 }
 
-// withExact returns x with the additional condition that d represents the integer size exactly. It returns false if
+// withExact returns x with the additional condition that dtype represents the integer size exactly. It returns false if
 // size depends on data, or if the condition would exclude realistic sizes. The conditions accumulate while values are
 // fractions. applyLimits applies them where a fraction becomes an integer or a bool.
-func (x symElement) withExact(n *node, size sym.Int, d tensor.DType) (symElement, bool) {
-	if _, ok := n.limitsFor(size, exactBits(d)); !ok {
+func (x symElement) withExact(n *node, size sym.Int, dtype tensor.DType) (symElement, bool) {
+	if _, ok := n.limitsFor(size, exactBits(dtype)); !ok {
 		return x, false
 	}
-	x.exact = append(slices.Clip(x.exact), exactInt{size, d})
+	x.exact = append(slices.Clip(x.exact), exactInt{size, dtype})
 	return x, true
 }
 
@@ -148,10 +148,10 @@ func (x symElement) reduced() symElement {
 // maxDenominator bounds denominators, so that their products fit in 64 bits.
 const maxDenominator = 1 << 20
 
-// float applies an operation to fractions, in floating-point dtype d. The result is exact if d represents its
+// float applies an operation to fractions, in a floating-point dtype. The result is exact if dtype represents its
 // numerator, because a denominator that is a power of 2 only affects the exponent. This condition is added to the
 // conditions of the operands.
-func (e *evaluation) float(op expr.Op, d tensor.DType, x []symElement) symElement {
+func (e *evaluation) float(op expr.Op, dtype tensor.DType, x []symElement) symElement {
 	a, b := x[0], x[len(x)-1]
 	switch op {
 	case expr.Floor, expr.Ceil, expr.Trunc:
@@ -171,7 +171,7 @@ func (e *evaluation) float(op expr.Op, d tensor.DType, x []symElement) symElemen
 	case expr.Mul:
 		y.numerator = a.numerator.Mul(b.numerator)
 	case expr.Div:
-		return e.quotient(d, a, b)
+		return e.quotient(dtype, a, b)
 	case expr.Neg:
 		a.numerator = a.numerator.Neg()
 		return a
@@ -182,12 +182,12 @@ func (e *evaluation) float(op expr.Op, d tensor.DType, x []symElement) symElemen
 		return e.fail()
 	}
 	y = y.reduced()
-	return e.withExact(y, y.numerator, d)
+	return e.withExact(y, y.numerator, dtype)
 }
 
 // withExact is [symElement.withExact]; the evaluation fails instead of returning false.
-func (e *evaluation) withExact(x symElement, size sym.Int, d tensor.DType) symElement {
-	x, ok := x.withExact(e.node, size, d)
+func (e *evaluation) withExact(x symElement, size sym.Int, dtype tensor.DType) symElement {
+	x, ok := x.withExact(e.node, size, dtype)
 	if !ok {
 		return e.fail()
 	}
@@ -198,7 +198,7 @@ func (e *evaluation) withExact(x symElement, size sym.Int, d tensor.DType) symEl
 // division rounds the result. The rounding never reaches the next integer k, so that x/y rounded down to an integer is
 // exact. The reason: x/y is at least 1/y below k, and only a number within k/2^digits of k is rounded to k. But
 // k/2^digits is less than 1/y, because the condition x+y <= 2^digits implies k*y < 2^digits.
-func (e *evaluation) quotient(d tensor.DType, a, b symElement) symElement {
+func (e *evaluation) quotient(dtype tensor.DType, a, b symElement) symElement {
 	divisor, isNumber := b.numerator.Known()
 	if !isNumber || divisor <= 0 || divisor > maxDenominator {
 		return e.fail()
@@ -207,9 +207,9 @@ func (e *evaluation) quotient(d tensor.DType, a, b symElement) symElement {
 		exact: a.exact}
 	z = z.reduced()
 	if z.rounded = z.denominator&(z.denominator-1) != 0; z.rounded {
-		return e.withExact(z, z.numerator.Add(sym.Of(z.denominator)), d)
+		return e.withExact(z, z.numerator.Add(sym.Of(z.denominator)), dtype)
 	}
-	return e.withExact(z, z.numerator, d)
+	return e.withExact(z, z.numerator, dtype)
 }
 
 // round rounds a fraction to an integer, by Floor, Ceil or Trunc.

@@ -25,27 +25,27 @@ type computation struct {
 }
 
 // applySymbolic applies an op to symbolic elements. It returns nil if an element of the results has no symbolic form.
-func (n *node) applySymbolic(o *graph.Op, attrs graph.Attrs, operands []any) []*val {
+func (n *node) applySymbolic(op *graph.Op, attrs graph.Attrs, operands []any) []*val {
 	if !slices.ContainsFunc(operands, isComputed) {
 		return nil
 	}
-	c := &computation{node: n, op: o, attrs: attrs, operands: operands, in: make([]*symElements, len(operands))}
+	c := &computation{node: n, op: op, attrs: attrs, operands: operands, in: make([]*symElements, len(operands))}
 	args := make([]graph.Arg, len(operands))
 	for i, a := range operands {
 		if x, ok := a.(*val); a == nil || ok && x == nil {
 			continue
 		}
-		if c.in[i] = n.operandElements(o, i, a); c.in[i] == nil {
+		if c.in[i] = n.operandElements(op, i, a); c.in[i] == nil {
 			return nil
 		}
-		m := tensor.New(c.in[i].dtype, c.in[i].shape...)
-		args[i] = graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: "operand", Meta: m, Type: m.Type()}}
+		meta := tensor.New(c.in[i].dtype, c.in[i].shape...)
+		args[i] = graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: "operand", Meta: meta, Type: meta.Type()}}
 		if s, ok := tensor.ScalarOf(a); ok {
 			args[i] = graph.Arg{Kind: graph.NumberArg, Number: s}
 		}
 	}
 	var res []graph.Result
-	if c.call, res = n.inferCall(o, attrs, args); res == nil {
+	if c.call, res = n.inferCall(op, attrs, args); res == nil {
 		return nil
 	}
 	for _, r := range res {
@@ -68,7 +68,7 @@ func isComputed(a any) bool {
 
 // operandElements returns the elements of operand a with index i, or nil if the elements are unknown. Indices must be
 // constant. Elements may depend on data if the op only selects elements.
-func (n *node) operandElements(o *graph.Op, i int, a any) *symElements {
+func (n *node) operandElements(op *graph.Op, i int, a any) *symElements {
 	x, ok := a.(*val)
 	switch {
 	case !ok:
@@ -77,15 +77,15 @@ func (n *node) operandElements(o *graph.Op, i int, a any) *symElements {
 			return nil
 		}
 		return elementsOfData(s.Tensor(s.DType()))
-	case isIndex(o, i) && x.data == nil:
+	case isIndex(op, i) && x.data == nil:
 		return nil
 	}
-	return n.elementsOf(x, o.SelectsElements || o.Fills || o.Kind == graph.View)
+	return n.elementsOf(x, op.SelectsElements || op.Fills || op.Kind == graph.View)
 }
 
 // isIndex reports whether the elements of operand i of an op are indices.
-func isIndex(o *graph.Op, i int) bool {
-	return len(o.Params) > 0 && o.Params[min(i, len(o.Params)-1)].Below != nil
+func isIndex(op *graph.Op, i int) bool {
+	return len(op.Params) > 0 && op.Params[min(i, len(op.Params)-1)].Below != nil
 }
 
 // results returns the results of the op as values: lists has the elements of each result. The op is added to the graph
@@ -97,12 +97,12 @@ func (c *computation) results(lists [][]symElement) []*val {
 	var made []*val
 	out := make([]*val, len(lists))
 	for i, list := range lists {
-		m := c.out[i].Meta()
-		out[i] = valueOf(&symElements{dtype: m.DType, shape: m.Shape, list: list, addToGraph: func() *val {
+		meta := c.out[i].Meta()
+		out[i] = valueOf(&symElements{dtype: meta.DType, shape: meta.Shape, list: list, addToGraph: func() *val {
 			if made == nil {
 				made = c.node.emit(c.op.Name, c.attrs, c.operands...)
 			}
-			return made[i].withSizes(m.DType, m.Shape...)
+			return made[i].withSizes(meta.DType, meta.Shape...)
 		}})
 	}
 	return out
@@ -220,11 +220,11 @@ func (c *computation) evalExpression() [][]symElement {
 
 // expression returns the op's expression for one element of the result, or nil if the op has none.
 func (c *computation) expression() (*expr.Code, error) {
-	switch o := c.op; {
-	case o.Pointwise != nil:
-		return o.Pointwise.Unchecked(c.call)
-	case o.Expression != nil:
-		return o.Expression(c.call)
+	switch op := c.op; {
+	case op.Pointwise != nil:
+		return op.Pointwise.Unchecked(c.call)
+	case op.Expression != nil:
+		return op.Expression(c.call)
 	}
 	return nil, nil
 }

@@ -117,8 +117,8 @@ func (im *importer) shapeOf(x *val) []sym.Int {
 	if x.graphValue == nil || x.data != nil || x.elements != nil {
 		return sym.Ints(x.meta().Shape...)
 	}
-	if s := im.shapes[x.graphValue]; s != nil {
-		return s
+	if sizes := im.shapes[x.graphValue]; sizes != nil {
+		return sizes
 	}
 	if !x.isDynamic() {
 		return sym.Ints(x.meta().Shape...)
@@ -126,14 +126,14 @@ func (im *importer) shapeOf(x *val) []sym.Int {
 	if x.outline.Sizes == nil {
 		return nil
 	}
-	s := make([]sym.Int, len(x.outline.Sizes))
+	sizes := make([]sym.Int, len(x.outline.Sizes))
 	for i, n := range x.outline.Sizes {
-		if s[i] = sym.Of(n); n < 0 {
-			s[i] = im.newUnknown(0)
+		if sizes[i] = sym.Of(n); n < 0 {
+			sizes[i] = im.newUnknown(0)
 		}
 	}
-	im.shapes[x.graphValue] = s
-	return s
+	im.shapes[x.graphValue] = sizes
+	return sizes
 }
 
 // sizes returns the shape of x, with -1 for symbolic sizes.
@@ -185,15 +185,15 @@ func (im *importer) isStatic(x *val) bool {
 // shapeVector returns the shape of x as a vector of int64.
 func (n *node) shapeVector(x *val) *val {
 	computed := func() *val { return n.emit("_shape_as_tensor", nil, x)[0].withType(tensor.Int64, 1) }
-	s := n.shapeOf(x)
-	if s == nil {
+	sizes := n.shapeOf(x)
+	if sizes == nil {
 		return computed()
 	}
-	list := make([]symElement, len(s))
-	for i := range s {
-		list[i] = symElement{numerator: s[i]}
+	list := make([]symElement, len(sizes))
+	for i := range sizes {
+		list[i] = symElement{numerator: sizes[i]}
 	}
-	return valueOf(&symElements{dtype: tensor.Int64, shape: []int{len(s)}, list: list, addToGraph: computed})
+	return valueOf(&symElements{dtype: tensor.Int64, shape: []int{len(sizes)}, list: list, addToGraph: computed})
 }
 
 // maxSize bounds the length of size expressions (sym.Int.Size). The broadcast of two unknown sizes contains both
@@ -212,9 +212,9 @@ func (im *importer) inferShapes(vals []*graph.Value, attrs graph.Attrs) {
 	}
 	types := make([]tensor.Type, len(node.In))
 	isSymbolic := im.hasExpressions(attrs)
-	for i, paths := range node.In {
-		types[i] = paths.Type()
-		if shape := im.shapes[paths.Value]; paths.Kind == graph.TensorArg && shape != nil {
+	for i, arg := range node.In {
+		types[i] = arg.Type()
+		if shape := im.shapes[arg.Value]; arg.Kind == graph.TensorArg && shape != nil {
 			// Inference of shapes does not depend on strides, so strides may be row-major.
 			isSymbolic, types[i] = true, tensor.NewType(types[i].DType, shape...)
 		}
@@ -263,10 +263,10 @@ type inferencePath = sym.Case[[]int]
 
 var errRank = errors.New("the number of dimensions depends on sizes")
 
-// addPath adds the sizes of the results on the current path to a.sizes, and returns the index of each size there. Sizes
-// that are equal under the conditions of the path share an index. For example, N and 1 share an index on a path on
-// which N is 1.
-func (a *pathSizes) addPath(vals []*graph.Value, res []graph.Result) ([]int, error) {
+// addPath adds the sizes of the results on the current path to paths.sizes, and returns the index of each size there.
+// Sizes that are equal under the conditions of the path share an index. For example, N and 1 share an index on a path
+// on which N is 1.
+func (paths *pathSizes) addPath(vals []*graph.Value, res []graph.Result) ([]int, error) {
 	var indices []int
 	for i, v := range vals {
 		if len(res) != len(vals) || len(res[i].Type.Shape) != v.Meta.Rank() {
@@ -274,16 +274,16 @@ func (a *pathSizes) addPath(vals []*graph.Value, res []graph.Result) ([]int, err
 		}
 		for _, s := range res[i].Type.Shape {
 			sizeIndex := len(indices)
-			if sizeIndex == len(a.sizes) {
-				a.sizes = append(a.sizes, nil)
+			if sizeIndex == len(paths.sizes) {
+				paths.sizes = append(paths.sizes, nil)
 			}
-			pathIndex := slices.IndexFunc(a.sizes[sizeIndex], func(o sym.Int) bool {
+			pathIndex := slices.IndexFunc(paths.sizes[sizeIndex], func(o sym.Int) bool {
 				same, known := o.Eq(s).Known()
 				return same && known
 			})
 			if pathIndex < 0 {
-				pathIndex = len(a.sizes[sizeIndex])
-				a.sizes[sizeIndex] = append(a.sizes[sizeIndex], s)
+				pathIndex = len(paths.sizes[sizeIndex])
+				paths.sizes[sizeIndex] = append(paths.sizes[sizeIndex], s)
 			}
 			indices = append(indices, pathIndex)
 		}
@@ -291,11 +291,11 @@ func (a *pathSizes) addPath(vals []*graph.Value, res []graph.Result) ([]int, err
 	return indices, nil
 }
 
-// mergedSize merges the expressions a.sizes[sizeIndex] of one size on all paths into one expression. It returns -1 if
-// the result would be too long.
-func (a *pathSizes) mergedSize(cases []inferencePath, sizeIndex int) sym.Int {
+// mergedSize merges the expressions paths.sizes[sizeIndex] of one size on all paths into one expression. It returns -1
+// if the result would be too long.
+func (paths *pathSizes) mergedSize(cases []inferencePath, sizeIndex int) sym.Int {
 	last := cases[len(cases)-1].Value[sizeIndex]
-	size, distinct := a.sizes[sizeIndex][last], 0
+	size, distinct := paths.sizes[sizeIndex][last], 0
 	for _, c := range slices.Backward(cases[:len(cases)-1]) {
 		if c.Value[sizeIndex] == last {
 			continue
@@ -304,7 +304,7 @@ func (a *pathSizes) mergedSize(cases []inferencePath, sizeIndex int) sym.Int {
 		if distinct++; distinct > 2 {
 			return sym.Of(-1)
 		}
-		size = sym.Where(c.If, a.sizes[sizeIndex][last], size)
+		size = sym.Where(c.If, paths.sizes[sizeIndex][last], size)
 	}
 	if size.Size() > maxSize {
 		return sym.Of(-1)
@@ -314,8 +314,8 @@ func (a *pathSizes) mergedSize(cases []inferencePath, sizeIndex int) sym.Int {
 
 // outline records the outlines of an op's results whose shapes depend on data. The outline of a value has its dtype and
 // known sizes.
-func (n *node) outline(out []*val, o *graph.Op, attrs graph.Attrs, operands []any) {
-	found := n.outlines(o, attrs, operands)
+func (n *node) outline(out []*val, op *graph.Op, attrs graph.Attrs, operands []any) {
+	found := n.outlines(op, attrs, operands)
 	for i, x := range out {
 		if len(found) == len(out) {
 			x.outline = found[i]
@@ -325,8 +325,8 @@ func (n *node) outline(out []*val, o *graph.Op, attrs graph.Attrs, operands []an
 	}
 }
 
-func (n *node) outlines(o *graph.Op, attrs graph.Attrs, operands []any) []graph.Outline {
-	in := make([]graph.Outlined, len(operands))
+func (n *node) outlines(op *graph.Op, attrs graph.Attrs, operands []any) []graph.Outline {
+	in := make([]graph.OutlinedArg, len(operands))
 	for i, a := range operands {
 		x, ok := a.(*val)
 		switch {
@@ -337,16 +337,16 @@ func (n *node) outlines(o *graph.Op, attrs graph.Attrs, operands []any) []graph.
 			in[i] = n.outlined(x)
 		}
 	}
-	return o.Outline(in, attrs, n.refElements, n.symbols)
+	return op.Outline(in, attrs, n.refElements, n.symbols)
 }
 
 // outlined returns the properties of an operand that are known for all sizes.
-func (n *node) outlined(x *val) graph.Outlined {
+func (n *node) outlined(x *val) graph.OutlinedArg {
 	if x.data != nil || x.elements == nil && n.isStatic(x) {
 		arg := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: x.name, Meta: x.meta(), Const: x.data}}
-		return graph.Outlined{Arg: arg}
+		return graph.OutlinedArg{Arg: arg}
 	}
-	return graph.Outlined{Arg: graph.Arg{Kind: graph.TensorArg}, Outline: n.outlineOf(x)}
+	return graph.OutlinedArg{Arg: graph.Arg{Kind: graph.TensorArg}, Outline: n.outlineOf(x)}
 }
 
 // outlineOf returns the dtype and the sizes of a tensor. Sizes that depend on symbols or data are -1.
@@ -389,8 +389,8 @@ func (n *node) refElements(v *graph.Value) (shape []int, elements []any, ok bool
 // fallbackDType returns the dtype of a result without an outline: the attribute dtype if it is given, otherwise the
 // dtype of the first operand if an attribute is computed, otherwise [tensor.Invalid].
 func (n *node) fallbackDType(attrs graph.Attrs, operands []any) tensor.DType {
-	if d, ok := attrs["dtype"].(tensor.DType); ok {
-		return d
+	if dtype, ok := attrs["dtype"].(tensor.DType); ok {
+		return dtype
 	}
 	for _, a := range attrs {
 		if _, ok := a.(graph.Ref); ok && len(operands) > 0 {

@@ -8,7 +8,8 @@ var standard = mergeTables(elements, activations, reductions, shapes, products, 
 	recurrents, quantized, signals, control)
 
 // domains holds the converters of each domain, by operator name.
-var domains = map[string]map[string]converter{"": standard, microsoftDomain: microsoft}
+var domains = map[string]map[string]converter{"": standard, microsoftDomain: microsoft,
+	mlDomain: ml}
 
 // microsoftDomain is the domain of the operators that ONNX Runtime adds to the standard.
 const microsoftDomain = "com.microsoft"
@@ -29,6 +30,20 @@ var microsoft = map[string]converter{
 	"MatMulIntegerToFloat": integerToFloat, "DynamicQuantizeMatMul": dynamicQuantizeMatMul,
 	"DynamicQuantizeLSTM": dynamicQuantizeLSTM,
 	"QuantizeLinear":      quantizeLinear, "DequantizeLinear": dequantizeLinear,
+}
+
+// mlDomain is the domain of classical machine learning: trees, linear models, support vector machines, encoders.
+const mlDomain = "ai.onnx.ml"
+
+// Operators of classical machine learning.
+var ml = map[string]converter{
+	"TreeEnsemble": treeEnsemble5, "TreeEnsembleRegressor": treeEnsembleRegressor,
+	"TreeEnsembleClassifier": treeEnsembleClassifier, "LinearClassifier": linearClassifier,
+	"LinearRegressor": linearRegressor, "SVMClassifier": svmClassifier, "SVMRegressor": svmRegressor,
+	"Scaler": scaler, "Normalizer": normalizer, "Imputer": imputer, "Binarizer": binarizer,
+	"OneHotEncoder": oneHotEncoder, "LabelEncoder": labelEncoder, "CategoryMapper": categoryMapper,
+	"FeatureVectorizer": featureVectorizer, "ArrayFeatureExtractor": arrayFeatureExtractor,
+	"DictVectorizer": dictVectorizer, "CastMap": castMap, "ZipMap": zipMap,
 }
 
 // mergeTables merges tables. It panics if two tables have the same operator.

@@ -21,7 +21,11 @@ type val struct {
 	elements   *symElements  // see symelements.go
 	outline    graph.Outline // the known dtype and sizes of a tensor whose shape depends on data
 
-	members     []*val          // the members of a sequence, if they are known
+	isText bool         // whether the elements are codes of strings: see texts.go
+	labels graph.Labels // the keys of maps
+
+	// The members of a sequence, if they are known; the keys and the values of a map; the values of maps.
+	members     []*val
 	packed      *packedSequence // a sequence with unknown members; nil if the members are known
 	memberDType tensor.DType    // the declared dtype of the members of an empty sequence
 
@@ -34,13 +38,16 @@ type valKind uint8
 const (
 	tensorKind valKind = iota
 	sequenceKind
+	mapKind           // a map: an input
+	mapsKind          // a sequence of maps with the same keys: an output
 	emptyOptionalKind // an optional without a value
 	unavailableKind   // a value that could not be converted: see skipped.go
 )
 
 // String describes the kind in errors.
 func (k valKind) String() string {
-	return [...]string{"a tensor", "a sequence", "an optional without a value", "an unavailable value"}[k]
+	return [...]string{"a tensor", "a sequence", "a map", "a sequence of maps", "an optional without a value",
+		"an unavailable value"}[k]
 }
 
 // constValue returns a constant.
@@ -52,6 +59,7 @@ func weightValue(p *pb.TensorProto, t *tensor.Tensor) *val {
 	if isNarrow(pb.DataType(p.DataType)) {
 		x.narrow = pb.DataType(p.DataType)
 	}
+	x.isText = pb.DataType(p.DataType) == pb.String
 	return x
 }
 
@@ -88,14 +96,14 @@ func (x *val) isDynamic() bool {
 // call it if the op cannot infer dtype and rank.
 //
 //go:noinline
-func (x *val) withType(d tensor.DType, rank int) *val {
-	x.outline.DType = d
+func (x *val) withType(dtype tensor.DType, rank int) *val {
+	x.outline.DType = dtype
 	return x.withRank(rank)
 }
 
 // withSizes is [val.withType] with sizes in place of the rank. An unknown size is -1.
-func (x *val) withSizes(d tensor.DType, sizes ...int) *val {
-	x.outline = graph.Outline{DType: d, Sizes: append([]int{}, sizes...)}
+func (x *val) withSizes(dtype tensor.DType, sizes ...int) *val {
+	x.outline = graph.Outline{DType: dtype, Sizes: append([]int{}, sizes...)}
 	return x
 }
 

@@ -30,6 +30,9 @@ type vector struct {
 	name      string
 	model     []byte
 	in, wants map[string]*tensor.Tensor
+	// texts has the names of inputs and outputs that are strings. Their arrays have the code points of each string in the
+	// last dimension, padded with zeros.
+	texts map[string]bool
 }
 
 // vectors reads all cases, in order. A case without a model uses the model of the previous case.
@@ -45,7 +48,7 @@ func vectors(t testing.TB) []vector {
 		for _, f := range archive.File {
 			folder, name, _ := strings.Cut(f.Name, "/")
 			if full := family + "/" + folder; len(list) == 0 || list[len(list)-1].name != full {
-				v := vector{name: full}
+				v := vector{name: full, texts: map[string]bool{}}
 				if len(list) > 0 {
 					v.model = list[len(list)-1].model
 				}
@@ -57,9 +60,9 @@ func vectors(t testing.TB) []vector {
 			case "model.onnx":
 				v.model = data
 			case "inputs.npz":
-				v.in = arrays(t, v.name, data)
+				v.in = v.arrays(t, data)
 			case "outputs.npz":
-				v.wants = arrays(t, v.name, data)
+				v.wants = v.arrays(t, data)
 			}
 		}
 		require.NoError(t, archive.Close())
@@ -76,15 +79,18 @@ func unzipped(t testing.TB, f *zip.File) []byte {
 	return data
 }
 
-func arrays(t testing.TB, name string, data []byte) map[string]*tensor.Tensor {
+func (v *vector) arrays(t testing.TB, data []byte) map[string]*tensor.Tensor {
 	t.Helper()
+	name := v.name
 	r, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	require.NoError(t, err, name)
 	out := map[string]*tensor.Tensor{}
 	for _, f := range r.File {
 		x, err := npz.ReadNPY(bytes.NewReader(unzipped(t, f)), int64(f.UncompressedSize64))
 		require.NoError(t, err, name)
-		out[strings.TrimSuffix(f.Name, ".npy")] = x
+		value, isText := strings.CutSuffix(strings.TrimSuffix(f.Name, ".npy"), ".texts")
+		v.texts[value] = v.texts[value] || isText
+		out[value] = x
 	}
 	return out
 }
@@ -98,7 +104,9 @@ func TestVectors(t *testing.T) {
 		require.NoError(t, err, v.name)
 		shapes := map[string][]int{}
 		for name, x := range v.in {
-			shapes[name] = x.Shape
+			if shapes[name] = x.Shape; v.texts[name] {
+				shapes[name] = x.Shape[:x.Rank()-1]
+			}
 		}
 		g, err := m.Graph(Options{Shapes: shapes})
 		if err == nil {
@@ -118,7 +126,13 @@ func TestVectors(t *testing.T) {
 }
 
 func (v vector) check(g *graph.Graph) error {
-	got, err := execute(g, v.in)
+	in := map[string]*tensor.Tensor{}
+	for name, x := range v.in {
+		if in[name] = x; v.texts[name] {
+			in[name] = tensor.Must(g.Labels[name].Encode(textsOf(x), x.Shape[:x.Rank()-1]...))
+		}
+	}
+	got, err := execute(g, in)
 	if err != nil {
 		return err
 	}
@@ -129,11 +143,33 @@ func (v vector) check(g *graph.Graph) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.wants)) {
+		if want := v.wants[name]; v.texts[name] {
+			if list, err := g.Labels[name].Decode(got[name]); err != nil || !slices.Equal(list, textsOf(want)) {
+				return fmt.Errorf("output %q: got %q, want %q: %w", name, list, textsOf(want), err)
+			}
+			continue
+		}
 		if err := compareScaled(got[name], v.wants[name], scale); err != nil {
 			return fmt.Errorf("output %q: %w", name, err)
 		}
 	}
 	return nil
+}
+
+// textsOf returns the strings of an array: see [vector.texts].
+func textsOf(x *tensor.Tensor) []string {
+	points, _ := tensor.ToSlice[uint32](x) // the dtype is right
+	var list []string
+	for length := x.Shape[x.Rank()-1]; len(points) > 0; points = points[length:] {
+		text := ""
+		for _, p := range points[:length] {
+			if p != 0 {
+				text += string(rune(p))
+			}
+		}
+		list = append(list, text)
+	}
+	return list
 }
 
 // checkOpen converts without sizes and then binds the sizes.

@@ -76,8 +76,8 @@ func (n *node) floatsAttr(x *val) any {
 // upsampleOp applies an upsampling op of aten. It returns nil if no such op is equivalent. scales is nil if sizes are
 // given; sizes is nil if the sizes depend on data.
 func (n *node) upsampleOp(x *val, attrs graph.Attrs, sizes []sym.Int, scales []float64) *val {
-	in := n.shapeOf(x)
-	if len(in) != 4 || attrs["axes"] != nil || !x.dtype().IsFloat() || attrs["antialias"] == true ||
+	inputSizes := n.shapeOf(x)
+	if len(inputSizes) != 4 || attrs["axes"] != nil || !x.dtype().IsFloat() || attrs["antialias"] == true ||
 		attrs["keep_aspect_ratio_policy"] != "stretch" {
 		return nil
 	}
@@ -88,8 +88,8 @@ func (n *node) upsampleOp(x *val, attrs graph.Attrs, sizes []sym.Int, scales []f
 		}
 		upAttrs["scale_factors"] = scales[2:]
 	} else {
-		if len(sizes) != 4 || !sizes[0].Same(in[0]) || !sizes[1].Same(in[1]) || !positive(sizes[2].Sub(sym.Of(1))) ||
-			!positive(sizes[3].Sub(sym.Of(1))) {
+		if len(sizes) != 4 || !sizes[0].Same(inputSizes[0]) || !sizes[1].Same(inputSizes[1]) ||
+			!positive(sizes[2].Sub(sym.Of(1))) || !positive(sizes[3].Sub(sym.Of(1))) {
 			return nil
 		}
 		upAttrs["output_size"] = n.sizeAttr(sizes[2:]...)
@@ -191,9 +191,9 @@ func nonMaxSuppression(n *node) []*val {
 // cosineWindow returns the converter of a cosine window: a - b cos(x) + c cos(2x), where x runs over one period.
 func cosineWindow(a, b, c float64) converter {
 	return func(n *node) []*val {
-		d := n.dtypeAttr("output_datatype")
-		if d == tensor.Invalid {
-			d = tensor.Float32
+		dtype := n.dtypeAttr("output_datatype")
+		if dtype == tensor.Invalid {
+			dtype = tensor.Float32
 		}
 		size := n.operand(0)
 		position := n.op("arange", graph.Attrs{"end": n.scalarAttr(size), "dtype": tensor.Float64})
@@ -210,7 +210,7 @@ func cosineWindow(a, b, c float64) converter {
 		if c != 0 {
 			y = n.op("add", nil, y, n.op("mul", nil, n.op("cos", nil, n.op("mul", nil, angle, 2.0)), c))
 		}
-		return one(n.cast(y, d))
+		return one(n.cast(y, dtype))
 	}
 }
 
@@ -251,9 +251,10 @@ func tfIdf(n *node) []*val {
 		n.failf("mode %q is not supported", mode)
 	}
 	total := slices.Max(t.positions) + 1
-	s := n.symShape(counts)
-	zeros := n.op("full", graph.Attrs{"size": n.sizeAttr(s[0], sym.Of(total)), "fill_value": 0, "dtype": tensor.Float32})
-	positions := n.op("expand", graph.Attrs{"size": n.sizeAttr(s...)}, constValue(intTensor(t.positions...)))
+	sizes := n.symShape(counts)
+	zeros := n.op("full", graph.Attrs{"size": n.sizeAttr(sizes[0], sym.Of(total)), "fill_value": 0,
+		"dtype": tensor.Float32})
+	positions := n.op("expand", graph.Attrs{"size": n.sizeAttr(sizes...)}, constValue(intTensor(t.positions...)))
 	y := n.op("scatter_reduce", graph.Attrs{"dim": 1, "reduce": "sum"}, zeros, positions, counts)
 	if len(shape) == 1 {
 		y = n.reshape(y, total)
@@ -322,13 +323,13 @@ func (n *node) gramTable() gramTable {
 // countGrams counts n-grams of one length in each row. words is gramGroup.words. Between two adjacent words of an
 // n-gram, a row may have `skip` other words. countGrams adds the counts for each skip from 0 to skips.
 func (n *node) countGrams(rows *val, length int, words []int, skips int) *val {
-	s := n.symShape(rows)
+	sizes := n.symShape(rows)
 	grams := len(words) / length
 	pool := constValue(tensor.Must(intTensor(words...).View(tensor.New(tensor.Int64, 1, 1, grams, length))))
-	sum := n.op("full", graph.Attrs{"size": n.sizeAttr(s[0], sym.Of(grams)), "fill_value": 0, "dtype": tensor.Float32})
+	sum := n.op("full", graph.Attrs{"size": n.sizeAttr(sizes[0], sym.Of(grams)), "fill_value": 0, "dtype": tensor.Float32})
 	for skip := range skips + 1 {
 		step := skip + 1
-		count := s[1].Sub(sym.Of((length - 1) * step)).Max(sym.Int{})
+		count := sizes[1].Sub(sym.Of((length - 1) * step)).Max(sym.Int{})
 		if length == 1 && skip > 0 || count.Same(sym.Int{}) {
 			break
 		}

@@ -18,9 +18,10 @@ type geometry struct {
 	roundsUp            bool      // whether the number of windows is rounded up
 }
 
-// geometryOf reads the attributes of windows. in are the spatial sizes of the operand, kernel the sizes of a window.
-func (n *node) geometryOf(in, kernel []sym.Int) geometry {
-	rank := len(in)
+// geometryOf reads the attributes of windows. inputSizes are the spatial sizes of the operand, kernel the sizes of a
+// window.
+func (n *node) geometryOf(inputSizes, kernel []sym.Int) geometry {
+	rank := len(inputSizes)
 	g := geometry{kernel: kernel, stride: n.perDim("strides", rank, 1), dilation: n.perDim("dilations", rank, 1),
 		padBefore: make([]sym.Int, rank), padAfter: make([]sym.Int, rank), roundsUp: n.flag("ceil_mode", false)}
 	if len(kernel) != rank {
@@ -35,8 +36,8 @@ func (n *node) geometryOf(in, kernel []sym.Int) geometry {
 	case "SAME_UPPER", "SAME_LOWER":
 		for i := range kernel {
 			step := sym.Of(g.stride[i])
-			out := in[i].Add(step).Sub(sym.Of(1)).Div(step)
-			total := out.Sub(sym.Of(1)).Mul(step).Add(g.windowExtent(i)).Sub(in[i]).Max(sym.Int{})
+			out := inputSizes[i].Add(step).Sub(sym.Of(1)).Div(step)
+			total := out.Sub(sym.Of(1)).Mul(step).Add(g.windowExtent(i)).Sub(inputSizes[i]).Max(sym.Int{})
 			half := total.Div(sym.Of(2))
 			g.padBefore[i], g.padAfter[i] = half, total.Sub(half)
 			if auto == "SAME_LOWER" {
@@ -112,11 +113,11 @@ func (n *node) padSpatial(x *val, before, after []sym.Int, value any) *val {
 
 // spatialSizes returns the spatial sizes of images [N, C, ...].
 func (n *node) spatialSizes(x *val) []sym.Int {
-	s := n.symShape(x)
-	if len(s) < 3 || len(s) > 5 {
-		n.failf("want 1 to 3 spatial dimensions, the operand has %d dimensions", len(s))
+	sizes := n.symShape(x)
+	if len(sizes) < 3 || len(sizes) > 5 {
+		n.failf("want 1 to 3 spatial dimensions, the operand has %d dimensions", len(sizes))
 	}
-	return s[2:]
+	return sizes[2:]
 }
 
 func conv(n *node) []*val {
@@ -143,8 +144,8 @@ func (n *node) convolve(x, w, bias *val) *val {
 // convAttrs returns the geometry and the attributes of a convolution. If hasPadding is false, some padding is negative,
 // and the attributes have no padding: the caller must first pad and crop x.
 func (n *node) convAttrs(x, w *val) (g geometry, attrs graph.Attrs, hasPadding bool) {
-	in := n.spatialSizes(x)
-	g = n.geometryOf(in, n.weightSizes(w, len(in)))
+	inputSizes := n.spatialSizes(x)
+	g = n.geometryOf(inputSizes, n.weightSizes(w, len(inputSizes)))
 	attrs = graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": n.int("group", 1)}
 	pads := slices.Concat(g.padBefore, g.padAfter)
 	switch {
@@ -162,8 +163,8 @@ func (n *node) convAttrs(x, w *val) (g geometry, attrs graph.Attrs, hasPadding b
 // and then crops or extends the result.
 func convTranspose(n *node) []*val {
 	x, w, bias := n.operand(0), n.operand(1), n.operandOrNil(2)
-	in := n.spatialSizes(x)
-	rank := len(in)
+	inputSizes := n.spatialSizes(x)
+	rank := len(inputSizes)
 	g := geometry{kernel: n.weightSizes(w, rank), stride: n.perDim("strides", rank, 1),
 		dilation: n.perDim("dilations", rank, 1)}
 	auto := n.text("auto_pad", "NOTSET")
@@ -178,15 +179,15 @@ func convTranspose(n *node) []*val {
 	n.checkSteps(g.kernel, g.stride, g.dilation)
 	pads := sym.Ints(n.checkedPads(rank)...)
 	g.padBefore, g.padAfter = pads[:rank], pads[rank:]
-	for i := range in {
+	for i := range inputSizes {
 		step := sym.Of(g.stride[i])
-		want := in[i].Mul(step)
+		want := inputSizes[i].Mul(step)
 		if hasOutputShape {
 			want = sym.Of(output[i])
 		} else if auto != "SAME_UPPER" && auto != "SAME_LOWER" {
 			break
 		}
-		total := step.Mul(in[i].Sub(sym.Of(1))).Add(sym.Of(extra[i])).Add(g.windowExtent(i)).Sub(want)
+		total := step.Mul(inputSizes[i].Sub(sym.Of(1))).Add(sym.Of(extra[i])).Add(g.windowExtent(i)).Sub(want)
 		// A negative total padding extends the result. Its half is rounded down, too.
 		half := total.Div(sym.Of(2))
 		g.padBefore[i], g.padAfter[i] = total.Sub(half), half
@@ -228,9 +229,9 @@ func (n *node) convTransposed(x, w, bias *val, g geometry, extra []int, attrs gr
 
 func deformConv(n *node) []*val {
 	x, w := n.operand(0), n.operand(1)
-	in := n.spatialSizes(x)
-	g := n.geometryOf(in, n.weightSizes(w, len(in)))
-	if len(in) != 2 || !g.isSymmetric() {
+	inputSizes := n.spatialSizes(x)
+	g := n.geometryOf(inputSizes, n.weightSizes(w, len(inputSizes)))
+	if len(inputSizes) != 2 || !g.isSymmetric() {
 		n.failf("only two spatial dimensions, padded alike on both sides, are supported")
 	}
 	attrs := graph.Attrs{"stride": g.stride, "padding": n.numbers("the padding", g.padBefore), "dilation": g.dilation,
@@ -242,8 +243,8 @@ func deformConv(n *node) []*val {
 func col2Im(n *node) []*val {
 	x, image, block := n.operand(0), n.list(1), n.list(2)
 	rank := len(image)
-	s := n.symShape(x)
-	if len(block) != rank || len(s) != 3 || rank == 0 || rank > maxRank {
+	sizes := n.symShape(x)
+	if len(block) != rank || len(sizes) != 3 || rank == 0 || rank > maxRank {
 		n.failf("want [N, C, L] and as many block sizes as image sizes")
 	}
 	for _, size := range image {
@@ -256,24 +257,24 @@ func col2Im(n *node) []*val {
 	if count > 1<<24 || windows > math.MaxInt32 {
 		n.failf("%d blocks of %d elements are not supported", windows, count)
 	}
-	width, widthKnown := s[1].Known()
-	if l, known := s[2].Known(); widthKnown && width%count != 0 || known && windows != l ||
+	width, widthKnown := sizes[1].Known()
+	if l, known := sizes[2].Known(); widthKnown && width%count != 0 || known && windows != l ||
 		count > 1<<24/max(windows, 1) {
-		n.failf("operand %s does not hold %d blocks of %d elements", tensor.Sizes(s), windows, count)
+		n.failf("operand %s does not hold %d blocks of %d elements", tensor.Sizes(sizes), windows, count)
 	}
 	index := b.imageIndices()
-	c := s[1].Div(sym.Of(count))
-	flat := n.reshapeFor(x, s[0], c, sym.Of(count*windows))
-	positions := n.op("expand", graph.Attrs{"size": n.sizeAttr(s[0], c, sym.Of(len(index)))},
+	c := sizes[1].Div(sym.Of(count))
+	flat := n.reshapeFor(x, sizes[0], c, sym.Of(count*windows))
+	positions := n.op("expand", graph.Attrs{"size": n.sizeAttr(sizes[0], c, sym.Of(len(index)))},
 		constValue(intTensor(index...)))
-	zeros := n.op("full", graph.Attrs{"size": n.sizeAttr(s[0], c, sym.Of(tensor.Numel(b.padded))), "fill_value": 0,
+	zeros := n.op("full", graph.Attrs{"size": n.sizeAttr(sizes[0], c, sym.Of(tensor.Numel(b.padded))), "fill_value": 0,
 		"dtype": x.dtype()})
 	y := n.op("scatter_reduce", graph.Attrs{"dim": 2, "reduce": "sum"}, zeros, positions, flat)
 	before, after := make([]sym.Int, rank), make([]sym.Int, rank)
 	for i := range image {
 		before[i], after[i] = b.padBefore[i].Neg(), b.padAfter[i].Neg()
 	}
-	y = n.reshapeFor(y, append([]sym.Int{s[0], c}, sym.Ints(b.padded...)...)...)
+	y = n.reshapeFor(y, append([]sym.Int{sizes[0], c}, sym.Ints(b.padded...)...)...)
 	return one(n.padSpatial(y, before, after, 0))
 }
 

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"io"
 	"runtime"
-	"slices"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/graphrun/graphrun/internal/interrupt"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -166,9 +166,9 @@ func (w *wire) graph(g *pb.GraphProto, s span) error {
 		if n != graphInitializer {
 			return false, nil
 		}
-		t := &pb.TensorProto{}
-		g.Initializer = append(g.Initializer, t)
-		return true, w.tensor(t, value)
+		proto := &pb.TensorProto{}
+		g.Initializer = append(g.Initializer, proto)
+		return true, w.tensor(proto, value)
 	})
 	if err != nil {
 		return err
@@ -178,18 +178,18 @@ func (w *wire) graph(g *pb.GraphProto, s span) error {
 
 // tensor reads a weight without its raw data, and records the span of the raw data. Of several raw data fields, the
 // last field counts, as protobuf requires.
-func (w *wire) tensor(t *pb.TensorProto, s span) error {
+func (w *wire) tensor(proto *pb.TensorProto, s span) error {
 	rest, err := w.fields(s, func(n protowire.Number, value span) (bool, error) {
 		if n != tensorRawData {
 			return false, nil
 		}
-		w.data[t] = value
+		w.data[proto] = value
 		return true, nil
 	})
 	if err != nil {
 		return err
 	}
-	return mergeFields(rest, t)
+	return mergeFields(rest, proto)
 }
 
 // mergeFields decodes fields into a message that may already have other fields.
@@ -204,12 +204,12 @@ func mergeFields(fields []byte, m pb.Message) error {
 func (w *wire) weights() (map[*pb.TensorProto]*tensor.Storage, error) {
 	var list []piece
 	data := make(map[*pb.TensorProto]*tensor.Storage, len(w.data))
-	for t, s := range w.data {
+	for proto, s := range w.data {
 		interrupt.Check(w.ctx)
 		storage := tensor.NewStorage(s.len())
-		data[t], list = storage, pieces(list, storage.Bytes(), s.begin)
+		data[proto], list = storage, pieces(list, storage.Bytes(), s.begin)
 	}
-	slices.SortFunc(list, func(a, b piece) int { return cmp.Compare(a.offset, b.offset) }) // for the system's read-ahead
+	sorted.Func(list, func(a, b piece) int { return cmp.Compare(a.offset, b.offset) }) // for the system's read-ahead
 	return data, readPieces(w.ctx, w.src, list)
 }
 

@@ -3478,6 +3478,20 @@ func Pad[A Ints](self *graph.Value, pad A, attrs ...PadAttrs) *graph.Value {
 	return node("pad", 1, withRequired(nonzeroAttrs(attrs), "pad", pad), self)[0]
 }
 
+// PairwiseProbabilities is the op pairwise_probabilities.
+//
+// Computes the probabilities of k classes from those of the first of each pair of classes: [rows, k(k-1)/2]
+// gives [rows, k]. The pairs are in the order (0, 1), (0, 2), ..., (1, 2), ...
+// The method is the second of Wu, Lin and Weng, Probability Estimates for Multi-class Classification by Pairwise
+// Coupling, 2004. It iterates until errors are below 0.005/k, at most 100 times.
+//
+// Attributes:
+//
+//   - classes: number of classes
+func PairwiseProbabilities[A Int](self *graph.Value, classes A) *graph.Value {
+	return node("pairwise_probabilities", 1, withRequired(nil, "classes", classes), self)[0]
+}
+
 // Permute is the op permute.
 //
 // Reorders the dimensions of self.
@@ -4799,6 +4813,43 @@ func Trace(self *graph.Value) *graph.Value {
 //   - dim1: second dimension
 func Transpose[A, B Int](self *graph.Value, dim0 A, dim1 B) *graph.Value {
 	return node("transpose", 1, withRequired(nil, "dim0", dim0, "dim1", dim1), self)[0]
+}
+
+// TreeEnsembleAggregateWord is the attribute aggregate of [TreeEnsemble].
+type TreeEnsembleAggregateWord string
+
+// The words that TreeEnsembleAggregateWord takes.
+const (
+	TreeEnsembleAggregateSum  TreeEnsembleAggregateWord = "sum"
+	TreeEnsembleAggregateMean TreeEnsembleAggregateWord = "mean"
+	TreeEnsembleAggregateAmin TreeEnsembleAggregateWord = "amin"
+	TreeEnsembleAggregateAmax TreeEnsembleAggregateWord = "amax"
+)
+
+// TreeEnsembleAttrs are the optional attributes of [TreeEnsemble].
+type TreeEnsembleAttrs struct {
+	// combination of the weights of all trees; mean: their sum, divided by the number of trees (default sum)
+	Aggregate TreeEnsembleAggregateWord `attr:"aggregate"`
+}
+
+// TreeEnsemble is the op tree_ensemble.
+//
+// Combines the weights of the nodes at which rows of self [rows, columns] leave decision trees; the result is
+// [rows, outputs].
+// The nodes of all trees are in one list. A row starts at each of the roots [trees]. At node i it continues at
+// children[i, 1] if its element in column features[i] is at most thresholds[i], and at children[i, 0] otherwise.
+// If the element is NaN, it continues at missing[i]; without missing, at children[i, 0]. It leaves the tree at a
+// node whose next node does not come later in the list. The weights of node i are weights[k], for column
+// targets[k], for k from offsets[i] to offsets[i+1]-1. A column of the result without weights is 0. Sums are
+// computed in float64.
+//
+// May be nil: missing.
+//
+// Attributes:
+//
+//   - outputs: number of columns of the result
+func TreeEnsemble[A Int](self, roots, features, thresholds, children, offsets, targets, weights, missing *graph.Value, outputs A, attrs ...TreeEnsembleAttrs) *graph.Value {
+	return node("tree_ensemble", 1, withRequired(nonzeroAttrs(attrs), "outputs", outputs), self, roots, features, thresholds, children, offsets, targets, weights, missing)[0]
 }
 
 // TrilAttrs are the optional attributes of [Tril].

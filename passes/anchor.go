@@ -19,19 +19,19 @@ func (g *grouper) joinAnchors() {
 		if !g.canBeAnchor(n) {
 			continue
 		}
-		c, why := g.epilogueOf(n)
-		whole := c
-		if why == "" && c.space.mask != nil {
-			c, why = g.splitPrefix(c, n)
+		group, why := g.epilogueOf(n)
+		whole := group
+		if why == "" && group.space.mask != nil {
+			group, why = g.splitPrefix(group, n)
 		}
 		if why == "" {
-			if why = g.whyNoAnchor(c, n); why != "" && c != whole {
-				g.merge(c, whole, nil) // undo the split
+			if why = g.whyNoAnchor(group, n); why != "" && group != whole {
+				g.merge(group, whole, nil) // undo the split
 			}
 		}
 		if why == "" {
-			c.anchor = n
-			c.addNode(g, n)
+			group.anchor = n
+			group.addNode(g, n)
 		} else {
 			g.unfused[n] = why
 		}
@@ -56,22 +56,22 @@ func (g *grouper) epilogueOf(n *graph.Node) (*nodeGroup, string) {
 	if reader == nil {
 		return nil, "it has no reader"
 	}
-	c := g.group(reader)
+	group := g.group(reader)
 	switch {
-	case c != nil && c.isAttention:
-		return nil, fmt.Sprintf("the step of %s computes an attention", c.nodes[0].Name)
-	case c == nil || c.anchor == reader:
+	case group != nil && group.isAttention:
+		return nil, fmt.Sprintf("the step of %s computes an attention", group.nodes[0].Name)
+	case group == nil || group.anchor == reader:
 		return nil, fmt.Sprintf("%s also reads it, and comes earlier", reader.Name)
-	case c.anchor != nil:
-		return nil, fmt.Sprintf("the step of %s already has the anchor %s", reader.Name, c.anchor.Name)
-	case !slices.Equal(c.space.shape, v.Meta.Shape):
+	case group.anchor != nil:
+		return nil, fmt.Sprintf("the step of %s already has the anchor %s", reader.Name, group.anchor.Name)
+	case !slices.Equal(group.space.shape, v.Meta.Shape):
 		return nil, otherRows
 	}
-	return c, ""
+	return group, ""
 }
 
 // whyNoAnchor returns why a node cannot be the anchor of a group, or "".
-func (g *grouper) whyNoAnchor(c *nodeGroup, n *graph.Node) string {
+func (g *grouper) whyNoAnchor(group *nodeGroup, n *graph.Node) string {
 	v := n.Out[0]
 	switch err := g.fuser.Anchors(n); {
 	case err != nil:
@@ -81,36 +81,36 @@ func (g *grouper) whyNoAnchor(c *nodeGroup, n *graph.Node) string {
 	case v.Meta.Numel() == 0:
 		return n.Name + " has no elements"
 	}
-	results, reads := c.resultCount, len(c.operands) // the anchor's result is read, and may also be stored
-	if g.isReadOutside(v, c, n) {
+	results, reads := group.resultCount, len(group.operands) // the anchor's result is read, and may also be stored
+	if g.isReadOutside(v, group, n) {
 		results++
-	} else if !g.hasRoomFor(c, v) {
+	} else if !g.hasRoomFor(group, v) {
 		return fmt.Sprintf("no result of the step of %s has elements of the size of %v, whose buffer it could share",
-			c.nodes[0].Name, v.Meta.DType)
+			group.nodes[0].Name, v.Meta.DType)
 	}
-	return overLimit(len(c.nodes)+1, results, reads)
+	return overLimit(len(group.nodes)+1, results, reads)
 }
 
-// isReadOutside reports whether v, which node n of group c computes, has readers outside of c.
-func (g *grouper) isReadOutside(v *graph.Value, c *nodeGroup, n *graph.Node) bool {
+// isReadOutside reports whether v, which node n of the group computes, has readers outside of the group.
+func (g *grouper) isReadOutside(v *graph.Value, group *nodeGroup, n *graph.Node) bool {
 	return g.uses.isOutput[v] || slices.ContainsFunc(g.uses.readers.At(v), func(r *graph.Node) bool {
-		return r != n && g.group(r) != c
+		return r != n && g.group(r) != group
 	})
 }
 
 // hasRoomFor reports whether a stored result of the group can hold v in its buffer: see [fusion.HasRoom].
-func (g *grouper) hasRoomFor(c *nodeGroup, v *graph.Value) bool {
-	return slices.ContainsFunc(c.nodes, func(n *graph.Node) bool {
+func (g *grouper) hasRoomFor(group *nodeGroup, v *graph.Value) bool {
+	return slices.ContainsFunc(group.nodes, func(n *graph.Node) bool {
 		return slices.ContainsFunc(n.Out, func(w *graph.Value) bool {
-			return fusion.HasRoom(w.Meta.DType, v.Meta.DType) && g.isStored(w, c)
+			return fusion.HasRoom(w.Meta.DType, v.Meta.DType) && g.isStored(w, group)
 		})
 	})
 }
 
 // checkAnchor returns an error if the anchor that was decided for a group is impossible at the current sizes.
-func (g *grouper) checkAnchor(c *nodeGroup) error {
-	n := c.anchor
-	if len(n.Out) != 1 || !slices.Equal(n.Out[0].Meta.Shape, c.space.shape) {
+func (g *grouper) checkAnchor(group *nodeGroup) error {
+	n := group.anchor
+	if len(n.Out) != 1 || !slices.Equal(n.Out[0].Meta.Shape, group.space.shape) {
 		return misfit("the result of %s does not have the shape of its epilogue", n.Name)
 	}
 	if err := g.fuser.Anchors(n); err != nil {

@@ -46,13 +46,13 @@ func (g *grouper) joinAttentions() {
 // addAttention makes a group of nodes, given last first, at the given position of the graph. No other space has its
 // shape, so that no node joins the group.
 func (g *grouper) addAttention(nodes []*graph.Node, position int) {
-	c := &nodeGroup{nodes: nodes, position: position, resultCount: 1, isAttention: true,
+	group := &nodeGroup{nodes: nodes, position: position, resultCount: 1, isAttention: true,
 		space: space{shape: []int{-1}}}
 	for _, m := range nodes {
-		g.groupOf.Set(m.Out[0], c)
+		g.groupOf.Set(m.Out[0], group)
 	}
 	g.unfused[nodes[0]] = "it is the last node of an attention"
-	g.groups = append(g.groups, c)
+	g.groups = append(g.groups, group)
 }
 
 // betweenProducts returns the nodes of a possible attention that ends with product n, in a valid order: the last
@@ -63,21 +63,21 @@ func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, hasReduct
 	var first *graph.Node
 	seen, queue := map[*graph.Node]bool{}, []*graph.Node{n.In[0].Value.Node}
 	for len(queue) > 0 && len(seen) <= maxGroup {
-		m := queue[0]
+		next := queue[0]
 		queue = queue[1:]
 		switch {
-		case m == nil || m.Op == nil || seen[m] || len(m.Out) != 1 || g.group(m) != nil:
+		case next == nil || next.Op == nil || seen[next] || len(next.Out) != 1 || g.group(next) != nil:
 			continue
-		case fusion.Attends(m.Op):
-			if first == nil || g.positions.At(m.Out[0]) > g.positions.At(first.Out[0]) {
-				first = m
+		case fusion.Attends(next.Op):
+			if first == nil || g.positions.At(next.Out[0]) > g.positions.At(first.Out[0]) {
+				first = next
 			}
 			continue
-		case !isCandidate(m) && m.Out[0].Alias == nil:
+		case !isCandidate(next) && next.Out[0].Alias == nil:
 			continue
 		}
-		seen[m] = true
-		for _, a := range m.In {
+		seen[next] = true
+		for _, a := range next.In {
 			if a.Kind == graph.TensorArg {
 				queue = append(queue, a.Value.Node)
 			}

@@ -55,12 +55,12 @@ type checker struct {
 func newChecker(g *graph.Graph) *checker {
 	c := &checker{}
 	if len(g.Outputs) == 0 {
-		c.note(nil, "the graph has no outputs", nil)
+		c.noteUnchecked(nil, "the graph has no outputs", nil)
 		return c
 	}
-	if n := elements(g); n > checkLimit {
-		c.note(nil, fmt.Sprintf("the graph is too large, with more than %d elements in all values together", checkLimit),
-			outputNames(g))
+	if n := elementCount(g); n > checkLimit {
+		c.noteUnchecked(nil, fmt.Sprintf("the graph is too large, with more than %d elements in all values together",
+			checkLimit), outputNames(g))
 		return c
 	}
 	c.makeInputs(g)
@@ -70,7 +70,7 @@ func newChecker(g *graph.Graph) *checker {
 			continue
 		}
 		if outs := outputsOf(g, map[*graph.Node]*graph.Error{n: omitted[n]}); len(outs) > 0 {
-			c.note(n, graph.NoReference{Why: n.Op.NoRef}.Error(), outs)
+			c.noteUnchecked(n, graph.NoReference{Why: n.Op.NoRef}.Error(), outs)
 		}
 	}
 	want, err := evaluate(g, omitted, c.inputs)
@@ -85,8 +85,8 @@ func newChecker(g *graph.Graph) *checker {
 	return c
 }
 
-// note records a part that cannot be evaluated.
-func (c *checker) note(n *graph.Node, why string, outputs []string) {
+// noteUnchecked records a part that cannot be evaluated.
+func (c *checker) noteUnchecked(n *graph.Node, why string, outputs []string) {
 	u := Unchecked{Why: why, Outputs: outputs}
 	if n != nil {
 		u.Node, u.Op = n.Name, n.Op.Name
@@ -94,9 +94,9 @@ func (c *checker) note(n *graph.Node, why string, outputs []string) {
 	c.unchecked = append(c.unchecked, u)
 }
 
-// elements returns the total number of elements of all values. If the total exceeds checkLimit, it may return any
+// elementCount returns the total number of elements of all values. If the total exceeds checkLimit, it may return any
 // number above checkLimit.
-func elements(g *graph.Graph) int {
+func elementCount(g *graph.Graph) int {
 	size := 0
 	g.Values(func(v *graph.Value) {
 		if size <= checkLimit {
@@ -153,9 +153,9 @@ func dependents(g *graph.Graph, set map[*graph.Node]*graph.Error) map[*graph.Nod
 // outputsOf returns the names of the outputs that depend on the nodes.
 func outputsOf(g *graph.Graph, nodes map[*graph.Node]*graph.Error) (names []string) {
 	nodes = dependents(g, nodes)
-	for _, o := range g.Outputs {
-		if o.Value.Node != nil && nodes[o.Value.Node] != nil {
-			names = append(names, o.Name)
+	for _, output := range g.Outputs {
+		if output.Value.Node != nil && nodes[output.Value.Node] != nil {
+			names = append(names, output.Name)
 		}
 	}
 	return names
@@ -163,8 +163,8 @@ func outputsOf(g *graph.Graph, nodes map[*graph.Node]*graph.Error) (names []stri
 
 func outputNames(g *graph.Graph) []string {
 	names := make([]string, len(g.Outputs))
-	for i, o := range g.Outputs {
-		names[i] = o.Name
+	for i, output := range g.Outputs {
+		names[i] = output.Name
 	}
 	return names
 }
@@ -247,8 +247,8 @@ func liveVaryingCopies(g *graph.Graph) map[string]bool {
 		varies[v] = true
 	}
 	live := map[*graph.Value]bool{}
-	for _, o := range g.Outputs {
-		live[o.Value] = true
+	for _, output := range g.Outputs {
+		live[output.Value] = true
 	}
 	for _, n := range g.Nodes {
 		dependsOnInputs := slices.ContainsFunc(n.In, func(a graph.Arg) bool {
@@ -330,8 +330,8 @@ func bits(c complex128) [2]uint64 {
 	return [2]uint64{math.Float64bits(real(c)), math.Float64bits(imag(c))}
 }
 
-// dump prints the graph, one value on each line.
-func dump(w io.Writer, g *graph.Graph) {
+// writeGraph prints the graph, one value on each line.
+func writeGraph(w io.Writer, g *graph.Graph) {
 	for _, v := range g.Inputs {
 		fmt.Fprintf(w, "  %s: %v = input\n", v.Name, v.Meta)
 	}
@@ -365,7 +365,7 @@ func dump(w io.Writer, g *graph.Graph) {
 			fmt.Fprintln(w)
 		}
 	}
-	for _, o := range g.Outputs {
-		fmt.Fprintf(w, "  output %s = %s\n", o.Name, o.Value.Name)
+	for _, output := range g.Outputs {
+		fmt.Fprintf(w, "  output %s = %s\n", output.Name, output.Value.Name)
 	}
 }

@@ -34,8 +34,8 @@ type nodeCost struct {
 // nodeNS returns the price of a node in nanoseconds: the price of its own work plus the prices of reading each operand
 // in its layout. If no implementation is chosen, it prices the first implementation.
 func nodeNS(n *graph.Node, p *layout.Profile) (ns float64) {
-	for _, w := range n.Works() {
-		ns += float64(layout.PS(p, w)) / 1e3
+	for _, work := range n.Works() {
+		ns += float64(layout.PS(p, work)) / 1e3
 	}
 	return ns
 }

@@ -32,8 +32,8 @@ func usesOf(g *graph.Graph) *uses {
 		}
 		u.add(a.Value, n)
 	}
-	for _, o := range g.Outputs {
-		u.isOutput[o.Value] = true
+	for _, output := range g.Outputs {
+		u.isOutput[output.Value] = true
 	}
 	return u
 }
@@ -53,29 +53,29 @@ func tensorArgs(g *graph.Graph) iter.Seq2[*graph.Arg, *graph.Node] {
 
 func (u *uses) add(v *graph.Value, n *graph.Node) { u.readers.Set(v, append(u.readers.At(v), n)) }
 
-// redirect makes all readers of `from`, outputs included, read `to`.
-func (u *uses) redirect(g *graph.Graph, from, to *graph.Value) {
+// redirect makes all readers of `from`, outputs included, read `replacement`.
+func (u *uses) redirect(g *graph.Graph, from, replacement *graph.Value) {
 	for _, n := range u.readers.At(from) {
 		for i := range n.In {
 			if n.In[i].Value == from {
-				n.In[i].Value = to
+				n.In[i].Value = replacement
 			}
 		}
 		for _, v := range n.Out {
 			if v.Alias == from {
-				v.Alias = to
+				v.Alias = replacement
 			}
 		}
-		u.add(to, n)
+		u.add(replacement, n)
 	}
 	u.readers.Set(from, nil)
 	if u.isOutput[from] {
 		for i := range g.Outputs {
 			if g.Outputs[i].Value == from {
-				g.Outputs[i].Value = to
+				g.Outputs[i].Value = replacement
 			}
 		}
-		u.isOutput[to] = true
+		u.isOutput[replacement] = true
 	}
 }
 
@@ -168,37 +168,37 @@ func (e *elider) hasView(v *graph.Value) bool {
 	})
 }
 
-// canRead reports whether c, a reader of `from`, can read `to` instead without a change of the layouts of its results.
-// This holds for pointwise nodes, copies, and nodes whose results have a chosen layout, because they keep these
-// layouts. It holds for any other node whose inference gives the same results with `to` as with `from`.
-func (e *elider) canRead(c *graph.Node, from, to *graph.Value) bool {
-	if c.Op.ReadsStorage || c.Op.Kind == graph.View && !c.Op.Identity {
+// canRead reports whether a reader of `from` can read `to` instead without a change of the layouts of its results. This
+// holds for pointwise nodes, copies, and nodes whose results have a chosen layout, because they keep these layouts. It
+// holds for any other node whose inference gives the same results with `to` as with `from`.
+func (e *elider) canRead(reader *graph.Node, from, to *graph.Value) bool {
+	if reader.Op.ReadsStorage || reader.Op.Kind == graph.View && !reader.Op.Identity {
 		return false
 	}
-	for _, v := range c.Out {
+	for _, v := range reader.Out {
 		if v.Alias != nil {
 			return false
 		}
 	}
-	call := c.Call()
-	call.In = slices.Clone(c.In)
+	call := reader.Call()
+	call.In = slices.Clone(reader.In)
 	for i := range call.In {
 		if call.In[i].Value == from {
 			call.In[i].Value = to
 		}
 	}
-	if c.Impl != nil && !c.Impl.Reads(call, c.Walk) {
+	if reader.Impl != nil && !reader.Impl.Reads(call, reader.Walk) {
 		return false
 	}
-	if c.Op.Kind == graph.FollowsOperands || c.Op.Identity || !c.Walk.HasInferredLayouts() {
+	if reader.Op.Kind == graph.FollowsOperands || reader.Op.Identity || !reader.Walk.HasInferredLayouts() {
 		return true
 	}
-	res, err := c.Op.Infer(call)
-	if err != nil || len(res) != len(c.Out) {
+	res, err := reader.Op.Infer(call)
+	if err != nil || len(res) != len(reader.Out) {
 		return false
 	}
 	for i, r := range res {
-		if r.Alias >= 0 || !r.Meta().SameLayout(c.Out[i].Meta) {
+		if r.Alias >= 0 || !r.Meta().SameLayout(reader.Out[i].Meta) {
 			return false
 		}
 	}
@@ -276,8 +276,8 @@ func (p *Plan) dropNodes() {
 // liveValues marks the values that outputs depend on.
 func liveValues(g *graph.Graph) graph.ByValue[bool] {
 	live := graph.NewByValue[bool](g)
-	for _, o := range g.Outputs {
-		live.Set(o.Value, true)
+	for _, output := range g.Outputs {
+		live.Set(output.Value, true)
 	}
 	for _, n := range slices.Backward(g.Nodes) { // readers come after their operands
 		if !slices.ContainsFunc(n.Out, live.At) {

@@ -55,7 +55,7 @@ func TestExact(t *testing.T) {
 			said := ""
 			for _, pass := range p.Passes {
 				if pass.Name == "layout" {
-					said = pass.Did
+					said = pass.Summary
 				}
 			}
 			if exact {

@@ -36,8 +36,8 @@ func ExampleAfter() {
 		panic(err)
 	}
 	for _, done := range p.Passes {
-		if done.Did != "" {
-			fmt.Println(done.Name+":", done.Did)
+		if done.Summary != "" {
+			fmt.Println(done.Name+":", done.Summary)
 		}
 	}
 	// Output:

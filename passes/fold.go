@@ -242,8 +242,8 @@ func (p *Plan) dropConstants() int {
 			read.Set(v, true)
 		}
 	}
-	for _, o := range g.Outputs {
-		read.Set(o.Value, true)
+	for _, output := range g.Outputs {
+		read.Set(output.Value, true)
 	}
 	before := len(g.Constants)
 	g.Constants = slices.DeleteFunc(g.Constants, func(v *graph.Value) bool {
@@ -281,20 +281,20 @@ func (p *Plan) compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 	if n.Op.Compile == nil || slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil }) {
 		return nil, &uncompiled{errors.New("no kernel computes this value")}
 	}
-	k, err := n.Op.Compile(n.Call())
-	if err == nil && k == nil {
+	kernel, err := n.Op.Compile(n.Call())
+	if err == nil && kernel == nil {
 		err = errors.New("its op returned no kernel")
 	}
 	if err != nil {
 		return nil, &uncompiled{err}
 	}
-	return p.runKernel(k, n)
+	return p.runKernel(kernel, n)
 }
 
 // runKernel runs a node's kernel on its constant operands.
-func (p *Plan) runKernel(k *graph.Kernel, n *graph.Node) ([]*tensor.Tensor, error) {
+func (p *Plan) runKernel(kernel *graph.Kernel, n *graph.Node) ([]*tensor.Tensor, error) {
 	out := make([]*tensor.Tensor, len(n.Out))
-	m := k.NewMem()
+	m := kernel.NewMem()
 	m.Context = p.ctx
 	for i, v := range n.Out {
 		out[i] = tensor.Empty(v.Meta)
@@ -303,14 +303,14 @@ func (p *Plan) runKernel(k *graph.Kernel, n *graph.Node) ([]*tensor.Tensor, erro
 	for i, a := range n.In {
 		var at unsafe.Pointer
 		switch {
-		case i < len(k.Bound) && k.Bound[i] != nil:
-			at = k.Bound[i].Pointer()
+		case i < len(kernel.Bound) && kernel.Bound[i] != nil:
+			at = kernel.Bound[i].Pointer()
 		case a.Kind == graph.TensorArg:
 			at = a.Value.Const.Pointer()
 		}
 		m.Ptrs = append(m.Ptrs, at)
 	}
-	for _, ph := range k.Phases {
+	for _, ph := range kernel.Phases {
 		for c := range ph.Chunks {
 			interrupt.Check(p.ctx)
 			if err := ph.Run(m, c); err != nil {

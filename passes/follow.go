@@ -118,42 +118,42 @@ func (g *grouper) followGroups() error {
 	for _, n := range g.plan.Graph.Nodes {
 		byNumber[n.Number()] = n
 	}
-	for _, d := range slices.Backward(g.plan.decisionsToFollow.groups) {
-		c := &nodeGroup{space: space{mask: d.mask, split: d.split}, resultCount: 1}
-		for _, number := range slices.Backward(d.nodes) {
+	for _, decision := range slices.Backward(g.plan.decisionsToFollow.groups) {
+		group := &nodeGroup{space: space{mask: decision.mask, split: decision.split}, resultCount: 1}
+		for _, number := range slices.Backward(decision.nodes) {
 			n := byNumber[number]
 			if n == nil || len(n.Out) == 0 {
 				return misfit("a node of a group does not exist")
 			}
-			c.nodes = append(c.nodes, n)
-			g.groupOf.Set(n.Out[0], c)
+			group.nodes = append(group.nodes, n)
+			g.groupOf.Set(n.Out[0], group)
 		}
-		if d.isAttention {
-			nodes := slices.Clone(c.nodes)
+		if decision.isAttention {
+			nodes := slices.Clone(group.nodes)
 			slices.Reverse(nodes)
 			if err := g.checkAttention(nodes); err != nil {
 				return err
 			}
-			c.isAttention = true
-			g.groups = append(g.groups, c)
+			group.isAttention = true
+			g.groups = append(g.groups, group)
 			continue
 		}
-		if d.anchor {
-			c.anchor = c.nodes[len(c.nodes)-1]
+		if decision.anchor {
+			group.anchor = group.nodes[len(group.nodes)-1]
 		}
-		if err := g.checkGroup(c); err != nil {
+		if err := g.checkGroup(group); err != nil {
 			return err
 		}
-		g.groups = append(g.groups, c)
+		g.groups = append(g.groups, group)
 	}
 	return g.build()
 }
 
 // checkGroup returns an error if the nodes of a recorded group no longer iterate over one space.
-func (g *grouper) checkGroup(c *nodeGroup) error {
-	spaces := make([]space, 0, len(c.nodes))
-	loops := c.nodes
-	if c.anchor != nil {
+func (g *grouper) checkGroup(group *nodeGroup) error {
+	spaces := make([]space, 0, len(group.nodes))
+	loops := group.nodes
+	if group.anchor != nil {
 		loops = loops[:len(loops)-1]
 	}
 	for _, n := range loops {
@@ -162,39 +162,40 @@ func (g *grouper) checkGroup(c *nodeGroup) error {
 			return misfit("%s %s", n.Name, why)
 		}
 		spaces = append(spaces, s)
-		if s.mask != nil || c.space.shape == nil {
-			c.space.shape = s.shape
+		if s.mask != nil || group.space.shape == nil {
+			group.space.shape = s.shape
 		}
-		c.space.inPieces = c.space.inPieces || s.inPieces
+		group.space.inPieces = group.space.inPieces || s.inPieces
 		if s.mask != nil && !g.fuser.Rows(n).Fits(s.shape) {
 			return misfit("the rows of %s do not suit the fused loops", n.Name)
 		}
 	}
 	for i, s := range spaces {
-		if commonSpace(s, c.space).shape == nil && !c.iteratesOverReduced(s, c.nodes[i]) {
-			return misfit("%s iterates over other elements than its group", c.nodes[i].Name)
+		if commonSpace(s, group.space).shape == nil && !group.iteratesOverReduced(s, group.nodes[i]) {
+			return misfit("%s iterates over other elements than its group", group.nodes[i].Name)
 		}
 	}
-	if why := g.whyMisaligned(c.space, c.nodes...); why != "" {
-		return misfit("%s: %s", c.nodes[len(c.nodes)-1].Name, why)
+	if why := g.whyMisaligned(group.space, group.nodes...); why != "" {
+		return misfit("%s: %s", group.nodes[len(group.nodes)-1].Name, why)
 	}
-	if c.anchor != nil {
-		if err := g.checkAnchor(c); err != nil {
+	if group.anchor != nil {
+		if err := g.checkAnchor(group); err != nil {
 			return err
 		}
 	}
-	g.guard(c)
+	g.guard(group)
 	return nil
 }
 
 // iteratesOverReduced reports whether a node with space s iterates over the shape of the group's reduced results
 // without the reduced dimensions. All its operands from outside of the group must have one element: see [mergedSpace].
-func (c *nodeGroup) iteratesOverReduced(s space, n *graph.Node) bool {
-	if c.space.mask == nil || c.space.split != 0 || s.mask != nil || !slices.Equal(s.shape, c.space.withoutReduced()) {
+func (group *nodeGroup) iteratesOverReduced(s space, n *graph.Node) bool {
+	if group.space.mask == nil || group.space.split != 0 || s.mask != nil || !slices.Equal(s.shape,
+		group.space.withoutReduced()) {
 		return false
 	}
 	return !slices.ContainsFunc(n.In, func(a graph.Arg) bool {
-		return a.Kind == graph.TensorArg && !slices.Contains(c.nodes, a.Value.Node) && a.Value.Meta.Numel() != 1
+		return a.Kind == graph.TensorArg && !slices.Contains(group.nodes, a.Value.Node) && a.Value.Meta.Numel() != 1
 	})
 }
 
@@ -224,22 +225,22 @@ func (p *Plan) followLayouts() error {
 	a := d.layout.Of(p.Graph)
 	p.strategyChoseCopies = a.Final
 	written, pins := make([]writtenLayout, len(p.Graph.Outputs)), make([]graph.Pin, len(p.Graph.Outputs))
-	for i, o := range p.Graph.Outputs {
-		pins[i] = o.Demand()
-		written[i] = writtenLayout{typ: o.Value.Type, meta: o.Value.Meta}
+	for i, output := range p.Graph.Outputs {
+		pins[i] = output.Demand()
+		written[i] = writtenLayout{typ: output.Value.Type, meta: output.Value.Meta}
 	}
 	l := newLayouter(p)
 	l.fromOtherSizes = true
 	if err := l.apply(a); err != nil {
 		return err
 	}
-	for i, o := range p.Graph.Outputs {
-		m, pin := o.Value.Meta, pins[i]
-		if !pin.Holds(m) || !pin.SetsLayout() && !m.SameLayout(written[i].meta) {
-			return misfit("output %q would be laid out as %v, and is %v as written", o.Name, m, written[i].meta)
+	for i, output := range p.Graph.Outputs {
+		meta, pin := output.Value.Meta, pins[i]
+		if !pin.Holds(meta) || !pin.SetsLayout() && !meta.SameLayout(written[i].meta) {
+			return misfit("output %q would be laid out as %v, and is %v as written", output.Name, meta, written[i].meta)
 		}
 		if !pin.SetsLayout() {
-			o.Value.Type.SameLayout(written[i].typ) // a guard where sizes are not known
+			output.Value.Type.SameLayout(written[i].typ) // a guard where sizes are not known
 		}
 	}
 	return nil
@@ -260,19 +261,19 @@ func (l *layouter) implFor(n *graph.Node, c *layout.Choice) (*graph.Impl, graph.
 	if len(c.Walk.Out) > 0 && c.Walk.Out[0] != c.Walk.Order {
 		candidates = append(candidates, c.Walk.Out[0])
 	}
-	for _, w := range c.Impl.Walks(call, candidates) {
-		if w.Order == c.Walk.Order && l.sameAddresses(n, w, c.Walk) {
+	for _, walk := range c.Impl.Walks(call, candidates) {
+		if walk.Order == c.Walk.Order && l.sameAddresses(n, walk, c.Walk) {
 			return c.Impl, c.Walk, nil
 		}
 	}
 	for i := range n.Op.Impls {
-		m := &n.Op.Impls[i]
-		if n.Pin.Impl != "" && m.Name != n.Pin.Impl || l.plan.exact && m.Inexact {
+		impl := &n.Op.Impls[i]
+		if n.Pin.Impl != "" && impl.Name != n.Pin.Impl || l.plan.exact && impl.Inexact {
 			continue
 		}
-		for _, w := range m.Walks(call, candidates) {
-			if l.sameAddresses(n, w, c.Walk) && m.Reads(call, w) {
-				return m, w, nil
+		for _, walk := range impl.Walks(call, candidates) {
+			if l.sameAddresses(n, walk, c.Walk) && impl.Reads(call, walk) {
+				return impl, walk, nil
 			}
 		}
 	}

@@ -10,17 +10,17 @@ import (
 
 // guard records, if sizes are unknown, the conditions under which the nodes of a recorded group iterate over the same
 // elements. [grouper.checkGroup] has checked the same conditions at the hints.
-func (g *grouper) guard(c *nodeGroup) {
-	if !slices.ContainsFunc(c.nodes, func(n *graph.Node) bool { return !numeric(n.Out[0].Type) }) {
+func (g *grouper) guard(group *nodeGroup) {
+	if !slices.ContainsFunc(group.nodes, func(n *graph.Node) bool { return !numeric(n.Out[0].Type) }) {
 		return
 	}
 	var groupShape []sym.Int
-	for _, n := range c.nodes {
+	for _, n := range group.nodes {
 		if s, shape := g.spaceOfType(n); s.mask != nil || groupShape == nil {
 			groupShape = shape
 		}
 	}
-	for _, n := range c.nodes {
+	for _, n := range group.nodes {
 		s, shape := g.spaceOfType(n)
 		if s.mask != nil {
 			fits, cut := g.fuser.Rows(n).Suits(shape)
@@ -28,14 +28,14 @@ func (g *grouper) guard(c *nodeGroup) {
 			cut.Holds()
 		}
 		same := equal(shape, groupShape)
-		if mask := c.space.mask; mask != nil && s.mask == nil && c.space.split == 0 {
+		if mask := group.space.mask; mask != nil && s.mask == nil && group.space.split == 0 {
 			same = same.Or(equal(shape, masked(groupShape, mask, true)))
-			if c.iteratesOverReduced(space{shape: s.shape}, n) {
+			if group.iteratesOverReduced(space{shape: s.shape}, n) {
 				same = same.Or(equal(shape, masked(groupShape, mask, false)))
 			}
 		}
 		same.Holds()
-		g.guardReads(n, c)
+		g.guardReads(n, group)
 	}
 }
 
@@ -50,17 +50,17 @@ func (g *grouper) spaceOfType(n *graph.Node) (space, []sym.Int) {
 
 // guardReads records as guards that operands whose rank differs from the rank of the node's iteration space have one
 // element.
-func (g *grouper) guardReads(n *graph.Node, c *nodeGroup) {
-	if c.space.mask == nil {
+func (g *grouper) guardReads(n *graph.Node, group *nodeGroup) {
+	if group.space.mask == nil {
 		return
 	}
 	s, _ := g.expressionSpace(n)
-	iteratesOverReduced := s.mask == nil && c.iteratesOverReduced(s, n)
+	iteratesOverReduced := s.mask == nil && group.iteratesOverReduced(s, n)
 	for _, a := range n.In {
 		if a.Kind != graph.TensorArg || a.Value.Meta.Numel() != 1 {
 			continue
 		}
-		if within := slices.Contains(c.nodes, a.Value.Node); within && a.Value.Meta.Rank() != len(s.shape) ||
+		if within := slices.Contains(group.nodes, a.Value.Node); within && a.Value.Meta.Rank() != len(s.shape) ||
 			!within && iteratesOverReduced {
 			a.Type().Numel().Eq(sym.Of(1)).Holds()
 		}

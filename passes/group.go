@@ -60,7 +60,7 @@ func groupNodes(p *Plan) error {
 		if s, why := g.spaceOf(n); why != "" {
 			g.unfusable[n] = why
 		} else {
-			g.add(i, n, s)
+			g.addToGroups(i, n, s)
 		}
 	}
 	g.joinRows()
@@ -221,14 +221,14 @@ func (g *grouper) iteratesOverAll(n *graph.Node, whole space) bool {
 	return slices.Equal(s.shape, whole.shape)
 }
 
-// add puts a node into the group of its first reader, or starts a group.
-func (g *grouper) add(i int, n *graph.Node, s space) {
-	c := g.groupFor(n, s)
-	if c == nil {
-		c = &nodeGroup{position: i, space: s, operands: map[*graph.Value]bool{}}
-		g.groups = append(g.groups, c)
+// addToGroups puts a node into the group of its first reader, or starts a group.
+func (g *grouper) addToGroups(i int, n *graph.Node, s space) {
+	group := g.groupFor(n, s)
+	if group == nil {
+		group = &nodeGroup{position: i, space: s, operands: map[*graph.Value]bool{}}
+		g.groups = append(g.groups, group)
 	}
-	c.addNode(g, n)
+	group.addNode(g, n)
 }
 
 // groupFor returns the group that a node can join: the merged group of all readers, or the group of the first reader.
@@ -239,10 +239,10 @@ func (g *grouper) groupFor(n *graph.Node, s space) *nodeGroup {
 	firstPosition, hasSeveral := -1, false
 	for _, v := range n.Out {
 		for _, r := range g.uses.readers.At(v) {
-			c := g.group(r)
-			hasSeveral = hasSeveral || firstPosition >= 0 && c != first
+			group := g.group(r)
+			hasSeveral = hasSeveral || firstPosition >= 0 && group != first
 			if p := g.position(r); firstPosition < 0 || p < firstPosition {
-				first, reader, firstPosition = c, r, p
+				first, reader, firstPosition = group, r, p
 			}
 		}
 	}
@@ -284,9 +284,9 @@ func (g *grouper) groupFor(n *graph.Node, s space) *nodeGroup {
 func (g *grouper) mergeReaders(n *graph.Node, s space, first *nodeGroup) *nodeGroup {
 	for _, v := range n.Out {
 		for _, r := range g.uses.readers.At(v) {
-			if c := g.group(r); c != nil && c != first &&
-				mergedSpace(s, c, func(v *graph.Value) bool { return v.Node == n }).shape != nil {
-				first = g.merge(first, c, n)
+			if group := g.group(r); group != nil && group != first &&
+				mergedSpace(s, group, func(v *graph.Value) bool { return v.Node == n }).shape != nil {
+				first = g.merge(first, group, n)
 			}
 		}
 	}
@@ -296,17 +296,17 @@ func (g *grouper) mergeReaders(n *graph.Node, s space, first *nodeGroup) *nodeGr
 // joinRows merges groups that reduce rows with groups that read the reduced values. For example, the group of a mean of
 // squares is merged with the group that divides by the root of that mean.
 func (g *grouper) joinRows() {
-	for _, c := range g.groups {
-		if c.space.mask == nil {
+	for _, group := range g.groups {
+		if group.space.mask == nil {
 			continue
 		}
 		for changed := true; changed; {
 			changed = false
-			for _, n := range slices.Clone(c.nodes) {
+			for _, n := range slices.Clone(group.nodes) {
 				for _, v := range n.Out {
 					for _, r := range g.uses.readers.At(v) {
-						if d := g.group(r); d != nil && d != c && len(c.nodes) > 0 && g.merge(c, d, nil) == d {
-							c, changed = d, true
+						if d := g.group(r); d != nil && d != group && len(group.nodes) > 0 && g.merge(group, d, nil) == d {
+							group, changed = d, true
 						}
 					}
 				}
@@ -320,14 +320,14 @@ func (g *grouper) build() error {
 	keep := func(v *graph.Value) bool { return g.isStored(v, g.group(v.Node)) }
 	var groups []fusion.Group
 	parts := 0
-	for _, c := range slices.Backward(g.groups) {
-		if len(c.nodes) < 2 || c.resultCount == 0 {
+	for _, group := range slices.Backward(g.groups) {
+		if len(group.nodes) < 2 || group.resultCount == 0 {
 			continue
 		}
-		slices.Reverse(c.nodes)
-		groups = append(groups, fusion.Group{Nodes: c.nodes, Anchor: c.anchor != nil, Attention: c.isAttention,
-			Mask: c.space.mask, Split: c.space.split})
-		parts += len(c.nodes)
+		slices.Reverse(group.nodes)
+		groups = append(groups, fusion.Group{Nodes: group.nodes, Anchor: group.anchor != nil, Attention: group.isAttention,
+			Mask: group.space.mask, Split: group.space.split})
+		parts += len(group.nodes)
 	}
 	g.plan.noteGroups(groups)
 	fused, err := g.fuser.Fuse(groups, keep)

@@ -82,7 +82,10 @@ func (p *Plan) noteExact() {
 	nodes := 0
 	for _, n := range p.Graph.Nodes {
 		call := n.Call()
-		if slices.ContainsFunc(n.Op.Impls, func(m graph.Impl) bool { return m.Inexact && len(m.Walks(call, nil)) > 0 }) {
+		if slices.ContainsFunc(n.Op.Impls, func(impl graph.Impl) bool {
+			return impl.Inexact &&
+				len(impl.Walks(call, nil)) > 0
+		}) {
 			nodes++
 		}
 	}
@@ -95,7 +98,7 @@ func (p *Plan) noteExact() {
 // layouts of results.
 type layouter struct {
 	plan           *Plan
-	g              *graph.Graph
+	graph          *graph.Graph
 	nodes          []*graph.Node                 // nodes of the resulting graph so far, copies included
 	insertedCopies map[*layout.Copy]*graph.Value // values of the copies inserted so far
 	writtenLayouts []writtenLayout               // buffer of applyChoice
@@ -105,7 +108,7 @@ type layouter struct {
 }
 
 func newLayouter(p *Plan) *layouter {
-	return &layouter{plan: p, g: p.Graph, insertedCopies: map[*layout.Copy]*graph.Value{},
+	return &layouter{plan: p, graph: p.Graph, insertedCopies: map[*layout.Copy]*graph.Value{},
 		relaidValues: map[*graph.Value]bool{},
 		views:        map[viewKey]*graph.Node{}}
 }
@@ -117,7 +120,7 @@ type viewKey struct {
 }
 
 func (l *layouter) apply(a *layout.Assignment) error {
-	nodes := l.g.Nodes
+	nodes := l.graph.Nodes
 	l.nodes = make([]*graph.Node, 0, len(nodes)+len(nodes)/8)
 	for _, c := range a.Inputs {
 		v, err := l.copy(c)
@@ -136,7 +139,7 @@ func (l *layouter) apply(a *layout.Assignment) error {
 		}
 		if c := &a.Nodes[i]; c.Drop {
 			if err := l.insertResultCopies(n, c); err != nil {
-				return l.g.Fail(n, err)
+				return l.graph.Fail(n, err)
 			}
 			if len(c.ResultCopies) == 0 {
 				l.drop(n)
@@ -144,32 +147,32 @@ func (l *layouter) apply(a *layout.Assignment) error {
 			continue
 		}
 		if err := l.applyChoice(n, &a.Nodes[i]); err != nil {
-			return l.g.Fail(n, err)
+			return l.graph.Fail(n, err)
 		}
 	}
 	var outputs []graph.Output
-	for i, o := range l.g.Outputs {
-		if i < len(a.LostOutputs) && a.LostOutputs[i] || a.Lost[o.Value] {
+	for i, output := range l.graph.Outputs {
+		if i < len(a.LostOutputs) && a.LostOutputs[i] || a.Lost[output.Value] {
 			continue
 		}
 		if c := a.Outputs[i]; c != nil {
 			v, err := l.copy(c)
 			if err != nil {
-				return fmt.Errorf("output %q: %w", o.Name, err)
+				return fmt.Errorf("output %q: %w", output.Name, err)
 			}
-			o.Value = v
+			output.Value = v
 		}
-		outputs = append(outputs, o)
+		outputs = append(outputs, output)
 	}
-	l.g.Outputs, l.g.Nodes = outputs, l.nodes
-	l.note()
+	l.graph.Outputs, l.graph.Nodes = outputs, l.nodes
+	l.summarize()
 	return nil
 }
 
-// note notes how many layouts and implementations were chosen, and how many copies were inserted, constants aside.
-func (l *layouter) note() {
+// summarize notes how many layouts and implementations were chosen, and how many copies were inserted, constants aside.
+func (l *layouter) summarize() {
 	layouts, impls, copies := 0, 0, 0
-	for _, n := range l.g.Nodes {
+	for _, n := range l.graph.Nodes {
 		if n.Impl == nil {
 			continue
 		}
@@ -263,8 +266,8 @@ func (l *layouter) insertResultCopies(n *graph.Node, c *layout.Choice) error {
 			// The pinned value is the copy, so it gets the name.
 			old := after.Value
 			name := old.Name
-			l.g.Rename(old, l.g.Fresh(name+".unpinned"))
-			l.g.Rename(v, name)
+			l.graph.Rename(old, l.graph.Fresh(name+".unpinned"))
+			l.graph.Rename(v, name)
 			n.Pin = graph.Pin{Impl: n.Pin.Impl}
 			l.setPin(v, pin)
 			l.recordPinSource(old, name)
@@ -305,16 +308,16 @@ func (l *layouter) setResultLayout(v *graph.Value, i int, c *layout.Choice, writ
 		guardWritten(v, "", written.typ)
 		v.Type.Strides, v.Meta.Strides = written.typ.Strides, written.meta.Strides
 	case v.Alias == nil:
-		m, order := v.Node.Walk.ResultLayout(i, v.Meta), orderAt(v.Node.Walk.Out, i)
-		asWritten := (c.ExactStrides || l.fromOtherSizes) && m.SameAddresses(written.meta)
+		meta, order := v.Node.Walk.ResultLayout(i, v.Meta), orderAt(v.Node.Walk.Out, i)
+		asWritten := (c.ExactStrides || l.fromOtherSizes) && meta.SameAddresses(written.meta)
 		if asWritten && l.fromOtherSizes {
 			guardWritten(v, order, written.typ)
 		}
 		switch {
 		case asWritten && !written.meta.SameLayout(v.Meta):
 			v.Type, v.Meta = written.typ, written.meta
-		case !asWritten && !m.SameLayout(v.Meta):
-			setLayout(v, m, order)
+		case !asWritten && !meta.SameLayout(v.Meta):
+			setLayout(v, meta, order)
 		}
 	}
 	if (v.Alias == nil) != (written.alias == nil) || !v.Meta.SameLayout(written.meta) ||
@@ -331,14 +334,14 @@ func orderAt(list []tensor.Order, i int) tensor.Order {
 	return ""
 }
 
-// setLayout sets the layout of v to m, which has the given order. If sizes are unknown, strides of the type are
+// setLayout sets the layout of v to meta, which has the given order. If sizes are unknown, strides of the type are
 // expressions.
-func setLayout(v *graph.Value, m tensor.Meta, order tensor.Order) {
+func setLayout(v *graph.Value, meta tensor.Meta, order tensor.Order) {
 	if _, numbers := v.Type.Meta(); numbers || order == "" || order.Rank() != len(v.Type.Shape) {
-		v.SetMeta(m)
+		v.SetMeta(meta)
 		return
 	}
-	v.Type, v.Meta = v.Type.WithStrides(order.SymbolicStrides(v.Type.Shape)), m
+	v.Type, v.Meta = v.Type.WithStrides(order.SymbolicStrides(v.Type.Shape)), meta
 }
 
 // infer sets the types and metas of a node's outputs from the current operands.
@@ -392,11 +395,11 @@ func (l *layouter) insert(c *layout.Copy) (*graph.Value, error) {
 	if c.View {
 		return l.view(c, from)
 	}
-	op, err := l.g.CopyOp()
+	op, err := l.graph.CopyOp()
 	if err != nil {
 		return nil, err
 	}
-	n, err := l.g.Insert(c.Value.Name+"."+c.Order.String(), op.Name, []graph.Arg{graph.Of(from)}, nil, c.Why)
+	n, err := l.graph.Insert(c.Value.Name+"."+c.Order.String(), op.Name, []graph.Arg{graph.Of(from)}, nil, c.Why)
 	if err != nil {
 		return nil, err
 	}
@@ -420,7 +423,7 @@ func (l *layouter) view(c *layout.Copy, operand *graph.Value) (*graph.Value, err
 			}
 		}
 		var err error
-		if n, err = l.g.Again(v.Node, index, operand, c.Why); err != nil {
+		if n, err = l.graph.Again(v.Node, index, operand, c.Why); err != nil {
 			return nil, err
 		}
 		l.nodes = append(l.nodes, n)
@@ -431,9 +434,9 @@ func (l *layouter) view(c *layout.Copy, operand *graph.Value) (*graph.Value, err
 	out := n.Out[v.Index]
 	switch {
 	case out.Alias != nil:
-		m := out.Meta
-		if m.Strides = c.Strides; c.Strides != nil && numeric(out.Type) && m.SameAddresses(out.Meta) {
-			out.SetMeta(m)
+		meta := out.Meta
+		if meta.Strides = c.Strides; c.Strides != nil && numeric(out.Type) && meta.SameAddresses(out.Meta) {
+			out.SetMeta(meta)
 		}
 	case c.Order == "":
 		return nil, fmt.Errorf("%s cannot view %q", n.Name, operand.Name)

@@ -45,7 +45,7 @@ func TestOwnPassRunsInTheList(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{"fused"}, ops(p), "its node goes into the loop of the one before it")
 	assert.Equal(t, "negate", p.Passes[1].Name)
-	assert.Equal(t, "1 outputs negated", p.Passes[1].Did)
+	assert.Equal(t, "1 outputs negated", p.Passes[1].Summary)
 	assert.Equal(t, 2, p.Passes[1].Nodes)
 	_, err = passes.Run(small(t), passes.Options{Passes: list, Check: true})
 	assert.ErrorContains(t, err, `after pass negate: output "y" changed its value`)

@@ -10,11 +10,11 @@ import (
 
 // Packing describes a packed constant of the plan.
 type Packing struct {
-	Value   string   // name of the packed value
-	Of      string   // name of the original constant
-	Form    string   // see [graph.Packing]
-	Bytes   int      // size of the packed value
-	Readers []string // names of the nodes that read it
+	Value    string   // name of the packed value
+	Original string   // name of the original constant
+	Form     string   // see [graph.Packing]
+	Bytes    int      // size of the packed value
+	Readers  []string // names of the nodes that read it
 }
 
 // RunPacking is an operand that the kernel of a node packs in every run. It is not a constant, or there was no memory
@@ -23,7 +23,7 @@ type RunPacking struct{ Value, Form, Node string }
 
 // packer inserts one node that packs for each constant and form.
 type packer struct {
-	g         *graph.Graph
+	graph     *graph.Graph
 	nodes     []*graph.Node // nodes of the resulting graph so far; nil until the first packing node is inserted
 	byForm    map[constantForm]*packNode
 	packNodes []*packNode
@@ -43,11 +43,11 @@ type packNode struct {
 
 // packConstants inserts nodes that pack constant operands into the forms that the chosen implementations read.
 func packConstants(p *Plan) error {
-	k := packer{g: p.Graph, byForm: map[constantForm]*packNode{}}
+	k := packer{graph: p.Graph, byForm: map[constantForm]*packNode{}}
 	for i, n := range p.Graph.Nodes {
 		interrupt.Check(p.ctx)
 		if n.Impl != nil && n.Impl.Pack != nil && slices.ContainsFunc(n.In, isPackable) {
-			if err := k.node(n, i); err != nil && !p.keepGoing { // with keepGoing, compilation reports the error
+			if err := k.packOperands(n, i); err != nil && !p.keepGoing { // with keepGoing, compilation reports the error
 				return p.Graph.Fail(n, err)
 			}
 		}
@@ -71,8 +71,8 @@ func isPackable(a graph.Arg) bool {
 	return a.Kind == graph.TensorArg && a.Value.Const != nil && a.Value.Packed == nil && !a.Value.Pin.SetsLayout()
 }
 
-// node packs the constant operands of n, which is at position `at` of the graph.
-func (k *packer) node(n *graph.Node, at int) (err error) {
+// packOperands packs the constant operands of n, which is at position `at` of the graph.
+func (packer *packer) packOperands(n *graph.Node, at int) (err error) {
 	defer recovered(&err)
 	call := n.Call()
 	for i := range n.In {
@@ -84,7 +84,7 @@ func (k *packer) node(n *graph.Node, at int) (err error) {
 		if !ok {
 			continue
 		}
-		c, err := k.packNodeFor(a.Value, form, at)
+		c, err := packer.packNodeFor(a.Value, form, at)
 		if err != nil {
 			return err
 		}
@@ -97,21 +97,21 @@ func (k *packer) node(n *graph.Node, at int) (err error) {
 }
 
 // packNodeFor returns the node that packs a constant into a form. A new node is inserted at position `at`.
-func (k *packer) packNodeFor(v *graph.Value, form graph.Packing, at int) (*packNode, error) {
+func (packer *packer) packNodeFor(v *graph.Value, form graph.Packing, at int) (*packNode, error) {
 	key := constantForm{v, form.Form}
-	if c := k.byForm[key]; c != nil {
+	if c := packer.byForm[key]; c != nil {
 		return c, nil
 	}
-	n, err := k.g.Pack(v, form)
+	n, err := packer.graph.Pack(v, form)
 	if err != nil {
 		return nil, err
 	}
-	if k.nodes == nil {
-		k.nodes = append(make([]*graph.Node, 0, len(k.g.Nodes)+8), k.g.Nodes[:at]...)
+	if packer.nodes == nil {
+		packer.nodes = append(make([]*graph.Node, 0, len(packer.graph.Nodes)+8), packer.graph.Nodes[:at]...)
 	}
 	c := &packNode{Node: n}
-	k.nodes, k.packNodes = append(k.nodes, n), append(k.packNodes, c)
-	k.byForm[key] = c
+	packer.nodes, packer.packNodes = append(packer.nodes, n), append(packer.packNodes, c)
+	packer.byForm[key] = c
 	return c, nil
 }
 
@@ -150,7 +150,8 @@ func (p *Plan) listPackings() {
 			if !seen {
 				index = len(p.Packed)
 				packedIndex[v] = index
-				p.Packed = append(p.Packed, Packing{Value: v.Name, Of: v.Packed.Of, Form: v.Packed.Form, Bytes: v.Meta.Bytes()})
+				p.Packed = append(p.Packed, Packing{Value: v.Name, Original: v.Packed.Of, Form: v.Packed.Form,
+					Bytes: v.Meta.Bytes()})
 			}
 			if to := &p.Packed[index]; !slices.Contains(to.Readers, n.Name) {
 				to.Readers = append(to.Readers, n.Name)
@@ -161,13 +162,13 @@ func (p *Plan) listPackings() {
 
 // wantedForm returns the packed form in which the node's implementation reads operand i. It is empty if the
 // implementation reads the operand unpacked, or if Pack panics; compilation will report the panic.
-func wantedForm(n *graph.Node, c *graph.Call, i int) (form string) {
+func wantedForm(n *graph.Node, call *graph.Call, i int) (form string) {
 	defer func() {
 		if recover() != nil {
 			form = ""
 		}
 	}()
-	if p, ok := n.Impl.Pack(c, i); ok {
+	if p, ok := n.Impl.Pack(call, i); ok {
 		return p.Form
 	}
 	return ""

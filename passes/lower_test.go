@@ -123,7 +123,7 @@ func TestFoldedConstantsArePacked(t *testing.T) {
 		p, err := passes.Run(g, passes.Options{Strategy: s, Check: true})
 		require.NoError(t, err)
 		require.Len(t, p.Packed, 1)
-		assert.Equal(t, "wide", p.Packed[0].Of)
+		assert.Equal(t, "wide", p.Packed[0].Original)
 		assert.Equal(t, []string{p.Packed[0].Value}, names(p.Graph.Constants))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // nodeGroup is a group of nodes under construction: the nodes of one future fused node.
@@ -21,18 +22,18 @@ type nodeGroup struct {
 }
 
 // addNode adds a node, which becomes the first of the group.
-func (c *nodeGroup) addNode(g *grouper, n *graph.Node) {
-	c.nodes = append(c.nodes, n)
-	g.groupOf.Set(n.Out[0], c)
+func (group *nodeGroup) addNode(g *grouper, n *graph.Node) {
+	group.nodes = append(group.nodes, n)
+	g.groupOf.Set(n.Out[0], group)
 	for _, v := range n.Out {
-		delete(c.operands, v)
-		if g.isStored(v, c) {
-			c.resultCount++
+		delete(group.operands, v)
+		if g.isStored(v, group) {
+			group.resultCount++
 		}
 	}
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg {
-			c.operands[a.Value] = true
+			group.operands[a.Value] = true
 		}
 	}
 }
@@ -49,36 +50,36 @@ func (g *grouper) group(n *graph.Node) *nodeGroup {
 
 // position returns the position of a node in the graph, or the position of its group.
 func (g *grouper) position(n *graph.Node) int {
-	if c := g.group(n); c != nil {
-		return c.position
+	if group := g.group(n); group != nil {
+		return group.position
 	}
 	return g.positions.At(n.Out[0])
 }
 
-// isStored reports whether a value of group c is read outside of c, so that the group must store the value.
-func (g *grouper) isStored(v *graph.Value, c *nodeGroup) bool {
+// isStored reports whether a value of the group is read outside of it, so that the group must store the value.
+func (g *grouper) isStored(v *graph.Value, group *nodeGroup) bool {
 	return g.uses.isOutput[v] || slices.ContainsFunc(g.uses.readers.At(v), func(n *graph.Node) bool {
-		return g.group(n) != c
+		return g.group(n) != group
 	})
 }
 
 // whyTooLarge returns why a group cannot take another node, or "".
-func (g *grouper) whyTooLarge(c *nodeGroup, n *graph.Node) string {
-	results, reads := c.resultCount, len(c.operands)
+func (g *grouper) whyTooLarge(group *nodeGroup, n *graph.Node) string {
+	results, reads := group.resultCount, len(group.operands)
 	for _, v := range n.Out {
-		if c.operands[v] {
+		if group.operands[v] {
 			reads--
 		}
-		if g.isStored(v, c) {
+		if g.isStored(v, group) {
 			results++
 		}
 	}
 	for _, a := range n.In {
-		if a.Kind == graph.TensorArg && !c.operands[a.Value] {
+		if a.Kind == graph.TensorArg && !group.operands[a.Value] {
 			reads++
 		}
 	}
-	return overLimit(len(c.nodes)+1, results, reads)
+	return overLimit(len(group.nodes)+1, results, reads)
 }
 
 // overLimit describes the limit that a group with the given numbers of nodes, stored results and operands exceeds. It
@@ -147,7 +148,7 @@ func (g *grouper) merge(a, b *nodeGroup, n *graph.Node) *nodeGroup {
 	for _, m := range readers {
 		for _, v := range m.Out {
 			for _, r := range g.uses.readers.At(v) {
-				if c := g.group(r); c != a && c != b && r != n && g.position(r) <= b.position {
+				if group := g.group(r); group != a && group != b && r != n && g.position(r) <= b.position {
 					g.recordUnfused(n, fmt.Sprintf("%s needs %s earlier", r.Name, v.Name))
 					return a
 				}
@@ -159,24 +160,24 @@ func (g *grouper) merge(a, b *nodeGroup, n *graph.Node) *nodeGroup {
 	}
 	// Both lists are in reverse order.
 	b.nodes = append(b.nodes, a.nodes...)
-	slices.SortFunc(b.nodes, func(x, y *graph.Node) int { return g.positions.At(y.Out[0]) - g.positions.At(x.Out[0]) })
+	sorted.Func(b.nodes, func(x, y *graph.Node) int { return g.positions.At(y.Out[0]) - g.positions.At(x.Out[0]) })
 	b.space, a.nodes = merged, nil
 	g.recount(b)
 	return b
 }
 
 // recount recomputes the operands and the number of results of a group.
-func (g *grouper) recount(c *nodeGroup) {
-	c.resultCount, c.operands = 0, map[*graph.Value]bool{}
-	for _, n := range c.nodes {
+func (g *grouper) recount(group *nodeGroup) {
+	group.resultCount, group.operands = 0, map[*graph.Value]bool{}
+	for _, n := range group.nodes {
 		for _, x := range n.In {
-			if x.Kind == graph.TensorArg && g.group(x.Value.Node) != c {
-				c.operands[x.Value] = true
+			if x.Kind == graph.TensorArg && g.group(x.Value.Node) != group {
+				group.operands[x.Value] = true
 			}
 		}
 		for _, v := range n.Out {
-			if g.isStored(v, c) {
-				c.resultCount++
+			if g.isStored(v, group) {
+				group.resultCount++
 			}
 		}
 	}

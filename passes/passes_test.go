@@ -127,7 +127,7 @@ func TestCopiesForContracts(t *testing.T) {
 	p := run(t, g, "")
 	require.Len(t, p.Copies, 1)
 	i := slices.IndexFunc(p.Passes, func(d passes.PassRecord) bool { return d.Name == "layout" })
-	assert.Equal(t, "3 layouts and 3 implementations chosen, 1 copy inserted", p.Passes[i].Did)
+	assert.Equal(t, "3 layouts and 3 implementations chosen, 1 copy inserted", p.Passes[i].Summary)
 	c := p.Copies[0]
 	assert.Equal(t, "x", c.Value)
 	assert.Equal(t, []int{144, 36, 6, 1}, c.From)

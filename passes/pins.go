@@ -54,9 +54,10 @@ func checkStoragePins(g *graph.Graph) error {
 			}
 		}
 	}
-	for _, o := range g.Outputs {
-		if v := o.Value.Root(); !o.Demand().SetsLayout() && !o.Value.Meta.IsNonOverlappingAndDense() && conflicts(v, true) {
-			return g.FailOutput(o, pinError(v.Name, v.Demand(), "the output is a view of %q in layout %v: a copy in "+
+	for _, output := range g.Outputs {
+		if v := output.Value.Root(); !output.Demand().SetsLayout() && !output.Value.Meta.IsNonOverlappingAndDense() &&
+			conflicts(v, true) {
+			return g.FailOutput(output, pinError(v.Name, v.Demand(), "the output is a view of %q in layout %v: a copy in "+
 				"the pinned layout has no such view", v.Name, v.Meta))
 		}
 	}
@@ -71,21 +72,21 @@ func (p *Plan) checkPins(laidOut bool) error {
 	}
 	uses, named := usesOf(p.Graph), map[string]*graph.Value{}
 	p.Graph.Values(func(v *graph.Value) { named[v.Name] = v })
-	for _, d := range p.pins {
-		v := named[d.name]
+	for _, demanded := range p.pins {
+		v := named[demanded.name]
 		switch {
 		case v == nil && p.keepGoing:
 			continue
-		case v == nil && d.isNode:
-			return pinError(d.name, d.pin, "the plan has no value %q", d.name)
+		case v == nil && demanded.isNode:
+			return pinError(demanded.name, demanded.pin, "the plan has no value %q", demanded.name)
 		case v == nil:
 			continue // a folded copy has replaced the input or constant
-		case v.Node != nil && !d.pin.Holds(v.Meta):
-			return pinError(d.name, d.pin, "%q is %v", d.name, v.Meta)
-		case !laidOut || d.pin.Holds(v.Meta):
+		case v.Node != nil && !demanded.pin.Holds(v.Meta):
+			return pinError(demanded.name, demanded.pin, "%q is %v", demanded.name, v.Meta)
+		case !laidOut || demanded.pin.Holds(v.Meta):
 			continue
 		}
-		if err := p.checkSource(uses, v, d.pin, d.name); err != nil {
+		if err := p.checkSource(uses, v, demanded.pin, demanded.name); err != nil {
 			return err
 		}
 	}
@@ -133,9 +134,9 @@ func (p *Plan) checkSource(uses *uses, v *graph.Value, pin graph.Pin, name strin
 				v.Meta)
 		}
 	}
-	for _, o := range p.Graph.Outputs {
-		if o.Value == v {
-			return pinError(name, pin, "output %q is %q as it is laid out without the pin, %v", o.Name, v.Name, v.Meta)
+	for _, output := range p.Graph.Outputs {
+		if output.Value == v {
+			return pinError(name, pin, "output %q is %q as it is laid out without the pin, %v", output.Name, v.Name, v.Meta)
 		}
 	}
 	return nil

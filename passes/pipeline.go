@@ -244,9 +244,9 @@ type Plan struct {
 // PassRecord is the record of one pass.
 type PassRecord struct {
 	Name, Doc string        // see [Pass]
-	Did       string        // summary of the changes; empty if there are none
+	Summary   string        // summary of the changes; empty if there are none
 	Nodes     int           // number of nodes after the pass
-	Took      time.Duration // duration of the pass
+	Duration  time.Duration // duration of the pass
 }
 
 // Exact reports whether passes must keep roundings: see [Options.Exact].
@@ -258,10 +258,10 @@ func (p *Plan) Note(format string, args ...any) {
 		return
 	}
 	record, text := &p.Passes[len(p.Passes)-1], fmt.Sprintf(format, args...)
-	if record.Did != "" && text != "" {
-		text = record.Did + ", " + text
+	if record.Summary != "" && text != "" {
+		text = record.Summary + ", " + text
 	}
-	record.Did = text
+	record.Summary = text
 }
 
 // Copy is a copy that a pass inserted.
@@ -377,10 +377,10 @@ func (p *Plan) apply(pass Pass, dumpTo io.Writer) error {
 		return fmt.Errorf("pass %s changed the record of applied passes", pass.Name)
 	}
 	record := &p.Passes[len(p.Passes)-1]
-	record.Nodes, record.Took = len(p.Graph.Nodes), time.Since(start)
+	record.Nodes, record.Duration = len(p.Graph.Nodes), time.Since(start)
 	if dumpTo != nil {
 		fmt.Fprintf(dumpTo, "after %s: %s\n", pass.Name, pass.Doc)
-		dump(dumpTo, p.Graph)
+		writeGraph(dumpTo, p.Graph)
 	}
 	return nil
 }

@@ -72,45 +72,45 @@ func newPlacer(p *Plan) *placer {
 			}
 		}
 	}
-	for _, o := range p.Graph.Outputs {
-		w.needsOwnBuffer.Set(o.Value.Root(), true)
+	for _, output := range p.Graph.Outputs {
+		w.needsOwnBuffer.Set(output.Value.Root(), true)
 	}
 	return w
 }
 
 // placeOperands handles the concatenation n. If one buffer already holds all operands in the right order, the result
 // becomes a slice of that buffer. Otherwise placeOperands places operands in slices of the result.
-func (w *placer) placeOperands(n *graph.Node) {
+func (placer *placer) placeOperands(n *graph.Node) {
 	if n.Places() == nil || n.Out[0].Meta.Numel() == 0 {
 		return
 	}
-	w.placeResult(n)
+	placer.placeResult(n)
 	for i, t := range n.Places() {
 		slice, known := t.Meta()
 		if v := n.In[i].Value; known && v.Meta.DType == slice.DType && v.Meta.Numel() > 0 {
-			w.place(v, n.Out[0], slice, false)
+			placer.place(v, n.Out[0], slice, false)
 		}
 	}
 }
 
 // placeResult places the result of n where its operands already are, if they are adjacent slices of one value.
-func (w *placer) placeResult(n *graph.Node) {
+func (placer *placer) placeResult(n *graph.Node) {
 	v := n.Out[0]
-	m := v.Meta
+	meta := v.Meta
 	var buffer *graph.Value
 	for _, a := range n.In {
 		switch x := a.Value; {
 		case x.Meta.Numel() == 0:
-		case x.Within == nil || x.Meta.Rank() != m.Rank() || buffer != nil && x.BufferOwner() != buffer:
+		case x.Within == nil || x.Meta.Rank() != meta.Rank() || buffer != nil && x.BufferOwner() != buffer:
 			return
 		case buffer == nil:
 			buffer = x.BufferOwner()
-			m = m.WithStrides(buffer.Meta.Strides)
-			m.Offset = x.Meta.Offset
+			meta = meta.WithStrides(buffer.Meta.Strides)
+			meta.Offset = x.Meta.Offset
 		}
 	}
 	if buffer != nil {
-		w.place(v, buffer, m, true)
+		placer.place(v, buffer, meta, true)
 	}
 }
 
@@ -131,33 +131,33 @@ type placementTrial struct {
 	views     []*graph.Node
 }
 
-// place sets the layout of v to m, a slice of another value. All affected nodes must support that layout. The cost must
-// decrease, unless the strategy or the decisions of another plan chose this placement. If inPlace is set, the operands
-// of v are already in that memory, and must be at the positions that v needs.
-func (w *placer) place(v, within *graph.Value, m tensor.Meta, inPlace bool) {
-	p := w.plan
+// place sets the layout of v to meta, a slice of another value. All affected nodes must support that layout. The cost
+// must decrease, unless the strategy or the decisions of another plan chose this placement. If inPlace is set, the
+// operands of v are already in that memory, and must be at the positions that v needs.
+func (placer *placer) place(v, within *graph.Value, meta tensor.Meta, inPlace bool) {
+	p := placer.plan
 	if v.Within != nil || v.Alias != nil || v.Node == nil || v.Const != nil || v.Node.Impl == nil ||
-		w.needsOwnBuffer.At(v) || v.Node.Op.RunDynamic != nil || !numeric(v.Type) ||
+		placer.needsOwnBuffer.At(v) || v.Node.Op.RunDynamic != nil || !numeric(v.Type) ||
 		p.decisionsToFollow != nil && !p.decisionsToFollow.placedValues[v.Number()] {
 		return
 	}
-	t := &placementTrial{placer: w, nodes: []*graph.Node{v.Node}}
-	t.addReaders(v)
-	oldCost := t.oldCost()
-	t.oldStates = append(t.oldStates, stateOf(v))
-	if v.Within = within; v.Meta.SameAddresses(m) {
-		m.Strides = v.Meta.Strides // only the offset differs: keep the strides of dimensions of size 1
+	trial := &placementTrial{placer: placer, nodes: []*graph.Node{v.Node}}
+	trial.addReaders(v)
+	oldCost := trial.oldCost()
+	trial.oldStates = append(trial.oldStates, stateOf(v))
+	if v.Within = within; v.Meta.SameAddresses(meta) {
+		meta.Strides = v.Meta.Strides // only the offset differs: keep the strides of dimensions of size 1
 	}
-	v.SetMeta(m)
-	if inPlace && !allInPlace(v.Node) || !t.check() {
-		t.undo()
+	v.SetMeta(meta)
+	if inPlace && !allInPlace(v.Node) || !trial.check() {
+		trial.undo()
 		return
 	}
-	costs, newCost := t.newCosts()
+	costs, newCost := trial.newCosts()
 	savedNS := oldCost - newCost
 	chosen := p.placementsChosen.At(v)
 	if p.decisionsToFollow == nil && !chosen && savedNS <= 0 {
-		t.undo()
+		trial.undo()
 		return
 	}
 	if p.Decisions != nil {
@@ -166,8 +166,8 @@ func (w *placer) place(v, within *graph.Value, m tensor.Meta, inPlace bool) {
 		}
 		p.Decisions.placedValues[v.Number()] = true
 	}
-	for i, n := range t.nodes {
-		w.costs[n] = costs[i]
+	for i, n := range trial.nodes {
+		placer.costs[n] = costs[i]
 	}
 	if !chosen {
 		p.SavedNS += savedNS
@@ -177,9 +177,9 @@ func (w *placer) place(v, within *graph.Value, m tensor.Meta, inPlace bool) {
 
 // allInPlace reports whether all nonempty operands of n are at their positions in its result.
 func allInPlace(n *graph.Node) bool {
-	c := n.Call()
+	call := n.Call()
 	for i, a := range n.In {
-		if !c.Placed(i) && a.Meta().Numel() > 0 {
+		if !call.IsInPlace(i) && a.Meta().Numel() > 0 {
 			return false
 		}
 	}
@@ -213,14 +213,17 @@ type costByPart struct {
 
 // nodeCost returns the cost of a node at the current layouts. It computes the parts of operands for which moved returns
 // true, and takes the other parts from known. If known has no parts, it computes all.
-func (w *placer) nodeCost(n *graph.Node, known costByPart, moved func(*graph.Value) bool) (p costByPart) {
-	if w.profile == nil {
+func (placer *placer) nodeCost(n *graph.Node, known costByPart, moved func(*graph.Value) bool) (p costByPart) {
+	if placer.profile == nil {
 		return p
 	}
 	p.parts = make([]float64, 1+len(n.In))
 	unknown := func(i int) bool { return known.parts == nil || i >= 0 && moved(n.In[i].Value) }
 	copy(p.parts, known.parts)
-	if !n.EachWork(unknown, func(i int, work graph.Work) { p.parts[i+1] = float64(layout.PS(w.profile, work)) / 1e3 }) {
+	if !n.EachWork(unknown, func(i int, work graph.Work) {
+		p.parts[i+1] = float64(layout.PS(placer.profile,
+			work)) / 1e3
+	}) {
 		return costByPart{}
 	}
 	for _, ns := range p.parts {

@@ -27,22 +27,22 @@ func (e *Explainer) Sides(c *Copy) (s Sides) {
 		len(c.Node.Out) == 0 || !slices.Contains(e.plan.Graph.Nodes, c.Node) {
 		return s
 	}
-	from, to := c.Node.In[0].Value, c.Node.Out[0]
-	s.SourceReasons, s.TargetReasons = e.explainWritten(from), e.explainWanted(to)
+	from, copyValue := c.Node.In[0].Value, c.Node.Out[0]
+	s.SourceReasons, s.TargetReasons = e.explainWritten(from), e.explainWanted(copyValue)
 	s.Producer, s.Reader = e.describeProducer(from), e.describeReader(c)
-	s.Producer.Layout, s.Reader.Layout = e.layoutOf(from), e.layoutOf(to)
+	s.Producer.Layout, s.Reader.Layout = e.layoutOf(from), e.layoutOf(copyValue)
 	source, dense := tensor.OrderOf(from.Meta)
 	s.Producer.Padded = !dense
-	s.Reader.Dense = !dense && source.Holds(to.Meta)
+	s.Reader.Dense = !dense && source.Holds(copyValue.Meta)
 	if s.Producer.Layout == s.Reader.Layout { // they differ in dimensions of size 1
 		s.Producer.Layout = "strides " + tensor.ListString(from.Meta.Strides)
-		s.Reader.Layout = "strides " + tensor.ListString(to.Meta.Strides)
+		s.Reader.Layout = "strides " + tensor.ListString(copyValue.Meta.Strides)
 	}
 	s.CostNS = c.CostNS
 	if e.plan.CostNS > 0 {
 		s.Share = c.CostNS / e.plan.CostNS
 	}
-	s.Advice = e.advice(from, to, &s)
+	s.Advice = e.advice(from, copyValue, &s)
 	// The strategy gives no reason if the layout is fixed, or if an implementation requires the layout.
 	if c.Why != layout.ReaderNeeds && s.Reader.Kind != pinSide && s.Reader.Kind != outputSide {
 		s.Strategy = c.Why
@@ -52,67 +52,67 @@ func (e *Explainer) Sides(c *Copy) (s Sides) {
 
 // describeProducer describes the origin of a value's layout.
 func (e *Explainer) describeProducer(v *graph.Value) Producer {
-	s, n := Producer{Name: v.Name}, v.Node
+	producer, n := Producer{Name: v.Name}, v.Node
 	if pinned := e.plan.unpinned[v]; pinned != v.Name { // inputs and constants keep their name
-		s.Pinned = pinned
+		producer.Pinned = pinned
 	}
 	switch {
 	case n == nil && v.Const != nil:
-		s.Kind = constantSide
+		producer.Kind = constantSide
 	case n == nil:
-		s.Kind = inputSide
+		producer.Kind = inputSide
 	case n.Pin.SetsLayout():
-		s.Kind = pinSide
+		producer.Kind = pinSide
 	case v.Alias != nil:
-		s.Kind, s.From = viewSide, v.Alias.Name
+		producer.Kind, producer.LayoutSource = viewSide, v.Alias.Name
 	default:
-		s.Kind = nodeSide
+		producer.Kind = nodeSide
 		if choosesLayout(n) && n.Impl != nil {
-			s.Impl = n.Impl.Name
+			producer.Impl = n.Impl.Name
 		}
 		if from := orderSource(n, v); from != nil {
-			s.From = from.Name
+			producer.LayoutSource = from.Name
 		}
 	}
-	return s
+	return producer
 }
 
 // describeReader describes the reader of a copy.
 func (e *Explainer) describeReader(c *Copy) Reader {
-	to := c.Node.Out[0]
+	copyValue := c.Node.Out[0]
 	if c.Node.Pin.SetsLayout() {
-		name := to.Name
+		name := copyValue.Name
 		if e.plan.pinOf(name) == (graph.Pin{}) { // the copy of an input
 			name = c.Value
 		}
 		return Reader{Kind: pinSide, Name: name}
 	}
-	n, count := e.reader(to)
-	for _, o := range e.plan.Graph.Outputs {
-		if o.Value != to {
+	n, count := e.reader(copyValue)
+	for _, output := range e.plan.Graph.Outputs {
+		if output.Value != copyValue {
 			continue
 		}
-		if o.Pin.SetsLayout() {
-			return Reader{Kind: pinSide, Name: o.Name, More: count}
+		if output.Pin.SetsLayout() {
+			return Reader{Kind: pinSide, Name: output.Name, OtherReaders: count}
 		}
-		return Reader{Kind: outputSide, Name: o.Name, More: count}
+		return Reader{Kind: outputSide, Name: output.Name, OtherReaders: count}
 	}
 	if n == nil {
 		return Reader{}
 	}
-	s := Reader{Kind: nodeSide, Name: n.Name, More: count - 1}
+	reader := Reader{Kind: nodeSide, Name: n.Name, OtherReaders: count - 1}
 	if n.Pin.SetsLayout() {
-		s.Pin = n.Pin.String()
+		reader.Pin = n.Pin.String()
 	}
 	if choosesLayout(n) && n.Impl != nil {
-		s.Impl = n.Impl.Name
-		return s
+		reader.Impl = n.Impl.Name
+		return reader
 	}
-	if slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias == to }) {
-		s.Kind = viewSide
+	if slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias == copyValue }) {
+		reader.Kind = viewSide
 	}
-	s.For = e.determiningNode(n)
-	return s
+	reader.DecidedBy = e.determiningNode(n)
+	return reader
 }
 
 // determiningNode names the node, output or pin after n that requires the layout of n's first result; empty for none.
@@ -123,9 +123,9 @@ func (e *Explainer) determiningNode(n *graph.Node) string {
 		if n.Pin.SetsLayout() {
 			return n.Out[0].Name
 		}
-		for _, o := range e.plan.Graph.Outputs {
-			if o.Value == n.Out[0] {
-				return o.Name
+		for _, output := range e.plan.Graph.Outputs {
+			if output.Value == n.Out[0] {
+				return output.Name
 			}
 		}
 		if n, _ = e.reader(n.Out[0]); n != nil && choosesLayout(n) {
@@ -159,11 +159,11 @@ func (e *Explainer) advice(from, to *graph.Value, s *Sides) string {
 }
 
 // orderUnlessNamed returns an order that is no memory format, else "".
-func orderUnlessNamed(o tensor.Order) tensor.Order {
-	if o.Format() != tensor.NoFormat {
+func orderUnlessNamed(order tensor.Order) tensor.Order {
+	if order.Format() != tensor.NoFormat {
 		return ""
 	}
-	return o
+	return order
 }
 
 // String states both sides, the cost and the advice in one sentence, and the strategy's reason in a second sentence.
@@ -211,14 +211,14 @@ func (p Producer) String() string {
 	case pinSide:
 		return fmt.Sprintf("%s is pinned to %s", name, layout)
 	case viewSide:
-		return fmt.Sprintf("%s views `%s` in %s", name, p.From, layout)
+		return fmt.Sprintf("%s views `%s` in %s", name, p.LayoutSource, layout)
 	}
 	if p.Impl != "" {
 		name += " (" + p.Impl + ")"
 	}
 	text := fmt.Sprintf("%s writes %s", name, layout)
-	if p.From != "" {
-		text += fmt.Sprintf(", as its operand `%s` is stored", p.From)
+	if p.LayoutSource != "" {
+		text += fmt.Sprintf(", as its operand `%s` is stored", p.LayoutSource)
 	}
 	return text
 }
@@ -248,17 +248,17 @@ func (r Reader) text() string {
 	verb := "needs"
 	readers := nodeText(r.Name, r.Impl)
 	switch {
-	case r.More == 1:
+	case r.OtherReaders == 1:
 		readers, verb = readers+" and 1 other reader", "need"
-	case r.More > 1:
-		readers, verb = fmt.Sprintf("%s and %d other readers", readers, r.More), "need"
+	case r.OtherReaders > 1:
+		readers, verb = fmt.Sprintf("%s and %d other readers", readers, r.OtherReaders), "need"
 	}
 	text := fmt.Sprintf("%s %s %s", readers, verb, layout)
 	if r.Pin != "" {
 		text += ", pinned to " + r.Pin
 	}
-	if r.For != "" && r.For != r.Name {
-		text += fmt.Sprintf(" for `%s`", r.For)
+	if r.DecidedBy != "" && r.DecidedBy != r.Name {
+		text += fmt.Sprintf(" for `%s`", r.DecidedBy)
 	}
 	return text
 }
@@ -273,8 +273,8 @@ func (e *Explainer) layoutOf(v *graph.Value) string {
 }
 
 // layoutText names the order of dimensions, and the strides that a dense value of this order does not have.
-func layoutText(m tensor.Meta, image bool) string {
-	rank := m.Rank()
+func layoutText(meta tensor.Meta, image bool) string {
+	rank := meta.Rank()
 	names := make([]string, rank)
 	for d := range names {
 		names[d] = fmt.Sprint("dimension ", d)
@@ -284,10 +284,10 @@ func layoutText(m tensor.Meta, image bool) string {
 	} else {
 		image = false
 	}
-	order, dense := tensor.OrderOf(m)
-	for d, n := range m.Shape {
-		if n > 1 && m.Strides[d] == 0 {
-			return "strides " + tensor.ListString(m.Strides) // repeated elements have no order
+	order, dense := tensor.OrderOf(meta)
+	for d, n := range meta.Shape {
+		if n > 1 && meta.Strides[d] == 0 {
+			return "strides " + tensor.ListString(meta.Strides) // repeated elements have no order
 		}
 	}
 	text := orderText(order, names, image)
@@ -297,32 +297,32 @@ func layoutText(m tensor.Meta, image bool) string {
 	var gaps []string
 	step := 1
 	for _, d := range slices.Backward(order.Dims()) {
-		if m.Shape[d] == 1 {
+		if meta.Shape[d] == 1 {
 			continue
 		}
-		if m.Strides[d] != step {
-			gaps = append(gaps, fmt.Sprintf("%d along %s", m.Strides[d], names[d]))
+		if meta.Strides[d] != step {
+			gaps = append(gaps, fmt.Sprintf("%d along %s", meta.Strides[d], names[d]))
 		}
-		step = m.Strides[d] * m.Shape[d]
+		step = meta.Strides[d] * meta.Shape[d]
 	}
 	return text + " with stride " + strings.Join(gaps, " and ")
 }
 
 // orderText names an order of dimensions.
-func orderText(o tensor.Order, names []string, image bool) string {
+func orderText(order tensor.Order, names []string, image bool) string {
 	switch {
 	case image:
-		list := make([]string, len(o))
-		for i, d := range o.Dims() {
+		list := make([]string, len(order))
+		for i, d := range order.Dims() {
 			list[i] = names[d]
 		}
 		return "(" + strings.Join(list, ",") + ")"
-	case o.IsRowMajor():
+	case order.IsRowMajor():
 		return "row-major order"
-	case o.Rank() == 2:
+	case order.Rank() == 2:
 		return "column-major order"
-	case o.Format() != tensor.NoFormat:
-		return o.String() + " order"
+	case order.Format() != tensor.NoFormat:
+		return order.String() + " order"
 	}
-	return "dimension order (" + o.String() + ")"
+	return "dimension order (" + order.String() + ")"
 }

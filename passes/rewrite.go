@@ -12,7 +12,7 @@ import (
 // dequantized values becomes an int8 product. Nodes are visited in order, so that earlier nodes are already rewritten.
 // New nodes are visited, too.
 func rewrite(p *Plan) error {
-	r := &rewriting{plan: p, unaryResults: map[*graph.Value][]*graph.Value{}, around: graph.Around{Exact: p.exact},
+	r := &rewriting{plan: p, unaryResults: map[*graph.Value][]*graph.Value{}, around: graph.RewriteContext{Exact: p.exact},
 		readers: graph.NewByValue[int](p.Graph)}
 	r.around.UsedOnlyHere = func(v *graph.Value) bool { return v != nil && r.readers.At(v) == 1 }
 	r.around.ComputedFrom = func(v *graph.Value) []*graph.Value { return r.unaryResults[v] }
@@ -20,21 +20,21 @@ func rewrite(p *Plan) error {
 	for _, n := range p.Graph.Nodes {
 		asked = asked || n.Op.Rewrite != nil
 		r.around.Pinned = r.around.Pinned || n.Pin != (graph.Pin{})
-		r.count(n, 1)
+		r.countReads(n, 1)
 	}
 	if !asked {
 		return nil
 	}
-	for _, o := range p.Graph.Outputs {
-		r.readers.Set(o.Value, r.readers.At(o.Value)+2) // an output always has other readers
+	for _, output := range p.Graph.Outputs {
+		r.readers.Set(output.Value, r.readers.At(output.Value)+2) // an output always has other readers
 	}
 	for _, n := range p.Graph.Nodes {
 		interrupt.Check(p.ctx)
 		name := n.Name
-		if err := r.add(n); err != nil {
+		if err := r.rewriteNode(n); err != nil {
 			return p.Graph.Fail(n, err)
 		}
-		r.report(n, name)
+		r.recordRewrite(n, name)
 	}
 	if r.rewriteCount == 0 {
 		return nil
@@ -48,7 +48,7 @@ func rewrite(p *Plan) error {
 // rewriting is the state of the pass.
 type rewriting struct {
 	plan               *Plan
-	around             graph.Around
+	around             graph.RewriteContext
 	readers            graph.ByValue[int]              // by value: number of operands of needed nodes that are the value
 	nodes              []*graph.Node                   // nodes of the rewritten graph, so far
 	rewriteCount       int                             // number of rewrites
@@ -59,8 +59,8 @@ type rewriting struct {
 	notRewrittenReason string                          // reason for notRewritten
 }
 
-// add appends a node, or the nodes that replace it, to the list.
-func (r *rewriting) add(n *graph.Node) error {
+// rewriteNode appends a node, or the nodes that replace it, to the list.
+func (r *rewriting) rewriteNode(n *graph.Node) error {
 	if n.Op.Rewrite == nil || n.Pin != (graph.Pin{}) {
 		r.appendUnchanged(n)
 		return nil
@@ -72,7 +72,7 @@ func (r *rewriting) add(n *graph.Node) error {
 	}
 	if s.Results == nil {
 		if s.Why != "" {
-			r.notRewritten, r.notRewrittenReason = s.Of, s.Why
+			r.notRewritten, r.notRewrittenReason = s.Replaced, s.Why
 		}
 		r.appendUnchanged(n)
 		return nil
@@ -80,11 +80,11 @@ func (r *rewriting) add(n *graph.Node) error {
 	r.rewriteCount++
 	r.reasons = append(r.reasons, s.Why)
 	for _, m := range parts {
-		r.count(m, 1)
+		r.countReads(m, 1)
 	}
-	r.release(reads)
+	r.releaseOperands(reads)
 	for _, m := range parts {
-		if err := r.add(m); err != nil {
+		if err := r.rewriteNode(m); err != nil {
 			return err
 		}
 	}
@@ -94,13 +94,13 @@ func (r *rewriting) add(n *graph.Node) error {
 // appendUnchanged appends a node unchanged.
 func (r *rewriting) appendUnchanged(n *graph.Node) {
 	r.nodes, r.replacements = append(r.nodes, n), append(r.replacements, n.Name)
-	if n.Part != nil && len(n.In) == 1 && len(n.Out) == 1 && n.In[0].Kind == graph.TensorArg {
+	if n.PartOf != nil && len(n.In) == 1 && len(n.Out) == 1 && n.In[0].Kind == graph.TensorArg {
 		r.unaryResults[n.In[0].Value] = append(r.unaryResults[n.In[0].Value], n.Out[0])
 	}
 }
 
-// count adds delta to the reader counts of the operands of n.
-func (r *rewriting) count(n *graph.Node, delta int) {
+// countReads adds delta to the reader counts of the operands of n.
+func (r *rewriting) countReads(n *graph.Node, delta int) {
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg {
 			r.readers.Set(a.Value, r.readers.At(a.Value)+delta)
@@ -111,9 +111,9 @@ func (r *rewriting) count(n *graph.Node, delta int) {
 	}
 }
 
-// release decrements the reader counts of operands. If an operand has no readers left, release continues with the
-// operands of its node.
-func (r *rewriting) release(in []graph.Arg) {
+// releaseOperands decrements the reader counts of operands. If an operand has no readers left, releaseOperands
+// continues with the operands of its node.
+func (r *rewriting) releaseOperands(in []graph.Arg) {
 	for _, a := range in {
 		if a.Kind != graph.TensorArg {
 			continue
@@ -121,13 +121,13 @@ func (r *rewriting) release(in []graph.Arg) {
 		left := r.readers.At(a.Value) - 1
 		r.readers.Set(a.Value, left)
 		if n := a.Value.Node; left == 0 && n != nil && len(n.Out) == 1 {
-			r.release(n.In)
+			r.releaseOperands(n.In)
 		}
 	}
 }
 
-// report records the outcome for a node.
-func (r *rewriting) report(n *graph.Node, name string) {
+// recordRewrite records the outcome for a node.
+func (r *rewriting) recordRewrite(n *graph.Node, name string) {
 	switch {
 	case len(r.reasons) > 0:
 		why := strings.Join(slices.Compact(r.reasons), "; ")

@@ -24,26 +24,26 @@ type Sides struct {
 
 // Producer is the side of a copy's source. Kind is "input", "constant", "pin", "viewed" or "node".
 type Producer struct {
-	Kind   string
-	Name   string // the value that is copied
-	Impl   string // the implementation of a node that chooses its layout
-	From   string // the value whose layout it views or follows
-	Layout string // see [Explainer]
-	Padded bool   // there are gaps between its rows
-	Pinned string // the pinned value that is a copy of it, if it is the result of a pinned node
+	Kind         string
+	Name         string // the value that is copied
+	Impl         string // the implementation of a node that chooses its layout
+	LayoutSource string // the value whose layout it views or follows
+	Layout       string // see [Explainer]
+	Padded       bool   // there are gaps between its rows
+	Pinned       string // the pinned value that is a copy of it, if it is the result of a pinned node
 }
 
 // Reader is the side of a copy's reader. Kind is "output", "pin", "viewed" or "node", and empty if nothing
 // reads the copy. A reader of kind "viewed" is a view.
 type Reader struct {
-	Kind   string
-	Name   string // the output, the pinned value, or the node
-	Impl   string // the implementation of a node that chooses its layouts
-	For    string // the later node, output or pin that determines the layout, if the reader does not
-	Pin    string // the pin of the node, if it has one
-	More   int    // the number of other readers
-	Layout string
-	Dense  bool // the reader needs the order of the source, without its padding
+	Kind         string
+	Name         string // the output, the pinned value, or the node
+	Impl         string // the implementation of a node that chooses its layouts
+	DecidedBy    string // the later node, output or pin that determines the layout, if the reader does not
+	Pin          string // the pin of the node, if it has one
+	OtherReaders int    // the number of other readers
+	Layout       string
+	Dense        bool // the reader needs the order of the source, without its padding
 }
 
 // Explainer explains copies of a plan. It names layouts by dimensions, slowest first: "(N,H,W,C)" for images;
@@ -108,10 +108,10 @@ func orderSource(n *graph.Node, v *graph.Value) (from *graph.Value) {
 	if choosesLayout(n) {
 		return nil
 	}
-	o, dense := tensor.OrderOf(v.Meta)
+	order, dense := tensor.OrderOf(v.Meta)
 	for _, a := range n.In {
 		if a.Kind != graph.TensorArg || a.Value.Const != nil || !dense || a.Value.Meta.Rank() != v.Meta.Rank() ||
-			!o.Holds(a.Value.Meta) {
+			!order.Holds(a.Value.Meta) {
 			continue
 		}
 		if from == nil || a.Value.Meta.Bytes() > from.Meta.Bytes() {
@@ -126,9 +126,9 @@ func (e *Explainer) explainWanted(v *graph.Value) (path []string) {
 	seen := map[*graph.Value]bool{}
 	for !seen[v] {
 		seen[v] = true
-		for _, o := range e.plan.Graph.Outputs {
-			if o.Value == v {
-				return append(path, fmt.Sprintf("output %q is stored in %s", o.Name, e.layoutOf(v)))
+		for _, output := range e.plan.Graph.Outputs {
+			if output.Value == v {
+				return append(path, fmt.Sprintf("output %q is stored in %s", output.Name, e.layoutOf(v)))
 			}
 		}
 		n, _ := e.reader(v)

@@ -122,10 +122,10 @@ func TestSides(t *testing.T) {
 func TestSidesText(t *testing.T) {
 	s := passes.Sides{CostNS: 44210, Share: 0.0032, Advice: "store `w` in (N,H,W,C)",
 		Producer: passes.Producer{Kind: "constant", Name: "w", Layout: "(N,C,H,W)"},
-		Reader:   passes.Reader{Kind: "node", Name: "conv", Impl: "nhwc", More: 2, Layout: "(N,H,W,C)"}}
+		Reader:   passes.Reader{Kind: "node", Name: "conv", Impl: "nhwc", OtherReaders: 2, Layout: "(N,H,W,C)"}}
 	assert.Equal(t, "constant `w` is stored in (N,C,H,W); `conv` (nhwc) and 2 other readers need (N,H,W,C); "+
 		"the copy costs 44.21µs, 0.3% of the plan; to avoid it, store `w` in (N,H,W,C)", s.String())
-	s.Share, s.Advice, s.Reader.More = 0.0002, "", 1
+	s.Share, s.Advice, s.Reader.OtherReaders = 0.0002, "", 1
 	assert.Contains(t, s.String(), "1 other reader need (N,H,W,C); the copy costs 44.21µs, less than 0.1% of the plan")
 	assert.Empty(t, new(passes.Plan).Explainer().Sides(nil))
 }

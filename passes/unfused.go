@@ -17,8 +17,8 @@ type Unfused struct{ Node, Reader, Why string }
 
 // isCandidate reports whether the op of a node can be fused with others, or states why it is never fused.
 func isCandidate(n *graph.Node) bool {
-	o := n.Op
-	return len(n.Out) > 0 && (o.Pointwise != nil || o.Expression != nil || o.Rows != nil || o.UnfusableReason != "")
+	op := n.Op
+	return len(n.Out) > 0 && (op.Pointwise != nil || op.Expression != nil || op.Rows != nil || op.UnfusableReason != "")
 }
 
 // reportUnfused lists the pairs of nodes that could be fused but are in different groups, ordered by the first node.
@@ -34,7 +34,7 @@ func (g *grouper) reportUnfused() {
 					continue
 				}
 				reported[r] = n
-				if c := g.group(n); c == nil || c != g.group(r) {
+				if group := g.group(n); group == nil || group != g.group(r) {
 					g.plan.Unfused = append(g.plan.Unfused, Unfused{n.Name, r.Name, g.whyUnfused(n, r)})
 				}
 			}
@@ -43,18 +43,18 @@ func (g *grouper) reportUnfused() {
 }
 
 // whyUnfused returns why n is not in the group of its reader r.
-func (g *grouper) whyUnfused(n, r *graph.Node) string {
-	for _, m := range []*graph.Node{n, r} {
+func (g *grouper) whyUnfused(n, reader *graph.Node) string {
+	for _, m := range []*graph.Node{n, reader} {
 		if why := g.unfusable[m]; why != "" && (isCandidate(m) || g.unfused[m] == "") {
 			return m.Name + " " + why
 		}
 	}
-	a, b := n.Out[0].Meta.Shape, r.Out[0].Meta.Shape
+	a, b := n.Out[0].Meta.Shape, reader.Out[0].Meta.Shape
 	why := g.unfused[n]
 	switch {
 	case !isCandidate(n) || slices.Equal(a, b) || why == otherDims || why == secondPass:
-	case why == "" || commonSpace(space{shape: a}, g.group(r).space).shape == nil:
-		return fmt.Sprintf("%s iterates over %s, %s over %s", n.Name, tensor.ListString(a), r.Name, tensor.ListString(b))
+	case why == "" || commonSpace(space{shape: a}, g.group(reader).space).shape == nil:
+		return fmt.Sprintf("%s iterates over %s, %s over %s", n.Name, tensor.ListString(a), reader.Name, tensor.ListString(b))
 	}
 	return why
 }

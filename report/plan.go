@@ -90,25 +90,25 @@ type Copy struct {
 
 // Producer is the side of a copy's source.
 type Producer struct {
-	Kind   string `json:"kind" doc:"One of input, constant, pin, viewed (a view) and node."`
-	Name   string `json:"name" doc:"The value that is copied."`
-	Impl   string `json:"impl" doc:"The implementation of a node that chooses its layout; else empty."`
-	From   string `json:"from" doc:"The value that it views, or whose layout it follows; else empty."`
-	Layout string `json:"layout" doc:"Its dimensions from the slowest to the fastest, and those strides that differ from the strides of a dense value."`
-	Padded bool   `json:"padded" doc:"Whether its elements do not fill a block of memory."`
-	Pinned string `json:"pinned" doc:"The pinned value that is a copy of it, if it is the result of a pinned node before the copy to the pinned layout; else empty."`
+	Kind         string `json:"kind" doc:"One of input, constant, pin, viewed (a view) and node."`
+	Name         string `json:"name" doc:"The value that is copied."`
+	Impl         string `json:"impl" doc:"The implementation of a node that chooses its layout; else empty."`
+	LayoutSource string `json:"from" doc:"The value that it views, or whose layout it follows; else empty."`
+	Layout       string `json:"layout" doc:"Its dimensions from the slowest to the fastest, and those strides that differ from the strides of a dense value."`
+	Padded       bool   `json:"padded" doc:"Whether its elements do not fill a block of memory."`
+	Pinned       string `json:"pinned" doc:"The pinned value that is a copy of it, if it is the result of a pinned node before the copy to the pinned layout; else empty."`
 }
 
 // Reader is the side of a copy's reader.
 type Reader struct {
-	Kind   string `json:"kind" doc:"One of output, pin, viewed (a view) and node; empty if nothing reads the copy."`
-	Name   string `json:"name" doc:"The output, the pinned value, or the node."`
-	Impl   string `json:"impl" doc:"The implementation of a node that chooses its layouts; else empty."`
-	For    string `json:"for" doc:"The later node, output or pin that determines the layout, if the reader does not; else empty."`
-	Pin    string `json:"pin" doc:"The pin of the node, if it has one; else empty."`
-	More   int    `json:"more" doc:"The number of other readers."`
-	Layout string `json:"layout" doc:"The layout of the copy, as in producer."`
-	Dense  bool   `json:"dense" doc:"Whether the reader needs the order of the source without its padding."`
+	Kind         string `json:"kind" doc:"One of output, pin, viewed (a view) and node; empty if nothing reads the copy."`
+	Name         string `json:"name" doc:"The output, the pinned value, or the node."`
+	Impl         string `json:"impl" doc:"The implementation of a node that chooses its layouts; else empty."`
+	DecidedBy    string `json:"for" doc:"The later node, output or pin that determines the layout, if the reader does not; else empty."`
+	Pin          string `json:"pin" doc:"The pin of the node, if it has one; else empty."`
+	OtherReaders int    `json:"more" doc:"The number of other readers."`
+	Layout       string `json:"layout" doc:"The layout of the copy, as in producer."`
+	Dense        bool   `json:"dense" doc:"Whether the reader needs the order of the source without its padding."`
 }
 
 // Placed is a value that is written directly into the result of a node that joins it with other values, such as a

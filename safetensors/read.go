@@ -21,6 +21,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/graphrun/graphrun/internal/files"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -175,7 +176,7 @@ func parseEntry(v jsontext.Value) (e entry, err error) {
 	if err := json.Unmarshal(v, &raw, json.RejectUnknownMembers(true)); err != nil {
 		return e, rewordError(err)
 	}
-	d, ok := dtypes[raw.DType]
+	dtype, ok := dtypes[raw.DType]
 	if !ok {
 		return e, fmt.Errorf("unsupported dtype %q", raw.DType)
 	}
@@ -192,14 +193,14 @@ func parseEntry(v jsontext.Value) (e entry, err error) {
 	for i, s := range raw.Shape {
 		shape[i] = int(s)
 	}
-	e.meta = tensor.New(d, shape...)
+	e.meta = tensor.New(dtype, shape...)
 	if err := e.meta.Check(); err != nil {
 		return e, err
 	}
 	e.begin, e.end = int(raw.Offsets[0]), int(raw.Offsets[1])
 	if size := e.meta.Bytes(); size != e.end-e.begin {
-		return e, fmt.Errorf("shape %s of %v takes %d bytes, but data_offsets %v span %d", tensor.ListString(shape), d, size,
-			raw.Offsets, e.end-e.begin)
+		return e, fmt.Errorf("shape %s of %v takes %d bytes, but data_offsets %v span %d", tensor.ListString(shape), dtype,
+			size, raw.Offsets, e.end-e.begin)
 	}
 	return e, nil
 }
@@ -207,7 +208,7 @@ func parseEntry(v jsontext.Value) (e entry, err error) {
 // placeTensors sorts the names by offset and sets the bytes of each tensor. It checks that the tensors fill the buffer
 // without overlap or gap.
 func (f *File) placeTensors(buffer []byte) error {
-	slices.SortFunc(f.names, func(a, b string) int {
+	sorted.Func(f.names, func(a, b string) int {
 		x, y := f.entries[a], f.entries[b]
 		if x.begin != y.begin {
 			return x.begin - y.begin

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -44,7 +45,7 @@ func Write(w io.Writer, entries []Entry, metadata map[string]string) error {
 		}
 	}
 	entries = slices.Clone(entries)
-	slices.SortStableFunc(entries, func(a, b Entry) int { return b.Tensor.DType.Size() - a.Tensor.DType.Size() })
+	sorted.Func(entries, func(a, b Entry) int { return b.Tensor.DType.Size() - a.Tensor.DType.Size() })
 	header, err := encodeHeader(entries, metadata)
 	if err != nil {
 		return err
@@ -125,9 +126,9 @@ func encodeHeader(entries []Entry, metadata map[string]string) ([]byte, error) {
 }
 
 // codeOf returns the format's name of a dtype, or "" if it has none.
-func codeOf(d tensor.DType) string {
+func codeOf(dtype tensor.DType) string {
 	for c, t := range dtypes {
-		if t == d {
+		if t == dtype {
 			return c
 		}
 	}

@@ -46,10 +46,10 @@ type atom struct {
 }
 
 // atom returns the unique atom with the given parts, as an expression.
-func (v *Env) atom(k kind, args ...*expr) *expr { return v.atomIf(k, nil, args...) }
+func (env *Env) atom(k kind, args ...*expr) *expr { return env.atomIf(k, nil, args...) }
 
 // atomIf is atom for a function that also depends on the condition c.
-func (v *Env) atomIf(k kind, c *cond, args ...*expr) *expr {
+func (env *Env) atomIf(k kind, c *cond, args ...*expr) *expr {
 	key := []byte{byte(k)}
 	if c != nil {
 		key = binary.AppendVarint(key, int64(c.id))
@@ -57,13 +57,13 @@ func (v *Env) atomIf(k kind, c *cond, args ...*expr) *expr {
 	for _, e := range args {
 		key = binary.AppendVarint(key, int64(e.id))
 	}
-	a := v.atoms[string(key)]
+	a := env.atoms[string(key)]
 	if a == nil {
-		a = &atom{kind: k, cond: c, args: args, id: len(v.symbols) + len(v.atoms)}
+		a = &atom{kind: k, cond: c, args: args, id: len(env.symbols) + len(env.atoms)}
 		a.lo, a.hi = a.boundsFrom((*expr).bounds)
 		a.hint, a.size = a.hintValue(), a.count()
-		a.asExpr = v.sum([]term{{1, []*atom{a}}}, 0)
-		v.atoms[string(key)] = a
+		a.asExpr = env.sum([]term{{1, []*atom{a}}}, 0)
+		env.atoms[string(key)] = a
 	}
 	return a.asExpr
 }
@@ -150,11 +150,11 @@ func (a *atom) count() int {
 }
 
 // unexpanded returns the atom for a sum or product whose coefficients overflow an int.
-func (v *Env) unexpanded(k kind, a, b *expr) *expr {
+func (env *Env) unexpanded(k kind, a, b *expr) *expr {
 	if a.id > b.id {
 		a, b = b, a
 	}
-	return v.atom(k, a, b)
+	return env.atom(k, a, b)
 }
 
 // isUnexpanded reports whether a is a sum or product whose coefficients overflow an int.
@@ -164,7 +164,7 @@ func (a *atom) isUnexpanded() bool {
 
 // single returns the atom if e is exactly one atom, else nil.
 func (e *expr) single() *atom {
-	if e.c == 0 && len(e.terms) == 1 && e.terms[0].coeff == 1 && len(e.terms[0].atoms) == 1 {
+	if e.constant == 0 && len(e.terms) == 1 && e.terms[0].coeff == 1 && len(e.terms[0].atoms) == 1 {
 		return e.terms[0].atoms[0]
 	}
 	return nil
@@ -179,13 +179,13 @@ func minOf(a, b Int) Int { return extreme(kindMin, a, b) }
 // extreme returns the maximum or the minimum of two operands. If bounds show that an operand is the result, it returns
 // this operand.
 func extreme(k kind, a, b Int) Int {
-	v := envOf(a, b)
-	defer v.withFacts(false)()
-	x, y := v.exprOf(a), v.exprOf(b)
-	return v.memoized(byte(k), x, y, func() *expr { return v.extreme(k, x, y) }).int()
+	env := envOf(a, b)
+	defer env.withFacts(false)()
+	x, y := env.exprOf(a), env.exprOf(b)
+	return env.memoized(byte(k), x, y, func() *expr { return env.extreme(k, x, y) }).int()
 }
 
-func (v *Env) extreme(k kind, operands ...*expr) *expr {
+func (env *Env) extreme(k kind, operands ...*expr) *expr {
 	var args []*expr
 	for _, e := range operands {
 		if s := e.single(); s != nil && s.kind == k {
@@ -200,10 +200,10 @@ func (v *Env) extreme(k kind, operands ...*expr) *expr {
 	}
 	var kept []*expr
 	for i, e := range args {
-		redundant := slices.ContainsFunc(kept, func(o *expr) bool { return v.isAtMost(e, o, sign) })
-		for _, o := range args[i+1:] {
+		redundant := slices.ContainsFunc(kept, func(other *expr) bool { return env.isAtMost(e, other, sign) })
+		for _, other := range args[i+1:] {
 			// Of two equal operands, the first operand is kept.
-			redundant = redundant || v.isAtMost(e, o, sign)
+			redundant = redundant || env.isAtMost(e, other, sign)
 		}
 		if !redundant {
 			kept = append(kept, e)
@@ -219,13 +219,13 @@ func (v *Env) extreme(k kind, operands ...*expr) *expr {
 		}
 		return a.id - b.id
 	})
-	return v.atom(k, kept...)
+	return env.atom(k, kept...)
 }
 
-// isAtMost reports whether sign*e is at most sign*o for all sizes.
-func (v *Env) isAtMost(e, o *expr, sign int) bool {
+// isAtMost reports whether sign*e is at most sign*other for all sizes.
+func (env *Env) isAtMost(e, other *expr, sign int) bool {
 	if sign < 0 {
-		o, e = e, o
+		other, e = e, other
 	}
-	return v.proves(v.addMultiple(o, e, -1))
+	return env.proves(env.addMultiple(other, e, -1))
 }

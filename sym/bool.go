@@ -2,18 +2,18 @@ package sym
 
 // Bool is a known truth value or a condition on symbols. The zero value is false.
 type Bool struct {
-	_ [0]func()
-	v bool  // the truth value if c is nil, else the truth of c at the hints
-	c *cond // the condition; nil if the truth value is known
+	_     [0]func()
+	truth bool  // the truth value if cond is nil, else the truth of cond at the hints
+	cond  *cond // the condition; nil if the truth value is known
 }
 
 // Truth returns a known truth value.
-func Truth(v bool) Bool { return Bool{v: v} }
+func Truth(v bool) Bool { return Bool{truth: v} }
 
 // Eq returns the condition a = b.
 func (a Int) Eq(b Int) Bool {
 	if a.e == nil && b.e == nil {
-		return Bool{v: a.n == b.n}
+		return Bool{truth: a.n == b.n}
 	}
 	return eq(a, b)
 }
@@ -21,7 +21,7 @@ func (a Int) Eq(b Int) Bool {
 // Ne returns the condition that a and b differ.
 func (a Int) Ne(b Int) Bool {
 	if a.e == nil && b.e == nil {
-		return Bool{v: a.n != b.n}
+		return Bool{truth: a.n != b.n}
 	}
 	return ne(a, b)
 }
@@ -29,7 +29,7 @@ func (a Int) Ne(b Int) Bool {
 // Lt returns the condition a < b.
 func (a Int) Lt(b Int) Bool {
 	if a.e == nil && b.e == nil {
-		return Bool{v: a.n < b.n}
+		return Bool{truth: a.n < b.n}
 	}
 	return lt(a, b)
 }
@@ -37,7 +37,7 @@ func (a Int) Lt(b Int) Bool {
 // Le returns the condition a <= b.
 func (a Int) Le(b Int) Bool {
 	if a.e == nil && b.e == nil {
-		return Bool{v: a.n <= b.n}
+		return Bool{truth: a.n <= b.n}
 	}
 	return le(a, b)
 }
@@ -45,7 +45,7 @@ func (a Int) Le(b Int) Bool {
 // Gt returns the condition a > b.
 func (a Int) Gt(b Int) Bool {
 	if a.e == nil && b.e == nil {
-		return Bool{v: a.n > b.n}
+		return Bool{truth: a.n > b.n}
 	}
 	return lt(b, a)
 }
@@ -53,87 +53,87 @@ func (a Int) Gt(b Int) Bool {
 // Ge returns the condition a >= b.
 func (a Int) Ge(b Int) Bool {
 	if a.e == nil && b.e == nil {
-		return Bool{v: a.n >= b.n}
+		return Bool{truth: a.n >= b.n}
 	}
 	return le(b, a)
 }
 
 // And returns the conjunction.
 func (a Bool) And(b Bool) Bool {
-	if a.c == nil && b.c == nil {
-		return Bool{v: a.v && b.v}
+	if a.cond == nil && b.cond == nil {
+		return Bool{truth: a.truth && b.truth}
 	}
 	return and(a, b)
 }
 
 // Or returns the disjunction.
 func (a Bool) Or(b Bool) Bool {
-	if a.c == nil && b.c == nil {
-		return Bool{v: a.v || b.v}
+	if a.cond == nil && b.cond == nil {
+		return Bool{truth: a.truth || b.truth}
 	}
 	return or(a, b)
 }
 
 // Not returns the negation.
 func (a Bool) Not() Bool {
-	if a.c == nil {
-		return Bool{v: !a.v}
+	if a.cond == nil {
+		return Bool{truth: !a.truth}
 	}
-	return Bool{v: !a.v, c: a.c.not()}
+	return Bool{truth: !a.truth, cond: a.cond.not()}
 }
 
 // Known returns the truth value of the condition. ok reports whether bounds and recorded guards decide the condition.
 // If ok is false, v has no meaning.
 func (a Bool) Known() (v, ok bool) {
-	if a.c == nil {
-		return a.v, true
+	if a.cond == nil {
+		return a.truth, true
 	}
-	r := a.c.env.reduceByFacts(a.c)
+	r := a.cond.env.reduceByFacts(a.cond)
 	return r.truth, r.known
 }
 
 // Decide returns true or false if bounds and guards decide the condition. Otherwise it returns the condition without
 // the parts that they decide. It records nothing.
 func (a Bool) Decide() Bool {
-	if a.c == nil {
+	if a.cond == nil {
 		return a
 	}
-	r := a.c.env.reduceByFacts(a.c)
+	r := a.cond.env.reduceByFacts(a.cond)
 	if r.known {
-		return Bool{v: r.truth}
+		return Bool{truth: r.truth}
 	}
-	return Bool{v: r.remaining.hint, c: r.remaining}
+	return Bool{truth: r.remaining.hint, cond: r.remaining}
 }
 
 // Hint returns the truth value at the hints of the symbols.
-func (a Bool) Hint() bool { return a.v }
+func (a Bool) Hint() bool { return a.truth }
 
 // Holds decides a branch. If bounds and guards do not decide the condition, Holds follows the hints, and records the
 // answer as a guard in the symbols' Env. The guard of a conjunction or disjunction omits operands that are known.
 func (a Bool) Holds() bool {
-	if a.c == nil {
-		return a.v
+	if a.cond == nil {
+		return a.truth
 	}
-	return a.c.env.decide(a)
+	return a.cond.env.decide(a)
 }
 
 // Same reports whether a and b are the same truth value or the same condition.
-func (a Bool) Same(b Bool) bool { return a.c == b.c && (a.c != nil || a.v == b.v) }
+func (a Bool) Same(b Bool) bool { return a.cond == b.cond && (a.cond != nil || a.truth == b.truth) }
 
 // At returns the truth of the condition for the given values of symbols. It fails where [Int.At] fails.
 func (a Bool) At(b Binding) (bool, error) {
-	if a.c == nil {
-		return a.v, nil
+	if a.cond == nil {
+		return a.truth, nil
 	}
-	return (&valuation{binding: b}).cond(a.c)
+	return (&valuation{binding: b}).cond(a.cond)
 }
 
 // String returns "True", "False" or the condition: "Eq(x, 1) | Lt(y, x)".
 func (a Bool) String() string {
 	switch {
-	case a.c != nil:
-		return a.c.String()
-	case a.v:
+	case a.cond != nil:
+		return a.cond.String()
+	case a.truth:
 		return "True"
 	}
 	return "False"
@@ -141,7 +141,7 @@ func (a Bool) String() string {
 
 // Atoms returns the comparisons that occur in the condition. A comparison and its negation are listed once.
 func (a Bool) Atoms() []Bool {
-	if a.c == nil {
+	if a.cond == nil {
 		return nil
 	}
 	var out []Bool
@@ -161,12 +161,12 @@ func (a Bool) Atoms() []Bool {
 				c, n = n, c
 			}
 			if !seen[c] {
-				out = append(out, Bool{v: c.hint, c: c})
+				out = append(out, Bool{truth: c.hint, cond: c})
 			}
 			seen[n] = true
 		}
 		seen[c] = true
 	}
-	walk(a.c)
+	walk(a.cond)
 	return out
 }

@@ -16,8 +16,8 @@ const (
 )
 
 // beginQuestion begins a question under the facts. The returned function ends it.
-func (v *Env) beginQuestion() func() {
-	f := &v.facts
+func (env *Env) beginQuestion() func() {
+	f := &env.facts
 	inUse, savedSteps := f.inUse, f.stepsLeft
 	granted := questionSteps
 	if f.stepsSpent >= envSteps {
@@ -31,7 +31,7 @@ func (v *Env) beginQuestion() func() {
 }
 
 // Steps returns the number of steps of all questions so far.
-func (v *Env) Steps() int { return v.facts.stepsSpent }
+func (env *Env) Steps() int { return env.facts.stepsSpent }
 
 // spendSteps spends n steps, and reports whether the question has steps left.
 func (f *facts) spendSteps(n int) bool {

@@ -83,7 +83,7 @@ type bigValuation struct {
 }
 
 func (w *bigValuation) expr(e *expr) (*big.Int, error) {
-	sum := big.NewInt(int64(e.c))
+	sum := big.NewInt(int64(e.constant))
 	for _, t := range e.terms {
 		product := big.NewInt(int64(t.coeff))
 		for _, a := range t.atoms {

@@ -44,12 +44,12 @@ type cond struct {
 
 //go:noinline
 func eq(a, b Int) Bool {
-	v := envOf(a, b)
-	x, y := v.exprOf(a), v.exprOf(b)
+	env := envOf(a, b)
+	x, y := env.exprOf(a), env.exprOf(b)
 	if len(x.terms) == 0 {
 		x, y = y, x
 	}
-	return v.equal(x, y)
+	return env.equal(x, y)
 }
 
 //go:noinline
@@ -57,21 +57,21 @@ func ne(a, b Int) Bool { return eq(a, b).Not() }
 
 //go:noinline
 func lt(a, b Int) Bool {
-	v := envOf(a, b)
-	x, y := v.exprOf(a), v.exprOf(b)
-	return v.atLeast(v.strictDifference(x, y), x, y, "Lt")
+	env := envOf(a, b)
+	x, y := env.exprOf(a), env.exprOf(b)
+	return env.atLeast(env.strictDifference(x, y), x, y, "Lt")
 }
 
 // strictDifference returns y - x - 1, which is not negative if and only if x < y.
-func (v *Env) strictDifference(x, y *expr) *expr {
-	return v.addMultiple(v.addMultiple(y, x, -1), v.constant(1), -1)
+func (env *Env) strictDifference(x, y *expr) *expr {
+	return env.addMultiple(env.addMultiple(y, x, -1), env.constant(1), -1)
 }
 
 //go:noinline
 func le(a, b Int) Bool {
-	v := envOf(a, b)
-	x, y := v.exprOf(a), v.exprOf(b)
-	return v.atLeast(v.addMultiple(y, x, -1), x, y, "Le")
+	env := envOf(a, b)
+	x, y := env.exprOf(a), env.exprOf(b)
+	return env.atLeast(env.addMultiple(y, x, -1), x, y, "Le")
 }
 
 //go:noinline
@@ -93,105 +93,106 @@ func provenAs(truth bool) proven {
 func (p proven) known() (truth, known bool) { return p > 0, p != 0 }
 
 // equal returns the condition x = y.
-func (v *Env) equal(x, y *expr) Bool {
-	d := v.addMultiple(x, y, -1)
-	if len(d.terms) == 0 {
-		return Bool{v: d.c == 0}
+func (env *Env) equal(x, y *expr) Bool {
+	difference := env.addMultiple(x, y, -1)
+	if len(difference.terms) == 0 {
+		return Bool{truth: difference.constant == 0}
 	}
-	defer v.withFacts(false)()
-	g := d.gcd()
-	if d.c%g != 0 {
+	defer env.withFacts(false)()
+	divisor := difference.gcd()
+	if difference.constant%divisor != 0 {
 		return Bool{}
 	}
-	if d.terms[0].coeff < 0 {
-		g = -g
+	if difference.terms[0].coeff < 0 {
+		divisor = -divisor
 	}
-	n := v.zeroForm(v.dividedBy(d, g, d.c/g))
-	if b, ok := v.equalsOperand(n); ok {
+	reduced := env.zeroForm(env.dividedBy(difference, divisor, difference.constant/divisor))
+	if b, ok := env.equalsOperand(reduced); ok {
 		return b
 	}
-	if c := v.conds[relationKey(condEq, n)]; c != nil {
-		return Bool{v: c.hint, c: c}
+	if c := env.conds[relationKey(condEq, reduced)]; c != nil {
+		return Bool{truth: c.hint, cond: c}
 	}
-	if truth, known := n.zero.known(); known {
-		return Bool{v: truth}
+	if truth, known := reduced.zero.known(); known {
+		return Bool{truth: truth}
 	}
-	if truth, known := v.isZero(n); known {
-		n.zero = provenAs(truth)
-		return Bool{v: truth}
+	if truth, known := env.isZero(reduced); known {
+		reduced.zero = provenAs(truth)
+		return Bool{truth: truth}
 	}
 	// The sides are displayed as written, unless the equation was simplified or terms of both sides cancel.
-	if n != d && n != v.addMultiple(v.constant(0), d, -1) || len(x.terms)+len(y.terms) > len(d.terms) {
-		x, y = v.splitEquation(n)
+	if reduced != difference && reduced != env.addMultiple(env.constant(0), difference, -1) ||
+		len(x.terms)+len(y.terms) > len(difference.terms) {
+		x, y = env.splitEquation(reduced)
 	}
-	c := v.relation(condEq, n, "Eq", x, y)
-	return Bool{v: c.hint, c: c}
+	c := env.relation(condEq, reduced, "Eq", x, y)
+	return Bool{truth: c.hint, cond: c}
 }
 
 // zeroForm returns an expression that is 0 if and only if e is 0. It removes common factors that cannot be 0, and
 // replaces powers by their base.
-func (v *Env) zeroForm(e *expr) *expr {
-	if e.c != 0 {
+func (env *Env) zeroForm(e *expr) *expr {
+	if e.constant != 0 {
 		return e
 	}
-	m := e.terms[0].atoms
+	factors := e.terms[0].atoms
 	if len(e.terms) > 1 {
-		m = e.commonFactors()
+		factors = e.commonFactors()
 	}
 	var drop []*atom
-	for i, a := range m {
-		if a.lo > 0 || a.hi < 0 || len(e.terms) == 1 && i > 0 && m[i-1] == a {
+	for i, a := range factors {
+		if a.lo > 0 || a.hi < 0 || len(e.terms) == 1 && i > 0 && factors[i-1] == a {
 			drop = append(drop, a)
 		}
 	}
 	if len(drop) == len(e.terms[0].atoms) {
 		return e
 	}
-	return v.divideTerms(e, drop)
+	return env.divideTerms(e, drop)
 }
 
 // dropPositiveFactors removes the positive factors p that all terms of e = p*q + c share. For c = 0 and c = -1, e >= 0
 // is equivalent to q + c >= 0. For other constants c this does not hold, and the expression is returned unchanged.
-func (v *Env) dropPositiveFactors(e *expr) *expr {
-	if e.c != 0 && e.c != -1 {
+func (env *Env) dropPositiveFactors(e *expr) *expr {
+	if e.constant != 0 && e.constant != -1 {
 		return e
 	}
-	m := e.terms[0].atoms
+	factors := e.terms[0].atoms
 	if len(e.terms) > 1 {
-		m = e.commonFactors()
+		factors = e.commonFactors()
 	}
-	drop := slices.DeleteFunc(slices.Clone(m), func(a *atom) bool { return a.lo <= 0 })
-	if len(drop) == 0 || len(e.terms) == 1 && len(drop) == len(m) {
+	drop := slices.DeleteFunc(slices.Clone(factors), func(a *atom) bool { return a.lo <= 0 })
+	if len(drop) == 0 || len(e.terms) == 1 && len(drop) == len(factors) {
 		return e
 	}
-	return v.addMultiple(v.divideTerms(e, drop), v.constant(e.c), 1)
+	return env.addMultiple(env.divideTerms(e, drop), env.constant(e.constant), 1)
 }
 
 // equalsOperand rewrites n = 0 if it states that a Max (or Min) equals one of its operands. The result is the condition
 // that this operand is at least (at most) every other operand. ok is false if n = 0 has another form.
-func (v *Env) equalsOperand(n *expr) (b Bool, ok bool) {
+func (env *Env) equalsOperand(n *expr) (b Bool, ok bool) {
 	for _, t := range n.terms {
 		if len(t.atoms) != 1 || t.coeff != 1 && t.coeff != -1 || t.atoms[0].kind != kindMax && t.atoms[0].kind != kindMin {
 			continue
 		}
-		a := t.atoms[0]
-		candidate := v.addMultiple(a.asExpr, n, -t.coeff)
-		b = Bool{v: true}
-		if !slices.Contains(a.args, candidate) {
+		extreme := t.atoms[0]
+		candidate := env.addMultiple(extreme.asExpr, n, -t.coeff)
+		b = Bool{truth: true}
+		if !slices.Contains(extreme.args, candidate) {
 			// n = 0 states that a maximum of constants and terms equals another number m. The constant operand c comes
 			// first. If c > m, the statement is false. If not, c can be dropped. A minimum is the mirror case.
-			if len(candidate.terms) > 0 || len(a.args[0].terms) > 0 {
+			if len(candidate.terms) > 0 || len(extreme.args[0].terms) > 0 {
 				continue
 			}
-			if (candidate.c < a.args[0].c) == (a.kind == kindMax) {
+			if (candidate.constant < extreme.args[0].constant) == (extreme.kind == kindMax) {
 				return Bool{}, true
 			}
-			return v.extreme(a.kind, a.args[1:]...).int().Eq(candidate.int()), true
+			return env.extreme(extreme.kind, extreme.args[1:]...).int().Eq(candidate.int()), true
 		}
-		for _, e := range a.args {
+		for _, e := range extreme.args {
 			switch {
 			case e == candidate:
-			case a.kind == kindMax:
+			case extreme.kind == kindMax:
 				b = b.And(e.int().Le(candidate.int()))
 			default:
 				b = b.And(candidate.int().Le(e.int()))
@@ -202,58 +203,59 @@ func (v *Env) equalsOperand(n *expr) (b Bool, ok bool) {
 	return b, false
 }
 
-// atLeast returns the condition d >= 0, written as x rel y.
-func (v *Env) atLeast(d, x, y *expr, rel string) Bool {
-	if len(d.terms) == 0 {
-		return Bool{v: d.c >= 0}
+// atLeast returns the condition difference >= 0, which is displayed as relation(x, y).
+func (env *Env) atLeast(difference, x, y *expr, relation string) Bool {
+	if len(difference.terms) == 0 {
+		return Bool{truth: difference.constant >= 0}
 	}
-	defer v.withFacts(false)()
-	n := d
-	if g := d.gcd(); g > 1 {
-		n = v.dividedBy(d, g, floorDiv(d.c, g))
+	defer env.withFacts(false)()
+	reduced := difference
+	if divisor := difference.gcd(); divisor > 1 {
+		reduced = env.dividedBy(difference, divisor, floorDiv(difference.constant, divisor))
 	}
-	if p := v.dropPositiveFactors(n); p != n {
-		x, y = v.splitEquation(v.addMultiple(p, v.constant(n.c), -1))
-		return v.atLeast(p, y, x, map[int]string{0: "Le", -1: "Lt"}[n.c])
+	if quotient := env.dropPositiveFactors(reduced); quotient != reduced {
+		x, y = env.splitEquation(env.addMultiple(quotient, env.constant(reduced.constant), -1))
+		return env.atLeast(quotient, y, x, map[int]string{0: "Le", -1: "Lt"}[reduced.constant])
 	}
-	if c := v.conds[relationKey(condGe, n)]; c != nil {
-		return Bool{v: c.hint, c: c}
+	if c := env.conds[relationKey(condGe, reduced)]; c != nil {
+		return Bool{truth: c.hint, cond: c}
 	}
-	if truth, known := n.nonNegative.known(); known {
-		return Bool{v: truth}
+	if truth, known := reduced.nonNegative.known(); known {
+		return Bool{truth: truth}
 	}
-	if truth, known := v.isNonNegative(n); known {
-		n.nonNegative = provenAs(truth)
-		return Bool{v: truth}
+	if truth, known := env.isNonNegative(reduced); known {
+		reduced.nonNegative = provenAs(truth)
+		return Bool{truth: truth}
 	}
-	if b, ok := v.extremeAtLeast(n); ok {
+	if b, ok := env.extremeAtLeast(reduced); ok {
 		return b
 	}
-	c := v.relation(condGe, n, rel, x, y)
-	return Bool{v: c.hint, c: c}
+	c := env.relation(condGe, reduced, relation, x, y)
+	return Bool{truth: c.hint, cond: c}
 }
 
 // extremeAtLeast rewrites n >= 0 if n is a constant plus a multiple of the Max or Min of a number and an expression x.
 // If the number decides the condition, the result is true or false. Otherwise the result is a condition on x.
-func (v *Env) extremeAtLeast(n *expr) (b Bool, ok bool) {
+func (env *Env) extremeAtLeast(n *expr) (b Bool, ok bool) {
 	t := n.terms[0]
-	a := t.atoms[0]
-	if len(n.terms) > 1 || len(t.atoms) > 1 || a.kind != kindMax && a.kind != kindMin || len(a.args) > 2 ||
-		len(a.args[0].terms) > 0 {
+	extreme := t.atoms[0]
+	if len(n.terms) > 1 || len(t.atoms) > 1 || extreme.kind != kindMax && extreme.kind != kindMin ||
+		len(extreme.args) > 2 ||
+		len(extreme.args[0].terms) > 0 {
 		return Bool{}, false
 	}
-	numberCase := v.addMultiple(v.constant(n.c), a.args[0], t.coeff)
-	switch decided := (t.coeff > 0) == (a.kind == kindMax); {
+	numberCase := env.addMultiple(env.constant(n.constant), extreme.args[0], t.coeff)
+	switch decided := (t.coeff > 0) == (extreme.kind == kindMax); {
 	case len(numberCase.terms) > 0:
 		return Bool{}, false
-	case (numberCase.c >= 0) == decided:
-		return Bool{v: decided}, true
+	case (numberCase.constant >= 0) == decided:
+		return Bool{truth: decided}, true
 	}
-	return Int{}.Le(v.addMultiple(v.constant(n.c), a.args[1], t.coeff).int()), true
+	return Int{}.Le(env.addMultiple(env.constant(n.constant), extreme.args[1], t.coeff).int()), true
 }
 
 // splitEquation returns x and y such that x = y is equivalent to n = 0. x has the positive terms of n.
-func (v *Env) splitEquation(n *expr) (x, y *expr) {
+func (env *Env) splitEquation(n *expr) (x, y *expr) {
 	var left, right []term
 	for _, t := range n.terms {
 		if t.coeff > 0 {
@@ -262,7 +264,7 @@ func (v *Env) splitEquation(n *expr) (x, y *expr) {
 			right = append(right, term{-t.coeff, t.atoms})
 		}
 	}
-	return v.sum(left, 0), v.sum(right, -n.c)
+	return env.sum(left, 0), env.sum(right, -n.constant)
 }
 
 func relationKey(k condKind, d *expr) string {
@@ -270,22 +272,23 @@ func relationKey(k condKind, d *expr) string {
 	return string(binary.AppendVarint(append(buf[:0], byte(k)), int64(d.id)))
 }
 
-func (v *Env) relation(k condKind, d *expr, rel string, x, y *expr) *cond {
-	key := relationKey(k, d)
-	if c := v.conds[key]; c != nil {
+func (env *Env) relation(k condKind, difference *expr, relation string, x, y *expr) *cond {
+	key := relationKey(k, difference)
+	if c := env.conds[key]; c != nil {
 		return c
 	}
-	c := &cond{env: v, kind: k, difference: d, id: len(v.conds), left: x, right: y, relation: rel,
+	c := &cond{env: env, kind: k, difference: difference, id: len(env.conds), left: x, right: y, relation: relation,
 		size: satAdd(x.size, y.size)}
-	c.hint = k == condEq && d.hint == 0 || k == condNe && d.hint != 0 || k == condGe && d.hint >= 0
-	if d.hint == math.MinInt || d.hint == math.MaxInt {
+	c.hint = k == condEq && difference.hint == 0 || k == condNe && difference.hint != 0 || k == condGe &&
+		difference.hint >= 0
+	if difference.hint == math.MinInt || difference.hint == math.MaxInt {
 		hints := Binding{}
-		for name, s := range v.symbols {
+		for name, s := range env.symbols {
 			hints[name] = s.Hint()
 		}
 		c.hint, _ = (&valuation{binding: hints}).cond(c)
 	}
-	v.conds[key] = c
+	env.conds[key] = c
 	return c
 }
 
@@ -294,25 +297,25 @@ func (c *cond) not() *cond {
 	if c.negation != nil {
 		return c.negation
 	}
-	v := c.env
+	env := c.env
 	switch c.kind {
 	case condEq:
-		c.negation = v.relation(condNe, c.difference, "Ne", c.left, c.right)
+		c.negation = env.relation(condNe, c.difference, "Ne", c.left, c.right)
 	case condNe:
-		c.negation = v.relation(condEq, c.difference, "Eq", c.left, c.right)
+		c.negation = env.relation(condEq, c.difference, "Eq", c.left, c.right)
 	case condGe:
-		d, rel := v.strictDifference(c.difference, v.constant(0)), "Lt"
+		d, rel := env.strictDifference(c.difference, env.constant(0)), "Lt"
 		if c.relation == "Lt" {
 			rel = "Le"
 		}
-		c.negation = v.relation(condGe, d, rel, c.right, c.left)
+		c.negation = env.relation(condGe, d, rel, c.right, c.left)
 	default:
 		parts := make([]*cond, len(c.args))
 		for i, p := range c.args {
 			parts[i] = p.not()
 		}
 		slices.SortFunc(parts, compareConds)
-		c.negation = v.internJunction(condAnd+condOr-c.kind, parts)
+		c.negation = env.internJunction(condAnd+condOr-c.kind, parts)
 	}
 	c.negation.negation = c
 	return c.negation
@@ -320,43 +323,43 @@ func (c *cond) not() *cond {
 
 // junction returns the conjunction or the disjunction of two operands, at least one of which is a condition.
 func junction(k condKind, a, b Bool) Bool {
-	hint := a.v && b.v
+	hint := a.truth && b.truth
 	if k == condOr {
-		hint = a.v || b.v
+		hint = a.truth || b.truth
 	}
 	var parts []*cond
 	for _, x := range []Bool{a, b} {
 		switch {
-		case x.c == nil && x.v == (k == condOr):
+		case x.cond == nil && x.truth == (k == condOr):
 			return x
-		case x.c == nil:
-		case x.c.kind == k:
-			parts = append(parts, x.c.args...)
+		case x.cond == nil:
+		case x.cond.kind == k:
+			parts = append(parts, x.cond.args...)
 		default:
-			parts = append(parts, x.c)
+			parts = append(parts, x.cond)
 		}
 	}
-	v := parts[0].env
+	env := parts[0].env
 	for _, p := range parts {
-		if p.env != v {
+		if p.env != env {
 			panic("sym: conditions of different Envs")
 		}
 		if slices.Contains(parts, p.not()) {
-			return Bool{v: k == condOr}
+			return Bool{truth: k == condOr}
 		}
 	}
-	return Bool{v: hint, c: v.junctionOf(k, parts)}
+	return Bool{truth: hint, cond: env.junctionOf(k, parts)}
 }
 
 // junctionOf returns the conjunction or disjunction of at least one part, in any order, with or without
 // duplicates.
-func (v *Env) junctionOf(k condKind, parts []*cond) *cond {
+func (env *Env) junctionOf(k condKind, parts []*cond) *cond {
 	slices.SortFunc(parts, compareConds)
 	parts = absorb(slices.Compact(parts))
 	if len(parts) == 1 {
 		return parts[0]
 	}
-	return v.internJunction(k, parts)
+	return env.internJunction(k, parts)
 }
 
 // absorb drops redundant parts: p & (p | q) is p.
@@ -384,22 +387,22 @@ func compareConds(a, b *cond) int {
 	return a.id - b.id
 }
 
-func (v *Env) internJunction(k condKind, parts []*cond) *cond {
+func (env *Env) internJunction(k condKind, parts []*cond) *cond {
 	key := []byte{byte(k)}
 	for _, p := range parts {
 		key = binary.AppendVarint(key, int64(p.id))
 	}
-	if c := v.conds[string(key)]; c != nil {
+	if c := env.conds[string(key)]; c != nil {
 		return c
 	}
-	c := &cond{env: v, kind: k, args: parts, id: len(v.conds), hint: k == condAnd}
+	c := &cond{env: env, kind: k, args: parts, id: len(env.conds), hint: k == condAnd}
 	for _, p := range parts {
 		if p.hint == (k == condOr) {
 			c.hint = p.hint
 		}
 		c.size = satAdd(c.size, p.size)
 	}
-	v.conds[string(key)] = c
+	env.conds[string(key)] = c
 	return c
 }
 

@@ -16,91 +16,92 @@ func mod(a, b Int) Int {
 
 // quotientOf is a // b without a guard.
 func quotientOf(a, b Int) Int {
-	v := envOf(a, b)
-	defer v.withFacts(false)()
-	x, y := v.exprOf(a), v.exprOf(b)
-	return v.memoized('/', x, y, func() *expr { return v.floorQuotient(x, y) }).int()
+	env := envOf(a, b)
+	defer env.withFacts(false)()
+	x, y := env.exprOf(a), env.exprOf(b)
+	return env.memoized('/', x, y, func() *expr { return env.floorQuotient(x, y) }).int()
 }
 
 // remainderOf is a % b without a guard.
 func remainderOf(a, b Int) Int {
-	v := envOf(a, b)
-	defer v.withFacts(false)()
-	x, y := v.exprOf(a), v.exprOf(b)
-	return v.memoized('%', x, y, func() *expr { return v.remainder(x, y) }).int()
+	env := envOf(a, b)
+	defer env.withFacts(false)()
+	x, y := env.exprOf(a), env.exprOf(b)
+	return env.memoized('%', x, y, func() *expr { return env.remainder(x, y) }).int()
 }
 
 // zeroDivision is the value of the panic of a division by zero.
 const zeroDivision = "sym: division by zero"
 
-func (v *Env) guardNonZero(b Int) {
+func (env *Env) guardNonZero(b Int) {
 	if !b.Ne(Int{}).Holds() {
 		panic(zeroDivision)
 	}
 }
 
-func (v *Env) floorQuotient(a, b *expr) *expr {
+func (env *Env) floorQuotient(a, b *expr) *expr {
 	if len(b.terms) == 0 {
-		return v.floorConstant(a, b.c)
+		return env.floorConstant(a, b.constant)
 	}
-	if q, ok := v.exactQuotient(a, b); ok {
+	if q, ok := env.exactQuotient(a, b); ok {
 		return q
 	}
-	if len(b.terms) == 1 && b.c == 0 {
+	if len(b.terms) == 1 && b.constant == 0 {
 		// (q*b + r) // b = q + r // b
-		q, r := v.splitMultiples(a, b.terms[0])
-		dividend, divisor := v.cancel(r, b)
-		return v.addMultiple(q, v.quotientAtom(dividend, divisor), 1)
+		q, r := env.splitMultiples(a, b.terms[0])
+		dividend, divisor := env.cancel(r, b)
+		return env.addMultiple(q, env.quotientAtom(dividend, divisor), 1)
 	}
-	dividend, divisor := v.cancel(a, b)
-	return v.quotientAtom(dividend, divisor)
+	dividend, divisor := env.cancel(a, b)
+	return env.quotientAtom(dividend, divisor)
 }
 
 // quotientAtom returns 0 if the quotient a // b provably is 0, else an atom.
-func (v *Env) quotientAtom(a, b *expr) *expr {
+func (env *Env) quotientAtom(a, b *expr) *expr {
 	if len(b.terms) == 0 {
-		return v.floorConstant(a, b.c)
+		return env.floorConstant(a, b.constant)
 	}
-	if v.proves(a) && v.proves(v.strictDifference(a, b)) {
-		return v.constant(0)
+	if env.proves(a) && env.proves(env.strictDifference(a, b)) {
+		return env.constant(0)
 	}
-	return v.atom(kindDiv, a, b)
+	return env.atom(kindDiv, a, b)
 }
 
 // floorConstant is a // c.
-func (v *Env) floorConstant(a *expr, c int) *expr {
+func (env *Env) floorConstant(a *expr, c int) *expr {
 	switch {
 	case c == 0 || c == math.MinInt:
 		// Two divisions are not simplified: by 0, which occurs only in parts that are never evaluated, and by math.MinInt,
 		// which has no negation.
-		return v.atom(kindDiv, a, v.constant(c))
+		return env.atom(kindDiv, a, env.constant(c))
 	case c < 0:
-		return v.floorConstant(v.addMultiple(v.constant(0), a, -1), -c)
+		return env.floorConstant(env.addMultiple(env.constant(0), a, -1), -c)
 	}
-	q, r := v.splitCoefficients(a, c)
-	switch lo, hi := v.bounds(r); {
+	q, r := env.splitCoefficients(a, c)
+	switch lo, hi := env.bounds(r); {
 	case lo >= 0 && hi < c:
 		return q
 	case len(r.terms) == 0:
-		return v.addMultiple(q, v.constant(floorDiv(r.c, c)), 1)
+		return env.addMultiple(q, env.constant(floorDiv(r.constant, c)), 1)
 	}
 	// (g*y + k) // (g*d) = (y + k//g) // d
-	if g := gcd(r.gcd(), c); g > 1 {
-		r, c = v.dividedBy(r, g, floorDiv(r.c, g)), c/g
+	if common := gcd(r.gcd(), c); common > 1 {
+		r, c = env.dividedBy(r, common, floorDiv(r.constant, common)), c/common
 		if c == 1 {
-			return v.addMultiple(q, r, 1)
+			return env.addMultiple(q, r, 1)
 		}
 	}
 	// (y // d) // c = y // (d*c) for positive d
-	if s := r.single(); s != nil && s.kind == kindDiv && len(s.args[1].terms) == 0 && s.args[1].c > 0 &&
-		s.args[1].c <= math.MaxInt/c {
-		return v.addMultiple(q, v.floorConstant(s.args[0], s.args[1].c*c), 1)
+	if inner := r.single(); inner != nil && inner.kind == kindDiv && len(inner.args[1].terms) == 0 &&
+		inner.args[1].constant > 0 &&
+		inner.args[1].constant <= math.MaxInt/c {
+		return env.addMultiple(q, env.floorConstant(inner.args[0], inner.args[1].constant*c), 1)
 	}
-	return v.addMultiple(q, v.atom(kindDiv, r, v.constant(c)), 1)
+	return env.addMultiple(q, env.atom(kindDiv, r, env.constant(c)), 1)
 }
 
 // splitCoefficients returns q and r with a = c*q + r, where the coefficients of r are from 0 to c-1.
-func (v *Env) splitCoefficients(a *expr, c int) (q, r *expr) {
+func (env *Env) splitCoefficients(a *expr, c int) (q, r *expr) {
 	var quotient, remainder []term
 	for _, t := range a.terms {
 		k := floorDiv(t.coeff, c)
@@ -111,46 +112,46 @@ func (v *Env) splitCoefficients(a *expr, c int) (q, r *expr) {
 			remainder = append(remainder, term{coeff, t.atoms})
 		}
 	}
-	k := floorDiv(a.c, c)
-	return v.sum(quotient, k), v.sum(remainder, a.c-k*c)
+	k := floorDiv(a.constant, c)
+	return env.sum(quotient, k), env.sum(remainder, a.constant-k*c)
 }
 
 // splitMultiples returns q and r with a = q*d + r, where no term of r is a multiple of d.
-func (v *Env) splitMultiples(a *expr, d term) (q, r *expr) {
+func (env *Env) splitMultiples(a *expr, d term) (q, r *expr) {
 	var quotient, remainder []term
-	c := 0
+	constant := 0
 	for _, t := range a.terms {
-		m, ok := withoutAtoms(t.atoms, d.atoms)
+		remaining, ok := withoutAtoms(t.atoms, d.atoms)
 		switch {
 		case !ok || t.coeff%d.coeff != 0:
 			remainder = append(remainder, t)
-		case len(m) == 0:
-			c += t.coeff / d.coeff
+		case len(remaining) == 0:
+			constant += t.coeff / d.coeff
 		default:
-			quotient = append(quotient, term{t.coeff / d.coeff, m})
+			quotient = append(quotient, term{t.coeff / d.coeff, remaining})
 		}
 	}
-	return v.sum(quotient, c), v.sum(remainder, a.c)
+	return env.sum(quotient, constant), env.sum(remainder, a.constant)
 }
 
 // exactQuotient divides polynomials. ok reports whether b divides a.
-func (v *Env) exactQuotient(a, b *expr) (q *expr, ok bool) {
-	q = v.constant(0)
-	for steps := len(a.terms) + 1; a.c != 0 || len(a.terms) > 0; steps-- {
+func (env *Env) exactQuotient(a, b *expr) (q *expr, ok bool) {
+	q = env.constant(0)
+	for steps := len(a.terms) + 1; a.constant != 0 || len(a.terms) > 0; steps-- {
 		dividend, divisor := a.leadingTerm(), b.leadingTerm()
-		m, divides := withoutAtoms(dividend.atoms, divisor.atoms)
+		remaining, divides := withoutAtoms(dividend.atoms, divisor.atoms)
 		if !divides || dividend.coeff%divisor.coeff != 0 || steps == 0 {
 			return nil, false
 		}
-		t := v.termExpr(term{dividend.coeff / divisor.coeff, m})
-		q, a = v.addMultiple(q, t, 1), v.addMultiple(a, v.multiply(t, b), -1)
+		t := env.termExpr(term{dividend.coeff / divisor.coeff, remaining})
+		q, a = env.addMultiple(q, t, 1), env.addMultiple(a, env.multiply(t, b), -1)
 	}
 	return q, true
 }
 
 // cancel divides a and b by the atoms and the integer factor that all their terms share. Factors of b are not 0.
-func (v *Env) cancel(a, b *expr) (*expr, *expr) {
-	if a.c != 0 || b.c != 0 || len(a.terms) == 0 {
+func (env *Env) cancel(a, b *expr) (*expr, *expr) {
+	if a.constant != 0 || b.constant != 0 || len(a.terms) == 0 {
 		return a, b
 	}
 	common := b.terms[0].atoms
@@ -165,15 +166,15 @@ func (v *Env) cancel(a, b *expr) (*expr, *expr) {
 	}
 	divided := func(e *expr) *expr {
 		var terms []term
-		c := 0
+		constant := 0
 		for _, t := range e.terms {
-			if m, _ := withoutAtoms(t.atoms, common); len(m) > 0 {
-				terms = append(terms, term{t.coeff / g, m})
+			if remaining, _ := withoutAtoms(t.atoms, common); len(remaining) > 0 {
+				terms = append(terms, term{t.coeff / g, remaining})
 			} else {
-				c += t.coeff / g
+				constant += t.coeff / g
 			}
 		}
-		return v.sum(terms, c)
+		return env.sum(terms, constant)
 	}
 	return divided(a), divided(b)
 }
@@ -195,21 +196,21 @@ func commonAtoms(a, b []*atom) []*atom {
 	return out
 }
 
-func (v *Env) remainder(a, b *expr) *expr {
+func (env *Env) remainder(a, b *expr) *expr {
 	if len(b.terms) == 0 {
-		if b.c > 0 {
-			_, a = v.splitCoefficients(a, b.c)
+		if b.constant > 0 {
+			_, a = env.splitCoefficients(a, b.constant)
 		}
 		if len(a.terms) == 0 {
-			return v.constant(a.c - b.c*floorDiv(a.c, b.c))
+			return env.constant(a.constant - b.constant*floorDiv(a.constant, b.constant))
 		}
-	} else if _, ok := v.exactQuotient(a, b); ok {
-		return v.constant(0)
-	} else if len(b.terms) == 1 && b.c == 0 {
-		_, a = v.splitMultiples(a, b.terms[0])
+	} else if _, ok := env.exactQuotient(a, b); ok {
+		return env.constant(0)
+	} else if len(b.terms) == 1 && b.constant == 0 {
+		_, a = env.splitMultiples(a, b.terms[0])
 	}
-	if v.proves(a) && v.proves(v.strictDifference(a, b)) {
+	if env.proves(a) && env.proves(env.strictDifference(a, b)) {
 		return a
 	}
-	return v.atom(kindMod, a, b)
+	return env.atom(kindMod, a, b)
 }

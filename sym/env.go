@@ -25,15 +25,15 @@ type Binding map[string]int
 
 // NewEnv returns an Env without symbols.
 func NewEnv() *Env {
-	v := &Env{}
-	v.init()
-	return v
+	env := &Env{}
+	env.init()
+	return env
 }
 
 // init makes the zero Env ready for the first symbol.
-func (v *Env) init() {
-	if v.symbols == nil {
-		*v = Env{symbols: map[string]Int{}, exprs: map[string]*expr{}, atoms: map[string]*atom{},
+func (env *Env) init() {
+	if env.symbols == nil {
+		*env = Env{symbols: map[string]Int{}, exprs: map[string]*expr{}, atoms: map[string]*atom{},
 			conds: map[string]*cond{}, memo: map[operation]*expr{}}
 	}
 }
@@ -44,7 +44,7 @@ var reserved = []string{"Max", "Min", "Where", "Eq", "Ne", "Lt", "Le", "Gt", "Ge
 // Symbol returns the symbol with the given name. Its value is from lo to hi. If there is no lower bound, lo is
 // math.MinInt. If there is no upper bound, hi is math.MaxInt. hint is a typical value within the bounds. If both bounds
 // are equal, the result is a number. Symbol fails if the symbol exists with other bounds or another hint.
-func (v *Env) Symbol(name string, lo, hi, hint int) (Int, error) {
+func (env *Env) Symbol(name string, lo, hi, hint int) (Int, error) {
 	switch {
 	case !token.IsIdentifier(name) || slices.Contains(reserved, name):
 		return Int{}, fmt.Errorf("sym: %q is not a valid symbol name", name)
@@ -53,91 +53,91 @@ func (v *Env) Symbol(name string, lo, hi, hint int) (Int, error) {
 	case hint < lo || hint > hi:
 		return Int{}, fmt.Errorf("sym: symbol %s has the hint %d, outside its bounds %d to %d", name, hint, lo, hi)
 	}
-	v.init()
-	s, known := v.symbols[name]
+	env.init()
+	symbol, known := env.symbols[name]
 	if !known {
-		s = Int{n: lo}
+		symbol = Int{n: lo}
 		if lo < hi {
-			a := &atom{kind: kindSymbol, name: name, id: len(v.symbols) + len(v.atoms), lo: lo, hi: hi, hint: hint,
+			a := &atom{kind: kindSymbol, name: name, id: len(env.symbols) + len(env.atoms), lo: lo, hi: hi, hint: hint,
 				size: 1}
-			a.asExpr = v.sum([]term{{1, []*atom{a}}}, 0)
-			s = a.asExpr.int()
+			a.asExpr = env.sum([]term{{1, []*atom{a}}}, 0)
+			symbol = a.asExpr.int()
 		}
-		v.symbols[name] = s
+		env.symbols[name] = symbol
 	}
-	h := s.Hint()
-	l := h
-	if s.e != nil {
-		a := s.e.single()
-		l, h = a.lo, a.hi
+	knownHi := symbol.Hint()
+	knownLo := knownHi
+	if symbol.e != nil {
+		a := symbol.e.single()
+		knownLo, knownHi = a.lo, a.hi
 	}
-	if l != lo || h != hi || s.Hint() != hint {
-		return Int{}, fmt.Errorf("sym: symbol %s has bounds %d to %d and hint %d, not %d to %d and %d", name, l, h, s.Hint(),
-			lo, hi, hint)
+	if knownLo != lo || knownHi != hi || symbol.Hint() != hint {
+		return Int{}, fmt.Errorf("sym: symbol %s has bounds %d to %d and hint %d, not %d to %d and %d", name, knownLo,
+			knownHi, symbol.Hint(), lo, hi, hint)
 	}
-	return s, nil
+	return symbol, nil
 }
 
 // Guards returns the recorded conditions in the order of the decisions, in a new slice.
-func (v *Env) Guards() []Bool { return slices.Clone(v.guards) }
+func (env *Env) Guards() []Bool { return slices.Clone(env.guards) }
 
 // Assume adds a condition to the facts without recording a guard. It is for knowledge about symbols beyond their
 // bounds, for example that one symbol is a multiple of another. Assume returns an error if the condition contradicts
 // the facts.
-func (v *Env) Assume(b Bool) error {
-	if b.c == nil && b.v {
+func (env *Env) Assume(b Bool) error {
+	if b.cond == nil && b.truth {
 		return nil
 	}
-	if b.c != nil {
-		if b.c.env != v {
+	if b.cond != nil {
+		if b.cond.env != env {
 			return fmt.Errorf("sym: %v is a condition of another Env", b)
 		}
-		defer v.beginQuestion()()
-		mark := v.mark()
-		if v.learn(b.c); !v.facts.contradiction {
+		defer env.beginQuestion()()
+		mark := env.mark()
+		if env.learn(b.cond); !env.facts.contradiction {
 			return nil
 		}
-		v.reset(mark)
+		env.reset(mark)
 	}
 	return fmt.Errorf("sym: %v contradicts the known facts", b)
 }
 
 // decide returns the answer of a branch on b and records it. If the facts decide b, they give the answer. Otherwise the
 // hints give the answer, or in a fork the current path.
-func (v *Env) decide(b Bool) bool {
-	defer v.beginQuestion()()
-	answer := b.v
+func (env *Env) decide(b Bool) bool {
+	defer env.beginQuestion()()
+	answer := b.truth
 	var c *cond
-	if v.fork != nil {
-		t := v.fork.next(v, b.c)
+	if env.fork != nil {
+		t := env.fork.next(env, b.cond)
 		answer, c = t.answer, t.remaining
 		if c == nil {
 			return answer
 		}
 	} else {
-		r := v.reduce(b.c)
+		r := env.reduce(b.cond)
 		if r.known {
 			return r.truth
 		}
 		c = r.remaining
 	}
-	full := b.c
+	full := b.cond
 	if !answer {
 		c, full = c.not(), full.not()
 	}
-	defer v.beginQuestion()()
-	mark := v.mark()
-	if v.learn(c); v.facts.contradiction {
+	defer env.beginQuestion()()
+	mark := env.mark()
+	if env.learn(c); env.facts.contradiction {
 		// c contradicts the facts. Therefore the negation of c follows from the facts, although reduce did not find
 		// this.
-		v.reset(mark)
-		if v.fork != nil {
-			v.fork.flip()
+		env.reset(mark)
+		if env.fork != nil {
+			env.fork.flip()
 		}
-		v.markTrue(c.not())
+		env.markTrue(c.not())
 		return !answer
 	}
-	v.markTrue(full)
-	v.guards = append(v.guards, Bool{v: c.hint, c: c})
+	env.markTrue(full)
+	env.guards = append(env.guards, Bool{truth: c.hint, cond: c})
 	return answer
 }

@@ -56,30 +56,30 @@ const stackCells = 192
 // NewEvaluator returns an evaluator for sizes and conditions over the named symbols. Its methods get the values of
 // these symbols, in the order of symbols. NewEvaluator fails if a size or condition has another symbol.
 func NewEvaluator(symbols []string, sizes []Int, conds []Bool) (*Evaluator, error) {
-	b := &evaluatorBuilder{e: &Evaluator{symbols: slices.Clone(symbols)}, exprs: map[*expr]int32{},
+	b := &evaluatorBuilder{evaluator: &Evaluator{symbols: slices.Clone(symbols)}, exprs: map[*expr]int32{},
 		atoms: map[*atom]int32{}, conds: map[*cond]int32{}}
-	b.e.sizes, b.e.conds = slices.Clone(sizes), slices.Clone(conds)
+	b.evaluator.sizes, b.evaluator.conds = slices.Clone(sizes), slices.Clone(conds)
 	for _, s := range sizes {
 		if s.e == nil {
-			b.e.sizeCells = append(b.e.sizeCells, b.emit(opSum, s.n))
+			b.evaluator.sizeCells = append(b.evaluator.sizeCells, b.emit(opSum, s.n))
 		} else {
-			b.e.sizeCells = append(b.e.sizeCells, b.expr(s.e))
+			b.evaluator.sizeCells = append(b.evaluator.sizeCells, b.expr(s.e))
 		}
 	}
 	for _, c := range conds {
 		switch {
-		case c.c != nil:
-			b.e.condCells = append(b.e.condCells, b.cond(c.c))
-		case c.v:
-			b.e.condCells = append(b.e.condCells, b.emit(opAnd, 0)) // an empty conjunction is true
+		case c.cond != nil:
+			b.evaluator.condCells = append(b.evaluator.condCells, b.cond(c.cond))
+		case c.truth:
+			b.evaluator.condCells = append(b.evaluator.condCells, b.emit(opAnd, 0)) // an empty conjunction is true
 		default:
-			b.e.condCells = append(b.e.condCells, b.emit(opOr, 0)) // an empty disjunction is false
+			b.evaluator.condCells = append(b.evaluator.condCells, b.emit(opOr, 0)) // an empty disjunction is false
 		}
 	}
 	if b.err != nil {
 		return nil, b.err
 	}
-	return b.e, nil
+	return b.evaluator, nil
 }
 
 // Hold reports whether all conditions hold at the given values of the symbols. A condition that divides by zero does
@@ -250,18 +250,18 @@ func junctionCell(isOr bool, args []int32, cells []cell) cell {
 // evaluatorBuilder compiles expressions to instructions. Each shared part is compiled once, after its operands. The
 // maps hold the index of the instruction for each part.
 type evaluatorBuilder struct {
-	e     *Evaluator
-	exprs map[*expr]int32
-	atoms map[*atom]int32
-	conds map[*cond]int32
-	err   error
+	evaluator *Evaluator
+	exprs     map[*expr]int32
+	atoms     map[*atom]int32
+	conds     map[*cond]int32
+	err       error
 }
 
 func (b *evaluatorBuilder) emit(op opcode, n int, args ...int32) int32 {
-	first := len(b.e.operands)
-	b.e.operands = append(b.e.operands, args...)
-	b.e.code = append(b.e.code, instruction{op, int32(first), int32(len(b.e.operands)), n})
-	return int32(len(b.e.code) - 1)
+	first := len(b.evaluator.operands)
+	b.evaluator.operands = append(b.evaluator.operands, args...)
+	b.evaluator.code = append(b.evaluator.code, instruction{op, int32(first), int32(len(b.evaluator.operands)), n})
+	return int32(len(b.evaluator.code) - 1)
 }
 
 func (b *evaluatorBuilder) expr(x *expr) int32 {
@@ -280,7 +280,7 @@ func (b *evaluatorBuilder) expr(x *expr) int32 {
 		}
 		terms = append(terms, b.emit(opProduct, t.coeff, factors...))
 	}
-	index := b.emit(opSum, x.c, terms...)
+	index := b.emit(opSum, x.constant, terms...)
 	b.exprs[x] = index
 	return index
 }
@@ -311,7 +311,7 @@ func (b *evaluatorBuilder) atom(a *atom) int32 {
 
 // symbol returns the index of a symbol.
 func (b *evaluatorBuilder) symbol(name string) int {
-	if i := slices.Index(b.e.symbols, name); i >= 0 {
+	if i := slices.Index(b.evaluator.symbols, name); i >= 0 {
 		return i
 	}
 	b.err = fmt.Errorf("sym: unknown symbol %s", name)

@@ -11,7 +11,7 @@ import (
 type expr struct {
 	env          *Env
 	terms        []term // sorted by compareTerms; products differ, and no coefficient is math.MinInt
-	c            int    // math.MinInt only in an expression without terms, so that other sums can be negated
+	constant     int    // math.MinInt only in an expression without terms, so that other sums can be negated
 	id           int
 	lo, hi       int // bounds that follow from the bounds of the symbols, without facts
 	maxMagnitude int // greatest magnitude of the coefficients and the constant
@@ -21,7 +21,7 @@ type expr struct {
 	zero, nonNegative proven
 
 	// The following fields depend on the current facts.
-	fact             *fact // facts about the sum that lo and hi do not express; only for sums that linear returns
+	fact             *fact // facts about the sum that lo and hi do not express; only for primitive sums (see linear)
 	boundsGeneration int   // the generation of facts for which currentBounds is valid, 0 for none
 	currentBounds    [2]int
 	simplified       *expr // the sum, simplified under the facts
@@ -50,7 +50,7 @@ func compareTerms(a, b term) int {
 
 // sum returns the canonical expression of terms and a constant, or nil if a coefficient overflows an int. It sorts
 // terms in place and keeps the slice. A product may occur in several terms.
-func (v *Env) sum(terms []term, c int) *expr {
+func (env *Env) sum(terms []term, c int) *expr {
 	slices.SortFunc(terms, compareTerms)
 	out := terms[:0]
 	for _, t := range terms {
@@ -82,20 +82,20 @@ func (v *Env) sum(terms []term, c int) *expr {
 			key = binary.AppendVarint(key, int64(a.id))
 		}
 	}
-	if e := v.exprs[string(key)]; e != nil {
+	if e := env.exprs[string(key)]; e != nil {
 		return e
 	}
-	e := &expr{env: v, terms: out, c: c, id: len(v.exprs) + 1}
+	e := &expr{env: env, terms: out, constant: c, id: len(env.exprs) + 1}
 	e.bound()
 	e.size = e.count()
-	v.exprs[string(key)] = e
+	env.exprs[string(key)] = e
 	return e
 }
 
 // bound computes the bounds and the hint of e from the bounds and hints of its atoms.
 func (e *expr) bound() {
-	e.lo, e.hi = constantRange(e.c)
-	e.hint, e.maxMagnitude = e.c, satMagnitude(e.c)
+	e.lo, e.hi = constantRange(e.constant)
+	e.hint, e.maxMagnitude = e.constant, satMagnitude(e.constant)
 	for _, t := range e.terms {
 		e.maxMagnitude = max(e.maxMagnitude, satMagnitude(t.coeff))
 		lo, hi, hint := t.coeff, t.coeff, t.coeff
@@ -107,14 +107,14 @@ func (e *expr) bound() {
 	}
 }
 
-func (v *Env) constant(n int) *expr {
-	if n < 0 || n >= len(v.smallConstants) {
-		return v.sum(nil, n)
+func (env *Env) constant(n int) *expr {
+	if n < 0 || n >= len(env.smallConstants) {
+		return env.sum(nil, n)
 	}
-	if v.smallConstants[n] == nil {
-		v.smallConstants[n] = v.sum(nil, n)
+	if env.smallConstants[n] == nil {
+		env.smallConstants[n] = env.sum(nil, n)
 	}
-	return v.smallConstants[n]
+	return env.smallConstants[n]
 }
 
 // operation is the key of a memoized operation.
@@ -125,12 +125,12 @@ type operation struct {
 
 // memoized returns the result of the operation op on a and b. The first call computes the result by compute and stores
 // it. The result of compute must depend on a and b only.
-func (v *Env) memoized(op byte, a, b *expr, compute func() *expr) *expr {
+func (env *Env) memoized(op byte, a, b *expr, compute func() *expr) *expr {
 	key := operation{op, a.id, b.id}
-	e := v.memo[key]
+	e := env.memo[key]
 	if e == nil {
 		e = compute()
-		v.memo[key] = e
+		env.memo[key] = e
 	}
 	return e
 }
@@ -138,11 +138,11 @@ func (v *Env) memoized(op byte, a, b *expr, compute func() *expr) *expr {
 // exprOf returns an Int of this Env as an expression. It panics for an expression of another Env.
 //
 //go:noinline
-func (v *Env) exprOf(a Int) *expr {
+func (env *Env) exprOf(a Int) *expr {
 	switch {
 	case a.e == nil:
-		return v.constant(a.n)
-	case a.e.env != v:
+		return env.constant(a.n)
+	case a.e.env != env:
 		panic("sym: operands of different Envs")
 	}
 	return a.e
@@ -151,7 +151,7 @@ func (v *Env) exprOf(a Int) *expr {
 // int returns an expression as an Int. A constant becomes a number.
 func (e *expr) int() Int {
 	if len(e.terms) == 0 {
-		return Int{n: e.c}
+		return Int{n: e.constant}
 	}
 	return Int{n: exprMark, e: e}
 }
@@ -172,8 +172,8 @@ func add(a, b Int) Int {
 		}
 		return Int{n: n}
 	}
-	v := envOf(a, b)
-	return v.addMultiple(v.exprOf(a), v.exprOf(b), 1).int()
+	env := envOf(a, b)
+	return env.addMultiple(env.exprOf(a), env.exprOf(b), 1).int()
 }
 
 func sub(a, b Int) Int {
@@ -184,8 +184,8 @@ func sub(a, b Int) Int {
 		}
 		return Int{n: n}
 	}
-	v := envOf(a, b)
-	return v.addMultiple(v.exprOf(a), v.exprOf(b), -1).int()
+	env := envOf(a, b)
+	return env.addMultiple(env.exprOf(a), env.exprOf(b), -1).int()
 }
 
 func mul(a, b Int) Int {
@@ -196,65 +196,65 @@ func mul(a, b Int) Int {
 		}
 		return Int{n: n}
 	}
-	v := envOf(a, b)
-	return v.multiply(v.exprOf(a), v.exprOf(b)).int()
+	env := envOf(a, b)
+	return env.multiply(env.exprOf(a), env.exprOf(b)).int()
 }
 
 // addMultiple returns a + k*b.
-func (v *Env) addMultiple(a, b *expr, k int) *expr {
+func (env *Env) addMultiple(a, b *expr, k int) *expr {
 	switch {
-	case len(b.terms) == 0 && b.c == 0:
+	case len(b.terms) == 0 && b.constant == 0:
 		return a
 	case k == 1:
-		return v.memoized('+', a, b, func() *expr { return v.scaledSum(a, b, 1) })
+		return env.memoized('+', a, b, func() *expr { return env.scaledSum(a, b, 1) })
 	case k == -1:
-		return v.memoized('-', a, b, func() *expr { return v.scaledSum(a, b, -1) })
+		return env.memoized('-', a, b, func() *expr { return env.scaledSum(a, b, -1) })
 	}
-	return v.scaledSum(a, b, k)
+	return env.scaledSum(a, b, k)
 }
 
-func (v *Env) scaledSum(a, b *expr, k int) *expr {
+func (env *Env) scaledSum(a, b *expr, k int) *expr {
 	terms := append(make([]term, 0, len(a.terms)+len(b.terms)), a.terms...)
 	var arith checked
 	for _, t := range b.terms {
 		terms = append(terms, term{arith.product(k, t.coeff), t.atoms})
 	}
-	c := arith.sum(a.c, arith.product(k, b.c))
+	c := arith.sum(a.constant, arith.product(k, b.constant))
 	if !arith.overflowed {
-		if e := v.sum(terms, c); e != nil {
+		if e := env.sum(terms, c); e != nil {
 			return e
 		}
 	}
-	return v.unexpanded(kindUnexpandedSum, a, v.multiply(v.constant(k), b))
+	return env.unexpanded(kindUnexpandedSum, a, env.multiply(env.constant(k), b))
 }
 
-func (v *Env) multiply(a, b *expr) *expr {
-	return v.memoized('*', a, b, func() *expr { return v.expandProduct(a, b) })
+func (env *Env) multiply(a, b *expr) *expr {
+	return env.memoized('*', a, b, func() *expr { return env.expandProduct(a, b) })
 }
 
-func (v *Env) expandProduct(a, b *expr) *expr {
+func (env *Env) expandProduct(a, b *expr) *expr {
 	terms := make([]term, 0, (len(a.terms)+1)*(len(b.terms)+1))
 	var arith checked
 	for _, s := range a.terms {
 		for _, t := range b.terms {
 			terms = append(terms, term{arith.product(s.coeff, t.coeff), mergeAtoms(s.atoms, t.atoms)})
 		}
-		if b.c != 0 {
-			terms = append(terms, term{arith.product(s.coeff, b.c), s.atoms})
+		if b.constant != 0 {
+			terms = append(terms, term{arith.product(s.coeff, b.constant), s.atoms})
 		}
 	}
-	if a.c != 0 {
+	if a.constant != 0 {
 		for _, t := range b.terms {
-			terms = append(terms, term{arith.product(a.c, t.coeff), t.atoms})
+			terms = append(terms, term{arith.product(a.constant, t.coeff), t.atoms})
 		}
 	}
-	c := arith.product(a.c, b.c)
+	c := arith.product(a.constant, b.constant)
 	if !arith.overflowed {
-		if e := v.sum(terms, c); e != nil {
+		if e := env.sum(terms, c); e != nil {
 			return e
 		}
 	}
-	return v.unexpanded(kindUnexpandedProduct, a, b)
+	return env.unexpanded(kindUnexpandedProduct, a, b)
 }
 
 // mergeAtoms merges the atoms of two products.
@@ -278,17 +278,17 @@ func withoutAtoms(a, b []*atom) ([]*atom, bool) {
 }
 
 // termExpr returns a term as an expression. The product of the term may be empty.
-func (v *Env) termExpr(t term) *expr {
+func (env *Env) termExpr(t term) *expr {
 	if len(t.atoms) == 0 {
-		return v.constant(t.coeff)
+		return env.constant(t.coeff)
 	}
-	return v.sum([]term{t}, 0)
+	return env.sum([]term{t}, 0)
 }
 
 // leadingTerm returns the first term. For a constant, it is the constant times the empty product.
 func (e *expr) leadingTerm() term {
 	if len(e.terms) == 0 {
-		return term{coeff: e.c}
+		return term{coeff: e.constant}
 	}
 	return e.terms[0]
 }
@@ -315,10 +315,10 @@ func gcd(a, b int) int {
 
 // dividedBy returns an expression with the coefficients of e divided by g, and with the constant c. g must divide the
 // coefficients.
-func (v *Env) dividedBy(e *expr, g, c int) *expr {
+func (env *Env) dividedBy(e *expr, g, c int) *expr {
 	terms := make([]term, len(e.terms))
 	for i, t := range e.terms {
 		terms[i] = term{t.coeff / g, t.atoms}
 	}
-	return v.sum(terms, c)
+	return env.sum(terms, c)
 }

@@ -36,10 +36,10 @@ type fact struct {
 
 // change is an entry of the trail: the expression, atom or condition for which a fact was set, and its earlier fact.
 type change struct {
-	e    *expr
+	expr *expr
 	fact *fact
-	a    *atom
-	c    *cond
+	atom *atom
+	cond *cond
 }
 
 // mark is a state of the facts to which reset returns.
@@ -48,39 +48,39 @@ type mark struct {
 	contradiction                                                           bool
 }
 
-func (v *Env) mark() mark {
-	f := &v.facts
-	return mark{f.generation, len(f.trail), len(f.trueRelations), len(f.clauses), f.sumFacts, len(v.guards), f.hypotheses,
-		f.contradiction}
+func (env *Env) mark() mark {
+	f := &env.facts
+	return mark{f.generation, len(f.trail), len(f.trueRelations), len(f.clauses), f.sumFacts, len(env.guards),
+		f.hypotheses, f.contradiction}
 }
 
 // reset undoes all facts and guards since the mark.
-func (v *Env) reset(m mark) {
-	f := &v.facts
+func (env *Env) reset(m mark) {
+	f := &env.facts
 	for len(f.trail) > m.trail {
-		c := f.trail[len(f.trail)-1]
+		last := f.trail[len(f.trail)-1]
 		f.trail = f.trail[:len(f.trail)-1]
 		switch {
-		case c.a != nil:
-			c.a.replacement = nil
-		case c.c != nil:
-			c.c.isFact = false
+		case last.atom != nil:
+			last.atom.replacement = nil
+		case last.cond != nil:
+			last.cond.isFact = false
 		default:
-			c.e.fact = c.fact
+			last.expr.fact = last.fact
 		}
 	}
 	f.generation, f.sumFacts, f.contradiction, f.hypotheses = m.generation, m.sumFacts, m.contradiction, m.hypotheses
 	f.trueRelations, f.clauses = f.trueRelations[:m.trueRelations], f.clauses[:m.clauses]
-	v.guards = v.guards[:m.guards]
+	env.guards = env.guards[:m.guards]
 }
 
 // withFacts sets whether questions use facts, and returns a function that restores the previous setting. Canonical
 // forms use bounds only. The form of an expression therefore does not depend on the facts that are known when the
 // expression is built.
-func (v *Env) withFacts(inUse bool) func() {
-	wasInUse := v.facts.inUse
-	v.facts.inUse = inUse
-	return func() { v.facts.inUse = wasInUse }
+func (env *Env) withFacts(inUse bool) func() {
+	wasInUse := env.facts.inUse
+	env.facts.inUse = inUse
+	return func() { env.facts.inUse = wasInUse }
 }
 
 // newGeneration starts a new generation of facts.
@@ -93,7 +93,7 @@ func (f *facts) newGeneration() {
 // learned together with its consequences.
 type transition struct {
 	from       int
-	c          *cond
+	cond       *cond
 	learned    bool
 	hypotheses int
 }
@@ -113,7 +113,7 @@ func (f *facts) reuseGeneration(t transition) {
 
 // questionKey is a condition in a state of the facts: the key of a cached answer.
 type questionKey struct {
-	c     *cond
+	cond  *cond
 	state int
 }
 
@@ -131,92 +131,96 @@ func (f *facts) cache(key questionKey, r reduction) {
 func (f *facts) active() bool { return f.inUse && f.generation != 0 }
 
 // bounds returns bounds of e, under the current facts if these are in use.
-func (v *Env) bounds(e *expr) (lo, hi int) {
-	if !v.facts.active() || len(e.terms) == 0 {
+func (env *Env) bounds(e *expr) (lo, hi int) {
+	if !env.facts.active() || len(e.terms) == 0 {
 		return e.lo, e.hi
 	}
-	if e.boundsGeneration == v.facts.generation {
+	if e.boundsGeneration == env.facts.generation {
 		return e.currentBounds[0], e.currentBounds[1]
 	}
-	lo, hi = constantRange(e.c)
+	lo, hi = constantRange(e.constant)
 	for _, t := range e.terms {
-		l, h := v.termBounds(t)
-		lo, hi = addLower(lo, l), addUpper(hi, h)
+		low, high := env.termBounds(t)
+		lo, hi = addLower(lo, low), addUpper(hi, high)
 	}
 	lo, hi = max(lo, e.lo), min(hi, e.hi)
 	if f := e.fact; f != nil {
 		lo, hi = max(lo, f.lo), min(hi, f.hi)
-	} else if v.facts.sumFacts > 0 && len(e.terms) > 1 {
-		if p, k, c := v.linear(e); p.fact != nil {
-			l, h := mulRange(p.fact.lo, p.fact.hi, k, k)
-			lo, hi = max(lo, addLower(l, c)), min(hi, addUpper(h, c))
+	} else if env.facts.sumFacts > 0 && len(e.terms) > 1 {
+		if primitive, factor, constant := env.linear(e); primitive.fact != nil {
+			low, high := mulRange(primitive.fact.lo, primitive.fact.hi, factor, factor)
+			lo, hi = max(lo, addLower(low, constant)), min(hi, addUpper(high, constant))
 		}
 	}
-	e.boundsGeneration, e.currentBounds = v.facts.generation, [2]int{lo, hi}
+	e.boundsGeneration, e.currentBounds = env.facts.generation, [2]int{lo, hi}
 	return lo, hi
 }
 
-func (v *Env) termBounds(t term) (lo, hi int) {
+func (env *Env) termBounds(t term) (lo, hi int) {
 	lo, hi = t.coeff, t.coeff
 	for _, a := range t.atoms {
-		l, h := v.atomBounds(a)
-		lo, hi = mulRange(lo, hi, l, h)
+		low, high := env.atomBounds(a)
+		lo, hi = mulRange(lo, hi, low, high)
 	}
 	return lo, hi
 }
 
-func (v *Env) atomBounds(a *atom) (lo, hi int) {
-	if !v.facts.active() {
+func (env *Env) atomBounds(a *atom) (lo, hi int) {
+	if !env.facts.active() {
 		return a.lo, a.hi
 	}
-	if a.boundsGeneration == v.facts.generation {
+	if a.boundsGeneration == env.facts.generation {
 		return a.currentBounds[0], a.currentBounds[1]
 	}
-	lo, hi = a.boundsFrom(v.bounds)
+	lo, hi = a.boundsFrom(env.bounds)
 	lo, hi = max(lo, a.lo), min(hi, a.hi)
 	if f := a.asExpr.fact; f != nil {
 		lo, hi = max(lo, f.lo), min(hi, f.hi)
 	}
 	if a.replacement != nil {
-		l, h := v.bounds(a.replacement)
-		lo, hi = max(lo, l), min(hi, h)
+		low, high := env.bounds(a.replacement)
+		lo, hi = max(lo, low), min(hi, high)
 	}
-	a.boundsGeneration, a.currentBounds = v.facts.generation, [2]int{lo, hi}
+	a.boundsGeneration, a.currentBounds = env.facts.generation, [2]int{lo, hi}
 	return lo, hi
 }
 
-// linear returns p, k and c with e = k*p + c. p has no constant, its first coefficient is positive, and its
-// coefficients have no common divisor. Facts about e are stored in p. e must have at least one term.
-func (v *Env) linear(e *expr) (p *expr, k, c int) {
-	k = e.gcd()
+// linear writes e as factor*primitive + constant. The primitive expression has no constant, its first coefficient is
+// positive, and its coefficients have no common divisor. Facts about e are stored in the primitive expression. e must
+// have at least one term.
+func (env *Env) linear(e *expr) (primitive *expr, factor, constant int) {
+	factor = e.gcd()
 	if e.terms[0].coeff < 0 {
-		k = -k
+		factor = -factor
 	}
-	if k == 1 && e.c == 0 {
+	if factor == 1 && e.constant == 0 {
 		return e, 1, 0
 	}
-	p = v.memoized('p', e, e, func() *expr { return v.dividedBy(e, k, 0) })
-	return p, k, e.c
+	primitive = env.memoized('p', e, e, func() *expr { return env.dividedBy(e, factor, 0) })
+	return primitive, factor, e.constant
 }
 
 // maxModulus bounds moduli, so that their products fit an int.
 const maxModulus = 1 << (strconv.IntSize/2 - 2)
 
 // residue returns m and r such that e equals r modulo m. m is 1 if nothing is known. m is 0 if e is the number r.
-func (v *Env) residue(e *expr) (m, r int) {
-	m, r = modulo(0, e.c)
+func (env *Env) residue(e *expr) (m, r int) {
+	m, r = modulo(0, e.constant)
 	for _, t := range e.terms {
-		tm, tr := modulo(0, t.coeff)
+		termModulus, termResidue := modulo(0, t.coeff)
 		for _, a := range t.atoms {
-			am, ar := v.atomResidue(a)
-			tm, tr = modulo(gcd(gcd(tm*am, tm*ar), am*tr), tr*ar)
+			atomModulus, atomResidue := env.atomResidue(a)
+			termModulus, termResidue = modulo(gcd(gcd(termModulus*atomModulus, termModulus*atomResidue),
+				atomModulus*termResidue), termResidue*atomResidue)
 		}
-		m, r = modulo(gcd(m, tm), r+tr)
+		m, r = modulo(gcd(m, termModulus), r+termResidue)
 	}
-	if len(e.terms) > 1 && v.facts.active() && v.facts.sumFacts > 0 {
-		if p, k, c := v.linear(e); p.fact != nil && p.fact.mod > 1 && max(k, -k, c, -c) < maxModulus {
-			if fm, fr := modulo(p.fact.mod*k, p.fact.rem*k+c); fm > m {
-				return fm, fr
+	if len(e.terms) > 1 && env.facts.active() && env.facts.sumFacts > 0 {
+		if primitive, factor, constant := env.linear(e); primitive.fact != nil && primitive.fact.mod > 1 &&
+			max(factor, -factor, constant, -constant) < maxModulus {
+			if factModulus, factResidue := modulo(primitive.fact.mod*factor,
+				primitive.fact.rem*factor+constant); factModulus > m {
+				return factModulus, factResidue
 			}
 		}
 	}
@@ -238,27 +242,27 @@ func modulo(m, r int) (int, int) {
 }
 
 // atomResidue is residue for an atom.
-func (v *Env) atomResidue(a *atom) (m, r int) {
+func (env *Env) atomResidue(a *atom) (m, r int) {
 	state := 1
-	if v.facts.active() {
-		state += v.facts.generation
+	if env.facts.active() {
+		state += env.facts.generation
 	}
 	if a.residueState != state {
-		m, r = v.findResidue(a)
+		m, r = env.findResidue(a)
 		a.residueState, a.residue = state, [2]int{m, r}
 	}
 	return a.residue[0], a.residue[1]
 }
 
 // findResidue computes the residue of an atom from its facts, or from the residues of its operands.
-func (v *Env) findResidue(a *atom) (m, r int) {
+func (env *Env) findResidue(a *atom) (m, r int) {
 	m = 1
-	if v.facts.active() {
-		if lo, hi := v.atomBounds(a); lo == hi {
+	if env.facts.active() {
+		if lo, hi := env.atomBounds(a); lo == hi {
 			return modulo(0, lo)
 		}
 		if a.replacement != nil {
-			return v.residue(a.replacement)
+			return env.residue(a.replacement)
 		}
 		if f := a.asExpr.fact; f != nil {
 			m, r = f.mod, f.rem
@@ -268,42 +272,42 @@ func (v *Env) findResidue(a *atom) (m, r int) {
 		return m, r
 	}
 	x, y := a.args[0], a.args[1]
-	xm, xr := v.residue(x)
-	divisor := y.c
+	modulus, residue := env.residue(x)
+	divisor := y.constant
 	switch isConstant := len(y.terms) == 0 && divisor > 0; {
-	case a.kind == kindDiv && isConstant && xm != 0 && xm%divisor == 0:
-		return modulo(xm/divisor, floorDiv(xr, divisor))
-	case a.kind == kindMod && isConstant && xm != 0 && gcd(xm, divisor) > 1:
-		if xm%divisor == 0 {
-			return modulo(0, xr-divisor*floorDiv(xr, divisor))
+	case a.kind == kindDiv && isConstant && modulus != 0 && modulus%divisor == 0:
+		return modulo(modulus/divisor, floorDiv(residue, divisor))
+	case a.kind == kindMod && isConstant && modulus != 0 && gcd(modulus, divisor) > 1:
+		if modulus%divisor == 0 {
+			return modulo(0, residue-divisor*floorDiv(residue, divisor))
 		}
-		return modulo(gcd(xm, divisor), xr)
+		return modulo(gcd(modulus, divisor), residue)
 	case a.kind == kindMax || a.kind == kindMin || a.kind == kindWhere:
 		for _, e := range a.args[1:] {
-			em, er := v.residue(e)
-			xm, xr = modulo(gcd(gcd(xm, em), xr-er), xr)
+			otherModulus, otherResidue := env.residue(e)
+			modulus, residue = modulo(gcd(gcd(modulus, otherModulus), residue-otherResidue), residue)
 		}
-		return xm, xr
+		return modulus, residue
 	}
 	return 1, 0
 }
 
-// setFact sets the fact of p, which must be a result of linear.
-func (v *Env) setFact(p *expr, f fact) {
-	if p.fact == nil && len(p.terms) > 1 {
-		v.facts.sumFacts++
+// setFact sets the fact of a primitive expression (see linear).
+func (env *Env) setFact(primitive *expr, f fact) {
+	if primitive.fact == nil && len(primitive.terms) > 1 {
+		env.facts.sumFacts++
 	}
-	v.facts.trail = append(v.facts.trail, change{e: p, fact: p.fact})
-	p.fact = &f
-	v.facts.newGeneration()
+	env.facts.trail = append(env.facts.trail, change{expr: primitive, fact: primitive.fact})
+	primitive.fact = &f
+	env.facts.newGeneration()
 }
 
-// factOf returns the fact of p. Its bounds include those that other facts imply.
-func (v *Env) factOf(p *expr) fact {
-	lo, hi := v.bounds(p)
+// factOf returns the fact of a primitive expression. Its bounds include those that other facts imply.
+func (env *Env) factOf(primitive *expr) fact {
+	lo, hi := env.bounds(primitive)
 	f := fact{lo: lo, hi: hi, mod: 1}
-	if p.fact != nil {
-		f.excluded, f.mod, f.rem = p.fact.excluded, p.fact.mod, p.fact.rem
+	if primitive.fact != nil {
+		f.excluded, f.mod, f.rem = primitive.fact.excluded, primitive.fact.mod, primitive.fact.rem
 	}
 	return f
 }

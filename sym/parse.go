@@ -111,7 +111,10 @@ func sumFits(v, w Int, minus bool) bool {
 // maxTerms bounds the number of terms of an expanded product.
 const maxTerms = 1 << 12
 
-// productFits reports whether all numbers in a product fit an int and the product has at most maxTerms terms.
+// termsFit reports whether a product of two sums, once expanded, has at most maxTerms terms.
+func termsFit(v, w Int) bool { return v.terms()*w.terms() <= maxTerms }
+
+// productFits reports whether all numbers in a product fit an int.
 func productFits(v, w Int) bool {
 	a, aKnown := v.Known()
 	b, bKnown := w.Known()
@@ -122,7 +125,7 @@ func productFits(v, w Int) bool {
 	// At most this many pairs of terms contribute to one coefficient of the product.
 	summands := min(v.terms(), w.terms())
 	greatest := satMul(satMul(v.maxCoefficient(), w.maxCoefficient()), summands)
-	return v.terms()*w.terms() <= maxTerms && greatest < math.MaxInt
+	return greatest < math.MaxInt
 }
 
 // maxCoefficient returns the greatest magnitude of the coefficients and the constant of a sum.
@@ -152,6 +155,8 @@ func (p *parser) product() (Int, error) {
 		}
 		n, known := w.Known()
 		switch {
+		case op == "*" && !termsFit(v, w):
+			err = parserAtOp.fail("%v %s %v expands to more than %d terms", v, op, w, maxTerms)
 		case op == "*" && !productFits(v, w), known && n == -1 && v.e == nil && v.n == math.MinInt:
 			err = parserAtOp.fail("%v %s %v does not fit %d bits", v, op, w, strconv.IntSize)
 		case op == "*":
@@ -209,6 +214,9 @@ func (p *parser) power() (Int, error) {
 	p.next()
 	out := Of(1)
 	for range n {
+		if !termsFit(out, v) {
+			return v, p.fail("%v**%d expands to more than %d terms", v, n, maxTerms)
+		}
 		if !productFits(out, v) {
 			return v, p.fail("%v**%d does not fit %d bits", v, n, strconv.IntSize)
 		}

@@ -33,11 +33,11 @@ func (e *expr) String() string {
 	}
 	switch {
 	case len(e.terms) == 0:
-		b.WriteString(strconv.Itoa(e.c))
-	case e.c > 0:
-		fmt.Fprintf(&b, " + %d", e.c)
-	case e.c < 0:
-		fmt.Fprintf(&b, " - %s", strconv.Itoa(e.c)[1:])
+		b.WriteString(strconv.Itoa(e.constant))
+	case e.constant > 0:
+		fmt.Fprintf(&b, " + %d", e.constant)
+	case e.constant < 0:
+		fmt.Fprintf(&b, " - %s", strconv.Itoa(e.constant)[1:])
 	}
 	return b.String()
 }
@@ -97,7 +97,7 @@ func (a *atom) String() string {
 // dividend prints the left operand of // or %. These operators bind as tightly as *.
 func dividend(e *expr) string {
 	infix := func(a *atom) bool { return a.kind == kindDiv || a.kind == kindMod }
-	if e.c == 0 && len(e.terms) == 1 && e.terms[0].coeff > 0 && !slices.ContainsFunc(e.terms[0].atoms, infix) {
+	if e.constant == 0 && len(e.terms) == 1 && e.terms[0].coeff > 0 && !slices.ContainsFunc(e.terms[0].atoms, infix) {
 		return e.String()
 	}
 	return operand(e)
@@ -105,7 +105,7 @@ func dividend(e *expr) string {
 
 // operand prints the right operand of // or %.
 func operand(e *expr) string {
-	if s := e.single(); s != nil && s.kind != kindDiv && s.kind != kindMod || len(e.terms) == 0 && e.c >= 0 {
+	if s := e.single(); s != nil && s.kind != kindDiv && s.kind != kindMod || len(e.terms) == 0 && e.constant >= 0 {
 		return e.String()
 	}
 	return "(" + e.String() + ")"
@@ -122,7 +122,7 @@ func (e *expr) count() int {
 			n = satAdd(n, a.size)
 		}
 	}
-	if e.c != 0 || n == 0 {
+	if e.constant != 0 || n == 0 {
 		n = satAdd(n, 1)
 	}
 	return n

@@ -9,48 +9,48 @@ type reduction struct {
 func knownTruth(truth bool) reduction { return reduction{truth: truth, known: true} }
 
 // reduceByFacts calls reduce as a separate question, which uses facts.
-func (v *Env) reduceByFacts(c *cond) reduction {
-	defer v.beginQuestion()()
-	return v.reduce(c)
+func (env *Env) reduceByFacts(c *cond) reduction {
+	defer env.beginQuestion()()
+	return env.reduce(c)
 }
 
 // reduce drops the known parts of a condition. It examines each operand of a conjunction under the hypothesis that the
 // earlier operands are true. It examines each operand of a disjunction under the hypothesis that the earlier operands
 // are false. For example, in Eq(x, 0) | Eq(Max(1, x), x) it examines the second operand for x other than 0.
-func (v *Env) reduce(c *cond) reduction {
+func (env *Env) reduce(c *cond) reduction {
 	switch {
-	case v.facts.contradiction:
+	case env.facts.contradiction:
 		return knownTruth(c.hint)
 	case c.isFact:
 		return knownTruth(true)
 	case c.not().isFact:
 		return knownTruth(false)
 	}
-	key := questionKey{c, v.facts.state()}
-	r, cached := v.facts.answers[key]
+	key := questionKey{c, env.facts.state()}
+	result, cached := env.facts.answers[key]
 	if cached {
-		return r
+		return result
 	}
 	if c.kind < condAnd {
-		if r.truth, r.known = v.relationKnown(c); !r.known {
-			r.remaining = c
+		if result.truth, result.known = env.relationKnown(c); !result.known {
+			result.remaining = c
 		}
 	} else {
-		r = v.reduceParts(c)
+		result = env.reduceParts(c)
 	}
 	switch {
-	case v.facts.stepsLeft == 0 && !r.known:
+	case env.facts.stepsLeft == 0 && !result.known:
 		return reduction{remaining: c}
-	case key.state == v.facts.state():
-		v.facts.cache(key, r)
+	case key.state == env.facts.state():
+		env.facts.cache(key, result)
 	}
-	return r
+	return result
 }
 
 // condTruth returns the truth of a condition inside an expression, if it is known.
-func (v *Env) condTruth(c *cond) (truth, known bool) {
-	if !v.facts.shallow() {
-		r := v.reduce(c)
+func (env *Env) condTruth(c *cond) (truth, known bool) {
+	if !env.facts.shallow() {
+		r := env.reduce(c)
 		return r.truth, r.known
 	}
 	switch {
@@ -59,12 +59,12 @@ func (v *Env) condTruth(c *cond) (truth, known bool) {
 	case c.not().isFact:
 		return false, true
 	case c.kind < condAnd:
-		return v.relationKnown(c)
+		return env.relationKnown(c)
 	}
 	decisive := c.kind == condOr
 	all := true
 	for _, p := range c.args {
-		truth, known := v.condTruth(p)
+		truth, known := env.condTruth(p)
 		if known && truth == decisive {
 			return decisive, true
 		}
@@ -74,10 +74,10 @@ func (v *Env) condTruth(c *cond) (truth, known bool) {
 }
 
 // reduceParts is [Env.reduce] for a conjunction or disjunction.
-func (v *Env) reduceParts(c *cond) reduction {
+func (env *Env) reduceParts(c *cond) reduction {
 	decisive := c.kind == condOr
-	m := v.mark()
-	defer v.reset(m)
+	start := env.mark()
+	defer env.reset(start)
 	var undecided []*cond
 	// Relations come first, because they are the most useful hypotheses.
 	for _, junctions := range []bool{false, true} {
@@ -85,24 +85,24 @@ func (v *Env) reduceParts(c *cond) reduction {
 			if (p.kind >= condAnd) != junctions {
 				continue
 			}
-			r := v.reduce(p)
+			reduced := env.reduce(p)
 			switch {
-			case r.known && r.truth == decisive:
+			case reduced.known && reduced.truth == decisive:
 				return knownTruth(decisive)
-			case r.known:
+			case reduced.known:
 				continue
 			}
-			undecided = append(undecided, r.remaining)
+			undecided = append(undecided, reduced.remaining)
 			if len(undecided) == len(c.args) {
 				break
 			}
-			v.facts.hypotheses = m.hypotheses + 1
+			env.facts.hypotheses = start.hypotheses + 1
 			if decisive {
-				v.learn(r.remaining.not())
+				env.learn(reduced.remaining.not())
 			} else {
-				v.learn(r.remaining)
+				env.learn(reduced.remaining)
 			}
-			if v.facts.contradiction {
+			if env.facts.contradiction {
 				// No sizes make all parts so far false (in a disjunction) or true (in a conjunction).
 				return knownTruth(decisive)
 			}
@@ -114,7 +114,7 @@ func (v *Env) reduceParts(c *cond) reduction {
 	case len(undecided) == len(c.args) && sameParts(undecided, c.args):
 		return reduction{remaining: c}
 	}
-	return reduction{remaining: v.junctionOf(c.kind, flatten(c.kind, undecided))}
+	return reduction{remaining: env.junctionOf(c.kind, flatten(c.kind, undecided))}
 }
 
 // sameParts reports whether both lists have the same parts, in any order.

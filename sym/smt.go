@@ -11,11 +11,11 @@ import (
 
 // SMT returns a problem in SMT-LIB 2 for solvers such as z3 and cvc5. The problem asks whether all claims hold for some
 // sizes within the bounds of the symbols. The answer unsat proves that there are no such sizes.
-func (v *Env) SMT(claims ...Bool) string {
+func (env *Env) SMT(claims ...Bool) string {
 	var b strings.Builder
 	b.WriteString("(set-logic ALL)\n")
-	for _, name := range sorted.Keys(v.symbols) {
-		s := v.symbols[name]
+	for _, name := range sorted.Keys(env.symbols) {
+		s := env.symbols[name]
 		if s.e == nil {
 			continue
 		}
@@ -29,11 +29,11 @@ func (v *Env) SMT(claims ...Bool) string {
 	}
 	d := definitions{out: &b, names: map[any]string{}}
 	for _, c := range claims {
-		if c.c == nil {
-			fmt.Fprintf(&b, "(assert %v)\n", c.v)
+		if c.cond == nil {
+			fmt.Fprintf(&b, "(assert %v)\n", c.truth)
 			continue
 		}
-		fmt.Fprintf(&b, "(assert %s)\n", d.cond(c.c))
+		fmt.Fprintf(&b, "(assert %s)\n", d.cond(c.cond))
 	}
 	b.WriteString("(check-sat)\n")
 	return b.String()
@@ -105,8 +105,8 @@ func (d *definitions) expr(e *expr) string {
 		}
 		sum = append(sum, smtApply("*", product))
 	}
-	if e.c != 0 || len(sum) == 0 {
-		sum = append(sum, smtNumber(e.c))
+	if e.constant != 0 || len(sum) == 0 {
+		sum = append(sum, smtNumber(e.constant))
 	}
 	text := smtApply("+", sum)
 	if !strings.HasPrefix(text, "(") {

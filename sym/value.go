@@ -16,7 +16,7 @@ type valuation struct {
 }
 
 func (w *valuation) expr(e *expr) (int, error) {
-	n := e.c
+	n := e.constant
 	for _, t := range e.terms {
 		p := t.coeff
 		for _, a := range t.atoms {

@@ -10,21 +10,21 @@ import (
 // divide by zero.
 func Where(c Bool, a, b Int) Int {
 	switch {
-	case c.c == nil && c.v || a.Same(b):
+	case c.cond == nil && c.truth || a.Same(b):
 		return a
-	case c.c == nil:
+	case c.cond == nil:
 		return b
 	}
-	v := c.c.env
-	x, y := v.exprOf(a), v.exprOf(b)
-	if c.c.kind == condNe {
+	env := c.cond.env
+	x, y := env.exprOf(a), env.exprOf(b)
+	if c.cond.kind == condNe {
 		c, x, y = c.Not(), y, x
 	}
 	// Where(c, x, Where(d, x, y)) is Where(c | d, x, y).
 	if s := y.single(); s != nil && s.kind == kindWhere && s.args[0] == x {
-		return Where(c.Or(Bool{v: s.cond.hint, c: s.cond}), x.int(), s.args[1].int())
+		return Where(c.Or(Bool{truth: s.cond.hint, cond: s.cond}), x.int(), s.args[1].int())
 	}
-	return v.atomIf(kindWhere, c.c, x, y).int()
+	return env.atomIf(kindWhere, c.cond, x, y).int()
 }
 
 // Case is the result of a computation on one path. Value and Err are valid for the sizes that satisfy If.
@@ -60,25 +60,25 @@ var errRepeated = errors.New("sym: an impossible case")
 
 // next returns the next branch of the current path. c is its condition. The answer is the recorded answer, or the
 // answer of the hints if no answer is recorded.
-func (f *pathSearch) next(v *Env, c *cond) branch {
+func (f *pathSearch) next(env *Env, c *cond) branch {
 	if f.nextIndex == len(f.branches) {
-		r := v.reduce(c)
-		t := branch{answer: r.truth, otherTried: true}
+		r := env.reduce(c)
+		current := branch{answer: r.truth, otherTried: true}
 		if !r.known {
-			t = branch{answer: r.remaining.hint, remaining: r.remaining}
+			current = branch{answer: r.remaining.hint, remaining: r.remaining}
 			if f.choices >= f.limit {
 				f.unexplored = r.remaining
 				panic(errCases)
 			}
 		}
-		f.branches = append(f.branches, t)
+		f.branches = append(f.branches, current)
 	}
-	t := f.branches[f.nextIndex]
+	current := f.branches[f.nextIndex]
 	f.nextIndex++
-	if t.remaining != nil {
+	if current.remaining != nil {
 		f.choices++
 	}
-	return t
+	return current
 }
 
 // flip replaces the last answer, which is impossible, by its negation. If the negation was tried before, flip ends the
@@ -113,15 +113,15 @@ func (f *pathSearch) advance() bool {
 //
 // A division by a size that may be zero, or a number that overflows an int, adds a case with an error. The computation
 // must have no side effects, and must make the same branches for the same answers.
-func Fork[T any](v *Env, limit int, run func() (T, error)) ([]Case[T], error) {
-	if v == nil || run == nil {
+func Fork[T any](env *Env, limit int, run func() (T, error)) ([]Case[T], error) {
+	if env == nil || run == nil {
 		panic("sym: Fork needs an Env and a computation")
 	}
 	// There may be more choices than cases, because some answers are impossible.
 	f := &pathSearch{limit: max(limit, 1) + 64}
 	var cases []Case[T]
 	for {
-		c, possible := runPath(v, f, run)
+		c, possible := runPath(env, f, run)
 		switch {
 		case f.unexplored != nil:
 			return cases, fmt.Errorf("%w: more than %d branches on one path; undecided is %v", errCases, f.limit, f.unexplored)
@@ -138,18 +138,18 @@ func Fork[T any](v *Env, limit int, run func() (T, error)) ([]Case[T], error) {
 
 // runPath runs the computation along the recorded answers, and undoes its facts. possible is false if the run was
 // stopped before the end of the path.
-func runPath[T any](v *Env, f *pathSearch, run func() (T, error)) (c Case[T], possible bool) {
-	outer, m := v.fork, v.mark()
-	v.fork = f
+func runPath[T any](env *Env, f *pathSearch, run func() (T, error)) (c Case[T], possible bool) {
+	outer, start := env.fork, env.mark()
+	env.fork = f
 	defer func() {
-		v.fork = outer
-		v.reset(m)
-		p := recover()
-		if w, overflowed := p.(*overflowPanic); overflowed {
-			c.Err, possible = errors.New(w.text), true
+		env.fork = outer
+		env.reset(start)
+		panicked := recover()
+		if overflow, overflowed := panicked.(*overflowPanic); overflowed {
+			c.Err, possible = errors.New(overflow.text), true
 			return
 		}
-		switch p {
+		switch panicked {
 		case nil:
 		case zeroDivision:
 			c.Err = errZero
@@ -160,12 +160,12 @@ func runPath[T any](v *Env, f *pathSearch, run func() (T, error)) (c Case[T], po
 		case errCases, errRepeated:
 			f.branches = f.branches[:f.nextIndex]
 		default:
-			panic(p)
+			panic(panicked)
 		}
 	}()
 	defer func() {
 		c.If = Truth(true)
-		for _, g := range v.guards[m.guards:] {
+		for _, g := range env.guards[start.guards:] {
 			c.If = c.If.And(g)
 		}
 	}()
@@ -178,21 +178,21 @@ func runPath[T any](v *Env, f *pathSearch, run func() (T, error)) (c Case[T], po
 // of paths: paths that fail, and paths whose results differ from the first result. same reports whether another result
 // equals the first result under the condition when. The condition is a fact during the call of same. Within a [Fork],
 // and if there are more than limit paths, the computation runs once and its branches leave guards as usual.
-func Join[T any](v *Env, limit int, run func() (T, error), same func(first, other T, when Bool) bool) (T, error) {
-	if v == nil || run == nil || same == nil {
+func Join[T any](env *Env, limit int, run func() (T, error), same func(first, other T, when Bool) bool) (T, error) {
+	if env == nil || run == nil || same == nil {
 		panic("sym: Join needs an Env, a computation and a comparison")
 	}
-	if v.fork != nil {
+	if env.fork != nil {
 		return run()
 	}
-	cases, err := Fork(v, limit, run)
+	cases, err := Fork(env, limit, run)
 	if err != nil || cases[0].Err != nil {
 		return run()
 	}
 	first := cases[0].Value
 	for _, c := range slices.Backward(cases[1:]) { // the last cases differ in the earliest branches
-		if c.Err != nil || !v.underHypothesis(c.If, func() bool { return same(first, c.Value, c.If) }) {
-			v.exclusion(c.If).Holds()
+		if c.Err != nil || !env.underHypothesis(c.If, func() bool { return same(first, c.Value, c.If) }) {
+			env.exclusion(c.If).Holds()
 		}
 	}
 	return first, nil
@@ -207,7 +207,7 @@ func Differing[T any](cases []Case[T], same func(first, other T) bool) []Case[T]
 	var list []Case[T]
 	for i, c := range cases {
 		ask := func() bool { return same(cases[0].Value, c.Value) }
-		if i == 0 || c.If.c == nil && !ask() || c.If.c != nil && !c.If.c.env.underHypothesis(c.If, ask) {
+		if i == 0 || c.If.cond == nil && !ask() || c.If.cond != nil && !c.If.cond.env.underHypothesis(c.If, ask) {
 			list = append(list, c)
 		}
 	}
@@ -215,30 +215,30 @@ func Differing[T any](cases []Case[T], same func(first, other T) bool) []Case[T]
 }
 
 // exclusion returns the negation of b. If the negation is a disjunction, operands that imply the rest are dropped.
-func (v *Env) exclusion(b Bool) Bool {
+func (env *Env) exclusion(b Bool) Bool {
 	b = b.Not().Decide()
-	if b.c == nil || b.c.kind != condOr {
+	if b.cond == nil || b.cond.kind != condOr {
 		return b
 	}
-	parts := slices.Clone(b.c.args)
+	parts := slices.Clone(b.cond.args)
 	for i := len(parts) - 1; i >= 0 && len(parts) > 1; i-- {
-		rest := v.junctionOf(condOr, slices.Delete(slices.Clone(parts), i, i+1))
-		isImplied := func() bool { r := v.reduce(rest); return r.known && r.truth }
-		if v.underHypothesis(Bool{v: parts[i].hint, c: parts[i]}, isImplied) {
+		rest := env.junctionOf(condOr, slices.Delete(slices.Clone(parts), i, i+1))
+		isImplied := func() bool { r := env.reduce(rest); return r.known && r.truth }
+		if env.underHypothesis(Bool{truth: parts[i].hint, cond: parts[i]}, isImplied) {
 			parts = slices.Delete(parts, i, i+1)
 		}
 	}
-	c := v.junctionOf(condOr, parts)
-	return Bool{v: c.hint, c: c}
+	c := env.junctionOf(condOr, parts)
+	return Bool{truth: c.hint, cond: c}
 }
 
 // underHypothesis calls question with b as an additional fact, and then removes this fact.
-func (v *Env) underHypothesis(b Bool, question func() bool) bool {
-	if b.c == nil {
+func (env *Env) underHypothesis(b Bool, question func() bool) bool {
+	if b.cond == nil {
 		return question()
 	}
-	defer v.reset(v.mark())
-	defer v.beginQuestion()()
-	v.learn(b.c)
+	defer env.reset(env.mark())
+	defer env.beginQuestion()()
+	env.learn(b.cond)
 	return question()
 }

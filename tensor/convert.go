@@ -205,9 +205,9 @@ func bf16ToHalf(dst, src unsafe.Pointer, ds, ss, n int) {
 	}
 }
 
-func halfNotZero(dst, src unsafe.Pointer, ds, ss, n int) {
+func halfNotZero(dst, src unsafe.Pointer, dstStride, srcStride, n int) {
 	const magnitude = 0x7fff // clears the sign bit, the only bit of -0
-	if ds == 1 && ss == 2 {
+	if dstStride == 1 && srcStride == 2 {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			out, in := (*[4]bool)(unsafe.Add(dst, i)), (*[4]uint16)(unsafe.Add(src, 2*i))
@@ -221,10 +221,10 @@ func halfNotZero(dst, src unsafe.Pointer, ds, ss, n int) {
 	}
 	for i := range n {
 		var b uint8
-		if *(*uint16)(unsafe.Add(src, i*ss))&magnitude != 0 {
+		if *(*uint16)(unsafe.Add(src, i*srcStride))&magnitude != 0 {
 			b = 1
 		}
-		*(*uint8)(unsafe.Add(dst, i*ds)) = b
+		*(*uint8)(unsafe.Add(dst, i*dstStride)) = b
 	}
 }
 

@@ -219,8 +219,13 @@ type Element interface {
 
 // DTypeOf returns the dtype of a Go element type.
 func DTypeOf[T Element]() DType {
-	var z T
-	switch any(z).(type) {
+	var zero T
+	return dtypeOf(zero)
+}
+
+//go:noinline
+func dtypeOf(element any) DType {
+	switch element.(type) {
 	case bool:
 		return Bool
 	case uint8:

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/sym"
 )
 
@@ -228,7 +229,7 @@ func OrderOf(m Meta) (Order, bool) {
 		}
 	}
 	dims := RowMajorOrder(m.Rank()).Dims()
-	slices.SortStableFunc(dims, func(a, b int) int {
+	sorted.Func(dims, func(a, b int) int {
 		if c := m.Strides[b] - m.Strides[a]; c != 0 {
 			return c
 		}

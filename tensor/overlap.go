@@ -2,7 +2,8 @@ package tensor
 
 import (
 	"cmp"
-	"slices"
+
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // Overlap reports whether an element of a and an element of b share a byte. Unlike a comparison of [Tensor.Span],
@@ -82,7 +83,7 @@ func (s *overlapSearch) add(stride, lo, hi int) {
 // solve reports whether the terms can have the given sum. If allowsZeros is false, solve ignores the solution in which
 // every k is 0.
 func (s *overlapSearch) solve(sum int, allowsZeros bool) bool {
-	slices.SortFunc(s.terms, func(a, b term) int { return cmp.Compare(b.stride, a.stride) })
+	sorted.Func(s.terms, func(a, b term) int { return cmp.Compare(b.stride, a.stride) })
 	least, most := 0, 0
 	for i := len(s.terms) - 1; i >= 0; i-- {
 		t := &s.terms[i]

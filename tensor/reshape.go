@@ -154,32 +154,32 @@ func (t Type) IsRowMajor() bool {
 }
 
 // matchRuns splits the dimensions of t, from the last to the first, into runs that can each be merged into one
-// dimension. It then assigns consecutive dimensions of shape to each run, so that the product of their sizes (have)
-// equals the product of the sizes in the run (want). It returns false if this is impossible. It writes the strides of
-// the dimensions of shape to out.
+// dimension. It then assigns consecutive dimensions of shape to each run, so that the product of their sizes (covered)
+// equals the product of the sizes in the run (runNumel). It returns false if this is impossible. It writes the strides
+// of the dimensions of shape to out.
 func (t *Type) matchRuns(out, shape []sym.Int) bool {
-	d := len(shape) - 1
-	base := t.Strides[len(t.Strides)-1]
-	have, want := sym.Of(1), sym.Of(1)
+	shapeDim := len(shape) - 1
+	runStride := t.Strides[len(t.Strides)-1]
+	covered, runNumel := sym.Of(1), sym.Of(1)
 	for runDim := len(t.Shape) - 1; runDim >= 0; runDim-- {
-		want = want.Mul(t.Shape[runDim])
-		if runDim > 0 && t.Shape[runDim-1].Eq(sym.Of(1)).Or(t.Strides[runDim-1].Eq(want.Mul(base))).Holds() {
+		runNumel = runNumel.Mul(t.Shape[runDim])
+		if runDim > 0 && t.Shape[runDim-1].Eq(sym.Of(1)).Or(t.Strides[runDim-1].Eq(runNumel.Mul(runStride))).Holds() {
 			continue
 		}
-		for d >= 0 && have.Lt(want).Or(shape[d].Eq(sym.Of(1))).Holds() {
-			out[d] = have.Mul(base)
-			have = have.Mul(shape[d])
-			d--
+		for shapeDim >= 0 && covered.Lt(runNumel).Or(shape[shapeDim].Eq(sym.Of(1))).Holds() {
+			out[shapeDim] = covered.Mul(runStride)
+			covered = covered.Mul(shape[shapeDim])
+			shapeDim--
 		}
-		if !have.Eq(want).Holds() {
+		if !covered.Eq(runNumel).Holds() {
 			return false
 		}
 		if runDim > 0 {
-			base = t.Strides[runDim-1]
-			have, want = sym.Of(1), sym.Of(1)
+			runStride = t.Strides[runDim-1]
+			covered, runNumel = sym.Of(1), sym.Of(1)
 		}
 	}
-	return d < 0
+	return shapeDim < 0
 }
 
 // View returns t with another shape and the same number of elements (Tensor.view). One size may be -1. View fails if a
@@ -229,34 +229,33 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 	if err := t.fastCheck(); err != nil {
 		return Type{}, err
 	}
-	n, rank := len(size), len(t.Shape)
-	if n < rank {
+	newRank, rank := len(size), len(t.Shape)
+	if newRank < rank {
 		return Type{}, fmt.Errorf("expand(%s{%s}, size=%s): the number of sizes provided (%d) must be greater or equal to "+
-			"the number of dimensions in the tensor (%d)",
-			t.DType.legacyType(), Sizes(t.Shape), Sizes(size), n, rank)
+			"the number of dimensions in the tensor (%d)", t.DType.legacyType(), Sizes(t.Shape), Sizes(size), newRank, rank)
 	}
-	shape, strides := newLists(n)
+	shape, strides := newLists(newRank)
 	var after sym.Int // the stride of an added dimension: the product of size and stride of the next dimension
-	for i := n - 1; i >= 0; i-- {
-		d := i - (n - rank)
-		have, stride := sym.Of(1), after
-		if d >= 0 {
-			have, stride = t.Shape[d], t.Strides[d]
+	for i := newRank - 1; i >= 0; i-- {
+		oldDim := i - (newRank - rank)
+		oldSize, stride := sym.Of(1), after
+		if oldDim >= 0 {
+			oldSize, stride = t.Shape[oldDim], t.Strides[oldDim]
 		}
 		newSize := size[i]
-		if n, known := newSize.Known(); known && n == -1 {
-			if d < 0 && rank > 0 {
+		if newRank, known := newSize.Known(); known && newRank == -1 {
+			if oldDim < 0 && rank > 0 {
 				return Type{}, fmt.Errorf("The expanded size of the tensor (-1) isn't allowed in a leading, non-existing "+
 					"dimension %d", i)
 			}
-			if d >= 0 {
-				newSize = have
+			if oldDim >= 0 {
+				newSize = oldSize
 			}
 		}
-		if !have.Same(newSize) && !have.Eq(newSize).Holds() {
-			if !equals(have, 1) {
+		if !oldSize.Same(newSize) && !oldSize.Eq(newSize).Holds() {
+			if !equals(oldSize, 1) {
 				return Type{}, fmt.Errorf("The expanded size of the tensor (%v) must match the existing size (%v) at "+
-					"non-singleton dimension %d.  Target sizes: %s.  Tensor sizes: %s", size[i], have, i, Sizes(size),
+					"non-singleton dimension %d.  Target sizes: %s.  Tensor sizes: %s", size[i], oldSize, i, Sizes(size),
 					Sizes(t.Shape))
 			}
 			stride = sym.Int{}
@@ -265,7 +264,7 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 			return Type{}, errors.New("numel: integer multiplication overflow")
 		}
 		shape[i], strides[i] = newSize, stride
-		if d <= 0 && rank > 0 {
+		if oldDim <= 0 && rank > 0 {
 			after = mulSizes(newSize, stride)
 		}
 	}

@@ -8,9 +8,9 @@ import (
 // Scalar is a plain number, as Python's True, 2, 0.5 or 1j. In type promotion only its category counts, as
 // for PyTorch's wrapped numbers. The zero Scalar holds no number.
 type Scalar struct {
-	kind scalarKind
-	i    int64
-	c    complex128
+	kind         scalarKind
+	intValue     int64
+	complexValue complex128
 }
 
 type scalarKind uint8
@@ -27,7 +27,7 @@ const (
 func BoolScalar(b bool) Scalar {
 	s := Scalar{kind: boolScalar}
 	if b {
-		s.i, s.c = 1, 1
+		s.intValue, s.complexValue = 1, 1
 	}
 	return s
 }
@@ -76,13 +76,13 @@ func (s Scalar) DType() DType {
 }
 
 // Float returns the value, or the real part of a complex number, as a float64.
-func (s Scalar) Float() float64 { return real(s.c) }
+func (s Scalar) Float() float64 { return real(s.complexValue) }
 
 // Int returns the value, or the real part of a complex number, as an int64, truncated toward zero.
-func (s Scalar) Int() int64 { return s.i }
+func (s Scalar) Int() int64 { return s.intValue }
 
 // Complex returns the value as a complex128.
-func (s Scalar) Complex() complex128 { return s.c }
+func (s Scalar) Complex() complex128 { return s.complexValue }
 
 // String prints the number as graph files write it.
 func (s Scalar) String() string {
@@ -90,13 +90,13 @@ func (s Scalar) String() string {
 	case noScalar:
 		return "none"
 	case boolScalar:
-		return fmt.Sprint(s.i != 0)
+		return fmt.Sprint(s.intValue != 0)
 	case intScalar:
-		return fmt.Sprint(s.i)
+		return fmt.Sprint(s.intValue)
 	case floatScalar:
-		return fmt.Sprint(real(s.c))
+		return fmt.Sprint(real(s.complexValue))
 	}
-	return fmt.Sprint(s.c)
+	return fmt.Sprint(s.complexValue)
 }
 
 // Tensor returns the number as a 0-dim tensor of dtype d. [Converter] defines the conversion.
@@ -114,10 +114,10 @@ func (s Scalar) Store(d DType, p unsafe.Pointer) {
 	switch {
 	case s.storeDirectly(d, p):
 	case s.kind == complexScalar || s.kind == floatScalar:
-		c := s.c
+		c := s.complexValue
 		Converter(d, Complex128)(p, unsafe.Pointer(&c), 0, 0, 1)
 	default:
-		i := s.i
+		i := s.intValue
 		Converter(d, Int64)(p, unsafe.Pointer(&i), 0, 0, 1)
 	}
 }
@@ -126,21 +126,21 @@ func (s Scalar) Store(d DType, p unsafe.Pointer) {
 // writes nothing for less frequent conversions.
 func (s Scalar) storeDirectly(d DType, p unsafe.Pointer) bool {
 	integer := s.kind == boolScalar || s.kind == intScalar
-	f := real(s.c)
+	f := real(s.complexValue)
 	if integer {
-		f = float64(s.i) // of an element of uint64, real(s.c) may be greater
+		f = float64(s.intValue) // of an element of uint64, real(s.c) may be greater
 	}
 	switch {
 	case d == Float32 && !integer:
 		*(*float32)(p) = float32(f)
 	case d == Float32:
-		*(*float32)(p) = float32(s.i) // rounded once
+		*(*float32)(p) = float32(s.intValue) // rounded once
 	case d == Float64:
 		*(*float64)(p) = f
 	case d == Complex64 && !integer:
-		*(*complex64)(p) = complex64(s.c)
+		*(*complex64)(p) = complex64(s.complexValue)
 	case d == Complex128 && !integer:
-		*(*complex128)(p) = s.c
+		*(*complex128)(p) = s.complexValue
 	case d == Float16 && !integer:
 		*(*Half)(p) = HalfOf(float32(f))
 	case d == BFloat16 && !integer:
@@ -148,15 +148,15 @@ func (s Scalar) storeDirectly(d DType, p unsafe.Pointer) bool {
 	case !integer:
 		return false
 	case d == Bool:
-		*(*bool)(p) = s.i != 0
+		*(*bool)(p) = s.intValue != 0
 	case d == Uint8 || d == Int8:
-		*(*uint8)(p) = uint8(s.i)
+		*(*uint8)(p) = uint8(s.intValue)
 	case d == Int16 || d == Uint16:
-		*(*uint16)(p) = uint16(s.i)
+		*(*uint16)(p) = uint16(s.intValue)
 	case d == Int32 || d == Uint32:
-		*(*uint32)(p) = uint32(s.i)
+		*(*uint32)(p) = uint32(s.intValue)
 	case d == Int64 || d == Uint64:
-		*(*int64)(p) = s.i
+		*(*int64)(p) = s.intValue
 	default:
 		return false
 	}

@@ -32,12 +32,12 @@ func main() {
 	for _, s := range append(graphrun.Strategies(), descent{}) {
 		p, err := graphrun.Compile(g, graphrun.Options{Strategy: s, Costs: phone})
 		check(err)
-		r := p.Report()
-		costs[s.Name()] = r.CostNS
-		least = min(least, r.CostNS)
+		plan := p.Report()
+		costs[s.Name()] = plan.CostNS
+		least = min(least, plan.CostNS)
 		if s == graphrun.Propagate || s == graphrun.ChannelsLast || s == graphrun.Optimal || s.Name() == "descent" {
-			fmt.Printf("%s: implementation of the norm: %s, the photo is copied: %t\n", s.Name(), implOf(r, "norm"),
-				copies(r, "photo"))
+			fmt.Printf("%s: implementation of the norm: %s, the photo is copied: %t\n", s.Name(), implOf(plan, "norm"),
+				copies(plan, "photo"))
 		}
 	}
 	fmt.Println("descent is cheaper than propagate:", costs["descent"] < costs["propagate"]*0.9)
@@ -77,13 +77,13 @@ func photo() map[string]*tensor.Tensor {
 }
 
 // copies reports whether a plan copies a value.
-func copies(r *report.Plan, value string) bool {
-	return slices.ContainsFunc(r.Copies, func(c report.Copy) bool { return c.Value == value })
+func copies(plan *report.Plan, value string) bool {
+	return slices.ContainsFunc(plan.Copies, func(c report.Copy) bool { return c.Value == value })
 }
 
 // implOf returns the name of the implementation with which a plan computes a node.
-func implOf(r *report.Plan, node string) string {
-	for _, s := range r.Steps {
+func implOf(plan *report.Plan, node string) string {
+	for _, s := range plan.Steps {
 		if s.Name == node {
 			return s.Impl
 		}
@@ -102,13 +102,13 @@ func compare(g *graph.Graph) error {
 	if err != nil {
 		return err
 	}
-	r := p.Report()
-	for _, done := range r.Passes {
+	plan := p.Report()
+	for _, done := range plan.Passes {
 		if done.Pass == cse.Name {
 			fmt.Printf("pass %s (%s): %s\n", done.Pass, done.Doc, done.Did)
 		}
 	}
-	fmt.Println("outputs not checked after every pass:", len(r.Unchecked))
+	fmt.Println("outputs not checked after every pass:", len(plan.Unchecked))
 	in := photo()
 	out, err := p.Run(context.Background(), in)
 	if err != nil {

@@ -29,14 +29,14 @@ func channelNorm() (*graph.Op, error) {
 			Params: []graph.Param{{Name: "self"}},
 			Schema: graph.SchemaOf[normAttrs](),
 			Kind:   graph.RequiresLayout,
-			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				if x := c.Type(0); len(x.Shape) != 4 || x.DType != tensor.Float32 {
+			Infer: func(call *graph.Call) ([]graph.Result, error) {
+				if x := call.Type(0); len(x.Shape) != 4 || x.DType != tensor.Float32 {
 					return nil, errors.New("channel_norm takes images of float32")
 				}
-				return c.One(c.Type(0)), nil
+				return call.One(call.Type(0)), nil
 			},
-			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				return []*tensor.Tensor{normReference(in[0], c.Attrs.(*normAttrs).Eps)}, nil
+			Ref: func(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				return []*tensor.Tensor{normReference(in[0], call.Attrs.(*normAttrs).Eps)}, nil
 			},
 			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 5)}}},
 		},
@@ -50,27 +50,27 @@ func channelNorm() (*graph.Op, error) {
 	})
 }
 
-// normIn returns the implementation for images whose dimensions are stored in order o. Its work counts the bytes of its
-// memory accesses, which have the given kind.
-func normIn(name, doc string, o tensor.Order, access graph.Access) graph.Impl {
+// normIn returns the implementation for images whose dimensions are stored in the given order. Its work counts the
+// bytes of its memory accesses, which have the given kind.
+func normIn(name, doc string, order tensor.Order, access graph.Access) graph.Impl {
 	return graph.Impl{Name: name, Doc: doc,
-		Walks: func(c *graph.Call, _ []tensor.Order) []graph.Walk { return []graph.Walk{c.InOrder(o)} },
-		Read: func(_ *graph.Call, _ graph.Walk, _ int, m tensor.Meta) (w graph.Work, ok bool) {
-			return w, o.Holds(m)
+		Walks: func(call *graph.Call, _ []tensor.Order) []graph.Walk { return []graph.Walk{call.InOrder(order)} },
+		Read: func(_ *graph.Call, _ graph.Walk, _ int, meta tensor.Meta) (work graph.Work, ok bool) {
+			return work, order.Holds(meta)
 		},
-		Work: func(c *graph.Call, _ graph.Walk) (w graph.Work) {
-			w.Bytes[access] = 4 * float64(c.Out[0].Bytes()) // three passes over the operand, one over the result
-			w.Do(graph.GoSimple, 4*float64(c.Out[0].Numel()))
-			w.Steps = 1
-			return w
+		Work: func(call *graph.Call, _ graph.Walk) (work graph.Work) {
+			work.Bytes[access] = 4 * float64(call.Out[0].Bytes()) // three passes over the operand, one over the result
+			work.Do(graph.GoSimple, 4*float64(call.Out[0].Numel()))
+			work.Steps = 1
+			return work
 		},
 		Lower: lowerNorm,
 	}
 }
 
 // lowerNorm returns the kernel of both implementations. A chunk is an image. Operand and result have the same layout.
-func lowerNorm(c *graph.Call) (*graph.Kernel, error) {
-	x, eps := c.Out[0], c.Attrs.(*normAttrs).Eps
+func lowerNorm(call *graph.Call) (*graph.Kernel, error) {
+	x, eps := call.Out[0], call.Attrs.(*normAttrs).Eps
 	n, channels, height, width := x.Shape[0], x.Shape[1], x.Shape[2], x.Shape[3]
 	return &graph.Kernel{Phases: []graph.Phase{{Chunks: n, Run: func(m *graph.Mem, image int) error {
 		dst := unsafe.Slice((*float32)(m.Ptrs[0]), x.Numel())

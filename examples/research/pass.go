@@ -32,8 +32,8 @@ var cse = passes.Pass{
 			p.Note("%s is %s", n.Name, kept[i].Name)
 		}
 		p.Graph.Nodes = kept
-		for i, o := range p.Graph.Outputs {
-			if v := replacement[o.Value]; v != nil {
+		for i, output := range p.Graph.Outputs {
+			if v := replacement[output.Value]; v != nil {
 				p.Graph.Outputs[i].Value = v
 			}
 		}

@@ -134,8 +134,8 @@ func (o *orders) nodeCost(n *graph.Node) float64 {
 	call := &graph.Call{Attrs: n.Attrs}
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg {
-			m := o.metaInOrder(a.Value)
-			a.Value = &graph.Value{Name: a.Value.Name, Meta: m, Type: m.Type(), Const: a.Value.Const}
+			meta := o.metaInOrder(a.Value)
+			a.Value = &graph.Value{Name: a.Value.Name, Meta: meta, Type: meta.Type(), Const: a.Value.Const}
 		}
 		call.In = append(call.In, a)
 	}
@@ -168,30 +168,30 @@ func (o *orders) nodeCost(n *graph.Node) float64 {
 // readCost returns the cost of reading an operand in its layout. If the implementation cannot read this layout, the
 // cost includes a copy.
 func (o *orders) readCost(impl *graph.Impl, call *graph.Call, walk graph.Walk, k int, a graph.Arg) float64 {
-	m := a.Meta()
-	work, ok := impl.Read(call, walk, k, m)
+	meta := a.Meta()
+	work, ok := impl.Read(call, walk, k, meta)
 	if ok {
 		return layout.Price(o.problem.Profile, work)
 	}
-	readable := m.WithStrides(tensor.RowMajorOrder(m.Rank()).Strides(m.Shape))
-	if walk.Order.Rank() == m.Rank() {
-		readable = m.WithStrides(walk.Order.Strides(m.Shape))
+	readable := meta.WithStrides(tensor.RowMajorOrder(meta.Rank()).Strides(meta.Shape))
+	if walk.Order.Rank() == meta.Rank() {
+		readable = meta.WithStrides(walk.Order.Strides(meta.Shape))
 	}
 	work, _ = impl.Read(call, walk, k, readable)
 	ns := layout.Price(o.problem.Profile, work)
 	if a.Value.Const != nil {
 		return ns // a constant is copied once, at compile time
 	}
-	return ns + layout.Price(o.problem.Profile, copyWork(m, readable))
+	return ns + layout.Price(o.problem.Profile, copyWork(meta, readable))
 }
 
 // copyWork returns the work of a copy between two layouts. The work is zero if the layouts are equal.
-func copyWork(from, to tensor.Meta) (w graph.Work) {
+func copyWork(from, to tensor.Meta) (work graph.Work) {
 	if from.SameLayout(to) {
-		return w
+		return work
 	}
-	w.Bytes[graph.Tiled] = 2 * float64(to.Bytes())
-	w.Footprint = w.Bytes[graph.Tiled]
-	w.Steps++
-	return w
+	work.Bytes[graph.Tiled] = 2 * float64(to.Bytes())
+	work.Footprint = work.Bytes[graph.Tiled]
+	work.Steps++
+	return work
 }

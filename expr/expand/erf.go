@@ -72,12 +72,12 @@ func (e *expander) splitFactor(v expr.Value) (x expr.Value, c float64) {
 }
 
 // erfPlusOne marks values that are erf of float32, and are only used in sums with 1.
-func erfPlusOne(c *expr.Code) []bool {
-	marked := make([]bool, len(c.Insts))
+func erfPlusOne(code *expr.Code) []bool {
+	marked := make([]bool, len(code.Insts))
 	isOne := func(v expr.Value) bool {
-		return c.Insts[v].Op == expr.Const && c.Insts[v].Imm == uint64(math.Float32bits(1))
+		return code.Insts[v].Op == expr.Const && code.Insts[v].Imm == uint64(math.Float32bits(1))
 	}
-	for v, i := range c.Insts {
+	for v, i := range code.Insts {
 		marked[v] = i.Op == expr.Erf && i.DType == tensor.Float32
 		for k, u := range i.Uses() {
 			if marked[u] && !(i.Op == expr.Add && isOne([2]expr.Value{i.B, i.A}[k])) {
@@ -85,7 +85,7 @@ func erfPlusOne(c *expr.Code) []bool {
 			}
 		}
 	}
-	for _, o := range c.Out {
+	for _, o := range code.Out {
 		marked[o.Re] = false
 		if o.Im != expr.None {
 			marked[o.Im] = false

@@ -22,25 +22,25 @@ func Functions(c *expr.Code, t Target) (*expr.Code, error) {
 		return nil, err
 	}
 	onePlusErf, k := erfPlusOne(c), -1
-	return c.Rewrite(func(b *expr.Builder, i expr.Inst) expr.Value {
+	return c.Rewrite(func(builder *expr.Builder, inst expr.Inst) expr.Value {
 		k++
 		if sum := c.Insts[k]; sum.Op == expr.Add && onePlusErf[sum.A] {
-			return i.A
+			return inst.A
 		} else if sum.Op == expr.Add && onePlusErf[sum.B] {
-			return i.B
+			return inst.B
 		}
-		if !i.Op.Elementary() {
-			return b.Make(i)
+		if !inst.Op.Elementary() {
+			return builder.Make(inst)
 		}
-		f := expansions[i.Op]
-		if f == nil || i.DType != tensor.Float32 && i.DType != tensor.Float64 {
-			return b.Fail(fmt.Errorf("expr: %v of %v has no expansion", i.Op, i.DType))
+		f := expansions[inst.Op]
+		if f == nil || inst.DType != tensor.Float32 && inst.DType != tensor.Float64 {
+			return builder.Fail(fmt.Errorf("expr: %v of %v has no expansion", inst.Op, inst.DType))
 		}
-		e := &expander{Builder: b, target: t, dtype: i.DType}
+		e := &expander{Builder: builder, target: t, dtype: inst.DType}
 		if onePlusErf[k] {
-			return e.onePlusErf(e.splitFactor(i.A))
+			return e.onePlusErf(e.splitFactor(inst.A))
 		}
-		return f(e, i.A, i.B)
+		return f(e, inst.A, inst.B)
 	})
 }
 

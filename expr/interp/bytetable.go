@@ -1,49 +1,73 @@
 package interp
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/tensor"
 )
 
-// tabulate replaces the steps of a function of one byte by a lookup in a table of its 256 results. Otherwise an
-// exponential of bytes, for example, would take 20 times as long. The code may have operands that it does not load.
-func (p *Runner) tabulate(l *expr.Loop) {
-	c := l.Code
-	if len(c.In) == 0 || c.In[0].Size() != 1 || l.Scalar[0] || len(c.Out) != 1 || c.Out[0].Im != expr.None ||
-		len(l.Folds) > 0 {
+// tabulate replaces the steps of a function of one byte, or of two bools, by a lookup in a table of its results.
+// Otherwise an exponential of bytes, for example, would take 20 times as long. The code may have operands that it does
+// not load.
+func (runner *Runner) tabulate(l *expr.Loop) {
+	code := l.Code
+	if len(code.Out) != 1 || code.Out[0].Im != expr.None || len(l.Folds) > 0 {
 		return
 	}
 	primitive := true
-	for _, i := range c.Insts {
-		if primitive = primitive && i.Op.Primitive(); i.Op == expr.Load && i.A != 0 {
-			return
+	var loaded []int // the operands that the code loads
+	for _, i := range code.Insts {
+		if primitive = primitive && i.Op.Primitive(); i.Op == expr.Load && !slices.Contains(loaded, int(i.A)) {
+			loaded = append(loaded, int(i.A))
 		}
 	}
-	if primitive {
+	isByte := func(k int) bool { return code.In[k].Size() == 1 && !l.Scalar[k] }
+	isBool := func(k int) bool { return code.In[k] == tensor.Bool && !l.Scalar[k] }
+	switch {
+	case primitive:
+		return
+	case len(loaded) == 1 && isByte(loaded[0]):
+	case len(loaded) == 2 && isBool(loaded[0]) && isBool(loaded[1]):
+	default:
 		return
 	}
-	var bytes [256]uint8
-	for k := range bytes {
-		bytes[k] = uint8(k)
+	var bytes [2][256]uint8
+	for k := range 256 {
+		if bytes[0][k] = uint8(k); len(loaded) == 2 {
+			bytes[0][k], bytes[1][k] = uint8(k&1), uint8(k>>1&1)
+		}
 	}
-	size, results := c.Out[0].DType.Size(), unsafe.Pointer(new([256]uint64))
-	operands := make([]unsafe.Pointer, len(p.elementSize))
-	operands[0], operands[1] = results, unsafe.Pointer(&bytes)
-	p.Run(p.NewScratch(), operands, make([]int, len(operands)), nil, len(bytes), 1)
-	lookUp := [4]func(unsafe.Pointer) loop{lookUpOf[uint8], lookUpOf[uint16], lookUpOf[uint32], lookUpOf[uint64]}
-	p.row, p.blocks = nil, 0
-	p.body = []step{{loop: lookUp[sizeIndex(size)](results), d: place{0, 0, size}, a: place{1, 0, 1}}}
+	size, results := code.Out[0].DType.Size(), unsafe.Pointer(new([256]uint64))
+	operands := make([]unsafe.Pointer, len(runner.elementSize))
+	operands[0] = results
+	lookUp := step{dst: place{0, 0, size}}
+	for n, k := range loaded {
+		operands[1+k] = unsafe.Pointer(&bytes[n])
+		*[]*place{&lookUp.a, &lookUp.b}[n] = place{1 + k, 0, 1}
+	}
+	runner.Run(runner.NewScratch(), operands, make([]int, len(operands)), nil, len(bytes[0]), 1)
+	loops := [2][4]func(unsafe.Pointer) loop{{lookUpOf[uint8], lookUpOf[uint16], lookUpOf[uint32], lookUpOf[uint64]},
+		{lookUpPairOf[uint8], lookUpPairOf[uint16], lookUpPairOf[uint32], lookUpPairOf[uint64]}}
+	lookUp.loop = loops[len(loaded)-1][sizeIndex(size)](results)
+	runner.row, runner.blocks, runner.body = nil, 0, []step{lookUp}
 }
 
 // lookUpOf returns the loop that looks up results of the size of U.
 func lookUpOf[U word](results unsafe.Pointer) loop {
 	t := (*[256]U)(results)
 	return func(o operands) {
-		a, dst := o.a, unsafe.Slice((*U)(o.d.p), o.n)
+		a, dst := o.a, unsafe.Slice((*U)(o.dst.ptr), o.n)
 		for i := range dst {
-			dst[i] = t[*(*uint8)(unsafe.Add(a.p, a.at))]
-			a.at += a.by
+			dst[i] = t[*(*uint8)(unsafe.Add(a.ptr, a.offset))]
+			a.offset += a.stride
 		}
 	}
+}
+
+// lookUpPairOf returns the loop that looks up results of the size of U for two bools.
+func lookUpPairOf[U word](results unsafe.Pointer) loop {
+	t := (*[256]U)(results)
+	return func(o operands) { each2(&o, func(x, y uint8) U { return t[x|y<<1] }) }
 }

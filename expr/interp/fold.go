@@ -7,13 +7,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// foldLoop returns the loop that folds the elements of operand a into the accumulators d by an operation. The first
+// foldLoop returns the loop that folds the elements of operand a into the accumulators dst by an operation. The first
 // element is folded into the first accumulator.
 func foldLoop(operation loop) loop {
 	return func(o operands) {
 		for ; o.n > 0; o.n -= expr.Lanes {
-			operation(operands{d: o.d, a: o.d, b: o.a, n: min(o.n, expr.Lanes)})
-			o.a.at += expr.Lanes * o.a.by
+			operation(operands{dst: o.dst, a: o.dst, b: o.a, n: min(o.n, expr.Lanes)})
+			o.a.offset += expr.Lanes * o.a.stride
 		}
 	}
 }
@@ -35,9 +35,9 @@ func Combine(o expr.Op, d tensor.DType) func(dst, acc unsafe.Pointer, n int) {
 		for i := range n {
 			lanes := operand{unsafe.Add(acc, i*expr.Lanes*size), 0, size}
 			for half := expr.Lanes / 2; half > 0; half /= 2 {
-				x := operands{d: lanes, a: lanes, b: operand{lanes.p, half * size, size}, n: half}
+				x := operands{dst: lanes, a: lanes, b: operand{lanes.ptr, half * size, size}, n: half}
 				if half == 1 {
-					x.d.p = unsafe.Add(dst, i*size)
+					x.dst.ptr = unsafe.Add(dst, i*size)
 				}
 				operation(x)
 			}

@@ -31,7 +31,8 @@ func TestCombine(t *testing.T) {
 			const n = 3
 			acc, dst := make([]uint64, n*expr.Lanes), make([]uint64, n)
 			at := func(p unsafe.Pointer, i int) (bits uint64) {
-				moves[sizeIndex(d.Size())](operands{d: operand{p: unsafe.Pointer(&bits)}, a: operand{p: p, at: i * d.Size()}, n: 1})
+				moves[sizeIndex(d.Size())](operands{dst: operand{ptr: unsafe.Pointer(&bits)},
+					a: operand{ptr: p, offset: i * d.Size()}, n: 1})
 				return bits
 			}
 			want := make([]uint64, n)
@@ -39,8 +40,9 @@ func TestCombine(t *testing.T) {
 				lanes := make([]expr.Number, expr.Lanes)
 				for k := range lanes {
 					lanes[k].Re = exprtest.RandomBits(rng, d)
-					moves[sizeIndex(d.Size())](operands{d: operand{p: unsafe.Pointer(&acc[0]), at: (i*expr.Lanes + k) * d.Size()},
-						a: operand{p: unsafe.Pointer(&lanes[k].Re)}, n: 1})
+					moves[sizeIndex(d.Size())](operands{dst: operand{ptr: unsafe.Pointer(&acc[0]),
+						offset: (i*expr.Lanes + k) * d.Size()},
+						a: operand{ptr: unsafe.Pointer(&lanes[k].Re)}, n: 1})
 				}
 				for half := expr.Lanes / 2; half > 0; half /= 2 {
 					for k := range half {

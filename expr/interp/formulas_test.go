@@ -118,16 +118,21 @@ func TestPredicatedBlocks(t *testing.T) {
 	}
 }
 
-// TestSteps counts the loops over a block of common operands. The parts of a quotient share predicated blocks, and
-// conversions store their results as parts of complex numbers. A function of one byte is a table, even if there is an
-// operand that it does not read.
+// TestSteps counts the loops over a block of common operands. Products of complex numbers have four products, a sum and
+// a difference of mixed dtypes, and a store. The parts of a quotient share predicated blocks. A function of one byte is
+// a table, even if there is an operand that it does not read, and so is a function of two bools.
 func TestSteps(t *testing.T) {
-	for text, want := range map[string]int{"x * y": 12, "x / y": 27, "exp(x)": 1} {
-		d := tensor.Complex64
-		if want == 1 {
-			d = tensor.Int8
-		}
-		c := codeOf(t, text, d, d)
+	for _, tc := range []struct {
+		text string
+		d    tensor.DType
+		want int
+	}{
+		{"x * y", tensor.Complex64, 7}, {"x / y", tensor.Complex64, 27}, {"x + y", tensor.Complex64, 3},
+		{"x * 2 + y", tensor.BFloat16, 3}, {"x << y", tensor.Uint8, 1}, {"exp(x)", tensor.Int8, 1},
+		{"atan2(x, y)", tensor.Bool, 1},
+	} {
+		text, want := tc.text, tc.want
+		c := codeOf(t, text, tc.d, tc.d)
 		p, err := New(&expr.Loop{Code: c, Scalar: make([]bool, 2)})
 		if err != nil {
 			t.Fatal(err)
@@ -137,7 +142,7 @@ func TestSteps(t *testing.T) {
 			if p.body[k].loop != nil {
 				steps++
 			}
-			k += p.body[k].skip
+			k += p.body[k].skipCount
 		}
 		if steps != want {
 			t.Errorf("%s: %d steps, want %d", text, steps, want)

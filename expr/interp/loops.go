@@ -4,16 +4,16 @@ import "unsafe"
 
 // operand is the memory of a result or an operand of a [loop].
 type operand struct {
-	p  unsafe.Pointer
-	at int // offset of the first element in bytes
-	by int // bytes between elements; 0 if all elements are the same number
+	ptr    unsafe.Pointer
+	offset int // offset of the first element in bytes
+	stride int // bytes between elements; 0 if all elements are the same number
 }
 
 // operands are the arguments of a [loop]. Its elements are indexed by offsets, so that no address beyond the last
 // element is computed.
 type operands struct {
-	d, a, b, c operand // the result and the operands
-	n          int     // the number of elements
+	dst, a, b, c operand // the result and the operands
+	n            int     // the number of elements
 }
 
 // loop computes the elements of a result. The elements of the result are contiguous and begin at offset 0, except in
@@ -24,77 +24,90 @@ type loop func(o operands)
 // each1 computes an operation with one operand. The compiler inlines each1 and the operation, if it is a function
 // literal, into the caller: the result is a loop without calls.
 func each1[T, R any](o *operands, f func(x T) R) {
-	a, dst := o.a, unsafe.Slice((*R)(o.d.p), o.n)
+	a, dst := o.a, unsafe.Slice((*R)(o.dst.ptr), o.n)
 	for i := range dst {
-		dst[i] = f(*(*T)(unsafe.Add(a.p, a.at)))
-		a.at += a.by
+		dst[i] = f(*(*T)(unsafe.Add(a.ptr, a.offset)))
+		a.offset += a.stride
 	}
 }
 
 // each2 is each1 for two operands. A longer function would not be inlined.
 func each2[T, R any](o *operands, f func(x, y T) R) {
-	a, b, dst := o.a, o.b, unsafe.Slice((*R)(o.d.p), o.n)
+	a, b, dst := o.a, o.b, unsafe.Slice((*R)(o.dst.ptr), o.n)
 	for i := range dst {
-		dst[i] = f(*(*T)(unsafe.Add(a.p, a.at)), *(*T)(unsafe.Add(b.p, b.at)))
-		a.at += a.by
-		b.at += b.by
+		dst[i] = f(*(*T)(unsafe.Add(a.ptr, a.offset)), *(*T)(unsafe.Add(b.ptr, b.offset)))
+		a.offset += a.stride
+		b.offset += b.stride
 	}
 }
 
 // each3 is each1 for three operands. It calls f for each element.
 func each3[T any](o *operands, f func(x, y, z T) T) {
-	a, b, c, dst := o.a, o.b, o.c, unsafe.Slice((*T)(o.d.p), o.n)
+	a, b, c, dst := o.a, o.b, o.c, unsafe.Slice((*T)(o.dst.ptr), o.n)
 	for i := range dst {
-		dst[i] = f(*(*T)(unsafe.Add(a.p, a.at)), *(*T)(unsafe.Add(b.p, b.at)), *(*T)(unsafe.Add(c.p, c.at)))
-		a.at += a.by
-		b.at += b.by
-		c.at += c.by
+		dst[i] = f(*(*T)(unsafe.Add(a.ptr, a.offset)), *(*T)(unsafe.Add(b.ptr, b.offset)), *(*T)(unsafe.Add(c.ptr, c.offset)))
+		a.offset += a.stride
+		b.offset += b.stride
+		c.offset += c.stride
 	}
 }
 
 // moveOf copies elements of the size of U, or repeats one element.
 func moveOf[U word](o operands) {
-	size, d, a := int(unsafe.Sizeof(U(0))), o.d, o.a
-	if d.by == size && (a.by == size || a.by == 0) {
-		dst := unsafe.Slice((*U)(unsafe.Add(d.p, d.at)), o.n)
-		done := copy(dst, unsafe.Slice((*U)(unsafe.Add(a.p, a.at)), max(1, o.n*min(a.by, 1))))
+	size, d, a := int(unsafe.Sizeof(U(0))), o.dst, o.a
+	if d.stride == size && (a.stride == size || a.stride == 0) {
+		dst := unsafe.Slice((*U)(unsafe.Add(d.ptr, d.offset)), o.n)
+		done := copy(dst, unsafe.Slice((*U)(unsafe.Add(a.ptr, a.offset)), max(1, o.n*min(a.stride, 1))))
 		for done < o.n {
 			done += copy(dst[done:], dst[:done])
 		}
 		return
 	}
 	for range o.n {
-		*(*U)(unsafe.Add(d.p, d.at)) = *(*U)(unsafe.Add(a.p, a.at))
-		d.at += d.by
-		a.at += a.by
+		*(*U)(unsafe.Add(d.ptr, d.offset)) = *(*U)(unsafe.Add(a.ptr, a.offset))
+		d.offset += d.stride
+		a.offset += a.stride
 	}
 }
 
 // selectOf selects elements of the size of U. A block whose mask is the same for all elements is copied. Other blocks
 // are selected as 64 bits, because there is no conditional move of bytes, and a branch would be unpredictable.
 func selectOf[U word](o operands) {
-	for _, want := range []bool{true, false} {
-		if noElementWanted(o.a, o.n, want) {
-			if o.a = o.b; want {
+	for _, bit := range []bool{true, false} {
+		if noElementEquals(o.a, o.n, bit) {
+			if o.a = o.b; bit {
 				o.a = o.c
 			}
 			moveOf[U](o)
 			return
 		}
 	}
-	b, c, dst := o.b, o.c, unsafe.Slice((*U)(o.d.p), o.n)
-	for i, m := range unsafe.Slice((*uint8)(unsafe.Add(o.a.p, o.a.at)), len(dst)) {
-		x, y := uint64(*(*U)(unsafe.Add(b.p, b.at))), uint64(*(*U)(unsafe.Add(c.p, c.at)))
+	b, c, dst := o.b, o.c, unsafe.Slice((*U)(o.dst.ptr), o.n)
+	for i, m := range unsafe.Slice((*uint8)(unsafe.Add(o.a.ptr, o.a.offset)), len(dst)) {
+		x, y := uint64(*(*U)(unsafe.Add(b.ptr, b.offset))), uint64(*(*U)(unsafe.Add(c.ptr, c.offset)))
 		if m != 0 {
 			y = x
 		}
 		dst[i] = U(y)
-		b.at += b.by
-		c.at += c.by
+		b.offset += b.stride
+		c.offset += c.stride
+	}
+}
+
+// joinOf stores pairs of elements of the size of U.
+func joinOf[U word](o operands) {
+	dst, a, b := o.dst, o.a, o.b
+	for range o.n {
+		pair := (*[2]U)(unsafe.Add(dst.ptr, dst.offset))
+		pair[0], pair[1] = *(*U)(unsafe.Add(a.ptr, a.offset)), *(*U)(unsafe.Add(b.ptr, b.offset))
+		dst.offset += dst.stride
+		a.offset += a.stride
+		b.offset += b.stride
 	}
 }
 
 var (
+	joins   = [4]loop{joinOf[uint8], joinOf[uint16], joinOf[uint32], joinOf[uint64]}
 	moves   = [4]loop{moveOf[uint8], moveOf[uint16], moveOf[uint32], moveOf[uint64]}
 	selects = [4]loop{selectOf[uint8], selectOf[uint16], selectOf[uint32], selectOf[uint64]}
 )

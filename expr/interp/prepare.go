@@ -38,16 +38,16 @@ type Runner struct {
 }
 
 // step is a loop over a block, or a mask test. A mask test skips the next steps if no element of the mask a equals
-// want.
+// maskBit.
 type step struct {
-	loop       loop // nil for a mask test
-	d, a, b, c place
-	skip       int
-	want       bool
+	loop         loop // nil for a mask test
+	dst, a, b, c place
+	skipCount    int
+	maskBit      bool
 }
 
 // place is the location of a value: a slot, the offset in bytes of the first element, and the distance of elements.
-type place struct{ slot, at, by int }
+type place struct{ slot, offset, stride int }
 
 // total describes a fold of a loop with Totals.
 type total struct {
@@ -61,11 +61,14 @@ type preparer struct {
 	*Runner
 	loop       *expr.Loop
 	code       *expr.Code
-	folded     []expr.Fold // the folds of the loop, with values of code
-	uniform    []bool      // by value: it is constant within a row
-	places     []place     // by value
-	lastReader []int       // by value: the last instruction that reads it, or the number of instructions for an output
-	free       []int       // slots of blocks that can be reused
+	folded     []expr.Fold    // the folds of the loop, with values of code
+	loops      []loop         // by value
+	operands   [][]expr.Value // by value: the values that its loop reads
+	isRead     []bool         // by value: it has a step, unless it is a constant or a load
+	uniform    []bool         // by value: it is constant within a row
+	places     []place        // by value
+	lastReader []int          // by value: the last instruction that reads it, or the number of instructions for an output
+	free       []int          // slots of blocks that can be reused
 	// lastOperandReader is the last instruction that reads an operand with more than one element for each row.
 	lastOperandReader expr.Value
 	predicated        []predicatedBlock
@@ -79,77 +82,89 @@ type openBlock struct {
 }
 
 // New prepares a loop. It returns an error if the loop is invalid.
-func New(l *expr.Loop) (*Runner, error) {
-	if err := l.Check(); err != nil {
+func New(loop *expr.Loop) (*Runner, error) {
+	if err := loop.Check(); err != nil {
 		return nil, err
 	}
-	p := &Runner{folds: len(l.Folds), scalar: append(make([]bool, len(l.Code.Out)), l.Scalar...)}
-	for _, o := range l.Code.Out {
-		p.elementSize = append(p.elementSize, o.DType.Size())
+	runner := &Runner{folds: len(loop.Folds), scalar: append(make([]bool, len(loop.Code.Out)), loop.Scalar...)}
+	for _, o := range loop.Code.Out {
+		runner.elementSize = append(runner.elementSize, o.DType.Size())
 	}
-	for _, d := range l.Code.In {
-		p.elementSize = append(p.elementSize, d.Size())
+	for _, d := range loop.Code.In {
+		runner.elementSize = append(runner.elementSize, d.Size())
 	}
-	m := newPreparer(p, l)
-	for v := range m.code.Insts {
-		m.openPredicates(expr.Value(v))
-		if err := m.addInst(expr.Value(v)); err != nil {
-			return nil, fmt.Errorf("expr: v%d: %w", v, err)
-		}
-		m.closePredicates(expr.Value(v))
+	prep, err := newPreparer(runner, loop)
+	if err != nil {
+		return nil, fmt.Errorf("expr: %w", err)
 	}
-	m.addStores()
+	for v := range prep.code.Insts {
+		prep.openPredicates(expr.Value(v))
+		prep.addInst(expr.Value(v))
+		prep.closePredicates(expr.Value(v))
+	}
+	prep.addStores()
 	widest := 1
-	for _, i := range m.code.Insts {
+	for _, i := range prep.code.Insts {
 		widest = max(widest, i.DType.Size())
 	}
-	p.blockLen = blockBytes / widest
-	if l.Totals {
-		for k, f := range l.Folds {
-			d := l.DType(k)
-			p.totals = append(p.totals, total{d.Size(), expr.Neutral(f.Op, d), Combine(f.Op, d)})
+	runner.blockLen = blockBytes / widest
+	if loop.Totals {
+		for k, f := range loop.Folds {
+			d := loop.DType(k)
+			runner.totals = append(runner.totals, total{d.Size(), expr.Neutral(f.Op, d), Combine(f.Op, d)})
 		}
 	}
-	p.tabulate(l)
-	p.scratch.New = func() any { return p.NewScratch() }
-	return p, nil
+	runner.tabulate(loop)
+	runner.scratch.New = func() any { return runner.NewScratch() }
+	return runner, nil
 }
 
-// newPreparer simplifies the code of the loop, orders predicated blocks, and finds uniform values and last readers.
-func newPreparer(p *Runner, l *expr.Loop) *preparer {
-	c := l.Code
-	if len(l.Folds) == 0 {
+// newPreparer simplifies the code of the loop, orders predicated blocks, joins conversions, and finds uniform values
+// and last readers.
+func newPreparer(p *Runner, loop *expr.Loop) (*preparer, error) {
+	c := loop.Code
+	if len(loop.Folds) == 0 {
 		if simple, err := c.Simplify(); err == nil {
 			c = simple
 		}
 	}
-	m := &preparer{Runner: p, loop: l}
+	prep := &preparer{Runner: p, loop: loop}
 	var newValue []expr.Value
-	m.code, newValue, m.predicated = predicateBlocks(c, l.Folds)
-	for _, f := range l.Folds {
-		m.folded = append(m.folded, expr.Fold{Op: f.Op, V: newValue[f.V]})
+	prep.code, newValue, prep.predicated = predicateBlocks(c, loop.Folds)
+	for _, f := range loop.Folds {
+		prep.folded = append(prep.folded, expr.Fold{Op: f.Op, V: newValue[f.V]})
 	}
-	n := len(m.code.Insts)
-	m.consts, m.uniform, m.places, m.lastReader = make([]uint64, n), make([]bool, n), make([]place, n), make([]int, n)
-	for v, i := range m.code.Insts {
-		m.uniform[v] = i.Op != expr.Load || l.Scalar[i.A]
-		m.lastReader[v] = v
-		for _, u := range i.Uses() {
-			m.uniform[v] = m.uniform[v] && m.uniform[u]
-			m.lastReader[u] = v
-			if m.code.Insts[u].Op == expr.Load {
-				m.lastOperandReader = expr.Value(v)
+	if err := prep.joinConversions(); err != nil {
+		return nil, err
+	}
+	n := len(prep.code.Insts)
+	prep.consts, prep.uniform, prep.places, prep.lastReader = make([]uint64, n), make([]bool, n), make([]place,
+		n), make([]int, n)
+	for v, i := range prep.code.Insts {
+		if i.Op == expr.Const {
+			prep.places[v], prep.consts[v] = place{prep.cellSlot(expr.Value(v)), 0, 0}, i.Imm
+		}
+		prep.uniform[v] = i.Op != expr.Load || loop.Scalar[i.A]
+		prep.lastReader[v] = v
+		if !prep.isRead[v] {
+			continue
+		}
+		for _, u := range prep.operands[v] {
+			prep.uniform[v] = prep.uniform[v] && prep.uniform[u]
+			prep.lastReader[u] = v
+			if prep.code.Insts[u].Op == expr.Load {
+				prep.lastOperandReader = expr.Value(v)
 			}
 		}
 	}
-	m.eachOutput(func(v expr.Value, _ place) { m.lastReader[v] = n })
-	return m
+	prep.eachOutput(func(v expr.Value, _ place) { prep.lastReader[v] = n })
+	return prep, nil
 }
 
 // eachOutput calls f for each stored value and the place where it is stored. The parts of a complex number are two
 // values.
-func (m *preparer) eachOutput(f func(v expr.Value, to place)) {
-	for k, o := range m.code.Out {
+func (prep *preparer) eachOutput(f func(v expr.Value, to place)) {
+	for k, o := range prep.code.Out {
 		if o.DType == tensor.Invalid {
 			continue
 		}
@@ -161,108 +176,118 @@ func (m *preparer) eachOutput(f func(v expr.Value, to place)) {
 }
 
 // The slots of an operand, of the accumulators of a fold, and of a cell.
-func (m *preparer) operandSlot(k expr.Value) int { return len(m.code.Out) + int(k) }
-func (m *preparer) foldSlot(k int) int           { return len(m.elementSize) + k }
-func (m *preparer) cellSlot(v expr.Value) int    { return m.foldSlot(m.Runner.folds) + int(v) }
+func (prep *preparer) operandSlot(k expr.Value) int { return len(prep.code.Out) + int(k) }
+func (prep *preparer) foldSlot(k int) int           { return len(prep.elementSize) + k }
+func (prep *preparer) cellSlot(v expr.Value) int    { return prep.foldSlot(prep.Runner.folds) + int(v) }
 
 // addInst adds the step of an instruction, and sets the place of its value.
-func (m *preparer) addInst(v expr.Value) error {
-	i := m.code.Insts[v]
+func (prep *preparer) addInst(v expr.Value) {
+	inst := prep.code.Insts[v]
 	switch {
-	case i.Op == expr.Const:
-		m.places[v], m.consts[v] = place{m.cellSlot(v), 0, 0}, i.Imm
-	case i.Op == expr.Load:
-		from := place{m.operandSlot(i.A), int(i.Imm) * i.DType.Size(), 0}
-		if !m.uniform[v] {
-			from.by = m.code.In[i.A].Size()
+	case !prep.isRead[v]:
+		return
+	case inst.Op == expr.Const: // newPreparer sets its place
+	case inst.Op == expr.Load:
+		from := place{prep.operandSlot(inst.A), int(inst.Imm) * inst.DType.Size(), 0}
+		if !prep.uniform[v] {
+			from.stride = prep.code.In[inst.A].Size()
 		}
 		// Stores come last. An operand that is stored is copied first, because it may have the memory of an output.
-		if m.places[v] = from; m.lastReader[v] == len(m.code.Insts) {
-			m.addStep(v, step{loop: loopFor(m.code, i), a: from})
+		if prep.places[v] = from; prep.lastReader[v] == len(prep.code.Insts) {
+			prep.addStep(v, step{loop: prep.loops[v], a: from})
 		}
 	default:
-		s := step{loop: loopFor(m.code, i)}
-		if s.loop == nil {
-			return fmt.Errorf("%v of %v cannot be computed", i.Op, i.DType)
+		s := step{loop: prep.loops[v]}
+		for k, u := range prep.operands[v] {
+			*[]*place{&s.a, &s.b, &s.c}[k] = prep.places[u]
 		}
-		for k, u := range i.Uses() {
-			*[]*place{&s.a, &s.b, &s.c}[k] = m.places[u]
-		}
-		m.addStep(v, s)
+		prep.addStep(v, s)
 	}
-	for k, f := range m.folded {
+	for k, f := range prep.folded {
 		if f.V == v {
-			d := m.loop.DType(k)
-			m.body = append(m.body, step{loop: foldLoop(table[f.Op][d]), d: place{m.foldSlot(k), 0, d.Size()}, a: m.places[v]})
+			d := prep.loop.DType(k)
+			prep.body = append(prep.body, step{loop: foldLoop(table[f.Op][d]), dst: place{prep.foldSlot(k), 0, d.Size()},
+				a: prep.places[v]})
 		}
 	}
-	for _, u := range append(slices.Clone(i.Uses()), v) {
-		m.release(u, v)
+	for _, u := range append(slices.Clone(prep.operands[v]), v) {
+		prep.release(u, v)
 	}
-	return nil
 }
 
 // addStep adds the step that computes a value.
-func (m *preparer) addStep(v expr.Value, s step) {
-	if m.uniform[v] {
-		m.places[v] = place{m.cellSlot(v), 0, 0}
-		s.d = m.places[v]
-		m.row = append(m.row, s)
+func (prep *preparer) addStep(v expr.Value, s step) {
+	if prep.uniform[v] {
+		prep.places[v] = place{prep.cellSlot(v), 0, 0}
+		s.dst = prep.places[v]
+		prep.row = append(prep.row, s)
 		return
 	}
-	m.places[v] = m.resultPlace(v)
-	s.d = m.places[v]
-	m.body = append(m.body, s)
+	prep.places[v] = prep.resultPlace(v)
+	s.dst = prep.places[v]
+	prep.body = append(prep.body, s)
 }
 
 // resultPlace returns the destination of an instruction: an output, the block of an operand that no later instruction
 // reads, a free block, or a new block. Outputs may have the memory of operands, so an instruction writes to an output
 // only if no later instruction reads operands.
-func (m *preparer) resultPlace(v expr.Value) (to place) {
-	i := m.code.Insts[v]
-	if v >= m.lastOperandReader && i.Op != expr.Load {
-		m.eachOutput(func(w expr.Value, output place) {
-			if w == v && (output.by == i.DType.Size() || i.Op == expr.Convert) {
+func (prep *preparer) resultPlace(v expr.Value) (to place) {
+	inst := prep.code.Insts[v]
+	if v >= prep.lastOperandReader && inst.Op != expr.Load {
+		prep.eachOutput(func(w expr.Value, output place) {
+			converts := inst.Op == expr.Convert && len(prep.operands[v]) == 1 // its loop stores with any stride
+			if w == v && (output.stride == inst.DType.Size() || converts) {
 				to = output
 			}
 		})
-		if to.by > 0 {
+		if to.stride > 0 {
 			return to
 		}
 	}
-	for _, u := range i.Uses() {
-		if m.isLastUse(u, v) && m.code.Insts[u].DType.Size() == i.DType.Size() {
-			m.lastReader[u] = -1 // the block is reused, not free
-			return m.places[u]
+	for _, u := range prep.operands[v] {
+		if prep.isLastUse(u, v) && prep.code.Insts[u].DType.Size() == inst.DType.Size() {
+			prep.lastReader[u] = -1 // the block is reused, not free
+			return prep.places[u]
 		}
 	}
-	if n := len(m.free); n > 0 {
-		slot := m.free[n-1]
-		m.free = m.free[:n-1]
-		return place{slot, 0, i.DType.Size()}
+	if n := len(prep.free); n > 0 {
+		slot := prep.free[n-1]
+		prep.free = prep.free[:n-1]
+		return place{slot, 0, inst.DType.Size()}
 	}
-	m.blocks++
-	return place{m.cellSlot(expr.Value(len(m.code.Insts))) + m.blocks - 1, 0, i.DType.Size()}
+	prep.blocks++
+	return place{prep.cellSlot(expr.Value(len(prep.code.Insts))) + prep.blocks - 1, 0, inst.DType.Size()}
 }
 
 // isLastUse reports whether instruction v is the last to read the block of value u.
-func (m *preparer) isLastUse(u, v expr.Value) bool {
-	return m.lastReader[u] == int(v) && m.places[u].slot >= m.cellSlot(expr.Value(len(m.code.Insts)))
+func (prep *preparer) isLastUse(u, v expr.Value) bool {
+	return prep.lastReader[u] == int(v) && prep.places[u].slot >= prep.cellSlot(expr.Value(len(prep.code.Insts)))
 }
 
 // release frees the block of value u if no instruction after v reads it.
-func (m *preparer) release(u, v expr.Value) {
-	if m.isLastUse(u, v) {
-		m.free = append(m.free, m.places[u].slot)
-		m.lastReader[u] = -1
+func (prep *preparer) release(u, v expr.Value) {
+	if prep.isLastUse(u, v) {
+		prep.free = append(prep.free, prep.places[u].slot)
+		prep.lastReader[u] = -1
 	}
 }
 
-// addStores adds the steps that store outputs which the last instruction does not write.
-func (m *preparer) addStores() {
-	m.eachOutput(func(v expr.Value, to place) {
-		if from := m.places[v]; from != to {
-			m.body = append(m.body, step{loop: moves[sizeIndex(m.code.Insts[v].DType.Size())], d: to, a: from})
+// addStores adds the steps that store outputs which the last instruction does not write. Both parts of a complex number
+// are stored by one step.
+func (prep *preparer) addStores() {
+	var parts []step // of the output whose parts are visited
+	prep.eachOutput(func(v expr.Value, to place) {
+		size := prep.code.Insts[v].DType.Size()
+		if to.offset == 0 {
+			parts = parts[:0]
+		}
+		if from := prep.places[v]; from != to {
+			parts = append(parts, step{loop: moves[sizeIndex(size)], dst: to, a: from})
+			prep.body = append(prep.body, parts[len(parts)-1])
+		}
+		if len(parts) == 2 {
+			prep.body = append(prep.body[:len(prep.body)-2], step{loop: joins[sizeIndex(size)], dst: parts[0].dst,
+				a: parts[0].a, b: parts[1].a})
 		}
 	})
 }

@@ -16,33 +16,35 @@ type Scratch struct {
 }
 
 // NewScratch returns temporary memory for the loop. It can be used for any number of runs, one after another.
-func (p *Runner) NewScratch() *Scratch {
-	s := &Scratch{runner: p, mem: append(make([]uint64, 0, len(p.consts)+p.blocks*blockWords+1), p.consts...),
-		totals: make([][expr.Lanes]uint64, len(p.totals)), slots: make([]unsafe.Pointer, len(p.elementSize)+p.folds)}
-	s.mem = s.mem[:cap(s.mem)]
-	for k := range s.totals {
-		s.accs = append(s.accs, unsafe.Pointer(&s.totals[k]))
+func (runner *Runner) NewScratch() *Scratch {
+	scratch := &Scratch{runner: runner, mem: append(make([]uint64, 0, len(runner.consts)+runner.blocks*blockWords+1),
+		runner.consts...),
+		totals: make([][expr.Lanes]uint64, len(runner.totals)), slots: make([]unsafe.Pointer,
+			len(runner.elementSize)+runner.folds)}
+	scratch.mem = scratch.mem[:cap(scratch.mem)]
+	for k := range scratch.totals {
+		scratch.accs = append(scratch.accs, unsafe.Pointer(&scratch.totals[k]))
 	}
-	for k := range p.consts {
-		s.slots = append(s.slots, unsafe.Pointer(&s.mem[k]))
+	for k := range runner.consts {
+		scratch.slots = append(scratch.slots, unsafe.Pointer(&scratch.mem[k]))
 	}
-	for k := range p.blocks {
-		s.slots = append(s.slots, unsafe.Pointer(&s.mem[len(p.consts)+k*blockWords]))
+	for k := range runner.blocks {
+		scratch.slots = append(scratch.slots, unsafe.Pointer(&scratch.mem[len(runner.consts)+k*blockWords]))
 	}
-	return s
+	return scratch
 }
 
 // operand returns the memory at a place.
-func (s *Scratch) operand(at *place) operand { return operand{s.slots[at.slot], at.at, at.by} }
+func (s *Scratch) operand(at *place) operand { return operand{s.slots[at.slot], at.offset, at.stride} }
 
 // run runs steps for n elements.
 func (s *Scratch) run(steps []step, n int) {
 	for k := 0; k < len(steps); k++ {
 		t := &steps[k]
 		if t.loop != nil {
-			t.loop(operands{s.operand(&t.d), s.operand(&t.a), s.operand(&t.b), s.operand(&t.c), n})
-		} else if noElementWanted(s.operand(&t.a), n, t.want) {
-			k += t.skip
+			t.loop(operands{s.operand(&t.dst), s.operand(&t.a), s.operand(&t.b), s.operand(&t.c), n})
+		} else if noElementEquals(s.operand(&t.a), n, t.maskBit) {
+			k += t.skipCount
 		}
 	}
 }
@@ -53,57 +55,58 @@ func (s *Scratch) run(steps []step, n int) {
 // the accumulators of earlier rows. If the loop has Totals, accs[k] is instead the address of the results of fold k,
 // one number for each row.
 //
-// s is a Scratch of this Runner that no other goroutine uses. If s is nil, Run takes a Scratch from a pool. Run does
-// not allocate. It does not check addresses: the caller guarantees that the memory has the layout that the Loop
-// describes.
-func (p *Runner) Run(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs []unsafe.Pointer, n0, n1 int) {
-	if len(ptrs) != len(p.elementSize) || len(strides) != len(p.elementSize) || s != nil && s.runner != p {
+// scratch is a Scratch of this Runner that no other goroutine uses. If scratch is nil, Run takes a Scratch from a pool.
+// Run does not allocate. It does not check addresses: the caller guarantees that the memory has the layout that the
+// Loop describes.
+func (runner *Runner) Run(scratch *Scratch, ptrs []unsafe.Pointer, strides []int, accs []unsafe.Pointer, n0, n1 int) {
+	if len(ptrs) != len(runner.elementSize) || len(strides) != len(runner.elementSize) || scratch != nil &&
+		scratch.runner != runner {
 		panic("interp: Run needs an address and a stride for each output and operand, and a Scratch of this Runner")
 	}
 	if n0 <= 0 || n1 <= 0 {
 		return
 	}
-	pooled := s == nil
+	pooled := scratch == nil
 	if pooled {
-		s = p.scratch.Get().(*Scratch)
+		scratch = runner.scratch.Get().(*Scratch)
 	}
-	copy(s.slots[len(ptrs):], accs[:p.folds])
-	copy(s.slots[len(ptrs):], s.accs)
+	copy(scratch.slots[len(ptrs):], accs[:runner.folds])
+	copy(scratch.slots[len(ptrs):], scratch.accs)
 	for j := range n1 {
-		for k := range p.totals {
-			t := &p.totals[k]
-			moves[sizeIndex(t.size)](operands{d: operand{s.accs[k], 0, t.size},
-				a: operand{p: unsafe.Pointer(&t.neutral)}, n: expr.Lanes})
+		for k := range runner.totals {
+			t := &runner.totals[k]
+			moves[sizeIndex(t.size)](operands{dst: operand{scratch.accs[k], 0, t.size},
+				a: operand{ptr: unsafe.Pointer(&t.neutral)}, n: expr.Lanes})
 		}
-		p.runRow(s, ptrs, strides, j, n0)
-		for k := range p.totals {
-			p.totals[k].combine(unsafe.Add(accs[k], j*p.totals[k].size), s.accs[k], 1)
+		runner.runRow(scratch, ptrs, strides, j, n0)
+		for k := range runner.totals {
+			runner.totals[k].combine(unsafe.Add(accs[k], j*runner.totals[k].size), scratch.accs[k], 1)
 		}
 	}
 	if pooled {
-		clear(s.slots[:len(ptrs)+p.folds])
-		p.scratch.Put(s)
+		clear(scratch.slots[:len(ptrs)+runner.folds])
+		runner.scratch.Put(scratch)
 	}
 }
 
 // runRow computes row j, of n0 elements.
-func (p *Runner) runRow(s *Scratch, ptrs []unsafe.Pointer, strides []int, j, n0 int) {
+func (runner *Runner) runRow(scratch *Scratch, ptrs []unsafe.Pointer, strides []int, j, n0 int) {
 	for k, q := range ptrs {
 		if q != nil {
 			q = unsafe.Add(q, j*strides[k])
 		}
-		s.slots[k] = q
+		scratch.slots[k] = q
 	}
-	s.run(p.row, 1)
+	scratch.run(runner.row, 1)
 	for {
-		n := min(n0, p.blockLen)
-		s.run(p.body, n)
+		n := min(n0, runner.blockLen)
+		scratch.run(runner.body, n)
 		if n0 -= n; n0 == 0 {
 			return
 		}
-		for k, size := range p.elementSize {
-			if !p.scalar[k] {
-				s.slots[k] = unsafe.Add(s.slots[k], n*size)
+		for k, size := range runner.elementSize {
+			if !runner.scalar[k] {
+				scratch.slots[k] = unsafe.Add(scratch.slots[k], n*size)
 			}
 		}
 	}

@@ -67,45 +67,49 @@ func setNumbers[T integer | float](t *loopTable, d tensor.DType) {
 
 // setIntegers sets the operations of an integer dtype. W is a wider type in which elements are compared, because bytes
 // have no conditional moves.
-func setIntegers[T, W integer](t *loopTable, d tensor.DType) {
-	setNumbers[T](t, d)
-	bits := uint64(8*d.Size() - 1)
-	t[expr.Div][d] = func(o operands) { each2(&o, func(x, y T) T { return T(quotient(W(x), W(y))) }) }
-	t[expr.Min][d] = func(o operands) { each2(&o, func(x, y T) T { return T(min(W(x), W(y))) }) }
-	t[expr.Max][d] = func(o operands) { each2(&o, func(x, y T) T { return T(max(W(x), W(y))) }) }
-	t[expr.Abs][d] = func(o operands) { each1(&o, func(x T) T { return T(max(W(x), W(-x))) }) }
-	if !d.IsSigned() {
-		t[expr.Abs][d] = moves[sizeIndex(d.Size())]
+func setIntegers[T, W integer](t *loopTable, dtype tensor.DType) {
+	setNumbers[T](t, dtype)
+	t[expr.Div][dtype] = func(o operands) { each2(&o, func(x, y T) T { return T(quotient(W(x), W(y))) }) }
+	t[expr.Min][dtype] = func(o operands) { each2(&o, func(x, y T) T { return T(min(W(x), W(y))) }) }
+	t[expr.Max][dtype] = func(o operands) { each2(&o, func(x, y T) T { return T(max(W(x), W(y))) }) }
+	t[expr.Abs][dtype] = func(o operands) { each1(&o, func(x T) T { return T(max(W(x), W(-x))) }) }
+	if !dtype.IsSigned() {
+		t[expr.Abs][dtype] = moves[sizeIndex(dtype.Size())]
 	}
-	t[expr.And][d] = func(o operands) { each2(&o, func(x, y T) T { return x & y }) }
-	t[expr.Or][d] = func(o operands) { each2(&o, func(x, y T) T { return x | y }) }
-	t[expr.Xor][d] = func(o operands) { each2(&o, func(x, y T) T { return x ^ y }) }
-	t[expr.Not][d] = func(o operands) { each1(&o, func(x T) T { return ^x }) }
-	t[expr.Shl][d] = func(o operands) { each2(&o, func(x, y T) T { return x << (uint64(y) & bits) }) }
-	t[expr.Shr][d] = func(o operands) { each2(&o, func(x, y T) T { return x >> (uint64(y) & bits) }) }
+	t[expr.And][dtype] = func(o operands) { each2(&o, func(x, y T) T { return x & y }) }
+	t[expr.Or][dtype] = func(o operands) { each2(&o, func(x, y T) T { return x | y }) }
+	t[expr.Xor][dtype] = func(o operands) { each2(&o, func(x, y T) T { return x ^ y }) }
+	t[expr.Not][dtype] = func(o operands) { each1(&o, func(x T) T { return ^x }) }
+	// The masks of the distances are constants, so that the compiler does not compare the distances with the size.
+	t[expr.Shl][dtype] = func(o operands) {
+		each2(&o, func(x, y T) T { return x << (uint64(y) & uint64(8*unsafe.Sizeof(x)-1)) })
+	}
+	t[expr.Shr][dtype] = func(o operands) {
+		each2(&o, func(x, y T) T { return x >> (uint64(y) & uint64(8*unsafe.Sizeof(x)-1)) })
+	}
 }
 
 // setFloats sets the operations of float32 or float64. U has the bits of a float: Go selects integers by conditional
 // moves, and floats by branches, which would be unpredictable.
-func setFloats[T float, U word](t *loopTable, d tensor.DType) {
-	setNumbers[T](t, d)
-	t[expr.Div][d] = func(o operands) { each2(&o, func(x, y T) T { return x / y }) }
-	t[expr.Min][d] = func(o operands) { each2(&o, func(x, y T) U { return firstIf[U](x < y, x, y) }) }
-	t[expr.Max][d] = func(o operands) { each2(&o, func(x, y T) U { return firstIf[U](x > y, x, y) }) }
-	t[expr.Abs][d] = func(o operands) { each1(&o, func(x U) U { return x & (^U(0) >> 1) }) }
-	t[expr.Sqrt][d] = func(o operands) { each1(&o, func(x T) T { return T(math.Sqrt(float64(x))) }) }
-	t[expr.Floor][d] = func(o operands) { each1(&o, func(x T) T { return T(math.Floor(float64(x))) }) }
-	t[expr.Ceil][d] = func(o operands) { each1(&o, func(x T) T { return T(math.Ceil(float64(x))) }) }
-	t[expr.Trunc][d] = func(o operands) { each1(&o, func(x T) T { return T(math.Trunc(float64(x))) }) }
-	t[expr.Rint][d] = func(o operands) { each1(&o, func(x T) T { return T(math.RoundToEven(float64(x))) }) }
+func setFloats[T float, U word](t *loopTable, dtype tensor.DType) {
+	setNumbers[T](t, dtype)
+	t[expr.Div][dtype] = func(o operands) { each2(&o, func(x, y T) T { return x / y }) }
+	t[expr.Min][dtype] = func(o operands) { each2(&o, func(x, y T) U { return firstIf[U](x < y, x, y) }) }
+	t[expr.Max][dtype] = func(o operands) { each2(&o, func(x, y T) U { return firstIf[U](x > y, x, y) }) }
+	t[expr.Abs][dtype] = func(o operands) { each1(&o, func(x U) U { return x & (^U(0) >> 1) }) }
+	t[expr.Sqrt][dtype] = func(o operands) { each1(&o, func(x T) T { return T(math.Sqrt(float64(x))) }) }
+	t[expr.Floor][dtype] = func(o operands) { each1(&o, func(x T) T { return T(math.Floor(float64(x))) }) }
+	t[expr.Ceil][dtype] = func(o operands) { each1(&o, func(x T) T { return T(math.Ceil(float64(x))) }) }
+	t[expr.Trunc][dtype] = func(o operands) { each1(&o, func(x T) T { return T(math.Trunc(float64(x))) }) }
+	t[expr.Rint][dtype] = func(o operands) { each1(&o, func(x T) T { return T(math.RoundToEven(float64(x))) }) }
 	for o := range expr.Call {
 		if f := elementary.Unary[o.String()]; f != nil {
 			g := func(x T) T { return T(f(float64(x))) }
-			t[o][d] = func(o operands) { each1(&o, g) }
+			t[o][dtype] = func(o operands) { each1(&o, g) }
 		}
 		if f := elementary.Binary[o.String()]; f != nil {
 			g := func(x, y T) T { return T(f(float64(x), float64(y))) }
-			t[o][d] = func(o operands) { each2(&o, g) }
+			t[o][dtype] = func(o operands) { each2(&o, g) }
 		}
 	}
 }
@@ -115,15 +119,16 @@ func setFloats[T float, U word](t *loopTable, d tensor.DType) {
 func inWords(elements, uint64s loop, size int) loop {
 	return func(o operands) {
 		words := o.n * size / 8
-		if words > 0 && o.a.by == size && o.b.by == size && (uintptr(o.d.p)|uintptr(o.a.p)|uintptr(o.b.p))%8 == 0 &&
-			(o.a.at|o.b.at)%8 == 0 {
-			uint64s(operands{d: o.d, a: operand{o.a.p, o.a.at, 8}, b: operand{o.b.p, o.b.at, 8}, n: words})
+		if words > 0 && o.a.stride == size && o.b.stride == size &&
+			(uintptr(o.dst.ptr)|uintptr(o.a.ptr)|uintptr(o.b.ptr))%8 == 0 &&
+			(o.a.offset|o.b.offset)%8 == 0 {
+			uint64s(operands{dst: o.dst, a: operand{o.a.ptr, o.a.offset, 8}, b: operand{o.b.ptr, o.b.offset, 8}, n: words})
 			if o.n -= 8 * words / size; o.n == 0 {
 				return
 			}
-			o.d.p = unsafe.Add(o.d.p, 8*words)
-			o.a.at += 8 * words
-			o.b.at += 8 * words
+			o.dst.ptr = unsafe.Add(o.dst.ptr, 8*words)
+			o.a.offset += 8 * words
+			o.b.offset += 8 * words
 		}
 		elements(o)
 	}
@@ -185,30 +190,30 @@ func fma32(a, b, c float32) float32 {
 }
 
 // loopFor returns the loop of an instruction, or nil if there is no loop for it.
-func loopFor(c *expr.Code, i expr.Inst) loop {
-	d := i.DType
-	switch i.Op {
+func loopFor(code *expr.Code, inst expr.Inst) loop {
+	dtype := inst.DType
+	switch inst.Op {
 	case expr.Load, expr.Bits:
-		return moves[sizeIndex(d.Size())]
+		return moves[sizeIndex(dtype.Size())]
 	case expr.Select:
-		return selects[sizeIndex(d.Size())]
+		return selects[sizeIndex(dtype.Size())]
 	case expr.Convert:
-		convert := tensor.Converter(d, c.Insts[i.A].DType)
+		convert := tensor.Converter(dtype, code.Insts[inst.A].DType)
 		return func(o operands) {
-			convert(unsafe.Add(o.d.p, o.d.at), unsafe.Add(o.a.p, o.a.at), o.d.by, o.a.by, o.n)
+			convert(unsafe.Add(o.dst.ptr, o.dst.offset), unsafe.Add(o.a.ptr, o.a.offset), o.dst.stride, o.a.stride, o.n)
 		}
 	case expr.Lookup:
-		entries := &elementary.Tables[i.Imm]
+		entries := &elementary.Tables[inst.Imm]
 		return func(o operands) { each1(&o, func(x uint32) float32 { return entries[x&31] }) }
 	case expr.Call:
-		if d == tensor.Float32 {
-			return callOf[float32](c.Funcs[i.Imm])
+		if dtype == tensor.Float32 {
+			return callOf[float32](code.Funcs[inst.Imm])
 		}
-		return callOf[float64](c.Funcs[i.Imm])
+		return callOf[float64](code.Funcs[inst.Imm])
 	case expr.Eq, expr.Ne, expr.Lt, expr.Le:
-		d = c.Insts[i.A].DType
+		dtype = code.Insts[inst.A].DType
 	}
-	return table[i.Op][d]
+	return table[inst.Op][dtype]
 }
 
 // callOf returns the loop of an [expr.Func].

@@ -73,8 +73,8 @@ func (p *Proof) Outputs() []int {
 		return nil
 	}
 	dims := make([]int, len(p.graph.Outputs))
-	for i, o := range p.graph.Outputs {
-		dims[i] = p.Dim(o.Value)
+	for i, output := range p.graph.Outputs {
+		dims[i] = p.Dim(output.Value)
 	}
 	return dims
 }
@@ -162,10 +162,10 @@ func (p *Proof) step(nodes []*graph.Node, i int) (*graph.Node, error) {
 	if i < len(nodes) {
 		return nodes[i], p.follow(nodes[i])
 	}
-	for _, o := range p.graph.Outputs {
-		if place := p.placeOf(o.Value); place.blocks > 1 {
-			return o.Value.Node, fmt.Errorf("dimension %d of output %q has parts of each row in %d places", place.dim, o.Name,
-				place.blocks)
+	for _, output := range p.graph.Outputs {
+		if place := p.placeOf(output.Value); place.blocks > 1 {
+			return output.Value.Node, fmt.Errorf("dimension %d of output %q has parts of each row in %d places", place.dim,
+				output.Name, place.blocks)
 		}
 	}
 	return nil, nil
@@ -293,7 +293,7 @@ func (p *Proof) placesAfterReshape(n *graph.Node) []rowPlace {
 		}
 		leading *= size
 	}
-	slices.SortStableFunc(list, func(a, b rowPlace) int {
+	sorted.Func(list, func(a, b rowPlace) int {
 		return cmp.Or(cmp.Compare(to.Shape[a.dim]/a.blocks, to.Shape[b.dim]/b.blocks), cmp.Compare(a.blocks, b.blocks),
 			cmp.Compare(distance(a.dim, place.dim), distance(b.dim, place.dim)))
 	})

@@ -118,11 +118,11 @@ func repeated(t *tensor.Tensor, p rowPlace, rows, newRows int) (*tensor.Tensor, 
 	dim, rowSlices := p.dim, t.Shape[p.dim]/rows/p.blocks
 	shape := slices.Clone(t.Shape)
 	shape[dim] = rowSlices * newRows * p.blocks
-	m := tensor.New(t.DType, shape...)
-	if err := m.Check(); err != nil {
+	meta := tensor.New(t.DType, shape...)
+	if err := meta.Check(); err != nil {
 		return nil, err
 	}
-	out := tensor.Empty(m)
+	out := tensor.Empty(meta)
 	eachIndex(shape, func(i int, index []int) bool {
 		at := index[dim]
 		index[dim] = at/(rowSlices*newRows)*(rowSlices*rows) + at%rowSlices

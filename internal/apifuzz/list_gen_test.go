@@ -427,6 +427,7 @@ var listedReceivers = []reflect.Type{
 	reflect.TypeFor[*graph.Impl](),
 	reflect.TypeFor[*graph.Kernel](),
 	reflect.TypeFor[graph.Kind](),
+	reflect.TypeFor[graph.Labels](),
 	reflect.TypeFor[*graph.Mem](),
 	reflect.TypeFor[graph.NoReference](),
 	reflect.TypeFor[*graph.Node](),

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -30,9 +31,9 @@ func Dims(in tensor.Meta, outs ...tensor.Meta) []Axis {
 	if len(outs) > MaxOutputs {
 		panic(fmt.Sprintf("axes: %d outputs; the limit is %d", len(outs), MaxOutputs))
 	}
-	for _, m := range append([]tensor.Meta{in}, outs...) {
-		if len(m.Strides) != len(in.Shape) {
-			panic(fmt.Sprintf("axes: %v beside an operand of rank %d", m, len(in.Shape)))
+	for _, meta := range append([]tensor.Meta{in}, outs...) {
+		if len(meta.Strides) != len(in.Shape) {
+			panic(fmt.Sprintf("axes: %v beside an operand of rank %d", meta, len(in.Shape)))
 		}
 	}
 	dims := make([]Axis, len(in.Shape))
@@ -61,9 +62,9 @@ func Split(dims []Axis, reducedDims []bool, inOrder bool) (kept, reduced []Axis)
 		}
 	}
 	byStride := func(a, b Axis) int { return a.In - b.In }
-	slices.SortStableFunc(kept, byStride)
+	sorted.Func(kept, byStride)
 	if !inOrder {
-		slices.SortStableFunc(reduced, byStride)
+		sorted.Func(reduced, byStride)
 	}
 	return merge(kept), merge(reduced)
 }

@@ -170,12 +170,12 @@ func ProveClaim(c Claim, rank int) (*ClaimReport, error) {
 	case rank < 0 || rank > 6:
 		return nil, fmt.Errorf("contiguity: rank %d: want 0 to 6", rank)
 	}
-	p := &Report{Rank: rank, env: sym.NewEnv()}
-	p.shape, p.strides = values(p.env, rank)
-	p.Formula = c.Condition(p.shape, p.strides)
-	p.Predicate.Branches = func(shape, strides []sym.Int) bool { return true }
-	r := &ClaimReport{Claim: c, Rank: rank, Formula: p.Formula, Proved: true, env: p.env}
-	cases, err := sym.Fork(p.env, maxPaths, func() (bool, error) { return p.Formula.Holds(), nil })
+	report := &Report{Rank: rank, env: sym.NewEnv()}
+	report.shape, report.strides = values(report.env, rank)
+	report.Formula = c.Condition(report.shape, report.strides)
+	report.Predicate.Branches = func(shape, strides []sym.Int) bool { return true }
+	r := &ClaimReport{Claim: c, Rank: rank, Formula: report.Formula, Proved: true, env: report.env}
+	cases, err := sym.Fork(report.env, maxPaths, func() (bool, error) { return report.Formula.Holds(), nil })
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +185,7 @@ func ProveClaim(c Claim, rank int) (*ClaimReport, error) {
 			continue
 		}
 		r.Proved = false
-		if found := p.refute(Path{Condition: path.If}); found.Sizes != nil {
+		if found := report.refute(Path{Condition: path.If}); found.Sizes != nil {
 			r.Sizes, r.Strides = slices.Clone(found.Sizes), slices.Clone(found.Strides)
 			break
 		}

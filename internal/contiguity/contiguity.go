@@ -45,48 +45,48 @@ var (
 )
 
 // Predicates lists all predicates. A tensor.Predicate is an index of it. The columns are the fields of [Predicate] and,
-// in parts, of part. A function whose name ends in If returns a formula, and the function without If is its branching
-// form.
+// in parts, of part. A function whose name ends in Formula returns a formula. The function without this ending is the
+// branching form.
 var Predicates = []Predicate{
 	{"contiguous", "The value is row-major; dimensions of size 1 do not count, and a value without elements always is.",
-		0, contiguousIf, contiguous, []Step{denseStep, elementsStep}, nil},
+		0, contiguousFormula, contiguous, []Step{denseStep, elementsStep}, nil},
 	{"channels_last", "The value is dense in the order NHWC; dimensions of size 1 do not count.",
-		4, denseIf(Order2d), dense(Order2d), []Step{denseStep}, nil},
+		4, denseFormula(Order2d), dense(Order2d), []Step{denseStep}, nil},
 	{"channels_last_3d", "The value is dense in the order NDHWC; dimensions of size 1 do not count.",
-		5, denseIf(Order3d), dense(Order3d), []Step{denseStep}, nil},
+		5, denseFormula(Order3d), dense(Order3d), []Step{denseStep}, nil},
 	{"strides_like_channels_last", "The strides, dense or not, order the dimensions as NHWC.",
-		4, orderedIf(Order2d), ordered(Order2d), []Step{orderedStep, orderedFirstStep}, nil},
+		4, orderedFormula(Order2d), ordered(Order2d), []Step{orderedStep, orderedFirstStep}, nil},
 	{"strides_like_channels_last_3d", "The strides, dense or not, order the dimensions as NDHWC.",
-		5, orderedIf(Order3d), ordered(Order3d), []Step{orderedStep, orderedFirstStep}, nil},
+		5, orderedFormula(Order3d), ordered(Order3d), []Step{orderedStep, orderedFirstStep}, nil},
 	{"non_overlapping_and_dense", "Some order of the dimensions makes the value dense.",
-		0, nonOverlappingAndDenseIf, nonOverlappingAndDense,
+		0, nonOverlappingAndDenseFormula, nonOverlappingAndDense,
 		[]Step{denseStep, elementsStep, lastStep, sizesStep, anyStep}, []part{
-			{"contiguous", contiguousIf, contiguous, false},
-			{"channels_last", denseIf(Order2d), dense(Order2d), false},
-			{"channels_last_3d", denseIf(Order3d), dense(Order3d), false},
-			{"dense in the order of strides", sortedIf, sortedDense, true},
+			{"contiguous", contiguousFormula, contiguous, false},
+			{"channels_last", denseFormula(Order2d), dense(Order2d), false},
+			{"channels_last_3d", denseFormula(Order3d), dense(Order3d), false},
+			{"dense in the order of strides", sortedFormula, sortedDense, true},
 		}},
 	{"no_overlap",
 		"Each stride exceeds the offsets that dimensions of smaller strides reach, so no two elements share memory.",
-		0, noOverlapIf, noOverlap, []Step{apartStep, elementsStep, lastStep, reachStep}, []part{
+		0, noOverlapFormula, noOverlap, []Step{disjointStep, elementsStep, lastStep, reachStep}, []part{
 			{"no elements", func(shape, _ []sym.Int) sym.Bool { return numel(shape).Eq(sym.Int{}) },
 				func(shape, _ []sym.Int) bool { return numel(shape).Eq(sym.Int{}).Holds() }, false},
-			{"apart in the order of strides", apartIf, sortedApart, true},
+			{"apart in the order of strides", disjointFormula, sortedDisjoint, true},
 		}},
 	{"suggests_contiguous", "suggest_memory_format gives contiguous.",
-		0, func(shape, strides []sym.Int) sym.Bool { return suggestsIf(shape, strides).Not() },
-		func(shape, strides []sym.Int) bool { return suggests(shape, strides) == 0 },
+		0, func(shape, strides []sym.Int) sym.Bool { return suggestedFormula(shape, strides).Not() },
+		func(shape, strides []sym.Int) bool { return suggestedFormat(shape, strides) == 0 },
 		[]Step{orderedStep, orderedFirstStep}, nil},
 	{"suggests_channels_last", "suggest_memory_format gives channels_last.",
-		4, orderedIf(Order2d), func(shape, strides []sym.Int) bool { return suggests(shape, strides) == 4 },
+		4, orderedFormula(Order2d), func(shape, strides []sym.Int) bool { return suggestedFormat(shape, strides) == 4 },
 		[]Step{orderedStep, orderedFirstStep}, nil},
 	{"suggests_channels_last_3d", "suggest_memory_format gives channels_last_3d.",
-		5, orderedIf(Order3d), func(shape, strides []sym.Int) bool { return suggests(shape, strides) == 5 },
+		5, orderedFormula(Order3d), func(shape, strides []sym.Int) bool { return suggestedFormat(shape, strides) == 5 },
 		[]Step{orderedStep, orderedFirstStep}, nil},
 	{"suggests_channels_last_exactly", "suggest_memory_format with an exact match gives channels_last.",
-		4, exactIf(Order2d), exact(Order2d), []Step{orderedStep, orderedFirstStep, exactStep}, nil},
+		4, exactFormula(Order2d), exact(Order2d), []Step{orderedStep, orderedFirstStep, exactStep}, nil},
 	{"suggests_channels_last_3d_exactly", "suggest_memory_format with an exact match gives channels_last_3d.",
-		5, exactIf(Order3d), exact(Order3d), []Step{orderedStep, orderedFirstStep, exactStep}, nil},
+		5, exactFormula(Order3d), exact(Order3d), []Step{orderedStep, orderedFirstStep, exactStep}, nil},
 }
 
 func one() sym.Int { return sym.Of(1) }
@@ -111,10 +111,10 @@ func rowMajor(rank int) []int {
 	return order
 }
 
-// denseFrom returns the condition that the dimensions are dense in the given order, fastest first. Each dimension must
-// have size 1, or a stride of step times the product of the sizes of the earlier dimensions. next is the stride that a
-// further dimension would need.
-func denseFrom(order []int, shape, strides []sym.Int, step sym.Int) (all sym.Bool, next sym.Int) {
+// denseFormulaFrom returns the condition that the dimensions are dense in the given order, fastest first. Each
+// dimension must have size 1, or a stride of step times the product of the sizes of the earlier dimensions. next is the
+// stride that a further dimension would need.
+func denseFormulaFrom(order []int, shape, strides []sym.Int, step sym.Int) (all sym.Bool, next sym.Int) {
 	all = sym.Truth(true)
 	for _, d := range order {
 		all = all.And(is1(shape[d]).Or(strides[d].Eq(step)))
@@ -137,12 +137,12 @@ func denseLoop(order []int, shape, strides []sym.Int, step sym.Int) (all bool, n
 	return true, step
 }
 
-func denseIf(order []int) func(shape, strides []sym.Int) sym.Bool {
+func denseFormula(order []int) func(shape, strides []sym.Int) sym.Bool {
 	return func(shape, strides []sym.Int) sym.Bool {
 		if len(shape) != len(order) {
 			return sym.Truth(false)
 		}
-		all, _ := denseFrom(order, shape, strides, one())
+		all, _ := denseFormulaFrom(order, shape, strides, one())
 		return all
 	}
 }
@@ -157,9 +157,9 @@ func dense(order []int) func(shape, strides []sym.Int) bool {
 	}
 }
 
-// contiguousIf is the condition that a value is row-major or has no elements.
-func contiguousIf(shape, strides []sym.Int) sym.Bool {
-	all, _ := denseFrom(rowMajor(len(shape)), shape, strides, one())
+// contiguousFormula is the condition that a value is row-major or has no elements.
+func contiguousFormula(shape, strides []sym.Int) sym.Bool {
+	all, _ := denseFormulaFrom(rowMajor(len(shape)), shape, strides, one())
 	return numel(shape).Eq(sym.Int{}).Or(all)
 }
 
@@ -172,11 +172,12 @@ func contiguous(shape, strides []sym.Int) bool {
 	return all
 }
 
-// orderedFrom returns the condition that sizes are not 0 and that strides do not decrease along the order. minStride is
-// a lower bound for the first stride, and after a lower bound for the stride of a further dimension. channels is the
-// stride of the channel dimension. At dimension 0, the lower bound must differ from channels, which rejects values
-// whose other sizes are all 1.
-func orderedFrom(order []int, shape, strides []sym.Int, minStride, channels sym.Int) (all sym.Bool, after sym.Int) {
+// orderedFormulaFrom returns the condition that sizes are not 0 and that strides do not decrease along the order.
+// minStride is a lower bound for the first stride, and after a lower bound for the stride of a further dimension.
+// channels is the stride of the channel dimension. At dimension 0, the lower bound must differ from channels, which
+// rejects values whose other sizes are all 1.
+func orderedFormulaFrom(order []int, shape, strides []sym.Int, minStride, channels sym.Int) (all sym.Bool,
+	after sym.Int) {
 	all = sym.Truth(true)
 	for _, d := range order {
 		all = all.And(shape[d].Ne(sym.Int{})).And(strides[d].Ge(minStride))
@@ -208,12 +209,12 @@ func orderedLoop(order []int, shape, strides []sym.Int, minStride, channels sym.
 	return true, minStride
 }
 
-func orderedIf(order []int) func(shape, strides []sym.Int) sym.Bool {
+func orderedFormula(order []int) func(shape, strides []sym.Int) sym.Bool {
 	return func(shape, strides []sym.Int) sym.Bool {
 		if len(shape) != len(order) {
 			return sym.Truth(false)
 		}
-		all, _ := orderedFrom(order, shape, strides, sym.Int{}, strides[1])
+		all, _ := orderedFormulaFrom(order, shape, strides, sym.Int{}, strides[1])
 		return strides[1].Ne(sym.Int{}).And(all)
 	}
 }
@@ -228,10 +229,10 @@ func ordered(order []int) func(shape, strides []sym.Int) bool {
 	}
 }
 
-// exactFrom returns the condition that the stride of each dimension is step times the product of the sizes of the
-// earlier dimensions in the order, for dimensions of size 1 too. next is the stride that the next dimension would
+// exactFormulaFrom returns the condition that the stride of each dimension is step times the product of the sizes of
+// the earlier dimensions in the order, for dimensions of size 1 too. next is the stride that the next dimension would
 // need.
-func exactFrom(order []int, shape, strides []sym.Int, step sym.Int) (all sym.Bool, next sym.Int) {
+func exactFormulaFrom(order []int, shape, strides []sym.Int, step sym.Int) (all sym.Bool, next sym.Int) {
 	all = sym.Truth(true)
 	for _, d := range order {
 		all = all.And(strides[d].Eq(step))
@@ -251,15 +252,15 @@ func exactLoop(order []int, shape, strides []sym.Int, step sym.Int) (all bool, n
 	return true, step
 }
 
-// exactIf returns the condition that strides resemble the strides of a channels-last format (orderedFrom) and also
-// equal them (exactFrom).
-func exactIf(order []int) func(shape, strides []sym.Int) sym.Bool {
+// exactFormula returns the condition that strides resemble the strides of a channels-last format (orderedFormulaFrom)
+// and also equal them (exactFrom).
+func exactFormula(order []int) func(shape, strides []sym.Int) sym.Bool {
 	return func(shape, strides []sym.Int) sym.Bool {
 		if len(shape) != len(order) {
 			return sym.Truth(false)
 		}
-		all, _ := exactFrom(order, shape, strides, one())
-		return orderedIf(order)(shape, strides).And(all)
+		all, _ := exactFormulaFrom(order, shape, strides, one())
+		return orderedFormula(order)(shape, strides).And(all)
 	}
 }
 
@@ -273,14 +274,14 @@ func exact(order []int) func(shape, strides []sym.Int) bool {
 	}
 }
 
-// suggestsIf is the condition that the strides are like those of a channels-last format.
-func suggestsIf(shape, strides []sym.Int) sym.Bool {
-	return orderedIf(Order2d)(shape, strides).Or(orderedIf(Order3d)(shape, strides))
+// suggestedFormula is the condition that the strides are like those of a channels-last format.
+func suggestedFormula(shape, strides []sym.Int) sym.Bool {
+	return orderedFormula(Order2d)(shape, strides).Or(orderedFormula(Order3d)(shape, strides))
 }
 
-// suggests is TensorBase::suggest_memory_format: it returns the rank of the suggested channels-last format,
-// or 0.
-func suggests(shape, strides []sym.Int) int {
+// suggestedFormat is TensorBase::suggest_memory_format: it returns the rank of the suggested channels-last format, or
+// 0.
+func suggestedFormat(shape, strides []sym.Int) int {
 	if ordered(Order2d)(shape, strides) || ordered(Order3d)(shape, strides) {
 		return len(shape)
 	}

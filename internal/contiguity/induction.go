@@ -28,7 +28,7 @@ var denseStep = Step{
 	Check: func(symbol func(string) sym.Int) bool {
 		shape, strides, z := []sym.Int{symbol("s")}, []sym.Int{symbol("t")}, symbol("z")
 		path, next := denseLoop([]int{0}, shape, strides, z)
-		all, after := denseFrom([]int{0}, shape, strides, z)
+		all, after := denseFormulaFrom([]int{0}, shape, strides, z)
 		return path == all.Holds() && (!path || isCertain(next.Eq(after)))
 	},
 }
@@ -72,7 +72,7 @@ func orderedAt(symbol func(string) sym.Int, d int) bool {
 	shape, strides := []sym.Int{symbol("s"), symbol("s")}, []sym.Int{symbol("t"), symbol("t")}
 	z, channels := symbol("z"), symbol("c")
 	path, next := orderedLoop([]int{d}, shape, strides, z, channels)
-	all, after := orderedFrom([]int{d}, shape, strides, z, channels)
+	all, after := orderedFormulaFrom([]int{d}, shape, strides, z, channels)
 	return path == all.Holds() && (!path || isCertain(next.Eq(after)))
 }
 
@@ -83,12 +83,12 @@ var exactStep = Step{
 	Check: func(symbol func(string) sym.Int) bool {
 		shape, strides, z := []sym.Int{symbol("s")}, []sym.Int{symbol("t")}, symbol("z")
 		path, next := exactLoop([]int{0}, shape, strides, z)
-		all, after := exactFrom([]int{0}, shape, strides, z)
+		all, after := exactFormulaFrom([]int{0}, shape, strides, z)
 		return path == all.Holds() && (!path || isCertain(next.Eq(after)))
 	},
 }
 
-var apartStep = Step{
+var disjointStep = Step{
 	Claim: "Suppose both forms hold for some sorted dimensions, which reach the offset z. With one more " +
 		"dimension, which is skipped if its size is 1, both hold or neither does; if they hold, the reach is " +
 		"the same. For no dimensions both hold, with z = 0.",
@@ -99,7 +99,7 @@ var apartStep = Step{
 		}
 		path, next := true, z
 		if !is1(s).Holds() {
-			path, next = apartLoop([]int{0}, []sym.Int{s}, []sym.Int{t}, z)
+			path, next = disjointLoop([]int{0}, []sym.Int{s}, []sym.Int{t}, z)
 		}
 		all, after := is1(s).Or(z.Lt(t)), z.Add(s.Sub(one()).Mul(t))
 		return path == all.Holds() && (!path || isCertain(next.Eq(after)))

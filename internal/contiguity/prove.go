@@ -74,64 +74,65 @@ const minRankByParts = 5
 // a predicate are proved one by one, which suffices because the predicate is a disjunction of its parts. Symmetric
 // parts are proved only for non-decreasing strides, because renumbering the dimensions reduces every other case to this
 // case. Prove fails if the rank is not supported.
-func Prove(r Predicate, rank int) (*Report, error) {
+func Prove(predicate Predicate, rank int) (*Report, error) {
 	switch {
-	case r.Condition == nil || r.Branches == nil:
+	case predicate.Condition == nil || predicate.Branches == nil:
 		return nil, errors.New("contiguity: a predicate needs both of its forms")
 	case rank < 0 || rank > 6:
 		return nil, fmt.Errorf("contiguity: rank %d: want 0 to 6; the induction covers greater ranks", rank)
-	case r.Rank != 0 && rank != r.Rank:
-		return nil, fmt.Errorf("contiguity: %s exists for rank %d only, not for rank %d", r.Name, r.Rank, rank)
+	case predicate.Rank != 0 && rank != predicate.Rank:
+		return nil, fmt.Errorf("contiguity: %s exists for rank %d only, not for rank %d", predicate.Name, predicate.Rank,
+			rank)
 	}
-	p := &Report{Predicate: r, Rank: rank, env: sym.NewEnv(), Proved: true}
-	p.shape, p.strides = values(p.env, rank)
-	p.Formula = r.Condition(p.shape, p.strides)
-	parts := []part{{condition: r.Condition, branches: r.Branches}}
-	if p.ByParts = rank >= minRankByParts && len(r.parts) > 0; p.ByParts {
-		parts = r.parts
+	report := &Report{Predicate: predicate, Rank: rank, env: sym.NewEnv(), Proved: true}
+	report.shape, report.strides = values(report.env, rank)
+	report.Formula = predicate.Condition(report.shape, report.strides)
+	parts := []part{{condition: predicate.Condition, branches: predicate.Branches}}
+	if report.ByParts = rank >= minRankByParts && len(predicate.parts) > 0; report.ByParts {
+		parts = predicate.parts
 	}
 	for _, part := range parts {
-		if err := p.explorePaths(part); err != nil {
+		if err := report.explorePaths(part); err != nil {
 			return nil, err
 		}
 	}
-	if c := p.Counterexample; c != nil && c.Sizes != nil {
-		c.Path = p.pathOf(c)
+	if c := report.Counterexample; c != nil && c.Sizes != nil {
+		c.Path = report.pathOf(c)
 	}
-	p.Atoms = p.atoms()
-	for _, s := range r.Steps {
+	report.Atoms = report.atoms()
+	for _, s := range predicate.Steps {
 		holds, paths, err := s.check()
 		if err != nil {
 			return nil, err
 		}
-		p.Steps = append(p.Steps, StepReport{s.Claim, paths, holds})
-		p.Proved = p.Proved && holds
+		report.Steps = append(report.Steps, StepReport{s.Claim, paths, holds})
+		report.Proved = report.Proved && holds
 	}
-	return p, nil
+	return report, nil
 }
 
 // explorePaths explores all paths through a part.
-func (p *Report) explorePaths(part part) error {
+func (report *Report) explorePaths(part part) error {
 	var assumed []sym.Bool
-	if part.symmetric && p.ByParts {
-		assumed = append(assumed, numel(p.shape).Ne(sym.Int{}))
-		for d := range p.Rank {
+	if part.symmetric && report.ByParts {
+		assumed = append(assumed, numel(report.shape).Ne(sym.Int{}))
+		for d := range report.Rank {
 			for e := range d {
-				assumed = append(assumed, p.strides[e].Le(p.strides[d]))
+				assumed = append(assumed, report.strides[e].Le(report.strides[d]))
 			}
 		}
 	}
-	cases, err := sym.Fork(p.env, maxPaths, func() (Path, error) {
+	cases, err := sym.Fork(report.env, maxPaths, func() (Path, error) {
 		for _, b := range assumed {
-			if err := p.env.Assume(b); err != nil {
+			if err := report.env.Assume(b); err != nil {
 				return Path{}, err
 			}
 		}
-		w := Path{Part: part.name, Branching: part.branches(p.shape, p.strides), Decisions: sym.Truth(true)}
-		for _, g := range p.env.Guards() {
+		w := Path{Part: part.name, Branching: part.branches(report.shape, report.strides), Decisions: sym.Truth(true)}
+		for _, g := range report.env.Guards() {
 			w.Decisions = w.Decisions.And(g)
 		}
-		w.Formula = part.condition(p.shape, p.strides).Holds()
+		w.Formula = part.condition(report.shape, report.strides).Holds()
 		return w, nil
 	})
 	if err != nil {
@@ -143,10 +144,10 @@ func (p *Report) explorePaths(part part) error {
 		}
 		w := c.Value
 		w.Condition = c.If
-		p.Paths = append(p.Paths, w)
-		if w.Branching != w.Formula && p.Counterexample == nil {
-			p.Proved = false
-			p.Counterexample = p.refute(w)
+		report.Paths = append(report.Paths, w)
+		if w.Branching != w.Formula && report.Counterexample == nil {
+			report.Proved = false
+			report.Counterexample = report.refute(w)
 		}
 	}
 	return nil
@@ -163,7 +164,7 @@ func values(env *sym.Env, rank int) (shape, strides []sym.Int) {
 	return shape, strides
 }
 
-func (p *Report) atoms() []sym.Bool {
+func (report *Report) atoms() []sym.Bool {
 	seen := map[string]bool{}
 	var out []sym.Bool
 	add := func(b sym.Bool) {
@@ -174,8 +175,8 @@ func (p *Report) atoms() []sym.Bool {
 			}
 		}
 	}
-	add(p.Formula)
-	for _, w := range p.Paths {
+	add(report.Formula)
+	for _, w := range report.Paths {
 		add(w.Condition)
 	}
 	return out
@@ -184,13 +185,13 @@ func (p *Report) atoms() []sym.Bool {
 // maxAttempts bounds the random sizes and strides that a search for a counterexample tries.
 const maxAttempts = 200_000
 
-// refute searches for sizes and strides for which the forms disagree, near path w.
-func (p *Report) refute(w Path) *Counterexample {
-	shape, strides := p.shape, p.strides
-	c := &Counterexample{Path: w}
+// refute searches for sizes and strides for which the forms disagree, near a path.
+func (report *Report) refute(path Path) *Counterexample {
+	shape, strides := report.shape, report.strides
+	c := &Counterexample{Path: path}
 	implied := make([]sym.Int, len(strides))
-	_, _ = sym.Fork(p.env, 1, func() (int, error) {
-		if p.env.Assume(w.Condition) == nil {
+	_, _ = sym.Fork(report.env, 1, func() (int, error) {
+		if report.env.Assume(path.Condition) == nil {
 			for d := range strides {
 				implied[d] = strides[d].Simplify()
 			}
@@ -213,8 +214,8 @@ func (p *Report) refute(w Path) *Counterexample {
 				binding[strides[d].String()] = n
 			}
 		}
-		formula, err := p.Formula.At(binding)
-		if err == nil && formula != p.Predicate.Branches(sym.Ints(sizes...), sym.Ints(steps...)) {
+		formula, err := report.Formula.At(binding)
+		if err == nil && formula != report.Predicate.Branches(sym.Ints(sizes...), sym.Ints(steps...)) {
 			c.Sizes, c.Strides, c.Path.Formula, c.Path.Branching = sizes, steps, formula, !formula
 			return c
 		}
@@ -224,12 +225,12 @@ func (p *Report) refute(w Path) *Counterexample {
 
 // pathOf returns the path that the sizes and strides of c take, with the answers of c. The search for c starts at
 // another path and may leave it.
-func (p *Report) pathOf(c *Counterexample) Path {
+func (report *Report) pathOf(c *Counterexample) Path {
 	binding := sym.Binding{}
-	for d := range p.Rank {
-		binding[p.shape[d].String()], binding[p.strides[d].String()] = c.Sizes[d], c.Strides[d]
+	for d := range report.Rank {
+		binding[report.shape[d].String()], binding[report.strides[d].String()] = c.Sizes[d], c.Strides[d]
 	}
-	for _, w := range p.Paths {
+	for _, w := range report.Paths {
 		if taken, err := w.Condition.At(binding); err == nil && taken && w.Branching != w.Formula {
 			w.Branching, w.Formula = c.Path.Branching, c.Path.Formula
 			return w
@@ -240,17 +241,17 @@ func (p *Report) pathOf(c *Counterexample) Path {
 
 // Differ returns the condition that the forms disagree, in which the paths express the branching form. After a proof
 // the condition is unsatisfiable. In a proof by parts, it is the disjunction over the parts.
-func (p *Report) Differ() sym.Bool {
-	if !p.ByParts {
-		return p.partDiffers("", p.Formula)
+func (report *Report) Differ() sym.Bool {
+	if !report.ByParts {
+		return report.partDiffers("", report.Formula)
 	}
 	any := sym.Truth(false)
-	for _, part := range p.Predicate.parts {
-		d := p.partDiffers(part.name, part.condition(p.shape, p.strides))
+	for _, part := range report.Predicate.parts {
+		d := report.partDiffers(part.name, part.condition(report.shape, report.strides))
 		if part.symmetric {
-			d = d.And(numel(p.shape).Ne(sym.Int{}))
-			for i := 1; i < p.Rank; i++ {
-				d = d.And(p.strides[i-1].Le(p.strides[i]))
+			d = d.And(numel(report.shape).Ne(sym.Int{}))
+			for i := 1; i < report.Rank; i++ {
+				d = d.And(report.strides[i-1].Le(report.strides[i]))
 			}
 		}
 		any = any.Or(d)
@@ -258,9 +259,9 @@ func (p *Report) Differ() sym.Bool {
 	return any
 }
 
-func (p *Report) partDiffers(part string, formula sym.Bool) sym.Bool {
+func (report *Report) partDiffers(part string, formula sym.Bool) sym.Bool {
 	holds := sym.Truth(false)
-	for _, w := range p.Paths {
+	for _, w := range report.Paths {
 		if w.Branching && w.Part == part {
 			holds = holds.Or(w.Decisions)
 		}
@@ -269,9 +270,9 @@ func (p *Report) partDiffers(part string, formula sym.Bool) sym.Bool {
 }
 
 // SMT returns [Report.Differ] in SMT-LIB 2. The answer unsat confirms the proof. SMT returns "" for the zero Report.
-func (p *Report) SMT() string {
-	if p.env == nil {
+func (report *Report) SMT() string {
+	if report.env == nil {
 		return ""
 	}
-	return p.env.SMT(p.Differ())
+	return report.env.SMT(report.Differ())
 }

@@ -34,7 +34,7 @@ func TestWrongFormulasAreRefuted(t *testing.T) {
 		right func(shape, strides []sym.Int) bool
 	}{
 		{"size 0 forgotten", func(shape, strides []sym.Int) sym.Bool {
-			all, _ := denseFrom(rowMajor(len(shape)), shape, strides, one())
+			all, _ := denseFormulaFrom(rowMajor(len(shape)), shape, strides, one())
 			return all
 		}, contiguous},
 		{"size 1 counted", func(shape, strides []sym.Int) sym.Bool {
@@ -44,8 +44,8 @@ func TestWrongFormulasAreRefuted(t *testing.T) {
 			}
 			return all
 		}, contiguous},
-		{"density without contiguity", sortedIf, nonOverlappingAndDense},
-		{"reach for product", noOverlapIf, nonOverlappingAndDense},
+		{"density without contiguity", sortedFormula, nonOverlappingAndDense},
+		{"reach for product", noOverlapFormula, nonOverlappingAndDense},
 	} {
 		p, err := Prove(Predicate{Name: c.name, Condition: c.wrong, Branches: c.right}, 2)
 		require.NoError(t, err)

@@ -11,10 +11,10 @@ func precedes(strides []sym.Int, e, d int) sym.Bool {
 	return strides[e].Lt(strides[d])
 }
 
-// sortedIf returns the condition that the dimensions are dense in the order of their strides. The stride of each
+// sortedFormula returns the condition that the dimensions are dense in the order of their strides. The stride of each
 // dimension of size other than 1 must be the product of the sizes of all dimensions before it in that order. The
 // formula needs no sort.
-func sortedIf(shape, strides []sym.Int) sym.Bool {
+func sortedFormula(shape, strides []sym.Int) sym.Bool {
 	all := sym.Truth(true)
 	for d := range shape {
 		all = all.And(is1(shape[d]).Or(strides[d].Eq(sizesBefore(shape, strides, d))))
@@ -50,11 +50,12 @@ func sorted(shape, strides []sym.Int) []int {
 	return order
 }
 
-// nonOverlappingAndDenseIf is the condition of TensorImpl::is_non_overlapping_and_dense. The contiguous
-// predicates come first, so it holds for every value without elements.
-func nonOverlappingAndDenseIf(shape, strides []sym.Int) sym.Bool {
-	return contiguousIf(shape, strides).Or(denseIf(Order2d)(shape, strides)).Or(denseIf(Order3d)(shape, strides)).
-		Or(sortedIf(shape, strides))
+// nonOverlappingAndDenseFormula is the condition of TensorImpl::is_non_overlapping_and_dense. The contiguous predicates
+// come first, so it holds for every value without elements.
+func nonOverlappingAndDenseFormula(shape, strides []sym.Int) sym.Bool {
+	return contiguousFormula(shape, strides).Or(denseFormula(Order2d)(shape, strides)).Or(denseFormula(Order3d)(shape,
+		strides)).
+		Or(sortedFormula(shape, strides))
 }
 
 // nonOverlappingAndDense is the value cached by TensorImpl::refresh_contiguous, which calls
@@ -72,15 +73,15 @@ func sortedDense(shape, strides []sym.Int) bool {
 	return all
 }
 
-// noOverlapIf is the condition that the stride of each dimension of size other than 1 exceeds the greatest offset that
-// the dimensions of smaller strides reach. If it holds, no two elements share memory. The converse is true only for
-// slices of dense values.
-func noOverlapIf(shape, strides []sym.Int) sym.Bool {
-	return numel(shape).Eq(sym.Int{}).Or(apartIf(shape, strides))
+// noOverlapFormula is the condition that the stride of each dimension of size other than 1 exceeds the greatest offset
+// that the dimensions of smaller strides reach. If it holds, no two elements share memory. The converse is true only
+// for slices of dense values.
+func noOverlapFormula(shape, strides []sym.Int) sym.Bool {
+	return numel(shape).Eq(sym.Int{}).Or(disjointFormula(shape, strides))
 }
 
-// apartIf is noOverlapIf for values with elements. The dimensions are then called apart.
-func apartIf(shape, strides []sym.Int) sym.Bool {
+// disjointFormula is noOverlapFormula for values with elements.
+func disjointFormula(shape, strides []sym.Int) sym.Bool {
 	all := sym.Truth(true)
 	for d := range shape {
 		all = all.And(is1(shape[d]).Or(reachBefore(shape, strides, d).Lt(strides[d])))
@@ -101,16 +102,16 @@ func reachBefore(shape, strides []sym.Int, d int) sym.Int {
 // noOverlap is the test of as_strided_backward (_maybe_overlapping_memory), which checks for elements first
 // and ignores dimensions of size 1.
 func noOverlap(shape, strides []sym.Int) bool {
-	return numel(shape).Eq(sym.Int{}).Holds() || sortedApart(shape, strides)
+	return numel(shape).Eq(sym.Int{}).Holds() || sortedDisjoint(shape, strides)
 }
 
-func sortedApart(shape, strides []sym.Int) bool {
-	apart, _ := apartLoop(sorted(shape, strides), shape, strides, sym.Int{})
-	return apart
+func sortedDisjoint(shape, strides []sym.Int) bool {
+	disjoint, _ := disjointLoop(sorted(shape, strides), shape, strides, sym.Int{})
+	return disjoint
 }
 
-// apartLoop is the loop of _maybe_overlapping_memory over sorted dimensions, starting with offset reach.
-func apartLoop(order []int, shape, strides []sym.Int, reach sym.Int) (apart bool, next sym.Int) {
+// disjointLoop is the loop of _maybe_overlapping_memory over sorted dimensions, starting with offset reach.
+func disjointLoop(order []int, shape, strides []sym.Int, reach sym.Int) (disjoint bool, next sym.Int) {
 	for _, d := range order {
 		if strides[d].Le(reach).Holds() {
 			return false, reach

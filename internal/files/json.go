@@ -15,6 +15,16 @@ import (
 func DecodeJSON(text []byte, result any) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
+	return decodeJSON(dec, text, result)
+}
+
+// DecodePartOfJSON is DecodeJSON for a result that has some of the document's keys. It ignores the others.
+func DecodePartOfJSON(text []byte, result any) error {
+	return decodeJSON(json.NewDecoder(bytes.NewReader(text)), text, result)
+}
+
+// decodeJSON decodes a text, which dec reads, and rewords the errors.
+func decodeJSON(dec *json.Decoder, text []byte, result any) error {
 	offset, err := int64(-1), dec.Decode(result)
 	if err == nil {
 		offset = dec.InputOffset()
@@ -31,6 +41,8 @@ func DecodeJSON(text []byte, result any) error {
 		return errors.New("the file is empty")
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return errorAt(text, int64(len(text)), "the text ends before the document does")
+	case errors.As(err, &syntaxErr) && len(bytes.TrimSpace(text[:max(0, syntaxErr.Offset-1)])) == 0:
+		return errors.New("the text is not JSON")
 	case errors.As(err, &syntaxErr):
 		return errorAt(text, syntaxErr.Offset-1, syntaxErr.Error())
 	case errors.As(err, &typeErr):

@@ -16,6 +16,7 @@ func TestJSON(t *testing.T) {
 		`{"name": "x", "list": [1], "inner": {"part": {"a": true}}}`: "",
 		` {} `:                          "",
 		``:                              "the file is empty",
+		"\n PK":                         "the text is not JSON",
 		`[1, 2]`:                        "line 1, column 1: found a list, want an object",
 		"{\n \"list\": 3}":              "line 2, column 10: list: found the number, want a list",
 		`{"list": [1, 2.5]}`:            "line 1, column 16: list: found the number 2.5, want a whole number",
@@ -36,5 +37,19 @@ func TestJSON(t *testing.T) {
 		if got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
+	}
+}
+
+// TestPartOfJSON checks that a part of a document is decoded, and that errors are those of whole documents.
+func TestPartOfJSON(t *testing.T) {
+	var part struct {
+		List []int `json:"list"`
+	}
+	if err := DecodePartOfJSON([]byte(`{"other": 1, "list": [2]}`), &part); err != nil || len(part.List) != 1 {
+		t.Errorf("%v, %v", part, err)
+	}
+	err := DecodePartOfJSON([]byte(`[1]`), &part)
+	if want := "line 1, column 1: found a list, want an object"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %q", err, want)
 	}
 }

@@ -40,8 +40,8 @@ const (
 	callMACs = 3 << 19 / machine.CallDivisor
 )
 
-// codeSet has the register tiles for a set of features.
-type codeSet struct {
+// registerTileSizes has the register tiles for a set of features.
+type registerTileSizes struct {
 	cpu       machine.Features
 	panelRows int // rows of a panel of A; a register tile takes all of them, or half
 	vectors   int // number of vectors of a panel of B
@@ -51,8 +51,8 @@ type codeSet struct {
 	maxHeights [maxVectors + 1]int
 }
 
-// codeSets are the sets of features with machine code, best first.
-var codeSets = []codeSet{
+// tileSizesByFeatures are the sets of features with machine code, best first.
+var tileSizesByFeatures = []registerTileSizes{
 	{machine.AVX512, 12, 4, [...]int{0, 14, 12, 8, 6}},
 	{machine.AVX2, 12, 2, [...]int{0, 12, 6, 0, 0}},
 	{machine.NEON, 8, 4, [...]int{0, 12, 9, 7, 5}},
@@ -63,7 +63,7 @@ func machineCodeSets(d tensor.DType) (list []*kernelSet) {
 	if d != tensor.Float32 && d != tensor.Float64 || jit.Available() != nil {
 		return nil
 	}
-	for _, set := range codeSets {
+	for _, set := range tileSizesByFeatures {
 		if machine.Host().Has(set.cpu) {
 			list = append(list, machineCodeSet(d, set))
 		}
@@ -72,7 +72,7 @@ func machineCodeSets(d tensor.DType) (list []*kernelSet) {
 }
 
 // machineCodeSet returns the kernel set of machine code for a dtype.
-func machineCodeSet(d tensor.DType, set codeSet) *kernelSet {
+func machineCodeSet(d tensor.DType, set registerTileSizes) *kernelSet {
 	const narrow = 2 // vectors of a narrow panel
 	routines, ok := thinRoutines[set.cpu][d]
 	if !ok {
@@ -105,28 +105,29 @@ func divideEvenly(n, limit int) (size, count, smallerCount int) {
 type tileStack struct {
 	row     int // of the first tile, relative to the block of rows
 	height  int // of a tile, in rows
-	n       int // number of tiles
+	count   int // number of tiles
 	rowStep int // rows from one tile to the next
 }
 
 // stacks divides a block of rows into stacks of register tiles with the given number of vectors. The stacks are the
-// first n entries of list.
-func (p *Plan) stacks(rows, vectors int) (list [4]tileStack, n int) {
+// first stackCount entries of list.
+func (p *Plan) stacks(rows, vectors int) (list [4]tileStack, stackCount int) {
 	heightLimit := p.set.maxHeights[vectors]
 	add := func(row, height, count, rowStep int) {
 		if count > 0 {
-			list[n] = tileStack{row, height, count, rowStep}
-			n++
+			list[stackCount] = tileStack{row, height, count, rowStep}
+			stackCount++
 		}
 	}
 	if p.a.inPlace {
 		size, count, smallerCount := divideEvenly(rows, heightLimit)
 		add(0, size, count, size)
 		add(count*size, size-1, smallerCount, size-1)
-		return list, n
+		return list, stackCount
 	}
-	w := p.a.panelWidth
-	for _, part := range [2]struct{ row, rows, count int }{{0, w, rows / w}, {rows / w * w, rows % w, 1}} {
+	panelWidth := p.a.panelWidth
+	for _, part := range [2]struct{ row, rows, count int }{{0, panelWidth, rows / panelWidth},
+		{rows / panelWidth * panelWidth, rows % panelWidth, 1}} {
 		if part.rows == 0 || part.count == 0 {
 			continue
 		}
@@ -136,11 +137,11 @@ func (p *Plan) stacks(rows, vectors int) (list [4]tileStack, n int) {
 			if i >= count {
 				h--
 			}
-			add(part.row, h, part.count, w)
+			add(part.row, h, part.count, panelWidth)
 			part.row += h
 		}
 	}
-	return list, n
+	return list, stackCount
 }
 
 // stage is the way in which a block of K adds its sums to a tile of C.
@@ -238,7 +239,7 @@ func (p *Plan) linesToPrefetch(mode readMode) int {
 	if p.spec.BInCache || p.b.inPlace || p.b.packsPerTile() && mode == readDirect || p.spec.N <= p.b.panelWidth {
 		return 0
 	}
-	tiles := p.blockTiles()
+	tiles := p.tilesPerStrip()
 	lines := tile.DefaultUnroll * p.b.panelWidth * p.set.size / machine.LineBytes
 	if tiles == 1 && mode == readDirect {
 		return lines
@@ -246,11 +247,11 @@ func (p *Plan) linesToPrefetch(mode readMode) int {
 	return min(ceilDiv(lines, tiles), maxPrefetchLines)
 }
 
-// blockTiles returns the number of register tiles in a strip.
-func (p *Plan) blockTiles() (n int) {
+// tilesPerStrip returns the number of register tiles in a strip.
+func (p *Plan) tilesPerStrip() (n int) {
 	stacks, count := p.stacks(min(p.tileRows, p.rowsPerBlock), p.set.vectors(p.b.panelWidth))
-	for _, k := range stacks[:count] {
-		n += k.n
+	for _, stack := range stacks[:count] {
+		n += stack.count
 	}
 	return n
 }
@@ -263,7 +264,7 @@ func (p *Plan) compile() error {
 	}
 	p.severalPanels = p.spansPanels()
 	p.prefetchResult = p.prefetchesResult() && !p.severalPanels
-	p.prefetchInterval = powerOfTwoAtMost(p.blockTiles())
+	p.prefetchInterval = powerOfTwoAtMost(p.tilesPerStrip())
 	for _, m := range blockSizes(p.spec.M, p.tileRows, p.mTiles, p.rowsPerBlock) {
 		for _, n := range blockSizes(p.spec.N, p.tileCols, p.nTiles, p.b.panelWidth) {
 			if err := p.compileBlock(m, n); err != nil {
@@ -288,10 +289,10 @@ func (p *Plan) compileBlock(m, n int) error {
 		modes = []readMode{readDirect, readAndCopy, readCopied}
 	}
 	stacks, count := p.stacks(m, p.set.vectors(n))
-	for _, k := range stacks[:count] {
+	for _, stack := range stacks[:count] {
 		for _, st := range stages {
 			for _, mode := range modes {
-				if err := p.compileTile(st, mode, n, k.height); err != nil {
+				if err := p.compileTile(st, mode, n, stack.height); err != nil {
 					return err
 				}
 			}
@@ -365,52 +366,53 @@ func (t *tileState) panelsPerCall(j, j1 int) int {
 // inner loop over panels of B.
 func (t *tileState) computePanels(args *jit.Args, a, b *operandView, i0, i1, j0, j1 int) {
 	w, block := t.Plan.b.panelWidth, t.rowsPerBlock
-	for ib := i0; ib < i1; ib += block {
-		ie := min(ib+block, i1)
+	for blockStart := i0; blockStart < i1; blockStart += block {
+		blockEnd := min(blockStart+block, i1)
 		for j, n := j0, 1; j < j1; j += n * w {
 			n = t.panelsPerCall(j, j1)
-			t.computeStrip(args, a, b, ib, ie, j, min(w, j1-j), n-1)
+			t.computeStrip(args, a, b, blockStart, blockEnd, j, min(w, j1-j), n-1)
 			if t.last {
-				t.runEpilogue(ib, ie, j, min(j+n*w, j1))
+				t.runEpilogue(blockStart, blockEnd, j, min(j+n*w, j1))
 			}
 			if t.record == nil {
-				t.countMACs(stripCost + (ie-ib)*n*w*t.kc)
+				t.countMACs(stripCost + (blockEnd-blockStart)*n*w*t.kc)
 			}
 		}
 	}
 }
 
-// computeStrip computes rows [ib, ie) of C in the columns of the panel of B that starts at column j, and in the columns
-// of the given number of further panels.
-func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, ib, ie, j, cols, morePanels int) {
+// computeStrip computes rows [blockStart, blockEnd) of C in the columns of the panel of B that starts at column j, and
+// in the columns of the given number of further panels.
+func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, blockStart, blockEnd, j, cols, morePanels int) {
 	p, vectors := t.Plan, t.set.vectors(cols)
 	t.setOperands(args, a, b, j, cols)
 	st, tilesPerCall := t.setStage(args, j)
 	t.setPrefetch(args, b, j)
 	if p.severalPanels {
 		args.Step[tile.VecTile] = b.at(p.b.panelWidth) * t.set.size
-		t.computeTiles(args, a, tileStack{0, ie - ib, 1 + morePanels, 0}, st, readDirect, ib, 1+morePanels, j, cols)
+		t.computeTiles(args, a, tileStack{0, blockEnd - blockStart, 1 + morePanels, 0}, st, readDirect, blockStart,
+			1+morePanels, j, cols)
 		return
 	}
 	// Stacks are interleaved, so that each panel of A is read once.
-	if t.rows != ie-ib || t.vectors != vectors {
-		t.rows, t.vectors = ie-ib, vectors
-		t.stacks, t.stackCount = p.stacks(ie-ib, vectors)
+	if t.rows != blockEnd-blockStart || t.vectors != vectors {
+		t.rows, t.vectors = blockEnd-blockStart, vectors
+		t.stacks, t.stackCount = p.stacks(blockEnd-blockStart, vectors)
 	}
-	mode, finished := readDirect, [len(t.stacks)]int{}
-	if t.copyPanels && ib == t.i0 {
-		mode, finished[0] = readCopied, 1
-		t.computeAndCopyPanel(args, a, t.stacks[0], st, ib, j, cols)
+	mode, tilesDone := readDirect, [len(t.stacks)]int{}
+	if t.copyPanels && blockStart == t.i0 {
+		mode, tilesDone[0] = readCopied, 1
+		t.computeAndCopyPanel(args, a, t.stacks[0], st, blockStart, j, cols)
 	}
 	tilesPerCall = max(1, tilesPerCall/t.stacks[0].height)
 	for unfinished := true; unfinished; {
 		unfinished = false
 		for i := range t.stackCount {
-			k, from := t.stacks[i], finished[i]
-			if from < k.n {
-				finished[i] = min(from+tilesPerCall, k.n)
-				t.computeTiles(args, a, k, st, mode, ib+k.row+from*k.rowStep, finished[i]-from, j, cols)
-				unfinished = unfinished || finished[i] < k.n
+			stack, from := t.stacks[i], tilesDone[i]
+			if from < stack.count {
+				tilesDone[i] = min(from+tilesPerCall, stack.count)
+				t.computeTiles(args, a, stack, st, mode, blockStart+stack.row+from*stack.rowStep, tilesDone[i]-from, j, cols)
+				unfinished = unfinished || tilesDone[i] < stack.count
 			}
 		}
 	}
@@ -445,48 +447,48 @@ func (t *tileState) setOperands(args *jit.Args, a, b *operandView, j, cols int) 
 	args.Ptr[tile.In], args.Step[tile.InRow], args.Step[tile.InTerm] = a.base, a.lane*size, a.term*size
 	args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm] = b.base, b.at(j-t.j0)*size, b.term*size
 	args.Step[tile.LastLanes] = cols - (set.vectors(cols)-1)*set.lanes
-	args.Ptr[tile.Out], args.Step[tile.OutRow] = t.pc, t.spec.CRowStride*size
+	args.Ptr[tile.Out], args.Step[tile.OutRow] = t.ptrC, t.spec.CRowStride*size
 }
 
 // computeTiles computes n register tiles of stack k, from row i on.
-func (t *tileState) computeTiles(args *jit.Args, a *operandView, k tileStack, st stage, mode readMode,
-	i, n, j, cols int) {
+func (t *tileState) computeTiles(args *jit.Args, a *operandView, stack tileStack, st stage, mode readMode,
+	row, count, col, cols int) {
 	p := t.Plan
-	code := t.setTileAddresses(args, a, k, st, mode, i, n, j, cols)
+	code := t.setTileAddresses(args, a, stack, st, mode, row, count, col, cols)
 	if t.record != nil {
 		*t.record = append(*t.record, callOf(code, args))
 	} else if err := code.Call(args); err != nil {
 		panic(err) // the plan has linked this code already
 	}
-	args.Row[tile.Prefetched] += n * (t.kc / tile.DefaultUnroll) * p.prefetchLines[mode] * machine.LineBytes
+	args.Row[tile.Prefetched] += count * (t.kc / tile.DefaultUnroll) * p.prefetchLines[mode] * machine.LineBytes
 	if mode != readDirect {
-		args.Row[tile.PrefetchOperands] += n * prefetchCount(t.kc, p.prefetchInterval) * args.Step[tile.PrefetchStep]
+		args.Row[tile.PrefetchOperands] += count * prefetchCount(t.kc, p.prefetchInterval) * args.Step[tile.PrefetchStep]
 	}
 	if st == toTemporary {
-		t.merge(t.temporary(), i, j, k.height, cols)
+		t.merge(t.temporary(), row, col, stack.height, cols)
 	}
 }
 
 // setTileAddresses sets the addresses of n register tiles of stack k and returns their code.
-func (t *tileState) setTileAddresses(args *jit.Args, a *operandView, k tileStack, st stage, mode readMode,
-	i, n, j, cols int) *jit.Func {
+func (t *tileState) setTileAddresses(args *jit.Args, a *operandView, stack tileStack, st stage, mode readMode,
+	row, count, col, cols int) *jit.Func {
 	p, s, set := t.Plan, &t.spec, t.set
 	size := set.size
-	args.Rows = n
-	args.Step[tile.InTile], args.Step[tile.OutTile] = a.at(k.rowStep)*size, k.rowStep*s.CRowStride*size
+	args.Rows = count
+	args.Step[tile.InTile], args.Step[tile.OutTile] = a.at(stack.rowStep)*size, stack.rowStep*s.CRowStride*size
 	if p.severalPanels {
 		args.Step[tile.OutTile] = p.b.panelWidth * size
 	}
-	args.Row[tile.In] = a.at(i-t.i0) * size
+	args.Row[tile.In] = a.at(row-t.i0) * size
 	if st != toTemporary {
-		args.Row[tile.Out] = (i*s.CRowStride + j) * size
+		args.Row[tile.Out] = (row*s.CRowStride + col) * size
 	}
 	if st == firstBlock && s.Bias == BiasRows {
-		args.Row[tile.EpilogueOperands] = (i - t.i0) * size
+		args.Row[tile.EpilogueOperands] = (row - t.i0) * size
 	}
 	if p.prefetchResult && mode == readDirect {
-		args.Ptr[tile.PrefetchOperands], args.Row[tile.PrefetchOperands] = t.pc, args.Row[tile.Out]
+		args.Ptr[tile.PrefetchOperands], args.Row[tile.PrefetchOperands] = t.ptrC, args.Row[tile.Out]
 		args.Step[tile.PrefetchStep] = s.CRowStride * size
 	}
-	return (*p.codes.entry(st, mode, cols%set.lanes > 0))[set.vectors(cols)][k.height]
+	return (*p.codes.entry(st, mode, cols%set.lanes > 0))[set.vectors(cols)][stack.height]
 }

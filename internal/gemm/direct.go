@@ -22,8 +22,8 @@ const (
 	directDepth = 1 << 18
 	// directCols is the greatest number of columns of a tile, because the epilogue sees all columns of a tile at once.
 	directCols = 1 << 14
-	// emptyElems is the number of elements of a tile that only stores zeros or the bias.
-	emptyElems = machine.MoveGrain / 2
+	// storeTileElems is the number of elements of a tile that only stores zeros or the bias.
+	storeTileElems = machine.MoveGrain / 2
 )
 
 // planSimple schedules strided loops. There is only one tile, except that a product with K = 0 has a tile for each
@@ -37,7 +37,7 @@ func (p *Plan) planSimple() {
 		return
 	}
 	if s.K == 0 {
-		p.tileRows = max(1, emptyElems/s.N)
+		p.tileRows = max(1, storeTileElems/s.N)
 		p.mTiles = ceilDiv(s.M, p.tileRows)
 	}
 }
@@ -101,8 +101,8 @@ func (x *exec) runSimple(i0, i1, j0, j1 int) {
 		for j := j0; j < j1; j += cols {
 			n, bias, add := min(cols, j1-j), x.biasAt(i, j), s.Accumulate
 			for k := 0; k == 0 || k < s.K; k += depth {
-				a := matrix{x.elem(x.pa, i*left.RowStride+k*left.ColStride), left.RowStride, left.ColStride}
-				b := matrix{x.elem(x.pb, j*right.ColStride+k*right.RowStride), right.RowStride, right.ColStride}
+				a := matrix{x.elem(x.ptrA, i*left.RowStride+k*left.ColStride), left.RowStride, left.ColStride}
+				b := matrix{x.elem(x.ptrB, j*right.ColStride+k*right.RowStride), right.RowStride, right.ColStride}
 				x.set.product(m, n, min(depth, s.K-k), a, b, x.result(i, j), bias, add)
 				bias, add = matrix{}, true
 				x.countMACs(m * n * depth)
@@ -114,7 +114,7 @@ func (x *exec) runSimple(i0, i1, j0, j1 int) {
 // result returns C from (i, j) on.
 func (x *exec) result(i, j int) matrix {
 	s := &x.spec
-	return matrix{x.elem(x.pc, i*s.CRowStride+j*s.CColStride), s.CRowStride, s.CColStride}
+	return matrix{x.elem(x.ptrC, i*s.CRowStride+j*s.CColStride), s.CRowStride, s.CColStride}
 }
 
 // biasAt returns the bias of C from (i, j) on as a matrix with a stride of 0 in the dimension that shares the bias. Its
@@ -137,7 +137,7 @@ func (x *exec) runDirect(j0, j1 int) {
 	sums, ldc := unsafe.Add(x.worker, x.Plan.worker.packedB), n
 	sumsInC := s.CColStride == 1 && s.Bias == NoBias && !s.Accumulate
 	if sumsInC {
-		sums, ldc = x.elem(x.pc, j0), s.CRowStride
+		sums, ldc = x.elem(x.ptrC, j0), s.CRowStride
 	}
 	for k0 := 0; k0 < s.K; k0 += x.maxSuperDepth {
 		depth := min(x.maxSuperDepth, s.K-k0)
@@ -146,7 +146,7 @@ func (x *exec) runDirect(j0, j1 int) {
 		if k0 > 0 {
 			target, targetLd = unsafe.Add(x.worker, x.Plan.worker.tile), n
 		}
-		b := x.elem(x.pb, k0*s.B.RowStride+j0*s.B.ColStride)
+		b := x.elem(x.ptrB, k0*s.B.RowStride+j0*s.B.ColStride)
 		if x.path == pathDot {
 			x.dotColumns(rows, lda, b, depth, target, targetLd, n)
 		} else {
@@ -166,7 +166,7 @@ func (x *exec) runDirect(j0, j1 int) {
 // the terms of A are not adjacent, they are copied to worker scratch.
 func (x *exec) rowsOf(k0, depth int) (rows unsafe.Pointer, lda int) {
 	s, size := &x.spec, x.set.size
-	from := x.elem(x.pa, k0*s.A.ColStride)
+	from := x.elem(x.ptrA, k0*s.A.ColStride)
 	if s.A.ColStride == 1 {
 		return from, s.A.RowStride
 	}
@@ -209,8 +209,9 @@ func (x *exec) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth 
 	}
 }
 
-// shortRow is the number of columns up to which the sums of a row stay in registers while l1PartBytes of B are read.
-const shortRow = 128
+// maxShortRowCols is the number of columns up to which the sums of a row stay in registers while l1PartBytes of B are
+// read.
+const maxShortRowCols = 128
 
 // axpyColumns adds multiples of the rows of B to the sums. It reads depth rows of n columns of B, four rows at a time,
 // and uses them for every row of A while they are in L1.
@@ -221,7 +222,7 @@ func (x *exec) axpyColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth
 	}
 	ldb := s.B.RowStride * size
 	k := 0
-	if n <= shortRow {
+	if n <= maxShortRowCols {
 		termsPerPart := max(4, checkMACs/n&^63) // a multiple of 64 for most n
 		if s.M > 1 {
 			termsPerPart = max(4, l1PartBytes/(n*size))

@@ -71,7 +71,8 @@ type kernelSet struct {
 	plain
 	micro microFunc // nil where there is machine code
 
-	// For machine code: the features that it uses, the number of elements of a vector, and the heights of a codeSet.
+	// For machine code: the features that it uses, the number of elements of a vector, and the greatest height of a
+	// register tile by number of vectors (registerTileSizes).
 	cpu        machine.Features
 	lanes      int
 	maxHeights [maxVectors + 1]int
@@ -100,16 +101,16 @@ func kernelsOf(d tensor.DType) *kernelSet {
 	}
 	s := portable[d]
 	if t, ok := thinOf(d); ok {
-		with := *s
-		with.thin = t
-		return &with
+		withThin := *s
+		withThin.thin = t
+		return &withThin
 	}
 	return s
 }
 
 // thinOf returns the assembly routines for few rows or columns of a dtype, and whether there are any.
 func thinOf(d tensor.DType) (thin, bool) {
-	for _, set := range codeSets {
+	for _, set := range tileSizesByFeatures {
 		if machine.Host().Has(set.cpu) {
 			t, ok := thinRoutines[set.cpu][d]
 			return t, ok

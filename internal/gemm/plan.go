@@ -155,7 +155,9 @@ type Plan struct {
 	recorded           *recordedCalls    // the recorded calls of every run; nil if they are not recorded
 }
 
-// workerLayout holds offsets into an aligned worker scratch, in bytes.
+// workerLayout holds offsets into an aligned worker scratch, in bytes. On the tiled path, the scratch has the tile's
+// own panels of A (at offset 0) and of B, a temporary register tile, and the tile's part of the bias. On pathDot and
+// pathAxpy, it has the copied rows of A, then at packedB the sums, and at tile the sums of later super-blocks.
 type workerLayout struct {
 	packedB, tile, rowBias, colBias, total int
 }
@@ -269,9 +271,9 @@ func Packs(s Spec) (a, b bool) {
 func (p *Plan) planTiled(maxShared int) {
 	s, size := &p.spec, p.set.size
 	p.path = pathTiled
-	g := chooseGrid(p.a, p.b, s.K, p.kc, p.set.maxTiles(s.M, s.N, s.K))
-	p.tileRows, p.tileCols, p.mTiles, p.nTiles = g.tileRows, g.tileCols, g.mTiles, g.nTiles
-	p.a.packedOnce, p.b.packedOnce = g.shareA, g.shareB
+	tiling := chooseGrid(p.a, p.b, s.K, p.kc, p.set.maxTiles(s.M, s.N, s.K))
+	p.tileRows, p.tileCols, p.mTiles, p.nTiles = tiling.tileRows, tiling.tileCols, tiling.mTiles, tiling.nTiles
+	p.a.packedOnce, p.b.packedOnce = tiling.shareA, tiling.shareB
 
 	lanes := 0
 	for _, d := range []operandPlan{p.a, p.b} {
@@ -289,23 +291,23 @@ func (p *Plan) planTiled(maxShared int) {
 	if lanes > 0 {
 		p.shared = lanes*p.maxSuperDepth*size + alignBytes
 	}
-	l := &p.worker
+	layout := &p.worker
 	room := func(elems int) int { return roundUp(elems*size, alignBytes) }
 	if p.a.packsPerTile() {
-		l.packedB = room(p.tileRows * p.kc)
+		layout.packedB = room(p.tileRows * p.kc)
 	}
-	l.tile = l.packedB
+	layout.tile = layout.packedB
 	if p.b.packsPerTile() {
-		l.tile += room(p.tileCols * p.kc)
+		layout.tile += room(p.tileCols * p.kc)
 	}
-	l.rowBias = l.tile + room(max(p.set.mr, maxHeight)*p.set.nr)
-	l.colBias = l.rowBias
+	layout.rowBias = layout.tile + room(max(p.set.mr, maxHeight)*p.set.nr)
+	layout.colBias = layout.rowBias
 	if s.Bias == BiasRows {
-		l.colBias += room(p.tileRows + p.set.mr)
+		layout.colBias += room(p.tileRows + p.set.mr)
 	}
-	l.total = l.colBias + alignBytes
+	layout.total = layout.colBias + alignBytes
 	if s.Bias == BiasCols {
-		l.total += (p.tileCols + p.set.nr) * size
+		layout.total += (p.tileCols + p.set.nr) * size
 	}
 }
 
@@ -366,14 +368,14 @@ func (p *Plan) WorkerBytes() int { return p.worker.total }
 // sharesPanels reports whether tiles share panels.
 func (p *Plan) sharesPanels() bool { return p.a.packedOnce || p.b.packedOnce }
 
-// part is the work of a phase.
-type part uint8
+// phaseWork is the work of a phase.
+type phaseWork uint8
 
 const (
-	allRows   part = iota // the whole product
-	packing               // packing only
-	firstRows             // the first row of tiles, which copies B into panels for the other rows
-	otherRows             // the other rows of tiles
+	computeAll       phaseWork = iota // the whole product
+	packOnly                          // packing only
+	computeFirstRow                   // the first row of tiles, which copies B into panels for the other rows
+	computeOtherRows                  // the other rows of tiles
 )
 
 // phasesPerBlock returns the number of phases of a super-block of K.
@@ -385,21 +387,21 @@ func (p *Plan) phasesPerBlock() int {
 }
 
 // phase returns the index of a phase's super-block of K, and the part of the work that the phase does.
-func (p *Plan) phase(phase int) (block int, work part) {
+func (p *Plan) phase(phase int) (block int, work phaseWork) {
 	if !p.sharesPanels() {
-		return 0, allRows
+		return 0, computeAll
 	}
 	perBlock := p.phasesPerBlock()
 	block, phase = phase/perBlock, phase%perBlock
 	switch {
 	case phase == 0 && p.b.packedByFirstRow:
-		return block, firstRows
+		return block, computeFirstRow
 	case phase == 0:
-		return block, packing
+		return block, packOnly
 	case p.b.packedByFirstRow:
-		return block, otherRows
+		return block, computeOtherRows
 	}
-	return block, allRows
+	return block, computeAll
 }
 
 // Phases returns the number of phases. All tiles of a phase must have finished before a tile of the next phase starts.
@@ -415,24 +417,24 @@ func (p *Plan) Phases() int {
 func (p *Plan) Tiles(phase int) int {
 	block, work := p.phase(phase)
 	switch work {
-	case packing:
+	case packOnly:
 		depth := p.superDepth(block)
 		return p.a.packTiles(depth) + p.b.packTiles(depth)
-	case firstRows:
+	case computeFirstRow:
 		return ceilDiv(p.spec.N, p.firstRowCols)
-	case otherRows:
+	case computeOtherRows:
 		return (p.mTiles - 1) * p.nTiles
 	}
 	return p.mTiles * p.nTiles
 }
 
 // tile returns the rows [i0, i1) and columns [j0, j1) of a tile, in a phase that computes.
-func (p *Plan) tile(work part, tile int) (i0, i1, j0, j1 int) {
+func (p *Plan) tile(work phaseWork, tile int) (i0, i1, j0, j1 int) {
 	rows, skippedRows, cols := p.mTiles, 0, p.tileCols
 	switch work {
-	case firstRows:
+	case computeFirstRow:
 		rows, cols = 1, p.firstRowCols
-	case otherRows:
+	case computeOtherRows:
 		rows, skippedRows = p.mTiles-1, 1
 	}
 	i0, j0 = (tile%rows+skippedRows)*p.tileRows, tile/rows*cols

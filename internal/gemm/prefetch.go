@@ -65,14 +65,14 @@ func (t *tileState) setPrefetch(args *jit.Args, b *operandView, j int) {
 
 // computeAndCopyPanel computes the first tile of a stack. It reads B in place, and copies the panel of B for the other
 // tiles of the stack.
-func (t *tileState) computeAndCopyPanel(args *jit.Args, a *operandView, k tileStack, st stage, i, j, cols int) {
+func (t *tileState) computeAndCopyPanel(args *jit.Args, a *operandView, stack tileStack, st stage, i, j, cols int) {
 	size, b := t.set.size, &t.Plan.b
 	panel, offset, step := args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm]
 	args.Ptr[tile.Packed], args.Row[tile.Packed] = panel, offset
-	args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm] = t.pb, (t.k0*b.termStride+j)*size, b.termStride*size
-	args.Ptr[tile.PrefetchOperands], args.Row[tile.PrefetchOperands] = t.pb, t.nextPanelOffset(j)*size
+	args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm] = t.ptrB, (t.k0*b.termStride+j)*size, b.termStride*size
+	args.Ptr[tile.PrefetchOperands], args.Row[tile.PrefetchOperands] = t.ptrB, t.nextPanelOffset(j)*size
 	args.Step[tile.PrefetchStep] = b.termStride * size
-	t.computeTiles(args, a, k, st, readAndCopy, i, 1, j, cols)
+	t.computeTiles(args, a, stack, st, readAndCopy, i, 1, j, cols)
 	args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm] = panel, offset, step
 }
 
@@ -82,10 +82,10 @@ func (t *tileState) nextPanelOffset(j int) int {
 	switch next := j + b.panelWidth; {
 	case next < t.j1:
 		return t.k0*b.termStride + next
-	case t.k0+t.kc < t.superK+t.depth:
+	case t.k0+t.kc < t.superStart+t.superTerms:
 		return (t.k0+t.kc)*b.termStride + t.j0
 	case next < t.spec.N:
-		return t.superK*b.termStride + next
+		return t.superStart*b.termStride + next
 	}
 	return t.k0*b.termStride + j // there is no next panel
 }

@@ -21,7 +21,7 @@ const recordedMACs = 1 << 24
 
 // recordedCalls has the recorded calls of a product.
 type recordedCalls struct {
-	n                              int // terms of K
+	terms                          int // terms of K
 	inRow, inTerm, vecTerm, outRow int // strides in bytes, equal for all calls; see the constants of package tile
 	hasBias                        bool
 	tiles                          [][]call // calls by tile of the plan
@@ -57,19 +57,19 @@ func (p *Plan) recordCalls() {
 	}
 	scratch := make([]byte, p.worker.total+1) // only offsets are recorded, so any address can stand for the scratch
 	base := unsafe.Pointer(unsafe.SliceData(scratch))
-	x := exec{Plan: p, pa: base, pb: base, pc: base, worker: base}
-	t := tileState{exec: &x, kc: s.K, first: true}
+	run := exec{Plan: p, ptrA: base, ptrB: base, ptrC: base, worker: base}
+	t := tileState{exec: &run, kc: s.K, first: true}
 	var a, b operandView
-	x.locate(&a, &p.a, base, nil, nil, nil, 0, s.K, 0, s.M)
-	x.locate(&b, &p.b, base, nil, nil, nil, 0, s.K, 0, s.N)
+	run.locate(&a, &p.a, base, nil, nil, nil, 0, s.K, 0, s.M)
+	run.locate(&b, &p.b, base, nil, nil, nil, 0, s.K, 0, s.N)
 	var args jit.Args
 	recorded := &recordedCalls{tiles: make([][]call, p.Tiles(0)), hasBias: s.Bias != NoBias}
 	for i := range recorded.tiles {
 		t.record = &recorded.tiles[i]
-		i0, i1, j0, j1 := p.tile(allRows, i)
+		i0, i1, j0, j1 := p.tile(computeAll, i)
 		t.computePanels(&args, &a, &b, i0, i1, j0, j1)
 	}
-	recorded.n, recorded.outRow = args.N, args.Step[tile.OutRow]
+	recorded.terms, recorded.outRow = args.N, args.Step[tile.OutRow]
 	recorded.inRow, recorded.inTerm = args.Step[tile.InRow], args.Step[tile.InTerm]
 	recorded.vecTerm = args.Step[tile.VecTerm]
 	p.recorded = recorded
@@ -79,22 +79,24 @@ func (p *Plan) recordCalls() {
 // Repeat returns false if the plan has no recorded calls, because the product is large or packs operands. Only Plan.Run
 // can then compute the product.
 func (p *Plan) Repeat(r *Repeated, args *Args) bool {
-	c, x := p.recorded, &r.args
-	if c == nil {
+	recorded, callArgs := p.recorded, &r.args
+	if recorded == nil {
 		return false
 	}
-	if r.calls != c {
-		r.calls, x.N = c, c.n
-		x.Step[tile.InRow], x.Step[tile.InTerm], x.Step[tile.VecTerm] = c.inRow, c.inTerm, c.vecTerm
-		x.Step[tile.OutRow] = c.outRow
+	if r.calls != recorded {
+		r.calls, callArgs.N = recorded, recorded.terms
+		callArgs.Step[tile.InRow], callArgs.Step[tile.InTerm], callArgs.Step[tile.VecTerm] = recorded.inRow, recorded.inTerm,
+			recorded.vecTerm
+		callArgs.Step[tile.OutRow] = recorded.outRow
 	}
 	pa, pb := args.A, args.B
 	if p.swapped {
 		pa, pb = pb, pa
 	}
-	x.Ptr[tile.In], x.Ptr[tile.Vec], x.Ptr[tile.Out], x.Ptr[tile.Prefetched] = pa, pb, args.C, pb
-	if c.hasBias {
-		x.Ptr[tile.EpilogueOperands] = args.Bias
+	callArgs.Ptr[tile.In], callArgs.Ptr[tile.Vec], callArgs.Ptr[tile.Out], callArgs.Ptr[tile.Prefetched] = pa, pb, args.C,
+		pb
+	if recorded.hasBias {
+		callArgs.Ptr[tile.EpilogueOperands] = args.Bias
 	}
 	return true
 }
@@ -108,14 +110,14 @@ func (r *Repeated) Run() {
 
 // runTile computes a tile of the plan.
 func (r *Repeated) runTile(i int) {
-	x := &r.args
+	args := &r.args
 	for k := range r.calls.tiles[i] {
 		c := &r.calls.tiles[i][k]
-		x.Rows, x.Step[tile.LastLanes] = c.tiles, c.lastLanes
-		x.Row[tile.In], x.Row[tile.Vec], x.Row[tile.Out] = c.in, c.vec, c.out
-		x.Row[tile.EpilogueOperands], x.Row[tile.Prefetched] = c.bias, c.prefetched
-		x.Step[tile.InTile], x.Step[tile.VecTile], x.Step[tile.OutTile] = c.inTile, c.vecTile, c.outTile
-		if err := c.code.Call(x); err != nil {
+		args.Rows, args.Step[tile.LastLanes] = c.tiles, c.lastLanes
+		args.Row[tile.In], args.Row[tile.Vec], args.Row[tile.Out] = c.in, c.vec, c.out
+		args.Row[tile.EpilogueOperands], args.Row[tile.Prefetched] = c.bias, c.prefetched
+		args.Step[tile.InTile], args.Step[tile.VecTile], args.Step[tile.OutTile] = c.inTile, c.vecTile, c.outTile
+		if err := c.code.Call(args); err != nil {
 			panic(err) // cannot happen: a call fails only before its code is linked, and the plan has linked it
 		}
 	}
@@ -126,7 +128,7 @@ func (r *Repeated) runTile(i int) {
 func (p *Plan) RunRepeated(r *Repeated, tile int, args *Args) {
 	r.runTile(tile)
 	if epilogue := args.Epilogue; epilogue != nil {
-		i0, i1, j0, j1 := p.tile(allRows, tile)
+		i0, i1, j0, j1 := p.tile(computeAll, tile)
 		if p.swapped {
 			i0, i1, j0, j1 = j0, j1, i0, i1
 		}

@@ -13,16 +13,16 @@ import (
 // exec is the state of one Run call. If the plan computes the transposed product, A and B are exchanged in it.
 type exec struct {
 	*Plan
-	pa, pb, pc       unsafe.Pointer
-	bias             unsafe.Pointer
-	packA, packB     PackFunc
-	sharedA, sharedB unsafe.Pointer // aligned shared panels
-	worker           unsafe.Pointer // aligned worker scratch
-	superK, depth    int            // current K super-block
-	copyPanels       bool           // the first register tile of each panel of B copies the panel
-	epilogue         func(i0, i1, j0, j1 int)
-	check            func() // nil: none
-	macsSinceCheck   int    // multiplications since check was called
+	ptrA, ptrB, ptrC       unsafe.Pointer
+	bias                   unsafe.Pointer
+	packA, packB           PackFunc
+	sharedA, sharedB       unsafe.Pointer // aligned shared panels
+	worker                 unsafe.Pointer // aligned worker scratch
+	superStart, superTerms int            // first term and number of terms of the current super-block of K
+	copyPanels             bool           // the first register tile of each panel of B copies the panel
+	epilogue               func(i0, i1, j0, j1 int)
+	check                  func() // nil: none
+	macsSinceCheck         int    // multiplications since check was called
 }
 
 const (
@@ -49,33 +49,33 @@ func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
 	if p.spec.M == 0 || p.spec.N == 0 {
 		return
 	}
-	x := exec{Plan: p, pa: args.A, pb: args.B, pc: args.C, bias: args.Bias,
+	x := exec{Plan: p, ptrA: args.A, ptrB: args.B, ptrC: args.C, bias: args.Bias,
 		packA: args.PackA, packB: args.PackB, check: args.Check}
 	if p.swapped {
-		x.pa, x.pb = x.pb, x.pa
+		x.ptrA, x.ptrB = x.ptrB, x.ptrA
 	}
 	if n := p.worker.total; n > 0 {
 		x.worker = aligned(worker[:n])
 	}
 	block, work := p.phase(phase)
-	x.copyPanels = p.b.packedByFirstRow && work != otherRows
+	x.copyPanels = p.b.packedByFirstRow && work != computeOtherRows
 	if p.sharesPanels() {
-		x.superK = block * p.maxSuperDepth
-		x.depth = p.superDepth(block)
+		x.superStart = block * p.maxSuperDepth
+		x.superTerms = p.superDepth(block)
 		x.sharedA = aligned(args.Shared[:p.shared])
 		x.sharedB = x.sharedA
 		if p.a.packedOnce {
 			x.sharedB = p.elem(x.sharedA, roundUp(p.a.extent, p.a.panelWidth)*p.maxSuperDepth)
 		}
-		if work == packing {
+		if work == packOnly {
 			x.runPack(tile)
 			return
 		}
 	} else {
-		x.depth = p.spec.K
+		x.superTerms = p.spec.K
 	}
 	i0, i1, j0, j1 := p.tile(work, tile)
-	if x.superK+x.depth == p.spec.K {
+	if x.superStart+x.superTerms == p.spec.K {
 		x.epilogue = args.Epilogue
 	}
 	switch p.path {
@@ -123,28 +123,28 @@ func (p *Plan) elem(ptr unsafe.Pointer, i int) unsafe.Pointer { return unsafe.Ad
 
 // runPack packs one chunk of a shared operand for the current super-block.
 func (x *exec) runPack(tile int) {
-	if n := x.a.packTiles(x.depth); tile >= n {
-		x.packShared(tile-n, x.b, x.pb, x.packB, x.sharedB)
+	if n := x.a.packTiles(x.superTerms); tile >= n {
+		x.packShared(tile-n, x.b, x.ptrB, x.packB, x.sharedB)
 		return
 	}
-	x.packShared(tile, x.a, x.pa, x.packA, x.sharedA)
+	x.packShared(tile, x.a, x.ptrA, x.packA, x.sharedA)
 }
 
 func (x *exec) packShared(tile int, d operandPlan, src unsafe.Pointer, pack PackFunc, to unsafe.Pointer) {
-	panels, depth := d.packChunk(x.depth)
+	panels, depth := d.packChunk(x.superTerms)
 	panelGroups := ceilDiv(ceilDiv(d.extent, d.panelWidth), panels)
 	l0 := tile % panelGroups * panels * d.panelWidth
 	l1 := min(l0+panels*d.panelWidth, d.extent)
 	k0 := tile / panelGroups * depth
-	k1 := min(k0+depth, x.depth)
-	if depth == x.depth {
+	k1 := min(k0+depth, x.superTerms)
+	if depth == x.superTerms {
 		// Whole panels follow one another, so one call packs the group.
-		x.pack(x.elem(to, l0*x.depth), &d, src, pack, x.superK, x.superK+x.depth, l0, l1)
+		x.pack(x.elem(to, l0*x.superTerms), &d, src, pack, x.superStart, x.superStart+x.superTerms, l0, l1)
 		return
 	}
 	for l := l0; l < l1; l += d.panelWidth {
 		end := min(l+d.panelWidth, d.extent)
-		x.pack(x.elem(to, l*x.depth+k0*d.panelWidth), &d, src, pack, x.superK+k0, x.superK+k1, l, end)
+		x.pack(x.elem(to, l*x.superTerms+k0*d.panelWidth), &d, src, pack, x.superStart+k0, x.superStart+k1, l, end)
 	}
 }
 
@@ -188,7 +188,7 @@ func (x *exec) locate(v *operandView, d *operandPlan, src, shared, local unsafe.
 	case d.source == Prepacked:
 		v.base, v.panel = x.elem(src, l0*x.spec.K+k0*d.panelWidth), d.panelWidth*x.spec.K
 	case d.packedOnce:
-		v.base, v.panel = x.elem(shared, l0*x.depth+(k0-x.superK)*d.panelWidth), d.panelWidth*x.depth
+		v.base, v.panel = x.elem(shared, l0*x.superTerms+(k0-x.superStart)*d.panelWidth), d.panelWidth*x.superTerms
 	default:
 		if !d.packedByFirstRow {
 			x.pack(local, d, src, pack, k0, k1, l0, l1)
@@ -206,7 +206,7 @@ func (p *Plan) blockRows() int {
 // blocks of A that fit L2, and the inner loop over panels of B that fit L1.
 func (x *exec) runTile(i0, i1, j0, j1 int) {
 	p, s := x.Plan, &x.spec
-	if x.superK == 0 {
+	if x.superStart == 0 {
 		x.gatherBias(i0, i1, j0, j1)
 	}
 	var args *jit.Args
@@ -215,31 +215,31 @@ func (x *exec) runTile(i0, i1, j0, j1 int) {
 		defer release(args)
 	}
 	localB := unsafe.Add(x.worker, p.worker.packedB)
-	end := x.superK + x.depth
+	end := x.superStart + x.superTerms
 	t := tileState{exec: x, i0: i0, j0: j0, j1: j1}
 	var a, b operandView
-	for k0 := x.superK; k0 < end; k0 += p.kc {
+	for k0 := x.superStart; k0 < end; k0 += p.kc {
 		k1 := min(k0+p.kc, end)
-		x.locate(&a, &p.a, x.pa, x.sharedA, x.worker, x.packA, k0, k1, i0, i1)
-		x.locate(&b, &p.b, x.pb, x.sharedB, localB, x.packB, k0, k1, j0, j1)
+		x.locate(&a, &p.a, x.ptrA, x.sharedA, x.worker, x.packA, k0, k1, i0, i1)
+		x.locate(&b, &p.b, x.ptrB, x.sharedB, localB, x.packB, k0, k1, j0, j1)
 		t.k0, t.kc, t.first, t.last = k0, k1-k0, k0 == 0, k1 == s.K
 		x.countMACs(packCost * (i1 - i0 + j1 - j0) * t.kc)
 		if args != nil {
 			t.computePanels(args, &a, &b, i0, i1, j0, j1)
 			continue
 		}
-		for ib := i0; ib < i1; ib += p.rowsPerBlock {
-			ie := min(ib+p.rowsPerBlock, i1)
+		for blockStart := i0; blockStart < i1; blockStart += p.rowsPerBlock {
+			blockEnd := min(blockStart+p.rowsPerBlock, i1)
 			for j := j0; j < j1; j += p.b.panelWidth {
 				cols := min(p.b.panelWidth, j1-j)
 				bPanel := x.elem(b.base, b.at(j-j0))
-				for i := ib; i < ie; i += p.a.panelWidth {
-					t.micro(x.elem(a.base, a.at(i-i0)), bPanel, i, j, min(p.a.panelWidth, ie-i), cols)
+				for i := blockStart; i < blockEnd; i += p.a.panelWidth {
+					t.micro(x.elem(a.base, a.at(i-i0)), bPanel, i, j, min(p.a.panelWidth, blockEnd-i), cols)
 				}
 				if t.last {
-					x.runEpilogue(ib, ie, j, j+cols)
+					x.runEpilogue(blockStart, blockEnd, j, j+cols)
 				}
-				x.countMACs(stripCost + (ie-ib)*cols*t.kc)
+				x.countMACs(stripCost + (blockEnd-blockStart)*cols*t.kc)
 			}
 		}
 	}
@@ -300,7 +300,7 @@ func (t *tileState) micro(aPanel, bPanel unsafe.Pointer, i, j, rows, cols int) {
 	p, s := t.Plan, &t.spec
 	size, kernel := p.set.size, p.set.micro
 	astep := p.a.panelWidth * size
-	c := t.elem(t.pc, i*s.CRowStride+j*s.CColStride)
+	c := t.elem(t.ptrC, i*s.CRowStride+j*s.CColStride)
 	twoInits := t.first && s.Accumulate && s.Bias == BiasCols // the kernel adds only one of the old C and the bias
 	if s.CColStride != 1 || twoInits {
 		sums := t.temporary()

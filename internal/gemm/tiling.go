@@ -96,15 +96,15 @@ func chooseGrid(a, b operandPlan, k, kc, maxTiles int) grid {
 				continue
 			}
 			lastWidth = width
-			g := grid{tileRows: height * a.panelWidth, tileCols: width * b.panelWidth, mTiles: ceilDiv(aPanels, height),
+			candidate := grid{tileRows: height * a.panelWidth, tileCols: width * b.panelWidth, mTiles: ceilDiv(aPanels, height),
 				nTiles: ceilDiv(bPanels, width)}
-			g.shareA = a.createsPanels() && (g.nTiles > 1 || height > a.localPanels(kc))
-			g.shareB = b.createsPanels() && (g.mTiles > 1 || width > b.localPanels(kc))
-			if g.mTiles*g.nTiles > maxTiles {
+			candidate.shareA = a.createsPanels() && (candidate.nTiles > 1 || height > a.localPanels(kc))
+			candidate.shareB = b.createsPanels() && (candidate.mTiles > 1 || width > b.localPanels(kc))
+			if candidate.mTiles*candidate.nTiles > maxTiles {
 				continue
 			}
-			if c := g.cost(a, b, k, kc); bestCost < 0 || c < bestCost {
-				best, bestCost = g, c
+			if c := candidate.cost(a, b, k, kc); bestCost < 0 || c < bestCost {
+				best, bestCost = candidate, c
 			}
 		}
 	}

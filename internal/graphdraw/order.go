@@ -3,6 +3,8 @@ package graphdraw
 import (
 	"cmp"
 	"slices"
+
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // orderRounds is the number of ordering passes, alternately downwards and upwards. The best order is kept.
@@ -62,7 +64,7 @@ func (l *layeredLayout) sortLayer(layer int, side func(*cell) []int) {
 		}
 		mean[c] = position
 	}
-	slices.SortStableFunc(l.layers[layer], func(a, b int) int { return cmp.Compare(mean[a], mean[b]) })
+	sorted.Func(l.layers[layer], func(a, b int) int { return cmp.Compare(mean[a], mean[b]) })
 	l.setPositions(layer)
 }
 

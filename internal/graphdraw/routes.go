@@ -3,7 +3,8 @@ package graphdraw
 import (
 	"cmp"
 	"math"
-	"slices"
+
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // routes has the x coordinates at which nets leave and enter boxes.
@@ -55,7 +56,7 @@ const maxConnectionGap = 18
 
 // spreadConnections spreads connections over one side of a box.
 func (l *layeredLayout) spreadConnections(b int, ends []connection) {
-	slices.SortFunc(ends, func(a, b connection) int { return cmp.Or(cmp.Compare(a.x, b.x), cmp.Compare(a.rank, b.rank)) })
+	sorted.Func(ends, func(a, b connection) int { return cmp.Or(cmp.Compare(a.x, b.x), cmp.Compare(a.rank, b.rank)) })
 	step := min(maxConnectionGap, l.boxes[b].Width/float64(len(ends)+1))
 	for i, e := range ends {
 		*e.target = roundTenth(l.cells[b].x + (float64(i)-float64(len(ends)-1)/2)*step)

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // straightenLines makes lines vertical where neighbouring cells leave enough space, because placement layer by layer
@@ -11,7 +13,7 @@ import (
 func (l *layeredLayout) straightenLines() {
 	lines := slices.Concat(l.trunks, l.boxChains())
 	lines = slices.DeleteFunc(lines, func(line []int) bool { return len(line) < 2 })
-	slices.SortStableFunc(lines, func(a, b []int) int { return cmp.Compare(len(b), len(a)) })
+	sorted.Func(lines, func(a, b []int) int { return cmp.Compare(len(b), len(a)) })
 	for range 3 { // a moved line makes room for others
 		for _, line := range lines {
 			l.align(line)

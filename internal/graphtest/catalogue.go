@@ -62,17 +62,17 @@ type bodyAttrs struct {
 	Int  int          `attr:"int" default:"1"`
 }
 
-func inferBody(c *graph.Call) ([]graph.Result, error) {
-	return c.One(c.Attrs.(*bodyAttrs).Body.Outputs[0].Value.Type), nil
+func inferBody(call *graph.Call) ([]graph.Result, error) {
+	return call.One(call.Attrs.(*bodyAttrs).Body.Outputs[0].Value.Type), nil
 }
 
-func binary(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
-	return rule.Binary(outs[0], c.In[0].Operand(), c.In[1].Operand()), nil
+func binary(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
+	return rule.Binary(outs[0], call.In[0].Operand(), call.In[1].Operand()), nil
 }
 
 // Unary is the iteration of an op of one operand.
-func Unary(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
-	return rule.Unary(outs[0], c.In[0].Operand()), nil
+func Unary(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
+	return rule.Unary(outs[0], call.In[0].Operand()), nil
 }
 
 // NoBody is a kernel that does nothing.
@@ -95,7 +95,7 @@ var (
 )
 
 func init() {
-	for _, o := range []*graph.Op{
+	for _, op := range []*graph.Op{
 		pointwise("add", graph.SchemaOf[alphaAttrs](), &graph.Pointwise{Config: binary}, selfNum, otherNum),
 		pointwise("mul", graph.SchemaOf[noAttrs](), &graph.Pointwise{Config: binary}, selfNum, otherNum),
 		pointwise("relu", graph.SchemaOf[noAttrs](), &graph.Pointwise{Config: Unary}, Self),
@@ -139,16 +139,16 @@ func init() {
 			Infer: InferLikeFirst,
 		}},
 	} {
-		o.NoRef = "nothing is evaluated here"
-		if o.Compile == nil && o.Pointwise == nil && o.Impls == nil {
-			o.Compile = func(*graph.Call) (*graph.Kernel, error) { return nil, errors.New("nothing is run here") }
+		op.NoRef = "nothing is evaluated here"
+		if op.Compile == nil && op.Pointwise == nil && op.Impls == nil {
+			op.Compile = func(*graph.Call) (*graph.Kernel, error) { return nil, errors.New("nothing is run here") }
 		}
-		Catalogue[o.Name] = define(*o)
+		Catalogue[op.Name] = define(*op)
 	}
 }
 
-func define(o graph.Op) *graph.Op {
-	d, err := fusion.Define(o)
+func define(op graph.Op) *graph.Op {
+	d, err := fusion.Define(op)
 	if err != nil {
 		panic(err)
 	}
@@ -158,58 +158,58 @@ func define(o graph.Op) *graph.Op {
 // Lookup finds an op of the catalogue.
 func Lookup(name string) *graph.Op { return Catalogue[name] }
 
-func inferPermute(c *graph.Call) ([]graph.Result, error) {
-	m, err := c.Meta(0).Permute(c.Attrs.(*permuteAttrs).Dims)
-	return c.Shared(m.Type(), 0), err
+func inferPermute(call *graph.Call) ([]graph.Result, error) {
+	meta, err := call.Meta(0).Permute(call.Attrs.(*permuteAttrs).Dims)
+	return call.Shared(meta.Type(), 0), err
 }
 
-func inferExpand(c *graph.Call) ([]graph.Result, error) {
-	m, err := c.Meta(0).Expand(c.Attrs.(*SizeAttrs).Size)
-	return c.Shared(m.Type(), 0), err
+func inferExpand(call *graph.Call) ([]graph.Result, error) {
+	meta, err := call.Meta(0).Expand(call.Attrs.(*SizeAttrs).Size)
+	return call.Shared(meta.Type(), 0), err
 }
 
-func inferChunk(c *graph.Call) ([]graph.Result, error) {
-	a := c.Attrs.(*chunkAttrs)
-	ms, err := c.Meta(0).Chunk(a.Chunks, a.Dim)
+func inferChunk(call *graph.Call) ([]graph.Result, error) {
+	a := call.Attrs.(*chunkAttrs)
+	ms, err := call.Meta(0).Chunk(a.Chunks, a.Dim)
 	var res []graph.Result
-	for _, m := range ms {
-		res = append(res, graph.Result{Type: m.Type(), Alias: 0})
+	for _, meta := range ms {
+		res = append(res, graph.Result{Type: meta.Type(), Alias: 0})
 	}
 	return res, err
 }
 
 // InferLikeFirst infers a row-major result with the dtype and the shape of operand 0. It ignores the other operands.
-func InferLikeFirst(c *graph.Call) ([]graph.Result, error) {
-	m := c.Meta(0)
-	return c.One(tensor.New(m.DType, m.Shape...).Type()), nil
+func InferLikeFirst(call *graph.Call) ([]graph.Result, error) {
+	meta := call.Meta(0)
+	return call.One(tensor.New(meta.DType, meta.Shape...).Type()), nil
 }
 
-func inferConv(c *graph.Call) ([]graph.Result, error) {
-	x, w := c.Meta(0), c.Meta(1)
+func inferConv(call *graph.Call) ([]graph.Result, error) {
+	x, w := call.Meta(0), call.Meta(1)
 	if x.Rank() != 4 || w.Rank() != 4 {
 		return nil, errors.New("expected 4D operands")
 	}
 	shape := []int{x.Shape[0], w.Shape[0], x.Shape[2], x.Shape[3]}
-	m, err := tensor.NewFormat(x.DType, shape, x.SuggestMemoryFormat(false))
-	return c.One(m.Type()), err
+	meta, err := tensor.NewFormat(x.DType, shape, x.SuggestMemoryFormat(false))
+	return call.One(meta.Type()), err
 }
 
 // ConvImpls returns two implementations of conv2d: nchw reads only contiguous images, and nhwc only channels-last
 // images.
 func ConvImpls() []graph.Impl {
 	impl := func(name string, f tensor.MemoryFormat) graph.Impl {
-		o, _ := f.Order(4)
+		order, _ := f.Order(4)
 		return graph.Impl{Name: name,
-			Walks: func(c *graph.Call, _ []tensor.Order) []graph.Walk { return []graph.Walk{c.InOrder(o)} },
-			Read: func(_ *graph.Call, _ graph.Walk, i int, m tensor.Meta) (graph.Work, bool) {
-				return graph.Work{}, i > 0 || o.Holds(m)
+			Walks: func(call *graph.Call, _ []tensor.Order) []graph.Walk { return []graph.Walk{call.InOrder(order)} },
+			Read: func(_ *graph.Call, _ graph.Walk, i int, meta tensor.Meta) (graph.Work, bool) {
+				return graph.Work{}, i > 0 || order.Holds(meta)
 			},
 			Lower: func(*graph.Call) (*graph.Kernel, error) { return nil, errors.New("nothing is run here") }}
 	}
 	return []graph.Impl{impl("nchw", tensor.Contiguous), impl("nhwc", tensor.ChannelsLast)}
 }
 
-func inferVarMean(c *graph.Call) ([]graph.Result, error) {
-	m := tensor.New(c.Meta(0).DType)
-	return []graph.Result{{Type: m.Type(), Alias: graph.Fresh}, {Type: m.Type(), Alias: graph.Fresh}}, nil
+func inferVarMean(call *graph.Call) ([]graph.Result, error) {
+	meta := tensor.New(call.Meta(0).DType)
+	return []graph.Result{{Type: meta.Type(), Alias: graph.Fresh}, {Type: meta.Type(), Alias: graph.Fresh}}, nil
 }

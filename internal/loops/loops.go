@@ -22,15 +22,15 @@ import (
 
 // Loop is a prepared [expr.Loop]. It is immutable and safe for concurrent use.
 type Loop struct {
-	loop           *expr.Loop
-	foldCount      int            // number of folds
-	elementStrides []int          // by output, then by operand: bytes between elements; 0 if constant along the row
-	maxPerCall     int            // maximum number of elements in a call of machine code; 0 without machine code
-	code           *vector.Loop   // nil without machine code
-	once           sync.Once      // for runner and interpError
-	runner         *interp.Runner // the interpreted loop; nil until it is needed
-	interpError    error          // why the loop cannot be interpreted
-	noCodeReason   error          // why there is no machine code
+	loop               *expr.Loop
+	foldCount          int            // number of folds
+	elementStrides     []int          // by output, then by operand: bytes between elements; 0 if constant along the row
+	maxElementsPerCall int            // maximum number of elements in a call of machine code; 0 without machine code
+	code               *vector.Loop   // nil without machine code
+	once               sync.Once      // for runner and interpError
+	runner             *interp.Runner // the interpreted loop; nil until it is needed
+	interpError        error          // why the loop cannot be interpreted
+	noCodeReason       error          // why there is no machine code
 }
 
 // State holds the memory that a worker reuses between loops. The zero value is ready to use. A State is for one
@@ -65,30 +65,30 @@ type (
 func Fence() { vector.Fence() }
 
 // New prepares a loop.
-func New(l *expr.Loop, opts Options) (*Loop, error) {
-	r := &Loop{loop: l, foldCount: len(l.Folds)}
-	r.setElementStrides()
+func New(exprLoop *expr.Loop, opts Options) (*Loop, error) {
+	loop := &Loop{loop: exprLoop, foldCount: len(exprLoop.Folds)}
+	loop.setElementStrides()
 	if CodeAvailable() {
-		code, err := vector.Compile(l, machine.Host(), opts)
+		code, err := vector.Compile(exprLoop, machine.Host(), opts)
 		if err != nil && !errors.Is(err, vector.ErrUnsupported) {
 			return nil, err
 		}
 		if err == nil {
-			r.code = code
-			r.setMaxPerCall()
-			return r, nil
+			loop.code = code
+			loop.setMaxPerCall()
+			return loop, nil
 		}
-		r.noCodeReason = err
+		loop.noCodeReason = err
 	} else {
-		r.noCodeReason = jit.Available()
+		loop.noCodeReason = jit.Available()
 	}
-	r.prepareInterpreter()
-	return r, r.interpError
+	loop.prepareInterpreter()
+	return loop, loop.interpError
 }
 
 // MaxElements returns the maximum number of elements of a row in one call of machine code. Longer rows are cut, except
 // rows of loops with totals ([expr.Loop.Totals]). MaxElements returns 0 if there is no machine code.
-func (l *Loop) MaxElements() int { return l.maxPerCall }
+func (l *Loop) MaxElements() int { return l.maxElementsPerCall }
 
 // minRowElements is the length that RowsPerCall assumes for shorter rows. A shorter row takes as long as a row of this
 // length, because an incomplete iteration costs as much as a complete one. With AVX2, the tail also copies elements of
@@ -100,9 +100,9 @@ func minRowElements() int {
 	return 32
 }
 
-// RowsPerCall returns the maximum number of rows of n0 elements in one call of machine code.
-func (l *Loop) RowsPerCall(n0 int) int {
-	return max(1, min(callElements/max(n0, minRowElements()), callWork/l.code.Work().RowInstructions(n0)))
+// RowsPerCall returns the maximum number of rows of rowLen elements in one call of machine code.
+func (l *Loop) RowsPerCall(rowLen int) int {
+	return max(1, min(callElements/max(rowLen, minRowElements()), callWork/l.code.Work().RowInstructions(rowLen)))
 }
 
 // Compiled reports whether the loop is machine code.
@@ -164,7 +164,7 @@ const (
 func (l *Loop) setMaxPerCall() {
 	w := l.code.Work()
 	iterations := (callWork - w.RowInstructions(w.IterationElements-1)) / w.Iteration
-	l.maxPerCall = max(expr.Lanes, min(callElements, iterations*w.IterationElements)&^(expr.Lanes-1))
+	l.maxElementsPerCall = max(expr.Lanes, min(callElements, iterations*w.IterationElements)&^(expr.Lanes-1))
 }
 
 // setElementStrides computes the bytes between elements.
@@ -181,35 +181,35 @@ func (l *Loop) setElementStrides() {
 	}
 }
 
-// Run computes n1 rows of n0 elements. ptrs are the addresses of the first row: outputs, then operands, then one
-// address for each fold. The address of a fold is that of its [expr.Lanes] accumulators, which each row updates. A loop
-// with totals ([expr.Loop.Totals]) instead stores one folded number per row, and the address is that of the first row's
-// number. strides are the bytes between rows in the same order. The stride of an operand that all rows share is 0. An
-// output that is not stored has a nil address and stride 0. Addresses must point to the heap and are not checked. Run
-// modifies ptrs.
-func (l *Loop) Run(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
-	if n0 <= 0 || n1 <= 0 {
+// Run computes rowCount rows of rowLen elements. ptrs are the addresses of the first row: outputs, then operands, then
+// one address for each fold. The address of a fold is that of its [expr.Lanes] accumulators, which each row updates. A
+// loop with totals ([expr.Loop.Totals]) instead stores one folded number per row, and the address is that of the first
+// row's number. strides are the bytes between rows in the same order. The stride of an operand that all rows share is
+// 0. An output that is not stored has a nil address and stride 0. Addresses must point to the heap and are not checked.
+// Run modifies ptrs.
+func (l *Loop) Run(s *State, ptrs []unsafe.Pointer, strides []int, rowLen, rowCount int) {
+	if rowLen <= 0 || rowCount <= 0 {
 		return
 	}
-	if l.code == nil || !l.runCode(s, ptrs, strides, n0, n1) {
-		l.runInterpreted(s, ptrs, strides, n0, n1)
+	if l.code == nil || !l.runCode(s, ptrs, strides, rowLen, rowCount) {
+		l.runInterpreted(s, ptrs, strides, rowLen, rowCount)
 	}
 }
 
 // runCode runs machine code. If the code cannot be mapped into memory, runCode does nothing and returns false.
-func (l *Loop) runCode(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) bool {
+func (l *Loop) runCode(s *State, ptrs []unsafe.Pointer, strides []int, rowLen, rowCount int) bool {
 	if s.args == nil {
 		s.args = new(jit.Args)
 	}
-	if n0 > l.maxPerCall && !l.loop.Totals {
-		return l.runPieces(s, ptrs, strides, n0, n1)
+	if rowLen > l.maxElementsPerCall && !l.loop.Totals {
+		return l.runPieces(s, ptrs, strides, rowLen, rowCount)
 	}
-	for rows := l.RowsPerCall(n0); ; {
-		n := min(rows, n1)
-		if err := l.code.Run(s.args, ptrs, strides, n0, n); err != nil {
+	for rowsPerCall := l.RowsPerCall(rowLen); ; {
+		n := min(rowsPerCall, rowCount)
+		if err := l.code.Run(s.args, ptrs, strides, rowLen, n); err != nil {
 			return false // only the first call can fail
 		}
-		if n1 -= n; n1 == 0 {
+		if rowCount -= n; rowCount == 0 {
 			return true
 		}
 		interrupt.Check(s.Context)
@@ -218,22 +218,22 @@ func (l *Loop) runCode(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 in
 }
 
 // runPieces runs rows that are too long for one call.
-func (l *Loop) runPieces(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) bool {
+func (l *Loop) runPieces(s *State, ptrs []unsafe.Pointer, strides []int, rowLen, rowCount int) bool {
 	var buf [expr.MaxOperands + expr.MaxOperands]unsafe.Pointer
 	for {
 		piece := append(buf[:0], ptrs...)
 		for begin := 0; ; {
-			n := min(l.maxPerCall, n0-begin)
+			n := min(l.maxElementsPerCall, rowLen-begin)
 			if err := l.code.Run(s.args, piece, strides, n, 1); err != nil {
 				return false
 			}
-			if begin += n; begin == n0 {
+			if begin += n; begin == rowLen {
 				break
 			}
 			interrupt.Check(s.Context)
 			advance(piece[:len(l.elementStrides)], l.elementStrides, n)
 		}
-		if n1--; n1 == 0 {
+		if rowCount--; rowCount == 0 {
 			return true
 		}
 		advance(ptrs, strides, 1)
@@ -250,13 +250,13 @@ func advance(ptrs []unsafe.Pointer, steps []int, n int) {
 }
 
 // runInterpreted runs the loop in Go.
-func (l *Loop) runInterpreted(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
+func (l *Loop) runInterpreted(s *State, ptrs []unsafe.Pointer, strides []int, rowLen, rowCount int) {
 	l.prepareInterpreter()
-	if l.foldCount == 0 && n0 <= callElements { // several rows per call
-		for rows := callElements / n0; ; {
-			n := min(rows, n1)
-			l.runner.Run(nil, ptrs, strides, nil, n0, n)
-			if n1 -= n; n1 == 0 {
+	if l.foldCount == 0 && rowLen <= callElements { // several rows per call
+		for rowsPerCall := callElements / rowLen; ; {
+			n := min(rowsPerCall, rowCount)
+			l.runner.Run(nil, ptrs, strides, nil, rowLen, n)
+			if rowCount -= n; rowCount == 0 {
 				return
 			}
 			interrupt.Check(s.Context)
@@ -268,8 +268,8 @@ func (l *Loop) runInterpreted(s *State, ptrs []unsafe.Pointer, strides []int, n0
 	accs := s.accs[:l.foldCount]
 	for {
 		copy(accs, ptrs[foldsAt:])
-		l.interpretedRow(s, ptrs[:foldsAt], strides[:foldsAt], accs, n0)
-		if n1--; n1 == 0 {
+		l.interpretedRow(s, ptrs[:foldsAt], strides[:foldsAt], accs, rowLen)
+		if rowCount--; rowCount == 0 {
 			break
 		}
 		advance(ptrs, strides, 1)
@@ -278,15 +278,15 @@ func (l *Loop) runInterpreted(s *State, ptrs []unsafe.Pointer, strides []int, n0
 }
 
 // interpretedRow runs a row in Go. It runs the row in pieces, except in a loop with totals.
-func (l *Loop) interpretedRow(s *State, ptrs []unsafe.Pointer, strides []int, accs []unsafe.Pointer, n0 int) {
-	if n0 <= callElements || l.loop.Totals {
-		l.runner.Run(nil, ptrs, strides, accs, n0, 1)
+func (l *Loop) interpretedRow(s *State, ptrs []unsafe.Pointer, strides []int, accs []unsafe.Pointer, rowLen int) {
+	if rowLen <= callElements || l.loop.Totals {
+		l.runner.Run(nil, ptrs, strides, accs, rowLen, 1)
 		return
 	}
 	var buf [expr.MaxOperands + expr.MaxOperands]unsafe.Pointer
 	for piece := append(buf[:0], ptrs...); ; advance(piece, l.elementStrides, callElements) {
-		l.runner.Run(nil, piece, strides, accs, min(callElements, n0), 1)
-		if n0 -= callElements; n0 <= 0 {
+		l.runner.Run(nil, piece, strides, accs, min(callElements, rowLen), 1)
+		if rowLen -= callElements; rowLen <= 0 {
 			return
 		}
 		interrupt.Check(s.Context)

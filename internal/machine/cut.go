@@ -28,8 +28,8 @@ func DivideUnits(units, work, grain int) Division {
 	return Division{units, min(max(1, k), units)}
 }
 
-// Range returns the units [first, end) of a chunk.
-func (c Division) Range(chunk int) (first, end int) {
+// ChunkRange returns the units [first, end) of a chunk.
+func (c Division) ChunkRange(chunk int) (first, end int) {
 	size, rest := c.Units/c.Chunks, c.Units%c.Chunks
 	return size*chunk + rest*chunk/c.Chunks, size*(chunk+1) + rest*(chunk+1)/c.Chunks
 }

@@ -50,14 +50,14 @@ const (
 	AVX512 = AVX2 | Vector512          // x86-64-v4
 )
 
-type extra struct {
+type namedFeature struct {
 	feature, requires Features
 	name              string
 }
 
-// extras are the members that [Features.String] adds to the name of a set. requires holds the members of the set that
-// the member requires.
-var extras = []extra{
+// namedFeatures are the members that [Features.String] adds to the name of a set. requires holds the members of the set
+// that the member requires.
+var namedFeatures = []namedFeature{
 	{DotBytes256, AVX2, "dotbytes256"}, {DotBytes512, AVX512, "dotbytes512"},
 	{MatrixUnit, AVX512, "matrix"},
 	{Float16Arithmetic, NEON, "float16"}, {Float16Products, NEON | Float16Arithmetic, "fhm"},
@@ -98,7 +98,7 @@ func (f Features) Name() string {
 func (f Features) String() string {
 	var b strings.Builder
 	b.WriteString(f.Name())
-	for _, x := range extras {
+	for _, x := range namedFeatures {
 		if f.Has(x.feature) {
 			b.WriteString("+" + x.name)
 		}
@@ -134,11 +134,14 @@ func parseTarget(target string) (Features, error) {
 	}
 	if rest != "" {
 		for part := range strings.SplitSeq(rest, "-") {
-			k := slices.IndexFunc(extras, func(x extra) bool { return x.name == part && (set|x.requires).Name() == name })
+			k := slices.IndexFunc(namedFeatures, func(x namedFeature) bool {
+				return x.name == part &&
+					(set|x.requires).Name() == name
+			})
 			if k < 0 {
 				return Portable, fmt.Errorf("%s=%s: %s has no feature %q", targetVariable, target, name, part)
 			}
-			set |= extras[k].feature | extras[k].requires
+			set |= namedFeatures[k].feature | namedFeatures[k].requires
 		}
 	}
 	if lacking := set &^ (detected | MatrixUnit); lacking != 0 || set.Has(MatrixUnit) && !matrixUnit() {

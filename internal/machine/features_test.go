@@ -104,7 +104,7 @@ func TestFeatures(t *testing.T) {
 
 // TestTarget narrows the features by names of targets.
 func TestTarget(t *testing.T) {
-	for _, x := range extras {
+	for _, x := range namedFeatures {
 		for name, set := range map[string]Features{"avx2": AVX2, "avx512": AVX512, "arm64": NEON} {
 			target := name + "-" + x.name
 			got, err := parseTarget(target)

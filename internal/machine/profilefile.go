@@ -107,8 +107,8 @@ func isRate(x float64) bool { return x >= 0 && x <= maxProfileRate }
 
 // Complete adds the default rates of kernels that the profile lacks, and returns their number.
 func (p *Profile) Complete() (missing int) {
-	usual := SharedDefaultProfile()
-	for name, rate := range usual.Kernels {
+	defaults := SharedDefaultProfile()
+	for name, rate := range defaults.Kernels {
 		if _, ok := p.Kernels[name]; !ok {
 			if p.Kernels == nil {
 				p.Kernels = map[string]float64{}

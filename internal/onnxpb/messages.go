@@ -170,6 +170,7 @@ type TensorProto struct {
 	Segment      *Segment
 	FloatData    []float32
 	Int32Data    []int32
+	StringData   [][]byte
 	Int64Data    []int64
 	Name         string
 	RawData      []byte
@@ -185,6 +186,7 @@ func (m *TensorProto) fields(c *coder) {
 	message(c, 3, &m.Segment)
 	numbers(c, 4, float32Format, &m.FloatData)
 	numbers(c, 5, int32Format, &m.Int32Data)
+	c.byteStrings(6, &m.StringData)
 	numbers(c, 7, int64Format, &m.Int64Data)
 	c.text(8, &m.Name)
 	c.bytes(9, &m.RawData)
@@ -242,18 +244,22 @@ func (m *ValueInfoProto) Shape() *TensorShapeProto {
 	return nil
 }
 
-// TypeProto is the type of a value. At most one field is set. Both are nil for other types, such as maps.
+// TypeProto is the type of a value. At most one field is set. All are nil for other types, such as optionals.
 type TypeProto struct {
 	TensorType   *TensorType
 	SequenceType *SequenceType
+	MapType      *MapType
 }
 
 func (m *TypeProto) fields(c *coder) {
 	if message(c, 1, &m.TensorType) {
-		m.SequenceType = nil
+		m.SequenceType, m.MapType = nil, nil
 	}
 	if message(c, 4, &m.SequenceType) {
-		m.TensorType = nil
+		m.TensorType, m.MapType = nil, nil
+	}
+	if message(c, 5, &m.MapType) {
+		m.TensorType, m.SequenceType = nil, nil
 	}
 }
 
@@ -272,6 +278,17 @@ func (m *TensorType) fields(c *coder) {
 type SequenceType struct{ ElemType *TypeProto }
 
 func (m *SequenceType) fields(c *coder) { message(c, 1, &m.ElemType) }
+
+// MapType is TypeProto.Map of onnx.proto.
+type MapType struct {
+	KeyType   int32
+	ValueType *TypeProto
+}
+
+func (m *MapType) fields(c *coder) {
+	number(c, 1, int32Format, &m.KeyType)
+	message(c, 2, &m.ValueType)
+}
 
 // TensorShapeProto is the shape of a tensor.
 type TensorShapeProto struct{ Dim []*Dimension }

@@ -16,7 +16,7 @@ import (
 
 // inProto has the name in onnx.proto of each message whose struct has another name.
 var inProto = map[string]string{"OperatorSetIDProto": "OperatorSetIdProto", "TensorType": "Tensor",
-	"SequenceType": "Sequence"}
+	"SequenceType": "Sequence", "MapType": "Map"}
 
 // protoField is a field of onnx.proto.
 type protoField struct {
@@ -126,7 +126,7 @@ func TestSchema(t *testing.T) {
 		}
 	}
 	check(reflect.TypeFor[ModelProto]())
-	assert.Len(t, seen, 16)
+	assert.Len(t, seen, 17)
 	for i, name := range dataTypes {
 		assert.Equal(t, i, constants["DataType."+name], name)
 	}

@@ -19,21 +19,21 @@ func NewPreRunFacts(g *graph.Graph) *PreRunFacts {
 	if g == nil || !g.Dynamic() {
 		return nil
 	}
-	k := &PreRunFacts{segmentList: g.Segments(), segment: graph.NewByValue[int](g), unbacked: g.Unbacked()}
-	for i, s := range k.segmentList {
+	facts := &PreRunFacts{segmentList: g.Segments(), segment: graph.NewByValue[int](g), unbacked: g.Unbacked()}
+	for i, s := range facts.segmentList {
 		for _, n := range s.Nodes {
 			for _, v := range n.Out {
-				if k.segment.At(v) == 0 {
-					k.segment.Set(v, i+1)
+				if facts.segment.At(v) == 0 {
+					facts.segment.Set(v, i+1)
 				}
 			}
 		}
 	}
-	return k
+	return facts
 }
 
 // Sizes returns the shape of a value, or nil if its rank is unknown.
-func (k *PreRunFacts) Sizes(v *graph.Value) report.Sizes {
+func (facts *PreRunFacts) Sizes(v *graph.Value) report.Sizes {
 	switch {
 	case v == nil:
 		return nil
@@ -43,10 +43,10 @@ func (k *PreRunFacts) Sizes(v *graph.Value) report.Sizes {
 			list[i].N = n
 		}
 		return list
-	case k == nil:
+	case facts == nil:
 		return nil
 	}
-	if shape := k.unbacked.Graph.Value(v.Name).Type.Shape; shape != nil {
+	if shape := facts.unbacked.Graph.Value(v.Name).Type.Shape; shape != nil {
 		return report.SizesOf(shape)
 	}
 	return nil
@@ -54,37 +54,37 @@ func (k *PreRunFacts) Sizes(v *graph.Value) report.Sizes {
 
 // Unbacked returns the graph in which sizes that depend on data are symbols ([graph.Graph.Unbacked]). It returns nil
 // for a nil *PreRunFacts.
-func (k *PreRunFacts) Unbacked() *graph.Symbolic {
-	if k == nil {
+func (facts *PreRunFacts) Unbacked() *graph.Symbolic {
+	if facts == nil {
 		return nil
 	}
-	return k.unbacked
+	return facts.unbacked
 }
 
 // DType returns the dtype of a value, or Invalid if the dtype is unknown.
-func (k *PreRunFacts) DType(v *graph.Value) tensor.DType {
+func (facts *PreRunFacts) DType(v *graph.Value) tensor.DType {
 	switch {
 	case v == nil:
 		return tensor.Invalid
-	case v.Dynamic && !v.Meta.DType.Valid() && k != nil:
-		return k.unbacked.Graph.Value(v.Name).Type.DType
+	case v.Dynamic && !v.Meta.DType.Valid() && facts != nil:
+		return facts.unbacked.Graph.Value(v.Name).Type.DType
 	}
 	return v.Meta.DType
 }
 
 // Segment returns the index of the first segment that produces a value. It returns false if no segment does.
-func (k *PreRunFacts) Segment(v *graph.Value) (int, bool) {
-	if k == nil || v == nil {
+func (facts *PreRunFacts) Segment(v *graph.Value) (int, bool) {
+	if facts == nil || v == nil {
 		return 0, false
 	}
-	i := k.segment.At(v)
+	i := facts.segment.At(v)
 	return i - 1, i > 0
 }
 
 // FirstShapeNode returns the first node whose results determine shapes, or nil if there is no such node.
-func (k *PreRunFacts) FirstShapeNode() *graph.Node {
-	if k != nil {
-		for _, s := range k.segmentList {
+func (facts *PreRunFacts) FirstShapeNode() *graph.Node {
+	if facts != nil {
+		for _, s := range facts.segmentList {
 			if s.Dynamic {
 				return s.Nodes[0]
 			}
@@ -94,22 +94,22 @@ func (k *PreRunFacts) FirstShapeNode() *graph.Node {
 }
 
 // segments describes the segments. planned is the index of the segment that is planned before the run.
-func (k *PreRunFacts) segments(planned int) []report.Segment {
-	list := make([]report.Segment, len(k.segmentList))
-	for i := range k.segmentList {
-		s := &k.segmentList[i]
+func (facts *PreRunFacts) segments(planned int) []report.Segment {
+	list := make([]report.Segment, len(facts.segmentList))
+	for i := range facts.segmentList {
+		s := &facts.segmentList[i]
 		list[i] = report.Segment{Segment: i, Planned: planned == i, DecidesShapes: s.Dynamic, After: notNil(s.After),
 			Nodes:  mapList(s.Nodes, func(n *graph.Node) string { return n.Name }),
 			Awaits: mapList(s.Awaits, func(v *graph.Value) string { return v.Name }),
-			Inputs: mapList(s.In, k.value), Outputs: mapList(s.Out, k.value)}
+			Inputs: mapList(s.In, facts.value), Outputs: mapList(s.Out, facts.value)}
 	}
 	return list
 }
 
-func (k *PreRunFacts) value(v *graph.Value) report.SegmentValue {
-	r := report.SegmentValue{Name: v.Name, Shape: k.Sizes(v)}
-	if d := k.DType(v); d.Valid() {
-		name := d.String()
+func (facts *PreRunFacts) value(v *graph.Value) report.SegmentValue {
+	r := report.SegmentValue{Name: v.Name, Shape: facts.Sizes(v)}
+	if dtype := facts.DType(v); dtype.Valid() {
+		name := dtype.String()
 		r.DType = &name
 	}
 	return r

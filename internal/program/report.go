@@ -83,18 +83,18 @@ func addBound(r *report.Plan, plan *passes.Plan) {
 }
 
 // addPreference describes the choice among plans of nearly equal cost.
-func addPreference(r *report.Plan, p *layout.Preference) {
+func addPreference(plan *report.Plan, p *layout.Preference) {
 	if p == nil {
 		return
 	}
-	r.FewestCopies = &report.FewestCopies{Slack: p.Slack, Copies: p.Copies, AtLeast: p.FewestCopies, Proved: p.Fewest(),
+	plan.FewestCopies = &report.FewestCopies{Slack: p.Slack, Copies: p.Copies, AtLeast: p.FewestCopies, Proved: p.Fewest(),
 		ExtraNS: float64(p.CostPS-p.LeastPS) / 1000}
 }
 
 // addRewrites adds the effects of the passes.
 func addRewrites(r *report.Plan, plan *passes.Plan) {
 	r.Passes = mapList(plan.Passes, func(d passes.PassRecord) report.Pass {
-		return report.Pass{Pass: d.Name, Doc: d.Doc, Did: d.Did, Nodes: d.Nodes, MS: milliseconds(d.Took)}
+		return report.Pass{Pass: d.Name, Doc: d.Doc, Did: d.Summary, Nodes: d.Nodes, MS: milliseconds(d.Duration)}
 	})
 	r.Copies = []report.Copy{}
 	if len(plan.Copies) > 0 {
@@ -111,7 +111,7 @@ func addRewrites(r *report.Plan, plan *passes.Plan) {
 	})
 	r.Unfused = mapList(plan.Unfused, func(a passes.Unfused) report.Unfused { return report.Unfused(a) })
 	r.Packed = mapList(plan.Packed, func(c passes.Packing) report.Packing {
-		return report.Packing{Value: c.Value, Original: c.Of, Form: c.Form, Bytes: c.Bytes, Readers: notNil(c.Readers)}
+		return report.Packing{Value: c.Value, Original: c.Original, Form: c.Form, Bytes: c.Bytes, Readers: notNil(c.Readers)}
 	})
 	if len(plan.PackedInRuns) > 0 {
 		r.PackedInRuns = mapList(plan.PackedInRuns, func(c passes.RunPacking) report.RunPacking {
@@ -155,8 +155,8 @@ func movedBytes(n *graph.Node) int {
 	for i, a := range n.In {
 		seen := slices.ContainsFunc(n.In[:i], func(b graph.Arg) bool { return b.Value == a.Value })
 		if a.Kind == graph.TensorArg && !seen {
-			m := a.Value.Meta
-			total += min(m.Bytes(), m.Extent()*m.DType.Size())
+			meta := a.Value.Meta
+			total += min(meta.Bytes(), meta.Extent()*meta.DType.Size())
 		}
 	}
 	return total
@@ -166,15 +166,15 @@ func movedBytes(n *graph.Node) int {
 // that the operand's layout causes.
 func worksOf(n *graph.Node) []report.Work {
 	var list []report.Work
-	for _, w := range n.Works() {
-		d := report.Work{Footprint: w.Footprint, Steps: w.Steps, Bytes: map[string]float64{},
+	for _, work := range n.Works() {
+		d := report.Work{Footprint: work.Footprint, Steps: work.Steps, Bytes: map[string]float64{},
 			Kernels: map[string]float64{}, Waits: map[string]float64{}}
-		for a, b := range w.Bytes {
+		for a, b := range work.Bytes {
 			if b != 0 {
 				d.Bytes[graph.Access(a).String()] = b
 			}
 		}
-		for _, p := range w.Parts {
+		for _, p := range work.Parts {
 			switch {
 			case p.Kernel == "" || p.Units == 0:
 			case p.Unoverlapped:

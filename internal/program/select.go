@@ -7,6 +7,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/sym"
 )
@@ -26,13 +27,13 @@ func (p *Program) SpecializationFor(ctx context.Context, sizes []int) *Specializ
 	if len(hints) == 0 && slices.Equal(sizes, p.assumed) {
 		hints = [][]int{p.assumed} // Compile planned it; its binding may have been dropped
 	}
-	slices.SortStableFunc(hints, func(a, b []int) int { return cmp.Compare(distance(a, sizes), distance(b, sizes)) })
+	sorted.Func(hints, func(a, b []int) int { return cmp.Compare(distance(a, sizes), distance(b, sizes)) })
 	if generic := p.GenericSizes(ctx); generic != nil {
 		hints = append(hints, generic)
 	}
 	for _, hint := range hints {
-		if k := p.SpecializationAt(ctx, hint); k.Serves(ctx, p, sizes) {
-			return k
+		if spec := p.SpecializationAt(ctx, hint); spec.Serves(ctx, p, sizes) {
+			return spec
 		}
 	}
 	return p.specializeRegion(ctx, sizes)
@@ -84,28 +85,29 @@ func (p *Program) specializeRegion(ctx context.Context, sizes []int) *Specializa
 	}
 	within := []func([]int) bool{r.guards.Hold}
 	for range maxCuts {
-		k := p.SpecializationAt(ctx, firstPoint(r.points, within))
+		spec := p.SpecializationAt(ctx, firstPoint(r.points, within))
 		switch {
-		case k == nil:
+		case spec == nil:
 			return nil
-		case k.Serves(ctx, p, sizes):
-			return k
-		case k.guardEvaluator == nil:
+		case spec.Serves(ctx, p, sizes):
+			return spec
+		case spec.guardEvaluator == nil:
 			return nil
 		}
-		truths := k.guardEvaluator.Truths(nil, sizes)
+		truths := spec.guardEvaluator.Truths(nil, sizes)
 		within = append(within, func(other []int) bool {
-			return slices.Equal(k.guardEvaluator.Truths(nil, other), truths)
+			return slices.Equal(spec.guardEvaluator.Truths(nil, other), truths)
 		})
 	}
 	return nil
 }
 
 // SearchConditions returns the conditions on sizes under which the search of [Program.SpecializationFor] tries the same
-// specializations before k as for the given sizes. ok is false if the search for the given sizes does not reach k.
-func (p *Program) SearchConditions(ctx context.Context, k *Specialization, sizes []int) (conds []sym.Bool, ok bool) {
-	if slices.Equal(k.Hint, p.GenericSizes(ctx)) ||
-		slices.ContainsFunc(p.hints, func(hint []int) bool { return slices.Equal(hint, k.Hint) }) {
+// specializations before spec as for the given sizes. ok is false if the search for the given sizes does not reach
+// spec.
+func (p *Program) SearchConditions(ctx context.Context, spec *Specialization, sizes []int) (conds []sym.Bool, ok bool) {
+	if slices.Equal(spec.Hint, p.GenericSizes(ctx)) ||
+		slices.ContainsFunc(p.hints, func(hint []int) bool { return slices.Equal(hint, spec.Hint) }) {
 		return nil, true // specializations of hints are tried first, for all sizes
 	}
 	r := p.regionOf(ctx, sizes)
@@ -115,7 +117,7 @@ func (p *Program) SearchConditions(ctx context.Context, k *Specialization, sizes
 	conditions := []func([]int) bool{r.guards.Hold}
 	for range maxCuts {
 		tried := p.SpecializationAt(ctx, firstPoint(r.points, conditions))
-		if tried == k {
+		if tried == spec {
 			return conds, true
 		}
 		if tried == nil {
@@ -198,35 +200,35 @@ func firstPoint(values [][]int, conditions []func([]int) bool) []int {
 
 // Serves reports whether a specialization serves sizes. This is so if its guards hold at the sizes, or if the sizes are
 // its hint. A nil specialization serves no sizes.
-func (k *Specialization) Serves(ctx context.Context, p *Program, sizes []int) bool {
-	if k == nil {
+func (spec *Specialization) Serves(ctx context.Context, p *Program, sizes []int) bool {
+	if spec == nil {
 		return false
 	}
-	if slices.Equal(k.Hint, sizes) {
+	if slices.Equal(spec.Hint, sizes) {
 		return true
 	}
-	_, _ = k.Guards(ctx, p)
-	return k.guardEvaluator.Hold(sizes)
+	_, _ = spec.Guards(ctx, p)
+	return spec.guardEvaluator.Hold(sizes)
 }
 
 // Guards returns the conditions on sizes under which a specialization serves the sizes. The first call computes them.
 // If the computation fails, all calls return the error, and the specialization serves only its hint.
-func (k *Specialization) Guards(ctx context.Context, p *Program) ([]graph.Guard, error) {
-	if k.guardsLock.Lock(ctx) != nil {
+func (spec *Specialization) Guards(ctx context.Context, p *Program) ([]graph.Guard, error) {
+	if spec.guardsLock.Lock(ctx) != nil {
 		interrupt.Check(ctx)
 	}
-	defer k.guardsLock.Unlock()
-	if k.guardsDone {
-		return k.guards, k.guardsErr
+	defer spec.guardsLock.Unlock()
+	if spec.guardsDone {
+		return spec.guards, spec.guardsErr
 	}
-	plan, err := p.SymbolicPlanOf(ctx, k, k.Hint)
+	plan, err := p.SymbolicPlanOf(ctx, spec, spec.Hint)
 	interrupt.Check(ctx)
 	if err == nil {
-		k.guardEvaluator, err = p.Evaluator(plan.Symbolic, nil, plan.Env.Guards())
-		k.guards = plan.Guards
+		spec.guardEvaluator, err = p.Evaluator(plan.Symbolic, nil, plan.Env.Guards())
+		spec.guards = plan.Guards
 	}
-	k.guardsErr, k.guardsDone = err, true
-	return k.guards, k.guardsErr
+	spec.guardsErr, spec.guardsDone = err, true
+	return spec.guards, spec.guardsErr
 }
 
 // PlanAt plans the graph for sizes as a run does, without compiling it. If no specialization serves the sizes, the
@@ -238,10 +240,10 @@ func (p *Program) PlanAt(ctx context.Context, sizes []int) (*passes.Plan, *Speci
 	}
 	o := p.PlanOptions(ctx)
 	o.Check, o.MemoryLimit, o.Price = false, -1, true
-	if k := p.SpecializationFor(ctx, sizes); k != nil {
-		o.Follow = k.Decisions
+	if spec := p.SpecializationFor(ctx, sizes); spec != nil {
+		o.Follow = spec.Decisions
 		if plan, err := passes.Run(g, o); err == nil {
-			return plan, k, nil
+			return plan, spec, nil
 		}
 	}
 	o.Follow = nil

@@ -54,15 +54,15 @@ func (p *Program) SpecializationAt(ctx context.Context, hint []int) *Specializat
 		return nil
 	}
 	defer p.lock(ctx)()
-	i := slices.IndexFunc(p.specializations, func(k *Specialization) bool { return slices.Equal(k.Hint, hint) })
+	i := slices.IndexFunc(p.specializations, func(spec *Specialization) bool { return slices.Equal(spec.Hint, hint) })
 	if i < 0 {
-		k := &Specialization{Hint: hint}
-		k.err = k.plan(ctx, p)
+		spec := &Specialization{Hint: hint}
+		spec.err = spec.plan(ctx, p)
 		interrupt.Check(ctx)
-		i = p.addSpecialization(k)
+		i = p.addSpecialization(spec)
 	}
-	if k := p.specializations[i]; k.err == nil {
-		return k
+	if spec := p.specializations[i]; spec.err == nil {
+		return spec
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func (p *Program) SpecializationAt(ctx context.Context, hint []int) *Specializat
 // Specializations returns the specializations that have been planned.
 func (p *Program) Specializations() []*Specialization {
 	defer p.lock(context.Background())()
-	return slices.DeleteFunc(slices.Clone(p.specializations), func(k *Specialization) bool { return k.err != nil })
+	return slices.DeleteFunc(slices.Clone(p.specializations), func(spec *Specialization) bool { return spec.err != nil })
 }
 
 // lock takes the lock of specializations and regions. It panics when the context ends: see [interrupt.Check].
@@ -83,32 +83,32 @@ func (p *Program) lock(ctx context.Context) (unlock func()) {
 
 // addSpecialization adds a specialization and returns its index. If there are too many, it drops the oldest
 // specialization that does not belong to a hint.
-func (p *Program) addSpecialization(k *Specialization) int {
+func (p *Program) addSpecialization(spec *Specialization) int {
 	if len(p.specializations) >= maxSpecializations+len(p.hints) {
-		i := slices.IndexFunc(p.specializations, func(k *Specialization) bool {
-			return !slices.ContainsFunc(p.hints, func(h []int) bool { return slices.Equal(h, k.Hint) })
+		i := slices.IndexFunc(p.specializations, func(spec *Specialization) bool {
+			return !slices.ContainsFunc(p.hints, func(h []int) bool { return slices.Equal(h, spec.Hint) })
 		})
 		p.specializations = slices.Delete(p.specializations, i, i+1)
 	}
-	p.specializations = append(p.specializations, k)
+	p.specializations = append(p.specializations, spec)
 	return len(p.specializations) - 1
 }
 
 // plan plans a specialization without compiling it.
-func (k *Specialization) plan(ctx context.Context, p *Program) (err error) {
+func (spec *Specialization) plan(ctx context.Context, p *Program) (err error) {
 	defer tensor.CatchMemory(&err)
-	g, err := p.GraphAt(ctx, k.Hint)
+	g, err := p.GraphAt(ctx, spec.Hint)
 	if err != nil {
 		return err
 	}
 	o := p.PlanOptions(ctx)
 	o.Record = true
-	if k.Plan, err = passes.Run(g, o); err != nil {
+	if spec.Plan, err = passes.Run(g, o); err != nil {
 		return err
 	}
-	k.Decisions = k.Plan.Decisions
-	if len(k.Plan.Failed) > 0 {
-		return k.Plan.Failed
+	spec.Decisions = spec.Plan.Decisions
+	if len(spec.Plan.Failed) > 0 {
+		return spec.Plan.Failed
 	}
 	return nil
 }
@@ -129,10 +129,10 @@ func (b *Binding) prepare(ctx context.Context, p *Program, sizes []int) error {
 		return b.plan(ctx, p, passes.Options{})
 	}
 	if !b.isHint && p.first != nil && len(b.rejected) == 0 {
-		if k := p.SpecializationFor(ctx, sizes); k != nil {
-			err := b.plan(ctx, p, passes.Options{Follow: k.Decisions})
+		if spec := p.SpecializationFor(ctx, sizes); spec != nil {
+			err := b.plan(ctx, p, passes.Options{Follow: spec.Decisions})
 			if err == nil {
-				b.decisionsFrom = k
+				b.decisionsFrom = spec
 				return nil
 			}
 			if errors.As(err, new(*exec.MemoryError)) || interrupt.Err(ctx) != nil {

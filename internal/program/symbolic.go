@@ -83,14 +83,14 @@ type SymbolicPlan struct {
 
 // SymbolicPlanOf plans the graph for unknown sizes by the decisions of a specialization. If the expressions do not
 // decide a branch, SymbolicPlanOf takes the direction that planning takes at the given sizes.
-func (p *Program) SymbolicPlanOf(ctx context.Context, k *Specialization, sizes []int) (*SymbolicPlan, error) {
+func (p *Program) SymbolicPlanOf(ctx context.Context, spec *Specialization, sizes []int) (*SymbolicPlan, error) {
 	s, err := p.Symbolic(ctx, sizes)
 	if err != nil {
 		return nil, fmt.Errorf("for unknown sizes: %w", err)
 	}
 	inference := slices.Clone(s.Guards) // planning adds to the environment's guards, without a node
 	o := p.PlanOptions(ctx)
-	o.Follow, o.Check, o.MemoryLimit = k.Decisions, false, -1
+	o.Follow, o.Check, o.MemoryLimit = spec.Decisions, false, -1
 	plan, err := passes.Run(s.Graph, o)
 	if err != nil {
 		return nil, fmt.Errorf("planning for unknown sizes: %w", err)

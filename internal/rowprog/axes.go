@@ -10,21 +10,21 @@ import (
 
 // axis is a dimension, or several merged dimensions, of the shape to which all operands are broadcast.
 type axis struct {
-	n    int   // size in elements
-	step []int // by output, then by operand: stride in bytes; 0 if the operand is broadcast
+	length  int   // size in elements
+	strides []int // by output, then by operand: stride in bytes; 0 if the operand is broadcast
 }
 
 // checkOperands returns an error if metas (outputs, then operands) do not match the code and the mask.
-func checkOperands(c *expr.Code, nouts int, metas []tensor.Meta, mask []bool) error {
-	if len(c.Out) != nouts || len(c.In) != len(metas)-nouts {
-		return fmt.Errorf("rowprog: %d outputs and %d operands for an expression of %d and %d", nouts, len(metas)-nouts,
+func checkOperands(c *expr.Code, outCount int, metas []tensor.Meta, mask []bool) error {
+	if len(c.Out) != outCount || len(c.In) != len(metas)-outCount {
+		return fmt.Errorf("rowprog: %d outputs and %d operands for an expression of %d and %d", outCount, len(metas)-outCount,
 			len(c.Out), len(c.In))
 	}
 	for i, m := range metas {
 		if len(m.Shape) != len(mask) || len(m.Strides) != len(mask) {
 			return fmt.Errorf("rowprog: %v in an iteration of rank %d", m, len(mask))
 		}
-		if i >= nouts && m.DType != c.In[i-nouts] || i < nouts && m.DType != c.Out[i].DType {
+		if i >= outCount && m.DType != c.In[i-outCount] || i < outCount && m.DType != c.Out[i].DType {
 			return fmt.Errorf("rowprog: %v does not have the dtype of the expression", m)
 		}
 	}
@@ -50,10 +50,10 @@ func fullShape(metas []tensor.Meta, rank int) ([]int, error) {
 // axesOf returns the kept and the reduced dimensions of a shape. The last dimension comes first.
 func axesOf(full []int, metas []tensor.Meta, mask []bool) (kept, reduced []axis) {
 	for d, n := range slices.Backward(full) {
-		a := axis{n: n, step: make([]int, len(metas))}
+		a := axis{length: n, strides: make([]int, len(metas))}
 		for i, m := range metas {
 			if m.Shape[d] != 1 {
-				a.step[i] = m.Strides[d] * m.DType.Size()
+				a.strides[i] = m.Strides[d] * m.DType.Size()
 			}
 		}
 		if mask[d] {
@@ -69,7 +69,7 @@ func axesOf(full []int, metas []tensor.Meta, mask []bool) (kept, reduced []axis)
 func elementsOf(list []axis) int {
 	n := 1
 	for _, a := range list {
-		n *= a.n
+		n *= a.length
 	}
 	return n
 }
@@ -79,24 +79,24 @@ func elementsOf(list []axis) int {
 func mergeAxes(list []axis, operands int) []axis {
 	out := list[:0]
 	for _, a := range list {
-		if a.n == 1 {
+		if a.length == 1 {
 			continue
 		}
 		if k := len(out) - 1; k >= 0 && canMerge(out[k], a) {
-			out[k].n *= a.n
+			out[k].length *= a.length
 			continue
 		}
 		out = append(out, a)
 	}
 	if len(out) == 0 {
-		out = append(out, axis{n: 1, step: make([]int, operands)})
+		out = append(out, axis{length: 1, strides: make([]int, operands)})
 	}
 	return out
 }
 
 func canMerge(a, next axis) bool {
-	for i, s := range a.step {
-		if a.n*s != next.step[i] {
+	for i, s := range a.strides {
+		if a.length*s != next.strides[i] {
 			return false
 		}
 	}

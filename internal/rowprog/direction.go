@@ -20,37 +20,38 @@ const (
 	maxTransposedBytes = 1 << 20
 )
 
-// chooseDirection sets p.alongColumns and p.batchesRows.
+// chooseDirection sets p.alongColumns and p.severalRowsPerCall.
 func (p *Plan) chooseDirection(direction Direction) {
-	k, a, i := p.kept[0], p.reduced[0], p.leadOperand()
+	keptAxis, reducedAxis, lead := p.kept[0], p.reduced[0], p.leadOperand()
 	switch {
 	case direction != AnyDirection:
 		p.alongColumns = direction == ByColumns
-	case a.step[i] <= k.step[i] || k.n == 1:
-		p.alongColumns = a.n < shortRow && k.n >= a.n && k.n > 1 || p.transposesOutputs(k) || p.hasColumnRuns()
+	case reducedAxis.strides[lead] <= keptAxis.strides[lead] || keptAxis.length == 1:
+		p.alongColumns = reducedAxis.length < shortRow && keptAxis.length >= reducedAxis.length && keptAxis.length > 1 ||
+			p.transposesOutputs(keptAxis) || p.hasColumnRuns()
 	default:
-		p.alongColumns = k.n >= minLoopColumns || k.n > a.n
+		p.alongColumns = keptAxis.length >= minLoopColumns || keptAxis.length > reducedAxis.length
 	}
 	if p.rowLen == 0 {
 		p.alongColumns = true
 	}
-	p.batchesRows = !p.alongColumns && len(p.reduced) == 1
+	p.severalRowsPerCall = !p.alongColumns && len(p.reduced) == 1
 }
 
 // transposesOutputs reports whether all outputs that vary within a row are contiguous along the kept axis k. Loops
 // along rows would write consecutive elements of such outputs far apart. Loops along columns are then better, even if
 // tiles of operands must be transposed.
 func (p *Plan) transposesOutputs(k axis) bool {
-	if k.n < minLoopColumns {
+	if k.length < minLoopColumns {
 		return false
 	}
 	anyOutput := false
-	for o := range p.nouts {
+	for o := range p.outCount {
 		if !p.program.Whole[o] {
 			continue
 		}
 		size := p.metas[o].DType.Size()
-		if k.step[o] != size || min(k.n, minColumns)*p.rowLen*size > maxTransposedBytes {
+		if k.strides[o] != size || min(k.length, minColumns)*p.rowLen*size > maxTransposedBytes {
 			return false
 		}
 		anyOutput = true

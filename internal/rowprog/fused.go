@@ -19,9 +19,9 @@ type fusedLoop struct {
 
 // fusedSlot describes a pointer of the fused loop.
 type fusedSlot struct {
-	object int // the object that the pass uses, or -1 for an output that is not stored
-	pass   int
-	row    int // index among the rows that the pass processes together
+	object     int // the object that the pass uses, or -1 for an output that is not stored
+	pass       int
+	rowInGroup int // index among the rows that the pass processes together
 }
 
 // minTilesPerPass is the minimum number of tiles of a chunk, divided by the number of fused passes. In shorter chunks,
@@ -35,7 +35,7 @@ const minPipelinedRow = 512
 // canFuse reports whether passes can be fused. Every pass must have a loop that processes several rows in a call. No
 // operand may be staged, and no row may be scanned or cut. A chunk must have enough tiles.
 func (p *Plan) canFuse() bool {
-	if !p.batchesRows || p.hasStaged() || p.program.Scans() || p.partsPerRow > 1 || len(p.program.Passes) < 2 ||
+	if !p.severalRowsPerCall || p.hasStaged() || p.program.Scans() || p.partsPerRow > 1 || len(p.program.Passes) < 2 ||
 		min(p.tilesPerChunk, p.tiles) < minTilesPerPass*len(p.program.Passes) {
 		return false
 	}
@@ -47,27 +47,28 @@ func (p *Plan) canFuse() bool {
 	return true
 }
 
-// evictsShared reports whether fused passes would evict the operands that all rows share, such as a weight, from L1. It
-// returns true only for passes that compute little and use non-temporal stores. On Zen 5, layer_norm of 4096x4096 takes
+// evictsSharedOperands reports whether fused passes would evict the operands that all rows share, such as a weight,
+// from L1. It returns true only for passes that compute little and use non-temporal stores. On Zen 5, layer_norm of
+// 4096x4096 takes
 // 4.4 ms with fused passes and 3.4 ms with separate passes. Fused passes are faster with rows of 2048 elements (2.6
 // against 3.5 ms), and with rows of 8192 elements without weight and bias (2.9 against 3.2 ms). A fused loop over two
 // rows reads shared operands once for both rows. On Emerald Rapids it takes 4.6 ms, where a fused loop over one row
 // takes 5 ms and separate passes take 6 ms.
-func (p *Plan) evictsShared() bool {
+func (p *Plan) evictsSharedOperands() bool {
 	if p.elementCost > 1 {
 		return false
 	}
 	nonTemporal, shared := false, false
-	for o := range p.nouts {
-		nonTemporal = nonTemporal || p.nonTemporal(o)
+	for o := range p.outCount {
+		nonTemporal = nonTemporal || p.hasNonTemporalStores(o)
 	}
 	bytes := 0
 	for k := range p.program.Passes {
 		for _, q := range p.program.Passes[k].In {
 			switch {
-			case q.Kind == expr.AtOperand && p.variesInRow(p.nouts+q.N):
-				bytes += p.metas[p.nouts+q.N].DType.Size() * p.rowLen
-				shared = shared || p.kept[0].step[p.nouts+q.N] == 0
+			case q.Kind == expr.AtOperand && p.variesInRow(p.outCount+q.N):
+				bytes += p.metas[p.outCount+q.N].DType.Size() * p.rowLen
+				shared = shared || p.kept[0].strides[p.outCount+q.N] == 0
 			case q.Kind == expr.AtRow:
 				bytes += p.program.Rows[q.N].DType.Size() * p.rowLen
 			}
@@ -84,7 +85,7 @@ func (b *builder) fuse() error {
 	fusedCode := b.program.Overlap
 	if b.pipelineRows > 0 {
 		fusedCode = func() (*expr.Code, []expr.Fold, []expr.Place, []expr.Place, error) {
-			return b.program.Pipeline(b.pipelineRows, func(i int) bool { return b.kept[0].step[b.nouts+i] == 0 })
+			return b.program.Pipeline(b.pipelineRows, func(i int) bool { return b.kept[0].strides[b.outCount+i] == 0 })
 		}
 	}
 	group := max(1, b.pipelineRows)
@@ -92,28 +93,29 @@ func (b *builder) fuse() error {
 	if err != nil || code == nil || len(code.In)+len(code.Out) > expr.MaxOperands {
 		return err
 	}
-	l := b.newLoop(code, in)
-	l.Folds, l.Totals = folds, len(folds) > 0
+	exprLoop := b.newLoop(code, in)
+	exprLoop.Folds, exprLoop.Totals = folds, len(folds) > 0
 	cached := uint32(0) // bit set of outputs with ordinary stores
-	for n, q := range out {
-		if q.Kind != expr.AtOutput || !b.nonTemporal(q.N) {
+	for n, place := range out {
+		if place.Kind != expr.AtOutput || !b.hasNonTemporalStores(place.N) {
 			cached |= 1 << n
 		}
 	}
 	fused := &fusedLoop{}
-	var ahead loops.Prefetch
+	var prefetch loops.Prefetch
 	if b.pipelineRows == 0 || b.elementCost > 1 { // for other loops the hardware prefetcher suffices
-		ahead = b.prefetch(in, func(q expr.Place) bool { return q.Element < group }, group, group*fusedPrefetch)
+		prefetch = b.prefetch(in, func(place expr.Place) bool { return place.Element < group }, group, group*fusedPrefetch)
 	}
-	opts := b.options(cached != 1<<len(out)-1, ahead)
+	opts := b.options(cached != 1<<len(out)-1, prefetch)
 	opts.CachedOutputs = cached
-	fused.loop, err = loops.New(l, opts)
+	fused.loop, err = loops.New(exprLoop, opts)
 	if err != nil || !fused.loop.Compiled() || b.maxLength(0) > fused.loop.MaxElements() {
 		return err
 	}
 	for _, list := range [][]expr.Place{out, in} {
-		for _, q := range list {
-			fused.slots = append(fused.slots, fusedSlot{b.objectAt(q, false, true), q.Element / group, q.Element % group})
+		for _, place := range list {
+			fused.slots = append(fused.slots, fusedSlot{b.objectAt(place, false, true), place.Element / group,
+				place.Element % group})
 		}
 	}
 	for e := range group * len(b.passes) {
@@ -132,7 +134,7 @@ func (b *builder) fuse() error {
 // tile. If only the next pass reads the row, one copy suffices: the loop overwrites each element right after reading
 // it.
 func (p *Plan) rowCopies(row int) int {
-	if p.depth == 1 {
+	if p.passesAtOnce == 1 {
 		return 1
 	}
 	written, last := 0, 0
@@ -157,7 +159,7 @@ func (p *Plan) rowCopies(row int) int {
 // instead of 5 ms, and layer_norm of 8192x2048 takes 3.8 ms instead of 4.9 ms.
 func (p *Plan) canPipeline(group int) bool {
 	for k := range p.program.Rows {
-		if r := p.program.Rows[k]; (r.Out < 0 || p.nonTemporal(r.Out)) && (p.rowCopies(k) > 1 || group > 1) {
+		if r := p.program.Rows[k]; (r.Out < 0 || p.hasNonTemporalStores(r.Out)) && (p.rowCopies(k) > 1 || group > 1) {
 			return false
 		}
 	}
@@ -167,10 +169,10 @@ func (p *Plan) canPipeline(group int) bool {
 // runPipeline runs all passes over the tiles begin to end-1 as a pipeline of rows.
 func (p *Plan) runPipeline(s *State, begin, end int, ptrs []unsafe.Pointer, worker []byte) {
 	for next := begin; next < end; {
-		line := next / p.tilesPerKept0
-		last := min(end, (line+1)*p.tilesPerKept0) - 1
+		position := next / p.tilesPerKept0
+		last := min(end, (position+1)*p.tilesPerKept0) - 1
 		t := p.setTile(s, last, ptrs, worker)
-		rows := (last-next)*p.tileLen + t.n
+		rows := (last-next)*p.tileLen + t.positions
 		p.setTile(s, next, ptrs, worker)
 		if len(s.passBases) == 0 {
 			s.passBases = append(s.passBases, nil)
@@ -184,7 +186,7 @@ func (p *Plan) runPipeline(s *State, begin, end int, ptrs []unsafe.Pointer, work
 // runPipelinedRows runs all passes over consecutive rows. Pass k is k groups of rows behind the first pass. Once all
 // passes have begun, the fused loop runs them together. Rows that do not fill a group are processed one at a time.
 func (p *Plan) runPipelinedRows(s *State, rows int) {
-	lag, groups, step := p.depth-1, rows/p.pipelineRows, 0
+	lag, groups, step := p.passesAtOnce-1, rows/p.pipelineRows, 0
 	if groups > lag {
 		for ; step < lag; step++ {
 			p.runPipelineStep(s, step, groups)
@@ -194,7 +196,7 @@ func (p *Plan) runPipelinedRows(s *State, rows int) {
 			for k := range groups - g {
 				for r := g * p.pipelineRows; r < (g+1)*p.pipelineRows; r++ {
 					p.seekRow(s, r)
-					p.runPerRow(s, tile{n: 1}, &p.passes[k])
+					p.runPerRow(s, tile{positions: 1}, &p.passes[k])
 				}
 			}
 		}
@@ -213,7 +215,7 @@ func (p *Plan) runPipelinedRows(s *State, rows int) {
 // runPipelineStep runs pass k over group step-k of the rows, for each k with such a group. The last pass runs first,
 // because the previous pass overwrites the rows that the last pass reads.
 func (p *Plan) runPipelineStep(s *State, step, groups int) {
-	for k := min(p.depth-1, step); k >= max(0, step-groups+1); k-- {
+	for k := min(p.passesAtOnce-1, step); k >= max(0, step-groups+1); k-- {
 		for r := (step - k) * p.pipelineRows; r < (step-k+1)*p.pipelineRows; r++ {
 			p.runRow(s, r, k)
 		}
@@ -233,8 +235,8 @@ func (p *Plan) seekRow(s *State, row int) {
 // runRow runs a pass over a row of runPipelinedRows.
 func (p *Plan) runRow(s *State, row, pass int) {
 	p.seekRow(s, row)
-	p.runPass(s, tile{n: 1}, &p.passes[pass])
-	p.runPerRow(s, tile{n: 1}, &p.passes[pass])
+	p.runPass(s, tile{positions: 1}, &p.passes[pass])
+	p.runPerRow(s, tile{positions: 1}, &p.passes[pass])
 }
 
 // runFusedRows runs the fused loop for the given number of groups of rows. The last pass begins with the first group,
@@ -247,38 +249,38 @@ func (p *Plan) runFusedRows(s *State, groups int) {
 			continue
 		}
 		kept := p.objects[g.object].keptStride
-		at := (p.depth-1-g.pass)*p.pipelineRows + g.row
+		at := (p.passesAtOnce-1-g.pass)*p.pipelineRows + g.rowInGroup
 		s.ptrs = append(s.ptrs, unsafe.Add(s.passBases[0][g.object], at*kept))
 		s.strides = append(s.strides, p.pipelineRows*kept)
 	}
-	p.fused.loop.Run(&s.loops, s.ptrs, s.strides, p.reduced[0].n, groups)
+	p.fused.loop.Run(&s.loops, s.ptrs, s.strides, p.reduced[0].length, groups)
 }
 
 // runFusedTiles runs all passes over the tiles begin to end-1.
 func (p *Plan) runFusedTiles(s *State, begin, end int, ptrs []unsafe.Pointer, worker []byte) {
-	for len(s.passBases) < p.depth {
+	for len(s.passBases) < p.passesAtOnce {
 		s.passBases = append(s.passBases, nil)
 		s.tiles = append(s.tiles, tile{})
 	}
-	for first := begin; first < end+p.depth-1; first++ { // the tile of the first pass
+	for first := begin; first < end+p.passesAtOnce-1; first++ { // the tile of the first pass
 		if first < end {
-			s.tileBase = s.passBases[first%p.depth]
-			s.tiles[first%p.depth] = p.setTile(s, first, ptrs, worker)
-			s.passBases[first%p.depth] = s.tileBase
+			s.tileBase = s.passBases[first%p.passesAtOnce]
+			s.tiles[first%p.passesAtOnce] = p.setTile(s, first, ptrs, worker)
+			s.passBases[first%p.passesAtOnce] = s.tileBase
 		}
 		// The fused loop needs a tile for each pass, and tiles of equal size.
-		runsFused := first < end && first-begin >= p.depth-1
-		for k := range p.depth {
-			runsFused = runsFused && s.tiles[k].n == s.tiles[0].n
+		isFused := first < end && first-begin >= p.passesAtOnce-1
+		for k := range p.passesAtOnce {
+			isFused = isFused && s.tiles[k].positions == s.tiles[0].positions
 		}
-		if runsFused {
+		if isFused {
 			p.runFusedTile(s, first)
 		}
 		// The last pass runs first, because the previous pass overwrites the rows that the last pass reads.
-		for k := min(p.depth-1, first-begin); k >= max(0, first-end+1); k-- {
-			s.tileBase = s.passBases[(first-k)%p.depth]
-			t := s.tiles[(first-k)%p.depth]
-			if !runsFused {
+		for k := min(p.passesAtOnce-1, first-begin); k >= max(0, first-end+1); k-- {
+			s.tileBase = s.passBases[(first-k)%p.passesAtOnce]
+			t := s.tiles[(first-k)%p.passesAtOnce]
+			if !isFused {
 				p.runPass(s, t, &p.passes[k])
 			}
 			p.runPerRow(s, t, &p.passes[k])
@@ -294,8 +296,8 @@ func (p *Plan) runFusedTile(s *State, first int) {
 			s.ptrs, s.strides = append(s.ptrs, nil), append(s.strides, 0)
 			continue
 		}
-		s.ptrs = append(s.ptrs, s.passBases[(first-g.pass)%p.depth][g.object])
+		s.ptrs = append(s.ptrs, s.passBases[(first-g.pass)%p.passesAtOnce][g.object])
 		s.strides = append(s.strides, p.objects[g.object].keptStride)
 	}
-	p.fused.loop.Run(&s.loops, s.ptrs, s.strides, p.reduced[0].n, s.tiles[0].n)
+	p.fused.loop.Run(&s.loops, s.ptrs, s.strides, p.reduced[0].length, s.tiles[0].positions)
 }

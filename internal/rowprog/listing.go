@@ -33,7 +33,7 @@ func (p *Plan) Listings() []expr.Listing {
 		pass := &p.passes[i]
 		add(pass.loop, pass.slots, fmt.Sprintf("pass %d", i+1))
 		for k := range pass.folds {
-			add(pass.folds[k].join, nil, fmt.Sprintf("pass %d: partial results of fold %d combined", i+1, k+1))
+			add(pass.folds[k].joinLoop, nil, fmt.Sprintf("pass %d: partial results of fold %d combined", i+1, k+1))
 		}
 		add(pass.perRow, pass.perRowSlots, fmt.Sprintf("after pass %d, once per row", i+1))
 	}

@@ -51,7 +51,7 @@ type compiledPass struct {
 	folds []fold
 
 	unrolled      *loops.Loop   // along columns: a loop that processes several elements of each column at once, or nil
-	unroll        int           // the number of these elements
+	unrollCount   int           // the number of these elements
 	unrolledSlots []elementSlot // by pointer of the unrolled loop
 
 	scans []scan
@@ -68,12 +68,12 @@ type elementSlot struct {
 
 // fold is a fold of a pass. result, laneAccs and upperAccs are indices of objects.
 type fold struct {
-	result    int                                  // one number for each row: the result
-	laneAccs  int                                  // accumulators, one for each row and lane; -1 if they are not in memory
-	upperAccs int                                  // along columns: upper-level accumulators (see foldBlock); otherwise -1
-	neutral   [expr.Lanes * 8]byte                 // copies of the neutral element
-	combine   func(dst, acc unsafe.Pointer, n int) // combines the lane accumulators of n rows
-	join      *loops.Loop                          // combines results of blocks of columns, or of parts of rows
+	result       int                                  // one number for each row: the result
+	laneAccs     int                                  // accumulators by row and lane; -1 if they are not in memory
+	upperAccs    int                                  // along columns: upper-level accumulators (foldBlock); else -1
+	neutral      [expr.Lanes * 8]byte                 // copies of the neutral element
+	combineLanes func(dst, acc unsafe.Pointer, n int) // combines the lane accumulators of n rows
+	joinLoop     *loops.Loop                          // combines results of blocks of columns, or of parts of rows
 }
 
 // partial locates the partial results of a fold in scratch memory if rows are cut. The results of the parts of a tile
@@ -86,10 +86,10 @@ type partial struct {
 // builder makes the objects and loops of a plan.
 type builder struct {
 	*Plan
-	outs, ins     []int       // by output, by operand: the object that loops use
-	perRowIns     map[int]int // by index of an operand: its staged copy with one element for each row
-	perRowOuts    map[int]int // by index of an output: its staged copy with one element for each row
-	rows, numbers []int       // the objects of the row program's Rows and Numbers
+	outObjects, inObjects     []int       // by output, by operand: the object that loops use
+	perRowIns                 map[int]int // by index of an operand: its staged copy with one element for each row
+	perRowOuts                map[int]int // by index of an output: its staged copy with one element for each row
+	rowObjects, numberObjects []int       // the objects of the row program's Rows and Numbers
 }
 
 // build compiles the passes in the first possible of three ways: as a pipeline, as a loop fused by tiles, or as
@@ -97,20 +97,20 @@ type builder struct {
 // pipeline of two rows, which reads these operands once for both rows, and separate loops.
 func (p *Plan) build() error {
 	pipelineRows := []int{1, 0} // 0: no pipeline
-	if p.evictsShared() {
+	if p.evictsSharedOperands() {
 		pipelineRows = []int{2}
 	}
 	for _, p.pipelineRows = range pipelineRows {
 		if !p.canFuse() || p.pipelineRows > 0 && !p.canPipeline(p.pipelineRows) {
 			continue
 		}
-		p.depth = len(p.program.Passes)
+		p.passesAtOnce = len(p.program.Passes)
 		if err := p.compilePasses(); err != nil || p.fused != nil {
 			return err
 		}
 		p.objects, p.stagedCopies, p.passes, p.workerBytes, p.needsStoreFence = nil, nil, nil, 0, false
 	}
-	p.depth, p.pipelineRows = 1, 0
+	p.passesAtOnce, p.pipelineRows = 1, 0
 	return p.compilePasses()
 }
 
@@ -118,21 +118,21 @@ func (p *Plan) compilePasses() error {
 	b := &builder{Plan: p, perRowIns: map[int]int{}, perRowOuts: map[int]int{}}
 	b.makeObjects()
 	for k, r := range p.program.Rows {
-		if r.Out >= 0 && (!p.nonTemporal(r.Out) || r.Scan != expr.Invalid) {
-			b.rows = append(b.rows, b.outs[r.Out])
+		if r.Out >= 0 && (!p.hasNonTemporalStores(r.Out) || r.Scan != expr.Invalid) {
+			b.rowObjects = append(b.rowObjects, b.outObjects[r.Out])
 			continue
 		}
-		b.rows = append(b.rows, b.tileMemory(r.DType.Size(), p.rowCopies(k)))
+		b.rowObjects = append(b.rowObjects, b.tileMemory(r.DType.Size(), p.rowCopies(k)))
 	}
 	for _, d := range p.program.Numbers {
-		b.numbers = append(b.numbers, b.perRowMemory(d.Size()))
+		b.numberObjects = append(b.numberObjects, b.perRowMemory(d.Size()))
 	}
 	for k := range p.program.Passes {
 		if err := b.compilePass(k); err != nil {
 			return err
 		}
 	}
-	if p.depth > 1 {
+	if p.passesAtOnce > 1 {
 		return b.fuse()
 	}
 	return nil
@@ -175,7 +175,7 @@ func (b *builder) perRowMemory(size int) int {
 	if b.pipelineRows > 0 {
 		return b.allocate(size*b.tileLen*b.tilesPerChunk, o)
 	}
-	o.copies = b.depth
+	o.copies = b.passesAtOnce
 	return b.allocate(size*b.tileLen, o)
 }
 
@@ -184,9 +184,9 @@ func (b *builder) perRowMemory(size int) int {
 func (b *builder) makeObjects() {
 	n := len(b.metas)
 	for i, m := range b.metas {
-		o := object{argument: i, size: m.DType.Size(), keptStride: b.kept[0].step[i]}
+		o := object{argument: i, size: m.DType.Size(), keptStride: b.kept[0].strides[i]}
 		for _, a := range b.reduced {
-			o.reducedStrides = append(o.reducedStrides, a.step[i])
+			o.reducedStrides = append(o.reducedStrides, a.strides[i])
 		}
 		b.objects = append(b.objects, o)
 	}
@@ -197,13 +197,13 @@ func (b *builder) makeObjects() {
 		case b.isDirect(i):
 		case b.variesInRow(i):
 			objectOf[i] = b.tileMemory(b.objects[i].size, 1)
-			b.stagedCopies = append(b.stagedCopies, stagedCopy{wholeTile: true, output: i < b.nouts, argument: i,
+			b.stagedCopies = append(b.stagedCopies, stagedCopy{wholeTile: true, output: i < b.outCount, argument: i,
 				staged: objectOf[i], elem: strided.Move(b.objects[i].size)})
-		case b.alongColumns && i >= b.nouts:
+		case b.alongColumns && i >= b.outCount:
 			objectOf[i] = b.perRowOperand(i)
 		}
 	}
-	b.outs, b.ins = objectOf[:b.nouts], objectOf[b.nouts:]
+	b.outObjects, b.inObjects = objectOf[:b.outCount], objectOf[b.outCount:]
 }
 
 // perRowOperand returns the object of operand i, which has one element for each row. If the elements are not contiguous
@@ -244,18 +244,18 @@ func (b *builder) objectAt(place expr.Place, afterPass, output bool) int {
 	switch place.Kind {
 	case expr.AtOperand:
 		if afterPass {
-			return b.perRowOperand(b.nouts + place.N)
+			return b.perRowOperand(b.outCount + place.N)
 		}
-		return b.ins[place.N]
+		return b.inObjects[place.N]
 	case expr.AtOutput:
 		if afterPass && output {
 			return b.perRowOutput(place.N)
 		}
-		return b.outs[place.N]
+		return b.outObjects[place.N]
 	case expr.AtRow:
-		return b.rows[place.N]
+		return b.rowObjects[place.N]
 	case expr.AtNumber:
-		return b.numbers[place.N]
+		return b.numberObjects[place.N]
 	}
 	return -1
 }
@@ -270,17 +270,17 @@ func (b *builder) compilePass(k int) error {
 	}
 	b.compileScans(rowPass, &pass)
 	if rowPass.After != nil {
-		l := &expr.Loop{Code: rowPass.After, Scalar: make([]bool, len(rowPass.After.In))}
+		exprLoop := &expr.Loop{Code: rowPass.After, Scalar: make([]bool, len(rowPass.After.In))}
 		for _, q := range rowPass.AfterOut {
 			pass.perRowSlots = append(pass.perRowSlots, b.objectAt(q, true, true))
 		}
 		for k, q := range rowPass.AfterIn {
 			o := b.objectAt(q, true, false)
-			l.Scalar[k] = b.objects[o].keptStride == 0 && b.tileLen > 1
+			exprLoop.Scalar[k] = b.objects[o].keptStride == 0 && b.tileLen > 1
 			pass.perRowSlots = append(pass.perRowSlots, o)
 		}
 		var err error
-		if pass.perRow, err = loops.New(l, loops.Options{}); err != nil {
+		if pass.perRow, err = loops.New(exprLoop, loops.Options{}); err != nil {
 			return err
 		}
 	}
@@ -298,28 +298,29 @@ func (b *builder) compileLoop(k int, pass *compiledPass) (err error) {
 			return err
 		}
 	}
-	l := b.newLoop(code, in)
+	exprLoop := b.newLoop(code, in)
 	if pass.slots = b.objectsAt(out, in); !b.alongColumns {
-		l.Folds = rowPass.Folds
+		exprLoop.Folds = rowPass.Folds
 	}
-	if pass.loop, err = b.compile(l, b.options(b.onlyNonTemporal(out), b.passPrefetch(k, in))); err != nil {
+	if pass.loop, err = b.compile(exprLoop, b.options(b.onlyNonTemporal(out), b.passPrefetch(k, in))); err != nil {
 		return err
 	}
 	for n, f := range rowPass.Folds {
 		d := rowPass.Code.Insts[f.V].DType
-		rowFold := fold{result: b.numbers[rowPass.Into[n]], laneAccs: -1, upperAccs: -1, combine: interp.Combine(f.Op, d)}
+		rowFold := fold{result: b.numberObjects[rowPass.Into[n]], laneAccs: -1, upperAccs: -1,
+			combineLanes: interp.Combine(f.Op, d)}
 		fillBits(rowFold.neutral[:], expr.Neutral(f.Op, d), d.Size())
 		join, err := expr.Joining(f.Op, d)
 		if err != nil {
 			return err
 		}
-		if rowFold.join, err = loops.New(&expr.Loop{Code: join, Scalar: make([]bool, 2)}, loops.Options{}); err != nil {
+		if rowFold.joinLoop, err = loops.New(&expr.Loop{Code: join, Scalar: make([]bool, 2)}, loops.Options{}); err != nil {
 			return err
 		}
 		switch {
 		case b.alongColumns:
 			rowFold.upperAccs = b.perRowMemory(d.Size())
-		case l.Totals:
+		case exprLoop.Totals:
 			pass.slots = append(pass.slots, rowFold.result)
 		default:
 			accBytes := expr.Lanes * d.Size()
@@ -334,7 +335,7 @@ func (b *builder) compileLoop(k int, pass *compiledPass) (err error) {
 		}
 		pass.folds = append(pass.folds, rowFold)
 	}
-	step := b.reduced[0].step[b.leadOperand()]
+	step := b.reduced[0].strides[b.leadOperand()]
 	if b.alongColumns && len(rowPass.Folds) > 0 && max(step, -step) >= minUnrollStride {
 		return b.compileUnrolled(k, pass)
 	}
@@ -378,7 +379,7 @@ func (b *builder) compileUnrolled(k int, pass *compiledPass) error {
 		if err != nil || !l.Compiled() {
 			return err
 		}
-		pass.unrolled, pass.unroll = l, n
+		pass.unrolled, pass.unrollCount = l, n
 		for i, o := range b.objectsAt(out, in) {
 			element := append(slices.Clone(out), in...)[i].Element
 			pass.unrolledSlots = append(pass.unrolledSlots, elementSlot{slices.Index(pass.slots, o), element})
@@ -389,7 +390,7 @@ func (b *builder) compileUnrolled(k int, pass *compiledPass) error {
 }
 
 func (b *builder) compile(l *expr.Loop, opts loops.Options) (*loops.Loop, error) {
-	if b.batchesRows && len(l.Folds) > 0 {
+	if b.severalRowsPerCall && len(l.Folds) > 0 {
 		l.Totals = true
 		if r, err := loops.New(l, opts); err != nil || b.maxLength(0) <= r.MaxElements() {
 			return r, err
@@ -420,7 +421,7 @@ func (b *builder) onlyNonTemporal(out []expr.Place) bool {
 	for _, q := range out {
 		switch {
 		case q.Kind == expr.Nowhere || q.Kind == expr.AtNumber:
-		case q.Kind != expr.AtOutput || !b.nonTemporal(q.N):
+		case q.Kind != expr.AtOutput || !b.hasNonTemporalStores(q.N):
 			return false
 		default:
 			wholeOutputs++

@@ -22,13 +22,15 @@ const (
 
 // hasColumnRuns reports whether rows consist of adjacent runs of adjacent elements in all operands and outputs.
 func (p *Plan) hasColumnRuns() bool {
-	k, a := p.kept[0], p.reduced[0]
-	if p.rowLen == 0 || p.program.Scans() || k.n == 1 || len(p.reduced) < 2 || a.n > maxColumnsPerRow ||
-		p.rowLen < minElementsPerColumn*a.n || a.step[p.leadOperand()] != p.metas[p.leadOperand()].DType.Size() {
+	keptAxis, reducedAxis := p.kept[0], p.reduced[0]
+	if p.rowLen == 0 || p.program.Scans() || keptAxis.length == 1 || len(p.reduced) < 2 ||
+		reducedAxis.length > maxColumnsPerRow ||
+		p.rowLen < minElementsPerColumn*reducedAxis.length ||
+		reducedAxis.strides[p.leadOperand()] != p.metas[p.leadOperand()].DType.Size() {
 		return false
 	}
 	for i := range p.metas {
-		if k.step[i] != a.n*a.step[i] {
+		if keptAxis.strides[i] != reducedAxis.length*reducedAxis.strides[i] {
 			return false
 		}
 	}
@@ -41,10 +43,10 @@ func (p *Plan) splitRows() {
 	if !p.alongColumns || !p.hasColumnRuns() {
 		return
 	}
-	k, a := &p.kept[0], p.reduced[0]
-	p.columnsPerRow = a.n
-	k.n, k.step = k.n*a.n, a.step
-	p.reduced, p.rowLen = p.reduced[1:], p.rowLen/a.n
+	keptAxis, reducedAxis := &p.kept[0], p.reduced[0]
+	p.columnsPerRow = reducedAxis.length
+	keptAxis.length, keptAxis.strides = keptAxis.length*reducedAxis.length, reducedAxis.strides
+	p.reduced, p.rowLen = p.reduced[1:], p.rowLen/reducedAxis.length
 }
 
 // joinColumns combines the folds of the columns of each row, and stores the combined result for each of these columns.
@@ -54,11 +56,11 @@ func (p *Plan) joinColumns(s *State, t tile, pass *compiledPass) {
 	}
 	for k := range pass.folds {
 		f := &pass.folds[k]
-		size, rows := p.objects[f.result].size, t.n/p.columnsPerRow
+		size, rows := p.objects[f.result].size, t.positions/p.columnsPerRow
 		elem, results, transposed := strided.Move(size), s.tileBase[f.result], s.tileBase[f.upperAccs]
 		elem.Block(transposed, results, strided.Axis{N: rows, Dst: size, Src: p.columnsPerRow * size},
 			strided.Axis{N: p.columnsPerRow, Dst: rows * size, Src: size})
-		p.runLoop(s, f.join, []unsafe.Pointer{transposed, transposed, unsafe.Add(transposed, rows*size)},
+		p.runLoop(s, f.joinLoop, []unsafe.Pointer{transposed, transposed, unsafe.Add(transposed, rows*size)},
 			[]int{0, 0, rows * size}, rows, p.columnsPerRow-1)
 		elem.Block(results, transposed, strided.Axis{N: p.columnsPerRow, Dst: size},
 			strided.Axis{N: rows, Dst: p.columnsPerRow * size, Src: size})

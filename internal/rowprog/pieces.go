@@ -21,7 +21,7 @@ const (
 // a row, and the results of the pieces are combined afterwards. It is immutable and safe for concurrent use.
 type Pieces struct {
 	code           *expr.Pieces
-	nouts          int     // number of outputs
+	outCount       int     // number of outputs
 	equalPieces    *Plan   // processes the pieces of equal size
 	lastPieces     *Plan   // processes the shorter pieces at the ends of rows; nil if there are none
 	join           *Plan   // combines the results of pieces
@@ -50,10 +50,10 @@ func NewPieces(c *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Dir
 	}
 	uniform := make([]bool, len(ins))
 	for i := range ins {
-		uniform[i] = !slices.ContainsFunc(reduced, func(a axis) bool { return a.step[len(outs)+i] != 0 })
+		uniform[i] = !slices.ContainsFunc(reduced, func(a axis) bool { return a.strides[len(outs)+i] != 0 })
 	}
 	for o := range outs {
-		if slices.ContainsFunc(reduced, func(a axis) bool { return a.step[o] != 0 }) {
+		if slices.ContainsFunc(reduced, func(a axis) bool { return a.strides[o] != 0 }) {
 			return nil, nil
 		}
 	}
@@ -61,63 +61,63 @@ func NewPieces(c *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Dir
 	if err != nil || code.DependentFolds == 0 {
 		return nil, nil //nolint:nilerr // rows of this expression cannot be cut
 	}
-	p := &Pieces{code: code, nouts: len(outs)}
+	p := &Pieces{code: code, outCount: len(outs)}
 	return p, p.build(metas, kept, reduced, direction)
 }
 
 // build cuts the reduced axes and makes the plans. The first axis has the smallest strides.
 func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, direction Direction) (err error) {
-	inner, cut := 1, 0
-	for cut < len(reduced)-1 && inner*reduced[cut].n <= maxPieceElements {
-		inner *= reduced[cut].n
-		cut++
+	innerElements, cutIndex := 1, 0
+	for cutIndex < len(reduced)-1 && innerElements*reduced[cutIndex].length <= maxPieceElements {
+		innerElements *= reduced[cutIndex].length
+		cutIndex++
 	}
-	a, outer := reduced[cut], reduced[cut+1:]
-	length := min(max(1, maxPieceElements/inner), a.n)
-	if inner >= minColumnElements && p.isCloserAlong(a, reduced[0]) {
+	cutAxis, outer := reduced[cutIndex], reduced[cutIndex+1:]
+	length := min(max(1, maxPieceElements/innerElements), cutAxis.length)
+	if innerElements >= minColumnElements && p.isCloserAlong(cutAxis, reduced[0]) {
 		length = 1
 	}
-	wholePieces, remainder := a.n/length, a.n%length
-	piecesAlong := (a.n + length - 1) / length
+	wholePieces, remainder := cutAxis.length/length, cutAxis.length%length
+	piecesAlong := (cutAxis.length + length - 1) / length
 	pieces := piecesAlong * elementsOf(outer)
 	for k := range pieces {
-		p.firstIndex = append(p.firstIndex, int32((k/piecesAlong*a.n+k%piecesAlong*length)*inner))
+		p.firstIndex = append(p.firstIndex, int32((k/piecesAlong*cutAxis.length+k%piecesAlong*length)*innerElements))
 	}
 	rows := elementsOf(kept)
 	for _, o := range p.code.PieceCode.Out {
 		p.partialOffsets = append(p.partialOffsets, p.partialBytes)
 		p.partialBytes += (rows*pieces*o.DType.Size() + tensor.Align - 1) &^ (tensor.Align - 1)
 	}
-	l := pieceLayout{p: p, metas: metas, kept: kept, piecesPerRow: pieces}
-	piece := func(blocks, n int) (*Plan, error) {
-		l.reset()
+	layout := pieceLayout{p: p, metas: metas, kept: kept, piecesPerRow: pieces}
+	planPieces := func(blocks, n int) (*Plan, error) {
+		layout.reset()
 		for i := len(outer) - 1; i >= 0; i-- {
-			l.addAxis(outer[i].n, outer[i].step, 1, piecesAlong*elementsOf(outer[:i]), false)
+			layout.addAxis(outer[i].length, outer[i].strides, 1, piecesAlong*elementsOf(outer[:i]), false)
 		}
-		l.addAxis(blocks, a.step, length, 1, false)
-		l.addAxis(n, a.step, 1, 0, true)
-		for _, b := range slices.Backward(reduced[:cut]) {
-			l.addAxis(b.n, b.step, 1, 0, true)
+		layout.addAxis(blocks, cutAxis.strides, length, 1, false)
+		layout.addAxis(n, cutAxis.strides, 1, 0, true)
+		for _, b := range slices.Backward(reduced[:cutIndex]) {
+			layout.addAxis(b.length, b.strides, 1, 0, true)
 		}
-		return New(p.code.PieceCode, l.outs, l.ins, l.mask, direction)
+		return New(p.code.PieceCode, layout.outs, layout.ins, layout.mask, direction)
 	}
-	if p.equalPieces, err = piece(wholePieces, length); err != nil {
+	if p.equalPieces, err = planPieces(wholePieces, length); err != nil {
 		return err
 	}
 	if remainder > 0 {
-		p.lastOffsets = l.lastPieceOffsets(wholePieces, wholePieces*length, a.step)
-		if p.lastPieces, err = piece(1, remainder); err != nil {
+		p.lastOffsets = layout.lastPieceOffsets(wholePieces, wholePieces*length, cutAxis.strides)
+		if p.lastPieces, err = planPieces(1, remainder); err != nil {
 			return err
 		}
 	}
-	p.join, err = l.planJoin(direction)
+	p.join, err = layout.planJoin(direction)
 	return err
 }
 
 // isCloserAlong reports whether consecutive elements are closer in memory along axis a than along axis b.
 func (p *Pieces) isCloserAlong(a, b axis) bool {
-	for i, s := range a.step[p.nouts:] {
-		if r := b.step[p.nouts+i]; s != 0 && r != 0 {
+	for i, s := range a.strides[p.outCount:] {
+		if r := b.strides[p.outCount+i]; s != 0 && r != 0 {
 			return max(s, -s) < max(r, -r)
 		}
 	}
@@ -144,18 +144,18 @@ func (l *pieceLayout) reset() {
 	for _, o := range l.p.code.PieceCode.Out {
 		l.outs = append(l.outs, tensor.Meta{DType: o.DType})
 	}
-	for _, m := range l.metas[l.p.nouts:] {
+	for _, m := range l.metas[l.p.outCount:] {
 		l.ins = append(l.ins, tensor.Meta{DType: m.DType})
 	}
 	l.ins = append(l.ins, tensor.Meta{DType: tensor.Int32})
 	for d, a := range slices.Backward(l.kept) {
-		l.addAxis(a.n, a.step, 1, l.piecesPerRow*elementsOf(l.kept[:d]), false)
+		l.addAxis(a.length, a.strides, 1, l.piecesPerRow*elementsOf(l.kept[:d]), false)
 		l.ins[len(l.ins)-1].Strides[len(l.mask)-1] = 0
 	}
 }
 
-// addAxis adds an axis of n positions to all metas. The stride of operand i is steps*step[nouts+i] bytes. The stride of
-// outputs and first indices is partialStride elements.
+// addAxis adds an axis of n positions to all metas. The stride of operand i is factor*strides[outCount+i] bytes. The
+// stride of outputs and first indices is partialStride elements.
 func (l *pieceLayout) addAxis(n int, step []int, steps, partialStride int, reduced bool) {
 	l.mask = append(l.mask, reduced)
 	for i := range l.outs {
@@ -166,7 +166,7 @@ func (l *pieceLayout) addAxis(n int, step []int, steps, partialStride int, reduc
 	}
 	last := len(l.ins) - 1
 	for i := range l.ins[:last] {
-		addDim(&l.ins[i], n, step[l.p.nouts+i]*steps/l.ins[i].DType.Size())
+		addDim(&l.ins[i], n, step[l.p.outCount+i]*steps/l.ins[i].DType.Size())
 	}
 	addDim(&l.ins[last], n, partialStride)
 }
@@ -182,7 +182,7 @@ func (l *pieceLayout) lastPieceOffsets(pieces, positions int, step []int) (bytes
 	for _, o := range l.outs {
 		bytes = append(bytes, pieces*o.DType.Size())
 	}
-	for _, s := range step[l.p.nouts:] {
+	for _, s := range step[l.p.outCount:] {
 		bytes = append(bytes, positions*s)
 	}
 	return append(bytes, pieces*tensor.Int32.Size())
@@ -190,9 +190,9 @@ func (l *pieceLayout) lastPieceOffsets(pieces, positions int, step []int) (bytes
 
 // planJoin plans the combination of the results of pieces into the outputs.
 func (l *pieceLayout) planJoin(direction Direction) (*Plan, error) {
-	code, nouts := l.p.code, l.p.nouts
+	code, outCount := l.p.code, l.p.outCount
 	var outs, ins []tensor.Meta
-	for _, m := range l.metas[:nouts] {
+	for _, m := range l.metas[:outCount] {
 		outs = append(outs, tensor.Meta{DType: m.DType})
 	}
 	for _, d := range code.Join.In {
@@ -208,11 +208,11 @@ func (l *pieceLayout) planJoin(direction Direction) (*Plan, error) {
 				addDim(&ins[i], n, partial)
 				continue
 			}
-			addDim(&ins[i], n, step(nouts+code.In[i-folds])/ins[i].DType.Size())
+			addDim(&ins[i], n, step(outCount+code.In[i-folds])/ins[i].DType.Size())
 		}
 	}
 	for d, a := range slices.Backward(l.kept) {
-		add(a.n, l.piecesPerRow*elementsOf(l.kept[:d]), func(i int) int { return a.step[i] })
+		add(a.length, l.piecesPerRow*elementsOf(l.kept[:d]), func(i int) int { return a.strides[i] })
 	}
 	add(l.piecesPerRow, 1, func(int) int { return 0 })
 	mask := make([]bool, len(l.kept)+1)
@@ -312,8 +312,8 @@ func (p *Pieces) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch,
 	switch {
 	case phase < 0 || phase >= p.Phases() || chunk < 0 || chunk >= p.Chunks(phase):
 		return fmt.Errorf("rowprog: phase %d has no chunk %d", phase, chunk)
-	case len(ptrs) < p.nouts+operands:
-		return fmt.Errorf("rowprog: %d addresses for %d outputs and operands", len(ptrs), p.nouts+operands)
+	case len(ptrs) < p.outCount+operands:
+		return fmt.Errorf("rowprog: %d addresses for %d outputs and operands", len(ptrs), p.outCount+operands)
 	case len(scratch) < p.Scratch():
 		return fmt.Errorf("rowprog: %d bytes of scratch memory instead of %d", len(scratch), p.Scratch())
 	}
@@ -322,19 +322,19 @@ func (p *Pieces) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch,
 	s.piecePtrs = s.piecePtrs[:0]
 	planScratch := scratch[p.partialBytes:]
 	if first == p.join {
-		s.piecePtrs = append(s.piecePtrs, ptrs[:p.nouts]...)
+		s.piecePtrs = append(s.piecePtrs, ptrs[:p.outCount]...)
 		for _, at := range p.partialOffsets {
 			s.piecePtrs = append(s.piecePtrs, unsafe.Pointer(&scratch[at]))
 		}
 		for _, i := range p.code.In {
-			s.piecePtrs = append(s.piecePtrs, ptrs[p.nouts+i])
+			s.piecePtrs = append(s.piecePtrs, ptrs[p.outCount+i])
 		}
 		return first.Run(s, planPhase, chunk, s.piecePtrs, planScratch, worker)
 	}
 	for _, at := range p.partialOffsets {
 		s.piecePtrs = append(s.piecePtrs, unsafe.Pointer(&scratch[at]))
 	}
-	s.piecePtrs = append(s.piecePtrs, ptrs[p.nouts:p.nouts+operands]...)
+	s.piecePtrs = append(s.piecePtrs, ptrs[p.outCount:p.outCount+operands]...)
 	s.piecePtrs = append(s.piecePtrs, unsafe.Pointer(unsafe.SliceData(p.firstIndex)))
 	if n := first.chunksOrZero(planPhase); chunk >= n {
 		for i, at := range p.lastOffsets {

@@ -22,20 +22,21 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // Plan is a row program that is compiled for fixed layouts. It is immutable and safe for concurrent use.
 type Plan struct {
 	program              *expr.RowProgram
-	nouts                int           // number of outputs
+	outCount             int           // number of outputs
 	metas                []tensor.Meta // outputs, operands, and the operand of positions if the expression uses positions
 	positions            []int32       // the elements of the operand of positions: 0, 1, 2, ...
 	kept, reduced        []axis
 	rowLen               int  // number of elements of a row
 	alongColumns         bool // inner loops run along kept[0]
 	columnsPerRow        int  // number of adjacent columns that form one row; 1 unless splitRows divides rows
-	batchesRows          bool // along rows with one reduced axis: one call of a loop processes several rows
+	severalRowsPerCall   bool // along rows with one reduced axis: one call of a loop processes several rows
 	tileLen              int  // maximum number of positions along kept[0] in a tile
 	tilesPerKept0        int  // number of tiles along kept[0], for each position along the other kept axes
 	tiles                int  // number of tiles
@@ -50,7 +51,7 @@ type Plan struct {
 	passes       []compiledPass
 	partials     []partial  // by fold of the only pass, if rows are cut
 	fused        *fusedLoop // nil if passes run one after the other
-	depth        int        // number of passes that run at the same time, each over other rows; 1 without a fused loop
+	passesAtOnce int        // number of passes that run at the same time, each over other rows; 1 without a fused loop
 	pipelineRows int        // number of rows that a pass of a pipeline processes together; 0 without a pipeline
 	workerBytes  int        // size of the memory of each worker
 	scratchBytes int        // size of the memory that all chunks share
@@ -83,8 +84,8 @@ const (
 // operand that is broadcast along a dimension has size 1 or stride 0 there. An output with one element for each row has
 // size 1 or stride 0 along the reduced dimensions. Outputs have the full size along kept dimensions.
 func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direction) (*Plan, error) {
-	p := &Plan{nouts: len(outs), metas: append(slices.Clone(outs), ins...), cutAxis: -1, partsPerRow: 1}
-	if err := checkOperands(c, p.nouts, p.metas, mask); err != nil {
+	p := &Plan{outCount: len(outs), metas: append(slices.Clone(outs), ins...), cutAxis: -1, partsPerRow: 1}
+	if err := checkOperands(c, p.outCount, p.metas, mask); err != nil {
 		return nil, err
 	}
 	c, err := p.loadPositions(c, mask)
@@ -100,11 +101,11 @@ func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direction
 	}
 	uniform, whole := make([]bool, len(c.In)), make([]bool, len(outs))
 	for i := range p.metas {
-		moves := slices.ContainsFunc(p.reduced, func(a axis) bool { return a.step[i] != 0 })
-		if i < p.nouts {
-			whole[i] = moves
+		varies := slices.ContainsFunc(p.reduced, func(a axis) bool { return a.strides[i] != 0 })
+		if i < p.outCount {
+			whole[i] = varies
 		} else {
-			uniform[i-p.nouts] = !moves
+			uniform[i-p.outCount] = !varies
 		}
 	}
 	for i, m := range ins {
@@ -140,7 +141,7 @@ func (p *Plan) axes(mask []bool) (shape []int, err error) {
 	p.rowLen = elementsOf(p.reduced)
 	lead := p.leadOperand()
 	key := func(a axis) int {
-		if s := a.step[lead]; s != 0 {
+		if s := a.strides[lead]; s != 0 {
 			return max(s, -s)
 		}
 		return math.MaxInt
@@ -154,8 +155,8 @@ func (p *Plan) axes(mask []bool) (shape []int, err error) {
 		}
 		return 0
 	}
-	slices.SortStableFunc(p.kept, byStep)
-	slices.SortStableFunc(p.reduced, byStep)
+	sorted.Func(p.kept, byStep)
+	sorted.Func(p.reduced, byStep)
 	p.kept, p.reduced = mergeAxes(p.kept, len(p.metas)), mergeAxes(p.reduced, len(p.metas))
 	return shape, nil
 }
@@ -164,7 +165,7 @@ func (p *Plan) axes(mask []bool) (shape []int, err error) {
 func (p *Plan) leadOperand() int {
 	best, maxElements := 0, -1
 	for i := range p.metas {
-		if n := p.elements(i); i >= p.nouts && n > maxElements {
+		if n := p.elements(i); i >= p.outCount && n > maxElements {
 			best, maxElements = i, n
 		}
 	}
@@ -176,8 +177,8 @@ func (p *Plan) elements(i int) int {
 	n := 1
 	for _, list := range [][]axis{p.kept, p.reduced} {
 		for _, a := range list {
-			if a.step[i] != 0 {
-				n *= a.n
+			if a.strides[i] != 0 {
+				n *= a.length
 			}
 		}
 	}
@@ -194,12 +195,12 @@ func (p *Plan) cutTiles() {
 	}
 	grain := machine.ReduceGrain / p.elementCost
 	axis := p.kept[0]
-	p.tileLen = max(p.columnsPerRow, min(p.maxTileLen(grain), axis.n)/p.columnsPerRow*p.columnsPerRow)
-	p.tilesPerKept0 = (axis.n + p.tileLen - 1) / p.tileLen
-	p.tiles = p.tilesPerKept0 * p.numRows() / max(1, axis.n)
+	p.tileLen = max(p.columnsPerRow, min(p.maxTileLen(grain), axis.length)/p.columnsPerRow*p.columnsPerRow)
+	p.tilesPerKept0 = (axis.length + p.tileLen - 1) / p.tileLen
+	p.tiles = p.tilesPerKept0 * p.numRows() / max(1, axis.length)
 	work := p.tileLen * max(p.rowLen, 1)
 	p.tilesPerChunk = max(1, grain/work)
-	if p.batchesRows && !p.hasStaged() && len(p.program.Passes) > 1 { // fused passes need many tiles per chunk
+	if p.severalRowsPerCall && !p.hasStaged() && len(p.program.Passes) > 1 { // fused passes need many tiles per chunk
 		p.tilesPerChunk = max(p.tilesPerChunk, min(max(24, p.tiles/64), p.tiles/4, 1<<19/work))
 	}
 	parts, minWork := (work+grain-1)/grain, 2*grain
@@ -232,9 +233,9 @@ func (p *Plan) maxTileLen(grain int) int {
 		return min(maxColumns, max(minColumnsOnePass, grain/max(1, p.rowLen)))
 	case p.alongColumns:
 		return min(maxColumns, max(minColumns, rowsInCache&^31)) // a multiple of 32 columns
-	case p.batchesRows && !p.hasStaged() && p.isSinglePass():
+	case p.severalRowsPerCall && !p.hasStaged() && p.isSinglePass():
 		return min(maxColumns, grain/max(1, p.rowLen)) // a single pass reuses nothing from the cache
-	case p.batchesRows && !p.hasStaged():
+	case p.severalRowsPerCall && !p.hasStaged():
 		return min(maxRows, rowsInCache)
 	}
 	return 1 // one row, because rows are staged or have several reduced axes
@@ -243,11 +244,11 @@ func (p *Plan) maxTileLen(grain int) int {
 // cutRows cuts the longest reduced axis into at most `parts` parts.
 func (p *Plan) cutRows(parts int) {
 	for d, a := range p.reduced {
-		if p.cutAxis < 0 || a.n > p.reduced[p.cutAxis].n {
+		if p.cutAxis < 0 || a.length > p.reduced[p.cutAxis].length {
 			p.cutAxis = d
 		}
 	}
-	n := p.reduced[p.cutAxis].n
+	n := p.reduced[p.cutAxis].length
 	p.partsPerRow = min(parts, (maxParts+p.tiles-1)/p.tiles, n)
 	p.partLen = (n + p.partsPerRow - 1) / p.partsPerRow
 	if !p.alongColumns && p.cutAxis == 0 && p.partLen > expr.Lanes {
@@ -265,20 +266,21 @@ func (p *Plan) isDirect(i int) bool {
 	if p.alongColumns {
 		a = p.kept[0]
 	}
-	return a.n == 1 || a.step[i] == p.metas[i].DType.Size() || a.step[i] == 0 && i >= p.nouts
+	return a.length == 1 || a.strides[i] == p.metas[i].DType.Size() || a.strides[i] == 0 && i >= p.outCount
 }
 
 // variesInRow reports whether output or operand i varies within a row.
 func (p *Plan) variesInRow(i int) bool {
-	if i < p.nouts {
+	if i < p.outCount {
 		return p.program.Whole[i]
 	}
-	return !p.program.Uniform[i-p.nouts]
+	return !p.program.Uniform[i-p.outCount]
 }
 
-// nonTemporal reports whether output o exceeds the caches and is written with non-temporal stores. Each element of such
-// an output must be written only once, so stored rows are then in the worker's memory instead of the output.
-func (p *Plan) nonTemporal(o int) bool {
+// hasNonTemporalStores reports whether output o exceeds the caches and is written with non-temporal stores. Each
+// element of such an output must be written only once, so stored rows are then in the worker's memory instead of the
+// output.
+func (p *Plan) hasNonTemporalStores(o int) bool {
 	m := p.metas[o]
 	return p.program.Whole[o] && p.isDirect(o) && m.Numel()*m.DType.Size() >= machine.NonTemporalMinBytes
 }
@@ -301,7 +303,7 @@ func (p *Plan) maxLength(ax int) int {
 	case p.cutAxis:
 		return p.partLen
 	}
-	return p.reduced[ax].n
+	return p.reduced[ax].length
 }
 
 // innerAxis returns the axis of a loop's inner dimension: kept0, or the index of a reduced axis.
@@ -318,7 +320,7 @@ func (p *Plan) outerAxis() int {
 	switch {
 	case p.alongColumns:
 		return 0
-	case p.batchesRows:
+	case p.severalRowsPerCall:
 		return kept0
 	}
 	return 1
@@ -327,7 +329,7 @@ func (p *Plan) outerAxis() int {
 // firstOtherAxis returns the index of the first reduced axis that is neither the inner nor the outer dimension of
 // loops.
 func (p *Plan) firstOtherAxis() int {
-	if p.alongColumns || p.batchesRows {
+	if p.alongColumns || p.severalRowsPerCall {
 		return 1
 	}
 	return 2
@@ -394,12 +396,12 @@ func (p *Plan) ByColumns() bool { return p.alongColumns }
 // InPlace returns pairs of an output and an operand that may have the same memory.
 func (p *Plan) InPlace() [][2]int {
 	var pairs [][2]int
-	for o := range p.nouts {
+	for o := range p.outCount {
 		if !p.program.Whole[o] {
 			continue
 		}
 		written := p.firstWrite(o)
-		for i, m := range p.callerMetas()[p.nouts:] {
+		for i, m := range p.callerMetas()[p.outCount:] {
 			if m.DType.Size() == p.metas[o].DType.Size() && m.SameAddresses(p.metas[o]) && p.lastRead(o) <= written {
 				pairs = append(pairs, [2]int{o, i})
 			}
@@ -427,7 +429,7 @@ func (p *Plan) lastRead(o int) int {
 	for k, w := range p.program.Passes {
 		for n, list := range [2][]expr.Place{w.In, w.AfterIn} {
 			for _, q := range list {
-				if q.Kind == expr.AtOperand && p.metas[p.nouts+q.N].SameAddresses(p.metas[o]) {
+				if q.Kind == expr.AtOperand && p.metas[p.outCount+q.N].SameAddresses(p.metas[o]) {
 					last = max(last, k+n)
 				}
 			}

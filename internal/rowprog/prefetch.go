@@ -23,18 +23,18 @@ const (
 // consecutive or long, the prefetch distance is the given number of bytes. Otherwise the distance is a number of rows
 // with about this number of bytes, a multiple of group. A loop along columns prefetches into L1 (1.7 ms instead of 2 ms
 // for 64 MiB). A loop along rows prefetches into L2, which is as fast.
-func (b *builder) prefetch(in []expr.Place, selected func(q expr.Place) bool, group, bytes int) loops.Prefetch {
-	a := loops.Prefetch{IntoL1: b.alongColumns}
+func (b *builder) prefetch(in []expr.Place, selected func(place expr.Place) bool, group, bytes int) loops.Prefetch {
+	result := loops.Prefetch{IntoL1: b.alongColumns}
 	rows := 1 // number of consecutive rows
 	switch outer := b.outerAxis(); {
 	case outer == kept0:
-		rows = b.kept[0].n
+		rows = b.kept[0].length
 	case outer < len(b.reduced):
 		rows = b.maxLength(outer)
 	}
-	for n, q := range in {
-		i := b.nouts + q.N
-		if q.Kind != expr.AtOperand || !selected(q) || b.ins[q.N] != i ||
+	for n, place := range in {
+		i := b.outCount + place.N
+		if place.Kind != expr.AtOperand || !selected(place) || b.inObjects[place.N] != i ||
 			b.elements(i)*b.objects[i].size < machine.L2Bytes {
 			continue
 		}
@@ -45,11 +45,11 @@ func (b *builder) prefetch(in []expr.Place, selected func(q expr.Place) bool, gr
 			distance, isLong = rowsAhead*step, rows >= minPrefetchRatio*rowsAhead
 		}
 		// All operands have the same distance.
-		if isLong && distance == int(int32(distance)) && (a.Operands == 0 || a.Bytes == int32(distance)) {
-			a.Operands, a.Bytes = a.Operands|1<<n, int32(distance)
+		if isLong && distance == int(int32(distance)) && (result.Operands == 0 || result.Bytes == int32(distance)) {
+			result.Operands, result.Bytes = result.Operands|1<<n, int32(distance)
 		}
 	}
-	return a
+	return result
 }
 
 func allOperands(expr.Place) bool { return true }
@@ -60,21 +60,21 @@ func (b *builder) passPrefetch(k int, in []expr.Place) (a loops.Prefetch) {
 	switch {
 	case len(b.program.Passes) == 1:
 		return b.prefetch(in, allOperands, 1, onePassPrefetch)
-	case b.batchesRows && b.evictsShared(): // passes after the first read from the cache
+	case b.severalRowsPerCall && b.evictsSharedOperands(): // passes after the first read from the cache
 		if k == 0 {
 			a = b.prefetch(in, allOperands, 1, onePassPrefetch)
 			a.IntoL1 = true
 		}
 		return a
 	}
-	if !b.batchesRows || b.tilesPerKept0 == 1 || k != 1 {
+	if !b.severalRowsPerCall || b.tilesPerKept0 == 1 || k != 1 {
 		return a
 	}
 	for n, q := range in {
-		if q.Kind != expr.AtOperand || b.ins[q.N] != b.nouts+q.N || !slices.Contains(b.program.Passes[0].In, q) {
+		if q.Kind != expr.AtOperand || b.inObjects[q.N] != b.outCount+q.N || !slices.Contains(b.program.Passes[0].In, q) {
 			continue
 		}
-		if d := b.tileLen * b.kept[0].step[b.nouts+q.N]; d != 0 && d == int(int32(d)) {
+		if d := b.tileLen * b.kept[0].strides[b.outCount+q.N]; d != 0 && d == int(int32(d)) {
 			a = loops.Prefetch{Operands: 1 << n, Bytes: int32(d)}
 		}
 	}

@@ -31,8 +31,8 @@ type State struct {
 
 // tile is a range of positions along kept[0], the first kept axis, at one position along the other kept axes.
 type tile struct {
-	index int // number of the tile
-	n     int // number of positions
+	index     int // number of the tile
+	positions int // number of positions
 	// If rows are cut: the chunk's first position along the cut axis, and the number of its positions. Otherwise 0.
 	partBegin, partLen int
 }
@@ -89,9 +89,9 @@ func (p *Plan) runTile(s *State, index int, ptrs []unsafe.Pointer, worker []byte
 func (p *Plan) foldPart(s *State, index, part int, ptrs []unsafe.Pointer, scratch, worker []byte) {
 	t := p.setTile(s, index, ptrs, worker)
 	t.partBegin = part * p.partLen
-	t.partLen = min(p.partLen, p.reduced[p.cutAxis].n-t.partBegin)
+	t.partLen = min(p.partLen, p.reduced[p.cutAxis].length-t.partBegin)
 	for i := range p.metas {
-		s.tileBase[i] = unsafe.Add(s.tileBase[i], t.partBegin*p.reduced[p.cutAxis].step[i])
+		s.tileBase[i] = unsafe.Add(s.tileBase[i], t.partBegin*p.reduced[p.cutAxis].strides[i])
 	}
 	p.stageIn(s, t)
 	p.runPass(s, t, &p.passes[0])
@@ -99,7 +99,7 @@ func (p *Plan) foldPart(s *State, index, part int, ptrs []unsafe.Pointer, scratc
 	for k, f := range p.passes[0].folds {
 		partial := p.partials[k]
 		begin := partial.offset + (index*p.partsPerRow+part)*partial.size
-		n := t.n * p.objects[f.result].size
+		n := t.positions * p.objects[f.result].size
 		copy(scratch[begin:begin+n], unsafe.Slice((*byte)(s.tileBase[f.result]), n))
 	}
 }
@@ -126,10 +126,10 @@ func (p *Plan) joinParts(s *State, index int, ptrs []unsafe.Pointer, scratch, wo
 	for k := range p.passes[0].folds {
 		f := &p.passes[0].folds[k]
 		partial := p.partials[k]
-		p.setNeutral(s, f, f.result, t.n)
+		p.setNeutral(s, f, f.result, t.positions)
 		results := unsafe.Pointer(&scratch[partial.offset+index*p.partsPerRow*partial.size])
-		p.runLoop(s, f.join, []unsafe.Pointer{s.tileBase[f.result], s.tileBase[f.result], results},
-			[]int{0, 0, partial.size}, t.n, p.partsPerRow)
+		p.runLoop(s, f.joinLoop, []unsafe.Pointer{s.tileBase[f.result], s.tileBase[f.result], results},
+			[]int{0, 0, partial.size}, t.positions, p.partsPerRow)
 	}
 	p.joinColumns(s, t, &p.passes[0])
 	p.runPerRow(s, t, &p.passes[0])
@@ -141,15 +141,15 @@ func (p *Plan) joinParts(s *State, index int, ptrs []unsafe.Pointer, scratch, wo
 }
 
 // runLoop runs a loop on a copy of ptrs, because the loop modifies them.
-func (p *Plan) runLoop(s *State, l *loops.Loop, ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
+func (p *Plan) runLoop(s *State, l *loops.Loop, ptrs []unsafe.Pointer, strides []int, innerLen, outerLen int) {
 	s.callPtrs = append(s.callPtrs[:0], ptrs...)
-	l.Run(&s.loops, s.callPtrs, strides, n0, n1)
+	l.Run(&s.loops, s.callPtrs, strides, innerLen, outerLen)
 }
 
 // setTile returns the tile with an index, and sets s.tileBase to its addresses.
 func (p *Plan) setTile(s *State, index int, ptrs []unsafe.Pointer, worker []byte) tile {
 	first := index % p.tilesPerKept0 * p.tileLen
-	t := tile{index: index, n: min(p.tileLen, p.kept[0].n-first)}
+	t := tile{index: index, positions: min(p.tileLen, p.kept[0].length-first)}
 	s.tileBase = s.tileBase[:0]
 	for i := range p.objects {
 		o := &p.objects[i]
@@ -160,14 +160,14 @@ func (p *Plan) setTile(s *State, index int, ptrs []unsafe.Pointer, worker []byte
 		offset, k := first*o.keptStride, index/p.tilesPerKept0
 		for d := range p.kept[1:] {
 			a := &p.kept[1+d]
-			offset += k % a.n * a.step[i]
-			k /= a.n
+			offset += k % a.length * a.strides[i]
+			k /= a.length
 		}
-		q := p.address(ptrs, o.argument)
-		if q != nil {
-			q = unsafe.Add(q, offset)
+		address := p.address(ptrs, o.argument)
+		if address != nil {
+			address = unsafe.Add(address, offset)
 		}
-		s.tileBase = append(s.tileBase, q)
+		s.tileBase = append(s.tileBase, address)
 	}
 	return t
 }
@@ -176,20 +176,20 @@ func (p *Plan) setTile(s *State, index int, ptrs []unsafe.Pointer, worker []byte
 func (p *Plan) length(t tile, ax int) int {
 	switch {
 	case ax == kept0:
-		return t.n
+		return t.positions
 	case ax >= len(p.reduced):
 		return 1
 	case ax == p.cutAxis && t.partLen > 0:
 		return t.partLen
 	}
-	return p.reduced[ax].n
+	return p.reduced[ax].length
 }
 
-// eachPosition calls f for each position along the axes that are neither the inner nor the outer dimension of loops. n0
-// and n1 are the lengths of the inner and the outer dimension. During the call, s.ptrs has the addresses of the objects
-// in slots, and nil for slot -1. f may modify s.ptrs.
-func (p *Plan) eachPosition(s *State, t tile, slots []int, f func(n0, n1 int)) {
-	n0, n1 := p.length(t, p.innerAxis()), p.length(t, p.outerAxis())
+// eachPosition calls f for each position along the axes that are neither the inner nor the outer dimension of loops.
+// innerLen and outerLen are the lengths of these two dimensions. During the call, s.ptrs has the addresses of the
+// objects in slots, and nil for slot -1. f may modify s.ptrs.
+func (p *Plan) eachPosition(s *State, t tile, slots []int, f func(innerLen, outerLen int)) {
+	innerLen, outerLen := p.length(t, p.innerAxis()), p.length(t, p.outerAxis())
 	if p.rowLen == 0 {
 		return
 	}
@@ -211,7 +211,7 @@ func (p *Plan) eachPosition(s *State, t tile, slots []int, f func(n0, n1 int)) {
 			}
 			s.ptrs = append(s.ptrs, unsafe.Add(s.tileBase[o], offset))
 		}
-		f(n0, n1)
+		f(innerLen, outerLen)
 		d := firstOther
 		for ; d < len(p.reduced); d++ {
 			if s.index[d]++; s.index[d] < p.length(t, d) {
@@ -256,9 +256,9 @@ func (p *Plan) runPass(s *State, t tile, pass *compiledPass) {
 		f := &pass.folds[k]
 		switch {
 		case p.alongColumns:
-			p.setNeutral(s, f, f.result, t.n)
+			p.setNeutral(s, f, f.result, t.positions)
 		case f.laneAccs >= 0:
-			p.setNeutral(s, f, f.laneAccs, t.n)
+			p.setNeutral(s, f, f.laneAccs, t.positions)
 		}
 	}
 	p.setStrides(s, pass.slots, p.outerAxis())
@@ -266,11 +266,14 @@ func (p *Plan) runPass(s *State, t tile, pass *compiledPass) {
 		p.foldColumns(s, t, pass)
 		return
 	}
-	p.eachPosition(s, t, pass.slots, func(n0, n1 int) { pass.loop.Run(&s.loops, s.ptrs, s.strides, n0, n1) })
+	p.eachPosition(s, t, pass.slots, func(innerLen, outerLen int) {
+		pass.loop.Run(&s.loops, s.ptrs, s.strides, innerLen,
+			outerLen)
+	})
 	for k := range pass.folds {
 		f := &pass.folds[k]
 		if f.laneAccs >= 0 {
-			f.combine(s.tileBase[f.result], s.tileBase[f.laneAccs], t.n)
+			f.combineLanes(s.tileBase[f.result], s.tileBase[f.laneAccs], t.positions)
 		}
 	}
 }
@@ -278,29 +281,29 @@ func (p *Plan) runPass(s *State, t tile, pass *compiledPass) {
 // foldColumns runs the loop of a pass along columns. It folds blocks of foldBlock elements of each column, and adds the
 // result of each block to the upper-level accumulators.
 func (p *Plan) foldColumns(s *State, t tile, pass *compiledPass) {
-	added, flushed := 0, false
-	flush := func() {
+	elementsInBlock, hasUpperAccs := 0, false
+	addBlock := func() {
 		for k := range pass.folds {
 			f := &pass.folds[k]
-			if !flushed {
-				p.setNeutral(s, f, f.upperAccs, t.n)
+			if !hasUpperAccs {
+				p.setNeutral(s, f, f.upperAccs, t.positions)
 			}
-			p.runLoop(s, f.join, []unsafe.Pointer{s.tileBase[f.upperAccs], s.tileBase[f.upperAccs], s.tileBase[f.result]},
-				[]int{0, 0, 0}, t.n, 1)
-			p.setNeutral(s, f, f.result, t.n)
+			p.runLoop(s, f.joinLoop, []unsafe.Pointer{s.tileBase[f.upperAccs], s.tileBase[f.upperAccs], s.tileBase[f.result]},
+				[]int{0, 0, 0}, t.positions, 1)
+			p.setNeutral(s, f, f.result, t.positions)
 		}
-		added, flushed = 0, true
+		elementsInBlock, hasUpperAccs = 0, true
 	}
-	p.eachPosition(s, t, pass.slots, func(n0, n1 int) {
-		for n1 > 0 {
-			if added == foldBlock {
+	p.eachPosition(s, t, pass.slots, func(innerLen, outerLen int) {
+		for outerLen > 0 {
+			if elementsInBlock == foldBlock {
 				interrupt.Check(s.Context)
-				flush()
+				addBlock()
 			}
-			n := min(n1, foldBlock-added)
-			p.runColumns(s, pass, n0, n)
-			added += n
-			if n1 -= n; n1 == 0 {
+			n := min(outerLen, foldBlock-elementsInBlock)
+			p.runColumns(s, pass, innerLen, n)
+			elementsInBlock += n
+			if outerLen -= n; outerLen == 0 {
 				return // the pointers must not be advanced beyond the memory
 			}
 			for k := range s.ptrs {
@@ -310,38 +313,38 @@ func (p *Plan) foldColumns(s *State, t tile, pass *compiledPass) {
 			}
 		}
 	})
-	if !flushed {
+	if !hasUpperAccs {
 		return
 	}
-	flush()
+	addBlock()
 	for k := range pass.folds {
 		f := &pass.folds[k]
-		n := t.n * p.objects[f.result].size
+		n := t.positions * p.objects[f.result].size
 		copy(unsafe.Slice((*byte)(s.tileBase[f.result]), n), unsafe.Slice((*byte)(s.tileBase[f.upperAccs]), n))
 	}
 }
 
 // runColumns runs the unrolled loop over columns, and the loop without unrolling for the remaining elements.
-func (p *Plan) runColumns(s *State, pass *compiledPass, n0, n1 int) {
+func (p *Plan) runColumns(s *State, pass *compiledPass, innerLen, outerLen int) {
 	unrolledEnd := 0
 	if pass.unrolled != nil {
-		if unrolledEnd = n1 - n1%pass.unroll; unrolledEnd > 0 {
+		if unrolledEnd = outerLen - outerLen%pass.unrollCount; unrolledEnd > 0 {
 			s.callPtrs, s.callStrides = s.callPtrs[:0], s.callStrides[:0]
 			for _, f := range pass.unrolledSlots {
 				s.callPtrs = append(s.callPtrs, unsafe.Add(s.ptrs[f.slot], f.element*s.strides[f.slot]))
-				s.callStrides = append(s.callStrides, pass.unroll*s.strides[f.slot])
+				s.callStrides = append(s.callStrides, pass.unrollCount*s.strides[f.slot])
 			}
-			pass.unrolled.Run(&s.loops, s.callPtrs, s.callStrides, n0, unrolledEnd/pass.unroll)
+			pass.unrolled.Run(&s.loops, s.callPtrs, s.callStrides, innerLen, unrolledEnd/pass.unrollCount)
 		}
 	}
-	if unrolledEnd == n1 {
+	if unrolledEnd == outerLen {
 		return
 	}
 	s.callPtrs = s.callPtrs[:0]
 	for k, q := range s.ptrs {
 		s.callPtrs = append(s.callPtrs, unsafe.Add(q, unrolledEnd*s.strides[k]))
 	}
-	pass.loop.Run(&s.loops, s.callPtrs, s.strides, n0, n1-unrolledEnd)
+	pass.loop.Run(&s.loops, s.callPtrs, s.strides, innerLen, outerLen-unrolledEnd)
 }
 
 // runPerRow runs the part of a pass that is computed once per row, after the loop of the pass.
@@ -353,7 +356,7 @@ func (p *Plan) runPerRow(s *State, t tile, pass *compiledPass) {
 	for _, o := range pass.perRowSlots {
 		s.ptrs, s.strides = append(s.ptrs, s.tileBase[o]), append(s.strides, 0)
 	}
-	pass.perRow.Run(&s.loops, s.ptrs, s.strides, t.n, 1)
+	pass.perRow.Run(&s.loops, s.ptrs, s.strides, t.positions, 1)
 }
 
 // stageIn copies staged operands to the worker's memory.
@@ -385,7 +388,7 @@ func (p *Plan) stageOut(s *State, t tile) {
 // copyPerRow copies one element per row: from the operand to its staged copy, or from the staged copy to the output.
 func (p *Plan) copyPerRow(s *State, t tile, c stagedCopy) {
 	argument, staged := &p.objects[c.argument], &p.objects[c.staged]
-	a := strided.Axis{N: t.n, Dst: staged.keptStride, Src: argument.keptStride}
+	a := strided.Axis{N: t.positions, Dst: staged.keptStride, Src: argument.keptStride}
 	if c.output {
 		c.elem.Block(s.tileBase[c.argument], s.tileBase[c.staged], a.Swapped(), strided.Axis{N: 1})
 		return
@@ -398,9 +401,9 @@ func (p *Plan) copyPerRow(s *State, t tile, c stagedCopy) {
 func (p *Plan) copyElements(s *State, t tile, c stagedCopy) {
 	argument, staged := &p.objects[c.argument], &p.objects[c.staged]
 	inner, outer := p.innerAxis(), p.outerAxis()
-	p.eachPosition(s, t, []int{c.argument, c.staged}, func(n0, n1 int) {
-		a := strided.Axis{N: n0, Dst: staged.stride(inner), Src: argument.stride(inner)}
-		b := strided.Axis{N: n1, Dst: staged.stride(outer), Src: argument.stride(outer)}
+	p.eachPosition(s, t, []int{c.argument, c.staged}, func(innerLen, outerLen int) {
+		a := strided.Axis{N: innerLen, Dst: staged.stride(inner), Src: argument.stride(inner)}
+		b := strided.Axis{N: outerLen, Dst: staged.stride(outer), Src: argument.stride(outer)}
 		if c.output {
 			c.elem.Block(s.ptrs[0], s.ptrs[1], a.Swapped(), b.Swapped())
 			return

@@ -21,7 +21,7 @@ func (b *builder) compileScans(rowPass *expr.RowPass, pass *compiledPass) {
 			continue
 		}
 		r := b.program.Rows[q.N]
-		sc := scan{row: b.rows[q.N], scanner: expr.Scanning(r.Scan, r.DType)}
+		sc := scan{row: b.rowObjects[q.N], scanner: expr.Scanning(r.Scan, r.DType)}
 		sc.carry = b.perRowMemory(sc.scanner.Carry)
 		pass.scans = append(pass.scans, sc)
 	}
@@ -34,19 +34,19 @@ const scanCheckElements = 1 << 16
 func (p *Plan) runScans(s *State, t tile, pass *compiledPass) {
 	for _, sc := range pass.scans {
 		row, carry := &p.objects[sc.row], s.tileBase[sc.carry]
-		sc.scanner.Begin(carry, t.n)
-		n, rows := p.reduced[0].n, s.tileBase[sc.row]
+		sc.scanner.Begin(carry, t.positions)
+		n, rows := p.reduced[0].length, s.tileBase[sc.row]
 		if p.alongColumns {
 			for i := range n {
 				if i%scanCheckElements == scanCheckElements-1 {
 					interrupt.Check(s.Context)
 				}
 				x := unsafe.Add(rows, i*row.reducedStrides[0])
-				sc.scanner.Columns(carry, x, x, t.n)
+				sc.scanner.Columns(carry, x, x, t.positions)
 			}
 			continue
 		}
-		for i := range t.n {
+		for i := range t.positions {
 			x := unsafe.Add(rows, i*row.keptStride)
 			for begin := 0; begin < n; begin += scanCheckElements {
 				if begin > 0 {

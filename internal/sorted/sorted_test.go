@@ -1,6 +1,8 @@
 package sorted
 
 import (
+	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,4 +18,25 @@ func TestStrings(t *testing.T) {
 	Strings(list)
 	assert.Equal(t, []string{"a", "b", "b", "x"}, list)
 	Strings(nil)
+}
+
+func TestNumbers(t *testing.T) {
+	ints := []int{3, -1, 2}
+	Ints(ints)
+	assert.Equal(t, []int{-1, 2, 3}, ints)
+	floats := []float64{1, math.Inf(-1), 0.5}
+	Floats(floats)
+	assert.Equal(t, []float64{math.Inf(-1), 0.5, 1}, floats)
+}
+
+func TestFunc(t *testing.T) {
+	type pair struct{ key, position int }
+	list := make([]pair, 1000)
+	for i := range list {
+		list[i] = pair{i * 7 % 10, i}
+	}
+	want := slices.Clone(list)
+	slices.SortStableFunc(want, func(a, b pair) int { return a.key - b.key })
+	Func(list, func(a, b pair) int { return a.key - b.key })
+	assert.Equal(t, want, list)
 }

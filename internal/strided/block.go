@@ -15,7 +15,7 @@ func (e *Elem) Block(dst, src unsafe.Pointer, a, b Axis) {
 		}
 	case a.N <= 0 || b.N <= 0:
 	case e.copiesUnchanged:
-		blocks[e.DstSize](dst, src, a, b)
+		blocksBySize[e.DstSize](dst, src, a, b)
 	default:
 		if rowsAlongB(a, b) {
 			a, b = b, a
@@ -40,7 +40,8 @@ const longRow = 16
 
 func abs(n int) int { return max(n, -n) }
 
-var blocks = [17]func(dst, src unsafe.Pointer, a, b Axis){
+// blocksBySize has the copies of blocks by element size in bytes.
+var blocksBySize = [17]func(dst, src unsafe.Pointer, a, b Axis){
 	1: block[uint8], 2: block[uint16], 4: block[uint32], 8: block[uint64], 16: block[[2]uint64]}
 
 // block moves a.N by b.N elements. Both axes have at least two elements.

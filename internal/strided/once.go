@@ -28,7 +28,7 @@ func (e Elem) Run(dst, src unsafe.Pointer, axes []Axis) {
 	if n := p.ScratchBytes(); n > 0 {
 		scratch = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(make([]uint64, (n+7)/8)))), n)
 	}
-	p.Run(dst, src, scratch, 0, p.tiles)
+	p.Run(dst, src, scratch, 0, p.tileCount)
 }
 
 // maxUnplannedElems is the number of elements up to which a copy without tiles is faster.

@@ -55,26 +55,26 @@ const (
 
 // Transposition returns the tiles of a copy whose pattern is [Transposed].
 func (p *Copy) Transposition() Transposition {
-	t := Transposition{Method: p.transposeMethod(), Tiles: p.tiles}
-	if t.Method == Elementwise && p.b.Dst > machine.LineBytes && p.b.tile > l1Lines {
-		t.Pieces = p.elems / p.a.tile
+	t := Transposition{Method: p.transposeMethod(), Tiles: p.tileCount}
+	if t.Method == Elementwise && p.b.Dst > machine.LineBytes && p.b.tileLen > l1Lines {
+		t.Pieces = p.elementCount / p.a.tileLen
 	}
 	return t
 }
 
 func (p *Copy) transposeMethod() Method {
-	m := p.matrix(nil, nil, nil, p.a.tile, p.b.tile)
+	m := p.matrix(nil, nil, nil, p.a.tileLen, p.b.tileLen)
 	for i := range tileRoutines[m.size] {
 		t := &tileRoutines[m.size][i]
-		if t.rows <= m.na && t.cols <= m.nb && (t.plain != nil || m.nonTemporal && t.stream != nil) {
+		if t.rows <= m.rows && t.cols <= m.cols && (t.normal != nil || m.nonTemporal && t.stream != nil) {
 			return InRegisters
 		}
 	}
 	switch {
-	case len(tileRoutines[m.size]) == 0 && min(m.na, m.nb) >= minGoRows:
+	case len(tileRoutines[m.size]) == 0 && min(m.rows, m.cols) >= minGoRows:
 		return InRegisters
-	case hasThreeChannels && m.size == 4 && max(m.na, m.nb) >= 16 &&
-		(m.nb == 3 && m.srcStep == 12 || m.na == 3 && m.dstStep == 12):
+	case hasThreeChannels && m.size == 4 && max(m.rows, m.cols) >= 16 &&
+		(m.cols == 3 && m.srcStep == 12 || m.rows == 3 && m.dstStep == 12):
 		return Interleaved
 	}
 	return Elementwise

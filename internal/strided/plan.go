@@ -10,20 +10,20 @@ import (
 // dimension of dst, and b, usually the fastest dimension of src. There are such tiles for every index of the other
 // dimensions. A Copy is immutable.
 type Copy struct {
-	elem        Elem
-	a, b        axis
-	outer       []outerAxis
-	elems       int // number of elements
-	tiles       int
-	transposed  bool // dst is dense along a, src is dense along b, and elements are moved
-	staged      bool // dst is dense along a, src is dense along b, and tiles are transposed in a worker's scratch
-	nonTemporal bool // dst is written by non-temporal stores
+	elem         Elem
+	a, b         axis
+	outer        []outerAxis
+	elementCount int // number of elements
+	tileCount    int
+	transposed   bool // dst is dense along a, src is dense along b, and elements are moved
+	staged       bool // dst is dense along a, src is dense along b, and tiles are transposed in a worker's scratch
+	nonTemporal  bool // dst is written by non-temporal stores
 }
 
 // axis is a dimension cut into tiles.
 type axis struct {
 	Axis
-	tile, tiles int
+	tileLen, tileCount int
 }
 
 // outerAxis is a loop over a dimension other than a and b, with tilesPerIndex tiles for each index. If isAxisB is set,
@@ -36,21 +36,21 @@ type outerAxis struct {
 }
 
 func (x *axis) cut(tile int) {
-	x.tile = max(1, min(tile, x.N))
-	x.tiles = (x.N + x.tile - 1) / x.tile
+	x.tileLen = max(1, min(tile, x.N))
+	x.tileCount = (x.N + x.tileLen - 1) / x.tileLen
 }
 
 // cutEvenly cuts the dimension into tiles of nearly equal size, in multiples of unit if possible.
 func (x *axis) cutEvenly(tile, unit int) {
-	if x.cut(tile); x.tiles > 1 {
-		x.cut(((x.N+x.tiles-1)/x.tiles + unit - 1) / unit * unit)
+	if x.cut(tile); x.tileCount > 1 {
+		x.cut(((x.N+x.tileCount-1)/x.tileCount + unit - 1) / unit * unit)
 	}
 }
 
 const (
-	// tileElems is the number of elements of a tile: half of a chunk's grain, so that chunks of whole tiles
+	// maxTileElems is the number of elements of a tile: half of a chunk's grain, so that chunks of whole tiles
 	// are nearly equal.
-	tileElems = machine.MoveGrain / 2
+	maxTileElems = machine.MoveGrain / 2
 	// targetTiles is the approximate number of tiles of a small copy, so that workers can share it. A tile still has at
 	// least minTileElems elements.
 	targetTiles, minTileElems = 8, machine.MoveGrain / 16
@@ -124,33 +124,33 @@ func hasSmallerStride(x, y Axis) bool {
 }
 
 // Tiles returns the number of tiles, which may be copied in any order and concurrently.
-func (p *Copy) Tiles() int { return p.tiles }
+func (p *Copy) Tiles() int { return p.tileCount }
 
 // Len returns the maximum number of elements of a tile.
-func (p *Copy) Len() int { return p.a.tile * p.b.tile }
+func (p *Copy) Len() int { return p.a.tileLen * p.b.tileLen }
 
 // ScratchBytes returns the bytes of scratch memory, aligned to 8, that a worker needs.
 func (p *Copy) ScratchBytes() int {
 	switch {
 	case p.usesSquares():
-		return squareScratch
+		return squareScratchBytes
 	case !p.staged:
 		return 0
 	}
-	return min(stagedRows, p.b.tile) * p.scratchStride()
+	return min(stagedRows, p.b.tileLen) * p.scratchStride()
 }
 
 // scratchStride returns the row stride of a staged tile in bytes. It is a cache line more than a row needs, so that
 // strides are not powers of two.
-func (p *Copy) scratchStride() int { return (p.a.tile*p.elem.SrcSize+63)/64*64 + 64 }
+func (p *Copy) scratchStride() int { return (p.a.tileLen*p.elem.SrcSize+63)/64*64 + 64 }
 
 // chooseTiles selects a and b from coalesced axes and cuts them into tiles. It returns the other axes. The result uses
 // the memory of rest.
 func (p *Copy) chooseTiles(rest []Axis) []Axis {
 	unit := axis{Axis{N: 1}, 1, 1}
-	p.a, p.b, p.elems = unit, unit, 1
+	p.a, p.b, p.elementCount = unit, unit, 1
 	for _, x := range rest {
-		p.elems *= x.N
+		p.elementCount *= x.N
 	}
 	take := func(i int) axis {
 		x := axis{Axis: rest[i]}
@@ -176,9 +176,9 @@ func (p *Copy) chooseTiles(rest []Axis) []Axis {
 	default:
 		p.cutRows()
 	}
-	p.tiles = p.a.tiles * p.b.tiles
+	p.tileCount = p.a.tileCount * p.b.tileCount
 	for _, x := range rest {
-		p.tiles *= x.N
+		p.tileCount *= x.N
 	}
 	p.nonTemporal = p.nonTemporal && p.bytes() >= streamBytes
 	return rest
@@ -203,16 +203,16 @@ func (p *Copy) dimsBetween(rest []Axis) int {
 // between cores many times. For example, two workers that took alternate planes of 7 by 7 pixels needed 40 us; a single
 // worker needed 15 us.
 func (p *Copy) addOuter(rest []Axis) {
-	indexOfB, tilesInside := p.dimsBetween(rest), p.a.tiles
-	if indexOfB == 0 || p.b.tiles == 1 {
-		indexOfB, tilesInside = -1, p.a.tiles*p.b.tiles
+	indexOfB, tilesInside := p.dimsBetween(rest), p.a.tileCount
+	if indexOfB == 0 || p.b.tileCount == 1 {
+		indexOfB, tilesInside = -1, p.a.tileCount*p.b.tileCount
 	}
 	p.outer = make([]outerAxis, 0, len(rest)+1)
 	add := func(x Axis, isAxisB bool) {
 		p.outer = append(p.outer, outerAxis{x, tilesInside, isAxisB})
 		tilesInside *= x.N
 	}
-	b := Axis{p.b.tiles, p.b.Dst * p.b.tile, p.b.Src * p.b.tile}
+	b := Axis{p.b.tileCount, p.b.Dst * p.b.tileLen, p.b.Src * p.b.tileLen}
 	for i, x := range rest {
 		if i == indexOfB {
 			add(b, true)
@@ -231,7 +231,7 @@ func (p *Copy) rowsAlong(rest []Axis) int {
 	best := 0
 	if p.a.N*rest[0].N < minTileElems {
 		for i, x := range rest {
-			if x.N > rest[best].N && p.a.N*x.N <= tileElems {
+			if x.N > rest[best].N && p.a.N*x.N <= maxTileElems {
 				best = i
 			}
 		}
@@ -246,26 +246,26 @@ func (p *Copy) cutTransposed(hasRowsBetween bool) {
 	e := &p.elem
 	panel, elems := panelBytes/e.DstSize, p.tileElems()
 	p.a.cutEvenly(max(1, elems/max(1, p.b.N)/panel)*panel, machine.LineBytes/e.DstSize)
-	if p.b.cut(elems / p.a.tile); hasRowsBetween {
-		part := max(minTileElems/p.a.tile, (p.b.N+targetBTiles-1)/targetBTiles)
-		p.b.cutEvenly(min(p.b.tile, part), machine.LineBytes/e.SrcSize)
+	if p.b.cut(elems / p.a.tileLen); hasRowsBetween {
+		part := max(minTileElems/p.a.tileLen, (p.b.N+targetBTiles-1)/targetBTiles)
+		p.b.cutEvenly(min(p.b.tileLen, part), machine.LineBytes/e.SrcSize)
 	}
 	dense := p.a.Dst == e.DstSize && p.b.Src == e.SrcSize
 	p.transposed = dense && e.copiesUnchanged
 	p.nonTemporal = p.transposed
-	p.staged = dense && min(p.a.tile, p.b.tile) >= 4 &&
-		(!e.copiesUnchanged || tileRoutines[e.DstSize] == nil && p.b.Dst*p.b.tile > l1Span)
+	p.staged = dense && min(p.a.tileLen, p.b.tileLen) >= 4 &&
+		(!e.copiesUnchanged || tileRoutines[e.DstSize] == nil && p.b.Dst*p.b.tileLen > l1Span)
 }
 
 // bytes returns the size of dst in bytes.
-func (p *Copy) bytes() int { return p.elem.DstSize * p.elems }
+func (p *Copy) bytes() int { return p.elem.DstSize * p.elementCount }
 
 // tileElems returns the maximum number of elements of a tile.
 func (p *Copy) tileElems() int {
 	if p.movesRows() {
-		return min(p.perGrain(tileElems), max(p.perGrain(minTileElems), p.elems/targetRowTiles))
+		return min(p.perGrain(maxTileElems), max(p.perGrain(minTileElems), p.elementCount/targetRowTiles))
 	}
-	return min(tileElems, max(minTileElems, p.elems/targetTiles))
+	return min(maxTileElems, max(minTileElems, p.elementCount/targetTiles))
 }
 
 // cutRows cuts tiles of one long row, or of several short rows.
@@ -277,7 +277,7 @@ func (p *Copy) cutRows() {
 	}
 	elems := p.tileElems()
 	p.a.cutEvenly(elems, machine.LineBytes)
-	p.b.cutEvenly(elems/p.a.tile, 1)
+	p.b.cutEvenly(elems/p.a.tileLen, 1)
 	p.nonTemporal = p.elem.copiesUnchanged && p.a.Dst == p.elem.DstSize && p.a.Src == p.elem.SrcSize
 }
 
@@ -307,63 +307,65 @@ func (p *Copy) Run(dst, src unsafe.Pointer, scratch []byte, from, to int) {
 	}
 }
 
-// copyRange copies tiles [from, to) of the first outer axes, for nb indices of b. It divides only at the start of a
+// copyRange copies tiles [from, to) of the first outer axes, for lenB indices of b. It divides only at the start of a
 // range, because a division per tile would cost more than a small tile.
-func (p *Copy) copyRange(outer int, scratch []byte, dst, src unsafe.Pointer, nb, from, to int) {
+func (p *Copy) copyRange(outer int, scratch []byte, dst, src unsafe.Pointer, lenB, from, to int) {
 	if outer == 0 {
-		p.copyPlane(scratch, dst, src, nb, from, to)
+		p.copyPlane(scratch, dst, src, lenB, from, to)
 		return
 	}
-	x, k := &p.outer[outer-1], 0
-	if from >= x.tilesPerIndex {
-		k = from / x.tilesPerIndex
-		from, to = from-k*x.tilesPerIndex, to-k*x.tilesPerIndex
+	axis, index := &p.outer[outer-1], 0
+	if from >= axis.tilesPerIndex {
+		index = from / axis.tilesPerIndex
+		from, to = from-index*axis.tilesPerIndex, to-index*axis.tilesPerIndex
 	}
-	for ; from < to; k++ {
-		if x.isAxisB {
-			nb = min(p.b.tile, p.b.N-k*p.b.tile)
+	for ; from < to; index++ {
+		if axis.isAxisB {
+			lenB = min(p.b.tileLen, p.b.N-index*p.b.tileLen)
 		}
-		p.copyRange(outer-1, scratch, unsafe.Add(dst, k*x.Dst), unsafe.Add(src, k*x.Src), nb, from, min(to, x.tilesPerIndex))
-		from, to = 0, to-x.tilesPerIndex
+		p.copyRange(outer-1, scratch, unsafe.Add(dst, index*axis.Dst), unsafe.Add(src, index*axis.Src), lenB, from,
+			min(to, axis.tilesPerIndex))
+		from, to = 0, to-axis.tilesPerIndex
 	}
 }
 
-// copyPlane copies tiles [from, to) of a and of nb indices of b.
-func (p *Copy) copyPlane(scratch []byte, dst, src unsafe.Pointer, nb, from, to int) {
+// copyPlane copies tiles [from, to) of a and of lenB indices of b.
+func (p *Copy) copyPlane(scratch []byte, dst, src unsafe.Pointer, lenB, from, to int) {
 	a, b := &p.a, &p.b
-	ia, ib := 0, 0
+	tileA, tileB := 0, 0
 	if from > 0 {
-		ia, ib = from%a.tiles, from/a.tiles
+		tileA, tileB = from%a.tileCount, from/a.tileCount
 	}
 	for ; from < to; from++ {
-		i, j := ia*a.tile, ib*b.tile
-		p.copyTile(scratch, unsafe.Add(dst, i*a.Dst+j*b.Dst), unsafe.Add(src, i*a.Src+j*b.Src), min(a.tile, a.N-i),
-			min(b.tile, nb-j))
-		if ia++; ia == a.tiles {
-			ia, ib = 0, ib+1
+		startA, startB := tileA*a.tileLen, tileB*b.tileLen
+		p.copyTile(scratch, unsafe.Add(dst, startA*a.Dst+startB*b.Dst), unsafe.Add(src, startA*a.Src+startB*b.Src),
+			min(a.tileLen, a.N-startA),
+			min(b.tileLen, lenB-startB))
+		if tileA++; tileA == a.tileCount {
+			tileA, tileB = 0, tileB+1
 		}
 	}
 }
 
-// copyTile copies na by nb elements.
-func (p *Copy) copyTile(scratch []byte, dst, src unsafe.Pointer, na, nb int) {
-	a, b := Axis{na, p.a.Dst, p.a.Src}, Axis{nb, p.b.Dst, p.b.Src}
+// copyTile copies lenA by lenB elements.
+func (p *Copy) copyTile(scratch []byte, dst, src unsafe.Pointer, lenA, lenB int) {
+	a, b := Axis{lenA, p.a.Dst, p.a.Src}, Axis{lenB, p.b.Dst, p.b.Src}
 	switch {
 	case p.staged:
-		for j := 0; j < nb; j += stagedRows {
-			b.N = min(stagedRows, nb-j)
+		for j := 0; j < lenB; j += stagedRows {
+			b.N = min(stagedRows, lenB-j)
 			p.transposeStaged(scratch, unsafe.Add(dst, j*b.Dst), unsafe.Add(src, j*b.Src), a, b)
 		}
-	case p.transposed && p.matrix(scratch, dst, src, na, nb).transpose():
-	case p.nonTemporal && !p.transposed && streamBlock(dst, src, na*p.elem.DstSize, b):
+	case p.transposed && p.matrix(scratch, dst, src, lenA, lenB).transpose():
+	case p.nonTemporal && !p.transposed && streamBlock(dst, src, lenA*p.elem.DstSize, b):
 	default:
 		p.elem.Block(dst, src, a, b)
 	}
 }
 
 // matrix returns a tile as a matrix to transpose.
-func (p *Copy) matrix(scratch []byte, dst, src unsafe.Pointer, na, nb int) matrix {
-	m := matrix{dst: dst, src: src, dstStep: p.b.Dst, srcStep: p.a.Src, na: na, nb: nb, size: p.elem.DstSize,
+func (p *Copy) matrix(scratch []byte, dst, src unsafe.Pointer, rows, cols int) matrix {
+	m := matrix{dst: dst, src: src, dstStep: p.b.Dst, srcStep: p.a.Src, rows: rows, cols: cols, size: p.elem.DstSize,
 		nonTemporal: p.nonTemporal}
 	if p.usesSquares() {
 		m.scratch = unsafe.Pointer(unsafe.SliceData(scratch))
@@ -382,7 +384,7 @@ func (p *Copy) usesSquares() bool {
 func (p *Copy) transposeStaged(scratch []byte, dst, src unsafe.Pointer, a, b Axis) {
 	size := p.elem.SrcSize
 	at, row := unsafe.Pointer(unsafe.SliceData(scratch)), p.scratchStride()
-	blocks[size](at, src, Axis{a.N, size, a.Src}, Axis{b.N, row, size})
+	blocksBySize[size](at, src, Axis{a.N, size, a.Src}, Axis{b.N, row, size})
 	for j := range b.N {
 		p.elem.Row(unsafe.Add(dst, j*b.Dst), unsafe.Add(at, j*row), p.elem.DstSize, size, a.N)
 	}

@@ -12,4 +12,4 @@ func fence() {}
 
 var hasThreeChannels = false
 
-func (m *matrix) threeChannels() int { return 0 }
+func (m *matrix) transposeThreeChannels() int { return 0 }

@@ -29,7 +29,7 @@ type Elem struct {
 }
 
 // Move returns the Elem that moves elements of 1, 2, 4, 8 or 16 bytes unchanged.
-func Move(size int) Elem { return Elem{size, size, movers[size], true} }
+func Move(size int) Elem { return Elem{size, size, movesBySize[size], true} }
 
 // Convert returns the Elem that converts elements by a row loop.
 func Convert(dst, src int, row Row) Elem { return Elem{DstSize: dst, SrcSize: src, Row: row} }
@@ -45,7 +45,8 @@ type bits interface {
 	uint8 | uint16 | uint32 | uint64 | [2]uint64
 }
 
-var movers = [17]Row{1: move[uint8], 2: move[uint16], 4: move[uint32], 8: move[uint64], 16: move[[2]uint64]}
+// movesBySize has the moves of rows by element size in bytes.
+var movesBySize = [17]Row{1: move[uint8], 2: move[uint16], 4: move[uint32], 8: move[uint64], 16: move[[2]uint64]}
 
 // move is the Row of elements that are moved unchanged.
 func move[T bits](dst, src unsafe.Pointer, dstStep, srcStep, n int) {

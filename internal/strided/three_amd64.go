@@ -18,8 +18,8 @@ func (p *permutations) set(vector, lane, from, index int) {
 	p.index[vector][lane] = uint32(16*from + index)
 }
 
-// splitting takes every third element. weaving takes an element of each of the three vectors in turn.
-var splitting, weaving = func() (s, w permutations) {
+// splitTable takes every third element. weaveTable takes an element of each of the three vectors in turn.
+var splitTable, weaveTable = func() (s, w permutations) {
 	for i := range 48 {
 		s.set(i%3, i/3, i/16, i%16)
 		w.set(i/16, i%16, i%3, i/3)
@@ -27,18 +27,18 @@ var splitting, weaving = func() (s, w permutations) {
 	return s, w
 }()
 
-// threeChannels is [matrix.transpose] for three adjacent channels of 4 bytes. It returns the number of elements per
-// channel that it transposed, which is a multiple of the vector length.
-func (m *matrix) threeChannels() int {
+// transposeThreeChannels is [matrix.transpose] for three adjacent channels of 4 bytes. It returns the number of
+// elements per channel that it transposed, which is a multiple of the vector length.
+func (m *matrix) transposeThreeChannels() int {
 	const lanes = 16
 	switch {
 	case m.size != 4 || !hasThreeChannels:
-	case m.nb == 3 && m.srcStep == 12 && m.na >= lanes:
-		split3x512(m.na&^(lanes-1), m.dst, m.dstStep, m.src, &splitting)
-		return m.na &^ (lanes - 1)
-	case m.na == 3 && m.dstStep == 12 && m.nb >= lanes:
-		weave3x512(m.nb&^(lanes-1), m.dst, m.src, m.srcStep, &weaving)
-		return m.nb &^ (lanes - 1)
+	case m.cols == 3 && m.srcStep == 12 && m.rows >= lanes:
+		split3x512(m.rows&^(lanes-1), m.dst, m.dstStep, m.src, &splitTable)
+		return m.rows &^ (lanes - 1)
+	case m.rows == 3 && m.dstStep == 12 && m.cols >= lanes:
+		weave3x512(m.cols&^(lanes-1), m.dst, m.src, m.srcStep, &weaveTable)
+		return m.cols &^ (lanes - 1)
 	}
 	return 0
 }

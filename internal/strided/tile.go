@@ -11,7 +11,7 @@ import (
 type tileRoutine struct {
 	rows, cols int
 	minCols    int      // minimum number of columns of any routine with these rows
-	plain      tileFunc // normal stores; nil if another routine is better
+	normal     tileFunc // normal stores; nil if another routine is better
 	stream     tileFunc // non-temporal stores, for dst and dstStep in multiples of a cache line; may be nil
 	closeRows  tileFunc // for close rows of dst ([matrix.rowsAreClose]) if it is faster there; may be nil
 }
@@ -27,12 +27,12 @@ type tileFunc = func(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe
 // stay in the TLB too.
 const panelTiles = 4
 
-// matrix describes a transposition of na by nb elements. The na elements are dense in dst, and the nb elements are
-// dense in src.
+// matrix describes a transposition of rows by cols elements, as seen from src: the elements of a row are dense in src,
+// and the elements of a column are dense in dst.
 type matrix struct {
 	dst, src         unsafe.Pointer
-	dstStep, srcStep int // strides of nb in dst and of na in src
-	na, nb, size     int
+	dstStep, srcStep int            // bytes between columns in dst, and between rows in src
+	rows, cols, size int            // size is the number of bytes of an element
 	nonTemporal      bool           // use non-temporal stores for whole lines
 	scratch          unsafe.Pointer // for squares; may be nil
 }
@@ -41,20 +41,20 @@ type matrix struct {
 // overlap their predecessors, so some elements are written twice.
 func (m matrix) transpose() bool {
 	for i := range tileRoutines[m.size] {
-		if t := &tileRoutines[m.size][i]; t.rows <= m.na && t.cols <= m.nb && (t.plain != nil || m.canStream(t)) {
+		if t := &tileRoutines[m.size][i]; t.rows <= m.rows && t.cols <= m.cols && (t.normal != nil || m.canStream(t)) {
 			m.transposeTiles(t)
 			return true
 		}
 	}
-	n := m.threeChannels()
+	n := m.transposeThreeChannels()
 	switch {
 	case n == 0:
 		return false
-	case m.nb == 3 && n < m.na:
-		rest := m.submatrix(n, 0, m.na-n, 3)
+	case m.cols == 3 && n < m.rows:
+		rest := m.submatrix(n, 0, m.rows-n, 3)
 		rest.transposeElements()
-	case m.na == 3 && n < m.nb:
-		rest := m.submatrix(0, n, 3, m.nb-n)
+	case m.rows == 3 && n < m.cols:
+		rest := m.submatrix(0, n, 3, m.cols-n)
 		rest.transposeElements()
 	}
 	return true
@@ -75,59 +75,59 @@ func (m *matrix) rowsAreClose() bool {
 
 // transposeElements transposes few elements, one by one.
 func (m *matrix) transposeElements() {
-	for j := range m.nb {
-		movers[m.size](unsafe.Add(m.dst, j*m.dstStep), unsafe.Add(m.src, j*m.size), m.size, m.srcStep, m.na)
+	for j := range m.cols {
+		movesBySize[m.size](unsafe.Add(m.dst, j*m.dstStep), unsafe.Add(m.src, j*m.size), m.size, m.srcStep, m.rows)
 	}
 }
 
 func (m matrix) transposeTiles(t *tileRoutine) {
-	f := t.plain
+	f := t.normal
 	switch {
 	case m.canStream(t):
 		f = t.stream
 	case t.closeRows != nil && m.rowsAreClose():
 		f = t.closeRows
 	}
-	na, nb := m.na-m.na%t.rows, m.nb-m.nb%t.cols
-	if na == t.rows {
-		m.transposeTileRow(f, t, nb)
+	wholeRows, wholeCols := m.rows-m.rows%t.rows, m.cols-m.cols%t.cols
+	if wholeRows == t.rows {
+		m.transposeTileRow(f, t, wholeCols)
 	} else {
-		m.transposePanels(f, t, na, nb)
+		m.transposePanels(f, t, wholeRows, wholeCols)
 	}
-	if rest := m.nb - nb; rest > 0 {
-		m.submatrix(0, m.nb-max(rest, t.minCols), na, max(rest, t.minCols)).transpose()
+	if rest := m.cols - wholeCols; rest > 0 {
+		m.submatrix(0, m.cols-max(rest, t.minCols), wholeRows, max(rest, t.minCols)).transpose()
 	}
-	if rest := m.na - na; rest > 0 {
-		m.submatrix(m.na-t.rows, 0, t.rows, m.nb).transpose()
+	if rest := m.rows - wholeRows; rest > 0 {
+		m.submatrix(m.rows-t.rows, 0, t.rows, m.cols).transpose()
 	}
 }
 
-// transposeTileRow transposes one row of tiles over nb columns.
-func (m *matrix) transposeTileRow(f tileFunc, t *tileRoutine, nb int) {
-	f(nb/t.cols, m.dst, m.dstStep, t.cols*m.dstStep, m.src, m.srcStep, t.cols*m.size, m.nextTile(t, 0, nb))
+// transposeTileRow transposes one row of tiles over the given number of columns.
+func (m *matrix) transposeTileRow(f tileFunc, t *tileRoutine, cols int) {
+	f(cols/t.cols, m.dst, m.dstStep, t.cols*m.dstStep, m.src, m.srcStep, t.cols*m.size, m.nextTile(t, 0, cols))
 }
 
 // transposePanels transposes panel by panel, and tile by tile within a panel. If there is scratch, it transposes by
 // squares.
-func (m *matrix) transposePanels(f tileFunc, t *tileRoutine, na, nb int) {
+func (m *matrix) transposePanels(f tileFunc, t *tileRoutine, rows, cols int) {
 	srcNext := t.rows * m.srcStep
 	line := machine.LineBytes / m.size
-	for i := 0; i < na; i += panelTiles * t.rows {
-		n, j := min(panelTiles, (na-i)/t.rows), 0
-		for ; m.scratch != nil && j+line <= nb; j += line {
+	for i := 0; i < rows; i += panelTiles * t.rows {
+		n, j := min(panelTiles, (rows-i)/t.rows), 0
+		for ; m.scratch != nil && j+line <= cols; j += line {
 			for q := range n {
 				m.transposeSquare(f, t, i+q*t.rows, j)
 			}
 		}
-		for ; j < nb; j += t.cols {
+		for ; j < cols; j += t.cols {
 			dst, src := m.at(i, j)
 			f(n, dst, m.dstStep, t.rows*m.size, src, m.srcStep, srcNext, m.nextTile(t, i, j+t.cols))
 		}
 	}
 }
 
-// squareScratch is the size in bytes of the scratch for a square of at most 64 rows.
-const squareScratch = machine.LineBytes * machine.LineBytes
+// squareScratchBytes is the size in bytes of the scratch for a square of at most 64 rows.
+const squareScratchBytes = machine.LineBytes * machine.LineBytes
 
 // transposeSquare transposes adjacent tiles of small elements. Each of these tiles reads only a part of a cache line of
 // every row of src. All elements of the lines are first gathered in scratch. Rows are often a power of two apart:
@@ -143,18 +143,18 @@ func (m *matrix) transposeSquare(f tileFunc, t *tileRoutine, i, j int) {
 // nextTile returns the address of the tile of dst at (i, j). If (i, j) is outside dst, it returns the address of the
 // last tile of those rows, because another worker may write lines outside dst.
 func (m *matrix) nextTile(t *tileRoutine, i, j int) unsafe.Pointer {
-	dst, _ := m.at(i, min(j, m.nb-t.cols))
+	dst, _ := m.at(i, min(j, m.cols-t.cols))
 	return dst
 }
 
-// at returns the addresses of element (a, b) in dst and src.
-func (m *matrix) at(a, b int) (dst, src unsafe.Pointer) {
-	return unsafe.Add(m.dst, a*m.size+b*m.dstStep), unsafe.Add(m.src, a*m.srcStep+b*m.size)
+// at returns the addresses of element (row, col) in dst and src.
+func (m *matrix) at(row, col int) (dst, src unsafe.Pointer) {
+	return unsafe.Add(m.dst, row*m.size+col*m.dstStep), unsafe.Add(m.src, row*m.srcStep+col*m.size)
 }
 
-// submatrix returns na by nb elements at (a, b).
-func (m matrix) submatrix(a, b, na, nb int) matrix {
-	m.dst, m.src = m.at(a, b)
-	m.na, m.nb = na, nb
+// submatrix returns rows by cols elements from (row, col) on.
+func (m matrix) submatrix(row, col, rows, cols int) matrix {
+	m.dst, m.src = m.at(row, col)
+	m.rows, m.cols = rows, cols
 	return m
 }

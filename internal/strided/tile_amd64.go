@@ -17,7 +17,7 @@ var tileRoutines = tileRoutinesOf(machine.Host())
 // vectorRows and streamRows copy rows; nil if Go's copy is as good.
 var vectorRows, streamRows = rowsOf(machine.Host())
 
-// hasThreeChannels reports whether [matrix.threeChannels] is available.
+// hasThreeChannels reports whether [matrix.transposeThreeChannels] is available.
 var hasThreeChannels = machine.Host().Has(machine.Vector512)
 
 // tileRoutinesOf returns the routines of an instruction set by element size. Routines with more rows come first. Among

@@ -18,7 +18,7 @@ var tileRoutines = tileRoutinesOf(machine.Host())
 func tileRoutinesOf(cpu machine.Features) (t [17][]tileRoutine) {
 	if cpu.Has(machine.NEON) {
 		for size, f := range map[int]tileFunc{1: tile1x16, 2: tile2x16, 4: tile4x16, 8: tile8x16} {
-			t[size] = []tileRoutine{{rows: 16 / size, cols: 16 / size, minCols: 16 / size, plain: f}}
+			t[size] = []tileRoutine{{rows: 16 / size, cols: 16 / size, minCols: 16 / size, normal: f}}
 		}
 	}
 	return t

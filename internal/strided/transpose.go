@@ -7,7 +7,7 @@ import "unsafe"
 func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
 	if b.Src == size {
-		m := matrix{dst: dst, src: src, dstStep: b.Dst, srcStep: a.Src, na: a.N, nb: b.N, size: size}
+		m := matrix{dst: dst, src: src, dstStep: b.Dst, srcStep: a.Src, rows: a.N, cols: b.N, size: size}
 		if m.transpose() {
 			return
 		}
@@ -26,21 +26,21 @@ func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 		return // an address beyond the last row may be invalid
 	}
 	d, s := unsafe.Add(dst, i*size), unsafe.Add(src, i*a.Src)
-	switch dstOff, srcOff := 0, 0; a.N - i {
+	switch dstOffset, srcOffset := 0, 0; a.N - i {
 	case 3:
 		r1, r2 := unsafe.Add(s, a.Src), unsafe.Add(s, 2*a.Src)
 		for range b.N {
-			t := (*[3]T)(unsafe.Add(d, dstOff))
-			t[0], t[1] = *(*T)(unsafe.Add(s, srcOff)), *(*T)(unsafe.Add(r1, srcOff))
-			t[2] = *(*T)(unsafe.Add(r2, srcOff))
-			dstOff, srcOff = dstOff+b.Dst, srcOff+b.Src
+			t := (*[3]T)(unsafe.Add(d, dstOffset))
+			t[0], t[1] = *(*T)(unsafe.Add(s, srcOffset)), *(*T)(unsafe.Add(r1, srcOffset))
+			t[2] = *(*T)(unsafe.Add(r2, srcOffset))
+			dstOffset, srcOffset = dstOffset+b.Dst, srcOffset+b.Src
 		}
 	case 2:
 		r1 := unsafe.Add(s, a.Src)
 		for range b.N {
-			t := (*[2]T)(unsafe.Add(d, dstOff))
-			t[0], t[1] = *(*T)(unsafe.Add(s, srcOff)), *(*T)(unsafe.Add(r1, srcOff))
-			dstOff, srcOff = dstOff+b.Dst, srcOff+b.Src
+			t := (*[2]T)(unsafe.Add(d, dstOffset))
+			t[0], t[1] = *(*T)(unsafe.Add(s, srcOffset)), *(*T)(unsafe.Add(r1, srcOffset))
+			dstOffset, srcOffset = dstOffset+b.Dst, srcOffset+b.Src
 		}
 	case 1:
 		move[T](d, s, b.Dst, b.Src, b.N)
@@ -49,38 +49,38 @@ func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 
 // transposeShortRows is transpose for short rows of src. It reads along these rows, and writes up to four rows of dst
 // at the same time.
-func transposeShortRows[T bits](dst, src unsafe.Pointer, dstStep, srcStep, na, nb int) {
+func transposeShortRows[T bits](dst, src unsafe.Pointer, dstStep, srcStep, rows, cols int) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
-	row := func(j int) []T { return unsafe.Slice((*T)(unsafe.Add(dst, j*dstStep)), na) }
+	row := func(j int) []T { return unsafe.Slice((*T)(unsafe.Add(dst, j*dstStep)), rows) }
 	j := 0
-	for ; j+4 <= nb; j += 4 {
-		d0, srcOff := row(j), j*size
+	for ; j+4 <= cols; j += 4 {
+		d0, srcOffset := row(j), j*size
 		d1, d2, d3 := row(j + 1)[:len(d0)], row(j + 2)[:len(d0)], row(j + 3)[:len(d0)]
 		for i := range d0 {
-			s := (*[4]T)(unsafe.Add(src, srcOff))
+			s := (*[4]T)(unsafe.Add(src, srcOffset))
 			d0[i], d1[i], d2[i], d3[i] = s[0], s[1], s[2], s[3]
-			srcOff += srcStep
+			srcOffset += srcStep
 		}
 	}
-	switch srcOff := j * size; nb - j {
+	switch srcOffset := j * size; cols - j {
 	case 3:
 		d0 := row(j)
 		d1, d2 := row(j + 1)[:len(d0)], row(j + 2)[:len(d0)]
 		for i := range d0 {
-			s := (*[3]T)(unsafe.Add(src, srcOff))
+			s := (*[3]T)(unsafe.Add(src, srcOffset))
 			d0[i], d1[i], d2[i] = s[0], s[1], s[2]
-			srcOff += srcStep
+			srcOffset += srcStep
 		}
 	case 2:
 		d0 := row(j)
 		d1 := row(j + 1)[:len(d0)]
 		for i := range d0 {
-			s := (*[2]T)(unsafe.Add(src, srcOff))
+			s := (*[2]T)(unsafe.Add(src, srcOffset))
 			d0[i], d1[i] = s[0], s[1]
-			srcOff += srcStep
+			srcOffset += srcStep
 		}
 	case 1:
-		move[T](unsafe.Pointer(unsafe.SliceData(row(j))), unsafe.Add(src, srcOff), size, srcStep, na)
+		move[T](unsafe.Pointer(unsafe.SliceData(row(j))), unsafe.Add(src, srcOffset), size, srcStep, rows)
 	}
 }
 
@@ -97,12 +97,12 @@ func interleave4[T bits](dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Poi
 		k = n &^ 3
 		interleave4x64(k, dst, step, s0, s1, s2, s3)
 	}
-	dstOff, srcOff := k*step, k*srcStep
+	dstOffset, srcOffset := k*step, k*srcStep
 	for ; k < n; k++ {
-		t := (*[4]T)(unsafe.Add(dst, dstOff))
-		t[0], t[1] = *(*T)(unsafe.Add(s0, srcOff)), *(*T)(unsafe.Add(s1, srcOff))
-		t[2], t[3] = *(*T)(unsafe.Add(s2, srcOff)), *(*T)(unsafe.Add(s3, srcOff))
-		dstOff, srcOff = dstOff+step, srcOff+srcStep
+		t := (*[4]T)(unsafe.Add(dst, dstOffset))
+		t[0], t[1] = *(*T)(unsafe.Add(s0, srcOffset)), *(*T)(unsafe.Add(s1, srcOffset))
+		t[2], t[3] = *(*T)(unsafe.Add(s2, srcOffset)), *(*T)(unsafe.Add(s3, srcOffset))
+		dstOffset, srcOffset = dstOffset+step, srcOffset+srcStep
 	}
 }
 
@@ -110,11 +110,12 @@ func interleave4[T bits](dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Poi
 // run. A nil run counts as zeros. size is 1, 2, 4, 8 or 16 bytes.
 func Interleave(size int, dst unsafe.Pointer, step int, runs []unsafe.Pointer, n int) {
 	if n > 0 && len(runs) > 0 {
-		interleavers[size](dst, step, runs, n)
+		interleavesBySize[size](dst, step, runs, n)
 	}
 }
 
-var interleavers = [17]func(dst unsafe.Pointer, step int, runs []unsafe.Pointer, n int){1: interleave[uint8],
+// interleavesBySize has the functions of [Interleave] by element size in bytes.
+var interleavesBySize = [17]func(dst unsafe.Pointer, step int, runs []unsafe.Pointer, n int){1: interleave[uint8],
 	2: interleave[uint16], 4: interleave[uint32], 8: interleave[uint64], 16: interleave[[2]uint64]}
 
 func interleave[T bits](dst unsafe.Pointer, step int, runs []unsafe.Pointer, n int) {

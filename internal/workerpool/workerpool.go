@@ -16,30 +16,30 @@ import (
 )
 
 var (
-	mu                    Lock
+	poolLock              Lock
 	jobs                  []*Job       // jobs that request workers
 	workers               int          // number of workers
-	idleWorkers           atomic.Int32 // number of workers without a job; written with mu held
-	requestingJobs        atomic.Int32 // len(jobs), for spinning workers, which read it without mu
+	idleWorkers           atomic.Int32 // number of workers without a job; written with poolLock held
+	requestingJobs        atomic.Int32 // len(jobs), for spinning workers, which read it without poolLock
 	openJobs              atomic.Int32 // number of jobs between Begin and End; while there are any, workers spin longer
 	skipsAfterFutileStart int          // skipCalls when the last worker ended: 1, 3, 7 ... if workers find no job, else 0
-	skipCalls             int          // number of Try calls, from now on, that start no worker; at most maxSkipped
+	skipCalls             int          // number of next StartIfUsedRecently calls that start no worker; at most maxSkipped
 )
 
-// Worth says how much work a call has, relative to the cost of starting a worker. A start takes some microseconds of
-// the caller's time, and the worker begins some tens of microseconds later.
-type Worth uint8
+// StartPolicy says whether a call starts workers. A start takes some microseconds of the caller's time, and the worker
+// begins some tens of microseconds later, so that only a call with enough work should start workers.
+type StartPolicy uint8
 
-// A Little call uses only awake workers. A Much call always starts workers if too few are awake. A Try call starts
-// workers too, except when recently started workers found no job. In a series of short runs, Try calls therefore start
-// workers, and the runs keep them awake. In rare runs they do not.
+// A call with StartNone uses only awake workers. With StartAlways it starts workers if too few are awake. With
+// StartIfUsedRecently it starts workers too, except when recently started workers found no job. In a series of short
+// runs, such calls therefore start workers, and the runs keep them awake. In rare runs they do not.
 const (
-	Little Worth = iota
-	Try
-	Much
+	StartNone StartPolicy = iota
+	StartIfUsedRecently
+	StartAlways
 )
 
-// maxSkipped is the maximum number of consecutive Try calls that start no worker.
+// maxSkipped is the maximum number of consecutive StartIfUsedRecently calls that start no worker.
 const maxSkipped = 256
 
 // Job is the work of one goroutine, its owner, that workers may join. The owner calls Begin, Wait and End. The owner
@@ -58,11 +58,11 @@ type Job struct {
 // Begin opens the job.
 func (j *Job) Begin() { openJobs.Add(1) }
 
-// Call requests n workers, and wakes a waiting owner. If too few workers are awake, worth decides whether more are
-// started.
-func (j *Job) Call(n int, worth Worth) {
+// RequestWorkers requests n workers, and wakes a waiting owner. If too few workers are awake, worth decides whether
+// more are started.
+func (j *Job) RequestWorkers(n int, worth StartPolicy) {
 	start := 0
-	mu.Lock()
+	poolLock.Lock()
 	if n > 0 {
 		if j.requestedWorkers == 0 {
 			jobs = append(jobs, j)
@@ -72,7 +72,7 @@ func (j *Job) Call(n int, worth Worth) {
 		start = workersToStart(n, worth)
 	}
 	asleep := j.recordEvent()
-	mu.Unlock()
+	poolLock.Unlock()
 	if asleep {
 		j.wake <- struct{}{}
 	}
@@ -81,20 +81,20 @@ func (j *Job) Call(n int, worth Worth) {
 
 // Expect announces a Call. It starts workers if fewer than n are awake, so that the job does not wait some tens of
 // microseconds for its workers. The started workers spin until a Call or until their spin time ends.
-func Expect(n int, worth Worth) {
+func Expect(n int, worth StartPolicy) {
 	if int(idleWorkers.Load()) >= n {
 		return
 	}
-	mu.Lock()
+	poolLock.Lock()
 	start := workersToStart(n, worth)
-	mu.Unlock()
+	poolLock.Unlock()
 	startWorkers(start)
 }
 
 // workersToStart returns the number of workers to start so that n workers are awake. It adds this number to the workers
 // of the pool. The lock must be held.
-func workersToStart(n int, worth Worth) (start int) {
-	if awake := int(idleWorkers.Load()); n > awake && worth.starts() {
+func workersToStart(n int, worth StartPolicy) (start int) {
+	if awake := int(idleWorkers.Load()); n > awake && worth.startsWorkers() {
 		start = max(min(n-awake, max(runtime.GOMAXPROCS(0)-1, n)-workers), 0)
 		workers += start
 		idleWorkers.Add(int32(start))
@@ -118,28 +118,28 @@ func noop() {}
 
 // Ready reports whether workers would join a Call of the given worth, because some workers are awake or would be
 // started. If not, the caller need not prepare shared work, which saves some tenths of a microsecond.
-func Ready(worth Worth) bool {
-	if idleWorkers.Load() > 0 || worth == Much {
+func Ready(worth StartPolicy) bool {
+	if idleWorkers.Load() > 0 || worth == StartAlways {
 		return true
 	}
-	if worth == Little {
+	if worth == StartNone {
 		return false
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	return worth.starts()
+	poolLock.Lock()
+	defer poolLock.Unlock()
+	return worth.startsWorkers()
 }
 
-// starts decides whether a call of this worth starts workers. It counts the skipped Try calls.
-func (w Worth) starts() bool {
-	if w == Try && skipCalls > 0 {
+// startsWorkers decides whether a call with this policy starts workers. It counts the calls that start none.
+func (w StartPolicy) startsWorkers() bool {
+	if w == StartIfUsedRecently && skipCalls > 0 {
 		skipCalls--
 		return false
 	}
-	if w == Try && isCrowded() {
+	if w == StartIfUsedRecently && isCrowded() {
 		return false
 	}
-	return w != Little
+	return w != StartNone
 }
 
 // recordEvent counts an event. It reports whether the owner must be woken.
@@ -157,9 +157,9 @@ func (j *Job) EventCount() uint32 { return j.events.Load() }
 // work, Wait returns immediately. It reports whether workers are at work.
 func (j *Job) Wait(seen uint32) bool {
 	for l := (spinner{}); ; {
-		mu.Lock()
+		poolLock.Lock()
 		n := j.joinedWorkers
-		mu.Unlock()
+		poolLock.Unlock()
 		if n == 0 || j.events.Load() != seen {
 			return n > 0
 		}
@@ -175,16 +175,16 @@ func (j *Job) Wait(seen uint32) bool {
 
 // sleep parks the owner until an event after seen.
 func (j *Job) sleep(seen uint32) {
-	mu.Lock()
+	poolLock.Lock()
 	if j.events.Load() != seen || j.joinedWorkers == 0 {
-		mu.Unlock()
+		poolLock.Unlock()
 		return
 	}
 	if j.wake == nil {
 		j.wake = make(chan struct{}, 1)
 	}
 	j.ownerSleeps = true
-	mu.Unlock()
+	poolLock.Unlock()
 	<-j.wake
 }
 
@@ -202,14 +202,14 @@ func (j *Job) Linger(seen uint32) bool {
 
 // End closes the job. No worker joins after End has begun, and all workers have left when it returns.
 func (j *Job) End() {
-	mu.Lock()
+	poolLock.Lock()
 	if j.requestedWorkers > 0 {
 		j.requestedWorkers = 0
 		removeJob(j)
 	}
 	n := j.joinedWorkers
 	j.events.Add(1) // for lingering workers
-	mu.Unlock()
+	poolLock.Unlock()
 	for n > 0 {
 		seen := j.EventCount()
 		if !j.Wait(seen) {
@@ -247,8 +247,8 @@ func worker() {
 
 // join assigns the worker to the first job in the list.
 func join() *Job {
-	mu.Lock()
-	defer mu.Unlock()
+	poolLock.Lock()
+	defer poolLock.Unlock()
 	if len(jobs) == 0 {
 		return nil
 	}
@@ -266,7 +266,7 @@ func join() *Job {
 func (j *Job) help() {
 	returned := false
 	defer func() {
-		mu.Lock()
+		poolLock.Lock()
 		j.joinedWorkers--
 		if returned {
 			idleWorkers.Add(1)
@@ -274,7 +274,7 @@ func (j *Job) help() {
 			workers--
 		}
 		asleep := j.recordEvent()
-		mu.Unlock()
+		poolLock.Unlock()
 		if asleep {
 			j.wake <- struct{}{}
 		}
@@ -285,8 +285,8 @@ func (j *Job) help() {
 
 // leave ends the worker, unless a job requests a worker.
 func leave(joined bool) bool {
-	mu.Lock()
-	defer mu.Unlock()
+	poolLock.Lock()
+	defer poolLock.Unlock()
 	if len(jobs) > 0 {
 		return false
 	}

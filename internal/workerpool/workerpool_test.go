@@ -24,8 +24,8 @@ func eventually(t *testing.T, what string, f func() bool) {
 func nobody(t *testing.T) {
 	t.Helper()
 	eventually(t, "workers do not leave", func() bool {
-		mu.Lock()
-		defer mu.Unlock()
+		poolLock.Lock()
+		defer poolLock.Unlock()
 		return workers == 0
 	})
 }
@@ -37,7 +37,7 @@ func TestWorkersJoinAndEnd(t *testing.T) {
 		var came atomic.Int32
 		j := &Job{Help: func() { came.Add(1) }}
 		j.Begin()
-		j.Call(3, Much)
+		j.RequestWorkers(3, StartAlways)
 		eventually(t, "no worker joins", func() bool { return came.Load() == 3 })
 		j.End()
 		if j.requestedWorkers != 0 || j.joinedWorkers != 0 || len(jobs) != 0 {
@@ -59,7 +59,7 @@ func TestEndWaitsForWorkers(t *testing.T) {
 		out.Store(true)
 	}}
 	j.Begin()
-	j.Call(1, Much)
+	j.RequestWorkers(1, StartAlways)
 	eventually(t, "no worker joins", in.Load)
 	seen := j.EventCount()
 	if !j.Wait(seen) && !out.Load() || j.EventCount() == seen {
@@ -86,16 +86,16 @@ func TestCallWakesTheOwner(t *testing.T) {
 	var j Job
 	j.Help = func() {
 		eventually(t, "the owner does not sleep", func() bool {
-			mu.Lock()
-			defer mu.Unlock()
+			poolLock.Lock()
+			defer poolLock.Unlock()
 			return j.ownerSleeps
 		})
 		called.Store(true)
-		j.Call(0, Little)
+		j.RequestWorkers(0, StartNone)
 		eventually(t, "the owner does not wake", leave.Load)
 	}
 	j.Begin()
-	j.Call(1, Much)
+	j.RequestWorkers(1, StartAlways)
 	for !called.Load() {
 		if seen := j.EventCount(); !called.Load() {
 			j.Wait(seen)
@@ -114,7 +114,7 @@ func TestWorkThatEndsItsGoroutine(t *testing.T) {
 			runtime.Goexit()
 		}}
 		j.Begin()
-		j.Call(1, Much)
+		j.RequestWorkers(1, StartAlways)
 		eventually(t, "no worker joins", came.Load)
 		j.End()
 	}
@@ -127,18 +127,18 @@ func TestWorkThatEndsItsGoroutine(t *testing.T) {
 // After workers that were started found no job, Try starts none for a while.
 func TestTries(t *testing.T) {
 	nobody(t)
-	mu.Lock()
+	poolLock.Lock()
 	skipsAfterFutileStart, skipCalls = 0, 0
-	mu.Unlock()
+	poolLock.Unlock()
 	j := &Job{Help: func() {}}
 	starts := 0
 	for range 100 {
 		j.Begin()
-		mu.Lock()
+		poolLock.Lock()
 		before := workers
-		mu.Unlock()
-		j.Call(1, Try)
-		mu.Lock()
+		poolLock.Unlock()
+		j.RequestWorkers(1, StartIfUsedRecently)
+		poolLock.Lock()
 		if workers > before {
 			starts++
 		}
@@ -146,7 +146,7 @@ func TestTries(t *testing.T) {
 			j.requestedWorkers = 0
 			removeJob(j)
 		}
-		mu.Unlock()
+		poolLock.Unlock()
 		j.End()
 		nobody(t)
 	}
@@ -158,30 +158,30 @@ func TestTries(t *testing.T) {
 // Expected workers are awake before the call, and a call starts no more than that.
 func TestExpect(t *testing.T) {
 	count := func() int {
-		mu.Lock()
-		defer mu.Unlock()
+		poolLock.Lock()
+		defer poolLock.Unlock()
 		return workers
 	}
 	nobody(t)
-	Expect(1, Little)
+	Expect(1, StartNone)
 	if n := count(); n != 0 {
 		t.Errorf("%d workers were started by Little", n)
 	}
 	came := 0
 	for range 100 { // one of them may have left before the call
-		Expect(1, Much)
-		Expect(1, Much)
+		Expect(1, StartAlways)
+		Expect(1, StartAlways)
 		if n := count(); n > 1 {
 			t.Fatalf("%d workers are awake, 1 was expected", n)
 		}
 		j := &Job{Help: func() {}}
 		j.Begin()
 		before := count()
-		j.Call(1, Little) // starts no worker
+		j.RequestWorkers(1, StartNone) // starts no worker
 		for end := time.Now().Add(time.Millisecond); before == 1 && time.Now().Before(end); runtime.Gosched() {
-			mu.Lock()
+			poolLock.Lock()
 			taken := j.requestedWorkers == 0
-			mu.Unlock()
+			poolLock.Unlock()
 			if taken {
 				came++
 				break
@@ -199,24 +199,24 @@ func TestExpect(t *testing.T) {
 func TestReady(t *testing.T) {
 	nobody(t)
 	set := func(n int) {
-		mu.Lock()
-		defer mu.Unlock()
+		poolLock.Lock()
+		defer poolLock.Unlock()
 		skipCalls = n
 	}
 	crowdedUntil.Store(0)
 	defer set(0)
 	set(2)
 	for i, want := range []bool{false, false, true, true} {
-		if got := Ready(Try); got != want {
+		if got := Ready(StartIfUsedRecently); got != want {
 			t.Errorf("try %d: %v", i, got)
 		}
 	}
-	if Ready(Little) || !Ready(Much) {
+	if Ready(StartNone) || !Ready(StartAlways) {
 		t.Error("no worker is awake: Little starts none, Much does")
 	}
 	idleWorkers.Add(1)
 	defer idleWorkers.Add(-1)
-	if !Ready(Little) {
+	if !Ready(StartNone) {
 		t.Error("an awake worker joins a Little call")
 	}
 }
@@ -295,7 +295,7 @@ func TestManyOwners(t *testing.T) {
 				}
 				j := Job{Help: work}
 				j.Begin()
-				j.Call(3, Much)
+				j.RequestWorkers(3, StartAlways)
 				work()
 				for done.Load() < 100 {
 					if seen := j.EventCount(); done.Load() < 100 {
@@ -323,7 +323,7 @@ func BenchmarkHandOver(b *testing.B) {
 	var times []time.Duration
 	for n := int64(1); b.Loop(); n++ {
 		at := time.Now()
-		j.Call(1, Much)
+		j.RequestWorkers(1, StartAlways)
 		for l := (spinner{}); done.Load() < n; {
 			l.spin()
 		}

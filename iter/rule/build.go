@@ -40,10 +40,10 @@ func (r *Rule) decide(c Config, overlap bool) error {
 	if c.firstMistake != nil {
 		return c.firstMistake
 	}
-	r.noutputs, r.flags, r.ops = c.noutputs, c.flags, make([]Resolved, len(c.ops))
+	r.outCount, r.flags, r.ops = c.outCount, c.flags, make([]Resolved, len(c.ops))
 	for i := range c.ops {
 		d := c.ops[i].Type.DType
-		r.ops[i] = Resolved{Operand: &c.ops[i], isOutput: i < c.noutputs, MemoryDType: d, Target: d}
+		r.ops[i] = Resolved{Operand: &c.ops[i], isOutput: i < c.outCount, MemoryDType: d, Target: d}
 	}
 	if err := r.checkOperands(c); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (r *Rule) decide(c Config, overlap bool) error {
 		return err
 	}
 	r.chooseLayout()
-	for i := range r.noutputs {
+	for i := range r.outCount {
 		if r.ops[i].RuleChoosesLayout() {
 			if err := r.ops[i].chosenType.Check(); err != nil {
 				return fmt.Errorf("%s: %w", r.outputName(i), err)
@@ -94,9 +94,9 @@ func (o *Resolved) setMeta(m *tensor.Meta) bool {
 
 // markReadWrite marks the outputs that are the same tensor as an input.
 func (r *Rule) markReadWrite() {
-	for i := range r.noutputs {
+	for i := range r.outCount {
 		out := &r.ops[i]
-		for j := r.noutputs; j < len(r.ops); j++ {
+		for j := r.outCount; j < len(r.ops); j++ {
 			if out.source != nil && r.ops[j].source == out.source {
 				out.ReadWrite = true
 			}
@@ -120,7 +120,7 @@ func (r *Rule) computeShape(c Config) error {
 			r.sizes = s
 		case !tensor.EqualSizes(s, r.sizes).Same(sym.Truth(true)):
 			shape, err := tensor.BroadcastSizes(r.sizes, s)
-			if err != nil && len(r.ops)-r.noutputs > 2 {
+			if err != nil && len(r.ops)-r.outCount > 2 {
 				// PyTorch's message names a and b, which is ambiguous for more than two operands.
 				err = fmt.Errorf("%w (b is %s; a is the shape %s of the operands before it)", err, r.Describe(i),
 					tensor.Sizes(r.sizes))
@@ -136,10 +136,10 @@ func (r *Rule) computeShape(c Config) error {
 
 // Place returns a name of operand i for messages: "output 0", "input 1".
 func (r *Rule) Place(i int) string {
-	if i < r.noutputs {
+	if i < r.outCount {
 		return fmt.Sprintf("output %d", i)
 	}
-	return fmt.Sprintf("input %d", i-r.noutputs)
+	return fmt.Sprintf("input %d", i-r.outCount)
 }
 
 // Describe returns [Rule.Place] and the declared type of the operand, or "undefined" in place of the type.
@@ -165,13 +165,13 @@ func (r *Rule) checkOperands(c Config) error {
 		switch {
 		case o.extra != nil && o.extra.mistake != "":
 			return fmt.Errorf("iter: %s %s", r.Place(i), o.extra.mistake)
-		case !o.Defined && i >= r.noutputs:
+		case !o.Defined && i >= r.outCount:
 			return fmt.Errorf("iter: %s is undefined; only outputs may be", r.Place(i))
 		case !o.Defined && o.Type.DType != tensor.Invalid && !o.Type.DType.Valid():
 			return fmt.Errorf("iter: %s: invalid dtype %v", r.Place(i), o.Type.DType)
 		case !o.Defined:
 			continue
-		case o.Number.IsSet() && i < r.noutputs:
+		case o.Number.IsSet() && i < r.outCount:
 			return fmt.Errorf("iter: %s is a plain number, which cannot be written", r.Place(i))
 		}
 		if err := o.Type.Check(); err != nil {
@@ -250,12 +250,12 @@ func (r *Rule) sameShapes() sym.Bool {
 // markResize marks defined outputs of the wrong shape (mark_resize_outputs).
 func (r *Rule) markResize() error {
 	if r.flags.staticShape {
-		for i := range r.noutputs {
+		for i := range r.outCount {
 			r.ops[i].willResize = !r.ops[i].Defined
 		}
 		return nil
 	}
-	for i := range r.noutputs {
+	for i := range r.outCount {
 		o := &r.ops[i]
 		if !o.Defined {
 			o.willResize = true

@@ -89,7 +89,7 @@ func Number(s tensor.Scalar) Operand {
 // overlap of two outputs; PyTorch does not.
 type Config struct {
 	ops          []Operand // outputs, then inputs
-	noutputs     int
+	outCount     int
 	flags        flags
 	shape        []sym.Int    // set by StaticShape
 	dtype        tensor.DType // set by StaticDType; else Invalid
@@ -99,19 +99,19 @@ type Config struct {
 
 // flags are the options of a Config. Their zero values are the defaults, so some are negations.
 type flags struct {
-	noOverlapCheck bool // CheckMemOverlap(false)
-	reduction      bool // IsReduction
-	keepOutputs    bool // ResizeOutputs(false)
-	anyDTypes      bool // CheckAllSameDType(false)
-	safeCast       bool // EnforceSafeCastingToOutput
-	linear         bool // EnforceLinearIteration
-	promote        bool // PromoteInputsToCommonDType
-	intToFloat     bool // PromoteIntegerInputsToFloat
-	castOutputs    bool // CastCommonDTypeToOutputs
-	cpuScalars     bool // AllowCPUScalars
-	staticShape    bool // StaticShape was called
-	noFastSetup    bool // FastSetup(false)
-	opMath         bool // OpMath
+	noOverlapCheck  bool // CheckMemOverlap(false)
+	reduction       bool // IsReduction
+	keepOutputs     bool // ResizeOutputs(false)
+	anyDTypes       bool // CheckAllSameDType(false)
+	safeCast        bool // EnforceSafeCastingToOutput
+	linearIteration bool // EnforceLinearIteration
+	promoteInputs   bool // PromoteInputsToCommonDType
+	intToFloat      bool // PromoteIntegerInputsToFloat
+	castOutputs     bool // CastCommonDTypeToOutputs
+	cpuScalars      bool // AllowCPUScalars
+	staticShape     bool // StaticShape was called
+	noFastSetup     bool // FastSetup(false)
+	opMath          bool // OpMath
 }
 
 // New returns the default configuration: memory overlap is checked, outputs may be resized, and all dtypes must be
@@ -124,13 +124,13 @@ func New() Config { return Config{} }
 // wrong shape is resized with a warning ([Rule.Resized], [Rule.Warnings]) or rejected. If its dtype differs from the
 // loop's, results are converted on write, or the output is rejected if that is not safe.
 func (c Config) Output(o Operand) Config {
-	if len(c.ops) > c.noutputs {
-		c.firstMistake = fmt.Errorf("iter: output %d was added after %d inputs: outputs must be added first", c.noutputs,
-			len(c.ops)-c.noutputs)
+	if len(c.ops) > c.outCount {
+		c.firstMistake = fmt.Errorf("iter: output %d was added after %d inputs: outputs must be added first", c.outCount,
+			len(c.ops)-c.outCount)
 		return c
 	}
 	c.ops = append(slices.Clip(c.ops), o)
-	c.noutputs++
+	c.outCount++
 	return c
 }
 
@@ -169,12 +169,12 @@ func (c Config) CheckAllSameDType(v bool) Config { c.flags.anyDTypes = !v; retur
 func (c Config) EnforceSafeCastingToOutput(v bool) Config { c.flags.safeCast = v; return c }
 
 // EnforceLinearIteration keeps the dimensions in row-major order. Default false.
-func (c Config) EnforceLinearIteration(v bool) Config { c.flags.linear = v; return c }
+func (c Config) EnforceLinearIteration(v bool) Config { c.flags.linearIteration = v; return c }
 
 // PromoteInputsToCommonDType computes the common dtype by promotion. Inputs are converted to it before the loop reads
 // them. Default false.
 func (c Config) PromoteInputsToCommonDType(v bool) Config {
-	c.flags.promote = v
+	c.flags.promoteInputs = v
 	if v {
 		c.flags.anyDTypes = true
 	}
@@ -225,7 +225,7 @@ func (c Config) StaticDType(d tensor.DType) Config { c.dtype = d; return c }
 func (c Config) FastSetup(v bool) Config { c.flags.noFastSetup = !v; return c }
 
 // defaultConfig returns the default configuration with one output, the first of ops. The other ops are inputs.
-func defaultConfig(ops ...Operand) Config { return Config{ops: ops, noutputs: 1} }
+func defaultConfig(ops ...Operand) Config { return Config{ops: ops, outCount: 1} }
 
 // Unary is a unary op whose operand and result have the same dtype.
 func Unary(out, a Operand) Config { return defaultConfig(out, a) }

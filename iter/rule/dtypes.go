@@ -37,21 +37,22 @@ func (r *Rule) computeTypes(c Config) error {
 		}
 	}
 	if !c.flags.anyDTypes && (inputsDiffer || outputsDiffer || common != output && output != tensor.Invalid &&
-		len(r.ops) > r.noutputs) {
+		len(r.ops) > r.outCount) {
 		for i := range r.ops {
 			if o := &r.ops[i]; o.Defined && o.Target != common {
 				return fmt.Errorf("Found dtype %s but expected %s (%s)", o.Target.TorchName(), common.TorchName(), r.Describe(i))
 			}
 		}
 	}
-	if !hasUndefined && !c.flags.promote && !c.flags.castOutputs && !c.flags.safeCast && c.inputDType == tensor.Invalid {
+	if !hasUndefined && !c.flags.promoteInputs && !c.flags.castOutputs && !c.flags.safeCast &&
+		c.inputDType == tensor.Invalid {
 		if inputsDiffer {
 			common = tensor.Invalid
 		}
 		r.finishTypes(common)
 		return nil
 	}
-	if c.flags.promote && (inputsDiffer || r.hasNumbers()) {
+	if c.flags.promoteInputs && (inputsDiffer || r.hasNumbers()) {
 		d, err := r.commonDType()
 		if err != nil {
 			return err
@@ -64,12 +65,12 @@ func (r *Rule) computeTypes(c Config) error {
 	if c.inputDType != tensor.Invalid {
 		common = c.inputDType
 	}
-	return r.castTo(common, c.flags.promote || c.inputDType != tensor.Invalid)
+	return r.castTo(common, c.flags.promoteInputs || c.inputDType != tensor.Invalid)
 }
 
 // hasNumbers reports whether some input is a plain number.
 func (r *Rule) hasNumbers() bool {
-	for i := r.noutputs; i < len(r.ops); i++ {
+	for i := r.outCount; i < len(r.ops); i++ {
 		if r.ops[i].Number.IsSet() {
 			return true
 		}
@@ -80,12 +81,12 @@ func (r *Rule) hasNumbers() bool {
 // commonDType returns the dtype to which the inputs are promoted.
 func (r *Rule) commonDType() (tensor.DType, error) {
 	var p tensor.Promotion
-	for i := r.noutputs; i < len(r.ops); i++ {
+	for i := r.outCount; i < len(r.ops); i++ {
 		r.ops[i].promote(&p)
 	}
 	d, err := p.Result()
 	if err != nil {
-		for i := r.noutputs; i < len(r.ops); i++ {
+		for i := r.outCount; i < len(r.ops); i++ {
 			err = fmt.Errorf("%w (%s)", err, r.Describe(i))
 		}
 	}

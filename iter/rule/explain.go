@@ -27,10 +27,11 @@ func (r *Rule) Sort() []SortStep {
 	}
 	var list []SortStep
 	tensor.SortDims(reversed(len(r.sizes)), func(x, y int) int {
-		swap, stay, by := r.compare(x, y)
-		c := SortStep{A: x, B: y, Exchanged: swap.Hint(), DecidingOperand: by, Sizes: [2]sym.Int{r.sizes[x], r.sizes[y]}}
-		if by >= 0 {
-			t := r.ops[by].comparedType
+		swap, stay, decidingOperand := r.compare(x, y)
+		c := SortStep{A: x, B: y, Exchanged: swap.Hint(), DecidingOperand: decidingOperand,
+			Sizes: [2]sym.Int{r.sizes[x], r.sizes[y]}}
+		if decidingOperand >= 0 {
+			t := r.ops[decidingOperand].comparedType
 			c.Strides = [2]sym.Int{r.effectiveStride(t, x), r.effectiveStride(t, y)}
 		}
 		list = append(list, c)
@@ -52,7 +53,7 @@ func (r *Rule) UnsortedReason() string {
 		return errNilRule.Error()
 	case r.fast != FastNone:
 		return fmt.Sprintf("fast set-up %v", r.fast)
-	case r.flags.linear:
+	case r.flags.linearIteration:
 		return "linear iteration is enforced"
 	case len(r.sizes) <= 1:
 		return "at most one dimension"
@@ -68,11 +69,11 @@ func (r *Rule) Effective(i int) []sym.Int {
 	if o.RuleChoosesLayout() {
 		return nil
 	}
-	st := make([]sym.Int, len(r.sizes))
-	for d := range st {
-		st[d] = r.effectiveStride(o.comparedType, d)
+	strides := make([]sym.Int, len(r.sizes))
+	for d := range strides {
+		strides[d] = r.effectiveStride(o.comparedType, d)
 	}
-	return st
+	return strides
 }
 
 // Remarks returns special properties of operand i as text after a colon, or "" if there are none.

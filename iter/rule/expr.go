@@ -133,11 +133,11 @@ func (r *Rule) InMemory(k Kernel) (*expr.Code, error) {
 	}
 	in := make([]tensor.DType, len(code.In))
 	for i := range in {
-		in[i] = r.ops[r.noutputs+i].MemoryDType
+		in[i] = r.ops[r.outCount+i].MemoryDType
 	}
 	b := expr.NewBuilder(in...)
 	out := b.Inline(code, func(operand, part int) expr.Value {
-		o := &r.ops[r.noutputs+operand]
+		o := &r.ops[r.outCount+operand]
 		parts := loadOperand(b, operand)
 		if o.Number.IsSet() {
 			parts = constantPair(b, o.MemoryDType, o.Number)

@@ -179,7 +179,7 @@ func (k Kernel) Fits(it *Rule) error {
 		return errors.New("iter: a reduction has fewer results than elements; run it by a Fold (RunReduce)")
 	case !k.sameCounts(it):
 		return fmt.Errorf("iter: the kernel %v has %d results and %d operands, the iteration %d and %d",
-			k, k.numResults, k.numOperands, it.noutputs, len(it.ops)-it.noutputs)
+			k, k.numResults, k.numOperands, it.outCount, len(it.ops)-it.outCount)
 	}
 	for i := range it.ops {
 		if !k.acceptsDType(i, it.ops[i].Target) {
@@ -194,7 +194,7 @@ var errNilRule = errors.New("iter: a nil Iterator")
 
 // sameCounts reports whether the kernel and the iteration have the same numbers of results and operands.
 func (k *Kernel) sameCounts(it *Rule) bool {
-	return int(k.numResults) == it.noutputs && int(k.numOperands) == len(it.ops)-it.noutputs
+	return int(k.numResults) == it.outCount && int(k.numOperands) == len(it.ops)-it.outCount
 }
 
 // acceptsAll reports whether the kernel's results and operands have the numbers and dtypes of the iteration.

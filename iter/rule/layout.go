@@ -3,6 +3,7 @@ package rule
 import (
 	"slices"
 
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -53,7 +54,7 @@ func (r *Rule) rowMajor() []sym.Int {
 
 // setOutputLayouts sets the strides of the outputs whose layout the rule chooses.
 func (r *Rule) setOutputLayouts(strides []sym.Int) {
-	for i := range r.noutputs {
+	for i := range r.outCount {
 		if o := &r.ops[i]; o.RuleChoosesLayout() {
 			o.chosenType = &tensor.Type{DType: o.MemoryDType, Shape: r.sizes, Strides: strides}
 			o.comparedType = o.chosenType
@@ -65,7 +66,7 @@ func (r *Rule) setOutputLayouts(strides []sym.Int) {
 // size comes first, and among equal sizes the later dimension.
 func denseOrder(strides, sizes []sym.Int) []int {
 	perm := reversed(len(sizes))
-	slices.SortStableFunc(perm, func(a, b int) int {
+	sorted.Func(perm, func(a, b int) int {
 		if c := compareSizes(strides[a], strides[b]); c != 0 {
 			return c
 		}
@@ -104,7 +105,7 @@ func (r *Rule) fastKind() FastSetup {
 		return FastNone
 	case r.holdsForKept(tensor.Type.IsContiguous):
 		return FastContiguous
-	case r.flags.linear:
+	case r.flags.linearIteration:
 		return FastNone
 	case r.holdsForKept(tensor.Type.IsChannelsLast):
 		return FastChannelsLast
@@ -155,7 +156,7 @@ func (r *Rule) effectiveStride(t *tensor.Type, d int) sym.Int {
 // (TensorIteratorBase::reorder_dimensions).
 func (r *Rule) sortDims() {
 	r.perm = reversed(len(r.sizes))
-	if r.flags.linear || len(r.sizes) <= 1 {
+	if r.flags.linearIteration || len(r.sizes) <= 1 {
 		return
 	}
 	tensor.SortDimsIf(r.perm, func(a, b int) (swap, stay sym.Bool) {
@@ -168,8 +169,8 @@ func (r *Rule) sortDims() {
 // under which they are exchanged (swap), and the condition under which they stay. If neither condition holds, no
 // operand decides. by is the index of the operand that decides if every symbol has its hint as value; it is -1 if no
 // operand decides.
-func (r *Rule) compare(a, b int) (swap, stay sym.Bool, by int) {
-	by = -1
+func (r *Rule) compare(a, b int) (swap, stay sym.Bool, decidingOperand int) {
+	decidingOperand = -1
 	undecided := sym.Truth(true)
 	for i := range r.ops {
 		o := &r.ops[i]
@@ -178,8 +179,8 @@ func (r *Rule) compare(a, b int) (swap, stay sym.Bool, by int) {
 		}
 		swapHere, stayHere := r.compareBy(o, a, b)
 		swapHere, stayHere = undecided.And(swapHere), undecided.And(stayHere)
-		if by < 0 && (swapHere.Hint() || stayHere.Hint()) {
-			by = i
+		if decidingOperand < 0 && (swapHere.Hint() || stayHere.Hint()) {
+			decidingOperand = i
 		}
 		swap, stay = swap.Or(swapHere), stay.Or(stayHere)
 		undecided = undecided.And(swapHere.Or(stayHere).Not()).Decide()
@@ -187,7 +188,7 @@ func (r *Rule) compare(a, b int) (swap, stay sym.Bool, by int) {
 			break
 		}
 	}
-	return swap, stay, by
+	return swap, stay, decidingOperand
 }
 
 // compareBy is compare for one operand. It compares strides and, if these are equal, sizes. If a stride is 0, the
@@ -257,7 +258,7 @@ func (r *Rule) isRowMajor(o *Resolved) bool {
 // setOutputStrides sets dense strides in the order of the permutation for the outputs whose layout the rule chooses
 // (allocate_or_resize_outputs).
 func (r *Rule) setOutputStrides() {
-	for i := range r.noutputs {
+	for i := range r.outCount {
 		if r.ops[i].RuleChoosesLayout() {
 			r.setOutputLayouts(r.stridesByPerm())
 			return

@@ -55,7 +55,7 @@ func (r *Rule) computeNames() error {
 		}
 		r.names = unified
 	}
-	for i := range r.noutputs {
+	for i := range r.outCount {
 		if o := &r.ops[i]; o.Defined && o.names() != nil && !slices.Equal(o.names(), r.names) {
 			return fmt.Errorf("Name mismatch: specified out tensor with names %s are not the same as the computed output "+
 				"names %s. Please rename the out tensor's dims with `Tensor.rename`.",

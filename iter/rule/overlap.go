@@ -5,6 +5,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -35,7 +36,7 @@ func (r *Rule) checkOverlap() error {
 	if r.flags.noOverlapCheck {
 		return nil
 	}
-	for i := range r.noutputs {
+	for i := range r.outCount {
 		out := &r.ops[i]
 		if !out.Defined || out.Operand.meta == nil {
 			continue // only the type is known, not the memory
@@ -180,12 +181,12 @@ const maxSearchNodes = 1 << 16
 // coefficients and prunes by the range of the remaining sum, like numpy's solve_diophantine.
 func findSolution(terms []term, target int, notTrivial bool) Overlap {
 	terms = slices.DeleteFunc(terms, func(t term) bool { return t.max == 0 || t.coef == 0 })
-	slices.SortFunc(terms, func(a, b term) int { return b.coef - a.coef })
+	sorted.Func(terms, func(a, b term) int { return b.coef - a.coef })
 	n := len(terms)
-	reach, div := make([]int, n+1), make([]int, n+1)
+	maxRest, divisors := make([]int, n+1), make([]int, n+1)
 	for k := n - 1; k >= 0; k-- {
-		reach[k] = reach[k+1] + terms[k].coef*terms[k].max
-		div[k] = gcd(terms[k].coef, div[k+1])
+		maxRest[k] = maxRest[k+1] + terms[k].coef*terms[k].max
+		divisors[k] = gcd(terms[k].coef, divisors[k+1])
 	}
 	budget := maxSearchNodes
 	var search func(k, rest int, trivial bool) bool
@@ -196,12 +197,12 @@ func findSolution(terms []term, target int, notTrivial bool) Overlap {
 		if k == n {
 			return rest == 0 && !(trivial && notTrivial)
 		}
-		if rest < 0 || rest > reach[k] || rest%div[k] != 0 {
+		if rest < 0 || rest > maxRest[k] || rest%divisors[k] != 0 {
 			return false
 		}
 		t := terms[k]
-		lo := max(0, (rest-reach[k+1]+t.coef-1)/t.coef)
-		for x := min(t.max, rest/t.coef); x >= lo; x-- {
+		minX := max(0, (rest-maxRest[k+1]+t.coef-1)/t.coef)
+		for x := min(t.max, rest/t.coef); x >= minX; x-- {
 			if search(k+1, rest-x*t.coef, trivial && x == t.trivial) {
 				return true
 			}

@@ -32,7 +32,7 @@ func (f FastSetup) String() string {
 // Sizes may be symbolic. A Rule is immutable and safe for concurrent use.
 type Rule struct {
 	ops         []Resolved // outputs, then inputs
-	noutputs    int
+	outCount    int
 	sizes       []sym.Int // the broadcast shape, in the operands' order of dimensions
 	perm        []int     // the dimensions, fastest first; nil after a fast set-up: see fastStrides
 	fastStrides []sym.Int // the strides of all outputs after a fast set-up; else nil
@@ -84,8 +84,8 @@ func (r *Rule) Without(i int) Rule {
 	r.Operand(i) // panics if i is out of range
 	out := *r
 	out.ops = slices.Delete(slices.Clone(r.ops), i, i+1)
-	if i < r.noutputs {
-		out.noutputs--
+	if i < r.outCount {
+		out.outCount--
 	}
 	out.converts = slices.ContainsFunc(out.ops, func(o Resolved) bool { return o.Converted() })
 	return out
@@ -95,7 +95,7 @@ func (r *Rule) Without(i int) Rule {
 func (r *Rule) Len() int { return len(r.ops) }
 
 // NumOutputs returns the number of outputs, which precede the inputs.
-func (r *Rule) NumOutputs() int { return r.noutputs }
+func (r *Rule) NumOutputs() int { return r.outCount }
 
 // Perm returns the order of the dimensions in memory, fastest first.
 func (r *Rule) Perm() []int {

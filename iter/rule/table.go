@@ -38,7 +38,7 @@ func NewTable(name string, kernels ...Kernel) *Table {
 			t.err = fmt.Errorf("iter: kernel %d of table %q is the zero Kernel", i, name)
 		}
 		for _, before := range t.kernels[:i] {
-			if t.err == nil && before.covers(k) {
+			if t.err == nil && before.acceptsAllOf(k) {
 				t.err = fmt.Errorf("iter: kernel %d of table %q, %v, comes after another for the same dtypes", i, name, k)
 			}
 		}
@@ -46,8 +46,8 @@ func NewTable(name string, kernels ...Kernel) *Table {
 	return t
 }
 
-// covers reports whether k accepts all dtypes that o accepts.
-func (k Kernel) covers(o Kernel) bool {
+// acceptsAllOf reports whether k accepts all dtypes that o accepts.
+func (k Kernel) acceptsAllOf(o Kernel) bool {
 	if k.numResults != o.numResults || k.numOperands != o.numOperands || o.bySize && !k.bySize {
 		return false
 	}
@@ -103,7 +103,7 @@ func (t *Table) noKernelError(it *Rule) error {
 		return resultError
 	case !countsMatch && len(t.kernels) > 0:
 		return fmt.Errorf("iter: no kernel of %q has %d results and %d operands",
-			t.name, it.noutputs, len(it.ops)-it.noutputs)
+			t.name, it.outCount, len(it.ops)-it.outCount)
 	}
 	return NotImplemented(t.name, it)
 }
@@ -127,7 +127,7 @@ func (k Kernel) acceptsInputs(it *Rule) bool {
 func NotImplemented(name string, it *Rule) error {
 	d := it.common
 	if d == tensor.Invalid && len(it.ops) > 0 {
-		d = it.ops[min(it.noutputs, len(it.ops)-1)].MemoryDType
+		d = it.ops[min(it.outCount, len(it.ops)-1)].MemoryDType
 	}
 	return fmt.Errorf("\"%s\" not implemented for '%s'", name, d.TorchName())
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -90,7 +91,7 @@ func Advise(p *Problem) (*Advice, error) {
 				SavedNS: float64(saved) / 1000, Part: float64(saved) / float64(current.PS), Change: changed.Since(current)})
 		}
 	}
-	slices.SortStableFunc(a.Hints, func(x, y Hint) int { return cmp.Compare(y.SavedNS, x.SavedNS) })
+	sorted.Func(a.Hints, func(x, y Hint) int { return cmp.Compare(y.SavedNS, x.SavedNS) })
 	return a, nil
 }
 
@@ -122,12 +123,12 @@ func (m *Model) trials() []trial {
 			add(v, -1, v.Name, 0)
 		}
 	}
-	for i, o := range m.Problem.Graph.Outputs {
-		if o.Value.Const == nil {
-			add(o.Value, i, o.Name, m.outputForm(m.variables.At(o.Value), o))
+	for i, output := range m.Problem.Graph.Outputs {
+		if output.Value.Const == nil {
+			add(output.Value, i, output.Name, m.outputForm(m.variables.At(output.Value), output))
 		}
 	}
-	slices.SortStableFunc(list, func(a, b trial) int { return cmp.Compare(b.value.Meta.Numel(), a.value.Meta.Numel()) })
+	sorted.Func(list, func(a, b trial) int { return cmp.Compare(b.value.Meta.Numel(), a.value.Meta.Numel()) })
 	return list
 }
 

@@ -19,43 +19,43 @@ type defaultView struct {
 
 // viewChoice records the choice for a view node: from which forms of the operand the needed forms of the results are
 // made.
-func (r *decoder) viewChoice(v *viewNode, c *Choice) {
-	in := v.node.In[v.operand].Value
-	set := r.existingForms(r.m.variables.At(in)) & v.allowed
+func (decoder *decoder) viewChoice(view *viewNode, c *Choice) {
+	in := view.node.In[view.operand].Value
+	available := decoder.existingForms(decoder.model.variables.At(in)) & view.allowed
 	c.Drop = true
-	d := &defaultView{view: v, choice: c}
-	for k, out := range v.node.Out {
-		if r.needed.At(out) == 0 {
+	base := &defaultView{view: view, choice: c}
+	for k, out := range view.node.Out {
+		if decoder.needed.At(out) == 0 {
 			continue
 		}
-		y := r.m.variables.At(out)
-		w := r.recipe(y, v.viewForms(k, set), r.m.operandCopies(v, k, set))
+		y := decoder.model.variables.At(out)
+		recipe := decoder.recipe(y, view.viewForms(k, available), decoder.model.operandCopies(view, k, available))
 		for f := range y.forms {
-			if w.usedForms>>f&1 != 0 {
-				from := r.formCopies.At(in)[v.source(k, f, set, r.needed.At(in))]
-				r.setFormCopy(y, f, d.copyOf(r, out, from, nil, f))
+			if recipe.usedForms>>f&1 != 0 {
+				from := decoder.formCopies.At(in)[view.source(k, f, available, decoder.needed.At(in))]
+				decoder.setFormCopy(y, f, base.copyOf(decoder, out, from, nil, f))
 			}
 		}
-		for _, s := range w.steps {
+		for _, s := range recipe.steps {
 			if to := int(s.to); s.from < 0 {
-				r.setFormCopy(y, to, d.copyFromOperand(r, k, r.m.copySource(v, k, to, set), to))
+				decoder.setFormCopy(y, to, base.copyFromOperand(decoder, k, decoder.model.copySource(view, k, to, available), to))
 			}
 		}
-		r.recordSteps(y, w.steps)
+		decoder.recordSteps(y, recipe.steps)
 	}
 }
 
 // copyFromOperand returns the copy that makes form `to` of result k from the given form of the operand.
-func (d *defaultView) copyFromOperand(r *decoder, k, operandForm, to int) *Copy {
-	v, out := d.view, d.view.node.Out[k]
-	from := r.formCopies.At(v.node.In[v.operand].Value)[operandForm]
-	if r.m.operandCopy(v, k, operandForm, to).byNode {
-		return d.copyOf(r, out, from, &v.node.Op.Impls[0], to)
+func (base *defaultView) copyFromOperand(decoder *decoder, k, operandForm, to int) *Copy {
+	view, out := base.view, base.view.node.Out[k]
+	from := decoder.formCopies.At(view.node.In[view.operand].Value)[operandForm]
+	if decoder.model.operandCopy(view, k, operandForm, to).byNode {
+		return base.copyOf(decoder, out, from, &view.node.Op.Impls[0], to)
 	}
-	c := &Copy{Value: out, Order: r.m.variables.At(out).forms[to].order, From: from,
+	c := &Copy{Value: out, Order: decoder.model.variables.At(out).forms[to].order, From: from,
 		Why: fmt.Sprintf("%q needs a buffer of its own", out.Name)}
-	if v.canView[operandForm] {
-		c.From = d.copyOf(r, out, from, nil, to)
+	if view.canView[operandForm] {
+		c.From = base.copyOf(decoder, out, from, nil, to)
 	}
 	if to == 0 {
 		c.Strides = out.Meta.Strides
@@ -65,22 +65,23 @@ func (d *defaultView) copyFromOperand(r *decoder, k, operandForm, to int) *Copy 
 
 // copyOf returns the copy that has form `to` of result out. The view's op is applied to `from` instead of the operand.
 // The copy is a view or, if impl is not nil, has its own buffer.
-func (d *defaultView) copyOf(r *decoder, out *graph.Value, from *Copy, impl *graph.Impl, to int) *Copy {
-	y := r.m.variables.At(out)
+func (base *defaultView) copyOf(decoder *decoder, out *graph.Value, from *Copy, impl *graph.Impl, to int) *Copy {
+	y := decoder.model.variables.At(out)
 	f := y.forms[to]
 	// The node is not removed if it is pinned, or if an output needs its strides in dimensions of size 1.
-	mustStay := d.view.node.Pin.SetsLayout() && y.pin == to || to == 0 && r.m.Problem.outputs[out] && ambiguous(out.Meta)
+	mustStay := base.view.node.Pin.SetsLayout() && y.pin == to || to == 0 && decoder.model.Problem.outputs[out] &&
+		ambiguous(out.Meta)
 	switch {
-	case d.view.identity && impl == nil && !mustStay:
+	case base.view.identity && impl == nil && !mustStay:
 		return from
-	case d.choice.Drop:
-		d.choice.Drop, d.from, d.impl, d.choice.ExactStrides = false, from, impl, true
-		r.setInput(d.choice, d.view.node, d.view.operand, from)
-		if d.choice.Impl = impl; impl != nil && d.view.node.Op.AnyOrder {
-			d.choice.Walk = d.view.node.Call().InOrder(f.order)
+	case base.choice.Drop:
+		base.choice.Drop, base.from, base.impl, base.choice.ExactStrides = false, from, impl, true
+		decoder.setInput(base.choice, base.view.node, base.view.operand, from)
+		if base.choice.Impl = impl; impl != nil && base.view.node.Op.AnyOrder {
+			base.choice.Walk = base.view.node.Call().InOrder(f.order)
 		}
 		return &Copy{Value: out, Original: true}
-	case d.from == from && d.impl == nil && impl == nil:
+	case base.from == from && base.impl == nil && impl == nil:
 		return &Copy{Value: out, Original: true}
 	}
 	c := &Copy{Value: out, View: true, From: from, Why: fmt.Sprintf("%q in another layout", out.Name)}
@@ -88,11 +89,11 @@ func (d *defaultView) copyOf(r *decoder, out *graph.Value, from *Copy, impl *gra
 		c.Strides = out.Meta.Strides
 	}
 	if impl != nil {
-		c.Order, c.Why = f.order, fmt.Sprintf("%s cannot view %q in its layout", d.view.node.Name,
-			d.view.node.In[d.view.operand].Value.Name)
+		c.Order, c.Why = f.order, fmt.Sprintf("%s cannot view %q in its layout", base.view.node.Name,
+			base.view.node.In[base.view.operand].Value.Name)
 	}
 	return c
 }
 
 // ambiguous reports whether other strides of the same shape give the same addresses.
-func ambiguous(m tensor.Meta) bool { return slices.Contains(m.Shape, 1) || m.Numel() == 0 }
+func ambiguous(meta tensor.Meta) bool { return slices.Contains(meta.Shape, 1) || meta.Numel() == 0 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
@@ -52,7 +53,7 @@ func (m *Model) Best(k int) (best []*Outcome, timedOut bool, err error) {
 	if c.err != nil {
 		return nil, false, c.err
 	}
-	slices.SortStableFunc(out, func(a, b *Outcome) int { return cmp.Compare(a.PS, b.PS) })
+	sorted.Func(out, func(a, b *Outcome) int { return cmp.Compare(a.PS, b.PS) })
 	return out[:min(k, len(out))], timedOut && len(out) < k, nil
 }
 
@@ -81,18 +82,18 @@ func (c *comparer) samePlan(a, b []int) bool { return c.outcome(a).samePlan(c.ou
 // have the same class. Variables of values have no classes.
 func (m *Model) computedClasses() [][]int {
 	classes := make([][]int, len(m.WCSP.Variables))
-	for _, t := range m.computedNodes {
-		if t == nil || t.id < 0 {
+	for _, computed := range m.computedNodes {
+		if computed == nil || computed.id < 0 {
 			continue
 		}
 		var known []Computed
-		for i := range t.labels {
-			c := m.describeComputation(t, &t.labels[i])
+		for i := range computed.labels {
+			c := m.describeComputation(computed, &computed.labels[i])
 			k := slices.Index(known, c)
 			if k < 0 {
 				k, known = len(known), append(known, c)
 			}
-			classes[t.id] = append(classes[t.id], k)
+			classes[computed.id] = append(classes[computed.id], k)
 		}
 	}
 	return classes
@@ -103,21 +104,22 @@ func (m *Model) computedClasses() [][]int {
 // each would give 2^n assignments for every plan.
 func (m *Model) withoutDominated() *wcsp.Problem {
 	p := &wcsp.Problem{Version: m.WCSP.Version, Variables: m.WCSP.Variables, Factors: slices.Clone(m.WCSP.Factors)}
-	for _, t := range m.computedNodes {
-		if t == nil || t.id < 0 {
+	for _, computed := range m.computedNodes {
+		if computed == nil || computed.id < 0 {
 			continue
 		}
-		costs := make(wcsp.Costs, len(t.labels))
+		costs := make(wcsp.Costs, len(computed.labels))
 		dominated := false
-		for b := range t.labels {
-			for a := range t.labels {
-				if a != b && t.labels[a].dominates(&t.labels[b]) && (a < b || !t.labels[b].dominates(&t.labels[a])) {
+		for b := range computed.labels {
+			for a := range computed.labels {
+				if a != b && computed.labels[a].dominates(&computed.labels[b]) &&
+					(a < b || !computed.labels[b].dominates(&computed.labels[a])) {
 					costs[b], dominated = wcsp.Forbidden, true
 				}
 			}
 		}
 		if dominated {
-			p.Factors = append(p.Factors, wcsp.Factor{Scope: []int{t.id}, Costs: costs})
+			p.Factors = append(p.Factors, wcsp.Factor{Scope: []int{computed.id}, Costs: costs})
 		}
 	}
 	return p

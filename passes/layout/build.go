@@ -26,39 +26,39 @@ func (m *Model) check() error {
 // build sets WCSP and Weighted: it adds a variable for each value and node with several labels, and then all factors.
 func (m *Model) build() error {
 	m.WCSP, m.Weighted, m.isCopyFactor = &wcsp.Problem{Version: 1}, &wcsp.Problem{Version: 1}, nil
-	s := &builder{m: m, names: map[string][]string{}}
+	b := &builder{model: m, names: map[string][]string{}}
 	for _, x := range m.variableList {
 		if !freeConstant(x.value) && len(x.sets) > 1 {
-			x.id = s.addVariable("value "+x.value.Name, s.setNames(x))
+			x.id = b.addVariable("value "+x.value.Name, b.setNames(x))
 		}
 	}
-	for _, t := range m.computedNodes {
-		if t != nil && len(t.labels) > 1 {
-			names := make([]string, len(t.labels))
-			for i := range t.labels {
-				names[i] = t.labels[i].text()
+	for _, computed := range m.computedNodes {
+		if computed != nil && len(computed.labels) > 1 {
+			names := make([]string, len(computed.labels))
+			for i := range computed.labels {
+				names[i] = computed.labels[i].text()
 			}
-			t.id = s.addVariable("node "+t.node.Name, numberEqual(names))
+			computed.id = b.addVariable("node "+computed.node.Name, numberEqual(names))
 		}
 	}
 	for x := range m.inputVariables() {
-		w := m.priceForms(x, 1<<m.inputForm(x), nil)
-		s.copyFactor(x.id, -1, len(x.sets), 1, func(i, _ int) cost { return w.leastCost(x.sets[i]) })
+		costs := m.priceForms(x, 1<<m.inputForm(x), nil)
+		b.copyFactor(x.id, -1, len(x.sets), 1, func(i, _ int) cost { return costs.leastCost(x.sets[i]) })
 	}
 	for i, n := range m.Problem.Graph.Nodes {
 		interrupt.Check(m.Problem.Context())
-		switch v := m.viewNodes[i]; {
+		switch view := m.viewNodes[i]; {
 		case m.isLost(i):
-		case v != nil:
-			s.addViewFactors(v)
+		case view != nil:
+			b.addViewFactors(view)
 		default:
-			s.addNodeFactors(m.computedNodes[i], n)
+			b.addNodeFactors(m.computedNodes[i], n)
 		}
-		if s.err != nil {
-			return m.Problem.Graph.Fail(n, s.err)
+		if b.err != nil {
+			return m.Problem.Graph.Fail(n, b.err)
 		}
 	}
-	s.addConstantFactor()
+	b.addConstantFactor()
 	m.Weighted.Variables = m.WCSP.Variables
 	return nil
 }
@@ -90,9 +90,9 @@ func (l *label) text() string {
 	if l.impl != nil {
 		text = l.impl.Name
 	}
-	for _, o := range l.walk.Out {
-		if o != "" {
-			text += " " + o.String()
+	for _, order := range l.walk.Out {
+		if order != "" {
+			text += " " + order.String()
 			break
 		}
 	}
@@ -106,7 +106,7 @@ var errIncompatible = errors.New("its operands and results have no compatible la
 
 // builder is the state of [Model.build].
 type builder struct {
-	m             *Model
+	model         *Model
 	constantCosts [2]cost             // costs that depend on no variable, by kind
 	err           error               // set if the problem is infeasible
 	names         map[string][]string // cache of setNames
@@ -119,7 +119,7 @@ const (
 )
 
 // setNames returns the names of a value's sets of forms. Values whose forms have equal names share the list.
-func (s *builder) setNames(x *variable) []string {
+func (builder *builder) setNames(x *variable) []string {
 	var key strings.Builder
 	for i := range x.forms {
 		key.WriteString(x.forms[i].text())
@@ -128,13 +128,13 @@ func (s *builder) setNames(x *variable) []string {
 	for _, set := range x.sets {
 		key.WriteByte(byte(set))
 	}
-	names, known := s.names[key.String()]
+	names, known := builder.names[key.String()]
 	if !known {
 		for _, set := range x.sets {
 			names = append(names, x.setName(set))
 		}
 		names = numberEqual(names)
-		s.names[key.String()] = names
+		builder.names[key.String()] = names
 	}
 	return names
 }
@@ -156,74 +156,77 @@ func numberEqual(names []string) []string {
 }
 
 // addVariable adds a variable and returns its index.
-func (s *builder) addVariable(name string, labels []string) int {
-	p := s.m.WCSP
+func (builder *builder) addVariable(name string, labels []string) int {
+	p := builder.model.WCSP
 	p.Variables = append(p.Variables, wcsp.Variable{Name: name, Labels: labels})
 	return len(p.Variables) - 1
 }
 
-// workFactor adds a factor for the cost of work, in picoseconds, of variables a and b. labelsA and labelsB are the
-// numbers of their labels. A variable with a single label is not part of the problem; its index is -1.
-func (s *builder) workFactor(a, b, labelsA, labelsB int, ps func(i, j int) int64) {
-	time := s.m.Weights.Time
-	s.factor(a, b, labelsA, labelsB, workKind, func(i, j int) cost {
-		c := ps(i, j)
-		if c >= wcsp.Forbidden {
+// workFactor adds a factor for the cost of work, in picoseconds, of two variables. labelsA and labelsB are the numbers
+// of their labels. A variable with a single label is not part of the problem; its index is -1.
+func (builder *builder) workFactor(variableA, variableB, labelsA, labelsB int, ps func(i, j int) int64) {
+	time := builder.model.Weights.Time
+	builder.factor(variableA, variableB, labelsA, labelsB, workKind, func(i, j int) cost {
+		picoseconds := ps(i, j)
+		if picoseconds >= wcsp.Forbidden {
 			return forbidden
 		}
-		return cost{c * time, c}
+		return cost{picoseconds * time, picoseconds}
 	})
 }
 
 // copyFactor adds a factor for the cost of copies: see workFactor.
-func (s *builder) copyFactor(a, b, labelsA, labelsB int, costOf func(i, j int) cost) {
-	s.factor(a, b, labelsA, labelsB, copyKind, costOf)
+func (builder *builder) copyFactor(variableA, variableB, labelsA, labelsB int, costOf func(i, j int) cost) {
+	builder.factor(variableA, variableB, labelsA, labelsB, copyKind, costOf)
 }
 
 // factor adds a factor of a kind to WCSP and to Weighted.
-func (s *builder) factor(a, b, labelsA, labelsB, kind int, costOf func(i, j int) cost) {
+func (builder *builder) factor(variableA, variableB, labelsA, labelsB, kind int, costOf func(i, j int) cost) {
 	if labelsA == 1 && labelsB == 1 { // the common case of a graph without choices
 		c := costOf(0, 0)
-		if s.constantCosts[kind] = s.constantCosts[kind].plus(c); c.weighted >= wcsp.Forbidden && s.err == nil {
-			s.err = errIncompatible
+		if builder.constantCosts[kind] = builder.constantCosts[kind].plus(c); c.weighted >= wcsp.Forbidden &&
+			builder.err == nil {
+			builder.err = errIncompatible
 		}
 		return
 	}
-	f, g := wcsp.Factor{Costs: make([]int64, 0, labelsA*labelsB)}, wcsp.Factor{Costs: make([]int64, 0, labelsA*labelsB)}
+	factor, weighted := wcsp.Factor{Costs: make([]int64, 0, labelsA*labelsB)},
+		wcsp.Factor{Costs: make([]int64, 0, labelsA*labelsB)}
 	zero, infeasible := true, true
 	for i := range labelsA {
 		for j := range labelsB {
 			c := costOf(i, j)
-			f.Costs, g.Costs = append(f.Costs, c.ps), append(g.Costs, c.weighted)
+			factor.Costs, weighted.Costs = append(factor.Costs, c.ps), append(weighted.Costs, c.weighted)
 			zero, infeasible = zero && c.weighted == 0, infeasible && c.weighted >= wcsp.Forbidden
 		}
 	}
-	if infeasible && s.err == nil {
-		s.err = errIncompatible
+	if infeasible && builder.err == nil {
+		builder.err = errIncompatible
 	}
 	if zero {
 		return
 	}
-	for _, id := range []int{a, b} {
+	for _, id := range []int{variableA, variableB} {
 		if id >= 0 {
-			f.Scope = append(f.Scope, id)
+			factor.Scope = append(factor.Scope, id)
 		}
 	}
-	g.Scope = f.Scope
-	s.add(f, g, kind)
+	weighted.Scope = factor.Scope
+	builder.add(factor, weighted, kind)
 }
 
 // add adds a factor to the problem, and its weighted form to the weighted problem.
-func (s *builder) add(f, weighted wcsp.Factor, kind int) {
-	s.m.WCSP.Factors, s.m.isCopyFactor = append(s.m.WCSP.Factors, f), append(s.m.isCopyFactor, kind == copyKind)
-	s.m.Weighted.Factors = append(s.m.Weighted.Factors, weighted)
+func (builder *builder) add(f, weighted wcsp.Factor, kind int) {
+	builder.model.WCSP.Factors, builder.model.isCopyFactor = append(builder.model.WCSP.Factors, f),
+		append(builder.model.isCopyFactor, kind == copyKind)
+	builder.model.Weighted.Factors = append(builder.model.Weighted.Factors, weighted)
 }
 
 // addConstantFactor adds a factor for the costs that do not depend on labels.
-func (s *builder) addConstantFactor() {
-	for kind, c := range s.constantCosts {
+func (builder *builder) addConstantFactor() {
+	for kind, c := range builder.constantCosts {
 		if c.weighted > 0 {
-			s.add(wcsp.Factor{Scope: []int{}, Costs: []int64{c.ps}},
+			builder.add(wcsp.Factor{Scope: []int{}, Costs: []int64{c.ps}},
 				wcsp.Factor{Scope: []int{}, Costs: []int64{c.weighted}}, kind)
 		}
 	}
@@ -231,41 +234,43 @@ func (s *builder) addConstantFactor() {
 
 // addViewFactors adds the factors of a view: the costs of making each set of forms of a result from each set of forms
 // of the operand.
-func (s *builder) addViewFactors(v *viewNode) {
-	x := s.m.variables.At(v.node.In[v.operand].Value)
-	for k, out := range v.node.Out {
-		y := s.m.variables.At(out)
+func (builder *builder) addViewFactors(view *viewNode) {
+	x := builder.model.variables.At(view.node.In[view.operand].Value)
+	for k, out := range view.node.Out {
+		y := builder.model.variables.At(out)
 		if freeConstant(x.value) {
-			w := s.m.priceForms(y, v.viewForms(k, v.allowed), s.m.operandCopies(v, k, v.allowed))
-			s.copyFactor(y.id, -1, len(y.sets), 1, func(i, _ int) cost { return w.leastCost(y.sets[i]) })
+			costs := builder.model.priceForms(y, view.viewForms(k, view.allowed), builder.model.operandCopies(view, k,
+				view.allowed))
+			builder.copyFactor(y.id, -1, len(y.sets), 1, func(i, _ int) cost { return costs.leastCost(y.sets[i]) })
 			continue
 		}
 		costs := make([]formCosts, len(x.sets))
 		for i, set := range x.sets {
-			costs[i] = s.m.priceForms(y, v.viewForms(k, set&v.allowed), s.m.operandCopies(v, k, set&v.allowed))
+			costs[i] = builder.model.priceForms(y, view.viewForms(k, set&view.allowed), builder.model.operandCopies(view, k,
+				set&view.allowed))
 		}
-		s.copyFactor(x.id, y.id, len(x.sets), len(y.sets), func(i, j int) cost { return costs[i].leastCost(y.sets[j]) })
+		builder.copyFactor(x.id, y.id, len(x.sets), len(y.sets), func(i, j int) cost { return costs[i].leastCost(y.sets[j]) })
 	}
 }
 
 // addNodeFactors adds the factors of a node that computes: for its work, for the copies of its results, and for reading
 // its operands.
-func (s *builder) addNodeFactors(t *computedNode, n *graph.Node) {
-	s.workFactor(t.id, -1, len(t.labels), 1, func(i, _ int) int64 { return t.labels[i].cost })
+func (builder *builder) addNodeFactors(computed *computedNode, n *graph.Node) {
+	builder.workFactor(computed.id, -1, len(computed.labels), 1, func(i, _ int) int64 { return computed.labels[i].cost })
 	for k, v := range n.Out {
-		y := s.m.variables.At(v)
-		if len(t.labels) == 1 && len(y.sets) == 1 && y.sets[0]&^(1<<t.labels[0].resultForms[k]) == 0 {
+		y := builder.model.variables.At(v)
+		if len(computed.labels) == 1 && len(y.sets) == 1 && y.sets[0]&^(1<<computed.labels[0].resultForms[k]) == 0 {
 			continue // the result has one form, and readers use this form
 		}
 		costs := map[int]*formCosts{} // by form that the node writes
-		for _, l := range t.labels {
+		for _, l := range computed.labels {
 			if costs[l.resultForms[k]] == nil {
-				w := s.m.priceForms(y, 1<<l.resultForms[k], nil)
-				costs[l.resultForms[k]] = &w
+				formCosts := builder.model.priceForms(y, 1<<l.resultForms[k], nil)
+				costs[l.resultForms[k]] = &formCosts
 			}
 		}
-		s.copyFactor(t.id, y.id, len(t.labels), len(y.sets), func(i, j int) cost {
-			f := t.labels[i].resultForms[k]
+		builder.copyFactor(computed.id, y.id, len(computed.labels), len(y.sets), func(i, j int) cost {
+			f := computed.labels[i].resultForms[k]
 			if slot := y.forms[f].slot; slot != nil && slot.operand >= 0 && y.sets[j]>>f&1 == 0 {
 				return forbidden // a value in a slot must be read in the slot
 			}
@@ -273,19 +278,19 @@ func (s *builder) addNodeFactors(t *computedNode, n *graph.Node) {
 		})
 	}
 	for k, a := range n.In {
-		if a.Kind != graph.TensorArg || readsConstant(n, k) || s.m.readBefore(n, k) {
+		if a.Kind != graph.TensorArg || readsConstant(n, k) || builder.model.readBefore(n, k) {
 			continue
 		}
-		x := s.m.variables.At(a.Value)
-		wrongSlots := s.m.wrongSlots(t, x)
-		s.workFactor(t.id, x.id, len(t.labels), len(x.sets), func(i, j int) int64 {
+		x := builder.model.variables.At(a.Value)
+		wrongSlots := builder.model.wrongSlots(computed, x)
+		builder.workFactor(computed.id, x.id, len(computed.labels), len(x.sets), func(i, j int) int64 {
 			if wrongSlots != nil && x.sets[j]&wrongSlots[i] != 0 {
 				return wcsp.Forbidden
 			}
 			var sum int64
-			for q := k; q < len(n.In); q++ {
-				if n.In[q].Kind == graph.TensorArg && n.In[q].Value == a.Value {
-					_, c := t.labels[i].cheapestRead(q, x.sets[j])
+			for other := k; other < len(n.In); other++ {
+				if n.In[other].Kind == graph.TensorArg && n.In[other].Value == a.Value {
+					_, c := computed.labels[i].cheapestRead(other, x.sets[j])
 					sum = min(sum+c, wcsp.Forbidden)
 				}
 			}
@@ -296,20 +301,20 @@ func (s *builder) addNodeFactors(t *computedNode, n *graph.Node) {
 
 // readBefore reports whether an earlier operand is the same value.
 func (m *Model) readBefore(n *graph.Node, k int) bool {
-	for q := range k {
-		if n.In[q].Kind == graph.TensorArg && n.In[q].Value == n.In[k].Value {
+	for other := range k {
+		if n.In[other].Kind == graph.TensorArg && n.In[other].Value == n.In[k].Value {
 			return true
 		}
 	}
 	return false
 }
 
-// cheapestRead returns the form of operand k that the label reads at the least cost, and this cost. Only forms in the
-// mask set exist. The form is -1 if none of these can be read.
-func (l *label) cheapestRead(k int, set uint) (int, int64) {
+// cheapestRead returns the form of operand k that the label reads at the least cost, and this cost. Only the forms in
+// the mask existing exist. The form is -1 if none of them can be read.
+func (l *label) cheapestRead(k int, existing uint) (int, int64) {
 	best, cost := -1, int64(wcsp.Forbidden)
 	for i, c := range l.readCosts[k] {
-		if set>>i&1 != 0 && c < cost {
+		if existing>>i&1 != 0 && c < cost {
 			best, cost = i, c
 		}
 	}

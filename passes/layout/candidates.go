@@ -13,7 +13,7 @@ import (
 // of the graph as written, row-major order, and the orders that pins, outputs and implementations request. From each
 // form, formFinder derives forms of the operands and results of the nodes next to the value.
 type formFinder struct {
-	m            *Model
+	model        *Model
 	queue        []addedForm    // forms from which no other forms were derived yet
 	spreadByNode []spreadOrders // by index of the node
 }
@@ -26,11 +26,11 @@ type spreadOrders struct {
 }
 
 // addNew adds an order to a list and reports whether it is new.
-func addNew(list *[]tensor.Order, o tensor.Order) bool {
-	if slices.Contains(*list, o) {
+func addNew(list *[]tensor.Order, order tensor.Order) bool {
+	if slices.Contains(*list, order) {
 		return false
 	}
-	*list = append(*list, o)
+	*list = append(*list, order)
 	return true
 }
 
@@ -42,73 +42,74 @@ type addedForm struct {
 
 // findForms finds the forms of all values.
 func (m *Model) findForms() error {
-	w := &formFinder{m: m, spreadByNode: make([]spreadOrders, len(m.Problem.Graph.Nodes))}
+	finder := &formFinder{model: m, spreadByNode: make([]spreadOrders, len(m.Problem.Graph.Nodes))}
 	g := m.Problem.Graph
-	for _, v := range m.viewNodes { // forms that certainly exist are added first, because the number of forms is limited
-		if v != nil {
-			x := m.variables.At(v.node.In[v.operand].Value)
+	// forms that certainly exist are added first, because the number of forms is limited
+	for _, view := range m.viewNodes {
+		if view != nil {
+			x := m.variables.At(view.node.In[view.operand].Value)
 			for i := range x.forms {
-				w.addViewForms(v, x, i)
+				finder.addViewForms(view, x, i)
 			}
 		}
 	}
-	w.addPinned()
-	w.queue = nil
+	finder.addPinned()
+	finder.queue = nil
 	for _, x := range m.variableList {
 		for i := range x.forms {
-			w.queue = append(w.queue, addedForm{x, i})
+			finder.queue = append(finder.queue, addedForm{x, i})
 		}
 	}
-	for _, o := range g.Outputs {
-		if pin := o.Demand(); pin.SetsLayout() {
-			order, err := pin.For(o.Value.Meta.Rank())
+	for _, output := range g.Outputs {
+		if pin := output.Demand(); pin.SetsLayout() {
+			order, err := pin.For(output.Value.Meta.Rank())
 			if err != nil {
-				return g.FailOutput(o, err)
+				return g.FailOutput(output, err)
 			}
-			x := m.variables.At(o.Value)
-			w.addOrder(x, order)
+			x := m.variables.At(output.Value)
+			finder.addOrder(x, order)
 			if x != nil && x.value.Meta.Numel() > 1 &&
 				x.formOf(x.value.Meta.WithStrides(order.Strides(x.value.Meta.Shape))) < 0 {
-				return g.FailOutput(o, fmt.Errorf("%q needs more than %d layouts", o.Value.Name, maxForms))
+				return g.FailOutput(output, fmt.Errorf("%q needs more than %d layouts", output.Value.Name, maxForms))
 			}
 		}
 	}
 	for i, n := range g.Nodes {
 		if m.computedNodes[i] != nil {
-			w.addRequested(n)
+			finder.addRequested(n)
 		}
 	}
-	w.propagateAll()
+	finder.propagateAll()
 	// Row-major order is considered for each value.
 	for _, x := range m.variableList {
-		w.addOrder(x, tensor.RowMajorOrder(x.value.Meta.Rank()))
+		finder.addOrder(x, tensor.RowMajorOrder(x.value.Meta.Rank()))
 	}
-	w.propagateAll()
+	finder.propagateAll()
 	// Channels-last is considered for each image, because strategy ChannelsLast chooses this order.
 	for _, x := range m.variableList {
 		if x.value.Const == nil && m.Problem.Image(x.value) {
-			w.addOrder(x, lastOrder(x.value.Meta.Rank()))
+			finder.addOrder(x, lastOrder(x.value.Meta.Rank()))
 		}
 	}
-	w.propagateAll()
+	finder.propagateAll()
 	return nil
 }
 
 // addPinned adds the layouts that follow from pins: the layouts that inference derives from pinned inputs, and the
 // layouts that pinned nodes write before their results are copied to the pinned layout.
-func (w *formFinder) addPinned() {
+func (finder *formFinder) addPinned() {
 	layouts := map[*graph.Value]tensor.Meta{}
-	for _, v := range slices.Concat(w.m.Problem.Graph.Inputs, w.m.Problem.Graph.Constants) {
-		if x := w.m.variables.At(v); x.pin > 0 {
+	for _, v := range slices.Concat(finder.model.Problem.Graph.Inputs, finder.model.Problem.Graph.Constants) {
+		if x := finder.model.variables.At(v); x.pin > 0 {
 			layouts[v] = x.forms[x.pin].meta
 		}
 	}
-	for _, n := range w.m.Problem.Graph.Nodes {
-		interrupt.Check(w.m.Problem.Context())
+	for _, n := range finder.model.Problem.Graph.Nodes {
+		interrupt.Check(finder.model.Problem.Context())
 		c, changed := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}, n.Pin.SetsLayout()
 		for k, a := range n.In {
-			if m, isChanged := layouts[a.Value]; isChanged {
-				c.In[k], changed = callWith(n, k, m).In[k], true
+			if meta, isChanged := layouts[a.Value]; isChanged {
+				c.In[k], changed = callWith(n, k, meta).In[k], true
 			}
 		}
 		if !changed || n.Op.ReadsStorage {
@@ -119,81 +120,81 @@ func (w *formFinder) addPinned() {
 			continue
 		}
 		for k, r := range res {
-			m := r.Meta()
-			if i := w.addForm(w.m.variables.At(n.Out[k]), m); i > 0 && !n.Pin.SetsLayout() {
-				layouts[n.Out[k]] = m
+			meta := r.Meta()
+			if i := finder.addForm(finder.model.variables.At(n.Out[k]), meta); i > 0 && !n.Pin.SetsLayout() {
+				layouts[n.Out[k]] = meta
 			}
 		}
 	}
 }
 
 // propagateAll propagates all forms in the queue.
-func (w *formFinder) propagateAll() {
-	for len(w.queue) > 0 {
-		interrupt.Check(w.m.Problem.Context())
-		next := w.queue[len(w.queue)-1]
-		w.queue = w.queue[:len(w.queue)-1]
-		w.propagate(next.variable, next.form)
+func (finder *formFinder) propagateAll() {
+	for len(finder.queue) > 0 {
+		interrupt.Check(finder.model.Problem.Context())
+		next := finder.queue[len(finder.queue)-1]
+		finder.queue = finder.queue[:len(finder.queue)-1]
+		finder.propagate(next.variable, next.form)
 	}
 }
 
 // addForm adds a form and queues it if it is new.
-func (w *formFinder) addForm(x *variable, meta tensor.Meta) int {
+func (finder *formFinder) addForm(x *variable, meta tensor.Meta) int {
 	if x == nil {
 		return -1
 	}
 	n := len(x.forms)
 	i := x.addForm(meta)
 	if len(x.forms) > n {
-		w.queue = append(w.queue, addedForm{x, i})
+		finder.queue = append(finder.queue, addedForm{x, i})
 	}
 	return i
 }
 
-// addOrder adds the dense form of order o.
-func (w *formFinder) addOrder(x *variable, o tensor.Order) {
-	if x != nil && o.Rank() == x.value.Meta.Rank() && x.value.Meta.Numel() > 1 && x.formWithOrder(o) < 0 {
-		w.addForm(x, x.value.Meta.WithStrides(o.Strides(x.value.Meta.Shape)))
+// addOrder adds the dense form of an order.
+func (finder *formFinder) addOrder(x *variable, order tensor.Order) {
+	if x != nil && order.Rank() == x.value.Meta.Rank() && x.value.Meta.Numel() > 1 && x.formWithOrder(order) < 0 {
+		finder.addForm(x, x.value.Meta.WithStrides(order.Strides(x.value.Meta.Shape)))
 	}
 }
 
 // addRequested adds the orders that a node's implementations request.
-func (w *formFinder) addRequested(n *graph.Node) {
+func (finder *formFinder) addRequested(n *graph.Node) {
 	if len(n.Op.Impls) == 0 || len(n.Op.Impls) == 1 && !n.Op.Impls[0].MayRejectLayouts() {
 		return
 	}
 	call := n.Call()
 	for i := range n.Op.Impls {
-		m := &n.Op.Impls[i]
-		if !w.m.Problem.Offers(n, m) {
+		impl := &n.Op.Impls[i]
+		if !finder.model.Problem.Offers(n, impl) {
 			continue
 		}
-		for _, walk := range m.Walks(call, nil) {
-			w.addWalk(n, call, m, walk)
+		for _, walk := range impl.Walks(call, nil) {
+			finder.addWalk(n, call, impl, walk)
 		}
 	}
 }
 
 // addWalk adds the orders of a walk's results. For each operand it adds the first of two orders that the implementation
 // can read: the walk's order, or row-major order.
-func (w *formFinder) addWalk(n *graph.Node, call *graph.Call, m *graph.Impl, walk graph.Walk) {
-	for k, o := range walk.Out {
-		if k < len(n.Out) && o != "" {
-			w.addOrder(w.m.variables.At(n.Out[k]), o)
+func (finder *formFinder) addWalk(n *graph.Node, call *graph.Call, impl *graph.Impl, walk graph.Walk) {
+	for k, order := range walk.Out {
+		if k < len(n.Out) && order != "" {
+			finder.addOrder(finder.model.variables.At(n.Out[k]), order)
 		}
 	}
-	read := m.Reader(call, walk)
+	read := impl.Reader(call, walk)
 	for k, a := range n.In {
 		if a.Kind != graph.TensorArg {
 			continue
 		}
-		x, meta := w.m.variables.At(a.Value), a.Meta()
-		for _, o := range []tensor.Order{walk.Order, tensor.RowMajorOrder(meta.Rank())} {
-			if o.Rank() != meta.Rank() || o == "" {
+		x, meta := finder.model.variables.At(a.Value), a.Meta()
+		for _, order := range []tensor.Order{walk.Order, tensor.RowMajorOrder(meta.Rank())} {
+			if order.Rank() != meta.Rank() || order == "" {
 				continue
 			}
-			if _, ok := read(k, meta.WithStrides(o.Strides(meta.Shape))); ok {
-				w.addOrder(x, o)
+			if _, ok := read(k, meta.WithStrides(order.Strides(meta.Shape))); ok {
+				finder.addOrder(x, order)
 				break
 			}
 		}
@@ -201,20 +202,20 @@ func (w *formFinder) addWalk(n *graph.Node, call *graph.Call, m *graph.Impl, wal
 }
 
 // propagate derives forms of other values from form i of x.
-func (w *formFinder) propagate(x *variable, i int) {
+func (finder *formFinder) propagate(x *variable, i int) {
 	f := x.forms[i]
 	if n := x.value.Node; n != nil {
-		w.addOperandForms(n, x, f)
+		finder.addOperandForms(n, x, f)
 	}
 	strideOrder := f.order
 	if !f.dense {
 		strideOrder, _ = tensor.OrderOf(f.meta)
 	}
-	for _, u := range w.m.readers.At(x.value) {
-		n := w.m.Problem.Graph.Nodes[u.node]
-		if v := w.m.viewNodes[u.node]; v != nil {
-			if v.operand == u.operand {
-				w.addViewForms(v, x, i)
+	for _, u := range finder.model.readers.At(x.value) {
+		n := finder.model.Problem.Graph.Nodes[u.node]
+		if view := finder.model.viewNodes[u.node]; view != nil {
+			if view.operand == u.operand {
+				finder.addViewForms(view, x, i)
 			}
 			continue
 		}
@@ -222,11 +223,11 @@ func (w *formFinder) propagate(x *variable, i int) {
 			continue
 		}
 		if hasExpandedDims(f.meta) {
-			w.addInferred(n, u.operand, f.meta)
-		} else if (f.dense || i > 0) && addNew(&w.spreadByNode[u.node].results, strideOrder) {
+			finder.addInferred(n, u.operand, f.meta)
+		} else if (f.dense || i > 0) && addNew(&finder.spreadByNode[u.node].results, strideOrder) {
 			for _, out := range n.Out {
 				if out.Meta.Rank() == x.value.Meta.Rank() {
-					w.addOrder(w.m.variables.At(out), strideOrder)
+					finder.addOrder(finder.model.variables.At(out), strideOrder)
 				}
 			}
 		}
@@ -234,9 +235,9 @@ func (w *formFinder) propagate(x *variable, i int) {
 }
 
 // hasExpandedDims reports whether a layout has expanded dimensions (stride 0), so that its strides define no order.
-func hasExpandedDims(m tensor.Meta) bool {
-	for d, n := range m.Shape {
-		if n > 1 && m.Strides[d] == 0 {
+func hasExpandedDims(meta tensor.Meta) bool {
+	for d, n := range meta.Shape {
+		if n > 1 && meta.Strides[d] == 0 {
 			return true
 		}
 	}
@@ -245,14 +246,14 @@ func hasExpandedDims(m tensor.Meta) bool {
 
 // addInferred adds the orders that inference gives a node's results if the given operand has layout meta and all other
 // operands have the layouts of the graph as written.
-func (w *formFinder) addInferred(n *graph.Node, operand int, meta tensor.Meta) {
+func (finder *formFinder) addInferred(n *graph.Node, operand int, meta tensor.Meta) {
 	res, err := n.Op.Infer(callWith(n, operand, meta))
 	if err != nil || len(res) != len(n.Out) {
 		return
 	}
 	for k, r := range res {
-		if o, dense := tensor.OrderOf(r.Meta()); dense && r.Alias == graph.Fresh {
-			w.addOrder(w.m.variables.At(n.Out[k]), o)
+		if order, dense := tensor.OrderOf(r.Meta()); dense && r.Alias == graph.Fresh {
+			finder.addOrder(finder.model.variables.At(n.Out[k]), order)
 		}
 	}
 }
@@ -263,74 +264,74 @@ func followsOperands(n *graph.Node) bool {
 }
 
 // addOperandForms adds the forms of a node's operands from which the node makes form f of its result y.
-func (w *formFinder) addOperandForms(n *graph.Node, y *variable, f form) {
-	if v := w.m.viewNodes[w.m.nodeIndex[n.Number()]]; v != nil {
-		x := w.m.variables.At(n.In[v.operand].Value)
-		if meta, ok := v.inverse(y, f); ok && x != nil && x.value.Const == nil {
-			w.addForm(x, meta)
+func (finder *formFinder) addOperandForms(n *graph.Node, y *variable, f form) {
+	if view := finder.model.viewNodes[finder.model.nodeIndex[n.Number()]]; view != nil {
+		x := finder.model.variables.At(n.In[view.operand].Value)
+		if meta, ok := view.inverse(y, f); ok && x != nil && x.value.Const == nil {
+			finder.addForm(x, meta)
 		}
 		return
 	}
-	if !f.dense || !followsOperands(n) || !addNew(&w.spreadByNode[w.m.nodeIndex[n.Number()]].all, f.order) {
+	if !f.dense || !followsOperands(n) || !addNew(&finder.spreadByNode[finder.model.nodeIndex[n.Number()]].all, f.order) {
 		return
 	}
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg && a.Value.Const == nil && a.Value.Meta.Rank() == f.meta.Rank() {
-			w.addOrder(w.m.variables.At(a.Value), f.order)
+			finder.addOrder(finder.model.variables.At(a.Value), f.order)
 		}
 	}
 	for _, v := range n.Out {
 		if v != y.value && v.Meta.Rank() == f.meta.Rank() {
-			w.addOrder(w.m.variables.At(v), f.order)
+			finder.addOrder(finder.model.variables.At(v), f.order)
 		}
 	}
 }
 
 // addViewForms records the forms of a view's results for form i of the operand x, and adds new forms.
-func (w *formFinder) addViewForms(v *viewNode, x *variable, i int) {
-	if v.inferredForms>>i&1 != 0 {
+func (finder *formFinder) addViewForms(view *viewNode, x *variable, i int) {
+	if view.inferredForms>>i&1 != 0 {
 		return
 	}
-	v.inferredForms |= 1 << i
+	view.inferredForms |= 1 << i
 	var metas []tensor.Meta
-	if i == 0 || !v.node.Op.ReadsStorage {
-		metas = v.results(x.forms[i].meta)
+	if i == 0 || !view.node.Op.ReadsStorage {
+		metas = view.results(x.forms[i].meta)
 	}
-	for k, out := range v.node.Out {
-		for len(v.resultForm[k]) <= i {
-			v.resultForm[k] = append(v.resultForm[k], -1)
+	for k, out := range view.node.Out {
+		for len(view.resultForm[k]) <= i {
+			view.resultForm[k] = append(view.resultForm[k], -1)
 		}
 		if metas == nil {
 			continue
 		}
-		y := w.m.variables.At(out)
+		y := finder.model.variables.At(out)
 		forms := len(y.forms)
-		resultForm := w.addForm(y, metas[k])
+		resultForm := finder.addForm(y, metas[k])
 		if l := x.forms[i].ownBufferForm; resultForm == forms && l >= 0 {
-			y.forms[resultForm].ownBufferForm = v.resultForm[k][l]
+			y.forms[resultForm].ownBufferForm = view.resultForm[k][l]
 		}
-		v.resultForm[k][i] = resultForm
+		view.resultForm[k][i] = resultForm
 	}
 }
 
 // markInside sets insideBuffer of a view's results. If an op reads the storage of a result, markInside also removes
 // views that would change this storage. If the result is a view in the graph as written, it must be the same view. If
 // it has its own buffer there, a view must begin at the start of a buffer.
-func (m *Model) markInside(v *viewNode, x *variable) {
+func (m *Model) markInside(view *viewNode, x *variable) {
 	if len(m.Problem.readAsStorage) == 0 {
 		return
 	}
 	inferred := make([][]tensor.Meta, len(x.forms)) // inferred on demand
 	metas := func(i int) []tensor.Meta {
 		if inferred[i] == nil {
-			inferred[i] = v.results(x.forms[i].meta)
+			inferred[i] = view.results(x.forms[i].meta)
 		}
 		return inferred[i]
 	}
-	for k, out := range v.node.Out {
+	for k, out := range view.node.Out {
 		y, stored := m.variables.At(out), m.Problem.readAsStorage[out]
-		for i, to := range v.resultForm[k] {
-			if v.viewedForm(k, i) < 0 {
+		for i, to := range view.resultForm[k] {
+			if view.viewedForm(k, i) < 0 {
 				continue
 			}
 			inside := m.isInsideBuffer(x, i) || metas(i)[k].Offset != 0
@@ -339,7 +340,7 @@ func (m *Model) markInside(v *viewNode, x *variable) {
 				changesStorage = i > 0
 			}
 			if to == 0 && stored && changesStorage {
-				v.resultForm[k][i] = -1
+				view.resultForm[k][i] = -1
 			} else if inside {
 				y.insideBuffer |= 1 << to
 			}
@@ -353,17 +354,17 @@ func (m *Model) isInsideBuffer(x *variable, i int) bool {
 }
 
 // results returns the layouts of a view's results for a layout of the operand, or nil if the operand must be copied.
-func (v *viewNode) results(meta tensor.Meta) []tensor.Meta {
-	if v.identity {
+func (view *viewNode) results(meta tensor.Meta) []tensor.Meta {
+	if view.identity {
 		return []tensor.Meta{meta}
 	}
-	res, err := v.node.Op.Infer(callWith(v.node, v.operand, meta))
-	if err != nil || len(res) != len(v.node.Out) {
+	res, err := view.node.Op.Infer(callWith(view.node, view.operand, meta))
+	if err != nil || len(res) != len(view.node.Out) {
 		return nil
 	}
 	list := make([]tensor.Meta, len(res))
 	for k, r := range res {
-		if r.Alias != v.operand {
+		if r.Alias != view.operand {
 			return nil
 		}
 		list[k] = r.Meta()
@@ -383,14 +384,14 @@ func callWith(n *graph.Node, operand int, meta tensor.Meta) *graph.Call {
 
 // inverse returns a layout of the operand for which the view's result y has form f. It returns false if it finds no
 // such layout.
-func (v *viewNode) inverse(y *variable, f form) (tensor.Meta, bool) {
-	x := v.node.In[v.operand].Meta()
+func (view *viewNode) inverse(y *variable, f form) (tensor.Meta, bool) {
+	x := view.node.In[view.operand].Meta()
 	if !f.dense || x.Numel() < 2 {
 		return x, false
 	}
-	n := v.node
+	n := view.node
 	switch {
-	case v.identity:
+	case view.identity:
 		return x.WithStrides(f.meta.Strides), true
 	case n.Op.Permutes != nil:
 		b := make([]int, x.Rank())
@@ -399,12 +400,12 @@ func (v *viewNode) inverse(y *variable, f form) (tensor.Meta, bool) {
 		}
 		return x.WithStrides(b), true
 	case x.Numel() == f.meta.Numel() && !slices.Equal(x.Shape, f.meta.Shape):
-		m, err := f.meta.View(x.Shape)
-		if err != nil || !m.IsNonOverlappingAndDense() {
+		meta, err := f.meta.View(x.Shape)
+		if err != nil || !meta.IsNonOverlappingAndDense() {
 			return x, false
 		}
-		results := v.results(m)
-		return m, results != nil && results[y.value.Index].SameAddresses(f.meta)
+		results := view.results(meta)
+		return meta, results != nil && results[y.value.Index].SameAddresses(f.meta)
 	case x.Rank() == f.meta.Rank(): // a slice of the operand, or all of it
 		return x.WithStrides(f.order.Strides(x.Shape)), true
 	}

@@ -11,22 +11,22 @@ import (
 )
 
 // wantedOrder returns the wanted order of the node's first result. An empty order means the inferred layout.
-func (d *Draft) wantedOrder(n *graph.Node, m tensor.Meta, wish Wish) (tensor.Order, error) {
+func (d *Draft) wantedOrder(n *graph.Node, meta tensor.Meta, wish Wish) (tensor.Order, error) {
 	v := n.Out[0]
 	switch {
 	case n.Pin.SetsLayout():
-		return n.Pin.For(m.Rank())
+		return n.Pin.For(meta.Rank())
 	case d.Problem.Fixed(v) || d.unreadOutput(v):
-		if written, dense := tensor.OrderOf(v.Meta); dense && !written.Holds(m) {
+		if written, dense := tensor.OrderOf(v.Meta); dense && !written.Holds(meta) {
 			return written, nil
 		}
 		return "", nil
 	}
-	o, _ := wish(v)
-	if o.Rank() != m.Rank() || o.Holds(m) {
+	order, _ := wish(v)
+	if order.Rank() != meta.Rank() || order.Holds(meta) {
 		return "", nil
 	}
-	return o, nil
+	return order, nil
 }
 
 // choose sets the cheapest implementation and walk of a node. The cost includes copies of operands that the
@@ -38,19 +38,19 @@ func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, res []gr
 	if len(n.Op.Impls) == 0 || len(res) == 0 {
 		return res, nil
 	}
-	want, err := d.wantedOrder(n, call.Out[0], wish)
+	wanted, err := d.wantedOrder(n, call.Out[0], wish)
 	if err != nil {
 		return nil, d.Problem.Graph.Fail(n, err)
 	}
 	choice.ExactStrides = d.Problem.Fixed(n.Out[0]) || d.unreadOutput(n.Out[0])
-	if m := &n.Op.Impls[0]; len(n.Op.Impls) == 1 && want == "" && !m.MayRejectLayouts() && n.Pin.Impl == "" &&
-		!m.Inexact {
-		if walks := m.Walks(call, nil); len(walks) > 0 {
-			choice.Impl, choice.Walk = m, walks[0]
+	if impl := &n.Op.Impls[0]; len(n.Op.Impls) == 1 && wanted == "" && !impl.MayRejectLayouts() && n.Pin.Impl == "" &&
+		!impl.Inexact {
+		if walks := impl.Walks(call, nil); len(walks) > 0 {
+			choice.Impl, choice.Walk = impl, walks[0]
 			return res, nil
 		}
 	}
-	best, err := d.best(n, call, want)
+	best, err := d.best(n, call, wanted)
 	if err != nil {
 		return nil, d.Problem.Graph.Fail(n, err)
 	}
@@ -58,9 +58,9 @@ func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, res []gr
 	if len(best.copies) > 0 {
 		call.In = slices.Clone(call.In) // the slice may be the node's own
 	}
-	for k, o := range best.copies {
+	for k, order := range best.copies {
 		v := n.In[k].Value
-		c := d.Copy(v, o, ReaderNeeds)
+		c := d.Copy(v, order, ReaderNeeds)
 		d.replace(choice, call, k, v, d.copyMeta(c), c)
 	}
 	if best.results != nil {
@@ -92,19 +92,19 @@ func (o *offer) betterThan(p *offer) bool {
 }
 
 // best returns the best offer for a node.
-func (d *Draft) best(n *graph.Node, call *graph.Call, want tensor.Order) (*offer, error) {
+func (d *Draft) best(n *graph.Node, call *graph.Call, wanted tensor.Order) (*offer, error) {
 	var list []*offer
-	orders := d.orders(n, want)
+	orders := d.orders(n, wanted)
 	supported := false
 	for i := range n.Op.Impls {
-		m := &n.Op.Impls[i]
-		if !d.Problem.Offers(n, m) {
+		impl := &n.Op.Impls[i]
+		if !d.Problem.Offers(n, impl) {
 			continue
 		}
-		for _, w := range m.Walks(call, orders) {
+		for _, walk := range impl.Walks(call, orders) {
 			supported = true
-			o := &offer{impl: m, walk: w}
-			if d.price(o, n, call, want) {
+			o := &offer{impl: impl, walk: walk}
+			if d.price(o, n, call, wanted) {
 				list = append(list, o)
 			}
 		}
@@ -127,18 +127,18 @@ func (d *Draft) best(n *graph.Node, call *graph.Call, want tensor.Order) (*offer
 
 // orders returns the orders to request from implementations: the wanted order of the result, if any, and the orders of
 // pinned operands.
-func (d *Draft) orders(n *graph.Node, want tensor.Order) []tensor.Order {
+func (d *Draft) orders(n *graph.Node, wanted tensor.Order) []tensor.Order {
 	var list []tensor.Order
-	if want != "" {
-		list = append(list, want)
+	if wanted != "" {
+		list = append(list, wanted)
 	}
 	for _, a := range n.In {
 		if a.Kind != graph.TensorArg {
 			continue
 		}
 		if pin := a.Value.Demand(); pin.SetsLayout() {
-			if o, err := pin.For(a.Value.Meta.Rank()); err == nil && !slices.Contains(list, o) {
-				list = append(list, o)
+			if order, err := pin.For(a.Value.Meta.Rank()); err == nil && !slices.Contains(list, order) {
+				list = append(list, order)
 			}
 		}
 	}
@@ -147,7 +147,7 @@ func (d *Draft) orders(n *graph.Node, want tensor.Order) []tensor.Order {
 
 // pinnedImplError returns the error for a node whose pinned implementation cannot compute it.
 func (p *Problem) pinnedImplError(n *graph.Node, call *graph.Call) error {
-	if m, err := n.Op.Impl(n.Pin.Impl); err == nil && p.Exact && m.Inexact {
+	if impl, err := n.Op.Impl(n.Pin.Impl); err == nil && p.Exact && impl.Inexact {
 		return fmt.Errorf("it is pinned to implementation %q, which is inexact, and the plan must be exact: %s",
 			n.Pin.Impl, p.supportingImpls(n, call))
 	}
@@ -159,8 +159,8 @@ func (p *Problem) pinnedImplError(n *graph.Node, call *graph.Call) error {
 func (p *Problem) supportingImpls(n *graph.Node, call *graph.Call) string {
 	var names []string
 	for i := range n.Op.Impls {
-		if m := &n.Op.Impls[i]; !(p.Exact && m.Inexact) && len(m.Walks(call, nil)) > 0 {
-			names = append(names, m.Name)
+		if impl := &n.Op.Impls[i]; !(p.Exact && impl.Inexact) && len(impl.Walks(call, nil)) > 0 {
+			names = append(names, impl.Name)
 		}
 	}
 	if names == nil {
@@ -171,7 +171,7 @@ func (p *Problem) supportingImpls(n *graph.Node, call *graph.Call) string {
 
 // price computes the copies and the total cost of an offer. It returns false if the implementation can read an operand
 // neither in its current layout nor in an order that readable tries.
-func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Order) bool {
+func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, wanted tensor.Order) bool {
 	profile := d.Problem.Profile
 	o.ns += Price(profile, o.impl.Work(call, o.walk))
 	readWork := o.impl.Reader(call, o.walk)
@@ -179,10 +179,10 @@ func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Ord
 		if a.Kind != graph.TensorArg {
 			continue
 		}
-		m := a.Meta()
-		read, ok := readWork(k, m)
+		meta := a.Meta()
+		read, ok := readWork(k, meta)
 		if !ok {
-			order, canRead := o.readable(call, k, m)
+			order, canRead := o.readable(call, k, meta)
 			if !canRead {
 				return false
 			}
@@ -193,10 +193,10 @@ func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Ord
 				o.pinMisses = append(o.pinMisses, k)
 			}
 			o.copies[k] = order
-			copied := m.WithStrides(order.Strides(m.Shape))
+			copied := meta.WithStrides(order.Strides(meta.Shape))
 			read, _ = readWork(k, copied)
 			if v := n.In[k].Value; !freeConstant(v) && d.copies[copyKey{value: v, order: order}] == nil {
-				o.ns += d.Problem.copyNS(m, copied) // a separate step
+				o.ns += d.Problem.copyNS(meta, copied) // a separate step
 			}
 		}
 		o.ns += Price(profile, read)
@@ -204,17 +204,17 @@ func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Ord
 	if !o.infer(n, call) {
 		return false
 	}
-	for k, m := range call.Out {
-		result := m
+	for k, meta := range call.Out {
+		result := meta
 		if o.results != nil {
 			result = o.results[k].Meta()
 		}
 		result = o.walk.ResultLayout(k, result)
 		switch {
-		case want == "" || want.Rank() != m.Rank():
-			o.deviates = o.deviates || !result.SameLayout(m)
-		case !want.Holds(result):
-			o.ns += d.Problem.copyNS(result, m.WithStrides(want.Strides(m.Shape)))
+		case wanted == "" || wanted.Rank() != meta.Rank():
+			o.deviates = o.deviates || !result.SameLayout(meta)
+		case !wanted.Holds(result):
+			o.ns += d.Problem.copyNS(result, meta.WithStrides(wanted.Strides(meta.Shape)))
 		}
 	}
 	return true
@@ -228,9 +228,9 @@ func (o *offer) infer(n *graph.Node, call *graph.Call) bool {
 	}
 	in := slices.Clone(call.In)
 	for k, order := range o.copies {
-		m := in[k].Meta()
-		m = m.WithStrides(order.Strides(m.Shape))
-		in[k] = graph.Of(&graph.Value{Meta: m, Type: m.Type()})
+		meta := in[k].Meta()
+		meta = meta.WithStrides(order.Strides(meta.Shape))
+		in[k] = graph.Of(&graph.Value{Meta: meta, Type: meta.Type()})
 	}
 	res, err := n.Op.Infer(&graph.Call{In: in, Attrs: call.Attrs})
 	o.results = res
@@ -254,12 +254,12 @@ func (p *Problem) copyNS(from, to tensor.Meta) (ns float64) {
 
 // readable returns an order in which the implementation can read an operand: the order of its walk, or row-major. It
 // returns false if it can read neither.
-func (o *offer) readable(call *graph.Call, k int, m tensor.Meta) (tensor.Order, bool) {
-	for _, order := range []tensor.Order{o.walk.Order, tensor.RowMajorOrder(m.Rank())} {
-		if order.Rank() != m.Rank() {
+func (o *offer) readable(call *graph.Call, k int, meta tensor.Meta) (tensor.Order, bool) {
+	for _, order := range []tensor.Order{o.walk.Order, tensor.RowMajorOrder(meta.Rank())} {
+		if order.Rank() != meta.Rank() {
 			continue
 		}
-		if _, ok := o.impl.Read(call, o.walk, k, m.WithStrides(order.Strides(m.Shape))); ok {
+		if _, ok := o.impl.Read(call, o.walk, k, meta.WithStrides(order.Strides(meta.Shape))); ok {
 			return order, true
 		}
 	}

@@ -61,8 +61,8 @@ func (d *Draft) Meta(v *graph.Value) tensor.Meta {
 
 // Copy returns the copy of a value in an order. All calls for the same order return the same copy. why is the reason
 // shown to users.
-func (d *Draft) Copy(v *graph.Value, o tensor.Order, why string) *Copy {
-	return d.copy(copyKey{value: v, order: o}, why)
+func (d *Draft) Copy(v *graph.Value, order tensor.Order, why string) *Copy {
+	return d.copy(copyKey{value: v, order: order}, why)
 }
 
 // copy returns the copy with a key, and creates it at the first call.
@@ -96,7 +96,7 @@ func (d *Draft) readLayout(v *graph.Value) (tensor.Meta, *Copy) {
 }
 
 // Wish returns the preferred order of a value and the reason; an empty order means no preference.
-type Wish func(v *graph.Value) (o tensor.Order, why string)
+type Wish func(v *graph.Value) (order tensor.Order, why string)
 
 // Solve makes an assignment from preferences. Every node gets the implementation that is cheapest, including copies,
 // for the preferred layout of its result or, without a preference, for the inferred layout. A value that does not have
@@ -213,16 +213,16 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 		if a.Kind != graph.TensorArg || n.Op.RunDynamic != nil && a.Value.Const != nil {
 			continue // inference reads the data of the constant itself
 		}
-		m, c := d.readLayout(a.Value)
+		meta, c := d.readLayout(a.Value)
 		if c != nil && c.Pinned && d.Problem.needsWritten(n) && a.Value.Meta.IsNonOverlappingAndDense() {
 			c = d.copyAsWritten(a.Value, fmt.Sprintf("%s views %q in the layout of the graph as written", n.Name, a.Value.Name))
-			m = d.copyMeta(c)
+			meta = d.copyMeta(c)
 		}
 		if _, isChanged := d.changedLayouts[a.Value]; isChanged || c != nil {
 			if !modified {
 				call.In, modified = slices.Clone(n.In), true
 			}
-			d.replace(choice, call, k, a.Value, m, c)
+			d.replace(choice, call, k, a.Value, meta, c)
 		}
 	}
 	if !modified && !n.Pin.SetsLayout() {
@@ -245,11 +245,11 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 				choice.In[0] = nil
 			}
 			v := n.In[0].Value
-			m := d.Meta(v)
+			meta := d.Meta(v)
 			if c != nil {
-				m = d.copyMeta(c)
+				meta = d.copyMeta(c)
 			}
-			d.replace(choice, call, 0, v, m, c)
+			d.replace(choice, call, 0, v, meta, c)
 			if res, err = n.Op.Infer(call); err == nil {
 				break
 			}
@@ -272,10 +272,10 @@ func (d *Draft) viewOperands(n *graph.Node) []*Copy {
 	return append(list, d.copyAsWritten(v, why))
 }
 
-// replace makes operand k of a call and of a choice read copy c, or v itself if c is nil. m is the layout of the
+// replace makes operand k of a call and of a choice read copy c, or v itself if c is nil. meta is the layout of the
 // operand that is read.
-func (d *Draft) replace(choice *Choice, call *graph.Call, k int, v *graph.Value, m tensor.Meta, c *Copy) {
-	w := &graph.Value{Name: v.Name, Node: v.Node, Index: v.Index, Meta: m, Type: m.Type()}
+func (d *Draft) replace(choice *Choice, call *graph.Call, k int, v *graph.Value, meta tensor.Meta, c *Copy) {
+	w := &graph.Value{Name: v.Name, Node: v.Node, Index: v.Index, Meta: meta, Type: meta.Type()}
 	call.In[k] = graph.Arg{Kind: graph.TensorArg, Value: w}
 	if c == nil {
 		return
@@ -289,38 +289,38 @@ func (d *Draft) replace(choice *Choice, call *graph.Call, k int, v *graph.Value,
 // recordResult stores the layout of result k, if this layout differs from the graph as written.
 func (d *Draft) recordResult(v *graph.Value, choice *Choice, r graph.Result, k int) {
 	view := r.Alias >= 0
-	m := r.Meta()
-	if view && m.SameAddresses(v.Meta) {
-		m.Strides = v.Meta.Strides // also for dimensions of size 1
+	meta := r.Meta()
+	if view && meta.SameAddresses(v.Meta) {
+		meta.Strides = v.Meta.Strides // also for dimensions of size 1
 	}
 	if !view {
-		m = choice.Walk.ResultLayout(k, m)
-		if choice.ExactStrides && m.SameAddresses(v.Meta) && !m.SameLayout(v.Meta) {
+		meta = choice.Walk.ResultLayout(k, meta)
+		if choice.ExactStrides && meta.SameAddresses(v.Meta) && !meta.SameLayout(v.Meta) {
 			// Only strides of dimensions of size 1 differ: keep the strides of the graph as written.
-			m = v.Meta
-			o, _ := tensor.OrderOf(m)
+			meta = v.Meta
+			order, _ := tensor.OrderOf(meta)
 			choice.Walk.Out = append(slices.Clone(choice.Walk.Out), make([]tensor.Order, max(0, k+1-len(choice.Walk.Out)))...)
-			choice.Walk.Out[k] = o
+			choice.Walk.Out[k] = order
 		}
 	}
-	if view != (v.Alias != nil) || !m.SameLayout(v.Meta) || m.Offset != v.Meta.Offset {
-		d.changedLayouts[v] = valueLayout{m.Type(), m, view}
+	if view != (v.Alias != nil) || !meta.SameLayout(v.Meta) || meta.Offset != v.Meta.Offset {
+		d.changedLayouts[v] = valueLayout{meta.Type(), meta, view}
 	}
 }
 
 // sharedCopy returns the copy that all readers of v read, if the layout of v differs from its pin, its fixed layout or
 // its preferred order. Otherwise it returns nil.
 func (d *Draft) sharedCopy(v *graph.Value, wish Wish) (*Copy, error) {
-	m := d.Meta(v)
+	meta := d.Meta(v)
 	if pin := v.Demand(); pin.SetsLayout() {
-		if pin.Holds(m) {
+		if pin.Holds(meta) {
 			return nil, nil
 		}
-		o, err := pin.For(m.Rank())
+		order, err := pin.For(meta.Rank())
 		if err != nil {
 			return nil, err
 		}
-		c := d.copy(copyKey{v, o, pin.Holds(v.Meta)}, whyPinned(v))
+		c := d.copy(copyKey{v, order, pin.Holds(v.Meta)}, whyPinned(v))
 		c.Pinned = true
 		d.sharedCopies[v] = c
 		return c, nil
@@ -333,18 +333,18 @@ func (d *Draft) sharedCopy(v *graph.Value, wish Wish) (*Copy, error) {
 		d.sharedCopies[v] = d.copyAsWritten(v, fmt.Sprintf("%q is read in the layout of the graph as written", v.Name))
 		return d.sharedCopies[v], nil
 	}
-	o, why := wish(v)
-	if o == "" || o.Rank() != m.Rank() || o.Holds(m) || d.unreadOutput(v) {
+	order, why := wish(v)
+	if order == "" || order.Rank() != meta.Rank() || order.Holds(meta) || d.unreadOutput(v) {
 		return nil, nil
 	}
-	d.sharedCopies[v] = d.Copy(v, o, why)
+	d.sharedCopies[v] = d.Copy(v, order, why)
 	return d.sharedCopies[v], nil
 }
 
 // copyAsWritten returns a copy with the strides of the graph as written.
 func (d *Draft) copyAsWritten(v *graph.Value, why string) *Copy {
-	o, _ := tensor.OrderOf(v.Meta)
-	return d.copy(copyKey{v, o, true}, why)
+	order, _ := tensor.OrderOf(v.Meta)
+	return d.copy(copyKey{v, order, true}, why)
 }
 
 // unreadOutput reports whether a value is an output that no node reads.
@@ -363,7 +363,7 @@ func (d *Draft) output(i int) error {
 	}
 	pin := o.Demand()
 	if !pin.SetsLayout() {
-		if m := d.Meta(v); m.SameLayout(v.Meta) {
+		if meta := d.Meta(v); meta.SameLayout(v.Meta) {
 			return nil
 		}
 		if c := d.sharedCopies[v]; c != nil && d.copyMeta(c).SameLayout(v.Meta) {
@@ -374,11 +374,11 @@ func (d *Draft) output(i int) error {
 		d.assignment.Outputs[i] = d.copyAsWritten(v, why)
 		return nil
 	}
-	m, c := d.readLayout(v)
-	if d.assignment.Outputs[i] = c; pin.Holds(m) {
+	meta, c := d.readLayout(v)
+	if d.assignment.Outputs[i] = c; pin.Holds(meta) {
 		return nil
 	}
-	order, err := pin.For(m.Rank())
+	order, err := pin.For(meta.Rank())
 	if err != nil {
 		if !d.Problem.KeepGoing {
 			return fmt.Errorf("output %q: %w", o.Name, err)

@@ -15,7 +15,7 @@ import (
 
 // edgeModel is a layout problem with costs for each edge. Its labels are the labels of a [Model].
 type edgeModel struct {
-	m       *Model
+	model   *Model
 	problem *wcsp.Problem
 	sizes   []int                 // by variable: number of labels
 	sources graph.ByValue[source] // by value
@@ -40,7 +40,7 @@ type source struct {
 // If follows is nil, each node has a variable.
 func newEdgeModel(m *Model, follows func(*graph.Node) bool) *edgeModel {
 	g := m.Problem.Graph
-	e := &edgeModel{m: m, problem: &wcsp.Problem{Version: wcsp.Version}, sources: graph.NewByValue[source](g),
+	e := &edgeModel{model: m, problem: &wcsp.Problem{Version: wcsp.Version}, sources: graph.NewByValue[source](g),
 		nodes: make([]edgeNode, len(g.Nodes))}
 	for _, v := range g.Constants {
 		x := m.variables.At(v)
@@ -53,20 +53,20 @@ func newEdgeModel(m *Model, follows func(*graph.Node) bool) *edgeModel {
 	}
 	for i, n := range g.Nodes {
 		interrupt.Check(g.Context())
-		switch v := m.viewNodes[i]; {
+		switch view := m.viewNodes[i]; {
 		case m.isLost(i):
-		case v != nil:
-			e.addView(v)
+		case view != nil:
+			e.addView(view)
 		case follows != nil && follows(n) && firstRead(m.computedNodes[i]) >= 0:
 			e.addFollower(i, m.computedNodes[i])
 		default:
 			e.addDecided(i, m.computedNodes[i])
 		}
 	}
-	for _, o := range g.Outputs {
-		x := m.variables.At(o.Value)
-		if s := e.sources.At(o.Value); s.rows != nil {
-			form := m.outputForm(x, o)
+	for _, output := range g.Outputs {
+		x := m.variables.At(output.Value)
+		if s := e.sources.At(output.Value); s.rows != nil {
+			form := m.outputForm(x, output)
 			e.addFactor(s.variable, -1, func(i, _ int) int64 { return s.rows[i][form] })
 		}
 	}
@@ -77,8 +77,8 @@ func newEdgeModel(m *Model, follows func(*graph.Node) bool) *edgeModel {
 func notComputeBound(n *graph.Node) bool { return n.Op.Flops == nil }
 
 // firstRead returns the index of the first operand that is not a constant, or -1 if all operands are constants.
-func firstRead(t *computedNode) int {
-	return slices.IndexFunc(t.labels[0].readCosts, func(costs []int64) bool { return costs != nil })
+func firstRead(computed *computedNode) int {
+	return slices.IndexFunc(computed.labels[0].readCosts, func(costs []int64) bool { return costs != nil })
 }
 
 // costsFromWritten returns, by form, the cost of making the form if the value is written in form f.
@@ -105,7 +105,7 @@ func (e *edgeModel) withCopyChains(x *variable, row []int64) []int64 {
 	if k == 1 {
 		return row
 	}
-	copies := e.m.copyCostMatrix(x)
+	copies := e.model.copyCostMatrix(x)
 	for changed := true; changed; {
 		changed = false
 		for from, c := range row {
@@ -120,23 +120,23 @@ func (e *edgeModel) withCopyChains(x *variable, row []int64) []int64 {
 }
 
 // addView sets the sources of a view's results. A view node has no label.
-func (e *edgeModel) addView(v *viewNode) {
-	in := e.sources.At(v.node.In[v.operand].Value)
-	for k, out := range v.node.Out {
-		y := e.m.variables.At(out)
+func (e *edgeModel) addView(view *viewNode) {
+	in := e.sources.At(view.node.In[view.operand].Value)
+	for k, out := range view.node.Out {
+		y := e.model.variables.At(out)
 		s := source{variable: in.variable}
 		for _, costs := range in.rows {
 			row := slices.Repeat([]int64{wcsp.Forbidden}, len(y.forms))
 			for i, c := range costs {
-				if v.allowed>>i&1 == 0 {
+				if view.allowed>>i&1 == 0 {
 					continue
 				}
-				if i < len(v.resultForm[k]) {
-					if to := v.viewedForm(k, i); to >= 0 {
+				if i < len(view.resultForm[k]) {
+					if to := view.viewedForm(k, i); to >= 0 {
 						row[to] = min(row[to], c)
 					}
 				}
-				for to, copied := range e.m.operandCopies(v, k, 1<<i) {
+				for to, copied := range e.model.operandCopies(view, k, 1<<i) {
 					row[to] = min(row[to], c+copied.ps)
 				}
 			}
@@ -157,69 +157,69 @@ func (l *label) readFrom(k int, row []int64) int64 {
 
 // addDecided adds a node with its own variable. It omits labels that write into a concatenation, because pass place
 // later writes results into concatenations for all strategies.
-func (e *edgeModel) addDecided(i int, t *computedNode) {
+func (e *edgeModel) addDecided(i int, computed *computedNode) {
 	var labels []int
-	for k := range t.labels {
-		if t.labels[k].concatName == "" {
+	for k := range computed.labels {
+		if computed.labels[k].concatName == "" {
 			labels = append(labels, k)
 		}
 	}
 	v := len(e.problem.Variables)
-	x := wcsp.Variable{Name: t.node.Name}
+	x := wcsp.Variable{Name: computed.node.Name}
 	for _, l := range labels {
-		x.Labels = append(x.Labels, t.labels[l].text())
+		x.Labels = append(x.Labels, computed.labels[l].text())
 	}
 	e.problem.Variables = append(e.problem.Variables, x)
 	e.sizes = append(e.sizes, len(labels))
 	e.nodes[i] = edgeNode{variable: v, labels: labels}
-	e.addFactor(v, -1, func(k, _ int) int64 { return t.labels[labels[k]].cost })
-	e.addReads(i, t, -1)
+	e.addFactor(v, -1, func(k, _ int) int64 { return computed.labels[labels[k]].cost })
+	e.addReads(i, computed, -1)
 }
 
 // addReads adds the costs of the operands of node i, except operand `excluded`, and sets the sources of its results.
-func (e *edgeModel) addReads(i int, t *computedNode, excluded int) {
+func (e *edgeModel) addReads(i int, computed *computedNode, excluded int) {
 	n := e.nodes[i]
-	for k, a := range t.node.In {
-		if t.labels[0].readCosts[k] == nil || k == excluded {
+	for k, a := range computed.node.In {
+		if computed.labels[0].readCosts[k] == nil || k == excluded {
 			continue
 		}
 		s := e.sources.At(a.Value)
 		e.addFactor(n.variable, s.variable, func(j, from int) int64 {
-			return t.labels[n.labels[j]].readFrom(k, s.rows[from])
+			return computed.labels[n.labels[j]].readFrom(k, s.rows[from])
 		})
 	}
-	for k, out := range t.node.Out {
+	for k, out := range computed.node.Out {
 		s := source{variable: n.variable}
 		for _, l := range n.labels {
-			s.rows = append(s.rows, e.costsFromWritten(e.m.variables.At(out), t.labels[l].resultForms[k]))
+			s.rows = append(s.rows, e.costsFromWritten(e.model.variables.At(out), computed.labels[l].resultForms[k]))
 		}
 		e.sources.Set(out, s)
 	}
 }
 
 // addFollower adds a node that follows its first operand.
-func (e *edgeModel) addFollower(i int, t *computedNode) {
-	first := firstRead(t)
-	s := e.sources.At(t.node.In[first].Value)
+func (e *edgeModel) addFollower(i int, computed *computedNode) {
+	first := firstRead(computed)
+	s := e.sources.At(computed.node.In[first].Value)
 	n := edgeNode{variable: s.variable, follows: true}
 	var costs []int64
 	for _, row := range s.rows {
-		l, cost := t.followingLabel(first, row)
+		l, cost := computed.followingLabel(first, row)
 		n.labels, costs = append(n.labels, l), append(costs, cost)
 	}
 	e.nodes[i] = n
 	e.addFactor(n.variable, -1, func(j, _ int) int64 { return costs[j] })
-	e.addReads(i, t, first)
+	e.addReads(i, computed, first)
 }
 
 // followingLabel returns the label that reads operand k at the least cost, and this cost. row has, by form, the cost of
 // making the operand. Of labels with equal read costs, it returns the label that costs least if all operands have their
 // preferred forms.
-func (t *computedNode) followingLabel(k int, row []int64) (chosen int, cost int64) {
+func (computed *computedNode) followingLabel(k int, row []int64) (chosen int, cost int64) {
 	cost = wcsp.Forbidden
 	var work int64
-	for i := range t.labels {
-		l := &t.labels[i]
+	for i := range computed.labels {
+		l := &computed.labels[i]
 		if l.concatName != "" {
 			continue
 		}
@@ -230,8 +230,8 @@ func (t *computedNode) followingLabel(k int, row []int64) (chosen int, cost int6
 	return chosen, cost
 }
 
-// addFactor adds costs that depend on the labels of variables a and b. Index -1 means no variable, that is, label 0.
-func (e *edgeModel) addFactor(a, b int, cost func(i, j int) int64) {
+// addFactor adds costs that depend on the labels of two variables. Index -1 means no variable, that is, label 0.
+func (e *edgeModel) addFactor(variableA, variableB int, cost func(i, j int) int64) {
 	size := func(v int) int {
 		if v < 0 {
 			return 1
@@ -239,17 +239,17 @@ func (e *edgeModel) addFactor(a, b int, cost func(i, j int) int64) {
 		return e.sizes[v]
 	}
 	f := wcsp.Factor{Scope: []int{}}
-	for _, v := range []int{a, b} {
+	for _, v := range []int{variableA, variableB} {
 		if v >= 0 && !slices.Contains(f.Scope, v) {
 			f.Scope = append(f.Scope, v)
 		}
 	}
-	for i := range size(a) {
-		if a == b && a >= 0 { // both ends of the edge depend on the same variable
+	for i := range size(variableA) {
+		if variableA == variableB && variableA >= 0 { // both ends of the edge depend on the same variable
 			f.Costs = append(f.Costs, cost(i, i))
 			continue
 		}
-		for j := range size(b) {
+		for j := range size(variableB) {
 			f.Costs = append(f.Costs, cost(i, j))
 		}
 	}
@@ -276,9 +276,9 @@ func (e *edgeModel) chosen(solution []int) []int {
 // solve returns the label of each node that a solution of the problem determines. If a heuristic solver finds no
 // permitted solution, the exact solver solves the problem.
 func (e *edgeModel) solve(s wcsp.Solver) ([]int, error) {
-	sol, err := s.Solve(e.problem, e.m.Problem.options())
+	sol, err := s.Solve(e.problem, e.model.Problem.options())
 	if errors.Is(err, wcsp.ErrNotFound) {
-		sol, err = wcsp.Exact.Solve(e.problem, e.m.Problem.options())
+		sol, err = wcsp.Exact.Solve(e.problem, e.model.Problem.options())
 	}
 	if err != nil {
 		return nil, err

@@ -35,26 +35,26 @@ type perNode struct {
 }
 
 // Name implements [Strategy].
-func (s *perNode) Name() string { return s.name }
+func (strategy *perNode) Name() string { return strategy.name }
 
 // Doc describes the strategy in one sentence.
-func (s *perNode) Doc() string { return s.doc }
+func (strategy *perNode) Doc() string { return strategy.doc }
 
 // Choose implements [Strategy].
-func (s *perNode) Choose(p *Problem) (_ *Assignment, err error) {
+func (strategy *perNode) Choose(p *Problem) (_ *Assignment, err error) {
 	defer interrupt.Catch(&err)
 	m, err := NewModel(p)
 	if err != nil {
 		return nil, err
 	}
-	labels, err := s.labels(m)
+	labels, err := strategy.labels(m)
 	if err != nil {
-		return nil, fmt.Errorf("strategy %s: %w", s.name, err)
+		return nil, fmt.Errorf("strategy %s: %w", strategy.name, err)
 	}
 	chosen := map[int]int{}
 	for i, l := range labels {
-		if t := m.computedNodes[i]; t != nil && t.id >= 0 {
-			chosen[t.id] = l
+		if computed := m.computedNodes[i]; computed != nil && computed.id >= 0 {
+			chosen[computed.id] = l
 		}
 	}
 	remaining, extend, err := m.WCSP.Fix(chosen)
@@ -63,7 +63,7 @@ func (s *perNode) Choose(p *Problem) (_ *Assignment, err error) {
 	}
 	sol, err := wcsp.Exact.Solve(remaining, p.options())
 	if err != nil {
-		return nil, fmt.Errorf("strategy %s: %w", s.name, err)
+		return nil, fmt.Errorf("strategy %s: %w", strategy.name, err)
 	}
 	return m.Assignment(extend(sol.Labels))
 }
@@ -71,11 +71,11 @@ func (s *perNode) Choose(p *Problem) (_ *Assignment, err error) {
 // favouriteLabels returns the labels that are cheapest if all operands have their preferred forms.
 func favouriteLabels(m *Model) ([]int, error) {
 	list := make([]int, len(m.computedNodes))
-	for i, t := range m.computedNodes {
-		if t == nil {
+	for i, computed := range m.computedNodes {
+		if computed == nil {
 			continue
 		}
-		list[i] = t.cheapest(nil)
+		list[i] = computed.cheapest(nil)
 	}
 	return list, nil
 }
@@ -83,10 +83,10 @@ func favouriteLabels(m *Model) ([]int, error) {
 // cheapest returns the permitted label that costs least if all operands have their preferred forms, or -1 if no label
 // is permitted. A nil function permits all labels. Labels that write into a concatenation are excluded, because pass
 // place later writes results into concatenations for strategies of this kind.
-func (t *computedNode) cheapest(permitted func(*label) bool) int {
+func (computed *computedNode) cheapest(permitted func(*label) bool) int {
 	best, cost := -1, wcsp.Forbidden
-	for k := range t.labels {
-		l := &t.labels[k]
+	for k := range computed.labels {
+		l := &computed.labels[k]
 		if c := l.costAtPreferred(); c < cost && l.concatName == "" && (permitted == nil || permitted(l)) {
 			best, cost = k, c
 		}
@@ -120,15 +120,16 @@ func (l *label) leastReadCost(k int) int64 {
 
 // forwardWalk is the state of a visit of the nodes in the order of the graph: the forms that exist so far.
 type forwardWalk struct {
-	m             *Model
+	model         *Model
 	existingForms graph.ByValue[uint]          // by value: mask of the forms that exist so far
 	operandCopies graph.ByValue[[]operandCopy] // by value and form: making the form from another value; nil if impossible
 }
 
-// forward visits the nodes in order and chooses the label with the least price for each.
-func forward(m *Model, price func(w *forwardWalk, t *computedNode, l *label) int64) ([]int, error) {
+// labelsInOrder visits the nodes in order and chooses the label with the least price for each.
+func labelsInOrder(m *Model, price func(w *forwardWalk, computed *computedNode, l *label) int64) ([]int, error) {
 	g := m.Problem.Graph
-	w := &forwardWalk{m: m, existingForms: graph.NewByValue[uint](g), operandCopies: graph.NewByValue[[]operandCopy](g)}
+	w := &forwardWalk{model: m, existingForms: graph.NewByValue[uint](g),
+		operandCopies: graph.NewByValue[[]operandCopy](g)}
 	list := make([]int, len(g.Nodes))
 	for _, v := range g.Inputs {
 		w.setForms(m.variables.At(v), 1, nil)
@@ -138,23 +139,23 @@ func forward(m *Model, price func(w *forwardWalk, t *computedNode, l *label) int
 	}
 	for i, n := range g.Nodes {
 		interrupt.Check(g.Context())
-		if v := m.viewNodes[i]; v != nil {
-			w.recordView(v)
+		if view := m.viewNodes[i]; view != nil {
+			w.recordView(view)
 			continue
 		}
-		t, best := m.computedNodes[i], int64(wcsp.Forbidden)
-		if t == nil {
+		computed, best := m.computedNodes[i], int64(wcsp.Forbidden)
+		if computed == nil {
 			continue
 		}
-		for k := range t.labels {
-			if t.labels[k].concatName != "" { // pass place writes results into concatenations for these strategies
+		for k := range computed.labels {
+			if computed.labels[k].concatName != "" { // pass place writes results into concatenations for these strategies
 				continue
 			}
-			if c := price(w, t, &t.labels[k]); c < best {
+			if c := price(w, computed, &computed.labels[k]); c < best {
 				list[i], best = k, c
 			}
 		}
-		l := &t.labels[list[i]]
+		l := &computed.labels[list[i]]
 		for k, a := range n.In {
 			if l.readCosts[k] != nil {
 				if f, _ := w.cheapestRead(l, k, a.Value); f >= 0 {
@@ -181,26 +182,26 @@ func (w *forwardWalk) setForms(x *variable, forms uint, operandCopies []operandC
 
 // recordView records the forms that the result of a view has. If no existing form of the operand can be viewed, it
 // first makes the cheapest form of the operand that can be viewed.
-func (w *forwardWalk) recordView(v *viewNode) {
-	in := v.node.In[v.operand].Value
-	x := w.m.variables.At(in)
-	existing := w.existingForms.At(in) & v.allowed
-	for k, out := range v.node.Out {
-		forms, operandCopies := v.viewForms(k, existing), w.m.operandCopies(v, k, existing)
+func (w *forwardWalk) recordView(view *viewNode) {
+	in := view.node.In[view.operand].Value
+	x := w.model.variables.At(in)
+	existing := w.existingForms.At(in) & view.allowed
+	for k, out := range view.node.Out {
+		forms, operandCopies := view.viewForms(k, existing), w.model.operandCopies(view, k, existing)
 		if forms == 0 && operandCopies == nil {
 			best, source := int64(wcsp.Forbidden), -1
 			for f := range x.forms {
-				if c := w.makeCost(x, f); v.allowed>>f&1 != 0 && v.viewForms(k, 1<<f) != 0 && c < best {
+				if c := w.makeCost(x, f); view.allowed>>f&1 != 0 && view.viewForms(k, 1<<f) != 0 && c < best {
 					best, source = c, f
 				}
 			}
 			if source >= 0 {
 				existing |= 1 << source
 				w.existingForms.Set(in, w.existingForms.At(in)|1<<source)
-				forms = v.viewForms(k, existing)
+				forms = view.viewForms(k, existing)
 			}
 		}
-		w.setForms(w.m.variables.At(out), forms, operandCopies)
+		w.setForms(w.model.variables.At(out), forms, operandCopies)
 	}
 }
 
@@ -214,7 +215,7 @@ func (w *forwardWalk) makeCost(x *variable, f int) int64 {
 	if operandCopies := w.operandCopies.At(x.value); operandCopies != nil {
 		cost = operandCopies[f].ps
 	}
-	copies := w.m.copyCostMatrix(x)
+	copies := w.model.copyCostMatrix(x)
 	for i := range x.forms {
 		if existing>>i&1 != 0 {
 			cost = min(cost, copies[i*len(x.forms)+f])
@@ -226,7 +227,7 @@ func (w *forwardWalk) makeCost(x *variable, f int) int64 {
 // cheapestRead returns the cheapest form of operand k for a label, and the cost of reading it, including a copy. The
 // form is -1 if no form can be read.
 func (w *forwardWalk) cheapestRead(l *label, k int, v *graph.Value) (int, int64) {
-	x := w.m.variables.At(v)
+	x := w.model.variables.At(v)
 	best, form := int64(wcsp.Forbidden), -1
 	for f, c := range l.readCosts[k] {
 		if c = min(c+w.makeCost(x, f), wcsp.Forbidden); c < best {
@@ -238,9 +239,9 @@ func (w *forwardWalk) cheapestRead(l *label, k int, v *graph.Value) (int, int64)
 
 // greedyLabels returns the labels of strategy Greedy.
 func greedyLabels(m *Model) ([]int, error) {
-	return forward(m, func(w *forwardWalk, t *computedNode, l *label) int64 {
+	return labelsInOrder(m, func(w *forwardWalk, computed *computedNode, l *label) int64 {
 		sum := l.cost
-		for k, a := range t.node.In {
+		for k, a := range computed.node.In {
 			if l.readCosts[k] != nil {
 				_, c := w.cheapestRead(l, k, a.Value)
 				sum = min(sum+c, wcsp.Forbidden)
@@ -253,12 +254,12 @@ func greedyLabels(m *Model) ([]int, error) {
 // pushLabels returns the labels of strategy Push. A node that is not layout-sensitive gets the label with the smallest
 // total rank of operands that must be copied. Dimensions of size 1 do not count.
 func pushLabels(m *Model) ([]int, error) {
-	return forward(m, func(w *forwardWalk, t *computedNode, l *label) int64 {
-		if layoutSensitive(t.node) {
+	return labelsInOrder(m, func(w *forwardWalk, computed *computedNode, l *label) int64 {
+		if layoutSensitive(computed.node) {
 			return l.costAtPreferred()
 		}
 		rank := int64(0)
-		for k, a := range t.node.In {
+		for k, a := range computed.node.In {
 			if l.readCosts[k] != nil && !w.inPreferredForm(l, k, a.Value) {
 				for _, s := range a.Value.Meta.Shape {
 					if s > 1 {

@@ -15,9 +15,9 @@ import (
 
 // findLabels finds the labels of node n, which has index i and computes its results.
 func (m *Model) findLabels(i int, n *graph.Node) error {
-	t, call := m.computedNodes[i], n.Call()
+	computed, call := m.computedNodes[i], n.Call()
 	if len(n.Op.Impls) == 0 {
-		t.labels = m.inferredLabels(n, call, nil, graph.Walk{})
+		computed.labels = m.inferredLabels(n, call, nil, graph.Walk{})
 		return nil
 	}
 	var orders []tensor.Order
@@ -30,21 +30,21 @@ func (m *Model) findLabels(i int, n *graph.Node) error {
 		if !m.Problem.Offers(n, impl) {
 			continue
 		}
-		for _, w := range distinctWalks(impl.Walks(call, orders), n.Out) {
+		for _, walk := range distinctWalks(impl.Walks(call, orders), n.Out) {
 			supported = true
-			for _, l := range m.walkLabels(n, call, impl, w) {
-				switch k := slices.IndexFunc(t.labels, l.equivalent); {
+			for _, l := range m.walkLabels(n, call, impl, walk) {
+				switch k := slices.IndexFunc(computed.labels, l.equivalent); {
 				case k < 0:
-					t.labels = append(t.labels, l)
-				case t.labels[k].walk.HasInferredLayouts(): // writeSlot needs a walk with explicit orders
-					t.labels[k] = l
+					computed.labels = append(computed.labels, l)
+				case computed.labels[k].walk.HasInferredLayouts(): // writeSlot needs a walk with explicit orders
+					computed.labels[k] = l
 				}
 			}
 		}
 	}
-	t.labels = preferPinned(t.labels, func(l *label) []int { return l.pinMisses })
+	computed.labels = preferPinned(computed.labels, func(l *label) []int { return l.pinMisses })
 	switch {
-	case len(t.labels) > 0:
+	case len(computed.labels) > 0:
 		return nil
 	case n.Pin.Impl != "" && !supported:
 		return m.Problem.pinnedImplError(n, call)
@@ -65,13 +65,13 @@ func distinctWalks(list []graph.Walk, results []*graph.Value) []graph.Walk {
 	var out []graph.Walk
 	covered := len(results) == 1 && len(list) > 1 && !list[1].HasInferredLayouts() &&
 		results[0].Meta.IsNonOverlappingAndDense()
-	for i, w := range list {
-		isDuplicate := covered && i == 0 && w.HasInferredLayouts()
+	for i, walk := range list {
+		isDuplicate := covered && i == 0 && walk.HasInferredLayouts()
 		for _, o := range out {
-			isDuplicate = isDuplicate || sameWalk(o, w)
+			isDuplicate = isDuplicate || sameWalk(o, walk)
 		}
 		if !isDuplicate {
-			out = append(out, w)
+			out = append(out, walk)
 		}
 	}
 	return out
@@ -92,22 +92,22 @@ func sameWalk(a, b graph.Walk) bool {
 
 // walkLabels returns the labels of a walk. A walk that determines the layouts of all results has one label. For other
 // walks, inference determines the layouts: see inferredLabels.
-func (m *Model) walkLabels(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk) []label {
+func (m *Model) walkLabels(n *graph.Node, call *graph.Call, impl *graph.Impl, walk graph.Walk) []label {
 	resultForms := make([]int, len(n.Out))
 	for k, v := range n.Out {
-		if k >= len(w.Out) || w.Out[k] == "" || w.Out[k].Rank() != v.Meta.Rank() {
-			return m.inferredLabels(n, call, impl, w)
+		if k >= len(walk.Out) || walk.Out[k] == "" || walk.Out[k].Rank() != v.Meta.Rank() {
+			return m.inferredLabels(n, call, impl, walk)
 		}
-		if resultForms[k] = m.variables.At(v).addOrder(w.Out[k]); resultForms[k] < 0 {
+		if resultForms[k] = m.variables.At(v).addOrder(walk.Out[k]); resultForms[k] < 0 {
 			return nil
 		}
 	}
 	resultCall := *call
 	resultCall.Out = make([]tensor.Meta, len(n.Out))
 	for k, v := range n.Out {
-		resultCall.Out[k] = w.ResultLayout(k, v.Meta)
+		resultCall.Out[k] = walk.ResultLayout(k, v.Meta)
 	}
-	if l, ok := m.pricedLabel(n, &resultCall, impl, w, resultForms, nil); ok {
+	if l, ok := m.pricedLabel(n, &resultCall, impl, walk, resultForms, nil); ok {
 		return []label{l}
 	}
 	return nil
@@ -116,13 +116,13 @@ func (m *Model) walkLabels(n *graph.Node, call *graph.Call, impl *graph.Impl, w 
 // pricedLabel returns the label that writes the given forms of the results, with its costs. It returns false if an
 // operand cannot be read. requiredForms has, by operand, the required form, or -1 if any form is permitted. A nil list
 // permits any forms.
-func (m *Model) pricedLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk,
+func (m *Model) pricedLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, walk graph.Walk,
 	resultForms, requiredForms []int) (label, bool) {
-	l := label{impl: impl, walk: w, resultForms: resultForms, requiredForms: requiredForms,
+	l := label{impl: impl, walk: walk, resultForms: resultForms, requiredForms: requiredForms,
 		readCosts: make([][]int64, len(n.In)), constantForms: make([]int, len(n.In))}
 	var read reader
 	if impl != nil {
-		l.cost, read = PS(m.Problem.Profile, impl.Work(call, w)), impl.Reader(call, w)
+		l.cost, read = PS(m.Problem.Profile, impl.Work(call, walk)), impl.Reader(call, walk)
 	}
 	for k, a := range n.In {
 		if a.Kind != graph.TensorArg {
@@ -219,87 +219,87 @@ func (m *Model) readCosts(read reader, k int, x *variable, isReadByInference boo
 // inferredLabels returns the labels of a walk that leaves the layouts of results to inference. The inferred layouts may
 // depend on the layouts of some operands. There is a label for the forms of these operands in the graph as written, a
 // label for their pinned forms, and a label for each order that all of them can have.
-func (m *Model) inferredLabels(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk) []label {
+func (m *Model) inferredLabels(n *graph.Node, call *graph.Call, impl *graph.Impl, walk graph.Walk) []label {
 	layoutDependent := m.layoutDependent(n)
 	if !slices.Contains(layoutDependent, true) && !n.Pin.SetsLayout() {
-		if l, ok := m.inferredLabel(n, call, impl, w, nil, nil); ok {
+		if l, ok := m.inferredLabel(n, call, impl, walk, nil, nil); ok {
 			return []label{l}
 		}
 		return nil
 	}
 	var list []label
 	seen := map[string]bool{}
-	// try adds the label for order o of the operands.
-	try := func(o tensor.Order, base func(*variable) int) {
-		in, requiredForms := m.operandsInOrder(n, layoutDependent, o, base)
+	// try adds the label for an order of the operands.
+	try := func(order tensor.Order, base func(*variable) int) {
+		in, requiredForms := m.operandsInOrder(n, layoutDependent, order, base)
 		key := fmt.Sprint(requiredForms)
 		if in == nil || seen[key] {
 			return
 		}
 		seen[key] = true
-		if l, ok := m.inferredLabel(n, call, impl, w, in, requiredForms); ok {
+		if l, ok := m.inferredLabel(n, call, impl, walk, in, requiredForms); ok {
 			list = append(list, l)
 		}
 	}
-	written := func(*variable) int { return 0 }
+	asWritten := func(*variable) int { return 0 }
 	try("", (*variable).baseForm)
-	try("", written) // inference may reject the pinned form
+	try("", asWritten) // inference may reject the pinned form
 	tried := map[tensor.Order]bool{}
 	for k, a := range n.In {
 		if !layoutDependent[k] {
 			continue
 		}
-		for _, o := range m.variables.At(a.Value).orders() {
-			if !tried[o] {
-				tried[o] = true
-				try(o, (*variable).baseForm)
-				try(o, written)
+		for _, order := range m.variables.At(a.Value).orders() {
+			if !tried[order] {
+				tried[order] = true
+				try(order, (*variable).baseForm)
+				try(order, asWritten)
 			}
 		}
 	}
 	return list
 }
 
-// operandsInOrder returns a node's call in which all layout-dependent operands have order o, and their forms. Operands
+// operandsInOrder returns a node's call in which all layout-dependent operands have an order, and their forms. Operands
 // of another rank have the form that base returns. All other operands are unchanged, and their form is -1. The call is
-// nil if the model does not consider order o for an operand.
-func (m *Model) operandsInOrder(n *graph.Node, layoutDependent []bool, o tensor.Order,
+// nil if the model does not consider the order for an operand.
+func (m *Model) operandsInOrder(n *graph.Node, layoutDependent []bool, order tensor.Order,
 	base func(*variable) int) (*graph.Call, []int) {
 	forms := slices.Repeat([]int{-1}, len(n.In))
-	in := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}
+	call := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}
 	for k, a := range n.In {
 		if !layoutDependent[k] {
 			continue
 		}
 		x := m.variables.At(a.Value)
 		forms[k] = base(x)
-		if o != "" && o.Rank() == a.Meta().Rank() {
-			if forms[k] = x.formOf(a.Meta().WithStrides(o.Strides(a.Meta().Shape))); forms[k] < 0 {
+		if order != "" && order.Rank() == a.Meta().Rank() {
+			if forms[k] = x.formOf(a.Meta().WithStrides(order.Strides(a.Meta().Shape))); forms[k] < 0 {
 				return nil, nil
 			}
 		}
-		in.In[k] = callWith(n, k, x.forms[forms[k]].meta).In[k]
+		call.In[k] = callWith(n, k, x.forms[forms[k]].meta).In[k]
 	}
-	return in, forms
+	return call, forms
 }
 
-// inferredLabel returns the label whose results have the layouts that inference derives from the operands of call `in`,
-// or from the operands of the graph as written if `in` is nil.
-func (m *Model) inferredLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk, in *graph.Call,
-	requiredForms []int) (label, bool) {
+// inferredLabel returns the label whose results have the layouts that inference derives from the operands of
+// inferenceCall, or from the operands of the graph as written if inferenceCall is nil.
+func (m *Model) inferredLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, walk graph.Walk,
+	inferenceCall *graph.Call, requiredForms []int) (label, bool) {
 	resultForms, resultCall := make([]int, len(n.Out)), *call
-	if in == nil {
+	if inferenceCall == nil {
 		for k, v := range n.Out {
 			if v.Alias != nil {
 				return label{}, false
 			}
-			if resultForms[k] = m.variables.At(v).addForm(w.ResultLayout(k, v.Meta)); resultForms[k] < 0 {
+			if resultForms[k] = m.variables.At(v).addForm(walk.ResultLayout(k, v.Meta)); resultForms[k] < 0 {
 				return label{}, false
 			}
 		}
-		return m.pricedLabel(n, &resultCall, impl, w, resultForms, requiredForms)
+		return m.pricedLabel(n, &resultCall, impl, walk, resultForms, requiredForms)
 	}
-	res, err := n.Op.Infer(in)
+	res, err := n.Op.Infer(inferenceCall)
 	if err != nil || len(res) != len(n.Out) {
 		return label{}, false
 	}
@@ -312,11 +312,11 @@ func (m *Model) inferredLabel(n *graph.Node, call *graph.Call, impl *graph.Impl,
 		if n.Pin.SetsLayout() { // inference gives the layouts before the copy to the pinned layouts
 			resultCall.Out[k] = n.Out[k].Meta.WithStrides(resultCall.Out[k].Strides)
 		}
-		if resultForms[k] = m.variables.At(n.Out[k]).addForm(w.ResultLayout(k, resultCall.Out[k])); resultForms[k] < 0 {
+		if resultForms[k] = m.variables.At(n.Out[k]).addForm(walk.ResultLayout(k, resultCall.Out[k])); resultForms[k] < 0 {
 			return label{}, false
 		}
 	}
-	return m.pricedLabel(n, &resultCall, impl, w, resultForms, requiredForms)
+	return m.pricedLabel(n, &resultCall, impl, walk, resultForms, requiredForms)
 }
 
 // layoutDependent marks the operands whose layouts affect the inferred results. It also marks operands with a form that
@@ -353,46 +353,46 @@ func (m *Model) layoutDependent(n *graph.Node) []bool {
 }
 
 // priceViewCopies prices the copies to forms of a view's results that cannot be views of the operand.
-func (m *Model) priceViewCopies(v *viewNode) {
-	n := v.node
-	x := m.variables.At(n.In[v.operand].Value)
-	for i := len(v.resultForm[0]); i < len(x.forms); i++ { // forms added by labels
-		(&formFinder{m: m}).addViewForms(v, x, i)
+func (m *Model) priceViewCopies(view *viewNode) {
+	n := view.node
+	x := m.variables.At(n.In[view.operand].Value)
+	for i := len(view.resultForm[0]); i < len(x.forms); i++ { // forms added by labels
+		(&formFinder{model: m}).addViewForms(view, x, i)
 	}
-	if v.identity && (m.Problem.outputs[n.Out[0]] || n.Pin.SetsLayout()) && n.Out[0].Alias == nil {
+	if view.identity && (m.Problem.outputs[n.Out[0]] || n.Pin.SetsLayout()) && n.Out[0].Alias == nil {
 		for i := range x.forms {
-			if res, err := n.Op.Infer(callWith(n, v.operand, x.forms[i].meta)); err != nil || res[0].Alias == graph.Fresh {
-				v.outputCopies |= 1 << i
+			if res, err := n.Op.Infer(callWith(n, view.operand, x.forms[i].meta)); err != nil || res[0].Alias == graph.Fresh {
+				view.outputCopies |= 1 << i
 			}
 		}
 	}
-	m.markInside(v, x)
-	m.setAllowed(v)
+	m.markInside(view, x)
+	m.setAllowed(view)
 	if n.Op.ReadsStorage {
 		return
 	}
-	v.canView, v.insertedCosts = make([]bool, len(x.forms)), make([][]int64, len(x.forms))
-	v.copyCosts = make([][][]int64, len(n.Out))
-	calls, results := m.inferView(v, x)
+	view.canView, view.insertedCosts = make([]bool, len(x.forms)), make([][]int64, len(x.forms))
+	view.copyCosts = make([][][]int64, len(n.Out))
+	calls, results := m.inferView(view, x)
 	for i, res := range results {
 		if res == nil {
 			continue
 		}
-		v.canView[i] = res[0].Alias != graph.Fresh
+		view.canView[i] = res[0].Alias != graph.Fresh
 		for k, r := range res {
-			if v.viewedForm(k, i) >= 0 && v.outputCopies>>i&1 == 0 {
+			if view.viewedForm(k, i) >= 0 && view.outputCopies>>i&1 == 0 {
 				continue
 			}
-			if v.copyCosts[k] == nil {
-				v.copyCosts[k] = make([][]int64, len(x.forms))
+			if view.copyCosts[k] == nil {
+				view.copyCosts[k] = make([][]int64, len(x.forms))
 			}
 			y := m.variables.At(n.Out[k])
-			if v.canView[i] { // the view must not be used, or its form exceeds maxForms: the view is copied
-				v.copyCosts[k][i] = m.copyCosts(y, r.Meta())
+			if view.canView[i] { // the view must not be used, or its form exceeds maxForms: the view is copied
+				view.copyCosts[k][i] = m.copyCosts(y, r.Meta())
 			} else if len(res) == 1 {
-				v.copyCosts[k][i] = m.reshapeCosts(v, calls[i], y, r.Meta(), x.forms[i].meta)
+				view.copyCosts[k][i] = m.reshapeCosts(view, calls[i], y, r.Meta(), x.forms[i].meta)
 				if n.Op.Identity {
-					v.insertedCosts[i] = m.copyCosts(y, x.forms[i].meta)
+					view.insertedCosts[i] = m.copyCosts(y, x.forms[i].meta)
 				}
 			}
 		}
@@ -401,15 +401,15 @@ func (m *Model) priceViewCopies(v *viewNode) {
 
 // inferView infers the results of a view for each form of its operand x. An entry of results is nil if the op rejects
 // the form. If the result must be a copy, its inferred layout is added to the forms of the result.
-func (m *Model) inferView(v *viewNode, x *variable) (calls []*graph.Call, results [][]graph.Result) {
-	n := v.node
+func (m *Model) inferView(view *viewNode, x *variable) (calls []*graph.Call, results [][]graph.Result) {
+	n := view.node
 	calls, results = make([]*graph.Call, len(x.forms)), make([][]graph.Result, len(x.forms))
 	for i := range x.forms {
-		if v.identity && v.outputCopies>>i&1 == 0 {
-			results[i] = []graph.Result{{Type: x.forms[i].meta.Type(), Alias: v.operand}}
+		if view.identity && view.outputCopies>>i&1 == 0 {
+			results[i] = []graph.Result{{Type: x.forms[i].meta.Type(), Alias: view.operand}}
 			continue
 		}
-		calls[i] = callWith(n, v.operand, x.forms[i].meta)
+		calls[i] = callWith(n, view.operand, x.forms[i].meta)
 		res, err := n.Op.Infer(calls[i])
 		if err != nil || len(res) != len(n.Out) {
 			continue
@@ -425,18 +425,18 @@ func (m *Model) inferView(v *viewNode, x *variable) (calls []*graph.Call, result
 // setAllowed sets v.allowed, the operand forms that a view may use. If the operand is pinned and the op accepts the
 // pinned form, only this form is allowed, and the form as written if results need the layout of the graph as written.
 // For other operands, all forms are allowed.
-func (m *Model) setAllowed(v *viewNode) {
-	x := m.variables.At(v.node.In[v.operand].Value)
-	v.allowed = ^uint(0)
+func (m *Model) setAllowed(view *viewNode) {
+	x := m.variables.At(view.node.In[view.operand].Value)
+	view.allowed = ^uint(0)
 	if x.pin < 0 {
 		return
 	}
-	res, err := v.node.Op.Infer(callWith(v.node, v.operand, x.forms[x.pin].meta))
-	if err == nil && len(res) == len(v.node.Out) || v.identity {
-		v.allowed = 1 << x.pin
+	res, err := view.node.Op.Infer(callWith(view.node, view.operand, x.forms[x.pin].meta))
+	if err == nil && len(res) == len(view.node.Out) || view.identity {
+		view.allowed = 1 << x.pin
 	}
-	if m.Problem.needsWritten(v.node) {
-		v.allowed |= 1
+	if m.Problem.needsWritten(view.node) {
+		view.allowed |= 1
 	}
 }
 
@@ -454,34 +454,34 @@ func (m *Model) copyCosts(y *variable, from tensor.Meta) []int64 {
 
 // reshapeCosts returns, by form of result y, the price of the copy that the node of a view makes if it cannot make a
 // view. inferred is the layout that the node writes by default, from is the layout of the operand.
-func (m *Model) reshapeCosts(v *viewNode, call *graph.Call, y *variable, inferred, from tensor.Meta) []int64 {
+func (m *Model) reshapeCosts(view *viewNode, call *graph.Call, y *variable, inferred, from tensor.Meta) []int64 {
 	call.Out = []tensor.Meta{inferred}
-	costs, impl := make([]int64, len(y.forms)), &v.node.Op.Impls[0]
+	costs, impl := make([]int64, len(y.forms)), &view.node.Op.Impls[0]
 	for j, f := range y.forms {
 		costs[j] = wcsp.Forbidden
-		if !f.dense || y.firstIsView && j == 0 || !f.meta.SameAddresses(inferred) && !v.node.Op.AnyOrder {
+		if !f.dense || y.firstIsView && j == 0 || !f.meta.SameAddresses(inferred) && !view.node.Op.AnyOrder {
 			continue
 		}
-		w := graph.Walk{}
+		walk := graph.Walk{}
 		if !f.meta.SameAddresses(inferred) {
-			w = call.InOrder(f.order)
+			walk = call.InOrder(f.order)
 		}
-		work := impl.Work(call, w)
-		if read, ok := impl.Read(call, w, v.operand, from); ok {
+		work := impl.Work(call, walk)
+		if read, ok := impl.Read(call, walk, view.operand, from); ok {
 			costs[j] = PS(m.Problem.Profile, work) + PS(m.Problem.Profile, read)
 		}
 	}
 	return costs
 }
 
-// copyCost returns the cost of copying a value from layout `from` to the dense layout `to`, which has order o.
-func (m *Model) copyCost(from, to tensor.Meta, o tensor.Order) int64 {
+// copyCost returns the cost of copying a value from layout `from` to the dense layout `to`, which has the given order.
+func (m *Model) copyCost(from, to tensor.Meta, order tensor.Order) int64 {
 	v := &graph.Value{Meta: from, Type: from.Type()}
 	call := &graph.Call{In: []graph.Arg{graph.Of(v)}, Out: []tensor.Meta{to}}
-	impl, w := &m.copyOp.Impls[0], graph.Walk{}
-	w = call.InOrder(o)
-	work := impl.Work(call, w)
-	read, ok := impl.Read(call, w, 0, from)
+	impl, walk := &m.copyOp.Impls[0], graph.Walk{}
+	walk = call.InOrder(order)
+	work := impl.Work(call, walk)
+	read, ok := impl.Read(call, walk, 0, from)
 	if !ok {
 		return wcsp.Forbidden
 	}

@@ -111,22 +111,22 @@ func NewProblem(g *graph.Graph, p *Profile) *Problem {
 	if g == nil {
 		g = graph.New("", nil)
 	}
-	pr := &Problem{Graph: g, Profile: ProfileFor(p, g), fixed: map[*graph.Value]bool{},
+	problem := &Problem{Graph: g, Profile: ProfileFor(p, g), fixed: map[*graph.Value]bool{},
 		readAsStorage: map[*graph.Value]bool{},
 		outputs:       map[*graph.Value]bool{},
 		readers:       map[*graph.Value]int{}}
 	fix := func(v *graph.Value) {
 		for ; v != nil; v = v.Alias {
-			pr.fixed[v] = true
+			problem.fixed[v] = true
 		}
 	}
-	for _, o := range g.Outputs {
-		if o.Demand().SetsLayout() {
+	for _, output := range g.Outputs {
+		if output.Demand().SetsLayout() {
 			continue
 		}
-		pr.outputs[o.Value] = true
-		if o.Value.Alias != nil { // a view has the layout of its root
-			fix(o.Value)
+		problem.outputs[output.Value] = true
+		if output.Value.Alias != nil { // a view has the layout of its root
+			fix(output.Value)
 		}
 	}
 	for _, n := range g.Nodes {
@@ -137,15 +137,15 @@ func NewProblem(g *graph.Graph, p *Profile) *Problem {
 			if n.Op.ReadsStorage {
 				fix(a.Value)
 				for v := a.Value; v != nil; v = v.Alias {
-					pr.readAsStorage[v] = true
+					problem.readAsStorage[v] = true
 				}
 			}
-			if pr.outputs[a.Value] {
-				pr.readers[a.Value]++
+			if problem.outputs[a.Value] {
+				problem.readers[a.Value]++
 			}
 		}
 	}
-	return pr
+	return problem
 }
 
 // Context returns the context of the graph ([graph.Graph.SetContext]). Slow strategies and solvers should check it.
@@ -162,12 +162,12 @@ func (p *Problem) options() wcsp.Options {
 	return wcsp.Options{Context: p.Context(), TimeLimit: p.Search()}
 }
 
-// Offers reports whether implementation m may compute node n. The pin of the node and [Problem.Exact] may exclude it.
-func (p *Problem) Offers(n *graph.Node, m *graph.Impl) bool {
-	if n == nil || m == nil {
+// Offers reports whether an implementation may compute node n. The pin of the node and [Problem.Exact] may exclude it.
+func (p *Problem) Offers(n *graph.Node, impl *graph.Impl) bool {
+	if n == nil || impl == nil {
 		return false
 	}
-	return (n.Pin.Impl == "" || m.Name == n.Pin.Impl) && !(p.Exact && m.Inexact)
+	return (n.Pin.Impl == "" || impl.Name == n.Pin.Impl) && !(p.Exact && impl.Inexact)
 }
 
 // Fixed reports whether a value must keep the layout of the graph as written, because an op reads its storage or an
@@ -188,23 +188,23 @@ func (p *Problem) Output(v *graph.Value) bool { return p.outputs[v] }
 // have its inferred order, row-major order and, if it is an image, channels-last order.
 func (p *Problem) Orders(v *graph.Value) []tensor.Order {
 	var list []tensor.Order
-	add := func(o tensor.Order) {
-		if o != "" && !slices.Contains(list, o) {
-			list = append(list, o)
+	add := func(order tensor.Order) {
+		if order != "" && !slices.Contains(list, order) {
+			list = append(list, order)
 		}
 	}
 	if v == nil {
 		return nil
 	}
 	if pin := v.Demand(); pin.SetsLayout() {
-		o, err := pin.For(v.Meta.Rank())
+		order, err := pin.For(v.Meta.Rank())
 		if err == nil {
-			add(o)
+			add(order)
 		}
 		return list
 	}
-	if o, dense := tensor.OrderOf(v.Meta); dense {
-		add(o)
+	if order, dense := tensor.OrderOf(v.Meta); dense {
+		add(order)
 	}
 	if p.fixed[v] {
 		return list
@@ -219,8 +219,8 @@ func (p *Problem) Orders(v *graph.Value) []tensor.Order {
 // lastOrder returns channels-last for a rank, or "".
 func lastOrder(rank int) tensor.Order {
 	for _, f := range []tensor.MemoryFormat{tensor.ChannelsLast, tensor.ChannelsLast3d} {
-		if o, err := f.Order(rank); err == nil {
-			return o
+		if order, err := f.Order(rank); err == nil {
+			return order
 		}
 	}
 	return ""
@@ -293,13 +293,13 @@ type Copy struct {
 	Original bool
 }
 
-// Lay returns the layout of the copy of a value with layout m.
-func (c *Copy) Lay(m tensor.Meta) tensor.Meta {
-	m.Offset = 0
+// Lay returns the layout of the copy of a value that has layout meta.
+func (c *Copy) Lay(meta tensor.Meta) tensor.Meta {
+	meta.Offset = 0
 	if c.Strides != nil {
-		return m.WithStrides(c.Strides)
+		return meta.WithStrides(c.Strides)
 	}
-	return m.WithStrides(c.Order.Strides(m.Shape))
+	return meta.WithStrides(c.Order.Strides(meta.Shape))
 }
 
 // Choice is the decision for one node.

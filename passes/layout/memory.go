@@ -59,8 +59,8 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 			s.availableBytes -= float64(storageBytes(v))
 		}
 	}
-	for i, t := range m.computedNodes {
-		if s.bytes[i] != nil && t.id < 0 {
+	for i, computed := range m.computedNodes {
+		if s.bytes[i] != nil && computed.id < 0 {
 			s.availableBytes -= float64(s.bytes[i][0])
 		}
 	}
@@ -200,15 +200,15 @@ func (s *memorySearch) checkFit(p *pricedPlan) (bool, error) {
 func (s *memorySearch) cheapest(k int, price float64) ([]*pricedPlan, error) {
 	p := *s.problem
 	p.Factors = slices.Clone(p.Factors)
-	for i, t := range s.model.computedNodes {
-		if s.bytes[i] == nil || t.id < 0 {
+	for i, computed := range s.model.computedNodes {
+		if s.bytes[i] == nil || computed.id < 0 {
 			continue
 		}
-		costs := make(wcsp.Costs, len(t.labels))
+		costs := make(wcsp.Costs, len(computed.labels))
 		for l, bytes := range s.bytes[i] {
 			costs[l] = int64(price * float64(bytes)) // rounded down: the bound stays valid
 		}
-		p.Factors = append(p.Factors, wcsp.Factor{Scope: []int{t.id}, Costs: costs})
+		p.Factors = append(p.Factors, wcsp.Factor{Scope: []int{computed.id}, Costs: costs})
 	}
 	c := &comparer{model: s.model, outcomes: map[string]*Outcome{}}
 	list, _, err := wcsp.KBest(&p, k, s.options, c.samePlan)
@@ -234,9 +234,9 @@ func (s *memorySearch) raiseBound(pricedCost int64, price float64) {
 
 // bytesOf returns the bytes of constants that labels read, except for nodes with a single label.
 func (s *memorySearch) bytesOf(labels []int) (sum int64) {
-	for i, t := range s.model.computedNodes {
-		if s.bytes[i] != nil && t.id >= 0 {
-			sum += s.bytes[i][labels[t.id]]
+	for i, computed := range s.model.computedNodes {
+		if s.bytes[i] != nil && computed.id >= 0 {
+			sum += s.bytes[i][labels[computed.id]]
 		}
 	}
 	return sum
@@ -254,13 +254,13 @@ func (m *Model) constantBytesByLabel() [][]int64 {
 	})
 	bytes := make([][]int64, len(m.computedNodes))
 	m.eachConstant(func(i, k int, v *graph.Value) {
-		t := m.computedNodes[i]
+		computed := m.computedNodes[i]
 		if bytes[i] == nil {
-			bytes[i] = make([]int64, len(t.labels))
+			bytes[i] = make([]int64, len(computed.labels))
 		}
-		for l := range t.labels {
-			call := m.callOf(t, &t.labels[l])
-			bytes[i][l] += int64(constantBytes(&t.labels[l], call, k, values)) / readers[v]
+		for l := range computed.labels {
+			call := m.callOf(computed, &computed.labels[l])
+			bytes[i][l] += int64(constantBytes(&computed.labels[l], call, k, values)) / readers[v]
 		}
 	})
 	return bytes
@@ -268,11 +268,11 @@ func (m *Model) constantBytesByLabel() [][]int64 {
 
 // eachConstant calls f for each constant operand k of each computed node i.
 func (m *Model) eachConstant(f func(i, k int, v *graph.Value)) {
-	for i, t := range m.computedNodes {
-		if t == nil {
+	for i, computed := range m.computedNodes {
+		if computed == nil {
 			continue
 		}
-		for k, a := range t.node.In {
+		for k, a := range computed.node.In {
 			if a.Kind == graph.TensorArg && a.Value.Const != nil {
 				f(i, k, a.Value)
 			}
@@ -281,10 +281,10 @@ func (m *Model) eachConstant(f func(i, k int, v *graph.Value)) {
 }
 
 // callOf returns the call of a node with the layouts of results and constants that a label determines.
-func (m *Model) callOf(t *computedNode, l *label) *graph.Call {
-	call := *t.node.Call()
-	call.Out = make([]tensor.Meta, len(t.node.Out))
-	for k, v := range t.node.Out {
+func (m *Model) callOf(computed *computedNode, l *label) *graph.Call {
+	call := *computed.node.Call()
+	call.Out = make([]tensor.Meta, len(computed.node.Out))
+	for k, v := range computed.node.Out {
 		call.Out[k] = m.variables.At(v).forms[l.resultForms[k]].meta
 	}
 	return &call

@@ -207,8 +207,8 @@ func (m *Model) decide(i int, n *graph.Node) (err error) {
 			}
 		}()
 	}
-	if v := m.viewNodes[i]; v != nil {
-		m.priceViewCopies(v)
+	if view := m.viewNodes[i]; view != nil {
+		m.priceViewCopies(view)
 		return nil
 	}
 	if err := m.findLabels(i, n); err != nil {
@@ -271,14 +271,14 @@ func (m *Model) makeVariable(v *graph.Value) error {
 	x.addForm(v.Meta)
 	x.firstIsView = m.Problem.readAsStorage[v] && v.Alias != nil
 	if pin := v.Demand(); pin.SetsLayout() {
-		o, err := pin.For(v.Meta.Rank())
+		order, err := pin.For(v.Meta.Rank())
 		if err != nil {
 			if v.Node != nil {
 				return m.Problem.Graph.Fail(v.Node, err)
 			}
 			return fmt.Errorf("%q: %w", v.Name, err)
 		}
-		x.pin = x.addForm(v.Meta.WithStrides(o.Strides(v.Meta.Shape)))
+		x.pin = x.addForm(v.Meta.WithStrides(order.Strides(v.Meta.Shape)))
 	}
 	m.variables.Set(v, x)
 	m.variableList = append(m.variableList, x)
@@ -326,11 +326,11 @@ func (x *variable) addForm(meta tensor.Meta) int {
 	if i := x.formOf(meta); i >= 0 || len(x.forms) == maxForms {
 		return i
 	}
-	o, dense := tensor.OrderOf(meta)
+	order, dense := tensor.OrderOf(meta)
 	if !dense {
-		o = ""
+		order = ""
 	}
-	x.forms = append(x.forms, form{meta: meta, order: o, dense: dense, ownBufferForm: -1})
+	x.forms = append(x.forms, form{meta: meta, order: order, dense: dense, ownBufferForm: -1})
 	return len(x.forms) - 1
 }
 
@@ -344,21 +344,21 @@ func (x *variable) formOf(meta tensor.Meta) int {
 	return -1
 }
 
-// formWithOrder returns the index of the dense form of order o, or -1.
-func (x *variable) formWithOrder(o tensor.Order) int {
-	return slices.IndexFunc(x.forms, func(f form) bool { return f.dense && f.order == o })
+// formWithOrder returns the index of the dense form of an order, or -1.
+func (x *variable) formWithOrder(order tensor.Order) int {
+	return slices.IndexFunc(x.forms, func(f form) bool { return f.dense && f.order == order })
 }
 
-// addOrder adds the dense form of order o if it does not exist, and returns its index. It returns -1 for another rank,
+// addOrder adds the dense form of an order if it does not exist, and returns its index. It returns -1 for another rank,
 // or if the value has maxForms forms already.
-func (x *variable) addOrder(o tensor.Order) int {
-	if o.Rank() != x.value.Meta.Rank() {
+func (x *variable) addOrder(order tensor.Order) int {
+	if order.Rank() != x.value.Meta.Rank() {
 		return -1
 	}
-	if i := x.formWithOrder(o); i >= 0 {
+	if i := x.formWithOrder(order); i >= 0 {
 		return i
 	}
-	return x.addForm(x.value.Meta.WithStrides(o.Strides(x.value.Meta.Shape)))
+	return x.addForm(x.value.Meta.WithStrides(order.Strides(x.value.Meta.Shape)))
 }
 
 // orders returns the orders of the dense forms.

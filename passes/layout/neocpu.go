@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
@@ -45,6 +46,6 @@ func (e *edgeModel) lastReaders() []int {
 			last[v] = max(last[v], slices.Max(f.Scope))
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(last[a], last[b]) })
+	sorted.Func(order, func(a, b int) int { return cmp.Compare(last[a], last[b]) })
 	return order
 }

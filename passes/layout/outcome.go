@@ -8,6 +8,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // Outcome describes the plan that labels of a [Model] determine. Different labels may have equal outcomes, because
@@ -60,48 +61,49 @@ type Recomputed struct {
 // forbidden combination.
 func (m *Model) Outcome(labels []int) (_ *Outcome, err error) {
 	defer interrupt.Catch(&err)
-	r, err := m.newDecoder(labels)
+	decoder, err := m.newDecoder(labels)
 	if err != nil {
 		return nil, err
 	}
-	r.backward()
+	decoder.markReadForms()
 	out := &Outcome{Nodes: []Computed{}, Copies: []Copied{}, Labels: slices.Clone(labels)}
-	r.viewNodes = graph.NewByValue[*viewNode](m.Problem.Graph)
+	decoder.viewNodes = graph.NewByValue[*viewNode](m.Problem.Graph)
 	for x := range m.inputVariables() {
-		r.addCopies(out, x, 1<<m.inputForm(x), nil)
+		decoder.addCopies(out, x, 1<<m.inputForm(x), nil)
 	}
 	for i, n := range m.Problem.Graph.Nodes {
 		interrupt.Check(m.Problem.Context())
-		switch v, t := m.viewNodes[i], m.computedNodes[i]; {
-		case v != nil:
-			x := m.variables.At(n.In[v.operand].Value)
-			set := r.existingForms(x) & v.allowed
+		switch view, computed := m.viewNodes[i], m.computedNodes[i]; {
+		case view != nil:
+			x := m.variables.At(n.In[view.operand].Value)
+			available := decoder.existingForms(x) & view.allowed
 			for k, value := range n.Out {
-				r.viewNodes.Set(value, v)
-				r.addCopies(out, m.variables.At(value), v.viewForms(k, set), r.m.operandCopies(v, k, set))
+				decoder.viewNodes.Set(value, view)
+				decoder.addCopies(out, m.variables.At(value), view.viewForms(k, available), decoder.model.operandCopies(view, k,
+					available))
 			}
-		case t != nil:
-			l := r.chosen(t)
+		case computed != nil:
+			l := decoder.chosen(computed)
 			for k, value := range n.Out {
-				r.addCopies(out, m.variables.At(value), 1<<l.resultForms[k], nil)
+				decoder.addCopies(out, m.variables.At(value), 1<<l.resultForms[k], nil)
 			}
-			out.PS += r.workCost(t, l)
-			out.Nodes = append(out.Nodes, m.describeComputation(t, l))
+			out.PS += decoder.workCost(computed, l)
+			out.Nodes = append(out.Nodes, m.describeComputation(computed, l))
 		}
 	}
 	out.PS += out.Copying
-	slices.SortStableFunc(out.Copies, func(a, b Copied) int {
+	sorted.Func(out.Copies, func(a, b Copied) int {
 		return cmp.Or(cmp.Compare(a.Value, b.Value), cmp.Compare(a.To, b.To), cmp.Compare(a.From, b.From))
 	})
 	return out, nil
 }
 
 // workCost returns the cost of a label, including its reads.
-func (r *decoder) workCost(t *computedNode, l *label) int64 {
+func (decoder *decoder) workCost(computed *computedNode, l *label) int64 {
 	sum := l.cost
 	for k, costs := range l.readCosts {
 		if costs != nil {
-			_, c := l.cheapestRead(k, r.existingForms(r.m.variables.At(t.node.In[k].Value)))
+			_, c := l.cheapestRead(k, decoder.existingForms(decoder.model.variables.At(computed.node.In[k].Value)))
 			sum += c
 		}
 	}
@@ -109,13 +111,13 @@ func (r *decoder) workCost(t *computedNode, l *label) int64 {
 }
 
 // describeComputation describes the computation of a node with label l.
-func (m *Model) describeComputation(t *computedNode, l *label) Computed {
-	c := Computed{Node: t.node.Name}
+func (m *Model) describeComputation(computed *computedNode, l *label) Computed {
+	c := Computed{Node: computed.node.Name}
 	if l.impl != nil {
 		c.Impl = l.impl.Name
 	}
 	var orders []string
-	for k, v := range t.node.Out {
+	for k, v := range computed.node.Out {
 		if text := m.variables.At(v).forms[l.resultForms[k]].text(); !slices.Contains(orders, text) {
 			orders = append(orders, text)
 		}
@@ -125,18 +127,18 @@ func (m *Model) describeComputation(t *computedNode, l *label) Computed {
 }
 
 // addCopies adds the copies that make the needed forms of a value to out. The parameters are those of recipe.
-func (r *decoder) addCopies(out *Outcome, x *variable, roots uint, operandCopies []operandCopy) {
-	if r.needed.At(x.value) == 0 {
+func (decoder *decoder) addCopies(out *Outcome, x *variable, roots uint, operandCopies []operandCopy) {
+	if decoder.needed.At(x.value) == 0 {
 		return
 	}
-	for _, s := range r.recipe(x, roots, operandCopies).steps {
+	for _, s := range decoder.recipe(x, roots, operandCopies).steps {
 		var cost int64
 		if s.from < 0 {
 			cost = operandCopies[s.to].ps
 		} else {
-			cost = r.m.copyCostMatrix(x)[int(s.from)*len(x.forms)+int(s.to)]
+			cost = decoder.model.copyCostMatrix(x)[int(s.from)*len(x.forms)+int(s.to)]
 		}
-		c := r.describeCopy(x, int(s.from), int(s.to))
+		c := decoder.describeCopy(x, int(s.from), int(s.to))
 		c.CostNS = float64(cost) / 1000
 		if s.from >= 0 || !operandCopies[s.to].byNode {
 			out.Inserted++
@@ -149,23 +151,23 @@ func (r *decoder) addCopies(out *Outcome, x *variable, roots uint, operandCopies
 // describeCopy describes a copy of x to form `to`. The source is form `from` of x or, if `from` is negative, the
 // operand of the view whose result is x. Copying the operand of a view is equivalent to copying the result. The
 // description therefore names the first value of the chain of views, so that equal plans have equal descriptions.
-func (r *decoder) describeCopy(x *variable, from, to int) Copied {
+func (decoder *decoder) describeCopy(x *variable, from, to int) Copied {
 	for {
-		v := r.viewNodes.At(x.value)
-		if v == nil {
+		view := decoder.viewNodes.At(x.value)
+		if view == nil {
 			break
 		}
 		k := x.value.Index
-		in := r.m.variables.At(v.node.In[v.operand].Value)
+		in := decoder.model.variables.At(view.node.In[view.operand].Value)
 		if freeConstant(in.value) || in.value.Meta.Bytes() != x.value.Meta.Bytes() { // x is a part or an expansion of in
 			break
 		}
-		set := r.existingForms(in) & v.allowed
-		source, target := -1, v.source(k, to, v.allowed, 0)
+		available := decoder.existingForms(in) & view.allowed
+		source, target := -1, view.source(k, to, view.allowed, 0)
 		if from < 0 {
-			source = r.m.copySource(v, k, to, set)
+			source = decoder.model.copySource(view, k, to, available)
 		} else {
-			source = v.source(k, from, v.allowed, r.needed.At(in.value))
+			source = view.source(k, from, view.allowed, decoder.needed.At(in.value))
 		}
 		if source < 0 || target < 0 || source == target {
 			break
@@ -180,8 +182,8 @@ func (r *decoder) describeCopy(x *variable, from, to int) Copied {
 }
 
 // samePlan reports whether two outcomes of one model have the same implementations, layouts of results and copies.
-func (o *Outcome) samePlan(p *Outcome) bool {
-	return slices.Equal(o.Nodes, p.Nodes) && slices.Equal(o.Copies, p.Copies)
+func (o *Outcome) samePlan(other *Outcome) bool {
+	return slices.Equal(o.Nodes, other.Nodes) && slices.Equal(o.Copies, other.Copies)
 }
 
 // Since returns the changes from outcome `earlier` to outcome o. Both must be outcomes of the same graph. Nil means an
@@ -238,11 +240,11 @@ func (c Change) String() string {
 	parts = shorten(parts, "nodes")
 	for _, list := range []struct {
 		copies []Copied
-		what   string
+		change string
 	}{{c.Gone, "is removed"}, {c.Added, "is added"}} {
 		var texts []string
 		for _, k := range list.copies {
-			texts = append(texts, fmt.Sprintf("the copy of %s to %s %s", k.Value, k.To, list.what))
+			texts = append(texts, fmt.Sprintf("the copy of %s to %s %s", k.Value, k.To, list.change))
 		}
 		parts = append(parts, shorten(texts, "copies")...)
 	}
@@ -250,9 +252,9 @@ func (c Change) String() string {
 }
 
 // shorten returns a list of at most three items. If items are omitted, the last item is their number.
-func shorten(list []string, what string) []string {
+func shorten(list []string, noun string) []string {
 	if len(list) <= 3 {
 		return list
 	}
-	return append(list[:2:2], fmt.Sprintf("%d more %s", len(list)-2, what))
+	return append(list[:2:2], fmt.Sprintf("%d more %s", len(list)-2, noun))
 }

@@ -62,8 +62,8 @@ type weightedSolution struct {
 }
 
 // solve solves the weighted problem of the model.
-func (m *Model) solve(o wcsp.Options) (*weightedSolution, error) {
-	s, err := wcsp.Exact.Solve(m.Weighted, o)
+func (m *Model) solve(options wcsp.Options) (*weightedSolution, error) {
+	s, err := wcsp.Exact.Solve(m.Weighted, options)
 	if err != nil {
 		return nil, err
 	}
@@ -95,16 +95,17 @@ func (s *weightedSolution) optimal() bool { return s.cost == s.bound }
 // no plan within the budget has fewer copies. Otherwise the weights move along the hull to the edge that crosses the
 // budget. The bound of this edge limits the copies of all plans within the budget. A plan between the hull and the
 // budget may remain unfound.
-func (m *Model) preferFewerCopies(o wcsp.Options) (*weightedSolution, *Preference, error) {
-	best, err := m.solve(o)
+func (m *Model) preferFewerCopies(options wcsp.Options) (*weightedSolution, *Preference, error) {
+	best, err := m.solve(options)
 	if err != nil {
 		return nil, nil, err
 	}
-	w := m.Weights
-	p := &Preference{Slack: m.Problem.Slack, LeastPS: best.bound / w.Time, Made: w, Proof: w, Bound: best.bound}
+	weights := m.Weights
+	p := &Preference{Slack: m.Problem.Slack, LeastPS: best.bound / weights.Time, Made: weights, Proof: weights,
+		Bound: best.bound}
 	p.BudgetPS = Budget(p.LeastPS, p.Slack)
 	if p.Slack > 0 && best.copies > 0 && best.ps <= p.BudgetPS {
-		if best, err = m.findFewerCopies(o, best, p); err != nil {
+		if best, err = m.findFewerCopies(options, best, p); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -118,26 +119,27 @@ func (m *Model) preferFewerCopies(o wcsp.Options) (*weightedSolution, *Preferenc
 const maxEdges = 64
 
 // findFewerCopies looks for a plan within the budget that has fewer copies, and sets the proof of the preference.
-func (m *Model) findFewerCopies(o wcsp.Options, best *weightedSolution, p *Preference) (*weightedSolution, error) {
+func (m *Model) findFewerCopies(options wcsp.Options, best *weightedSolution, p *Preference) (*weightedSolution,
+	error) {
 	timeWeight, copyWeight := int64(1), p.BudgetPS-p.LeastPS+1
 	var overBudget *weightedSolution // the plan above the budget at the other end of the edge
 	for range maxEdges {
-		interrupt.Check(o.Context)
-		w, ok := m.findWeights(timeWeight, copyWeight)
+		interrupt.Check(options.Context)
+		weights, ok := m.findWeights(timeWeight, copyWeight)
 		if !ok {
 			return best, nil
 		}
-		weighted, err := m.WithWeights(w)
+		weighted, err := m.WithWeights(weights)
 		if err != nil {
 			return nil, err
 		}
-		solution, err := weighted.solve(o)
+		solution, err := weighted.solve(options)
 		if errors.Is(err, wcsp.ErrNotFound) {
 			return best, nil
 		} else if err != nil {
 			return nil, err
 		}
-		p.Proof, p.Bound = w, solution.bound
+		p.Proof, p.Bound = weights, solution.bound
 		weightedSum := func(s *weightedSolution) int64 { return timeWeight*s.ps + copyWeight*int64(s.copies) }
 		isBetter := weightedSum(solution) < weightedSum(best)
 		isWithinBudget := solution.ps <= p.BudgetPS

@@ -33,8 +33,8 @@ func costOf(t *testing.T, m *Model, s Strategy) int64 {
 	require.NoError(t, err)
 	fixed := map[int]int{}
 	for i, l := range labels {
-		if t := m.computedNodes[i]; t != nil && t.id >= 0 {
-			fixed[t.id] = l
+		if computed := m.computedNodes[i]; computed != nil && computed.id >= 0 {
+			fixed[computed.id] = l
 		}
 	}
 	rest, _, err := m.WCSP.Fix(fixed)

@@ -94,8 +94,9 @@ func (m *Model) cheapestAt(factor float64) (*line, error) {
 }
 
 // withScaledCopies returns the problem with the cost of copies multiplied by a factor. For factor 1 it returns the
-// problem that strategy Optimal solves. To keep costs integers, costs of copies are multiplied by p and all other costs
-// by q. p/q is the best approximation of the factor that the range of costs permits.
+// problem that strategy Optimal solves. To keep costs integers, it multiplies costs of copies by copyMultiplier and all
+// other costs by otherMultiplier. The quotient of the multipliers approximates the factor as closely as the range of
+// costs permits.
 func (m *Model) withScaledCopies(factor float64) (*wcsp.Problem, error) {
 	if factor == 1 {
 		return m.Weighted, nil
@@ -111,24 +112,24 @@ func (m *Model) withScaledCopies(factor float64) (*wcsp.Problem, error) {
 		sumOfLargest += float64(largest)
 	}
 	headroom := float64(wcsp.Forbidden) / 4 / (sumOfLargest + 1) / max(1, factor)
-	q := int64(min(headroom, 1<<24))
-	p := int64(float64(float64(q)*factor) + 0.5)
-	if p < 1 || q < 1 {
+	otherMultiplier := int64(min(headroom, 1<<24))
+	copyMultiplier := int64(float64(float64(otherMultiplier)*factor) + 0.5)
+	if copyMultiplier < 1 || otherMultiplier < 1 {
 		return nil, fmt.Errorf("the costs are too large to be multiplied by %g", factor)
 	}
 	out := &wcsp.Problem{Version: wcsp.Version, Variables: m.WCSP.Variables}
 	for i, f := range m.WCSP.Factors {
-		multiplier := q
+		multiplier := otherMultiplier
 		if m.isCopyFactor[i] {
-			multiplier = p
+			multiplier = copyMultiplier
 		}
-		g := wcsp.Factor{Scope: f.Scope, Costs: make(wcsp.Costs, len(f.Costs))}
+		scaled := wcsp.Factor{Scope: f.Scope, Costs: make(wcsp.Costs, len(f.Costs))}
 		for k, c := range f.Costs {
-			if g.Costs[k] = wcsp.Forbidden; c < wcsp.Forbidden {
-				g.Costs[k] = c * multiplier
+			if scaled.Costs[k] = wcsp.Forbidden; c < wcsp.Forbidden {
+				scaled.Costs[k] = c * multiplier
 			}
 		}
-		out.Factors = append(out.Factors, g)
+		out.Factors = append(out.Factors, scaled)
 	}
 	return out, nil
 }

@@ -71,8 +71,8 @@ func (m *Model) newSlots() *slots {
 			}
 		}
 	}
-	for _, o := range g.Outputs {
-		s.needsOwnBuffer.Set(m.viewRoot(o.Value), true)
+	for _, output := range g.Outputs {
+		s.needsOwnBuffer.Set(m.viewRoot(output.Value), true)
 	}
 	return s
 }
@@ -126,17 +126,17 @@ func (m *Model) addOperandSlots(i int, n *graph.Node, k int, x *variable) {
 	if concat < 0 {
 		return
 	}
-	y := m.variables.At(m.Problem.Graph.Nodes[concat].Out[0])
-	if y.value.Meta.DType != x.value.Meta.DType || !numeric(y.value) {
+	concatResult := m.variables.At(m.Problem.Graph.Nodes[concat].Out[0])
+	if concatResult.value.Meta.DType != x.value.Meta.DType || !numeric(concatResult.value) {
 		return
 	}
-	for _, o := range y.orders() {
-		ownBufferForm, layouts := x.formWithOrder(o), m.operandSlots(concat, y, o)
+	for _, order := range concatResult.orders() {
+		ownBufferForm, layouts := x.formWithOrder(order), m.operandSlots(concat, concatResult, order)
 		if ownBufferForm < 0 || operand >= len(layouts) || layouts[operand].Rank() != x.value.Meta.Rank() {
 			continue
 		}
 		place := keepStrides(layouts[operand], x.forms[ownBufferForm].meta)
-		if f := x.addSlotForm(place, ownBufferForm, &slot{concat, operand, o, y.value.Name}); f >= 0 {
+		if f := x.addSlotForm(place, ownBufferForm, &slot{concat, operand, order, concatResult.value.Name}); f >= 0 {
 			m.writeSlot(i, n, k, f)
 		}
 	}
@@ -158,13 +158,14 @@ func (m *Model) isConcat(i int) bool {
 	return m.computedNodes[i] != nil && n.Op.ConcatDim != nil && len(n.Out) == 1 && n.Out[0].Meta.Numel() > 0
 }
 
-// operandSlots returns the layouts of a concatenation's operands inside its result, which is dense and has order o.
-func (m *Model) operandSlots(concat int, y *variable, o tensor.Order) []tensor.Meta {
-	known, ok := m.slots.operandLayouts[concat][o]
+// operandSlots returns the layouts of a concatenation's operands inside its result, which is dense and has the given
+// order.
+func (m *Model) operandSlots(concat int, y *variable, order tensor.Order) []tensor.Meta {
+	known, ok := m.slots.operandLayouts[concat][order]
 	if ok {
 		return known
 	}
-	f := y.formWithOrder(o)
+	f := y.formWithOrder(order)
 	for _, t := range m.Problem.Graph.Nodes[concat].PlacesIn(y.forms[f].meta.Type()) {
 		p, _ := t.Meta()
 		known = append(known, p)
@@ -172,7 +173,7 @@ func (m *Model) operandSlots(concat int, y *variable, o tensor.Order) []tensor.M
 	if m.slots.operandLayouts[concat] == nil {
 		m.slots.operandLayouts[concat] = map[tensor.Order][]tensor.Meta{}
 	}
-	m.slots.operandLayouts[concat][o] = known
+	m.slots.operandLayouts[concat][order] = known
 	return known
 }
 
@@ -189,11 +190,11 @@ func (x *variable) addSlotForm(meta tensor.Meta, ownBufferForm int, s *slot) int
 // writeSlot adds labels that write result k in slot form f. Each added label is a copy of a label that writes the
 // corresponding form with its own buffer. The implementation must support the strides of the slot.
 func (m *Model) writeSlot(i int, n *graph.Node, k, f int) {
-	t, call := m.computedNodes[i], n.Call()
+	computed, call := m.computedNodes[i], n.Call()
 	x := m.variables.At(n.Out[k])
 	slotMeta := x.forms[f].meta
 	slotMeta.Offset = 0 // kernels get the address of the first element
-	for _, l := range t.labels {
+	for _, l := range computed.labels {
 		if l.impl == nil || l.resultForms[k] != x.forms[f].ownBufferForm || l.concatName != "" {
 			continue
 		}
@@ -209,14 +210,14 @@ func (m *Model) writeSlot(i int, n *graph.Node, k, f int) {
 		}
 		if p, ok := m.pricedLabel(n, &slotCall, l.impl, l.walk, resultForms, l.requiredForms); ok {
 			p.concatName = x.forms[f].slot.concatName
-			t.labels = append(t.labels, p)
+			computed.labels = append(computed.labels, p)
 		}
 	}
 }
 
 // addAdjacentSlots adds labels with which inner concatenation i does nothing. These labels apply if all operands of
 // node i are adjacent in the result of an outer concatenation. The result of node i is then already at its position.
-func (m *Model) addAdjacentSlots(i int, n *graph.Node, y *variable) {
+func (m *Model) addAdjacentSlots(i int, n *graph.Node, result *variable) {
 	if !m.isConcat(i) {
 		return
 	}
@@ -229,19 +230,19 @@ func (m *Model) addAdjacentSlots(i int, n *graph.Node, y *variable) {
 		if f.slot == nil || f.slot.concat == i {
 			continue
 		}
-		ownBufferForm := y.formWithOrder(f.slot.order)
-		if ownBufferForm < 0 || f.meta.Rank() != y.value.Meta.Rank() {
+		ownBufferForm := result.formWithOrder(f.slot.order)
+		if ownBufferForm < 0 || f.meta.Rank() != result.value.Meta.Rank() {
 			continue
 		}
 		outer := m.variables.At(m.Problem.Graph.Nodes[f.slot.concat].Out[0])
-		slotMeta := y.value.Meta.WithStrides(outer.forms[outer.formWithOrder(f.slot.order)].meta.Strides)
+		slotMeta := result.value.Meta.WithStrides(outer.forms[outer.formWithOrder(f.slot.order)].meta.Strides)
 		slotMeta.Offset = f.meta.Offset
-		slotMeta = keepStrides(slotMeta, y.forms[ownBufferForm].meta)
+		slotMeta = keepStrides(slotMeta, result.forms[ownBufferForm].meta)
 		in := m.formsIn(n, slotMeta, f.slot)
 		if in == nil {
 			continue
 		}
-		slotForm := y.addSlotForm(slotMeta, ownBufferForm, &slot{f.slot.concat, -1, f.slot.order, f.slot.concatName})
+		slotForm := result.addSlotForm(slotMeta, ownBufferForm, &slot{f.slot.concat, -1, f.slot.order, f.slot.concatName})
 		if slotForm < 0 {
 			return
 		}
@@ -272,7 +273,7 @@ func (m *Model) formsIn(n *graph.Node, slotMeta tensor.Meta, s *slot) []int {
 // addNoopLabel adds a label with which concatenation i does nothing. Each operand k has form in[k] and is already at
 // its position in the result, which has form out.
 func (m *Model) addNoopLabel(i int, n *graph.Node, out int, in []int) {
-	t, call, impl := m.computedNodes[i], n.Call(), &n.Op.Impls[0]
+	computed, call, impl := m.computedNodes[i], n.Call(), &n.Op.Impls[0]
 	y := m.variables.At(n.Out[0])
 	call.InPlace = make([]bool, len(n.In))
 	for k := range n.In {
@@ -295,7 +296,7 @@ func (m *Model) addNoopLabel(i int, n *graph.Node, out int, in []int) {
 		}
 		l.readCosts[k] = costs
 	}
-	t.labels = append(t.labels, l)
+	computed.labels = append(computed.labels, l)
 }
 
 // priceOwnSlots sets the cost of reading operand k in forms that are inside the node's own result. The cost is 0 if the
@@ -325,21 +326,22 @@ func (m *Model) priceOwnSlots(n *graph.Node, k int, out []int, x *variable, l *l
 
 // wrongSlots returns one bit mask for each label of a concatenation. The mask has the operand's forms that are inside
 // the result but do not match the result form that the label writes. It returns nil if the operand has no such form.
-func (m *Model) wrongSlots(t *computedNode, x *variable) (list []uint) {
-	if t.node.Op.ConcatDim == nil {
+func (m *Model) wrongSlots(computed *computedNode, x *variable) (list []uint) {
+	if computed.node.Op.ConcatDim == nil {
 		return nil
 	}
-	y := m.variables.At(t.node.Out[0])
+	result := m.variables.At(computed.node.Out[0])
 	for f := range x.forms {
 		s := x.forms[f].slot
-		if s == nil || s.concat != m.nodeIndex[t.node.Number()] {
+		if s == nil || s.concat != m.nodeIndex[computed.node.Number()] {
 			continue
 		}
 		if list == nil {
-			list = make([]uint, len(t.labels))
+			list = make([]uint, len(computed.labels))
 		}
-		for i := range t.labels {
-			if resultForm := &y.forms[t.labels[i].resultForms[0]]; resultForm.slot != nil || resultForm.order != s.order {
+		for i := range computed.labels {
+			if resultForm := &result.forms[computed.labels[i].resultForms[0]]; resultForm.slot != nil ||
+				resultForm.order != s.order {
 				list[i] |= 1 << f
 			}
 		}

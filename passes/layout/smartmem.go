@@ -61,15 +61,15 @@ func (w wishList) mostWanted(v *graph.Value) int {
 func smartMemLabels(m *Model) ([]int, error) {
 	g := m.Problem.Graph
 	list, w := make([]int, len(g.Nodes)), wishList{graph.NewByValue[[]int](g)}
-	for _, o := range g.Outputs {
-		w.add(o.Value, m.outputForm(m.variables.At(o.Value), o))
+	for _, output := range g.Outputs {
+		w.add(output.Value, m.outputForm(m.variables.At(output.Value), output))
 	}
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		interrupt.Check(g.Context())
-		switch v := m.viewNodes[i]; {
+		switch view := m.viewNodes[i]; {
 		case m.isLost(i):
-		case v != nil:
-			w.passToOperand(v)
+		case view != nil:
+			w.passToOperand(view)
 		case layoutSensitive(g.Nodes[i]) && !g.Nodes[i].Op.SelectsElements:
 			list[i] = w.dependentLabel(m, m.computedNodes[i])
 		default:
@@ -80,11 +80,11 @@ func smartMemLabels(m *Model) ([]int, error) {
 }
 
 // passToOperand adds the wishes for the results of a view to the wishes for its operand.
-func (w wishList) passToOperand(v *viewNode) {
-	for k, out := range v.node.Out {
+func (w wishList) passToOperand(view *viewNode) {
+	for k, out := range view.node.Out {
 		if f := w.mostWanted(out); f >= 0 {
-			if from := v.source(k, f, v.allowed, 0); from >= 0 {
-				w.add(v.node.In[v.operand].Value, from)
+			if from := view.source(k, f, view.allowed, 0); from >= 0 {
+				w.add(view.node.In[view.operand].Value, from)
 			}
 		}
 	}
@@ -94,21 +94,21 @@ func (w wishList) passToOperand(v *viewNode) {
 // for the operands. It returns the cheapest label, unless this label does not write the wanted form. Then it returns
 // the cheapest label that reads the same forms and writes the wanted form, if this label costs at most as much as a
 // copy.
-func (w wishList) dependentLabel(m *Model, t *computedNode) int {
-	best := t.cheapest(nil)
-	l := &t.labels[best]
-	w.addOperands(m, t, best)
-	wanted := w.wantedResult(t)
+func (w wishList) dependentLabel(m *Model, computed *computedNode) int {
+	best := computed.cheapest(nil)
+	l := &computed.labels[best]
+	w.addOperands(m, computed, best)
+	wanted := w.wantedResult(computed)
 	if wanted < 0 || l.resultForms[0] == wanted {
 		return best
 	}
-	x := m.variables.At(t.node.Out[0])
-	reads := m.preferred(t, l)
-	other := t.cheapest(func(o *label) bool {
-		return o.resultForms[0] == wanted && slices.Equal(m.preferred(t, o), reads)
+	x := m.variables.At(computed.node.Out[0])
+	reads := m.preferred(computed, l)
+	other := computed.cheapest(func(o *label) bool {
+		return o.resultForms[0] == wanted && slices.Equal(m.preferred(computed, o), reads)
 	})
 	copyCost := m.copyCostMatrix(x)[l.resultForms[0]*len(x.forms)+wanted]
-	if other >= 0 && t.labels[other].costAtPreferred() <= l.costAtPreferred()+copyCost {
+	if other >= 0 && computed.labels[other].costAtPreferred() <= l.costAtPreferred()+copyCost {
 		return other
 	}
 	return best
@@ -116,44 +116,44 @@ func (w wishList) dependentLabel(m *Model, t *computedNode) int {
 
 // independentLabel returns the label of a node whose speed does not depend on layouts: the cheapest label that writes
 // the wanted form. It adds the wishes for the operands only if a reader of the result wants a form.
-func (w wishList) independentLabel(m *Model, t *computedNode) int {
-	wanted := w.wantedResult(t)
+func (w wishList) independentLabel(m *Model, computed *computedNode) int {
+	wanted := w.wantedResult(computed)
 	if wanted >= 0 {
-		if k := t.cheapest(func(l *label) bool { return l.resultForms[0] == wanted }); k >= 0 {
-			w.addOperands(m, t, k)
+		if k := computed.cheapest(func(l *label) bool { return l.resultForms[0] == wanted }); k >= 0 {
+			w.addOperands(m, computed, k)
 			return k
 		}
 	}
-	return t.cheapest(nil)
+	return computed.cheapest(nil)
 }
 
 // wantedResult returns the wanted form of the first result, or -1 if no form is wanted.
-func (w wishList) wantedResult(t *computedNode) int {
-	if len(t.node.Out) == 0 {
+func (w wishList) wantedResult(computed *computedNode) int {
+	if len(computed.node.Out) == 0 {
 		return -1
 	}
-	return w.mostWanted(t.node.Out[0])
+	return w.mostWanted(computed.node.Out[0])
 }
 
 // addOperands adds a wish for each operand for which the chosen label prefers a form.
-func (w wishList) addOperands(m *Model, t *computedNode, chosen int) {
-	for k, f := range m.preferred(t, &t.labels[chosen]) {
+func (w wishList) addOperands(m *Model, computed *computedNode, chosen int) {
+	for k, f := range m.preferred(computed, &computed.labels[chosen]) {
 		if f >= 0 {
-			w.add(t.node.In[k].Value, f)
+			w.add(computed.node.In[k].Value, f)
 		}
 	}
 }
 
 // preferred returns, by operand, the form that label l reads at the least cost. The form is -1 for a constant, and if
 // all forms with their own buffers cost the same.
-func (m *Model) preferred(t *computedNode, l *label) []int {
+func (m *Model) preferred(computed *computedNode, l *label) []int {
 	forms := make([]int, len(l.readCosts))
 	for k, costs := range l.readCosts {
 		forms[k] = -1
 		if costs == nil {
 			continue
 		}
-		x := m.variables.At(t.node.In[k].Value)
+		x := m.variables.At(computed.node.In[k].Value)
 		first, differ := slices.Index(costs, l.leastReadCost(k)), len(costs) == 1
 		for f, c := range costs {
 			differ = differ || x.forms[f].ownBufferForm < 0 && c != costs[first]

@@ -78,10 +78,10 @@ func (s *perValue) Doc() string { return s.doc }
 // Choose implements [Strategy].
 func (s *perValue) Choose(p *Problem) (*Assignment, error) {
 	return Solve(p, func(v *graph.Value) (tensor.Order, string) {
-		o := s.wish(p, v)
-		if o == "" {
+		order := s.wish(p, v)
+		if order == "" {
 			return "", ""
 		}
-		return o, fmt.Sprintf("strategy %s prefers %v for this value", s.name, o)
+		return order, fmt.Sprintf("strategy %s prefers %v for this value", s.name, order)
 	})
 }

@@ -16,18 +16,18 @@ import (
 // countReads sets, for each value, neededForms and the useful sets of forms.
 func (m *Model) countReads() {
 	g := m.Problem.Graph
-	for _, o := range g.Outputs {
-		x := m.variables.At(o.Value)
+	for _, output := range g.Outputs {
+		x := m.variables.At(output.Value)
 		x.neededForms++
-		x.outputs = append(x.outputs, o)
+		x.outputs = append(x.outputs, output)
 	}
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		n := g.Nodes[i]
 		if m.isLost(i) {
 			continue
 		}
-		if v := m.viewNodes[i]; v != nil {
-			x := m.variables.At(n.In[v.operand].Value)
+		if view := m.viewNodes[i]; view != nil {
+			x := m.variables.At(n.In[view.operand].Value)
 			for _, out := range n.Out {
 				x.neededForms += m.variables.At(out).neededForms
 			}
@@ -58,8 +58,8 @@ func (m *Model) listSets(x *variable) {
 	if x.pin >= 0 {
 		required = 1 << x.pin
 	}
-	for _, o := range x.outputs {
-		required |= 1 << m.outputForm(x, o)
+	for _, output := range x.outputs {
+		required |= 1 << m.outputForm(x, output)
 	}
 	for s := uint(1); s < 1<<len(x.forms); s++ {
 		if s&required == required && bits.OnesCount(s) <= x.maxSetSize(required) && x.placedOnce(s) {
@@ -98,15 +98,15 @@ func (m *Model) inputForm(x *variable) int {
 	if x.value.Const != nil {
 		return x.baseForm()
 	}
-	if o, replaced := m.Problem.inputOrders[x.value]; replaced {
-		return max(0, x.formOf(x.value.Meta.WithStrides(o.Strides(x.value.Meta.Shape))))
+	if order, replaced := m.Problem.inputOrders[x.value]; replaced {
+		return max(0, x.formOf(x.value.Meta.WithStrides(order.Strides(x.value.Meta.Shape))))
 	}
 	return 0
 }
 
-// outputForm returns the form of x that output o returns.
-func (m *Model) outputForm(x *variable, o graph.Output) int {
-	pin := o.Demand()
+// outputForm returns the form of x that an output returns.
+func (m *Model) outputForm(x *variable, output graph.Output) int {
+	pin := output.Demand()
 	if !pin.SetsLayout() {
 		return 0
 	}
@@ -169,8 +169,10 @@ func (c cost) plus(d cost) cost {
 // made from the operand of the view.
 type step struct{ from, to int8 }
 
-// leastCost returns the cost of the cheapest way to make all forms of a set, and possibly other forms.
-func (w *formCosts) leastCost(set uint) cost { return w.setCosts[w.superset[set]].plus(w.pinCost) }
+// leastCost returns the cost of the cheapest way to make all required forms, and possibly other forms.
+func (costs *formCosts) leastCost(required uint) cost {
+	return costs.setCosts[costs.superset[required]].plus(costs.pinCost)
+}
 
 // priceForms prices the sets of forms of x. roots is the mask of the forms that exist without a copy. If x is the
 // result of a view, operandCopies has, by form, the cost of making the form from the view's operand; nil if this is
@@ -180,9 +182,9 @@ func (m *Model) priceForms(x *variable, roots uint, operandCopies []operandCopy)
 		return m.priceSets(x, roots, operandCopies)
 	}
 	steps, pinCost := m.makePinned(x, roots, operandCopies)
-	w := m.priceSets(x, 1<<x.pin, nil)
-	w.pinSteps, w.pinCost = steps, pinCost
-	return w
+	costs := m.priceSets(x, 1<<x.pin, nil)
+	costs.pinSteps, costs.pinCost = steps, pinCost
+	return costs
 }
 
 // makePinned returns the steps that make the pinned form of x, and their cost. The parameters are those of priceForms.
@@ -190,9 +192,9 @@ func (m *Model) makePinned(x *variable, roots uint, operandCopies []operandCopy)
 	if roots>>x.pin&1 != 0 {
 		return nil, cost{}
 	}
-	w := m.priceSets(x, roots, operandCopies)
-	if total = w.leastCost(1 << x.pin); total.weighted < wcsp.Forbidden {
-		steps = w.steps(w.cheapest(1<<x.pin), roots)
+	costs := m.priceSets(x, roots, operandCopies)
+	if total = costs.leastCost(1 << x.pin); total.weighted < wcsp.Forbidden {
+		steps = costs.steps(costs.cheapest(1<<x.pin), roots)
 	}
 	return steps, total
 }
@@ -200,29 +202,29 @@ func (m *Model) makePinned(x *variable, roots uint, operandCopies []operandCopy)
 // priceSets prices every set of forms by dynamic programming over subsets: forms are added one by one, each by the
 // cheapest copy, either of a form in the set or of the view's operand. The parameters are those of priceForms.
 func (m *Model) priceSets(x *variable, roots uint, operandCopies []operandCopy) formCosts {
-	k := len(x.forms)
-	w := formCosts{setCosts: make([]cost, 1<<k), lastStep: make([]step, 1<<k)}
-	for s := range w.setCosts {
-		w.setCosts[s] = forbidden
+	forms := len(x.forms)
+	costs := formCosts{setCosts: make([]cost, 1<<forms), lastStep: make([]step, 1<<forms)}
+	for s := range costs.setCosts {
+		costs.setCosts[s] = forbidden
 	}
-	w.setCosts[roots] = cost{}
+	costs.setCosts[roots] = cost{}
 	var copies []int64
 	weight := m.Weights.copyWeight(x.value.Meta.Bytes())
-	for s := roots; s < 1<<k; s++ {
-		if s&roots != roots || w.setCosts[s].weighted >= wcsp.Forbidden {
+	for set := roots; set < 1<<forms; set++ {
+		if set&roots != roots || costs.setCosts[set].weighted >= wcsp.Forbidden {
 			continue
 		}
-		for to := range k {
-			if s>>to&1 != 0 || m.forbiddenCopies[x]>>to&1 != 0 {
+		for to := range forms {
+			if set>>to&1 != 0 || m.forbiddenCopies[x]>>to&1 != 0 {
 				continue
 			}
 			if copies == nil {
 				copies = m.copyCostMatrix(x)
 			}
 			ps, from := wcsp.Forbidden, -1
-			for f := range k {
-				if s>>f&1 != 0 && copies[f*k+to] < ps {
-					ps, from = copies[f*k+to], f
+			for f := range forms {
+				if set>>f&1 != 0 && copies[f*forms+to] < ps {
+					ps, from = copies[f*forms+to], f
 				}
 			}
 			c := forbidden
@@ -235,39 +237,39 @@ func (m *Model) priceSets(x *variable, roots uint, operandCopies []operandCopy) 
 			if c.weighted >= wcsp.Forbidden {
 				continue
 			}
-			larger := s | 1<<to
-			if c = w.setCosts[s].plus(c); c.weighted < w.setCosts[larger].weighted {
-				w.setCosts[larger], w.lastStep[larger] = c, step{int8(from), int8(to)}
+			larger := set | 1<<to
+			if c = costs.setCosts[set].plus(c); c.weighted < costs.setCosts[larger].weighted {
+				costs.setCosts[larger], costs.lastStep[larger] = c, step{int8(from), int8(to)}
 			}
 		}
 	}
-	w.findSupersets(k)
-	return w
+	costs.findSupersets(forms)
+	return costs
 }
 
-// findSupersets sets superset for k forms. Of equally cheap supersets, it takes the first.
-func (w *formCosts) findSupersets(k int) {
-	w.superset = make([]uint8, 1<<k)
-	for s := range w.superset {
-		w.superset[s] = uint8(s)
+// findSupersets sets superset for the given number of forms. Of equally cheap supersets, it takes the first.
+func (costs *formCosts) findSupersets(forms int) {
+	costs.superset = make([]uint8, 1<<forms)
+	for s := range costs.superset {
+		costs.superset[s] = uint8(s)
 	}
-	for f := range k {
-		for s := range w.superset {
-			if s>>f&1 != 0 {
+	for f := range forms {
+		for set := range costs.superset {
+			if set>>f&1 != 0 {
 				continue
 			}
-			a, b := w.superset[s], w.superset[s|1<<f]
-			if ca, cb := w.setCosts[a].weighted, w.setCosts[b].weighted; cb < ca || cb == ca && b < a {
-				w.superset[s] = b
+			a, b := costs.superset[set], costs.superset[set|1<<f]
+			if ca, cb := costs.setCosts[a].weighted, costs.setCosts[b].weighted; cb < ca || cb == ca && b < a {
+				costs.superset[set] = b
 			}
 		}
 	}
 }
 
 // steps returns the steps that make the forms of set if the forms of the mask existing exist already.
-func (w *formCosts) steps(set, existing uint) (list []step) {
+func (costs *formCosts) steps(set, existing uint) (list []step) {
 	for set != existing {
-		s := w.lastStep[set]
+		s := costs.lastStep[set]
 		list = append(list, s)
 		set &^= 1 << s.to
 	}
@@ -276,7 +278,7 @@ func (w *formCosts) steps(set, existing uint) (list []step) {
 }
 
 // cheapest returns the cheapest superset of a set.
-func (w *formCosts) cheapest(set uint) uint { return uint(w.superset[set]) }
+func (costs *formCosts) cheapest(set uint) uint { return uint(costs.superset[set]) }
 
 // operandCopy is a copy of a view's operand into a form of the view's result.
 type operandCopy struct {
@@ -285,14 +287,14 @@ type operandCopy struct {
 }
 
 // operandCopies returns, by form of result k of a view, the cheapest copy from an operand form. It considers the
-// operand forms in the mask set that result k cannot view. It returns nil if there are none.
-func (m *Model) operandCopies(v *viewNode, k int, set uint) []operandCopy {
-	if v.copyCosts == nil {
+// operand forms in the mask available that result k cannot view. It returns nil if there are none.
+func (m *Model) operandCopies(view *viewNode, k int, available uint) []operandCopy {
+	if view.copyCosts == nil {
 		return nil
 	}
 	var out []operandCopy
-	for i, costs := range v.copyCosts[k] {
-		if set>>i&1 == 0 || costs == nil {
+	for i, costs := range view.copyCosts[k] {
+		if available>>i&1 == 0 || costs == nil {
 			continue
 		}
 		first := out == nil
@@ -300,7 +302,7 @@ func (m *Model) operandCopies(v *viewNode, k int, set uint) []operandCopy {
 			out = make([]operandCopy, len(costs))
 		}
 		for j := range costs {
-			if c := m.operandCopy(v, k, i, j); first || c.weighted < out[j].weighted {
+			if c := m.operandCopy(view, k, i, j); first || c.weighted < out[j].weighted {
 				out[j] = c
 			}
 		}
@@ -308,37 +310,38 @@ func (m *Model) operandCopies(v *viewNode, k int, set uint) []operandCopy {
 	return out
 }
 
-// operandCopy prices the copy of form i of a view's operand into form j of result k.
-func (m *Model) operandCopy(v *viewNode, k, i, j int) operandCopy {
-	w := m.Weights
-	units := w.UnitsOf(v.node.Out[k].Meta.Bytes())
+// operandCopy prices the copy of a form of a view's operand into a form of result k.
+func (m *Model) operandCopy(view *viewNode, k, operandForm, resultForm int) operandCopy {
+	weights := m.Weights
+	units := weights.UnitsOf(view.node.Out[k].Meta.Bytes())
 	best := operandCopy{cost: forbidden}
-	if ps := v.copyCosts[k][i][j]; ps < wcsp.Forbidden && v.canView[i] {
-		best.cost = cost{w.Time*ps + w.Copy + units, ps}
+	if ps := view.copyCosts[k][operandForm][resultForm]; ps < wcsp.Forbidden && view.canView[operandForm] {
+		best.cost = cost{weights.Time*ps + weights.Copy + units, ps}
 	} else if ps < wcsp.Forbidden {
-		best = operandCopy{cost{w.Time*ps + units, ps}, true}
+		best = operandCopy{cost{weights.Time*ps + units, ps}, true}
 	}
-	if inserted := v.insertedCosts[i]; inserted != nil && inserted[j] < wcsp.Forbidden {
-		if c := (cost{w.Time*inserted[j] + w.Copy + units, inserted[j]}); c.weighted < best.weighted {
+	if inserted := view.insertedCosts[operandForm]; inserted != nil && inserted[resultForm] < wcsp.Forbidden {
+		if c := (cost{weights.Time*inserted[resultForm] + weights.Copy + units,
+			inserted[resultForm]}); c.weighted < best.weighted {
 			best = operandCopy{cost: c}
 		}
 	}
 	return best
 }
 
-// viewForms returns the mask of the forms of result k that are views of an operand form in the mask set.
-func (v *viewNode) viewForms(k int, set uint) (roots uint) {
-	for i := range v.resultForm[k] {
-		if to := v.viewedForm(k, i); set>>i&1 != 0 && to >= 0 {
+// viewForms returns the mask of the forms of result k that are views of an operand form in the mask available.
+func (view *viewNode) viewForms(k int, available uint) (roots uint) {
+	for i := range view.resultForm[k] {
+		if to := view.viewedForm(k, i); available>>i&1 != 0 && to >= 0 {
 			roots |= 1 << to
 		}
 	}
 	return roots
 }
 
-// viewedForm returns the form of result k that is a view of operand form i, or -1.
-func (v *viewNode) viewedForm(k, i int) int {
-	if to := v.resultForm[k][i]; to != 0 || v.outputCopies>>i&1 == 0 {
+// viewedForm returns the form of result k that is a view of an operand form, or -1.
+func (view *viewNode) viewedForm(k, operandForm int) int {
+	if to := view.resultForm[k][operandForm]; to != 0 || view.outputCopies>>operandForm&1 == 0 {
 		return to
 	}
 	return -1

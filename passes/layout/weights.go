@@ -87,14 +87,14 @@ func (m *Model) MaxUnits() int64 {
 // findPlanBounds sets planBounds.
 func (m *Model) findPlanBounds() {
 	m.planBounds = planBounds{}
-	for i, t := range m.computedNodes {
-		if t == nil {
+	for i, computed := range m.computedNodes {
+		if computed == nil {
 			continue
 		}
 		work, reads := 0.0, make([]float64, len(m.Problem.Graph.Nodes[i].In))
-		for k := range t.labels {
-			work = max(work, float64(t.labels[k].cost))
-			for q, costs := range t.labels[k].readCosts {
+		for k := range computed.labels {
+			work = max(work, float64(computed.labels[k].cost))
+			for q, costs := range computed.labels[k].readCosts {
 				reads[q] = max(reads[q], largest(costs))
 			}
 		}
@@ -109,17 +109,17 @@ func (m *Model) findPlanBounds() {
 // addCopyBounds adds the copies of all values to planBounds.
 func (m *Model) addCopyBounds() {
 	views := graph.NewByValue[*viewNode](m.Problem.Graph)
-	for _, v := range m.viewNodes {
-		if v == nil {
+	for _, view := range m.viewNodes {
+		if view == nil {
 			continue
 		}
-		for _, out := range v.node.Out {
-			views.Set(out, v)
+		for _, out := range view.node.Out {
+			views.Set(out, view)
 		}
 	}
 	for _, x := range m.variableList {
-		v := views.At(x.value)
-		if x.neededForms == 0 || freeConstant(x.value) || v == nil && len(x.forms) == 1 {
+		view := views.At(x.value)
+		if x.neededForms == 0 || freeConstant(x.value) || view == nil && len(x.forms) == 1 {
 			continue
 		}
 		maxCopies, maxCost := int64(len(x.forms)), 0.0 // each form is made by at most one copy
@@ -129,11 +129,11 @@ func (m *Model) addCopyBounds() {
 		if len(x.forms) > 1 {
 			maxCost = largest(m.copyCostMatrix(x))
 		}
-		if v != nil && v.copyCosts != nil { // copies from the operand of the view
-			for _, costs := range v.copyCosts[x.value.Index] {
+		if view != nil && view.copyCosts != nil { // copies from the operand of the view
+			for _, costs := range view.copyCosts[x.value.Index] {
 				maxCost = max(maxCost, largest(costs))
 			}
-			for _, costs := range v.insertedCosts {
+			for _, costs := range view.insertedCosts {
 				maxCost = max(maxCost, largest(costs))
 			}
 		}

@@ -109,7 +109,7 @@ func prepare(q request) (loadedGraph, error) {
 	if err != nil {
 		return loadedGraph{}, err
 	}
-	c := loadedGraph{file: q.File, session: p.NewSession(), loop: 1}
+	loaded := loadedGraph{file: q.File, session: p.NewSession(), loop: 1}
 	named := map[string]*tensor.Tensor{}
 	for k, v := range plan.Graph.Inputs {
 		dense, err := randomElements(v.Meta.DType, v.Meta.Numel(), q.Within[k], k).View(tensor.New(v.Meta.DType,
@@ -118,35 +118,35 @@ func prepare(q request) (loadedGraph, error) {
 			return loadedGraph{}, err
 		}
 		t := dense.CopyTo(v.Meta)
-		c.in, named[v.Name] = append(c.in, t), t
+		loaded.in, named[v.Name] = append(loaded.in, t), t
 	}
 	out, err := p.Run(context.Background(), named)
 	if err != nil {
 		return loadedGraph{}, err
 	}
-	for _, o := range plan.Graph.Outputs {
-		c.out = append(c.out, out[o.Name])
+	for _, output := range plan.Graph.Outputs {
+		loaded.out = append(loaded.out, out[output.Name])
 	}
 	for range 2 { // the second run has warm caches
-		took, err := c.run()
+		took, err := loaded.run()
 		if err != nil {
 			return loadedGraph{}, err
 		}
-		c.loop = int(clockSpan/(took+1)) + 1
+		loaded.loop = int(clockSpan/(took+1)) + 1
 	}
 	runtime.GC()
-	return c, nil
+	return loaded, nil
 }
 
 // run returns the processor time of a run, in ns.
-func (c *loadedGraph) run() (float64, error) {
+func (loaded *loadedGraph) run() (float64, error) {
 	start := processorTime()
-	for range c.loop {
-		if err := c.session.RunInto(context.Background(), c.in, c.out); err != nil {
+	for range loaded.loop {
+		if err := loaded.session.RunInto(context.Background(), loaded.in, loaded.out); err != nil {
 			return 0, err
 		}
 	}
-	return float64(processorTime()-start) / float64(c.loop), nil
+	return float64(processorTime()-start) / float64(loaded.loop), nil
 }
 
 // elementsKey has the arguments of randomElements, as a key of cache.
@@ -160,21 +160,21 @@ type elementsKey struct {
 var cache = map[elementsKey]*tensor.Tensor{}
 
 // randomElements returns n random elements. Equal arguments give equal elements.
-func randomElements(d tensor.DType, n int, within [2]float64, input int) *tensor.Tensor {
-	key := elementsKey{d, n, within, input}
+func randomElements(dtype tensor.DType, n int, within [2]float64, input int) *tensor.Tensor {
+	key := elementsKey{dtype, n, within, input}
 	if t := cache[key]; t != nil {
 		return t
 	}
-	t := tensor.Empty(tensor.New(d, n))
+	t := tensor.Empty(tensor.New(dtype, n))
 	r := rand.New(rand.NewPCG(1, uint64(input)))
 	draw := func() float64 { return within[0] + (within[1]-within[0])*r.Float64() }
 	for i := range n {
 		switch x := draw(); {
-		case d == tensor.Bool:
+		case dtype == tensor.Bool:
 			t.SetFlat(i, tensor.BoolScalar(r.Float64() < 0.5))
-		case d.IsComplex():
+		case dtype.IsComplex():
 			t.SetFlat(i, tensor.ComplexScalar(complex(x, draw())))
-		case d.IsFloat():
+		case dtype.IsFloat():
 			t.SetFlat(i, tensor.FloatScalar(x))
 		default:
 			t.SetFlat(i, tensor.IntScalar(int64(math.Round(x))))

@@ -135,9 +135,9 @@ func (w *worker) runOnce(ctx context.Context, s *subject, k, way int) error {
 	}
 	if resultUses[way] == "into" {
 		for name, t := range out {
-			m := t.Meta
-			m.Offset = w.rng.IntN(3)
-			out[name] = tensor.Empty(m)
+			meta := t.Meta
+			meta.Offset = w.rng.IntN(3)
+			out[name] = tensor.Empty(meta)
 		}
 		if err := s.program.RunInto(ctx, s.in[k], out); err != nil {
 			return err

@@ -52,6 +52,8 @@ def npy(a):
 
 
 def kind(a):
+    if a.dtype.kind == "U":
+        return TensorProto.STRING
     return helper.np_dtype_to_tensor_dtype(a.dtype) if hasattr(helper, "np_dtype_to_tensor_dtype") else \
         onnx.mapping.NP_TYPE_TO_TENSOR_TYPE[a.dtype]
 
@@ -61,10 +63,11 @@ class Case:
         self.name, self.model, self.inputs, self.outputs = name, model, inputs, outputs
 
 
-def graph(name, nodes, inputs, outputs, opset=17, known=None, open_sizes=None):
+def graph(name, nodes, inputs, outputs, opset=17, known=None, open_sizes=None, ml=1, maps=None):
     """Adds a case with several nodes. inputs, outputs and known (initializers) are arrays by name.
 
-    open_sizes names symbolic sizes by input: {"x": {0: "N"}}.
+    open_sizes names symbolic sizes by input: {"x": {0: "N"}}. ml is the version of the domain ai.onnx.ml. maps has the
+    types of inputs that are maps, by name; the arrays of such an input m are m.keys and m.values.
     """
     def info(k, a):
         dims = [(open_sizes or {}).get(k, {}).get(i, n) for i, n in enumerate(a.shape)]
@@ -73,9 +76,11 @@ def graph(name, nodes, inputs, outputs, opset=17, known=None, open_sizes=None):
     outputs = {k: np.asarray(v) for k, v in outputs.items()}
     out = [helper.make_tensor_value_info(k, kind(v), None) for k, v in outputs.items()]
     weights = [numpy_helper.from_array(np.asarray(v), k) for k, v in (known or {}).items()]
-    g = helper.make_graph(nodes, "case", [info(k, v) for k, v in inputs.items()], out, weights)
-    others = sorted({n.domain for n in nodes if n.domain})  # of version 1
-    sets = [helper.make_opsetid("", opset)] + [helper.make_opsetid(d, 1) for d in others]
+    tensors = {k: v for k, v in inputs.items() if k.partition(".")[0] not in (maps or {})}
+    infos = [info(k, v) for k, v in tensors.items()] + [helper.make_value_info(k, t) for k, t in (maps or {}).items()]
+    g = helper.make_graph(nodes, "case", infos, out, weights)
+    others = sorted({n.domain for n in nodes if n.domain})  # of version 1, except ai.onnx.ml
+    sets = [helper.make_opsetid("", opset)] + [helper.make_opsetid(d, ml if d == "ai.onnx.ml" else 1) for d in others]
     model = helper.make_model(g, opset_imports=sets, producer_name="graphrun")
     model.ir_version = 8
     CASES.append(Case(name, model, inputs, outputs))

@@ -16,20 +16,24 @@ import sys
 import warnings
 import zipfile
 
+import numpy as np
+
 import case
 
 warnings.filterwarnings("ignore")  # about operators that PyTorch considers experimental
 FAMILIES = ["elements", "activations", "reductions", "shapes", "places", "products", "pools", "norms", "images",
             "recurrent", "quantized", "signals", "control", "sequences", "texts", "sounds", "sizes",
-            "attention", "microsoft", "recent"]
+            "attention", "microsoft", "recent", "learning", "pipelines"]
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def npz(arrays):
-    """An .npz file whose bytes depend only on the arrays."""
+    """An .npz file whose bytes depend only on the arrays. Strings are code points: an array NAME.texts [..., length]."""
     buf = io.BytesIO()
     with zipfile.ZipFile(buf, "w", zipfile.ZIP_STORED) as z:
         for name, a in arrays.items():
+            if a.dtype.kind == "U":
+                name, a = name + ".texts", np.ascontiguousarray(a)[..., None].view(np.uint32)
             z.writestr(zipfile.ZipInfo(name + ".npy", EPOCH), case.npy(a))
     return buf.getvalue()
 

@@ -14,6 +14,7 @@ import (
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/passes/layout"
 )
 
@@ -131,14 +132,14 @@ func (p *profile) steps(undisturbed []int, ops map[string]string) []stepDoc {
 			list[index].addStep(sums[i], s.Node.Work(), predicted(s.Node, costProfile), float64(len(undisturbed)))
 		}
 	}
-	slices.SortStableFunc(list, func(a, b stepDoc) int { return cmp.Compare(b.Busy, a.Busy) })
+	sorted.Func(list, func(a, b stepDoc) int { return cmp.Compare(b.Busy, a.Busy) })
 	return list
 }
 
 // predicted returns the estimated time of a node on one worker, in nanoseconds.
 func predicted(n *graph.Node, costProfile *machine.Profile) (ns float64) {
-	for _, w := range n.Works() {
-		ns += costProfile.NS(w)
+	for _, work := range n.Works() {
+		ns += costProfile.NS(work)
 	}
 	return ns
 }
@@ -189,16 +190,16 @@ func opsByName(g *graph.Graph) map[string]string {
 	return ops
 }
 
-// addStep adds the time of a step. s is the sum of this time over all runs, w is the work of one call, and predicted is
-// the estimated time of one call.
-func (d *timeDoc) addStep(s stepTime, w graph.Work, predicted, runs float64) {
+// addStep adds the time of a step. s is the sum of this time over all runs, work is the work of one call, and predicted
+// is the estimated time of one call.
+func (d *timeDoc) addStep(s stepTime, work graph.Work, predicted, runs float64) {
 	calls := float64(s.calls) / runs
 	d.Calls += calls
 	d.Busy += float64(s.busy) / runs
 	d.Time += float64(s.span) / runs
 	d.Predicted += predicted * calls
-	d.bytes += w.TotalBytes() * calls
-	d.flops += w.Flops * calls
+	d.bytes += work.TotalBytes() * calls
+	d.flops += work.Flops * calls
 }
 
 // setRates sets Share, GBs and GFLOPs. busy is the time of all workers in all steps.
@@ -233,7 +234,7 @@ func timesByOp(steps []stepDoc) []timeDoc {
 		d.bytes += s.bytes
 		d.flops += s.flops
 	}
-	slices.SortStableFunc(list, func(a, b timeDoc) int { return cmp.Compare(b.Busy, a.Busy) })
+	sorted.Func(list, func(a, b timeDoc) int { return cmp.Compare(b.Busy, a.Busy) })
 	return list
 }
 

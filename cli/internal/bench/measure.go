@@ -63,11 +63,11 @@ func (r *runner) runOnce(ctx context.Context, way callWay, measured bool) error 
 	if r.out == nil {
 		r.out = make(map[string]*tensor.Tensor, len(out))
 		for name, t := range out {
-			m := t.Meta
-			if m.Offset = 0; m.OverlapsItself() { // RunInto rejects such a tensor
-				m = tensor.New(m.DType, m.Shape...)
+			meta := t.Meta
+			if meta.Offset = 0; meta.OverlapsItself() { // RunInto rejects such a tensor
+				meta = tensor.New(meta.DType, meta.Shape...)
 			}
-			r.out[name] = tensor.Empty(m)
+			r.out[name] = tensor.Empty(meta)
 		}
 	}
 	return nil

@@ -2,12 +2,12 @@ package bench
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // observer is the tracer of a program. It forwards events to the embedded tracer, which may change between runs. If the
@@ -116,13 +116,13 @@ func (p *profile) BeginRun(r *exec.Run) bool {
 	for len(p.busy) < r.Workers {
 		p.busy = append(p.busy, 0)
 	}
-	t := p.byGraph[r.Graph]
-	if t == nil {
-		t = &profiledGraph{run: r, sum: make([]stepTime, r.Steps), times: map[int][]stepTime{}}
-		p.byGraph[r.Graph] = t
-		p.graphs = append(p.graphs, t)
+	g := p.byGraph[r.Graph]
+	if g == nil {
+		g = &profiledGraph{run: r, sum: make([]stepTime, r.Steps), times: map[int][]stepTime{}}
+		p.byGraph[r.Graph] = g
+		p.graphs = append(p.graphs, g)
 	}
-	r.Data = t.newRecord(r)
+	r.Data = g.newRecord(r)
 	if r.Parent == nil {
 		p.start = time.Now()
 	}
@@ -131,13 +131,13 @@ func (p *profile) BeginRun(r *exec.Run) bool {
 }
 
 // newRecord returns an empty record for a run of the graph.
-func (t *profiledGraph) newRecord(r *exec.Run) *runRecord {
-	if n := len(t.reusable); n > 0 {
-		record := t.reusable[n-1]
-		t.reusable = t.reusable[:n-1]
+func (g *profiledGraph) newRecord(r *exec.Run) *runRecord {
+	if n := len(g.reusable); n > 0 {
+		record := g.reusable[n-1]
+		g.reusable = g.reusable[:n-1]
 		return record
 	}
-	record := &runRecord{graph: t, workers: make([]workerRecord, r.Workers)}
+	record := &runRecord{graph: g, workers: make([]workerRecord, r.Workers)}
 	for i := range record.workers {
 		record.workers[i].steps = make([]stepRecord, r.Steps)
 	}
@@ -182,24 +182,24 @@ func (p *profile) EndRun(r *exec.Run, err error) {
 		return
 	}
 	took := time.Since(p.start) - record.began
-	t := record.graph
-	for i := range t.sum {
+	g := record.graph
+	for i := range g.sum {
 		p.addStep(record, i)
 	}
-	t.reusable = append(t.reusable, record)
+	g.reusable = append(g.reusable, record)
 	if r.Parent != nil {
 		if outer, ok := r.Parent.Data.(*runRecord); ok {
 			outer.workers[0].nested += took
 		}
 		return
 	}
-	for _, t := range p.graphs {
+	for _, g := range p.graphs {
 		if err == nil {
-			t.times[len(p.samples)] = t.sum
-			t.sum = make([]stepTime, len(t.sum))
-			p.stepTimesLeft -= len(t.sum)
+			g.times[len(p.samples)] = g.sum
+			g.sum = make([]stepTime, len(g.sum))
+			p.stepTimesLeft -= len(g.sum)
 		}
-		clear(t.sum)
+		clear(g.sum)
 	}
 	if err == nil {
 		p.samples = append(p.samples, profiledRun{took, p.busy})
@@ -243,6 +243,6 @@ func (p *profile) undisturbed() []int {
 	for i := range all {
 		all[i] = i
 	}
-	slices.SortStableFunc(all, func(a, b int) int { return cmp.Compare(p.samples[a].took, p.samples[b].took) })
+	sorted.Func(all, func(a, b int) int { return cmp.Compare(p.samples[a].took, p.samples[b].took) })
 	return all[:(len(all)+1)/2]
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/outfile"
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // chromeTrace records one run for Perfetto and the trace viewer of Chrome. Each worker has its own track. Nested runs
@@ -155,20 +156,20 @@ type stepDescriptions struct {
 }
 
 // args returns the arguments of the step of a span.
-func (t *stepDescriptions) args(s span) *stepArgs {
-	list := t.steps[s.run.Graph]
+func (d *stepDescriptions) args(s span) *stepArgs {
+	list := d.steps[s.run.Graph]
 	if list == nil {
 		list = make([]*stepArgs, s.run.Steps)
 		for i, step := range stepsOf(s.run) {
-			list[i] = t.describe(step, i)
+			list[i] = d.describe(step, i)
 		}
-		t.steps[s.run.Graph] = list
+		d.steps[s.run.Graph] = list
 	}
 	return list[s.step]
 }
 
-func (t *stepDescriptions) describe(s exec.Step, i int) *stepArgs {
-	args := &stepArgs{Op: opLabel(s, t.ops), Step: i}
+func (d *stepDescriptions) describe(s exec.Step, i int) *stepArgs {
+	args := &stepArgs{Op: opLabel(s, d.ops), Step: i}
 	if len(s.Ops) > 1 {
 		args.Nodes = s.Ops
 	}
@@ -252,7 +253,7 @@ func (c *chromeTrace) writeTrack(worker int, steps *stepDescriptions, writeEvent
 	// ended last.
 	spans := slices.Clone(c.tracks[worker].spans)
 	slices.Reverse(spans)
-	slices.SortStableFunc(spans, func(a, b span) int {
+	sorted.Func(spans, func(a, b span) int {
 		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to))
 	})
 	for _, s := range spans {
@@ -289,7 +290,7 @@ func (c *chromeTrace) memory() []memoryAt {
 		changes = append(changes, memoryChanges(r, steps[r.run])...)
 	}
 	// Releases precede allocations at the same time.
-	slices.SortFunc(changes, func(a, b memoryAt) int {
+	sorted.Func(changes, func(a, b memoryAt) int {
 		return cmp.Or(cmp.Compare(a.time, b.time),
 			cmp.Compare(a.memory.Arena+a.memory.Outputs, b.memory.Arena+b.memory.Outputs))
 	})

@@ -71,8 +71,8 @@ func docOf(op *graph.Op) OpDoc {
 	}
 	d.Formulas, d.Functions = formulasOf(op), functionsOf(op)
 	d.Implementations, d.AnyOrder = []implDoc{}, op.AnyOrder || op.Kind == graph.FollowsOperands
-	for _, m := range op.Impls {
-		d.Implementations = append(d.Implementations, implDoc{m.Name, m.Doc})
+	for _, impl := range op.Impls {
+		d.Implementations = append(d.Implementations, implDoc{impl.Name, impl.Doc})
 	}
 	for i, p := range op.Params {
 		doc := operandDoc{Name: p.Name, Optional: p.Optional, Number: p.Number, Variadic: p.Variadic,

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -35,16 +36,16 @@ func (s dtypeSet) String() string {
 	var names []string
 	for _, g := range dtypeGroups {
 		isComplete := true
-		for _, d := range g.members {
-			isComplete = isComplete && s[d]
+		for _, dtype := range g.members {
+			isComplete = isComplete && s[dtype]
 		}
 		if isComplete {
 			names = append(names, g.name)
 			continue
 		}
-		for _, d := range g.members {
-			if s[d] {
-				names = append(names, d.String())
+		for _, dtype := range g.members {
+			if s[dtype] {
+				names = append(names, dtype.String())
 			}
 		}
 	}
@@ -62,8 +63,8 @@ func dtypesNamed(name string) []tensor.DType {
 			return g.members
 		}
 	}
-	if d, err := tensor.ParseDType(name); err == nil {
-		return []tensor.DType{d}
+	if dtype, err := tensor.ParseDType(name); err == nil {
+		return []tensor.DType{dtype}
 	}
 	return nil
 }
@@ -76,16 +77,16 @@ func dtypeNames() []string {
 			names = append(names, g.name)
 		}
 	}
-	for _, d := range tensor.DTypes() {
-		names = append(names, d.String())
+	for _, dtype := range tensor.DTypes() {
+		names = append(names, dtype.String())
 	}
 	return names
 }
 
 // hasAll reports whether the set has all of the dtypes.
 func (s dtypeSet) hasAll(all []tensor.DType) bool {
-	for _, d := range all {
-		if !s[d] {
+	for _, dtype := range all {
+		if !s[dtype] {
 			return false
 		}
 	}
@@ -95,9 +96,9 @@ func (s dtypeSet) hasAll(all []tensor.DType) bool {
 // names lists the dtypes of the set in the order of [tensor.DTypes].
 func (s dtypeSet) names() []string {
 	names := []string{}
-	for _, d := range tensor.DTypes() {
-		if s[d] {
-			names = append(names, d.String())
+	for _, dtype := range tensor.DTypes() {
+		if s[dtype] {
+			names = append(names, dtype.String())
 		}
 	}
 	return names
@@ -117,9 +118,9 @@ func dtypesOf(op *graph.Op) dtypes {
 	supported := dtypes{operands: map[int]dtypeSet{}}
 	for _, ex := range op.Examples {
 		for _, exampleDType := range exampleDTypes(ex) {
-			for _, d := range tensor.DTypes() {
-				if accepts(op, ex, exampleDType, d) {
-					supported.add(ex, exampleDType, d)
+			for _, dtype := range tensor.DTypes() {
+				if accepts(op, ex, exampleDType, dtype) {
+					supported.add(ex, exampleDType, dtype)
 				}
 			}
 		}
@@ -132,24 +133,24 @@ func dtypesOf(op *graph.Op) dtypes {
 	return supported
 }
 
-func (s *dtypes) add(ex graph.Example, from, d tensor.DType) {
-	for i, m := range ex.In {
-		if m.DType != from {
+func (list *dtypes) add(ex graph.Example, from, dtype tensor.DType) {
+	for i, meta := range ex.In {
+		if meta.DType != from {
 			continue
 		}
-		if s.operands[i] == nil {
-			s.operands[i] = dtypeSet{}
+		if list.operands[i] == nil {
+			list.operands[i] = dtypeSet{}
 		}
-		s.operands[i][d] = true
+		list.operands[i][dtype] = true
 	}
 }
 
 // exampleDTypes returns the distinct dtypes of an example's operands.
 func exampleDTypes(ex graph.Example) []tensor.DType {
 	var list []tensor.DType
-	for _, m := range ex.In {
-		if m.DType != tensor.Invalid && !slices.Contains(list, m.DType) {
-			list = append(list, m.DType)
+	for _, meta := range ex.In {
+		if meta.DType != tensor.Invalid && !slices.Contains(list, meta.DType) {
+			list = append(list, meta.DType)
 		}
 	}
 	return list
@@ -157,43 +158,43 @@ func exampleDTypes(ex graph.Example) []tensor.DType {
 
 // accepts reports whether inference accepts an example after one dtype is replaced by another. If from is Invalid, no
 // dtype is replaced.
-func accepts(o *graph.Op, ex graph.Example, from, to tensor.DType) bool {
-	c, err := exampleCall(o, ex, from, to)
+func accepts(op *graph.Op, ex graph.Example, from, to tensor.DType) bool {
+	call, err := exampleCall(op, ex, from, to)
 	if err == nil {
-		_, err = o.Infer(c)
+		_, err = op.Infer(call)
 	}
 	return err == nil
 }
 
-func exampleCall(o *graph.Op, ex graph.Example, from, to tensor.DType) (*graph.Call, error) {
-	c := &graph.Call{}
-	for i, m := range ex.In {
-		switch m.DType {
+func exampleCall(op *graph.Op, ex graph.Example, from, to tensor.DType) (*graph.Call, error) {
+	call := &graph.Call{}
+	for i, meta := range ex.In {
+		switch meta.DType {
 		case tensor.Invalid:
-			c.In = append(c.In, graph.Arg{})
+			call.In = append(call.In, graph.Arg{})
 			continue
 		case from:
-			m = m.WithDType(to)
+			meta = meta.WithDType(to)
 		}
-		c.In = append(c.In, graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: fmt.Sprint("x", i), Meta: m}})
+		call.In = append(call.In, graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: fmt.Sprint("x", i), Meta: meta}})
 	}
 	var err error
-	c.Attrs, err = o.Schema.Decode(ex.Attrs, nil)
-	return c, err
+	call.Attrs, err = op.Schema.Decode(ex.Attrs, nil)
+	return call, err
 }
 
 // dtypesOfAttr returns the values that an op supports for the attribute dtype.
-func dtypesOfAttr(o *graph.Op) dtypeSet {
+func dtypesOfAttr(op *graph.Op) dtypeSet {
 	set := dtypeSet{}
-	for _, ex := range o.Examples {
-		for _, d := range tensor.DTypes() {
+	for _, ex := range op.Examples {
+		for _, dtype := range tensor.DTypes() {
 			example := graph.Example{In: ex.In, Attrs: maps.Clone(ex.Attrs)}
 			if example.Attrs == nil {
 				example.Attrs = graph.Attrs{}
 			}
-			example.Attrs["dtype"] = d
-			if accepts(o, example, tensor.Invalid, d) {
-				set[d] = true
+			example.Attrs["dtype"] = dtype
+			if accepts(op, example, tensor.Invalid, dtype) {
+				set[dtype] = true
 			}
 		}
 	}
@@ -202,23 +203,25 @@ func dtypesOfAttr(o *graph.Op) dtypeSet {
 
 // mostGeneral returns the dtypes that listings show for an op: the dtypes of the operand with the most dtypes. For an
 // op without operands, these are the values of the attribute dtype.
-func (s dtypes) mostGeneral() dtypeSet {
-	best := s.attr
-	if len(s.operands) > 0 {
+func (list dtypes) mostGeneral() dtypeSet {
+	best := list.attr
+	if len(list.operands) > 0 {
 		best = nil
 	}
-	for _, i := range slices.Sorted(maps.Keys(s.operands)) {
-		if len(s.operands[i]) > len(best) {
-			best = s.operands[i]
+	operands := slices.Collect(maps.Keys(list.operands))
+	sorted.Ints(operands)
+	for _, i := range operands {
+		if len(list.operands[i]) > len(best) {
+			best = list.operands[i]
 		}
 	}
 	return best
 }
 
 // operand returns the dtypes of operand i as text, or "" if no example has the operand.
-func (s dtypes) operand(i int) string {
-	if s.operands[i] == nil {
+func (list dtypes) operand(i int) string {
+	if list.operands[i] == nil {
 		return ""
 	}
-	return s.operands[i].String()
+	return list.operands[i].String()
 }

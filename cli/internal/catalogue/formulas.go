@@ -30,19 +30,19 @@ const expressionOp = "pointwise"
 
 // formulasOf returns the formulas of an op for each dtype. Dtypes with the same formula share an entry of the list. It
 // returns nil for an op without formulas.
-func formulasOf(o *graph.Op) (list []FormulaDoc) {
-	if o.Pointwise == nil || o.Name == expressionOp {
+func formulasOf(op *graph.Op) (list []FormulaDoc) {
+	if op.Pointwise == nil || op.Name == expressionOp {
 		return nil
 	}
-	for _, ex := range o.Examples {
+	for _, ex := range op.Examples {
 		for _, exampleDType := range exampleDTypes(ex) {
-			for _, d := range tensor.DTypes() {
-				c, err := exampleCall(o, ex, exampleDType, d)
+			for _, dtype := range tensor.DTypes() {
+				call, err := exampleCall(op, ex, exampleDType, dtype)
 				if err != nil {
 					continue
 				}
-				if f := o.Formula(c); f != nil {
-					list = addFormula(list, f.String(), d)
+				if f := op.Formula(call); f != nil {
+					list = addFormula(list, f.String(), dtype)
 				}
 			}
 		}
@@ -50,20 +50,20 @@ func formulasOf(o *graph.Op) (list []FormulaDoc) {
 	return list
 }
 
-func addFormula(list []FormulaDoc, text string, d tensor.DType) []FormulaDoc {
+func addFormula(list []FormulaDoc, text string, dtype tensor.DType) []FormulaDoc {
 	k := slices.IndexFunc(list, func(f FormulaDoc) bool { return f.Expr == text })
 	if k < 0 {
 		k, list = len(list), append(list, FormulaDoc{Expr: text})
 	}
-	if !slices.Contains(list[k].DTypes, d.String()) {
-		list[k].DTypes = append(list[k].DTypes, d.String())
+	if !slices.Contains(list[k].DTypes, dtype.String()) {
+		list[k].DTypes = append(list[k].DTypes, dtype.String())
 	}
 	return list
 }
 
-// functionsOf returns the functions that a formula may call. It returns nil unless o is expressionOp.
-func functionsOf(o *graph.Op) (list []FunctionDoc) {
-	if o.Name != expressionOp {
+// functionsOf returns the functions that a formula may call. It returns nil unless op is expressionOp.
+func functionsOf(op *graph.Op) (list []FunctionDoc) {
+	if op.Name != expressionOp {
 		return nil
 	}
 	for _, f := range expr.Functions() {
@@ -73,8 +73,8 @@ func functionsOf(o *graph.Op) (list []FunctionDoc) {
 }
 
 // describeFormulas prints the formulas of an op. For expressionOp it prints the functions of formulas.
-func describeFormulas(w io.Writer, show term.Display, o *graph.Op) {
-	if list := formulasOf(o); list != nil {
+func describeFormulas(w io.Writer, show term.Display, op *graph.Op) {
+	if list := formulasOf(op); list != nil {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Formula")+" of one element; x, y, z are the inputs in their order")
 		t := term.NewTable(term.ProseCol(""))
 		if len(list) > 1 {
@@ -87,14 +87,14 @@ func describeFormulas(w io.Writer, show term.Display, o *graph.Op) {
 			}
 			set := dtypeSet{}
 			for _, name := range f.DTypes {
-				d, _ := tensor.ParseDType(name)
-				set[d] = true
+				dtype, _ := tensor.ParseDType(name)
+				set[dtype] = true
 			}
 			t.Add("  "+set.String(), f.Expr)
 		}
 		t.Write(w, show)
 	}
-	if list := functionsOf(o); list != nil {
+	if list := functionsOf(op); list != nil {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Functions"))
 		t := term.NewTable(term.WholeCol(""), term.ProseCol(""))
 		for _, f := range list {

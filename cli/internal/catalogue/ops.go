@@ -23,6 +23,7 @@ import (
 type flags struct {
 	ext                *command.Extensions
 	json, onnx         bool
+	missing            bool
 	kind, dtype, match string
 }
 
@@ -47,37 +48,48 @@ result's layout), view (maps strides, shares storage), requires (reads some layo
 layout; the result has a layout of its own).
 
 --onnx lists the operators of ONNX models instead, with their domains, the first versions of the operator
-sets that have them, and the calls that are rejected.`,
+sets that have them, and the calls that are rejected.
+
+--missing lists the names of PyTorch's operator suite (op_db of torch.testing) that no op has, with the
+reasons. A name is not missing if an op has one of its aliases or computes the same.`,
 		Example: `  graphrun ops
   graphrun ops conv2d max_pool2d
   graphrun ops 'conv*' '*_pool2d'
   graphrun ops --kind view
   graphrun ops --search 'batch norm' --dtype bfloat16
   graphrun ops --onnx 'QLinear*'
+  graphrun ops --missing 'linalg.*'
   graphrun ops --json | jq -r '.ops[] | select(.results == null) | .name'`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return opNamesOf(ext.Ops()), cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: exit.WithExitCode(func(cmd *cobra.Command, args []string) error {
-			if f.onnx {
-				return f.showOperators(cmd, args)
-			}
-			list, pages, err := f.choose(args)
-			if err != nil {
-				return err
-			}
-			return showOps(cmd, list, pages, f.json)
-		}),
+		RunE: exit.WithExitCode(func(cmd *cobra.Command, args []string) error { return f.show(cmd, args) }),
 	}
 	flagSet := cmd.Flags()
 	flagSet.BoolVar(&f.json, "json", false, "print JSON")
 	flagSet.BoolVar(&f.onnx, "onnx", false, "list the operators of ONNX models")
+	flagSet.BoolVar(&f.missing, "missing", false, "list the names of PyTorch's operator suite that are missing")
 	flagSet.StringVar(&f.kind, "kind", "", "only ops of a `KIND`: "+strings.Join(Kinds(), ", "))
 	flagSet.StringVar(&f.dtype, "dtype", "", "only ops that support a `DTYPE`, or all dtypes of a group such as float")
 	flagSet.StringVar(&f.match, "search", "", "only ops with these `WORDS` in their name or documentation")
 	command.CompleteFrom(cmd, "kind", Kinds())
 	command.CompleteFrom(cmd, "dtype", dtypeNames())
 	return cmd
+}
+
+// show prints the list that the flags select.
+func (f flags) show(cmd *cobra.Command, args []string) error {
+	if f.missing {
+		return f.showMissing(cmd, args)
+	}
+	if f.onnx {
+		return f.showOperators(cmd, args)
+	}
+	list, pages, err := f.choose(args)
+	if err != nil {
+		return err
+	}
+	return showOps(cmd, list, pages, f.json)
 }
 
 // choose returns the ops that arguments and flags select, and whether to print their pages. Pages are printed if each
@@ -94,9 +106,9 @@ func (f flags) choose(args []string) (list []*graph.Op, pages bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	list = slices.DeleteFunc(list, func(o *graph.Op) bool {
-		return f.kind != "" && o.Kind.String() != f.kind || !mentions(o, f.match) ||
-			dtypes != nil && !dtypesOf(o).mostGeneral().hasAll(dtypes)
+	list = slices.DeleteFunc(list, func(op *graph.Op) bool {
+		return f.kind != "" && op.Kind.String() != f.kind || !mentions(op, f.match) ||
+			dtypes != nil && !dtypesOf(op).mostGeneral().hasAll(dtypes)
 	})
 	if len(list) == 0 {
 		return nil, false, exit.UsageErrorf("no op matches; graphrun ops lists all of them")
@@ -118,14 +130,14 @@ func (f flags) selectOps(args []string) (list []*graph.Op, named bool, err error
 			if found, err = f.opsMatching(arg); err != nil {
 				return nil, false, err
 			}
-		} else if o := f.ext.Lookup(arg); o != nil {
-			found = []*graph.Op{o}
+		} else if op := f.ext.Lookup(arg); op != nil {
+			found = []*graph.Op{op}
 		} else {
 			return nil, false, exit.UsageError(unknownOp(f.ext, arg))
 		}
-		for _, o := range found {
-			if !slices.Contains(list, o) {
-				list = append(list, o)
+		for _, op := range found {
+			if !slices.Contains(list, op) {
+				list = append(list, op)
 			}
 		}
 	}
@@ -135,12 +147,12 @@ func (f flags) selectOps(args []string) (list []*graph.Op, named bool, err error
 // opsMatching returns the ops whose names match a pattern.
 func (f flags) opsMatching(pattern string) ([]*graph.Op, error) {
 	var found []*graph.Op
-	for _, o := range f.ext.Ops() {
-		switch ok, err := path.Match(pattern, o.Name); {
+	for _, op := range f.ext.Ops() {
+		switch ok, err := path.Match(pattern, op.Name); {
 		case err != nil:
 			return nil, exit.UsageErrorf("%s: a pattern has * for any letters, ? for one, [a-z] for one of these", pattern)
 		case ok:
-			found = append(found, o)
+			found = append(found, op)
 		}
 	}
 	if found == nil {
@@ -150,8 +162,8 @@ func (f flags) opsMatching(pattern string) ([]*graph.Op, error) {
 }
 
 // mentions reports whether the name or documentation of an op has all words.
-func mentions(o *graph.Op, words string) bool {
-	text := strings.ToLower(o.Name + " " + o.Doc)
+func mentions(op *graph.Op, words string) bool {
+	text := strings.ToLower(op.Name + " " + op.Doc)
 	for _, w := range strings.Fields(strings.ToLower(words)) {
 		if !strings.Contains(text, w) {
 			return false
@@ -182,8 +194,8 @@ func unknownOp(ext *command.Extensions, name string) error {
 
 func opNamesOf(list []*graph.Op) []string {
 	names := make([]string, len(list))
-	for i, o := range list {
-		names[i] = o.Name
+	for i, op := range list {
+		names[i] = op.Name
 	}
 	return names
 }
@@ -195,11 +207,11 @@ func showOps(cmd *cobra.Command, list []*graph.Op, pages, asJSON bool) error {
 	case asJSON:
 		document.Write(out, &Document{document.StreamOf(list, docOf)})
 	case pages:
-		for i, o := range list {
+		for i, op := range list {
 			if i > 0 {
 				fmt.Fprintln(out)
 			}
-			describeOp(out, term.Output(cmd), o)
+			describeOp(out, term.Output(cmd), op)
 		}
 	default:
 		listOps(out, term.Output(cmd), list)
@@ -211,10 +223,10 @@ func listOps(w io.Writer, show term.Display, list []*graph.Op) {
 	t := term.NewTable(term.NameCol("name"), term.WholeCol("kind"), term.PhraseCol("dtypes", 10),
 		term.PhraseCol("takes", 20).OmitFirst(),
 		term.PhraseCol("does", 30))
-	for _, o := range list {
-		first, _, _ := strings.Cut(o.Doc, "\n")
+	for _, op := range list {
+		first, _, _ := strings.Cut(op.Doc, "\n")
 		first, _, _ = strings.Cut(first, ". ")
-		t.Add(o.Name, o.Kind, dtypesOf(o).mostGeneral(), shortened(signature(o), 72), strings.TrimSuffix(first, "."))
+		t.Add(op.Name, op.Kind, dtypesOf(op).mostGeneral(), shortened(signature(op), 72), strings.TrimSuffix(first, "."))
 	}
 	t.Write(w, show)
 }

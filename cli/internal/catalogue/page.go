@@ -71,8 +71,8 @@ func describeOp(w io.Writer, show term.Display, op *graph.Op) {
 	if len(op.Impls) > 1 {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Implementations"))
 		t := term.NewTable(term.WholeCol(""), term.ProseCol(""))
-		for _, m := range op.Impls {
-			t.Add("  "+m.Name, m.Doc)
+		for _, impl := range op.Impls {
+			t.Add("  "+impl.Name, impl.Doc)
 		}
 		t.Write(w, show)
 	}
@@ -84,8 +84,8 @@ func describeOp(w io.Writer, show term.Display, op *graph.Op) {
 	}
 }
 
-func layoutText(o *graph.Op) string {
-	switch o.Kind {
+func layoutText(op *graph.Op) string {
+	switch op.Kind {
 	case graph.FollowsOperands:
 		return "follows: the result is laid out by PyTorch's permutation rule"
 	case graph.View:
@@ -93,11 +93,11 @@ func layoutText(o *graph.Op) string {
 	case graph.RequiresLayout:
 		return "requires: reads some layouts; others are copied first"
 	}
-	if o.AnyOrder {
+	if op.AnyOrder {
 		return "own: reads any layout; the result has a layout of its own, or any requested order"
 	}
-	if o.FixedLayoutReason != "" {
-		return "own: reads any layout; the result has a layout of its own (" + o.FixedLayoutReason + ")"
+	if op.FixedLayoutReason != "" {
+		return "own: reads any layout; the result has a layout of its own (" + op.FixedLayoutReason + ")"
 	}
 	return "own: reads any layout; the result has a layout of its own"
 }
@@ -140,9 +140,9 @@ func attrText(f graph.Field) string {
 	return s
 }
 
-func attrNote(f graph.Field, s dtypes) string {
-	if f.Name != "dtype" || s.attr == nil {
+func attrNote(f graph.Field, list dtypes) string {
+	if f.Name != "dtype" || list.attr == nil {
 		return f.Doc
 	}
-	return strings.TrimSpace(f.Doc + " (" + s.attr.String() + ")")
+	return strings.TrimSpace(f.Doc + " (" + list.attr.String() + ")")
 }

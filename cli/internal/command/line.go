@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// CommandLine returns the command line: the command, its arguments and the given flags. Folders of files are left out,
-// so that the line can be published.
+// CommandLine returns the command line: the command, its arguments and the given flags. It keeps only the file name of
+// an argument and of a flag's absolute path, because published lines must not show the user's folders.
 func CommandLine(cmd *cobra.Command, args []string) string {
 	words := []string{cmd.CommandPath()}
 	for _, a := range args {

@@ -18,8 +18,8 @@ func PrintNotes(cmd *cobra.Command, source string, g *graph.Graph) {
 	assumed := g.Assumed()
 	for _, name := range sorted.Keys(assumed) {
 		spelled := name
-		if b, ok := g.Symbols[name]; ok && b.Spelled != "" {
-			spelled = b.Spelled
+		if b, ok := g.Symbols[name]; ok && b.NameInFile != "" {
+			spelled = b.NameInFile
 		}
 		term.Note(cmd, "%q is not given: %d is assumed; say --dim %s", spelled, assumed[name], dimExample(spelled))
 	}

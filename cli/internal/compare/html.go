@@ -18,7 +18,9 @@ func (c *comparison) writeHTML(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	html := page.Page{Title: "Strategies for " + strings.Join(slices.Sorted(maps.Values(c.files)), ", "), About: about}
+	labels := slices.Collect(maps.Values(c.files))
+	sorted.Strings(labels)
+	html := page.Page{Title: "Strategies for " + strings.Join(labels, ", "), About: about}
 	for _, text := range c.verdictTexts() {
 		html.Summary = append(html.Summary, text+".")
 	}

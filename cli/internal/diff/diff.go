@@ -352,11 +352,11 @@ func writeTotals(w io.Writer, show term.Display, doc *Document, first, second st
 }
 
 // changedSymbols lists the symbols with different sizes in the two plans.
-func (r *Document) changedSymbols() []string {
+func (doc *Document) changedSymbols() []string {
 	var list []string
-	if r.Sizes != nil {
-		for _, symbol := range sorted.Keys(r.Sizes[0]) {
-			if r.Sizes[0][symbol] != r.Sizes[1][symbol] {
+	if doc.Sizes != nil {
+		for _, symbol := range sorted.Keys(doc.Sizes[0]) {
+			if doc.Sizes[0][symbol] != doc.Sizes[1][symbol] {
 				list = append(list, symbol)
 			}
 		}

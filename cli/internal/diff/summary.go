@@ -8,15 +8,15 @@ import (
 )
 
 // summary returns the differences in a sentence. first and second are the names of the plans.
-func (r *Document) summary(first, second string) string {
-	if r.Same {
+func (doc *Document) summary(first, second string) string {
+	if doc.Same {
 		return fmt.Sprintf("the plans are the same: %s and %s choose the same layouts and steps", first, second)
 	}
 	kinds := map[string]int{}
-	for _, s := range r.Steps {
+	for _, s := range doc.Steps {
 		kinds[s.What]++
 	}
-	list := []string{format.CountIrregular(len(r.Values), "value has another layout", "values have other layouts"),
+	list := []string{format.CountIrregular(len(doc.Values), "value has another layout", "values have other layouts"),
 		format.CountIrregular(kinds["implementation"], "step has another implementation",
 			"steps have other implementations")}
 	for _, part := range []struct {
@@ -32,17 +32,17 @@ func (r *Document) summary(first, second string) string {
 		}
 	}
 	change := "more"
-	n := r.Second.Copies - r.First.Copies
+	n := doc.Second.Copies - doc.First.Copies
 	if n < 0 {
 		n, change = -n, "fewer"
 	}
 	list = append(list, format.CountIrregular(n, "copy", "copies")+" "+change)
-	return fmt.Sprintf("%s costs %s: %s", second, r.costText(first), strings.Join(list, ", "))
+	return fmt.Sprintf("%s costs %s: %s", second, doc.costText(first), strings.Join(list, ", "))
 }
 
 // costText compares the cost of the second plan with that of the first.
-func (r *Document) costText(first string) string {
-	a, b := r.First.CostNS, r.Second.CostNS
+func (doc *Document) costText(first string) string {
+	a, b := doc.First.CostNS, doc.Second.CostNS
 	switch {
 	case a == b:
 		return "as much as " + first

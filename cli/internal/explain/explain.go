@@ -204,7 +204,7 @@ func (f *flags) explainValue(ctx context.Context, g *graph.Graph, path, value st
 
 // describeSymbolically replaces value and layout by expressions over the symbols without a size, and sets the guards.
 // It does nothing if all symbols have sizes.
-func (r *Document) describeSymbolically(g *graph.Graph, v *graph.Value) error {
+func (doc *Document) describeSymbolically(g *graph.Graph, v *graph.Value) error {
 	s, err := infer.SymbolicOf(g, nil, false)
 	if err != nil || s == nil {
 		return err
@@ -214,8 +214,8 @@ func (r *Document) describeSymbolically(g *graph.Graph, v *graph.Value) error {
 	if err != nil {
 		return err
 	}
-	r.Layout = *layout
-	infer.SetSymbolicType(r.Value, s, v)
+	doc.Layout = *layout
+	infer.SetSymbolicType(doc.Value, s, v)
 	value := s.Graph.Value(v.Name)
 	for _, cond := range s.Env.Guards()[before:] {
 		s.Guards = append(s.Guards, graph.Guard{Cond: cond, Node: value.Node})
@@ -224,7 +224,7 @@ func (r *Document) describeSymbolically(g *graph.Graph, v *graph.Value) error {
 	s.Guards = slices.DeleteFunc(s.Guards, func(g graph.Guard) bool {
 		return g.Node != nil && !nodes[g.Node]
 	})
-	r.Guards = infer.GuardsOf(s)
+	doc.Guards = infer.GuardsOf(s)
 	return nil
 }
 
@@ -249,23 +249,23 @@ func ancestors(v *graph.Value) map[*graph.Node]bool {
 }
 
 // Write prints the document as text.
-func Write(w io.Writer, show term.Display, r *Document) {
-	if r.Value == nil {
+func Write(w io.Writer, show term.Display, doc *Document) {
+	if doc.Value == nil {
 		fmt.Fprintf(w, "no value loses %s: no node reads a value that is only in this format and has a result in another "+
-			"format\n", r.Breaks)
+			"format\n", doc.Breaks)
 		return
 	}
-	if r.Breaks != "" {
-		fmt.Fprintf(w, "%s is the first value that loses %s\n", r.Value.Name, r.Breaks)
+	if doc.Breaks != "" {
+		fmt.Fprintf(w, "%s is the first value that loses %s\n", doc.Value.Name, doc.Breaks)
 	}
-	WriteLayout(w, show, r)
-	infer.WriteGuards(w, r.Guards)
-	writeExecution(w, show, r.Explanation, r.Assumed)
+	WriteLayout(w, show, doc)
+	infer.WriteGuards(w, doc.Guards)
+	writeExecution(w, show, doc.Explanation, doc.Assumed)
 }
 
 // WriteLayout prints the type of a value and the reason for its layout in the graph as written.
-func WriteLayout(w io.Writer, show term.Display, r *Document) {
-	v := r.Value
+func WriteLayout(w io.Writer, show term.Display, doc *Document) {
+	v := doc.Value
 	fmt.Fprintf(w, "%s: %s, %s %s", v.Name, v.Op, cmp.Or(v.DType, "?"), v.Shape)
 	if v.Strides != nil {
 		fmt.Fprintf(w, " by %s", v.Strides)
@@ -280,21 +280,21 @@ func WriteLayout(w io.Writer, show term.Display, r *Document) {
 		}
 	}
 	fmt.Fprintf(w, "\n\n%s\n%s\n", show.Paint(term.Strong, "Layout as written"),
-		format.Wrap(r.Layout.Why, show.ProseWidth()))
-	term.WriteList(w, show, "Operands of the permutation rule", r.Layout.Operands,
+		format.Wrap(doc.Layout.Why, show.ProseWidth()))
+	term.WriteList(w, show, "Operands of the permutation rule", doc.Layout.Operands,
 		[]term.Column{term.NameCol("operand"), term.ListCol("effective strides")},
 		func(o inspect.Operand) []any { return []any{o.Name, o.Strides.String()} })
 	columns := []term.Column{term.WholeCol("faster"), term.WholeCol("slower"), term.NameCol("decided by"),
 		term.ProseCol("why"), term.WholeCol("outcome")}
-	term.WriteList(w, show, "Comparisons of dimensions", r.Layout.Sort, columns, func(c inspect.Comparison) []any {
+	term.WriteList(w, show, "Comparisons of dimensions", doc.Layout.Sort, columns, func(c inspect.Comparison) []any {
 		outcome := "stay"
 		if c.Exchanged {
 			outcome = "exchanged"
 		}
 		return []any{c.Faster, c.Slower, cmp.Or(c.By, "none"), c.Why, outcome}
 	})
-	if len(r.Layout.Order) > 0 {
-		fmt.Fprintf(w, "order of the dimensions, the slowest first: %s\n", format.Ints(r.Layout.Order))
+	if len(doc.Layout.Order) > 0 {
+		fmt.Fprintf(w, "order of the dimensions, the slowest first: %s\n", format.Ints(doc.Layout.Order))
 	}
 }
 

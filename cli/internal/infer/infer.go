@@ -21,6 +21,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/report"
 )
 
@@ -94,11 +95,11 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	}
 	printed := job.Do(progress.Printing, func() error {
 		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-		r := inferReportOf(g, symbolic, errs)
-		if r.RaisedMinimums = raised; f.json {
-			document.Write(out, r)
+		doc := inferReportOf(g, symbolic, errs)
+		if doc.RaisedMinimums = raised; f.json {
+			document.Write(out, doc)
 		} else {
-			writeInferTable(out, term.Output(cmd), r)
+			writeInferTable(out, term.Output(cmd), doc)
 		}
 		return out.Flush()
 	})
@@ -145,7 +146,7 @@ func inferGraph(ctx context.Context, path string, f flags) (*graph.Graph, []*gra
 	rejected := g.InferAll()
 	g.SetContext(context.Background())
 	errs := slices.Concat(missing, sortedByPlace(rejected), g.PinErrors(rejected))
-	slices.SortStableFunc(errs, compareByPlace)
+	sorted.Func(errs, compareByPlace)
 	return g, errs, nil
 }
 
@@ -158,7 +159,7 @@ func sortedByPlace(rejected map[*graph.Node]*graph.Error) []*graph.Error {
 	for _, e := range rejected {
 		errs = append(errs, e)
 	}
-	slices.SortFunc(errs, func(a, b *graph.Error) int {
+	sorted.Func(errs, func(a, b *graph.Error) int {
 		return cmp.Or(compareByPlace(a, b), strings.Compare(a.Node, b.Node))
 	})
 	return errs
@@ -259,15 +260,15 @@ func inferReportOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error) *Docu
 }
 
 // writeInferTable prints the values as a table, and the guards.
-func writeInferTable(w io.Writer, show term.Display, r *Document) {
+func writeInferTable(w io.Writer, show term.Display, doc *Document) {
 	flags := term.PhraseCol("flags", 10)
 	flags.Cut = term.CutFlags
 	t := term.NewTable(term.NameCol("name"), term.NameCol("op"), term.WholeCol("dtype"), term.ListCol("shape"),
 		term.ListCol("strides"), term.WholeCol("offset").OmitIfAll("0"), flags, term.NameCol("alias of"))
-	if r.segments {
+	if doc.segments {
 		t.Columns = append(t.Columns, term.WholeCol("segment"))
 	}
-	for v := range r.Values {
+	for v := range doc.Values {
 		row := []any{v.Name, v.Op, cmp.Or(v.DType, "?"), v.Shape.String(), "?", "?", "", ""}
 		if v.Strides != nil {
 			copy(row[4:], []any{v.Strides.String(), v.Offset.String(), strings.Join(v.Flags, " "), v.AliasOf})
@@ -275,11 +276,11 @@ func writeInferTable(w io.Writer, show term.Display, r *Document) {
 		switch {
 		case v.Segment != nil:
 			row = append(row, *v.Segment)
-		case r.segments:
+		case doc.segments:
 			row = append(row, "")
 		}
 		t.Add(row...)
 	}
 	t.Write(w, show)
-	WriteGuards(w, r.Guards)
+	WriteGuards(w, doc.Guards)
 }

@@ -96,7 +96,7 @@ func joinExclusions(list []GuardDoc, symbol string, least int) []GuardDoc {
 	if len(joined) < 2 {
 		return list
 	}
-	slices.Sort(joined)
+	sorted.Ints(joined)
 	last := joined[len(joined)-1]
 	list[last].Condition = fmt.Sprintf("Lt(%d, %s)", least+len(joined)-1, symbol)
 	for _, i := range slices.Backward(joined[:len(joined)-1]) {

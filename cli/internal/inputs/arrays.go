@@ -91,9 +91,9 @@ func (s Sources) findInArchive(inputs []*graph.Value, out *Arrays) error {
 			out.unusedKeys = append(out.unusedKeys, name)
 			continue
 		}
-		m, err := archive.Meta(name)
+		meta, err := archive.Meta(name)
 		if err == nil {
-			out.arrays[name] = array{m, func() (*tensor.Tensor, error) { return archive.ReadAs(name, m) }}
+			out.arrays[name] = array{meta, func() (*tensor.Tensor, error) { return archive.ReadAs(name, meta) }}
 		} else if err := out.reject(name, err); err != nil {
 			return err
 		}
@@ -109,9 +109,9 @@ func (s Sources) findFiles(inputs []*graph.Value, out *Arrays) error {
 			return exit.UsageErrorf("--input %s: the graph has no input %q%s", f, name,
 				format.DidYouMean(name, inputNames(inputs)))
 		}
-		m, err := npz.NPYFileMeta(path)
+		meta, err := npz.NPYFileMeta(path)
 		if err == nil {
-			out.arrays[name] = array{m, func() (*tensor.Tensor, error) { return npz.ReadNPYFile(path) }}
+			out.arrays[name] = array{meta, func() (*tensor.Tensor, error) { return npz.ReadNPYFile(path) }}
 			delete(out.Unavailable, name)
 		} else if err := out.reject(name, err); err != nil {
 			return err

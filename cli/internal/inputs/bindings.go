@@ -66,15 +66,15 @@ func (a *Arrays) bind(inputs []*graph.Value, b bindings) error {
 	return nil
 }
 
-// bind binds the symbols of input v, whose array has meta m. If it returns an error, it has bound no symbol.
-func (b *bindings) bind(v *graph.Value, m tensor.Meta) error {
-	if !isCompatible(m.DType, v.Meta.DType) || v.Dims == nil && !slices.Equal(m.Shape, v.Meta.Shape) ||
-		v.Dims != nil && len(m.Shape) != len(v.Dims) {
-		return b.mismatchError(v, m)
+// bind binds the symbols of input v, whose array has the given meta. If it returns an error, it has bound no symbol.
+func (b *bindings) bind(v *graph.Value, meta tensor.Meta) error {
+	if !isCompatible(meta.DType, v.Meta.DType) || v.Dims == nil && !slices.Equal(meta.Shape, v.Meta.Shape) ||
+		v.Dims != nil && len(meta.Shape) != len(v.Dims) {
+		return b.mismatchError(v, meta)
 	}
 	newSizes := map[string]int{}
 	for i, d := range v.Dims {
-		n := m.Shape[i]
+		n := meta.Shape[i]
 		want, bound := b.dims[d.Symbol]
 		otherInput := b.inputOf[d.Symbol]
 		if size, ok := newSizes[d.Symbol]; ok {
@@ -83,7 +83,7 @@ func (b *bindings) bind(v *graph.Value, m tensor.Meta) error {
 		limits := b.bounds[d.Symbol]
 		switch {
 		case d.IsNumber() && n != d.Size, d.Symbol != "" && bound && n != want && otherInput == "":
-			return b.mismatchError(v, m)
+			return b.mismatchError(v, meta)
 		case d.Symbol == "":
 		case bound && n != want:
 			return fmt.Errorf("%s is %d here, but %d in input %q", d.Symbol, n, want, otherInput)
@@ -101,7 +101,7 @@ func (b *bindings) bind(v *graph.Value, m tensor.Meta) error {
 }
 
 // mismatchError returns the error for an array whose dtype or shape differs from that of the input.
-func (b *bindings) mismatchError(v *graph.Value, m tensor.Meta) error {
+func (b *bindings) mismatchError(v *graph.Value, meta tensor.Meta) error {
 	shape := make([]string, 0, len(v.Dims))
 	for _, n := range v.Meta.Shape {
 		shape = append(shape, fmt.Sprint(n))
@@ -119,8 +119,8 @@ func (b *bindings) mismatchError(v *graph.Value, m tensor.Meta) error {
 			shape = append(shape, d.Symbol)
 		}
 	}
-	return fmt.Errorf("the file holds %v%s, the graph wants %v[%s]", m.DType, tensor.ListString(m.Shape), v.Meta.DType,
-		strings.Join(shape, ", "))
+	return fmt.Errorf("the file holds %v%s, the graph wants %v[%s]", meta.DType, tensor.ListString(meta.Shape),
+		v.Meta.DType, strings.Join(shape, ", "))
 }
 
 // isCompatible reports whether an array of dtype array can be given for an input of dtype input. The dtypes must be

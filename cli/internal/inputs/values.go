@@ -11,6 +11,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -84,7 +85,8 @@ func checkMemory(g *graph.Graph, given *Arrays) error {
 		return n.Inputs
 	}
 	readerCounts := readers(g)
-	order := slices.SortedStableFunc(slices.Values(g.Inputs), func(a, b *graph.Value) int {
+	order := slices.Clone(g.Inputs)
+	sorted.Func(order, func(a, b *graph.Value) int {
 		return cmp.Or(min(readerCounts[a], 1)-min(readerCounts[b], 1), cmp.Compare(bytesOf(b), bytesOf(a)))
 	})
 	for excess := short.Need.Total() - short.Left; excess > 0 && len(order) > 0; order = order[1:] {
@@ -105,24 +107,25 @@ func readers(g *graph.Graph) map[*graph.Value]int {
 			counts[v]++
 		}
 	}
-	for _, o := range g.Outputs {
-		counts[o.Value]++
+	for _, output := range g.Outputs {
+		counts[output.Value]++
 	}
 	return counts
 }
 
-// withMeta returns t with the dtype and layout of m. If the dtypes differ, t has the bits of elements of m's dtype.
-func withMeta(t *tensor.Tensor, m tensor.Meta) (_ *tensor.Tensor, err error) {
+// withMeta returns t with the dtype and layout of meta. If the dtypes differ, t has the bits of elements of meta's
+// dtype.
+func withMeta(t *tensor.Tensor, meta tensor.Meta) (_ *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
-	if t.DType != m.DType {
-		if t, err = t.View(t.Meta.WithDType(m.DType)); err != nil {
+	if t.DType != meta.DType {
+		if t, err = t.View(t.Meta.WithDType(meta.DType)); err != nil {
 			return nil, err
 		}
 	}
-	if t.SameLayout(m) && t.Offset == m.Offset {
+	if t.SameLayout(meta) && t.Offset == meta.Offset {
 		return t, nil
 	}
-	out := tensor.Empty(m)
+	out := tensor.Empty(meta)
 	tensor.CopyElements(out, t)
 	return out, nil
 }
@@ -130,34 +133,34 @@ func withMeta(t *tensor.Tensor, m tensor.Meta) (_ *tensor.Tensor, err error) {
 // generate returns a tensor of random elements. An element depends on the seed, the name of the input and its logical
 // index, but not on the layout. Real numbers and the parts of complex numbers are uniform in [-1, 1). Bools are
 // uniform, and so are integers among the given integers.
-func generate(m tensor.Meta, seed uint64, name string, integers []int64) *tensor.Tensor {
+func generate(meta tensor.Meta, seed uint64, name string, integers []int64) *tensor.Tensor {
 	hash := fnv.New64a()
 	hash.Write([]byte(name))
 	rng := rand.New(rand.NewPCG(seed, hash.Sum64()))
 	randomDType, partCount := tensor.Float64, 1 // the dtype of random elements, and its number of float64 parts
-	if m.DType.IsComplex() {
+	if meta.DType.IsComplex() {
 		randomDType, partCount = tensor.Complex128, 2
 	}
-	out := tensor.Empty(m)
+	out := tensor.Empty(meta)
 	rowMajor := out
 	switch {
-	case m.IsContiguous():
-	case m.Numel() > m.Extent(): // elements share memory: generate the storage
-		rowMajor = tensor.Must(tensor.Over(tensor.New(m.DType, m.Extent()), out.Storage()))
+	case meta.IsContiguous():
+	case meta.Numel() > meta.Extent(): // elements share memory: generate the storage
+		rowMajor = tensor.Must(tensor.Over(tensor.New(meta.DType, meta.Extent()), out.Storage()))
 	default:
-		rowMajor = tensor.Empty(tensor.New(m.DType, m.Shape...))
+		rowMajor = tensor.Empty(tensor.New(meta.DType, meta.Shape...))
 	}
 	// Elements are converted in blocks, because float64 takes eight times the memory of a byte.
-	n, size := rowMajor.Numel(), m.DType.Size()
+	n, size := rowMajor.Numel(), meta.DType.Size()
 	buffer := make([]float64, partCount*min(n, 1<<12))
-	convert := tensor.Converter(m.DType, randomDType)
+	convert := tensor.Converter(meta.DType, randomDType)
 	for start := 0; start < n; start += len(buffer) / partCount {
 		block := buffer[:partCount*min(n-start, len(buffer)/partCount)]
 		for i := range block {
 			switch {
-			case m.DType == tensor.Bool:
+			case meta.DType == tensor.Bool:
 				block[i] = float64(rng.IntN(2))
-			case m.DType.IsIntegral(false):
+			case meta.DType.IsIntegral(false):
 				block[i] = float64(integers[rng.IntN(len(integers))])
 			default:
 				block[i] = 2*float64(rng.Float64()) - 1

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // Intervals shows a value for each row as a point, with its confidence interval as a line.
@@ -111,7 +113,7 @@ func (c *Scatter) draw() string {
 		d.line(&l, &x, &y)
 	}
 	points := slices.Clone(c.Points)
-	slices.SortStableFunc(points, func(a, b Point) int { return cmp.Compare(a.Group, b.Group) })
+	sorted.Func(points, func(a, b Point) int { return cmp.Compare(a.Group, b.Group) })
 	var taken [][2]float64 // positions of points and of the characters of names
 	var named []Point      // the points with their coordinates in the picture
 	for _, p := range points {

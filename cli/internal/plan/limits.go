@@ -66,8 +66,8 @@ func parseBytes(text string) (int, error) {
 
 // bytesNeeded returns the memory that --max-memory limits, which is the memory of a run on one worker. Plans do not
 // depend on the number of threads.
-func bytesNeeded(r *report.Plan) int {
-	return r.PeakBytes + r.Memory.Inputs + r.Memory.Constants + r.Memory.Packed
+func bytesNeeded(plan *report.Plan) int {
+	return plan.PeakBytes + plan.Memory.Inputs + plan.Memory.Constants + plan.Memory.Packed
 }
 
 // fitMemory returns requestedProgram if it needs at most --max-memory. Otherwise it tries the plans of other
@@ -116,39 +116,39 @@ type memorySearch struct {
 
 // try compiles the plan of a strategy, and updates best or leastMemory. It reports whether the plan is within the
 // limit. If listed is true, a rejected plan is added to rejected.
-func (f *memorySearch) try(ctx context.Context, s graphrun.Strategy, listed bool) (within bool, err error) {
-	f.options.Strategy = s
-	p, err := f.ext.Compile(ctx, f.graph, f.options)
+func (search *memorySearch) try(ctx context.Context, s graphrun.Strategy, listed bool) (within bool, err error) {
+	search.options.Strategy = s
+	p, err := search.ext.Compile(ctx, search.graph, search.options)
 	if err != nil {
 		return false, err
 	}
-	switch r := planDocOf(p); {
-	case bytesNeeded(&r.Plan) > f.limit:
+	switch doc := planDocOf(p); {
+	case bytesNeeded(&doc.Plan) > search.limit:
 		if listed {
-			f.rejected = append(f.rejected, rejectedOf(r))
+			search.rejected = append(search.rejected, rejectedOf(doc))
 		}
-		if bytesNeeded(&r.Plan) < bytesNeeded(&f.leastMemory.Plan) {
-			f.leastMemory = r
+		if bytesNeeded(&doc.Plan) < bytesNeeded(&search.leastMemory.Plan) {
+			search.leastMemory = doc
 		}
-	case f.best == nil || r.CostNS < f.report.CostNS:
-		f.best, f.report = p, r
+	case search.best == nil || doc.CostNS < search.report.CostNS:
+		search.best, search.report = p, doc
 	}
-	return bytesNeeded(&planDocOf(p).Plan) <= f.limit, nil
+	return bytesNeeded(&planDocOf(p).Plan) <= search.limit, nil
 }
 
 // cheapest compiles plans of the layout problem: see [experiment.CheapestWithin]. It returns nil if the problem cannot
 // be solved.
-func (f *memorySearch) cheapest(ctx context.Context, requested *graphrun.Program) (*WithinMemory, error) {
+func (search *memorySearch) cheapest(ctx context.Context, requested *graphrun.Program) (*WithinMemory, error) {
 	knownCost := math.Inf(1)
-	if f.best != nil {
-		knownCost = f.report.CostNS
+	if search.best != nil {
+		knownCost = search.report.CostNS
 	}
 	var failed error
 	fits := func(c experiment.Choice) (within bool, err error) {
-		within, failed = f.try(ctx, c.Strategy(), false)
+		within, failed = search.try(ctx, c.Strategy(), false)
 		return within, failed
 	}
-	found, err := experiment.CheapestWithin(ctx, requested, f.limit, knownCost, fits)
+	found, err := experiment.CheapestWithin(ctx, requested, search.limit, knownCost, fits)
 	if failed != nil {
 		return nil, failed
 	}
@@ -156,19 +156,19 @@ func (f *memorySearch) cheapest(ctx context.Context, requested *graphrun.Program
 		return nil, nil // shapes depend on data, or the problem is too large: only strategies give plans
 	}
 	result := &WithinMemory{Tried: found.Rejected, LowerBoundNS: found.LowerBoundNS}
-	if result.Optimal = f.isAsCheap(result.LowerBoundNS); result.Optimal {
-		result.LowerBoundNS = f.report.CostNS
+	if result.Optimal = search.isAsCheap(result.LowerBoundNS); result.Optimal {
+		result.LowerBoundNS = search.report.CostNS
 	}
 	return result, nil
 }
 
 // isAsCheap reports whether the best program costs at most ns nanoseconds, except for rounding.
-func (f *memorySearch) isAsCheap(ns float64) bool {
-	return f.best != nil && f.report.CostNS <= ns*(1+1e-9)
+func (search *memorySearch) isAsCheap(ns float64) bool {
+	return search.best != nil && search.report.CostNS <= ns*(1+1e-9)
 }
 
-func rejectedOf(r *Document) RejectedPlan {
-	return RejectedPlan{Strategy: r.Strategy, Bytes: bytesNeeded(&r.Plan), CostNS: r.CostNS}
+func rejectedOf(doc *Document) RejectedPlan {
+	return RejectedPlan{Strategy: doc.Strategy, Bytes: bytesNeeded(&doc.Plan), CostNS: doc.CostNS}
 }
 
 // limitError returns the error for the case that no plan is within the limit. It describes the plan that needs the
@@ -206,19 +206,19 @@ func othersNeed(n int) string {
 
 // printRejected prints a note about the plan of --strategy if --max-memory rejected it: its memory, and the difference
 // in cost.
-func (l *limits) printRejected(cmd *cobra.Command, r *Document) {
-	if len(r.Rejected) == 0 {
+func (l *limits) printRejected(cmd *cobra.Command, doc *Document) {
+	if len(doc.Rejected) == 0 {
 		return
 	}
-	requested := r.Rejected[0]
+	requested := doc.Rejected[0]
 	term.Note(cmd, "a run of the plan of %s needs %s, more than --max-memory %s; %s needs %s, for an estimated cost "+
-		"of %s instead of %s: %s", requested.Strategy, format.Bytes(requested.Bytes), l.memory, r.Strategy,
-		format.Bytes(bytesNeeded(&r.Plan)), format.Nanoseconds(r.CostNS), format.Nanoseconds(requested.CostNS),
-		format.Difference(requested.CostNS, r.CostNS, format.Nanoseconds))
+		"of %s instead of %s: %s", requested.Strategy, format.Bytes(requested.Bytes), l.memory, doc.Strategy,
+		format.Bytes(bytesNeeded(&doc.Plan)), format.Nanoseconds(doc.CostNS), format.Nanoseconds(requested.CostNS),
+		format.Difference(requested.CostNS, doc.CostNS, format.Nanoseconds))
 	if l.slack {
 		term.Note(cmd, "--slack does not apply to this plan: plans within --max-memory are compared by cost alone")
 	}
-	if w := r.Within; w != nil && w.Optimal {
+	if w := doc.Within; w != nil && w.Optimal {
 		term.Note(cmd, "it is the cheapest plan within the limit")
 	} else if w != nil {
 		term.Note(cmd, "a plan within the limit costs at least %s", format.Nanoseconds(w.LowerBoundNS))

@@ -224,7 +224,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		if err := f.prove(compiled, doc); err != nil {
 			return err
 		}
-		return f.problem.addResults(job.Context, compiled, doc)
+		return f.problem.addResults(job.Context, compiled, f.dims, doc)
 	})
 	if !f.measure {
 		job.End()
@@ -343,16 +343,16 @@ func (f *flags) plan(g *graph.Graph, job *progress.Job, costProfile *machine.Pro
 	return f.limits.fitMemory(job.Context, f.ext, p, g, options)
 }
 
-func (f *flags) print(cmd *cobra.Command, j *progress.Job, p *graphrun.Program, r *Document) error {
+func (f *flags) print(cmd *cobra.Command, j *progress.Job, p *graphrun.Program, doc *Document) error {
 	return j.Do(progress.Printing, func() error {
 		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 		switch {
 		case f.json:
-			document.Write(out, r)
-		case r.Code != nil:
-			writeCode(out, term.Output(cmd), r.Code)
+			document.Write(out, doc)
+		case doc.Code != nil:
+			writeCode(out, term.Output(cmd), doc.Code)
 		default:
-			writePlan(out, term.Output(cmd), r, p.Need())
+			writePlan(out, term.Output(cmd), doc, p.Need())
 		}
 		return out.Flush()
 	})

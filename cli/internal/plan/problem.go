@@ -28,89 +28,94 @@ type problemFlags struct {
 	solutionStrategy               graphrun.Strategy // applies the solution of --solution; nil without --solution
 }
 
-func (s *problemFlags) add(cmd *cobra.Command) {
+func (flags *problemFlags) add(cmd *cobra.Command) {
 	flagSet := cmd.Flags()
-	flagSet.StringVar(&s.certificate, "certificate", "", "write a certificate for graphrun verify to `OUT.json`: the "+
+	flagSet.StringVar(&flags.certificate, "certificate", "", "write a certificate for graphrun verify to `OUT.json`: the "+
 		"layout problem, its solution, and the proof of the bound")
-	flagSet.StringVar(&s.problem, "problem", "", "write the layout problem to `OUT.json`, for another solver: "+
+	flagSet.StringVar(&flags.problem, "problem", "", "write the layout problem to `OUT.json`, for another solver: "+
 		"graphrun schema problem; OUT.cfn is in the format of toulbar2")
-	flagSet.StringVar(&s.solution, "solution", "", "apply the solution `IN.json` of another solver instead of a "+
+	flagSet.StringVar(&flags.solution, "solution", "", "apply the solution `IN.json` of another solver instead of a "+
 		"strategy: graphrun schema solution, or a file of toulbar2 -w")
-	flagSet.IntVar(&s.best, "k-best", 0, "list the `K` cheapest plans that differ in implementations or copies")
-	flagSet.BoolVar(&s.sensitivity, "sensitivity", false, "show the bandwidths of copies at which another plan becomes "+
-		"the cheapest")
+	flagSet.IntVar(&flags.best, "k-best", 0, "list the `K` cheapest plans that differ in implementations or copies")
+	flagSet.BoolVar(&flags.sensitivity, "sensitivity", false,
+		"show the bandwidths of copies at which another plan becomes "+"the cheapest")
 }
 
 // check validates the flags and reads the solution.
-func (s *problemFlags) check(cmd *cobra.Command, strategy string) error {
+func (flags *problemFlags) check(cmd *cobra.Command, strategy string) error {
 	strategyGiven := cmd.Flags().Changed("strategy")
 	switch {
-	case cmd.Flags().Changed("k-best") && s.best < 1:
-		return exit.UsageErrorf("--k-best %d: want 1 or more", s.best)
-	case s.solution != "" && strategyGiven:
+	case cmd.Flags().Changed("k-best") && flags.best < 1:
+		return exit.UsageErrorf("--k-best %d: want 1 or more", flags.best)
+	case flags.solution != "" && strategyGiven:
 		return exit.UsageErrorf("--solution takes the place of a strategy: leave --strategy %s out", strategy)
-	case s.certificate != "" && s.solution == "" && strategy != layout.Optimal.Name():
+	case flags.certificate != "" && flags.solution == "" && strategy != layout.Optimal.Name():
 		return exit.UsageErrorf("--certificate: strategy %s gives no proof: add --strategy %s", strategy,
 			layout.Optimal.Name())
 	}
-	if err := cmp.Or(outfile.CheckWritable("--certificate", s.certificate),
-		outfile.CheckWritable("--problem", s.problem, ".json", ".cfn")); err != nil {
+	if err := cmp.Or(outfile.CheckWritable("--certificate", flags.certificate),
+		outfile.CheckWritable("--problem", flags.problem, ".json", ".cfn")); err != nil {
 		return err
 	}
-	if s.solution == "" {
+	if flags.solution == "" {
 		return nil
 	}
-	f, _, err := files.OpenRegular(s.solution)
+	f, _, err := files.OpenRegular(flags.solution)
 	if err != nil {
 		return exit.UsageError(err)
 	}
 	defer f.Close()
-	if s.solutionStrategy, err = layout.ReadGiven(f); err != nil {
-		return exit.UsageErrorf("%s: %w", s.solution, err)
+	if flags.solutionStrategy, err = layout.ReadGiven(f); err != nil {
+		return exit.UsageErrorf("%s: %w", flags.solution, err)
 	}
 	return nil
 }
 
 // strategy returns the strategy that applies the solution of --solution. Without --solution it returns the strategy
 // with the given name.
-func (s *problemFlags) strategy(ext *command.Extensions, name string) graphrun.Strategy {
-	if s.solutionStrategy != nil {
-		return s.solutionStrategy
+func (flags *problemFlags) strategy(ext *command.Extensions, name string) graphrun.Strategy {
+	if flags.solutionStrategy != nil {
+		return flags.solutionStrategy
 	}
 	return ext.Strategy(name)
 }
 
-// addResults writes the files of --problem and --certificate, and adds the results of the other flags to doc.
-func (s *problemFlags) addResults(ctx context.Context, compiled *graphrun.Program, doc *Document) (err error) {
-	if s.problem != "" {
+// addResults writes the files of --problem and --certificate, and adds the results of the other flags to doc. dims has
+// the values of --dim with which the graph was read.
+func (flags *problemFlags) addResults(ctx context.Context, compiled *graphrun.Program, dims []string, doc *Document) (
+	err error) {
+	if flags.problem != "" {
 		problem, err := experiment.Problem(compiled)
 		if err != nil {
 			return fmt.Errorf("--problem: %w", err)
 		}
 		write := problem.Write
-		if filepath.Ext(s.problem) == ".cfn" {
+		if filepath.Ext(flags.problem) == ".cfn" {
 			write = func(w io.Writer) error { return problem.WriteCFN(w, compiled.Graph().Name) }
 		}
-		if err := outfile.Write(ctx, s.problem, write); err != nil {
+		if err := outfile.Write(ctx, flags.problem, write); err != nil {
 			return err
 		}
 	}
-	if s.certificate != "" {
+	if flags.certificate != "" {
 		c, err := experiment.Certify(compiled)
 		if err != nil {
 			return fmt.Errorf("--certificate: %w", err)
 		}
-		if err := outfile.Write(ctx, s.certificate, c.Write); err != nil {
+		if c.Graph.Sizes, err = command.ParseDims(dims); err != nil {
+			return err
+		}
+		if err := outfile.Write(ctx, flags.certificate, c.Write); err != nil {
 			return err
 		}
 	}
-	if s.best > 0 {
-		if doc.Best, doc.BestTimedOut, err = experiment.Best(compiled, s.best); err != nil {
+	if flags.best > 0 {
+		if doc.Best, doc.BestTimedOut, err = experiment.Best(compiled, flags.best); err != nil {
 			return fmt.Errorf("--k-best: %w", err)
 		}
-		doc.BestWanted = s.best
+		doc.BestWanted = flags.best
 	}
-	if s.sensitivity {
+	if flags.sensitivity {
 		if doc.Sensitivity, err = experiment.Sensitivity(compiled); err != nil {
 			return fmt.Errorf("--sensitivity: %w", err)
 		}
@@ -122,22 +127,22 @@ func (s *problemFlags) addResults(ctx context.Context, compiled *graphrun.Progra
 }
 
 // writeProblemResults prints advice, sensitivity and the cheapest plans.
-func writeProblemResults(w io.Writer, show term.Display, r *Document) {
-	writeAdvice(w, show, r.Advice)
-	writeSensitivity(w, show, r.Sensitivity)
+func writeProblemResults(w io.Writer, show term.Display, doc *Document) {
+	writeAdvice(w, show, doc.Advice)
+	writeSensitivity(w, show, doc.Sensitivity)
 	var costs []float64
-	for _, b := range r.Best {
+	for _, b := range doc.Best {
 		costs = append(costs, b.CostNS)
 	}
 	costTexts, row := format.DistinctNanoseconds(costs), -1
-	term.WriteList(w, show, "Cheapest plans", r.Best, []term.Column{term.WholeCol("cost"), term.WholeCol("more"),
+	term.WriteList(w, show, "Cheapest plans", doc.Best, []term.Column{term.WholeCol("cost"), term.WholeCol("more"),
 		term.ProseCol("differences")}, func(b experiment.Choice) []any {
 		row++
 		return []any{costTexts[row], "+" + format.Nanoseconds(b.MoreNS), cmp.Or(b.Change.String(), "-")}
 	})
-	if r.BestTimedOut {
-		fmt.Fprintf(w, "the search for further plans ended at the time limit: %d of %d found\n", len(r.Best),
-			r.BestWanted)
+	if doc.BestTimedOut {
+		fmt.Fprintf(w, "the search for further plans ended at the time limit: %d of %d found\n", len(doc.Best),
+			doc.BestWanted)
 	}
 }
 

@@ -127,12 +127,12 @@ func (d *StrategiesDocument) add(ctx context.Context, ext *command.Extensions, g
 	if err != nil {
 		return err
 	}
-	r := p.Report()
-	added := StrategyPlan{Strategy: r.Strategy, Costs: r.Costs(), Inserted: document.NotNil(r.Copies)}
-	for _, c := range r.Copies {
+	plan := p.Report()
+	added := StrategyPlan{Strategy: plan.Strategy, Costs: plan.Costs(), Inserted: document.NotNil(plan.Copies)}
+	for _, c := range plan.Copies {
 		added.CopyNS += c.CostNS
 	}
-	if b := r.LowerBoundNS; b != nil && (d.LowerBoundNS == nil || *b > *d.LowerBoundNS) {
+	if b := plan.LowerBoundNS; b != nil && (d.LowerBoundNS == nil || *b > *d.LowerBoundNS) {
 		d.LowerBoundNS = b
 	}
 	d.Plans = append(d.Plans, added)

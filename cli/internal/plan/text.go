@@ -16,56 +16,56 @@ import (
 )
 
 // writePlan prints the plan as text.
-func writePlan(w io.Writer, show term.Display, r *Document, need graphrun.Need) {
+func writePlan(w io.Writer, show term.Display, doc *Document, need graphrun.Need) {
 	exact := ""
-	if r.Exact {
+	if doc.Exact {
 		exact = ", exact"
 	}
-	fmt.Fprintf(w, "strategy %s%s: %s, %s inserted (%s), %s elided, %s folded\n", r.Strategy, exact,
-		format.Count(len(r.Steps), "step"), format.CountIrregular(len(r.Copies), "copy", "copies"),
-		format.Bytes(r.Costs().CopiedBytes), format.Count(len(r.Elided), "node"), format.Count(len(r.Folded), "node"))
-	compileTime := time.Duration(r.PlanMS * float64(time.Millisecond)).Round(time.Microsecond)
+	fmt.Fprintf(w, "strategy %s%s: %s, %s inserted (%s), %s elided, %s folded\n", doc.Strategy, exact,
+		format.Count(len(doc.Steps), "step"), format.CountIrregular(len(doc.Copies), "copy", "copies"),
+		format.Bytes(doc.Costs().CopiedBytes), format.Count(len(doc.Elided), "node"), format.Count(len(doc.Folded), "node"))
+	compileTime := time.Duration(doc.PlanMS * float64(time.Millisecond)).Round(time.Microsecond)
 	fmt.Fprintf(w, "estimated cost %s, peak memory %s beside inputs and constants, compiled in %s with folding\n",
-		format.Nanoseconds(r.CostNS), format.Bytes(r.PeakBytes), compileTime)
-	sections.WriteBound(w, &r.Plan)
-	writeProblemResults(w, show, r)
-	fmt.Fprintf(w, "priced by %s\n", sections.ProfileText(r.Profile))
-	if r.NoCode != "" {
-		fmt.Fprintf(w, "no machine code: %s; all loops run in Go\n", r.NoCode)
+		format.Nanoseconds(doc.CostNS), format.Bytes(doc.PeakBytes), compileTime)
+	sections.WriteBound(w, &doc.Plan)
+	writeProblemResults(w, show, doc)
+	fmt.Fprintf(w, "priced by %s\n", sections.ProfileText(doc.Profile))
+	if doc.NoCode != "" {
+		fmt.Fprintf(w, "no machine code: %s; all loops run in Go\n", doc.NoCode)
 	}
-	writeMeasured(w, r.Measured)
-	writeClasses(w, show, r.Classes)
-	writeForAll(w, show, r.ForAll)
-	sections.WriteSegments(w, show, r.Segments)
-	sections.WriteCopies(w, show, "Inserted copies", r.Copies)
-	term.WriteList(w, show, "Passes", r.Passes, []term.Column{term.NameCol("pass"), term.WholeCol("nodes"),
+	writeMeasured(w, doc.Measured)
+	writeClasses(w, show, doc.Classes)
+	writeForAll(w, show, doc.ForAll)
+	sections.WriteSegments(w, show, doc.Segments)
+	sections.WriteCopies(w, show, "Inserted copies", doc.Copies)
+	term.WriteList(w, show, "Passes", doc.Passes, []term.Column{term.NameCol("pass"), term.WholeCol("nodes"),
 		term.WholeCol("took"), term.ProseCol("did")},
 		func(p report.Pass) []any {
 			return []any{p.Pass, p.Nodes, format.Nanoseconds(p.MS * 1e6), cmp.Or(p.Did, "nothing")}
 		})
-	sections.WriteMemory(w, show, need, &r.Plan)
-	writeSteps(w, show, r.Steps)
-	sections.WriteUnfused(w, show, r.Unfused)
-	term.WriteList(w, show, "Elided nodes", r.Elided, []term.Column{term.NameCol("node"), term.ProseCol("why")},
+	sections.WriteMemory(w, show, need, &doc.Plan)
+	writeSteps(w, show, doc.Steps)
+	sections.WriteUnfused(w, show, doc.Unfused)
+	term.WriteList(w, show, "Elided nodes", doc.Elided, []term.Column{term.NameCol("node"), term.ProseCol("why")},
 		func(e report.Elision) []any { return []any{e.Node, e.Why} })
-	term.WriteList(w, show, "Written in place", r.Placed, []term.Column{term.NameCol("value"), term.NameCol("within"),
+	term.WriteList(w, show, "Written in place", doc.Placed, []term.Column{term.NameCol("value"), term.NameCol("within"),
 		term.WholeCol("bytes"), term.WholeCol("saved")},
 		func(v report.Placed) []any {
 			return []any{v.Value, v.Within, format.Bytes(v.Bytes), format.Nanoseconds(v.SavedNS)}
 		})
-	writeFolded(w, show, r)
-	term.WriteList(w, show, "Composite nodes", r.Decomposed, []term.Column{term.NameCol("node"), term.NameCol("op"),
+	writeFolded(w, show, doc)
+	term.WriteList(w, show, "Composite nodes", doc.Decomposed, []term.Column{term.NameCol("node"), term.NameCol("op"),
 		term.ProseCol("stated as"), term.ProseCol("why")},
 		func(d report.Decomposition) []any {
 			return []any{d.Node, d.Op, strings.Join(d.Into, ", "), cmp.Or(d.Why, "it is composite")}
 		})
-	term.WriteList(w, show, "Packed in every run", r.PackedInRuns, []term.Column{term.NameCol("operand"),
+	term.WriteList(w, show, "Packed in every run", doc.PackedInRuns, []term.Column{term.NameCol("operand"),
 		term.ProseCol("form"), term.NameCol("reader")},
 		func(c report.RunPacking) []any { return []any{c.Value, c.Form, c.Node} })
 }
 
 // writeFolded prints the folded nodes, a row for each op and reason. Packed weights are one line.
-func writeFolded(w io.Writer, show term.Display, r *Document) {
+func writeFolded(w io.Writer, show term.Display, doc *Document) {
 	type row struct {
 		op, why string
 		bytes   int
@@ -73,11 +73,11 @@ func writeFolded(w io.Writer, show term.Display, r *Document) {
 	}
 	var rows []*row
 	packed, packedBytes := map[string]bool{}, 0
-	for _, c := range r.Packed {
+	for _, c := range doc.Packed {
 		packed[c.Value] = true
 		packedBytes += c.Bytes
 	}
-	for _, f := range r.Folded {
+	for _, f := range doc.Folded {
 		if packed[f.Node] {
 			continue
 		}

@@ -127,9 +127,9 @@ func conclusionOf(proof *contiguity.Report) string {
 		allWays(proof))
 }
 
-func allWays(p *contiguity.Report) string {
-	if len(p.Paths) == 1 {
+func allWays(report *contiguity.Report) string {
+	if len(report.Paths) == 1 {
 		return "the only way"
 	}
-	return fmt.Sprintf("all %d ways", len(p.Paths))
+	return fmt.Sprintf("all %d ways", len(report.Paths))
 }

@@ -27,7 +27,7 @@ type runWork struct {
 // incomplete has the failed nodes and the missing outputs of a run with --keep-going.
 type incomplete struct{ exec.Incomplete }
 
-func (c incomplete) hasFailures() bool { return len(c.Failed) > 0 }
+func (incomplete incomplete) hasFailures() bool { return len(incomplete.Failed) > 0 }
 
 // dropInputs removes unavailable inputs, and the nodes that depend on them, from the graph.
 func (w *runWork) dropInputs(given *inputs.Arrays) {
@@ -74,8 +74,8 @@ func names(g *graph.Graph) map[string]bool {
 	for _, n := range g.Nodes {
 		all[n.Name] = true
 	}
-	for _, o := range g.Outputs {
-		all[o.Name] = true
+	for _, output := range g.Outputs {
+		all[output.Name] = true
 	}
 	return all
 }
@@ -98,11 +98,11 @@ func (w *runWork) merge(out map[string]*tensor.Tensor, err error) error {
 }
 
 // printError prints every failed node with its reason, and every missing output.
-func (c incomplete) printError(cmd *cobra.Command, path string) {
-	for _, e := range c.Failed {
+func (incomplete incomplete) printError(cmd *cobra.Command, path string) {
+	for _, e := range incomplete.Failed {
 		term.PrintError(cmd, exit.InFile(path, e))
 	}
-	for _, missing := range c.MissingOutputs {
+	for _, missing := range incomplete.MissingOutputs {
 		fmt.Fprintf(cmd.ErrOrStderr(), "graphrun: %v\n", missing)
 	}
 }
@@ -113,9 +113,9 @@ type LeftOutDoc struct {
 	Node   string `json:"node,omitzero" doc:"The failed node on which the output depends."`
 }
 
-func (c incomplete) docs() []LeftOutDoc {
-	list := make([]LeftOutDoc, len(c.MissingOutputs))
-	for i, missing := range c.MissingOutputs {
+func (incomplete incomplete) docs() []LeftOutDoc {
+	list := make([]LeftOutDoc, len(incomplete.MissingOutputs))
+	for i, missing := range incomplete.MissingOutputs {
 		list[i] = LeftOutDoc{missing.Output, missing.Node}
 	}
 	return list

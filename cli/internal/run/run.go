@@ -240,9 +240,9 @@ func checkWriteMemory(out map[string]*tensor.Tensor) error {
 // npzEntries returns the computed outputs in the order of the graph.
 func npzEntries(g *graph.Graph, out map[string]*tensor.Tensor) []npz.Entry {
 	list := make([]npz.Entry, 0, len(g.Outputs))
-	for _, o := range g.Outputs {
-		if out[o.Name] != nil {
-			list = append(list, npz.Entry{Name: o.Name, Tensor: out[o.Name]})
+	for _, output := range g.Outputs {
+		if out[output.Name] != nil {
+			list = append(list, npz.Entry{Name: output.Name, Tensor: out[output.Name]})
 		}
 	}
 	return list

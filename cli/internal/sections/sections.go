@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/report"
 )
 
@@ -40,7 +40,7 @@ func WriteUnfused(w io.Writer, show term.Display, list []report.Unfused) {
 			shown = append(shown, a)
 		}
 	}
-	slices.SortStableFunc(shown, func(a, b report.Unfused) int { return cmp.Compare(seen[a.Why], seen[b.Why]) })
+	sorted.Func(shown, func(a, b report.Unfused) int { return cmp.Compare(seen[a.Why], seen[b.Why]) })
 	for i := range shown {
 		why := shown[i].Why
 		if last := i+1 == len(shown) || shown[i+1].Why != why; last && seen[why] > maxUnfused {
@@ -53,22 +53,22 @@ func WriteUnfused(w io.Writer, show term.Display, list []report.Unfused) {
 }
 
 // WriteBound prints the distance of the cost from its lower bound.
-func WriteBound(w io.Writer, r *report.Plan) {
-	if r.LowerBoundNS == nil {
+func WriteBound(w io.Writer, plan *report.Plan) {
+	if plan.LowerBoundNS == nil {
 		return
 	}
-	if r.Optimal {
+	if plan.Optimal {
 		fmt.Fprint(w, "proved: least cost among the forms considered, at the stated prices")
 	} else {
 		fmt.Fprintf(w, "proved lower bound %s, gap %s (%.2g%%)",
-			format.Nanoseconds(*r.LowerBoundNS), format.Nanoseconds(r.CostNS+r.SavedNS-*r.LowerBoundNS),
-			100*((r.CostNS+r.SavedNS)/max(*r.LowerBoundNS, 1)-1))
+			format.Nanoseconds(*plan.LowerBoundNS), format.Nanoseconds(plan.CostNS+plan.SavedNS-*plan.LowerBoundNS),
+			100*((plan.CostNS+plan.SavedNS)/max(*plan.LowerBoundNS, 1)-1))
 	}
-	if r.SavedNS != 0 {
-		fmt.Fprintf(w, "; in-place results save another %s", format.Nanoseconds(r.SavedNS))
+	if plan.SavedNS != 0 {
+		fmt.Fprintf(w, "; in-place results save another %s", format.Nanoseconds(plan.SavedNS))
 	}
 	fmt.Fprintln(w, "; the cost leaves out peak memory and overlap of steps")
-	writeFewestCopies(w, r.FewestCopies)
+	writeFewestCopies(w, plan.FewestCopies)
 }
 
 // writeFewestCopies prints the number of copies of a plan with --slack, and the proof about it. Without slack it prints
@@ -106,14 +106,14 @@ func ProfileText(p report.Profile) string {
 const ShortDigest = 12
 
 // WriteMemory prints the memory that a run of a plan needs, and a message if the available memory is less.
-func WriteMemory(w io.Writer, show term.Display, need graphrun.Need, r *report.Plan) {
+func WriteMemory(w io.Writer, show term.Display, need graphrun.Need, plan *report.Plan) {
 	fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Memory of a run"))
 	t := term.NewTable(term.NameCol("for"), term.WholeCol("bytes"))
 	for _, c := range need.Categories() {
 		t.Add(c.Name, format.Bytes(c.Bytes))
 	}
 	t.Add("all", format.Bytes(need.Total()))
-	weights := r.Costs().PeakWithWeights
+	weights := plan.Costs().PeakWithWeights
 	if oneWorker := weights + need.Inputs; oneWorker != need.Total() {
 		t.Add("all, one worker (--max-memory)", format.Bytes(oneWorker))
 	}

@@ -73,7 +73,7 @@ func (d *Document) groups() (order []group, byGroup map[group][]*Result) {
 		byGroup[g] = append(byGroup[g], r)
 	}
 	order = slices.Collect(maps.Keys(byGroup))
-	slices.SortFunc(order, func(a, b group) int {
+	sorted.Func(order, func(a, b group) int {
 		if c := slices.Index(d.Conditions, a.condition) - slices.Index(d.Conditions, b.condition); c != 0 {
 			return c
 		}
@@ -130,7 +130,7 @@ func summaryOf(g group, i int, name string, list []*Result) Summary {
 		}
 	}
 	if len(list) > 0 {
-		slices.Sort(gaps)
+		sorted.Floats(gaps)
 		summary.MeanGap, summary.MedianGap = math.Expm1(logGaps/float64(len(list))), gaps[len(list)/2]
 	}
 	if measuredGraphs > 0 {

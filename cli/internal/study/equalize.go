@@ -16,25 +16,25 @@ var equalize = passes.Pass{Name: "equalize", Doc: "prices ops on images equally 
 			if n.Op.ImageRole != graph.ImageOp || len(n.Op.Impls) == 0 {
 				continue
 			}
-			o := twins[n.Op]
-			if o == nil {
+			op := twins[n.Op]
+			if op == nil {
 				var err error
-				if o, err = withOtherImpls(n.Op); err != nil {
+				if op, err = withOtherImpls(n.Op); err != nil {
 					return p.Graph.Fail(n, err)
 				}
-				twins[n.Op] = o
+				twins[n.Op] = op
 			}
-			n.Op = o
+			n.Op = op
 		}
 		return nil
 	}}
 
 // withOtherImpls returns a copy of an op with a twin of each implementation.
-func withOtherImpls(o *graph.Op) (*graph.Op, error) {
-	both := *o
+func withOtherImpls(op *graph.Op) (*graph.Op, error) {
+	both := *op
 	both.Impls, both.Compile = nil, nil
-	for i := range o.Impls {
-		both.Impls = append(both.Impls, o.Impls[i], otherImpl(&o.Impls[i]))
+	for i := range op.Impls {
+		both.Impls = append(both.Impls, op.Impls[i], otherImpl(&op.Impls[i]))
 	}
 	return graph.Define(both)
 }
@@ -43,91 +43,93 @@ func withOtherImpls(o *graph.Op) (*graph.Op, error) {
 func otherImpl(original *graph.Impl) graph.Impl {
 	twin := graph.Impl{Name: original.Name + ".twin",
 		Doc: "Has the price of " + original.Name + " in the other layout of images.", Inexact: original.Inexact,
-		Walks: func(c *graph.Call, candidates []tensor.Order) (list []graph.Walk) {
+		Walks: func(call *graph.Call, candidates []tensor.Order) (list []graph.Walk) {
 			var others []tensor.Order
-			for _, o := range candidates {
-				others = append(others, otherOrder(o))
+			for _, order := range candidates {
+				others = append(others, otherOrder(order))
 			}
-			for _, w := range original.Walks(otherCall(c), others) {
-				if len(w.Out) > 0 && w.Out[0] != "" && otherOrder(w.Out[0]) != w.Out[0] {
-					list = append(list, otherWalk(w))
+			for _, walk := range original.Walks(otherCall(call), others) {
+				if len(walk.Out) > 0 && walk.Out[0] != "" && otherOrder(walk.Out[0]) != walk.Out[0] {
+					list = append(list, otherWalk(walk))
 				}
 			}
 			return list
 		},
-		Read: func(c *graph.Call, w graph.Walk, i int, meta tensor.Meta) (graph.Work, bool) {
-			if c.In[i].Value == nil || c.In[i].Value.Const == nil { // weights have no image layout
+		Read: func(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (graph.Work, bool) {
+			if call.In[i].Value == nil || call.In[i].Value.Const == nil { // weights have no image layout
 				meta = otherMeta(meta)
 			}
-			return original.Read(otherCall(c), otherWalk(w), i, meta)
+			return original.Read(otherCall(call), otherWalk(walk), i, meta)
 		},
-		Work:  func(c *graph.Call, w graph.Walk) graph.Work { return original.Work(otherCall(c), otherWalk(w)) },
+		Work: func(call *graph.Call, walk graph.Walk) graph.Work {
+			return original.Work(otherCall(call), otherWalk(walk))
+		},
 		Lower: func(*graph.Call) (*graph.Kernel, error) { return &graph.Kernel{}, nil }}
 	if original.Writes != nil {
-		twin.Writes = func(c *graph.Call, w graph.Walk, i int, meta tensor.Meta) bool {
-			return original.Writes(otherCall(c), otherWalk(w), i, otherMeta(meta))
+		twin.Writes = func(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) bool {
+			return original.Writes(otherCall(call), otherWalk(walk), i, otherMeta(meta))
 		}
 	}
 	return twin
 }
 
 // otherCall returns a call whose results have the other layout. Prices do not depend on the layouts of operands.
-func otherCall(c *graph.Call) *graph.Call {
-	other := *c
-	other.Out = make([]tensor.Meta, len(c.Out))
-	for i, m := range c.Out {
-		other.Out[i] = otherMeta(m)
+func otherCall(call *graph.Call) *graph.Call {
+	other := *call
+	other.Out = make([]tensor.Meta, len(call.Out))
+	for i, meta := range call.Out {
+		other.Out[i] = otherMeta(meta)
 	}
 	return &other
 }
 
 // otherWalk returns the walk with loops and results in the other order.
-func otherWalk(w graph.Walk) graph.Walk {
-	other := graph.Walk{Order: otherOrder(w.Order), Out: make([]tensor.Order, len(w.Out))}
-	for i, o := range w.Out {
-		other.Out[i] = otherOrder(o)
+func otherWalk(walk graph.Walk) graph.Walk {
+	other := graph.Walk{Order: otherOrder(walk.Order), Out: make([]tensor.Order, len(walk.Out))}
+	for i, order := range walk.Out {
+		other.Out[i] = otherOrder(order)
 	}
 	return other
 }
 
 // otherOrder returns channels-last order for row-major order of images and volumes, and the reverse. Other orders are
 // returned unchanged.
-func otherOrder(o tensor.Order) tensor.Order {
-	rowMajor := tensor.RowMajorOrder(o.Rank())
+func otherOrder(order tensor.Order) tensor.Order {
+	rowMajor := tensor.RowMajorOrder(order.Rank())
 	for _, f := range []tensor.MemoryFormat{tensor.ChannelsLast, tensor.ChannelsLast3d} {
-		last, err := f.Order(o.Rank())
+		last, err := f.Order(order.Rank())
 		switch {
 		case err != nil:
-		case o == rowMajor:
+		case order == rowMajor:
 			return last
-		case o == last:
+		case order == last:
 			return rowMajor
 		}
 	}
-	return o
+	return order
 }
 
 // otherMeta returns the channels-last layout for a row-major layout of images or volumes, and the reverse. The image
 // may be a slice of the channels of a larger image. Other layouts are returned unchanged.
-func otherMeta(m tensor.Meta) tensor.Meta {
-	if m.Rank() != 4 && m.Rank() != 5 {
-		return m
+func otherMeta(meta tensor.Meta) tensor.Meta {
+	if meta.Rank() != 4 && meta.Rank() != 5 {
+		return meta
 	}
 	planeSize := 1
-	for _, n := range m.Shape[2:] {
+	for _, n := range meta.Shape[2:] {
 		planeSize *= n
 	}
-	planeStrides := tensor.RowMajorOrder(m.Rank()).Strides(m.Shape)[2:]
-	pixelStride := m.Strides[m.Rank()-1]
-	isRowMajor, isChannelsLast := m.Strides[1] == planeSize, m.Strides[1] == 1
+	planeStrides := tensor.RowMajorOrder(meta.Rank()).Strides(meta.Shape)[2:]
+	pixelStride := meta.Strides[meta.Rank()-1]
+	isRowMajor, isChannelsLast := meta.Strides[1] == planeSize, meta.Strides[1] == 1
 	for i, s := range planeStrides {
-		isRowMajor = isRowMajor && m.Strides[2+i] == s
-		isChannelsLast = isChannelsLast && m.Strides[2+i] == s*pixelStride
+		isRowMajor = isRowMajor && meta.Strides[2+i] == s
+		isChannelsLast = isChannelsLast && meta.Strides[2+i] == s*pixelStride
 	}
-	strides := append([]int{m.Strides[0]}, m.Strides[1:]...)
+	strides := append([]int{meta.Strides[0]}, meta.Strides[1:]...)
 	switch {
 	case isRowMajor && planeSize > 0:
-		channels := m.Strides[0] / planeSize // those of the larger image
+		channels := meta.Strides[0] / planeSize // those of the larger image
 		strides[1] = 1
 		for i, s := range planeStrides {
 			strides[2+i] = s * channels
@@ -136,7 +138,7 @@ func otherMeta(m tensor.Meta) tensor.Meta {
 		strides[1] = planeSize
 		copy(strides[2:], planeStrides)
 	default:
-		return m
+		return meta
 	}
-	return m.WithStrides(strides)
+	return meta.WithStrides(strides)
 }

@@ -7,16 +7,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/cli/internal/command"
 	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/internal/files"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // digestOfModel returns the digest of a model: the sha256 of its file or, if the model has weights in other files, the
@@ -36,7 +35,7 @@ func digestOfModel(ext *command.Extensions, path string) (string, error) {
 	}
 	h := sha256.New()
 	fmt.Fprintln(h, digest)
-	for _, name := range slices.Sorted(maps.Keys(opened.names)) {
+	for _, name := range sorted.Keys(opened.names) {
 		if digest, _, err = digestOfFile(filepath.Join(folder, filepath.FromSlash(name))); err != nil {
 			return "", err
 		}

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // printer writes tables as text or Markdown.
@@ -84,7 +84,7 @@ func (d *Document) summary() string {
 		if len(gaps) == 0 {
 			return ""
 		}
-		slices.Sort(gaps)
+		sorted.Floats(gaps)
 		if worst := gaps[len(gaps)-1]; worst > gapTolerance {
 			list = append(list, fmt.Sprintf("%s is up to %s%% above the bound (median %s%%)", name, gapText(worst),
 				gapText(gaps[len(gaps)/2])))

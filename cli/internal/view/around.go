@@ -54,6 +54,20 @@ func (p *picture) around(name string, hops int) (*picture, bool) {
 	return part, true
 }
 
+// valueNames yields the names that [picture.around] finds.
+func (p *picture) valueNames(yield func(string) bool) {
+	for i := range p.boxes {
+		b := &p.boxes[i]
+		for _, names := range [][]string{{b.name}, b.explained, b.values} {
+			for _, name := range names {
+				if !yield(name) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // addExcerptLines adds the lines of the whole picture that begin or end at a box of the excerpt p. distance is the
 // number of lines from the value to each box of whole; -1 for a box outside p. indexIn is the index in p of each box of
 // whole.

@@ -39,34 +39,34 @@ type dotWriter struct {
 	groups int            // the number of clusters so far
 }
 
-func (w *dotWriter) group(g *item, indent, scope string) {
-	if g.scope != "" {
-		scope = g.scope
+func (w *dotWriter) group(it *item, indent, scope string) {
+	if it.scope != "" {
+		scope = it.scope
 	}
-	names := w.scene.names(g, scope)
-	for i, x := range g.items {
-		t := w.itemBox(x, names[i])
-		if x.open {
+	names := w.scene.names(it, scope)
+	for i, it := range it.items {
+		t := w.itemBox(it, names[i])
+		if it.open {
 			w.groups++
 			fmt.Fprintf(w, "%ssubgraph cluster%d {\n%s  label=%s;\n", indent, w.groups, indent, quoteDOT(t.frameLabel))
-			w.group(x, indent+"  ", scope)
+			w.group(it, indent+"  ", scope)
 			fmt.Fprintf(w, "%s}\n", indent)
 			continue
 		}
-		name := fmt.Sprintf("n%d", x.from)
+		name := fmt.Sprintf("n%d", it.from)
 		style := map[boxKind]string{groupBox: ", peripheries=2", inputBox: ", style=rounded", outputBox: ", style=rounded",
 			viewBox: ", style=dotted", omittedBox: ", style=dotted", copyBox: ", style=dashed"}[t.kind]
 		fmt.Fprintf(w, "%s%s [label=%s%s];\n", indent, name, quoteDOT(slices.Concat(t.heads, t.lines)...), style)
-		w.name(x, name)
+		w.name(it, name)
 	}
 }
 
 // name sets the Graphviz node of all boxes of an item.
-func (w *dotWriter) name(x *item, name string) {
-	if x.box >= 0 {
-		w.names[x.box] = name
+func (w *dotWriter) name(it *item, name string) {
+	if it.box >= 0 {
+		w.names[it.box] = name
 	}
-	for _, y := range x.items {
+	for _, y := range it.items {
 		w.name(y, name)
 	}
 }

@@ -40,45 +40,47 @@ type groupBuilder struct {
 // fold returns the root of the tree of groups. It groups boxes by scopes of names, then equal blocks in sequence. If a
 // group still has too many items, it divides them into sections of consecutive items.
 func (p *picture) fold() *item {
-	f := &groupBuilder{picture: p, position: make([]int, len(p.boxes)), operands: make([][]int, len(p.boxes))}
+	builder := &groupBuilder{picture: p, position: make([]int, len(p.boxes)), operands: make([][]int, len(p.boxes))}
 	for _, value := range p.values {
 		for _, to := range value.to {
-			f.operands[to] = append(f.operands[to], value.from)
+			builder.operands[to] = append(builder.operands[to], value.from)
 		}
 	}
-	f.sort()
-	for i, b := range f.order {
-		f.position[b] = i
+	builder.sort()
+	for i, b := range builder.order {
+		builder.position[b] = i
 	}
-	first := slices.IndexFunc(f.order, func(b int) bool { return p.boxes[b].kind != inputBox })
-	last := slices.IndexFunc(f.order, func(b int) bool { return p.boxes[b].kind == outputBox })
+	first := slices.IndexFunc(builder.order, func(b int) bool { return p.boxes[b].kind != inputBox })
+	last := slices.IndexFunc(builder.order, func(b int) bool { return p.boxes[b].kind == outputBox })
 	if first < 0 {
-		first = len(f.order)
+		first = len(builder.order)
 	}
 	if last < 0 {
-		last = len(f.order)
+		last = len(builder.order)
 	}
-	root := &item{box: -1, label: p.title, upTo: len(f.order), open: true}
-	root.items = slices.Concat(f.terminals(0, first, "inputs"), f.sections(f.groupRepeats(f.groupScopes(first, last, 0))),
-		f.terminals(last, len(f.order), "outputs"))
+	root := &item{box: -1, label: p.title, upTo: len(builder.order), open: true}
+	root.items = slices.Concat(builder.terminals(0, first, "inputs"),
+		builder.sections(builder.groupRepeats(builder.groupScopes(first, last, 0))),
+		builder.terminals(last, len(builder.order), "outputs"))
 	return root
 }
 
 // terminals returns the items of the inputs or outputs in a range of order, as one group if they are many.
-func (f *groupBuilder) terminals(from, upTo int, name string) []*item {
-	list := f.leaves(from, upTo)
+func (builder *groupBuilder) terminals(from, upTo int, name string) []*item {
+	list := builder.leaves(from, upTo)
 	if len(list) <= sectionItems/2 {
 		return list
 	}
-	return []*item{{box: -1, label: fmt.Sprintf("%d %s", len(list), name), items: f.sections(list), from: from,
+	return []*item{{box: -1, label: fmt.Sprintf("%d %s", len(list), name), items: builder.sections(list), from: from,
 		upTo: upTo}}
 }
 
-func (f *groupBuilder) leaves(from, upTo int) []*item {
+func (builder *groupBuilder) leaves(from, upTo int) []*item {
 	var list []*item
 	for i := from; i < upTo; i++ {
-		b := &f.boxes[f.order[i]]
-		list = append(list, &item{box: f.order[i], label: b.name, scope: strings.Join(b.scope, "/"), from: i, upTo: i + 1})
+		b := &builder.boxes[builder.order[i]]
+		list = append(list, &item{box: builder.order[i], label: b.name, scope: strings.Join(b.scope, "/"), from: i,
+			upTo: i + 1})
 	}
 	return list
 }
@@ -94,12 +96,12 @@ func (b *pictureBox) rank() int {
 	return 1
 }
 
-// sort sets f.order. The order is topological. Of the boxes whose operands are in the order, the next is the one that
-// shares the longest scope prefix with the previous box. Ties go to the least index.
-func (f *groupBuilder) sort() {
-	readers := make([][]int, len(f.boxes))
-	unready := make([]int, len(f.boxes))
-	for to, list := range f.operands {
+// sort sets builder.order. The order is topological. Of the boxes whose operands are in the order, the next is the one
+// that shares the longest scope prefix with the previous box. Ties go to the least index.
+func (builder *groupBuilder) sort() {
+	readers := make([][]int, len(builder.boxes))
+	unready := make([]int, len(builder.boxes))
+	for to, list := range builder.operands {
 		unready[to] = len(list)
 		for _, from := range list {
 			readers[from] = append(readers[from], to)
@@ -107,9 +109,9 @@ func (f *groupBuilder) sort() {
 	}
 	ready := map[string]*indexHeap{} // heaps by rank and scope; a box is in the heap of each prefix of its scope
 	keys := func(b int) []string {
-		key := fmt.Sprint(f.boxes[b].rank())
+		key := fmt.Sprint(builder.boxes[b].rank())
 		list := []string{key}
-		for _, s := range f.boxes[b].scope {
+		for _, s := range builder.boxes[b].scope {
 			key += "/" + s
 			list = append(list, key)
 		}
@@ -128,13 +130,13 @@ func (f *groupBuilder) sort() {
 			add(b)
 		}
 	}
-	done := make([]bool, len(f.boxes))
+	done := make([]bool, len(builder.boxes))
 	rankKeys := []string{"2", "1", "0"} // keys of heaps; the last heap is used first
 	preferred := rankKeys
-	for len(f.order) < len(f.boxes) {
+	for len(builder.order) < len(builder.boxes) {
 		b := popPreferred(ready, preferred, done)
 		done[b] = true
-		f.order = append(f.order, b)
+		builder.order = append(builder.order, b)
 		preferred = slices.Concat(rankKeys, keys(b)[1:])
 		for _, to := range readers[b] {
 			if unready[to]--; unready[to] == 0 {
@@ -160,52 +162,52 @@ func popPreferred(ready map[string]*indexHeap, preferred []string, done []bool) 
 // indexHeap is a heap of indices of boxes.
 type indexHeap []int
 
-func (n indexHeap) Len() int           { return len(n) }
-func (n indexHeap) Less(i, k int) bool { return n[i] < n[k] }
-func (n indexHeap) Swap(i, k int)      { n[i], n[k] = n[k], n[i] }
-func (n *indexHeap) Push(x any)        { *n = append(*n, x.(int)) }
-func (n *indexHeap) Pop() any {
-	last := len(*n) - 1
-	x := (*n)[last]
-	*n = (*n)[:last]
+func (h indexHeap) Len() int           { return len(h) }
+func (h indexHeap) Less(i, k int) bool { return h[i] < h[k] }
+func (h indexHeap) Swap(i, k int)      { h[i], h[k] = h[k], h[i] }
+func (h *indexHeap) Push(x any)        { *h = append(*h, x.(int)) }
+func (h *indexHeap) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	*h = (*h)[:last]
 	return x
 }
 
 // groupScopes returns the items of a range of boxes. Consecutive boxes whose scopes have the same component at index
 // depth form a group. The group is divided likewise by the next component.
-func (f *groupBuilder) groupScopes(from, upTo, depth int) []*item {
+func (builder *groupBuilder) groupScopes(from, upTo, depth int) []*item {
 	var list []*item
 	parts := map[string]int{} // the number of groups of each scope; other boxes may divide a scope into several groups
 	for from < upTo {
-		scope := f.boxes[f.order[from]].scope
+		scope := builder.boxes[builder.order[from]].scope
 		if len(scope) <= depth {
-			list = append(list, f.leaves(from, from+1)...)
+			list = append(list, builder.leaves(from, from+1)...)
 			from++
 			continue
 		}
 		end := from + 1
 		for end < upTo {
-			if s := f.boxes[f.order[end]].scope; len(s) <= depth || s[depth] != scope[depth] {
+			if s := builder.boxes[builder.order[end]].scope; len(s) <= depth || s[depth] != scope[depth] {
 				break
 			}
 			end++
 		}
-		items := f.groupRepeats(f.groupScopes(from, end, depth+1))
+		items := builder.groupRepeats(builder.groupScopes(from, end, depth+1))
 		switch {
 		case end-from < minGroup:
-			list = append(list, f.leaves(from, end)...)
+			list = append(list, builder.leaves(from, end)...)
 		case len(items) == 1:
 			if items[0].repeats > 0 {
 				items[0].label, items[0].scope = scope[depth], strings.Join(scope[:depth+1], "/")
 			}
 			list = append(list, items...)
 		default:
-			g := &item{box: -1, label: scope[depth], scope: strings.Join(scope[:depth+1], "/"), items: f.sections(items),
+			it := &item{box: -1, label: scope[depth], scope: strings.Join(scope[:depth+1], "/"), items: builder.sections(items),
 				from: from, upTo: end}
-			if parts[g.label]++; parts[g.label] > 1 {
-				g.label += fmt.Sprintf(" (part %d)", parts[g.label])
+			if parts[it.label]++; parts[it.label] > 1 {
+				it.label += fmt.Sprintf(" (part %d)", parts[it.label])
 			}
-			list = append(list, g)
+			list = append(list, it)
 		}
 		from = end
 	}
@@ -214,7 +216,7 @@ func (f *groupBuilder) groupScopes(from, upTo, depth int) []*item {
 
 // sections divides items if they are too many for one drawing. It first divides each run of boxes between groups. If
 // there are still too many items, it divides the resulting list.
-func (f *groupBuilder) sections(items []*item) []*item {
+func (builder *groupBuilder) sections(items []*item) []*item {
 	if len(items) <= maxVisible {
 		return items
 	}
@@ -224,7 +226,7 @@ func (f *groupBuilder) sections(items []*item) []*item {
 		for end < len(items) && items[end].box >= 0 {
 			end++
 		}
-		list = append(list, f.divide(items[from:end])...)
+		list = append(list, builder.divide(items[from:end])...)
 		if end < len(items) {
 			list = append(list, items[end])
 			end++
@@ -232,18 +234,18 @@ func (f *groupBuilder) sections(items []*item) []*item {
 		from = end
 	}
 	if len(list) > maxVisible {
-		list = f.divide(list)
+		list = builder.divide(list)
 	}
 	return list
 }
 
 // divide returns sections of items of about equal size. A section ends at the item with the fewest crossings that is at
 // most a quarter of the size away from the even division.
-func (f *groupBuilder) divide(items []*item) []*item {
+func (builder *groupBuilder) divide(items []*item) []*item {
 	if len(items) <= sectionItems {
 		return items
 	}
-	crossing := f.crossings(items)
+	crossing := builder.crossings(items)
 	size := max(sectionItems, (len(items)+maxVisible/2-1)/(maxVisible/2))
 	var list []*item
 	for from := 0; from < len(items); {
@@ -259,12 +261,12 @@ func (f *groupBuilder) divide(items []*item) []*item {
 			}
 		}
 		part := items[from:end]
-		g := &item{box: -1, from: part[0].from, upTo: part[len(part)-1].upTo}
-		g.label = fmt.Sprintf("boxes %d to %d", g.from+1, g.upTo)
-		if g.items = f.sections(part); len(part) == 1 {
-			g = part[0]
+		it := &item{box: -1, from: part[0].from, upTo: part[len(part)-1].upTo}
+		it.label = fmt.Sprintf("boxes %d to %d", it.from+1, it.upTo)
+		if it.items = builder.sections(part); len(part) == 1 {
+			it = part[0]
 		}
-		list = append(list, g)
+		list = append(list, it)
 		from = end
 	}
 	return list
@@ -272,13 +274,13 @@ func (f *groupBuilder) divide(items []*item) []*item {
 
 // crossings returns, for each item, the number of values that are computed before the item and read by the item or
 // later items.
-func (f *groupBuilder) crossings(items []*item) []int {
+func (builder *groupBuilder) crossings(items []*item) []int {
 	first, last := items[0].from, items[len(items)-1].upTo
 	change := make([]int, last-first+1) // of the number of values, from one position to the next
-	for _, value := range f.values {
-		from, to := f.position[value.from], -1
+	for _, value := range builder.values {
+		from, to := builder.position[value.from], -1
 		for _, b := range value.to {
-			to = max(to, f.position[b])
+			to = max(to, builder.position[b])
 		}
 		if from, to = max(from, first-1), min(to, last-1); from < to { // crosses positions from+1 to to
 			change[from+1-first]++
@@ -296,8 +298,8 @@ func (f *groupBuilder) crossings(items []*item) []int {
 }
 
 // openTo opens the first depth levels of groups and folds the other groups.
-func (g *item) openTo(depth int) {
-	for _, child := range g.items {
+func (it *item) openTo(depth int) {
+	for _, child := range it.items {
 		if child.box < 0 {
 			child.open = depth > 0
 			child.openTo(depth - 1)
@@ -306,9 +308,9 @@ func (g *item) openTo(depth int) {
 }
 
 // countVisible returns the number of boxes and folded groups that are drawn.
-func (g *item) countVisible() int {
+func (it *item) countVisible() int {
 	n := 0
-	for _, child := range g.items {
+	for _, child := range it.items {
 		if child.open {
 			n += child.countVisible()
 		} else {
@@ -319,9 +321,9 @@ func (g *item) countVisible() int {
 }
 
 // depth returns the number of levels of groups.
-func (g *item) depth() int {
+func (it *item) depth() int {
 	n := 0
-	for _, child := range g.items {
+	for _, child := range it.items {
 		if child.box < 0 {
 			n = max(n, 1+child.depth())
 		}
@@ -330,21 +332,21 @@ func (g *item) depth() int {
 }
 
 // openLevels opens as many levels of groups as possible with at most maxBoxes visible boxes.
-func (g *item) openLevels(maxBoxes int) {
+func (it *item) openLevels(maxBoxes int) {
 	depth := 0
-	for d := 1; d <= g.depth(); d++ {
-		if g.openTo(d); g.countVisible() <= maxBoxes {
+	for d := 1; d <= it.depth(); d++ {
+		if it.openTo(d); it.countVisible() <= maxBoxes {
 			depth = d
 		}
 	}
-	g.openTo(depth)
+	it.openTo(depth)
 }
 
 // openScope opens the groups with a scope or label, the groups in them, and the groups around them. It reports whether
 // a group has this scope or label.
-func (g *item) openScope(name string) bool {
+func (it *item) openScope(name string) bool {
 	found := false
-	for _, child := range g.items {
+	for _, child := range it.items {
 		switch {
 		case child.box >= 0:
 		case child.label == name || child.scope == strings.Trim(name, "/"):

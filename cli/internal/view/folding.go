@@ -88,16 +88,16 @@ func (p *picture) flat() *item {
 }
 
 // isUnfolded reports whether no group is folded.
-func (g *item) isUnfolded() bool {
-	return !slices.ContainsFunc(g.items, func(child *item) bool {
+func (it *item) isUnfolded() bool {
+	return !slices.ContainsFunc(it.items, func(child *item) bool {
 		return child.box < 0 && (!child.open || !child.isUnfolded())
 	})
 }
 
 // scopes returns the names of the outermost groups, as --open accepts them.
-func (g *item) scopes() []string {
+func (it *item) scopes() []string {
 	var list []string
-	for _, child := range g.items {
+	for _, child := range it.items {
 		if child.box < 0 {
 			name := child.scope
 			if name == "" {

@@ -154,20 +154,20 @@ func (s *scene) page(ctx context.Context, explainers ...*explainer) ([]byte, err
 }
 
 // addGroup adds a group and all groups in it to d.Groups. It returns the element of pageGroup.Items for the group.
-func (s *scene) addGroup(d *pageData, g *item) int {
+func (s *scene) addGroup(d *pageData, it *item) int {
 	index := len(d.Groups)
 	d.Groups = append(d.Groups, pageGroup{})
-	p := pageGroup{Label: g.label, Open: g.open, Items: []int{}, Lines: []string{}, Drawing: drawingOf(s.levels[g])}
-	if t := s.texts[g]; t != nil {
+	p := pageGroup{Label: it.label, Open: it.open, Items: []int{}, Lines: []string{}, Drawing: drawingOf(s.levels[it])}
+	if t := s.texts[it]; t != nil {
 		p.Label, p.LabelWidth, p.Lines, p.pageMarkup = t.frameLabel, t.labelWidth(), t.lines, t.page()
 	}
-	for _, x := range g.items {
-		if x.box < 0 {
-			p.Items = append(p.Items, s.addGroup(d, x))
+	for _, it := range it.items {
+		if it.box < 0 {
+			p.Items = append(p.Items, s.addGroup(d, it))
 			continue
 		}
-		d.Boxes[x.box].pageMarkup = s.texts[x].page()
-		p.Items = append(p.Items, x.box)
+		d.Boxes[it.box].pageMarkup = s.texts[it].page()
+		p.Items = append(p.Items, it.box)
 	}
 	d.Groups[index] = p
 	return -1 - index

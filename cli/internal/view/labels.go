@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // distinct shortens names to a width. A shortened name keeps the characters in which it differs from the most similar
@@ -46,15 +47,17 @@ func shortenName(name string, before, after, width int) string {
 
 // sharedPrefixes maps each name to the length of the longest prefix that it shares with another name.
 func sharedPrefixes(names []string) map[string]int {
-	sorted := slices.Compact(slices.Sorted(slices.Values(names)))
+	names = slices.Clone(names)
+	sorted.Strings(names)
+	names = slices.Compact(names)
 	shared := map[string]int{}
-	for k := 1; k < len(sorted); k++ {
-		a, b := []rune(sorted[k-1]), []rune(sorted[k])
+	for k := 1; k < len(names); k++ {
+		a, b := []rune(names[k-1]), []rune(names[k])
 		n := 0
 		for n < min(len(a), len(b)) && a[n] == b[n] {
 			n++
 		}
-		for _, name := range sorted[k-1 : k+1] {
+		for _, name := range names[k-1 : k+1] {
 			shared[name] = max(shared[name], n)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/internal/graphdraw"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // level is the drawing of one group: the positions of its items and the lines between the items. y runs from operands
@@ -60,25 +61,26 @@ func (p *picture) newScene(root *item, horizontal, all bool) (*scene, error) {
 	return s, err
 }
 
-// level draws the items of group g. scope is the scope around g. values are the values that its boxes compute or read,
-// as indices of picture.values. outerLine maps a value that enters or leaves g to its line outside g.
-func (s *scene) level(g *item, scope string, values []int, outerLine map[int]int, all bool) (*level, error) {
+// level draws the items of a group. scope is the scope around the group. values are the values that its boxes compute
+// or read, as indices of picture.values. outerLine maps a value that enters or leaves the group to its line outside the
+// group.
+func (s *scene) level(it *item, scope string, values []int, outerLine map[int]int, all bool) (*level, error) {
 	l := &level{}
-	if g.scope != "" {
-		scope = g.scope
+	if it.scope != "" {
+		scope = it.scope
 	}
-	within, lineOf := s.connect(g, l, values, outerLine)
-	names := s.names(g, scope)
-	for i, x := range g.items {
-		t := s.itemBox(x, names[i])
-		s.texts[x] = t
+	within, lineOf := s.connect(it, l, values, outerLine)
+	names := s.names(it, scope)
+	for i, it := range it.items {
+		t := s.itemBox(it, names[i])
+		s.texts[it] = t
 		size := t.size
-		if x.box < 0 && (all || x.open) {
-			inner, err := s.level(x, scope, within[i], lineOf, all)
+		if it.box < 0 && (all || it.open) {
+			inner, err := s.level(it, scope, within[i], lineOf, all)
 			if err != nil {
 				return nil, err
 			}
-			if x.open {
+			if it.open {
 				size = s.frame(inner, t)
 			}
 		}
@@ -97,7 +99,7 @@ func (s *scene) level(g *item, scope string, values []int, outerLine map[int]int
 	}
 	var err error
 	l.Drawing, err = graphdraw.Draw(l.sizes, nets)
-	s.levels[g] = l
+	s.levels[it] = l
 	return l, err
 }
 
@@ -119,29 +121,29 @@ func (s *scene) frame(l *level, label *svgBox) graphdraw.Box {
 func (b *svgBox) labelWidth() float64 { return headWidth*float64(term.Width(b.frameLabel)) + 60 }
 
 // itemOfBox maps each box of a group to the index of the item that contains the box.
-func (s *scene) itemOfBox(g *item) map[int]int {
+func (s *scene) itemOfBox(it *item) map[int]int {
 	holder := map[int]int{}
-	var add func(x *item, i int)
-	add = func(x *item, i int) {
-		if x.box >= 0 {
-			holder[x.box] = i
+	var add func(it *item, i int)
+	add = func(it *item, i int) {
+		if it.box >= 0 {
+			holder[it.box] = i
 		}
-		for _, y := range x.items {
+		for _, y := range it.items {
 			add(y, i)
 		}
 	}
-	for i, x := range g.items {
-		add(x, i)
+	for i, it := range it.items {
+		add(it, i)
 	}
 	return holder
 }
 
-// connect adds the lines and ports of group g to its level l. Values between the same items share a line, unless all
+// connect adds the lines and ports of a group to its level l. Values between the same items share a line, unless all
 // these items are boxes. within has the values that each inner group computes or reads; lineOf maps a value to its
 // line.
-func (s *scene) connect(g *item, l *level, values []int, outerLine map[int]int) (within [][]int, lineOf map[int]int) {
-	within, lineOf = make([][]int, len(g.items)), map[int]int{}
-	itemOf, lines, ports := s.itemOfBox(g), map[string]int{}, map[port]int{}
+func (s *scene) connect(it *item, l *level, values []int, outerLine map[int]int) (within [][]int, lineOf map[int]int) {
+	within, lineOf = make([][]int, len(it.items)), map[int]int{}
+	itemOf, lines, ports := s.itemOfBox(it), map[string]int{}, map[port]int{}
 	for _, valueIndex := range values {
 		value := &s.values[valueIndex]
 		var readers []int
@@ -156,15 +158,15 @@ func (s *scene) connect(g *item, l *level, values []int, outerLine map[int]int) 
 		if !inside {
 			from = -1
 		}
-		for i := range g.items {
-			if g.items[i].box < 0 && (i == from || slices.Contains(readers, i)) {
+		for i := range it.items {
+			if it.items[i].box < 0 && (i == from || slices.Contains(readers, i)) {
 				within[i] = append(within[i], valueIndex)
 			}
 		}
 		portAt := func(out bool) int {
 			p := port{outerLine[valueIndex], out}
 			if _, exists := ports[p]; !exists {
-				ports[p] = len(g.items) + len(l.ports)
+				ports[p] = len(it.items) + len(l.ports)
 				l.ports = append(l.ports, p)
 			}
 			return ports[p]
@@ -176,7 +178,7 @@ func (s *scene) connect(g *item, l *level, values []int, outerLine map[int]int) 
 			readers = append(readers, portAt(true))
 		}
 		if len(readers) > 0 {
-			lineOf[valueIndex] = s.addLine(g, l, lines, line{[]int{valueIndex}, from, readers, value.layout})
+			lineOf[valueIndex] = s.addLine(it, l, lines, line{[]int{valueIndex}, from, readers, value.layout})
 		}
 	}
 	return within, lineOf
@@ -184,10 +186,10 @@ func (s *scene) connect(g *item, l *level, values []int, outerLine map[int]int) 
 
 // addLine adds a line to a level, or adds its values to an existing line between the same items. It returns the index
 // of the line. lines maps the ends of lines to their indices.
-func (s *scene) addLine(g *item, l *level, lines map[string]int, added line) int {
+func (s *scene) addLine(it *item, l *level, lines map[string]int, added line) int {
 	key := fmt.Sprint(added.from, added.to)
 	single := !slices.ContainsFunc(append([]int{added.from}, added.to...), func(i int) bool {
-		return i >= len(g.items) || g.items[i].box < 0
+		return i >= len(it.items) || it.items[i].box < 0
 	})
 	index, exists := lines[key]
 	if !exists || single {
@@ -203,15 +205,15 @@ func (s *scene) addLine(g *item, l *level, lines map[string]int, added line) int
 }
 
 // itemBox returns the text of an item. name is the displayed name of a box, unused for a group.
-func (s *scene) itemBox(x *item, name string) *svgBox {
-	if x.box >= 0 {
-		return newSVGBox(&s.boxes[x.box], name)
+func (s *scene) itemBox(it *item, name string) *svgBox {
+	if it.box >= 0 {
+		return newSVGBox(&s.boxes[it.box], name)
 	}
-	sum := &pictureBox{kind: groupBox, head: x.label, layout: -1}
+	sum := &pictureBox{kind: groupBox, head: it.label, layout: -1}
 	ops, copies, boxes, marked := map[string]int{}, 0, 0, 0
 	measured, predicted := 0.0, 0.0
 	var list []string
-	s.eachBox(x, func(b *pictureBox) {
+	s.eachBox(it, func(b *pictureBox) {
 		boxes++
 		sum.share += b.share
 		if b.measured > 0 {
@@ -227,15 +229,15 @@ func (s *scene) itemBox(x *item, name string) *svgBox {
 			list = append(list, b.head)
 		}
 	})
-	slices.SortStableFunc(list, func(a, b string) int { return ops[b] - ops[a] })
+	sorted.Func(list, func(a, b string) int { return ops[b] - ops[a] })
 	for i, op := range list {
 		if ops[op] > 1 {
 			list[i] = fmt.Sprintf("%s ×%d", op, ops[op])
 		}
 	}
-	if x.repeats > 0 {
-		sum.head += fmt.Sprintf(" × %d", x.repeats)
-		sum.lines = append(sum.lines, fmt.Sprintf("%d equal blocks, %s", x.repeats,
+	if it.repeats > 0 {
+		sum.head += fmt.Sprintf(" × %d", it.repeats)
+		sum.lines = append(sum.lines, fmt.Sprintf("%d equal blocks, %s", it.repeats,
 			format.CountIrregular(boxes, "box", "boxes")))
 	} else {
 		sum.lines = append(sum.lines, format.CountIrregular(boxes, "box", "boxes"))
@@ -259,13 +261,13 @@ func (s *scene) itemBox(x *item, name string) *svgBox {
 }
 
 // names returns the names of the boxes of a group, relative to the scope around them and short enough for a box.
-func (s *scene) names(g *item, scope string) []string {
-	list := make([]string, len(g.items))
-	for i, x := range g.items {
-		if x.box < 0 {
+func (s *scene) names(it *item, scope string) []string {
+	list := make([]string, len(it.items))
+	for i, it := range it.items {
+		if it.box < 0 {
 			continue
 		}
-		list[i] = format.Printable(s.boxes[x.box].name)
+		list[i] = format.Printable(s.boxes[it.box].name)
 		for _, prefix := range []string{"/" + scope + "/", scope + "/", strings.ReplaceAll(scope, "/", ".") + "."} {
 			if suffix, found := strings.CutPrefix(list[i], prefix); found && scope != "" && suffix != "" {
 				list[i] = suffix
@@ -277,11 +279,11 @@ func (s *scene) names(g *item, scope string) []string {
 }
 
 // eachBox calls f with the boxes of an item.
-func (s *scene) eachBox(x *item, f func(*pictureBox)) {
-	if x.box >= 0 {
-		f(&s.boxes[x.box])
+func (s *scene) eachBox(it *item, f func(*pictureBox)) {
+	if it.box >= 0 {
+		f(&s.boxes[it.box])
 	}
-	for _, y := range x.items {
+	for _, y := range it.items {
 		s.eachBox(y, f)
 	}
 }

@@ -185,13 +185,13 @@ func (p *picture) addSide(part *picture, tree *item, side int) {
 }
 
 // shiftBoxes adds offset to the indices of the boxes of an item.
-func (g *item) shiftBoxes(offset int) {
-	g.from, g.upTo = g.from+offset, g.upTo+offset
-	if g.box >= 0 {
-		g.box += offset
+func (it *item) shiftBoxes(offset int) {
+	it.from, it.upTo = it.from+offset, it.upTo+offset
+	if it.box >= 0 {
+		it.box += offset
 	}
-	for _, x := range g.items {
-		x.shiftBoxes(offset)
+	for _, it := range it.items {
+		it.shiftBoxes(offset)
 	}
 }
 

@@ -83,12 +83,12 @@ type pictureLayout struct {
 	count int // the number of values with the layout
 }
 
-// pictureOf returns the picture of a graph as written, or of a plan. r is the report of the plan, or nil.
-func pictureOf(title string, g *graph.Graph, r *report.Plan) *picture {
-	p := &painter{picture: &picture{title: title, graph: g}, report: r, boxOf: map[*graph.Value]int{},
+// pictureOf returns the picture of a graph as written, or of a plan. plan is the report of the plan, or nil.
+func pictureOf(title string, g *graph.Graph, plan *report.Plan) *picture {
+	p := &painter{picture: &picture{title: title, graph: g}, report: plan, boxOf: map[*graph.Value]int{},
 		legendIndex: map[string]int{}, steps: map[string]*report.Step{}, copies: map[string]*report.Copy{}}
-	if r != nil {
-		p.addPlan(r)
+	if plan != nil {
+		p.addPlan(plan)
 	}
 	for _, v := range g.Inputs {
 		p.boxOf[v] = p.add(pictureBox{kind: inputBox, name: v.Name, head: v.Name,
@@ -124,30 +124,30 @@ func (p *painter) add(b pictureBox) int {
 }
 
 // addPlan adds the remarks of the report, and indexes its steps and copies.
-func (p *painter) addPlan(r *report.Plan) {
-	for i := range r.Steps {
-		s := &r.Steps[i]
+func (p *painter) addPlan(plan *report.Plan) {
+	for i := range plan.Steps {
+		s := &plan.Steps[i]
 		p.steps[s.Name], p.maxCost = s, max(p.maxCost, s.CostNS)
 		if s.MeasuredNS != nil {
 			p.maxCost = max(p.maxCost, *s.MeasuredNS)
 		}
 	}
 	bytes := 0
-	for i := range r.Copies {
-		c := &r.Copies[i]
+	for i := range plan.Copies {
+		c := &plan.Copies[i]
 		bytes += c.Bytes
 		p.copies[c.Value+format.Ints(c.To)] = c
 	}
-	text := fmt.Sprintf("strategy %s: %s, %s", r.Strategy, format.Count(len(r.Steps), "step"),
-		format.CountIrregular(len(r.Copies), "copy", "copies"))
+	text := fmt.Sprintf("strategy %s: %s, %s", plan.Strategy, format.Count(len(plan.Steps), "step"),
+		format.CountIrregular(len(plan.Copies), "copy", "copies"))
 	if bytes > 0 {
 		text += " (" + format.Bytes(bytes) + ")"
 	}
-	p.remarks = append(p.remarks, fmt.Sprintf("%s, estimated cost %s, peak memory %s", text, format.Nanoseconds(r.CostNS),
-		format.Bytes(r.PeakBytes)))
-	if r.LowerBoundNS != nil {
+	p.remarks = append(p.remarks, fmt.Sprintf("%s, estimated cost %s, peak memory %s", text,
+		format.Nanoseconds(plan.CostNS), format.Bytes(plan.PeakBytes)))
+	if plan.LowerBoundNS != nil {
 		var b strings.Builder
-		sections.WriteBound(&b, r)
+		sections.WriteBound(&b, plan)
 		p.remarks = append(p.remarks, strings.TrimSpace(b.String()))
 	}
 }
@@ -388,18 +388,18 @@ func fusedNames(n *graph.Node) []string {
 
 // addOutputs adds a box for each output, and for each constant that is an output.
 func (p *painter) addOutputs(g *graph.Graph) {
-	for _, o := range g.Outputs {
-		if _, hasBox := p.boxOf[o.Value]; !hasBox {
-			v := o.Value
+	for _, output := range g.Outputs {
+		if _, hasBox := p.boxOf[output.Value]; !hasBox {
+			v := output.Value
 			p.boxOf[v] = p.add(pictureBox{kind: constantBox, name: v.Name, head: v.Name,
 				lines: p.typeLines([]*graph.Value{v}, false), layout: p.layoutIndex(v),
 				facts: valueFacts("constant", v), explained: []string{v.Name}})
 		}
-		b := pictureBox{kind: outputBox, name: o.Name, head: o.Name, layout: -1, facts: append([]fact{{"output", o.Name}},
-			valueFacts("is", o.Value)...)}
-		if o.Pin.SetsLayout() {
-			b.lines = []string{"pinned to " + o.Pin.String()}
-			b.facts = append(b.facts, fact{"pinned to", o.Pin.String()})
+		b := pictureBox{kind: outputBox, name: output.Name, head: output.Name, layout: -1,
+			facts: append([]fact{{"output", output.Name}}, valueFacts("is", output.Value)...)}
+		if output.Pin.SetsLayout() {
+			b.lines = []string{"pinned to " + output.Pin.String()}
+			b.facts = append(b.facts, fact{"pinned to", output.Pin.String()})
 		}
 		p.outputBoxes = append(p.outputBoxes, p.add(b))
 	}
@@ -433,7 +433,7 @@ func (p *painter) addValues(g *graph.Graph) {
 			}
 		}
 	}
-	for i, o := range g.Outputs {
-		link(o.Value, p.outputBoxes[i])
+	for i, output := range g.Outputs {
+		link(output.Value, p.outputBoxes[i])
 	}
 }

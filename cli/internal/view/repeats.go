@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"hash/maphash"
-	"slices"
 
 	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // minRepeated is the least number of boxes of a group of equal blocks.
@@ -22,10 +22,10 @@ func (t tandem) upTo() int { return t.from + t.period*t.count }
 
 // groupRepeats groups sequences of equal blocks of items. Blocks are equal if their boxes have equal ops, attributes,
 // implementations, types and layouts, and equal connections.
-func (f *groupBuilder) groupRepeats(items []*item) []*item {
+func (builder *groupBuilder) groupRepeats(items []*item) []*item {
 	codes := make([]uint64, len(items))
-	for i, x := range items {
-		codes[i] = f.code(x)
+	for i, it := range items {
+		codes[i] = builder.code(it)
 	}
 	var list []*item
 	next := 0
@@ -40,20 +40,20 @@ func (f *groupBuilder) groupRepeats(items []*item) []*item {
 				blocks[k] = block[0]
 				continue
 			}
-			blocks[k] = &item{box: -1, label: fmt.Sprintf("block %d", k+1), items: f.sections(f.groupRepeats(block)),
+			blocks[k] = &item{box: -1, label: fmt.Sprintf("block %d", k+1), items: builder.sections(builder.groupRepeats(block)),
 				from: block[0].from, upTo: block[t.period-1].upTo}
 		}
 		last := blocks[t.count-1]
-		list = append(list, &item{box: -1, label: f.repeatLabel(blocks[0], last, t.period), repeats: t.count,
-			items: f.sections(blocks), from: blocks[0].from, upTo: last.upTo})
+		list = append(list, &item{box: -1, label: builder.repeatLabel(blocks[0], last, t.period), repeats: t.count,
+			items: builder.sections(blocks), from: blocks[0].from, upTo: last.upTo})
 		next = t.upTo()
 	}
 	return append(list, items[next:]...)
 }
 
 // repeatLabel returns the label of a sequence of equal blocks with the given first and last block.
-func (f *groupBuilder) repeatLabel(first, last *item, period int) string {
-	op := func(i int) string { return f.boxes[f.order[i]].head }
+func (builder *groupBuilder) repeatLabel(first, last *item, period int) string {
+	op := func(i int) string { return builder.boxes[builder.order[i]].head }
 	switch {
 	case period == 1 && first.box < 0:
 		return first.label + " to " + last.label
@@ -64,18 +64,19 @@ func (f *groupBuilder) repeatLabel(first, last *item, period int) string {
 }
 
 // code returns a hash that is equal for equal items.
-func (f *groupBuilder) code(x *item) uint64 {
+func (builder *groupBuilder) code(it *item) uint64 {
 	// The hash has the distances to operands. Operands outside a group, inputs, and operands more than reach positions
 	// before a single box have distance 0, so that they do not distinguish items.
 	const reach = 16
 	var h maphash.Hash
 	h.SetSeed(blockSeed)
-	for i := x.from; i < x.upTo; i++ {
-		b := f.order[i]
-		h.WriteString(f.boxes[b].code)
-		for _, from := range f.operands[b] {
-			distance := i - f.position[from]
-			if x.box < 0 && f.position[from] < x.from || distance > reach && x.box >= 0 || f.boxes[from].kind == inputBox {
+	for i := it.from; i < it.upTo; i++ {
+		b := builder.order[i]
+		h.WriteString(builder.boxes[b].code)
+		for _, from := range builder.operands[b] {
+			distance := i - builder.position[from]
+			if it.box < 0 && builder.position[from] < it.from || distance > reach && it.box >= 0 ||
+				builder.boxes[from].kind == inputBox {
 				distance = 0
 			}
 			fmt.Fprintf(&h, " %d", distance)
@@ -101,7 +102,7 @@ func tandems(codes []uint64, worthwhile func(tandem) bool) []tandem {
 			i += run + 1
 		}
 	}
-	slices.SortStableFunc(found, func(a, b tandem) int {
+	sorted.Func(found, func(a, b tandem) int {
 		return cmp.Or(cmp.Compare(b.period*b.count, a.period*a.count), cmp.Compare(a.period, b.period))
 	})
 	var list []tandem
@@ -115,6 +116,6 @@ func tandems(codes []uint64, worthwhile func(tandem) bool) []tandem {
 		}
 		list = append(list, t)
 	}
-	slices.SortFunc(list, func(a, b tandem) int { return cmp.Compare(a.from, b.from) })
+	sorted.Func(list, func(a, b tandem) int { return cmp.Compare(a.from, b.from) })
 	return list
 }

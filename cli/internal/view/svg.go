@@ -165,16 +165,16 @@ func (w *svgWriter) header() string {
 
 // group draws the items of an open group and the lines between the items. origin is the upper left corner of the
 // group's drawing.
-func (w *svgWriter) group(g *item, origin graphdraw.Point) {
-	l := w.levels[g]
+func (w *svgWriter) group(it *item, origin graphdraw.Point) {
+	l := w.levels[it]
 	for i := range l.lines {
-		w.line(g, l, i, origin)
+		w.line(it, l, i, origin)
 	}
-	for i, x := range g.items {
-		t, corner := w.texts[x], l.Corners[i]
+	for i, it := range it.items {
+		t, corner := w.texts[it], l.Corners[i]
 		corner = graphdraw.Point{X: corner.X + origin.X, Y: corner.Y + origin.Y}
 		oriented := w.orientPoint(corner)
-		if !x.open {
+		if !it.open {
 			fmt.Fprintf(w, `<g class="node %s" transform="translate(%s %s)">`, t.kind, formatTenth(oriented.X), formatTenth(oriented.Y))
 			if tip := t.tip(); tip != "" {
 				fmt.Fprintf(w, "<title>%s</title>", escapeXML(tip))
@@ -182,15 +182,15 @@ func (w *svgWriter) group(g *item, origin graphdraw.Point) {
 			w.WriteString(t.markup() + "</g>\n")
 			continue
 		}
-		inner, size := w.levels[x], w.orientBox(l.sizes[i])
+		inner, size := w.levels[it], w.orientBox(l.sizes[i])
 		fmt.Fprintf(w, `<g class="frame" transform="translate(%s %s)"><rect class="box" width="%s" height="%s" rx="6"/>`+
 			`<text class="head" x="10" y="18">%s</text></g>`+"\n", formatTenth(oriented.X), formatTenth(oriented.Y), formatTenth(size.Width), formatTenth(size.Height),
 			escapeXML(t.frameLabel))
 		innerSize := w.orientBox(graphdraw.Box{Width: inner.Width, Height: inner.Height})
 		shift := w.orientPoint(graphdraw.Point{X: (size.Width - innerSize.Width) / 2, Y: frameHead})
 		within := graphdraw.Point{X: corner.X + shift.X, Y: corner.Y + shift.Y}
-		w.connectPorts(l, i, len(x.items), inner, origin, within)
-		w.group(x, within)
+		w.connectPorts(l, i, len(it.items), inner, origin, within)
+		w.group(it, within)
 	}
 }
 
@@ -243,7 +243,7 @@ func lineClass(class, letter string, layout int) string {
 }
 
 // line draws line i of a level, with an arrowhead at each reader. origin is the upper left corner of the level.
-func (w *svgWriter) line(g *item, l *level, i int, origin graphdraw.Point) {
+func (w *svgWriter) line(it *item, l *level, i int, origin graphdraw.Point) {
 	n := &l.lines[i]
 	fmt.Fprintf(w, `<g class="value"><title>%s</title><path class="%s" d="`, escapeXML(w.lineTip(n)),
 		lineClass("net", "l", n.layout))
@@ -263,7 +263,7 @@ func (w *svgWriter) line(g *item, l *level, i int, origin graphdraw.Point) {
 	}
 	w.WriteString(`"/>`)
 	for k, to := range n.to {
-		if to >= len(g.items) || g.items[to].open {
+		if to >= len(it.items) || it.items[to].open {
 			continue // the line continues inside an open group, or outside this group
 		}
 		x, y := l.Routes[i].ArriveX[k]+origin.X, l.Corners[to].Y+origin.Y

@@ -8,12 +8,14 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/internal/files"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/report"
 )
 
 // measuredTimes has the times in the file of --profile: the output of bench --profile --json or plan --measure --json.
 type measuredTimes struct {
-	Strategy string `json:"strategy"`
+	Strategy string         `json:"strategy"`
+	Dims     map[string]int `json:"dims"` // the output of plan has none
 	ByStep   []struct {
 		Name string  `json:"name"`
 		Time float64 `json:"time_ns"`
@@ -24,20 +26,20 @@ type measuredTimes struct {
 // maxProfileBytes bounds the bytes that are read of the file of --profile.
 const maxProfileBytes = 1 << 28
 
-// readTimes returns the strategy and the measured time of each step in the file of --profile.
-func readTimes(path string) (strategy string, times map[string]float64, err error) {
+// readTimes returns the file of --profile and the measured time of each step in it.
+func readTimes(path string) (doc *measuredTimes, times map[string]float64, err error) {
 	file, _, err := files.OpenRegular(path)
 	if err != nil {
-		return "", nil, exit.UsageErrorf("--profile: %w", files.Reword(path, err))
+		return nil, nil, exit.UsageErrorf("--profile: %w", files.Reword(path, err))
 	}
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, maxProfileBytes))
 	if err != nil {
-		return "", nil, exit.UsageErrorf("--profile: %w", files.Reword(path, err))
+		return nil, nil, exit.UsageErrorf("--profile: %w", files.Reword(path, err))
 	}
-	var doc measuredTimes
-	if err := json.Unmarshal(text, &doc); err != nil {
-		return "", nil, exit.UsageErrorf("--profile: %w",
+	doc = new(measuredTimes)
+	if err := files.DecodePartOfJSON(text, doc); err != nil {
+		return nil, nil, exit.UsageErrorf("--profile: %w",
 			files.WithPath(path, fmt.Errorf("not the output of bench --profile --json: %w", err)))
 	}
 	times = map[string]float64{}
@@ -53,35 +55,42 @@ func readTimes(path string) (strategy string, times map[string]float64, err erro
 		}
 	}
 	if len(times) == 0 {
-		return "", nil, exit.UsageErrorf("--profile: %s: it has no times of steps: want the output of bench --profile "+
+		return nil, nil, exit.UsageErrorf("--profile: %s: it has no times of steps: want the output of bench --profile "+
 			"--json, or of plan --measure --json", path)
 	}
-	return doc.Strategy, times, nil
+	return doc, times, nil
 }
 
-// addTimes sets the measured times of the steps of a plan, and returns a remark with their sum.
-func (f *flags) addTimes(r *report.Plan) (string, error) {
+// addTimes sets the measured times of the steps of a plan, and returns a remark with their sum. sizes has the sizes of
+// symbols for which the plan was made.
+func (f *flags) addTimes(plan *report.Plan, sizes map[string]int) (string, error) {
 	if f.profile == "" {
 		return "", nil
 	}
-	strategy, times, err := readTimes(f.profile)
+	doc, times, err := readTimes(f.profile)
 	if err != nil {
 		return "", err
 	}
+	for _, name := range sorted.Keys(doc.Dims) {
+		if size, exists := sizes[name]; exists && size != doc.Dims[name] {
+			return "", exit.UsageErrorf("--profile: %s was measured with %s=%d, and the plan is for %s=%d: add --dim %s=%d",
+				f.profile, name, doc.Dims[name], name, size, name, doc.Dims[name])
+		}
+	}
 	count := 0
 	measured, predicted := 0.0, 0.0
-	for i := range r.Steps {
-		s := &r.Steps[i]
+	for i := range plan.Steps {
+		s := &plan.Steps[i]
 		if ns, found := times[s.Name]; found {
 			s.MeasuredNS = &ns
 			count++
 			measured, predicted = measured+ns, predicted+s.CostNS
 		}
 	}
-	if count == 0 || strategy != r.Strategy {
+	if count == 0 || doc.Strategy != plan.Strategy {
 		return "", exit.UsageErrorf("--profile: %s has times for %d of %s, measured with strategy %s; measure the plan of "+
-			"strategy %s instead", f.profile, count, format.Count(len(r.Steps), "step"), strategy, r.Strategy)
+			"strategy %s instead", f.profile, count, format.Count(len(plan.Steps), "step"), doc.Strategy, plan.Strategy)
 	}
 	return fmt.Sprintf("measured %s, predicted %s, in %d of %s", format.Nanoseconds(measured),
-		format.Nanoseconds(predicted), count, format.Count(len(r.Steps), "step")), nil
+		format.Nanoseconds(predicted), count, format.Count(len(plan.Steps), "step")), nil
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/graphrun/graphrun/internal/graphdraw"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/report"
 )
 
@@ -186,7 +187,7 @@ func (f *flags) render(ctx context.Context, path string, g *graph.Graph, costPro
 	times := ""
 	if plan != nil {
 		var err error
-		if times, err = f.addTimes(plan); err != nil {
+		if times, err = f.addTimes(plan, g.Bound()); err != nil {
 			return nil, err
 		}
 	}
@@ -227,7 +228,8 @@ func (f *flags) neighbourhood(p *picture) (*picture, error) {
 	}
 	part, found := p.around(f.around, f.hops)
 	if !found {
-		return nil, exit.UsageErrorf("--around %s: no box of the picture has this value", f.around)
+		return nil, exit.UsageErrorf("--around %s: no box of the picture has this value%s", f.around,
+			suggest.DidYouMean(suggest.Nearest(f.around, p.valueNames)))
 	}
 	return part, nil
 }

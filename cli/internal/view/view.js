@@ -141,12 +141,14 @@ function cull() {
 }
 const centred = (x, y, scale) => show({ x: x - room.width / scale / 2, y: y - room.height / scale / 2, scale });
 function fit() { centred(all.w / 2, all.h / 2, Math.min(1.5, room.width / all.w, room.height / all.h)); }
+let started = null; // the view of start
 function start() { // the first boxes, so that they can be read
   const scale = Math.min(1, Math.max(.55, Math.min(room.width / all.w, Math.max(room.height / all.h, .9))));
   const first = visible[0] || { x: all.w / 2, y: all.h / 2, w: 0, h: 0 };
   const along = (total, seen, at) => total <= seen ? total / 2 : at;
   if (data.horizontal) centred(Math.min(all.w / 2, room.width / scale / 2), along(all.h, room.height / scale, first.y + first.h / 2), scale);
   else centred(along(all.w, room.width / scale, first.x + first.w / 2), Math.min(all.h / 2, room.height / scale / 2), scale);
+  started = seen;
 }
 function zoom(factor, px = room.left + room.width / 2, py = room.top + room.height / 2) {
   const scale = Math.min(8, Math.max(.01, seen.scale * factor)), x = px - room.left, y = py - room.top;
@@ -264,7 +266,8 @@ function table(panel, list, last, name = "steps") {
   const t = make("table", undefined, panel, name);
   for (const i of list) {
     const row = make("tr", undefined, t), b = data.boxes[i];
-    make("td", b.kind === "copy" || b.head === nameOf(b) ? b.head : nameOf(b) + " · " + b.head, row);
+    const text = b.kind === "copy" || b.head === nameOf(b) ? b.head : nameOf(b) + " · " + b.head;
+    make("div", text, make("td", undefined, row), "clamped").title = text;
     make("td", last(b), row);
     row.tabIndex = 0;
     const go = () => { reveal(i); pick(i); look(i); };
@@ -405,7 +408,7 @@ new ResizeObserver(() => {
   room = size();
   painted = null;
   drawMap();
-  if (first) start(); else centred(x, y, seen.scale);
+  if (first || seen === started) start(); else centred(x, y, seen.scale);
 }).observe(stage);
 
 // On paper: all that is open, on a page of its size.

@@ -16,25 +16,25 @@ var AllDTypes = []tensor.DType{tensor.Bool, tensor.Uint8, tensor.Int8, tensor.In
 	tensor.Complex64, tensor.Complex128}
 
 // RandomBits returns the bits of a random element of a real dtype: a special value, a small number, or random bits.
-func RandomBits(rng *rand.Rand, d tensor.DType) uint64 {
+func RandomBits(rng *rand.Rand, dtype tensor.DType) uint64 {
 	special := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 2, 3.5, -7.25, math.Inf(1), math.Inf(-1), math.NaN(), 1e-40,
 		-1e-310, 6e4, 3e9, -3e9, 1e19, math.MaxFloat32, -math.MaxFloat64, math.Pi, 1 << 24}
-	if d == tensor.Bool {
+	if dtype == tensor.Bool {
 		return rng.Uint64() & 1
 	}
-	mask := ^uint64(0) >> (64 - 8*d.Size())
+	mask := ^uint64(0) >> (64 - 8*dtype.Size())
 	switch k := rng.IntN(4); {
 	case k == 0:
 		return rng.Uint64() & mask
-	case d.IsFloat() && k == 1:
+	case dtype.IsFloat() && k == 1:
 		var b uint64
 		x := special[rng.IntN(len(special))]
-		tensor.Converter(d, tensor.Float64)(unsafe.Pointer(&b), unsafe.Pointer(&x), 0, 0, 1)
+		tensor.Converter(dtype, tensor.Float64)(unsafe.Pointer(&b), unsafe.Pointer(&x), 0, 0, 1)
 		return b
-	case d.IsFloat():
+	case dtype.IsFloat():
 		var b uint64
 		x := math.Round(rng.NormFloat64()*100) / 8
-		tensor.Converter(d, tensor.Float64)(unsafe.Pointer(&b), unsafe.Pointer(&x), 0, 0, 1)
+		tensor.Converter(dtype, tensor.Float64)(unsafe.Pointer(&b), unsafe.Pointer(&x), 0, 0, 1)
 		return b
 	case k == 1:
 		return []uint64{0, 1, mask, mask >> 1, mask>>1 + 1, 2}[rng.IntN(6)]
@@ -53,17 +53,17 @@ func RandomCode(t testing.TB, rng *rand.Rand) *expr.Code {
 	for k := range in {
 		in[k] = AllDTypes[rng.IntN(len(AllDTypes))]
 	}
-	b := expr.NewBuilder(in...)
+	builder := expr.NewBuilder(in...)
 	var values []expr.Value
 	for k, d := range in {
-		values = append(values, b.Load(k))
+		values = append(values, builder.Load(k))
 		if d.IsComplex() {
-			values = append(values, b.LoadImag(k))
+			values = append(values, builder.LoadImag(k))
 		}
 	}
 	operand := func() expr.Value { return values[rng.IntN(len(values))] }
 	for range 1 + rng.IntN(12) {
-		values = append(values, RandomInst(b, rng, operand))
+		values = append(values, RandomInst(builder, rng, operand))
 	}
 	var outs []expr.Output
 	for k := range 1 + rng.IntN(3) {
@@ -71,73 +71,75 @@ func RandomCode(t testing.TB, rng *rand.Rand) *expr.Code {
 		if k == 0 {
 			v = values[len(values)-1]
 		}
-		o := b.Real(v)
-		if d := b.DType(v); d == tensor.Float32 || d == tensor.Float64 {
-			if w := operand(); rng.IntN(3) == 0 && b.DType(w) == d {
+		o := builder.Real(v)
+		if d := builder.DType(v); d == tensor.Float32 || d == tensor.Float64 {
+			if w := operand(); rng.IntN(3) == 0 && builder.DType(w) == d {
 				o = expr.Output{DType: d.ToComplex(), Re: v, Im: w}
 			}
 		}
 		outs = append(outs, o)
 	}
-	c, err := b.Build(outs...)
+	c, err := builder.Build(outs...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-// RandomInst adds a random valid operation to b. operand returns a random value of b. Operands after the first are
-// converted to the dtype of the first.
-func RandomInst(b *expr.Builder, rng *rand.Rand, operand func() expr.Value) expr.Value {
+// RandomInst adds a random valid operation to a builder. operand returns a random value of the builder. Operands after
+// the first are converted to the dtype of the first.
+func RandomInst(builder *expr.Builder, rng *rand.Rand, operand func() expr.Value) expr.Value {
 	for {
 		v := operand()
-		d := b.DType(v)
-		if d.IsReducedFloat() || rng.IntN(6) == 0 {
-			v = b.Convert([]tensor.DType{tensor.Float32, tensor.Float64, tensor.Int32, tensor.Uint8, tensor.Float16,
+		dtype := builder.DType(v)
+		if dtype.IsReducedFloat() || rng.IntN(6) == 0 {
+			v = builder.Convert([]tensor.DType{tensor.Float32, tensor.Float64, tensor.Int32, tensor.Uint8, tensor.Float16,
 				tensor.BFloat16, tensor.Bool, tensor.Int64, tensor.Uint64, tensor.Int16}[rng.IntN(10)], v)
-			if d = b.DType(v); d.IsReducedFloat() {
+			if dtype = builder.DType(v); dtype.IsReducedFloat() {
 				return v
 			}
 		}
 		arg := func() expr.Value {
 			if rng.IntN(3) == 0 {
-				return b.Make(expr.Inst{Op: expr.Const, DType: d, A: expr.None, B: expr.None, C: expr.None, Imm: RandomBits(rng,
-					d)})
+				return builder.Make(expr.Inst{Op: expr.Const, DType: dtype, A: expr.None, B: expr.None, C: expr.None,
+					Imm: RandomBits(rng,
+						dtype)})
 			}
-			return b.Convert(d, operand())
+			return builder.Convert(dtype, operand())
 		}
 		o := expr.Op(1 + rng.IntN(int(expr.Scan)))
 		switch o {
 		case expr.Const, expr.Load, expr.Convert, expr.Reduce, expr.Position, expr.Scan:
-			return b.Make(expr.Inst{Op: expr.Const, DType: d, A: expr.None, B: expr.None, C: expr.None, Imm: RandomBits(rng, d)})
+			return builder.Make(expr.Inst{Op: expr.Const, DType: dtype, A: expr.None, B: expr.None, C: expr.None,
+				Imm: RandomBits(rng, dtype)})
 		case expr.Bits:
 			to := map[int][]tensor.DType{1: {tensor.Uint8, tensor.Int8}, 2: {tensor.Int16, tensor.Float16},
-				4: {tensor.Int32, tensor.Float32, tensor.Uint32}, 8: {tensor.Int64, tensor.Float64}}[d.Size()]
-			return b.Bits(to[rng.IntN(len(to))], v)
+				4: {tensor.Int32, tensor.Float32, tensor.Uint32}, 8: {tensor.Int64, tensor.Float64}}[dtype.Size()]
+			return builder.Bits(to[rng.IntN(len(to))], v)
 		case expr.Select:
-			return b.Do(expr.Select, b.Convert(tensor.Bool, operand()), v, arg())
+			return builder.Do(expr.Select, builder.Convert(tensor.Bool, operand()), v, arg())
 		case expr.Lookup:
-			if d != tensor.Float32 {
+			if dtype != tensor.Float32 {
 				continue
 			}
-			return b.Make(expr.Inst{Op: expr.Lookup, DType: d, A: v, B: expr.None, C: expr.None,
+			return builder.Make(expr.Inst{Op: expr.Lookup, DType: dtype, A: v, B: expr.None, C: expr.None,
 				Imm: uint64(rng.IntN(len(elementary.Tables)))})
 		case expr.Call:
-			if !d.IsFloat() {
+			if !dtype.IsFloat() {
 				continue
 			}
 			f := testFuncs[rng.IntN(len(testFuncs))]
-			return b.Call(f, d, []expr.Value{v, arg(), arg()}[:f.Args]...)
+			return builder.Call(f, dtype, []expr.Value{v, arg(), arg()}[:f.Args]...)
 		}
 		compares := o == expr.Eq || o == expr.Ne || o == expr.Lt || o == expr.Le
-		if !compares && !Defined(o, d) {
+		if !compares && !Defined(o, dtype) {
 			continue
 		}
 		args := []expr.Value{v, arg(), arg()}[:o.Args()]
 		if rng.IntN(2) == 0 && len(args) > 1 {
 			args[0], args[1] = args[1], args[0]
 		}
-		return b.Do(o, args...)
+		return builder.Do(o, args...)
 	}
 }
 

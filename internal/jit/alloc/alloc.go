@@ -12,21 +12,21 @@ import (
 type allocator struct {
 	Result
 	Policy
-	values []Value
-	file   *File
+	values       []Value
+	registerFile *File
 
-	uses       []int32               // positions in the list of the uses of values, grouped by value
-	nextUse    []int32               // by Virt: index in uses of the next use
-	usesEnd    []int32               // by Virt: end of its group in uses
-	registerOf []int8                // by Virt: its current register, or -1
-	spillSlot  []int16               // by Virt: the slot in which it is spilled, or -1
-	owner      [numClasses][32]Virt  // by class and register: the value in the register, or 0
-	pinned     [numClasses]uint32    // by class: bit set of the registers that the current instruction uses
-	freeSlots  []int16               // free slots below Slots
-	freedSlots []int16               // slots that the current instruction uses for the last time
-	slots      [numClasses][]*Reload // by class and slot: the load from the slot
-	pos        int32                 // position of the current instruction
-	args       []Operand             // operands of the instructions in Out
+	uses        []int32               // positions in the list of the uses of values, grouped by value
+	nextUse     []int32               // by Virt: index in uses of the next use
+	usesEnd     []int32               // by Virt: end of its group in uses
+	registerOf  []int8                // by Virt: its current register, or -1
+	spillSlot   []int16               // by Virt: the slot in which it is spilled, or -1
+	owner       [numClasses][32]Virt  // by class and register: the value in the register, or 0
+	pinned      [numClasses]uint32    // by class: bit set of the registers that the current instruction uses
+	freeSlots   []int16               // free slots below Slots
+	slotsToFree []int16               // slots without further uses; they are free from the next instruction on
+	slots       [numClasses][]*Reload // by class and slot: the load from the slot
+	pos         int32                 // position of the current instruction
+	args        []Operand             // operands of the instructions in Out
 }
 
 // allocators has allocators of earlier lists, whose memory is reused.
@@ -34,15 +34,15 @@ var allocators sync.Pool
 
 // Run assigns registers to a list. The result is incomplete if it has an error or if its cost reaches the limit. values
 // describes the registers of the list by Virt.
-func Run(values []Value, f *File, list []Inst, p Policy) *Result {
+func Run(values []Value, registerFile *File, list []Inst, policy Policy) *Result {
 	a := newAllocator(len(values), len(list))
-	a.values, a.file, a.Policy, a.Slots = values, f, p, f.ReservedSlots
+	a.values, a.registerFile, a.Policy, a.Slots = values, registerFile, policy, registerFile.ReservedSlots
 	if a.Limit == 0 {
 		a.Limit = math.Inf(1)
 	}
 	a.findUses(list)
 	a.pos = -1
-	for _, v := range p.Preload {
+	for _, v := range policy.Preload {
 		if values[v].Reload != nil && !values[v].Constant {
 			a.preload(v)
 		}
@@ -56,7 +56,7 @@ func Run(values []Value, f *File, list []Inst, p Policy) *Result {
 		a.allocateInst(&list[k])
 	}
 	if Verify && a.Err == nil && a.Cost < a.Limit {
-		if err := Check(values, f, list, p, &a.Result); err != nil {
+		if err := Check(values, registerFile, list, policy, &a.Result); err != nil {
 			panic(err)
 		}
 	}
@@ -66,7 +66,7 @@ func Run(values []Value, f *File, list []Inst, p Policy) *Result {
 // Free allows later lists to reuse the memory of a result, which must not be used afterwards.
 func (r *Result) Free() {
 	a := r.state
-	a.values, a.file, a.Policy = nil, nil, Policy{}
+	a.values, a.registerFile, a.Policy = nil, nil, Policy{}
 	clear(a.args)
 	a.args = a.args[:0]
 	allocators.Put(a)
@@ -81,13 +81,13 @@ func newAllocator(values, length int) *allocator {
 	} else {
 		old := *a
 		*a = allocator{uses: old.uses, nextUse: old.nextUse, usesEnd: old.usesEnd, registerOf: old.registerOf,
-			spillSlot: old.spillSlot, freeSlots: old.freeSlots[:0], freedSlots: old.freedSlots[:0], slots: old.slots,
+			spillSlot: old.spillSlot, freeSlots: old.freeSlots[:0], slotsToFree: old.slotsToFree[:0], slots: old.slots,
 			args: old.args}
 		a.Out = old.Out[:0]
 	}
 	a.state = a
-	a.nextUse, a.usesEnd = resized(a.nextUse, values), resized(a.usesEnd, values)
-	a.registerOf, a.spillSlot = resized(a.registerOf, values), resized(a.spillSlot, values)
+	a.nextUse, a.usesEnd = reuse(a.nextUse, values), reuse(a.usesEnd, values)
+	a.registerOf, a.spillSlot = reuse(a.registerOf, values), reuse(a.spillSlot, values)
 	clear(a.usesEnd)
 	for v := range values {
 		a.registerOf[v], a.spillSlot[v] = -1, -1
@@ -95,8 +95,8 @@ func newAllocator(values, length int) *allocator {
 	return a
 }
 
-// resized returns a slice of n elements with arbitrary contents. It reuses the memory of s if s is large enough.
-func resized[T any](s []T, n int) []T {
+// reuse returns a slice of n elements with arbitrary contents. It reuses the memory of s if s is large enough.
+func reuse[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)
 	}
@@ -114,7 +114,7 @@ func (a *allocator) findUses(list []Inst) {
 		total += a.usesEnd[v]
 		a.usesEnd[v] = a.nextUse[v]
 	}
-	a.uses = resized(a.uses, int(total))
+	a.uses = reuse(a.uses, int(total))
 	for k := range list {
 		list[k].eachUse(func(v Virt) {
 			a.uses[a.usesEnd[v]] = int32(k)
@@ -126,7 +126,7 @@ func (a *allocator) findUses(list []Inst) {
 // preload loads a row constant into its permanent register, or into its permanent slot.
 func (a *allocator) preload(v Virt) {
 	a.pinned = [numClasses]uint32{}
-	if r := a.file.Permanent[v]; r >= 0 {
+	if r := a.registerFile.Permanent[v]; r >= 0 {
 		a.load(a.values[v].Reload, a.register(v, r, 0), -1)
 		return
 	}
@@ -137,7 +137,7 @@ func (a *allocator) preload(v Virt) {
 
 // savePermanent saves value v, which is in register r, to its permanent slot, if it has one.
 func (a *allocator) savePermanent(v Virt, r int8) {
-	if s := a.file.PermanentSlot[v]; s >= 0 {
+	if s := a.registerFile.PermanentSlot[v]; s >= 0 {
 		a.save(v, r, s)
 	}
 }
@@ -161,8 +161,8 @@ func (a *allocator) accumulator(v Virt, w uint8) Operand {
 	return Operand{Kind: Accumulator, Class: x.Class, Bytes: w, Acc: x.Acc}
 }
 
-// put adds an instruction.
-func (a *allocator) put(o Out, args ...Operand) {
+// emit adds an instruction.
+func (a *allocator) emit(o Out, args ...Operand) {
 	at := len(a.args)
 	a.args = append(a.args, args...)
 	o.Args = a.args[at:len(a.args):len(a.args)]
@@ -176,20 +176,20 @@ func (a *allocator) load(r *Reload, dst Operand, position int32) {
 		a.fail(errLocation)
 		return
 	}
-	a.put(Out{Kind: Load, Name: r.Name, From: position}, Operand{Kind: Memory, Mem: &r.Mem}, dst)
+	a.emit(Out{Kind: Load, Name: r.Name, From: position}, Operand{Kind: Memory, Mem: &r.Mem}, dst)
 }
 
 func (a *allocator) save(v Virt, r int8, slot int16) {
-	a.put(Out{Kind: Save, From: -1}, a.register(v, r, 0), Operand{Kind: Memory, Mem: &a.slot(Vectors, slot).Mem})
+	a.emit(Out{Kind: Save, From: -1}, a.register(v, r, 0), Operand{Kind: Memory, Mem: &a.slotReload(Vectors, slot).Mem})
 }
 
 // copy adds a copy. position is the position of the Move that the copy replaces, or -1.
 func (a *allocator) copy(from, to Operand, position int32) {
-	a.put(Out{Kind: Copy, From: position}, from, to)
+	a.emit(Out{Kind: Copy, From: position}, from, to)
 }
 
-// slot returns the load that restores a register of class c from slot s.
-func (a *allocator) slot(c Class, s int16) *Reload {
+// slotReload returns the load that restores a register of class c from slot s.
+func (a *allocator) slotReload(c Class, s int16) *Reload {
 	for k := len(a.slots[c]); k <= int(s); k++ {
 		a.slots[c] = append(a.slots[c], &Reload{Foldable: c == Vectors, Mem: Mem{Space: Slot, Index: k}})
 	}
@@ -209,9 +209,9 @@ func (a *allocator) nextUseOf(v Virt) int32 {
 	return a.uses[next]
 }
 
-// lookup returns the register that holds a value, or -1.
-func (a *allocator) lookup(v Virt) int8 {
-	if r := a.file.Permanent[v]; r >= 0 && a.values[v].Acc == nil {
+// currentRegister returns the register that holds a value, or -1.
+func (a *allocator) currentRegister(v Virt) int8 {
+	if r := a.registerFile.Permanent[v]; r >= 0 && a.values[v].Acc == nil {
 		return r
 	}
 	return a.registerOf[v]
@@ -231,12 +231,12 @@ func (a *allocator) reloadOf(v Virt) *Reload {
 	case x.Reload != nil && (x.Constant || !x.Invariant || a.OncePerRow):
 		return x.Reload
 	case slot < 0:
-		slot = a.file.PermanentSlot[v]
+		slot = a.registerFile.PermanentSlot[v]
 	}
 	if slot < 0 {
 		return nil
 	}
-	return a.slot(x.Class, slot)
+	return a.slotReload(x.Class, slot)
 }
 
 // Errors of lists.
@@ -256,14 +256,14 @@ func (a *allocator) fail(err error) {
 // if no load can restore it.
 func (a *allocator) allocateRegister(class Class) int8 {
 	var worst, farthest = int8(-1), int32(-1)
-	for m := a.file.Pool[class] &^ a.pinned[class]; m != 0; m &= m - 1 {
+	for m := a.registerFile.Pool[class] &^ a.pinned[class]; m != 0; m &= m - 1 {
 		r := int8(bits.TrailingZeros32(m))
 		o := a.owner[class][r]
 		if o == 0 {
 			return r
 		}
 		n := a.nextUseOf(o)
-		if a.KeepComputed && n < math.MaxInt32 && a.reloadOf(o) != nil {
+		if a.PreferComputed && n < math.MaxInt32 && a.reloadOf(o) != nil {
 			n += math.MaxInt32 / 2 // later than all uses
 		}
 		if n > farthest {
@@ -304,14 +304,14 @@ func (a *allocator) setOwner(v Virt, r int8) {
 // registerFor returns the register of a value, and pins it for the current instruction. It loads the value if
 // necessary.
 func (a *allocator) registerFor(v Virt) int8 {
-	if r := a.lookup(v); r >= 0 {
+	if r := a.currentRegister(v); r >= 0 {
 		a.pin(v)
 		return r
 	}
 	reload := a.reloadOf(v)
 	r := a.allocateRegister(a.values[v].Class)
 	a.setOwner(v, r)
-	if reload != nil && !reload.Mem.Space.advances() {
+	if reload != nil && !reload.Mem.Space.advancesPerIteration() {
 		a.Cost++
 	}
 	a.load(reload, a.register(v, r, 0), -1)
@@ -340,7 +340,7 @@ func (a *allocator) release(v Virt) {
 		a.pinned[c] &^= 1 << r
 	}
 	if s := a.spillSlot[v]; s >= 0 {
-		a.freedSlots = append(a.freedSlots, s)
+		a.slotsToFree = append(a.slotsToFree, s)
 		a.spillSlot[v] = -1
 	}
 }

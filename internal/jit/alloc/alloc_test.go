@@ -30,13 +30,13 @@ var (
 // randomProgram returns a list of instructions of all kinds with 5 to 10 vector registers.
 func randomProgram(rng *rand.Rand) *program {
 	p := &program{rng: rng}
-	p.policy.Masked, p.policy.KeepComputed = rng.IntN(2) == 0, rng.IntN(2) == 0
+	p.policy.Masked, p.policy.PreferComputed = rng.IntN(2) == 0, rng.IntN(2) == 0
 	for k := range 8 {
 		lane := uint8(rng.IntN(2) * 4)
 		p.vectors = append(p.vectors, p.New(alloc.Value{Bytes: 16, Invariant: true, Constant: true, Reload: &alloc.Reload{
 			Name: "constant", Mem: alloc.Mem{Space: alloc.Constant, Data: string(rune('a' + k))}, Foldable: true, Lane: lane}}),
 			p.New(alloc.Value{Bytes: 16, Reload: &alloc.Reload{Name: "load", Foldable: k != 1,
-				Mem: alloc.Mem{Space: alloc.Along, Index: 3 + k/4, Offset: int32(k % 4 * 16), Lane: 4}}}))
+				Mem: alloc.Mem{Space: alloc.Advancing, Index: 3 + k/4, Offset: int32(k % 4 * 16), Lane: 4}}}))
 	}
 	p.masks = []alloc.Virt{p.New(alloc.Value{Class: alloc.Masks, Invariant: true})}
 	row := []alloc.Virt{p.masks[0], p.New(alloc.Value{Bytes: 16, Invariant: true}),
@@ -55,7 +55,7 @@ func randomProgram(rng *rand.Rand) *program {
 	computed := p.vectors[len(p.vectors)-min(4, len(p.vectors)-18):]
 	for k, v := range computed {
 		p.Body = append(p.Body, alloc.Inst{Name: "store", Src: []alloc.Arg{{Virt: v}}, Fold: -1,
-			Store: &alloc.Mem{Space: alloc.Along, Index: k % 2, Offset: int32(k * 16), Lane: 4}})
+			Store: &alloc.Mem{Space: alloc.Advancing, Index: k % 2, Offset: int32(k * 16), Lane: 4}})
 	}
 	p.assign(row)
 	return p
@@ -74,9 +74,9 @@ func (p *program) randomInst() alloc.Inst {
 		in.Name, in.Tied = "tied", p.vector().Virt
 	case 3:
 		in.Name, in.Fold, in.Tied = "expandtied", -1, p.vector().Virt
-		in.Temps, in.Expand = [2]uint8{1, 1}, 5
+		in.Temps, in.CountedLength = [2]uint8{1, 1}, 5
 	case 4:
-		in.Name, in.Fold, in.TempSlot, in.Early, in.Expand = "expand", -1, true, true, 3
+		in.Name, in.Fold, in.TempSlot, in.Early, in.CountedLength = "expand", -1, true, true, 3
 	case 5, 6:
 		in.Forms, in.Src, in.Fold = fma, append(in.Src, p.vector()), 0
 	case 7:
@@ -222,7 +222,7 @@ func TestCheckFindsMutations(t *testing.T) {
 // rowProgram returns a list that computes a row constant, and an operand.
 func rowProgram() (b alloc.Builder, f alloc.File, row, operand alloc.Virt) {
 	operand = b.New(alloc.Value{Bytes: 16, Reload: &alloc.Reload{Name: "load", Foldable: true,
-		Mem: alloc.Mem{Space: alloc.Along, Index: 2, Lane: 4}}})
+		Mem: alloc.Mem{Space: alloc.Advancing, Index: 2, Lane: 4}}})
 	one := b.New(alloc.Value{Bytes: 16, Invariant: true, Constant: true, Reload: &alloc.Reload{Name: "constant",
 		Mem: alloc.Mem{Space: alloc.Constant, Data: "1"}}})
 	row = b.Add(alloc.Inst{Name: "neg", Src: []alloc.Arg{{Virt: one}}, Dst: b.New(alloc.Value{Bytes: 16}), Fold: -1})
@@ -248,7 +248,7 @@ func TestCheckReadAfterStore(t *testing.T) {
 	b, f, row, operand := rowProgram()
 	store := func(k int, v alloc.Virt) alloc.Inst {
 		return alloc.Inst{Name: "store", Src: []alloc.Arg{{Virt: v}}, Fold: -1,
-			Store: &alloc.Mem{Space: alloc.Along, Index: k, Lane: 4}}
+			Store: &alloc.Mem{Space: alloc.Advancing, Index: k, Lane: 4}}
 	}
 	list := []alloc.Inst{store(0, operand), store(1, row)}
 	r := alloc.Run(b.Values, &f, list, alloc.Policy{})

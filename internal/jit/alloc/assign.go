@@ -11,8 +11,8 @@ const memoryCost = 0.3
 
 // allocateInst assigns registers to an instruction and adds it.
 func (a *allocator) allocateInst(in *Inst) {
-	a.freeSlots = append(a.freeSlots, a.freedSlots...)
-	a.freedSlots = a.freedSlots[:0]
+	a.freeSlots = append(a.freeSlots, a.slotsToFree...)
+	a.slotsToFree = a.slotsToFree[:0]
 	in.eachUse(a.pin)
 	switch {
 	case in.Name == Move:
@@ -26,7 +26,7 @@ func (a *allocator) allocateInst(in *Inst) {
 
 func (a *allocator) allocateMove(in *Inst) {
 	v := in.Src[0].Virt
-	absent := a.lookup(v) < 0 && a.values[v].Acc == nil
+	absent := a.currentRegister(v) < 0 && a.values[v].Acc == nil
 	acc := a.values[in.Dst].Acc != nil
 	switch {
 	case absent && acc:
@@ -40,15 +40,15 @@ func (a *allocator) allocateMove(in *Inst) {
 		from := a.operand(in.Src[0])
 		a.copy(from, a.newRegister(in.Dst), a.pos)
 	}
-	a.finish(in)
+	a.releaseDead(in)
 }
 
 func (a *allocator) allocatePlain(in *Inst) {
 	var slot Operand
 	if in.TempSlot {
 		s := a.newSlot()
-		a.freedSlots = append(a.freedSlots, s)
-		slot = Operand{Kind: Memory, Mem: &a.slot(Vectors, s).Mem}
+		a.slotsToFree = append(a.slotsToFree, s)
+		slot = Operand{Kind: Memory, Mem: &a.slotReload(Vectors, s).Mem}
 	}
 	src, folded := a.fold(in)
 	var buf [10]Operand
@@ -69,7 +69,7 @@ func (a *allocator) allocatePlain(in *Inst) {
 	if in.Store != nil {
 		dst = Operand{Kind: Memory, Mem: in.Store}
 	} else {
-		dst = a.result(in, in.Tied)
+		dst = a.destination(in, in.Tied)
 	}
 	for c, n := range in.Temps {
 		for range n {
@@ -84,16 +84,16 @@ func (a *allocator) allocatePlain(in *Inst) {
 	if in.Mask != 0 {
 		args = append(args, mask)
 	}
-	a.put(Out{Name: in.Name, NonTemporal: in.NonTemporal, From: a.pos}, append(args, dst)...)
-	a.Length += max(1, int(in.Expand)) - 1
-	a.finish(in)
+	a.emit(Out{Name: in.Name, NonTemporal: in.NonTemporal, From: a.pos}, append(args, dst)...)
+	a.Length += max(1, int(in.CountedLength)) - 1
+	a.releaseDead(in)
 }
 
-// fold returns the sources of an instruction. It also returns the source with index in.Fold as a memory operand. The
-// operand is a Register if the source cannot be in memory. Sources may be exchanged.
+// fold returns the sources of an instruction, and the source with index in.Fold as a memory operand. The kind of this
+// operand is Register if the source cannot be in memory. For a commutative instruction, fold may exchange the sources.
 func (a *allocator) fold(in *Inst) ([]Arg, Operand) {
 	folded, src := int(in.Fold), in.Src
-	if folded < 0 || !a.file.FoldLoads {
+	if folded < 0 || !a.registerFile.FoldLoads {
 		return src, Operand{}
 	}
 	m, ok := a.foldable(src[folded], in.Lane)
@@ -115,7 +115,7 @@ func (a *allocator) fold(in *Inst) ([]Arg, Operand) {
 // foldable returns source s as a memory operand, and whether the instruction can use this operand. lane is the size in
 // bytes of the elements that the instruction can broadcast.
 func (a *allocator) foldable(s Arg, lane uint8) (Operand, bool) {
-	if s.Virt == 0 || s.Bytes != 0 || a.values[s.Virt].Acc != nil || a.lookup(s.Virt) >= 0 {
+	if s.Virt == 0 || s.Bytes != 0 || a.values[s.Virt].Acc != nil || a.currentRegister(s.Virt) >= 0 {
 		return Operand{}, false
 	}
 	reload := a.reloadOf(s.Virt)
@@ -124,13 +124,13 @@ func (a *allocator) foldable(s Arg, lane uint8) (Operand, bool) {
 	}
 	space, usedLater := reload.Mem.Space, a.nextUseOf(s.Virt) < math.MaxInt32
 	switch {
-	case space.advances() && a.Masked:
+	case space.advancesPerIteration() && a.Masked:
 		return Operand{}, false
-	case usedLater && a.KeepComputed && a.hasFree(a.values[s.Virt].Class):
+	case usedLater && a.PreferComputed && a.hasFree(a.values[s.Virt].Class):
 		return Operand{}, false
-	case usedLater && !a.KeepComputed && (space.advances() || space == Slot && !a.values[s.Virt].Invariant):
+	case usedLater && !a.PreferComputed && (space.advancesPerIteration() || space == Slot && !a.values[s.Virt].Invariant):
 		return Operand{}, false
-	case !space.advances():
+	case !space.advancesPerIteration():
 		a.Cost += memoryCost
 	}
 	switch reload.Lane {
@@ -144,7 +144,7 @@ func (a *allocator) foldable(s Arg, lane uint8) (Operand, bool) {
 
 // hasFree reports whether a register of a class is free.
 func (a *allocator) hasFree(class Class) bool {
-	for m := a.file.Pool[class]; m != 0; m &= m - 1 {
+	for m := a.registerFile.Pool[class]; m != 0; m &= m - 1 {
 		if a.owner[class][bits.TrailingZeros32(m)] == 0 {
 			return true
 		}
@@ -160,9 +160,9 @@ func (a *allocator) allocateForm(in *Inst) {
 		folded = a.operand(first)
 	}
 	other := a.operand(second)
-	dst := a.result(in, in.Src[form.Tied].Virt)
-	a.put(Out{Name: form.Name, From: a.pos}, folded, other, dst)
-	a.finish(in)
+	dst := a.destination(in, in.Src[form.Tied].Virt)
+	a.emit(Out{Name: form.Name, From: a.pos}, folded, other, dst)
+	a.releaseDead(in)
 }
 
 // chooseForm chooses the form of an instruction. The result preferably overwrites a source without further uses.
@@ -171,9 +171,9 @@ func (a *allocator) allocateForm(in *Inst) {
 // Without such a source, the operand is a Register.
 func (a *allocator) chooseForm(in *Inst) (Form, Operand) {
 	isLastUse := func(v Virt) bool {
-		return a.registerOf[v] >= 0 && a.nextUseOf(v) == math.MaxInt32 && a.file.Permanent[in.Dst] < 0
+		return a.registerOf[v] >= 0 && a.nextUseOf(v) == math.MaxInt32 && a.registerFile.Permanent[in.Dst] < 0
 	}
-	absent := func(v Virt) bool { return a.lookup(v) < 0 && a.values[v].Acc == nil }
+	absent := func(v Virt) bool { return a.currentRegister(v) < 0 && a.values[v].Acc == nil }
 	isDst := func(v Virt) bool { return v == in.Dst } // an accumulator
 	tied := in.Forms[0].Tied
 	if !a.tie(in, &tied, isDst) && !a.tie(in, &tied, isLastUse) {
@@ -185,7 +185,7 @@ func (a *allocator) chooseForm(in *Inst) (Form, Operand) {
 		if f.Tied != tied {
 			continue
 		}
-		if in.Fold >= 0 && a.file.FoldLoads {
+		if in.Fold >= 0 && a.registerFile.FoldLoads {
 			first := in.Src[f.Order[0]]
 			if m, ok := a.foldable(first, in.Lane); ok {
 				if v := first.Virt; v == in.Src[f.Order[1]].Virt || v == in.Src[tied].Virt {
@@ -212,13 +212,13 @@ func (a *allocator) tie(in *Inst, tied *int8, suitable func(Virt) bool) bool {
 	return false
 }
 
-// result returns the destination of an instruction. If tied is not 0, result puts the value tied into the destination,
-// because the instruction overwrites it. If tied is 0 and the sources are read first, the destination may be the
-// register of a source without further uses.
-func (a *allocator) result(in *Inst, tied Virt) Operand {
+// destination returns the destination of an instruction. If tied is not 0, result puts the value tied into the
+// destination, because the instruction overwrites it. If tied is 0 and the sources are read first, the destination may
+// be the register of a source without further uses.
+func (a *allocator) destination(in *Inst, tied Virt) Operand {
 	early := in.Early || in.Temps != [numClasses]uint8{}
 	if a.values[in.Dst].Acc != nil {
-		return a.accumulatorResult(in, tied, early)
+		return a.accumulatorDestination(in, tied, early)
 	}
 	if tied == 0 {
 		if !early {
@@ -229,16 +229,16 @@ func (a *allocator) result(in *Inst, tied Virt) Operand {
 		}
 		return a.newRegister(in.Dst)
 	}
-	keep := a.file.Permanent[in.Dst] >= 0 || a.nextUseOf(tied) < math.MaxInt32
+	mustCopyTied := a.registerFile.Permanent[in.Dst] >= 0 || a.nextUseOf(tied) < math.MaxInt32
 	for _, s := range in.Src {
-		keep = keep || early && s.Virt == tied
+		mustCopyTied = mustCopyTied || early && s.Virt == tied
 	}
-	if r := a.registerOf[tied]; r >= 0 && !keep {
+	if r := a.registerOf[tied]; r >= 0 && !mustCopyTied {
 		a.registerOf[tied] = -1
 		a.setOwner(in.Dst, r)
 		return a.register(in.Dst, r, 0)
 	}
-	if a.values[tied].Acc == nil && a.lookup(tied) < 0 {
+	if a.values[tied].Acc == nil && a.currentRegister(tied) < 0 {
 		reload := a.reloadOf(tied)
 		dst := a.newRegister(in.Dst)
 		if reload != nil && (reload.Mem.Space == Slot || reload.Mem.Space == Constant) {
@@ -253,9 +253,9 @@ func (a *allocator) result(in *Inst, tied Virt) Operand {
 	return dst
 }
 
-// accumulatorResult is result for a destination that is an accumulator, whose register is fixed. It fails if the
+// accumulatorDestination is result for a destination that is an accumulator, whose register is fixed. It fails if the
 // register is written before the instruction reads it.
-func (a *allocator) accumulatorResult(in *Inst, tied Virt, early bool) Operand {
+func (a *allocator) accumulatorDestination(in *Inst, tied Virt, early bool) Operand {
 	dst, move := a.accumulator(in.Dst, 0), tied != 0 && tied != in.Dst
 	for _, s := range in.Src {
 		if s.Virt == in.Dst && (move || early) {
@@ -270,7 +270,7 @@ func (a *allocator) accumulatorResult(in *Inst, tied Virt, early bool) Operand {
 
 // newRegister returns a register for a new value v: its permanent register, or a free register.
 func (a *allocator) newRegister(v Virt) Operand {
-	r := a.file.Permanent[v]
+	r := a.registerFile.Permanent[v]
 	if r < 0 {
 		r = a.allocateRegister(a.values[v].Class)
 		a.setOwner(v, r)
@@ -278,9 +278,9 @@ func (a *allocator) newRegister(v Virt) Operand {
 	return a.register(v, r, 0)
 }
 
-// finish frees the registers of values without further uses. If the list runs once per row and the result has a
-// permanent slot, finish saves the result there.
-func (a *allocator) finish(in *Inst) {
+// releaseDead frees the registers of values without further uses. If the list runs once per row and the result has a
+// permanent slot, releaseDead saves the result there.
+func (a *allocator) releaseDead(in *Inst) {
 	in.eachUse(a.release)
 	if in.Dst == 0 || a.values[in.Dst].Acc != nil {
 		return

@@ -1,6 +1,8 @@
 package alloc
 
-import "slices"
+import (
+	"github.com/graphrun/graphrun/internal/sorted"
+)
 
 // Builder collects the instructions of a loop.
 type Builder struct {
@@ -94,7 +96,7 @@ func (b *Builder) RowConstants(lists ...[]Inst) []Virt {
 			vs = append(vs, Virt(v))
 		}
 	}
-	slices.SortStableFunc(vs, func(x, y Virt) int { return useCount[y] - useCount[x] })
+	sorted.Func(vs, func(x, y Virt) int { return useCount[y] - useCount[x] })
 	return vs
 }
 

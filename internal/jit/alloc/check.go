@@ -15,10 +15,11 @@ var Verify bool
 //   - memory is not read again after a store that may have changed it: outputs may share memory with operands;
 //   - permanent registers and slots have their values after the list. They also have them before the
 //     list, unless the list computes them (OncePerRow): it then finds only constants.
-func Check(values []Value, f *File, list []Inst, p Policy, r *Result) error {
-	c := checker{values: values, file: f, policy: p, canonical: make([]Virt, len(values)), loads: map[loadKey]Virt{},
-		accValue: map[accKey]Virt{}, accs: map[accKey]Virt{}, slots: make([]Virt, r.Slots)}
-	c.enter()
+func Check(values []Value, registerFile *File, list []Inst, policy Policy, r *Result) error {
+	c := checker{values: values, registerFile: registerFile, policy: policy, canonical: make([]Virt, len(values)),
+		loads:       map[loadKey]Virt{},
+		initialAccs: map[accKey]Virt{}, changedAccs: map[accKey]Virt{}, slots: make([]Virt, r.Slots)}
+	c.setInitialState()
 	next := 0
 	for k := range r.Out {
 		o := &r.Out[k]
@@ -36,23 +37,23 @@ func Check(values []Value, f *File, list []Inst, p Policy, r *Result) error {
 	if next != len(list) {
 		return fmt.Errorf("instruction %d is missing", next)
 	}
-	return c.leave()
+	return c.checkFinalState()
 }
 
 type checker struct {
-	values []Value
-	file   *File
-	policy Policy
-	inst   *Inst // the current instruction of the list
+	values       []Value
+	registerFile *File
+	policy       Policy
+	inst         *Inst // the current instruction of the list
 
-	canonical []Virt               // by Virt: the first value with the same contents
-	loads     map[loadKey]Virt     // the canonical value that a load gives
-	accValue  map[accKey]Virt      // the canonical value of an accumulator
-	writable  [numClasses]uint32   // by class: bit set of the registers that instructions may write
-	registers [numClasses][32]Virt // by class and register: the canonical value in the register, or 0
-	slots     []Virt               // by slot: the canonical value in the slot, or 0
-	accs      map[accKey]Virt      // by accumulator: the value in its register, unless that is its accValue
-	stores    []Mem                // memory that was stored
+	canonical   []Virt               // by Virt: the first value with the same contents
+	loads       map[loadKey]Virt     // the canonical value that a load gives
+	initialAccs map[accKey]Virt      // the canonical value of an accumulator
+	writable    [numClasses]uint32   // by class: bit set of the registers that instructions may write
+	registers   [numClasses][32]Virt // by class and register: the canonical value in the register, or 0
+	slots       []Virt               // by slot: the canonical value in the slot, or 0
+	changedAccs map[accKey]Virt      // by accumulator: the value in its register, if it differs from the initial value
+	stores      []Mem                // memory that was stored
 }
 
 // loadKey identifies the contents of a loaded register.
@@ -67,14 +68,14 @@ type accKey struct{ index, iteration int }
 
 func keyOf(a *Acc) accKey { return accKey{a.Index, a.Iteration} }
 
-// enter sets the state before the list.
-func (c *checker) enter() {
-	c.writable = c.file.Pool
+// setInitialState sets the state before the list.
+func (c *checker) setInitialState() {
+	c.writable = c.registerFile.Pool
 	for v := range c.values {
-		x, r := &c.values[v], c.file.Permanent[v]
+		x, r := &c.values[v], c.registerFile.Permanent[v]
 		switch {
 		case x.Acc != nil:
-			c.canonical[v] = getOrAdd(c.accValue, keyOf(x.Acc), Virt(v))
+			c.canonical[v] = getOrAdd(c.initialAccs, keyOf(x.Acc), Virt(v))
 		case x.Reload != nil:
 			c.canonical[v] = getOrAdd(c.loads, loadKey{x.Reload.Name, x.Reload.Mem, x.Bytes}, Virt(v))
 		default:
@@ -86,7 +87,7 @@ func (c *checker) enter() {
 				c.registers[x.Class][r] = c.canonical[v]
 			}
 		}
-		if s := c.file.PermanentSlot[v]; s >= 0 && !c.policy.OncePerRow {
+		if s := c.registerFile.PermanentSlot[v]; s >= 0 && !c.policy.OncePerRow {
 			c.slots[s] = c.canonical[v]
 		}
 	}
@@ -101,14 +102,14 @@ func getOrAdd[K comparable](m map[K]Virt, key K, v Virt) Virt {
 	return v
 }
 
-// leave checks the state after the list.
-func (c *checker) leave() error {
+// checkFinalState checks the state after the list.
+func (c *checker) checkFinalState() error {
 	for v := range c.values {
 		x := &c.values[v]
-		if r := c.file.Permanent[v]; r >= 0 && x.Acc == nil && c.registers[x.Class][r] != c.canonical[v] {
+		if r := c.registerFile.Permanent[v]; r >= 0 && x.Acc == nil && c.registers[x.Class][r] != c.canonical[v] {
 			return fmt.Errorf("value %d is not in its register %d after the list", v, r)
 		}
-		if s := c.file.PermanentSlot[v]; s >= 0 && c.slots[s] != c.canonical[v] {
+		if s := c.registerFile.PermanentSlot[v]; s >= 0 && c.slots[s] != c.canonical[v] {
 			return fmt.Errorf("value %d is not in its slot %d after the list", v, s)
 		}
 	}
@@ -124,7 +125,7 @@ func (c *checker) check(o *Out) error {
 	var v Virt
 	var err error
 	if o.Kind == Load {
-		v, err = c.loaded(o.Name, from.Mem, to)
+		v, err = c.loadedValue(o.Name, from.Mem, to)
 	} else {
 		v, err = c.contents(from)
 	}
@@ -147,10 +148,10 @@ func (c *checker) contents(o *Operand) (Virt, error) {
 	case o.Kind == Register:
 		return c.registers[o.Class][o.Reg], nil
 	case o.Kind == Accumulator:
-		if v, ok := c.accs[keyOf(o.Acc)]; ok {
+		if v, ok := c.changedAccs[keyOf(o.Acc)]; ok {
 			return v, nil
 		}
-		return c.accValue[keyOf(o.Acc)], nil
+		return c.initialAccs[keyOf(o.Acc)], nil
 	case o.Kind == Memory && o.Mem.Space == Slot && o.Mem.Index < len(c.slots):
 		return c.slots[o.Mem.Index], nil
 	}
@@ -170,7 +171,7 @@ func (c *checker) set(o *Operand, v Virt) error {
 	case v != 0 && (x.Class != o.Class || x.Bytes != o.Bytes):
 		return fmt.Errorf("value %d in a register of another class or width", v)
 	case o.Kind == Accumulator:
-		c.accs[keyOf(o.Acc)] = v
+		c.changedAccs[keyOf(o.Acc)] = v
 	case c.writable[o.Class]>>o.Reg&1 == 0:
 		return fmt.Errorf("register %d must not be written", o.Reg)
 	default:
@@ -179,12 +180,12 @@ func (c *checker) set(o *Operand, v Virt) error {
 	return nil
 }
 
-// loaded returns the value that a load from memory gives.
-func (c *checker) loaded(name string, m *Mem, to *Operand) (Virt, error) {
+// loadedValue returns the value that a load from memory gives.
+func (c *checker) loadedValue(name string, m *Mem, to *Operand) (Virt, error) {
 	if m.Space == Slot {
 		return c.contents(&Operand{Kind: Memory, Mem: m})
 	}
-	if err := c.readable(m); err != nil {
+	if err := c.checkNotOverwritten(m); err != nil {
 		return 0, err
 	}
 	v, ok := c.loads[loadKey{name, *m, to.Bytes}]
@@ -194,15 +195,15 @@ func (c *checker) loaded(name string, m *Mem, to *Operand) (Virt, error) {
 	return v, nil
 }
 
-// readable checks that no store may have changed memory.
-func (c *checker) readable(m *Mem) error {
+// checkNotOverwritten checks that no store may have changed memory.
+func (c *checker) checkNotOverwritten(m *Mem) error {
 	if m.Space == PerRow && !c.policy.OncePerRow {
 		return errors.New("the element of a row is loaded outside the code that runs once per row")
 	}
 	for _, s := range c.stores {
 		x := *m
 		x.Step, s.Step = 0, 0
-		if s.Space == Along {
+		if s.Space == Advancing {
 			x.Index, s.Index = 0, 0 // outputs may share memory with operands
 		}
 		if s == x {

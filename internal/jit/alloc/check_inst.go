@@ -117,7 +117,7 @@ func (c *checker) source(o *Operand, s Arg, inMemoryAllowed bool) error {
 func (c *checker) memoryOperand(o *Operand, s Arg, inMemoryAllowed bool) error {
 	reload, element := c.values[s.Virt].Reload, o.Kind == Element
 	switch {
-	case !inMemoryAllowed || !c.file.FoldLoads || s.Bytes != 0:
+	case !inMemoryAllowed || !c.registerFile.FoldLoads || s.Bytes != 0:
 		return errors.New("the operand must not be in memory")
 	case o.Mem.Space == Slot:
 		if v, err := c.contents(o); err != nil || v != c.canonical[s.Virt] {
@@ -128,10 +128,10 @@ func (c *checker) memoryOperand(o *Operand, s Arg, inMemoryAllowed bool) error {
 		return fmt.Errorf("value %d is not at %+v", s.Virt, *o.Mem)
 	case element != (reload.Lane != 0) || element && reload.Lane != c.inst.Lane:
 		return errors.New("the size of the broadcast element differs")
-	case c.policy.Masked && o.Mem.Space.advances():
+	case c.policy.Masked && o.Mem.Space.advancesPerIteration():
 		return errors.New("memory is accessed without a mask")
 	}
-	return c.readable(o.Mem)
+	return c.checkNotOverwritten(o.Mem)
 }
 
 // results checks the temporaries and the destination of an instruction, and records its effect.

@@ -35,9 +35,9 @@ type Value struct {
 // Acc is the accumulator of a fold, or a part of it. It has a register in each set of accumulator registers. Successive
 // iterations use successive sets.
 type Acc struct {
-	Index     int // number of the accumulator among those of the loop
-	Virt      Virt
-	Iteration int // number of the iteration among interleaved iterations
+	Index     int  // number of the accumulator among those of the loop
+	Virt      Virt // the accumulator in the first of the interleaved iterations
+	Iteration int  // number of the iteration among interleaved iterations
 }
 
 // Reload is a load that computes a value, or that restores a spilled value. A value with a Reload needs no instruction
@@ -54,16 +54,19 @@ type Space uint8
 
 // Spaces of memory operands. "Row" stands for a row of the loop that the code computes.
 const (
-	Along    Space = iota + 1 // elements of an output or operand that advances along the row
-	ReadOnly                  // as Along, but the elements share no memory with an output
-	PerRow                    // one element, which does not advance along the row
-	Constant                  // data that is stored after the code
-	Slot                      // a spilled value
-	AccSpace                  // accumulators, from the first lane of the iteration on
+	Advancing         Space = iota + 1 // elements of an output or operand that advances along the row
+	ReadOnly                           // as Advancing, but the elements share no memory with an output
+	PerRow                             // one element, which does not advance along the row
+	Constant                           // data that is stored after the code
+	Slot                               // a spilled value
+	AccumulatorMemory                  // accumulators, from the first lane of the iteration on
 )
 
-// advances reports whether the memory has other elements in each iteration, so that each of them is loaded anyway.
-func (s Space) advances() bool { return s == Along || s == ReadOnly || s == AccSpace }
+// advancesPerIteration reports whether the memory has other elements in each iteration, so that each of them is loaded
+// anyway.
+func (s Space) advancesPerIteration() bool {
+	return s == Advancing || s == ReadOnly || s == AccumulatorMemory
+}
 
 // Mem is a memory operand. Its address is symbolic and may depend on the iteration: the target makes it concrete when
 // it writes the instruction.
@@ -112,9 +115,10 @@ type Inst struct {
 	Store       *Mem   // for a store: its destination
 	NonTemporal string // name of the non-temporal form of a store, or empty
 
-	// Expand is positive for a pseudo-instruction, for which the target writes several instructions. It is the number
-	// that counts for the length of the list.
-	Expand   uint8
+	// CountedLength is positive for a pseudo-instruction, which the target writes as several instructions. It is the
+	// number of instructions that Result.Length counts for it.
+	CountedLength uint8
+
 	Early    bool              // the instruction writes Dst before it has read all sources
 	Temps    [numClasses]uint8 // number of temporary registers by class; they imply Early and differ from all operands
 	TempSlot bool              // the instruction needs a slot as temporary memory

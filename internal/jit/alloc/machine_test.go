@@ -44,7 +44,7 @@ func (m *machine) load(mem alloc.Mem) uint64 {
 		return m.slots[mem.Index]
 	}
 	for s, x := range m.stored {
-		if mem.Space == alloc.Along && element(s) == element(mem) {
+		if mem.Space == alloc.Advancing && element(s) == element(mem) {
 			return x
 		}
 	}
@@ -58,7 +58,7 @@ func (m *machine) read(o *alloc.Operand) uint64 {
 	case alloc.Accumulator:
 		return m.accs[o.Acc.Index]
 	case alloc.Memory, alloc.Element:
-		if m.policy.Masked && o.Mem.Space == alloc.Along {
+		if m.policy.Masked && o.Mem.Space == alloc.Advancing {
 			return hash("unmasked")
 		}
 		return m.load(*o.Mem)

@@ -13,19 +13,19 @@ type File struct {
 // Policy describes how a list is executed, and bounds its allocation.
 type Policy struct {
 	OncePerRow bool    // the list computes row constants, and saves those with permanent slots
-	Masked     bool    // memory that advances cannot be a memory operand, as in tails
+	Masked     bool    // memory that advances along the row cannot be a memory operand, as in tails
 	Preload    []Virt  // row constants that are loaded before the list, if a single load computes them
 	Limit      float64 // allocation stops when the cost reaches this limit; 0 means none
 
-	// KeepComputed prefers computed values for registers. Values that a load restores are evicted first. They are loaded
+	// PreferComputed prefers computed values for registers. Values that a load restores are evicted first. They are loaded
 	// for further uses only while a register is free; else they are memory operands.
-	KeepComputed bool
+	PreferComputed bool
 }
 
 // Result is a list with registers.
 type Result struct {
 	Out    []Out
-	Length int     // number of instructions; a pseudo-instruction counts as Inst.Expand instructions
+	Length int     // number of instructions; a pseudo-instruction counts as Inst.CountedLength instructions
 	Slots  int     // number of slots in use, including File.ReservedSlots
 	Cost   float64 // estimated number of instructions that spills and reloads add
 	Err    error   // the list needs more registers than there are

@@ -11,18 +11,18 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// SupportsBytes reports whether there is code for a [Bytes].
+// SupportsBytes reports whether there is code for a [ByteSpec].
 func SupportsBytes(cpu machine.Features) bool { return tile.SupportsIntegers(cpu) }
 
-// ByteChannels is the number of channels that the code of a [Bytes] computes at once.
+// ByteChannels is the number of channels that the code of a [ByteSpec] computes at once.
 func ByteChannels(cpu machine.Features) int {
 	_, bytes := target.Vectors(cpu)
 	return bytes
 }
 
-// Bytes specifies code that computes rows of depthwise convolutions with quantized values: the input elements are
+// ByteSpec specifies code that computes rows of depthwise convolutions with quantized values: the input elements are
 // bytes, the weights are int8, and the sums are int32, which wrap around. With Sums, the sums are the result; otherwise
-// they are scaled and rounded to bytes. In pairs, rows precede columns. A Bytes must not be modified after it was
+// they are scaled and rounded to bytes. In pairs, rows precede columns. A ByteSpec must not be modified after it was
 // compiled.
 //
 // For each channel the code gathers four bytes from four consecutive window rows of a column into a lane of 32 bits,
@@ -30,7 +30,7 @@ func ByteChannels(cpu machine.Features) int {
 // gathers two bytes as words of 16 bits (Words). Unpack instructions gather bytes within each 16 bytes of a vector.
 // This changes the order of the channels. The pack instructions that narrow the results restore the order. The weights,
 // initial sums and scales must have the intermediate order of the channels, which [ByteChannel] returns.
-type Bytes struct {
+type ByteSpec struct {
 	Tile     int    // results of a row kept in registers, at most MaxByteTile
 	Window   [2]int // rows and columns
 	Stride   [2]int // stride of the window
@@ -61,15 +61,15 @@ func MaxByteTile(cpu machine.Features) int {
 }
 
 // Rows is the number of window rows that one instruction multiplies and adds up.
-func (s *Bytes) Rows() int {
+func (s *ByteSpec) Rows() int {
 	if s.Words {
 		return 2
 	}
 	return 4
 }
 
-// These are the operands of a [Bytes] besides In, Weights, Out and Bias. Scales are float32. ZeroPoint, the zero point
-// of the result, is an int32. The weights are ordered by columns of the window, then by groups of rows, with four
+// These are the operands of a [ByteSpec] besides In, Weights, Out and Bias. Scales are float32. ZeroPoint, the zero
+// point of the result, is an int32. The weights are ordered by columns of the window, then by groups of rows, with four
 // vectors for each group. The initial sums (Bias) and the scales are four vectors each. Args.N is the number of tiles
 // in a row, and Args.Rows the number of rows; both are at least 1.
 const (
@@ -80,17 +80,17 @@ const (
 // Channels is the index in Step of a bit mask of the existing channels, of at most 64, with AVX-512.
 const Channels = 0
 
-// ByteChannel returns the channel at an index of the intermediate order, see [Bytes].
+// ByteChannel returns the channel at an index of the intermediate order, see [ByteSpec].
 func ByteChannel(cpu machine.Features, position int) int {
 	quarter := ByteChannels(cpu) / 4
 	return position%quarter/4*16 + position/quarter*4 + position%4
 }
 
-// Groups is the number of groups of window rows, see [Bytes.Rows].
-func (s *Bytes) Groups() int { return (s.Window[0] + s.Rows() - 1) / s.Rows() }
+// Groups is the number of groups of window rows, see [ByteSpec.Rows].
+func (s *ByteSpec) Groups() int { return (s.Window[0] + s.Rows() - 1) / s.Rows() }
 
 // Uops is the approximate number of instructions for a tile.
-func (s *Bytes) Uops() int {
+func (s *ByteSpec) Uops() int {
 	span := (s.Tile-1)*s.Stride[1] + (s.Window[1]-1)*s.Dilation[1] + 1
 	columns := min(span, s.Tile*s.Window[1]) // the columns that windows contain
 	if s.Words {
@@ -99,7 +99,7 @@ func (s *Bytes) Uops() int {
 	return s.Groups()*(columns*(8+s.Window[0])+4*s.Tile*s.Window[1]) + 24*s.Tile
 }
 
-func (s *Bytes) check(cpu machine.Features) error {
+func (s *ByteSpec) check(cpu machine.Features) error {
 	switch {
 	case !SupportsBytes(cpu) || cpu.Has(machine.Vector512) && s.Words,
 		cpu.Has(machine.NEON) && s.Words, tile.ReadsSigned(cpu, s.SignedIn) != s.SignedIn:
@@ -116,7 +116,7 @@ func (s *Bytes) check(cpu machine.Features) error {
 
 // CompileBytes compiles a spec, or returns the existing code of an equal spec, as [Compile] does. Calls compute rows of
 // results for [ByteChannels] channels, or fewer as specified. The processor must support the instructions.
-func CompileBytes(s *Bytes, cpu machine.Features) (*jit.Func, error) {
+func CompileBytes(s *ByteSpec, cpu machine.Features) (*jit.Func, error) {
 	if err := s.check(cpu); err != nil {
 		return nil, err
 	}

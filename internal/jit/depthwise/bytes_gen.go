@@ -8,10 +8,10 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// byteGen generates the code of a [Bytes]. The first registers have the sums, in four registers for each result.
+// byteGen generates the code of a [ByteSpec]. The first registers have the sums, in four registers for each result.
 type byteGen struct {
 	target.Writer
-	s       *Bytes
+	s       *ByteSpec
 	width   int // bytes of a vector
 	vectors byteVectors
 }
@@ -23,19 +23,19 @@ type byteVectors interface {
 	Begin(point target.Addr)
 	// Interleave loads the pixels of a column in rows and interleaves their bytes by channel. Rows that pad a group of
 	// window rows are left out. Each of the four registers has a quarter of the channels.
-	Interleave(rows []target.Addr) [4]target.V
+	Interleave(rows []target.Addr) [4]target.VReg
 	// Multiply adds the products of x and the weights to a sum.
-	Multiply(weights target.Addr, x, sum target.V)
+	Multiply(weights target.Addr, x, sum target.VReg)
 	// LoadScales loads four vectors of scales, for StoreResult.
 	LoadScales(at target.Addr)
 	// StoreResult writes a result: the sums, or bytes after scaling, rounding and saturation.
-	StoreResult(sums [4]target.V, at target.Addr)
+	StoreResult(sums [4]target.VReg, at target.Addr)
 }
 
 // scaleReg has the address of the scales.
 const scaleReg = rowsLeft
 
-func newByteGen(s *Bytes, cpu machine.Features, withListing bool) *byteGen {
+func newByteGen(s *ByteSpec, cpu machine.Features, withListing bool) *byteGen {
 	g := &byteGen{s: s, width: ByteChannels(cpu)}
 	w := target.ByteWindows{Flip: s.FlipSigns, SignedIn: s.SignedIn, Signed: s.Signed, Sums: s.Sums, Words: s.Words,
 		Channels: s.Channels, ChannelMask: stepOf(Channels), Spill: spillWord(0), Temporary: scratch}
@@ -48,7 +48,7 @@ func newByteGen(s *Bytes, cpu machine.Features, withListing bool) *byteGen {
 	return g
 }
 
-func (g *byteGen) sum(result, quarter int) target.V { return target.V(4*result + quarter) }
+func (g *byteGen) sum(result, quarter int) target.VReg { return target.VReg(4*result + quarter) }
 
 // emit generates the whole function: a loop over rows, with an inner loop over tiles.
 func (g *byteGen) emit() {
@@ -72,7 +72,7 @@ func (g *byteGen) emit() {
 	g.Align(32)
 	g.Bind(tile)
 	g.windows()
-	g.finish()
+	g.storeResults()
 	g.Add(target.Imm(s.Tile*s.Stride[1]*s.In[1]), in)
 	g.Add(target.Imm(s.Tile*s.Out[1]), out)
 	g.CountDown(vectors, target.EQ, rowDone)
@@ -99,7 +99,7 @@ func (g *byteGen) windows() {
 	groups := s.Groups()
 	for col := range (s.Tile-1)*s.Stride[1] + (s.Window[1]-1)*s.Dilation[1] + 1 {
 		for k := range groups {
-			var pixels []target.V
+			var pixels []target.VReg
 			for t := range s.Tile {
 				offset := col - t*s.Stride[1]
 				if offset < 0 || offset%s.Dilation[1] != 0 || offset/s.Dilation[1] >= s.Window[1] {
@@ -127,13 +127,13 @@ func (g *byteGen) rows(col, group int) (list []target.Addr) {
 	return list
 }
 
-// finish writes the results of a tile.
-func (g *byteGen) finish() {
+// storeResults writes the results of a tile.
+func (g *byteGen) storeResults() {
 	if !g.s.Sums {
 		g.vectors.LoadScales(target.Addr{Base: scaleReg})
 	}
 	for t := range g.s.Tile {
-		sums := [4]target.V{g.sum(t, 0), g.sum(t, 1), g.sum(t, 2), g.sum(t, 3)}
+		sums := [4]target.VReg{g.sum(t, 0), g.sum(t, 1), g.sum(t, 2), g.sum(t, 3)}
 		g.vectors.StoreResult(sums, target.Addr{Base: out, Disp: t * g.s.Out[1]})
 	}
 }

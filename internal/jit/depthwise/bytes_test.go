@@ -17,16 +17,16 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// byteCall is a [depthwise.Bytes] with the arguments of a call.
+// byteCall is a [depthwise.ByteSpec] with the arguments of a call.
 type byteCall struct {
-	spec                  *depthwise.Bytes
+	spec                  *depthwise.ByteSpec
 	cpu                   machine.Features
 	tiles, rows, channels int
 	at                    []int
 }
 
 func drawBytes(rng *rand.Rand, cpu machine.Features, words bool) *byteCall {
-	s := &depthwise.Bytes{Tile: 1 + rng.IntN(depthwise.MaxByteTile(cpu)), FlipSigns: rng.IntN(2) == 0,
+	s := &depthwise.ByteSpec{Tile: 1 + rng.IntN(depthwise.MaxByteTile(cpu)), FlipSigns: rng.IntN(2) == 0,
 		Signed: rng.IntN(2) == 0, Words: words, Sums: rng.IntN(3) == 0}
 	c := &byteCall{spec: s, cpu: cpu, tiles: 1 + rng.IntN(3), rows: 1 + rng.IntN(3),
 		channels: 1 + rng.IntN(depthwise.ByteChannels(cpu))}
@@ -191,17 +191,17 @@ func TestBytes(t *testing.T) {
 
 // TestBytesRefused checks the errors of invalid specs of bytes.
 func TestBytesRefused(t *testing.T) {
-	for cpu, s := range map[machine.Features]*depthwise.Bytes{machine.Portable: {}, machine.AVX512: {Words: true},
+	for cpu, s := range map[machine.Features]*depthwise.ByteSpec{machine.Portable: {}, machine.AVX512: {Words: true},
 		machine.AVX2: {SignedIn: true}, machine.NEON: {}, machine.NEON | machine.DotBytes128: {}} {
 		_, err := depthwise.CompileBytes(s, cpu)
 		if err == nil || !strings.Contains(err.Error(), "no machine code") {
 			t.Error(err)
 		}
 	}
-	if _, err := depthwise.CompileBytes(&depthwise.Bytes{Tile: 3}, machine.AVX2); err == nil {
+	if _, err := depthwise.CompileBytes(&depthwise.ByteSpec{Tile: 3}, machine.AVX2); err == nil {
 		t.Error("three results were accepted")
 	}
-	for what, s := range map[string]*depthwise.Bytes{
+	for what, s := range map[string]*depthwise.ByteSpec{
 		"a tile of 7 results": {Tile: 7},
 		"overlap of 2":        {Tile: 2, Overlap: 2},
 		"window [0 0] of by":  {Tile: 1},
@@ -211,17 +211,17 @@ func TestBytesRefused(t *testing.T) {
 			t.Errorf("want %q, not %v", what, err)
 		}
 	}
-	for what, change := range map[string]func(s *depthwise.Bytes){
-		"3 distances of 1073741824":    func(s *depthwise.Bytes) { s.In[0] = 1 << 30 },
-		"4 distances of 536870912":     func(s *depthwise.Bytes) { s.In[1] = 1 << 29 },
-		"1 distances of 4294967296":    func(s *depthwise.Bytes) { s.Out[0] = 1 << 32 },
-		"2 distances of 536870912":     func(s *depthwise.Bytes) { s.Out[1] = 1 << 29 },
-		"1 distances of -8":            func(s *depthwise.Bytes) { s.Out[0] = -8 },
-		"1099511627776 distances of 8": func(s *depthwise.Bytes) { s.Stride[0], s.In[0] = 1<<40, 8 },
-		"1073676291 distances of 8":    func(s *depthwise.Bytes) { s.Stride[1], s.In[1] = 1<<62, 8 },
-		"1073676289 distances of 0":    func(s *depthwise.Bytes) { s.Window[1] = 1 << 36 },
+	for what, change := range map[string]func(s *depthwise.ByteSpec){
+		"3 distances of 1073741824":    func(s *depthwise.ByteSpec) { s.In[0] = 1 << 30 },
+		"4 distances of 536870912":     func(s *depthwise.ByteSpec) { s.In[1] = 1 << 29 },
+		"1 distances of 4294967296":    func(s *depthwise.ByteSpec) { s.Out[0] = 1 << 32 },
+		"2 distances of 536870912":     func(s *depthwise.ByteSpec) { s.Out[1] = 1 << 29 },
+		"1 distances of -8":            func(s *depthwise.ByteSpec) { s.Out[0] = -8 },
+		"1099511627776 distances of 8": func(s *depthwise.ByteSpec) { s.Stride[0], s.In[0] = 1<<40, 8 },
+		"1073676291 distances of 8":    func(s *depthwise.ByteSpec) { s.Stride[1], s.In[1] = 1<<62, 8 },
+		"1073676289 distances of 0":    func(s *depthwise.ByteSpec) { s.Window[1] = 1 << 36 },
 	} {
-		s := &depthwise.Bytes{Tile: 2, Window: [2]int{3, 3}, Stride: [2]int{1, 1}, Dilation: [2]int{1, 1}}
+		s := &depthwise.ByteSpec{Tile: 2, Window: [2]int{3, 3}, Stride: [2]int{1, 1}, Dilation: [2]int{1, 1}}
 		change(s)
 		if _, err := depthwise.CompileBytes(s, machine.AVX512); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("want %q, not %v", what, err)

@@ -39,18 +39,18 @@ const operands = depthwise.EpilogueOperands + 3
 func random[T number](rng *rand.Rand, cpu machine.Features) *call[T] {
 	size := int(unsafe.Sizeof(T(0)))
 	c := &call[T]{tiles: 1 + rng.IntN(3), vectors: 1 + rng.IntN(3)}
-	s := &depthwise.Spec{Size: size, Bytes: []int{16, 32}[rng.IntN(2)], Bias: rng.IntN(2) == 0,
+	s := &depthwise.Spec{Size: size, VectorBytes: []int{16, 32}[rng.IntN(2)], Bias: rng.IntN(2) == 0,
 		PrefetchResult: rng.IntN(2) == 0}
 	c.spec = s
 	registers, longest := depthwise.Registers(cpu)
 	switch longest {
 	case 16:
-		s.Bytes = 16
+		s.VectorBytes = 16
 	case 64:
-		s.Bytes = []int{16, 32, 64, 64, 64}[rng.IntN(5)]
+		s.VectorBytes = []int{16, 32, 64, 64, 64}[rng.IntN(5)]
 	}
 	s.Group = 1 << max(0, rng.IntN(7)-2)
-	for s.Group > s.Bytes/size {
+	for s.Group > s.VectorBytes/size {
 		s.Group /= 2
 	}
 	s.Tile[1] = 1 + rng.IntN(8)
@@ -81,7 +81,7 @@ func random[T number](rng *rand.Rand, cpu machine.Features) *call[T] {
 
 func (c *call[T]) drawChannels(rng *rand.Rand) {
 	s := c.spec
-	lanes := s.Bytes / s.Size
+	lanes := s.VectorBytes / s.Size
 	if c.vectors > 1 {
 		c.again = rng.IntN(lanes/s.Group) * s.Group
 	}
@@ -129,7 +129,7 @@ func (c *call[T]) Place(rng *rand.Rand, mem [][]byte, atStart bool) []int {
 	s := c.spec
 	bytes := make([]int, operands)
 	bytes[depthwise.In] = c.size[0] * int(s.In[0])
-	bytes[depthwise.Weights] = c.vectors * s.Group * s.Window[0] * s.Window[1] * s.Bytes
+	bytes[depthwise.Weights] = c.vectors * s.Group * s.Window[0] * s.Window[1] * s.VectorBytes
 	bytes[depthwise.Out] = (s.Tile[0]-1)*int(s.Out[0]) + ((c.tiles*s.Tile[1]-1)*c.stride+c.channels)*s.Size
 	bytes[depthwise.Bias] = c.channels * s.Size
 	bytes[depthwise.EpilogueOperands] = bytes[depthwise.Out]
@@ -147,7 +147,7 @@ func (c *call[T]) Place(rng *rand.Rand, mem [][]byte, atStart bool) []int {
 		}
 	}
 	// Channels that are in both of two overlapping vectors have the same value in both.
-	lanes, taps := s.Bytes/s.Size, s.Group*s.Window[0]*s.Window[1]
+	lanes, taps := s.VectorBytes/s.Size, s.Group*s.Window[0]*s.Window[1]
 	for k := range taps {
 		for i := range c.again {
 			*c.weight(mem, c.vectors-1, k, i) = *c.weight(mem, c.vectors-2, k, lanes-c.again+i)
@@ -160,13 +160,13 @@ func (c *call[T]) elem(mem [][]byte, k, at int) *T { return (*T)(unsafe.Pointer(
 
 func (c *call[T]) weight(mem [][]byte, vector, tap, lane int) *T {
 	s := c.spec
-	return c.elem(mem, depthwise.Weights, (vector*s.Group*s.Window[0]*s.Window[1]+tap)*s.Bytes+lane*s.Size)
+	return c.elem(mem, depthwise.Weights, (vector*s.Group*s.Window[0]*s.Window[1]+tap)*s.VectorBytes+lane*s.Size)
 }
 
 // Reference computes the tiles in Go.
 func (c *call[T]) Reference(mem [][]byte) {
 	s := c.spec
-	lanes := s.Bytes / s.Size
+	lanes := s.VectorBytes / s.Size
 	for row := range s.Tile[0] {
 		for col := range c.tiles * s.Tile[1] {
 			for ch := range c.channels {
@@ -231,7 +231,7 @@ func (c *call[T]) Fill(a *jit.Args) {
 	if s.RowsFromCall {
 		first, rows := c.told()
 		row = c.begin[0] + first*s.Dilation[0]
-		a.Row[depthwise.Weights] += first * s.Window[1] * s.Bytes
+		a.Row[depthwise.Weights] += first * s.Window[1] * s.VectorBytes
 		a.Step[depthwise.WindowRows] = rows
 	}
 	a.Row[depthwise.In] += row*int(s.In[0]) + col*int(s.In[1])
@@ -277,7 +277,8 @@ func TestForms(t *testing.T) {
 // TestRefused checks the errors of invalid specs.
 func TestRefused(t *testing.T) {
 	good := func() *depthwise.Spec {
-		return &depthwise.Spec{Size: 4, Bytes: 32, Group: 1, Tile: [2]int{2, 4}, Window: [2]int{3, 3}, Stride: [2]int{1, 1},
+		return &depthwise.Spec{Size: 4, VectorBytes: 32, Group: 1, Tile: [2]int{2, 4}, Window: [2]int{3, 3},
+			Stride:   [2]int{1, 1},
 			Dilation: [2]int{1, 1}}
 	}
 	if _, err := depthwise.Compile(good(), machine.AVX2); err != nil {
@@ -285,8 +286,8 @@ func TestRefused(t *testing.T) {
 	}
 	for what, change := range map[string]func(s *depthwise.Spec){
 		"elements of 2 bytes":          func(s *depthwise.Spec) { s.Size = 2 },
-		"vectors of 8":                 func(s *depthwise.Spec) { s.Bytes = 8 },
-		"vectors of 64 bytes for avx2": func(s *depthwise.Spec) { s.Bytes = 64 },
+		"vectors of 8":                 func(s *depthwise.Spec) { s.VectorBytes = 8 },
+		"vectors of 64 bytes for avx2": func(s *depthwise.Spec) { s.VectorBytes = 64 },
 		"groups of 3":                  func(s *depthwise.Spec) { s.Group = 3 },
 		"stride [0 1]":                 func(s *depthwise.Spec) { s.Stride[0] = 0 },
 		"into 16 registers":            func(s *depthwise.Spec) { s.Tile[0] = 4 },

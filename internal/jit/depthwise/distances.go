@@ -18,13 +18,14 @@ func (s *Spec) checkDistances() error {
 	}
 	cols = min(cols, max(0, s.End[1]-s.First[1]))
 	return checkFit([][2]int{{rows, s.In[0]}, {s.Dilation[0], s.In[0]}, {cols, s.In[1]}, {s.Tile[0], s.Out[0]},
-		{s.Tile[1], s.Out[1]}, {1, s.InTileStep}, {1, s.OutTileStep}, {s.Window[0], min(s.Window[1], maxDistance) * s.Bytes}})
+		{s.Tile[1], s.Out[1]}, {1, s.InTileStep}, {1, s.OutTileStep}, {s.Window[0],
+			min(s.Window[1], maxDistance) * s.VectorBytes}})
 }
 
-// checkDistances is [Spec.checkDistances] for a [Bytes].
-func (s *Bytes) checkDistances() error {
-	rows := Spec{Tile: [2]int{1, s.Tile}, Window: s.Window, Stride: s.Stride, Dilation: s.Dilation}
-	return checkFit([][2]int{{rows.span(0), s.In[0]}, {s.Stride[0], s.In[0]}, {rows.span(1), s.In[1]},
+// checkDistances is [Spec.checkDistances] for a [ByteSpec].
+func (s *ByteSpec) checkDistances() error {
+	window := Spec{Tile: [2]int{1, s.Tile}, Window: s.Window, Stride: s.Stride, Dilation: s.Dilation}
+	return checkFit([][2]int{{window.span(0), s.In[0]}, {s.Stride[0], s.In[0]}, {window.span(1), s.In[1]},
 		{s.Tile * min(s.Stride[1], maxDistance), s.In[1]}, {1, s.Out[0]}, {s.Tile, s.Out[1]},
 		{s.Groups(), min(s.Window[1], maxDistance) * 4 * ByteChannels(machine.AVX512)}})
 }

@@ -15,18 +15,18 @@ import (
 
 // General registers.
 const (
-	inRow     target.G = iota // input at a row of the window
-	weights                   // weights of the current channels
-	weightRow                 // weights of a row of the window
-	out                       // result at the tile and the current channels
-	in                        // input at the tile and the current channels
-	tiles                     // number of remaining tiles
-	vectors                   // number of remaining vectors of channels
-	inTile                    // input at the tile
-	outTile                   // result at the tile
-	channel                   // offset of the current channels in bytes
-	overlap                   // bytes by which the last vector overlaps the vector before it
-	rowsLeft                  // remaining rows of the window, or remaining channels of a group
+	inRow     target.GReg = iota // input at a row of the window
+	weights                      // weights of the current channels
+	weightRow                    // weights of a row of the window
+	out                          // result at the tile and the current channels
+	in                           // input at the tile and the current channels
+	tiles                        // number of remaining tiles
+	vectors                      // number of remaining vectors of channels
+	inTile                       // input at the tile
+	outTile                      // result at the tile
+	channel                      // offset of the current channels in bytes
+	overlap                      // bytes by which the last vector overlaps the vector before it
+	rowsLeft                     // remaining rows of the window, or remaining channels of a group
 	bias
 
 	scratch = inRow // free outside the windows
@@ -49,8 +49,8 @@ type gen struct {
 	inputRegs  int // number of registers with inputs, after the weights; the permutation of grouped convolutions follows
 	nextInput  int // next input register
 
-	clear          func(target.V) // sets a register below 16 to 0
-	memoryOperands bool           // multiplications read memory, so that vectors with one use need no register
+	clear          func(target.VReg) // sets a register below 16 to 0
+	memoryOperands bool              // multiplications read memory, so that vectors with one use need no register
 }
 
 func newGen(s *Spec, cpu machine.Features, withListing bool) *gen {
@@ -60,7 +60,7 @@ func newGen(s *Spec, cpu machine.Features, withListing bool) *gen {
 		g.clear = g.Clear
 	} else {
 		w := amd64.New(cpu, s.Size, withListing)
-		w.SetVectorBytes(s.Bytes)
+		w.SetVectorBytes(s.VectorBytes)
 		g.Writer, g.clear = w, w.ClearShort
 	}
 	n, _ := target.Vectors(cpu)
@@ -83,7 +83,7 @@ func (g *gen) declare() {
 	g.Declare("a count", tiles, vectors, rowsLeft)
 	g.Declare("an offset of channels", channel, overlap)
 	for i := range g.sumRegs {
-		g.Declare("a sum", target.V(i))
+		g.Declare("a sum", target.VReg(i))
 	}
 	for i := range g.weightRegs {
 		g.Declare("a weight", g.weight(i))
@@ -96,22 +96,22 @@ func (g *gen) declare() {
 	}
 }
 
-func (g *gen) weight(i int) target.V { return target.V(g.sumRegs + i) }
+func (g *gen) weight(i int) target.VReg { return target.VReg(g.sumRegs + i) }
 
 // input returns the next input register, in rotation.
-func (g *gen) input() target.V {
-	r := target.V(g.sumRegs + g.weightRegs + g.nextInput%g.inputRegs)
+func (g *gen) input() target.VReg {
+	r := target.VReg(g.sumRegs + g.weightRegs + g.nextInput%g.inputRegs)
 	g.nextInput++
 	return r
 }
 
-func (g *gen) sum(row, col int) target.V { return target.V(row*g.s.Tile[1] + col) }
+func (g *gen) sum(row, col int) target.VReg { return target.VReg(row*g.s.Tile[1] + col) }
 
 func stepOf(k int) target.Word    { return target.Word(jit.OffsetStep + int32(8*k)) }
 func spillWord(k int) target.Word { return target.Word(jit.OffsetSpill + int32(8*k)) }
 
 // operand loads the address of an operand.
-func operand(w target.Writer, k int, to target.G) {
+func operand(w target.Writer, k int, to target.GReg) {
 	w.Move(target.Word(jit.OffsetPtr+int32(8*k)), to)
 	w.Add(target.Word(jit.OffsetRow+int32(8*k)), to)
 }
@@ -132,16 +132,16 @@ func (g *gen) emit() {
 	g.Bind(eachVector)
 	g.initSums()
 	if g.s.PrefetchResult {
-		g.eachResult(out, func(_ target.V, at target.Addr) { g.Prefetch(1, at) })
+		g.eachResult(out, func(_ target.VReg, at target.Addr) { g.Prefetch(1, at) })
 	}
 	g.groupLoop()
-	g.finish()
-	for _, r := range []target.G{in, out, channel} {
-		g.Add(target.Imm(g.s.Bytes), r)
+	g.storeResults()
+	for _, r := range []target.GReg{in, out, channel} {
+		g.Add(target.Imm(g.s.VectorBytes), r)
 	}
 	g.CountDown(vectors, target.EQ, tileDone)
 	g.CompareJump(vectors, target.Imm(1), target.NE, eachVector)
-	for _, r := range []target.G{in, out, channel} {
+	for _, r := range []target.GReg{in, out, channel} {
 		g.Sub(overlap, r)
 	}
 	g.Jump(eachVector)
@@ -178,22 +178,22 @@ func (g *gen) begin() {
 // initSums initializes the sums.
 func (g *gen) initSums() {
 	if g.s.Bias {
-		g.Copy(target.Addr{Base: bias, Index: channel, Scale: 1}, target.V(0))
+		g.Copy(target.Addr{Base: bias, Index: channel, Scale: 1}, target.VReg(0))
 	} else {
 		g.clear(0)
 	}
 	for i := 1; i < g.sumRegs; i++ {
-		g.Copy(target.V(0), target.V(i))
+		g.Copy(target.VReg(0), target.VReg(i))
 	}
 }
 
 // groupLoop adds up the windows of all channels of a group. Their weights are consecutive.
 func (g *gen) groupLoop() {
 	s := g.s
-	next := func() { g.Add(target.Imm(s.Window[0]*s.Window[1]*s.Bytes), weights) }
+	advanceWeights := func() { g.Add(target.Imm(s.Window[0]*s.Window[1]*s.VectorBytes), weights) }
 	if s.Group == 1 {
 		g.windows()
-		next()
+		advanceWeights()
 		return
 	}
 	top := g.NewLabel()
@@ -203,7 +203,7 @@ func (g *gen) groupLoop() {
 	g.Bind(top)
 	g.Move(rowsLeft, spillWord(channelsLeft))
 	g.windows()
-	next()
+	advanceWeights()
 	g.AddToIndices(s.Size/4, g.permutation())
 	g.Move(spillWord(channelsLeft), rowsLeft)
 	g.CountDown(rowsLeft, target.NE, top)
@@ -211,20 +211,21 @@ func (g *gen) groupLoop() {
 
 // permutation returns the register with the permutation: for each 32-bit word the index of the current channel of its
 // group.
-func (g *gen) permutation() target.V { return target.V(g.sumRegs + g.weightRegs + g.inputRegs) }
+func (g *gen) permutation() target.VReg { return target.VReg(g.sumRegs + g.weightRegs + g.inputRegs) }
 
 // firstChannels returns the permutation for the first channel of the groups.
 func (g *gen) firstChannels() (list []int) {
 	words := g.s.Size / 4
-	for i := range g.s.Bytes / 4 {
+	for i := range g.s.VectorBytes / 4 {
 		first := i / words / g.s.Group * g.s.Group
 		list = append(list, first*words+i%words)
 	}
 	return list
 }
 
-// load loads an element of the input; in a grouped convolution it broadcasts one channel to all lanes of its group.
-func (g *gen) load(x target.Addr, to target.V) {
+// loadInput loads an element of the input; in a grouped convolution it broadcasts one channel to all lanes of its
+// group.
+func (g *gen) loadInput(x target.Addr, to target.VReg) {
 	if g.s.Group > 1 {
 		g.Permute(x, g.permutation(), to)
 	} else {
@@ -255,7 +256,7 @@ func (g *gen) windows() {
 	g.Bind(top)
 	g.windowRow(0, inRow, weightRow, 0, math.MaxInt32)
 	g.Add(target.Imm(s.In[0]*s.Dilation[0]), inRow)
-	g.Add(target.Imm(s.Window[1]*s.Bytes), weightRow)
+	g.Add(target.Imm(s.Window[1]*s.VectorBytes), weightRow)
 	g.CountDown(rowsLeft, target.NE, top)
 	g.Bind(end)
 }
@@ -265,11 +266,11 @@ func (g *gen) windows() {
 func (g *gen) inputRows() {
 	s := g.s
 	for i := range g.weightRegs {
-		g.Copy(target.Addr{Base: weights, Disp: i * s.Bytes}, g.weight(i))
+		g.Copy(target.Addr{Base: weights, Disp: i * s.VectorBytes}, g.weight(i))
 	}
 	for inputRow := s.First[0]; inputRow < s.End[0]; inputRow++ {
 		for col := s.First[1]; col < s.End[1]; col++ {
-			var uses []use
+			var uses []weightUse
 			for row := range s.Tile[0] {
 				if d := inputRow - row*s.Stride[0]; d >= 0 && d%s.Dilation[0] == 0 && d/s.Dilation[0] < s.Window[0] {
 					uses = g.usesOfColumn(uses, row, col, d/s.Dilation[0]*s.Window[1])
@@ -282,11 +283,11 @@ func (g *gen) inputRows() {
 
 // windowRow adds row k of the windows, for the rows of results from first to end: the window row exists in the input
 // for these rows.
-func (g *gen) windowRow(k int, in, weights target.G, first, end int) {
+func (g *gen) windowRow(k int, in, weights target.GReg, first, end int) {
 	s := g.s
 	loaded := false
 	weight := func(col int) target.Addr {
-		return target.Addr{Base: weights, Disp: (k*s.Window[1] + col) * s.Bytes}
+		return target.Addr{Base: weights, Disp: (k*s.Window[1] + col) * s.VectorBytes}
 	}
 	for row := range s.Tile[0] {
 		inputRow := row*s.Stride[0] + k*s.Dilation[0]
@@ -306,27 +307,27 @@ func (g *gen) windowRow(k int, in, weights target.G, first, end int) {
 	}
 }
 
-// use is the use of an input element in a window: its product with a weight is added to a sum. weight is the index of
-// the weight among the weights in registers or in the row.
-type use struct {
-	sum    target.V
+// weightUse is the use of an input element in a window: its product with a weight is added to a sum. weight is the
+// index of the weight among the weights in registers or in the row.
+type weightUse struct {
+	sum    target.VReg
 	weight int
 }
 
 // usesOfColumn appends the uses of an element in column col of the input, in the windows of a row of results. first is
 // the index of the first weight of the window's row.
-func (g *gen) usesOfColumn(uses []use, row, col, first int) []use {
+func (g *gen) usesOfColumn(uses []weightUse, row, col, rowStart int) []weightUse {
 	s := g.s
 	for r := range s.Tile[1] {
 		if d := col - r*s.Stride[1]; d >= 0 && d%s.Dilation[1] == 0 && d/s.Dilation[1] < s.Window[1] {
-			uses = append(uses, use{g.sum(row, r), first + d/s.Dilation[1]})
+			uses = append(uses, weightUse{g.sum(row, r), rowStart + d/s.Dilation[1]})
 		}
 	}
 	return uses
 }
 
 // useElement adds an element of the input to all results whose windows contain it.
-func (g *gen) useElement(uses []use, x target.Addr, weight func(col int) target.Addr) {
+func (g *gen) useElement(uses []weightUse, x target.Addr, weight func(col int) target.Addr) {
 	if len(uses) == 1 && g.weightRegs > 0 && g.s.Group == 1 && g.memoryOperands {
 		g.MulAdd(x, g.weight(uses[0].weight), uses[0].sum)
 		return
@@ -335,7 +336,7 @@ func (g *gen) useElement(uses []use, x target.Addr, weight func(col int) target.
 		return
 	}
 	loaded := g.input()
-	g.load(x, loaded)
+	g.loadInput(x, loaded)
 	for _, u := range uses {
 		switch {
 		case g.weightRegs > 0:
@@ -353,16 +354,16 @@ func (g *gen) useElement(uses []use, x target.Addr, weight func(col int) target.
 	}
 }
 
-// finish applies the epilogue and writes the results.
-func (g *gen) finish() {
+// storeResults applies the epilogue and writes the results.
+func (g *gen) storeResults() {
 	for _, t := range g.s.Epilogue {
-		g.epilogueStep(t, target.V(g.sumRegs))
+		g.epilogueStep(t, target.VReg(g.sumRegs))
 	}
-	g.eachResult(out, func(sum target.V, at target.Addr) { g.Copy(sum, at) })
+	g.eachResult(out, func(sum target.VReg, at target.Addr) { g.Copy(sum, at) })
 }
 
 // eachResult calls visit with each sum and its address, for memory with the layout of the result.
-func (g *gen) eachResult(base target.G, visit func(sum target.V, at target.Addr)) {
+func (g *gen) eachResult(base target.GReg, visit func(sum target.VReg, at target.Addr)) {
 	for row := range g.s.Tile[0] {
 		for col := range g.s.Tile[1] {
 			visit(g.sum(row, col), target.Addr{Base: base, Disp: row*g.s.Out[0] + col*g.s.Out[1]})
@@ -371,9 +372,9 @@ func (g *gen) eachResult(base target.G, visit func(sum target.V, at target.Addr)
 }
 
 // epilogueStep applies an operation to all sums; x is a free register.
-func (g *gen) epilogueStep(t tile.EpilogueStep, x target.V) {
+func (g *gen) epilogueStep(t tile.EpilogueStep, x target.VReg) {
 	op := t.Op.VectorOp()
-	fromMemory := func(sum target.V, at target.Addr) { g.Op(op, at, sum, sum) }
+	fromMemory := func(sum target.VReg, at target.Addr) { g.Op(op, at, sum, sum) }
 	switch t.Op {
 	case tile.AddResult:
 		g.eachResult(out, fromMemory)
@@ -385,12 +386,12 @@ func (g *gen) epilogueStep(t tile.EpilogueStep, x target.V) {
 		g.Move(spillWord(t.Operand), scratch)
 		g.Copy(target.Addr{Base: scratch, Index: channel, Scale: 1}, x)
 		for i := range g.sumRegs {
-			g.Op(op, x, target.V(i), target.V(i))
+			g.Op(op, x, target.VReg(i), target.VReg(i))
 		}
 	default:
 		g.Copy(g.number(t.Number()), x)
 		for i := range g.sumRegs { // Max and Min propagate a NaN in the sum
-			g.Op(op, target.V(i), x, target.V(i))
+			g.Op(op, target.VReg(i), x, target.VReg(i))
 		}
 	}
 }
@@ -401,5 +402,5 @@ func (g *gen) number(v float64) target.Constant {
 	if g.s.Size == 4 {
 		b = binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(v)))
 	}
-	return target.Constant(strings.Repeat(string(b), g.s.Bytes/g.s.Size))
+	return target.Constant(strings.Repeat(string(b), g.s.VectorBytes/g.s.Size))
 }

@@ -1,5 +1,5 @@
 // Package depthwise generates machine code for depthwise and grouped convolutions with adjacent channels (NHWC layout).
-// [Compile] generates code for floats from a [Spec] and [CompileBytes] for quantized values from a [Bytes], for
+// [Compile] generates code for floats from a [Spec] and [CompileBytes] for quantized values from a [ByteSpec], for
 // AVX-512, AVX2 and NEON. A grouped convolution with small groups is not a matrix product of a useful size. Instead,
 // the generated code slides the window over the pixels and computes all channels of a vector at once.
 //
@@ -27,13 +27,13 @@ import (
 
 // Spec specifies the code of a tile. In pairs, rows precede columns. A Spec must not be modified after it was compiled.
 type Spec struct {
-	Size     int // bytes of an element: 4 for float32, 8 for float64
-	Bytes    int // bytes of a vector: 64 (AVX-512), 32 (AVX2) or 16
-	Group    int // channels of a group, the same for input and result; it divides the lanes of a vector
-	Tile     [2]int
-	Window   [2]int
-	Stride   [2]int // stride of the window
-	Dilation [2]int // dilation of the window
+	Size        int // bytes of an element: 4 for float32, 8 for float64
+	VectorBytes int // bytes of a vector: 64 (AVX-512), 32 (AVX2) or 16
+	Group       int // channels of a group, the same for input and result; it divides the lanes of a vector
+	Tile        [2]int
+	Window      [2]int
+	Stride      [2]int // stride of the window
+	Dilation    [2]int // dilation of the window
 
 	// First and End delimit the rows and columns of the input that exist, relative to the window of the tile's first
 	// result.
@@ -86,12 +86,12 @@ func (s *Spec) check(cpu machine.Features) error {
 	switch {
 	case !Supports(cpu):
 		return fmt.Errorf("depthwise: no machine code for %v", cpu)
-	case s.Size != 4 && s.Size != 8 || s.Bytes != 16 && s.Bytes != 32 && s.Bytes != 64:
-		return fmt.Errorf("depthwise: elements of %d bytes in vectors of %d", s.Size, s.Bytes)
-	case s.Bytes > longest:
-		return fmt.Errorf("depthwise: vectors of %d bytes for %v", s.Bytes, cpu)
-	case s.Group < 1 || s.Bytes/s.Size%s.Group != 0:
-		return fmt.Errorf("depthwise: groups of %d channels in vectors of %d", s.Group, s.Bytes/s.Size)
+	case s.Size != 4 && s.Size != 8 || s.VectorBytes != 16 && s.VectorBytes != 32 && s.VectorBytes != 64:
+		return fmt.Errorf("depthwise: elements of %d bytes in vectors of %d", s.Size, s.VectorBytes)
+	case s.VectorBytes > longest:
+		return fmt.Errorf("depthwise: vectors of %d bytes for %v", s.VectorBytes, cpu)
+	case s.Group < 1 || s.VectorBytes/s.Size%s.Group != 0:
+		return fmt.Errorf("depthwise: groups of %d channels in vectors of %d", s.Group, s.VectorBytes/s.Size)
 	case min(s.Tile[0], s.Tile[1], s.Window[0], s.Window[1], s.Stride[0], s.Stride[1], s.Dilation[0], s.Dilation[1]) < 1:
 		return fmt.Errorf("depthwise: tile %v, window %v, stride %v, dilation %v", s.Tile, s.Window, s.Stride, s.Dilation)
 	case s.Tile[0]*s.Tile[1]+s.permutationRegs()+2 > registers:

@@ -5,11 +5,11 @@ package jittest
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // reduceRounds is the maximum number of reduction steps of a remainder. A quotient of float64 has up to 2,098 bits, and
@@ -70,7 +70,7 @@ func CountInstructions(cpu machine.Features, listing string) (*InstructionCount,
 		return nil, fmt.Errorf("no loop over elements in\n%s", code)
 	}
 	c.row = c.takeCost(0, len(c.lines))
-	slices.SortFunc(c.loops, func(a, b elementLoop) int { return b.elements - a.elements })
+	sorted.Func(c.loops, func(a, b elementLoop) int { return b.elements - a.elements })
 	return c, nil
 }
 

@@ -50,7 +50,7 @@ func Compile(signed bool, cpu machine.Features) (*jit.Func, error) {
 
 // General registers.
 const (
-	zeroPoint target.G = iota
+	zeroPoint target.GReg = iota
 	scales
 	_
 	out
@@ -61,18 +61,18 @@ const (
 )
 
 // order is the register of the permutation, after the registers of columns, scales and constants.
-const order target.V = 10
+const order target.VReg = 10
 
 // emit writes the function.
 func emit(w *writer.Writer, signed bool) {
-	for k, to := range []target.G{Out: out, Sums: sums, Scales: scales, ZeroPoint: zeroPoint} {
+	for k, to := range []target.GReg{Out: out, Sums: sums, Scales: scales, ZeroPoint: zeroPoint} {
 		w.Move(target.Word(jit.OffsetPtr+int32(8*k)), to)
 		w.Add(target.Word(jit.OffsetRow+int32(8*k)), to)
 	}
 	step := func(k int) target.Word { return target.Word(jit.OffsetStep + int32(8*k)) }
-	q := &writer.Quantizer{Writer: w, Signed: signed, MaxLevel: 8, ZeroPoint: 9, Ordered: 6}
+	q := &writer.Quantizer{Writer: w, Signed: signed, MaxLevel: 8, ZeroPoint: 9, NotNaN: 6}
 	q.Begin(target.Addr{Base: zeroPoint})
-	q.Order(order)
+	q.LoadOrder(order)
 	q.BeginColumns(step(ColumnMask), scales)
 	w.Move(step(NextOut), nextOut)
 	w.Move(step(NextSums), nextSums)
@@ -80,7 +80,7 @@ func emit(w *writer.Writer, signed bool) {
 	top := w.NewLabel()
 	w.Align(32)
 	w.Bind(top)
-	q.Columns(sums, out, order)
+	q.ConvertColumns(sums, out, order)
 	w.Add(nextOut, out)
 	w.Add(nextSums, sums)
 	w.CountDown(rows, target.NE, top)

@@ -18,52 +18,52 @@ type Writer interface {
 
 	Move(from, to Int)
 	Add(from, to Int)
-	Sub(from Int, to G)
-	Lea(at Addr, to G)           // computes the address
-	AlignDown(bytes int, to G)   // rounds down to a multiple of bytes, a power of two
-	Prefetch(level int, at Addr) // prefetches the cache line into the first or second cache
+	Sub(from Int, to GReg)
+	Lea(at Addr, to GReg)         // computes the address
+	AlignDown(bytes int, to GReg) // rounds down to a multiple of bytes, a power of two
+	Prefetch(level int, at Addr)  // prefetches the cache line into the first or second cache
 
 	NewLabel() Label
 	Bind(Label)
 	Align(bytes int) // aligns the next instruction
 	Jump(Label)
-	CompareJump(x G, y Int, c Cond, l Label)    // jumps if x has the relation to y; an Imm is 0 to 4095
-	AddJump(n int64, to Int, c Cond, l Label)   // adds n, and jumps if the sum has the relation to 0
-	CountDown(counter Int, c Cond, l Label)     // subtracts 1, and jumps if the difference has the relation to 0
-	JumpIfBits(mask int64, value G, l Label)    // jumps if a bit of the mask is set in the value
-	SetLanes(lanes Int, mask V, temporary [2]G) // sets the lanes of partial vectors; mask is used if MasksInVectors
-	Load(at Addr, to V, partial bool)           // lanes that a partial vector lacks become 0
-	Store(from V, at Addr, partial bool)        // lanes that a partial vector lacks are not written
-	Broadcast(at Addr, to V)                    // loads an element into all lanes
-	Number(x float64, to V)                     // sets all lanes to a constant
-	Clear(to V)                                 // sets all lanes to 0
-	Copy(from, to Source)                       // copies a whole vector; from or to is a register
-	Op(op Op, x Source, y, to V)                // computes an operation
-	Inst(name string, operands ...Source)       // writes an instruction that this processor has
-	Elements(at Addr, n int, to V)              // loads n adjacent elements as operands of FMA
-	FMA(x Element, y, sum V)                    // sum += x * y
-	FMAMemory(at Addr, y, sum V)                // sum += y * the element in memory; for 512-bit vectors
-	Dot(x Element, y, sum V, signed bool)       // sum += the dot product of four bytes of x and of each lane of y
-	ToFloats(v V)                               // converts int32 to float32
-	MulAdd(x Source, y, sum V)                  // sum += x * y, rounded once, in each lane
-	Permutation(words []int, to V)              // sets the indices of words of 32 bits for Permute
-	AddToIndices(n int, permutation V)          // adds n to all indices of a permutation
-	Permute(at Addr, permutation, to V)         // loads the words of a vector that the permutation selects
-	Return()                                    // ends the function
-	Finish() (jit.Code, error)                  // returns the code
+	CompareJump(x GReg, y Int, c Cond, l Label)       // jumps if x has the relation to y; an Imm is 0 to 4095
+	AddJump(n int64, to Int, c Cond, l Label)         // adds n, and jumps if the sum has the relation to 0
+	CountDown(counter Int, c Cond, l Label)           // subtracts 1, and jumps if the difference has the relation to 0
+	JumpIfBits(mask int64, value GReg, l Label)       // jumps if a bit of the mask is set in the value
+	SetLanes(lanes Int, mask VReg, temporary [2]GReg) // sets the lanes of partial vectors; mask is used if MasksInVectors
+	Load(at Addr, to VReg, partial bool)              // lanes that a partial vector lacks become 0
+	Store(from VReg, at Addr, partial bool)           // lanes that a partial vector lacks are not written
+	Broadcast(at Addr, to VReg)                       // loads an element into all lanes
+	Number(x float64, to VReg)                        // sets all lanes to a constant
+	Clear(to VReg)                                    // sets all lanes to 0
+	Copy(from, to Source)                             // copies a whole vector; from or to is a register
+	Op(op Op, x Source, y, to VReg)                   // computes an operation
+	Inst(name string, operands ...Source)             // writes an instruction that this processor has
+	Elements(at Addr, n int, to VReg)                 // loads n adjacent elements as operands of FMA
+	FMA(x Element, y, sum VReg)                       // sum += x * y
+	FMAMemory(at Addr, y, sum VReg)                   // sum += y * the element in memory; for 512-bit vectors
+	Dot(x Element, y, sum VReg, signed bool)          // sum += the dot product of four bytes of x and of each lane of y
+	ToFloats(v VReg)                                  // converts int32 to float32
+	MulAdd(x Source, y, sum VReg)                     // sum += x * y, rounded once, in each lane
+	Permutation(words []int, to VReg)                 // sets the indices of words of 32 bits for Permute
+	AddToIndices(n int, permutation VReg)             // adds n to all indices of a permutation
+	Permute(at Addr, permutation, to VReg)            // loads the words of a vector that the permutation selects
+	Return()                                          // ends the function
+	Finish() (jit.Code, error)                        // returns the code
 }
 
-// G is a general register. [Args] and the registers below [Generals] exist on all processors.
-type G uint8
+// GReg is a general register. [Args] and the registers below [Generals] exist on all processors.
+type GReg uint8
 
 // Generals is the number of general registers, besides Args.
 const Generals = 13
 
 // Args is the register with the address of [jit.Args], which code does not change.
-const Args G = 0xFF
+const Args GReg = 0xFF
 
-// V is a vector register, from 0; see [Vectors].
-type V uint8
+// VReg is a vector register, from 0; see [Vectors].
+type VReg uint8
 
 // Register is a [G] or a [V].
 type Register interface{ register() string }
@@ -79,7 +79,7 @@ type Int interface{ isInt() }
 
 // Addr is the memory at Base + Index*Scale + Disp. Scale is 1, 2 or 4, or 0 without an index.
 type Addr struct {
-	Base, Index G
+	Base, Index GReg
 	Scale       uint8
 	Disp        int
 }
@@ -92,7 +92,7 @@ type Constant string
 
 // Element is a lane of a register that [Writer.Elements] has loaded.
 type Element struct {
-	V    V
+	Reg  VReg
 	Lane int
 }
 
@@ -163,7 +163,7 @@ func (r *Roles) Declare(role string, registers ...Register) {
 		r.roles = map[Register]string{}
 	}
 	for _, x := range registers {
-		g, isGeneral := x.(G)
+		g, isGeneral := x.(GReg)
 		if isGeneral && g >= Generals {
 			r.Fail(fmt.Errorf("target: %s does not exist", x.register()))
 		}
@@ -184,13 +184,13 @@ func (r *Roles) Fail(err error) {
 // Err returns the first error.
 func (r *Roles) Err() error { return r.err }
 
-func (g G) register() string { return fmt.Sprintf("general register %d", g) }
-func (v V) register() string { return fmt.Sprintf("vector register %d", v) }
+func (g GReg) register() string { return fmt.Sprintf("general register %d", g) }
+func (v VReg) register() string { return fmt.Sprintf("vector register %d", v) }
 
-func (G) isInt()       {}
+func (GReg) isInt()    {}
 func (Word) isInt()    {}
 func (Imm) isInt()     {}
-func (V) isSource()    {}
+func (VReg) isSource() {}
 func (Addr) isSource() {}
 
 func (Constant) isSource() {}

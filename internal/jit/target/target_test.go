@@ -20,13 +20,13 @@ func TestDeclare(t *testing.T) {
 			second target.Register
 			want   string
 		}{
-			{target.G(2), ""}, {target.V(1), ""},
-			{target.G(1), "general register 1 cannot be a sum and a count"},
-			{target.V(3), "vector register 3 cannot be a sum and a count"},
-			{target.G(target.Generals), "general register 13 does not exist"},
+			{target.GReg(2), ""}, {target.VReg(1), ""},
+			{target.GReg(1), "general register 1 cannot be a sum and a count"},
+			{target.VReg(3), "vector register 3 cannot be a sum and a count"},
+			{target.GReg(target.Generals), "general register 13 does not exist"},
 		} {
 			w := w()
-			w.Declare("a sum", target.G(1), target.V(3))
+			w.Declare("a sum", target.GReg(1), target.VReg(3))
 			w.Declare("a count", tc.second)
 			w.Return()
 			switch _, err := w.Finish(); {

@@ -8,5 +8,5 @@ type ByteWindows struct {
 	Channels    int  // number of existing channels of partial vectors of AVX2 and NEON; 0 for all
 	ChannelMask Word // bit mask of the channels, with AVX-512
 	Spill       Word // first word of 32 bytes of scratch memory
-	Temporary   G    // free where results are stored
+	Temporary   GReg // free where results are stored
 }

@@ -14,15 +14,15 @@ import (
 // peak returns code that executes Args.N iterations of 12 independent multiply-adds.
 func peak(b *testing.B, cpu machine.Features) *jit.Func {
 	g := newGen(&Spec{Size: 4, Rows: 1, Vectors: 1}, cpu, false)
-	for i := range target.V(16) {
+	for i := range target.VReg(16) {
 		g.Clear(i)
 	}
 	g.Move(target.Word(jit.OffsetN), count)
 	g.Align(32)
 	top := g.NewLabel()
 	g.Bind(top)
-	for i := range target.V(12) {
-		g.FMA(target.Element{V: 14}, 15, i)
+	for i := range target.VReg(12) {
+		g.FMA(target.Element{Reg: 14}, 15, i)
 	}
 	g.CountDown(count, target.NE, top)
 	g.Return()

@@ -47,7 +47,7 @@ func (g *gen) startBlocks() {
 		return
 	}
 	for i := range g.sumCount {
-		r := target.V(i)
+		r := target.VReg(i)
 		g.Copy(r, g.blockSum(i))
 		if g.s.Start != Zero {
 			g.Clear(r)
@@ -58,7 +58,7 @@ func (g *gen) startBlocks() {
 // endBlock adds the accumulators to the sums of the previous blocks, and resets them to 0.
 func (g *gen) endBlock() {
 	for i := range g.sumCount {
-		r := target.V(i)
+		r := target.VReg(i)
 		g.Op(target.Add, g.blockSum(i), r, r)
 		g.Copy(r, g.blockSum(i))
 		g.Clear(r)
@@ -71,6 +71,6 @@ func (g *gen) joinBlocks() {
 		return
 	}
 	for i := range g.sumCount {
-		g.Op(target.Add, g.blockSum(i), target.V(i), target.V(i))
+		g.Op(target.Add, g.blockSum(i), target.VReg(i), target.VReg(i))
 	}
 }

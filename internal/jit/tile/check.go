@@ -46,9 +46,9 @@ func (s *Spec) check(cpu machine.Features) error {
 		return fmt.Errorf("tile: the number of lanes must be constant for %v", cpu)
 	case s.Size != 4 && s.Size != 8:
 		return fmt.Errorf("tile: elements of %d bytes, want 4 or 8", s.Size)
-	case s.Unit && !cpu.Has(machine.Vector512):
+	case s.MatrixUnit && !cpu.Has(machine.Vector512):
 		return fmt.Errorf("tile: no matrix unit for %v", cpu)
-	case s.Rows < 1 || s.Vectors < 1 || !s.Unit && s.minRegisters(cpu) > n:
+	case s.Rows < 1 || s.Vectors < 1 || !s.MatrixUnit && s.minRegisters(cpu) > n:
 		return fmt.Errorf("tile: %d rows of %d vectors do not fit into %d registers", s.Rows, s.Vectors, n)
 	case s.Lanes != Dynamic && (s.Lanes < 0 || s.Lanes > bytes/s.Size):
 		return fmt.Errorf("tile: %d lanes in vectors of %d: want neither less than 0 nor more", s.Lanes, bytes/s.Size)
@@ -84,7 +84,7 @@ func (s *Spec) check(cpu machine.Features) error {
 	if err := s.checkRuns(); err != nil {
 		return err
 	}
-	if err := s.checkDistances(); err != nil || !s.Unit {
+	if err := s.checkDistances(); err != nil || !s.MatrixUnit {
 		return err
 	}
 	return s.checkUnit()
@@ -99,6 +99,10 @@ func (s *Spec) checkIntegers(cpu machine.Features) error {
 		return fmt.Errorf("tile: no words for %v", cpu)
 	case s.SignedIn && !s.Bytes, s.Bytes && ReadsSigned(cpu, s.SignedIn) != s.SignedIn:
 		return fmt.Errorf("tile: SignedIn requires Bytes and the result of ReadsSigned: signed %v, for %v", s.SignedIn, cpu)
+	case s.Matrix && (!s.Bytes || !cpu.Has(machine.MatrixBytes) || s.Masked || s.PackStep != 0 ||
+		slices.ContainsFunc(s.Runs, func(r Run) bool { return r.Rows != 0 && r.Rows != uint32(1<<s.Rows-1) })):
+		return fmt.Errorf("tile: products of byte matrices require Bytes, all rows in every run, whole vectors, no packing "+
+			"and i8mm: not for %v", cpu)
 	case s.Bytes && s.Size != 4:
 		return fmt.Errorf("tile: groups of %d bytes, want 4", s.Size)
 	case s.Words && (s.Size != 4 || s.Bytes):
@@ -150,13 +154,13 @@ func (s *Spec) checkRuns() error {
 // minRegisters returns the minimum number of vector registers of a tile: the accumulators, the vectors of a term, a
 // broadcast element unless multiplications broadcast it from memory, and the mask unless it is in a mask register.
 func (s *Spec) minRegisters(cpu machine.Features) int {
-	n := s.Rows*s.Vectors + s.Vectors
+	n := s.sumCount() + s.termVectors()
 	if s.Quantized != NotQuantized {
-		n = max(n, s.Rows*s.Vectors+quantizedRegs-1) // the register of the broadcast element is added below
+		n = max(n, s.sumCount()+quantizedRegs-1) // the register of the broadcast element is added below
 	}
 	switch {
 	case cpu.Has(machine.Vector512) && !s.hasIntSums():
-		return max(n, s.Rows*s.Vectors+1)
+		return max(n, s.sumCount()+1)
 	case s.Words && s.Vectors > 1: // products are in a register of their own before they are added
 		n++
 	}
@@ -165,6 +169,23 @@ func (s *Spec) minRegisters(cpu machine.Features) int {
 		n++
 	}
 	return n
+}
+
+// sumCount returns the number of registers of accumulators. With Matrix, a register has the sums of two rows, so the
+// last row of an odd number occupies the registers of two.
+func (s *Spec) sumCount() int {
+	if s.Matrix {
+		return (s.Rows + s.Rows%2) * s.Vectors
+	}
+	return s.Rows * s.Vectors
+}
+
+// termVectors returns the number of vectors of a term in the vector operand.
+func (s *Spec) termVectors() int {
+	if s.Matrix {
+		return 2 * s.Vectors
+	}
+	return s.Vectors
 }
 
 // hasBlocks reports whether terms are divided into blocks.

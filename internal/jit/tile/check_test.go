@@ -58,9 +58,12 @@ func TestInvalid(t *testing.T) {
 		"run 1 has a distance or a number that is too large: {In:-1": func(s *tile.Spec) {
 			s.Runs = []tile.Run{{In: 1 << 29, InStep: 1 << 28, Terms: 3}, {In: 1<<16 - 1<<30, Terms: 1}}
 		},
-		"no words for arm64+dotprod":       func(s *tile.Spec) { s.Rows, s.Words = 5, true },
-		"signed false, for arm64+dotprod":  func(s *tile.Spec) { s.Rows, s.Bytes = 5, true },
-		"signed true, for avx2":            func(s *tile.Spec) { s.Rows, s.Bytes, s.SignedIn = 5, true, true },
+		"no words for arm64+dotprod":      func(s *tile.Spec) { s.Rows, s.Words = 5, true },
+		"signed false, for arm64+dotprod": func(s *tile.Spec) { s.Rows, s.Bytes = 5, true },
+		"signed true, for avx2":           func(s *tile.Spec) { s.Rows, s.Bytes, s.SignedIn = 5, true, true },
+		"i8mm: not for arm64+dotprod": func(s *tile.Spec) {
+			s.Rows, s.Bytes, s.SignedIn, s.Matrix = 5, true, true, true
+		},
 		"no bytes and words for arm64":     func(s *tile.Spec) { s.Rows, s.Words = 5, true },
 		"lanes must be constant for arm64": func(s *tile.Spec) { s.Lanes = tile.Dynamic },
 		"no machine code for por":          nil,

@@ -58,6 +58,7 @@ func TestDigestsARM64(t *testing.T) {
 			{"float64", machine.NEON, random[float64](rng, machine.NEON).spec},
 			{"bytes", dots, random[int32](rng, dots).spec},
 			{"bytes i8mm", dots | machine.MatrixBytes, random[int32](rng, dots|machine.MatrixBytes).spec},
+			{"byte matrices", dots | machine.MatrixBytes, randomMatrix(rng, dots|machine.MatrixBytes).spec},
 		} {
 			name := piece.name
 			f, err := tile.Compile(piece.spec, piece.cpu)

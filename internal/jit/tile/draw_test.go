@@ -43,6 +43,22 @@ func random[T number](rng *rand.Rand, cpu machine.Features) *call[T] {
 	return c
 }
 
+// randomMatrix draws a call that multiplies byte matrices.
+func randomMatrix(rng *rand.Rand, cpu machine.Features) *call[int32] {
+	c := random[int32](rng, cpu)
+	s := c.spec
+	regs, _ := target.Vectors(cpu)
+	s.Matrix, s.Masked, s.PackStep = true, false, 0
+	if maxRows := (regs - 1 - 2*s.Vectors) / s.Vectors &^ 1; s.Rows > maxRows {
+		s.Rows = maxRows
+		s.In, s.Out = s.In[:min(len(s.In), maxRows)], s.Out[:min(len(s.Out), maxRows)]
+	}
+	for i := range s.Runs {
+		s.Runs[i].Rows = 0
+	}
+	return c
+}
+
 // drawPacking draws packing and prefetches, if the spec supports them.
 func (c *call[T]) drawPacking(rng *rand.Rand) {
 	s := c.spec

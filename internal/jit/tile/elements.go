@@ -31,15 +31,15 @@ func elementRegisters(cpu machine.Features) int {
 func (g *gen) elementsFromMemory() bool { return g.elements.registers <= 0 }
 
 // nextElement returns the register for the next load, in rotation.
-func (g *gen) nextElement() target.V {
-	x := target.V(g.sumCount + g.s.Vectors + g.elements.next)
+func (g *gen) nextElement() target.VReg {
+	x := target.VReg(g.sumCount + g.s.termVectors() + g.elements.next)
 	g.elements.next = (g.elements.next + 1) % g.elements.registers
 	return x
 }
 
 // beginTerm is called before each term. It loads the elements of several terms if they are adjacent, there is a
 // register for each row, and at least two terms are left.
-func (g *gen) beginTerm(r *Run, atIn, termsLeft int) {
+func (g *gen) beginTerm(r *Run, inOffset, termsLeft int) {
 	e, mask := &g.elements, g.rowMask(r)
 	if e.terms > 0 {
 		for i := range e.row {
@@ -58,15 +58,15 @@ func (g *gen) beginTerm(r *Run, atIn, termsLeft int) {
 	}
 	for i := range g.s.Rows {
 		if mask>>i&1 != 0 {
-			e.row[i] = target.Element{V: g.nextElement()}
-			g.Elements(g.row(i, atIn), n, e.row[i].V)
+			e.row[i] = target.Element{Reg: g.nextElement()}
+			g.Elements(g.row(i, inOffset), n, e.row[i].Reg)
 		}
 	}
 	e.loaded, e.terms = mask, n-1
 }
 
 // element returns the element of a row. If necessary, it loads the element, and those of the next rows if adjacent.
-func (g *gen) element(r *Run, i, atIn int) target.Element {
+func (g *gen) element(r *Run, i, inOffset int) target.Element {
 	e := &g.elements
 	if e.loaded>>i&1 == 0 {
 		n := target.ElementsPerVector(g.cpu, g.s.Size)
@@ -74,9 +74,9 @@ func (g *gen) element(r *Run, i, atIn int) target.Element {
 			n /= 2
 		}
 		x := g.nextElement()
-		g.Elements(g.row(i, atIn), n, x)
+		g.Elements(g.row(i, inOffset), n, x)
 		for k := range n {
-			e.row[i+k] = target.Element{V: x, Lane: k}
+			e.row[i+k] = target.Element{Reg: x, Lane: k}
 			e.loaded |= 1 << (i + k)
 		}
 	}

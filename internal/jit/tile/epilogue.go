@@ -16,11 +16,11 @@ func (g *gen) setLanes() {
 	if g.s.Lanes != Dynamic {
 		lanes = target.Imm(g.s.Lanes)
 	}
-	g.SetLanes(lanes, g.mask, [2]target.G{in, count})
+	g.SetLanes(lanes, g.mask, [2]target.GReg{in, count})
 }
 
 // loadEpilogueMask sets the lanes for the code outside the k-loop, if setTermMask did not. It returns a free register.
-func (g *gen) loadEpilogueMask() (scratch target.V) {
+func (g *gen) loadEpilogueMask() (scratch target.VReg) {
 	if target.MasksInVectors(g.cpu) && g.s.mayBePartial(g.cpu) && !g.s.masksTerms(g.cpu) {
 		g.mask = g.freeRegister(1)
 		g.setLanes()
@@ -32,7 +32,7 @@ func (g *gen) loadEpilogueMask() (scratch target.V) {
 func (g *gen) isPartial(v int) bool { return v == g.s.Vectors-1 && g.s.mayBePartial(g.cpu) }
 
 // eachResult visits the vectors of an operand with the offsets of the result.
-func (g *gen) eachResult(base target.G, visit func(row, v int, at target.Addr)) {
+func (g *gen) eachResult(base target.GReg, visit func(row, v int, at target.Addr)) {
 	if g.s.Out == nil {
 		g.Move(base, inRow5)
 		g.Move(stepOf(OutRow), inRow10)
@@ -54,7 +54,7 @@ func (g *gen) eachResult(base target.G, visit func(row, v int, at target.Addr)) 
 }
 
 // eachLanes loads each vector of an operand by lanes into x, and then visits the sums of this vector.
-func (g *gen) eachLanes(operand Slot, x target.V, visit func(row, v int)) {
+func (g *gen) eachLanes(operand Slot, x target.VReg, visit func(row, v int)) {
 	g.operand(operand, in)
 	for v := range g.s.Vectors {
 		g.Load(target.Addr{Base: in, Disp: v * g.bytes}, x, g.isPartial(v))
@@ -64,8 +64,8 @@ func (g *gen) eachLanes(operand Slot, x target.V, visit func(row, v int)) {
 	}
 }
 
-// start emits the initialization of the accumulators.
-func (g *gen) start() {
+// initSums emits the initialization of the accumulators.
+func (g *gen) initSums() {
 	x := g.loadEpilogueMask()
 	if g.s.PrefetchResult {
 		g.eachResult(outTile, func(_, v int, at target.Addr) {
@@ -77,7 +77,7 @@ func (g *gen) start() {
 	switch g.s.Start {
 	case Zero:
 		for i := range g.sumCount {
-			g.Clear(target.V(i))
+			g.Clear(target.VReg(i))
 		}
 	case FromLanes:
 		g.eachLanes(Bias, x, func(i, v int) { g.Copy(x, g.sum(i, v)) })
@@ -92,11 +92,17 @@ func (g *gen) start() {
 	case FromResult:
 		g.eachResult(outTile, func(i, v int, at target.Addr) { g.Load(at, g.sum(i, v), g.isPartial(v)) })
 	}
+	if g.s.Matrix && g.s.Start != Zero {
+		g.exchangeHalves()
+	}
 	g.startBlocks()
 }
 
-// finish applies the epilogue and stores the result.
-func (g *gen) finish() {
+// storeResult applies the epilogue and stores the result.
+func (g *gen) storeResult() {
+	if g.s.Matrix {
+		g.exchangeHalves()
+	}
 	if g.s.Quantized != NotQuantized {
 		g.storeQuantized()
 		return
@@ -104,7 +110,7 @@ func (g *gen) finish() {
 	x := g.loadEpilogueMask()
 	if g.s.hasIntSums() && len(g.s.Epilogue) > 0 {
 		for i := range g.sumCount {
-			g.ToFloats(target.V(i))
+			g.ToFloats(target.VReg(i))
 		}
 	}
 	for _, t := range g.s.Epilogue {
@@ -135,7 +141,7 @@ func (t EpilogueStep) Number() float64 {
 }
 
 // epilogueStep applies an operation to all sums; x is a free register.
-func (g *gen) epilogueStep(t EpilogueStep, x target.V) {
+func (g *gen) epilogueStep(t EpilogueStep, x target.VReg) {
 	op := t.Op.VectorOp()
 	switch t.Op {
 	case AddResult:
@@ -156,13 +162,13 @@ func (g *gen) epilogueStep(t EpilogueStep, x target.V) {
 	default:
 		g.Number(t.Number(), x)
 		for i := range g.sumCount { // Max and Min propagate a NaN in the sum
-			g.Op(op, target.V(i), x, target.V(i))
+			g.Op(op, target.VReg(i), x, target.VReg(i))
 		}
 	}
 }
 
 // tileStep applies an operation with an operand that has the offsets of the result.
-func (g *gen) tileStep(op target.Op, base target.G, x target.V) {
+func (g *gen) tileStep(op target.Op, base target.GReg, x target.VReg) {
 	g.eachResult(base, func(i, v int, at target.Addr) {
 		if !g.isPartial(v) {
 			g.Op(op, at, g.sum(i, v), g.sum(i, v))

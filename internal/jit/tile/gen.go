@@ -13,19 +13,19 @@ import (
 
 // General registers. The addresses of the current tile and of the current term have separate registers.
 const (
-	in         target.G = iota // broadcast operand at the term; only for rows 0 to 4 if the distance of rows is dynamic
-	vec                        // vector operand at the term
-	count                      // remaining terms or iterations
-	prefetched                 // operand Prefetched at the next line
-	inTile                     // broadcast operand at the tile; in the spill area if Prefetch occupies the register
-	vecTile                    // vector operand at the tile
-	outTile                    // result at the tile
-	stride                     // distance between rows, if dynamic
-	stride3                    // three times the distance
-	inRow5                     // like in, for rows 5 to 9
-	inRow10                    // like in, for rows 10 to 14
-	vecStep                    // distance between terms in the vector operand, if dynamic
-	inStep                     // distance between terms in the broadcast operand, if dynamic
+	in         target.GReg = iota // broadcast operand at the term; only for rows 0 to 4 if the distance of rows is dynamic
+	vec                           // vector operand at the term
+	count                         // remaining terms or iterations
+	prefetched                    // operand Prefetched at the next line
+	inTile                        // broadcast operand at the tile; in the spill area if Prefetch occupies the register
+	vecTile                       // vector operand at the tile
+	outTile                       // result at the tile
+	stride                        // distance between rows, if dynamic
+	stride3                       // three times the distance
+	inRow5                        // like in, for rows 5 to 9
+	inRow10                       // like in, for rows 10 to 14
+	vecStep                       // distance between terms in the vector operand, if dynamic
+	inStep                        // distance between terms in the broadcast operand, if dynamic
 
 	packed    = vecTile // with PackStep: the call has one tile, whose address is not needed in the k-loop
 	blockSums = stride  // sums of blocks, which require rows at constant offsets
@@ -48,7 +48,7 @@ const (
 const maxPrefetches = 2
 
 // prefetchRegs has the addresses of Spec.Prefetch.
-var prefetchRegs = [maxPrefetches]target.G{inTile, prefetched}
+var prefetchRegs = [maxPrefetches]target.GReg{inTile, prefetched}
 
 // DefaultUnroll is the number of terms of an iteration of the k-loop if Spec.Unroll is 0.
 const DefaultUnroll = 4
@@ -70,13 +70,13 @@ type gen struct {
 
 	sumCount int // number of accumulators, which start at register 0
 	elements elements
-	mask     target.V
-	unitCode *unitGen // for Spec.Unit
+	mask     target.VReg
+	unitCode *unitGen // for Spec.MatrixUnit
 }
 
 func newGen(s *Spec, cpu machine.Features, withListing bool) *gen {
 	n, bytes := target.Vectors(cpu)
-	g := &gen{s: s, cpu: cpu, bytes: bytes, sumCount: s.Rows * s.Vectors}
+	g := &gen{s: s, cpu: cpu, bytes: bytes, sumCount: s.sumCount()}
 	if cpu.Has(machine.NEON) {
 		g.neon = arm64.New(s.Size, withListing)
 		g.Writer = g.neon
@@ -86,17 +86,17 @@ func newGen(s *Spec, cpu machine.Features, withListing bool) *gen {
 	}
 	if s.masksTerms(cpu) {
 		n--
-		g.mask = target.V(n)
+		g.mask = target.VReg(n)
 	}
-	g.elements.registers = min(elementRegisters(cpu), n-g.sumCount-s.Vectors)
+	g.elements.registers = min(elementRegisters(cpu), n-g.sumCount-s.termVectors())
 	return g
 }
 
-func (g *gen) sum(row, v int) target.V { return target.V(row*g.s.Vectors + v) }
-func (g *gen) vector(v int) target.V   { return target.V(g.sumCount + v) }
+func (g *gen) sum(row, v int) target.VReg { return target.VReg(row*g.s.Vectors + v) }
+func (g *gen) vector(v int) target.VReg   { return target.VReg(g.sumCount + v) }
 
 // freeRegister returns register i of those that are free outside the k-loop, except for the mask.
-func (g *gen) freeRegister(i int) target.V { return target.V(g.sumCount + i) }
+func (g *gen) freeRegister(i int) target.VReg { return target.VReg(g.sumCount + i) }
 
 func ptrOf(k Slot) target.Word    { return target.Word(jit.OffsetPtr + int32(8*k)) }
 func offsetOf(k Slot) target.Word { return target.Word(jit.OffsetRow + int32(8*k)) }
@@ -105,7 +105,7 @@ func spillWord(k int) target.Word { return target.Word(jit.OffsetSpill + int32(8
 
 // emit emits the function.
 func (g *gen) emit() {
-	if g.s.Unit {
+	if g.s.MatrixUnit {
 		g.emitUnit()
 		return
 	}
@@ -113,10 +113,10 @@ func (g *gen) emit() {
 	g.Align(32)
 	tile := g.NewLabel()
 	g.Bind(tile)
-	g.start()
+	g.initSums()
 	g.loops(0)
 	g.joinBlocks()
-	g.finish()
+	g.storeResult()
 	g.nextTile(tile)
 	g.Return()
 }
@@ -143,9 +143,9 @@ func (g *gen) declare() {
 		g.Declare("the address of the sums of blocks", blockSums)
 	}
 	for i := range g.sumCount {
-		g.Declare("a sum", target.V(i))
+		g.Declare("a sum", target.VReg(i))
 	}
-	for v := range g.s.Vectors {
+	for v := range g.s.termVectors() {
 		g.Declare("a vector of a term", g.vector(v))
 	}
 	for range g.elements.registers {
@@ -158,7 +158,7 @@ func (g *gen) declare() {
 
 // begin emits the loads of the registers and words whose values do not change during the call.
 func (g *gen) begin() {
-	if !g.s.Unit {
+	if !g.s.MatrixUnit {
 		g.declare()
 	}
 	g.operand(In, in)
@@ -205,7 +205,7 @@ func (g *gen) inTile() target.Int {
 	return inTile
 }
 
-func (g *gen) operand(k Slot, to target.G) {
+func (g *gen) operand(k Slot, to target.GReg) {
 	g.Move(ptrOf(k), to)
 	g.Add(offsetOf(k), to)
 }
@@ -226,20 +226,20 @@ func (g *gen) nextTile(tile target.Label) {
 	if g.s.PackStep != 0 {
 		return
 	}
-	move := func(d int, slot Slot, to target.Int) {
+	advance := func(distance int, slot Slot, to target.Int) {
 		switch {
-		case d == Dynamic:
+		case distance == Dynamic:
 			g.Move(stepOf(slot), in)
 			g.Add(in, to)
-		case d != 0:
-			g.Add(target.Imm(d), to)
+		case distance != 0:
+			g.Add(target.Imm(distance), to)
 		}
 	}
-	move(g.s.Tiles.In, InTile, g.inTile())
-	move(g.s.Tiles.Vec, VecTile, vecTile)
-	move(g.s.Tiles.Out, OutTile, outTile)
+	advance(g.s.Tiles.In, InTile, g.inTile())
+	advance(g.s.Tiles.Vec, VecTile, vecTile)
+	advance(g.s.Tiles.Out, OutTile, outTile)
 	for _, k := range g.tileOperands() {
-		move(g.s.Tiles.Out, OutTile, spillWord(epilogueWords+k))
+		advance(g.s.Tiles.Out, OutTile, spillWord(epilogueWords+k))
 	}
 	g.CountDown(spillWord(tilesLeft), target.NE, tile)
 }
@@ -301,15 +301,15 @@ func (g *gen) setRowBases() {
 		return
 	}
 	for i, r := range g.rowBases()[1:] {
-		from := [...]target.G{in, inRow5}[i]
+		from := [...]target.GReg{in, inRow5}[i]
 		g.Lea(target.Addr{Base: from, Index: stride, Scale: 4}, r)
 		g.Add(stride, r)
 	}
 }
 
 // rowBases lists the registers from which the rows are addressed.
-func (g *gen) rowBases() []target.G {
-	bases := []target.G{in, inRow5, inRow10}
+func (g *gen) rowBases() []target.GReg {
+	bases := []target.GReg{in, inRow5, inRow10}
 	if g.s.In != nil {
 		return bases[:1]
 	}
@@ -331,7 +331,7 @@ func (g *gen) row(i, disp int) target.Addr {
 	return m
 }
 
-func (g *gen) advance(r target.G, d int) {
+func (g *gen) advance(r target.GReg, d int) {
 	if d != 0 {
 		g.Add(target.Imm(d), r)
 	}
@@ -340,13 +340,13 @@ func (g *gen) advance(r target.G, d int) {
 // runs emits the runs of an iteration of the innermost loop.
 func (g *gen) runs() {
 	isUnrolled := g.unitCode == nil && g.isFullyUnrolled()
-	atIn, atVec := 0, 0
+	inOffset, vecOffset := 0, 0
 	for i := range g.s.Runs {
 		r := &g.s.Runs[i]
 		for _, b := range g.rowBases() {
-			g.advance(b, r.In-atIn)
+			g.advance(b, r.In-inOffset)
 		}
-		g.advance(vec, r.Vec-atVec)
+		g.advance(vec, r.Vec-vecOffset)
 		if r.Terms == Dynamic {
 			g.dynamicRun(r)
 			return
@@ -359,7 +359,7 @@ func (g *gen) runs() {
 		default:
 			g.constantTerms(r, r.Terms, isUnrolled)
 		}
-		atIn, atVec = r.In+r.Terms*r.InStep, r.Vec+r.Terms*r.VecStep
+		inOffset, vecOffset = r.In+r.Terms*r.InStep, r.Vec+r.Terms*r.VecStep
 	}
 }
 

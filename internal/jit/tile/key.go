@@ -15,7 +15,7 @@ func (s *Spec) key(cpu machine.Features) string {
 	k.b = append(k.b, cpu.String()...)
 	k.numbers(s.Size, s.Rows, s.Vectors, s.Lanes, int(s.Start), s.PrefetchDistance, s.PrefetchedLines, s.Unroll,
 		int(s.Quantized), s.PackStep)
-	k.bools(s.Bytes, s.SignedIn, s.Unit, s.Words, s.Masked, s.PrefetchResult)
+	k.bools(s.Bytes, s.SignedIn, s.Matrix, s.MatrixUnit, s.Words, s.Masked, s.PrefetchResult)
 	k.list('i', s.In)
 	k.list('o', s.Out)
 	k.loop('t', &s.Tiles)

@@ -23,9 +23,9 @@ const (
 )
 
 const (
-	packedVectors = 4  // vectors of sums whose bytes fill one vector
-	partBytes     = 16 // bytes of one vector of sums
-	quantizedRegs = 3  // registers needed besides the sums and the mask
+	packedVectors     = 4  // vectors of sums whose bytes fill one vector
+	bytesPerSumVector = 16 // bytes of one vector of sums
+	quantizedRegs     = 3  // registers needed besides the sums and the mask
 
 	zeroPointWord = spillWords // of the spill area: the zero point in all lanes
 )
@@ -38,20 +38,20 @@ func (g *gen) beginQuantized() {
 	if g.s.Quantized == NotQuantized || g.amd64 == nil {
 		return
 	}
-	n, wholeBytes := target.Int(target.Imm(g.s.Lanes)), int64(partBytes*(g.s.lastVectors()-1))
+	n, wholeBytes := target.Int(target.Imm(g.s.Lanes)), int64(bytesPerSumVector*(g.s.lastVectors()-1))
 	switch g.s.Lanes {
 	case Dynamic:
 		n = stepOf(LastLanes)
 	case 0:
-		n = target.Imm(partBytes)
+		n = target.Imm(bytesPerSumVector)
 	}
-	g.quantizer().SetLastBytes(n, wholeBytes, [2]target.G{in, count})
+	g.quantizer().SetLastBytes(n, wholeBytes, [2]target.GReg{in, count})
 }
 
 // quantizer returns the writer of the conversion on amd64. With AVX-512, register Temp is free after the conversion.
 func (g *gen) quantizer() *amd64.Quantizer {
 	q := &amd64.Quantizer{Writer: g.amd64, Signed: g.s.Quantized == Signed, MaxLevel: g.freeRegister(1),
-		ZeroPoint: g.freeRegister(2), Ordered: 3, ZeroPointWord: spillWord(zeroPointWord), Temp: g.freeRegister(1)}
+		ZeroPoint: g.freeRegister(2), NotNaN: 3, ZeroPointWord: spillWord(zeroPointWord), Temp: g.freeRegister(1)}
 	if g.s.mayBePartial(g.cpu) && g.mask == q.Temp {
 		q.Temp = g.freeRegister(2)
 	}
@@ -70,10 +70,10 @@ func (g *gen) storeQuantized() {
 	q.Begin(target.Addr{Base: in})
 	g.eachLanes(Scales, g.freeRegister(0), func(i, v int) {
 		g.ToFloats(g.sum(i, v))
-		q.Level(g.sum(i, v), x)
+		q.ToLevels(g.sum(i, v), x)
 	})
 	order := q.Temp
-	q.Order(order)
+	q.LoadOrder(order)
 	last := target.Int(target.Imm(g.s.Lanes))
 	if g.s.Lanes == Dynamic {
 		last = count
@@ -87,7 +87,7 @@ func (g *gen) storeQuantized() {
 			end = last
 		}
 		for i, rows := 0, packedVectors/n; i < g.s.Rows; i += rows {
-			part := [packedVectors]target.V{x, x, x, x}
+			part := [packedVectors]target.VReg{x, x, x, x}
 			for k := range min(rows, g.s.Rows-i) * n {
 				part[k] = g.sum(i+k/n, v+k%n)
 			}
@@ -95,7 +95,7 @@ func (g *gen) storeQuantized() {
 			q.Arrange(part[0], order)
 			for row := range min(rows, g.s.Rows-i) {
 				at := target.Addr{Base: outTile, Disp: g.s.Out[i+row] + v*g.bytes/packedVectors}
-				q.StoreParts(part[0], x, row*n, n, at, end, [2]target.G{in, vec})
+				q.StoreParts(part[0], x, row*n, n, at, end, [2]target.GReg{in, vec})
 			}
 		}
 	}

@@ -16,7 +16,7 @@ func (g *gen) storeQuantizedNEON() {
 			lanes -= g.bytes/g.s.Size - g.s.Lanes
 		}
 		for i := range g.s.Rows {
-			var sums []target.V
+			var sums []target.VReg
 			for k := range n {
 				sums = append(sums, g.sum(i, v+k))
 			}

@@ -51,12 +51,15 @@ type Spec struct {
 	Bytes bool
 	// SignedIn says that the bytes of the broadcast operand are signed. It must equal the result of [ReadsSigned].
 	SignedIn bool
-	// Unit executes Bytes with the processor's matrix unit (AMX). It requires AVX-512, In, Out, constant numbers of
+	// Matrix executes Bytes by products of 2 by 8 and 8 by 2 bytes (SMMLA, USMMLA). An element of the operands is then a
+	// group of eight bytes. It requires machine.MatrixBytes, all rows in every run, and neither Masked nor PackStep.
+	Matrix bool
+	// MatrixUnit executes Bytes with the processor's matrix unit (AMX). It requires AVX-512, In, Out, constant numbers of
 	// terms, InStep equal to Size, equal VecSteps, all rows in every run, and rows at constant distances in one or two
 	// parts. A bias must have whole vectors, and the operand Scratch must have UnitScratchBytes bytes.
-	Unit bool
-	// Words selects int16 products instead: an element is a pair of int16. Words works like Bytes, but on every
-	// instruction set of amd64.
+	MatrixUnit bool
+	// Words selects int16 products: an element is a pair of int16, and Bytes is not set. Otherwise the rules of Bytes
+	// apply. Every instruction set of amd64 has these products.
 	Words bool
 	// Quantized selects the dtype of the result for Bytes and Words. Unless it is NotQuantized, elements of the result
 	// have one byte, and it requires Out, a start other than FromResult, and no epilogue.

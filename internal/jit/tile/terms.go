@@ -84,47 +84,53 @@ func (g *gen) prefetch(i int, f Prefetch) {
 
 // terms emits n terms and advances the addresses past them.
 func (g *gen) terms(r *Run, n int) {
-	atIn, atVec := 0, 0
+	inOffset, vecOffset := 0, 0
 	for i := range n {
-		g.term(r, atIn, atVec, i*g.s.PackStep, n-i)
+		g.term(r, inOffset, vecOffset, i*g.s.PackStep, n-i)
 		if r.InStep == Dynamic {
 			for _, b := range g.rowBases() {
 				g.Add(inStep, b)
 			}
 		} else {
-			atIn += r.InStep
+			inOffset += r.InStep
 		}
 		if r.VecStep == Dynamic {
 			g.Add(vecStep, vec)
 		} else {
-			atVec += r.VecStep
+			vecOffset += r.VecStep
 		}
 	}
 	for _, b := range g.rowBases() {
-		g.advance(b, atIn)
+		g.advance(b, inOffset)
 	}
-	g.advance(vec, atVec)
+	g.advance(vec, vecOffset)
 	g.advance(packed, n*g.s.PackStep)
 }
 
 // term emits one term: it loads the vectors and updates the accumulators of the rows that have the term. The run has at
 // least termsLeft terms left.
-func (g *gen) term(r *Run, atIn, atVec, atPacked, termsLeft int) {
-	g.beginTerm(r, atIn, termsLeft)
-	for v := range g.s.Vectors {
-		at := target.Addr{Base: vec, Disp: atVec + v*g.bytes}
+func (g *gen) term(r *Run, inOffset, vecOffset, packedOffset, termsLeft int) {
+	if !g.s.Matrix {
+		g.beginTerm(r, inOffset, termsLeft)
+	}
+	for v := range g.s.termVectors() {
+		at := target.Addr{Base: vec, Disp: vecOffset + v*g.bytes}
 		g.Load(at, g.vector(v), g.s.Masked && g.isPartial(v))
 		if g.s.PackStep != 0 {
-			g.Store(g.vector(v), target.Addr{Base: packed, Disp: atPacked + v*g.bytes}, false)
+			g.Store(g.vector(v), target.Addr{Base: packed, Disp: packedOffset + v*g.bytes}, false)
 		}
 	}
 	if g.s.PrefetchDistance != 0 {
-		for d := 0; d < g.s.Vectors*g.bytes; d += lineBytes {
-			g.Prefetch(1, target.Addr{Base: vec, Disp: atVec + d + g.s.PrefetchDistance})
+		for d := 0; d < g.s.termVectors()*g.bytes; d += lineBytes {
+			g.Prefetch(1, target.Addr{Base: vec, Disp: vecOffset + d + g.s.PrefetchDistance})
 		}
 	}
-	if g.s.hasIntSums() && g.amd64 != nil {
-		g.integerTerm(r, atIn)
+	switch {
+	case g.s.Matrix:
+		g.matrixTerm(inOffset)
+		return
+	case g.s.hasIntSums() && g.amd64 != nil:
+		g.integerTerm(r, inOffset)
 		return
 	}
 	for i := range g.s.Rows {
@@ -133,11 +139,11 @@ func (g *gen) term(r *Run, atIn, atVec, atPacked, termsLeft int) {
 		}
 		if g.elementsFromMemory() {
 			for v := range g.s.Vectors {
-				g.FMAMemory(g.row(i, atIn), g.vector(v), g.sum(i, v))
+				g.FMAMemory(g.row(i, inOffset), g.vector(v), g.sum(i, v))
 			}
 			continue
 		}
-		x := g.element(r, i, atIn)
+		x := g.element(r, i, inOffset)
 		for v := range g.s.Vectors {
 			if g.s.Bytes {
 				g.Dot(x, g.vector(v), g.sum(i, v), g.s.SignedIn)

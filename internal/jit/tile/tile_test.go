@@ -84,6 +84,14 @@ func (c *call[T]) value(v int, slot tile.Slot) int {
 	return int(v)
 }
 
+// groups returns the number of groups of four bytes of an element of the operands.
+func (c *call[T]) groups() int {
+	if c.spec.Matrix {
+		return 2
+	}
+	return 1
+}
+
 func (c *call[T]) last() int {
 	if c.spec.Lanes == 0 {
 		return c.lanes
@@ -167,11 +175,11 @@ func (c *call[T]) extents() (from, to []int) {
 		in, vec, out := c.tileOffsets(t)
 		for row := range c.spec.Rows {
 			c.eachTerm(0, in, vec, row, func(in, vec int) {
-				touch(tile.In, in, size)
+				touch(tile.In, in, size*c.groups())
 				if c.spec.Masked {
 					touch(tile.Vec, vec, wide*size)
 				} else {
-					touch(tile.Vec, vec, c.spec.Vectors*c.lanes*size)
+					touch(tile.Vec, vec, c.spec.Vectors*c.lanes*size*c.groups())
 				}
 			}, func() {})
 			touch(tile.Out, out+c.out(row), wide*c.outSize())
@@ -189,7 +197,7 @@ func (c *call[T]) extents() (from, to []int) {
 	touch(tile.Bias, 0, max(wide, c.spec.Rows)*size)
 	if c.spec.Start == tile.FromLanes {
 		from[tile.Bias], to[tile.Bias] = 0, wide*size
-		if c.spec.Unit {
+		if c.spec.MatrixUnit {
 			to[tile.Bias] = c.spec.Vectors * c.lanes * size
 		}
 	}
@@ -267,8 +275,10 @@ func (c *call[T]) Reference(mem [][]byte) {
 					sum, earlier = 0, sum
 				}
 				c.eachTerm(0, in, vec, row, func(in, vec int) {
-					x, y := *c.elem(mem, tile.In, in), *c.elem(mem, tile.Vec, vec+lane*size)
-					sum = term(x, y, sum, s.SignedIn)
+					for k := range c.groups() {
+						x, y := *c.elem(mem, tile.In, in+k*size), *c.elem(mem, tile.Vec, vec+(lane*c.groups()+k)*size)
+						sum = term(x, y, sum, s.SignedIn)
+					}
 				}, func() { sum, earlier = 0, earlier+sum })
 				sum += earlier
 				for _, op := range s.Epilogue {
@@ -304,7 +314,7 @@ func (c *call[T]) operand(mem [][]byte, t tile.EpilogueStep, at, row, lane int) 
 func (c *call[T]) Fill(a *jit.Args) {
 	a.N, a.Rows = c.terms, c.tiles
 	a.Ptr[tile.Prefetched] = unsafe.Pointer(&c.mem[0][0])
-	if c.spec.Unit {
+	if c.spec.MatrixUnit {
 		a.Ptr[tile.Scratch], a.Row[tile.Scratch] = unsafe.Pointer(new([tile.UnitScratchBytes]byte)), 0
 	}
 	for i := range c.spec.Prefetch {
@@ -343,6 +353,11 @@ func TestRandom(t *testing.T) {
 		jittest.CheckCallsFor(t, cpu, operands, 4, 1200, func(rng *rand.Rand, cpu machine.Features) jittest.Call {
 			return random[int32](rng, cpu)
 		})
+		if cpu.Has(machine.MatrixBytes) {
+			jittest.CheckCallsFor(t, cpu, operands, 4, 1200, func(rng *rand.Rand, cpu machine.Features) jittest.Call {
+				return randomMatrix(rng, cpu)
+			})
+		}
 	}
 }
 

@@ -32,47 +32,47 @@ const (
 
 // unitSplit is the division of a tile's rows into parts, and of its terms into chunks, for the matrix unit.
 type unitSplit struct {
-	rows          int   // rows of a part
-	first         []int // first row of each part
-	step, vecStep int   // distances between rows, and between terms of the vector operand
-	outStep       int   // distance between rows of the result; 0 if it is not constant
-	terms, rest   int   // terms of a chunk, and of a run's last chunk if that is shorter
+	rows               int   // rows of a part
+	firstRows          []int // first row of each part
+	inRowStep, vecStep int   // distances between rows, and between terms of the vector operand
+	outRowStep         int   // distance between rows of the result; 0 if it is not constant
+	terms, lastTerms   int   // terms of a chunk, and of a run's last chunk if that is shorter
 }
 
 // splitForUnit divides a tile for the matrix unit. The spec must have passed all other checks.
-func (s *Spec) splitForUnit() (u unitSplit, err error) {
-	segments := u.segments(s.In)
+func (s *Spec) splitForUnit() (split unitSplit, err error) {
+	segments := split.segments(s.In)
 	maxRows, minRows := 0, s.Rows
 	for _, n := range segments {
 		parts := (n + UnitRows - 1) / UnitRows
 		maxRows, minRows = max(maxRows, (n+parts-1)/parts), min(minRows, n)
 	}
-	u.rows = maxRows
+	split.rows = maxRows
 	start := 0
 	for _, n := range segments {
 		for i := 0; i < n; i += maxRows { // the last part may overlap the previous one
-			u.first = append(u.first, start+min(i, n-maxRows))
+			split.firstRows = append(split.firstRows, start+min(i, n-maxRows))
 		}
 		start += n
 	}
-	u.setOutStep(s.Out)
-	if err = u.chunks(s); err != nil {
-		return u, err
+	split.setOutStep(s.Out)
+	if err = split.chunks(s); err != nil {
+		return split, err
 	}
-	if maxRows > minRows || len(u.first) > 2 {
-		return u, fmt.Errorf("tile: the matrix unit does not support %d parts of %v rows", len(u.first), segments)
+	if maxRows > minRows || len(split.firstRows) > 2 {
+		return split, fmt.Errorf("tile: the matrix unit does not support %d parts of %v rows", len(split.firstRows), segments)
 	}
-	return u, nil
+	return split, nil
 }
 
 // segments divides the rows at each change of their distance, and returns the lengths. The first two rows define the
 // distance.
 func (u *unitSplit) segments(in []int) (list []int) {
 	if len(in) > 1 {
-		u.step = in[1] - in[0]
+		u.inRowStep = in[1] - in[0]
 	}
 	for i := range in {
-		if i == 0 || in[i]-in[i-1] != u.step {
+		if i == 0 || in[i]-in[i-1] != u.inRowStep {
 			list = append(list, 0)
 		}
 		list[len(list)-1]++
@@ -82,20 +82,20 @@ func (u *unitSplit) segments(in []int) (list []int) {
 
 // setOutStep sets outStep from the offsets of the rows in the result.
 func (u *unitSplit) setOutStep(out []int) {
-	for i, f := range u.first {
+	for i, f := range u.firstRows {
 		for k := f + 1; k < f+u.rows; k++ {
 			step := out[k] - out[k-1]
 			if i == 0 && k == f+1 {
-				u.outStep = step
+				u.outRowStep = step
 			}
-			if step != u.outStep {
-				u.outStep = 0
+			if step != u.outRowStep {
+				u.outRowStep = 0
 				return
 			}
 		}
 	}
 	if u.rows == 1 {
-		u.outStep = lineBytes // unused: parts have one row
+		u.outRowStep = lineBytes // unused: parts have one row
 	}
 }
 
@@ -123,10 +123,10 @@ func (u *unitSplit) chunks(s *Spec) error {
 	}
 	for _, r := range s.Runs {
 		rest := r.Terms % u.terms
-		if r.VecStep != u.vecStep || r.InStep != s.Size || rest > 0 && u.rest > 0 && rest != u.rest {
+		if r.VecStep != u.vecStep || r.InStep != s.Size || rest > 0 && u.lastTerms > 0 && rest != u.lastTerms {
 			return fmt.Errorf("tile: the matrix unit does not support the terms of %+v", r)
 		}
-		u.rest = max(u.rest, rest)
+		u.lastTerms = max(u.lastTerms, rest)
 	}
 	return nil
 }
@@ -169,9 +169,9 @@ type unitGen struct {
 }
 
 func (g *gen) newUnitGen() *unitGen {
-	u, _ := g.s.splitForUnit()
-	x := &unitGen{gen: g, split: u}
-	sums := len(u.first) * g.s.Vectors
+	split, _ := g.s.splitForUnit()
+	x := &unitGen{gen: g, split: split}
+	sums := len(split.firstRows) * g.s.Vectors
 	list := make([]amd64.Tile, 0, amd64.Tiles)
 	for i := sums; i < amd64.Tiles; i++ {
 		list = append(list, amd64.Tile(i))
@@ -180,11 +180,11 @@ func (g *gen) newUnitGen() *unitGen {
 	share := func(list []amd64.Tile) (rowTiles, vecTiles []amd64.Tile) {
 		n := 1
 		if g.s.Vectors < len(list) {
-			n = min(len(list)-g.s.Vectors, len(u.first))
+			n = min(len(list)-g.s.Vectors, len(split.firstRows))
 		}
 		return list[:n], list[n:]
 	}
-	if u.rest > 0 {
+	if split.lastTerms > 0 {
 		x.restRowTiles, x.restVecTiles = share(list[len(list)/2:])
 		list = list[:len(list)/2]
 	}
@@ -206,41 +206,42 @@ func (x *unitGen) configure() {
 	x.eachSum(func(t amd64.Tile, _, _ int) { set([]amd64.Tile{t}, x.split.rows, lineBytes) })
 	set(x.rowTiles, x.split.rows, x.split.terms*x.s.Size)
 	set(x.vecTiles, x.split.terms, lineBytes)
-	set(x.restRowTiles, x.split.rows, x.split.rest*x.s.Size)
-	set(x.restVecTiles, x.split.rest, lineBytes)
+	set(x.restRowTiles, x.split.rows, x.split.lastTerms*x.s.Size)
+	set(x.restVecTiles, x.split.lastTerms, lineBytes)
 	x.amd64.ConfigureTiles(shapes)
 }
 
 // eachSum visits the accumulators; row is the first row of a part.
 func (x *unitGen) eachSum(visit func(t amd64.Tile, row, v int)) {
-	for part, row := range x.split.first {
+	for part, row := range x.split.firstRows {
 		for v := range x.s.Vectors {
 			visit(x.sumTile(part, v), row, v)
 		}
 	}
 }
 
-// emitUnit emits the function for Spec.Unit.
+// emitUnit emits the function for Spec.MatrixUnit.
 func (g *gen) emitUnit() {
 	x := g.newUnitGen()
 	g.unitCode = x
 	g.begin()
 	x.configure()
-	g.amd64.MoveDistance(x.split.step, unitStep)
+	g.amd64.MoveDistance(x.split.inRowStep, unitStep)
 	g.amd64.MoveDistance(x.split.vecStep, unitVecStep)
 	g.Align(32)
 	tile := g.NewLabel()
 	g.Bind(tile)
-	x.start()
+	x.initSumTiles()
 	g.loops(0)
-	x.finish()
+	x.storeSumTiles()
 	g.nextTile(tile)
 	g.amd64.ReleaseTiles()
 	g.Return()
 }
 
-// start emits the initialization of the accumulators. A bias is loaded with distance 0 between rows, in whole vectors.
-func (x *unitGen) start() {
+// initSumTiles emits the initialization of the accumulators. A bias is loaded with distance 0 between rows, in whole
+// vectors.
+func (x *unitGen) initSumTiles() {
 	if x.s.Start != FromLanes {
 		x.eachSum(func(t amd64.Tile, _, _ int) { x.amd64.ClearTile(t) })
 		return
@@ -273,7 +274,7 @@ func (x *unitGen) run(r *Run) {
 func (x *unitGen) chunk(rowTiles, vecTiles []amd64.Tile, terms int) {
 	x.prefetch(terms)
 	loadedRow, loadedVec := [amd64.Tiles]int{}, [amd64.Tiles]int{}
-	for part, row := range x.split.first {
+	for part, row := range x.split.firstRows {
 		rowTile := rowTiles[part%len(rowTiles)]
 		for i := range x.s.Vectors {
 			v := i
@@ -312,12 +313,13 @@ func (x *unitGen) prefetch(terms int) {
 	}
 }
 
-// finish stores the accumulators: directly to the result, or to scratch memory from which the epilogue loads them.
-func (x *unitGen) finish() {
+// storeSumTiles stores the accumulators: directly to the result, or to scratch memory from which the epilogue loads
+// them.
+func (x *unitGen) storeSumTiles() {
 	s := x.s
-	if s.Quantized == NotQuantized && len(s.Epilogue) == 0 && s.Start != FromResult && x.split.outStep != 0 &&
+	if s.Quantized == NotQuantized && len(s.Epilogue) == 0 && s.Start != FromResult && x.split.outRowStep != 0 &&
 		!s.mayBePartial(x.cpu) {
-		x.amd64.MoveDistance(x.split.outStep, count)
+		x.amd64.MoveDistance(x.split.outRowStep, count)
 		x.eachSum(func(t amd64.Tile, row, v int) {
 			x.amd64.StoreTile(t, target.Addr{Base: outTile, Index: count, Scale: 1, Disp: s.Out[row] + v*lineBytes})
 		})
@@ -331,12 +333,12 @@ func (x *unitGen) finish() {
 	})
 	step := unitSumRegs / s.Vectors &^ 1
 	for row := 0; row < s.Rows; row += step {
-		x.finishRows(row, min(step, s.Rows-row))
+		x.storeRows(row, min(step, s.Rows-row))
 	}
 }
 
-// finishRows loads the sums of some rows, applies the epilogue and stores them.
-func (x *unitGen) finishRows(row, rows int) {
+// storeRows loads the sums of some rows, applies the epilogue and stores them.
+func (x *unitGen) storeRows(row, rows int) {
 	spec := x.s
 	part := *spec
 	part.Rows, part.Out = rows, part.Out[row:row+rows]
@@ -352,6 +354,6 @@ func (x *unitGen) finishRows(row, rows int) {
 			x.amd64.AddIntegers(x.freeRegister(0), x.sum(i, v))
 		})
 	}
-	x.gen.finish()
+	x.gen.storeResult()
 	x.gen.s = spec
 }

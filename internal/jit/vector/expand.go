@@ -33,20 +33,20 @@ func TargetOf(cpu machine.Features) expand.Target {
 // expandLoop replaces elementary functions by primitives. Expansion renumbers values. To find the folded values again,
 // expandLoop adds them to the outputs during the expansion.
 func expandLoop(l *expr.Loop, t expand.Target) (*expr.Loop, error) {
-	outs := len(l.Code.Out)
-	c := *l.Code
-	c.Out = slices.Clone(c.Out)
+	outCount := len(l.Code.Out)
+	code := *l.Code
+	code.Out = slices.Clone(code.Out)
 	for _, f := range l.Folds {
-		c.Out = append(c.Out, expr.Output{DType: tensor.Invalid, Re: f.V, Im: expr.None})
+		code.Out = append(code.Out, expr.Output{DType: tensor.Invalid, Re: f.V, Im: expr.None})
 	}
-	e, err := expand.Functions(&c, t)
+	expandedCode, err := expand.Functions(&code, t)
 	if err != nil {
 		return nil, target.Unsupported("%v", err)
 	}
-	x := &expr.Loop{Code: e, Scalar: l.Scalar, Totals: l.Totals}
+	result := &expr.Loop{Code: expandedCode, Scalar: l.Scalar, Totals: l.Totals}
 	for k, f := range l.Folds {
-		x.Folds = append(x.Folds, expr.Fold{Op: f.Op, V: e.Out[outs+k].Re})
+		result.Folds = append(result.Folds, expr.Fold{Op: f.Op, V: expandedCode.Out[outCount+k].Re})
 	}
-	e.Out = e.Out[:outs]
-	return x, nil
+	expandedCode.Out = expandedCode.Out[:outCount]
+	return result, nil
 }

@@ -9,28 +9,29 @@ import (
 // lanesOf returns a loop of primitive operations as instructions on lanes. The pointers are the outputs, the operands
 // and the accumulators, as in [Loop.Run].
 func lanesOf(l *expr.Loop) (*lane.Loop, error) {
-	x := &lane.Loop{Totals: l.Totals}
+	loop := &lane.Loop{Totals: l.Totals}
 	for _, o := range l.Code.Out {
-		x.Ptrs = append(x.Ptrs, lane.Ptr{D: o.DType, Kind: lane.Output})
+		loop.Ptrs = append(loop.Ptrs, lane.Ptr{D: o.DType, Kind: lane.Output})
 	}
 	for k, d := range l.Code.In {
 		p := lane.Ptr{D: d, Kind: lane.Operand}
 		if l.Scalar[k] {
 			p.Kind = lane.RowOperand
 		}
-		x.Ptrs = append(x.Ptrs, p)
+		loop.Ptrs = append(loop.Ptrs, p)
 	}
-	b := lanesBuilder{code: l.Code, block: &x.Block, values: make([]lane.Value, len(l.Code.Insts)),
+	builder := lanesBuilder{code: l.Code, block: &loop.Block, values: make([]lane.Value, len(l.Code.Insts)),
 		tables: map[uint64]*[32]float32{}}
 	for _, v := range evaluationOrder(l) {
-		b.values[v] = b.add(l.Code.Insts[v])
+		builder.values[v] = builder.add(l.Code.Insts[v])
 	}
 	for k, f := range l.Folds {
-		x.Folds = append(x.Folds, lane.Fold{Op: lane.Op(f.Op), V: x.Remask(b.values[f.V], 1), Ptr: len(x.Ptrs)})
-		x.Ptrs = append(x.Ptrs, lane.Ptr{D: l.DType(k), Kind: lane.Accumulator})
+		loop.Folds = append(loop.Folds, lane.Fold{Op: lane.Op(f.Op), V: loop.Remask(builder.values[f.V], 1),
+			Ptr: len(loop.Ptrs)})
+		loop.Ptrs = append(loop.Ptrs, lane.Ptr{D: l.DType(k), Kind: lane.Accumulator})
 	}
-	b.stores()
-	return x, x.Check()
+	builder.stores()
+	return loop, loop.Check()
 }
 
 // lanesBuilder adds the instructions of a code to a block.

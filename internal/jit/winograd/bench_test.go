@@ -24,8 +24,9 @@ func BenchmarkTransforms(b *testing.B) {
 		image := make([]float32, n*(f.M*tiles+2)*channels)
 		points := make([]float32, f.Points()*(tiles*channels+16))
 		row, col := f.M*tiles+2, tiles*channels+16
-		pixels := Plane{Ptr: unsafe.Pointer(&image[0]), Row: row * channels * 4, Col: channels * 4, Tile: f.M * channels * 4}
-		at := Plane{Ptr: unsafe.Pointer(&points[0]), Row: n * col * 4, Col: col * 4, Tile: channels * 4}
+		pixels := TileArray{Ptr: unsafe.Pointer(&image[0]), Row: row * channels * 4, Col: channels * 4,
+			Tile: f.M * channels * 4}
+		at := TileArray{Ptr: unsafe.Pointer(&points[0]), Row: n * col * 4, Col: col * 4, Tile: channels * 4}
 		in, err := f.Operands(cpu, Part{0, 0, n, n}, 0)
 		if err != nil {
 			b.Fatal(err)

@@ -103,7 +103,7 @@ func TestConvolution(t *testing.T) {
 
 // numbers transforms weights of float64.
 func numbers(f Form, g [9]float64) []float64 {
-	return Weights(f, Sums[float64]{
+	return Weights(f, Arithmetic[float64]{
 		Add: func(a, b float64) float64 { return a + b }, Sub: func(a, b float64) float64 { return a - b },
 		Mul: func(k, v float64) float64 { return k * v }, Neg: func(v float64) float64 { return -v },
 	}, g, 0, f.N())

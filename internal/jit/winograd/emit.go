@@ -13,13 +13,13 @@ import (
 
 // These are the indices of the pointers of a call: the output, the input, and the bias of results. For the output and
 // the input, Step is the distance in bytes between columns (of pixels or points), and Row is the distance in bytes
-// between rows. Step at tileStep+toPlane and tileStep+fromPlane is the distance in bytes between tiles. A pointer to
-// pixels points to the first pixel inside the image part of the tile.
+// between rows. Step at tileStep+outputIndex and tileStep+inputIndex is the distance in bytes between tiles. A pointer
+// to pixels points to the first pixel inside the image part of the tile.
 const (
-	toPlane   = 0
-	fromPlane = 1
-	biasIndex = 2
-	tileStep  = 2
+	outputIndex = 0
+	inputIndex  = 1
+	biasIndex   = 2
+	tileStep    = 2
 )
 
 // EpilogueOperands is the index of the first epilogue operand among the pointers of a call. The caller sets Ptr to the
@@ -28,34 +28,34 @@ const EpilogueOperands = 4
 
 // General registers.
 const (
-	regEpilogue target.G = iota // results: address of an epilogue operand; points: distance between rows
-	regChannel                  // offset of the current channels in bytes
-	fromCursor                  // see plane
-	toCursor
+	regEpilogue target.GReg = iota // results: address of an epilogue operand; points: distance between rows
+	regChannel                     // offset of the current channels in bytes
+	inputCursor                    // see tileAddresser
+	outputCursor
 	regBias // results: address of the bias; points: 5 times the distance between columns
-	fromBase
-	toBase
-	fromMinor
-	fromMinor3
-	fromMinor5
-	fromMajor
-	toMinor
-	toMinor3
+	inputBase
+	outputBase
+	inputMinor
+	inputMinor3
+	inputMinor5
+	inputMajor
+	outputMinor
+	outputMinor3
 )
 
-// plane computes the addresses of a tile's elements. The code moves a cursor along the major coordinate of the
+// tileAddresser computes the addresses of a tile's elements. The code moves a cursor along the major coordinate of the
 // elements. The minor coordinate selects an index register.
-type plane struct {
+type tileAddresser struct {
 	byRows  bool // rows are the major coordinate
-	base    target.G
-	cursor  target.G    // the address for the current major coordinate
-	minor   [3]target.G // 1, 3 and 5 times the distance between minor coordinates
-	major   target.Int  // the distance between major coordinates
-	current int         // the current major coordinate, or -1
+	base    target.GReg
+	cursor  target.GReg    // the address for the current major coordinate
+	minor   [3]target.GReg // 1, 3 and 5 times the distance between minor coordinates
+	major   target.Int     // the distance between major coordinates
+	current int            // the current major coordinate, or -1
 }
 
 // addr returns the address of an element. It may emit code that moves the cursor.
-func (p *plane) addr(c *code, row, col int) target.Addr {
+func (p *tileAddresser) addr(c *code, row, col int) target.Addr {
 	major, minor := col, row
 	if p.byRows {
 		major, minor = row, col
@@ -82,31 +82,33 @@ func (p *plane) addr(c *code, row, col int) target.Addr {
 // code generates the code of one transform.
 type code struct {
 	target.Writer
-	cpu          machine.Features
-	fused        func(negate bool) []alloc.Form // forms of multiply-adds of the sources k, x and y
-	registers    int                            // number of vector registers for values
-	from, to     plane
-	partChannels int  // channels in the last, partial vector; 0 if all vectors are whole
-	toPixels     bool // the output is pixels; only points are padded to whole vectors
+	cpu           machine.Features
+	fmaForms      func(negate bool) []alloc.Form // forms of multiply-adds of the sources k, x and y
+	registers     int                            // number of vector registers for values
+	input, output tileAddresser
+	partChannels  int  // channels in the last, partial vector; 0 if all vectors are whole
+	toPixels      bool // the output is pixels; only points are padded to whole vectors
 }
 
-func newCode(cpu machine.Features, part int, results, withListing bool) (*code, error) {
-	c := &code{cpu: cpu, partChannels: part, toPixels: results}
+func newCode(cpu machine.Features, partChannels int, toPixels, withListing bool) (*code, error) {
+	c := &code{cpu: cpu, partChannels: partChannels, toPixels: toPixels}
 	switch {
 	case cpu.Has(machine.NEON):
-		c.Writer, c.fused = arm64.New(4, withListing), arm64.FMAForms
+		c.Writer, c.fmaForms = arm64.New(4, withListing), arm64.FMAForms
 	case cpu.Has(machine.AVX2):
-		c.Writer, c.fused = amd64.New(cpu, 4, withListing), amd64.FMAForms
+		c.Writer, c.fmaForms = amd64.New(cpu, 4, withListing), amd64.FMAForms
 	default:
 		return nil, fmt.Errorf("winograd: no code for %v", cpu)
 	}
 	c.registers, _ = target.Vectors(cpu)
-	c.from = plane{base: fromBase, cursor: fromCursor, minor: [3]target.G{fromMinor, fromMinor3, fromMinor5},
-		major: fromMajor}
-	c.to = plane{byRows: true, base: toBase, cursor: toCursor, minor: [3]target.G{toMinor, toMinor3, regBias},
+	c.input = tileAddresser{base: inputBase, cursor: inputCursor,
+		minor: [3]target.GReg{inputMinor, inputMinor3, inputMinor5},
+		major: inputMajor}
+	c.output = tileAddresser{byRows: true, base: outputBase, cursor: outputCursor,
+		minor: [3]target.GReg{outputMinor, outputMinor3, regBias},
 		major: regEpilogue}
-	if results {
-		c.to.major = rowOf(toPlane)
+	if toPixels {
+		c.output.major = rowOf(outputIndex)
 	}
 	return c, nil
 }
@@ -131,7 +133,7 @@ func (c *code) spilled(slot int) target.Addr {
 // tileOperand returns the address of an element of an epilogue operand that has the layout of the result. The distance
 // from the result's element to the operand's element is the same for all elements.
 func (c *code) tileOperand(operand, row, col int) target.Addr {
-	at := c.to.addr(c, row, col)
+	at := c.output.addr(c, row, col)
 	c.Move(stepOf(EpilogueOperands+operand), regEpilogue)
 	c.Add(at.Base, regEpilogue)
 	at.Base = regEpilogue
@@ -147,22 +149,22 @@ func (c *code) lanesOperand(operand int) target.Addr {
 
 // begin emits the loads that precede the loops.
 func (c *code) begin() {
-	c.Move(ptrOf(fromPlane), c.from.base)
-	c.Move(ptrOf(toPlane), c.to.base)
-	c.Move(stepOf(fromPlane), fromMajor)
-	c.Move(rowOf(fromPlane), c.from.minor[0])
-	c.Move(stepOf(toPlane), c.to.minor[0])
-	times := func(m [3]target.G, i int, n uint8) { // sets m[i] to n times m[0]
+	c.Move(ptrOf(inputIndex), c.input.base)
+	c.Move(ptrOf(outputIndex), c.output.base)
+	c.Move(stepOf(inputIndex), inputMajor)
+	c.Move(rowOf(inputIndex), c.input.minor[0])
+	c.Move(stepOf(outputIndex), c.output.minor[0])
+	setMultiple := func(m [3]target.GReg, i int, n uint8) { // sets m[i] to n times m[0]
 		c.Lea(target.Addr{Base: m[0], Index: m[0], Scale: n - 1}, m[i])
 	}
-	times(c.from.minor, 1, 3)
-	times(c.from.minor, 2, 5)
-	times(c.to.minor, 1, 3)
+	setMultiple(c.input.minor, 1, 3)
+	setMultiple(c.input.minor, 2, 5)
+	setMultiple(c.output.minor, 1, 3)
 	if c.toPixels {
 		c.Move(ptrOf(biasIndex), regBias)
 	} else {
-		times(c.to.minor, 2, 5)
-		c.Move(rowOf(toPlane), regEpilogue)
+		setMultiple(c.output.minor, 2, 5)
+		c.Move(rowOf(outputIndex), regEpilogue)
 	}
 }
 
@@ -195,8 +197,8 @@ func (c *code) loops(b *block) error {
 			return err
 		}
 	}
-	c.Add(stepOf(tileStep+fromPlane), c.from.base)
-	c.Add(stepOf(tileStep+toPlane), c.to.base)
+	c.Add(stepOf(tileStep+inputIndex), c.input.base)
+	c.Add(stepOf(tileStep+outputIndex), c.output.base)
 	c.AddJump(-1, target.Word(jit.OffsetRows), target.NE, tiles)
 	c.Return()
 	return nil
@@ -204,5 +206,5 @@ func (c *code) loops(b *block) error {
 
 // setLanes sets the lanes of the partial vector. A mask is in the register after those of values.
 func (c *code) setLanes() {
-	c.SetLanes(target.Imm(c.partChannels), target.V(c.registers), [2]target.G{fromCursor})
+	c.SetLanes(target.Imm(c.partChannels), target.VReg(c.registers), [2]target.GReg{inputCursor})
 }

@@ -22,40 +22,42 @@ func (f Form) Points() int { return f.N() * f.N() }
 
 // inputTransform is the one-dimensional input transform, from n pixels to n points. The matrices of
 // inputTransform, weights and outputTransform together satisfy the identity of the Winograd convolution.
-func (f Form) inputTransform(b *block, d []value) []value {
+func (f Form) inputTransform(b *block, pixels []value) []value {
 	if f.M == 2 {
-		return []value{b.sub(d[2], d[0]), b.add(d[2], d[1]), b.sub(d[2], d[1]), b.sub(d[3], d[1])}
+		return []value{b.sub(pixels[2], pixels[0]), b.add(pixels[2], pixels[1]), b.sub(pixels[2], pixels[1]),
+			b.sub(pixels[3], pixels[1])}
 	}
 	r := make([]value, 6)
-	copy(r[1:5], f.pointsAB(b, d))
-	r[0], r[5] = f.pointsZeroInfinity(b, d)
+	copy(r[1:5], f.pointsAB(b, pixels))
+	r[0], r[5] = f.pointsZeroInfinity(b, pixels)
 	return r
 }
 
 // pointsAB computes the points +-pointA and +-pointB.
-func (f Form) pointsAB(b *block, d []value) []value {
-	even, odd := b.fma(-pointB*pointB, d[2], d[4]), b.fma(-pointB*pointB, d[1], d[3])
+func (f Form) pointsAB(b *block, pixels []value) []value {
+	even, odd := b.fma(-pointB*pointB, pixels[2], pixels[4]), b.fma(-pointB*pointB, pixels[1], pixels[3])
 	p, q := b.fma(pointA, odd, even), b.fma(-pointA, odd, even)
-	even, odd = b.fma(-pointA*pointA, d[2], d[4]), b.fma(-pointA*pointA, d[1], d[3])
+	even, odd = b.fma(-pointA*pointA, pixels[2], pixels[4]), b.fma(-pointA*pointA, pixels[1], pixels[3])
 	return []value{p, q, b.fma(pointB, odd, even), b.fma(-pointB, odd, even)}
 }
 
 // pointsZeroInfinity computes the points 0 and infinity.
-func (f Form) pointsZeroInfinity(b *block, d []value) (zero, infinite value) {
+func (f Form) pointsZeroInfinity(b *block, pixels []value) (zero, infinite value) {
 	const sum, product = pointA*pointA + pointB*pointB, pointA * pointA * pointB * pointB
-	return b.fma(product, d[0], b.fma(-sum, d[2], d[4])), b.fma(product, d[1], b.fma(-sum, d[3], d[5]))
+	return b.fma(product, pixels[0], b.fma(-sum, pixels[2], pixels[4])), b.fma(product, pixels[1],
+		b.fma(-sum, pixels[3], pixels[5]))
 }
 
 // outputTransform is the one-dimensional output transform, from n points to m results. The caller must multiply each
 // result by its scale.
-func (f Form) outputTransform(b *block, p []value) []value {
+func (f Form) outputTransform(b *block, points []value) []value {
 	if f.M == 2 {
-		return []value{b.add(b.add(p[1], p[2]), p[0]), b.add(b.sub(p[1], p[2]), p[3])}
+		return []value{b.add(b.add(points[1], points[2]), points[0]), b.add(b.sub(points[1], points[2]), points[3])}
 	}
-	s, t := b.add(p[1], p[2]), b.sub(p[1], p[2])
-	u, v := b.add(p[3], p[4]), b.sub(p[3], p[4])
+	s, t := b.add(points[1], points[2]), b.sub(points[1], points[2])
+	u, v := b.add(points[3], points[4]), b.sub(points[3], points[4])
 	const r = pointB / pointA
-	return []value{b.add(b.add(s, u), p[0]), b.fma(r, v, t), b.fma(r*r, u, s), b.add(b.fma(r*r*r, v, t), p[5])}
+	return []value{b.add(b.add(s, u), points[0]), b.fma(r, v, t), b.fma(r*r, u, s), b.add(b.fma(r*r*r, v, t), points[5])}
 }
 
 // scale returns the factor, a power of pointA, that outputTransform leaves out of result i. The multiplication by the

@@ -22,7 +22,7 @@ var (
 
 // lower selects the instructions of a block.
 func (c *code) lower(b *block) *alloc.Builder {
-	l := &alloc.Builder{Values: make([]alloc.Value, 1, len(b.list)+1), Body: make([]alloc.Inst, 0, len(b.list))}
+	builder := &alloc.Builder{Values: make([]alloc.Value, 1, len(b.list)+1), Body: make([]alloc.Inst, 0, len(b.list))}
 	virtOf := make([]alloc.Virt, len(b.list))
 	sources := func(vs ...value) []alloc.Arg {
 		src := make([]alloc.Arg, len(vs))
@@ -36,12 +36,12 @@ func (c *code) lower(b *block) *alloc.Builder {
 		in := alloc.Inst{Name: binaryNames[o.op], Lane: 4}
 		switch o.op {
 		case opConst, opLoad, opBias, opTile, opLanes:
-			virtOf[i] = l.New(alloc.Value{Bytes: uint8(4 * Lanes(c.cpu)), Reload: c.reload(o)})
+			virtOf[i] = builder.New(alloc.Value{Bytes: uint8(4 * Lanes(c.cpu)), Reload: c.reload(o)})
 			continue
 		case opStore:
 			in.Src, in.Fold = sources(o.x), -1
-			in.Store = &alloc.Mem{Space: alloc.Along, Index: toPlane, Row: int8(o.row), Col: int8(o.col)}
-			l.Body = append(l.Body, in)
+			in.Store = &alloc.Mem{Space: alloc.Advancing, Index: outputIndex, Row: int8(o.row), Col: int8(o.col)}
+			builder.Body = append(builder.Body, in)
 			continue
 		case opAdd, opSub, opTimes:
 			in.Src, in.Commutative = sources(o.y, o.x), o.op == opAdd
@@ -50,14 +50,14 @@ func (c *code) lower(b *block) *alloc.Builder {
 		case opMax, opMin:
 			in.Src = sources(o.x, o.k)
 		case opFMA, opFNMA:
-			in.Src, in.Forms = sources(o.k, o.x, o.y), c.fused(o.op == opFNMA)
+			in.Src, in.Forms = sources(o.k, o.x, o.y), c.fmaForms(o.op == opFNMA)
 		}
-		virtOf[i] = l.New(alloc.Value{Bytes: uint8(4 * Lanes(c.cpu))})
+		virtOf[i] = builder.New(alloc.Value{Bytes: uint8(4 * Lanes(c.cpu))})
 		in.Dst = virtOf[i]
-		l.Body = append(l.Body, in)
+		builder.Body = append(builder.Body, in)
 	}
-	l.Prune()
-	return l
+	builder.Prune()
+	return builder
 }
 
 // reload returns the load of a constant or an operand.
@@ -72,11 +72,11 @@ func (c *code) reload(o *operation) *alloc.Reload {
 			r.Lane, r.Mem.Data = 0, strings.Repeat(element, Lanes(c.cpu))
 		}
 	case opLoad:
-		r.Mem.Index = fromPlane
+		r.Mem.Index = inputIndex
 	case opBias:
 		r.Mem.Index = biasIndex
 	case opTile:
-		r.Mem.Space, r.Mem.Index = alloc.Along, EpilogueOperands+o.operand
+		r.Mem.Space, r.Mem.Index = alloc.Advancing, EpilogueOperands+o.operand
 	case opLanes:
 		r.Mem.Index = EpilogueOperands + o.operand
 	}
@@ -86,15 +86,15 @@ func (c *code) reload(o *operation) *alloc.Reload {
 // write emits a block, for whole vectors or, if tail is true, for the last, partial vector. It returns the number of
 // slots for spilled values.
 func (c *code) write(b *block, tail bool) (slots int, err error) {
-	l := c.lower(b)
-	n := len(l.Values)
-	f := alloc.File{Pool: [2]uint32{alloc.Vectors: 1<<c.registers - 1}, Permanent: slices.Repeat([]int8{-1}, n),
+	builder := c.lower(b)
+	n := len(builder.Values)
+	registerFile := alloc.File{Pool: [2]uint32{alloc.Vectors: 1<<c.registers - 1}, Permanent: slices.Repeat([]int8{-1}, n),
 		PermanentSlot: slices.Repeat([]int16{-1}, n), FoldLoads: !c.cpu.Has(machine.NEON)}
-	r := alloc.Run(l.Values, &f, l.Body, alloc.Policy{Masked: tail, KeepComputed: true})
+	r := alloc.Run(builder.Values, &registerFile, builder.Body, alloc.Policy{Masked: tail, PreferComputed: true})
 	if r.Err != nil {
 		return 0, r.Err
 	}
-	c.from.current, c.to.current = -1, -1
+	c.input.current, c.output.current = -1, -1
 	for k := range r.Out {
 		c.writeInst(&r.Out[k], tail)
 	}
@@ -113,14 +113,14 @@ func (c *code) writeInst(o *alloc.Out, tail bool) {
 	from, to := &o.Args[0], &o.Args[len(o.Args)-1]
 	operation, isOperation := operations[o.Name]
 	switch {
-	case to.Kind == alloc.Memory && to.Mem.Space == alloc.Along:
-		c.Store(args[0].(target.V), args[1].(target.Addr), tail && c.toPixels)
-	case o.Kind == alloc.Load && (from.Mem.Space == alloc.Along || from.Mem.Space == alloc.ReadOnly):
-		c.Load(args[0].(target.Addr), args[1].(target.V), tail)
+	case to.Kind == alloc.Memory && to.Mem.Space == alloc.Advancing:
+		c.Store(args[0].(target.VReg), args[1].(target.Addr), tail && c.toPixels)
+	case o.Kind == alloc.Load && (from.Mem.Space == alloc.Advancing || from.Mem.Space == alloc.ReadOnly):
+		c.Load(args[0].(target.Addr), args[1].(target.VReg), tail)
 	case o.Kind != alloc.Plain:
 		c.Copy(args[0], args[1])
 	case isOperation:
-		c.Op(operation, args[0], args[1].(target.V), args[2].(target.V))
+		c.Op(operation, args[0], args[1].(target.VReg), args[2].(target.VReg))
 	default:
 		c.Inst(o.Name, args...)
 	}
@@ -129,7 +129,7 @@ func (c *code) writeInst(o *alloc.Out, tail bool) {
 // arg returns an operand of an instruction. It may emit code that computes an address.
 func (c *code) arg(o *alloc.Operand) target.Source {
 	if o.Kind == alloc.Register {
-		return target.V(o.Reg)
+		return target.VReg(o.Reg)
 	}
 	m := o.Mem
 	switch {
@@ -137,14 +137,14 @@ func (c *code) arg(o *alloc.Operand) target.Source {
 		return c.spilled(m.Index)
 	case m.Space == alloc.Constant:
 		return target.Constant(m.Data)
-	case m.Space == alloc.Along && m.Index == toPlane:
-		return c.to.addr(c, int(m.Row), int(m.Col))
-	case m.Space == alloc.Along:
+	case m.Space == alloc.Advancing && m.Index == outputIndex:
+		return c.output.addr(c, int(m.Row), int(m.Col))
+	case m.Space == alloc.Advancing:
 		return c.tileOperand(m.Index-EpilogueOperands, int(m.Row), int(m.Col))
 	case m.Index == biasIndex:
 		return target.Addr{Base: regBias, Index: regChannel, Scale: 1}
-	case m.Index == fromPlane:
-		return c.from.addr(c, int(m.Row), int(m.Col))
+	case m.Index == inputIndex:
+		return c.input.addr(c, int(m.Row), int(m.Col))
 	}
 	return c.lanesOperand(m.Index - EpilogueOperands)
 }

@@ -46,13 +46,14 @@ func (f Form) Results(cpu machine.Features, rows, cols int, bias bool, epilogue 
 	return t, nil
 }
 
-func newTransform(key string, cpu machine.Features, rest int, results bool, b func() *block) (*Transform, error) {
+func newTransform(key string, cpu machine.Features, partChannels int, toPixels bool,
+	makeBlock func() *block) (*Transform, error) {
 	fn, err := jit.Lookup(key, func(withListing bool) (jit.Code, error) {
-		c, err := newCode(cpu, rest, results, withListing)
+		c, err := newCode(cpu, partChannels, toPixels, withListing)
 		if err != nil {
 			return jit.Code{}, err
 		}
-		if err := c.loops(b()); err != nil {
+		if err := c.loops(makeBlock()); err != nil {
 			return jit.Code{}, err
 		}
 		return c.Finish()
@@ -60,7 +61,7 @@ func newTransform(key string, cpu machine.Features, rest int, results bool, b fu
 	if err != nil {
 		return nil, err
 	}
-	return &Transform{fn: fn, cpu: cpu, partChannels: rest}, nil
+	return &Transform{fn: fn, cpu: cpu, partChannels: partChannels}, nil
 }
 
 // Name returns a description of the transform.
@@ -69,10 +70,10 @@ func (t *Transform) Name() string { return t.fn.Name() }
 // Listing returns the code in the syntax of Go's assembler. The code is generated again for this.
 func (t *Transform) Listing() string { return t.fn.Listing() }
 
-// Plane is the location of tiles: the address of the first element of the first tile, and the distances in bytes
+// TileArray is the location of tiles: the address of the first element of the first tile, and the distances in bytes
 // between rows, columns and tiles. The first element of a tile of pixels is the first pixel inside p, see
 // [Form.Operands]. The channels of a pixel or point are adjacent.
-type Plane struct {
+type TileArray struct {
 	Ptr            unsafe.Pointer
 	Row, Col, Tile int
 }
@@ -84,20 +85,20 @@ const callVectors = 512 / machine.CallDivisor
 // have room for whole vectors, and the padding after its channels may have any content. bias is the address of the
 // first channel's bias, or nil for a transform without bias. The caller must not share a with other goroutines during
 // the call, and sets the epilogue operands in it, starting at [EpilogueOperands]. Addresses are not checked.
-func (t *Transform) Run(a *jit.Args, to, from Plane, bias unsafe.Pointer, channels, tiles int) error {
+func (t *Transform) Run(a *jit.Args, to, from TileArray, bias unsafe.Pointer, channels, tiles int) error {
 	lanes := Lanes(t.cpu)
 	if channels%lanes != t.partChannels {
 		panic("winograd: the number of channels does not match the code")
 	}
 	a.N = channels / lanes * lanes * 4
-	a.Row[toPlane], a.Step[toPlane], a.Step[tileStep+toPlane] = to.Row, to.Col, to.Tile
-	a.Row[fromPlane], a.Step[fromPlane], a.Step[tileStep+fromPlane] = from.Row, from.Col, from.Tile
+	a.Row[outputIndex], a.Step[outputIndex], a.Step[tileStep+outputIndex] = to.Row, to.Col, to.Tile
+	a.Row[inputIndex], a.Step[inputIndex], a.Step[tileStep+inputIndex] = from.Row, from.Col, from.Tile
 	for i := EpilogueOperands; i < EpilogueOperands+t.operands; i++ {
 		a.Step[i] = int(uintptr(a.Ptr[i]) + uintptr(a.Row[i]) - uintptr(to.Ptr))
 	}
 	tilesPerCall := max(1, callVectors*lanes/max(1, channels))
 	for first := 0; first < tiles; first += tilesPerCall {
-		a.Ptr[toPlane], a.Ptr[fromPlane] = unsafe.Add(to.Ptr, first*to.Tile), unsafe.Add(from.Ptr, first*from.Tile)
+		a.Ptr[outputIndex], a.Ptr[inputIndex] = unsafe.Add(to.Ptr, first*to.Tile), unsafe.Add(from.Ptr, first*from.Tile)
 		a.Ptr[biasIndex] = bias
 		a.Rows = min(tilesPerCall, tiles-first)
 		if err := t.fn.Call(a); err != nil {

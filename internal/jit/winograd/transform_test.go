@@ -46,8 +46,9 @@ func checkOperands(t *testing.T, r *rand.Rand, cpu machine.Features, f Form, p P
 	}
 	room := (channels + lanes - 1) / lanes * lanes
 	points := guarded[float32](t, f.Points()*tiles*room)
-	from := Plane{Ptr: unsafe.Pointer(&image[0]), Row: width * channels * 4, Col: channels * 4, Tile: f.M * channels * 4}
-	to := Plane{Ptr: unsafe.Pointer(&points[0]), Row: n * tiles * room * 4, Col: tiles * room * 4, Tile: room * 4}
+	from := TileArray{Ptr: unsafe.Pointer(&image[0]), Row: width * channels * 4, Col: channels * 4,
+		Tile: f.M * channels * 4}
+	to := TileArray{Ptr: unsafe.Pointer(&points[0]), Row: n * tiles * room * 4, Col: tiles * room * 4, Tile: room * 4}
 	if err := code.Run(new(jit.Args), to, from, nil, channels, tiles); err != nil {
 		t.Fatal(err)
 	}
@@ -107,8 +108,8 @@ func TestBoundsKeepValues(t *testing.T) {
 		for p := range 16 {
 			points[p*lanes+2] = float32(math.Copysign(0, -1))
 		}
-		from := Plane{Ptr: unsafe.Pointer(&points[0]), Row: 16 * lanes, Col: 4 * lanes}
-		if err := code.Run(new(jit.Args), Plane{Ptr: unsafe.Pointer(&image[0])}, from, nil, lanes, 1); err != nil {
+		from := TileArray{Ptr: unsafe.Pointer(&points[0]), Row: 16 * lanes, Col: 4 * lanes}
+		if err := code.Run(new(jit.Args), TileArray{Ptr: unsafe.Pointer(&image[0])}, from, nil, lanes, 1); err != nil {
 			t.Fatal(err)
 		}
 		if image[0] == image[0] || 1/image[1] < 0 || 1/image[2] > 0 {
@@ -170,8 +171,8 @@ func (x *resultCheck) run(t *testing.T) {
 	} else {
 		clear(add)
 	}
-	from := Plane{Ptr: unsafe.Pointer(&points[0]), Row: n * tiles * room * 4, Col: tiles * room * 4, Tile: room * 4}
-	to := Plane{Ptr: unsafe.Pointer(&image[0]), Row: width * channels * 4, Col: channels * 4, Tile: f.M * channels * 4}
+	from := TileArray{Ptr: unsafe.Pointer(&points[0]), Row: n * tiles * room * 4, Col: tiles * room * 4, Tile: room * 4}
+	to := TileArray{Ptr: unsafe.Pointer(&image[0]), Row: width * channels * 4, Col: channels * 4, Tile: f.M * channels * 4}
 	want := slices.Clone(image)
 	b := f.resultBlock(x.rows, x.cols, x.bias, x.epilogue)
 	for tile := range tiles {

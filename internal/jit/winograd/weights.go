@@ -1,7 +1,7 @@
 package winograd
 
-// Sums is the arithmetic used to transform weights. V may be a number or a symbolic value.
-type Sums[V any] struct {
+// Arithmetic is the arithmetic used to transform weights. V may be a number or a symbolic value.
+type Arithmetic[V any] struct {
 	Add, Sub func(a, b V) V
 	Mul      func(k float64, v V) V
 	Neg      func(v V) V
@@ -10,20 +10,20 @@ type Sums[V any] struct {
 // Weights transforms the 3x3 weights g of a window, given row by row, and returns the points in the rows from first to
 // end, row by row. The transform is U = G*g*G', where the matrix G has one row for each point and transforms three
 // weights of a row or column.
-func Weights[V any](f Form, ops Sums[V], g [9]V, first, end int) []V {
+func Weights[V any](f Form, ops Arithmetic[V], g [9]V, first, end int) []V {
 	var columns [3][]V
 	for k := range columns {
-		columns[k] = weights(f, ops, g[k], g[3+k], g[6+k])
+		columns[k] = transformThree(f, ops, g[k], g[3+k], g[6+k])
 	}
 	var out []V
 	for i := first; i < end; i++ {
-		out = append(out, weights(f, ops, columns[0][i], columns[1][i], columns[2][i])...)
+		out = append(out, transformThree(f, ops, columns[0][i], columns[1][i], columns[2][i])...)
 	}
 	return out
 }
 
-// weights multiplies G by the three weights a, b and c. The points +p and -p share their even and odd parts.
-func weights[V any](f Form, ops Sums[V], a, b, c V) []V {
+// transformThree multiplies G by the three weights a, b and c. The points +p and -p share their even and odd parts.
+func transformThree[V any](f Form, ops Arithmetic[V], a, b, c V) []V {
 	if f.M == 2 {
 		even, odd := ops.Mul(0.5, ops.Add(a, c)), ops.Mul(0.5, b)
 		return []V{ops.Neg(a), ops.Add(even, odd), ops.Sub(even, odd), c}

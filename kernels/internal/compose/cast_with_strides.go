@@ -37,8 +37,8 @@ var castWithStrides = kit.Define[castWithStridesAttrs](graph.Op{
 	},
 })
 
-func inferCastWithStrides(c *graph.Call) ([]graph.Result, error) {
-	a, t := kit.Attrs[castWithStridesAttrs](c), c.Type(0)
+func inferCastWithStrides(call *graph.Call) ([]graph.Result, error) {
+	a, t := kit.Attrs[castWithStridesAttrs](call), call.Type(0)
 	if len(a.Strides) != t.Rank() {
 		return nil, errors.New("cast_with_strides: expected a stride for each dimension")
 	}
@@ -50,5 +50,5 @@ func inferCastWithStrides(c *graph.Call) ([]graph.Result, error) {
 	if m, ok := t.Meta(); ok && !m.IsNonOverlappingAndDense() {
 		return nil, errors.New("cast_with_strides: expected strides of a dense value")
 	}
-	return c.One(t), nil
+	return call.One(t), nil
 }

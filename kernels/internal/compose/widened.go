@@ -10,11 +10,11 @@ import (
 // a conversion of the result. The bits of the result do not change, because the op computes in float32 and rounds once.
 // After the rewrite, conversions of constants can be folded. Other conversions can be fused with the nodes that compute
 // the operands or use the result.
-func WidenToFloat32(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Rewrite, err error) {
-	d := c.Out[0].DType
-	widened := d.OpMath()
-	if d != tensor.Float16 && d != tensor.BFloat16 || into.Whole() == nil {
-		return r, nil
+func WidenToFloat32(into *graph.Parts, c *graph.Call, a graph.RewriteContext) (rewrite graph.Rewrite, err error) {
+	dtype := c.Out[0].DType
+	widened := dtype.OpMath()
+	if dtype != tensor.Float16 && dtype != tensor.BFloat16 || into.Whole() == nil {
+		return rewrite, nil
 	}
 	p := NewBuilder(into, c)
 	in := make([]graph.Arg, len(c.In))
@@ -24,19 +24,19 @@ func WidenToFloat32(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.R
 		}
 	}
 	if p.err != nil {
-		return r, p.err
+		return rewrite, p.err
 	}
-	out, err := into.Again(into.Whole(), in...)
+	out, err := into.Repeat(into.Whole(), in...)
 	if err != nil {
-		return r, err
+		return rewrite, err
 	}
-	r.Why = "sums of " + d.String() + " are computed in " + widened.String()
-	r.Results, err = p.Result(p.Convert(d, graph.Of(out[0])))
-	return r, err
+	rewrite.Why = "sums of " + dtype.String() + " are computed in " + widened.String()
+	rewrite.Results, err = p.Result(p.Convert(dtype, graph.Of(out[0])))
+	return rewrite, err
 }
 
 // reuseConversion returns x in dtype d. It reuses a conversion of x that was made for another node.
-func (p *Builder) reuseConversion(d tensor.DType, x graph.Arg, a graph.Around) graph.Arg {
+func (p *Builder) reuseConversion(d tensor.DType, x graph.Arg, a graph.RewriteContext) graph.Arg {
 	if a.ComputedFrom != nil {
 		for _, v := range a.ComputedFrom(x.Value) {
 			if v.Node.Op == view.To && v.Type.DType == d && v.Meta.Offset == 0 && v.Meta.SameLayout(x.Meta()) {

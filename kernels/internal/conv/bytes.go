@@ -70,8 +70,8 @@ func bytesExample(size, channels, window, out int, d tensor.DType) []tensor.Meta
 }
 
 // bytesRef is the reference implementation. Its float64 sums are exact.
-func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	t, err := bytesResult(c)
+func bytesRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	result, err := bytesResult(call)
 	if err != nil {
 		return nil, err
 	}
@@ -80,14 +80,14 @@ func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		kit.EachIndex(v.Shape, func(at []int) { to.Set(tensor.FloatScalar(v.At(at...).Float()-zero), at...) })
 		return to
 	}
-	sums, err := byteConv.ref(bytesFloats(c, tensor.Float64),
+	sums, err := byteConv.ref(bytesFloats(call, tensor.Float64),
 		[]*tensor.Tensor{minusZeroPoint(in[bytesInput], in[bytesInputZero].At().Float()), minusZeroPoint(in[bytesWeight], 0)})
 	if err != nil {
 		return nil, err
 	}
-	m := kit.KnownMeta(t)
+	m := kit.KnownMeta(result)
 	out, zero := tensor.Zeros(m.DType, m.Shape...), 0.0
-	if c.Has(bytesResultZero) {
+	if call.Has(bytesResultZero) {
 		zero = in[bytesResultZero].At().Float()
 	}
 	kit.EachIndex(m.Shape, func(at []int) {
@@ -114,38 +114,40 @@ func bytesLoopsWork(c *graph.Call, _ graph.Walk) graph.Work {
 const bytesMACCost = 2
 
 // lowerBytesLoops makes the kernel in Go. A chunk is a plane of the result.
-func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
-	s, d := byteConv.bytesShape(c), c.Out[0].DType
-	if c.Out[0].Numel() == 0 {
+func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
+	conv, dtype := byteConv.bytesShape(call), call.Out[0].DType
+	if call.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	biasStride, scaleStride := c.Meta(bytesBias).Strides[0], 0
-	if d != tensor.Int32 {
-		scaleStride = c.Meta(bytesScale).Strides[0]
+	biasStride, scaleStride := call.Meta(bytesBias).Strides[0], 0
+	if dtype != tensor.Int32 {
+		scaleStride = call.Meta(bytesScale).Strides[0]
 	}
-	return &graph.Kernel{Phases: []graph.Phase{{Chunks: s.n * s.outChannels, Run: func(m *graph.Mem, chunk int) error {
-		image, o := chunk/s.outChannels, chunk%s.outChannels
-		x := kit.AddressOf[uint8](m.Ptrs[1+bytesInput], image*s.inStride.n+o/s.outPerGroup()*s.inPerGroup*s.inStride.c)
-		signMask := signBit(c.Meta(bytesInput).DType)
-		w := kit.AddressOf[int8](m.Ptrs[1+bytesWeight], o*s.weightStride.n)
-		zeroPoint := int32(*(*uint8)(m.Ptrs[1+bytesInputZero]) ^ signMask)
-		initial := *(*int32)(kit.AddressOf[int32](m.Ptrs[1+bytesBias], o*biasStride))
-		scale, zero := float32(0), float64(resultZeroPoint(m, d))
-		if d != tensor.Int32 {
-			scale = *(*float32)(kit.AddressOf[float32](m.Ptrs[1+bytesScale], o*scaleStride))
-		}
-		for i := range s.h.Results * s.w.Results {
-			oh, ow := i/s.w.Results, i%s.w.Results
-			sum := initial + s.bytesSum(m, x, w, signMask, zeroPoint, oh, ow)
-			at := image*s.outStride.n + o*s.outStride.c + oh*s.outStride.h + ow*s.outStride.w
-			if d == tensor.Int32 {
-				*(*int32)(kit.AddressOf[int32](m.Ptrs[0], at)) = sum
-				continue
+	return &graph.Kernel{Phases: []graph.Phase{{Chunks: conv.n * conv.outChannels,
+		Run: func(mem *graph.Mem, chunk int) error {
+			image, o := chunk/conv.outChannels, chunk%conv.outChannels
+			x := kit.AddressOf[uint8](mem.Ptrs[1+bytesInput],
+				image*conv.inStride.n+o/conv.outPerGroup()*conv.inPerGroup*conv.inStride.c)
+			signMask := signBit(call.Meta(bytesInput).DType)
+			w := kit.AddressOf[int8](mem.Ptrs[1+bytesWeight], o*conv.weightStride.n)
+			zeroPoint := int32(*(*uint8)(mem.Ptrs[1+bytesInputZero]) ^ signMask)
+			initial := *(*int32)(kit.AddressOf[int32](mem.Ptrs[1+bytesBias], o*biasStride))
+			scale, zero := float32(0), float64(resultZeroPoint(mem, dtype))
+			if dtype != tensor.Int32 {
+				scale = *(*float32)(kit.AddressOf[float32](mem.Ptrs[1+bytesScale], o*scaleStride))
 			}
-			*(*uint8)(kit.AddressOf[uint8](m.Ptrs[0], at)) = uint8(multiply.Requantize(d, sum, scale, zero))
-		}
-		return nil
-	}}}}, nil
+			for i := range conv.h.Results * conv.w.Results {
+				oh, ow := i/conv.w.Results, i%conv.w.Results
+				sum := initial + conv.bytesSum(mem, x, w, signMask, zeroPoint, oh, ow)
+				at := image*conv.outStride.n + o*conv.outStride.c + oh*conv.outStride.h + ow*conv.outStride.w
+				if dtype == tensor.Int32 {
+					*(*int32)(kit.AddressOf[int32](mem.Ptrs[0], at)) = sum
+					continue
+				}
+				*(*uint8)(kit.AddressOf[uint8](mem.Ptrs[0], at)) = uint8(multiply.Requantize(dtype, sum, scale, zero))
+			}
+			return nil
+		}}}}, nil
 }
 
 // bytesSum returns the sum of the window of result (oh, ow). It combines each byte of the input with signMask by

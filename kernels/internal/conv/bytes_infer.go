@@ -33,44 +33,44 @@ var byteConv = convolution{"conv2d_bytes", 2, func(c *graph.Call) convParams {
 }}
 
 // bytesResult checks a call of conv2d_bytes and returns the type of its row-major result.
-func bytesResult(c *graph.Call) (t tensor.Type, err error) {
+func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 	const name = "conv2d_bytes"
-	x := c.Type(bytesInput)
-	if x.DType != tensor.Uint8 && x.DType != tensor.Int8 {
-		return t, kit.NotImplemented(name, x.DType)
+	input := call.Type(bytesInput)
+	if input.DType != tensor.Uint8 && input.DType != tensor.Int8 {
+		return result, kit.NotImplemented(name, input.DType)
 	}
-	d := tensor.Int32
-	if c.Has(bytesScale) != c.Has(bytesResultZero) {
-		return t, fmt.Errorf("%s: expected scale and zero_point together", name)
+	dtype := tensor.Int32
+	if call.Has(bytesScale) != call.Has(bytesResultZero) {
+		return result, fmt.Errorf("%s: expected scale and zero_point together", name)
 	}
-	if c.Has(bytesResultZero) {
-		if d = c.Type(bytesResultZero).DType; d != tensor.Uint8 && d != tensor.Int8 {
-			return t, kit.NotImplemented(name, d)
+	if call.Has(bytesResultZero) {
+		if dtype = call.Type(bytesResultZero).DType; dtype != tensor.Uint8 && dtype != tensor.Int8 {
+			return result, kit.NotImplemented(name, dtype)
 		}
 	}
-	for i, want := range []tensor.DType{x.DType, tensor.Int8, tensor.Int32, tensor.Float32, x.DType} {
-		if got := c.Type(i).DType; got != want && (i != bytesScale || c.Has(i)) {
-			return t, fmt.Errorf("%s: expected operand %d to be %v, but got %v", name, i, want, got)
+	for i, want := range []tensor.DType{input.DType, tensor.Int8, tensor.Int32, tensor.Float32, input.DType} {
+		if got := call.Type(i).DType; got != want && (i != bytesScale || call.Has(i)) {
+			return result, fmt.Errorf("%s: expected operand %d to be %v, but got %v", name, i, want, got)
 		}
 	}
-	w := c.Type(bytesWeight)
-	if x.Rank() != 4 {
-		return t, fmt.Errorf("%s: expected input to have 4 dimensions, but got %d", name, x.Rank())
+	w := call.Type(bytesWeight)
+	if input.Rank() != 4 {
+		return result, fmt.Errorf("%s: expected input to have 4 dimensions, but got %d", name, input.Rank())
 	}
-	if t, err = byteConv.result(bytesFloats(c, tensor.Float32)); err != nil {
-		return t, err
+	if result, err = byteConv.result(bytesFloats(call, tensor.Float32)); err != nil {
+		return result, err
 	}
 	for i := bytesBias; i <= bytesResultZero; i++ {
 		want := []sym.Int{}
 		if i < bytesInputZero {
 			want = append(want, w.Shape[0])
 		}
-		if v := c.Type(i); c.Has(i) && !tensor.SameSizes(v.Shape, want) {
-			return t, fmt.Errorf("%s: expected operand %d to have shape %s, but got %s", name, i, tensor.Sizes(want),
+		if v := call.Type(i); call.Has(i) && !tensor.SameSizes(v.Shape, want) {
+			return result, fmt.Errorf("%s: expected operand %d to have shape %s, but got %s", name, i, tensor.Sizes(want),
 				tensor.Sizes(v.Shape))
 		}
 	}
-	return tensor.NewType(d, t.Shape...), nil
+	return tensor.NewType(dtype, result.Shape...), nil
 }
 
 // maxBytesTerms bounds the number of products of a sum. The sum is then far from the bounds of int32.
@@ -83,10 +83,10 @@ func bytesFloats(c *graph.Call, d tensor.DType) *graph.Call {
 }
 
 // bytesShape returns the convShape of a call of conv2d_bytes.
-func (v convolution) bytesShape(c *graph.Call) *convShape {
+func (op convolution) bytesShape(c *graph.Call) *convShape {
 	inputAndWeight := *c
 	inputAndWeight.In, inputAndWeight.Epilogue = c.In[:2], nil
-	s := v.shape(&inputAndWeight)
-	s.call = c
-	return s
+	conv := op.shape(&inputAndWeight)
+	conv.call = c
+	return conv
 }

@@ -137,7 +137,7 @@ func resultZeroPoint(m *graph.Mem, d tensor.DType) int32 {
 
 // copyPaddedRow writes row h of an image, with its padding, to dst. h may be in the padding. dst has the given number
 // of pixels. Padding is set to the zero point. copyPixels copies the pixels inside the image.
-func (s *convShape) copyPaddedRow(dst []uint8, pixels int, m *graph.Mem, image, h int, zero uint8,
+func (s *convShape) copyPaddedRow(dst []uint8, pixels int, mem *graph.Mem, image, h int, zero uint8,
 	copyPixels func(to, from []uint8)) {
 	pixelBytes := len(dst) / pixels
 	first, end := min(s.w.Before, pixels), min(s.w.Before+s.w.Size, pixels)
@@ -148,7 +148,7 @@ func (s *convShape) copyPaddedRow(dst []uint8, pixels int, m *graph.Mem, image, 
 	fillBytes(dst[:first*pixelBytes], zero)
 	fillBytes(dst[end*pixelBytes:], zero)
 	at := ((image*s.h.Size+h)*s.w.Size + first - s.w.Before) * s.inChannels
-	inside := kit.ElementsOf[uint8](kit.AddressOf[uint8](m.Ptrs[1+bytesInput], at), (end-first)*s.inChannels)
+	inside := kit.ElementsOf[uint8](kit.AddressOf[uint8](mem.Ptrs[1+bytesInput], at), (end-first)*s.inChannels)
 	copyPixels(dst[first*pixelBytes:end*pixelBytes], inside)
 }
 

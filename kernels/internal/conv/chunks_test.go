@@ -74,7 +74,7 @@ func TestDepthwiseHalves(t *testing.T) {
 		if ph.Flow == nil || ph.Chunks%2 != 0 {
 			t.Fatalf("%v: %d chunks", s, ph.Chunks)
 		}
-		if made := ph.Flow.Made(ph.Chunks/2 - 1); made != size/2*size*c {
+		if made := ph.Flow.FinalElements(ph.Chunks/2 - 1); made != size/2*size*c {
 			t.Errorf("%v: half of %d chunks make %d rows", s, ph.Chunks, made/size/c)
 		}
 	}

@@ -113,17 +113,18 @@ var Conv3d = kit.Define[conv3dAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Impls: conv3d.impls(), Rewrite: compose.WidenToFloat32},
 })
 
-// InBytes returns the attributes of a [ConvBytes] call with the windows of the conv2d call c. x and w are the dtypes of
-// the images and weights of the ConvBytes call. InBytes returns false if the ConvBytes call has no machine code.
-func InBytes(c *graph.Call, x, w tensor.DType) (graph.Attrs, bool) {
-	if c == nil || c.Type(0).Rank() != 4 || c.Type(1).Rank() != 4 || len(c.Out) != 1 ||
-		tensor.Numel(c.Meta(1).Shape[1:]) > maxBytesTerms {
+// InBytes returns the attributes of a [ConvBytes] call with the windows of a conv2d call. imageDType and weightDType
+// are the dtypes of the images and weights of the ConvBytes call. InBytes returns false if the ConvBytes call has no
+// machine code.
+func InBytes(call *graph.Call, imageDType, weightDType tensor.DType) (graph.Attrs, bool) {
+	if call == nil || call.Type(0).Rank() != 4 || call.Type(1).Rank() != 4 || len(call.Out) != 1 ||
+		tensor.Numel(call.Meta(1).Shape[1:]) > maxBytesTerms {
 		return nil, false
 	}
-	if _, ok := c.Attrs.(*conv2dAttrs); !ok {
+	if _, ok := call.Attrs.(*conv2dAttrs); !ok {
 		return nil, false
 	}
-	p := conv2d.params(c)
+	p := conv2d.params(call)
 	var padding []int
 	for _, s := range slices.Concat(p.padding, p.paddingAfter) {
 		n, known := s.Known()
@@ -137,6 +138,7 @@ func InBytes(c *graph.Call, x, w tensor.DType) (graph.Attrs, bool) {
 	if err != nil {
 		return nil, false
 	}
-	d := kit.DelegatedCall(c, a, tensor.NewType(x, c.Type(0).Shape...), tensor.NewType(w, c.Type(1).Shape...))
+	d := kit.DelegatedCall(call, a, tensor.NewType(imageDType, call.Type(0).Shape...),
+		tensor.NewType(weightDType, call.Type(1).Shape...))
 	return at, len(bytesWalks(d, nil)) > 0 || len(depthwiseBytesWalks(d, nil)) > 0
 }

@@ -85,104 +85,104 @@ func towardsZero(n sym.Int, divisor int) sym.Int {
 }
 
 // result makes the checks of torchvision's deform_conv2d_forward_kernel, in the same order.
-func (a *deformConvAttrs) result(c *graph.Call) (tensor.Type, error) {
-	x, w, o, m := c.Type(0), c.Type(1), c.Type(2), c.Type(deformMask)
+func (a *deformConvAttrs) result(call *graph.Call) (tensor.Type, error) {
+	input, weight, offset, mask := call.Type(0), call.Type(1), call.Type(2), call.Type(deformMask)
 	expected := func(condition string) (tensor.Type, error) {
-		return x, errors.New("Expected " + condition + " to be true, but got false.")
+		return input, errors.New("Expected " + condition + " to be true, but got false.")
 	}
 	switch {
-	case x.Rank() != 4:
+	case input.Rank() != 4:
 		return expected("input_c.ndimension() == 4")
-	case o.Rank() != 4:
+	case offset.Rank() != 4:
 		return expected("offset_c.ndimension() == 4")
-	case c.Has(deformMask) && m.Rank() != 4:
+	case call.Has(deformMask) && mask.Rank() != 4:
 		return expected("!use_mask || mask_c.ndimension() == 4")
-	case w.Rank() != 4:
+	case weight.Rank() != 4:
 		return expected("weight_c.ndimension() == 4")
 	}
 	for _, l := range []struct {
 		name  string
 		pair  []sym.Int
 		least int
-	}{{"weight", w.Shape[2:], 1}, {"stride", sym.Ints(a.Stride...), 1}, {"pad", sym.Ints(a.Padding...), 0},
+	}{{"weight", weight.Shape[2:], 1}, {"stride", sym.Ints(a.Stride...), 1}, {"pad", sym.Ints(a.Padding...), 0},
 		{"dilation", sym.Ints(a.Dilation...), 1}} {
 		if !kit.SizeAtLeast(l.pair[0], l.least) || !kit.SizeAtLeast(l.pair[1], l.least) {
-			return x, fmt.Errorf("%s_h: %v %s_w: %v", l.name, l.pair[0], l.name, l.pair[1])
+			return input, fmt.Errorf("%s_h: %v %s_w: %v", l.name, l.pair[0], l.name, l.pair[1])
 		}
 	}
-	taps := w.Shape[2].Mul(w.Shape[3]).Mul(sym.Of(a.OffsetGroups))
+	taps := weight.Shape[2].Mul(weight.Shape[3]).Mul(sym.Of(a.OffsetGroups))
 	offsets := taps.Mul(sym.Of(2))
 	switch {
 	case a.Groups < 1 || a.OffsetGroups < 1:
 		// PyTorch divides by the groups without a check.
-		return x, errors.New("non-positive groups is not supported")
-	case w.Shape[1].Mul(sym.Of(a.Groups)).Ne(x.Shape[1]).Holds():
+		return input, errors.New("non-positive groups is not supported")
+	case weight.Shape[1].Mul(sym.Of(a.Groups)).Ne(input.Shape[1]).Holds():
 		return expected("weight_c.size(1) * n_weight_grps == input_c.size(1)")
-	case !kit.SizeIs(w.Shape[0].Mod(sym.Of(a.Groups)), 0):
+	case !kit.SizeIs(weight.Shape[0].Mod(sym.Of(a.Groups)), 0):
 		return expected("weight_c.size(0) % n_weight_grps == 0")
-	case o.Shape[1].Ne(offsets).Holds():
-		return x, fmt.Errorf("offset.shape[1] is not valid: got: %v expected: %v", o.Shape[1], offsets)
-	case c.Has(deformMask) && m.Shape[1].Ne(taps).Holds():
-		return x, fmt.Errorf("mask.shape[1] is not valid: got: %v expected: %v", m.Shape[1], taps)
-	case !kit.SizeIs(x.Shape[1].Mod(sym.Of(a.OffsetGroups)), 0):
+	case offset.Shape[1].Ne(offsets).Holds():
+		return input, fmt.Errorf("offset.shape[1] is not valid: got: %v expected: %v", offset.Shape[1], offsets)
+	case call.Has(deformMask) && mask.Shape[1].Ne(taps).Holds():
+		return input, fmt.Errorf("mask.shape[1] is not valid: got: %v expected: %v", mask.Shape[1], taps)
+	case !kit.SizeIs(input.Shape[1].Mod(sym.Of(a.OffsetGroups)), 0):
 		return expected("input_c.size(1) % n_offset_grps == 0")
 	}
-	return a.checkSizes(c)
+	return a.checkSizes(call)
 }
 
 // checkSizes checks the size of the result. It also checks that offset and mask have the height and width of the
 // result.
-func (a *deformConvAttrs) checkSizes(c *graph.Call) (tensor.Type, error) {
-	x, w := c.Type(0), c.Type(1)
-	oh, ow := a.size(x, w)
+func (a *deformConvAttrs) checkSizes(call *graph.Call) (tensor.Type, error) {
+	input, weight := call.Type(0), call.Type(1)
+	oh, ow := a.size(input, weight)
 	for i, name := range []string{2: "offset", deformMask: "mask"} {
-		if s := c.Type(i).Shape; name != "" && c.Has(i) {
-			if s[0].Ne(x.Shape[0]).Holds() {
-				return x, errors.New("invalid batch size of " + name)
+		if s := call.Type(i).Shape; name != "" && call.Has(i) {
+			if s[0].Ne(input.Shape[0]).Holds() {
+				return input, errors.New("invalid batch size of " + name)
 			}
 			if s[2].Ne(oh).Or(s[3].Ne(ow)).Holds() {
-				return x, fmt.Errorf("%s output dims: (%v, %v) - computed output dims: (%v, %v)", name, s[2], s[3], oh, ow)
+				return input, fmt.Errorf("%s output dims: (%v, %v) - computed output dims: (%v, %v)", name, s[2], s[3], oh, ow)
 			}
 		}
 	}
 	if oh.Le(sym.Int{}).Or(ow.Le(sym.Int{})).Holds() {
-		return x, fmt.Errorf("Calculated output size too small - out_h: %v out_w: %v", oh, ow)
+		return input, fmt.Errorf("Calculated output size too small - out_h: %v out_w: %v", oh, ow)
 	}
-	d, err := a.resultDType(c)
+	d, err := a.resultDType(call)
 	if err != nil {
-		return x, err
+		return input, err
 	}
-	return kit.FreshType(d, []sym.Int{x.Shape[0], w.Shape[0], oh, ow})
+	return kit.FreshType(d, []sym.Int{input.Shape[0], weight.Shape[0], oh, ow})
 }
 
 // resultDType checks dtypes and returns the dtype of the result. As in PyTorch, dtypes are not checked for an empty
 // batch, and a bias of another dtype is promoted as in add.
-func (a *deformConvAttrs) resultDType(c *graph.Call) (tensor.DType, error) {
-	d, w := c.Type(0).DType, c.Type(1)
-	if kit.SizeIs(c.Type(0).Shape[0], 0) {
-		return d, nil
+func (a *deformConvAttrs) resultDType(call *graph.Call) (tensor.DType, error) {
+	dtype, weight := call.Type(0).DType, call.Type(1)
+	if kit.SizeIs(call.Type(0).Shape[0], 0) {
+		return dtype, nil
 	}
-	if !d.IsFloat() || d == tensor.BFloat16 {
-		return d, kit.NotImplementedBy("deformable_im2col", d)
+	if !dtype.IsFloat() || dtype == tensor.BFloat16 {
+		return dtype, kit.NotImplementedBy("deformable_im2col", dtype)
 	}
 	for i := 2; i <= deformMask; i++ {
-		if o := c.Type(i).DType; c.Has(i) && o != d {
-			return d, fmt.Errorf("expected scalar type %s but found %s", d.TorchName(), o.TorchName())
+		if o := call.Type(i).DType; call.Has(i) && o != dtype {
+			return dtype, fmt.Errorf("expected scalar type %s but found %s", dtype.TorchName(), o.TorchName())
 		}
 	}
 	switch {
-	case w.DType != d:
-		return d, errors.New("mat1 and mat2 must have the same dtype")
-	case d == tensor.Float16:
-		return d, kit.NotImplementedBy("addmm_impl_cpu_", d)
-	case !c.Has(deformBias):
-		return d, nil
+	case weight.DType != dtype:
+		return dtype, errors.New("mat1 and mat2 must have the same dtype")
+	case dtype == tensor.Float16:
+		return dtype, kit.NotImplementedBy("addmm_impl_cpu_", dtype)
+	case !call.Has(deformBias):
+		return dtype, nil
 	}
-	b := c.Type(deformBias)
-	if b.Numel().Ne(w.Shape[0]).Holds() {
-		return d, fmt.Errorf("shape '[1, %v, 1, 1]' is invalid for input of size %v", w.Shape[0], b.Numel())
+	b := call.Type(deformBias)
+	if b.Numel().Ne(weight.Shape[0]).Holds() {
+		return dtype, fmt.Errorf("shape '[1, %v, 1, 1]' is invalid for input of size %v", weight.Shape[0], b.Numel())
 	}
-	return tensor.Promote(d, b.DType)
+	return tensor.Promote(dtype, b.DType)
 }
 
 // deform describes a call of deform_conv2d with known sizes. All operands of its kernel are row-major.
@@ -204,61 +204,61 @@ func newDeform(c *graph.Call) *deform {
 
 // compileDeform makes a kernel that computes a few images at a time. A column is the samples of one window. The kernel
 // computes the columns of all windows, and then multiplies the weight by the matrix of columns.
-func compileDeform(c *graph.Call) (*graph.Kernel, error) {
-	if c.Out[0].Numel() == 0 {
+func compileDeform(call *graph.Call) (*graph.Kernel, error) {
+	if call.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	s, d, sample := newDeform(c), tensor.Float32, sampleColumns[float32]
-	if c.Meta(0).DType == tensor.Float64 {
-		d, sample = tensor.Float64, sampleColumns[float64]
+	conv, dtype, sample := newDeform(call), tensor.Float32, sampleColumns[float32]
+	if call.Meta(0).DType == tensor.Float64 {
+		dtype, sample = tensor.Float64, sampleColumns[float64]
 	}
-	x := copies.NewKernelBuilder(c)
-	in, weight := x.Dense(x.In(0), d), x.Dense(x.In(1), d)
-	offset, mask := x.Dense(x.In(2), d), x.Dense(x.In(deformMask), d)
-	bias := x.In(deformBias)
+	builder := copies.NewKernelBuilder(call)
+	in, weight := builder.Dense(builder.In(0), dtype), builder.Dense(builder.In(1), dtype)
+	offset, mask := builder.Dense(builder.In(2), dtype), builder.Dense(builder.In(deformMask), dtype)
+	bias := builder.In(deformBias)
 	if bias.IsGiven() {
-		bias = x.Dense(bias, bias.Meta.DType)
+		bias = builder.Dense(bias, bias.Meta.DType)
 	}
-	addsBiasLater := bias.IsGiven() && bias.Meta.DType != d
+	addsBiasLater := bias.IsGiven() && bias.Meta.DType != dtype
 	var out kit.Buffer
 	if addsBiasLater {
-		out = x.Temp(d, c.Out[0].Shape...)
+		out = builder.Temp(dtype, call.Out[0].Shape...)
 	} else {
-		out = x.Result(0, d)
+		out = builder.Result(0, dtype)
 	}
-	columns := kit.BoundedProduct(s.inChannels, s.taps(), s.points, d.Size())
+	columns := kit.BoundedProduct(conv.inChannels, conv.taps(), conv.points, dtype.Size())
 	if columns > tensor.MaxBytes {
 		return nil, errors.New("the samples of one image take more than 2^47 bytes")
 	}
-	images := min(s.images, max(1, maxProductBytes/max(1, columns)))
-	cols := x.Temp(d, images, s.inChannels*s.taps(), s.points)
+	images := min(conv.images, max(1, maxProductBytes/max(1, columns)))
+	cols := builder.Temp(dtype, images, conv.inChannels*conv.taps(), conv.points)
 	buffers := []kit.Buffer{out, cols, weight}
 	productAddsBias := bias.IsGiven() && !addsBiasLater
 	if productAddsBias {
 		buffers = append(buffers, bias)
 	}
-	for n0 := 0; n0 < s.images; n0 += images {
-		n := min(images, s.images-n0)
-		ph, worker := sample(s, n0, n)
-		x.AddPhases(0, worker, []kit.Buffer{cols, in, offset, mask}, ph)
-		w, err := s.product(d, n0, n, productAddsBias)
+	for n0 := 0; n0 < conv.images; n0 += images {
+		n := min(images, conv.images-n0)
+		ph, worker := sample(conv, n0, n)
+		builder.AddPhases(0, worker, []kit.Buffer{cols, in, offset, mask}, ph)
+		w, err := conv.product(dtype, n0, n, productAddsBias)
 		if err != nil {
 			return nil, err
 		}
 		phases, scratch, worker := w.Phases(0)
-		x.AddPhases(scratch, worker, buffers, phases...)
+		builder.AddPhases(scratch, worker, buffers, phases...)
 	}
 	if addsBiasLater {
-		x.AddCall(pointwise.Add, nil, []kit.Buffer{kit.OutBuffer(c, 0)}, out,
-			bias.View(tensor.New(bias.Meta.DType, 1, s.outChannels, 1, 1)))
+		builder.AddCall(pointwise.Add, nil, []kit.Buffer{kit.OutBuffer(call, 0)}, out,
+			bias.View(tensor.New(bias.Meta.DType, 1, conv.outChannels, 1, 1)))
 	}
-	return x.Kernel()
+	return builder.Kernel()
 }
 
-// product multiplies the weight by the columns of images [n0, n0+n).
-func (s *deform) product(d tensor.DType, n0, n int, bias bool) (*multiply.Multiplier, error) {
+// product multiplies the weight by the columns of images [firstImage, firstImage+images).
+func (s *deform) product(dtype tensor.DType, firstImage, images int, bias bool) (*multiply.Multiplier, error) {
 	outPerGroup, depth := s.outChannels/s.groups, s.inPerGroup*s.taps()
-	spec := gemm.Spec{DType: d, M: outPerGroup, N: s.points, K: depth,
+	spec := gemm.Spec{DType: dtype, M: outPerGroup, N: s.points, K: depth,
 		A: gemm.Operand{RowStride: depth, ColStride: 1}, B: gemm.Operand{RowStride: s.points, ColStride: 1},
 		CRowStride: s.points, CColStride: 1}
 	if bias {
@@ -268,13 +268,14 @@ func (s *deform) product(d tensor.DType, n0, n int, bias bool) (*multiply.Multip
 	if err != nil {
 		return nil, err
 	}
-	w := &multiply.Multiplier{Plan: plan, Entries: n * s.groups, MACs: kit.BoundedProduct(outPerGroup, s.points, depth),
-		A: entryOffsets(n, 0, s.groups, outPerGroup*depth), B: entryOffsets(n, s.inChannels*s.taps()*s.points, s.groups,
-			depth*s.points),
-		C:    entryOffsets(n, s.outChannels*s.points, s.groups, outPerGroup*s.points),
-		Bias: entryOffsets(n, 0, s.groups, outPerGroup)}
+	w := &multiply.Multiplier{Plan: plan, Entries: images * s.groups,
+		MACs: kit.BoundedProduct(outPerGroup, s.points, depth),
+		A:    entryOffsets(images, 0, s.groups, outPerGroup*depth), B: entryOffsets(images, s.inChannels*s.taps()*s.points,
+			s.groups, depth*s.points),
+		C:    entryOffsets(images, s.outChannels*s.points, s.groups, outPerGroup*s.points),
+		Bias: entryOffsets(images, 0, s.groups, outPerGroup)}
 	w.Bind = func(m *graph.Mem, j *multiply.Job) {
-		j.C, j.B, j.A = unsafe.Add(m.Ptrs[0], n0*s.outChannels*s.points*d.Size()), m.Ptrs[1], m.Ptrs[2]
+		j.C, j.B, j.A = unsafe.Add(m.Ptrs[0], firstImage*s.outChannels*s.points*dtype.Size()), m.Ptrs[1], m.Ptrs[2]
 		if bias {
 			j.Bias = m.Ptrs[3]
 		}
@@ -296,46 +297,50 @@ type pointSample[T float32 | float64] struct {
 // channels with the same offset use the same positions.
 const sampleBlock = 128
 
-// sampleColumns returns the phase that computes the columns of images [n0, n0+n), and the size of its worker memory in
-// bytes. A unit of work samples one tap of a block of points, in all channels with the same offset.
-func sampleColumns[T float32 | float64](s *deform, n0, n int) (ph graph.Phase, worker int) {
-	blocks, channels := kit.DivUp(s.points, sampleBlock), s.inChannels/s.offsetGroups
+// sampleColumns returns the phase that computes the columns of images [firstImage, firstImage+images), and the size of
+// its worker memory in bytes. A unit of work samples one tap of a block of points, in all channels with the same
+// offset.
+func sampleColumns[T float32 | float64](conv *deform, firstImage, images int) (ph graph.Phase, worker int) {
+	blocks, channels := kit.DivUp(conv.points, sampleBlock), conv.inChannels/conv.offsetGroups
 	size := kit.AlignUp(sampleBlock * int(unsafe.Sizeof(pointSample[T]{})))
-	return copies.ChunkedPhase(n*s.offsetGroups*s.taps()*blocks, sampleBlock*(8+4*channels),
-		func(m *graph.Mem, begin, end int) error {
-			samples := kit.SliceOf[pointSample[T]](m.Worker, 0, sampleBlock)
-			for u := begin; u < end; u++ {
-				p0, tap := u%blocks*sampleBlock, u/blocks%s.taps()
-				image, g := u/blocks/s.taps()/s.offsetGroups, u/blocks/s.taps()%s.offsetGroups
-				group := (n0+image)*s.offsetGroups + g
-				ys := kit.PlaneOf[T](m.Ptrs[2], group*s.taps()+tap, 2*s.points)
-				b := samples[:min(sampleBlock, s.points-p0)]
-				locate(s, b, ys[p0:s.points], ys[s.points+p0:], tap, p0)
-				if m.Ptrs[3] != nil {
-					for i, v := range kit.PlaneOf[T](m.Ptrs[3], group*s.taps()+tap, s.points)[p0 : p0+len(b)] {
-						b[i].scale = v
+	return copies.ChunkedPhase(images*conv.offsetGroups*conv.taps()*blocks, sampleBlock*(8+4*channels),
+		func(mem *graph.Mem, begin, end int) error {
+			samples := kit.SliceOf[pointSample[T]](mem.Worker, 0, sampleBlock)
+			for unit := begin; unit < end; unit++ {
+				firstPoint, tap := unit%blocks*sampleBlock, unit/blocks%conv.taps()
+				image, offsetGroup := unit/blocks/conv.taps()/conv.offsetGroups, unit/blocks/conv.taps()%conv.offsetGroups
+				group := (firstImage+image)*conv.offsetGroups + offsetGroup
+				ys := kit.PlaneOf[T](mem.Ptrs[2], group*conv.taps()+tap, 2*conv.points)
+				block := samples[:min(sampleBlock, conv.points-firstPoint)]
+				locate(conv, block, ys[firstPoint:conv.points], ys[conv.points+firstPoint:], tap, firstPoint)
+				if mem.Ptrs[3] != nil {
+					for i, v := range kit.PlaneOf[T](mem.Ptrs[3], group*conv.taps()+tap,
+						conv.points)[firstPoint : firstPoint+len(block)] {
+						block[i].scale = v
 					}
 				}
 				for k := range channels {
-					ch := g*channels + k
+					ch := offsetGroup*channels + k
 					var plane []T
-					if m.Ptrs[1] != nil {
-						plane = kit.PlaneOf[T](m.Ptrs[1], (n0+image)*s.inChannels+ch, s.h.Size*s.w.Size)
+					if mem.Ptrs[1] != nil {
+						plane = kit.PlaneOf[T](mem.Ptrs[1], (firstImage+image)*conv.inChannels+ch, conv.h.Size*conv.w.Size)
 					}
-					samplePoints(kit.PlaneOf[T](m.Ptrs[0], (image*s.inChannels+ch)*s.taps()+tap, s.points)[p0:], plane, s.w.Size, b)
+					samplePoints(kit.PlaneOf[T](mem.Ptrs[0], (image*conv.inChannels+ch)*conv.taps()+tap, conv.points)[firstPoint:],
+						plane, conv.w.Size, block)
 				}
 			}
 			return nil
 		}), size
 }
 
-// locate computes the samples of one tap for the points from p0 on.
-func locate[T float32 | float64](s *deform, b []pointSample[T], ys, xs []T, tap, p0 int) {
-	_, kh, kw := s.tap(tap)
-	oy, ox := p0/s.w.Results, p0%s.w.Results
-	for i := range b {
-		b[i] = newPointSample(s.h.Size, s.w.Size, T(s.h.Position(oy, kh))+ys[i], T(s.w.Position(ox, kw))+xs[i])
-		if ox++; ox == s.w.Results {
+// locate computes the samples of one tap for the points from firstPoint on.
+func locate[T float32 | float64](conv *deform, block []pointSample[T], ys, xs []T, tap, firstPoint int) {
+	_, kh, kw := conv.tap(tap)
+	oy, ox := firstPoint/conv.w.Results, firstPoint%conv.w.Results
+	for i := range block {
+		block[i] = newPointSample(conv.h.Size, conv.w.Size, T(conv.h.Position(oy, kh))+ys[i],
+			T(conv.w.Position(ox, kw))+xs[i])
+		if ox++; ox == conv.w.Results {
 			oy, ox = oy+1, 0
 		}
 	}
@@ -343,104 +348,106 @@ func locate[T float32 | float64](s *deform, b []pointSample[T], ys, xs []T, tap,
 
 // newPointSample returns the sample at (y, x). A sample is 0 if its position is at least one pixel outside the image.
 // NaN coordinates give NaN.
-func newPointSample[T float32 | float64](h, w int, y, x T) pointSample[T] {
-	p := pointSample[T]{scale: 1}
+func newPointSample[T float32 | float64](height, width int, y, x T) pointSample[T] {
+	sample := pointSample[T]{scale: 1}
 	switch {
 	case y != y || x != x:
-		for i := range p.weight {
-			p.weight[i] = T(math.NaN())
+		for i := range sample.weight {
+			sample.weight[i] = T(math.NaN())
 		}
-		return p
-	case y <= -1 || y >= T(h) || x <= -1 || x >= T(w):
-		return p
+		return sample
+	case y <= -1 || y >= T(height) || x <= -1 || x >= T(width):
+		return sample
 	}
 	y0, x0 := int(math.Floor(float64(y))), int(math.Floor(float64(x)))
 	dy, dx := y-T(y0), x-T(x0)
-	p.upperLeft = y0*w + x0
-	top, bottom, left, right := y0 >= 0, y0+1 < h, x0 >= 0, x0+1 < w
-	p.inside = [4]bool{top && left, top && right, bottom && left, bottom && right}
-	p.allInside = top && bottom && left && right
-	p.weight = [4]T{(1 - dy) * (1 - dx), (1 - dy) * dx, dy * (1 - dx), dy * dx}
-	return p
+	sample.upperLeft = y0*width + x0
+	top, bottom, left, right := y0 >= 0, y0+1 < height, x0 >= 0, x0+1 < width
+	sample.inside = [4]bool{top && left, top && right, bottom && left, bottom && right}
+	sample.allInside = top && bottom && left && right
+	sample.weight = [4]T{(1 - dy) * (1 - dx), (1 - dy) * dx, dy * (1 - dx), dy * dx}
+	return sample
 }
 
-// samplePoints samples one channel, whose rows have w elements.
-func samplePoints[T float32 | float64](dst, plane []T, w int, b []pointSample[T]) {
-	dst = dst[:len(b)]
-	for i := range b {
-		p := &b[i]
-		if p.allInside {
-			upper, lower := plane[p.upperLeft:p.upperLeft+2], plane[p.upperLeft+w:p.upperLeft+w+2]
-			dst[i] = p.scale * (T(p.weight[0]*upper[0]) + T(p.weight[1]*upper[1]) +
-				T(p.weight[2]*lower[0]) + T(p.weight[3]*lower[1]))
+// samplePoints samples one channel, whose rows have the given width.
+func samplePoints[T float32 | float64](dst, plane []T, width int, block []pointSample[T]) {
+	dst = dst[:len(block)]
+	for i := range block {
+		sample := &block[i]
+		if sample.allInside {
+			upper, lower := plane[sample.upperLeft:sample.upperLeft+2], plane[sample.upperLeft+width:sample.upperLeft+width+2]
+			dst[i] = sample.scale * (T(sample.weight[0]*upper[0]) + T(sample.weight[1]*upper[1]) +
+				T(sample.weight[2]*lower[0]) + T(sample.weight[3]*lower[1]))
 			continue
 		}
 		var sum T
-		for k, ok := range p.inside {
+		for k, ok := range sample.inside {
 			var v T
 			if ok {
-				v = plane[p.upperLeft+k/2*w+k%2]
+				v = plane[sample.upperLeft+k/2*width+k%2]
 			}
-			sum += T(p.weight[k] * v)
+			sum += T(sample.weight[k] * v)
 		}
-		dst[i] = p.scale * sum
+		dst[i] = sample.scale * sum
 	}
 }
 
 // deformRef is the reference implementation. Coordinates are rounded to the dtype.
 func deformRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	a := kit.Attrs[deformConvAttrs](c)
-	t, err := a.result(c)
-	m := kit.KnownMeta(t)
-	if err != nil || m.Numel() == 0 {
-		return []*tensor.Tensor{tensor.Zeros(m.DType, m.Shape...)}, err
+	attrs := kit.Attrs[deformConvAttrs](c)
+	t, err := attrs.result(c)
+	meta := kit.KnownMeta(t)
+	if err != nil || meta.Numel() == 0 {
+		return []*tensor.Tensor{tensor.Zeros(meta.DType, meta.Shape...)}, err
 	}
 	for len(in) <= deformBias {
 		in = append(in, nil)
 	}
-	x, w, offset, mask, bias := in[0], in[1], in[2], in[deformMask], in[deformBias]
+	input, weight, offset, mask, bias := in[0], in[1], in[2], in[deformMask], in[deformBias]
 	if bias != nil {
 		bias = bias.CopyTo(tensor.New(bias.DType, bias.Numel()))
 	}
-	kw, taps, outPerGroup := w.Shape[3], w.Shape[2]*w.Shape[3], w.Shape[0]/a.Groups
-	coordinate := func(at int, shift float64) float64 {
-		if x.DType == tensor.Float32 {
-			return float64(float32(at) + float32(shift))
+	kw, taps, outPerGroup := weight.Shape[3], weight.Shape[2]*weight.Shape[3], weight.Shape[0]/attrs.Groups
+	coordinate := func(index int, shift float64) float64 {
+		if input.DType == tensor.Float32 {
+			return float64(float32(index) + float32(shift))
 		}
-		return float64(at) + shift
+		return float64(index) + shift
 	}
-	out := tensor.Zeros(m.DType, m.Shape...)
-	kit.EachIndex(m.Shape, func(at []int) {
-		n, o, oy, ox := at[0], at[1], at[2], at[3]
+	out := tensor.Zeros(meta.DType, meta.Shape...)
+	kit.EachIndex(meta.Shape, func(index []int) {
+		image, outChannel, oy, ox := index[0], index[1], index[2], index[3]
 		sum := 0.0
-		kit.EachIndex(w.Shape[1:], func(k []int) {
-			ch := o/outPerGroup*w.Shape[1] + k[0]
-			tap := ch/(x.Shape[1]/a.OffsetGroups)*taps + k[1]*kw + k[2]
-			row := coordinate(oy*a.Stride[0]-a.Padding[0]+k[1]*a.Dilation[0], offset.At(n, 2*tap, oy, ox).Float())
-			col := coordinate(ox*a.Stride[1]-a.Padding[1]+k[2]*a.Dilation[1], offset.At(n, 2*tap+1, oy, ox).Float())
+		kit.EachIndex(weight.Shape[1:], func(k []int) {
+			ch := outChannel/outPerGroup*weight.Shape[1] + k[0]
+			tap := ch/(input.Shape[1]/attrs.OffsetGroups)*taps + k[1]*kw + k[2]
+			row := coordinate(oy*attrs.Stride[0]-attrs.Padding[0]+k[1]*attrs.Dilation[0],
+				offset.At(image, 2*tap, oy, ox).Float())
+			col := coordinate(ox*attrs.Stride[1]-attrs.Padding[1]+k[2]*attrs.Dilation[1],
+				offset.At(image, 2*tap+1, oy, ox).Float())
 			v := 0.0
 			for _, corner := range [][2]float64{{0, 0}, {0, 1}, {1, 0}, {1, 1}} {
 				py, px := math.Floor(row)+corner[0], math.Floor(col)+corner[1]
-				if py >= 0 && py < float64(x.Shape[2]) && px >= 0 && px < float64(x.Shape[3]) {
-					v += float64((1 - math.Abs(row-py)) * (1 - math.Abs(col-px)) * x.At(n, ch, int(py), int(px)).Float())
+				if py >= 0 && py < float64(input.Shape[2]) && px >= 0 && px < float64(input.Shape[3]) {
+					v += float64((1 - math.Abs(row-py)) * (1 - math.Abs(col-px)) * input.At(image, ch, int(py), int(px)).Float())
 				}
 			}
 			if row != row || col != col {
 				v = math.NaN()
 			}
 			if mask != nil {
-				v *= mask.At(n, tap, oy, ox).Float()
+				v *= mask.At(image, tap, oy, ox).Float()
 			}
-			sum += float64(v * w.At(o, k[0], k[1], k[2]).Float())
+			sum += float64(v * weight.At(outChannel, k[0], k[1], k[2]).Float())
 		})
 		total := tensor.FloatScalar(sum)
 		if bias != nil {
-			total = tensor.FloatScalar(sum + bias.At(o).Float())
-			if m.DType.IsComplex() {
-				total = tensor.ComplexScalar(complex(sum, 0) + bias.At(o).Complex())
+			total = tensor.FloatScalar(sum + bias.At(outChannel).Float())
+			if meta.DType.IsComplex() {
+				total = tensor.ComplexScalar(complex(sum, 0) + bias.At(outChannel).Complex())
 			}
 		}
-		out.Set(total, at...)
+		out.Set(total, index...)
 	})
 	return []*tensor.Tensor{out}, nil
 }

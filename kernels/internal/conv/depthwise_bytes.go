@@ -22,7 +22,7 @@ import (
 type depthwiseBytes struct {
 	conv           *convShape
 	cpu            machine.Features
-	spec           *depthwise.Bytes
+	spec           *depthwise.ByteSpec
 	code           *jit.Func
 	rows           int                                   // number of rows of the result per chunk
 	inRows, inCols int                                   // numbers of rows and columns of a chunk's input
@@ -55,25 +55,25 @@ func (s *convShape) hasDepthwiseBytesCode() bool {
 // depthwiseBytesWalks returns the channels-last walk if machine code supports the call.
 func depthwiseBytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	o, supported := byteConv.order(depthwiseByPixels, c.Meta(bytesInput).Rank())
-	s := byteConv.bytesShape(c)
-	if !supported || s.n*s.outChannels*s.h.Results*s.w.Results == 0 || !s.hasDepthwiseBytesCode() {
+	conv := byteConv.bytesShape(c)
+	if !supported || conv.n*conv.outChannels*conv.h.Results*conv.w.Results == 0 || !conv.hasDepthwiseBytesCode() {
 		return nil
 	}
 	return []graph.Walk{c.InOrder(o)}
 }
 
 // depthwiseBytesWork returns the cost of a depthwise convolution of bytes.
-func depthwiseBytesWork(c *graph.Call, _ graph.Walk) graph.Work {
+func depthwiseBytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 	w := graph.Work{Steps: 1}
-	c.AddStreamed(&w)
-	s := byteConv.bytesShape(c)
-	t := newDepthwiseBytes(c)
-	tiles := s.n * s.h.Results * kit.DivUp(s.w.Results, t.spec.Tile) * t.blocks()
+	call.AddStreamed(&w)
+	conv := byteConv.bytesShape(call)
+	t := newDepthwiseBytes(call)
+	tiles := conv.n * conv.h.Results * kit.DivUp(conv.w.Results, t.spec.Tile) * t.blocks()
 	w.Do(rateBytesInstruction, float64(tiles*t.spec.Uops()))
 	if t.copied {
-		w.Bytes[graph.Copied] += float64(2 * s.n * s.inChannels * s.h.Size * s.w.Size)
+		w.Bytes[graph.Copied] += float64(2 * conv.n * conv.inChannels * conv.h.Size * conv.w.Size)
 	}
-	w.Flops = byteConv.flops(c)
+	w.Flops = byteConv.flops(call)
 	return w
 }
 
@@ -105,38 +105,39 @@ func (t *depthwiseBytes) eachChannel(visit func(block, index, channel int)) {
 }
 
 // newDepthwiseBytes chooses the tile size that takes the fewest instructions. The caller generates the code.
-func newDepthwiseBytes(c *graph.Call) *depthwiseBytes {
-	s := byteConv.bytesShape(c)
+func newDepthwiseBytes(call *graph.Call) *depthwiseBytes {
+	conv := byteConv.bytesShape(call)
 	host := machine.Host()
-	t := &depthwiseBytes{conv: s, cpu: host.Vectors256(), copied: s.readsPadding(), inRows: s.h.Size, inCols: s.w.Size,
-		outElemBytes: c.Out[0].DType.Size()}
+	t := &depthwiseBytes{conv: conv, cpu: host.Vectors256(), copied: conv.readsPadding(), inRows: conv.h.Size,
+		inCols:       conv.w.Size,
+		outElemBytes: call.Out[0].DType.Size()}
 	if host.Has(machine.DotBytes512) {
 		t.cpu = host
 	}
 	channels := 0
-	if !t.cpu.Has(machine.Vector512) && s.inChannels < t.blockChannels() { // the code reads a whole vector
-		t.copied, channels = true, s.inChannels
+	if !t.cpu.Has(machine.Vector512) && conv.inChannels < t.blockChannels() { // the code reads a whole vector
+		t.copied, channels = true, conv.inChannels
 	}
 	if t.copied {
-		t.inCols = s.w.Extent(s.w.Results)
+		t.inCols = conv.w.Extent(conv.w.Results)
 	}
 	best := math.MaxInt
-	for size := 1; size <= min(s.w.Results, depthwise.MaxByteTile(t.cpu)); size++ {
-		n := kit.DivUp(s.w.Results, size)
-		p := &depthwise.Bytes{Tile: size, Overlap: n*size - s.w.Results, Window: [2]int{s.h.Taps, s.w.Taps},
-			Stride: [2]int{s.h.Stride, s.w.Stride}, Dilation: [2]int{s.h.Dilation, s.w.Dilation},
-			In:   [2]int{t.inCols * s.inChannels, s.inChannels},
-			Out:  [2]int{s.w.Results * s.inChannels * t.outElemBytes, s.inChannels * t.outElemBytes},
-			Sums: c.Out[0].DType == tensor.Int32, FlipSigns: imageSignMask(c) != 0,
-			SignedIn: tile.ReadsSigned(t.cpu, c.Meta(bytesInput).DType == tensor.Int8),
-			Signed:   c.Out[0].DType == tensor.Int8, Words: !t.cpu.DotsBytes(), Channels: channels}
-		if uops := n * p.Uops(); uops < best {
-			t.spec, best = p, uops
+	for size := 1; size <= min(conv.w.Results, depthwise.MaxByteTile(t.cpu)); size++ {
+		n := kit.DivUp(conv.w.Results, size)
+		spec := &depthwise.ByteSpec{Tile: size, Overlap: n*size - conv.w.Results, Window: [2]int{conv.h.Taps, conv.w.Taps},
+			Stride: [2]int{conv.h.Stride, conv.w.Stride}, Dilation: [2]int{conv.h.Dilation, conv.w.Dilation},
+			In:   [2]int{t.inCols * conv.inChannels, conv.inChannels},
+			Out:  [2]int{conv.w.Results * conv.inChannels * t.outElemBytes, conv.inChannels * t.outElemBytes},
+			Sums: call.Out[0].DType == tensor.Int32, FlipSigns: imageSignMask(call) != 0,
+			SignedIn: tile.ReadsSigned(t.cpu, call.Meta(bytesInput).DType == tensor.Int8),
+			Signed:   call.Out[0].DType == tensor.Int8, Words: !t.cpu.DotsBytes(), Channels: channels}
+		if uops := n * spec.Uops(); uops < best {
+			t.spec, best = spec, uops
 		}
 	}
-	t.rows = min(s.h.Results, max(1, windowGrain/(s.w.Results*s.inChannels*s.h.Taps*s.w.Taps)))
+	t.rows = min(conv.h.Results, max(1, windowGrain/(conv.w.Results*conv.inChannels*conv.h.Taps*conv.w.Taps)))
 	if t.copied {
-		t.inRows = s.h.Extent(t.rows)
+		t.inRows = conv.h.Extent(t.rows)
 	}
 	return t
 }
@@ -173,7 +174,7 @@ func lowerDepthwiseBytes(c *graph.Call) (*graph.Kernel, error) {
 		return &graph.Kernel{}, nil
 	}
 	t := newDepthwiseBytes(c)
-	s := t.conv
+	conv := t.conv
 	t.epilogue = fusion.EpilogueOf(c)
 	var err error
 	if t.code, err = depthwise.CompileBytes(t.spec, t.cpu); err != nil {
@@ -187,7 +188,7 @@ func lowerDepthwiseBytes(c *graph.Call) (*graph.Kernel, error) {
 	k := &graph.Kernel{Scratch: t.scratchOffsets.zeroPoint + kit.AlignUp(4),
 		Code: func() []expr.Listing { return []expr.Listing{{Name: "rows", Assembly: t.code.Listing}} }}
 	if t.copied {
-		k.Worker = t.inRows*t.inCols*s.inChannels + t.blockChannels() // vectors reach past the last pixel
+		k.Worker = t.inRows*t.inCols*conv.inChannels + t.blockChannels() // vectors reach past the last pixel
 	}
 	k.Phases = append(weight.phases(), t.prepare(weight), t.convolve(weight))
 	return k, nil
@@ -196,16 +197,16 @@ func lowerDepthwiseBytes(c *graph.Call) (*graph.Kernel, error) {
 // prepare is the phase that stores the initial values of sums and the scales in the channel order of the code (see
 // eachChannel).
 func (t *depthwiseBytes) prepare(weight *byteWeight) graph.Phase {
-	s, c := t.conv, t.conv.call
-	return graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-		initialSum := weight.initialSums(m, inputZeroPoint(m, imageSignMask(c), t.spec.SignedIn))
+	conv, call := t.conv, t.conv.call
+	return graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
+		initialSum := weight.initialSums(mem, inputZeroPoint(mem, imageSignMask(call), t.spec.SignedIn))
 		var scale []float32
 		if !t.spec.Sums {
-			scale = kit.ElementsOf[float32](m.Ptrs[1+bytesScale], s.inChannels)
+			scale = kit.ElementsOf[float32](mem.Ptrs[1+bytesScale], conv.inChannels)
 		}
 		n := t.blocks() * t.blockChannels()
-		sums := kit.SliceOf[int32](m.Scratch, t.scratchOffsets.sums, n)
-		scales := kit.SliceOf[float32](m.Scratch, t.scratchOffsets.scales, n)
+		sums := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.sums, n)
+		scales := kit.SliceOf[float32](mem.Scratch, t.scratchOffsets.scales, n)
 		clear(sums)
 		clear(scales)
 		t.eachChannel(func(block, index, channel int) {
@@ -217,59 +218,59 @@ func (t *depthwiseBytes) prepare(weight *byteWeight) graph.Phase {
 		if t.spec.Sums {
 			return nil
 		}
-		kit.SliceOf[int32](m.Scratch, t.scratchOffsets.zeroPoint, 1)[0] = resultZeroPoint(m, c.Out[0].DType)
+		kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.zeroPoint, 1)[0] = resultZeroPoint(mem, call.Out[0].DType)
 		return nil
 	}}
 }
 
 // convolve is the phase that computes the result. A chunk computes some rows of an image of the result.
 func (t *depthwiseBytes) convolve(weight *byteWeight) graph.Phase {
-	s := t.conv
-	strips := kit.DivUp(s.h.Results, t.rows)
-	return graph.Phase{Chunks: s.n * strips, Run: func(m *graph.Mem, chunk int) error {
-		r := t.run.Of(m)
-		a := &r.args
+	conv := t.conv
+	strips := kit.DivUp(conv.h.Results, t.rows)
+	return graph.Phase{Chunks: conv.n * strips, Run: func(mem *graph.Mem, chunk int) error {
+		worker := t.run.Of(mem)
+		args := &worker.args
 		image, first := chunk/strips, chunk%strips*t.rows
-		rows := min(t.rows, s.h.Results-first)
-		a.Ptr[depthwise.In], a.Row[depthwise.In] = m.Ptrs[1+bytesInput],
-			(image*s.h.Size+first*s.h.Stride)*s.w.Size*s.inChannels
+		rows := min(t.rows, conv.h.Results-first)
+		args.Ptr[depthwise.In], args.Row[depthwise.In] = mem.Ptrs[1+bytesInput],
+			(image*conv.h.Size+first*conv.h.Stride)*conv.w.Size*conv.inChannels
 		if t.copied {
-			t.copyPadded(m, image, first, rows)
-			a.Ptr[depthwise.In], a.Row[depthwise.In] = unsafe.Pointer(unsafe.SliceData(m.Worker)), 0
+			t.copyPadded(mem, image, first, rows)
+			args.Ptr[depthwise.In], args.Row[depthwise.In] = unsafe.Pointer(unsafe.SliceData(mem.Worker)), 0
 		}
-		a.Ptr[depthwise.Weights], a.Ptr[depthwise.Out] = weight.address(m), m.Ptrs[0]
-		at := (image*s.h.Results + first) * s.w.Results * s.inChannels
-		a.Row[depthwise.Out] = at * t.outElemBytes
-		a.Ptr[depthwise.Bias] = unsafe.Pointer(&m.Scratch[t.scratchOffsets.sums])
-		a.Ptr[depthwise.Scales] = unsafe.Pointer(&m.Scratch[t.scratchOffsets.scales])
-		a.Ptr[depthwise.ZeroPoint] = unsafe.Pointer(&m.Scratch[t.scratchOffsets.zeroPoint])
-		err := t.compute(a, rows)
-		clear(a.Ptr[:])
+		args.Ptr[depthwise.Weights], args.Ptr[depthwise.Out] = weight.address(mem), mem.Ptrs[0]
+		at := (image*conv.h.Results + first) * conv.w.Results * conv.inChannels
+		args.Row[depthwise.Out] = at * t.outElemBytes
+		args.Ptr[depthwise.Bias] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.sums])
+		args.Ptr[depthwise.Scales] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.scales])
+		args.Ptr[depthwise.ZeroPoint] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.zeroPoint])
+		err := t.compute(args, rows)
+		clear(args.Ptr[:])
 		if t.epilogue != nil && err == nil {
-			t.epilogue.Enter(&r.epilogue, m)
-			t.epilogue.Do(&r.epilogue, at, rows*s.w.Results, s.inChannels, s.inChannels, 1)
-			r.epilogue.Release()
+			t.epilogue.Bind(&worker.epilogue, mem)
+			t.epilogue.Apply(&worker.epilogue, at, rows*conv.w.Results, conv.inChannels, conv.inChannels, 1)
+			worker.epilogue.Release()
 		}
 		return err
 	}}
 }
 
 // compute computes rows of the result for all channels.
-func (t *depthwiseBytes) compute(a *jit.Args, rows int) error {
-	s := t.conv
-	a.N = kit.DivUp(s.w.Results, t.spec.Tile)
-	rowsPerCall := max(1, maxCallUops/(a.N*t.spec.Uops()))
-	in, out := a.Row[depthwise.In], a.Row[depthwise.Out]
+func (t *depthwiseBytes) compute(args *jit.Args, rows int) error {
+	conv := t.conv
+	args.N = kit.DivUp(conv.w.Results, t.spec.Tile)
+	rowsPerCall := max(1, maxCallUops/(args.N*t.spec.Uops()))
+	in, out := args.Row[depthwise.In], args.Row[depthwise.Out]
 	for b := range t.blocks() {
 		channel := t.firstChannel(b)
-		a.Row[depthwise.Weights] = b * t.blockBytes()
-		a.Row[depthwise.Bias], a.Row[depthwise.Scales] = b*t.blockChannels()*4, b*t.blockChannels()*4
-		a.Step[depthwise.Channels] = int(^uint64(0) >> max(0, 64-(s.inChannels-channel)))
+		args.Row[depthwise.Weights] = b * t.blockBytes()
+		args.Row[depthwise.Bias], args.Row[depthwise.Scales] = b*t.blockChannels()*4, b*t.blockChannels()*4
+		args.Step[depthwise.Channels] = int(^uint64(0) >> max(0, 64-(conv.inChannels-channel)))
 		for row := 0; row < rows; row += rowsPerCall {
-			a.Rows = min(rowsPerCall, rows-row)
-			a.Row[depthwise.In] = in + channel + row*s.h.Stride*t.inCols*s.inChannels
-			a.Row[depthwise.Out] = out + (channel+row*s.w.Results*s.inChannels)*t.outElemBytes
-			if err := t.code.Call(a); err != nil {
+			args.Rows = min(rowsPerCall, rows-row)
+			args.Row[depthwise.In] = in + channel + row*conv.h.Stride*t.inCols*conv.inChannels
+			args.Row[depthwise.Out] = out + (channel+row*conv.w.Results*conv.inChannels)*t.outElemBytes
+			if err := t.code.Call(args); err != nil {
 				return err
 			}
 		}
@@ -279,10 +280,10 @@ func (t *depthwiseBytes) compute(a *jit.Args, rows int) error {
 
 // copyPadded copies the input of the given rows of the result to worker memory, with the zero point as padding.
 func (t *depthwiseBytes) copyPadded(m *graph.Mem, image, first, rows int) {
-	s, line := t.conv, t.inCols*t.conv.inChannels
+	conv, line := t.conv, t.inCols*t.conv.inChannels
 	zero := *(*uint8)(m.Ptrs[1+bytesInputZero])
-	for i := range s.h.Extent(rows) {
+	for i := range conv.h.Extent(rows) {
 		to := kit.SliceOf[uint8](m.Worker, i*line, line)
-		s.copyPaddedRow(to, t.inCols, m, image, s.h.Begin(first)+i, zero, func(to, from []uint8) { copy(to, from) })
+		conv.copyPaddedRow(to, t.inCols, m, image, conv.h.Begin(first)+i, zero, func(to, from []uint8) { copy(to, from) })
 	}
 }

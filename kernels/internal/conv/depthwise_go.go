@@ -23,9 +23,9 @@ type number interface {
 // depthwiseLoops has the loops of a dtype.
 type depthwiseLoops struct {
 	// plane computes one row of one plane of the result. row counts the rows of all planes of all images.
-	plane func(s *convShape, m *graph.Mem, row int)
+	plane func(conv *convShape, m *graph.Mem, row int)
 	// pixels computes one row of the result in all channels. w is the packed weight. row counts the rows of all images.
-	pixels func(s *convShape, m *graph.Mem, w unsafe.Pointer, row int)
+	pixels func(conv *convShape, m *graph.Mem, w unsafe.Pointer, row int)
 }
 
 var depthwiseByDType = map[tensor.DType]depthwiseLoops{
@@ -59,9 +59,9 @@ func depthwiseRows(rows, macs int, run func(m *graph.Mem, row int)) graph.Phase 
 }
 
 // depthwisePlanes makes the kernel of the implementation by planes. Its operands may have any strides.
-func depthwisePlanes(s *convShape) (*graph.Kernel, error) {
-	d := s.call.Out[0].DType
-	if t, err := newPlaneTiles(s, d); err != nil {
+func depthwisePlanes(conv *convShape) (*graph.Kernel, error) {
+	d := conv.call.Out[0].DType
+	if t, err := newPlaneTiles(conv, d); err != nil {
 		return nil, err
 	} else if t != nil {
 		return t.kernel(), nil
@@ -70,51 +70,52 @@ func depthwisePlanes(s *convShape) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &graph.Kernel{Phases: []graph.Phase{depthwiseRows(s.n*s.outChannels*s.h.Results, s.w.Results*s.h.Taps*s.w.Taps,
-		func(m *graph.Mem, row int) { loops.plane(s, m, row) })}}, nil
+	return &graph.Kernel{Phases: []graph.Phase{depthwiseRows(conv.n*conv.outChannels*conv.h.Results,
+		conv.w.Results*conv.h.Taps*conv.w.Taps,
+		func(m *graph.Mem, row int) { loops.plane(conv, m, row) })}}, nil
 }
 
 // planeRow computes a row of one plane of the result.
-func planeRow[T number](s *convShape, m *graph.Mem, row int) {
-	oh, o, n := row%s.h.Results, row/s.h.Results%s.outChannels, row/s.h.Results/s.outChannels
-	out := kit.AddressOf[T](m.Ptrs[0], n*s.outStride.n+o*s.outStride.c+oh*s.outStride.h)
-	plane := kit.AddressOf[T](m.Ptrs[1], n*s.inStride.n+o/s.outPerGroup()*s.inStride.c)
-	w := kit.AddressOf[T](m.Ptrs[2], o*s.weightStride.n)
+func planeRow[T number](conv *convShape, m *graph.Mem, row int) {
+	oh, o, n := row%conv.h.Results, row/conv.h.Results%conv.outChannels, row/conv.h.Results/conv.outChannels
+	out := kit.AddressOf[T](m.Ptrs[0], n*conv.outStride.n+o*conv.outStride.c+oh*conv.outStride.h)
+	plane := kit.AddressOf[T](m.Ptrs[1], n*conv.inStride.n+o/conv.outPerGroup()*conv.inStride.c)
+	w := kit.AddressOf[T](m.Ptrs[2], o*conv.weightStride.n)
 	var bias T
-	if s.hasBias {
-		bias = *(*T)(kit.AddressOf[T](m.Ptrs[3], o*s.biasStride))
+	if conv.hasBias {
+		bias = *(*T)(kit.AddressOf[T](m.Ptrs[3], o*conv.biasStride))
 	}
-	for i := range s.w.Results {
-		*(*T)(kit.AddressOf[T](out, i*s.outStride.w)) = bias
+	for i := range conv.w.Results {
+		*(*T)(kit.AddressOf[T](out, i*conv.outStride.w)) = bias
 	}
-	for kh := range s.h.Taps {
-		if ih := s.h.Position(oh, kh); s.h.Contains(ih) {
-			addWindowRow[T](s, out, kit.AddressOf[T](plane, ih*s.inStride.h), kit.AddressOf[T](w, kh*s.weightStride.h))
+	for kh := range conv.h.Taps {
+		if ih := conv.h.Position(oh, kh); conv.h.Contains(ih) {
+			addWindowRow[T](conv, out, kit.AddressOf[T](plane, ih*conv.inStride.h), kit.AddressOf[T](w, kh*conv.weightStride.h))
 		}
 	}
 }
 
 // addWindowRow adds one row of the window to an output row.
-func addWindowRow[T number](s *convShape, out, in, w unsafe.Pointer) {
-	weight := func(k int) T { return *(*T)(kit.AddressOf[T](w, k*s.weightStride.w)) }
-	if s.w.Taps == 3 && s.w.Dilation == 1 && s.outStride.w == 1 && s.inStride.w == 1 {
+func addWindowRow[T number](conv *convShape, out, in, w unsafe.Pointer) {
+	weight := func(k int) T { return *(*T)(kit.AddressOf[T](w, k*conv.weightStride.w)) }
+	if conv.w.Taps == 3 && conv.w.Dilation == 1 && conv.outStride.w == 1 && conv.inStride.w == 1 {
 		// Results whose three taps are inside the image take one loop. The other results take one loop for each tap.
-		first, _ := s.w.ResultsOf(0)
-		_, end := s.w.ResultsOf(2)
+		first, _ := conv.w.ResultsOf(0)
+		_, end := conv.w.ResultsOf(2)
 		if first < end {
-			addTap[T](s, out, in, weight(0), 0, 0, first)
-			addTap[T](s, out, in, weight(1), 1, 0, first)
-			addTap[T](s, out, in, weight(2), 2, 0, first)
+			addTap[T](conv, out, in, weight(0), 0, 0, first)
+			addTap[T](conv, out, in, weight(1), 1, 0, first)
+			addTap[T](conv, out, in, weight(2), 2, 0, first)
 			addThreeTaps(unsafe.Slice((*T)(kit.AddressOf[T](out, first)), end-first),
-				kit.AddressOf[T](in, s.w.Begin(first)), s.w.Stride, weight(0), weight(1), weight(2))
-			addTap[T](s, out, in, weight(0), 0, end, s.w.Results)
-			addTap[T](s, out, in, weight(1), 1, end, s.w.Results)
-			addTap[T](s, out, in, weight(2), 2, end, s.w.Results)
+				kit.AddressOf[T](in, conv.w.Begin(first)), conv.w.Stride, weight(0), weight(1), weight(2))
+			addTap[T](conv, out, in, weight(0), 0, end, conv.w.Results)
+			addTap[T](conv, out, in, weight(1), 1, end, conv.w.Results)
+			addTap[T](conv, out, in, weight(2), 2, end, conv.w.Results)
 			return
 		}
 	}
-	for kw := range s.w.Taps {
-		addTap[T](s, out, in, weight(kw), kw, 0, s.w.Results)
+	for kw := range conv.w.Taps {
+		addTap[T](conv, out, in, weight(kw), kw, 0, conv.w.Results)
 	}
 }
 
@@ -136,23 +137,23 @@ func addThreeTaps[T number](out []T, in unsafe.Pointer, step int, w0, w1, w2 T) 
 
 // addTap adds tap kw of a row of the window to the results [o0, o1). It skips results for which the tap is in the
 // padding.
-func addTap[T number](s *convShape, out, in unsafe.Pointer, w T, kw, o0, o1 int) {
-	iw := s.w.Position(o0, kw)
-	first, end := geometry.IndicesInside(iw, s.w.Stride, s.w.Size, o1-o0)
+func addTap[T number](conv *convShape, out, in unsafe.Pointer, w T, kw, o0, o1 int) {
+	iw := conv.w.Position(o0, kw)
+	first, end := geometry.IndicesInside(iw, conv.w.Stride, conv.w.Size, o1-o0)
 	for i := first; i < end; i++ {
 		*(*T)(kit.AddressOf[T](out,
-			(o0+i)*s.outStride.w)) += T(w * *(*T)(kit.AddressOf[T](in, (iw+i*s.w.Stride)*s.inStride.w)))
+			(o0+i)*conv.outStride.w)) += T(w * *(*T)(kit.AddressOf[T](in, (iw+i*conv.w.Stride)*conv.inStride.w)))
 	}
 }
 
 // depthwiseNHWC makes the kernel of the implementation by pixels. The kernel computes all channels of a pixel at a
 // time. The weight is packed in the order (kh, kw, channel).
-func depthwiseNHWC(s *convShape) (*graph.Kernel, error) {
-	d := s.call.Out[0].DType
-	if hasWindowCode(s, d) {
-		return depthwiseWindows(s, d)
+func depthwiseNHWC(conv *convShape) (*graph.Kernel, error) {
+	d := conv.call.Out[0].DType
+	if hasWindowCode(conv, d) {
+		return depthwiseWindows(conv, d)
 	}
-	weight, err := newPackedWeight(s.call, convPanels(s, depthwiseByPixels, d))
+	weight, err := newPackedWeight(conv.call, convPanels(conv, depthwiseByPixels, d))
 	if err != nil {
 		return nil, err
 	}
@@ -160,20 +161,20 @@ func depthwiseNHWC(s *convShape) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.epilogue.Defer()
-	rows := depthwiseRows(s.n*s.h.Results, s.w.Results*s.outChannels*s.taps(),
-		func(m *graph.Mem, row int) { loops.pixels(s, m, weight.address(m), row) })
+	conv.epilogue.Defer()
+	rows := depthwiseRows(conv.n*conv.h.Results, conv.w.Results*conv.outChannels*conv.taps(),
+		func(m *graph.Mem, row int) { loops.pixels(conv, m, weight.address(m), row) })
 	return &graph.Kernel{Phases: append(weight.phases(), rows), Scratch: weight.Scratch}, nil
 }
 
 // pixelRow computes a row of the result in all channels.
-func pixelRow[T number](s *convShape, m *graph.Mem, weight unsafe.Pointer, row int) {
-	w := kit.ElementsOf[T](weight, s.h.Taps*s.w.Taps*s.outChannels)
-	for ow := range s.w.Results {
-		out := unsafe.Slice((*T)(kit.AddressOf[T](m.Ptrs[0], (row*s.w.Results+ow)*s.outChannels)), s.outChannels)
-		fillBias(out, s.biasAt(m), s.biasStride)
-		depthwisePixel(s, out, kit.AddressOf[T](m.Ptrs[1], row/s.h.Results*s.h.Size*s.w.Size*s.inChannels), w,
-			row%s.h.Results, ow)
+func pixelRow[T number](conv *convShape, m *graph.Mem, weight unsafe.Pointer, row int) {
+	w := kit.ElementsOf[T](weight, conv.h.Taps*conv.w.Taps*conv.outChannels)
+	for ow := range conv.w.Results {
+		out := unsafe.Slice((*T)(kit.AddressOf[T](m.Ptrs[0], (row*conv.w.Results+ow)*conv.outChannels)), conv.outChannels)
+		fillBias(out, conv.biasAt(m), conv.biasStride)
+		depthwisePixel(conv, out, kit.AddressOf[T](m.Ptrs[1], row/conv.h.Results*conv.h.Size*conv.w.Size*conv.inChannels), w,
+			row%conv.h.Results, ow)
 	}
 }
 
@@ -188,24 +189,25 @@ func fillBias[T number](out []T, bias unsafe.Pointer, stride int) {
 }
 
 // depthwisePixel adds the taps of the window of one output pixel.
-func depthwisePixel[T number](s *convShape, out []T, img unsafe.Pointer, w []T, oh, ow int) {
-	iw := s.w.Begin(ow)
-	first, end := s.w.TapsOf(ow)
-	for kh := range s.h.Taps {
-		ih := s.h.Position(oh, kh)
-		if !s.h.Contains(ih) || first >= end {
+func depthwisePixel[T number](conv *convShape, out []T, img unsafe.Pointer, w []T, oh, ow int) {
+	iw := conv.w.Begin(ow)
+	first, end := conv.w.TapsOf(ow)
+	for kh := range conv.h.Taps {
+		ih := conv.h.Position(oh, kh)
+		if !conv.h.Contains(ih) || first >= end {
 			continue
 		}
 		kw := first
-		for ; s.outChannels == s.inChannels && kw+3 <= end; kw += 3 {
-			p := kit.AddressOf[T](img, (ih*s.w.Size+iw+kw*s.w.Dilation)*s.inChannels)
-			at := (kh*s.w.Taps + kw) * s.outChannels
-			addThreePixels(out, unsafe.Slice((*T)(p), 2*s.w.Dilation*s.inChannels+s.inChannels), s.w.Dilation*s.inChannels,
-				w[at:at+3*s.outChannels])
+		for ; conv.outChannels == conv.inChannels && kw+3 <= end; kw += 3 {
+			p := kit.AddressOf[T](img, (ih*conv.w.Size+iw+kw*conv.w.Dilation)*conv.inChannels)
+			at := (kh*conv.w.Taps + kw) * conv.outChannels
+			addThreePixels(out, unsafe.Slice((*T)(p), 2*conv.w.Dilation*conv.inChannels+conv.inChannels),
+				conv.w.Dilation*conv.inChannels, w[at:at+3*conv.outChannels])
 		}
 		for ; kw < end; kw++ {
-			x := unsafe.Slice((*T)(kit.AddressOf[T](img, (ih*s.w.Size+iw+kw*s.w.Dilation)*s.inChannels)), s.inChannels)
-			addPixel(out, x, w[(kh*s.w.Taps+kw)*s.outChannels:][:s.outChannels], s.outPerGroup())
+			x := unsafe.Slice((*T)(kit.AddressOf[T](img, (ih*conv.w.Size+iw+kw*conv.w.Dilation)*conv.inChannels)),
+				conv.inChannels)
+			addPixel(out, x, w[(kh*conv.w.Taps+kw)*conv.outChannels:][:conv.outChannels], conv.outPerGroup())
 		}
 	}
 }

@@ -32,7 +32,7 @@ func (s *convShape) groupInstructions(f *windowShape) (n float64) {
 
 // groupWork adds the cost of windows over groups of several channels. A broadcast costs as much as a multiplication.
 func (s *convShape) groupWork(work *graph.Work, d tensor.DType) {
-	f, _ := newWindowShape(s, d.Size())
+	shape, _ := newWindowShape(s, d.Size())
 	// The fractions of kernel rows and of kernel columns that are inside the image, averaged over the results.
 	rowTapShare := float64(s.h.CountAll()) / float64(s.h.Results) / float64(s.h.Taps)
 	colTapShare := float64(s.w.CountAll()) / float64(s.w.Results) / float64(s.w.Taps)
@@ -42,21 +42,21 @@ func (s *convShape) groupWork(work *graph.Work, d tensor.DType) {
 		work.Do(multiply.RatePackRow, float64(s.outChannels*s.termsPerOutput()))
 	}
 	pixels := float64(s.n * s.h.Results * s.w.Results)
-	work.Do(rateDirectTaps, pixels*rowTapShare*colTapShare*s.groupInstructions(&f)*float64(f.vectorBytes)/4)
-	work.Do(rateDirectTiles, pixels*float64(f.vectors)/float64(f.tile[0]*f.tile[1]))
+	work.Do(rateDirectTaps, pixels*rowTapShare*colTapShare*s.groupInstructions(&shape)*float64(shape.vectorBytes)/4)
+	work.Do(rateDirectTiles, pixels*float64(shape.vectors)/float64(shape.tile[0]*shape.tile[1]))
 	work.Flops = 2 * pixels * float64(s.outChannels*s.termsPerOutput())
 }
 
 // depthwiseWindows makes the kernel of depthwise windows on NHWC images, for groups of one or several channels.
-func depthwiseWindows(s *convShape, d tensor.DType) (*graph.Kernel, error) {
-	weight, err := newPackedWeight(s.call, s.windowPanels(d))
+func depthwiseWindows(conv *convShape, d tensor.DType) (*graph.Kernel, error) {
+	weight, err := newPackedWeight(conv.call, conv.windowPanels(d))
 	if err != nil {
 		return nil, err
 	}
-	t, err := newDepthwiseWindow(s, d)
+	t, err := newDepthwiseWindow(conv, d)
 	if err != nil {
 		return nil, err
 	}
 	return &graph.Kernel{Phases: append(weight.phases(), t.phase(weight.address)), Scratch: weight.Scratch,
-		Worker: s.denseBiasBytes(t.elemBytes), Code: t.listings}, nil
+		Worker: conv.denseBiasBytes(t.elemBytes), Code: t.listings}, nil
 }

@@ -42,16 +42,16 @@ type windowRun struct {
 }
 
 // hasWindowCode reports whether machine code by pixels supports a convolution with groups of one or few channels.
-func hasWindowCode(s *convShape, d tensor.DType) bool {
-	if s.outChannels != s.inChannels || !depthwise.Supports(machine.Host()) || jit.Available() != nil ||
+func hasWindowCode(conv *convShape, d tensor.DType) bool {
+	if conv.outChannels != conv.inChannels || !depthwise.Supports(machine.Host()) || jit.Available() != nil ||
 		d != tensor.Float32 && d != tensor.Float64 {
 		return false
 	}
-	f, ok := newWindowShape(s, d.Size())
-	return ok && s.h.Taps > 0 && s.w.Taps > 0 && s.inputReach(s.inChannels, d.Size()) < maxReach &&
-		kit.BoundedProduct(s.pixelsOut(), s.inChannels, d.Size()) < maxReach &&
-		kit.BoundedProduct(s.taps(), max(s.h.Dilation, s.w.Dilation)) < 1<<16 &&
-		f.maxKinds(s) <= maxWindowKinds
+	f, ok := newWindowShape(conv, d.Size())
+	return ok && conv.h.Taps > 0 && conv.w.Taps > 0 && conv.inputReach(conv.inChannels, d.Size()) < maxReach &&
+		kit.BoundedProduct(conv.pixelsOut(), conv.inChannels, d.Size()) < maxReach &&
+		kit.BoundedProduct(conv.taps(), max(conv.h.Dilation, conv.w.Dilation)) < 1<<16 &&
+		f.maxKinds(conv) <= maxWindowKinds
 }
 
 // maxWindowKinds bounds the kinds of tiles in an image. Code is generated for each kind. Tiles of one kind have the
@@ -60,11 +60,11 @@ const maxWindowKinds = 1 << 12
 
 // maxKinds returns an upper bound for the number of kinds of tiles. All tiles inside the image have the same kind.
 // Tiles at the border have other kinds.
-func (f *windowShape) maxKinds(s *convShape) int {
+func (shape *windowShape) maxKinds(conv *convShape) int {
 	kinds := func(a *geometry.Axis, tile int) int {
 		return min(kit.DivUp(a.Results, tile), 2*(kit.DivUp(a.Extent(1), tile*a.Stride)+2)+3)
 	}
-	return kinds(&s.h, f.tile[0]) * kinds(&s.w, f.tile[1])
+	return kinds(&conv.h, shape.tile[0]) * kinds(&conv.w, shape.tile[1])
 }
 
 // windowPanels returns the panels of the weight, one panel for each vector of channels.
@@ -84,12 +84,12 @@ func (s *convShape) windowPanels(d tensor.DType) *multiply.Panels {
 }
 
 // newDepthwiseWindow generates the code of a convolution that hasWindowCode accepts.
-func newDepthwiseWindow(s *convShape, d tensor.DType) (*depthwiseWindow, error) {
-	t := &depthwiseWindow{conv: s, outPixelStride: s.outPixelStride()}
-	t.windowShape, _ = newWindowShape(s, d.Size())
-	t.epilogue = newCodeEpilogue(s.epilogue, s.outChannels, depthwise.EpilogueOperands)
+func newDepthwiseWindow(conv *convShape, d tensor.DType) (*depthwiseWindow, error) {
+	t := &depthwiseWindow{conv: conv, outPixelStride: conv.outPixelStride()}
+	t.windowShape, _ = newWindowShape(conv, d.Size())
+	t.epilogue = newCodeEpilogue(conv.epilogue, conv.outChannels, depthwise.EpilogueOperands)
 	if t.epilogue.strips != nil && t.recomputesResults() {
-		s.epilogue.Defer()
+		conv.epilogue.Defer()
 		t.epilogue.strips = nil
 	}
 	t.makeTiles()
@@ -115,29 +115,29 @@ func (t *depthwiseWindow) recomputesResults() bool {
 // product usually has a weight larger than the image, and is therefore divided among workers by channels. weight
 // returns the packed weight.
 func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
-	s := t.conv
+	conv := t.conv
 	strips := len(t.tilesDown)
-	order := multiply.StripOrder{Images: s.n, Blocks: t.blocks, Strips: strips, BandStrips: kit.DivUp(strips, 2)}
+	order := multiply.StripOrder{Images: conv.n, Blocks: t.blocks, Strips: strips, BandStrips: kit.DivUp(strips, 2)}
 	if strips <= fewStrips && t.blocks > 1 {
 		order.BandStrips = strips
 	}
 	order.Cut(t.work(strips), windowGrain)
-	flow := s.flow(&order, func(strip int) int { return t.rowOf(strip) * s.w.Results }, false)
+	flow := conv.flow(&order, func(strip int) int { return t.rowOf(strip) * conv.w.Results }, false)
 	return graph.Phase{Chunks: order.Chunks(), Flow: flow, Run: func(m *graph.Mem, chunk int) error {
-		r := t.run.Of(m)
-		a := &r.args
-		a.Ptr[depthwise.In], a.Ptr[depthwise.Weights], a.Ptr[depthwise.Out] = m.Ptrs[1], weight(m), m.Ptrs[0]
-		a.Ptr[depthwise.Bias] = s.denseBias(m, t.elemBytes)
-		t.epilogue.setOperands(a, &r.epilogue, m)
+		worker := t.run.Of(m)
+		args := &worker.args
+		args.Ptr[depthwise.In], args.Ptr[depthwise.Weights], args.Ptr[depthwise.Out] = m.Ptrs[1], weight(m), m.Ptrs[0]
+		args.Ptr[depthwise.Bias] = conv.denseBias(m, t.elemBytes)
+		t.epilogue.setOperands(args, &worker.epilogue, m)
 		err := order.EachUnit(chunk, func(image, block, strip int) error {
-			if err := t.computeStrip(r, image, block, strip); err != nil {
+			if err := t.computeStrip(worker, image, block, strip); err != nil {
 				return err
 			}
-			t.finish(r, image, block, strip)
+			t.finish(worker, image, block, strip)
 			return nil
 		})
-		clear(a.Ptr[:])
-		r.epilogue.Release()
+		clear(args.Ptr[:])
+		worker.epilogue.Release()
 		return err
 	}}
 }
@@ -145,33 +145,33 @@ func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.
 // work returns the cost of a strip, in multiply-adds. If windows do not overlap, moving their input takes longer than
 // the multiply-adds.
 func (t *depthwiseWindow) work(strips int) int {
-	s := t.conv
-	results := kit.DivUp(s.h.Results, strips) * s.w.Results * t.blockVectors * t.lanes
-	return results * max(s.termsPerOutput(), movedElementMACs*(1+s.h.Stride*s.w.Stride))
+	conv := t.conv
+	results := kit.DivUp(conv.h.Results, strips) * conv.w.Results * t.blockVectors * t.lanes
+	return results * max(conv.termsPerOutput(), movedElementMACs*(1+conv.h.Stride*conv.w.Stride))
 }
 
 // computeStrip computes one strip of an image. block is its block of channels.
-func (t *depthwiseWindow) computeStrip(r *windowRun, image, block, strip int) error {
-	s, a := t.conv, &r.args
+func (t *depthwiseWindow) computeStrip(worker *windowRun, image, block, strip int) error {
+	conv, args := t.conv, &worker.args
 	first := block * t.blockVectors
 	channel := first * t.vectorBytes
-	a.N, a.Step[depthwise.Overlap] = min(t.blockVectors, t.vectors-first), 0
-	if first+a.N == t.vectors {
-		a.Step[depthwise.Overlap] = t.overlap * t.elemBytes
-		if a.N == 1 { // the block has no vector to overlap
+	args.N, args.Step[depthwise.Overlap] = min(t.blockVectors, t.vectors-first), 0
+	if first+args.N == t.vectors {
+		args.Step[depthwise.Overlap] = t.overlap * t.elemBytes
+		if args.N == 1 { // the block has no vector to overlap
 			channel -= t.overlap * t.elemBytes
 		}
 	}
-	in := image*s.h.Size*s.w.Size*s.inPixelStride(false)*t.elemBytes + channel
-	out := image*s.h.Results*s.w.Results*t.outPixelStride*t.elemBytes + channel
-	weights := first * s.termsPerOutput() * t.vectorBytes
-	a.Row[depthwise.Bias] = channel
-	r.calls = t.appendCalls(r.calls[:0], strip)
-	for _, c := range r.calls {
-		a.Row[depthwise.In], a.Row[depthwise.Out], a.Row[depthwise.Weights] = in+c.in, out+c.out, weights+c.weight
-		t.epilogue.SetOffsets(a, out+c.out, channel)
-		a.Rows, a.Step[depthwise.WindowRows] = c.tiles, c.rows
-		if err := t.codes[c.code].Call(a); err != nil {
+	in := image*conv.h.Size*conv.w.Size*conv.inPixelStride(false)*t.elemBytes + channel
+	out := image*conv.h.Results*conv.w.Results*t.outPixelStride*t.elemBytes + channel
+	weights := first * conv.termsPerOutput() * t.vectorBytes
+	args.Row[depthwise.Bias] = channel
+	worker.calls = t.appendCalls(worker.calls[:0], strip)
+	for _, c := range worker.calls {
+		args.Row[depthwise.In], args.Row[depthwise.Out], args.Row[depthwise.Weights] = in+c.in, out+c.out, weights+c.weight
+		t.epilogue.SetOffsets(args, out+c.out, channel)
+		args.Rows, args.Step[depthwise.WindowRows] = c.tiles, c.rows
+		if err := t.codes[c.code].Call(args); err != nil {
 			return err
 		}
 	}
@@ -180,16 +180,16 @@ func (t *depthwiseWindow) computeStrip(r *windowRun, image, block, strip int) er
 
 // finish applies the epilogue to one strip of an image. block is its block of channels. It does nothing if the code has
 // applied the epilogue in registers.
-func (t *depthwiseWindow) finish(r *windowRun, image, block, strip int) {
+func (t *depthwiseWindow) finish(worker *windowRun, image, block, strip int) {
 	if t.epilogue.strips == nil {
 		return
 	}
-	s := t.conv
+	conv := t.conv
 	first, end := t.rowOf(strip), t.rowOf(strip+1)
 	channel := block * t.blockVectors * t.lanes
-	channels := min(t.blockVectors*t.lanes, s.inChannels-channel)
-	at := (image*s.h.Results+first)*s.w.Results*t.outPixelStride + channel
-	t.epilogue.strips.Do(&r.epilogue, at, (end-first)*s.w.Results, t.outPixelStride, channels, 1)
+	channels := min(t.blockVectors*t.lanes, conv.inChannels-channel)
+	at := (image*conv.h.Results+first)*conv.w.Results*t.outPixelStride + channel
+	t.epilogue.strips.Apply(&worker.epilogue, at, (end-first)*conv.w.Results, t.outPixelStride, channels, 1)
 }
 
 // rowOf returns the first output row of a strip.

@@ -56,49 +56,50 @@ type windowShape struct {
 
 // newWindowShape chooses the tiles. size is the number of bytes of an element. It returns false if the channels do not
 // fill the shortest vector, or if a vector would not hold several whole groups.
-func newWindowShape(s *convShape, size int) (f windowShape, ok bool) {
+func newWindowShape(conv *convShape, size int) (shape windowShape, ok bool) {
 	registers, longest := depthwise.Registers(machine.Host())
-	f.elemBytes, f.vectorBytes = size, longest
+	shape.elemBytes, shape.vectorBytes = size, longest
 	avx512, manyRegisters := longest == 64, registers > 16
-	for f.vectorBytes > 16 && s.inChannels*size < f.vectorBytes {
-		f.vectorBytes /= 2
+	for shape.vectorBytes > 16 && conv.inChannels*size < shape.vectorBytes {
+		shape.vectorBytes /= 2
 	}
-	f.lanes = f.vectorBytes / size
-	if s.inChannels < f.lanes || s.inPerGroup > 1 && (s.inPerGroup == f.lanes || f.lanes%s.inPerGroup != 0) {
-		return f, false
+	shape.lanes = shape.vectorBytes / size
+	if conv.inChannels < shape.lanes || conv.inPerGroup > 1 &&
+		(conv.inPerGroup == shape.lanes || shape.lanes%conv.inPerGroup != 0) {
+		return shape, false
 	}
-	f.vectors = kit.DivUp(s.inChannels, f.lanes)
-	f.overlap = f.vectors*f.lanes - s.inChannels
+	shape.vectors = kit.DivUp(conv.inChannels, shape.lanes)
+	shape.overlap = shape.vectors*shape.lanes - conv.inChannels
 	rows, cols := tileRows, tileCols
-	if avx512 && s.inPerGroup == 1 && (s.w.Results == evenSplitCols || s.w.Results == 2*evenSplitCols) {
+	if avx512 && conv.inPerGroup == 1 && (conv.w.Results == evenSplitCols || conv.w.Results == 2*evenSplitCols) {
 		cols = evenSplitCols
 	}
-	if s.inPerGroup > 1 {
+	if conv.inPerGroup > 1 {
 		registers -= groupInputRegisters
 	}
 	switch {
-	case s.h.Taps*s.w.Taps > largeWindowTaps && manyRegisters:
+	case conv.h.Taps*conv.w.Taps > largeWindowTaps && manyRegisters:
 		rows, cols = 1, largeWindowCols
-	case s.h.Taps*s.w.Taps > largeWindowTaps:
+	case conv.h.Taps*conv.w.Taps > largeWindowTaps:
 		rows = 1
 	default:
-		rows = min(rows, max(1, (registers-1-s.w.Taps)/cols))
+		rows = min(rows, max(1, (registers-1-conv.w.Taps)/cols))
 	}
-	f.tile = [2]int{rows, cols}
-	maxVectors := max(1, blockWeightBytes/(s.termsPerOutput()*f.vectorBytes))
-	f.blocks = kit.DivUp(f.vectors, maxVectors)
-	f.blockVectors = kit.DivUp(f.vectors, f.blocks)
-	f.blocks = kit.DivUp(f.vectors, f.blockVectors)
-	return f, true
+	shape.tile = [2]int{rows, cols}
+	maxVectors := max(1, blockWeightBytes/(conv.termsPerOutput()*shape.vectorBytes))
+	shape.blocks = kit.DivUp(shape.vectors, maxVectors)
+	shape.blockVectors = kit.DivUp(shape.vectors, shape.blocks)
+	shape.blocks = kit.DivUp(shape.vectors, shape.blockVectors)
+	return shape, true
 }
 
 // starts returns the first channel of each vector.
-func (f *windowShape) starts() []int {
-	list := make([]int, f.vectors)
+func (shape *windowShape) starts() []int {
+	list := make([]int, shape.vectors)
 	for i := range list {
-		list[i] = i * f.lanes
+		list[i] = i * shape.lanes
 	}
-	list[f.vectors-1] -= f.overlap
+	list[shape.vectors-1] -= shape.overlap
 	return list
 }
 
@@ -119,24 +120,24 @@ type axisTile struct {
 }
 
 // axisTiles divides the results of a dimension into n tiles. kinds holds the first tile of each kind.
-func axisTiles(a *geometry.Axis, n int) (list, kinds []axisTile) {
-	cut := machine.Division{Units: a.Results, Chunks: n}
+func axisTiles(axis *geometry.Axis, n int) (list, kinds []axisTile) {
+	cut := machine.Division{Units: axis.Results, Chunks: n}
 	list = make([]axisTile, cut.Chunks)
 	for i := range list {
-		at, next := cut.Range(i)
-		first, end := geometry.IndicesInside(a.Begin(at), 1, a.Size, a.Extent(next-at))
+		at, next := cut.ChunkRange(i)
+		first, end := geometry.IndicesInside(axis.Begin(at), 1, axis.Size, axis.Extent(next-at))
 		if first >= end {
 			first, end = 0, 0
 		}
-		x := axisTile{start: at, results: next - at, first: first, end: end}
-		x.kind = slices.IndexFunc(kinds, func(k axisTile) bool {
-			return k.results == x.results && k.first == x.first && k.end == x.end
+		tile := axisTile{start: at, results: next - at, first: first, end: end}
+		tile.kind = slices.IndexFunc(kinds, func(k axisTile) bool {
+			return k.results == tile.results && k.first == tile.first && k.end == tile.end
 		})
-		if x.kind < 0 {
-			x.kind = len(kinds)
-			kinds = append(kinds, x)
+		if tile.kind < 0 {
+			tile.kind = len(kinds)
+			kinds = append(kinds, tile)
 		}
-		list[i] = x
+		list[i] = tile
 	}
 	return list, kinds
 }
@@ -146,14 +147,14 @@ func axisTiles(a *geometry.Axis, n int) (list, kinds []axisTile) {
 // it wrote itself. The calls of a strip are listed when the strip is computed (see appendCalls), so that memory does
 // not grow with the image.
 func (t *depthwiseWindow) makeTiles() {
-	s, f := t.conv, &t.windowShape
+	conv, f := t.conv, &t.windowShape
 	var across, down []axisTile
-	rows := kit.DivUp(s.h.Results, f.tile[0])
+	rows := kit.DivUp(conv.h.Results, f.tile[0])
 	if rows > fewStrips {
-		rows = min(s.h.Results, rows+rows%2)
+		rows = min(conv.h.Results, rows+rows%2)
 	}
-	t.tilesAcross, across = axisTiles(&s.w, kit.DivUp(s.w.Results, f.tile[1]))
-	t.tilesDown, down = axisTiles(&s.h, rows)
+	t.tilesAcross, across = axisTiles(&conv.w, kit.DivUp(conv.w.Results, f.tile[1]))
+	t.tilesDown, down = axisTiles(&conv.h, rows)
 	for _, y := range down {
 		var codes []int
 		for _, x := range across {
@@ -172,43 +173,44 @@ func (t *depthwiseWindow) makeTiles() {
 // appendCalls appends the calls of a strip. One call computes all adjacent tiles that have the same code.
 func (t *depthwiseWindow) appendCalls(calls []windowCall, strip int) []windowCall {
 	down, begin := t.tilesDown[strip], len(calls)
-	for _, x := range t.tilesAcross {
-		c := t.call(down, x)
+	for _, across := range t.tilesAcross {
+		call := t.call(down, across)
 		if i := len(calls) - 1; i >= begin {
-			p, spec := &calls[i], t.specs[c.code]
-			if p.code == c.code && p.rows == c.rows && p.weight == c.weight && p.tiles < t.maxTiles(down.results*x.results) &&
-				p.in+p.tiles*spec.InTileStep == c.in && p.out+p.tiles*spec.OutTileStep == c.out {
-				p.tiles++
+			previous, spec := &calls[i], t.specs[call.code]
+			if previous.code == call.code && previous.rows == call.rows && previous.weight == call.weight &&
+				previous.tiles < t.maxTiles(down.results*across.results) &&
+				previous.in+previous.tiles*spec.InTileStep == call.in && previous.out+previous.tiles*spec.OutTileStep == call.out {
+				previous.tiles++
 				continue
 			}
 		}
-		calls = append(calls, c)
+		calls = append(calls, call)
 	}
 	return calls
 }
 
 // maxTiles returns the maximum number of tiles of a call, if each tile has the given number of results.
 func (t *depthwiseWindow) maxTiles(results int) int {
-	s, f := t.conv, &t.windowShape
+	conv, f := t.conv, &t.windowShape
 	work := results * f.blockVectors
-	return max(1, min(windowCallMACs/(work*s.termsPerOutput()*f.lanes),
-		windowCallBytes/(work*f.vectorBytes*(1+s.h.Stride*s.w.Stride))))
+	return max(1, min(windowCallMACs/(work*conv.termsPerOutput()*f.lanes),
+		windowCallBytes/(work*f.vectorBytes*(1+conv.h.Stride*conv.w.Stride))))
 }
 
 // call returns the call of one tile.
 func (t *depthwiseWindow) call(down, across axisTile) windowCall {
-	s, f := t.conv, &t.windowShape
+	conv, f := t.conv, &t.windowShape
 	code := t.specIndex[down.kind][across.kind]
-	c := windowCall{code: code, out: (down.start*s.w.Results + across.start) * t.outPixelStride * f.elemBytes, tiles: 1}
-	row, col := s.h.Begin(down.start)+down.first, s.w.Begin(across.start)+across.first
+	c := windowCall{code: code, out: (down.start*conv.w.Results + across.start) * t.outPixelStride * f.elemBytes, tiles: 1}
+	row, col := conv.h.Begin(down.start)+down.first, conv.w.Begin(across.start)+across.first
 	dynamicRows := t.specs[code].RowsFromCall
 	if dynamicRows {
-		first, end := s.h.TapsOf(down.start)
-		c.rows, c.weight = max(0, end-first), first*s.w.Taps*f.vectorBytes
-		row = s.h.Position(down.start, first)
+		first, end := conv.h.TapsOf(down.start)
+		c.rows, c.weight = max(0, end-first), first*conv.w.Taps*f.vectorBytes
+		row = conv.h.Position(down.start, first)
 	}
 	if c.rows > 0 || !dynamicRows && down.end > down.first {
-		c.in = (row*s.w.Size + min(max(col, 0), s.w.Size-1)) * s.inPixelStride(false) * f.elemBytes
+		c.in = (row*conv.w.Size + min(max(col, 0), conv.w.Size-1)) * conv.inPixelStride(false) * f.elemBytes
 	} else {
 		c.weight = 0
 	}
@@ -217,17 +219,17 @@ func (t *depthwiseWindow) call(down, across axisTile) windowCall {
 
 // spec returns the spec of a tile's code.
 func (t *depthwiseWindow) spec(down, across axisTile) *depthwise.Spec {
-	s, f := t.conv, &t.windowShape
-	pixel, result := s.inPixelStride(false)*f.elemBytes, t.outPixelStride*f.elemBytes
-	p := &depthwise.Spec{Size: f.elemBytes, Bytes: f.vectorBytes, Group: s.inPerGroup,
-		Tile: [2]int{down.results, across.results}, Window: [2]int{s.h.Taps, s.w.Taps},
-		Stride: [2]int{s.h.Stride, s.w.Stride}, Dilation: [2]int{s.h.Dilation, s.w.Dilation},
+	conv, f := t.conv, &t.windowShape
+	pixel, result := conv.inPixelStride(false)*f.elemBytes, t.outPixelStride*f.elemBytes
+	p := &depthwise.Spec{Size: f.elemBytes, VectorBytes: f.vectorBytes, Group: conv.inPerGroup,
+		Tile: [2]int{down.results, across.results}, Window: [2]int{conv.h.Taps, conv.w.Taps},
+		Stride: [2]int{conv.h.Stride, conv.w.Stride}, Dilation: [2]int{conv.h.Dilation, conv.w.Dilation},
 		First: [2]int{down.first, across.first}, End: [2]int{down.end, across.end},
-		In: [2]int{s.w.Size * pixel, pixel}, Out: [2]int{s.w.Results * result, result},
-		InTileStep: across.results * s.w.Stride * pixel, OutTileStep: across.results * result, Bias: s.hasBias,
+		In: [2]int{conv.w.Size * pixel, pixel}, Out: [2]int{conv.w.Results * result, result},
+		InTileStep: across.results * conv.w.Stride * pixel, OutTileStep: across.results * result, Bias: conv.hasBias,
 		Epilogue: t.epilogue.Steps, PrefetchResult: t.prefetchesResults()}
-	coversWindow := down.first == 0 && down.end == s.h.Extent(down.results)
-	if p.RowsFromCall = down.results == 1 || coversWindow && s.h.Taps >= minRolledRows; p.RowsFromCall {
+	coversWindow := down.first == 0 && down.end == conv.h.Extent(down.results)
+	if p.RowsFromCall = down.results == 1 || coversWindow && conv.h.Taps >= minRolledRows; p.RowsFromCall {
 		p.First[0], p.End[0] = 0, 0
 	}
 	return p
@@ -236,8 +238,8 @@ func (t *depthwiseWindow) spec(down, across axisTile) *depthwise.Spec {
 // prefetchesResults reports whether tiles prefetch the cache lines of their results. Prefetching is faster if input and
 // results together exceed the L2 cache, and a pixel has more cache lines than the hardware prefetches.
 func (t *depthwiseWindow) prefetchesResults() bool {
-	s, f := t.conv, &t.windowShape
-	moved := (s.h.Size*s.w.Size + s.h.Results*s.w.Results) * s.inChannels * f.elemBytes
+	conv, f := t.conv, &t.windowShape
+	moved := (conv.h.Size*conv.w.Size + conv.h.Results*conv.w.Results) * conv.inChannels * f.elemBytes
 	return f.vectorBytes == machine.LineBytes && f.vectors >= minPrefetchVectors && moved > minPrefetchBytes
 }
 

@@ -55,19 +55,19 @@ type planePart struct {
 }
 
 // newPlaneTiles returns nil if there is no machine code, or if a tile exceeds the limit of worker memory.
-func newPlaneTiles(s *convShape, d tensor.DType) (*planeTiles, error) {
-	if !s.usesPlaneTiles(d) {
+func newPlaneTiles(conv *convShape, dtype tensor.DType) (*planeTiles, error) {
+	if !conv.usesPlaneTiles(dtype) {
 		return nil, nil
 	}
-	t := &planeTiles{conv: s, elemBytes: d.Size(), elem: strided.Move(d.Size())}
+	t := &planeTiles{conv: conv, elemBytes: dtype.Size(), elem: strided.Move(dtype.Size())}
 	var err error
-	if t.sum, err = newTapSum(d, s.h.Taps*s.w.Taps, s.hasBias, true); t.sum == nil || err != nil {
+	if t.sum, err = newTapSum(dtype, conv.h.Taps*conv.w.Taps, conv.hasBias, true); t.sum == nil || err != nil {
 		return nil, err
 	}
-	if t.copyRow, err = moveLoop(d); err != nil {
+	if t.copyRow, err = moveLoop(dtype); err != nil {
 		return nil, err
 	}
-	if t.splitRow, err = moveLoop(d.ToComplex()); err != nil {
+	if t.splitRow, err = moveLoop(dtype.ToComplex()); err != nil {
 		return nil, err
 	}
 	t.chooseTileSize()
@@ -97,10 +97,10 @@ func moveLoop(d tensor.DType) (*loops.Loop, error) {
 // tiles have about the same size. The choice depends only on constants and the shape, and does not affect the bits of
 // results.
 func (t *planeTiles) chooseTileSize() {
-	s := t.conv
+	conv := t.conv
 	maxElements := planeTileBytes / t.elemBytes
 	tileElements := func(planes, rows, cols int) int {
-		input := kit.BoundedProduct(s.h.Extent(rows), s.w.Extent(cols))
+		input := kit.BoundedProduct(conv.h.Extent(rows), conv.w.Extent(cols))
 		return kit.BoundedProduct(planes, input+kit.BoundedProduct(rows, cols))
 	}
 	evenly := func(n int, elements func(n int) int) (size, pieces int) {
@@ -108,15 +108,15 @@ func (t *planeTiles) chooseTileSize() {
 		size = kit.DivUp(n, kit.DivUp(n, max(fit, 1)))
 		return size, kit.DivUp(n, size)
 	}
-	t.cols, t.tilesAcross = evenly(s.w.Results, func(n int) int {
+	t.cols, t.tilesAcross = evenly(conv.w.Results, func(n int) int {
 		if n <= minTileCols {
 			return 0 // always fits: no narrower tiles
 		}
-		return tileElements(1, min(s.h.Results, 4), n) // the width suits tiles of 4 rows
+		return tileElements(1, min(conv.h.Results, 4), n) // the width suits tiles of 4 rows
 	})
-	t.rows, t.tilesDown = evenly(s.h.Results, func(n int) int { return tileElements(1, n, t.cols) })
-	macs := kit.BoundedProduct(t.rows, t.cols, s.outPerGroup(), s.h.Taps, s.w.Taps)
-	t.planes, t.batches = evenly(s.groups, func(n int) int {
+	t.rows, t.tilesDown = evenly(conv.h.Results, func(n int) int { return tileElements(1, n, t.cols) })
+	macs := kit.BoundedProduct(t.rows, t.cols, conv.outPerGroup(), conv.h.Taps, conv.w.Taps)
+	t.planes, t.batches = evenly(conv.groups, func(n int) int {
 		if kit.BoundedProduct(n, macs) > machine.DirectMACGrain {
 			return maxElements + 1
 		}
@@ -128,22 +128,23 @@ func (t *planeTiles) chooseTileSize() {
 // the left end of the next row. Elements that come from the image start at a cache line, because a vector that crosses
 // a line costs two loads. Rows also start at a cache line if this lengthens rows by at most a seventh.
 func (t *planeTiles) assignOffsets() {
-	s := t.conv
+	conv := t.conv
 	width := t.neededColumns(t.cols)
 	sharedZeros := width // zeros that pad both the right end of a row and the left end of the next row
 	if t.tilesAcross > 1 {
 		sharedZeros = 0
 	}
 	var tapParts []*planePart // by tap
-	for k := range s.h.Taps * s.w.Taps {
-		tapParts = append(tapParts, t.gridPart(k/s.w.Taps*s.h.Dilation%s.h.Stride, k%s.w.Taps*s.w.Dilation%s.w.Stride))
+	for k := range conv.h.Taps * conv.w.Taps {
+		tapParts = append(tapParts, t.gridPart(k/conv.w.Taps*conv.h.Dilation%conv.h.Stride,
+			k%conv.w.Taps*conv.w.Dilation%conv.w.Stride))
 	}
-	for _, p := range t.parts {
-		if first, end := geometry.IndicesInside(p.col-s.w.Before, s.w.Stride, s.w.Size, width); first < end {
+	for _, part := range t.parts {
+		if first, end := geometry.IndicesInside(part.col-conv.w.Before, conv.w.Stride, conv.w.Size, width); first < end {
 			sharedZeros = min(sharedZeros, first, width-end)
 		}
-		if p.col == 0 && s.w.Stride == 2 && s.inStride.w == 1 {
-			p.oddColumns = t.findPart(p.row, 1)
+		if part.col == 0 && conv.w.Stride == 2 && conv.inStride.w == 1 {
+			part.oddColumns = t.findPart(part.row, 1)
 		}
 	}
 	t.rowStride = max(t.cols, width-sharedZeros)
@@ -151,17 +152,17 @@ func (t *planeTiles) assignOffsets() {
 	if aligned := kit.DivUp(t.rowStride, line) * line; aligned-t.rowStride <= t.rowStride/7 {
 		t.rowStride = aligned
 	}
-	t.partRows = t.rows + (s.h.Taps-1)*s.h.Dilation/s.h.Stride
+	t.partRows = t.rows + (conv.h.Taps-1)*conv.h.Dilation/conv.h.Stride
 	partBytes := kit.AlignUp(((t.partRows-1)*t.rowStride+width)*t.elemBytes) + machine.LineBytes
-	for i, p := range t.parts {
-		first, _ := geometry.IndicesInside(p.col-s.w.Before, s.w.Stride, s.w.Size, width)
-		p.offset = i*partBytes + (line-first%line)%line*t.elemBytes
+	for i, part := range t.parts {
+		first, _ := geometry.IndicesInside(part.col-conv.w.Before, conv.w.Stride, conv.w.Size, width)
+		part.offset = i*partBytes + (line-first%line)%line*t.elemBytes
 	}
 	t.planeStride = len(t.parts) * partBytes
-	for i, p := range tapParts {
-		kh, kw := i/s.w.Taps, i%s.w.Taps
-		row, col := kh*s.h.Dilation/s.h.Stride, kw*s.w.Dilation/s.w.Stride
-		t.tapOffsets = append(t.tapOffsets, p.offset+(row*t.rowStride+col)*t.elemBytes)
+	for i, part := range tapParts {
+		kh, kw := i/conv.w.Taps, i%conv.w.Taps
+		row, col := kh*conv.h.Dilation/conv.h.Stride, kw*conv.w.Dilation/conv.w.Stride
+		t.tapOffsets = append(t.tapOffsets, part.offset+(row*t.rowStride+col)*t.elemBytes)
 	}
 	t.outOffset = t.planes * t.planeStride
 	t.workerBytes = t.outOffset + t.planes*t.rows*t.rowStride*t.elemBytes
@@ -195,90 +196,92 @@ func (t *planeTiles) neededColumns(cols int) int {
 
 // kernel returns a kernel that computes tile by tile. A plane is a channel of the input.
 func (t *planeTiles) kernel() *graph.Kernel {
-	s := t.conv
+	conv := t.conv
 	tiles := t.tilesDown * t.tilesAcross
-	units := s.n * t.batches * tiles
-	cut := machine.DivideUnits(units, kit.BoundedProduct(t.planes, t.rows, t.cols, s.outPerGroup(), s.h.Taps, s.w.Taps),
-		machine.DirectMACGrain)
+	units := conv.n * t.batches * tiles
+	cut := machine.DivideUnits(units, kit.BoundedProduct(t.planes, t.rows, t.cols, conv.outPerGroup(), conv.h.Taps,
+		conv.w.Taps), machine.DirectMACGrain)
 	return &graph.Kernel{Worker: t.workerBytes, Phases: []graph.Phase{{Chunks: cut.Chunks,
-		Run: func(m *graph.Mem, chunk int) error {
-			r := t.tapRuns.Of(m)
-			r.reserve(len(t.tapOffsets))
-			first, end := cut.Range(chunk)
+		Run: func(mem *graph.Mem, chunk int) error {
+			worker := t.tapRuns.Of(mem)
+			worker.reserve(len(t.tapOffsets))
+			first, end := cut.ChunkRange(chunk)
 			for u := first; u < end; u++ {
 				// With one tile per plane, the zeros of the previous batch are still in place.
 				if tiles > 1 || u == first {
-					clear(m.Worker[:t.outOffset])
+					clear(mem.Worker[:t.outOffset])
 				}
-				t.computeTile(m, r, u/tiles, u%tiles)
+				t.computeTile(mem, worker, u/tiles, u%tiles)
 			}
-			r.release()
+			worker.release()
 			return nil
 		}}}}
 }
 
 // computeTile computes one tile, for all output channels of a batch of planes.
-func (t *planeTiles) computeTile(m *graph.Mem, r *tapRun, batch, tile int) {
-	s := t.conv
+func (t *planeTiles) computeTile(m *graph.Mem, worker *tapRun, batch, tile int) {
+	conv := t.conv
 	image, group := batch/t.batches, batch%t.batches*t.planes
-	planes := min(t.planes, s.groups-group)
+	planes := min(t.planes, conv.groups-group)
 	row, col := tile/t.tilesAcross*t.rows, tile%t.tilesAcross*t.cols
-	rows, cols := min(t.rows, s.h.Results-row), min(t.cols, s.w.Results-col)
+	rows, cols := min(t.rows, conv.h.Results-row), min(t.cols, conv.w.Results-col)
 	mem := unsafe.Pointer(unsafe.SliceData(m.Worker))
-	t.fill(r, mem, unsafe.Add(m.Ptrs[1], (image*s.inStride.n+group*s.inStride.c)*t.elemBytes), planes, row, col, rows,
-		cols)
+	t.fill(worker, mem, unsafe.Add(m.Ptrs[1], (image*conv.inStride.n+group*conv.inStride.c)*t.elemBytes), planes, row, col,
+		rows, cols)
 	for k, at := range t.tapOffsets {
-		r.x[k] = rowStream{unsafe.Add(mem, at), t.planeStride}
+		worker.x[k] = rowStream{unsafe.Add(mem, at), t.planeStride}
 	}
 	// Each output channel of a group is computed for all planes at once.
-	for o := group * s.outPerGroup(); o < (group+1)*s.outPerGroup(); o++ {
-		w := unsafe.Add(m.Ptrs[2], o*s.weightStride.n*t.elemBytes)
+	for o := group * conv.outPerGroup(); o < (group+1)*conv.outPerGroup(); o++ {
+		w := unsafe.Add(m.Ptrs[2], o*conv.weightStride.n*t.elemBytes)
 		for k := range t.tapOffsets {
-			at := k/s.w.Taps*s.weightStride.h + k%s.w.Taps*s.weightStride.w
-			r.w[k] = rowStream{unsafe.Add(w, at*t.elemBytes), s.outPerGroup() * s.weightStride.n * t.elemBytes}
+			at := k/conv.w.Taps*conv.weightStride.h + k%conv.w.Taps*conv.weightStride.w
+			worker.w[k] = rowStream{unsafe.Add(w, at*t.elemBytes), conv.outPerGroup() * conv.weightStride.n * t.elemBytes}
 		}
 		var bias rowStream
-		if s.hasBias {
-			bias = rowStream{unsafe.Add(m.Ptrs[3], o*s.biasStride*t.elemBytes), s.outPerGroup() * s.biasStride * t.elemBytes}
+		if conv.hasBias {
+			bias = rowStream{unsafe.Add(m.Ptrs[3], o*conv.biasStride*t.elemBytes),
+				conv.outPerGroup() * conv.biasStride * t.elemBytes}
 		}
 		loopRow := (rows-1)*t.rowStride + cols // elements of the tile of a plane, with unused elements between rows
-		at := image*s.outStride.n + o*s.outStride.c + row*s.outStride.h + col*s.outStride.w
-		out := rowStream{unsafe.Add(m.Ptrs[0], at*t.elemBytes), s.outPerGroup() * s.outStride.c * t.elemBytes}
-		if s.outStride.w == 1 && (rows == 1 || s.outStride.h == t.rowStride && cols == t.rowStride) {
-			t.sum.run(r, out, bias, loopRow, planes)
+		at := image*conv.outStride.n + o*conv.outStride.c + row*conv.outStride.h + col*conv.outStride.w
+		out := rowStream{unsafe.Add(m.Ptrs[0], at*t.elemBytes), conv.outPerGroup() * conv.outStride.c * t.elemBytes}
+		if conv.outStride.w == 1 && (rows == 1 || conv.outStride.h == t.rowStride && cols == t.rowStride) {
+			t.sum.run(worker, out, bias, loopRow, planes)
 			continue
 		}
 		sums := rowStream{unsafe.Add(mem, t.outOffset), rows * t.rowStride * t.elemBytes}
-		t.sum.run(r, sums, bias, loopRow, planes)
-		t.copy(r, out.ptr, sums.ptr, strided.Axis{N: cols, Dst: s.outStride.w * t.elemBytes, Src: t.elemBytes},
-			strided.Axis{N: rows, Dst: s.outStride.h * t.elemBytes, Src: t.rowStride * t.elemBytes},
+		t.sum.run(worker, sums, bias, loopRow, planes)
+		t.copy(worker, out.ptr, sums.ptr, strided.Axis{N: cols, Dst: conv.outStride.w * t.elemBytes, Src: t.elemBytes},
+			strided.Axis{N: rows, Dst: conv.outStride.h * t.elemBytes, Src: t.rowStride * t.elemBytes},
 			strided.Axis{N: planes, Dst: out.rowStride, Src: sums.rowStride})
 	}
 }
 
 // fill copies the input elements of the tile at (row, col) to the parts. The zeros around them stay.
-func (t *planeTiles) fill(r *tapRun, mem, plane unsafe.Pointer, planes, row, col, rows, cols int) {
-	s := t.conv
-	top, left := s.h.Begin(row), s.w.Begin(col) // position in the plane
-	height := rows + (s.h.Taps-1)*s.h.Dilation/s.h.Stride
-	planeAxis := strided.Axis{N: planes, Dst: t.planeStride, Src: s.inStride.c * t.elemBytes}
-	for _, p := range t.parts {
-		firstRow, endRow := geometry.IndicesInside(top+p.row, s.h.Stride, s.h.Size, height)
-		firstCol, endCol := geometry.IndicesInside(left+p.col, s.w.Stride, s.w.Size, t.neededColumns(cols))
+func (t *planeTiles) fill(worker *tapRun, mem, plane unsafe.Pointer, planes, row, col, rows, cols int) {
+	conv := t.conv
+	top, left := conv.h.Begin(row), conv.w.Begin(col) // position in the plane
+	height := rows + (conv.h.Taps-1)*conv.h.Dilation/conv.h.Stride
+	planeAxis := strided.Axis{N: planes, Dst: t.planeStride, Src: conv.inStride.c * t.elemBytes}
+	for _, part := range t.parts {
+		firstRow, endRow := geometry.IndicesInside(top+part.row, conv.h.Stride, conv.h.Size, height)
+		firstCol, endCol := geometry.IndicesInside(left+part.col, conv.w.Stride, conv.w.Size, t.neededColumns(cols))
 		if firstRow >= endRow {
 			continue
 		}
 		down := strided.Axis{N: endRow - firstRow, Dst: t.rowStride * t.elemBytes,
-			Src: s.h.Stride * s.inStride.h * t.elemBytes}
-		to := unsafe.Add(mem, p.offset+firstRow*t.rowStride*t.elemBytes)
-		from := unsafe.Add(plane, (top+p.row+firstRow*s.h.Stride)*s.inStride.h*t.elemBytes)
+			Src: conv.h.Stride * conv.inStride.h * t.elemBytes}
+		to := unsafe.Add(mem, part.offset+firstRow*t.rowStride*t.elemBytes)
+		from := unsafe.Add(plane, (top+part.row+firstRow*conv.h.Stride)*conv.inStride.h*t.elemBytes)
 		switch {
-		case p.oddColumns != nil:
-			t.split(r, to, unsafe.Add(to, p.oddColumns.offset-p.offset), from, left, s.w.Extent(cols), down, planeAxis)
-		case firstCol < endCol && !t.isFilledBySplit(p):
-			first := unsafe.Add(from, (left+p.col+firstCol*s.w.Stride)*s.inStride.w*t.elemBytes)
-			across := strided.Axis{N: endCol - firstCol, Dst: t.elemBytes, Src: s.w.Stride * s.inStride.w * t.elemBytes}
-			t.copy(r, unsafe.Add(to, firstCol*t.elemBytes), first, across, down, planeAxis)
+		case part.oddColumns != nil:
+			t.split(worker, to, unsafe.Add(to, part.oddColumns.offset-part.offset), from, left, conv.w.Extent(cols), down,
+				planeAxis)
+		case firstCol < endCol && !t.isFilledBySplit(part):
+			first := unsafe.Add(from, (left+part.col+firstCol*conv.w.Stride)*conv.inStride.w*t.elemBytes)
+			across := strided.Axis{N: endCol - firstCol, Dst: t.elemBytes, Src: conv.w.Stride * conv.inStride.w * t.elemBytes}
+			t.copy(worker, unsafe.Add(to, firstCol*t.elemBytes), first, across, down, planeAxis)
 		}
 	}
 }
@@ -291,7 +294,8 @@ func (t *planeTiles) isFilledBySplit(p *planePart) bool {
 
 // split copies even and odd columns to their parts in pairs. It copies the columns [left, left+width) and skips columns
 // outside the plane.
-func (t *planeTiles) split(r *tapRun, even, odd, from unsafe.Pointer, left, width int, down, planeAxis strided.Axis) {
+func (t *planeTiles) split(worker *tapRun, even, odd, from unsafe.Pointer, left, width int, down,
+	planeAxis strided.Axis) {
 	first, end := geometry.IndicesInside(left, 1, t.conv.w.Size, width)
 	if first >= end {
 		return
@@ -302,13 +306,13 @@ func (t *planeTiles) split(r *tapRun, even, odd, from unsafe.Pointer, left, widt
 	from = unsafe.Add(from, (left+first)*t.elemBytes)
 	down, planeAxis = mergeAxes(down, planeAxis)
 	for i := range planeAxis.N {
-		r.ptrs[0], r.ptrs[1] = unsafe.Add(dst0, i*planeAxis.Dst), unsafe.Add(dst1, i*planeAxis.Dst)
-		r.ptrs[2] = unsafe.Add(from, i*planeAxis.Src)
-		r.strides[0], r.strides[1], r.strides[2] = down.Dst, down.Dst, down.Src
-		t.splitRow.Run(&r.State, r.ptrs[:3], r.strides[:3], n, down.N)
+		worker.ptrs[0], worker.ptrs[1] = unsafe.Add(dst0, i*planeAxis.Dst), unsafe.Add(dst1, i*planeAxis.Dst)
+		worker.ptrs[2] = unsafe.Add(from, i*planeAxis.Src)
+		worker.strides[0], worker.strides[1], worker.strides[2] = down.Dst, down.Dst, down.Src
+		t.splitRow.Run(&worker.State, worker.ptrs[:3], worker.strides[:3], n, down.N)
 	}
 	if last := end - 1; (end-first)%2 == 1 {
-		t.copy(r, unsafe.Add(to[last%2], last/2*t.elemBytes), unsafe.Add(from, (last-first)*t.elemBytes),
+		t.copy(worker, unsafe.Add(to[last%2], last/2*t.elemBytes), unsafe.Add(from, (last-first)*t.elemBytes),
 			strided.Axis{N: 1, Dst: t.elemBytes, Src: t.elemBytes}, down, planeAxis)
 	}
 }
@@ -327,7 +331,7 @@ func mergeAxes(rows, calls strided.Axis) (strided.Axis, strided.Axis) {
 }
 
 // copy copies the rows of several planes.
-func (t *planeTiles) copy(r *tapRun, dst, src unsafe.Pointer, cols, rows, planes strided.Axis) {
+func (t *planeTiles) copy(worker *tapRun, dst, src unsafe.Pointer, cols, rows, planes strided.Axis) {
 	rows, planes = mergeAxes(rows, planes)
 	for i := range planes.N {
 		to, from := unsafe.Add(dst, i*planes.Dst), unsafe.Add(src, i*planes.Src)
@@ -335,8 +339,8 @@ func (t *planeTiles) copy(r *tapRun, dst, src unsafe.Pointer, cols, rows, planes
 			t.elem.Block(to, from, cols, rows)
 			continue
 		}
-		r.ptrs[0], r.ptrs[1] = to, from
-		r.strides[0], r.strides[1] = rows.Dst, rows.Src
-		t.copyRow.Run(&r.State, r.ptrs[:2], r.strides[:2], cols.N, rows.N)
+		worker.ptrs[0], worker.ptrs[1] = to, from
+		worker.strides[0], worker.strides[1] = rows.Dst, rows.Src
+		t.copyRow.Run(&worker.State, worker.ptrs[:2], worker.strides[:2], cols.N, rows.N)
 	}
 }

@@ -69,20 +69,20 @@ func newTapSum(d tensor.DType, taps int, bias, scalar bool) (*tapSum, error) {
 	if !hasTapCode(d) {
 		return nil, nil
 	}
-	t := &tapSum{hasBias: bias}
-	n := kit.DivUp(taps, maxTaps)
-	for k := range n {
-		p := tapPart{first: k * taps / n, end: (k + 1) * taps / n}
-		l, err := tapLoop(d, p.end-p.first, bias || k > 0, scalar, scalar && k == 0)
+	sum := &tapSum{hasBias: bias}
+	count := kit.DivUp(taps, maxTaps)
+	for k := range count {
+		part := tapPart{first: k * taps / count, end: (k + 1) * taps / count}
+		loop, err := tapLoop(d, part.end-part.first, bias || k > 0, scalar, scalar && k == 0)
 		if err != nil {
 			return nil, err
 		}
-		if p.loop, err = loops.New(l, loops.Options{}); err != nil || !p.loop.Compiled() {
+		if part.loop, err = loops.New(loop, loops.Options{}); err != nil || !part.loop.Compiled() {
 			return nil, err
 		}
-		t.parts = append(t.parts, p)
+		sum.parts = append(sum.parts, part)
 	}
-	return t, nil
+	return sum, nil
 }
 
 // tapLoop returns the loop over a row. Its operands are the initial value (if start is set), the elements of all taps,
@@ -102,39 +102,39 @@ func tapLoop(d tensor.DType, taps int, start, scalar, scalarStart bool) (*expr.L
 	}
 	add(taps, false)
 	add(taps, scalar)
-	b := expr.NewBuilder(in...)
+	builder := expr.NewBuilder(in...)
 	var sum expr.Value
 	for t := range taps {
-		x, w := b.Load(first+t), b.Load(first+taps+t)
+		x, w := builder.Load(first+t), builder.Load(first+taps+t)
 		switch {
 		case t > 0:
-			sum = b.Do(expr.FMA, x, w, sum)
+			sum = builder.Do(expr.FMA, x, w, sum)
 		case start:
-			sum = b.Do(expr.FMA, x, w, b.Load(0))
+			sum = builder.Do(expr.FMA, x, w, builder.Load(0))
 		default:
-			sum = b.Do(expr.Mul, x, w)
+			sum = builder.Do(expr.Mul, x, w)
 		}
 	}
-	c, err := b.Build(b.Real(sum))
+	c, err := builder.Build(builder.Real(sum))
 	return &expr.Loop{Code: c, Scalar: scalars}, err
 }
 
-// run computes rows of rowLen elements. The inputs and weights are the streams in r.
-func (t *tapSum) run(r *tapRun, out, bias rowStream, rowLen, rows int) {
+// run computes rows of rowLen elements. The inputs and weights are the streams in worker.
+func (t *tapSum) run(worker *tapRun, out, bias rowStream, rowLen, rows int) {
 	start := bias
 	for k, p := range t.parts {
-		r.operandCount = 0
-		r.add(out)
+		worker.operandCount = 0
+		worker.add(out)
 		if t.hasBias || k > 0 {
-			r.add(start)
+			worker.add(start)
 		}
-		for _, x := range r.x[p.first:p.end] {
-			r.add(x)
+		for _, x := range worker.x[p.first:p.end] {
+			worker.add(x)
 		}
-		for _, w := range r.w[p.first:p.end] {
-			r.add(w)
+		for _, w := range worker.w[p.first:p.end] {
+			worker.add(w)
 		}
-		p.loop.Run(&r.State, r.ptrs[:r.operandCount], r.strides[:r.operandCount], rowLen, rows)
+		p.loop.Run(&worker.State, worker.ptrs[:worker.operandCount], worker.strides[:worker.operandCount], rowLen, rows)
 		start = out
 	}
 }

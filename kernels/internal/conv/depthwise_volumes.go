@@ -30,12 +30,12 @@ type volumeTaps struct {
 const maxTapsBytes = 4 << 20
 
 // newVolumeTaps returns nil if groups have several input channels, or if the loops cannot be compiled.
-func newVolumeTaps(s *convShape, d tensor.DType) *volumeTaps {
-	if s.inPerGroup != 1 || !hasTapCode(d) || s.outStride.w != 1 && s.w.Results > 1 {
+func newVolumeTaps(conv *convShape, d tensor.DType) *volumeTaps {
+	if conv.inPerGroup != 1 || !hasTapCode(d) || conv.outStride.w != 1 && conv.w.Results > 1 {
 		return nil
 	}
-	t := &volumeTaps{convShape: s, dtype: d, elem: strided.Move(d.Size()), paddedRows: s.h.Extent(s.h.Results),
-		colsPerRemainder: kit.DivUp(s.w.Extent(s.w.Results), s.w.Stride)}
+	t := &volumeTaps{convShape: conv, dtype: d, elem: strided.Move(d.Size()), paddedRows: conv.h.Extent(conv.h.Results),
+		colsPerRemainder: kit.DivUp(conv.w.Extent(conv.w.Results), conv.w.Stride)}
 	if t.channelBytes() > maxTapsBytes {
 		return nil
 	}
@@ -51,37 +51,37 @@ func (t *volumeTaps) channelBytes() int {
 }
 
 // lowerTaps makes the kernel. A chunk computes some channels of the result.
-func (v convolution) lowerTaps(c *graph.Call) (*graph.Kernel, error) {
+func (op convolution) lowerTaps(c *graph.Call) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
 	return copies.CompileInDType(c, multiply.ComputationDType(c), func(c *graph.Call) (*graph.Kernel, error) {
-		s := v.shape(c)
-		t := newVolumeTaps(s, c.Out[0].DType)
+		conv := op.shape(c)
+		t := newVolumeTaps(conv, c.Out[0].DType)
 		if t == nil {
-			return convNCHW(s)
+			return convNCHW(conv)
 		}
 		var err error
-		if t.sum, err = newTapSum(t.dtype, s.taps(), s.hasBias, true); err != nil || t.sum == nil {
+		if t.sum, err = newTapSum(t.dtype, conv.taps(), conv.hasBias, true); err != nil || t.sum == nil {
 			return nil, err
 		}
-		units := s.n * s.outChannels
-		group := max(1, machine.MACGrain/(s.pixelsOut()*s.taps()))
+		units := conv.n * conv.outChannels
+		group := max(1, machine.MACGrain/(conv.pixelsOut()*conv.taps()))
 		return &graph.Kernel{Worker: t.channelBytes(), Code: t.listings, Phases: []graph.Phase{{
 			Chunks: kit.DivUp(units, group),
-			Run: func(m *graph.Mem, chunk int) error {
-				r := t.run.Of(m)
-				clear(m.Worker[:t.channelBytes()])
+			Run: func(mem *graph.Mem, chunk int) error {
+				worker := t.run.Of(mem)
+				clear(mem.Worker[:t.channelBytes()])
 				copied := -1
 				for u := chunk * group; u < min(units, (chunk+1)*group); u++ {
-					image, o := u/s.outChannels, u%s.outChannels
-					if inChannel := o / s.outPerGroup(); copied != image*s.groups+inChannel {
-						copied = image*s.groups + inChannel
-						t.copyChannel(m, unsafe.Add(m.Ptrs[1], (image*s.inStride.n+inChannel*s.inStride.c)*t.dtype.Size()))
+					image, o := u/conv.outChannels, u%conv.outChannels
+					if inChannel := o / conv.outPerGroup(); copied != image*conv.groups+inChannel {
+						copied = image*conv.groups + inChannel
+						t.copyChannel(mem, unsafe.Add(mem.Ptrs[1], (image*conv.inStride.n+inChannel*conv.inStride.c)*t.dtype.Size()))
 					}
-					t.computeChannel(m, r, image, o)
+					t.computeChannel(mem, worker, image, o)
 				}
-				r.release()
+				worker.release()
 				return nil
 			}}}}, nil
 	})
@@ -117,36 +117,36 @@ func (t *volumeTaps) copyChannel(m *graph.Mem, from unsafe.Pointer) {
 }
 
 // computeChannel computes a channel of the result, plane by plane.
-func (t *volumeTaps) computeChannel(m *graph.Mem, r *tapRun, image, o int) {
-	size, memory := t.dtype.Size(), unsafe.Pointer(unsafe.SliceData(m.Worker))
-	r.reserve(t.taps())
+func (t *volumeTaps) computeChannel(mem *graph.Mem, worker *tapRun, image, o int) {
+	size, memory := t.dtype.Size(), unsafe.Pointer(unsafe.SliceData(mem.Worker))
+	worker.reserve(t.taps())
 	var bias rowStream
 	if t.hasBias {
-		bias.ptr = unsafe.Add(m.Ptrs[3], o*t.biasStride*size)
+		bias.ptr = unsafe.Add(mem.Ptrs[3], o*t.biasStride*size)
 	}
 	for d := range t.d.Results {
-		for tap := range r.x {
+		for tap := range worker.x {
 			kd, kh, kw := t.tap(tap)
 			column := kw * t.w.Dilation
 			row := (d*t.d.Stride+kd*t.d.Dilation)*t.paddedRows + kh*t.h.Dilation
 			at := row*t.pitch() + column%t.w.Stride*t.colsPerRemainder + column/t.w.Stride
-			r.x[tap] = rowStream{unsafe.Add(memory, at*size), t.h.Stride * t.pitch() * size}
+			worker.x[tap] = rowStream{unsafe.Add(memory, at*size), t.h.Stride * t.pitch() * size}
 			weight := o*t.weightStride.n + kd*t.weightStride.d + kh*t.weightStride.h + kw*t.weightStride.w
-			r.w[tap] = rowStream{unsafe.Add(m.Ptrs[2], weight*size), 0}
+			worker.w[tap] = rowStream{unsafe.Add(mem.Ptrs[2], weight*size), 0}
 		}
-		out := rowStream{unsafe.Add(m.Ptrs[0], (image*t.outStride.n+o*t.outStride.c+d*t.outStride.d)*size),
+		out := rowStream{unsafe.Add(mem.Ptrs[0], (image*t.outStride.n+o*t.outStride.c+d*t.outStride.d)*size),
 			t.outStride.h * size}
-		t.sum.run(r, out, bias, t.w.Results, t.h.Results)
+		t.sum.run(worker, out, bias, t.w.Results, t.h.Results)
 	}
 }
 
 // tapsImpl is the depthwise implementation for volumes.
-func (v convolution) tapsImpl() graph.Impl {
+func (op convolution) tapsImpl() graph.Impl {
 	usable := func(c *graph.Call) *volumeTaps {
 		if c.Out[0].Numel() == 0 {
 			return nil
 		}
-		return newVolumeTaps(v.shape(c), multiply.ComputationDType(c))
+		return newVolumeTaps(op.shape(c), multiply.ComputationDType(c))
 	}
 	return graph.Impl{Name: "taps",
 		Doc: "Sums the elements of windows channel by channel, in compiled loops over planes.",
@@ -168,6 +168,6 @@ func (v convolution) tapsImpl() graph.Impl {
 			}
 			return w
 		},
-		Lower: v.lowerTaps,
+		Lower: op.lowerTaps,
 	}
 }

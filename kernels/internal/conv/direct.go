@@ -78,25 +78,25 @@ const (
 )
 
 // hasDirectCode reports whether machine code supports a convolution of this size and dtype. Strides do not matter.
-func hasDirectCode(s *convShape, d tensor.DType) bool {
+func hasDirectCode(conv *convShape, d tensor.DType) bool {
 	return tile.Supports(machine.Host()) && jit.Available() == nil &&
-		(d == tensor.Float32 || d == tensor.Float64) && s.n*s.outChannels*s.pixelsOut() > 0 &&
-		s.termsPerOutput() > 0 && s.termsPerOutput() <= maxDirectTerms &&
-		s.inputReach(max(s.inChannels, 1), d.Size()) < maxReach &&
-		s.outputReach(d.Size()) < maxReach
+		(d == tensor.Float32 || d == tensor.Float64) && conv.n*conv.outChannels*conv.pixelsOut() > 0 &&
+		conv.termsPerOutput() > 0 && conv.termsPerOutput() <= maxDirectTerms &&
+		conv.inputReach(max(conv.inChannels, 1), d.Size()) < maxReach &&
+		conv.outputReach(d.Size()) < maxReach
 }
 
 // newDirect generates the code of a convolution that hasDirectCode accepts.
-func newDirect(s *convShape, d tensor.DType, planes bool) (*directConv, error) {
-	shape := newDirectShape(s, d, planes)
-	t := &directConv{conv: s, shape: shape, elemBytes: d.Size(), termBytes: shape.vectors * shape.lanes * d.Size(),
-		images: s.n, inImageBytes: s.inStride.n * d.Size(), inPixelBytes: s.inPixelStride(planes) * d.Size(),
-		outPixelStride: s.outPixelStride(), outElemBytes: d.Size()}
-	if s.phase != nil {
-		t.outPixelStride = s.outStride.w
+func newDirect(conv *convShape, d tensor.DType, planes bool) (*directConv, error) {
+	shape := newDirectShape(conv, d, planes)
+	t := &directConv{conv: conv, shape: shape, elemBytes: d.Size(), termBytes: shape.vectors * shape.lanes * d.Size(),
+		images: conv.n, inImageBytes: conv.inStride.n * d.Size(), inPixelBytes: conv.inPixelStride(planes) * d.Size(),
+		outPixelStride: conv.outPixelStride(), outElemBytes: d.Size()}
+	if conv.phase != nil {
+		t.outPixelStride = conv.outStride.w
 	}
-	t.epilogue = newCodeEpilogue(s.epilogue, s.outChannels, tile.EpilogueOperands)
-	t.sums = newSumBlocks(s, &shape)
+	t.epilogue = newCodeEpilogue(conv.epilogue, conv.outChannels, tile.EpilogueOperands)
+	t.sums = newSumBlocks(conv, &shape)
 	t.makeTiles()
 	t.chooseOrder()
 	return t, t.compile()
@@ -114,7 +114,7 @@ func (t *directConv) compile() error {
 			spec.Vectors = kit.DivUp(channels, t.shape.lanes)
 			spec.PrefetchedLines, spec.Epilogue = t.prefetchLines, t.epilogue.Steps
 			spec.Lanes, spec.Quantized = channels%t.shape.lanes, t.requantize
-			spec.Bytes, spec.Words, spec.Unit = t.byteElements, t.wordElements, t.shape.usesUnit
+			spec.Bytes, spec.Words, spec.MatrixUnit = t.byteElements, t.wordElements, t.shape.usesUnit
 			spec.SignedIn = t.signedElements
 			if t.conv.hasBias {
 				spec.Start = tile.FromLanes
@@ -131,25 +131,25 @@ func (t *directConv) compile() error {
 
 // phase returns the phase that computes the result. bind sets the addresses of input, weight and bias and, if the
 // result is quantized, of scales and zero points.
-func (t *directConv) phase(bind func(a *jit.Args, m *graph.Mem)) graph.Phase {
+func (t *directConv) phase(bind func(args *jit.Args, m *graph.Mem)) graph.Phase {
 	return graph.Phase{Chunks: t.order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
-		r := t.run.Of(m)
-		a := &r.args
-		bind(a, m)
-		a.Ptr[tile.Out], a.Ptr[tile.Prefetched] = m.Ptrs[0], a.Ptr[tile.Vec]
+		worker := t.run.Of(m)
+		args := &worker.args
+		bind(args, m)
+		args.Ptr[tile.Out], args.Ptr[tile.Prefetched] = m.Ptrs[0], args.Ptr[tile.Vec]
 		if t.prefetchesImage {
-			a.Ptr[tile.Prefetched] = a.Ptr[tile.In]
+			args.Ptr[tile.Prefetched] = args.Ptr[tile.In]
 		}
-		t.epilogue.setOperands(a, &r.epilogue, m)
+		t.epilogue.setOperands(args, &worker.epilogue, m)
 		err := t.order.EachUnit(chunk, func(image, block, strip int) error {
-			if err := t.computeStrip(r, image, block, strip); err != nil {
+			if err := t.computeStrip(worker, image, block, strip); err != nil {
 				return err
 			}
-			t.finish(r, image, block, strip)
+			t.finish(worker, image, block, strip)
 			return nil
 		})
-		clear(a.Ptr[:])
-		r.epilogue.Release()
+		clear(args.Ptr[:])
+		worker.epilogue.Release()
 		return err
 	}}
 }
@@ -162,44 +162,44 @@ func (t *directConv) inImage(image, strip int) (int, int) {
 	return image, strip
 }
 
-// firstPixelOf returns the first output pixel of a strip of the order. It counts from the first pixel of the image, or
-// of the batch if a band spans images.
-func (t *directConv) firstPixelOf(strip int) int {
+// orderStripStart returns the first output pixel of a strip of the order. It counts from the first pixel of the image,
+// or of the batch if a band spans images.
+func (t *directConv) orderStripStart(strip int) int {
 	image, strip := t.inImage(0, strip)
-	return image*t.conv.pixelsOut() + t.firstPixel(strip)
+	return image*t.conv.pixelsOut() + t.stripStart(strip)
 }
 
 // computeStrip computes a strip of an image for a block of output channels.
-func (t *directConv) computeStrip(r *directRun, image, block, strip int) error {
-	s, a := t.conv, &r.args
+func (t *directConv) computeStrip(worker *directRun, image, block, strip int) error {
+	conv, args := t.conv, &worker.args
 	first, channels := t.channels(block)
 	channel := first * t.elemBytes
 	prefetched := t.panelStart((block+1)%t.order.Blocks) + strip%t.order.BandStrips*t.stripPrefetchBytes
 	image, strip = t.inImage(image, strip)
-	in := image*t.inImageBytes + first/s.outPerGroup()*s.inPerGroup*s.inStride.c*t.elemBytes
-	out := (image*s.outStride.n + first + s.outStart()) * t.outElemBytes
+	in := image*t.inImageBytes + first/conv.outPerGroup()*conv.inPerGroup*conv.inStride.c*t.elemBytes
+	out := (image*conv.outStride.n + first + conv.outStart()) * t.outElemBytes
 	weight := t.panelStart(block)
 	codes := t.codes[0]
 	if channels < t.shape.blockChannels() {
 		codes = t.codes[1]
 	}
-	a.Row[tile.Bias] = channel
+	args.Row[tile.Bias] = channel
 	if t.requantize != tile.NotQuantized {
-		a.Row[tile.Scales] = channel
+		args.Row[tile.Scales] = channel
 	}
-	a.Row[tile.Prefetched] = prefetched
-	r.calls = t.appendCalls(r.calls[:0], strip)
-	for _, c := range r.calls {
-		a.Row[tile.In], a.Row[tile.Out], a.Row[tile.Vec] = in+c.in, out+c.out, weight+c.weight
+	args.Row[tile.Prefetched] = prefetched
+	worker.calls = t.appendCalls(worker.calls[:0], strip)
+	for _, c := range worker.calls {
+		args.Row[tile.In], args.Row[tile.Out], args.Row[tile.Vec] = in+c.in, out+c.out, weight+c.weight
 		if t.prefetchesImage {
-			a.Row[tile.Prefetched] = in + c.in + t.specs[c.code].Rows*t.pixelBytes()
+			args.Row[tile.Prefetched] = in + c.in + t.specs[c.code].Rows*t.pixelBytes()
 		}
-		t.epilogue.SetOffsets(a, out+c.out, channel)
-		a.Rows, a.Step[tile.LoopTrips+t.shape.windowLoop()] = c.tiles, c.rows
+		t.epilogue.SetOffsets(args, out+c.out, channel)
+		args.Rows, args.Step[tile.LoopTrips+t.shape.windowLoop()] = c.tiles, c.rows
 		if t.shape.volumes {
-			a.Step[tile.LoopTrips+t.shape.windowLoop()-1] = c.planes
+			args.Step[tile.LoopTrips+t.shape.windowLoop()-1] = c.planes
 		}
-		if err := codes[c.code].Call(a); err != nil {
+		if err := codes[c.code].Call(args); err != nil {
 			return err
 		}
 	}
@@ -221,55 +221,56 @@ func (t *directConv) listings() (list []expr.Listing) {
 }
 
 // convDirect is the kernel of direct convolution.
-func convDirect(s *convShape, a convAlgorithm) (*graph.Kernel, error) {
-	d := s.call.Out[0].DType
-	if a == directByPixels && s.usesGroupWindows(d) {
-		return depthwiseWindows(s, d)
+func convDirect(conv *convShape, algorithm convAlgorithm) (*graph.Kernel, error) {
+	d := conv.call.Out[0].DType
+	if algorithm == directByPixels && conv.usesGroupWindows(d) {
+		return depthwiseWindows(conv, d)
 	}
-	weight, err := newPackedWeight(s.call, convPanels(s, a, d))
+	weight, err := newPackedWeight(conv.call, convPanels(conv, algorithm, d))
 	if err != nil {
 		return nil, err
 	}
-	t, err := newDirect(s, d, a == directFromPlanes)
+	t, err := newDirect(conv, d, algorithm == directFromPlanes)
 	if err != nil {
 		return nil, err
 	}
-	compute := t.phase(func(a *jit.Args, m *graph.Mem) {
-		a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Bias] = m.Ptrs[1], weight.address(m), s.denseBias(m, t.elemBytes)
+	compute := t.phase(func(args *jit.Args, m *graph.Mem) {
+		args.Ptr[tile.In], args.Ptr[tile.Vec], args.Ptr[tile.Bias] = m.Ptrs[1], weight.address(m), conv.denseBias(m,
+			t.elemBytes)
 	})
-	compute.Flow = s.flow(&t.order, t.firstPixelOf, t.shape.byPlanes)
+	compute.Flow = conv.flow(&t.order, t.orderStripStart, t.shape.byPlanes)
 	return &graph.Kernel{Phases: append(weight.phases(), compute), Scratch: weight.Scratch,
-		Worker: s.denseBiasBytes(t.elemBytes), Code: t.listings}, nil
+		Worker: conv.denseBiasBytes(t.elemBytes), Code: t.listings}, nil
 }
 
 // finish applies the epilogue to a strip of an image and the channels of a block. It does nothing if the code has
 // applied the epilogue in registers.
-func (t *directConv) finish(r *directRun, image, block, strip int) {
+func (t *directConv) finish(worker *directRun, image, block, strip int) {
 	if t.epilogue.strips == nil {
 		return
 	}
-	s := t.conv
+	conv := t.conv
 	channel, channels := t.channels(block)
 	image, strip = t.inImage(image, strip)
-	start := image*s.outStride.n + channel + s.outStart()
-	for first, end := t.firstPixel(strip), t.firstPixel(strip+1); first < end; {
+	start := image*conv.outStride.n + channel + conv.outStart()
+	for first, end := t.stripStart(strip), t.stripStart(strip+1); first < end; {
 		n := end - first
-		if s.phase != nil { // only the pixels of a row are evenly spaced
-			n = min(n, s.w.Results-first%s.w.Results)
+		if conv.phase != nil { // only the pixels of a row are evenly spaced
+			n = min(n, conv.w.Results-first%conv.w.Results)
 		}
-		t.epilogue.strips.Do(&r.epilogue, start+t.outOffset(first), n, t.outPixelStride, channels, 1)
+		t.epilogue.strips.Apply(&worker.epilogue, start+t.outOffset(first), n, t.outPixelStride, channels, 1)
 		first += n
 	}
 }
 
 // outOffset returns the offset of a pixel of the result from the first pixel, in elements.
 func (t *directConv) outOffset(pixel int) int {
-	s := t.conv
-	if s.phase == nil {
+	conv := t.conv
+	if conv.phase == nil {
 		return pixel * t.outPixelStride
 	}
-	row, col := pixel/s.w.Results, pixel%s.w.Results
-	return row/s.h.Results*s.outStride.d + row%s.h.Results*s.outStride.h + col*s.outStride.w
+	row, col := pixel/conv.w.Results, pixel%conv.w.Results
+	return row/conv.h.Results*conv.outStride.d + row%conv.h.Results*conv.outStride.h + col*conv.outStride.w
 }
 
 // channels returns the first output channel of a block, and its number of channels.

@@ -17,16 +17,16 @@ const blockTerms = 512
 
 // newSumBlocks chooses blocks by the sizes of the convolution alone. Results then have the same bits with every
 // instruction set.
-func newSumBlocks(s *convShape, f *directShape) sumBlocks {
+func newSumBlocks(conv *convShape, f *directShape) sumBlocks {
 	switch {
-	case s.termsPerOutput() <= blockTerms:
+	case conv.termsPerOutput() <= blockTerms:
 		return sumBlocks{}
 	case f.byPlanes && f.tiling != pointwiseTiling:
-		return sumBlocks{channels: largestPart(s.inPerGroup, max(1, blockTerms/s.taps()))}
-	case s.inPerGroup > blockTerms:
-		return sumBlocks{terms: largestPart(s.inPerGroup, blockTerms), taps: 1}
+		return sumBlocks{channels: largestPart(conv.inPerGroup, max(1, blockTerms/conv.taps()))}
+	case conv.inPerGroup > blockTerms:
+		return sumBlocks{terms: largestPart(conv.inPerGroup, blockTerms), taps: 1}
 	}
-	return sumBlocks{taps: largestPart(s.w.Taps, max(1, blockTerms/s.inPerGroup))}
+	return sumBlocks{taps: largestPart(conv.w.Taps, max(1, blockTerms/conv.inPerGroup))}
 }
 
 // largestPart divides n evenly into the fewest parts of at most limit each, and returns the size of the largest part.

@@ -78,39 +78,40 @@ func (s *convShape) spansPixels(channels int) bool {
 }
 
 // bytesWalks returns the channels-last walk if machine code supports the call.
-func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
-	o, supported := byteConv.order(directByPixels, c.Meta(bytesInput).Rank())
-	s := byteConv.bytesShape(c)
-	small := s.groups > 1 && (s.inPerGroup < elementBytes || s.outPerGroup() < minGroupChannels)
-	if !supported || small || !tile.SupportsIntegers(machine.Host()) || s.n*s.outChannels*s.h.Results*s.w.Results == 0 {
+func bytesWalks(call *graph.Call, _ []tensor.Order) []graph.Walk {
+	order, supported := byteConv.order(directByPixels, call.Meta(bytesInput).Rank())
+	conv := byteConv.bytesShape(call)
+	small := conv.groups > 1 && (conv.inPerGroup < elementBytes || conv.outPerGroup() < minGroupChannels)
+	if !supported || small || !tile.SupportsIntegers(machine.Host()) ||
+		conv.n*conv.outChannels*conv.h.Results*conv.w.Results == 0 {
 		return nil
 	}
-	packed := s.packedShape(elementChannels())
-	if !hasDirectCode(packed, directDType) || s.readsPadding() &&
-		!s.allowsScratch(kit.BoundedProduct(s.n, packed.inStride.n)) {
+	packed := conv.packedShape(elementChannels())
+	if !hasDirectCode(packed, directDType) || conv.readsPadding() &&
+		!conv.allowsScratch(kit.BoundedProduct(conv.n, packed.inStride.n)) {
 		return nil
 	}
-	return []graph.Walk{c.InOrder(o)}
+	return []graph.Walk{call.InOrder(order)}
 }
 
 // bytesWork returns the cost of a direct convolution of bytes.
-func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
-	w := graph.Work{Steps: 1}
-	c.AddStreamed(&w)
-	s := byteConv.bytesShape(c)
+func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
+	work := graph.Work{Steps: 1}
+	call.AddStreamed(&work)
+	conv := byteConv.bytesShape(call)
 	channels := elementChannels()
-	packed := s.packedShape(channels)
+	packed := conv.packedShape(channels)
 	if f := packed.elementShape(channels); f.usesUnit {
-		packed.unitWork(&w, &f)
+		packed.unitWork(&work, &f)
 	} else {
-		packed.directWork(&w, rateDirectElements, directDType, false)
+		packed.directWork(&work, rateDirectElements, directDType, false)
 	}
-	if channels < elementBytes || s.needsCopy(channels) || imageSignMask(c) != 0 {
-		w.Bytes[graph.Copied] += float64(s.n * (s.inChannels*s.h.Size*s.w.Size +
+	if channels < elementBytes || conv.needsCopy(channels) || imageSignMask(call) != 0 {
+		work.Bytes[graph.Copied] += float64(conv.n * (conv.inChannels*conv.h.Size*conv.w.Size +
 			elementBytes*packed.inChannels*packed.h.Size*packed.w.Size))
 	}
-	w.Flops = byteConv.flops(c)
-	return w
+	work.Flops = byteConv.flops(call)
+	return work
 }
 
 // needsCopy reports whether images must be copied, because windows reach outside the image or pixels are not whole
@@ -153,27 +154,27 @@ func (t *directBytes) packedAt(o int) int {
 }
 
 // newDirectBytes describes the convolution of a call. The caller divides it into tiles and generates the code.
-func newDirectBytes(c *graph.Call) *directBytes {
-	s := byteConv.bytesShape(c)
-	t := &directBytes{image: s, elementChannels: elementChannels(), signMask: imageSignMask(c)}
-	signed := c.Meta(bytesInput).DType == tensor.Int8
-	t.copied, t.signed = s.needsCopy(t.elementChannels) || t.signMask != 0, tile.ReadsSigned(machine.Host(), signed)
+func newDirectBytes(call *graph.Call) *directBytes {
+	conv := byteConv.bytesShape(call)
+	t := &directBytes{image: conv, elementChannels: elementChannels(), signMask: imageSignMask(call)}
+	signed := call.Meta(bytesInput).DType == tensor.Int8
+	t.copied, t.signed = conv.needsCopy(t.elementChannels) || t.signMask != 0, tile.ReadsSigned(machine.Host(), signed)
 	if t.elementChannels < elementBytes {
 		t.copied, t.signed, t.signMask = true, signed, 0
 	}
-	packed := s.packedShape(t.elementChannels)
+	packed := conv.packedShape(t.elementChannels)
 	shape := packed.elementShape(t.elementChannels)
 	t.directConv = directConv{conv: packed, shape: shape, elemBytes: elementBytes,
 		termBytes: shape.blockChannels() * elementBytes, images: packed.n,
 		inPixelBytes: packed.inChannels * elementBytes, outPixelStride: packed.outChannels, requantize: tile.Unsigned,
 		outElemBytes: 1}
-	if s.spansPixels(t.elementChannels) {
-		t.inPixelBytes = s.inChannels * (elementBytes / t.elementChannels)
+	if conv.spansPixels(t.elementChannels) {
+		t.inPixelBytes = conv.inChannels * (elementBytes / t.elementChannels)
 	}
 	t.inImageBytes = packed.h.Size * packed.w.Size * t.inPixelBytes
 	t.byteElements, t.wordElements = t.elementChannels == elementBytes, t.elementChannels < elementBytes
 	t.signedElements = t.byteElements && t.signed
-	switch c.Out[0].DType {
+	switch call.Out[0].DType {
 	case tensor.Int8:
 		t.requantize = tile.Signed
 	case tensor.Int32:
@@ -208,13 +209,13 @@ func bytesPack(c *graph.Call, i int) (graph.Packing, bool) {
 }
 
 // lowerBytes makes the kernel of a direct convolution of bytes.
-func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
-	if c.Out[0].Numel() == 0 {
+func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
+	if call.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	t := newDirectBytes(c)
+	t := newDirectBytes(call)
 	if t.requantize == tile.NotQuantized {
-		t.epilogue = newCodeEpilogue(fusion.EpilogueOf(c), t.conv.outChannels, tile.EpilogueOperands)
+		t.epilogue = newCodeEpilogue(fusion.EpilogueOf(call), t.conv.outChannels, tile.EpilogueOperands)
 	}
 	t.makeTiles()
 	t.chooseOrder()
@@ -223,7 +224,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	}
 	if t.wordElements {
 		var err error
-		if t.widen, err = kit.FormulaLoop("int16(x)", []string{"x"}, []tensor.DType{c.Meta(bytesInput).DType}, nil,
+		if t.widen, err = kit.FormulaLoop("int16(x)", []string{"x"}, []tensor.DType{call.Meta(bytesInput).DType}, nil,
 			tensor.Int16); err != nil {
 			return nil, err
 		}
@@ -233,71 +234,71 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	t.scratchOffsets.zeroPoint = t.scratchOffsets.sums + t.conv.outChannels*elementBytes
 	// The bias is read in whole vectors.
 	t.scratchOffsets.images = t.scratchOffsets.sums + kit.AlignUp(t.conv.outChannels*elementBytes+machine.LineBytes)
-	k := &graph.Kernel{Scratch: t.scratchOffsets.images, Code: t.listings}
+	kernel := &graph.Kernel{Scratch: t.scratchOffsets.images, Code: t.listings}
 	if t.copied {
 		// Reads extend past the last pixel.
-		k.Scratch += kit.AlignUp(t.conv.n*t.conv.h.Size*t.conv.w.Size*t.pixelBytes() + elementBytes)
+		kernel.Scratch += kit.AlignUp(t.conv.n*t.conv.h.Size*t.conv.w.Size*t.pixelBytes() + elementBytes)
 	}
 	if t.widen != nil {
-		k.Worker = t.conv.w.Size * t.paddedChannels()
+		kernel.Worker = t.conv.w.Size * t.paddedChannels()
 	}
 	if t.shape.usesUnit {
-		k.Worker = tile.UnitScratchBytes
+		kernel.Worker = tile.UnitScratchBytes
 	}
-	k.Phases = append(weight.phases(), t.prepare(weight), t.phase(func(a *jit.Args, m *graph.Mem) {
-		a.Ptr[tile.In], a.Ptr[tile.Vec] = m.Ptrs[1+bytesInput], weight.address(m)
+	kernel.Phases = append(weight.phases(), t.prepare(weight), t.phase(func(args *jit.Args, mem *graph.Mem) {
+		args.Ptr[tile.In], args.Ptr[tile.Vec] = mem.Ptrs[1+bytesInput], weight.address(mem)
 		if t.copied {
-			a.Ptr[tile.In] = unsafe.Pointer(&m.Scratch[t.scratchOffsets.images])
+			args.Ptr[tile.In] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.images])
 		}
-		a.Ptr[tile.Bias] = unsafe.Pointer(&m.Scratch[t.scratchOffsets.sums])
+		args.Ptr[tile.Bias] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.sums])
 		if t.requantize != tile.NotQuantized {
-			a.Ptr[tile.Scales] = m.Ptrs[1+bytesScale]
-			a.Ptr[tile.ZeroPoint] = unsafe.Pointer(&m.Scratch[t.scratchOffsets.zeroPoint])
+			args.Ptr[tile.Scales] = mem.Ptrs[1+bytesScale]
+			args.Ptr[tile.ZeroPoint] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.zeroPoint])
 		}
 		if t.shape.usesUnit {
-			a.Ptr[tile.Scratch] = unsafe.Pointer(unsafe.SliceData(m.Worker))
+			args.Ptr[tile.Scratch] = unsafe.Pointer(unsafe.SliceData(mem.Worker))
 		}
 	}))
-	return k, nil
+	return kernel, nil
 }
 
 // prepare returns the phase before the products. Its first chunk computes the initial values of sums. Each other chunk
 // copies some rows of the images to scratch memory.
 func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
-	s, packed := t.image, t.conv
+	conv, packed := t.image, t.conv
 	rows := 0
 	if t.copied {
 		rows = packed.n * packed.h.Size
 	}
 	group := max(1, machine.MoveGrain/(packed.w.Size*t.pixelBytes()))
-	return graph.Phase{Chunks: 1 + kit.DivUp(rows, group), Run: func(m *graph.Mem, chunk int) error {
-		zero := *(*uint8)(m.Ptrs[1+bytesInputZero]) ^ t.signMask
+	return graph.Phase{Chunks: 1 + kit.DivUp(rows, group), Run: func(mem *graph.Mem, chunk int) error {
+		zero := *(*uint8)(mem.Ptrs[1+bytesInputZero]) ^ t.signMask
 		if chunk == 0 {
-			initialSum := weight.initialSums(m, inputZeroPoint(m, t.signMask, t.signed))
-			sums := kit.SliceOf[int32](m.Scratch, t.scratchOffsets.sums, s.outChannels)
+			initialSum := weight.initialSums(mem, inputZeroPoint(mem, t.signMask, t.signed))
+			sums := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.sums, conv.outChannels)
 			for o := range sums {
 				sums[o] = initialSum(o)
 			}
 			if t.requantize != tile.NotQuantized {
-				kit.SliceOf[int32](m.Scratch, t.scratchOffsets.zeroPoint, 1)[0] = resultZeroPoint(m, s.call.Out[0].DType)
+				kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.zeroPoint, 1)[0] = resultZeroPoint(mem, conv.call.Out[0].DType)
 			}
 			return nil
 		}
 		line := packed.w.Size * t.paddedChannels()
 		for row := (chunk - 1) * group; row < min(rows, chunk*group); row++ {
-			image, h := row/packed.h.Size, row%packed.h.Size-s.h.Before
+			image, h := row/packed.h.Size, row%packed.h.Size-conv.h.Before
 			if t.widen == nil {
-				s.copyPaddedRow(kit.SliceOf[uint8](m.Scratch, t.scratchOffsets.images+row*line, line), packed.w.Size, m, image, h,
-					zero, t.copyPixels)
+				conv.copyPaddedRow(kit.SliceOf[uint8](mem.Scratch, t.scratchOffsets.images+row*line, line), packed.w.Size, mem,
+					image, h, zero, t.copyPixels)
 				continue
 			}
-			from := kit.AddressOf[uint8](m.Ptrs[1+bytesInput], row*line) // rows that need no padding are only widened
-			if s.needsCopy(t.elementChannels) {
-				s.copyPaddedRow(kit.SliceOf[uint8](m.Worker, 0, line), packed.w.Size, m, image, h, zero, t.copyPixels)
-				from = unsafe.Pointer(unsafe.SliceData(m.Worker))
+			from := kit.AddressOf[uint8](mem.Ptrs[1+bytesInput], row*line) // rows that need no padding are only widened
+			if conv.needsCopy(t.elementChannels) {
+				conv.copyPaddedRow(kit.SliceOf[uint8](mem.Worker, 0, line), packed.w.Size, mem, image, h, zero, t.copyPixels)
+				from = unsafe.Pointer(unsafe.SliceData(mem.Worker))
 			}
-			to := unsafe.Pointer(&m.Scratch[t.scratchOffsets.images+2*row*line])
-			t.widen.Run(t.state.Of(m), []unsafe.Pointer{to, from}, []int{0, 0}, line, 1)
+			to := unsafe.Pointer(&mem.Scratch[t.scratchOffsets.images+2*row*line])
+			t.widen.Run(t.state.Of(mem), []unsafe.Pointer{to, from}, []int{0, 0}, line, 1)
 		}
 		return nil
 	}}
@@ -310,11 +311,11 @@ func (t *directBytes) paddedChannels() int {
 
 // copyPixels copies pixels to whole elements and flips signs. Missing channels of the last element are 0.
 func (t *directBytes) copyPixels(to, from []uint8) {
-	s, padded := t.image, t.paddedChannels()
-	if padded == s.inChannels {
+	conv, padded := t.image, t.paddedChannels()
+	if padded == conv.inChannels {
 		copy(to, from)
 	} else { // each group begins with a new element
-		padPixels(to, from, padded/s.groups, s.inPerGroup)
+		padPixels(to, from, padded/conv.groups, conv.inPerGroup)
 	}
 	if t.signMask != 0 {
 		flipSigns(to)

@@ -52,15 +52,15 @@ func (t *directConv) largeWeight() bool { return t.blocks()*t.panelBytes() > sma
 // the next block would wait for the whole panel. With a small weight and an image larger than the L2 cache, each tile
 // prefetches the pixels of the next tile, because the hardware prefetcher does not follow all rows that a tile reads.
 func (t *directConv) chooseOrder() {
-	s := t.conv
+	conv := t.conv
 	strips := t.strips
 	t.order = multiply.StripOrder{Images: t.images, Blocks: t.blocks(), Strips: strips, BandStrips: 1}
 	if t.largeWeight() {
 		if t.bandsOfImages = t.images > 1 && t.blocks()*t.panelBytes() > bandInputBytes; t.bandsOfImages {
 			t.order.Images, t.order.Strips = 1, t.images*strips
 		}
-		pixels := s.n / t.order.Images * t.elemBytes
-		read, written := pixels*s.inChannels*s.pixelsIn(), pixels*s.outChannels*s.pixelsOut()
+		pixels := conv.n / t.order.Images * t.elemBytes
+		read, written := pixels*conv.inChannels*conv.pixelsIn(), pixels*conv.outChannels*conv.pixelsOut()
 		bands := kit.DivUp(read, bandInputBytes)
 		if t.blocks()*t.panelBytes() <= read+written {
 			bands = max(2, bands)
@@ -70,19 +70,19 @@ func (t *directConv) chooseOrder() {
 		if t.shape.tiling == rowTiling {
 			tiles *= strips
 		}
-		iterations := max(1, tiles*t.order.BandStrips/strips*s.termsPerOutput()/tile.DefaultUnroll)
+		iterations := max(1, tiles*t.order.BandStrips/strips*conv.termsPerOutput()/tile.DefaultUnroll)
 		t.prefetchLines = min(maxPrefetch, kit.DivUp(kit.DivUp(t.panelBytes(), machine.LineBytes), iterations))
 		t.stripPrefetchBytes = kit.DivUp(t.panelBytes(), t.order.BandStrips)
 	} else if t.shape.tiling == pointwiseTiling && !t.shape.byPlanes &&
-		s.n*s.pixelsIn()*t.pixelBytes() > cachedPixelBytes {
+		conv.n*conv.pixelsIn()*t.pixelBytes() > cachedPixelBytes {
 		t.prefetchesImage = true
 		lines := kit.DivUp(t.maxTileRows()*t.pixelBytes(), machine.LineBytes)
-		t.prefetchLines = min(maxPrefetch, kit.DivUp(lines, max(1, s.inPerGroup/tile.DefaultUnroll)))
+		t.prefetchLines = min(maxPrefetch, kit.DivUp(lines, max(1, conv.inPerGroup/tile.DefaultUnroll)))
 	}
-	pixels := s.n * s.pixelsOut() / max(1, t.images*strips)
+	pixels := conv.n * conv.pixelsOut() / max(1, t.images*strips)
 	grain := machine.MACGrain
 	if t.shape.usesUnit {
 		grain *= tile.UnitGrain
 	}
-	t.order.Cut(kit.BoundedProduct(max(pixels, minStripPixels), t.shape.blockChannels(), s.termsPerOutput()), grain)
+	t.order.Cut(kit.BoundedProduct(max(pixels, minStripPixels), t.shape.blockChannels(), conv.termsPerOutput()), grain)
 }

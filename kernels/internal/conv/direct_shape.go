@@ -52,15 +52,15 @@ const (
 )
 
 // blockChannels returns the number of output channels of a tile.
-func (f *directShape) blockChannels() int { return f.vectors * f.lanes }
+func (shape *directShape) blockChannels() int { return shape.vectors * shape.lanes }
 
 // windowLoop returns the index of the loop over the window's rows, from the outermost loop. The outer loops are a loop
 // over channels, for inputs by planes, and a loop over the window's planes, for volumes.
-func (f *directShape) windowLoop() (loop int) {
-	if f.byPlanes {
+func (shape *directShape) windowLoop() (loop int) {
+	if shape.byPlanes {
 		loop++
 	}
-	if f.volumes {
+	if shape.volumes {
 		loop++
 	}
 	return loop
@@ -68,50 +68,50 @@ func (f *directShape) windowLoop() (loop int) {
 
 // newDirectShape chooses the tiles by sizes and the instruction set. If possible, a tile has at least ten sums. With
 // fewer sums, a multiply-add would wait for the previous multiply-add of the same sum.
-func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
+func newDirectShape(conv *convShape, d tensor.DType, planes bool) directShape {
 	registers, bytes := tile.Registers(machine.Host())
-	f := directShape{byPlanes: planes, volumes: s.isVolumetric(), lanes: bytes / d.Size(),
+	shape := directShape{byPlanes: planes, volumes: conv.isVolumetric(), lanes: bytes / d.Size(),
 		elemsPerLoad: tile.ElementsPerLoad(machine.Host(), d.Size())}
 	const avx2Registers = 16 // registers of AVX2
-	pixels := s.w.Results
+	pixels := conv.w.Results
 	switch {
-	case s.isPointwise() && s.phase == nil:
-		f.tiling, pixels = pointwiseTiling, s.pixelsOut()
+	case conv.isPointwise() && conv.phase == nil:
+		shape.tiling, pixels = pointwiseTiling, conv.pixelsOut()
 		if !planes {
-			pixels *= s.n
+			pixels *= conv.n
 		}
-	case !f.volumes && s.w.Results <= shortRowPixels && s.h.Results*s.w.Results <= smallImagePixels:
-		f.tiling, pixels = smallImageTiling, s.h.Results*s.w.Results
+	case !shape.volumes && conv.w.Results <= shortRowPixels && conv.h.Results*conv.w.Results <= smallImagePixels:
+		shape.tiling, pixels = smallImageTiling, conv.h.Results*conv.w.Results
 	}
-	groupVectors := kit.DivUp(s.outPerGroup(), f.lanes)
-	f.vectors = min(2, groupVectors)
+	groupVectors := kit.DivUp(conv.outPerGroup(), shape.lanes)
+	shape.vectors = min(2, groupVectors)
 	switch {
 	case groupVectors == 3 && registers > avx2Registers:
-		f.vectors = 3
+		shape.vectors = 3
 	case pixels >= shortRowPixels && registers > avx2Registers:
-		f.vectors = f.fewestInstructions(groupVectors, pixels, registers, bytes*s.termsPerOutput())
+		shape.vectors = shape.fewestInstructions(groupVectors, pixels, registers, bytes*conv.termsPerOutput())
 	case pixels <= 2:
-		f.vectors = min(groupVectors, registers/4)
+		shape.vectors = min(groupVectors, registers/4)
 	case pixels < shortRowPixels:
-		f.vectors = min(groupVectors, 4, registers/4-1)
+		shape.vectors = min(groupVectors, 4, registers/4-1)
 	}
-	if s.phase != nil && s.phase.vectors > 0 {
-		f.vectors = s.phase.vectors
+	if conv.phase != nil && conv.phase.vectors > 0 {
+		shape.vectors = conv.phase.vectors
 	}
-	f.rows = f.maxRows(f.vectors, registers)
-	return f
+	shape.rows = shape.maxRows(shape.vectors, registers)
+	return shape
 }
 
 // maxRows returns the maximum number of rows of a tile. The registers hold all sums of the tile, `vectors` vectors of
 // weights, and two elements. If one load reads several elements (elemsPerLoad > 1), the registers hold the elements of
 // all rows instead of two elements. By planes, a load reads one element of each of several rows. By pixels, it reads
 // several terms of one row.
-func (f directShape) maxRows(vectors, registers int) int {
-	if f.elemsPerLoad > 1 {
+func (shape directShape) maxRows(vectors, registers int) int {
+	if shape.elemsPerLoad > 1 {
 		for rows := registers / vectors; ; rows-- {
 			elements := rows
-			if f.byPlanes {
-				elements = kit.DivUp(rows, f.elemsPerLoad)
+			if shape.byPlanes {
+				elements = kit.DivUp(rows, shape.elemsPerLoad)
 			}
 			if rows == 1 || rows*vectors+vectors+elements <= registers {
 				return rows
@@ -129,14 +129,14 @@ func (f directShape) maxRows(vectors, registers int) int {
 // term of all tiles together: loads of elements, loads of vectors, and multiplications. groupVectors is the number of
 // vectors per group, and panel the size in bytes of one vector's weight. A tile of one vector loads as much as it
 // multiplies, so channels that do not fill blocks of two vectors get larger blocks.
-func (f *directShape) fewestInstructions(groupVectors, pixels, registers, panel int) (best int) {
+func (shape *directShape) fewestInstructions(groupVectors, pixels, registers, panel int) (best int) {
 	least := math.MaxInt
 	for v := min(2, groupVectors); v <= min(groupVectors, maxVectors) && (v <= 2 || v*panel <= cachedPanelBytes); v++ {
 		n := 0
-		for _, kind := range splitEvenly(pixels, f.maxRows(v, registers)).kinds() {
+		for _, kind := range splitEvenly(pixels, shape.maxRows(v, registers)).kinds() {
 			rows := kind.n / kind.count
 			tileCost := func(vectors int) int { // for elemsPerLoad terms
-				return kind.count * max((rows*vectors+vectors)*f.elemsPerLoad+rows, 2*sumLatency*f.elemsPerLoad)
+				return kind.count * max((rows*vectors+vectors)*shape.elemsPerLoad+rows, 2*sumLatency*shape.elemsPerLoad)
 			}
 			n += groupVectors / v * tileCost(v)
 			if rest := groupVectors % v; rest > 0 {
@@ -190,9 +190,9 @@ const (
 
 // directWork adds the cost of a direct convolution. rate is the name of the rate of its multiply-adds. Tiles of few
 // sums are counted as tiles of more sums, because they wait for previous multiply-adds or for loads.
-func (s *convShape) directWork(w *graph.Work, rate string, d tensor.DType, planes bool) {
-	if !planes && rate == rateDirectTaps && s.usesGroupWindows(d) {
-		s.groupWork(w, d)
+func (s *convShape) directWork(w *graph.Work, rate string, dtype tensor.DType, planes bool) {
+	if !planes && rate == rateDirectTaps && s.usesGroupWindows(dtype) {
+		s.groupWork(w, dtype)
 		return
 	}
 	multiply.ReclassifyStores(w, s.call)
@@ -201,47 +201,47 @@ func (s *convShape) directWork(w *graph.Work, rate string, d tensor.DType, plane
 	if !s.call.Constant(1) {
 		w.Do(multiply.RatePackRow, float64(s.outChannels*s.termsPerOutput()))
 	}
-	s.tileWork(w, rate, d, planes)
+	s.tileWork(w, rate, dtype, planes)
 }
 
 // tileWork adds the cost of the register tiles of a direct convolution.
-func (s *convShape) tileWork(w *graph.Work, rate string, d tensor.DType, planes bool) {
-	f := newDirectShape(s, d, planes)
+func (s *convShape) tileWork(work *graph.Work, rate string, dtype tensor.DType, planes bool) {
+	shape := newDirectShape(s, dtype, planes)
 	var tiles, cycles float64 // a cycle executes two multiply-adds of vectors
 	add := func(p pieces, n, taps float64) {
-		wholeBlocks, lastChannels := s.outPerGroup()/f.blockChannels(), s.outPerGroup()%f.blockChannels()
+		wholeBlocks, lastChannels := s.outPerGroup()/shape.blockChannels(), s.outPerGroup()%shape.blockChannels()
 		for _, kind := range p.kinds() {
 			rows := kind.n / kind.count
 			addBlocks := func(blocks, channels int) {
-				v := kit.DivUp(channels, f.lanes)
+				v := kit.DivUp(channels, shape.lanes)
 				tileCount := float64(n * float64(kind.count*blocks))
 				tiles += tileCount
 				cycles += float64(tileCount * taps * float64(s.inPerGroup) *
 					max(float64(rows*v)/2, float64(rows+v)/2, sumLatency))
 			}
-			addBlocks(wholeBlocks, f.blockChannels())
+			addBlocks(wholeBlocks, shape.blockChannels())
 			addBlocks(min(lastChannels, 1), lastChannels)
 		}
 	}
 	groups, images := float64(s.groups), s.n
-	switch pixels := s.pixelsOut(); f.tiling {
+	switch pixels := s.pixelsOut(); shape.tiling {
 	case pointwiseTiling:
 		if !planes {
 			images, pixels = 1, s.n*pixels
 		}
-		add(splitEvenly(pixels, f.rows), groups*float64(images), 1)
+		add(splitEvenly(pixels, shape.rows), groups*float64(images), 1)
 	case smallImageTiling:
-		add(splitEvenly(pixels, f.rows), groups*float64(images), s.meanTaps())
+		add(splitEvenly(pixels, shape.rows), groups*float64(images), s.meanTaps())
 	case rowTiling:
-		add(splitEvenly(s.w.Results, f.rows), groups*float64(images*s.rowsOut()), s.meanTaps())
+		add(splitEvenly(s.w.Results, shape.rows), groups*float64(images*s.rowsOut()), s.meanTaps())
 	}
-	page := float64(min(s.pixelsIn()*d.Size(), pageBytes)) / pageBytes
+	page := float64(min(s.pixelsIn()*dtype.Size(), pageBytes)) / pageBytes
 	if planes && float64(s.inPerGroup)*page > tlbPages {
 		cycles += float64(tiles * float64(s.inPerGroup) * pageMissCycles)
 	}
-	w.Do(rate, 2*cycles*float64(f.lanes*d.Size()/4))
-	w.Do(rateDirectTiles, tiles)
-	w.Flops += float64(2 * float64(s.n*s.outChannels*s.pixelsOut()) * float64(s.termsPerOutput()))
+	work.Do(rate, 2*cycles*float64(shape.lanes*dtype.Size()/4))
+	work.Do(rateDirectTiles, tiles)
+	work.Flops += float64(2 * float64(s.n*s.outChannels*s.pixelsOut()) * float64(s.termsPerOutput()))
 }
 
 // sumLatency is the latency of a multiply-add, in cycles (see tileWork).

@@ -35,12 +35,12 @@ func (t *directConv) appendCalls(calls []directCall, strip int) []directCall {
 	return t.appendRowCalls(calls, strip)
 }
 
-// firstPixel returns the first output pixel of a strip.
-func (t *directConv) firstPixel(strip int) int {
+// stripStart returns the first output pixel of a strip of an image.
+func (t *directConv) stripStart(strip int) int {
 	if t.shape.tiling == rowTiling {
 		return strip * t.conv.w.Results
 	}
-	first, _ := t.stripRanges.Range(strip)
+	first, _ := t.stripRanges.ChunkRange(strip)
 	if t.shape.tiling == bandTiling {
 		return min(first*t.bandRows(), t.conv.h.Results) * t.conv.w.Results
 	}
@@ -66,11 +66,11 @@ func (s *convShape) channelStride(planes bool) int {
 
 // spec returns the spec of a tile with the given number of rows. The caller sets the offsets and runs of the spec.
 func (t *directConv) spec(rows int) *tile.Spec {
-	s := &tile.Spec{Size: t.elemBytes, Rows: rows}
+	spec := &tile.Spec{Size: t.elemBytes, Rows: rows}
 	if !t.shape.usesUnit { // prefetching does not help the matrix unit, whose loads have many cache lines
-		s.PrefetchDistance = prefetchDistance
+		spec.PrefetchDistance = prefetchDistance
 	}
-	return s
+	return spec
 }
 
 // maxCallMACs returns the maximum number of multiply-adds of a call.
@@ -93,15 +93,15 @@ func (t *directConv) maxTileRows() int {
 
 // makePointwiseTiles makes strips of consecutive pixels. By pixels, strips continue from one image to the next.
 func (t *directConv) makePointwiseTiles() {
-	s := t.conv
-	pixels := s.pixelsOut()
+	conv := t.conv
+	pixels := conv.pixelsOut()
 	if !t.shape.byPlanes {
-		pixels, t.images = pixels*s.n, 1
+		pixels, t.images = pixels*conv.n, 1
 	}
 	t.tiles = splitEvenly(pixels, t.maxTileRows())
-	strip, depth := pointwiseStripMACs, s.termsPerOutput()
+	strip, depth := pointwiseStripMACs, conv.termsPerOutput()
 	if t.shape.usesUnit {
-		strip, depth = tile.UnitStripGroups, s.unitDepth()
+		strip, depth = tile.UnitStripGroups, conv.unitDepth()
 	}
 	t.stripRanges = machine.DivideUnits(t.tiles.count, t.shape.rows*t.shape.blockChannels()*depth, strip)
 	t.strips = t.stripRanges.Chunks
@@ -113,7 +113,7 @@ func (t *directConv) makePointwiseTiles() {
 // appendPointwiseCalls appends the calls of a strip: calls for the longer tiles and calls for the shorter tiles, if
 // any.
 func (t *directConv) appendPointwiseCalls(calls []directCall, strip int) []directCall {
-	first, end := t.stripRanges.Range(strip)
+	first, end := t.stripRanges.ChunkRange(strip)
 	longer := t.tiles.n % t.tiles.count
 	if longer == 0 {
 		longer = t.tiles.count
@@ -131,14 +131,14 @@ func (t *directConv) appendPointwiseCalls(calls []directCall, strip int) []direc
 
 // pointwiseSpec returns the spec of a tile of consecutive pixels of a pointwise convolution.
 func (t *directConv) pointwiseSpec(rows int) *tile.Spec {
-	s := t.spec(rows)
+	spec := t.spec(rows)
 	for i := range rows {
-		s.In, s.Out = append(s.In, i*t.pixelBytes()), append(s.Out, i*t.outPixelBytes())
+		spec.In, spec.Out = append(spec.In, i*t.pixelBytes()), append(spec.Out, i*t.outPixelBytes())
 	}
-	s.Tiles = tile.Loop{In: rows * t.pixelBytes(), Out: rows * t.outPixelBytes()}
-	s.Runs = []tile.Run{{Terms: t.conv.inPerGroup, InStep: t.channelBytes(), VecStep: t.termBytes,
+	spec.Tiles = tile.Loop{In: rows * t.pixelBytes(), Out: rows * t.outPixelBytes()}
+	spec.Runs = []tile.Run{{Terms: t.conv.inPerGroup, InStep: t.channelBytes(), VecStep: t.termBytes,
 		Block: t.sums.terms}}
-	return s
+	return spec
 }
 
 // rowTile identifies the spec of a tile of a row. pixels is the number of pixels. left and right are the numbers of
@@ -148,14 +148,14 @@ type rowTile struct{ pixels, left, right int }
 // makeRowTiles makes a strip of each row of the result, plane by plane. Adjacent tiles with the same spec share a call.
 // The calls of two rows differ only in the rows and planes of the window that are inside the image.
 func (t *directConv) makeRowTiles() {
-	s := t.conv
+	conv := t.conv
 	maxTiles := t.maxCallTiles()
-	t.tiles, t.strips = splitEvenly(s.w.Results, t.maxTileRows()), s.rowsOut()
+	t.tiles, t.strips = splitEvenly(conv.w.Results, t.maxTileRows()), conv.rowsOut()
 	codes := map[rowTile]int{}
 	for i := range t.tiles.count {
 		ow, n := t.tiles.start(i), t.tiles.size(i)
-		start, width := s.w.Begin(ow), s.w.Extent(n)
-		kind := rowTile{n, min(max(0, -start), width), min(max(0, start+width-s.w.Size), width)}
+		start, width := conv.w.Begin(ow), conv.w.Extent(n)
+		kind := rowTile{n, min(max(0, -start), width), min(max(0, start+width-conv.w.Size), width)}
 		code, known := codes[kind]
 		if !known {
 			code = len(t.specs)
@@ -173,15 +173,15 @@ func (t *directConv) makeRowTiles() {
 
 // appendRowCalls appends the calls of a row of the result.
 func (t *directConv) appendRowCalls(calls []directCall, row int) []directCall {
-	s := t.conv
-	od, oh := row/s.h.Results, row%s.h.Results
-	plane, planesEnd := s.d.TapsOf(od)
-	first, end := s.h.TapsOf(oh)
-	in := (s.d.Position(od, plane)*s.h.Size + s.h.Position(oh, first)) * s.w.Size * t.pixelBytes()
-	weight := (plane*s.h.Taps + first) * s.w.Taps * t.contiguousTerms() * t.termBytes
+	conv := t.conv
+	od, oh := row/conv.h.Results, row%conv.h.Results
+	plane, planesEnd := conv.d.TapsOf(od)
+	first, end := conv.h.TapsOf(oh)
+	in := (conv.d.Position(od, plane)*conv.h.Size + conv.h.Position(oh, first)) * conv.w.Size * t.pixelBytes()
+	weight := (plane*conv.h.Taps + first) * conv.w.Taps * t.contiguousTerms() * t.termBytes
 	for _, c := range t.rowTemplate {
 		c.planes, c.rows, c.weight = max(0, planesEnd-plane), max(0, end-first), weight
-		c.in, c.out = in+c.in, t.outOffset(row*s.w.Results)*t.outElemBytes+c.out
+		c.in, c.out = in+c.in, t.outOffset(row*conv.w.Results)*t.outElemBytes+c.out
 		calls = append(calls, c)
 	}
 	return calls
@@ -197,21 +197,22 @@ func (t *directConv) contiguousTerms() int {
 
 // rowSpec returns the spec of a tile that has n pixels of an output row, from column ow on.
 func (t *directConv) rowSpec(ow, n int) *tile.Spec {
-	s, f := t.conv, t.spec(n)
+	conv, spec := t.conv, t.spec(n)
 	for i := range n {
-		f.In, f.Out = append(f.In, i*s.w.Stride*t.pixelBytes()), append(f.Out, i*t.outPixelBytes())
+		spec.In, spec.Out = append(spec.In, i*conv.w.Stride*t.pixelBytes()), append(spec.Out, i*t.outPixelBytes())
 	}
-	f.Tiles = tile.Loop{In: n * s.w.Stride * t.pixelBytes(), Out: n * t.outPixelBytes()}
-	t.windowRow(f, 0, 0, func(kw, i int) bool { return s.w.Contains(s.w.Position(ow+i, kw)) })
-	window := tile.Loop{In: s.h.Dilation * s.w.Size * t.pixelBytes(), Vec: s.w.Taps * t.contiguousTerms() * t.termBytes,
+	spec.Tiles = tile.Loop{In: n * conv.w.Stride * t.pixelBytes(), Out: n * t.outPixelBytes()}
+	t.windowRow(spec, 0, 0, func(kw, i int) bool { return conv.w.Contains(conv.w.Position(ow+i, kw)) })
+	window := tile.Loop{In: conv.h.Dilation * conv.w.Size * t.pixelBytes(),
+		Vec:   conv.w.Taps * t.contiguousTerms() * t.termBytes,
 		Trips: tile.Dynamic}
-	f.Loops = t.withChannelLoop(window)
+	spec.Loops = t.withChannelLoop(window)
 	if t.shape.volumes {
-		plane := s.d.Dilation * s.h.Size * s.w.Size * t.pixelBytes()
-		planes := tile.Loop{In: plane, Vec: s.h.Taps * window.Vec, Trips: tile.Dynamic}
-		f.Loops = slices.Insert(f.Loops, len(f.Loops)-1, planes)
+		plane := conv.d.Dilation * conv.h.Size * conv.w.Size * t.pixelBytes()
+		planes := tile.Loop{In: plane, Vec: conv.h.Taps * window.Vec, Trips: tile.Dynamic}
+		spec.Loops = slices.Insert(spec.Loops, len(spec.Loops)-1, planes)
 	}
-	return f
+	return spec
 }
 
 // withChannelLoop puts the inner loops into a loop over channels if the input has the layout by planes. Otherwise it
@@ -225,32 +226,32 @@ func (t *directConv) withChannelLoop(inner ...tile.Loop) []tile.Loop {
 	return append([]tile.Loop{channels}, inner...)
 }
 
-// windowRow adds the runs ([tile.Run]) of a row of the window to the spec f. in and vec are the byte offsets of the
-// row's first term in the input and in the panel. inside reports whether tap kw of a row of the tile is inside the
-// image. Adjacent taps form one run if they are inside the image for the same rows of the tile.
-func (t *directConv) windowRow(f *tile.Spec, in, vec int, inside func(kw, row int) bool) {
-	s := t.conv
-	begin := len(f.Runs)
+// windowRow adds the runs ([tile.Run]) of a row of the window to a spec. in and vec are the byte offsets of the row's
+// first term in the input and in the panel. inside reports whether tap kw of a row of the tile is inside the image.
+// Adjacent taps form one run if they are inside the image for the same rows of the tile.
+func (t *directConv) windowRow(spec *tile.Spec, in, vec int, inside func(kw, row int) bool) {
+	conv := t.conv
+	begin := len(spec.Runs)
 	step := t.channelBytes()
 	if t.shape.byPlanes {
-		step = s.w.Dilation * t.pixelBytes()
+		step = conv.w.Dilation * t.pixelBytes()
 	}
-	for kw := range s.w.Taps {
+	for kw := range conv.w.Taps {
 		rows := uint32(0)
-		for i := range f.Rows {
+		for i := range spec.Rows {
 			if inside(kw, i) {
 				rows |= 1 << i
 			}
 		}
-		r := tile.Run{In: in + kw*s.w.Dilation*t.pixelBytes(), Vec: vec + kw*t.contiguousTerms()*t.termBytes,
+		r := tile.Run{In: in + kw*conv.w.Dilation*t.pixelBytes(), Vec: vec + kw*t.contiguousTerms()*t.termBytes,
 			InStep: step, VecStep: t.termBytes, Terms: t.contiguousTerms(), Rows: rows, Block: t.sums.terms}
-		if last := len(f.Runs) - 1; last >= begin && canMergeRuns(&f.Runs[last], &r) {
-			f.Runs[last].Terms += r.Terms
+		if last := len(spec.Runs) - 1; last >= begin && canMergeRuns(&spec.Runs[last], &r) {
+			spec.Runs[last].Terms += r.Terms
 		} else if rows != 0 {
-			f.Runs = append(f.Runs, r)
+			spec.Runs = append(spec.Runs, r)
 		}
-		if last := len(f.Runs) - 1; last >= begin && t.sums.endsAfter(kw, s.w.Taps) && f.Runs[last].Block == 0 {
-			f.Runs[last].Block = f.Runs[last].Terms
+		if last := len(spec.Runs) - 1; last >= begin && t.sums.endsAfter(kw, conv.w.Taps) && spec.Runs[last].Block == 0 {
+			spec.Runs[last].Block = spec.Runs[last].Terms
 		}
 	}
 }
@@ -276,19 +277,19 @@ func (t *directConv) makeSmallImageTiles() {
 
 // smallImageSpec returns the spec of a tile of n consecutive pixels, from pixel `at` on.
 func (t *directConv) smallImageSpec(at, n int) *tile.Spec {
-	s, f := t.conv, t.spec(n)
+	conv, spec := t.conv, t.spec(n)
 	for i := range n {
-		oh, ow := (at+i)/s.w.Results, (at+i)%s.w.Results
-		f.In = append(f.In, (s.h.Begin(oh)*s.w.Size+s.w.Begin(ow))*t.pixelBytes())
-		f.Out = append(f.Out, (t.outOffset(at+i)-t.outOffset(at))*t.outElemBytes)
+		oh, ow := (at+i)/conv.w.Results, (at+i)%conv.w.Results
+		spec.In = append(spec.In, (conv.h.Begin(oh)*conv.w.Size+conv.w.Begin(ow))*t.pixelBytes())
+		spec.Out = append(spec.Out, (t.outOffset(at+i)-t.outOffset(at))*t.outElemBytes)
 	}
-	for kh := range s.h.Taps {
-		t.windowRow(f, kh*s.h.Dilation*s.w.Size*t.pixelBytes(), kh*s.w.Taps*t.contiguousTerms()*t.termBytes,
+	for kh := range conv.h.Taps {
+		t.windowRow(spec, kh*conv.h.Dilation*conv.w.Size*t.pixelBytes(), kh*conv.w.Taps*t.contiguousTerms()*t.termBytes,
 			func(kw, i int) bool {
-				oh, ow := (at+i)/s.w.Results, (at+i)%s.w.Results
-				return s.h.Contains(s.h.Position(oh, kh)) && s.w.Contains(s.w.Position(ow, kw))
+				oh, ow := (at+i)/conv.w.Results, (at+i)%conv.w.Results
+				return conv.h.Contains(conv.h.Position(oh, kh)) && conv.w.Contains(conv.w.Position(ow, kw))
 			})
 	}
-	f.Loops = t.withChannelLoop()
-	return f
+	spec.Loops = t.withChannelLoop()
+	return spec
 }

@@ -21,17 +21,17 @@ func (s *convShape) usesMatrixUnit() bool {
 
 // elementShape returns the tiles of a convolution whose elements have `channels` channels each.
 func (s *convShape) elementShape(channels int) directShape {
-	f := newDirectShape(s, directDType, false)
+	shape := newDirectShape(s, directDType, false)
 	if channels < elementBytes || !s.usesMatrixUnit() {
-		return f
+		return shape
 	}
-	f.usesUnit = true
-	f.vectors = min(tile.UnitVectors, kit.DivUp(s.outPerGroup(), f.lanes))
-	f.rows = 2 * tile.UnitRows
-	if f.tiling != pointwiseTiling {
-		f.tiling = bandTiling
+	shape.usesUnit = true
+	shape.vectors = min(tile.UnitVectors, kit.DivUp(s.outPerGroup(), shape.lanes))
+	shape.rows = 2 * tile.UnitRows
+	if shape.tiling != pointwiseTiling {
+		shape.tiling = bandTiling
 	}
-	return f
+	return shape
 }
 
 // bandRows returns the number of rows of the result that a tile of the matrix unit spans. A tile spans two rows if they
@@ -59,13 +59,13 @@ func (s *convShape) unitDepth() int { return s.unitChunks() * tile.UnitTerms }
 // makeBandTiles makes strips of bands. A band is the rows of the result that a tile spans. Tiles of a strip at the same
 // columns share a call. A last band with fewer rows has its own specs.
 func (t *directConv) makeBandTiles() {
-	s, band := t.conv, t.bandRows()
-	t.tiles = splitEvenly(s.w.Results, t.maxTileRows()/band)
-	bands := kit.DivUp(s.h.Results, band)
-	rows := t.tiles.count * kit.DivUp(kit.DivUp(s.w.Results, t.tiles.count)*band, tile.UnitRows) * tile.UnitRows
-	t.stripRanges = machine.DivideUnits(bands, rows*t.shape.blockChannels()*s.unitDepth(), tile.UnitStripGroups)
+	conv, band := t.conv, t.bandRows()
+	t.tiles = splitEvenly(conv.w.Results, t.maxTileRows()/band)
+	bands := kit.DivUp(conv.h.Results, band)
+	rows := t.tiles.count * kit.DivUp(kit.DivUp(conv.w.Results, t.tiles.count)*band, tile.UnitRows) * tile.UnitRows
+	t.stripRanges = machine.DivideUnits(bands, rows*t.shape.blockChannels()*conv.unitDepth(), tile.UnitStripGroups)
 	t.strips = t.stripRanges.Chunks
-	for _, rows := range []int{band, s.h.Results % band} {
+	for _, rows := range []int{band, conv.h.Results % band} {
 		for _, p := range t.tiles.kinds() {
 			if rows > 0 {
 				t.specs = append(t.specs, t.bandSpec(rows, p.n/p.count))
@@ -77,9 +77,9 @@ func (t *directConv) makeBandTiles() {
 // appendBandCalls appends the calls of a strip: first the calls for whole bands, then the calls for a shorter last
 // band.
 func (t *directConv) appendBandCalls(calls []directCall, strip int) []directCall {
-	s, band := t.conv, t.bandRows()
-	first, end := t.stripRanges.Range(strip)
-	wholeBands := min(end, s.h.Results/band)
+	conv, band := t.conv, t.bandRows()
+	first, end := t.stripRanges.ChunkRange(strip)
+	wholeBands := min(end, conv.h.Results/band)
 	kinds := t.tiles.kinds()
 	addBands := func(code, from, tiles int) {
 		for i := 0; i < t.tiles.count && tiles > 0; i++ {
@@ -87,9 +87,9 @@ func (t *directConv) appendBandCalls(calls []directCall, strip int) []directCall
 				code++
 			}
 			ow := t.tiles.start(i)
-			calls = append(calls, directCall{code: code, tiles: tiles, rows: s.h.Taps,
-				in:  (from*band*s.h.Stride*s.w.Size + ow*s.w.Stride) * t.pixelBytes(),
-				out: (from*band*s.w.Results + ow) * t.outPixelBytes()})
+			calls = append(calls, directCall{code: code, tiles: tiles, rows: conv.h.Taps,
+				in:  (from*band*conv.h.Stride*conv.w.Size + ow*conv.w.Stride) * t.pixelBytes(),
+				out: (from*band*conv.w.Results + ow) * t.outPixelBytes()})
 		}
 	}
 	addBands(0, first, wholeBands-first)
@@ -100,21 +100,23 @@ func (t *directConv) appendBandCalls(calls []directCall, strip int) []directCall
 // bandSpec returns the spec of a tile that has n pixels in each of several rows of the result. Images have been padded,
 // so that all taps are inside the image.
 func (t *directConv) bandSpec(rows, n int) *tile.Spec {
-	s, f := t.conv, t.spec(rows*n)
+	conv, spec := t.conv, t.spec(rows*n)
 	for i := range rows * n {
 		row, col := i/n, i%n
-		f.In = append(f.In, (row*s.h.Stride*s.w.Size+col*s.w.Stride)*t.pixelBytes())
-		f.Out = append(f.Out, (row*s.w.Results+col)*t.outPixelBytes())
+		spec.In = append(spec.In, (row*conv.h.Stride*conv.w.Size+col*conv.w.Stride)*t.pixelBytes())
+		spec.Out = append(spec.Out, (row*conv.w.Results+col)*t.outPixelBytes())
 	}
-	f.Tiles = tile.Loop{In: rows * s.h.Stride * s.w.Size * t.pixelBytes(), Out: rows * s.w.Results * t.outPixelBytes()}
-	t.windowRow(f, 0, 0, func(_, _ int) bool { return true })
-	f.Loops = []tile.Loop{{In: s.h.Dilation * s.w.Size * t.pixelBytes(), Vec: s.w.Taps * t.contiguousTerms() * t.termBytes,
+	spec.Tiles = tile.Loop{In: rows * conv.h.Stride * conv.w.Size * t.pixelBytes(),
+		Out: rows * conv.w.Results * t.outPixelBytes()}
+	t.windowRow(spec, 0, 0, func(_, _ int) bool { return true })
+	spec.Loops = []tile.Loop{{In: conv.h.Dilation * conv.w.Size * t.pixelBytes(),
+		Vec:   conv.w.Taps * t.contiguousTerms() * t.termBytes,
 		Trips: tile.Dynamic}}
-	return f
+	return spec
 }
 
 // unitWork adds the cost of a convolution on the matrix unit.
-func (s *convShape) unitWork(w *graph.Work, f *directShape) {
+func (s *convShape) unitWork(work *graph.Work, f *directShape) {
 	t := &directConv{conv: s, shape: *f, elemBytes: elementBytes}
 	pixels, parts := s.n*s.h.Results*s.w.Results, 0
 	if f.tiling == pointwiseTiling {
@@ -122,14 +124,14 @@ func (s *convShape) unitWork(w *graph.Work, f *directShape) {
 	} else {
 		parts = s.n * s.h.Results * splitEvenly(s.w.Results, tile.UnitRows).count
 	}
-	multiply.ReclassifyStores(w, s.call)
-	multiply.ReclassifyPanels(w, s.call, 1, s.n*s.pixelsOut())
-	w.DoUnoverlapped(rateDirectStart, 1)
+	multiply.ReclassifyStores(work, s.call)
+	multiply.ReclassifyPanels(work, s.call, 1, s.n*s.pixelsOut())
+	work.DoUnoverlapped(rateDirectStart, 1)
 	if !s.call.Constant(1) {
-		w.Do(multiply.RatePackRow, float64(s.outChannels*s.termsPerOutput()))
+		work.Do(multiply.RatePackRow, float64(s.outChannels*s.termsPerOutput()))
 	}
 	macs := multiply.UnitByteMACs(kit.DivUp(pixels, parts), s.outPerGroup(), s.unitChunks())
-	w.Do(multiply.RateUnitBytes, float64(parts*s.groups)*macs)
-	w.Do(rateDirectTiles, float64(kit.DivUp(parts, 2)*t.blocks()))
-	w.Flops = 2 * float64(pixels*s.outChannels) * float64(s.termsPerOutput())
+	work.Do(multiply.RateUnitBytes, float64(parts*s.groups)*macs)
+	work.Do(rateDirectTiles, float64(kit.DivUp(parts, 2)*t.blocks()))
+	work.Flops = 2 * float64(pixels*s.outChannels) * float64(s.termsPerOutput())
 }

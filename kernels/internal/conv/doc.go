@@ -23,6 +23,12 @@
 // of tiles in one block. A chunk, the unit of parallel work, consists of strips. Requantization scales an int32 sum,
 // rounds it, adds a zero point and saturates to a byte.
 //
+// # Names
+//
+// In loops and parameters, kd, kh and kw are the plane, row and column of a tap in the window; od, oh and ow are the
+// plane, row and column of a pixel in the result; ih and iw are the row and column of a pixel in the input. In shapes,
+// n is the number of images, c the number of channels, and o an output channel.
+//
 // # Implementations
 //
 // The planner chooses by cost among the implementations whose layouts fit (impls.go):

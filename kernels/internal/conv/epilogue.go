@@ -26,9 +26,9 @@ func newCodeEpilogue(e *fusion.Epilogue, channels, slot int) codeEpilogue {
 }
 
 // setOperands sets the addresses of the operands for a chunk.
-func (d *codeEpilogue) setOperands(a *jit.Args, r *fusion.EpilogueRun, m *graph.Mem) {
-	d.SetOperands(a, m, nil)
+func (d *codeEpilogue) setOperands(args *jit.Args, r *fusion.EpilogueRun, m *graph.Mem) {
+	d.SetOperands(args, m, nil)
 	if d.strips != nil {
-		d.strips.Enter(r, m)
+		d.strips.Bind(r, m)
 	}
 }

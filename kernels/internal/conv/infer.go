@@ -86,8 +86,8 @@ func realPart(m tensor.Type) tensor.Type {
 }
 
 // infer checks a call and determines the type of its result as at::convolution does.
-func (v convolution) infer(c *graph.Call) ([]graph.Result, error) {
-	t, err := v.result(c)
+func (op convolution) infer(c *graph.Call) ([]graph.Result, error) {
+	t, err := op.result(c)
 	if err != nil {
 		return nil, err
 	}
@@ -95,47 +95,47 @@ func (v convolution) infer(c *graph.Call) ([]graph.Result, error) {
 }
 
 // result checks a call and returns the type of its result.
-func (v convolution) result(c *graph.Call) (tensor.Type, error) {
-	p, x, w := v.params(c), c.Type(0), c.Type(1)
-	if r := x.Rank(); r != v.dims+1 && r != v.dims+2 {
-		return x, fmt.Errorf("Expected %dD (unbatched) or %dD (batched) input to %s, but got input of size: %s", v.dims+1,
-			v.dims+2, v.name, tensor.Sizes(x.Shape))
+func (op convolution) result(call *graph.Call) (tensor.Type, error) {
+	params, input, weight := op.params(call), call.Type(0), call.Type(1)
+	if r := input.Rank(); r != op.dims+1 && r != op.dims+2 {
+		return input, fmt.Errorf("Expected %dD (unbatched) or %dD (batched) input to %s, but got input of size: %s",
+			op.dims+1, op.dims+2, op.name, tensor.Sizes(input.Shape))
 	}
-	unbatched := x.Rank() == v.dims+1
+	unbatched := input.Rank() == op.dims+1
 	if unbatched {
 		var err error
-		if x, err = x.Unsqueeze(0); err != nil {
-			return x, err
+		if input, err = input.Unsqueeze(0); err != nil {
+			return input, err
 		}
 	}
-	if err := p.checkWord(x, w); err != nil {
-		return x, err
+	if err := params.checkWord(input, weight); err != nil {
+		return input, err
 	}
-	if err := v.checkBias(c, x); err != nil && p.paddingWord == "" {
-		return x, err
+	if err := op.checkBias(call, input); err != nil && params.paddingWord == "" {
+		return input, err
 	}
-	p, x, err := p.withSymmetricPadding(x)
+	params, input, err := params.withSymmetricPadding(input)
 	if err != nil {
-		return x, err
+		return input, err
 	}
-	if err := p.check(c, x, w); err != nil {
-		return x, err
+	if err := params.check(call, input, weight); err != nil {
+		return input, err
 	}
-	shape := p.outShape(x, w)
-	if err := tensor.CheckSizes(x.DType, shape); err != nil {
-		return x, err
+	shape := params.outShape(input, weight)
+	if err := tensor.CheckSizes(input.DType, shape); err != nil {
+		return input, err
 	}
 	var out tensor.Type
 	switch {
-	case !kit.SizeIs(x.Shape[0], 0) && !kit.SizeIs(x.Shape[1], 0):
-		if err := p.checkDTypes(c, x, w); err != nil {
-			return x, err
+	case !kit.SizeIs(input.Shape[0], 0) && !kit.SizeIs(input.Shape[1], 0):
+		if err := params.checkDTypes(call, input, weight); err != nil {
+			return input, err
 		}
-		out = p.resultType(x, w, shape)
-	case tensor.SameSizes(shape, x.Shape):
-		out = emptyBatch(x)
+		out = params.resultType(input, weight, shape)
+	case tensor.SameSizes(shape, input.Shape):
+		out = emptyBatch(input)
 	default:
-		out = tensor.NewType(x.DType, shape...)
+		out = tensor.NewType(input.DType, shape...)
 	}
 	if unbatched {
 		return out.Squeeze(0)
@@ -145,12 +145,12 @@ func (v convolution) result(c *graph.Call) (tensor.Type, error) {
 
 // checkShapes makes the checks of aten's check_shape_forward that ordinary and transposed convolutions share. shape is
 // the shape of the input with a batch dimension.
-func (p convParams) checkShapes(shape []sym.Int, w tensor.Type) error {
-	dims := w.Rank() - 2
+func (params convParams) checkShapes(shape []sym.Int, weight tensor.Type) error {
+	dims := weight.Rank() - 2
 	if dims < 1 {
 		return errors.New("weight should have at least three dimensions")
 	}
-	if p.groups <= 0 {
+	if params.groups <= 0 {
 		return errors.New("non-positive groups is not supported")
 	}
 	checkLength := func(name string, length int, text func() string) error {
@@ -161,117 +161,120 @@ func (p convParams) checkShapes(shape []sym.Int, w tensor.Type) error {
 			"dimensions, but got %s=%s", name, dims, name, text())
 	}
 	if err := cmp.Or(
-		checkLength("stride", len(p.stride), func() string { return tensor.ListString(p.stride) }),
-		checkLength("padding", len(p.padding), func() string { return tensor.Sizes(p.padding) }),
-		checkLength("dilation", len(p.dilation), func() string { return tensor.ListString(p.dilation) })); err != nil {
+		checkLength("stride", len(params.stride), func() string { return tensor.ListString(params.stride) }),
+		checkLength("padding", len(params.padding), func() string { return tensor.Sizes(params.padding) }),
+		checkLength("dilation", len(params.dilation),
+			func() string { return tensor.ListString(params.dilation) })); err != nil {
 		return err
 	}
-	if p.outputPadding != nil {
-		text := func() string { return tensor.ListString(p.outputPadding) }
-		if err := checkLength("output_padding", len(p.outputPadding), text); err != nil {
+	if params.outputPadding != nil {
+		text := func() string { return tensor.ListString(params.outputPadding) }
+		if err := checkLength("output_padding", len(params.outputPadding), text); err != nil {
 			return err
 		}
 	}
 	below := func(list []int, least int) bool {
 		return slices.ContainsFunc(list, func(n int) bool { return n < least })
 	}
-	switch g := sym.Of(p.groups); {
-	case slices.ContainsFunc(p.padding, kit.IsNegative) || slices.ContainsFunc(p.paddingAfter, kit.IsNegative):
+	switch g := sym.Of(params.groups); {
+	case slices.ContainsFunc(params.padding, kit.IsNegative) || slices.ContainsFunc(params.paddingAfter, kit.IsNegative):
 		return errors.New("negative padding is not supported")
-	case below(p.outputPadding, 0):
+	case below(params.outputPadding, 0):
 		return errors.New("negative output_padding is not supported")
-	case below(p.stride, 1):
+	case below(params.stride, 1):
 		return errors.New("non-positive stride is not supported")
-	case p.outputPadding == nil && below(p.dilation, 1):
-		return fmt.Errorf("dilation should be greater than zero, but got %s", tensor.ListString(p.dilation))
-	case len(shape) != w.Rank():
+	case params.outputPadding == nil && below(params.dilation, 1):
+		return fmt.Errorf("dilation should be greater than zero, but got %s", tensor.ListString(params.dilation))
+	case len(shape) != weight.Rank():
 		return fmt.Errorf("Expected %d-dimensional input for %d-dimensional weight %s, but got %d-dimensional input of "+
-			"size %s instead", w.Rank(), w.Rank(), tensor.Sizes(w.Shape), len(shape), tensor.Sizes(shape))
-	case w.Shape[0].Lt(g).Holds():
+			"size %s instead", weight.Rank(), weight.Rank(), tensor.Sizes(weight.Shape), len(shape), tensor.Sizes(shape))
+	case weight.Shape[0].Lt(g).Holds():
 		return fmt.Errorf("Given groups=%d, expected weight to be at least %d at dimension 0, but got weight of "+
-			"size %s instead", p.groups, p.groups, tensor.Sizes(w.Shape))
-	case !kit.SizeIs(w.Shape[0].Mod(g), 0):
+			"size %s instead", params.groups, params.groups, tensor.Sizes(weight.Shape))
+	case !kit.SizeIs(weight.Shape[0].Mod(g), 0):
 		return fmt.Errorf("Given groups=%d, expected weight to be divisible by %d at dimension 0, but got weight of size "+
-			"[%s] instead", p.groups, p.groups, tensor.Sizes(w.Shape))
+			"[%s] instead", params.groups, params.groups, tensor.Sizes(weight.Shape))
 	}
 	return nil
 }
 
 // check mirrors aten's check_shape_forward.
-func (p convParams) check(c *graph.Call, x, w tensor.Type) error {
-	if err := p.checkShapes(x.Shape, w); err != nil {
+func (params convParams) check(c *graph.Call, input, weight tensor.Type) error {
+	if err := params.checkShapes(input.Shape, weight); err != nil {
 		return err
 	}
-	if channels := w.Shape[1].Mul(sym.Of(p.groups)); x.Shape[1].Ne(channels).Holds() {
+	if channels := weight.Shape[1].Mul(sym.Of(params.groups)); input.Shape[1].Ne(channels).Holds() {
 		return fmt.Errorf("Given groups=%d, weight of size %s, expected input%s to have %v channels, but got %v "+
-			"channels instead", p.groups, tensor.Sizes(w.Shape), tensor.Sizes(x.Shape), channels, x.Shape[1])
+			"channels instead", params.groups, tensor.Sizes(weight.Shape), tensor.Sizes(input.Shape), channels, input.Shape[1])
 	}
-	if b := c.Type(2); c.Has(2) && (b.Rank() != 1 || b.Shape[0].Ne(w.Shape[0]).Holds()) {
+	if b := c.Type(2); c.Has(2) && (b.Rank() != 1 || b.Shape[0].Ne(weight.Shape[0]).Holds()) {
 		return fmt.Errorf("Given weight of size %s, expected bias to be 1-dimensional with %v elements, but got bias of "+
-			"size %s instead", tensor.Sizes(w.Shape), w.Shape[0], tensor.Sizes(b.Shape))
+			"size %s instead", tensor.Sizes(weight.Shape), weight.Shape[0], tensor.Sizes(b.Shape))
 	}
-	return p.checkWindow(x, w)
+	return params.checkWindow(input, weight)
 }
 
 // checkWindow rejects a window larger than the padded image.
-func (p convParams) checkWindow(x, w tensor.Type) error {
+func (params convParams) checkWindow(input, weight tensor.Type) error {
 	fits := sym.Truth(true)
-	for d := range len(p.stride) {
-		fits = fits.And(p.paddedSize(x, d).Ge(p.windowExtent(w, d)))
+	for d := range len(params.stride) {
+		fits = fits.And(params.paddedSize(input, d).Ge(params.windowExtent(weight, d)))
 	}
 	if !fits.Holds() {
 		var have, want []string
-		for d := range len(p.stride) {
-			have, want = append(have, p.paddedSize(x, d).String()), append(want, p.windowExtent(w, d).String())
+		for d := range len(params.stride) {
+			have, want = append(have, params.paddedSize(input, d).String()), append(want,
+				params.windowExtent(weight, d).String())
 		}
 		return fmt.Errorf("Calculated padded input size per channel: (%s). Kernel size: (%s). Kernel size can't be greater "+
 			"than actual input size", strings.Join(have, " x "), strings.Join(want, " x "))
 	}
-	for d := range len(p.stride) {
+	for d := range len(params.stride) {
 		switch {
-		case kit.SizeIs(x.Shape[2+d], 0) && !kit.SizeIs(x.Shape[0], 0) && !kit.SizeIs(x.Shape[1], 0):
+		case kit.SizeIs(input.Shape[2+d], 0) && !kit.SizeIs(input.Shape[0], 0) && !kit.SizeIs(input.Shape[1], 0):
 			return fmt.Errorf("Only zero batch or zero channel inputs are supported, but got input shape: %s",
-				tensor.Sizes(x.Shape))
-		case kit.SizeIs(w.Shape[2+d], 0):
-			return fmt.Errorf("kernel size should be greater than zero, but got weight of size %s", tensor.Sizes(w.Shape))
+				tensor.Sizes(input.Shape))
+		case kit.SizeIs(weight.Shape[2+d], 0):
+			return fmt.Errorf("kernel size should be greater than zero, but got weight of size %s", tensor.Sizes(weight.Shape))
 		}
 	}
 	return nil
 }
 
 // paddedSize returns the size of an input dimension with its padding.
-func (p convParams) paddedSize(x tensor.Type, d int) sym.Int {
-	return x.Shape[2+d].Add(p.padding[d].Add(p.paddingAfter[d]))
+func (params convParams) paddedSize(x tensor.Type, d int) sym.Int {
+	return x.Shape[2+d].Add(params.padding[d].Add(params.paddingAfter[d]))
 }
 
 // windowExtent returns the distance from the first tap to the last tap of a window, plus 1.
-func (p convParams) windowExtent(w tensor.Type, d int) sym.Int {
-	return kit.BoundedSizeProduct(sym.Of(p.dilation[d]), w.Shape[2+d].Sub(sym.Of(1))).Add(sym.Of(1))
+func (params convParams) windowExtent(w tensor.Type, d int) sym.Int {
+	return kit.BoundedSizeProduct(sym.Of(params.dilation[d]), w.Shape[2+d].Sub(sym.Of(1))).Add(sym.Of(1))
 }
 
 // checkBias rejects a bias of another dtype. For images, PyTorch makes this check before all other checks.
-func (v convolution) checkBias(c *graph.Call, x tensor.Type) error {
-	if b := c.Type(2); c.Has(2) && v.dims == 2 && b.DType != x.DType {
+func (op convolution) checkBias(c *graph.Call, x tensor.Type) error {
+	if b := c.Type(2); c.Has(2) && op.dims == 2 && b.DType != x.DType {
 		return fmt.Errorf("Input type (%s) and bias type (%s) should be the same", kit.CppName(x.DType), kit.CppName(b.DType))
 	}
 	return nil
 }
 
 // outShape returns the shape [n, o, ...] of the result. If the input has no channels, o is 0 (calc_output_size).
-func (p convParams) outShape(x, w tensor.Type) []sym.Int {
-	shape := make([]sym.Int, 2, 2+len(p.stride))
+func (params convParams) outShape(x, w tensor.Type) []sym.Int {
+	shape := make([]sym.Int, 2, 2+len(params.stride))
 	shape[0], shape[1] = x.Shape[0], w.Shape[0]
 	if kit.SizeIs(x.Shape[1], 0) {
 		shape[1] = sym.Int{}
 	}
-	for d := range len(p.stride) {
-		shape = append(shape, p.paddedSize(x, d).Sub(p.windowExtent(w, d)).Div(sym.Of(p.stride[d])).Add(sym.Of(1)))
+	for d := range len(params.stride) {
+		shape = append(shape, params.paddedSize(x,
+			d).Sub(params.windowExtent(w, d)).Div(sym.Of(params.stride[d])).Add(sym.Of(1)))
 	}
 	return shape
 }
 
-func (p convParams) isDilated() bool {
-	for _, d := range p.dilation {
+func (params convParams) isDilated() bool {
+	for _, d := range params.dilation {
 		if d != 1 {
 			return true
 		}
@@ -281,73 +284,75 @@ func (p convParams) isDilated() bool {
 
 // checkDTypes rejects dtypes that no CPU kernel of PyTorch accepts, and weights and biases of another dtype. The
 // message is the message of the kernel that PyTorch would choose.
-func (p convParams) checkDTypes(c *graph.Call, x, w tensor.Type) error {
-	d, sameWeight := x.DType, x.DType == w.DType
-	sameBias := !c.Has(2) || c.Type(2).DType == d
+func (params convParams) checkDTypes(call *graph.Call, input, weight tensor.Type) error {
+	dtype, sameWeight := input.DType, input.DType == weight.DType
+	sameBias := !call.Has(2) || call.Type(2).DType == dtype
 	switch {
-	case !sameWeight && d.IsComplex():
-		return fmt.Errorf("Input type (%s) and weight type (%s) should be the same", legacyName(d), legacyName(w.DType))
-	case !sameBias && d.IsComplex():
-		return fmt.Errorf("Input type (%s) and bias type (%s) should be the same", legacyName(d), legacyName(c.Type(2).DType))
-	case !sameWeight && p.usesMKLDNN(x, w):
+	case !sameWeight && dtype.IsComplex():
+		return fmt.Errorf("Input type (%s) and weight type (%s) should be the same", legacyName(dtype),
+			legacyName(weight.DType))
+	case !sameBias && dtype.IsComplex():
+		return fmt.Errorf("Input type (%s) and bias type (%s) should be the same", legacyName(dtype),
+			legacyName(call.Type(2).DType))
+	case !sameWeight && params.usesMKLDNN(input, weight):
 		return fmt.Errorf("Input type (%s) and weight type (%s) should be the same or input should be a MKLDNN tensor and "+
-			"weight is a dense tensor", legacyName(d), legacyName(w.DType))
-	case !sameBias && p.usesMKLDNN(x, w):
+			"weight is a dense tensor", legacyName(dtype), legacyName(weight.DType))
+	case !sameBias && params.usesMKLDNN(input, weight):
 		return fmt.Errorf("Input type (%s) and bias type (%s) should be the same or input should be a MKLDNN tensor and "+
-			"bias is a dense tensor", legacyName(d), legacyName(c.Type(2).DType))
-	case p.isDilated() && !(d.IsFloat() || d.IsComplex() || d == tensor.Int64):
-		return fmt.Errorf("\"slow_conv_dilated<>\" not implemented for '%s'", d.TorchName())
-	case (d == tensor.Bool || d.IsBareUnsigned()) && len(p.stride) == 3:
-		return fmt.Errorf("\"compute_columns3d\" not implemented for '%s'", d.TorchName())
-	case d == tensor.Bool || d.IsBareUnsigned():
-		return fmt.Errorf("\"slow_conv2d_cpu\" not implemented for '%s'", d.TorchName())
+			"bias is a dense tensor", legacyName(dtype), legacyName(call.Type(2).DType))
+	case params.isDilated() && !(dtype.IsFloat() || dtype.IsComplex() || dtype == tensor.Int64):
+		return fmt.Errorf("\"slow_conv_dilated<>\" not implemented for '%s'", dtype.TorchName())
+	case (dtype == tensor.Bool || dtype.IsBareUnsigned()) && len(params.stride) == 3:
+		return fmt.Errorf("\"compute_columns3d\" not implemented for '%s'", dtype.TorchName())
+	case dtype == tensor.Bool || dtype.IsBareUnsigned():
+		return fmt.Errorf("\"slow_conv2d_cpu\" not implemented for '%s'", dtype.TorchName())
 	case !sameWeight:
-		return fmt.Errorf("expected scalar type %s but found %s", d.TorchName(), w.DType.TorchName())
+		return fmt.Errorf("expected scalar type %s but found %s", dtype.TorchName(), weight.DType.TorchName())
 	}
 	return nil
 }
 
 // usesMKLDNN mirrors ConvParams::use_mkldnn for one thread. The layout of the result depends on this choice if there
 // are several groups: PyTorch's other kernels compute the groups one by one and concatenate the parts.
-func (p convParams) usesMKLDNN(x, w tensor.Type) bool {
-	if x.DType != tensor.Float32 {
-		return x.DType == tensor.BFloat16
+func (params convParams) usesMKLDNN(input, weight tensor.Type) bool {
+	if input.DType != tensor.Float32 {
+		return input.DType == tensor.BFloat16
 	}
-	dims := len(p.stride)
-	pointwise := !p.isDilated()
+	dims := len(params.stride)
+	pointwise := !params.isDilated()
 	for d := 0; pointwise && d < dims; d++ {
-		pointwise = p.stride[d] == 1 && kit.SizeIs(w.Shape[2+d], 1)
+		pointwise = params.stride[d] == 1 && kit.SizeIs(weight.Shape[2+d], 1)
 	}
-	if pointwise && x.Shape[0].Lt(sym.Of(16)).Holds() {
+	if pointwise && input.Shape[0].Lt(sym.Of(16)).Holds() {
 		return false
 	}
 	large := dims > 1
-	for d := 0; large && p.groups == 1 && d < dims; d++ {
-		large = w.Shape[2+d].Gt(sym.Of(3)).Holds()
+	for d := 0; large && params.groups == 1 && d < dims; d++ {
+		large = weight.Shape[2+d].Gt(sym.Of(3)).Holds()
 	}
-	return p.groups > 1 || large || x.Shape[0].Gt(sym.Of(1)).Or(x.Numel().Gt(sym.Of(20480))).Holds()
+	return params.groups > 1 || large || input.Shape[0].Gt(sym.Of(1)).Or(input.Numel().Gt(sym.Of(20480))).Holds()
 }
 
 // resultType returns the type of a batched, non-empty result. The result is channels-last if the strides of input or
 // weight suggest this format, else row-major.
-func (p convParams) resultType(x, w tensor.Type, shape []sym.Int) tensor.Type {
+func (params convParams) resultType(input, weight tensor.Type, shape []sym.Int) tensor.Type {
 	if len(shape) == 5 {
-		return tensor.NewType(x.DType, shape...)
+		return tensor.NewType(input.DType, shape...)
 	}
-	if x.DType.IsComplex() {
-		return p.complexResultType(x, w, shape)
+	if input.DType.IsComplex() {
+		return params.complexResultType(input, weight, shape)
 	}
 	if len(shape) == 4 {
-		return p.resultType2d(x, w, shape, p.groups == 1 || p.usesMKLDNN(x, w))
+		return params.resultType2d(input, weight, shape, params.groups == 1 || params.usesMKLDNN(input, weight))
 	}
 	// A sequence is convolved as an image of height 1, from a row-major input.
-	if !x.IsContiguous() {
-		x = x.RowMajor()
+	if !input.IsContiguous() {
+		input = input.RowMajor()
 	}
-	oneCall := p.groups == 1 || p.usesMKLDNN(x, w)
-	x, _ = x.Unsqueeze(2)
-	w, _ = w.Unsqueeze(2)
-	out := p.resultType2d(x, w, []sym.Int{shape[0], shape[1], sym.Of(1), shape[2]}, oneCall)
+	oneCall := params.groups == 1 || params.usesMKLDNN(input, weight)
+	input, _ = input.Unsqueeze(2)
+	weight, _ = weight.Unsqueeze(2)
+	out := params.resultType2d(input, weight, []sym.Int{shape[0], shape[1], sym.Of(1), shape[2]}, oneCall)
 	out, _ = out.Squeeze(2)
 	return out
 }
@@ -355,24 +360,24 @@ func (p convParams) resultType(x, w tensor.Type, shape []sym.Int) tensor.Type {
 // resultType2d chooses the format twice, as PyTorch does: in determine_backend_memory_format and in the backend. The
 // choices can differ, because the strides of an operand can be ambiguous after the operand is copied to channels-last.
 // allGroups is set if PyTorch computes all groups in one call.
-func (p convParams) resultType2d(x, w tensor.Type, shape []sym.Int, allGroups bool) tensor.Type {
+func (params convParams) resultType2d(x, w tensor.Type, shape []sym.Int, allGroups bool) tensor.Type {
 	f := suggestedFormat(x, w)
 	x, w = inFormat(x, f), inFormat(w, f)
 	if allGroups {
 		return withFormat(x.DType, shape, suggestedFormat(x, w))
 	}
 	// Other kernels compute each group separately and concatenate the parts, which keeps their format.
-	xg, wg := groupOf(x, 1, p.groups), groupOf(w, 0, p.groups)
-	part := []sym.Int{shape[0], shape[1].Div(sym.Of(p.groups)), shape[2], shape[3]}
+	xg, wg := groupOf(x, 1, params.groups), groupOf(w, 0, params.groups)
+	part := []sym.Int{shape[0], shape[1].Div(sym.Of(params.groups)), shape[2], shape[3]}
 	return withFormat(x.DType, shape, withFormat(x.DType, part, suggestedFormat(xg, wg)).SuggestMemoryFormat(false))
 }
 
 // complexResultType mirrors complex_convolution, which convolves the real parts (a), the imaginary parts (b) and the
 // sums of both parts (c). The result is (a - b) + i*(c - a - b).
-func (p convParams) complexResultType(x, w tensor.Type, shape []sym.Int) tensor.Type {
+func (params convParams) complexResultType(x, w tensor.Type, shape []sym.Int) tensor.Type {
 	xr, wr := realPart(x), realPart(w)
-	a := p.resultType(xr, wr, shape)
-	c := p.resultType(kit.SumType(xr, xr), kit.SumType(wr, wr), shape)
+	a := params.resultType(xr, wr, shape)
+	c := params.resultType(kit.SumType(xr, xr), kit.SumType(wr, wr), shape)
 	out := kit.SumType(kit.SumType(a, a), kit.SumType(kit.SumType(c, a), a))
 	return out.WithDType(x.DType)
 }

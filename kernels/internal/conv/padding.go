@@ -37,8 +37,8 @@ func wordPadding(word string, w tensor.Type, dilation []int, dims int) []sym.Int
 
 // checkWord makes the checks of aten's _convolution_mode and _convolution_same, which precede the computation of the
 // padding.
-func (p convParams) checkWord(x, w tensor.Type) error {
-	if p.paddingWord != paddingSame {
+func (params convParams) checkWord(x, w tensor.Type) error {
+	if params.paddingWord != paddingSame {
 		return nil
 	}
 	dims := w.Rank() - 2
@@ -48,11 +48,11 @@ func (p convParams) checkWord(x, w tensor.Type) error {
 	case x.Rank() != w.Rank():
 		return fmt.Errorf("Expected %d-dimensional input for %d-dimensional weight%s, but got %d-dimensional input of "+
 			"size %s instead", w.Rank(), w.Rank(), tensor.Sizes(w.Shape), x.Rank(), tensor.Sizes(x.Shape))
-	case len(p.stride) != dims:
+	case len(params.stride) != dims:
 		return fmt.Errorf("stride cannot broadcast to %d dimensions", dims)
-	case len(p.dilation) != dims:
+	case len(params.dilation) != dims:
 		return fmt.Errorf("dilation cannot broadcast to %d dimensions", dims)
-	case slices.ContainsFunc(p.stride, func(s int) bool { return s != 1 }):
+	case slices.ContainsFunc(params.stride, func(s int) bool { return s != 1 }):
 		return errors.New("padding='same' is not supported for strided convolutions")
 	}
 	return nil
@@ -62,15 +62,15 @@ func (p convParams) checkWord(x, w tensor.Type) error {
 // the dimension, PyTorch pads a copy of the input there and then uses equal padding on both sides. The function returns
 // the type of this copy and the parameters for convolving it. Both determine the layout of the result. The kernels read
 // the original input.
-func (p convParams) withSymmetricPadding(x tensor.Type) (convParams, tensor.Type, error) {
-	if p.paddingWord != paddingSame || tensor.SameSizes(p.padding, p.paddingAfter) {
-		return p, x, nil
+func (params convParams) withSymmetricPadding(x tensor.Type) (convParams, tensor.Type, error) {
+	if params.paddingWord != paddingSame || tensor.SameSizes(params.padding, params.paddingAfter) {
+		return params, x, nil
 	}
 	shape := slices.Clone(x.Shape)
-	for d, begin := range p.padding {
-		shape[2+d] = shape[2+d].Add(p.paddingAfter[d]).Sub(begin)
+	for d, begin := range params.padding {
+		shape[2+d] = shape[2+d].Add(params.paddingAfter[d]).Sub(begin)
 	}
-	p.paddingAfter = p.padding
+	params.paddingAfter = params.padding
 	x, err := tensor.NewTypeFormat(x.DType, shape, x.SuggestMemoryFormat(false))
-	return p, x, err
+	return params, x, err
 }

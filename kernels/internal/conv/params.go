@@ -22,24 +22,24 @@ type convParams struct {
 // newConvParams returns attributes in which single numbers are repeated for all dimensions. A padding of 2*dims numbers
 // has the padding before each dimension, followed by the padding after each dimension. ONNX needs this form. PyTorch
 // does not have it.
-func newConvParams(c *graph.Call, dims int, stride []int, padding graph.IntsOrWord, dilation []int,
+func newConvParams(call *graph.Call, dims int, stride []int, padding graph.IntsOrWord, dilation []int,
 	groups int) convParams {
-	p := convParams{stride: perDim(stride, dims), groups: groups, paddingWord: padding.Word}
+	params := convParams{stride: perDim(stride, dims), groups: groups, paddingWord: padding.Word}
 	// No code modifies the lists, so dilation may share the list of stride.
-	if p.dilation = p.stride; !slices.Equal(dilation, stride) {
-		p.dilation = perDim(dilation, dims)
+	if params.dilation = params.stride; !slices.Equal(dilation, stride) {
+		params.dilation = perDim(dilation, dims)
 	}
 	pad := padding.Ints
-	if p.paddingWord != "" {
-		pad = wordPadding(p.paddingWord, c.Type(1), p.dilation, dims)
+	if params.paddingWord != "" {
+		pad = wordPadding(params.paddingWord, call.Type(1), params.dilation, dims)
 	}
 	if len(pad) == 2*dims {
-		p.padding, p.paddingAfter = pad[:dims], pad[dims:]
+		params.padding, params.paddingAfter = pad[:dims], pad[dims:]
 	} else {
-		p.padding = perDim(pad, dims)
-		p.paddingAfter = p.padding
+		params.padding = perDim(pad, dims)
+		params.paddingAfter = params.padding
 	}
-	return p
+	return params
 }
 
 // convolution describes a convolution op over dims spatial dimensions.
@@ -79,14 +79,14 @@ func addProducts(s *kit.Accumulator, x, w *kit.Factors, ix, iw int, pairs [][][]
 	}
 }
 
-// reference computes a result of type m. Each element is a sum of products over inPerGroup input channels, plus the
-// bias in[2] if it is given. pairsOf lists the products along one axis, for each index of the result. indices returns
-// the k-th input channel that output channel o reads, and the row and the column of the weight for this pair of
+// reference computes a result with the given meta. Each element is a sum of products over inPerGroup input channels,
+// plus the bias in[2] if it is given. pairsOf lists the products along one axis, for each index of the result. indices
+// returns the k-th input channel that output channel o reads, and the row and the column of the weight for this pair of
 // channels.
-func reference(m tensor.Meta, in []*tensor.Tensor, inPerGroup int, axes []geometry.Axis,
+func reference(meta tensor.Meta, in []*tensor.Tensor, inPerGroup int, axes []geometry.Axis,
 	pairsOf func(a *geometry.Axis) [][]tapPair, indices func(o, k int) (channel, row, column int)) ([]*tensor.Tensor,
 	error) {
-	out := tensor.Zeros(m.DType, m.Shape...)
+	out := tensor.Zeros(meta.DType, meta.Shape...)
 	if out.Numel() == 0 { // an empty result may have axes of any size
 		return []*tensor.Tensor{out}, nil
 	}
@@ -94,10 +94,10 @@ func reference(m tensor.Meta, in []*tensor.Tensor, inPerGroup int, axes []geomet
 	for d := range axes {
 		pairs[d] = pairsOf(&axes[d])
 	}
-	x, w := kit.FactorsOf(m.DType, in[0]), kit.FactorsOf(m.DType, in[1])
+	x, w := kit.FactorsOf(meta.DType, in[0]), kit.FactorsOf(meta.DType, in[1])
 	lead := x.Rank() - len(axes) - 1 // 1 with a batch
-	kit.EachIndex(m.Shape, func(index []int) {
-		s := kit.Accumulator{DType: m.DType}
+	kit.EachIndex(meta.Shape, func(index []int) {
+		s := kit.Accumulator{DType: meta.DType}
 		image := x.Offset
 		if lead > 0 {
 			image += index[0] * x.Strides[0]
@@ -116,12 +116,12 @@ func reference(m tensor.Meta, in []*tensor.Tensor, inPerGroup int, axes []geomet
 }
 
 // ref is the reference implementation: a sum for each index of the result.
-func (v convolution) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	t, err := v.result(c)
+func (op convolution) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	t, err := op.result(c)
 	if err != nil {
 		return nil, err
 	}
-	m, p, x, w := kit.KnownMeta(t), v.params(c), in[0].Shape, in[1].Shape
+	m, p, x, w := kit.KnownMeta(t), op.params(c), in[0].Shape, in[1].Shape
 	axes := newAxes(x, m.Shape, w[2:], p.stride, kit.KnownSizes(p.padding), p.dilation)
 	return reference(m, in, w[1], axes, func(a *geometry.Axis) [][]tapPair {
 		pairs := make([][]tapPair, a.Results)

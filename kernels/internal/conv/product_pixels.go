@@ -23,54 +23,54 @@ const (
 // the windows of output pixels, gathered while A is packed (implicit im2col). Row (kh, kw, channel) of B holds the
 // weights of this tap and input channel for all output channels. Several images form one matrix if they are adjacent in
 // memory.
-func convNHWC(s *convShape) (*graph.Kernel, error) {
-	pixel, ok := s.pixelStride()
+func convNHWC(conv *convShape) (*graph.Kernel, error) {
+	pixel, ok := conv.pixelStride()
 	if !ok {
 		return nil, errPixelStride
 	}
-	if s.h.Results*s.w.Results == 1 {
-		pixel = s.outStride.n
+	if conv.h.Results*conv.w.Results == 1 {
+		pixel = conv.outStride.n
 	}
 	images := 1
-	if s.outStride.n == s.h.Results*s.w.Results*pixel { // images are adjacent
-		images = imagesPerEntry(s)
+	if conv.outStride.n == conv.h.Results*conv.w.Results*pixel { // images are adjacent
+		images = imagesPerEntry(conv)
 	}
-	pixels := images * s.h.Results * s.w.Results
-	d := s.call.Out[0].DType
-	spec := gemm.Spec{DType: d, M: pixels, N: s.outPerGroup(), K: s.termsPerOutput(),
+	pixels := images * conv.h.Results * conv.w.Results
+	dtype := conv.call.Out[0].DType
+	spec := gemm.Spec{DType: dtype, M: pixels, N: conv.outPerGroup(), K: conv.termsPerOutput(),
 		A:          gemm.Operand{Source: gemm.Custom},
 		B:          gemm.Operand{Source: gemm.Prepacked},
-		CRowStride: pixel, CColStride: s.outStride.c}
-	if s.isPointwise() {
-		spec.A = gemm.Operand{RowStride: s.inChannels, ColStride: 1}
+		CRowStride: pixel, CColStride: conv.outStride.c}
+	if conv.isPointwise() {
+		spec.A = gemm.Operand{RowStride: conv.inChannels, ColStride: 1}
 	}
-	if s.hasBias {
-		spec.Bias, spec.BiasStride = gemm.BiasCols, s.biasStride
+	if conv.hasBias {
+		spec.Bias, spec.BiasStride = gemm.BiasCols, conv.biasStride
 	}
 	plan, err := gemm.NewPlan(spec)
 	if err != nil {
 		return nil, err
 	}
-	weight, err := newPackedWeight(s.call, convPanels(s, convByPixels, d))
+	weight, err := newPackedWeight(conv.call, convPanels(conv, convByPixels, dtype))
 	if err != nil {
 		return nil, err
 	}
-	entries := s.n / images
-	mul := &multiply.Multiplier{Plan: plan, Entries: entries * s.groups,
-		MACs: kit.BoundedProduct(pixels, s.outPerGroup(), s.termsPerOutput())}
+	entries := conv.n / images
+	mul := &multiply.Multiplier{Plan: plan, Entries: entries * conv.groups,
+		MACs: kit.BoundedProduct(pixels, conv.outPerGroup(), conv.termsPerOutput())}
 	if mul.Entries > 1 {
-		mul.A = entryOffsets(entries, images*s.h.Size*s.w.Size*s.inChannels, s.groups, s.inPerGroup)
-		mul.B = entryOffsets(entries, 0, s.groups, weight.MatrixLen())
-		mul.C = entryOffsets(entries, images*s.outStride.n, s.groups, s.outPerGroup()*s.outStride.c)
-		mul.Bias = entryOffsets(entries, 0, s.groups, s.outPerGroup()*s.biasStride)
+		mul.A = entryOffsets(entries, images*conv.h.Size*conv.w.Size*conv.inChannels, conv.groups, conv.inPerGroup)
+		mul.B = entryOffsets(entries, 0, conv.groups, weight.MatrixLen())
+		mul.C = entryOffsets(entries, images*conv.outStride.n, conv.groups, conv.outPerGroup()*conv.outStride.c)
+		mul.Bias = entryOffsets(entries, 0, conv.groups, conv.outPerGroup()*conv.biasStride)
 	}
-	mul.SetEpilogue(s.epilogue, spec)
+	mul.SetEpilogue(conv.epilogue, spec)
 	mul.Bind = func(m *graph.Mem, j *multiply.Job) {
-		j.C, j.A, j.B, j.Bias = m.Ptrs[0], m.Ptrs[1], weight.address(m), s.biasAt(m)
+		j.C, j.A, j.B, j.Bias = m.Ptrs[0], m.Ptrs[1], weight.address(m), conv.biasAt(m)
 	}
-	if !s.isPointwise() {
-		run, rows := pixelRun(s)
-		p := &pixelPacker{conv: s, width: plan.PackRows(), elem: strided.Move(d.Size()), run: run, runsAreRows: rows}
+	if !conv.isPointwise() {
+		run, rows := pixelRun(conv)
+		p := &pixelPacker{conv: conv, width: plan.PackRows(), elem: strided.Move(dtype.Size()), run: run, runsAreRows: rows}
 		mul.Prepare = func(j *multiply.Job) {
 			j.Lanes, j.Windows = make([]unsafe.Pointer, p.width), make([]multiply.PixelWindow, p.width)
 			j.Args.PackA = func(dst []byte, k0, k1, l0, l1 int) { p.pack(j, dst, k0, k1, l0, l1) }
@@ -81,10 +81,10 @@ func convNHWC(s *convShape) (*graph.Kernel, error) {
 
 // imagesPerEntry returns the number of images per product: the largest divisor of the batch size that gives at most
 // maxPixelsPerProduct rows.
-func imagesPerEntry(s *convShape) int {
-	maxImages := max(1, maxPixelsPerProduct/(s.h.Results*s.w.Results))
-	for i := min(maxImages, s.n); i > 1; i-- {
-		if s.n%i == 0 {
+func imagesPerEntry(conv *convShape) int {
+	maxImages := max(1, maxPixelsPerProduct/(conv.h.Results*conv.w.Results))
+	for i := min(maxImages, conv.n); i > 1; i-- {
+		if conv.n%i == 0 {
 			return i
 		}
 	}
@@ -103,21 +103,21 @@ type pixelPacker struct {
 }
 
 // pack packs terms [k0, k1) of output pixels [l0, l1). It is a gemm.PackFunc.
-func (p *pixelPacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
+func (p *pixelPacker) pack(job *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
 	width := p.width * p.elem.DstSize
 	for l := l0; l < l1; l += p.width {
 		lanes := min(p.width, l1-l)
 		panel := dst[:width*(k1-k0)]
 		dst = dst[width*(k1-k0):]
-		p.locate(j, l, lanes)
+		p.locate(job, l, lanes)
 		for k := k0; k < k1; {
 			run, begin := k/p.run, k%p.run
 			end := min(p.run, begin+k1-k)
 			to := panel[(k-k0)*width:]
 			if p.runsAreRows {
-				p.packRow(j, to, run, begin, end, lanes)
+				p.packRow(job, to, run, begin, end, lanes)
 			} else {
-				p.packPixel(j, to, run/p.conv.w.Taps, run%p.conv.w.Taps, begin, end, lanes)
+				p.packPixel(job, to, run/p.conv.w.Taps, run%p.conv.w.Taps, begin, end, lanes)
 			}
 			k += end - begin
 		}
@@ -126,17 +126,18 @@ func (p *pixelPacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
 
 // locate computes the position of the windows of `lanes` output pixels, from pixel l on.
 func (p *pixelPacker) locate(j *multiply.Job, l, lanes int) {
-	s := p.conv
-	img, pixel := l/(s.h.Results*s.w.Results), l%(s.h.Results*s.w.Results)
-	oh, ow := pixel/s.w.Results, pixel%s.w.Results
-	for q := range lanes {
-		j.Windows[q] = multiply.PixelWindow{Base: unsafe.Add(j.Args.A, img*s.h.Size*s.w.Size*s.inChannels*p.elem.SrcSize),
-			IH: s.h.Begin(oh), IW: s.w.Begin(ow)}
-		if ow++; ow == s.w.Results {
+	conv := p.conv
+	image, pixel := l/(conv.h.Results*conv.w.Results), l%(conv.h.Results*conv.w.Results)
+	oh, ow := pixel/conv.w.Results, pixel%conv.w.Results
+	for lane := range lanes {
+		j.Windows[lane] = multiply.PixelWindow{Base: unsafe.Add(j.Args.A,
+			image*conv.h.Size*conv.w.Size*conv.inChannels*p.elem.SrcSize),
+			IH: conv.h.Begin(oh), IW: conv.w.Begin(ow)}
+		if ow++; ow == conv.w.Results {
 			ow = 0
-			if oh++; oh == s.h.Results {
+			if oh++; oh == conv.h.Results {
 				oh = 0
-				img++
+				image++
 			}
 		}
 	}
@@ -144,13 +145,13 @@ func (p *pixelPacker) locate(j *multiply.Job, l, lanes int) {
 
 // packPixel packs channels [begin, end) of tap (kh, kw).
 func (p *pixelPacker) packPixel(j *multiply.Job, to []byte, kh, kw, begin, end, lanes int) {
-	s := p.conv
-	for q := range lanes {
-		w := &j.Windows[q]
-		ih, iw := w.IH+kh*s.h.Dilation, w.IW+kw*s.w.Dilation
-		j.Lanes[q] = nil
-		if s.h.Contains(ih) && s.w.Contains(iw) {
-			j.Lanes[q] = unsafe.Add(w.Base, ((ih*s.w.Size+iw)*s.inChannels+begin)*p.elem.SrcSize)
+	conv := p.conv
+	for lane := range lanes {
+		window := &j.Windows[lane]
+		ih, iw := window.IH+kh*conv.h.Dilation, window.IW+kw*conv.w.Dilation
+		j.Lanes[lane] = nil
+		if conv.h.Contains(ih) && conv.w.Contains(iw) {
+			j.Lanes[lane] = unsafe.Add(window.Base, ((ih*conv.w.Size+iw)*conv.inChannels+begin)*p.elem.SrcSize)
 		}
 	}
 	gemm.Interleave(p.elem.SrcSize, to, p.width, j.Lanes[:lanes], end-begin)
@@ -158,26 +159,26 @@ func (p *pixelPacker) packPixel(j *multiply.Job, to []byte, kh, kw, begin, end, 
 
 // packRow packs elements [begin, end) of row kh of the window. For windows that reach into the padding, the elements
 // are first set to zero, and then the pixels inside the image are copied.
-func (p *pixelPacker) packRow(j *multiply.Job, to []byte, kh, begin, end, lanes int) {
-	s, size := p.conv, p.elem.SrcSize
+func (p *pixelPacker) packRow(job *multiply.Job, to []byte, kh, begin, end, lanes int) {
+	conv, size := p.conv, p.elem.SrcSize
 	for lane := range lanes {
-		w := &j.Windows[lane]
-		j.Lanes[lane] = nil
-		if ih := w.IH + kh*s.h.Dilation; s.h.Contains(ih) && w.IW >= 0 && w.IW+s.w.Taps <= s.w.Size {
-			j.Lanes[lane] = unsafe.Add(w.Base, ((ih*s.w.Size+w.IW)*s.inChannels+begin)*size)
+		w := &job.Windows[lane]
+		job.Lanes[lane] = nil
+		if ih := w.IH + kh*conv.h.Dilation; conv.h.Contains(ih) && w.IW >= 0 && w.IW+conv.w.Taps <= conv.w.Size {
+			job.Lanes[lane] = unsafe.Add(w.Base, ((ih*conv.w.Size+w.IW)*conv.inChannels+begin)*size)
 		}
 	}
-	gemm.Interleave(p.elem.SrcSize, to, p.width, j.Lanes[:lanes], end-begin)
+	gemm.Interleave(p.elem.SrcSize, to, p.width, job.Lanes[:lanes], end-begin)
 	for lane := range lanes {
-		w := &j.Windows[lane]
-		ih := w.IH + kh*s.h.Dilation
-		if j.Lanes[lane] != nil || !s.h.Contains(ih) {
+		w := &job.Windows[lane]
+		ih := w.IH + kh*conv.h.Dilation
+		if job.Lanes[lane] != nil || !conv.h.Contains(ih) {
 			continue
 		}
 		// The elements inside the image.
-		first, stop := max(begin, -w.IW*s.inChannels), min(end, (s.w.Size-w.IW)*s.inChannels)
+		first, stop := max(begin, -w.IW*conv.inChannels), min(end, (conv.w.Size-w.IW)*conv.inChannels)
 		if first < stop {
-			from := unsafe.Add(w.Base, ((ih*s.w.Size+w.IW)*s.inChannels+first)*size)
+			from := unsafe.Add(w.Base, ((ih*conv.w.Size+w.IW)*conv.inChannels+first)*size)
 			p.elem.Row(unsafe.Pointer(&to[((first-begin)*p.width+lane)*size]), from, p.width*size, size, stop-first)
 		}
 	}

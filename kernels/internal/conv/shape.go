@@ -89,28 +89,28 @@ func (s *convShape) channelsFirstTerms() []int {
 }
 
 // convPanels returns the weight panels that an algorithm reads, or nil if it reads the weight in its own layout.
-func convPanels(s *convShape, a convAlgorithm, d tensor.DType) *multiply.Panels {
+func convPanels(conv *convShape, a convAlgorithm, dtype tensor.DType) *multiply.Panels {
 	switch a {
 	case convByPixels:
-		return s.weightPanels(d, gemm.PanelCols(d), "kh,kw,c", s.channelsLastTerms)
+		return conv.weightPanels(dtype, gemm.PanelCols(dtype), "kh,kw,c", conv.channelsLastTerms)
 	case convByPlanes:
-		return s.weightPanels(d, gemm.PanelRows(d), "c,"+s.tapNames(), s.channelsFirstTerms)
+		return conv.weightPanels(dtype, gemm.PanelRows(dtype), "c,"+conv.tapNames(), conv.channelsFirstTerms)
 	case depthwiseByPixels:
-		if hasWindowCode(s, d) {
-			return s.windowPanels(d)
+		if hasWindowCode(conv, dtype) {
+			return conv.windowPanels(dtype)
 		}
-		p := s.weightPanels(d, s.outChannels, "kh,kw", s.channelsLastTerms)
-		p.Lanes, p.Starts = s.outChannels, []int{0} // one panel covers all groups
+		p := conv.weightPanels(dtype, conv.outChannels, "kh,kw", conv.channelsLastTerms)
+		p.Lanes, p.Starts = conv.outChannels, []int{0} // one panel covers all groups
 		return p
 	case directByPixels:
-		if s.usesGroupWindows(d) {
-			return s.windowPanels(d)
+		if conv.usesGroupWindows(dtype) {
+			return conv.windowPanels(dtype)
 		}
-		f := newDirectShape(s, d, false)
-		return s.weightPanels(d, f.blockChannels(), s.tapNames()+",c", s.channelsLastTerms)
+		f := newDirectShape(conv, dtype, false)
+		return conv.weightPanels(dtype, f.blockChannels(), conv.tapNames()+",c", conv.channelsLastTerms)
 	case directFromPlanes:
-		f := newDirectShape(s, d, true)
-		return s.weightPanels(d, f.blockChannels(), "c,"+s.tapNames(), s.channelsFirstTerms)
+		f := newDirectShape(conv, dtype, true)
+		return conv.weightPanels(dtype, f.blockChannels(), "c,"+conv.tapNames(), conv.channelsFirstTerms)
 	}
 	return nil
 }
@@ -226,36 +226,36 @@ func entryOffsets(images, imageStride, groups, groupStride int) []int {
 
 // planeEntries sets the entries of a product. Operand A is the weight, and operand B the channels of an image. There is
 // one entry for each group of each image.
-func planeEntries(x *multiply.Multiplier, s *convShape, w packedWeight) {
-	if x.Entries > 1 {
-		x.A = entryOffsets(s.n, 0, s.groups, w.MatrixLen())
-		x.B = entryOffsets(s.n, s.inStride.n, s.groups, s.inPerGroup*s.inStride.c)
-		x.C = entryOffsets(s.n, s.outStride.n, s.groups, s.outPerGroup()*s.outStride.c)
-		x.Bias = entryOffsets(s.n, 0, s.groups, s.outPerGroup()*s.biasStride)
+func planeEntries(multiplier *multiply.Multiplier, conv *convShape, w packedWeight) {
+	if multiplier.Entries > 1 {
+		multiplier.A = entryOffsets(conv.n, 0, conv.groups, w.MatrixLen())
+		multiplier.B = entryOffsets(conv.n, conv.inStride.n, conv.groups, conv.inPerGroup*conv.inStride.c)
+		multiplier.C = entryOffsets(conv.n, conv.outStride.n, conv.groups, conv.outPerGroup()*conv.outStride.c)
+		multiplier.Bias = entryOffsets(conv.n, 0, conv.groups, conv.outPerGroup()*conv.biasStride)
 	}
-	x.Bind = func(m *graph.Mem, j *multiply.Job) {
-		j.C, j.A, j.B, j.Bias = m.Ptrs[0], w.address(m), m.Ptrs[1], s.biasAt(m)
+	multiplier.Bind = func(m *graph.Mem, j *multiply.Job) {
+		j.C, j.A, j.B, j.Bias = m.Ptrs[0], w.address(m), m.Ptrs[1], conv.biasAt(m)
 	}
 }
 
 // shape returns the convolution of a call.
-func (v convolution) shape(c *graph.Call) *convShape {
-	p := v.params(c)
-	s := &convShape{groups: p.groups, call: c, epilogue: fusion.EpilogueOf(c)}
+func (op convolution) shape(call *graph.Call) *convShape {
+	p := op.params(call)
+	conv := &convShape{groups: p.groups, call: call, epilogue: fusion.EpilogueOf(call)}
 	var x, w ncdhw
-	x, s.inStride = spatial(c.Meta(0), v.dims)
-	w, s.weightStride = spatial(c.Meta(1), v.dims)
-	_, s.outStride = spatial(c.Out[0], v.dims)
-	s.n, s.inChannels, s.outChannels, s.inPerGroup = x.n, x.c, w.n, w.c
-	s.window = newWindow(newAxes(c.Meta(0).Shape, c.Out[0].Shape, c.Meta(1).Shape[2:], p.stride,
+	x, conv.inStride = spatial(call.Meta(0), op.dims)
+	w, conv.weightStride = spatial(call.Meta(1), op.dims)
+	_, conv.outStride = spatial(call.Out[0], op.dims)
+	conv.n, conv.inChannels, conv.outChannels, conv.inPerGroup = x.n, x.c, w.n, w.c
+	conv.window = newWindow(newAxes(call.Meta(0).Shape, call.Out[0].Shape, call.Meta(1).Shape[2:], p.stride,
 		kit.KnownSizes(p.padding), p.dilation))
-	if c.Has(2) {
-		s.hasBias, s.biasStride = true, c.Meta(2).Strides[0]
+	if call.Has(2) {
+		conv.hasBias, conv.biasStride = true, call.Meta(2).Strides[0]
 	}
-	return s
+	return conv
 }
 
-func (v convolution) flops(c *graph.Call) float64 {
+func (op convolution) flops(c *graph.Call) float64 {
 	m, w := c.Out[0], c.Meta(1)
 	if w.Numel() == 0 {
 		return 0

@@ -40,7 +40,7 @@ var (
 // convTransposeOp defines a transposed convolution. in, weightShape and out are shapes, and size is the formula of a
 // result size, for the documentation.
 func convTransposeOp(name string, dims int, in, weightShape, out, size string) *graph.Op {
-	v := transposedConv{name, dims}
+	op := transposedConv{name, dims}
 	x, w := []int{2, 4, 3, 4, 5}[:2+dims], []int{4, 3, 2, 3, 1}[:2+dims]
 	return kit.Define[convTransposeAttrs](graph.Op{
 		Semantics: graph.Semantics{
@@ -50,10 +50,10 @@ func convTransposeOp(name string, dims int, in, weightShape, out, size string) *
 				" with " + size + ". The result is row-major.",
 			Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				t, err := v.result(c)
+				t, err := op.result(c)
 				return c.One(t), err
 			},
-			Ref: v.ref,
+			Ref: op.ref,
 			Examples: []graph.Example{
 				{In: []tensor.Meta{tensor.New(tensor.Float32, x...), tensor.New(tensor.Float32, w...),
 					tensor.New(tensor.Float32, 3)}},
@@ -73,30 +73,30 @@ func convTransposeOp(name string, dims int, in, weightShape, out, size string) *
 			},
 		},
 		Lowerings: graph.Lowerings{
-			Impls:   v.impls(),
+			Impls:   op.impls(),
 			Rewrite: compose.WidenToFloat32,
 		},
 	})
 }
 
 // impls lists the implementations.
-func (v transposedConv) impls() []graph.Impl {
+func (op transposedConv) impls() []graph.Impl {
 	names := [2]string{"direct_nhwc", "direct_planes"}
-	if v.dims == 3 {
+	if op.dims == 3 {
 		names = [2]string{"direct_ndhwc", "direct_ncdhw"}
 	}
 	return []graph.Impl{
 		{Name: "spread", Doc: "Multiplies the weight by the input, and adds the resulting windows to the result.",
-			Work: v.work, Lower: v.compile, Pack: v.pack},
-		v.directImpl(names[0], "Multiplies pixels in place by the packed weight, one convolution with stride 1 for each "+
+			Work: op.work, Lower: op.compile, Pack: op.pack},
+		op.directImpl(names[0], "Multiplies pixels in place by the packed weight, one convolution with stride 1 for each "+
 			"remainder of positions modulo the stride; channels last.", false),
-		v.directImpl(names[1], "Multiplies pixels of planes in place by the packed weight, one convolution with stride 1 "+
+		op.directImpl(names[1], "Multiplies pixels of planes in place by the packed weight, one convolution with stride 1 "+
 			"for each remainder of positions modulo the stride; the result is channels-last.", true),
 	}
 }
 
 // params returns the attributes of a call whose weight has dims spatial dimensions.
-func (v transposedConv) params(c *graph.Call, dims int) convParams {
+func (op transposedConv) params(c *graph.Call, dims int) convParams {
 	a := kit.Attrs[convTransposeAttrs](c)
 	padding := perDim(sym.Ints(a.Padding...), dims)
 	return convParams{stride: perDim(a.Stride, dims), padding: padding, paddingAfter: padding,
@@ -104,83 +104,83 @@ func (v transposedConv) params(c *graph.Call, dims int) convParams {
 }
 
 // result checks a call and returns the type of its row-major result.
-func (v transposedConv) result(c *graph.Call) (tensor.Type, error) {
-	x, w := c.Type(0), c.Type(1)
-	if r := x.Rank(); r != v.dims+1 && r != v.dims+2 {
-		return x, fmt.Errorf("Expected %dD (unbatched) or %dD (batched) input to %s, but got input of size: %s", v.dims+1,
-			v.dims+2, v.name, tensor.Sizes(x.Shape))
+func (op transposedConv) result(call *graph.Call) (tensor.Type, error) {
+	input, weight := call.Type(0), call.Type(1)
+	if r := input.Rank(); r != op.dims+1 && r != op.dims+2 {
+		return input, fmt.Errorf("Expected %dD (unbatched) or %dD (batched) input to %s, but got input of size: %s",
+			op.dims+1, op.dims+2, op.name, tensor.Sizes(input.Shape))
 	}
-	unbatched := x.Rank() == v.dims+1
-	shape := x.Shape
+	unbatched := input.Rank() == op.dims+1
+	shape := input.Shape
 	if unbatched {
 		shape = append(sym.Ints(1), shape...)
 	}
-	p := v.params(c, max(1, w.Rank()-2))
-	if err := v.check(c, &p, shape); err != nil {
-		return x, err
+	p := op.params(call, max(1, weight.Rank()-2))
+	if err := op.check(call, &p, shape); err != nil {
+		return input, err
 	}
-	out := make([]sym.Int, 2, 2+v.dims)
-	out[0], out[1] = shape[0], w.Shape[1].Mul(sym.Of(p.groups))
-	for d := range v.dims {
+	out := make([]sym.Int, 2, 2+op.dims)
+	out[0], out[1] = shape[0], weight.Shape[1].Mul(sym.Of(p.groups))
+	for d := range op.dims {
 		steps := kit.BoundedSizeProduct(shape[2+d].Sub(sym.Of(1)), sym.Of(p.stride[d]))
-		window := kit.BoundedSizeProduct(w.Shape[2+d].Sub(sym.Of(1)), sym.Of(p.dilation[d]))
+		window := kit.BoundedSizeProduct(weight.Shape[2+d].Sub(sym.Of(1)), sym.Of(p.dilation[d]))
 		out = append(out, steps.Add(window).Add(sym.Of(p.outputPadding[d]+1-2*kit.KnownSize(p.padding[d]))))
 	}
-	if err := v.checkSizes(&p, shape, out); err != nil {
-		return x, err
+	if err := op.checkSizes(&p, shape, out); err != nil {
+		return input, err
 	}
-	if err := v.checkDTypes(c); err != nil {
-		return x, err
+	if err := op.checkDTypes(call); err != nil {
+		return input, err
 	}
 	if unbatched {
 		out = out[1:]
 	}
-	t := tensor.NewType(x.DType, out...)
-	if !unbatched && kit.SizeIs(out[0], 0) && tensor.SameSizes(out, x.Shape) {
-		t = emptyBatch(x)
+	t := tensor.NewType(input.DType, out...)
+	if !unbatched && kit.SizeIs(out[0], 0) && tensor.SameSizes(out, input.Shape) {
+		t = emptyBatch(input)
 	}
 	return t, t.Check()
 }
 
 // check mirrors aten's check_shape_forward and the checks of the kernels for transposed convolutions.
-func (v transposedConv) check(c *graph.Call, p *convParams, shape []sym.Int) error {
-	w := c.Type(1)
-	if err := p.checkShapes(shape, w); err != nil {
+func (op transposedConv) check(call *graph.Call, params *convParams, shape []sym.Int) error {
+	weight := call.Type(1)
+	if err := params.checkShapes(shape, weight); err != nil {
 		return err
 	}
-	if shape[1].Ne(w.Shape[0]).Holds() {
+	if shape[1].Ne(weight.Shape[0]).Holds() {
 		return fmt.Errorf("Given transposed=1, weight of size %s, expected input%s to have %v channels, but got %v "+
-			"channels instead", tensor.Sizes(w.Shape), tensor.Sizes(shape), w.Shape[0], shape[1])
+			"channels instead", tensor.Sizes(weight.Shape), tensor.Sizes(shape), weight.Shape[0], shape[1])
 	}
-	channels := w.Shape[1].Mul(sym.Of(p.groups))
-	if b := c.Type(2); c.Has(2) && (b.Rank() != 1 || b.Shape[0].Ne(channels).Holds()) {
+	channels := weight.Shape[1].Mul(sym.Of(params.groups))
+	if b := call.Type(2); call.Has(2) && (b.Rank() != 1 || b.Shape[0].Ne(channels).Holds()) {
 		return fmt.Errorf("Given transposed=1, weight of size %s, expected bias to be 1-dimensional with %v elements, but "+
-			"got bias of size %s instead", tensor.Sizes(w.Shape), channels, tensor.Sizes(b.Shape))
+			"got bias of size %s instead", tensor.Sizes(weight.Shape), channels, tensor.Sizes(b.Shape))
 	}
-	for d := range p.stride {
+	for d := range params.stride {
 		switch {
-		case p.dilation[d] <= 0:
-			return errors.New("dilation should be greater than zero, but got" + v.formatAttr("dilation", p.dilation, 1))
-		case kit.SizeIs(w.Shape[2+d], 0) || kit.SizeIs(w.Shape[1], 0):
-			return fmt.Errorf("non-empty weight tensor expected, but got: %s", tensor.Sizes(w.Shape))
+		case params.dilation[d] <= 0:
+			return errors.New("dilation should be greater than zero, but got" + op.formatAttr("dilation", params.dilation, 1))
+		case kit.SizeIs(weight.Shape[2+d], 0) || kit.SizeIs(weight.Shape[1], 0):
+			return fmt.Errorf("non-empty weight tensor expected, but got: %s", tensor.Sizes(weight.Shape))
 		case kit.SizeIs(shape[2+d], 0):
-			return fmt.Errorf("non-empty %dD or %dD (batch mode) tensor expected for input, but got: %s", max(v.dims, 2)+1,
-				max(v.dims, 2)+2, tensor.Sizes(shape))
+			return fmt.Errorf("non-empty %dD or %dD (batch mode) tensor expected for input, but got: %s", max(op.dims, 2)+1,
+				max(op.dims, 2)+2, tensor.Sizes(shape))
 		}
 	}
 	return nil
 }
 
 // checkSizes rejects results without elements, and an output padding that is not smaller than stride or dilation.
-func (v transposedConv) checkSizes(p *convParams, in, out []sym.Int) error {
-	for d := range v.dims {
+func (op transposedConv) checkSizes(p *convParams, in, out []sym.Int) error {
+	for d := range op.dims {
 		if p.outputPadding[d] >= p.stride[d] && p.outputPadding[d] >= p.dilation[d] {
 			return errors.New("output padding must be smaller than either stride or dilation, but got" +
-				v.formatAttr("output_padding", p.outputPadding, 0) + v.formatAttr("stride", p.stride, 1) + v.formatAttr("dilation",
-				p.dilation, 1))
+				op.formatAttr("output_padding", p.outputPadding, 0) + op.formatAttr("stride", p.stride,
+				1) + op.formatAttr("dilation", p.dilation, 1))
 		}
 	}
-	for d := range v.dims {
+	for d := range op.dims {
 		if out[2+d].Lt(sym.Of(1)).Holds() {
 			byX := func(s []sym.Int) string { return strings.ReplaceAll(strings.Trim(tensor.Sizes(s), "[]"), ", ", " x ") }
 			return fmt.Errorf("Given input size per channel: (%s). Calculated output size per channel: (%s). Output size "+
@@ -192,8 +192,8 @@ func (v transposedConv) checkSizes(p *convParams, in, out []sym.Int) error {
 
 // formatAttr formats an attribute by dimension for PyTorch's messages, in which a sequence is an image of height 1.
 // forHeight is the attribute's value for that height.
-func (v transposedConv) formatAttr(name string, list []int, forHeight int) string {
-	if v.dims == 1 {
+func (op transposedConv) formatAttr(name string, list []int, forHeight int) string {
+	if op.dims == 1 {
 		list = []int{forHeight, list[0]}
 	}
 	text := ""
@@ -204,7 +204,7 @@ func (v transposedConv) formatAttr(name string, list []int, forHeight int) strin
 }
 
 // checkDTypes rejects operands of different dtypes, and dtypes that PyTorch does not support.
-func (v transposedConv) checkDTypes(c *graph.Call) error {
+func (op transposedConv) checkDTypes(c *graph.Call) error {
 	d := c.Type(0).DType
 	for i := 1; i < 3; i++ {
 		if o := c.Type(i).DType; c.Has(i) && o != d {
@@ -212,25 +212,25 @@ func (v transposedConv) checkDTypes(c *graph.Call) error {
 		}
 	}
 	if !d.IsFloat() && !d.IsComplex() && d != tensor.Int64 {
-		return kit.NotImplementedBy(fmt.Sprintf("slow_conv_transpose%dd_out_cpu", max(v.dims, 2)), d)
+		return kit.NotImplementedBy(fmt.Sprintf("slow_conv_transpose%dd_out_cpu", max(op.dims, 2)), d)
 	}
 	return nil
 }
 
-func (v transposedConv) compile(c *graph.Call) (*graph.Kernel, error) {
+func (op transposedConv) compile(c *graph.Call) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	return v.lower(c, c.Out[0].DType.OpMath())
+	return op.lower(c, c.Out[0].DType.OpMath())
 }
 
 // windows returns the geometry of a call.
-func (v transposedConv) windows(c *graph.Call) *transposedWindows {
-	p := v.params(c, v.dims)
+func (op transposedConv) windows(c *graph.Call) *transposedWindows {
+	p := op.params(c, op.dims)
 	x, w, out := c.Meta(0), c.Meta(1), c.Out[0]
 	s := &transposedWindows{n: 1, inChannels: w.Shape[0], outChannels: w.Shape[1] * p.groups, groups: p.groups,
 		hasBias: c.Has(2)}
-	if x.Rank() == v.dims+2 {
+	if x.Rank() == op.dims+2 {
 		s.n = x.Shape[0]
 	}
 	s.window = newWindow(newAxes(out.Shape, x.Shape, w.Shape[2:], p.stride, kit.KnownSizes(p.padding), p.dilation))
@@ -245,7 +245,7 @@ func transposedPanels(s *transposedWindows, d tensor.DType) *multiply.Panels {
 }
 
 // pack returns the packed form of a constant weight.
-func (v transposedConv) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
+func (op transposedConv) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
 	if i != 1 || !c.Meta(1).IsContiguous() || c.Out[0].Numel() == 0 {
 		return p, false
 	}
@@ -253,66 +253,66 @@ func (v transposedConv) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
 	if d != tensor.Float32 && d != tensor.Float64 {
 		return p, false
 	}
-	return multiply.PackingOf(transposedPanels(v.windows(c), d)), true
+	return multiply.PackingOf(transposedPanels(op.windows(c), d)), true
 }
 
 // lower makes a kernel that computes a few images at a time. It multiplies the transposed weight by the input, which
-// gives a product for each input element, output channel and tap. It then sums the overlapping windows in the result. d
-// is the dtype of sums.
-func (v transposedConv) lower(c *graph.Call, d tensor.DType) (*graph.Kernel, error) {
-	s, x := v.windows(c), copies.NewKernelBuilder(c)
-	ins := x.Operands(d)
-	out := x.Result(0, d)
-	points, inPerGroup, rows := s.pixelsOut(), s.inChannels/s.groups, s.rows()
-	panels := transposedPanels(s, d)
+// gives a product for each input element, output channel and tap. It then sums the overlapping windows in the result.
+// dtype is the dtype of sums.
+func (op transposedConv) lower(c *graph.Call, dtype tensor.DType) (*graph.Kernel, error) {
+	shape, builder := op.windows(c), copies.NewKernelBuilder(c)
+	ins := builder.Operands(dtype)
+	out := builder.Result(0, dtype)
+	points, inPerGroup, rows := shape.pixelsOut(), shape.inChannels/shape.groups, shape.rows()
+	panels := transposedPanels(shape, dtype)
 	packed, err := multiply.InPanels(c, 1, panels)
 	if err != nil {
 		return nil, err
 	}
-	plan, err := transposedPlan(d, rows, points, inPerGroup, packed)
+	plan, err := transposedPlan(dtype, rows, points, inPerGroup, packed)
 	if err != nil {
 		return nil, err
 	}
-	windows := kit.BoundedProduct(s.groups, rows, points, d.Size())
+	windows := kit.BoundedProduct(shape.groups, rows, points, dtype.Size())
 	if windows > tensor.MaxBytes {
 		return nil, errors.New("the windows of one image take more than 2^47 bytes")
 	}
-	images := min(s.n, max(1, maxProductBytes/windows))
-	cols := x.Temp(d, images*s.groups*rows*points)
-	adder, err := newWindowAdder(s, d)
+	images := min(shape.n, max(1, maxProductBytes/windows))
+	cols := builder.Temp(dtype, images*shape.groups*rows*points)
+	adder, err := newWindowAdder(shape, dtype)
 	if err != nil {
 		return nil, err
 	}
-	adderBytes, add := adder.workerBytes(), channelAdders[d]
+	adderBytes, add := adder.workerBytes(), channelAdders[dtype]
 	if adder != nil {
-		x.AddListings(func() []expr.Listing { return []expr.Listing{adder.add.Listing("windows")} })
+		builder.AddListings(func() []expr.Listing { return []expr.Listing{adder.add.Listing("windows")} })
 	}
-	for n0 := 0; n0 < s.n; n0 += images {
-		n := min(images, s.n-n0)
-		w := &multiply.Multiplier{Plan: plan, Entries: n * s.groups, MACs: kit.BoundedProduct(rows, points, inPerGroup),
-			A: entryOffsets(n, 0, s.groups, inPerGroup*rows),
-			B: entryOffsets(n, s.inChannels*points, s.groups, inPerGroup*points),
-			C: entryOffsets(n, s.groups*rows*points, s.groups, rows*points)}
+	for firstImage := 0; firstImage < shape.n; firstImage += images {
+		n := min(images, shape.n-firstImage)
+		w := &multiply.Multiplier{Plan: plan, Entries: n * shape.groups, MACs: kit.BoundedProduct(rows, points, inPerGroup),
+			A: entryOffsets(n, 0, shape.groups, inPerGroup*rows),
+			B: entryOffsets(n, shape.inChannels*points, shape.groups, inPerGroup*points),
+			C: entryOffsets(n, shape.groups*rows*points, shape.groups, rows*points)}
 		if packed {
 			w.A = panels.PackedOffsets(w.A)
 		}
 		w.Bind = func(m *graph.Mem, j *multiply.Job) {
-			j.C, j.A, j.B = m.Ptrs[0], m.Ptrs[2], unsafe.Add(m.Ptrs[1], n0*s.inChannels*points*d.Size())
+			j.C, j.A, j.B = m.Ptrs[0], m.Ptrs[2], unsafe.Add(m.Ptrs[1], firstImage*shape.inChannels*points*dtype.Size())
 		}
 		ph, scratch, worker := w.Phases(0)
-		x.AddPhases(scratch, worker, []kit.Buffer{cols, ins[0], ins[1]}, ph...)
+		builder.AddPhases(scratch, worker, []kit.Buffer{cols, ins[0], ins[1]}, ph...)
 		buffers := []kit.Buffer{out, cols}
-		if s.hasBias {
+		if shape.hasBias {
 			buffers = append(buffers, ins[2])
 		}
-		channelCost := kit.BoundedProduct(points, s.taps()) + s.pixelsIn()
-		x.AddPhases(0, adderBytes, buffers, copies.ChunkedPhase(n*s.outChannels, channelCost,
+		channelCost := kit.BoundedProduct(points, shape.taps()) + shape.pixelsIn()
+		builder.AddPhases(0, adderBytes, buffers, copies.ChunkedPhase(n*shape.outChannels, channelCost,
 			func(m *graph.Mem, begin, end int) error {
-				add(s, adder, m, n0*s.outChannels, begin, end)
+				add(shape, adder, m, firstImage*shape.outChannels, begin, end)
 				return nil
 			}))
 	}
-	return x.Kernel()
+	return builder.Kernel()
 }
 
 // transposedPlan plans the product of the transposed weight, [rows, depth], and the points of an image, [depth,
@@ -335,32 +335,33 @@ var channelAdders = map[tensor.DType]func(s *transposedWindows, adder *windowAdd
 
 // addChannels sums the windows of channels [begin, end) of some images. The channels of all images of the batch are
 // numbered together; first is the number of the first channel of these images.
-func addChannels[T int64 | float32 | float64 | complex64 | complex128](s *transposedWindows, adder *windowAdder,
-	m *graph.Mem, first, begin, end int) {
-	channelElements, windows := s.pixelsIn(), s.pixelsOut()*s.taps()
+func addChannels[T int64 | float32 | float64 | complex64 | complex128](shape *transposedWindows, adder *windowAdder,
+	mem *graph.Mem, first, begin, end int) {
+	channelElements, windows := shape.pixelsIn(), shape.pixelsOut()*shape.taps()
 	for u := begin; u < end; u++ {
 		var bias T
-		if s.hasBias {
-			bias = kit.ElementsOf[T](m.Ptrs[2], s.outChannels)[u%s.outChannels]
+		if shape.hasBias {
+			bias = kit.ElementsOf[T](mem.Ptrs[2], shape.outChannels)[u%shape.outChannels]
 		}
 		if adder != nil {
-			adder.sumChannel(m, kit.AddressOf[T](m.Ptrs[0], (first+u)*channelElements), kit.AddressOf[T](m.Ptrs[1], u*windows),
-				unsafe.Pointer(unsafe.SliceData(m.Worker)), realOf(bias))
+			adder.sumChannel(mem, kit.AddressOf[T](mem.Ptrs[0], (first+u)*channelElements),
+				kit.AddressOf[T](mem.Ptrs[1], u*windows), unsafe.Pointer(unsafe.SliceData(mem.Worker)), realOf(bias))
 			continue
 		}
-		addWindows(m, s, kit.PlaneOf[T](m.Ptrs[0], first+u, channelElements), kit.PlaneOf[T](m.Ptrs[1], u, windows), bias)
+		addWindows(mem, shape, kit.PlaneOf[T](mem.Ptrs[0], first+u, channelElements), kit.PlaneOf[T](mem.Ptrs[1], u, windows),
+			bias)
 	}
 }
 
 // ref is the reference implementation. Each element of the result is the sum of the products that are added to it.
-func (v transposedConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	t, err := v.result(c)
+func (op transposedConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	t, err := op.result(c)
 	if err != nil {
 		return nil, err
 	}
-	m, p, x, w := kit.KnownMeta(t), v.params(c, v.dims), in[0].Shape, in[1].Shape
-	axes := newAxes(m.Shape, x, w[2:], p.stride, kit.KnownSizes(p.padding), p.dilation)
-	return reference(m, in, w[0]/p.groups, axes, func(a *geometry.Axis) [][]tapPair {
+	m, params, x, w := kit.KnownMeta(t), op.params(c, op.dims), in[0].Shape, in[1].Shape
+	axes := newAxes(m.Shape, x, w[2:], params.stride, kit.KnownSizes(params.padding), params.dilation)
+	return reference(m, in, w[0]/params.groups, axes, func(a *geometry.Axis) [][]tapPair {
 		pairs := make([][]tapPair, a.Size)
 		for k := range a.Taps {
 			first, end := a.ResultsOf(k)
@@ -371,25 +372,25 @@ func (v transposedConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tenso
 		}
 		return pairs
 	}, func(o, k int) (channel, row, column int) {
-		channel = o/w[1]*(w[0]/p.groups) + k
+		channel = o/w[1]*(w[0]/params.groups) + k
 		return channel, channel, o % w[1]
 	})
 }
 
 // work estimates the cost of the products and of the sums of windows.
-func (v transposedConv) work(c *graph.Call, _ graph.Walk) graph.Work {
-	w := graph.Work{Steps: 1}
-	c.AddStreamed(&w)
-	if c.Out[0].Numel() == 0 {
-		return w
+func (op transposedConv) work(call *graph.Call, _ graph.Walk) graph.Work {
+	work := graph.Work{Steps: 1}
+	call.AddStreamed(&work)
+	if call.Out[0].Numel() == 0 {
+		return work
 	}
-	s := v.windows(c)
+	s := op.windows(call)
 	points, rows := s.pixelsOut(), s.rows()
-	multiply.ReclassifyPanels(&w, c, 1, points)
-	multiply.ReclassifyStores(&w, c)
-	w.Do(multiply.RateStartStep, 1)
-	multiply.AddProduct(&w, c.Out[0].DType, float64(s.n*s.groups), rows, points, s.inChannels/s.groups)
-	w.Do(multiply.RateStartProduct, float64(s.n*s.groups))
-	w.Do(rateSpreadAdd, float64(s.n*s.groups)*float64(rows)*float64(points))
-	return w
+	multiply.ReclassifyPanels(&work, call, 1, points)
+	multiply.ReclassifyStores(&work, call)
+	work.Do(multiply.RateStartStep, 1)
+	multiply.AddProduct(&work, call.Out[0].DType, float64(s.n*s.groups), rows, points, s.inChannels/s.groups)
+	work.Do(multiply.RateStartProduct, float64(s.n*s.groups))
+	work.Do(rateSpreadAdd, float64(s.n*s.groups)*float64(rows)*float64(points))
+	return work
 }

@@ -57,16 +57,17 @@ type adderRun struct {
 const minPlaneElements = 128
 
 // newWindowAdder returns nil if there is no machine code for the dtype, or if planes are too small.
-func newWindowAdder(s *transposedWindows, d tensor.DType) (*windowAdder, error) {
-	if d != tensor.Float32 && d != tensor.Float64 || !loops.CodeAvailable() || s.h.Results*s.w.Results < minPlaneElements {
+func newWindowAdder(s *transposedWindows, dtype tensor.DType) (*windowAdder, error) {
+	if dtype != tensor.Float32 && dtype != tensor.Float64 || !loops.CodeAvailable() ||
+		s.h.Results*s.w.Results < minPlaneElements {
 		return nil, nil
 	}
-	b := expr.NewBuilder(d, d)
+	b := expr.NewBuilder(dtype, dtype)
 	code, err := b.Build(b.Real(b.Do(expr.Add, b.Load(0), b.Load(1))))
 	if err != nil {
 		return nil, err
 	}
-	a := &windowAdder{transposedWindows: s, elemBytes: d.Size()}
+	a := &windowAdder{transposedWindows: s, elemBytes: dtype.Size()}
 	for i, x := range []geometry.Axis{s.d, s.h, s.w} {
 		a.phases[i], a.phaseSize[i] = min(x.Stride, x.Size), kit.DivUp(x.Size, x.Stride)
 	}
@@ -111,33 +112,33 @@ func targetOf(a *geometry.Axis, k int) tapTarget {
 // count returns the number of products.
 func (t *tapTarget) count() int { return t.end - t.first }
 
-// sumChannel sums the windows of one channel and adds the bias. y is the channel of the result. cols has the products,
-// tap by tap. to is worker memory for the phases.
-func (a *windowAdder) sumChannel(m *graph.Mem, y, cols, to unsafe.Pointer, bias float64) {
-	r := a.run.Of(m)
-	r.state.Context = m.Context
+// sumChannel sums the windows of one channel and adds the bias. out is the channel of the result. cols has the
+// products, tap by tap. to is worker memory for the phases.
+func (a *windowAdder) sumChannel(mem *graph.Mem, out, cols, to unsafe.Pointer, bias float64) {
+	worker := a.run.Of(mem)
+	worker.state.Context = mem.Context
 	if a.inPlace() {
-		to = y
+		to = out
 	}
 	n := a.elements()
 	if a.elemBytes == 4 {
-		fill(m, kit.ElementsOf[float32](to, n), float32(bias))
+		fill(mem, kit.ElementsOf[float32](to, n), float32(bias))
 	} else {
-		fill(m, kit.ElementsOf[float64](to, n), bias)
+		fill(mem, kit.ElementsOf[float64](to, n), bias)
 	}
 	points := a.pixelsOut()
 	for tap := range a.taps() {
-		a.addTap(m, r, to, unsafe.Add(cols, tap*points*a.elemBytes), tap)
+		a.addTap(mem, worker, to, unsafe.Add(cols, tap*points*a.elemBytes), tap)
 	}
-	r.state.Release()
-	r.ptrs = [3]unsafe.Pointer{}
+	worker.state.Release()
+	worker.ptrs = [3]unsafe.Pointer{}
 	if !a.inPlace() {
-		a.join(m, r, y, to)
+		a.join(mem, worker, out, to)
 	}
 }
 
 // addTap adds the products of one tap to its phase.
-func (a *windowAdder) addTap(m *graph.Mem, r *adderRun, to, cols unsafe.Pointer, tap int) {
+func (a *windowAdder) addTap(mem *graph.Mem, worker *adderRun, to, cols unsafe.Pointer, tap int) {
 	kd, kh, kw := a.tap(tap)
 	d, h, w := targetOf(&a.d, kd), targetOf(&a.h, kh), targetOf(&a.w, kw)
 	if d.count() == 0 || h.count() == 0 || w.count() == 0 {
@@ -145,19 +146,19 @@ func (a *windowAdder) addTap(m *graph.Mem, r *adderRun, to, cols unsafe.Pointer,
 	}
 	phase := unsafe.Add(to, ((d.phase*a.phases[1]+h.phase)*a.phases[2]+w.phase)*a.phaseElements()*a.elemBytes)
 	phaseRow, productRow := a.phaseSize[2]*a.elemBytes, a.w.Results*a.elemBytes
-	r.strides = [3]int{phaseRow, phaseRow, productRow}
+	worker.strides = [3]int{phaseRow, phaseRow, productRow}
 	for plane := d.first; plane < d.end; plane++ {
 		row := (plane+d.shift)*a.phaseSize[1] + h.first + h.shift
 		at := unsafe.Add(phase, row*phaseRow+(w.first+w.shift)*a.elemBytes)
 		from := unsafe.Add(cols, (plane*a.h.Results+h.first)*productRow+w.first*a.elemBytes)
-		r.ptrs = [3]unsafe.Pointer{at, at, from}
-		m.Count(w.count() * h.count())
-		a.add.Run(&r.state, r.ptrs[:], r.strides[:], w.count(), h.count())
+		worker.ptrs = [3]unsafe.Pointer{at, at, from}
+		mem.Count(w.count() * h.count())
+		a.add.Run(&worker.state, worker.ptrs[:], worker.strides[:], w.count(), h.count())
 	}
 }
 
 // join interleaves the phases of a channel.
-func (a *windowAdder) join(m *graph.Mem, r *adderRun, y, from unsafe.Pointer) {
+func (a *windowAdder) join(m *graph.Mem, worker *adderRun, out, from unsafe.Pointer) {
 	phaseBytes, columns := a.phaseElements()*a.elemBytes, a.phases[2]
 	fullColumns := a.w.Size / a.w.Stride
 	for row := range a.rowsIn() {
@@ -165,50 +166,50 @@ func (a *windowAdder) join(m *graph.Mem, r *adderRun, y, from unsafe.Pointer) {
 		d, h := row/a.h.Size, row%a.h.Size
 		phase := (d%a.d.Stride*a.phases[1] + h%a.h.Stride) * columns
 		at := (d/a.d.Stride*a.phaseSize[1] + h/a.h.Stride) * a.phaseSize[2] * a.elemBytes
-		r.runs = r.runs[:0]
+		worker.runs = worker.runs[:0]
 		for w := range columns {
-			r.runs = append(r.runs, unsafe.Add(from, (phase+w)*phaseBytes+at))
+			worker.runs = append(worker.runs, unsafe.Add(from, (phase+w)*phaseBytes+at))
 		}
-		to := unsafe.Add(y, row*a.w.Size*a.elemBytes)
+		to := unsafe.Add(out, row*a.w.Size*a.elemBytes)
 		if columns == 2 && a.elemBytes == 4 {
-			joinPairs(to, r.runs[0], r.runs[1], fullColumns)
+			joinPairs(to, worker.runs[0], worker.runs[1], fullColumns)
 		} else {
-			strided.Interleave(a.elemBytes, to, a.w.Stride*a.elemBytes, r.runs, fullColumns)
+			strided.Interleave(a.elemBytes, to, a.w.Stride*a.elemBytes, worker.runs, fullColumns)
 		}
 		for w := range a.w.Size - fullColumns*a.w.Stride { // the first phases may have one more element
 			strided.Move(a.elemBytes).Row(unsafe.Add(to, (fullColumns*a.w.Stride+w)*a.elemBytes),
-				unsafe.Add(r.runs[w], fullColumns*a.elemBytes), a.elemBytes, a.elemBytes, 1)
+				unsafe.Add(worker.runs[w], fullColumns*a.elemBytes), a.elemBytes, a.elemBytes, 1)
 		}
 	}
-	clear(r.runs)
+	clear(worker.runs)
 }
 
 // addWindows sums the windows of one channel in Go, tap by tap.
-func addWindows[T int64 | float32 | float64 | complex64 | complex128](m *graph.Mem, s *transposedWindows,
-	y, cols []T, bias T) {
-	fill(m, y, bias)
-	for tap := range s.taps() {
-		kd, kh, kw := s.tap(tap)
-		at := s.w.Position(0, kw)
-		first, end := s.w.ResultsOf(kw)
-		for row := range s.rowsOut() {
-			m.Count(s.w.Results + 8)
-			x := cols[:s.w.Results]
-			cols = cols[s.w.Results:]
-			d, h := s.d.Position(row/s.h.Results, kd), s.h.Position(row%s.h.Results, kh)
-			if !s.d.Contains(d) || !s.h.Contains(h) || first >= end {
+func addWindows[T int64 | float32 | float64 | complex64 | complex128](m *graph.Mem, shape *transposedWindows,
+	out, cols []T, bias T) {
+	fill(m, out, bias)
+	for tap := range shape.taps() {
+		kd, kh, kw := shape.tap(tap)
+		shift := shape.w.Position(0, kw)
+		first, end := shape.w.ResultsOf(kw)
+		for row := range shape.rowsOut() {
+			m.Count(shape.w.Results + 8)
+			products := cols[:shape.w.Results]
+			cols = cols[shape.w.Results:]
+			d, h := shape.d.Position(row/shape.h.Results, kd), shape.h.Position(row%shape.h.Results, kh)
+			if !shape.d.Contains(d) || !shape.h.Contains(h) || first >= end {
 				continue
 			}
-			line := y[(d*s.h.Size+h)*s.w.Size:][:s.w.Size]
-			if s.w.Stride == 1 {
-				line = line[at+first : at+end]
-				for i, e := range x[first:end] {
+			line := out[(d*shape.h.Size+h)*shape.w.Size:][:shape.w.Size]
+			if shape.w.Stride == 1 {
+				line = line[shift+first : shift+end]
+				for i, e := range products[first:end] {
 					line[i] += e
 				}
 				continue
 			}
 			for i := first; i < end; i++ {
-				line[at+i*s.w.Stride] += x[i]
+				line[shift+i*shape.w.Stride] += products[i]
 			}
 		}
 	}

@@ -63,9 +63,9 @@ func greatestDivisor(a, b int) int {
 
 // phaseShapes returns the phases of a call as convolutions, or false if direct convolution does not support the call.
 // It supports a batch of floats whose phases are few, not empty, and together have all taps.
-func (v transposedConv) phaseShapes(c *graph.Call, d tensor.DType, planes bool) ([]*convShape, bool) {
-	t := v.windows(c)
-	axes := []*geometry.Axis{&t.d, &t.h, &t.w}
+func (op transposedConv) phaseShapes(call *graph.Call, dtype tensor.DType, planes bool) ([]*convShape, bool) {
+	windows := op.windows(call)
+	axes := []*geometry.Axis{&windows.d, &windows.h, &windows.w}
 	phases := 1
 	for _, a := range axes {
 		if a.Stride > a.Size || a.Results == 0 {
@@ -74,80 +74,81 @@ func (v transposedConv) phaseShapes(c *graph.Call, d tensor.DType, planes bool) 
 		phases = kit.BoundedProduct(phases, a.Stride)
 	}
 	// A tile may have pixels of several rows.
-	reach := kit.BoundedProduct(tileRowsBound, t.h.Stride, t.w.Size, t.outChannels, d.Size())
-	if c.Meta(0).Rank() != v.dims+2 || phases > maxPhases || reach >= maxReach {
+	reach := kit.BoundedProduct(tileRowsBound, windows.h.Stride, windows.w.Size, windows.outChannels, dtype.Size())
+	if call.Meta(0).Rank() != op.dims+2 || phases > maxPhases || reach >= maxReach {
 		return nil, false
 	}
 	list := make([]*convShape, phases)
 	for i := range list {
-		list[i] = v.phaseShape(c, t, i)
-		if !hasDirectCode(list[i], d) {
+		list[i] = op.phaseShape(call, windows, i)
+		if !hasDirectCode(list[i], dtype) {
 			return nil, false
 		}
 	}
-	vectors, terms := newDirectShape(list[0], d, planes).vectors, 0
-	for _, s := range list {
-		s.phase.vectors, s.phase.firstTerm = vectors, terms
-		terms += s.termsPerOutput()
+	vectors, terms := newDirectShape(list[0], dtype, planes).vectors, 0
+	for _, conv := range list {
+		conv.phase.vectors, conv.phase.firstTerm = vectors, terms
+		terms += conv.termsPerOutput()
 	}
-	for _, s := range list {
-		s.phase.panelTerms = terms
+	for _, conv := range list {
+		conv.phase.panelTerms = terms
 	}
 	return list, true
 }
 
-// phaseShape returns phase i of a call as a convolution.
-func (v transposedConv) phaseShape(c *graph.Call, t *transposedWindows, i int) *convShape {
-	s := &convShape{n: t.n, inChannels: t.inChannels, outChannels: t.outChannels, inPerGroup: t.inChannels / t.groups,
-		groups: t.groups, hasBias: t.hasBias, call: c, epilogue: fusion.EpilogueOf(c), phase: &transposedPhase{}}
-	if s.hasBias {
-		s.biasStride = c.Meta(2).Strides[0]
+// phaseShape returns a phase of a call as a convolution.
+func (op transposedConv) phaseShape(call *graph.Call, windows *transposedWindows, phase int) *convShape {
+	conv := &convShape{n: windows.n, inChannels: windows.inChannels, outChannels: windows.outChannels,
+		inPerGroup: windows.inChannels / windows.groups, groups: windows.groups, hasBias: windows.hasBias, call: call,
+		epilogue: fusion.EpilogueOf(call), phase: &transposedPhase{}}
+	if conv.hasBias {
+		conv.biasStride = call.Meta(2).Strides[0]
 	}
-	_, s.inStride = spatial(c.Meta(0), v.dims)
-	_, s.weightStride = spatial(c.Meta(1), v.dims)
-	_, s.outStride = spatial(c.Out[0], v.dims)
-	s.weightStride.n, s.weightStride.c = s.weightStride.c, s.weightStride.n
+	_, conv.inStride = spatial(call.Meta(0), op.dims)
+	_, conv.weightStride = spatial(call.Meta(1), op.dims)
+	_, conv.outStride = spatial(call.Out[0], op.dims)
+	conv.weightStride.n, conv.weightStride.c = conv.weightStride.c, conv.weightStride.n
 	set := func(to, from *geometry.Axis, p int, weight, out *int) {
 		axis, first, step := phaseAxis(from, p)
 		*to = axis
-		s.phase.firstTap += first * *weight
-		s.phase.outStart += p * *out
+		conv.phase.firstTap += first * *weight
+		conv.phase.outStart += p * *out
 		*weight *= step
 		*out *= from.Stride
 	}
-	set(&s.w, &t.w, i%t.w.Stride, &s.weightStride.w, &s.outStride.w)
-	i /= t.w.Stride
-	set(&s.h, &t.h, i%t.h.Stride, &s.weightStride.h, &s.outStride.h)
-	set(&s.d, &t.d, i/t.h.Stride, &s.weightStride.d, &s.outStride.d)
-	return s
+	set(&conv.w, &windows.w, phase%windows.w.Stride, &conv.weightStride.w, &conv.outStride.w)
+	phase /= windows.w.Stride
+	set(&conv.h, &windows.h, phase%windows.h.Stride, &conv.weightStride.h, &conv.outStride.h)
+	set(&conv.d, &windows.d, phase/windows.h.Stride, &conv.weightStride.d, &conv.outStride.d)
+	return conv
 }
 
 // phasePanels returns the panels of the weight. A panel has the terms of all phases, phase by phase.
-func (v transposedConv) phasePanels(c *graph.Call, list []*convShape, d tensor.DType, planes bool) *multiply.Panels {
-	p, s := v.params(c, v.dims), list[0]
-	order, terms := s.tapNames()+",c", (*convShape).channelsLastTerms
+func (op transposedConv) phasePanels(c *graph.Call, list []*convShape, d tensor.DType, planes bool) *multiply.Panels {
+	p, conv := op.params(c, op.dims), list[0]
+	order, terms := conv.tapNames()+",c", (*convShape).channelsLastTerms
 	if planes {
-		order, terms = "c,"+s.tapNames(), (*convShape).channelsFirstTerms
+		order, terms = "c,"+conv.tapNames(), (*convShape).channelsFirstTerms
 	}
-	shape := newDirectShape(s, d, planes)
-	panels := s.weightPanels(d, shape.blockChannels(), fmt.Sprintf("phases of %s, stride %v, "+
+	shape := newDirectShape(conv, d, planes)
+	panels := conv.weightPanels(d, shape.blockChannels(), fmt.Sprintf("phases of %s, stride %v, "+
 		"padding %v, dilation %v", order, p.stride, p.padding, p.dilation), func() (all []int) {
 		for _, s := range list {
 			all = append(all, terms(s)...)
 		}
 		return all
 	})
-	panels.Depth = s.phase.panelTerms
+	panels.Depth = conv.phase.panelTerms
 	for g := range panels.Starts {
-		panels.Starts[g] = g * s.inPerGroup * s.weightStride.c
+		panels.Starts[g] = g * conv.inPerGroup * conv.weightStride.c
 	}
 	return panels
 }
 
 // directImpl returns the implementation by direct convolution, which reads channels-last images or planes.
-func (v transposedConv) directImpl(name, doc string, planes bool) graph.Impl {
+func (op transposedConv) directImpl(name, doc string, planes bool) graph.Impl {
 	order := func(c *graph.Call) (tensor.Order, bool) {
-		return convolution{dims: v.dims}.order(directByPixels, c.Meta(0).Rank())
+		return convolution{dims: op.dims}.order(directByPixels, c.Meta(0).Rank())
 	}
 	return graph.Impl{Name: name, Doc: doc, Epilogues: true,
 		Walks: func(c *graph.Call, _ []tensor.Order) []graph.Walk {
@@ -155,7 +156,7 @@ func (v transposedConv) directImpl(name, doc string, planes bool) graph.Impl {
 			if !ok || c.Out[0].Numel() == 0 {
 				return nil
 			}
-			if _, ok := v.phaseShapes(c, multiply.ComputationDType(c), planes); !ok {
+			if _, ok := op.phaseShapes(c, multiply.ComputationDType(c), planes); !ok {
 				return nil
 			}
 			w := c.InOrder(o)
@@ -164,7 +165,7 @@ func (v transposedConv) directImpl(name, doc string, planes bool) graph.Impl {
 			}
 			return []graph.Walk{w}
 		},
-		Work: func(c *graph.Call, walk graph.Walk) graph.Work { return v.directWork(c, walk, planes) },
+		Work: func(c *graph.Call, walk graph.Walk) graph.Work { return op.directWork(c, walk, planes) },
 		Read: func(c *graph.Call, _ graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
 			if i > 0 {
 				return w, true
@@ -172,75 +173,76 @@ func (v transposedConv) directImpl(name, doc string, planes bool) graph.Impl {
 			if planes {
 				return w, m.IsContiguous()
 			}
-			return w, convolution{dims: v.dims}.isChannelsLast(m)
+			return w, convolution{dims: op.dims}.isChannelsLast(m)
 		},
 		Writes: func(c *graph.Call, _ graph.Walk, _ int, m tensor.Meta) bool {
-			_, stride := spatial(m, v.dims)
-			h := v.windows(c).h
+			_, stride := spatial(m, op.dims)
+			h := op.windows(c).h
 			return multiply.ComputationDType(c) == m.DType && stride.c == 1 &&
 				kit.BoundedProduct(tileRowsBound, h.Stride, max(stride.h, stride.w), m.DType.Size()) < maxReach
 		},
 		Pack: multiply.PackFunc(func(c *graph.Call, i int) (graph.Packing, bool) {
-			list, ok := v.phaseShapes(c, c.Out[0].DType, planes)
+			list, ok := op.phaseShapes(c, c.Out[0].DType, planes)
 			if i != 1 || !ok {
 				return graph.Packing{}, false
 			}
-			return multiply.PackingOf(v.phasePanels(c, list, c.Out[0].DType, planes)), true
+			return multiply.PackingOf(op.phasePanels(c, list, c.Out[0].DType, planes)), true
 		}),
 		Lower: func(c *graph.Call) (*graph.Kernel, error) {
 			return copies.CompileInDType(c, multiply.ComputationDType(c), func(c *graph.Call) (*graph.Kernel, error) {
-				return v.lowerDirect(c, planes)
+				return op.lowerDirect(c, planes)
 			})
 		}}
 }
 
 // directWork estimates the cost of direct convolution.
-func (v transposedConv) directWork(c *graph.Call, walk graph.Walk, planes bool) graph.Work {
-	w := graph.Work{Steps: 1}
-	c.AddStreamed(&w)
-	d := multiply.ComputationDType(c)
-	list, ok := v.phaseShapes(c, d, planes)
+func (op transposedConv) directWork(call *graph.Call, walk graph.Walk, planes bool) graph.Work {
+	work := graph.Work{Steps: 1}
+	call.AddStreamed(&work)
+	dtype := multiply.ComputationDType(call)
+	list, ok := op.phaseShapes(call, dtype, planes)
 	if !ok {
-		return w
+		return work
 	}
-	multiply.ReclassifyStores(&w, c)
-	multiply.ReclassifyPanels(&w, c, 1, list[0].n*list[0].pixelsIn())
-	w.DoUnoverlapped(rateDirectStart, float64(len(list)))
-	if !c.Constant(1) {
-		w.Do(multiply.RatePackRow, float64(c.Meta(1).Numel()))
+	multiply.ReclassifyStores(&work, call)
+	multiply.ReclassifyPanels(&work, call, 1, list[0].n*list[0].pixelsIn())
+	work.DoUnoverlapped(rateDirectStart, float64(len(list)))
+	if !call.Constant(1) {
+		work.Do(multiply.RatePackRow, float64(call.Meta(1).Numel()))
 	}
-	for _, s := range list {
-		s.tileWork(&w, rateDirectTaps, d, planes)
+	for _, conv := range list {
+		conv.tileWork(&work, rateDirectTaps, dtype, planes)
 	}
-	return w
+	return work
 }
 
 // lowerDirect makes the kernel of direct convolution. The chunks of all phases are in one phase of the kernel.
-func (v transposedConv) lowerDirect(c *graph.Call, planes bool) (*graph.Kernel, error) {
-	d := c.Out[0].DType
-	list, ok := v.phaseShapes(c, d, planes)
+func (op transposedConv) lowerDirect(c *graph.Call, planes bool) (*graph.Kernel, error) {
+	dtype := c.Out[0].DType
+	list, ok := op.phaseShapes(c, dtype, planes)
 	if !ok {
-		return nil, fmt.Errorf("%s: no machine code for this call", v.name)
+		return nil, fmt.Errorf("%s: no machine code for this call", op.name)
 	}
-	weight, err := newPackedWeight(c, v.phasePanels(c, list, d, planes))
+	weight, err := newPackedWeight(c, op.phasePanels(c, list, dtype, planes))
 	if err != nil {
 		return nil, err
 	}
-	s := list[0]
+	conv := list[0]
 	var parts []graph.Phase
 	var codes []*directConv
 	for _, s := range list {
-		t, err := newDirect(s, d, planes)
+		t, err := newDirect(s, dtype, planes)
 		if err != nil {
 			return nil, err
 		}
-		codes, parts = append(codes, t), append(parts, t.phase(func(a *jit.Args, m *graph.Mem) {
-			a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Bias] = m.Ptrs[1], weight.address(m), s.denseBias(m, d.Size())
+		codes, parts = append(codes, t), append(parts, t.phase(func(args *jit.Args, m *graph.Mem) {
+			args.Ptr[tile.In], args.Ptr[tile.Vec], args.Ptr[tile.Bias] = m.Ptrs[1], weight.address(m), s.denseBias(m,
+				dtype.Size())
 		}))
 	}
 	compute := joinChunks(parts)
 	return &graph.Kernel{Phases: append(weight.phases(), compute), Scratch: weight.Scratch,
-		Worker: s.denseBiasBytes(d.Size()), Code: func() (all []expr.Listing) {
+		Worker: conv.denseBiasBytes(dtype.Size()), Code: func() (all []expr.Listing) {
 			for i, t := range codes {
 				for _, l := range t.listings() {
 					l.Name = fmt.Sprintf("phase %d, %s", i, l.Name)

@@ -28,22 +28,22 @@ func (p *windowPacker) attachTo(x *multiply.Multiplier) {
 
 // pack packs rows [k0, k1) of outputs [out0, out1). It is a gemm.PackFunc. All channels are copied by the same moves,
 // which are planned once per panel.
-func (p *windowPacker) pack(j *multiply.Job, dst []byte, k0, k1, out0, out1 int) {
+func (p *windowPacker) pack(job *multiply.Job, dst []byte, k0, k1, out0, out1 int) {
 	taps, size := p.taps(), p.elem.DstSize
 	step, width := p.w.Stride*p.inStride.w, p.width*size
 	for out := out0; out < out1; out += p.width {
 		panel := dst[:width*(k1-k0)]
 		dst = dst[width*(k1-k0):]
-		p.plan(j, out, min(p.width, out1-out))
+		p.plan(job, out, min(p.width, out1-out))
 		tap := k0 % taps
-		channel := unsafe.Add(j.Args.B, k0/taps*p.inStride.c*size)
+		channel := unsafe.Add(job.Args.B, k0/taps*p.inStride.c*size)
 		for k := k0; k < k1; k++ {
 			row := panel[(k-k0)*width:][:width]
-			if j.TapPad[tap] != 0 {
+			if job.TapPad[tap] != 0 {
 				clear(row)
 			}
-			for i := j.TapStart[tap]; i < j.TapStart[tap+1]; i++ {
-				mv := &j.Moves[i]
+			for i := job.TapStart[tap]; i < job.TapStart[tap+1]; i++ {
+				mv := &job.Moves[i]
 				copyPixels(&p.elem, row[mv.Lane*size:], mv.N, unsafe.Add(channel, mv.From*size), step)
 			}
 			if tap++; tap == taps {
@@ -72,11 +72,11 @@ func copyPixels(e *strided.Elem, dst []byte, n int, from unsafe.Pointer, step in
 
 // plan lists the moves that fill a panel, tap by tap, and counts the lanes of each tap that are in the padding. The
 // first lane of the panel is output out.
-func (p *windowPacker) plan(j *multiply.Job, out, lanes int) {
-	j.Moves = j.Moves[:0]
+func (p *windowPacker) plan(job *multiply.Job, out, lanes int) {
+	job.Moves = job.Moves[:0]
 	row, column := out/p.w.Results, out%p.w.Results
 	for tap := range p.taps() {
-		j.TapStart[tap] = len(j.Moves)
+		job.TapStart[tap] = len(job.Moves)
 		kd, kh, kw := p.tap(tap)
 		od, oh, ow, covered := row/p.h.Results, row%p.h.Results, column, 0
 		for lane := 0; lane < lanes; {
@@ -85,7 +85,7 @@ func (p *windowPacker) plan(j *multiply.Job, out, lanes int) {
 			first, end := geometry.IndicesInside(iw, p.w.Stride, p.w.Size, n)
 			if p.d.Contains(id) && p.h.Contains(ih) && first < end {
 				from := id*p.inStride.d + ih*p.inStride.h + (iw+first*p.w.Stride)*p.inStride.w
-				j.Moves = append(j.Moves, multiply.RowMove{Lane: lane + first, N: end - first, From: from})
+				job.Moves = append(job.Moves, multiply.RowMove{Lane: lane + first, N: end - first, From: from})
 				covered += end - first
 			}
 			lane += n
@@ -93,7 +93,7 @@ func (p *windowPacker) plan(j *multiply.Job, out, lanes int) {
 				od, oh = od+1, 0
 			}
 		}
-		j.TapPad[tap] = lanes - covered
+		job.TapPad[tap] = lanes - covered
 	}
-	j.TapStart[p.taps()] = len(j.Moves)
+	job.TapStart[p.taps()] = len(job.Moves)
 }

@@ -64,33 +64,34 @@ const (
 
 // newWinograd returns nil if F(m x m, 3 x 3) does not support a call. The weight must be constant: its transform takes
 // as long as the convolution of about ten pixels.
-func (v convolution) newWinograd(c *graph.Call, m int) *winogradConv {
+func (op convolution) newWinograd(call *graph.Call, m int) *winogradConv {
 	cpu := machine.Host()
-	if c.Meta(0).Rank() != 4 || !c.Constant(1) || c.Out[0].Numel() == 0 || c.Meta(0).Numel() == 0 ||
+	if call.Meta(0).Rank() != 4 || !call.Constant(1) || call.Out[0].Numel() == 0 || call.Meta(0).Numel() == 0 ||
 		!tile.Supports(cpu) || jit.Available() != nil {
 		return nil
 	}
-	for i := range c.In {
-		if c.Has(i) && c.Meta(i).DType != tensor.Float32 {
+	for i := range call.In {
+		if call.Has(i) && call.Meta(i).DType != tensor.Float32 {
 			return nil
 		}
 	}
-	s := v.shape(c)
+	conv := op.shape(call)
 	isDense3 := func(a *geometry.Axis) bool { return a.Taps == 3 && a.Stride == 1 && a.Dilation == 1 }
-	if !isDense3(&s.h) || !isDense3(&s.w) || s.groups != 1 || s.inChannels > maxWinogradChannels {
+	if !isDense3(&conv.h) || !isDense3(&conv.w) || conv.groups != 1 || conv.inChannels > maxWinogradChannels {
 		return nil
 	}
 	lanes := winograd.Lanes(cpu)
 	registers, _ := tile.Registers(cpu)
 	rows := directShape{elemsPerLoad: tile.ElementsPerLoad(cpu, 4)}.maxRows
-	w := &winogradConv{conv: s, form: winograd.Form{M: m}, cpu: cpu, tilesDown: kit.DivUp(s.h.Results, m),
-		tilesAcross: kit.DivUp(s.w.Results, m), blockChannels: 2 * lanes, tileStride: kit.DivUp(s.inChannels, lanes) * lanes,
+	w := &winogradConv{conv: conv, form: winograd.Form{M: m}, cpu: cpu, tilesDown: kit.DivUp(conv.h.Results, m),
+		tilesAcross: kit.DivUp(conv.w.Results, m), blockChannels: 2 * lanes, tileStride: kit.DivUp(conv.inChannels,
+			lanes) * lanes,
 		stripTiles: rows(2, registers)}
 	// Up to this number of tiles, loading weights takes most of the time, and one strip reads them once and sequentially.
 	if oneStrip := rows(1, registers); w.tiles() <= oneStrip {
 		w.blockChannels, w.stripTiles = lanes, oneStrip
 	}
-	w.blocks = kit.DivUp(s.outChannels, w.blockChannels)
+	w.blocks = kit.DivUp(conv.outChannels, w.blockChannels)
 	if w.tileStride*4%4096 == 0 { // all tiles of a point would fall in the same set of the L1 cache
 		w.tileStride += lanes
 	}
@@ -199,7 +200,7 @@ func (w *winogradConv) pointWeights() int { return w.conv.inChannels * w.blockCh
 func (w *winogradConv) transformedWeights() int { return w.blocks * w.form.Points() * w.pointWeights() }
 
 // winogradImpls returns the implementations F(2x2,3x3) and F(4x4,3x3), which read and write channels-last images.
-func (v convolution) winogradImpls() []graph.Impl {
+func (op convolution) winogradImpls() []graph.Impl {
 	var out []graph.Impl
 	for _, m := range []int{2, 4} {
 		impl := graph.Impl{
@@ -212,7 +213,7 @@ func (v convolution) winogradImpls() []graph.Impl {
 			Inexact: true, Epilogues: true,
 			Walks: func(c *graph.Call, _ []tensor.Order) []graph.Walk {
 				o, err := tensor.ChannelsLast.Order(c.Meta(0).Rank())
-				if err != nil || v.newWinograd(c, m) == nil {
+				if err != nil || op.newWinograd(c, m) == nil {
 					return nil
 				}
 				return []graph.Walk{c.InOrder(o)}
@@ -220,7 +221,7 @@ func (v convolution) winogradImpls() []graph.Impl {
 			Read: func(c *graph.Call, _ graph.Walk, i int, t tensor.Meta) (w graph.Work, ok bool) {
 				switch i {
 				case 0:
-					_, stride := spatial(t, v.dims)
+					_, stride := spatial(t, op.dims)
 					return w, stride.c == 1 || t.Shape[1] == 1
 				case 2:
 					return w, t.Strides[0] == 1 || t.Shape[0] == 1
@@ -228,14 +229,14 @@ func (v convolution) winogradImpls() []graph.Impl {
 				return w, true
 			},
 			Writes: func(_ *graph.Call, _ graph.Walk, _ int, m tensor.Meta) bool { return m.Strides[1] == 1 },
-			Work:   func(c *graph.Call, _ graph.Walk) graph.Work { return v.newWinograd(c, m).work(c) },
+			Work:   func(c *graph.Call, _ graph.Walk) graph.Work { return op.newWinograd(c, m).work(c) },
 			Pack: func(c *graph.Call, i int) (graph.Packing, bool) {
-				if w := v.newWinograd(c, m); w != nil && i == 1 {
+				if w := op.newWinograd(c, m); w != nil && i == 1 {
 					return w.packing(), true
 				}
 				return graph.Packing{}, false
 			},
-			Lower: func(c *graph.Call) (*graph.Kernel, error) { return v.newWinograd(c, m).kernel() },
+			Lower: func(c *graph.Call) (*graph.Kernel, error) { return op.newWinograd(c, m).kernel() },
 		}
 		out = append(out, impl)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/jit/winograd"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
@@ -87,23 +88,23 @@ func (w *winogradConv) kernel() (*graph.Kernel, error) {
 	section, part := r.sizeParts()
 	r.pointStride, r.productStride = section*w.tileStride*4+pointPad, part*w.blockChannels*4+pointPad
 	points := w.form.Points()
-	k := &graph.Kernel{Scratch: r.weightBytes, Code: r.listings}
+	kernel := &graph.Kernel{Scratch: r.weightBytes, Code: r.listings}
 	switch r.schedule {
 	case chunkSchedule:
-		k.Worker = kit.AlignUp(points*r.productStride) + points*r.pointStride
+		kernel.Worker = kit.AlignUp(points*r.productStride) + points*r.pointStride
 	case blockSchedule:
-		k.Worker = points * r.productStride
-		k.Scratch += points * r.pointStride
+		kernel.Worker = points * r.productStride
+		kernel.Scratch += points * r.pointStride
 	case pointSchedule:
 		r.blockStride = section * w.blockChannels * 4
 		r.productStride = w.blocks*r.blockStride + pointPad
-		k.Scratch += points * (r.pointStride + r.productStride)
+		kernel.Scratch += points * (r.pointStride + r.productStride)
 	}
 	if err := r.compile(); err != nil {
 		return nil, err
 	}
-	k.Phases = r.phases()
-	return k, nil
+	kernel.Phases = r.phases()
+	return kernel, nil
 }
 
 // phases lists the phases of the kernel. The first phase transforms the weight if it is not packed. The following
@@ -147,10 +148,10 @@ func (r *winogradRun) sizeParts() (section, part int) {
 
 // compile generates the transforms of all distinct tiles, and the products of all strip sizes.
 func (r *winogradRun) compile() error {
-	s := r.conv
-	for _, ty := range r.distinctTiles(r.tilesDown, s.h.Before, s.h.Size, s.h.Results) {
-		for _, tx := range r.distinctTiles(r.tilesAcross, s.w.Before, s.w.Size, s.w.Results) {
-			if err := r.compileTile(ty, tx); err != nil {
+	conv := r.conv
+	for _, tileRow := range r.distinctTiles(r.tilesDown, conv.h.Before, conv.h.Size, conv.h.Results) {
+		for _, tileCol := range r.distinctTiles(r.tilesAcross, conv.w.Before, conv.w.Size, conv.w.Results) {
+			if err := r.compileTile(tileRow, tileCol); err != nil {
 				return err
 			}
 		}
@@ -194,16 +195,16 @@ func (r *winogradRun) insideImage(i, pad, size int) (first, end int) {
 	return first, end
 }
 
-// compileTile generates the transforms that tile (ty, tx) needs.
-func (r *winogradRun) compileTile(ty, tx int) error {
-	p := r.tilePart(ty, tx)
-	if err := generateOnce(r.inputTransforms, p, func() (*winograd.Transform, error) {
-		return r.form.Operands(r.cpu, p, r.conv.inChannels%winograd.Lanes(r.cpu))
+// compileTile generates the transforms that tile (tileRow, tileCol) needs.
+func (r *winogradRun) compileTile(tileRow, tileCol int) error {
+	part := r.tilePart(tileRow, tileCol)
+	if err := generateOnce(r.inputTransforms, part, func() (*winograd.Transform, error) {
+		return r.form.Operands(r.cpu, part, r.conv.inChannels%winograd.Lanes(r.cpu))
 	}); err != nil {
 		return err
 	}
 	for _, block := range []int{0, r.blocks - 1} {
-		c := r.resultCode(ty, tx, block)
+		c := r.resultCode(tileRow, tileCol, block)
 		if err := generateOnce(r.inverseTransforms, c, func() (*winograd.Transform, error) {
 			return r.form.Results(r.cpu, c.rows, c.cols, r.conv.hasBias, r.epilogue.Steps, c.lastLanes)
 		}); err != nil {
@@ -234,21 +235,22 @@ func (r *winogradRun) product(rows int) (*jit.Func, error) {
 	return tile.Compile(spec, r.cpu)
 }
 
-// tilePart returns the part of tile (ty, tx) that is inside the image.
-func (r *winogradRun) tilePart(ty, tx int) winograd.Part {
-	var p winograd.Part
-	p.Row, p.RowEnd = r.insideImage(ty, r.conv.h.Before, r.conv.h.Size)
-	p.Col, p.ColEnd = r.insideImage(tx, r.conv.w.Before, r.conv.w.Size)
-	if p.Row >= p.RowEnd || p.Col >= p.ColEnd {
+// tilePart returns the part of tile (tileRow, tileCol) that is inside the image.
+func (r *winogradRun) tilePart(tileRow, tileCol int) winograd.Part {
+	var part winograd.Part
+	part.Row, part.RowEnd = r.insideImage(tileRow, r.conv.h.Before, r.conv.h.Size)
+	part.Col, part.ColEnd = r.insideImage(tileCol, r.conv.w.Before, r.conv.w.Size)
+	if part.Row >= part.RowEnd || part.Col >= part.ColEnd {
 		return winograd.Part{}
 	}
-	return p
+	return part
 }
 
-// resultCode returns the key of the inverse transform for tile (ty, tx) and a block of output channels.
-func (r *winogradRun) resultCode(ty, tx, block int) resultCode {
-	s, m := r.conv, r.form.M
-	return resultCode{min(m, s.h.Results-ty*m), min(m, s.w.Results-tx*m), r.channels(block) % winograd.Lanes(r.cpu)}
+// resultCode returns the key of the inverse transform for tile (tileRow, tileCol) and a block of output channels.
+func (r *winogradRun) resultCode(tileRow, tileCol, block int) resultCode {
+	conv, m := r.conv, r.form.M
+	return resultCode{min(m, conv.h.Results-tileRow*m), min(m, conv.w.Results-tileCol*m),
+		r.channels(block) % winograd.Lanes(r.cpu)}
 }
 
 // channels returns the number of output channels of a block.
@@ -272,13 +274,15 @@ func (r *winogradRun) chunkTiles(section tileSpan) spans {
 
 // listings returns the generated code.
 func (r *winogradRun) listings() (list []expr.Listing) {
-	for _, rows := range slices.Sorted(maps.Keys(r.products)) {
+	rowCounts := slices.Collect(maps.Keys(r.products))
+	sorted.Ints(rowCounts)
+	for _, rows := range rowCounts {
 		list = append(list, expr.Listing{Name: fmt.Sprintf("products of %d tiles, point by point", rows),
 			Assembly: r.products[rows].Listing})
 	}
 	for _, transforms := range [][]*winograd.Transform{slices.Collect(maps.Values(r.inputTransforms)),
 		slices.Collect(maps.Values(r.inverseTransforms))} {
-		slices.SortFunc(transforms, func(a, b *winograd.Transform) int { return cmp.Compare(a.Name(), b.Name()) })
+		sorted.Func(transforms, func(a, b *winograd.Transform) int { return cmp.Compare(a.Name(), b.Name()) })
 		for _, t := range transforms {
 			list = append(list, expr.Listing{Name: t.Name(), Assembly: t.Listing})
 		}

@@ -23,11 +23,11 @@ func (r *winogradRun) packPhase() graph.Phase {
 func (r *winogradRun) transformPhase(section tileSpan) graph.Phase {
 	cut := machine.DivideUnits(section.n, r.form.Points()*r.tileStride, transformGrain)
 	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
-		a := r.args.Of(m)
-		defer a.release()
-		first, end := cut.Range(chunk)
+		args := r.args.Of(m)
+		defer args.release()
+		first, end := cut.ChunkRange(chunk)
 		return r.eachRun(tileSpan{section.first + first, end - first}, func(t tileRun) error {
-			return r.transform(m, &a.transform, t, t.first-section.first)
+			return r.transform(m, &args.transform, t, t.first-section.first)
 		})
 	}}
 }
@@ -35,44 +35,46 @@ func (r *winogradRun) transformPhase(section tileSpan) graph.Phase {
 // tileRun is a sequence of neighbouring tiles of a row that use the same code.
 type tileRun struct {
 	tileSpan
-	img, ty, tx int // the image; the row of tiles; the column of the first tile
+	image, tileRow, tileCol int // the image; the row of tiles; the column of the first tile
 }
 
 // eachRun visits the tiles of a span run by run.
-func (r *winogradRun) eachRun(t tileSpan, visit func(tileRun) error) error {
-	for t.n > 0 {
-		row := t.first / r.tilesAcross
-		run := tileRun{tileSpan{t.first, 1}, row / r.tilesDown, row % r.tilesDown, t.first % r.tilesAcross}
-		operand, result := r.tilePart(run.ty, run.tx), r.resultCode(run.ty, run.tx, 0)
-		for run.n < t.n && run.tx+run.n < r.tilesAcross && r.tilePart(run.ty, run.tx+run.n) == operand &&
-			r.resultCode(run.ty, run.tx+run.n, 0) == result {
+func (r *winogradRun) eachRun(span tileSpan, visit func(tileRun) error) error {
+	for span.n > 0 {
+		row := span.first / r.tilesAcross
+		run := tileRun{tileSpan{span.first, 1}, row / r.tilesDown, row % r.tilesDown, span.first % r.tilesAcross}
+		operand, result := r.tilePart(run.tileRow, run.tileCol), r.resultCode(run.tileRow, run.tileCol, 0)
+		for run.n < span.n && run.tileCol+run.n < r.tilesAcross && r.tilePart(run.tileRow, run.tileCol+run.n) == operand &&
+			r.resultCode(run.tileRow, run.tileCol+run.n, 0) == result {
 			run.n++
 		}
 		if err := visit(run); err != nil {
 			return err
 		}
-		t.first += run.n
-		t.n -= run.n
+		span.first += run.n
+		span.n -= run.n
 	}
 	return nil
 }
 
 // transform transforms a run of tiles. The first tile has the given index in its section.
-func (r *winogradRun) transform(m *graph.Mem, a *jit.Args, t tileRun, index int) error {
-	s, p := r.conv, r.tilePart(t.ty, t.tx)
-	x := t.img * s.inStride.n
-	if p.RowEnd > 0 {
-		x += (t.ty*r.form.M-s.h.Before+p.Row)*s.inStride.h + (t.tx*r.form.M-s.w.Before+p.Col)*s.inStride.w
+func (r *winogradRun) transform(m *graph.Mem, args *jit.Args, tiles tileRun, index int) error {
+	conv, part := r.conv, r.tilePart(tiles.tileRow, tiles.tileCol)
+	first := tiles.image * conv.inStride.n
+	if part.RowEnd > 0 {
+		row := tiles.tileRow*r.form.M - conv.h.Before + part.Row
+		col := tiles.tileCol*r.form.M - conv.w.Before + part.Col
+		first += row*conv.inStride.h + col*conv.inStride.w
 	}
-	from := r.pixels(m.Ptrs[1], x, s.inStride)
-	to := winograd.Plane{Ptr: unsafe.Add(r.pointsAt(m), 4*index*r.tileStride), Row: r.form.N() * r.pointStride,
+	from := r.pixels(m.Ptrs[1], first, conv.inStride)
+	to := winograd.TileArray{Ptr: unsafe.Add(r.pointsAt(m), 4*index*r.tileStride), Row: r.form.N() * r.pointStride,
 		Col: r.pointStride, Tile: 4 * r.tileStride}
-	return r.inputTransforms[p].Run(a, to, from, nil, s.inChannels, t.n)
+	return r.inputTransforms[part].Run(args, to, from, nil, conv.inChannels, tiles.n)
 }
 
 // pixels describes a row of tiles of an image. The first pixel of the first tile has the given offset, in elements.
-func (r *winogradRun) pixels(p unsafe.Pointer, offset int, strides ncdhw) winograd.Plane {
-	return winograd.Plane{Ptr: unsafe.Add(p, 4*offset), Row: 4 * strides.h, Col: 4 * strides.w,
+func (r *winogradRun) pixels(p unsafe.Pointer, offset int, strides ncdhw) winograd.TileArray {
+	return winograd.TileArray{Ptr: unsafe.Add(p, 4*offset), Row: 4 * strides.h, Col: 4 * strides.w,
 		Tile: 4 * r.form.M * strides.w}
 }
 
@@ -99,35 +101,35 @@ func (r *winogradRun) multiplyPhase(section tileSpan) graph.Phase {
 	parts := r.chunkTiles(section)
 	byBlock := r.transformedWeights() > r.form.Points()*r.tileStride*section.n
 	return graph.Phase{Chunks: parts.n * r.blocks, Run: func(m *graph.Mem, chunk int) error {
-		a := r.args.Of(m)
-		defer a.release()
-		r.epilogue.setOperands(&a.transform, &a.epilogue, m)
+		args := r.args.Of(m)
+		defer args.release()
+		r.epilogue.setOperands(&args.transform, &args.epilogue, m)
 		part, block := chunk/r.blocks, chunk%r.blocks
 		if byBlock {
 			part, block = chunk%parts.n, chunk/parts.n
 		}
-		return r.computePart(m, a, section, parts.at(part), block, [2]int{part, parts.n})
+		return r.computePart(m, args, section, parts.at(part), block, [2]int{part, parts.n})
 	}}
 }
 
 // chunkPhase returns the only compute phase of chunkSchedule. A chunk transforms a section, multiplies, and transforms
 // the products back.
 func (r *winogradRun) chunkPhase() graph.Phase {
-	return graph.Phase{Chunks: r.sections.n, Run: func(m *graph.Mem, chunk int) error {
-		a := r.args.Of(m)
-		defer a.release()
+	return graph.Phase{Chunks: r.sections.n, Run: func(mem *graph.Mem, chunk int) error {
+		args := r.args.Of(mem)
+		defer args.release()
 		section := r.sections.at(chunk)
 		if err := r.eachRun(section, func(t tileRun) error {
-			return r.transform(m, &a.transform, t, t.first-section.first)
+			return r.transform(mem, &args.transform, t, t.first-section.first)
 		}); err != nil {
 			return err
 		}
-		r.epilogue.setOperands(&a.transform, &a.epilogue, m)
+		r.epilogue.setOperands(&args.transform, &args.epilogue, mem)
 		parts := r.chunkTiles(section)
 		for i := range parts.n {
 			part := parts.at(i)
 			for block := range r.blocks {
-				if err := r.computePart(m, a, section, part, block, [2]int{0, 1}); err != nil {
+				if err := r.computePart(mem, args, section, part, block, [2]int{0, 1}); err != nil {
 					return err
 				}
 			}
@@ -139,36 +141,36 @@ func (r *winogradRun) chunkPhase() graph.Phase {
 // computePart computes the results of one part of a section for one block of output channels. Each of the parts that
 // read the same weights prefetches an equal share of the next block's weights: share[0] is the index of this part among
 // them, and share[1] their number.
-func (r *winogradRun) computePart(m *graph.Mem, a *winogradArgs, section, part tileSpan, block int,
+func (r *winogradRun) computePart(m *graph.Mem, args *winogradArgs, section, part tileSpan, block int,
 	share [2]int) error {
-	if err := r.multiply(m, &a.product, part, part.first-section.first, block, share); err != nil {
+	if err := r.multiply(m, &args.product, part, part.first-section.first, block, share); err != nil {
 		return err
 	}
-	return r.eachRun(part, func(t tileRun) error { return r.finish(m, a, t, t.first-part.first, block) })
+	return r.eachRun(part, func(t tileRun) error { return r.finish(m, args, t, t.first-part.first, block) })
 }
 
 // multiply multiplies the tiles of a part by a block of weights. The first tile has the given index in its section. The
 // loop over points is outermost: the first strip loads the weights of a point, and the other strips find them in cache.
-func (r *winogradRun) multiply(m *graph.Mem, a *jit.Args, part tileSpan, index, block int, share [2]int) error {
+func (r *winogradRun) multiply(m *graph.Mem, args *jit.Args, part tileSpan, index, block int, share [2]int) error {
 	n, matrixBytes := r.form.Points(), 4*r.pointWeights()
 	pointsPerCall := max(1, winogradCallMACs/(r.stripTiles*r.pointWeights()))
-	a.Ptr[tile.In], a.Ptr[tile.Vec] = r.pointsAt(m), unsafe.Add(r.weightsAt(m), block*n*matrixBytes)
-	a.Ptr[tile.Out], a.Ptr[tile.Prefetched] = r.productsAt(m), a.Ptr[tile.Vec]
-	a.Step[tile.InTile], a.Step[tile.VecTile], a.Step[tile.OutTile] = r.pointStride, matrixBytes, r.productStride
+	args.Ptr[tile.In], args.Ptr[tile.Vec] = r.pointsAt(m), unsafe.Add(r.weightsAt(m), block*n*matrixBytes)
+	args.Ptr[tile.Out], args.Ptr[tile.Prefetched] = r.productsAt(m), args.Ptr[tile.Vec]
+	args.Step[tile.InTile], args.Step[tile.VecTile], args.Step[tile.OutTile] = r.pointStride, matrixBytes, r.productStride
 	strips := r.strips(part)
 	for p := 0; p < n; p += pointsPerCall {
-		a.Rows = min(pointsPerCall, n-p)
-		a.Row[tile.Vec] = p * matrixBytes
+		args.Rows = min(pointsPerCall, n-p)
+		args.Row[tile.Vec] = p * matrixBytes
 		for i := range strips.n {
 			s := strips.at(i)
-			a.Row[tile.In] = p*r.pointStride + 4*(s.first-part.first+index)*r.tileStride
-			a.Row[tile.Out] = p*r.productStride + 4*(s.first-part.first)*r.blockChannels
+			args.Row[tile.In] = p*r.pointStride + 4*(s.first-part.first+index)*r.tileStride
+			args.Row[tile.Out] = p*r.productStride + 4*(s.first-part.first)*r.blockChannels
 			// Each strip prefetches an equal share of the weights of the next call's points.
-			a.Row[tile.Prefetched] = (p+a.Rows)*matrixBytes + a.Rows*matrixBytes*i/strips.n
+			args.Row[tile.Prefetched] = (p+args.Rows)*matrixBytes + args.Rows*matrixBytes*i/strips.n
 			if strips.n == 1 { // prefetch this part's share of the next block
-				a.Row[tile.Prefetched] = n*matrixBytes + (n*share[0]+p)*matrixBytes/share[1]
+				args.Row[tile.Prefetched] = n*matrixBytes + (n*share[0]+p)*matrixBytes/share[1]
 			}
-			if err := r.products[s.n].Call(a); err != nil {
+			if err := r.products[s.n].Call(args); err != nil {
 				return err
 			}
 		}
@@ -186,7 +188,7 @@ func (r *winogradRun) pointsPhase(section tileSpan) graph.Phase {
 		a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Out] = r.pointsAt(m), r.weightsAt(m), r.productsAt(m)
 		a.Ptr[tile.Prefetched] = a.Ptr[tile.Vec]
 		a.Rows = 1
-		for point, end := cut.Range(chunk); point < end; point++ {
+		for point, end := cut.ChunkRange(chunk); point < end; point++ {
 			if err := r.multiplyPoint(a, section, point); err != nil {
 				return err
 			}
@@ -196,22 +198,22 @@ func (r *winogradRun) pointsPhase(section tileSpan) graph.Phase {
 }
 
 // multiplyPoint multiplies all tiles of a section by the weights of one point.
-func (r *winogradRun) multiplyPoint(a *jit.Args, section tileSpan, point int) error {
+func (r *winogradRun) multiplyPoint(args *jit.Args, section tileSpan, point int) error {
 	n, matrixBytes := r.form.Points(), 4*r.pointWeights()
 	strips := r.strips(section)
 	for block := range r.blocks {
-		a.Row[tile.Vec] = (block*n + point) * matrixBytes
-		next := a.Row[tile.Vec] + n*matrixBytes
+		args.Row[tile.Vec] = (block*n + point) * matrixBytes
+		next := args.Row[tile.Vec] + n*matrixBytes
 		if block == r.blocks-1 {
 			next = (point + 1) % n * matrixBytes
 		}
 		for i := range strips.n {
 			s := strips.at(i)
 			at := s.first - section.first
-			a.Row[tile.In] = point*r.pointStride + 4*at*r.tileStride
-			a.Row[tile.Out] = point*r.productStride + block*r.blockStride + 4*at*r.blockChannels
-			a.Row[tile.Prefetched] = next + matrixBytes*i/strips.n
-			if err := r.products[s.n].Call(a); err != nil {
+			args.Row[tile.In] = point*r.pointStride + 4*at*r.tileStride
+			args.Row[tile.Out] = point*r.productStride + block*r.blockStride + 4*at*r.blockChannels
+			args.Row[tile.Prefetched] = next + matrixBytes*i/strips.n
+			if err := r.products[s.n].Call(args); err != nil {
 				return err
 			}
 		}
@@ -223,13 +225,13 @@ func (r *winogradRun) multiplyPoint(a *jit.Args, section tileSpan, point int) er
 func (r *winogradRun) inversePhase(section tileSpan) graph.Phase {
 	cut := machine.DivideUnits(section.n, r.form.Points()*r.blocks*r.blockChannels, transformGrain)
 	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
-		a := r.args.Of(m)
-		defer a.release()
-		r.epilogue.setOperands(&a.transform, &a.epilogue, m)
-		first, end := cut.Range(chunk)
+		args := r.args.Of(m)
+		defer args.release()
+		r.epilogue.setOperands(&args.transform, &args.epilogue, m)
+		first, end := cut.ChunkRange(chunk)
 		return r.eachRun(tileSpan{section.first + first, end - first}, func(t tileRun) error {
 			for block := range r.blocks {
-				if err := r.finish(m, a, t, t.first-section.first, block); err != nil {
+				if err := r.finish(m, args, t, t.first-section.first, block); err != nil {
 					return err
 				}
 			}
@@ -248,24 +250,25 @@ func (r *winogradRun) productsAt(m *graph.Mem) unsafe.Pointer {
 
 // finish transforms the products of a run of tiles back to pixels and applies the epilogue. The first tile has the
 // given index in the stored products.
-func (r *winogradRun) finish(m *graph.Mem, a *winogradArgs, t tileRun, index, block int) error {
-	s, first := r.conv, block*r.blockChannels
-	y := t.img*s.outStride.n + t.ty*r.form.M*s.outStride.h + t.tx*r.form.M*s.outStride.w + first
-	to := r.pixels(m.Ptrs[0], y, s.outStride)
-	from := winograd.Plane{Ptr: unsafe.Add(r.productsAt(m), block*r.blockStride+4*index*r.blockChannels),
+func (r *winogradRun) finish(m *graph.Mem, args *winogradArgs, tiles tileRun, index, block int) error {
+	conv, channel := r.conv, block*r.blockChannels
+	row, col := tiles.tileRow*r.form.M, tiles.tileCol*r.form.M
+	first := tiles.image*conv.outStride.n + row*conv.outStride.h + col*conv.outStride.w + channel
+	to := r.pixels(m.Ptrs[0], first, conv.outStride)
+	from := winograd.TileArray{Ptr: unsafe.Add(r.productsAt(m), block*r.blockStride+4*index*r.blockChannels),
 		Row: r.form.N() * r.productStride, Col: r.productStride, Tile: 4 * r.blockChannels}
 	var bias unsafe.Pointer
-	if s.hasBias {
-		bias = unsafe.Add(s.biasAt(m), 4*first)
+	if conv.hasBias {
+		bias = unsafe.Add(conv.biasAt(m), 4*channel)
 	}
-	code := r.resultCode(t.ty, t.tx, block)
-	r.epilogue.SetOffsets(&a.transform, 4*y, 4*first)
-	if err := r.inverseTransforms[code].Run(&a.transform, to, from, bias, r.channels(block), t.n); err != nil {
+	code := r.resultCode(tiles.tileRow, tiles.tileCol, block)
+	r.epilogue.SetOffsets(&args.transform, 4*first, 4*channel)
+	if err := r.inverseTransforms[code].Run(&args.transform, to, from, bias, r.channels(block), tiles.n); err != nil {
 		return err
 	}
 	if r.epilogue.strips != nil {
 		for row := range code.rows {
-			r.epilogue.strips.Do(&a.epilogue, y+row*s.outStride.h, (t.n-1)*r.form.M+code.cols, s.outStride.w,
+			r.epilogue.strips.Apply(&args.epilogue, first+row*conv.outStride.h, (tiles.n-1)*r.form.M+code.cols, conv.outStride.w,
 				r.channels(block), 1)
 		}
 	}

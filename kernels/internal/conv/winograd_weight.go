@@ -45,22 +45,24 @@ func weightLoops(f winograd.Form) ([]weightLoop, error) {
 	const rows = 2 // rows of points per loop: at most 12 outputs beside 9 operands
 	var list []weightLoop
 	for row := 0; row < f.N(); row += rows {
-		b := expr.NewBuilder(slices.Repeat([]tensor.DType{tensor.Float32}, 9)...)
+		builder := expr.NewBuilder(slices.Repeat([]tensor.DType{tensor.Float32}, 9)...)
 		var g [9]expr.Value
 		for k := range g {
-			g[k] = b.Convert(tensor.Float64, b.Load(k))
+			g[k] = builder.Convert(tensor.Float64, builder.Load(k))
 		}
-		arithmetic := winograd.Sums[expr.Value]{
-			Add: func(x, y expr.Value) expr.Value { return b.Do(expr.Add, x, y) },
-			Sub: func(x, y expr.Value) expr.Value { return b.Do(expr.Sub, x, y) },
-			Mul: func(k float64, x expr.Value) expr.Value { return b.Do(expr.Mul, b.Const(tensor.Float64, k), x) },
-			Neg: func(x expr.Value) expr.Value { return b.Do(expr.Neg, x) },
+		arithmetic := winograd.Arithmetic[expr.Value]{
+			Add: func(x, y expr.Value) expr.Value { return builder.Do(expr.Add, x, y) },
+			Sub: func(x, y expr.Value) expr.Value { return builder.Do(expr.Sub, x, y) },
+			Mul: func(k float64, x expr.Value) expr.Value {
+				return builder.Do(expr.Mul, builder.Const(tensor.Float64, k), x)
+			},
+			Neg: func(x expr.Value) expr.Value { return builder.Do(expr.Neg, x) },
 		}
 		var out []expr.Output
 		for _, v := range winograd.Weights(f, arithmetic, g, row, row+rows) {
-			out = append(out, b.Real(b.Convert(tensor.Float32, v)))
+			out = append(out, builder.Real(builder.Convert(tensor.Float32, v)))
 		}
-		code, err := b.Build(out...)
+		code, err := builder.Build(out...)
 		if err != nil {
 			return nil, err
 		}

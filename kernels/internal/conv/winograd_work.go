@@ -61,11 +61,11 @@ func (w *winogradConv) weightTraffic() float64 {
 }
 
 // work estimates the cost of the memory traffic, the transforms and the products.
-func (w *winogradConv) work(c *graph.Call) graph.Work {
+func (w *winogradConv) work(call *graph.Call) graph.Work {
 	k := graph.Work{Steps: 1}
-	c.AddStreamed(&k)
-	multiply.ReclassifyStores(&k, c)
-	weights, weightBytes := 4*float64(w.transformedWeights()), float64(c.Meta(1).Bytes())
+	call.AddStreamed(&k)
+	multiply.ReclassifyStores(&k, call)
+	weights, weightBytes := 4*float64(w.transformedWeights()), float64(call.Meta(1).Bytes())
 	if weightBytes <= k.Bytes[graph.DenseConstants] {
 		k.Bytes[graph.DenseConstants] += w.weightTraffic() - weightBytes
 	}
@@ -85,6 +85,6 @@ func (w *winogradConv) work(c *graph.Call) graph.Work {
 	case order == blockSchedule:
 		k.Do(rateWinogradUncached, weights*float64(w.sectionCount(order)-1))
 	}
-	k.Flops = 2 * 9 * float64(c.Out[0].Numel()) * float64(w.conv.inChannels)
+	k.Flops = 2 * 9 * float64(call.Out[0].Numel()) * float64(w.conv.inChannels)
 	return k
 }

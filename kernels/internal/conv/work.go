@@ -33,62 +33,63 @@ const rowPixels = 28
 const cachedPixelBytes = 2 * machine.L2Bytes
 
 // work estimates the cost of an algorithm. The cost of products includes the packing of windows.
-func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph.Work {
-	w := graph.Work{Steps: 1}
-	c.AddStreamed(&w)
-	if c.Out[0].Numel() == 0 {
-		return w
+func (op convolution) work(call *graph.Call, algorithm convAlgorithm, walk graph.Walk) graph.Work {
+	work := graph.Work{Steps: 1}
+	call.AddStreamed(&work)
+	if call.Out[0].Numel() == 0 {
+		return work
 	}
-	planned := *c
-	planned.Out = []tensor.Meta{walk.ResultLayout(0, c.Out[0])}
-	s, d := v.shape(&planned), c.Out[0].DType
-	pixels := s.n * s.pixelsOut()
-	if a == depthwiseByPixels || a == depthwiseByPlanes {
-		s.tapWork(&w, a, c.Out[0].Numel(), multiply.ComputationDType(c))
-		return w
+	planned := *call
+	planned.Out = []tensor.Meta{walk.ResultLayout(0, call.Out[0])}
+	conv, dtype := op.shape(&planned), call.Out[0].DType
+	pixels := conv.n * conv.pixelsOut()
+	if algorithm == depthwiseByPixels || algorithm == depthwiseByPlanes {
+		conv.tapWork(&work, algorithm, call.Out[0].Numel(), multiply.ComputationDType(call))
+		return work
 	}
-	if a.isDirect() {
-		s.directWork(&w, rateDirectTaps, multiply.ComputationDType(c), a == directFromPlanes)
-		return w
+	if algorithm.isDirect() {
+		conv.directWork(&work, rateDirectTaps, multiply.ComputationDType(call), algorithm == directFromPlanes)
+		return work
 	}
-	elements := s.windowElements()
-	multiply.ReclassifyStores(&w, c)
-	w.Do(multiply.RateStartStep, 1)
-	multiply.ReclassifyPanels(&w, c, 1, pixels)
-	if !c.Constant(1) {
-		w.Do(multiply.RatePackRow, float64(c.Meta(1).Numel()))
+	elements := conv.windowElements()
+	multiply.ReclassifyStores(&work, call)
+	work.Do(multiply.RateStartStep, 1)
+	multiply.ReclassifyPanels(&work, call, 1, pixels)
+	if !call.Constant(1) {
+		work.Do(multiply.RatePackRow, float64(call.Meta(1).Numel()))
 	}
-	if a == convByPixels {
-		multiply.AddProduct(&w, d, float64(s.groups), pixels, s.outPerGroup(), s.termsPerOutput())
-		w.Do(multiply.RateStartProduct, float64(s.groups))
-		if s.outStride.c != 1 {
-			multiply.AddScatter(&w, c.Out[0].Numel(), s.termsPerOutput())
+	if algorithm == convByPixels {
+		multiply.AddProduct(&work, dtype, float64(conv.groups), pixels, conv.outPerGroup(), conv.termsPerOutput())
+		work.Do(multiply.RateStartProduct, float64(conv.groups))
+		if conv.outStride.c != 1 {
+			multiply.AddScatter(&work, call.Out[0].Numel(), conv.termsPerOutput())
 		}
-		if s.isPointwise() {
-			w.Do(multiply.RatePackRow, elements)
-			return w
+		if conv.isPointwise() {
+			work.Do(multiply.RatePackRow, elements)
+			return work
 		}
-		run, _ := pixelRun(s)
-		w.Do(multiply.RatePackWindow, elements)
-		w.Do(multiply.RatePackRun, elements/float64(run))
-		return w
+		run, _ := pixelRun(conv)
+		work.Do(multiply.RatePackWindow, elements)
+		work.Do(multiply.RatePackRun, elements/float64(run))
+		return work
 	}
-	multiply.AddProduct(&w, d, float64(s.n*s.groups), s.outPerGroup(), s.pixelsOut(), s.termsPerOutput())
-	w.Do(multiply.RateStartProduct, float64(s.n*s.groups))
-	if pixel, _ := s.pixelStride(); pixel != 1 {
-		multiply.AddScatter(&w, c.Out[0].Numel(), s.termsPerOutput())
+	multiply.AddProduct(&work, dtype, float64(conv.n*conv.groups), conv.outPerGroup(), conv.pixelsOut(),
+		conv.termsPerOutput())
+	work.Do(multiply.RateStartProduct, float64(conv.n*conv.groups))
+	if pixel, _ := conv.pixelStride(); pixel != 1 {
+		multiply.AddScatter(&work, call.Out[0].Numel(), conv.termsPerOutput())
 	}
 	switch {
-	case s.isPointwise():
-		w.Do(multiply.RatePackCol, elements)
-		return w
-	case s.w.Stride != 1:
-		w.Do(multiply.RatePackStep, elements)
+	case conv.isPointwise():
+		work.Do(multiply.RatePackCol, elements)
+		return work
+	case conv.w.Stride != 1:
+		work.Do(multiply.RatePackStep, elements)
 	default:
-		w.Do(multiply.RatePackTap, elements)
+		work.Do(multiply.RatePackTap, elements)
 	}
-	w.Do(multiply.RatePackMove, elements/float64(min(s.w.Results, rowPixels)))
-	return w
+	work.Do(multiply.RatePackMove, elements/float64(min(conv.w.Results, rowPixels)))
+	return work
 }
 
 // windowElements returns the number of elements in the windows of all results and groups.
@@ -97,24 +98,24 @@ func (s *convShape) windowElements() float64 {
 }
 
 // tapWork adds the cost of a depthwise convolution.
-func (s *convShape) tapWork(w *graph.Work, a convAlgorithm, outputs int, d tensor.DType) {
+func (s *convShape) tapWork(work *graph.Work, algorithm convAlgorithm, outputs int, dtype tensor.DType) {
 	taps := float64(s.h.Taps * s.w.Taps)
-	sizeFactor := float64(d.Size()) / 4 // relative to float32
-	w.Flops = 2 * taps * float64(outputs)
+	sizeFactor := float64(dtype.Size()) / 4 // relative to float32
+	work.Flops = 2 * taps * float64(outputs)
 	switch {
-	case a == depthwiseByPlanes && s.usesPlaneTiles(d):
-		w.Do(ratePlanesMAC, sizeFactor*taps*float64(outputs))
-		w.Do(ratePlanesElement, sizeFactor*float64(s.n*s.inChannels*s.h.Size*s.w.Size))
-		w.Do(ratePlanesRow, float64(s.n*s.inChannels*s.h.Size))
-		w.Do(ratePlanesPlane, float64(s.n*s.inChannels))
-	case a == depthwiseByPixels && hasWindowCode(s, d):
-		s.windowWork(w, d.Size())
-	case a == depthwiseByPixels && s.outChannels == s.inChannels:
-		w.Do(rateGoChannelsMAC, taps*float64(outputs))
-	case a == depthwiseByPixels:
-		w.Do(rateGoMAC, multiResultCost*taps*float64(outputs))
+	case algorithm == depthwiseByPlanes && s.usesPlaneTiles(dtype):
+		work.Do(ratePlanesMAC, sizeFactor*taps*float64(outputs))
+		work.Do(ratePlanesElement, sizeFactor*float64(s.n*s.inChannels*s.h.Size*s.w.Size))
+		work.Do(ratePlanesRow, float64(s.n*s.inChannels*s.h.Size))
+		work.Do(ratePlanesPlane, float64(s.n*s.inChannels))
+	case algorithm == depthwiseByPixels && hasWindowCode(s, dtype):
+		s.windowWork(work, dtype.Size())
+	case algorithm == depthwiseByPixels && s.outChannels == s.inChannels:
+		work.Do(rateGoChannelsMAC, taps*float64(outputs))
+	case algorithm == depthwiseByPixels:
+		work.Do(rateGoMAC, multiResultCost*taps*float64(outputs))
 	default:
-		w.Do(rateGoMAC, taps*float64(outputs))
+		work.Do(rateGoMAC, taps*float64(outputs))
 	}
 }
 
@@ -135,9 +136,9 @@ func (s *convShape) windowWork(w *graph.Work, size int) {
 
 // pixelRun returns the length of the runs of elements that are contiguous in a channels-last image and in a window. A
 // run has the channels of one pixel. If wholeRows is true, it has the channels of a whole row of the window.
-func pixelRun(s *convShape) (run int, wholeRows bool) {
-	if s.groups == 1 && s.w.Dilation == 1 && s.inChannels < rowChannels {
-		return s.w.Taps * s.inChannels, true
+func pixelRun(conv *convShape) (run int, wholeRows bool) {
+	if conv.groups == 1 && conv.w.Dilation == 1 && conv.inChannels < rowChannels {
+		return conv.w.Taps * conv.inChannels, true
 	}
-	return s.inPerGroup, false
+	return conv.inPerGroup, false
 }

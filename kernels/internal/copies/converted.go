@@ -6,53 +6,53 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// CompileInDType returns a kernel that computes a call in dtype d. compile returns the kernel for operands and results
-// of dtype d. The first phase of the kernel converts operands of other dtypes into scratch memory. The last phase
-// converts the results, which are therefore rounded once. Packed operands already have dtype d. The copy of a dense
-// operand has the layout of the operand.
+// CompileInDType returns a kernel that computes a call in the given dtype. compile returns the kernel for operands and
+// results of this dtype. The first phase of the kernel converts operands of other dtypes into scratch memory. The last
+// phase converts the results, which are therefore rounded once. Packed operands already have this dtype. The copy of a
+// dense operand has the layout of the operand.
 //
 // CompileInDType is for kernels that use each element many times. The copies are cheap compared to such kernels.
-func CompileInDType(c *graph.Call, d tensor.DType, compile func(*graph.Call) (*graph.Kernel, error)) (*graph.Kernel,
-	error) {
-	in := InDType(c, d)
-	if in == c {
-		return compile(c)
+func CompileInDType(call *graph.Call, dtype tensor.DType,
+	compile func(*graph.Call) (*graph.Kernel, error)) (*graph.Kernel, error) {
+	in := InDType(call, dtype)
+	if in == call {
+		return compile(call)
 	}
-	x := NewKernelBuilder(c)
+	builder := NewKernelBuilder(call)
 	var buffers []kit.Buffer
 	var jobs []Job
-	for i, m := range c.Out {
-		b := kit.OutBuffer(c, i)
-		if m.DType != d {
-			b = x.scratch(in.Out[i])
-			x.resultCopies = append(x.resultCopies, Job{Dst: kit.OutBuffer(c, i), Src: b})
+	for i, m := range call.Out {
+		b := kit.OutBuffer(call, i)
+		if m.DType != dtype {
+			b = builder.scratch(in.Out[i])
+			builder.resultCopies = append(builder.resultCopies, Job{Dst: kit.OutBuffer(call, i), Src: b})
 		}
 		buffers = append(buffers, b)
 	}
-	for i, a := range c.In {
-		b := kit.InBuffer(c, i)
-		if a.Kind == graph.TensorArg && !b.Packed && b.Meta.DType != d {
-			to := x.scratch(in.Meta(i))
+	for i, a := range call.In {
+		b := kit.InBuffer(call, i)
+		if a.Kind == graph.TensorArg && !b.Packed && b.Meta.DType != dtype {
+			to := builder.scratch(in.Meta(i))
 			jobs = append(jobs, Job{Dst: to, Src: b})
 			b = to
 		}
 		buffers = append(buffers, b)
 	}
 	k, err := compile(in)
-	if err != nil || len(jobs)+len(x.resultCopies) == 0 {
+	if err != nil || len(jobs)+len(builder.resultCopies) == 0 {
 		return k, err
 	}
 	if len(jobs) > 0 {
-		x.AddCopies(jobs...)
+		builder.AddCopies(jobs...)
 	}
-	x.addCompiled(k, len(c.Out), buffers)
-	return x.Kernel()
+	builder.addCompiled(k, len(call.Out), buffers)
+	return builder.Kernel()
 }
 
 // InDType returns the call with all dtypes replaced by d, or the call itself if all dtypes are d already.
-func InDType(c *graph.Call, d tensor.DType) *graph.Call {
-	if isInDType(c, d) {
-		return c
+func InDType(call *graph.Call, d tensor.DType) *graph.Call {
+	if isInDType(call, d) {
+		return call
 	}
 	convert := func(m tensor.Meta) tensor.Meta {
 		if m.DType == d || m.DType == tensor.Invalid {
@@ -60,11 +60,11 @@ func InDType(c *graph.Call, d tensor.DType) *graph.Call {
 		}
 		return DenseAs(m, d)
 	}
-	in := &graph.Call{Attrs: c.Attrs, Impl: c.Impl, Walk: c.Walk, Epilogue: c.Epilogue}
-	for _, m := range c.Out {
+	in := &graph.Call{Attrs: call.Attrs, Impl: call.Impl, Walk: call.Walk, Epilogue: call.Epilogue}
+	for _, m := range call.Out {
 		in.Out = append(in.Out, convert(m))
 	}
-	for _, a := range c.In {
+	for _, a := range call.In {
 		// Unchanged values are shared with the original call, because a copy would keep constants alive.
 		if a.Kind == graph.TensorArg && (a.Value.Packed != nil || convert(a.Value.Meta).DType != a.Value.Meta.DType) {
 			v := *a.Value

@@ -36,21 +36,21 @@ func (j Job) plan() *copyPlan {
 	if j.Dst.Meta.Numel() == 0 {
 		return nil
 	}
-	p := &copyPlan{dst: j.Dst, src: j.Src}
+	plan := &copyPlan{dst: j.Dst, src: j.Src}
 	if j.Fill != nil {
-		p.src = kit.DataBuffer(j.Fill)
-		p.src.Meta = tensor.Meta{DType: j.Fill.DType, Shape: j.Dst.Meta.Shape, Strides: make([]int, j.Dst.Meta.Rank())}
+		plan.src = kit.DataBuffer(j.Fill)
+		plan.src.Meta = tensor.Meta{DType: j.Fill.DType, Shape: j.Dst.Meta.Shape, Strides: make([]int, j.Dst.Meta.Rank())}
 	}
-	e := kit.ElemOf(p.dst.Meta.DType, p.src.Meta.DType)
-	axes := make([]strided.Axis, p.dst.Meta.Rank())
-	for d, n := range p.dst.Meta.Shape {
-		axes[d] = strided.Axis{N: n, Dst: p.dst.Meta.Strides[d] * e.DstSize, Src: p.src.Meta.Strides[d] * e.SrcSize}
+	e := kit.ElemOf(plan.dst.Meta.DType, plan.src.Meta.DType)
+	axes := make([]strided.Axis, plan.dst.Meta.Rank())
+	for d, n := range plan.dst.Meta.Shape {
+		axes[d] = strided.Axis{N: n, Dst: plan.dst.Meta.Strides[d] * e.DstSize, Src: plan.src.Meta.Strides[d] * e.SrcSize}
 	}
 	for _, d := range j.reversedDims {
 		axes[d].Src = -axes[d].Src
 	}
-	p.Copy = strided.New(e, axes)
-	return p
+	plan.Copy = strided.New(e, axes)
+	return plan
 }
 
 // run copies tiles [from, to).
@@ -81,7 +81,7 @@ func Phase(jobs ...Job) (phase graph.Phase, worker int) {
 		return equalPartsPhase(plans, cut.Chunks), worker
 	}
 	cuts := cutCopies(plans, cut)
-	return graph.Phase{Chunks: len(cuts) - 1, Run: func(m *graph.Mem, chunk int) error {
+	return graph.Phase{Chunks: len(cuts) - 1, Run: func(mem *graph.Mem, chunk int) error {
 		from, to := cuts[chunk], cuts[chunk+1]
 		for i := from.plan; i <= to.plan; i++ {
 			first, last := 0, plans[i].Tiles()
@@ -91,7 +91,7 @@ func Phase(jobs ...Job) (phase graph.Phase, worker int) {
 			if i == to.plan {
 				last = to.tile
 			}
-			plans[i].run(m, first, last)
+			plans[i].run(mem, first, last)
 		}
 		return nil
 	}}, worker
@@ -110,7 +110,7 @@ func equalPartsPhase(plans []*copyPlan, chunks int) graph.Phase {
 	}
 	return graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
 		for _, p := range plans {
-			first, end := machine.Division{Units: p.Tiles(), Chunks: chunks}.Range(chunk)
+			first, end := machine.Division{Units: p.Tiles(), Chunks: chunks}.ChunkRange(chunk)
 			p.run(m, first, end)
 		}
 		return nil
@@ -129,13 +129,13 @@ const maxCopyChunks = 1 << 14
 func cutCopies(plans []*copyPlan, elements machine.Division) []tilePosition {
 	cuts := []tilePosition{{}}
 	before := 0 // elements of the previous plans
-	_, end := elements.Range(0)
+	_, end := elements.ChunkRange(0)
 	for i, p := range plans {
 		tileElements := p.Len()
 		for tile := 0; tile < p.Tiles(); {
 			tile += min(p.Tiles()-tile, max(1, (end-before-tile*tileElements)/tileElements))
 			for before+tile*tileElements+tileElements/2 >= end && end < elements.Units {
-				_, end = elements.Range(len(cuts))
+				_, end = elements.ChunkRange(len(cuts))
 				cuts = append(cuts, tilePosition{i, tile})
 			}
 		}

@@ -33,48 +33,48 @@ func NewKernelBuilder(c *graph.Call) *KernelBuilder { return &KernelBuilder{Call
 
 // In returns operand i in its own layout, or the zero Buffer if it was omitted. Offsets of views of the buffer are
 // relative to the operand's first element.
-func (x *KernelBuilder) In(i int) kit.Buffer {
-	b := kit.InBuffer(x.Call, i)
+func (builder *KernelBuilder) In(i int) kit.Buffer {
+	b := kit.InBuffer(builder.Call, i)
 	b.Meta.Offset = 0
-	b.Data = x.Call.Const(i)
+	b.Data = builder.Call.Const(i)
 	return b
 }
 
 // Temp returns scratch memory for a row-major value.
-func (x *KernelBuilder) Temp(d tensor.DType, shape ...int) kit.Buffer {
-	return x.scratch(tensor.New(d, shape...))
+func (builder *KernelBuilder) Temp(d tensor.DType, shape ...int) kit.Buffer {
+	return builder.scratch(tensor.New(d, shape...))
 }
 
 // scratch returns scratch memory for a dense value.
-func (x *KernelBuilder) scratch(m tensor.Meta) kit.Buffer {
-	b := kit.ScratchBuffer(x.scratchBytes, m)
-	x.scratchBytes += kit.AlignUp(m.Bytes())
+func (builder *KernelBuilder) scratch(m tensor.Meta) kit.Buffer {
+	b := kit.ScratchBuffer(builder.scratchBytes, m)
+	builder.scratchBytes += kit.AlignUp(m.Bytes())
 	return b
 }
 
 // Dense returns the elements of a buffer in dtype d and in row-major order: the buffer itself if possible, else a copy.
-func (x *KernelBuilder) Dense(s kit.Buffer, d tensor.DType) kit.Buffer {
+func (builder *KernelBuilder) Dense(s kit.Buffer, d tensor.DType) kit.Buffer {
 	if !s.IsGiven() || s.Packed || s.Meta.DType == d && s.Meta.IsContiguous() {
 		return s
 	}
 	if s.Data != nil {
 		return kit.DataBuffer(s.Data.CopyTo(tensor.New(d, s.Meta.Shape...)))
 	}
-	t := x.Temp(d, s.Meta.Shape...)
-	x.AddCopies(Job{Dst: t, Src: s})
+	t := builder.Temp(d, s.Meta.Shape...)
+	builder.AddCopies(Job{Dst: t, Src: s})
 	return t
 }
 
 // Operands returns all operands in row-major order. Floats and complex numbers are converted to d.OpMath(), the dtype
 // in which results of dtype d are computed.
-func (x *KernelBuilder) Operands(d tensor.DType) []kit.Buffer {
+func (builder *KernelBuilder) Operands(d tensor.DType) []kit.Buffer {
 	var out []kit.Buffer
-	for i := range x.Call.In {
-		s := x.In(i)
+	for i := range builder.Call.In {
+		s := builder.In(i)
 		if s.Meta.DType.IsFloat() || s.Meta.DType.IsComplex() {
-			s = x.Dense(s, d.OpMath())
+			s = builder.Dense(s, d.OpMath())
 		} else {
-			s = x.Dense(s, s.Meta.DType)
+			s = builder.Dense(s, s.Meta.DType)
 		}
 		out = append(out, s)
 	}
@@ -82,75 +82,75 @@ func (x *KernelBuilder) Operands(d tensor.DType) []kit.Buffer {
 }
 
 // AddCopies adds a phase of copies.
-func (x *KernelBuilder) AddCopies(jobs ...Job) {
+func (builder *KernelBuilder) AddCopies(jobs ...Job) {
 	ph, worker := Phase(jobs...)
-	x.phases = append(x.phases, ph)
-	x.workerBytes = max(x.workerBytes, worker)
+	builder.phases = append(builder.phases, ph)
+	builder.workerBytes = max(builder.workerBytes, worker)
 }
 
 // Result returns the row-major destination of output i in dtype d: the output itself if possible, else scratch memory
 // that is copied to the output in the last phase.
-func (x *KernelBuilder) Result(i int, d tensor.DType) kit.Buffer {
-	m := x.Call.Out[i]
+func (builder *KernelBuilder) Result(i int, d tensor.DType) kit.Buffer {
+	m := builder.Call.Out[i]
 	if m.DType == d && m.IsContiguous() {
 		m.Offset = 0
 		return kit.PtrBuffer(i, m)
 	}
-	t := x.Temp(d, m.Shape...)
-	x.resultCopies = append(x.resultCopies, Job{Dst: kit.OutBuffer(x.Call, i), Src: t})
+	t := builder.Temp(d, m.Shape...)
+	builder.resultCopies = append(builder.resultCopies, Job{Dst: kit.OutBuffer(builder.Call, i), Src: t})
 	return t
 }
 
 // StridedResult returns the destination of output i in dtype d, like [KernelBuilder.Result], for parts that write any
 // strides. It is the output itself, or scratch memory if the dtype of the output is not d.
-func (x *KernelBuilder) StridedResult(i int, d tensor.DType) kit.Buffer {
-	if m := x.Call.Out[i]; m.DType == d {
+func (builder *KernelBuilder) StridedResult(i int, d tensor.DType) kit.Buffer {
+	if m := builder.Call.Out[i]; m.DType == d {
 		m.Offset = 0
 		return kit.PtrBuffer(i, m)
 	}
-	return x.Result(i, d)
+	return builder.Result(i, d)
 }
 
 // AddPhases adds phases of the op. In the phases, Mem.Ptrs has the addresses of the buffers. scratch and worker are the
 // sizes in bytes of the scratch memory and of the worker memory that the phases use.
 //
 //go:noinline
-func (x *KernelBuilder) AddPhases(scratch, worker int, buffers []kit.Buffer, phases ...graph.Phase) {
-	x.partScratch, x.workerBytes = max(x.partScratch, scratch), max(x.workerBytes, worker)
+func (builder *KernelBuilder) AddPhases(scratch, worker int, buffers []kit.Buffer, phases ...graph.Phase) {
+	builder.partScratch, builder.workerBytes = max(builder.partScratch, scratch), max(builder.workerBytes, worker)
 	for _, ph := range phases {
-		x.phases = append(x.phases, x.inner.Phase(ph, buffers))
+		builder.phases = append(builder.phases, builder.inner.Phase(ph, buffers))
 	}
 }
 
 // AddListings adds the machine-code listings of a part.
-func (x *KernelBuilder) AddListings(code func() []expr.Listing) {
-	x.listings = append(x.listings, code)
+func (builder *KernelBuilder) AddListings(code func() []expr.Listing) {
+	builder.listings = append(builder.listings, code)
 }
 
 // AddCall adds the kernel of another op. Operands without a meta are omitted operands.
-func (x *KernelBuilder) AddCall(op *graph.Op, a graph.Attrs, outs []kit.Buffer, ins ...kit.Buffer) {
+func (builder *KernelBuilder) AddCall(op *graph.Op, a graph.Attrs, outs []kit.Buffer, ins ...kit.Buffer) {
 	attrs, err := op.Schema.Decode(a, nil)
-	if x.err == nil {
-		x.err = err
+	if builder.err == nil {
+		builder.err = err
 	}
-	x.addKernel(op.Name, op.Compile, attrs, outs, ins)
+	builder.addKernel(op.Name, op.Compile, attrs, outs, ins)
 }
 
 // AddKernel adds the kernel that compile returns for a call without attributes. Errors contain name.
-func (x *KernelBuilder) AddKernel(name string, compile func(c *graph.Call) (*graph.Kernel, error), outs []kit.Buffer,
-	ins ...kit.Buffer) {
-	x.addKernel(name, compile, nil, outs, ins)
+func (builder *KernelBuilder) AddKernel(name string, compile func(c *graph.Call) (*graph.Kernel, error),
+	outs []kit.Buffer, ins ...kit.Buffer) {
+	builder.addKernel(name, compile, nil, outs, ins)
 }
 
 // addKernel adds the kernel that compile returns for a call with the given attributes.
-func (x *KernelBuilder) addKernel(name string, compile func(c *graph.Call) (*graph.Kernel, error), attrs any,
+func (builder *KernelBuilder) addKernel(name string, compile func(c *graph.Call) (*graph.Kernel, error), attrs any,
 	outs, ins []kit.Buffer) {
-	if x.err != nil {
+	if builder.err != nil {
 		return
 	}
-	c := &graph.Call{Attrs: attrs}
+	call := &graph.Call{Attrs: attrs}
 	for _, o := range outs {
-		c.Out = append(c.Out, o.Meta)
+		call.Out = append(call.Out, o.Meta)
 	}
 	buffers := append(append([]kit.Buffer(nil), outs...), ins...)
 	for _, s := range ins {
@@ -158,46 +158,47 @@ func (x *KernelBuilder) addKernel(name string, compile func(c *graph.Call) (*gra
 		if s.IsGiven() {
 			arg = graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: s.Meta, Const: s.Data}}
 		}
-		c.In = append(c.In, arg)
+		call.In = append(call.In, arg)
 	}
-	k, err := compile(c)
+	k, err := compile(call)
 	if err != nil {
-		x.err = fmt.Errorf("%s: %w", name, err)
+		builder.err = fmt.Errorf("%s: %w", name, err)
 		return
 	}
-	x.addCompiled(k, len(outs), buffers)
+	builder.addCompiled(k, len(outs), buffers)
 }
 
 // addCompiled adds the phases of a kernel. Operands that are bound to the kernel (Kernel.Bound) replace the
 // corresponding elements of buffers.
-func (x *KernelBuilder) addCompiled(k *graph.Kernel, outs int, buffers []kit.Buffer) {
-	for i, t := range k.Bound {
+func (builder *KernelBuilder) addCompiled(kernel *graph.Kernel, outs int, buffers []kit.Buffer) {
+	for i, t := range kernel.Bound {
 		if t != nil {
 			buffers[outs+i] = kit.DataBuffer(t)
 		}
 	}
-	x.AddPhases(k.Scratch, k.Worker, buffers, k.Phases...)
-	if k.Code != nil {
-		x.AddListings(k.Code)
+	builder.AddPhases(kernel.Scratch, kernel.Worker, buffers, kernel.Phases...)
+	if kernel.Code != nil {
+		builder.AddListings(kernel.Code)
 	}
 }
 
 // Kernel returns the complete kernel.
-func (x *KernelBuilder) Kernel() (*graph.Kernel, error) {
-	if len(x.resultCopies) > 0 {
-		x.AddCopies(x.resultCopies...)
+func (builder *KernelBuilder) Kernel() (*graph.Kernel, error) {
+	if len(builder.resultCopies) > 0 {
+		builder.AddCopies(builder.resultCopies...)
 	}
-	x.inner.Scratch = x.scratchBytes
-	k := &graph.Kernel{Phases: x.phases, Scratch: x.scratchBytes + x.partScratch, Worker: x.workerBytes}
-	if list := x.listings; len(list) > 0 {
-		k.Code = func() (all []expr.Listing) {
+	builder.inner.Scratch = builder.scratchBytes
+	kernel := &graph.Kernel{Phases: builder.phases, Scratch: builder.scratchBytes + builder.partScratch,
+		Worker: builder.workerBytes}
+	if list := builder.listings; len(list) > 0 {
+		kernel.Code = func() (all []expr.Listing) {
 			for _, code := range list {
 				all = append(all, code()...)
 			}
 			return all
 		}
 	}
-	return k, x.err
+	return kernel, builder.err
 }
 
 // ChunkedPhase returns a phase that divides units of work into chunks. f computes units [begin, end). A unit costs as
@@ -205,7 +206,7 @@ func (x *KernelBuilder) Kernel() (*graph.Kernel, error) {
 func ChunkedPhase(units, elements int, f func(m *graph.Mem, begin, end int) error) graph.Phase {
 	cut := machine.DivideUnits(units, elements, machine.MoveGrain)
 	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
-		begin, end := cut.Range(chunk)
+		begin, end := cut.ChunkRange(chunk)
 		return f(m, begin, end)
 	}}
 }

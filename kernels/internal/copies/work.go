@@ -44,36 +44,36 @@ var Rates = [][2]string{
 // elements of 4 bytes.
 var rateOfTranspose = map[int]string{1: RateTranspose1, 2: RateTranspose2, 8: RateTranspose8, 16: RateTranspose16}
 
-// AddCopyCost adds the cost of a copy from layout m to layout to: the bytes read and written, and the number of rows,
+// AddCopyCost adds the cost of a copy from one layout to another: the bytes read and written, and the number of rows,
 // transposed tiles or strided elements.
-func AddCopyCost(w *graph.Work, m, to tensor.Meta) {
-	e := kit.ElemOf(to.DType, m.DType)
+func AddCopyCost(work *graph.Work, from, to tensor.Meta) {
+	elem := kit.ElemOf(to.DType, from.DType)
 	axes := make([]strided.Axis, 0, 8)
-	for d, n := range to.Shape {
-		axes = append(axes, strided.Axis{N: n, Dst: to.Strides[d] * e.DstSize, Src: m.Strides[d] * e.SrcSize})
+	for d, elements := range to.Shape {
+		axes = append(axes, strided.Axis{N: elements, Dst: to.Strides[d] * elem.DstSize, Src: from.Strides[d] * elem.SrcSize})
 	}
-	n := float64(to.Numel())
-	if n == 0 {
+	elements := float64(to.Numel())
+	if elements == 0 {
 		return
 	}
-	bytes := float64(n * float64(e.DstSize+e.SrcSize))
-	plan := strided.Analyze(e, axes)
+	bytes := float64(elements * float64(elem.DstSize+elem.SrcSize))
+	plan := strided.Analyze(elem, axes)
 	switch pattern, length := plan.Pattern(); pattern {
 	case strided.Rows:
-		w.Bytes[graph.Copied] += bytes
-		w.Do(RateRow, n/float64(length))
+		work.Bytes[graph.Copied] += bytes
+		work.Do(RateRow, elements/float64(length))
 	case strided.Transposed:
-		w.Bytes[graph.Tiled] += bytes
-		if name := rateOfTranspose[e.DstSize]; name != "" {
-			w.Do(name, n)
+		work.Bytes[graph.Tiled] += bytes
+		if name := rateOfTranspose[elem.DstSize]; name != "" {
+			work.Do(name, elements)
 		}
-		addTransposeCost(w, plan.Transposition(), n)
+		addTransposeCost(work, plan.Transposition(), elements)
 	default:
-		w.Bytes[graph.Copied] += bytes
-		if m.DType != to.DType && m.SameLayout(to) {
-			w.Do(RateConvert, n)
+		work.Bytes[graph.Copied] += bytes
+		if from.DType != to.DType && from.SameLayout(to) {
+			work.Do(RateConvert, elements)
 		} else {
-			w.Do(RateStep, n)
+			work.Do(RateStep, elements)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func JoinImpl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 		Lower: lower, Writes: anyStrides,
 		Work: func(*graph.Call, graph.Walk) (w graph.Work) { return w },
 		Read: func(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
-			if m.Numel() > 0 && !c.Placed(i) {
+			if m.Numel() > 0 && !c.IsInPlace(i) {
 				w.Steps = 1 / float64(len(c.In))
 				AddCopyCost(&w, m, resultPart(m, walk.ResultLayout(0, c.Out[0])))
 			}
@@ -178,9 +178,9 @@ func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c 
 	return graph.Impl{Name: "plain", Doc: "Copies the operand to its part of the result and fills the border.",
 		Lower: lower,
 		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
-			w, to := graph.Work{Steps: 1}, walk.ResultLayout(0, c.Out[0])
+			work, to := graph.Work{Steps: 1}, walk.ResultLayout(0, c.Out[0])
 			place := inner(c, c.Meta(0), to)
-			AddCopyCost(&w, inResultOrder(place, to), place)
+			AddCopyCost(&work, inResultOrder(place, to), place)
 			unfilled := to // the result without the slabs of the border that are already counted
 			unfilled.Shape = slices.Clone(to.Shape)
 			for d, b := range before(c) {
@@ -190,11 +190,11 @@ func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c 
 					slab := unfilled
 					slab.Shape = slices.Clone(unfilled.Shape)
 					slab.Shape[d] = n
-					addFillCost(&w, slab)
+					addFillCost(&work, slab)
 				}
 				unfilled.Shape[d] -= b + after
 			}
-			return w
+			return work
 		},
 		Read: func(c *graph.Call, walk graph.Walk, _ int, m tensor.Meta) (w graph.Work, ok bool) {
 			var counted graph.Work
@@ -210,7 +210,7 @@ func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c 
 
 // addFillCost adds the cost of writing the same number to every element. The cost depends on the number of rows, which
 // are runs of contiguous elements.
-func addFillCost(w *graph.Work, m tensor.Meta) {
+func addFillCost(work *graph.Work, m tensor.Meta) {
 	n, run := m.Numel(), 1
 	if n == 0 {
 		return
@@ -222,6 +222,6 @@ func addFillCost(w *graph.Work, m tensor.Meta) {
 		}
 		d++
 	}
-	w.Bytes[graph.Copied] += float64(n * m.DType.Size())
-	w.Do(RateRow, float64(n/run))
+	work.Bytes[graph.Copied] += float64(n * m.DType.Size())
+	work.Do(RateRow, float64(n/run))
 }

@@ -42,38 +42,38 @@ type Computation struct {
 }
 
 // Define defines an op of one operand by its spec.
-func Define(attrs *graph.Schema, o graph.Op, spec func(c *graph.Call) (Spec, error)) *graph.Op {
-	o.Params = []graph.Param{kit.Self}
-	o.AnyOrder = true
-	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
+func Define(attrs *graph.Schema, op graph.Op, spec func(c *graph.Call) (Spec, error)) *graph.Op {
+	op.Params = []graph.Param{kit.Self}
+	op.AnyOrder = true
+	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		s, err := spec(c)
 		if err != nil {
 			return nil, err
 		}
 		return s.infer(c), nil
 	}
-	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
+	op.Compile = func(c *graph.Call) (*graph.Kernel, error) {
 		s, err := spec(c)
 		if err != nil {
 			return nil, err
 		}
 		return s.Compile(c)
 	}
-	o.Rows = func(c *graph.Call) (*graph.Rows, error) {
+	op.Rows = func(c *graph.Call) (*graph.Rows, error) {
 		s, err := spec(c)
 		if err != nil {
 			return nil, err
 		}
 		return s.rows(c)
 	}
-	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		s, err := spec(c)
 		if err != nil {
 			return nil, err
 		}
 		return s.Reference(in[0]), nil
 	}
-	return kit.DefineWith(attrs, o)
+	return kit.DefineWith(attrs, op)
 }
 
 // Compile returns the kernel for the layouts of the call.
@@ -98,18 +98,18 @@ func (s *Spec) Compile(c *graph.Call) (*graph.Kernel, error) {
 }
 
 // compileRows returns the kernel of the expression over rows, or nil if Fold must be used.
-func (s *Spec) compileRows(c *graph.Call) (*graph.Kernel, error) {
-	rows, err := s.rows(c)
+func (s *Spec) compileRows(call *graph.Call) (*graph.Kernel, error) {
+	rows, err := s.rows(call)
 	computation := s.Computation()
 	switch {
 	case rows == nil || err != nil:
 		return nil, err
 	case computation.Fold == nil:
-		return fusion.LowerRows(rows, c)
-	case c.Meta(0).Numel() == 0 || computation.UseFoldForUnsuitedRows && rows.Unsuited(c.Meta(0).Shape) != "":
+		return fusion.LowerRows(rows, call)
+	case call.Meta(0).Numel() == 0 || computation.UseFoldForUnsuitedRows && rows.Unsuited(call.Meta(0).Shape) != "":
 		return nil, nil
 	}
-	return fusion.CompileRows(rows, c)
+	return fusion.CompileRows(rows, call)
 }
 
 // newReducer prepares the reduction of an operand into outs. Elements are first converted to dtype cast.
@@ -157,27 +157,27 @@ func SymbolicCount(shape []sym.Int, mask []bool) sym.Int {
 }
 
 // infer returns row-major results for any layout of the operand.
-func (s *Spec) infer(c *graph.Call) []graph.Result {
-	out := c.Type(0).Reduced(s.Mask, s.Keepdim)
+func (s *Spec) infer(call *graph.Call) []graph.Result {
+	out := call.Type(0).Reduced(s.Mask, s.Keepdim)
 	out.DType = s.Outs[0]
 	if len(s.Outs) == 1 {
-		return c.One(out)
+		return call.One(out)
 	}
 	var onStack [2]tensor.Type // avoids an allocation
 	types := onStack[:0]
 	for _, d := range s.Outs {
 		types = append(types, out.WithDType(d))
 	}
-	return c.All(types...)
+	return call.All(types...)
 }
 
 // Reference computes the results index by index.
-func (s *Spec) Reference(t *tensor.Tensor) []*tensor.Tensor {
-	if t.Numel() > 0 { // an empty shape may be too large for the wider dtype
-		t = t.CopyTo(tensor.New(s.Cast, t.Shape...))
+func (s *Spec) Reference(self *tensor.Tensor) []*tensor.Tensor {
+	if self.Numel() > 0 { // an empty shape may be too large for the wider dtype
+		self = self.CopyTo(tensor.New(s.Cast, self.Shape...))
 	}
 	outs := make([]*tensor.Tensor, len(s.Outs))
-	shape := rule.ReduceShape(t.Shape, s.Mask, true)
+	shape := rule.ReduceShape(self.Shape, s.Mask, true)
 	for i, d := range s.Outs {
 		outs[i] = tensor.Zeros(d, shape...)
 	}
@@ -185,25 +185,25 @@ func (s *Spec) Reference(t *tensor.Tensor) []*tensor.Tensor {
 	for d := range rowShape {
 		rowShape[d] = 1
 		if s.Mask[d] {
-			rowShape[d] = t.Shape[d]
+			rowShape[d] = self.Shape[d]
 		}
 	}
 	element, ref := make([]int, len(shape)), s.Computation().Ref
-	x := make([]tensor.Scalar, 0, min(tensor.Numel(rowShape), t.Numel()))
+	x := make([]tensor.Scalar, 0, min(tensor.Numel(rowShape), self.Numel()))
 	kit.EachIndex(shape, func(index []int) {
 		x = x[:0]
 		kit.EachIndex(rowShape, func(r []int) {
 			for d := range element {
 				element[d] = index[d] + r[d]
 			}
-			x = append(x, t.At(element...))
+			x = append(x, self.At(element...))
 		})
 		for i, y := range ref(x) {
 			outs[i].Set(y, index...)
 		}
 	})
 	for i, o := range outs {
-		outs[i] = tensor.Must(o.View(tensor.New(o.DType, rule.ReduceShape(t.Shape, s.Mask, s.Keepdim)...)))
+		outs[i] = tensor.Must(o.View(tensor.New(o.DType, rule.ReduceShape(self.Shape, s.Mask, s.Keepdim)...)))
 	}
 	return outs
 }

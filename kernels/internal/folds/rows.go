@@ -13,27 +13,27 @@ type Number struct{ Re, Im expr.Value }
 func Real(v expr.Value) Number { return Number{v, expr.None} }
 
 // Operand loads operand i and converts it to dtype cast and, if cast is a 16-bit float, then to float32.
-func Operand(b *expr.Builder, i int, cast tensor.DType) Number {
-	p := Real(b.Load(i))
-	if d := b.Operand(i); d.IsComplex() {
-		p.Im = b.LoadImag(i)
+func Operand(builder *expr.Builder, i int, cast tensor.DType) Number {
+	part := Real(builder.Load(i))
+	if d := builder.Operand(i); d.IsComplex() {
+		part.Im = builder.LoadImag(i)
 	}
 	switch {
-	case !cast.IsComplex() && p.Im != expr.None && cast == tensor.Bool:
-		p = Real(b.Do(expr.Or, b.Convert(cast, p.Re), b.Convert(cast, p.Im)))
+	case !cast.IsComplex() && part.Im != expr.None && cast == tensor.Bool:
+		part = Real(builder.Do(expr.Or, builder.Convert(cast, part.Re), builder.Convert(cast, part.Im)))
 	case !cast.IsComplex():
-		p.Im = expr.None
-	case p.Im == expr.None:
-		p.Im = b.Const(cast.ToReal(), 0)
+		part.Im = expr.None
+	case part.Im == expr.None:
+		part.Im = builder.Const(cast.ToReal(), 0)
 	}
-	p.Re = b.Convert(cast.ToReal(), p.Re)
-	if p.Im != expr.None {
-		p.Im = b.Convert(cast.ToReal(), p.Im)
+	part.Re = builder.Convert(cast.ToReal(), part.Re)
+	if part.Im != expr.None {
+		part.Im = builder.Convert(cast.ToReal(), part.Im)
 	}
 	if cast.IsReducedFloat() {
-		p.Re = b.Convert(tensor.Float32, p.Re)
+		part.Re = builder.Convert(tensor.Float32, part.Re)
 	}
-	return p
+	return part
 }
 
 // Result converts a number to d, the dtype of a result.
@@ -81,25 +81,25 @@ func Total(b *expr.Builder, v expr.Value) expr.Value {
 }
 
 // sumExpression returns the expression of [Summing].
-func sumExpression(d tensor.DType, divisor float64) func(b *expr.Builder, x Number) []Number {
-	return func(b *expr.Builder, x Number) []Number {
+func sumExpression(d tensor.DType, divisor float64) func(b *expr.Builder, terms Number) []Number {
+	return func(builder *expr.Builder, terms Number) []Number {
 		switch {
 		case d == tensor.Bool:
-			return []Number{Real(b.Reduce(expr.Or, x.Re))}
+			return []Number{Real(builder.Reduce(expr.Or, terms.Re))}
 		case d.IsIntegral(true):
-			return []Number{Real(Total(b, b.Convert(tensor.Int64, x.Re)))}
+			return []Number{Real(Total(builder, builder.Convert(tensor.Int64, terms.Re)))}
 		}
 		mean := func(v expr.Value) expr.Value {
 			if v == expr.None {
 				return v
 			}
-			s := Total(b, InFloat64(b, v))
+			s := Total(builder, InFloat64(builder, v))
 			if divisor == 1 {
 				return s
 			}
-			return b.Do(expr.Div, s, b.Const(tensor.Float64, divisor))
+			return builder.Do(expr.Div, s, builder.Const(tensor.Float64, divisor))
 		}
-		return []Number{{mean(x.Re), mean(x.Im)}}
+		return []Number{{mean(terms.Re), mean(terms.Im)}}
 	}
 }
 

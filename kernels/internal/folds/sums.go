@@ -19,7 +19,7 @@ func SumDType(d, given tensor.DType) tensor.DType {
 }
 
 // refSum returns a function that sums values, and divides sums of floats and complex numbers by divisor.
-func refSum(d tensor.DType, divisor float64) func(x []tensor.Scalar) []tensor.Scalar {
+func refSum(dtype tensor.DType, divisor float64) func(x []tensor.Scalar) []tensor.Scalar {
 	return func(x []tensor.Scalar) []tensor.Scalar {
 		var i int64
 		var z complex128
@@ -28,9 +28,9 @@ func refSum(d tensor.DType, divisor float64) func(x []tensor.Scalar) []tensor.Sc
 			z += v.Complex()
 		}
 		switch {
-		case d.IsIntegral(true):
+		case dtype.IsIntegral(true):
 			return []tensor.Scalar{tensor.IntScalar(i)}
-		case d.IsComplex():
+		case dtype.IsComplex():
 			return []tensor.Scalar{tensor.ComplexScalar(complex(real(z)/divisor, imag(z)/divisor))}
 		}
 		return []tensor.Scalar{tensor.FloatScalar(real(z) / divisor)}

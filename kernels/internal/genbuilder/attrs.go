@@ -33,7 +33,7 @@ func operandType(p graph.Param) string {
 
 // requiredType returns the Go type or the constraint of a required attribute. A parameter with a constraint also
 // accepts values of the graph.
-func requiredType(o *graph.Op, a graph.Field) string {
+func requiredType(op *graph.Op, a graph.Field) string {
 	switch a.Type {
 	case "int":
 		return "Int"
@@ -44,14 +44,14 @@ func requiredType(o *graph.Op, a graph.Field) string {
 	case "number":
 		return "Operand"
 	}
-	typ, _ := fieldType(o, a)
+	typ, _ := fieldType(op, a)
 	return typ
 }
 
 // fieldType returns the Go type of an optional attribute as a field of the Attrs struct. The zero value of the field
 // stands for the attribute's default. documented reports whether the documentation must state the default, because the
 // default differs from Go's zero value.
-func fieldType(o *graph.Op, a graph.Field) (typ string, documented bool) {
+func fieldType(op *graph.Op, a graph.Field) (typ string, documented bool) {
 	name, optional := strings.CutSuffix(a.Type, "?")
 	name, _, _ = strings.Cut(name, "|")
 	if item, list := strings.CutSuffix(name, "[]"); list {
@@ -61,7 +61,7 @@ func fieldType(o *graph.Op, a graph.Field) (typ string, documented bool) {
 	case name == "graph":
 		return "*graph.Graph", false
 	case name == "string" && a.OneOf != nil:
-		return camel(o.Name) + camel(a.Name) + "Word", true
+		return camel(op.Name) + camel(a.Name) + "Word", true
 	case name == "string", name == "dtype", name == "memory_format", name == "number":
 		return goTypes[name], a.Default != "none"
 	case optional:
@@ -118,12 +118,12 @@ func (f *function) writeStringTypes(b *bytes.Buffer) {
 }
 
 // writeStruct writes the struct of the optional attributes.
-func (f *function) writeStruct(b *bytes.Buffer) {
+func (f *function) writeStruct(out *bytes.Buffer) {
 	if !f.hasStruct() {
 		return
 	}
 	name := f.structName()
-	fmt.Fprintf(b, "\n// %s are the optional attributes of [%s].\ntype %s struct {\n", name, f.name, name)
+	fmt.Fprintf(out, "\n// %s are the optional attributes of [%s].\ntype %s struct {\n", name, f.name, name)
 	for _, a := range f.optional {
 		typ, documented := fieldType(f.op, a)
 		text := strings.Join(strings.Fields(a.Doc), " ")
@@ -131,24 +131,24 @@ func (f *function) writeStruct(b *bytes.Buffer) {
 			text += fmt.Sprintf(" (default %s)", a.Default)
 		}
 		if text = strings.TrimSpace(text); text != "" {
-			writeWrapped(b, "\t", "", text)
+			writeWrapped(out, "\t", "", text)
 		}
-		fmt.Fprintf(b, "\t%s %s `attr:%q`\n", camel(a.Name), typ, a.Name)
+		fmt.Fprintf(out, "\t%s %s `attr:%q`\n", camel(a.Name), typ, a.Name)
 		if a.Words != nil {
 			name := camel(a.Name) + "Word"
 			typ := camel(f.op.Name) + name
-			fmt.Fprintf(b, "\t// %s takes the place of %s.\n\t%s %s `attr:%q`\n", name, camel(a.Name), name, typ, a.Name)
+			fmt.Fprintf(out, "\t// %s takes the place of %s.\n\t%s %s `attr:%q`\n", name, camel(a.Name), name, typ, a.Name)
 		}
 	}
 	if o := f.op.Schema.Others; o != nil {
-		writeWrapped(b, "\t", "", "Numbers are attributes of any name: "+o.Doc+".")
-		b.WriteString("\tNumbers map[string]tensor.Scalar `attr:\"*\"`\n")
+		writeWrapped(out, "\t", "", "Numbers are attributes of any name: "+o.Doc+".")
+		out.WriteString("\tNumbers map[string]tensor.Scalar `attr:\"*\"`\n")
 	}
 	if slices.ContainsFunc(f.optional, computable) {
-		b.WriteString("\t// Values holds attributes that are values of the graph, by aten's names.\n" +
+		out.WriteString("\t// Values holds attributes that are values of the graph, by aten's names.\n" +
 			"\tValues map[string]*graph.Value\n")
 	}
-	b.WriteString("}\n")
+	out.WriteString("}\n")
 }
 
 // computable reports whether a graph may compute an attribute: a number or a list of numbers.
@@ -157,15 +157,15 @@ func computable(a graph.Field) bool {
 }
 
 // writeDoc writes the documentation of the op, its required attributes and its optional operands.
-func (f *function) writeDoc(b *bytes.Buffer) {
+func (f *function) writeDoc(out *bytes.Buffer) {
 	if f.overload != "" {
 		plain := camel(f.op.Name)
-		fmt.Fprintf(b, "\n// %s is the op %s with the operand %s; see [%s].\n", f.name, f.op.Name, f.overload, plain)
+		fmt.Fprintf(out, "\n// %s is the op %s with the operand %s; see [%s].\n", f.name, f.op.Name, f.overload, plain)
 		return
 	}
-	fmt.Fprintf(b, "\n// %s is the op %s.\n//\n", f.name, f.op.Name)
+	fmt.Fprintf(out, "\n// %s is the op %s.\n//\n", f.name, f.op.Name)
 	for _, line := range strings.Split(strings.TrimSpace(f.op.Doc), "\n") {
-		writeWrapped(b, "", "", strings.TrimSpace(line))
+		writeWrapped(out, "", "", strings.TrimSpace(line))
 	}
 	var optional []string
 	for _, p := range f.params {
@@ -174,8 +174,8 @@ func (f *function) writeDoc(b *bytes.Buffer) {
 		}
 	}
 	if optional != nil {
-		writeWrapped(b, "", "", "\n")
-		writeWrapped(b, "", "", "May be nil: "+strings.Join(optional, ", ")+".")
+		writeWrapped(out, "", "", "\n")
+		writeWrapped(out, "", "", "May be nil: "+strings.Join(optional, ", ")+".")
 	}
 	var lines []string
 	for _, p := range f.params {
@@ -186,9 +186,9 @@ func (f *function) writeDoc(b *bytes.Buffer) {
 		lines = append(lines, p.name+": "+strings.Join(strings.Fields(f.op.Schema.Fields[i].Doc), " "))
 	}
 	if lines != nil {
-		b.WriteString("//\n// Attributes:\n//\n")
+		out.WriteString("//\n// Attributes:\n//\n")
 		for _, l := range lines {
-			writeWrapped(b, "", "  - ", l)
+			writeWrapped(out, "", "  - ", l)
 		}
 	}
 }

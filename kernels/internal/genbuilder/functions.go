@@ -111,25 +111,25 @@ func describeAll(ops []*graph.Op, handDeclared map[string]bool) ([]*function, er
 		return nil
 	}
 	var list []*function
-	for _, o := range ops {
-		f := describe(o, "")
+	for _, op := range ops {
+		f := describe(op, "")
 		list = append(list, f)
-		for _, p := range o.Params {
+		for _, p := range op.Params {
 			if p.Overload != "" {
-				list = append(list, describe(o, p.Name))
+				list = append(list, describe(op, p.Name))
 			}
 		}
 		if f.hasStruct() {
-			if err := declare(f.structName(), o.Name); err != nil {
+			if err := declare(f.structName(), op.Name); err != nil {
 				return nil, err
 			}
 		}
 		for _, w := range f.stringTypes() {
-			if err := declare(w.name, o.Name); err != nil {
+			if err := declare(w.name, op.Name); err != nil {
 				return nil, err
 			}
 			for _, c := range w.constants {
-				if err := declare(c[0], o.Name); err != nil {
+				if err := declare(c[0], op.Name); err != nil {
 					return nil, err
 				}
 			}
@@ -144,8 +144,8 @@ func describeAll(ops []*graph.Op, handDeclared map[string]bool) ([]*function, er
 }
 
 // describe returns the plain function of an op, or the function of the overload that has the named operand.
-func describe(o *graph.Op, overload string) *function {
-	f := &function{op: o, name: camel(o.Name), overload: overload}
+func describe(op *graph.Op, overload string) *function {
+	f := &function{op: op, name: camel(op.Name), overload: overload}
 	usedNames := map[string]bool{"g": true, "attrs": true}
 	unique := func(name string) string {
 		name = parameterName(name)
@@ -157,7 +157,7 @@ func describe(o *graph.Op, overload string) *function {
 	}
 	operands := map[string]bool{}
 	f.takesGraph = true
-	for _, p := range o.Params {
+	for _, p := range op.Params {
 		operands[p.Name] = p.Overload == ""
 		switch {
 		case p.Overload != "" && p.Name != overload:
@@ -170,18 +170,18 @@ func describe(o *graph.Op, overload string) *function {
 		nilable := p.Optional && !p.Number && !p.Variadic
 		f.params = append(f.params, param{name: unique(p.Name), typ: operandType(p), nilable: nilable})
 	}
-	for _, a := range o.Schema.Fields {
+	for _, a := range op.Schema.Fields {
 		switch {
 		case operands[a.Name]:
 			f.numberAttrs = append(f.numberAttrs, a.Name)
 		case a.Required:
-			f.params = append(f.params, param{name: unique(a.Name), typ: requiredType(o, a), attr: a.Name})
+			f.params = append(f.params, param{name: unique(a.Name), typ: requiredType(op, a), attr: a.Name})
 		default:
 			f.optional = append(f.optional, a)
 		}
 	}
-	if len(o.Outputs) > 1 && overload == "" {
-		for _, r := range o.Outputs {
+	if len(op.Outputs) > 1 && overload == "" {
+		for _, r := range op.Outputs {
 			name := parameterName(r)
 			for usedNames[name] {
 				name += "Out"
@@ -229,22 +229,22 @@ func formatted(text []byte) ([]byte, error) {
 }
 
 // write writes the documentation and the declaration of the function.
-func (f *function) write(b *bytes.Buffer) {
-	f.writeDoc(b)
+func (f *function) write(out *bytes.Buffer) {
+	f.writeDoc(out)
 	typeParams, params := f.signature()
 	call := f.call()
 	switch {
 	case f.op.Many && f.overload == "":
-		fmt.Fprintf(b, "func %s%s(%s) []*graph.Value {\n\treturn %s\n}\n", f.name, typeParams, params, call)
+		fmt.Fprintf(out, "func %s%s(%s) []*graph.Value {\n\treturn %s\n}\n", f.name, typeParams, params, call)
 	case f.results != nil:
 		at := make([]string, len(f.results))
 		for i := range at {
 			at[i] = fmt.Sprintf("made[%d]", i)
 		}
-		fmt.Fprintf(b, "func %s%s(%s) (%s *graph.Value) {\n\tmade := %s\n\treturn %s\n}\n", f.name, typeParams, params,
+		fmt.Fprintf(out, "func %s%s(%s) (%s *graph.Value) {\n\tmade := %s\n\treturn %s\n}\n", f.name, typeParams, params,
 			strings.Join(f.results, ", "), call, strings.Join(at, ", "))
 	default:
-		fmt.Fprintf(b, "func %s%s(%s) *graph.Value {\n\treturn %s[0]\n}\n", f.name, typeParams, params, call)
+		fmt.Fprintf(out, "func %s%s(%s) *graph.Value {\n\treturn %s[0]\n}\n", f.name, typeParams, params, call)
 	}
 }
 

@@ -15,7 +15,7 @@ func testListFile(ops []*graph.Op, declared map[string]bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var b bytes.Buffer
+	var out bytes.Buffer
 	for _, f := range fs {
 		var values, numbers []string
 		for _, p := range f.params {
@@ -35,13 +35,13 @@ func testListFile(ops []*graph.Op, declared map[string]bool) ([]byte, error) {
 			}
 			values, numbers = append(values, value), append(numbers, number)
 		}
-		fmt.Fprintf(&b, "\t{%q, %q, %s, %s},\n", f.op.Name, f.overload, instance(f.name, values), instance(f.name, numbers))
+		fmt.Fprintf(&out, "\t{%q, %q, %s, %s},\n", f.op.Name, f.overload, instance(f.name, values), instance(f.name, numbers))
 	}
 	head := header + "package op\n\nimport (\n\t\"github.com/graphrun/graphrun/graph\"\n"
-	if bytes.Contains(b.Bytes(), []byte("tensor.")) {
+	if bytes.Contains(out.Bytes(), []byte("tensor.")) {
 		head += "\t\"github.com/graphrun/graphrun/tensor\"\n"
 	}
-	return formatted([]byte(head + ")\n\nvar functions = []listed{\n" + b.String() + "}\n"))
+	return formatted([]byte(head + ")\n\nvar functions = []listed{\n" + out.String() + "}\n"))
 }
 
 // instance returns the name of a function with its type arguments.

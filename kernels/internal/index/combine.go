@@ -33,17 +33,17 @@ type realElement interface {
 
 // scatterOps returns the loops over a row that combine elements of the plain operand into the table. combineAdd
 // multiplies the elements of the plain operand by alpha; the other reductions ignore alpha.
-func scatterOps(d tensor.DType, mode combineMode, alpha tensor.Scalar) kit.RowOps {
+func scatterOps(dtype tensor.DType, mode combineMode, alpha tensor.Scalar) kit.RowOps {
 	if mode == combineSet {
-		move := kit.Mover(d, d)
+		move := kit.Mover(dtype, dtype)
 		return kit.RowOps{
 			Strided: func(plain, table unsafe.Pointer, plainStep, tableStep, n int) {
 				move(table, plain, tableStep, plainStep, n)
 			},
-			AtOffsets: kit.ScatterLoops[d.Size()],
+			AtOffsets: kit.ScatterLoops[dtype.Size()],
 		}
 	}
-	switch d {
+	switch dtype {
 	case tensor.Bool:
 		return combineBits(mode, alpha)
 	case tensor.Uint8:
@@ -147,22 +147,22 @@ func combineBits(mode combineMode, alpha tensor.Scalar) kit.RowOps {
 }
 
 // refCombine combines element b into element a in references. It computes in float64, int64 or complex128.
-func refCombine(d tensor.DType, mode combineMode, alpha, a, b tensor.Scalar) tensor.Scalar {
+func refCombine(dtype tensor.DType, mode combineMode, alpha, a, b tensor.Scalar) tensor.Scalar {
 	if mode == combineSet {
 		return b
 	}
-	f := kit.ByKind(func(x []int64) int64 {
+	combine := kit.ByKind(func(x []int64) int64 {
 		switch {
 		case mode == combineAdd:
-			if d == tensor.Bool {
-				return x[0] | alpha.Tensor(d).At().Int()&x[1]
+			if dtype == tensor.Bool {
+				return x[0] | alpha.Tensor(dtype).At().Int()&x[1]
 			}
 			return x[0] + alpha.Int()*x[1]
 		case mode == combineMul:
 			return x[0] * x[1]
-		case mode == combineMax && d == tensor.Uint64:
+		case mode == combineMax && dtype == tensor.Uint64:
 			return int64(max(uint64(x[0]), uint64(x[1])))
-		case d == tensor.Uint64:
+		case dtype == tensor.Uint64:
 			return int64(min(uint64(x[0]), uint64(x[1])))
 		case mode == combineMax:
 			return max(x[0], x[1])
@@ -184,5 +184,5 @@ func refCombine(d tensor.DType, mode combineMode, alpha, a, b tensor.Scalar) ten
 		}
 		return kit.MulComplex(x[0], x[1])
 	})
-	return f(d, []tensor.Scalar{a, b})
+	return combine(dtype, []tensor.Scalar{a, b})
 }

@@ -15,9 +15,9 @@ import (
 // dynamicOp defines an op with results whose shapes depend on data. outlines returns, for each result, the dtype and
 // the sizes that are known before the run. f computes the results, and is also the reference. Long loops in f check the
 // context with [interrupt.Check].
-func dynamicOp(attrs *graph.Schema, o graph.Op, outlines func(c *graph.Call) ([]graph.Outline, error),
+func dynamicOp(attrs *graph.Schema, op graph.Op, outlines func(c *graph.Call) ([]graph.Outline, error),
 	f func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
-	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
+	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		known, err := outlines(c)
 		res := make([]graph.Result, len(known))
 		for i, o := range known {
@@ -25,13 +25,13 @@ func dynamicOp(attrs *graph.Schema, o graph.Op, outlines func(c *graph.Call) ([]
 		}
 		return res, err
 	}
-	o.RunDynamic = func(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	op.RunDynamic = func(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return f(contextOf(rt), c, in)
 	}
-	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return f(context.Background(), c, in)
 	}
-	return kit.DefineWith(attrs, o)
+	return kit.DefineWith(attrs, op)
 }
 
 // contextOf returns the context of a run. It returns the background context if rt is nil.
@@ -50,7 +50,7 @@ func oneOutline(d tensor.DType, sizes ...int) ([]graph.Outline, error) {
 // rowMajor returns the outline of a row-major value. A size is -1 if it depends on data.
 func rowMajor(d tensor.DType, sizes ...int) graph.Outline {
 	return graph.Outline{DType: d, Sizes: sizes,
-		Lay: func(shape []sym.Int) (tensor.Type, error) { return kit.FreshType(d, shape) }}
+		TypeFor: func(shape []sym.Int) (tensor.Type, error) { return kit.FreshType(d, shape) }}
 }
 
 // unknownAt returns sizes as numbers, with -1 for dimension dim and for symbolic sizes.
@@ -84,10 +84,10 @@ func nonzeroFlags(ctx context.Context, t *tensor.Tensor) []bool {
 }
 
 // nonzeroIndices returns the indices of the n non-zero elements as a tensor of shape [n, rank] and strides [1, n].
-func nonzeroIndices(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
-	flags := nonzeroFlags(ctx, t)
+func nonzeroIndices(ctx context.Context, self *tensor.Tensor) (*tensor.Tensor, error) {
+	flags := nonzeroFlags(ctx, self)
 	n := countTrue(ctx, flags)
-	rank := t.Rank()
+	rank := self.Rank()
 	out := tensor.Zeros(tensor.Int64, rank, n)
 	data := kit.SliceOf[int64](out.Storage().Bytes(), 0, n*rank)
 	k := 0
@@ -99,8 +99,8 @@ func nonzeroIndices(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, erro
 			continue
 		}
 		for d, r := rank-1, i; d >= 0; d-- {
-			data[d*n+k] = int64(r % t.Shape[d])
-			r /= t.Shape[d]
+			data[d*n+k] = int64(r % self.Shape[d])
+			r /= self.Shape[d]
 		}
 		k++
 	}
@@ -121,25 +121,25 @@ func countTrue(ctx context.Context, flags []bool) int {
 }
 
 // pickSlices copies the slices of a tensor at the given positions along dim.
-func pickSlices(ctx context.Context, t *tensor.Tensor, dim int, positions []int) (*tensor.Tensor, error) {
-	shape := slices.Clone(t.Shape)
+func pickSlices(ctx context.Context, self *tensor.Tensor, dim int, positions []int) (*tensor.Tensor, error) {
+	shape := slices.Clone(self.Shape)
 	shape[dim] = len(positions)
-	out := tensor.Zeros(t.DType, shape...)
-	if t.Rank() == 1 && len(positions) > 0 {
-		at, size, step := kit.NewInts[int](min(kit.CheckEvery, len(positions))), t.DType.Size(), kit.StepAt(t.Meta, 0)
+	out := tensor.Zeros(self.DType, shape...)
+	if self.Rank() == 1 && len(positions) > 0 {
+		at, size, step := kit.NewInts[int](min(kit.CheckEvery, len(positions))), self.DType.Size(), kit.StepAt(self.Meta, 0)
 		kit.Blocks(ctx, len(positions), func(begin, end int) {
 			for k, i := range positions[begin:end] {
 				at[k] = i * step
 			}
-			kit.GatherLoops[size](unsafe.Add(out.Pointer(), begin*size), t.Pointer(), size, at[:end-begin])
+			kit.GatherLoops[size](unsafe.Add(out.Pointer(), begin*size), self.Pointer(), size, at[:end-begin])
 		})
 		return out, nil
 	}
-	from := t
-	if !t.IsContiguous() {
-		from = kit.CopyTo(ctx, t, tensor.New(t.DType, t.Shape...))
+	from := self
+	if !self.IsContiguous() {
+		from = kit.CopyTo(ctx, self, tensor.New(self.DType, self.Shape...))
 	}
-	inner, n := tensor.Numel(shape[dim+1:])*t.DType.Size(), t.Shape[dim]
+	inner, n := tensor.Numel(shape[dim+1:])*self.DType.Size(), self.Shape[dim]
 	if out.Numel() == 0 {
 		return out, nil
 	}

@@ -26,14 +26,14 @@ var Gather = kit.Define[gatherGradAttrs](graph.Op{
 			"self[index[i][j]][j]. A negative index counts from the end.",
 		Params: []graph.Param{kit.Self, indexParam},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t, ix := c.Type(0), c.Type(1)
+			t, index := c.Type(0), c.Type(1)
 			dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, t.Rank())
-			if err == nil && !kit.IsEmpty(ix) { // PyTorch does not check empty indices
-				if err = gatherShapes("gather", t, ix, dim); err == nil {
-					err = checkIndexDType("gather", ix.DType)
+			if err == nil && !kit.IsEmpty(index) { // PyTorch does not check empty indices
+				if err = gatherShapes("gather", t, index, dim); err == nil {
+					err = checkIndexDType("gather", index.DType)
 				}
 			}
-			return c.One(ix.RowMajor().WithDType(t.DType)), err
+			return c.One(index.RowMajor().WithDType(t.DType)), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, in[0].Rank())
@@ -59,60 +59,59 @@ var Gather = kit.Define[gatherGradAttrs](graph.Op{
 	},
 })
 
-// gatherShapes returns the error of aten's gather_shape_check for the operand t and the index ix.
-func gatherShapes(op string, t, ix tensor.Type, dim int) error {
-	if max(1, t.Rank()) != max(1, ix.Rank()) {
+// gatherShapes returns the error of aten's gather_shape_check for the operand self and the index.
+func gatherShapes(op string, t, index tensor.Type, dim int) error {
+	if max(1, t.Rank()) != max(1, index.Rank()) {
 		return errors.New("Index tensor must have the same number of dimensions as input tensor")
 	}
-	for d, n := range ix.Shape {
+	for d, n := range index.Shape {
 		if d != dim && n.Gt(kit.SizeAtDim(t, d)).Holds() {
 			return fmt.Errorf("Size does not match at dimension %d expected index %s to be smaller than self %s apart from "+
-				"dimension %d",
-				d, tensor.Sizes(ix.Shape), tensor.Sizes(t.Shape), dim)
+				"dimension %d", d, tensor.Sizes(index.Shape), tensor.Sizes(t.Shape), dim)
 		}
 	}
 	return nil
 }
 
-// gatherKernel returns a kernel that gathers along dim. m is the layout of operand 0 after it is expanded to the rank
-// of the index. ix is the layout of the index.
-func gatherKernel(c *graph.Call, m, ix tensor.Meta, dim int) *graph.Kernel {
+// gatherKernel returns a kernel that gathers along dim. self is the layout of operand 0 after it is expanded to the
+// rank of the index. index is its layout.
+func gatherKernel(c *graph.Call, self, index tensor.Meta, dim int) *graph.Kernel {
 	out := c.Out[0]
 	if out.Numel() == 0 {
 		return &graph.Kernel{}
 	}
-	table := withoutStep(kit.ByteStrides(m), dim)
-	if m.Rank() == 0 {
+	table := withoutStep(kit.ByteStrides(self), dim)
+	if self.Rank() == 0 {
 		table = make([]int, out.Rank())
 	}
-	plain, idx := operandAt(0, out), operandAt(2, ix)
+	plain, idx := operandAt(0, out), operandAt(2, index)
 	if out.Rank() == 0 {
 		table = nil
 	}
-	x := &indexedWalk{shape: out.Shape, operands: []walkOperand{plain, {kit.PtrBuffer(1, m), table}, idx},
-		lookups: []lookup{lookupAlong(m, ix, dim)}}
+	x := &indexedWalk{shape: out.Shape, operands: []walkOperand{plain, {kit.PtrBuffer(1, self), table}, idx},
+		lookups: []lookup{lookupAlong(self, index, dim)}}
 	return x.kernel(kit.GatherOps(out.DType))
 }
 
 // gatherRef is the reference of gather.
-func gatherRef(t, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
-	out := tensor.Zeros(t.DType, index.Shape...)
+func gatherRef(self, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
+	out := tensor.Zeros(self.DType, index.Shape...)
 	var firstErr error
 	kit.EachIndex(index.Shape, func(at []int) {
-		i, err := refIndex(index, sizeAt(t.Meta, dim), dim, at...)
+		i, err := refIndex(index, sizeAt(self.Meta, dim), dim, at...)
 		if err != nil {
 			firstErr = cmp.Or(firstErr, err)
 			return
 		}
 		src := slices.Clone(at)
-		if t.Rank() == 0 {
+		if self.Rank() == 0 {
 			src = nil
 		} else if len(src) == 0 {
 			src = []int{i}
 		} else {
 			src[dim] = i
 		}
-		out.Set(t.At(src...), at...)
+		out.Set(self.At(src...), at...)
 	})
 	return []*tensor.Tensor{out}, firstErr
 }
@@ -129,27 +128,27 @@ var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 			"other dimensions.",
 		Params: []graph.Param{kit.Self, {Name: "indices", Below: sizeOfSelf}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t, ix, _, err := takeAlong(c)
+			t, index, _, err := takeAlong(c)
 			if err != nil {
 				return nil, err
 			}
-			return c.One(ix.RowMajor().WithDType(t.DType)), nil
+			return c.One(index.RowMajor().WithDType(t.DType)), nil
 		},
-		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			self, index, dim, err := takeAlong(c)
+		Ref: func(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			self, index, dim, err := takeAlong(call)
 			if err != nil {
 				return nil, err
 			}
 			m, ix := kit.KnownMeta(self), kit.KnownMeta(index)
 			t, err := in[0].View(m)
-			if kit.Attrs[takeAlongAttrs](c).Dim == nil {
+			if kit.Attrs[takeAlongAttrs](call).Dim == nil {
 				t, err = kit.RowMajorAs(context.Background(), in[0], m.Numel())
 			}
 			if err != nil {
 				return nil, err
 			}
 			positions, err := in[1].Contiguous().Expanded(ix.Shape)
-			if kit.Attrs[takeAlongAttrs](c).Dim == nil {
+			if kit.Attrs[takeAlongAttrs](call).Dim == nil {
 				positions, err = kit.RowMajorAs(context.Background(), in[1], ix.Shape...)
 			}
 			if err != nil {
@@ -162,52 +161,54 @@ var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 	},
 	Facts: graph.Facts{Parallel: takeAlongLoops, AnyOrder: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
-		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			self, index, dim, err := takeAlong(c)
+		Compile: func(call *graph.Call) (*graph.Kernel, error) {
+			self, index, dim, err := takeAlong(call)
 			if err != nil {
 				return nil, err
 			}
 			m, ix := kit.KnownMeta(self), kit.KnownMeta(index)
-			if kit.Attrs[takeAlongAttrs](c).Dim == nil {
-				return takeKernel(c, ix), nil
+			if kit.Attrs[takeAlongAttrs](call).Dim == nil {
+				return takeKernel(call, ix), nil
 			}
-			return gatherKernel(c, m, ix, dim), nil
+			return gatherKernel(call, m, ix, dim), nil
 		},
 	},
 })
 
 // takeAlong returns the types of self and indices after they are broadcast together, and the dimension to index.
 // Without the attribute dim, indices are flattened and self is unchanged.
-func takeAlong(c *graph.Call) (t, ix tensor.Type, dim int, err error) {
-	t, ix = c.Type(0), c.Type(1)
-	if ix.DType != tensor.Int64 && ix.DType != tensor.Int32 {
-		return t, ix, 0, errors.New("torch.take_along_dim(): dtype of indices should be Long but got " + ix.DType.TorchName())
+func takeAlong(c *graph.Call) (self, index tensor.Type, dim int, err error) {
+	self, index = c.Type(0), c.Type(1)
+	if index.DType != tensor.Int64 && index.DType != tensor.Int32 {
+		return self, index, 0, errors.New("torch.take_along_dim(): dtype of indices should be Long but got " +
+			index.DType.TorchName())
 	}
 	at := kit.Attrs[takeAlongAttrs](c).Dim
 	if at == nil {
-		flat := tensor.NewType(ix.DType, ix.Numel())
-		if v, err := ix.View(flat.Shape); err == nil {
+		flat := tensor.NewType(index.DType, index.Numel())
+		if v, err := index.View(flat.Shape); err == nil {
 			flat = v
 		}
-		return t, flat, 0, nil
+		return self, flat, 0, nil
 	}
-	if t.Rank() != ix.Rank() {
-		return t, ix, 0, fmt.Errorf("torch.take_along_dim(): input and indices should have the same number of dimensions, "+
-			"but got %d dimensions for input, and %d dimensions for indices", t.Rank(), ix.Rank())
+	if self.Rank() != index.Rank() {
+		return self, index, 0, fmt.Errorf("torch.take_along_dim(): input and indices should have the same number of "+
+			"dimensions, "+
+			"but got %d dimensions for input, and %d dimensions for indices", self.Rank(), index.Rank())
 	}
-	if dim, err = tensor.WrapDim(*at, t.Rank()); err != nil || t.Rank() == 0 {
-		return t, ix, dim, err
+	if dim, err = tensor.WrapDim(*at, self.Rank()); err != nil || self.Rank() == 0 {
+		return self, index, dim, err
 	}
-	shape, err := tensor.BroadcastSizes(kit.ReplaceSizes(t.Shape, dim, sym.Of(1)), kit.ReplaceSizes(ix.Shape, dim,
+	shape, err := tensor.BroadcastSizes(kit.ReplaceSizes(self.Shape, dim, sym.Of(1)), kit.ReplaceSizes(index.Shape, dim,
 		sym.Of(1)))
 	if err != nil {
-		return t, ix, dim, err
+		return self, index, dim, err
 	}
-	if t, err = t.Expand(kit.ReplaceSizes(shape, dim, t.Shape[dim])); err != nil {
-		return t, ix, dim, err
+	if self, err = self.Expand(kit.ReplaceSizes(shape, dim, self.Shape[dim])); err != nil {
+		return self, index, dim, err
 	}
-	ix, err = ix.Expand(kit.ReplaceSizes(shape, dim, ix.Shape[dim]))
-	return t, ix, dim, err
+	index, err = index.Expand(kit.ReplaceSizes(shape, dim, index.Shape[dim]))
+	return self, index, dim, err
 }
 
 // Take is torch.take.
@@ -217,11 +218,11 @@ var Take = kit.Define[kit.None](graph.Op{
 		Doc:    "Takes elements of self by their flat row-major index. The result has the shape of index.",
 		Params: []graph.Param{kit.Self, indexParam},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t, ix := c.Type(0), c.Type(1)
-			if kit.IsEmpty(t) && !kit.IsEmpty(ix) {
+			t, index := c.Type(0), c.Type(1)
+			if kit.IsEmpty(t) && !kit.IsEmpty(index) {
 				return nil, errors.New("take(): tried to take from an empty tensor")
 			}
-			return c.One(ix.RowMajor().WithDType(t.DType)), checkIndexDType("take", ix.DType)
+			return c.One(index.RowMajor().WithDType(t.DType)), checkIndexDType("take", index.DType)
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			out := tensor.Zeros(in[0].DType, in[1].Shape...)
@@ -247,20 +248,18 @@ var Take = kit.Define[kit.None](graph.Op{
 	},
 })
 
-// takeKernel returns a kernel that gathers elements of operand 0 by their flat index. ix is the layout of the index,
-// operand 1, which may be flattened. If the layout of operand 1 cannot be flattened, the walk has the shape of operand
-// 1.
-func takeKernel(c *graph.Call, ix tensor.Meta) *graph.Kernel {
+// takeKernel returns a kernel that gathers elements of operand 0 by their flat index. index is its layout, operand 1,
+// which may be flattened. If the layout of operand 1 cannot be flattened, the walk has the shape of operand 1.
+func takeKernel(c *graph.Call, index tensor.Meta) *graph.Kernel {
 	m, out := c.Meta(0), c.Out[0]
-	if src := c.Meta(1); ix.Numel() == src.Numel() && !ix.SameLayout(src) {
+	if src := c.Meta(1); index.Numel() == src.Numel() && !index.SameLayout(src) {
 		if v, err := out.View(src.Shape); err == nil {
-			ix, out = src, v
+			index, out = src, v
 		}
 	}
 	x := &indexedWalk{shape: out.Shape, operands: []walkOperand{operandAt(0, out),
-		{kit.PtrBuffer(1, m), make([]int, out.Rank())},
-		operandAt(2, ix)},
-		lookups: []lookup{{operand: 2, isInt64: ix.DType == tensor.Int64, size: m.Numel(), step: m.DType.Size(),
+		{kit.PtrBuffer(1, m), make([]int, out.Rank())}, operandAt(2, index)},
+		lookups: []lookup{{operand: 2, isInt64: index.DType == tensor.Int64, size: m.Numel(), step: m.DType.Size(),
 			flatLayout: &m}}}
 	return x.kernel(kit.GatherOps(out.DType))
 }

@@ -29,44 +29,43 @@ type tupleWalk struct {
 
 // tupleWalkShape returns the shape of a walk over all tuples, and the length of a tuple. The length must be a known
 // number, because it determines the rank of the shape.
-func tupleWalkShape(op string, t, ix tensor.Type, batch int) (shape []sym.Int, k int, err error) {
-	if err := checkIndexDType(op, ix.DType); err != nil {
+func tupleWalkShape(op string, self, index tensor.Type, batch int) (shape []sym.Int, tupleLen int, err error) {
+	if err := checkIndexDType(op, index.DType); err != nil {
 		return nil, 0, err
 	}
-	if ix.Rank() == 0 || t.Rank() == 0 {
+	if index.Rank() == 0 || self.Rank() == 0 {
 		return nil, 0, fmt.Errorf("%s(): self and indices must have at least one dimension", op)
 	}
-	last := ix.Rank() - 1
-	k = ix.Shape[last].Specialize()
-	if batch < 0 || batch > last || batch+k > t.Rank() {
-		return nil, 0, fmt.Errorf("%s(): tuples of %d indices do not fit self of %d dimensions with batch_dims %d", op, k,
-			t.Rank(), batch)
+	last := index.Rank() - 1
+	tupleLen = index.Shape[last].Specialize()
+	if batch < 0 || batch > last || batch+tupleLen > self.Rank() {
+		return nil, 0, fmt.Errorf("%s(): tuples of %d indices do not fit self of %d dimensions with batch_dims %d", op,
+			tupleLen, self.Rank(), batch)
 	}
-	if !tensor.SameSizes(t.Shape[:batch], ix.Shape[:batch]) {
+	if !tensor.SameSizes(self.Shape[:batch], index.Shape[:batch]) {
 		return nil, 0, fmt.Errorf("%s(): the first %d dimensions of self %s and indices %s must be equal", op, batch,
-			tensor.Sizes(t.Shape), tensor.Sizes(ix.Shape))
+			tensor.Sizes(self.Shape), tensor.Sizes(index.Shape))
 	}
-	return append(slices.Clone(ix.Shape[:last]), t.Shape[batch+k:]...), k, nil
+	return append(slices.Clone(index.Shape[:last]), self.Shape[batch+tupleLen:]...), tupleLen, nil
 }
 
-// newTupleWalk returns the walk for a value with meta m and an index operand with meta ix. op is the op's name in
-// errors.
-func newTupleWalk(op string, m, ix tensor.Meta, batch int) (*tupleWalk, error) {
-	shape, k, err := tupleWalkShape(op, m.Type(), ix.Type(), batch)
+// newTupleWalk returns the walk for the metas of a value and of an index operand. op is the op's name in errors.
+func newTupleWalk(op string, self, index tensor.Meta, batch int) (*tupleWalk, error) {
+	shape, k, err := tupleWalkShape(op, self.Type(), index.Type(), batch)
 	if err != nil {
 		return nil, err
 	}
 	t := &tupleWalk{batchDims: batch, length: k, shape: kit.KnownSizes(shape)}
-	last := ix.Rank() - 1
-	tableStrides, indexStrides := kit.ByteStrides(m), kit.ByteStrides(ix)
+	last := index.Rank() - 1
+	tableStrides, indexStrides := kit.ByteStrides(self), kit.ByteStrides(index)
 	t.tableSteps = append(append(slices.Clone(tableStrides[:batch]), make([]int, last-batch)...),
 		tableStrides[batch+t.length:]...)
-	t.indexSteps = append(slices.Clone(indexStrides[:last]), make([]int, m.Rank()-batch-t.length)...)
+	t.indexSteps = append(slices.Clone(indexStrides[:last]), make([]int, self.Rank()-batch-t.length)...)
 	for k := range t.length {
 		d := batch + k
 		t.lookups = append(t.lookups,
-			lookup{operand: 2, byteOffset: k * indexStrides[last], isInt64: ix.DType == tensor.Int64, dim: d,
-				size: m.Shape[d], step: tableStrides[d]})
+			lookup{operand: 2, byteOffset: k * indexStrides[last], isInt64: index.DType == tensor.Int64, dim: d,
+				size: self.Shape[d], step: tableStrides[d]})
 	}
 	return t, nil
 }
@@ -143,24 +142,24 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 			"a tuple indexes the first k dimensions of self. " +
 			"Among updates with the same tuple, the last wins. A negative index counts from the end.",
 		Params: []graph.Param{kit.Self, {Name: "indices", Below: sizeOfTuples}, {Name: "updates"}},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t, up := c.Type(0), c.Type(2)
-			shape, _, err := tupleWalkShape("scatter_nd", t, c.Type(1), 0)
+		Infer: func(call *graph.Call) ([]graph.Result, error) {
+			t, updates := call.Type(0), call.Type(2)
+			shape, _, err := tupleWalkShape("scatter_nd", t, call.Type(1), 0)
 			if err != nil {
 				return nil, err
 			}
-			if !tensor.SameSizes(shape, up.Shape) {
+			if !tensor.SameSizes(shape, updates.Shape) {
 				return nil, fmt.Errorf("scatter_nd(): Expected updates of shape %s, got %s", tensor.Sizes(shape),
-					tensor.Sizes(up.Shape))
+					tensor.Sizes(updates.Shape))
 			}
-			if up.DType != t.DType {
+			if updates.DType != t.DType {
 				return nil, errors.New("scatter_nd(): Expected self.dtype to be equal to updates.dtype")
 			}
-			if mode := combineModeByName[kit.Attrs[scatterNDAttrs](c).Reduce]; t.DType.IsComplex() &&
+			if mode := combineModeByName[kit.Attrs[scatterNDAttrs](call).Reduce]; t.DType.IsComplex() &&
 				(mode == combineMax || mode == combineMin) {
 				return nil, kit.NotImplementedBy("scatter_nd", t.DType)
 			}
-			return c.One(t.RowMajor()), nil
+			return call.One(t.RowMajor()), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			t, err := newTupleWalk("scatter_nd", in[0].Meta, in[1].Meta, 0)
@@ -185,21 +184,22 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 	},
 	Facts: graph.Facts{AnyOrder: true},
 	Lowerings: graph.Lowerings{
-		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			t, err := newTupleWalk("scatter_nd", c.Out[0], c.Meta(1), 0)
+		Compile: func(call *graph.Call) (*graph.Kernel, error) {
+			t, err := newTupleWalk("scatter_nd", call.Out[0], call.Meta(1), 0)
 			if err != nil {
 				return nil, err
 			}
-			k := copySelf(c)
+			kernel := copySelf(call)
 			if tensor.Numel(t.shape) == 0 {
-				return k, nil
+				return kernel, nil
 			}
 			x := &indexedWalk{shape: t.shape, lookups: t.lookups, writesTable: true,
-				operands: []walkOperand{operandAt(3, c.Meta(2)), {kit.OutBuffer(c, 0), t.tableSteps},
-					{kit.InBuffer(c, 1), t.indexSteps}}}
-			k.Phases = append(k.Phases,
-				x.phase(scatterOps(c.Out[0].DType, combineModeByName[kit.Attrs[scatterNDAttrs](c).Reduce], tensor.IntScalar(1))))
-			return k, nil
+				operands: []walkOperand{operandAt(3, call.Meta(2)), {kit.OutBuffer(call, 0), t.tableSteps},
+					{kit.InBuffer(call, 1), t.indexSteps}}}
+			kernel.Phases = append(kernel.Phases,
+				x.phase(scatterOps(call.Out[0].DType, combineModeByName[kit.Attrs[scatterNDAttrs](call).Reduce],
+					tensor.IntScalar(1))))
+			return kernel, nil
 		},
 	},
 })

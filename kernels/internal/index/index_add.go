@@ -55,17 +55,17 @@ func indexWriteOp(attrs *graph.Schema, name, doc string,
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc + " A negative index counts from the end.",
 			Params: []graph.Param{kit.Self, indexParam, source},
-			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				dim, _, alpha := spec(c)
-				t := c.Type(0)
+			Infer: func(call *graph.Call) ([]graph.Result, error) {
+				dim, _, alpha := spec(call)
+				t := call.Type(0)
 				dim, err := tensor.WrapDim(dim, t.Rank())
 				if err == nil {
-					err = indexWriteCheck(name, c, dim, isFill, alpha)
+					err = indexWriteCheck(name, call, dim, isFill, alpha)
 				}
 				if isFill { // aten fills a clone
-					return c.One(rule.PreserveType(t)), err
+					return call.One(rule.PreserveType(t)), err
 				}
-				return c.One(t.RowMajor()), err
+				return call.One(t.RowMajor()), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				dim, mode, alpha := spec(c)
@@ -91,68 +91,68 @@ func indexWriteOp(attrs *graph.Schema, name, doc string,
 }
 
 // indexWriteCheck returns PyTorch's error for an invalid call. isFill is set for index_fill.
-func indexWriteCheck(name string, c *graph.Call, dim int, isFill bool, alpha tensor.Scalar) error {
-	t, ix, src := c.Type(0), c.Type(1), c.Type(2)
-	if ix.Rank() > 1 {
+func indexWriteCheck(name string, call *graph.Call, dim int, isFill bool, alpha tensor.Scalar) error {
+	self, index, src := call.Type(0), call.Type(1), call.Type(2)
+	if index.Rank() > 1 {
 		return fmt.Errorf("%s(): Index is supposed to be a vector", name)
 	}
-	if err := checkIndexDType(name, ix.DType); err != nil {
+	if err := checkIndexDType(name, index.DType); err != nil {
 		return err
 	}
 	// Only index_add supports slices without elements.
-	if kit.SizeIs(kit.SizeAtDim(t, dim), 0) && !kit.IsEmpty(ix) &&
-		(name == "index_add" || !kit.SizeIs(tensor.Product(slices.Delete(slices.Clone(t.Shape), dim, dim+1)), 0)) {
+	if kit.SizeIs(kit.SizeAtDim(self, dim), 0) && !kit.IsEmpty(index) &&
+		(name == "index_add" || !kit.SizeIs(tensor.Product(slices.Delete(slices.Clone(self.Shape), dim, dim+1)), 0)) {
 		return fmt.Errorf("%s(): index out of range: dimension %d has no elements", name, dim)
 	}
 	if isFill {
-		if src.DType.IsComplex() && !t.DType.IsComplex() {
+		if src.DType.IsComplex() && !self.DType.IsComplex() {
 			return errors.New("index_fill_(): Converting complex Scalar to non-complex type is not supported")
 		}
 		if src.Rank() > 0 {
 			return fmt.Errorf("index_fill_ only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).",
 				src.Rank())
 		}
-		if c.In[2].Kind == graph.NumberArg {
-			return kit.NumberFits(c.In[2].Number, t.DType)
+		if call.In[2].Kind == graph.NumberArg {
+			return kit.NumberFits(call.In[2].Number, self.DType)
 		}
 		return nil
 	}
-	if err := kit.NumberFits(alpha, t.DType); err != nil {
+	if err := kit.NumberFits(alpha, self.DType); err != nil {
 		return err
 	}
-	if src.DType != t.DType {
-		return fmt.Errorf("%s(): self (%s) and source (%s) must have the same scalar type", name, t.DType.TorchName(),
+	if src.DType != self.DType {
+		return fmt.Errorf("%s(): self (%s) and source (%s) must have the same scalar type", name, self.DType.TorchName(),
 			src.DType.TorchName())
 	}
-	if max(1, src.Rank()) != max(1, t.Rank()) {
+	if max(1, src.Rank()) != max(1, self.Rank()) {
 		return errors.New(name + "(): When source and destination are not scalars, their dimensionality must match.")
 	}
-	if size, n := kit.SizeAtDim(src, dim), ix.Numel(); size.Ne(n).Holds() {
+	if size, n := kit.SizeAtDim(src, dim), index.Numel(); size.Ne(n).Holds() {
 		return fmt.Errorf("%s(): Number of indices (%v) should be equal to source.size(dim): (%v)", name, n, size)
 	}
-	for d := range t.Shape {
-		if d != dim && src.Shape[d].Ne(t.Shape[d]).Holds() {
+	for d := range self.Shape {
+		if d != dim && src.Shape[d].Ne(self.Shape[d]).Holds() {
 			return fmt.Errorf("%s(): Source/destination tensor must have same slice shapes. Destination slice shape: %s at "+
 				"dimension %d and source slice shape: %s at dimension %d.",
-				name, tensor.Sizes(t.Shape), dim, tensor.Sizes(src.Shape), dim)
+				name, tensor.Sizes(self.Shape), dim, tensor.Sizes(src.Shape), dim)
 		}
 	}
 	return nil
 }
 
 // compileIndexWrite returns a kernel that copies self and then writes the slices.
-func compileIndexWrite(c *graph.Call, dim int, mode combineMode, alpha tensor.Scalar) (*graph.Kernel, error) {
-	out, ix, src := c.Out[0], c.Meta(1), c.Meta(2)
-	k := copySelf(c)
-	from := kit.InBuffer(c, 2)
-	switch a := c.In[2]; {
+func compileIndexWrite(call *graph.Call, dim int, mode combineMode, alpha tensor.Scalar) (*graph.Kernel, error) {
+	out, index, src := call.Out[0], call.Meta(1), call.Meta(2)
+	kernel := copySelf(call)
+	from := kit.InBuffer(call, 2)
+	switch a := call.In[2]; {
 	case a.Kind == graph.NumberArg:
 		from = kit.DataBuffer(a.Number.Tensor(out.DType))
 	case src.DType != out.DType:
-		from = convertValue(k, out.DType, src.DType)
+		from = convertValue(kernel, out.DType, src.DType)
 	}
-	if ix.Numel() == 0 || out.Numel() == 0 {
-		return k, nil
+	if index.Numel() == 0 || out.Numel() == 0 {
+		return kernel, nil
 	}
 	var err error
 	if dim, err = tensor.WrapDim(dim, out.Rank()); err != nil {
@@ -164,35 +164,35 @@ func compileIndexWrite(c *graph.Call, dim int, mode combineMode, alpha tensor.Sc
 		out.Strides = []int{0}
 		out.Shape = shape
 	}
-	shape[dim] = ix.Numel()
+	shape[dim] = index.Numel()
 	plain := walkOperand{from, make([]int, len(shape))}
 	if !from.IsData() {
 		copy(plain.steps, kit.ByteStrides(src))
 	}
-	idx := walkOperand{kit.InBuffer(c, 1), make([]int, len(shape))}
-	if ix.Rank() == 1 {
-		idx.steps[dim] = kit.StepAt(ix, 0)
+	idx := walkOperand{kit.InBuffer(call, 1), make([]int, len(shape))}
+	if index.Rank() == 1 {
+		idx.steps[dim] = kit.StepAt(index, 0)
 	}
-	table := walkOperand{kit.OutBuffer(c, 0), withoutStep(kit.ByteStrides(out), dim)}
+	table := walkOperand{kit.OutBuffer(call, 0), withoutStep(kit.ByteStrides(out), dim)}
 	x := &indexedWalk{shape: shape, operands: []walkOperand{plain, table, idx},
-		lookups: []lookup{lookupAlong(out, ix, dim)}, writesTable: true}
-	k.Phases = append(k.Phases, x.phase(scatterOps(out.DType, mode, alpha)))
-	return k, nil
+		lookups: []lookup{lookupAlong(out, index, dim)}, writesTable: true}
+	kernel.Phases = append(kernel.Phases, x.phase(scatterOps(out.DType, mode, alpha)))
+	return kernel, nil
 }
 
 // convertValue adds a phase that converts operand 2, a 0-dim value, to dtype d in scratch memory, and returns the
 // buffer of the converted value. The phase is necessary even if the index is empty, because a value that does not fit d
 // is always an error.
-func convertValue(k *graph.Kernel, d, from tensor.DType) kit.Buffer {
+func convertValue(kernel *graph.Kernel, d, from tensor.DType) kit.Buffer {
 	converted := kit.ScratchBuffer(0, tensor.New(d))
-	k.Phases = append(k.Phases, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
+	kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
 		item, err := convertedItem(d, from, m.Ptrs[3])
 		if err == nil {
 			kit.CopyElement(converted.Address(m), item.Pointer(), d.Size())
 		}
 		return err
 	}})
-	k.Scratch = converted.Meta.Bytes()
+	kernel.Scratch = converted.Meta.Bytes()
 	return converted
 }
 

@@ -24,48 +24,48 @@ func hasMask(c *graph.Call) bool {
 
 // maskedOutline returns the outline of the result of a call with masks. The sizes of the broadcast indices are unknown.
 // The other sizes are inferred from a call with one true element per mask.
-func maskedOutline(c *graph.Call) graph.Outline {
-	o := graph.Outline{DType: c.Type(0).DType}
-	p, err := newIndexCall(withIndicesForMasks(c, sym.Of(1)))
+func maskedOutline(call *graph.Call) graph.Outline {
+	outline := graph.Outline{DType: call.Type(0).DType}
+	parsed, err := newIndexCall(withIndicesForMasks(call, sym.Of(1)))
 	if err != nil {
-		return o // the run reports the error
+		return outline // the run reports the error
 	}
-	o.Sizes = unknownAt(p.shape, -1)
-	for i := range p.indexShape {
-		o.Sizes[p.firstIndexDim+i] = -1
+	outline.Sizes = unknownAt(parsed.shape, -1)
+	for i := range parsed.indexShape {
+		outline.Sizes[parsed.firstIndexDim+i] = -1
 	}
 	given := 0
-	for i := 1; i < len(c.In); i++ {
-		if c.Has(i) {
+	for i := 1; i < len(call.In); i++ {
+		if call.Has(i) {
 			given++
 		}
 	}
 	if given == 1 { // otherwise the shape does not determine the number of true elements of each mask
-		o.Lay = func(shape []sym.Int) (tensor.Type, error) {
-			p, err := newIndexCall(withIndicesForMasks(c, shape[p.firstIndexDim]))
+		outline.TypeFor = func(shape []sym.Int) (tensor.Type, error) {
+			parsed, err := newIndexCall(withIndicesForMasks(call, shape[parsed.firstIndexDim]))
 			if err != nil {
 				return tensor.Type{}, err
 			}
-			return p.layout()
+			return parsed.layout()
 		}
 	}
-	return o
+	return outline
 }
 
 // withIndicesForMasks returns the call with index operands in place of masks. A mask of two dimensions, for example,
 // becomes two operands of n indices each.
-func withIndicesForMasks(c *graph.Call, n sym.Int) *graph.Call {
+func withIndicesForMasks(call *graph.Call, n sym.Int) *graph.Call {
 	t := tensor.NewType(tensor.Int64, n)
 	index := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Type: t, Meta: t.AtHints()}}
-	args := []graph.Arg{c.In[0]}
-	for i := 1; i < len(c.In); i++ {
-		if !c.Has(i) || c.Type(i).DType != tensor.Bool {
-			args = append(args, c.In[i])
+	args := []graph.Arg{call.In[0]}
+	for i := 1; i < len(call.In); i++ {
+		if !call.Has(i) || call.Type(i).DType != tensor.Bool {
+			args = append(args, call.In[i])
 			continue
 		}
-		args = append(args, slices.Repeat([]graph.Arg{index}, c.Type(i).Rank())...)
+		args = append(args, slices.Repeat([]graph.Arg{index}, call.Type(i).Rank())...)
 	}
-	return &graph.Call{In: args, Attrs: c.Attrs}
+	return &graph.Call{In: args, Attrs: call.Attrs}
 }
 
 // indexByMasks replaces each mask by the indices of its true elements and runs the resulting call.
@@ -83,7 +83,7 @@ func indexByMasks(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tens
 // replaceMasks returns the call and its operands with index operands in place of masks. Each dimension of a mask
 // becomes one operand, which has the indices of the mask's true elements in this dimension. nonzero returns the indices
 // of a mask as a tensor [n, rank].
-func replaceMasks(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Tensor) (*tensor.Tensor, error)) (
+func replaceMasks(call *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Tensor) (*tensor.Tensor, error)) (
 	*graph.Call, []*tensor.Tensor, error) {
 	args := []graph.Arg{{Kind: graph.TensorArg, Value: &graph.Value{Meta: in[0].Meta}}}
 	operands := in[:1:1]
@@ -123,12 +123,12 @@ func replaceMasks(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Tenso
 			add(t)
 		}
 	}
-	return &graph.Call{In: args, Attrs: c.Attrs}, operands, nil
+	return &graph.Call{In: args, Attrs: call.Attrs}, operands, nil
 }
 
 // runIndex compiles a call of index without masks and runs it in the calling goroutine.
-func runIndex(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	p, err := newIndexCall(c)
+func runIndex(ctx context.Context, call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	p, err := newIndexCall(call)
 	if err != nil {
 		return nil, err
 	}
@@ -137,14 +137,15 @@ func runIndex(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tenso
 		return nil, err
 	}
 	m := kit.KnownMeta(t)
-	c.Out = []tensor.Meta{m}
-	return runSerially(ctx, p.kernel(c), m, in)
+	call.Out = []tensor.Meta{m}
+	return runSerially(ctx, p.kernel(call), m, in)
 }
 
 // runSerially runs a kernel with one result in the calling goroutine. m is the meta of the result.
-func runSerially(ctx context.Context, k *graph.Kernel, m tensor.Meta, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func runSerially(ctx context.Context, kernel *graph.Kernel, m tensor.Meta, in []*tensor.Tensor) ([]*tensor.Tensor,
+	error) {
 	out := tensor.Empty(m)
-	mem := k.NewMem()
+	mem := kernel.NewMem()
 	mem.Context = ctx
 	mem.Ptrs = append(mem.Ptrs, out.Pointer())
 	for _, t := range in {
@@ -154,7 +155,7 @@ func runSerially(ctx context.Context, k *graph.Kernel, m tensor.Meta, in []*tens
 		}
 		mem.Ptrs = append(mem.Ptrs, t.Pointer())
 	}
-	for _, ph := range k.Phases {
+	for _, ph := range kernel.Phases {
 		for i := range ph.Chunks {
 			interrupt.Check(ctx)
 			if err := ph.Run(mem, i); err != nil {

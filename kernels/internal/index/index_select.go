@@ -19,26 +19,26 @@ var IndexSelect = kit.Define[gatherAttrs](graph.Op{
 		Doc: "Takes slices of self along a dimension, one for each element of a one-dimensional index. A negative " +
 			"index counts from the end.",
 		Params: []graph.Param{kit.Self, indexParam},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t, ix := c.Type(0), c.Type(1)
-			dim, err := tensor.WrapDim(kit.Attrs[gatherAttrs](c).Dim, t.Rank())
+		Infer: func(call *graph.Call) ([]graph.Result, error) {
+			t, index := call.Type(0), call.Type(1)
+			dim, err := tensor.WrapDim(kit.Attrs[gatherAttrs](call).Dim, t.Rank())
 			if err != nil {
 				return nil, err
 			}
-			if ix.Rank() > 1 {
+			if index.Rank() > 1 {
 				return nil, errors.New("index_select(): Index is supposed to be a vector")
 			}
-			if err := checkIndexDType("index_select", ix.DType); err != nil {
+			if err := checkIndexDType("index_select", index.DType); err != nil {
 				return nil, err
 			}
 			if t.Rank() == 0 {
-				if n := ix.Numel(); !kit.SizeIs(n, 1) {
+				if n := index.Numel(); !kit.SizeIs(n, 1) {
 					return nil, fmt.Errorf("index_select(): Index to scalar can have only 1 value, got %v value(s)", n)
 				}
-				return c.One(tensor.NewType(t.DType)), nil
+				return call.One(tensor.NewType(t.DType)), nil
 			}
-			out, err := kit.FreshType(t.DType, kit.ReplaceSizes(t.Shape, dim, ix.Numel()))
-			return c.One(out), err
+			out, err := kit.FreshType(t.DType, kit.ReplaceSizes(t.Shape, dim, index.Numel()))
+			return call.One(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			dim, err := tensor.WrapDim(kit.Attrs[gatherAttrs](c).Dim, in[0].Rank())
@@ -64,12 +64,12 @@ var IndexSelect = kit.Define[gatherAttrs](graph.Op{
 })
 
 // selectRef is the reference of index_select.
-func selectRef(t, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
-	shape := slices.Clone(t.Shape)
-	if t.Rank() > 0 {
+func selectRef(self, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
+	shape := slices.Clone(self.Shape)
+	if self.Rank() > 0 {
 		shape[dim] = index.Numel()
 	}
-	out := tensor.Zeros(t.DType, shape...)
+	out := tensor.Zeros(self.DType, shape...)
 	flat, firstErr := kit.RowMajorAs(context.Background(), index, index.Numel())
 	if firstErr != nil {
 		return nil, firstErr
@@ -79,7 +79,7 @@ func selectRef(t, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 		if len(at) > 0 {
 			k = at[dim]
 		}
-		i, err := refIndex(flat, sizeAt(t.Meta, dim), dim, k)
+		i, err := refIndex(flat, sizeAt(self.Meta, dim), dim, k)
 		if err != nil {
 			firstErr = cmp.Or(firstErr, err)
 			return
@@ -87,7 +87,7 @@ func selectRef(t, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 		if len(at) > 0 {
 			src[dim] = i
 		}
-		out.Set(t.At(src...), at...)
+		out.Set(self.At(src...), at...)
 	})
 	return []*tensor.Tensor{out}, firstErr
 }
@@ -104,17 +104,17 @@ var Embedding = kit.Define[embeddingAttrs](graph.Op{
 		Name:   "embedding",
 		Doc:    "Takes rows of a matrix: indices of shape S and a weight [n, k] give [S, k].",
 		Params: []graph.Param{kit.Weight, {Name: "indices", Below: rowsOfSelf}},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			w, ix := c.Type(0), c.Type(1)
+		Infer: func(call *graph.Call) ([]graph.Result, error) {
+			w, index := call.Type(0), call.Type(1)
 			if w.Rank() != 2 {
 				return nil, errors.New("'weight' must be 2-D")
 			}
-			if ix.DType != tensor.Int64 && ix.DType != tensor.Int32 {
+			if index.DType != tensor.Int64 && index.DType != tensor.Int32 {
 				return nil, fmt.Errorf("Expected tensor for argument #1 'indices' to have one of the following scalar types: "+
-					"Long, Int; but got %s instead (while checking arguments for embedding)", ix.DType.TorchName())
+					"Long, Int; but got %s instead (while checking arguments for embedding)", index.DType.TorchName())
 			}
-			out, err := kit.FreshType(w.DType, kit.ReplaceSizes(ix.Shape, ix.Rank(), w.Shape[1]))
-			return c.One(out), err
+			out, err := kit.FreshType(w.DType, kit.ReplaceSizes(index.Shape, index.Rank(), w.Shape[1]))
+			return call.One(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			out, err := selectRef(in[0], in[1], 0)
@@ -156,16 +156,16 @@ var Index = kit.Define[kit.None](graph.Op{
 			"otherwise it comes first. A mask stands for the indices of its true elements, one index operand for each of " +
 			"its dimensions; the operands after it index the dimensions that follow.",
 		Params: indexParams(),
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			if hasMask(c) {
-				return []graph.Result{maskedOutline(c).Result()}, nil
+		Infer: func(call *graph.Call) ([]graph.Result, error) {
+			if hasMask(call) {
+				return []graph.Result{maskedOutline(call).Result()}, nil
 			}
-			p, err := newIndexCall(c)
+			p, err := newIndexCall(call)
 			if err != nil {
 				return nil, err
 			}
 			t, err := p.layout()
-			return c.One(t), err
+			return call.One(t), err
 		},
 		Ref: indexRef,
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4, 2), {}, kit.I64(2, 1), kit.I64(3)}},
@@ -243,20 +243,20 @@ func nonzeroRef(t *tensor.Tensor) (*tensor.Tensor, error) {
 }
 
 // indexSelectLoops returns the loops over the other dimensions of self, and the loop over the indices.
-func indexSelectLoops(c *graph.Call) []graph.Parallel {
-	rank := c.Meta(0).Rank()
-	dim := kit.WrappedDim(kit.Attrs[gatherAttrs](c).Dim, rank)
+func indexSelectLoops(call *graph.Call) []graph.Parallel {
+	rank := call.Meta(0).Rank()
+	dim := kit.WrappedDim(kit.Attrs[gatherAttrs](call).Dim, rank)
 	if dim == nil || rank == 0 {
 		return nil
 	}
 	var loops []graph.Parallel
 	for d := range rank {
 		if d != dim[0] {
-			loops = append(loops, kit.LoopOver(c, 0, d, d))
+			loops = append(loops, kit.LoopOver(call, 0, d, d))
 		}
 	}
-	if c.Meta(1).Rank() == 1 {
-		loops = append(loops, kit.LoopOver(c, 1, 0, dim[0]))
+	if call.Meta(1).Rank() == 1 {
+		loops = append(loops, kit.LoopOver(call, 1, 0, dim[0]))
 	}
 	return loops
 }

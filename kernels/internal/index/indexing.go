@@ -51,40 +51,40 @@ type indexCall struct {
 }
 
 // newIndexCall checks a call of index and returns its description.
-func newIndexCall(c *graph.Call) (*indexCall, error) {
-	p := &indexCall{self: c.Type(0)}
-	for i := 1; i < len(c.In); i++ {
-		if !c.Has(i) {
+func newIndexCall(call *graph.Call) (*indexCall, error) {
+	parsed := &indexCall{self: call.Type(0)}
+	for i := 1; i < len(call.In); i++ {
+		if !call.Has(i) {
 			continue
 		}
-		t := c.Type(i)
+		t := call.Type(i)
 		if t.DType != tensor.Int64 && t.DType != tensor.Int32 {
 			return nil, errors.New("tensors used as indices must be long, int, byte or bool tensors")
 		}
-		if p.self.Rank() < i {
-			return nil, fmt.Errorf("too many indices for tensor of dimension %d (got %d)", p.self.Rank(), len(c.In)-1)
+		if parsed.self.Rank() < i {
+			return nil, fmt.Errorf("too many indices for tensor of dimension %d (got %d)", parsed.self.Rank(), len(call.In)-1)
 		}
-		b, err := tensor.BroadcastSizes(p.indexShape, t.Shape)
+		b, err := tensor.BroadcastSizes(parsed.indexShape, t.Shape)
 		if err != nil {
 			return nil, fmt.Errorf("shape mismatch: indexing tensors could not be broadcast together with shapes %s, %s",
-				tensor.Sizes(p.indexShape), tensor.Sizes(t.Shape))
+				tensor.Sizes(parsed.indexShape), tensor.Sizes(t.Shape))
 		}
-		p.indexShape = b
-		p.indexedDims, p.indices = append(p.indexedDims, i-1), append(p.indices, t)
+		parsed.indexShape = b
+		parsed.indexedDims, parsed.indices = append(parsed.indexedDims, i-1), append(parsed.indices, t)
 	}
-	if len(p.indexedDims) == 0 {
+	if len(parsed.indexedDims) == 0 {
 		return nil, errors.New("at least one index must be provided")
 	}
-	for _, d := range p.indexedDims {
-		if kit.SizeIs(p.self.Shape[d], 0) && !kit.SizeIs(tensor.Product(p.indexShape), 0) {
+	for _, d := range parsed.indexedDims {
+		if kit.SizeIs(parsed.self.Shape[d], 0) && !kit.SizeIs(tensor.Product(parsed.indexShape), 0) {
 			return nil, errors.New("index is out of bounds for dimension with size 0")
 		}
 	}
-	last := p.indexedDims[len(p.indexedDims)-1]
-	if last-p.indexedDims[0] == len(p.indexedDims)-1 {
-		p.firstIndexDim = p.indexedDims[0]
+	last := parsed.indexedDims[len(parsed.indexedDims)-1]
+	if last-parsed.indexedDims[0] == len(parsed.indexedDims)-1 {
+		parsed.firstIndexDim = parsed.indexedDims[0]
 	}
-	return p, p.expandTypes()
+	return parsed, parsed.expandTypes()
 }
 
 // expandTypes computes the shape of the result and expands all types to it.
@@ -128,17 +128,18 @@ func (p *indexCall) ruleType(t tensor.Type) tensor.Type {
 }
 
 // kernel returns the kernel of the call.
-func (p *indexCall) kernel(c *graph.Call) *graph.Kernel {
+func (p *indexCall) kernel(call *graph.Call) *graph.Kernel {
 	self := kit.KnownMeta(p.self)
-	x := &indexedWalk{shape: c.Out[0].Shape, operands: []walkOperand{operandAt(0, c.Out[0]),
+	x := &indexedWalk{shape: call.Out[0].Shape, operands: []walkOperand{operandAt(0, call.Out[0]),
 		operandAt(1, kit.KnownMeta(p.table))}}
-	for k, ix := range p.indices {
+	for k, index := range p.indices {
 		d := p.indexedDims[k]
-		x.operands = append(x.operands, operandAt(2+d, kit.KnownMeta(ix)))
-		x.lookups = append(x.lookups, lookup{operand: 2 + k, isInt64: ix.DType == tensor.Int64, dim: d, size: self.Shape[d],
+		x.operands = append(x.operands, operandAt(2+d, kit.KnownMeta(index)))
+		x.lookups = append(x.lookups, lookup{operand: 2 + k, isInt64: index.DType == tensor.Int64, dim: d,
+			size: self.Shape[d],
 			step: kit.StepAt(self, d)})
 	}
-	return x.kernel(kit.GatherOps(c.Out[0].DType))
+	return x.kernel(kit.GatherOps(call.Out[0].DType))
 }
 
 // layout returns the type of the result. Its layout follows from PyTorch's permutation rule.

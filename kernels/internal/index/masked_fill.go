@@ -42,7 +42,7 @@ var MaskedFill = kit.Define[kit.None](graph.Op{
 	Lowerings: graph.Lowerings{Pointwise: &maskFilling},
 })
 
-func refMaskedFill(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func refMaskedFill(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if in[2].Rank() == 0 && in[2].DType != in[0].DType {
 		if err := kit.NumberFits(in[2].At(), in[0].DType); err != nil {
 			return nil, err
@@ -53,30 +53,31 @@ func refMaskedFill(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 			return x[2]
 		}
 		return x[0]
-	}))(c, in)
+	}))(call, in)
 }
 
-func maskedFillConfig(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
-	d := c.Type(0).DType
-	if k := c.Type(1).DType; k != tensor.Bool {
+func maskedFillConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
+	dtype := call.Type(0).DType
+	if k := call.Type(1).DType; k != tensor.Bool {
 		return rule.Config{}, fmt.Errorf("masked_fill only supports boolean masks, but got mask with dtype %s", k)
 	}
-	value := c.In[2].Operand()
+	value := call.In[2].Operand()
 	switch {
-	case c.In[2].Kind == graph.NumberArg:
-		if err := kit.NumberFits(c.In[2].Number, d); err != nil {
+	case call.In[2].Kind == graph.NumberArg:
+		if err := kit.NumberFits(call.In[2].Number, dtype); err != nil {
 			return rule.Config{}, err
 		}
-		value = rule.OfType(tensor.Type{DType: d})
-	case c.Type(2).Rank() > 0:
+		value = rule.OfType(tensor.Type{DType: dtype})
+	case call.Type(2).Rank() > 0:
 		return rule.Config{}, fmt.Errorf("masked_fill only supports a 0-dimensional value tensor, but got tensor with %d "+
-			"dimension(s).", c.Type(2).Rank())
+			"dimension(s).", call.Type(2).Rank())
 	}
 	out := outs[0]
 	if !out.Defined {
-		out = rule.UndefinedOf(d)
+		out = rule.UndefinedOf(dtype)
 	}
-	return rule.New().CheckAllSameDType(false).Output(out).Input(c.In[0].Operand()).Input(c.In[1].Operand()).Input(value),
+	return rule.New().CheckAllSameDType(false).Output(out).
+			Input(call.In[0].Operand()).Input(call.In[1].Operand()).Input(value),
 		nil
 }
 
@@ -91,44 +92,45 @@ type elementBits interface {
 	uint8 | uint16 | uint32 | uint64 | complex128
 }
 
-// fillConverted returns the kernel for self of dtype d and a value operand of another dtype v. As in value.item() and
-// Scalar::to, the value is first converted to d. A value that overflows d is an error.
-func fillConverted(d, v tensor.DType) rule.Kernel {
-	switch d.Size() {
+// fillConverted returns the kernel for self of the given dtype and a value operand of another dtype v. As in
+// value.item() and Scalar::to, the value is first converted to the dtype of self. A value that overflows this dtype is
+// an error.
+func fillConverted(dtype, v tensor.DType) rule.Kernel {
+	switch dtype.Size() {
 	case 1:
-		return fillAs[uint8](d, v)
+		return fillAs[uint8](dtype, v)
 	case 2:
-		return fillAs[uint16](d, v)
+		return fillAs[uint16](dtype, v)
 	case 4:
-		return fillAs[uint32](d, v)
+		return fillAs[uint32](dtype, v)
 	case 8:
-		return fillAs[uint64](d, v)
+		return fillAs[uint64](dtype, v)
 	}
-	return fillAs[complex128](d, v)
+	return fillAs[complex128](dtype, v)
 }
 
 // fillAs is fillConverted for elements of type T.
-func fillAs[T elementBits](d, v tensor.DType) rule.Kernel {
+func fillAs[T elementBits](dtype, v tensor.DType) rule.Kernel {
 	switch v.Size() {
 	case 1:
-		return fillBy[T, uint8](d, v)
+		return fillBy[T, uint8](dtype, v)
 	case 2:
-		return fillBy[T, uint16](d, v)
+		return fillBy[T, uint16](dtype, v)
 	case 4:
-		return fillBy[T, uint32](d, v)
+		return fillBy[T, uint32](dtype, v)
 	case 8:
-		return fillBy[T, uint64](d, v)
+		return fillBy[T, uint64](dtype, v)
 	}
-	return fillBy[T, complex128](d, v)
+	return fillBy[T, complex128](dtype, v)
 }
 
 // fillBy is fillConverted for elements of type T and a value operand of type V.
-func fillBy[T, V elementBits](d, v tensor.DType) rule.Kernel {
-	k := iter.Slice3(func(dst, a []T, mask []uint8, value []V) {
+func fillBy[T, V elementBits](dtype, valueDType tensor.DType) rule.Kernel {
+	kernel := iter.Slice3(func(dst, a []T, mask []uint8, value []V) {
 		if len(dst) == 0 {
 			return
 		}
-		item, _ := convertedItem(d, v, unsafe.Pointer(&value[0])) // errors were reported before
+		item, _ := convertedItem(dtype, valueDType, unsafe.Pointer(&value[0])) // errors were reported before
 		x := *(*T)(item.Pointer())
 		for i := range dst {
 			y := a[i]
@@ -138,11 +140,11 @@ func fillBy[T, V elementBits](d, v tensor.DType) rule.Kernel {
 			dst[i] = y
 		}
 	})
-	return iter.WithCheck(k, 2, func(value []V) error {
+	return iter.WithCheck(kernel, 2, func(value []V) error {
 		if len(value) == 0 {
 			return nil
 		}
-		_, err := convertedItem(d, v, unsafe.Pointer(&value[0]))
+		_, err := convertedItem(dtype, valueDType, unsafe.Pointer(&value[0]))
 		return err
 	}).Bits()
 }

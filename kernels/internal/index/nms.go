@@ -31,7 +31,7 @@ var NonMaxSuppression = dynamicOp(graph.SchemaOf[nonMaxAttrs](), graph.Op{Semant
 	}
 	return oneOutline(tensor.Int64, -1, 3)
 }, func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	a, b, s := kit.Attrs[nonMaxAttrs](c), in[0], in[1]
+	attrs, b, s := kit.Attrs[nonMaxAttrs](c), in[0], in[1]
 	if b.Rank() != 3 || s.Rank() != 3 || b.Shape[2] != 4 || b.Shape[0] != s.Shape[0] || b.Shape[1] != s.Shape[2] {
 		return nil, fmt.Errorf("non_max_suppression: expected boxes [N,B,4] and scores [N,C,B], got %s and %s",
 			tensor.ListString(b.Shape), tensor.ListString(s.Shape))
@@ -42,11 +42,12 @@ var NonMaxSuppression = dynamicOp(graph.SchemaOf[nonMaxAttrs](), graph.Op{Semant
 	var out []int64
 	for n := range s.Shape[0] {
 		for i := range boxes {
-			boxes[i] = NewBox(a.CenterPointBox != 0, [4]float64(sides[4*(n*count+i):]))
+			boxes[i] = NewBox(attrs.CenterPointBox != 0, [4]float64(sides[4*(n*count+i):]))
 		}
 		for k := range s.Shape[1] {
 			list := scores[(n*s.Shape[1]+k)*count:][:count]
-			for _, i := range Suppress(ctx, boxes, list, a.IouThreshold, a.ScoreThreshold, a.MaxOutputBoxesPerClass) {
+			for _, i := range Suppress(ctx, boxes, list, attrs.IouThreshold, attrs.ScoreThreshold,
+				attrs.MaxOutputBoxesPerClass) {
 				out = append(out, int64(n), int64(k), int64(i))
 			}
 		}
@@ -71,18 +72,18 @@ var Nms = dynamicOp(graph.SchemaOf[nmsAttrs](), graph.Op{Semantics: graph.Semant
 		return nil, errors.New("dets should have the same type as scores")
 	}
 	return oneOutline(tensor.Int64, -1)
-}, func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	b, s := in[0], in[1]
-	if b.Rank() != 2 || b.Shape[1] != 4 || s.Rank() != 1 || s.Shape[0] != b.Shape[0] {
+}, func(ctx context.Context, call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	b, scores := in[0], in[1]
+	if b.Rank() != 2 || b.Shape[1] != 4 || scores.Rank() != 1 || scores.Shape[0] != b.Shape[0] {
 		return nil, fmt.Errorf("boxes should be a 2d tensor with 4 columns and scores a 1d tensor of as many elements, "+
-			"got %s and %s", tensor.ListString(b.Shape), tensor.ListString(s.Shape))
+			"got %s and %s", tensor.ListString(b.Shape), tensor.ListString(scores.Shape))
 	}
 	boxes, sides := make([]Box, b.Shape[0]), float64s(ctx, b)
 	for i := range boxes {
 		v := [4]float64(sides[4*i:])
 		boxes[i] = Box{v[0], v[1], v[2], v[3]}
 	}
-	kept := Suppress(ctx, boxes, float64s(ctx, s), kit.Attrs[nmsAttrs](c).IouThreshold, nil, len(boxes))
+	kept := Suppress(ctx, boxes, float64s(ctx, scores), kit.Attrs[nmsAttrs](call).IouThreshold, nil, len(boxes))
 	out := make([]int64, len(kept))
 	for k, i := range kept {
 		out[k] = int64(i)

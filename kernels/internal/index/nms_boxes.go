@@ -94,32 +94,32 @@ const maxStrips = 1024
 
 // newKeptBoxes returns an empty set for a selection from boxes.
 func newKeptBoxes(boxes []Box, iou float64) *keptBoxes {
-	k := &keptBoxes{iou: iou}
+	kept := &keptBoxes{iou: iou}
 	// A negative iou also drops boxes that do not touch, so one strip has all boxes. A NaN drops no box.
 	if !(iou >= 0) {
-		k.strips = make([][]Box, 1)
-		return k
+		kept.strips = make([][]Box, 1)
+		return kept
 	}
 	seen, end := false, 0.0
 	for i := range boxes {
 		b := &boxes[i]
-		if !seen || b.X0 < k.begin {
-			k.begin = b.X0
+		if !seen || b.X0 < kept.begin {
+			kept.begin = b.X0
 		}
 		if !seen || b.X1 > end {
 			end = b.X1
 		}
 		seen = true
-		k.widest = max(k.widest, b.X1-b.X0)
+		kept.widest = max(kept.widest, b.X1-b.X0)
 	}
 	n := min(maxStrips, len(boxes)/4+1)
 	// A single strip needs no scale. It is used if all boxes have the same place, or if positions could overflow.
 	const large = 1e300
-	if k.scale = float64(n) / (end - k.begin); !(k.scale > 0 && k.scale < large && k.widest < large) {
-		n, k.scale = 1, 0
+	if kept.scale = float64(n) / (end - kept.begin); !(kept.scale > 0 && kept.scale < large && kept.widest < large) {
+		n, kept.scale = 1, 0
 	}
-	k.strips = make([][]Box, n)
-	return k
+	kept.strips = make([][]Box, n)
+	return kept
 }
 
 // strip returns the index of the strip that contains x. It is the first or the last strip if x is outside all strips.

@@ -17,7 +17,7 @@ var Nonzero = dynamicOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Name: "nonzero", Doc: "Returns the indices of the non-zero elements in row-major order: [n, rank].",
 	Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.F32(2, 3).WithStrides([]int{1, 2}), nil),
 }}, func(c *graph.Call) ([]graph.Outline, error) {
-	return []graph.Outline{{DType: tensor.Int64, Sizes: []int{-1, c.Type(0).Rank()}, Lay: indicesType}}, nil
+	return []graph.Outline{{DType: tensor.Int64, Sizes: []int{-1, c.Type(0).Rank()}, TypeFor: indicesType}}, nil
 },
 	func(ctx context.Context, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		out, err := nonzeroIndices(ctx, in[0])
@@ -98,26 +98,26 @@ var Compress = dynamicOp(graph.SchemaOf[compressAttrs](), graph.Op{Semantics: gr
 	}
 	return oneOutline(c.Type(0).DType, selectedSizes(c.Type(0), kit.Attrs[compressAttrs](c).Dim)...)
 }, func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	x, dim := in[0], 0
+	input, dim := in[0], 0
 	var err error
 	if a := kit.Attrs[compressAttrs](c); a.Dim == nil {
-		x, err = kit.RowMajorAs(ctx, x, x.Numel())
+		input, err = kit.RowMajorAs(ctx, input, input.Numel())
 	} else {
-		dim, err = tensor.WrapDim(*a.Dim, x.Rank())
+		dim, err = tensor.WrapDim(*a.Dim, input.Rank())
 	}
 	if err != nil {
 		return nil, err
 	}
-	if in[1].Rank() != 1 || x.Rank() == 0 {
+	if in[1].Rank() != 1 || input.Rank() == 0 {
 		return nil, errors.New("compress: condition must have one dimension and self at least one")
 	}
 	flags := nonzeroFlags(ctx, in[1])
-	if n := x.Shape[dim]; len(flags) > n {
+	if n := input.Shape[dim]; len(flags) > n {
 		if slices.Contains(flags[n:], true) {
 			return nil, fmt.Errorf("compress: %w", outOfBounds(int64(len(flags)-1), dim, n))
 		}
 		flags = flags[:n]
 	}
-	out, err := keepSlices(ctx, x, dim, flags)
+	out, err := keepSlices(ctx, input, dim, flags)
 	return []*tensor.Tensor{out}, err
 })

@@ -47,46 +47,46 @@ func sizeOfClasses(c *graph.Call) int {
 	return n
 }
 
-func inferOneHot(c *graph.Call) ([]graph.Result, error) {
-	a, t := kit.Attrs[oneHotAttrs](c), c.Type(0)
-	if t.DType != tensor.Int64 && (t.DType != tensor.Int32 || !c.Has(1)) {
+func inferOneHot(call *graph.Call) ([]graph.Result, error) {
+	attrs, self := kit.Attrs[oneHotAttrs](call), call.Type(0)
+	if self.DType != tensor.Int64 && (self.DType != tensor.Int32 || !call.Has(1)) {
 		return nil, errors.New("one_hot is only applicable to index tensor.")
 	}
-	d := tensor.Int64
-	if c.Has(1) {
-		v := c.Type(1)
+	dtype := tensor.Int64
+	if call.Has(1) {
+		v := call.Type(1)
 		if v.Rank() != 1 || !kit.SizeIs(v.Shape[0], 2) {
 			return nil, fmt.Errorf("one_hot: Expected values of shape [2], got %s", tensor.Sizes(v.Shape))
 		}
-		d = v.DType
+		dtype = v.DType
 	}
-	dim, err := tensor.WrapDim(a.Dim, t.Rank()+1)
+	dim, err := tensor.WrapDim(attrs.Dim, self.Rank()+1)
 	if err != nil {
 		return nil, err
 	}
-	hasClassCount := kit.SizeAtLeast(a.NumClasses, 1)
+	hasClassCount := kit.SizeAtLeast(attrs.NumClasses, 1)
 	switch {
-	case !hasClassCount && kit.IsEmpty(t):
+	case !hasClassCount && kit.IsEmpty(self):
 		return nil, errors.New("Can not infer total number of classes from empty tensor.")
-	case !hasClassCount && kit.SizeIs(a.NumClasses, -1):
-		sizes := unknownAt(slices.Insert(slices.Clone(t.Shape), dim, a.NumClasses), dim)
-		return []graph.Result{rowMajor(d, sizes...).Result()}, nil
+	case !hasClassCount && kit.SizeIs(attrs.NumClasses, -1):
+		sizes := unknownAt(slices.Insert(slices.Clone(self.Shape), dim, attrs.NumClasses), dim)
+		return []graph.Result{rowMajor(dtype, sizes...).Result()}, nil
 	case !hasClassCount:
 		return nil, errors.New("Class values must be smaller than num_classes.")
 	}
-	out, err := kit.FreshType(d, slices.Insert(slices.Clone(t.Shape), dim, a.NumClasses))
-	return c.One(out), err
+	out, err := kit.FreshType(dtype, slices.Insert(slices.Clone(self.Shape), dim, attrs.NumClasses))
+	return call.One(out), err
 }
 
-func compileOneHot(c *graph.Call) (*graph.Kernel, error) {
-	a, m, out := kit.Attrs[oneHotAttrs](c), c.Meta(0), c.Out[0]
+func compileOneHot(call *graph.Call) (*graph.Kernel, error) {
+	a, m, out := kit.Attrs[oneHotAttrs](call), call.Meta(0), call.Out[0]
 	dim, err := tensor.WrapDim(a.Dim, out.Rank())
 	if err != nil || out.Numel() == 0 {
 		return &graph.Kernel{}, err
 	}
 	indices := tensor.Meta{DType: m.DType, Shape: out.Shape, Strides: slices.Insert(slices.Clone(m.Strides), dim, 0)}
 	l := kit.NewLineSet(out.Shape, dim, out, indices)
-	step, n, size, hasValues := kit.StepAt(out, dim), kit.KnownSize(a.NumClasses), out.DType.Size(), c.Has(1)
+	step, n, size, hasValues := kit.StepAt(out, dim), kit.KnownSize(a.NumClasses), out.DType.Size(), call.Has(1)
 	zero, one := tensor.IntScalar(0).Tensor(out.DType), tensor.IntScalar(1).Tensor(out.DType)
 	move := kit.Mover(out.DType, out.DType)
 	return &graph.Kernel{Phases: []graph.Phase{l.Phase(n, func(mem *graph.Mem, off [4]int) error {
@@ -99,7 +99,7 @@ func compileOneHot(c *graph.Call) (*graph.Kernel, error) {
 		offValue, onValue := zero.Pointer(), one.Pointer()
 		if hasValues {
 			offValue = mem.Ptrs[2]
-			onValue = unsafe.Add(offValue, kit.StepAt(c.Meta(1), 0))
+			onValue = unsafe.Add(offValue, kit.StepAt(call.Meta(1), 0))
 			if class < 0 {
 				class += n
 			}
@@ -131,33 +131,33 @@ func withClasses(c *graph.Call, index *tensor.Tensor) *graph.Call {
 }
 
 // runOneHot compiles and runs a call whose number of classes depends on the indices.
-func runOneHot(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	c = withClasses(c, in[0])
-	res, err := inferOneHot(c)
+func runOneHot(rt graph.Runtime, call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	call = withClasses(call, in[0])
+	res, err := inferOneHot(call)
 	if err != nil {
 		return nil, err
 	}
-	c.Out = []tensor.Meta{res[0].Meta()}
-	k, err := compileOneHot(c)
+	call.Out = []tensor.Meta{res[0].Meta()}
+	k, err := compileOneHot(call)
 	if err != nil {
 		return nil, err
 	}
-	return runSerially(contextOf(rt), k, c.Out[0], in)
+	return runSerially(contextOf(rt), k, call.Out[0], in)
 }
 
-func refOneHot(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	c = withClasses(c, in[0])
-	res, err := inferOneHot(c)
+func refOneHot(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	call = withClasses(call, in[0])
+	res, err := inferOneHot(call)
 	if err != nil {
 		return nil, err
 	}
-	a, m := kit.Attrs[oneHotAttrs](c), res[0].Meta()
-	classes := kit.KnownSize(a.NumClasses)
-	dim, err := tensor.WrapDim(a.Dim, m.Rank())
+	attrs, result := kit.Attrs[oneHotAttrs](call), res[0].Meta()
+	classes := kit.KnownSize(attrs.NumClasses)
+	dim, err := tensor.WrapDim(attrs.Dim, result.Rank())
 	if err != nil {
 		return nil, err
 	}
-	if !c.Has(1) {
+	if !call.Has(1) {
 		kit.EachIndex(in[0].Shape, func(at []int) {
 			switch class := in[0].At(at...).Int(); {
 			case class < 0:
@@ -170,11 +170,11 @@ func refOneHot(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return nil, err
 		}
 	}
-	out := tensor.Zeros(m.DType, m.Shape...)
-	kit.EachIndex(m.Shape, func(at []int) {
+	out := tensor.Zeros(result.DType, result.Shape...)
+	kit.EachIndex(result.Shape, func(at []int) {
 		class := int(in[0].At(slices.Delete(slices.Clone(at), dim, dim+1)...).Int())
 		offValue, onValue := tensor.IntScalar(0), tensor.IntScalar(1)
-		if c.Has(1) {
+		if call.Has(1) {
 			offValue, onValue = in[1].At(0), in[1].At(1)
 			if class < 0 {
 				class += classes

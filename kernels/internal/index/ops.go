@@ -17,6 +17,7 @@ func Ops() []*graph.Op {
 		Scatter, ScatterAdd, ScatterReduce,
 		Sort, Argsort, Topk, Kthvalue,
 		TfidfVectorizer,
+		TreeEnsemble,
 		Unique2, UniqueDim, Unique,
 	}
 }

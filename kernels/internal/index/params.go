@@ -43,14 +43,14 @@ func sizeOfDim(dim int) func(c *graph.Call) int {
 // sizeOfTuples returns the bound on the indices of gather_nd and scatter_nd. It is the least size of the indexed
 // dimensions.
 func sizeOfTuples(c *graph.Call) int {
-	m, ix, batch := c.Meta(0), c.Meta(1), 0
+	m, index, batch := c.Meta(0), c.Meta(1), 0
 	if a, ok := c.Attrs.(*gatherNDAttrs); ok {
 		batch = a.BatchDims
 	}
-	if ix.Rank() == 0 || batch < 0 || ix.Shape[ix.Rank()-1] == 0 || batch+ix.Shape[ix.Rank()-1] > m.Rank() {
+	if index.Rank() == 0 || batch < 0 || index.Shape[index.Rank()-1] == 0 || batch+index.Shape[index.Rank()-1] > m.Rank() {
 		return -1
 	}
-	return slices.Min(m.Shape[batch : batch+ix.Shape[ix.Rank()-1]])
+	return slices.Min(m.Shape[batch : batch+index.Shape[index.Rank()-1]])
 }
 
 type gatherAttrs struct {

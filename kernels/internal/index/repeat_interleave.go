@@ -30,8 +30,8 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 			"of all; the operand repeats has a number for each.\n" +
 			"Without repeats, self has the numbers, and the result repeats indices: [2, 0, 1] gives [0, 0, 2].",
 		Params: []graph.Param{kit.Self, {Name: "repeats", Optional: true, Overload: "tensor"}},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			r, err := newRepeatCall(c)
+		Infer: func(call *graph.Call) ([]graph.Result, error) {
+			r, err := newRepeatCall(call)
 			if err != nil {
 				return nil, err
 			}
@@ -39,7 +39,7 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 				return []graph.Result{rowMajor(r.dtype, unknownAt(r.valueType.Shape, r.dim)...).Result()}, nil
 			}
 			out, err := kit.FreshType(r.dtype, kit.ReplaceSizes(r.valueType.Shape, r.dim, r.size))
-			return c.One(out), err
+			return call.One(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return repeatInterleave(context.Background(), c, in)
@@ -81,81 +81,81 @@ type repeatCall struct {
 }
 
 // newRepeatCall checks a call of repeat_interleave and returns its description.
-func newRepeatCall(c *graph.Call) (*repeatCall, error) {
-	a, t := kit.Attrs[repeatInterleaveAttrs](c), c.Type(0)
-	if c.Has(1) && a.Repeats != nil {
+func newRepeatCall(call *graph.Call) (*repeatCall, error) {
+	attrs, self := kit.Attrs[repeatInterleaveAttrs](call), call.Type(0)
+	if call.Has(1) && attrs.Repeats != nil {
 		return nil, errors.New("repeat_interleave: repeats is given twice, as an operand and as an attribute")
 	}
-	r := &repeatCall{valueType: t, dtype: t.DType}
-	if !c.Has(1) && a.Repeats == nil {
-		return r, r.setIndexForm(c)
+	repeat := &repeatCall{valueType: self, dtype: self.DType}
+	if !call.Has(1) && attrs.Repeats == nil {
+		return repeat, repeat.setIndexForm(call)
 	}
 	switch {
-	case a.Dim == nil:
-		r.valueType, r.flattened = tensor.NewType(t.DType, t.Numel()), true
-	case t.Rank() == 0 && c.Has(1):
+	case attrs.Dim == nil:
+		repeat.valueType, repeat.flattened = tensor.NewType(self.DType, self.Numel()), true
+	case self.Rank() == 0 && call.Has(1):
 		return nil, errors.New("Dimension specified as 0 but tensor has no dimensions")
 	default:
 		var err error
-		if r.dim, err = tensor.WrapDim(*a.Dim, t.Rank()); err != nil {
+		if repeat.dim, err = tensor.WrapDim(*attrs.Dim, self.Rank()); err != nil {
 			return nil, err
 		}
-		if t.Rank() == 0 {
-			r.valueType, r.flattened = tensor.NewType(t.DType, sym.Of(1)), true
+		if self.Rank() == 0 {
+			repeat.valueType, repeat.flattened = tensor.NewType(self.DType, sym.Of(1)), true
 		}
 	}
-	n := r.valueType.Shape[r.dim]
-	if c.Has(1) {
-		repeatsType := c.Type(1)
-		r.perSlice, r.repeatsOperand = true, 1
+	n := repeat.valueType.Shape[repeat.dim]
+	if call.Has(1) {
+		repeatsType := call.Type(1)
+		repeat.perSlice, repeat.repeatsOperand = true, 1
 		switch {
 		case repeatsType.Rank() > 1:
 			return nil, errors.New("repeats must be 0-dim or 1-dim tensor")
 		case repeatsType.Rank() == 1 && repeatsType.Shape[0].Ne(sym.Of(1)).And(repeatsType.Shape[0].Ne(n)).Holds():
 			return nil, fmt.Errorf("repeats must have the same size as input along dim, but got repeats.size(0) = %v and "+
-				"input.size(%d) = %v", repeatsType.Shape[0], r.dim, n)
+				"input.size(%d) = %v", repeatsType.Shape[0], repeat.dim, n)
 		}
-		return r, r.setSize(c, repeatsType.DType)
+		return repeat, repeat.setSize(call, repeatsType.DType)
 	}
-	if kit.IsNegative(*a.Repeats) {
+	if kit.IsNegative(*attrs.Repeats) {
 		return nil, errors.New("repeats can not be negative")
 	}
-	r.count, r.sizeKnown = *a.Repeats, true
-	if kit.RepeatTooLarge(n, r.count) {
-		return nil, fmt.Errorf("repeat_interleave: %v repeats of each of %v elements are too many", r.count, n)
+	repeat.count, repeat.sizeKnown = *attrs.Repeats, true
+	if kit.RepeatTooLarge(n, repeat.count) {
+		return nil, fmt.Errorf("repeat_interleave: %v repeats of each of %v elements are too many", repeat.count, n)
 	}
-	r.size = n.Mul(r.count)
-	if a.OutputSize != nil && a.OutputSize.Ne(r.size).Holds() {
-		return nil, fmt.Errorf("repeat_interleave: output_size is %v, the repeats sum to %v", *a.OutputSize, r.size)
+	repeat.size = n.Mul(repeat.count)
+	if attrs.OutputSize != nil && attrs.OutputSize.Ne(repeat.size).Holds() {
+		return nil, fmt.Errorf("repeat_interleave: output_size is %v, the repeats sum to %v", *attrs.OutputSize, repeat.size)
 	}
-	return r, nil
+	return repeat, nil
 }
 
 // setIndexForm sets the fields for a call without repeats. In such a call, self has the repeats, and the result has
 // index i repeated self[i] times.
-func (r *repeatCall) setIndexForm(c *graph.Call) error {
+func (r *repeatCall) setIndexForm(call *graph.Call) error {
 	t := r.valueType
 	switch {
-	case kit.Attrs[repeatInterleaveAttrs](c).Dim != nil:
+	case kit.Attrs[repeatInterleaveAttrs](call).Dim != nil:
 		return errors.New("repeat_interleave: repeats is missing")
 	case t.Rank() != 1:
 		return errors.New("repeat_interleave only accept 1D vector as repeat")
 	}
 	r.perSlice, r.repeatsOperand = true, 0
-	return r.setSize(c, t.DType)
+	return r.setSize(call, t.DType)
 }
 
 // setSize sets r.size and r.sizeKnown. d is the dtype of the operand that has the repeats.
-func (r *repeatCall) setSize(c *graph.Call, d tensor.DType) error {
+func (r *repeatCall) setSize(call *graph.Call, d tensor.DType) error {
 	if d != tensor.Int64 && d != tensor.Int32 {
 		return errors.New("repeats has to be Long or Int tensor")
 	}
-	if size := kit.Attrs[repeatInterleaveAttrs](c).OutputSize; size != nil {
+	if size := kit.Attrs[repeatInterleaveAttrs](call).OutputSize; size != nil {
 		if kit.IsNegative(*size) {
 			return errors.New("repeat_interleave: output_size can not be negative")
 		}
 		r.size, r.sizeKnown = *size, true
-	} else if t := c.Const(r.repeatsOperand); t != nil {
+	} else if t := call.Const(r.repeatsOperand); t != nil {
 		n := r.valueType.Shape[r.dim].Specialize() // the number of repeats
 		total, err := repeatsOf(t).total(context.Background(), n)
 		r.size, r.sizeKnown = sym.Of(total), true
@@ -254,17 +254,17 @@ const positionsGrain = 1 << 16
 
 // positionsKernel returns the kernel for slices with different numbers of repetitions. It lists the index of the source
 // slice for each slice of the result in scratch memory, and then gathers the slices.
-func (r *repeatCall) positionsKernel(c *graph.Call) (*graph.Kernel, error) {
-	repeatsMeta, out := c.Meta(r.repeatsOperand), c.Out[0]
+func (r *repeatCall) positionsKernel(call *graph.Call) (*graph.Kernel, error) {
+	repeatsMeta, out := call.Meta(r.repeatsOperand), call.Out[0]
 	m, size := kit.KnownMeta(r.valueType), kit.KnownSize(r.size)
 	listLen := size // positions to list: none if slices are empty
 	if out.Numel() == 0 {
 		listLen = 0
 	}
-	k := &graph.Kernel{Phases: r.listingPhases(repeatsMeta, m.Shape[r.dim], size, listLen),
+	kernel := &graph.Kernel{Phases: r.listingPhases(repeatsMeta, m.Shape[r.dim], size, listLen),
 		Scratch: 8 * (listLen + m.Shape[r.dim])}
 	if out.Numel() == 0 {
-		return k, nil
+		return kernel, nil
 	}
 	index := kit.ScratchBuffer(0, tensor.New(tensor.Int64, size))
 	var last *graph.Kernel
@@ -272,16 +272,16 @@ func (r *repeatCall) positionsKernel(c *graph.Call) (*graph.Kernel, error) {
 	case r.repeatsOperand == 0: // the result has the positions themselves
 		last = copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, out), Src: index})
 	case r.flattened:
-		m := c.Meta(0)
-		x := &indexedWalk{shape: out.Shape, operands: []walkOperand{operandAt(0, out), {kit.InBuffer(c, 0), []int{0}},
+		m := call.Meta(0)
+		x := &indexedWalk{shape: out.Shape, operands: []walkOperand{operandAt(0, out), {kit.InBuffer(call, 0), []int{0}},
 			{index, kit.ByteStrides(index.Meta)}},
 			lookups: []lookup{{operand: 2, isInt64: true, size: m.Numel(), step: m.DType.Size(), flatLayout: &m}}}
 		last = x.kernel(kit.GatherOps(out.DType))
 	default:
-		last = selectKernel(c, index, r.dim)
+		last = selectKernel(call, index, r.dim)
 	}
-	k.Phases, k.Worker = append(k.Phases, last.Phases...), last.Worker
-	return k, nil
+	kernel.Phases, kernel.Worker = append(kernel.Phases, last.Phases...), last.Worker
+	return kernel, nil
 }
 
 // listingPhases returns the phases that list positions in scratch memory. The first phase computes prefix sums of the
@@ -342,33 +342,33 @@ func repeatStep(m tensor.Meta) int {
 // with shapes that depend on data.
 func repeatInterleave(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (res []*tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
-	r, err := newRepeatCall(c)
+	repeat, err := newRepeatCall(c)
 	if err != nil {
 		return nil, err
 	}
 	var positions []int
-	n, size := kit.KnownSize(r.valueType.Shape[r.dim]), -1
-	if r.sizeKnown {
-		size = kit.KnownSize(r.size)
+	n, size := kit.KnownSize(repeat.valueType.Shape[repeat.dim]), -1
+	if repeat.sizeKnown {
+		size = kit.KnownSize(repeat.size)
 	}
-	if shape := kit.KnownSizes(kit.ReplaceSizes(r.valueType.Shape, r.dim, r.size)); r.sizeKnown &&
+	if shape := kit.KnownSizes(kit.ReplaceSizes(repeat.valueType.Shape, repeat.dim, repeat.size)); repeat.sizeKnown &&
 		tensor.Numel(shape) == 0 {
-		if r.perSlice {
-			_, err = repeatsOf(in[r.repeatsOperand]).checkTotal(ctx, n, size)
+		if repeat.perSlice {
+			_, err = repeatsOf(in[repeat.repeatsOperand]).checkTotal(ctx, n, size)
 		}
-		return []*tensor.Tensor{tensor.Zeros(r.dtype, shape...)}, err
+		return []*tensor.Tensor{tensor.Zeros(repeat.dtype, shape...)}, err
 	}
-	if !r.perSlice {
-		count := kit.KnownSize(r.count)
+	if !repeat.perSlice {
+		count := kit.KnownSize(repeat.count)
 		positions = kit.NewInts[int](n * count)
 		for k := range positions {
 			positions[k] = k / count
 		}
-	} else if positions, err = repeatedPositions(ctx, in[r.repeatsOperand], n, size); err != nil {
+	} else if positions, err = repeatedPositions(ctx, in[repeat.repeatsOperand], n, size); err != nil {
 		return nil, err
 	}
-	if r.perSlice && r.repeatsOperand == 0 {
-		out := tensor.Zeros(r.dtype, len(positions))
+	if repeat.perSlice && repeat.repeatsOperand == 0 {
+		out := tensor.Zeros(repeat.dtype, len(positions))
 		for k, i := range positions {
 			if k%kit.CheckEvery == 0 {
 				interrupt.Check(ctx)
@@ -378,11 +378,11 @@ func repeatInterleave(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (
 		return []*tensor.Tensor{out}, nil
 	}
 	t := in[0]
-	if r.flattened {
+	if repeat.flattened {
 		if t, err = kit.RowMajorAs(ctx, t, t.Numel()); err != nil {
 			return nil, err
 		}
 	}
-	out, err := pickSlices(ctx, t, r.dim, positions)
+	out, err := pickSlices(ctx, t, repeat.dim, positions)
 	return []*tensor.Tensor{out}, err
 }

@@ -64,29 +64,29 @@ var (
 func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 	spec func(c *graph.Call) scatterCall) *graph.Op {
 	checkedSpec := func(c *graph.Call) (scatterCall, error) {
-		s := spec(c)
-		d, err := tensor.WrapDim(s.dim, c.Type(0).Rank())
-		s.dim = d
-		return s, err
+		scatter := spec(c)
+		d, err := tensor.WrapDim(scatter.dim, c.Type(0).Rank())
+		scatter.dim = d
+		return scatter, err
 	}
 	return kit.DefineWith(attrs, graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc + " A negative index counts from the end.",
 			Params: []graph.Param{kit.Self, indexParam, {Name: "src", Number: name == "scatter", Attr: "value"}},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				s, err := checkedSpec(c)
+				scatter, err := checkedSpec(c)
 				if err == nil {
-					err = scatterCheck(name, c, &s)
+					err = scatterCheck(name, c, &scatter)
 				}
 				t := c.Type(0)
 				return c.One(t.RowMajor()), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				s, err := checkedSpec(c)
+				scatter, err := checkedSpec(c)
 				if err != nil {
 					return nil, err
 				}
-				return s.reference(in)
+				return scatter.reference(in)
 			},
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4), kit.I64(2, 3), kit.F32(3, 3).WithStrides([]int{1, 3})},
 				Attrs: example}},
@@ -95,43 +95,42 @@ func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 			Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{spec(c).dim} })},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
-				s, err := checkedSpec(c)
+				scatter, err := checkedSpec(c)
 				if err != nil {
 					return nil, err
 				}
-				return s.compile(c)
+				return scatter.compile(c)
 			},
 		},
 	})
 }
 
 // scatterCheck returns PyTorch's error for an invalid call.
-func scatterCheck(name string, c *graph.Call, s *scatterCall) error {
-	t, ix, src := c.Type(0), c.Type(1), c.Type(2)
-	if err := checkIndexDType(name, ix.DType); err != nil && !kit.IsEmpty(ix) {
+func scatterCheck(name string, c *graph.Call, scatter *scatterCall) error {
+	self, index, src := c.Type(0), c.Type(1), c.Type(2)
+	if err := checkIndexDType(name, index.DType); err != nil && !kit.IsEmpty(index) {
 		return err
 	}
 	number := c.In[2].Kind == graph.NumberArg
-	if !number && src.DType != t.DType {
+	if !number && src.DType != self.DType {
 		return fmt.Errorf("%s(): Expected self.dtype to be equal to src.dtype", name)
 	}
-	if mode := s.mode(); t.DType.IsComplex() && (mode == combineMax || mode == combineMin) {
-		return kit.NotImplementedBy(name, t.DType)
+	if mode := scatter.mode(); self.DType.IsComplex() && (mode == combineMax || mode == combineMin) {
+		return kit.NotImplementedBy(name, self.DType)
 	}
-	if s.reduce == "mean" && t.DType == tensor.Bool {
-		return kit.NotImplementedBy(name, t.DType)
+	if scatter.reduce == "mean" && self.DType == tensor.Bool {
+		return kit.NotImplementedBy(name, self.DType)
 	}
-	if kit.IsEmpty(ix) {
+	if kit.IsEmpty(index) {
 		return nil
 	}
-	if max(1, ix.Rank()) != max(1, t.Rank()) || !number && max(1, ix.Rank()) != max(1, src.Rank()) {
+	if max(1, index.Rank()) != max(1, self.Rank()) || !number && max(1, index.Rank()) != max(1, src.Rank()) {
 		return errors.New("Index tensor must have the same number of dimensions as self and src tensors")
 	}
-	for d, n := range ix.Shape {
-		if d != s.dim && n.Gt(kit.SizeAtDim(t, d)).Holds() || !number && n.Gt(kit.SizeAtDim(src, d)).Holds() {
+	for d, n := range index.Shape {
+		if d != scatter.dim && n.Gt(kit.SizeAtDim(self, d)).Holds() || !number && n.Gt(kit.SizeAtDim(src, d)).Holds() {
 			return fmt.Errorf("Expected index %s to be smaller than self %s apart from dimension %d and to be smaller size "+
-				"than src %s",
-				tensor.Sizes(ix.Shape), tensor.Sizes(t.Shape), s.dim, tensor.Sizes(src.Shape))
+				"than src %s", tensor.Sizes(index.Shape), tensor.Sizes(self.Shape), scatter.dim, tensor.Sizes(src.Shape))
 		}
 	}
 	return nil
@@ -139,68 +138,70 @@ func scatterCheck(name string, c *graph.Call, s *scatterCall) error {
 
 // walk returns a walk over all elements of index. It combines elements of the plain operand into the table.
 func (s *scatterCall) walk(c *graph.Call, table kit.Buffer, plain walkOperand) *indexedWalk {
-	ix := c.Meta(1)
+	index := c.Meta(1)
 	steps := withoutStep(kit.ByteStrides(table.Meta), s.dim)
-	if ix.Rank() == 0 {
+	if index.Rank() == 0 {
 		steps = nil
 	} else if table.Meta.Rank() == 0 {
 		steps = []int{0}
 	}
-	if plain.IsData() || len(plain.steps) != ix.Rank() {
-		plain.steps = make([]int, ix.Rank())
+	if plain.IsData() || len(plain.steps) != index.Rank() {
+		plain.steps = make([]int, index.Rank())
 	}
-	return &indexedWalk{shape: ix.Shape, operands: []walkOperand{plain, {table, steps}, operandAt(2, ix)},
-		lookups: []lookup{lookupAlong(table.Meta, ix, s.dim)}, writesTable: true}
+	return &indexedWalk{shape: index.Shape, operands: []walkOperand{plain, {table, steps}, operandAt(2, index)},
+		lookups: []lookup{lookupAlong(table.Meta, index, s.dim)}, writesTable: true}
 }
 
 // compile returns a kernel with up to four phases. The first copies self to the output. Without includeSelf, the second
 // sets the indexed elements to the identity of the reduction. The third combines the elements of src into the output.
 // For a mean, the last divides the sums.
-func (s *scatterCall) compile(c *graph.Call) (*graph.Kernel, error) {
-	k := copySelf(c)
-	if c.Meta(1).Numel() == 0 {
-		return k, nil
+func (s *scatterCall) compile(call *graph.Call) (*graph.Kernel, error) {
+	kernel := copySelf(call)
+	if call.Meta(1).Numel() == 0 {
+		return kernel, nil
 	}
-	out, one := c.Out[0], tensor.IntScalar(1)
+	out, one := call.Out[0], tensor.IntScalar(1)
 	if !s.includeSelf {
 		identity := walkOperand{Buffer: kit.DataBuffer(identityOf(out.DType, s.mode()))}
-		k.Phases = append(k.Phases, s.walk(c, kit.OutBuffer(c, 0), identity).phase(scatterOps(out.DType, combineSet, one)))
+		kernel.Phases = append(kernel.Phases, s.walk(call, kit.OutBuffer(call, 0),
+			identity).phase(scatterOps(out.DType, combineSet, one)))
 	}
-	plain := operandAt(3, c.Meta(2))
-	if a := c.In[2]; a.Kind == graph.NumberArg {
+	plain := operandAt(3, call.Meta(2))
+	if a := call.In[2]; a.Kind == graph.NumberArg {
 		plain = walkOperand{Buffer: kit.DataBuffer(a.Number.Tensor(out.DType))}
 	}
-	k.Phases = append(k.Phases, s.walk(c, kit.OutBuffer(c, 0), plain).phase(scatterOps(out.DType, s.mode(), one)))
+	kernel.Phases = append(kernel.Phases, s.walk(call, kit.OutBuffer(call, 0),
+		plain).phase(scatterOps(out.DType, s.mode(), one)))
 	if s.reduce == "mean" {
-		s.addMeanPhases(c, k)
+		s.addMeanPhases(call, kernel)
 	}
-	return k, nil
+	return kernel, nil
 }
 
 // identityOf returns the identity element of a reduction.
-func identityOf(d tensor.DType, mode combineMode) *tensor.Tensor {
-	s := tensor.IntScalar(0)
+func identityOf(dtype tensor.DType, mode combineMode) *tensor.Tensor {
+	identity := tensor.IntScalar(0)
 	switch {
 	case mode == combineMul:
-		s = tensor.IntScalar(1)
+		identity = tensor.IntScalar(1)
 	case mode == combineAdd || mode == combineSet:
-	case d == tensor.Bool:
-		s = tensor.BoolScalar(mode == combineMin)
-	case d.IsFloat():
-		s = tensor.FloatScalar(math.Inf(map[combineMode]int{combineMax: -1, combineMin: 1}[mode]))
-	case d.IsSigned():
-		minInt := int64(-1) << (8*d.Size() - 1)
-		s = tensor.IntScalar(map[combineMode]int64{combineMax: minInt, combineMin: ^minInt}[mode])
+	case dtype == tensor.Bool:
+		identity = tensor.BoolScalar(mode == combineMin)
+	case dtype.IsFloat():
+		identity = tensor.FloatScalar(math.Inf(map[combineMode]int{combineMax: -1, combineMin: 1}[mode]))
+	case dtype.IsSigned():
+		minInt := int64(-1) << (8*dtype.Size() - 1)
+		identity = tensor.IntScalar(map[combineMode]int64{combineMax: minInt, combineMin: ^minInt}[mode])
 	case mode == combineMin:
-		s = tensor.IntScalar(-1)
+		identity = tensor.IntScalar(-1)
 	}
-	return s.Tensor(d)
+	return identity.Tensor(dtype)
 }
 
 // addMeanPhases adds the phases that turn sums into means. They count the elements of each sum in scratch memory and
 // divide the sum by the count.
-func (s *scatterCall) addMeanPhases(c *graph.Call, k *graph.Kernel) {
-	out := c.Out[0]
+func (s *scatterCall) addMeanPhases(call *graph.Call, kernel *graph.Kernel) {
+	out := call.Out[0]
 	n, size := out.Numel(), out.DType.Size()
 	initialCount := tensor.IntScalar(0)
 	if s.includeSelf {
@@ -208,7 +209,7 @@ func (s *scatterCall) addMeanPhases(c *graph.Call, k *graph.Kernel) {
 	}
 	// Counts have the layout of the sums, which are dense.
 	count := kit.ScratchBuffer(0, tensor.Meta{DType: tensor.Int64, Shape: out.Shape, Strides: out.Strides})
-	k.Scratch = 8 * n
+	kernel.Scratch = 8 * n
 	eachBlock := func(f func(m *graph.Mem, counts []int64, at int)) graph.Phase {
 		return graph.Phase{Chunks: kit.DivUp(n, machine.GatherGrain), Run: func(m *graph.Mem, chunk int) error {
 			at := chunk * machine.GatherGrain
@@ -222,7 +223,7 @@ func (s *scatterCall) addMeanPhases(c *graph.Call, k *graph.Kernel) {
 		}
 	})
 	one := kit.DataBuffer(tensor.IntScalar(1).Tensor(tensor.Int64))
-	counting := s.walk(c, count, walkOperand{Buffer: one}).
+	counting := s.walk(call, count, walkOperand{Buffer: one}).
 		phase(scatterOps(tensor.Int64, combineAdd, tensor.IntScalar(1)))
 	loopDType := kit.LoopDType(out.DType)
 	load, store := tensor.Converter(loopDType, out.DType), tensor.Converter(out.DType, loopDType)
@@ -232,31 +233,31 @@ func (s *scatterCall) addMeanPhases(c *graph.Call, k *graph.Kernel) {
 				continue
 			}
 			var buf [2]uint64
-			v := unsafe.Pointer(&buf)
-			p := unsafe.Add(m.Ptrs[0], (at+i)*size)
-			load(v, p, 0, 0, 1)
+			value := unsafe.Pointer(&buf)
+			address := unsafe.Add(m.Ptrs[0], (at+i)*size)
+			load(value, address, 0, 0, 1)
 			switch loopDType {
 			case tensor.Int64:
-				*(*int64)(v) = floorDiv(*(*int64)(v), n)
+				*(*int64)(value) = floorDiv(*(*int64)(value), n)
 			case tensor.Float32:
-				*(*float32)(v) /= float32(n)
+				*(*float32)(value) /= float32(n)
 			case tensor.Complex64:
-				*(*complex64)(v) /= complex(float32(n), 0)
+				*(*complex64)(value) /= complex(float32(n), 0)
 			case tensor.Complex128:
-				*(*complex128)(v) /= complex(float64(n), 0)
+				*(*complex128)(value) /= complex(float64(n), 0)
 			default:
-				*(*float64)(v) /= float64(n)
+				*(*float64)(value) /= float64(n)
 			}
-			store(p, v, 0, 0, 1)
+			store(address, value, 0, 0, 1)
 		}
 	})
-	k.Phases = append(k.Phases, setCounts, counting, divideSums)
+	kernel.Phases = append(kernel.Phases, setCounts, counting, divideSums)
 }
 
 // reference combines one element after another. counts has the number of elements combined so far at each position.
 func (s *scatterCall) reference(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
-	d, mode, one := out.DType, s.mode(), tensor.IntScalar(1)
+	dtype, mode, one := out.DType, s.mode(), tensor.IntScalar(1)
 	counts := tensor.Zeros(tensor.Int64, out.Shape...)
 	var firstErr error
 	kit.EachIndex(in[1].Shape, func(at []int) {
@@ -273,33 +274,33 @@ func (s *scatterCall) reference(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		if in[2].Rank() == 0 {
 			from = nil
 		}
-		n := counts.At(to...).Int()
-		v := in[2].CopyTo(tensor.New(d, in[2].Shape...)).At(from...)
-		if n > 0 || s.includeSelf {
-			v = refCombine(d, mode, one, out.At(to...), v)
+		count := counts.At(to...).Int()
+		value := in[2].CopyTo(tensor.New(dtype, in[2].Shape...)).At(from...)
+		if count > 0 || s.includeSelf {
+			value = refCombine(dtype, mode, one, out.At(to...), value)
 		}
-		out.Set(v, to...)
-		counts.Set(tensor.IntScalar(n+1), to...)
+		out.Set(value, to...)
+		counts.Set(tensor.IntScalar(count+1), to...)
 	})
 	if s.reduce == "mean" {
 		kit.EachIndex(out.Shape, func(at []int) {
-			n := counts.At(at...).Int()
+			count := counts.At(at...).Int()
 			if s.includeSelf {
-				n++
+				count++
 			}
-			v := out.At(at...)
-			if n < 2 {
+			value := out.At(at...)
+			if count < 2 {
 				return
 			}
 			switch {
-			case d.IsFloat():
-				v = tensor.FloatScalar(v.Float() / float64(n))
-			case d.IsComplex():
-				v = tensor.ComplexScalar(v.Complex() / complex(float64(n), 0))
+			case dtype.IsFloat():
+				value = tensor.FloatScalar(value.Float() / float64(count))
+			case dtype.IsComplex():
+				value = tensor.ComplexScalar(value.Complex() / complex(float64(count), 0))
 			default:
-				v = tensor.IntScalar(floorDiv(v.Int(), n))
+				value = tensor.IntScalar(floorDiv(value.Int(), count))
 			}
-			out.Set(v, at...)
+			out.Set(value, at...)
 		})
 	}
 	return []*tensor.Tensor{out}, firstErr

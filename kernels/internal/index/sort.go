@@ -9,6 +9,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
@@ -58,7 +59,7 @@ var (
 
 // sortOp defines sort, which has two outputs, or argsort, which has one.
 func sortOp(name, doc string, outputs int) *graph.Op {
-	o := graph.Op{
+	op := graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc + " Equal elements keep the order of their indices; NaN is greater than all numbers.",
 			Params: []graph.Param{kit.Self},
@@ -88,9 +89,9 @@ func sortOp(name, doc string, outputs int) *graph.Op {
 		},
 	}
 	if outputs == 2 {
-		o.Outputs = valuesAndIndices
+		op.Outputs = valuesAndIndices
 	}
-	return kit.Define[sortAttrs](o)
+	return kit.Define[sortAttrs](op)
 }
 
 // ranking is the computation of sort and topk: it sorts the lines along dim and keeps the first k elements of each
@@ -115,22 +116,22 @@ func topkRank(c *graph.Call) *ranking {
 	return &ranking{max(0, (a.Dim+m.Rank())%max(1, m.Rank())), k, a.Largest}
 }
 
-func inferTopk(c *graph.Call) ([]graph.Result, error) {
-	a, t := kit.Attrs[topkAttrs](c), c.Type(0)
-	dim, err := tensor.WrapDim(a.Dim, t.Rank())
+func inferTopk(call *graph.Call) ([]graph.Result, error) {
+	attrs, self := kit.Attrs[topkAttrs](call), call.Type(0)
+	dim, err := tensor.WrapDim(attrs.Dim, self.Rank())
 	switch {
 	case err != nil:
 		return nil, err
-	case kit.IsNegative(a.K) || a.K.Gt(kit.SizeAtDim(t, dim)).Holds():
+	case kit.IsNegative(attrs.K) || attrs.K.Gt(kit.SizeAtDim(self, dim)).Holds():
 		return nil, errors.New("selected index k out of range")
-	case t.DType == tensor.Bool || t.DType.IsComplex():
-		return nil, kit.NotImplemented("topk", t.DType)
+	case self.DType == tensor.Bool || self.DType.IsComplex():
+		return nil, kit.NotImplemented("topk", self.DType)
 	}
-	shape := t.Shape
+	shape := self.Shape
 	if len(shape) > 0 {
-		shape = kit.ReplaceSizes(shape, dim, a.K)
+		shape = kit.ReplaceSizes(shape, dim, attrs.K)
 	}
-	return kit.WithIndices(c, tensor.NewType(t.DType, shape...)), nil
+	return kit.WithIndices(call, tensor.NewType(self.DType, shape...)), nil
 }
 
 // rankedElement is an element and its index in the line.
@@ -161,30 +162,30 @@ func compareDescending[T kit.Sortable](a, b rankedElement[T]) int {
 	return int(a.index - b.index)
 }
 
-func (r *ranking) compile(c *graph.Call) (*graph.Kernel, error) {
-	if c.Out[0].Numel() == 0 {
+func (r *ranking) compile(call *graph.Call) (*graph.Kernel, error) {
+	if call.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	d := c.Meta(0).DType
+	d := call.Meta(0).DType
 	switch kit.LoopDType(d) {
 	case tensor.Int64:
-		return rankKernel[int64](r, c, d), nil
+		return rankKernel[int64](r, call, d), nil
 	case tensor.Float32:
-		return rankKernel[float32](r, c, d), nil
+		return rankKernel[float32](r, call, d), nil
 	}
-	return rankKernel[float64](r, c, d), nil
+	return rankKernel[float64](r, call, d), nil
 }
 
 // rankKernel returns a kernel that sorts each line in worker memory. The values of the result are copied from the
 // operand by index, so that their bits are preserved.
-func rankKernel[T kit.Sortable](r *ranking, c *graph.Call, d tensor.DType) *graph.Kernel {
-	m, size := c.Meta(0), d.Size()
-	n := sizeAt(m, r.dim)
-	metas := append([]tensor.Meta{m}, c.Out...)
-	lines := kit.NewLineSet(m.Shape, r.dim, metas...)
+func rankKernel[T kit.Sortable](rank *ranking, call *graph.Call, d tensor.DType) *graph.Kernel {
+	m, size := call.Meta(0), d.Size()
+	n := sizeAt(m, rank.dim)
+	metas := append([]tensor.Meta{m}, call.Out...)
+	lines := kit.NewLineSet(m.Shape, rank.dim, metas...)
 	load := tensor.Converter(kit.LoopDType(d), d)
-	inStep, valueStep := kit.StepAt(m, r.dim), kit.StepAt(c.Out[0], r.dim)
-	indexStep := kit.StepAt(c.Out[len(c.Out)-1], r.dim)
+	inStep, valueStep := kit.StepAt(m, rank.dim), kit.StepAt(call.Out[0], rank.dim)
+	indexStep := kit.StepAt(call.Out[len(call.Out)-1], rank.dim)
 	unsigned := d == tensor.Uint64
 	log2 := 1
 	for 1<<log2 < n {
@@ -194,16 +195,16 @@ func rankKernel[T kit.Sortable](r *ranking, c *graph.Call, d tensor.DType) *grap
 	return &graph.Kernel{Worker: n * int(unsafe.Sizeof(rankedElement[T]{})),
 		Phases: []graph.Phase{lines.Phase(sortCost, func(mem *graph.Mem, offsets [4]int) error {
 			line := unsafe.Slice((*rankedElement[T])(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n)
-			src := unsafe.Add(mem.Ptrs[len(c.Out)], offsets[0])
+			src := unsafe.Add(mem.Ptrs[len(call.Out)], offsets[0])
 			loadRanked(mem.Context, line, load, src, inStep, unsigned)
-			line = takeBest(mem.Context, line, r.k, r.descending)
-			dst := unsafe.Add(mem.Ptrs[len(c.Out)-1], offsets[len(c.Out)])
+			line = takeBest(mem.Context, line, rank.k, rank.descending)
+			dst := unsafe.Add(mem.Ptrs[len(call.Out)-1], offsets[len(call.Out)])
 			kit.Blocks(mem.Context, len(line), func(begin, end int) {
 				for i := begin; i < end; i++ {
 					*(*int64)(unsafe.Add(dst, i*indexStep)) = line[i].index
 				}
 			})
-			if len(c.Out) == 2 {
+			if len(call.Out) == 2 {
 				to := unsafe.Add(mem.Ptrs[0], offsets[1])
 				for i := range line {
 					if i%kit.CheckEvery == kit.CheckEvery-1 {
@@ -242,25 +243,26 @@ func flipSigns[T kit.Sortable](line []rankedElement[T]) {
 // siftsPerCheck is the number of elements that are sifted into a heap between two checks of the context.
 const siftsPerCheck = kit.CheckEvery / 8
 
-// takeBest returns the first k elements of the line in sorted order. If k is small, a heap holds the best k elements
-// found so far, with the worst of them at the root. Only these k elements are sorted at the end.
-func takeBest[T kit.Sortable](ctx context.Context, line []rankedElement[T], k int, descending bool) []rankedElement[T] {
+// takeBest returns the first count elements of the line in sorted order. If count is small, a heap holds the best count
+// elements found so far, with the worst of them at the root. Only these elements are sorted at the end.
+func takeBest[T kit.Sortable](ctx context.Context, line []rankedElement[T], count int,
+	descending bool) []rankedElement[T] {
 	cmp := compareAscending[T]
 	if descending {
 		cmp = compareDescending[T]
 	}
-	if k == 0 {
+	if count == 0 {
 		return line[:0]
 	}
-	if k*4 < len(line) {
-		heap := line[:k]
-		for i := k/2 - 1; i >= 0; i-- {
+	if count*4 < len(line) {
+		heap := line[:count]
+		for i := count/2 - 1; i >= 0; i-- {
 			if i%siftsPerCheck == 0 {
 				interrupt.Check(ctx)
 			}
 			siftDown(heap, i, cmp)
 		}
-		for i, e := range line[k:] {
+		for i, e := range line[count:] {
 			if i%siftsPerCheck == siftsPerCheck-1 {
 				interrupt.Check(ctx)
 			}
@@ -272,7 +274,7 @@ func takeBest[T kit.Sortable](ctx context.Context, line []rankedElement[T], k in
 		line = heap
 	}
 	kit.Sort(ctx, line, cmp)
-	return line[:k]
+	return line[:count]
 }
 
 // siftDown restores the order of a heap after element i was replaced.
@@ -294,22 +296,22 @@ func siftDown[T kit.Sortable](h []rankedElement[T], i int, cmp func(a, b rankedE
 }
 
 // reference is the reference of sort and topk. It sorts each line stably by comparisons of scalars.
-func (r *ranking) reference(t *tensor.Tensor) ([]*tensor.Tensor, error) {
-	shape := slices.Clone(t.Shape)
+func (r *ranking) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
+	shape := slices.Clone(self.Shape)
 	if len(shape) > 0 {
 		shape[r.dim] = r.k
 	}
-	values, indices := tensor.Zeros(t.DType, shape...), tensor.Zeros(tensor.Int64, shape...)
+	values, indices := tensor.Zeros(self.DType, shape...), tensor.Zeros(tensor.Int64, shape...)
 	before := func(a, b tensor.Scalar) bool {
 		switch x, y := a.Float(), b.Float(); {
-		case t.DType == tensor.Uint64:
+		case self.DType == tensor.Uint64:
 			return uint64(a.Int()) < uint64(b.Int())
-		case t.DType.IsFloat():
+		case self.DType.IsFloat():
 			return x < y || y != y && x == x
 		}
 		return a.Int() < b.Int()
 	}
-	lineStarts := slices.Clone(t.Shape)
+	lineStarts := slices.Clone(self.Shape)
 	if len(lineStarts) > 0 {
 		lineStarts[r.dim] = 1
 	}
@@ -322,13 +324,13 @@ func (r *ranking) reference(t *tensor.Tensor) ([]*tensor.Tensor, error) {
 			if len(at) > 0 {
 				at[r.dim] = i
 			}
-			return t.At(at...)
+			return self.At(at...)
 		}
-		order := make([]int, sizeAt(t.Meta, r.dim))
+		order := make([]int, sizeAt(self.Meta, r.dim))
 		for i := range order {
 			order[i] = i
 		}
-		slices.SortStableFunc(order, func(a, b int) int {
+		sorted.Func(order, func(a, b int) int {
 			x, y := get(a), get(b)
 			if r.descending {
 				x, y = y, x
@@ -366,8 +368,8 @@ var Kthvalue = kit.Define[kthAttrs](graph.Op{
 		Doc: "Returns the k-th smallest element along a dimension and its index; equal elements " +
 			"keep the order of their indices.",
 		Params: []graph.Param{kit.Self}, Outputs: valuesAndIndices,
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			a, t := kit.Attrs[kthAttrs](c), c.Type(0)
+		Infer: func(call *graph.Call) ([]graph.Result, error) {
+			a, t := kit.Attrs[kthAttrs](call), call.Type(0)
 			dim, err := tensor.WrapDim(a.Dim, t.Rank())
 			switch {
 			case err != nil:
@@ -383,7 +385,7 @@ var Kthvalue = kit.Define[kthAttrs](graph.Op{
 					shape = slices.Delete(shape, dim, dim+1)
 				}
 			}
-			return kit.WithIndices(c, tensor.NewType(t.DType, shape...)), nil
+			return kit.WithIndices(call, tensor.NewType(t.DType, shape...)), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[kthAttrs](c)
@@ -415,46 +417,46 @@ var Kthvalue = kit.Define[kthAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Compile: compileKth},
 })
 
-func compileKth(c *graph.Call) (*graph.Kernel, error) {
-	a, m := kit.Attrs[kthAttrs](c), c.Meta(0)
-	if c.Out[0].Numel() == 0 {
+func compileKth(call *graph.Call) (*graph.Kernel, error) {
+	attrs, m := kit.Attrs[kthAttrs](call), call.Meta(0)
+	if call.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	dim, err := tensor.WrapDim(a.Dim, m.Rank())
+	dim, err := tensor.WrapDim(attrs.Dim, m.Rank())
 	if err != nil {
 		return nil, err
 	}
 	switch kit.LoopDType(m.DType) {
 	case tensor.Int64:
-		return kthKernel[int64](c, dim, a.K), nil
+		return kthKernel[int64](call, dim, attrs.K), nil
 	case tensor.Float32:
-		return kthKernel[float32](c, dim, a.K), nil
+		return kthKernel[float32](call, dim, attrs.K), nil
 	}
-	return kthKernel[float64](c, dim, a.K), nil
+	return kthKernel[float64](call, dim, attrs.K), nil
 }
 
 // kthKernel returns a kernel that finds the k smallest elements of each line, as topk does, and takes the last of them.
-func kthKernel[T kit.Sortable](c *graph.Call, dim, k int) *graph.Kernel {
+func kthKernel[T kit.Sortable](call *graph.Call, dim, k int) *graph.Kernel {
 	outs := make([]tensor.Meta, 2)
-	for i, o := range c.Out {
+	for i, o := range call.Out {
 		outs[i] = o
-		if o.Rank() < c.Meta(0).Rank() {
+		if o.Rank() < call.Meta(0).Rank() {
 			outs[i].Shape = slices.Insert(slices.Clone(o.Shape), dim, 1)
 			outs[i].Strides = slices.Insert(slices.Clone(o.Strides), dim, 0)
 		}
 	}
-	m, d := c.Meta(0), c.Meta(0).DType
+	m, dtype := call.Meta(0), call.Meta(0).DType
 	n, inStep := sizeAt(m, dim), kit.StepAt(m, dim)
 	lines := kit.NewLineSet(m.Shape, dim, m, outs[0], outs[1])
-	load := tensor.Converter(kit.LoopDType(d), d)
+	load := tensor.Converter(kit.LoopDType(dtype), dtype)
 	return &graph.Kernel{Worker: n * int(unsafe.Sizeof(rankedElement[T]{})),
 		Phases: []graph.Phase{lines.Phase(32*n, func(mem *graph.Mem, offsets [4]int) error {
 			line := unsafe.Slice((*rankedElement[T])(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n)
 			src := unsafe.Add(mem.Ptrs[2], offsets[0])
-			loadRanked(mem.Context, line, load, src, inStep, d == tensor.Uint64)
+			loadRanked(mem.Context, line, load, src, inStep, dtype == tensor.Uint64)
 			index := takeBest(mem.Context, line, k, false)[k-1].index
 			*(*int64)(unsafe.Add(mem.Ptrs[1], offsets[2])) = index
-			kit.CopyElement(unsafe.Add(mem.Ptrs[0], offsets[1]), unsafe.Add(src, int(index)*inStep), d.Size())
+			kit.CopyElement(unsafe.Add(mem.Ptrs[0], offsets[1]), unsafe.Add(src, int(index)*inStep), dtype.Size())
 			return nil
 		})}}
 }

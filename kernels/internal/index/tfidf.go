@@ -33,9 +33,9 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 		Doc: "Counts the n-grams of a pool in rows of integers: [n] or [rows, n] gives one " +
 			"float32 vector per row.",
 		Params: []graph.Param{kit.Self},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			m := c.Type(0)
-			t, err := newTfidf(kit.Attrs[tfidfAttrs](c))
+		Infer: func(call *graph.Call) ([]graph.Result, error) {
+			m := call.Type(0)
+			t, err := newTfidf(kit.Attrs[tfidfAttrs](call))
 			if err != nil {
 				return nil, err
 			}
@@ -43,7 +43,7 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 				return nil, fmt.Errorf("tfidf_vectorizer: expected int32 or int64 of 1 or 2 dimensions, got %v", m)
 			}
 			out, err := kit.FreshType(tensor.Float32, append(slices.Clone(m.Shape[:m.Rank()-1]), sym.Of(t.size)))
-			return c.One(out), err
+			return call.One(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			t, err := newTfidf(kit.Attrs[tfidfAttrs](c))
@@ -110,35 +110,36 @@ type tfidfGram struct {
 const maxTfidfPosition = 1 << 24
 
 // newTfidf checks the attributes and divides the pool into n-grams.
-func newTfidf(a *tfidfAttrs) (*tfidf, error) {
-	t := &tfidf{attrs: a}
-	for n, from := range a.NgramCounts {
-		to := len(a.Pool)
-		if n+1 < len(a.NgramCounts) {
-			to = a.NgramCounts[n+1]
+func newTfidf(attrs *tfidfAttrs) (*tfidf, error) {
+	vectorizer := &tfidf{attrs: attrs}
+	for n, from := range attrs.NgramCounts {
+		to := len(attrs.Pool)
+		if n+1 < len(attrs.NgramCounts) {
+			to = attrs.NgramCounts[n+1]
 		}
-		if from < 0 || to < from || to > len(a.Pool) || (to-from)%(n+1) != 0 {
+		if from < 0 || to < from || to > len(attrs.Pool) || (to-from)%(n+1) != 0 {
 			return nil, errors.New("tfidf_vectorizer: ngram_counts do not divide the pool into n-grams")
 		}
 		for ; from < to; from += n + 1 {
-			g := tfidfGram{weight: 1}
-			for _, v := range a.Pool[from : from+n+1] {
-				g.ids = append(g.ids, int64(v))
+			gram := tfidfGram{weight: 1}
+			for _, v := range attrs.Pool[from : from+n+1] {
+				gram.ids = append(gram.ids, int64(v))
 			}
-			k := len(t.grams)
-			if k >= len(a.NgramIndexes) || a.NgramIndexes[k] < 0 || a.NgramIndexes[k] > maxTfidfPosition || a.Weights != nil &&
-				k >= len(a.Weights) {
+			k := len(vectorizer.grams)
+			if k >= len(attrs.NgramIndexes) || attrs.NgramIndexes[k] < 0 || attrs.NgramIndexes[k] > maxTfidfPosition ||
+				attrs.Weights != nil &&
+					k >= len(attrs.Weights) {
 				return nil, errors.New("tfidf_vectorizer: ngram_indexes or weights do not fit the pool")
 			}
-			g.position = a.NgramIndexes[k]
-			if a.Weights != nil {
-				g.weight = float32(a.Weights[k])
+			gram.position = attrs.NgramIndexes[k]
+			if attrs.Weights != nil {
+				gram.weight = float32(attrs.Weights[k])
 			}
-			t.size = max(t.size, g.position+1)
-			t.grams = append(t.grams, g)
+			vectorizer.size = max(vectorizer.size, gram.position+1)
+			vectorizer.grams = append(vectorizer.grams, gram)
 		}
 	}
-	return t, nil
+	return vectorizer, nil
 }
 
 // includes reports whether the attributes request n-grams of g's length.
@@ -162,7 +163,7 @@ func (t *tfidf) maxDistance(g *tfidfGram, n int) int {
 
 // count returns the number of occurrences of the n-gram in row x. `distance` is the distance between neighbouring
 // elements of an occurrence.
-func (g *tfidfGram) count(m *graph.Mem, x []int64, distance int) int {
+func (g *tfidfGram) count(mem *graph.Mem, x []int64, distance int) int {
 	count := 0
 	for from := 0; from+(len(g.ids)-1)*distance < len(x); from++ {
 		same := true
@@ -172,7 +173,7 @@ func (g *tfidfGram) count(m *graph.Mem, x []int64, distance int) int {
 		if same {
 			count++
 		}
-		m.Count(len(g.ids))
+		mem.Count(len(g.ids))
 	}
 	return count
 }
@@ -197,8 +198,8 @@ const tfidfGrain = 1 << 20
 // kernel returns the kernel of the call. It first counts the occurrences of each n-gram at all distances in scratch
 // memory. Then it writes the results. A unit of work counts one n-gram in one row, at some of the distances.
 func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
-	x := copies.NewKernelBuilder(c)
-	buffers := []kit.Buffer{x.Result(0, tensor.Float32), x.Dense(x.In(0), tensor.Int64)}
+	builder := copies.NewKernelBuilder(c)
+	buffers := []kit.Buffer{builder.Result(0, tensor.Float32), builder.Dense(builder.In(0), tensor.Int64)}
 	m := c.Meta(0)
 	n := m.Shape[m.Rank()-1]
 	rows, grams := c.Out[0].Numel()/t.size, len(t.grams)
@@ -213,18 +214,18 @@ func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 		return nil
 	})
 	unitsPerRow := units[grams]
-	countGrams := copies.ChunkedPhase(rows*unitsPerRow, min(n, math.MaxInt32)*distancesPerUnit, func(m *graph.Mem, begin,
+	countGrams := copies.ChunkedPhase(rows*unitsPerRow, min(n, math.MaxInt32)*distancesPerUnit, func(mem *graph.Mem, begin,
 		end int) error {
 		for u := begin; u < end; u++ {
 			row := u / unitsPerRow
 			i, _ := slices.BinarySearch(units, u%unitsPerRow+1)
 			g := &t.grams[i-1]
-			line := unsafe.Slice((*int64)(kit.AddressOf[int64](m.Ptrs[1], row*n)), n)
+			line := unsafe.Slice((*int64)(kit.AddressOf[int64](mem.Ptrs[1], row*n)), n)
 			first, found := (u%unitsPerRow-units[i-1])*distancesPerUnit+1, 0
 			for distance := first; distance < min(first+distancesPerUnit, t.maxDistance(g, n)+1); distance++ {
-				found += g.count(m, line, distance)
+				found += g.count(mem, line, distance)
 			}
-			atomic.AddInt64(&counts(m)[row*grams+i-1], int64(found))
+			atomic.AddInt64(&counts(mem)[row*grams+i-1], int64(found))
 		}
 		return nil
 	})
@@ -241,6 +242,6 @@ func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 		}
 		return nil
 	})
-	x.AddPhases(8*rows*grams, 0, buffers, clearCounts, countGrams, writeResults)
-	return x.Kernel()
+	builder.AddPhases(8*rows*grams, 0, buffers, clearCounts, countGrams, writeResults)
+	return builder.Kernel()
 }

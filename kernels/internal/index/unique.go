@@ -80,55 +80,55 @@ var (
 )
 
 // uniqueOp defines an op that removes duplicates. refine corrects the outlines of results that are not vectors of
-// unknown length; nil if there are none. f computes the results.
+// unknown length; nil if there are none. compute returns the results.
 func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example graph.Attrs,
 	refine func(*graph.Call, []graph.Outline),
-	f func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
+	compute func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
 	return dynamicOp(attrs, graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc + " NaN differs from every element, including itself.",
 		Params: []graph.Param{kit.Self}, Outputs: outputs,
 		Examples: kit.OneExample(tensor.New(tensor.Int32, 3, 4).WithStrides([]int{1, 3}), example),
-	}}, func(c *graph.Call) ([]graph.Outline, error) {
+	}}, func(call *graph.Call) ([]graph.Outline, error) {
 		outlines := slices.Repeat([]graph.Outline{{DType: tensor.Int64}}, len(outputs))
-		if outlines[0].DType = c.Type(0).DType; outlines[0].DType.IsComplex() {
+		if outlines[0].DType = call.Type(0).DType; outlines[0].DType.IsComplex() {
 			return nil, kit.NotImplementedBy(name, outlines[0].DType)
 		}
 		for i := range outlines {
 			outlines[i] = rowMajor(outlines[i].DType, -1)
 		}
 		if refine != nil {
-			refine(c, outlines)
+			refine(call, outlines)
 		}
 		return outlines, nil
 	}, func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		return f(ctx, c, in[0])
+		return compute(ctx, c, in[0])
 	})
 }
 
-// distinctSlices returns the outline of a value that has the distinct slices of t along dim, or the distinct elements
-// of t if dim is nil. PyTorch stacks the slices along a first dimension and then moves this dimension to dim, which
-// determines the layout.
-func distinctSlices(t tensor.Type, dim *int) graph.Outline {
-	o := rowMajor(t.DType, selectedSizes(t, dim)...)
-	if dim == nil || len(o.Sizes) < 2 {
-		return o
+// distinctSlices returns the outline of a value that has the distinct slices of self along dim, or the distinct
+// elements of self if dim is nil. PyTorch stacks the slices along a first dimension and then moves this dimension to
+// dim, which determines the layout.
+func distinctSlices(self tensor.Type, dim *int) graph.Outline {
+	outline := rowMajor(self.DType, selectedSizes(self, dim)...)
+	if dim == nil || len(outline.Sizes) < 2 {
+		return outline
 	}
-	d, err := tensor.WrapDim(*dim, t.Rank())
+	along, err := tensor.WrapDim(*dim, self.Rank())
 	if err != nil {
-		return o
+		return outline
 	}
-	o.Lay = func(shape []sym.Int) (tensor.Type, error) {
-		if kit.SizeIs(t.Shape[d], 0) {
-			return kit.FreshType(t.DType, shape)
+	outline.TypeFor = func(shape []sym.Int) (tensor.Type, error) {
+		if kit.SizeIs(self.Shape[along], 0) {
+			return kit.FreshType(self.DType, shape)
 		}
-		stacked := slices.Insert(slices.Delete(slices.Clone(shape), d, d+1), 0, shape[d])
-		r, err := kit.FreshType(t.DType, stacked)
+		stacked := slices.Insert(slices.Delete(slices.Clone(shape), along, along+1), 0, shape[along])
+		r, err := kit.FreshType(self.DType, stacked)
 		if err != nil {
 			return r, err
 		}
-		return r.MoveDim([]int{0}, []int{d})
+		return r.MoveDim([]int{0}, []int{along})
 	}
-	return o
+	return outline
 }
 
 // clearUnrequested sets the sizes of inverse and counts in their outlines to 0 if the results are not requested.
@@ -160,58 +160,58 @@ func (u *uniques) atenResults(shape []int, inverse, counts bool) []*tensor.Tenso
 	return out
 }
 
-// findUnique finds the distinct slices of t along a dimension, or its distinct elements if dim is nil. If sorted is not
-// set, they are in the order of their first occurrences.
-func findUnique(ctx context.Context, t *tensor.Tensor, dim *int, sorted bool) (*uniques, error) {
-	x, d := t, 0
+// findUnique finds the distinct slices of self along a dimension, or its distinct elements if dim is nil. If sorted is
+// not set, they are in the order of their first occurrences.
+func findUnique(ctx context.Context, self *tensor.Tensor, dim *int, sorted bool) (*uniques, error) {
+	input, along := self, 0
 	var err error
 	if dim == nil {
-		x, err = kit.RowMajorAs(ctx, t, t.Numel())
-	} else if d, err = tensor.WrapDim(*dim, t.Rank()); err == nil && t.Rank() == 0 {
-		x, err = kit.RowMajorAs(ctx, t, 1)
+		input, err = kit.RowMajorAs(ctx, self, self.Numel())
+	} else if along, err = tensor.WrapDim(*dim, self.Rank()); err == nil && self.Rank() == 0 {
+		input, err = kit.RowMajorAs(ctx, self, 1)
 	}
 	if err != nil {
 		return nil, err
 	}
-	n := x.Shape[d]
-	if n > 0 && x.Numel() == 0 {
+	n := input.Shape[along]
+	if n > 0 && input.Numel() == 0 {
 		return nil, errors.New("unique_dim(): There are 0 sized dimensions, and they aren't selected, so unique " +
 			"cannot be applied")
 	}
-	front, err := x.Meta.MoveDim([]int{d}, []int{0})
+	front, err := input.Meta.MoveDim([]int{along}, []int{0})
 	if err != nil {
 		return nil, err
 	}
-	rows, err := x.View(front)
+	rows, err := input.View(front)
 	if err != nil {
 		return nil, err
 	}
-	u := &uniques{}
+	found := &uniques{}
 	switch {
 	case n == 0:
-		u.output = tensor.Zeros(x.DType, x.Shape...)
-		return u, nil
-	case t.DType == tensor.Uint64:
-		u.find(ctx, n, sorted, rowCompare[uint64](ctx, rows, tensor.Uint64))
-	case kit.LoopDType(t.DType) == tensor.Int64:
-		u.find(ctx, n, sorted, rowCompare[int64](ctx, rows, tensor.Int64))
+		found.output = tensor.Zeros(input.DType, input.Shape...)
+		return found, nil
+	case self.DType == tensor.Uint64:
+		found.find(ctx, n, sorted, rowCompare[uint64](ctx, rows, tensor.Uint64))
+	case kit.LoopDType(self.DType) == tensor.Int64:
+		found.find(ctx, n, sorted, rowCompare[int64](ctx, rows, tensor.Int64))
 	default:
-		u.find(ctx, n, sorted, rowCompare[float64](ctx, rows, tensor.Float64))
+		found.find(ctx, n, sorted, rowCompare[float64](ctx, rows, tensor.Float64))
 	}
-	positions := kit.NewInts[int](len(u.first))
-	for i, f := range u.first {
+	positions := kit.NewInts[int](len(found.first))
+	for i, f := range found.first {
 		positions[i] = int(f)
 	}
 	out, err := pickSlices(ctx, rows, 0, positions)
 	if err != nil {
 		return nil, err
 	}
-	moved, err := out.Meta.MoveDim([]int{0}, []int{d})
+	moved, err := out.Meta.MoveDim([]int{0}, []int{along})
 	if err != nil {
 		return nil, err
 	}
-	u.output, err = out.View(moved)
-	return u, err
+	found.output, err = out.View(moved)
+	return found, err
 }
 
 // rowCompare returns a function that compares two rows of t element by element, in dtype d. NaN is greater than all

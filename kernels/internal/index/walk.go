@@ -95,85 +95,87 @@ const (
 )
 
 // isSerial reports whether dimension d is serial.
-func (x *indexedWalk) isSerial(d int) bool { return x.writesTable && x.operands[1].steps[d] == 0 }
+func (walk *indexedWalk) isSerial(d int) bool {
+	return walk.writesTable && walk.operands[1].steps[d] == 0
+}
 
 // merge merges dimensions that are contiguous in all operands, and drops dimensions of size 1.
-func (x *indexedWalk) merge() {
+func (walk *indexedWalk) merge() {
 	var dims []int
-	shape := append([]int(nil), x.shape...)
+	shape := append([]int(nil), walk.shape...)
 	for d, n := range shape {
 		if n == 1 && len(shape) > 1 {
 			continue
 		}
-		if k := len(dims) - 1; k >= 0 && x.isSerial(dims[k]) == x.isSerial(d) {
-			p, mergeable := dims[k], true
-			for _, s := range x.operands {
-				mergeable = mergeable && s.steps[p] == s.steps[d]*n
+		if k := len(dims) - 1; k >= 0 && walk.isSerial(dims[k]) == walk.isSerial(d) {
+			previous, mergeable := dims[k], true
+			for _, s := range walk.operands {
+				mergeable = mergeable && s.steps[previous] == s.steps[d]*n
 			}
 			if mergeable {
-				shape[d] *= shape[p]
+				shape[d] *= shape[previous]
 				dims[k] = d
 				continue
 			}
 		}
 		dims = append(dims, d)
 	}
-	for i := range x.operands {
+	for i := range walk.operands {
 		steps := make([]int, len(dims))
 		for k, d := range dims {
-			steps[k] = x.operands[i].steps[d]
+			steps[k] = walk.operands[i].steps[d]
 		}
-		x.operands[i].steps = steps
+		walk.operands[i].steps = steps
 	}
-	x.shape = nil
+	walk.shape = nil
 	for _, d := range dims {
-		x.shape = append(x.shape, shape[d])
+		walk.shape = append(walk.shape, shape[d])
 	}
-	if len(x.shape) == 0 {
-		x.shape = []int{1}
-		for i := range x.operands {
-			x.operands[i].steps = []int{0}
+	if len(walk.shape) == 0 {
+		walk.shape = []int{1}
+		for i := range walk.operands {
+			walk.operands[i].steps = []int{0}
 		}
 	}
 }
 
 // divideWork divides the walk into units of work.
-func (x *indexedWalk) divideWork() {
-	x.merge()
-	x.innerDim = len(x.shape) - 1
-	x.serialCount, x.units = 1, 1
-	for d := range x.innerDim {
-		if x.isSerial(d) {
-			x.serialDims = append(x.serialDims, d)
-			x.serialCount *= x.shape[d]
+func (walk *indexedWalk) divideWork() {
+	walk.merge()
+	walk.innerDim = len(walk.shape) - 1
+	walk.serialCount, walk.units = 1, 1
+	for d := range walk.innerDim {
+		if walk.isSerial(d) {
+			walk.serialDims = append(walk.serialDims, d)
+			walk.serialCount *= walk.shape[d]
 		} else {
-			x.parallelDims = append(x.parallelDims, d)
-			x.units *= x.shape[d]
+			walk.parallelDims = append(walk.parallelDims, d)
+			walk.units *= walk.shape[d]
 		}
 	}
-	n := x.shape[x.innerDim]
-	x.pieceLen = max(1, n)
-	if !x.isSerial(x.innerDim) {
-		x.pieceLen = max(1, min(n, max(64, machine.GatherGrain/max(1, x.serialCount))))
+	n := walk.shape[walk.innerDim]
+	walk.pieceLen = max(1, n)
+	if !walk.isSerial(walk.innerDim) {
+		walk.pieceLen = max(1, min(n, max(64, machine.GatherGrain/max(1, walk.serialCount))))
 	}
-	x.pieces = kit.DivUp(n, x.pieceLen)
-	x.units *= x.pieces
-	if x.serialCount == 0 {
-		x.units = 0
+	walk.pieces = kit.DivUp(n, walk.pieceLen)
+	walk.units *= walk.pieces
+	if walk.serialCount == 0 {
+		walk.units = 0
 	}
-	x.unitsPerChunk = max(1, machine.GatherGrain/max(1, x.serialCount*x.pieceLen))
-	for _, l := range x.lookups {
-		x.positionsVary = x.positionsVary || x.operands[l.operand].steps[x.innerDim] != 0
+	walk.unitsPerChunk = max(1, machine.GatherGrain/max(1, walk.serialCount*walk.pieceLen))
+	for _, l := range walk.lookups {
+		walk.positionsVary = walk.positionsVary || walk.operands[l.operand].steps[walk.innerDim] != 0
 	}
 }
 
 // phase returns the phase that runs the walk. ops are the loops over a row of elements.
-func (x *indexedWalk) phase(ops kit.RowOps) graph.Phase {
-	x.divideWork()
-	return graph.Phase{Chunks: kit.DivUp(x.units, x.unitsPerChunk), Run: func(m *graph.Mem, chunk int) error {
+func (walk *indexedWalk) phase(ops kit.RowOps) graph.Phase {
+	walk.divideWork()
+	return graph.Phase{Chunks: kit.DivUp(walk.units, walk.unitsPerChunk), Run: func(m *graph.Mem, chunk int) error {
 		positions := unsafe.Slice((*int)(unsafe.Pointer(unsafe.SliceData(m.Worker))), positionBlock)
-		for u := chunk * x.unitsPerChunk; u < min(x.units, (chunk+1)*x.unitsPerChunk); u++ {
-			if err := x.runUnit(m, ops, u, positions); err != nil {
+		for unit := chunk * walk.unitsPerChunk; unit < min(walk.units, (chunk+1)*walk.unitsPerChunk); unit++ {
+			if err := walk.runUnit(m, ops, unit, positions); err != nil {
 				return err
 			}
 		}
@@ -182,81 +184,82 @@ func (x *indexedWalk) phase(ops kit.RowOps) graph.Phase {
 }
 
 // kernel returns a kernel that consists only of the walk.
-func (x *indexedWalk) kernel(ops kit.RowOps) *graph.Kernel {
-	return &graph.Kernel{Phases: []graph.Phase{x.phase(ops)}, Worker: positionBlock * 8}
+func (walk *indexedWalk) kernel(ops kit.RowOps) *graph.Kernel {
+	return &graph.Kernel{Phases: []graph.Phase{walk.phase(ops)}, Worker: positionBlock * 8}
 }
 
-// moveAddresses moves the addresses p of the operands to index i of the dimensions dims.
-func (x *indexedWalk) moveAddresses(p *[maxOperands]unsafe.Pointer, dims []int, i int) {
+// moveAddresses moves the addresses of the operands to index i of the dimensions dims.
+func (walk *indexedWalk) moveAddresses(addresses *[maxOperands]unsafe.Pointer, dims []int, i int) {
 	for k := len(dims) - 1; k >= 0; k-- {
 		d := dims[k]
-		at := i % x.shape[d]
-		i /= x.shape[d]
-		for s := range x.operands {
-			p[s] = unsafe.Add(p[s], at*x.operands[s].steps[d])
+		at := i % walk.shape[d]
+		i /= walk.shape[d]
+		for s := range walk.operands {
+			addresses[s] = unsafe.Add(addresses[s], at*walk.operands[s].steps[d])
 		}
 	}
 }
 
-// runUnit runs unit u of work. positions is memory for looked-up positions.
-func (x *indexedWalk) runUnit(m *graph.Mem, ops kit.RowOps, u int, positions []int) error {
+// runUnit runs a unit of work. positions is memory for looked-up positions.
+func (walk *indexedWalk) runUnit(mem *graph.Mem, ops kit.RowOps, unit int, positions []int) error {
 	var start [maxOperands]unsafe.Pointer
-	for s := range x.operands {
-		start[s] = x.operands[s].Address(m)
+	for s := range walk.operands {
+		start[s] = walk.operands[s].Address(mem)
 	}
-	at := u % x.pieces * x.pieceLen
-	x.moveAddresses(&start, x.parallelDims, u/x.pieces)
-	for s := range x.operands {
-		start[s] = unsafe.Add(start[s], at*x.operands[s].steps[x.innerDim])
+	at := unit % walk.pieces * walk.pieceLen
+	walk.moveAddresses(&start, walk.parallelDims, unit/walk.pieces)
+	for s := range walk.operands {
+		start[s] = unsafe.Add(start[s], at*walk.operands[s].steps[walk.innerDim])
 	}
-	n := min(x.pieceLen, x.shape[x.innerDim]-at)
-	for i := range x.serialCount {
-		p := start
-		x.moveAddresses(&p, x.serialDims, i)
-		if err := x.runRow(m, ops, &p, n, positions); err != nil {
+	n := min(walk.pieceLen, walk.shape[walk.innerDim]-at)
+	for i := range walk.serialCount {
+		addresses := start
+		walk.moveAddresses(&addresses, walk.serialDims, i)
+		if err := walk.runRow(mem, ops, &addresses, n, positions); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// runRow moves n elements along the innermost dimension. p are the addresses of the operands.
-func (x *indexedWalk) runRow(m *graph.Mem, ops kit.RowOps, p *[maxOperands]unsafe.Pointer, n int,
+// runRow moves n elements along the innermost dimension. addresses are the addresses of the operands.
+func (walk *indexedWalk) runRow(mem *graph.Mem, ops kit.RowOps, addresses *[maxOperands]unsafe.Pointer, n int,
 	positions []int) error {
-	plain, table := x.operands[0].steps[x.innerDim], x.operands[1].steps[x.innerDim]
-	if !x.positionsVary {
+	plain, table := walk.operands[0].steps[walk.innerDim], walk.operands[1].steps[walk.innerDim]
+	if !walk.positionsVary {
 		off := 0
-		for i := range x.lookups {
-			at, err := x.lookups[i].offset(p[x.lookups[i].operand])
+		for i := range walk.lookups {
+			at, err := walk.lookups[i].offset(addresses[walk.lookups[i].operand])
 			if err != nil {
 				return err
 			}
 			off += at
 		}
-		kit.Blocks(m.Context, n, func(begin, end int) {
-			ops.Strided(unsafe.Add(p[0], begin*plain), unsafe.Add(p[1], off+begin*table), plain, table, end-begin)
+		kit.Blocks(mem.Context, n, func(begin, end int) {
+			ops.Strided(unsafe.Add(addresses[0], begin*plain), unsafe.Add(addresses[1], off+begin*table), plain, table,
+				end-begin)
 		})
-		m.Count(n)
+		mem.Count(n)
 		return nil
 	}
 	for from := 0; from < n; from += positionBlock {
-		b := positions[:min(positionBlock, n-from)]
-		for i := range b {
-			b[i] = (from + i) * table
+		block := positions[:min(positionBlock, n-from)]
+		for i := range block {
+			block[i] = (from + i) * table
 		}
-		for i := range x.lookups {
-			l := &x.lookups[i]
-			step := x.operands[l.operand].steps[x.innerDim]
-			for k := range b {
-				at, err := l.offset(unsafe.Add(p[l.operand], (from+k)*step))
+		for i := range walk.lookups {
+			l := &walk.lookups[i]
+			step := walk.operands[l.operand].steps[walk.innerDim]
+			for k := range block {
+				at, err := l.offset(unsafe.Add(addresses[l.operand], (from+k)*step))
 				if err != nil {
 					return err
 				}
-				b[k] += at
+				block[k] += at
 			}
 		}
-		ops.AtOffsets(unsafe.Add(p[0], from*plain), p[1], plain, b)
-		m.Count(len(b) * (1 + len(x.lookups)))
+		ops.AtOffsets(unsafe.Add(addresses[0], from*plain), addresses[1], plain, block)
+		mem.Count(len(block) * (1 + len(walk.lookups)))
 	}
 	return nil
 }

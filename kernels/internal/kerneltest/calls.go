@@ -47,16 +47,16 @@ func Infer(op *graph.Op, c *graph.Call) ([]graph.Result, error) {
 
 // RunCall infers and runs a call and returns its results. Chunks run in descending order. in has nil for an operand
 // that is a plain number. layouts overrides the inferred layouts of the first outputs.
-func RunCall(op *graph.Op, c *graph.Call, in []*tensor.Tensor, layouts ...tensor.Meta) ([]*tensor.Tensor, error) {
-	res, err := Infer(op, c)
+func RunCall(op *graph.Op, call *graph.Call, in []*tensor.Tensor, layouts ...tensor.Meta) ([]*tensor.Tensor, error) {
+	res, err := Infer(op, call)
 	if err != nil {
 		return nil, err
 	}
 	if len(res) > 0 && res[0].Dynamic {
-		return op.RunDynamic(nil, c, in)
+		return op.RunDynamic(nil, call, in)
 	}
 	if op.Decompose != nil {
-		return RunParts(op, encodeAttrs(c.Attrs), in)
+		return RunParts(op, encodeAttrs(call.Attrs), in)
 	}
 	outs := make([]*tensor.Tensor, len(res))
 	fresh := false
@@ -69,9 +69,9 @@ func RunCall(op *graph.Op, c *graph.Call, in []*tensor.Tensor, layouts ...tensor
 		}
 		fresh = true
 		if i < len(layouts) {
-			c.Out[i] = layouts[i]
+			call.Out[i] = layouts[i]
 		}
-		outs[i] = tensor.Empty(c.Out[i])
+		outs[i] = tensor.Empty(call.Out[i])
 		for k := range outs[i].Storage().Bytes() { // the memory of a run is not cleared
 			outs[i].Storage().Bytes()[k] = 0x55
 		}
@@ -79,11 +79,11 @@ func RunCall(op *graph.Op, c *graph.Call, in []*tensor.Tensor, layouts ...tensor
 	if !fresh {
 		return outs, nil
 	}
-	k, err := op.Compile(c)
+	k, err := op.Compile(call)
 	if err != nil {
 		return nil, err
 	}
-	return outs, RunKernel(k, c, in, outs)
+	return outs, RunKernel(k, call, in, outs)
 }
 
 // encodeAttrs converts decoded attributes, which are a struct, to attributes by name, as a caller gives them.
@@ -105,38 +105,38 @@ func encodeAttrs(attrs any) graph.Attrs {
 // RunParts runs the nodes into which a composite op decomposes, and returns the results. in has nil for an omitted
 // operand.
 func RunParts(op *graph.Op, a graph.Attrs, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	g := graph.New("parts", kernels.Lookup)
+	parts := graph.New("parts", kernels.Lookup)
 	vals := map[*graph.Value]*tensor.Tensor{}
 	args := make([]any, len(in))
 	for i, t := range in {
 		if t != nil {
-			v := g.Constant(fmt.Sprint("x", i), t)
+			v := parts.Constant(fmt.Sprint("x", i), t)
 			args[i], vals[v] = v, t
 		}
 	}
-	out := g.Apply(op.Name, a, args...)
-	if g.Err() != nil {
-		return nil, g.Err()
+	out := parts.Apply(op.Name, a, args...)
+	if parts.Err() != nil {
+		return nil, parts.Err()
 	}
-	nodes, err := g.Decompose(out[0].Node)
+	nodes, err := parts.Decompose(out[0].Node)
 	if err != nil {
 		return nil, err
 	}
-	for _, n := range nodes {
+	for _, node := range nodes {
 		var part []*tensor.Tensor
-		for _, a := range n.In {
+		for _, a := range node.In {
 			part = append(part, vals[a.Value])
 		}
-		made, err := RunCall(n.Op, &graph.Call{In: n.In, Attrs: n.Attrs}, part)
+		made, err := RunCall(node.Op, &graph.Call{In: node.In, Attrs: node.Attrs}, part)
 		if errors.Is(err, graph.ErrNoImpl) { // use row-major copies of the operands, as plans do
-			if made, err = RunCall(n.Op, &graph.Call{In: rowMajor(part), Attrs: n.Attrs}, part); err == nil {
-				made[0] = made[0].CopyTo(n.Out[0].Meta)
+			if made, err = RunCall(node.Op, &graph.Call{In: rowMajor(part), Attrs: node.Attrs}, part); err == nil {
+				made[0] = made[0].CopyTo(node.Out[0].Meta)
 			}
 		}
 		if err != nil {
 			return nil, err
 		}
-		for i, v := range n.Out {
+		for i, v := range node.Out {
 			vals[v] = made[i]
 		}
 	}
@@ -161,32 +161,32 @@ func rowMajor(list []*tensor.Tensor) []graph.Arg {
 
 // CompileAny compiles a call with operands in any layouts. If no implementation reads the layouts without a copy,
 // CompileAny uses the last implementation that supports the call. It packs constants and replaces them in the call.
-func CompileAny(op *graph.Op, c *graph.Call) (*graph.Kernel, error) {
+func CompileAny(op *graph.Op, call *graph.Call) (*graph.Kernel, error) {
 	if !slices.ContainsFunc(op.Impls, func(m graph.Impl) bool { return m.Pack != nil }) && len(op.Impls) < 2 {
-		return op.Compile(c)
+		return op.Compile(call)
 	}
-	impl := op.Fitting(c)
+	impl := op.Fitting(call)
 	for i := len(op.Impls) - 1; i >= 0 && impl == nil; i-- {
-		if m := &op.Impls[i]; !m.Inexact && len(m.Walks(c, nil)) > 0 {
+		if m := &op.Impls[i]; !m.Inexact && len(m.Walks(call, nil)) > 0 {
 			impl = m
 		}
 	}
 	if impl == nil {
 		return nil, graph.ErrNoImpl
 	}
-	for i, a := range c.In {
-		if impl.Pack == nil || c.Const(i) == nil {
+	for i, a := range call.In {
+		if impl.Pack == nil || call.Const(i) == nil {
 			continue
 		}
-		if form, ok := impl.Pack(c, i); ok {
+		if form, ok := impl.Pack(call, i); ok {
 			v, err := graph.PackConstant(a.Value, form)
 			if err != nil {
 				return nil, err
 			}
-			c.In[i].Value = v
+			call.In[i].Value = v
 		}
 	}
-	return impl.Lower(c)
+	return impl.Lower(call)
 }
 
 // DataOf returns the address of operand i of a call.
@@ -201,20 +201,20 @@ func DataOf(c *graph.Call, i int, in []*tensor.Tensor) unsafe.Pointer {
 }
 
 // MemOf returns the memory of a run of a kernel on the given operands and outputs.
-func MemOf(k *graph.Kernel, c *graph.Call, in, outs []*tensor.Tensor) *graph.Mem {
-	m := &graph.Mem{Scratch: tensor.NewStorage(k.Scratch).Bytes(),
-		Worker: tensor.NewStorage(k.Worker).Bytes()}
+func MemOf(kernel *graph.Kernel, c *graph.Call, in, outs []*tensor.Tensor) *graph.Mem {
+	mem := &graph.Mem{Scratch: tensor.NewStorage(kernel.Scratch).Bytes(),
+		Worker: tensor.NewStorage(kernel.Worker).Bytes()}
 	for _, t := range outs {
-		m.Ptrs = append(m.Ptrs, t.Pointer())
+		mem.Ptrs = append(mem.Ptrs, t.Pointer())
 	}
 	for i := range c.In {
 		p := DataOf(c, i, in)
-		if k.Bound != nil && k.Bound[i] != nil {
-			p = k.Bound[i].Pointer()
+		if kernel.Bound != nil && kernel.Bound[i] != nil {
+			p = kernel.Bound[i].Pointer()
 		}
-		m.Ptrs = append(m.Ptrs, p)
+		mem.Ptrs = append(mem.Ptrs, p)
 	}
-	return m
+	return mem
 }
 
 // RunKernel runs the phases of a kernel one after another. The chunks of a phase run in descending order.
@@ -239,21 +239,21 @@ func Filled(m tensor.Meta, draw func(d tensor.DType) tensor.Scalar) *tensor.Tens
 
 // MixedValues returns a function that draws numbers of both signs. It never draws 0, because integer divisions by 0
 // fail.
-func MixedValues(r *rand.Rand) func(d tensor.DType) tensor.Scalar {
-	sign := func() float64 { return float64(1 - 2*r.IntN(2)) }
-	return func(d tensor.DType) tensor.Scalar {
+func MixedValues(rng *rand.Rand) func(d tensor.DType) tensor.Scalar {
+	sign := func() float64 { return float64(1 - 2*rng.IntN(2)) }
+	return func(dtype tensor.DType) tensor.Scalar {
 		switch {
-		case d == tensor.Bool:
-			return tensor.BoolScalar(r.IntN(2) == 0)
-		case d.IsComplex():
-			re := sign() * (0.25 + float64(1.75*r.Float64()))
-			return tensor.ComplexScalar(complex(re, sign()*(0.25+float64(1.75*r.Float64()))))
-		case d.IsFloat():
-			return tensor.FloatScalar(sign() * (0.25 + float64(1.75*r.Float64())))
-		case d.IsSigned():
-			return tensor.IntScalar(int64(sign()) * (1 + r.Int64N(8)))
+		case dtype == tensor.Bool:
+			return tensor.BoolScalar(rng.IntN(2) == 0)
+		case dtype.IsComplex():
+			re := sign() * (0.25 + float64(1.75*rng.Float64()))
+			return tensor.ComplexScalar(complex(re, sign()*(0.25+float64(1.75*rng.Float64()))))
+		case dtype.IsFloat():
+			return tensor.FloatScalar(sign() * (0.25 + float64(1.75*rng.Float64())))
+		case dtype.IsSigned():
+			return tensor.IntScalar(int64(sign()) * (1 + rng.Int64N(8)))
 		}
-		return tensor.IntScalar(1 + r.Int64N(8))
+		return tensor.IntScalar(1 + rng.Int64N(8))
 	}
 }
 
@@ -286,18 +286,18 @@ func CompareTensors(got, want *tensor.Tensor) error {
 	return err
 }
 
-// closeTo reports whether element g is w within the tolerance of dtype d.
-func closeTo(d tensor.DType, g, w tensor.Scalar) bool {
+// closeTo reports whether element g is w within the tolerance of the dtype.
+func closeTo(dtype tensor.DType, g, w tensor.Scalar) bool {
 	switch {
-	case d.IsComplex():
+	case dtype.IsComplex():
 		a, b := g.Complex(), w.Complex()
 		if cmplx.IsNaN(b) || cmplx.IsInf(b) {
 			return cmplx.IsNaN(a) || cmplx.IsInf(a)
 		}
-		return cmplx.Abs(a-b) <= tolerance[d]*(1+cmplx.Abs(b))
-	case d.IsFloat():
+		return cmplx.Abs(a-b) <= tolerance[dtype]*(1+cmplx.Abs(b))
+	case dtype.IsFloat():
 		a, b := g.Float(), w.Float()
-		return a == b || a != a && b != b || math.Abs(a-b) <= tolerance[d]*(1+math.Abs(b))
+		return a == b || a != a && b != b || math.Abs(a-b) <= tolerance[dtype]*(1+math.Abs(b))
 	}
 	return g.Int() == w.Int()
 }

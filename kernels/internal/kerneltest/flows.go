@@ -31,7 +31,7 @@ func (r *productRun) checkDeclaredProgress(t testing.TB, x *tensor.Tensor) {
 		}
 		needed, made := 0, 0
 		for c := range ph.Chunks {
-			needs := ph.Flow.Needs(c)
+			needs := ph.Flow.NeededElements(c)
 			if needs < needed {
 				t.Fatalf("chunk %d needs %d elements, the one before %d", c, needs, needed)
 			}
@@ -41,7 +41,7 @@ func (r *productRun) checkDeclaredProgress(t testing.TB, x *tensor.Tensor) {
 			if err := ph.Run(&r.mem, c); err != nil {
 				t.Fatal(err)
 			}
-			if m := ph.Flow.Made(c); m < made || m > r.Out.Extent() {
+			if m := ph.Flow.FinalElements(c); m < made || m > r.Out.Extent() {
 				t.Fatalf("chunk %d of %d: %d elements of %d are made, before it %d", c, ph.Chunks, m, r.Out.Extent(), made)
 			} else if made = m; !bytes.Equal(want[:m*size], r.Out.Storage().Bytes()[:m*size]) {
 				t.Fatalf("chunk %d of %d: the first %d elements are not made", c, ph.Chunks, m)

@@ -11,18 +11,18 @@ import (
 )
 
 // KernelAllocs returns the number of allocations during one run of a call.
-func KernelAllocs(t *testing.T, op *graph.Op, c *graph.Call, in []*tensor.Tensor) float64 {
-	k, err := CompileAny(op, c)
+func KernelAllocs(t *testing.T, op *graph.Op, call *graph.Call, in []*tensor.Tensor) float64 {
+	kernel, err := CompileAny(op, call)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var outs []*tensor.Tensor
-	for _, m := range c.Out {
+	for _, m := range call.Out {
 		outs = append(outs, tensor.Empty(m))
 	}
-	m := MemOf(k, c, in, outs)
+	m := MemOf(kernel, call, in, outs)
 	return testing.AllocsPerRun(20, func() {
-		for _, ph := range k.Phases {
+		for _, ph := range kernel.Phases {
 			for i := range ph.Chunks {
 				if err := ph.Run(m, i); err != nil {
 					t.Error(err)
@@ -40,49 +40,49 @@ func InferCall(name string, a graph.Attrs, in []*tensor.Tensor, constants ...int
 	if err != nil {
 		return op, nil, err
 	}
-	c := &graph.Call{Attrs: attrs}
+	call := &graph.Call{Attrs: attrs}
 	for i, t := range in {
 		if t == nil {
-			c.In = append(c.In, graph.Arg{})
+			call.In = append(call.In, graph.Arg{})
 			continue
 		}
 		v := &graph.Value{Meta: t.Meta}
 		if slices.Contains(constants, i) {
 			v.Const = t
 		}
-		c.In = append(c.In, graph.Arg{Kind: graph.TensorArg, Value: v})
+		call.In = append(call.In, graph.Arg{Kind: graph.TensorArg, Value: v})
 	}
-	_, err = Infer(op, c)
-	return op, c, err
+	_, err = Infer(op, call)
+	return op, call, err
 }
 
 // RunInFilledMemory runs the call. Scratch memory is first filled with the byte fill. The chunks run in ascending
 // order, or in descending order if backward is set.
-func RunInFilledMemory(op *graph.Op, c *graph.Call, in []*tensor.Tensor, fill byte, backward bool) ([]*tensor.Tensor,
+func RunInFilledMemory(op *graph.Op, call *graph.Call, in []*tensor.Tensor, fill byte, backward bool) ([]*tensor.Tensor,
 	error) {
 	if op.Decompose != nil {
-		return RunParts(op, encodeAttrs(c.Attrs), in)
+		return RunParts(op, encodeAttrs(call.Attrs), in)
 	}
-	k, err := CompileAny(op, c)
+	kernel, err := CompileAny(op, call)
 	if err != nil {
 		return nil, err
 	}
 	var outs []*tensor.Tensor
-	for _, m := range c.Out {
+	for _, m := range call.Out {
 		outs = append(outs, tensor.Empty(m))
 	}
-	m := MemOf(k, c, in, outs)
-	for _, b := range [][]byte{m.Scratch, m.Worker} {
+	mem := MemOf(kernel, call, in, outs)
+	for _, b := range [][]byte{mem.Scratch, mem.Worker} {
 		for i := range b {
 			b[i] = fill
 		}
 	}
-	for _, ph := range k.Phases {
+	for _, ph := range kernel.Phases {
 		for i := range ph.Chunks {
 			if backward {
 				i = ph.Chunks - 1 - i
 			}
-			if err := ph.Run(m, i); err != nil {
+			if err := ph.Run(mem, i); err != nil {
 				return outs, err
 			}
 		}
@@ -92,59 +92,59 @@ func RunInFilledMemory(op *graph.Op, c *graph.Call, in []*tensor.Tensor, fill by
 
 // CheckKernel compares the results of a call's kernel with the reference. It also checks that the order of chunks does
 // not change bits of the results.
-func CheckKernel(t *testing.T, name string, a graph.Attrs, in []*tensor.Tensor, constants ...int) {
+func CheckKernel(t *testing.T, name string, attrs graph.Attrs, in []*tensor.Tensor, constants ...int) {
 	t.Helper()
 	if kernels.Lookup(name).Decompose != nil {
-		CheckParts(t, name, a, in)
+		CheckParts(t, name, attrs, in)
 		return
 	}
-	op, c, err := InferCall(name, a, in, constants...)
+	op, call, err := InferCall(name, attrs, in, constants...)
 	if err != nil {
-		t.Errorf("%s %v %v: %v", name, a, MetasOf(in), err)
+		t.Errorf("%s %v %v: %v", name, attrs, MetasOf(in), err)
 		return
 	}
-	got, err := RunInFilledMemory(op, c, in, 0x7f, false)
+	got, err := RunInFilledMemory(op, call, in, 0x7f, false)
 	if err != nil {
-		t.Errorf("%s %v %v: %v", name, a, MetasOf(in), err)
+		t.Errorf("%s %v %v: %v", name, attrs, MetasOf(in), err)
 		return
 	}
-	again, _ := RunInFilledMemory(op, c, in, 0x55, true)
-	want, err := op.Ref(c, in)
+	again, _ := RunInFilledMemory(op, call, in, 0x55, true)
+	want, err := op.Ref(call, in)
 	if err != nil {
-		t.Errorf("%s %v %v: reference: %v", name, a, MetasOf(in), err)
+		t.Errorf("%s %v %v: reference: %v", name, attrs, MetasOf(in), err)
 		return
 	}
 	for i := range got {
 		if !bytes.Equal(got[i].Contiguous().Storage().Bytes(), again[i].Contiguous().Storage().Bytes()) {
-			t.Errorf("%s %v %v: output %d depends on the order of chunks", name, a, MetasOf(in), i)
+			t.Errorf("%s %v %v: output %d depends on the order of chunks", name, attrs, MetasOf(in), i)
 		}
 		if err := CompareTensors(got[i], want[i]); err != nil {
-			t.Errorf("%s %v %v: output %d: %v", name, a, MetasOf(in), i, err)
+			t.Errorf("%s %v %v: output %d: %v", name, attrs, MetasOf(in), i, err)
 		}
 	}
 }
 
 // CheckParts compares the decomposition of a composite call with its reference.
-func CheckParts(t *testing.T, name string, a graph.Attrs, in []*tensor.Tensor) {
+func CheckParts(t *testing.T, name string, attrs graph.Attrs, in []*tensor.Tensor) {
 	t.Helper()
-	op, c, err := InferCall(name, a, in)
+	op, call, err := InferCall(name, attrs, in)
 	if err != nil {
-		t.Errorf("%s %v %v: %v", name, a, MetasOf(in), err)
+		t.Errorf("%s %v %v: %v", name, attrs, MetasOf(in), err)
 		return
 	}
-	got, err := RunParts(op, a, in)
+	got, err := RunParts(op, attrs, in)
 	if err != nil {
-		t.Errorf("%s %v %v: %v", name, a, MetasOf(in), err)
+		t.Errorf("%s %v %v: %v", name, attrs, MetasOf(in), err)
 		return
 	}
-	want, err := op.Ref(c, in)
+	want, err := op.Ref(call, in)
 	if err != nil {
-		t.Errorf("%s %v %v: reference: %v", name, a, MetasOf(in), err)
+		t.Errorf("%s %v %v: reference: %v", name, attrs, MetasOf(in), err)
 		return
 	}
 	for i := range got {
 		if err := CompareTensors(got[i], want[i]); err != nil {
-			t.Errorf("%s %v %v: output %d: %v", name, a, MetasOf(in), i, err)
+			t.Errorf("%s %v %v: output %d: %v", name, attrs, MetasOf(in), i, err)
 		}
 	}
 }

@@ -33,11 +33,11 @@ func RandomConstants(r *rand.Rand, in []*tensor.Tensor) (list []int) {
 func CheckLarge(t *testing.T, r *rand.Rand, op string, attrs graph.Attrs, summands int,
 	want func(v [][]float64) []float64, in ...*tensor.Tensor) {
 	t.Helper()
-	p, err := NewProductCall(op, attrs, in, RandomConstants(r, in)...)
+	call, err := NewProductCall(op, attrs, in, RandomConstants(r, in)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := p.Compile(t)
+	k := call.Compile(t)
 	k.poison(0x7f)
 	k.Run(t, true)
 	var v [][]float64
@@ -52,7 +52,7 @@ func CheckLarge(t *testing.T, r *rand.Rand, op string, attrs graph.Attrs, summan
 	tol := productTolerance(k.Out.DType, summands)
 	for i, w := range want(v) {
 		if math.Abs(got[i]-w) > tol*(1+math.Abs(w)) {
-			t.Fatalf("%s %s: element %d is %v, want %v", op, p.describe(), i, got[i], w)
+			t.Fatalf("%s %s: element %d is %v, want %v", op, call.describe(), i, got[i], w)
 		}
 	}
 }
@@ -157,29 +157,29 @@ type ProductCall struct {
 // NewProductCall infers a call of the named op. constants are the indices of the operands that are constants of the
 // graph.
 func NewProductCall(name string, attrs graph.Attrs, in []*tensor.Tensor, constants ...int) (*ProductCall, error) {
-	p := &ProductCall{Op: kernels.Lookup(name), in: in}
-	a, err := p.Op.Schema.Decode(attrs, nil)
+	call := &ProductCall{Op: kernels.Lookup(name), in: in}
+	a, err := call.Op.Schema.Decode(attrs, nil)
 	if err != nil {
 		return nil, err
 	}
-	p.Call = &graph.Call{Attrs: a}
+	call.Call = &graph.Call{Attrs: a}
 	for i, t := range in {
 		if t == nil {
-			p.Call.In = append(p.Call.In, graph.Arg{})
+			call.Call.In = append(call.Call.In, graph.Arg{})
 			continue
 		}
 		v := &graph.Value{Meta: t.Meta}
 		if slices.Contains(constants, i) {
 			v.Const = t
 		}
-		p.Call.In = append(p.Call.In, graph.Arg{Kind: graph.TensorArg, Value: v})
+		call.Call.In = append(call.Call.In, graph.Arg{Kind: graph.TensorArg, Value: v})
 	}
-	res, err := p.Op.Infer(p.Call)
+	res, err := call.Op.Infer(call.Call)
 	if err != nil {
 		return nil, err
 	}
-	p.Call.Out = []tensor.Meta{res[0].Meta()}
-	return p, nil
+	call.Call.Out = []tensor.Meta{res[0].Meta()}
+	return call, nil
 }
 
 // productRun is a compiled call with its memory.
@@ -305,28 +305,28 @@ func productTolerance(d tensor.DType, summands int) float64 {
 
 // RandomOperand returns a random tensor in a random layout. The dimensions are stored in random order. Some layouts
 // have gaps, an offset or strides of 0.
-func RandomOperand(r *rand.Rand, d tensor.DType, shape ...int) *tensor.Tensor {
-	perm := r.Perm(len(shape))
-	if r.IntN(2) == 0 {
+func RandomOperand(rng *rand.Rand, dtype tensor.DType, shape ...int) *tensor.Tensor {
+	perm := rng.Perm(len(shape))
+	if rng.IntN(2) == 0 {
 		slices.Sort(perm)
-	} else if len(shape) == 4 && r.IntN(2) == 0 {
+	} else if len(shape) == 4 && rng.IntN(2) == 0 {
 		perm = []int{0, 2, 3, 1}
 	}
 	strides := make([]int, len(shape))
-	step := 1 + r.IntN(5)/4
+	step := 1 + rng.IntN(5)/4
 	for i := len(perm) - 1; i >= 0; i-- {
 		dim := perm[i]
 		strides[dim] = step
 		step *= max(shape[dim], 1)
-		if r.IntN(12) == 0 {
+		if rng.IntN(12) == 0 {
 			strides[dim], step = 0, max(strides[dim], 1)
 		}
-		if r.IntN(8) == 0 {
-			step += r.IntN(4)
+		if rng.IntN(8) == 0 {
+			step += rng.IntN(4)
 		}
 	}
-	t := tensor.Empty(tensor.Meta{DType: d, Shape: shape, Strides: strides, Offset: r.IntN(3)})
-	FillProduct(r, t)
+	t := tensor.Empty(tensor.Meta{DType: dtype, Shape: shape, Strides: strides, Offset: rng.IntN(3)})
+	FillProduct(rng, t)
 	return t
 }
 

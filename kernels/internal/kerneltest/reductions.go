@@ -21,34 +21,34 @@ func NewReduceCall(name string, a graph.Attrs, in []*tensor.Tensor) (*graph.Op, 
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &graph.Call{Attrs: dec}
+	call := &graph.Call{Attrs: dec}
 	for _, t := range in {
 		arg := graph.Arg{}
 		if t != nil {
 			arg = graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: t.Meta}}
 		}
-		c.In = append(c.In, arg)
+		call.In = append(call.In, arg)
 	}
-	res, err := op.Infer(c)
+	res, err := op.Infer(call)
 	for _, r := range res {
-		c.Out = append(c.Out, r.Meta())
+		call.Out = append(call.Out, r.Meta())
 	}
-	return op, c, err
+	return op, call, err
 }
 
 // RunReduce compiles and runs a call in memory that is filled with a pattern. The chunks run in ascending order, or in
 // descending order if backwards is set.
-func RunReduce(op *graph.Op, c *graph.Call, in []*tensor.Tensor, backwards bool) ([]*tensor.Tensor, error) {
+func RunReduce(op *graph.Op, call *graph.Call, in []*tensor.Tensor, backwards bool) ([]*tensor.Tensor, error) {
 	if op.Decompose != nil {
-		return RunParts(op, encodeAttrs(c.Attrs), in)
+		return RunParts(op, encodeAttrs(call.Attrs), in)
 	}
-	k, err := CompileAny(op, c)
+	kernel, err := CompileAny(op, call)
 	if err != nil {
 		return nil, err
 	}
 	var outs []*tensor.Tensor
 	var ptrs []unsafe.Pointer
-	for _, m := range c.Out {
+	for _, m := range call.Out {
 		o := tensor.Empty(m)
 		for i := range o.Storage().Bytes() {
 			o.Storage().Bytes()[i] = 0xff
@@ -63,13 +63,14 @@ func RunReduce(op *graph.Op, c *graph.Call, in []*tensor.Tensor, backwards bool)
 		}
 		ptrs = append(ptrs, t.Pointer())
 	}
-	return outs, runPhases(k, ptrs, backwards)
+	return outs, runPhases(kernel, ptrs, backwards)
 }
 
 // runPhases runs the phases of a kernel in scratch memory that is filled with a pattern.
 func runPhases(k *graph.Kernel, ptrs []unsafe.Pointer, backwards bool) error {
-	m := &graph.Mem{Ptrs: ptrs, Scratch: tensor.NewStorage(k.Scratch).Bytes(), Worker: tensor.NewStorage(k.Worker).Bytes()}
-	for _, b := range [][]byte{m.Scratch, m.Worker} {
+	mem := &graph.Mem{Ptrs: ptrs, Scratch: tensor.NewStorage(k.Scratch).Bytes(),
+		Worker: tensor.NewStorage(k.Worker).Bytes()}
+	for _, b := range [][]byte{mem.Scratch, mem.Worker} {
 		for i := range b {
 			b[i] = 0xff
 		}
@@ -79,7 +80,7 @@ func runPhases(k *graph.Kernel, ptrs []unsafe.Pointer, backwards bool) error {
 			if backwards {
 				i = p.Chunks - 1 - i
 			}
-			if err := p.Run(m, i); err != nil {
+			if err := p.Run(mem, i); err != nil {
 				return err
 			}
 		}
@@ -89,47 +90,47 @@ func runPhases(k *graph.Kernel, ptrs []unsafe.Pointer, backwards bool) error {
 
 // CheckReduce compares the results of a call's kernel with the reference. It also checks that the order of chunks does
 // not change bits of the results.
-func CheckReduce(t *testing.T, name string, a graph.Attrs, in ...*tensor.Tensor) {
+func CheckReduce(t *testing.T, name string, attrs graph.Attrs, in ...*tensor.Tensor) {
 	t.Helper()
 	if kernels.Lookup(name).Decompose != nil {
-		CheckParts(t, name, a, in)
+		CheckParts(t, name, attrs, in)
 		return
 	}
-	op, c, err := NewReduceCall(name, a, in)
+	op, call, err := NewReduceCall(name, attrs, in)
 	if err != nil {
-		t.Errorf("%s %v %v: %v", name, a, MetasOf(in), err)
+		t.Errorf("%s %v %v: %v", name, attrs, MetasOf(in), err)
 		return
 	}
-	got, err := RunReduce(op, c, in, false)
+	got, err := RunReduce(op, call, in, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, _ := RunReduce(op, c, in, true)
-	want, err := op.Ref(c, in)
+	again, _ := RunReduce(op, call, in, true)
+	want, err := op.Ref(call, in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkReduceInPlace(t, name, op, c, in, got)
+	checkReduceInPlace(t, name, op, call, in, got)
 	for i := range got {
 		if !slices.Equal(got[i].Storage().Bytes(), again[i].Storage().Bytes()) {
-			t.Errorf("%s %v %v: the order of chunks changes the bits", name, a, MetasOf(in))
+			t.Errorf("%s %v %v: the order of chunks changes the bits", name, attrs, MetasOf(in))
 		}
 		if why := describeDifference(got[i], want[i]); why != "" {
-			t.Errorf("%s %v %v: output %d: %s", name, a, MetasOf(in), i, why)
+			t.Errorf("%s %v %v: output %d: %s", name, attrs, MetasOf(in), i, why)
 		}
 	}
 }
 
 // checkReduceInPlace checks that a kernel computes the same bits in place. For each pair of an output and an operand
 // that may share memory, it runs the kernel with the output in the memory of the operand.
-func checkReduceInPlace(t *testing.T, name string, op *graph.Op, c *graph.Call, in, want []*tensor.Tensor) {
-	k, err := CompileAny(op, c)
+func checkReduceInPlace(t *testing.T, name string, op *graph.Op, call *graph.Call, in, want []*tensor.Tensor) {
+	kernel, err := CompileAny(op, call)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range k.InPlace {
-		ptrs := make([]unsafe.Pointer, len(c.Out), len(c.Out)+len(in))
-		for i, m := range c.Out {
+	for _, p := range kernel.InPlace {
+		ptrs := make([]unsafe.Pointer, len(call.Out), len(call.Out)+len(in))
+		for i, m := range call.Out {
 			ptrs[i] = tensor.Empty(m).Pointer()
 		}
 		for _, x := range in {
@@ -139,11 +140,11 @@ func checkReduceInPlace(t *testing.T, name string, op *graph.Op, c *graph.Call, 
 			}
 			ptrs = append(ptrs, x.Pointer())
 		}
-		m := c.Out[p.Out]
+		m := call.Out[p.Out]
 		shared := tensor.Empty(m)
 		tensor.CopyElements(shared, in[p.In])
-		ptrs[p.Out], ptrs[len(c.Out)+p.In] = shared.Pointer(), shared.Pointer()
-		if err := runPhases(k, ptrs, true); err != nil {
+		ptrs[p.Out], ptrs[len(call.Out)+p.In] = shared.Pointer(), shared.Pointer()
+		if err := runPhases(kernel, ptrs, true); err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(shared.Storage().Bytes(), want[p.Out].Storage().Bytes()) {
@@ -205,21 +206,21 @@ func FirstDifference(got, want *tensor.Tensor, tol float64) (why string) {
 
 // RandomLayout returns a random layout of a shape. The dimensions are stored in random order. Some layouts have gaps,
 // an offset or strides of 0.
-func RandomLayout(r *rand.Rand, d tensor.DType, shape []int) tensor.Meta {
-	m := tensor.Meta{DType: d, Shape: shape, Strides: make([]int, len(shape))}
+func RandomLayout(rng *rand.Rand, d tensor.DType, shape []int) tensor.Meta {
+	layout := tensor.Meta{DType: d, Shape: shape, Strides: make([]int, len(shape))}
 	step := 1
-	for _, k := range permutation(r, len(shape)) {
-		if r.IntN(8) == 0 {
+	for _, k := range permutation(rng, len(shape)) {
+		if rng.IntN(8) == 0 {
 			step *= 2
 		}
-		m.Strides[k] = step
+		layout.Strides[k] = step
 		step *= max(shape[k], 1)
-		if r.IntN(12) == 0 {
-			m.Strides[k] = 0
+		if rng.IntN(12) == 0 {
+			layout.Strides[k] = 0
 		}
 	}
-	m.Offset = r.IntN(3)
-	return m
+	layout.Offset = rng.IntN(3)
+	return layout
 }
 
 // permutation returns the dimensions from fastest to slowest. Half of the time the order is row-major, else random.
@@ -235,29 +236,29 @@ func permutation(r *rand.Rand, n int) []int {
 
 // RandomTensor returns a random tensor. Floats are from -2 to 2, and some of them are equal. Signed integers are from
 // -8 to 8, unsigned integers from 0 to 16.
-func RandomTensor(r *rand.Rand, m tensor.Meta) *tensor.Tensor {
-	t := tensor.Empty(m)
-	n := t.Storage().Len() / m.DType.Size()
-	flat := tensor.Must(tensor.Over(tensor.New(m.DType, n), t.Storage()))
+func RandomTensor(rng *rand.Rand, meta tensor.Meta) *tensor.Tensor {
+	out := tensor.Empty(meta)
+	n := out.Storage().Len() / meta.DType.Size()
+	flat := tensor.Must(tensor.Over(tensor.New(meta.DType, n), out.Storage()))
 	for i := range n {
 		switch {
-		case m.DType == tensor.Bool:
-			flat.SetFlat(i, tensor.BoolScalar(r.IntN(3) > 0))
-		case m.DType.IsIntegral(false):
-			v := r.IntN(17) - 8
-			if !m.DType.IsSigned() {
+		case meta.DType == tensor.Bool:
+			flat.SetFlat(i, tensor.BoolScalar(rng.IntN(3) > 0))
+		case meta.DType.IsIntegral(false):
+			v := rng.IntN(17) - 8
+			if !meta.DType.IsSigned() {
 				v += 8
 			}
 			flat.SetFlat(i, tensor.IntScalar(int64(v)))
-		case m.DType.IsComplex():
-			flat.SetFlat(i, tensor.ComplexScalar(complex(float64(r.Float64()*4)-2, float64(r.Float64()*4)-2)))
-		case r.IntN(4) == 0:
-			flat.SetFlat(i, tensor.FloatScalar(float64(r.IntN(5)-2)))
+		case meta.DType.IsComplex():
+			flat.SetFlat(i, tensor.ComplexScalar(complex(float64(rng.Float64()*4)-2, float64(rng.Float64()*4)-2)))
+		case rng.IntN(4) == 0:
+			flat.SetFlat(i, tensor.FloatScalar(float64(rng.IntN(5)-2)))
 		default:
-			flat.SetFlat(i, tensor.FloatScalar(float64(r.Float64()*4)-2))
+			flat.SetFlat(i, tensor.FloatScalar(float64(rng.Float64()*4)-2))
 		}
 	}
-	return t
+	return out
 }
 
 // RandomShape draws a shape with at most 6000 elements.

@@ -26,75 +26,75 @@ func CopyInLayout(t *tensor.Tensor, m tensor.Meta) *tensor.Tensor {
 	return out
 }
 
-// RandomElements returns a tensor of the layout m with random values. If elements share memory, the element that was
-// written last determines the value.
-func RandomElements(rng *rand.Rand, m tensor.Meta) *tensor.Tensor {
-	t := tensor.Zeros(m.DType, m.Shape...)
-	for i := range t.Numel() {
+// RandomElements returns a tensor of the given layout with random values. If elements share memory, the element that
+// was written last determines the value.
+func RandomElements(rng *rand.Rand, meta tensor.Meta) *tensor.Tensor {
+	out := tensor.Zeros(meta.DType, meta.Shape...)
+	for i := range out.Numel() {
 		switch {
-		case m.DType == tensor.Bool:
-			t.SetFlat(i, tensor.BoolScalar(rng.IntN(2) == 1))
-		case m.DType.IsComplex():
-			t.SetFlat(i, tensor.ComplexScalar(complex(float64(rng.IntN(200)-100)/8, float64(rng.IntN(200)-100)/8)))
-		case m.DType.IsFloat():
-			t.SetFlat(i, tensor.FloatScalar(float64(rng.IntN(200)-100)/8))
-		case m.DType.IsSigned():
-			t.SetFlat(i, tensor.IntScalar(int64(rng.IntN(200)-100)))
+		case meta.DType == tensor.Bool:
+			out.SetFlat(i, tensor.BoolScalar(rng.IntN(2) == 1))
+		case meta.DType.IsComplex():
+			out.SetFlat(i, tensor.ComplexScalar(complex(float64(rng.IntN(200)-100)/8, float64(rng.IntN(200)-100)/8)))
+		case meta.DType.IsFloat():
+			out.SetFlat(i, tensor.FloatScalar(float64(rng.IntN(200)-100)/8))
+		case meta.DType.IsSigned():
+			out.SetFlat(i, tensor.IntScalar(int64(rng.IntN(200)-100)))
 		default:
-			t.SetFlat(i, tensor.IntScalar(int64(rng.IntN(200))))
+			out.SetFlat(i, tensor.IntScalar(int64(rng.IntN(200))))
 		}
 	}
-	return CopyInLayout(t, m)
+	return CopyInLayout(out, meta)
 }
 
 // RunViewNode computes the results of a node: a view by its meta, another result by the node's kernel. The chunks of
 // the kernel run in descending order.
-func RunViewNode(t *testing.T, n *graph.Node, in []*tensor.Tensor) []*tensor.Tensor {
+func RunViewNode(t *testing.T, node *graph.Node, in []*tensor.Tensor) []*tensor.Tensor {
 	t.Helper()
-	out := make([]*tensor.Tensor, len(n.Out))
-	for i, v := range n.Out {
+	out := make([]*tensor.Tensor, len(node.Out))
+	for i, v := range node.Out {
 		if v.Alias != nil {
 			out[i] = tensor.Must(in[0].View(v.Meta))
 		} else {
 			out[i] = tensor.Empty(v.Meta)
 		}
 	}
-	if n.Out[0].Alias != nil {
+	if node.Out[0].Alias != nil {
 		return out
 	}
-	c := n.Call()
-	k, err := CompileAny(n.Op, c)
+	c := node.Call()
+	k, err := CompileAny(node.Op, c)
 	if err != nil {
-		t.Fatalf("%s: %v", n.Op.Name, err)
+		t.Fatalf("%s: %v", node.Op.Name, err)
 	}
 	RunViewKernel(t, k, out, in)
 	return out
 }
 
 // RunViewKernel runs a kernel. Outputs and scratch memory are first filled with patterns.
-func RunViewKernel(t *testing.T, k *graph.Kernel, out, in []*tensor.Tensor) {
+func RunViewKernel(t *testing.T, kernel *graph.Kernel, out, in []*tensor.Tensor) {
 	t.Helper()
-	m := &graph.Mem{Scratch: PatternBytes(k.Scratch), Worker: PatternBytes(k.Worker)}
+	mem := &graph.Mem{Scratch: PatternBytes(kernel.Scratch), Worker: PatternBytes(kernel.Worker)}
 	for _, o := range out {
 		b := o.Storage().Bytes()
 		for i := range b {
 			b[i] = 0xA5
 		}
-		m.Ptrs = append(m.Ptrs, o.Pointer())
+		mem.Ptrs = append(mem.Ptrs, o.Pointer())
 	}
 	for i, o := range in {
 		var p unsafe.Pointer
-		if k.Bound != nil && k.Bound[i] != nil {
-			o = k.Bound[i]
+		if kernel.Bound != nil && kernel.Bound[i] != nil {
+			o = kernel.Bound[i]
 		}
 		if o != nil {
 			p = o.Pointer()
 		}
-		m.Ptrs = append(m.Ptrs, p)
+		mem.Ptrs = append(mem.Ptrs, p)
 	}
-	for _, p := range k.Phases {
+	for _, p := range kernel.Phases {
 		for i := p.Chunks - 1; i >= 0; i-- {
-			if err := p.Run(m, i); err != nil {
+			if err := p.Run(mem, i); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -131,22 +131,22 @@ func FirstRelativeDifference(got, want *tensor.Tensor, tolerance float64) string
 // RandomStrides returns a random layout of a shape. The dimensions are stored in random order. Some layouts have gaps
 // or an offset and, if zeros is set, strides of 0.
 func RandomStrides(rng *rand.Rand, d tensor.DType, shape []int, zeros bool) tensor.Meta {
-	m := tensor.Meta{DType: d, Shape: slices.Clone(shape), Strides: make([]int, len(shape))}
+	meta := tensor.Meta{DType: d, Shape: slices.Clone(shape), Strides: make([]int, len(shape))}
 	step, gaps := 1, rng.IntN(3) == 0
 	for _, k := range rng.Perm(len(shape)) {
 		if gaps {
 			step *= 1 + rng.IntN(2)
 		}
-		m.Strides[k] = step
+		meta.Strides[k] = step
 		step *= max(1, shape[k])
 		if zeros && rng.IntN(5) == 0 {
-			m.Strides[k] = 0
+			meta.Strides[k] = 0
 		}
 	}
 	if rng.IntN(3) == 0 {
-		m.Offset = rng.IntN(5)
+		meta.Offset = rng.IntN(5)
 	}
-	return m
+	return meta
 }
 
 // RandomViewShape draws a small shape. A size may be 0.
@@ -164,7 +164,7 @@ func RandomViewShape(rng *rand.Rand, rank int) []int {
 // CheckAgainstRef applies the named op to random operands with the given metas and compares the results of its kernel
 // with the reference. The kernel writes the inferred layout and then a random layout. CheckAgainstRef returns false if
 // inference rejects the call.
-func CheckAgainstRef(t *testing.T, rng *rand.Rand, op string, a graph.Attrs, metas ...tensor.Meta) bool {
+func CheckAgainstRef(t *testing.T, rng *rand.Rand, op string, attrs graph.Attrs, metas ...tensor.Meta) bool {
 	t.Helper()
 	g := graph.New("", kernels.Lookup)
 	var in []*tensor.Tensor
@@ -173,36 +173,36 @@ func CheckAgainstRef(t *testing.T, rng *rand.Rand, op string, a graph.Attrs, met
 		in = append(in, RandomElements(rng, m))
 		args = append(args, g.InputMeta(fmt.Sprint("x", i), m))
 	}
-	vals := g.Apply(op, a, args...)
+	vals := g.Apply(op, attrs, args...)
 	if g.Err() != nil {
 		return false
 	}
-	n := vals[0].Node
-	want, err := n.Op.Ref(n.Call(), in)
+	node := vals[0].Node
+	want, err := node.Op.Ref(node.Call(), in)
 	if err != nil {
-		t.Fatalf("%s %v %v: reference: %v", op, metas, a, err)
+		t.Fatalf("%s %v %v: reference: %v", op, metas, attrs, err)
 	}
-	got := RunViewNode(t, n, in)
+	got := RunViewNode(t, node, in)
 	for i := range got {
 		if diff := FirstRelativeDifference(got[i], want[i], 0); diff != "" {
-			t.Fatalf("%s %v %v -> %v: %s", op, metas, a, vals[i].Meta, diff)
+			t.Fatalf("%s %v %v -> %v: %s", op, metas, attrs, vals[i].Meta, diff)
 		}
 	}
 	// A planner may request results in another layout than the inferred layout.
-	c := n.Call()
-	out := make([]*tensor.Tensor, len(c.Out))
-	for i := range c.Out {
-		c.Out[i] = RandomStrides(rng, c.Out[i].DType, c.Out[i].Shape, false)
-		out[i] = tensor.Empty(c.Out[i])
+	call := node.Call()
+	out := make([]*tensor.Tensor, len(call.Out))
+	for i := range call.Out {
+		call.Out[i] = RandomStrides(rng, call.Out[i].DType, call.Out[i].Shape, false)
+		out[i] = tensor.Empty(call.Out[i])
 	}
-	k, err := CompileAny(n.Op, c)
+	k, err := CompileAny(node.Op, call)
 	if err != nil {
-		t.Fatalf("%s %v %v to %v: %v", op, metas, a, c.Out, err)
+		t.Fatalf("%s %v %v to %v: %v", op, metas, attrs, call.Out, err)
 	}
 	RunViewKernel(t, k, out, in)
 	for i := range out {
 		if diff := FirstRelativeDifference(out[i], want[i], 0); diff != "" {
-			t.Fatalf("%s %v %v to %v: %s", op, metas, a, c.Out[i], diff)
+			t.Fatalf("%s %v %v to %v: %s", op, metas, attrs, call.Out[i], diff)
 		}
 	}
 	return true

@@ -8,8 +8,8 @@ import (
 )
 
 // CppName returns the C++ type of an element, as in some messages of PyTorch.
-func CppName(d tensor.DType) string {
-	switch d {
+func CppName(dtype tensor.DType) string {
+	switch dtype {
 	case tensor.Bool:
 		return "bool"
 	case tensor.Uint8:
@@ -35,7 +35,7 @@ func CppName(d tensor.DType) string {
 	case tensor.Complex128:
 		return "c10::complex<double>"
 	}
-	return d.String()
+	return dtype.String()
 }
 
 // NotImplemented returns PyTorch's error for a dtype that the kernel name_cpu does not support.

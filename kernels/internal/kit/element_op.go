@@ -17,15 +17,15 @@ func ElementOp[A any](o graph.Op, infer func(c *graph.Call) (tensor.Type, error)
 }
 
 // ElementOpWith is ElementOp with a schema of the attributes instead of their struct.
-func ElementOpWith(attrs *graph.Schema, o graph.Op, infer func(c *graph.Call) (tensor.Type, error),
+func ElementOpWith(attrs *graph.Schema, op graph.Op, infer func(c *graph.Call) (tensor.Type, error),
 	formula func(c *graph.Call) func(i int, _ []*tensor.Tensor) tensor.Scalar) *graph.Op {
 	const grain = machine.CallGrain
-	o.AnyOrder = true
-	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
+	op.AnyOrder = true
+	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		t, err := infer(c)
 		return c.One(t), err
 	}
-	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
+	op.Compile = func(c *graph.Call) (*graph.Kernel, error) {
 		element, m := formula(c), c.Out[0]
 		n, strides := m.Numel(), ByteStrides(m)
 		return &graph.Kernel{Phases: []graph.Phase{{Chunks: DivUp(n, grain), Run: func(mem *graph.Mem, chunk int) error {
@@ -40,7 +40,7 @@ func ElementOpWith(attrs *graph.Schema, o graph.Op, infer func(c *graph.Call) (t
 			return nil
 		}}}}, nil
 	}
-	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		t, err := infer(c)
 		if err != nil {
 			return nil, err
@@ -51,5 +51,5 @@ func ElementOpWith(attrs *graph.Schema, o graph.Op, infer func(c *graph.Call) (t
 		}
 		return []*tensor.Tensor{out}, nil
 	}
-	return DefineWith(attrs, o)
+	return DefineWith(attrs, op)
 }

@@ -29,6 +29,8 @@ var (
 func Example(a graph.Attrs, in ...tensor.Meta) graph.Example { return graph.Example{In: in, Attrs: a} }
 
 // F32 returns a row-major float32 meta for examples.
+//
+//go:noinline
 func F32(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 
 // NHWC returns a channels-last float32 meta for examples.
@@ -41,6 +43,8 @@ func NHWC(n, c, h, w int) tensor.Meta {
 }
 
 // OneExample returns the example of a call with one operand.
+//
+//go:noinline
 func OneExample(m tensor.Meta, a graph.Attrs) []graph.Example {
 	return []graph.Example{{In: []tensor.Meta{m}, Attrs: a}}
 }

@@ -29,11 +29,11 @@ type LineSet struct {
 // NewLineSet enumerates the lines along dim of at most four values with the given metas. The shapes of the values equal
 // shape except in dim.
 func NewLineSet(shape []int, dim int, metas ...tensor.Meta) *LineSet {
-	l := &LineSet{Count: 1}
+	lines := &LineSet{Count: 1}
 	for d, n := range shape {
 		if d != dim {
-			l.shape = append(l.shape, n)
-			l.Count *= n
+			lines.shape = append(lines.shape, n)
+			lines.Count *= n
 		}
 	}
 	for _, m := range metas {
@@ -41,9 +41,9 @@ func NewLineSet(shape []int, dim int, metas ...tensor.Meta) *LineSet {
 		if len(steps) > 0 {
 			steps = slices.Delete(steps, dim, dim+1)
 		}
-		l.Strides = append(l.Strides, steps)
+		lines.Strides = append(lines.Strides, steps)
 	}
-	return l
+	return lines
 }
 
 // Offsets returns the offset of line i in each value, in bytes.

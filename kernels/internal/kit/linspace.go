@@ -8,11 +8,11 @@ import (
 
 // LinspaceElement returns the function that computes element i of the n elements of linspace in dtype d. As in PyTorch,
 // the second half is computed backward from the last element.
-func LinspaceElement(from, to tensor.Scalar, n int, d tensor.DType) func(i int) tensor.Scalar {
+func LinspaceElement(from, to tensor.Scalar, n int, dtype tensor.DType) func(i int) tensor.Scalar {
 	half := n / 2
-	first, last := from.Tensor(d).At(), to.Tensor(d).At()
+	first, last := from.Tensor(dtype).At(), to.Tensor(dtype).At()
 	switch {
-	case d.IsComplex():
+	case dtype.IsComplex():
 		start, end := first.Complex(), last.Complex()
 		step := (end - start) / complex(float64(max(n-1, 1)), 0)
 		return func(i int) tensor.Scalar {
@@ -21,7 +21,7 @@ func LinspaceElement(from, to tensor.Scalar, n int, d tensor.DType) func(i int) 
 			}
 			return tensor.ComplexScalar(end - MulComplex(step, complex(float64(n-i-1), 0)))
 		}
-	case d == tensor.Float32:
+	case dtype == tensor.Float32:
 		start, end := float32(first.Float()), float32(last.Float())
 		step := (end - start) / float32(max(n-1, 1))
 		return func(i int) tensor.Scalar {
@@ -30,8 +30,8 @@ func LinspaceElement(from, to tensor.Scalar, n int, d tensor.DType) func(i int) 
 			}
 			return tensor.FloatScalar(math.FMA(-float64(step), float64(n-i-1), float64(end)))
 		}
-	case d.IsReducedFloat():
-		round := func(x float64) float64 { return tensor.FloatScalar(x).Tensor(d).At().Float() }
+	case dtype.IsReducedFloat():
+		round := func(x float64) float64 { return tensor.FloatScalar(x).Tensor(dtype).At().Float() }
 		start, end := first.Float(), last.Float()
 		step := round(round(end-start) / float64(max(n-1, 1)))
 		return func(i int) tensor.Scalar {

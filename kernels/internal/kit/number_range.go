@@ -30,47 +30,47 @@ var limits = map[tensor.DType][2]float64{
 	tensor.Float32: {-math.MaxFloat32, math.MaxFloat32},
 }
 
-// NumberFits fails if dtype d cannot hold the number s (c10::checked_convert). The fraction of a float is ignored, and
-// a negative integer may wrap in an unsigned dtype.
-func NumberFits(s tensor.Scalar, d tensor.DType) error {
-	if d == tensor.Bool {
+// NumberFits fails if the dtype cannot hold the number s (c10::checked_convert). The fraction of a float is ignored,
+// and a negative integer may wrap in an unsigned dtype.
+func NumberFits(s tensor.Scalar, dtype tensor.DType) error {
+	if dtype == tensor.Bool {
 		return nil
 	}
-	outOfRange := !d.IsComplex() && imag(s.Complex()) != 0
+	outOfRange := !dtype.IsComplex() && imag(s.Complex()) != 0
 	parts := []float64{s.Float()}
-	if d.IsComplex() {
+	if dtype.IsComplex() {
 		parts = append(parts, imag(s.Complex()))
 	}
-	lim, bounded := limits[d.ToReal()]
-	if !d.IsSigned() && !s.DType().IsIntegral(true) {
+	lim, bounded := limits[dtype.ToReal()]
+	if !dtype.IsSigned() && !s.DType().IsIntegral(true) {
 		lim[0] = 0
 	}
 	for _, f := range parts {
 		switch {
 		case !bounded:
 		case math.IsNaN(f) || math.IsInf(f, 0):
-			outOfRange = outOfRange || d.IsIntegral(false)
+			outOfRange = outOfRange || dtype.IsIntegral(false)
 		default:
 			outOfRange = outOfRange || f < lim[0] || f > lim[1]
 		}
 	}
 	if outOfRange {
-		return fmt.Errorf("value cannot be converted to type %s without overflow", cTypes[d])
+		return fmt.Errorf("value cannot be converted to type %s without overflow", cTypes[dtype])
 	}
 	return nil
 }
 
 // NumberOrSizeFits is [NumberFits] for a number or an unknown size. It adds guards for an unknown size.
-func NumberOrSizeFits(n graph.NumberOrSize, d tensor.DType) error {
+func NumberOrSizeFits(n graph.NumberOrSize, dtype tensor.DType) error {
 	if n.Number.IsSet() {
-		return NumberFits(n.Number, d)
+		return NumberFits(n.Number, dtype)
 	}
-	lim, bounded := limits[d.ToReal()]
-	if !bounded || lim[1] >= math.MaxInt64 || d == tensor.Bool {
+	lim, bounded := limits[dtype.ToReal()]
+	if !bounded || lim[1] >= math.MaxInt64 || dtype == tensor.Bool {
 		return nil
 	}
 	if n.Size.Ge(sym.Of(int(lim[0]))).Holds() && n.Size.Le(sym.Of(int(lim[1]))).Holds() {
 		return nil
 	}
-	return fmt.Errorf("value cannot be converted to type %s without overflow", cTypes[d])
+	return fmt.Errorf("value cannot be converted to type %s without overflow", cTypes[dtype])
 }

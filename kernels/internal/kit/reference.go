@@ -20,7 +20,7 @@ func PointwiseRef(p *graph.Pointwise, f func(c *graph.Call) ScalarFunc) func(*gr
 	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return pointwiseRef(p, f, c, in) }
 }
 
-func pointwiseRef(p *graph.Pointwise, f func(c *graph.Call) ScalarFunc, c *graph.Call,
+func pointwiseRef(pointwise *graph.Pointwise, scalar func(c *graph.Call) ScalarFunc, call *graph.Call,
 	in []*tensor.Tensor) (_ []*tensor.Tensor, err error) {
 	defer func() {
 		switch r := recover(); r {
@@ -31,18 +31,18 @@ func pointwiseRef(p *graph.Pointwise, f func(c *graph.Call) ScalarFunc, c *graph
 			panic(r)
 		}
 	}()
-	cfg, err := p.Config(c, make([]rule.Operand, max(p.Outputs, 1)))
+	cfg, err := pointwise.Config(call, make([]rule.Operand, max(pointwise.Outputs, 1)))
 	if err != nil {
 		return nil, err
 	}
-	it, err := iter.Build(cfg)
+	iterator, err := iter.Build(cfg)
 	if err != nil {
 		return nil, err
 	}
-	nout := it.NumOutputs()
-	shape := it.Shape()
+	nout := iterator.NumOutputs()
+	shape := iterator.Shape()
 	if tensor.Numel(shape) == 0 { // copies of the operands in a wider dtype might be too large
-		return []*tensor.Tensor{tensor.Zeros(it.Meta(0).DType, shape...)}, nil
+		return []*tensor.Tensor{tensor.Zeros(iterator.Meta(0).DType, shape...)}, nil
 	}
 	var expanded []*tensor.Tensor
 	for _, t := range in {
@@ -50,26 +50,26 @@ func pointwiseRef(p *graph.Pointwise, f func(c *graph.Call) ScalarFunc, c *graph
 			continue
 		}
 		i := len(expanded)
-		t = t.CopyTo(tensor.New(it.Meta(nout+i).DType, t.Shape...))
-		if d := it.Cast(nout + i); d != tensor.Invalid {
+		t = t.CopyTo(tensor.New(iterator.Meta(nout+i).DType, t.Shape...))
+		if d := iterator.Cast(nout + i); d != tensor.Invalid {
 			t = t.CopyTo(tensor.New(d, t.Shape...))
 		}
-		m, err := t.CopyTo(tensor.New(it.DType(nout+i), t.Shape...)).Expanded(shape)
+		m, err := t.CopyTo(tensor.New(iterator.DType(nout+i), t.Shape...)).Expanded(shape)
 		if err != nil {
 			return nil, err
 		}
 		expanded = append(expanded, m)
 	}
-	out := tensor.Zeros(it.Meta(0).DType, shape...)
-	value := f(c)
+	out := tensor.Zeros(iterator.Meta(0).DType, shape...)
+	value := scalar(call)
 	x := make([]tensor.Scalar, len(expanded))
 	EachIndex(shape, func(index []int) {
 		for i, t := range expanded {
 			x[i] = t.At(index...)
 		}
-		d := it.DType(0)
+		d := iterator.DType(0)
 		if len(expanded) > 0 {
-			d = it.DType(nout)
+			d = iterator.DType(nout)
 		}
 		out.Set(value(d, x), index...)
 	})
@@ -110,7 +110,8 @@ func ForAnyCall(f ScalarFunc) func(*graph.Call) ScalarFunc {
 // kind may be nil.
 //
 //go:noinline
-func ByKind(i func(x []int64) int64, f func(x []float64) float64, z func(x []complex128) complex128) ScalarFunc {
+func ByKind(integers func(x []int64) int64, floats func(x []float64) float64,
+	complexes func(x []complex128) complex128) ScalarFunc {
 	return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		switch {
 		case d.IsComplex():
@@ -118,19 +119,19 @@ func ByKind(i func(x []int64) int64, f func(x []float64) float64, z func(x []com
 			for k := range x {
 				v[k] = x[k].Complex()
 			}
-			return tensor.ComplexScalar(z(v))
+			return tensor.ComplexScalar(complexes(v))
 		case d.IsFloat():
 			v := make([]float64, len(x))
 			for k := range x {
 				v[k] = x[k].Float()
 			}
-			return tensor.FloatScalar(f(v))
+			return tensor.FloatScalar(floats(v))
 		}
 		v := make([]int64, len(x))
 		for k := range x {
 			v[k] = x[k].Int()
 		}
-		return tensor.IntScalar(i(v))
+		return tensor.IntScalar(integers(v))
 	}
 }
 

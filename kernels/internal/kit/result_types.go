@@ -27,19 +27,19 @@ func FreshType(d tensor.DType, size []sym.Int) (tensor.Type, error) {
 }
 
 // FreshTypeInFormat is [FreshType] with a memory format.
-func FreshTypeInFormat(d tensor.DType, size []sym.Int, f tensor.MemoryFormat) (tensor.Type, error) {
+func FreshTypeInFormat(dtype tensor.DType, size []sym.Int, f tensor.MemoryFormat) (tensor.Type, error) {
 	for _, s := range size {
 		if IsNegative(s) {
 			return tensor.Type{}, fmt.Errorf("Trying to create tensor with negative dimension %v: %s", s, tensor.Sizes(size))
 		}
 	}
-	if err := tensor.CheckSizes(d, size); err != nil {
+	if err := tensor.CheckSizes(dtype, size); err != nil {
 		return tensor.Type{}, err
 	}
 	if size == nil {
 		size = []sym.Int{}
 	}
-	return tensor.NewTypeFormat(d, size, f)
+	return tensor.NewTypeFormat(dtype, size, f)
 }
 
 // WithIndices returns the results of an op that computes values of type t and their int64 indices. Both results have
@@ -72,16 +72,16 @@ func RowMajorAs(ctx context.Context, t *tensor.Tensor, shape ...int) (*tensor.Te
 // than p. layout returns the type of the result; its dtype is ignored, because p determines the dtype.
 func InferWithLayout(p *graph.Pointwise,
 	layout func(c *graph.Call) (tensor.Type, error)) func(*graph.Call) ([]graph.Result, error) {
-	return func(c *graph.Call) ([]graph.Result, error) {
-		res, err := p.Infer(c)
+	return func(call *graph.Call) ([]graph.Result, error) {
+		res, err := p.Infer(call)
 		if err != nil {
 			return nil, err
 		}
-		t, err := layout(c)
+		t, err := layout(call)
 		if err != nil {
 			return nil, err
 		}
-		return c.One(t.WithDType(res[0].Type.DType)), nil
+		return call.One(t.WithDType(res[0].Type.DType)), nil
 	}
 }
 

@@ -32,79 +32,79 @@ const (
 // columns is the number of columns of the result. slot is the index that the first operand of e gets among the
 // arguments of the code. Operands with one element are supported only if hasLaneMemory is set; SetOperands broadcasts
 // them to [EpilogueLanes].
-func NewTileEpilogue(e *fusion.Epilogue, columns, slot int, hasLaneMemory bool) (d TileEpilogue, ok bool) {
-	d.slot = slot
+func NewTileEpilogue(e *fusion.Epilogue, columns, slot int, hasLaneMemory bool) (tiles TileEpilogue, ok bool) {
+	tiles.slot = slot
 	for _, s := range e.Chain() {
 		x, ok := tileStep(s, columns)
 		if !ok || s.IsScalar && !hasLaneMemory {
 			return TileEpilogue{}, false
 		}
-		if s.Place > 0 {
-			x.Operand = len(d.operandSteps)
-			d.operandSteps = append(d.operandSteps, s)
+		if s.AddressIndex > 0 {
+			x.Operand = len(tiles.operandSteps)
+			tiles.operandSteps = append(tiles.operandSteps, s)
 		}
-		d.Steps = append(d.Steps, x)
+		tiles.Steps = append(tiles.Steps, x)
 	}
-	if len(d.Steps) == 0 || len(d.operandSteps) > maxEpilogueOperands {
+	if len(tiles.Steps) == 0 || len(tiles.operandSteps) > maxEpilogueOperands {
 		return TileEpilogue{}, false
 	}
-	return d, true
+	return tiles, true
 }
 
 // tileStep returns a step in the form that tiles apply, or false if tiles cannot apply the step. The caller sets the
 // operand index.
-func tileStep(s fusion.EpilogueStep, columns int) (x tile.EpilogueStep, ok bool) {
-	x.Lo, x.Hi = s.Number, s.Number
-	isNumber, perColumn := s.Place == 0, s.IsScalar || s.AlongFastest && s.Width == columns
+func tileStep(step fusion.EpilogueStep, columns int) (out tile.EpilogueStep, ok bool) {
+	out.Lo, out.Hi = step.Number, step.Number
+	isNumber, perColumn := step.AddressIndex == 0, step.IsScalar || step.AlongFastest && step.Width == columns
 	switch {
-	case isNumber && s.Op == expr.Max:
-		x.Op = tile.AtLeast
-	case isNumber && s.Op == expr.Min:
-		x.Op = tile.AtMost
-	case isNumber && s.Op == expr.Mul:
-		x.Op = tile.Scale
-	case isNumber || s.AlongFastest && !perColumn:
-		return x, false
-	case s.Op == expr.Add && perColumn:
-		x.Op = tile.AddLanes
-	case s.Op == expr.Mul && perColumn:
-		x.Op = tile.MulLanes
-	case s.Op == expr.Add:
-		x.Op = tile.AddTile
-	case s.Op == expr.Mul:
-		x.Op = tile.MulTile
+	case isNumber && step.Op == expr.Max:
+		out.Op = tile.AtLeast
+	case isNumber && step.Op == expr.Min:
+		out.Op = tile.AtMost
+	case isNumber && step.Op == expr.Mul:
+		out.Op = tile.Scale
+	case isNumber || step.AlongFastest && !perColumn:
+		return out, false
+	case step.Op == expr.Add && perColumn:
+		out.Op = tile.AddLanes
+	case step.Op == expr.Mul && perColumn:
+		out.Op = tile.MulLanes
+	case step.Op == expr.Add:
+		out.Op = tile.AddTile
+	case step.Op == expr.Mul:
+		out.Op = tile.MulTile
 	default:
-		return x, false
+		return out, false
 	}
-	return x, true
+	return out, true
 }
 
 // SetOperands sets the addresses of the operands for a chunk. copies is memory of the worker, or nil if the epilogue
 // was made without lanes.
-func (d *TileEpilogue) SetOperands(a *jit.Args, m *graph.Mem, copies *EpilogueLanes) {
+func (d *TileEpilogue) SetOperands(args *jit.Args, m *graph.Mem, copies *EpilogueLanes) {
 	for i, s := range d.operandSteps {
-		a.Ptr[d.slot+i] = m.Ptrs[s.Place]
+		args.Ptr[d.slot+i] = m.Ptrs[s.AddressIndex]
 		if s.IsScalar {
-			element := *(*float32)(m.Ptrs[s.Place])
+			element := *(*float32)(m.Ptrs[s.AddressIndex])
 			for k := range copies[i] {
 				copies[i][k] = element
 			}
-			a.Ptr[d.slot+i] = unsafe.Pointer(&copies[i])
+			args.Ptr[d.slot+i] = unsafe.Pointer(&copies[i])
 		}
 	}
 }
 
 // SetOffsets sets the offsets of the operands for a tile. element is the offset of the tile's first element in the
 // result, and column the offset of its first column in a row, both in bytes.
-func (d *TileEpilogue) SetOffsets(a *jit.Args, element, column int) {
+func (d *TileEpilogue) SetOffsets(args *jit.Args, element, column int) {
 	for i, s := range d.operandSteps {
 		switch {
 		case s.IsScalar:
-			a.Row[d.slot+i] = 0
+			args.Row[d.slot+i] = 0
 		case s.AlongFastest:
-			a.Row[d.slot+i] = column
+			args.Row[d.slot+i] = column
 		default:
-			a.Row[d.slot+i] = element
+			args.Row[d.slot+i] = element
 		}
 	}
 }

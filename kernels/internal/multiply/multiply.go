@@ -83,67 +83,68 @@ const (
 
 // Phases returns the work as phases, and the sizes of shared scratch and of worker scratch in bytes. The shared scratch
 // starts at scratchOffset.
-func (x *Multiplier) Phases(scratchOffset int) (ph []graph.Phase, scratch, worker int) {
-	x.elemBytes = x.Plan.DType().Size()
-	sharedBytes, workerBytes := kit.AlignUp(x.Plan.SharedBytes()), kit.AlignUp(x.Plan.WorkerBytes())
-	if x.Entries == 0 || x.Plan.Tiles(0) == 0 {
+func (multiplier *Multiplier) Phases(scratchOffset int) (phases []graph.Phase, scratch, worker int) {
+	multiplier.elemBytes = multiplier.Plan.DType().Size()
+	sharedBytes, workerBytes := kit.AlignUp(multiplier.Plan.SharedBytes()), kit.AlignUp(multiplier.Plan.WorkerBytes())
+	if multiplier.Entries == 0 || multiplier.Plan.Tiles(0) == 0 {
 		return nil, 0, 0
 	}
-	if x.Entries > 1 && (x.MACs <= smallMACs || x.Entries >= undividedEntries && x.MACs <= undividedMACs) {
-		group := max(1, x.chunkMACs()/max(1, x.MACs))
+	if multiplier.Entries > 1 && (multiplier.MACs <= smallMACs || multiplier.Entries >= undividedEntries &&
+		multiplier.MACs <= undividedMACs) {
+		group := max(1, multiplier.chunkMACs()/max(1, multiplier.MACs))
 		return []graph.Phase{{
-			Chunks: kit.DivUp(x.Entries, group),
+			Chunks: kit.DivUp(multiplier.Entries, group),
 			Run: func(m *graph.Mem, chunk int) error {
-				x.runEntries(m, chunk*group, min(x.Entries, (chunk+1)*group), workerBytes)
+				multiplier.runEntries(m, chunk*group, min(multiplier.Entries, (chunk+1)*group), workerBytes)
 				return nil
 			},
 		}}, 0, workerBytes + sharedBytes
 	}
-	wave := x.Entries
+	wave := multiplier.Entries
 	if sharedBytes > 0 {
-		wave = min(wave, max(1, panelBytes/sharedBytes, kit.DivUp(x.Entries, maxWaves)))
+		wave = min(wave, max(1, panelBytes/sharedBytes, kit.DivUp(multiplier.Entries, maxWaves)))
 	}
-	for e := 0; e < x.Entries; e += wave {
-		for p := range x.Plan.Phases() {
-			ph = append(ph, x.wavePhase(e, min(wave, x.Entries-e), p, scratchOffset, sharedBytes))
+	for e := 0; e < multiplier.Entries; e += wave {
+		for p := range multiplier.Plan.Phases() {
+			phases = append(phases, multiplier.wavePhase(e, min(wave, multiplier.Entries-e), p, scratchOffset, sharedBytes))
 		}
 	}
-	return ph, wave * sharedBytes, workerBytes
+	return phases, wave * sharedBytes, workerBytes
 }
 
 // Listings returns the machine code of the plan.
-func (x *Multiplier) Listings() (list []expr.Listing) {
-	x.Plan.Listings(func(name string, assembly func() string) {
+func (multiplier *Multiplier) Listings() (list []expr.Listing) {
+	multiplier.Plan.Listings(func(name string, assembly func() string) {
 		list = append(list, expr.Listing{Name: name, Assembly: assembly})
 	})
 	return list
 }
 
 // chunkMACs returns the number of multiplications per chunk of small entries. A chunk takes tens of microseconds.
-func (x *Multiplier) chunkMACs() int {
-	switch x.Plan.DType() {
+func (multiplier *Multiplier) chunkMACs() int {
+	switch multiplier.Plan.DType() {
 	case tensor.Float32, tensor.Float64:
 		return machine.MACGrain
 	}
 	return machine.PortableMACGrain
 }
 
-// wavePhase returns phase p of the plan for n entries from e0 on. Each entry has its own panels in shared scratch
-// memory.
-func (x *Multiplier) wavePhase(e0, n, p, scratchOffset, sharedBytes int) graph.Phase {
-	tiles := x.Plan.Tiles(p)
+// wavePhase returns phase p of the plan for n entries from firstEntry on. Each entry has its own panels in shared
+// scratch memory.
+func (multiplier *Multiplier) wavePhase(firstEntry, n, p, scratchOffset, sharedBytes int) graph.Phase {
+	tiles := multiplier.Plan.Tiles(p)
 	return graph.Phase{
 		Chunks: n * tiles,
-		Run: func(m *graph.Mem, chunk int) error {
+		Run: func(mem *graph.Mem, chunk int) error {
 			e := chunk / tiles
-			j := x.prepareJob(m)
+			j := multiplier.prepareJob(mem)
 			defer j.release()
-			x.setEntry(j, e0+e)
-			if x.Plan.Repeat(&j.repeated, &j.Args) {
-				x.Plan.RunRepeated(&j.repeated, chunk%tiles, &j.Args)
+			multiplier.setEntry(j, firstEntry+e)
+			if multiplier.Plan.Repeat(&j.repeated, &j.Args) {
+				multiplier.Plan.RunRepeated(&j.repeated, chunk%tiles, &j.Args)
 			} else {
-				j.Args.Shared = m.Scratch[scratchOffset+e*sharedBytes:][:x.Plan.SharedBytes()]
-				x.Plan.Run(p, chunk%tiles, &j.Args, m.Worker)
+				j.Args.Shared = mem.Scratch[scratchOffset+e*sharedBytes:][:multiplier.Plan.SharedBytes()]
+				multiplier.Plan.Run(p, chunk%tiles, &j.Args, mem.Worker)
 			}
 			return nil
 		},
@@ -152,59 +153,60 @@ func (x *Multiplier) wavePhase(e0, n, p, scratchOffset, sharedBytes int) graph.P
 
 // runEntries runs all phases of entries [e0, e1), one entry after another. Worker memory holds the plan's worker memory
 // and, from offset panelsAt on, the panels.
-func (x *Multiplier) runEntries(m *graph.Mem, e0, e1, panelsAt int) {
-	j := x.prepareJob(m)
-	defer j.release()
-	j.Args.Shared = m.Worker[panelsAt:][:x.Plan.SharedBytes()]
+func (multiplier *Multiplier) runEntries(mem *graph.Mem, e0, e1, panelsAt int) {
+	job := multiplier.prepareJob(mem)
+	defer job.release()
+	job.Args.Shared = mem.Worker[panelsAt:][:multiplier.Plan.SharedBytes()]
 	for e := e0; e < e1; e++ {
 		if (e-e0)%entriesPerCheck == entriesPerCheck-1 {
-			m.CheckContext()
+			mem.CheckContext()
 		}
-		x.setEntry(j, e)
-		if x.Plan.Repeat(&j.repeated, &j.Args) {
-			for tile := range x.Plan.Tiles(0) {
-				x.Plan.RunRepeated(&j.repeated, tile, &j.Args)
+		multiplier.setEntry(job, e)
+		if multiplier.Plan.Repeat(&job.repeated, &job.Args) {
+			for tile := range multiplier.Plan.Tiles(0) {
+				multiplier.Plan.RunRepeated(&job.repeated, tile, &job.Args)
 			}
 		} else {
-			x.Plan.RunAll(&j.Args, m.Worker)
+			multiplier.Plan.RunAll(&job.Args, mem.Worker)
 		}
 	}
 }
 
 // SetEpilogue sets the epilogue that is applied to every completed tile of C. e may be nil. s is the spec of the plan.
-func (x *Multiplier) SetEpilogue(e *fusion.Epilogue, s gemm.Spec) {
-	x.epilogue, x.cRowStride, x.cColStride = e, s.CRowStride, s.CColStride
+func (multiplier *Multiplier) SetEpilogue(e *fusion.Epilogue, s gemm.Spec) {
+	multiplier.epilogue, multiplier.cRowStride, multiplier.cColStride = e, s.CRowStride, s.CColStride
 }
 
 // prepareJob returns the worker's job with the addresses of a run.
-func (x *Multiplier) prepareJob(m *graph.Mem) *Job {
-	j := x.jobs.Of(m)
-	if x.Prepare != nil && !j.prepared {
-		x.Prepare(j)
+func (multiplier *Multiplier) prepareJob(mem *graph.Mem) *Job {
+	job := multiplier.jobs.Of(mem)
+	if multiplier.Prepare != nil && !job.prepared {
+		multiplier.Prepare(job)
 	}
-	if x.epilogue != nil {
-		if !j.prepared {
-			x.chainEpilogue(j)
+	if multiplier.epilogue != nil {
+		if !job.prepared {
+			multiplier.chainEpilogue(job)
 		}
-		x.epilogue.Enter(&j.epilogue, m)
+		multiplier.epilogue.Bind(&job.epilogue, mem)
 	}
-	if !j.prepared {
-		j.Args.Check = func() { j.mem.CheckContext() }
+	if !job.prepared {
+		job.Args.Check = func() { job.mem.CheckContext() }
 	}
-	j.prepared, j.mem = true, m
-	x.Bind(m, j)
-	return j
+	job.prepared, job.mem = true, mem
+	multiplier.Bind(mem, job)
+	return job
 }
 
 // chainEpilogue makes a job apply the epilogue after the callback that is already set.
-func (x *Multiplier) chainEpilogue(j *Job) {
+func (multiplier *Multiplier) chainEpilogue(j *Job) {
 	previous := j.Args.Epilogue
 	j.Args.Epilogue = func(i0, i1, j0, j1 int) {
 		if previous != nil {
 			previous(i0, i1, j0, j1)
 		}
-		entry := int(uintptr(j.Args.C)-uintptr(j.C)) / x.elemBytes
-		x.epilogue.Do(&j.epilogue, entry+i0*x.cRowStride+j0*x.cColStride, i1-i0, x.cRowStride, j1-j0, x.cColStride)
+		entry := int(uintptr(j.Args.C)-uintptr(j.C)) / multiplier.elemBytes
+		multiplier.epilogue.Apply(&j.epilogue, entry+i0*multiplier.cRowStride+j0*multiplier.cColStride, i1-i0,
+			multiplier.cRowStride, j1-j0, multiplier.cColStride)
 	}
 }
 
@@ -219,18 +221,18 @@ func (j *Job) release() {
 }
 
 // setEntry sets the addresses of the matrices of entry e.
-func (x *Multiplier) setEntry(j *Job, e int) {
-	j.Args.A, j.Args.B = x.entryAt(j.A, x.A, e), x.entryAt(j.B, x.B, e)
-	j.Args.C, j.Args.Bias = x.entryAt(j.C, x.C, e), x.entryAt(j.Bias, x.Bias, e)
-	j.EntryAdd = x.entryAt(j.Add, x.Add, e)
+func (multiplier *Multiplier) setEntry(j *Job, e int) {
+	j.Args.A, j.Args.B = multiplier.entryAt(j.A, multiplier.A, e), multiplier.entryAt(j.B, multiplier.B, e)
+	j.Args.C, j.Args.Bias = multiplier.entryAt(j.C, multiplier.C, e), multiplier.entryAt(j.Bias, multiplier.Bias, e)
+	j.EntryAdd = multiplier.entryAt(j.Add, multiplier.Add, e)
 }
 
 // entryAt returns the address of a matrix of an entry. base is nil if the operand has no elements or is omitted.
-func (x *Multiplier) entryAt(base unsafe.Pointer, offsets []int, e int) unsafe.Pointer {
+func (multiplier *Multiplier) entryAt(base unsafe.Pointer, offsets []int, e int) unsafe.Pointer {
 	if base == nil || offsets == nil {
 		return base
 	}
-	return unsafe.Add(base, offsets[e]*x.elemBytes)
+	return unsafe.Add(base, offsets[e]*multiplier.elemBytes)
 }
 
 // MaxThin is the maximum number of rows of A, or of columns of B, of a thin product. gemm reads the other, larger

@@ -25,19 +25,19 @@ func denseForm(d tensor.DType) string { return d.String() }
 // nil. If form does not pack an operand of another dtype, PackFunc packs it as a copy in the dtype of the computation.
 func PackFunc(form func(c *graph.Call, i int) (graph.Packing, bool)) func(*graph.Call, int) (graph.Packing, bool) {
 	return func(c *graph.Call, i int) (graph.Packing, bool) {
-		d, m := ComputationDType(c), c.Meta(i)
+		dtype, m := ComputationDType(c), c.Meta(i)
 		if c.Out[0].Numel() == 0 || m.Numel() == 0 {
 			return graph.Packing{}, false
 		}
 		if form != nil {
-			if p, ok := form(copies.InDType(c, d), i); ok {
+			if p, ok := form(copies.InDType(c, dtype), i); ok {
 				return p, true
 			}
 		}
-		if m.DType == d {
+		if m.DType == dtype {
 			return graph.Packing{}, false
 		}
-		return densePacking(m, d), true
+		return densePacking(m, dtype), true
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/internal/strided"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -132,8 +133,8 @@ func (p *Panels) unpack(dst unsafe.Pointer, src []byte) {
 
 // PackingOf returns the packing of an operand that is packed in several forms of the same dtype, one after another.
 func PackingOf(list ...*Panels) graph.Packing {
-	d := list[0].DType
-	packing := graph.Packing{DType: d}
+	dtype := list[0].DType
+	packing := graph.Packing{DType: dtype}
 	for i, p := range list {
 		if i > 0 {
 			packing.Form += " and "
@@ -141,7 +142,7 @@ func PackingOf(list ...*Panels) graph.Packing {
 		packing.Form, packing.Len = packing.Form+p.Form, packing.Len+kit.BoundedProduct(p.MatrixLen(), len(p.Starts))
 	}
 	forEachMatrix := func(row, matrices *tensor.Tensor, f func(p *Panels, panels []byte, matrix unsafe.Pointer)) {
-		size := d.Size()
+		size := dtype.Size()
 		all := kit.ElementsOf[byte](row.Pointer(), packing.Len*size)
 		for _, p := range list {
 			for _, start := range p.Starts {
@@ -152,15 +153,15 @@ func PackingOf(list ...*Panels) graph.Packing {
 		}
 	}
 	packing.Fill = func(ctx context.Context, dst, src *tensor.Tensor) {
-		if src.DType != d {
-			src = kit.CopyTo(ctx, src, copies.DenseAs(src.Meta, d))
+		if src.DType != dtype {
+			src = kit.CopyTo(ctx, src, copies.DenseAs(src.Meta, dtype))
 		}
 		forEachMatrix(dst, src, func(p *Panels, to []byte, from unsafe.Pointer) { p.fill(ctx, to, from) })
 	}
 	packing.Unpack = func(dst, packed *tensor.Tensor) {
 		t := dst
-		if dst.DType != d {
-			t = tensor.Empty(copies.DenseAs(dst.Meta, d))
+		if dst.DType != dtype {
+			t = tensor.Empty(copies.DenseAs(dst.Meta, dtype))
 		}
 		forEachMatrix(packed, t, func(p *Panels, from []byte, to unsafe.Pointer) { p.unpack(to, from) })
 		if t != dst {
@@ -194,7 +195,9 @@ func MatrixPanels(d tensor.DType, width, lanes, laneStride, depth, termStride in
 		Starts: []int{0}}
 	p.Form = fmt.Sprintf("%v panels of %d of %dx%d by %d,%d", d, width, lanes, depth, laneStride, termStride)
 	if offsets != nil {
-		p.Starts = slices.Compact(slices.Sorted(slices.Values(offsets)))
+		p.Starts = slices.Clone(offsets)
+		sorted.Ints(p.Starts)
+		p.Starts = slices.Compact(p.Starts)
 		p.Form += fmt.Sprintf(" at %s", startsText(p.Starts))
 	}
 	return p

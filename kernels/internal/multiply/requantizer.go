@@ -55,18 +55,18 @@ func (r *Requantizer) ConvertRows(m *graph.Mem, out, sums, scales, zeroPoint uns
 	if r.dtype == tensor.Int8 {
 		w.zeroPoint = int32(*(*int8)(zeroPoint))
 	}
-	a := &w.args
-	defer clear(a.Ptr[:])
-	a.Ptr[requantize.ZeroPoint] = unsafe.Pointer(&w.zeroPoint)
-	a.Step[requantize.NextOut], a.Step[requantize.NextSums] = pitch, sumsPitch
+	args := &w.args
+	defer clear(args.Ptr[:])
+	args.Ptr[requantize.ZeroPoint] = unsafe.Pointer(&w.zeroPoint)
+	args.Step[requantize.NextOut], args.Step[requantize.NextSums] = pitch, sumsPitch
 	for first := 0; first < columns; first += requantize.Columns {
-		a.Step[requantize.ColumnMask] = int(^uint64(0) >> max(0, requantize.Columns-(columns-first)))
-		a.Ptr[requantize.Scales] = kit.AddressOf[float32](scales, first)
+		args.Step[requantize.ColumnMask] = int(^uint64(0) >> max(0, requantize.Columns-(columns-first)))
+		args.Ptr[requantize.Scales] = kit.AddressOf[float32](scales, first)
 		for row := 0; row < rows; row += requantize.CallRows {
-			a.Rows = min(rows-row, requantize.CallRows)
-			a.Ptr[requantize.Out] = kit.AddressOf[uint8](out, row*pitch+first)
-			a.Ptr[requantize.Sums] = kit.AddressOf[uint8](sums, row*sumsPitch+4*first)
-			if err := r.code.Call(a); err != nil {
+			args.Rows = min(rows-row, requantize.CallRows)
+			args.Ptr[requantize.Out] = kit.AddressOf[uint8](out, row*pitch+first)
+			args.Ptr[requantize.Sums] = kit.AddressOf[uint8](sums, row*sumsPitch+4*first)
+			if err := r.code.Call(args); err != nil {
 				return err
 			}
 		}

@@ -16,44 +16,47 @@ type StripOrder struct {
 }
 
 // Units returns the number of units.
-func (o *StripOrder) Units() int { return o.Images * o.Blocks * o.Strips }
+func (order *StripOrder) Units() int { return order.Images * order.Blocks * order.Strips }
 
 // Cut divides the units into chunks. work is the work of a unit, and grain the desired work of a chunk.
-func (o *StripOrder) Cut(work, grain int) { o.cut = machine.DivideUnits(o.Units(), work, grain) }
+func (order *StripOrder) Cut(work, grain int) {
+	order.cut = machine.DivideUnits(order.Units(), work, grain)
+}
 
 // Chunks returns the number of chunks.
-func (o *StripOrder) Chunks() int { return o.cut.Chunks }
+func (order *StripOrder) Chunks() int { return order.cut.Chunks }
 
 // Completed returns the progress after the given chunk and all earlier chunks. images is the number of complete images.
 // strips is the number of strips of the next image that are complete in all blocks: strips of complete bands, and
 // strips that the last block of the current band has computed.
-func (o *StripOrder) Completed(chunk int) (images, strips int) {
-	_, end := o.cut.Range(chunk)
-	images, band, unit, bandStrips := o.locate(end)
-	return images, band*o.BandStrips + max(0, unit-(o.Blocks-1)*bandStrips)
+func (order *StripOrder) Completed(chunk int) (images, strips int) {
+	_, end := order.cut.ChunkRange(chunk)
+	images, band, unit, bandStrips := order.locate(end)
+	return images, band*order.BandStrips + max(0, unit-(order.Blocks-1)*bandStrips)
 }
 
 // Started returns the image in which the given chunk ends, and the number of strips of this image that this chunk and
 // all earlier chunks have started.
-func (o *StripOrder) Started(chunk int) (images, strips int) {
-	_, end := o.cut.Range(chunk)
-	images, band, unit, bandStrips := o.locate(end - 1)
-	return images, band*o.BandStrips + min(bandStrips, unit+1)
+func (order *StripOrder) Started(chunk int) (images, strips int) {
+	_, end := order.cut.ChunkRange(chunk)
+	images, band, unit, bandStrips := order.locate(end - 1)
+	return images, band*order.BandStrips + min(bandStrips, unit+1)
 }
 
 // locate returns the position of unit u: its image, its band in the image, and its index in the band. It also returns
 // the number of strips of the band.
-func (o *StripOrder) locate(u int) (image, band, unit, bandStrips int) {
-	image, unit = u/(o.Blocks*o.Strips), u%(o.Blocks*o.Strips)
-	band = unit / (o.Blocks * o.BandStrips)
-	return image, band, unit - band*o.Blocks*o.BandStrips, min(o.BandStrips, o.Strips-band*o.BandStrips)
+func (order *StripOrder) locate(u int) (image, band, unit, bandStrips int) {
+	image, unit = u/(order.Blocks*order.Strips), u%(order.Blocks*order.Strips)
+	band = unit / (order.Blocks * order.BandStrips)
+	return image, band, unit - band*order.Blocks*order.BandStrips, min(order.BandStrips,
+		order.Strips-band*order.BandStrips)
 }
 
 // EachUnit visits the units of a chunk.
-func (o *StripOrder) EachUnit(chunk int, visit func(image, block, strip int) error) error {
-	for u, end := o.cut.Range(chunk); u < end; u++ {
-		image, band, unit, bandStrips := o.locate(u)
-		if err := visit(image, unit/bandStrips, band*o.BandStrips+unit%bandStrips); err != nil {
+func (order *StripOrder) EachUnit(chunk int, visit func(image, block, strip int) error) error {
+	for u, end := order.cut.ChunkRange(chunk); u < end; u++ {
+		image, band, unit, bandStrips := order.locate(u)
+		if err := visit(image, unit/bandStrips, band*order.BandStrips+unit%bandStrips); err != nil {
 			return err
 		}
 	}

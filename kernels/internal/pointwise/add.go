@@ -78,8 +78,8 @@ var (
 )
 
 // binaryWithoutBools is binary, but rejects bools, which subtraction does not support (sub_check).
-func binaryWithoutBools(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
-	a, b := c.Type(0).DType == tensor.Bool, c.Type(1).DType == tensor.Bool
+func binaryWithoutBools(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
+	a, b := call.Type(0).DType == tensor.Bool, call.Type(1).DType == tensor.Bool
 	switch {
 	case a && b:
 		return rule.Config{}, errors.New("Subtraction, the `-` operator, with two bool tensors is not supported. Use the " +
@@ -88,7 +88,7 @@ func binaryWithoutBools(c *graph.Call, outs []rule.Operand) (rule.Config, error)
 		return rule.Config{}, errors.New("Subtraction, the `-` operator, with a bool tensor is not supported. If you are " +
 			"trying to invert a mask, use the `~` or `logical_not()` operator instead.")
 	}
-	return binary(c, outs)
+	return binary(call, outs)
 }
 
 // alphaConfig returns a config that also checks alpha against the dtype of the result (alpha_check).

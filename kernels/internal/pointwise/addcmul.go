@@ -24,17 +24,17 @@ var Addcmul = elementwise(graph.SchemaOf[valueAttrs](), "addcmul",
 		Body: scaledTernary("addcmul_cpu_out", "x + type_as(value, x) * y * z", integers, floats, complexes)},
 	func(c *graph.Call) kit.ScalarFunc {
 		v := kit.Attrs[valueAttrs](c).Value
-		return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
-			round := roundTo(kit.LoopDType(d)) // a product may overflow the dtype
+		return func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
+			round := roundTo(kit.LoopDType(dtype)) // a product may overflow the dtype
 			return kit.ByKind(
 				func(x []int64) int64 { return x[0] + v.Int()*x[1]*x[2] },
 				func(x []float64) float64 {
 					return x[0] + round(float64(round(round(v.Float())*x[1])*x[2]))
 				},
 				func(x []complex128) complex128 {
-					round := roundComplexTo(d)
+					round := roundComplexTo(dtype)
 					return x[0] + round(kit.MulComplex(round(kit.MulComplex(round(v.Complex()), x[1])), x[2]))
-				})(d, x)
+				})(dtype, x)
 		}
 	},
 	kit.Example(graph.Attrs{"value": 0.5}, kit.ExTransposed, kit.ExRow, kit.ExMatrix),

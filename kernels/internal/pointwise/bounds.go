@@ -29,9 +29,9 @@ type clampMaxAttrs struct {
 // ClampRange returns the range to which a node such as relu or clamp clamps operand 0. The node computes min(max(x,
 // lower), upper). A missing bound is infinite. ok is false if the node computes another function or reads its bounds
 // from operands.
-func ClampRange(n *graph.Node) (lower, upper float64, ok bool) {
+func ClampRange(node *graph.Node) (lower, upper float64, ok bool) {
 	lower, upper = math.Inf(-1), math.Inf(1)
-	if n == nil || n.Op == nil {
+	if node == nil || node.Op == nil {
 		return lower, upper, false
 	}
 	bound := func(k clampBounds) {
@@ -45,22 +45,22 @@ func ClampRange(n *graph.Node) (lower, upper float64, ok bool) {
 			upper = k.max.Float()
 		}
 	}
-	c := n.Call()
-	switch n.Op {
+	call := node.Call()
+	switch node.Op {
 	case Relu:
 		lower, ok = 0, true
 	case Relu6:
 		lower, upper, ok = 0, 6, true
 	case Hardtanh:
-		a := kit.Attrs[hardtanhAttrs](c)
+		a := kit.Attrs[hardtanhAttrs](call)
 		lower, upper, ok = a.Min.Float(), a.Max.Float(), true
 	case Clamp:
-		a := kit.Attrs[clampAttrs](c)
-		bound(clampBounds{min: a.Min, max: a.Max, hasLower: c.Has(1), hasUpper: c.Has(2)})
+		a := kit.Attrs[clampAttrs](call)
+		bound(clampBounds{min: a.Min, max: a.Max, hasLower: call.Has(1), hasUpper: call.Has(2)})
 	case ClampMin:
-		bound(clampBounds{min: kit.Attrs[clampMinAttrs](c).Min, hasLower: c.Has(1)})
+		bound(clampBounds{min: kit.Attrs[clampMinAttrs](call).Min, hasLower: call.Has(1)})
 	case ClampMax:
-		bound(clampBounds{max: kit.Attrs[clampMaxAttrs](c).Max, hasUpper: c.Has(1)})
+		bound(clampBounds{max: kit.Attrs[clampMaxAttrs](call).Max, hasUpper: call.Has(1)})
 	}
 	return lower, upper, ok && lower == lower && upper == upper
 }

@@ -57,7 +57,7 @@ func infinityForNaN(s tensor.Scalar, sign int) tensor.Scalar {
 // clampOp defines an op that clamps self. bounds returns the bounds of a call.
 func clampOp(attrs *graph.Schema, name, doc string, params []graph.Param, bounds func(c *graph.Call) clampBounds,
 	examples ...graph.Example) *graph.Op {
-	p := &graph.Pointwise{
+	pointwise := &graph.Pointwise{
 		Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 			k := bounds(c)
 			if err := k.check(c); err != nil {
@@ -71,19 +71,19 @@ func clampOp(attrs *graph.Schema, name, doc string, params []graph.Param, bounds
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: params, Examples: examples,
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				res, err := p.Infer(c)
+				res, err := pointwise.Infer(c)
 				if err != nil || hasTensorBound(c) {
 					return res, err
 				}
 				t, err := castLayout(c.Type(0), res[0].Type.DType)
 				return c.One(t), err
 			},
-			Ref: kit.PointwiseRef(p, func(c *graph.Call) kit.ScalarFunc { return bounds(c).ref }),
+			Ref: kit.PointwiseRef(pointwise, func(c *graph.Call) kit.ScalarFunc { return bounds(c).ref }),
 		},
 		Lowerings: graph.Lowerings{
-			Pointwise:  p,
-			Compile:    func(c *graph.Call) (*graph.Kernel, error) { return compileWithOmitted(p, c) },
-			Expression: p.Expression, // only calls without omitted operands are fused
+			Pointwise:  pointwise,
+			Compile:    func(c *graph.Call) (*graph.Kernel, error) { return compileWithOmitted(pointwise, c) },
+			Expression: pointwise.Expression, // only calls without omitted operands are fused
 		},
 	})
 }

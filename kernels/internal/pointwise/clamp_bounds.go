@@ -20,15 +20,15 @@ type clampBounds struct {
 }
 
 // check rejects calls without bounds, calls with bounds of both forms, and complex operands.
-func (k clampBounds) check(c *graph.Call) error {
-	operands, numbers := k.hasLower || k.hasUpper, k.min.IsSet() || k.max.IsSet()
+func (bounds clampBounds) check(c *graph.Call) error {
+	operands, numbers := bounds.hasLower || bounds.hasUpper, bounds.min.IsSet() || bounds.max.IsSet()
 	switch {
 	case operands && numbers:
 		return errors.New("clamp: bounds must be all operands or all attributes")
 	case !operands && !numbers:
 		return errors.New("torch.clamp: At least one of 'min' or 'max' must not be None")
 	}
-	t, err := resultType(c.In, k.min, k.max)
+	t, err := resultType(c.In, bounds.min, bounds.max)
 	if err == nil && t.IsComplex() {
 		err = errors.New("clamp is not supported for complex types")
 	}
@@ -36,46 +36,46 @@ func (k clampBounds) check(c *graph.Call) error {
 }
 
 // config returns the configuration of the iteration. Attributes promote self like plain numbers.
-func (k clampBounds) config(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
-	if k.hasLower || k.hasUpper {
+func (bounds clampBounds) config(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
+	if bounds.hasLower || bounds.hasUpper {
 		cfg := rule.New().Output(outs[0]).PromoteInputsToCommonDType(true).CastCommonDTypeToOutputs(true).
 			EnforceSafeCastingToOutput(true).OpMath(true)
-		for _, a := range c.In {
+		for _, a := range call.In {
 			if a.Kind != graph.Null {
 				cfg = cfg.Input(a.Operand())
 			}
 		}
 		return cfg, nil
 	}
-	d, err := resultType(c.In, k.min, k.max)
+	dtype, err := resultType(call.In, bounds.min, bounds.max)
 	if err == nil {
-		err = errors.Join(fitsNumber(d, k.min), fitsNumber(d, k.max))
+		err = errors.Join(fitsNumber(dtype, bounds.min), fitsNumber(dtype, bounds.max))
 	}
-	switch self := c.Type(0).DType; {
+	switch self := call.Type(0).DType; {
 	case err != nil:
 		return rule.Config{}, err
-	case d == self:
-		return unary(c, outs)
-	case d.IsFloat():
-		return unaryFloat(c, outs)
+	case dtype == self:
+		return unary(call, outs)
+	case dtype.IsFloat():
+		return unaryFloat(call, outs)
 	}
-	return unaryTo(d)(c, outs)
+	return unaryTo(dtype)(call, outs)
 }
 
 // body returns the kernel for the given forms of bounds. name is the op in errors.
-func (k clampBounds) body(name string, it *rule.Rule) (rule.Kernel, error) {
+func (bounds clampBounds) body(name string, it *rule.Rule) (rule.Kernel, error) {
 	switch {
-	case k.hasLower && k.hasUpper:
+	case bounds.hasLower && bounds.hasUpper:
 		return clampBodies.kernelFor(name, it)
-	case k.hasLower:
+	case bounds.hasLower:
 		return maximumBodies.kernelFor(name, it)
-	case k.hasUpper:
+	case bounds.hasUpper:
 		return minimumBodies.kernelFor(name, it)
 	}
 	if it.DType(1) == tensor.Bool && it.DType(0) == tensor.Int64 {
-		return clampKernel(it, k.min, k.max), nil
+		return clampKernel(it, bounds.min, bounds.max), nil
 	}
-	return clampBetween(name, it, k.min, k.max)
+	return clampBetween(name, it, bounds.min, bounds.max)
 }
 
 var (
@@ -107,19 +107,19 @@ func clampKernel(it *rule.Rule, lo, hi tensor.Scalar) rule.Kernel {
 	return kernelWith(clampFormula, it, bounds)
 }
 
-// fitsNumber returns an error if a plain number overflows the integer dtype d (c10::checked_convert). A negative number
-// may wrap if d is unsigned.
-func fitsNumber(d tensor.DType, s tensor.Scalar) error {
-	if !s.IsSet() || !d.IsIntegral(false) {
+// fitsNumber returns an error if a plain number overflows an integer dtype (c10::checked_convert). A negative number
+// may wrap if the dtype is unsigned.
+func fitsNumber(dtype tensor.DType, s tensor.Scalar) error {
+	if !s.IsSet() || !dtype.IsIntegral(false) {
 		return nil
 	}
-	bits := 8 * d.Size()
-	if d.IsSigned() {
+	bits := 8 * dtype.Size()
+	if dtype.IsSigned() {
 		bits--
 	}
 	x, limit := math.Trunc(s.Float()), math.Ldexp(1, bits)
-	if x >= limit || d.IsSigned() && x < -limit || x <= -limit && !d.IsSigned() {
-		return fmt.Errorf("value cannot be converted to type %s_t without overflow", d)
+	if x >= limit || dtype.IsSigned() && x < -limit || x <= -limit && !dtype.IsSigned() {
+		return fmt.Errorf("value cannot be converted to type %s_t without overflow", dtype)
 	}
 	return nil
 }
@@ -136,24 +136,25 @@ func wrapBound(d tensor.DType, s tensor.Scalar, neutral int64) int64 {
 	return s.Tensor(d).At().Int()
 }
 
-// ref is the reference function of one element. x holds the element of self, followed by the bounds that are operands.
-func (k clampBounds) ref(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
-	lo, hi := k.min, k.max
-	if k.hasLower {
-		lo = x[1]
+// ref is the reference function of one element. operands holds the element of self, followed by the bounds that are
+// operands.
+func (bounds clampBounds) ref(dtype tensor.DType, operands []tensor.Scalar) tensor.Scalar {
+	lo, hi := bounds.min, bounds.max
+	if bounds.hasLower {
+		lo = operands[1]
 	}
-	if k.hasUpper {
-		hi = x[len(x)-1]
+	if bounds.hasUpper {
+		hi = operands[len(operands)-1]
 	}
 	switch {
-	case d == tensor.Uint64:
-		lower, upper := wrapBound(d, lo, 0), wrapBound(d, hi, -1)
-		return tensor.IntScalar(int64(min(max(uint64(x[0].Int()), uint64(lower)), uint64(upper))))
-	case d.IsIntegral(true):
-		lower, upper := wrapBound(d, lo, math.MinInt64), wrapBound(d, hi, math.MaxInt64)
-		return tensor.IntScalar(min(max(x[0].Int(), lower), upper))
+	case dtype == tensor.Uint64:
+		lower, upper := wrapBound(dtype, lo, 0), wrapBound(dtype, hi, -1)
+		return tensor.IntScalar(int64(min(max(uint64(operands[0].Int()), uint64(lower)), uint64(upper))))
+	case dtype.IsIntegral(true):
+		lower, upper := wrapBound(dtype, lo, math.MinInt64), wrapBound(dtype, hi, math.MaxInt64)
+		return tensor.IntScalar(min(max(operands[0].Int(), lower), upper))
 	}
-	v := x[0].Float()
+	v := operands[0].Float()
 	if lo.IsSet() {
 		v = greatest(v, lo.Float())
 	}

@@ -30,8 +30,8 @@ var Pointwise = kit.Define[expressionAttrs](graph.Op{
 	Facts: graph.Facts{Each: graph.Each{Simple: 2, Function: 1}},
 	Lowerings: graph.Lowerings{
 		Pointwise: &graph.Pointwise{
-			Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
-				t, err := expressionOf(c)
+			Config: func(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
+				t, err := expressionOf(call)
 				if err != nil {
 					return rule.Config{}, err
 				}
@@ -42,7 +42,7 @@ var Pointwise = kit.Define[expressionAttrs](graph.Op{
 					}
 					cfg = cfg.Output(o)
 				}
-				for _, a := range c.In {
+				for _, a := range call.In {
 					cfg = cfg.Input(a.Operand())
 				}
 				return cfg, nil

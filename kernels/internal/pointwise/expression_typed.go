@@ -84,30 +84,30 @@ var typingCache = struct {
 }{byText: map[string][]*typedExpression{}}
 
 // cachedExpression returns the typed expression of a call from the cache. It adds the expression if necessary.
-func cachedExpression(c *graph.Call, a *expressionAttrs) (*typedExpression, error) {
+func cachedExpression(call *graph.Call, attrs *expressionAttrs) (*typedExpression, error) {
 	typingCache.Lock()
-	for _, t := range typingCache.byText[a.Expr] {
-		if t.matches(c, a) {
+	for _, typed := range typingCache.byText[attrs.Expr] {
+		if typed.matches(call, attrs) {
 			typingCache.Unlock()
-			return t, nil
+			return typed, nil
 		}
 	}
 	typingCache.Unlock()
-	t, err := typeExpression(c, a)
+	typed, err := typeExpression(call, attrs)
 	if err != nil {
 		return nil, err
 	}
 	typingCache.Lock()
 	defer typingCache.Unlock()
-	list, known := typingCache.byText[a.Expr]
+	list, known := typingCache.byText[attrs.Expr]
 	if !known && len(typingCache.byText) >= maxTexts {
 		clear(typingCache.byText)
 	}
 	if len(list) >= maxTypings {
 		list = slices.Delete(list, 0, 1)
 	}
-	typingCache.byText[a.Expr] = append(list, t)
-	return t, nil
+	typingCache.byText[attrs.Expr] = append(list, typed)
+	return typed, nil
 }
 
 // matches reports whether an expression was typed for the operands and attributes of a call.
@@ -146,30 +146,30 @@ func expressionOf(c *graph.Call) (*typedExpression, error) {
 
 // parseExpression parses the text with the names of the call's operands and checks the attributes against the names in
 // the text.
-func parseExpression(c *graph.Call, a *expressionAttrs) (*expr.Formula, error) {
+func parseExpression(call *graph.Call, attrs *expressionAttrs) (*expr.Formula, error) {
 	names := expr.DefaultParams()
 	switch {
-	case len(c.In) == 0:
+	case len(call.In) == 0:
 		return nil, errors.New("expected a non-empty list of tensors")
-	case a.Params != nil && len(a.Params) != len(c.In):
-		return nil, wrongAttr("params", "it names %d inputs, and there are %d", len(a.Params), len(c.In))
-	case a.Params != nil:
-		names = a.Params
-	case len(c.In) > len(names):
+	case attrs.Params != nil && len(attrs.Params) != len(call.In):
+		return nil, wrongAttr("params", "it names %d inputs, and there are %d", len(attrs.Params), len(call.In))
+	case attrs.Params != nil:
+		names = attrs.Params
+	case len(call.In) > len(names):
 		return nil, fmt.Errorf("takes up to %d inputs without names: give names to %d under \"params\"", len(names),
-			len(c.In))
+			len(call.In))
 	default:
-		names = names[:len(c.In)]
+		names = names[:len(call.In)]
 	}
-	f, err := expr.Parse(a.Expr, names...)
+	formula, err := expr.Parse(attrs.Expr, names...)
 	if err != nil {
 		return nil, wrongAttr("expr", "%w", err)
 	}
-	if n := len(c.In) + f.Results(); n > expr.MaxOperands {
+	if n := len(call.In) + formula.Results(); n > expr.MaxOperands {
 		return nil, fmt.Errorf("has %d inputs and results, but at most %d are supported", n, expr.MaxOperands)
 	}
-	known := f.Attrs()
-	for _, name := range sorted.Keys(a.Numbers) {
+	known := formula.Attrs()
+	for _, name := range sorted.Keys(attrs.Numbers) {
 		switch {
 		case slices.Contains(names, name):
 			return nil, wrongAttr(name, "an input has this name")
@@ -178,7 +178,7 @@ func parseExpression(c *graph.Call, a *expressionAttrs) (*expr.Formula, error) {
 				suggest.DidYouMean(suggest.Nearest(name, slices.Values(known))))
 		}
 	}
-	return f, nil
+	return formula, nil
 }
 
 // wrongAttr returns an error about an attribute.
@@ -188,27 +188,27 @@ func wrongAttr(name, format string, args ...any) error {
 
 // typeExpression parses the expression and infers the dtypes of its operations for the operands of a call. Plain
 // numbers are typed like number literals of the text.
-func typeExpression(c *graph.Call, a *expressionAttrs) (*typedExpression, error) {
-	f, err := parseExpression(c, a)
+func typeExpression(call *graph.Call, a *expressionAttrs) (*typedExpression, error) {
+	formula, err := parseExpression(call, a)
 	if err != nil {
 		return nil, err
 	}
-	t := &typedExpression{names: slices.Clone(a.Params), numbers: maps.Clone(a.Numbers), formula: f}
+	typed := &typedExpression{names: slices.Clone(a.Params), numbers: maps.Clone(a.Numbers), formula: formula}
 	attrs := numbers{}
 	maps.Copy(attrs, a.Numbers)
-	in, zeroDim := make([]tensor.DType, len(c.In)), make([]bool, len(c.In))
-	for k := range c.In {
-		x := &c.In[k]
-		t.in = append(t.in, typedOperandOf(x))
+	in, zeroDim := make([]tensor.DType, len(call.In)), make([]bool, len(call.In))
+	for k := range call.In {
+		x := &call.In[k]
+		typed.in = append(typed.in, typedOperandOf(x))
 		o := x.Operand()
 		in[k], zeroDim[k] = o.Type.DType, o.Type.Rank() == 0
 		if x.Kind == graph.NumberArg {
-			attrs[f.Params()[k]] = x.Number
+			attrs[formula.Params()[k]] = x.Number
 		}
 	}
-	if t.code, err = f.Code(in, expr.Typing{Attrs: attrs, ZeroDim: zeroDim}); err != nil {
+	if typed.code, err = formula.Code(in, expr.Typing{Attrs: attrs, ZeroDim: zeroDim}); err != nil {
 		return nil, wrongAttr("expr", "%w", err)
 	}
-	t.kernel = rule.Expr(t.code)
-	return t, nil
+	typed.kernel = rule.Expr(typed.code)
+	return typed, nil
 }

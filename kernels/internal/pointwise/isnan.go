@@ -29,35 +29,36 @@ var (
 		"signbit(x)", nil, math.Signbit, nil)
 )
 
-// predicateOp defines a predicate. f and z are the references for real and complex numbers. z is nil if complex numbers
-// are not supported. layout returns the layout of the result. If layout is nil, the iteration determines it.
-func predicateOp(name, doc, text string, layout func(*graph.Call) (tensor.Type, error), f func(float64) bool,
-	z func(complex128) bool) *graph.Op {
+// predicateOp defines a predicate. ofFloat and ofComplex are the references for real and complex numbers. ofComplex is
+// nil if complex numbers are not supported. layout returns the layout of the result. If layout is nil, the iteration
+// determines it.
+func predicateOp(name, doc, text string, layout func(*graph.Call) (tensor.Type, error), ofFloat func(float64) bool,
+	ofComplex func(complex128) bool) *graph.Op {
 	cfg, t := unaryTo(tensor.Bool), bodiesTo(formula(text), toBool, bools, integers, floats)
 	switch {
-	case z != nil:
+	case ofComplex != nil:
 		t = mergeTables(t, bodiesTo(formula(text), toBool, complexes))
 	case name == "signbit":
 		cfg = rejectComplex(cfg, "signbit is not implemented for complex tensors.")
 	default:
 		cfg = rejectComplex(cfg, name+" does not support complex inputs.")
 	}
-	p := &graph.Pointwise{Config: cfg, Body: tableBody(name, t)}
+	pointwise := &graph.Pointwise{Config: cfg, Body: tableBody(name, t)}
 	op := graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: unaryParams,
 			Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExInts)},
-			Ref: kit.PointwiseRef(p, kit.ForAnyCall(kit.Unsigned(
-				func(x []uint64) uint64 { return uint64(boolInt(f(float64(x[0])))) },
+			Ref: kit.PointwiseRef(pointwise, kit.ForAnyCall(kit.Unsigned(
+				func(x []uint64) uint64 { return uint64(boolInt(ofFloat(float64(x[0])))) },
 				boolRef(
-					func(x []int64) bool { return f(float64(x[0])) },
-					func(x []float64) bool { return f(x[0]) },
-					func(x []complex128) bool { return z(x[0]) })))),
+					func(x []int64) bool { return ofFloat(float64(x[0])) },
+					func(x []float64) bool { return ofFloat(x[0]) },
+					func(x []complex128) bool { return ofComplex(x[0]) })))),
 		},
-		Lowerings: graph.Lowerings{Pointwise: p},
+		Lowerings: graph.Lowerings{Pointwise: pointwise},
 	}
 	if layout != nil {
-		op.Infer = kit.InferWithLayout(p, layout)
+		op.Infer = kit.InferWithLayout(pointwise, layout)
 	}
 	return kit.Define[kit.None](op)
 }

@@ -44,28 +44,28 @@ var Lerp = kit.Define[lerpAttrs](graph.Op{
 
 var interpolation = graph.Pointwise{Config: lerpConfig, Body: lerpBody}
 
-func lerpConfig(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
-	d := c.Type(0).DType
+func lerpConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
+	dtype := call.Type(0).DType
 	for i, name := range []string{"end", "weight"} {
-		if i+1 < len(c.In) && c.In[i+1].Kind == graph.TensorArg && c.Type(i+1).DType != d {
-			return rule.Config{}, fmt.Errorf("expected dtype %s for `%s` but got dtype %s", kit.CppName(d), name,
-				kit.CppName(c.Type(i+1).DType))
+		if i+1 < len(call.In) && call.In[i+1].Kind == graph.TensorArg && call.Type(i+1).DType != dtype {
+			return rule.Config{}, fmt.Errorf("expected dtype %s for `%s` but got dtype %s", kit.CppName(dtype), name,
+				kit.CppName(call.Type(i+1).DType))
 		}
 	}
-	if c.Has(2) == kit.Attrs[lerpAttrs](c).Weight.IsSet() {
+	if call.Has(2) == kit.Attrs[lerpAttrs](call).Weight.IsSet() {
 		return rule.Config{}, errors.New("lerp: weight must be given, as an operand or an attribute")
 	}
-	if !d.IsFloat() && !d.IsComplex() {
+	if !dtype.IsFloat() && !dtype.IsComplex() {
 		torchKernel := "lerp_kernel_scalar"
-		if c.Has(2) && c.In[2].Kind == graph.TensorArg {
+		if call.Has(2) && call.In[2].Kind == graph.TensorArg {
 			torchKernel = "lerp_kernel_tensor"
 		}
-		return rule.Config{}, kit.NotImplementedBy(torchKernel, d)
+		return rule.Config{}, kit.NotImplementedBy(torchKernel, dtype)
 	}
-	if c.Has(2) {
-		return ternary(c, outs)
+	if call.Has(2) {
+		return ternary(call, outs)
 	}
-	return binary(c, outs)
+	return binary(call, outs)
 }
 
 // Interpolation starts from the closer end, so that a weight of 1 gives exactly end (native::lerp).
@@ -75,47 +75,47 @@ var (
 	lerpFromEnd   = formula("w = type_as(weight, x); y - (y - x) * (1 - w)", "x", "y")
 )
 
-func lerpBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
-	w := kit.Attrs[lerpAttrs](c).Weight
-	if !w.IsSet() {
-		return lerpBodies.kernelNamed("lerp_kernel_tensor", it)
+func lerpBody(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
+	weight := kit.Attrs[lerpAttrs](c).Weight
+	if !weight.IsSet() {
+		return lerpBodies.kernelNamed("lerp_kernel_tensor", iteration)
 	}
-	if err := kit.NumberFits(w, c.Type(0).DType); err != nil {
+	if err := kit.NumberFits(weight, c.Type(0).DType); err != nil {
 		return rule.Kernel{}, err
 	}
-	converted := w.Tensor(it.DType(1)).At()
+	converted := weight.Tensor(iteration.DType(1)).At()
 	fromStart := converted.Float() < 0.5
-	if it.DType(1).IsComplex() {
+	if iteration.DType(1).IsComplex() {
 		fromStart = cmplx.Abs(converted.Complex()) < 0.5
 	}
 	if fromStart {
-		return kernelWith(lerpFromStart, it, numbers{"weight": w}), nil
+		return kernelWith(lerpFromStart, iteration, numbers{"weight": weight}), nil
 	}
-	return kernelWith(lerpFromEnd, it, numbers{"weight": w}), nil
+	return kernelWith(lerpFromEnd, iteration, numbers{"weight": weight}), nil
 }
 
 func lerpRef(c *graph.Call) kit.ScalarFunc {
 	w := kit.Attrs[lerpAttrs](c).Weight
-	return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+	return func(dtype tensor.DType, operands []tensor.Scalar) tensor.Scalar {
 		if w.IsSet() {
-			x = append(x[:2:2], w)
+			operands = append(operands[:2:2], w)
 		}
-		round := roundTo(d)
+		round := roundTo(dtype)
 		return kit.ByKind(nil,
-			func(x []float64) float64 {
-				diff := round(x[1] - x[0]) // the difference may overflow d
-				if x[2] < 0.5 {
-					return x[0] + round(float64(x[2]*diff))
+			func(operands []float64) float64 {
+				diff := round(operands[1] - operands[0]) // the difference may overflow the dtype
+				if operands[2] < 0.5 {
+					return operands[0] + round(float64(operands[2]*diff))
 				}
-				return x[1] - round(float64(diff*round(1-x[2])))
+				return operands[1] - round(float64(diff*round(1-operands[2])))
 			},
-			func(x []complex128) complex128 {
-				round := roundComplexTo(d)
-				diff := round(x[1] - x[0])
-				if cmplx.Abs(x[2]) < 0.5 {
-					return x[0] + round(kit.MulComplex(x[2], diff))
+			func(operands []complex128) complex128 {
+				round := roundComplexTo(dtype)
+				diff := round(operands[1] - operands[0])
+				if cmplx.Abs(operands[2]) < 0.5 {
+					return operands[0] + round(kit.MulComplex(operands[2], diff))
 				}
-				return x[1] - round(kit.MulComplex(diff, round(1-x[2])))
-			})(d, x)
+				return operands[1] - round(kit.MulComplex(diff, round(1-operands[2])))
+			})(dtype, operands)
 	}
 }

@@ -52,22 +52,22 @@ func castLayout(t tensor.Type, d tensor.DType) (tensor.Type, error) {
 
 // resultType mirrors torch.result_type of operands and numbers.
 func resultType(operands []graph.Arg, numbers ...tensor.Scalar) (tensor.DType, error) {
-	var p tensor.Promotion
+	var promotion tensor.Promotion
 	for _, a := range operands {
 		switch a.Kind {
 		case graph.TensorArg:
 			t := a.Type()
-			p.Add(t.DType, t.Rank())
+			promotion.Add(t.DType, t.Rank())
 		case graph.NumberArg:
-			p.AddNumber(a.Number)
+			promotion.AddNumber(a.Number)
 		}
 	}
 	for _, n := range numbers {
 		if n.IsSet() {
-			p.AddNumber(n)
+			promotion.AddNumber(n)
 		}
 	}
-	return p.Result()
+	return promotion.Result()
 }
 
 // floatRef returns the argument f of kit.PointwiseRef for a function of one real number.
@@ -100,51 +100,51 @@ func boolInt(b bool) int64 {
 
 // compileWithOmitted compiles a call of a pointwise op with omitted operands. The loop is compiled for the operands
 // that are present, and the kernel passes it the addresses of these operands.
-func compileWithOmitted(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
-	present := graph.Call{Attrs: c.Attrs, Out: c.Out, Impl: c.Impl, Walk: c.Walk}
-	var positions []int // indices in c.In of the operands that are present
-	for i, a := range c.In {
+func compileWithOmitted(pointwise *graph.Pointwise, call *graph.Call) (*graph.Kernel, error) {
+	present := graph.Call{Attrs: call.Attrs, Out: call.Out, Impl: call.Impl, Walk: call.Walk}
+	var positions []int // indices in call.In of the operands that are present
+	for i, a := range call.In {
 		if a.Kind != graph.Null {
 			present.In, positions = append(present.In, a), append(positions, i)
 		}
 	}
-	if len(positions) == len(c.In) {
-		return fusion.CompileLoop(p, c)
+	if len(positions) == len(call.In) {
+		return fusion.CompileLoop(pointwise, call)
 	}
 	inner := graph.Pointwise{
-		Config: func(_ *graph.Call, outs []rule.Operand) (rule.Config, error) { return p.Config(c, outs) },
-		Body:   func(_ *graph.Call, it *rule.Rule) (rule.Kernel, error) { return p.Body(c, it) },
+		Config: func(_ *graph.Call, outs []rule.Operand) (rule.Config, error) { return pointwise.Config(call, outs) },
+		Body:   func(_ *graph.Call, iterator *rule.Rule) (rule.Kernel, error) { return pointwise.Body(call, iterator) },
 	}
-	k, err := fusion.CompileLoop(&inner, &present)
+	kernel, err := fusion.CompileLoop(&inner, &present)
 	if err != nil {
 		return nil, err
 	}
-	it := k.Loop.(*iter.Iterator)
-	body, err := p.Body(c, &it.Rule)
+	iterator := kernel.Loop.(*iter.Iterator)
+	body, err := pointwise.Body(call, &iterator.Rule)
 	if err != nil {
 		return nil, err
 	}
-	loop, err := it.Prepare(body)
+	loop, err := iterator.Prepare(body)
 	if err != nil {
 		return nil, err
 	}
-	out := *k
+	out := *kernel
 	out.Phases = []graph.Phase{{Chunks: loop.Chunks(iter.GrainSize), Run: func(m *graph.Mem, chunk int) error {
 		var ptrs [8]unsafe.Pointer
-		n := copy(ptrs[:], m.Ptrs[:it.NumOutputs()])
+		n := copy(ptrs[:], m.Ptrs[:iterator.NumOutputs()])
 		for _, i := range positions {
-			ptrs[n] = m.Ptrs[it.NumOutputs()+i]
+			ptrs[n] = m.Ptrs[iterator.NumOutputs()+i]
 			n++
 		}
 		return fusion.RunChunk(loop, m, ptrs[:n], chunk, iter.GrainSize)
 	}}}
 	out.InPlace = nil
-	for _, p := range k.InPlace {
-		out.InPlace = append(out.InPlace, graph.InPlace{Out: p.Out, In: positions[p.In]})
+	for _, pointwise := range kernel.InPlace {
+		out.InPlace = append(out.InPlace, graph.InPlace{Out: pointwise.Out, In: positions[pointwise.In]})
 	}
-	if k.Bound != nil {
-		out.Bound = make([]*tensor.Tensor, len(c.In))
-		for i, t := range k.Bound {
+	if kernel.Bound != nil {
+		out.Bound = make([]*tensor.Tensor, len(call.In))
+		for i, t := range kernel.Bound {
 			out.Bound[positions[i]] = t
 		}
 	}

@@ -76,21 +76,21 @@ func powCheck(c *graph.Call) error {
 
 // powInfer infers the type of the result. The layout depends on the overload of aten. For two tensors it follows the
 // permutation rule. For a plain exponent it is the layout of a unary op. For a plain base it is row-major.
-func powInfer(c *graph.Call) ([]graph.Result, error) {
-	res, err := power.Infer(c)
+func powInfer(call *graph.Call) ([]graph.Result, error) {
+	res, err := power.Infer(call)
 	if err != nil {
 		return nil, err
 	}
 	t := res[0].Type
 	switch {
-	case c.In[0].Kind == graph.NumberArg:
+	case call.In[0].Kind == graph.NumberArg:
 		t = t.RowMajor()
-	case c.In[1].Kind == graph.NumberArg:
-		if t, err = castLayout(c.Type(0), t.DType); err != nil {
+	case call.In[1].Kind == graph.NumberArg:
+		if t, err = castLayout(call.Type(0), t.DType); err != nil {
 			return nil, err
 		}
 	}
-	return c.One(t), nil
+	return call.One(t), nil
 }
 
 // powBody returns the kernel of pow. The formula of a plain exponent has no operand for it: exponents such as 2 and 0.5
@@ -108,10 +108,10 @@ func powBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	return kernelWith(constantPower, it, numbers{"e": n}), nil
 }
 
-func powRef(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
-	powUint := func(x []uint64) uint64 {
-		r, square := uint64(1), x[0]
-		for e := x[1]; e > 0; e >>= 1 {
+func powRef(dtype tensor.DType, operands []tensor.Scalar) tensor.Scalar {
+	powUint := func(operands []uint64) uint64 {
+		r, square := uint64(1), operands[0]
+		for e := operands[1]; e > 0; e >>= 1 {
 			if e&1 > 0 {
 				r *= square
 			}
@@ -120,22 +120,22 @@ func powRef(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		return r
 	}
 	return kit.Unsigned(powUint, kit.ByKind(
-		func(x []int64) int64 {
+		func(operands []int64) int64 {
 			switch {
-			case x[1] >= 0:
-				return int64(powUint([]uint64{uint64(x[0]), uint64(x[1])}))
-			case x[0] == 1:
+			case operands[1] >= 0:
+				return int64(powUint([]uint64{uint64(operands[0]), uint64(operands[1])}))
+			case operands[0] == 1:
 				return 1
-			case x[0] == -1:
-				return 1 - 2*(x[1]&1)
+			case operands[0] == -1:
+				return 1 - 2*(operands[1]&1)
 			}
 			return 0
 		},
-		func(x []float64) float64 { return power64(x[0], x[1]) },
-		func(x []complex128) complex128 {
-			if x[0] == 0 {
-				return cmplx.Pow(0, x[1])
+		func(operands []float64) float64 { return power64(operands[0], operands[1]) },
+		func(operands []complex128) complex128 {
+			if operands[0] == 0 {
+				return cmplx.Pow(0, operands[1])
 			}
-			return complexExp(kit.MulComplex(x[1], complexLog(x[0])))
-		}))(d, x)
+			return complexExp(kit.MulComplex(operands[1], complexLog(operands[0])))
+		}))(dtype, operands)
 }

@@ -22,27 +22,27 @@ var Prelu = kit.Define[kit.None](graph.Op{
 		Doc: "Multiplies elements that are not positive by weight: one for all, or one per channel (dimension 1). " +
 			"The result has the memory format that self suggests.",
 		Params: []graph.Param{kit.Self, kit.Weight},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			m, w := c.Type(0), c.Type(1)
+		Infer: func(call *graph.Call) ([]graph.Result, error) {
+			self, weight := call.Type(0), call.Type(1)
 			channels := sym.Of(1)
-			if m.Rank() > 1 {
-				channels = m.Shape[1]
+			if self.Rank() > 1 {
+				channels = self.Shape[1]
 			}
 			switch {
-			case m.Rank() == 0 && !kit.SizeIs(w.Numel(), 1):
+			case self.Rank() == 0 && !kit.SizeIs(weight.Numel(), 1):
 				return nil, fmt.Errorf("Not allow zero-dim input tensor.")
-			case !kit.SizeIs(w.Numel(), 1) && w.Numel().Ne(channels).Holds():
+			case !kit.SizeIs(weight.Numel(), 1) && weight.Numel().Ne(channels).Holds():
 				return nil, fmt.Errorf("Mismatch of parameter numbers and input channel size. Found parameter numbers = %v and "+
-					"channel size = %v.", w.Numel(), channels)
-			case w.Rank() > 1:
-				return nil, fmt.Errorf("prelu: Expected `weight` to be a scalar or 1D tensor, but got ndim = %d", w.Rank())
-			case !m.DType.IsFloat():
-				return nil, kit.NotImplemented("prelu", m.DType)
-			case w.DType != m.DType:
-				return nil, fmt.Errorf("expected scalar type %s but found %s", m.DType.TorchName(), w.DType.TorchName())
+					"channel size = %v.", weight.Numel(), channels)
+			case weight.Rank() > 1:
+				return nil, fmt.Errorf("prelu: Expected `weight` to be a scalar or 1D tensor, but got ndim = %d", weight.Rank())
+			case !self.DType.IsFloat():
+				return nil, kit.NotImplemented("prelu", self.DType)
+			case weight.DType != self.DType:
+				return nil, fmt.Errorf("expected scalar type %s but found %s", self.DType.TorchName(), weight.DType.TorchName())
 			}
-			t, err := tensor.NewTypeFormat(m.DType, m.Shape, m.SuggestMemoryFormat(false))
-			return c.One(t), err
+			t, err := tensor.NewTypeFormat(self.DType, self.Shape, self.SuggestMemoryFormat(false))
+			return call.One(t), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			out := tensor.Zeros(in[0].DType, in[0].Shape...)
@@ -117,22 +117,22 @@ var Glu = kit.Define[gluAttrs](graph.Op{
 })
 
 // gluHalves returns the views of both halves.
-func gluHalves(c *graph.Call) (a, b tensor.Type, err error) {
-	m := c.Type(0)
-	if m.Rank() == 0 {
-		return a, b, fmt.Errorf("glu does not support 0-dimensional tensors")
+func gluHalves(c *graph.Call) (left, right tensor.Type, err error) {
+	self := c.Type(0)
+	if self.Rank() == 0 {
+		return left, right, fmt.Errorf("glu does not support 0-dimensional tensors")
 	}
-	d, err := tensor.WrapDim(kit.Attrs[gluAttrs](c).Dim, m.Rank())
+	d, err := tensor.WrapDim(kit.Attrs[gluAttrs](c).Dim, self.Rank())
 	if err != nil {
-		return a, b, err
+		return left, right, err
 	}
-	n := m.Shape[d]
+	n := self.Shape[d]
 	if !kit.SizeIs(n.Mod(sym.Of(2)), 0) {
-		return a, b, fmt.Errorf("Halving dimension must be even, but dimension %d is size %v", d, n)
+		return left, right, fmt.Errorf("Halving dimension must be even, but dimension %d is size %v", d, n)
 	}
 	half := n.Div(sym.Of(2))
-	if a, err = m.Narrow(d, sym.Int{}, half); err == nil {
-		b, err = m.Narrow(d, half, half)
+	if left, err = self.Narrow(d, sym.Int{}, half); err == nil {
+		right, err = self.Narrow(d, half, half)
 	}
-	return a, b, err
+	return left, right, err
 }

@@ -29,7 +29,10 @@ var (
 	Hardtanh = hardtanhOp(graph.SchemaOf[hardtanhAttrs](), "hardtanh",
 		"Clamps self to [min_val, max_val]; NaN propagates. Bools "+
 			"are not supported.",
-		func(c *graph.Call) (lo, hi tensor.Scalar) { a := kit.Attrs[hardtanhAttrs](c); return a.Min, a.Max },
+		func(c *graph.Call) (lo, hi tensor.Scalar) {
+			attrs := kit.Attrs[hardtanhAttrs](c)
+			return attrs.Min, attrs.Max
+		},
 		kit.ExUnary, kit.Example(graph.Attrs{"min_val": 0, "max_val": 2}, kit.ExInts))
 	Relu6 = hardtanhOp(kit.NoAttrs, "relu6", "Clamps self to [0, 6]; NaN propagates. Bools are not supported.",
 		func(*graph.Call) (lo, hi tensor.Scalar) { return tensor.IntScalar(0), tensor.IntScalar(6) },
@@ -52,20 +55,21 @@ func hardtanhOp(attrs *graph.Schema, name, doc string, bounds func(c *graph.Call
 			return errors.Join(fitsNumber(d, lo), fitsNumber(d, hi))
 		}
 	}
-	p := &graph.Pointwise{Config: withCheck(unary, check), Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
-		lo, hi := bounds(c)
-		return clampBetween("clamp_scalar", it, lo, hi)
-	}}
+	pointwise := &graph.Pointwise{Config: withCheck(unary, check),
+		Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
+			lo, hi := bounds(c)
+			return clampBetween("clamp_scalar", it, lo, hi)
+		}}
 	return kit.DefineWith(attrs, graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: unaryParams,
-			Infer: kit.InferWithLayout(p, preservedLayout), Examples: examples,
-			Ref: kit.PointwiseRef(p, func(c *graph.Call) kit.ScalarFunc {
+			Infer: kit.InferWithLayout(pointwise, preservedLayout), Examples: examples,
+			Ref: kit.PointwiseRef(pointwise, func(c *graph.Call) kit.ScalarFunc {
 				lo, hi := bounds(c)
 				return clampBounds{min: lo, max: hi}.ref
 			}),
 		},
-		Lowerings: graph.Lowerings{Pointwise: p},
+		Lowerings: graph.Lowerings{Pointwise: pointwise},
 	})
 }
 
@@ -76,13 +80,13 @@ type leakyAttrs struct {
 // LeakyRelu multiplies negative elements by a constant.
 var LeakyRelu = attrCurve("leaky_relu", "leaky_relu_cpu", "Multiplies elements below 0 by negative_slope. Supports "+
 	"floats only.", "where(x > 0, x, x * slope)", 0,
-	func(a *leakyAttrs) numbers { return numbers{"slope": tensor.FloatScalar(a.Slope)} },
-	func(a *leakyAttrs) func(float64) float64 {
+	func(attrs *leakyAttrs) numbers { return numbers{"slope": tensor.FloatScalar(attrs.Slope)} },
+	func(attrs *leakyAttrs) func(float64) float64 {
 		return func(x float64) float64 {
 			if x > 0 {
 				return x
 			}
-			return x * a.Slope
+			return x * attrs.Slope
 		}
 	}, kit.ExUnary, kit.Example(graph.Attrs{"negative_slope": 0.2}, kit.ExTransposed))
 
@@ -97,20 +101,20 @@ var Threshold = elementwise(graph.SchemaOf[thresholdAttrs](), "threshold",
 		"value; NaN propagates.", unaryParams,
 	&graph.Pointwise{
 		Config: withCheck(unary, func(c *graph.Call) error {
-			a, d := kit.Attrs[thresholdAttrs](c), c.Type(0).DType
-			return errors.Join(fitsNumber(d, a.Threshold), fitsNumber(d, a.Value))
+			attrs, d := kit.Attrs[thresholdAttrs](c), c.Type(0).DType
+			return errors.Join(fitsNumber(d, attrs.Threshold), fitsNumber(d, attrs.Value))
 		}),
 		Body: attrBody("threshold_cpu", formula("where(x <= type_as(limit, x), type_as(value, x), x)", "x"),
 			func(c *graph.Call) numbers {
-				a := kit.Attrs[thresholdAttrs](c)
-				return numbers{"limit": a.Threshold, "value": a.Value}
+				attrs := kit.Attrs[thresholdAttrs](c)
+				return numbers{"limit": attrs.Threshold, "value": attrs.Value}
 			}, integers, floats),
 	},
 	func(c *graph.Call) kit.ScalarFunc {
-		a := kit.Attrs[thresholdAttrs](c)
-		limit, value := a.Threshold.Int(), a.Value.Int()
+		attrs := kit.Attrs[thresholdAttrs](c)
+		limit, value := attrs.Threshold.Int(), attrs.Value.Int()
 		if d := c.Type(0).DType; d.IsIntegral(false) { // negative numbers wrap in unsigned dtypes
-			limit, value = a.Threshold.Tensor(d).At().Int(), a.Value.Tensor(d).At().Int()
+			limit, value = attrs.Threshold.Tensor(d).At().Int(), attrs.Value.Tensor(d).At().Int()
 		}
 		return kit.Unsigned(func(x []uint64) uint64 {
 			if x[0] <= uint64(limit) {
@@ -125,8 +129,8 @@ var Threshold = elementwise(graph.SchemaOf[thresholdAttrs](), "threshold",
 				return x[0]
 			},
 			func(x []float64) float64 {
-				if x[0] <= a.Threshold.Float() {
-					return a.Value.Float()
+				if x[0] <= attrs.Threshold.Float() {
+					return attrs.Value.Float()
 				}
 				return x[0]
 			}, nil))
@@ -142,10 +146,10 @@ type shrinkAttrs struct {
 var Hardshrink = attrCurve("hardshrink", "hardshrink_cpu", "Replaces elements of absolute value up to lambd by 0; "+
 	"NaN propagates. "+
 	"Supports floats only.", "where(abs(x) <= l, 0, x)", 0,
-	func(a *shrinkAttrs) numbers { return numbers{"l": tensor.FloatScalar(a.Lambd.Float())} },
-	func(a *shrinkAttrs) func(float64) float64 {
+	func(attrs *shrinkAttrs) numbers { return numbers{"l": tensor.FloatScalar(attrs.Lambd.Float())} },
+	func(attrs *shrinkAttrs) func(float64) float64 {
 		return func(x float64) float64 {
-			if math.Abs(x) <= a.Lambd.Float() {
+			if math.Abs(x) <= attrs.Lambd.Float() {
 				return 0
 			}
 			return x

@@ -36,20 +36,20 @@ var Round = elementwise(graph.SchemaOf[roundAttrs](), "round",
 		"places; halves are rounded to even.", unaryParams,
 	&graph.Pointwise{Config: roundConfig, Body: roundBody},
 	func(c *graph.Call) kit.ScalarFunc {
-		n := kit.Attrs[roundAttrs](c).Decimals
+		decimals := kit.Attrs[roundAttrs](c).Decimals
 		return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			switch {
 			case d.IsIntegral(false):
 				return x[0]
 			case c.Type(0).DType.IsReducedFloat():
-				return tensor.FloatScalar(float64(roundScaled(n, float32(x[0].Float()), roundTo16Bits(c.Type(0).DType))))
+				return tensor.FloatScalar(float64(roundScaled(decimals, float32(x[0].Float()), roundTo16Bits(c.Type(0).DType))))
 			case d == tensor.Float32:
 				exact := func(x float32) float32 { return x }
-				return tensor.FloatScalar(float64(roundScaled(n, float32(x[0].Float()), exact)))
+				return tensor.FloatScalar(float64(roundScaled(decimals, float32(x[0].Float()), exact)))
 			}
-			scale := math.Pow10(n)
-			if n < 0 {
-				scale = math.Pow10(-n)
+			scale := math.Pow10(decimals)
+			if decimals < 0 {
+				scale = math.Pow10(-decimals)
 				return tensor.FloatScalar(math.RoundToEven(x[0].Float()/scale) * scale)
 			}
 			return tensor.FloatScalar(math.RoundToEven(x[0].Float()*scale) / scale)

@@ -42,23 +42,23 @@ func whereCheck(c *graph.Call) (tensor.DType, error) {
 // whereConfig returns the configuration of the iteration. If self or other needs a conversion, all operands including
 // the condition are converted to the dtype of the result, and the kernels test whether the converted condition is 0.
 // Otherwise the condition remains a byte.
-func whereConfig(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
-	d, err := whereCheck(c)
+func whereConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
+	dtype, err := whereCheck(call)
 	if err != nil {
 		return rule.Config{}, err
 	}
 	out := outs[0]
 	if !out.Defined {
-		out = rule.UndefinedOf(d)
+		out = rule.UndefinedOf(dtype)
 	}
-	cfg := rule.New().CheckAllSameDType(false).Output(out).Input(c.In[0].Operand())
-	for _, a := range c.In[1:] {
+	cfg := rule.New().CheckAllSameDType(false).Output(out).Input(call.In[0].Operand())
+	for _, a := range call.In[1:] {
 		o := a.Operand()
 		if a.Kind == graph.NumberArg {
-			o = rule.OfType(tensor.Type{DType: d})
+			o = rule.OfType(tensor.Type{DType: dtype})
 		}
 		cfg = cfg.Input(o)
-		if o.Type.DType != d {
+		if o.Type.DType != dtype {
 			cfg = cfg.PromoteInputsToCommonDType(true)
 		}
 	}

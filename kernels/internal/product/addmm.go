@@ -72,23 +72,23 @@ func baddbmmType(s, a, b tensor.Type) (tensor.Type, error) {
 
 // inferAddmm returns the Infer function of addmm or baddbmm. f returns the type of the result and checks the operands.
 func inferAddmm(f func(s, a, b tensor.Type) (tensor.Type, error)) func(*graph.Call) ([]graph.Result, error) {
-	return func(c *graph.Call) ([]graph.Result, error) {
-		t, err := f(c.Type(0), c.Type(1), c.Type(2))
+	return func(call *graph.Call) ([]graph.Result, error) {
+		result, err := f(call.Type(0), call.Type(1), call.Type(2))
 		if err != nil {
 			return nil, err
 		}
-		attrs := kit.Attrs[addmmAttrs](c)
-		if t.DType == tensor.Bool && t.Numel().Ne(sym.Int{}).Holds() {
+		attrs := kit.Attrs[addmmAttrs](call)
+		if result.DType == tensor.Bool && result.Numel().Ne(sym.Int{}).Holds() {
 			// f accepts products of bools only if they have no terms. Their result is beta times self.
 			return nil, fmt.Errorf("result type %s can't be cast to the desired output type Bool",
 				attrs.Beta.DType().TorchName())
 		}
 		for _, v := range []tensor.Scalar{attrs.Beta, attrs.Alpha} {
-			if v.DType().IsComplex() && !t.DType.IsComplex() {
-				return nil, fmt.Errorf("value cannot be converted to type %s without overflow", kit.CppName(t.DType))
+			if v.DType().IsComplex() && !result.DType.IsComplex() {
+				return nil, fmt.Errorf("value cannot be converted to type %s without overflow", kit.CppName(result.DType))
 			}
 		}
-		return c.One(t), nil
+		return call.One(result), nil
 	}
 }
 
@@ -97,15 +97,15 @@ func addmmContraction(c *graph.Call) (*contraction, error) {
 	attrs, out := kit.Attrs[addmmAttrs](c), c.Out[0]
 	s, a, b := c.Meta(0), c.Meta(1), c.Meta(2)
 	lead := out.Rank() - 2
-	x := &contraction{aOperand: 1, bOperand: 2, addOperand: 0, hasAdd: true, alpha: attrs.Alpha, beta: attrs.Beta,
+	product := &contraction{aOperand: 1, bOperand: 2, addOperand: 0, hasAdd: true, alpha: attrs.Alpha, beta: attrs.Beta,
 		batch: out.Shape[:lead], m: out.Shape[lead], n: out.Shape[lead+1], k: a.Shape[lead+1],
 		a: matricesOf(a), b: matricesOf(b), c: matricesOf(out)}
 	e, err := s.Expand(out.Shape)
 	if err != nil {
 		return nil, err
 	}
-	x.add = addendOf(s, e)
-	return x, nil
+	product.add = addendOf(s, e)
+	return product, nil
 }
 
 // matricesOf returns the strides of a batch of matrices. A matrix is in the last two dimensions.

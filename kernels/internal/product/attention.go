@@ -66,73 +66,75 @@ var ScaledDotProductAttention = kit.Define[attentionAttrs](graph.Op{
 })
 
 // attentionType checks a call and returns the type of its result.
-func attentionType(c *graph.Call) (t tensor.Type, err error) {
-	at, q, k, v := kit.Attrs[attentionAttrs](c), c.Type(0), c.Type(1), c.Type(2)
+func attentionType(call *graph.Call) (result tensor.Type, err error) {
+	attrs, query, key, value := kit.Attrs[attentionAttrs](call), call.Type(0), call.Type(1), call.Type(2)
 	for i := 1; i < 3; i++ {
-		if m := c.Type(i); m.DType != q.DType {
-			return t, fmt.Errorf("Expected query, key, and value to have the same dtype, but got query.dtype: %s key.dtype: "+
-				"%s and value.dtype: %s instead.", kit.CppName(q.DType), kit.CppName(k.DType), kit.CppName(v.DType))
+		if m := call.Type(i); m.DType != query.DType {
+			return result, fmt.Errorf("Expected query, key, and value to have the same dtype, but got query.dtype: %s "+
+				"key.dtype: "+
+				"%s and value.dtype: %s instead.", kit.CppName(query.DType), kit.CppName(key.DType), kit.CppName(value.DType))
 		}
 	}
 	switch {
-	case q.Rank() < 2 || k.Rank() < 2 || v.Rank() < 2:
-		return t, fmt.Errorf("Expected query, key, and value to all be  at least 2 dimensional, but got query.dim(): %d, "+
-			"key.dim(): %d and value.dim(): %d instead.", q.Rank(), k.Rank(), v.Rank())
-	case !q.DType.IsFloat():
-		return t, kit.NotImplementedBy("softmax_lastdim_kernel_impl", q.DType)
-	case at.Dropout != 0:
-		return t, errors.New("scaled_dot_product_attention: dropout_p other than 0 is not supported")
-	case at.IsCausal && c.Has(3):
-		return t, errors.New("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+	case query.Rank() < 2 || key.Rank() < 2 || value.Rank() < 2:
+		return result, fmt.Errorf("Expected query, key, and value to all be  at least 2 dimensional, but got query.dim(): "+
+			"%d, "+
+			"key.dim(): %d and value.dim(): %d instead.", query.Rank(), key.Rank(), value.Rank())
+	case !query.DType.IsFloat():
+		return result, kit.NotImplementedBy("softmax_lastdim_kernel_impl", query.DType)
+	case attrs.Dropout != 0:
+		return result, errors.New("scaled_dot_product_attention: dropout_p other than 0 is not supported")
+	case attrs.IsCausal && call.Has(3):
+		return result, errors.New("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
 	}
-	last := func(t tensor.Type, i int) sym.Int { return t.Shape[t.Rank()-i] }
-	queries, keys := last(q, 2), last(k, 2)
-	if last(k, 1).Ne(last(q, 1)).Or(last(v, 2).Ne(keys)).Holds() {
-		return t, fmt.Errorf("mat1 and mat2 shapes cannot be multiplied (%vx%v and %vx%v)", queries, last(q, 1), last(k, 1),
-			keys)
+	last := func(result tensor.Type, i int) sym.Int { return result.Shape[result.Rank()-i] }
+	queries, keys := last(query, 2), last(key, 2)
+	if last(key, 1).Ne(last(query, 1)).Or(last(value, 2).Ne(keys)).Holds() {
+		return result, fmt.Errorf("mat1 and mat2 shapes cannot be multiplied (%vx%v and %vx%v)", queries, last(query, 1),
+			last(key, 1), keys)
 	}
-	lead := func(t tensor.Type) []sym.Int { return slices.Clone(t.Shape[:t.Rank()-2]) }
-	keyBatch, valueBatch := lead(k), lead(v)
-	if at.EnableGQA {
-		n := q.Rank() - 3
+	lead := func(result tensor.Type) []sym.Int { return slices.Clone(result.Shape[:result.Rank()-2]) }
+	keyBatch, valueBatch := lead(key), lead(value)
+	if attrs.EnableGQA {
+		n := query.Rank() - 3
 		if n < 0 || len(keyBatch) != n+1 || len(valueBatch) != n+1 || kit.SizeIs(keyBatch[n], 0) ||
-			!kit.SizeIs(q.Shape[n].Mod(keyBatch[n]), 0) ||
+			!kit.SizeIs(query.Shape[n].Mod(keyBatch[n]), 0) ||
 			valueBatch[n].Ne(keyBatch[n]).Holds() {
-			return t, errors.New("Number of heads in key and value must divide the number of heads in query")
+			return result, errors.New("Number of heads in key and value must divide the number of heads in query")
 		}
-		keyBatch[n], valueBatch[n] = q.Shape[n], q.Shape[n]
+		keyBatch[n], valueBatch[n] = query.Shape[n], query.Shape[n]
 	}
-	batch, err := tensor.BroadcastSizes(lead(q), keyBatch)
+	batch, err := tensor.BroadcastSizes(lead(query), keyBatch)
 	if err == nil {
 		batch, err = tensor.BroadcastSizes(batch, valueBatch)
 	}
 	if err != nil {
-		return t, err
+		return result, err
 	}
-	t = tensor.NewType(q.DType, append(slices.Clone(batch), queries, last(v, 1))...)
-	if !c.Has(3) {
-		return t, nil
+	result = tensor.NewType(query.DType, append(slices.Clone(batch), queries, last(value, 1))...)
+	if !call.Has(3) {
+		return result, nil
 	}
-	m := c.Type(3)
-	if m.DType != tensor.Bool && m.DType != q.DType {
-		return t, fmt.Errorf("Expected attn_mask dtype to be bool or to match query dtype, but got attn_mask.dtype: %s "+
-			"and  query.dtype: %s instead.", kit.CppName(m.DType), kit.CppName(q.DType))
+	m := call.Type(3)
+	if m.DType != tensor.Bool && m.DType != query.DType {
+		return result, fmt.Errorf("Expected attn_mask dtype to be bool or to match query dtype, but got attn_mask.dtype: %s "+
+			"and  query.dtype: %s instead.", kit.CppName(m.DType), kit.CppName(query.DType))
 	}
 	_, err = m.Expand(append(batch, queries, keys))
-	return t, err
+	return result, err
 }
 
 // scaleOf returns the number by which scores are multiplied. elements is the length of a query vector.
-func (at *attentionAttrs) scaleOf(elements int) float64 {
-	if at.Scale != nil {
-		return *at.Scale
+func (attrs *attentionAttrs) scaleOf(elements int) float64 {
+	if attrs.Scale != nil {
+		return *attrs.Scale
 	}
 	return 1 / math.Sqrt(float64(elements))
 }
 
 // groupOf returns the number of adjacent query heads that share a head of keys and values.
-func (at *attentionAttrs) groupOf(query, key tensor.Meta) int {
-	if !at.EnableGQA {
+func (attrs *attentionAttrs) groupOf(query, key tensor.Meta) int {
+	if !attrs.EnableGQA {
 		return 1
 	}
 	return query.Shape[query.Rank()-3] / key.Shape[key.Rank()-3]
@@ -141,52 +143,52 @@ func (at *attentionAttrs) groupOf(query, key tensor.Meta) int {
 // lowerAttention makes the kernel of a call. It describes the call as a [graph.Attention] for [compileAttention].
 // Package fusion uses the same description for attentions that it finds in a graph. Operands in 16-bit floats are
 // converted first.
-func lowerAttention(c *graph.Call) (*graph.Kernel, error) {
-	at, x, d := kit.Attrs[attentionAttrs](c), copies.NewKernelBuilder(c), c.Out[0].DType.OpMath()
-	out := x.StridedResult(0, d)
+func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
+	attrs, builder, dtype := kit.Attrs[attentionAttrs](call), copies.NewKernelBuilder(call), call.Out[0].DType.OpMath()
+	out := builder.StridedResult(0, dtype)
 	buffers := []kit.Buffer{out}
 	for i := range 4 {
-		v := x.In(i)
-		if v.IsGiven() && v.Meta.DType != tensor.Bool && v.Meta.DType != d {
-			v = x.Dense(v, d)
+		value := builder.In(i)
+		if value.IsGiven() && value.Meta.DType != tensor.Bool && value.Meta.DType != dtype {
+			value = builder.Dense(value, dtype)
 		}
-		buffers = append(buffers, v)
+		buffers = append(buffers, value)
 	}
-	q, k, v := buffers[1].Meta, buffers[2].Meta, buffers[3].Meta
-	queries, keys := q.Shape[q.Rank()-2], k.Shape[k.Rank()-2]
-	if at.IsCausal { // no query sees a key with an index of `queries` or more
+	query, key, value := buffers[1].Meta, buffers[2].Meta, buffers[3].Meta
+	queries, keys := query.Shape[query.Rank()-2], key.Shape[key.Rank()-2]
+	if attrs.IsCausal { // no query sees a key with an index of `queries` or more
 		keys = min(keys, queries)
-		k.Shape, v.Shape = slices.Clone(k.Shape), slices.Clone(v.Shape)
-		k.Shape[k.Rank()-2], v.Shape[v.Rank()-2] = keys, keys
+		key.Shape, value.Shape = slices.Clone(key.Shape), slices.Clone(value.Shape)
+		key.Shape[key.Rank()-2], value.Shape[value.Rank()-2] = keys, keys
 	}
 	if keys == 0 {
-		x.AddCall(view.Zeros, graph.Attrs{"size": out.Meta.Shape, "dtype": d}, buffers[:1])
-		return x.Kernel()
+		builder.AddCall(view.Zeros, graph.Attrs{"size": out.Meta.Shape, "dtype": dtype}, buffers[:1])
+		return builder.Kernel()
 	}
-	heads := headGroups{batchRank: out.Meta.Rank() - 2, groupSize: at.groupOf(q, k)}
-	a := &graph.Attention{Out: heads.split(out.Meta, false), Query: heads.split(q, false),
-		Key: swapLastDims(heads.split(k, true)), Value: heads.split(v, true)}
-	a.Batch = a.Out.Shape[:a.Out.Rank()-2]
+	heads := headGroups{batchRank: out.Meta.Rank() - 2, groupSize: attrs.groupOf(query, key)}
+	spec := &graph.Attention{Out: heads.split(out.Meta, false), Query: heads.split(query, false),
+		Key: swapLastDims(heads.split(key, true)), Value: heads.split(value, true)}
+	spec.Batch = spec.Out.Shape[:spec.Out.Rank()-2]
 	switch {
-	case at.IsCausal:
-		indexes := queryAndKey(x, queries, keys)
+	case attrs.IsCausal:
+		indexes := queryAndKey(builder, queries, keys)
 		buffers = append(buffers[:4], indexes[:]...)
-		a.Others = []tensor.Meta{indexes[0].Meta, indexes[1].Meta}
-	case c.Has(3):
-		a.Others = []tensor.Meta{heads.split(buffers[4].Meta, false)}
+		spec.Others = []tensor.Meta{indexes[0].Meta, indexes[1].Meta}
+	case call.Has(3):
+		spec.Others = []tensor.Meta{heads.split(buffers[4].Meta, false)}
 	default:
 		buffers = buffers[:4]
 	}
-	if err := describeWeights(a, at.scaleOf(q.Shape[q.Rank()-1])); err != nil {
+	if err := describeWeights(spec, attrs.scaleOf(query.Shape[query.Rank()-1])); err != nil {
 		return nil, err
 	}
-	blocks, err := compileAttention(a)
+	blocks, err := compileAttention(spec)
 	if err != nil {
 		return nil, err
 	}
-	x.AddPhases(blocks.Scratch, blocks.Worker, buffers, blocks.Phases...)
-	x.AddListings(blocks.Code)
-	return x.Kernel()
+	builder.AddPhases(blocks.Scratch, blocks.Worker, buffers, blocks.Phases...)
+	builder.AddListings(blocks.Code)
+	return builder.Kernel()
 }
 
 // attentionReference computes the weights and the result of each query in float64.
@@ -195,10 +197,10 @@ func attentionReference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	if err != nil {
 		return nil, err
 	}
-	m, _ := t.Meta()
-	at, q, k := kit.Attrs[attentionAttrs](c), in[0], in[1]
-	out := tensor.Zeros(m.DType, m.Shape...)
-	scale, group := at.scaleOf(q.Shape[q.Rank()-1]), at.groupOf(q.Meta, k.Meta)
+	result, _ := t.Meta()
+	attrs, query, key := kit.Attrs[attentionAttrs](c), in[0], in[1]
+	out := tensor.Zeros(result.DType, result.Shape...)
+	scale, group := attrs.scaleOf(query.Shape[query.Rank()-1]), attrs.groupOf(query.Meta, key.Meta)
 	read := func(t *tensor.Tensor, batch []int, i, j, group int) float64 {
 		index := append(slices.Clone(batch), i, j)
 		if group > 1 {
@@ -206,12 +208,12 @@ func attentionReference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 		}
 		return broadcastAt(t, index).Float()
 	}
-	kit.EachIndex(m.Shape[:m.Rank()-1], func(index []int) {
+	kit.EachIndex(result.Shape[:result.Rank()-1], func(index []int) {
 		batch, row := index[:len(index)-1], index[len(index)-1]
-		weights, maxScore := make([]float64, k.Shape[k.Rank()-2]), math.Inf(-1)
+		weights, maxScore := make([]float64, key.Shape[key.Rank()-2]), math.Inf(-1)
 		for i := range weights {
-			for e := range q.Shape[q.Rank()-1] {
-				weights[i] += float64(read(q, batch, row, e, 1) * read(k, batch, i, e, group))
+			for e := range query.Shape[query.Rank()-1] {
+				weights[i] += float64(read(query, batch, row, e, 1) * read(key, batch, i, e, group))
 			}
 			weights[i] *= scale
 			switch {
@@ -221,7 +223,7 @@ func attentionReference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 				}
 			case len(in) > 3 && in[3] != nil:
 				weights[i] += read(in[3], batch, row, i, 1)
-			case at.IsCausal && i > row:
+			case attrs.IsCausal && i > row:
 				weights[i] = math.Inf(-1)
 			}
 			maxScore = max(maxScore, weights[i])
@@ -233,7 +235,7 @@ func attentionReference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 			}
 			sum += weights[i]
 		}
-		for v := range m.Shape[m.Rank()-1] {
+		for v := range result.Shape[result.Rank()-1] {
 			y := 0.0
 			for i, w := range weights {
 				if w != 0 {
@@ -247,18 +249,18 @@ func attentionReference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 }
 
 // attentionLoops returns the loops over batch dimensions. Heads are not divided if groups of heads share keys.
-func attentionLoops(c *graph.Call) []graph.Parallel {
-	out := c.Out[0]
+func attentionLoops(call *graph.Call) []graph.Parallel {
+	out := call.Out[0]
 	batch := out.Rank() - 2
-	if kit.Attrs[attentionAttrs](c).EnableGQA {
+	if kit.Attrs[attentionAttrs](call).EnableGQA {
 		batch--
 	}
 	var loops []graph.Parallel
 	for d := range batch {
-		p := kit.WholeLoop(c)
-		p.Out[0], p.Repeats = d, []bool{false, false, false, true}[:len(c.In)]
-		for i := range c.In {
-			m := c.Meta(i)
+		p := kit.WholeLoop(call)
+		p.Out[0], p.Repeats = d, []bool{false, false, false, true}[:len(call.In)]
+		for i := range call.In {
+			m := call.Meta(i)
 			at := d - (out.Rank() - m.Rank())
 			if at >= 0 && at < m.Rank()-2 && m.Shape[at] == out.Shape[d] {
 				p.In[i] = at

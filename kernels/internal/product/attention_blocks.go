@@ -44,103 +44,104 @@ type attentionSizes struct {
 }
 
 // attentionSizesOf chooses the rows per block and returns all sizes.
-func attentionSizesOf(a *graph.Attention) (z attentionSizes) {
-	size := a.Out.DType.Size()
-	z.entries = tensor.Numel(a.Batch)
-	z.queries, z.keys, z.keySize, z.valueSize = a.Sizes()
+func attentionSizesOf(spec *graph.Attention) (sizes attentionSizes) {
+	size := spec.Out.DType.Size()
+	sizes.entries = tensor.Numel(spec.Batch)
+	sizes.queries, sizes.keys, sizes.keySize, sizes.valueSize = spec.Sizes()
 	line := func(n int) int { return kit.AlignUp(n*size) / size }
-	z.rows = kit.DivUp(z.queries, kit.DivUp(z.queries, max(minScoreRows, scoreBytes/(z.keys*size))))
-	z.blocks = kit.DivUp(z.queries, z.rows)
-	if z.group, z.rowStride, z.colStride = 1, line(z.keys), 1; a.ByColumns() {
-		z.rowStride, z.colStride = 1, line(z.rows)
+	sizes.rows = kit.DivUp(sizes.queries, kit.DivUp(sizes.queries, max(minScoreRows, scoreBytes/(sizes.keys*size))))
+	sizes.blocks = kit.DivUp(sizes.queries, sizes.rows)
+	if sizes.group, sizes.rowStride, sizes.colStride = 1, line(sizes.keys), 1; spec.ByColumns() {
+		sizes.rowStride, sizes.colStride = 1, line(sizes.rows)
 	}
-	if z.group = z.entriesPerBlock(a); a.ByColumns() {
-		z.colStride = line(z.group * z.rows)
+	if sizes.group = sizes.entriesPerBlock(spec); spec.ByColumns() {
+		sizes.colStride = line(sizes.group * sizes.rows)
 	}
-	z.scoreElements = max(z.group*z.rows*z.rowStride, z.keys*z.colStride)
-	return z
+	sizes.scoreElements = max(sizes.group*sizes.rows*sizes.rowStride, sizes.keys*sizes.colStride)
+	return sizes
 }
 
 // specs returns the two products of a block of n rows. The product of queries and keys gives the scores. The product of
 // weights and values gives the result.
-func (z attentionSizes) specs(a *graph.Attention, n int) (scores, values gemm.Spec) {
-	rank := len(a.Batch)
+func (sizes attentionSizes) specs(spec *graph.Attention, n int) (scores, values gemm.Spec) {
+	rank := len(spec.Batch)
 	strides := func(m tensor.Meta) gemm.Operand {
 		return gemm.Operand{RowStride: m.Strides[rank], ColStride: m.Strides[rank+1]}
 	}
-	c := strides(a.Out)
-	scores = gemm.Spec{DType: a.Out.DType, M: n, N: z.keys, K: z.keySize, A: strides(a.Query), B: strides(a.Key),
-		CRowStride: z.rowStride, CColStride: z.colStride}
-	if z.group > 1 {
+	c := strides(spec.Out)
+	scores = gemm.Spec{DType: spec.Out.DType, M: n, N: sizes.keys, K: sizes.keySize, A: strides(spec.Query),
+		B:          strides(spec.Key),
+		CRowStride: sizes.rowStride, CColStride: sizes.colStride}
+	if sizes.group > 1 {
 		scores.Algorithm = gemm.Tiled
-		if z.transposesQuery(a) {
-			scores.A = gemm.Operand{RowStride: 1, ColStride: z.group * n}
-		} else if z.transposesKey(a) {
-			scores.B = gemm.Operand{RowStride: z.group * z.keys, ColStride: 1}
+		if sizes.transposesQuery(spec) {
+			scores.A = gemm.Operand{RowStride: 1, ColStride: sizes.group * n}
+		} else if sizes.transposesKey(spec) {
+			scores.B = gemm.Operand{RowStride: sizes.group * sizes.keys, ColStride: 1}
 		}
 	}
-	values = gemm.Spec{DType: a.Out.DType, M: n, N: z.valueSize, K: z.keys,
-		A: gemm.Operand{RowStride: z.rowStride, ColStride: z.colStride}, B: strides(a.Value),
+	values = gemm.Spec{DType: spec.Out.DType, M: n, N: sizes.valueSize, K: sizes.keys,
+		A: gemm.Operand{RowStride: sizes.rowStride, ColStride: sizes.colStride}, B: strides(spec.Value),
 		CRowStride: c.RowStride, CColStride: c.ColStride, Algorithm: scores.Algorithm}
 	return scores, values
 }
 
 // attentionWork returns the cost of the products.
-func attentionWork(a *graph.Attention) (w graph.Work) {
-	z, d := attentionSizesOf(a), a.Out.DType
-	n := float64(z.entries * z.blocks)
-	w.Do(multiply.RateStartStep, 1)
-	w.Do(multiply.RateStartProduct, 2*n/float64(z.group))
-	thin := z.thin(a)
-	for i, mnk := range [2][3]int{{z.rows, z.keys, z.keySize}, {z.rows, z.valueSize, z.keys}} {
+func attentionWork(spec *graph.Attention) (work graph.Work) {
+	sizes, dtype := attentionSizesOf(spec), spec.Out.DType
+	n := float64(sizes.entries * sizes.blocks)
+	work.Do(multiply.RateStartStep, 1)
+	work.Do(multiply.RateStartProduct, 2*n/float64(sizes.group))
+	thin := sizes.thin(spec)
+	for i, mnk := range [2][3]int{{sizes.rows, sizes.keys, sizes.keySize}, {sizes.rows, sizes.valueSize, sizes.keys}} {
 		if thin[i] {
-			multiply.AddThinProduct(&w, d, n, float64(mnk[0])*float64(mnk[1])*float64(mnk[2]))
+			multiply.AddThinProduct(&work, dtype, n, float64(mnk[0])*float64(mnk[1])*float64(mnk[2]))
 		} else {
-			multiply.AddProduct(&w, d, n, mnk[0], mnk[1], mnk[2])
+			multiply.AddProduct(&work, dtype, n, mnk[0], mnk[1], mnk[2])
 		}
 	}
-	for i, rate := range attentionPackRates(a) {
-		addPacking(&w, rate, z.packedElements(i))
+	for i, rate := range attentionPackRates(spec) {
+		addPacking(&work, rate, sizes.packedElements(i))
 	}
-	return w
+	return work
 }
 
 // thin reports, for the product of queries and keys and for the product of weights and values, whether the
 // product reads its larger operand once and in place.
-func (z attentionSizes) thin(a *graph.Attention) [2]bool {
-	if z.group > 1 {
+func (sizes attentionSizes) thin(a *graph.Attention) [2]bool {
+	if sizes.group > 1 {
 		return [2]bool{}
 	}
-	scores, values := z.specs(a, z.rows)
+	scores, values := sizes.specs(a, sizes.rows)
 	return [2]bool{gemm.Supports(scores, gemm.Thin), gemm.Supports(values, gemm.Thin)}
 }
 
 // packedElements returns the number of elements that are packed if a product packs operand i: query, key or value. Keys
 // and values are packed again for each block.
-func (z attentionSizes) packedElements(i int) float64 {
-	keys := float64(z.blocks) * float64(z.keys)
-	queries := float64(z.queries)
-	return float64(z.entries) * [3]float64{queries * float64(z.keySize), keys * float64(z.keySize),
-		keys * float64(z.valueSize)}[i]
+func (sizes attentionSizes) packedElements(i int) float64 {
+	keys := float64(sizes.blocks) * float64(sizes.keys)
+	queries := float64(sizes.queries)
+	return float64(sizes.entries) * [3]float64{queries * float64(sizes.keySize), keys * float64(sizes.keySize),
+		keys * float64(sizes.valueSize)}[i]
 }
 
 // attentionPackRates returns the names of the rates of packing query, key and value. A name is empty if products read
 // the operand in place.
-func attentionPackRates(a *graph.Attention) (rates [3]string) {
-	z := attentionSizesOf(a)
-	scores, values := z.specs(a, z.rows)
+func attentionPackRates(spec *graph.Attention) (rates [3]string) {
+	sizes := attentionSizesOf(spec)
+	scores, values := sizes.specs(spec, sizes.rows)
 	q, k := gemm.Packs(scores)
 	_, v := gemm.Packs(values)
-	thin := z.thin(a)
+	thin := sizes.thin(spec)
 	if q && !thin[0] {
 		rates[0] = packingRate(scores.A.ColStride, scores.A.RowStride)
 	}
-	rank := len(a.Batch)
-	if z.transposesQuery(a) {
-		rates[0] = packingRate(a.Query.Strides[rank+1], a.Query.Strides[rank])
+	rank := len(spec.Batch)
+	if sizes.transposesQuery(spec) {
+		rates[0] = packingRate(spec.Query.Strides[rank+1], spec.Query.Strides[rank])
 	}
-	if z.transposesKey(a) {
-		rates[1] = packingRate(a.Key.Strides[rank], a.Key.Strides[rank+1])
+	if sizes.transposesKey(spec) {
+		rates[1] = packingRate(spec.Key.Strides[rank], spec.Key.Strides[rank+1])
 	}
 	if k && !thin[0] {
 		rates[1] = packingRate(scores.B.RowStride, scores.B.ColStride)
@@ -193,47 +194,48 @@ type attentionRun struct {
 }
 
 // compileAttention returns the kernel of an attention.
-func compileAttention(a *graph.Attention) (*graph.Kernel, error) {
-	x := &attention{attentionSizes: attentionSizesOf(a)}
-	rank := len(a.Batch)
-	x.elemBytes = a.Out.DType.Size()
-	for i, m := range []tensor.Meta{a.Query, a.Key, a.Value, a.Out} {
-		x.entryOffsets[i] = a.Entries(m)
+func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
+	attn := &attention{attentionSizes: attentionSizesOf(spec)}
+	rank := len(spec.Batch)
+	attn.elemBytes = spec.Out.DType.Size()
+	for i, m := range []tensor.Meta{spec.Query, spec.Key, spec.Value, spec.Out} {
+		attn.entryOffsets[i] = spec.Entries(m)
 	}
-	x.queryStride, x.outStride = a.Query.Strides[rank], a.Out.Strides[rank]
-	for _, n := range []int{x.rows, x.queries % x.rows} {
+	attn.queryStride, attn.outStride = spec.Query.Strides[rank], spec.Out.Strides[rank]
+	for _, n := range []int{attn.rows, attn.queries % attn.rows} {
 		if n == 0 {
 			continue
 		}
-		b := attentionBlock{rows: n}
-		scores, values := x.specs(a, n)
+		block := attentionBlock{rows: n}
+		scores, values := attn.specs(spec, n)
 		var err error
-		if b.scores, err = gemm.NewPlan(scores); err != nil {
+		if block.scores, err = gemm.NewPlan(scores); err != nil {
 			return nil, err
 		}
-		if b.values, err = gemm.NewPlan(values); err != nil {
+		if block.values, err = gemm.NewPlan(values); err != nil {
 			return nil, err
 		}
-		if b.loops, err = fusion.NewScoreRows(a, x.group, n, x.rowStride, x.colStride); err != nil {
+		if block.loops, err = fusion.NewScoreRows(spec, attn.group, n, attn.rowStride, attn.colStride); err != nil {
 			return nil, err
 		}
-		x.blocks = append(x.blocks, b)
-		for _, p := range []*gemm.Plan{b.scores, b.values} {
-			x.productBytes = max(x.productBytes, kit.AlignUp(p.WorkerBytes()))
-			x.panelBytes = max(x.panelBytes, kit.AlignUp(p.SharedBytes()))
+		attn.blocks = append(attn.blocks, block)
+		for _, p := range []*gemm.Plan{block.scores, block.values} {
+			attn.productBytes = max(attn.productBytes, kit.AlignUp(p.WorkerBytes()))
+			attn.panelBytes = max(attn.panelBytes, kit.AlignUp(p.SharedBytes()))
 		}
-		x.loopBytes = max(x.loopBytes, b.loops.Bytes())
+		attn.loopBytes = max(attn.loopBytes, block.loops.Bytes())
 	}
-	x.scoresBytes = kit.AlignUp(x.scoreElements * x.elemBytes)
-	x.transposeOperand(a)
-	perEntry := x.attentionSizes.blocks
-	count := x.entries / x.group * perEntry
-	perChunk := max(1, machine.MACGrain/max(1, x.group*x.rows*x.keys*(x.keySize+x.valueSize)))
+	attn.scoresBytes = kit.AlignUp(attn.scoreElements * attn.elemBytes)
+	attn.transposeOperand(spec)
+	perEntry := attn.attentionSizes.blocks
+	count := attn.entries / attn.group * perEntry
+	perChunk := max(1, machine.MACGrain/max(1, attn.group*attn.rows*attn.keys*(attn.keySize+attn.valueSize)))
 	return &graph.Kernel{
-		Worker: x.scoresBytes + x.productBytes + x.panelBytes + x.loopBytes + x.transposedBytes, Code: x.listings,
+		Worker: attn.scoresBytes + attn.productBytes + attn.panelBytes + attn.loopBytes + attn.transposedBytes,
+		Code:   attn.listings,
 		Phases: []graph.Phase{{Chunks: kit.DivUp(count, perChunk), Run: func(m *graph.Mem, chunk int) error {
 			for i := chunk * perChunk; i < min(count, (chunk+1)*perChunk); i++ {
-				if err := x.computeBlock(m, i/perEntry*x.group, i%perEntry*x.rows); err != nil {
+				if err := attn.computeBlock(m, i/perEntry*attn.group, i%perEntry*attn.rows); err != nil {
 					return err
 				}
 			}
@@ -242,8 +244,8 @@ func compileAttention(a *graph.Attention) (*graph.Kernel, error) {
 }
 
 // listings returns the code of the products and loops of whole blocks.
-func (x *attention) listings() (list []expr.Listing) {
-	b := x.blocks[0]
+func (attn *attention) listings() (list []expr.Listing) {
+	b := attn.blocks[0]
 	add := func(name string, assembly func() string) {
 		list = append(list, expr.Listing{Name: name, Assembly: assembly})
 	}
@@ -255,48 +257,48 @@ func (x *attention) listings() (list []expr.Listing) {
 
 // computeBlock computes one block, of the given entry or of several entries from this entry on. row is the first row of
 // the block.
-func (x *attention) computeBlock(m *graph.Mem, entry, row int) error {
-	b := x.blocks[0]
-	if x.queries-row < b.rows {
-		b = x.blocks[1]
+func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
+	block := attn.blocks[0]
+	if attn.queries-row < block.rows {
+		block = attn.blocks[1]
 	}
-	memory := m.Worker[x.scoresBytes:]
-	work, shared := memory[:x.productBytes], memory[x.productBytes:][:x.panelBytes]
-	memory = memory[x.productBytes+x.panelBytes:]
-	r := x.run.Of(m)
-	args := &r.args
-	scores := unsafe.Pointer(unsafe.SliceData(m.Worker))
+	memory := mem.Worker[attn.scoresBytes:]
+	work, shared := memory[:attn.productBytes], memory[attn.productBytes:][:attn.panelBytes]
+	memory = memory[attn.productBytes+attn.panelBytes:]
+	worker := attn.run.Of(mem)
+	args := &worker.args
+	scores := unsafe.Pointer(unsafe.SliceData(mem.Worker))
 	*args = gemm.Args{Shared: shared}
-	copied := x.transpose(m, entry, memory[x.loopBytes:])
-	for i := range x.group {
-		args.A = x.element(m.Ptrs[1], x.entryOffsets[0][entry+i]+row*x.queryStride)
-		args.B = x.element(m.Ptrs[2], x.entryOffsets[1][entry+i])
-		if t := x.transposed; t != nil {
-			*t.of(args) = unsafe.Add(copied, i*t.lanes*x.elemBytes)
+	copied := attn.transpose(mem, entry, memory[attn.loopBytes:])
+	for i := range attn.group {
+		args.A = attn.element(mem.Ptrs[1], attn.entryOffsets[0][entry+i]+row*attn.queryStride)
+		args.B = attn.element(mem.Ptrs[2], attn.entryOffsets[1][entry+i])
+		if t := attn.transposed; t != nil {
+			*t.of(args) = unsafe.Add(copied, i*t.lanes*attn.elemBytes)
 		}
-		args.C = x.element(scores, i*b.rows*x.rowStride)
-		multiplySmall(b.scores, &r.scores, args, work)
+		args.C = attn.element(scores, i*block.rows*attn.rowStride)
+		multiplySmall(block.scores, &worker.scores, args, work)
 	}
-	weights, err := b.loops.Do(m, scores, entry, row, memory)
+	weights, err := block.loops.Weigh(mem, scores, entry, row, memory)
 	if err != nil {
 		return err
 	}
-	for i := range x.group {
-		args.A = x.element(weights, i*b.rows*x.rowStride)
-		args.B = x.element(m.Ptrs[3], x.entryOffsets[2][entry+i])
-		args.C = x.element(m.Ptrs[0], x.entryOffsets[3][entry+i]+row*x.outStride)
-		multiplySmall(b.values, &r.values, args, work)
+	for i := range attn.group {
+		args.A = attn.element(weights, i*block.rows*attn.rowStride)
+		args.B = attn.element(mem.Ptrs[3], attn.entryOffsets[2][entry+i])
+		args.C = attn.element(mem.Ptrs[0], attn.entryOffsets[3][entry+i]+row*attn.outStride)
+		multiplySmall(block.values, &worker.values, args, work)
 	}
-	r.scores.Release()
-	r.values.Release()
+	worker.scores.Release()
+	worker.values.Release()
 	*args = gemm.Args{}
 	return nil
 }
 
 // element returns the address of element i of the matrix at p. p is nil for a matrix without elements.
-func (x *attention) element(p unsafe.Pointer, i int) unsafe.Pointer {
+func (attn *attention) element(p unsafe.Pointer, i int) unsafe.Pointer {
 	if p == nil {
 		return nil
 	}
-	return unsafe.Add(p, i*x.elemBytes)
+	return unsafe.Add(p, i*attn.elemBytes)
 }

@@ -15,45 +15,45 @@ import (
 
 // queryAndKey adds the computation of two values, which a causal attention compares: the indices 0, 1, ... of the
 // queries as a column, and of the keys as a row. Both broadcast to the shape of the scores.
-func queryAndKey(x *copies.KernelBuilder, queries, keys int) (list [2]kit.Buffer) {
+func queryAndKey(builder *copies.KernelBuilder, queries, keys int) (list [2]kit.Buffer) {
 	n, d := max(queries, keys), tensor.Int32
 	if n > math.MaxInt32 {
 		d = tensor.Int64
 	}
-	indexes := x.Temp(d, n)
-	x.AddCall(view.Arange, graph.Attrs{"end": n, "dtype": d}, []kit.Buffer{indexes})
+	indexes := builder.Temp(d, n)
+	builder.AddCall(view.Arange, graph.Attrs{"end": n, "dtype": d}, []kit.Buffer{indexes})
 	return [2]kit.Buffer{indexes.View(tensor.New(d, queries, 1)), indexes.View(tensor.New(d, 1, keys))}
 }
 
-// describeWeights expands a.Others, the operands of an attention besides query, key and value, to the shape of the
-// scores. It also sets the row program that computes weights from scores. a.Others is empty, a mask, or the result of
-// [queryAndKey]. In the last case, query i sees the keys 0 to i only.
-func describeWeights(a *graph.Attention, scale float64) (err error) {
-	queries, keys, _, _ := a.Sizes()
-	d := a.Out.DType
-	types := []tensor.DType{d}
-	for i, m := range a.Others {
+// describeWeights expands spec.Others, the operands of an attention besides query, key and value, to the shape of the
+// scores. It also sets the row program that computes weights from scores. spec.Others is empty, a mask, or the result
+// of [queryAndKey]. In the last case, query i sees the keys 0 to i only.
+func describeWeights(spec *graph.Attention, scale float64) (err error) {
+	queries, keys, _, _ := spec.Sizes()
+	dtype := spec.Out.DType
+	types := []tensor.DType{dtype}
+	for i, m := range spec.Others {
 		types = append(types, m.DType)
-		if a.Others[i], err = m.Expand(append(slices.Clone(a.Batch), queries, keys)); err != nil {
+		if spec.Others[i], err = m.Expand(append(slices.Clone(spec.Batch), queries, keys)); err != nil {
 			return err
 		}
 	}
-	b := expr.NewBuilder(types...)
-	minusInfinity := b.Const(d, math.Inf(-1))
-	scores := b.Do(expr.Mul, b.Load(0), b.Const(d, scale))
+	builder := expr.NewBuilder(types...)
+	minusInfinity := builder.Const(dtype, math.Inf(-1))
+	scores := builder.Do(expr.Mul, builder.Load(0), builder.Const(dtype, scale))
 	switch {
 	case len(types) == 3:
-		scores = b.Do(expr.Select, b.Do(expr.Le, b.Load(2), b.Load(1)), scores, minusInfinity)
+		scores = builder.Do(expr.Select, builder.Do(expr.Le, builder.Load(2), builder.Load(1)), scores, minusInfinity)
 	case len(types) == 2 && types[1] == tensor.Bool:
-		scores = b.Do(expr.Select, b.Load(1), scores, minusInfinity)
+		scores = builder.Do(expr.Select, builder.Load(1), scores, minusInfinity)
 	case len(types) == 2:
-		scores = b.Do(expr.Add, scores, b.Load(1))
+		scores = builder.Do(expr.Add, scores, builder.Load(1))
 	}
-	weights, maxScore := folds.Softmax(b, scores, keys)
+	weights, maxScore := folds.Softmax(builder, scores, keys)
 	if len(types) > 1 { // a query that sees no key has weights of 0
-		weights = b.Do(expr.Select, b.Do(expr.Eq, maxScore, minusInfinity), b.Const(d, 0), weights)
+		weights = builder.Do(expr.Select, builder.Do(expr.Eq, maxScore, minusInfinity), builder.Const(dtype, 0), weights)
 	}
-	a.Code, err = b.Build(folds.Result(b, folds.Real(weights), d))
+	spec.Code, err = builder.Build(folds.Result(builder, folds.Real(weights), dtype))
 	return err
 }
 
@@ -62,23 +62,24 @@ func describeWeights(a *graph.Attention, scale float64) (err error) {
 // keys, and the query heads that share one of them. For example, 8 query heads with 2 heads of keys become [2, 4].
 type headGroups struct{ batchRank, groupSize int }
 
-// split returns m, [..., rows, columns], with all batch dimensions and split heads. shared is set for keys and values.
-func (g headGroups) split(m tensor.Meta, shared bool) tensor.Meta {
-	missing := g.batchRank + 2 - m.Rank()
-	m.Shape = append(slices.Repeat([]int{1}, missing), m.Shape...)
-	m.Strides = append(make([]int, missing), m.Strides...)
+// split returns an operand, [..., rows, columns], with all batch dimensions and split heads. shared is set for keys and
+// values.
+func (g headGroups) split(operand tensor.Meta, shared bool) tensor.Meta {
+	missing := g.batchRank + 2 - operand.Rank()
+	operand.Shape = append(slices.Repeat([]int{1}, missing), operand.Shape...)
+	operand.Strides = append(make([]int, missing), operand.Strides...)
 	if g.groupSize == 1 {
-		return m
+		return operand
 	}
 	d := g.batchRank - 1
-	n, step, inner := m.Shape[d], m.Strides[d], g.groupSize
+	n, step, inner := operand.Shape[d], operand.Strides[d], g.groupSize
 	if shared || n == 1 {
 		inner = 1
 	}
-	m.Shape = slices.Insert(m.Shape, d+1, inner)
-	m.Strides = slices.Insert(m.Strides, d+1, step)
-	m.Shape[d], m.Strides[d] = n/inner, step*inner
-	return m
+	operand.Shape = slices.Insert(operand.Shape, d+1, inner)
+	operand.Strides = slices.Insert(operand.Strides, d+1, step)
+	operand.Shape[d], operand.Strides[d] = n/inner, step*inner
+	return operand
 }
 
 // swapLastDims returns a view of a value with the last two dimensions exchanged.

@@ -24,10 +24,10 @@ const (
 
 // entriesPerBlock returns the number of entries per block: the largest divisor of the batch for which a block is small
 // and all operands have constant distances between the matrices of a block.
-func (z attentionSizes) entriesPerBlock(a *graph.Attention) int {
-	scores := z.queries * z.keys * a.Out.DType.Size()
-	macs := kit.BoundedProduct(z.queries, z.keys, z.keySize+z.valueSize)
-	if thin := z.thin(a); !loops.CodeAvailable() || z.blocks > 1 || macs > smallEntryMACs || thin[0] || thin[1] {
+func (sizes attentionSizes) entriesPerBlock(a *graph.Attention) int {
+	scores := sizes.queries * sizes.keys * a.Out.DType.Size()
+	macs := kit.BoundedProduct(sizes.queries, sizes.keys, sizes.keySize+sizes.valueSize)
+	if thin := sizes.thin(a); !loops.CodeAvailable() || sizes.blocks > 1 || macs > smallEntryMACs || thin[0] || thin[1] {
 		return 1
 	}
 	evenly := evenEntries(a)
@@ -41,15 +41,15 @@ func (z attentionSizes) entriesPerBlock(a *graph.Attention) int {
 
 // evenEntries returns the number of trailing entries of the batch between which the distance is constant in the query,
 // in the key and in all operands of the row program.
-func evenEntries(a *graph.Attention) int {
+func evenEntries(spec *graph.Attention) int {
 	entries := 1
-	for d := len(a.Batch) - 1; d >= 0; d-- {
-		for _, m := range append([]tensor.Meta{a.Query, a.Key}, a.Others...) {
-			if a.Batch[d] > 1 && !isEven(m, a.Batch, d) {
+	for d := len(spec.Batch) - 1; d >= 0; d-- {
+		for _, m := range append([]tensor.Meta{spec.Query, spec.Key}, spec.Others...) {
+			if spec.Batch[d] > 1 && !isEven(m, spec.Batch, d) {
 				return entries
 			}
 		}
-		entries *= a.Batch[d]
+		entries *= spec.Batch[d]
 	}
 	return entries
 }
@@ -73,12 +73,12 @@ func isEven(m tensor.Meta, batch []int, d int) bool {
 
 // transposesQuery and transposesKey report whether a block of several entries transposes an operand. The operand of the
 // first product whose lanes are contiguous in the scores must have contiguous lanes, too.
-func (z attentionSizes) transposesQuery(a *graph.Attention) bool {
-	return z.group > 1 && a.ByColumns() && a.Query.Strides[len(a.Batch)] != 1
+func (sizes attentionSizes) transposesQuery(a *graph.Attention) bool {
+	return sizes.group > 1 && a.ByColumns() && a.Query.Strides[len(a.Batch)] != 1
 }
 
-func (z attentionSizes) transposesKey(a *graph.Attention) bool {
-	return z.group > 1 && !a.ByColumns() && a.Key.Strides[len(a.Batch)+1] != 1
+func (sizes attentionSizes) transposesKey(a *graph.Attention) bool {
+	return sizes.group > 1 && !a.ByColumns() && a.Key.Strides[len(a.Batch)+1] != 1
 }
 
 // transposedOperand is the operand of the first product that blocks of several entries transpose. Its copy has a row
@@ -99,34 +99,35 @@ func (t *transposedOperand) of(args *gemm.Args) *unsafe.Pointer {
 }
 
 // transposeOperand describes the operand that blocks transpose, if any.
-func (x *attention) transposeOperand(a *graph.Attention) {
-	rank := len(a.Batch)
-	m, lane, term := a.Key, rank+1, rank
-	t := &transposedOperand{operand: 1, lanes: x.keys}
+func (attn *attention) transposeOperand(spec *graph.Attention) {
+	rank := len(spec.Batch)
+	operand, lane, term := spec.Key, rank+1, rank
+	transposed := &transposedOperand{operand: 1, lanes: attn.keys}
 	switch {
-	case x.transposesQuery(a):
-		m, lane, term = a.Query, rank, rank+1
-		t.operand, t.lanes = 0, x.queries
-	case !x.transposesKey(a):
+	case attn.transposesQuery(spec):
+		operand, lane, term = spec.Query, rank, rank+1
+		transposed.operand, transposed.lanes = 0, attn.queries
+	case !attn.transposesKey(spec):
 		return
 	}
-	entry := x.entryOffsets[t.operand][1] - x.entryOffsets[t.operand][0]
-	t.bytes = kit.AlignUp(x.keySize * x.group * t.lanes * x.elemBytes)
-	t.copy = strided.New(strided.Move(x.elemBytes), []strided.Axis{
-		{N: x.keySize, Dst: x.group * t.lanes * x.elemBytes, Src: m.Strides[term] * x.elemBytes},
-		{N: x.group, Dst: t.lanes * x.elemBytes, Src: entry * x.elemBytes},
-		{N: t.lanes, Dst: x.elemBytes, Src: m.Strides[lane] * x.elemBytes}})
-	x.transposed, x.transposedBytes = t, t.bytes+t.copy.ScratchBytes()
+	entry := attn.entryOffsets[transposed.operand][1] - attn.entryOffsets[transposed.operand][0]
+	transposed.bytes = kit.AlignUp(attn.keySize * attn.group * transposed.lanes * attn.elemBytes)
+	transposed.copy = strided.New(strided.Move(attn.elemBytes), []strided.Axis{
+		{N: attn.keySize, Dst: attn.group * transposed.lanes * attn.elemBytes, Src: operand.Strides[term] * attn.elemBytes},
+		{N: attn.group, Dst: transposed.lanes * attn.elemBytes, Src: entry * attn.elemBytes},
+		{N: transposed.lanes, Dst: attn.elemBytes, Src: operand.Strides[lane] * attn.elemBytes}})
+	attn.transposed, attn.transposedBytes = transposed, transposed.bytes+transposed.copy.ScratchBytes()
 }
 
 // transpose transposes an operand of the entries of a block, if necessary, and returns the address of the copy.
-func (x *attention) transpose(m *graph.Mem, entry int, memory []byte) unsafe.Pointer {
-	t := x.transposed
+func (attn *attention) transpose(m *graph.Mem, entry int, memory []byte) unsafe.Pointer {
+	t := attn.transposed
 	if t == nil {
 		return nil
 	}
 	to := unsafe.Pointer(unsafe.SliceData(memory))
-	t.copy.Run(to, x.element(m.Ptrs[1+t.operand], x.entryOffsets[t.operand][entry]), memory[t.bytes:], 0, t.copy.Tiles())
+	t.copy.Run(to, attn.element(m.Ptrs[1+t.operand], attn.entryOffsets[t.operand][entry]), memory[t.bytes:], 0,
+		t.copy.Tiles())
 	return to
 }
 

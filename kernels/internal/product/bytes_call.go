@@ -26,16 +26,16 @@ const (
 func isByte(d tensor.DType) bool { return d == tensor.Uint8 || d == tensor.Int8 }
 
 // bytesResult checks a call and returns the type of its row-major result.
-func bytesResult(c *graph.Call) (t tensor.Type, err error) {
+func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 	const name = "matmul_bytes"
-	a, b := c.Type(bytesA), c.Type(bytesB)
+	a, b := call.Type(bytesA), call.Type(bytesB)
 	for _, v := range []tensor.Type{a, b} {
 		if !isByte(v.DType) {
-			return t, kit.NotImplemented(name, v.DType)
+			return result, kit.NotImplemented(name, v.DType)
 		}
 	}
-	if t, err = matmulType(a.WithDType(tensor.Float32), b.WithDType(tensor.Float32)); err != nil {
-		return t, err
+	if result, err = matmulType(a.WithDType(tensor.Float32), b.WithDType(tensor.Float32)); err != nil {
+		return result, err
 	}
 	rows, cols := sym.Of(1), sym.Of(1)
 	if a.Rank() > 1 {
@@ -44,13 +44,13 @@ func bytesResult(c *graph.Call) (t tensor.Type, err error) {
 	if b.Rank() > 1 {
 		cols = b.Shape[b.Rank()-1]
 	}
-	t = tensor.NewType(tensor.Int32, t.Shape...)
-	if c.Has(bytesScale) != c.Has(bytesZero) {
-		return t, fmt.Errorf("%s: expected scale and zero_point together", name)
+	result = tensor.NewType(tensor.Int32, result.Shape...)
+	if call.Has(bytesScale) != call.Has(bytesZero) {
+		return result, fmt.Errorf("%s: expected scale and zero_point together", name)
 	}
-	if c.Has(bytesZero) {
-		if t.DType = c.Type(bytesZero).DType; !isByte(t.DType) {
-			return t, kit.NotImplemented(name, t.DType)
+	if call.Has(bytesZero) {
+		if result.DType = call.Type(bytesZero).DType; !isByte(result.DType) {
+			return result, kit.NotImplemented(name, result.DType)
 		}
 	}
 	for _, f := range []struct {
@@ -61,21 +61,21 @@ func bytesResult(c *graph.Call) (t tensor.Type, err error) {
 		single  bool // whether a single element is also allowed
 	}{{bytesAZero, "input_zero_point", a.DType, rows, true}, {bytesBZero, "other_zero_point", b.DType, cols, true},
 		{bytesBias, "bias", tensor.Int32, cols, false}, {bytesScale, "scale", tensor.Float32, cols, true},
-		{bytesZero, "zero_point", t.DType, sym.Of(1), true}} {
-		if !c.Has(f.operand) {
+		{bytesZero, "zero_point", result.DType, sym.Of(1), true}} {
+		if !call.Has(f.operand) {
 			continue
 		}
-		v := c.Type(f.operand)
+		v := call.Type(f.operand)
 		fits := v.Numel().Eq(f.n)
 		if f.single {
 			fits = fits.Or(v.Numel().Eq(sym.Of(1)))
 		}
 		if v.DType != f.d || v.Rank() > 1 || !fits.Holds() {
-			return t, fmt.Errorf("%s: expected %s to be %v with %v elements, but got %v %s", name, f.name, f.d, f.n, v.DType,
-				tensor.Sizes(v.Shape))
+			return result, fmt.Errorf("%s: expected %s to be %v with %v elements, but got %v %s", name, f.name, f.d, f.n,
+				v.DType, tensor.Sizes(v.Shape))
 		}
 	}
-	return t, nil
+	return result, nil
 }
 
 // byteAt returns element i of an operand of dtype int8 or uint8. An omitted operand has the elements 0.

@@ -10,7 +10,7 @@ import (
 
 // unitShape returns the shape of a product on the matrix unit.
 func unitShape() byteShape {
-	return byteShape{m: 40, n: 100, k: 64, groupElements: groupBytes, groups: 16, lanes: 16, vectors: 2,
+	return byteShape{m: 40, n: 100, k: 64, groupBytes: 4, groupElements: 4, groups: 16, lanes: 16, vectors: 2,
 		height:   2 * tile.UnitRows,
 		usesUnit: true}
 }
@@ -19,10 +19,10 @@ func unitShape() byteShape {
 // are too far apart for the matrix unit's code.
 func TestFarRowsLeaveTheMatrixUnit(t *testing.T) {
 	near := unitShape()
-	if s := near.forRowStride(maxUnitRowStep / groupBytes); s != near {
+	if s := near.forRowStride(maxUnitRowStep / sumBytes); s != near {
 		t.Errorf("rows within reach: %+v becomes %+v", near, s)
 	}
-	for _, row := range []int{maxUnitRowStep/groupBytes + 1, 1 << 30, 1 << 45} {
+	for _, row := range []int{maxUnitRowStep/sumBytes + 1, 1 << 30, 1 << 45} {
 		if s := near.forRowStride(row); s.usesUnit || s.form() != near.form() || s.height < 1 || s.height > tile.DynamicRows {
 			t.Errorf("rows %d elements apart: %+v becomes %+v", row, near, s)
 		}
@@ -35,7 +35,7 @@ func TestUnitStepFitsTheCode(t *testing.T) {
 		t.Skip(err)
 	}
 	b := &byteTiles{byteShape: unitShape(), rowCopier: &byteRows{row: maxUnitRowStep},
-		outRowStride: maxUnitRowStep / groupBytes}
+		outRowStride: maxUnitRowStep / sumBytes}
 	spec := b.spec(byteCode{height: b.height, groups: b.groups})
 	if _, err := tile.Compile(spec, machine.AVX512); err != nil {
 		t.Error(err)

@@ -40,47 +40,58 @@ type byteRun struct {
 	zeroPoint int32                  // zero point of the result, for tiles on the matrix unit
 }
 
-func newBytePacker(s byteShape, signed bool) (*bytePacker, error) {
-	p := &bytePacker{byteShape: s, signed: signed, ones: make([]byte, s.rowBytes())}
-	for i := range s.k {
-		p.ones[i*groupBytes/s.groupElements] = 1
+func newBytePacker(shape byteShape, signed bool) (*bytePacker, error) {
+	packer := &bytePacker{byteShape: shape, signed: signed, ones: make([]byte, shape.rowBytes())}
+	for i := range shape.k {
+		packer.ones[i*shape.groupBytes/shape.groupElements] = 1
 	}
 	var err error
-	if p.join, err = joinLoop(s.groupElements, signed); err != nil {
+	if packer.join, err = shape.joinLoop(signed); err != nil {
 		return nil, err
 	}
-	p.columnSumCode, err = tile.Compile(&tile.Spec{Size: groupBytes, Bytes: s.groupElements == groupBytes,
-		SignedIn: tile.ReadsSigned(machine.Host(), true), Words: s.groupElements != groupBytes, Rows: 1,
-		Vectors: s.vectors, Start: tile.FromResult, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
-		Runs: []tile.Run{{InStep: groupBytes, VecStep: s.width() * groupBytes, Terms: tile.Dynamic}}},
-		machine.Host())
-	return p, err
+	spec := shape.tileSpec(tile.ReadsSigned(machine.Host(), true))
+	spec.Rows, spec.Vectors, spec.Start = 1, shape.vectors, tile.FromResult
+	packer.columnSumCode, err = tile.Compile(spec, machine.Host())
+	return packer, err
+}
+
+// tileSpec returns the operands of tiles. signed says that tiles read the bytes of rows as signed.
+func (shape *byteShape) tileSpec(signed bool) *tile.Spec {
+	return &tile.Spec{Size: sumBytes, Bytes: !shape.usesWords(), Words: shape.usesWords(),
+		Matrix: shape.multipliesMatrices(), SignedIn: signed, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
+		Runs: []tile.Run{{InStep: shape.groupBytes, VecStep: shape.width() * shape.groupBytes, Terms: tile.Dynamic}}}
 }
 
 // joinLoop returns the loop that joins bytes of a column to a group. Operand i of the loop supplies element i of each
-// group. The loop subtracts 128 from uint8 elements; in a group of four bytes, it does so by flipping the sign bits.
-func joinLoop(perGroup int, signed bool) (*loops.Loop, error) {
-	names, types := []string{"a", "b", "c", "d"}[:perGroup], make([]tensor.DType, perGroup)
-	bits, offset, d := 32/perGroup, 0, tensor.Uint8
-	if perGroup < groupBytes && signed {
+// group. The loop subtracts 128 from uint8 elements; in a group of bytes, it does so by flipping the sign bits.
+func (shape *byteShape) joinLoop(signed bool) (*loops.Loop, error) {
+	names := strings.Split("abcdefgh", "")[:shape.groupElements]
+	types := make([]tensor.DType, shape.groupElements)
+	bits, offset, d := 8*shape.groupBytes/shape.groupElements, 0, tensor.Uint8
+	if shape.usesWords() && signed {
 		d = tensor.Int8
-	} else if perGroup < groupBytes {
+	} else if shape.usesWords() {
 		offset = signBit
+	}
+	group := tensor.Int32
+	if shape.groupBytes == 8 {
+		group = tensor.Int64
 	}
 	var parts []string
 	for i, name := range names {
 		types[i] = d
-		part := fmt.Sprintf("((int32(%s) - %d) & %d) << %d", name, offset, 1<<bits-1, i*bits)
-		if offset == 0 && perGroup == groupBytes {
-			part = fmt.Sprintf("int32(%s) << %d", name, i*bits)
+		part := fmt.Sprintf("((%v(%s) - %d) & %d) << %d", group, name, offset, 1<<bits-1, i*bits)
+		if offset == 0 && !shape.usesWords() {
+			part = fmt.Sprintf("%v(%s) << %d", group, name, i*bits)
 		}
 		parts = append(parts, "("+part+")")
 	}
 	text := strings.Join(parts, " | ")
-	if perGroup == groupBytes && !signed {
-		text = fmt.Sprintf("(%s) ^ int32(%d)", text, -0x7f7f7f80)
+	if !shape.usesWords() && !signed {
+		signBits := int64(-0x7f7f7f7f7f7f7f80) >> (64 - 8*shape.groupBytes)
+		text = fmt.Sprintf("(%s) ^ %v(%d)", text, group, signBits)
 	}
-	return kit.FormulaLoop(text, names, types, nil, tensor.Int32)
+	return kit.FormulaLoop(text, names, types, nil, group)
 }
 
 // transposeBytes returns the size in bytes of the worker memory in which a block of columns is transposed.
@@ -88,7 +99,7 @@ func (p *bytePacker) transposeBytes() int { return p.k * p.width() }
 
 // packBlock packs a block of columns of a matrix, and sums the columns. row and col are the strides of the matrix.
 // transposeBuffer is worker memory for a transposed block.
-func (p *bytePacker) packBlock(r *byteRun, to, from unsafe.Pointer, row, col, block int,
+func (p *bytePacker) packBlock(worker *byteRun, to, from unsafe.Pointer, row, col, block int,
 	transposeBuffer unsafe.Pointer) {
 	width := p.width()
 	cols := min(width, p.n-block*width)
@@ -96,50 +107,50 @@ func (p *bytePacker) packBlock(r *byteRun, to, from unsafe.Pointer, row, col, bl
 	if col != 1 && cols > 1 {
 		e, rows := strided.Move(1), max(1, kit.CheckEvery/cols)
 		for k := 0; k < p.k; k += rows {
-			interrupt.Check(r.state.Context)
+			interrupt.Check(worker.state.Context)
 			e.Block(unsafe.Add(transposeBuffer, k*cols), unsafe.Add(from, k*row), strided.Axis{N: cols, Dst: 1, Src: col},
 				strided.Axis{N: min(rows, p.k-k), Dst: cols, Src: row})
 		}
 		from, row = transposeBuffer, cols
 	}
 	panel := unsafe.Add(to, block*p.panelBytes())
-	p.joinGroups(r, panel, from, row, 0, p.k/p.groupElements, cols)
+	p.joinGroups(worker, panel, from, row, 0, p.k/p.groupElements, cols)
 	if p.k%p.groupElements > 0 {
-		p.joinGroups(r, panel, from, row, p.k/p.groupElements, 1, cols)
+		p.joinGroups(worker, panel, from, row, p.k/p.groupElements, 1, cols)
 	}
-	p.sumColumns(r, panel, p.columnSums(to, block))
+	p.sumColumns(worker, panel, p.columnSums(to, block))
 }
 
 // joinGroups joins the n groups of each column from group `first` on. The last group may have elements past the depth.
 // They are arbitrary, because tiles multiply them by 0.
-func (p *bytePacker) joinGroups(r *byteRun, panel, from unsafe.Pointer, row, first, n, cols int) {
-	step := p.width() * groupBytes
-	var ptrs [1 + groupBytes]unsafe.Pointer
-	var strides [1 + groupBytes]int
+func (p *bytePacker) joinGroups(worker *byteRun, panel, from unsafe.Pointer, row, first, n, cols int) {
+	step := p.width() * p.groupBytes
+	var ptrs [1 + maxGroupBytes]unsafe.Pointer
+	var strides [1 + maxGroupBytes]int
 	ptrs[0], strides[0] = unsafe.Add(panel, first*step), step
 	for i := range p.groupElements {
 		ptrs[1+i], strides[1+i] = unsafe.Add(from, min(first*p.groupElements+i, p.k-1)*row), p.groupElements*row
 	}
-	p.join.Run(&r.state, ptrs[:1+p.groupElements], strides[:1+p.groupElements], cols, n)
+	p.join.Run(&worker.state, ptrs[:1+p.groupElements], strides[:1+p.groupElements], cols, n)
 }
 
 // columnSums returns the address of the column sums of a block. The sums of all blocks follow the panels of the matrix.
-func (s *byteShape) columnSums(matrix unsafe.Pointer, block int) unsafe.Pointer {
-	return unsafe.Add(matrix, s.blocks()*s.panelBytes()+block*s.width()*groupBytes)
+func (shape *byteShape) columnSums(matrix unsafe.Pointer, block int) unsafe.Pointer {
+	return unsafe.Add(matrix, shape.blocks()*shape.panelBytes()+block*shape.width()*sumBytes)
 }
 
 // sumColumns sums the columns of a panel. It multiplies a row of ones by the panel.
 func (p *bytePacker) sumColumns(r *byteRun, panel, to unsafe.Pointer) {
 	sums := kit.ElementsOf[int32](to, p.width())
 	clear(sums)
-	a := &r.args
-	a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Out], a.Rows = unsafe.Pointer(&p.ones[0]), panel, to, 1
-	defer clear(a.Ptr[:])
+	args := &r.args
+	args.Ptr[tile.In], args.Ptr[tile.Vec], args.Ptr[tile.Out], args.Rows = unsafe.Pointer(&p.ones[0]), panel, to, 1
+	defer clear(args.Ptr[:])
 	for g := 0; g < p.groups; g += callGroups {
 		interrupt.Check(r.state.Context)
-		a.N = min(callGroups, p.groups-g)
-		a.Row[tile.In], a.Row[tile.Vec], a.Row[tile.Out] = g*groupBytes, g*p.width()*groupBytes, 0
-		if p.columnSumCode.Call(a) != nil { // there is no executable memory
+		args.N = min(callGroups, p.groups-g)
+		args.Row[tile.In], args.Row[tile.Vec], args.Row[tile.Out] = g*p.groupBytes, g*p.width()*p.groupBytes, 0
+		if p.columnSumCode.Call(args) != nil { // there is no executable memory
 			p.sumColumnsInGo(panel, sums)
 			return
 		}
@@ -157,18 +168,22 @@ func (p *bytePacker) sumColumnsInGo(panel unsafe.Pointer, sums []int32) {
 }
 
 // element returns element k of column j of a panel.
-func (s *byteShape) element(panel unsafe.Pointer, k, j int) int32 {
-	at := unsafe.Add(panel, (k/s.groupElements*s.width()+j)*groupBytes+k%s.groupElements*(groupBytes/s.groupElements))
-	if s.groupElements < groupBytes {
+func (shape *byteShape) element(panel unsafe.Pointer, k, j int) int32 {
+	group, offset := k/shape.groupElements, k%shape.groupElements*(shape.groupBytes/shape.groupElements)
+	at := unsafe.Add(panel, (group*shape.width()+j)*shape.groupBytes+offset)
+	if shape.usesWords() {
 		return int32(*(*int16)(at))
 	}
 	return int32(*(*int8)(at))
 }
 
 // form returns the name of the packed form, as in [graph.Packing].
-func (s byteShape) form() string {
-	dtype := map[int]string{groupBytes: "int8", 2: "int16"}[s.groupElements]
-	return fmt.Sprintf("%s panels of %d by k in %ds, and sums", dtype, s.width(), s.groupElements)
+func (shape byteShape) form() string {
+	dtype := tensor.Int8
+	if shape.usesWords() {
+		dtype = tensor.Int16
+	}
+	return fmt.Sprintf("%v panels of %d by k in %ds, and sums", dtype, shape.width(), shape.groupElements)
 }
 
 // packBytes returns the packing of constant operand b: all distinct matrices of the operand, one after another.
@@ -176,34 +191,34 @@ func packBytes(c *graph.Call, i int) (graph.Packing, bool) {
 	if i != bytesB || c.Out[0].Numel() == 0 {
 		return graph.Packing{}, false
 	}
-	_, s, err := bytesContraction(c)
+	_, shape, err := bytesContraction(c)
 	if err != nil {
 		return graph.Packing{}, false
 	}
 	b := c.Meta(bytesB)
-	p, err := newBytePacker(s, b.DType == tensor.Int8)
+	packer, err := newBytePacker(shape, b.DType == tensor.Int8)
 	if err != nil {
 		return graph.Packing{}, false
 	}
 	return graph.Packing{
-		Form:  s.form(),
-		DType: tensor.Int8, Len: storedMatrices(b) * s.matrixBytes(),
+		Form:  shape.form(),
+		DType: tensor.Int8, Len: storedMatrices(b) * shape.matrixBytes(),
 		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
 			all := kit.ElementsOf[int8](dst.Pointer(), dst.Numel())
 			kit.Blocks(ctx, len(all), func(begin, end int) { clear(all[begin:end]) })
-			memory := tensor.NewStorage(p.transposeBytes()).Bytes()
+			memory := tensor.NewStorage(packer.transposeBytes()).Bytes()
 			row, col, starts := matrixLayout(src.Meta)
 			var r byteRun
 			r.state.Context = ctx
 			for matrix, at := range starts {
-				for block := range p.blocks() {
+				for block := range packer.blocks() {
 					interrupt.Check(ctx)
-					p.packBlock(&r, unsafe.Add(dst.Pointer(), matrix*p.matrixBytes()), unsafe.Add(src.Pointer(), at), row, col,
-						block, unsafe.Pointer(unsafe.SliceData(memory)))
+					packer.packBlock(&r, unsafe.Add(dst.Pointer(), matrix*packer.matrixBytes()), unsafe.Add(src.Pointer(), at), row,
+						col, block, unsafe.Pointer(unsafe.SliceData(memory)))
 				}
 			}
 		},
-		Unpack: func(dst, packed *tensor.Tensor) { p.unpack(dst, packed) }}, true
+		Unpack: func(dst, packed *tensor.Tensor) { packer.unpack(dst, packed) }}, true
 }
 
 // matrixLayout returns the row stride and the column stride of an operand's matrices, and the offset of each matrix.

@@ -30,26 +30,27 @@ type byteRows struct {
 }
 
 // newByteRows prepares the rows of operand a of x. summed is set if the sums of rows are needed.
-func newByteRows(s byteShape, x *contraction, signed, summed bool) (*byteRows, error) {
-	r := &byteRows{byteShape: s, signed: signed, readSigned: tile.ReadsSigned(machine.Host(), signed), row: x.a.row,
-		col: x.a.col, sumsRows: summed, rowsPerChunk: max(1, machine.MoveGrain/s.k)}
-	flips := signed != r.readSigned
-	r.copiesRows = flips || s.groupElements < groupBytes || s.k%s.groupElements > 0 || x.a.col != 1 ||
-		s.usesUnit && x.a.row > maxUnitRowStep
+func newByteRows(shape byteShape, x *contraction, signed, summed bool) (*byteRows, error) {
+	copier := &byteRows{byteShape: shape, signed: signed, readSigned: tile.ReadsSigned(machine.Host(), signed),
+		row: x.a.row,
+		col: x.a.col, sumsRows: summed, rowsPerChunk: max(1, machine.MoveGrain/shape.k)}
+	flips := signed != copier.readSigned
+	copier.copiesRows = flips || shape.usesWords() || shape.k%shape.groupElements > 0 || x.a.col != 1 ||
+		shape.usesUnit && x.a.row > maxUnitRowStep
 	text, out := "", tensor.Uint8
 	switch {
-	case s.groupElements < groupBytes && signed:
+	case shape.usesWords() && signed:
 		text, out = fmt.Sprintf("int16(x ^ %d)", signBit), tensor.Int16
-	case s.groupElements < groupBytes:
+	case shape.usesWords():
 		text, out = "int16(x)", tensor.Int16
 	case flips:
 		text = fmt.Sprintf("x ^ %d", signBit)
 	default:
-		return r, nil
+		return copier, nil
 	}
 	var err error
-	r.loop, err = kit.FormulaLoop(text, []string{"x"}, []tensor.DType{tensor.Uint8}, nil, out)
-	return r, err
+	copier.loop, err = kit.FormulaLoop(text, []string{"x"}, []tensor.DType{tensor.Uint8}, nil, out)
+	return copier, err
 }
 
 // chunks returns the number of chunks into which the rows of one matrix are divided.
@@ -86,7 +87,7 @@ func (r *byteRows) copyRows(state *loops.State, to, from unsafe.Pointer, first, 
 	n, bytesAt, bytesStep := end-first, unsafe.Add(from, first*r.row), r.row
 	if r.copiesRows {
 		dst, step := unsafe.Add(to, first*r.rowBytes()), r.rowBytes()
-		bytes := r.k * (groupBytes / r.groupElements)
+		bytes := r.k * (r.groupBytes / r.groupElements)
 		if r.col != 1 || r.loop == nil {
 			at, rowStep := dst, step
 			if r.loop != nil {
@@ -155,9 +156,9 @@ type byteZeroPoints struct {
 	signed  [2]bool         // the operand is int8
 }
 
-func newByteZeroPoints(c *graph.Call) (f byteZeroPoints) {
+func newByteZeroPoints(call *graph.Call) (f byteZeroPoints) {
 	for i, zero := range [2]int{bytesAZero, bytesBZero} {
-		f.dtype[i], f.step[i] = c.Meta(i).DType, vectorStride(c, zero)
+		f.dtype[i], f.step[i] = call.Meta(i).DType, vectorStride(call, zero)
 		f.signed[i] = f.dtype[i] == tensor.Int8
 		switch read := i == bytesB || tile.ReadsSigned(machine.Host(), f.signed[i]); {
 		case f.signed[i] && !read:
@@ -165,7 +166,7 @@ func newByteZeroPoints(c *graph.Call) (f byteZeroPoints) {
 		case !f.signed[i] && read:
 			f.offset[i] = -signBit
 		}
-		f.nonzero[i] = !allAre(c, zero, float64(-f.offset[i]))
+		f.nonzero[i] = !allAre(call, zero, float64(-f.offset[i]))
 	}
 	return f
 }

@@ -42,29 +42,29 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 	if !t.packed || t.hasInitialSums || t.conversion.AddsProduct {
 		chunks += len(t.bOffsets) * blockChunks
 	}
-	return graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
-		r := t.run.Of(m)
-		r.state.Context = m.Context
-		defer r.state.Release()
+	return graph.Phase{Chunks: chunks, Run: func(mem *graph.Mem, chunk int) error {
+		worker := t.run.Of(mem)
+		worker.state.Context = mem.Context
+		defer worker.state.Release()
 		switch {
 		case chunk < zeroPointChunks:
-			list := kit.SliceOf[int32](m.Scratch, t.scratchOffsets.rowZeros, t.m)
+			list := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.rowZeros, t.m)
 			for i := range list {
-				list[i] = t.zeroPoints.zeroPoint(bytesA, aZero(m), i)
+				list[i] = t.zeroPoints.zeroPoint(bytesA, aZero(mem), i)
 			}
 		case chunk < firstColumnChunk:
 			rowChunk := chunk - zeroPointChunks
-			t.prepareRows(m, r, rowChunk/rowChunks, rowChunk%rowChunks, aZero(m))
+			t.prepareRows(mem, worker, rowChunk/rowChunks, rowChunk%rowChunks, aZero(mem))
 		default:
 			columnChunk := chunk - firstColumnChunk
 			matrix, from := columnChunk/blockChunks, columnChunk%blockChunks*group
-			at := t.panels(m, matrix)
+			at := t.panels(mem, matrix)
 			for block := from; block < min(t.blocks(), from+group); block++ {
 				if !t.packed {
-					t.packer.packBlock(r, at, unsafe.Add(m.Ptrs[1+bytesB], t.bOffsets[matrix]), bRow, bCol, block,
-						unsafe.Pointer(unsafe.SliceData(m.Worker)))
+					t.packer.packBlock(worker, at, unsafe.Add(mem.Ptrs[1+bytesB], t.bOffsets[matrix]), bRow, bCol, block,
+						unsafe.Pointer(unsafe.SliceData(mem.Worker)))
 				}
-				t.prepareColumns(m, matrix, block, at, aZero(m), bZero(m), bias(m), biasStep)
+				t.prepareColumns(mem, matrix, block, at, aZero(mem), bZero(mem), bias(mem), biasStep)
 			}
 		}
 		return nil
@@ -81,27 +81,27 @@ func (t *byteTiles) panels(m *graph.Mem, matrix int) unsafe.Pointer {
 }
 
 // prepareRows prepares a chunk of the rows of a matrix.
-func (t *byteTiles) prepareRows(m *graph.Mem, r *byteRun, matrix, chunk int, zero unsafe.Pointer) {
+func (t *byteTiles) prepareRows(mem *graph.Mem, r *byteRun, matrix, chunk int, zero unsafe.Pointer) {
 	var sum func(row int, total int32)
 	if t.conversion.AddsProduct {
-		list := kit.SliceOf[int32](m.Scratch, t.scratchOffsets.rowSums+matrix*t.m*groupBytes, t.m)
+		list := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.rowSums+matrix*t.m*sumBytes, t.m)
 		sum = func(row int, total int32) { list[row] = int32(t.k)*t.zeroPoints.zeroPoint(bytesA, zero, row) - total }
 	}
 	from := chunk * t.rowCopier.rowsPerChunk
-	t.rowCopier.copyRows(&r.state, scratch(m, t.scratchOffsets.packedRows+matrix*t.m*t.rowBytes()),
-		unsafe.Add(m.Ptrs[1+bytesA], t.aOffsets[matrix]),
-		from, min(t.m, from+t.rowCopier.rowsPerChunk), unsafe.Pointer(unsafe.SliceData(m.Worker)), sum)
+	t.rowCopier.copyRows(&r.state, scratch(mem, t.scratchOffsets.packedRows+matrix*t.m*t.rowBytes()),
+		unsafe.Add(mem.Ptrs[1+bytesA], t.aOffsets[matrix]),
+		from, min(t.m, from+t.rowCopier.rowsPerChunk), unsafe.Pointer(unsafe.SliceData(mem.Worker)), sum)
 }
 
 // prepareColumns prepares the columns of a block: it computes the initial values of their sums, and stores their zero
 // points.
-func (t *byteTiles) prepareColumns(m *graph.Mem, matrix, block int, panels, aZero, bZero, bias unsafe.Pointer,
+func (t *byteTiles) prepareColumns(mem *graph.Mem, matrix, block int, panels, aZero, bZero, bias unsafe.Pointer,
 	biasStep int) {
 	first := block * t.width()
 	cols := min(t.width(), t.n-first)
 	if t.hasInitialSums {
-		initial := kit.SliceOf[int32](m.Scratch, t.scratchOffsets.initialSums+(matrix*t.blocks()+block)*t.width()*groupBytes,
-			cols)
+		offset := t.scratchOffsets.initialSums + (matrix*t.blocks()+block)*t.width()*sumBytes
+		initial := kit.SliceOf[int32](mem.Scratch, offset, cols)
 		totals := kit.ElementsOf[int32](t.columnSums(panels, block), cols)
 		aZeroPoint := int32(0)
 		if !t.conversion.SubtractsProduct {
@@ -115,7 +115,7 @@ func (t *byteTiles) prepareColumns(m *graph.Mem, matrix, block int, panels, aZer
 		}
 	}
 	if t.conversion.AddsProduct && matrix == 0 {
-		list := kit.SliceOf[int32](m.Scratch, t.scratchOffsets.columnZeros+first*groupBytes, cols)
+		list := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.columnZeros+first*sumBytes, cols)
 		for j := range list {
 			list[j] = t.zeroPoints.zeroPoint(bytesB, bZero, first+j)
 		}
@@ -125,37 +125,37 @@ func (t *byteTiles) prepareColumns(m *graph.Mem, matrix, block int, panels, aZer
 // multiply returns the phase that computes sums and converts them to results.
 func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 	scale, zero := operandAddress(c, bytesScale), operandAddress(c, bytesZero)
-	return graph.Phase{Chunks: t.order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
-		r := t.run.Of(m)
-		a := &r.args
-		t.epilogue.SetOperands(a, m, &r.lanes)
+	return graph.Phase{Chunks: t.order.Chunks(), Run: func(mem *graph.Mem, chunk int) error {
+		worker := t.run.Of(mem)
+		args := &worker.args
+		t.epilogue.SetOperands(args, mem, &worker.lanes)
 		if t.hasInitialSums {
-			a.Ptr[tile.Bias] = scratch(m, t.scratchOffsets.initialSums)
+			args.Ptr[tile.Bias] = scratch(mem, t.scratchOffsets.initialSums)
 		}
-		t.setUnitArgs(m, r, scale, zero)
+		t.setUnitArgs(mem, worker, scale, zero)
 		err := t.order.EachUnit(chunk, func(entry, block, strip int) error {
 			first := strip * t.stripRows
 			rows := min(t.m, first+t.stripRows) - first
-			to, step := unsafe.Add(m.Ptrs[0], t.resultByteOffset(entry, first, block)), t.outStep()
+			to, step := unsafe.Add(mem.Ptrs[0], t.resultByteOffset(entry, first, block)), t.outStep()
 			if t.storesSums() {
-				to = unsafe.Pointer(unsafe.SliceData(m.Worker))
+				to = unsafe.Pointer(unsafe.SliceData(mem.Worker))
 			}
-			if err := t.computeStrip(m, r, entry, block, first, rows, to, step); err != nil {
+			if err := t.computeStrip(mem, worker, entry, block, first, rows, to, step); err != nil {
 				return err
 			}
 			if t.requantizer != nil {
 				column := block * t.width()
-				return t.requantizer.ConvertRows(m, unsafe.Add(m.Ptrs[0], t.resultByteOffset(entry, first, block)), to,
-					kit.AddressOf[float32](scale(m), column),
-					zero(m), t.outRowStride*t.resultDType.Size(), step, min(t.width(), t.n-column), rows)
+				return t.requantizer.ConvertRows(mem, unsafe.Add(mem.Ptrs[0], t.resultByteOffset(entry, first, block)), to,
+					kit.AddressOf[float32](scale(mem), column),
+					zero(mem), t.outRowStride*t.resultDType.Size(), step, min(t.width(), t.n-column), rows)
 			}
 			if t.conversionLoop != nil {
-				t.finishStrip(m, r, entry, block, first, rows, to, step, scale(m), zero(m))
+				t.finishStrip(mem, worker, entry, block, first, rows, to, step, scale(mem), zero(mem))
 			}
 			return nil
 		})
-		clear(a.Ptr[:])
-		r.state.Release()
+		clear(args.Ptr[:])
+		worker.state.Release()
 		return err
 	}}
 }
@@ -169,27 +169,27 @@ func (t *byteTiles) storesSums() bool {
 func (t *byteTiles) outStep() int {
 	switch {
 	case t.storesSums():
-		return t.width() * groupBytes
+		return t.width() * sumBytes
 	case t.tileConversion != tile.NotQuantized:
 		return t.outRowStride * t.resultDType.Size()
 	}
-	return t.outRowStride * groupBytes
+	return t.outRowStride * sumBytes
 }
 
 // setUnitArgs sets the arguments that only tiles on the matrix unit have.
-func (t *byteTiles) setUnitArgs(m *graph.Mem, r *byteRun, scale, zero func(m *graph.Mem) unsafe.Pointer) {
+func (t *byteTiles) setUnitArgs(mem *graph.Mem, worker *byteRun, scale, zero func(m *graph.Mem) unsafe.Pointer) {
 	if !t.usesUnit {
 		return
 	}
 	at := 0
 	if t.storesSums() {
-		at = t.stripRows * t.width() * groupBytes
+		at = t.stripRows * t.width() * sumBytes
 	}
-	a := &r.args
-	a.Ptr[tile.Scratch] = unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.Worker)), at)
+	args := &worker.args
+	args.Ptr[tile.Scratch] = unsafe.Add(unsafe.Pointer(unsafe.SliceData(mem.Worker)), at)
 	if t.tileConversion != tile.NotQuantized {
-		r.zeroPoint = byteAt(zero(m), t.resultDType, 0)
-		a.Ptr[tile.Scales], a.Ptr[tile.ZeroPoint] = scale(m), unsafe.Pointer(&r.zeroPoint)
+		worker.zeroPoint = byteAt(zero(mem), t.resultDType, 0)
+		args.Ptr[tile.Scales], args.Ptr[tile.ZeroPoint] = scale(mem), unsafe.Pointer(&worker.zeroPoint)
 	}
 }
 
@@ -205,23 +205,23 @@ func (t *byteTiles) resultByteOffset(entry, row, block int) int {
 
 // computeStrip computes the sums of a strip in a block of columns. The strip has the given number of rows, from row
 // `first` on. It writes the sums to `to`, with `step` bytes between rows.
-func (t *byteTiles) computeStrip(m *graph.Mem, r *byteRun, entry, block, first, rows int, to unsafe.Pointer,
+func (t *byteTiles) computeStrip(mem *graph.Mem, r *byteRun, entry, block, first, rows int, to unsafe.Pointer,
 	step int) error {
-	a, matrix := &r.args, t.bIndex[entry]
-	a.Ptr[tile.In] = unsafe.Add(m.Ptrs[1+bytesA], t.aOffsets[t.aIndex[entry]])
+	args, matrix := &r.args, t.bIndex[entry]
+	args.Ptr[tile.In] = unsafe.Add(mem.Ptrs[1+bytesA], t.aOffsets[t.aIndex[entry]])
 	if t.rowCopier.copiesRows {
-		a.Ptr[tile.In] = scratch(m, t.scratchOffsets.packedRows+t.aIndex[entry]*t.m*t.rowBytes())
+		args.Ptr[tile.In] = scratch(mem, t.scratchOffsets.packedRows+t.aIndex[entry]*t.m*t.rowBytes())
 	}
-	a.Ptr[tile.Vec], a.Ptr[tile.Out] = t.panels(m, matrix), to
-	a.Step[tile.InRow], a.Step[tile.OutRow] = t.rowCopier.step(), step
+	args.Ptr[tile.Vec], args.Ptr[tile.Out] = t.panels(mem, matrix), to
+	args.Step[tile.InRow], args.Step[tile.OutRow] = t.rowCopier.step(), step
 	last := block == t.blocks()-1
-	a.Step[tile.LastLanes] = (t.n - block*t.width()) % t.lanes
-	a.Row[tile.Bias] = (matrix*t.blocks() + block) * t.width() * groupBytes
+	args.Step[tile.LastLanes] = (t.n - block*t.width()) % t.lanes
+	args.Row[tile.Bias] = (matrix*t.blocks() + block) * t.width() * sumBytes
 	if t.tileConversion != tile.NotQuantized {
-		a.Row[tile.Scales], a.Row[tile.ZeroPoint] = block*t.width()*groupBytes, 0
+		args.Row[tile.Scales], args.Row[tile.ZeroPoint] = block*t.width()*sumBytes, 0
 	}
-	a.Ptr[tile.Prefetched] = a.Ptr[tile.Vec]
-	a.Row[tile.Prefetched] = (block+1)%t.blocks()*t.panelBytes() + first*t.panelBytes()/t.m
+	args.Ptr[tile.Prefetched] = args.Ptr[tile.Vec]
+	args.Row[tile.Prefetched] = (block+1)%t.blocks()*t.panelBytes() + first*t.panelBytes()/t.m
 	start, maxWork := tile.Zero, byteCallMACs // maxWork bounds the products of groups in a call
 	if t.hasInitialSums {
 		start = tile.FromLanes
@@ -230,18 +230,18 @@ func (t *byteTiles) computeStrip(m *graph.Mem, r *byteRun, entry, block, first, 
 		maxWork = tile.UnitCallGroups
 	}
 	for g := 0; g < t.groups; g += callGroups {
-		a.N = min(callGroups, t.groups-g)
-		m.Count(rows * a.N)
-		a.Row[tile.Vec] = block*t.panelBytes() + g*t.width()*groupBytes
-		maxTiles := max(1, maxWork/(t.width()*t.height*a.N))
+		args.N = min(callGroups, t.groups-g)
+		mem.Count(rows * args.N)
+		args.Row[tile.Vec] = block*t.panelBytes() + g*t.width()*t.groupBytes
+		maxTiles := max(1, maxWork/(t.width()*t.height*args.N))
 		for _, k := range t.stacks(rows) {
-			a.Step[tile.InTile], a.Step[tile.OutTile] = k.height*t.rowCopier.step(), k.height*step
+			args.Step[tile.InTile], args.Step[tile.OutTile] = k.height*t.rowCopier.step(), k.height*step
 			for i := 0; i < k.n; i += maxTiles {
 				row := k.row + i*k.height
-				a.Rows = min(maxTiles, k.n-i)
-				a.Row[tile.In], a.Row[tile.Out] = (first+row)*t.rowCopier.step()+g*groupBytes, row*step
-				t.epilogue.SetOffsets(a, t.resultOffset(entry, first+row, block)*groupBytes, block*t.width()*groupBytes)
-				if err := t.codes[t.code(k.height, last, start, a.N)].Call(a); err != nil {
+				args.Rows = min(maxTiles, k.n-i)
+				args.Row[tile.In], args.Row[tile.Out] = (first+row)*t.rowCopier.step()+g*t.groupBytes, row*step
+				t.epilogue.SetOffsets(args, t.resultOffset(entry, first+row, block)*sumBytes, block*t.width()*sumBytes)
+				if err := t.codes[t.code(k.height, last, start, args.N)].Call(args); err != nil {
 					return err
 				}
 			}
@@ -252,29 +252,29 @@ func (t *byteTiles) computeStrip(m *graph.Mem, r *byteRun, entry, block, first, 
 }
 
 // finishStrip converts the sums of a strip to results. The sums are at `from`, with `step` bytes between rows.
-func (t *byteTiles) finishStrip(m *graph.Mem, r *byteRun, entry, block, first, rows int,
+func (t *byteTiles) finishStrip(mem *graph.Mem, worker *byteRun, entry, block, first, rows int,
 	from unsafe.Pointer, step int, scale, zero unsafe.Pointer) {
 	var ptrs [8]unsafe.Pointer
 	var strides [8]int
-	n := 0
+	count := 0
 	operand := func(p unsafe.Pointer, stride int) {
-		ptrs[n], strides[n] = p, stride
-		n++
+		ptrs[count], strides[count] = p, stride
+		count++
 	}
 	column := block * t.width()
-	operand(unsafe.Add(m.Ptrs[0], t.resultByteOffset(entry, first, block)), t.outRowStride*t.resultDType.Size())
+	operand(unsafe.Add(mem.Ptrs[0], t.resultByteOffset(entry, first, block)), t.outRowStride*t.resultDType.Size())
 	operand(from, step)
 	if t.conversion.AddsProduct {
-		operand(scratch(m, t.scratchOffsets.rowSums+(t.aIndex[entry]*t.m+first)*groupBytes), groupBytes)
-		operand(scratch(m, t.scratchOffsets.columnZeros+column*groupBytes), 0)
+		operand(scratch(mem, t.scratchOffsets.rowSums+(t.aIndex[entry]*t.m+first)*sumBytes), sumBytes)
+		operand(scratch(mem, t.scratchOffsets.columnZeros+column*sumBytes), 0)
 	}
 	if t.conversion.SubtractsProduct {
-		operand(scratch(m, t.scratchOffsets.rowZeros+first*groupBytes), groupBytes)
-		operand(t.columnSums(t.panels(m, t.bIndex[entry]), block), 0)
+		operand(scratch(mem, t.scratchOffsets.rowZeros+first*sumBytes), sumBytes)
+		operand(t.columnSums(t.panels(mem, t.bIndex[entry]), block), 0)
 	}
 	if t.conversion.Scaled {
 		operand(kit.AddressOf[float32](scale, column*t.scaleStep), 0)
 		operand(zero, 0)
 	}
-	t.conversionLoop.Run(&r.state, ptrs[:n], strides[:n], min(t.width(), t.n-column), rows)
+	t.conversionLoop.Run(&worker.state, ptrs[:count], strides[:count], min(t.width(), t.n-column), rows)
 }

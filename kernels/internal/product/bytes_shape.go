@@ -15,14 +15,15 @@ import (
 func MultipliesBytes() bool { return tile.SupportsIntegers(machine.Host()) && jit.Available() == nil }
 
 // byteShape is the division of a byte product into register tiles. The product multiplies m x k elements (the rows) by
-// k x n elements (the columns). A group is four bytes along the depth k. One instruction multiplies a group of a row by
-// a group of a column and sums the products. A group has four elements, which are int8 in columns, and in rows uint8 or
-// int8 (see [tile.ReadsSigned]), or two elements as 16-bit words. Other rows and columns are converted by adding or
-// subtracting 128. Their zero points are converted in the same way, so that the results do not change. A block is a set
-// of columns that a tile computes at once. A panel is a packed block.
+// k x n elements (the columns). A group is four or eight bytes along the depth k. One instruction multiplies a group of
+// a row by a group of a column and sums the products. A group has an element for each byte, which are int8 in columns,
+// and in rows uint8 or int8 (see [tile.ReadsSigned]), or two elements as 16-bit words. Other rows and columns are
+// converted by adding or subtracting 128. Their zero points are converted in the same way, so that the results do not
+// change. A block is a set of columns that a tile computes at once. A panel is a packed block.
 type byteShape struct {
 	m, n, k       int
-	groupElements int  // number of elements of a group: 4 or 2
+	groupBytes    int  // size of a group in bytes: 4, or 8 for products of byte matrices
+	groupElements int  // number of elements of a group: groupBytes, or 2 words
 	groups        int  // number of groups along the depth
 	lanes         int  // number of columns of a vector
 	vectors       int  // number of vectors of a block
@@ -31,8 +32,13 @@ type byteShape struct {
 }
 
 const (
-	// groupBytes is the number of bytes of a group.
-	groupBytes = 4
+	// sumBytes is the number of bytes of a sum of products.
+	sumBytes = 4
+	// matrixShare is the time of a multiply-add by products of byte matrices, relative to one by dot products: llvm-mca's
+	// estimate for Neoverse V1 (109 multiply-adds a cycle instead of 64).
+	matrixShare = 0.59
+	// maxGroupBytes is the maximum number of bytes of a group.
+	maxGroupBytes = 8
 	// minUnitRows is the minimum number of rows for which the matrix unit is faster than vector instructions.
 	minUnitRows = 8
 	// maxUnitRowStep bounds the bytes between rows that the matrix unit reads or writes. The code of a tile contains the
@@ -45,21 +51,33 @@ const (
 // to hide the latency of multiplications.
 func newByteShape(m, n, k, rows int) byteShape {
 	registers, bytes := tile.Registers(machine.Host())
-	s := byteShape{m: m, n: n, k: k, groupElements: groupBytes, lanes: bytes / groupBytes}
+	shape := byteShape{m: m, n: n, k: k, groupBytes: 4, groupElements: 4, lanes: bytes / sumBytes}
 	otherRegisters := 1 // registers for broadcast operands, or for products before they are added
-	if !machine.Host().DotsBytes() {
-		s.groupElements, otherRegisters = 2, 2
+	switch {
+	case machine.Host().Has(machine.MatrixBytes):
+		shape.groupBytes, shape.groupElements = 8, 8
+	case !machine.Host().DotsBytes():
+		shape.groupElements, otherRegisters = 2, 2
 	}
-	s.groups = kit.DivUp(k, s.groupElements)
-	if s.groupElements == groupBytes && rows >= minUnitRows && max(n, k)*groupBytes <= maxUnitRowStep &&
+	shape.groups = kit.DivUp(k, shape.groupElements)
+	if shape.groupElements == 4 && rows >= minUnitRows && max(n, k)*sumBytes <= maxUnitRowStep &&
 		machine.HostWithUnit().Has(machine.MatrixUnit) {
-		s.usesUnit, s.height = true, 2*tile.UnitRows
-		s.vectors = min(tile.UnitVectors, kit.DivUp(n, s.lanes))
-		return s
+		shape.usesUnit, shape.height = true, 2*tile.UnitRows
+		shape.vectors = min(tile.UnitVectors, kit.DivUp(n, shape.lanes))
+		return shape
 	}
 	maxVectors, perRow := 2, 0 // perRow is the number of registers of a row besides its sums
 	switch {
-	case tile.ElementsPerLoad(machine.Host(), groupBytes) > 1:
+	case shape.multipliesMatrices():
+		maxVectors = 3
+		if rows <= 4 { // 4 vectors of 4 rows fit in 31 registers
+			maxVectors = 4
+		}
+		shape.vectors = min(maxVectors, kit.DivUp(n, shape.lanes))
+		pairs := (registers - 2*shape.vectors - otherRegisters) / shape.vectors / 2
+		shape.height = 2 * min(tile.DynamicRows/2, pairs)
+		return shape
+	case tile.ElementsPerLoad(machine.Host(), shape.groupBytes) > 1:
 		maxVectors, perRow, otherRegisters = 4, 1, 0
 	case registers < 32:
 	case rows <= 6: // 4 vectors of 6 rows fit in 32 registers
@@ -67,52 +85,60 @@ func newByteShape(m, n, k, rows int) byteShape {
 	case rows <= 9: // 3 vectors of 9 rows
 		maxVectors = 3
 	}
-	s.vectors = min(maxVectors, kit.DivUp(n, s.lanes))
-	s.height = min(tile.DynamicRows, (registers-s.vectors-otherRegisters)/(s.vectors+perRow))
-	return s
+	shape.vectors = min(maxVectors, kit.DivUp(n, shape.lanes))
+	shape.height = min(tile.DynamicRows, (registers-shape.vectors-otherRegisters)/(shape.vectors+perRow))
+	return shape
 }
 
 // forRowStride returns the shape for a result with the given row stride, in elements. If the stride is too large for
 // the matrix unit, the shape is for vector instructions. The width of panels does not change, so a packed operand is
 // valid for either shape.
-func (s byteShape) forRowStride(row int) byteShape {
-	if s.usesUnit && row > maxUnitRowStep/groupBytes {
+func (shape byteShape) forRowStride(row int) byteShape {
+	if shape.usesUnit && row > maxUnitRowStep/sumBytes {
 		const registers = 32 // a machine with the matrix unit has AVX-512
-		s.usesUnit, s.height = false, min(tile.DynamicRows, (registers-s.vectors-1)/s.vectors)
+		shape.usesUnit, shape.height = false, min(tile.DynamicRows, (registers-shape.vectors-1)/shape.vectors)
 	}
-	return s
+	return shape
 }
 
+// usesWords reports whether elements are 16-bit words.
+func (shape *byteShape) usesWords() bool { return shape.groupElements < shape.groupBytes }
+
+// multipliesMatrices reports whether tiles multiply 2 by 8 bytes of two rows by 8 by 2 bytes of two columns.
+func (shape *byteShape) multipliesMatrices() bool { return shape.groupBytes == 8 }
+
 // width returns the number of columns of a block.
-func (s *byteShape) width() int { return s.vectors * s.lanes }
+func (shape *byteShape) width() int { return shape.vectors * shape.lanes }
 
 // blocks returns the number of blocks of columns.
-func (s *byteShape) blocks() int { return kit.DivUp(s.n, s.width()) }
+func (shape *byteShape) blocks() int { return kit.DivUp(shape.n, shape.width()) }
 
 // panelBytes returns the size of a panel.
-func (s *byteShape) panelBytes() int { return s.groups * s.width() * groupBytes }
+func (shape *byteShape) panelBytes() int { return shape.groups * shape.width() * shape.groupBytes }
 
 // matrixBytes returns the size of a packed matrix: all panels, followed by an int32 sum for each column.
-func (s *byteShape) matrixBytes() int { return s.blocks() * (s.panelBytes() + s.width()*groupBytes) }
+func (shape *byteShape) matrixBytes() int {
+	return shape.blocks() * (shape.panelBytes() + shape.width()*sumBytes)
+}
 
 // rowBytes returns the size of a packed row.
-func (s *byteShape) rowBytes() int { return s.groups * groupBytes }
+func (shape *byteShape) rowBytes() int { return shape.groups * shape.groupBytes }
 
 // bytesContraction describes a call as a contraction, and divides it into tiles. Batch dimensions become rows of one
 // matrix if possible.
-func bytesContraction(c *graph.Call) (x *contraction, s byteShape, err error) {
-	if x, err = productContraction(c, c.Out[0]); err != nil {
+func bytesContraction(call *graph.Call) (product *contraction, s byteShape, err error) {
+	if product, err = productContraction(call, call.Out[0]); err != nil {
 		return nil, s, err
 	}
-	sharedMatrix := storedMatrices(c.Meta(bytesB)) == 1
-	rows := x.m
+	sharedMatrix := storedMatrices(call.Meta(bytesB)) == 1
+	rows := product.m
 	if sharedMatrix {
-		rows *= x.entries()
+		rows *= product.entries()
 	}
-	if sharedMatrix && x.n > 1 && vectorStride(c, bytesAZero) == 0 {
-		x.mergeBatch()
+	if sharedMatrix && product.n > 1 && vectorStride(call, bytesAZero) == 0 {
+		product.mergeBatch()
 	}
-	return x, newByteShape(x.m, x.n, x.k, rows), nil
+	return product, newByteShape(product.m, product.n, product.k, rows), nil
 }
 
 // storedMatrices returns the number of matrices that an operand stores. Broadcasting may repeat them in the batch of
@@ -146,32 +172,38 @@ func readBytes(c *graph.Call, _ graph.Walk, i int, m tensor.Meta) (w graph.Work,
 }
 
 // bytesWork returns the cost of byte products in register tiles.
-func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
-	w := graph.Work{Steps: 1}
-	c.AddStreamed(&w)
-	rows := rowMajor(c)
-	x, s, err := bytesContraction(rows)
+func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
+	work := graph.Work{Steps: 1}
+	call.AddStreamed(&work)
+	rows := rowMajor(call)
+	x, shape, err := bytesContraction(rows)
 	if err != nil {
-		return w
+		return work
 	}
 	entries := float64(x.entries())
-	multiply.ReclassifyStores(&w, c)
-	multiply.ReclassifyPanels(&w, c, bytesB, s.m)
-	w.Do(multiply.RateStartStep, 1)
-	w.Do(multiply.RateStartProduct, entries)
-	if s.usesUnit {
-		w.Do(multiply.RateUnitBytes, entries*multiply.UnitByteMACs(s.m, s.n, kit.DivUp(s.groups, tile.UnitTerms)))
+	multiply.ReclassifyStores(&work, call)
+	multiply.ReclassifyPanels(&work, call, bytesB, shape.m)
+	work.Do(multiply.RateStartStep, 1)
+	work.Do(multiply.RateStartProduct, entries)
+	if shape.usesUnit {
+		work.Do(multiply.RateUnitBytes, entries*multiply.UnitByteMACs(shape.m, shape.n,
+			kit.DivUp(shape.groups, tile.UnitTerms)))
 	} else {
-		w.Do(multiply.RateTileBytes,
-			entries*float64(s.m)*float64(kit.DivUp(s.n, s.lanes)*s.lanes)*float64(s.groups*s.groupElements))
+		columns := kit.DivUp(shape.n, shape.lanes) * shape.lanes
+		macs := entries * float64(shape.m) * float64(columns) * float64(shape.groups*shape.groupElements)
+		if shape.multipliesMatrices() {
+			macs *= matrixShare
+		}
+		work.Do(multiply.RateTileBytes, macs)
 	}
-	w.Do(multiply.RateTileCall, entries*float64(kit.DivUp(s.m, s.height)*s.blocks()))
-	if a := c.Meta(bytesA); s.groupElements < groupBytes || a.DType == tensor.Int8 || s.k%s.groupElements > 0 {
-		w.Bytes[graph.Copied] += float64(a.Numel() * (1 + groupBytes/s.groupElements))
+	work.Do(multiply.RateTileCall, entries*float64(kit.DivUp(shape.m, shape.height)*shape.blocks()))
+	if a := call.Meta(bytesA); shape.usesWords() || a.DType == tensor.Int8 ||
+		shape.k%shape.groupElements > 0 {
+		work.Bytes[graph.Copied] += float64(a.Numel() * (1 + shape.groupBytes/shape.groupElements))
 	}
-	if b := c.Meta(bytesB); !c.Constant(bytesB) {
-		w.Bytes[graph.Copied] += float64(b.Numel() * (1 + groupBytes/s.groupElements))
+	if b := call.Meta(bytesB); !call.Constant(bytesB) {
+		work.Bytes[graph.Copied] += float64(b.Numel() * (1 + shape.groupBytes/shape.groupElements))
 	}
-	w.Flops = productFlops(c)
-	return w
+	work.Flops = productFlops(call)
+	return work
 }

@@ -86,21 +86,22 @@ const (
 )
 
 // newByteTiles divides the products of a call into tiles and generates the code.
-func newByteTiles(c *graph.Call) (*byteTiles, error) {
-	x, s, err := bytesContraction(c)
+func newByteTiles(call *graph.Call) (*byteTiles, error) {
+	product, shape, err := bytesContraction(call)
 	if err != nil {
 		return nil, err
 	}
-	s = s.forRowStride(x.c.row)
-	if packed := c.Packed(bytesB); packed != nil && packed.Form != s.form() {
-		return nil, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", bytesB, packed.Form, s.form())
+	shape = shape.forRowStride(product.c.row)
+	if packed := call.Packed(bytesB); packed != nil && packed.Form != shape.form() {
+		return nil, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", bytesB, packed.Form, shape.form())
 	}
-	t := &byteTiles{byteShape: s, zeroPoints: newByteZeroPoints(c), resultDType: c.Out[0].DType, outRowStride: x.c.row,
-		packed: c.Packed(bytesB) != nil, scaleStep: vectorStride(c, bytesScale), codes: map[byteCode]*jit.Func{}}
+	t := &byteTiles{byteShape: shape, zeroPoints: newByteZeroPoints(call), resultDType: call.Out[0].DType,
+		outRowStride: product.c.row,
+		packed:       call.Packed(bytesB) != nil, scaleStep: vectorStride(call, bytesScale), codes: map[byteCode]*jit.Func{}}
 	perRow := t.zeroPoints.step[bytesA] > 0
 	t.conversion = multiply.SumConversion{AddsProduct: t.zeroPoints.nonzero[bytesB], SubtractsProduct: perRow,
-		Scaled: c.Has(bytesScale), OneScale: t.scaleStep == 0, DType: t.resultDType}
-	t.hasInitialSums = c.Has(bytesBias) || t.zeroPoints.nonzero[bytesA] && !perRow
+		Scaled: call.Has(bytesScale), OneScale: t.scaleStep == 0, DType: t.resultDType}
+	t.hasInitialSums = call.Has(bytesBias) || t.zeroPoints.nonzero[bytesA] && !perRow
 	switch {
 	case t.conversion == (multiply.SumConversion{Scaled: true, DType: t.resultDType}):
 		t.requantizer, err = multiply.NewRequantizer(t.resultDType)
@@ -116,14 +117,14 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 			t.tileConversion = tile.Signed
 		}
 	}
-	t.chooseEpilogue(fusion.EpilogueOf(c))
-	if t.rowCopier, err = newByteRows(s, x, t.zeroPoints.signed[bytesA], t.conversion.AddsProduct); err != nil {
+	t.chooseEpilogue(fusion.EpilogueOf(call))
+	if t.rowCopier, err = newByteRows(shape, product, t.zeroPoints.signed[bytesA], t.conversion.AddsProduct); err != nil {
 		return nil, err
 	}
-	if t.packer, err = newBytePacker(s, t.zeroPoints.signed[bytesB]); err != nil {
+	if t.packer, err = newBytePacker(shape, t.zeroPoints.signed[bytesB]); err != nil {
 		return nil, err
 	}
-	t.listEntries(c, x)
+	t.listEntries(call, product)
 	t.chooseOrder()
 	return t, t.compile()
 }
@@ -144,16 +145,16 @@ func (t *byteTiles) chooseEpilogue(e *fusion.Epilogue) {
 }
 
 // listEntries lists the distinct matrices of the operands, and the matrices and the result of each entry.
-func (t *byteTiles) listEntries(c *graph.Call, x *contraction) {
+func (t *byteTiles) listEntries(call *graph.Call, product *contraction) {
 	offsets := func(m matrices) []int {
-		if list := m.offsets(x.batch); list != nil {
+		if list := m.offsets(product.batch); list != nil {
 			return list
 		}
-		return make([]int, x.entries())
+		return make([]int, product.entries())
 	}
-	t.outOffsets = offsets(x.c)
+	t.outOffsets = offsets(product.c)
 	known := map[int]int{}
-	for _, at := range offsets(x.a) {
+	for _, at := range offsets(product.a) {
 		k, seen := known[at]
 		if !seen {
 			k, known[at] = len(t.aOffsets), len(t.aOffsets)
@@ -161,13 +162,13 @@ func (t *byteTiles) listEntries(c *graph.Call, x *contraction) {
 		}
 		t.aIndex = append(t.aIndex, k)
 	}
-	b := c.Meta(bytesB)
+	b := call.Meta(bytesB)
 	_, _, t.bOffsets = matrixLayout(b)
-	t.bIndex = make([]int, x.entries())
+	t.bIndex = make([]int, product.entries())
 	if len(t.bOffsets) > 1 { // no batch dimension was merged into rows in this case
 		own := tensor.New(tensor.Uint8, b.Shape[:b.Rank()-2]...)
-		if steps, err := expandedStrides(own, own.Rank(), x.batch); err == nil {
-			copy(t.bIndex, matrices{batch: steps}.offsets(x.batch))
+		if steps, err := expandedStrides(own, own.Rank(), product.batch); err == nil {
+			copy(t.bIndex, matrices{batch: steps}.offsets(product.batch))
 		}
 	}
 }
@@ -204,10 +205,10 @@ func (t *byteTiles) layOutScratch() {
 		}
 		return offset
 	}
-	columnBytes := t.blocks() * t.width() * groupBytes
+	columnBytes := t.blocks() * t.width() * sumBytes
 	s.packedRows = allocate(t.rowCopier.copiesRows, len(t.aOffsets)*t.m*t.rowBytes())
-	s.rowSums = allocate(t.conversion.AddsProduct, len(t.aOffsets)*t.m*groupBytes)
-	s.rowZeros = allocate(t.conversion.SubtractsProduct, t.m*groupBytes)
+	s.rowSums = allocate(t.conversion.AddsProduct, len(t.aOffsets)*t.m*sumBytes)
+	s.rowZeros = allocate(t.conversion.SubtractsProduct, t.m*sumBytes)
 	s.panels = allocate(!t.packed, len(t.bOffsets)*t.matrixBytes())
 	s.initialSums = allocate(t.hasInitialSums, len(t.bOffsets)*columnBytes)
 	s.columnZeros = allocate(t.conversion.AddsProduct, columnBytes)
@@ -254,24 +255,23 @@ func (t *byteTiles) code(height int, last bool, start tile.Start, n int) byteCod
 
 // spec describes the code of a tile.
 func (t *byteTiles) spec(k byteCode) *tile.Spec {
-	s := &tile.Spec{Size: groupBytes, Bytes: t.groupElements == groupBytes, Words: t.groupElements != groupBytes,
-		SignedIn: t.rowCopier.readSigned, Rows: k.height, Epilogue: t.epilogue.Steps, Vectors: t.vectors,
-		Start: k.start, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
-		Runs: []tile.Run{{InStep: groupBytes, VecStep: t.width() * groupBytes, Terms: tile.Dynamic}}}
+	spec := t.tileSpec(t.rowCopier.readSigned)
+	spec.Rows, spec.Epilogue, spec.Vectors, spec.Start = k.height, t.epilogue.Steps, t.vectors, k.start
 	if t.usesUnit {
-		s.Unit, s.Quantized, s.Runs[0].Terms, s.PrefetchedLines = true, t.tileConversion, k.groups, t.prefetchLines
+		spec.MatrixUnit, spec.Quantized, spec.PrefetchedLines = true, t.tileConversion, t.prefetchLines
+		spec.Runs[0].Terms = k.groups
 		for i := range k.height {
-			s.In, s.Out = append(s.In, i*t.rowCopier.step()), append(s.Out, i*t.outStep())
+			spec.In, spec.Out = append(spec.In, i*t.rowCopier.step()), append(spec.Out, i*t.outStep())
 		}
 	}
 	if k.isLastBlock {
 		cols := t.n - (t.blocks()-1)*t.width()
-		s.Vectors = kit.DivUp(cols, t.lanes)
-		if s.Lanes = cols % t.lanes; s.Lanes > 0 && tile.DynamicLanes(machine.Host()) {
-			s.Lanes = tile.Dynamic
+		spec.Vectors = kit.DivUp(cols, t.lanes)
+		if spec.Lanes = cols % t.lanes; spec.Lanes > 0 && tile.DynamicLanes(machine.Host()) {
+			spec.Lanes = tile.Dynamic
 		}
 	}
-	return s
+	return spec
 }
 
 // byteStack is a column of n tiles of equal height. The first tile starts at `row`.
@@ -286,27 +286,27 @@ func (t *byteTiles) stacks(rows int) [2]byteStack {
 }
 
 // lowerBytes makes the kernel of byte products in register tiles.
-func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
-	t, err := newByteTiles(c)
+func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
+	t, err := newByteTiles(call)
 	if err != nil {
 		return nil, err
 	}
-	k := &graph.Kernel{Scratch: t.scratchOffsets.size, Code: t.listings}
+	kernel := &graph.Kernel{Scratch: t.scratchOffsets.size, Code: t.listings}
 	if t.usesUnit {
-		k.Worker = tile.UnitScratchBytes
+		kernel.Worker = tile.UnitScratchBytes
 	}
 	if t.storesSums() {
-		k.Worker += t.stripRows * t.width() * groupBytes
+		kernel.Worker += t.stripRows * t.width() * sumBytes
 	}
-	k.Worker = max(k.Worker, t.rowCopier.workerBytes())
+	kernel.Worker = max(kernel.Worker, t.rowCopier.workerBytes())
 	if !t.packed {
-		k.Worker = max(k.Worker, t.packer.transposeBytes())
+		kernel.Worker = max(kernel.Worker, t.packer.transposeBytes())
 	}
-	if p := t.prepare(c); p.Chunks > 0 {
-		k.Phases = append(k.Phases, p)
+	if p := t.prepare(call); p.Chunks > 0 {
+		kernel.Phases = append(kernel.Phases, p)
 	}
-	k.Phases = append(k.Phases, t.multiply(c))
-	return k, nil
+	kernel.Phases = append(kernel.Phases, t.multiply(call))
+	return kernel, nil
 }
 
 // listings returns the code of the tiles and of the loops around them.

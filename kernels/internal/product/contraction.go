@@ -38,11 +38,11 @@ type matrices struct {
 	row, col int
 }
 
-func (x *contraction) entries() int { return tensor.Numel(x.batch) }
+func (product *contraction) entries() int { return tensor.Numel(product.batch) }
 
 // flops returns the number of operations: a multiplication and an addition for every term.
-func (x *contraction) flops() float64 {
-	return 2 * float64(x.entries()) * float64(x.m) * float64(x.n) * float64(x.k)
+func (product *contraction) flops() float64 {
+	return 2 * float64(product.entries()) * float64(product.m) * float64(product.n) * float64(product.k)
 }
 
 // mergeBatch merges batch dimensions into m or n, because one large product is faster than many small products. It
@@ -50,60 +50,60 @@ func (x *contraction) flops() float64 {
 // c and add have the same stride within and between entries. The entries of a then form one taller matrix. It merges a
 // dimension into n if all entries have the same matrix a, and the columns of b, c and add have the same stride within
 // and between entries.
-func (x *contraction) mergeBatch() {
-	x.sharedRows = x.m
-	for d, n := range x.batch {
-		if x.b.batch[d] == 0 || n == 1 {
-			x.sharedRows = kit.BoundedProduct(x.sharedRows, n)
+func (product *contraction) mergeBatch() {
+	product.sharedRows = product.m
+	for d, n := range product.batch {
+		if product.b.batch[d] == 0 || n == 1 {
+			product.sharedRows = kit.BoundedProduct(product.sharedRows, n)
 		}
 	}
-	for d := len(x.batch) - 1; d >= 0; d-- {
-		if x.batch[d] == 1 {
-			x.dropBatchDim(d)
+	for d := len(product.batch) - 1; d >= 0; d-- {
+		if product.batch[d] == 1 {
+			product.dropBatchDim(d)
 		}
 	}
-	for len(x.batch) > 0 {
-		d := len(x.batch) - 1
+	for len(product.batch) > 0 {
+		d := len(product.batch) - 1
 		switch {
-		case x.b.batch[d] == 0 && x.canMergeRows(d):
-			if x.m == 1 {
-				x.a.row, x.c.row = x.a.batch[d], x.c.batch[d]
-				if x.hasAdd {
-					x.add.row = x.add.batch[d]
+		case product.b.batch[d] == 0 && product.canMergeRows(d):
+			if product.m == 1 {
+				product.a.row, product.c.row = product.a.batch[d], product.c.batch[d]
+				if product.hasAdd {
+					product.add.row = product.add.batch[d]
 				}
 			}
-			x.m *= x.batch[d]
-		case x.a.batch[d] == 0 && x.canMergeCols(d):
-			if x.n == 1 {
-				x.b.col, x.c.col = x.b.batch[d], x.c.batch[d]
-				if x.hasAdd {
-					x.add.col = x.add.batch[d]
+			product.m *= product.batch[d]
+		case product.a.batch[d] == 0 && product.canMergeCols(d):
+			if product.n == 1 {
+				product.b.col, product.c.col = product.b.batch[d], product.c.batch[d]
+				if product.hasAdd {
+					product.add.col = product.add.batch[d]
 				}
 			}
-			x.n *= x.batch[d]
+			product.n *= product.batch[d]
 		default:
 			return
 		}
-		x.dropBatchDim(d)
+		product.dropBatchDim(d)
 	}
 }
 
 // canMergeRows reports whether the rows of a, c and add have the same stride within and between entries of dimension d.
-func (x *contraction) canMergeRows(d int) bool {
-	evenlySpaced := func(p matrices) bool { return x.m == 1 || p.batch[d] == x.m*p.row }
-	return evenlySpaced(x.a) && evenlySpaced(x.c) && (!x.hasAdd || evenlySpaced(x.add))
+func (product *contraction) canMergeRows(d int) bool {
+	evenlySpaced := func(p matrices) bool { return product.m == 1 || p.batch[d] == product.m*p.row }
+	return evenlySpaced(product.a) && evenlySpaced(product.c) && (!product.hasAdd || evenlySpaced(product.add))
 }
 
 // canMergeCols is canMergeRows for the columns of b, c and add.
-func (x *contraction) canMergeCols(d int) bool {
-	evenlySpaced := func(p matrices) bool { return x.n == 1 || p.batch[d] == x.n*p.col }
-	return evenlySpaced(x.b) && evenlySpaced(x.c) && (!x.hasAdd || evenlySpaced(x.add))
+func (product *contraction) canMergeCols(d int) bool {
+	evenlySpaced := func(p matrices) bool { return product.n == 1 || p.batch[d] == product.n*p.col }
+	return evenlySpaced(product.b) && evenlySpaced(product.c) && (!product.hasAdd || evenlySpaced(product.add))
 }
 
 // dropBatchDim removes a dimension from the batch.
-func (x *contraction) dropBatchDim(d int) {
-	x.batch = slices.Delete(slices.Clone(x.batch), d, d+1)
-	for _, p := range []*matrices{&x.a, &x.b, &x.c, &x.add} {
+func (product *contraction) dropBatchDim(d int) {
+	product.batch = slices.Delete(slices.Clone(product.batch), d, d+1)
+	for _, p := range []*matrices{&product.a, &product.b, &product.c, &product.add} {
 		if p.batch != nil {
 			p.batch = slices.Delete(slices.Clone(p.batch), d, d+1)
 		}
@@ -123,63 +123,66 @@ func (p matrices) offsets(batch []int) []int {
 
 // vectorBias reports whether the addend is a vector that gemm can add. It also returns the direction and the stride of
 // the vector.
-func (x *contraction) vectorBias() (gemm.Bias, int, bool) {
-	if !x.hasAdd || x.alpha.Complex() != 1 || x.beta.Complex() != 1 {
+func (product *contraction) vectorBias() (gemm.Bias, int, bool) {
+	if !product.hasAdd || product.alpha.Complex() != 1 || product.beta.Complex() != 1 {
 		return gemm.NoBias, 0, false
 	}
 	switch {
-	case x.add.row == 0 || x.m == 1:
-		return gemm.BiasCols, x.add.col, true
-	case x.add.col == 0 || x.n == 1:
-		return gemm.BiasRows, x.add.row, true
+	case product.add.row == 0 || product.m == 1:
+		return gemm.BiasCols, product.add.col, true
+	case product.add.col == 0 || product.n == 1:
+		return gemm.BiasRows, product.add.row, true
 	}
 	return gemm.NoBias, 0, false
 }
 
 // spec describes the product of one entry for gemm, with matrices of dtype d.
-func (x *contraction) spec(d tensor.DType) gemm.Spec {
-	return gemm.Spec{DType: d, M: x.m, N: x.n, K: x.k,
-		A:          gemm.Operand{RowStride: x.a.row, ColStride: x.a.col},
-		B:          gemm.Operand{RowStride: x.b.row, ColStride: x.b.col},
-		CRowStride: x.c.row, CColStride: x.c.col, Algorithm: x.algorithm}
+func (product *contraction) spec(d tensor.DType) gemm.Spec {
+	return gemm.Spec{DType: d, M: product.m, N: product.n, K: product.k,
+		A:          gemm.Operand{RowStride: product.a.row, ColStride: product.a.col},
+		B:          gemm.Operand{RowStride: product.b.row, ColStride: product.b.col},
+		CRowStride: product.c.row, CColStride: product.c.col, Algorithm: product.algorithm}
 }
 
 // compile returns the kernel of a contraction. It computes in the dtype of the output.
-func (x *contraction) compile(c *graph.Call) (*graph.Kernel, error) {
-	d := c.Out[0].DType
-	if !gemm.Multiplies(d) {
-		return nil, fmt.Errorf("no matrix product of %v", d)
+func (product *contraction) compile(call *graph.Call) (*graph.Kernel, error) {
+	dtype := call.Out[0].DType
+	if !gemm.Multiplies(dtype) {
+		return nil, fmt.Errorf("no matrix product of %v", dtype)
 	}
-	x.mergeBatch()
-	w := &multiply.Multiplier{Entries: x.entries(), MACs: kit.BoundedProduct(x.m, x.n, max(1, x.k))}
-	spec := x.spec(d)
-	w.A, w.B, w.C = x.a.offsets(x.batch), x.b.offsets(x.batch), x.c.offsets(x.batch)
+	product.mergeBatch()
+	multiplier := &multiply.Multiplier{Entries: product.entries(),
+		MACs: kit.BoundedProduct(product.m, product.n, max(1, product.k))}
+	spec := product.spec(dtype)
+	multiplier.A, multiplier.B = product.a.offsets(product.batch), product.b.offsets(product.batch)
+	multiplier.C = product.c.offsets(product.batch)
 
-	panelsA, panelsB := x.panels(true, d), x.panels(false, d)
-	if packed, err := multiply.InPanels(c, x.aOperand, panelsA); err != nil {
+	panelsA, panelsB := product.panels(true, dtype), product.panels(false, dtype)
+	if packed, err := multiply.InPanels(call, product.aOperand, panelsA); err != nil {
 		return nil, err
 	} else if packed {
-		spec.A.Source, w.A = gemm.Prepacked, panelsA.PackedOffsets(w.A)
+		spec.A.Source, multiplier.A = gemm.Prepacked, panelsA.PackedOffsets(multiplier.A)
 	}
-	if packed, err := multiply.InPanels(c, x.bOperand, panelsB); err != nil {
+	if packed, err := multiply.InPanels(call, product.bOperand, panelsB); err != nil {
 		return nil, err
 	} else if packed {
-		spec.B.Source, spec.B.Panel, w.B = gemm.Prepacked, panelsB.Width, panelsB.PackedOffsets(w.B)
+		spec.B.Source, spec.B.Panel, multiplier.B = gemm.Prepacked, panelsB.Width, panelsB.PackedOffsets(multiplier.B)
 	}
 
-	bias, stride, vector := x.vectorBias()
+	bias, stride, vector := product.vectorBias()
 	if vector {
 		spec.Bias, spec.BiasStride = bias, stride
-		w.Bias = x.add.offsets(x.batch)
-	} else if x.hasAdd || x.alpha.Complex() != 1 {
-		w.Add = x.add.offsets(x.batch)
-		affine := affineLoops[d](&affine{alpha: x.alpha, beta: x.beta, c: x.c, add: x.add, hasAdd: x.hasAdd})
-		w.Prepare = func(j *multiply.Job) {
+		multiplier.Bias = product.add.offsets(product.batch)
+	} else if product.hasAdd || product.alpha.Complex() != 1 {
+		multiplier.Add = product.add.offsets(product.batch)
+		affine := affineLoops[dtype](&affine{alpha: product.alpha, beta: product.beta, c: product.c, add: product.add,
+			hasAdd: product.hasAdd})
+		multiplier.Prepare = func(j *multiply.Job) {
 			j.Args.Epilogue = func(i0, i1, j0, j1 int) { affine(j.Args.C, j.EntryAdd, i0, i1, j0, j1) }
 		}
 	}
-	aOperand, bOperand, addOperand, hasAdd := 1+x.aOperand, 1+x.bOperand, 1+x.addOperand, x.hasAdd
-	w.Bind = func(m *graph.Mem, j *multiply.Job) {
+	aOperand, bOperand, addOperand, hasAdd := 1+product.aOperand, 1+product.bOperand, 1+product.addOperand, product.hasAdd
+	multiplier.Bind = func(m *graph.Mem, j *multiply.Job) {
 		j.C, j.A, j.B = m.Ptrs[0], m.Ptrs[aOperand], m.Ptrs[bOperand]
 		if hasAdd && vector {
 			j.Bias = m.Ptrs[addOperand]
@@ -188,34 +191,34 @@ func (x *contraction) compile(c *graph.Call) (*graph.Kernel, error) {
 		}
 	}
 	var err error
-	if w.Plan, err = gemm.NewPlan(spec); err != nil {
+	if multiplier.Plan, err = gemm.NewPlan(spec); err != nil {
 		return nil, err
 	}
-	w.SetEpilogue(fusion.EpilogueOf(c), spec)
-	k := &graph.Kernel{Code: w.Listings}
-	k.Phases, k.Scratch, k.Worker = w.Phases(0)
+	multiplier.SetEpilogue(fusion.EpilogueOf(call), spec)
+	k := &graph.Kernel{Code: multiplier.Listings}
+	k.Phases, k.Scratch, k.Worker = multiplier.Phases(0)
 	return k, nil
 }
 
 // tinyMACs is the maximum number of multiplications of a product that gemm computes by plain loops.
 const tinyMACs = 4096
 
-// panels returns the packed form, in dtype d, of matrix a (if isA is set) or b. It returns nil if the product reads the
-// matrix in place. mergeBatch must be called first.
-func (x *contraction) panels(isA bool, d tensor.DType) *multiply.Panels {
-	p, width, lanes := x.b, gemm.PanelColsOf(d, x.sharedRows), x.n
+// panels returns the packed form, in the given dtype, of matrix a (if isA is set) or b. It returns nil if the product
+// reads the matrix in place. mergeBatch must be called first.
+func (product *contraction) panels(isA bool, dtype tensor.DType) *multiply.Panels {
+	p, width, lanes := product.b, gemm.PanelColsOf(dtype, product.sharedRows), product.n
 	lane, step := p.col, p.row
 	if isA {
-		p, width, lanes = x.a, gemm.PanelRows(d), x.m
+		p, width, lanes = product.a, gemm.PanelRows(dtype), product.m
 		lane, step = p.row, p.col
 	}
 	hasUnitStride := p.row == 1 || p.col == 1
-	switch thin := (x.m <= multiply.MaxThin || x.n <= multiply.MaxThin) && hasUnitStride; {
-	case x.algorithm == gemm.Loops || x.algorithm == gemm.Thin,
-		x.algorithm == gemm.Any && (thin || kit.BoundedProduct(x.m, x.n, x.k) <= tinyMACs):
+	switch thin := (product.m <= multiply.MaxThin || product.n <= multiply.MaxThin) && hasUnitStride; {
+	case product.algorithm == gemm.Loops || product.algorithm == gemm.Thin,
+		product.algorithm == gemm.Any && (thin || kit.BoundedProduct(product.m, product.n, product.k) <= tinyMACs):
 		return nil
 	}
-	return multiply.MatrixPanels(d, width, lanes, lane, x.k, step, p.offsets(x.batch))
+	return multiply.MatrixPanels(dtype, width, lanes, lane, product.k, step, p.offsets(product.batch))
 }
 
 // affine describes the computation after a product: c = alpha * c + beta * add. As in BLAS, the addend is not read if

@@ -53,18 +53,18 @@ var Einsum = kit.Define[einsumAttrs](graph.Op{
 	},
 })
 
-func inferEinsum(c *graph.Call) ([]graph.Result, error) {
+func inferEinsum(call *graph.Call) ([]graph.Result, error) {
 	var onStack [4]tensor.Type
-	types := kit.OperandTypes(onStack[:0], c)
-	e, err := parseEquation(kit.Attrs[einsumAttrs](c).Equation, types)
+	types := kit.OperandTypes(onStack[:0], call)
+	e, err := parseEquation(kit.Attrs[einsumAttrs](call).Equation, types)
 	if err != nil {
 		return nil, err
 	}
 	out, view, err := e.layout(types)
 	if err != nil || !view {
-		return c.One(out), err
+		return call.One(out), err
 	}
-	return c.Shared(out, 0), nil
+	return call.Shared(out, 0), nil
 }
 
 func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -76,8 +76,8 @@ func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := res[0].Type.DType
-	out := tensor.Zeros(d, e.shape(e.out)...)
+	dtype := res[0].Type.DType
+	out := tensor.Zeros(dtype, e.shape(e.out)...)
 	labels := slices.Clone(e.out)
 	for _, t := range e.terms {
 		for _, l := range t.labels {
@@ -104,7 +104,7 @@ func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	})
 	kit.EachIndex(out.Shape, func(at []int) {
 		key := fmt.Sprint(at)
-		if d.IsIntegral(true) {
+		if dtype.IsIntegral(true) {
 			out.Set(tensor.IntScalar(intSums[key]), at...)
 		} else {
 			out.Set(tensor.ComplexScalar(sums[key]), at...)

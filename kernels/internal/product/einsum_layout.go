@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/pointwise"
 	"github.com/graphrun/graphrun/kernels/internal/reduce"
@@ -20,29 +21,29 @@ type einsumTypes struct {
 	counts   []int // by dimension: number of remaining terms with a size other than 1
 }
 
-// align returns the type of a term with a dimension for each label in s.order. It takes the diagonal of dimensions with
-// the same label.
-func (s *einsumTypes) align(m tensor.Type, labels []int) (tensor.Type, error) {
+// align returns the type of a term with a dimension for each label in types.order. It takes the diagonal of dimensions
+// with the same label.
+func (types *einsumTypes) align(term tensor.Type, labels []int) (tensor.Type, error) {
 	var onStack [8]int
 	perm := onStack[:0] // the dimension of each label in the term; -1 if the term does not have the label
-	for range s.order {
+	for range types.order {
 		perm = append(perm, -1)
 	}
 	dim := 0
 	var err error
-	for _, l := range labels {
-		at := slices.Index(s.order, l)
+	for _, label := range labels {
+		at := slices.Index(types.order, label)
 		if perm[at] >= 0 {
-			if m, err = m.Diagonal(0, perm[at], dim); err == nil {
-				m, err = m.MoveDim([]int{-1}, []int{perm[at]})
+			if term, err = term.Diagonal(0, perm[at], dim); err == nil {
+				term, err = term.MoveDim([]int{-1}, []int{perm[at]})
 			}
 			if err != nil {
-				return m, err
+				return term, err
 			}
 			continue
 		}
-		if m.Shape[dim].Ne(sym.Of(1)).Holds() {
-			s.counts[at]++
+		if term.Shape[dim].Ne(sym.Of(1)).Holds() {
+			types.counts[at]++
 		}
 		perm[at] = dim
 		dim++
@@ -50,19 +51,19 @@ func (s *einsumTypes) align(m tensor.Type, labels []int) (tensor.Type, error) {
 	shape, strides := make([]sym.Int, len(perm)), make([]sym.Int, len(perm))
 	for i, d := range perm {
 		if shape[i], strides[i] = sym.Of(1), sym.Of(1); d >= 0 {
-			shape[i], strides[i] = m.Shape[d], m.Strides[d]
+			shape[i], strides[i] = term.Shape[d], term.Strides[d]
 		}
 	}
-	return tensor.Type{DType: m.DType, Shape: shape, Strides: strides, Offset: m.Offset}, nil
+	return tensor.Type{DType: term.DType, Shape: shape, Strides: strides, Offset: term.Offset}, nil
 }
 
 // multiplyTerms multiplies the terms from left to right and removes the dimensions that are summed.
-func (s *einsumTypes) multiplyTerms(terms []tensor.Type) (tensor.Type, error) {
-	numKept, numDims := len(s.equation.out), len(s.counts)
+func (types *einsumTypes) multiplyTerms(terms []tensor.Type) (tensor.Type, error) {
+	numKept, numDims := len(types.equation.out), len(types.counts)
 	cur := terms[0]
 	var err error
 	for _, t := range terms[1:] {
-		if cur, err = s.multiplyPair(cur, t); err != nil {
+		if cur, err = types.multiplyPair(cur, t); err != nil {
 			return cur, err
 		}
 	}
@@ -80,21 +81,21 @@ func (s *einsumTypes) multiplyTerms(terms []tensor.Type) (tensor.Type, error) {
 }
 
 // multiplyPair multiplies two terms. First it sums each term over the labels that no other remaining term has.
-func (s *einsumTypes) multiplyPair(a, b tensor.Type) (tensor.Type, error) {
+func (types *einsumTypes) multiplyPair(a, b tensor.Type) (tensor.Type, error) {
 	var onStack [8]int
 	sum := onStack[:0]
 	var sumA, sumB []int
-	for d := len(s.equation.out); d < len(s.counts); d++ {
+	for d := len(types.equation.out); d < len(types.counts); d++ {
 		inA, inB := a.Shape[d].Ne(sym.Of(1)).Holds(), b.Shape[d].Ne(sym.Of(1)).Holds()
 		switch {
 		case inA && inB:
-			if s.counts[d]--; s.counts[d] == 1 {
-				sum, s.counts[d] = append(sum, d), 0
+			if types.counts[d]--; types.counts[d] == 1 {
+				sum, types.counts[d] = append(sum, d), 0
 			}
-		case s.counts[d] == 1 && inA:
-			sumA, s.counts[d] = append(sumA, d), 0
-		case s.counts[d] == 1 && inB:
-			sumB, s.counts[d] = append(sumB, d), 0
+		case types.counts[d] == 1 && inA:
+			sumA, types.counts[d] = append(sumA, d), 0
+		case types.counts[d] == 1 && inB:
+			sumB, types.counts[d] = append(sumB, d), 0
 		}
 	}
 	var err error
@@ -220,6 +221,6 @@ func (e *equation) order(list []int) []int {
 			list = append(list, l)
 		}
 	}
-	slices.Sort(list[len(e.out):])
+	sorted.Ints(list[len(e.out):])
 	return list
 }

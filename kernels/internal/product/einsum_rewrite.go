@@ -20,24 +20,24 @@ type einsumMatrices struct {
 
 // rewriteEinsum rewrites an equation that multiplies batches of matrices as a matmul of permuted operands. Passes can
 // fuse the matmul and choose its layouts.
-func rewriteEinsum(into *graph.Parts, c *graph.Call, _ graph.Around) (r graph.Rewrite, err error) {
-	if len(c.In) != 2 || !c.Out[0].DType.IsFloat() || c.Type(0).DType != c.Type(1).DType {
-		return r, nil
+func rewriteEinsum(into *graph.Parts, call *graph.Call, _ graph.RewriteContext) (rewrite graph.Rewrite, err error) {
+	if len(call.In) != 2 || !call.Out[0].DType.IsFloat() || call.Type(0).DType != call.Type(1).DType {
+		return rewrite, nil
 	}
-	e, err := parseEquation(kit.Attrs[einsumAttrs](c).Equation, []tensor.Type{c.Type(0), c.Type(1)})
+	e, err := parseEquation(kit.Attrs[einsumAttrs](call).Equation, []tensor.Type{call.Type(0), call.Type(1)})
 	if err != nil {
-		return r, err
+		return rewrite, err
 	}
-	in := slices.Clone(c.In)
+	in := slices.Clone(call.In)
 	if mayBeWeights(in[1]) && !mayBeWeights(in[0]) { // attention is recognized only if the weights are the first operand
 		slices.Reverse(in)
 		slices.Reverse(e.operandLabels)
 	}
 	m, ok := e.matrices(in)
 	if !ok {
-		return r, nil
+		return rewrite, nil
 	}
-	p := compose.NewBuilder(into, c)
+	p := compose.NewBuilder(into, call)
 	last := len(m.rows) - 1
 	a := addPermute(p, in[0], e.operandLabels[0], slices.Concat(m.batch, m.rows, []int{m.sum}))
 	b := addPermute(p, in[1], e.operandLabels[1], slices.Concat(m.batch, []int{m.sum, m.col}))
@@ -45,9 +45,9 @@ func rewriteEinsum(into *graph.Parts, c *graph.Call, _ graph.Around) (r graph.Re
 		b = p.Add(view.Unsqueeze, graph.Attrs{"dim": len(m.batch)}, b)
 	}
 	y := addPermute(p, p.Add(Matmul, nil, a, b), slices.Concat(m.batch, m.rows, []int{m.col}), e.out)
-	r.Why = "its labels are those of a product of matrices"
-	r.Results, err = p.Result(y)
-	return r, err
+	rewrite.Why = "its labels are those of a product of matrices"
+	rewrite.Results, err = p.Result(y)
+	return rewrite, err
 }
 
 // addPermute adds a view that permutes the dimensions of a value from the order of labels to another order.

@@ -63,12 +63,12 @@ func (e *einsum) shape(labels []int) []int {
 }
 
 // newEinsum parses the equation of a call.
-func newEinsum(c *graph.Call) (*einsum, error) {
-	types := make([]tensor.Type, len(c.In))
+func newEinsum(call *graph.Call) (*einsum, error) {
+	types := make([]tensor.Type, len(call.In))
 	for i := range types {
-		types[i] = c.Meta(i).Type()
+		types[i] = call.Meta(i).Type()
 	}
-	q, err := parseEquation(kit.Attrs[einsumAttrs](c).Equation, types)
+	q, err := parseEquation(kit.Attrs[einsumAttrs](call).Equation, types)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func newEinsum(c *graph.Call) (*einsum, error) {
 		e.sizes[l], _ = q.sizes[i].Known()
 	}
 	for i, labels := range q.operandLabels {
-		e.addTerm(labels, c.Meta(i), i)
+		e.addTerm(labels, call.Meta(i), i)
 	}
 	return e, nil
 }

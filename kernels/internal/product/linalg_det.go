@@ -23,22 +23,22 @@ func detOp(name string) *graph.Op {
 		Semantics: graph.Semantics{
 			Name: name, Doc: "Returns the determinants of square matrices, the last two dimensions.",
 			Params: []graph.Param{kit.Self},
-			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				m := c.Type(0)
-				n := m.Rank()
+			Infer: func(call *graph.Call) ([]graph.Result, error) {
+				self := call.Type(0)
+				n := self.Rank()
 				switch {
 				case n < 2:
 					return nil, fmt.Errorf("linalg.det: The input tensor A must have at least 2 dimensions.")
-				case m.Shape[n-1].Ne(m.Shape[n-2]).Holds():
+				case self.Shape[n-1].Ne(self.Shape[n-2]).Holds():
 					return nil, fmt.Errorf("linalg.det: A must be batches of square matrices, but they are %v by %v matrices",
-						m.Shape[n-2], m.Shape[n-1])
-				case m.DType.IsIntegral(true):
+						self.Shape[n-2], self.Shape[n-1])
+				case self.DType.IsIntegral(true):
 					return nil, fmt.Errorf("linalg.det: Expected a floating point or complex tensor as input. Got %s",
-						m.DType.TorchName())
-				case m.DType.IsReducedFloat():
-					return nil, fmt.Errorf("linalg.det: Low precision dtypes not supported. Got %s", m.DType.TorchName())
+						self.DType.TorchName())
+				case self.DType.IsReducedFloat():
+					return nil, fmt.Errorf("linalg.det: Low precision dtypes not supported. Got %s", self.DType.TorchName())
 				}
-				return c.One(tensor.NewType(m.DType, m.Shape[:n-2]...)), nil
+				return call.One(tensor.NewType(self.DType, self.Shape[:n-2]...)), nil
 			},
 			Ref: refDet,
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3, 3).WithStrides([]int{9, 1, 3})}},
@@ -46,16 +46,16 @@ func detOp(name string) *graph.Op {
 		},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
-				m, out := c.Meta(0), c.Out[0]
+				self, out := c.Meta(0), c.Out[0]
 				if out.Numel() == 0 {
 					return &graph.Kernel{}, nil
 				}
-				r := m.Rank() - 2
-				n, rows, cols := m.Shape[r], kit.StepAt(m, r), kit.StepAt(m, r+1)
-				lead := tensor.Meta{DType: m.DType, Shape: m.Shape[:r], Strides: m.Strides[:r]}
-				l := kit.NewLineSet(append(append([]int{}, m.Shape[:r]...), 1), r)
+				r := self.Rank() - 2
+				n, rows, cols := self.Shape[r], kit.StepAt(self, r), kit.StepAt(self, r+1)
+				lead := tensor.Meta{DType: self.DType, Shape: self.Shape[:r], Strides: self.Strides[:r]}
+				l := kit.NewLineSet(append(append([]int{}, self.Shape[:r]...), 1), r)
 				l.Strides = [][]int{kit.ByteStrides(out), kit.ByteStrides(lead)}
-				load, store := tensor.Converter(tensor.Complex128, m.DType), tensor.Converter(m.DType, tensor.Complex128)
+				load, store := tensor.Converter(tensor.Complex128, self.DType), tensor.Converter(self.DType, tensor.Complex128)
 				return &graph.Kernel{Worker: 16 * n * n,
 					Phases: []graph.Phase{l.Phase(n*n*n, func(mem *graph.Mem, off [4]int) error {
 						a := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n*n)

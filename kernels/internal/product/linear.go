@@ -48,30 +48,30 @@ func transposed(w tensor.Type) (tensor.Type, error) {
 
 // inferLinear follows at::linear. With a bias, an input matrix uses addmm, and a contiguous input of three dimensions
 // is flattened to a matrix for addmm. Every other call is a matmul followed by an in-place addition of the bias.
-func inferLinear(c *graph.Call) ([]graph.Result, error) {
-	x, bias := c.Type(0), c.Type(linearBias)
-	w, err := transposed(c.Type(1))
+func inferLinear(call *graph.Call) ([]graph.Result, error) {
+	input, bias := call.Type(0), call.Type(linearBias)
+	weight, err := transposed(call.Type(1))
 	if err != nil {
 		return nil, err
 	}
 	var out tensor.Type
 	switch {
-	case c.Has(linearBias) && x.Rank() == 2:
-		out, err = addmmType(bias, x, w)
-	case c.Has(linearBias) && flattensInput(x):
-		flat := [2]sym.Int{x.Shape[0].Mul(x.Shape[1]), x.Shape[2]}
-		if err = checkAddmm(bias, tensor.Type{DType: x.DType, Shape: flat[:], Strides: flat[:]}, w); err == nil {
-			out, err = kit.FreshType(x.DType, []sym.Int{x.Shape[0], x.Shape[1], w.Shape[1]})
+	case call.Has(linearBias) && input.Rank() == 2:
+		out, err = addmmType(bias, input, weight)
+	case call.Has(linearBias) && flattensInput(input):
+		flat := [2]sym.Int{input.Shape[0].Mul(input.Shape[1]), input.Shape[2]}
+		if err = checkAddmm(bias, tensor.Type{DType: input.DType, Shape: flat[:], Strides: flat[:]}, weight); err == nil {
+			out, err = kit.FreshType(input.DType, []sym.Int{input.Shape[0], input.Shape[1], weight.Shape[1]})
 		}
 	default:
-		if out, err = matmulType(x, w); err == nil && c.Has(linearBias) {
+		if out, err = matmulType(input, weight); err == nil && call.Has(linearBias) {
 			err = checkInPlaceAdd(out, bias)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return c.One(out), nil
+	return call.One(out), nil
 }
 
 // checkInPlaceAdd makes the checks of out.add_(bias).
@@ -92,23 +92,23 @@ func checkInPlaceAdd(out, bias tensor.Type) error {
 }
 
 // linearContraction describes a call as a contraction.
-func linearContraction(c *graph.Call) (*contraction, error) {
-	out, w := c.Out[0], c.Meta(1)
-	if w.Rank() == 2 {
+func linearContraction(call *graph.Call) (*contraction, error) {
+	out, weight := call.Out[0], call.Meta(1)
+	if weight.Rank() == 2 {
 		var err error
-		if w, err = w.Transpose(0, 1); err != nil {
+		if weight, err = weight.Transpose(0, 1); err != nil {
 			return nil, err
 		}
 	}
-	t := graph.Call{In: []graph.Arg{c.In[0], {Kind: graph.TensorArg, Value: &graph.Value{Meta: w}}}}
-	x, err := productContraction(&t, out)
-	if err != nil || !c.Has(linearBias) {
-		return x, err
+	t := graph.Call{In: []graph.Arg{call.In[0], {Kind: graph.TensorArg, Value: &graph.Value{Meta: weight}}}}
+	product, err := productContraction(&t, out)
+	if err != nil || !call.Has(linearBias) {
+		return product, err
 	}
-	x.hasAdd, x.addOperand, x.beta = true, linearBias, tensor.IntScalar(1)
-	bias := c.Meta(linearBias)
+	product.hasAdd, product.addOperand, product.beta = true, linearBias, tensor.IntScalar(1)
+	bias := call.Meta(linearBias)
 	shape := out.Shape
-	if flattensInput(c.Meta(0).Type()) {
+	if flattensInput(call.Meta(0).Type()) {
 		// A bias of two dimensions has a row for each row of the flattened input.
 		shape = []int{out.Shape[0] * out.Shape[1], out.Shape[2]}
 	}
@@ -128,16 +128,16 @@ func linearContraction(c *graph.Call) (*contraction, error) {
 	// A weight matrix gives the result columns, and an input with several dimensions gives it rows. The dimensions before
 	// these are the batch.
 	batchRank := out.Rank()
-	if w.Rank() == 2 {
+	if weight.Rank() == 2 {
 		batchRank--
-		x.add.col = e.Strides[batchRank]
+		product.add.col = e.Strides[batchRank]
 	}
-	if c.Meta(0).Rank() > 1 {
+	if call.Meta(0).Rank() > 1 {
 		batchRank--
-		x.add.row = e.Strides[batchRank]
+		product.add.row = e.Strides[batchRank]
 	}
-	x.add.batch = e.Strides[:batchRank]
-	return x, nil
+	product.add.batch = e.Strides[:batchRank]
+	return product, nil
 }
 
 func linearFlops(c *graph.Call) float64 {
@@ -150,25 +150,25 @@ func linearFlops(c *graph.Call) float64 {
 
 // linearRef is the reference implementation of linear.
 func linearRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	x, w := in[0], in[1]
-	lead := x.Shape[:x.Rank()-1]
+	input, weight := in[0], in[1]
+	lead := input.Shape[:input.Rank()-1]
 	shape := append([]int{}, lead...)
-	if w.Rank() == 2 {
-		shape = append(shape, w.Shape[0])
+	if weight.Rank() == 2 {
+		shape = append(shape, weight.Shape[0])
 	}
-	out := tensor.Zeros(x.DType, shape...)
-	flat := flattensInput(x.Meta.Type())
-	fx, fw := kit.FactorsOf(x.DType, x), kit.FactorsOf(x.DType, w)
+	out := tensor.Zeros(input.DType, shape...)
+	flat := flattensInput(input.Meta.Type())
+	fx, fw := kit.FactorsOf(input.DType, input), kit.FactorsOf(input.DType, weight)
 	kit.EachIndex(shape, func(index []int) {
-		s := kit.Accumulator{DType: x.DType}
+		s := kit.Accumulator{DType: input.DType}
 		ix, iw := 0, 0
 		for d, i := range index[:len(lead)] {
 			ix += i * fx.Strides[d]
 		}
-		if w.Rank() == 2 {
+		if weight.Rank() == 2 {
 			iw += index[len(lead)] * fw.Strides[0]
 		}
-		for k := range x.Shape[len(lead)] {
+		for k := range input.Shape[len(lead)] {
 			s.AddProductAt(fx, ix+k, fw, iw+k)
 		}
 		if len(in) > linearBias && in[linearBias] != nil {

@@ -105,13 +105,13 @@ func matmulContraction(c *graph.Call) (*contraction, error) { return productCont
 
 // productLoops returns the loops over batch dimensions, over the rows of the first matrix, and over the columns of the
 // second matrix. An operand that is broadcast along a batch dimension is read as a whole.
-func productLoops(c *graph.Call) []graph.Parallel {
-	a, b, out := c.Meta(0), c.Meta(1), c.Out[0]
+func productLoops(call *graph.Call) []graph.Parallel {
+	a, b, out := call.Meta(0), call.Meta(1), call.Out[0]
 	matrix := min(a.Rank(), 2) + min(b.Rank(), 2) - 2 // dimensions of the result that are not batch dimensions
 	batch := out.Rank() - matrix
 	var loops []graph.Parallel
 	for d := range batch {
-		p := kit.WholeLoop(c)
+		p := kit.WholeLoop(call)
 		p.Out[0], p.Repeats = d, []bool{true, true}
 		for i, m := range []tensor.Meta{a, b} {
 			at := d - (batch - (m.Rank() - 2))
@@ -122,10 +122,10 @@ func productLoops(c *graph.Call) []graph.Parallel {
 		loops = append(loops, p)
 	}
 	if a.Rank() >= 2 {
-		loops = append(loops, kit.LoopOver(c, 0, a.Rank()-2, batch))
+		loops = append(loops, kit.LoopOver(call, 0, a.Rank()-2, batch))
 	}
 	if b.Rank() >= 2 {
-		loops = append(loops, kit.LoopOver(c, 1, b.Rank()-1, out.Rank()-1))
+		loops = append(loops, kit.LoopOver(call, 1, b.Rank()-1, out.Rank()-1))
 	}
 	return loops
 }

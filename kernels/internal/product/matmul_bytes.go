@@ -38,8 +38,9 @@ var MatmulBytes = kit.Define[kit.None](graph.Op{
 	Facts: graph.Facts{AnyOrder: true, Flops: productFlops},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{
-			{Name: "tiled", Doc: "Packs other into panels, once if it is constant. Multiplies groups of four bytes, or " +
-				"of two words, in tiles whose sums stay in registers. Quantizes strips of sums in the cache, or in registers.",
+			{Name: "tiled", Doc: "Packs other into panels, once if it is constant. Multiplies groups of four or eight " +
+				"bytes, or of two words, in tiles whose sums stay in registers. Quantizes strips of sums in the cache, or in " +
+				"registers.",
 				Epilogues: true, Walks: bytesWalks, Work: bytesWork, Read: readBytes, Pack: packBytes, Lower: lowerBytes},
 			{Name: "loops", Doc: "Computes each element by a plain loop.", Lower: lowerBytesLoops},
 		},
@@ -47,8 +48,8 @@ var MatmulBytes = kit.Define[kit.None](graph.Op{
 })
 
 // bytesRef is the reference implementation. Its float64 sums are exact.
-func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	t, err := bytesResult(c)
+func bytesRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	result, err := bytesResult(call)
 	if err != nil {
 		return nil, err
 	}
@@ -69,11 +70,11 @@ func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	a := minusZeroPoint(bytesA, bytesAZero, in[bytesA].Rank()-2)
 	b := minusZeroPoint(bytesB, bytesBZero, in[bytesB].Rank()-1)
-	sums, err := productRef(&graph.Call{Attrs: &kit.None{}, In: c.In[:2]}, []*tensor.Tensor{a, b})
+	sums, err := productRef(&graph.Call{Attrs: &kit.None{}, In: call.In[:2]}, []*tensor.Tensor{a, b})
 	if err != nil {
 		return nil, err
 	}
-	m := kit.KnownMeta(t)
+	m := kit.KnownMeta(result)
 	out := tensor.Zeros(m.DType, m.Shape...)
 	kit.EachIndex(m.Shape, func(at []int) {
 		last := len(at) - 1
@@ -89,17 +90,18 @@ func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 }
 
 // lowerBytesLoops makes the kernel in Go. A chunk computes some rows of the result of one entry.
-func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
-	x, err := productContraction(c, c.Out[0])
+func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
+	product, err := productContraction(call, call.Out[0])
 	if err != nil {
 		return nil, err
 	}
-	d, aDType, bDType := c.Out[0].DType, c.Meta(bytesA).DType, c.Meta(bytesB).DType
+	dtype, aDType, bDType := call.Out[0].DType, call.Meta(bytesA).DType, call.Meta(bytesB).DType
 	var step [1 + bytesZero]int
 	for k := bytesAZero; k <= bytesZero; k++ {
-		step[k] = vectorStride(c, k)
+		step[k] = vectorStride(call, k)
 	}
-	entryOffsets := [3][]int{x.a.offsets(x.batch), x.b.offsets(x.batch), x.c.offsets(x.batch)}
+	entryOffsets := [3][]int{product.a.offsets(product.batch), product.b.offsets(product.batch),
+		product.c.offsets(product.batch)}
 	offset := func(side, entry int) int {
 		if entryOffsets[side] == nil {
 			return 0
@@ -107,43 +109,44 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 		return entryOffsets[side][entry]
 	}
 	ptr := func(m *graph.Mem, k int) unsafe.Pointer {
-		if k >= len(c.In) {
+		if k >= len(call.In) {
 			return nil
 		}
 		return m.Ptrs[1+k]
 	}
-	group := max(1, loopsMACs/max(1, x.n*x.k))
-	chunks := kit.DivUp(x.m, group)
-	return &graph.Kernel{Phases: []graph.Phase{{Chunks: x.entries() * chunks, Run: func(m *graph.Mem, chunk int) error {
-		entry := chunk / chunks
-		for i := chunk % chunks * group; i < min(x.m, (chunk%chunks+1)*group); i++ {
-			for j := range x.n {
-				za := byteAt(ptr(m, bytesAZero), aDType, i*step[bytesAZero])
-				zb := byteAt(ptr(m, bytesBZero), bDType, j*step[bytesBZero])
-				var sum int32
-				if p := ptr(m, bytesBias); p != nil {
-					sum = *(*int32)(kit.AddressOf[int32](p, j*step[bytesBias]))
-				}
-				kit.Blocks(m.Context, x.k, func(begin, end int) {
-					for k := begin; k < end; k++ {
-						a := byteAt(m.Ptrs[1+bytesA], aDType, offset(0, entry)+i*x.a.row+k*x.a.col)
-						b := byteAt(m.Ptrs[1+bytesB], bDType, offset(1, entry)+k*x.b.row+j*x.b.col)
-						sum += (a - za) * (b - zb)
+	group := max(1, loopsMACs/max(1, product.n*product.k))
+	chunks := kit.DivUp(product.m, group)
+	return &graph.Kernel{Phases: []graph.Phase{{Chunks: product.entries() * chunks,
+		Run: func(mem *graph.Mem, chunk int) error {
+			entry := chunk / chunks
+			for i := chunk % chunks * group; i < min(product.m, (chunk%chunks+1)*group); i++ {
+				for j := range product.n {
+					za := byteAt(ptr(mem, bytesAZero), aDType, i*step[bytesAZero])
+					zb := byteAt(ptr(mem, bytesBZero), bDType, j*step[bytesBZero])
+					var sum int32
+					if p := ptr(mem, bytesBias); p != nil {
+						sum = *(*int32)(kit.AddressOf[int32](p, j*step[bytesBias]))
 					}
-				})
-				m.Count(2 * x.k)
-				at := offset(2, entry) + i*x.c.row + j*x.c.col
-				if p := ptr(m, bytesScale); p != nil {
-					scale := *(*float32)(kit.AddressOf[float32](p, j*step[bytesScale]))
-					v := multiply.Requantize(d, sum, scale, float64(byteAt(ptr(m, bytesZero), d, 0)))
-					*(*uint8)(unsafe.Add(m.Ptrs[0], at)) = uint8(v)
-				} else {
-					*(*int32)(kit.AddressOf[int32](m.Ptrs[0], at)) = sum
+					kit.Blocks(mem.Context, product.k, func(begin, end int) {
+						for k := begin; k < end; k++ {
+							a := byteAt(mem.Ptrs[1+bytesA], aDType, offset(0, entry)+i*product.a.row+k*product.a.col)
+							b := byteAt(mem.Ptrs[1+bytesB], bDType, offset(1, entry)+k*product.b.row+j*product.b.col)
+							sum += (a - za) * (b - zb)
+						}
+					})
+					mem.Count(2 * product.k)
+					at := offset(2, entry) + i*product.c.row + j*product.c.col
+					if p := ptr(mem, bytesScale); p != nil {
+						scale := *(*float32)(kit.AddressOf[float32](p, j*step[bytesScale]))
+						v := multiply.Requantize(dtype, sum, scale, float64(byteAt(ptr(mem, bytesZero), dtype, 0)))
+						*(*uint8)(unsafe.Add(mem.Ptrs[0], at)) = uint8(v)
+					} else {
+						*(*int32)(kit.AddressOf[int32](mem.Ptrs[0], at)) = sum
+					}
 				}
 			}
-		}
-		return nil
-	}}}}, nil
+			return nil
+		}}}}, nil
 }
 
 // loopsMACs is the approximate number of multiplications per chunk of plain loops.

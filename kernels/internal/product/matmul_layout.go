@@ -181,13 +181,13 @@ func foldedType(a, b tensor.Type) (tensor.Type, error) {
 	return out.RowMajor(), nil
 }
 
-// rowsType returns the type of the product of t and a matrix or vector. The rows of the batch t are merged into one
-// matrix.
-func rowsType(t, right tensor.Type) (tensor.Type, error) {
-	last := t.Rank() - 1
-	flat := [2]sym.Int{tensor.Product(t.Shape[:last]), t.Shape[last]}
-	rows := tensor.Type{DType: t.DType, Shape: flat[:], Strides: flat[:]} // strides are not used
-	shape := append(make([]sym.Int, 0, t.Rank()), t.Shape[:last]...)
+// rowsType returns the type of the product of a batch, left, and a matrix or vector, right. The rows of the batch are
+// merged into one matrix.
+func rowsType(left, right tensor.Type) (tensor.Type, error) {
+	last := left.Rank() - 1
+	flat := [2]sym.Int{tensor.Product(left.Shape[:last]), left.Shape[last]}
+	rows := tensor.Type{DType: left.DType, Shape: flat[:], Strides: flat[:]} // strides are not used
+	shape := append(make([]sym.Int, 0, left.Rank()), left.Shape[:last]...)
 	if right.Rank() == 1 {
 		if err := checkMv(rows, right); err != nil {
 			return tensor.Type{}, err
@@ -197,7 +197,7 @@ func rowsType(t, right tensor.Type) (tensor.Type, error) {
 	if err := checkMm(rows, right); err != nil {
 		return tensor.Type{}, err
 	}
-	return kit.FreshType(t.DType, append(shape, right.Shape[1]))
+	return kit.FreshType(left.DType, append(shape, right.Shape[1]))
 }
 
 // batchedType returns the type of a product whose batches are expanded and multiplied matrix by matrix.
@@ -268,25 +268,25 @@ func flattensInput(x tensor.Type) bool { return x.Rank() == 3 && x.IsContiguous(
 // productContraction describes a call as a contraction. The op is matmul or one of its special cases, such as mm.
 func productContraction(c *graph.Call, out tensor.Meta) (*contraction, error) {
 	a, b := c.Meta(0), c.Meta(1)
-	x := &contraction{m: 1, n: 1, aOperand: 0, bOperand: 1, alpha: tensor.IntScalar(1)}
+	product := &contraction{m: 1, n: 1, aOperand: 0, bOperand: 1, alpha: tensor.IntScalar(1)}
 	rankA, rankB, outDims := a.Rank(), b.Rank(), out.Rank()
-	x.k = a.Shape[rankA-1]
-	x.a.col, x.b.row = a.Strides[rankA-1], b.Strides[max(rankB-2, 0)]
+	product.k = a.Shape[rankA-1]
+	product.a.col, product.b.row = a.Strides[rankA-1], b.Strides[max(rankB-2, 0)]
 	if rankB > 1 {
 		outDims--
-		x.n, x.b.col, x.c.col = b.Shape[rankB-1], b.Strides[rankB-1], out.Strides[outDims]
+		product.n, product.b.col, product.c.col = b.Shape[rankB-1], b.Strides[rankB-1], out.Strides[outDims]
 	}
 	if rankA > 1 {
 		outDims--
-		x.m, x.a.row, x.c.row = a.Shape[rankA-2], a.Strides[rankA-2], out.Strides[outDims]
+		product.m, product.a.row, product.c.row = a.Shape[rankA-2], a.Strides[rankA-2], out.Strides[outDims]
 	}
-	x.batch, x.c.batch = out.Shape[:outDims], out.Strides[:outDims]
+	product.batch, product.c.batch = out.Shape[:outDims], out.Strides[:outDims]
 	var err error
-	if x.a.batch, err = expandedStrides(a, max(rankA-2, 0), x.batch); err != nil {
+	if product.a.batch, err = expandedStrides(a, max(rankA-2, 0), product.batch); err != nil {
 		return nil, err
 	}
-	x.b.batch, err = expandedStrides(b, max(rankB-2, 0), x.batch)
-	return x, err
+	product.b.batch, err = expandedStrides(b, max(rankB-2, 0), product.batch)
+	return product, err
 }
 
 // expandedStrides returns the strides of the first dims dimensions of m, broadcast to shape. As contractions require,

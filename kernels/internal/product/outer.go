@@ -79,7 +79,7 @@ var Trace = composite[kit.None](graph.Op{
 
 // composite defines an op without attributes that applies the op base to views of its operands. Its inference and its
 // reference call those of base.
-func composite[A any](o graph.Op, base *graph.Op, views func(c *graph.Call) ([]tensor.Type, error)) *graph.Op {
+func composite[A any](op graph.Op, base *graph.Op, views func(c *graph.Call) ([]tensor.Type, error)) *graph.Op {
 	callOnViews := func(c *graph.Call) (*graph.Call, []tensor.Type, error) {
 		types, err := views(c)
 		if err != nil {
@@ -88,14 +88,14 @@ func composite[A any](o graph.Op, base *graph.Op, views func(c *graph.Call) ([]t
 		a, err := base.Schema.Decode(nil, nil)
 		return kit.DelegatedCall(c, a, types...), types, err
 	}
-	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
+	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		inner, _, err := callOnViews(c)
 		if err != nil {
 			return nil, err
 		}
 		return base.Infer(inner)
 	}
-	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		inner, types, err := callOnViews(c)
 		if err != nil {
 			return nil, err
@@ -105,7 +105,7 @@ func composite[A any](o graph.Op, base *graph.Op, views func(c *graph.Call) ([]t
 		}
 		return base.Ref(inner, in)
 	}
-	return kit.Define[A](o)
+	return kit.Define[A](op)
 }
 
 // Numel is torch.numel as a value.

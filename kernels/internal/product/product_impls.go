@@ -27,16 +27,16 @@ func productImpls(describe func(c *graph.Call) (*contraction, error)) []graph.Im
 	list := make([]graph.Impl, len(algorithms))
 	for i, entry := range algorithms {
 		list[i] = graph.Impl{Name: entry.name, Doc: entry.doc, Epilogues: true,
-			Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
-				rows := rowMajor(c)
+			Walks: func(call *graph.Call, candidates []tensor.Order) []graph.Walk {
+				rows := rowMajor(call)
 				x, err := describe(rows)
-				if err != nil || !x.supports(c, entry.algorithm) {
+				if err != nil || !x.supports(call, entry.algorithm) {
 					return nil
 				}
 				walks := []graph.Walk{{}}
 				for _, o := range candidates {
-					if o != "" && o.Rank() == c.Out[0].Rank() {
-						walks = append(walks, c.InOrder(o))
+					if o != "" && o.Rank() == call.Out[0].Rank() {
+						walks = append(walks, call.InOrder(o))
 					}
 				}
 				return walks
@@ -98,16 +98,16 @@ func lowerProduct(c *graph.Call, algorithm gemm.Algorithm,
 
 // setAlgorithm selects an algorithm if it supports the products. Otherwise gemm chooses, because converted operands can
 // have layouts that the algorithm does not support.
-func (x *contraction) setAlgorithm(c *graph.Call, algorithm gemm.Algorithm) {
-	if x.supports(c, algorithm) {
-		x.algorithm = algorithm
+func (product *contraction) setAlgorithm(c *graph.Call, algorithm gemm.Algorithm) {
+	if product.supports(c, algorithm) {
+		product.algorithm = algorithm
 	}
 }
 
 // supports reports whether an algorithm can compute the products of a call. Loops support only empty and tiny products,
 // because all larger products are slower by loops.
-func (x *contraction) supports(c *graph.Call, algorithm gemm.Algorithm) bool {
-	y := *x
+func (product *contraction) supports(c *graph.Call, algorithm gemm.Algorithm) bool {
+	y := *product
 	y.mergeBatch()
 	s := y.spec(multiply.ComputationDType(c))
 	if empty := s.M == 0 || s.N == 0 || s.K == 0; empty || algorithm == gemm.Loops {
@@ -137,27 +137,27 @@ func withLayout(v *graph.Value, m tensor.Meta) *graph.Value {
 
 // readProduct returns the additional cost of reading operand k in layout m, or false if the algorithm does not support
 // this layout.
-func readProduct(c *graph.Call, algorithm gemm.Algorithm, describe func(c *graph.Call) (*contraction, error), k int,
+func readProduct(call *graph.Call, algorithm gemm.Algorithm, describe func(c *graph.Call) (*contraction, error), k int,
 	m tensor.Meta) (work graph.Work, ok bool) {
-	if m.IsContiguous() || c.Constant(k) && algorithm == gemm.Tiled { // constants are packed when the graph is planned
+	if m.IsContiguous() || call.Constant(k) && algorithm == gemm.Tiled { // constants are packed when the graph is planned
 		return work, true
 	}
-	rows := rowMajor(c)
+	rows := rowMajor(call)
 	rowMajorProduct, err := describe(rows)
 	if err != nil {
 		return work, true
 	}
-	rows.In[k] = graph.Of(withLayout(c.In[k].Value, m))
+	rows.In[k] = graph.Of(withLayout(call.In[k].Value, m))
 	product, err := describe(rows)
 	switch {
 	case err != nil:
 		return work, true
 	case algorithm != gemm.Tiled:
-		return graph.ReadWork(m, m), product.supports(c, algorithm)
+		return graph.ReadWork(m, m), product.supports(call, algorithm)
 	}
 	n := float64(m.Numel())
-	rateA, rateB := product.packingRates(c)
-	rowMajorA, rowMajorB := rowMajorProduct.packingRates(c)
+	rateA, rateB := product.packingRates(call)
+	rowMajorA, rowMajorB := rowMajorProduct.packingRates(call)
 	for _, side := range []struct {
 		op                 int
 		rate, rowMajorRate string
@@ -172,8 +172,8 @@ func readProduct(c *graph.Call, algorithm gemm.Algorithm, describe func(c *graph
 
 // packingRates returns the names of the rates of packing matrices a and b. The name is empty for a matrix that is read
 // in place.
-func (x *contraction) packingRates(c *graph.Call) (a, b string) {
-	y := *x
+func (product *contraction) packingRates(c *graph.Call) (a, b string) {
+	y := *product
 	y.mergeBatch()
 	packsA, packsB := gemm.Packs(y.spec(multiply.ComputationDType(c)))
 	if packsA {
@@ -205,10 +205,10 @@ func packingRate(depth, lane int) string {
 }
 
 // work adds the cost of the products of a call.
-func (x *contraction) work(c *graph.Call, algorithm gemm.Algorithm, work *graph.Work) {
-	y := *x
+func (product *contraction) work(call *graph.Call, algorithm gemm.Algorithm, work *graph.Work) {
+	y := *product
 	y.mergeBatch()
-	entries, d := float64(y.entries()), c.Out[0].DType
+	entries, dtype := float64(y.entries()), call.Out[0].DType
 	macs := float64(y.m) * float64(y.n) * float64(y.k)
 	work.Do(multiply.RateStartStep, 1)
 	switch algorithm {
@@ -217,23 +217,23 @@ func (x *contraction) work(c *graph.Call, algorithm gemm.Algorithm, work *graph.
 		work.Flops += float64(2 * entries * macs)
 	case gemm.Thin:
 		work.Do(multiply.RateStartProduct, entries)
-		multiply.AddThinProduct(work, d, entries, macs)
+		multiply.AddThinProduct(work, dtype, entries, macs)
 	default:
-		multiply.ReclassifyStores(work, c)
-		multiply.ReclassifyPanels(work, c, y.aOperand, y.n)
-		multiply.ReclassifyPanels(work, c, y.bOperand, y.m)
+		multiply.ReclassifyStores(work, call)
+		multiply.ReclassifyPanels(work, call, y.aOperand, y.n)
+		multiply.ReclassifyPanels(work, call, y.bOperand, y.m)
 		work.Do(multiply.RateStartProduct, entries)
-		multiply.AddProduct(work, d, entries, y.m, y.n, y.k)
+		multiply.AddProduct(work, dtype, entries, y.m, y.n, y.k)
 		// gemm computes the transposed product.
-		transposed := y.c.row == 1 && !c.Constant(y.aOperand) && !c.Constant(y.bOperand)
+		transposed := y.c.row == 1 && !call.Constant(y.aOperand) && !call.Constant(y.bOperand)
 		if y.n > 1 && y.c.col != 1 && !transposed {
 			multiply.AddScatter(work, int(entries)*y.m*y.n, y.k)
 		}
-		packA, packB := y.packingRates(c)
-		if !c.Constant(y.aOperand) {
+		packA, packB := y.packingRates(call)
+		if !call.Constant(y.aOperand) {
 			addPacking(work, packA, entries*float64(y.m)*float64(y.k))
 		}
-		if !c.Constant(y.bOperand) {
+		if !call.Constant(y.bOperand) {
 			addPacking(work, packB, entries*float64(y.n)*float64(y.k))
 		}
 	}

@@ -10,54 +10,56 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// rewriteMatmul rewrites a matrix product. Products of 16-bit floats are computed in float32. A product by a batch that
-// repeats matrices becomes a product by each distinct matrix. This removes the copies of keys and values in attention
-// with grouped queries, where several heads use the same keys and values.
-func rewriteMatmul(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Rewrite, err error) {
-	if r, err = compose.WidenToFloat32(into, c, a); err != nil || r.Results != nil {
-		return r, err
+// rewriteMatmul rewrites a matrix product. Products of 16-bit floats are computed in float32, as PyTorch defines them,
+// on arm64 too: FMLA of float16 rounds each sum to float16, and BFMMLA rounds sums to odd and flushes subnormal
+// numbers. FMLAL gives the sums of float32, but not more of them per instruction than FMLA of float32. A product by a
+// batch that repeats matrices becomes a product by each distinct matrix. This removes the copies of keys and values in
+// attention with grouped queries, where several heads use the same keys and values.
+func rewriteMatmul(into *graph.Parts, call *graph.Call, a graph.RewriteContext) (rewrite graph.Rewrite, err error) {
+	if rewrite, err = compose.WidenToFloat32(into, call, a); err != nil || rewrite.Results != nil {
+		return rewrite, err
 	}
-	if r, err = rewriteTransposedWeights(into, c); err != nil || r.Results != nil {
-		return r, err
+	if rewrite, err = rewriteTransposedWeights(into, call); err != nil || rewrite.Results != nil {
+		return rewrite, err
 	}
-	x, y := c.In[0], c.In[1]
+	x, y := call.In[0], call.In[1]
 	if x.Kind != graph.TensorArg || y.Kind != graph.TensorArg {
-		return r, nil
+		return rewrite, nil
 	}
 	repetition, ok := findRepetition(y.Value, repeatDepth)
 	if !ok {
-		return rewriteSharedMatrix(into, c)
+		return rewriteSharedMatrix(into, call)
 	}
 	rank := len(y.Type().Shape)
 	dim := repetition.dim
 	if dim >= rank-2 || x.Type().Rank() != rank || !x.Type().Shape[dim].Same(y.Type().Shape[dim]) {
-		return r, nil
+		return rewrite, nil
 	}
-	p := compose.NewBuilder(into, c)
+	p := compose.NewBuilder(into, call)
 	groups, matrices := repetition.operands(p, x)
 	if _, err = p.Result(); err != nil {
-		return r, err
+		return rewrite, err
 	}
-	product, err := into.Again(into.Whole(), groups, matrices)
+	product, err := into.Repeat(into.Whole(), groups, matrices)
 	if err != nil {
-		return r, err
+		return rewrite, err
 	}
 	out := p.Add(view.Flatten, graph.Attrs{"start_dim": dim, "end_dim": dim + 1}, graph.Of(product[0]))
 	if repetition.joinsRows(x) {
 		out = p.Add(view.Unsqueeze, graph.Attrs{"dim": dim + 1}, out)
 	}
-	r.Results, err = p.Result(out)
-	r.Why = "repeated matrices are read in place"
-	return r, err
+	rewrite.Results, err = p.Result(out)
+	rewrite.Why = "repeated matrices are read in place"
+	return rewrite, err
 }
 
 // rewriteSharedMatrix rewrites a batch of products if each entry multiplies a single row by the same matrix. The result
 // is one product of all rows with this matrix.
-func rewriteSharedMatrix(into *graph.Parts, c *graph.Call) (r graph.Rewrite, err error) {
-	x, y := c.In[0], c.In[1]
+func rewriteSharedMatrix(into *graph.Parts, call *graph.Call) (rewrite graph.Rewrite, err error) {
+	x, y := call.In[0], call.In[1]
 	rank := x.Type().Rank()
 	if rank < 3 || y.Type().Rank() != rank || y.Value.Const != nil {
-		return r, nil
+		return rewrite, nil
 	}
 	isOne := func(a graph.Arg, d int) bool {
 		n, known := a.Type().Shape[d].Known()
@@ -65,21 +67,21 @@ func rewriteSharedMatrix(into *graph.Parts, c *graph.Call) (r graph.Rewrite, err
 	}
 	n, known := x.Type().Shape[rank-3].Known()
 	if !isOne(x, rank-2) || !isOne(y, rank-3) || !known || n < 2 {
-		return r, nil
+		return rewrite, nil
 	}
-	p := compose.NewBuilder(into, c)
+	p := compose.NewBuilder(into, call)
 	rows := p.Add(view.Flatten, graph.Attrs{"start_dim": rank - 3, "end_dim": rank - 2}, x)
 	matrix := p.Add(view.Squeeze, graph.Attrs{"dim": []int{rank - 3}}, y)
 	if _, err = p.Result(); err != nil {
-		return r, err
+		return rewrite, err
 	}
-	product, err := into.Again(into.Whole(), rows, matrix)
+	product, err := into.Repeat(into.Whole(), rows, matrix)
 	if err != nil {
-		return r, err
+		return rewrite, err
 	}
-	r.Results, err = p.Result(p.Add(view.Unsqueeze, graph.Attrs{"dim": rank - 2}, graph.Of(product[0])))
-	r.Why = "a shared matrix is multiplied by all rows at once"
-	return r, err
+	rewrite.Results, err = p.Result(p.Add(view.Unsqueeze, graph.Attrs{"dim": rank - 2}, graph.Of(product[0])))
+	rewrite.Why = "a shared matrix is multiplied by all rows at once"
+	return rewrite, err
 }
 
 // joinsRows reports whether the matrices of x are single rows, and rows that are multiplied by the same matrix are
@@ -141,23 +143,24 @@ func (r repeatedSlices) sourceDim() int {
 // copies of broadcast values, results of repeat_interleave, and concatenations of repeated parts. It also recognizes
 // permutations of these forms.
 func findRepetition(v *graph.Value, depth int) (r repeatedSlices, ok bool) {
-	n := v.Node
-	if n == nil || n.Op == nil || n.Op.ReadsStorage || depth == 0 || len(n.In) == 0 || n.In[0].Kind != graph.TensorArg {
+	node := v.Node
+	if node == nil || node.Op == nil || node.Op.ReadsStorage || depth == 0 || len(node.In) == 0 ||
+		node.In[0].Kind != graph.TensorArg {
 		return r, false
 	}
-	switch from := n.In[0].Value; {
-	case n.Op.Permutes != nil && len(n.Out) == 1:
+	switch from := node.In[0].Value; {
+	case node.Op.Permutes != nil && len(node.Out) == 1:
 		if r, ok = findRepetition(from, depth-1); ok {
-			r.permute(n.Op.Permutes(n.Call()))
+			r.permute(node.Op.Permutes(node.Call()))
 		}
 		return r, ok
-	case n.Op == index.RepeatInterleave && len(n.In) == 1:
+	case node.Op == index.RepeatInterleave && len(node.In) == 1:
 		return repetitionByInterleave(from, v)
-	case n.Op == view.Cat || n.Op == view.Concat || n.Op == view.Concatenate:
-		return repetitionByConcat(n, v, depth-1)
-	case n.Op.Identity && v.Alias == nil && v.Type.DType == from.Type.DType && sameSizes(v.Type.Shape, from.Type.Shape):
+	case node.Op == view.Cat || node.Op == view.Concat || node.Op == view.Concatenate:
+		return repetitionByConcat(node, v, depth-1)
+	case node.Op.Identity && v.Alias == nil && v.Type.DType == from.Type.DType && sameSizes(v.Type.Shape, from.Type.Shape):
 		return findRepetition(from, depth-1)
-	case n.Op.Kind == graph.View && v.Type.DType == from.Type.DType:
+	case node.Op.Kind == graph.View && v.Type.DType == from.Type.DType:
 		return repetitionByBroadcast(from, v)
 	}
 	return r, false
@@ -233,9 +236,9 @@ func repetitionByInterleave(from, v *graph.Value) (r repeatedSlices, ok bool) {
 }
 
 // repetitionByConcat recognizes a concatenation of values that repeat the successive parts of another value.
-func repetitionByConcat(n *graph.Node, v *graph.Value, depth int) (r repeatedSlices, ok bool) {
+func repetitionByConcat(node *graph.Node, v *graph.Value, depth int) (r repeatedSlices, ok bool) {
 	var whole *graph.Value
-	for i, a := range n.In {
+	for i, a := range node.In {
 		if a.Kind != graph.TensorArg {
 			return r, false
 		}
@@ -256,7 +259,7 @@ func repetitionByConcat(n *graph.Node, v *graph.Value, depth int) (r repeatedSli
 			source = source.Alias
 		}
 		split := source.Node // the node that cuts the whole value into parts
-		if split == nil || len(split.Out) != len(n.In) || split.Out[i] != source || len(split.In) == 0 ||
+		if split == nil || len(split.Out) != len(node.In) || split.Out[i] != source || len(split.In) == 0 ||
 			source.Alias == nil {
 			return r, false
 		}
@@ -270,7 +273,7 @@ func repetitionByConcat(n *graph.Node, v *graph.Value, depth int) (r repeatedSli
 	joined := slices.Clone(whole.Type.Shape)
 	joined[r.dim] = joined[r.dim].Mul(sym.Of(r.times))
 	r.source, r.lacksUnitDim = whole, true
-	return r, len(n.In) > 1 && sameSizes(joined, v.Type.Shape) && isCutAlong(n.In[0], r)
+	return r, len(node.In) > 1 && sameSizes(joined, v.Type.Shape) && isCutAlong(node.In[0], r)
 }
 
 // isCutAlong reports whether a value is cut into parts along the repeated dimension: in all other dimensions, the first

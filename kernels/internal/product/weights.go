@@ -39,26 +39,26 @@ func mayBeWeights(x graph.Arg) bool {
 
 // rewriteTransposedWeights rewrites valuesᵀ @ weightsᵀ as (weights @ values)ᵀ. Attention is recognized only if the
 // weights are the first operand.
-func rewriteTransposedWeights(into *graph.Parts, c *graph.Call) (r graph.Rewrite, err error) {
+func rewriteTransposedWeights(into *graph.Parts, c *graph.Call) (rewrite graph.Rewrite, err error) {
 	x, y := c.In[0], c.In[1]
 	weights, ok := untransposed(y)
 	if !ok || x.Kind != graph.TensorArg || x.Type().Rank() != y.Type().Rank() || !mayBeWeights(weights) ||
 		mayBeWeights(x) {
-		return r, nil
+		return rewrite, nil
 	}
 	p := compose.NewBuilder(into, c)
 	transposed := func(x graph.Arg) graph.Arg { return p.Add(view.Transpose, graph.Attrs{"dim0": -2, "dim1": -1}, x) }
 	values := transposed(x)
 	if _, err = p.Result(); err != nil {
-		return r, err
+		return rewrite, err
 	}
-	product, err := into.Again(into.Whole(), weights, values)
+	product, err := into.Repeat(into.Whole(), weights, values)
 	if err != nil {
-		return r, err
+		return rewrite, err
 	}
-	r.Results, err = p.Result(transposed(graph.Of(product[0])))
-	r.Why = "weights multiply values"
-	return r, err
+	rewrite.Results, err = p.Result(transposed(graph.Of(product[0])))
+	rewrite.Why = "weights multiply values"
+	return rewrite, err
 }
 
 // untransposed returns the operand of a view that exchanges the last two dimensions, if x is such a view.

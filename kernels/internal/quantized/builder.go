@@ -26,51 +26,53 @@ type quantBuilder struct{ *compose.Builder }
 
 // vector returns operand i in dtype d. It is a view that has its elements along dimension dim and broadcasts over the
 // other dimensions of values of the given rank.
-func (p quantBuilder) vector(i, dim, rank int, d tensor.DType) graph.Arg {
-	return p.Convert(d, p.BroadcastAlong(p.Call.In[i], dim, max(rank, 1)))
+func (builder quantBuilder) vector(i, dim, rank int, d tensor.DType) graph.Arg {
+	return builder.Convert(d, builder.BroadcastAlong(builder.Call.In[i], dim, max(rank, 1)))
 }
 
 // minusZeroPoint returns operand i minus its zero points, in dtype d. zero is the index of the operand that has the
 // zero points along dimension dim. This operand may be omitted.
-func (p quantBuilder) minusZeroPoint(i, zero, dim int, d tensor.DType) graph.Arg {
-	if !p.Call.Has(zero) {
-		return p.Convert(d, p.Call.In[i])
+func (builder quantBuilder) minusZeroPoint(i, zero, dim int, d tensor.DType) graph.Arg {
+	if !builder.Call.Has(zero) {
+		return builder.Convert(d, builder.Call.In[i])
 	}
-	return p.Add(pointwise.Sub, nil, p.Call.In[i], p.vector(zero, dim, p.Call.Meta(i).Rank(), d))
+	return builder.Add(pointwise.Sub, nil, builder.Call.In[i], builder.vector(zero, dim, builder.Call.Meta(i).Rank(), d))
 }
 
 // toInt32 converts exact sums of n products to int32. Sums beyond int32 wrap.
-func (p quantBuilder) toInt32(sums graph.Arg, n int) graph.Arg {
+func (builder quantBuilder) toInt32(sums graph.Arg, n int) graph.Arg {
 	if n > 1<<15 { // the sums may exceed 2^31
-		sums = p.Convert(tensor.Int64, sums)
+		sums = builder.Convert(tensor.Int64, sums)
 	}
-	return p.Add(view.To, graph.Attrs{"dtype": tensor.Int32, "memory_format": tensor.Contiguous}, sums)
+	return builder.Add(view.To, graph.Attrs{"dtype": tensor.Int32, "memory_format": tensor.Contiguous}, sums)
 }
 
 // requantize scales exact sums and quantizes them. a and b are the scales of the operands that were multiplied.
-func (p quantBuilder) requantize(sums, a, b graph.Arg) graph.Arg {
+func (builder quantBuilder) requantize(sums, a, b graph.Arg) graph.Arg {
 	const f = tensor.Float32
-	d, rank := p.Call.Out[0].DType, len(p.Call.Out[0].Shape)
-	scale := p.Add(pointwise.Div, nil, p.Add(pointwise.Mul, nil, a, b), p.vector(resultScaleOperand, 0, 0, f))
+	d, rank := builder.Call.Out[0].DType, len(builder.Call.Out[0].Shape)
+	scale := builder.Add(pointwise.Div, nil, builder.Add(pointwise.Mul, nil, a, b),
+		builder.vector(resultScaleOperand, 0, 0, f))
 	if rank == 0 {
-		scale = p.BroadcastAlong(scale, 0, 0)
+		scale = builder.BroadcastAlong(scale, 0, 0)
 	}
-	scaled := p.Add(pointwise.Mul, nil, p.Convert(f, sums), scale)
-	return p.quantize(scaled, p.BroadcastAlong(p.Call.In[resultZeroOperand], 0, rank), d)
+	scaled := builder.Add(pointwise.Mul, nil, builder.Convert(f, sums), scale)
+	return builder.quantize(scaled, builder.BroadcastAlong(builder.Call.In[resultZeroOperand], 0, rank), d)
 }
 
-// quantize rounds x half to even, adds the zero points and saturates to dtype d. zero may be null. NaN becomes 0. The
-// dtype of the computation represents every integer of d exactly: float32 for up to 16 bits, float64 for 32 bits.
-func (p quantBuilder) quantize(x, zero graph.Arg, d tensor.DType) graph.Arg {
+// quantize rounds x half to even, adds the zero points and saturates to the given dtype. zero may be null. NaN becomes
+// 0. The dtype of the computation represents every integer of this dtype exactly: float32 for up to 16 bits, float64
+// for 32 bits.
+func (builder quantBuilder) quantize(x, zero graph.Arg, dtype tensor.DType) graph.Arg {
 	f := tensor.Float32
-	if d.Size() > 2 {
+	if dtype.Size() > 2 {
 		f = tensor.Float64
 	}
-	x = p.Add(pointwise.Round, nil, p.Convert(f, x))
+	x = builder.Add(pointwise.Round, nil, builder.Convert(f, x))
 	if zero.Kind != graph.Null {
-		x = p.Add(pointwise.Add, nil, x, p.Convert(f, zero))
+		x = builder.Add(pointwise.Add, nil, x, builder.Convert(f, zero))
 	}
-	lower, upper := bounds(d)
-	x = p.Add(pointwise.NanToNum, graph.Attrs{"nan": 0}, x)
-	return p.Convert(d, p.Add(pointwise.Clamp, graph.Attrs{"min": lower, "max": upper}, x))
+	lower, upper := bounds(dtype)
+	x = builder.Add(pointwise.NanToNum, graph.Attrs{"nan": 0}, x)
+	return builder.Convert(dtype, builder.Add(pointwise.Clamp, graph.Attrs{"min": lower, "max": upper}, x))
 }

@@ -28,15 +28,15 @@ const (
 // rewriteAsLoop rewrites a quantization as one loop over elements. Clamping ops before the quantization become part of
 // the loop. The loop clamps quantized values, which gives the same results because quantization is monotonic. Numbers
 // that may be large or infinite are clamped before the division. NaN becomes 0.
-func (q *quantizeRewriter) rewriteAsLoop() (r graph.Rewrite, err error) {
+func (q *quantizeRewriter) rewriteAsLoop() (rewrite graph.Rewrite, err error) {
 	v, lower, upper := q.skipClamps()
 	input, scale := graph.Of(v), firstElement(q.result.scale)
-	r.Of = v.Node
+	rewrite.Replaced = v.Node
 	finite := magnitudeBound(input, boundDepth)/scale < maxExactLevel
 	if finite {
-		if r.Results, err = q.rewritePair(v.Node, lower, upper); r.Results != nil || err != nil {
-			r.Why = fmt.Sprintf("%s is computed from quantized values", v.Node.Name)
-			return r, err
+		if rewrite.Results, err = q.rewritePair(v.Node, lower, upper); rewrite.Results != nil || err != nil {
+			rewrite.Why = fmt.Sprintf("%s is computed from quantized values", v.Node.Name)
+			return rewrite, err
 		}
 	}
 	scaleArg := q.Convert(tensor.Float32, q.BroadcastAlong(q.result.scaleArg, 0, 0))
@@ -48,22 +48,22 @@ func (q *quantizeRewriter) rewriteAsLoop() (r graph.Rewrite, err error) {
 		f.names, in = append(f.names, "far"), append(in, q.number(scale*saturatingLevel))
 		f.names[0] = "number"
 	}
-	r.Why = "by the reciprocal of the scale"
-	r.Results, err = q.addFormula(f, in...)
-	return r, err
+	rewrite.Why = "by the reciprocal of the scale"
+	rewrite.Results, err = q.addFormula(f, in...)
+	return rewrite, err
 }
 
-// rewritePair rewrites the quantization of node n, a sum or a product of two dequantized operands. The rewritten graph
+// rewritePair rewrites the quantization of a node, a sum or a product of two dequantized operands. The rewritten graph
 // computes the quantized result directly from the quantized operands. rewritePair returns nil in exact plans, because
 // the results round differently.
-func (q *quantizeRewriter) rewritePair(n *graph.Node, lower, upper float64) ([]*graph.Value, error) {
-	if q.Exact || n == nil || n.Op != pointwise.Mul && !pointwise.IsPlainAdd(n) {
+func (q *quantizeRewriter) rewritePair(node *graph.Node, lower, upper float64) ([]*graph.Value, error) {
+	if q.Exact || node == nil || node.Op != pointwise.Mul && !pointwise.IsPlainAdd(node) {
 		return nil, nil
 	}
 	var operands [2]quantizedValues
 	for i := range operands {
 		var ok bool
-		if operands[i], ok = dequantized(n.In[i]); !ok || operands[i].scale.Numel() != 1 ||
+		if operands[i], ok = dequantized(node.In[i]); !ok || operands[i].scale.Numel() != 1 ||
 			!isByte(operands[i].bytes.Type().DType) {
 			return nil, nil
 		}
@@ -74,7 +74,7 @@ func (q *quantizeRewriter) rewritePair(n *graph.Node, lower, upper float64) ([]*
 	odd := math.Abs(math.Mod(firstElement(q.result.zero), 2))
 	zero := firstElement(q.result.zero) - odd
 	f := formula{zero: odd, lowerBound: lower, upperBound: upper}
-	if n.Op == pointwise.Mul {
+	if node.Op == pointwise.Mul {
 		f.text = "v = fma((float32(x) - xzero) * (float32(y) - yzero), scale, zero)"
 		f.names = []string{"x", "y", "xzero", "yzero", "scale", "zero"}
 		return q.addFormula(f, a.bytes, b.bytes, q.number(firstElement(a.zero)), q.number(firstElement(b.zero)),
@@ -104,18 +104,18 @@ type formula struct {
 
 // addFormula returns the quantized values that formula f computes from the operands in.
 func (q *quantizeRewriter) addFormula(f formula, in ...graph.Arg) ([]*graph.Value, error) {
-	d := q.Call.Out[0].DType
+	dtype := q.Call.Out[0].DType
 	level := "int32(rint(v))"
 	if f.zero != 0 {
 		level += fmt.Sprintf(" + %v", f.zero)
 	}
-	level = fmt.Sprintf("minimum(maximum(%s, %d), %d)", level, q.result.quantize(d, f.lowerBound),
-		q.result.quantize(d, f.upperBound))
+	level = fmt.Sprintf("minimum(maximum(%s, %d), %d)", level, q.result.quantize(dtype, f.lowerBound),
+		q.result.quantize(dtype, f.upperBound))
 	if f.valid != "" {
 		level = fmt.Sprintf("where(%s, %s, 0)", f.valid, level)
 	}
 	y := q.Add(pointwise.Pointwise, graph.Attrs{"expr": f.text + "; " + level, "params": f.names}, in...)
-	return q.Result(q.Convert(d, y))
+	return q.Result(q.Convert(dtype, y))
 }
 
 // boundDepth is the depth to which magnitudeBound follows operands.
@@ -148,9 +148,9 @@ func magnitudeBound(a graph.Arg, depth int) float64 {
 		kit.EachIndex(l.scale.Shape, func(at []int) { bound = max(bound, l.scale.At(at...).Float()*(upper-lower)) })
 		return bound
 	}
-	n := a.Value.Node
-	if lower, upper, ok := pointwise.ClampRange(n); ok {
-		bound := magnitudeBound(n.In[0], depth-1)
+	node := a.Value.Node
+	if lower, upper, ok := pointwise.ClampRange(node); ok {
+		bound := magnitudeBound(node.In[0], depth-1)
 		for _, limit := range []float64{lower, upper} {
 			if !math.IsInf(limit, 0) {
 				bound = max(bound, math.Abs(limit))
@@ -158,11 +158,11 @@ func magnitudeBound(a graph.Arg, depth int) float64 {
 		}
 		return bound
 	}
-	if n.Op != pointwise.Mul && !pointwise.IsPlainAdd(n) {
+	if node.Op != pointwise.Mul && !pointwise.IsPlainAdd(node) {
 		return unknown
 	}
-	x, y := magnitudeBound(n.In[0], depth-1), magnitudeBound(n.In[1], depth-1)
-	if n.Op == pointwise.Mul {
+	x, y := magnitudeBound(node.In[0], depth-1), magnitudeBound(node.In[1], depth-1)
+	if node.Op == pointwise.Mul {
 		x, y = x*y, 0
 	}
 	if x += y; x > math.MaxFloat32/2 { // some elements might be infinite

@@ -93,21 +93,21 @@ func firstElement(t *tensor.Tensor) float64 {
 	return t.At(make([]int, t.Rank())...).Float()
 }
 
-// sameParams reports whether l and m each have a single scale, and both the scales and the zero points are equal.
-func (l quantizedValues) sameParams(m quantizedValues) bool {
-	return l.scale.Numel() == 1 && m.scale.Numel() == 1 && firstElement(l.scale) == firstElement(m.scale) &&
-		firstElement(l.zero) == firstElement(m.zero)
+// sameParams reports whether both operands have a single scale, and both the scales and the zero points are equal.
+func (values quantizedValues) sameParams(m quantizedValues) bool {
+	return values.scale.Numel() == 1 && m.scale.Numel() == 1 && firstElement(values.scale) == firstElement(m.scale) &&
+		firstElement(values.zero) == firstElement(m.zero)
 }
 
 // quantize returns the quantized value, in dtype d, of the number x.
-func (l quantizedValues) quantize(d tensor.DType, x float64) int64 {
-	return saturate(d, math.RoundToEven(float64(float32(x)/float32(firstElement(l.scale))))+firstElement(l.zero))
+func (values quantizedValues) quantize(d tensor.DType, x float64) int64 {
+	return saturate(d, math.RoundToEven(float64(float32(x)/float32(firstElement(values.scale))))+firstElement(values.zero))
 }
 
 // quantizeRewriter rewrites one call of quantize_linear. Its methods add the nodes of the rewritten graph.
 type quantizeRewriter struct {
 	quantBuilder
-	graph.Around
+	graph.RewriteContext
 	into   *graph.Parts
 	result quantizedValues // the scale and the zero point of the call
 }
@@ -118,42 +118,42 @@ type quantizeRewriter struct {
 //   - If the operand is the result of an op that only moves elements, the quantization moves before that op.
 //   - If the operand is a maximum, a convolution or a product of dequantized numbers, this op is computed with bytes.
 //   - Otherwise the quantization becomes one loop over elements.
-func rewriteQuantize(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Rewrite, err error) {
-	to, ok := quantizationOf(c)
-	if !ok || c.In[0].Kind != graph.TensorArg {
-		return r, nil
+func rewriteQuantize(into *graph.Parts, call *graph.Call, a graph.RewriteContext) (rewrite graph.Rewrite, err error) {
+	to, ok := quantizationOf(call)
+	if !ok || call.In[0].Kind != graph.TensorArg {
+		return rewrite, nil
 	}
-	q := &quantizeRewriter{quantBuilder{compose.NewBuilder(into, c)}, a, into, to}
-	n := c.In[0].Value.Node
+	q := &quantizeRewriter{quantBuilder{compose.NewBuilder(into, call)}, a, into, to}
+	n := call.In[0].Value.Node
 	if n == nil {
 		return q.rewriteAsLoop()
 	}
-	if from, ok := dequantized(c.In[0]); ok && from.sameParams(to) && from.bytes.Type().DType == c.Out[0].DType {
-		r.Of, r.Why = n, "it has the same scale and zero point"
-		r.Results, err = q.Result(q.Add(view.Clone, nil, from.bytes))
-		return r, err
+	if from, ok := dequantized(call.In[0]); ok && from.sameParams(to) && from.bytes.Type().DType == call.Out[0].DType {
+		rewrite.Replaced, rewrite.Why = n, "it has the same scale and zero point"
+		rewrite.Results, err = q.Result(q.Add(view.Clone, nil, from.bytes))
+		return rewrite, err
 	}
 	if q.isMoveOp(n) {
 		return q.quantizeBefore(n)
 	}
-	if r, err = q.rewriteMaxPool(n); err != nil || r.Results != nil {
-		return r, err
+	if rewrite, err = q.rewriteMaxPool(n); err != nil || rewrite.Results != nil {
+		return rewrite, err
 	}
-	if r, err = q.rewriteProduct(); err != nil || r.Results != nil || r.Why != "" {
-		return r, err
+	if rewrite, err = q.rewriteProduct(); err != nil || rewrite.Results != nil || rewrite.Why != "" {
+		return rewrite, err
 	}
 	return q.rewriteAsLoop()
 }
 
-// isMoveOp reports whether node n computes the operand of the quantization by moving elements only, and can be applied
+// isMoveOp reports whether a node computes the operand of the quantization by moving elements only, and can be applied
 // to bytes.
-func (q *quantizeRewriter) isMoveOp(n *graph.Node) bool {
-	views := n.Op.Kind == graph.View && !n.Op.ReadsStorage && n.Op.Expression == nil
-	if !views && !n.Op.SelectsElements || len(n.Out) != 1 || !q.UsedOnlyHere(n.Out[0]) || len(n.In) == 0 {
+func (q *quantizeRewriter) isMoveOp(node *graph.Node) bool {
+	views := node.Op.Kind == graph.View && !node.Op.ReadsStorage && node.Op.Expression == nil
+	if !views && !node.Op.SelectsElements || len(node.Out) != 1 || !q.UsedOnlyHere(node.Out[0]) || len(node.In) == 0 {
 		return false
 	}
 	elements := 0
-	for _, a := range q.movedOperands(n) {
+	for _, a := range q.movedOperands(node) {
 		if a.Kind != graph.TensorArg || a.Type().DType != tensor.Float32 {
 			return false
 		}
@@ -161,17 +161,17 @@ func (q *quantizeRewriter) isMoveOp(n *graph.Node) bool {
 			elements += a.Meta().Numel()
 		}
 	}
-	if elements > n.Out[0].Meta.Numel() {
+	if elements > node.Out[0].Meta.Numel() {
 		return false // the rewritten graph would quantize more elements
 	}
-	types := make([]tensor.Type, len(n.In))
-	for i, a := range n.In {
+	types := make([]tensor.Type, len(node.In))
+	for i, a := range node.In {
 		types[i] = a.Type()
-		if i < len(q.movedOperands(n)) {
+		if i < len(q.movedOperands(node)) {
 			types[i] = types[i].WithDType(q.Call.Out[0].DType)
 		}
 	}
-	t, err := kit.InferredType(n.Op, n.Attrs, types...)
+	t, err := kit.InferredType(node.Op, node.Attrs, types...)
 	return err == nil && t.DType == q.Call.Out[0].DType
 }
 
@@ -184,27 +184,27 @@ func (q *quantizeRewriter) movedOperands(n *graph.Node) []graph.Arg {
 }
 
 // quantizeBefore quantizes the operands of a node that only moves elements, and applies the node to the bytes.
-func (q *quantizeRewriter) quantizeBefore(n *graph.Node) (r graph.Rewrite, err error) {
-	in := slices.Clone(n.In)
-	for i, a := range q.movedOperands(n) {
+func (q *quantizeRewriter) quantizeBefore(node *graph.Node) (rewrite graph.Rewrite, err error) {
+	in := slices.Clone(node.In)
+	for i, a := range q.movedOperands(node) {
 		args := append([]graph.Arg{a}, q.Call.In[1:]...)
-		out, err := q.into.Again(q.into.Whole(), args...)
+		out, err := q.into.Repeat(q.into.Whole(), args...)
 		if err != nil {
-			return r, err
+			return rewrite, err
 		}
 		in[i] = graph.Of(out[0])
 	}
-	out, err := q.into.Again(n, in...)
+	out, err := q.into.Repeat(node, in...)
 	if err != nil {
-		return r, err
+		return rewrite, err
 	}
-	r.Of, r.Why = n, fmt.Sprintf("%s moves numbers, which are quantized before it", n.Name)
+	rewrite.Replaced, rewrite.Why = node, fmt.Sprintf("%s moves numbers, which are quantized before it", node.Name)
 	y := graph.Of(out[0])
 	if out[0].Alias != nil { // a result of quantize_linear must not alias an operand
 		y = q.Add(view.Clone, nil, y)
 	}
-	r.Results, err = q.Result(y)
-	return r, err
+	rewrite.Results, err = q.Result(y)
+	return rewrite, err
 }
 
 // skipClamps follows the operand of the quantization over ops that clamp, such as relu, if no other op reads their
@@ -224,38 +224,38 @@ func (q *quantizeRewriter) skipClamps() (v *graph.Value, lower, upper float64) {
 
 // rewriteProduct rewrites a convolution or a matrix product of dequantized numbers as a product of bytes. Clamping ops
 // between the product and the quantization become a clamp of the quantized values.
-func (q *quantizeRewriter) rewriteProduct() (r graph.Rewrite, err error) {
+func (q *quantizeRewriter) rewriteProduct() (rewrite graph.Rewrite, err error) {
 	v, lower, upper := q.skipClamps()
-	n := v.Node
-	form := q.byteFormOf(n)
+	node := v.Node
+	form := q.byteFormOf(node)
 	if form == nil {
-		return r, nil
+		return rewrite, nil
 	}
-	x, ok := dequantized(n.In[0])
+	x, ok := dequantized(node.In[0])
 	if !ok || x.scale.Numel() != 1 || !isByte(x.bytes.Type().DType) {
-		return r, nil
+		return rewrite, nil
 	}
-	r.Of = n
-	w, ok := dequantized(n.In[1])
-	b := bias{operand: operand(n.Call(), 2)}
+	rewrite.Replaced = node
+	w, ok := dequantized(node.In[1])
+	b := bias{operand: operand(node.Call(), 2)}
 	switch {
 	case q.Exact:
-		r.Why = "integers would round differently from floats"
+		rewrite.Why = "integers would round differently from floats"
 	case !q.UsedOnlyHere(v):
-		r.Why = "its float result has other readers"
+		rewrite.Why = "its float result has other readers"
 	case !ok || !isByte(w.bytes.Type().DType) || w.scale.Numel() > 1 && w.axis != form.axis:
-		r.Why = "its weight is not quantized to bytes per output channel or per tensor"
+		rewrite.Why = "its weight is not quantized to bytes per output channel or per tensor"
 	case !b.isInt32Constant(x, w):
-		r.Why = "its bias is not constant, or too large for int32"
+		rewrite.Why = "its bias is not constant, or too large for int32"
 	default:
-		r.Why = form.unsupported(x, w)
+		rewrite.Why = form.unsupported(x, w)
 	}
-	if r.Why != "" {
-		return r, nil
+	if rewrite.Why != "" {
+		return rewrite, nil
 	}
-	r.Why = fmt.Sprintf("%s multiplies bytes", n.Name)
-	r.Results, err = q.Result(q.clamp(form.build(x, w, b), lower, upper))
-	return r, err
+	rewrite.Why = fmt.Sprintf("%s multiplies bytes", node.Name)
+	rewrite.Results, err = q.Result(q.clamp(form.build(x, w, b), lower, upper))
+	return rewrite, err
 }
 
 // byteForm describes how a node that multiplies operand 0 by a weight is computed with bytes.
@@ -297,10 +297,10 @@ func (q *quantizeRewriter) convolution(n *graph.Node) *byteForm {
 }
 
 // linear returns the byte form of a product by a matrix. axis is the dimension of the output channels in the matrix.
-func (q *quantizeRewriter) linear(n *graph.Node, axis int) *byteForm {
+func (q *quantizeRewriter) linear(node *graph.Node, axis int) *byteForm {
 	return &byteForm{axis: axis, unsupported: func(x, w quantizedValues) string {
-		m := n.In[1].Meta()
-		if !product.MultipliesBytes() || m.Rank() != 2 || n.In[0].Type().Rank() < 2 || m.Shape[1-axis] > maxTerms {
+		m := node.In[1].Meta()
+		if !product.MultipliesBytes() || m.Rank() != 2 || node.In[0].Type().Rank() < 2 || m.Shape[1-axis] > maxTerms {
 			return "no machine code multiplies bytes of such shapes"
 		}
 		return ""
@@ -318,7 +318,7 @@ func (q *quantizeRewriter) linear(n *graph.Node, axis int) *byteForm {
 		}
 		added := graph.Arg{}
 		if b.operand.Kind != graph.Null {
-			added = q.biasOf(b, sums, n.In[1].Meta().Shape[axis])
+			added = q.biasOf(b, sums, node.In[1].Meta().Shape[axis])
 		}
 		return q.Add(product.MatmulBytes, nil, x.bytes, bytes, zeros(x), zeros(w), added,
 			q.Add(pointwise.Div, nil, sums, q.asVector(q.result.scaleArg)),
@@ -361,32 +361,32 @@ func (q *quantizeRewriter) clamp(y graph.Arg, lower, upper float64) graph.Arg {
 }
 
 // fitsInt8 reports whether a weight minus its zero points fits int8. An int8 weight with zero points 0 always fits.
-func (l quantizedValues) fitsInt8() bool {
-	if l.zero == nil || magnitudesAtMost(l.zero, 0) {
-		return l.bytes.Type().DType == tensor.Int8 || l.elementsFitInt8()
+func (values quantizedValues) fitsInt8() bool {
+	if values.zero == nil || magnitudesAtMost(values.zero, 0) {
+		return values.bytes.Type().DType == tensor.Int8 || values.elementsFitInt8()
 	}
-	return l.elementsFitInt8()
+	return values.elementsFitInt8()
 }
 
 // elementsFitInt8 is fitsInt8 without the shortcut for int8 weights. It checks each element or, if the elements are
 // unknown, the bounds of the dtype.
-func (l quantizedValues) elementsFitInt8() bool {
-	d := l.bytes.Type().DType
+func (values quantizedValues) elementsFitInt8() bool {
+	d := values.bytes.Type().DType
 	lower, upper := bounds(d)
-	data := l.bytes.Value.Const
+	data := values.bytes.Value.Const
 	fits := func(lo, hi, zero float64) bool { return lo-zero >= math.MinInt8 && hi-zero <= math.MaxInt8 }
 	ok := true
 	if data == nil { // the weight is computed, possibly from constants
-		if l.zero == nil {
+		if values.zero == nil {
 			return fits(lower, upper, 0)
 		}
-		kit.EachIndex(l.zero.Shape, func(at []int) { ok = ok && fits(lower, upper, l.zero.At(at...).Float()) })
+		kit.EachIndex(values.zero.Shape, func(at []int) { ok = ok && fits(lower, upper, values.zero.At(at...).Float()) })
 		return ok
 	}
 	kit.EachIndex(data.Shape, func(at []int) {
 		v, z := data.At(at...).Float(), 0.0
-		if l.zero != nil {
-			z = kit.ElementAlong(l.zero, at, 0)
+		if values.zero != nil {
+			z = kit.ElementAlong(values.zero, at, 0)
 		}
 		ok = ok && fits(v, v, z)
 	})

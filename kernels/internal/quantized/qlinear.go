@@ -61,32 +61,33 @@ func quantMatmulOp(name, doc string, q quantMatmul, operands ...string) *graph.O
 }
 
 // result infers the type of the result.
-func (q *quantMatmul) result(c *graph.Call) (tensor.Type, error) {
-	if err := byteDType(q.name, c, q.a, q.b, q.aZero, q.bZero); err != nil {
+func (q *quantMatmul) result(call *graph.Call) (tensor.Type, error) {
+	if err := byteDType(q.name, call, q.a, q.b, q.aZero, q.bZero); err != nil {
 		return tensor.Type{}, err
 	}
-	a, b := c.Type(q.a), c.Type(q.b)
-	t, err := kit.InferredType(product.Matmul, &kit.None{}, a.WithDType(tensor.Float32), b.WithDType(tensor.Float32))
+	a, b := call.Type(q.a), call.Type(q.b)
+	result, err := kit.InferredType(product.Matmul, &kit.None{}, a.WithDType(tensor.Float32), b.WithDType(tensor.Float32))
 	if err != nil {
-		return t, err
+		return result, err
 	}
-	t = tensor.NewType(tensor.Int32, t.Shape...)
-	if err := q.check(c); err != nil {
-		return t, err
+	result = tensor.NewType(tensor.Int32, result.Shape...)
+	if err := q.check(call); err != nil {
+		return result, err
 	}
 	if q.aScale >= 0 {
-		if err := byteDType(q.name, c, resultZeroOperand); err != nil {
-			return t, err
+		if err := byteDType(q.name, call, resultZeroOperand); err != nil {
+			return result, err
 		}
-		if !isQuantizableFloat(c.Type(q.aScale).DType) || !kit.HaveOneElement(c, resultScaleOperand, resultZeroOperand) {
-			return t, fmt.Errorf("%s: expected one y_scale and one y_zero_point, and scales of a float dtype", q.name)
+		if !isQuantizableFloat(call.Type(q.aScale).DType) || !kit.HaveOneElement(call, resultScaleOperand,
+			resultZeroOperand) {
+			return result, fmt.Errorf("%s: expected one y_scale and one y_zero_point, and scales of a float dtype", q.name)
 		}
-		if err := checkBias(q.name, c, columnsOf(b)); err != nil {
-			return t, err
+		if err := checkBias(q.name, call, columnsOf(b)); err != nil {
+			return result, err
 		}
-		t.DType = c.Type(resultZeroOperand).DType
+		result.DType = call.Type(resultZeroOperand).DType
 	}
-	return t, nil
+	return result, nil
 }
 
 // columnsOf returns the number of columns of the right operand b. It returns 1 for a vector.
@@ -99,8 +100,8 @@ func columnsOf(b tensor.Type) sym.Int {
 
 // check checks the number of zero points and scales. There is one for each row of a and each column of b, or a single
 // one.
-func (q *quantMatmul) check(c *graph.Call) error {
-	a, b := c.Type(q.a), c.Type(q.b)
+func (q *quantMatmul) check(call *graph.Call) error {
+	a, b := call.Type(q.a), call.Type(q.b)
 	m, n := sym.Of(1), columnsOf(b)
 	if a.Rank() > 1 {
 		m = a.Shape[a.Rank()-2]
@@ -110,7 +111,7 @@ func (q *quantMatmul) check(c *graph.Call) error {
 		name    string
 		n       sym.Int
 	}{{q.aZero, "a_zero_point", m}, {q.bZero, "b_zero_point", n}, {q.aScale, "a_scale", m}, {q.bScale, "b_scale", n}} {
-		if err := checkParamCount(q.name, f.name, c.Type(f.operand), f.n); err != nil {
+		if err := checkParamCount(q.name, f.name, call.Type(f.operand), f.n); err != nil {
 			return err
 		}
 	}
@@ -118,14 +119,14 @@ func (q *quantMatmul) check(c *graph.Call) error {
 }
 
 // decompose multiplies bytes if there is machine code for the operands, else floats.
-func (q *quantMatmul) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-	p := quantBuilder{compose.NewBuilder(into, c)}
-	a, b := c.Meta(q.a), c.Meta(q.b)
+func (q *quantMatmul) decompose(into *graph.Parts, call *graph.Call) ([]*graph.Value, error) {
+	p := quantBuilder{compose.NewBuilder(into, call)}
+	a, b := call.Meta(q.a), call.Meta(q.b)
 	k := a.Shape[a.Rank()-1]
-	inBytes := product.MultipliesBytes() && (q.aScale < 0 || k <= maxTerms) && sameZeroDType(c, q.a, q.aZero) &&
-		sameZeroDType(c, q.b, q.bZero)
-	smallBias := !c.Has(biasOperand) || magnitudesAtMost(c.Const(biasOperand), math.MaxInt32/2)
-	if inBytes && (q.aScale < 0 || c.Meta(q.aScale).Numel() == 1 && smallBias) {
+	inBytes := product.MultipliesBytes() && (q.aScale < 0 || k <= maxTerms) && sameZeroDType(call, q.a, q.aZero) &&
+		sameZeroDType(call, q.b, q.bZero)
+	smallBias := !call.Has(biasOperand) || magnitudesAtMost(call.Const(biasOperand), math.MaxInt32/2)
+	if inBytes && (q.aScale < 0 || call.Meta(q.aScale).Numel() == 1 && smallBias) {
 		return p.Result(p.bytesProduct(q, q.aScale >= 0))
 	}
 	var sums graph.Arg
@@ -139,9 +140,10 @@ func (q *quantMatmul) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Valu
 	if q.aScale < 0 {
 		return p.Result(p.toInt32(sums, k))
 	}
-	rank := len(c.Out[0].Shape)
-	if c.Has(biasOperand) {
-		sums = p.Add(pointwise.Add, nil, sums, p.Convert(tensor.Float64, p.BroadcastAlong(c.In[biasOperand], rank-1, rank)))
+	rank := len(call.Out[0].Shape)
+	if call.Has(biasOperand) {
+		sums = p.Add(pointwise.Add, nil, sums, p.Convert(tensor.Float64,
+			p.BroadcastAlong(call.In[biasOperand], rank-1, rank)))
 	}
 	rows := rank - 1 - min(b.Rank()-1, 1) // dimension of rows in the result: the last dimension if b is a vector
 	return p.Result(p.requantize(sums, p.vector(q.aScale, rows, rank, tensor.Float32),
@@ -150,40 +152,40 @@ func (q *quantMatmul) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Valu
 
 // bytesProduct adds a product of bytes and returns its result. The result is int32 sums. If scaled is set, the bias is
 // added to the sums, and the sums are scaled and quantized to a byte dtype.
-func (p quantBuilder) bytesProduct(q *quantMatmul, scaled bool) graph.Arg {
+func (builder quantBuilder) bytesProduct(q *quantMatmul, scaled bool) graph.Arg {
 	const f = tensor.Float32
 	flat := func(i int) graph.Arg { // a vector or a single element
-		if p.Call.Meta(i).Rank() > 1 {
-			return p.BroadcastAlong(p.Call.In[i], 0, 1)
+		if builder.Call.Meta(i).Rank() > 1 {
+			return builder.BroadcastAlong(builder.Call.In[i], 0, 1)
 		}
-		return p.Call.In[i]
+		return builder.Call.In[i]
 	}
 	zero := func(i int) graph.Arg {
-		if !p.Call.Has(i) || magnitudesAtMost(p.Call.Const(i), 0) {
+		if !builder.Call.Has(i) || magnitudesAtMost(builder.Call.Const(i), 0) {
 			return graph.Arg{}
 		}
 		return flat(i)
 	}
-	in := []graph.Arg{p.Call.In[q.a], p.Call.In[q.b], zero(q.aZero), zero(q.bZero)}
+	in := []graph.Arg{builder.Call.In[q.a], builder.Call.In[q.b], zero(q.aZero), zero(q.bZero)}
 	if scaled {
-		scale := p.Add(pointwise.Mul, nil, p.Convert(f, flat(q.aScale)), p.Convert(f, flat(q.bScale)))
-		scale = p.Add(pointwise.Div, nil, scale, p.Convert(f, flat(resultScaleOperand)))
+		scale := builder.Add(pointwise.Mul, nil, builder.Convert(f, flat(q.aScale)), builder.Convert(f, flat(q.bScale)))
+		scale = builder.Add(pointwise.Div, nil, scale, builder.Convert(f, flat(resultScaleOperand)))
 		bias := graph.Arg{}
-		if p.Call.Has(biasOperand) {
-			bias = p.Call.In[biasOperand]
+		if builder.Call.Has(biasOperand) {
+			bias = builder.Call.In[biasOperand]
 		}
 		in = append(in, bias, scale, flat(resultZeroOperand))
 	}
-	return p.Add(product.MatmulBytes, nil, in...)
+	return builder.Add(product.MatmulBytes, nil, in...)
 }
 
 // ref is the reference of the op. It multiplies the operands minus their zero points in float64.
-func (q *quantMatmul) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	t, err := q.result(c)
+func (q *quantMatmul) ref(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	t, err := q.result(call)
 	if err != nil {
 		return nil, err
 	}
-	m, _ := t.Meta()
+	result, _ := t.Meta()
 	zeros := func(v, z, dim int) *tensor.Tensor {
 		var zero *tensor.Tensor
 		if z < len(in) {
@@ -193,13 +195,13 @@ func (q *quantMatmul) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor,
 	}
 	ra, rb := in[q.a].Rank(), in[q.b].Rank()
 	a, b := zeros(q.a, q.aZero, ra-2), zeros(q.b, q.bZero, rb-1)
-	sums, err := product.Matmul.Ref(&graph.Call{Attrs: &kit.None{}, In: c.In,
-		Out: []tensor.Meta{tensor.New(tensor.Float64, m.Shape...)}}, []*tensor.Tensor{a, b})
+	sums, err := product.Matmul.Ref(&graph.Call{Attrs: &kit.None{}, In: call.In,
+		Out: []tensor.Meta{tensor.New(tensor.Float64, result.Shape...)}}, []*tensor.Tensor{a, b})
 	if err != nil {
 		return nil, err
 	}
-	out := tensor.Zeros(m.DType, m.Shape...)
-	kit.EachIndex(m.Shape, func(index []int) {
+	out := tensor.Zeros(result.DType, result.Shape...)
+	kit.EachIndex(result.Shape, func(index []int) {
 		v := sums[0].At(index...).Float()
 		if q.aScale >= 0 {
 			if len(in) > biasOperand && in[biasOperand] != nil {
@@ -210,7 +212,7 @@ func (q *quantMatmul) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor,
 				column)) /
 				float32(kit.ElementAlong(in[resultScaleOperand], index, 0))
 			zero := kit.ElementAlong(in[resultZeroOperand], index, 0)
-			v = float64(saturate(m.DType, math.RoundToEven(float64(float32(v)*scale))+zero))
+			v = float64(saturate(result.DType, math.RoundToEven(float64(float32(v)*scale))+zero))
 		}
 		out.Set(tensor.IntScalar(int64(v)), index...)
 	})

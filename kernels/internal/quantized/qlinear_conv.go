@@ -59,9 +59,9 @@ func (q *quantConv) floatConv(c *graph.Call) (op *graph.Op, at graph.Attrs, err 
 	return op, graph.Attrs{"stride": a.Stride, "padding": a.Padding, "dilation": a.Dilation, "groups": a.Groups}, nil
 }
 
-// floatCall returns the op of floatConv and a call of it, with operands of dtype d.
-func (q *quantConv) floatCall(c *graph.Call, d tensor.DType) (*graph.Op, *graph.Call, error) {
-	op, at, err := q.floatConv(c)
+// floatCall returns the op of floatConv and a call of it, with operands of the given dtype.
+func (q *quantConv) floatCall(call *graph.Call, dtype tensor.DType) (*graph.Op, *graph.Call, error) {
+	op, at, err := q.floatConv(call)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -69,16 +69,16 @@ func (q *quantConv) floatCall(c *graph.Call, d tensor.DType) (*graph.Op, *graph.
 	if err != nil {
 		return nil, nil, err
 	}
-	return op, kit.DelegatedCall(&graph.Call{}, attrs, tensor.NewType(d, c.Type(0).Shape...),
-		tensor.NewType(d, c.Type(q.weight).Shape...)), nil
+	return op, kit.DelegatedCall(&graph.Call{}, attrs, tensor.NewType(dtype, call.Type(0).Shape...),
+		tensor.NewType(dtype, call.Type(q.weight).Shape...)), nil
 }
 
 // result infers the type of the result.
-func (q *quantConv) result(c *graph.Call) (tensor.Type, error) {
-	if err := byteDType(q.name, c, 0, q.weight, q.xZero, q.wZero); err != nil {
+func (q *quantConv) result(call *graph.Call) (tensor.Type, error) {
+	if err := byteDType(q.name, call, 0, q.weight, q.xZero, q.wZero); err != nil {
 		return tensor.Type{}, err
 	}
-	op, in, err := q.floatCall(c, tensor.Float32)
+	op, in, err := q.floatCall(call, tensor.Float32)
 	if err != nil {
 		return tensor.Type{}, err
 	}
@@ -86,27 +86,27 @@ func (q *quantConv) result(c *graph.Call) (tensor.Type, error) {
 	if err != nil {
 		return tensor.Type{}, err
 	}
-	t := tensor.NewType(tensor.Int32, res[0].Type.Shape...)
-	if err := q.check(c); err != nil {
-		return t, err
+	result := tensor.NewType(tensor.Int32, res[0].Type.Shape...)
+	if err := q.check(call); err != nil {
+		return result, err
 	}
-	if c.Has(q.xZero) && !kit.HaveOneElement(c, q.xZero) {
-		return t, fmt.Errorf("%s: expected x_zero_point to have 1 element, but got shape %s", q.name,
-			tensor.Sizes(c.Type(q.xZero).Shape))
+	if call.Has(q.xZero) && !kit.HaveOneElement(call, q.xZero) {
+		return result, fmt.Errorf("%s: expected x_zero_point to have 1 element, but got shape %s", q.name,
+			tensor.Sizes(call.Type(q.xZero).Shape))
 	}
 	if q.scaled {
-		if err := byteDType(q.name, c, resultZeroOperand); err != nil {
-			return t, err
+		if err := byteDType(q.name, call, resultZeroOperand); err != nil {
+			return result, err
 		}
-		if !kit.HaveOneElement(c, xScaleOperand, resultScaleOperand, resultZeroOperand) {
-			return t, fmt.Errorf("%s: expected one x_scale, y_scale and y_zero_point", q.name)
+		if !kit.HaveOneElement(call, xScaleOperand, resultScaleOperand, resultZeroOperand) {
+			return result, fmt.Errorf("%s: expected one x_scale, y_scale and y_zero_point", q.name)
 		}
-		if err := checkBias(q.name, c, t.Shape[1]); err != nil {
-			return t, err
+		if err := checkBias(q.name, call, result.Shape[1]); err != nil {
+			return result, err
 		}
-		t.DType = c.Type(resultZeroOperand).DType
+		result.DType = call.Type(resultZeroOperand).DType
 	}
-	return t, nil
+	return result, nil
 }
 
 // check checks the sizes of the weight's zero points and scales against its output channels.
@@ -119,29 +119,29 @@ func (q *quantConv) check(c *graph.Call) error {
 }
 
 // decompose convolves bytes if there is machine code for the operands, else floats.
-func (q *quantConv) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-	op, at, err := q.floatConv(c)
+func (q *quantConv) decompose(into *graph.Parts, call *graph.Call) ([]*graph.Value, error) {
+	op, at, err := q.floatConv(call)
 	if err != nil {
 		return nil, err
 	}
-	p := quantBuilder{compose.NewBuilder(into, c)}
-	if q.usesBytes(c) {
+	p := quantBuilder{compose.NewBuilder(into, call)}
+	if q.usesBytes(call) {
 		return p.Result(p.bytesConv(q))
 	}
-	w := c.Meta(q.weight)
-	n := tensor.Numel(w.Shape[1:])
-	d := exactDType(n, c.Meta(0).DType, w.DType)
+	weight := call.Meta(q.weight)
+	n := tensor.Numel(weight.Shape[1:])
+	d := exactDType(n, call.Meta(0).DType, weight.DType)
 	inexact := func(m graph.Impl) bool { return m.Inexact }
-	groups := kit.Attrs[quantConvAttrs](c).Groups
-	if groups == 1 && n > w.Shape[1] && slices.ContainsFunc(op.Impls, inexact) {
+	groups := kit.Attrs[quantConvAttrs](call).Groups
+	if groups == 1 && n > weight.Shape[1] && slices.ContainsFunc(op.Impls, inexact) {
 		d = tensor.Float64 // without groups, float32 convolutions may use Winograd's formula, whose sums are rounded
 	}
 	sums := p.Add(op, at, p.minusZeroPoint(0, q.xZero, 0, d), p.minusZeroPoint(q.weight, q.wZero, 0, d))
 	if !q.scaled {
 		return p.Result(p.toInt32(sums, n))
 	}
-	rank := w.Rank()
-	if c.Has(biasOperand) {
+	rank := weight.Rank()
+	if call.Has(biasOperand) {
 		sums = p.Add(pointwise.Add, nil, sums, p.vector(biasOperand, 1, rank, tensor.Float64))
 	}
 	return p.Result(p.requantize(sums, p.vector(xScaleOperand, 0, rank, tensor.Float32),
@@ -154,7 +154,7 @@ func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	if err != nil {
 		return nil, err
 	}
-	m, _ := res.Meta()
+	result, _ := res.Meta()
 	in = slices.Concat(in, make([]*tensor.Tensor, 1+biasOperand-len(in)))
 	op, call, err := q.floatCall(c, tensor.Float64)
 	if err != nil {
@@ -165,8 +165,8 @@ func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	if err != nil {
 		return nil, err
 	}
-	out := tensor.Zeros(m.DType, m.Shape...)
-	kit.EachIndex(m.Shape, func(index []int) {
+	out := tensor.Zeros(result.DType, result.Shape...)
+	kit.EachIndex(result.Shape, func(index []int) {
 		v := sums[0].At(index...).Float()
 		if q.scaled {
 			if in[biasOperand] != nil {
@@ -176,7 +176,7 @@ func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 			scale := float32(kit.ElementAlong(in[xScaleOperand], index, 0)) * wScale /
 				float32(kit.ElementAlong(in[resultScaleOperand], index, 0))
 			zero := kit.ElementAlong(in[resultZeroOperand], index, 0)
-			v = float64(saturate(m.DType, math.RoundToEven(float64(float32(v)*scale))+zero))
+			v = float64(saturate(result.DType, math.RoundToEven(float64(float32(v)*scale))+zero))
 		}
 		out.Set(tensor.IntScalar(int64(v)), index...)
 	})

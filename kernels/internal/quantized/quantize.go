@@ -28,22 +28,22 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 		Doc: "Divides input by scale, rounds half to even, adds zero_point and clamps to the dtype of zero_point, or to " +
 			"dtype. scale and zero_point have one element, or one for each index of axis, or one for each block along axis.",
 		Params: []graph.Param{kit.Input, scaleOperand, optZeroPoint},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			a, m := kit.Attrs[quantizeAttrs](c), c.Type(0)
-			if err := checkScales(c, a.Axis, a.BlockSize); err != nil {
+		Infer: func(call *graph.Call) ([]graph.Result, error) {
+			a, m := kit.Attrs[quantizeAttrs](call), call.Type(0)
+			if err := checkScales(call, a.Axis, a.BlockSize); err != nil {
 				return nil, fmt.Errorf("quantize_linear: %w", err)
 			}
 			if !isQuantizableFloat(m.DType) && m.DType != tensor.Int32 {
 				return nil, kit.NotImplemented("quantize_linear", m.DType)
 			}
-			if !isQuantizableFloat(c.Type(1).DType) {
-				return nil, kit.NotImplemented("quantize_linear", c.Type(1).DType)
+			if !isQuantizableFloat(call.Type(1).DType) {
+				return nil, kit.NotImplemented("quantize_linear", call.Type(1).DType)
 			}
-			d := quantDType(c, a.DType)
+			d := quantDType(call, a.DType)
 			if !isQuantizedDType(d) {
 				return nil, kit.NotImplemented("quantize_linear", d)
 			}
-			return c.One(m.RowMajor().WithDType(d)), nil
+			return call.One(m.RowMajor().WithDType(d)), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[quantizeAttrs](c)
@@ -81,18 +81,18 @@ var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 		Doc: "Subtracts zero_point from integers and multiplies by scale. The result has the dtype of scale. scale and " +
 			"zero_point have one element, or one for each index of axis, or one for each block along axis.",
 		Params: []graph.Param{kit.Input, scaleOperand, optZeroPoint},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			a, m := kit.Attrs[dequantizeAttrs](c), c.Type(0)
-			if err := checkScales(c, a.Axis, a.BlockSize); err != nil {
+		Infer: func(call *graph.Call) ([]graph.Result, error) {
+			a, m := kit.Attrs[dequantizeAttrs](call), call.Type(0)
+			if err := checkScales(call, a.Axis, a.BlockSize); err != nil {
 				return nil, fmt.Errorf("dequantize_linear: %w", err)
 			}
 			if !isQuantizedDType(m.DType) {
 				return nil, kit.NotImplemented("dequantize_linear", m.DType)
 			}
-			if !isQuantizableFloat(c.Type(1).DType) {
-				return nil, kit.NotImplemented("dequantize_linear", c.Type(1).DType)
+			if !isQuantizableFloat(call.Type(1).DType) {
+				return nil, kit.NotImplemented("dequantize_linear", call.Type(1).DType)
 			}
-			return c.One(m.RowMajor().WithDType(c.Type(1).DType)), nil
+			return call.One(m.RowMajor().WithDType(call.Type(1).DType)), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[dequantizeAttrs](c)
@@ -145,43 +145,44 @@ func isQuantizedDType(d tensor.DType) bool {
 
 // checkScales checks the shapes of the scale and the zero point. block is the attribute block_size.
 func checkScales(c *graph.Call, axis, block int) error {
-	t, s, single := c.Type(0), c.Type(1), block == 0 && kit.HaveOneElement(c, 1)
-	if z := c.Type(2); c.Has(2) && !tensor.SameSizes(z.Shape, s.Shape) && !(single && kit.HaveOneElement(c, 2)) {
-		return fmt.Errorf("zero_point has shape %s, scale %s", tensor.Sizes(z.Shape), tensor.Sizes(s.Shape))
+	input, scale, single := c.Type(0), c.Type(1), block == 0 && kit.HaveOneElement(c, 1)
+	if z := c.Type(2); c.Has(2) && !tensor.SameSizes(z.Shape, scale.Shape) && !(single && kit.HaveOneElement(c, 2)) {
+		return fmt.Errorf("zero_point has shape %s, scale %s", tensor.Sizes(z.Shape), tensor.Sizes(scale.Shape))
 	}
 	if single {
 		return nil
 	}
-	d, err := tensor.WrapDim(axis, t.Rank())
+	d, err := tensor.WrapDim(axis, input.Rank())
 	if err != nil {
 		return err
 	}
-	if t.Rank() == 0 {
+	if input.Rank() == 0 {
 		return errors.New("a 0-dim input has one scale")
 	}
-	want := []sym.Int{t.Shape[d]}
+	want := []sym.Int{input.Shape[d]}
 	if block > 0 {
-		want = slices.Clone(t.Shape)
-		want[d] = t.Shape[d].Add(sym.Of(block - 1)).Div(sym.Of(block))
+		want = slices.Clone(input.Shape)
+		want[d] = input.Shape[d].Add(sym.Of(block - 1)).Div(sym.Of(block))
 	}
-	if block < 0 || !tensor.SameSizes(s.Shape, want) {
-		return fmt.Errorf("expected scale to have shape %s, but got %s", tensor.Sizes(want), tensor.Sizes(s.Shape))
+	if block < 0 || !tensor.SameSizes(scale.Shape, want) {
+		return fmt.Errorf("expected scale to have shape %s, but got %s", tensor.Sizes(want), tensor.Sizes(scale.Shape))
 	}
 	return nil
 }
 
 // broadcastParam returns operand i, the scales or the zero points, in a shape that broadcasts to operand 0. Scales and
 // zero points differ along axis. If block is not 0, each of them applies to `block` adjacent elements along axis.
-func (p quantBuilder) broadcastParam(i, axis, block int) graph.Arg {
-	x, m := p.Call.In[i], p.Call.Meta(0)
+func (builder quantBuilder) broadcastParam(i, axis, block int) graph.Arg {
+	x, m := builder.Call.In[i], builder.Call.Meta(0)
 	if m.Rank() == 0 || block == 0 {
-		return p.BroadcastAlong(x, (axis+m.Rank())%max(m.Rank(), 1), m.Rank())
+		return builder.BroadcastAlong(x, (axis+m.Rank())%max(m.Rank(), 1), m.Rank())
 	}
 	axis = (axis + m.Rank()) % m.Rank()
 	repeatedShape := slices.Insert(slices.Clone(x.Meta().Shape), axis+1, min(block, max(m.Shape[axis], 1)))
-	x = p.Add(view.Expand, graph.Attrs{"size": repeatedShape}, p.Add(view.Unsqueeze, graph.Attrs{"dim": axis + 1}, x))
-	x = p.Add(view.Flatten, graph.Attrs{"start_dim": axis, "end_dim": axis + 1}, x)
-	return p.Add(view.Narrow, graph.Attrs{"dim": axis, "start": 0, "length": m.Shape[axis]}, x)
+	x = builder.Add(view.Expand, graph.Attrs{"size": repeatedShape},
+		builder.Add(view.Unsqueeze, graph.Attrs{"dim": axis + 1}, x))
+	x = builder.Add(view.Flatten, graph.Attrs{"start_dim": axis, "end_dim": axis + 1}, x)
+	return builder.Add(view.Narrow, graph.Attrs{"dim": axis, "start": 0, "length": m.Shape[axis]}, x)
 }
 
 // quantReference is the reference of quantize_linear and dequantize_linear. f computes an element of the result from an
@@ -191,10 +192,10 @@ func quantReference(c *graph.Call, in []*tensor.Tensor, axis, block int, d tenso
 	if err := checkScales(c, axis, block); err != nil {
 		return nil, err
 	}
-	x := in[0]
-	out := tensor.Zeros(d, x.Shape...)
+	input := in[0]
+	out := tensor.Zeros(d, input.Shape...)
 	hasOneScale := in[1].Numel() == 1 && block == 0
-	kit.EachIndex(x.Shape, func(index []int) {
+	kit.EachIndex(input.Shape, func(index []int) {
 		var at []int
 		switch {
 		case hasOneScale:
@@ -203,7 +204,7 @@ func quantReference(c *graph.Call, in []*tensor.Tensor, axis, block int, d tenso
 			at = append(at, index...)
 			at[(axis+len(at))%len(at)] /= block
 		default:
-			at = []int{index[(axis+x.Rank())%x.Rank()]}
+			at = []int{index[(axis+input.Rank())%input.Rank()]}
 		}
 		zero := 0.0
 		if len(in) > 2 && in[2] != nil {
@@ -213,7 +214,7 @@ func quantReference(c *graph.Call, in []*tensor.Tensor, axis, block int, d tenso
 			}
 			zero = in[2].At(z...).Float()
 		}
-		out.Set(f(x.At(index...).Float(), in[1].At(at...).Float(), zero), index...)
+		out.Set(f(input.At(index...).Float(), in[1].At(at...).Float(), zero), index...)
 	})
 	return []*tensor.Tensor{out}, nil
 }
@@ -266,17 +267,17 @@ func rangeScale(lower, upper float32) (scale float32, zero int32) {
 }
 
 // dynamicQuantizeParts decomposes dynamic_quantize_linear.
-func dynamicQuantizeParts(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-	p := quantBuilder{compose.NewBuilder(into, c)}
+func dynamicQuantizeParts(into *graph.Parts, call *graph.Call) ([]*graph.Value, error) {
+	p := quantBuilder{compose.NewBuilder(into, call)}
 	zero := p.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": 0, "dtype": tensor.Float32})
 	lower, upper := zero, zero
-	if c.Meta(0).Numel() > 0 {
-		lower = p.Add(pointwise.Minimum, nil, p.Add(reduce.Amin, nil, c.In[0]), zero)
-		upper = p.Add(pointwise.Maximum, nil, p.Add(reduce.Amax, nil, c.In[0]), zero)
+	if call.Meta(0).Numel() > 0 {
+		lower = p.Add(pointwise.Minimum, nil, p.Add(reduce.Amin, nil, call.In[0]), zero)
+		upper = p.Add(pointwise.Maximum, nil, p.Add(reduce.Amax, nil, call.In[0]), zero)
 	}
 	scale := p.Add(pointwise.Div, nil, p.Add(pointwise.Sub, nil, upper, lower), compose.Number(255))
 	scale = p.Add(pointwise.Where, nil, p.Add(pointwise.Eq, nil, scale, compose.Number(0)), compose.Number(1), scale)
 	point := p.quantize(p.Add(pointwise.Div, nil, p.Add(pointwise.Neg, nil, lower), scale), graph.Arg{}, tensor.Uint8)
-	y := p.quantize(p.Add(pointwise.Div, nil, c.In[0], scale), point, tensor.Uint8)
+	y := p.quantize(p.Add(pointwise.Div, nil, call.In[0], scale), point, tensor.Uint8)
 	return p.Result(y, scale, point)
 }

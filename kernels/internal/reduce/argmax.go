@@ -49,16 +49,16 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 			return folds.Spec{}, err
 		}
 		mask, err := folds.MaskOfDim(a.Dim, t.Rank())
-		d := t.DType
-		if d == tensor.Bool || d.IsComplex() || d.IsBareUnsigned() {
+		dtype := t.DType
+		if dtype == tensor.Bool || dtype.IsComplex() || dtype.IsBareUnsigned() {
 			if err == nil && !kit.IsEmpty(t) && !hasOneElement(t, mask, a.Dim) {
-				err = kit.NotImplemented(name, d)
+				err = kit.NotImplemented(name, dtype)
 			}
-			d = tensor.Float64 // any dtype works, because at most one element is reduced
+			dtype = tensor.Float64 // any dtype works, because at most one element is reduced
 		}
-		return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{tensor.Int64},
+		return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: dtype, Outs: []tensor.DType{tensor.Int64},
 			Computation: func() folds.Computation {
-				return folds.Computation{Fold: func() *iter.Fold { return bestFold(d, greatest, false) },
+				return folds.Computation{Fold: func() *iter.Fold { return bestFold(dtype, greatest, false) },
 					UseFoldForUnsuitedRows: true,
 					Row: func(b *expr.Builder, x folds.Number) []folds.Number {
 						return bestRow(b, x.Re, greatest, false)
@@ -96,28 +96,28 @@ func bestOp(name, doc string, greatest bool) *graph.Op {
 		},
 		Facts: graph.Facts{Each: graph.Each{Simple: 3.5}},
 	}, func(c *graph.Call) (folds.Spec, error) {
-		a, t := kit.Attrs[argmaxAttrs](c), c.Type(0)
-		if err := nonEmptyDim(name, t, a.Dim, " Specify the reduction dim with the 'dim' argument."); err != nil {
+		attrs, self := kit.Attrs[argmaxAttrs](c), c.Type(0)
+		if err := nonEmptyDim(name, self, attrs.Dim, " Specify the reduction dim with the 'dim' argument."); err != nil {
 			return folds.Spec{}, err
 		}
-		mask, err := folds.MaskOfDim(a.Dim, t.Rank())
+		mask, err := folds.MaskOfDim(attrs.Dim, self.Rank())
 		if err != nil {
 			return folds.Spec{}, err
 		}
-		if a.Dim == nil {
-			if t.DType.IsComplex() || t.DType.IsBareUnsigned() {
-				err = fmt.Errorf("\"%s_all\" not implemented for '%s'", name, t.DType.TorchName())
+		if attrs.Dim == nil {
+			if self.DType.IsComplex() || self.DType.IsBareUnsigned() {
+				err = fmt.Errorf("\"%s_all\" not implemented for '%s'", name, self.DType.TorchName())
 			}
-			return extremumSpec(t.DType, mask, a.Keepdim, greatest), err
+			return extremumSpec(self.DType, mask, attrs.Keepdim, greatest), err
 		}
 		switch {
-		case t.DType.IsComplex():
+		case self.DType.IsComplex():
 			err = fmt.Errorf("%s(): does not support complex input", name)
-		case t.DType.IsBareUnsigned():
-			err = kit.NotImplemented(name, t.DType)
+		case self.DType.IsBareUnsigned():
+			err = kit.NotImplemented(name, self.DType)
 		}
-		d := t.DType
-		return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d, tensor.Int64},
+		d := self.DType
+		return folds.Spec{Mask: mask, Keepdim: attrs.Keepdim, Cast: d, Outs: []tensor.DType{d, tensor.Int64},
 			Computation: func() folds.Computation {
 				return folds.Computation{Fold: func() *iter.Fold { return bestFold(d, greatest, true) },
 					UseFoldForUnsuitedRows: true,
@@ -135,38 +135,38 @@ func bestOp(name, doc string, greatest bool) *graph.Op {
 // withPairwise returns a reduction with an additional overload for two tensors. The overload computes the op pairwise.
 func withPairwise(reduction, pairwise *graph.Op) *graph.Op {
 	infer, compile, reference, rows := reduction.Infer, reduction.Compile, reduction.Ref, reduction.Rows
-	o := *reduction
-	o.Impls = nil // derived from Compile
-	o.Params = []graph.Param{kit.Self, {Name: "other", Optional: true, Overload: "other"}}
-	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
+	op := *reduction
+	op.Impls = nil // derived from Compile
+	op.Params = []graph.Param{kit.Self, {Name: "other", Optional: true, Overload: "other"}}
+	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		if !c.Has(1) {
 			return infer(c)
 		}
 		if a := kit.Attrs[argmaxAttrs](c); a.Dim != nil || a.Keepdim {
-			return nil, errors.New(o.Name + "(): of two tensors takes neither dim nor keepdim")
+			return nil, errors.New(op.Name + "(): of two tensors takes neither dim nor keepdim")
 		}
 		return pairwise.Infer(c)
 	}
 	if rows != nil {
-		o.Rows = func(c *graph.Call) (*graph.Rows, error) {
+		op.Rows = func(c *graph.Call) (*graph.Rows, error) {
 			if c.Has(1) {
 				return nil, nil
 			}
 			return rows(c)
 		}
 	}
-	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
+	op.Compile = func(c *graph.Call) (*graph.Kernel, error) {
 		if c.Has(1) {
 			return pairwise.Compile(c)
 		}
 		return compile(c)
 	}
-	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		if c.Has(1) {
 			return pairwise.Ref(c, in)
 		}
 		return reference(c, in)
 	}
-	o.Examples = append(slices.Clone(o.Examples), graph.Example{In: []tensor.Meta{kit.ExTransposed, kit.ExRow}})
-	return kit.Define[argmaxAttrs](o)
+	op.Examples = append(slices.Clone(op.Examples), graph.Example{In: []tensor.Meta{kit.ExTransposed, kit.ExRow}})
+	return kit.Define[argmaxAttrs](op)
 }

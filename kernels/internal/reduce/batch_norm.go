@@ -52,47 +52,47 @@ var BatchNorm = kit.Define[batchNormAttrs](graph.Op{
 // decomposeBatchNorm computes input * scale + shift, as PyTorch does. With the statistics of a batch, it computes
 // (input - mean) * scale + shift. The scale and the shift of each channel are computed in float64 and rounded once.
 // They are constants if the parameters are constants.
-func decomposeBatchNorm(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-	p, a, m := compose.NewBuilder(into, c), kit.Attrs[batchNormAttrs](c), c.Meta(0)
-	if m.Numel() == 0 {
-		return decomposeEmptyBatchNorm(p)
+func decomposeBatchNorm(into *graph.Parts, call *graph.Call) ([]*graph.Value, error) {
+	builder, attrs, input := compose.NewBuilder(into, call), kit.Attrs[batchNormAttrs](call), call.Meta(0)
+	if input.Numel() == 0 {
+		return decomposeEmptyBatchNorm(builder)
 	}
 	const f = tensor.Float64
-	loopDType, mean, variance := m.DType.OpMath(), graph.Arg{}, graph.Arg{}
-	if a.Training {
+	loopDType, mean, variance := input.DType.OpMath(), graph.Arg{}, graph.Arg{}
+	if attrs.Training {
 		dims := []int{0}
-		for d := 2; d < m.Rank(); d++ {
+		for d := 2; d < input.Rank(); d++ {
 			dims = append(dims, d)
 		}
-		moments := p.AddMany(2, VarMean, graph.Attrs{"dim": dims, "correction": 0}, p.Convert(f, c.In[0]))
+		moments := builder.AddMany(2, VarMean, graph.Attrs{"dim": dims, "correction": 0}, builder.Convert(f, call.In[0]))
 		variance, mean = moments[0], moments[1]
 	} else {
-		mean, variance = p.Convert(f, c.In[3]), p.Convert(f, c.In[4])
+		mean, variance = builder.Convert(f, call.In[3]), builder.Convert(f, call.In[4])
 	}
-	deviation := p.Add(pointwise.Sqrt, nil, p.Add(pointwise.Add, nil, variance, compose.Number(a.Eps)))
+	deviation := builder.Add(pointwise.Sqrt, nil, builder.Add(pointwise.Add, nil, variance, compose.Number(attrs.Eps)))
 	scale := graph.Arg{}
-	if c.Has(1) {
-		scale = p.Add(pointwise.Div, nil, p.Convert(f, c.In[1]), deviation)
+	if call.Has(1) {
+		scale = builder.Add(pointwise.Div, nil, builder.Convert(f, call.In[1]), deviation)
 	} else {
-		scale = p.Add(pointwise.Reciprocal, nil, deviation)
+		scale = builder.Add(pointwise.Reciprocal, nil, deviation)
 	}
-	x := c.In[0]
-	if a.Training {
+	x := call.In[0]
+	if attrs.Training {
 		// Subtract the mean first. Otherwise input * scale and shift nearly cancel for values far from zero, which loses
 		// digits. center is the rounded mean; shift includes the rounding error, mean - center.
-		center := p.Convert(loopDType, mean)
-		x = p.Add(pointwise.Sub, nil, x, p.BroadcastAlong(center, 1, m.Rank()))
-		mean = p.Add(pointwise.Sub, nil, mean, p.Convert(f, center))
+		center := builder.Convert(loopDType, mean)
+		x = builder.Add(pointwise.Sub, nil, x, builder.BroadcastAlong(center, 1, input.Rank()))
+		mean = builder.Add(pointwise.Sub, nil, mean, builder.Convert(f, center))
 	}
-	shift := p.Add(pointwise.Mul, nil, mean, scale)
-	if c.Has(2) {
-		shift = p.Add(pointwise.Sub, nil, p.Convert(f, c.In[2]), shift)
+	shift := builder.Add(pointwise.Mul, nil, mean, scale)
+	if call.Has(2) {
+		shift = builder.Add(pointwise.Sub, nil, builder.Convert(f, call.In[2]), shift)
 	} else {
-		shift = p.Add(pointwise.Neg, nil, shift)
+		shift = builder.Add(pointwise.Neg, nil, shift)
 	}
-	scale, shift = p.Convert(loopDType, scale), p.Convert(loopDType, shift)
-	y := p.Add(pointwise.Mul, nil, x, p.BroadcastAlong(scale, 1, m.Rank()))
-	return p.Result(p.Add(pointwise.Add, nil, y, p.BroadcastAlong(shift, 1, m.Rank())))
+	scale, shift = builder.Convert(loopDType, scale), builder.Convert(loopDType, shift)
+	y := builder.Add(pointwise.Mul, nil, x, builder.BroadcastAlong(scale, 1, input.Rank()))
+	return builder.Result(builder.Add(pointwise.Add, nil, y, builder.BroadcastAlong(shift, 1, input.Rank())))
 }
 
 // decomposeEmptyBatchNorm computes the result for an input without elements. [emptyBatchNormType] describes this
@@ -107,40 +107,40 @@ func decomposeEmptyBatchNorm(p *compose.Builder) ([]*graph.Value, error) {
 	return p.Result(y)
 }
 
-func inferBatchNorm(c *graph.Call) ([]graph.Result, error) {
-	m := c.Type(0)
-	if kit.IsEmpty(m) {
-		out, err := emptyBatchNormType(c, m)
-		return c.One(out), err
+func inferBatchNorm(call *graph.Call) ([]graph.Result, error) {
+	input := call.Type(0)
+	if kit.IsEmpty(input) {
+		out, err := emptyBatchNormType(call, input)
+		return call.One(out), err
 	}
 	features := sym.Int{}
-	if m.Rank() > 1 {
-		features = m.Shape[1]
+	if input.Rank() > 1 {
+		features = input.Shape[1]
 	}
-	if err := checkFeatures(c, features, kit.Attrs[batchNormAttrs](c).Training); err != nil {
+	if err := checkFeatures(call, features, kit.Attrs[batchNormAttrs](call).Training); err != nil {
 		return nil, err
 	}
-	if m.Rank() < 2 {
-		return nil, fmt.Errorf("Expected input to have 2 or more dimensions, got %d", m.Rank())
+	if input.Rank() < 2 {
+		return nil, fmt.Errorf("Expected input to have 2 or more dimensions, got %d", input.Rank())
 	}
-	if !m.DType.IsFloat() {
-		return nil, kit.NotImplementedBy("batch_norm", m.DType)
+	if !input.DType.IsFloat() {
+		return nil, kit.NotImplementedBy("batch_norm", input.DType)
 	}
-	if err := batchNormDTypes(c); err != nil {
+	if err := batchNormDTypes(call); err != nil {
 		return nil, err
 	}
-	isRowMajor := m.IsContiguous()
-	contiguous := isRowMajor || m.IsChannelsLast() || kit.SizeIs(m.Numel(), 1)
+	isRowMajor := input.IsContiguous()
+	contiguous := isRowMajor || input.IsChannelsLast() || kit.SizeIs(input.Numel(), 1)
 	for i := 1; i < 5; i++ {
-		contiguous = contiguous && (!c.Has(i) || c.Type(i).IsContiguous())
+		contiguous = contiguous && (!call.Has(i) || call.Type(i).IsContiguous())
 	}
 	// As in PyTorch's suggest_memory_format_contig, a value in both formats is row-major.
-	f := m.SuggestMemoryFormat(false)
+	f := input.SuggestMemoryFormat(false)
 	if contiguous && isRowMajor {
 		f = tensor.Contiguous
 	} else if contiguous {
 		f = tensor.ChannelsLast
 	}
-	out, err := tensor.NewTypeFormat(m.DType, m.Shape, f)
-	return c.One(out), err
+	out, err := tensor.NewTypeFormat(input.DType, input.Shape, f)
+	return call.One(out), err
 }

@@ -141,10 +141,10 @@ func leastColumns[T kit.Sortable](a []bestElement[T], x []T, position int) {
 // bestRow returns the best element of a row (if values is set) and its index as expressions. It first folds the
 // extreme, and then the least position of an element equal to the extreme. The first NaN is the best element. Workers
 // can share a row, because [expr.Code.Pieces] recognizes an argmax. Without machine code, bestFold runs instead.
-func bestRow(b *expr.Builder, x expr.Value, greatest, values bool) []folds.Number {
-	best := extremumRow(b, folds.Real(x), greatest)[0].Re
-	if !values || !b.DType(x).IsFloat() {
-		index := folds.Real(b.Convert(tensor.Int64, firstWhere(b, isBest(b, x, best), b.Position())))
+func bestRow(builder *expr.Builder, x expr.Value, greatest, values bool) []folds.Number {
+	best := extremumRow(builder, folds.Real(x), greatest)[0].Re
+	if !values || !builder.DType(x).IsFloat() {
+		index := folds.Real(builder.Convert(tensor.Int64, firstWhere(builder, isBest(builder, x, best), builder.Position())))
 		if !values {
 			return []folds.Number{index}
 		}
@@ -153,14 +153,16 @@ func bestRow(b *expr.Builder, x expr.Value, greatest, values bool) []folds.Numbe
 	// A fold of extremes treats zeros of both signs as equal and may return either. The sign of the best element is
 	// therefore stored in the last bit of the folded position.
 	const i32 = tensor.Int32
-	bits := map[int]tensor.DType{4: i32, 8: tensor.Int64}[b.DType(x).Size()]
-	negative := b.Convert(i32, b.Do(expr.Lt, b.Bits(bits, x), b.Int(bits, 0)))
-	position, one := b.Position(), b.Int(i32, 1)
-	first := firstWhere(b, isBest(b, x, best), b.Do(expr.Or, b.Do(expr.Add, position, position), negative))
-	zero := b.Const(b.DType(x), 0)
-	signed := b.Do(expr.Select, b.Do(expr.Eq, b.Do(expr.And, first, one), one), b.Do(expr.Neg, zero), zero)
-	best = b.Do(expr.Select, b.Do(expr.Eq, best, zero), signed, best)
-	return []folds.Number{folds.Real(best), folds.Real(b.Convert(tensor.Int64, b.Do(expr.Shr, first, one)))}
+	bits := map[int]tensor.DType{4: i32, 8: tensor.Int64}[builder.DType(x).Size()]
+	negative := builder.Convert(i32, builder.Do(expr.Lt, builder.Bits(bits, x), builder.Int(bits, 0)))
+	position, one := builder.Position(), builder.Int(i32, 1)
+	first := firstWhere(builder, isBest(builder, x, best),
+		builder.Do(expr.Or, builder.Do(expr.Add, position, position), negative))
+	zero := builder.Const(builder.DType(x), 0)
+	signed := builder.Do(expr.Select, builder.Do(expr.Eq, builder.Do(expr.And, first, one), one),
+		builder.Do(expr.Neg, zero), zero)
+	best = builder.Do(expr.Select, builder.Do(expr.Eq, best, zero), signed, best)
+	return []folds.Number{folds.Real(best), folds.Real(builder.Convert(tensor.Int64, builder.Do(expr.Shr, first, one)))}
 }
 
 // isBest returns the condition that an element equals the extreme of its row or is NaN.

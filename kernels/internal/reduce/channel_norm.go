@@ -34,22 +34,22 @@ type channelNorm struct {
 }
 
 // compile returns the kernel for the operands input, weight and bias of a call. Weight and bias may be omitted.
-func (s *channelNorm) compile(c *graph.Call) (*graph.Kernel, error) {
-	m := c.Meta(0)
-	if m.Numel() == 0 {
+func (s *channelNorm) compile(call *graph.Call) (*graph.Kernel, error) {
+	input := call.Meta(0)
+	if input.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	x := copies.NewKernelBuilder(c)
-	in := x.In(0)
-	coefficients := s.coefficients(x, s.statistics(x, in))
-	p, err := affineLoop(m.DType)
+	builder := copies.NewKernelBuilder(call)
+	in := builder.In(0)
+	coefficients := s.coefficients(builder, s.statistics(builder, in))
+	p, err := affineLoop(input.DType)
 	if err != nil {
 		return nil, err
 	}
-	x.AddKernel("loop", func(c *graph.Call) (*graph.Kernel, error) { return fusion.CompileLoop(p, c) },
-		[]kit.Buffer{x.StridedResult(0, m.DType)}, append([]kit.Buffer{in}, coefficients...)...)
-	k, err := x.Kernel()
-	if err == nil && m.SameAddresses(c.Out[0]) {
+	builder.AddKernel("loop", func(c *graph.Call) (*graph.Kernel, error) { return fusion.CompileLoop(p, c) },
+		[]kit.Buffer{builder.StridedResult(0, input.DType)}, append([]kit.Buffer{in}, coefficients...)...)
+	k, err := builder.Kernel()
+	if err == nil && input.SameAddresses(call.Out[0]) {
 		k.InPlace = []graph.InPlace{{Out: 0, In: 0}}
 	}
 	return k, err
@@ -57,9 +57,10 @@ func (s *channelNorm) compile(c *graph.Call) (*graph.Kernel, error) {
 
 // statistics returns the variance and the mean of each channel in float64. Their shape is [N, C, 1, ...], or [C] if the
 // statistics are operands.
-func (s *channelNorm) statistics(x *copies.KernelBuilder, in kit.Buffer) []kit.Buffer {
+func (s *channelNorm) statistics(builder *copies.KernelBuilder, in kit.Buffer) []kit.Buffer {
 	if s.meanOperand != 0 {
-		return []kit.Buffer{x.Dense(x.In(s.varianceOperand), tensor.Float64), x.Dense(x.In(s.meanOperand), tensor.Float64)}
+		return []kit.Buffer{builder.Dense(builder.In(s.varianceOperand), tensor.Float64),
+			builder.Dense(builder.In(s.meanOperand), tensor.Float64)}
 	}
 	m := in.Meta
 	mask := make([]bool, m.Rank())
@@ -67,18 +68,18 @@ func (s *channelNorm) statistics(x *copies.KernelBuilder, in kit.Buffer) []kit.B
 		mask[d] = true
 	}
 	shape := rule.ReduceShape(m.Shape, mask, true)
-	out := []kit.Buffer{x.Temp(tensor.Float64, shape...), x.Temp(tensor.Float64, shape...)}
+	out := []kit.Buffer{builder.Temp(tensor.Float64, shape...), builder.Temp(tensor.Float64, shape...)}
 	v := variance{dtype: m.DType, n: sym.Of(folds.Count(m.Shape, mask)), returnsMean: true}
 	spec := v.spec(mask, true, tensor.Float64, tensor.Float64)
-	x.AddKernel("statistics", spec.Compile, out, in)
+	builder.AddKernel("statistics", spec.Compile, out, in)
 	return out
 }
 
 // coefficients computes center, scale and shift of each channel. Each sample has its own coefficients, unless the
 // statistics are operands. The coefficients are computed in float64 and rounded once. shift includes the rounding error
 // of center.
-func (s *channelNorm) coefficients(x *copies.KernelBuilder, statistics []kit.Buffer) []kit.Buffer {
-	m, loopDType := x.Call.Meta(0), x.Call.Meta(0).DType.OpMath()
+func (s *channelNorm) coefficients(builder *copies.KernelBuilder, statistics []kit.Buffer) []kit.Buffer {
+	m, loopDType := builder.Call.Meta(0), builder.Call.Meta(0).DType.OpMath()
 	shape := slices.Repeat([]int{1}, m.Rank())
 	shape[1] = m.Shape[1]
 	if s.meanOperand == 0 {
@@ -86,14 +87,14 @@ func (s *channelNorm) coefficients(x *copies.KernelBuilder, statistics []kit.Buf
 	}
 	var out []kit.Buffer
 	for range 3 {
-		out = append(out, x.Temp(tensor.Float64, shape...))
+		out = append(out, builder.Temp(tensor.Float64, shape...))
 	}
 	buffers := slices.Concat(out, statistics)
 	for i := 1; i < 3; i++ {
-		buffers = append(buffers, x.Dense(x.In(i), tensor.Float64))
+		buffers = append(buffers, builder.Dense(builder.In(i), tensor.Float64))
 	}
 	n, samples := shape[1]/s.groups, shape[0]
-	x.AddPhases(0, 0, buffers, copies.ChunkedPhase(samples*s.groups, n, func(m *graph.Mem, begin, end int) error {
+	builder.AddPhases(0, 0, buffers, copies.ChunkedPhase(samples*s.groups, n, func(m *graph.Mem, begin, end int) error {
 		v := channelValues{channels: shape[1]}
 		for i, list := range []*[]float64{&v.center, &v.scale, &v.shift, &v.variance, &v.mean} {
 			*list = kit.ElementsOf[float64](m.Ptrs[i], samples*shape[1])
@@ -105,7 +106,7 @@ func (s *channelNorm) coefficients(x *copies.KernelBuilder, statistics []kit.Buf
 		return nil
 	}))
 	for i, b := range out {
-		out[i] = x.Dense(b, loopDType)
+		out[i] = builder.Dense(b, loopDType)
 	}
 	return out
 }
@@ -119,15 +120,15 @@ type channelValues struct {
 
 // setGroup computes the coefficients of a group: the n channels from first on. loopDType is the dtype of the loop that
 // uses the coefficients.
-func (v *channelValues) setGroup(first, n int, eps float64, loopDType tensor.DType) {
+func (values *channelValues) setGroup(first, n int, eps float64, loopDType tensor.DType) {
 	mean, squares := 0.0, 0.0
-	for _, e := range v.mean[first : first+n] {
+	for _, e := range values.mean[first : first+n] {
 		mean += e
 	}
 	mean /= float64(n)
 	for i := first; i < first+n; i++ {
-		d := v.mean[i] - mean
-		squares += v.variance[i] + float64(d*d)
+		d := values.mean[i] - mean
+		squares += values.variance[i] + float64(d*d)
 	}
 	center := mean
 	if loopDType == tensor.Float32 {
@@ -135,27 +136,27 @@ func (v *channelValues) setGroup(first, n int, eps float64, loopDType tensor.DTy
 	}
 	for i := first; i < first+n; i++ {
 		scale, bias := 1/math.Sqrt(squares/float64(n)+eps), 0.0
-		if v.weight != nil {
-			scale *= v.weight[i%v.channels]
+		if values.weight != nil {
+			scale *= values.weight[i%values.channels]
 		}
-		if v.bias != nil {
-			bias = v.bias[i%v.channels]
+		if values.bias != nil {
+			bias = values.bias[i%values.channels]
 		}
-		v.center[i], v.scale[i], v.shift[i] = center, scale, bias-float64((mean-center)*scale)
+		values.center[i], values.scale[i], values.shift[i] = center, scale, bias-float64((mean-center)*scale)
 	}
 }
 
-// affineLoop returns the loop (x - center)*scale + shift for x of dtype d. The operands are broadcast.
-func affineLoop(d tensor.DType) (*graph.Pointwise, error) {
-	loopDType := d.OpMath()
-	b := expr.NewBuilder(d, loopDType, loopDType, loopDType)
+// affineLoop returns the loop (x - center)*scale + shift for x of the given dtype. The operands are broadcast.
+func affineLoop(dtype tensor.DType) (*graph.Pointwise, error) {
+	loopDType := dtype.OpMath()
+	b := expr.NewBuilder(dtype, loopDType, loopDType, loopDType)
 	y := b.Do(expr.Mul, b.Do(expr.Sub, b.Convert(loopDType, b.Load(0)), b.Load(1)), b.Load(2))
-	code, err := b.Build(folds.Result(b, folds.Real(b.Do(expr.Add, y, b.Load(3))), d))
+	code, err := b.Build(folds.Result(b, folds.Real(b.Do(expr.Add, y, b.Load(3))), dtype))
 	return &graph.Pointwise{
 		Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 			out := outs[0]
 			if !out.Defined {
-				out = rule.UndefinedOf(d)
+				out = rule.UndefinedOf(dtype)
 			}
 			cfg := rule.New().CheckAllSameDType(false).Output(out)
 			for _, a := range c.In {

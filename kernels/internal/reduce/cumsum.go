@@ -106,17 +106,17 @@ func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, combine func(a, b 
 			Impls: lineOp{
 				dim:         dimOf(func(c *graph.Call) int { return kit.Attrs[cumAttrs](c).Dim }),
 				elementCost: graph.Each{Simple: fusion.ScanSimple},
-				lower: func(c *graph.Call, dim int, order lineOrder) (*graph.Kernel, error) {
-					d := dtype(c)
+				lower: func(call *graph.Call, dim int, order lineOrder) (*graph.Kernel, error) {
+					d := dtype(call)
 					l := scanLoopsOf(op, d, loops)
-					if c.Meta(0).DType != l.dtype || d != l.dtype {
+					if call.Meta(0).DType != l.dtype || d != l.dtype {
 						rows := order.applyTo(func(c *graph.Call) (*graph.Rows, error) { return scanRows(c, op, d) })
-						k, err := lowerSuitedRows(c, rows)
+						k, err := lowerSuitedRows(call, rows)
 						if k != nil || err != nil {
 							return k, err
 						}
 					}
-					return compileScan(c, dim, order, d, l)
+					return compileScan(call, dim, order, d, l)
 				}}.impls(),
 		},
 	})
@@ -134,27 +134,27 @@ func scanRows(c *graph.Call, op expr.Op, d tensor.DType) (*graph.Rows, error) {
 	return singleResultRows(b, lineMask(m.Rank(), dim), []int{0}, b.Scan(op, x), d)
 }
 
-// compileScan returns the kernel of a scan along dim over elements converted to d. The operand is first copied if its
-// elements have another dtype than the loops, or are not contiguous in this order.
-func compileScan(c *graph.Call, dim int, order lineOrder, d tensor.DType, l scanLoops) (*graph.Kernel, error) {
-	if c.Out[0].Numel() == 0 {
+// compileScan returns the kernel of a scan along dim over elements converted to dtype. The operand is first copied if
+// its elements have another dtype than the loops, or are not contiguous in this order.
+func compileScan(call *graph.Call, dim int, order lineOrder, dtype tensor.DType, l scanLoops) (*graph.Kernel, error) {
+	if call.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	x := copies.NewKernelBuilder(c)
-	in, out := x.In(0), kit.OutBuffer(c, 0)
-	n, inner := kit.SizeOf(c.Meta(0), dim), 1
+	builder := copies.NewKernelBuilder(call)
+	in, out := builder.In(0), kit.OutBuffer(call, 0)
+	n, inner := kit.SizeOf(call.Meta(0), dim), 1
 	if order == lineRows {
 		in, out = withDimLast(in, dim), withDimLast(out, dim)
 	} else {
-		inner = tensor.Numel(c.Meta(0).Shape[min(dim+1, c.Meta(0).Rank()):])
+		inner = tensor.Numel(call.Meta(0).Shape[min(dim+1, call.Meta(0).Rank()):])
 	}
-	in, result := x.Dense(x.Dense(in, d), l.dtype), out
+	in, result := builder.Dense(builder.Dense(in, dtype), l.dtype), out
 	if out.Meta.DType != l.dtype || !out.Meta.IsContiguous() {
-		result = x.Temp(l.dtype, out.Meta.Shape...)
+		result = builder.Temp(l.dtype, out.Meta.Shape...)
 	}
 	blocks, size := kit.DivUp(inner, columnUnit), l.dtype.Size()
 	units := out.Meta.Numel() / (n * inner) * blocks
-	x.AddPhases(0, columnUnit*l.Carry, []kit.Buffer{result, in}, copies.ChunkedPhase(units, n*min(inner, columnUnit),
+	builder.AddPhases(0, columnUnit*l.Carry, []kit.Buffer{result, in}, copies.ChunkedPhase(units, n*min(inner, columnUnit),
 		func(m *graph.Mem, begin, end int) error {
 			for u := begin; u < end; u++ {
 				first := u%blocks*columnUnit + u/blocks*n*inner
@@ -164,10 +164,10 @@ func compileScan(c *graph.Call, dim int, order lineOrder, d tensor.DType, l scan
 			return nil
 		}))
 	if !result.IsPtr(0) {
-		x.AddCopies(copies.Job{Dst: out, Src: result})
+		builder.AddCopies(copies.Job{Dst: out, Src: result})
 	}
-	k, err := x.Kernel()
-	if m := c.Meta(0); err == nil && m.DType == c.Out[0].DType && m.SameAddresses(c.Out[0]) {
+	k, err := builder.Kernel()
+	if m := call.Meta(0); err == nil && m.DType == call.Out[0].DType && m.SameAddresses(call.Out[0]) {
 		k.InPlace = []graph.InPlace{{Out: 0, In: 0}}
 	}
 	return k, err
@@ -186,28 +186,28 @@ func withDimLast(b kit.Buffer, dim int) kit.Buffer {
 }
 
 // scan scans adjacent lines of n elements. The elements of a line are step bytes apart.
-func (l *scanLoops) scan(m *graph.Mem, out, in unsafe.Pointer, n, step, lines int) {
-	carry := unsafe.Pointer(&m.Worker[0])
+func (l *scanLoops) scan(mem *graph.Mem, out, in unsafe.Pointer, n, step, lines int) {
+	carry := unsafe.Pointer(&mem.Worker[0])
 	l.Begin(carry, lines)
 	if lines == 1 && step == l.dtype.Size() {
-		kit.Blocks(m.Context, n, func(begin, end int) {
+		kit.Blocks(mem.Context, n, func(begin, end int) {
 			l.Row(carry, unsafe.Add(out, begin*step), unsafe.Add(in, begin*step), end-begin)
 		})
 		return
 	}
 	for i := range n {
 		if i*lines%kit.CheckEvery < lines {
-			m.CheckContext()
+			mem.CheckContext()
 		}
 		l.Columns(carry, unsafe.Add(out, i*step), unsafe.Add(in, i*step), lines)
 	}
 }
 
-func scanReference(t *tensor.Tensor, dim int, d tensor.DType, combine func(a, b complex128) complex128,
+func scanReference(self *tensor.Tensor, dim int, dtype tensor.DType, combine func(a, b complex128) complex128,
 	combineInts func(a, b int64) int64) *tensor.Tensor {
-	t = t.CopyTo(tensor.New(d, t.Shape...))
-	out := tensor.Zeros(d, t.Shape...)
-	kit.EachIndex(t.Shape, func(index []int) {
+	self = self.CopyTo(tensor.New(dtype, self.Shape...))
+	out := tensor.Zeros(dtype, self.Shape...)
+	kit.EachIndex(self.Shape, func(index []int) {
 		at := append([]int(nil), index...)
 		var sum tensor.Scalar
 		last := 0
@@ -218,11 +218,11 @@ func scanReference(t *tensor.Tensor, dim int, d tensor.DType, combine func(a, b 
 			if len(at) > 0 {
 				at[dim] = k
 			}
-			v := t.At(at...)
+			v := self.At(at...)
 			switch {
 			case k == 0:
 				sum = v
-			case d.IsIntegral(true):
+			case dtype.IsIntegral(true):
 				sum = tensor.IntScalar(combineInts(sum.Int(), v.Int()))
 			default:
 				sum = tensor.ComplexScalar(combine(sum.Complex(), v.Complex()))

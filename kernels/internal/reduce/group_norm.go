@@ -89,46 +89,44 @@ func sampleNormRows(c *graph.Call, split, groups int, eps float64) (*graph.Rows,
 	return r, nil
 }
 
-func inferGroupNorm(c *graph.Call) ([]graph.Result, error) {
-	a, m := kit.Attrs[groupNormAttrs](c), c.Type(0)
-	if m.Rank() == 0 {
+func inferGroupNorm(call *graph.Call) ([]graph.Result, error) {
+	attrs, input := kit.Attrs[groupNormAttrs](call), call.Type(0)
+	if input.Rank() == 0 {
 		return nil, errors.New("Dimension specified as 0 but tensor has no dimensions")
 	}
-	if _, err := tensor.WrapDim(1, m.Rank()); err != nil {
+	if _, err := tensor.WrapDim(1, input.Rank()); err != nil {
 		return nil, err
 	}
 	switch {
-	case a.NumGroups <= 0:
-		return nil, fmt.Errorf("Expected num groups to be greater than 0, got %d", a.NumGroups)
-	case !kit.SizeIs(m.Shape[1].Mod(sym.Of(a.NumGroups)), 0):
+	case attrs.NumGroups <= 0:
+		return nil, fmt.Errorf("Expected num groups to be greater than 0, got %d", attrs.NumGroups)
+	case !kit.SizeIs(input.Shape[1].Mod(sym.Of(attrs.NumGroups)), 0):
 		return nil, fmt.Errorf("Expected number of channels in input to be divisible by num_groups, but got input of shape "+
-			"%s and num_groups=%d",
-			tensor.Sizes(m.Shape), a.NumGroups)
+			"%s and num_groups=%d", tensor.Sizes(input.Shape), attrs.NumGroups)
 	}
 	for i, name := range []string{"weight", "bias"} {
-		if p := c.Type(i + 1); c.Has(i+1) && (p.Rank() != 1 || p.Shape[0].Ne(m.Shape[1]).Holds()) {
+		if p := call.Type(i + 1); call.Has(i+1) && (p.Rank() != 1 || p.Shape[0].Ne(input.Shape[1]).Holds()) {
 			return nil, fmt.Errorf("Expected %s to be a vector of size equal to the number of channels in input, but got %s "+
-				"of shape %s and input of shape %s",
-				name, name, tensor.Sizes(p.Shape), tensor.Sizes(m.Shape))
+				"of shape %s and input of shape %s", name, name, tensor.Sizes(p.Shape), tensor.Sizes(input.Shape))
 		}
 	}
-	if !m.DType.IsFloat() {
-		return nil, kit.NotImplementedBy("GroupNormKernelImpl", m.DType)
+	if !input.DType.IsFloat() {
+		return nil, kit.NotImplementedBy("GroupNormKernelImpl", input.DType)
 	}
-	if err := normDTypes(c, 1, 2); err != nil {
+	if err := normDTypes(call, 1, 2); err != nil {
 		return nil, err
 	}
 	// PyTorch copies the operand to its suggested format. The result has the format that the copy suggests.
-	f := m.SuggestMemoryFormat(false)
-	if !m.Is(f) {
-		st, err := f.SymbolicStrides(m.Shape)
+	f := input.SuggestMemoryFormat(false)
+	if !input.Is(f) {
+		st, err := f.SymbolicStrides(input.Shape)
 		if err != nil {
 			return nil, err
 		}
-		m = m.WithStrides(st)
+		input = input.WithStrides(st)
 	}
-	out, err := tensor.NewTypeFormat(m.DType, m.Shape, m.SuggestMemoryFormat(false))
-	return c.One(out), err
+	out, err := tensor.NewTypeFormat(input.DType, input.Shape, input.SuggestMemoryFormat(false))
+	return call.One(out), err
 }
 
 type instanceNormAttrs struct {
@@ -162,16 +160,16 @@ var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 	Facts: graph.Facts{AnyOrder: true, Each: graph.Each{Simple: 2.5}},
 	Lowerings: graph.Lowerings{
 		Rows: instanceNormRows,
-		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			a := kit.Attrs[instanceNormAttrs](c)
-			if k, err := compileSuitedRows(c, instanceNormRows); k != nil || err != nil {
+		Compile: func(call *graph.Call) (*graph.Kernel, error) {
+			a := kit.Attrs[instanceNormAttrs](call)
+			if k, err := compileSuitedRows(call, instanceNormRows); k != nil || err != nil {
 				return k, err
 			}
-			s := &channelNorm{groups: c.Meta(0).Shape[1], eps: a.Eps}
+			s := &channelNorm{groups: call.Meta(0).Shape[1], eps: a.Eps}
 			if !a.UseInputStats {
 				s.meanOperand, s.varianceOperand = 3, 4
 			}
-			return s.compile(c)
+			return s.compile(call)
 		},
 	},
 })
@@ -186,34 +184,34 @@ func instanceNormRows(c *graph.Call) (*graph.Rows, error) {
 	return sampleNormRows(c, 0, c.Meta(0).Shape[1], a.Eps)
 }
 
-func inferInstanceNorm(c *graph.Call) ([]graph.Result, error) {
-	a, m := kit.Attrs[instanceNormAttrs](c), c.Type(0)
-	if !a.UseInputStats && !(c.Has(3) && c.Has(4)) {
+func inferInstanceNorm(call *graph.Call) ([]graph.Result, error) {
+	attrs, input := kit.Attrs[instanceNormAttrs](call), call.Type(0)
+	if !attrs.UseInputStats && !(call.Has(3) && call.Has(4)) {
 		return nil, errors.New("Expected running_mean and running_var to be defined when use_input_stats is false")
 	}
-	if m.Rank() < 2 {
-		return nil, fmt.Errorf("Expected input to have 2 or more dimensions, got %d", m.Rank())
+	if input.Rank() < 2 {
+		return nil, fmt.Errorf("Expected input to have 2 or more dimensions, got %d", input.Rank())
 	}
-	if !kit.IsEmpty(m) {
-		if err := checkFeatures(c, m.Shape[1], a.UseInputStats); err != nil {
+	if !kit.IsEmpty(input) {
+		if err := checkFeatures(call, input.Shape[1], attrs.UseInputStats); err != nil {
 			return nil, err
 		}
-		if !m.DType.IsFloat() {
-			return nil, kit.NotImplementedBy("batch_norm", m.DType)
+		if !input.DType.IsFloat() {
+			return nil, kit.NotImplementedBy("batch_norm", input.DType)
 		}
-		if err := batchNormDTypes(c); err != nil {
+		if err := batchNormDTypes(call); err != nil {
 			return nil, err
 		}
-		return c.One(m.RowMajor()), nil
+		return call.One(input.RowMajor()), nil
 	}
-	return emptyInstanceNorm(c)
+	return emptyInstanceNorm(call)
 }
 
 // emptyInstanceNorm infers the result for no elements. PyTorch then computes a batch_norm of a single sample that has
 // the channels of all samples, with weight and bias repeated for each sample.
-func emptyInstanceNorm(c *graph.Call) ([]graph.Result, error) {
-	m := c.Type(0)
-	if (c.Has(1) || c.Has(2)) && kit.SizeIs(m.Shape[0], 0) {
+func emptyInstanceNorm(call *graph.Call) ([]graph.Result, error) {
+	m := call.Type(0)
+	if (call.Has(1) || call.Has(2)) && kit.SizeIs(m.Shape[0], 0) {
 		return nil, errors.New("select(): index 0 out of range for tensor of size [0] at dimension 0")
 	}
 	oneSample, err := m.View(append([]sym.Int{sym.Of(1), m.Shape[0].Mul(m.Shape[1])}, m.Shape[2:]...))
@@ -221,9 +219,9 @@ func emptyInstanceNorm(c *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	oneSample.Offset = sym.Int{}
-	if oneSample, err = emptyBatchNormType(c, oneSample); err != nil {
+	if oneSample, err = emptyBatchNormType(call, oneSample); err != nil {
 		return nil, err
 	}
 	out, err := oneSample.View(m.Shape)
-	return c.One(out), err
+	return call.One(out), err
 }

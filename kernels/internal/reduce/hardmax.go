@@ -34,21 +34,21 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 			return c.One(m.RowMajor()), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			x := in[0]
-			out := tensor.Zeros(x.DType, x.Shape...)
-			if x.Rank() == 0 {
+			input := in[0]
+			out := tensor.Zeros(input.DType, input.Shape...)
+			if input.Rank() == 0 {
 				out.Set(tensor.IntScalar(1))
 				return []*tensor.Tensor{out}, nil
 			}
-			d, err := tensor.WrapDim(kit.Attrs[hardmaxAttrs](c).Dim, x.Rank())
-			line := make([]tensor.Scalar, x.Shape[d])
-			kit.EachIndex(x.Shape, func(index []int) {
+			d, err := tensor.WrapDim(kit.Attrs[hardmaxAttrs](c).Dim, input.Rank())
+			line := make([]tensor.Scalar, input.Shape[d])
+			kit.EachIndex(input.Shape, func(index []int) {
 				if index[d] > 0 {
 					return
 				}
 				for i := range line {
 					index[d] = i
-					line[i] = tensor.FloatScalar(x.At(index...).Float())
+					line[i] = tensor.FloatScalar(input.At(index...).Float())
 				}
 				index[d] = refBest(line, true)
 				out.Set(tensor.IntScalar(1), index...)
@@ -79,45 +79,45 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 
 // hardmaxRows returns the expression over rows. It finds the position of the first greatest element as [bestRow] does,
 // and compares each position with this position.
-func hardmaxRows(c *graph.Call) (*graph.Rows, error) {
-	dim, err := tensor.WrapDim(kit.Attrs[hardmaxAttrs](c).Dim, c.Meta(0).Rank())
+func hardmaxRows(call *graph.Call) (*graph.Rows, error) {
+	dim, err := tensor.WrapDim(kit.Attrs[hardmaxAttrs](call).Dim, call.Meta(0).Rank())
 	if err != nil {
 		return nil, err
 	}
-	d := c.Meta(0).DType
+	d := call.Meta(0).DType
 	b := expr.NewBuilder(d)
 	x := folds.Operand(b, 0, d).Re
 	position := b.Position()
 	isFirst := b.Do(expr.Eq, position, firstWhere(b, isBest(b, x, b.Reduce(expr.Max, x)), position))
 	y := b.Do(expr.Select, isFirst, b.Const(b.DType(x), 1), b.Const(b.DType(x), 0))
-	return singleResultRows(b, lineMask(c.Meta(0).Rank(), dim), []int{0}, y, d)
+	return singleResultRows(b, lineMask(call.Meta(0).Rank(), dim), []int{0}, y, d)
 }
 
 // compileHardmax returns a kernel that finds the positions of the greatest elements of all lines before it writes the
 // result.
 func compileHardmax(c *graph.Call, dim int) (*graph.Kernel, error) {
-	m, d := c.Meta(0), c.Out[0].DType
+	m, dtype := c.Meta(0), c.Out[0].DType
 	if m.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	x, n, shape := copies.NewKernelBuilder(c), kit.SizeOf(m, dim), slices.Clone(m.Shape)
+	builder, n, shape := copies.NewKernelBuilder(c), kit.SizeOf(m, dim), slices.Clone(m.Shape)
 	if m.Rank() > 0 {
 		shape[dim] = 1
 	}
-	positions, one := x.Temp(tensor.Int64, shape...), tensor.Zeros(d)
+	positions, one := builder.Temp(tensor.Int64, shape...), tensor.Zeros(dtype)
 	one.Set(tensor.IntScalar(1))
-	x.AddCall(Argmax, graph.Attrs{"dim": dim, "keepdim": true}, []kit.Buffer{positions}, x.In(0))
+	builder.AddCall(Argmax, graph.Attrs{"dim": dim, "keepdim": true}, []kit.Buffer{positions}, builder.In(0))
 	inner := tensor.Numel(m.Shape[min(dim+1, m.Rank()):])
-	x.AddPhases(0, 0, []kit.Buffer{x.Result(0, d), positions, kit.DataBuffer(one)},
+	builder.AddPhases(0, 0, []kit.Buffer{builder.Result(0, dtype), positions, kit.DataBuffer(one)},
 		copies.ChunkedPhase(m.Numel()/(n*inner), n*inner, func(m *graph.Mem, begin, end int) error {
 			for u := begin; u < end; u++ {
-				y := kit.PlaneOf[byte](m.Ptrs[0], u, n*inner*d.Size())
+				y := kit.PlaneOf[byte](m.Ptrs[0], u, n*inner*dtype.Size())
 				kit.Blocks(m.Context, len(y), func(from, to int) { clear(y[from:to]) })
 				for i, p := range kit.PlaneOf[int64](m.Ptrs[1], u, inner) {
-					copy(y[(int(p)*inner+i)*d.Size():], unsafe.Slice((*byte)(m.Ptrs[2]), d.Size()))
+					copy(y[(int(p)*inner+i)*dtype.Size():], unsafe.Slice((*byte)(m.Ptrs[2]), dtype.Size()))
 				}
 			}
 			return nil
 		}))
-	return x.Kernel()
+	return builder.Kernel()
 }

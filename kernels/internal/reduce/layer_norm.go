@@ -57,31 +57,31 @@ var LayerNorm = kit.Define[layerNormAttrs](graph.Op{
 	},
 })
 
-func inferLayerNorm(c *graph.Call) ([]graph.Result, error) {
-	shape, m := kit.Attrs[layerNormAttrs](c).NormalizedShape, c.Type(0)
+func inferLayerNorm(call *graph.Call) ([]graph.Result, error) {
+	shape, input := kit.Attrs[layerNormAttrs](call).NormalizedShape, call.Type(0)
 	if len(shape) == 0 {
 		return nil, fmt.Errorf("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one " +
 			"element, but got normalized_shape = []")
 	}
 	for i, name := range []string{"weight", "bias"} {
-		if p := c.Type(i + 1); c.Has(i+1) && !tensor.SameSizes(p.Shape, shape) {
+		if p := call.Type(i + 1); call.Has(i+1) && !tensor.SameSizes(p.Shape, shape) {
 			return nil, fmt.Errorf("Expected %s to be of same shape as normalized_shape, but got %s of shape %s and "+
 				"normalized_shape = %s",
 				name, name, tensor.Sizes(p.Shape), tensor.Sizes(shape))
 		}
 	}
-	if first := m.Rank() - len(shape); first < 0 || !tensor.SameSizes(m.Shape[first:], shape) {
+	if first := input.Rank() - len(shape); first < 0 || !tensor.SameSizes(input.Shape[first:], shape) {
 		list := tensor.Sizes(shape)
 		return nil, fmt.Errorf("Given normalized_shape=%s, expected input with shape [*, %s, but got input of size%s", list,
-			list[1:], tensor.Sizes(m.Shape))
+			list[1:], tensor.Sizes(input.Shape))
 	}
-	if !m.DType.IsFloat() {
-		return nil, kit.NotImplementedBy("LayerNormKernelImpl", m.DType)
+	if !input.DType.IsFloat() {
+		return nil, kit.NotImplementedBy("LayerNormKernelImpl", input.DType)
 	}
-	if err := normDTypes(c, 1, 2); err != nil {
+	if err := normDTypes(call, 1, 2); err != nil {
 		return nil, err
 	}
-	return c.One(m.RowMajor()), nil
+	return call.One(input.RowMajor()), nil
 }
 
 // layerNormRows returns the expression over rows. Mean and variance are computed in float64.

@@ -133,7 +133,7 @@ func (o lineOp) work(c *graph.Call, order lineOrder, w graph.Walk, e fusion.Effo
 		if order == lineColumns {
 			rows /= float64(max(1, min(run.N, columnLanes)))
 		}
-		e.Do(&work, n, rows)
+		e.AddTo(&work, n, rows)
 	} else {
 		work.Do(graph.GoSimple, n*o.elementCost.Simple)
 		work.Do(graph.GoFunction, n*o.elementCost.Function)

@@ -42,17 +42,17 @@ func (v variance) fold() *iter.Fold {
 }
 
 // row returns the computation as an expression over a row.
-func (v variance) row(b *expr.Builder, x folds.Number) []folds.Number {
+func (v variance) row(builder *expr.Builder, x folds.Number) []folds.Number {
 	n := float64(kit.KnownSize(v.n))
-	y, mean := varRow(b, x.Re, n, v.divisor())
+	y, mean := varRow(builder, x.Re, n, v.divisor())
 	mu := folds.Real(mean)
 	if x.Im != expr.None {
 		var imag expr.Value
-		imag, mu.Im = varRow(b, x.Im, n, v.divisor())
-		y = b.Do(expr.Add, y, imag)
+		imag, mu.Im = varRow(builder, x.Im, n, v.divisor())
+		y = builder.Do(expr.Add, y, imag)
 	}
 	if v.returnsStd {
-		y = b.Do(expr.Sqrt, y)
+		y = builder.Do(expr.Sqrt, y)
 	}
 	if !v.returnsMean {
 		return []folds.Number{folds.Real(y)}

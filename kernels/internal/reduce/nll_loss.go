@@ -69,16 +69,16 @@ func nllLossOp(attrs *graph.Schema, name, doc string, isCrossEntropy bool,
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc,
 			Params: []graph.Param{kit.Self, {Name: "target", Below: classesOfSelf}, kit.OptWeight},
-			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				l, err := lossOf(c)
+			Infer: func(call *graph.Call) ([]graph.Result, error) {
+				l, err := lossOf(call)
 				if err != nil {
 					return nil, err
 				}
-				d, err := l.dtype(c)
+				d, err := l.dtype(call)
 				if err != nil || l.reduction != 0 {
-					return c.One(tensor.NewType(d)), err
+					return call.One(tensor.NewType(d)), err
 				}
-				return c.One(tensor.NewType(d, targetSizes(c.Type(0))...)), nil
+				return call.One(tensor.NewType(d, targetSizes(call.Type(0))...)), nil
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				l, err := lossOf(c)
@@ -124,56 +124,57 @@ func targetSizes(m tensor.Type) []sym.Int {
 // dtype returns the dtype of the result: the dtype of self. If targets are probabilities, it is promoted with the
 // dtypes of targets and weights.
 func (l *nllLoss) dtype(c *graph.Call) (tensor.DType, error) {
-	d := c.Type(0).DType
+	dtype := c.Type(0).DType
 	if !l.hasProbabilities {
-		return d, nil
+		return dtype, nil
 	}
 	var err error
 	for i := 1; i < len(c.In) && err == nil; i++ {
 		if c.Has(i) {
-			d, err = tensor.Promote(d, c.Type(i).DType)
+			dtype, err = tensor.Promote(dtype, c.Type(i).DType)
 		}
 	}
-	return d, err
+	return dtype, err
 }
 
 // check checks a call and records its known sizes.
-func (l *nllLoss) check(c *graph.Call) error {
-	m, t, w := c.Type(0), c.Type(1), c.Type(2)
+func (l *nllLoss) check(call *graph.Call) error {
+	self, target, weight := call.Type(0), call.Type(1), call.Type(2)
 	if l.reduction < 0 || l.reduction > 2 {
 		return fmt.Errorf("%d is not a valid value for reduction", l.reduction)
 	}
-	if m.Rank() == 0 {
+	if self.Rank() == 0 {
 		return errors.New("input tensor should be 1D or 2D")
 	}
-	classes := m.Shape[min(1, m.Rank()-1)]
+	classes := self.Shape[min(1, self.Rank()-1)]
 	l.samples, l.classes, l.targetsPerSample = 1, kit.KnownSize(classes), 1
-	if m.Rank() > 1 {
-		l.samples, l.targetsPerSample = kit.KnownSize(m.Shape[0]), kit.KnownSize(tensor.Product(m.Shape[2:]))
+	if self.Rank() > 1 {
+		l.samples, l.targetsPerSample = kit.KnownSize(self.Shape[0]), kit.KnownSize(tensor.Product(self.Shape[2:]))
 	}
 	if l.smoothing > 1 {
 		return fmt.Errorf("label_smoothing must be between 0.0 and 1.0. Got: %g", l.smoothing)
 	}
 	switch {
-	case l.hasProbabilities && !t.DType.IsFloat():
-		return fmt.Errorf("Expected floating point type for target with class probabilities, got %s", t.DType.TorchName())
+	case l.hasProbabilities && !target.DType.IsFloat():
+		return fmt.Errorf("Expected floating point type for target with class probabilities, got %s",
+			target.DType.TorchName())
 	case l.hasProbabilities && l.ignoreIndex >= 0:
 		return errors.New("ignore_index is not supported for floating point target")
 	case !l.hasProbabilities:
-		if err := checkTargets(m, t); err != nil {
+		if err := checkTargets(self, target); err != nil {
 			return err
 		}
 	}
 	switch {
-	case c.Has(2) && (w.Rank() != 1 || w.Shape[0].Ne(classes).Holds()):
+	case call.Has(2) && (weight.Rank() != 1 || weight.Shape[0].Ne(classes).Holds()):
 		return fmt.Errorf("weight tensor should be defined either for all %v classes or no classes but got weight tensor "+
-			"of shape: %s", classes, tensor.Sizes(w.Shape))
-	case !m.DType.IsFloat():
-		return kit.NotImplementedBy("nll_loss_out_frame", m.DType)
-	case !l.hasProbabilities && t.DType != tensor.Int64:
-		return fmt.Errorf("expected scalar type Long but found %s", t.DType.TorchName())
-	case c.Has(2) && (!l.hasProbabilities && w.DType != m.DType || !w.DType.IsFloat()):
-		return fmt.Errorf("expected scalar type %s but found %s", m.DType.TorchName(), w.DType.TorchName())
+			"of shape: %s", classes, tensor.Sizes(weight.Shape))
+	case !self.DType.IsFloat():
+		return kit.NotImplementedBy("nll_loss_out_frame", self.DType)
+	case !l.hasProbabilities && target.DType != tensor.Int64:
+		return fmt.Errorf("expected scalar type Long but found %s", target.DType.TorchName())
+	case call.Has(2) && (!l.hasProbabilities && weight.DType != self.DType || !weight.DType.IsFloat()):
+		return fmt.Errorf("expected scalar type %s but found %s", self.DType.TorchName(), weight.DType.TorchName())
 	}
 	return nil
 }
@@ -245,25 +246,25 @@ func (l *lossData[T]) sumClasses(base int, share, sharePerClass T) T {
 }
 
 func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kernel, error) {
-	d, n := tensor.DTypeOf[T](), l.samples*l.targetsPerSample
-	x := copies.NewKernelBuilder(c)
-	ins := append(x.Operands(d), kit.Buffer{})
+	dtype, n := tensor.DTypeOf[T](), l.samples*l.targetsPerSample
+	builder := copies.NewKernelBuilder(c)
+	ins := append(builder.Operands(dtype), kit.Buffer{})
 	logs := ins[0]
 	if l.isCrossEntropy && logs.Meta.Numel() > 0 {
-		logs = x.Temp(d, ins[0].Meta.Shape...)
-		x.AddCall(LogSoftmax, graph.Attrs{"dim": min(1, logs.Meta.Rank()-1)}, []kit.Buffer{logs}, ins[0])
+		logs = builder.Temp(dtype, ins[0].Meta.Shape...)
+		builder.AddCall(LogSoftmax, graph.Attrs{"dim": min(1, logs.Meta.Rank()-1)}, []kit.Buffer{logs}, ins[0])
 	}
 	chunks := kit.DivUp(n, machine.FunctionGrain)
-	out, sums := x.Result(0, d), x.Temp(tensor.Float64, chunks, 2)
-	// m.Ptrs has these buffers in order. A chunk stores the sum of its losses and the sum of their weights in sums.
-	x.AddPhases(0, 0, []kit.Buffer{out, sums, logs, ins[1], ins[2]},
-		graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
-			data := &lossData[T]{nllLoss: l, elements: kit.ElementsOf[T](m.Ptrs[2], n*l.classes),
-				classWeights: kit.ElementsOf[T](m.Ptrs[4], l.classes)}
+	out, sums := builder.Result(0, dtype), builder.Temp(tensor.Float64, chunks, 2)
+	// mem.Ptrs has these buffers in order. A chunk stores the sum of its losses and the sum of their weights in sums.
+	builder.AddPhases(0, 0, []kit.Buffer{out, sums, logs, ins[1], ins[2]},
+		graph.Phase{Chunks: chunks, Run: func(mem *graph.Mem, chunk int) error {
+			data := &lossData[T]{nllLoss: l, elements: kit.ElementsOf[T](mem.Ptrs[2], n*l.classes),
+				classWeights: kit.ElementsOf[T](mem.Ptrs[4], l.classes)}
 			if l.hasProbabilities {
-				data.probs = kit.ElementsOf[T](m.Ptrs[3], n*l.classes)
+				data.probs = kit.ElementsOf[T](mem.Ptrs[3], n*l.classes)
 			} else {
-				data.target = kit.ElementsOf[int64](m.Ptrs[3], n)
+				data.target = kit.ElementsOf[int64](mem.Ptrs[3], n)
 			}
 			loss, weightSum := 0.0, 0.0
 			for i := chunk * machine.FunctionGrain; i < min(n, (chunk+1)*machine.FunctionGrain); i++ {
@@ -272,15 +273,15 @@ func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kern
 					return err
 				}
 				if l.reduction == 0 {
-					kit.ElementsOf[T](m.Ptrs[0], n)[i] = targetLoss
+					kit.ElementsOf[T](mem.Ptrs[0], n)[i] = targetLoss
 				}
 				loss, weightSum = loss+float64(targetLoss), weightSum+float64(weight)
 			}
-			*(*[2]float64)(kit.AddressOf[[2]float64](m.Ptrs[1], chunk)) = [2]float64{loss, weightSum}
+			*(*[2]float64)(kit.AddressOf[[2]float64](mem.Ptrs[1], chunk)) = [2]float64{loss, weightSum}
 			return nil
 		}})
 	if l.reduction != 0 {
-		x.AddPhases(0, 0, []kit.Buffer{out, sums}, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
+		builder.AddPhases(0, 0, []kit.Buffer{out, sums}, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
 			loss, weightSum := 0.0, 0.0
 			for _, s := range kit.ElementsOf[[2]float64](m.Ptrs[1], chunks) {
 				loss, weightSum = loss+s[0], weightSum+s[1]
@@ -292,22 +293,23 @@ func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kern
 			return nil
 		}})
 	}
-	return x.Kernel()
+	return builder.Kernel()
 }
 
-func (l *nllLoss) ref(d tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	x, t := in[0], in[1]
+func (l *nllLoss) ref(dtype tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	input, target := in[0], in[1]
 	if l.isCrossEntropy {
-		x = softmaxReference(x.CopyTo(tensor.New(tensor.Float64, x.Shape...)), min(1, x.Rank()-1), tensor.Float64, true)
+		input = softmaxReference(input.CopyTo(tensor.New(tensor.Float64, input.Shape...)), min(1, input.Rank()-1),
+			tensor.Float64, true)
 	}
-	losses := tensor.Zeros(d, kit.KnownSizes(targetSizes(x.Meta.Type()))...)
+	losses := tensor.Zeros(dtype, kit.KnownSizes(targetSizes(input.Meta.Type()))...)
 	loss, weightSum := 0.0, 0.0
 	var err error
 	kit.EachIndex(losses.Shape, func(index []int) {
 		// The class of the target is -1 if targets are probabilities. Smoothing adds the share to each class.
 		targetClass, sharePerClass, targetLoss := -1, l.smoothing/float64(l.classes), 0.0
 		if !l.hasProbabilities {
-			if targetClass = int(t.At(index...).Int()); targetClass == l.ignoreIndex {
+			if targetClass = int(target.At(index...).Int()); targetClass == l.ignoreIndex {
 				return
 			}
 			if targetClass < 0 || targetClass >= l.classes {
@@ -317,7 +319,7 @@ func (l *nllLoss) ref(d tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor, er
 		}
 		for class := range l.classes {
 			at, weight := []int{class}, 1.0
-			if x.Rank() > 1 {
+			if input.Rank() > 1 {
 				at = append([]int{index[0], class}, index[1:]...)
 			}
 			if len(in) > 2 && in[2] != nil {
@@ -325,13 +327,13 @@ func (l *nllLoss) ref(d tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor, er
 			}
 			prob := 0.0
 			if l.hasProbabilities {
-				prob = t.At(at...).Float()
+				prob = target.At(at...).Float()
 			} else if class == targetClass {
 				prob = 1
 				weightSum += weight
 			}
 			if prob = float64(prob*(1-l.smoothing)) + sharePerClass; l.hasProbabilities || prob != 0 {
-				targetLoss -= float64(x.At(at...).Float() * prob * weight)
+				targetLoss -= float64(input.At(at...).Float() * prob * weight)
 			}
 		}
 		if l.hasProbabilities {
@@ -348,7 +350,7 @@ func (l *nllLoss) ref(d tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor, er
 			loss = math.NaN()
 		}
 	}
-	out := tensor.Zeros(d)
+	out := tensor.Zeros(dtype)
 	out.Set(tensor.FloatScalar(loss))
 	return []*tensor.Tensor{out}, err
 }

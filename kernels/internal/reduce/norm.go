@@ -41,20 +41,20 @@ var Norm = folds.Define(graph.SchemaOf[normAttrs](), graph.Op{
 	Facts: graph.Facts{Each: graph.Each{Simple: 2}},
 }, func(c *graph.Call) (folds.Spec, error) {
 	a, m := kit.Attrs[normAttrs](c), c.Type(0)
-	d := m.DType
+	dtype := m.DType
 	if a.DType != tensor.Invalid {
-		d = a.DType
+		dtype = a.DType
 	}
-	if !d.IsFloat() && !d.IsComplex() {
+	if !dtype.IsFloat() && !dtype.IsComplex() {
 		return folds.Spec{}, fmt.Errorf("norm(): input dtype should be either floating point or complex. Got %s instead.",
-			d.TorchName())
+			dtype.TorchName())
 	}
 	mask, err := rule.ReduceMask(a.Dim, m.Rank())
 	p := a.P.Float()
 	if kit.IsEmpty(m) {
 		p = 0 // without elements, norms of all orders are 0
 	}
-	return normSpec(d, mask, a.Keepdim, p), err
+	return normSpec(dtype, mask, a.Keepdim, p), err
 })
 
 // VectorNorm is linalg.vector_norm.
@@ -67,7 +67,7 @@ var VectorNorm = folds.Define(graph.SchemaOf[vectorNormAttrs](), graph.Op{
 	Facts: graph.Facts{Each: graph.Each{Simple: 2}},
 }, func(c *graph.Call) (folds.Spec, error) {
 	a, m := kit.Attrs[vectorNormAttrs](c), c.Type(0)
-	d, err := vectorNormDType(m.DType, a.DType)
+	dtype, err := vectorNormDType(m.DType, a.DType)
 	if err != nil {
 		return folds.Spec{}, err
 	}
@@ -78,7 +78,7 @@ var VectorNorm = folds.Define(graph.SchemaOf[vectorNormAttrs](), graph.Op{
 		return folds.Spec{}, err
 	}
 	mask, err := rule.ReduceMask(a.Dim, m.Rank())
-	return normSpec(d, mask, a.Keepdim, a.Ord.Float()), err
+	return normSpec(dtype, mask, a.Keepdim, a.Ord.Float()), err
 })
 
 func vectorNormDType(in, given tensor.DType) (tensor.DType, error) {
@@ -105,7 +105,7 @@ func vectorNormDType(in, given tensor.DType) (tensor.DType, error) {
 }
 
 // emptyNorm rejects norms that are undefined for no elements.
-func emptyNorm(m tensor.Type, dims []int, ord tensor.Scalar) error {
+func emptyNorm(self tensor.Type, dims []int, ord tensor.Scalar) error {
 	p := fmt.Sprint(ord.Float())
 	if math.IsInf(ord.Float(), 0) {
 		p = map[bool]string{true: "inf", false: "-inf"}[ord.Float() > 0]
@@ -115,11 +115,11 @@ func emptyNorm(m tensor.Type, dims []int, ord tensor.Scalar) error {
 			"have an identity", p)
 	}
 	for _, d := range dims {
-		w, err := tensor.WrapDim(d, m.Rank())
+		w, err := tensor.WrapDim(d, self.Rank())
 		if err != nil {
 			return err
 		}
-		if kit.SizeIs(m.Shape[w], 0) {
+		if kit.SizeIs(self.Shape[w], 0) {
 			// PyTorch's message lacks this blank too.
 			return fmt.Errorf("linalg.vector_norm cannot compute the %s norm on the dimension %dbecause this dimension is "+
 				"empty and the operation does not have an identity", p, d)
@@ -158,23 +158,24 @@ func normSpec(d tensor.DType, mask []bool, keepdim bool, p float64) folds.Spec {
 }
 
 // normRow returns the norm of a row of real or complex numbers as an expression in float64.
-func normRow(b *expr.Builder, x folds.Number, p float64) []folds.Number {
+func normRow(builder *expr.Builder, x folds.Number, p float64) []folds.Number {
 	const f64 = tensor.Float64
-	zero := b.Const(f64, 0)
+	zero := builder.Const(f64, 0)
 	var v expr.Value
-	switch r := magnitude(b, x); {
+	switch r := magnitude(builder, x); {
 	case p == 2:
-		v = b.Do(expr.Sqrt, folds.Total(b, b.Do(expr.Mul, r, r)))
+		v = builder.Do(expr.Sqrt, folds.Total(builder, builder.Do(expr.Mul, r, r)))
 	case p == 1:
-		v = folds.Total(b, r)
+		v = folds.Total(builder, r)
 	case p == 0:
-		v = folds.Total(b, b.Do(expr.Select, b.Do(expr.Ne, r, zero), b.Const(f64, 1), zero))
+		v = folds.Total(builder, builder.Do(expr.Select, builder.Do(expr.Ne, r, zero), builder.Const(f64, 1), zero))
 	case math.IsInf(p, 1):
-		v = b.Do(expr.Max, b.Reduce(expr.Max, r), zero)
+		v = builder.Do(expr.Max, builder.Reduce(expr.Max, r), zero)
 	case math.IsInf(p, -1):
-		v = b.Reduce(expr.Min, r)
+		v = builder.Reduce(expr.Min, r)
 	default:
-		v = b.Do(expr.Pow, folds.Total(b, b.Do(expr.Pow, r, b.Const(f64, p))), b.Const(f64, 1/p))
+		v = builder.Do(expr.Pow, folds.Total(builder, builder.Do(expr.Pow, r, builder.Const(f64, p))),
+			builder.Const(f64, 1/p))
 	}
 	return []folds.Number{folds.Real(v)}
 }
@@ -183,18 +184,18 @@ func normRow(b *expr.Builder, x folds.Number, p float64) []folds.Number {
 var hypotenuse = kit.Formula("hypot(x, y)", "x", "y")
 
 // magnitude returns the absolute value of a number in float64.
-func magnitude(b *expr.Builder, x folds.Number) expr.Value {
+func magnitude(builder *expr.Builder, x folds.Number) expr.Value {
 	const f64 = tensor.Float64
-	re := folds.InFloat64(b, x.Re)
+	re := folds.InFloat64(builder, x.Re)
 	if x.Im == expr.None {
-		return b.Do(expr.Abs, re)
+		return builder.Do(expr.Abs, re)
 	}
-	im := folds.InFloat64(b, x.Im)
+	im := folds.InFloat64(builder, x.Im)
 	c, err := hypotenuse.Code([]tensor.DType{f64, f64}, expr.Typing{})
 	if err != nil {
-		return b.Fail(err)
+		return builder.Fail(err)
 	}
-	return b.Inline(c, func(operand, _ int) expr.Value { return [...]expr.Value{re, im}[operand] })[0].Re
+	return builder.Inline(c, func(operand, _ int) expr.Value { return [...]expr.Value{re, im}[operand] })[0].Re
 }
 
 // norm2Fold returns the fold that computes the norm of order 2 of real numbers. It returns nil for complex numbers and

@@ -14,23 +14,23 @@ import (
 
 // normDTypes checks the dtypes of parameters. All parameters must have the dtype of the operand. For a 16-bit operand,
 // all parameters may also be float32.
-func normDTypes(c *graph.Call, params ...int) error {
-	d, first := c.Type(0).DType, tensor.Invalid
+func normDTypes(call *graph.Call, params ...int) error {
+	dtype, first := call.Type(0).DType, tensor.Invalid
 	for _, i := range params {
-		if p := c.Type(i).DType; c.Has(i) && (first == tensor.Invalid || p == d) {
+		if p := call.Type(i).DType; call.Has(i) && (first == tensor.Invalid || p == dtype) {
 			first = p
-			if p == d {
+			if p == dtype {
 				break
 			}
 		}
 	}
-	want := d
-	if d.IsReducedFloat() && first == tensor.Float32 {
+	want := dtype
+	if dtype.IsReducedFloat() && first == tensor.Float32 {
 		want = first
 	}
 	for _, i := range params {
-		if c.Has(i) && c.Type(i).DType != want {
-			return fmt.Errorf("expected scalar type %s but found %s", d.TorchName(), c.Type(i).DType.TorchName())
+		if call.Has(i) && call.Type(i).DType != want {
+			return fmt.Errorf("expected scalar type %s but found %s", dtype.TorchName(), call.Type(i).DType.TorchName())
 		}
 	}
 	return nil
@@ -88,23 +88,23 @@ func checkFeatures(c *graph.Call, features sym.Int, training bool) error {
 }
 
 // batchNormDTypes makes the checks of PyTorch's check_mixed_data_type and of its kernels.
-func batchNormDTypes(c *graph.Call) error {
-	d := c.Type(0).DType
+func batchNormDTypes(call *graph.Call) error {
+	dtype := call.Type(0).DType
 	first := tensor.Invalid
 	for i := 4; i > 0; i-- {
-		if c.Has(i) {
-			first = c.Type(i).DType
+		if call.Has(i) {
+			first = call.Type(i).DType
 		}
 	}
-	if first == tensor.Invalid || first == d {
-		return normDTypes(c, 1, 2, 3, 4)
+	if first == tensor.Invalid || first == dtype {
+		return normDTypes(call, 1, 2, 3, 4)
 	}
 	for i := 1; i < 5; i++ {
-		if c.Has(i) && c.Type(i).DType != tensor.Float32 {
+		if call.Has(i) && call.Type(i).DType != tensor.Float32 {
 			return errors.New("mixed dtype (CPU): expect parameter to have scalar type of Float")
 		}
 	}
-	if !d.IsReducedFloat() {
+	if !dtype.IsReducedFloat() {
 		return errors.New("mixed dtype (CPU): expect input to have scalar type of BFloat16")
 	}
 	return nil
@@ -112,28 +112,28 @@ func batchNormDTypes(c *graph.Call) error {
 
 // emptyBatchNormType returns the type of the result for an input without elements. PyTorch clones the input, multiplies
 // it by the first element of weight, adds the first element of bias, and ignores the other operands.
-func emptyBatchNormType(c *graph.Call, m tensor.Type) (tensor.Type, error) {
-	m.Offset = sym.Int{}
-	if !m.IsNonOverlappingAndDense() {
-		m.Strides = tensor.DenseStridesOf(m.Shape, m.Strides)
+func emptyBatchNormType(call *graph.Call, input tensor.Type) (tensor.Type, error) {
+	input.Offset = sym.Int{}
+	if !input.IsNonOverlappingAndDense() {
+		input.Strides = tensor.DenseStridesOf(input.Shape, input.Strides)
 	}
 	for i := 1; i < 3; i++ {
-		if !c.Has(i) {
+		if !call.Has(i) {
 			continue
 		}
-		p := c.Type(i)
+		p := call.Type(i)
 		if p.Rank() == 0 {
-			return m, errors.New("select() cannot be applied to a 0-dim tensor.")
+			return input, errors.New("select() cannot be applied to a 0-dim tensor.")
 		}
 		if kit.SizeIs(p.Shape[0], 0) {
-			return m, errors.New("select(): index 0 out of range for tensor of size " + tensor.Sizes(p.Shape) +
+			return input, errors.New("select(): index 0 out of range for tensor of size " + tensor.Sizes(p.Shape) +
 				" at dimension 0")
 		}
-		r, err := rule.Binary(rule.Undefined(), rule.OfType(m), rule.OfType(tensor.NewType(p.DType))).Rule()
+		r, err := rule.Binary(rule.Undefined(), rule.OfType(input), rule.OfType(tensor.NewType(p.DType))).Rule()
 		if err != nil {
-			return m, err
+			return input, err
 		}
-		m = r.Type(0)
+		input = r.Type(0)
 	}
-	return m, nil
+	return input, nil
 }

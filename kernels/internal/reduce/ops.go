@@ -41,7 +41,7 @@ func Ops() []*graph.Op {
 		Cumsum, Cumprod,
 		Amax, Amin,
 		GroupNorm, InstanceNorm,
-		Hardmax,
+		Hardmax, PairwiseProbabilities,
 		LayerNorm,
 		Logsumexp,
 		NllLoss, CrossEntropyLoss,

@@ -23,11 +23,11 @@ var Prod = folds.Define(graph.SchemaOf[prodAttrs](), graph.Op{Semantics: graph.S
 }}, func(c *graph.Call) (folds.Spec, error) {
 	a, t := kit.Attrs[prodAttrs](c), c.Type(0)
 	mask, err := folds.MaskOfDim(a.Dim, t.Rank())
-	d := folds.SumDType(t.DType, a.DType)
-	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d},
+	dtype := folds.SumDType(t.DType, a.DType)
+	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: dtype, Outs: []tensor.DType{dtype},
 		Computation: func() folds.Computation {
-			return folds.Computation{Fold: func() *iter.Fold { return prodFold(d) },
-				Row: func(b *expr.Builder, x folds.Number) []folds.Number { return prodRowOf(b, d, x) },
+			return folds.Computation{Fold: func() *iter.Fold { return prodFold(dtype) },
+				Row: func(b *expr.Builder, x folds.Number) []folds.Number { return prodRowOf(b, dtype, x) },
 				Ref: func(x []tensor.Scalar) []tensor.Scalar {
 					i, z := int64(1), complex128(1)
 					f := 1.0
@@ -37,9 +37,9 @@ var Prod = folds.Define(graph.SchemaOf[prodAttrs](), graph.Op{Semantics: graph.S
 						z = kit.MulComplex(z, v.Complex())
 					}
 					switch {
-					case d.IsIntegral(true):
+					case dtype.IsIntegral(true):
 						return []tensor.Scalar{tensor.IntScalar(i)}
-					case d.IsComplex():
+					case dtype.IsComplex():
 						return []tensor.Scalar{tensor.ComplexScalar(z)}
 					}
 					return []tensor.Scalar{tensor.FloatScalar(f)}

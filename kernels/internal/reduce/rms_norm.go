@@ -34,8 +34,8 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 		Doc: "Divides the input by the root of the mean of squares over its last dimensions, and scales by weight. The " +
 			"result is row-major.",
 		Params: []graph.Param{kit.Input, kit.OptWeight},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			shape, m := kit.Attrs[rmsNormAttrs](c).NormalizedShape, c.Type(0)
+		Infer: func(call *graph.Call) ([]graph.Result, error) {
+			shape, m := kit.Attrs[rmsNormAttrs](call).NormalizedShape, call.Type(0)
 			if len(shape) == 0 {
 				return nil, errors.New("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one " +
 					"element, but got normalized_shape = []")
@@ -46,33 +46,33 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 					list,
 					list[1:len(list)-1], tensor.Sizes(m.Shape))
 			}
-			if w := c.Type(1); c.Has(1) && !tensor.SameSizes(w.Shape, shape) {
+			if w := call.Type(1); call.Has(1) && !tensor.SameSizes(w.Shape, shape) {
 				return nil, fmt.Errorf("Expected weight to be of same shape as normalized_shape, but got weight of shape %s and "+
 					"normalized_shape = %s", tensor.Sizes(w.Shape), tensor.Sizes(shape))
 			}
 			if !m.DType.IsFloat() {
 				return nil, kit.NotImplemented("rms_norm", m.DType)
 			}
-			if err := normDTypes(c, 1); err != nil {
+			if err := normDTypes(call, 1); err != nil {
 				return nil, err
 			}
-			return c.One(m.RowMajor()), nil
+			return call.One(m.RowMajor()), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			a, x := kit.Attrs[rmsNormAttrs](c), in[0]
-			out := tensor.Zeros(x.DType, x.Shape...)
-			lead := x.Rank() - len(a.NormalizedShape)
-			last := x.Shape[lead:]
-			kit.EachIndex(x.Shape[:lead], func(index []int) {
+			a, input := kit.Attrs[rmsNormAttrs](c), in[0]
+			out := tensor.Zeros(input.DType, input.Shape...)
+			lead := input.Rank() - len(a.NormalizedShape)
+			last := input.Shape[lead:]
+			kit.EachIndex(input.Shape[:lead], func(index []int) {
 				sum := 0.0
 				kit.EachIndex(last, func(k []int) {
-					v := x.At(append(slices.Clone(index), k...)...).Float()
+					v := input.At(append(slices.Clone(index), k...)...).Float()
 					sum += float64(v * v)
 				})
-				scale := 1 / math.Sqrt(sum/float64(tensor.Numel(last))+a.eps(x.DType))
+				scale := 1 / math.Sqrt(sum/float64(tensor.Numel(last))+a.eps(input.DType))
 				kit.EachIndex(last, func(k []int) {
 					at := append(slices.Clone(index), k...)
-					v := x.At(at...).Float() * scale
+					v := input.At(at...).Float() * scale
 					if len(in) > 1 && in[1] != nil {
 						v *= in[1].At(k...).Float()
 					}
@@ -116,19 +116,19 @@ var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
 			"channels come before it, which differs for even sizes. " +
 			"The result is row-major.",
 		Params: []graph.Param{kit.Input},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			m := c.Type(0)
+		Infer: func(call *graph.Call) ([]graph.Result, error) {
+			m := call.Type(0)
 			if m.Rank() < 3 {
 				return nil, fmt.Errorf("Expected 3D or higher dimensionality                          input (got %d dimensions)",
 					m.Rank())
 			}
-			if n := kit.Attrs[localResponseAttrs](c).Size; n < 1 {
+			if n := kit.Attrs[localResponseAttrs](call).Size; n < 1 {
 				return nil, fmt.Errorf("local_response_norm: size must be positive, but got %d", n)
 			}
 			if !m.DType.IsFloat() {
 				return nil, kit.NotImplementedBy("avg_pool2d", m.DType)
 			}
-			return c.One(m.RowMajor()), nil
+			return call.One(m.RowMajor()), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			a, x := kit.Attrs[localResponseAttrs](c), in[0]
@@ -173,9 +173,9 @@ func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, er
 	channels, inner, total := m.Shape[1], tensor.Numel(m.Shape[2:]), m.Numel()
 	blocks := kit.DivUp(inner, localBlock)
 	power := localPower(a.Beta)
-	x := copies.NewKernelBuilder(c)
-	buffers := []kit.Buffer{x.Result(0, d), x.Dense(x.In(0), d)}
-	x.AddPhases(0, 8*localBlock, buffers, copies.ChunkedPhase(m.Shape[0]*blocks*channels,
+	builder := copies.NewKernelBuilder(c)
+	buffers := []kit.Buffer{builder.Result(0, d), builder.Dense(builder.In(0), d)}
+	builder.AddPhases(0, 8*localBlock, buffers, copies.ChunkedPhase(m.Shape[0]*blocks*channels,
 		min(inner, localBlock)*(min(a.Size, channels)+8), func(mem *graph.Mem, begin, end int) error {
 			y, v := kit.ElementsOf[T](mem.Ptrs[0], total), kit.ElementsOf[T](mem.Ptrs[1], total)
 			for unit := begin; unit < end; unit++ {
@@ -196,7 +196,7 @@ func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, er
 			}
 			return nil
 		}))
-	return x.Kernel()
+	return builder.Kernel()
 }
 
 // localPower returns the function x^beta. It uses square roots for the usual exponents.
@@ -214,15 +214,15 @@ func localPower(beta float64) func(float64) float64 {
 }
 
 // rmsNormRows returns the expression over rows. The mean of squares is computed in float64.
-func rmsNormRows(c *graph.Call) (*graph.Rows, error) {
-	a := kit.Attrs[rmsNormAttrs](c)
-	b, v, in, mask := normOperands(c, len(a.NormalizedShape), 1)
+func rmsNormRows(call *graph.Call) (*graph.Rows, error) {
+	a := kit.Attrs[rmsNormAttrs](call)
+	b, v, in, mask := normOperands(call, len(a.NormalizedShape), 1)
 	wide := folds.InFloat64(b, v[0])
-	n := b.Const(tensor.Float64, float64(folds.Count(c.Meta(0).Shape, mask)))
+	n := b.Const(tensor.Float64, float64(folds.Count(call.Meta(0).Shape, mask)))
 	mean := b.Do(expr.Div, folds.Total(b, b.Do(expr.Mul, wide, wide)), n)
-	y := b.Do(expr.Mul, v[0], inverseRoot(b, mean, a.eps(c.Meta(0).DType), b.DType(v[0])))
+	y := b.Do(expr.Mul, v[0], inverseRoot(b, mean, a.eps(call.Meta(0).DType), b.DType(v[0])))
 	if v[1] != expr.None {
 		y = b.Do(expr.Mul, y, v[1])
 	}
-	return singleResultRows(b, mask, in, y, c.Meta(0).DType)
+	return singleResultRows(b, mask, in, y, call.Meta(0).DType)
 }

@@ -22,29 +22,30 @@ func compileRowNorm(c *graph.Call, dims int, eps float64, isRMS bool) (*graph.Ke
 
 // compileRowNormAs is compileRowNorm for a computation in T. Operands of another dtype, or not row-major, are copied
 // first.
-func compileRowNormAs[T float32 | float64](c *graph.Call, dims int, eps float64, isRMS bool) (*graph.Kernel, error) {
-	m := c.Meta(0)
-	if m.Numel() == 0 {
+func compileRowNormAs[T float32 | float64](call *graph.Call, dims int, eps float64, isRMS bool) (*graph.Kernel, error) {
+	input := call.Meta(0)
+	if input.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
 	normalize := normalizeRow[T]
 	if isRMS {
 		normalize = scaleRow[T]
 	}
-	x, d := copies.NewKernelBuilder(c), tensor.DTypeOf[T]()
-	n := tensor.Numel(m.Shape[m.Rank()-dims:])
-	buffers := []kit.Buffer{x.Result(0, d), x.Dense(x.In(0), d), x.Dense(x.In(1), d), x.Dense(x.In(2), d)}
-	cut := machine.DivideUnits(m.Numel()/n, n, machine.ReduceGrain/2)
-	x.AddPhases(0, 0, buffers, graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
-		w, b := kit.ElementsOf[T](m.Ptrs[2], n), kit.ElementsOf[T](m.Ptrs[3], n)
-		begin, end := cut.Range(chunk)
+	builder, d := copies.NewKernelBuilder(call), tensor.DTypeOf[T]()
+	n := tensor.Numel(input.Shape[input.Rank()-dims:])
+	buffers := []kit.Buffer{builder.Result(0, d), builder.Dense(builder.In(0), d), builder.Dense(builder.In(1), d),
+		builder.Dense(builder.In(2), d)}
+	cut := machine.DivideUnits(input.Numel()/n, n, machine.ReduceGrain/2)
+	builder.AddPhases(0, 0, buffers, graph.Phase{Chunks: cut.Chunks, Run: func(input *graph.Mem, chunk int) error {
+		w, b := kit.ElementsOf[T](input.Ptrs[2], n), kit.ElementsOf[T](input.Ptrs[3], n)
+		begin, end := cut.ChunkRange(chunk)
 		for i := begin; i < end; i++ {
-			normalize(m, kit.PlaneOf[T](m.Ptrs[0], i, n), kit.PlaneOf[T](m.Ptrs[1], i, n), w, b, eps)
+			normalize(input, kit.PlaneOf[T](input.Ptrs[0], i, n), kit.PlaneOf[T](input.Ptrs[1], i, n), w, b, eps)
 		}
 		return nil
 	}})
-	k, err := x.Kernel()
-	if err == nil && m.SameAddresses(c.Out[0]) {
+	k, err := builder.Kernel()
+	if err == nil && input.SameAddresses(call.Out[0]) {
 		k.InPlace = []graph.InPlace{{Out: 0, In: 0}}
 	}
 	return k, err
@@ -52,16 +53,16 @@ func compileRowNormAs[T float32 | float64](c *graph.Call, dims int, eps float64,
 
 // normalizeRow writes the layer norm of row x to y. Weight w and bias b may be nil. It computes mean and variance in
 // float64. The rounding error of the mean in T is added to the quotient, as in standardizedRow.
-func normalizeRow[T float32 | float64](m *graph.Mem, y, x, w, b []T, eps float64) {
+func normalizeRow[T float32 | float64](mem *graph.Mem, y, x, w, b []T, eps float64) {
 	var sum, squares float64
-	kit.Blocks(m.Context, len(x), func(begin, end int) { folds.SumRow(&sum, x[begin:end], 0) })
+	kit.Blocks(mem.Context, len(x), func(begin, end int) { folds.SumRow(&sum, x[begin:end], 0) })
 	n := float64(len(x))
 	mean := sum / n
-	kit.Blocks(m.Context, len(x), func(begin, end int) { squares += sumOfSquares(x[begin:end], mean) })
+	kit.Blocks(mem.Context, len(x), func(begin, end int) { squares += sumOfSquares(x[begin:end], mean) })
 	scale := 1 / math.Sqrt(squares/n+eps)
 	meanT := T(mean)
 	scaleT, correction := T(scale), T((float64(meanT)-mean)*scale)
-	kit.Blocks(m.Context, len(x), func(begin, end int) {
+	kit.Blocks(mem.Context, len(x), func(begin, end int) {
 		standardize(y[begin:end], x[begin:end], optionalPart(w, begin, end), optionalPart(b, begin, end), meanT, scaleT,
 			correction)
 	})

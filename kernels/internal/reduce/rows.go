@@ -56,43 +56,43 @@ func singleResultRows(b *expr.Builder, mask []bool, in []int, y expr.Value, d te
 	return &graph.Rows{Mask: mask, In: in, Code: code}, nil
 }
 
-// softmaxRows returns the softmax, or its logarithm if isLog is set, of a line converted to d. Exponentials have the
-// dtype of the computation. Sums of many exponentials are float64.
-func softmaxRows(c *graph.Call, dim int, d tensor.DType, isLog bool) (*graph.Rows, error) {
-	b := expr.NewBuilder(c.Meta(0).DType)
-	x := folds.Operand(b, 0, d).Re
+// softmaxRows returns the softmax, or its logarithm if isLog is set, of a line converted to the given dtype.
+// Exponentials have the dtype of the computation. Sums of many exponentials are float64.
+func softmaxRows(c *graph.Call, dim int, dtype tensor.DType, isLog bool) (*graph.Rows, error) {
+	builder := expr.NewBuilder(c.Meta(0).DType)
+	x := folds.Operand(builder, 0, dtype).Re
 	mask := lineMask(c.Meta(0).Rank(), dim)
 	n := folds.Count(c.Meta(0).Shape, mask)
 	if !isLog {
-		y, _ := folds.Softmax(b, x, n)
-		return singleResultRows(b, mask, []int{0}, y, d)
+		y, _ := folds.Softmax(builder, x, n)
+		return singleResultRows(builder, mask, []int{0}, y, dtype)
 	}
-	_, sum, maximum := folds.Exponentials(b, x, n)
-	shift := b.Do(expr.Add, folds.InFloat64(b, maximum), b.Do(expr.Log, folds.InFloat64(b, sum)))
-	return singleResultRows(b, mask, []int{0}, b.Do(expr.Sub, folds.InFloat64(b, x), shift), d)
+	_, sum, maximum := folds.Exponentials(builder, x, n)
+	shift := builder.Do(expr.Add, folds.InFloat64(builder, maximum), builder.Do(expr.Log, folds.InFloat64(builder, sum)))
+	return singleResultRows(builder, mask, []int{0}, builder.Do(expr.Sub, folds.InFloat64(builder, x), shift), dtype)
 }
 
 // normOperands starts the expression of a normalization over the last dims dimensions. It loads the input, operand 0,
 // and the operands 1 to params if they are given. v has the loaded values: input, weight and bias. A value that is not
 // given is None. in has the indices of the loaded operands, and mask marks the last dims dimensions.
-func normOperands(c *graph.Call, dims, params int) (b *expr.Builder, v [3]expr.Value, in []int, mask []bool) {
+func normOperands(call *graph.Call, dims, params int) (builder *expr.Builder, v [3]expr.Value, in []int, mask []bool) {
 	var types []tensor.DType
 	for i := range 1 + params {
-		if c.Has(i) {
-			types, in = append(types, c.Meta(i).DType), append(in, i)
+		if call.Has(i) {
+			types, in = append(types, call.Meta(i).DType), append(in, i)
 		}
 	}
-	b = expr.NewBuilder(types...)
-	loopDType := c.Meta(0).DType.OpMath()
+	builder = expr.NewBuilder(types...)
+	loopDType := call.Meta(0).DType.OpMath()
 	v = [3]expr.Value{expr.None, expr.None, expr.None}
 	for k, i := range in {
-		v[i] = b.Convert(loopDType, folds.Operand(b, k, types[k]).Re)
+		v[i] = builder.Convert(loopDType, folds.Operand(builder, k, types[k]).Re)
 	}
-	mask = make([]bool, c.Meta(0).Rank())
+	mask = make([]bool, call.Meta(0).Rank())
 	for d := max(0, len(mask)-dims); d < len(mask); d++ {
 		mask[d] = true
 	}
-	return b, v, in, mask
+	return builder, v, in, mask
 }
 
 // inverseRoot returns 1/sqrt(v + eps), converted to dtype d. v is a float64.
@@ -120,41 +120,42 @@ const (
 
 // rowVariance returns the variance of a row x of n elements. roundedMean is the mean rounded to float32, and deviations
 // is x minus roundedMean. Up to maxFloat32Squares squares are summed in float32, as PyTorch does.
-func rowVariance(b *expr.Builder, x, mean, roundedMean, deviations expr.Value, n, eps float64) expr.Value {
+func rowVariance(builder *expr.Builder, x, mean, roundedMean, deviations expr.Value, n, eps float64) expr.Value {
 	const f64 = tensor.Float64
 	meanSquare := func(x expr.Value) expr.Value {
-		sum := folds.InFloat64(b, folds.Total(b, b.Do(expr.Mul, x, x)))
-		return b.Do(expr.Div, sum, b.Const(f64, n))
+		sum := folds.InFloat64(builder, folds.Total(builder, builder.Do(expr.Mul, x, x)))
+		return builder.Do(expr.Div, sum, builder.Const(f64, n))
 	}
 	// square is the mean square of the differences of x from some number, and offset is the mean minus this number.
 	var square, offset expr.Value
 	switch {
 	case n <= maxFloat32Squares:
-		square, offset = meanSquare(deviations), b.Do(expr.Sub, mean, folds.InFloat64(b, roundedMean))
+		square, offset = meanSquare(deviations), builder.Do(expr.Sub, mean, folds.InFloat64(builder, roundedMean))
 	case n <= maxOnePass && eps > 0:
-		square, offset = meanSquare(folds.InFloat64(b, x)), mean
+		square, offset = meanSquare(folds.InFloat64(builder, x)), mean
 	default:
-		square, offset = meanSquare(folds.InFloat64(b, deviations)), b.Do(expr.Sub, mean, folds.InFloat64(b, roundedMean))
+		square, offset = meanSquare(folds.InFloat64(builder, deviations)), builder.Do(expr.Sub, mean,
+			folds.InFloat64(builder, roundedMean))
 	}
-	return b.Do(expr.Max, b.Do(expr.Sub, square, b.Do(expr.Mul, offset, offset)), b.Const(f64, 0))
+	return builder.Do(expr.Max, builder.Do(expr.Sub, square, builder.Do(expr.Mul, offset, offset)), builder.Const(f64, 0))
 }
 
 // standardizedRow returns a row x of n elements minus its mean, divided by its standard deviation. In float32, the
 // rounding error of the mean is added to the quotient. Otherwise results of rows far from 0 would be off by a fraction
 // of the deviation.
-func standardizedRow(b *expr.Builder, x expr.Value, n, eps float64) expr.Value {
+func standardizedRow(builder *expr.Builder, x expr.Value, n, eps float64) expr.Value {
 	const f64 = tensor.Float64
-	d := b.DType(x)
-	if d == f64 {
-		square, mean := varRow(b, x, n, n)
-		return b.Do(expr.Mul, b.Do(expr.Sub, x, mean), inverseRoot(b, square, eps, d))
+	dtype := builder.DType(x)
+	if dtype == f64 {
+		square, mean := varRow(builder, x, n, n)
+		return builder.Do(expr.Mul, builder.Do(expr.Sub, x, mean), inverseRoot(builder, square, eps, dtype))
 	}
-	mean := b.Do(expr.Div, folds.Total(b, folds.InFloat64(b, x)), b.Const(f64, n))
-	roundedMean := b.Convert(d, mean)
-	deviations := b.Do(expr.Sub, x, roundedMean)
-	scale := inverseRoot(b, rowVariance(b, x, mean, roundedMean, deviations, n, eps), eps, f64)
-	correction := b.Do(expr.Mul, b.Do(expr.Sub, folds.InFloat64(b, roundedMean), mean), scale)
-	return b.Do(expr.FMA, deviations, b.Convert(d, scale), b.Convert(d, correction))
+	mean := builder.Do(expr.Div, folds.Total(builder, folds.InFloat64(builder, x)), builder.Const(f64, n))
+	roundedMean := builder.Convert(dtype, mean)
+	deviations := builder.Do(expr.Sub, x, roundedMean)
+	scale := inverseRoot(builder, rowVariance(builder, x, mean, roundedMean, deviations, n, eps), eps, f64)
+	correction := builder.Do(expr.Mul, builder.Do(expr.Sub, folds.InFloat64(builder, roundedMean), mean), scale)
+	return builder.Do(expr.FMA, deviations, builder.Convert(dtype, scale), builder.Convert(dtype, correction))
 }
 
 // affineNormRow returns the standardizedRow of v[0], multiplied by v[1] and added to v[2] if these are given.

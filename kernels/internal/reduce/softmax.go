@@ -69,18 +69,18 @@ func softmaxDType(c *graph.Call) tensor.DType {
 }
 
 // inferSoftmax infers the op with the given name.
-func inferSoftmax(c *graph.Call, name string) ([]graph.Result, error) {
-	m, d := c.Type(0), softmaxDType(c)
-	dim, err := tensor.WrapDim(kit.Attrs[softmaxAttrs](c).Dim, m.Rank())
+func inferSoftmax(call *graph.Call, name string) ([]graph.Result, error) {
+	m, dtype := call.Type(0), softmaxDType(call)
+	dim, err := tensor.WrapDim(kit.Attrs[softmaxAttrs](call).Dim, m.Rank())
 	if err != nil {
 		return nil, err
 	}
-	if !d.IsFloat() && !kit.IsEmpty(m) {
+	if !dtype.IsFloat() && !kit.IsEmpty(m) {
 		kernel := "softmax_kernel_impl"
 		if dim >= m.Rank()-1 {
 			kernel = name + "_lastdim_kernel_impl"
 		}
-		return nil, kit.NotImplementedBy(kernel, d)
+		return nil, kit.NotImplementedBy(kernel, dtype)
 	}
-	return c.One(m.RowMajor().WithDType(d)), nil
+	return call.One(m.RowMajor().WithDType(dtype)), nil
 }

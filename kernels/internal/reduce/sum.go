@@ -41,19 +41,19 @@ var Mean = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{Semantics: graph.Se
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
 }}, func(c *graph.Call) (folds.Spec, error) {
 	a, t := kit.Attrs[sumAttrs](c), c.Type(0)
-	d, what := t.DType, "Input"
+	dtype, what := t.DType, "Input"
 	if a.DType != tensor.Invalid {
-		d, what = a.DType, "Optional"
+		dtype, what = a.DType, "Optional"
 	}
-	if !d.IsFloat() && !d.IsComplex() {
+	if !dtype.IsFloat() && !dtype.IsComplex() {
 		return folds.Spec{}, fmt.Errorf("mean(): could not infer output dtype. %s dtype must be either a floating point or "+
-			"complex dtype. Got: %s", what, d.TorchName())
+			"complex dtype. Got: %s", what, dtype.TorchName())
 	}
 	mask, err := rule.ReduceMask(a.Dim, t.Rank())
 	if err != nil {
 		return folds.Spec{}, err
 	}
 	n := folds.SymbolicCount(t.Shape, mask)
-	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d},
-		Computation: func() folds.Computation { return folds.Summing(d, float64(kit.KnownSize(n))) }}, nil
+	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: dtype, Outs: []tensor.DType{dtype},
+		Computation: func() folds.Computation { return folds.Summing(dtype, float64(kit.KnownSize(n))) }}, nil
 })

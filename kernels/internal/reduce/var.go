@@ -37,7 +37,7 @@ var (
 )
 
 func varOp(name, doc string, returnsStd, returnsMean bool) *graph.Op {
-	o := graph.Op{
+	op := graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc,
 			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)},
@@ -46,9 +46,9 @@ func varOp(name, doc string, returnsStd, returnsMean bool) *graph.Op {
 		Facts: graph.Facts{Each: graph.Each{Simple: 2}},
 	}
 	if returnsMean {
-		o.Outputs = []string{name[:3], "mean"}
+		op.Outputs = []string{name[:3], "mean"}
 	}
-	return folds.Define(graph.SchemaOf[varAttrs](), o, func(c *graph.Call) (folds.Spec, error) {
+	return folds.Define(graph.SchemaOf[varAttrs](), op, func(c *graph.Call) (folds.Spec, error) {
 		a, t := kit.Attrs[varAttrs](c), c.Type(0)
 		if !t.DType.IsFloat() && !t.DType.IsComplex() {
 			if returnsMean {

@@ -176,16 +176,16 @@ const maxUnrolledNodes = 1 << 12
 // unrolledLoop returns the iterations with which planning replaces a loop. It returns false if the sizes do not
 // determine the number of iterations. It also returns false for a loop without iterations: after unrolling, nothing
 // would give the shapes of its collected values, which are empty.
-func unrolledLoop(c *graph.Call) (graph.Repetition, bool) {
-	a := kit.Attrs[loopAttrs](c)
-	if a.Trips == nil || a.Body == nil || len(c.In) < 2 {
+func unrolledLoop(call *graph.Call) (graph.Repetition, bool) {
+	a := kit.Attrs[loopAttrs](call)
+	if a.Trips == nil || a.Body == nil || len(call.In) < 2 {
 		return graph.Repetition{}, false
 	}
 	maxTrips := sym.Of(maxUnrolledNodes / max(len(a.Body.Nodes), 1))
 	if a.Trips.Lt(sym.Of(1)).Holds() || maxTrips.Lt(*a.Trips).Holds() {
 		return graph.Repetition{}, false
 	}
-	return graph.Repetition{Body: a.Body, Times: a.Trips.Specialize(), Carried: a.Carried, Values: c.In[2:]}, true
+	return graph.Repetition{Body: a.Body, Times: a.Trips.Specialize(), Carried: a.Carried, Values: call.In[2:]}, true
 }
 
 func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -276,9 +276,9 @@ func metasOf(in []*tensor.Tensor) []tensor.Meta {
 // taken from result resultIndex of bodyResults. If backwards is set, the last tensor of the list comes first.
 func stackCollected(list []*tensor.Tensor, axis int, backwards bool, resultIndex int,
 	bodyResults func() ([]graph.Result, error)) (*tensor.Tensor, error) {
-	var m tensor.Meta
+	var meta tensor.Meta
 	if len(list) > 0 {
-		m = list[0].Meta
+		meta = list[0].Meta
 	} else {
 		res, err := bodyResults()
 		switch {
@@ -287,16 +287,16 @@ func stackCollected(list []*tensor.Tensor, axis int, backwards bool, resultIndex
 		case res[resultIndex].Dynamic || !res[resultIndex].Type.DType.Valid():
 			return nil, errors.New("no iteration ran, so the dtype and the shape of the collected value are unknown")
 		}
-		m = res[resultIndex].Meta()
+		meta = res[resultIndex].Meta()
 	}
-	axis, err := tensor.WrapDim(axis, len(m.Shape)+1)
+	axis, err := tensor.WrapDim(axis, len(meta.Shape)+1)
 	if err != nil {
 		return nil, err
 	}
-	out := tensor.Zeros(m.DType, slices.Insert(slices.Clone(m.Shape), axis, len(list))...)
+	out := tensor.Zeros(meta.DType, slices.Insert(slices.Clone(meta.Shape), axis, len(list))...)
 	for i, t := range list {
-		if !slices.Equal(t.Shape, m.Shape) {
-			return nil, fmt.Errorf("collected values differ in shape: %s and %s", tensor.ListString(m.Shape),
+		if !slices.Equal(t.Shape, meta.Shape) {
+			return nil, fmt.Errorf("collected values differ in shape: %s and %s", tensor.ListString(meta.Shape),
 				tensor.ListString(t.Shape))
 		}
 		if backwards {

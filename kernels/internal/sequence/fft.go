@@ -61,9 +61,9 @@ var (
 	})
 )
 
-// fftOp defines a Fourier transform of aten. d is the dtype of the operand in examples. spec has the properties that do
-// not depend on the call.
-func fftOp(name, doc string, d tensor.DType, spec fourierSpec) *graph.Op {
+// fftOp defines a Fourier transform of aten. dtype is the dtype of the operand in examples. spec has the properties
+// that do not depend on the call.
+func fftOp(name, doc string, dtype tensor.DType, spec fourierSpec) *graph.Op {
 	specOf := func(c *graph.Call) (*fourierSpec, tensor.Type, error) {
 		s := spec
 		t, err := s.fromAten(name, kit.Attrs[fftAttrs](c), c.Type(0))
@@ -83,8 +83,8 @@ func fftOp(name, doc string, d tensor.DType, spec fourierSpec) *graph.Op {
 				}
 				return s.reference(in[0], kit.KnownMeta(t)), nil
 			},
-			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(d, 3, 5)}},
-				{In: []tensor.Meta{tensor.New(d, 6, 3)}, Attrs: graph.Attrs{"dim": 0, "n": 8, "norm": "ortho"}}},
+			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(dtype, 3, 5)}},
+				{In: []tensor.Meta{tensor.New(dtype, 6, 3)}, Attrs: graph.Attrs{"dim": 0, "n": 8, "norm": "ortho"}}},
 		},
 		Facts: graph.Facts{Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[fftAttrs](c).Dim} }),
 			AnyOrder: true},
@@ -102,28 +102,29 @@ func fftOp(name, doc string, d tensor.DType, spec fourierSpec) *graph.Op {
 
 // newDft checks a call of dft. It returns the transform and the type of the result.
 func newDft(c *graph.Call) (*fourierSpec, tensor.Type, error) {
-	a, m := kit.Attrs[dftAttrs](c), c.Type(0)
-	if !m.DType.IsFloat() {
-		return nil, m, kit.NotImplementedBy("dft", m.DType)
+	attrs, input := kit.Attrs[dftAttrs](c), c.Type(0)
+	if !input.DType.IsFloat() {
+		return nil, input, kit.NotImplementedBy("dft", input.DType)
 	}
-	last := m.Rank() - 1
-	if last < 1 || !kit.SizeIs(m.Shape[last], 1) && !kit.SizeIs(m.Shape[last], 2) {
-		return nil, m, fmt.Errorf("dft: expected a last dimension of size 1 or 2 and another, got %s", tensor.Sizes(m.Shape))
+	last := input.Rank() - 1
+	if last < 1 || !kit.SizeIs(input.Shape[last], 1) && !kit.SizeIs(input.Shape[last], 2) {
+		return nil, input, fmt.Errorf("dft: expected a last dimension of size 1 or 2 and another, got %s",
+			tensor.Sizes(input.Shape))
 	}
-	s := &fourierSpec{inverse: a.Inverse, onesided: a.Onesided && !a.Inverse, complexPairs: true,
-		fromReal: kit.SizeIs(m.Shape[last], 1),
+	s := &fourierSpec{inverse: attrs.Inverse, onesided: attrs.Onesided && !attrs.Inverse, complexPairs: true,
+		fromReal: kit.SizeIs(input.Shape[last], 1),
 		scale:    1}
-	s.toReal = a.Onesided && a.Inverse
+	s.toReal = attrs.Onesided && attrs.Inverse
 	var err error
-	if s.dim, err = tensor.WrapDim(a.Dim, m.Rank()); err != nil {
-		return nil, m, err
+	if s.dim, err = tensor.WrapDim(attrs.Dim, input.Rank()); err != nil {
+		return nil, input, err
 	}
 	if s.dim == last {
-		return nil, m, errors.New("dft: the last dimension holds the parts of numbers and cannot be transformed")
+		return nil, input, errors.New("dft: the last dimension holds the parts of numbers and cannot be transformed")
 	}
-	shape, err := s.lengths(m, a.N)
+	shape, err := s.lengths(input, attrs.N)
 	if err != nil {
-		return nil, m, err
+		return nil, input, err
 	}
 	if s.inverse {
 		s.scale = 1 / float64(s.points)
@@ -132,6 +133,6 @@ func newDft(c *graph.Call) (*fourierSpec, tensor.Type, error) {
 	if s.toReal {
 		shape[last] = sym.Of(1)
 	}
-	t, err := kit.FreshType(m.DType, shape)
+	t, err := kit.FreshType(input.DType, shape)
 	return s, t, err
 }

@@ -127,18 +127,18 @@ type longFourier struct {
 }
 
 // longKernel returns the kernel of a call with lines longer than maxChunkLine.
-func (s *fourierSpec) longKernel(c *graph.Call) *graph.Kernel {
-	f := longFourier{fourierSpec: s}
-	f.lines, f.get, f.put = s.access(c)
-	if rows := matrixRows(s.points); rows > 0 {
-		f.matrixFourier = newMatrixFourier(s.points, rows)
+func (spec *fourierSpec) longKernel(c *graph.Call) *graph.Kernel {
+	f := longFourier{fourierSpec: spec}
+	f.lines, f.get, f.put = spec.access(c)
+	if rows := matrixRows(spec.points); rows > 0 {
+		f.matrixFourier = newMatrixFourier(spec.points, rows)
 	} else {
 		m := 1
-		for m < 2*s.points-1 {
+		for m < 2*spec.points-1 {
 			m *= 2
 		}
 		f.matrixFourier = newMatrixFourier(m, matrixRows(m))
-		chirp := newRootTable(2 * s.points)
+		chirp := newRootTable(2 * spec.points)
 		f.chirp = &chirp
 	}
 	size := 16 * f.matrixFourier.n // bytes of a matrix
@@ -147,17 +147,17 @@ func (s *fourierSpec) longKernel(c *graph.Call) *graph.Kernel {
 		buffers = 2
 	}
 	f.groupLines = min(f.lines.Count, max(1, longScratchBytes/(size*buffers)))
-	k := &graph.Kernel{Worker: 16 * f.workLen(), Scratch: size * buffers * f.groupLines}
+	kernel := &graph.Kernel{Worker: 16 * f.workLen(), Scratch: size * buffers * f.groupLines}
 	if f.chirp != nil {
-		k.Scratch += size
-		k.Phases = f.kernelPhases()
+		kernel.Scratch += size
+		kernel.Phases = f.kernelPhases()
 	}
 	for f.firstLine = 0; f.firstLine < f.lines.Count; f.firstLine += f.groupLines {
 		group := f
 		group.groupLines = min(f.groupLines, f.lines.Count-f.firstLine)
-		k.Phases = append(k.Phases, group.phases(f.groupLines)...)
+		kernel.Phases = append(kernel.Phases, group.phases(f.groupLines)...)
 	}
-	return k
+	return kernel
 }
 
 // matrix returns matrix i of scratch memory.

@@ -33,45 +33,45 @@ type fourierSpec struct {
 }
 
 // fromAten sets the fields for a call of the given op of aten, and returns the type of the result.
-func (s *fourierSpec) fromAten(name string, a *fftAttrs, m tensor.Type) (tensor.Type, error) {
+func (spec *fourierSpec) fromAten(name string, attrs *fftAttrs, self tensor.Type) (tensor.Type, error) {
 	var err error
-	if s.dim, err = tensor.WrapDim(a.Dim, m.Rank()); err != nil {
-		return m, err
+	if spec.dim, err = tensor.WrapDim(attrs.Dim, self.Rank()); err != nil {
+		return self, err
 	}
-	d := m.DType
+	dtype := self.DType
 	switch {
-	case m.Rank() == 0:
-		return m, errors.New("Dimension specified as -1 but tensor has no dimensions")
-	case d.IsReducedFloat():
-		return m, fmt.Errorf("Unsupported dtype %s", d.TorchName())
-	case s.fromReal && d.IsComplex():
-		return m, fmt.Errorf("%s expects a real input tensor, but got %s", name, d.TorchName())
-	case d.IsIntegral(true):
-		d = tensor.Float32
+	case self.Rank() == 0:
+		return self, errors.New("Dimension specified as -1 but tensor has no dimensions")
+	case dtype.IsReducedFloat():
+		return self, fmt.Errorf("Unsupported dtype %s", dtype.TorchName())
+	case spec.fromReal && dtype.IsComplex():
+		return self, fmt.Errorf("%s expects a real input tensor, but got %s", name, dtype.TorchName())
+	case dtype.IsIntegral(true):
+		dtype = tensor.Float32
 	}
-	shape, err := s.lengths(m, a.N)
+	shape, err := spec.lengths(self, attrs.N)
 	if err != nil {
-		return m, err
+		return self, err
 	}
-	s.scale = 1
+	spec.scale = 1
 	switch {
-	case a.Norm == "ortho":
-		s.scale = 1 / math.Sqrt(float64(s.points))
-	case (a.Norm == "backward") == s.inverse:
-		s.scale = 1 / float64(s.points)
+	case attrs.Norm == "ortho":
+		spec.scale = 1 / math.Sqrt(float64(spec.points))
+	case (attrs.Norm == "backward") == spec.inverse:
+		spec.scale = 1 / float64(spec.points)
 	}
-	if s.toReal {
-		return kit.FreshType(d.ToReal(), shape)
+	if spec.toReal {
+		return kit.FreshType(dtype.ToReal(), shape)
 	}
-	return kit.FreshType(d.ToComplex(), shape)
+	return kit.FreshType(dtype.ToComplex(), shape)
 }
 
 // lengths sets inLen, points and outLen if they are known, and returns the sizes of the result. n is the requested
 // length, or nil for the length of the operand.
-func (s *fourierSpec) lengths(m tensor.Type, n *sym.Int) ([]sym.Int, error) {
-	in := m.Shape[s.dim]
+func (spec *fourierSpec) lengths(self tensor.Type, n *sym.Int) ([]sym.Int, error) {
+	in := self.Shape[spec.dim]
 	points := in
-	if s.toReal {
+	if spec.toReal {
 		points = in.Sub(sym.Of(1)).Mul(sym.Of(2))
 	}
 	if n != nil {
@@ -81,12 +81,12 @@ func (s *fourierSpec) lengths(m tensor.Type, n *sym.Int) ([]sym.Int, error) {
 		return nil, fmt.Errorf("Invalid number of data points (%v) specified", points)
 	}
 	out := points
-	if s.onesided {
+	if spec.onesided {
 		out = points.Div(sym.Of(2)).Add(sym.Of(1))
 	}
-	s.inLen, s.points, s.outLen = kit.KnownSize(in), kit.KnownSize(points), kit.KnownSize(out)
-	shape := slices.Clone(m.Shape)
-	shape[s.dim] = out
+	spec.inLen, spec.points, spec.outLen = kit.KnownSize(in), kit.KnownSize(points), kit.KnownSize(out)
+	shape := slices.Clone(self.Shape)
+	shape[spec.dim] = out
 	return shape, nil
 }
 
@@ -95,59 +95,59 @@ const maxFourier = 1 << 26
 
 // load fills x with a line of the operand, which it cuts or extends to the length of the transform. get returns element
 // i of the line.
-func (s *fourierSpec) load(x []complex128, get func(i int) complex128) {
+func (spec *fourierSpec) load(x []complex128, get func(i int) complex128) {
 	for i := range x {
 		x[i] = 0
 	}
-	available := min(s.inLen, s.points)
-	if s.toReal {
-		available = min(s.inLen, s.points/2+1)
+	available := min(spec.inLen, spec.points)
+	if spec.toReal {
+		available = min(spec.inLen, spec.points/2+1)
 	}
 	for i := range available {
 		x[i] = get(i)
-		if s.toReal && i > 0 && i < s.points-i {
-			x[s.points-i] = complex(real(x[i]), -imag(x[i]))
+		if spec.toReal && i > 0 && i < spec.points-i {
+			x[spec.points-i] = complex(real(x[i]), -imag(x[i]))
 		}
 	}
-	if s.toReal {
+	if spec.toReal {
 		x[0] = complex(real(x[0]), 0)
-		if s.points%2 == 0 {
-			x[s.points/2] = complex(real(x[s.points/2]), 0)
+		if spec.points%2 == 0 {
+			x[spec.points/2] = complex(real(x[spec.points/2]), 0)
 		}
 	}
 }
 
 // kernel returns the kernel of a call.
-func (s *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
+func (spec *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}
 	}
-	if s.points > maxChunkLine {
-		return s.longKernel(c)
+	if spec.points > maxChunkLine {
+		return spec.longKernel(c)
 	}
-	f := newFourier(s.points)
-	l, get, put := s.access(c)
-	return &graph.Kernel{Worker: 16 * (s.points + f.workLen()),
-		Phases: []graph.Phase{l.Phase(32*s.points, func(mem *graph.Mem, off [4]int) error {
-			all := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.Worker))), s.points+f.workLen())
-			x, scratch := all[:s.points], all[s.points:]
+	f := newFourier(spec.points)
+	l, get, put := spec.access(c)
+	return &graph.Kernel{Worker: 16 * (spec.points + f.workLen()),
+		Phases: []graph.Phase{l.Phase(32*spec.points, func(mem *graph.Mem, off [4]int) error {
+			all := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.Worker))), spec.points+f.workLen())
+			x, scratch := all[:spec.points], all[spec.points:]
 			src := unsafe.Add(mem.Ptrs[1], off[0])
-			s.load(x, func(i int) complex128 { return get(src, i) })
-			s.transform(f, x, scratch)
-			put(unsafe.Add(mem.Ptrs[0], off[1]), x[:s.outLen], 0, 1)
+			spec.load(x, func(i int) complex128 { return get(src, i) })
+			spec.transform(f, x, scratch)
+			put(unsafe.Add(mem.Ptrs[0], off[1]), x[:spec.outLen], 0, 1)
 			return nil
 		})}}
 }
 
 // access returns the lines of a call, and functions that access one line. get reads element i of a line of the operand.
 // put writes x to a line of the result, at the indices first, first+step, first+2*step and so on.
-func (s *fourierSpec) access(c *graph.Call) (l *kit.LineSet, get func(line unsafe.Pointer, i int) complex128,
+func (spec *fourierSpec) access(c *graph.Call) (l *kit.LineSet, get func(line unsafe.Pointer, i int) complex128,
 	put func(line unsafe.Pointer, x []complex128, first, step int)) {
 	m, out := c.Meta(0), c.Out[0]
-	in, inStep, outStep := m, kit.StepAt(m, s.dim), kit.StepAt(out, s.dim)
+	in, inStep, outStep := m, kit.StepAt(m, spec.dim), kit.StepAt(out, spec.dim)
 	partIn, partOut := 0, 0
 	shape, dst := m.Shape, out
-	if s.complexPairs {
+	if spec.complexPairs {
 		last := m.Rank() - 1
 		partIn, partOut = kit.StepAt(m, last), kit.StepAt(out, last)
 		drop := func(m tensor.Meta) tensor.Meta {
@@ -160,79 +160,79 @@ func (s *fourierSpec) access(c *graph.Call) (l *kit.LineSet, get func(line unsaf
 	storeComplex, storeReal := tensor.Converter(out.DType, tensor.Complex128), tensor.Converter(out.DType, tensor.Float64)
 	get = func(line unsafe.Pointer, i int) (v complex128) {
 		p := unsafe.Add(line, i*inStep)
-		if !s.complexPairs {
+		if !spec.complexPairs {
 			loadComplex(unsafe.Pointer(&v), p, 0, 0, 1)
 			return v
 		}
 		var part [2]float64
 		loadReal(unsafe.Pointer(&part[0]), p, 0, 0, 1)
-		if !s.fromReal {
+		if !spec.fromReal {
 			loadReal(unsafe.Pointer(&part[1]), unsafe.Add(p, partIn), 0, 0, 1)
 		}
 		return complex(part[0], part[1])
 	}
 	put = func(line unsafe.Pointer, x []complex128, first, step int) {
 		to, n := unsafe.Add(line, first*outStep), len(x)
-		if !s.complexPairs {
+		if !spec.complexPairs {
 			storeComplex(to, unsafe.Pointer(&x[0]), step*outStep, 16, n)
 			return
 		}
 		storeReal(to, unsafe.Pointer(&x[0]), step*outStep, 16, n)
-		if !s.toReal {
+		if !spec.toReal {
 			parts := unsafe.Slice((*float64)(unsafe.Pointer(&x[0])), 2*n)
 			storeReal(unsafe.Add(to, partOut), unsafe.Pointer(&parts[1]), step*outStep, 16, n)
 		}
 	}
-	return kit.NewLineSet(shape, s.dim, in, dst), get, put
+	return kit.NewLineSet(shape, spec.dim, in, dst), get, put
 }
 
 // transform transforms line x and scales it. The inverse transform of x is conj(forward(conj(x))), without its scale.
-func (s *fourierSpec) transform(f *fourier, x, scratch []complex128) {
-	if s.inverse {
+func (spec *fourierSpec) transform(f *fourier, x, scratch []complex128) {
+	if spec.inverse {
 		for i, v := range x {
 			x[i] = complex(real(v), -imag(v))
 		}
 	}
 	f.forward(x, scratch)
-	sign := s.scale
-	if s.inverse {
+	sign := spec.scale
+	if spec.inverse {
 		sign = -sign
 	}
 	for i, v := range x {
-		x[i] = complex(real(v)*s.scale, imag(v)*sign)
+		x[i] = complex(real(v)*spec.scale, imag(v)*sign)
 	}
 }
 
-// reference is the reference of all transforms. m is the meta of the result.
-func (s *fourierSpec) reference(t *tensor.Tensor, m tensor.Meta) []*tensor.Tensor {
-	out := tensor.Zeros(m.DType, m.Shape...)
-	lead := slices.Clone(m.Shape)
-	lead[s.dim] = 1
-	if s.complexPairs {
+// reference is the reference of all transforms. result is the meta of the result.
+func (spec *fourierSpec) reference(self *tensor.Tensor, result tensor.Meta) []*tensor.Tensor {
+	out := tensor.Zeros(result.DType, result.Shape...)
+	lead := slices.Clone(result.Shape)
+	lead[spec.dim] = 1
+	if spec.complexPairs {
 		lead[len(lead)-1] = 1
 	}
 	kit.EachIndex(lead, func(at []int) {
 		at = slices.Clone(at)
-		x := make([]complex128, s.points)
-		s.load(x, func(i int) complex128 {
-			at[s.dim] = i
-			v := t.At(at...).Complex()
-			if s.complexPairs && !s.fromReal {
+		x := make([]complex128, spec.points)
+		spec.load(x, func(i int) complex128 {
+			at[spec.dim] = i
+			v := self.At(at...).Complex()
+			if spec.complexPairs && !spec.fromReal {
 				at[len(at)-1] = 1
-				v = complex(real(v), t.At(at...).Float())
+				v = complex(real(v), self.At(at...).Float())
 				at[len(at)-1] = 0
 			}
 			return v
 		})
-		for i, v := range refDFT(x, s.points, s.inverse)[:s.outLen] {
-			v = kit.MulComplex(v, complex(s.scale, 0))
-			at[s.dim] = i
-			if !s.complexPairs {
+		for i, v := range refDFT(x, spec.points, spec.inverse)[:spec.outLen] {
+			v = kit.MulComplex(v, complex(spec.scale, 0))
+			at[spec.dim] = i
+			if !spec.complexPairs {
 				out.Set(tensor.ComplexScalar(v), at...)
 				continue
 			}
 			out.Set(tensor.FloatScalar(real(v)), at...)
-			if !s.toReal {
+			if !spec.toReal {
 				at[len(at)-1] = 1
 				out.Set(tensor.FloatScalar(imag(v)), at...)
 				at[len(at)-1] = 0

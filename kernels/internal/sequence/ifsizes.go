@@ -44,16 +44,16 @@ func chooseBranch(c *graph.Call) (*graph.Graph, []graph.Arg) {
 	return a.Else, c.In[n:]
 }
 
-func inferIfSizes(c *graph.Call) ([]graph.Result, error) {
-	a := kit.Attrs[ifSizesAttrs](c)
+func inferIfSizes(call *graph.Call) ([]graph.Result, error) {
+	a := kit.Attrs[ifSizesAttrs](call)
 	if len(a.Then.Outputs) != len(a.Else.Outputs) {
 		return nil, fmt.Errorf("then_branch gives %d values, else_branch %d", len(a.Then.Outputs), len(a.Else.Outputs))
 	}
-	if len(c.In) != len(a.Then.Inputs)+len(a.Else.Inputs) {
+	if len(call.In) != len(a.Then.Inputs)+len(a.Else.Inputs) {
 		return nil, fmt.Errorf("the branches take %d and %d values, got %d", len(a.Then.Inputs), len(a.Else.Inputs),
-			len(c.In))
+			len(call.In))
 	}
-	body, args := chooseBranch(c)
+	body, args := chooseBranch(call)
 	metas := make([]tensor.Meta, len(args))
 	for i, x := range args {
 		if metas[i] = x.Meta(); x.Kind != graph.TensorArg {

@@ -88,55 +88,56 @@ type stepper struct {
 	runs graph.PerWorker[cellRun]
 }
 
-// addRecurrent adds the phases of a layer to x. They add the two biases, multiply the inputs of all steps by the
-// weights, and run the steps.
-func addRecurrent(x *copies.KernelBuilder, l *recurrentLayer, d tensor.DType) error {
-	rows := l.kind.gates() * l.hidden
+// addRecurrent adds the phases of a layer to the kernel. They add the two biases, multiply the inputs of all steps by
+// the weights, and run the steps.
+func addRecurrent(builder *copies.KernelBuilder, layer *recurrentLayer, dtype tensor.DType) error {
+	rows := layer.kind.gates() * layer.hidden
 	join := joinBiases[float64]
-	if d == tensor.Float32 {
+	if dtype == tensor.Float32 {
 		join = joinBiases[float32]
 	}
-	bias := x.Temp(d, l.dirs, rows)
-	x.AddPhases(0, 0, []kit.Buffer{bias, l.inBias[0], l.stateBias[0], l.inBias[1], l.stateBias[1]},
-		graph.Phase{Chunks: l.dirs, Run: func(m *graph.Mem, dir int) error {
-			join(l, unsafe.Add(m.Ptrs[0], dir*rows*d.Size()), m.Ptrs[1+2*dir], m.Ptrs[2+2*dir], rows)
+	bias := builder.Temp(dtype, layer.dirs, rows)
+	builder.AddPhases(0, 0, []kit.Buffer{bias, layer.inBias[0], layer.stateBias[0], layer.inBias[1], layer.stateBias[1]},
+		graph.Phase{Chunks: layer.dirs, Run: func(m *graph.Mem, dir int) error {
+			join(layer, unsafe.Add(m.Ptrs[0], dir*rows*dtype.Size()), m.Ptrs[1+2*dir], m.Ptrs[2+2*dir], rows)
 			return nil
 		}})
-	all := l.steps * l.batch
-	projected := x.Temp(d, l.dirs, all, rows)
-	for dir := range l.dirs {
-		to := projected.View(tensor.Meta{DType: d, Shape: []int{all, rows}, Strides: []int{rows, 1},
+	all := layer.steps * layer.batch
+	projected := builder.Temp(dtype, layer.dirs, all, rows)
+	for dir := range layer.dirs {
+		to := projected.View(tensor.Meta{DType: dtype, Shape: []int{all, rows}, Strides: []int{rows, 1},
 			Offset: dir * all * rows})
-		from := bias.View(tensor.Meta{DType: d, Shape: []int{rows}, Strides: []int{1}, Offset: dir * rows})
-		if err := project(x, to, l.x, l.w[dir], from, all, rows, l.inputs); err != nil {
+		from := bias.View(tensor.Meta{DType: dtype, Shape: []int{rows}, Strides: []int{1}, Offset: dir * rows})
+		if err := project(builder, to, layer.x, layer.w[dir], from, all, rows, layer.inputs); err != nil {
 			return err
 		}
 	}
-	return addSteps(x, l, d, projected)
+	return addSteps(builder, layer, dtype, projected)
 }
 
 // addByDefinition adds the phase of a layer in a dtype without fast products. A chunk runs one sequence through all
 // steps of one direction, by the code of the reference. Only layers of PyTorch have these dtypes, so there are no
 // lengths, peepholes or clip.
-func addByDefinition[T complex128 | int64](x *copies.KernelBuilder, l *recurrentLayer) error {
-	buffers := []kit.Buffer{l.x, l.y, l.hn, l.cn, l.h0, l.c0}
+func addByDefinition[T complex128 | int64](builder *copies.KernelBuilder, layer *recurrentLayer) error {
+	buffers := []kit.Buffer{layer.x, layer.y, layer.hn, layer.cn, layer.h0, layer.c0}
 	for dir := range 2 {
-		buffers = append(buffers, l.w[dir], l.r[dir], l.inBias[dir], l.stateBias[dir])
+		buffers = append(buffers, layer.w[dir], layer.r[dir], layer.inBias[dir], layer.stateBias[dir])
 	}
-	x.AddPhases(0, 0, buffers, graph.Phase{Chunks: l.dirs * l.batch, Run: func(m *graph.Mem, chunk int) error {
-		c := &cellReference[T]{recurrentLayer: l, ctx: m.Context}
-		parts := []*[]T{&c.x, &c.y, &c.hn, &c.cn, &c.h0, &c.c0}
-		for dir := range 2 {
-			parts = append(parts, &c.w[dir], &c.r[dir], &c.inBias[dir], &c.stateBias[dir])
-		}
-		for i, to := range parts {
-			if buffers[i].IsGiven() {
-				*to = kit.ElementsOf[T](m.Ptrs[i], buffers[i].Meta.Numel())
+	builder.AddPhases(0, 0, buffers, graph.Phase{Chunks: layer.dirs * layer.batch,
+		Run: func(m *graph.Mem, chunk int) error {
+			c := &cellReference[T]{recurrentLayer: layer, ctx: m.Context}
+			parts := []*[]T{&c.x, &c.y, &c.hn, &c.cn, &c.h0, &c.c0}
+			for dir := range 2 {
+				parts = append(parts, &c.w[dir], &c.r[dir], &c.inBias[dir], &c.stateBias[dir])
 			}
-		}
-		c.runSequence(chunk/l.batch, chunk%l.batch)
-		return nil
-	}})
+			for i, to := range parts {
+				if buffers[i].IsGiven() {
+					*to = kit.ElementsOf[T](m.Ptrs[i], buffers[i].Meta.Numel())
+				}
+			}
+			c.runSequence(chunk/layer.batch, chunk%layer.batch)
+			return nil
+		}})
 	return nil
 }
 
@@ -155,7 +156,7 @@ func joinBiases[T float32 | float64](l *recurrentLayer, to, in, state unsafe.Poi
 }
 
 // project adds the phases that compute to = from @ wᵀ + bias. to is an m by n matrix, and from is an m by k matrix.
-func project(x *copies.KernelBuilder, to, from, w, bias kit.Buffer, m, n, k int) error {
+func project(builder *copies.KernelBuilder, to, from, w, bias kit.Buffer, m, n, k int) error {
 	spec := gemm.Spec{DType: to.Meta.DType, M: m, N: n, K: k, A: gemm.Operand{RowStride: k, ColStride: 1},
 		B:          gemm.Operand{RowStride: 1, ColStride: k},
 		CRowStride: n, CColStride: 1, Bias: gemm.BiasCols, BiasStride: 1}
@@ -171,45 +172,46 @@ func project(x *copies.KernelBuilder, to, from, w, bias kit.Buffer, m, n, k int)
 		j.C, j.A, j.B, j.Bias = mem.Ptrs[0], mem.Ptrs[1], mem.Ptrs[2], mem.Ptrs[3]
 	}
 	ph, scratch, worker := p.Phases(0)
-	x.AddPhases(scratch, worker, []kit.Buffer{to, from, w, bias}, ph...)
-	x.AddListings(p.Listings)
+	builder.AddPhases(scratch, worker, []kit.Buffer{to, from, w, bias}, ph...)
+	builder.AddListings(p.Listings)
 	return nil
 }
 
 // addSteps adds the phases of the steps. A chunk runs a block of sequences through all steps of one direction.
 // projected has the products of the inputs with the weights.
-func addSteps(x *copies.KernelBuilder, l *recurrentLayer, d tensor.DType, projected kit.Buffer) error {
-	s := &stepper{recurrentLayer: l, dtype: d, elemBytes: d.Size(), rows: l.kind.gates() * l.hidden,
-		blockSequences: l.blockSize()}
+func addSteps(builder *copies.KernelBuilder, layer *recurrentLayer, dtype tensor.DType, projected kit.Buffer) error {
+	s := &stepper{recurrentLayer: layer, dtype: dtype, elemBytes: dtype.Size(), rows: layer.kind.gates() * layer.hidden,
+		blockSequences: layer.blockSize()}
 	s.usesPackedWeights = s.r[0].Packed || s.r[1].Packed ||
-		l.packsSteps(d) && (s.blockSequences > multiply.MaxThin || s.steps > fewSteps)
+		layer.packsSteps(dtype) && (s.blockSequences > multiply.MaxThin || s.steps > fewSteps)
 	if err := s.plan(); err != nil {
 		return err
 	}
-	for dir := range l.dirs {
+	for dir := range layer.dirs {
 		var err error
-		if s.loops[dir], err = l.stepLoops(d, dir); err != nil {
+		if s.loops[dir], err = layer.stepLoops(dtype, dir); err != nil {
 			return err
 		}
 	}
-	x.AddListings(s.listings)
-	packs := x.Temp(d, s.assignPackedOffsets()/s.elemBytes)
-	buffers := []kit.Buffer{packs, projected, l.y, l.hn, l.cn, l.h0, l.c0, l.lengths}
-	buffers = append(buffers, l.r[:]...)
-	buffers = append(buffers, l.stateBias[:]...)
-	buffers = append(buffers, l.peepholes[:]...)
+	builder.AddListings(s.listings)
+	packs := builder.Temp(dtype, s.assignPackedOffsets()/s.elemBytes)
+	buffers := []kit.Buffer{packs, projected, layer.y, layer.hn, layer.cn, layer.h0, layer.c0, layer.lengths}
+	buffers = append(buffers, layer.r[:]...)
+	buffers = append(buffers, layer.stateBias[:]...)
+	buffers = append(buffers, layer.peepholes[:]...)
 	if s.usesPackedWeights && packs.Meta.Numel() > 0 {
-		x.AddPhases(0, 0, buffers, graph.Phase{Chunks: l.dirs, Run: func(m *graph.Mem, dir int) error {
+		builder.AddPhases(0, 0, buffers, graph.Phase{Chunks: layer.dirs, Run: func(m *graph.Mem, dir int) error {
 			s.pack(m, dir, kit.ElementsOf[byte](m.Ptrs[0], packs.Meta.Bytes()), m.Ptrs[stepR+dir])
 			return nil
 		}})
 	}
-	blocks := kit.DivUp(l.batch, s.blockSequences)
+	blocks := kit.DivUp(layer.batch, s.blockSequences)
 	worker := s.bufferBytes + s.productBytes + s.panelBytes
-	x.AddPhases(0, worker, buffers, graph.Phase{Chunks: l.dirs * blocks, Run: func(m *graph.Mem, chunk int) error {
-		s.run(m, chunk/blocks, chunk%blocks*s.blockSequences)
-		return nil
-	}})
+	builder.AddPhases(0, worker, buffers, graph.Phase{Chunks: layer.dirs * blocks,
+		Run: func(m *graph.Mem, chunk int) error {
+			s.run(m, chunk/blocks, chunk%blocks*s.blockSequences)
+			return nil
+		}})
 	return nil
 }
 
@@ -275,7 +277,7 @@ func (s *stepper) assignPackedOffsets() int {
 }
 
 // pack packs the weights r of a direction into memory. It does nothing if planning packed the weights.
-func (s *stepper) pack(m *graph.Mem, dir int, memory []byte, r unsafe.Pointer) {
+func (s *stepper) pack(mem *graph.Mem, dir int, memory []byte, r unsafe.Pointer) {
 	if s.r[dir].Packed {
 		return
 	}
@@ -285,7 +287,7 @@ func (s *stepper) pack(m *graph.Mem, dir int, memory []byte, r unsafe.Pointer) {
 			to, width := memory[s.packedOffsets[dir][q]:], gemm.PanelCols(s.dtype)
 			colsPerCheck := max(1, kit.CheckEvery/(width*s.hidden)) * width
 			for j := 0; j < n; j += colsPerCheck {
-				m.CheckContext()
+				mem.CheckContext()
 				gemm.PackB(s.dtype, to[j*s.hidden*s.elemBytes:], unsafe.Add(from, j*s.hidden*s.elemBytes), s.hidden,
 					min(colsPerCheck, n-j), 1, s.hidden)
 			}

@@ -56,7 +56,7 @@ func (a activation) scalar() func(float64) float64 {
 // cellScalar returns the function for the numbers of a [cellReference]. For complex numbers there are only sigmoid and
 // tanh. Integers wrap in the dtype of the layer before a relu. A tanh of integers is a float, so it is not computed
 // here but at the end of the layer.
-func cellScalar[T kit.WidestNumber](l *recurrentLayer, a activation) func(T) T {
+func cellScalar[T kit.WidestNumber](layer *recurrentLayer, a activation) func(T) T {
 	var f any
 	switch any(T(0)).(type) {
 	case float64:
@@ -67,9 +67,9 @@ func cellScalar[T kit.WidestNumber](l *recurrentLayer, a activation) func(T) T {
 			f = func(z complex128) complex128 { return 1 / (1 + cmplx.Exp(-z)) }
 		}
 	default:
-		bits := 64 - 8*l.integerDType.Size()
+		bits := 64 - 8*layer.integerDType.Size()
 		f = func(v int64) int64 {
-			if v = v << bits >> bits; l.integerDType == tensor.Uint8 {
+			if v = v << bits >> bits; layer.integerDType == tensor.Uint8 {
 				v &= 0xff
 			}
 			if a.name == "Relu" {

@@ -53,116 +53,117 @@ type cellFormula struct {
 }
 
 // operand adds an operand and returns its name.
-func (t *cellFormula) operand(name string, place cellBuffer, first int) string {
-	t.names, t.operands = append(t.names, name), append(t.operands, cellOperand{place, first})
+func (cell *cellFormula) operand(name string, place cellBuffer, first int) string {
+	cell.names, cell.operands = append(cell.names, name), append(cell.operands, cellOperand{place, first})
 	return name
 }
 
 // define adds a definition and returns its name.
-func (t *cellFormula) define(name, value string) string {
-	fmt.Fprintf(&t.definitions, "%s = %s; ", name, value)
+func (cell *cellFormula) define(name, value string) string {
+	fmt.Fprintf(&cell.definitions, "%s = %s; ", name, value)
 	return name
 }
 
 // sum returns the formula of a gate's argument: the sum of its input part and its state part.
-func (t *cellFormula) sum(gate int) string {
-	x, g := t.part(gate)
+func (cell *cellFormula) sum(gate int) string {
+	x, g := cell.part(gate)
 	return x + " + " + g
 }
 
 // part returns the names of a gate's input part and state part.
-func (t *cellFormula) part(gate int) (x, g string) {
-	first := t.order[gate] * t.hidden
-	return t.operand(fmt.Sprint("x", gate), inputsBuffer, first), t.operand(fmt.Sprint("g", gate), gatesBuffer, first)
+func (cell *cellFormula) part(gate int) (x, g string) {
+	first := cell.order[gate] * cell.hidden
+	return cell.operand(fmt.Sprint("x", gate), inputsBuffer, first), cell.operand(fmt.Sprint("g", gate), gatesBuffer,
+		first)
 }
 
 // peephole returns the summand of the argument of gate i, o or f: the peephole weights times the value v. It is empty
 // if the layer has no peepholes.
-func (t *cellFormula) peephole(gate int, v string) string {
-	if !t.peepholes[t.dir].IsGiven() {
+func (cell *cellFormula) peephole(gate int, v string) string {
+	if !cell.peepholes[cell.dir].IsGiven() {
 		return ""
 	}
-	return " + " + t.operand(fmt.Sprint("p", gate), peepholesBuffer, gate*t.hidden) + " * " + v
+	return " + " + cell.operand(fmt.Sprint("p", gate), peepholesBuffer, gate*cell.hidden) + " * " + v
 }
 
 // gate defines the named value as activation function f of a sum. The sum is first clipped.
-func (t *cellFormula) gate(name string, f int, sum string) string {
-	if t.clip > 0 {
-		sum = fmt.Sprintf("minimum(maximum(%s, %s), %s)", sum, numeral(-t.clip), numeral(t.clip))
+func (cell *cellFormula) gate(name string, f int, sum string) string {
+	if cell.clip > 0 {
+		sum = fmt.Sprintf("minimum(maximum(%s, %s), %s)", sum, numeral(-cell.clip), numeral(cell.clip))
 	}
-	return t.define(name, t.activations[t.dir][f].formula(t.define("in_"+name, sum)))
+	return cell.define(name, cell.activations[cell.dir][f].formula(cell.define("in_"+name, sum)))
 }
 
 // lstm returns the formula of an LSTM layer's loop, which has several results, and the buffer of each result.
-func (t *cellFormula) lstm() (string, []cellOperand) {
-	c := t.operand("c", cellStateBuffer, 0)
-	i := t.gate("i", 0, t.sum(0)+t.peephole(0, c))
+func (cell *cellFormula) lstm() (string, []cellOperand) {
+	c := cell.operand("c", cellStateBuffer, 0)
+	i := cell.gate("i", 0, cell.sum(0)+cell.peephole(0, c))
 	f := "(1 - i)"
-	if !t.coupledGates {
-		f = t.gate("f", 0, t.sum(2)+t.peephole(2, c))
+	if !cell.coupledGates {
+		f = cell.gate("f", 0, cell.sum(2)+cell.peephole(2, c))
 	}
-	n := t.gate("n", 1, t.sum(3))
-	d := t.define("d", f+" * c + "+i+" * "+n)
-	o := t.gate("o", 0, t.sum(1)+t.peephole(1, d))
-	h := t.define("h", o+" * "+"("+t.activations[t.dir][2].formula(d)+")")
+	n := cell.gate("n", 1, cell.sum(3))
+	d := cell.define("d", f+" * c + "+i+" * "+n)
+	o := cell.gate("o", 0, cell.sum(1)+cell.peephole(1, d))
+	h := cell.define("h", o+" * "+"("+cell.activations[cell.dir][2].formula(d)+")")
 	return fmt.Sprintf("(%s, %s, %s)", d, h, h), []cellOperand{{buffer: cellStateBuffer}, {buffer: stateBuffer},
 		{buffer: yBuffer}}
 }
 
 // gru returns the formula and the buffers for the last loop of a step of a GRU layer. It is the only loop if the reset
 // gate applies after the product.
-func (t *cellFormula) gru() (string, []cellOperand) {
-	h := t.operand("h", stateBuffer, 0)
+func (cell *cellFormula) gru() (string, []cellOperand) {
+	h := cell.operand("h", stateBuffer, 0)
 	var z, sum string
-	if t.resetAfter {
-		z = t.gate("z", 0, t.sum(0))
-		reset := t.gate("r", 0, t.sum(1))
-		x, g := t.part(2)
-		if t.stateBias[t.dir].IsGiven() {
-			g = "(" + g + " + " + t.operand("b", biasBuffer, t.order[2]*t.hidden) + ")"
+	if cell.resetAfter {
+		z = cell.gate("z", 0, cell.sum(0))
+		reset := cell.gate("r", 0, cell.sum(1))
+		x, g := cell.part(2)
+		if cell.stateBias[cell.dir].IsGiven() {
+			g = "(" + g + " + " + cell.operand("b", biasBuffer, cell.order[2]*cell.hidden) + ")"
 		}
 		sum = x + " + " + reset + " * " + g
 	} else {
-		z, sum = t.operand("z", gatesBuffer, t.order[0]*t.hidden), t.sum(2)
+		z, sum = cell.operand("z", gatesBuffer, cell.order[0]*cell.hidden), cell.sum(2)
 	}
-	n := t.gate("n", 1, sum)
-	y := t.define("y", fmt.Sprintf("(1 - %s) * %s + %s * %s", z, n, z, h))
+	n := cell.gate("n", 1, sum)
+	y := cell.define("y", fmt.Sprintf("(1 - %s) * %s + %s * %s", z, n, z, h))
 	return fmt.Sprintf("(%s, %s)", y, y), []cellOperand{{buffer: stateBuffer}, {buffer: yBuffer}}
 }
 
 // resetLoop returns the formula and the buffers for the first loop of a step of a GRU layer, in which the reset gate
 // applies before a second product.
-func (t *cellFormula) resetLoop() (string, []cellOperand) {
-	h := t.operand("h", stateBuffer, 0)
-	z, r := t.gate("z", 0, t.sum(0)), t.gate("r", 0, t.sum(1))
-	return fmt.Sprintf("(%s, %s * %s)", z, r, h), []cellOperand{{gatesBuffer, t.order[0] * t.hidden},
+func (cell *cellFormula) resetLoop() (string, []cellOperand) {
+	h := cell.operand("h", stateBuffer, 0)
+	z, r := cell.gate("z", 0, cell.sum(0)), cell.gate("r", 0, cell.sum(1))
+	return fmt.Sprintf("(%s, %s * %s)", z, r, h), []cellOperand{{gatesBuffer, cell.order[0] * cell.hidden},
 		{buffer: resetBuffer}}
 }
 
 // rnn returns the formula and the buffers for the loop of a layer of simple recurrent cells.
-func (t *cellFormula) rnn() (string, []cellOperand) {
-	h := t.gate("h", 0, t.sum(0))
+func (cell *cellFormula) rnn() (string, []cellOperand) {
+	h := cell.gate("h", 0, cell.sum(0))
 	return fmt.Sprintf("(%s, %s)", h, h), []cellOperand{{buffer: stateBuffer}, {buffer: yBuffer}}
 }
 
-// stepLoops compiles the loops of a step in direction dir, in dtype d.
-func (l *recurrentLayer) stepLoops(d tensor.DType, dir int) (list []cellLoop, err error) {
+// stepLoops compiles the loops of a step in direction dir, in the given dtype.
+func (layer *recurrentLayer) stepLoops(dtype tensor.DType, dir int) (list []cellLoop, err error) {
 	var texts []func(*cellFormula) (string, []cellOperand)
 	switch {
-	case l.kind == cellLSTM:
+	case layer.kind == cellLSTM:
 		texts = append(texts, (*cellFormula).lstm)
-	case l.kind == cellRNN:
+	case layer.kind == cellRNN:
 		texts = append(texts, (*cellFormula).rnn)
-	case l.resetAfter:
+	case layer.resetAfter:
 		texts = append(texts, (*cellFormula).gru)
 	default:
 		texts = append(texts, (*cellFormula).resetLoop, (*cellFormula).gru)
 	}
 	for _, text := range texts {
-		t := &cellFormula{recurrentLayer: l, dir: dir}
+		t := &cellFormula{recurrentLayer: layer, dir: dir}
 		results, outs := text(t)
 		c := cellLoop{operands: append(outs, t.operands...)}
-		types := slices.Repeat([]tensor.DType{d}, len(t.names))
+		types := slices.Repeat([]tensor.DType{dtype}, len(t.names))
 		if c.loop, err = kit.FormulaLoop(t.definitions.String()+results, t.names, types, nil); err != nil {
 			return nil, err
 		}
@@ -186,31 +187,32 @@ func numeral(v float64) string {
 
 // bind returns the addresses of a loop's operands for sequence i of a block, and their strides from one sequence to the
 // next.
-func (s *stepper) bind(r *cellRun, c *cellLoop, step, i int) (ptrs []unsafe.Pointer, strides []int) {
-	in, y := s.stepAddresses(r, step, i)
+func (s *stepper) bind(worker *cellRun, c *cellLoop, step, i int) (ptrs []unsafe.Pointer, strides []int) {
+	in, y := s.stepAddresses(worker, step, i)
 	row := func(v []byte, width int) unsafe.Pointer { return unsafe.Pointer(&v[i*width*s.elemBytes]) }
-	addresses := [cellBufferCount]unsafe.Pointer{in, row(r.gates, s.rows), row(r.h, s.hidden), row(r.c, s.hidden),
-		row(r.resetState, s.hidden), y, r.mem.Ptrs[stepBias+r.dir], r.mem.Ptrs[stepPeepholes+r.dir]}
+	addresses := [cellBufferCount]unsafe.Pointer{in, row(worker.gates, s.rows), row(worker.h, s.hidden),
+		row(worker.c, s.hidden),
+		row(worker.resetState, s.hidden), y, worker.mem.Ptrs[stepBias+worker.dir], worker.mem.Ptrs[stepPeepholes+worker.dir]}
 	steps := [cellBufferCount]int{s.xBatch * s.rows, s.rows, s.hidden, s.hidden, s.hidden, s.yBatch, 0, 0}
 	for k, o := range c.operands {
-		r.ptrs[k] = unsafe.Add(addresses[o.buffer], o.first*s.elemBytes)
-		r.strides[k] = steps[o.buffer] * s.elemBytes
+		worker.ptrs[k] = unsafe.Add(addresses[o.buffer], o.first*s.elemBytes)
+		worker.strides[k] = steps[o.buffer] * s.elemBytes
 	}
-	return r.ptrs[:len(c.operands)], r.strides[:len(c.operands)]
+	return worker.ptrs[:len(c.operands)], worker.strides[:len(c.operands)]
 }
 
 // runCellLoop runs loop k of a step for the sequences of a block that have not ended.
-func (s *stepper) runCellLoop(r *cellRun, k, step int) {
-	c := &s.loops[r.dir][k]
-	if r.lengths == nil { // all sequences are at the same step
-		ptrs, strides := s.bind(r, c, step, 0)
-		c.loop.Run(&r.loopState, ptrs, strides, s.hidden, r.n)
+func (s *stepper) runCellLoop(worker *cellRun, k, step int) {
+	c := &s.loops[worker.dir][k]
+	if worker.lengths == nil { // all sequences are at the same step
+		ptrs, strides := s.bind(worker, c, step, 0)
+		c.loop.Run(&worker.loopState, ptrs, strides, s.hidden, worker.n)
 		return
 	}
-	for i := range r.n {
-		if step < s.length(r, i) {
-			ptrs, strides := s.bind(r, c, step, i)
-			c.loop.Run(&r.loopState, ptrs, strides, s.hidden, 1)
+	for i := range worker.n {
+		if step < s.length(worker, i) {
+			ptrs, strides := s.bind(worker, c, step, i)
+			c.loop.Run(&worker.loopState, ptrs, strides, s.hidden, 1)
 		}
 	}
 }

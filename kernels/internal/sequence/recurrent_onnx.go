@@ -31,14 +31,14 @@ func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 	if kind == cellLSTM {
 		params, outputs = append(params, opt("initial_c"), opt("P")), append(outputs, "Y_c")
 	}
-	o := onnxCell{name, kind}
+	cell := onnxCell{name, kind}
 	g := kind.gates()
 	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 	return kit.Define[onnxCellAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: params, Outputs: outputs,
-			Infer: o.infer,
-			Ref:   o.ref,
+			Infer: cell.infer,
+			Ref:   cell.ref,
 			Examples: []graph.Example{
 				{In: []tensor.Meta{f(3, 2, 4), f(1, 5*g, 4), f(1, 5*g, 5), f(1, 10*g)}},
 				{In: []tensor.Meta{f(2, 3, 4), f(2, 3*g, 4), f(2, 3*g, 3), {}, {}, f(2, 2, 3)},
@@ -53,7 +53,7 @@ func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 				return 2 * float64(x.Shape[0]*x.Shape[1]) * float64(c.Meta(1).Numel()+c.Meta(2).Numel())
 			},
 		},
-		Lowerings: graph.Lowerings{Impls: recurrentImpls(o.compile, o.pack)},
+		Lowerings: graph.Lowerings{Impls: recurrentImpls(cell.compile, cell.pack)},
 	})
 }
 

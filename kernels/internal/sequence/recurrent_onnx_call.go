@@ -43,24 +43,24 @@ type onnxCell struct {
 }
 
 // shape returns the layer of a call without the buffers of its operands and without its activation functions.
-func (o onnxCell) shape(c *graph.Call) *recurrentLayer {
+func (cell onnxCell) shape(c *graph.Call) *recurrentLayer {
 	a, x, r := kit.Attrs[onnxCellAttrs](c), c.Meta(onnxX), c.Meta(onnxR)
-	l := &recurrentLayer{kind: o.kind, dirs: a.dirs(), hidden: r.Shape[2], inputs: x.Shape[2], steps: x.Shape[0],
+	layer := &recurrentLayer{kind: cell.kind, dirs: a.dirs(), hidden: r.Shape[2], inputs: x.Shape[2], steps: x.Shape[0],
 		batch: x.Shape[1],
 		order: [4]int{0, 1, 2, 3}, resetAfter: a.ResetAfter != 0, coupledGates: a.InputForget != 0, clip: a.Clip,
 		backward: [2]bool{a.Direction == "reverse", true}}
-	l.xStep, l.xBatch = l.batch, 1
-	h := l.hidden
+	layer.xStep, layer.xBatch = layer.batch, 1
+	h := layer.hidden
 	if a.Layout != 0 {
-		l.steps, l.batch = l.batch, l.steps
-		l.xStep, l.xBatch = 1, l.steps
-		l.yBatch, l.yStep, l.yDir = l.steps*l.dirs*h, l.dirs*h, h
-		l.stateBatch, l.stateDir = l.dirs*h, h
-		return l
+		layer.steps, layer.batch = layer.batch, layer.steps
+		layer.xStep, layer.xBatch = 1, layer.steps
+		layer.yBatch, layer.yStep, layer.yDir = layer.steps*layer.dirs*h, layer.dirs*h, h
+		layer.stateBatch, layer.stateDir = layer.dirs*h, h
+		return layer
 	}
-	l.yStep, l.yDir, l.yBatch = l.dirs*l.batch*h, l.batch*h, h
-	l.stateDir, l.stateBatch = l.batch*h, h
-	return l
+	layer.yStep, layer.yDir, layer.yBatch = layer.dirs*layer.batch*h, layer.batch*h, h
+	layer.stateDir, layer.stateBatch = layer.batch*h, h
+	return layer
 }
 
 // dirs returns the number of directions.
@@ -71,69 +71,70 @@ func (a *onnxCellAttrs) dirs() int {
 	return 1
 }
 
-func (o onnxCell) infer(c *graph.Call) ([]graph.Result, error) {
-	x, w, r := c.Type(onnxX), c.Type(onnxW), c.Type(onnxR)
-	if x.Rank() != 3 || w.Rank() != 3 || r.Rank() != 3 {
-		return nil, fmt.Errorf("%s: X, W and R must have 3 dimensions, but got %d, %d and %d", o.name, x.Rank(),
+func (cell onnxCell) infer(call *graph.Call) ([]graph.Result, error) {
+	input, w, r := call.Type(onnxX), call.Type(onnxW), call.Type(onnxR)
+	if input.Rank() != 3 || w.Rank() != 3 || r.Rank() != 3 {
+		return nil, fmt.Errorf("%s: X, W and R must have 3 dimensions, but got %d, %d and %d", cell.name, input.Rank(),
 			w.Rank(), r.Rank())
 	}
-	if !x.DType.IsFloat() {
-		return nil, kit.NotImplemented(o.name, x.DType)
+	if !input.DType.IsFloat() {
+		return nil, kit.NotImplemented(cell.name, input.DType)
 	}
-	a := kit.Attrs[onnxCellAttrs](c)
-	inputs, hidden := x.Shape[2], r.Shape[2]
-	if !kit.SizeIs(a.HiddenSize, 0) && a.HiddenSize.Ne(hidden).Holds() {
-		return nil, fmt.Errorf("%s: hidden_size is %v, but R has shape %s", o.name, a.HiddenSize, tensor.Sizes(r.Shape))
+	attrs := kit.Attrs[onnxCellAttrs](call)
+	inputs, hidden := input.Shape[2], r.Shape[2]
+	if !kit.SizeIs(attrs.HiddenSize, 0) && attrs.HiddenSize.Ne(hidden).Holds() {
+		return nil, fmt.Errorf("%s: hidden_size is %v, but R has shape %s", cell.name, attrs.HiddenSize,
+			tensor.Sizes(r.Shape))
 	}
-	steps, batch, dirs := x.Shape[0], x.Shape[1], sym.Of(a.dirs())
+	steps, batch, dirs := input.Shape[0], input.Shape[1], sym.Of(attrs.dirs())
 	state, y := []sym.Int{dirs, batch, hidden}, []sym.Int{steps, dirs, batch, hidden}
-	if a.Layout != 0 {
+	if attrs.Layout != 0 {
 		steps, batch = batch, steps
 		state, y = []sym.Int{batch, dirs, hidden}, []sym.Int{batch, steps, dirs, hidden}
 	}
-	rows := hidden.Mul(sym.Of(o.kind.gates()))
+	rows := hidden.Mul(sym.Of(cell.kind.gates()))
 	biases, peepholes := rows.Mul(sym.Of(2)), hidden.Mul(sym.Of(3))
 	for i, want := range [onnxOperandCount][]sym.Int{nil, {dirs, rows, inputs}, {dirs, rows, hidden}, {dirs, biases},
 		{batch}, state, state, {dirs, peepholes}} {
-		if want == nil || !c.Has(i) {
+		if want == nil || !call.Has(i) {
 			continue
 		}
-		d := x.DType
+		d := input.DType
 		if i == onnxLengths {
 			d = tensor.Int32
 		}
 		names := []string{"X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P"}
-		if t := c.Type(i); !tensor.SameSizes(t.Shape, want) || t.DType != d {
-			return nil, fmt.Errorf("%s: expected %s to be %v %s, but got %v %s", o.name, names[i], d, tensor.Sizes(want),
+		if t := call.Type(i); !tensor.SameSizes(t.Shape, want) || t.DType != d {
+			return nil, fmt.Errorf("%s: expected %s to be %v %s, but got %v %s", cell.name, names[i], d, tensor.Sizes(want),
 				t.DType, tensor.Sizes(t.Shape))
 		}
 	}
-	if err := o.activations(a, &recurrentLayer{dirs: a.dirs()}); err != nil {
+	if err := cell.activations(attrs, &recurrentLayer{dirs: attrs.dirs()}); err != nil {
 		return nil, err
 	}
-	res := c.One(tensor.NewType(x.DType, y...))
-	for range cells[o.kind].results - 1 {
-		res = append(res, graph.Result{Type: tensor.NewType(x.DType, state...), Alias: graph.Fresh})
+	res := call.One(tensor.NewType(input.DType, y...))
+	for range cells[cell.kind].results - 1 {
+		res = append(res, graph.Result{Type: tensor.NewType(input.DType, state...), Alias: graph.Fresh})
 	}
 	return res, nil
 }
 
-// activations sets the activation functions of layer l.
-func (o onnxCell) activations(a *onnxCellAttrs, l *recurrentLayer) error {
-	standard := cells[o.kind].activations
+// activations sets the activation functions of a layer.
+func (cell onnxCell) activations(a *onnxCellAttrs, layer *recurrentLayer) error {
+	standard := cells[cell.kind].activations
 	names, alpha, beta := a.Activations, a.Alpha, a.Beta
 	if len(names) == 0 {
-		for range l.dirs {
+		for range layer.dirs {
 			names = append(names, standard...)
 		}
 	}
-	if len(names) != l.dirs*len(standard) {
-		return fmt.Errorf("%s: expected %d activations, but got %d", o.name, l.dirs*len(standard), len(names))
+	if len(names) != layer.dirs*len(standard) {
+		return fmt.Errorf("%s: expected %d activations, but got %d", cell.name, layer.dirs*len(standard), len(names))
 	}
 	for i, name := range names {
 		f, ok := activationsByName[strings.ToLower(name)]
 		if !ok {
-			return fmt.Errorf("%s: unknown activation %q", o.name, name)
+			return fmt.Errorf("%s: unknown activation %q", cell.name, name)
 		}
 		act := activation{name, f.alpha, f.beta}
 		if f.params > 0 && len(alpha) > 0 {
@@ -142,60 +143,60 @@ func (o onnxCell) activations(a *onnxCellAttrs, l *recurrentLayer) error {
 		if f.params > 1 && len(beta) > 0 {
 			act.beta, beta = beta[0], beta[1:]
 		}
-		l.activations[i/len(standard)][i%len(standard)] = act
+		layer.activations[i/len(standard)][i%len(standard)] = act
 	}
 	return nil
 }
 
-func (o onnxCell) compile(c *graph.Call) (*graph.Kernel, error) {
-	l := o.shape(c)
-	if err := o.activations(kit.Attrs[onnxCellAttrs](c), l); err != nil {
+func (cell onnxCell) compile(call *graph.Call) (*graph.Kernel, error) {
+	layer := cell.shape(call)
+	if err := cell.activations(kit.Attrs[onnxCellAttrs](call), layer); err != nil {
 		return nil, err
 	}
-	if l.batch*l.hidden == 0 {
+	if layer.batch*layer.hidden == 0 {
 		return &graph.Kernel{}, nil
 	}
-	d := c.Meta(0).DType.OpMath()
-	x := copies.NewKernelBuilder(c)
-	operands := x.Operands(d)
+	dtype := call.Meta(0).DType.OpMath()
+	builder := copies.NewKernelBuilder(call)
+	operands := builder.Operands(dtype)
 	for len(operands) < onnxOperandCount {
 		operands = append(operands, kit.Buffer{})
 	}
-	rows := l.hidden * o.kind.gates()
+	rows := layer.hidden * cell.kind.gates()
 	part := func(i, dir, per, at int, shape ...int) kit.Buffer {
 		s := operands[i]
 		if !s.IsGiven() {
 			return s
 		}
 		if s.Packed { // directions are contiguous
-			return s.Shifted(dir*c.In[i].Value.Meta.Bytes()/l.dirs, s.Meta)
+			return s.Shifted(dir*call.In[i].Value.Meta.Bytes()/layer.dirs, s.Meta)
 		}
-		return s.View(tensor.Meta{DType: d, Shape: shape, Strides: tensor.ContiguousStrides(shape), Offset: dir*per + at})
+		return s.View(tensor.Meta{DType: dtype, Shape: shape, Strides: tensor.ContiguousStrides(shape), Offset: dir*per + at})
 	}
-	l.x, l.lengths, l.h0, l.c0 = operands[onnxX], operands[onnxLengths], operands[onnxH0], operands[onnxC0]
-	for dir := range l.dirs {
-		l.w[dir] = part(onnxW, dir, rows*l.inputs, 0, rows, l.inputs)
-		l.r[dir] = part(onnxR, dir, rows*l.hidden, 0, rows, l.hidden)
-		l.inBias[dir], l.stateBias[dir] = part(onnxB, dir, 2*rows, 0, rows), part(onnxB, dir, 2*rows, rows, rows)
-		l.peepholes[dir] = part(onnxPeepholes, dir, 3*l.hidden, 0, 3*l.hidden)
+	layer.x, layer.lengths, layer.h0, layer.c0 = operands[onnxX], operands[onnxLengths], operands[onnxH0], operands[onnxC0]
+	for dir := range layer.dirs {
+		layer.w[dir] = part(onnxW, dir, rows*layer.inputs, 0, rows, layer.inputs)
+		layer.r[dir] = part(onnxR, dir, rows*layer.hidden, 0, rows, layer.hidden)
+		layer.inBias[dir], layer.stateBias[dir] = part(onnxB, dir, 2*rows, 0, rows), part(onnxB, dir, 2*rows, rows, rows)
+		layer.peepholes[dir] = part(onnxPeepholes, dir, 3*layer.hidden, 0, 3*layer.hidden)
 	}
-	l.y, l.hn = x.Result(0, d), x.Result(1, d)
-	if o.kind == cellLSTM {
-		l.cn = x.Result(2, d)
+	layer.y, layer.hn = builder.Result(0, dtype), builder.Result(1, dtype)
+	if cell.kind == cellLSTM {
+		layer.cn = builder.Result(2, dtype)
 	}
-	if err := l.addPhases(x, d); err != nil {
+	if err := layer.addPhases(builder, dtype); err != nil {
 		return nil, err
 	}
-	return x.Kernel()
+	return builder.Kernel()
 }
 
-// addPhases adds the phases of the layer to x. d is the dtype of its computation.
-func (l *recurrentLayer) addPhases(x *copies.KernelBuilder, d tensor.DType) error {
+// addPhases adds the phases of the layer to the kernel. d is the dtype of its computation.
+func (layer *recurrentLayer) addPhases(builder *copies.KernelBuilder, d tensor.DType) error {
 	switch d {
 	case tensor.Complex128:
-		return addByDefinition[complex128](x, l)
+		return addByDefinition[complex128](builder, layer)
 	case tensor.Int64:
-		return addByDefinition[int64](x, l)
+		return addByDefinition[int64](builder, layer)
 	}
-	return addRecurrent(x, l, d)
+	return addRecurrent(builder, layer, d)
 }

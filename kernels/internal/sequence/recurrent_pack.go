@@ -12,55 +12,57 @@ import (
 )
 
 // blockSize returns the number of sequences of a block.
-func (l *recurrentLayer) blockSize() int {
-	if l.batch > maxBlockSequences/2 {
-		return min(maxBlockSequences, kit.DivUp(l.batch, 2))
+func (layer *recurrentLayer) blockSize() int {
+	if layer.batch > maxBlockSequences/2 {
+		return min(maxBlockSequences, kit.DivUp(layer.batch, 2))
 	}
-	return l.batch
+	return layer.batch
 }
 
 // products returns, for each of the two products of a step, the number of rows of weights that it multiplies. Only a
 // GRU whose reset gate applies before the product has a second product.
-func (l *recurrentLayer) products() [2]int {
-	if l.kind == cellGRU && !l.resetAfter {
-		return [2]int{2 * l.hidden, l.hidden}
+func (layer *recurrentLayer) products() [2]int {
+	if layer.kind == cellGRU && !layer.resetAfter {
+		return [2]int{2 * layer.hidden, layer.hidden}
 	}
-	return [2]int{l.kind.gates() * l.hidden, 0}
+	return [2]int{layer.kind.gates() * layer.hidden, 0}
 }
 
 // firstRow returns the first row of weights in product q. Gate h of a GRU has the last rows, for ONNX and for PyTorch.
-func (l *recurrentLayer) firstRow(q int) int { return q * 2 * l.hidden }
+func (layer *recurrentLayer) firstRow(q int) int { return q * 2 * layer.hidden }
 
 // If blocks are small and there are at most fewSteps steps, a run does not pack weights, because packing takes as long
 // as a few products.
 const fewSteps = 2
 
 // packsSteps reports whether the products of steps are faster with packed weights.
-func (l *recurrentLayer) packsSteps(d tensor.DType) bool {
-	return l.blockSize() > multiply.MaxThin || !gemm.PadsRows(d)
+func (layer *recurrentLayer) packsSteps(d tensor.DType) bool {
+	return layer.blockSize() > multiply.MaxThin || !gemm.PadsRows(d)
 }
 
 // packing returns the packed form of the weights that multiply the inputs or, if ofState is set, the states. It returns
 // false if products read the weights without packing. The weights of dirs directions have strides dir, row and col, in
 // elements.
-func (l *recurrentLayer) packing(d tensor.DType, ofState bool, dirs, dir, row, col int) (graph.Packing, bool) {
+func (layer *recurrentLayer) packing(dtype tensor.DType, ofState bool, dirs, dir, row, col int) (graph.Packing, bool) {
 	switch {
-	case d != tensor.Float32 && d != tensor.Float64, // addByDefinition computes the layer
-		l.hidden == 0,
-		ofState && !l.packsSteps(d),
-		!ofState && (l.steps*l.batch <= multiply.MaxThin || l.inputs == 0):
+	case dtype != tensor.Float32 && dtype != tensor.Float64, // addByDefinition computes the layer
+		layer.hidden == 0,
+		ofState && !layer.packsSteps(dtype),
+		!ofState && (layer.steps*layer.batch <= multiply.MaxThin || layer.inputs == 0):
 		return graph.Packing{}, false
 	}
-	width := gemm.PanelCols(d)
+	width := gemm.PanelCols(dtype)
 	var list []*multiply.Panels
 	for i := range dirs {
 		if !ofState {
-			list = append(list, multiply.MatrixPanels(d, width, l.kind.gates()*l.hidden, row, l.inputs, col, []int{i * dir}))
+			list = append(list, multiply.MatrixPanels(dtype, width, layer.kind.gates()*layer.hidden, row, layer.inputs, col,
+				[]int{i * dir}))
 			continue
 		}
-		for q, n := range l.products() {
+		for q, n := range layer.products() {
 			if n > 0 {
-				list = append(list, multiply.MatrixPanels(d, width, n, row, l.hidden, col, []int{i*dir + l.firstRow(q)*row}))
+				list = append(list, multiply.MatrixPanels(dtype, width, n, row, layer.hidden, col,
+					[]int{i*dir + layer.firstRow(q)*row}))
 			}
 		}
 	}
@@ -68,11 +70,11 @@ func (l *recurrentLayer) packing(d tensor.DType, ofState bool, dirs, dir, row, c
 }
 
 // pack is [graph.Impl.Pack] of ONNX's ops. An operand has the weights of all directions.
-func (o onnxCell) pack(c *graph.Call, i int) (graph.Packing, bool) {
+func (cell onnxCell) pack(c *graph.Call, i int) (graph.Packing, bool) {
 	if i != onnxW && i != onnxR {
 		return graph.Packing{}, false
 	}
-	d, l := c.Meta(0).DType.OpMath(), o.shape(c)
+	d, l := c.Meta(0).DType.OpMath(), cell.shape(c)
 	m := copies.InDType(c, d).Meta(i)
 	return l.packing(d, i == onnxR, l.dirs, m.Strides[0], m.Strides[1], m.Strides[2])
 }

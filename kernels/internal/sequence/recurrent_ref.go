@@ -175,28 +175,29 @@ func resultTensor[T kit.WidestNumber](list []T, r graph.Result) *tensor.Tensor {
 }
 
 // ref is the reference of ONNX's recurrent ops.
-func (o onnxCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	res, err := o.infer(c)
+func (cell onnxCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	res, err := cell.infer(c)
 	if err != nil {
 		return nil, err
 	}
-	l := o.shape(c)
-	if err := o.activations(kit.Attrs[onnxCellAttrs](c), l); err != nil {
+	layer := cell.shape(c)
+	if err := cell.activations(kit.Attrs[onnxCellAttrs](c), layer); err != nil {
 		return nil, err
 	}
 	var all [onnxOperandCount][]float64
 	for i, t := range in {
 		all[i] = widestElements[float64](t)
 	}
-	r := &cellReference[float64]{recurrentLayer: l, x: all[onnxX], h0: all[onnxH0], c0: all[onnxC0]}
+	r := &cellReference[float64]{recurrentLayer: layer, x: all[onnxX], h0: all[onnxH0], c0: all[onnxC0]}
 	if len(in) > onnxLengths && in[onnxLengths] != nil {
-		lens := in[onnxLengths].CopyTo(tensor.New(tensor.Int32, l.batch))
-		r.sequenceLengths = kit.ElementsOf[int32](lens.Pointer(), l.batch)
+		lens := in[onnxLengths].CopyTo(tensor.New(tensor.Int32, layer.batch))
+		r.sequenceLengths = kit.ElementsOf[int32](lens.Pointer(), layer.batch)
 	}
-	for dir := range l.dirs {
-		r.w[dir], r.r[dir] = equalPart(all[onnxW], dir, l.dirs), equalPart(all[onnxR], dir, l.dirs)
-		r.peepholeWeights[dir] = equalPart(all[onnxPeepholes], dir, l.dirs)
-		r.inBias[dir], r.stateBias[dir] = equalPart(all[onnxB], 2*dir, 2*l.dirs), equalPart(all[onnxB], 2*dir+1, 2*l.dirs)
+	for dir := range layer.dirs {
+		r.w[dir], r.r[dir] = equalPart(all[onnxW], dir, layer.dirs), equalPart(all[onnxR], dir, layer.dirs)
+		r.peepholeWeights[dir] = equalPart(all[onnxPeepholes], dir, layer.dirs)
+		r.inBias[dir], r.stateBias[dir] = equalPart(all[onnxB], 2*dir, 2*layer.dirs), equalPart(all[onnxB], 2*dir+1,
+			2*layer.dirs)
 	}
 	results := make([]*tensor.Tensor, len(res))
 	for i, to := range []*[]float64{&r.y, &r.hn, &r.cn}[:len(res)] {

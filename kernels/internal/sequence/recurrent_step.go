@@ -28,60 +28,61 @@ type cellRun struct {
 }
 
 // run runs the block that starts at sequence b0 through all steps of direction dir.
-func (s *stepper) run(m *graph.Mem, dir, b0 int) {
+func (s *stepper) run(mem *graph.Mem, dir, b0 int) {
 	n, rowBytes := min(s.blockSequences, s.batch-b0), s.hidden*s.elemBytes
-	buffers := m.Worker[:s.bufferBytes]
-	r := s.runs.Of(m)
-	if r.repeated == nil {
-		r.repeated, r.check = new([2]gemm.Repeated), func() { r.mem.CheckContext() }
+	buffers := mem.Worker[:s.bufferBytes]
+	worker := s.runs.Of(mem)
+	if worker.repeated == nil {
+		worker.repeated, worker.check = new([2]gemm.Repeated), func() { worker.mem.CheckContext() }
 	}
-	*r = cellRun{loopState: r.loopState, repeated: r.repeated, check: r.check, args: gemm.Args{Check: r.check},
-		mem: m, dir: dir, firstSequence: b0, n: n,
+	*worker = cellRun{loopState: worker.loopState, repeated: worker.repeated, check: worker.check,
+		args: gemm.Args{Check: worker.check},
+		mem:  mem, dir: dir, firstSequence: b0, n: n,
 		h: buffers[:n*rowBytes], c: buffers[s.blockSequences*rowBytes:][:n*rowBytes],
 		resetState: buffers[2*s.blockSequences*rowBytes:][:n*rowBytes], gates: buffers[3*s.blockSequences*rowBytes:],
-		lengths: kit.ElementsOf[int32](m.Ptrs[stepLengths], s.batch)}
-	r.loopState.Context = m.Context
-	r.work = m.Worker[s.bufferBytes:][:s.productBytes]
-	r.args.Shared = m.Worker[s.bufferBytes+s.productBytes:][:s.panelBytes]
-	s.begin(r)
-	s.record(r, 0, r.h)
-	s.record(r, 1, r.resetState)
+		lengths: kit.ElementsOf[int32](mem.Ptrs[stepLengths], s.batch)}
+	worker.loopState.Context = mem.Context
+	worker.work = mem.Worker[s.bufferBytes:][:s.productBytes]
+	worker.args.Shared = mem.Worker[s.bufferBytes+s.productBytes:][:s.panelBytes]
+	s.begin(worker)
+	s.record(worker, 0, worker.h)
+	s.record(worker, 1, worker.resetState)
 	longest := 0
 	for i := range n {
-		longest = max(longest, s.length(r, i))
+		longest = max(longest, s.length(worker, i))
 	}
 	for step := range longest {
-		m.CheckContext()
-		s.multiply(r, 0)
-		s.runCellLoop(r, 0, step)
+		mem.CheckContext()
+		s.multiply(worker, 0)
+		s.runCellLoop(worker, 0, step)
 		if len(s.loops[dir]) > 1 {
-			s.multiply(r, 1)
-			s.runCellLoop(r, 1, step)
+			s.multiply(worker, 1)
+			s.runCellLoop(worker, 1, step)
 		}
 	}
-	s.finish(r)
-	r.loopState.Release()
-	for q := range r.repeated {
-		r.repeated[q].Release()
+	s.finish(worker)
+	worker.loopState.Release()
+	for q := range worker.repeated {
+		worker.repeated[q].Release()
 	}
-	*r = cellRun{loopState: r.loopState, repeated: r.repeated, check: r.check}
+	*worker = cellRun{loopState: worker.loopState, repeated: worker.repeated, check: worker.check}
 }
 
 // length returns the length of sequence i of a block, in steps.
-func (s *stepper) length(r *cellRun, i int) int {
-	if r.lengths == nil {
+func (s *stepper) length(worker *cellRun, i int) int {
+	if worker.lengths == nil {
 		return s.steps
 	}
-	return min(max(int(r.lengths[r.firstSequence+i]), 0), s.steps)
+	return min(max(int(worker.lengths[worker.firstSequence+i]), 0), s.steps)
 }
 
 // begin sets the initial states of a block.
-func (s *stepper) begin(r *cellRun) {
-	for i := range r.n {
-		for q, to := range [2][]byte{r.h, r.c} {
+func (s *stepper) begin(worker *cellRun) {
+	for i := range worker.n {
+		for q, to := range [2][]byte{worker.h, worker.c} {
 			row := s.row(to, i)
-			if from := r.mem.Ptrs[stepH0+q]; from != nil {
-				copy(row, s.stateRow(from, r, i))
+			if from := worker.mem.Ptrs[stepH0+q]; from != nil {
+				copy(row, s.stateRow(from, worker, i))
 			} else {
 				clear(row)
 			}
@@ -101,70 +102,70 @@ func (s *stepper) rowAt(p unsafe.Pointer, first int) []byte {
 
 // stateRow returns the state of sequence i of the block. p is either an operand with initial states or a result with
 // last states.
-func (s *stepper) stateRow(p unsafe.Pointer, r *cellRun, i int) []byte {
-	return s.rowAt(p, r.dir*s.stateDir+(r.firstSequence+i)*s.stateBatch)
+func (s *stepper) stateRow(p unsafe.Pointer, worker *cellRun, i int) []byte {
+	return s.rowAt(p, worker.dir*s.stateDir+(worker.firstSequence+i)*s.stateBatch)
 }
 
 // record prepares product q once, so that each step only runs it again. The product multiplies `from` by the weights.
-func (s *stepper) record(r *cellRun, q int, from []byte) {
-	if plan := s.planOf(r, q); plan != nil {
-		s.setOperands(r, q, from)
-		r.recorded[q] = plan.Repeat(&r.repeated[q], &r.args)
+func (s *stepper) record(worker *cellRun, q int, from []byte) {
+	if plan := s.planOf(worker, q); plan != nil {
+		s.setOperands(worker, q, from)
+		worker.recorded[q] = plan.Repeat(&worker.repeated[q], &worker.args)
 	}
 }
 
 // planOf returns the plan of product q for a block.
-func (s *stepper) planOf(r *cellRun, q int) *gemm.Plan {
-	if r.n != s.blockSequences {
+func (s *stepper) planOf(worker *cellRun, q int) *gemm.Plan {
+	if worker.n != s.blockSequences {
 		return s.plans[1][q]
 	}
 	return s.plans[0][q]
 }
 
 // setOperands sets the operands of product q.
-func (s *stepper) setOperands(r *cellRun, q int, from []byte) {
-	r.args.A = unsafe.Pointer(unsafe.SliceData(from))
-	r.args.B = s.weights(r.mem, r.dir, q)
-	r.args.C = unsafe.Pointer(&r.gates[s.firstRow(q)*s.elemBytes])
+func (s *stepper) setOperands(worker *cellRun, q int, from []byte) {
+	worker.args.A = unsafe.Pointer(unsafe.SliceData(from))
+	worker.args.B = s.weights(worker.mem, worker.dir, q)
+	worker.args.C = unsafe.Pointer(&worker.gates[s.firstRow(q)*s.elemBytes])
 }
 
 // multiply computes product q of a step, gates = state @ Rᵀ, where R are the recurrent weights. In the second product
 // of a GRU, state is the state after the reset gate.
-func (s *stepper) multiply(r *cellRun, q int) {
-	if r.recorded[q] {
-		r.repeated[q].Run()
+func (s *stepper) multiply(worker *cellRun, q int) {
+	if worker.recorded[q] {
+		worker.repeated[q].Run()
 		return
 	}
-	s.setOperands(r, q, [2][]byte{r.h, r.resetState}[q])
-	s.planOf(r, q).RunAll(&r.args, r.work)
+	s.setOperands(worker, q, [2][]byte{worker.h, worker.resetState}[q])
+	s.planOf(worker, q).RunAll(&worker.args, worker.work)
 }
 
 // stepAddresses returns two addresses for one step of sequence i of the block. in is the address of the products of the
 // input with the weights of all gates, which were computed before. y is the address of the result.
-func (s *stepper) stepAddresses(r *cellRun, step, i int) (in, y unsafe.Pointer) {
+func (s *stepper) stepAddresses(worker *cellRun, step, i int) (in, y unsafe.Pointer) {
 	t := step
-	if s.backward[r.dir] {
-		t = s.length(r, i) - 1 - step
+	if s.backward[worker.dir] {
+		t = s.length(worker, i) - 1 - step
 	}
-	row := r.dir*s.steps*s.batch + t*s.xStep + (r.firstSequence+i)*s.xBatch
-	return unsafe.Add(r.mem.Ptrs[stepInputs], row*s.rows*s.elemBytes),
-		unsafe.Add(r.mem.Ptrs[stepY], (t*s.yStep+(r.firstSequence+i)*s.yBatch+r.dir*s.yDir)*s.elemBytes)
+	row := worker.dir*s.steps*s.batch + t*s.xStep + (worker.firstSequence+i)*s.xBatch
+	return unsafe.Add(worker.mem.Ptrs[stepInputs], row*s.rows*s.elemBytes),
+		unsafe.Add(worker.mem.Ptrs[stepY], (t*s.yStep+(worker.firstSequence+i)*s.yBatch+worker.dir*s.yDir)*s.elemBytes)
 }
 
 // finish writes the last states. It also writes zeros to the results of steps after the end of shorter sequences.
-func (s *stepper) finish(r *cellRun) {
-	for i := range r.n {
-		for q, from := range [2][]byte{r.h, r.c} {
-			if p := r.mem.Ptrs[stepHN+q]; p != nil {
-				copy(s.stateRow(p, r, i), s.row(from, i))
+func (s *stepper) finish(worker *cellRun) {
+	for i := range worker.n {
+		for q, from := range [2][]byte{worker.h, worker.c} {
+			if p := worker.mem.Ptrs[stepHN+q]; p != nil {
+				copy(s.stateRow(p, worker, i), s.row(from, i))
 			}
 		}
-		p := r.mem.Ptrs[stepY]
+		p := worker.mem.Ptrs[stepY]
 		if p == nil {
 			continue
 		}
-		for t := s.length(r, i); t < s.steps; t++ {
-			clear(s.rowAt(p, t*s.yStep+(r.firstSequence+i)*s.yBatch+r.dir*s.yDir))
+		for t := s.length(worker, i); t < s.steps; t++ {
+			clear(s.rowAt(p, t*s.yStep+(worker.firstSequence+i)*s.yBatch+worker.dir*s.yDir))
 		}
 	}
 }

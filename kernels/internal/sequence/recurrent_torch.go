@@ -49,7 +49,7 @@ type torchCell struct {
 // recurrentOp defines an op of recurrent layers. kind is the kind of their cells, and activation the activation
 // function of the state.
 func recurrentOp(name string, kind cellKind, activation, doc string) *graph.Op {
-	o := torchCell{name, kind, activation}
+	cell := torchCell{name, kind, activation}
 	outputs := []string{"output", "h_n"}
 	if kind == cellLSTM {
 		outputs = append(outputs, "c_n")
@@ -76,31 +76,31 @@ func recurrentOp(name string, kind cellKind, activation, doc string) *graph.Op {
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc + ". The results are output [t, n, d*h] and the last states.", Outputs: outputs,
 			Params: []graph.Param{{Name: "operands", Variadic: true}},
-			Infer:  o.infer,
-			Ref:    o.ref,
+			Infer:  cell.infer,
+			Ref:    cell.ref,
 			Examples: []graph.Example{
 				{In: example(1, 1, true)},
 				{In: example(2, 2, false), Attrs: graph.Attrs{"has_biases": false, "num_layers": 2, "bidirectional": true}},
 			},
 		},
 		Facts: graph.Facts{
-			Parallel:          o.loops,
+			Parallel:          cell.loops,
 			FixedLayoutReason: "each step writes the states of a whole batch in order", FlopKernel: recurrentFlop,
 			Flops: func(c *graph.Call) float64 {
 				x, n := c.Meta(0), 0
-				for i := o.firstWeight(); i < len(c.In); i++ {
+				for i := cell.firstWeight(); i < len(c.In); i++ {
 					n += c.Meta(i).Numel()
 				}
 				return 2 * float64(x.Shape[0]*x.Shape[1]) * float64(n)
 			},
 		},
-		Lowerings: graph.Lowerings{Impls: recurrentImpls(o.compile, o.pack)},
+		Lowerings: graph.Lowerings{Impls: recurrentImpls(cell.compile, cell.pack)},
 	})
 }
 
 // firstWeight returns the index of the first parameter among the operands. The operands before it are the input and the
 // states.
-func (o torchCell) firstWeight() int { return cells[o.kind].results }
+func (cell torchCell) firstWeight() int { return cells[cell.kind].results }
 
 // paramsPerLayer returns the number of parameters, weights and biases, of a layer in one direction.
 func (a *recurrentAttrs) paramsPerLayer() int {
@@ -119,57 +119,58 @@ func (a *recurrentAttrs) dirs() int {
 }
 
 // layer returns layer i of a call without the buffers of its operands.
-func (o torchCell) layer(c *graph.Call, i int) *recurrentLayer {
+func (cell torchCell) layer(c *graph.Call, i int) *recurrentLayer {
 	a, x := kit.Attrs[recurrentAttrs](c), c.Meta(0)
-	l := &recurrentLayer{kind: o.kind, dirs: a.dirs(), steps: x.Shape[0], batch: x.Shape[1], inputs: x.Shape[2],
+	layer := &recurrentLayer{kind: cell.kind, dirs: a.dirs(), steps: x.Shape[0], batch: x.Shape[1], inputs: x.Shape[2],
 		hidden:       c.Meta(1).Shape[2],
 		integerDType: x.DType, resetAfter: true, backward: [2]bool{false, true},
-		order: cells[o.kind].torchOrder}
+		order: cells[cell.kind].torchOrder}
 	if i > 0 {
-		l.inputs = l.dirs * l.hidden
+		layer.inputs = layer.dirs * layer.hidden
 	}
-	width := l.dirs * l.hidden
-	l.xStep, l.xBatch, l.yStep, l.yBatch, l.yDir = l.batch, 1, l.batch*width, width, l.hidden
+	width := layer.dirs * layer.hidden
+	layer.xStep, layer.xBatch = layer.batch, 1
+	layer.yStep, layer.yBatch, layer.yDir = layer.batch*width, width, layer.hidden
 	if a.BatchFirst {
-		l.steps, l.batch = l.batch, l.steps
-		l.xStep, l.xBatch, l.yStep, l.yBatch = 1, l.steps, width, l.steps*width
+		layer.steps, layer.batch = layer.batch, layer.steps
+		layer.xStep, layer.xBatch, layer.yStep, layer.yBatch = 1, layer.steps, width, layer.steps*width
 	}
-	l.stateDir, l.stateBatch = l.batch*l.hidden, l.hidden
-	for dir := range l.dirs {
-		for i, name := range cells[o.kind].activations {
-			l.activations[dir][i] = activation{name: name}
+	layer.stateDir, layer.stateBatch = layer.batch*layer.hidden, layer.hidden
+	for dir := range layer.dirs {
+		for i, name := range cells[cell.kind].activations {
+			layer.activations[dir][i] = activation{name: name}
 		}
-		if o.kind == cellRNN {
-			l.activations[dir][0].name = o.activation
+		if cell.kind == cellRNN {
+			layer.activations[dir][0].name = cell.activation
 		}
 	}
-	return l
+	return layer
 }
 
-func (o torchCell) infer(c *graph.Call) ([]graph.Result, error) {
-	a, x := kit.Attrs[recurrentAttrs](c), c.Type(0)
-	if len(c.In) != o.firstWeight()+a.NumLayers*a.dirs()*a.paramsPerLayer() || a.NumLayers < 1 {
+func (cell torchCell) infer(call *graph.Call) ([]graph.Result, error) {
+	attrs, input := kit.Attrs[recurrentAttrs](call), call.Type(0)
+	if len(call.In) != cell.firstWeight()+attrs.NumLayers*attrs.dirs()*attrs.paramsPerLayer() || attrs.NumLayers < 1 {
 		return nil, errors.New("got an incorrect number of RNN parameters")
 	}
-	if x.Rank() != 3 || c.Type(1).Rank() != 3 {
-		return nil, fmt.Errorf("%s: Expected input and states to be 3D, got %dD and %dD instead", o.name, x.Rank(),
-			c.Type(1).Rank())
+	if input.Rank() != 3 || call.Type(1).Rank() != 3 {
+		return nil, fmt.Errorf("%s: Expected input and states to be 3D, got %dD and %dD instead", cell.name, input.Rank(),
+			call.Type(1).Rank())
 	}
-	if a.Train && a.Dropout != 0 {
-		return nil, fmt.Errorf("%s: dropout is not supported in training", o.name)
+	if attrs.Train && attrs.Dropout != 0 {
+		return nil, fmt.Errorf("%s: dropout is not supported in training", cell.name)
 	}
-	steps, batch, hidden := x.Shape[0], x.Shape[1], c.Type(1).Shape[2]
-	if a.BatchFirst {
+	steps, batch, hidden := input.Shape[0], input.Shape[1], call.Type(1).Shape[2]
+	if attrs.BatchFirst {
 		steps, batch = batch, steps
 	}
-	state := []sym.Int{sym.Of(a.NumLayers * a.dirs()), batch, hidden}
-	for i := range c.In[1:] {
-		if t := c.Type(i + 1); t.DType != x.DType {
-			return nil, fmt.Errorf("expected scalar type %s but found %s", x.DType.TorchName(), t.DType.TorchName())
+	state := []sym.Int{sym.Of(attrs.NumLayers * attrs.dirs()), batch, hidden}
+	for i := range call.In[1:] {
+		if t := call.Type(i + 1); t.DType != input.DType {
+			return nil, fmt.Errorf("expected scalar type %s but found %s", input.DType.TorchName(), t.DType.TorchName())
 		}
 	}
-	for i := 1; i < o.firstWeight(); i++ {
-		if t := c.Type(i); !tensor.SameSizes(t.Shape, state) {
+	for i := 1; i < cell.firstWeight(); i++ {
+		if t := call.Type(i); !tensor.SameSizes(t.Shape, state) {
 			return nil, fmt.Errorf("Expected hidden[%d] size (%v, %v, %v), got %s", i-1, state[0], state[1], state[2],
 				tensor.Sizes(t.Shape))
 		}
@@ -177,23 +178,23 @@ func (o torchCell) infer(c *graph.Call) ([]graph.Result, error) {
 	if kit.SizeIs(steps, 0) {
 		return nil, errors.New("Expected sequence length to be larger than 0 in RNN")
 	}
-	if err := o.checkWeights(c, a, steps.Mul(batch)); err != nil {
+	if err := cell.checkWeights(call, attrs, steps.Mul(batch)); err != nil {
 		return nil, err
 	}
-	d, err := o.dtype(a, x.DType, steps)
+	dtype, err := cell.dtype(attrs, input.DType, steps)
 	if err != nil {
 		return nil, err
 	}
 	// PyTorch transposes the result if the batch comes first.
-	out := tensor.NewType(d, steps, batch, hidden.Mul(sym.Of(a.dirs())))
-	if a.BatchFirst {
+	out := tensor.NewType(dtype, steps, batch, hidden.Mul(sym.Of(attrs.dirs())))
+	if attrs.BatchFirst {
 		if out, err = out.Transpose(0, 1); err != nil {
 			return nil, err
 		}
 	}
-	res := c.One(out)
-	for range o.firstWeight() - 1 {
-		res = append(res, graph.Result{Type: tensor.NewType(d, state...), Alias: graph.Fresh})
+	res := call.One(out)
+	for range cell.firstWeight() - 1 {
+		res = append(res, graph.Result{Type: tensor.NewType(dtype, state...), Alias: graph.Fresh})
 	}
 	return res, nil
 }
@@ -202,18 +203,18 @@ func (o torchCell) infer(c *graph.Call) ([]graph.Result, error) {
 // cells reject integers, because a sigmoid of integers cannot be stored as an integer. A tanh of integers is float32,
 // so only one step of one layer is possible: the next step would multiply float32 by integers. A relu keeps the dtype
 // and does not exist for complex numbers.
-func (o torchCell) dtype(a *recurrentAttrs, d tensor.DType, steps sym.Int) (tensor.DType, error) {
+func (cell torchCell) dtype(a *recurrentAttrs, dtype tensor.DType, steps sym.Int) (tensor.DType, error) {
 	switch {
-	case d == tensor.Bool:
-		return d, kit.NotImplementedBy("addmm_impl_cpu_", d)
-	case d.IsComplex() && o.activation == "Relu":
-		return d, errors.New("clamp is not supported for complex types")
-	case d.IsFloat() || d.IsComplex() || o.activation == "Relu":
-		return d, nil
-	case o.kind != cellRNN:
-		return d, fmt.Errorf("result type Float can't be cast to the desired output type %s", d.TorchName())
+	case dtype == tensor.Bool:
+		return dtype, kit.NotImplementedBy("addmm_impl_cpu_", dtype)
+	case dtype.IsComplex() && cell.activation == "Relu":
+		return dtype, errors.New("clamp is not supported for complex types")
+	case dtype.IsFloat() || dtype.IsComplex() || cell.activation == "Relu":
+		return dtype, nil
+	case cell.kind != cellRNN:
+		return dtype, fmt.Errorf("result type Float can't be cast to the desired output type %s", dtype.TorchName())
 	case a.NumLayers > 1 || steps.Gt(sym.Of(1)).Holds():
-		return d, errors.New("mat1 and mat2 must have the same dtype")
+		return dtype, errors.New("mat1 and mat2 must have the same dtype")
 	}
 	return tensor.Float32, nil
 }
@@ -227,23 +228,23 @@ func cellDType(d tensor.DType) tensor.DType {
 }
 
 // checkWeights checks the shapes of the parameters. items is the number of vectors in the input.
-func (o torchCell) checkWeights(c *graph.Call, a *recurrentAttrs, items sym.Int) error {
-	hidden := c.Type(1).Shape[2]
-	rows, at := hidden.Mul(sym.Of(o.kind.gates())), o.firstWeight()
+func (cell torchCell) checkWeights(call *graph.Call, a *recurrentAttrs, items sym.Int) error {
+	hidden := call.Type(1).Shape[2]
+	rows, at := hidden.Mul(sym.Of(cell.kind.gates())), cell.firstWeight()
 	for i := range a.NumLayers * a.dirs() {
-		inputs := c.Type(0).Shape[2]
+		inputs := call.Type(0).Shape[2]
 		if i >= a.dirs() {
 			inputs = hidden.Mul(sym.Of(a.dirs()))
 		}
 		for k, want := range [][]sym.Int{{rows, inputs}, {rows, hidden}, {rows}, {rows}}[:a.paramsPerLayer()] {
-			t := c.Type(at)
+			t := call.Type(at)
 			switch {
 			case tensor.SameSizes(t.Shape, want):
 			case t.Rank() == 2 && k == 0 && t.Shape[1].Ne(inputs).Holds():
 				return fmt.Errorf("mat1 and mat2 shapes cannot be multiplied (%vx%v and %vx%v)", items, inputs, t.Shape[1],
 					t.Shape[0])
 			default:
-				return fmt.Errorf("%s: expected parameter %d to have size %s, got %s", o.name, at-o.firstWeight(),
+				return fmt.Errorf("%s: expected parameter %d to have size %s, got %s", cell.name, at-cell.firstWeight(),
 					tensor.Sizes(want),
 					tensor.Sizes(t.Shape))
 			}
@@ -253,91 +254,92 @@ func (o torchCell) checkWeights(c *graph.Call, a *recurrentAttrs, items sym.Int)
 	return nil
 }
 
-func (o torchCell) compile(c *graph.Call) (*graph.Kernel, error) {
-	a := kit.Attrs[recurrentAttrs](c)
-	first := o.layer(c, 0)
+func (cell torchCell) compile(call *graph.Call) (*graph.Kernel, error) {
+	attrs := kit.Attrs[recurrentAttrs](call)
+	first := cell.layer(call, 0)
 	if first.batch*first.hidden == 0 {
 		return &graph.Kernel{}, nil
 	}
-	d := cellDType(c.Meta(0).DType)
-	x := copies.NewKernelBuilder(c)
+	dtype := cellDType(call.Meta(0).DType)
+	builder := copies.NewKernelBuilder(call)
 	var operands, results []kit.Buffer
-	for i := range c.In {
-		operands = append(operands, x.Dense(x.In(i), d))
+	for i := range call.In {
+		operands = append(operands, builder.Dense(builder.In(i), dtype))
 	}
-	resultIsTanh := o.activation == "Tanh" && d == tensor.Int64 // the layer then computes integers
-	for i, m := range c.Out {
+	resultIsTanh := cell.activation == "Tanh" && dtype == tensor.Int64 // the layer then computes integers
+	for i, m := range call.Out {
 		if resultIsTanh {
-			results = append(results, x.Temp(d, m.Shape...))
+			results = append(results, builder.Temp(dtype, m.Shape...))
 		} else {
-			results = append(results, x.Result(i, d))
+			results = append(results, builder.Result(i, dtype))
 		}
 	}
 	y, from, last := results[0], operands[0], results[1:]
-	for i := range a.NumLayers {
-		l := o.layer(c, i)
+	for i := range attrs.NumLayers {
+		layer := cell.layer(call, i)
 		part := func(s kit.Buffer) kit.Buffer {
-			m := tensor.New(d, l.dirs, l.batch, l.hidden)
+			m := tensor.New(dtype, layer.dirs, layer.batch, layer.hidden)
 			m.Offset = i * m.Numel()
 			return s.View(m)
 		}
-		l.x, l.y = from, y
-		if i+1 < a.NumLayers {
-			l.y = x.Temp(d, y.Meta.Shape...)
+		layer.x, layer.y = from, y
+		if i+1 < attrs.NumLayers {
+			layer.y = builder.Temp(dtype, y.Meta.Shape...)
 		}
-		from = l.y
-		l.h0, l.hn = part(operands[1]), part(last[0])
-		if o.kind == cellLSTM {
-			l.c0, l.cn = part(operands[2]), part(last[1])
+		from = layer.y
+		layer.h0, layer.hn = part(operands[1]), part(last[0])
+		if cell.kind == cellLSTM {
+			layer.c0, layer.cn = part(operands[2]), part(last[1])
 		}
-		for dir := range l.dirs {
-			p := operands[o.firstWeight()+(i*l.dirs+dir)*a.paramsPerLayer():]
-			if l.w[dir], l.r[dir] = p[0], p[1]; a.HasBiases {
-				l.inBias[dir], l.stateBias[dir] = p[2], p[3]
+		for dir := range layer.dirs {
+			p := operands[cell.firstWeight()+(i*layer.dirs+dir)*attrs.paramsPerLayer():]
+			if layer.w[dir], layer.r[dir] = p[0], p[1]; attrs.HasBiases {
+				layer.inBias[dir], layer.stateBias[dir] = p[2], p[3]
 			}
 		}
-		if err := l.addPhases(x, d); err != nil {
+		if err := layer.addPhases(builder, dtype); err != nil {
 			return nil, err
 		}
 	}
 	for i, sums := range results {
 		if resultIsTanh {
-			x.AddCall(pointwise.Tanh, nil, []kit.Buffer{x.Result(i, tensor.Float32)}, sums)
+			builder.AddCall(pointwise.Tanh, nil, []kit.Buffer{builder.Result(i, tensor.Float32)}, sums)
 		}
 	}
-	return x.Kernel()
+	return builder.Kernel()
 }
 
 // pack is [graph.Impl.Pack] of PyTorch's ops. The weights of each layer and direction are separate operands.
-func (o torchCell) pack(c *graph.Call, i int) (graph.Packing, bool) {
-	a, k := kit.Attrs[recurrentAttrs](c), i-o.firstWeight()
+func (cell torchCell) pack(c *graph.Call, i int) (graph.Packing, bool) {
+	a, k := kit.Attrs[recurrentAttrs](c), i-cell.firstWeight()
 	if k < 0 || k%a.paramsPerLayer() > 1 {
 		return graph.Packing{}, false
 	}
 	d := cellDType(c.Meta(0).DType)
 	m := copies.InDType(c, d).Meta(i)
-	l := o.layer(c, k/a.paramsPerLayer()/a.dirs())
+	l := cell.layer(c, k/a.paramsPerLayer()/a.dirs())
 	return l.packing(d, k%a.paramsPerLayer() == 1, 1, 0, m.Strides[0], m.Strides[1])
 }
 
 // ref is the reference of PyTorch's recurrent ops. It computes layer by layer.
-func (o torchCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (cell torchCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	switch cellDType(c.Type(0).DType) {
 	case tensor.Complex128:
-		return torchReference[complex128](o, c, in)
+		return torchReference[complex128](cell, c, in)
 	case tensor.Int64:
-		return torchReference[int64](o, c, in)
+		return torchReference[int64](cell, c, in)
 	}
-	return torchReference[float64](o, c, in)
+	return torchReference[float64](cell, c, in)
 }
 
 // torchReference computes the reference with numbers of type T.
-func torchReference[T kit.WidestNumber](o torchCell, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	res, err := o.infer(c)
+func torchReference[T kit.WidestNumber](cell torchCell, call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor,
+	error) {
+	res, err := cell.infer(call)
 	if err != nil {
 		return nil, err
 	}
-	a := kit.Attrs[recurrentAttrs](c)
+	attrs := kit.Attrs[recurrentAttrs](call)
 	all, results := make([][]T, len(in)), make([][]T, len(res))
 	for i, t := range in {
 		all[i] = widestElements[T](t)
@@ -346,16 +348,16 @@ func torchReference[T kit.WidestNumber](o torchCell, c *graph.Call, in []*tensor
 		results[i] = make([]T, tensor.Numel(r.Meta().Shape))
 	}
 	x := all[0]
-	for i := range a.NumLayers {
-		l := o.layer(c, i)
-		part := func(states []T) []T { return equalPart(states, i, a.NumLayers) }
+	for i := range attrs.NumLayers {
+		l := cell.layer(call, i)
+		part := func(states []T) []T { return equalPart(states, i, attrs.NumLayers) }
 		r := &cellReference[T]{recurrentLayer: l, x: x, y: make([]T, len(results[0])), h0: part(all[1]), hn: part(results[1])}
-		if o.kind == cellLSTM {
+		if cell.kind == cellLSTM {
 			r.c0, r.cn = part(all[2]), part(results[2])
 		}
 		for dir := range l.dirs {
-			p := all[o.firstWeight()+(i*l.dirs+dir)*a.paramsPerLayer():]
-			if r.w[dir], r.r[dir] = p[0], p[1]; a.HasBiases {
+			p := all[cell.firstWeight()+(i*l.dirs+dir)*attrs.paramsPerLayer():]
+			if r.w[dir], r.r[dir] = p[0], p[1]; attrs.HasBiases {
 				r.inBias[dir], r.stateBias[dir] = p[2], p[3]
 			}
 		}
@@ -384,12 +386,12 @@ func tanhs(list []int64) []float64 {
 }
 
 // loops returns the loop over the batch.
-func (o torchCell) loops(c *graph.Call) []graph.Parallel {
+func (cell torchCell) loops(c *graph.Call) []graph.Parallel {
 	p := kit.LoopOver(c, 0, 1, 1)
 	if kit.Attrs[recurrentAttrs](c).BatchFirst {
 		p.In[0], p.Out[0] = 0, 0
 	}
-	for i := 1; i < o.firstWeight(); i++ {
+	for i := 1; i < cell.firstWeight(); i++ {
 		p.In[i] = 1
 	}
 	return []graph.Parallel{p}

@@ -35,31 +35,31 @@ var Arange = kit.Define[arangeAttrs](graph.Op{
 
 // inferArange infers the type of the result. As in at::arange_out, the number of elements is computed in integers if
 // the dtype is int64, and in float64 for other dtypes.
-func inferArange(c *graph.Call) ([]graph.Result, error) {
-	a := kit.Attrs[arangeAttrs](c)
-	if t, ok, err := a.symbolicType(); ok {
-		return c.One(t), err
+func inferArange(call *graph.Call) ([]graph.Result, error) {
+	attrs := kit.Attrs[arangeAttrs](call)
+	if t, ok, err := attrs.symbolicType(); ok {
+		return call.One(t), err
 	}
-	first, last := kit.SpecializedNumber(a.Start), kit.SpecializedNumber(a.End)
-	for _, s := range []tensor.Scalar{first, last, a.Step} {
+	first, last := kit.SpecializedNumber(attrs.Start), kit.SpecializedNumber(attrs.End)
+	for _, s := range []tensor.Scalar{first, last, attrs.Step} {
 		if s.DType().IsComplex() {
 			return nil, errors.New("value cannot be converted to type double without overflow")
 		}
 	}
-	d := a.dtype()
-	if d == tensor.Bool || d.IsComplex() {
-		return nil, kit.NotImplemented("arange", d)
+	dtype := attrs.dtype()
+	if dtype == tensor.Bool || dtype.IsComplex() {
+		return nil, kit.NotImplemented("arange", dtype)
 	}
-	start, end, step := first.Float(), last.Float(), a.Step.Float()
+	start, end, step := first.Float(), last.Float(), attrs.Step.Float()
 	size := math.Ceil((end - start) / step)
-	if d.IsIntegral(false) {
-		for _, s := range []tensor.Scalar{first, last, a.Step} {
+	if dtype.IsIntegral(false) {
+		for _, s := range []tensor.Scalar{first, last, attrs.Step} {
 			if err := kit.NumberFits(s, tensor.Int64); err != nil {
 				return nil, err
 			}
 		}
-		start, end, step = float64(first.Int()), float64(last.Int()), float64(a.Step.Int())
-		if d == tensor.Int64 {
+		start, end, step = float64(first.Int()), float64(last.Int()), float64(attrs.Step.Int())
+		if dtype == tensor.Int64 {
 			size = math.Ceil((end - start) / step)
 		}
 	}
@@ -73,33 +73,33 @@ func inferArange(c *graph.Call) ([]graph.Result, error) {
 	case !(size >= 0 && size <= math.MaxInt64/2):
 		return nil, errors.New("invalid size, possible overflow?")
 	}
-	t, err := kit.FreshType(d, sym.Ints(int(size)))
-	return c.One(t), err
+	t, err := kit.FreshType(dtype, sym.Ints(int(size)))
+	return call.One(t), err
 }
 
 // symbolicType returns the type of the result if start or end is an unknown size and all numbers are integers. If not,
 // ok is false. The number of elements is computed with integers, which gives the same result as float64 below
 // 2^53.
-func (a *arangeAttrs) symbolicType() (t tensor.Type, ok bool, err error) {
+func (a *arangeAttrs) symbolicType() (result tensor.Type, ok bool, err error) {
 	start, startIsSize := sizeOf(a.Start)
 	end, endIsSize := sizeOf(a.End)
-	d, step := a.dtype(), a.Step
+	dtype, step := a.dtype(), a.Step
 	_, startKnown := start.Known()
 	_, endKnown := end.Known()
 	if startKnown && endKnown || !startIsSize || !endIsSize || !step.DType().IsIntegral(false) || step.Int() == 0 ||
-		d == tensor.Bool || d.IsComplex() || !isExact(start) || !isExact(end) || !isExact(sym.Of(int(step.Int()))) {
-		return t, false, nil
+		dtype == tensor.Bool || dtype.IsComplex() || !isExact(start) || !isExact(end) || !isExact(sym.Of(int(step.Int()))) {
+		return result, false, nil
 	}
 	span, stepSize := end.Sub(start), step.Int()
 	if stepSize < 0 {
 		span, stepSize = span.Neg(), -stepSize
 	}
 	if kit.IsNegative(span) {
-		return t, true, errors.New("upper bound and larger bound inconsistent with step sign")
+		return result, true, errors.New("upper bound and larger bound inconsistent with step sign")
 	}
 	n := sym.Of(int(stepSize))
-	t, err = kit.FreshType(d, []sym.Int{span.Add(n).Sub(sym.Of(1)).Div(n)})
-	return t, true, err
+	result, err = kit.FreshType(dtype, []sym.Int{span.Add(n).Sub(sym.Of(1)).Div(n)})
+	return result, true, err
 }
 
 // isExact reports whether s is so small that sums and differences of several such numbers fit an int and are exact

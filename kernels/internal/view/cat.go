@@ -90,12 +90,12 @@ func (j joinOp) concatDim(c *graph.Call) (int, bool) {
 
 // compile returns a kernel that copies each operand to its part of the output. An operand that is already stored in its
 // part is not copied.
-func (j joinOp) compile(c *graph.Call) (*graph.Kernel, error) {
-	parts, whole, dim, err := j.partTypes(nil, c)
+func (j joinOp) compile(call *graph.Call) (*graph.Kernel, error) {
+	parts, whole, dim, err := j.partTypes(nil, call)
 	if err != nil || kit.IsEmpty(whole) {
 		return &graph.Kernel{}, err
 	}
-	out := kit.OutBuffer(c, 0)
+	out := kit.OutBuffer(call, 0)
 	var jobs []copies.Job
 	offset := 0
 	for i, t := range parts {
@@ -108,10 +108,10 @@ func (j joinOp) compile(c *graph.Call) (*graph.Kernel, error) {
 			return nil, err
 		}
 		offset += p.Shape[dim]
-		if c.Placed(i) {
+		if call.IsInPlace(i) {
 			continue
 		}
-		jobs = append(jobs, copies.Job{Dst: out.View(target), Src: kit.InBuffer(c, i).View(p)})
+		jobs = append(jobs, copies.Job{Dst: out.View(target), Src: kit.InBuffer(call, i).View(p)})
 	}
 	if len(jobs) == 0 {
 		return &graph.Kernel{}, nil

@@ -28,9 +28,9 @@ func concatType(parts []tensor.Type, dim int) (tensor.Type, int, error) {
 		}
 		p.Add(t.DType, len(t.Shape))
 	}
-	d, err := p.Result()
+	dtype, err := p.Result()
 	if err != nil || valid < 0 {
-		return tensor.NewType(d, sym.Int{}), 0, err
+		return tensor.NewType(dtype, sym.Int{}), 0, err
 	}
 	if dim, err = tensor.WrapDim(dim, parts[valid].Rank()); err != nil {
 		return tensor.Type{}, 0, err
@@ -51,10 +51,10 @@ func concatType(parts []tensor.Type, dim int) (tensor.Type, int, error) {
 		}
 		shape[dim] = sum
 	}
-	if err := tensor.CheckSizes(d, shape); err != nil {
+	if err := tensor.CheckSizes(dtype, shape); err != nil {
 		return tensor.Type{}, 0, err
 	}
-	out, err := tensor.NewTypeFormat(d, shape, joinFormat(parts))
+	out, err := tensor.NewTypeFormat(dtype, shape, joinFormat(parts))
 	return out, dim, err
 }
 

@@ -53,14 +53,14 @@ var ContiguousOp = kit.Define[contiguousAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Impls: []graph.Impl{copies.Impl(copies.CompileCopy)}},
 })
 
-func inferContiguous(c *graph.Call) ([]graph.Result, error) {
-	t, f := c.Type(0), kit.Attrs[contiguousAttrs](c).MemoryFormat
+func inferContiguous(call *graph.Call) ([]graph.Result, error) {
+	t, f := call.Type(0), kit.Attrs[contiguousAttrs](call).MemoryFormat
 	if f == tensor.Preserve && t.IsContiguous() || f != tensor.Preserve && t.Is(f) {
-		return c.Shared(t, 0), nil
+		return call.Shared(t, 0), nil
 	}
 	if f == tensor.Preserve {
 		return nil, errors.New("preserve memory format is unsupported by the contiguous operator")
 	}
 	t, err := kit.LikeType(t, f)
-	return c.One(t), err
+	return call.One(t), err
 }

@@ -20,7 +20,7 @@ var CopyOp = kit.Define[copyAttrs](graph.Op{
 			"is returned.",
 		Params: []graph.Param{kit.Self, {Name: "src"}},
 		Infer:  inferCopy,
-		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		Ref: func(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			m, err := in[1].Expand(in[0].Shape)
 			if err != nil {
 				return nil, err
@@ -29,7 +29,7 @@ var CopyOp = kit.Define[copyAttrs](graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			return copies.Ref(inferCopy)(c, []*tensor.Tensor{src})
+			return copies.Ref(inferCopy)(call, []*tensor.Tensor{src})
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.F32(2, 3, 4, 5)}},
 			{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), tensor.New(tensor.Int32, 3, 1, 1)}}},
@@ -59,23 +59,23 @@ func copyLoops(c *graph.Call) []graph.Parallel {
 }
 
 // inferCopy mirrors at::copy: src.to(self), expanded and cloned if the shapes differ.
-func inferCopy(c *graph.Call) ([]graph.Result, error) {
-	self, t, sharedOperand := c.Type(0), c.Type(1), 1
+func inferCopy(call *graph.Call) ([]graph.Result, error) {
+	self, src, sharedOperand := call.Type(0), call.Type(1), 1
 	var err error
-	if t.DType != self.DType {
-		if t, err = kit.LikeType(t.WithDType(self.DType), tensor.Preserve); err != nil {
+	if src.DType != self.DType {
+		if src, err = kit.LikeType(src.WithDType(self.DType), tensor.Preserve); err != nil {
 			return nil, err
 		}
 		sharedOperand = graph.Fresh
 	}
-	if !tensor.SameSizes(self.Shape, t.Shape) {
-		if t, err = t.Expand(self.Shape); err != nil {
+	if !tensor.SameSizes(self.Shape, src.Shape) {
+		if src, err = src.Expand(self.Shape); err != nil {
 			return nil, err
 		}
-		if t, err = kit.LikeType(t, tensor.Preserve); err != nil {
+		if src, err = kit.LikeType(src, tensor.Preserve); err != nil {
 			return nil, err
 		}
 		sharedOperand = graph.Fresh
 	}
-	return c.Shared(t, sharedOperand), nil
+	return call.Shared(src, sharedOperand), nil
 }

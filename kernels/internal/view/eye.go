@@ -29,8 +29,8 @@ var Eye = kit.Define[eyeAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Compile: compileEye},
 })
 
-func inferEye(c *graph.Call) ([]graph.Result, error) {
-	a := kit.Attrs[eyeAttrs](c)
+func inferEye(call *graph.Call) ([]graph.Result, error) {
+	a := kit.Attrs[eyeAttrs](call)
 	size := []sym.Int{a.N, a.N}
 	if a.M != nil {
 		size[1] = *a.M
@@ -45,7 +45,7 @@ func inferEye(c *graph.Call) ([]graph.Result, error) {
 		d = tensor.Float32
 	}
 	t, err := kit.FreshType(d, size)
-	return c.One(t), err
+	return call.One(t), err
 }
 
 // compileEye returns a kernel that fills the result with zeros and then the diagonal with ones.

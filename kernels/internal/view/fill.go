@@ -9,24 +9,24 @@ import (
 
 // fillOp defines an op that fills new memory with a number. resultType returns the type of the result, and value
 // returns the number.
-func fillOp(attrs *graph.Schema, o graph.Op, resultType func(c *graph.Call) (tensor.Type, error),
+func fillOp(attrs *graph.Schema, op graph.Op, resultType func(c *graph.Call) (tensor.Type, error),
 	value func(c *graph.Call) graph.NumberOrSize) *graph.Op {
-	o.AnyOrder, o.Fills = true, true
-	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
+	op.AnyOrder, op.Fills = true, true
+	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		t, err := resultType(c)
 		if err == nil {
 			err = kit.NumberOrSizeFits(value(c), t.DType)
 		}
 		return c.One(t), err
 	}
-	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
+	op.Compile = func(c *graph.Call) (*graph.Kernel, error) {
 		m, number := c.Out[0], kit.NumberForHints(value(c))
 		if extent := m.Extent() - m.Offset; m.Numel() > extent { // if elements overlap, write the memory once
 			m = tensor.New(m.DType, extent)
 		}
 		return copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, m), Fill: number.Tensor(m.DType)}), nil
 	}
-	o.Ref = func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	op.Ref = func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		t, err := resultType(c)
 		if err != nil {
 			return nil, err
@@ -35,7 +35,7 @@ func fillOp(attrs *graph.Schema, o graph.Op, resultType func(c *graph.Call) (ten
 		kit.EachIndex(out.Shape, func(index []int) { out.Set(kit.NumberForHints(value(c)), index...) })
 		return []*tensor.Tensor{out}, nil
 	}
-	return kit.DefineWith(attrs, o)
+	return kit.DefineWith(attrs, op)
 }
 
 type likeAttrs struct {

@@ -46,10 +46,10 @@ var Flip = kit.Define[flipAttrs](graph.Op{
 })
 
 // flipDims returns the dimensions as non-negative numbers.
-func flipDims(c *graph.Call) ([]int, error) {
+func flipDims(call *graph.Call) ([]int, error) {
 	var out []int
-	for _, d := range kit.Attrs[flipAttrs](c).Dims {
-		d, err := tensor.WrapDim(d, c.Type(0).Rank())
+	for _, d := range kit.Attrs[flipAttrs](call).Dims {
+		d, err := tensor.WrapDim(d, call.Type(0).Rank())
 		if err != nil {
 			return nil, err
 		}
@@ -58,7 +58,7 @@ func flipDims(c *graph.Call) ([]int, error) {
 		}
 		out = append(out, d)
 	}
-	if c.Type(0).Rank() == 0 {
+	if call.Type(0).Rank() == 0 {
 		return nil, nil
 	}
 	return out, nil

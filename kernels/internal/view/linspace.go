@@ -42,28 +42,28 @@ func (a *linspaceAttrs) dtype() tensor.DType {
 	return tensor.Float32
 }
 
-func inferLinspace(c *graph.Call) ([]graph.Result, error) {
-	a := kit.Attrs[linspaceAttrs](c)
-	d := a.dtype()
+func inferLinspace(call *graph.Call) ([]graph.Result, error) {
+	attrs := kit.Attrs[linspaceAttrs](call)
+	dtype := attrs.dtype()
 	switch {
-	case (a.Start.DType().IsComplex() || a.End.DType().IsComplex()) && !d.IsComplex():
+	case (attrs.Start.DType().IsComplex() || attrs.End.DType().IsComplex()) && !dtype.IsComplex():
 		return nil, fmt.Errorf("torch.linspace(): inferred dtype c10::complex<float> can't be safely cast to passed dtype %s",
-			d.TorchName())
-	case kit.IsNegative(a.Steps):
+			dtype.TorchName())
+	case kit.IsNegative(attrs.Steps):
 		return nil, errors.New("number of steps must be non-negative")
-	case d == tensor.Bool && a.Steps.Gt(sym.Of(1)).Holds():
-		return nil, kit.NotImplemented("linspace", d)
+	case dtype == tensor.Bool && attrs.Steps.Gt(sym.Of(1)).Holds():
+		return nil, kit.NotImplemented("linspace", dtype)
 	}
-	for i, s := range []tensor.Scalar{a.Start, a.End} {
-		if a.Steps.Le(sym.Of(i)).Holds() {
+	for i, s := range []tensor.Scalar{attrs.Start, attrs.End} {
+		if attrs.Steps.Le(sym.Of(i)).Holds() {
 			break // PyTorch does not check numbers that are not used
 		}
-		if err := kit.NumberFits(s, d); err != nil {
+		if err := kit.NumberFits(s, dtype); err != nil {
 			return nil, err
 		}
 	}
-	t, err := kit.FreshType(d, []sym.Int{a.Steps})
-	return c.One(t), err
+	t, err := kit.FreshType(dtype, []sym.Int{attrs.Steps})
+	return call.One(t), err
 }
 
 // linspaceAt returns the function that computes element i of the result in the precision of the result. The first half

@@ -29,8 +29,8 @@ var Multinomial = kit.Define[multinomialAttrs](graph.Op{
 		Doc: "Draws indices of each row of self, a vector or matrix, with probabilities in the " +
 			"ratio of its elements.",
 		Params: []graph.Param{kit.Self},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			a, t := kit.Attrs[multinomialAttrs](c), c.Type(0)
+		Infer: func(call *graph.Call) ([]graph.Result, error) {
+			a, t := kit.Attrs[multinomialAttrs](call), call.Type(0)
 			switch r := t.Rank(); {
 			case r != 1 && r != 2:
 				return nil, errors.New("prob_dist must be 1 or 2 dim")
@@ -42,13 +42,13 @@ var Multinomial = kit.Define[multinomialAttrs](graph.Op{
 				return nil, errors.New("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
 			}
 			out, err := kit.FreshType(tensor.Int64, kit.ReplaceSizes(t.Shape, t.Rank()-1, a.NumSamples))
-			return c.One(out), err
+			return call.One(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			a, x := kit.Attrs[multinomialAttrs](c), in[0]
+			attrs, x := kit.Attrs[multinomialAttrs](c), in[0]
 			last := x.Rank() - 1
 			shape := slices.Clone(x.Shape)
-			shape[last] = kit.KnownSize(a.NumSamples)
+			shape[last] = kit.KnownSize(attrs.NumSamples)
 			out, rows := tensor.Zeros(tensor.Int64, shape...), tensor.Numel(shape[:last])
 			for r := range rows {
 				w := make([]float64, x.Shape[last])
@@ -60,7 +60,7 @@ var Multinomial = kit.Define[multinomialAttrs](graph.Op{
 				err := tree.build(context.Background(), w)
 				for k := 0; k < shape[last] && err == nil; k++ {
 					var i int
-					if i, err = a.draw(tree, r, k); err == nil {
+					if i, err = attrs.draw(tree, r, k); err == nil {
 						out.Set(tensor.IntScalar(int64(i)), at(k)...)
 					}
 				}
@@ -92,8 +92,8 @@ type weightTree []float64
 func leavesOf(n int) int { return 1 << bits.Len(uint(max(n, 1)-1)) }
 
 // build sets the weights to w and computes the sums. w may be the tree's own leaves.
-func (t weightTree) build(ctx context.Context, w []float64) error {
-	leaves := len(t) / 2
+func (tree weightTree) build(ctx context.Context, w []float64) error {
+	leaves := len(tree) / 2
 	for i, v := range w {
 		if i%kit.CheckEvery == kit.CheckEvery-1 {
 			interrupt.Check(ctx)
@@ -102,36 +102,36 @@ func (t weightTree) build(ctx context.Context, w []float64) error {
 			return errors.New("probability tensor contains either `inf`, `nan` or element < 0")
 		}
 	}
-	clear(t[leaves+copy(t[leaves:], w):])
+	clear(tree[leaves+copy(tree[leaves:], w):])
 	for i := leaves - 1; i > 0; i-- {
 		if i%kit.CheckEvery == kit.CheckEvery-1 {
 			interrupt.Check(ctx)
 		}
-		t[i] = t[2*i] + t[2*i+1]
+		tree[i] = tree[2*i] + tree[2*i+1]
 	}
 	return nil
 }
 
 // find returns the first index at which the cumulative sum of the weights exceeds u, which must be less than the sum of
 // all weights. The weight at the index is positive.
-func (t weightTree) find(u float64) int {
+func (tree weightTree) find(u float64) int {
 	i := 1
-	for i < len(t)/2 {
+	for i < len(tree)/2 {
 		i *= 2
-		if left := t[i]; u >= left && t[i+1] > 0 {
+		if left := tree[i]; u >= left && tree[i+1] > 0 {
 			u -= left
 			i++
 		}
 	}
-	return i - len(t)/2
+	return i - len(tree)/2
 }
 
 // clearWeight sets the weight at an index to 0.
-func (t weightTree) clearWeight(index int) {
-	i := index + len(t)/2
-	for t[i] = 0; i > 1; {
+func (tree weightTree) clearWeight(index int) {
+	i := index + len(tree)/2
+	for tree[i] = 0; i > 1; {
 		i /= 2
-		t[i] = t[2*i] + t[2*i+1]
+		tree[i] = tree[2*i] + tree[2*i+1]
 	}
 }
 
@@ -194,19 +194,19 @@ func (p *multinomial) kernel() *graph.Kernel {
 		return weightTree(kit.SliceOf[float64](m.Scratch, row*p.treeBytes, p.treeBytes/8))
 	}
 	load := func(m *graph.Mem, row int) error { return p.load(m, tree(m, row), row) }
-	k := &graph.Kernel{Scratch: rows * p.treeBytes, Phases: []graph.Phase{{Chunks: rows, Run: load}}}
+	kernel := &graph.Kernel{Scratch: rows * p.treeBytes, Phases: []graph.Phase{{Chunks: rows, Run: load}}}
 	if p.Replacement {
-		k.Phases = append(k.Phases, graph.Phase{Chunks: rows * blocks, Run: func(m *graph.Mem, chunk int) error {
+		kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: rows * blocks, Run: func(m *graph.Mem, chunk int) error {
 			return p.runBlock(m, tree(m, chunk/blocks), chunk/blocks, chunk%blocks)
 		}})
-		return k
+		return kernel
 	}
 	for b := range blocks {
-		k.Phases = append(k.Phases, graph.Phase{Chunks: rows, Run: func(m *graph.Mem, row int) error {
+		kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: rows, Run: func(m *graph.Mem, row int) error {
 			return p.runBlock(m, tree(m, row), row, b)
 		}})
 	}
-	return k
+	return kernel
 }
 
 // load builds the tree t of a row from the operand's elements.

@@ -67,66 +67,66 @@ var ConstantPadNd = kit.Define[constantPadAttrs](graph.Op{
 
 // inferPad infers the type of the result. Like at::pad, it first chooses the rules for the mode and the number of
 // dimensions.
-func inferPad(c *graph.Call) ([]graph.Result, error) {
-	a, t := kit.Attrs[padAttrs](c), c.Type(0)
+func inferPad(call *graph.Call) ([]graph.Result, error) {
+	attrs, self := kit.Attrs[padAttrs](call), call.Type(0)
 	switch {
-	case len(a.Pad)%2 != 0:
+	case len(attrs.Pad)%2 != 0:
 		return nil, errors.New("Padding length must be divisible by 2")
-	case len(a.Pad) > 2*t.Rank():
+	case len(attrs.Pad) > 2*self.Rank():
 		return nil, errors.New("Padding length too large")
-	case a.Mode == "constant":
-		return inferConstantPad(c, t, a.Pad, a.value())
-	case a.Mode != "reflect" && a.Mode != "replicate" && a.Mode != "circular":
-		return nil, fmt.Errorf("Unrecognized padding mode %s", a.Mode)
-	case a.value().Complex() != 0:
-		return nil, fmt.Errorf("Padding mode \"%s\" doesn't take in value argument", a.Mode)
+	case attrs.Mode == "constant":
+		return inferConstantPad(call, self, attrs.Pad, attrs.value())
+	case attrs.Mode != "reflect" && attrs.Mode != "replicate" && attrs.Mode != "circular":
+		return nil, fmt.Errorf("Unrecognized padding mode %s", attrs.Mode)
+	case attrs.value().Complex() != 0:
+		return nil, fmt.Errorf("Padding mode \"%s\" doesn't take in value argument", attrs.Mode)
 	}
-	if n, lead := len(a.Pad)/2, t.Rank()-len(a.Pad)/2; n < 1 || n > 3 || lead < 1 || lead > 2 {
+	if n, lead := len(attrs.Pad)/2, self.Rank()-len(attrs.Pad)/2; n < 1 || n > 3 || lead < 1 || lead > 2 {
 		return nil, errors.New("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
 	}
-	shape, err := borderShape(a, t)
+	shape, err := borderShape(attrs, self)
 	if err != nil {
 		return nil, err
 	}
-	out, err := kit.FreshType(t.DType, shape)
-	return c.One(out), err
+	out, err := kit.FreshType(self.DType, shape)
+	return call.One(out), err
 }
 
 // inferConstantPad infers the type of the result of at::constant_pad_nd. If no padding is positive, the result is a
 // clone of the part of self that remains.
-func inferConstantPad(c *graph.Call, t tensor.Type, pad []sym.Int, value tensor.Scalar) ([]graph.Result, error) {
-	n := t.Rank()
+func inferConstantPad(call *graph.Call, self tensor.Type, pad []sym.Int, value tensor.Scalar) ([]graph.Result, error) {
+	rank := self.Rank()
 	switch {
 	case len(pad)%2 != 0:
 		return nil, fmt.Errorf("Length of pad must be even but instead it equals %d", len(pad))
-	case len(pad) > 2*n:
+	case len(pad) > 2*rank:
 		return nil, fmt.Errorf("Length of pad should be no more than twice the number of dimensions of the input. Pad "+
-			"length is %dwhile the input has %ddimensions.", len(pad), n)
+			"length is %dwhile the input has %ddimensions.", len(pad), rank)
 	}
-	inner, grows, err := croppedPart(t, pad)
+	inner, grows, err := croppedPart(self, pad)
 	if err != nil {
 		return nil, err
 	}
 	if !grows {
 		out, err := kit.LikeType(inner, tensor.Preserve)
-		return c.One(out), err
+		return call.One(out), err
 	}
-	shape := slices.Clone(t.Shape)
-	for d := n - len(pad)/2; d < n; d++ {
-		before, after := padCounts(pad, n, d)
+	shape := slices.Clone(self.Shape)
+	for d := rank - len(pad)/2; d < rank; d++ {
+		before, after := padCounts(pad, rank, d)
 		if exceedsSizes(before) || exceedsSizes(after) {
 			return nil, errors.New("numel: integer multiplication overflow")
 		}
 		if shape[d] = shape[d].Add(before.Add(after)); !kit.SizeAtLeast(shape[d], 1) {
 			return nil, fmt.Errorf("The input size %v, plus negative padding %v and %v resulted in a negative output size, "+
-				"which is invalid. Check dimension %d of your input.", t.Shape[d], before, after, d)
+				"which is invalid. Check dimension %d of your input.", self.Shape[d], before, after, d)
 		}
 	}
-	out, err := kit.FreshTypeInFormat(t.DType, shape, t.SuggestMemoryFormat(false))
+	out, err := kit.FreshTypeInFormat(self.DType, shape, self.SuggestMemoryFormat(false))
 	if err == nil {
-		err = kit.NumberFits(value, t.DType)
+		err = kit.NumberFits(value, self.DType)
 	}
-	return c.One(out), err
+	return call.One(out), err
 }
 
 // padsBefore returns, for each dimension, the number of elements that are added before the first index.
@@ -165,20 +165,20 @@ func croppedPart(t tensor.Type, pad []sym.Int) (inner tensor.Type, grows bool, e
 	return inner, grows, nil
 }
 
-func compilePad(c *graph.Call) (*graph.Kernel, error) {
-	a := kit.Attrs[padAttrs](c)
+func compilePad(call *graph.Call) (*graph.Kernel, error) {
+	a := kit.Attrs[padAttrs](call)
 	if a.Mode == "constant" {
-		return compileConstantPad(c, kit.KnownSizes(a.Pad), a.value())
+		return compileConstantPad(call, kit.KnownSizes(a.Pad), a.value())
 	}
-	if c.Out[0].Numel() == 0 {
+	if call.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	spans, pad, in := copies.IdentitySpans(c.Out[0].Shape), kit.KnownSizes(a.Pad), c.Meta(0).Shape
+	spans, pad, in := copies.IdentitySpans(call.Out[0].Shape), kit.KnownSizes(a.Pad), call.Meta(0).Shape
 	for d := len(in) - len(pad)/2; d < len(in); d++ {
 		before, after := padCounts(pad, len(in), d)
 		spans[d] = BorderSpans(a.Mode, in[d], before, after)
 	}
-	return copies.SpanKernel(kit.OutBuffer(c, 0), kit.InBuffer(c, 0), spans)
+	return copies.SpanKernel(kit.OutBuffer(call, 0), kit.InBuffer(call, 0), spans)
 }
 
 // compileConstantPad returns a kernel that copies the inner part and fills the border. The border is divided into two

@@ -16,23 +16,24 @@ import (
 
 // borderShape returns the shape of the result, or PyTorch's error for the mode and the number of dimensions
 // (reflection_pad, replication_pad, _pad_circular).
-func borderShape(a *padAttrs, t tensor.Type) ([]sym.Int, error) {
-	n, rank := len(a.Pad)/2, t.Rank()
-	shape := slices.Clone(t.Shape)
+func borderShape(attrs *padAttrs, self tensor.Type) ([]sym.Int, error) {
+	n, rank := len(attrs.Pad)/2, self.Rank()
+	shape := slices.Clone(self.Shape)
 	for d := rank - n; d < rank; d++ {
-		before, after := padCounts(a.Pad, rank, d)
+		before, after := padCounts(attrs.Pad, rank, d)
 		shape[d] = clampedSize(shape[d].Add(before)).Add(clampedSize(after))
 	}
-	if a.Mode == "circular" {
-		return shape, checkCircular(a.Pad, t.Shape, shape)
+	if attrs.Mode == "circular" {
+		return shape, checkCircular(attrs.Pad, self.Shape, shape)
 	}
-	if err := checkBatch(a.Mode, t, n); err != nil {
+	if err := checkBatch(attrs.Mode, self, n); err != nil {
 		return nil, err
 	}
-	for k := 0; k < n && a.Mode == "reflect"; k++ {
+	for k := 0; k < n && attrs.Mode == "reflect"; k++ {
 		d := rank - 1 - k
-		if before, after := a.Pad[2*k], a.Pad[2*k+1]; before.Ge(t.Shape[d]).Holds() || after.Ge(t.Shape[d]).Holds() {
-			input := tensor.Sizes(t.Shape)
+		if before, after := attrs.Pad[2*k], attrs.Pad[2*k+1]; before.Ge(self.Shape[d]).Holds() ||
+			after.Ge(self.Shape[d]).Holds() {
+			input := tensor.Sizes(self.Shape)
 			if n == 2 {
 				input = fmt.Sprint(rank)
 			}
@@ -41,11 +42,11 @@ func borderShape(a *padAttrs, t tensor.Type) ([]sym.Int, error) {
 		}
 	}
 	if !slices.ContainsFunc(shape[rank-n:], func(s sym.Int) bool { return kit.SizeAtLeast(s, 1) }) {
-		return nil, fmt.Errorf("input (%s) is too small. Calculated output %s", sizesByName(t.Shape[rank-n:]),
+		return nil, fmt.Errorf("input (%s) is too small. Calculated output %s", sizesByName(self.Shape[rank-n:]),
 			sizesByName(shape[rank-n:]))
 	}
-	if !t.DType.IsFloat() && !t.DType.IsComplex() {
-		return nil, fmt.Errorf("\"%s\" not implemented for '%s'", borderKernel(a.Mode, n), t.DType.TorchName())
+	if !self.DType.IsFloat() && !self.DType.IsComplex() {
+		return nil, fmt.Errorf("\"%s\" not implemented for '%s'", borderKernel(attrs.Mode, n), self.DType.TorchName())
 	}
 	return shape, nil
 }
@@ -81,12 +82,12 @@ func sizesByName(size []sym.Int) string {
 
 // checkBatch returns PyTorch's error if a dimension other than the batch is empty. n is the number of padded
 // dimensions.
-func checkBatch(mode string, t tensor.Type, n int) error {
-	dims := t.Shape
-	if t.Rank() == n+2 || mode == "reflect" && n == 1 {
+func checkBatch(mode string, self tensor.Type, n int) error {
+	dims := self.Shape
+	if self.Rank() == n+2 || mode == "reflect" && n == 1 {
 		dims = dims[1:]
 	}
-	if mode == "reflect" && n > 1 && t.Rank() == n+1 {
+	if mode == "reflect" && n > 1 && self.Rank() == n+1 {
 		dims = dims[1:] // reflection_pad2d ignores dimension 0
 	}
 	if !slices.ContainsFunc(dims, func(s sym.Int) bool { return kit.SizeIs(s, 0) }) {
@@ -94,11 +95,10 @@ func checkBatch(mode string, t tensor.Type, n int) error {
 	}
 	if mode == "reflect" && n < 3 {
 		return fmt.Errorf("%dD or %dD (batch mode) tensor expected for input, but got: [ torch.%sTensor{%s} ]",
-			n+1, n+2, t.DType.TorchName(), sizesText(t.Shape))
+			n+1, n+2, self.DType.TorchName(), sizesText(self.Shape))
 	}
 	return fmt.Errorf("Expected %dD or %dD (batch mode) tensor with possibly 0 batch size and other non-zero dimensions "+
-		"for input, but got: %s",
-		n+1, n+2, tensor.Sizes(t.Shape))
+		"for input, but got: %s", n+1, n+2, tensor.Sizes(self.Shape))
 }
 
 // sizesText formats sizes separated by commas.

@@ -10,8 +10,8 @@ import (
 )
 
 // permuteOp defines a view that only reorders dimensions. viewType maps the operand's type to the view's type.
-func permuteOp(attrs *graph.Schema, o graph.Op, viewType viewTypeFunc) *graph.Op {
-	o.Permutes = func(c *graph.Call) []int {
+func permuteOp(attrs *graph.Schema, op graph.Op, viewType viewTypeFunc) *graph.Op {
+	op.Permutes = func(c *graph.Call) []int {
 		// The operand gets stride d in dimension d, so the strides of the view are the permutation.
 		m := tensor.Meta{DType: c.Meta(0).DType, Shape: c.Meta(0).Shape, Strides: make([]int, c.Meta(0).Rank())}
 		for d := range m.Strides {
@@ -24,7 +24,7 @@ func permuteOp(attrs *graph.Schema, o graph.Op, viewType viewTypeFunc) *graph.Op
 		m, _ = t.Meta()
 		return m.Strides
 	}
-	return viewOp(attrs, o, viewType)
+	return viewOp(attrs, op, viewType)
 }
 
 type permuteAttrs struct {

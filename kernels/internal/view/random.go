@@ -209,19 +209,19 @@ var Dropout = kit.Define[dropoutAttrs](graph.Op{
 		Name:   "dropout",
 		Doc:    "Returns self; in training, sets random elements to 0 and divides the others by 1 - p.",
 		Params: []graph.Param{kit.Input}, Kind: graph.View,
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			a, t := kit.Attrs[dropoutAttrs](c), c.Type(0)
+		Infer: func(call *graph.Call) ([]graph.Result, error) {
+			a, t := kit.Attrs[dropoutAttrs](call), call.Type(0)
 			if !(a.P >= 0 && a.P <= 1) {
 				return nil, fmt.Errorf("dropout probability has to be between 0 and 1, but got %v", a.P)
 			}
 			if !a.Train {
-				return c.Shared(t, 0), nil
+				return call.Shared(t, 0), nil
 			}
 			if !t.DType.IsFloat() {
 				return nil, errors.New("result type Float can't be cast to the desired output type " + t.DType.TorchName())
 			}
 			out, err := kit.LikeType(t, tensor.Preserve)
-			return c.One(out), err
+			return call.One(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[dropoutAttrs](c)

@@ -72,7 +72,7 @@ func repeatOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 
 // inferRepeat infers the type of t repeated along its dimensions. If there are more repeats than dimensions, the result
 // has additional leading dimensions.
-func inferRepeat(c *graph.Call, t tensor.Type, repeats []sym.Int) ([]graph.Result, error) {
+func inferRepeat(call *graph.Call, t tensor.Type, repeats []sym.Int) ([]graph.Result, error) {
 	lead := len(repeats) - t.Rank()
 	if lead < 0 {
 		return nil, errors.New("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
@@ -85,7 +85,7 @@ func inferRepeat(c *graph.Call, t tensor.Type, repeats []sym.Int) ([]graph.Resul
 		shape[lead+d] = repeats[lead+d].Mul(s)
 	}
 	out, err := kit.FreshType(t.DType, shape)
-	return c.One(out), err
+	return call.One(out), err
 }
 
 // compileRepeat returns a kernel that is one copy. Each dimension of the output is viewed as two dimensions,

@@ -14,14 +14,14 @@ import (
 
 // shapeOp defines an op that changes the shape of its operand. The result is a view if the strides allow it, else a
 // row-major copy. shape returns the new shape, which may contain a -1, or nil if the result is self. An op with another
-// rule sets o.Infer.
-func shapeOp(attrs *graph.Schema, o graph.Op, shape func(c *graph.Call, t tensor.Type) ([]sym.Int, error)) *graph.Op {
-	if o.Params == nil {
-		o.Params = []graph.Param{kit.Self}
+// rule sets op.Infer.
+func shapeOp(attrs *graph.Schema, op graph.Op, shape func(c *graph.Call, t tensor.Type) ([]sym.Int, error)) *graph.Op {
+	if op.Params == nil {
+		op.Params = []graph.Param{kit.Self}
 	}
-	o.Kind = graph.View
-	if o.Infer == nil {
-		o.Infer = func(c *graph.Call) ([]graph.Result, error) {
+	op.Kind = graph.View
+	if op.Infer == nil {
+		op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 			t := c.Type(0)
 			size, err := shape(c, t)
 			if err != nil || size == nil {
@@ -30,12 +30,12 @@ func shapeOp(attrs *graph.Schema, o graph.Op, shape func(c *graph.Call, t tensor
 			return reshaped(c, t, size)
 		}
 	}
-	o.AnyOrder, o.Reshapes = true, true
-	o.Impls = []graph.Impl{copies.Impl(func(c *graph.Call) (*graph.Kernel, error) {
+	op.AnyOrder, op.Reshapes = true, true
+	op.Impls = []graph.Impl{copies.Impl(func(c *graph.Call) (*graph.Kernel, error) {
 		return copies.RowMajorKernel(kit.OutBuffer(c, 0), kit.InBuffer(c, 0)), nil
 	})}
-	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		res, err := o.Infer(c)
+	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		res, err := op.Infer(c)
 		if err != nil {
 			return nil, err
 		}
@@ -47,21 +47,21 @@ func shapeOp(attrs *graph.Schema, o graph.Op, shape func(c *graph.Call, t tensor
 		})
 		return []*tensor.Tensor{out}, nil
 	}
-	return kit.DefineWith(attrs, o)
+	return kit.DefineWith(attrs, op)
 }
 
 // reshaped returns the result of at::reshape for the operand type t and the shape size. It is a view of self if
 // [tensor.Type.Reshaped] finds strides for this view. Otherwise it is a view of a row-major clone of self.
-func reshaped(c *graph.Call, t tensor.Type, size []sym.Int) ([]graph.Result, error) {
+func reshaped(call *graph.Call, t tensor.Type, size []sym.Int) ([]graph.Result, error) {
 	out, ok, err := t.Reshaped(size)
 	if err != nil {
 		return nil, err
 	}
 	if ok {
-		return c.Shared(out, 0), nil
+		return call.Shared(out, 0), nil
 	}
 	out, err = t.RowMajor().View(size)
-	return c.One(out), err
+	return call.One(out), err
 }
 
 type reshapeAttrs struct {

@@ -35,44 +35,44 @@ var Roll = kit.Define[rollAttrs](graph.Op{
 
 // inferRoll infers the type of the result. For each dimension, at::roll concatenates the two parts of self in exchanged
 // order. Therefore the result has the memory format that the strides of the parts suggest.
-func inferRoll(c *graph.Call) ([]graph.Result, error) {
-	a, t := kit.Attrs[rollAttrs](c), c.Type(0)
+func inferRoll(call *graph.Call) ([]graph.Result, error) {
+	attrs, self := kit.Attrs[rollAttrs](call), call.Type(0)
 	switch {
-	case len(a.Shifts) == 0:
+	case len(attrs.Shifts) == 0:
 		return nil, errors.New("`shifts` required")
-	case len(a.Dims) == 0 && len(a.Shifts) == 1 && t.Rank() == 1 && kit.IsEmpty(t):
-		return c.One(rule.PreserveType(t)), nil
-	case len(a.Dims) == 0 && len(a.Shifts) == 1:
-		return c.One(t.RowMajor()), nil
-	case len(a.Dims) != len(a.Shifts):
-		return nil, fmt.Errorf("shifts and dimensions must align. shifts: %d, dims:%d", len(a.Shifts), len(a.Dims))
+	case len(attrs.Dims) == 0 && len(attrs.Shifts) == 1 && self.Rank() == 1 && kit.IsEmpty(self):
+		return call.One(rule.PreserveType(self)), nil
+	case len(attrs.Dims) == 0 && len(attrs.Shifts) == 1:
+		return call.One(self.RowMajor()), nil
+	case len(attrs.Dims) != len(attrs.Shifts):
+		return nil, fmt.Errorf("shifts and dimensions must align. shifts: %d, dims:%d", len(attrs.Shifts), len(attrs.Dims))
 	}
-	t = t.WithStrides(t.Strides)
-	for i, d := range a.Dims {
-		if kit.IsEmpty(t) {
-			t = rule.PreserveType(t)
+	self = self.WithStrides(self.Strides)
+	for i, d := range attrs.Dims {
+		if kit.IsEmpty(self) {
+			self = rule.PreserveType(self)
 			continue
 		}
-		d, err := rollDim(d, t.Rank())
+		d, err := rollDim(d, self.Rank())
 		if err != nil {
 			return nil, err
 		}
-		start := rollStart(t.Shape[d], a.Shifts[i])
-		first, err := t.Narrow(d, start, t.Shape[d].Sub(start))
+		start := rollStart(self.Shape[d], attrs.Shifts[i])
+		first, err := self.Narrow(d, start, self.Shape[d].Sub(start))
 		if err != nil {
 			return nil, err
 		}
-		second, err := t.Narrow(d, sym.Int{}, start)
+		second, err := self.Narrow(d, sym.Int{}, start)
 		if err != nil {
 			return nil, err
 		}
 		// The shape is unchanged.
-		t, err = tensor.NewTypeFormat(t.DType, t.Shape, joinFormat([]tensor.Type{first, second}))
+		self, err = tensor.NewTypeFormat(self.DType, self.Shape, joinFormat([]tensor.Type{first, second}))
 		if err != nil {
 			return nil, err
 		}
 	}
-	return c.One(t), nil
+	return call.One(self), nil
 }
 
 // rollDim returns the dimension as a non-negative number.
@@ -112,13 +112,13 @@ func rollSpans(shape, starts []int) [][]copies.Span {
 }
 
 func compileRoll(c *graph.Call) (*graph.Kernel, error) {
-	a, dst, src := kit.Attrs[rollAttrs](c), kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
+	attrs, dst, src := kit.Attrs[rollAttrs](c), kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
 	n := src.Meta.Numel()
 	if n == 0 {
 		return &graph.Kernel{}, nil
 	}
-	if len(a.Dims) > 0 {
-		starts, err := rollStarts(src.Meta.Shape, a.Shifts, a.Dims)
+	if len(attrs.Dims) > 0 {
+		starts, err := rollStarts(src.Meta.Shape, attrs.Shifts, attrs.Dims)
 		if err != nil {
 			return nil, err
 		}
@@ -126,40 +126,40 @@ func compileRoll(c *graph.Call) (*graph.Kernel, error) {
 	}
 	if src.Meta.IsContiguous() && dst.Meta.IsContiguous() {
 		dst.Meta, src.Meta = tensor.New(dst.Meta.DType, n), tensor.New(src.Meta.DType, n)
-		starts, err := rollStarts([]int{n}, a.Shifts, []int{0})
+		starts, err := rollStarts([]int{n}, attrs.Shifts, []int{0})
 		if err != nil {
 			return nil, err
 		}
 		return copies.SpanKernel(dst, src, rollSpans([]int{n}, starts))
 	}
-	return compileFlatRoll(dst, src, a.Shifts)
+	return compileFlatRoll(dst, src, attrs.Shifts)
 }
 
 // compileFlatRoll returns a kernel that shifts elements in row-major order through scratch memory, for an operand or a
 // result that is not row-major.
 func compileFlatRoll(dst, src kit.Buffer, shifts []int) (*graph.Kernel, error) {
-	d, n := src.Meta.DType, src.Meta.Numel()
+	dtype, n := src.Meta.DType, src.Meta.Numel()
 	starts, err := rollStarts([]int{n}, shifts, []int{0})
 	if err != nil {
 		return nil, err
 	}
-	size := d.Size()
+	size := dtype.Size()
 	start := starts[0]
 	// Two adjacent copies of the operand contain the shifted value as one contiguous range.
 	var jobs []copies.Job
 	for k := range 2 {
-		jobs = append(jobs, copies.Job{Dst: kit.ScratchBuffer(k*n*size, tensor.New(d, src.Meta.Shape...)), Src: src})
+		jobs = append(jobs, copies.Job{Dst: kit.ScratchBuffer(k*n*size, tensor.New(dtype, src.Meta.Shape...)), Src: src})
 	}
 	in, inWorker := copies.Phase(jobs...)
-	shifted := kit.ScratchBuffer(start*size, tensor.New(d, dst.Meta.Shape...))
+	shifted := kit.ScratchBuffer(start*size, tensor.New(dtype, dst.Meta.Shape...))
 	out, outWorker := copies.Phase(copies.Job{Dst: dst, Src: shifted})
 	return &graph.Kernel{Phases: []graph.Phase{in, out}, Worker: max(inWorker, outWorker), Scratch: 2 * n * size}, nil
 }
 
 func refRoll(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	a := kit.Attrs[rollAttrs](c)
+	attrs := kit.Attrs[rollAttrs](c)
 	t := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
-	shape, dims := t.Shape, a.Dims
+	shape, dims := t.Shape, attrs.Dims
 	if len(dims) == 0 {
 		shape, dims = []int{t.Numel()}, []int{0}
 		var err error
@@ -177,7 +177,7 @@ func refRoll(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				panic("view: roll's reference got a dimension that inference rejects")
 			}
 			n := shape[d]
-			to[d] = ((to[d]+a.Shifts[i]%n)%n + n) % n
+			to[d] = ((to[d]+attrs.Shifts[i]%n)%n + n) % n
 		}
 		out.Set(t.At(index...), to...)
 	})

@@ -89,17 +89,17 @@ func shuffleOp(attrs *graph.Schema, name, doc string, exampleAttrs graph.Attrs, 
 	return kit.DefineWith(attrs, graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: []graph.Param{kit.Self},
-			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				s, err := spec(c)
+			Infer: func(call *graph.Call) ([]graph.Result, error) {
+				s, err := spec(call)
 				if err != nil {
 					return nil, err
 				}
 				if s.copiesSelf {
-					return c.One(rule.PreserveType(c.Type(0))), nil
+					return call.One(rule.PreserveType(call.Type(0))), nil
 				}
-				t := c.Type(0)
+				t := call.Type(0)
 				out, err := tensor.NewTypeFormat(t.DType, s.shape, t.SuggestMemoryFormat(false))
-				return c.One(out), err
+				return call.One(out), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				s, err := spec(c)
@@ -136,54 +136,55 @@ func shuffleOp(attrs *graph.Schema, name, doc string, exampleAttrs graph.Attrs, 
 }
 
 // reference shuffles t index by index.
-func (s *shuffle) reference(t *tensor.Tensor) ([]*tensor.Tensor, error) {
+func (s *shuffle) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
 	if s.copiesSelf {
-		return []*tensor.Tensor{tensor.Zeros(t.DType, t.Shape...)}, nil
+		return []*tensor.Tensor{tensor.Zeros(self.DType, self.Shape...)}, nil
 	}
-	if t.Numel() == 0 {
-		return []*tensor.Tensor{tensor.Zeros(t.DType, kit.KnownSizes(s.shape)...)}, nil
+	if self.Numel() == 0 {
+		return []*tensor.Tensor{tensor.Zeros(self.DType, kit.KnownSizes(s.shape)...)}, nil
 	}
-	x, err := kit.RowMajorAs(context.Background(), t, kit.KnownSizes(s.split)...)
+	input, err := kit.RowMajorAs(context.Background(), self, kit.KnownSizes(s.split)...)
 	if err != nil {
 		return nil, err
 	}
-	m, err := x.Meta.Permute(s.perm)
+	m, err := input.Meta.Permute(s.perm)
 	if err != nil {
 		return nil, err
 	}
-	out := tensor.Zeros(t.DType, m.Shape...)
+	out := tensor.Zeros(self.DType, m.Shape...)
 	kit.EachIndex(m.Shape, func(at []int) {
 		from := make([]int, len(at))
 		for k, d := range s.perm {
 			from[d] = at[k]
 		}
-		out.Set(x.At(from...), at...)
+		out.Set(input.At(from...), at...)
 	})
-	y, err := out.View(tensor.New(t.DType, kit.KnownSizes(s.shape)...))
+	y, err := out.View(tensor.New(self.DType, kit.KnownSizes(s.shape)...))
 	return []*tensor.Tensor{y}, err
 }
 
 // maxSide bounds the sides of blocks, so that their squares do not overflow.
 const maxSide = 1 << (bits.UintSize/2 - 1)
 
-// toBlocks returns the shuffle that converts r*r channels to a block of r by r pixels. A channel index combines the
-// position in the block with the channel of the result. If blocksFirst is set, the position varies slowest. If not, it
-// varies fastest. op is the name in errors.
-func toBlocks(op string, t tensor.Type, r int, blocksFirst bool) (s shuffle, err error) {
-	n, side := t.Rank(), sym.Of(r)
+// toBlocks returns the shuffle that converts factor*factor channels to a block of factor by factor pixels. A channel
+// index combines the position in the block with the channel of the result. If blocksFirst is set, the position varies
+// slowest. If not, it varies fastest. op is the name in errors.
+func toBlocks(op string, self tensor.Type, factor int, blocksFirst bool) (s shuffle, err error) {
+	rank, side := self.Rank(), sym.Of(factor)
 	switch {
-	case n < 3:
-		return s, fmt.Errorf("%s expects input to have at least 3 dimensions, but got input with %d dimension(s)", op, n)
-	case r <= 0:
-		return s, fmt.Errorf("%s expects a positive upscale_factor, but got %d", op, r)
-	case r > maxSide || kit.RepeatTooLarge(t.Shape[n-2], side) || kit.RepeatTooLarge(t.Shape[n-1], side):
-		return s, fmt.Errorf("%s: a size times the upscale_factor %d overflows", op, r)
-	case !kit.SizeIs(t.Shape[n-3].Mod(sym.Of(r*r)), 0):
+	case rank < 3:
+		return s, fmt.Errorf("%s expects input to have at least 3 dimensions, but got input with %d dimension(s)", op, rank)
+	case factor <= 0:
+		return s, fmt.Errorf("%s expects a positive upscale_factor, but got %d", op, factor)
+	case factor > maxSide || kit.RepeatTooLarge(self.Shape[rank-2], side) || kit.RepeatTooLarge(self.Shape[rank-1], side):
+		return s, fmt.Errorf("%s: a size times the upscale_factor %d overflows", op, factor)
+	case !kit.SizeIs(self.Shape[rank-3].Mod(sym.Of(factor*factor)), 0):
 		return s, fmt.Errorf("%s expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "+
-			"but input.size(-3)=%v is not divisible by %d", op, t.Shape[n-3], r*r)
+			"but input.size(-3)=%v is not divisible by %d", op, self.Shape[rank-3], factor*factor)
 	}
-	lead, c, h, w := t.Shape[:n-3], t.Shape[n-3].Div(sym.Of(r*r)), t.Shape[n-2], t.Shape[n-1]
-	leadRank := n - 3
+	lead, c := self.Shape[:rank-3], self.Shape[rank-3].Div(sym.Of(factor*factor))
+	h, w := self.Shape[rank-2], self.Shape[rank-1]
+	leadRank := rank - 3
 	s.perm = make([]int, leadRank, leadRank+5)
 	for d := range s.perm {
 		s.perm[d] = d
@@ -198,25 +199,26 @@ func toBlocks(op string, t tensor.Type, r int, blocksFirst bool) (s shuffle, err
 	return s, nil
 }
 
-// fromBlocks returns the shuffle that converts a block of r by r pixels to r*r channels. It is the inverse of toBlocks.
-func fromBlocks(op string, t tensor.Type, r int, blocksFirst bool) (s shuffle, err error) {
-	n, side := t.Rank(), sym.Of(r)
+// fromBlocks returns the shuffle that converts a block of factor by factor pixels to factor*factor channels. It is the
+// inverse of toBlocks.
+func fromBlocks(op string, self tensor.Type, factor int, blocksFirst bool) (s shuffle, err error) {
+	rank, side := self.Rank(), sym.Of(factor)
 	switch {
-	case n < 3:
-		return s, fmt.Errorf("%s expects input to have at least 3 dimensions, but got input with %d dimension(s)", op, n)
-	case r <= 0:
-		return s, fmt.Errorf("%s expects a positive downscale_factor, but got %d", op, r)
-	case r > maxSide || kit.RepeatTooLarge(t.Shape[n-3], side.Mul(side)):
-		return s, fmt.Errorf("%s: a size times the square of the downscale_factor %d overflows", op, r)
-	case !kit.SizeIs(t.Shape[n-2].Mod(side), 0):
+	case rank < 3:
+		return s, fmt.Errorf("%s expects input to have at least 3 dimensions, but got input with %d dimension(s)", op, rank)
+	case factor <= 0:
+		return s, fmt.Errorf("%s expects a positive downscale_factor, but got %d", op, factor)
+	case factor > maxSide || kit.RepeatTooLarge(self.Shape[rank-3], side.Mul(side)):
+		return s, fmt.Errorf("%s: a size times the square of the downscale_factor %d overflows", op, factor)
+	case !kit.SizeIs(self.Shape[rank-2].Mod(side), 0):
 		return s, fmt.Errorf("%s expects height to be divisible by downscale_factor, but input.size(-2)=%v is not "+
-			"divisible by %d", op, t.Shape[n-2], r)
-	case !kit.SizeIs(t.Shape[n-1].Mod(side), 0):
+			"divisible by %d", op, self.Shape[rank-2], factor)
+	case !kit.SizeIs(self.Shape[rank-1].Mod(side), 0):
 		return s, fmt.Errorf("%s expects width to be divisible by downscale_factor, but input.size(-1)=%v is not "+
-			"divisible by %d", op, t.Shape[n-1], r)
+			"divisible by %d", op, self.Shape[rank-1], factor)
 	}
-	lead, c, h, w := t.Shape[:n-3], t.Shape[n-3], t.Shape[n-2].Div(side), t.Shape[n-1].Div(side)
-	leadRank := n - 3
+	lead, c, h, w := self.Shape[:rank-3], self.Shape[rank-3], self.Shape[rank-2].Div(side), self.Shape[rank-1].Div(side)
+	leadRank := rank - 3
 	s.perm = make([]int, leadRank, leadRank+5)
 	for d := range s.perm {
 		s.perm[d] = d

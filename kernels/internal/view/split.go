@@ -11,15 +11,15 @@ import (
 )
 
 // multiViewOp defines an op that returns several views of its operand. parts returns the types of the views.
-func multiViewOp(attrs *graph.Schema, o graph.Op,
+func multiViewOp(attrs *graph.Schema, op graph.Op,
 	parts func(c *graph.Call, t tensor.Type) ([]tensor.Type, error)) *graph.Op {
-	o.Params, o.Kind, o.Many = []graph.Param{kit.Self}, graph.View, true
-	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
+	op.Params, op.Kind, op.Many = []graph.Param{kit.Self}, graph.View, true
+	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		types, err := parts(c, c.Type(0))
 		return c.AllShared(0, types...), err
 	}
-	o.Compile = func(c *graph.Call) (*graph.Kernel, error) { return compileViewCopy(c, o.Infer) }
-	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	op.Compile = func(c *graph.Call) (*graph.Kernel, error) { return compileViewCopy(c, op.Infer) }
+	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		types, err := parts(c, in[0].Meta.Type())
 		if err != nil {
 			return nil, err
@@ -33,7 +33,7 @@ func multiViewOp(attrs *graph.Schema, o graph.Op,
 		}
 		return out, nil
 	}
-	return kit.DefineWith(attrs, o)
+	return kit.DefineWith(attrs, op)
 }
 
 type splitAttrs struct {

@@ -32,11 +32,11 @@ var Stack = kit.Define[stackAttrs](graph.Op{
 // inferStack infers the type of the result as at::stack does. If the new dimension precedes dimension d, the operands
 // are concatenated along d, and the result is viewed in the new shape. If the new dimension is the last one, the
 // operands are unsqueezed and concatenated.
-func inferStack(c *graph.Call) ([]graph.Result, error) {
+func inferStack(call *graph.Call) ([]graph.Result, error) {
 	var buf [inlineParts]tensor.Type
-	parts := kit.OperandTypes(buf[:0], c)
+	parts := kit.OperandTypes(buf[:0], call)
 	shape := parts[0].Shape
-	dim, err := tensor.WrapDim(kit.Attrs[stackAttrs](c).Dim, len(shape)+1)
+	dim, err := tensor.WrapDim(kit.Attrs[stackAttrs](call).Dim, len(shape)+1)
 	if err != nil {
 		return nil, err
 	}
@@ -54,26 +54,26 @@ func inferStack(c *graph.Call) ([]graph.Result, error) {
 	}
 	t, _, err := concatType(parts, dim)
 	if err != nil || dim == len(shape) {
-		return c.One(t), err
+		return call.One(t), err
 	}
 	size := append(make([]sym.Int, 0, len(shape)+1), shape[:dim]...)
 	t, err = t.View(append(append(size, sym.Of(len(parts))), shape[dim:]...))
-	return c.One(t), err
+	return call.One(t), err
 }
 
-func compileStack(c *graph.Call) (*graph.Kernel, error) {
-	out := kit.OutBuffer(c, 0)
-	dim, err := tensor.WrapDim(kit.Attrs[stackAttrs](c).Dim, out.Meta.Rank())
+func compileStack(call *graph.Call) (*graph.Kernel, error) {
+	out := kit.OutBuffer(call, 0)
+	dim, err := tensor.WrapDim(kit.Attrs[stackAttrs](call).Dim, out.Meta.Rank())
 	if err != nil {
 		return nil, err
 	}
-	jobs := make([]copies.Job, len(c.In))
-	for i := range c.In {
+	jobs := make([]copies.Job, len(call.In))
+	for i := range call.In {
 		target, err := out.Meta.Select(dim, i)
 		if err != nil {
 			return nil, err
 		}
-		jobs[i] = copies.Job{Dst: out.View(target), Src: kit.InBuffer(c, i)}
+		jobs[i] = copies.Job{Dst: out.View(target), Src: kit.InBuffer(call, i)}
 	}
 	return copies.Kernel(jobs...), nil
 }
@@ -97,9 +97,9 @@ func refStack(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 }
 
 // stackLoops returns the loops over all dimensions of the operands.
-func stackLoops(c *graph.Call) []graph.Parallel {
-	rank := c.Meta(0).Rank()
-	at := kit.WrappedDim(kit.Attrs[stackAttrs](c).Dim, rank+1)
+func stackLoops(call *graph.Call) []graph.Parallel {
+	rank := call.Meta(0).Rank()
+	at := kit.WrappedDim(kit.Attrs[stackAttrs](call).Dim, rank+1)
 	if at == nil {
 		return nil
 	}
@@ -109,8 +109,8 @@ func stackLoops(c *graph.Call) []graph.Parallel {
 		if d >= at[0] {
 			out++
 		}
-		loops[d] = kit.LoopOver(c, 0, d, out)
-		for i := range c.In {
+		loops[d] = kit.LoopOver(call, 0, d, out)
+		for i := range call.In {
 			loops[d].In[i] = d
 		}
 	}

@@ -45,19 +45,19 @@ var To = kit.Define[toAttrs](graph.Op{
 	},
 })
 
-func inferTo(c *graph.Call) ([]graph.Result, error) {
-	a := kit.Attrs[toAttrs](c)
-	d := a.DType
-	if c.Has(1) {
-		if d != tensor.Invalid {
+func inferTo(call *graph.Call) ([]graph.Result, error) {
+	a := kit.Attrs[toAttrs](call)
+	dtype := a.DType
+	if call.Has(1) {
+		if dtype != tensor.Invalid {
 			return nil, errors.New("to: the dtype is other's; attribute \"dtype\" cannot be given too")
 		}
-		d = c.Type(1).DType
+		dtype = call.Type(1).DType
 	}
-	if d == tensor.Invalid {
-		d = c.Type(0).DType
+	if dtype == tensor.Invalid {
+		dtype = call.Type(0).DType
 	}
-	return convertedResult(c, c.Type(0), d, a.MemoryFormat, a.Copy)
+	return convertedResult(call, call.Type(0), dtype, a.MemoryFormat, a.Copy)
 }
 
 // convertedResult returns the result of converting self, of type t, to dtype d and memory format f. If self already has

@@ -78,8 +78,8 @@ func triangleOp(attrs *graph.Schema, name, doc string, keep func(c *graph.Call, 
 }
 
 // compileTriangle returns a kernel that writes each row: zeros, then the kept columns, then zeros.
-func compileTriangle(c *graph.Call, keep func(c *graph.Call, row, cols int) (from, to int)) *graph.Kernel {
-	src, dst := c.Meta(0), c.Out[0]
+func compileTriangle(call *graph.Call, keep func(c *graph.Call, row, cols int) (from, to int)) *graph.Kernel {
+	src, dst := call.Meta(0), call.Out[0]
 	if dst.Numel() == 0 {
 		return &graph.Kernel{}
 	}
@@ -96,7 +96,7 @@ func compileTriangle(c *graph.Call, keep func(c *graph.Call, row, cols int) (fro
 	dstStep, srcStep := dst.Strides[n-1]*size, src.Strides[n-1]*size
 	zero := tensor.Zeros(dst.DType).Pointer()
 	return &graph.Kernel{
-		Phases: []graph.Phase{{Chunks: (rows + rowsPerChunk - 1) / rowsPerChunk, Run: func(m *graph.Mem, chunk int) error {
+		Phases: []graph.Phase{{Chunks: (rows + rowsPerChunk - 1) / rowsPerChunk, Run: func(mem *graph.Mem, chunk int) error {
 			for r := chunk * rowsPerChunk; r < min(rows, (chunk+1)*rowsPerChunk); r++ {
 				row := r % dst.Shape[n-2]
 				dstOffset, srcOffset, rest := row*dst.Strides[n-2], row*src.Strides[n-2], r/dst.Shape[n-2]
@@ -105,16 +105,16 @@ func compileTriangle(c *graph.Call, keep func(c *graph.Call, row, cols int) (fro
 					rest /= dst.Shape[k]
 					dstOffset, srcOffset = dstOffset+i*dst.Strides[k], srcOffset+i*src.Strides[k]
 				}
-				to, from := unsafe.Add(m.Ptrs[0], dstOffset*size), unsafe.Add(m.Ptrs[1], srcOffset*size)
-				first, end := keep(c, row, cols)
+				to, from := unsafe.Add(mem.Ptrs[0], dstOffset*size), unsafe.Add(mem.Ptrs[1], srcOffset*size)
+				first, end := keep(call, row, cols)
 				if first > 0 {
-					move(m, to, zero, dstStep, 0, first)
+					move(mem, to, zero, dstStep, 0, first)
 				}
 				if end > first {
-					move(m, unsafe.Add(to, first*dstStep), unsafe.Add(from, first*srcStep), dstStep, srcStep, end-first)
+					move(mem, unsafe.Add(to, first*dstStep), unsafe.Add(from, first*srcStep), dstStep, srcStep, end-first)
 				}
 				if end < cols {
-					move(m, unsafe.Add(to, end*dstStep), zero, dstStep, 0, cols-end)
+					move(mem, unsafe.Add(to, end*dstStep), zero, dstStep, 0, cols-end)
 				}
 			}
 			return nil

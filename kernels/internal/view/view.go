@@ -36,23 +36,24 @@ var View = viewOp(graph.SchemaOf[viewAttrs](), graph.Op{Semantics: graph.Semanti
 	return viewDType(t, a.DType)
 })
 
-// viewDType returns the type of a view that reads the bytes of a value as elements of dtype d (at::native::view_dtype).
-// t is the type of the value.
-func viewDType(t tensor.Type, d tensor.DType) (tensor.Type, error) {
-	oldSize, newSize, last := t.DType.Size(), d.Size(), t.Rank()-1
+// viewDType returns the type of a view that reads the bytes of a value as elements of another dtype
+// (at::native::view_dtype). self is the type of the value.
+func viewDType(self tensor.Type, dtype tensor.DType) (tensor.Type, error) {
+	oldSize, newSize, last := self.DType.Size(), dtype.Size(), self.Rank()-1
 	mismatch := func(what string, want int, got sym.Int) error {
 		return fmt.Errorf("%s must be %d to view %s as %s (different element sizes), but got %v",
-			what, want, t.DType.TorchName(), d.TorchName(), got)
+			what, want, self.DType.TorchName(), dtype.TorchName(), got)
 	}
-	out := tensor.Type{DType: d, Shape: slices.Clone(t.Shape), Strides: slices.Clone(t.Strides), Offset: t.Offset}
+	out := tensor.Type{DType: dtype, Shape: slices.Clone(self.Shape), Strides: slices.Clone(self.Strides),
+		Offset: self.Offset}
 	switch {
 	case oldSize == newSize:
 		return out, nil
 	case last < 0:
-		return t, fmt.Errorf("self.dim() cannot be 0 to view %s as %s (different element sizes)", t.DType.TorchName(),
-			d.TorchName())
-	case t.Strides[last].Ne(sym.Of(1)).Holds():
-		return t, mismatch("self.stride(-1)", 1, t.Strides[last])
+		return self, fmt.Errorf("self.dim() cannot be 0 to view %s as %s (different element sizes)", self.DType.TorchName(),
+			dtype.TorchName())
+	case self.Strides[last].Ne(sym.Of(1)).Holds():
+		return self, mismatch("self.stride(-1)", 1, self.Strides[last])
 	case oldSize > newSize:
 		ratio := sym.Of(oldSize / newSize)
 		out.Offset, out.Shape[last] = out.Offset.Mul(ratio), out.Shape[last].Mul(ratio)
@@ -70,14 +71,14 @@ func viewDType(t tensor.Type, d tensor.DType) (tensor.Type, error) {
 		return nil
 	}
 	if err := divide("self.size(-1)", &out.Shape[last]); err != nil {
-		return t, err
+		return self, err
 	}
 	if err := divide("self.storage_offset()", &out.Offset); err != nil {
-		return t, err
+		return self, err
 	}
 	for i := range last {
 		if err := divide(fmt.Sprintf("self.stride(%d)", i), &out.Strides[i]); err != nil {
-			return t, err
+			return self, err
 		}
 	}
 	return out, nil

@@ -77,27 +77,27 @@ func asReal(t tensor.Type) tensor.Type {
 }
 
 // asComplex returns the type of the view of view_as_complex.
-func asComplex(t tensor.Type) (tensor.Type, error) {
-	n, two := t.Rank()-1, sym.Of(2)
-	if t.DType != tensor.Float32 && t.DType != tensor.Float64 {
-		return t, fmt.Errorf("view_as_complex is only supported for float and double tensors, but got a tensor of "+
-			"scalar type: %s", t.DType.TorchName())
+func asComplex(self tensor.Type) (tensor.Type, error) {
+	n, two := self.Rank()-1, sym.Of(2)
+	if self.DType != tensor.Float32 && self.DType != tensor.Float64 {
+		return self, fmt.Errorf("view_as_complex is only supported for float and double tensors, but got a tensor of "+
+			"scalar type: %s", self.DType.TorchName())
 	}
 	switch {
 	case n < 0:
-		return t, errors.New("Input tensor must have one or more dimensions")
-	case !kit.SizeIs(t.Shape[n], 2):
-		return t, errors.New("Tensor must have a last dimension of size 2")
-	case !kit.SizeIs(t.Strides[n], 1):
-		return t, errors.New("Tensor must have a last dimension with stride 1")
-	case !kit.SizeIs(t.Offset.Mod(two), 0):
-		return t, errors.New("Tensor must have a storage_offset divisible by 2")
+		return self, errors.New("Input tensor must have one or more dimensions")
+	case !kit.SizeIs(self.Shape[n], 2):
+		return self, errors.New("Tensor must have a last dimension of size 2")
+	case !kit.SizeIs(self.Strides[n], 1):
+		return self, errors.New("Tensor must have a last dimension with stride 1")
+	case !kit.SizeIs(self.Offset.Mod(two), 0):
+		return self, errors.New("Tensor must have a storage_offset divisible by 2")
 	}
-	out := tensor.Type{DType: t.DType.ToComplex(), Shape: t.Shape[:n], Strides: make([]sym.Int, n),
-		Offset: t.Offset.Div(two)}
-	for d, s := range t.Strides[:n] {
+	out := tensor.Type{DType: self.DType.ToComplex(), Shape: self.Shape[:n], Strides: make([]sym.Int, n),
+		Offset: self.Offset.Div(two)}
+	for d, s := range self.Strides[:n] {
 		if !kit.SizeIs(s.Mod(two), 0) {
-			return t, fmt.Errorf("Tensor must have a stride divisible by 2 for all but last dimension")
+			return self, fmt.Errorf("Tensor must have a stride divisible by 2 for all but last dimension")
 		}
 		out.Strides[d] = s.Div(two)
 	}
@@ -109,20 +109,19 @@ var Complex = kit.Define[kit.None](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "complex", Doc: "Creates complex numbers from real and imaginary parts, which are broadcast.",
 		Params: []graph.Param{{Name: "real"}, {Name: "imag"}},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			d, other := c.Type(0).DType, c.Type(1).DType
-			if !d.IsFloat() || d == tensor.BFloat16 || d == tensor.Float16 {
-				return nil, fmt.Errorf("Expected both inputs to be Half, Float or Double tensors but got %s and %s", d.TorchName(),
-					other.TorchName())
+		Infer: func(call *graph.Call) ([]graph.Result, error) {
+			dtype, other := call.Type(0).DType, call.Type(1).DType
+			if !dtype.IsFloat() || dtype == tensor.BFloat16 || dtype == tensor.Float16 {
+				return nil, fmt.Errorf("Expected both inputs to be Half, Float or Double tensors but got %s and %s",
+					dtype.TorchName(), other.TorchName())
 			}
-			if d != other {
+			if dtype != other {
 				return nil, fmt.Errorf("Expected object of scalar type %s but got scalar type %s for second argument",
-					d.TorchName(),
-					other.TorchName())
+					dtype.TorchName(), other.TorchName())
 			}
-			t, err := kit.FirstResultType(rule.New().Output(rule.UndefinedOf(d.ToComplex())).Input(c.In[0].Operand()).Input(
-				c.In[1].Operand()))
-			return c.One(t), err
+			t, err := kit.FirstResultType(rule.New().Output(rule.UndefinedOf(dtype.ToComplex())).
+				Input(call.In[0].Operand()).Input(call.In[1].Operand()))
+			return call.One(t), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			shape, err := tensor.Broadcast(in[0].Shape, in[1].Shape)
@@ -147,8 +146,8 @@ var Complex = kit.Define[kit.None](graph.Op{
 	},
 	Facts: graph.Facts{Parallel: graph.BroadcastLoops, AnyOrder: true},
 	Lowerings: graph.Lowerings{
-		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			out := kit.KnownMeta(asReal(c.Out[0].Type()))
+		Compile: func(call *graph.Call) (*graph.Kernel, error) {
+			out := kit.KnownMeta(asReal(call.Out[0].Type()))
 			if out.Numel() == 0 {
 				return &graph.Kernel{}, nil
 			}
@@ -158,7 +157,7 @@ var Complex = kit.Define[kit.None](graph.Op{
 				if err != nil {
 					return nil, err
 				}
-				src := kit.InBuffer(c, i)
+				src := kit.InBuffer(call, i)
 				e, err := src.Meta.Expand(part.Shape)
 				if err != nil {
 					return nil, err

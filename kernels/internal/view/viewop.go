@@ -16,21 +16,21 @@ type viewTypeFunc func(c *graph.Call, t tensor.Type, storage sym.Int) (tensor.Ty
 
 // viewOp defines a view: an op with a result that shares the storage of its first operand. viewType returns the type of
 // the result.
-func viewOp(attrs *graph.Schema, o graph.Op, viewType viewTypeFunc) *graph.Op {
-	if o.Params == nil {
-		o.Params = []graph.Param{kit.Self}
+func viewOp(attrs *graph.Schema, op graph.Op, viewType viewTypeFunc) *graph.Op {
+	if op.Params == nil {
+		op.Params = []graph.Param{kit.Self}
 	}
-	o.Kind = graph.View
-	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
+	op.Kind = graph.View
+	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		var storage sym.Int
-		if o.ReadsStorage { // other views avoid the walk to the root of a chain of views
+		if op.ReadsStorage { // other views avoid the walk to the root of a chain of views
 			storage = c.In[0].Value.StorageLen()
 		}
 		t, err := viewType(c, c.Type(0), storage)
 		return c.Shared(t, 0), err
 	}
-	o.Compile = func(c *graph.Call) (*graph.Kernel, error) { return compileViewCopy(c, o.Infer) }
-	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	op.Compile = func(c *graph.Call) (*graph.Kernel, error) { return compileViewCopy(c, op.Infer) }
+	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		shown, err := viewType(c, in[0].Meta.Type(), sym.Of(in[0].Storage().Len()/in[0].DType.Size()))
 		if err != nil {
 			return nil, err
@@ -39,22 +39,22 @@ func viewOp(attrs *graph.Schema, o graph.Op, viewType viewTypeFunc) *graph.Op {
 		t, err := in[0].View(m)
 		return []*tensor.Tensor{t}, err
 	}
-	return kit.DefineWith(attrs, o)
+	return kit.DefineWith(attrs, op)
 }
 
 // compileViewCopy returns the kernel of a view whose results are pinned to other layouts: it copies the viewed
 // elements.
-func compileViewCopy(c *graph.Call, infer func(*graph.Call) ([]graph.Result, error)) (*graph.Kernel, error) {
-	res, err := infer(c)
+func compileViewCopy(call *graph.Call, infer func(*graph.Call) ([]graph.Result, error)) (*graph.Kernel, error) {
+	res, err := infer(call)
 	if err != nil {
 		return nil, err
 	}
 	var jobs []copies.Job
 	for i, r := range res {
-		if c.Meta(0).Numel() == 0 && r.Meta().Numel() > 0 {
+		if call.Meta(0).Numel() == 0 && r.Meta().Numel() > 0 {
 			return nil, errors.New("a non-empty view of an empty operand cannot be copied")
 		}
-		jobs = append(jobs, copies.Job{Dst: kit.OutBuffer(c, i), Src: kit.InBuffer(c, 0).View(r.Meta())})
+		jobs = append(jobs, copies.Job{Dst: kit.OutBuffer(call, i), Src: kit.InBuffer(call, 0).View(r.Meta())})
 	}
 	return copies.Kernel(jobs...), nil
 }

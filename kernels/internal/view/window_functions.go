@@ -46,18 +46,18 @@ var (
 // returns the attributes and w.
 func windowOp(attrs *graph.Schema, name, doc string,
 	spec func(c *graph.Call) (a *windowAttrs, w [3]float64)) *graph.Op {
-	o := graph.Op{Semantics: graph.Semantics{
+	op := graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc,
 		Examples: []graph.Example{{Attrs: graph.Attrs{"window_length": 5}},
 			{Attrs: graph.Attrs{"window_length": 4, "periodic": false}}},
 	}}
-	return kit.ElementOpWith(attrs, o, func(c *graph.Call) (tensor.Type, error) {
+	return kit.ElementOpWith(attrs, op, func(c *graph.Call) (tensor.Type, error) {
 		a, _ := spec(c)
 		switch {
 		case !a.DType.IsFloat():
-			return tensor.Type{}, fmt.Errorf("%s expects floating point dtypes, got: %s", o.Name, a.DType)
+			return tensor.Type{}, fmt.Errorf("%s expects floating point dtypes, got: %s", op.Name, a.DType)
 		case kit.IsNegative(a.WindowLength):
-			return tensor.Type{}, fmt.Errorf("%s requires non-negative window_length, got window_length=%v", o.Name,
+			return tensor.Type{}, fmt.Errorf("%s requires non-negative window_length, got window_length=%v", op.Name,
 				a.WindowLength)
 		}
 		return kit.FreshType(a.DType, []sym.Int{a.WindowLength})

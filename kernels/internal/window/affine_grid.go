@@ -23,8 +23,8 @@ var AffineGridGenerator = kit.Define[affineGridAttrs](graph.Op{
 		Name:   "affine_grid_generator",
 		Doc:    "Creates the grid with which grid_sampler applies affine maps theta, [N,2,3] or [N,3,4].",
 		Params: []graph.Param{{Name: "theta"}},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			a, t := kit.Attrs[affineGridAttrs](c), c.Type(0)
+		Infer: func(call *graph.Call) ([]graph.Result, error) {
+			a, t := kit.Attrs[affineGridAttrs](call), call.Type(0)
 			n := len(a.Size) - 2
 			if n != 2 && n != 3 {
 				return nil, errors.New("AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs.")
@@ -37,7 +37,7 @@ var AffineGridGenerator = kit.Define[affineGridAttrs](graph.Op{
 				return nil, kit.NotImplementedBy("linspace_cpu", t.DType)
 			}
 			out, err := kit.FreshType(t.DType, affineShape(a.Size))
-			return c.One(out), err
+			return call.One(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			switch d := in[0].DType; {
@@ -65,8 +65,8 @@ var AffineGridGenerator = kit.Define[affineGridAttrs](graph.Op{
 })
 
 // affineKernel computes a grid in T, the widest dtype of theta's kind.
-func affineKernel[T kit.WidestNumber](c *graph.Call) (*graph.Kernel, error) {
-	out, theta := c.Out[0], c.Meta(0)
+func affineKernel[T kit.WidestNumber](call *graph.Call) (*graph.Kernel, error) {
+	out, theta := call.Out[0], call.Meta(0)
 	n := out.Rank() - 2
 	positions := kit.NewLineSet(out.Shape, n+1, out)
 	if out.Numel() == 0 {
@@ -74,13 +74,13 @@ func affineKernel[T kit.WidestNumber](c *graph.Call) (*graph.Kernel, error) {
 	}
 	var coordinates [3][]T
 	for k := range n {
-		coordinates[k] = affineCoordinates[T](out.Shape[n-k], theta.DType, kit.Attrs[affineGridAttrs](c).AlignCorners)
+		coordinates[k] = affineCoordinates[T](out.Shape[n-k], theta.DType, kit.Attrs[affineGridAttrs](call).AlignCorners)
 	}
 	size, d := theta.DType.Size(), tensor.DTypeOf[T]()
 	read, write := tensor.Converter(d, theta.DType), tensor.Converter(theta.DType, d)
 	const positionsPerChunk = machine.GatherGrain / 16
 	chunks := kit.DivUp(positions.Count, positionsPerChunk)
-	return &graph.Kernel{Phases: []graph.Phase{{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
+	return &graph.Kernel{Phases: []graph.Phase{{Chunks: chunks, Run: func(mem *graph.Mem, chunk int) error {
 		for i := chunk * positionsPerChunk; i < min(positions.Count, (chunk+1)*positionsPerChunk); i++ {
 			var x [3]T
 			rest := i
@@ -89,12 +89,12 @@ func affineKernel[T kit.WidestNumber](c *graph.Call) (*graph.Kernel, error) {
 				x[k] = coordinates[k][rest%extent]
 				rest /= extent
 			}
-			dst := unsafe.Add(m.Ptrs[0], positions.Offsets(i)[0])
+			dst := unsafe.Add(mem.Ptrs[0], positions.Offsets(i)[0])
 			for r := range n {
 				var sum T
 				for k := range n + 1 {
 					var v T
-					read(unsafe.Pointer(&v), unsafe.Add(m.Ptrs[1],
+					read(unsafe.Pointer(&v), unsafe.Add(mem.Ptrs[1],
 						(rest*theta.Strides[0]+r*theta.Strides[1]+k*theta.Strides[2])*size), 0, 0, 1)
 					if k < n {
 						v *= x[k]
@@ -133,7 +133,7 @@ func affineShape(size []sym.Int) []sym.Int {
 // affineCoordinates returns the coordinates of n elements along a dimension, from -1 to 1. Integer coordinates are the
 // numbers of linspace. Without alignCorners, these numbers are multiplied by n-1, divided by n as floats, and
 // truncated.
-func affineCoordinates[T kit.WidestNumber](n int, d tensor.DType, alignCorners bool) []T {
+func affineCoordinates[T kit.WidestNumber](n int, dtype tensor.DType, alignCorners bool) []T {
 	coordinates := make([]T, n)
 	if n <= 1 {
 		return coordinates
@@ -141,10 +141,10 @@ func affineCoordinates[T kit.WidestNumber](n int, d tensor.DType, alignCorners b
 	for i := range coordinates {
 		x := tensor.FloatScalar((2*float64(i)+1)/float64(n) - 1)
 		switch {
-		case d.IsIntegral(true):
-			x = kit.LinspaceElement(tensor.IntScalar(-1), tensor.IntScalar(1), n, d)(i).Tensor(d).At()
+		case dtype.IsIntegral(true):
+			x = kit.LinspaceElement(tensor.IntScalar(-1), tensor.IntScalar(1), n, dtype)(i).Tensor(dtype).At()
 			if !alignCorners {
-				product := tensor.IntScalar(x.Int() * int64(n-1)).Tensor(d).At()
+				product := tensor.IntScalar(x.Int() * int64(n-1)).Tensor(dtype).At()
 				x = tensor.IntScalar(int64(float32(product.Int()) / float32(n)))
 			}
 		case alignCorners:

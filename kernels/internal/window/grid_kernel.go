@@ -43,23 +43,23 @@ type gridGroup struct {
 }
 
 // newGridKernel returns the kernel of a call for an operand of the given dtype and layout. s has this layout.
-func newGridKernel(c *graph.Call, s *gridSampling, m tensor.Meta) *gridKernel {
-	g, out := c.Meta(1), c.Out[0]
-	last := g.Rank() - 1
-	k := &gridKernel{gridSampling: s, channels: m.Shape[1], coordinateStep: kit.StepAt(g, last),
-		fromChannel: kit.StepAt(m, 1), toChannel: kit.StepAt(out, 1), operandDType: m.DType, dtype: g.DType,
-		read: tensor.Converter(tensor.Float64, g.DType), write: tensor.Converter(g.DType, tensor.Float64)}
+func newGridKernel(c *graph.Call, s *gridSampling, input tensor.Meta) *gridKernel {
+	grid, out := c.Meta(1), c.Out[0]
+	last := grid.Rank() - 1
+	k := &gridKernel{gridSampling: s, channels: input.Shape[1], coordinateStep: kit.StepAt(grid, last),
+		fromChannel: kit.StepAt(input, 1), toChannel: kit.StepAt(out, 1), operandDType: input.DType, dtype: grid.DType,
+		read: tensor.Converter(tensor.Float64, grid.DType), write: tensor.Converter(grid.DType, tensor.Float64)}
 	k.maxTaps = maxTapsOf(k.mode, len(k.axes))
 	k.groupSize = min(maxGroupPositions, maxGroupTaps/k.maxTaps)
 	columns := k.axes[len(k.axes)-1].step
 	k.channelsInside = max(k.fromChannel, -k.fromChannel) < max(columns, -columns)
 
-	positions := func(m tensor.Meta, strides ...int) tensor.Meta {
-		return tensor.Meta{DType: m.DType, Shape: slices.Clone(g.Shape[:last]), Strides: append([]int{}, strides...)}
+	positions := func(input tensor.Meta, strides ...int) tensor.Meta {
+		return tensor.Meta{DType: input.DType, Shape: slices.Clone(grid.Shape[:last]), Strides: append([]int{}, strides...)}
 	}
-	operand := positions(m, make([]int, last)...) // all samples of an image have the same origin
-	operand.Strides[0] = m.Strides[0]
-	rows := []tensor.Meta{positions(g, g.Strides[:last]...),
+	operand := positions(input, make([]int, last)...) // all samples of an image have the same origin
+	operand.Strides[0] = input.Strides[0]
+	rows := []tensor.Meta{positions(grid, grid.Strides[:last]...),
 		positions(out, slices.Delete(slices.Clone(out.Strides), 1, 2)...), operand}
 	mergeDims(rows)
 	inner := rows[0].Rank() - 1
@@ -105,8 +105,8 @@ func (k *gridKernel) phase() (worker int, phase graph.Phase) {
 }
 
 // computeUnit computes unit u. If isFirst is false, the worker's taps are those of unit u-1.
-func (k *gridKernel) computeUnit(mem *graph.Mem, group *gridGroup, u int, isFirst bool) {
-	block, at := u%k.channelBlocks, u/k.channelBlocks
+func (k *gridKernel) computeUnit(mem *graph.Mem, group *gridGroup, unit int, isFirst bool) {
+	block, at := unit%k.channelBlocks, unit/k.channelBlocks
 	first := at % k.rowGroups * k.groupSize
 	positions, offsets := min(k.groupSize, k.rowPositions-first), k.rows.Offsets(at/k.rowGroups)
 	if isFirst || block == 0 {
@@ -115,17 +115,17 @@ func (k *gridKernel) computeUnit(mem *graph.Mem, group *gridGroup, u int, isFirs
 	}
 	channel := block * maxBlockChannels
 	channels := min(maxBlockChannels, k.channels-channel)
-	y := unsafe.Add(mem.Ptrs[0], offsets[1]+first*k.toPosition+channel*k.toChannel)
-	x := unsafe.Add(mem.Ptrs[1], offsets[2]+channel*k.fromChannel)
+	out := unsafe.Add(mem.Ptrs[0], offsets[1]+first*k.toPosition+channel*k.toChannel)
+	in := unsafe.Add(mem.Ptrs[1], offsets[2]+channel*k.fromChannel)
 	switch {
 	case k.operandDType == tensor.Float32:
-		sumGroup[float32, float32](k, group, y, x, positions, channels)
+		sumGroup[float32, float32](k, group, out, in, positions, channels)
 	case k.operandDType == tensor.Float64 && k.dtype == tensor.Float32:
-		sumGroup[float64, float32](k, group, y, x, positions, channels)
+		sumGroup[float64, float32](k, group, out, in, positions, channels)
 	case k.operandDType == tensor.Float64:
-		sumGroup[float64, float64](k, group, y, x, positions, channels)
+		sumGroup[float64, float64](k, group, out, in, positions, channels)
 	default:
-		k.sumConverted(group, y, x, positions, channels)
+		k.sumConverted(group, out, in, positions, channels)
 	}
 	mem.Count(positions * k.maxTaps * channels)
 }
@@ -154,44 +154,44 @@ func (k *gridKernel) tapsOf(group *gridGroup, i int) []gridTap {
 // planeBlock is the number of planes that are sampled together. They stay in the L1 cache while a group is sampled.
 const planeBlock = 8
 
-// sumGroup computes the results of n positions and the given number of channels. y is the first result, x the first
+// sumGroup computes the results of n positions and the given number of channels. out is the first result, in the first
 // element of the first channel.
-func sumGroup[From, To float32 | float64](k *gridKernel, group *gridGroup, y, x unsafe.Pointer, n, channels int) {
+func sumGroup[From, To float32 | float64](k *gridKernel, group *gridGroup, out, in unsafe.Pointer, n, channels int) {
 	block := planeBlock
 	if k.channelsInside {
 		block = channels
 	}
 	for c := 0; c < channels; c += block {
-		to, from := unsafe.Add(y, c*k.toChannel), unsafe.Add(x, c*k.fromChannel)
+		to, from := unsafe.Add(out, c*k.toChannel), unsafe.Add(in, c*k.fromChannel)
 		for i := range n {
 			sumChannels[From, To](k, unsafe.Add(to, i*k.toPosition), from, k.tapsOf(group, i), min(block, channels-c))
 		}
 	}
 }
 
-// sumChannels computes a position of the given number of channels. y is the result and x the first element of the first
-// channel.
-func sumChannels[From, To float32 | float64](k *gridKernel, y, x unsafe.Pointer, taps []gridTap, channels int) {
+// sumChannels computes a position of the given number of channels. out is the result and in the first element of the
+// first channel.
+func sumChannels[From, To float32 | float64](k *gridKernel, out, in unsafe.Pointer, taps []gridTap, channels int) {
 	from, to := k.fromChannel, k.toChannel
 	if len(taps) == 4 { // a bilinear sample of an image: pointers and weights stay in registers
-		t := (*[4]gridTap)(taps)
-		x0, x1, x2, x3 := unsafe.Add(x, t[0].offset), unsafe.Add(x, t[1].offset), unsafe.Add(x, t[2].offset),
-			unsafe.Add(x, t[3].offset)
-		w0, w1, w2, w3 := t[0].weight, t[1].weight, t[2].weight, t[3].weight
+		four := (*[4]gridTap)(taps)
+		x0, x1, x2, x3 := unsafe.Add(in, four[0].offset), unsafe.Add(in, four[1].offset), unsafe.Add(in, four[2].offset),
+			unsafe.Add(in, four[3].offset)
+		w0, w1, w2, w3 := four[0].weight, four[1].weight, four[2].weight, four[3].weight
 		at := 0
 		for range channels {
-			*(*To)(y) = To(0 + weighted[From](w0, x0, at) + weighted[From](w1, x1, at) + weighted[From](w2, x2, at) +
+			*(*To)(out) = To(0 + weighted[From](w0, x0, at) + weighted[From](w1, x1, at) + weighted[From](w2, x2, at) +
 				weighted[From](w3, x3, at))
-			at, y = at+from, unsafe.Add(y, to)
+			at, out = at+from, unsafe.Add(out, to)
 		}
 		return
 	}
 	for c := range channels {
 		sum := 0.0
 		for i := range taps {
-			sum += weighted[From](taps[i].weight, x, c*from+taps[i].offset)
+			sum += weighted[From](taps[i].weight, in, c*from+taps[i].offset)
 		}
-		*(*To)(unsafe.Add(y, c*to)) = To(sum)
+		*(*To)(unsafe.Add(out, c*to)) = To(sum)
 	}
 }
 
@@ -201,10 +201,10 @@ func weighted[T float32 | float64](weight float64, x unsafe.Pointer, offset int)
 }
 
 // sumConverted is sumGroup for dtypes that Go does not have.
-func (k *gridKernel) sumConverted(group *gridGroup, y, x unsafe.Pointer, n, channels int) {
+func (k *gridKernel) sumConverted(group *gridGroup, out, in unsafe.Pointer, n, channels int) {
 	value := unsafe.Pointer(&group.value)
 	for c := range channels {
-		from, to := unsafe.Add(x, c*k.fromChannel), unsafe.Add(y, c*k.toChannel)
+		from, to := unsafe.Add(in, c*k.fromChannel), unsafe.Add(out, c*k.toChannel)
 		for i := range n {
 			sum := 0.0
 			for _, t := range k.tapsOf(group, i) {

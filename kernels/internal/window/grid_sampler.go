@@ -53,33 +53,33 @@ var GridSampler = kit.Define[gridSamplerAttrs](graph.Op{
 	},
 })
 
-// gridCheck makes the checks of aten::grid_sampler for operand t and grid g.
-func gridCheck(a *gridSamplerAttrs, t, g tensor.Type) error {
-	n := t.Rank()
+// gridCheck makes the checks of aten::grid_sampler for an input and a grid.
+func gridCheck(attrs *gridSamplerAttrs, input, grid tensor.Type) error {
+	n := input.Rank()
 	switch {
-	case n != g.Rank() || n != 4 && n != 5:
+	case n != grid.Rank() || n != 4 && n != 5:
 		return fmt.Errorf("grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input "+
-			"with sizes %s and grid with sizes %s", tensor.Sizes(t.Shape), tensor.Sizes(g.Shape))
-	case t.Shape[0].Ne(g.Shape[0]).Holds():
+			"with sizes %s and grid with sizes %s", tensor.Sizes(input.Shape), tensor.Sizes(grid.Shape))
+	case input.Shape[0].Ne(grid.Shape[0]).Holds():
 		return fmt.Errorf("grid_sampler(): expected grid and input to have same batch size, but got input with sizes %s "+
-			"and grid with sizes %s", tensor.Sizes(t.Shape), tensor.Sizes(g.Shape))
-	case !kit.SizeIs(g.Shape[n-1], n-2):
+			"and grid with sizes %s", tensor.Sizes(input.Shape), tensor.Sizes(grid.Shape))
+	case !kit.SizeIs(grid.Shape[n-1], n-2):
 		return fmt.Errorf("grid_sampler(): expected grid to have size %d in last dimension, but got grid with sizes %s", n-2,
-			tensor.Sizes(g.Shape))
-	case t.DType != g.DType:
+			tensor.Sizes(grid.Shape))
+	case input.DType != grid.DType:
 		return errors.New("grid_sampler(): expected input and grid to have same dtype")
-	case n == 5 && a.InterpolationMode == gridBicubic:
+	case n == 5 && attrs.InterpolationMode == gridBicubic:
 		return errors.New("grid_sampler(): bicubic interpolation only supports 4D input")
-	case a.InterpolationMode < 0 || a.InterpolationMode > gridBicubic || a.PaddingMode < 0 ||
-		a.PaddingMode > padReflection:
+	case attrs.InterpolationMode < 0 || attrs.InterpolationMode > gridBicubic || attrs.PaddingMode < 0 ||
+		attrs.PaddingMode > padReflection:
 		return errors.New("grid_sampler(): unknown interpolation_mode or padding_mode")
-	case !t.DType.IsFloat():
-		return kit.NotImplementedBy("grid_sampler_2d_cpu", t.DType)
+	case !input.DType.IsFloat():
+		return kit.NotImplementedBy("grid_sampler_2d_cpu", input.DType)
 	}
 	for d := 2; d < n; d++ {
-		if !kit.SizeAtLeast(t.Shape[d], 1) {
+		if !kit.SizeAtLeast(input.Shape[d], 1) {
 			return fmt.Errorf("grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes %s "+
-				"with dimension %d being empty", tensor.Sizes(t.Shape), d)
+				"with dimension %d being empty", tensor.Sizes(input.Shape), d)
 		}
 	}
 	return nil
@@ -88,24 +88,24 @@ func gridCheck(a *gridSamplerAttrs, t, g tensor.Type) error {
 // compileGridSampler returns the kernel of a call. If the taps of all samples are many more than the elements of the
 // operand, the kernel first copies the operand to pixels of float64. A tap then reads adjacent channels, and each
 // element is converted once.
-func compileGridSampler(c *graph.Call) (*graph.Kernel, error) {
-	x := copies.NewKernelBuilder(c)
-	operand, out := x.In(0), c.Out[0]
+func compileGridSampler(call *graph.Call) (*graph.Kernel, error) {
+	builder := copies.NewKernelBuilder(call)
+	operand, out := builder.In(0), call.Out[0]
 	m := operand.Meta
-	taps := kit.BoundedProduct(out.Numel(), maxTapsOf(kit.Attrs[gridSamplerAttrs](c).InterpolationMode, m.Rank()-2))
+	taps := kit.BoundedProduct(out.Numel(), maxTapsOf(kit.Attrs[gridSamplerAttrs](call).InterpolationMode, m.Rank()-2))
 	if m.DType == tensor.Float32 && taps/minTapsPerElement >= m.Numel() {
 		shape := append(append([]int{m.Shape[0]}, m.Shape[2:]...), m.Shape[1])
-		pixels := x.Temp(tensor.Float64, shape...)
+		pixels := builder.Temp(tensor.Float64, shape...)
 		strides := pixels.Meta.Strides
 		last := len(strides) - 1
 		pixels.Meta = tensor.Meta{DType: tensor.Float64, Shape: m.Shape,
 			Strides: slices.Concat(strides[:1], strides[last:], strides[1:last])}
-		x.AddCopies(copies.Job{Dst: pixels, Src: operand})
+		builder.AddCopies(copies.Job{Dst: pixels, Src: operand})
 		operand = pixels
 	}
-	worker, phase := newGridKernel(c, newGridSampling(c, operand.Meta), operand.Meta).phase()
-	x.AddPhases(0, worker, []kit.Buffer{kit.OutBuffer(c, 0), operand, x.In(1)}, phase)
-	return x.Kernel()
+	worker, phase := newGridKernel(call, newGridSampling(call, operand.Meta), operand.Meta).phase()
+	builder.AddPhases(0, worker, []kit.Buffer{kit.OutBuffer(call, 0), operand, builder.In(1)}, phase)
+	return builder.Kernel()
 }
 
 // minTapsPerElement is the minimum number of taps per element of the operand for which a copy of the operand pays.

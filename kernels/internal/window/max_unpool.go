@@ -84,42 +84,41 @@ func maxUnpoolOp(attrs *graph.Schema, name, doc string, dims int, size func(c *g
 }
 
 // maxUnpoolType makes PyTorch's checks and returns the type of the result.
-func maxUnpoolType(dims int, size []sym.Int, t, index tensor.Type) (tensor.Type, error) {
+func maxUnpoolType(dims int, size []sym.Int, self, index tensor.Type) (tensor.Type, error) {
 	switch {
 	case len(size) != dims:
-		return t, fmt.Errorf("There should be exactly %s elements %s in output_size, but got %d elements.",
+		return self, fmt.Errorf("There should be exactly %s elements %s in output_size, but got %d elements.",
 			[]string{"", "one", "two", "three"}[dims],
 			[]string{"", "(width)", "(height, width)", "(depth, height, width)"}[dims], len(size))
 	case index.DType != tensor.Int64:
-		return t, fmt.Errorf("elements in indices should be type int64 but got: %s", index.DType.TorchName())
-	case t.Rank() != dims+1 && t.Rank() != dims+2:
-		return t, fmt.Errorf("Input to max_unpooling%dd should be a %dd or %dd Tensor, but got a tensor with %d dimensions.",
-			dims, dims+1, dims+2, t.Rank())
-	case !tensor.SameSizes(t.Shape, index.Shape):
-		return t, fmt.Errorf("Expected shape of indices to be same as that of the input tensor (%s) but got indices tensor "+
-			"with shape: %s",
-			tensor.Sizes(t.Shape), tensor.Sizes(index.Shape))
+		return self, fmt.Errorf("elements in indices should be type int64 but got: %s", index.DType.TorchName())
+	case self.Rank() != dims+1 && self.Rank() != dims+2:
+		return self, fmt.Errorf("Input to max_unpooling%dd should be a %dd or %dd Tensor, but got a tensor with %d "+
+			"dimensions.", dims, dims+1, dims+2, self.Rank())
+	case !tensor.SameSizes(self.Shape, index.Shape):
+		return self, fmt.Errorf("Expected shape of indices to be same as that of the input tensor (%s) but got indices "+
+			"tensor "+
+			"with shape: %s", tensor.Sizes(self.Shape), tensor.Sizes(index.Shape))
 	}
-	for d := 1; d < t.Rank(); d++ {
-		if kit.SizeIs(t.Shape[d], 0) {
-			return t, fmt.Errorf("max_unpooling%dd_forward_out_cpu(): Expected input to have non-zero size for non-batch "+
-				"dimensions, but got %s with dimension %d being empty.",
-				dims, tensor.Sizes(t.Shape), d)
+	for d := 1; d < self.Rank(); d++ {
+		if kit.SizeIs(self.Shape[d], 0) {
+			return self, fmt.Errorf("max_unpooling%dd_forward_out_cpu(): Expected input to have non-zero size for non-batch "+
+				"dimensions, but got %s with dimension %d being empty.", dims, tensor.Sizes(self.Shape), d)
 		}
 	}
 	for _, n := range size {
 		if kit.IsNegative(n) {
-			return t, fmt.Errorf("Trying to create tensor with negative dimension %v: %s", n, tensor.Sizes(size))
+			return self, fmt.Errorf("Trying to create tensor with negative dimension %v: %s", n, tensor.Sizes(size))
 		}
 	}
-	if !t.DType.IsFloat() {
-		return t, kit.NotImplementedBy(fmt.Sprintf("max_unpool%dd", max(dims, 2)), t.DType)
+	if !self.DType.IsFloat() {
+		return self, kit.NotImplementedBy(fmt.Sprintf("max_unpool%dd", max(dims, 2)), self.DType)
 	}
 	f := tensor.Contiguous
 	if dims == 2 {
-		f = t.SuggestMemoryFormat(false)
+		f = self.SuggestMemoryFormat(false)
 	}
-	return tensor.NewTypeFormat(t.DType, kit.ReplaceSizes(t.Shape, t.Rank()-dims, size...), f)
+	return tensor.NewTypeFormat(self.DType, kit.ReplaceSizes(self.Shape, self.Rank()-dims, size...), f)
 }
 
 // maxUnpoolRangeError is the error for an index outside the spatial dimensions of the result.
@@ -128,17 +127,17 @@ func maxUnpoolRangeError(index int, size []int) error {
 		strings.ReplaceAll(strings.Trim(tensor.ListString(size), "[]"), ", ", "x"))
 }
 
-func compileMaxUnpool(c *graph.Call, dims int) (*graph.Kernel, error) {
-	out := c.Out[0]
+func compileMaxUnpool(call *graph.Call, dims int) (*graph.Kernel, error) {
+	out := call.Out[0]
 	if out.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	builder := copies.NewKernelBuilder(c)
+	builder := copies.NewKernelBuilder(call)
 	buffers := []kit.Buffer{builder.Result(0, out.DType), builder.Dense(builder.In(0), out.DType),
 		builder.Dense(builder.In(1), tensor.Int64)}
 	lead := out.Rank() - dims
 	p := unpooling{size: out.Shape[lead:], outElements: tensor.Numel(out.Shape[lead:]),
-		inElements: tensor.Numel(c.Meta(0).Shape[lead:])}
+		inElements: tensor.Numel(call.Meta(0).Shape[lead:])}
 	run := unpoolPlanes[uint16]
 	switch out.DType.Size() {
 	case 4:

@@ -92,31 +92,32 @@ func (t *tapLoops) buildLoop(taps int, isFirst, isLast bool) (*expr.Loop, error)
 	case t.kind == poolAvg && isLast:
 		scalarOperand = add(t.sumDType, true)
 	}
-	b := expr.NewBuilder(in...)
-	tap := func(k int) expr.Value { return b.Convert(t.sumDType, b.Load(first+k)) }
+	builder := expr.NewBuilder(in...)
+	tap := func(k int) expr.Value { return builder.Convert(t.sumDType, builder.Load(first+k)) }
 	var out []expr.Output
 	switch {
 	case t.indices:
-		out = t.maximumIndex(b, tap, b.Load(scalarOperand))
+		out = t.maximumIndex(builder, tap, builder.Load(scalarOperand))
 	case t.kind == poolMax:
-		out = t.maximum(b, tap, taps, isFirst)
+		out = t.maximum(builder, tap, taps, isFirst)
 	default:
 		var sum expr.Value
 		if isFirst {
-			sum = b.Const(t.sumDType, 0)
+			sum = builder.Const(t.sumDType, 0)
 		} else {
-			sum = b.Load(0)
+			sum = builder.Load(0)
 		}
 		for k := range taps {
-			sum = b.Do(expr.Add, sum, tap(k))
+			sum = builder.Do(expr.Add, sum, tap(k))
 		}
 		if !isLast {
-			out = []expr.Output{b.Real(sum)}
+			out = []expr.Output{builder.Real(sum)}
 			break
 		}
-		out = []expr.Output{b.Real(b.Convert(t.dtype, b.Do(t.averageOp(), sum, b.Load(scalarOperand))))}
+		out = []expr.Output{builder.Real(builder.Convert(t.dtype,
+			builder.Do(t.averageOp(), sum, builder.Load(scalarOperand))))}
 	}
-	c, err := b.Build(out...)
+	c, err := builder.Build(out...)
 	return &expr.Loop{Code: c, Scalar: scalar}, err
 }
 
@@ -160,44 +161,44 @@ func (f *poolFold) putDivisor(to []byte, d, sum tensor.DType, area float64) {
 }
 
 // maximum returns the maximum of the taps and the partial result. NaN propagates.
-func (t *tapLoops) maximum(b *expr.Builder, tap func(int) expr.Value, taps int, isFirst bool) []expr.Output {
+func (t *tapLoops) maximum(builder *expr.Builder, tap func(int) expr.Value, taps int, isFirst bool) []expr.Output {
 	best, k := expr.Value(0), 0
 	if isFirst {
 		best, k = tap(0), 1
 	} else {
-		best = b.Convert(t.sumDType, b.Load(0))
+		best = builder.Convert(t.sumDType, builder.Load(0))
 	}
 	for ; k < taps; k++ {
-		best = b.Do(expr.Max, tap(k), best)
+		best = builder.Do(expr.Max, tap(k), best)
 	}
-	return []expr.Output{b.Real(b.Convert(t.dtype, best))}
+	return []expr.Output{builder.Real(builder.Convert(t.dtype, best))}
 }
 
 // maximumIndex returns the maximum of all taps and its index. Of several equal maxima, the first counts. NaN is greater
 // than all numbers, and of several NaNs the last counts.
-func (t *tapLoops) maximumIndex(b *expr.Builder, tap func(int) expr.Value, first expr.Value) []expr.Output {
-	best, index := tap(0), b.Int(tensor.Int32, 0)
+func (t *tapLoops) maximumIndex(builder *expr.Builder, tap func(int) expr.Value, first expr.Value) []expr.Output {
+	best, index := tap(0), builder.Int(tensor.Int32, 0)
 	for k := 1; k < t.perLoop; k++ {
 		x := tap(k)
-		take := b.Do(expr.Lt, best, x)
+		take := builder.Do(expr.Lt, best, x)
 		if t.dtype.IsFloat() {
-			take = b.Do(expr.Or, take, b.Do(expr.Ne, x, x))
+			take = builder.Do(expr.Or, take, builder.Do(expr.Ne, x, x))
 		}
-		best = b.Do(expr.Select, take, x, best)
-		index = b.Do(expr.Select, take, b.Int(tensor.Int32, int64(t.tapIndex(k))), index)
+		best = builder.Do(expr.Select, take, x, best)
+		index = builder.Do(expr.Select, take, builder.Int(tensor.Int32, int64(t.tapIndex(k))), index)
 	}
-	return []expr.Output{b.Real(b.Convert(t.dtype, best)),
-		b.Real(b.Do(expr.Add, b.Convert(tensor.Int64, index), first))}
+	return []expr.Output{builder.Real(builder.Convert(t.dtype, best)),
+		builder.Real(builder.Do(expr.Add, builder.Convert(tensor.Int64, index), first))}
 }
 
 // fillNeutral sets memory to the neutral element of a dtype.
-func (f *poolFold) fillNeutral(d tensor.DType, mem []byte) {
+func (f *poolFold) fillNeutral(dtype tensor.DType, mem []byte) {
 	if f.kind != poolMax {
 		clear(mem)
 		return
 	}
-	bits := expr.Neutral(expr.Max, d)
-	switch d {
+	bits := expr.Neutral(expr.Max, dtype)
+	switch dtype {
 	case tensor.Float16:
 		bits = 0xfc00 // -Inf
 	case tensor.BFloat16:
@@ -205,8 +206,8 @@ func (f *poolFold) fillNeutral(d tensor.DType, mem []byte) {
 	}
 	var e [8]byte
 	binary.LittleEndian.PutUint64(e[:], bits)
-	for i := 0; i < len(mem); i += d.Size() {
-		copy(mem[i:], e[:d.Size()])
+	for i := 0; i < len(mem); i += dtype.Size() {
+		copy(mem[i:], e[:dtype.Size()])
 	}
 }
 

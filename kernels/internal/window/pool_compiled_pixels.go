@@ -57,8 +57,8 @@ func (r *poolRun) add(p unsafe.Pointer, step int) {
 
 // compilePixels returns no kernel if there is no machine code, or if channels are not contiguous.
 func compilePixels(p *pool) (*graph.Kernel, error) {
-	x := &compiledPixels{elemBytes: p.meta.DType.Size()}
-	strided := p.channels > 1 && p.inStrides[channelDim] != x.elemBytes
+	pixels := &compiledPixels{elemBytes: p.meta.DType.Size()}
+	strided := p.channels > 1 && p.inStrides[channelDim] != pixels.elemBytes
 	for i, o := range p.results {
 		strided = strided || p.channels > 1 && p.outStrides[i][channelDim] != o.DType.Size()
 	}
@@ -66,16 +66,16 @@ func compilePixels(p *pool) (*graph.Kernel, error) {
 		return nil, nil
 	}
 	var err error
-	if x.tapLoops, err = newTapLoops(p); x.tapLoops == nil || err != nil {
+	if pixels.tapLoops, err = newTapLoops(p); pixels.tapLoops == nil || err != nil {
 		return nil, err
 	}
-	x.mergeable = !p.indices && p.inStrides[columnDim] == p.channels*x.elemBytes &&
+	pixels.mergeable = !p.indices && p.inStrides[columnDim] == p.channels*pixels.elemBytes &&
 		p.outStrides[0][columnDim] == p.inStrides[columnDim]
-	x.maxRunResults = max(1, maxRunElements/(p.channels*min(p.taps, maxLoopTaps)))
-	if !x.isSingle && p.kind == poolAvg {
-		x.maxRunResults = max(1, carriedBytes/(p.channels*x.sumDType.Size()))
+	pixels.maxRunResults = max(1, maxRunElements/(p.channels*min(p.taps, maxLoopTaps)))
+	if !pixels.isSingle && p.kind == poolAvg {
+		pixels.maxRunResults = max(1, carriedBytes/(p.channels*pixels.sumDType.Size()))
 	}
-	return x.kernel(), nil
+	return pixels.kernel(), nil
 }
 
 // tapIndex returns the index of tap k of a window in the plane, minus the index of the window's first element.
@@ -90,74 +90,75 @@ func (p *compiledPixels) kernel() *graph.Kernel {
 	rows := p.batch * depths * heights
 	cut := machine.DivideUnits(rows, kit.BoundedProduct(p.axes[2].Results, p.channels, p.taps), machine.ReduceGrain)
 	neutralBytes := kit.AlignUp(p.channels * p.elemBytes)
-	k := &graph.Kernel{Worker: neutralBytes, Code: p.listings}
+	kernel := &graph.Kernel{Worker: neutralBytes, Code: p.listings}
 	if !p.isSingle && p.kind == poolAvg {
-		k.Worker += max(carriedBytes, p.channels*p.sumDType.Size())
+		kernel.Worker += max(carriedBytes, p.channels*p.sumDType.Size())
 	}
-	k.Phases = []graph.Phase{{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
-		r := p.state.Of(m)
-		r.begin(m)
+	kernel.Phases = []graph.Phase{{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
+		worker := p.state.Of(m)
+		worker.begin(m)
 		p.fillNeutral(p.dtype, m.Worker[:p.channels*p.elemBytes])
-		for row, end := cut.Range(chunk); row < end; row++ {
-			p.computeRow(m, r, row/heights/depths, row/heights%depths, row%heights)
+		for row, end := cut.ChunkRange(chunk); row < end; row++ {
+			p.computeRow(m, worker, row/heights/depths, row/heights%depths, row%heights)
 		}
-		clear(r.taps[:cap(r.taps)])
-		clear(r.ptrs[:])
-		r.Release()
+		clear(worker.taps[:cap(worker.taps)])
+		clear(worker.ptrs[:])
+		worker.Release()
 		return nil
 	}}}
-	return k
+	return kernel
 }
 
 // computeRow computes a row of results.
-func (p *compiledPixels) computeRow(m *graph.Mem, r *poolRun, n, d, h int) {
+func (p *compiledPixels) computeRow(mem *graph.Mem, worker *poolRun, image, depth, row int) {
 	columns := &p.axes[2]
 	resultAddress := func(i, w int) unsafe.Pointer {
-		o := &p.outStrides[i]
-		return unsafe.Add(m.Ptrs[i], n*o[0]+d*o[2]+h*o[3]+w*o[4])
+		strides := &p.outStrides[i]
+		return unsafe.Add(mem.Ptrs[i], image*strides[0]+depth*strides[2]+row*strides[3]+w*strides[4])
 	}
 	for next := 0; next < columns.Results; {
 		run := columns.RunAt(next, p.maxRunResults, p.countPadding)
 		next += run.Results
-		m.Count(loopCallCost + p.channels*run.Results)
-		windows := p.windows(d, h, run.First)
-		d0, h0, w0 := windows[0].Start, windows[1].Start, windows[2].Start
-		first := unsafe.Add(m.Ptrs[len(p.results)],
-			n*p.inStrides[batchDim]+d0*p.inStrides[depthDim]+h0*p.inStrides[rowDim]+w0*p.inStrides[columnDim])
+		mem.Count(loopCallCost + p.channels*run.Results)
+		windows := p.windows(depth, row, run.First)
+		firstPlane, firstRow, firstCol := windows[0].Start, windows[1].Start, windows[2].Start
+		offset := image*p.inStrides[batchDim] + firstPlane*p.inStrides[depthDim] + firstRow*p.inStrides[rowDim] +
+			firstCol*p.inStrides[columnDim]
+		first := unsafe.Add(mem.Ptrs[len(p.results)], offset)
 		to := resultAddress(0, run.First)
 		if p.kind == poolAvg {
-			p.putDivisor(r.divisor[:], p.dtype, p.sumDType, p.area(windows))
+			p.putDivisor(worker.divisor[:], p.dtype, p.sumDType, p.area(windows))
 		}
 		if !p.isSingle {
-			p.runLoops(m, r, to, run, first, windows)
+			p.runLoops(mem, worker, to, run, first, windows)
 			continue
 		}
-		allInside := p.listTaps(r, first, windows, run.Step*p.inStrides[columnDim],
-			unsafe.Pointer(unsafe.SliceData(m.Worker)))
+		allInside := p.listTaps(worker, first, windows, run.Step*p.inStrides[columnDim],
+			unsafe.Pointer(unsafe.SliceData(mem.Worker)))
 		if p.indices {
-			r.index = int64(p.planeIndex(d0, h0, w0))
-			p.runIndices(m, r, to, resultAddress(1, run.First), run)
+			worker.index = int64(p.planeIndex(firstPlane, firstRow, firstCol))
+			p.runIndices(mem, worker, to, resultAddress(1, run.First), run)
 			continue
 		}
-		p.runSingle(r, to, run, allInside)
+		p.runSingle(worker, to, run, allInside)
 	}
 }
 
 // listTaps lists the taps of a window for one loop. Taps outside the operand read the neutral element. allInside is
 // true if all taps are inside the operand.
-func (p *compiledPixels) listTaps(r *poolRun, firstTap unsafe.Pointer, w [maxDims]geometry.Range, step int,
+func (p *compiledPixels) listTaps(worker *poolRun, firstTap unsafe.Pointer, window [maxDims]geometry.Range, step int,
 	neutral unsafe.Pointer) (allInside bool) {
 	allInside = true
-	r.taps = r.taps[:0]
+	worker.taps = worker.taps[:0]
 	for d := range p.maxTaps[0] {
 		for h := range p.maxTaps[1] {
 			for k := range p.maxTaps[2] {
-				if d >= w[0].Count() || h >= w[1].Count() || k >= w[2].Count() {
+				if d >= window[0].Count() || h >= window[1].Count() || k >= window[2].Count() {
 					allInside = false
-					r.taps = append(r.taps, tapStream{neutral, 0})
+					worker.taps = append(worker.taps, tapStream{neutral, 0})
 					continue
 				}
-				r.taps = append(r.taps, tapStream{unsafe.Add(firstTap, p.tapAt(w, d, h, k)), step})
+				worker.taps = append(worker.taps, tapStream{unsafe.Add(firstTap, p.tapAt(window, d, h, k)), step})
 			}
 		}
 	}
@@ -165,8 +166,9 @@ func (p *compiledPixels) listTaps(r *poolRun, firstTap unsafe.Pointer, w [maxDim
 }
 
 // tapAt returns the distance in bytes from the first tap of a window to tap (d, h, k).
-func (p *compiledPixels) tapAt(w [maxDims]geometry.Range, d, h, k int) int {
-	return d*w[0].Step*p.inStrides[depthDim] + h*w[1].Step*p.inStrides[rowDim] + k*w[2].Step*p.inStrides[columnDim]
+func (p *compiledPixels) tapAt(window [maxDims]geometry.Range, d, h, k int) int {
+	return d*window[0].Step*p.inStrides[depthDim] + h*window[1].Step*p.inStrides[rowDim] +
+		k*window[2].Step*p.inStrides[columnDim]
 }
 
 // begin prepares r for a chunk. It removes the operands of an interrupted chunk.
@@ -179,69 +181,69 @@ func (r *poolRun) run(l *loops.Loop, n0, n1 int) {
 }
 
 // runSingle computes a run of results by one loop.
-func (p *compiledPixels) runSingle(r *poolRun, to unsafe.Pointer, run geometry.Run, allInside bool) {
-	r.add(to, p.outStrides[0][columnDim])
-	for _, t := range r.taps {
-		r.add(t.ptr, t.resultStride)
+func (p *compiledPixels) runSingle(worker *poolRun, to unsafe.Pointer, run geometry.Run, allInside bool) {
+	worker.add(to, p.outStrides[0][columnDim])
+	for _, t := range worker.taps {
+		worker.add(t.ptr, t.resultStride)
 	}
 	if p.kind == poolAvg {
-		r.add(unsafe.Pointer(&r.divisor), 0)
+		worker.add(unsafe.Pointer(&worker.divisor), 0)
 	}
 	if allInside && p.mergeable && run.Step == 1 {
-		r.run(p.firstLoop, p.channels*run.Results, 1)
+		worker.run(p.firstLoop, p.channels*run.Results, 1)
 		return
 	}
-	r.run(p.firstLoop, p.channels, run.Results)
+	worker.run(p.firstLoop, p.channels, run.Results)
 }
 
 // runIndices computes a run of maxima and their indices. The index of the first tap is a scalar operand and differs
 // from result to result, so each result takes one call.
-func (p *compiledPixels) runIndices(m *graph.Mem, r *poolRun, to, index unsafe.Pointer, run geometry.Run) {
+func (p *compiledPixels) runIndices(m *graph.Mem, worker *poolRun, to, index unsafe.Pointer, run geometry.Run) {
 	for i := range run.Results {
-		r.add(unsafe.Add(to, i*p.outStrides[0][columnDim]), 0)
-		r.add(unsafe.Add(index, i*p.outStrides[1][columnDim]), 0)
-		for _, t := range r.taps {
-			r.add(unsafe.Add(t.ptr, i*t.resultStride), 0)
+		worker.add(unsafe.Add(to, i*p.outStrides[0][columnDim]), 0)
+		worker.add(unsafe.Add(index, i*p.outStrides[1][columnDim]), 0)
+		for _, t := range worker.taps {
+			worker.add(unsafe.Add(t.ptr, i*t.resultStride), 0)
 		}
-		r.add(unsafe.Pointer(&r.index), 0)
-		m.Count(loopCallCost + p.channels*len(r.taps))
-		r.run(p.firstLoop, p.channels, 1)
-		r.index += int64(run.Step)
+		worker.add(unsafe.Pointer(&worker.index), 0)
+		m.Count(loopCallCost + p.channels*len(worker.taps))
+		worker.run(p.firstLoop, p.channels, 1)
+		worker.index += int64(run.Step)
 	}
 }
 
 // runLoops computes a run of results by several loops. Each loop folds tapsPerLoop elements of the windows, which begin
 // at from. The last loop reads the neutral element in place of missing elements.
-func (p *compiledPixels) runLoops(m *graph.Mem, r *poolRun, to unsafe.Pointer, run geometry.Run, from unsafe.Pointer,
-	w [maxDims]geometry.Range) {
+func (p *compiledPixels) runLoops(mem *graph.Mem, worker *poolRun, to unsafe.Pointer, run geometry.Run,
+	from unsafe.Pointer, window [maxDims]geometry.Range) {
 	carried, step := to, p.outStrides[0][columnDim]
 	if p.kind == poolAvg {
-		carried, step = unsafe.Pointer(&m.Worker[kit.AlignUp(p.channels*p.elemBytes)]), p.channels*p.sumDType.Size()
+		carried, step = unsafe.Pointer(&mem.Worker[kit.AlignUp(p.channels*p.elemBytes)]), p.channels*p.sumDType.Size()
 	}
-	rowTaps, columnTaps := w[1].Count(), w[2].Count()
-	tapCount := w[0].Count() * rowTaps * columnTaps
+	rowTaps, columnTaps := window[1].Count(), window[2].Count()
+	tapCount := window[0].Count() * rowTaps * columnTaps
 	for first := 0; first < tapCount || first == 0; first += tapsPerLoop {
-		l := p.firstLoop
-		r.add(carried, step)
+		loop := p.firstLoop
+		worker.add(carried, step)
 		if first > 0 {
-			l = p.nextLoop
-			r.add(carried, step)
+			loop = p.nextLoop
+			worker.add(carried, step)
 		}
 		for t := first; t < first+tapsPerLoop; t++ {
 			if t >= tapCount {
-				r.add(unsafe.Pointer(unsafe.SliceData(m.Worker)), 0)
+				worker.add(unsafe.Pointer(unsafe.SliceData(mem.Worker)), 0)
 				continue
 			}
-			r.add(unsafe.Add(from, p.tapAt(w, t/columnTaps/rowTaps, t/columnTaps%rowTaps, t%columnTaps)),
+			worker.add(unsafe.Add(from, p.tapAt(window, t/columnTaps/rowTaps, t/columnTaps%rowTaps, t%columnTaps)),
 				run.Step*p.inStrides[columnDim])
 		}
-		m.Count(loopCallCost + tapsPerLoop*p.channels*run.Results)
-		r.run(l, p.channels, run.Results)
+		mem.Count(loopCallCost + tapsPerLoop*p.channels*run.Results)
+		worker.run(loop, p.channels, run.Results)
 	}
 	if p.kind == poolAvg {
-		r.add(to, p.outStrides[0][columnDim])
-		r.add(carried, step)
-		r.add(unsafe.Pointer(&r.divisor), 0)
-		r.run(p.divideLoop, p.channels, run.Results)
+		worker.add(to, p.outStrides[0][columnDim])
+		worker.add(carried, step)
+		worker.add(unsafe.Pointer(&worker.divisor), 0)
+		worker.run(p.divideLoop, p.channels, run.Results)
 	}
 }

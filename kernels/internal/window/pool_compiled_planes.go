@@ -37,7 +37,7 @@ func compilePlanes(p *pool) (*graph.Kernel, error) {
 		return nil, nil
 	}
 	d, windowRows := p.meta.DType, kit.BoundedProduct(p.maxTaps[0], p.maxTaps[1])
-	x := &compiledPlanes{planes: p.batch * p.channels, width: p.axes[2].Size, elemBytes: d.Size()}
+	planes := &compiledPlanes{planes: p.batch * p.channels, width: p.axes[2].Size, elemBytes: d.Size()}
 	cols, ok := newColumns(&p.axes[2])
 	if !ok || windowRows == 0 || windowRows > maxLoopTaps {
 		return nil, nil
@@ -46,15 +46,16 @@ func compilePlanes(p *pool) (*graph.Kernel, error) {
 	if p.kind == poolAvg && d.IsFloat() && windowRows*cols.taps > maxLoopTaps {
 		sum = tensor.Float64
 	}
-	if !x.setDivisors(p, sum) {
+	if !planes.setDivisors(p, sum) {
 		return nil, nil
 	}
 	var err error
-	if x.rowLoops, err = newRowLoops(p, sum, windowRows, cols, x.hasOneDivisor); x.rowLoops == nil || err != nil {
+	if planes.rowLoops, err = newRowLoops(p, sum, windowRows, cols, planes.hasOneDivisor); planes.rowLoops == nil ||
+		err != nil {
 		return nil, err
 	}
-	x.chooseRowCount()
-	return x.kernel(), nil
+	planes.chooseRowCount()
+	return planes.kernel(), nil
 }
 
 // columns describes equally spaced windows of a row. Window i begins at element first + i*step and has `taps` elements,
@@ -135,26 +136,26 @@ func (p *compiledPlanes) kernel() *graph.Kernel {
 	neutralBytes := kit.AlignUp(p.width * p.elemBytes)
 	return &graph.Kernel{Worker: neutralBytes + p.batchPlanes*p.blockRows*p.rowStride*p.sumDType.Size(), Code: p.listings,
 		Phases: []graph.Phase{{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
-			r := p.state.Of(m)
-			r.begin(m)
+			worker := p.state.Of(m)
+			worker.begin(m)
 			p.fillNeutral(p.dtype, m.Worker[:p.width*p.elemBytes])
 			p.fillNeutral(p.sumDType, m.Worker[neutralBytes:][:p.batchPlanes*p.blockRows*p.rowStride*p.sumDType.Size()])
-			for u, end := cut.Range(chunk); u < end; u++ {
-				p.computeBlock(m, r, u/blocks/depths, u/blocks%depths, u%blocks*p.blockRows)
+			for u, end := cut.ChunkRange(chunk); u < end; u++ {
+				p.computeBlock(m, worker, u/blocks/depths, u/blocks%depths, u%blocks*p.blockRows)
 			}
-			clear(r.taps[:cap(r.taps)])
-			clear(r.ptrs[:])
-			r.Release()
+			clear(worker.taps[:cap(worker.taps)])
+			clear(worker.ptrs[:])
+			worker.Release()
 			return nil
 		}}}}
 }
 
 // computeBlock computes a block of rows in each plane of a batch.
-func (p *compiledPlanes) computeBlock(m *graph.Mem, r *poolRun, batch, depth, firstRow int) {
+func (p *compiledPlanes) computeBlock(mem *graph.Mem, worker *poolRun, batch, depth, firstRow int) {
 	first := batch * p.batchPlanes
 	planes, rows := min(p.batchPlanes, p.planes-first), min(p.blockRows, p.axes[1].Results-firstRow)
-	in := unsafe.Add(m.Ptrs[1], first*p.planeElements*p.elemBytes)
-	folded := unsafe.Pointer(&m.Worker[kit.AlignUp(p.width*p.elemBytes)])
+	in := unsafe.Add(mem.Ptrs[1], first*p.planeElements*p.elemBytes)
+	folded := unsafe.Pointer(&mem.Worker[kit.AlignUp(p.width*p.elemBytes)])
 	at := func(plane, h int) unsafe.Pointer {
 		return unsafe.Add(folded, ((plane*rows+h-firstRow)*p.rowStride+p.paddingBefore)*p.sumDType.Size())
 	}
@@ -164,25 +165,25 @@ func (p *compiledPlanes) computeBlock(m *graph.Mem, r *poolRun, batch, depth, fi
 		end := from + run.Results
 		if planes > end-from { // a call of the loop folds one row in all planes
 			for h := from; h < end; h++ {
-				p.foldRows(m, r, in, depth, h, rowStream{at(0, h), rows * rowBytes}, p.planeElements*p.elemBytes, planes)
+				p.foldRows(mem, worker, in, depth, h, rowStream{at(0, h), rows * rowBytes}, p.planeElements*p.elemBytes, planes)
 			}
 		} else { // a call folds all rows in one plane
 			for i := range planes {
-				p.foldRows(m, r, unsafe.Add(in, i*p.planeElements*p.elemBytes), depth, from, rowStream{at(i, from), rowBytes},
-					run.Step*p.width*p.elemBytes, end-from)
+				p.foldRows(mem, worker, unsafe.Add(in, i*p.planeElements*p.elemBytes), depth, from,
+					rowStream{at(i, from), rowBytes}, run.Step*p.width*p.elemBytes, end-from)
 			}
 		}
 		from = end
 	}
 	results := p.axes[1].Results * p.columns.results
-	out := unsafe.Add(m.Ptrs[0], ((first*p.axes[0].Results+depth)*results+firstRow*p.columns.results)*p.elemBytes)
+	out := unsafe.Add(mem.Ptrs[0], ((first*p.axes[0].Results+depth)*results+firstRow*p.columns.results)*p.elemBytes)
 	begin := unsafe.Add(at(0, firstRow), p.columns.first*p.sumDType.Size())
 	if p.hasOneDivisor && (planes == 1 || p.axes[0].Results == 1) { // results of all planes are adjacent
-		p.foldColumns(r, out, begin, 0, depth, planes*rows)
+		p.foldColumns(worker, out, begin, 0, depth, planes*rows)
 		return
 	}
 	for i := range planes {
-		p.foldColumns(r, unsafe.Add(out, i*p.axes[0].Results*results*p.elemBytes), unsafe.Add(begin, i*rows*rowBytes),
+		p.foldColumns(worker, unsafe.Add(out, i*p.axes[0].Results*results*p.elemBytes), unsafe.Add(begin, i*rows*rowBytes),
 			firstRow, depth,
 			rows)
 	}
@@ -195,41 +196,41 @@ type rowStream struct {
 }
 
 // foldRows folds the rows of n windows, which are step bytes apart in the operand.
-func (p *compiledPlanes) foldRows(m *graph.Mem, r *poolRun, in unsafe.Pointer, depth, h int, to rowStream,
+func (p *compiledPlanes) foldRows(m *graph.Mem, worker *poolRun, in unsafe.Pointer, depth, row int, to rowStream,
 	step, n int) {
-	depthRange, rowRange := p.axes[0].WindowAt(depth), p.axes[1].WindowAt(h)
+	depthRange, rowRange := p.axes[0].WindowAt(depth), p.axes[1].WindowAt(row)
 	neutral := unsafe.Pointer(unsafe.SliceData(m.Worker))
 	m.Count(loopCallCost + p.width*n)
-	r.add(to.ptr, to.rowStride)
+	worker.add(to.ptr, to.rowStride)
 	for d := range p.maxTaps[0] {
 		for k := range p.maxTaps[1] {
 			if d < depthRange.Count() && k < rowRange.Count() {
 				first := p.planeIndex(depthRange.Start+d*depthRange.Step, rowRange.Start+k*rowRange.Step, 0)
-				r.add(unsafe.Add(in, first*p.elemBytes), step)
+				worker.add(unsafe.Add(in, first*p.elemBytes), step)
 			} else {
-				r.add(neutral, 0)
+				worker.add(neutral, 0)
 			}
 		}
 	}
-	r.run(p.rowsLoop, p.width, n)
+	worker.run(p.rowsLoop, p.width, n)
 }
 
 // foldColumns folds the columns of n folded rows, from row on, into results.
-func (p *compiledPlanes) foldColumns(r *poolRun, to, from unsafe.Pointer, row, depth, n int) {
+func (p *compiledPlanes) foldColumns(worker *poolRun, to, from unsafe.Pointer, row, depth, n int) {
 	size := p.sumDType.Size()
-	r.add(to, p.columns.results*p.elemBytes)
+	worker.add(to, p.columns.results*p.elemBytes)
 	for _, o := range p.columns.operands() {
-		r.add(unsafe.Add(from, o*size), p.rowStride*size)
+		worker.add(unsafe.Add(from, o*size), p.rowStride*size)
 	}
 	switch {
 	case p.kind != poolAvg:
 	case p.hasOneDivisor:
-		r.add(unsafe.Pointer(&p.divisors[0]), 0)
+		worker.add(unsafe.Pointer(&p.divisors[0]), 0)
 	default:
 		step := p.columns.results * size
-		r.add(unsafe.Pointer(&p.divisors[(depth*p.axes[1].Results+row)*step]), step)
+		worker.add(unsafe.Pointer(&p.divisors[(depth*p.axes[1].Results+row)*step]), step)
 	}
-	r.run(p.columnsLoop, p.columns.results, n)
+	worker.run(p.columnsLoop, p.columns.results, n)
 }
 
 // rowLoops has the loops of a pooling by planes. rowsLoop folds the rows of windows into one row, and columnsLoop folds
@@ -312,27 +313,27 @@ func (t *rowLoops) newColumnsLoop(hasOneDivisor bool) (*expr.Loop, error) {
 	if t.kind == poolAvg {
 		in, scalar = append(in, t.sumDType), append(scalar, hasOneDivisor)
 	}
-	b := expr.NewBuilder(in...)
+	builder := expr.NewBuilder(in...)
 	tap := func(k int) expr.Value {
 		at := k * t.columns.dilation
 		i, _ := slices.BinarySearch(offsets, at/t.columns.step*t.columns.step)
 		if t.columns.step == 2 && at%2 == 1 {
-			return b.LoadImag(i)
+			return builder.LoadImag(i)
 		}
-		return b.Load(i)
+		return builder.Load(i)
 	}
 	v := tap(0)
 	for k := 1; k < t.columns.taps; k++ {
-		v = t.join(b, v, tap(k))
+		v = t.join(builder, v, tap(k))
 	}
 	if t.kind == poolAvg {
 		divide := expr.Div
 		if multipliesByInverse(t.dtype, t.sumDType) {
 			divide = expr.Mul
 		}
-		v = b.Do(divide, v, b.Load(len(offsets)))
+		v = builder.Do(divide, v, builder.Load(len(offsets)))
 	}
-	c, err := b.Build(b.Real(b.Convert(t.dtype, v)))
+	c, err := builder.Build(builder.Real(builder.Convert(t.dtype, v)))
 	return &expr.Loop{Code: c, Scalar: scalar}, err
 }
 

@@ -44,17 +44,17 @@ func poolInGo(p *pool, vectorDim int) *graph.Kernel {
 	cut := machine.DivideUnits(tensor.Numel(sizes[:]), kit.BoundedProduct(length, max(1, p.taps)), goGrain)
 	return &graph.Kernel{
 		Worker: kit.AlignUp(g.fold.size(g.maxResults)) + 2*kit.AlignUp(axes.BlockBytes) + kit.AlignUp(g.maxResults*8),
-		Phases: []graph.Phase{{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
-			first, end := cut.Range(chunk)
+		Phases: []graph.Phase{{Chunks: cut.Chunks, Run: func(mem *graph.Mem, chunk int) error {
+			first, end := cut.ChunkRange(chunk)
 			for next := 0; next < length; {
-				f := g.vectorAt(m, next)
+				f := g.vectorAt(mem, next)
 				at, rest := [len(sizes)]int{}, first
 				for d := len(sizes) - 1; d >= 0; d-- {
 					at[d], rest = rest%sizes[d], rest/sizes[d]
 				}
 				at[vectorDim] = next
 				for range end - first {
-					f.compute(m, &at)
+					f.compute(mem, &at)
 					nextUnit(&at, &sizes, vectorDim)
 				}
 				next += f.n
@@ -105,11 +105,11 @@ func (g *goPool) vectorAt(m *graph.Mem, first int) resultVector {
 
 // compute computes the results of the vector. at is the index of the first result: batch, channel and spatial
 // dimensions.
-func (f *resultVector) compute(m *graph.Mem, at *[2 + maxDims]int) {
+func (f *resultVector) compute(mem *graph.Mem, at *[2 + maxDims]int) {
 	f.windows = f.pool.windows(at[depthDim], at[rowDim], at[columnDim])
 	depthRange, rowRange := &f.windows[0], &f.windows[1]
 	f.fold.begin(f.acc, f.n, f.planeIndex(depthRange.Start, rowRange.Start, f.windows[2].Start), f.indexStep)
-	x := unsafe.Add(m.Ptrs[len(f.results)], at[batchDim]*f.inStrides[batchDim]+at[channelDim]*f.inStrides[channelDim])
+	x := unsafe.Add(mem.Ptrs[len(f.results)], at[batchDim]*f.inStrides[batchDim]+at[channelDim]*f.inStrides[channelDim])
 	for d := depthRange.Start; d < depthRange.End; d += depthRange.Step {
 		if f.n == 1 && f.load.Direct {
 			f.foldPlane(x, d)
@@ -119,13 +119,13 @@ func (f *resultVector) compute(m *graph.Mem, at *[2 + maxDims]int) {
 			f.foldRow(unsafe.Add(x, d*f.inStrides[depthDim]+h*f.inStrides[rowDim]), f.planeIndex(d, h, 0))
 		}
 	}
-	m.Count(2 * f.n * f.taps)
+	mem.Count(2 * f.n * f.taps)
 	for i := range f.results {
 		offset := 0
 		for d, stride := range f.pool.outStrides[i] {
 			offset += at[d] * stride
 		}
-		f.finish(i, unsafe.Add(m.Ptrs[i], offset))
+		f.finish(i, unsafe.Add(mem.Ptrs[i], offset))
 	}
 }
 

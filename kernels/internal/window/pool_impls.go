@@ -40,19 +40,19 @@ var (
 const longRowTaps = 16
 
 // work returns the work of a pooling with a walk.
-func (p *pooling) work(c *graph.Call, order poolOrder, w graph.Walk) graph.Work {
-	area, elementRate := p.area(c), poolElement[p.kind][order]
+func (p *pooling) work(call *graph.Call, order poolOrder, w graph.Walk) graph.Work {
+	area, elementRate := p.area(call), poolElement[p.kind][order]
 	if order == poolPlanes && area > longRowTaps*longRowTaps {
 		elementRate = poolElement[p.kind][poolPixels]
 	}
 	work := graph.Work{Steps: 1}
-	c.AddStreamed(&work)
-	n := float64(c.Out[0].Numel())
-	if p.compiles(c, order, w, area) {
+	call.AddStreamed(&work)
+	n := float64(call.Out[0].Numel())
+	if p.compiles(call, order, w, area) {
 		// Loops wait for each row of an image, because the rows are not adjacent.
-		elemCost := float64(max(4, c.Out[0].DType.Size())) / 4
+		elemCost := float64(max(4, call.Out[0].DType.Size())) / 4
 		work.DoUnoverlapped(poolLoops[order][p.kind], n*area*elemCost)
-		if order == poolPlanes && windowsAreStrided(c) {
+		if order == poolPlanes && windowsAreStrided(call) {
 			work.DoUnoverlapped(poolStep[p.kind], n*elemCost)
 		}
 	} else {
@@ -60,7 +60,7 @@ func (p *pooling) work(c *graph.Call, order poolOrder, w graph.Walk) graph.Work 
 		work.Do(poolResult[order], n)
 	}
 	work.Flops = n * area
-	kit.AddScatteredAccess(&work, c, w, w.Order)
+	kit.AddScatteredAccess(&work, call, w, w.Order)
 	return work
 }
 

@@ -18,36 +18,36 @@ import (
 
 // infer checks a call and infers the results. Results are row-major for volumes. Otherwise they have the format that
 // the operand suggests.
-func (p *pooling) infer(c *graph.Call) ([]graph.Result, error) {
+func (p *pooling) infer(call *graph.Call) ([]graph.Result, error) {
 	switch {
 	case p.adaptive:
-		return p.inferAdaptive(c)
+		return p.inferAdaptive(call)
 	case p.kind == poolMax && p.dims == 1 && !p.indices:
-		return p.inferMaxPool1d(c)
+		return p.inferMaxPool1d(call)
 	}
-	a, t := p.args(c), c.Type(0)
-	list, err := p.slidingWindows(a)
+	args, input := p.args(call), call.Type(0)
+	list, err := p.slidingWindows(args)
 	if err != nil {
 		return nil, err
 	}
 	windows := list[:p.dims]
-	if a.divisor != nil && *a.divisor == 0 {
+	if args.divisor != nil && *args.divisor == 0 {
 		return nil, errors.New("divisor must be not zero")
 	}
-	if err := p.checkRank(t); err != nil {
+	if err := p.checkRank(input); err != nil {
 		return nil, err
 	}
 	if p.dims == 1 {
-		t, windows = asImages(t), []geometry.Window{geometry.Unit().Window, list[0]}
+		input, windows = asImages(input), []geometry.Window{geometry.Unit().Window, list[0]}
 	}
-	shape, err := p.shape(t, windows, p.hasONNXPadding(a))
+	shape, err := p.shape(input, windows, p.hasONNXPadding(args))
 	if err != nil {
 		return nil, err
 	}
-	if !p.supports(a, t.DType) {
-		return nil, p.dtypeError(t)
+	if !p.supports(args, input.DType) {
+		return nil, p.dtypeError(input)
 	}
-	return p.results(c, t, shape)
+	return p.results(call, input, shape)
 }
 
 // supports reports whether the op supports a dtype. PyTorch has no kernels for maxima of integers, but ONNX supports
@@ -64,7 +64,7 @@ func (p *pooling) supports(a poolArgs, d tensor.DType) bool {
 
 // results returns the types of results of the given shape. t is the operand's type, with height 1 if the operand is a
 // sequence.
-func (p *pooling) results(c *graph.Call, t tensor.Type, shape []sym.Int) ([]graph.Result, error) {
+func (p *pooling) results(call *graph.Call, t tensor.Type, shape []sym.Int) ([]graph.Result, error) {
 	format := tensor.Contiguous
 	if p.dims < 3 {
 		format = t.SuggestMemoryFormat(false)
@@ -77,9 +77,9 @@ func (p *pooling) results(c *graph.Call, t tensor.Type, shape []sym.Int) ([]grap
 		return nil, err
 	}
 	if p.indices {
-		return kit.WithIndices(c, out), nil
+		return kit.WithIndices(call, out), nil
 	}
-	return c.One(out), nil
+	return call.One(out), nil
 }
 
 // asImages converts the type of sequences to the type of images of height 1. It inserts a dimension of size 1 before
@@ -115,8 +115,8 @@ func (p *pooling) lengthError(attr string, n int) error {
 }
 
 // checkRank rejects operands whose rank or format the op does not support.
-func (p *pooling) checkRank(t tensor.Type) error {
-	rank := t.Rank()
+func (p *pooling) checkRank(input tensor.Type) error {
+	rank := input.Rank()
 	switch {
 	case p.dims == 1:
 		if rank != 2 && rank != 3 {
@@ -128,8 +128,8 @@ func (p *pooling) checkRank(t tensor.Type) error {
 		if _, err := tensor.WrapDim(-3, rank); err != nil || rank == 3 {
 			return err
 		}
-		return emptyImages(t)
-	case p.dims == 2 && p.kind == poolMax && t.SuggestMemoryFormat(false) == tensor.ChannelsLast3d:
+		return emptyImages(input)
+	case p.dims == 2 && p.kind == poolMax && input.SuggestMemoryFormat(false) == tensor.ChannelsLast3d:
 		return errors.New("Unsupport memory format. Supports only ChannelsLast, Contiguous")
 	case rank != p.dims+1 && rank != p.dims+2:
 		return fmt.Errorf("non-empty %dD or %dD (batch mode) tensor expected for input", p.dims+1, p.dims+2)
@@ -139,9 +139,9 @@ func (p *pooling) checkRank(t tensor.Type) error {
 
 // shape checks the windows of images or volumes and returns the shape of the result (pool2d_shape_check,
 // pool3d_shape_check).
-func (p *pooling) shape(t tensor.Type, windows []geometry.Window, hasONNXPadding bool) ([]sym.Int, error) {
-	lead := t.Rank() - len(windows)
-	shape := slices.Clone(t.Shape)
+func (p *pooling) shape(input tensor.Type, windows []geometry.Window, hasONNXPadding bool) ([]sym.Int, error) {
+	lead := input.Rank() - len(windows)
+	shape := slices.Clone(input.Shape)
 	for i, w := range windows {
 		switch pad := min(w.Before, w.After); {
 		case w.Stride == 0:
@@ -151,24 +151,24 @@ func (p *pooling) shape(t tensor.Type, windows []geometry.Window, hasONNXPadding
 		case !hasONNXPadding && pad > w.Taps/2:
 			return nil, fmt.Errorf("pad should be at most half of kernel size, but got pad=%d and kernel_size=%d", pad, w.Taps)
 		}
-		shape[lead+i] = w.Results(t.Shape[lead+i])
+		shape[lead+i] = w.Results(input.Shape[lead+i])
 	}
 	if err := checkPositive(windows); err != nil {
 		return nil, err
 	}
-	if err := p.checkNotEmpty(t, lead); err != nil {
+	if err := p.checkNotEmpty(input, lead); err != nil {
 		return nil, err
 	}
 	for i, w := range windows {
-		if p.kind == poolAvg && p.dims == 3 && !kit.SizeAtLeast(t.Shape[lead+i].Add(sym.Of(w.Before+w.After)), w.Taps) {
+		if p.kind == poolAvg && p.dims == 3 && !kit.SizeAtLeast(input.Shape[lead+i].Add(sym.Of(w.Before+w.After)), w.Taps) {
 			return nil, fmt.Errorf("input image (T: %v H: %v W: %v) smaller than kernel size (kT: %d kH: %d kW: %d)",
-				t.Shape[lead], t.Shape[lead+1], t.Shape[lead+2], windows[0].Taps, windows[1].Taps, windows[2].Taps)
+				input.Shape[lead], input.Shape[lead+1], input.Shape[lead+2], windows[0].Taps, windows[1].Taps, windows[2].Taps)
 		}
 	}
 	for _, n := range shape[lead:] {
 		if !kit.SizeAtLeast(n, 1) {
 			return nil, fmt.Errorf("Given input size: (%s). Calculated output size: (%s). Output size is too small",
-				joinSizes(t.Shape[lead-1:]), joinSizes(shape[lead-1:]))
+				joinSizes(input.Shape[lead-1:]), joinSizes(shape[lead-1:]))
 		}
 	}
 	return shape, nil
@@ -235,8 +235,8 @@ func joinSizes(sizes []sym.Int) string {
 }
 
 // dtypeError is the error for an unsupported dtype. Its message names the kernel that PyTorch would choose for an
-// operand of type t.
-func (p *pooling) dtypeError(t tensor.Type) error {
+// operand of the given type.
+func (p *pooling) dtypeError(input tensor.Type) error {
 	name := map[poolKind]string{poolMax: "max_pool", poolAvg: "avg_pool", poolNorm: p.name}[p.kind]
 	if p.adaptive {
 		name = "adaptive_" + name
@@ -247,22 +247,22 @@ func (p *pooling) dtypeError(t tensor.Type) error {
 		name += "3d_cpu"
 	case p.dims == 3:
 		name += map[poolKind]string{poolMax: "3d_with_indices_cpu", poolAvg: "3d_out_frame"}[p.kind]
-	case t.SuggestMemoryFormat(false) == tensor.ChannelsLast:
+	case input.SuggestMemoryFormat(false) == tensor.ChannelsLast:
 		name += "2d_channels_last"
 	default:
 		name += "2d"
 	}
-	return kit.NotImplementedBy(name, t.DType)
+	return kit.NotImplementedBy(name, input.DType)
 }
 
 // inferMaxPool1d is infer for max_pool1d, which has its own checks and row-major results.
-func (p *pooling) inferMaxPool1d(c *graph.Call) ([]graph.Result, error) {
-	t, a := c.Type(0), p.args(c)
-	if r := t.Rank(); r != 2 && r != 3 || kit.SizeIs(t.Shape[r-1], 0) || kit.SizeIs(t.Shape[r-2], 0) {
+func (p *pooling) inferMaxPool1d(call *graph.Call) ([]graph.Result, error) {
+	input, args := call.Type(0), p.args(call)
+	if r := input.Rank(); r != 2 && r != 3 || kit.SizeIs(input.Shape[r-1], 0) || kit.SizeIs(input.Shape[r-2], 0) {
 		return nil, errors.New("max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for " +
-			"input, but got:" + tensor.Sizes(t.Shape))
+			"input, but got:" + tensor.Sizes(input.Shape))
 	}
-	windows, err := p.slidingWindows(a)
+	windows, err := p.slidingWindows(args)
 	if err != nil {
 		return nil, err
 	}
@@ -274,33 +274,33 @@ func (p *pooling) inferMaxPool1d(c *graph.Call) ([]graph.Result, error) {
 		return nil, fmt.Errorf("max_pool1d() stride must be greater than zero, but got %d", w.Stride)
 	case pad < 0:
 		return nil, fmt.Errorf("max_pool1d() padding must be non-negative, but got %d", pad)
-	case pad > w.Taps/2 && !p.hasONNXPadding(a):
+	case pad > w.Taps/2 && !p.hasONNXPadding(args):
 		return nil, fmt.Errorf("max_pool1d() padding should be at most half of kernel size, but got padding=%d and "+
 			"kernel_size=%d", pad, w.Taps)
 	case w.Dilation <= 0:
 		return nil, fmt.Errorf("max_pool1d() dilation must be greater than zero, but got %d", w.Dilation)
 	}
-	n := w.Results(t.Shape[t.Rank()-1])
+	n := w.Results(input.Shape[input.Rank()-1])
 	if kit.IsNegative(n) {
 		return nil, fmt.Errorf("max_pool1d() Invalid computed output size: %v", n)
 	}
-	if !p.supports(a, t.DType) {
-		return nil, kit.NotImplementedBy("max_pool1d_impl", t.DType)
+	if !p.supports(args, input.DType) {
+		return nil, kit.NotImplementedBy("max_pool1d_impl", input.DType)
 	}
-	return c.One(tensor.NewType(t.DType, kit.ReplaceSizes(t.Shape, t.Rank()-1, n)...)), nil
+	return call.One(tensor.NewType(input.DType, kit.ReplaceSizes(input.Shape, input.Rank()-1, n)...)), nil
 }
 
 // inferAdaptive is infer for adaptive windows.
-func (p *pooling) inferAdaptive(c *graph.Call) ([]graph.Result, error) {
-	t, size, dims := c.Type(0), p.args(c).output, p.dims
+func (p *pooling) inferAdaptive(call *graph.Call) ([]graph.Result, error) {
+	input, size, dims := call.Type(0), p.args(call).output, p.dims
 	if dims == 1 {
 		if len(size) != 1 {
 			return nil, p.lengthError("output_size", len(size))
 		}
-		if err := p.checkRank(t); err != nil {
+		if err := p.checkRank(input); err != nil {
 			return nil, err
 		}
-		t, size, dims = asImages(t), []sym.Int{sym.Of(1), size[0]}, 2
+		input, size, dims = asImages(input), []sym.Int{sym.Of(1), size[0]}, 2
 	}
 	name := [...][2]string{poolMax: {"adaptive_max_pool2d", "adaptive_max_pool3d"},
 		poolAvg: {"adaptive_avg_pool2d", "adaptive_avg_pool3d"}}[p.kind][dims-2]
@@ -319,22 +319,23 @@ func (p *pooling) inferAdaptive(c *graph.Call) ([]graph.Result, error) {
 				"received {%s}", strings.Trim(tensor.Sizes(size), "[]"))
 		}
 	}
-	isGlobal := p.kind == poolAvg && (dims == 2 || t.DType.IsComplex()) &&
+	isGlobal := p.kind == poolAvg && (dims == 2 || input.DType.IsComplex()) &&
 		!slices.ContainsFunc(size, func(n sym.Int) bool { return !kit.SizeIs(n, 1) })
 	if isGlobal && dims == 2 {
-		return p.inferGlobalAvg(c, t)
+		return p.inferGlobalAvg(call, input)
 	}
-	if err := p.checkAdaptive(name, t, dims); err != nil {
+	if err := p.checkAdaptive(name, input, dims); err != nil {
 		return nil, err
 	}
-	if !t.DType.IsFloat() && !(isGlobal && t.DType.IsComplex()) && !(p.kind == poolAvg && dims == 2 && kit.IsEmpty(t)) {
-		return nil, p.dtypeError(t)
+	if !input.DType.IsFloat() && !(isGlobal && input.DType.IsComplex()) &&
+		!(p.kind == poolAvg && dims == 2 && kit.IsEmpty(input)) {
+		return nil, p.dtypeError(input)
 	}
-	shape := kit.ReplaceSizes(t.Shape, t.Rank()-dims, size...)
-	if _, err := kit.FreshType(t.DType, shape); err != nil {
+	shape := kit.ReplaceSizes(input.Shape, input.Rank()-dims, size...)
+	if _, err := kit.FreshType(input.DType, shape); err != nil {
 		return nil, err
 	}
-	return p.results(c, t, shape)
+	return p.results(call, input, shape)
 }
 
 // checkAdaptive rejects operands of other ranks, or with an empty dimension other than the batch.
@@ -359,27 +360,27 @@ func (p *pooling) checkAdaptive(name string, t tensor.Type, dims int) error {
 // inferGlobalAvg infers the average of whole planes. PyTorch computes this average as a mean over the last two
 // dimensions, which supports any rank and complex values. The result has channels-last strides if the operand is
 // channels-last.
-func (p *pooling) inferGlobalAvg(c *graph.Call, t tensor.Type) ([]graph.Result, error) {
+func (p *pooling) inferGlobalAvg(call *graph.Call, input tensor.Type) ([]graph.Result, error) {
 	for _, d := range []int{-1, -2} {
-		if _, err := tensor.WrapDim(d, t.Rank()); err != nil {
+		if _, err := tensor.WrapDim(d, input.Rank()); err != nil {
 			return nil, err
 		}
 	}
-	if !t.DType.IsFloat() && !t.DType.IsComplex() {
+	if !input.DType.IsFloat() && !input.DType.IsComplex() {
 		return nil, fmt.Errorf("mean(): could not infer output dtype. Input dtype must be either a floating point or "+
-			"complex dtype. Got: %s", t.DType.TorchName())
+			"complex dtype. Got: %s", input.DType.TorchName())
 	}
-	if t.Rank() < 2 {
+	if input.Rank() < 2 {
 		return nil, errors.New("dim 0 appears multiple times in the list of dims")
 	}
 	one := sym.Of(1)
-	out := tensor.NewType(t.DType, kit.ReplaceSizes(t.Shape, t.Rank()-2, one, one)...)
-	if t.SuggestMemoryFormat(false) == tensor.ChannelsLast {
-		out.Strides = []sym.Int{t.Shape[1], one, t.Shape[1], t.Shape[1]}
+	out := tensor.NewType(input.DType, kit.ReplaceSizes(input.Shape, input.Rank()-2, one, one)...)
+	if input.SuggestMemoryFormat(false) == tensor.ChannelsLast {
+		out.Strides = []sym.Int{input.Shape[1], one, input.Shape[1], input.Shape[1]}
 	}
 	if p.dims == 2 {
-		return c.One(out), nil
+		return call.One(out), nil
 	}
 	out, err := out.Squeeze(-2)
-	return c.One(out), err
+	return call.One(out), err
 }

@@ -241,14 +241,14 @@ func lpPool(c *graph.Call) *pooling {
 		args: func(*graph.Call) poolArgs { return a.args() }}
 }
 
-// InIntegers returns the attributes of a max_pool2d call on integers with the windows of c, a call on floats. d is the
-// dtype of the integers. The padding has ONNX's form, which integers require. InIntegers returns false if the windows
-// would differ.
-func InIntegers(c *graph.Call, d tensor.DType) (graph.Attrs, bool) {
-	if c == nil || len(c.Out) != 1 || c.Type(0).Rank() != 4 {
+// InIntegers returns the attributes of a max_pool2d call on integers with the windows of call, a call on floats. dtype
+// is the dtype of the integers. The padding has ONNX's form, which integers require. InIntegers returns false if the
+// windows would differ.
+func InIntegers(call *graph.Call, dtype tensor.DType) (graph.Attrs, bool) {
+	if call == nil || len(call.Out) != 1 || call.Type(0).Rank() != 4 {
 		return nil, false
 	}
-	a, ok := c.Attrs.(*maxPoolAttrs)
+	a, ok := call.Attrs.(*maxPoolAttrs)
 	if !ok {
 		return nil, false
 	}
@@ -265,6 +265,6 @@ func InIntegers(c *graph.Call, d tensor.DType) (graph.Attrs, bool) {
 	if err != nil {
 		return nil, false
 	}
-	t, err := kit.InferredType(MaxPool2d, decoded, tensor.NewType(d, c.Type(0).Shape...))
-	return intAttrs, err == nil && tensor.SameSizes(t.Shape, c.Out[0].Type().Shape)
+	t, err := kit.InferredType(MaxPool2d, decoded, tensor.NewType(dtype, call.Type(0).Shape...))
+	return intAttrs, err == nil && tensor.SameSizes(t.Shape, call.Out[0].Type().Shape)
 }

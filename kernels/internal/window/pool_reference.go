@@ -11,20 +11,20 @@ import (
 
 // poolReference is the reference implementation of poolings over the last len(axes) dimensions. shape is the shape of
 // the result.
-func poolReference(t *tensor.Tensor, shape []int, axes []geometry.Axis, f poolFold) []*tensor.Tensor {
-	out := []*tensor.Tensor{tensor.Zeros(t.DType, shape...)}
-	if f.indices {
+func poolReference(input *tensor.Tensor, shape []int, axes []geometry.Axis, fold poolFold) []*tensor.Tensor {
+	out := []*tensor.Tensor{tensor.Zeros(input.DType, shape...)}
+	if fold.indices {
 		out = append(out, tensor.Zeros(tensor.Int64, shape...))
 	}
-	lead := t.Rank() - len(axes)
-	sizes := t.Shape[lead:]
+	lead := input.Rank() - len(axes)
+	sizes := input.Shape[lead:]
 	kit.EachIndex(shape, func(index []int) {
 		counts, start, area := make([]int, len(axes)), 0, 1.0
 		for d := range axes {
 			w := axes[d].WindowAt(index[lead+d])
-			counts[d], start, area = w.Count(), start*sizes[d]+w.Start, area*f.averageCount(w)
+			counts[d], start, area = w.Count(), start*sizes[d]+w.Start, area*fold.averageCount(w)
 		}
-		src, w := slices.Clone(index), newFoldedWindow(t.DType, start)
+		src, w := slices.Clone(index), newFoldedWindow(input.DType, start)
 		kit.EachIndex(counts, func(tap []int) {
 			at := 0
 			for d := range axes {
@@ -32,10 +32,10 @@ func poolReference(t *tensor.Tensor, shape []int, axes []geometry.Axis, f poolFo
 				src[lead+d] = r.Start + tap[d]*r.Step
 				at = at*sizes[d] + src[lead+d]
 			}
-			w.add(t.At(src...), at, &f)
+			w.add(input.At(src...), at, &fold)
 		})
-		out[0].Set(w.result(&f, max(area, 1)), index...)
-		if f.indices {
+		out[0].Set(w.result(&fold, max(area, 1)), index...)
+		if fold.indices {
 			out[1].Set(tensor.IntScalar(int64(w.index)), index...)
 		}
 	})

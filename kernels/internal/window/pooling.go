@@ -36,25 +36,26 @@ type poolArgs struct {
 func (p *pooling) hasONNXPadding(a poolArgs) bool { return len(a.padding) == 2*p.dims }
 
 // slidingWindows returns the windows that the attributes describe. Only the first dims windows are set.
-func (p *pooling) slidingWindows(a poolArgs) (windows [maxDims]geometry.Window, err error) {
-	stride, before, after := a.stride, a.padding, a.padding
+func (p *pooling) slidingWindows(args poolArgs) (windows [maxDims]geometry.Window, err error) {
+	stride, before, after := args.stride, args.padding, args.padding
 	if len(stride) == 0 {
-		stride = a.kernel
+		stride = args.kernel
 	}
-	if p.hasONNXPadding(a) {
-		before, after = a.padding[:p.dims], a.padding[p.dims:]
+	if p.hasONNXPadding(args) {
+		before, after = args.padding[:p.dims], args.padding[p.dims:]
 	}
 	for _, l := range [...]struct {
 		name string
 		list []int
-	}{{"kernel_size", a.kernel}, {"stride", stride}, {"padding", before}, {"padding", after}, {"dilation", a.dilation}} {
+	}{{"kernel_size", args.kernel}, {"stride", stride}, {"padding", before}, {"padding", after}, {"dilation",
+		args.dilation}} {
 		if len(l.list) != 1 && len(l.list) != p.dims {
 			return windows, p.lengthError(l.name, len(l.list))
 		}
 	}
 	for i := range p.dims {
-		windows[i] = geometry.Window{Taps: forDim(a.kernel, i), Stride: forDim(stride, i), Before: forDim(before, i),
-			After: forDim(after, i), Dilation: forDim(a.dilation, i), Ceil: a.ceil}
+		windows[i] = geometry.Window{Taps: forDim(args.kernel, i), Stride: forDim(stride, i), Before: forDim(before, i),
+			After: forDim(after, i), Dilation: forDim(args.dilation, i), Ceil: args.ceil}
 	}
 	return windows, nil
 }
@@ -125,8 +126,8 @@ func (p *pooling) compile(c *graph.Call, order poolOrder) (*graph.Kernel, error)
 }
 
 // reference computes a pooling by its definition.
-func (p *pooling) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	res, err := p.infer(c)
+func (p *pooling) reference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	res, err := p.infer(call)
 	if err != nil {
 		return nil, err
 	}
@@ -134,11 +135,11 @@ func (p *pooling) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tenso
 	if p.isMean(t.Meta) && tensor.Numel(shape) > 0 {
 		return p.mean(t.Meta).Reference(t), nil
 	}
-	axes, err := p.axes(p.args(c), t.Shape, shape)
+	axes, err := p.axes(p.args(call), t.Shape, shape)
 	if err != nil {
 		return nil, err
 	}
-	return poolReference(t, shape, axes, p.fold(p.args(c))), nil
+	return poolReference(t, shape, axes, p.fold(p.args(call))), nil
 }
 
 // area estimates the number of taps of a window, for costs.

@@ -108,7 +108,7 @@ type indexTable struct {
 }
 
 // newIndexTable lists f(i) for i from 0 to n-1. It adds a phase and scratch memory to the kernel if the list is long.
-func newIndexTable(k *graph.Kernel, n int, f func(i int) int) indexTable {
+func newIndexTable(kernel *graph.Kernel, n int, f func(i int) int) indexTable {
 	fill := func(list []int, begin, end int) {
 		for i := begin; i < end; i++ {
 			list[i] = f(i)
@@ -120,9 +120,9 @@ func newIndexTable(k *graph.Kernel, n int, f func(i int) int) indexTable {
 		fill(t.list, 0, n)
 		return t
 	}
-	t.scratchOffset = k.Scratch
-	k.Scratch += kit.AlignUp(8 * n)
-	k.Phases = append(k.Phases, copies.ChunkedPhase(n, 1, func(m *graph.Mem, begin, end int) error {
+	t.scratchOffset = kernel.Scratch
+	kernel.Scratch += kit.AlignUp(8 * n)
+	kernel.Phases = append(kernel.Phases, copies.ChunkedPhase(n, 1, func(m *graph.Mem, begin, end int) error {
 		fill(t.indicesOf(m), begin, end)
 		return nil
 	}))
@@ -184,20 +184,20 @@ func resampleImpls(describe func(c *graph.Call) (*resampling, error)) []graph.Im
 }
 
 // compile makes the kernel of a call.
-func (r *resampling) compile(c *graph.Call) (*graph.Kernel, error) {
-	if c.Out[0].Numel() == 0 {
+func (r *resampling) compile(call *graph.Call) (*graph.Kernel, error) {
+	if call.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	if c.Out[0].Rank() == 0 {
-		return copies.CompileCopy(c)
+	if call.Out[0].Rank() == 0 {
+		return copies.CompileCopy(call)
 	}
 	if r.isSelection() {
-		return r.selectionKernel(c), nil
+		return r.selectionKernel(call), nil
 	}
-	if resampleDType(c.Out[0].DType) == tensor.Float32 {
-		return resampleKernel[float32](r, c)
+	if resampleDType(call.Out[0].DType) == tensor.Float32 {
+		return resampleKernel[float32](r, call)
 	}
-	return resampleKernel[float64](r, c)
+	return resampleKernel[float64](r, call)
 }
 
 // isSelection reports whether each element of the result is known to be either a copy of one element of the operand or
@@ -220,44 +220,44 @@ func (r *resampling) selectionKernel(c *graph.Call) *graph.Kernel {
 	src, dst := c.Meta(0), c.Out[0]
 	size, last := dst.DType.Size(), dst.Rank()-1
 	srcStrides, dstStrides := kit.ByteStrides(src), kit.ByteStrides(dst)
-	k, tables := &graph.Kernel{}, make([]indexTable, last+1)
+	kernel, tables := &graph.Kernel{}, make([]indexTable, last+1)
 	for d, n := range dst.Shape {
-		tables[d] = newIndexTable(k, n, func(i int) int { return r.sourceIndex(d, i) * srcStrides[d] })
+		tables[d] = newIndexTable(kernel, n, func(i int) int { return r.sourceIndex(d, i) * srcStrides[d] })
 	}
 	outside := make([]byte, size)
 	tensor.Converter(dst.DType, tensor.Float64)(unsafe.Pointer(&outside[0]), unsafe.Pointer(&r.outsideValue), 0, 0, 1)
 	cols := dst.Shape[last]
 	pieces := kit.DivUp(cols, maxPieceElements)
-	k.Phases = append(k.Phases, copies.ChunkedPhase(dst.Numel()/cols*pieces, min(cols, maxPieceElements),
-		func(m *graph.Mem, begin, end int) error {
-			offsets := tables[last].indicesOf(m)
+	kernel.Phases = append(kernel.Phases, copies.ChunkedPhase(dst.Numel()/cols*pieces, min(cols, maxPieceElements),
+		func(mem *graph.Mem, begin, end int) error {
+			offsets := tables[last].indicesOf(mem)
 			for unit := begin; unit < end; unit++ {
 				to, from, rest, missing := 0, 0, unit/pieces, false
 				for d := last - 1; d >= 0; d-- {
 					i := rest % dst.Shape[d]
 					rest /= dst.Shape[d]
-					at := tables[d].indicesOf(m)[i]
+					at := tables[d].indicesOf(mem)[i]
 					missing = missing || at < 0
 					to, from = to+i*dstStrides[d], from+at
 				}
 				first := unit % pieces * maxPieceElements
 				row := offsets[first:min(cols, first+maxPieceElements)]
-				y := unsafe.Add(m.Ptrs[0], to+first*dstStrides[last])
+				y := unsafe.Add(mem.Ptrs[0], to+first*dstStrides[last])
 				if !missing && !slices.ContainsFunc(row, func(at int) bool { return at < 0 }) {
-					kit.GatherLoops[size](y, unsafe.Add(m.Ptrs[1], from), dstStrides[last], row)
+					kit.GatherLoops[size](y, unsafe.Add(mem.Ptrs[1], from), dstStrides[last], row)
 					continue
 				}
 				for i, at := range row {
 					x := unsafe.Pointer(&outside[0])
 					if !missing && at >= 0 {
-						x = unsafe.Add(m.Ptrs[1], from+at)
+						x = unsafe.Add(mem.Ptrs[1], from+at)
 					}
 					kit.CopyElement(unsafe.Add(y, i*dstStrides[last]), x, size)
 				}
 			}
 			return nil
 		}))
-	return k
+	return kernel
 }
 
 // sourceIndex returns the index in the operand from which index i of the result is copied, along dimension d. It
@@ -273,16 +273,16 @@ func (r *resampling) sourceIndex(d, i int) int {
 
 // reference is the reference implementation. It copies elements, or computes weighted sums one dimension after another
 // in the dtype of the kernel.
-func (r *resampling) reference(t *tensor.Tensor) *tensor.Tensor {
-	out := tensor.Zeros(t.DType, r.shape(t.Shape)...)
+func (r *resampling) reference(self *tensor.Tensor) *tensor.Tensor {
+	out := tensor.Zeros(self.DType, r.shape(self.Shape)...)
 	if out.Numel() == 0 {
 		return out
 	}
 	if !r.isSelection() {
-		if resampleDType(t.DType) == tensor.Float32 {
-			return resampled[float32](r, t)
+		if resampleDType(self.DType) == tensor.Float32 {
+			return resampled[float32](r, self)
 		}
-		return resampled[float64](r, t)
+		return resampled[float64](r, self)
 	}
 	kit.EachIndex(out.Shape, func(index []int) {
 		at, outside := slices.Clone(index), false
@@ -293,20 +293,20 @@ func (r *resampling) reference(t *tensor.Tensor) *tensor.Tensor {
 		if outside {
 			out.Set(tensor.FloatScalar(r.outsideValue), index...)
 		} else {
-			out.Set(t.At(at...), index...)
+			out.Set(self.At(at...), index...)
 		}
 	})
 	return out
 }
 
 // resampled computes weighted sums, one dimension after another. Each product and each sum is rounded to T.
-func resampled[T float32 | float64](r *resampling, t *tensor.Tensor) *tensor.Tensor {
+func resampled[T float32 | float64](r *resampling, self *tensor.Tensor) *tensor.Tensor {
 	d := tensor.DTypeOf[T]()
-	x := t.CopyTo(tensor.New(d, t.Shape...))
-	for _, axis := range r.passOrder(t.Shape) {
-		from, shape := x, slices.Clone(x.Shape)
+	input := self.CopyTo(tensor.New(d, self.Shape...))
+	for _, axis := range r.passOrder(self.Shape) {
+		from, shape := input, slices.Clone(input.Shape)
 		shape[axis] = r.taps[axis].out
-		x = tensor.Zeros(d, shape...)
+		input = tensor.Zeros(d, shape...)
 		kit.EachIndex(shape, func(index []int) {
 			at, sum, n := slices.Clone(index), T(r.outsideValue), 0
 			r.taps[axis].eachNonzero(index[axis], func(k int, w float64) {
@@ -318,10 +318,10 @@ func resampled[T float32 | float64](r *resampling, t *tensor.Tensor) *tensor.Ten
 					sum += product
 				}
 			})
-			x.Set(tensor.FloatScalar(float64(sum)), index...)
+			input.Set(tensor.FloatScalar(float64(sum)), index...)
 		})
 	}
-	return x.CopyTo(tensor.New(t.DType, x.Shape...))
+	return input.CopyTo(tensor.New(self.DType, input.Shape...))
 }
 
 // cubicWeights returns the weights of the four elements around a position. The position is between the second and the
@@ -337,17 +337,17 @@ func cubicWeights(t, a float64) [4]float64 {
 // nearestIndex returns the function from indices of the output to indices of the input. As in PyTorch, the arithmetic
 // is float32 except for float64 images. If the output is twice as large as the input, PyTorch's kernel for
 // channels-last images halves the index and ignores the factor. This function does not depend on the layout.
-func nearestIndex(d tensor.DType, in, out int, factor float64) func(i int) int {
+func nearestIndex(dtype tensor.DType, in, out int, factor float64) func(i int) int {
 	scale := float64(in) / float64(out)
 	if factor > 0 {
 		scale = 1 / factor
 	}
-	if d != tensor.Float64 && factor <= 0 {
+	if dtype != tensor.Float64 && factor <= 0 {
 		scale = float64(float32(in) / float32(out))
 	}
 	return func(i int) int {
 		x := float32(float64(i) * scale)
-		if d != tensor.Float64 {
+		if dtype != tensor.Float64 {
 			x = float32(i) * float32(scale)
 		}
 		return clampIndex(math.Floor(float64(x)), in)

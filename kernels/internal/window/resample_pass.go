@@ -65,59 +65,60 @@ func resampleOrder(out tensor.Meta) []int {
 
 // resampleKernel returns the kernel of weighted sums. It copies the operand to a dense array in the order of the
 // result, resamples one dimension after another, and converts the result.
-func resampleKernel[T float32 | float64](r *resampling, c *graph.Call) (*graph.Kernel, error) {
-	d, order := tensor.DTypeOf[T](), resampleOrder(c.Out[0])
-	k := &graph.Kernel{}
+func resampleKernel[T float32 | float64](resample *resampling, call *graph.Call) (*graph.Kernel, error) {
+	dtype, order := tensor.DTypeOf[T](), resampleOrder(call.Out[0])
+	kernel := &graph.Kernel{}
 	transposed := func(b kit.Buffer) (kit.Buffer, error) {
 		m, err := b.Meta.Permute(order)
 		b.Meta = m
 		return b, err
 	}
 	scratch := func(shape []int) kit.Buffer {
-		s := kit.ScratchBuffer(k.Scratch, tensor.New(d, shape...))
-		k.Scratch += kit.AlignUp(s.Meta.Bytes())
+		s := kit.ScratchBuffer(kernel.Scratch, tensor.New(dtype, shape...))
+		kernel.Scratch += kit.AlignUp(s.Meta.Bytes())
 		return s
 	}
 	move := func(dst, src kit.Buffer) {
 		ph, worker := copies.Phase(copies.Job{Dst: dst, Src: src})
-		k.Phases, k.Worker = append(k.Phases, ph), max(k.Worker, worker)
+		kernel.Phases, kernel.Worker = append(kernel.Phases, ph), max(kernel.Worker, worker)
 	}
-	current, err := transposed(kit.InBuffer(c, 0))
+	current, err := transposed(kit.InBuffer(call, 0))
 	if err != nil {
 		return nil, err
 	}
-	result, err := transposed(kit.OutBuffer(c, 0))
+	result, err := transposed(kit.OutBuffer(call, 0))
 	if err != nil {
 		return nil, err
 	}
-	if src := current; src.Meta.DType != d || !src.Meta.IsContiguous() {
+	if src := current; src.Meta.DType != dtype || !src.Meta.IsContiguous() {
 		current = scratch(src.Meta.Shape)
 		move(current, src)
 	}
-	direct := result.Meta.DType == d && result.Meta.IsContiguous()
-	passes := r.passes(current.Meta.Shape, order)
-	for i, one := range passes {
-		p := &resamplePass[T]{from: current, outer: one.outer, in: one.in, inner: one.inner, taps: one.taps,
-			maxCallRows: rowsPerCall(one.outer, one.inner), outsideValue: T(r.outsideValue)}
-		p.tabulate(k)
-		if p.to = result; i < len(passes)-1 || !direct {
-			p.to = scratch([]int{one.outer, one.taps.out, one.inner})
+	direct := result.Meta.DType == dtype && result.Meta.IsContiguous()
+	passes := resample.passes(current.Meta.Shape, order)
+	for i, geometry := range passes {
+		pass := &resamplePass[T]{from: current, outer: geometry.outer, in: geometry.in, inner: geometry.inner,
+			taps:        geometry.taps,
+			maxCallRows: rowsPerCall(geometry.outer, geometry.inner), outsideValue: T(resample.outsideValue)}
+		pass.tabulate(kernel)
+		if pass.to = result; i < len(passes)-1 || !direct {
+			pass.to = scratch([]int{geometry.outer, geometry.taps.out, geometry.inner})
 		}
-		if err := p.compileLoops(); err != nil {
+		if err := pass.compileLoops(); err != nil {
 			return nil, err
 		}
-		k.Phases = append(k.Phases, p.phase())
-		current = p.to
+		kernel.Phases = append(kernel.Phases, pass.phase())
+		current = pass.to
 	}
 	if !direct {
-		current.Meta = tensor.New(d, result.Meta.Shape...)
+		current.Meta = tensor.New(dtype, result.Meta.Shape...)
 		move(result, current)
 	}
-	return k, nil
+	return kernel, nil
 }
 
 // tabulate lists the taps in a table, or adds a phase to the kernel that lists the taps in scratch memory.
-func (p *resamplePass[T]) tabulate(k *graph.Kernel) {
+func (p *resamplePass[T]) tabulate(kernel *graph.Kernel) {
 	n := p.taps.out * p.taps.maxTaps
 	if p.taps.hasStaticTable() {
 		p.knownTaps = tapTable[T]{stride: p.taps.maxTaps, count: make([]int, p.taps.out), element: make([]int, n),
@@ -125,9 +126,9 @@ func (p *resamplePass[T]) tabulate(k *graph.Kernel) {
 		p.knownTaps.fill(p.taps, 0, p.taps.out)
 		return
 	}
-	p.tableOffset = k.Scratch
-	k.Scratch += kit.AlignUp(8*(p.taps.out+n) + int(unsafe.Sizeof(p.outsideValue))*n)
-	k.Phases = append(k.Phases, copies.ChunkedPhase(p.taps.out, tabulatedTap*p.taps.maxTaps,
+	p.tableOffset = kernel.Scratch
+	kernel.Scratch += kit.AlignUp(8*(p.taps.out+n) + int(unsafe.Sizeof(p.outsideValue))*n)
+	kernel.Phases = append(kernel.Phases, copies.ChunkedPhase(p.taps.out, tabulatedTap*p.taps.maxTaps,
 		func(m *graph.Mem, begin, end int) error {
 			t := p.tapsOf(m)
 			t.fill(p.taps, begin, end)
@@ -196,13 +197,14 @@ func rowsPerCall(outer, inner int) int {
 	return max(1, min(outer, maxSharedRows))
 }
 
-// work adds the work of the passes to w. shape is the shape of the operand, and out is the result with its layout.
-func (r *resampling) work(w *graph.Work, shape []int, out tensor.Meta) {
+// work adds the work of the passes to the given work. shape is the shape of the operand, and out is the result with its
+// layout.
+func (r *resampling) work(work *graph.Work, shape []int, out tensor.Meta) {
 	if out.Numel() == 0 || out.Rank() == 0 {
 		return
 	}
 	if r.mayBeSelection() {
-		w.Do(resizeElement, float64(out.Numel()))
+		work.Do(resizeElement, float64(out.Numel()))
 		return
 	}
 	order := resampleOrder(out)
@@ -216,16 +218,16 @@ func (r *resampling) work(w *graph.Work, shape []int, out tensor.Meta) {
 		rows := float64(p.outer) * float64(p.taps.out)
 		taps, _ := p.taps.estimate()
 		n := float64(rows * float64(p.inner))
-		w.Flops += 2 * float64(n*taps)
+		work.Flops += 2 * float64(n*taps)
 		if i < len(passes)-1 {
-			w.Bytes[graph.Dense] += float64(2 * n * size)
+			work.Bytes[graph.Dense] += float64(2 * n * size)
 		}
 		if p.inner < minRowElements {
-			w.Do(graph.GoSimple, n*taps*gatheredTap)
+			work.Do(graph.GoSimple, n*taps*gatheredTap)
 			continue
 		}
-		w.Do(graph.LoopSimple, n*taps*summedTap*size/4)
-		w.DoUnoverlapped(graph.LoopRun, loopCallRuns*rows/float64(rowsPerCall(p.outer, p.inner)))
+		work.Do(graph.LoopSimple, n*taps*summedTap*size/4)
+		work.DoUnoverlapped(graph.LoopRun, loopCallRuns*rows/float64(rowsPerCall(p.outer, p.inner)))
 	}
 }
 
@@ -253,19 +255,19 @@ func (p *resamplePass[T]) compileLoops() error {
 			if adds > 0 && maxTaps <= maxSumTaps {
 				continue
 			}
-			b := expr.NewBuilder(slices.Repeat([]tensor.DType{d}, 2*(n+1)+adds)...)
+			builder := expr.NewBuilder(slices.Repeat([]tensor.DType{d}, 2*(n+1)+adds)...)
 			scalar, sum := make([]bool, 2*(n+1)+adds), expr.None
 			if adds > 0 {
-				sum = b.Load(2 * (n + 1))
+				sum = builder.Load(2 * (n + 1))
 			}
 			for k := range n + 1 {
-				v := b.Do(expr.Mul, b.Load(2*k), b.Load(2*k+1))
+				v := builder.Do(expr.Mul, builder.Load(2*k), builder.Load(2*k+1))
 				if scalar[2*k+1] = true; sum != expr.None {
-					v = b.Do(expr.Add, sum, v)
+					v = builder.Do(expr.Add, sum, v)
 				}
 				sum = v
 			}
-			code, err := b.Build(b.Real(sum))
+			code, err := builder.Build(builder.Real(sum))
 			if err != nil {
 				return err
 			}
@@ -288,24 +290,24 @@ func (p *resamplePass[T]) phase() graph.Phase {
 	grain := max(1, machine.MoveGrain/max(1, kit.BoundedProduct(p.inner*p.maxCallRows, p.taps.maxTaps)))
 	return graph.Phase{Chunks: kit.DivUp(units, grain), Run: func(m *graph.Mem, chunk int) error {
 		from, to, table := p.from.Address(m), p.to.Address(m), p.tapsOf(m)
-		s := p.state.Of(m)
-		s.Context = m.Context
-		for u := chunk * grain; u < min(units, (chunk+1)*grain); u++ {
-			o, i := u/outSize*p.maxCallRows, u%outSize
-			p.sum(s, &table, kit.AddressOf[T](to, (o*outSize+i)*p.inner), kit.AddressOf[T](from, o*p.in*p.inner), i,
-				min(p.maxCallRows, p.outer-o))
+		state := p.state.Of(m)
+		state.Context = m.Context
+		for unit := chunk * grain; unit < min(units, (chunk+1)*grain); unit++ {
+			outer, index := unit/outSize*p.maxCallRows, unit%outSize
+			p.sum(state, &table, kit.AddressOf[T](to, (outer*outSize+index)*p.inner),
+				kit.AddressOf[T](from, outer*p.in*p.inner), index, min(p.maxCallRows, p.outer-outer))
 		}
-		clear(s.ptrs[:])
-		s.Release()
+		clear(state.ptrs[:])
+		state.Release()
 		return nil
 	}}
 }
 
-// sum computes the results at index i of the resampled dimension for consecutive outer indices; `rows` is their number.
-// Each result is a weighted sum of rows of src.
-func (p *resamplePass[T]) sum(s *resampleRun, table *tapTable[T], dst, src unsafe.Pointer, i, rows int) {
-	first, outSize := i*table.stride, p.taps.out
-	end := first + table.count[i]
+// sum computes the results at one index of the resampled dimension for consecutive outer indices; `rows` is their
+// number. Each result is a weighted sum of rows of src.
+func (p *resamplePass[T]) sum(state *resampleRun, table *tapTable[T], dst, src unsafe.Pointer, index, rows int) {
+	first, outSize := index*table.stride, p.taps.out
+	end := first + table.count[index]
 	if first == end {
 		for row := range rows {
 			to := unsafe.Slice((*T)(kit.AddressOf[T](dst, row*outSize*p.inner)), p.inner)
@@ -318,16 +320,16 @@ func (p *resamplePass[T]) sum(s *resampleRun, table *tapTable[T], dst, src unsaf
 	size := int(unsafe.Sizeof(p.outsideValue))
 	for k, adds := first, 0; k < end; adds = 1 {
 		taps := min(end-k, maxSumTaps)
-		s.ptrs[0], s.steps[0] = dst, outSize*p.inner*size
+		state.ptrs[0], state.steps[0] = dst, outSize*p.inner*size
 		for t := range taps {
-			s.ptrs[1+2*t], s.steps[1+2*t] = kit.AddressOf[T](src, table.element[k+t]*p.inner), p.in*p.inner*size
-			s.ptrs[2+2*t], s.steps[2+2*t] = unsafe.Pointer(&table.weight[k+t]), 0
+			state.ptrs[1+2*t], state.steps[1+2*t] = kit.AddressOf[T](src, table.element[k+t]*p.inner), p.in*p.inner*size
+			state.ptrs[2+2*t], state.steps[2+2*t] = unsafe.Pointer(&table.weight[k+t]), 0
 		}
 		if adds > 0 {
-			s.ptrs[1+2*taps], s.steps[1+2*taps] = dst, outSize*p.inner*size
+			state.ptrs[1+2*taps], state.steps[1+2*taps] = dst, outSize*p.inner*size
 		}
 		used := 1 + 2*taps + adds
-		p.sums[adds][taps-1].Run(&s.State, s.ptrs[:used], s.steps[:used], p.inner, rows)
+		p.sums[adds][taps-1].Run(&state.State, state.ptrs[:used], state.steps[:used], p.inner, rows)
 		k += taps
 	}
 }
@@ -347,40 +349,40 @@ func (p *resamplePass[T]) gatherPhase() graph.Phase {
 // gather computes the rows of the result from begin to end-1, one element after another.
 func (p *resamplePass[T]) gather(ctx context.Context, table *tapTable[T], from, to unsafe.Pointer, begin, end int) {
 	outSize := p.taps.out
-	for u := begin; u < end; {
-		o, i := u/outSize, u%outSize
-		src := unsafe.Slice((*T)(kit.AddressOf[T](from, o*p.in*p.inner)), p.in*p.inner)
-		last := min(outSize, i+end-u)
-		dst := unsafe.Slice((*T)(kit.AddressOf[T](to, u*p.inner)), (last-i)*p.inner)
+	for row := begin; row < end; {
+		outer, index := row/outSize, row%outSize
+		src := unsafe.Slice((*T)(kit.AddressOf[T](from, outer*p.in*p.inner)), p.in*p.inner)
+		last := min(outSize, index+end-row)
+		dst := unsafe.Slice((*T)(kit.AddressOf[T](to, row*p.inner)), (last-index)*p.inner)
 		for at := range p.inner {
-			p.gatherLine(ctx, table, dst[at:], src[at:], i, last)
+			p.gatherLine(ctx, table, dst[at:], src[at:], index, last)
 		}
-		u += last - i
+		row += last - index
 	}
 }
 
-// gatherLine computes the indices from i to last-1 of the dimension for one inner index. Elements are p.inner elements
-// apart.
-func (p *resamplePass[T]) gatherLine(ctx context.Context, table *tapTable[T], dst, src []T, i, last int) {
+// gatherLine computes the indices from index to last-1 of the dimension for one inner index. Elements are p.inner
+// elements apart.
+func (p *resamplePass[T]) gatherLine(ctx context.Context, table *tapTable[T], dst, src []T, index, last int) {
 	inner, to := p.inner, 0
-	for ; i < last; i++ {
-		begin := i * table.stride
-		end := begin + table.count[i]
-		at, w := table.element[begin:end], table.weight[begin:end]
-		switch len(at) {
+	for ; index < last; index++ {
+		begin := index * table.stride
+		end := begin + table.count[index]
+		elements, weights := table.element[begin:end], table.weight[begin:end]
+		switch len(elements) {
 		case 0:
 			dst[to] = p.outsideValue
 		case 1:
-			dst[to] = w[0] * src[at[0]*inner]
+			dst[to] = weights[0] * src[elements[0]*inner]
 		case 2:
-			dst[to] = T(w[0]*src[at[0]*inner]) + T(w[1]*src[at[1]*inner])
+			dst[to] = T(weights[0]*src[elements[0]*inner]) + T(weights[1]*src[elements[1]*inner])
 		default:
 			var s T
-			for k, f := range w {
+			for k, f := range weights {
 				if k%kit.CheckEvery == kit.CheckEvery-1 {
 					interrupt.Check(ctx)
 				}
-				s += T(f * src[at[k]*inner])
+				s += T(f * src[elements[k]*inner])
 			}
 			dst[to] = s
 		}

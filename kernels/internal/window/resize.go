@@ -57,24 +57,24 @@ var Resize = kit.Define[resizeAttrs](graph.Op{
 // resizePlan returns the dimensions to resize, the sizes of the result along these dimensions, their factors, and the
 // type of the result. scales is nil if the factors are quotients of sizes.
 func resizePlan(c *graph.Call) (axes []int, sizes []sym.Int, scales []float64, out tensor.Type, err error) {
-	a, t := kit.Attrs[resizeAttrs](c), c.Type(0)
-	if t.DType.IsComplex() || t.DType == tensor.Bool && a.Mode != "nearest" {
-		return nil, nil, nil, out, kit.NotImplementedBy("resize", t.DType)
+	a, input := kit.Attrs[resizeAttrs](c), c.Type(0)
+	if input.DType.IsComplex() || input.DType == tensor.Bool && a.Mode != "nearest" {
+		return nil, nil, nil, out, kit.NotImplementedBy("resize", input.DType)
 	}
-	if axes, err = resizeAxes(a, t.Rank()); err != nil {
+	if axes, err = resizeAxes(a, input.Rank()); err != nil {
 		return nil, nil, nil, out, err
 	}
-	if sizes, scales, err = a.plan(t.Shape, axes); err != nil {
+	if sizes, scales, err = a.plan(input.Shape, axes); err != nil {
 		return nil, nil, nil, out, err
 	}
-	shape := slices.Clone(t.Shape)
+	shape := slices.Clone(input.Shape)
 	for i, d := range axes {
-		if kit.SizeIs(t.Shape[d], 0) && kit.SizeAtLeast(sizes[i], 1) {
+		if kit.SizeIs(input.Shape[d], 0) && kit.SizeAtLeast(sizes[i], 1) {
 			return nil, nil, nil, out, fmt.Errorf("resize: dimension %d has no elements", d)
 		}
 		shape[d] = sizes[i]
 	}
-	out, err = kit.FreshType(t.DType, shape)
+	out, err = kit.FreshType(input.DType, shape)
 	return axes, sizes, scales, out, err
 }
 
@@ -85,34 +85,34 @@ func newResize(c *graph.Call) (*resampling, error) {
 		return nil, err
 	}
 	sizes := kit.KnownSizes(results)
-	a, m := kit.Attrs[resizeAttrs](c), c.Meta(0)
-	r := &resampling{taps: make([]*axisTaps, m.Rank()), outsideValue: a.Extrapolation}
+	a, input := kit.Attrs[resizeAttrs](c), c.Meta(0)
+	resample := &resampling{taps: make([]*axisTaps, input.Rank()), outsideValue: a.Extrapolation}
 	for i, d := range axes {
-		scale := float64(sizes[i]) / float64(m.Shape[d])
+		scale := float64(sizes[i]) / float64(input.Shape[d])
 		if scales != nil {
 			scale = scales[i]
 		}
-		if sizes[i] == m.Shape[d] && scale == 1 && a.Coordinates != "tf_crop_and_resize" {
+		if sizes[i] == input.Shape[d] && scale == 1 && a.Coordinates != "tf_crop_and_resize" {
 			continue
 		}
-		x := resizeAxis{attrs: a, in: m.Shape[d], out: sizes[i], scale: scale, roi: [2]float64{0, 1}}
+		x := resizeAxis{attrs: a, in: input.Shape[d], out: sizes[i], scale: scale, roi: [2]float64{0, 1}}
 		if a.Coordinates == "tf_crop_and_resize" {
 			x.roi = [2]float64{a.Roi[i], a.Roi[len(axes)+i]}
 		}
-		r.taps[d] = &axisTaps{out: x.out, maxTaps: x.maxTaps(), isNearest: a.Mode == "nearest", eachTap: x.taps}
+		resample.taps[d] = &axisTaps{out: x.out, maxTaps: x.maxTaps(), isNearest: a.Mode == "nearest", eachTap: x.taps}
 	}
-	return r, nil
+	return resample, nil
 }
 
 // resizeAxes returns the dimensions to resize, and checks the lengths of lists.
-func resizeAxes(a *resizeAttrs, rank int) ([]int, error) {
+func resizeAxes(attrs *resizeAttrs, rank int) ([]int, error) {
 	var axes []int
-	if a.Axes == nil {
+	if attrs.Axes == nil {
 		for d := range rank {
 			axes = append(axes, d)
 		}
 	}
-	for _, d := range a.Axes {
+	for _, d := range attrs.Axes {
 		d, err := tensor.WrapDim(d, rank)
 		if err != nil {
 			return nil, err
@@ -122,40 +122,40 @@ func resizeAxes(a *resizeAttrs, rank int) ([]int, error) {
 		}
 		axes = append(axes, d)
 	}
-	if (a.Sizes != nil) == (a.Scales != nil) {
+	if (attrs.Sizes != nil) == (attrs.Scales != nil) {
 		return nil, errors.New("resize: Must specify exactly one of sizes and scales")
 	}
-	if len(a.Sizes)+len(a.Scales) != len(axes) {
-		return nil, fmt.Errorf("resize: Expected %d sizes or scales, got %d", len(axes), len(a.Sizes)+len(a.Scales))
+	if len(attrs.Sizes)+len(attrs.Scales) != len(axes) {
+		return nil, fmt.Errorf("resize: Expected %d sizes or scales, got %d", len(axes), len(attrs.Sizes)+len(attrs.Scales))
 	}
-	if a.Coordinates == "tf_crop_and_resize" && len(a.Roi) != 2*len(axes) {
-		return nil, fmt.Errorf("resize: Expected roi of length %d, got %d", 2*len(axes), len(a.Roi))
+	if attrs.Coordinates == "tf_crop_and_resize" && len(attrs.Roi) != 2*len(axes) {
+		return nil, fmt.Errorf("resize: Expected roi of length %d, got %d", 2*len(axes), len(attrs.Roi))
 	}
 	return axes, nil
 }
 
 // plan returns the size and the factor of each axis. scales is nil if the factors are quotients of sizes.
-func (a *resizeAttrs) plan(shape []sym.Int, axes []int) (sizes []sym.Int, scales []float64, err error) {
-	if a.Sizes != nil && a.KeepAspect != "stretch" {
-		return a.planAspect(shape, axes)
+func (attrs *resizeAttrs) plan(shape []sym.Int, axes []int) (sizes []sym.Int, scales []float64, err error) {
+	if attrs.Sizes != nil && attrs.KeepAspect != "stretch" {
+		return attrs.planAspect(shape, axes)
 	}
 	for i, d := range axes {
-		if a.Sizes != nil {
-			if kit.IsNegative(a.Sizes[i]) {
-				return nil, nil, fmt.Errorf("resize: size %v is out of range", a.Sizes[i])
+		if attrs.Sizes != nil {
+			if kit.IsNegative(attrs.Sizes[i]) {
+				return nil, nil, fmt.Errorf("resize: size %v is out of range", attrs.Sizes[i])
 			}
 			continue
 		}
-		f := a.Scales[i]
+		f := attrs.Scales[i]
 		if n, known := shape[d].Known(); !(f > 0) || known && float64(n)*f > tensor.MaxBytes {
 			return nil, nil, fmt.Errorf("resize: scale %v is out of range", f)
 		}
 		sizes = append(sizes, ScaledSize(shape[d], f))
 	}
-	if a.Sizes != nil {
-		return a.Sizes, nil, nil
+	if attrs.Sizes != nil {
+		return attrs.Sizes, nil, nil
 	}
-	return sizes, a.Scales, nil
+	return sizes, attrs.Scales, nil
 }
 
 // aspectLimit is the least size that planAspect rejects. The product of two smaller sizes does not overflow.
@@ -163,10 +163,10 @@ const aspectLimit = 1 << 30
 
 // planAspect resizes all axes by the smallest or the largest of their factors, and rounds sizes half up. Factors are
 // compared as fractions, because sizes may be symbols. The returned scales are valid for known sizes only.
-func (a *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.Int, scales []float64, err error) {
+func (attrs *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.Int, scales []float64, err error) {
 	best := 0
 	for i, d := range axes {
-		size, in := a.Sizes[i], shape[d]
+		size, in := attrs.Sizes[i], shape[d]
 		switch {
 		case !kit.SizeAtLeast(size, 1) || kit.SizeAtLeast(size, aspectLimit):
 			return nil, nil, fmt.Errorf("resize: size %v is out of range", size)
@@ -175,15 +175,15 @@ func (a *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.Int, 
 		case kit.SizeAtLeast(in, aspectLimit):
 			return nil, nil, fmt.Errorf("resize: dimension %d is too large to keep the aspect ratio", d)
 		}
-		factor, bestFactor := size.Mul(shape[axes[best]]), a.Sizes[best].Mul(in) // over a common denominator
-		if a.KeepAspect == "not_smaller" {
+		factor, bestFactor := size.Mul(shape[axes[best]]), attrs.Sizes[best].Mul(in) // over a common denominator
+		if attrs.KeepAspect == "not_smaller" {
 			factor, bestFactor = bestFactor, factor
 		}
 		if factor.Lt(bestFactor).Holds() {
 			best = i
 		}
 	}
-	size, in := a.Sizes[best], shape[axes[best]]
+	size, in := attrs.Sizes[best], shape[axes[best]]
 	factor := float64(kit.KnownSize(size)) / float64(kit.KnownSize(in))
 	for i, d := range axes {
 		rounded := size
@@ -205,70 +205,72 @@ type resizeAxis struct {
 }
 
 // position returns the position of index i in the input, in elements.
-func (x *resizeAxis) position(i int) float64 {
-	in, out := float64(x.in), float64(x.scale*float64(x.in))
+func (axis *resizeAxis) position(i int) float64 {
+	in, out := float64(axis.in), float64(axis.scale*float64(axis.in))
 	at := float64(i)
-	switch x.attrs.Coordinates {
+	switch axis.attrs.Coordinates {
 	case "align_corners":
 		if out == 1 {
 			return 0
 		}
 		return at * (in - 1) / (out - 1)
 	case "asymmetric":
-		return at / x.scale
+		return at / axis.scale
 	case "tf_crop_and_resize":
 		if out == 1 {
-			return float64((x.roi[1]-x.roi[0])*(in-1)/2) + float64(x.roi[0]*(in-1))
+			return float64((axis.roi[1]-axis.roi[0])*(in-1)/2) + float64(axis.roi[0]*(in-1))
 		}
-		return float64(at*(x.roi[1]-x.roi[0])*(in-1)/(out-1)) + float64(x.roi[0]*(in-1))
+		return float64(at*(axis.roi[1]-axis.roi[0])*(in-1)/(out-1)) + float64(axis.roi[0]*(in-1))
 	case "tf_half_pixel_for_nn":
-		return (at + 0.5) / x.scale
+		return (at + 0.5) / axis.scale
 	case "pytorch_half_pixel":
 		if out == 1 {
 			return -0.5
 		}
 	case "half_pixel_symmetric":
-		return float64(in/2*(1-float64(x.out)/out)) + (at+0.5)/x.scale - 0.5
+		return float64(in/2*(1-float64(axis.out)/out)) + (at+0.5)/axis.scale - 0.5
 	}
-	return (at+0.5)/x.scale - 0.5
+	return (at+0.5)/axis.scale - 0.5
 }
 
 // maxTaps returns an upper bound for the number of taps per index.
-func (x *resizeAxis) maxTaps() int {
+func (axis *resizeAxis) maxTaps() int {
 	switch {
-	case x.attrs.Mode == "nearest" || x.attrs.Mode == "linear" && !x.attrs.Antialias:
+	case axis.attrs.Mode == "nearest" || axis.attrs.Mode == "linear" && !axis.attrs.Antialias:
 		return 2
-	case !x.attrs.Antialias:
+	case !axis.attrs.Antialias:
 		return 4
-	case x.attrs.Mode == "linear":
-		return x.stretchedTaps(1)
+	case axis.attrs.Mode == "linear":
+		return axis.stretchedTaps(1)
 	}
-	return x.stretchedTaps(2)
+	return axis.stretchedTaps(2)
 }
 
 // stretchedTaps returns the number of taps of a filter that is stretched for downsampling. radius is the radius, in
 // elements, before stretching. The taps are symmetric: the first is firstStretchedTap, and the last is 1 minus this
 // number.
-func (x *resizeAxis) stretchedTaps(radius float64) int { return 2 - 2*x.firstStretchedTap(radius) }
+func (axis *resizeAxis) stretchedTaps(radius float64) int {
+	return 2 - 2*axis.firstStretchedTap(radius)
+}
 
 // firstStretchedTap returns the first tap of a stretched filter, relative to the element before the source position.
-func (x *resizeAxis) firstStretchedTap(radius float64) int {
-	return int(math.Floor(max(-radius/min(x.scale, 1), -kit.MaxProduct))) + 1
+func (axis *resizeAxis) firstStretchedTap(radius float64) int {
+	return int(math.Floor(max(-radius/min(axis.scale, 1), -kit.MaxProduct))) + 1
 }
 
 // taps implements [axisTaps.eachTap] for the axis.
-func (x *resizeAxis) taps(i int, add func(at int, w float64)) {
-	at := x.position(i)
-	if x.attrs.Coordinates == "tf_crop_and_resize" && (at < 0 || at > float64(x.in-1)) {
+func (axis *resizeAxis) taps(i int, add func(at int, w float64)) {
+	at := axis.position(i)
+	if axis.attrs.Coordinates == "tf_crop_and_resize" && (at < 0 || at > float64(axis.in-1)) {
 		return
 	}
 	// The position is in (base, base+1]: a position on an element belongs to the gap before it.
 	base := math.Ceil(at) - 1
-	first, weights := x.weights(at - base)
-	low := int(max(min(base, float64(x.in)+4), -4)) + first
-	inside := func(k int) bool { return low+k >= 0 && low+k < x.in }
+	first, weights := axis.weights(at - base)
+	low := int(max(min(base, float64(axis.in)+4), -4)) + first
+	inside := func(k int) bool { return low+k >= 0 && low+k < axis.in }
 	sum := 1.0
-	if x.attrs.ExcludeOutside {
+	if axis.attrs.ExcludeOutside {
 		sum = 0
 		for k, w := range weights {
 			if inside(k) {
@@ -277,30 +279,30 @@ func (x *resizeAxis) taps(i int, add func(at int, w float64)) {
 		}
 	}
 	for k, w := range weights {
-		if inside(k) || !x.attrs.ExcludeOutside {
-			add(min(max(low+k, 0), x.in-1), w/sum)
+		if inside(k) || !axis.attrs.ExcludeOutside {
+			add(min(max(low+k, 0), axis.in-1), w/sum)
 		}
 	}
 }
 
 // weights returns the weights of consecutive elements around the position base+t, where base is the index of an element
 // and t is in (0, 1]. The first weight is that of element base+first.
-func (x *resizeAxis) weights(t float64) (first int, w []float64) {
-	switch x.attrs.Mode {
+func (axis *resizeAxis) weights(t float64) (first int, w []float64) {
+	switch axis.attrs.Mode {
 	case "nearest":
-		return 0, nearestWeights(x.attrs.NearestMode, t)
+		return 0, nearestWeights(axis.attrs.NearestMode, t)
 	case "linear":
-		if !x.attrs.Antialias {
+		if !axis.attrs.Antialias {
 			return 0, []float64{1 - t, t}
 		}
-		return x.stretchedWeights(1, t, func(d float64) float64 { return min(max(1-math.Abs(d), 0), 1) })
+		return axis.stretchedWeights(1, t, func(d float64) float64 { return min(max(1-math.Abs(d), 0), 1) })
 	}
-	if !x.attrs.Antialias {
-		c := cubicWeights(t, x.attrs.CubicCoeffA)
+	if !axis.attrs.Antialias {
+		c := cubicWeights(t, axis.attrs.CubicCoeffA)
 		return -1, c[:]
 	}
-	a := x.attrs.CubicCoeffA
-	return x.stretchedWeights(2, t, func(d float64) float64 {
+	a := axis.attrs.CubicCoeffA
+	return axis.stretchedWeights(2, t, func(d float64) float64 {
 		switch d = math.Abs(d); {
 		case d <= 1:
 			return float64((a+2)*d*d*d) - float64((a+3)*d*d) + 1
@@ -313,10 +315,10 @@ func (x *resizeAxis) weights(t float64) (first int, w []float64) {
 
 // stretchedWeights returns the weights, like the method weights, for a filter that is stretched for downsampling.
 // radius is the radius before stretching. kernel returns the weight of an element by its distance.
-func (x *resizeAxis) stretchedWeights(radius, t float64, kernel func(float64) float64) (int, []float64) {
-	scale := min(x.scale, 1)
-	first := x.firstStretchedTap(radius)
-	w := make([]float64, x.stretchedTaps(radius))
+func (axis *resizeAxis) stretchedWeights(radius, t float64, kernel func(float64) float64) (int, []float64) {
+	scale := min(axis.scale, 1)
+	first := axis.firstStretchedTap(radius)
+	w := make([]float64, axis.stretchedTaps(radius))
 	sum := 0.0
 	for k := range w {
 		w[k] = kernel((float64(first+k) - t) * scale)
@@ -348,8 +350,8 @@ func nearestWeights(mode string, t float64) []float64 {
 
 // resizeLoops returns the loops over the dimensions that are not resized. It returns no loops for a call with roi, or
 // with the sizes of all dimensions.
-func resizeLoops(c *graph.Call) []graph.Parallel {
-	a := kit.Attrs[resizeAttrs](c)
+func resizeLoops(call *graph.Call) []graph.Parallel {
+	a := kit.Attrs[resizeAttrs](call)
 	if a.Axes == nil && a.Sizes != nil || a.Roi != nil {
 		return nil
 	}
@@ -364,5 +366,5 @@ func resizeLoops(c *graph.Call) []graph.Parallel {
 			dims = append(dims, d)
 		}
 	}
-	return kit.LoopsExceptDims(dims...)(c)
+	return kit.LoopsExceptDims(dims...)(call)
 }

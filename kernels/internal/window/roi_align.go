@@ -29,8 +29,8 @@ var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
 		Doc: "Pools regions of images [N,C,H,W] to a fixed size by bilinear sampling. rois is [K,5]: the index of the " +
 			"image, then x1, y1, x2, y2. The result is [K,C,pooled_height,pooled_width].",
 		Params: []graph.Param{kit.Input, {Name: "rois"}},
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			a, t, r := kit.Attrs[roiAlignAttrs](c), c.Type(0), c.Type(1)
+		Infer: func(call *graph.Call) ([]graph.Result, error) {
+			attrs, t, r := kit.Attrs[roiAlignAttrs](call), call.Type(0), call.Type(1)
 			switch {
 			case t.Rank() != 4 || r.Rank() != 2 || !kit.SizeIs(r.Shape[1], 5):
 				return nil, errors.New("rois must have shape as Tensor[K, 5]")
@@ -38,29 +38,31 @@ var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
 				return nil, errors.New("roi_align_forward_kernel: expected input and rois to have the same dtype")
 			case !t.DType.IsFloat():
 				return nil, kit.NotImplementedBy("ROIAlign_forward", t.DType)
-			case !kit.SizeAtLeast(a.PooledHeight, 1) || !kit.SizeAtLeast(a.PooledWidth, 1):
+			case !kit.SizeAtLeast(attrs.PooledHeight, 1) || !kit.SizeAtLeast(attrs.PooledWidth, 1):
 				return nil, errors.New("roi_align: pooled_height and pooled_width must be positive")
-			case a.SamplingRatio > maxRoiSamples:
-				return nil, fmt.Errorf("roi_align: sampling_ratio must be at most %d, but got %d", maxRoiSamples, a.SamplingRatio)
+			case attrs.SamplingRatio > maxRoiSamples:
+				return nil, fmt.Errorf("roi_align: sampling_ratio must be at most %d, but got %d", maxRoiSamples,
+					attrs.SamplingRatio)
 			}
-			out, err := kit.FreshType(t.DType, []sym.Int{r.Shape[0], t.Shape[1], a.PooledHeight, a.PooledWidth})
-			return c.One(out), err
+			out, err := kit.FreshType(t.DType, []sym.Int{r.Shape[0], t.Shape[1], attrs.PooledHeight, attrs.PooledWidth})
+			return call.One(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			a, x, rois := kit.Attrs[roiAlignAttrs](c), in[0], in[1]
-			out := tensor.Zeros(x.DType, rois.Shape[0], x.Shape[1], kit.KnownSize(a.PooledHeight), kit.KnownSize(a.PooledWidth))
+			attrs, input, rois := kit.Attrs[roiAlignAttrs](c), in[0], in[1]
+			out := tensor.Zeros(input.DType, rois.Shape[0], input.Shape[1], kit.KnownSize(attrs.PooledHeight),
+				kit.KnownSize(attrs.PooledWidth))
 			var imageErr error
 			kit.EachIndex(out.Shape, func(at []int) {
 				var roi [5]float64
 				for k := range roi {
 					roi[k] = rois.At(at[0], k).Float()
 				}
-				if err := roiImage(roi[0], x.Shape[0]); err != nil {
+				if err := roiImage(roi[0], input.Shape[0]); err != nil {
 					imageErr = err
 					return
 				}
-				v := a.bin(nil, &roi, at[2], at[3], x.Shape[2], x.Shape[3], func(h, w int) float64 {
-					return x.At(int(roi[0]), at[1], h, w).Float()
+				v := attrs.bin(nil, &roi, at[2], at[3], input.Shape[2], input.Shape[3], func(h, w int) float64 {
+					return input.At(int(roi[0]), at[1], h, w).Float()
 				})
 				out.Set(tensor.FloatScalar(v), at...)
 			})
@@ -87,7 +89,7 @@ const maxRoiSamples = 4096
 
 // bin pools the bin at (binRow, binCol) of a roi from a plane of h by w pixels. The function pixel returns a pixel of
 // the plane.
-func (a *roiAlignAttrs) bin(m *graph.Mem, roi *[5]float64, binRow, binCol, h, w int,
+func (a *roiAlignAttrs) bin(mem *graph.Mem, roi *[5]float64, binRow, binCol, h, w int,
 	pixel func(h, w int) float64) float64 {
 	shift := 0.0
 	if a.Aligned {
@@ -118,7 +120,7 @@ func (a *roiAlignAttrs) bin(m *graph.Mem, roi *[5]float64, binRow, binCol, h, w 
 		}
 		for j := range colSamples {
 			x := x0 + float64(float64(binCol)*binWidth) + (float64(j)+0.5)*binWidth/float64(colSamples)
-			m.Count(roiTap)
+			mem.Count(roiTap)
 			s, maxPixel := bilinearAt(y, x, h, w, pixel)
 			sum, maximum = sum+s, max(maximum, maxPixel)
 		}
@@ -155,19 +157,19 @@ func bilinearAt(y, x float64, h, w int, pixel func(h, w int) float64) (sum, maxi
 
 // compileRoiAlign returns a kernel that computes one bin of one channel after another.
 func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
-	a, m, r, out := kit.Attrs[roiAlignAttrs](c), c.Meta(0), c.Meta(1), c.Out[0]
+	attrs, input, rois, out := kit.Attrs[roiAlignAttrs](c), c.Meta(0), c.Meta(1), c.Out[0]
 	if out.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	inStrides, roiStrides, outStrides := kit.ByteStrides(m), kit.ByteStrides(r), kit.ByteStrides(out)
-	read, write := tensor.Converter(tensor.Float64, m.DType), tensor.Converter(m.DType, tensor.Float64)
+	inStrides, roiStrides, outStrides := kit.ByteStrides(input), kit.ByteStrides(rois), kit.ByteStrides(out)
+	read, write := tensor.Converter(tensor.Float64, input.DType), tensor.Converter(input.DType, tensor.Float64)
 	height, width := out.Shape[2], out.Shape[3]
 	bin := func(mem *graph.Mem, roi *[5]float64, roiIndex, at int) {
 		j, i, channel := at%width, at/width%height, at/width/height%out.Shape[1]
 		x := unsafe.Add(mem.Ptrs[1], int(roi[0])*inStrides[0]+channel*inStrides[1])
-		v := a.bin(mem, roi, i, j, m.Shape[2], m.Shape[3], func(h, w int) float64 {
+		v := attrs.bin(mem, roi, i, j, input.Shape[2], input.Shape[3], func(h, w int) float64 {
 			p := unsafe.Add(x, h*inStrides[2]+w*inStrides[3])
-			if m.DType == tensor.Float32 {
+			if input.DType == tensor.Float32 {
 				return float64(*(*float32)(p))
 			}
 			var v float64
@@ -178,13 +180,13 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 			unsafe.Pointer(&v),
 			0, 0, 1)
 	}
-	ph := copies.ChunkedPhase(out.Numel(), roiTap*a.samples(m, out), func(mem *graph.Mem, begin, end int) error {
+	ph := copies.ChunkedPhase(out.Numel(), roiTap*attrs.samples(input, out), func(mem *graph.Mem, begin, end int) error {
 		var roi [5]float64
 		bins := out.Numel() / out.Shape[0] // bins of a roi, over all channels
 		for at := begin; at < end; {
 			roiIndex := at / bins
 			read(unsafe.Pointer(&roi), unsafe.Add(mem.Ptrs[2], roiIndex*roiStrides[0]), 8, roiStrides[1], 5)
-			if err := roiImage(roi[0], m.Shape[0]); err != nil {
+			if err := roiImage(roi[0], input.Shape[0]); err != nil {
 				return err
 			}
 			for ; at < min(end, (roiIndex+1)*bins); at++ {

@@ -73,9 +73,9 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 	return kit.Define[upsampleAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc + layout, Params: []graph.Param{kit.Input},
-			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				t, f := c.Type(0), tensor.Contiguous
-				size, _, err := sizes(c)
+			Infer: func(call *graph.Call) ([]graph.Result, error) {
+				t, f := call.Type(0), tensor.Contiguous
+				size, _, err := sizes(call)
 				if err != nil {
 					return nil, err
 				}
@@ -83,7 +83,7 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 					f = t.SuggestMemoryFormat(false)
 				}
 				out, err := kit.FreshTypeInFormat(t.DType, kit.ReplaceSizes(t.Shape, 2, size...), f)
-				return c.One(out), err
+				return call.One(out), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				r, err := describe(c)
@@ -134,21 +134,21 @@ func (a *upsampleAttrs) sizes(shape []sym.Int, spatial int) ([]sym.Int, []float6
 }
 
 // upsampleCheck makes PyTorch's checks. copies is set if the op copies elements. Such an op also supports uint8.
-func upsampleCheck(name string, t tensor.Type, size []sym.Int, copies bool) error {
+func upsampleCheck(name string, self tensor.Type, size []sym.Int, copies bool) error {
 	for i, n := range size {
-		if !kit.SizeAtLeast(n, 1) || !kit.SizeAtLeast(t.Shape[2+i], 1) {
+		if !kit.SizeAtLeast(n, 1) || !kit.SizeAtLeast(self.Shape[2+i], 1) {
 			return fmt.Errorf("Input and output sizes should be greater than 0, but got input %s output %s",
-				tensor.Sizes(t.Shape[2:]), tensor.Sizes(size))
+				tensor.Sizes(self.Shape[2:]), tensor.Sizes(size))
 		}
 	}
-	if kit.SizeIs(t.Shape[1], 0) {
-		return fmt.Errorf("Non-empty %dD data tensor expected but got a tensor with sizes %s", t.Rank(),
-			tensor.Sizes(t.Shape))
+	if kit.SizeIs(self.Shape[1], 0) {
+		return fmt.Errorf("Non-empty %dD data tensor expected but got a tensor with sizes %s", self.Rank(),
+			tensor.Sizes(self.Shape))
 	}
-	if !t.DType.IsFloat() && !(copies && t.DType == tensor.Uint8) {
-		return kit.NotImplementedBy(name, t.DType)
+	if !self.DType.IsFloat() && !(copies && self.DType == tensor.Uint8) {
+		return kit.NotImplementedBy(name, self.DType)
 	}
-	_, err := kit.FreshType(t.DType, kit.ReplaceSizes(t.Shape, 2, size...))
+	_, err := kit.FreshType(self.DType, kit.ReplaceSizes(self.Shape, 2, size...))
 	return err
 }
 

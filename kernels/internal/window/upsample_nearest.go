@@ -38,45 +38,45 @@ var UpsampleNearest2d = kit.Define[upsampleNearestAttrs](graph.Op{
 	},
 })
 
-func inferUpsampleNearest(c *graph.Call) ([]graph.Result, error) {
-	t := c.Type(0)
-	size, err := upsampledSize(kit.Attrs[upsampleNearestAttrs](c), t.Shape)
+func inferUpsampleNearest(call *graph.Call) ([]graph.Result, error) {
+	self := call.Type(0)
+	size, err := upsampledSize(kit.Attrs[upsampleNearestAttrs](call), self.Shape)
 	if err != nil {
 		return nil, err
 	}
-	h, w := t.Shape[2], t.Shape[3]
+	h, w := self.Shape[2], self.Shape[3]
 	switch {
 	case !kit.SizeAtLeast(h, 1) || !kit.SizeAtLeast(w, 1) || !kit.SizeAtLeast(size[0], 1) || !kit.SizeAtLeast(size[1], 1):
 		return nil, fmt.Errorf("Input and output sizes should be greater than 0, but got input (H: %v, W: %v) output "+
 			"(H: %v, W: %v)", h, w, size[0], size[1])
-	case kit.SizeIs(t.Shape[1], 0):
-		return nil, fmt.Errorf("Non-empty 4D data tensor expected but got a tensor with sizes %s", tensor.Sizes(t.Shape))
-	case !t.DType.IsFloat() && t.DType != tensor.Uint8:
-		return nil, fmt.Errorf("\"compute_indices_weights_nearest\" not implemented for '%s'", t.DType.TorchName())
+	case kit.SizeIs(self.Shape[1], 0):
+		return nil, fmt.Errorf("Non-empty 4D data tensor expected but got a tensor with sizes %s", tensor.Sizes(self.Shape))
+	case !self.DType.IsFloat() && self.DType != tensor.Uint8:
+		return nil, fmt.Errorf("\"compute_indices_weights_nearest\" not implemented for '%s'", self.DType.TorchName())
 	}
-	shape := kit.ReplaceSizes(t.Shape, 2, size...)
-	out, err := kit.FreshTypeInFormat(t.DType, shape, t.SuggestMemoryFormat(false))
-	return c.One(out), err
+	shape := kit.ReplaceSizes(self.Shape, 2, size...)
+	out, err := kit.FreshTypeInFormat(self.DType, shape, self.SuggestMemoryFormat(false))
+	return call.One(out), err
 }
 
 // upsampledSize returns the height and the width of the result. It makes the checks of
 // at::native::upsample::compute_output_size.
-func upsampledSize(a *upsampleNearestAttrs, shape []sym.Int) ([]sym.Int, error) {
+func upsampledSize(attrs *upsampleNearestAttrs, shape []sym.Int) ([]sym.Int, error) {
 	spatial := len(shape) - 2
-	size := a.OutputSize
-	if (a.OutputSize != nil) == (a.ScaleFactors != nil) {
+	size := attrs.OutputSize
+	if (attrs.OutputSize != nil) == (attrs.ScaleFactors != nil) {
 		return nil, errors.New("Must specify exactly one of output_size and scale_factors")
 	}
-	if a.OutputSize != nil && len(size) != spatial {
+	if attrs.OutputSize != nil && len(size) != spatial {
 		return nil, errors.New("Expected static_cast<int64_t>(output_size->size()) == spatial_dimensions to be true, " +
 			"but got false.")
 	}
-	if a.OutputSize == nil {
-		if len(a.ScaleFactors) != spatial {
+	if attrs.OutputSize == nil {
+		if len(attrs.ScaleFactors) != spatial {
 			return nil, errors.New("Expected static_cast<int64_t>(scale_factors->size()) == spatial_dimensions to be true, " +
 				"but got false.")
 		}
-		for i, f := range a.ScaleFactors {
+		for i, f := range attrs.ScaleFactors {
 			size = append(size, ScaledSize(shape[2+i], f))
 		}
 	}
@@ -146,9 +146,9 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 	size := dst.DType.Size()
 	move := kit.Mover(dst.DType, src.DType)
 	dstStrides, srcStrides := kit.ByteStrides(dst), kit.ByteStrides(src)
-	k := &graph.Kernel{}
-	rowTable := newIndexTable(k, dst.Shape[2], row)
-	colTable := newIndexTable(k, dst.Shape[3], func(i int) int { return col(i) * srcStrides[3] })
+	kernel := &graph.Kernel{}
+	rowTable := newIndexTable(kernel, dst.Shape[2], row)
+	colTable := newIndexTable(kernel, dst.Shape[3], func(i int) int { return col(i) * srcStrides[3] })
 	channels, width := dst.Shape[1], dst.Shape[3]
 	copiesPixels := dstStrides[1] == size && srcStrides[1] == size && channels > 1
 	pieces := kit.DivUp(width, maxPieceElements)
@@ -158,9 +158,9 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 		units, unitElements = units*channels, min(width, maxPieceElements)
 	}
 	grain := max(1, machine.MoveGrain/unitElements)
-	k.Phases = append(k.Phases, graph.Phase{Chunks: kit.DivUp(units, grain),
-		Run: func(m *graph.Mem, chunk int) error {
-			rows, cols := rowTable.indicesOf(m), colTable.indicesOf(m)
+	kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: kit.DivUp(units, grain),
+		Run: func(mem *graph.Mem, chunk int) error {
+			rows, cols := rowTable.indicesOf(mem), colTable.indicesOf(mem)
 			for unit := chunk * grain; unit < min(units, (chunk+1)*grain); unit++ {
 				first, r := unit%pieces*maxPieceElements, unit/pieces
 				part := cols[first:min(width, first+maxPieceElements)]
@@ -169,8 +169,8 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 				if !copiesPixels {
 					channel, rest = rest%channels, rest/channels
 				}
-				dstRow := unsafe.Add(m.Ptrs[0], rest*dstStrides[0]+channel*dstStrides[1]+y*dstStrides[2]+first*dstStrides[3])
-				srcRow := unsafe.Add(m.Ptrs[1], rest*srcStrides[0]+channel*srcStrides[1]+rows[y]*srcStrides[2])
+				dstRow := unsafe.Add(mem.Ptrs[0], rest*dstStrides[0]+channel*dstStrides[1]+y*dstStrides[2]+first*dstStrides[3])
+				srcRow := unsafe.Add(mem.Ptrs[1], rest*srcStrides[0]+channel*srcStrides[1]+rows[y]*srcStrides[2])
 				if !copiesPixels {
 					kit.GatherLoops[size](dstRow, srcRow, dstStrides[3], part)
 					continue
@@ -181,11 +181,11 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 			}
 			return nil
 		}})
-	return k, nil
+	return kernel, nil
 }
 
-func refUpsampleNearest(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	res, err := inferUpsampleNearest(c)
+func refUpsampleNearest(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	res, err := inferUpsampleNearest(call)
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func refUpsampleNearest(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	if tensor.Numel(shape) == 0 {
 		return []*tensor.Tensor{tensor.Zeros(in[0].DType, shape...)}, nil
 	}
-	row, col := nearestIndices(c, shape)
+	row, col := nearestIndices(call, shape)
 	rows, cols := make([]int, shape[2]), make([]int, shape[3])
 	for i := range rows {
 		rows[i] = row(i)

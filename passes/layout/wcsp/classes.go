@@ -17,7 +17,7 @@ import (
 // limited reports. TimeLimit applies to all solutions together (a negative value means no limit). MaxNodes and
 // MaxTable apply to each solution. Proof is ignored. Classes fails if classes do not match the labels, or if the first
 // solution fails.
-func Classes(p *Problem, k int, o Options, classes [][]int) (list []*Solution, limited bool, err error) {
+func Classes(p *Problem, k int, options Options, classes [][]int) (list []*Solution, limited bool, err error) {
 	if p == nil || k < 1 || len(classes) != len(p.Variables) {
 		return nil, false, fmt.Errorf("wcsp: %d combinations of classes of %d variables: want at least 1, and a list of "+
 			"classes for each variable", k, len(classes))
@@ -28,9 +28,9 @@ func Classes(p *Problem, k int, o Options, classes [][]int) (list []*Solution, l
 				len(list))
 		}
 	}
-	o.Proof = false
-	c := &classLister{problem: p, options: o, classes: classes, deadline: time.Now().Add(o.TimeLimit)}
-	first, err := Exact.Solve(p, o)
+	options.Proof = false
+	c := &classLister{problem: p, options: options, classes: classes, deadline: time.Now().Add(options.TimeLimit)}
+	first, err := Exact.Solve(p, options)
 	if err != nil {
 		return nil, false, err
 	}
@@ -132,9 +132,9 @@ func barredClasses(classes []int, barred func(class int) bool) []bool {
 // solve returns the cheapest assignment without barred labels, or nil if no assignment is feasible. It returns
 // [ErrNotFound] if the limits are exceeded.
 func (c *classLister) solve(barred [][]bool) (*Solution, error) {
-	o := c.options
-	if o.TimeLimit > 0 {
-		if o.TimeLimit = time.Until(c.deadline); o.TimeLimit <= 0 {
+	options := c.options
+	if options.TimeLimit > 0 {
+		if options.TimeLimit = time.Until(c.deadline); options.TimeLimit <= 0 {
 			return nil, ErrNotFound
 		}
 	}
@@ -144,14 +144,14 @@ func (c *classLister) solve(barred [][]bool) (*Solution, error) {
 			continue
 		}
 		costs := make(Costs, len(list))
-		for label, no := range list {
-			if no {
+		for label, isBarred := range list {
+			if isBarred {
 				costs[label] = Forbidden
 			}
 		}
 		p.Factors = append(p.Factors, Factor{Scope: []int{v}, Costs: costs})
 	}
-	s, err := Exact.Solve(p, o)
+	s, err := Exact.Solve(p, options)
 	var none *InfeasibleError
 	if errors.As(err, &none) {
 		return nil, nil
@@ -163,20 +163,20 @@ func (c *classLister) solve(barred [][]bool) (*Solution, error) {
 // assignment is left.
 func (c *classLister) next() (*Solution, error) {
 	for len(c.parts) > 0 {
-		x := heap.Pop(&c.parts).(*part)
-		if x.solution != nil {
-			c.divide(x)
-			return x.solution, nil
+		cheapest := heap.Pop(&c.parts).(*part)
+		if cheapest.solution != nil {
+			c.divide(cheapest)
+			return cheapest.solution, nil
 		}
-		s, err := c.solve(x.barred)
+		s, err := c.solve(cheapest.barred)
 		switch {
 		case errors.Is(err, ErrNotFound):
 			c.limited = true
 		case err != nil:
 			return nil, err
 		case s != nil:
-			x.bound, x.solution = s.Cost, s
-			heap.Push(&c.parts, x)
+			cheapest.bound, cheapest.solution = s.Cost, s
+			heap.Push(&c.parts, cheapest)
 		}
 	}
 	return nil, nil
@@ -185,14 +185,14 @@ func (c *classLister) next() (*Solution, error) {
 // divide divides a part into new parts, and leaves out the combination of classes of the cheapest assignment. There is
 // a new part for each variable. Its assignments differ from the cheapest assignment in the class of this variable, and
 // agree with it in the classes of all earlier variables.
-func (c *classLister) divide(x *part) {
-	same := slices.Clone(x.barred)
+func (c *classLister) divide(cheapest *part) {
+	same := slices.Clone(cheapest.barred)
 	for v, list := range c.classes {
 		if list == nil {
 			continue
 		}
-		class := list[x.solution.Labels[v]]
-		barredBefore := x.barred[v]
+		class := list[cheapest.solution.Labels[v]]
+		barredBefore := cheapest.barred[v]
 		// restrict bars the labels of v that are not in the class or, without keep, the labels in the class. It returns the
 		// barred labels and a lower bound for the remaining labels.
 		restrict := func(keep bool) ([]bool, int64) {
@@ -209,7 +209,7 @@ func (c *classLister) divide(x *part) {
 			barred := slices.Clone(same)
 			barred[v] = other
 			c.count++
-			heap.Push(&c.parts, &part{bound: max(x.bound, bound), number: c.count, barred: barred})
+			heap.Push(&c.parts, &part{bound: max(cheapest.bound, bound), number: c.count, barred: barred})
 		}
 		same[v], _ = restrict(true)
 	}

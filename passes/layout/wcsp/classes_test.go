@@ -103,9 +103,9 @@ func TestClassesCut(t *testing.T) {
 		for v := range classes {
 			classes[v] = []int{0, rng.IntN(2), 2}
 		}
-		o := wcsp.Options{MaxTable: 1 + rng.IntN(8)}
-		first, failed := wcsp.Exact.Solve(p, o)
-		list, _, err := wcsp.Classes(p, 6, o, classes)
+		options := wcsp.Options{MaxTable: 1 + rng.IntN(8)}
+		first, failed := wcsp.Exact.Solve(p, options)
+		list, _, err := wcsp.Classes(p, 6, options, classes)
 		if failed != nil {
 			if err == nil || err.Error() != failed.Error() {
 				t.Fatalf("problem %d: %v, alone %v", seed, err, failed)

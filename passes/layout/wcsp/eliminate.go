@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // This file eliminates variables (bucket elimination). To eliminate a variable, a message replaces all functions that
@@ -122,10 +123,10 @@ func (e *elimination) buckets(v, limit int) [][]*function {
 			return [][]*function{functions}
 		}
 	}
-	sorted := slices.Clone(functions)
-	slices.SortStableFunc(sorted, func(a, b *function) int { return len(b.scope) - len(a.scope) })
+	bySize := slices.Clone(functions)
+	sorted.Func(bySize, func(a, b *function) int { return len(b.scope) - len(a.scope) })
 next:
-	for _, f := range sorted {
+	for _, f := range bySize {
 		for i := range list {
 			scope := e.otherVariables(v, append(list[i][:len(list[i]):len(list[i])], f))
 			if len(scope) == len(scopes[i]) || e.tableEntries(scope) <= int64(limit) {
@@ -148,7 +149,7 @@ func (e *elimination) otherVariables(v int, functions []*function) []int {
 			}
 		}
 	}
-	slices.Sort(scope)
+	sorted.Ints(scope)
 	return scope
 }
 

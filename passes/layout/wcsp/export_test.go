@@ -1,9 +1,9 @@
 package wcsp
 
 // SolveCutShort is Exact.Solve with a proof, whose search ends when tables have so many entries together.
-func SolveCutShort(p *Problem, o Options, entries int) (*Solution, error) {
-	o.Proof = true
-	s := newSearch(o)
+func SolveCutShort(p *Problem, options Options, entries int) (*Solution, error) {
+	options.Proof = true
+	s := newSearch(options)
 	s.proofEntries = proofTables - entries
 	return s.solve(p)
 }

@@ -40,10 +40,10 @@ func (p *Problem) Fix(labels map[int]int) (*Problem, func([]int) []int, error) {
 // fixed returns a factor restricted to the fixed labels. newIndex has the index of each variable in the remaining
 // problem; -1 for a fixed variable.
 func (p *Problem) fixed(f *Factor, labels map[int]int, newIndex []int) Factor {
-	g := Factor{Scope: []int{}}
+	restricted := Factor{Scope: []int{}}
 	for _, v := range f.Scope {
 		if newIndex[v] >= 0 {
-			g.Scope = append(g.Scope, newIndex[v])
+			restricted.Scope = append(restricted.Scope, newIndex[v])
 		}
 	}
 	for i, c := range f.Costs {
@@ -57,8 +57,8 @@ func (p *Problem) fixed(f *Factor, labels map[int]int, newIndex []int) Factor {
 			rest /= n
 		}
 		if keep {
-			g.Costs = append(g.Costs, c)
+			restricted.Costs = append(restricted.Costs, c)
 		}
 	}
-	return g
+	return restricted
 }

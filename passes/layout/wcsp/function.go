@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // function is a cost table over one or more variables: a sum of factors of the problem, or a message.
@@ -59,7 +60,8 @@ func newInstance(ctx context.Context, p *Problem) *instance {
 			in.constant = add(in.constant, f.Costs[0])
 			continue
 		}
-		scope := slices.Sorted(slices.Values(f.Scope))
+		scope := slices.Clone(f.Scope)
+		sorted.Ints(scope)
 		key := pair{scope[0], scope[len(scope)-1]}
 		sum := found[key]
 		if sum == nil {
@@ -115,7 +117,7 @@ func (in *instance) restrict(labels [][]int) *instance {
 		if out.functions[i] = f; unchanged {
 			continue
 		}
-		g := &function{scope: f.scope, terms: f.terms}
+		restricted := &function{scope: f.scope, terms: f.terms}
 		indices := []int{0}
 		for _, v := range f.scope {
 			next := make([]int, 0, len(indices)*len(labels[v]))
@@ -126,11 +128,11 @@ func (in *instance) restrict(labels [][]int) *instance {
 			}
 			indices = next
 		}
-		g.table = make([]int64, len(indices))
+		restricted.table = make([]int64, len(indices))
 		for k, index := range indices {
-			g.table[k] = f.table[index]
+			restricted.table[k] = f.table[index]
 		}
-		out.functions[i] = g
+		out.functions[i] = restricted
 	}
 	return &out
 }
@@ -156,30 +158,31 @@ func (in *instance) components() []*instance {
 	}
 	var list []*instance
 	byRoot := map[int]*instance{}
-	local := make([]int, len(in.problemVariables))
+	indexInComponent := make([]int, len(in.problemVariables))
 	for v := range in.problemVariables {
 		if in.eliminated[v] {
 			continue
 		}
-		c := byRoot[find(v)]
-		if c == nil {
-			c = &instance{ctx: in.ctx, nextMessage: in.nextMessage}
-			byRoot[find(v)] = c
-			list = append(list, c)
+		component := byRoot[find(v)]
+		if component == nil {
+			component = &instance{ctx: in.ctx, nextMessage: in.nextMessage}
+			byRoot[find(v)] = component
+			list = append(list, component)
 		}
-		local[v] = len(c.problemVariables)
-		c.problemVariables, c.outerVariables = append(c.problemVariables, in.problemVariables[v]), append(c.outerVariables, v)
-		c.sizes = append(c.sizes, in.sizes[v])
-		c.problemLabels = append(c.problemLabels, in.problemLabels[v])
-		c.eliminated = append(c.eliminated, false)
+		indexInComponent[v] = len(component.problemVariables)
+		component.problemVariables, component.outerVariables = append(component.problemVariables, in.problemVariables[v]),
+			append(component.outerVariables, v)
+		component.sizes = append(component.sizes, in.sizes[v])
+		component.problemLabels = append(component.problemLabels, in.problemLabels[v])
+		component.eliminated = append(component.eliminated, false)
 	}
 	for _, f := range in.functions {
-		g := &function{scope: make([]int, len(f.scope)), table: f.table, terms: f.terms}
+		local := &function{scope: make([]int, len(f.scope)), table: f.table, terms: f.terms}
 		for i, v := range f.scope {
-			g.scope[i] = local[v]
+			local.scope[i] = indexInComponent[v]
 		}
 		c := byRoot[find(f.scope[0])]
-		c.functions = append(c.functions, g)
+		c.functions = append(c.functions, local)
 	}
 	return list
 }

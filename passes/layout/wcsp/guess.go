@@ -4,7 +4,7 @@ import "github.com/graphrun/graphrun/internal/interrupt"
 
 // guess is a heuristic assignment. It is found by depth-first search, or improved by changing one label at a time.
 type guess struct {
-	in          *instance
+	instance    *instance
 	functionsOf [][]*function // by variable: the functions that depend on it
 	labels      []int         // by variable
 }
@@ -16,9 +16,9 @@ const (
 
 // cost returns the cost of the assignment.
 func (g *guess) cost() int64 {
-	sum := g.in.constant
-	for _, f := range g.in.functions {
-		sum = add(sum, f.cost(g.in.sizes, g.labels))
+	sum := g.instance.constant
+	for _, f := range g.instance.functions {
+		sum = add(sum, f.cost(g.instance.sizes, g.labels))
 	}
 	return sum
 }
@@ -29,7 +29,7 @@ func (g *guess) localCost(v, l int) int64 {
 	g.labels[v] = l
 	var sum int64
 	for _, f := range g.functionsOf[v] {
-		sum = add(sum, f.cost(g.in.sizes, g.labels))
+		sum = add(sum, f.cost(g.instance.sizes, g.labels))
 	}
 	g.labels[v] = before
 	return sum
@@ -39,13 +39,13 @@ func (g *guess) localCost(v, l int) int64 {
 func (g *guess) improve() {
 	for range improvePasses {
 		better := false
-		for v, isEliminated := range g.in.eliminated {
+		for v, isEliminated := range g.instance.eliminated {
 			if isEliminated {
 				continue
 			}
-			interrupt.Check(g.in.ctx)
+			interrupt.Check(g.instance.ctx)
 			best := g.localCost(v, g.labels[v])
-			for l := range g.in.sizes[v] {
+			for l := range g.instance.sizes[v] {
 				if c := g.localCost(v, l); c < best {
 					best, g.labels[v], better = c, l, true
 				}
@@ -69,11 +69,11 @@ func (g *guess) depthFirst(steps []step) bool {
 		s := &steps[i]
 		last, lastCost := -1, int64(-1)
 		for {
-			interrupt.Check(g.in.ctx)
+			interrupt.Check(g.instance.ctx)
 			// The next label follows the present label in the order of costs, and of indices for equal costs.
 			best, bestCost := -1, Forbidden
-			for l := range g.in.sizes[s.variable] {
-				c := s.cost(g.in.sizes, g.labels, l)
+			for l := range g.instance.sizes[s.variable] {
+				c := s.cost(g.instance.sizes, g.labels, l)
 				isUntried := c > lastCost || c == lastCost && l > last
 				if isUntried && c < bestCost {
 					best, bestCost = l, c

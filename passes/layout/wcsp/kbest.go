@@ -20,21 +20,22 @@ const (
 // assignments, if the 32*k cheapest assignments (at most 65536) have been examined, or if the problem exceeds MaxTable
 // and time runs out, which timedOut reports. All solutions have the lower bound of the first solution. If a proof is
 // requested, only the first solution has a proof.
-func KBest(p *Problem, k int, o Options, same func(a, b []int) bool) (list []*Solution, timedOut bool, err error) {
+func KBest(p *Problem, k int, options Options, same func(a, b []int) bool) (list []*Solution, timedOut bool,
+	err error) {
 	defer interrupt.Catch(&err)
 	if k < 1 {
 		return nil, false, fmt.Errorf("wcsp: the number of assignments is %d; want at least 1", k)
 	}
-	first, err := Exact.Solve(p, o)
+	first, err := Exact.Solve(p, options)
 	if err != nil {
 		return nil, false, err
 	}
 	list = []*Solution{first}
-	in, err := prepare(o.Context, p)
+	in, err := prepare(options.Context, p)
 	if err != nil {
 		return nil, false, err
 	}
-	l := lister{search: newSearch(o), tries: triesPerResult * min(k, maxTries/triesPerResult)}
+	l := lister{search: newSearch(options), tries: triesPerResult * min(k, maxTries/triesPerResult)}
 	l.push(&cell{bound: in.constant, remaining: in.eliminate()})
 	for ; len(list) < k && l.tries > 0; l.tries-- {
 		labels, cost := l.next()

@@ -45,8 +45,8 @@ func TestKBest(t *testing.T) {
 			same = func(a, b []int) bool { return slices.Equal(a[:2], b[:2]) }
 		}
 		slices.Sort(costs)
-		o := wcsp.Options{TimeLimit: -1, MaxTable: []int{0, 1, 3, 9}[rng.IntN(4)], Proof: true}
-		list, _, err := wcsp.KBest(p, 10, o, same)
+		options := wcsp.Options{TimeLimit: -1, MaxTable: []int{0, 1, 3, 9}[rng.IntN(4)], Proof: true}
+		list, _, err := wcsp.KBest(p, 10, options, same)
 		var none *wcsp.InfeasibleError
 		if len(costs) == 0 && errors.As(err, &none) {
 			continue

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // checkWork is the number of costs processed between two checks of the context.
@@ -42,21 +43,21 @@ func (e *elimination) operands(v int, scope []int, functions []*function) []oper
 // of the scope. Functions that do not depend on this variable are added once per row.
 func (e *elimination) message(v int, functions []*function) *function {
 	scope := e.otherVariables(v, functions)
-	m := &function{scope: scope, table: make([]int64, e.tableEntries(scope))}
+	message := &function{scope: scope, table: make([]int64, e.tableEntries(scope))}
 	operands := e.operands(v, scope, functions)
-	n, last := 1, len(scope)-1
+	rowLength, last := 1, len(scope)-1
 	fixed := operands
-	var along []operand
+	var varying []operand
 	if last >= 0 {
-		n = e.sizes[scope[last]]
-		slices.SortStableFunc(operands, func(a, b operand) int { return min(a.strides[last], 1) - min(b.strides[last], 1) })
+		rowLength = e.sizes[scope[last]]
+		sorted.Func(operands, func(a, b operand) int { return min(a.strides[last], 1) - min(b.strides[last], 1) })
 		k := slices.IndexFunc(operands, func(o operand) bool { return o.strides[last] > 0 })
-		fixed, along = operands[:k], operands[k:]
+		fixed, varying = operands[:k], operands[k:]
 	}
 	labels, sums := make([]int, len(scope)), make([]int64, e.sizes[v])
 	work := 0
-	for row := m.table; len(row) > 0; row = row[n:] {
-		if work += n * len(sums) * len(operands); work >= checkWork {
+	for row := message.table; len(row) > 0; row = row[rowLength:] {
+		if work += rowLength * len(sums) * len(operands); work >= checkWork {
 			interrupt.Check(e.ctx)
 			work = 0
 		}
@@ -66,7 +67,7 @@ func (e *elimination) message(v int, functions []*function) *function {
 				sums[l] = add(sums[l], o.table[o.index+l*o.eliminatedStride])
 			}
 		}
-		minima(row[:n], sums, along, last)
+		minima(row[:rowLength], sums, varying, last)
 		for k := last - 1; k >= 0; k-- {
 			labels[k]++
 			size, steps := e.sizes[scope[k]], 1
@@ -81,29 +82,29 @@ func (e *elimination) message(v int, functions []*function) *function {
 			}
 		}
 	}
-	return m
+	return message
 }
 
 // minima computes a row of a message. sums has, by label of the eliminated variable, the sum of the functions that are
-// constant along the row. along has the functions that depend on the row's variable. last is the index of this variable
-// in the scope.
-func minima(row, sums []int64, along []operand, last int) {
+// constant along the row. varying has the functions that depend on the row's variable. last is the index of this
+// variable in the scope.
+func minima(row, sums []int64, varying []operand, last int) {
 	for i := range row {
 		best := Forbidden
-		switch len(along) {
+		switch len(varying) {
 		case 0:
 			for _, s := range sums {
 				best = min(best, s)
 			}
 		case 1:
-			a := &along[0]
+			a := &varying[0]
 			aIndex := a.index + i*a.strides[last]
 			for _, s := range sums {
 				best = min(best, s+a.table[aIndex])
 				aIndex += a.eliminatedStride
 			}
 		case 2:
-			a, b := &along[0], &along[1]
+			a, b := &varying[0], &varying[1]
 			aIndex, bIndex := a.index+i*a.strides[last], b.index+i*b.strides[last]
 			for _, s := range sums {
 				best = min(best, s+a.table[aIndex]+b.table[bIndex])
@@ -111,8 +112,8 @@ func minima(row, sums []int64, along []operand, last int) {
 			}
 		default:
 			for l, s := range sums {
-				for j := range along {
-					o := &along[j]
+				for j := range varying {
+					o := &varying[j]
 					s = add(s, o.table[o.index+i*o.strides[last]+l*o.eliminatedStride])
 				}
 				best = min(best, s)

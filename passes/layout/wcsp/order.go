@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // rule selects the next variable to eliminate.
@@ -102,7 +103,7 @@ func (in *instance) order(limit int, r rule) plan {
 			p.order = append(p.order, v)
 			continue
 		}
-		slices.Sort(o.neighbours[v])
+		sorted.Ints(o.neighbours[v])
 		o.neighbours[v] = slices.Compact(o.neighbours[v])
 		p.tooLargeCount++
 	}
@@ -215,7 +216,7 @@ func (o *ordering) eliminate(v int) []int {
 			o.neighbours[w] = slices.Insert(o.neighbours[w], at, u)
 		}
 	}
-	slices.Sort(changed)
+	sorted.Ints(changed)
 	changed = slices.Compact(changed)
 	if i, found := slices.BinarySearch(changed, v); found {
 		changed = slices.Delete(changed, i, i+1)

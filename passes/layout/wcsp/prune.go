@@ -80,9 +80,9 @@ func (p *pruner) pruneVariable(v int) bool {
 	p.prepare(v)
 	before := len(p.list)
 	for i := len(labels) - 1; i >= 0 && p.work < pruneWork; i-- {
-		for _, other := range labels {
-			if k := labels[i]; other != k && p.dominates(v, other, k) {
-				p.list = append(p.list, Pruning{v, k, other})
+		for _, dominator := range labels {
+			if label := labels[i]; dominator != label && p.dominates(v, dominator, label) {
+				p.list = append(p.list, Pruning{v, label, dominator})
 				labels = slices.Delete(labels, i, i+1)
 				break
 			}
@@ -120,32 +120,33 @@ func (p *pruner) prepare(v int) {
 	}
 }
 
-// dominates reports whether label `other` of v never costs more than label k.
-func (p *pruner) dominates(v, other, k int) bool {
-	if p.sums[k] == Forbidden {
+// dominates reports whether label dominator of v never costs more than the given label.
+func (p *pruner) dominates(v, dominator, label int) bool {
+	if p.sums[label] == Forbidden {
 		return true
 	}
-	// This cheap test rejects most pairs: at the neighbours' labels at which k is cheapest, `other` must not cost more.
+	// This cheap test rejects most pairs: at the neighbours' labels at which label is cheapest, dominator must not cost
+	// more.
 	var otherSum, sum int64
 	if p.unary[v] != nil {
-		otherSum, sum = p.unary[v][other], p.unary[v][k]-p.unary[v][other]
+		otherSum, sum = p.unary[v][dominator], p.unary[v][label]-p.unary[v][dominator]
 	}
 	for i, e := range p.edges[v] {
-		otherSum = add(otherSum, e.table[other*e.stride+p.least[k][i]*e.otherStride])
+		otherSum = add(otherSum, e.table[dominator*e.stride+p.least[label][i]*e.otherStride])
 	}
 	p.work += len(p.edges[v]) + 1
-	if otherSum > p.sums[k] {
+	if otherSum > p.sums[label] {
 		return false
 	}
 	for _, e := range p.edges[v] {
 		p.work += len(p.remaining[e.other])
 		least := Forbidden
 		for _, l := range p.remaining[e.other] {
-			c := e.table[k*e.stride+l*e.otherStride]
+			c := e.table[label*e.stride+l*e.otherStride]
 			if c == Forbidden {
 				continue
 			}
-			d := e.table[other*e.stride+l*e.otherStride]
+			d := e.table[dominator*e.stride+l*e.otherStride]
 			if d == Forbidden {
 				return false
 			}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // This file has the solvers of published layout optimizers. Both eliminate variables and return no proof.
@@ -21,17 +22,17 @@ var PBQP Solver = pbqp{}
 type pbqp struct{}
 
 // Solve implements [Solver].
-func (pbqp) Solve(p *Problem, o Options) (_ *Solution, err error) {
+func (pbqp) Solve(p *Problem, options Options) (_ *Solution, err error) {
 	defer interrupt.Catch(&err)
-	in, err := prepare(o.Context, p)
+	in, err := prepare(options.Context, p)
 	if err != nil {
 		return nil, err
 	}
 	e, exact := in.eliminate(), true
 	degrees := make([]int, len(in.problemVariables))
-	count := func(v int) { degrees[v] = len(e.otherVariables(v, e.functionsOf[v])) }
+	countNeighbours := func(v int) { degrees[v] = len(e.otherVariables(v, e.functionsOf[v])) }
 	for v := range degrees {
-		count(v)
+		countNeighbours(v)
 	}
 	for range degrees {
 		least, most := e.extremes(degrees)
@@ -46,7 +47,7 @@ func (pbqp) Solve(p *Problem, o Options) (_ *Solution, err error) {
 			e.fixLocally(v, e.localBest(v))
 		}
 		for _, u := range neighbours {
-			count(u)
+			countNeighbours(u)
 		}
 	}
 	return e.solution(p, exact)
@@ -114,11 +115,11 @@ func (e *elimination) fixLocally(v, label int) {
 			continue
 		}
 		u := f.scope[0] + f.scope[1] - v
-		g := &function{scope: []int{u}, table: make([]int64, e.sizes[u])}
+		reduced := &function{scope: []int{u}, table: make([]int64, e.sizes[u])}
 		for labels[u] = range e.sizes[u] {
-			g.table[labels[u]] = f.cost(e.sizes, labels)
+			reduced.table[labels[u]] = f.cost(e.sizes, labels)
 		}
-		e.functionsOf[u] = append(slices.DeleteFunc(e.functionsOf[u], func(h *function) bool { return h == f }), g)
+		e.functionsOf[u] = append(slices.DeleteFunc(e.functionsOf[u], func(h *function) bool { return h == f }), reduced)
 	}
 	e.functionsOf[v], e.eliminated[v] = nil, true
 	e.steps = append(e.steps, step{variable: v, buckets: []bucket{{functions: []*function{only}}}})
@@ -148,21 +149,22 @@ func InOrder(order []int) Solver { return inOrder(order) }
 type inOrder []int
 
 // Solve implements [Solver].
-func (order inOrder) Solve(p *Problem, o Options) (_ *Solution, err error) {
+func (order inOrder) Solve(p *Problem, options Options) (_ *Solution, err error) {
 	defer interrupt.Catch(&err)
-	in, err := prepare(o.Context, p)
+	in, err := prepare(options.Context, p)
 	if err != nil {
 		return nil, err
 	}
-	sorted := slices.Sorted(slices.Values(order))
-	if len(sorted) != len(in.problemVariables) ||
-		len(sorted) > 0 && (sorted[0] != 0 || sorted[len(sorted)-1] != len(sorted)-1) ||
-		len(slices.Compact(sorted)) != len(order) {
+	variables := slices.Clone(order)
+	sorted.Ints(variables)
+	if len(variables) != len(in.problemVariables) ||
+		len(variables) > 0 && (variables[0] != 0 || variables[len(variables)-1] != len(variables)-1) ||
+		len(slices.Compact(variables)) != len(order) {
 		return nil, errors.New("wcsp: the order must contain each variable exactly once")
 	}
 	entriesLeft := int64(defaultTable)
-	if o.MaxTable > 0 {
-		entriesLeft = int64(o.MaxTable)
+	if options.MaxTable > 0 {
+		entriesLeft = int64(options.MaxTable)
 	}
 	e := in.eliminate()
 	for _, v := range order {

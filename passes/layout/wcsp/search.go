@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // search is the state of a depth-first branch and bound. A node of the search eliminates variables. The remaining
@@ -24,9 +26,10 @@ type search struct {
 }
 
 // newSearch returns the initial state of a search.
-func newSearch(o Options) *search {
-	s := &search{ctx: o.Context,
-		maxTable: o.MaxTable, limit: o.TimeLimit, maxNodes: o.MaxNodes, wantProof: o.Proof, maxRelaxedTable: searchTable}
+func newSearch(options Options) *search {
+	s := &search{ctx: options.Context,
+		maxTable: options.MaxTable, limit: options.TimeLimit, maxNodes: options.MaxNodes, wantProof: options.Proof,
+		maxRelaxedTable: searchTable}
 	if s.maxTable <= 0 {
 		s.maxTable = defaultTable
 	}
@@ -212,7 +215,7 @@ func (s *search) tablesOrBranch(in *instance, r result, cutoff int64, isRoot boo
 	if r.bound < limit && r.cost == Forbidden {
 		labels := make([]int, len(e.problemVariables))
 		decode(e.sizes, relaxed.steps, labels)
-		g := guess{in: in, functionsOf: e.functionsOf, labels: labels}
+		g := guess{instance: in, functionsOf: e.functionsOf, labels: labels}
 		g.improve()
 		if g.cost() == Forbidden && cutoff == Forbidden && g.depthFirst(relaxed.steps) {
 			g.improve()
@@ -275,7 +278,7 @@ func (s *search) minimizeByBranching(e *elimination, r result, cutoff int64) res
 		c := e.fixLabel(v, l)
 		children = append(children, child{l, c, s.relaxation(c, min(cutoff, r.cost), false)})
 	}
-	slices.SortStableFunc(children, func(a, b child) int {
+	sorted.Func(children, func(a, b child) int {
 		return compare(a.relaxed.constant, b.relaxed.constant)
 	})
 	r.tree = tree{steps: s.proofSteps(e), variable: e.problemVariables[v]}
@@ -387,7 +390,7 @@ func (s *search) proofSteps(e *elimination) []Step {
 			for _, f := range b.functions {
 				bucket.From = append(bucket.From, f.terms...)
 			}
-			slices.Sort(bucket.From)
+			sorted.Ints(bucket.From)
 			s.proofEntries += len(bucket.Table)
 			for i, v := range b.message.scope {
 				bucket.Scope[i] = e.problemVariables[v]

@@ -14,7 +14,7 @@ import (
 type Solver interface {
 	// Solve returns the best assignment found, with a lower bound. It must not modify p. It fails if the problem is
 	// invalid or has no feasible assignment.
-	Solve(p *Problem, o Options) (*Solution, error)
+	Solve(p *Problem, options Options) (*Solution, error)
 }
 
 // Options limit the effort of a solver.
@@ -96,8 +96,8 @@ func prepare(ctx context.Context, p *Problem) (*instance, error) {
 }
 
 // Solve implements Solver.
-func (exact) Solve(p *Problem, o Options) (*Solution, error) {
-	return newSearch(o).solve(p)
+func (exact) Solve(p *Problem, options Options) (*Solution, error) {
+	return newSearch(options).solve(p)
 }
 
 // solve is [Exact] with the options of the search.

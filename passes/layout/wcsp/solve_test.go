@@ -117,9 +117,9 @@ func TestExact(t *testing.T) {
 		case 10:
 			p = dense(rng, 2, 4)
 		}
-		o := wcsp.Options{TimeLimit: -1, MaxTable: []int{0, 1, 2, 4, 8, 16}[rng.IntN(6)], Proof: true}
+		options := wcsp.Options{TimeLimit: -1, MaxTable: []int{0, 1, 2, 4, 8, 16}[rng.IntN(6)], Proof: true}
 		want := cheapest(t, p)
-		s, err := wcsp.Exact.Solve(p, o)
+		s, err := wcsp.Exact.Solve(p, options)
 		var none *wcsp.InfeasibleError
 		if errors.As(err, &none) && want == wcsp.Forbidden {
 			infeasible++
@@ -170,11 +170,11 @@ func TestGap(t *testing.T) {
 		if seed%8 == 0 {
 			p = dense(rng, 1, 7)
 		}
-		o := wcsp.Options{MaxTable: 1 + rng.IntN(4), Proof: true, TimeLimit: time.Duration(rng.IntN(3) - 1)}
+		options := wcsp.Options{MaxTable: 1 + rng.IntN(4), Proof: true, TimeLimit: time.Duration(rng.IntN(3) - 1)}
 		want := cheapest(t, p)
-		s, err := wcsp.Exact.Solve(p, o)
-		if o.TimeLimit < 0 {
-			s, err = wcsp.SolveCutShort(p, o, rng.IntN(1000))
+		s, err := wcsp.Exact.Solve(p, options)
+		if options.TimeLimit < 0 {
+			s, err = wcsp.SolveCutShort(p, options, rng.IntN(1000))
 		}
 		if err != nil {
 			var none *wcsp.InfeasibleError

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // tightening moves costs between the functions of an instance to raise the sum of their least entries. This sum is a
@@ -245,7 +246,7 @@ func (t *tightening) findAssignment() {
 		}
 		labels[v] = bestLabel
 	}
-	g := guess{in: t.instance, functionsOf: t.originalFunctions, labels: labels}
+	g := guess{instance: t.instance, functionsOf: t.originalFunctions, labels: labels}
 	g.improve()
 	if c := g.cost(); c < t.bestCost {
 		t.bestCost, t.bestLabels = c, labels
@@ -283,7 +284,8 @@ func (t *tightening) withCurrentCosts() (*instance, []Shift) {
 			out.functions = append(out.functions, f.original)
 			continue
 		}
-		s := Shift{From: slices.Sorted(slices.Values(f.original.terms))}
+		s := Shift{From: slices.Clone(f.original.terms)}
+		sorted.Ints(s.From)
 		for k, v := range f.original.scope {
 			hasReceived[v] = true
 			s.By = append(s.By, f.received[k])

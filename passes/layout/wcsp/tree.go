@@ -1,6 +1,8 @@
 package wcsp
 
-import "slices"
+import (
+	"github.com/graphrun/graphrun/internal/sorted"
+)
 
 // tree is a node of a proof under construction.
 type tree struct {
@@ -36,7 +38,7 @@ func (t *tree) node(target int64) (Node, int64) {
 			n.Branches = append(n.Branches, Branch{b.label, child})
 			bound = min(bound, childBound)
 		}
-		slices.SortFunc(n.Branches, func(a, b Branch) int { return a.Label - b.Label })
+		sorted.Func(n.Branches, func(a, b Branch) int { return a.Label - b.Label })
 	case len(t.parts) > 0:
 		spare := t.constant - target
 		for i := range t.parts {

@@ -9,7 +9,7 @@ import (
 )
 
 // selectInst selects machine instructions for one instruction of the expression, whose operands are already selected.
-func (g *gen) selectInst(v expr.Value) *lowered {
+func (g *gen) selectInst(v expr.Value) *laneValue {
 	i := g.code.Insts[v]
 	d := i.DType
 	switch i.Op {
@@ -20,7 +20,7 @@ func (g *gen) selectInst(v expr.Value) *lowered {
 	case expr.Convert:
 		if x := g.code.Insts[i.A]; x.Op == expr.Rint && x.DType == tensor.Float32 && fits32(d) {
 			// Values out of range give the same result before and after rounding.
-			return &lowered{reg: g.unaryOp("VCVTPS2DQ", 4, g.selectedValue(x.A).reg), dtype: d, highUndefined: d.Size() < 4}
+			return &laneValue{reg: g.unaryOp("VCVTPS2DQ", 4, g.selectedValue(x.A).reg), dtype: d, highUndefined: d.Size() < 4}
 		}
 		return g.convert(d, g.selectedValue(i.A))
 	case expr.Bits:
@@ -28,13 +28,13 @@ func (g *gen) selectInst(v expr.Value) *lowered {
 	case expr.Select:
 		return g.selectLanes(g.selectedValue(i.A), g.selectedValue(i.B), g.selectedValue(i.C))
 	case expr.Eq, expr.Ne, expr.Lt, expr.Le:
-		return &lowered{reg: g.compare(i.Op, g.selectedValue(i.A), g.selectedValue(i.B)), dtype: tensor.Bool}
+		return &laneValue{reg: g.compare(i.Op, g.selectedValue(i.A), g.selectedValue(i.B)), dtype: tensor.Bool}
 	case expr.FMA:
-		return &lowered{reg: g.fma(i), dtype: d}
+		return &laneValue{reg: g.fma(i), dtype: d}
 	case expr.Lookup:
-		return &lowered{reg: g.lookupOf(i), dtype: d}
+		return &laneValue{reg: g.lookupOf(i), dtype: d}
 	}
-	var args [3]*lowered
+	var args [3]*laneValue
 	for k, u := range i.Uses() {
 		args[k] = g.selectedValue(u)
 	}
@@ -45,8 +45,8 @@ func (g *gen) selectInst(v expr.Value) *lowered {
 func fits32(d tensor.DType) bool { return d.IsIntegral(false) && d.Size() <= 4 && d != tensor.Uint32 }
 
 // constOf returns a constant of any dtype.
-func (g *gen) constOf(d tensor.DType, imm uint64) *lowered {
-	l := &lowered{dtype: d}
+func (g *gen) constOf(d tensor.DType, imm uint64) *laneValue {
+	l := &laneValue{dtype: d}
 	switch {
 	case d == tensor.Bool && g.avx512:
 		// A mask constant is a comparison of two constants, which is executed once per row.
@@ -64,60 +64,63 @@ func (g *gen) constOf(d tensor.DType, imm uint64) *lowered {
 }
 
 // apply selects instructions for an operation on one or two values of dtype d. b is nil for one value.
-func (g *gen) apply(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
+func (g *gen) apply(op expr.Op, d tensor.DType, a, b *laneValue) *laneValue {
 	switch {
 	case d == tensor.Bool:
-		return &lowered{reg: g.boolOp(op, a.reg, b), dtype: d}
+		return &laneValue{reg: g.boolOp(op, a.reg, b), dtype: d}
 	case d.IsFloat():
 		var y alloc.Virt
 		if b != nil {
 			y = b.reg
 		}
-		return &lowered{reg: g.floatOp(op, laneSize(d), a.reg, y), dtype: d}
+		return &laneValue{reg: g.floatOp(op, laneSize(d), a.reg, y), dtype: d}
 	}
 	return g.integerOp(op, d, a, b)
 }
 
-func (g *gen) floatOp(op expr.Op, l int, a, b alloc.Virt) alloc.Virt {
-	ps := floatSuffix(l)
+func (g *gen) floatOp(op expr.Op, lane int, a, b alloc.Virt) alloc.Virt {
+	suffix := floatSuffix(lane)
 	switch op {
 	case expr.Add:
-		return g.commutativeOp("VADD"+ps, l, a, b)
+		return g.commutativeOp("VADD"+suffix, lane, a, b)
 	case expr.Sub:
-		return g.binaryOp("VSUB"+ps, l, b, a)
+		return g.binaryOp("VSUB"+suffix, lane, b, a)
 	case expr.Mul:
-		return g.commutativeOp("VMUL"+ps, l, a, b)
+		return g.commutativeOp("VMUL"+suffix, lane, a, b)
 	case expr.Div:
-		return g.binaryOp("VDIV"+ps, l, b, a)
+		return g.binaryOp("VDIV"+suffix, lane, b, a)
 	case expr.Neg:
-		return g.xor(l, a, g.constLanes(l, signBit(l)))
+		return g.xor(lane, a, g.constLanes(lane, signBit(lane)))
 	case expr.Abs:
-		return g.and(l, a, g.constLanes(l, signBit(l)-1))
+		return g.and(lane, a, g.constLanes(lane, signBit(lane)-1))
 	case expr.Sqrt:
-		return g.unaryOp("VSQRT"+ps, l, a)
+		return g.unaryOp("VSQRT"+suffix, lane, a)
 	case expr.Scale:
 		if !g.avx512 {
 			g.fail("%v without AVX-512", op)
 		}
-		return g.binaryOp("VSCALEF"+ps, l, b, a)
+		return g.binaryOp("VSCALEF"+suffix, lane, b, a)
 	case expr.Limit:
 		if !g.avx512 {
 			g.fail("%v without AVX-512", op)
 		}
-		return g.shuffle("VRANGE"+ps, 2, b, a)
+		return g.shuffle("VRANGE"+suffix, 2, b, a)
 	case expr.Mod:
-		return g.fmod(l, a, b)
+		return g.fmod(lane, a, b)
 	case expr.Min, expr.Max:
-		return g.extremum(op, l, a, b)
+		return g.extremum(op, lane, a, b)
 	}
-	return g.round(op, l, a)
+	return g.round(op, lane, a)
 }
 
 func signBit(lane int) uint64 { return 1 << (8*lane - 1) }
 
+// truncate is the immediate of VROUNDPS that rounds toward zero without floating-point exceptions.
+const truncate = 11
+
 // round rounds to an integer, without floating-point exceptions.
-func (g *gen) round(op expr.Op, l int, a alloc.Virt) alloc.Virt {
-	mode := map[expr.Op]int64{expr.Rint: 8, expr.Floor: 9, expr.Ceil: 10, expr.Trunc: 11}
+func (g *gen) round(op expr.Op, lane int, a alloc.Virt) alloc.Virt {
+	mode := map[expr.Op]int64{expr.Rint: 8, expr.Floor: 9, expr.Ceil: 10, expr.Trunc: truncate}
 	name := "VROUND"
 	if g.avx512 {
 		name = "VRNDSCALE"
@@ -126,53 +129,53 @@ func (g *gen) round(op expr.Op, l int, a alloc.Virt) alloc.Virt {
 	if !ok {
 		g.fail("%v", op)
 	}
-	return g.immediateOp(name+floatSuffix(l), m, a)
+	return g.immediateOp(name+floatSuffix(lane), m, a)
 }
 
 // extremum computes Min or Max. The machine instruction returns its second operand if an operand is NaN, or if both
 // operands are zeros. It computes op if a is never NaN. With exchanged operands, it computes op if b is neither
 // NaN nor a zero: if both operands are zeros, the result must be b.
-func (g *gen) extremum(op expr.Op, l int, a, b alloc.Virt) alloc.Virt {
-	name := extremumName(op, l)
-	if x, ok := g.constantFloat(a, l); ok && x == x {
-		return g.binaryOp(name, l, b, a)
+func (g *gen) extremum(op expr.Op, lane int, a, b alloc.Virt) alloc.Virt {
+	name := extremumName(op, lane)
+	if x, ok := g.constantFloat(a, lane); ok && x == x {
+		return g.binaryOp(name, lane, b, a)
 	}
-	if x, ok := g.constantFloat(b, l); ok && x == x {
+	if x, ok := g.constantFloat(b, lane); ok && x == x {
 		switch {
 		case x != 0:
-			return g.binaryOp(name, l, a, b)
+			return g.binaryOp(name, lane, a, b)
 		case op == expr.Max && !math.Signbit(x):
 			// The addition converts -0 to 0: -0 + 0 is 0.
-			return g.commutativeOp("VADD"+floatSuffix(l), l, g.binaryOp(name, l, a, b), b)
+			return g.commutativeOp("VADD"+floatSuffix(lane), lane, g.binaryOp(name, lane, a, b), b)
 		}
 	}
 	if !g.avx512 {
-		m := g.compareFloats(l, cmpUnordered, a, a)
-		return g.blend(l, m, a, g.binaryOp(name, l, b, a))
+		m := g.compareFloats(lane, cmpUnordered, a, a)
+		return g.blend(lane, m, a, g.binaryOp(name, lane, b, a))
 	}
-	ordered := g.compareFloats(l, cmpOrdered, a, a)
+	ordered := g.compareFloats(lane, cmpOrdered, a, a)
 	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Tied: a, Mask: ordered, Dst: g.newLike(a), Fold: 0,
-		Lane: uint8(l)})
+		Lane: uint8(lane)})
 }
 
-func extremumName(op expr.Op, l int) string {
+func extremumName(op expr.Op, lane int) string {
 	if op == expr.Max {
-		return "VMAX" + floatSuffix(l)
+		return "VMAX" + floatSuffix(lane)
 	}
-	return "VMIN" + floatSuffix(l)
+	return "VMIN" + floatSuffix(lane)
 }
 
-// constantFloat returns the number in v if v is a constant float in lanes of l bytes.
-func (g *gen) constantFloat(v alloc.Virt, l int) (float64, bool) {
+// constantFloat returns the number in v if v is a constant float whose lanes have the given size in bytes.
+func (g *gen) constantFloat(v alloc.Virt, lane int) (float64, bool) {
 	r := g.Values[v].Reload
 	if r == nil || r.Mem.Space != alloc.Constant {
 		return 0, false
 	}
 	var x uint64
-	for k := range l {
+	for k := range lane {
 		x |= uint64(r.Mem.Data[k]) << (8 * k)
 	}
-	if l == 8 {
+	if lane == 8 {
 		return math.Float64frombits(x), true
 	}
 	return float64(math.Float32frombits(uint32(x))), true
@@ -191,38 +194,39 @@ const (
 )
 
 // compareFloats compares float a with float b by a predicate.
-func (g *gen) compareFloats(l int, predicate int64, a, b alloc.Virt) alloc.Virt {
+func (g *gen) compareFloats(lane int, predicate int64, a, b alloc.Virt) alloc.Virt {
 	dst := g.boolVal()
 	if !g.avx512 {
 		dst = alloc.Value{Bytes: g.Values[a].Bytes}
 	}
-	return g.Add(alloc.Inst{Name: "VCMP" + floatSuffix(l), Src: immediate(predicate, b, a), Dst: g.New(dst),
-		Fold: 1, Lane: uint8(l)})
+	return g.Add(alloc.Inst{Name: "VCMP" + floatSuffix(lane), Src: immediate(predicate, b, a), Dst: g.New(dst),
+		Fold: 1, Lane: uint8(lane)})
 }
 
 // blend returns yes in lanes whose mask is set, and no in other lanes. Without AVX-512, the lanes of the mask must be
 // as wide as the lanes of the values.
-func (g *gen) blend(l int, mask, yes, no alloc.Virt) alloc.Virt {
+func (g *gen) blend(lane int, mask, yes, no alloc.Virt) alloc.Virt {
 	dst := g.newLike(yes)
 	if g.avx512 {
-		if in, ok := g.arithmetic(yes, l); ok {
+		if in, ok := g.maskableArithmetic(yes, lane); ok {
 			in.Dst, in.Tied, in.Mask = dst, no, mask
 			return g.Add(in)
 		}
-		return g.Add(alloc.Inst{Name: "VBLENDM" + floatSuffix(l), Src: sources(yes, no), Mask: mask, Dst: dst,
-			Lane: uint8(l)})
+		return g.Add(alloc.Inst{Name: "VBLENDM" + floatSuffix(lane), Src: sources(yes, no), Mask: mask, Dst: dst,
+			Lane: uint8(lane)})
 	}
-	return g.Add(alloc.Inst{Name: "VBLENDV" + floatSuffix(l), Src: sources(mask, yes, no), Dst: dst, Fold: 1})
+	return g.Add(alloc.Inst{Name: "VBLENDV" + floatSuffix(lane), Src: sources(mask, yes, no), Dst: dst, Fold: 1})
 }
 
-// arithmetic returns the instruction that computes v, and whether a masked copy of the instruction can replace a blend.
-// It searches only recently selected instructions. The replacement saves an instruction if v has no other use.
+// maskableArithmetic returns the instruction that computes v, and whether a masked copy of the instruction can replace
+// a blend. It searches only recently selected instructions. The replacement saves an instruction if v has no other use.
 // Otherwise the copy is as fast as the blend.
-func (g *gen) arithmetic(v alloc.Virt, l int) (alloc.Inst, bool) {
+func (g *gen) maskableArithmetic(v alloc.Virt, lane int) (alloc.Inst, bool) {
 	const recent = 8
 	for k := len(g.Body) - 1; k >= max(0, len(g.Body)-recent); k-- {
 		if in := g.Body[k]; in.Dst == v {
-			ok := in.Name == "VADD"+floatSuffix(l) || in.Name == "VSUB"+floatSuffix(l) || in.Name == "VMUL"+floatSuffix(l)
+			ok := in.Name == "VADD"+floatSuffix(lane) || in.Name == "VSUB"+floatSuffix(lane) ||
+				in.Name == "VMUL"+floatSuffix(lane)
 			return in, ok && in.Mask == 0
 		}
 	}
@@ -231,36 +235,36 @@ func (g *gen) arithmetic(v alloc.Virt, l int) (alloc.Inst, bool) {
 
 // fma selects a fused multiply-add. Negations of factors and addend become part of the instruction.
 func (g *gen) fma(i expr.Inst) alloc.Virt {
-	l := laneSize(i.DType)
-	product, addend := false, false
-	strip := func(v expr.Value, flip *bool) alloc.Virt {
+	lane := laneSize(i.DType)
+	negateProduct, negateAddend := false, false
+	withoutNeg := func(v expr.Value, negated *bool) alloc.Virt {
 		if n := g.code.Insts[v]; n.Op == expr.Neg {
-			*flip = !*flip
+			*negated = !*negated
 			return g.selectedValue(n.A).reg
 		}
 		return g.selectedValue(v).reg
 	}
-	a, b, c := strip(i.A, &product), strip(i.B, &product), strip(i.C, &addend)
+	a, b, c := withoutNeg(i.A, &negateProduct), withoutNeg(i.B, &negateProduct), withoutNeg(i.C, &negateAddend)
 	name := "VFMADD"
 	switch {
-	case product && addend:
+	case negateProduct && negateAddend:
 		name = "VFNMSUB"
-	case product:
+	case negateProduct:
 		name = "VFNMADD"
-	case addend:
+	case negateAddend:
 		name = "VFMSUB"
 	}
-	return g.fused(name, l, a, b, c)
+	return g.multiplyAdd(name, lane, a, b, c)
 }
 
-// fused selects the multiply-add a*b + c, or another combination of signs according to name.
-func (g *gen) fused(name string, l int, a, b, c alloc.Virt) alloc.Virt {
-	return g.Add(alloc.Inst{Forms: fusedForms[name+floatSuffix(l)], Src: sources(a, b, c),
-		Dst: g.newLike(a), Lane: uint8(l)})
+// multiplyAdd selects the multiply-add a*b + c, or another combination of signs according to name.
+func (g *gen) multiplyAdd(name string, lane int, a, b, c alloc.Virt) alloc.Virt {
+	return g.Add(alloc.Inst{Forms: multiplyAddForms[name+floatSuffix(lane)], Src: sources(a, b, c),
+		Dst: g.newLike(a), Lane: uint8(lane)})
 }
 
-// fusedForms has the forms of each multiply-add. The first operand may be in memory.
-var fusedForms = func() map[string][]alloc.Form {
+// multiplyAddForms has the forms of each multiply-add. The first operand may be in memory.
+var multiplyAddForms = func() map[string][]alloc.Form {
 	all := map[string][]alloc.Form{}
 	for _, name := range []string{"VFMADD", "VFMSUB", "VFNMADD", "VFNMSUB"} {
 		for _, ps := range []string{"PS", "PD"} {
@@ -276,7 +280,7 @@ var fusedForms = func() map[string][]alloc.Form {
 }()
 
 // boolOp selects an operation on bools. b is nil for Not.
-func (g *gen) boolOp(op expr.Op, a alloc.Virt, b *lowered) alloc.Virt {
+func (g *gen) boolOp(op expr.Op, a alloc.Virt, b *laneValue) alloc.Virt {
 	if op == expr.Not {
 		if g.avx512 {
 			return g.Add(alloc.Inst{Name: "KNOTW", Src: sources(a), Dst: g.New(alloc.Value{Class: alloc.Masks}), Fold: -1})
@@ -300,7 +304,7 @@ func (g *gen) maskOp(n [2]string, a, b alloc.Virt) alloc.Virt {
 }
 
 // compare selects a comparison, whose result is a bool.
-func (g *gen) compare(op expr.Op, x, y *lowered) alloc.Virt {
+func (g *gen) compare(op expr.Op, x, y *laneValue) alloc.Virt {
 	d := x.dtype
 	switch {
 	case d == tensor.Bool:
@@ -312,7 +316,7 @@ func (g *gen) compare(op expr.Op, x, y *lowered) alloc.Virt {
 		return g.widenMask(m, laneSize(d))
 	}
 	a, b := g.extended(x), g.extended(y)
-	l := laneSize(d)
+	lane := laneSize(d)
 	unsigned := !d.IsSigned() && d.Size() >= 4
 	if g.avx512 {
 		name := "VPCMP"
@@ -320,19 +324,19 @@ func (g *gen) compare(op expr.Op, x, y *lowered) alloc.Virt {
 			name += "U"
 		}
 		imm := map[expr.Op]int64{expr.Eq: 0, expr.Lt: 1, expr.Le: 2, expr.Ne: 4}[op]
-		return g.Add(alloc.Inst{Name: name + intSuffix(l), Src: immediate(imm, b, a), Dst: g.New(g.boolVal()),
-			Fold: 1, Lane: uint8(l)})
+		return g.Add(alloc.Inst{Name: name + intSuffix(lane), Src: immediate(imm, b, a), Dst: g.New(g.boolVal()),
+			Fold: 1, Lane: uint8(lane)})
 	}
 	var m alloc.Virt
 	switch op {
 	case expr.Eq, expr.Ne:
-		m = g.commutativeOp("VPCMPEQ"+intSuffix(l), l, a, b)
+		m = g.commutativeOp("VPCMPEQ"+intSuffix(lane), lane, a, b)
 	case expr.Lt:
-		m = g.less(l, unsigned, a, b)
+		m = g.less(lane, unsigned, a, b)
 	default:
-		m = g.less(l, unsigned, b, a)
+		m = g.less(lane, unsigned, b, a)
 	}
-	m = g.widenMask(m, l)
+	m = g.widenMask(m, lane)
 	if op == expr.Ne || op == expr.Le {
 		m = g.xor(4, m, g.constLanes(g.maskLane(), math.MaxUint64))
 	}
@@ -340,12 +344,12 @@ func (g *gen) compare(op expr.Op, x, y *lowered) alloc.Virt {
 }
 
 // less compares integers without AVX-512. Lanes with a < b are all ones, and other lanes are zero.
-func (g *gen) less(l int, unsigned bool, a, b alloc.Virt) alloc.Virt {
+func (g *gen) less(lane int, unsigned bool, a, b alloc.Virt) alloc.Virt {
 	if unsigned {
-		s := g.constLanes(l, signBit(l))
-		a, b = g.xor(l, a, s), g.xor(l, b, s)
+		s := g.constLanes(lane, signBit(lane))
+		a, b = g.xor(lane, a, s), g.xor(lane, b, s)
 	}
-	return g.binaryOp("VPCMPGT"+intSuffix(l), l, a, b)
+	return g.binaryOp("VPCMPGT"+intSuffix(lane), lane, a, b)
 }
 
 func (g *gen) compareBools(op expr.Op, a, b alloc.Virt) alloc.Virt {
@@ -360,9 +364,9 @@ func (g *gen) compareBools(op expr.Op, a, b alloc.Virt) alloc.Virt {
 	return g.boolOp(expr.Not, g.maskOp([2]string{"KANDNW", "VPANDN"}, b, a), nil)
 }
 
-// widenMask extends, without AVX-512, a mask of lanes of l bytes to lanes of the width of bools.
-func (g *gen) widenMask(m alloc.Virt, l int) alloc.Virt {
-	if g.avx512 || l == g.maskLane() {
+// widenMask extends, without AVX-512, a mask from lanes of the given size to the lanes of bools.
+func (g *gen) widenMask(m alloc.Virt, lane int) alloc.Virt {
+	if g.avx512 || lane == g.maskLane() {
 		return m
 	}
 	return g.convertOp("VPMOVSXDQ", g.width(8), 0, m)
@@ -383,25 +387,25 @@ func (g *gen) lowHalves(x alloc.Virt) alloc.Virt {
 		Dst: g.newVector(16), Fold: -1})
 }
 
-// laneMask returns bool m as a mask for lanes of l bytes.
-func (g *gen) laneMask(m alloc.Virt, l int) alloc.Virt {
-	if g.avx512 || l == g.maskLane() {
+// laneMask returns bool m as a mask for lanes of the given size in bytes.
+func (g *gen) laneMask(m alloc.Virt, lane int) alloc.Virt {
+	if g.avx512 || lane == g.maskLane() {
 		return m
 	}
 	return g.narrowMask(m)
 }
 
-func (g *gen) selectLanes(m, yes, no *lowered) *lowered {
+func (g *gen) selectLanes(m, yes, no *laneValue) *laneValue {
 	d := yes.dtype
 	if d == tensor.Bool {
 		if !g.avx512 {
-			return &lowered{reg: g.blend(g.maskLane(), m.reg, yes.reg, no.reg), dtype: d}
+			return &laneValue{reg: g.blend(g.maskLane(), m.reg, yes.reg, no.reg), dtype: d}
 		}
 		a := g.maskOp([2]string{"KANDW"}, m.reg, yes.reg)
 		b := g.maskOp([2]string{"KANDNW"}, m.reg, no.reg)
-		return &lowered{reg: g.maskOp([2]string{"KORW"}, a, b), dtype: d}
+		return &laneValue{reg: g.maskOp([2]string{"KORW"}, a, b), dtype: d}
 	}
-	l := laneSize(d)
-	v := g.blend(l, g.laneMask(m.reg, l), g.widenHalves(yes), g.widenHalves(no))
-	return &lowered{reg: v, dtype: d, highUndefined: yes.highUndefined || no.highUndefined}
+	lane := laneSize(d)
+	v := g.blend(lane, g.laneMask(m.reg, lane), g.widenHalves(yes), g.widenHalves(no))
+	return &laneValue{reg: v, dtype: d, highUndefined: yes.highUndefined || no.highUndefined}
 }

@@ -9,29 +9,29 @@ import (
 )
 
 // convert selects instructions for a conversion to dtype d. Each result equals the result of tensor.Converter on amd64.
-func (g *gen) convert(d tensor.DType, x *lowered) *lowered {
+func (g *gen) convert(d tensor.DType, x *laneValue) *laneValue {
 	s := x.dtype
 	switch {
 	case s == d:
 		return x
 	case d == tensor.Bool:
-		return &lowered{reg: g.notZero(x), dtype: d}
+		return &laneValue{reg: g.notZero(x), dtype: d}
 	case s == tensor.Bool:
 		return g.boolToNumber(d, x.reg)
 	case s.IsReducedFloat():
-		return g.convert(d, &lowered{reg: g.widenToFloat32(x), dtype: tensor.Float32})
+		return g.convert(d, &laneValue{reg: g.widenToFloat32(x), dtype: tensor.Float32})
 	case d.IsReducedFloat():
 		f := g.convert(tensor.Float32, x).reg
 		if d == tensor.Float16 {
 			w := max(g.width(4)/2, 16)
 			h := g.Add(alloc.Inst{Name: "VCVTPS2PH", Src: []alloc.Arg{{}, {Virt: f}}, Dst: g.newVector(w), Fold: -1})
-			return &lowered{half: h, dtype: d}
+			return &laneValue{half: h, dtype: d}
 		}
-		return &lowered{reg: g.roundToBFloat16(f), dtype: d}
+		return &laneValue{reg: g.roundToBFloat16(f), dtype: d}
 	case d.IsFloat() && s.IsFloat():
-		return &lowered{reg: g.floatToFloat(d, x.reg), dtype: d}
+		return &laneValue{reg: g.floatToFloat(d, x.reg), dtype: d}
 	case d.IsFloat():
-		return &lowered{reg: g.intToFloat(d, x), dtype: d}
+		return &laneValue{reg: g.intToFloat(d, x), dtype: d}
 	case s.IsFloat():
 		return g.floatToInt(d, x)
 	}
@@ -39,36 +39,36 @@ func (g *gen) convert(d tensor.DType, x *lowered) *lowered {
 }
 
 // notZero compares x with 0. The result is true for NaN.
-func (g *gen) notZero(x *lowered) alloc.Virt {
-	zero := &lowered{reg: g.constLanes(laneSize(x.dtype), 0), dtype: x.dtype}
+func (g *gen) notZero(x *laneValue) alloc.Virt {
+	zero := &laneValue{reg: g.constLanes(laneSize(x.dtype), 0), dtype: x.dtype}
 	if x.dtype.IsReducedFloat() { // 0 and -0 differ only in the sign bit
-		x = &lowered{reg: g.and(4, g.widenHalves(x), g.constLanes(4, 0x7fff)), dtype: tensor.Int32}
+		x = &laneValue{reg: g.and(4, g.widenHalves(x), g.constLanes(4, 0x7fff)), dtype: tensor.Int32}
 		zero.dtype = tensor.Int32
 	}
 	return g.compare(expr.Ne, x, zero)
 }
 
 // boolToNumber converts a bool to 1 or 0 in dtype d.
-func (g *gen) boolToNumber(d tensor.DType, m alloc.Virt) *lowered {
+func (g *gen) boolToNumber(d tensor.DType, m alloc.Virt) *laneValue {
 	one := map[tensor.DType]uint64{tensor.Float16: 0x3c00, tensor.BFloat16: 0x3f80, tensor.Float32: 0x3f800000,
 		tensor.Float64: 0x3ff0000000000000}[d]
 	if !d.IsFloat() {
 		one = 1
 	}
-	l := laneSize(d)
-	v := g.constLanes(l, one)
+	lane := laneSize(d)
+	v := g.constLanes(lane, one)
 	if g.avx512 {
-		v = g.Add(alloc.Inst{Name: "VMOVU" + floatSuffix(l), Src: sources(v), Mask: m, Zero: true,
+		v = g.Add(alloc.Inst{Name: "VMOVU" + floatSuffix(lane), Src: sources(v), Mask: m, Zero: true,
 			Dst:  g.newLike(v),
 			Fold: 0})
 	} else {
-		v = g.and(l, g.laneMask(m, l), v)
+		v = g.and(lane, g.laneMask(m, lane), v)
 	}
-	return &lowered{reg: v, dtype: d}
+	return &laneValue{reg: v, dtype: d}
 }
 
 // widenToFloat32 widens a 16-bit float.
-func (g *gen) widenToFloat32(x *lowered) alloc.Virt {
+func (g *gen) widenToFloat32(x *laneValue) alloc.Virt {
 	w := g.width(4)
 	if x.dtype == tensor.BFloat16 {
 		return g.immediateOp("VPSLLD", 16, x.reg)
@@ -76,7 +76,7 @@ func (g *gen) widenToFloat32(x *lowered) alloc.Virt {
 	if x.half == 0 {
 		x.half = g.packHalves(g.extended(x))
 	}
-	if r := g.Values[x.half].Reload; r != nil && r.Mem.Space == alloc.Along {
+	if r := g.Values[x.half].Reload; r != nil && r.Mem.Space == alloc.Advancing {
 		return g.loadFrom(w, "VCVTPH2PS", false, r.Mem)
 	}
 	return g.convertOp("VCVTPH2PS", w, 0, x.half)
@@ -119,7 +119,7 @@ func (g *gen) floatToFloat(d tensor.DType, x alloc.Virt) alloc.Virt {
 	return g.convertWidth("VCVTPD2PS", 8, g.width(4), x)
 }
 
-func (g *gen) intToFloat(d tensor.DType, x *lowered) alloc.Virt {
+func (g *gen) intToFloat(d tensor.DType, x *laneValue) alloc.Virt {
 	s := x.dtype
 	v := g.extended(x)
 	w := g.width(laneSize(d))
@@ -135,9 +135,9 @@ func (g *gen) intToFloat(d tensor.DType, x *lowered) alloc.Virt {
 		return g.convertWidth("VCVT"+map[bool]string{true: "UQQ2", false: "QQ2"}[unsigned]+to, 8, w, v)
 	case s == tensor.Uint32 && d == tensor.Float32:
 		// The upper and lower halves are exact, and so is the product.
-		hi, lo := g.unaryOp("VCVTDQ2PS", 4, g.immediateOp("VPSRLD", 16, v)), g.unaryOp("VCVTDQ2PS", 4, g.and(4, v,
+		upper, lower := g.unaryOp("VCVTDQ2PS", 4, g.immediateOp("VPSRLD", 16, v)), g.unaryOp("VCVTDQ2PS", 4, g.and(4, v,
 			g.constLanes(4, 0xffff)))
-		return g.fused("VFMADD", 4, hi, g.constLanes(4, uint64(math.Float32bits(1<<16))), lo)
+		return g.multiplyAdd("VFMADD", 4, upper, g.constLanes(4, uint64(math.Float32bits(1<<16))), lower)
 	case s == tensor.Uint32:
 		return g.smallIntToFloat64(g.convertOp("VPMOVZXDQ", g.width(8), 0, v))
 	case d == tensor.Float32: // the conversion to float64 must not round
@@ -184,21 +184,21 @@ func (g *gen) roundToOdd(v alloc.Virt, unsigned bool) alloc.Virt {
 // floatToInt truncates. As in Go, values out of range give the lower bits of the result of the processor's conversion
 // to 32 or 64 bits. Conversions to uint8, uint32 and 64-bit integers go through 64 bits, and other conversions through
 // 32 bits.
-func (g *gen) floatToInt(d tensor.DType, x *lowered) *lowered {
-	s, l := x.dtype, laneSize(x.dtype)
-	out := func(v alloc.Virt) *lowered { return &lowered{reg: v, dtype: d, highUndefined: d.Size() < 4} }
+func (g *gen) floatToInt(d tensor.DType, x *laneValue) *laneValue {
+	s, lane := x.dtype, laneSize(x.dtype)
+	out := func(v alloc.Virt) *laneValue { return &laneValue{reg: v, dtype: d, highUndefined: d.Size() < 4} }
 	switch {
 	case d == tensor.Int64:
-		return out(g.floatToInt64(x.reg, l))
+		return out(g.floatToInt64(x.reg, lane))
 	case d == tensor.Uint64:
-		return out(g.floatToUint64(x.reg, l))
+		return out(g.floatToUint64(x.reg, lane))
 	case d == tensor.Uint32:
-		return out(g.floatToUint32(x.reg, l))
+		return out(g.floatToUint32(x.reg, lane))
 	case d == tensor.Uint8 && s == tensor.Float64:
 		// The remainder modulo 256 is exact. Its lower bits equal the bits that a conversion through 64 bits gives.
 		v := g.round(expr.Trunc, 8, x.reg)
 		q := g.round(expr.Floor, 8, g.commutativeOp("VMULPD", 8, v, g.float64Const(1./256)))
-		return out(g.convertWidth("VCVTTPD2DQ", 8, g.width(4), g.fused("VFNMADD", 8, q, g.float64Const(256), v)))
+		return out(g.convertWidth("VCVTTPD2DQ", 8, g.width(4), g.multiplyAdd("VFNMADD", 8, q, g.float64Const(256), v)))
 	case s == tensor.Float64:
 		return out(g.convertWidth("VCVTTPD2DQ", 8, g.width(4), x.reg))
 	}
@@ -208,49 +208,49 @@ func (g *gen) floatToInt(d tensor.DType, x *lowered) *lowered {
 
 func (g *gen) float64Const(x float64) alloc.Virt { return g.constLanes(8, math.Float64bits(x)) }
 
-// floatConst returns a float constant in lanes of l bytes.
-func (g *gen) floatConst(l int, x float64) alloc.Virt {
-	if l == 8 {
+// floatConst returns a float constant in lanes of the given size in bytes.
+func (g *gen) floatConst(lane int, x float64) alloc.Virt {
+	if lane == 8 {
 		return g.float64Const(x)
 	}
 	return g.constLanes(4, uint64(math.Float32bits(float32(x))))
 }
 
 // inInt64Range returns the mask of lanes with an absolute value below 2^63.
-func (g *gen) inInt64Range(x alloc.Virt, l int) alloc.Virt {
-	return g.compareFloats(l, cmpLess, g.and(l, x, g.constLanes(l, signBit(l)-1)), g.floatConst(l, 1<<63))
+func (g *gen) inInt64Range(x alloc.Virt, lane int) alloc.Virt {
+	return g.compareFloats(lane, cmpLess, g.and(lane, x, g.constLanes(lane, signBit(lane)-1)), g.floatConst(lane, 1<<63))
 }
 
 // floatToUint32 returns the lower 32 bits of the conversion to 64 bits. Out of range, they are 0. floatToUint32
 // converts the remainder modulo 2^32 that is nearest to 0. The remainder is exact. A remainder of 2^31 also has the
 // right bits.
-func (g *gen) floatToUint32(x alloc.Virt, l int) alloc.Virt {
-	v := g.round(expr.Trunc, l, x)
-	q := g.round(expr.Rint, l, g.commutativeOp("VMUL"+floatSuffix(l), l, v, g.floatConst(l, 1./(1<<32))))
-	r := g.fused("VFNMADD", l, q, g.floatConst(l, 1<<32), v)
-	m := g.inInt64Range(x, l)
+func (g *gen) floatToUint32(x alloc.Virt, lane int) alloc.Virt {
+	v := g.round(expr.Trunc, lane, x)
+	q := g.round(expr.Rint, lane, g.commutativeOp("VMUL"+floatSuffix(lane), lane, v, g.floatConst(lane, 1./(1<<32))))
+	r := g.multiplyAdd("VFNMADD", lane, q, g.floatConst(lane, 1<<32), v)
+	m := g.inInt64Range(x, lane)
 	if g.avx512 {
-		r = g.blend(l, m, r, g.constLanes(l, 0))
+		r = g.blend(lane, m, r, g.constLanes(lane, 0))
 	} else {
-		r = g.and(l, m, r)
+		r = g.and(lane, m, r)
 	}
-	if l == 8 {
+	if lane == 8 {
 		return g.convertWidth("VCVTTPD2DQ", 8, g.width(4), r)
 	}
 	return g.unaryOp("VCVTTPS2DQ", 4, r)
 }
 
-// floatToInt64 converts floats in lanes of l bytes to int64.
-func (g *gen) floatToInt64(x alloc.Virt, l int) alloc.Virt {
+// floatToInt64 converts floats in lanes of the given size in bytes to int64.
+func (g *gen) floatToInt64(x alloc.Virt, lane int) alloc.Virt {
 	if g.avx512 {
-		return g.convertOp("VCVTT"+floatSuffix(l)+"2QQ", g.width(8), l, x)
+		return g.convertOp("VCVTT"+floatSuffix(lane)+"2QQ", g.width(8), lane, x)
 	}
-	if l == 4 {
+	if lane == 4 {
 		x = g.convertWidth("VCVTPS2PD", 4, g.width(8), x)
 	}
 	v := g.round(expr.Trunc, 8, x)
 	q := g.round(expr.Floor, 8, g.commutativeOp("VMULPD", 8, v, g.float64Const(1./(1<<32))))
-	lo := g.fused("VFNMADD", 8, q, g.float64Const(1<<32), v) // 0 to 2^32
+	lo := g.multiplyAdd("VFNMADD", 8, q, g.float64Const(1<<32), v) // 0 to 2^32
 	m := g.constLanes(8, exponent52)
 	lo = g.xor(8, g.commutativeOp("VADDPD", 8, lo, m), m)
 	hi := g.convertOp("VPMOVSXDQ", g.width(8), 0, g.convertWidth("VCVTTPD2DQ", 8, g.width(4), q))
@@ -260,21 +260,21 @@ func (g *gen) floatToInt64(x alloc.Virt, l int) alloc.Virt {
 
 // floatToUint64 converts to uint64 as Go does. From 2^63 on, and for NaN, 2^63 is subtracted before the conversion to
 // int64, and the highest bit is set afterwards.
-func (g *gen) floatToUint64(x alloc.Virt, l int) alloc.Virt {
-	if !g.avx512 && l == 4 {
-		x, l = g.convertWidth("VCVTPS2PD", 4, g.width(8), x), 8
+func (g *gen) floatToUint64(x alloc.Virt, lane int) alloc.Virt {
+	if !g.avx512 && lane == 4 {
+		x, lane = g.convertWidth("VCVTPS2PD", 4, g.width(8), x), 8
 	}
-	limit := g.floatConst(l, 1<<63)
-	m := g.compareFloats(l, cmpLess, x, limit)
-	v := g.floatToInt64(g.blend(l, m, x, g.binaryOp("VSUB"+floatSuffix(l), l, limit, x)), l)
+	limit := g.floatConst(lane, 1<<63)
+	m := g.compareFloats(lane, cmpLess, x, limit)
+	v := g.floatToInt64(g.blend(lane, m, x, g.binaryOp("VSUB"+floatSuffix(lane), lane, limit, x)), lane)
 	return g.or(8, v, g.blend(8, m, g.constLanes(8, 0), g.constLanes(8, signBit(8))))
 }
 
 // intToInt converts integers to a dtype that may be narrower, which keeps the lower bits, or wider. The extension to a
 // wider dtype repeats the sign bit if the source dtype is signed, else it adds zeros.
-func (g *gen) intToInt(d tensor.DType, x *lowered) *lowered {
+func (g *gen) intToInt(d tensor.DType, x *laneValue) *laneValue {
 	s := x.dtype
-	out := &lowered{dtype: d}
+	out := &laneValue{dtype: d}
 	switch {
 	case s.Size() == 8 && d.Size() == 8:
 		out.reg = x.reg
@@ -299,12 +299,12 @@ func (g *gen) intToInt(d tensor.DType, x *lowered) *lowered {
 }
 
 // reinterpret reinterprets the bits as another dtype of the same size.
-func (g *gen) reinterpret(d tensor.DType, x *lowered) *lowered {
+func (g *gen) reinterpret(d tensor.DType, x *laneValue) *laneValue {
 	switch {
 	case x.dtype == d:
 		return x
 	case x.dtype == tensor.Bool, d == tensor.Bool:
 		return g.convert(d, x)
 	}
-	return &lowered{reg: g.widenHalves(x), dtype: d, highUndefined: d.Size() < 4}
+	return &laneValue{reg: g.widenHalves(x), dtype: d, highUndefined: d.Size() < 4}
 }

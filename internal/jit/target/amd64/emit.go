@@ -11,11 +11,11 @@ import (
 // emit writes the code. For each row, the code computes row constants, runs the full iterations, and then computes the
 // tail.
 func (g *gen) emit() error {
-	if err := g.layOut(); err != nil {
+	if err := g.layOutFrame(); err != nil {
 		return err
 	}
 	e, a := g.asm.Emit, g.asm
-	done, row := a.NewLabel(), a.NewLabel()
+	done, rowStart := a.NewLabel(), a.NewLabel()
 	e("LEAQ", asm.Mem{Base: regArgs, Disp: jit.OffsetSpill + 63}, regSpill)
 	e("ANDQ", asm.Imm(-64), regSpill)
 	for k := range g.baseOf[:g.rowCounter] {
@@ -30,7 +30,7 @@ func (g *gen) emit() error {
 				x.Bytes))
 		}
 	}
-	a.Bind(row)
+	a.Bind(rowStart)
 	g.writeInsts(g.rowCode.Out, 0)
 	e("XORL", regIndex, regIndex)
 	if g.hasWideElements {
@@ -57,19 +57,20 @@ func (g *gen) emit() error {
 		e("ADDQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRow + int32(8*k)}, r)
 		g.savePointer(k, r)
 	}
-	e("JMP", row)
+	e("JMP", rowStart)
 	a.Bind(done)
-	if g.nonTemporal() && !g.opts.Unfenced {
+	if g.hasNonTemporalStores() && !g.opts.Unfenced {
 		e("SFENCE")
 	}
 	e("VZEROUPPER")
 	e("RET")
-	g.work.Row += g.executed()
+	g.work.Row += g.executedCount()
 	return g.err
 }
 
-// executed returns the number of instructions that the code written so far executes if the main loop makes one pass.
-func (g *gen) executed() int { return g.asm.Instructions() + g.extraExecuted }
+// executedCount returns the number of instructions that the code written so far executes if the main loop makes one
+// pass.
+func (g *gen) executedCount() int { return g.asm.Instructions() + g.extraExecuted }
 
 // pointerRegister returns the register of pointer k, or the register `fallback` if the pointer is in the spill area.
 func (g *gen) pointerRegister(k int, fallback asm.Reg) asm.Reg {
@@ -96,8 +97,8 @@ func (g *gen) savePointer(k int, r asm.Reg) {
 	}
 }
 
-// nonTemporal reports whether the body has non-temporal stores.
-func (g *gen) nonTemporal() bool {
+// hasNonTemporalStores reports whether the body has non-temporal stores.
+func (g *gen) hasNonTemporalStores() bool {
 	return slices.ContainsFunc(g.bodyCode.Out, func(p alloc.Out) bool { return p.NonTemporal != "" })
 }
 
@@ -114,12 +115,12 @@ func (g *gen) fullIterations() {
 			g.writeInsts(g.accLoads.Out, u)
 		}
 	}
-	if g.nonTemporal() {
+	if g.hasNonTemporalStores() {
 		plain, after := a.NewLabel(), a.NewLabel()
 		g.checkAlignment(plain)
-		g.streaming = true
+		g.writesNonTemporal = true
 		g.iterationLoop(step)
-		g.streaming = false
+		g.writesNonTemporal = false
 		e("JMP", after)
 		a.Bind(plain)
 		g.iterationLoop(step)
@@ -163,7 +164,7 @@ func (g *gen) checkAlignment(otherwise asm.Label) {
 
 // iterationLoop writes the main loop, which computes step elements in each pass.
 func (g *gen) iterationLoop(step int) {
-	loop, before := g.asm.NewLabel(), g.executed()
+	loop, before := g.asm.NewLabel(), g.executedCount()
 	g.asm.Align(32)
 	g.asm.Bind(loop)
 	for u := 0; u < g.unroll; u += g.interleaved {
@@ -173,7 +174,7 @@ func (g *gen) iterationLoop(step int) {
 	g.advance(step)
 	g.asm.Emit("CMPQ", regIndex, regLimit)
 	g.asm.Emit("JLE", loop)
-	executed := g.executed() - before
+	executed := g.executedCount() - before
 	g.work.Iteration, g.work.IterationElements = max(g.work.Iteration, executed), step
 	g.work.Row -= executed
 }
@@ -205,7 +206,7 @@ func (g *gen) advance(n int) {
 // tailLoop writes the loop over the tail of a row, in masked iterations.
 func (g *gen) tailLoop() {
 	e, a := g.asm.Emit, g.asm
-	loop, done, before := a.NewLabel(), a.NewLabel(), g.executed()
+	loop, done, before := a.NewLabel(), a.NewLabel(), g.executedCount()
 	a.Bind(loop)
 	sets := 1
 	if g.loop.Totals {
@@ -232,7 +233,7 @@ func (g *gen) tailLoop() {
 	g.firstAccSet = 0
 	e("JMP", loop)
 	a.Bind(done)
-	executed := g.executed() - before
+	executed := g.executedCount() - before
 	g.work.TailIteration, g.work.TailElements = (executed+sets-1)/sets, g.lanes
 	g.work.Row += 3 - executed // three instructions detect an empty tail
 }
@@ -247,7 +248,7 @@ func (g *gen) tailMasks() {
 		mov = "KMOVB"
 	}
 	e(mov, regTemp, tailMask)
-	if !g.hasPairs() {
+	if !g.hasComplex() {
 		return
 	}
 	e("MOVQ", asm.Imm(-1), regTemp)
@@ -336,7 +337,7 @@ func (g *gen) copyTail(k, size int, in bool) {
 		e("ADDQ", regTemp, regTemp)
 	}
 	a.Bind(loop)
-	before := g.executed()
+	before := g.executedCount()
 	from := asm.Mem{Base: regDoubleIndex, Index: regTemp, Scale: uint8(scale), Disp: int32(-scale)}
 	to := asm.Mem{Base: regSpill, Index: regTemp, Scale: uint8(scale), Disp: slot - int32(scale)}
 	if !in {
@@ -345,7 +346,7 @@ func (g *gen) copyTail(k, size int, in bool) {
 	g.moveElement(from, to, scale)
 	e("DECL", regTemp)
 	e("JNE", loop)
-	g.extraExecuted += (g.executed() - before) * (g.lanes*size/scale - 1)
+	g.extraExecuted += (g.executedCount() - before) * (g.lanes*size/scale - 1)
 }
 
 // moveElement copies 1, 2 or 8 bytes through a free vector register. size is the number of bytes.

@@ -52,9 +52,9 @@ type frame struct {
 
 	// State of the functions that write code.
 
-	inTail      bool // loads and stores are masked, and the addresses of accumulators depend on regIndex
-	streaming   bool // stores are non-temporal
-	firstAccSet int  // number of the accumulator set that the current iteration uses
+	inTail            bool // loads and stores are masked, and the addresses of accumulators depend on regIndex
+	writesNonTemporal bool // stores are non-temporal
+	firstAccSet       int  // number of the accumulator set that the current iteration uses
 }
 
 // Numbers of instructions of a body. A body of at most shortBody instructions counts as memory-bound. A body of more
@@ -71,8 +71,8 @@ const minPool = 4
 // spillSlots is the number of vectors of 64 bytes in the spill area.
 const spillSlots = jit.SpillBytes / 64
 
-// layOut assigns registers and memory, and chooses the numbers of iterations that are interleaved and unrolled.
-func (g *gen) layOut() error {
+// layOutFrame assigns registers and memory, and chooses the numbers of iterations that are interleaved and unrolled.
+func (g *gen) layOutFrame() error {
 	g.accSets = 1
 	if len(g.loop.Folds) > 0 {
 		g.accSets = expr.Lanes / g.lanes
@@ -86,13 +86,13 @@ func (g *gen) layOut() error {
 			slots++
 		}
 	}
-	constants := g.RowConstants(g.Body, g.foldInsts[foldsInRegisters], g.foldInsts[foldsInMemory],
+	rowConstants := g.RowConstants(g.Body, g.foldInsts[foldsInRegisters], g.foldInsts[foldsInMemory],
 		g.foldInsts[foldsInTail], g.stores)
 	g.bodyInsts[0] = slices.Concat(g.Body, g.foldInsts[foldsInMemory], g.stores)
 	g.bodyInsts[1] = slices.Concat(g.Body, g.foldInsts[foldsInRegisters], g.stores)
 	g.tailInsts = slices.Concat(g.Body, g.foldInsts[foldsInTail], g.stores)
 	g.interleaved = 1
-	cost, ok := g.search(constants, slots)
+	cost, ok := g.searchAllocation(rowConstants, slots)
 	switch {
 	case !ok && g.loop.Totals:
 		return target.Unsupported("totals need more accumulators than there are registers")
@@ -100,29 +100,29 @@ func (g *gen) layOut() error {
 		return target.Unsupported("too many live values")
 	}
 	length := g.bodyCode.Length
-	g.tryInterleave(constants, slots, cost, length)
+	g.tryInterleave(rowConstants, slots, cost, length)
 	g.chooseUnroll(length)
 	return nil
 }
 
-// search allocates registers for different numbers of row constants in permanent registers, and sets the frame to the
-// cheapest allocation. constants are all row constants; the first ones get the permanent registers. Their number falls
-// by about an eighth per attempt. After three attempts without improvement, search stops. The first `slots` vectors of
-// the spill area are in use. ok is false if every attempt failed.
-func (g *gen) search(constants []alloc.Virt, slots int) (bestCost float64, ok bool) {
+// searchAllocation allocates registers for different numbers of row constants in permanent registers, and sets the
+// frame to the cheapest allocation. constants are all row constants; the first ones get the permanent registers. Their
+// number falls by about an eighth per attempt. After three attempts without improvement, search stops. The first
+// `slots` vectors of the spill area are in use. ok is false if every attempt failed.
+func (g *gen) searchAllocation(rowConstants []alloc.Virt, slots int) (bestCost float64, ok bool) {
 	bestCost = math.Inf(1)
 	bestFrame := g.frame
 	worse := 0
-	for n := len(constants); n >= 0 && bestCost > 0 && worse < 3; n -= 1 + n/8 {
+	for n := len(rowConstants); n >= 0 && bestCost > 0 && worse < 3; n -= 1 + n/8 {
 		g.rowCode, g.bodyCode, g.tailCode, g.accLoads, g.accStores = nil, nil, nil, nil, nil
-		cost, done := g.attempt(constants[:n], constants, slots, bestCost)
+		cost, allocated := g.tryAllocation(rowConstants[:n], rowConstants, slots, bestCost)
 		switch {
-		case !done:
+		case !allocated:
 			g.frame.free()
 		case ok:
 			bestFrame.free()
 		}
-		if done {
+		if allocated {
 			bestFrame, bestCost, worse, ok = g.frame, cost, 0, true
 		} else if ok {
 			worse++
@@ -181,10 +181,10 @@ func (g *gen) layOutPointers() {
 	}
 }
 
-// attempt allocates registers. The row constants in `permanent` get permanent registers. Other row constants in
+// tryAllocation allocates registers. The row constants in `permanent` get permanent registers. Other row constants in
 // `constants` get vectors of the spill area from number `slots` on, unless they can be loaded again. ok is false if the
 // allocation failed or its cost is not below limit.
-func (g *gen) attempt(permanent, constants []alloc.Virt, slots int, limit float64) (cost float64, ok bool) {
+func (g *gen) tryAllocation(permanent, rowConstants []alloc.Virt, slots int, limit float64) (cost float64, ok bool) {
 	n := len(g.Values)
 	registers := alloc.File{Permanent: make([]int8, n), PermanentSlot: make([]int16, n), FoldLoads: true}
 	for v := range n {
@@ -212,7 +212,7 @@ func (g *gen) attempt(permanent, constants []alloc.Virt, slots int, limit float6
 	if used > numRegs-minPool {
 		return 0, false
 	}
-	for _, v := range constants {
+	for _, v := range rowConstants {
 		if x := &g.Values[v]; registers.Permanent[v] < 0 && (x.Reload == nil || !x.Constant) {
 			registers.PermanentSlot[v] = int16(slots)
 			slots++
@@ -234,7 +234,7 @@ func (g *gen) attempt(permanent, constants []alloc.Virt, slots int, limit float6
 		g.tailRegisters.Pool = g.bodyRegisters.Pool
 	}
 	g.reserveTailMasks()
-	return g.allocateAll(constants, limit)
+	return g.allocateAll(rowConstants, limit)
 }
 
 // placeAccs decides whether accumulators stay in registers in the body. Enough registers must remain for the other
@@ -284,7 +284,7 @@ func (g *gen) reserveTailMasks() {
 	}
 	if g.avx512 {
 		g.tailRegisters.Pool[alloc.Masks] &^= 1 << tailMask
-		if g.hasPairs() {
+		if g.hasComplex() {
 			g.tailRegisters.Pool[alloc.Masks] &^= 1<<(tailMask+1) | 1<<(tailMask+2)
 		}
 		return
@@ -292,8 +292,8 @@ func (g *gen) reserveTailMasks() {
 	g.tailRegisters.Pool[alloc.Vectors] &^= 1<<wideTailMask | 1<<narrowTailMask
 }
 
-// hasPairs reports whether an output or an operand that advances along rows is complex.
-func (g *gen) hasPairs() bool {
+// hasComplex reports whether an output or an operand that advances along rows is complex.
+func (g *gen) hasComplex() bool {
 	for k, d := range g.dtypes() {
 		if d.IsComplex() && !g.isInvariant(k) {
 			return true
@@ -305,7 +305,7 @@ func (g *gen) hasPairs() bool {
 // allocateAll allocates the registers of all instructions of the loop. constants are the row constants, which the row
 // code computes. allocateAll returns the cost of the body, and false if the allocation failed or its cost is not below
 // limit.
-func (g *gen) allocateAll(constants []alloc.Virt, limit float64) (float64, bool) {
+func (g *gen) allocateAll(rowConstants []alloc.Virt, limit float64) (float64, bool) {
 	list := g.bodyInsts[0]
 	if g.accsInRegisters {
 		list = g.bodyInsts[1]
@@ -314,14 +314,14 @@ func (g *gen) allocateAll(constants []alloc.Virt, limit float64) (float64, bool)
 	if g.bodyCode = alloc.Run(g.Values, &g.bodyRegisters, list, body); g.bodyCode.Cost >= limit {
 		return 0, false
 	}
-	g.rowCode = alloc.Run(g.Values, &g.bodyRegisters, g.Row, alloc.Policy{OncePerRow: true, Preload: constants})
+	g.rowCode = alloc.Run(g.Values, &g.bodyRegisters, g.Row, alloc.Policy{OncePerRow: true, Preload: rowConstants})
 	g.tailCode = alloc.Run(g.Values, &g.tailRegisters, g.tailInsts, alloc.Policy{Masked: true})
 	g.accLoads, g.accStores = nil, nil
 	if g.accsInRegisters {
 		g.accLoads = alloc.Run(g.Values, &g.bodyRegisters, g.accLoadInsts, alloc.Policy{})
 		g.accStores = alloc.Run(g.Values, &g.bodyRegisters, g.accStoreInsts, alloc.Policy{})
 	}
-	for _, r := range g.results() {
+	for _, r := range g.allocatedLists() {
 		if r.Err != nil || r.Slots > spillSlots {
 			return 0, false
 		}
@@ -329,15 +329,15 @@ func (g *gen) allocateAll(constants []alloc.Virt, limit float64) (float64, bool)
 	return g.bodyCode.Cost, true
 }
 
-// results returns the allocated lists of the frame.
-func (f *frame) results() []*alloc.Result {
+// allocatedLists returns the allocated lists of the frame.
+func (f *frame) allocatedLists() []*alloc.Result {
 	all := []*alloc.Result{f.rowCode, f.bodyCode, f.tailCode, f.accLoads, f.accStores}
 	return slices.DeleteFunc(all, func(r *alloc.Result) bool { return r == nil })
 }
 
 // free allows later allocations to reuse the memory of the allocated lists.
 func (f *frame) free() {
-	for _, r := range f.results() {
+	for _, r := range f.allocatedLists() {
 		r.Free()
 	}
 }
@@ -360,7 +360,7 @@ func (g *gen) chooseUnroll(length int) {
 // per six instructions. Interleaved code below this limit was faster in measurements: gelu with AVX-512 took a fifth
 // less time, although not all of its constants fit into registers. Memory-bound bodies gain nothing from four
 // iterations. cost and length are the cost and the number of instructions of one iteration.
-func (g *gen) tryInterleave(constants []alloc.Virt, slots int, cost float64, length int) {
+func (g *gen) tryInterleave(rowConstants []alloc.Virt, slots int, cost float64, length int) {
 	maxIterations := 4
 	switch {
 	case length > longBody || len(g.bounceVectors) > 0:
@@ -377,7 +377,7 @@ func (g *gen) tryInterleave(constants []alloc.Virt, slots int, cost float64, len
 			g.bodyInsts[k] = g.Interleave(g.bodyInsts[k], n/2)
 		}
 		g.interleaved = n
-		total, ok := g.search(constants, slots)
+		total, ok := g.searchAllocation(rowConstants, slots)
 		if !ok {
 			g.frame = before
 			return

@@ -28,7 +28,7 @@ import (
 )
 
 // gen generates the code of one loop: it selects instructions, allocates registers, and writes the code. In its
-// methods, lane and l are the size of a lane in bytes, and w is the size of a vector in bytes.
+// methods, lane is the size of a lane in bytes, w is the size of a vector in bytes, and d is a dtype.
 type gen struct {
 	alloc.Builder
 	loop      *expr.Loop
@@ -39,24 +39,24 @@ type gen struct {
 	avx512    bool // AVX-512: masks, 32 registers of 512 bits
 	outputs   int  // number of outputs
 
-	selected      []*lowered                   // by expr.Value: its register; nil before its instructions are selected
-	pairs         map[int][2]alloc.Virt        // by complex operand: its real and imaginary parts
-	consts        map[alloc.Mem]alloc.Virt     // by contents: the value of the constant
-	bitMasks      map[[2]alloc.Virt]alloc.Virt // by value and bit: the mask of the lanes in which the bit is set
-	lookups       map[lookupKey]alloc.Virt
-	offsets       map[alloc.Virt]alloc.Virt // by index value: the byte offsets of rows of tables
-	foldInsts     [3][]alloc.Inst           // folds of an iteration: foldsInRegisters, foldsInMemory, foldsInTail
-	stores        []alloc.Inst              // stores of an iteration
-	tailInsts     []alloc.Inst              // all instructions of a tail iteration
-	accLoadInsts  []alloc.Inst              // loads of accumulator registers
-	accStoreInsts []alloc.Inst              // stores of accumulator registers
-	accs          []*alloc.Acc
-	tables        []string   // contents of the tables of lookupRows
-	tailLanes     alloc.Virt // mask of the lanes that have elements in a tail; 0 if no instruction needs the mask
-	err           error
-	asm           *asm.Assembler
-	extraExecuted int // number of instructions that nested loops execute after their first iteration
-	work          jit.Work
+	selected        []*laneValue                 // by expr.Value: its register; nil before its instructions are selected
+	complexOperands map[int][2]alloc.Virt        // by complex operand: its real and imaginary parts
+	constants       map[alloc.Mem]alloc.Virt     // by contents: the value of the constant
+	bitMasks        map[[2]alloc.Virt]alloc.Virt // by value and bit: the mask of the lanes in which the bit is set
+	lookups         map[lookupKey]alloc.Virt
+	tableOffsets    map[alloc.Virt]alloc.Virt // by index value: the byte offsets of rows of tables
+	foldInsts       [3][]alloc.Inst           // folds of an iteration: foldsInRegisters, foldsInMemory, foldsInTail
+	stores          []alloc.Inst              // stores of an iteration
+	tailInsts       []alloc.Inst              // all instructions of a tail iteration
+	accLoadInsts    []alloc.Inst              // loads of accumulator registers
+	accStoreInsts   []alloc.Inst              // stores of accumulator registers
+	accs            []*alloc.Acc
+	tables          []string   // contents of the tables of lookupRows
+	tailLanes       alloc.Virt // mask of the lanes that have elements in a tail; 0 if no instruction needs the mask
+	err             error
+	asm             *asm.Assembler
+	extraExecuted   int // number of instructions that nested loops execute after their first iteration
+	work            jit.Work
 	frame
 }
 
@@ -67,11 +67,11 @@ const (
 	foldsInTail             // iterations of a tail
 )
 
-// lowered is the register of a value of the expression. Integers of fewer than 32 bits are in 32-bit lanes, sign- or
+// laneValue is the register of a value of the expression. Integers of fewer than 32 bits are in 32-bit lanes, sign- or
 // zero-extended unless highUndefined is set. 16-bit floats are zero-extended to 32-bit lanes in reg, or packed in half.
 // Bools are masks with AVX-512. Without AVX-512, each lane of a bool has only ones or only zeros, and all bools of a
 // loop have lanes of the same width (maskLane).
-type lowered struct {
+type laneValue struct {
 	reg           alloc.Virt // 0 if only half exists
 	highUndefined bool       // the bits of a lane above those of the dtype are undefined
 	half          alloc.Virt // 16-bit floats in lanes of 16 bits; 0 if only reg exists
@@ -99,8 +99,9 @@ func Compile(l *expr.Loop, order []expr.Value, cpu machine.Features, opts target
 
 func newGen(l *expr.Loop, cpu machine.Features, opts target.LoopOptions) *gen {
 	g := &gen{loop: l, code: l.Code, opts: opts, avx512: cpu.Has(machine.Vector512),
-		pairs: map[int][2]alloc.Virt{}, consts: map[alloc.Mem]alloc.Virt{}, bitMasks: map[[2]alloc.Virt]alloc.Virt{},
-		lookups: map[lookupKey]alloc.Virt{}, offsets: map[alloc.Virt]alloc.Virt{}, outputs: len(l.Code.Out)}
+		complexOperands: map[int][2]alloc.Virt{}, constants: map[alloc.Mem]alloc.Virt{},
+		bitMasks: map[[2]alloc.Virt]alloc.Virt{},
+		lookups:  map[lookupKey]alloc.Virt{}, tableOffsets: map[alloc.Virt]alloc.Virt{}, outputs: len(l.Code.Out)}
 	for _, i := range g.code.Insts {
 		wide := i.DType.Size() == 8
 		if i.Op == expr.Div && (i.DType == tensor.Int32 || i.DType == tensor.Uint32) {
@@ -115,7 +116,7 @@ func newGen(l *expr.Loop, cpu machine.Features, opts target.LoopOptions) *gen {
 	if g.has64Bits {
 		g.lanes /= 2
 	}
-	g.selected = make([]*lowered, len(g.code.Insts))
+	g.selected = make([]*laneValue, len(g.code.Insts))
 	return g
 }
 
@@ -222,13 +223,13 @@ func (g *gen) constLanes(lane int, x uint64) alloc.Virt {
 // constant returns the value that the instruction with the given name loads from data.
 func (g *gen) constant(name string, w uint8, lane int, data string) alloc.Virt {
 	key := alloc.Mem{Space: alloc.Constant, Data: data, Index: int(w)}
-	if v, ok := g.consts[key]; ok {
+	if v, ok := g.constants[key]; ok {
 		return v
 	}
 	mem := alloc.Mem{Space: alloc.Constant, Data: data}
 	reload := &alloc.Reload{Name: name, Mem: mem, Lane: uint8(lane), Foldable: true}
 	v := g.New(alloc.Value{Bytes: w, Invariant: true, Constant: true, Reload: reload})
-	g.consts[key] = v
+	g.constants[key] = v
 	return v
 }
 
@@ -254,10 +255,10 @@ func intSuffix(lane int) string {
 }
 
 // selectedValue returns the register of a value of the expression.
-func (g *gen) selectedValue(v expr.Value) *lowered { return g.selected[v] }
+func (g *gen) selectedValue(v expr.Value) *laneValue { return g.selected[v] }
 
 // extended returns the register of a value, with the bits above its dtype sign- or zero-extended.
-func (g *gen) extended(l *lowered) alloc.Virt {
+func (g *gen) extended(l *laneValue) alloc.Virt {
 	if !l.highUndefined {
 		return g.widenHalves(l)
 	}
@@ -273,7 +274,7 @@ func (g *gen) extended(l *lowered) alloc.Virt {
 }
 
 // widenHalves returns the register of a value, with 16-bit floats in 32-bit lanes.
-func (g *gen) widenHalves(l *lowered) alloc.Virt {
+func (g *gen) widenHalves(l *laneValue) alloc.Virt {
 	if l.reg == 0 && l.half != 0 {
 		l.reg = g.convertOp("VPMOVZXWD", g.width(4), 0, l.half)
 	}

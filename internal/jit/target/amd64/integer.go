@@ -10,30 +10,30 @@ import (
 
 // integerOp selects instructions for an operation on integers. Integers of fewer than 32 bits are extended only if the
 // higher bits of their lanes would affect the result.
-func (g *gen) integerOp(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
-	l := laneSize(d)
-	e := intSuffix(l)
+func (g *gen) integerOp(op expr.Op, d tensor.DType, a, b *laneValue) *laneValue {
+	lane := laneSize(d)
+	e := intSuffix(lane)
 	narrow := d.Size() < 4
-	out := func(v alloc.Virt, highUndefined bool) *lowered {
-		return &lowered{reg: v, dtype: d, highUndefined: highUndefined && narrow}
+	out := func(v alloc.Virt, highUndefined bool) *laneValue {
+		return &laneValue{reg: v, dtype: d, highUndefined: highUndefined && narrow}
 	}
 	switch op {
 	case expr.Add:
-		return out(g.commutativeOp("VPADD"+e, l, a.reg, b.reg), true)
+		return out(g.commutativeOp("VPADD"+e, lane, a.reg, b.reg), true)
 	case expr.Sub:
-		return out(g.binaryOp("VPSUB"+e, l, b.reg, a.reg), true)
+		return out(g.binaryOp("VPSUB"+e, lane, b.reg, a.reg), true)
 	case expr.Mul:
-		return out(g.multiply(l, a.reg, b.reg), true)
+		return out(g.multiply(lane, a.reg, b.reg), true)
 	case expr.Neg:
-		return out(g.binaryOp("VPSUB"+e, l, a.reg, g.constLanes(l, 0)), true)
+		return out(g.binaryOp("VPSUB"+e, lane, a.reg, g.constLanes(lane, 0)), true)
 	case expr.And:
-		return out(g.and(l, a.reg, b.reg), a.highUndefined || b.highUndefined)
+		return out(g.and(lane, a.reg, b.reg), a.highUndefined || b.highUndefined)
 	case expr.Or:
-		return out(g.orAnd(l, a.reg, b.reg), a.highUndefined || b.highUndefined)
+		return out(g.orConjunction(lane, a.reg, b.reg), a.highUndefined || b.highUndefined)
 	case expr.Xor:
-		return out(g.xor(l, a.reg, b.reg), a.highUndefined || b.highUndefined)
+		return out(g.xor(lane, a.reg, b.reg), a.highUndefined || b.highUndefined)
 	case expr.Not:
-		return out(g.xor(l, a.reg, g.constLanes(l, math.MaxUint64)), true)
+		return out(g.xor(lane, a.reg, g.constLanes(lane, math.MaxUint64)), true)
 	case expr.Shl:
 		return out(g.shift("VPSLL", d, a.reg, b), true)
 	case expr.Shr:
@@ -45,7 +45,7 @@ func (g *gen) integerOp(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
 		if !d.IsSigned() {
 			return a
 		}
-		return out(g.abs(l, g.extended(a)), true)
+		return out(g.abs(lane, g.extended(a)), true)
 	case expr.Min, expr.Max:
 		return out(g.intExtremum(op, d, g.extended(a), g.extended(b)), false)
 	case expr.Div:
@@ -55,23 +55,23 @@ func (g *gen) integerOp(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
 	return a
 }
 
-// orAnd returns a | b. With AVX-512, one instruction computes both operations if b is a recently selected conjunction,
-// as in the copy of a sign.
-func (g *gen) orAnd(l int, a, b alloc.Virt) alloc.Virt {
-	name := "VPAND" + intSuffix(l)
+// orConjunction returns a | b. With AVX-512, one instruction computes both operations if b is a recently selected
+// conjunction, as in the copy of a sign.
+func (g *gen) orConjunction(lane int, a, b alloc.Virt) alloc.Virt {
+	name := "VPAND" + intSuffix(lane)
 	for k := len(g.Body) - 1; g.avx512 && k >= max(0, len(g.Body)-8); k-- {
 		if in := g.Body[k]; in.Dst == b && in.Name == name {
 			src := []alloc.Arg{{Imm: 0xF8}, in.Src[0], in.Src[1]}
-			return g.Add(alloc.Inst{Name: "VPTERNLOG" + intSuffix(l), Src: src, Tied: a, Dst: g.newLike(a), Fold: 1,
-				Commutative: true, Lane: uint8(l)})
+			return g.Add(alloc.Inst{Name: "VPTERNLOG" + intSuffix(lane), Src: src, Tied: a, Dst: g.newLike(a), Fold: 1,
+				Commutative: true, Lane: uint8(lane)})
 		}
 	}
-	return g.or(l, a, b)
+	return g.or(lane, a, b)
 }
 
-func (g *gen) multiply(l int, a, b alloc.Virt) alloc.Virt {
+func (g *gen) multiply(lane int, a, b alloc.Virt) alloc.Virt {
 	switch {
-	case l == 4:
+	case lane == 4:
 		return g.commutativeOp("VPMULLD", 4, a, b)
 	case g.avx512:
 		return g.commutativeOp("VPMULLQ", 8, a, b)
@@ -82,18 +82,18 @@ func (g *gen) multiply(l int, a, b alloc.Virt) alloc.Virt {
 	return g.commutativeOp("VPADDQ", 8, g.immediateOp("VPSLLQ", 32, cross), g.commutativeOp("VPMULUDQ", 8, a, b))
 }
 
-func (g *gen) abs(l int, a alloc.Virt) alloc.Virt {
-	if g.avx512 || l == 4 {
-		return g.unaryOp("VPABS"+intSuffix(l), l, a)
+func (g *gen) abs(lane int, a alloc.Virt) alloc.Virt {
+	if g.avx512 || lane == 4 {
+		return g.unaryOp("VPABS"+intSuffix(lane), lane, a)
 	}
 	s := g.binaryOp("VPCMPGTQ", 8, a, g.constLanes(8, 0))
 	return g.binaryOp("VPSUBQ", 8, s, g.xor(8, a, s))
 }
 
 func (g *gen) intExtremum(op expr.Op, d tensor.DType, a, b alloc.Virt) alloc.Virt {
-	l := laneSize(d)
+	lane := laneSize(d)
 	unsigned := !d.IsSigned() && d.Size() >= 4
-	if !g.avx512 && l == 8 {
+	if !g.avx512 && lane == 8 {
 		if op == expr.Max {
 			return g.blend(8, g.less(8, unsigned, b, a), a, b)
 		}
@@ -104,14 +104,14 @@ func (g *gen) intExtremum(op expr.Op, d tensor.DType, a, b alloc.Virt) alloc.Vir
 		name = "VPMAX"
 	}
 	if unsigned {
-		return g.commutativeOp(name+"U"+intSuffix(l), l, a, b)
+		return g.commutativeOp(name+"U"+intSuffix(lane), lane, a, b)
 	}
-	return g.commutativeOp(name+"S"+intSuffix(l), l, a, b)
+	return g.commutativeOp(name+"S"+intSuffix(lane), lane, a, b)
 }
 
 // shiftCount returns the shift distance if it is constant, else 0 and the register with the distance modulo the width
 // of d.
-func (g *gen) shiftCount(d tensor.DType, b *lowered) (int64, alloc.Virt) {
+func (g *gen) shiftCount(d tensor.DType, b *laneValue) (int64, alloc.Virt) {
 	bits := uint64(8 * d.Size())
 	if r := g.Values[b.reg].Reload; r != nil && r.Mem.Space == alloc.Constant {
 		return int64(uint64(r.Mem.Data[0]) & (bits - 1)), 0
@@ -120,18 +120,18 @@ func (g *gen) shiftCount(d tensor.DType, b *lowered) (int64, alloc.Virt) {
 }
 
 // shift selects a shift. name is the instruction without its suffix.
-func (g *gen) shift(name string, d tensor.DType, a alloc.Virt, b *lowered) alloc.Virt {
-	l := laneSize(d)
+func (g *gen) shift(name string, d tensor.DType, a alloc.Virt, b *laneValue) alloc.Virt {
+	lane := laneSize(d)
 	imm, n := g.shiftCount(d, b)
 	if n == 0 {
-		return g.immediateOp(name+intSuffix(l), imm, a)
+		return g.immediateOp(name+intSuffix(lane), imm, a)
 	}
-	return g.binaryOp(name+"V"+intSuffix(l), l, n, a)
+	return g.binaryOp(name+"V"+intSuffix(lane), lane, n, a)
 }
 
 // shiftSigned selects an arithmetic shift to the right.
-func (g *gen) shiftSigned(d tensor.DType, a alloc.Virt, b *lowered) alloc.Virt {
-	if l := laneSize(d); g.avx512 || l == 4 {
+func (g *gen) shiftSigned(d tensor.DType, a alloc.Virt, b *laneValue) alloc.Virt {
+	if lane := laneSize(d); g.avx512 || lane == 4 {
 		return g.shift("VPSRA", d, a, b)
 	}
 	// After a logical shift, the sign bit is inverted and subtracted, which extends it.
@@ -141,7 +141,7 @@ func (g *gen) shiftSigned(d tensor.DType, a alloc.Virt, b *lowered) alloc.Virt {
 
 // divide divides integers through floats. The floats have significands with more bits than the integers, so a quotient
 // that is not an integer differs from each integer by more than the rounding error.
-func (g *gen) divide(d tensor.DType, a, b *lowered) *lowered {
+func (g *gen) divide(d tensor.DType, a, b *laneValue) *laneValue {
 	f := tensor.Float64
 	switch d.Size() {
 	case 1, 2:
@@ -150,5 +150,5 @@ func (g *gen) divide(d tensor.DType, a, b *lowered) *lowered {
 		return g.divideLong(d, a, b)
 	}
 	x, y := g.convert(f, a), g.convert(f, b)
-	return g.convert(d, &lowered{reg: g.floatOp(expr.Div, laneSize(f), x.reg, y.reg), dtype: f})
+	return g.convert(d, &laneValue{reg: g.floatOp(expr.Div, laneSize(f), x.reg, y.reg), dtype: f})
 }

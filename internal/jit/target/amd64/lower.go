@@ -14,7 +14,7 @@ func (g *gen) lower(order []expr.Value) error {
 		g.selected[v] = g.selectInst(v)
 	}
 	for k, o := range g.code.Out {
-		mem := alloc.Mem{Space: alloc.Along, Index: k, Step: int32(g.lanes * o.DType.Size())}
+		mem := alloc.Mem{Space: alloc.Advancing, Index: k, Step: int32(g.lanes * o.DType.Size())}
 		switch {
 		case o.DType == tensor.Invalid:
 		case o.Im != expr.None:
@@ -54,7 +54,7 @@ func (g *gen) lowerFolds() {
 
 // accMemory returns the memory of the accumulators of fold k.
 func (g *gen) accMemory(k int) alloc.Mem {
-	return alloc.Mem{Space: alloc.AccSpace, Index: g.outputs + len(g.code.In) + k,
+	return alloc.Mem{Space: alloc.AccumulatorMemory, Index: g.outputs + len(g.code.In) + k,
 		Step: int32(g.lanes * g.loop.DType(k).Size())}
 }
 
@@ -62,17 +62,17 @@ func (g *gen) accMemory(k int) alloc.Mem {
 func (g *gen) foldInMemory(k int) {
 	f, mem := g.loop.Folds[k], g.accMemory(k)
 	v := g.selectedValue(f.V)
-	for _, part := range []int{foldsInMemory, foldsInTail} {
+	for _, kind := range []int{foldsInMemory, foldsInTail} {
 		var s alloc.Inst
 		list := g.Collect(func() {
 			old := g.loadVector(mem, v.dtype)
 			sum := g.apply(f.Op, v.dtype, old, v)
-			if part == foldsInTail && !g.avx512 && v.dtype.Size() < 4 { // there are no masked stores
-				sum = g.selectLanes(&lowered{reg: g.tailLanes, dtype: tensor.Bool}, sum, old)
+			if kind == foldsInTail && !g.avx512 && v.dtype.Size() < 4 { // there are no masked stores
+				sum = g.selectLanes(&laneValue{reg: g.tailLanes, dtype: tensor.Bool}, sum, old)
 			}
 			s = g.store(mem, sum)
 		})
-		g.foldInsts[part] = append(append(g.foldInsts[part], list...), s)
+		g.foldInsts[kind] = append(append(g.foldInsts[kind], list...), s)
 	}
 }
 
@@ -90,11 +90,11 @@ func (g *gen) foldInRegisters(k int) {
 	f, mem := g.loop.Folds[k], g.accMemory(k)
 	v := g.selectedValue(f.V)
 	d := v.dtype
-	proto := alloc.Value{Bytes: g.width(laneSize(d))}
+	description := alloc.Value{Bytes: g.width(laneSize(d))}
 	if d == tensor.Bool {
-		proto = g.boolVal()
+		description = g.boolVal()
 	}
-	acc := &lowered{reg: g.newAcc(proto), dtype: d, highUndefined: true}
+	acc := &laneValue{reg: g.newAcc(description), dtype: d, highUndefined: true}
 	noNaN := alloc.Virt(0)
 	if g.mayLoseNaN(f.Op, d) {
 		noNaN = g.newAcc(g.boolVal())
@@ -112,7 +112,7 @@ func (g *gen) foldInRegisters(k int) {
 	g.accStoreInsts = append(g.accStoreInsts, g.Collect(func() {
 		sum := acc
 		if noNaN != 0 {
-			sum = &lowered{reg: g.blend(laneSize(d), noNaN, acc.reg, g.floatConst(laneSize(d), math.NaN())), dtype: d}
+			sum = &laneValue{reg: g.blend(laneSize(d), noNaN, acc.reg, g.floatConst(laneSize(d), math.NaN())), dtype: d}
 		}
 		s := g.store(mem, sum)
 		g.Body = append(g.Body, s)
@@ -127,15 +127,15 @@ func (g *gen) mayLoseNaN(op expr.Op, d tensor.DType) bool {
 
 // foldInto folds value v into the register of acc. noNaN is the mask of lanes without NaN, or 0. The comparison for
 // this mask is masked by the old mask, so a cleared lane stays cleared.
-func (g *gen) foldInto(op expr.Op, acc, noNaN alloc.Virt, v *lowered) {
+func (g *gen) foldInto(op expr.Op, acc, noNaN alloc.Virt, v *laneValue) {
 	if noNaN != 0 {
-		l := laneSize(v.dtype)
-		g.Body = append(g.Body, alloc.Inst{Name: "VCMP" + floatSuffix(l), Src: immediate(cmpOrdered, v.reg, v.reg),
+		lane := laneSize(v.dtype)
+		g.Body = append(g.Body, alloc.Inst{Name: "VCMP" + floatSuffix(lane), Src: immediate(cmpOrdered, v.reg, v.reg),
 			Mask: noNaN, Dst: noNaN, Fold: -1},
-			alloc.Inst{Name: extremumName(op, l), Src: sources(v.reg, acc), Dst: acc, Lane: uint8(l)})
+			alloc.Inst{Name: extremumName(op, lane), Src: sources(v.reg, acc), Dst: acc, Lane: uint8(lane)})
 		return
 	}
-	r := g.apply(op, v.dtype, &lowered{reg: acc, dtype: v.dtype}, v)
+	r := g.apply(op, v.dtype, &laneValue{reg: acc, dtype: v.dtype}, v)
 	if last := len(g.Body) - 1; last >= 0 && g.Body[last].Dst == r.reg {
 		g.Body[last].Dst = acc
 	} else {

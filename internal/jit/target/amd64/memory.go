@@ -11,16 +11,16 @@ import (
 )
 
 // load returns operand k or, if the operand is complex, its real part (part is 0) or imaginary part (part is 1).
-func (g *gen) load(k, part int) *lowered {
+func (g *gen) load(k, part int) *laneValue {
 	d, pointer := g.code.In[k], g.outputs+k
 	if d.IsComplex() {
 		p := g.complexParts(k, pointer, d.ToReal())
-		return &lowered{reg: p[part], dtype: d.ToReal()}
+		return &laneValue{reg: p[part], dtype: d.ToReal()}
 	}
 	if g.loop.Scalar[k] {
 		return g.loadScalar(pointer, 0, d)
 	}
-	return g.loadVector(alloc.Mem{Space: alloc.Along, Index: pointer, Step: int32(g.lanes * d.Size())}, d)
+	return g.loadVector(alloc.Mem{Space: alloc.Advancing, Index: pointer, Step: int32(g.lanes * d.Size())}, d)
 }
 
 // loadFrom returns a value of w bytes that the instruction with the given name loads from memory.
@@ -30,8 +30,8 @@ func (g *gen) loadFrom(w uint8, name string, foldable bool, mem alloc.Mem) alloc
 }
 
 // loadVector returns the contiguous elements of an iteration.
-func (g *gen) loadVector(mem alloc.Mem, d tensor.DType) *lowered {
-	l := &lowered{dtype: d}
+func (g *gen) loadVector(mem alloc.Mem, d tensor.DType) *laneValue {
+	l := &laneValue{dtype: d}
 	mem.Lane = uint8(d.Size())
 	w := g.width(laneSize(d))
 	switch d {
@@ -70,12 +70,12 @@ func (g *gen) halfMove() string {
 // loadBool returns the mask of nonzero elements.
 func (g *gen) loadBool(mem alloc.Mem) alloc.Virt {
 	if !g.avx512 {
-		name, l := "VPMOVZXBD", g.maskLane()
-		if l == 8 {
+		name, lane := "VPMOVZXBD", g.maskLane()
+		if lane == 8 {
 			name = "VPMOVZXBQ"
 		}
-		x := g.loadFrom(g.width(l), name, false, mem)
-		return g.binaryOp("VPCMPGT"+intSuffix(l), l, g.constLanes(l, 0), x)
+		x := g.loadFrom(g.width(lane), name, false, mem)
+		return g.binaryOp("VPCMPGT"+intSuffix(lane), lane, g.constLanes(lane, 0), x)
 	}
 	name := "VMOVDQU8"
 	if g.lanes == 8 {
@@ -86,9 +86,9 @@ func (g *gen) loadBool(mem alloc.Mem) alloc.Virt {
 }
 
 // loadScalar returns an element, broadcast to all lanes. The element is `off` bytes after the pointer.
-func (g *gen) loadScalar(pointer int, off int32, d tensor.DType) *lowered {
-	mem := alloc.Mem{Space: alloc.PerRow, Index: pointer, Offset: off}
-	l := &lowered{dtype: d}
+func (g *gen) loadScalar(pointer int, offset int32, d tensor.DType) *laneValue {
+	mem := alloc.Mem{Space: alloc.PerRow, Index: pointer, Offset: offset}
+	l := &laneValue{dtype: d}
 	w := g.width(laneSize(d))
 	switch d.Size() {
 	case 8:
@@ -128,51 +128,51 @@ func (g *gen) loadScalar(pointer int, off int32, d tensor.DType) *lowered {
 // complexParts returns the real and the imaginary parts of complex operand k. `pointer` is the number of its pointer,
 // and d the dtype of a part.
 func (g *gen) complexParts(k, pointer int, d tensor.DType) [2]alloc.Virt {
-	if p, ok := g.pairs[k]; ok {
-		return p
+	if parts, ok := g.complexOperands[k]; ok {
+		return parts
 	}
-	var p [2]alloc.Virt
+	var parts [2]alloc.Virt
 	if g.loop.Scalar[k] {
-		p = [2]alloc.Virt{g.loadScalar(pointer, 0, d).reg, g.loadScalar(pointer, int32(d.Size()), d).reg}
+		parts = [2]alloc.Virt{g.loadScalar(pointer, 0, d).reg, g.loadScalar(pointer, int32(d.Size()), d).reg}
 	} else {
-		p = g.loadComplex(pointer, d.Size())
+		parts = g.loadComplex(pointer, d.Size())
 	}
-	g.pairs[k] = p
-	return p
+	g.complexOperands[k] = parts
+	return parts
 }
 
 // loadComplex loads the complex elements of an iteration and separates their parts. size is the size of a part in
 // bytes.
 func (g *gen) loadComplex(pointer, size int) [2]alloc.Virt {
 	w := g.width(size)
-	var h [2]alloc.Virt
-	for k := range h {
+	var halves [2]alloc.Virt
+	for k := range halves {
 		mem := g.halfMemory(pointer, k, size)
-		h[k] = g.loadFrom(w, "VMOVU"+floatSuffix(size), false, mem)
+		halves[k] = g.loadFrom(w, "VMOVU"+floatSuffix(size), false, mem)
 	}
 	if g.avx512 {
-		return [2]alloc.Virt{g.permute2(h[0], h[1], size, evenOdd(g.lanes, 0)),
-			g.permute2(h[0], h[1], size, evenOdd(g.lanes, 1))}
+		return [2]alloc.Virt{g.permute2(halves[0], halves[1], size, evenOdd(g.lanes, 0)),
+			g.permute2(halves[0], halves[1], size, evenOdd(g.lanes, 1))}
 	}
 	if size == 8 {
-		lo := g.binaryOp("VUNPCKLPD", 0, h[1], h[0])
-		hi := g.binaryOp("VUNPCKHPD", 0, h[1], h[0])
+		lo := g.binaryOp("VUNPCKLPD", 0, halves[1], halves[0])
+		hi := g.binaryOp("VUNPCKHPD", 0, halves[1], halves[0])
 		return [2]alloc.Virt{g.immediateOp("VPERMPD", 0xD8, lo), g.immediateOp("VPERMPD", 0xD8, hi)}
 	}
-	var p [2]alloc.Virt
+	var parts [2]alloc.Virt
 	for k, imm := range []int64{0x88, 0xDD} {
-		p[k] = g.shuffle("VSHUFPS", imm, h[1], h[0])
+		parts[k] = g.shuffle("VSHUFPS", imm, halves[1], halves[0])
 		if w == 32 {
-			p[k] = g.immediateOp("VPERMPD", 0xD8, p[k])
+			parts[k] = g.immediateOp("VPERMPD", 0xD8, parts[k])
 		}
 	}
-	return p
+	return parts
 }
 
 // halfMemory returns the memory of the first (k is 0) or second half (k is 1) of the complex elements of an iteration.
 func (g *gen) halfMemory(pointer, k, size int) alloc.Mem {
 	w := g.lanes * size
-	return alloc.Mem{Space: alloc.Along, Index: pointer, Offset: int32(k * w), Step: int32(2 * w),
+	return alloc.Mem{Space: alloc.Advancing, Index: pointer, Offset: int32(k * w), Step: int32(2 * w),
 		Part: uint8(1 + k), Lane: uint8(size)}
 }
 
@@ -255,23 +255,23 @@ func (g *gen) shuffle(name string, imm int64, b, a alloc.Virt) alloc.Virt {
 
 // newStore returns a store of v to mem. nt is the name of its non-temporal form. An output may share the memory of an
 // operand. Therefore, if there are several outputs, an operand that is stored unchanged is loaded before any store.
-func (g *gen) newStore(name, nt string, mem alloc.Mem, v alloc.Virt) alloc.Inst {
-	if r := g.Values[v].Reload; r != nil && r.Mem.Space == alloc.Along && len(g.code.Out) > 1 {
+func (g *gen) newStore(name, nonTemporal string, mem alloc.Mem, v alloc.Virt) alloc.Inst {
+	if r := g.Values[v].Reload; r != nil && r.Mem.Space == alloc.Advancing && len(g.code.Out) > 1 {
 		v = g.Add(alloc.Inst{Name: alloc.Move, Src: sources(v), Dst: g.newLike(v), Fold: -1})
 	}
 	if !g.isNonTemporal(mem) {
-		nt = ""
+		nonTemporal = ""
 	}
-	return alloc.Inst{Name: name, NonTemporal: nt, Src: sources(v), Store: &mem, Fold: -1}
+	return alloc.Inst{Name: name, NonTemporal: nonTemporal, Src: sources(v), Store: &mem, Fold: -1}
 }
 
 // isNonTemporal reports whether mem is an output with non-temporal stores.
 func (g *gen) isNonTemporal(mem alloc.Mem) bool {
-	return g.opts.NonTemporal && mem.Space == alloc.Along && g.opts.CachedOutputs>>mem.Index&1 == 0
+	return g.opts.NonTemporal && mem.Space == alloc.Advancing && g.opts.CachedOutputs>>mem.Index&1 == 0
 }
 
 // store returns the store of a value. Instructions that convert the lanes to elements are added to the body.
-func (g *gen) store(mem alloc.Mem, l *lowered) alloc.Inst {
+func (g *gen) store(mem alloc.Mem, l *laneValue) alloc.Inst {
 	d := l.dtype
 	mem.Lane = uint8(d.Size())
 	switch d.Size() {
@@ -314,30 +314,30 @@ func (g *gen) storePacked512(mem alloc.Mem, size int, v alloc.Virt) alloc.Inst {
 	if size == 2 {
 		name, move = "VPMOVDW", "VMOVDQU16"
 	}
-	nt := g.nonTemporalName(size)
-	if nt == "" || !g.isNonTemporal(mem) {
+	nonTemporal := g.nonTemporalName(size)
+	if nonTemporal == "" || !g.isNonTemporal(mem) {
 		return g.newStore(name, "", mem, v)
 	}
 	x := g.Add(alloc.Inst{Name: name, Src: sources(v), Dst: g.newVector(uint8(g.lanes * size)), Fold: -1})
-	return g.newStore(move, nt, mem, x)
+	return g.newStore(move, nonTemporal, mem, x)
 }
 
 // storePacked256 returns the store of lanes as elements of 1 or 2 bytes, without AVX-512.
-func (g *gen) storePacked256(mem alloc.Mem, l *lowered) alloc.Inst {
+func (g *gen) storePacked256(mem alloc.Mem, l *laneValue) alloc.Inst {
 	size := l.dtype.Size()
 	x := g.widenHalves(l)
 	if l.dtype == tensor.Bool {
 		x = g.immediateOp("VPSRLD", 31, g.narrowMask(x))
 	}
-	pick := []byte("\x00\x04\x08\x0c\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80")
+	byteOrder := []byte("\x00\x04\x08\x0c\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80")
 	if size == 2 {
-		pick = []byte("\x00\x01\x04\x05\x08\x09\x0c\x0d\x80\x80\x80\x80\x80\x80\x80\x80")
+		byteOrder = []byte("\x00\x01\x04\x05\x08\x09\x0c\x0d\x80\x80\x80\x80\x80\x80\x80\x80")
 	}
 	w := g.Values[x].Bytes
 	if w == 32 {
-		pick = append(pick, pick...)
+		byteOrder = append(byteOrder, byteOrder...)
 	}
-	x = g.binaryOp("VPSHUFB", 0, g.vector(pick), x)
+	x = g.binaryOp("VPSHUFB", 0, g.vector(byteOrder), x)
 	if w == 32 {
 		hi := g.Add(alloc.Inst{Name: "VEXTRACTI128", Src: immediate(1, x), Dst: g.newVector(16), Fold: -1})
 		unpack := "VPUNPCKLDQ"
@@ -354,7 +354,7 @@ func (g *gen) storePacked256(mem alloc.Mem, l *lowered) alloc.Inst {
 // storeComplex returns the stores of complex numbers with parts re and im.
 func (g *gen) storeComplex(pointer int, d tensor.DType, re, im alloc.Virt) []alloc.Inst {
 	size := d.ToReal().Size()
-	var h [2]alloc.Virt
+	var halves [2]alloc.Virt
 	switch w := g.Values[re].Bytes; {
 	case g.avx512:
 		lo, hi := make([]int, g.lanes), make([]int, g.lanes)
@@ -362,18 +362,19 @@ func (g *gen) storeComplex(pointer int, d tensor.DType, re, im alloc.Virt) []all
 			lo[k] = k/2 + k%2*g.lanes
 			hi[k] = lo[k] + g.lanes/2
 		}
-		h = [2]alloc.Virt{g.permute2(re, im, size, lo), g.permute2(re, im, size, hi)}
+		halves = [2]alloc.Virt{g.permute2(re, im, size, lo), g.permute2(re, im, size, hi)}
 	default:
 		a := g.binaryOp("VUNPCKL"+floatSuffix(size), 0, im, re)
 		b := g.binaryOp("VUNPCKH"+floatSuffix(size), 0, im, re)
-		h = [2]alloc.Virt{a, b}
+		halves = [2]alloc.Virt{a, b}
 		if w == 32 {
-			h = [2]alloc.Virt{g.shuffle("VPERM2F128", 0x20, b, a), g.shuffle("VPERM2F128", 0x31, b, a)}
+			halves = [2]alloc.Virt{g.shuffle("VPERM2F128", 0x20, b, a), g.shuffle("VPERM2F128", 0x31, b, a)}
 		}
 	}
-	var s []alloc.Inst
-	for k := range h {
-		s = append(s, g.newStore("VMOVU"+floatSuffix(size), "VMOVNT"+floatSuffix(size), g.halfMemory(pointer, k, size), h[k]))
+	var stores []alloc.Inst
+	for k := range halves {
+		stores = append(stores, g.newStore("VMOVU"+floatSuffix(size), "VMOVNT"+floatSuffix(size),
+			g.halfMemory(pointer, k, size), halves[k]))
 	}
-	return s
+	return stores
 }

@@ -22,26 +22,28 @@ const completeRemainder = "completeRemainder"
 // remainder for this quotient exactly. A step divides the magnitude of the remainder by about 2^23 (float32) or 2^52
 // (float64), so one step is nearly always enough. The loop of writeRemainderLoop runs only if an element of the vector
 // needs more steps.
-func (g *gen) fmod(l int, x, y alloc.Virt) alloc.Virt {
-	ps := floatSuffix(l)
-	dividend, divisor := g.floatOp(expr.Abs, l, x, 0), g.floatOp(expr.Abs, l, y, 0)
-	q := g.round(expr.Trunc, l, g.binaryOp("VDIV"+ps, l, divisor, dividend))
-	w := g.Values[x].Bytes
+func (g *gen) fmod(lane int, x, y alloc.Virt) alloc.Virt {
+	suffix := floatSuffix(lane)
+	dividend, divisor := g.floatOp(expr.Abs, lane, x, 0), g.floatOp(expr.Abs, lane, y, 0)
+	quotient := g.round(expr.Trunc, lane, g.binaryOp("VDIV"+suffix, lane, divisor, dividend))
+	width := g.Values[x].Bytes
 	temps := [2]uint8{alloc.Vectors: 4}
 	if g.avx512 {
 		temps = [2]uint8{alloc.Vectors: 3, alloc.Masks: 2}
 	}
-	r := g.Add(alloc.Inst{Name: completeRemainder, Src: append(sources(dividend, divisor), alloc.Arg{Imm: int64(l)}),
-		Tied: g.fused("VFNMADD", l, q, divisor, dividend), Dst: g.newVector(w), Fold: -1, Temps: temps, Expand: 1})
+	remainder := g.Add(alloc.Inst{Name: completeRemainder,
+		Src:  append(sources(dividend, divisor), alloc.Arg{Imm: int64(lane)}),
+		Tied: g.multiplyAdd("VFNMADD", lane, quotient, divisor, dividend), Dst: g.newVector(width), Fold: -1, Temps: temps,
+		CountedLength: 1})
 	// The quotient may have been rounded up.
-	negative := g.compareFloats(l, cmpLess, r, g.constLanes(l, 0))
+	negative := g.compareFloats(lane, cmpLess, remainder, g.constLanes(lane, 0))
 	if g.avx512 {
-		r = g.Add(alloc.Inst{Name: "VADD" + ps, Src: sources(divisor, r), Tied: r, Mask: negative, Dst: g.newVector(w),
-			Fold: 0, Lane: uint8(l)})
+		remainder = g.Add(alloc.Inst{Name: "VADD" + suffix, Src: sources(divisor, remainder), Tied: remainder,
+			Mask: negative, Dst: g.newVector(width), Fold: 0, Lane: uint8(lane)})
 	} else {
-		r = g.commutativeOp("VADD"+ps, l, r, g.and(l, negative, divisor))
+		remainder = g.commutativeOp("VADD"+suffix, lane, remainder, g.and(lane, negative, divisor))
 	}
-	return g.or(l, r, g.and(l, x, g.constLanes(l, signBit(l))))
+	return g.or(lane, remainder, g.and(lane, x, g.constLanes(lane, signBit(lane))))
 }
 
 // remainderLoop writes the instructions of one pseudo-instruction completeRemainder.
@@ -58,11 +60,18 @@ type remainderLoop struct {
 	mask                         asm.Arg // scratch register for masks
 }
 
-// writeRemainderLoop writes the instructions of completeRemainder. If all remainders are less than the divisors, the
-// code skips the loop. Otherwise the loop starts again from the dividends, because a quotient may have been infinite.
-// While a remainder is not less than its divisor, a multiple of the divisor is subtracted. The divisor is scaled by a
-// power of 2 if the quotient would overflow. The remainder may become negative. A NaN divisor makes the result NaN at
-// the end. An infinite divisor leaves the dividend unchanged.
+// writeRemainderLoop writes the instructions of completeRemainder:
+//
+//	if any |remainder| >= divisor {
+//		remainder = dividend // again from the start, because the first quotient may have been infinite
+//		for any |remainder| >= divisor {
+//			multiple = divisor * 2^k // k > 0 only if remainder/divisor would overflow
+//			remainder -= trunc(remainder/multiple) * multiple // in the lanes with |remainder| >= divisor
+//		}
+//		remainder += NaN where the divisor is NaN
+//	}
+//
+// The remainder may become negative. An infinite divisor leaves the dividend unchanged.
 func (g *gen) writeRemainderLoop(args []asm.Arg) {
 	lane := int(args[2].(asm.Imm))
 	w := &remainderLoop{g: g, lane: lane, remainder: args[len(args)-1], dividend: args[0], divisor: args[1],
@@ -72,18 +81,18 @@ func (g *gen) writeRemainderLoop(args []asm.Arg) {
 	}
 	e, a := g.asm.Emit, g.asm
 	loop, end, done := a.NewLabel(), a.NewLabel(), a.NewLabel()
-	w.abs()
+	w.setAbsRemainder()
 	w.compare(cmpNotLess, w.divisor, w.absRemainder, w.mask) // also true for NaN
 	w.jumpIfEmpty(done)
 	e("VMOVAPS", w.dividend, w.remainder)
 	a.Bind(loop)
-	before := g.executed()
-	w.abs()
+	before := g.executedCount()
+	w.setAbsRemainder()
 	w.compare(cmpGreaterEqual, w.divisor, w.absRemainder, w.mask)
 	w.jumpIfEmpty(end)
-	w.step()
+	w.subtractMultiple()
 	e("JMP", loop)
-	g.extraExecuted += (g.executed() - before) * (remainderWork - 1)
+	g.extraExecuted += (g.executedCount() - before) * (remainderWork - 1)
 	a.Bind(end)
 	w.compare(cmpUnordered, w.divisor, w.divisor, w.mask)
 	if g.avx512 {
@@ -99,8 +108,8 @@ func (w *remainderLoop) compare(predicate int, b, a, to asm.Arg) {
 	w.g.asm.Emit("VCMP"+w.suffix, asm.Imm(predicate), b, a, to)
 }
 
-// abs computes absRemainder.
-func (w *remainderLoop) abs() {
+// setAbsRemainder computes absRemainder.
+func (w *remainderLoop) setAbsRemainder() {
 	w.g.asm.Emit("VAND"+w.suffix, w.constant(signBit(w.lane)-1), w.remainder, w.absRemainder)
 }
 
@@ -116,9 +125,9 @@ func (w *remainderLoop) jumpIfEmpty(to asm.Label) {
 	e("JEQ", to)
 }
 
-// step writes the subtraction of a multiple of the divisor, in the lanes in which absRemainder is not less than the
-// divisor.
-func (w *remainderLoop) step() {
+// subtractMultiple writes the subtraction of a multiple of the divisor, in the lanes in which absRemainder is not less
+// than the divisor.
+func (w *remainderLoop) subtractMultiple() {
 	e := w.g.asm.Emit
 	scale := scaleOf(w.lane)
 	e("VMOVAPS", w.divisor, w.multiple)
@@ -137,11 +146,11 @@ func (w *remainderLoop) step() {
 	}
 	e("VDIV"+w.suffix, w.multiple, w.remainder, w.temp)
 	if w.g.avx512 {
-		e("VRNDSCALE"+w.suffix, asm.Imm(11), w.temp, w.temp)
+		e("VRNDSCALE"+w.suffix, asm.Imm(truncate), w.temp, w.temp)
 		e("VFNMADD231"+w.suffix, w.multiple, w.temp, w.mask, w.remainder)
 		return
 	}
-	e("VROUND"+w.suffix, asm.Imm(11), w.temp, w.temp)
+	e("VROUND"+w.suffix, asm.Imm(truncate), w.temp, w.temp)
 	e("VFNMADD213"+w.suffix, w.remainder, w.multiple, w.temp)
 	w.compare(cmpGreaterEqual, w.divisor, w.absRemainder, w.mask)
 	e("VBLENDV"+w.suffix, w.mask, w.temp, w.remainder, w.remainder)
@@ -170,38 +179,38 @@ func (w *remainderLoop) constant(x uint64) asm.Arg {
 // divideLong divides 64-bit integers through float64. Before the first quotient is rounded to an integer, its error is
 // less than 2^13/divisor, so the remainder (computed modulo 2^64) fits into a signed 64-bit integer. The remainder is
 // divided in the same way. The error of this second quotient comes only from rounding to nearest.
-func (g *gen) divideLong(d tensor.DType, a, b *lowered) *lowered {
-	apply := func(op expr.Op, x, y *lowered) *lowered { return g.apply(op, x.dtype, x, y) }
-	number := func(x uint64) *lowered { return &lowered{reg: g.constLanes(8, x), dtype: tensor.Int64} }
-	bitsAs := func(d tensor.DType, x *lowered) *lowered { return &lowered{reg: x.reg, dtype: d} }
-	inverse := &lowered{reg: g.binaryOp("VDIVPD", 8, g.convert(tensor.Float64, b).reg, g.float64Const(1)),
+func (g *gen) divideLong(d tensor.DType, a, b *laneValue) *laneValue {
+	apply := func(op expr.Op, x, y *laneValue) *laneValue { return g.apply(op, x.dtype, x, y) }
+	number := func(x uint64) *laneValue { return &laneValue{reg: g.constLanes(8, x), dtype: tensor.Int64} }
+	bitsAs := func(d tensor.DType, x *laneValue) *laneValue { return &laneValue{reg: x.reg, dtype: d} }
+	inverse := &laneValue{reg: g.binaryOp("VDIVPD", 8, g.convert(tensor.Float64, b).reg, g.float64Const(1)),
 		dtype: tensor.Float64}
-	quotient := func(x *lowered) *lowered {
-		q := apply(expr.Mul, g.convert(tensor.Float64, x), inverse)
+	quotient := func(x *laneValue) *laneValue {
+		total := apply(expr.Mul, g.convert(tensor.Float64, x), inverse)
 		if x.dtype == tensor.Uint64 { // the conversion cannot represent 2^64
-			q.reg = g.extremum(expr.Min, 8, q.reg, g.float64Const(0x1.fffffffffffffp63))
+			total.reg = g.extremum(expr.Min, 8, total.reg, g.float64Const(0x1.fffffffffffffp63))
 		}
-		return g.convert(x.dtype, &lowered{reg: g.round(expr.Rint, 8, q.reg), dtype: q.dtype})
+		return g.convert(x.dtype, &laneValue{reg: g.round(expr.Rint, 8, total.reg), dtype: total.dtype})
 	}
 	zero := number(0)
 	x, y := bitsAs(tensor.Int64, a), bitsAs(tensor.Int64, b)
 	first := bitsAs(tensor.Int64, quotient(a))
-	rest := apply(expr.Sub, x, apply(expr.Mul, first, y))
-	correction := quotient(rest)
-	rest = apply(expr.Sub, rest, apply(expr.Mul, correction, y))
-	q := apply(expr.Add, first, correction)
-	less := func(u, v *lowered) *lowered {
-		return &lowered{reg: g.compare(expr.Lt, u, v), dtype: tensor.Bool}
+	remainder := apply(expr.Sub, x, apply(expr.Mul, first, y))
+	correction := quotient(remainder)
+	remainder = apply(expr.Sub, remainder, apply(expr.Mul, correction, y))
+	total := apply(expr.Add, first, correction)
+	less := func(u, v *laneValue) *laneValue {
+		return &laneValue{reg: g.compare(expr.Lt, u, v), dtype: tensor.Bool}
 	}
 	if d == tensor.Uint64 {
-		q = g.selectLanes(less(rest, zero), apply(expr.Sub, q, number(1)), q)
+		total = g.selectLanes(less(remainder, zero), apply(expr.Sub, total, number(1)), total)
 		// For divisors of at least 2^63, the remainder may not fit into a signed integer, but the quotient is 0 or 1.
-		return bitsAs(d, g.selectLanes(less(y, zero), g.selectLanes(less(a, b), zero, number(1)), bitsAs(d, q)))
+		return bitsAs(d, g.selectLanes(less(y, zero), g.selectLanes(less(a, b), zero, number(1)), bitsAs(d, total)))
 	}
 	// If the remainder and the dividend have different signs, the magnitude of the quotient is too large by one.
-	wrong := apply(expr.And, less(apply(expr.Xor, rest, x), zero),
-		&lowered{reg: g.compare(expr.Ne, rest, zero), dtype: tensor.Bool})
+	signsDiffer := apply(expr.And, less(apply(expr.Xor, remainder, x), zero),
+		&laneValue{reg: g.compare(expr.Ne, remainder, zero), dtype: tensor.Bool})
 	oppositeSigns := less(apply(expr.Xor, x, y), zero)
-	closerToZero := g.selectLanes(oppositeSigns, apply(expr.Add, q, number(1)), apply(expr.Sub, q, number(1)))
-	return g.selectLanes(wrong, closerToZero, q)
+	closerToZero := g.selectLanes(oppositeSigns, apply(expr.Add, total, number(1)), apply(expr.Sub, total, number(1)))
+	return g.selectLanes(signsDiffer, closerToZero, total)
 }

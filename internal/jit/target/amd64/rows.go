@@ -53,8 +53,8 @@ func (g *gen) combinedLookups(i expr.Inst) []expr.Inst {
 	group := []expr.Inst{i}
 	for _, x := range g.code.Insts {
 		table, half := x.Table(), len(x.Table())/2
-		_, known := g.lookups[lookupKey{x.Imm, g.selectedValue(i.A).reg}]
-		if x.Op == expr.Lookup && x.A == i.A && !known && !slices.Equal(table[:half], table[half:]) &&
+		_, selected := g.lookups[lookupKey{x.Imm, g.selectedValue(i.A).reg}]
+		if x.Op == expr.Lookup && x.A == i.A && !selected && !slices.Equal(table[:half], table[half:]) &&
 			!slices.Contains(group, x) && len(group) < rowTables {
 			group = append(group, x)
 		}
@@ -76,16 +76,16 @@ func (g *gen) lookupRows(group []expr.Inst, indices alloc.Virt) {
 	}
 	offsets, table := g.rowOffsets(indices), len(g.tables)
 	g.tables = append(g.tables, string(data))
-	var r [4]alloc.Virt
-	for k := range r {
-		r[k] = g.Add(alloc.Inst{Name: tableRows, Src: []alloc.Arg{{Virt: offsets}, {Imm: int64(k)}, {Imm: int64(table)}},
-			Dst: g.newVector(32), Fold: -1, TempSlot: true, Expand: 6})
+	var rows [4]alloc.Virt
+	for k := range rows {
+		rows[k] = g.Add(alloc.Inst{Name: tableRows, Src: []alloc.Arg{{Virt: offsets}, {Imm: int64(k)}, {Imm: int64(table)}},
+			Dst: g.newVector(32), Fold: -1, TempSlot: true, CountedLength: 6})
 	}
 	for k, unpack := range []string{"VUNPCKLPS", "VUNPCKHPS"} {
 		if 2*k >= len(group) {
 			break
 		}
-		a, b := g.binaryOp(unpack, 0, r[1], r[0]), g.binaryOp(unpack, 0, r[3], r[2])
+		a, b := g.binaryOp(unpack, 0, rows[1], rows[0]), g.binaryOp(unpack, 0, rows[3], rows[2])
 		for n, imm := range []int64{0x44, 0xEE} {
 			if c := 2*k + n; c < len(group) {
 				g.lookups[lookupKey{group[c].Imm, indices}] = g.shuffle("VSHUFPS", imm, b, a)
@@ -96,11 +96,11 @@ func (g *gen) lookupRows(group []expr.Inst, indices alloc.Virt) {
 
 // rowOffsets returns the byte offsets of the rows whose indices are the lowest 5 bits of the lanes of indices.
 func (g *gen) rowOffsets(indices alloc.Virt) alloc.Virt {
-	v, ok := g.offsets[indices]
+	v, ok := g.tableOffsets[indices]
 	if !ok {
 		// Shifts isolate the lowest 5 bits, and multiply them by rowBytes, which is 2^4.
 		v = g.immediateOp("VPSRLD", 27-4, g.immediateOp("VPSLLD", 27, indices))
-		g.offsets[indices] = v
+		g.tableOffsets[indices] = v
 	}
 	return v
 }

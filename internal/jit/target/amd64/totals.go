@@ -15,11 +15,11 @@ func (g *gen) foldTotal(k int) {
 	f := g.loop.Folds[k]
 	v := g.selectedValue(f.V)
 	d := v.dtype
-	proto := alloc.Value{Bytes: g.width(laneSize(d))}
+	description := alloc.Value{Bytes: g.width(laneSize(d))}
 	if d == tensor.Bool {
-		proto = g.boolVal()
+		description = g.boolVal()
 	}
-	acc := g.newAcc(proto)
+	acc := g.newAcc(description)
 	neutral := g.constOf(d, expr.Neutral(f.Op, d))
 	noNaN := alloc.Virt(0)
 	if g.mayLoseNaN(f.Op, d) {
@@ -28,9 +28,9 @@ func (g *gen) foldTotal(k int) {
 	folded := g.Collect(func() { g.foldInto(f.Op, acc, noNaN, v) })
 	g.foldInsts[foldsInRegisters] = append(g.foldInsts[foldsInRegisters], folded...)
 	g.foldInsts[foldsInTail] = append(g.foldInsts[foldsInTail], g.Collect(func() {
-		in := &lowered{reg: g.tailLanes, dtype: tensor.Bool}
-		x := &lowered{reg: g.widenHalves(v), dtype: d, highUndefined: v.highUndefined}
-		g.foldInto(f.Op, acc, noNaN, g.selectLanes(in, x, neutral))
+		hasElement := &laneValue{reg: g.tailLanes, dtype: tensor.Bool}
+		x := &laneValue{reg: g.widenHalves(v), dtype: d, highUndefined: v.highUndefined}
+		g.foldInto(f.Op, acc, noNaN, g.selectLanes(hasElement, x, neutral))
 	})...)
 	g.accLoadInsts = append(g.accLoadInsts, alloc.Inst{Name: alloc.Move, Src: sources(neutral.reg), Dst: acc})
 	if noNaN != 0 {
@@ -67,24 +67,24 @@ func foldPairwise(vs []alloc.Virt, join func(a, b alloc.Virt) alloc.Virt) alloc.
 
 // combine combines the registers of an accumulator into one register, and the lanes of that register into the first.
 func (g *gen) combine(op expr.Op, d tensor.DType, acc, noNaN alloc.Virt) alloc.Virt {
-	vs := g.accCopies(acc)
+	accs := g.accCopies(acc)
 	join := func(a, b alloc.Virt) alloc.Virt {
-		return g.apply(op, d, &lowered{reg: a, dtype: d}, &lowered{reg: b, dtype: d}).reg
+		return g.apply(op, d, &laneValue{reg: a, dtype: d}, &laneValue{reg: b, dtype: d}).reg
 	}
 	var r alloc.Virt
 	switch {
 	case noNaN != 0:
-		l := laneSize(d)
-		r = foldPairwise(vs, func(a, b alloc.Virt) alloc.Virt { return g.binaryOp(extremumName(op, l), l, b, a) })
+		lane := laneSize(d)
+		r = foldPairwise(accs, func(a, b alloc.Virt) alloc.Virt { return g.binaryOp(extremumName(op, lane), lane, b, a) })
 		both := func(a, b alloc.Virt) alloc.Virt { return g.maskOp([2]string{"KANDW"}, a, b) }
-		ok := foldPairwise(g.accCopies(noNaN), both)
-		r = g.blend(l, ok, r, g.floatConst(l, math.NaN()))
+		withoutNaN := foldPairwise(g.accCopies(noNaN), both)
+		r = g.blend(lane, withoutNaN, r, g.floatConst(lane, math.NaN()))
 	case d == tensor.Bool:
-		r = foldPairwise(vs, join)
+		r = foldPairwise(accs, join)
 		d = tensor.Int32
 		r = g.boolToNumber(d, r).reg
 	default:
-		r = foldPairwise(vs, join)
+		r = foldPairwise(accs, join)
 	}
 	for half := g.lanes / 2; half > 0; half /= 2 {
 		r = join(r, g.shiftDown(half*laneSize(d), r))

@@ -40,7 +40,7 @@ func (g *gen) writeInsts(list []alloc.Out, u int) {
 			g.writeTableRows(args)
 		case last.Kind == alloc.Memory && g.inTail:
 			g.writeTailStore(p.Name, last.Mem, args)
-		case g.streaming && p.NonTemporal != "":
+		case g.writesNonTemporal && p.NonTemporal != "":
 			g.asm.Emit(p.NonTemporal, args...)
 		default:
 			g.asm.Emit(p.Name, args...)
@@ -65,7 +65,7 @@ func (g *gen) writeLoad(name string, mem *alloc.Mem, args []asm.Arg) {
 			class = alloc.Masks
 		}
 		g.asm.Emit(moveName(class), args...)
-	case !g.inTail || mem.Space != alloc.Along || !g.avx512 && g.usesBounceBuffer(mem):
+	case !g.inTail || mem.Space != alloc.Advancing || !g.avx512 && g.usesBounceBuffer(mem):
 		g.asm.Emit(name, args...)
 	case g.avx512:
 		g.asm.Emit(maskedName(name, mem), args[0], (tailMask + asm.Mask(mem.Part)).Zero(), args[1])
@@ -155,7 +155,7 @@ func (g *gen) address(m *alloc.Mem, u int) asm.Mem {
 		return asm.Mem{Base: regSpill, Disp: int32(64 * m.Index)}
 	case alloc.PerRow:
 		return asm.Mem{Base: g.loadPointer(m.Index), Disp: m.Offset}
-	case alloc.AccSpace:
+	case alloc.AccumulatorMemory:
 		return g.accAddress(m, u)
 	}
 	if s, ok := g.bounceVectors[m.Index]; ok && g.inTail {

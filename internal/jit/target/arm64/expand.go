@@ -111,38 +111,38 @@ func (r *remainderLoop) write() {
 	loop, end, done := a.NewLabel(), a.NewLabel(), a.NewLabel()
 	a.Emit("fabs", r.absRemainder, r.remainder)
 	a.Emit("fcmgt", r.mask, r.divisor, r.absRemainder)
-	r.jump("uminv", "cbnz", done) // all remainders are less than their divisors
+	r.jumpIfMask("uminv", "cbnz", done) // all remainders are less than their divisors
 	r.copy(r.remainder, r.dividend)
 	a.Bind(loop)
 	before := a.Instructions()
 	a.Emit("fabs", r.absRemainder, r.remainder)
 	a.Emit("fcmge", r.mask, r.absRemainder, r.divisor)
-	r.jump("umaxv", "cbz", end) // no remainder reaches its divisor
-	r.step()
+	r.jumpIfMask("umaxv", "cbz", end) // no remainder reaches its divisor
+	r.subtractMultiple()
 	a.Emit("b", loop)
-	r.repeats(before, remainderWork)
+	r.countRepeats(before, remainderWork)
 	a.Bind(end)
 	a.Emit("fcmeq", r.mask, r.divisor, r.divisor)
-	r.bits("bic", r.quotient, r.divisor, r.mask)
+	r.bitwise("bic", r.quotient, r.divisor, r.mask)
 	a.Emit("fadd", r.remainder, r.remainder, r.quotient)
 	a.Bind(done)
 }
 
-// jump writes a jump that depends on the minimum or the maximum of the mask's lanes. reduction is the instruction that
-// computes this minimum or maximum.
-func (r *remainderLoop) jump(reduction, branch string, to asm.Label) {
+// jumpIfMask writes a jump that depends on the minimum or the maximum of the mask's lanes. reduction is the instruction
+// that computes this minimum or maximum.
+func (r *remainderLoop) jumpIfMask(reduction, branch string, to asm.Label) {
 	x := r.quotient.As(asm.S).Scalar()
 	r.asm.Emit(reduction, x, r.mask.As(asm.S))
 	r.asm.Emit("fmov", asm.W(16), x)
 	r.asm.Emit(branch, asm.W(16), to)
 }
 
-// step writes the subtraction of a multiple of the divisor in the lanes of the mask.
-func (r *remainderLoop) step() {
+// subtractMultiple writes the subtraction of a multiple of the divisor in the lanes of the mask.
+func (r *remainderLoop) subtractMultiple() {
 	a := r.asm
 	power := make([]byte, 0, vectorBytes)
 	for range vectorBytes / r.elem.Bytes() {
-		power = append(power, powerOf2[r.elem]...)
+		power = append(power, scaleBytes[r.elem]...)
 	}
 	scale := a.Constant(power)
 	r.copy(r.multiple, r.divisor)
@@ -151,27 +151,27 @@ func (r *remainderLoop) step() {
 		a.Emit("ldr", r.overflowMask.As(asm.Q).Scalar(), scale)
 		a.Emit("fmul", scaled, []asm.Vec{r.divisor, scaled}[k], r.overflowMask)
 		a.Emit("fcmge", r.overflowMask, r.absRemainder, scaled)
-		r.bits("bit", r.multiple, scaled, r.overflowMask)
+		r.bitwise("bit", r.multiple, scaled, r.overflowMask)
 	}
 	a.Emit("fdiv", r.quotient, r.remainder, r.multiple)
 	a.Emit("frintz", r.quotient, r.quotient)
 	r.copy(r.absRemainder, r.remainder)
 	a.Emit("fmls", r.absRemainder, r.quotient, r.multiple)
-	r.bits("bit", r.remainder, r.absRemainder, r.mask)
+	r.bitwise("bit", r.remainder, r.absRemainder, r.mask)
 }
 
-// powerOf2 maps an element size to a power of 2. One or two multiplications of the divisor by this number prevent an
+// scaleBytes maps an element size to a power of 2. One or two multiplications of the divisor by this number prevent an
 // overflow of the quotient.
-var powerOf2 = map[asm.Elem][]byte{
+var scaleBytes = map[asm.Elem][]byte{
 	asm.S: binary.LittleEndian.AppendUint32(nil, (127+100)<<23),
 	asm.D: binary.LittleEndian.AppendUint64(nil, (1023+1000)<<52),
 }
 
-func (w *writer) bits(name string, to, x, y asm.Vec) {
+func (w *writer) bitwise(name string, to, x, y asm.Vec) {
 	w.asm.Emit(name, to.As(asm.B), x.As(asm.B), y.As(asm.B))
 }
 
-func (w *writer) copy(to, from asm.Vec) { w.bits("orr", to, from, from) }
+func (w *writer) copy(to, from asm.Vec) { w.bitwise("orr", to, from, from) }
 
 // vector returns a register with elements of a kind.
 func (w *writer) vector(o alloc.Operand, e asm.Elem) asm.Vec { return asm.V(w.register(o), e) }

@@ -9,41 +9,41 @@ import (
 
 // pass has the instructions of a pass with its folds and stores, in two forms.
 type pass struct {
-	lanes  int
-	length int          // number of instructions without folds and stores
-	inMem  []alloc.Inst // accumulators are in memory
-	inRegs []alloc.Inst // accumulators are in registers; nil without folds
-	loads  []alloc.Inst // loads of accumulator registers, or their initial values in a loop with totals
-	saves  []alloc.Inst // stores of accumulator registers
-	accs   int          // number of accumulators of inRegs, each with a register in each set
+	lanes         int
+	length        int          // number of instructions without folds and stores
+	memoryInsts   []alloc.Inst // accumulators are in memory
+	registerInsts []alloc.Inst // accumulators are in registers; nil without folds
+	accLoads      []alloc.Inst // loads of accumulator registers, or their initial values in a loop with totals
+	accStores     []alloc.Inst // stores of accumulator registers
+	accCount      int          // number of accumulators of registerInsts; each has one register per set
 }
 
-// pass selects instructions for passes of n elements.
-func (g *generator) pass(n int) (*pass, error) {
+// selectPass selects instructions for passes of n elements.
+func (g *generator) selectPass(n int) (*pass, error) {
 	g.Builder.Body = nil
-	l, err := g.lists(n)
+	l, err := g.selectLists(n)
 	if err != nil {
 		return nil, err
 	}
 	p := &pass{lanes: n, length: len(l.Body)}
-	var inMem, inRegs []alloc.Inst
+	var memoryFolds, registerFolds []alloc.Inst
 	for k := range g.loop.Folds {
-		inMem = append(inMem, g.Collect(func() { g.foldInMemory(l, k) })...)
-		inRegs = append(inRegs, g.foldInRegisters(l, p, k)...)
+		memoryFolds = append(memoryFolds, g.Collect(func() { g.foldInMemory(l, k) })...)
+		registerFolds = append(registerFolds, g.foldInRegisters(l, p, k)...)
 	}
-	p.inMem = slices.Concat(l.Body, inMem, l.Stores)
+	p.memoryInsts = slices.Concat(l.Body, memoryFolds, l.Stores)
 	if len(g.loop.Folds) > 0 {
-		p.inRegs = slices.Concat(l.Body, inRegs, l.Stores)
+		p.registerInsts = slices.Concat(l.Body, registerFolds, l.Stores)
 	}
 	return p, nil
 }
 
-// accumulators returns the memory of the accumulators of fold k for passes of n elements. In a loop with totals, they
+// accMemory returns the memory of the accumulators of fold k for passes of n elements. In a loop with totals, they
 // are in the spill area.
-func (g *generator) accumulators(k, n int) alloc.Mem {
+func (g *generator) accMemory(k, n int) alloc.Mem {
 	f := g.loop.Folds[k]
 	size := g.loop.Type(f.V).Size()
-	m := alloc.Mem{Space: alloc.AccSpace, Index: f.Ptr, Lane: uint8(size), Step: int32(n * size)}
+	m := alloc.Mem{Space: alloc.AccumulatorMemory, Index: f.Ptr, Lane: uint8(size), Step: int32(n * size)}
 	if g.loop.Totals {
 		m.Index = g.accPointer(k)
 	}
@@ -53,12 +53,12 @@ func (g *generator) accumulators(k, n int) alloc.Mem {
 // foldInMemory selects the instructions of fold k with accumulators in memory.
 func (g *generator) foldInMemory(l *Lists, k int) {
 	f := g.loop.Folds[k]
-	t, v, m := g.loop.Type(f.V), g.folded(l, f), g.accumulators(k, l.Lanes)
+	t, v, m := g.loop.Type(f.V), g.foldedParts(l, f), g.accMemory(k, l.Lanes)
 	l.Store(m, t, l.Select(f.Op, t, l.Load(m, t, len(v)), v))
 }
 
-// folded returns the parts of the value of a fold. A uniform value has the same register in all parts.
-func (g *generator) folded(l *Lists, f lane.Fold) []alloc.Virt {
+// foldedParts returns the parts of the value of a fold. A uniform value has the same register in all parts.
+func (g *generator) foldedParts(l *Lists, f lane.Fold) []alloc.Virt {
 	x := l.Parts[f.V]
 	if len(x) == 1 {
 		return slices.Repeat(x, max(1, l.Lanes*g.loop.Type(f.V).Size()/vectorBytes))
@@ -70,21 +70,21 @@ func (g *generator) folded(l *Lists, f lane.Fold) []alloc.Virt {
 // these registers to p.
 func (g *generator) foldInRegisters(l *Lists, p *pass, k int) []alloc.Inst {
 	f := g.loop.Folds[k]
-	t, v, m := g.loop.Type(f.V), g.folded(l, f), g.accumulators(k, l.Lanes)
+	t, v, m := g.loop.Type(f.V), g.foldedParts(l, f), g.accMemory(k, l.Lanes)
 	acc := make([]alloc.Virt, len(v))
 	for i := range acc {
 		acc[i] = g.New(alloc.Value{Bytes: vectorBytes})
-		g.Values[acc[i]].Acc = &alloc.Acc{Index: p.accs, Virt: acc[i]}
-		p.accs++
+		g.Values[acc[i]].Acc = &alloc.Acc{Index: p.accCount, Virt: acc[i]}
+		p.accCount++
 	}
-	p.loads = append(p.loads, g.Collect(func() {
+	p.accLoads = append(p.accLoads, g.Collect(func() {
 		from := slices.Repeat([]alloc.Virt{g.neutral(f.Op, t)}, len(v))
 		if !g.loop.Totals {
 			from = l.Load(m, t, len(v))
 		}
 		g.moveTo(acc, from)
 	})...)
-	p.saves = append(p.saves, g.Collect(func() { l.Store(m, t, acc) })...)
+	p.accStores = append(p.accStores, g.Collect(func() { l.Store(m, t, acc) })...)
 	return g.Collect(func() { g.moveTo(acc, l.Select(f.Op, t, acc, v)) })
 }
 
@@ -96,7 +96,7 @@ func (g *generator) moveTo(acc, values []alloc.Virt) {
 		if last >= 0 && writeTo(&g.Builder.Body[last], a) {
 			continue
 		}
-		g.Builder.Body = append(g.Builder.Body, alloc.Inst{Name: alloc.Move, Src: vectors(values[i]), Dst: a, Fold: -1})
+		g.Builder.Body = append(g.Builder.Body, alloc.Inst{Name: alloc.Move, Src: sources(values[i]), Dst: a, Fold: -1})
 	}
 }
 
@@ -110,7 +110,7 @@ func writeTo(in *alloc.Inst, acc alloc.Virt) bool {
 			break
 		}
 	}
-	if in.Forms != nil || in.Tied != 0 && in.Tied != acc || in.Expand > 0 || in.Name == alloc.Move {
+	if in.Forms != nil || in.Tied != 0 && in.Tied != acc || in.CountedLength > 0 || in.Name == alloc.Move {
 		return false
 	}
 	in.Dst = acc
@@ -126,14 +126,14 @@ func (g *generator) neutral(op lane.Op, t lane.Type) alloc.Virt {
 	return g.constant(t.Size(), bits)
 }
 
-// totals selects two lists of instructions for a loop with totals whose accumulators are in memory. start sets the
-// accumulators to neutral elements. finish combines them after the row and stores the totals.
-func (g *generator) totals() (start, finish []alloc.Inst) {
+// selectTotals selects two lists of instructions for a loop with totals whose accumulators are in memory. start sets
+// the accumulators to neutral elements. finish combines them after the row and stores the totals.
+func (g *generator) selectTotals() (start, finish []alloc.Inst) {
 	l := *g.Lists
 	l.Lanes = lane.FoldLanes
 	g.Lists = &l
 	for k, f := range g.loop.Folds {
-		t, m := g.loop.Type(f.V), g.accumulators(k, lane.FoldLanes)
+		t, m := g.loop.Type(f.V), g.accMemory(k, lane.FoldLanes)
 		n := lane.FoldLanes * t.Size() / vectorBytes
 		start = append(start, g.Collect(func() {
 			l.Store(m, t, slices.Repeat([]alloc.Virt{g.neutral(f.Op, t)}, n))

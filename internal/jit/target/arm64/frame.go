@@ -14,27 +14,27 @@ import (
 // totals, then the row counter.
 type generator struct {
 	*selector
-	w         writer
+	out       writer
 	registers int // number of vector registers that may be used
 
-	tail          *pass        // pass of the rest loop; its widest value fills one register
-	start, finish []alloc.Inst // see totals
-	slots         int          // number of slots of the spill area that pointers and accumulators occupy
-	accOffset     []int        // by fold with a total: offset of its accumulators in the spill area
+	restPass           *pass        // pass of the rest loop; its widest value fills one register
+	accInit, accFinish []alloc.Inst // see selectTotals
+	slots              int          // number of slots of the spill area that pointers and accumulators occupy
+	accOffset          []int        // by fold with a total: offset of its accumulators in the spill area
 	frame
 	work jit.Work
 }
 
 // frame is the result of the allocation of registers: the registers of values, and the allocated lists.
 type frame struct {
-	body       *pass
-	permanent  []int8 // by Virt: its permanent register, or -1
-	accsInRegs bool
-	firstAcc   int // the first register of accumulators
+	mainPass         *pass
+	permanent        []int8 // by Virt: its permanent register, or -1
+	accsInRegisters  bool
+	firstAccRegister int // the first register of accumulators
 
-	row, main, rest      *alloc.Result // row constants, a pass of the main loop, and a pass of the rest loop
-	loads, saves         *alloc.Result // loads and stores of accumulator registers
-	accStarts, accTotals *alloc.Result // see totals
+	rowCode, mainCode, restCode *alloc.Result // row constants, a pass of the main loop, and a pass of the rest loop
+	accLoads, accStores         *alloc.Result // loads and stores of accumulator registers
+	accInits, accTotals         *alloc.Result // the code of accInit and accFinish
 
 	cost float64 // estimated number of instructions that spills add to a pass
 }
@@ -52,8 +52,8 @@ const (
 	passLength = 400
 )
 
-// layOut selects instructions and assigns registers and memory.
-func (g *generator) layOut() error {
+// layOutFrame selects instructions and assigns registers and memory.
+func (g *generator) layOutFrame() error {
 	g.layOutPointers()
 	widest := 1
 	for v := range g.loop.Insts {
@@ -62,14 +62,14 @@ func (g *generator) layOut() error {
 		}
 	}
 	var err error
-	if g.tail, err = g.pass(vectorBytes / widest); err != nil {
+	if g.restPass, err = g.selectPass(vectorBytes / widest); err != nil {
 		return err
 	}
 	if g.loop.Totals {
-		g.start, g.finish = g.totals()
+		g.accInit, g.accFinish = g.selectTotals()
 	}
 	g.chooseLanes()
-	if g.main == nil {
+	if g.mainCode == nil {
 		return target.Unsupported("too many live values")
 	}
 	return nil
@@ -80,19 +80,19 @@ func (g *generator) layOut() error {
 func (g *generator) chooseLanes() {
 	best := math.Inf(1)
 	var chosen frame
-	for n := min(passParts*g.tail.lanes, lane.FoldLanes); n >= g.tail.lanes; n /= 2 {
-		p := g.tail
-		if n > g.tail.lanes {
+	for n := min(passParts*g.restPass.lanes, lane.FoldLanes); n >= g.restPass.lanes; n /= 2 {
+		p := g.restPass
+		if n > g.restPass.lanes {
 			var err error
-			if p, err = g.pass(n); err != nil || p.length > passLength {
+			if p, err = g.selectPass(n); err != nil || p.length > passLength {
 				continue
 			}
 		}
-		f := g.search(p)
-		if f.main == nil {
+		f := g.searchAllocation(p)
+		if f.mainCode == nil {
 			continue
 		}
-		perElement := (f.cost + float64(f.main.Length)) / float64(n)
+		perElement := (f.cost + float64(f.mainCode.Length)) / float64(n)
 		fewSpills := f.cost <= float64(p.length)/6
 		if fewSpills || perElement < best {
 			best, chosen = perElement, f
@@ -104,23 +104,24 @@ func (g *generator) chooseLanes() {
 	g.frame = chosen
 }
 
-// search allocates registers with different numbers of row constants in permanent registers, from all down, and returns
-// the cheapest frame. It stops after three attempts that found nothing cheaper. The list main of the frame is nil if
-// every attempt failed.
-func (g *generator) search(p *pass) (best frame) {
+// searchAllocation allocates registers with different numbers of row constants in permanent registers, from all down,
+// and returns the cheapest frame. It stops after three attempts that found nothing cheaper. The list main of the frame
+// is nil if every attempt failed.
+func (g *generator) searchAllocation(p *pass) (best frame) {
 	best.cost = math.Inf(1)
-	lists := [][]alloc.Inst{p.inMem, g.tail.inMem, p.inRegs, p.loads, p.saves, g.start, g.finish}
+	lists := [][]alloc.Inst{p.memoryInsts, g.restPass.memoryInsts, p.registerInsts, p.accLoads, p.accStores, g.accInit,
+		g.accFinish}
 	row := g.Row
 	g.Builder.Body = nil
 	g.Prune(lists...)
-	constants := g.RowConstants(lists...)
+	rowConstants := g.RowConstants(lists...)
 	worse := 0
-	for n := len(constants); n >= 0 && best.cost > 0 && worse < 3; n -= 1 + n/8 {
-		f := frame{body: p}
-		switch ok := g.attempt(&f, constants[:n], constants, best.cost); {
+	for n := len(rowConstants); n >= 0 && best.cost > 0 && worse < 3; n -= 1 + n/8 {
+		f := frame{mainPass: p}
+		switch ok := g.tryAllocation(&f, rowConstants[:n], rowConstants, best.cost); {
 		case ok:
 			best, worse = f, 0
-		case best.main != nil:
+		case best.mainCode != nil:
 			worse++
 		}
 	}
@@ -128,57 +129,57 @@ func (g *generator) search(p *pass) (best frame) {
 	return best
 }
 
-// attempt allocates registers. The row constants `permanent` get permanent registers. Other row constants get slots,
-// unless they can be loaded again. It reports false if the allocation fails, or if its cost is not below limit.
-func (g *generator) attempt(f *frame, permanent, constants []alloc.Virt, limit float64) bool {
+// tryAllocation allocates registers. The row constants `permanent` get permanent registers. Other row constants get
+// slots, unless they can be loaded again. It reports false if the allocation fails, or if its cost is not below limit.
+func (g *generator) tryAllocation(f *frame, permanent, rowConstants []alloc.Virt, limit float64) bool {
 	if len(permanent) > g.registers-minPool {
 		return false
 	}
-	file := alloc.File{Permanent: make([]int8, len(g.Values)), PermanentSlot: make([]int16, len(g.Values)),
+	registerFile := alloc.File{Permanent: make([]int8, len(g.Values)), PermanentSlot: make([]int16, len(g.Values)),
 		ReservedSlots: g.slots}
-	for v := range file.Permanent {
-		file.Permanent[v], file.PermanentSlot[v] = -1, -1
+	for v := range registerFile.Permanent {
+		registerFile.Permanent[v], registerFile.PermanentSlot[v] = -1, -1
 	}
 	for k, v := range permanent {
-		file.Permanent[v] = int8(k)
+		registerFile.Permanent[v] = int8(k)
 	}
-	for _, v := range constants[len(permanent):] {
+	for _, v := range rowConstants[len(permanent):] {
 		if x := &g.Values[v]; x.Reload == nil || !x.Constant {
-			file.PermanentSlot[v] = int16(file.ReservedSlots)
-			file.ReservedSlots++
+			registerFile.PermanentSlot[v] = int16(registerFile.ReservedSlots)
+			registerFile.ReservedSlots++
 		}
 	}
-	f.permanent, f.firstAcc = file.Permanent, len(permanent)
-	accRegs := f.body.accs * g.setsOf(f.body)
-	f.accsInRegs = accRegs > 0 && accRegs <= g.registers/2 && f.firstAcc+accRegs <= g.registers-minPool
-	file.Pool[alloc.Vectors] = uint32(1<<g.registers - 1<<f.firstAcc)
-	rest := file
-	list := f.body.inMem
-	if f.accsInRegs {
-		list = f.body.inRegs
-		file.Pool[alloc.Vectors] = uint32(1<<g.registers - 1<<(f.firstAcc+accRegs))
+	f.permanent, f.firstAccRegister = registerFile.Permanent, len(permanent)
+	accRegs := f.mainPass.accCount * g.accSetsOf(f.mainPass)
+	f.accsInRegisters = accRegs > 0 && accRegs <= g.registers/2 && f.firstAccRegister+accRegs <= g.registers-minPool
+	registerFile.Pool[alloc.Vectors] = uint32(1<<g.registers - 1<<f.firstAccRegister)
+	restFile := registerFile
+	list := f.mainPass.memoryInsts
+	if f.accsInRegisters {
+		list = f.mainPass.registerInsts
+		registerFile.Pool[alloc.Vectors] = uint32(1<<g.registers - 1<<(f.firstAccRegister+accRegs))
 	}
-	run := func(file *alloc.File, list []alloc.Inst, p alloc.Policy) (r *alloc.Result, ok bool) {
-		r = alloc.Run(g.Values, file, list, p)
+	allocate := func(registerFile *alloc.File, list []alloc.Inst, p alloc.Policy) (r *alloc.Result, ok bool) {
+		r = alloc.Run(g.Values, registerFile, list, p)
 		return r, r.Err == nil && r.Slots <= spillSlots
 	}
 	var ok [7]bool
-	if f.main, ok[0] = run(&file, list, alloc.Policy{Limit: limit}); !ok[0] || f.main.Cost >= limit {
+	if f.mainCode, ok[0] = allocate(&registerFile, list, alloc.Policy{Limit: limit}); !ok[0] || f.mainCode.Cost >= limit {
 		return false
 	}
-	f.row, ok[1] = run(&file, g.Row, alloc.Policy{OncePerRow: true, Preload: constants})
-	f.rest, ok[2] = run(&rest, g.tail.inMem, alloc.Policy{})
-	f.loads, ok[3] = run(&file, f.body.loads, alloc.Policy{})
-	f.saves, ok[4] = run(&file, f.body.saves, alloc.Policy{})
-	f.accStarts, ok[5] = run(&rest, g.start, alloc.Policy{})
-	f.accTotals, ok[6] = run(&rest, g.finish, alloc.Policy{})
-	f.cost = f.main.Cost
+	f.rowCode, ok[1] = allocate(&registerFile, g.Row, alloc.Policy{OncePerRow: true, Preload: rowConstants})
+	f.restCode, ok[2] = allocate(&restFile, g.restPass.memoryInsts, alloc.Policy{})
+	f.accLoads, ok[3] = allocate(&registerFile, f.mainPass.accLoads, alloc.Policy{})
+	f.accStores, ok[4] = allocate(&registerFile, f.mainPass.accStores, alloc.Policy{})
+	f.accInits, ok[5] = allocate(&restFile, g.accInit, alloc.Policy{})
+	f.accTotals, ok[6] = allocate(&restFile, g.accFinish, alloc.Policy{})
+	f.cost = f.mainCode.Cost
 	return ok == [7]bool{true, true, true, true, true, true, true}
 }
 
-// setsOf returns the number of sets of accumulator registers of a pass. There is a set for each pass of an iteration of
-// the main loop.
-func (g *generator) setsOf(p *pass) int {
+// accSetsOf returns the number of sets of accumulator registers of a pass. There is a set for each pass of an iteration
+// of the main loop.
+func (g *generator) accSetsOf(p *pass) int {
 	if len(g.loop.Folds) == 0 {
 		return 1
 	}
@@ -189,7 +190,7 @@ func (g *generator) setsOf(p *pass) int {
 func (g *generator) accPointer(k int) int { return len(g.loop.Ptrs) + k }
 
 // rowCounter returns the number of the pointer that counts the rows that are left.
-func (g *generator) rowCounter() int { return len(g.w.baseOf) - 1 }
+func (g *generator) rowCounter() int { return len(g.out.baseOf) - 1 }
 
 // layOutPointers assigns registers to pointers, first to the pointers that advance along rows, and the first slots of
 // the spill area to other pointers and to the accumulators of totals.
@@ -198,15 +199,15 @@ func (g *generator) layOutPointers() {
 	if g.loop.Totals {
 		n += len(g.loop.Folds)
 	}
-	g.w.baseOf = make([]int8, n)
+	g.out.baseOf = make([]int8, n)
 	next := 0
 	for _, advances := range []bool{true, false} {
 		for k := range n {
 			if (g.elementBytes(k) > 0) != advances {
 				continue
 			}
-			if g.w.baseOf[k] = -1; next < len(bases) {
-				g.w.baseOf[k] = int8(next)
+			if g.out.baseOf[k] = -1; next < len(bases) {
+				g.out.baseOf[k] = int8(next)
 				next++
 			} else {
 				g.slots = max(g.slots, (8*k+8+vectorBytes-1)/vectorBytes)
@@ -237,7 +238,7 @@ func (g *generator) elementBytes(k int) int {
 	}
 }
 
-// accumulates reports whether pointer k points to accumulators, which passes of the main loop do not advance.
-func (g *generator) accumulates(k int) bool {
+// isAccPointer reports whether pointer k points to accumulators, which passes of the main loop do not advance.
+func (g *generator) isAccPointer(k int) bool {
 	return k >= len(g.loop.Ptrs) || g.loop.Ptrs[k].Kind == lane.Accumulator
 }

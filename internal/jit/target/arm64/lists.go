@@ -34,11 +34,14 @@ import (
 // Loads are the Reload of a value: "ldr q" (or d, s, h, b: the size of a part), and "ld1r 4s" for one element that all
 // lanes get. Stores are "str q" and so on. In alloc.Mem, Index is the index of a pointer in lane.Block.Ptrs, and:
 //
-//   - Along: Lane is the size of an element in memory (8 or 16 bytes if it is complex), Offset the distance of the part
-//     from the first element of the pass, Step = Lanes*Lane;
-//   - PerRow: Offset is 8 or less, for the imaginary part;
-//   - AccSpace: as Along, for the accumulators;
-//   - Constant: Data is the constant, 16 bytes; zeros become movi.
+//   - Advancing: Lane is the size of an element in memory (8 or 16 bytes if it is complex), Offset the distance of the
+//
+// part
+//
+//	  from the first element of the pass, Step = Lanes*Lane;
+//	- PerRow: Offset is 8 or less, for the imaginary part;
+//	- AccumulatorMemory: as Advancing, for the accumulators;
+//	- Constant: Data is the constant, 16 bytes; zeros become movi.
 type Lists struct {
 	Lanes  int            // elements of a pass
 	Body   []alloc.Inst   // a pass without folds and stores
@@ -54,5 +57,6 @@ type Lists struct {
 	Store func(m alloc.Mem, t lane.Type, parts []alloc.Virt)
 }
 
-// Expansion writes a pseudo-instruction ([alloc.Inst].Expand). args are those of [alloc.Out].
+// Expansion writes the instructions of a pseudo-instruction ([alloc.Inst.CountedLength]). args are the Args of its
+// [alloc.Out].
 type Expansion func(w *writer, args []alloc.Operand)

@@ -21,7 +21,7 @@ var passes int // number of compiled passes
 // CompilePass returns the code of a pass of m elements with instructions for n lanes.
 func CompilePass(l *lane.Loop, n, m int, rng *rand.Rand) (*jit.Func, error) {
 	s := newSelector(l)
-	lists, err := s.lists(n)
+	lists, err := s.selectLists(n)
 	if err != nil {
 		return nil, err
 	}

@@ -22,12 +22,12 @@ type selector struct {
 
 	// State of the selection for a number of lanes.
 	*Lists
-	uniform bool                        // the result of the current instruction is uniform
-	complex map[int16][2][]alloc.Virt   // by pointer: the real and the imaginary parts of the elements
-	inverse map[lane.Value][]alloc.Virt // opposites of comparisons for inequality
-	lookups map[lookupKey][]alloc.Virt
-	indices map[indexKey][]alloc.Virt
-	err     error
+	uniform      bool                        // the result of the current instruction is uniform
+	complexParts map[int16][2][]alloc.Virt   // by pointer: the real and the imaginary parts of the elements
+	equalities   map[lane.Value][]alloc.Virt // opposites of comparisons for inequality
+	lookups      map[lookupKey][]alloc.Virt
+	byteIndices  map[indexKey][]alloc.Virt
+	err          error
 }
 
 func newSelector(l *lane.Loop) *selector {
@@ -35,16 +35,16 @@ func newSelector(l *lane.Loop) *selector {
 		rowResults: map[instKey]alloc.Virt{}}
 }
 
-// lists selects instructions for n lanes.
-func (s *selector) lists(n int) (*Lists, error) {
+// selectLists selects instructions for n lanes.
+func (s *selector) selectLists(n int) (*Lists, error) {
 	s.Lists = &Lists{Lanes: n, Parts: make([][]alloc.Virt, len(s.loop.Insts)), Select: s.applyAll, Load: s.loadParts,
 		Store: func(m alloc.Mem, t lane.Type, parts []alloc.Virt) {
 			for _, in := range s.storeParts(m, t, parts) {
 				s.Add(in)
 			}
 		}}
-	s.complex, s.inverse = map[int16][2][]alloc.Virt{}, map[lane.Value][]alloc.Virt{}
-	s.lookups, s.indices = map[lookupKey][]alloc.Virt{}, map[indexKey][]alloc.Virt{}
+	s.complexParts, s.equalities = map[int16][2][]alloc.Virt{}, map[lane.Value][]alloc.Virt{}
+	s.lookups, s.byteIndices = map[lookupKey][]alloc.Virt{}, map[indexKey][]alloc.Virt{}
 	for v := range s.loop.Insts {
 		i := &s.loop.Insts[v]
 		if i.Op == lane.Store {
@@ -72,8 +72,8 @@ func (s *selector) fail(format string, args ...any) {
 	}
 }
 
-// count returns the number of registers for the lanes of the current result, if a lane has the given size in bytes.
-func (s *selector) count(size int) int {
+// partCount returns the number of registers for the lanes of the current result, if a lane has the given size in bytes.
+func (s *selector) partCount(size int) int {
 	if s.uniform {
 		return 1
 	}
@@ -90,16 +90,16 @@ func (s *selector) part(v lane.Value, p int) alloc.Virt {
 //
 //go:noinline
 func (s *selector) makeParts(size int, part func(p int) alloc.Virt) []alloc.Virt {
-	x := make([]alloc.Virt, s.count(size))
+	x := make([]alloc.Virt, s.partCount(size))
 	for p := range x {
 		x[p] = part(p)
 	}
 	return x
 }
 
-// vector and half return the arrangement of elements of the given size in 16 bytes and in the low 8 bytes.
-func vector(size int) string { return [...]string{1: "16b", 2: "8h", 4: "4s", 8: "2d"}[size] }
-func half(size int) string   { return [...]string{1: "8b", 2: "4h", 4: "2s"}[size] }
+// arrangement and half return the arrangement of elements of the given size in 16 bytes and in the low 8 bytes.
+func arrangement(size int) string     { return [...]string{1: "16b", 2: "8h", 4: "4s", 8: "2d"}[size] }
+func halfArrangement(size int) string { return [...]string{1: "8b", 2: "4h", 4: "2s"}[size] }
 
 // add adds an instruction whose result is a new vector, and returns the result. Equal instructions on row constants are
 // added once.
@@ -126,49 +126,49 @@ func (s *selector) add(in alloc.Inst) alloc.Virt {
 
 // op adds an operation on vectors.
 func (s *selector) op(mnemonic, arrangement string, src ...alloc.Virt) alloc.Virt {
-	return s.add(alloc.Inst{Name: mnemonic + " " + arrangement, Src: vectors(src...)})
+	return s.add(alloc.Inst{Name: mnemonic + " " + arrangement, Src: sources(src...)})
 }
 
-// bits adds a bitwise operation.
+// bitwise adds a bitwise operation.
 //
 //go:noinline
-func (s *selector) bits(mnemonic string, src ...alloc.Virt) alloc.Virt {
+func (s *selector) bitwise(mnemonic string, src ...alloc.Virt) alloc.Virt {
 	return s.op(mnemonic, "16b", src...)
 }
 
-// immediate adds an operation on a vector and an immediate.
-func (s *selector) immediate(mnemonic, arrangement string, x alloc.Virt, imm int64) alloc.Virt {
+// immediateOp adds an operation on a vector and an immediate.
+func (s *selector) immediateOp(mnemonic, arrangement string, x alloc.Virt, imm int64) alloc.Virt {
 	if !strings.Contains(arrangement, " ") {
 		arrangement += " " + arrangement
 	}
 	return s.add(alloc.Inst{Name: mnemonic + " " + arrangement + " #", Src: []alloc.Arg{{Virt: x}, {Imm: imm}}})
 }
 
-// onto adds an operation whose result overwrites the register of old, which is its first source.
-func (s *selector) onto(mnemonic, arrangement string, old alloc.Virt, src ...alloc.Virt) alloc.Virt {
-	return s.add(alloc.Inst{Name: mnemonic + " " + arrangement, Src: vectors(src...), Tied: old})
+// tiedOp adds an operation whose result overwrites the register of old, which is its first source.
+func (s *selector) tiedOp(mnemonic, arrangement string, old alloc.Virt, src ...alloc.Virt) alloc.Virt {
+	return s.add(alloc.Inst{Name: mnemonic + " " + arrangement, Src: sources(src...), Tied: old})
 }
 
-// choose returns yes where the bits of mask are set, and no elsewhere.
-func (s *selector) choose(mask, yes, no alloc.Virt) alloc.Virt {
+// selectBits returns yes where the bits of mask are set, and no elsewhere.
+func (s *selector) selectBits(mask, yes, no alloc.Virt) alloc.Virt {
 	switch zero := s.constants[string(make([]byte, vectorBytes))]; {
 	case zero == 0:
 	case no == zero:
-		return s.bits("and", yes, mask)
+		return s.bitwise("and", yes, mask)
 	case yes == zero:
-		return s.bits("bic", no, mask)
+		return s.bitwise("bic", no, mask)
 	}
-	return s.add(alloc.Inst{Name: "bsl", Src: vectors(mask, yes, no), Forms: chooseForms})
+	return s.add(alloc.Inst{Name: "bsl", Src: sources(mask, yes, no), Forms: selectForms})
 }
 
-// chooseForms are the selections between bits. Each overwrites another operand.
-var chooseForms = []alloc.Form{
+// selectForms are the selections between bits. Each overwrites another operand.
+var selectForms = []alloc.Form{
 	{Name: "bsl 16b", Tied: 0, Order: [2]int8{1, 2}},
 	{Name: "bit 16b", Tied: 2, Order: [2]int8{1, 0}},
 	{Name: "bif 16b", Tied: 1, Order: [2]int8{2, 0}},
 }
 
-func vectors(vs ...alloc.Virt) []alloc.Arg {
+func sources(vs ...alloc.Virt) []alloc.Arg {
 	a := make([]alloc.Arg, len(vs))
 	for k, v := range vs {
 		a[k].Virt = v
@@ -232,21 +232,21 @@ func (s *selector) selectInst(v lane.Value, i *lane.Inst) []alloc.Virt {
 // selectLanes selects between lanes. Inequality becomes equality with exchanged values, which saves an instruction.
 func (s *selector) selectLanes(i *lane.Inst, p int) alloc.Virt {
 	mask, yes, no := i.A, s.part(i.B, p), s.part(i.C, p)
-	if x := s.inverse[mask]; x != nil {
-		return s.choose(x[min(p, len(x)-1)], no, yes)
+	if x := s.equalities[mask]; x != nil {
+		return s.selectBits(x[min(p, len(x)-1)], no, yes)
 	}
-	return s.choose(s.part(mask, p), yes, no)
+	return s.selectBits(s.part(mask, p), yes, no)
 }
 
 // apply selects an operation on one or two vectors of a type. b is 0 for one vector.
 func (s *selector) apply(op lane.Op, t lane.Type, a, b alloc.Virt) alloc.Virt {
 	switch {
 	case t.Mask != 0:
-		return s.logic(op, a, b)
+		return s.maskOp(op, a, b)
 	case t.D.IsFloat():
-		return s.float(op, t.Size(), a, b)
+		return s.floatOp(op, t.Size(), a, b)
 	}
-	return s.integer(op, t.D, a, b)
+	return s.integerOp(op, t.D, a, b)
 }
 
 // applyAll selects an operation on vectors of a type, part by part.

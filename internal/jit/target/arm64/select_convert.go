@@ -15,14 +15,14 @@ func (s *selector) convert(i *lane.Inst) []alloc.Virt {
 		// Values out of range give the same result before and after rounding.
 		return s.floatToInteger(s.Parts[in.A], from, to, "fcvtns")
 	}
-	if from == tensor.Float32 && to.IsIntegral(false) && to.Size() < 4 && s.bounded(i.A) {
+	if from == tensor.Float32 && to.IsIntegral(false) && to.Size() < 4 && s.isBounded(i.A) {
 		return s.truncate(s.makeParts(4, func(p int) alloc.Virt { return s.op("fcvtzs", "4s", x[p]) }), 4, to.Size())
 	}
 	return s.convertParts(x, from, to)
 }
 
-// bounded reports whether float32 v is NaN or between -2^31 and 2^31 because of Min and Max with constants.
-func (s *selector) bounded(v lane.Value) bool {
+// isBounded reports whether float32 v is NaN or between -2^31 and 2^31 because of Min and Max with constants.
+func (s *selector) isBounded(v lane.Value) bool {
 	bounds := map[lane.Op]bool{}
 	for i := &s.loop.Insts[v]; (i.Op == lane.Min || i.Op == lane.Max) && len(bounds) < 2; i = &s.loop.Insts[i.A] {
 		if c, ok := s.constantFloat(s.Parts[i.B][0], 4); !ok || math.Abs(c) >= 1<<31 {
@@ -63,15 +63,15 @@ func (s *selector) convertParts(x []alloc.Virt, from, to tensor.DType) []alloc.V
 
 // notZero returns a mask of the lanes that are not 0. NaN is not 0.
 func (s *selector) notZero(x []alloc.Virt, d tensor.DType) []alloc.Virt {
-	e := vector(d.Size())
+	shape := arrangement(d.Size())
 	return s.makeParts(d.Size(), func(p int) alloc.Virt {
 		switch {
 		case d.IsReducedFloat(): // 0 and -0 differ only in the sign
-			return s.op("cmtst", e, x[p], s.constant(2, 0x7fff))
+			return s.op("cmtst", shape, x[p], s.constant(2, 0x7fff))
 		case d.IsFloat():
-			return s.bits("not", s.add(alloc.Inst{Name: "fcmeq " + e + " " + e + " #0.0", Src: vectors(x[p])}))
+			return s.bitwise("not", s.add(alloc.Inst{Name: "fcmeq " + shape + " " + shape + " #0.0", Src: sources(x[p])}))
 		}
-		return s.op("cmtst", e, x[p], x[p])
+		return s.op("cmtst", shape, x[p], x[p])
 	})
 }
 
@@ -81,9 +81,9 @@ func (s *selector) maskToNumber(x []alloc.Virt, d tensor.DType) []alloc.Virt {
 		tensor.Float64: 0x3ff0000000000000}[d]
 	return s.makeParts(d.Size(), func(p int) alloc.Virt {
 		if d.IsFloat() {
-			return s.bits("and", x[p], s.constant(d.Size(), one))
+			return s.bitwise("and", x[p], s.constant(d.Size(), one))
 		}
-		return s.op("neg", vector(d.Size()), x[p])
+		return s.op("neg", arrangement(d.Size()), x[p])
 	})
 }
 
@@ -109,19 +109,19 @@ func (s *selector) resize(x []alloc.Virt, from tensor.DType, size int) []alloc.V
 // extend doubles the width of lanes until they have the size `to`. The sign is s or u.
 func (s *selector) extend(sign string, x []alloc.Virt, from, to int) []alloc.Virt {
 	for ; from < to; from *= 2 {
-		x = s.halves(x, from, func(h alloc.Virt, upper bool) alloc.Virt {
+		x = s.fromHalves(x, from, func(h alloc.Virt, upper bool) alloc.Virt {
 			if upper {
-				return s.immediate(sign+"shll2", vector(2*from)+" "+vector(from), h, 0)
+				return s.immediateOp(sign+"shll2", arrangement(2*from)+" "+arrangement(from), h, 0)
 			}
-			return s.immediate(sign+"shll", vector(2*from)+" "+half(from), h, 0)
+			return s.immediateOp(sign+"shll", arrangement(2*from)+" "+halfArrangement(from), h, 0)
 		})
 	}
 	return x
 }
 
-// halves returns the parts that widen computes from the lower and the upper halves of x, whose lanes have the given
+// fromHalves returns the parts that widen computes from the lower and the upper halves of x, whose lanes have the given
 // size.
-func (s *selector) halves(x []alloc.Virt, size int, widen func(x alloc.Virt, upper bool) alloc.Virt) []alloc.Virt {
+func (s *selector) fromHalves(x []alloc.Virt, size int, widen func(x alloc.Virt, upper bool) alloc.Virt) []alloc.Virt {
 	return s.makeParts(2*size, func(p int) alloc.Virt { return widen(x[p/2], p%2 == 1) })
 }
 
@@ -130,38 +130,38 @@ func (s *selector) truncate(x []alloc.Virt, from, to int) []alloc.Virt {
 	for ; from > to; from /= 2 {
 		wide := x
 		x = s.makeParts(from/2, func(p int) alloc.Virt {
-			low, high := s.pair(wide, p)
-			return s.op("uzp1", vector(from/2), low, high)
+			low, high := s.widePair(wide, p)
+			return s.op("uzp1", arrangement(from/2), low, high)
 		})
 	}
 	return x
 }
 
-// pair returns the wide parts of narrow part p. If there is only one, both are the same.
-func (s *selector) pair(wide []alloc.Virt, p int) (low, high alloc.Virt) {
+// widePair returns the wide parts of narrow part p. If there is only one, both are the same.
+func (s *selector) widePair(wide []alloc.Virt, p int) (low, high alloc.Virt) {
 	last := len(wide) - 1
 	return wide[min(2*p, last)], wide[min(2*p+1, last)]
 }
 
 // widenFloats converts floats of the given size to the next size, exactly.
 func (s *selector) widenFloats(x []alloc.Virt, size int) []alloc.Virt {
-	return s.halves(x, size, func(h alloc.Virt, upper bool) alloc.Virt {
+	return s.fromHalves(x, size, func(h alloc.Virt, upper bool) alloc.Virt {
 		if upper {
-			return s.op("fcvtl2", vector(2*size)+" "+vector(size), h)
+			return s.op("fcvtl2", arrangement(2*size)+" "+arrangement(size), h)
 		}
-		return s.op("fcvtl", vector(2*size)+" "+half(size), h)
+		return s.op("fcvtl", arrangement(2*size)+" "+halfArrangement(size), h)
 	})
 }
 
 // narrowFloats rounds floats of the given size to half the size.
 func (s *selector) narrowFloats(x []alloc.Virt, size int) []alloc.Virt {
 	return s.makeParts(size/2, func(p int) alloc.Virt {
-		low, high := s.pair(x, p)
-		r := s.op("fcvtn", half(size/2)+" "+vector(size), low)
+		low, high := s.widePair(x, p)
+		r := s.op("fcvtn", halfArrangement(size/2)+" "+arrangement(size), low)
 		if len(x) == 1 && !s.uniform {
 			return r
 		}
-		return s.onto("fcvtn2", vector(size/2)+" "+vector(size), r, high)
+		return s.tiedOp("fcvtn2", arrangement(size/2)+" "+arrangement(size), r, high)
 	})
 }
 
@@ -171,7 +171,7 @@ func (s *selector) widenHalves(x []alloc.Virt, d tensor.DType) []alloc.Virt {
 		return s.widenFloats(x, 2)
 	}
 	zero := s.constant(4, 0)
-	return s.halves(x, 2, func(h alloc.Virt, upper bool) alloc.Virt {
+	return s.fromHalves(x, 2, func(h alloc.Virt, upper bool) alloc.Virt {
 		if upper {
 			return s.op("zip2", "8h", zero, h)
 		}
@@ -185,10 +185,10 @@ func (s *selector) roundToBFloat16(x []alloc.Virt) []alloc.Virt {
 	rounded := s.makeParts(4, func(p int) alloc.Virt {
 		odd := s.op("cmtst", "4s", x[p], s.constant(4, 1<<16)) // -1 if odd
 		sum := s.op("sub", "4s", s.op("add", "4s", x[p], s.constant(4, 0x7fff)), odd)
-		return s.bits("orn", sum, s.op("fcmeq", "4s", x[p], x[p]))
+		return s.bitwise("orn", sum, s.op("fcmeq", "4s", x[p], x[p]))
 	})
 	return s.makeParts(2, func(p int) alloc.Virt {
-		low, high := s.pair(rounded, p)
+		low, high := s.widePair(rounded, p)
 		return s.op("uzp2", "8h", low, high)
 	})
 }
@@ -202,17 +202,17 @@ func (s *selector) integerToFloat(x []alloc.Virt, from, to tensor.DType) []alloc
 	}
 	if from.Size() > size {
 		return s.makeParts(size, func(p int) alloc.Virt {
-			low, high := s.pair(x, p)
-			src := vectors(low, high)
+			low, high := s.widePair(x, p)
+			src := sources(low, high)
 			if len(x) == 1 && !s.uniform {
 				src = src[:1]
 			}
-			return s.add(alloc.Inst{Name: name + "Long", Src: src, Early: true, Expand: uint8(6 * len(src)),
+			return s.add(alloc.Inst{Name: name + "Long", Src: src, Early: true, CountedLength: uint8(6 * len(src)),
 				Temps: [2]uint8{alloc.Vectors: 1}})
 		})
 	}
 	x = s.resize(x, from, size)
-	return s.makeParts(size, func(p int) alloc.Virt { return s.op(name, vector(size), x[p]) })
+	return s.makeParts(size, func(p int) alloc.Virt { return s.op(name, arrangement(size), x[p]) })
 }
 
 // floatToInteger rounds by the instruction with the given name. A value out of range gives the lower bits of the least
@@ -233,14 +233,14 @@ func (s *selector) floatToInteger(x []alloc.Virt, from, to tensor.DType, name st
 	if from == tensor.Float64 {
 		size = 8
 	}
-	e := vector(size)
+	shape := arrangement(size)
 	limit := s.floatConstant(size, float64(signBit(rangeSize)))
 	y := s.makeParts(size, func(p int) alloc.Virt {
-		r, inRange := s.op(name, e, x[p]), s.op("facgt", e, limit, x[p])
+		r, inRange := s.op(name, shape, x[p]), s.op("facgt", shape, limit, x[p])
 		if to == tensor.Int32 || to == tensor.Int64 {
-			return s.choose(inRange, r, s.constant(size, signBit(to.Size())))
+			return s.selectBits(inRange, r, s.constant(size, signBit(to.Size())))
 		}
-		return s.bits("and", r, inRange)
+		return s.bitwise("and", r, inRange)
 	})
 	return s.truncate(y, size, to.Size())
 }
@@ -249,9 +249,9 @@ func (s *selector) floatToInteger(x []alloc.Virt, from, to tensor.DType, name st
 func (s *selector) floatToUint64(x []alloc.Virt) []alloc.Virt {
 	return s.makeParts(8, func(p int) alloc.Virt {
 		below := func(limit float64) alloc.Virt { return s.op("facgt", "2d", s.floatConstant(8, limit), x[p]) }
-		large := s.bits("and", s.op("fcvtzu", "2d", x[p]), below(1<<64))
-		large = s.bits("orr", large, s.constant(8, signBit(8)))
-		return s.choose(below(1<<63), s.op("fcvtzs", "2d", x[p]), large)
+		large := s.bitwise("and", s.op("fcvtzu", "2d", x[p]), below(1<<64))
+		large = s.bitwise("orr", large, s.constant(8, signBit(8)))
+		return s.selectBits(below(1<<63), s.op("fcvtzs", "2d", x[p]), large)
 	})
 }
 

@@ -13,41 +13,41 @@ var floatNames = map[lane.Op]string{lane.Add: "fadd", lane.Sub: "fsub", lane.Mul
 	lane.Neg: "fneg", lane.Abs: "fabs", lane.Sqrt: "fsqrt", lane.Floor: "frintm", lane.Ceil: "frintp",
 	lane.Trunc: "frintz", lane.Rint: "frintn"}
 
-// float selects an operation on floats of the given size. b is 0 for one vector.
-func (s *selector) float(op lane.Op, size int, a, b alloc.Virt) alloc.Virt {
+// floatOp selects an operation on floats of the given size. b is 0 for one vector.
+func (s *selector) floatOp(op lane.Op, size int, a, b alloc.Virt) alloc.Virt {
 	name := floatNames[op]
 	switch {
 	case op == lane.Min || op == lane.Max:
 		return s.extremum(op, size, a, b)
 	case op == lane.Mod:
-		return s.mod(size, a, b)
+		return s.fmod(size, a, b)
 	case name == "":
 		s.fail("%v of floats", op)
 	case b == 0:
-		return s.op(name, vector(size), a)
+		return s.op(name, arrangement(size), a)
 	}
-	return s.op(name, vector(size), a, b)
+	return s.op(name, arrangement(size), a, b)
 }
 
 // extremum computes Min or Max. The machine instruction differs for two zeros, where the result must be b. If a is an
 // accumulator, each instruction overwrites it.
 func (s *selector) extremum(op lane.Op, size int, a, b alloc.Virt) alloc.Virt {
-	if s.noZeros(op, size, a, b) {
-		return s.op(extremumNames[op], vector(size), a, b)
+	if s.isExtremumExact(op, size, a, b) {
+		return s.op(extremumNames[op], arrangement(size), a, b)
 	}
-	equal := s.op("fcmeq", vector(size), a, b)
+	equal := s.op("fcmeq", arrangement(size), a, b)
 	if s.Values[a].Acc != nil {
-		s.Add(alloc.Inst{Name: extremumNames[op] + " " + vector(size), Src: vectors(a, b), Dst: a, Fold: -1})
-		return s.onto("bit", "16b", a, b, equal)
+		s.Add(alloc.Inst{Name: extremumNames[op] + " " + arrangement(size), Src: sources(a, b), Dst: a, Fold: -1})
+		return s.tiedOp("bit", "16b", a, b, equal)
 	}
-	return s.choose(equal, b, s.op(extremumNames[op], vector(size), a, b))
+	return s.selectBits(equal, b, s.op(extremumNames[op], arrangement(size), a, b))
 }
 
 var extremumNames = map[lane.Op]string{lane.Min: "fmin", lane.Max: "fmax"}
 
-// noZeros reports whether the machine instruction computes Min or Max of a and b because one of them is a constant:
-// either a number other than zero, or b is the zero that the instruction prefers, or a is the other zero.
-func (s *selector) noZeros(op lane.Op, size int, a, b alloc.Virt) bool {
+// isExtremumExact reports whether the machine instruction computes Min or Max of a and b because one of them is a
+// constant: either a number other than zero, or b is the zero that the instruction prefers, or a is the other zero.
+func (s *selector) isExtremumExact(op lane.Op, size int, a, b alloc.Virt) bool {
 	if x, ok := s.constantFloat(a, size); ok && (x != 0 || math.Signbit(x) == (op == lane.Max)) {
 		return true
 	}
@@ -79,22 +79,22 @@ func (s *selector) fma(i *lane.Inst, p int) alloc.Virt {
 	if negative {
 		name = "fmls"
 	}
-	return s.onto(name, vector(i.Type.Size()), s.part(i.C, p), a, b)
+	return s.tiedOp(name, arrangement(i.Type.Size()), s.part(i.C, p), a, b)
 }
 
-// mod computes C's fmod. Each step truncates the quotient to an integer, and a fused multiply-add computes the
+// fmod computes C's fmod. Each step truncates the quotient to an integer, and a fused multiply-add computes the
 // remainder for this quotient exactly. A step divides the magnitude of the remainder by about 2^23 (float32) or 2^52
 // (float64), so one step is nearly always enough. completeRemainder loops only if an element needs more steps.
-func (s *selector) mod(size int, x, y alloc.Virt) alloc.Virt {
-	e := vector(size)
-	dividend, divisor := s.op("fabs", e, x), s.op("fabs", e, y)
-	first := s.onto("fmls", e, dividend, s.op("frintz", e, s.op("fdiv", e, dividend, divisor)), divisor)
-	r := s.add(alloc.Inst{Name: completeRemainder + " " + e, Src: vectors(dividend, divisor), Tied: first,
-		Temps: [2]uint8{alloc.Vectors: 5}, Expand: 29})
+func (s *selector) fmod(size int, x, y alloc.Virt) alloc.Virt {
+	shape := arrangement(size)
+	dividend, divisor := s.op("fabs", shape, x), s.op("fabs", shape, y)
+	first := s.tiedOp("fmls", shape, dividend, s.op("frintz", shape, s.op("fdiv", shape, dividend, divisor)), divisor)
+	r := s.add(alloc.Inst{Name: completeRemainder + " " + shape, Src: sources(dividend, divisor), Tied: first,
+		Temps: [2]uint8{alloc.Vectors: 5}, CountedLength: 29})
 	// The quotient may have been rounded up.
-	negative := s.add(alloc.Inst{Name: "fcmlt " + e + " " + e + " #0.0", Src: vectors(r)})
-	r = s.op("fadd", e, r, s.bits("and", negative, divisor))
-	return s.choose(s.constant(size, signBit(size)), x, r)
+	negative := s.add(alloc.Inst{Name: "fcmlt " + shape + " " + shape + " #0.0", Src: sources(r)})
+	r = s.op("fadd", shape, r, s.bitwise("and", negative, divisor))
+	return s.selectBits(s.constant(size, signBit(size)), x, r)
 }
 
 func signBit(size int) uint64 { return 1 << (8*size - 1) }
@@ -108,14 +108,14 @@ func (s *selector) compare(v lane.Value, i *lane.Inst) []alloc.Virt {
 	if i.Op != lane.Ne || t.D == tensor.Bool {
 		return equal
 	}
-	s.inverse[v] = equal
-	return s.makeParts(t.Size(), func(p int) alloc.Virt { return s.bits("not", equal[p]) })
+	s.equalities[v] = equal
+	return s.makeParts(t.Size(), func(p int) alloc.Virt { return s.bitwise("not", equal[p]) })
 }
 
 // compareVectors compares two vectors. For Ne, the result is the opposite, unless they are masks.
 func (s *selector) compareVectors(op lane.Op, t lane.Type, a, b alloc.Virt) alloc.Virt {
 	if t.Mask != 0 {
-		return s.logic(op, a, b)
+		return s.maskOp(op, a, b)
 	}
 	if op == lane.Lt || op == lane.Le {
 		a, b = b, a
@@ -127,7 +127,7 @@ func (s *selector) compareVectors(op lane.Op, t lane.Type, a, b alloc.Virt) allo
 	case !t.D.IsSigned():
 		names = unsignedComparisons
 	}
-	return s.op(names[op], vector(t.Size()), a, b)
+	return s.op(names[op], arrangement(t.Size()), a, b)
 }
 
 var (
@@ -136,23 +136,23 @@ var (
 	unsignedComparisons = map[lane.Op]string{lane.Eq: "cmeq", lane.Ne: "cmeq", lane.Lt: "cmhi", lane.Le: "cmhs"}
 )
 
-// logic selects an operation on masks. b is 0 for Not.
-func (s *selector) logic(op lane.Op, a, b alloc.Virt) alloc.Virt {
+// maskOp selects an operation on masks. b is 0 for Not.
+func (s *selector) maskOp(op lane.Op, a, b alloc.Virt) alloc.Virt {
 	switch op {
 	case lane.Not:
-		return s.bits("not", a)
+		return s.bitwise("not", a)
 	case lane.And:
-		return s.bits("and", a, b)
+		return s.bitwise("and", a, b)
 	case lane.Or:
-		return s.bits("orr", a, b)
+		return s.bitwise("orr", a, b)
 	case lane.Xor, lane.Ne:
-		return s.bits("eor", a, b)
+		return s.bitwise("eor", a, b)
 	case lane.Eq:
-		return s.bits("not", s.bits("eor", a, b))
+		return s.bitwise("not", s.bitwise("eor", a, b))
 	case lane.Lt: // a is false and b is true
-		return s.bits("bic", b, a)
+		return s.bitwise("bic", b, a)
 	case lane.Le:
-		return s.bits("orn", b, a)
+		return s.bitwise("orn", b, a)
 	}
 	s.fail("%v of masks", op)
 	return a

@@ -9,36 +9,36 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// integer selects an operation on integers of dtype d. Lanes have the width of the dtype, so results wrap. b is 0 if
+// integerOp selects an operation on integers of dtype d. Lanes have the width of the dtype, so results wrap. b is 0 if
 // the operation has one operand.
-func (s *selector) integer(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.Virt {
+func (s *selector) integerOp(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.Virt {
 	size := d.Size()
-	e := vector(size) // the arrangement
+	shape := arrangement(size) // the arrangement
 	switch op {
 	case lane.Add:
-		return s.op("add", e, a, b)
+		return s.op("add", shape, a, b)
 	case lane.Sub:
-		return s.op("sub", e, a, b)
+		return s.op("sub", shape, a, b)
 	case lane.Mul:
 		if size == 8 {
 			return s.multiplyLong(a, b)
 		}
-		return s.op("mul", e, a, b)
+		return s.op("mul", shape, a, b)
 	case lane.Div:
 		return s.divide(d, a, b)
 	case lane.Neg:
-		return s.op("neg", e, a)
+		return s.op("neg", shape, a)
 	case lane.Abs:
 		if !d.IsSigned() {
 			return a
 		}
-		return s.op("abs", e, a)
+		return s.op("abs", shape, a)
 	case lane.Min, lane.Max:
 		return s.integerExtremum(op, d, a, b)
 	case lane.Shl, lane.Shr:
 		return s.shift(op, d, a, b)
 	case lane.And, lane.Or, lane.Xor, lane.Not:
-		return s.logic(op, a, b)
+		return s.maskOp(op, a, b)
 	}
 	s.fail("%v of %v", op, d)
 	return a
@@ -49,8 +49,8 @@ func (s *selector) integer(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.Vi
 // multiplication computes both of these products.
 func (s *selector) multiplyLong(a, b alloc.Virt) alloc.Virt {
 	cross := s.op("mul", "4s", s.op("rev64", "4s", b), a)
-	upper := s.immediate("shl", "2d", s.op("uaddlp", "2d 4s", cross), 32)
-	return s.onto("umlal", "2d 2s", upper, s.op("xtn", "2s 2d", a), s.op("xtn", "2s 2d", b))
+	upper := s.immediateOp("shl", "2d", s.op("uaddlp", "2d 4s", cross), 32)
+	return s.tiedOp("umlal", "2d 2s", upper, s.op("xtn", "2s 2d", a), s.op("xtn", "2s 2d", b))
 }
 
 // divide divides integers by lane, because there is no such vector instruction. A lane takes four instructions: two
@@ -61,8 +61,8 @@ func (s *selector) divide(d tensor.DType, a, b alloc.Virt) alloc.Virt {
 	if d.IsSigned() {
 		name = "sdiv"
 	}
-	return s.add(alloc.Inst{Name: name + " " + vector(d.Size()), Src: vectors(a, b),
-		Expand: uint8(perLane * s.lanes(d.Size()))})
+	return s.add(alloc.Inst{Name: name + " " + arrangement(d.Size()), Src: sources(a, b),
+		CountedLength: uint8(perLane * s.lanes(d.Size()))})
 }
 
 // lanes returns the number of lanes of the given size in a register.
@@ -77,13 +77,13 @@ func (s *selector) integerExtremum(op lane.Op, d tensor.DType, a, b alloc.Virt) 
 		name = "max"
 	}
 	if d.Size() < 8 {
-		return s.op(sign+name, vector(d.Size()), a, b)
+		return s.op(sign+name, arrangement(d.Size()), a, b)
 	}
 	greater := s.compareVectors(lane.Lt, lane.Type{D: d}, b, a)
 	if op == lane.Max {
-		return s.choose(greater, a, b)
+		return s.selectBits(greater, a, b)
 	}
-	return s.choose(greater, b, a)
+	return s.selectBits(greater, b, a)
 }
 
 // constantBits returns the bits of the lanes of v, if v is a constant with equal lanes of the given size.
@@ -100,7 +100,7 @@ func (s *selector) constantBits(v alloc.Virt, size int) (uint64, bool) {
 // the distance is negative.
 func (s *selector) shift(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.Virt {
 	size := d.Size()
-	e, modulo := vector(size), uint64(8*size-1)
+	shape, modulo := arrangement(size), uint64(8*size-1)
 	sign := "u"
 	if d.IsSigned() {
 		sign = "s"
@@ -110,14 +110,14 @@ func (s *selector) shift(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.Virt
 		case n == 0:
 			return a
 		case op == lane.Shl:
-			return s.immediate("shl", e, a, n)
+			return s.immediateOp("shl", shape, a, n)
 		default:
-			return s.immediate(sign+"shr", e, a, n)
+			return s.immediateOp(sign+"shr", shape, a, n)
 		}
 	}
-	n := s.bits("and", b, s.constant(size, modulo))
+	n := s.bitwise("and", b, s.constant(size, modulo))
 	if op == lane.Shr {
-		n = s.op("neg", e, n)
+		n = s.op("neg", shape, n)
 	}
-	return s.op(sign+"shl", e, a, n)
+	return s.op(sign+"shl", shape, a, n)
 }

@@ -68,7 +68,7 @@ func (s *selector) permute(table []float32, indices lane.Value) []alloc.Virt {
 		x := s.op("tbl", "16b {16b} 16b", s.constantBytes(tableBytes(table[:4])), index[p])
 		if len(table) > 4 { // tbx keeps lanes with indices out of range
 			second := s.op("sub", "16b", index[p], s.constant(1, vectorBytes))
-			x = s.onto("tbx", "16b {16b} 16b", x, s.constantBytes(tableBytes(table[4:])), second)
+			x = s.tiedOp("tbx", "16b {16b} 16b", x, s.constantBytes(tableBytes(table[4:])), second)
 		}
 		return x
 	})
@@ -78,63 +78,63 @@ func (s *selector) permute(table []float32, indices lane.Value) []alloc.Virt {
 // that the lane of `indices` selects.
 func (s *selector) tableIndices(n int, indices lane.Value) []alloc.Virt {
 	key := indexKey{n, indices}
-	if s.indices[key] == nil {
-		s.indices[key] = s.makeParts(4, func(p int) alloc.Virt {
-			entry := s.bits("and", s.part(indices, p), s.constant(4, uint64(n-1)))
-			return s.onto("mla", "4s", s.constant(4, 0x03020100), entry, s.constant(4, 0x04040404))
+	if s.byteIndices[key] == nil {
+		s.byteIndices[key] = s.makeParts(4, func(p int) alloc.Virt {
+			entry := s.bitwise("and", s.part(indices, p), s.constant(4, uint64(n-1)))
+			return s.tiedOp("mla", "4s", s.constant(4, 0x03020100), entry, s.constant(4, 0x04040404))
 		})
 	}
-	return s.indices[key]
+	return s.byteIndices[key]
 }
 
 // tablesToCombine returns the table of i and the tables of other lookups with the same indices.
 func (s *selector) tablesToCombine(i *lane.Inst) []*[32]float32 {
-	group := []*[32]float32{i.Table}
+	tables := []*[32]float32{i.Table}
 	for k := range s.loop.Insts {
 		x := &s.loop.Insts[k]
-		_, known := s.lookups[lookupKey{x.Table, x.A}]
-		if x.Op == lane.Lookup && x.A == i.A && !known && len(group) < maxCombined && !slices.Contains(group, x.Table) &&
+		_, selected := s.lookups[lookupKey{x.Table, x.A}]
+		if x.Op == lane.Lookup && x.A == i.A && !selected && len(tables) < maxCombined && !slices.Contains(tables, x.Table) &&
 			period(x.Table) > maxPermuted {
-			group = append(group, x.Table)
+			tables = append(tables, x.Table)
 		}
 	}
-	return group
+	return tables
 }
 
 // lookupRows selects instructions for lookups with the same indices. They load a row for each lane, and transpose the
 // rows.
-func (s *selector) lookupRows(group []*[32]float32, indices lane.Value) {
+func (s *selector) lookupRows(tables []*[32]float32, indices lane.Value) {
 	width := 1 // entries of a row
-	for width < len(group) {
+	for width < len(tables) {
 		width *= 2
 	}
 	table := make([]float32, width*32)
-	for k, t := range group {
+	for k, t := range tables {
 		for n, x := range t {
 			table[width*n+k] = x
 		}
 	}
-	columns := make([][]alloc.Virt, len(group))
-	for p := range s.count(4) {
-		shifted := s.immediate("shl", "4s", s.part(indices, p), 27)
-		offsets := s.immediate("ushr", "4s", shifted, int64(27-bits.TrailingZeros(uint(4*width))))
+	columns := make([][]alloc.Virt, len(tables))
+	for p := range s.partCount(4) {
+		shifted := s.immediateOp("shl", "4s", s.part(indices, p), 27)
+		offsets := s.immediateOp("ushr", "4s", shifted, int64(27-bits.TrailingZeros(uint(4*width))))
 		var rows [4]alloc.Virt
 		for k := range rows {
-			rows[k] = s.add(alloc.Inst{Name: tableRow + " " + kindOfBytes[4*width] + " " + tableBytes(table), Expand: 3,
+			rows[k] = s.add(alloc.Inst{Name: tableRow + " " + kindOfBytes[4*width] + " " + tableBytes(table), CountedLength: 3,
 				Src: []alloc.Arg{{Virt: offsets}, {Imm: int64(k)}}})
 		}
 		for k, zip := range []string{"zip1", "zip2"} {
-			if 2*k >= len(group) {
+			if 2*k >= len(tables) {
 				break
 			}
 			a, b := s.op(zip, "4s", rows[0], rows[2]), s.op(zip, "4s", rows[1], rows[3])
 			columns[2*k] = append(columns[2*k], s.op("zip1", "4s", a, b))
-			if 2*k+1 < len(group) {
+			if 2*k+1 < len(tables) {
 				columns[2*k+1] = append(columns[2*k+1], s.op("zip2", "4s", a, b))
 			}
 		}
 	}
-	for k, t := range group {
+	for k, t := range tables {
 		s.lookups[lookupKey{t, indices}] = columns[k]
 	}
 }

@@ -11,7 +11,7 @@ var kindOfBytes = [...]string{1: "b", 2: "h", 4: "s", 8: "d", 16: "q"}
 
 // memory returns the memory at pointer ptr whose elements have dtype d.
 func (s *selector) memory(ptr int16, d tensor.DType) alloc.Mem {
-	m := alloc.Mem{Space: alloc.Along, Index: int(ptr), Lane: uint8(d.Size()), Step: int32(s.Lanes * d.Size())}
+	m := alloc.Mem{Space: alloc.Advancing, Index: int(ptr), Lane: uint8(d.Size()), Step: int32(s.Lanes * d.Size())}
 	if s.loop.Ptrs[ptr].Kind == lane.RowOperand {
 		m.Space, m.Step = alloc.PerRow, 0
 	}
@@ -24,21 +24,21 @@ func (s *selector) load(i *lane.Inst) []alloc.Virt {
 	m, size := s.memory(i.Ptr, d), i.Type.Size()
 	switch {
 	case !d.IsComplex():
-		return s.loadParts(m, i.Type, s.count(size))
+		return s.loadParts(m, i.Type, s.partCount(size))
 	case m.Space == alloc.PerRow:
 		m.Lane, m.Offset = uint8(size), int32(i.Imm)*int32(size)
 		return s.loadParts(m, i.Type, 1)
 	}
-	pair, ok := s.complex[i.Ptr]
+	pair, ok := s.complexParts[i.Ptr]
 	if !ok {
-		x := s.loadParts(m, i.Type, s.count(d.Size()))
+		x := s.loadParts(m, i.Type, s.partCount(d.Size()))
 		for k, name := range []string{"uzp1", "uzp2"} {
 			pair[k] = s.makeParts(size, func(p int) alloc.Virt {
-				low, high := s.pair(x, p)
-				return s.op(name, vector(size), low, high)
+				low, high := s.widePair(x, p)
+				return s.op(name, arrangement(size), low, high)
 			})
 		}
-		s.complex[i.Ptr] = pair
+		s.complexParts[i.Ptr] = pair
 	}
 	return pair[i.Imm]
 }
@@ -49,7 +49,7 @@ func (s *selector) loadParts(m alloc.Mem, t lane.Type, n int) []alloc.Virt {
 	for k := range x {
 		name := "ldr " + kindOfBytes[s.partBytes(m)]
 		if m.Space == alloc.PerRow {
-			name = "ld1r " + vector(int(m.Lane))
+			name = "ld1r " + arrangement(int(m.Lane))
 		}
 		x[k] = s.loadVector(name, m)
 		if t.D == tensor.Bool {
@@ -79,7 +79,7 @@ func (s *selector) partBytes(m alloc.Mem) int { return min(vectorBytes, s.Lanes*
 // store selects the stores of an instruction.
 func (s *selector) store(i *lane.Inst) {
 	d := i.Type.D
-	m, n := s.memory(i.Ptr, d), s.count(d.Size())
+	m, n := s.memory(i.Ptr, d), s.partCount(d.Size())
 	x := make([]alloc.Virt, n)
 	for p := range x {
 		if !d.IsComplex() {
@@ -87,7 +87,7 @@ func (s *selector) store(i *lane.Inst) {
 			continue
 		}
 		zip := []string{"zip1", "zip2"}[p%2]
-		x[p] = s.op(zip, vector(d.Size()/2), s.part(i.A, p/2), s.part(i.B, p/2))
+		x[p] = s.op(zip, arrangement(d.Size()/2), s.part(i.A, p/2), s.part(i.B, p/2))
 	}
 	s.Stores = append(s.Stores, s.storeParts(m, i.Type, x)...)
 }
@@ -100,14 +100,14 @@ func (s *selector) storeParts(m alloc.Mem, t lane.Type, x []alloc.Virt) []alloc.
 		if t.D == tensor.Bool {
 			v = s.op("neg", "16b", v)
 		}
-		if r := s.Values[v].Reload; r != nil && r.Mem.Space == alloc.Along {
-			v = s.Add(alloc.Inst{Name: alloc.Move, Src: vectors(v), Dst: s.New(alloc.Value{Bytes: vectorBytes}), Fold: -1})
+		if r := s.Values[v].Reload; r != nil && r.Mem.Space == alloc.Advancing {
+			v = s.Add(alloc.Inst{Name: alloc.Move, Src: sources(v), Dst: s.New(alloc.Value{Bytes: vectorBytes}), Fold: -1})
 		}
 		address, bytes := m, s.partBytes(m)
 		if m.Space == alloc.PerRow {
 			bytes = int(m.Lane)
 		}
-		list = append(list, alloc.Inst{Name: "str " + kindOfBytes[bytes], Src: vectors(v), Store: &address, Fold: -1})
+		list = append(list, alloc.Inst{Name: "str " + kindOfBytes[bytes], Src: sources(v), Store: &address, Fold: -1})
 		m.Offset += vectorBytes
 	}
 	return list

@@ -24,21 +24,23 @@ var bases = []asm.Reg{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 19, 20,
 
 // writer writes allocated instructions.
 type writer struct {
-	asm     *asm.Assembler
-	inner   int    // number of instructions that loops of expansions execute after their first iteration
-	baseOf  []int8 // by pointer: its index in bases, or -1 if it is in the spill area
-	accSets int    // number of registers of an accumulator
-	accBase int    // the first register of accumulators
+	asm              *asm.Assembler
+	repeatedInsts    int    // number of instructions that loops of expansions execute after their first iteration
+	baseOf           []int8 // by pointer: its index in bases, or -1 if it is in the spill area
+	accSets          int    // number of registers of an accumulator
+	firstAccRegister int    // the first register of accumulators
 
 	lanes     int // number of elements of the pass that is written
 	iteration int // index of the pass within an iteration of the main loop
 }
 
-// executed returns the number of instructions that the code so far executes if each loop has one iteration.
-func (w *writer) executed() int { return w.asm.Instructions() + w.inner }
+// executedCount returns the number of instructions that the code so far executes if each loop has one iteration.
+func (w *writer) executedCount() int { return w.asm.Instructions() + w.repeatedInsts }
 
-// repeats records that the instructions after the first `since` instructions are executed up to n times.
-func (w *writer) repeats(since, n int) { w.inner += (w.asm.Instructions() - since) * (n - 1) }
+// countRepeats records that the instructions after the first `since` instructions are executed up to n times.
+func (w *writer) countRepeats(since, n int) {
+	w.repeatedInsts += (w.asm.Instructions() - since) * (n - 1)
+}
 
 // write writes a list for a number of elements.
 func (w *writer) write(list []alloc.Out, lanes int) {
@@ -119,7 +121,7 @@ func (w *writer) operand(kind string, o alloc.Operand) asm.Arg {
 // register returns the number of the register of an operand.
 func (w *writer) register(o alloc.Operand) int {
 	if o.Kind == alloc.Accumulator {
-		return w.accBase + o.Acc.Index*w.accSets + w.iteration
+		return w.firstAccRegister + o.Acc.Index*w.accSets + w.iteration
 	}
 	return int(o.Reg)
 }
@@ -148,7 +150,7 @@ func (w *writer) load(name string, m *alloc.Mem, v int) {
 		w.asm.Emit(name, asm.Regs(a, 1), address)
 		return
 	}
-	if e, ok := w.width(m, kind); ok {
+	if e, ok := w.accessSize(m, kind); ok {
 		w.asm.Emit(name, asm.Scalar{Num: v, Elem: e}, w.address(m))
 		return
 	}
@@ -158,14 +160,14 @@ func (w *writer) load(name string, m *alloc.Mem, v int) {
 // store writes the store of register v. The name has the size of the store.
 func (w *writer) store(name string, m *alloc.Mem, v int) {
 	name, kind, _ := strings.Cut(name, " ")
-	if e, ok := w.width(m, kind); ok {
+	if e, ok := w.accessSize(m, kind); ok {
 		w.asm.Emit(name, asm.Scalar{Num: v, Elem: e}, w.address(m))
 	}
 }
 
-// width returns the size of an access: the size that the instruction has, or the bytes of the elements of the pass if
-// they are fewer. ok is false if the access is beyond the elements of the pass.
-func (w *writer) width(m *alloc.Mem, kind string) (e asm.Elem, ok bool) {
+// accessSize returns the size of an access: the size that the instruction has, or the bytes of the elements of the pass
+// if they are fewer. ok is false if the access is beyond the elements of the pass.
+func (w *writer) accessSize(m *alloc.Mem, kind string) (e asm.Elem, ok bool) {
 	e = asm.Elem(strings.IndexByte("bhsdq", kind[0]))
 	if m.Space == alloc.PerRow || m.Space == alloc.Slot {
 		return e, true
@@ -183,7 +185,7 @@ func (w *writer) address(m *alloc.Mem) asm.Mem {
 	switch m.Space {
 	case alloc.Slot:
 		return asm.Mem{Base: regSpill, Offset: vectorBytes * m.Index}
-	case alloc.AccSpace:
+	case alloc.AccumulatorMemory:
 		offset %= lane.FoldLanes * int(m.Lane)
 	}
 	return asm.Mem{Base: w.pointer(m.Index), Offset: offset}

@@ -40,13 +40,13 @@ type Assembler struct {
 
 // jump is a jump displacement that Finish fills in, when the label's address is known.
 type jump struct {
-	at int // offset of the displacement, of four bytes
-	to Label
+	offset int // offset of the displacement, of four bytes
+	label  Label
 }
 
 // constantRef is a reference to a constant that Finish fills in, when the length of the code is known. It is at offset
 // `at` of the code and relative to offset `end`, the end of the instruction.
-type constantRef struct{ at, end int }
+type constantRef struct{ offset, end int }
 
 // poolName is the symbol of the constants in listings.
 const poolName = "const<>"
@@ -65,8 +65,8 @@ func (a *Assembler) Instructions() int { return a.instructions }
 
 // Emit appends an instruction. A backward jump over a short distance takes two bytes, and other jumps take five or six.
 func (a *Assembler) Emit(name string, args ...Arg) {
-	var ops, buf [6]operand
-	if len(args) > len(ops) {
+	var operands, buf [6]operand
+	if len(args) > len(operands) {
 		a.fail(name, args, "too many operands")
 		return
 	}
@@ -75,21 +75,21 @@ func (a *Assembler) Emit(name string, args ...Arg) {
 			a.fail(name, args, "an operand is missing")
 			return
 		}
-		ops[i] = arg.operand()
-		if why := ops[i].invalidReason(); why != "" {
-			a.fail(name, args, why)
+		operands[i] = arg.operand()
+		if reason := operands[i].invalidReason(); reason != "" {
+			a.fail(name, args, reason)
 			return
 		}
 	}
 	rows := rowsOf()[name]
 	for i := range rows {
-		if in, ok := rows[i].match(ops[:len(args)], buf[:0], a.NoEVEX); ok {
+		if in, ok := rows[i].match(operands[:len(args)], buf[:0], a.NoEVEX); ok {
 			if a.WithListing {
 				a.listing = append(a.listing, "\t"+line(name, args))
 			}
 			a.instructions++
-			if len(args) == 1 && ops[0].kind == isLabel {
-				a.jump(&rows[i], Label(ops[0].imm))
+			if len(args) == 1 && operands[0].kind == isLabel {
+				a.jump(&rows[i], Label(operands[0].imm))
 				return
 			}
 			if len(in.args) > 1 && in.repeatsRegister() {
@@ -102,16 +102,16 @@ func (a *Assembler) Emit(name string, args ...Arg) {
 			return
 		}
 	}
-	why := "no form of the instruction accepts these operands"
+	reason := "no form of the instruction accepts these operands"
 	if len(rows) == 0 {
-		why = "unknown instruction"
+		reason = "unknown instruction"
 	}
-	a.fail(name, args, why)
+	a.fail(name, args, reason)
 }
 
-func (a *Assembler) fail(name string, args []Arg, why string) {
+func (a *Assembler) fail(name string, args []Arg, reason string) {
 	if a.err == nil {
-		a.err = fmt.Errorf("asm: %s: %s", line(name, args), why)
+		a.err = fmt.Errorf("asm: %s: %s", line(name, args), reason)
 	}
 }
 
@@ -132,7 +132,7 @@ func (a *Assembler) jump(r *row, to Label) {
 	} else {
 		a.code = append(a.code, 0x0F, op+0x10)
 	}
-	a.jumps = append(a.jumps, jump{at: len(a.code), to: to})
+	a.jumps = append(a.jumps, jump{offset: len(a.code), label: to})
 	a.code = appendInt32(a.code, 0)
 }
 
@@ -205,12 +205,12 @@ func (a *Assembler) Constant(data []byte) Mem {
 // a multiple of 64. The assembler must not be used afterwards.
 func (a *Assembler) Finish() ([]byte, error) {
 	for _, j := range a.jumps {
-		to := a.labels[j.to]
+		to := a.labels[j.label]
 		if to < 0 {
-			a.fail(j.to.String(), nil, "the label is not bound")
+			a.fail(j.label.String(), nil, "the label is not bound")
 			break
 		}
-		binary.LittleEndian.PutUint32(a.code[j.at:], uint32(int32(to-j.at-4)))
+		binary.LittleEndian.PutUint32(a.code[j.offset:], uint32(int32(to-j.offset-4)))
 	}
 	if a.err != nil {
 		return nil, a.err
@@ -223,8 +223,8 @@ func (a *Assembler) Finish() ([]byte, error) {
 		return nil, errors.New("asm: the code is longer than jumps and addresses reach")
 	}
 	for _, ref := range a.constantRefs {
-		at := int32(binary.LittleEndian.Uint32(a.code[ref.at:]))
-		binary.LittleEndian.PutUint32(a.code[ref.at:], uint32(at+int32(pool-ref.end)))
+		at := int32(binary.LittleEndian.Uint32(a.code[ref.offset:]))
+		binary.LittleEndian.PutUint32(a.code[ref.offset:], uint32(at+int32(pool-ref.end)))
 	}
 	for len(a.code) < pool {
 		a.code = append(a.code, 0xCC) // INT3: traps if executed

@@ -15,7 +15,7 @@ type instruction struct {
 // is memory for the operands without the mask.
 func (r *row) match(ops, buf []operand, noEVEX bool) (in instruction, ok bool) {
 	in = instruction{row: r, args: ops}
-	n := r.count()
+	n := r.operandCount()
 	if len(ops) == n+1 && n > 0 && ops[n-1].kind == isMask {
 		in.mask = ops[n-1]
 		buf = append(append(buf[:0], ops[:n-1]...), ops[n])
@@ -30,7 +30,7 @@ func (r *row) match(ops, buf []operand, noEVEX bool) (in instruction, ok bool) {
 			return in, false
 		}
 	}
-	if r.code&gp != 0 {
+	if r.code&legacy != 0 {
 		return in, in.mask.kind != isMask && !in.needsEVEX()
 	}
 	if in.fitsVEX() {
@@ -66,7 +66,7 @@ func (r *row) accepts(spec string, o *operand, length uint8) bool {
 	case 'M':
 		return o.kind == isMem
 	case 'B':
-		return o.kind == isMem && !o.pool
+		return o.kind == isMem && !o.isConstant
 	case 'm':
 		if o.kind == isMem {
 			return true
@@ -78,7 +78,7 @@ func (r *row) accepts(spec string, o *operand, length uint8) bool {
 	case 'g', '1':
 		return o.kind == isReg
 	case 'k':
-		return o.kind == isMask && !o.zero
+		return o.kind == isMask && !o.zeroing
 	case 't':
 		return o.kind == isTile
 	}
@@ -117,7 +117,7 @@ func fits(v int64, class byte) bool {
 func (in *instruction) needsEVEX() bool {
 	for i := range in.args {
 		o := &in.args[i]
-		if o.kind == isVec && o.num > 15 || o.kind == isVMem && o.index > 15 || o.bcast {
+		if o.kind == isVec && o.num > 15 || o.kind == isVMem && o.index > 15 || o.broadcast {
 			return true
 		}
 	}
@@ -133,12 +133,12 @@ func (in *instruction) fitsEVEX() bool {
 	if r.evex>>in.length&1 == 0 || masked && (r.evex&noMask != 0 || in.mask.num == 0) {
 		return false
 	}
-	if in.mask.zero && in.args[len(in.args)-1].kind != isVec { // memory and masks do not support zeroing
+	if in.mask.zeroing && in.args[len(in.args)-1].kind != isVec { // memory and masks do not support zeroing
 		return false
 	}
 	for i := range in.args {
 		o := &in.args[i]
-		if o.bcast && r.evex&bc == 0 || o.kind == isVMem && (!masked || in.mask.zero) {
+		if o.broadcast && r.evex&bcst == 0 || o.kind == isVMem && (!masked || in.mask.zeroing) {
 			return false
 		}
 	}
@@ -178,7 +178,7 @@ type fields struct {
 }
 
 func (in *instruction) fields() fields {
-	f := fields{reg: in.row.digit()}
+	f := fields{reg: in.row.opcodeExtension()}
 	for i := range in.args {
 		o, spec := &in.args[i], in.row.args[3*i:3*i+2]
 		switch spec[0] {
@@ -192,7 +192,7 @@ func (in *instruction) fields() fields {
 			f.imm, f.immBytes = o.imm, immBytes(spec[1])
 		default:
 			f.rm = o
-			o.sib = spec[0] == 'B'
+			o.needsSIB = spec[0] == 'B'
 		}
 		if spec[1] == '1' && o.kind == isReg && o.num > 3 {
 			f.byteReg = true
@@ -216,39 +216,39 @@ func immBytes(class byte) int {
 
 // encode appends an instruction.
 func (a *Assembler) encode(in *instruction) {
-	f, r := in.fields(), in.row
-	rm, x, b := uint8(0), uint8(0), uint8(0) // x and b have the high bits of ModRM.rm, or of index and base
-	if f.rm != nil {
-		rm = f.rm.num
-		b = rm >> 3 & 1
+	fields, row := in.fields(), in.row
+	rm, extX, extB := uint8(0), uint8(0), uint8(0) // x and b have the high bits of ModRM.rm, or of index and base
+	if fields.rm != nil {
+		rm = fields.rm.num
+		extB = rm >> 3 & 1
 		switch {
-		case f.rm.kind == isVec:
-			x = rm >> 4
-		case f.rm.scale > 0:
-			x = f.rm.index >> 3 & 1
+		case fields.rm.kind == isVec:
+			extX = rm >> 4
+		case fields.rm.scale > 0:
+			extX = fields.rm.index >> 3 & 1
 		}
-		if f.rm.pool {
-			b = 0
+		if fields.rm.isConstant {
+			extB = 0
 		}
 	}
 	unit := int32(1)
 	switch {
-	case r.code&gp != 0:
-		a.legacy(in, &f, x, b)
+	case row.code&legacy != 0:
+		a.legacy(in, &fields, extX, extB)
 	case in.evex:
-		a.evex(in, &f, x, b)
-		unit = r.unit(in.length, f.rm != nil && f.rm.bcast)
+		a.evex(in, &fields, extX, extB)
+		unit = row.dispUnitBytes(in.length, fields.rm != nil && fields.rm.broadcast)
 	default:
-		a.vex(in, &f, x, b)
+		a.vex(in, &fields, extX, extB)
 	}
 	switch {
-	case r.code&fixed != 0:
-		a.code = append(a.code, 0xC0|f.reg<<3)
-	case f.rm != nil && !hasOpcodeRegister(r):
-		a.modrm(f.reg, f.rm, unit, f.immBytes)
+	case row.code&noOperandRM != 0:
+		a.code = append(a.code, 0xC0|fields.reg<<3)
+	case fields.rm != nil && !hasOpcodeRegister(row):
+		a.modrm(fields.reg, fields.rm, unit, fields.immBytes)
 	}
-	for i := range f.immBytes {
-		a.code = append(a.code, byte(f.imm>>(8*i)))
+	for i := range fields.immBytes {
+		a.code = append(a.code, byte(fields.imm>>(8*i)))
 	}
 }
 
@@ -256,7 +256,7 @@ func (a *Assembler) encode(in *instruction) {
 func hasOpcodeRegister(r *row) bool { return len(r.args) >= 5 && r.args[3] == 'o' }
 
 // legacy appends the prefixes and the opcode of an instruction without VEX and EVEX. For x and b see encode.
-func (a *Assembler) legacy(in *instruction, f *fields, x, b uint8) {
+func (a *Assembler) legacy(in *instruction, f *fields, extX, extB uint8) {
 	r := in.row
 	if p := r.prefix(); p > 0 {
 		a.code = append(a.code, [4]byte{0, 0x66, 0xF3, 0xF2}[p])
@@ -266,34 +266,34 @@ func (a *Assembler) legacy(in *instruction, f *fields, x, b uint8) {
 	if hasOpcodeRegister(r) {
 		op |= f.rm.num & 7
 	}
-	rex |= f.reg>>3&1<<2 | x<<1 | b
+	rex |= f.reg>>3&1<<2 | extX<<1 | extB
 	if rex != 0 || f.byteReg {
 		a.code = append(a.code, 0x40|rex)
 	}
-	if r.space() == m0F>>10 {
+	if r.opcodeMap() == m0F>>10 {
 		a.code = append(a.code, 0x0F)
 	}
 	a.code = append(a.code, op)
 }
 
 // vex appends a VEX prefix and the opcode. For x and b see encode.
-func (a *Assembler) vex(in *instruction, f *fields, x, b uint8) {
+func (a *Assembler) vex(in *instruction, f *fields, extX, extB uint8) {
 	r := in.row
 	w := r.vex & w1 >> 3
 	last := ^f.vvvv&15<<3 | in.length&1<<2 | r.prefix()
 	notR := ^f.reg >> 3 & 1 << 7
-	if x|b|w == 0 && r.space() == m0F>>10 {
+	if extX|extB|w == 0 && r.opcodeMap() == m0F>>10 {
 		a.code = append(a.code, 0xC5, notR|last, r.opcode())
 		return
 	}
-	a.code = append(a.code, 0xC4, notR|(x^1)<<6|(b^1)<<5|r.space(), w<<7|last, r.opcode())
+	a.code = append(a.code, 0xC4, notR|(extX^1)<<6|(extB^1)<<5|r.opcodeMap(), w<<7|last, r.opcode())
 }
 
 // evex appends an EVEX prefix and the opcode. For x and b see encode.
-func (a *Assembler) evex(in *instruction, f *fields, x, b uint8) {
+func (a *Assembler) evex(in *instruction, f *fields, extX, extB uint8) {
 	r := in.row
 	w := r.evex & w1 >> 3
-	p0 := ^f.reg>>3&1<<7 | (x^1)<<6 | (b^1)<<5 | ^f.reg>>4&1<<4 | r.space()
+	p0 := ^f.reg>>3&1<<7 | (extX^1)<<6 | (extB^1)<<5 | ^f.reg>>4&1<<4 | r.opcodeMap()
 	p1 := w<<7 | ^f.vvvv&15<<3 | 1<<2 | r.prefix()
 	high := f.vvvv >> 4 // bit 4 of vvvv, or of the vector of indices
 	p2 := in.length<<5 | in.mask.num
@@ -301,10 +301,10 @@ func (a *Assembler) evex(in *instruction, f *fields, x, b uint8) {
 		high = f.rm.index >> 4
 	}
 	p2 |= (high ^ 1) & 1 << 3
-	if in.mask.zero {
+	if in.mask.zeroing {
 		p2 |= 1 << 7
 	}
-	if f.rm != nil && f.rm.bcast {
+	if f.rm != nil && f.rm.broadcast {
 		p2 |= 1 << 4
 	}
 	a.code = append(a.code, 0x62, p0, p1, p2, r.opcode())
@@ -313,15 +313,15 @@ func (a *Assembler) evex(in *instruction, f *fields, x, b uint8) {
 // modrm appends the ModRM byte, and for memory the SIB byte and the displacement. A one-byte displacement is a multiple
 // of unit. after is the number of bytes of the instruction that follow, because addresses of constants are relative to
 // its end.
-func (a *Assembler) modrm(reg uint8, o *operand, unit int32, after int) {
+func (a *Assembler) modrm(reg uint8, o *operand, unit int32, bytesAfter int) {
 	reg = reg & 7 << 3
 	if o.kind != isMem && o.kind != isVMem {
 		a.code = append(a.code, 0xC0|reg|o.num&7)
 		return
 	}
-	if o.pool {
+	if o.isConstant {
 		a.code = append(a.code, reg|5)
-		a.constantRefs = append(a.constantRefs, constantRef{at: len(a.code), end: len(a.code) + 4 + after})
+		a.constantRefs = append(a.constantRefs, constantRef{offset: len(a.code), end: len(a.code) + 4 + bytesAfter})
 		a.code = appendInt32(a.code, o.disp)
 		return
 	}
@@ -335,9 +335,9 @@ func (a *Assembler) modrm(reg uint8, o *operand, unit int32, after int) {
 	}
 	switch {
 	case o.scale > 0:
-		ss := byte(bits.TrailingZeros8(o.scale))
-		a.code = append(a.code, mod|reg|4, ss<<6|o.index&7<<3|o.num&7)
-	case o.sib || o.num&7 == uint8(SP): // SP and R12 as base require a SIB byte, here without an index
+		scaleBits := byte(bits.TrailingZeros8(o.scale))
+		a.code = append(a.code, mod|reg|4, scaleBits<<6|o.index&7<<3|o.num&7)
+	case o.needsSIB || o.num&7 == uint8(SP): // SP and R12 as base require a SIB byte, here without an index
 		a.code = append(a.code, mod|reg|4, 4<<3|o.num&7)
 	default:
 		a.code = append(a.code, mod|reg|o.num&7)

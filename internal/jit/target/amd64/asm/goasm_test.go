@@ -63,12 +63,12 @@ func (d drawer) imm(class byte) Imm {
 // operands draws the operands of a row for a vector length; low operands can be encoded with VEX.
 func (d drawer) operands(r *row, length uint8, vex bool) []Arg {
 	var args []Arg
-	broadcast := !vex && r.evex&bc != 0 && d.IntN(2) == 0
-	for i := range r.count() {
+	broadcast := !vex && r.evex&bcst != 0 && d.IntN(2) == 0
+	for i := range r.operandCount() {
 		spec := r.args[3*i : 3*i+2]
 		unit := int32(1)
 		if !vex && r.evex != 0 {
-			unit = r.unit(length, broadcast)
+			unit = r.dispUnitBytes(length, broadcast)
 		}
 		memory := spec[0] == 'M' || spec[0] == 'B' || spec[0] == 'm' && d.IntN(2) == 0
 		switch {
@@ -89,7 +89,7 @@ func (d drawer) operands(r *row, length uint8, vex bool) []Arg {
 			args = append(args, d.vec(widthOf(spec[1], length), vex))
 		}
 	}
-	if vex || r.evex&noMask != 0 || r.code&gp != 0 {
+	if vex || r.evex&noMask != 0 || r.code&legacy != 0 {
 		return args
 	}
 	last := len(args) - 1
@@ -165,7 +165,7 @@ func TestAgainstGo(t *testing.T) {
 			}
 			for length := range uint8(3) {
 				for range draws {
-					if r.code&gp != 0 && length == 0 || r.vex>>length&1 != 0 {
+					if r.code&legacy != 0 && length == 0 || r.vex>>length&1 != 0 {
 						try(r, d.operands(r, length, true))
 					}
 					if r.evex>>length&1 != 0 {

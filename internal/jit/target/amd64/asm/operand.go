@@ -125,17 +125,17 @@ const (
 
 // operand is the uniform representation of all kinds of Arg.
 type operand struct {
-	kind  kind
-	num   uint8 // register number, or base register of memory
-	width uint8 // of a vector, or of the vector of indices: 0, 1, 2 for 128, 256, 512 bits
-	index uint8 // index register of memory, valid if scale > 0
-	scale uint8
-	zero  bool // of a mask: zeroing
-	bcast bool
-	pool  bool
-	sib   bool // memory that is encoded with a SIB byte even without an index
-	disp  int32
-	imm   int64 // or the number of the label
+	kind       kind
+	num        uint8 // register number, or base register of memory
+	width      uint8 // of a vector, or of the vector of indices: 0, 1, 2 for 128, 256, 512 bits
+	index      uint8 // index register of memory, valid if scale > 0
+	scale      uint8
+	zeroing    bool // of a mask: zeroing
+	broadcast  bool
+	isConstant bool
+	needsSIB   bool // memory that is encoded with a SIB byte even without an index
+	disp       int32
+	imm        int64 // or the number of the label
 }
 
 func (r Reg) operand() operand { return operand{kind: isReg, num: uint8(r)} }
@@ -145,7 +145,7 @@ func (v Vec) operand() operand {
 }
 
 func (k Mask) operand() operand {
-	return operand{kind: isMask, num: uint8(k &^ zeroing), zero: k&zeroing != 0}
+	return operand{kind: isMask, num: uint8(k &^ zeroing), zeroing: k&zeroing != 0}
 }
 
 func (t Tile) operand() operand { return operand{kind: isTile, num: uint8(t)} }
@@ -156,7 +156,7 @@ func (l Label) operand() operand { return operand{kind: isLabel, imm: int64(l)} 
 
 func (m Mem) operand() operand {
 	return operand{kind: isMem, num: uint8(m.Base), index: uint8(m.Index), scale: m.Scale, disp: m.Disp,
-		bcast: m.Broadcast, pool: m.constant}
+		broadcast: m.Broadcast, isConstant: m.constant}
 }
 
 func (m VMem) operand() operand {

@@ -25,12 +25,12 @@ import "sync"
 // For immediates, the second letter is the encoding: 1 is the number 1, which is not encoded; b is eight bits, signed;
 // u is eight bits, unsigned; d is 32 bits, signed; w is 32 bits, unsigned; q is 64 bits.
 type row struct {
-	name  string
-	args  string
-	code  uint32 // opcode, prefix, opcode map, ModRM.reg as opcode extension
-	vex   uint8  // lengths and W of the VEX form; without a VEX form, only W
-	evex  uint8  // lengths and W of the EVEX form, whether it allows broadcast and masks
-	tuple uint8  // unit of one-byte displacements in the EVEX form
+	name     string
+	args     string
+	code     uint32 // opcode, prefix, opcode map, ModRM.reg as opcode extension
+	vex      uint8  // lengths and W of the VEX form; without a VEX form, only W
+	evex     uint8  // lengths and W of the EVEX form, whether it allows broadcast and masks
+	dispUnit uint8  // unit of one-byte displacements in the EVEX form
 }
 
 // Bits of row.code.
@@ -43,62 +43,63 @@ const (
 	m0F38 = 2 << 10
 	m0F3A = 3 << 10
 
-	d1 = 1 << 12 // ModRM.reg as opcode extension
-	d2 = 2 << 12
-	d3 = 3 << 12
-	d4 = 4 << 12
-	d5 = 5 << 12
-	d6 = 6 << 12
-	d7 = 7 << 12
+	ext1 = 1 << 12 // ModRM.reg as opcode extension
+	ext2 = 2 << 12
+	ext3 = 3 << 12
+	ext4 = 4 << 12
+	ext5 = 5 << 12
+	ext6 = 6 << 12
+	ext7 = 7 << 12
 
-	gp    = 1 << 15 // general-purpose: encoded without VEX and EVEX
-	fixed = 1 << 16 // has a ModRM byte without a memory or register operand in it
+	legacy      = 1 << 15 // general-purpose: encoded without VEX and EVEX
+	noOperandRM = 1 << 16 // has a ModRM byte without a memory or register operand in it
 )
 
-func (r *row) opcode() byte  { return byte(r.code) }
-func (r *row) prefix() uint8 { return uint8(r.code >> 8 & 3) }
-func (r *row) space() uint8  { return uint8(r.code >> 10 & 3) }
-func (r *row) digit() uint8  { return uint8(r.code >> 12 & 7) }
-func (r *row) count() int    { return (len(r.args) + 1) / 3 }
+func (r *row) opcode() byte           { return byte(r.code) }
+func (r *row) prefix() uint8          { return uint8(r.code >> 8 & 3) }
+func (r *row) opcodeMap() uint8       { return uint8(r.code >> 10 & 3) }
+func (r *row) opcodeExtension() uint8 { return uint8(r.code >> 12 & 7) }
+func (r *row) operandCount() int      { return (len(r.args) + 1) / 3 }
 
-// Bits of row.vex and row.evex.
+// Bits of row.vex and row.evex: the vector lengths that the form supports, the bit W of the prefix, and restrictions.
 const (
-	lx     = 1 // 128 bits
-	ly     = 2 // 256 bits
-	lz     = 4 // 512 bits
-	xy     = lx | ly
-	xyz    = lx | ly | lz
-	yz     = ly | lz
-	w1     = 8
-	bc     = 16 // allows a broadcast element in memory: 4 bytes, or 8 with w1
-	noMask = 32 // allows no mask
+	len128  = 1
+	len256  = 2
+	len512  = 4
+	to256   = len128 | len256
+	to512   = len128 | len256 | len512
+	from256 = len256 | len512
+	w1      = 8  // the bit W of the prefix is set
+	bcst    = 16 // allows a broadcast element in memory: 4 bytes, or 8 with w1
+	noMask  = 32 // allows no mask
 )
 
-// Values of row.tuple. n1, n2, ... are fixed numbers of bytes. Instructions without an EVEX form ignore the value.
+// Values of row.dispUnit. bytes1, bytes2, ... are fixed numbers of bytes. Instructions without an EVEX form ignore the
+// value.
 const (
 	fullVector    = iota // the length of a vector
 	halfVector           // half of the length of a vector
 	quarterVector        // a quarter of the length
 	eighthVector         // an eighth of the length
-	n1
-	n2
-	n4
-	n8
-	n16
-	n32
+	bytes1
+	bytes2
+	bytes4
+	bytes8
+	bytes16
+	bytes32
 )
 
-// unit returns the unit of one-byte displacements in the EVEX form.
-func (r *row) unit(length uint8, broadcast bool) int32 {
+// dispUnitBytes returns the unit of one-byte displacements in the EVEX form.
+func (r *row) dispUnitBytes(length uint8, broadcast bool) int32 {
 	switch {
 	case broadcast && r.evex&w1 != 0:
 		return 8
 	case broadcast:
 		return 4
-	case r.tuple >= n1:
-		return 1 << (r.tuple - n1)
+	case r.dispUnit >= bytes1:
+		return 1 << (r.dispUnit - bytes1)
 	}
-	return 16 << length >> r.tuple
+	return 16 << length >> r.dispUnit
 }
 
 // tables has the rows of all instructions, grouped by subject.

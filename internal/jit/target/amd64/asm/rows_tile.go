@@ -6,10 +6,10 @@ package asm
 //
 // The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit: see [row].
 var tileRows = []row{
-	{"LDTILECFG", "Mv", m0F38 | 0x49, lx, 0, fullVector},
-	{"TILERELEASE", "", m0F38 | 0x49 | fixed, lx, 0, fullVector},
-	{"TILEZERO", "rt", pF2 | m0F38 | 0x49 | fixed, lx, 0, fullVector},
-	{"TILELOADD", "Bv rt", pF2 | m0F38 | 0x4B, lx, 0, fullVector},
-	{"TILESTORED", "rt Bv", pF3 | m0F38 | 0x4B, lx, 0, fullVector},
-	{"TDPBUSD", "vt bt rt", p66 | m0F38 | 0x5E, lx, 0, fullVector},
+	{"LDTILECFG", "Mv", m0F38 | 0x49, len128, 0, fullVector},
+	{"TILERELEASE", "", m0F38 | 0x49 | noOperandRM, len128, 0, fullVector},
+	{"TILEZERO", "rt", pF2 | m0F38 | 0x49 | noOperandRM, len128, 0, fullVector},
+	{"TILELOADD", "Bv rt", pF2 | m0F38 | 0x4B, len128, 0, fullVector},
+	{"TILESTORED", "rt Bv", pF3 | m0F38 | 0x4B, len128, 0, fullVector},
+	{"TDPBUSD", "vt bt rt", p66 | m0F38 | 0x5E, len128, 0, fullVector},
 }

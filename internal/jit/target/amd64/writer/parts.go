@@ -10,7 +10,7 @@ const lastBytes = asm.K2
 
 // SetLastBytes sets the mask that [Quantizer.StoreParts] applies to the last parts of a row: their number of bytes is n
 // + extra. AVX2 has no masks of bytes.
-func (q *Quantizer) SetLastBytes(n target.Int, extra int64, temporary [2]target.G) {
+func (q *Quantizer) SetLastBytes(n target.Int, extra int64, temporary [2]target.GReg) {
 	if q.NoEVEX {
 		return
 	}
@@ -29,7 +29,8 @@ func (q *Quantizer) SetLastBytes(n target.Int, extra int64, temporary [2]target.
 // StoreParts stores n parts of an arranged register (see [Quantizer.Arrange]), from part `first` on. x is a free
 // register. If the last part ends a row and is partial, its number of bytes is `last`, a constant or a register, and
 // otherwise last is nil. With AVX2, `first` is even if n is not 1.
-func (q *Quantizer) StoreParts(from, x target.V, first, n int, at target.Addr, last target.Int, temporary [2]target.G) {
+func (q *Quantizer) StoreParts(from, x target.VReg, first, n int, at target.Addr, last target.Int,
+	temporary [2]target.GReg) {
 	if !q.NoEVEX {
 		q.storeParts512(int(from), int(x), first, n, Mem(at), last != nil)
 		return

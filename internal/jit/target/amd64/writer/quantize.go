@@ -21,62 +21,63 @@ type Quantizer struct {
 	Signed bool // the bytes are signed
 
 	// Registers for constants, and the mask register that gets the lanes without NaN, with AVX-512.
-	MaxLevel, ZeroPoint target.V
-	Ordered             asm.Mask
+	MaxLevel, ZeroPoint target.VReg
+	NotNaN              asm.Mask
 	// With AVX2, sums occupy most registers, so the constants are in memory. ZeroPointWord is the first word of 32 bytes
 	// for the zero point, and Temp is a free register.
 	ZeroPointWord target.Word
-	Temp          target.V
+	Temp          target.VReg
 
 	minLevel, maxLevel asm.Mem
 }
 
-// Begin loads the constants. point is the address of the zero point.
-func (q *Quantizer) Begin(point target.Addr) {
-	lanes := func(v float32) asm.Mem {
+// Begin loads the constants. zeroPoint is the address of the zero point.
+func (q *Quantizer) Begin(zeroPoint target.Addr) {
+	inAllLanes := func(v float32) asm.Mem {
 		return q.Constant(bytes.Repeat(binary.LittleEndian.AppendUint32(nil, math.Float32bits(v)), q.bytes/4))
 	}
-	load := func(to target.V) {
+	loadZeroPoint := func(to target.VReg) {
 		if q.Signed {
-			q.Emit("VPBROADCASTD", Mem(point), q.Vec(to))
+			q.Emit("VPBROADCASTD", Mem(zeroPoint), q.Vec(to))
 		} else {
-			q.Emit("VPBROADCASTW", Mem(point), q.Vec(to))
+			q.Emit("VPBROADCASTW", Mem(zeroPoint), q.Vec(to))
 		}
 	}
 	if q.NoEVEX {
-		q.minLevel, q.maxLevel = lanes(-clampLimit), lanes(clampLimit)
-		load(q.Temp)
+		q.minLevel, q.maxLevel = inAllLanes(-clampLimit), inAllLanes(clampLimit)
+		loadZeroPoint(q.Temp)
 		q.Emit("VMOVDQU", q.Vec(q.Temp), Word(q.ZeroPointWord))
 		return
 	}
 	if q.Signed {
-		q.minLevel = lanes(-clampLimit)
+		q.minLevel = inAllLanes(-clampLimit)
 	}
-	load(q.ZeroPoint)
-	q.Emit("VMOVUPS", lanes(clampLimit), q.Vec(q.MaxLevel))
+	loadZeroPoint(q.ZeroPoint)
+	q.Emit("VMOVUPS", inAllLanes(clampLimit), q.Vec(q.MaxLevel))
 }
 
-// Level multiplies float32 by scales and rounds them. Pack adds the zero point for unsigned bytes.
-func (q *Quantizer) Level(sums target.V, scale target.Source) {
+// ToLevels converts sums, already float32, to levels: it multiplies them by scales and rounds them. For signed bytes it
+// also adds the zero point; for unsigned bytes, Pack does.
+func (q *Quantizer) ToLevels(sums target.VReg, scale target.Source) {
 	v := q.Vec(sums)
 	q.Emit("VMULPS", q.source(scale), v, v)
 	switch {
 	case q.NoEVEX:
-		q.level256(v)
+		q.toLevels256(v)
 	case q.Signed:
 		q.Emit("VMINPS", v, q.Vec(q.MaxLevel), v) // NaN is preserved
-		q.Emit("VCMPPS", asm.Imm(7), v, v, q.Ordered)
+		q.Emit("VCMPPS", asm.Imm(7), v, v, q.NotNaN)
 		q.Emit("VMAXPS", q.minLevel, v, v)
 		q.Emit("VCVTPS2DQ", v, v)
-		q.Emit("VPADDD", q.Vec(q.ZeroPoint), v, q.Ordered.Zero(), v)
+		q.Emit("VPADDD", q.Vec(q.ZeroPoint), v, q.NotNaN.Zero(), v)
 	default: // values below the range of int32, and NaN, become the minimum of int32
 		q.Emit("VMINPS", v, q.Vec(q.MaxLevel), v)
 		q.Emit("VCVTPS2DQ", v, v)
 	}
 }
 
-// level256 is Level for AVX2. NaN becomes the minimum for unsigned bytes. For signed bytes, its lane is cleared.
-func (q *Quantizer) level256(v asm.Vec) {
+// toLevels256 is Level for AVX2. NaN becomes the minimum for unsigned bytes. For signed bytes, its lane is cleared.
+func (q *Quantizer) toLevels256(v asm.Vec) {
 	temp := q.Vec(q.Temp)
 	if q.Signed {
 		q.Emit("VCMPPS", asm.Imm(7), v, v, temp)
@@ -93,25 +94,25 @@ func (q *Quantizer) level256(v asm.Vec) {
 // Pack packs the quantized values of four registers into bytes of the first register. Each 16 bytes hold four values of
 // each register. Pack overwrites the first and third registers. For unsigned bytes, zero points are added to 16-bit
 // elements, with saturation. The addition to the minimum of int32 cannot overflow.
-func (q *Quantizer) Pack(of [4]target.V) {
-	v := [4]asm.Vec{q.Vec(of[0]), q.Vec(of[1]), q.Vec(of[2]), q.Vec(of[3])}
+func (q *Quantizer) Pack(registers [4]target.VReg) {
+	v := [4]asm.Vec{q.Vec(registers[0]), q.Vec(registers[1]), q.Vec(registers[2]), q.Vec(registers[3])}
 	q.Emit("VPACKSSDW", v[1], v[0], v[0])
 	q.Emit("VPACKSSDW", v[3], v[2], v[2])
 	if q.Signed {
 		q.Emit("VPACKSSWB", v[2], v[0], v[0])
 		return
 	}
-	var point asm.Arg = Word(q.ZeroPointWord)
+	var zeroPoint asm.Arg = Word(q.ZeroPointWord)
 	if !q.NoEVEX {
-		point = q.Vec(q.ZeroPoint)
+		zeroPoint = q.Vec(q.ZeroPoint)
 	}
-	q.Emit("VPADDSW", point, v[0], v[0])
-	q.Emit("VPADDSW", point, v[2], v[2])
+	q.Emit("VPADDSW", zeroPoint, v[0], v[0])
+	q.Emit("VPADDSW", zeroPoint, v[2], v[2])
 	q.Emit("VPACKUSWB", v[2], v[0], v[0])
 }
 
-// Order loads the permutation of [Quantizer.Arrange].
-func (q *Quantizer) Order(to target.V) {
+// LoadOrder loads the permutation of [Quantizer.Arrange].
+func (q *Quantizer) LoadOrder(to target.VReg) {
 	order := make([]byte, 0, q.bytes)
 	parts := q.bytes / 16
 	for i := range q.bytes / 4 {
@@ -124,35 +125,36 @@ func (q *Quantizer) Order(to target.V) {
 	q.Emit(name, q.Constant(order), q.Vec(to))
 }
 
-// Arrange makes the bytes of each register that was packed contiguous: a part of the result, of a quarter of a vector.
-func (q *Quantizer) Arrange(packed, order target.V) {
+// Arrange permutes a packed register so that the bytes of each of its four source registers are contiguous. Each of
+// these quarters of the vector is a part of the result.
+func (q *Quantizer) Arrange(packed, order target.VReg) {
 	q.Emit("VPERMD", q.Vec(packed), q.Vec(order), q.Vec(packed))
 }
 
 // Quarters of the columns of [Quantizer.Columns]: the first mask and the first register of the scales.
 const (
 	quarterMask   = asm.K2
-	quarterScales = target.V(4)
+	quarterScales = target.VReg(4)
 )
 
 // BeginColumns loads the mask of 64 columns, with a bit for each, and their scales into registers 4 to 7, with AVX-512.
-func (q *Quantizer) BeginColumns(mask target.Word, scales target.G) {
+func (q *Quantizer) BeginColumns(mask target.Word, scales target.GReg) {
 	q.Emit("KMOVQ", Word(mask), asm.K1)
 	for k := range 4 {
 		m := quarterMask + asm.Mask(k)
 		q.Emit("KSHIFTRQ", asm.Imm(16*k), asm.K1, m)
-		q.Emit("VMOVUPS", asm.Mem{Base: Reg(scales), Disp: int32(64 * k)}, m.Zero(), q.Vec(quarterScales+target.V(k)))
+		q.Emit("VMOVUPS", asm.Mem{Base: Reg(scales), Disp: int32(64 * k)}, m.Zero(), q.Vec(quarterScales+target.VReg(k)))
 	}
 }
 
-// Columns converts 64 columns, in registers 0 to 3.
-func (q *Quantizer) Columns(sums, out target.G, order target.V) {
-	for k := range target.V(4) {
+// ConvertColumns converts 64 columns, in registers 0 to 3.
+func (q *Quantizer) ConvertColumns(sums, out target.GReg, order target.VReg) {
+	for k := range target.VReg(4) {
 		at := asm.Mem{Base: Reg(sums), Disp: 64 * int32(k)}
 		q.Emit("VCVTDQ2PS", at, (quarterMask + asm.Mask(k)).Zero(), q.Vec(k))
-		q.Level(k, quarterScales+k)
+		q.ToLevels(k, quarterScales+k)
 	}
-	q.Pack([4]target.V{0, 1, 2, 3})
+	q.Pack([4]target.VReg{0, 1, 2, 3})
 	q.Arrange(0, order)
 	q.Emit("VMOVDQU8", q.Vec(0), asm.K1, asm.Mem{Base: Reg(out)})
 }

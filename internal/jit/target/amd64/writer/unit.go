@@ -44,4 +44,4 @@ func (w *Writer) StoreTile(from Tile, at target.Addr) { w.Emit("TILESTORED", fro
 func (w *Writer) DotTiles(x, y, sum Tile) { w.Emit("TDPBUSD", y, x, sum) }
 
 // MoveDistance sets a register to a constant that may be negative.
-func (w *Writer) MoveDistance(n int, to target.G) { w.Emit("MOVQ", asm.Imm(n), Reg(to)) }
+func (w *Writer) MoveDistance(n int, to target.GReg) { w.Emit("MOVQ", asm.Imm(n), Reg(to)) }

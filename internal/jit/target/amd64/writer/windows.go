@@ -20,8 +20,8 @@ func MaxByteResults(cpu machine.Features) int {
 type ByteWindows struct {
 	Quantizer
 	spec   target.ByteWindows
-	temps  [5]target.V // scratch registers, after the registers of the sums
-	zero   target.V
+	temps  [5]target.VReg // scratch registers, after the registers of the sums
+	zero   target.VReg
 	scales [4]target.Source
 }
 
@@ -36,10 +36,10 @@ const (
 func NewByteWindows(spec target.ByteWindows, cpu machine.Features, withListing bool) *ByteWindows {
 	g := &ByteWindows{Quantizer: Quantizer{Writer: New(cpu, 4, withListing), Signed: spec.Signed}, spec: spec}
 	if cpu.Has(machine.Vector512) {
-		g.temps, g.zero = [5]target.V{28, 29, 24, 30, 25}, 31
-		g.ZeroPoint, g.MaxLevel, g.Ordered = 26, 27, asm.K2
+		g.temps, g.zero = [5]target.VReg{28, 29, 24, 30, 25}, 31
+		g.ZeroPoint, g.MaxLevel, g.NotNaN = 26, 27, asm.K2
 	} else {
-		g.temps, g.zero = [5]target.V{8, 9, 10, 11, 12}, 15
+		g.temps, g.zero = [5]target.VReg{8, 9, 10, 11, 12}, 15
 		g.ZeroPointWord, g.Temp = spec.Spill, 14
 	}
 	return g
@@ -55,9 +55,9 @@ func (g *ByteWindows) xor(x asm.Arg, y, to asm.Vec) {
 }
 
 // Begin loads constants. point is the address of the zero point.
-func (g *ByteWindows) Begin(point target.Addr) {
+func (g *ByteWindows) Begin(zeroPoint target.Addr) {
 	if !g.spec.Sums {
-		g.Quantizer.Begin(point)
+		g.Quantizer.Begin(zeroPoint)
 	}
 	zero := g.Vec(g.zero)
 	g.xor(zero, zero, zero)
@@ -70,7 +70,7 @@ func (g *ByteWindows) Begin(point target.Addr) {
 }
 
 // Multiply adds the products of x and the weights to a sum.
-func (g *ByteWindows) Multiply(weights target.Addr, x, sum target.V) {
+func (g *ByteWindows) Multiply(weights target.Addr, x, sum target.VReg) {
 	if g.spec.Words {
 		g.DotWords(weights, x, sum, g.temps[4])
 		return
@@ -78,8 +78,8 @@ func (g *ByteWindows) Multiply(weights target.Addr, x, sum target.V) {
 	g.Emit("VPDPBUSD", Mem(weights), g.Vec(x), g.Vec(sum))
 }
 
-// load loads a row and converts its bytes to unsigned. Rows that do not exist are zero.
-func (g *ByteWindows) load(rows []target.Addr, row int, to asm.Vec) asm.Vec {
+// loadRow loads a row and converts its bytes to unsigned. Rows that do not exist are zero.
+func (g *ByteWindows) loadRow(rows []target.Addr, row int, to asm.Vec) asm.Vec {
 	if row >= len(rows) {
 		return g.Vec(g.zero)
 	}
@@ -106,11 +106,17 @@ func (g *ByteWindows) interleaveRows(a, b, lo, hi asm.Vec) (asm.Vec, asm.Vec) {
 }
 
 // Interleave loads rows and interleaves their bytes by channel. Each of the four registers has a quarter of the
-// channels.
-func (g *ByteWindows) Interleave(rows []target.Addr) [4]target.V {
-	registers := func(v ...asm.Vec) (list [4]target.V) {
+// channels. With four rows a, b, c, d, two steps of unpack instructions produce, in each 16 bytes of the registers:
+//
+//	a0 b0 a1 b1 ... a7 b7     and     c0 d0 c1 d1 ... c7 d7     (bytes; likewise for channels 8 to 15)
+//	a0 b0 c0 d0  a1 b1 c1 d1  a2 b2 c2 d2  a3 b3 c3 d3          (words; likewise for channels 4 to 15)
+//
+// For words, bytes are interleaved with zeros in the second step. Registers of temps are reused as soon as their
+// contents were read.
+func (g *ByteWindows) Interleave(rows []target.Addr) [4]target.VReg {
+	registers := func(v ...asm.Vec) (list [4]target.VReg) {
 		for i, x := range v {
-			list[i] = target.V(x.Num())
+			list[i] = target.VReg(x.Num())
 		}
 		return list
 	}
@@ -118,7 +124,7 @@ func (g *ByteWindows) Interleave(rows []target.Addr) [4]target.V {
 	for i, v := range g.temps {
 		t[i] = g.Vec(v)
 	}
-	lo01, hi01 := g.interleaveRows(g.load(rows, 0, t[0]), g.load(rows, 1, t[1]), t[2], t[0])
+	lo01, hi01 := g.interleaveRows(g.loadRow(rows, 0, t[0]), g.loadRow(rows, 1, t[1]), t[2], t[0])
 	if zero := g.Vec(g.zero); g.spec.Words {
 		g.Emit("VPUNPCKLBW", zero, lo01, t[1])
 		g.Emit("VPUNPCKHBW", zero, lo01, t[2])
@@ -126,7 +132,7 @@ func (g *ByteWindows) Interleave(rows []target.Addr) [4]target.V {
 		g.Emit("VPUNPCKHBW", zero, hi01, t[0])
 		return registers(t[1], t[2], t[3], t[0])
 	}
-	lo23, hi23 := g.interleaveRows(g.load(rows, 2, t[1]), g.load(rows, 3, t[3]), t[4], t[1])
+	lo23, hi23 := g.interleaveRows(g.loadRow(rows, 2, t[1]), g.loadRow(rows, 3, t[3]), t[4], t[1])
 	g.Emit("VPUNPCKLWD", lo23, lo01, t[3])
 	g.Emit("VPUNPCKHWD", lo23, lo01, t[2])
 	g.Emit("VPUNPCKLWD", hi23, hi01, t[4])
@@ -136,7 +142,7 @@ func (g *ByteWindows) Interleave(rows []target.Addr) [4]target.V {
 
 // LoadScales prepares the scales of StoreResult: in registers with AVX-512, and in memory with AVX2.
 func (g *ByteWindows) LoadScales(at target.Addr) {
-	for q, temp := range []target.V{g.temps[2], g.temps[4], g.temps[0], g.temps[1]} {
+	for q, temp := range []target.VReg{g.temps[2], g.temps[4], g.temps[0], g.temps[1]} {
 		if g.scales[q] = at; !g.NoEVEX {
 			g.scales[q] = temp
 			g.Load(at, temp, false)
@@ -146,14 +152,14 @@ func (g *ByteWindows) LoadScales(at target.Addr) {
 }
 
 // StoreResult writes a result: the sums, or bytes after scaling, rounding and saturation.
-func (g *ByteWindows) StoreResult(sums [4]target.V, to target.Addr) {
+func (g *ByteWindows) StoreResult(sums [4]target.VReg, to target.Addr) {
 	if g.spec.Sums {
 		g.storeSums(sums, Mem(to))
 		return
 	}
 	for q, v := range sums {
 		g.ToFloats(v)
-		g.Level(v, g.scales[q])
+		g.ToLevels(v, g.scales[q])
 	}
 	g.Pack(sums)
 	from, at := g.Vec(sums[0]), Mem(to)
@@ -163,50 +169,50 @@ func (g *ByteWindows) StoreResult(sums [4]target.V, to target.Addr) {
 	case g.spec.Channels == 0:
 		g.Emit("VMOVDQU", from, at)
 	default:
-		g.storeSome(from, at)
+		g.storePartial(from, at)
 	}
 }
 
 // storeSums writes the sums of a result in the order of the channels. Each of the four registers has a quarter of the
 // channels, in lanes of 128 bits with four sums each. The lanes are permuted.
-func (g *ByteWindows) storeSums(sums [4]target.V, at asm.Mem) {
-	var q, x [4]asm.Vec
+func (g *ByteWindows) storeSums(sums [4]target.VReg, at asm.Mem) {
+	var quarters, temps [4]asm.Vec
 	for i, v := range sums {
-		q[i], x[i] = g.Vec(v), g.Vec(g.temps[i])
+		quarters[i], temps[i] = g.Vec(v), g.Vec(g.temps[i])
 	}
 	if !g.NoEVEX {
-		for i, pair := range [2][2]asm.Vec{{q[0], q[1]}, {q[2], q[3]}} {
-			g.Emit("VSHUFI32X4", asm.Imm(0x44), pair[1], pair[0], x[2*i])
-			g.Emit("VSHUFI32X4", asm.Imm(0xEE), pair[1], pair[0], x[2*i+1])
+		for i, pair := range [2][2]asm.Vec{{quarters[0], quarters[1]}, {quarters[2], quarters[3]}} {
+			g.Emit("VSHUFI32X4", asm.Imm(0x44), pair[1], pair[0], temps[2*i])
+			g.Emit("VSHUFI32X4", asm.Imm(0xEE), pair[1], pair[0], temps[2*i+1])
 		}
 		for i := range 4 { // first the lower halves, then the upper halves; even lanes, then odd lanes
-			g.Emit("VSHUFI32X4", asm.Imm(0x88+0x55*(i%2)), x[2+i/2], x[i/2], q[0])
-			g.Emit("VMOVDQU32", q[0], quarterMasks+asm.Mask(i), at)
+			g.Emit("VSHUFI32X4", asm.Imm(0x88+0x55*(i%2)), temps[2+i/2], temps[i/2], quarters[0])
+			g.Emit("VMOVDQU32", quarters[0], quarterMasks+asm.Mask(i), at)
 			at.Disp += 64
 		}
 		return
 	}
 	for i := range 4 {
 		half := i % 2 * 2
-		g.Emit("VPERM2I128", asm.Imm(0x20+0x11*(i/2)), q[half+1], q[half], x[0])
+		g.Emit("VPERM2I128", asm.Imm(0x20+0x11*(i/2)), quarters[half+1], quarters[half], temps[0])
 		n := 8
 		if g.spec.Channels > 0 {
 			n = min(8, g.spec.Channels-8*i)
 		}
 		switch {
 		case n == 8:
-			g.Emit("VMOVDQU", x[0], at)
+			g.Emit("VMOVDQU", temps[0], at)
 		case n > 0:
 			mask := append(bytes.Repeat([]byte{0xFF}, 4*n), make([]byte, 32-4*n)...)
-			g.Emit("VMOVDQU", g.Constant(mask), x[1])
-			g.Emit("VPMASKMOVD", x[0], x[1], at)
+			g.Emit("VMOVDQU", g.Constant(mask), temps[1])
+			g.Emit("VPMASKMOVD", temps[0], temps[1], at)
 		}
 		at.Disp += 32
 	}
 }
 
-// storeSome writes the existing channels of an AVX2 register of bytes.
-func (g *ByteWindows) storeSome(from asm.Vec, at asm.Mem) {
+// storePartial writes the existing channels of an AVX2 register of bytes.
+func (g *ByteWindows) storePartial(from asm.Vec, at asm.Mem) {
 	n, half, scratch := g.spec.Channels, from.X(), Reg(g.spec.Temporary)
 	if n >= 16 {
 		g.Emit("VMOVDQU", half, at)

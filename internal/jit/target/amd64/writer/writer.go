@@ -34,15 +34,16 @@ func New(cpu machine.Features, size int, withListing bool) *Writer {
 // SetVectorBytes makes the vectors shorter than those of the processor: 16 or 32 bytes.
 func (w *Writer) SetVectorBytes(n int) { w.bytes = n }
 
-var generals = [target.Generals]asm.Reg{asm.AX, asm.BX, asm.CX, asm.DX, asm.SI, asm.R8, asm.R9, asm.R10, asm.R11,
+var generalRegisters = [target.Generals]asm.Reg{asm.AX, asm.BX, asm.CX, asm.DX, asm.SI, asm.R8, asm.R9, asm.R10,
+	asm.R11,
 	asm.R12, asm.R13, asm.R14, asm.R15}
 
 // Reg returns a general register.
-func Reg(g target.G) asm.Reg {
+func Reg(g target.GReg) asm.Reg {
 	if g == target.Args {
 		return asm.DI
 	}
-	return generals[g]
+	return generalRegisters[g]
 }
 
 // Mem returns an address.
@@ -62,7 +63,7 @@ func Word(w target.Word) asm.Mem { return asm.Mem{Base: asm.DI, Disp: int32(w)} 
 // Vec returns a vector register of full width.
 //
 //go:noinline
-func (w *Writer) Vec(v target.V) asm.Vec {
+func (w *Writer) Vec(v target.VReg) asm.Vec {
 	switch w.bytes {
 	case 64:
 		return asm.Z(int(v))
@@ -82,12 +83,12 @@ func (w *Writer) source(x target.Source) asm.Arg {
 		m.Broadcast = len(x) == w.size
 		return m
 	}
-	return w.Vec(x.(target.V))
+	return w.Vec(x.(target.VReg))
 }
 
 func operand(x target.Int) asm.Arg {
 	switch x := x.(type) {
-	case target.G:
+	case target.GReg:
 		return Reg(x)
 	case target.Word:
 		return Word(x)
@@ -95,8 +96,8 @@ func operand(x target.Int) asm.Arg {
 	return asm.Imm(x.(target.Imm))
 }
 
-// named appends the letter for the size of elements to the name of an instruction.
-func (w *Writer) named(name string) string {
+// withSizeLetter appends the letter for the size of elements to the name of an instruction.
+func (w *Writer) withSizeLetter(name string) string {
 	if w.size == 8 {
 		return name + "D"
 	}
@@ -107,7 +108,7 @@ func (w *Writer) named(name string) string {
 func (w *Writer) Move(from, to target.Int) {
 	name := "MOVQ"
 	n, isImm := from.(target.Imm)
-	if r, isReg := to.(target.G); isImm && isReg {
+	if r, isReg := to.(target.GReg); isImm && isReg {
 		if n == 0 {
 			w.Emit("XORL", Reg(r), Reg(r))
 			return
@@ -121,13 +122,13 @@ func (w *Writer) Move(from, to target.Int) {
 func (w *Writer) Add(from, to target.Int) { w.Emit("ADDQ", operand(from), operand(to)) }
 
 // Sub implements [target.Writer].
-func (w *Writer) Sub(from target.Int, to target.G) { w.Emit("SUBQ", operand(from), Reg(to)) }
+func (w *Writer) Sub(from target.Int, to target.GReg) { w.Emit("SUBQ", operand(from), Reg(to)) }
 
 // Lea implements [target.Writer].
-func (w *Writer) Lea(at target.Addr, to target.G) { w.Emit("LEAQ", Mem(at), Reg(to)) }
+func (w *Writer) Lea(at target.Addr, to target.GReg) { w.Emit("LEAQ", Mem(at), Reg(to)) }
 
 // AlignDown implements [target.Writer].
-func (w *Writer) AlignDown(bytes int, to target.G) { w.Emit("ANDQ", asm.Imm(-bytes), Reg(to)) }
+func (w *Writer) AlignDown(bytes int, to target.GReg) { w.Emit("ANDQ", asm.Imm(-bytes), Reg(to)) }
 
 // Prefetch implements [target.Writer].
 func (w *Writer) Prefetch(level int, at target.Addr) {
@@ -148,7 +149,7 @@ func (w *Writer) jump(c target.Cond, l target.Label) {
 func (w *Writer) Jump(l target.Label) { w.Emit("JMP", asm.Label(l)) }
 
 // CompareJump implements [target.Writer].
-func (w *Writer) CompareJump(x target.G, y target.Int, c target.Cond, l target.Label) {
+func (w *Writer) CompareJump(x target.GReg, y target.Int, c target.Cond, l target.Label) {
 	w.Emit("CMPQ", Reg(x), operand(y))
 	w.jump(c, l)
 }
@@ -173,25 +174,25 @@ func (w *Writer) CountDown(counter target.Int, c target.Cond, l target.Label) {
 }
 
 // JumpIfBits implements [target.Writer].
-func (w *Writer) JumpIfBits(mask int64, value target.G, l target.Label) {
+func (w *Writer) JumpIfBits(mask int64, value target.GReg, l target.Label) {
 	w.Emit("TESTL", asm.Imm(mask), Reg(value))
 	w.jump(target.NE, l)
 }
 
 // SetLanes implements [target.Writer]. AVX2's mask is a part of a constant of ones followed by zeros; the number of
 // lanes determines the offset of the part.
-func (w *Writer) SetLanes(lanes target.Int, mask target.V, temporary [2]target.G) {
-	a, n := Reg(temporary[0]), Reg(temporary[1])
+func (w *Writer) SetLanes(lanes target.Int, mask target.VReg, temporary [2]target.GReg) {
+	bits, laneCount := Reg(temporary[0]), Reg(temporary[1])
 	count, constant := lanes.(target.Imm)
 	if !w.NoEVEX {
 		if constant {
-			w.Emit("MOVL", asm.Imm(1<<count-1), a)
+			w.Emit("MOVL", asm.Imm(1<<count-1), bits)
 		} else {
-			w.Emit("MOVL", asm.Imm(-1), a)
-			w.Emit("MOVQ", operand(lanes), n)
-			w.Emit("BZHIL", n, a, a)
+			w.Emit("MOVL", asm.Imm(-1), bits)
+			w.Emit("MOVQ", operand(lanes), laneCount)
+			w.Emit("BZHIL", laneCount, bits, bits)
 		}
-		w.Emit("KMOVW", a, asm.K1)
+		w.Emit("KMOVW", bits, asm.K1)
 		return
 	}
 	w.mask = w.Vec(mask)
@@ -203,43 +204,43 @@ func (w *Writer) SetLanes(lanes target.Int, mask target.V, temporary [2]target.G
 		w.Emit("VMOVUPS", w.Constant(ones[w.bytes-int(count)*w.size:][:w.bytes]), w.mask)
 		return
 	}
-	w.Emit("LEAQ", w.Constant(ones), a)
-	w.Emit("MOVQ", operand(lanes), n)
-	w.Emit("NEGQ", n)
-	w.Emit("VMOVUPS", asm.Mem{Base: a, Index: n, Scale: uint8(w.size), Disp: int32(w.bytes)}, w.mask)
+	w.Emit("LEAQ", w.Constant(ones), bits)
+	w.Emit("MOVQ", operand(lanes), laneCount)
+	w.Emit("NEGQ", laneCount)
+	w.Emit("VMOVUPS", asm.Mem{Base: bits, Index: laneCount, Scale: uint8(w.size), Disp: int32(w.bytes)}, w.mask)
 }
 
 // Load implements [target.Writer].
-func (w *Writer) Load(at target.Addr, to target.V, partial bool) {
+func (w *Writer) Load(at target.Addr, to target.VReg, partial bool) {
 	switch {
 	case !partial:
-		w.Emit(w.named("VMOVUP"), Mem(at), w.Vec(to))
+		w.Emit(w.withSizeLetter("VMOVUP"), Mem(at), w.Vec(to))
 	case w.NoEVEX:
-		w.Emit(w.named("VMASKMOVP"), Mem(at), w.mask, w.Vec(to))
+		w.Emit(w.withSizeLetter("VMASKMOVP"), Mem(at), w.mask, w.Vec(to))
 	default:
-		w.Emit(w.named("VMOVUP"), Mem(at), asm.K1.Zero(), w.Vec(to))
+		w.Emit(w.withSizeLetter("VMOVUP"), Mem(at), asm.K1.Zero(), w.Vec(to))
 	}
 }
 
 // Store implements [target.Writer].
-func (w *Writer) Store(from target.V, at target.Addr, partial bool) {
+func (w *Writer) Store(from target.VReg, at target.Addr, partial bool) {
 	switch {
 	case !partial:
-		w.Emit(w.named("VMOVUP"), w.Vec(from), Mem(at))
+		w.Emit(w.withSizeLetter("VMOVUP"), w.Vec(from), Mem(at))
 	case w.NoEVEX:
-		w.Emit(w.named("VMASKMOVP"), w.Vec(from), w.mask, Mem(at))
+		w.Emit(w.withSizeLetter("VMASKMOVP"), w.Vec(from), w.mask, Mem(at))
 	default:
-		w.Emit(w.named("VMOVUP"), w.Vec(from), asm.K1, Mem(at))
+		w.Emit(w.withSizeLetter("VMOVUP"), w.Vec(from), asm.K1, Mem(at))
 	}
 }
 
 // Broadcast implements [target.Writer].
-func (w *Writer) Broadcast(at target.Addr, to target.V) {
-	w.Emit(w.named("VBROADCASTS"), Mem(at), w.Vec(to))
+func (w *Writer) Broadcast(at target.Addr, to target.VReg) {
+	w.Emit(w.withSizeLetter("VBROADCASTS"), Mem(at), w.Vec(to))
 }
 
 // Number implements [target.Writer].
-func (w *Writer) Number(x float64, to target.V) {
+func (w *Writer) Number(x float64, to target.VReg) {
 	data := binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(x)))
 	if w.size == 8 {
 		data = binary.LittleEndian.AppendUint64(nil, math.Float64bits(x))
@@ -248,7 +249,7 @@ func (w *Writer) Number(x float64, to target.V) {
 }
 
 // Clear implements [target.Writer].
-func (w *Writer) Clear(to target.V) {
+func (w *Writer) Clear(to target.VReg) {
 	name := "VPXORD"
 	if w.NoEVEX {
 		name = "VXORPS"
@@ -257,7 +258,7 @@ func (w *Writer) Clear(to target.V) {
 }
 
 // ClearShort sets a register below 16 to 0. The instruction for 128 bits is the shortest.
-func (w *Writer) ClearShort(to target.V) {
+func (w *Writer) ClearShort(to target.VReg) {
 	x := asm.X(int(to))
 	w.Emit("VXORPS", x, x, x)
 }
@@ -265,22 +266,22 @@ func (w *Writer) ClearShort(to target.V) {
 // Copy implements [target.Writer].
 func (w *Writer) Copy(from, to target.Source) {
 	if c, ok := from.(target.Constant); ok && len(c) == w.size {
-		w.Emit(w.named("VBROADCASTS"), w.Constant([]byte(c)), w.source(to))
+		w.Emit(w.withSizeLetter("VBROADCASTS"), w.Constant([]byte(c)), w.source(to))
 		return
 	}
 	name := "VMOVUPS"
-	_, fromReg := from.(target.V)
-	if _, toReg := to.(target.V); fromReg && toReg {
+	_, fromReg := from.(target.VReg)
+	if _, toReg := to.(target.VReg); fromReg && toReg {
 		name = "VMOVAPS"
 	}
 	w.Emit(name, w.source(from), w.source(to))
 }
 
 // Op implements [target.Writer]. If an operand is NaN, VMAXPS and VMINPS return the first operand.
-func (w *Writer) Op(op target.Op, x target.Source, y, to target.V) {
+func (w *Writer) Op(op target.Op, x target.Source, y, to target.VReg) {
 	name := [...]string{target.Add: "VADDP", target.Sub: "VSUBP", target.Mul: "VMULP", target.Max: "VMAXP",
 		target.Min: "VMINP"}[op]
-	w.Emit(w.named(name), w.source(x), w.Vec(y), w.Vec(to))
+	w.Emit(w.withSizeLetter(name), w.source(x), w.Vec(y), w.Vec(to))
 }
 
 // Inst implements [target.Writer]. The operands are in the order of Go's assembler.
@@ -294,43 +295,43 @@ func (w *Writer) Inst(name string, operands ...target.Source) {
 }
 
 // Elements implements [target.Writer] for one element.
-func (w *Writer) Elements(at target.Addr, _ int, to target.V) { w.Broadcast(at, to) }
+func (w *Writer) Elements(at target.Addr, _ int, to target.VReg) { w.Broadcast(at, to) }
 
 // FMA implements [target.Writer].
-func (w *Writer) FMA(x target.Element, y, sum target.V) {
-	w.Emit(w.named("VFMADD231P"), w.Vec(x.V), w.Vec(y), w.Vec(sum))
+func (w *Writer) FMA(x target.Element, y, sum target.VReg) {
+	w.Emit(w.withSizeLetter("VFMADD231P"), w.Vec(x.Reg), w.Vec(y), w.Vec(sum))
 }
 
 // Dot implements [target.Writer] for unsigned bytes of x.
-func (w *Writer) Dot(x target.Element, y, sum target.V, signed bool) {
+func (w *Writer) Dot(x target.Element, y, sum target.VReg, signed bool) {
 	if signed {
 		w.Fail(errors.New("amd64: there are no dot products of signed bytes"))
 	}
-	w.Emit("VPDPBUSD", w.Vec(y), w.Vec(x.V), w.Vec(sum))
+	w.Emit("VPDPBUSD", w.Vec(y), w.Vec(x.Reg), w.Vec(sum))
 }
 
 // BroadcastInteger loads 32 bits into all lanes.
-func (w *Writer) BroadcastInteger(at target.Addr, to target.V) {
+func (w *Writer) BroadcastInteger(at target.Addr, to target.VReg) {
 	w.Emit("VPBROADCASTD", Mem(at), w.Vec(to))
 }
 
 // DotWords adds the dot product of two words of each lane. It changes a temporary register, which may be y.
-func (w *Writer) DotWords(x target.Source, y, sum, temporary target.V) {
+func (w *Writer) DotWords(x target.Source, y, sum, temporary target.VReg) {
 	w.Emit("VPMADDWD", w.source(x), w.Vec(y), w.Vec(temporary))
 	w.AddIntegers(temporary, sum)
 }
 
 // AddIntegers adds int32.
-func (w *Writer) AddIntegers(x, sum target.V) { w.Emit("VPADDD", w.Vec(x), w.Vec(sum), w.Vec(sum)) }
+func (w *Writer) AddIntegers(x, sum target.VReg) { w.Emit("VPADDD", w.Vec(x), w.Vec(sum), w.Vec(sum)) }
 
 // ToFloats implements [target.Writer].
-func (w *Writer) ToFloats(v target.V) { w.Emit("VCVTDQ2PS", w.Vec(v), w.Vec(v)) }
+func (w *Writer) ToFloats(v target.VReg) { w.Emit("VCVTDQ2PS", w.Vec(v), w.Vec(v)) }
 
 // FMAMemory implements [target.Writer].
-func (w *Writer) FMAMemory(at target.Addr, y, sum target.V) {
+func (w *Writer) FMAMemory(at target.Addr, y, sum target.VReg) {
 	m := Mem(at)
 	m.Broadcast = true
-	w.Emit(w.named("VFMADD231P"), m, w.Vec(y), w.Vec(sum))
+	w.Emit(w.withSizeLetter("VFMADD231P"), m, w.Vec(y), w.Vec(sum))
 }
 
 // FMAForms returns the forms of sum + x*y, or of sum - x*y, with the sources x, y and sum, in float32.
@@ -345,12 +346,12 @@ func FMAForms(negate bool) []alloc.Form {
 }
 
 // MulAdd implements [target.Writer].
-func (w *Writer) MulAdd(x target.Source, y, sum target.V) {
-	w.Emit(w.named("VFMADD231P"), w.source(x), w.Vec(y), w.Vec(sum))
+func (w *Writer) MulAdd(x target.Source, y, sum target.VReg) {
+	w.Emit(w.withSizeLetter("VFMADD231P"), w.source(x), w.Vec(y), w.Vec(sum))
 }
 
 // Permutation implements [target.Writer].
-func (w *Writer) Permutation(words []int, to target.V) {
+func (w *Writer) Permutation(words []int, to target.VReg) {
 	var data []byte
 	for _, n := range words {
 		data = binary.LittleEndian.AppendUint32(data, uint32(n))
@@ -359,13 +360,13 @@ func (w *Writer) Permutation(words []int, to target.V) {
 }
 
 // AddToIndices implements [target.Writer].
-func (w *Writer) AddToIndices(n int, permutation target.V) {
+func (w *Writer) AddToIndices(n int, permutation target.VReg) {
 	data := bytes.Repeat(binary.LittleEndian.AppendUint32(nil, uint32(n)), w.bytes/4)
 	w.Emit("VPADDD", w.Constant(data), w.Vec(permutation), w.Vec(permutation))
 }
 
 // Permute implements [target.Writer].
-func (w *Writer) Permute(at target.Addr, permutation, to target.V) {
+func (w *Writer) Permute(at target.Addr, permutation, to target.VReg) {
 	if w.bytes > 16 {
 		w.Emit("VPERMPS", Mem(at), w.Vec(permutation), w.Vec(to))
 		return

@@ -35,12 +35,12 @@ type Assembler struct {
 
 // branch is the offset of a branch whose distance Finish fills in.
 type branch struct {
-	at int
-	to Label
+	offset int
+	label  Label
 }
 
 // constantRef is an instruction that addresses a constant relative to the program counter.
-type constantRef struct{ at, constant int }
+type constantRef struct{ offset, constant int }
 
 // poolAlign is the alignment of the constants, which follow the code, in bytes.
 const poolAlign = 16
@@ -117,10 +117,10 @@ func (a *Assembler) Align(n int) {
 
 // Constant stores data of 1 to 4096 bytes after the code and returns its address, for ldr and adr. Equal data is stored
 // only once. The alignment is the length rounded up to a power of two, at most 16 bytes.
-func (a *Assembler) Constant(data []byte) Pool {
+func (a *Assembler) Constant(data []byte) ConstantAddr {
 	if len(data) < 1 || len(data) > maxConstantBytes {
 		a.fail(".byte", []Arg{Imm(len(data))}, "constants have 1 to 4096 bytes")
-		return Pool{}
+		return ConstantAddr{}
 	}
 	offset, ok := a.constantAt[string(data)]
 	if !ok {
@@ -133,7 +133,7 @@ func (a *Assembler) Constant(data []byte) Pool {
 		}
 		a.constantAt[string(data)] = offset
 	}
-	return Pool{offset: offset}
+	return ConstantAddr{offset: offset}
 }
 
 // Finish returns the code followed by its constants, or the first error. The code may be placed at any address that is
@@ -141,15 +141,15 @@ func (a *Assembler) Constant(data []byte) Pool {
 func (a *Assembler) Finish() ([]byte, error) {
 	pool := (len(a.code) + poolAlign - 1) &^ (poolAlign - 1)
 	for _, b := range a.branches {
-		to := a.labels[b.to]
+		to := a.labels[b.label]
 		if to < 0 {
-			a.fail(b.to.String(), nil, "the label is not bound")
+			a.fail(b.label.String(), nil, "the label is not bound")
 			break
 		}
-		a.displace(b.at, to-b.at)
+		a.displace(b.offset, to-b.offset)
 	}
 	for _, r := range a.constantRefs {
-		a.displace(r.at, pool+r.constant-r.at)
+		a.displace(r.offset, pool+r.constant-r.offset)
 	}
 	if a.err != nil {
 		return nil, a.err

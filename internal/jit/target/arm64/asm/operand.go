@@ -20,20 +20,20 @@ const (
 	ZR Reg = 31
 )
 
-// w is the bit of a Reg that selects 32 bits.
-const w = 1 << 7
+// lowHalf is the bit of a Reg that selects 32 bits.
+const lowHalf = 1 << 7
 
 // X returns general register n.
 func X(n int) Reg { return Reg(n) }
 
 // W returns the low 32 bits of general register n.
-func W(n int) Reg { return Reg(n) | w }
+func W(n int) Reg { return Reg(n) | lowHalf }
 
 // W returns the low 32 bits of the register.
-func (r Reg) W() Reg { return r | w }
+func (r Reg) W() Reg { return r | lowHalf }
 
-func (r Reg) num() uint32 { return uint32(r &^ w) }
-func (r Reg) is64() bool  { return r&w == 0 }
+func (r Reg) num() uint32 { return uint32(r &^ lowHalf) }
+func (r Reg) is64() bool  { return r&lowHalf == 0 }
 
 // String returns the register's name. Number 31 is the stack pointer in addresses only.
 func (r Reg) String() string {
@@ -84,8 +84,8 @@ type Vec struct {
 // V returns vector register n with elements of 128 bits together.
 func V(n int, e Elem) Vec { return Vec{Num: n, Elem: e} }
 
-// q returns the bit of the encoding that selects 128 bits.
-func (v Vec) q() uint32 {
+// qBit returns the bit of the encoding that selects 128 bits.
+func (v Vec) qBit() uint32 {
 	if v.Half {
 		return 0
 	}
@@ -205,11 +205,11 @@ func (m Mem) String() string {
 	return "[" + base + "]"
 }
 
-// Pool is the address of a constant of the code.
-type Pool struct{ offset int }
+// ConstantAddr is the address of a constant of the code.
+type ConstantAddr struct{ offset int }
 
 // String returns the address in listings.
-func (p Pool) String() string { return fmt.Sprintf("constants+%d", p.offset) }
+func (p ConstantAddr) String() string { return fmt.Sprintf("constants+%d", p.offset) }
 
 // Imm is an integer constant.
 type Imm int64

@@ -5,34 +5,34 @@ package asm
 //
 // The columns are mnemonic, encoder, opcode and element sizes: see [row].
 var dotRows = []row{
-	{"sdot", dot, 0x0E809400, onlyB},
-	{"udot", dot, 0x2E809400, onlyB},
-	{"usdot", dot, 0x0E809C00, onlyB}, // I8MM
-	{"bfdot", dot, 0x2E40FC00, onlyH},
-	{"sdot", dotLane, 0x0F80E000, onlyB},
-	{"udot", dotLane, 0x2F80E000, onlyB},
-	{"usdot", dotLane, 0x0F80F000, onlyB},
-	{"sudot", dotLane, 0x0F00F000, onlyB},
-	{"bfdot", dotLane, 0x0F40F000, onlyH},
-	{"smmla", matrix, 0x4E80A400, onlyB}, // I8MM
-	{"ummla", matrix, 0x6E80A400, onlyB},
-	{"usmmla", matrix, 0x4E80AC00, onlyB},
-	{"bfmmla", matrix, 0x6E40EC00, onlyH},
-	{"fmlal", halves, 0x0E20EC00, onlyH}, // FHM
-	{"fmlal2", halves, 0x2E20CC00, onlyH},
-	{"fmlsl", halves, 0x0EA0EC00, onlyH},
-	{"fmlsl2", halves, 0x2EA0CC00, onlyH},
+	{"sdot", encodeDot, 0x0E809400, onlyB},
+	{"udot", encodeDot, 0x2E809400, onlyB},
+	{"usdot", encodeDot, 0x0E809C00, onlyB}, // I8MM
+	{"bfdot", encodeDot, 0x2E40FC00, onlyH},
+	{"sdot", encodeDotLane, 0x0F80E000, onlyB},
+	{"udot", encodeDotLane, 0x2F80E000, onlyB},
+	{"usdot", encodeDotLane, 0x0F80F000, onlyB},
+	{"sudot", encodeDotLane, 0x0F00F000, onlyB},
+	{"bfdot", encodeDotLane, 0x0F40F000, onlyH},
+	{"smmla", encodeMatrix, 0x4E80A400, onlyB}, // I8MM
+	{"ummla", encodeMatrix, 0x6E80A400, onlyB},
+	{"usmmla", encodeMatrix, 0x4E80AC00, onlyB},
+	{"bfmmla", encodeMatrix, 0x6E40EC00, onlyH},
+	{"fmlal", encodeHalves, 0x0E20EC00, onlyH}, // FHM
+	{"fmlal2", encodeHalves, 0x2E20CC00, onlyH},
+	{"fmlsl", encodeHalves, 0x0EA0EC00, onlyH},
+	{"fmlsl2", encodeHalves, 0x2EA0CC00, onlyH},
 }
 
-// dot encodes dot products of 4 bytes or 2 half-words for each element of 32 bits.
-func dot(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeDot encodes dot products of 4 bytes or 2 half-words for each element of 32 bits.
+func encodeDot(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, ok := vectors(args, 3)
-	return r.code | v[0].q() | v[2].rm() | v[1].rn() | v[0].rd(),
-		ok && v[0].Elem == S && v[1] == v[1].like(v[0], r) && v[2] == v[2].like(v[0], r)
+	return r.code | v[0].qBit() | v[2].rm() | v[1].rn() | v[0].rd(),
+		ok && v[0].Elem == S && v[1] == v[1].asDotOperand(v[0], r) && v[2] == v[2].asDotOperand(v[0], r)
 }
 
-// like returns v as an operand of r should be: with the element type of r (B or H), and as many bytes as sum.
-func (v Vec) like(sum Vec, r *row) Vec {
+// asDotOperand returns v as an operand of r should be: with the element type of r (B or H), and as many bytes as sum.
+func (v Vec) asDotOperand(sum Vec, r *row) Vec {
 	e := B
 	if r.elems.has(H) {
 		e = H
@@ -40,37 +40,37 @@ func (v Vec) like(sum Vec, r *row) Vec {
 	return Vec{Num: v.Num, Elem: e, Half: sum.Half}
 }
 
-// dotLane encodes dot products with one group of 32 bits of the last operand.
-func dotLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeDotLane encodes dot products with one group of 32 bits of the last operand.
+func encodeDotLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 3 {
 		return 0, false
 	}
 	v, ok := vectors(args[:2], 2)
 	l, isLane := args[2].(Lane)
-	if !ok || !isLane || v[0].Elem != S || v[1] != v[1].like(v[0], r) || l.Elem != v[1].Elem ||
+	if !ok || !isLane || v[0].Elem != S || v[1] != v[1].asDotOperand(v[0], r) || l.Elem != v[1].Elem ||
 		l.Group != 4/l.Elem.Bytes() {
 		return 0, false
 	}
 	field, ok := laneField(Lane{Num: l.Num, Elem: S, Index: l.Index})
-	return r.code | v[0].q() | field | v[1].rn() | v[0].rd(), ok
+	return r.code | v[0].qBit() | field | v[1].rn() | v[0].rd(), ok
 }
 
-// matrix encodes the product of a 2 by 8 matrix (2 by 4 of 16 bits) and the transpose of another.
-func matrix(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeMatrix encodes the product of a 2 by 8 matrix (2 by 4 of 16 bits) and the transpose of another.
+func encodeMatrix(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, ok := vectors(args, 3)
 	return r.code | v[2].rm() | v[1].rn() | v[0].rd(), ok && v[0].Elem == S && !v[0].Half &&
-		v[1] == v[1].like(v[0], r) && v[2] == v[2].like(v[0], r)
+		v[1] == v[1].asDotOperand(v[0], r) && v[2] == v[2].asDotOperand(v[0], r)
 }
 
-// halves encodes products of half-precision numbers that are added to single-precision numbers without rounding in
-// between. Operands have half the bytes of the result.
-func halves(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeHalves encodes products of half-precision numbers that are added to single-precision numbers without rounding
+// in between. Operands have half the bytes of the result.
+func encodeHalves(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 3 {
 		return 0, false
 	}
 	d, ok0 := args[0].(Vec)
 	n, ok1 := args[1].(Pair)
 	m, ok2 := args[2].(Pair)
-	return r.code | d.q() | uint32(m.Num)<<16 | uint32(n.Num)<<5 | d.rd(), ok0 && ok1 && ok2 && d.Elem == S &&
+	return r.code | d.qBit() | uint32(m.Num)<<16 | uint32(n.Num)<<5 | d.rd(), ok0 && ok1 && ok2 && d.Elem == S &&
 		n.Half == d.Half && m.Half == d.Half && d.Num&^31 == 0 && n.Num&^31 == 0 && m.Num&^31 == 0
 }

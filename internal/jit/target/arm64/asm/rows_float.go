@@ -4,68 +4,68 @@ package asm
 //
 // The columns are mnemonic, encoder, opcode and element sizes: see [row].
 var floatRows = []row{
-	{"fadd", sameFloat, 0x0E20D400, hsd},
-	{"fsub", sameFloat, 0x0EA0D400, hsd},
-	{"fmul", sameFloat, 0x2E20DC00, hsd},
-	{"fdiv", sameFloat, 0x2E20FC00, hsd},
-	{"fmax", sameFloat, 0x0E20F400, hsd},
-	{"fmin", sameFloat, 0x0EA0F400, hsd},
-	{"fmaxnm", sameFloat, 0x0E20C400, hsd},
-	{"fminnm", sameFloat, 0x0EA0C400, hsd},
-	{"fmla", sameFloat, 0x0E20CC00, hsd},
-	{"fmls", sameFloat, 0x0EA0CC00, hsd},
-	{"fabd", sameFloat, 0x2EA0D400, hsd},
-	{"fmulx", sameFloat, 0x0E20DC00, hsd},
-	{"frecps", sameFloat, 0x0E20FC00, hsd},
-	{"frsqrts", sameFloat, 0x0EA0FC00, hsd},
-	{"fcmeq", sameFloat, 0x0E20E400, hsd},
-	{"fcmge", sameFloat, 0x2E20E400, hsd},
-	{"fcmgt", sameFloat, 0x2EA0E400, hsd},
-	{"facge", sameFloat, 0x2E20EC00, hsd},
-	{"facgt", sameFloat, 0x2EA0EC00, hsd},
-	{"faddp", sameFloat, 0x2E20D400, hsd},
-	{"fmaxp", sameFloat, 0x2E20F400, hsd},
-	{"fminp", sameFloat, 0x2EA0F400, hsd},
-	{"fmaxnmp", sameFloat, 0x2E20C400, hsd},
-	{"fminnmp", sameFloat, 0x2EA0C400, hsd},
-	{"fabs", unaryFloat, 0x0EA0F800, hsd},
-	{"fneg", unaryFloat, 0x2EA0F800, hsd},
-	{"fsqrt", unaryFloat, 0x2EA1F800, hsd},
-	{"frintn", unaryFloat, 0x0E218800, hsd},
-	{"frintm", unaryFloat, 0x0E219800, hsd},
-	{"frintp", unaryFloat, 0x0EA18800, hsd},
-	{"frintz", unaryFloat, 0x0EA19800, hsd},
-	{"frinta", unaryFloat, 0x2E218800, hsd},
-	{"frintx", unaryFloat, 0x2E219800, hsd},
-	{"frinti", unaryFloat, 0x2EA19800, hsd},
-	{"frecpe", unaryFloat, 0x0EA1D800, hsd},
-	{"frsqrte", unaryFloat, 0x2EA1D800, hsd},
-	{"fcvtzs", unaryFloat, 0x0EA1B800, hsd},
-	{"fcvtzu", unaryFloat, 0x2EA1B800, hsd},
-	{"fcvtns", unaryFloat, 0x0E21A800, hsd},
-	{"fcvtms", unaryFloat, 0x0E21B800, hsd},
-	{"fcvtps", unaryFloat, 0x0EA1A800, hsd},
-	{"fcvtas", unaryFloat, 0x0E21C800, hsd},
-	{"scvtf", unaryFloat, 0x0E21D800, hsd},
-	{"ucvtf", unaryFloat, 0x2E21D800, hsd},
-	{"fcmeq", versusZeroFloat, 0x0EA0D800, hsd},
-	{"fcmge", versusZeroFloat, 0x2EA0C800, hsd},
-	{"fcmgt", versusZeroFloat, 0x0EA0C800, hsd},
-	{"fcmle", versusZeroFloat, 0x2EA0D800, hsd},
-	{"fcmlt", versusZeroFloat, 0x0EA0E800, hsd},
-	{"fmul", byLane, 0x0F809000, hsd},
-	{"fmla", byLane, 0x0F801000, hsd},
-	{"fmls", byLane, 0x0F805000, hsd},
+	{"fadd", encodeSameFloat, 0x0E20D400, hsd},
+	{"fsub", encodeSameFloat, 0x0EA0D400, hsd},
+	{"fmul", encodeSameFloat, 0x2E20DC00, hsd},
+	{"fdiv", encodeSameFloat, 0x2E20FC00, hsd},
+	{"fmax", encodeSameFloat, 0x0E20F400, hsd},
+	{"fmin", encodeSameFloat, 0x0EA0F400, hsd},
+	{"fmaxnm", encodeSameFloat, 0x0E20C400, hsd},
+	{"fminnm", encodeSameFloat, 0x0EA0C400, hsd},
+	{"fmla", encodeSameFloat, 0x0E20CC00, hsd},
+	{"fmls", encodeSameFloat, 0x0EA0CC00, hsd},
+	{"fabd", encodeSameFloat, 0x2EA0D400, hsd},
+	{"fmulx", encodeSameFloat, 0x0E20DC00, hsd},
+	{"frecps", encodeSameFloat, 0x0E20FC00, hsd},
+	{"frsqrts", encodeSameFloat, 0x0EA0FC00, hsd},
+	{"fcmeq", encodeSameFloat, 0x0E20E400, hsd},
+	{"fcmge", encodeSameFloat, 0x2E20E400, hsd},
+	{"fcmgt", encodeSameFloat, 0x2EA0E400, hsd},
+	{"facge", encodeSameFloat, 0x2E20EC00, hsd},
+	{"facgt", encodeSameFloat, 0x2EA0EC00, hsd},
+	{"faddp", encodeSameFloat, 0x2E20D400, hsd},
+	{"fmaxp", encodeSameFloat, 0x2E20F400, hsd},
+	{"fminp", encodeSameFloat, 0x2EA0F400, hsd},
+	{"fmaxnmp", encodeSameFloat, 0x2E20C400, hsd},
+	{"fminnmp", encodeSameFloat, 0x2EA0C400, hsd},
+	{"fabs", encodeUnaryFloat, 0x0EA0F800, hsd},
+	{"fneg", encodeUnaryFloat, 0x2EA0F800, hsd},
+	{"fsqrt", encodeUnaryFloat, 0x2EA1F800, hsd},
+	{"frintn", encodeUnaryFloat, 0x0E218800, hsd},
+	{"frintm", encodeUnaryFloat, 0x0E219800, hsd},
+	{"frintp", encodeUnaryFloat, 0x0EA18800, hsd},
+	{"frintz", encodeUnaryFloat, 0x0EA19800, hsd},
+	{"frinta", encodeUnaryFloat, 0x2E218800, hsd},
+	{"frintx", encodeUnaryFloat, 0x2E219800, hsd},
+	{"frinti", encodeUnaryFloat, 0x2EA19800, hsd},
+	{"frecpe", encodeUnaryFloat, 0x0EA1D800, hsd},
+	{"frsqrte", encodeUnaryFloat, 0x2EA1D800, hsd},
+	{"fcvtzs", encodeUnaryFloat, 0x0EA1B800, hsd},
+	{"fcvtzu", encodeUnaryFloat, 0x2EA1B800, hsd},
+	{"fcvtns", encodeUnaryFloat, 0x0E21A800, hsd},
+	{"fcvtms", encodeUnaryFloat, 0x0E21B800, hsd},
+	{"fcvtps", encodeUnaryFloat, 0x0EA1A800, hsd},
+	{"fcvtas", encodeUnaryFloat, 0x0E21C800, hsd},
+	{"scvtf", encodeUnaryFloat, 0x0E21D800, hsd},
+	{"ucvtf", encodeUnaryFloat, 0x2E21D800, hsd},
+	{"fcmeq", encodeVersusZeroFloat, 0x0EA0D800, hsd},
+	{"fcmge", encodeVersusZeroFloat, 0x2EA0C800, hsd},
+	{"fcmgt", encodeVersusZeroFloat, 0x0EA0C800, hsd},
+	{"fcmle", encodeVersusZeroFloat, 0x2EA0D800, hsd},
+	{"fcmlt", encodeVersusZeroFloat, 0x0EA0E800, hsd},
+	{"fmul", encodeByLane, 0x0F809000, hsd},
+	{"fmla", encodeByLane, 0x0F801000, hsd},
+	{"fmls", encodeByLane, 0x0F805000, hsd},
 }
 
-// sameFloat encodes "three registers of the same type" with floating-point elements:
+// encodeSameFloat encodes "three registers of the same type" with floating-point elements:
 // 0 Q U 01110 x sz 1 Rm 11 opcode 1 Rn Rd, and for half precision 0 Q U 01110 x 10 Rm 00 opcode 1 Rn Rd.
-func sameFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+func encodeSameFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, ok := vectors(args, 3)
 	if !ok || v[0].Elem != v[1].Elem || v[0].Elem != v[2].Elem || v[0].Half != v[1].Half || v[0].Half != v[2].Half {
 		return 0, false
 	}
-	code := r.code | v[0].q() | v[2].rm() | v[1].rn() | v[0].rd()
+	code := r.code | v[0].qBit() | v[2].rm() | v[1].rn() | v[0].rd()
 	switch v[0].Elem {
 	case H:
 		code = code&^0x0020C000 | 1<<22
@@ -75,14 +75,14 @@ func sameFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return code, v[0].valid() && r.elems.has(v[0].Elem)
 }
 
-// unaryFloat encodes "two-register miscellaneous" with floating-point elements:
+// encodeUnaryFloat encodes "two-register miscellaneous" with floating-point elements:
 // 0 Q U 01110 x sz 10000 opcode 10 Rn Rd, and for half precision 0 Q U 01110 x 111100 opcode 10 Rn Rd.
-func unaryFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+func encodeUnaryFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, ok := vectors(args, 2)
 	if !ok || v[0].Elem != v[1].Elem || v[0].Half != v[1].Half {
 		return 0, false
 	}
-	code := r.code | v[0].q() | v[1].rn() | v[0].rd()
+	code := r.code | v[0].qBit() | v[1].rn() | v[0].rd()
 	switch v[0].Elem {
 	case H:
 		code |= 0x00580000
@@ -92,17 +92,17 @@ func unaryFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return code, v[0].valid() && r.elems.has(v[0].Elem)
 }
 
-// versusZeroFloat encodes comparisons with zero, which the third operand is.
-func versusZeroFloat(a *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeVersusZeroFloat encodes comparisons with zero, which the third operand is.
+func encodeVersusZeroFloat(a *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 3 || args[2] != Float(0) {
 		return 0, false
 	}
-	return unaryFloat(a, r, args[:2])
+	return encodeUnaryFloat(a, r, args[:2])
 }
 
-// byLane encodes "vector by element": 0 Q U 01111 size L M Rm opcode H 0 Rn Rd. The index of the lane is in H:L:M for
-// elements of 16 bits, in H:L for 32 bits, and in H for 64 bits. Rm has four bits for elements of 16 bits.
-func byLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeByLane encodes "vector by element": 0 Q U 01111 size L M Rm opcode H 0 Rn Rd. The index of the lane is in H:L:M
+// for elements of 16 bits, in H:L for 32 bits, and in H for 64 bits. Rm has four bits for elements of 16 bits.
+func encodeByLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 3 {
 		return 0, false
 	}
@@ -112,7 +112,7 @@ func byLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		return 0, false
 	}
 	field, ok := laneField(l)
-	code := r.code | v[0].q() | field | v[1].rn() | v[0].rd()
+	code := r.code | v[0].qBit() | field | v[1].rn() | v[0].rd()
 	switch l.Elem {
 	case H:
 		code &^= 1 << 23

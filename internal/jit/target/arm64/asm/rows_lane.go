@@ -4,57 +4,57 @@ package asm
 //
 // The columns are mnemonic, encoder, opcode and element sizes: see [row].
 var laneRows = []row{
-	{"zip1", sameArrangement, 0x0E003800, bhsd},
-	{"zip2", sameArrangement, 0x0E007800, bhsd},
-	{"uzp1", sameArrangement, 0x0E001800, bhsd},
-	{"uzp2", sameArrangement, 0x0E005800, bhsd},
-	{"trn1", sameArrangement, 0x0E002800, bhsd},
-	{"trn2", sameArrangement, 0x0E006800, bhsd},
-	{"ext", extract, 0x2E000000, onlyB},
-	{"tbl", lookup, 0x0E000000, onlyB},
-	{"tbx", lookup, 0x0E001000, onlyB},
-	{"dup", dupLane, 0x0E000400, bhsd},
-	{"dup", dupRegister, 0x0E000C00, bhsd},
-	{"mov", insertLane, 0x6E000400, bhsd},
-	{"mov", insertRegister, 0x4E001C00, bhsd},
-	{"mov", scalarLane, 0x5E000400, bhsd},
-	{"umov", toRegister, 0x0E003C00, bhsd},
-	{"smov", toRegister, 0x0E002C00, bhs},
-	{"addv", across, 0x0E31B800, bhs},
-	{"smaxv", across, 0x0E30A800, bhs},
-	{"sminv", across, 0x0E31A800, bhs},
-	{"umaxv", across, 0x2E30A800, bhs},
-	{"uminv", across, 0x2E31A800, bhs},
-	{"saddlv", across, 0x0E303800, bhs},
-	{"uaddlv", across, 0x2E303800, bhs},
-	{"fmaxv", acrossFloat, 0x6E30F800, onlyS},
-	{"fminv", acrossFloat, 0x6EB0F800, onlyS},
-	{"fmaxnmv", acrossFloat, 0x6E30C800, onlyS},
-	{"fminnmv", acrossFloat, 0x6EB0C800, onlyS},
-	{"faddp", pairFloat, 0x7E30D800, sd},
-	{"fmaxp", pairFloat, 0x7E30F800, sd},
-	{"fminp", pairFloat, 0x7EB0F800, sd},
-	{"fmaxnmp", pairFloat, 0x7E30C800, sd},
-	{"fminnmp", pairFloat, 0x7EB0C800, sd},
-	{"addp", pairInteger, 0x5EF1B800, onlyD},
+	{"zip1", encodeSameArrangement, 0x0E003800, bhsd},
+	{"zip2", encodeSameArrangement, 0x0E007800, bhsd},
+	{"uzp1", encodeSameArrangement, 0x0E001800, bhsd},
+	{"uzp2", encodeSameArrangement, 0x0E005800, bhsd},
+	{"trn1", encodeSameArrangement, 0x0E002800, bhsd},
+	{"trn2", encodeSameArrangement, 0x0E006800, bhsd},
+	{"ext", encodeExtract, 0x2E000000, onlyB},
+	{"tbl", encodeLookup, 0x0E000000, onlyB},
+	{"tbx", encodeLookup, 0x0E001000, onlyB},
+	{"dup", encodeDupLane, 0x0E000400, bhsd},
+	{"dup", encodeDupRegister, 0x0E000C00, bhsd},
+	{"mov", encodeInsertLane, 0x6E000400, bhsd},
+	{"mov", encodeInsertRegister, 0x4E001C00, bhsd},
+	{"mov", encodeScalarLane, 0x5E000400, bhsd},
+	{"umov", encodeToRegister, 0x0E003C00, bhsd},
+	{"smov", encodeToRegister, 0x0E002C00, bhs},
+	{"addv", encodeAcross, 0x0E31B800, bhs},
+	{"smaxv", encodeAcross, 0x0E30A800, bhs},
+	{"sminv", encodeAcross, 0x0E31A800, bhs},
+	{"umaxv", encodeAcross, 0x2E30A800, bhs},
+	{"uminv", encodeAcross, 0x2E31A800, bhs},
+	{"saddlv", encodeAcross, 0x0E303800, bhs},
+	{"uaddlv", encodeAcross, 0x2E303800, bhs},
+	{"fmaxv", encodeAcrossFloat, 0x6E30F800, onlyS},
+	{"fminv", encodeAcrossFloat, 0x6EB0F800, onlyS},
+	{"fmaxnmv", encodeAcrossFloat, 0x6E30C800, onlyS},
+	{"fminnmv", encodeAcrossFloat, 0x6EB0C800, onlyS},
+	{"faddp", encodePairFloat, 0x7E30D800, sd},
+	{"fmaxp", encodePairFloat, 0x7E30F800, sd},
+	{"fminp", encodePairFloat, 0x7EB0F800, sd},
+	{"fmaxnmp", encodePairFloat, 0x7E30C800, sd},
+	{"fminnmp", encodePairFloat, 0x7EB0C800, sd},
+	{"addp", encodePairInteger, 0x5EF1B800, onlyD},
 }
 
-// extract encodes 0 Q 101110000 Rm 0 imm4 0 Rn Rd: the result is 16 bytes (8 with Q=0) of the concatenation of Rn and
-// Rm, from byte imm4 on.
-func extract(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeExtract encodes 0 Q 101110000 Rm 0 imm4 0 Rn Rd: the result is 16 bytes (8 with Q=0) of the concatenation of Rn
+// and Rm, from byte imm4 on.
+func encodeExtract(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 4 {
 		return 0, false
 	}
 	position, isImm := args[3].(Imm)
-	word, ok := sameArrangement(nil, &row{code: r.code, elems: onlyB}, args[:3])
+	word, ok := encodeSameArrangement(nil, &row{code: r.code, elems: onlyB}, args[:3])
 	if !ok || !isImm || position < 0 || position >= 16 || args[0].(Vec).Half && position >= 8 {
 		return 0, false
 	}
 	return word | uint32(position)<<11, true
 }
 
-// lookup encodes 0 Q 001110000 Rm 0 len op 00 Rn Rd: bytes of a table of one to four registers.
-func lookup(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeLookup encodes 0 Q 001110000 Rm 0 len op 00 Rn Rd: bytes of a table of one to four registers.
+func encodeLookup(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 3 {
 		return 0, false
 	}
@@ -65,7 +65,7 @@ func lookup(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		table.First.Elem != B || table.First.Half || table.Count < 1 || table.Count > 4 {
 		return 0, false
 	}
-	return r.code | d.q() | index.rm() | uint32(table.Count-1)<<13 | table.First.rn() | d.rd(), true
+	return r.code | d.qBit() | index.rm() | uint32(table.Count-1)<<13 | table.First.rn() | d.rd(), true
 }
 
 // imm5Field returns the field imm5, which encodes the element size and the lane. The position of the lowest set bit is
@@ -74,8 +74,8 @@ func imm5Field(e Elem, index int) (uint32, bool) {
 	return uint32(index<<(e+1)|1<<e) << 16, e <= D && index >= 0 && index < 16/e.Bytes()
 }
 
-// dupLane encodes 0 Q 001110000 imm5 000001 Rn Rd.
-func dupLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeDupLane encodes 0 Q 001110000 imm5 000001 Rn Rd.
+func encodeDupLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
@@ -85,11 +85,11 @@ func dupLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		return 0, false
 	}
 	imm, ok := imm5Field(l.Elem, l.Index)
-	return r.code | d.q() | imm | uint32(l.Num)<<5 | d.rd(), ok
+	return r.code | d.qBit() | imm | uint32(l.Num)<<5 | d.rd(), ok
 }
 
-// dupRegister encodes 0 Q 001110000 imm5 000011 Rn Rd.
-func dupRegister(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeDupRegister encodes 0 Q 001110000 imm5 000011 Rn Rd.
+func encodeDupRegister(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
@@ -99,11 +99,11 @@ func dupRegister(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		return 0, false
 	}
 	imm, ok := imm5Field(d.Elem, 0)
-	return r.code | d.q() | imm | g.num()<<5 | d.rd(), ok
+	return r.code | d.qBit() | imm | g.num()<<5 | d.rd(), ok
 }
 
-// insertLane encodes 01101110000 imm5 0 imm4 1 Rn Rd. imm4 is the lane of the source.
-func insertLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeInsertLane encodes 01101110000 imm5 0 imm4 1 Rn Rd. imm4 is the lane of the source.
+func encodeInsertLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
@@ -117,8 +117,8 @@ func insertLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return r.code | imm | uint32(n.Index)<<(11+n.Elem) | uint32(n.Num)<<5 | uint32(d.Num), ok && okSource
 }
 
-// insertRegister encodes 01001110000 imm5 000111 Rn Rd.
-func insertRegister(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeInsertRegister encodes 01001110000 imm5 000111 Rn Rd.
+func encodeInsertRegister(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
@@ -131,8 +131,8 @@ func insertRegister(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return r.code | imm | g.num()<<5 | uint32(d.Num), ok
 }
 
-// scalarLane encodes 01011110000 imm5 000001 Rn Rd: the element becomes the lowest one, and the rest is zero.
-func scalarLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeScalarLane encodes 01011110000 imm5 000001 Rn Rd: the element becomes the lowest one, and the rest is zero.
+func encodeScalarLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
@@ -145,9 +145,9 @@ func scalarLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return r.code | imm | uint32(l.Num)<<5 | uint32(d.Num), ok
 }
 
-// toRegister encodes 0 Q 001110000 imm5 001x11 Rn Rd: moves an element to a general register, zero-extended or
+// encodeToRegister encodes 0 Q 001110000 imm5 001x11 Rn Rd: moves an element to a general register, zero-extended or
 // sign-extended. Q selects a register of 64 bits.
-func toRegister(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+func encodeToRegister(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
@@ -168,8 +168,8 @@ func toRegister(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return code, ok
 }
 
-// across encodes 0 Q U 01110 size 11000 opcode 10 Rn Rd. The result of saddlv and uaddlv has twice the width.
-func across(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeAcross encodes 0 Q U 01110 size 11000 opcode 10 Rn Rd. The result of saddlv and uaddlv has twice the width.
+func encodeAcross(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
@@ -182,11 +182,11 @@ func across(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if !ok0 || !ok1 || d.Elem != width || v.Elem == S && v.Half || v.Num&^31 != 0 || d.Num&^31 != 0 {
 		return 0, false
 	}
-	return r.code | v.q() | uint32(v.Elem)<<22 | v.rn() | uint32(d.Num), r.elems.has(v.Elem)
+	return r.code | v.qBit() | uint32(v.Elem)<<22 | v.rn() | uint32(d.Num), r.elems.has(v.Elem)
 }
 
-// acrossFloat encodes reductions of four single-precision numbers.
-func acrossFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeAcrossFloat encodes reductions of four single-precision numbers.
+func encodeAcrossFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
@@ -196,8 +196,8 @@ func acrossFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		ok0 && ok1 && d.Elem == S && v.Elem == S && !v.Half && d.Num&^31 == 0 && v.Num&^31 == 0
 }
 
-// pairFloat encodes reductions of a vector of two elements to a scalar.
-func pairFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodePairFloat encodes reductions of a vector of two elements to a scalar.
+func encodePairFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
@@ -209,8 +209,8 @@ func pairFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return r.code | uint32(v.Elem-S)<<22 | v.rn() | uint32(d.Num), d.Num&^31 == 0
 }
 
-// pairInteger encodes the sum of the two elements of 64 bits.
-func pairInteger(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodePairInteger encodes the sum of the two elements of 64 bits.
+func encodePairInteger(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}

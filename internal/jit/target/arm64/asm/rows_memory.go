@@ -5,25 +5,28 @@ package asm
 //
 // The columns are mnemonic, encoder, opcode and element sizes: see [row].
 var memoryRows = []row{
-	{"ldr", access, 0xF9400000, onlyD}, {"str", access, 0xF9000000, onlyD},
-	{"ldrb", narrowAccess, 0x39400000, onlyB}, {"strb", narrowAccess, 0x39000000, onlyB},
-	{"ldrh", narrowAccess, 0x79400000, onlyH}, {"strh", narrowAccess, 0x79000000, onlyH},
-	{"ldrsb", signedAccess, 0x39800000, onlyB},
-	{"ldrsh", signedAccess, 0x79800000, onlyH},
-	{"ldrsw", signedAccess, 0xB9800000, onlyS},
-	{"ldr", literal, 0x18000000, onlyS | onlyD | onlyQ},
-	{"ldp", accessPair, 0x28400000, onlyS | onlyD | onlyQ}, {"stp", accessPair, 0x28000000, onlyS | onlyD | onlyQ},
-	{"ld1", accessList, 0x0C407000, bhsd}, {"st1", accessList, 0x0C007000, bhsd},
-	{"ld2", interleaved, 0x0C408000, bhsd}, {"st2", interleaved, 0x0C008000, bhsd},
-	{"ld3", interleaved, 0x0C404000, bhsd}, {"st3", interleaved, 0x0C004000, bhsd},
-	{"ld4", interleaved, 0x0C400000, bhsd}, {"st4", interleaved, 0x0C000000, bhsd},
-	{"ld1", accessLane, 0x0D400000, bhsd}, {"st1", accessLane, 0x0D000000, bhsd},
-	{"ld1r", broadcast, 0x0D40C000, bhsd},
-	{"prfm", prefetch, 0xF9800000, onlyD},
+	{"ldr", encodeAccess, 0xF9400000, onlyD}, {"str", encodeAccess, 0xF9000000, onlyD},
+	{"ldrb", encodeNarrowAccess, 0x39400000, onlyB}, {"strb", encodeNarrowAccess, 0x39000000, onlyB},
+	{"ldrh", encodeNarrowAccess, 0x79400000, onlyH}, {"strh", encodeNarrowAccess, 0x79000000, onlyH},
+	{"ldrsb", encodeSignedAccess, 0x39800000, onlyB},
+	{"ldrsh", encodeSignedAccess, 0x79800000, onlyH},
+	{"ldrsw", encodeSignedAccess, 0xB9800000, onlyS},
+	{"ldr", encodeLiteral, 0x18000000, onlyS | onlyD | onlyQ},
+	{"ldp", encodeAccessPair, 0x28400000, onlyS | onlyD | onlyQ}, {"stp", encodeAccessPair, 0x28000000,
+		onlyS | onlyD | onlyQ},
+	{"ld1", encodeAccessList, 0x0C407000, bhsd}, {"st1", encodeAccessList, 0x0C007000, bhsd},
+	{"ld2", encodeInterleaved, 0x0C408000, bhsd}, {"st2", encodeInterleaved, 0x0C008000, bhsd},
+	{"ld3", encodeInterleaved, 0x0C404000, bhsd}, {"st3", encodeInterleaved, 0x0C004000, bhsd},
+	{"ld4", encodeInterleaved, 0x0C400000, bhsd}, {"st4", encodeInterleaved, 0x0C000000, bhsd},
+	{"ld1", encodeAccessLane, 0x0D400000, bhsd}, {"st1", encodeAccessLane, 0x0D000000, bhsd},
+	{"ld1r", encodeBroadcast, 0x0D40C000, bhsd},
+	{"prfm", encodePrefetch, 0xF9800000, onlyD},
 }
 
-// base returns the number of the base register, and whether it is valid.
-func (m Mem) base() (uint32, bool) { return m.Base.num() << 5, m.Base.is64() && m.Base.num() <= 31 }
+// baseField returns the number of the base register, and whether it is valid.
+func (m Mem) baseField() (uint32, bool) {
+	return m.Base.num() << 5, m.Base.is64() && m.Base.num() <= 31
+}
 
 // overwrites reports whether the access updates its base register and this is r. The architecture does not define the
 // result.
@@ -31,10 +34,10 @@ func (m Mem) overwrites(r Reg) bool {
 	return m.Mode != Offset && m.Base.num() == r.num() && r.num() != 31
 }
 
-// address returns the fields of the address of a single access of the given size: an offset counted in elements, an
-// unscaled offset of nine bits with or without update of the base, or an index.
-func (m Mem) address(code uint32, e Elem) (uint32, bool) {
-	base, ok := m.base()
+// addressFields returns the fields of the address of a single access of the given size: an offset counted in elements,
+// an unscaled offset of nine bits with or without update of the base, or an index.
+func (m Mem) addressFields(code uint32, e Elem) (uint32, bool) {
+	base, ok := m.baseField()
 	size := e.Bytes()
 	switch {
 	case !ok:
@@ -58,8 +61,8 @@ func (m Mem) address(code uint32, e Elem) (uint32, bool) {
 	return 0, false
 }
 
-// accessed returns the address of an access, which is its second operand.
-func accessed(args []Arg) (m Mem, ok bool) {
+// memoryOperand returns the address of an access, which is its second operand.
+func memoryOperand(args []Arg) (m Mem, ok bool) {
 	if len(args) != 2 {
 		return m, false
 	}
@@ -67,9 +70,9 @@ func accessed(args []Arg) (m Mem, ok bool) {
 	return m, ok
 }
 
-// access encodes loads and stores of general registers and scalars.
-func access(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	m, ok := accessed(args)
+// encodeAccess encodes loads and stores of general registers and scalars.
+func encodeAccess(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+	m, ok := memoryOperand(args)
 	if !ok {
 		return 0, false
 	}
@@ -79,7 +82,7 @@ func access(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		if !x.is64() {
 			code, e = code&^(1<<30), S
 		}
-		word, ok := m.address(code, e)
+		word, ok := m.addressFields(code, e)
 		return word | x.num(), ok && x.num() <= 31 && !m.overwrites(x)
 	case Scalar:
 		if x.Num&^31 != 0 || x.Elem > Q {
@@ -89,15 +92,15 @@ func access(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		if x.Elem == Q {
 			code |= 1 << 23
 		}
-		word, ok := m.address(code, x.Elem)
+		word, ok := m.addressFields(code, x.Elem)
 		return word | uint32(x.Num), ok
 	}
 	return 0, false
 }
 
-// narrowAccess encodes loads and stores of the low bits of a general register.
-func narrowAccess(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	m, ok := accessed(args)
+// encodeNarrowAccess encodes loads and stores of the low bits of a general register.
+func encodeNarrowAccess(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+	m, ok := memoryOperand(args)
 	if !ok {
 		return 0, false
 	}
@@ -106,13 +109,13 @@ func narrowAccess(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if r.elems.has(H) {
 		e = H
 	}
-	word, ok := m.address(r.code, e)
+	word, ok := m.addressFields(r.code, e)
 	return word | g.num(), ok && isReg && !g.is64() && !m.overwrites(g)
 }
 
-// signedAccess encodes loads that extend the sign to 64 bits.
-func signedAccess(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	m, ok := accessed(args)
+// encodeSignedAccess encodes loads that extend the sign to 64 bits.
+func encodeSignedAccess(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+	m, ok := memoryOperand(args)
 	if !ok {
 		return 0, false
 	}
@@ -121,16 +124,16 @@ func signedAccess(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	for !r.elems.has(e) {
 		e++
 	}
-	word, ok := m.address(r.code, e)
+	word, ok := m.addressFields(r.code, e)
 	return word | g.num(), ok && isReg && g.is64() && !m.overwrites(g)
 }
 
-// literal encodes loads of a constant of the code: opc 011 V 00 imm19 Rt.
-func literal(a *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeLiteral encodes loads of a constant of the code: opc 011 V 00 imm19 Rt.
+func encodeLiteral(a *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	p, ok := args[1].(Pool)
+	p, ok := args[1].(ConstantAddr)
 	if !ok {
 		return 0, false
 	}
@@ -153,13 +156,13 @@ func literal(a *Assembler, r *row, args []Arg) (uint32, bool) {
 	return code, true
 }
 
-// accessPair encodes loads and stores of two registers: opc 101 V mode L imm7 Rt2 Rn Rt.
-func accessPair(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeAccessPair encodes loads and stores of two registers: opc 101 V mode L imm7 Rt2 Rn Rt.
+func encodeAccessPair(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 3 {
 		return 0, false
 	}
 	m, ok := args[2].(Mem)
-	base, okBase := m.base()
+	base, okBase := m.baseField()
 	if !ok || !okBase || m.HasIndex {
 		return 0, false
 	}
@@ -196,12 +199,12 @@ func accessPair(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 // listed returns the list and the fields of the address of an access to several registers. After the access, the base
 // may be advanced by a general register or by the number of bytes.
 func listed(args []Arg, bytes int) (l List, field uint32, ok bool) {
-	m, ok := accessed(args)
+	m, ok := memoryOperand(args)
 	if !ok {
 		return l, 0, false
 	}
 	l, isList := args[0].(List)
-	base, okBase := m.base()
+	base, okBase := m.baseField()
 	field = base
 	switch {
 	case m.Mode == PreIndex || m.Mode == Offset && (m.HasIndex || m.Offset != 0):
@@ -231,27 +234,28 @@ func listBytes(args []Arg) int {
 	return 16 * l.Count
 }
 
-// accessList encodes accesses to whole registers, one after another in memory: 0 Q 001100 x L x Rm opcode size Rn Rt.
-func accessList(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeAccessList encodes accesses to whole registers, one after another in memory: 0 Q 001100 x L x Rm opcode size Rn
+// Rt.
+func encodeAccessList(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	l, field, ok := listed(args, listBytes(args))
 	if !ok || l.Lane >= 0 {
 		return 0, false
 	}
 	opcode := [...]uint32{1: 0b0111, 2: 0b1010, 3: 0b0110, 4: 0b0010}[l.Count]
-	return r.code&^0xF000 | opcode<<12 | l.First.q() | uint32(l.First.Elem)<<10 | field | l.First.rd(), true
+	return r.code&^0xF000 | opcode<<12 | l.First.qBit() | uint32(l.First.Elem)<<10 | field | l.First.rd(), true
 }
 
-// interleaved encodes accesses to structures of two to four elements.
-func interleaved(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeInterleaved encodes accesses to structures of two to four elements.
+func encodeInterleaved(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	l, field, ok := listed(args, listBytes(args))
 	count := [...]int{8: 2, 4: 3, 0: 4}[r.code>>12&0xF]
-	return r.code | l.First.q() | uint32(l.First.Elem)<<10 | field | l.First.rd(),
+	return r.code | l.First.qBit() | uint32(l.First.Elem)<<10 | field | l.First.rd(),
 		ok && l.Lane < 0 && l.Count == count && l.First.valid()
 }
 
-// accessLane encodes accesses to one element of a register: 0 Q 001101 x L x Rm opcode S size Rn Rt. Q, S and size have
-// the number of the element.
-func accessLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeAccessLane encodes accesses to one element of a register: 0 Q 001101 x L x Rm opcode S size Rn Rt. Q, S and
+// size have the number of the element.
+func encodeAccessLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	l, field, ok := listed(args, listBytes(args))
 	e := l.First.Elem
 	if !ok || l.Lane < 0 || l.Count != 1 || l.Lane >= 16/e.Bytes() {
@@ -270,25 +274,25 @@ func accessLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return word, true
 }
 
-// broadcast encodes the load of an element into all elements of a register.
-func broadcast(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeBroadcast encodes the load of an element into all elements of a register.
+func encodeBroadcast(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	bytes := 0
 	if len(args) > 0 {
 		l, _ := args[0].(List)
 		bytes = l.First.Elem.Bytes()
 	}
 	l, field, ok := listed(args, bytes)
-	return r.code | l.First.q() | uint32(l.First.Elem)<<10 | field | l.First.rd(), ok && l.Lane < 0 && l.Count == 1
+	return r.code | l.First.qBit() | uint32(l.First.Elem)<<10 | field | l.First.rd(), ok && l.Lane < 0 && l.Count == 1
 }
 
-// prefetch encodes prefetches. The first operand is the kind: 0 keeps the line in the first cache, 1 streams it; 16 and
-// 17 likewise for stores.
-func prefetch(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	m, ok := accessed(args)
+// encodePrefetch encodes prefetches. The first operand is the kind: 0 keeps the line in the first cache, 1 streams it;
+// 16 and 17 likewise for stores.
+func encodePrefetch(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+	m, ok := memoryOperand(args)
 	if !ok || m.Mode != Offset {
 		return 0, false
 	}
 	kind, isImm := args[0].(Imm)
-	word, ok := m.address(r.code, D)
+	word, ok := m.addressFields(r.code, D)
 	return word | uint32(kind), ok && isImm && kind >= 0 && kind < 32 && word>>24&1 == 1
 }

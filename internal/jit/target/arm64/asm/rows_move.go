@@ -6,25 +6,25 @@ import "math"
 //
 // The columns are mnemonic, encoder, opcode and element sizes: see [row].
 var moveRows = []row{
-	{"movi", immediateBytes, 0x0F00E400, onlyB},
-	{"movi", immediateShifted, 0x0F000400, hs},
-	{"mvni", immediateShifted, 0x2F000400, hs},
-	{"movi", immediateMask, 0x6F00E400, onlyD},
-	{"fmov", immediateFloat, 0x0F00F400, hsd},
-	{"fmov", crossing, 0x1E260000, hsd},
-	{"fcvt", precision, 0x1E224000, hsd},
-	{"fmov", scalarFloat1, 0x1E204000, hsd},
-	{"fabs", scalarFloat1, 0x1E20C000, hsd},
-	{"fneg", scalarFloat1, 0x1E214000, hsd},
-	{"fsqrt", scalarFloat1, 0x1E21C000, hsd},
-	{"fadd", scalarFloat2, 0x1E202800, hsd},
-	{"fsub", scalarFloat2, 0x1E203800, hsd},
-	{"fmul", scalarFloat2, 0x1E200800, hsd},
-	{"fdiv", scalarFloat2, 0x1E201800, hsd},
-	{"scvtf", fromInteger, 0x1E220000, hsd},
-	{"ucvtf", fromInteger, 0x1E230000, hsd},
-	{"fcvtzs", toInteger, 0x1E380000, hsd},
-	{"fcvtzu", toInteger, 0x1E390000, hsd},
+	{"movi", encodeImmediateBytes, 0x0F00E400, onlyB},
+	{"movi", encodeImmediateShifted, 0x0F000400, hs},
+	{"mvni", encodeImmediateShifted, 0x2F000400, hs},
+	{"movi", encodeImmediateMask, 0x6F00E400, onlyD},
+	{"fmov", encodeImmediateFloat, 0x0F00F400, hsd},
+	{"fmov", encodeCrossing, 0x1E260000, hsd},
+	{"fcvt", encodePrecision, 0x1E224000, hsd},
+	{"fmov", encodeScalarFloat1, 0x1E204000, hsd},
+	{"fabs", encodeScalarFloat1, 0x1E20C000, hsd},
+	{"fneg", encodeScalarFloat1, 0x1E214000, hsd},
+	{"fsqrt", encodeScalarFloat1, 0x1E21C000, hsd},
+	{"fadd", encodeScalarFloat2, 0x1E202800, hsd},
+	{"fsub", encodeScalarFloat2, 0x1E203800, hsd},
+	{"fmul", encodeScalarFloat2, 0x1E200800, hsd},
+	{"fdiv", encodeScalarFloat2, 0x1E201800, hsd},
+	{"scvtf", encodeFromInteger, 0x1E220000, hsd},
+	{"ucvtf", encodeFromInteger, 0x1E230000, hsd},
+	{"fcvtzs", encodeToInteger, 0x1E380000, hsd},
+	{"fcvtzu", encodeToInteger, 0x1E390000, hsd},
 }
 
 // byteField puts a byte into the fields a:b:c and d:e:f:g:h.
@@ -40,14 +40,14 @@ func constantOf(args []Arg) (Vec, Imm, bool) {
 	return v, n, ok0 && ok1 && v.Num&^31 == 0 && v.valid()
 }
 
-// immediateBytes encodes 0 Q 00111100000 abc 111001 defgh Rd.
-func immediateBytes(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeImmediateBytes encodes 0 Q 00111100000 abc 111001 defgh Rd.
+func encodeImmediateBytes(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, n, ok := constantOf(args)
-	return r.code | v.q() | byteField(uint8(n)) | v.rd(), ok && len(args) == 2 && v.Elem == B && n == Imm(uint8(n))
+	return r.code | v.qBit() | byteField(uint8(n)) | v.rd(), ok && len(args) == 2 && v.Elem == B && n == Imm(uint8(n))
 }
 
-// immediateShifted encodes 0 Q op 0111100000 abc cmode 01 defgh Rd. cmode has the shift in bytes.
-func immediateShifted(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeImmediateShifted encodes 0 Q op 0111100000 abc cmode 01 defgh Rd. cmode has the shift in bytes.
+func encodeImmediateShifted(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, n, ok := constantOf(args)
 	shift := Shift(0)
 	if len(args) == 3 {
@@ -58,15 +58,15 @@ func immediateShifted(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		int(shift) >= 8*v.Elem.Bytes() {
 		return 0, false
 	}
-	code := r.code | v.q() | byteField(uint8(n)) | v.rd() | uint32(shift/8)<<13
+	code := r.code | v.qBit() | byteField(uint8(n)) | v.rd() | uint32(shift/8)<<13
 	if v.Elem == H {
 		code |= 1 << 15
 	}
 	return code, true
 }
 
-// immediateMask encodes a constant of 64 bits whose bytes are 0 or 255: 0110111100000 abc 111001 defgh Rd.
-func immediateMask(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeImmediateMask encodes a constant of 64 bits whose bytes are 0 or 255: 0110111100000 abc 111001 defgh Rd.
+func encodeImmediateMask(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, n, ok := constantOf(args)
 	var field uint8
 	for i := range 8 {
@@ -81,9 +81,9 @@ func immediateMask(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return r.code | byteField(field) | v.rd(), ok && len(args) == 2 && v.Elem == D && !v.Half
 }
 
-// immediateFloat encodes 0 Q op 0111100000 abc 1111 o2 1 defgh Rd. The byte has the sign, three bits of the exponent
-// and four bits of the fraction.
-func immediateFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeImmediateFloat encodes 0 Q op 0111100000 abc 1111 o2 1 defgh Rd. The byte has the sign, three bits of the
+// exponent and four bits of the fraction.
+func encodeImmediateFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
@@ -99,7 +99,7 @@ func immediateFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if f < 0 {
 		field |= 0x80
 	}
-	code := r.code | v.q() | byteField(field) | v.rd()
+	code := r.code | v.qBit() | byteField(field) | v.rd()
 	switch v.Elem {
 	case H:
 		code |= 1 << 11
@@ -115,8 +115,8 @@ func typeField(e Elem) uint32 { return [...]uint32{H: 3, S: 0, D: 1}[e] << 22 }
 // float reports whether a scalar is a floating-point register.
 func (s Scalar) float() bool { return s.Elem >= H && s.Elem <= D && s.Num&^31 == 0 }
 
-// crossing encodes moves of bits between a general register and the lowest element of a vector.
-func crossing(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeCrossing encodes moves of bits between a general register and the lowest element of a vector.
+func encodeCrossing(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
@@ -156,8 +156,8 @@ func scalars(args []Arg, n int) (s [3]Scalar, ok bool) {
 	return s, true
 }
 
-// precision encodes conversions between floating-point types of different widths.
-func precision(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodePrecision encodes conversions between floating-point types of different widths.
+func encodePrecision(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	s, ok := scalars(args, 2)
 	if !ok || s[0].Elem == s[1].Elem {
 		return 0, false
@@ -165,8 +165,8 @@ func precision(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return r.code | typeField(s[1].Elem) | typeField(s[0].Elem)>>22<<15 | uint32(s[1].Num)<<5 | uint32(s[0].Num), true
 }
 
-// scalarFloat1 encodes functions of one scalar.
-func scalarFloat1(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeScalarFloat1 encodes functions of one scalar.
+func encodeScalarFloat1(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	s, ok := scalars(args, 2)
 	if !ok || s[0].Elem != s[1].Elem {
 		return 0, false
@@ -174,8 +174,8 @@ func scalarFloat1(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return r.code | typeField(s[0].Elem) | uint32(s[1].Num)<<5 | uint32(s[0].Num), true
 }
 
-// scalarFloat2 encodes functions of two scalars.
-func scalarFloat2(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeScalarFloat2 encodes functions of two scalars.
+func encodeScalarFloat2(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	s, ok := scalars(args, 3)
 	if !ok || s[0].Elem != s[1].Elem || s[0].Elem != s[2].Elem {
 		return 0, false
@@ -183,8 +183,8 @@ func scalarFloat2(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return r.code | typeField(s[0].Elem) | uint32(s[2].Num)<<16 | uint32(s[1].Num)<<5 | uint32(s[0].Num), true
 }
 
-// fromInteger encodes conversions of a general register to a scalar.
-func fromInteger(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeFromInteger encodes conversions of a general register to a scalar.
+func encodeFromInteger(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
@@ -193,8 +193,8 @@ func fromInteger(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return r.code | gpField(g, s) | g.num()<<5 | uint32(s.Num), ok0 && ok1 && s.float()
 }
 
-// toInteger encodes conversions of a scalar to a general register.
-func toInteger(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeToInteger encodes conversions of a scalar to a general register.
+func encodeToInteger(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}

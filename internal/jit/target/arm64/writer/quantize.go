@@ -7,19 +7,19 @@ import (
 
 // Quantize converts int32 sums to quantized values: multiplied by the scales, rounded to nearest even, and added to the
 // zero point with saturation. NaN becomes 0.
-func (w *Writer) Quantize(sums, scales, zeroPoint target.V) {
-	x, ordered := w.vec(sums), w.vec(vectorTemp)
+func (w *Writer) Quantize(sums, scales, zeroPoint target.VReg) {
+	x, notNaN := w.vec(sums), w.vec(vectorTemp)
 	w.ToFloats(sums)
 	w.Emit("fmul", x, x, w.vec(scales))
-	w.Emit("fcmeq", ordered, x, x)
+	w.Emit("fcmeq", notNaN, x, x)
 	w.Emit("fcvtns", x, x) // saturates
 	w.Emit("sqadd", x, x, w.vec(zeroPoint))
-	w.Emit("and", x.As(asm.B), x.As(asm.B), ordered.As(asm.B))
+	w.Emit("and", x.As(asm.B), x.As(asm.B), notNaN.As(asm.B))
 }
 
 // PackBytes packs the int32 of up to four vectors into bytes of the first vector, with saturation. The bytes behind
 // them are arbitrary. PackBytes overwrites the third vector.
-func (w *Writer) PackBytes(v []target.V, signed bool) {
+func (w *Writer) PackBytes(v []target.VReg, signed bool) {
 	halves := func(i int) asm.Vec {
 		x := w.vec(v[i])
 		w.Emit("sqxtn", x.As(asm.H).Low(), x)

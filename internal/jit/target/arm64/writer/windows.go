@@ -19,8 +19,8 @@ type ByteWindows struct {
 
 // Vector registers, after those of the sums.
 const (
-	firstTemp   = target.V(4 * MaxByteResults) // six, for pixels or four scales
-	firstWeight = firstTemp + 6                // weightRegs
+	firstTemp   = target.VReg(4 * MaxByteResults) // six, for pixels or four scales
+	firstWeight = firstTemp + 6                   // weightRegs
 	zeroRow     = firstWeight + weightRegs
 	signBits    = zeroRow + 1
 	zeroPoint   = zeroRow + 2
@@ -33,12 +33,12 @@ func NewByteWindows(spec target.ByteWindows, withListing bool) *ByteWindows {
 	return &ByteWindows{Writer: New(4, withListing), spec: spec}
 }
 
-func byteVec(v target.V) asm.Vec { return asm.V(int(v), asm.B) }
+func byteVec(v target.VReg) asm.Vec { return asm.V(int(v), asm.B) }
 
 // Begin loads constants. point is the address of the zero point.
-func (g *ByteWindows) Begin(point target.Addr) {
+func (g *ByteWindows) Begin(zeroPointAddr target.Addr) {
 	if !g.spec.Sums {
-		g.Broadcast(point, zeroPoint)
+		g.Broadcast(zeroPointAddr, zeroPoint)
 	}
 	g.Clear(zeroRow)
 	if g.spec.Flip {
@@ -46,8 +46,8 @@ func (g *ByteWindows) Begin(point target.Addr) {
 	}
 }
 
-// load loads a row. Rows that do not exist are zero.
-func (g *ByteWindows) load(rows []target.Addr, row int, to target.V) asm.Vec {
+// loadRow loads a row. Rows that do not exist are zero.
+func (g *ByteWindows) loadRow(rows []target.Addr, row int, to target.VReg) asm.Vec {
 	if row >= len(rows) {
 		return byteVec(zeroRow)
 	}
@@ -60,13 +60,13 @@ func (g *ByteWindows) load(rows []target.Addr, row int, to target.V) asm.Vec {
 
 // Interleave loads rows and interleaves their bytes by channel. Each of the four registers has a quarter of the
 // channels.
-func (g *ByteWindows) Interleave(rows []target.Addr) [4]target.V {
-	temp := func(i int) target.V { return firstTemp + target.V(i) }
+func (g *ByteWindows) Interleave(rows []target.Addr) [4]target.VReg {
+	temp := func(i int) target.VReg { return firstTemp + target.VReg(i) }
 	var pixels [4]asm.Vec
 	for i := range pixels {
-		pixels[i] = g.load(rows, i, temp(i))
+		pixels[i] = g.loadRow(rows, i, temp(i))
 	}
-	zip := func(a, b asm.Vec, low, high target.V) { // high may be the register of a
+	zip := func(a, b asm.Vec, low, high target.VReg) { // high may be the register of a
 		g.Emit("zip1", byteVec(low).As(a.Elem), a, b)
 		g.Emit("zip2", byteVec(high).As(a.Elem), a, b)
 	}
@@ -75,12 +75,12 @@ func (g *ByteWindows) Interleave(rows []target.Addr) [4]target.V {
 	words := func(i int) asm.Vec { return byteVec(temp(i)).As(asm.H) }
 	zip(words(4), words(5), temp(1), temp(3))
 	zip(words(0), words(2), temp(4), temp(5))
-	return [4]target.V{temp(1), temp(3), temp(4), temp(5)}
+	return [4]target.VReg{temp(1), temp(3), temp(4), temp(5)}
 }
 
 // Multiply adds the products of x and the weights to a sum.
-func (g *ByteWindows) Multiply(weights target.Addr, x, sum target.V) {
-	w := firstWeight + target.V(g.nextWeight%weightRegs)
+func (g *ByteWindows) Multiply(weights target.Addr, x, sum target.VReg) {
+	w := firstWeight + target.VReg(g.nextWeight%weightRegs)
 	g.nextWeight++
 	g.Load(weights, w, false)
 	name := "usdot"
@@ -92,14 +92,14 @@ func (g *ByteWindows) Multiply(weights target.Addr, x, sum target.V) {
 
 // LoadScales loads the scales of StoreResult.
 func (g *ByteWindows) LoadScales(at target.Addr) {
-	for q := range target.V(4) {
+	for q := range target.VReg(4) {
 		g.Load(at, firstTemp+q, false)
 		at.Disp += 16
 	}
 }
 
 // StoreResult writes a result: the sums, or bytes after scaling, rounding and saturation.
-func (g *ByteWindows) StoreResult(sums [4]target.V, at target.Addr) {
+func (g *ByteWindows) StoreResult(sums [4]target.VReg, at target.Addr) {
 	channels := 16
 	if g.spec.Channels > 0 {
 		channels = g.spec.Channels
@@ -109,7 +109,7 @@ func (g *ByteWindows) StoreResult(sums [4]target.V, at target.Addr) {
 			g.StoreBytes(v, at, min(max(channels-4*q, 0), 4)*4)
 			at.Disp += 16
 		} else {
-			g.Quantize(v, firstTemp+target.V(q), zeroPoint)
+			g.Quantize(v, firstTemp+target.VReg(q), zeroPoint)
 		}
 	}
 	if !g.spec.Sums {

@@ -26,7 +26,7 @@ type Writer struct {
 const (
 	addressTemp = asm.Reg(16)
 	integerTemp = asm.Reg(17)
-	vectorTemp  = target.V(31)
+	vectorTemp  = target.VReg(31)
 )
 
 // New returns a Writer for elements of 4 or 8 bytes.
@@ -39,7 +39,7 @@ func New(size int, withListing bool) *Writer {
 	return w
 }
 
-func reg(g target.G) asm.Reg {
+func reg(g target.GReg) asm.Reg {
 	if g == target.Args {
 		return asm.X(0)
 	}
@@ -48,16 +48,16 @@ func reg(g target.G) asm.Reg {
 
 func word(x target.Word) asm.Mem { return asm.Mem{Base: asm.X(0), Offset: int(x)} }
 
-func (w *Writer) vec(v target.V) asm.Vec { return asm.V(int(v), w.elem) }
+func (w *Writer) vec(v target.VReg) asm.Vec { return asm.V(int(v), w.elem) }
 
 // lowBytes returns a register as the operand of loads and stores of its low bytes.
-func lowBytes(v target.V, bytes int) asm.Scalar {
+func lowBytes(v target.VReg, bytes int) asm.Scalar {
 	elem := map[int]asm.Elem{4: asm.S, 8: asm.D, 16: asm.Q}[bytes]
 	return asm.Scalar{Num: int(v), Elem: elem}
 }
 
-// set sets a register to a constant.
-func (w *Writer) set(to asm.Reg, n int64) {
+// setConstant sets a register to a constant.
+func (w *Writer) setConstant(to asm.Reg, n int64) {
 	name, rest := "movz", uint64(n)
 	if n < 0 {
 		name, rest = "movn", ^uint64(n)
@@ -70,15 +70,15 @@ func (w *Writer) set(to asm.Reg, n int64) {
 	}
 }
 
-// value returns a register with the value of an operand, the temporary one unless the operand is a register.
-func (w *Writer) value(x target.Int) asm.Reg {
+// intRegister returns a register with the value of an operand, the temporary one unless the operand is a register.
+func (w *Writer) intRegister(x target.Int) asm.Reg {
 	switch x := x.(type) {
-	case target.G:
+	case target.GReg:
 		return reg(x)
 	case target.Word:
 		w.Emit("ldr", integerTemp, word(x))
 	case target.Imm:
-		w.set(integerTemp, int64(x))
+		w.setConstant(integerTemp, int64(x))
 	}
 	return integerTemp
 }
@@ -96,7 +96,7 @@ func (w *Writer) addConstant(from asm.Reg, n int64, to asm.Reg, flags string) {
 		w.Emit(name, to, from, asm.Imm(size-low))
 		w.Emit(name, to, to, asm.Imm(low))
 	default:
-		w.set(addressTemp, n)
+		w.setConstant(addressTemp, n)
 		w.Emit("add"+flags, to, from, addressTemp)
 	}
 }
@@ -104,16 +104,16 @@ func (w *Writer) addConstant(from asm.Reg, n int64, to asm.Reg, flags string) {
 // Move implements [target.Writer].
 func (w *Writer) Move(from, to target.Int) {
 	if to, ok := to.(target.Word); ok {
-		w.Emit("str", w.value(from), word(to))
+		w.Emit("str", w.intRegister(from), word(to))
 		return
 	}
 	switch x := from.(type) {
-	case target.G:
-		w.Emit("mov", w.value(to), reg(x))
+	case target.GReg:
+		w.Emit("mov", w.intRegister(to), reg(x))
 	case target.Word:
-		w.Emit("ldr", w.value(to), word(x))
+		w.Emit("ldr", w.intRegister(to), word(x))
 	case target.Imm:
-		w.set(w.value(to), int64(x))
+		w.setConstant(w.intRegister(to), int64(x))
 	}
 }
 
@@ -124,12 +124,12 @@ func (w *Writer) Add(from, to target.Int) {
 	if isWord {
 		w.Emit("ldr", sum, word(sumWord))
 	} else {
-		sum = w.value(to)
+		sum = w.intRegister(to)
 	}
 	if n, ok := from.(target.Imm); ok && !isWord {
 		w.addConstant(sum, int64(n), sum, "")
 	} else {
-		w.Emit("add", sum, sum, w.value(from))
+		w.Emit("add", sum, sum, w.intRegister(from))
 	}
 	if isWord {
 		w.Emit("str", sum, word(sumWord))
@@ -137,12 +137,12 @@ func (w *Writer) Add(from, to target.Int) {
 }
 
 // Sub implements [target.Writer].
-func (w *Writer) Sub(from target.Int, to target.G) {
-	w.Emit("sub", reg(to), reg(to), w.value(from))
+func (w *Writer) Sub(from target.Int, to target.GReg) {
+	w.Emit("sub", reg(to), reg(to), w.intRegister(from))
 }
 
-// indexed returns the base register of an address or, with an index, adds the base and the index.
-func (w *Writer) indexed(at target.Addr, to asm.Reg) asm.Reg {
+// addIndex returns the base register of an address or, with an index, adds the base and the index.
+func (w *Writer) addIndex(at target.Addr, to asm.Reg) asm.Reg {
 	shift := map[uint8]asm.Shift{1: 0, 2: 1, 4: 2}[at.Scale]
 	switch {
 	case at.Scale == 0:
@@ -161,14 +161,14 @@ func (w *Writer) mem(at target.Addr, bytes int) asm.Mem {
 		return asm.Indexed(reg(at.Base), reg(at.Index))
 	}
 	if at.Disp >= -256 && at.Disp < 256 || at.Disp >= 0 && at.Disp%bytes == 0 && at.Disp/bytes < 1<<12 {
-		return asm.Mem{Base: w.indexed(at, addressTemp), Offset: at.Disp}
+		return asm.Mem{Base: w.addIndex(at, addressTemp), Offset: at.Disp}
 	}
 	return w.baseOnly(at)
 }
 
 // baseOnly returns an address without an index and a distance.
 func (w *Writer) baseOnly(at target.Addr) asm.Mem {
-	base := w.indexed(at, addressTemp)
+	base := w.addIndex(at, addressTemp)
 	if at.Disp != 0 {
 		w.addConstant(base, int64(at.Disp), addressTemp, "")
 		base = addressTemp
@@ -177,14 +177,14 @@ func (w *Writer) baseOnly(at target.Addr) asm.Mem {
 }
 
 // Lea implements [target.Writer].
-func (w *Writer) Lea(at target.Addr, to target.G) {
-	if base := w.indexed(at, reg(to)); base != reg(to) || at.Disp != 0 {
+func (w *Writer) Lea(at target.Addr, to target.GReg) {
+	if base := w.addIndex(at, reg(to)); base != reg(to) || at.Disp != 0 {
 		w.addConstant(base, int64(at.Disp), reg(to), "")
 	}
 }
 
 // AlignDown implements [target.Writer].
-func (w *Writer) AlignDown(bytes int, to target.G) {
+func (w *Writer) AlignDown(bytes int, to target.GReg) {
 	w.Emit("and", reg(to), reg(to), asm.Imm(-bytes))
 }
 
@@ -203,30 +203,31 @@ func (w *Writer) NewLabel() target.Label { return target.Label(w.Assembler.NewLa
 // Bind implements [target.Writer].
 func (w *Writer) Bind(l target.Label) { w.Assembler.Bind(asm.Label(l)) }
 
-var jumps = [...]string{target.NE: "b.ne", target.LT: "b.lt", target.LE: "b.le", target.GT: "b.gt", target.GE: "b.ge",
+var branchNames = [...]string{target.NE: "b.ne", target.LT: "b.lt", target.LE: "b.le", target.GT: "b.gt",
+	target.GE: "b.ge",
 	target.EQ: "b.eq"}
 
 // Jump implements [target.Writer].
 func (w *Writer) Jump(l target.Label) { w.Emit("b", asm.Label(l)) }
 
 // CompareJump implements [target.Writer].
-func (w *Writer) CompareJump(x target.G, y target.Int, c target.Cond, l target.Label) {
+func (w *Writer) CompareJump(x target.GReg, y target.Int, c target.Cond, l target.Label) {
 	if n, ok := y.(target.Imm); ok {
 		w.Emit("cmp", reg(x), asm.Imm(n))
 	} else {
-		w.Emit("cmp", reg(x), w.value(y))
+		w.Emit("cmp", reg(x), w.intRegister(y))
 	}
-	w.Emit(jumps[c], asm.Label(l))
+	w.Emit(branchNames[c], asm.Label(l))
 }
 
 // AddJump implements [target.Writer].
 func (w *Writer) AddJump(n int64, to target.Int, c target.Cond, l target.Label) {
-	x := w.value(to)
+	x := w.intRegister(to)
 	w.addConstant(x, n, x, "s")
 	if at, ok := to.(target.Word); ok {
 		w.Emit("str", x, word(at))
 	}
-	w.Emit(jumps[c], asm.Label(l))
+	w.Emit(branchNames[c], asm.Label(l))
 }
 
 // CountDown implements [target.Writer].
@@ -235,13 +236,13 @@ func (w *Writer) CountDown(counter target.Int, c target.Cond, l target.Label) {
 }
 
 // JumpIfBits implements [target.Writer].
-func (w *Writer) JumpIfBits(mask int64, value target.G, l target.Label) {
+func (w *Writer) JumpIfBits(mask int64, value target.GReg, l target.Label) {
 	w.Emit("tst", reg(value), asm.Imm(mask))
 	w.Emit("b.ne", asm.Label(l))
 }
 
 // SetLanes implements [target.Writer] for constants.
-func (w *Writer) SetLanes(lanes target.Int, _ target.V, _ [2]target.G) {
+func (w *Writer) SetLanes(lanes target.Int, _ target.VReg, _ [2]target.GReg) {
 	n, ok := lanes.(target.Imm)
 	if !ok {
 		w.Fail(errors.New("writer: the number of lanes is not constant"))
@@ -249,9 +250,9 @@ func (w *Writer) SetLanes(lanes target.Int, _ target.V, _ [2]target.G) {
 	w.lanes = int(n)
 }
 
-// access loads or stores n bytes of a vector in pieces of 16, 8, 4, 2 or 1 bytes. name is the instruction for a piece
-// of at least 4 bytes at the start of the register, and laneName the one for other pieces.
-func (w *Writer) access(name, laneName string, v target.V, at target.Addr, n int) {
+// accessPieces loads or stores n bytes of a vector in pieces of 16, 8, 4, 2 or 1 bytes. name is the instruction for a
+// piece of at least 4 bytes at the start of the register, and laneName the one for other pieces.
+func (w *Writer) accessPieces(name, laneName string, v target.VReg, at target.Addr, n int) {
 	for size, done := 16, 0; done < n; size /= 2 {
 		if n&size == 0 {
 			continue
@@ -275,27 +276,27 @@ func (w *Writer) vectorBytes(partial bool) int {
 }
 
 // Load implements [target.Writer].
-func (w *Writer) Load(at target.Addr, to target.V, partial bool) {
-	w.access("ldr", "ld1", to, at, w.vectorBytes(partial))
+func (w *Writer) Load(at target.Addr, to target.VReg, partial bool) {
+	w.accessPieces("ldr", "ld1", to, at, w.vectorBytes(partial))
 }
 
 // Store implements [target.Writer].
-func (w *Writer) Store(from target.V, at target.Addr, partial bool) {
+func (w *Writer) Store(from target.VReg, at target.Addr, partial bool) {
 	w.StoreBytes(from, at, w.vectorBytes(partial))
 }
 
 // StoreBytes stores the first n bytes of a vector, 1 to 16.
-func (w *Writer) StoreBytes(from target.V, at target.Addr, n int) {
-	w.access("str", "st1", from, at, n)
+func (w *Writer) StoreBytes(from target.VReg, at target.Addr, n int) {
+	w.accessPieces("str", "st1", from, at, n)
 }
 
 // Broadcast implements [target.Writer].
-func (w *Writer) Broadcast(at target.Addr, to target.V) {
+func (w *Writer) Broadcast(at target.Addr, to target.VReg) {
 	w.Emit("ld1r", asm.Regs(w.vec(to), 1), w.baseOnly(at))
 }
 
 // Number implements [target.Writer].
-func (w *Writer) Number(x float64, to target.V) {
+func (w *Writer) Number(x float64, to target.VReg) {
 	data := binary.LittleEndian.AppendUint64(nil, math.Float64bits(x))
 	if w.elem == asm.S {
 		data = binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(x)))
@@ -304,16 +305,16 @@ func (w *Writer) Number(x float64, to target.V) {
 }
 
 // Clear implements [target.Writer].
-func (w *Writer) Clear(to target.V) { w.Emit("movi", asm.V(int(to), asm.D), asm.Imm(0)) }
+func (w *Writer) Clear(to target.VReg) { w.Emit("movi", asm.V(int(to), asm.D), asm.Imm(0)) }
 
 // Copy implements [target.Writer].
 func (w *Writer) Copy(from, to target.Source) {
 	if at, ok := to.(target.Addr); ok {
-		w.Store(from.(target.V), at, false)
+		w.Store(from.(target.VReg), at, false)
 		return
 	}
-	r := to.(target.V)
-	if f, ok := from.(target.V); ok {
+	r := to.(target.VReg)
+	if f, ok := from.(target.VReg); ok {
 		x := asm.V(int(f), asm.B)
 		w.Emit("orr", asm.V(int(r), asm.B), x, x)
 		return
@@ -322,7 +323,7 @@ func (w *Writer) Copy(from, to target.Source) {
 }
 
 // loadSource loads a vector that is not in a register.
-func (w *Writer) loadSource(x target.Source, to target.V) {
+func (w *Writer) loadSource(x target.Source, to target.VReg) {
 	if at, ok := x.(target.Addr); ok {
 		w.Load(at, to, false)
 		return
@@ -331,9 +332,9 @@ func (w *Writer) loadSource(x target.Source, to target.V) {
 	w.Emit("ldr", lowBytes(to, 16), w.Constant(bytes.Repeat(data, 16/len(data))))
 }
 
-// source returns a register with a vector, the temporary one unless the vector is in a register.
-func (w *Writer) source(x target.Source) target.V {
-	if v, ok := x.(target.V); ok {
+// vectorRegister returns a register with a vector, the temporary one unless the vector is in a register.
+func (w *Writer) vectorRegister(x target.Source) target.VReg {
+	if v, ok := x.(target.VReg); ok {
 		return v
 	}
 	w.loadSource(x, vectorTemp)
@@ -341,9 +342,9 @@ func (w *Writer) source(x target.Source) target.V {
 }
 
 // Op implements [target.Writer]. FMAX and FMIN are not used: their results differ for zeros of unlike signs.
-func (w *Writer) Op(op target.Op, x target.Source, y, to target.V) {
-	a := w.source(x)
-	if name, ok := arithmetic[op]; ok {
+func (w *Writer) Op(op target.Op, x target.Source, y, to target.VReg) {
+	a := w.vectorRegister(x)
+	if name, ok := arithmeticNames[op]; ok {
 		w.Emit(name, w.vec(to), w.vec(y), w.vec(a))
 		return
 	}
@@ -366,43 +367,43 @@ func (w *Writer) Op(op target.Op, x target.Source, y, to target.V) {
 	w.Emit(name, w.vec(to).As(asm.B), w.vec(first).As(asm.B), w.vec(second).As(asm.B))
 }
 
-var arithmetic = map[target.Op]string{target.Add: "fadd", target.Sub: "fsub", target.Mul: "fmul"}
+var arithmeticNames = map[target.Op]string{target.Add: "fadd", target.Sub: "fsub", target.Mul: "fmul"}
 
 // Inst implements [target.Writer]. The operands are registers, the destination last.
 func (w *Writer) Inst(name string, operands ...target.Source) {
 	last := len(operands) - 1
-	args := []asm.Arg{w.vec(operands[last].(target.V))}
+	args := []asm.Arg{w.vec(operands[last].(target.VReg))}
 	for _, x := range operands[:last] {
-		args = append(args, w.vec(x.(target.V)))
+		args = append(args, w.vec(x.(target.VReg)))
 	}
 	w.Emit(name, args...)
 }
 
 // Elements implements [target.Writer].
-func (w *Writer) Elements(at target.Addr, n int, to target.V) {
+func (w *Writer) Elements(at target.Addr, n int, to target.VReg) {
 	bytes := n * w.elem.Bytes()
 	w.Emit("ldr", lowBytes(to, bytes), w.mem(at, bytes))
 }
 
 // FMA implements [target.Writer].
-func (w *Writer) FMA(x target.Element, y, sum target.V) {
-	w.Emit("fmla", w.vec(sum), w.vec(y), w.vec(x.V).Lane(x.Lane))
+func (w *Writer) FMA(x target.Element, y, sum target.VReg) {
+	w.Emit("fmla", w.vec(sum), w.vec(y), w.vec(x.Reg).Lane(x.Lane))
 }
 
 // Dot implements [target.Writer].
-func (w *Writer) Dot(x target.Element, y, sum target.V, signed bool) {
+func (w *Writer) Dot(x target.Element, y, sum target.VReg, signed bool) {
 	name := "sudot" // the second operand has the signed bytes
 	if signed {
 		name = "sdot"
 	}
-	w.Emit(name, w.vec(sum), w.vec(y).As(asm.B), asm.Lane{Num: int(x.V), Elem: asm.B, Index: x.Lane, Group: 4})
+	w.Emit(name, w.vec(sum), w.vec(y).As(asm.B), asm.Lane{Num: int(x.Reg), Elem: asm.B, Index: x.Lane, Group: 4})
 }
 
 // ToFloats implements [target.Writer].
-func (w *Writer) ToFloats(v target.V) { w.Emit("scvtf", w.vec(v), w.vec(v)) }
+func (w *Writer) ToFloats(v target.VReg) { w.Emit("scvtf", w.vec(v), w.vec(v)) }
 
 // FMAMemory implements [target.Writer].
-func (w *Writer) FMAMemory(target.Addr, target.V, target.V) {
+func (w *Writer) FMAMemory(target.Addr, target.VReg, target.VReg) {
 	w.Fail(errors.New("writer: fmla has no operand in memory"))
 }
 
@@ -416,12 +417,12 @@ func FMAForms(negate bool) []alloc.Form {
 }
 
 // MulAdd implements [target.Writer].
-func (w *Writer) MulAdd(x target.Source, y, sum target.V) {
-	w.Emit("fmla", w.vec(sum), w.vec(y), w.vec(w.source(x)))
+func (w *Writer) MulAdd(x target.Source, y, sum target.VReg) {
+	w.Emit("fmla", w.vec(sum), w.vec(y), w.vec(w.vectorRegister(x)))
 }
 
 // Permutation implements [target.Writer]. The indices are those of bytes.
-func (w *Writer) Permutation(words []int, to target.V) {
+func (w *Writer) Permutation(words []int, to target.VReg) {
 	var data []byte
 	for _, n := range words {
 		for k := range 4 {
@@ -432,14 +433,14 @@ func (w *Writer) Permutation(words []int, to target.V) {
 }
 
 // AddToIndices implements [target.Writer].
-func (w *Writer) AddToIndices(n int, permutation target.V) {
+func (w *Writer) AddToIndices(n int, permutation target.VReg) {
 	x, t := asm.V(int(permutation), asm.B), asm.V(int(vectorTemp), asm.B)
 	w.Emit("movi", t, asm.Imm(4*n))
 	w.Emit("add", x, x, t)
 }
 
 // Permute implements [target.Writer].
-func (w *Writer) Permute(at target.Addr, permutation, to target.V) {
+func (w *Writer) Permute(at target.Addr, permutation, to target.VReg) {
 	w.Load(at, to, false)
 	x := asm.V(int(to), asm.B)
 	w.Emit("tbl", x, asm.Regs(x, 1), asm.V(int(permutation), asm.B))

@@ -1,0 +1,114 @@
+package catalogue
+
+import (
+	"bufio"
+	_ "embed"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun/cli/internal/document"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/term"
+)
+
+// MissingDocument is the output of ops --missing.
+type MissingDocument struct {
+	Names   int          `json:"names" doc:"The number of names in PyTorch's operator suite."`
+	Missing []MissingDoc `json:"missing" doc:"The selected names of the suite that no op has, in order."`
+}
+
+// MissingDoc describes a name of PyTorch's operator suite that no op has.
+type MissingDoc struct {
+	Name   string `json:"name" doc:"The name in the suite."`
+	Reason string `json:"reason" doc:"The reason why there is no op."`
+}
+
+// suiteText has the names of PyTorch's operator suite (op_db of torch.testing), one per line, each followed by its
+// aliases. scripts/aten_walk/suite.py writes it.
+//
+//go:embed suite.txt
+var suiteText string
+
+// suiteName is a name of PyTorch's operator suite with its aliases.
+type suiteName struct {
+	name    string
+	aliases []string
+}
+
+// suite returns the names of PyTorch's operator suite in order.
+func suite() []suiteName {
+	var list []suiteName
+	for line := range strings.Lines(suiteText) {
+		words := strings.Fields(line)
+		list = append(list, suiteName{words[0], words[1:]})
+	}
+	return list
+}
+
+// isIn reports whether one of the ops has the name, one of its aliases, or the same computation under another name.
+func (s suiteName) isIn(ops []string) bool {
+	has := func(name string) bool { return slices.Contains(ops, name) }
+	return slices.ContainsFunc(append([]string{s.name}, s.aliases...), func(name string) bool {
+		short := strings.TrimPrefix(strings.TrimPrefix(name, "nn.functional."), "special.")
+		return has(strings.ReplaceAll(name, ".", "_")) || has(strings.ReplaceAll(short, ".", "_"))
+	}) || has(sameOp[s.name])
+}
+
+// missingNames returns the names of the suite that none of the ops has.
+func missingNames(ops []string) []MissingDoc {
+	list := []MissingDoc{}
+	for _, s := range suite() {
+		if !s.isIn(ops) {
+			list = append(list, MissingDoc{s.name, reasonFor(s.name)})
+		}
+	}
+	return list
+}
+
+// reasonFor returns the first reason of [reasons] whose patterns match a name.
+func reasonFor(name string) string {
+	for _, r := range reasons {
+		if r.matches(name) {
+			return r.why
+		}
+	}
+	return "not implemented"
+}
+
+// matches reports whether one of the patterns matches a name.
+func (r missingReason) matches(name string) bool {
+	return slices.ContainsFunc(strings.Fields(r.patterns), func(p string) bool {
+		ok, err := path.Match(p, name)
+		return ok && err == nil
+	})
+}
+
+// showMissing prints the names of PyTorch's operator suite that no op has, restricted to names that match one of the
+// patterns.
+func (f flags) showMissing(cmd *cobra.Command, patterns []string) error {
+	if f.kind != "" || f.dtype != "" || f.onnx {
+		return exit.UsageErrorf("--missing lists names without ops, which have no --kind and no --dtype and are not --onnx")
+	}
+	d := MissingDocument{Names: len(suite()), Missing: missingNames(opNamesOf(f.ext.Ops()))}
+	d.Missing = slices.DeleteFunc(d.Missing, func(m MissingDoc) bool {
+		return len(patterns) > 0 && !missingReason{patterns: strings.Join(patterns, " ")}.matches(m.Name) ||
+			!strings.Contains(strings.ToLower(m.Name+" "+m.Reason), strings.ToLower(f.match))
+	})
+	if len(d.Missing) == 0 {
+		return exit.UsageErrorf("no missing name matches; graphrun ops --missing lists all of them")
+	}
+	out := bufio.NewWriter(cmd.OutOrStdout())
+	if f.json {
+		document.Write(out, &d)
+		return out.Flush()
+	}
+	t := term.NewTable(term.NameCol("name"), term.PhraseCol("reason", 20))
+	for _, m := range d.Missing {
+		t.Add(m.Name, m.Reason)
+	}
+	t.Write(out, term.Output(cmd))
+	return out.Flush()
+}

@@ -1,0 +1,38 @@
+package catalogue
+
+// sameOp maps names of PyTorch's operator suite to the ops that compute the same. Some of these ops have the operands
+// in another order, or an attribute with a fixed value.
+var sameOp = map[string]string{
+	"__radd__": "add", "__rmul__": "mul", "__rdiv__": "div", "__rsub__": "rsub", "__rpow__": "pow",
+	"__rmod__": "remainder",
+	"__rand__": "bitwise_and", "__ror__": "bitwise_or", "__rxor__": "bitwise_xor", "__rmatmul__": "matmul",
+	"__getitem__": "index", "true_divide": "div", "conj": "conj_physical", "resolve_conj": "alias", "resolve_neg": "alias",
+	"bfloat16": "to", "bool": "to", "byte": "to", "char": "to", "double": "to", "float": "to", "half": "to", "int": "to",
+	"long": "to", "short": "to",
+	"nn.functional.cross_entropy": "cross_entropy_loss", "nn.functional.interpolate": "upsample_bilinear2d",
+	"nn.functional.upsample_bilinear": "upsample_bilinear2d", "nn.functional.upsample_nearest": "upsample_nearest2d",
+	"nn.functional.logsigmoid":                    "log_sigmoid",
+	"nn.functional.grid_sample":                   "grid_sampler",
+	"nn.functional._scaled_dot_product_attention": "scaled_dot_product_attention",
+	"empty": "empty_strided", "fill": "full_like",
+}
+
+// missingReason is a reason why names of PyTorch's operator suite are no ops.
+type missingReason struct {
+	why, patterns string // patterns of [path.Match], separated by spaces
+}
+
+// reasons are the reasons why names are missing. The first reason that matches a name applies.
+var reasons = []missingReason{
+	{"it changes its operand; values of graphs are written once",
+		"zero_ resize_ resize_as_"},
+	{"its random numbers follow from a global generator, and no operand or attribute has the seed",
+		"uniform normal randint_like nn.functional.dropout2d nn.functional.dropout3d nn.functional.rrelu " +
+			"nn.functional.feature_alpha_dropout nn.functional.fractional_max_pool* svd_lowrank pca_lowrank"},
+	{"there are no sparse tensors", "to_sparse sparse.*"},
+	{"it compiles C++ text for GPUs; pointwise is an expression as an op", "jiterator_*"},
+	{"there is no dtype complex32", "chalf"},
+	{"its operands and results are shapes, not tensors", "broadcast_shapes"},
+	{"it takes a Python function", "nn.functional.triplet_margin_with_distance_loss"},
+	{"torch.masked is a prototype; where and the reduction compute the same", "masked.*"},
+}

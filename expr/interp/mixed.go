@@ -1,0 +1,249 @@
+package interp
+
+import (
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Operations of mixed dtypes. Products of complex64, for example, are computed in float64, and sums of bfloat16 in
+// float32. A loop that also converts its operands or its result takes a third of the time of separate loops.
+
+// mixedOp is an operation of the dtype in. Its operands have the dtype from and are converted to in. Its result is
+// converted to the dtype to.
+type mixedOp struct {
+	op           expr.Op
+	from, in, to tensor.DType
+}
+
+type mixedTable map[mixedOp]loop
+
+var mixedLoops = func() mixedTable {
+	t := mixedTable{}
+	setMixedIntegers[uint8, uint32](t, tensor.Uint8, tensor.Uint32)
+	setMixedIntegers[uint16, uint32](t, tensor.Uint16, tensor.Uint32)
+	setMixedIntegers[int8, int32](t, tensor.Int8, tensor.Int32)
+	setMixedIntegers[int16, int32](t, tensor.Int16, tensor.Int32)
+	t.setFloat32s()
+	t.setBFloat16s()
+	t.setFloat16s()
+	return t
+}()
+
+// set sets the loops of an operation with narrow operands, with a narrow result, and with both.
+func (t mixedTable) set(o expr.Op, narrow, wide tensor.DType, fromNarrow, toNarrow, both loop) {
+	t[mixedOp{o, narrow, wide, wide}] = fromNarrow
+	t[mixedOp{o, wide, wide, narrow}] = toNarrow
+	t[mixedOp{o, narrow, wide, narrow}] = both
+}
+
+// setMixedIntegers sets the shifts of a dtype W of 32 bits with operands and results of a dtype N. If it were inlined,
+// the loops would call their operations.
+//
+//go:noinline
+func setMixedIntegers[N, W integer](t mixedTable, n, w tensor.DType) {
+	t[mixedOp{expr.Shl, n, w, n}] = func(o operands) {
+		each2(&o, func(x, y N) N { return N(W(x) << (uint32(y) & 31)) })
+	}
+	t[mixedOp{expr.Shr, n, w, n}] = func(o operands) {
+		each2(&o, func(x, y N) N { return N(W(x) >> (uint32(y) & 31)) })
+	}
+}
+
+// setFloat32s sets the arithmetic of float64 with operands or results of float32.
+func (t mixedTable) setFloat32s() {
+	const n, w = tensor.Float32, tensor.Float64
+	t.set(expr.Add, n, w,
+		func(o operands) { each2(&o, func(x, y float32) float64 { return float64(x) + float64(y) }) },
+		func(o operands) { each2(&o, func(x, y float64) float32 { return float32(x + y) }) },
+		func(o operands) { each2(&o, func(x, y float32) float32 { return float32(float64(x) + float64(y)) }) })
+	t.set(expr.Sub, n, w,
+		func(o operands) { each2(&o, func(x, y float32) float64 { return float64(x) - float64(y) }) },
+		func(o operands) { each2(&o, func(x, y float64) float32 { return float32(x - y) }) },
+		func(o operands) { each2(&o, func(x, y float32) float32 { return float32(float64(x) - float64(y)) }) })
+	t.set(expr.Mul, n, w,
+		func(o operands) { each2(&o, func(x, y float32) float64 { return float64(x) * float64(y) }) },
+		func(o operands) { each2(&o, func(x, y float64) float32 { return float32(x * y) }) },
+		func(o operands) { each2(&o, func(x, y float32) float32 { return float32(float64(x) * float64(y)) }) })
+	t.set(expr.Div, n, w,
+		func(o operands) { each2(&o, func(x, y float32) float64 { return float64(x) / float64(y) }) },
+		func(o operands) { each2(&o, func(x, y float64) float32 { return float32(x / y) }) },
+		func(o operands) { each2(&o, func(x, y float32) float32 { return float32(float64(x) / float64(y)) }) })
+}
+
+// setBFloat16s sets the arithmetic of float32 with operands or results of bfloat16.
+func (t mixedTable) setBFloat16s() {
+	type narrow = tensor.BF16
+	const n, w = tensor.BFloat16, tensor.Float32
+	t.set(expr.Add, n, w,
+		func(o operands) { each2(&o, func(x, y narrow) float32 { return x.Float32() + y.Float32() }) },
+		func(o operands) { each2(&o, func(x, y float32) narrow { return tensor.BF16Of(x + y) }) },
+		func(o operands) {
+			each2(&o, func(x, y narrow) narrow { return tensor.BF16Of(x.Float32() + y.Float32()) })
+		})
+	t.set(expr.Sub, n, w,
+		func(o operands) { each2(&o, func(x, y narrow) float32 { return x.Float32() - y.Float32() }) },
+		func(o operands) { each2(&o, func(x, y float32) narrow { return tensor.BF16Of(x - y) }) },
+		func(o operands) {
+			each2(&o, func(x, y narrow) narrow { return tensor.BF16Of(x.Float32() - y.Float32()) })
+		})
+	t.set(expr.Mul, n, w,
+		func(o operands) { each2(&o, func(x, y narrow) float32 { return x.Float32() * y.Float32() }) },
+		func(o operands) { each2(&o, func(x, y float32) narrow { return tensor.BF16Of(x * y) }) },
+		func(o operands) {
+			each2(&o, func(x, y narrow) narrow { return tensor.BF16Of(x.Float32() * y.Float32()) })
+		})
+	t.set(expr.Div, n, w,
+		func(o operands) { each2(&o, func(x, y narrow) float32 { return x.Float32() / y.Float32() }) },
+		func(o operands) { each2(&o, func(x, y float32) narrow { return tensor.BF16Of(x / y) }) },
+		func(o operands) {
+			each2(&o, func(x, y narrow) narrow { return tensor.BF16Of(x.Float32() / y.Float32()) })
+		})
+}
+
+// setFloat16s sets the arithmetic of float32 with operands or results of float16.
+func (t mixedTable) setFloat16s() {
+	type narrow = tensor.Half
+	const n, w = tensor.Float16, tensor.Float32
+	t.set(expr.Add, n, w,
+		func(o operands) { each2(&o, func(x, y narrow) float32 { return x.Float32() + y.Float32() }) },
+		func(o operands) { each2(&o, func(x, y float32) narrow { return tensor.HalfOf(x + y) }) },
+		func(o operands) {
+			each2(&o, func(x, y narrow) narrow { return tensor.HalfOf(x.Float32() + y.Float32()) })
+		})
+	t.set(expr.Sub, n, w,
+		func(o operands) { each2(&o, func(x, y narrow) float32 { return x.Float32() - y.Float32() }) },
+		func(o operands) { each2(&o, func(x, y float32) narrow { return tensor.HalfOf(x - y) }) },
+		func(o operands) {
+			each2(&o, func(x, y narrow) narrow { return tensor.HalfOf(x.Float32() - y.Float32()) })
+		})
+	t.set(expr.Mul, n, w,
+		func(o operands) { each2(&o, func(x, y narrow) float32 { return x.Float32() * y.Float32() }) },
+		func(o operands) { each2(&o, func(x, y float32) narrow { return tensor.HalfOf(x * y) }) },
+		func(o operands) {
+			each2(&o, func(x, y narrow) narrow { return tensor.HalfOf(x.Float32() * y.Float32()) })
+		})
+	t.set(expr.Div, n, w,
+		func(o operands) { each2(&o, func(x, y narrow) float32 { return x.Float32() / y.Float32() }) },
+		func(o operands) { each2(&o, func(x, y float32) narrow { return tensor.HalfOf(x / y) }) },
+		func(o operands) {
+			each2(&o, func(x, y narrow) narrow { return tensor.HalfOf(x.Float32() / y.Float32()) })
+		})
+}
+
+// joinConversions chooses the loop and the operands of each value. A conversion that only operations of mixed dtypes
+// read, or the operation that only a conversion reads, gets no step.
+func (prep *preparer) joinConversions() error {
+	readers := prep.countReaders()
+	narrow := make([]mixedOperands, len(prep.code.Insts)) // by value
+	prep.loops, prep.operands = make([]loop, len(prep.code.Insts)), make([][]expr.Value, len(prep.code.Insts))
+	for v, i := range slices.Clone(prep.code.Insts) {
+		prep.operands[v], narrow[v] = i.Uses(), prep.narrowOperands(i)
+		if i.Op == expr.Convert && readers[i.A] == 1 {
+			j, x := prep.code.Insts[i.A], narrow[i.A]
+			if prep.loops[v] = mixedLoops[mixedOp{j.Op, x.dtype, j.DType, i.DType}]; prep.loops[v] != nil {
+				prep.operands[v] = x.values
+				continue
+			}
+			if prep.loops[v] = mixedLoops[mixedOp{j.Op, j.DType, j.DType, i.DType}]; prep.loops[v] != nil {
+				prep.operands[v] = j.Uses()
+				continue
+			}
+		}
+		if prep.loops[v] = mixedLoops[mixedOp{i.Op, narrow[v].dtype, i.DType, i.DType}]; prep.loops[v] != nil {
+			prep.operands[v] = narrow[v].values
+			continue
+		}
+		if prep.loops[v] = loopFor(prep.code, i); prep.loops[v] == nil && i.Op != expr.Const {
+			return fmt.Errorf("v%d: %v of %v cannot be computed", v, i.Op, i.DType)
+		}
+	}
+	added := len(prep.code.Insts) - len(prep.operands)
+	prep.loops = append(prep.loops, make([]loop, added)...)
+	prep.operands = append(prep.operands, make([][]expr.Value, added)...)
+	prep.markRead()
+	return nil
+}
+
+// countReaders returns how many instructions, outputs and folds read each value.
+func (prep *preparer) countReaders() []int {
+	n := make([]int, len(prep.code.Insts))
+	for _, i := range prep.code.Insts {
+		for _, u := range i.Uses() {
+			n[u]++
+		}
+	}
+	for _, f := range prep.folded {
+		n[f.V]++
+	}
+	prep.eachOutput(func(v expr.Value, _ place) { n[v]++ })
+	return n
+}
+
+// markRead finds the values that a step, an output or a fold reads.
+func (prep *preparer) markRead() {
+	prep.isRead = make([]bool, len(prep.code.Insts))
+	for _, f := range prep.folded {
+		prep.isRead[f.V] = true
+	}
+	prep.eachOutput(func(v expr.Value, _ place) { prep.isRead[v] = true })
+	for v := len(prep.isRead) - 1; v >= 0; v-- {
+		for _, u := range prep.operands[v] {
+			prep.isRead[u] = prep.isRead[u] || prep.isRead[v]
+		}
+	}
+}
+
+// mixedOperands are the operands of an operation before their conversion from a narrow dtype.
+type mixedOperands struct {
+	dtype  tensor.DType // Invalid if the operands are not narrow
+	values []expr.Value
+}
+
+// narrowOperands returns the operands of an instruction before their conversion. Constants are converted if they stay
+// equal; they are appended to the code.
+func (prep *preparer) narrowOperands(i expr.Inst) (x mixedOperands) {
+	uses := i.Uses()
+	if len(uses) != 2 {
+		return x
+	}
+	for _, u := range uses {
+		if c := prep.code.Insts[u]; c.Op == expr.Convert {
+			x.dtype = prep.code.Insts[c.A].DType
+		}
+	}
+	if mixedLoops[mixedOp{i.Op, x.dtype, i.DType, x.dtype}] == nil {
+		return mixedOperands{}
+	}
+	for _, u := range uses {
+		c := prep.code.Insts[u]
+		bits, equal := uint64(0), false
+		switch c.Op {
+		case expr.Convert:
+			u, equal = c.A, prep.code.Insts[c.A].DType == x.dtype
+		case expr.Const:
+			bits, equal = narrowConstant(c.Imm, i.DType, x.dtype)
+			u = expr.Value(len(prep.code.Insts))
+		}
+		if !equal {
+			return mixedOperands{}
+		}
+		if c.Op == expr.Const {
+			prep.code.Insts = append(prep.code.Insts, expr.Inst{Op: expr.Const, DType: x.dtype, A: expr.None, B: expr.None,
+				C: expr.None, Imm: bits})
+		}
+		x.values = append(x.values, u)
+	}
+	return x
+}
+
+// narrowConstant converts a number, and reports whether it stays equal.
+func narrowConstant(wideBits uint64, wide, narrow tensor.DType) (bits uint64, equal bool) {
+	back := uint64(0)
+	tensor.Converter(narrow, wide)(unsafe.Pointer(&bits), unsafe.Pointer(&wideBits), 0, 0, 1)
+	tensor.Converter(wide, narrow)(unsafe.Pointer(&back), unsafe.Pointer(&bits), 0, 0, 1)
+	return bits, back == wideBits
+}

@@ -1,0 +1,58 @@
+package interp
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// TestMixedLoops compares all loops of mixed dtypes with the definition, with two operands and with a constant.
+func TestMixedLoops(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 40))
+	for x := range mixedLoops {
+		for _, withConstant := range []bool{false, true} {
+			b := expr.NewBuilder(x.from, x.from)
+			operands := [2]expr.Value{b.Load(0), b.Load(1)}
+			if withConstant {
+				operands[1] = b.Const(x.in, 3)
+			}
+			for k, v := range operands {
+				if x.from != x.in && b.DType(v) != x.in {
+					operands[k] = b.Convert(x.in, v)
+				}
+			}
+			v := b.Make(expr.Inst{Op: x.op, DType: x.in, A: operands[0], B: operands[1], C: expr.None})
+			if x.to != x.in {
+				v = b.Convert(x.to, v)
+			}
+			c, err := b.Build(b.Real(v))
+			if err != nil {
+				t.Fatal(x, err)
+			}
+			p, err := New(&expr.Loop{Code: c, Scalar: make([]bool, len(c.In))})
+			if err != nil {
+				t.Fatal(x, err)
+			}
+			if len(p.body) != 1 {
+				t.Errorf("%v: %d steps, want 1", x, len(p.body))
+			}
+			if !againstEval(t, rng, c, 300, 2) {
+				t.Fatalf("%v\n%v", x, c)
+			}
+		}
+	}
+}
+
+// TestTables compares tables of bytes and of bools with the definition.
+func TestTables(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 41))
+	for _, d := range []tensor.DType{tensor.Bool, tensor.Int8, tensor.Uint8} {
+		for _, text := range []string{"atan2(x, y)", "exp(x)", "xlogy(y, x)", "log(y)"} {
+			if c := codeOf(t, text, d, d); !againstEval(t, rng, c, 600, 2) {
+				t.Fatalf("%s of %v\n%v", text, d, c)
+			}
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package graph
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Labels describes an input or output of a graph ([Graph.Labels]) whose numbers stand for strings, or whose rows stand
+// for maps. The zero Labels describe a tensor of numbers.
+type Labels struct {
+	// Strings is nil, or the strings that elements stand for: an element, an int64, is an index. In an input, -1 stands
+	// for every string that is not in the list.
+	Strings []string
+	// StringKeys or IntKeys are the keys of maps. The values of a map are a row: the last dimension of the tensor.
+	StringKeys []string
+	IntKeys    []int64
+}
+
+// IsMap reports whether rows stand for maps.
+func (l Labels) IsMap() bool { return l.StringKeys != nil || l.IntKeys != nil }
+
+// Keys returns the keys of maps as strings. Integers are in decimal.
+func (l Labels) Keys() []string {
+	if l.IntKeys == nil {
+		return l.StringKeys
+	}
+	keys := make([]string, len(l.IntKeys))
+	for i, k := range l.IntKeys {
+		keys[i] = strconv.FormatInt(k, 10)
+	}
+	return keys
+}
+
+// Encode returns a new int64 tensor that stands for strings, which are in row-major order. The error is that of
+// [tensor.FromSlice].
+func (l Labels) Encode(list []string, shape ...int) (*tensor.Tensor, error) {
+	codes := make(map[string]int64, len(l.Strings))
+	for i, s := range l.Strings {
+		codes[s] = int64(i)
+	}
+	data := make([]int64, len(list))
+	for i, s := range list {
+		c, ok := codes[s]
+		if !ok {
+			c = -1
+		}
+		data[i] = c
+	}
+	return tensor.FromSlice(data, shape...)
+}
+
+// Decode returns the strings that the elements of t stand for, in row-major order. It returns an error for an element
+// that stands for no string.
+func (l Labels) Decode(t *tensor.Tensor) ([]string, error) {
+	if t == nil || t.DType != tensor.Int64 {
+		return nil, fmt.Errorf("strings are encoded as int64")
+	}
+	codes, err := tensor.ToSlice[int64](t.Contiguous())
+	if err != nil {
+		return nil, err
+	}
+	list := make([]string, len(codes))
+	for i, c := range codes {
+		if c < 0 || c >= int64(len(l.Strings)) {
+			return nil, fmt.Errorf("element %d is %d, which stands for no string of the model", i, c)
+		}
+		list[i] = l.Strings[c]
+	}
+	return list, nil
+}
+
+// Maps returns the maps that the rows of t stand for. [Labels.Keys] gives the form of the keys.
+func (l Labels) Maps(t *tensor.Tensor) ([]map[string]float64, error) {
+	keys := l.Keys()
+	if t == nil || t.Rank() == 0 || t.DType.IsComplex() || t.Shape[t.Rank()-1] != len(keys) {
+		return nil, fmt.Errorf("the last dimension must have %d numbers", len(keys))
+	}
+	values, err := tensor.ToSlice[float64](t.CopyTo(tensor.New(tensor.Float64, t.Shape...)))
+	if err != nil {
+		return nil, err
+	}
+	maps := make([]map[string]float64, 0, tensor.Numel(t.Shape[:t.Rank()-1]))
+	for len(values) > 0 && len(keys) > 0 {
+		row := make(map[string]float64, len(keys))
+		for i, k := range keys {
+			row[k] = values[i]
+		}
+		maps, values = append(maps, row), values[len(keys):]
+	}
+	return maps, nil
+}

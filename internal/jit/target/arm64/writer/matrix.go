@@ -1,0 +1,32 @@
+package writer
+
+import (
+	"github.com/graphrun/graphrun/internal/jit/target"
+	"github.com/graphrun/graphrun/internal/jit/target/arm64/asm"
+)
+
+// LoadPair loads eight bytes from each of two addresses.
+func (w *Writer) LoadPair(low, high target.Addr, to target.VReg) {
+	w.Emit("ldr", lowBytes(to, 8), w.mem(low, 8))
+	w.Emit("ldr", lowBytes(vectorTemp, 8), w.mem(high, 8))
+	x := asm.V(int(to), asm.D)
+	w.Emit("zip1", x, x, asm.V(int(vectorTemp), asm.D))
+}
+
+// MatrixProduct adds the products of two rows of eight bytes of x and two columns of eight signed bytes of y. The lanes
+// of sum are those of row 0 and columns 0 and 1, and those of row 1. signed says whether the bytes of x are signed.
+func (w *Writer) MatrixProduct(x, y, sum target.VReg, signed bool) {
+	name := "usmmla"
+	if signed {
+		name = "smmla"
+	}
+	w.Emit(name, w.vec(sum), w.vec(x).As(asm.B), w.vec(y).As(asm.B))
+}
+
+// ExchangeHalves exchanges the upper half of x and the lower half of y.
+func (w *Writer) ExchangeHalves(x, y target.VReg) {
+	a, b, t := asm.V(int(x), asm.D), asm.V(int(y), asm.D), asm.V(int(vectorTemp), asm.D)
+	w.Emit("trn1", t, a, b)
+	w.Emit("trn2", b, a, b)
+	w.Copy(vectorTemp, x)
+}

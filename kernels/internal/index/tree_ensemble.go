@@ -1,0 +1,156 @@
+package index
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// TreeEnsemble evaluates decision trees. The ONNX operators TreeEnsemble, TreeEnsembleClassifier and
+// TreeEnsembleRegressor are this op and element-wise ops.
+var TreeEnsemble = kit.Define[treeEnsembleAttrs](graph.Op{
+	Semantics: graph.Semantics{
+		Name: "tree_ensemble",
+		Doc: "Combines the weights of the nodes at which rows of self [rows, columns] leave decision trees; the result is " +
+			"[rows, outputs].\n" +
+			"The nodes of all trees are in one list. A row starts at each of the roots [trees]. At node i it continues at " +
+			"children[i, 1] if its element in column features[i] is at most thresholds[i], and at children[i, 0] otherwise. " +
+			"If the element is NaN, it continues at missing[i]; without missing, at children[i, 0]. It leaves the tree at a " +
+			"node whose next node does not come later in the list. The weights of node i are weights[k], for column " +
+			"targets[k], for k from offsets[i] to offsets[i+1]-1. A column of the result without weights is 0. " +
+			"Sums are computed in float64.",
+		Params: []graph.Param{kit.Self,
+			{Name: "roots", Below: func(c *graph.Call) int { return kit.SizeOf(c.Meta(treeFeatures), 0) }},
+			{Name: "features", Below: func(c *graph.Call) int { return kit.SizeOf(c.Meta(treeSelf), 1) }},
+			{Name: "thresholds"}, {Name: "children"},
+			{Name: "offsets", Below: func(c *graph.Call) int { return kit.SizeOf(c.Meta(treeWeights), 0) + 1 }},
+			{Name: "targets", Below: func(c *graph.Call) int { return kit.Attrs[treeEnsembleAttrs](c).Outputs }},
+			{Name: "weights"}, {Name: "missing", Optional: true}},
+		Infer: inferTreeEnsemble,
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			if c.Meta(treeSelf).DType == tensor.Float64 {
+				return treeReference[float64](c, in)
+			}
+			return treeReference[float32](c, in)
+		},
+		Examples: []graph.Example{
+			{In: treeExample(tensor.Float32, false), Attrs: graph.Attrs{"outputs": 2}},
+			{In: treeExample(tensor.Float64, true), Attrs: graph.Attrs{"outputs": 2, "aggregate": "amin"}}},
+	},
+	Facts: graph.Facts{
+		AnyOrder: true,
+		Parallel: kit.BatchLoop(2, treeSelf),
+		Flops: func(c *graph.Call) float64 {
+			nodes, trees := c.Meta(treeFeatures).Numel(), max(1, c.Meta(treeRoots).Numel())
+			depth := math.Log2(float64(max(2, nodes/trees)))
+			return float64(kit.SizeOf(c.Meta(treeSelf), 0)) * float64(trees) * depth
+		},
+		FlopKernel: graph.GoSimple,
+	},
+	Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		if c.Out[0].Numel() == 0 {
+			return &graph.Kernel{}, nil
+		}
+		if c.Meta(treeSelf).DType == tensor.Float64 {
+			return treeKernel[float64](c)
+		}
+		return treeKernel[float32](c)
+	}},
+})
+
+// treeExample returns operands of an example: two trees of three nodes.
+func treeExample(d tensor.DType, missing bool) []tensor.Meta {
+	ints := func(shape ...int) tensor.Meta { return tensor.New(tensor.Int32, shape...) }
+	in := []tensor.Meta{tensor.New(d, 20, 3), ints(2), ints(6), tensor.New(d, 6), ints(6, 2), ints(7), ints(4),
+		tensor.New(d, 4)}
+	if missing {
+		in[treeSelf] = in[treeSelf].WithStrides([]int{1, 20})
+		in = append(in, ints(6))
+	}
+	return in
+}
+
+func inferTreeEnsemble(c *graph.Call) ([]graph.Result, error) {
+	x, outputs := c.Type(treeSelf), kit.Attrs[treeEnsembleAttrs](c).Outputs
+	switch {
+	case x.DType != tensor.Float32 && x.DType != tensor.Float64:
+		return nil, kit.NotImplemented("tree_ensemble", x.DType)
+	case x.Rank() != 2:
+		return nil, fmt.Errorf("tree_ensemble: self must have 2 dimensions, got %s", tensor.Sizes(x.Shape))
+	case outputs < 1:
+		return nil, fmt.Errorf("tree_ensemble: outputs must be positive, got %d", outputs)
+	}
+	nodes, weights := c.Type(treeFeatures).Numel(), c.Type(treeWeights).Numel()
+	shapes := [treeOperands][]sym.Int{treeRoots: {c.Type(treeRoots).Numel()}, treeFeatures: {nodes},
+		treeThresholds: {nodes}, treeChildren: {nodes, sym.Of(2)}, treeOffsets: {nodes.Add(sym.Of(1))},
+		treeTargets: {weights}, treeWeights: {weights}, treeMissing: {nodes}}
+	for i := treeRoots; i < treeOperands; i++ {
+		if !c.Has(i) && i == treeMissing {
+			continue
+		}
+		t, want := c.Type(i), tensor.Int32
+		if i == treeThresholds || i == treeWeights {
+			want = x.DType
+		}
+		if t.DType != want {
+			return nil, fmt.Errorf("tree_ensemble: %s must be %v, got %v", treeOperandNames[i], want, t.DType)
+		}
+		same := t.Rank() == len(shapes[i])
+		for d := 0; same && d < t.Rank(); d++ {
+			same = t.Shape[d].Eq(shapes[i][d]).Holds()
+		}
+		if !same {
+			return nil, fmt.Errorf("tree_ensemble: %s must have shape %s, got %s", treeOperandNames[i],
+				tensor.Sizes(shapes[i]), tensor.Sizes(t.Shape))
+		}
+	}
+	out, err := kit.FreshType(x.DType, []sym.Int{x.Shape[0], sym.Of(outputs)})
+	return c.One(out), err
+}
+
+// treeReference is the reference for self of element type T.
+func treeReference[T treeElement](c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	a := kit.Attrs[treeEnsembleAttrs](c)
+	aggregate := treeAggregates[a.Aggregate]
+	var t trees[T]
+	for i := treeRoots; i < len(in); i++ {
+		if in[i] != nil {
+			t.setOperand(i, in[i].Contiguous().Pointer(), in[i].Numel())
+		}
+	}
+	if err := t.check(in[treeSelf].Shape[1], a.Outputs); err != nil {
+		return nil, err
+	}
+	out := tensor.Zeros(in[0].DType, in[0].Shape[0], a.Outputs)
+	sums := make([]float64, a.Outputs)
+	for r := range in[0].Shape[0] {
+		aggregate.clear(sums)
+		for _, root := range t.roots {
+			at := int(root)
+			for {
+				x, next := in[0].At(r, int(t.features[at])).Float(), 0
+				switch {
+				case x != x && t.missing != nil:
+					next = int(t.missing[at])
+				case x <= float64(t.thresholds[at]):
+					next = int(t.children[2*at+1])
+				default:
+					next = int(t.children[2*at])
+				}
+				if next <= at || next >= len(t.features) {
+					break
+				}
+				at = next
+			}
+			t.addWeights(sums, at, aggregate)
+		}
+		for k, s := range sums {
+			out.Set(tensor.FloatScalar(aggregate.finish(s, len(t.roots))), r, k)
+		}
+	}
+	return []*tensor.Tensor{out}, nil
+}

@@ -1,0 +1,371 @@
+package index
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+)
+
+type treeEnsembleAttrs struct {
+	Outputs   int    `attr:"outputs" doc:"number of columns of the result"`
+	Aggregate string `attr:"aggregate" default:"sum" oneof:"sum|mean|amin|amax" doc:"combination of the weights of all trees; mean: their sum, divided by the number of trees"`
+}
+
+// The operands of tree_ensemble.
+const (
+	treeSelf = iota
+	treeRoots
+	treeFeatures
+	treeThresholds
+	treeChildren
+	treeOffsets
+	treeTargets
+	treeWeights
+	treeMissing
+	treeOperands
+)
+
+// treeOperandNames has the names of the operands after self.
+var treeOperandNames = [treeOperands]string{"self", "roots", "features", "thresholds", "children", "offsets", "targets",
+	"weights", "missing"}
+
+// treeElement is an element type of tree_ensemble.
+type treeElement interface{ float32 | float64 }
+
+// trees has the operands of a call of tree_ensemble after self.
+type trees[T treeElement] struct {
+	roots, features     []int32
+	thresholds, weights []T
+	children            []int32 // two for each node
+	offsets, targets    []int32
+	missing             []int32 // nil if omitted
+}
+
+// setOperand sets an operand of n elements.
+func (t *trees[T]) setOperand(i int, p unsafe.Pointer, n int) {
+	switch ints := unsafe.Slice((*int32)(p), n); i {
+	case treeRoots:
+		t.roots = ints
+	case treeFeatures:
+		t.features = ints
+	case treeThresholds:
+		t.thresholds = unsafe.Slice((*T)(p), n)
+	case treeChildren:
+		t.children = ints
+	case treeOffsets:
+		t.offsets = ints
+	case treeTargets:
+		t.targets = ints
+	case treeWeights:
+		t.weights = unsafe.Slice((*T)(p), n)
+	case treeMissing:
+		t.missing = ints
+	}
+}
+
+// check checks the indices in the operands.
+func (t *trees[T]) check(columns, outputs int) error {
+	for _, list := range []struct {
+		operand int
+		values  []int32
+		below   int
+	}{{treeRoots, t.roots, len(t.features)}, {treeFeatures, t.features, columns},
+		{treeOffsets, t.offsets, len(t.weights) + 1}, {treeTargets, t.targets, outputs}} {
+		for i, v := range list.values {
+			if v < 0 || int(v) >= list.below {
+				return fmt.Errorf("tree_ensemble: %s[%d] is %d, want 0 to %d", treeOperandNames[list.operand], i, v,
+					list.below-1)
+			}
+		}
+	}
+	return nil
+}
+
+// isForward reports whether each child is the node itself or a later node. Rows then reach the node at which they leave
+// the tree after a limited number of steps, and stay there.
+func isForward(children []int32, childrenPerNode int) bool {
+	for i, next := range children {
+		if node := i / childrenPerNode; int(next) < node || int(next) >= len(children)/childrenPerNode {
+			return false
+		}
+	}
+	return true
+}
+
+// makeForward writes children to dst. It replaces each child that ends the descent by the node itself.
+func makeForward(m *graph.Mem, dst, children []int32, childrenPerNode int) {
+	for i, next := range children {
+		if node := i / childrenPerNode; int(next) < node || int(next) >= len(children)/childrenPerNode {
+			next = int32(node)
+		}
+		dst[i] = next
+		m.Count(1)
+	}
+}
+
+// treeAggregate is the combination of the weights of all trees.
+type treeAggregate uint8
+
+const (
+	treeSum treeAggregate = iota
+	treeMean
+	treeMin
+	treeMax
+)
+
+// treeAggregates has the combinations by the value of the attribute aggregate.
+var treeAggregates = map[string]treeAggregate{"sum": treeSum, "mean": treeMean, "amin": treeMin, "amax": treeMax}
+
+// clear sets sums to their values before the first tree. NaN stands for a column without weights.
+func (a treeAggregate) clear(sums []float64) {
+	first := 0.0
+	if a == treeMin || a == treeMax {
+		first = math.NaN()
+	}
+	for i := range sums {
+		sums[i] = first
+	}
+}
+
+// finish returns the result for a sum over all trees.
+func (a treeAggregate) finish(s float64, trees int) float64 {
+	switch {
+	case a == treeMean:
+		return s / float64(max(1, trees))
+	case a != treeSum && s != s:
+		return 0
+	}
+	return s
+}
+
+// addWeights combines the weights of a node with the sums of a row.
+func (t *trees[T]) addWeights(sums []float64, node int, a treeAggregate) {
+	for k := int(t.offsets[node]); k < int(t.offsets[node+1]); k++ {
+		w, s := float64(t.weights[k]), &sums[t.targets[k]]
+		switch {
+		case a <= treeMean:
+			*s += w
+		case a == treeMin && !(*s <= w), a == treeMax && !(*s >= w):
+			*s = w
+		}
+	}
+}
+
+// treeGroup is the number of rows that descend a tree together. Their steps do not depend on each other, so the
+// processor overlaps them.
+const treeGroup = 8
+
+// treeSteps is the number of steps after which rows are tested for the end of their descent.
+const treeSteps = 4
+
+// treeBlock is the maximum number of rows for which a tree is read from memory. To read a tree of 500 nodes, 10 KiB,
+// takes as long as the descent of 100 rows.
+const treeBlock = 1024
+
+// maxTreeSums is the maximum number of sums of a block, unless a group of rows has more.
+const maxTreeSums = 1 << 16
+
+// The rows are divided into treeChunks blocks of at least minTreeGroups groups, if treeBlock permits.
+const treeChunks, minTreeGroups = 16, 8
+
+// treeKernel returns the kernel for self of element type T. A chunk is a block of rows.
+func treeKernel[T treeElement](c *graph.Call) (*graph.Kernel, error) {
+	w, x, d := newTreeWalk[T](c), copies.NewKernelBuilder(c), c.Meta(treeSelf).DType
+	buffers := []kit.Buffer{x.Result(0, d), x.Dense(x.In(treeSelf), d)}
+	var constants trees[T]
+	isConstant := true
+	for i := treeRoots; i < treeOperands; i++ {
+		b := kit.Buffer{}
+		if c.Has(i) {
+			b, w.counts[i] = x.Dense(x.In(i), c.Meta(i).DType), c.Meta(i).Numel()
+			if isConstant = isConstant && b.Data != nil; isConstant {
+				constants.setOperand(i, b.Data.Pointer(), w.counts[i])
+			}
+		}
+		buffers = append(buffers, b)
+	}
+	if isConstant {
+		if err := constants.check(w.columns, w.outputs); err != nil {
+			return nil, err
+		}
+		w.isForward = isForward(constants.children, 2) && isForward(constants.missing, 1)
+	}
+	var phases []graph.Phase
+	scratch := 0
+	if !w.isForward {
+		scratch = 4 * (w.counts[treeChildren] + w.counts[treeMissing])
+		phases = append(phases, graph.Phase{Chunks: 1, Run: w.prepare})
+	}
+	phases = append(phases, graph.Phase{Chunks: kit.DivUp(w.rows, w.blockRows), Run: func(m *graph.Mem, chunk int) error {
+		t := w.operands(m)
+		if !w.isForward {
+			t.children, t.missing = w.forward(m, &t)
+		}
+		w.block(m, &t, chunk*w.blockRows, min(w.rows, (chunk+1)*w.blockRows))
+		return nil
+	}})
+	x.AddPhases(scratch, 8*w.blockRows*w.outputs, buffers, phases...)
+	return x.Kernel()
+}
+
+// treeWalk is a call of tree_ensemble with self of element type T.
+type treeWalk[T treeElement] struct {
+	rows, columns, outputs, trees int
+	aggregate                     treeAggregate
+	blockRows                     int               // the number of rows for which a tree is read
+	counts                        [treeOperands]int // the number of elements of each operand
+	isForward                     bool              // whether children and missing can be used as they are
+}
+
+func newTreeWalk[T treeElement](c *graph.Call) *treeWalk[T] {
+	a := kit.Attrs[treeEnsembleAttrs](c)
+	w := &treeWalk[T]{rows: c.Out[0].Shape[0], columns: c.Meta(treeSelf).Shape[1], outputs: a.Outputs,
+		trees: c.Meta(treeRoots).Numel(), aggregate: treeAggregates[a.Aggregate]}
+	groups := kit.DivUp(w.rows, treeGroup)
+	w.blockRows = treeGroup * min(max(minTreeGroups, kit.DivUp(groups, treeChunks)), treeBlock/treeGroup,
+		max(1, maxTreeSums/treeGroup/w.outputs), groups)
+	return w
+}
+
+// operands returns the operands of a run. m.Ptrs has the addresses of the result and of the operands.
+func (w *treeWalk[T]) operands(m *graph.Mem) (t trees[T]) {
+	for i := treeRoots; i < treeOperands; i++ {
+		if p := m.Ptrs[i+1]; p != nil {
+			t.setOperand(i, p, w.counts[i])
+		}
+	}
+	return t
+}
+
+// forward returns the memory for the prepared children and missing.
+func (w *treeWalk[T]) forward(m *graph.Mem, t *trees[T]) (children, missing []int32) {
+	n := len(t.children)
+	return kit.SliceOf[int32](m.Scratch, 0, n), kit.SliceOf[int32](m.Scratch, 4*n, len(t.missing))
+}
+
+// prepare checks operands that are not constant, and makes their children forward.
+func (w *treeWalk[T]) prepare(m *graph.Mem, _ int) error {
+	t := w.operands(m)
+	if err := t.check(w.columns, w.outputs); err != nil {
+		return err
+	}
+	children, missing := w.forward(m, &t)
+	makeForward(m, children, t.children, 2)
+	makeForward(m, missing, t.missing, 1)
+	return nil
+}
+
+// block computes rows [begin, end) of the result.
+func (w *treeWalk[T]) block(m *graph.Mem, t *trees[T], begin, end int) {
+	sums := kit.SliceOf[float64](m.Worker, 0, (end-begin)*w.outputs)
+	w.aggregate.clear(sums)
+	var hasNaN [treeBlock / treeGroup]bool // of each group
+	for g := range kit.DivUp(end-begin, treeGroup) {
+		if t.missing != nil {
+			first := begin + g*treeGroup
+			hasNaN[g] = containsNaN(kit.PlaneOf[T](kit.AddressOf[T](m.Ptrs[1], first*w.columns), 0,
+				(min(first+treeGroup, end)-first)*w.columns))
+		}
+	}
+	nodes := newTreeNodes(t)
+	for _, root := range t.roots {
+		for g := range kit.DivUp(end-begin, treeGroup) {
+			var rows [treeGroup]unsafe.Pointer
+			first := begin + g*treeGroup
+			for k := range rows {
+				rows[k] = kit.AddressOf[T](m.Ptrs[1], min(first+k, end-1)*w.columns)
+			}
+			var leaves [treeGroup]int
+			if hasNaN[g] {
+				for k, row := range rows {
+					leaves[k] = t.leafOf(m, row, int(root))
+				}
+			} else {
+				nodes.leavesOf(m, &rows, int(root), &leaves)
+			}
+			for k := range min(treeGroup, end-first) {
+				t.addWeights(sums[(first-begin+k)*w.outputs:][:w.outputs], leaves[k], w.aggregate)
+			}
+		}
+	}
+	out := kit.PlaneOf[T](kit.AddressOf[T](m.Ptrs[0], begin*w.outputs), 0, len(sums))
+	for i, s := range sums {
+		out[i] = T(w.aggregate.finish(s, w.trees))
+	}
+}
+
+// containsNaN reports whether an element is NaN.
+func containsNaN[T treeElement](list []T) bool {
+	found := false
+	for _, x := range list {
+		found = found || x != x
+	}
+	return found
+}
+
+// leafOf returns the node at which a row leaves a tree. The row may have elements that are NaN.
+func (t *trees[T]) leafOf(m *graph.Mem, row unsafe.Pointer, at int) int {
+	for {
+		x := *(*T)(kit.AddressOf[T](row, int(t.features[at])))
+		next := 0
+		switch {
+		case x != x:
+			next = int(t.missing[at])
+		case x <= t.thresholds[at]:
+			next = int(t.children[2*at+1])
+		default:
+			next = int(t.children[2*at])
+		}
+		m.Count(1)
+		if next == at {
+			return at
+		}
+		at = next
+	}
+}
+
+// treeNodes has the addresses of the nodes of all trees. Their indices are checked, so that the inner loop needs no
+// bounds.
+type treeNodes[T treeElement] struct {
+	features, thresholds, children unsafe.Pointer
+}
+
+func newTreeNodes[T treeElement](t *trees[T]) treeNodes[T] {
+	return treeNodes[T]{unsafe.Pointer(unsafe.SliceData(t.features)), unsafe.Pointer(unsafe.SliceData(t.thresholds)),
+		unsafe.Pointer(unsafe.SliceData(t.children))}
+}
+
+// next returns the node after node `at`. The choice between the children is an addition, because a branch would be
+// predicted wrongly in every other step.
+func (n *treeNodes[T]) next(row unsafe.Pointer, at int) int {
+	feature := *(*int32)(unsafe.Add(n.features, at*4))
+	isYes := 0
+	if *(*T)(kit.AddressOf[T](row, int(feature))) <= *(*T)(kit.AddressOf[T](n.thresholds, at)) {
+		isYes = 1
+	}
+	return int(*(*int32)(unsafe.Add(n.children, at*8+isYes*4)))
+}
+
+// leaves reports whether a row leaves the tree at node `at`. A node may end the descent in one direction only.
+func (n *treeNodes[T]) leaves(row unsafe.Pointer, at int) bool { return n.next(row, at) == at }
+
+// leavesOf finds the nodes at which rows leave a tree. NaN is greater than every threshold.
+func (n *treeNodes[T]) leavesOf(m *graph.Mem, rows *[treeGroup]unsafe.Pointer, root int, leaves *[treeGroup]int) {
+	a, b, c, d, e, f, g, h := root, root, root, root, root, root, root, root
+	for {
+		for range treeSteps {
+			a, b, c, d = n.next(rows[0], a), n.next(rows[1], b), n.next(rows[2], c), n.next(rows[3], d)
+			e, f, g, h = n.next(rows[4], e), n.next(rows[5], f), n.next(rows[6], g), n.next(rows[7], h)
+		}
+		if n.leaves(rows[0], a) && n.leaves(rows[1], b) && n.leaves(rows[2], c) && n.leaves(rows[3], d) &&
+			n.leaves(rows[4], e) && n.leaves(rows[5], f) && n.leaves(rows[6], g) && n.leaves(rows[7], h) {
+			*leaves = [treeGroup]int{a, b, c, d, e, f, g, h}
+			return
+		}
+		m.Count(treeSteps * treeGroup)
+	}
+}

@@ -1,0 +1,276 @@
+package onnx
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// nodeKey identifies a node of TreeEnsembleClassifier and TreeEnsembleRegressor.
+type nodeKey struct{ tree, node int }
+
+func (k nodeKey) String() string { return fmt.Sprintf("node %d of tree %d", k.node, k.tree) }
+
+// nodeLists has the attributes of TreeEnsembleClassifier and TreeEnsembleRegressor, with an element for each node.
+type nodeLists struct {
+	n        *node
+	keys     []nodeKey
+	index    map[nodeKey]int
+	yes, no  []int // the identifiers of children
+	features []int
+	nanIsYes []int
+	values   []float64
+	modes    []string
+	refs     []treeRef // the nodes in the treeEnsemble
+}
+
+// listOf returns a list attribute that must have `count` elements.
+func (n *node) listOf(name string, count int) []int {
+	list, _ := n.ints(name)
+	n.checkLength(name, len(list), count)
+	return list
+}
+
+func (n *node) checkLength(name string, length, want int) {
+	if length != want {
+		n.failf("attribute %q has %d elements, want %d", name, length, want)
+	}
+}
+
+// nodeLists reads the attributes that describe nodes.
+func (n *node) nodeLists() *nodeLists {
+	trees, _ := n.ints("nodes_treeids")
+	count := len(trees)
+	l := &nodeLists{n: n, keys: make([]nodeKey, count), index: make(map[nodeKey]int, count),
+		yes: n.listOf("nodes_truenodeids", count), no: n.listOf("nodes_falsenodeids", count),
+		features: n.listOf("nodes_featureids", count), values: n.floatsOrTensor("nodes_values"), refs: make([]treeRef, count)}
+	l.modes, _ = n.strings("nodes_modes")
+	n.checkLength("nodes_values", len(l.values), count)
+	n.checkLength("nodes_modes", len(l.modes), count)
+	if l.nanIsYes, _ = n.ints("nodes_missing_value_tracks_true"); len(l.nanIsYes) > 0 {
+		n.checkLength("nodes_missing_value_tracks_true", len(l.nanIsYes), count)
+	}
+	for i, id := range n.listOf("nodes_nodeids", count) {
+		l.keys[i] = nodeKey{trees[i], id}
+		if _, twice := l.index[l.keys[i]]; twice {
+			n.failf("%v is defined twice", l.keys[i])
+		}
+		l.index[l.keys[i]] = i
+	}
+	return l
+}
+
+// ensemble returns the trees, without weights.
+func (l *nodeLists) ensemble() *treeEnsemble {
+	e, keys := &treeEnsemble{}, map[treeRef]nodeKey{}
+	for i, mode := range l.modes {
+		if mode == "LEAF" {
+			l.refs[i] = ^treeRef(len(e.leaves))
+			e.leaves = append(e.leaves, nil)
+		} else {
+			l.refs[i] = treeRef(len(e.branches))
+			e.branches = append(e.branches, treeBranch{})
+		}
+	}
+	isChild := make([]bool, len(l.keys))
+	for i, name := range l.modes {
+		if name == "LEAF" {
+			continue
+		}
+		mode, ok := treeModes[name]
+		if !ok {
+			l.n.failf("%v has the unknown mode %q", l.keys[i], name)
+		}
+		e.branches[l.refs[i]] = treeBranch{feature: l.features[i], mode: mode, value: l.values[i],
+			nanIsYes: len(l.nanIsYes) > 0 && l.nanIsYes[i] != 0, yes: l.child(i, l.yes[i], isChild),
+			no: l.child(i, l.no[i], isChild)}
+	}
+	rootOf, previous := map[int]int{}, math.MinInt
+	for i, k := range l.keys {
+		if isChild[i] {
+			continue
+		}
+		if first, twice := rootOf[k.tree]; twice {
+			l.n.failf("%v and %v are both roots", l.keys[first], k)
+		}
+		rootOf[k.tree] = i
+		e.roots = append(e.roots, l.refs[i])
+	}
+	for _, k := range l.keys {
+		if _, ok := rootOf[k.tree]; !ok && k.tree != previous {
+			l.n.failf("tree %d has no root: each of its nodes is a child", k.tree)
+		}
+		previous = k.tree
+	}
+	e.describe = func(r treeRef) string {
+		if len(keys) == 0 {
+			for i, ref := range l.refs {
+				keys[ref] = l.keys[i]
+			}
+		}
+		return keys[r].String()
+	}
+	return e
+}
+
+// child returns a child of node i, and marks it in isChild.
+func (l *nodeLists) child(i, id int, isChild []bool) treeRef {
+	key := nodeKey{l.keys[i].tree, id}
+	k, ok := l.index[key]
+	if !ok {
+		l.n.failf("%v has the child %d, which does not exist", l.keys[i], id)
+	}
+	isChild[k] = true
+	return l.refs[k]
+}
+
+// addWeights adds the weights of the attributes with a prefix, "class" or "target". It returns their targets and
+// whether no weight is negative.
+func (l *nodeLists) addWeights(e *treeEnsemble, prefix, idName string) (targets map[int]bool, nonNegative bool) {
+	weights := l.n.floatsOrTensor(prefix + "_weights")
+	trees, nodes := l.n.listOf(prefix+"_treeids", len(weights)), l.n.listOf(prefix+"_nodeids", len(weights))
+	targets, nonNegative = map[int]bool{}, true
+	for k, id := range l.n.listOf(idName, len(weights)) {
+		key := nodeKey{trees[k], nodes[k]}
+		i, ok := l.index[key]
+		if !ok {
+			l.n.failf("weight %d belongs to %v, which does not exist", k, key)
+		}
+		targets[id], nonNegative = true, nonNegative && weights[k] >= 0
+		if r := l.refs[i]; r < 0 {
+			e.leaves[^r] = append(e.leaves[^r], leafWeight{id, weights[k]})
+		}
+	}
+	return targets, nonNegative
+}
+
+// aggregates has the values of the attribute aggregate_function, and those of tree_ensemble's aggregate.
+var aggregates = map[string]string{"SUM": "sum", "AVERAGE": "mean", "MIN": "amin", "MAX": "amax"}
+
+func treeEnsembleRegressor(n *node) []*val {
+	aggregate, ok := aggregates[n.text("aggregate_function", "SUM")]
+	if !ok {
+		n.failf("aggregate_function %q is not supported", n.text("aggregate_function", ""))
+	}
+	l, targets := n.nodeLists(), n.int("n_targets", 1)
+	e := l.ensemble()
+	l.addWeights(e, "target", "target_ids")
+	y := n.evaluate(e, targets, aggregate)
+	if base := n.floatsOrTensor("base_values"); len(base) > 0 {
+		if len(base) != 1 {
+			n.checkLength("base_values", len(base), targets)
+		}
+		y = n.op("add", nil, y, n.floatsLike(base, y))
+	}
+	return one(n.cast(n.postTransform(y, n.text("post_transform", "NONE")), tensor.Float32))
+}
+
+// postTransforms has the values of TreeEnsemble's attribute post_transform.
+var postTransforms = []string{"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"}
+
+// treeEnsemble5 converts TreeEnsemble of operator set 5.
+func treeEnsemble5(n *node) []*val {
+	aggregate, post := n.int("aggregate_function", 1), n.int("post_transform", 0)
+	names := []string{"mean", "sum", "amin", "amax"}
+	if aggregate < 0 || aggregate >= len(names) || post < 0 || post >= len(postTransforms) {
+		n.failf("aggregate_function %d or post_transform %d is unknown", aggregate, post)
+	}
+	y := n.evaluate(n.splitLists().ensemble(), n.int("n_targets", 1), names[aggregate])
+	return one(n.cast(n.postTransform(y, postTransforms[post]), n.operand(0).dtype()))
+}
+
+// splitLists has the attributes of TreeEnsemble, with an element for each branch or leaf.
+type splitLists struct {
+	n                         *node
+	yes, no                   []int
+	yesIsLeaf, noIsLeaf       []int
+	nanIsYes, modes, features []int
+	values, weights, members  []float64
+}
+
+// splitLists reads the attributes.
+func (n *node) splitLists() *splitLists {
+	l := &splitLists{n: n}
+	l.features, _ = n.ints("nodes_featureids")
+	count := len(l.features)
+	l.yes, l.no = n.listOf("nodes_truenodeids", count), n.listOf("nodes_falsenodeids", count)
+	l.yesIsLeaf, l.noIsLeaf = n.listOf("nodes_trueleafs", count), n.listOf("nodes_falseleafs", count)
+	if l.nanIsYes, _ = n.ints("nodes_missing_value_tracks_true"); len(l.nanIsYes) > 0 {
+		n.checkLength("nodes_missing_value_tracks_true", len(l.nanIsYes), count)
+	}
+	for name, list := range map[string]*[]float64{"nodes_splits": &l.values, "leaf_weights": &l.weights,
+		"membership_values": &l.members} {
+		if t := n.tensorAttr(name); t != nil {
+			*list = n.floatsOf(t)
+		}
+	}
+	if t := n.tensorAttr("nodes_modes"); t != nil && t.DType.IsIntegral(false) {
+		l.modes = ints(t)
+	}
+	n.checkLength("nodes_splits", len(l.values), count)
+	n.checkLength("nodes_modes", len(l.modes), count)
+	return l
+}
+
+// child returns a child of node i.
+func (l *splitLists) child(i, child, isLeaf int) treeRef {
+	limit := len(l.features)
+	if isLeaf != 0 {
+		limit = len(l.weights)
+	}
+	if child < 0 || child >= limit {
+		l.n.failf("node %d has the child %d, want 0 to %d", i, child, limit-1)
+	}
+	if isLeaf != 0 {
+		return ^treeRef(child)
+	}
+	return treeRef(child)
+}
+
+// ensemble returns the trees.
+func (l *splitLists) ensemble() *treeEnsemble {
+	e := &treeEnsemble{branches: make([]treeBranch, len(l.features)), leaves: make([][]leafWeight, len(l.weights))}
+	e.describe = func(r treeRef) string {
+		if r < 0 {
+			return fmt.Sprintf("leaf %d", ^r)
+		}
+		return fmt.Sprintf("node %d", r)
+	}
+	for i, target := range l.n.listOf("leaf_targetids", len(l.weights)) {
+		e.leaves[i] = []leafWeight{{target, l.weights[i]}}
+	}
+	for i, mode := range l.modes {
+		if mode < 0 || mode > int(branchMember) {
+			l.n.failf("node %d has the unknown mode %d", i, mode)
+		}
+		b := &e.branches[i]
+		*b = treeBranch{feature: l.features[i], mode: treeMode(mode), value: l.values[i],
+			nanIsYes: len(l.nanIsYes) > 0 && l.nanIsYes[i] != 0, yes: l.child(i, l.yes[i], l.yesIsLeaf[i]),
+			no: l.child(i, l.no[i], l.noIsLeaf[i])}
+		if b.mode == branchMember {
+			b.members, l.members = cutMembers(l.members)
+		}
+	}
+	roots, _ := l.n.ints("tree_roots")
+	for _, r := range roots {
+		if r < 0 || r >= len(l.features) {
+			l.n.failf("tree_roots has %d, want 0 to %d", r, len(l.features)-1)
+		}
+		e.roots = append(e.roots, treeRef(r))
+	}
+	return e
+}
+
+// cutMembers returns the members of the first branch in ascending order, and the rest of the list. NaN ends the members
+// of a branch.
+func cutMembers(list []float64) (members, rest []float64) {
+	end := slices.IndexFunc(list, math.IsNaN)
+	if end < 0 {
+		end = len(list)
+	}
+	members = slices.Clone(list[:end])
+	slices.Sort(members)
+	return slices.Compact(members), list[min(len(list), end+1):]
+}

@@ -1,0 +1,365 @@
+package onnx
+
+import (
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file reads the trees of TreeEnsemble, TreeEnsembleClassifier and TreeEnsembleRegressor into the operands of the
+// op tree_ensemble. All comparisons become x <= threshold.
+
+// treeMode is the comparison of a node, with the numbers of TreeEnsemble.
+type treeMode uint8
+
+const (
+	branchLEQ treeMode = iota
+	branchLT
+	branchGTE
+	branchGT
+	branchEQ
+	branchNEQ
+	branchMember
+)
+
+// treeModes has the comparisons by their names in TreeEnsembleClassifier and TreeEnsembleRegressor.
+var treeModes = map[string]treeMode{"BRANCH_LEQ": branchLEQ, "BRANCH_LT": branchLT, "BRANCH_GTE": branchGTE,
+	"BRANCH_GT": branchGT, "BRANCH_EQ": branchEQ, "BRANCH_NEQ": branchNEQ}
+
+// treeRef is a node of a tree: branch i is i, leaf i is ^i.
+type treeRef int
+
+// treeBranch is a node with two children.
+type treeBranch struct {
+	feature  int
+	mode     treeMode
+	value    float64
+	members  []float64 // the values of branchMember, in ascending order
+	yes, no  treeRef   // the children
+	nanIsYes bool      // whether NaN continues at yes
+}
+
+// leafWeight is a weight of a leaf.
+type leafWeight struct {
+	target int
+	weight float64
+}
+
+// treeEnsemble has trees in the form of the model.
+type treeEnsemble struct {
+	branches []treeBranch
+	leaves   [][]leafWeight
+	roots    []treeRef
+	// describe returns the name of a node in errors.
+	describe func(r treeRef) string
+}
+
+// operands returns the operands of tree_ensemble after self, for elements of dtype d and a number of targets.
+func (e *treeEnsemble) operands(n *node, d tensor.DType, columns, targets int) []any {
+	f := flatTrees{n: n, ensemble: e, single: d == tensor.Float32, positions: make([]int32, len(e.branches)),
+		leafPositions: make([]int32, len(e.leaves))}
+	order := f.place()
+	f.features, f.thresholds = make([]int32, f.count), make([]float64, f.count)
+	f.children, f.missing, f.offsets = make([]int32, 2*f.count), make([]int32, f.count), make([]int32, f.count+1)
+	hasMissing := false
+	for _, r := range order {
+		if r < 0 {
+			f.addLeaf(r, targets)
+			continue
+		}
+		if b := &e.branches[r]; b.feature < 0 || b.feature > math.MaxInt32 || columns >= 0 && b.feature >= columns {
+			n.failf("%s compares feature %d, but operand 0 has %d columns", e.describe(r), b.feature, columns)
+		}
+		f.addBranch(r)
+	}
+	for i, next := range f.missing {
+		hasMissing = hasMissing || next != f.children[2*i]
+	}
+	for i := range f.count {
+		f.offsets[i+1] = max(f.offsets[i+1], f.offsets[i])
+	}
+	roots := make([]int32, len(e.roots))
+	for i, r := range e.roots {
+		roots[i] = f.position(r)
+	}
+	vector := func(list []int32, shape ...int) *val {
+		return constValue(tensor.Must(tensor.FromSlice(list, shape...)))
+	}
+	floats := func(list []float64) *val {
+		return n.cast(constValue(tensor.Must(tensor.FromSlice(list, len(list)))), d)
+	}
+	out := []any{vector(roots, len(roots)), vector(f.features, f.count), floats(f.thresholds),
+		vector(f.children, f.count, 2), vector(f.offsets, f.count+1), vector(f.targets, len(f.targets)), floats(f.weights)}
+	if hasMissing {
+		out = append(out, vector(f.missing, f.count))
+	}
+	return out
+}
+
+// flatTrees builds the operands of tree_ensemble.
+type flatTrees struct {
+	n                        *node
+	ensemble                 *treeEnsemble
+	single                   bool    // whether elements are float32
+	count                    int     // number of nodes
+	positions, leafPositions []int32 // the position of the first node of each branch and of each leaf, plus 1
+
+	features, children, missing, offsets, targets []int32
+	thresholds, weights                           []float64
+}
+
+// position returns the position of the first node of a branch or leaf.
+func (f *flatTrees) position(r treeRef) int32 {
+	if r < 0 {
+		return f.leafPositions[^r] - 1
+	}
+	return f.positions[r] - 1
+}
+
+// place sets the positions of all branches and leaves that roots lead to. It returns them in ascending order: a node
+// comes before its children.
+func (f *flatTrees) place() (order []treeRef) {
+	stack := slices.Clone(f.ensemble.roots)
+	slices.Reverse(stack)
+	for len(stack) > 0 {
+		r := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if f.position(r) >= 0 {
+			f.n.failf("%s is reached twice: the nodes do not form trees", f.ensemble.describe(r))
+		}
+		if f.count > math.MaxInt32/4 {
+			f.n.failf("the trees have too many nodes")
+		}
+		order = append(order, r)
+		if r < 0 {
+			f.leafPositions[^r] = int32(f.count) + 1
+			f.count++
+			continue
+		}
+		f.positions[r] = int32(f.count) + 1
+		b := &f.ensemble.branches[r]
+		f.count += b.nodeCount()
+		stack = append(stack, b.no)
+		if b.yes != b.no {
+			stack = append(stack, b.yes)
+		}
+	}
+	f.checkReached()
+	return order
+}
+
+// checkReached fails if a branch or leaf has no position.
+func (f *flatTrees) checkReached() {
+	missing := make([]treeRef, 0, 2)
+	if i := slices.Index(f.positions, 0); i >= 0 {
+		missing = append(missing, treeRef(i))
+	}
+	if i := slices.Index(f.leafPositions, 0); i >= 0 {
+		missing = append(missing, ^treeRef(i))
+	}
+	if len(missing) > 0 {
+		f.n.failf("%s cannot be reached from a root", f.ensemble.describe(missing[0]))
+	}
+}
+
+// nodeCount returns the number of comparisons x <= threshold that a branch needs.
+func (b *treeBranch) nodeCount() int {
+	switch {
+	case b.isNaN():
+		return 1
+	case b.mode == branchEQ || b.mode == branchNEQ:
+		return 2
+	case b.mode == branchMember:
+		return max(1, 3*len(b.members)-1)
+	}
+	return 1
+}
+
+// isNaN reports whether an operand is compared with NaN.
+func (b *treeBranch) isNaN() bool { return b.mode != branchMember && b.value != b.value }
+
+// addLeaf adds a leaf, which leads to itself.
+func (f *flatTrees) addLeaf(r treeRef, targets int) {
+	i := f.position(r)
+	f.set(i, 0, math.NaN(), i, i, i)
+	for _, w := range f.ensemble.leaves[^r] {
+		if w.target < 0 || w.target >= targets {
+			f.n.failf("%s has a weight for target %d, want 0 to %d", f.ensemble.describe(r), w.target, targets-1)
+		}
+		f.targets, f.weights = append(f.targets, int32(w.target)), append(f.weights, w.weight)
+	}
+	f.offsets[i+1] = int32(len(f.weights))
+}
+
+// set sets node i: no and yes are the next nodes, nan is the next node of NaN.
+func (f *flatTrees) set(i int32, feature int, threshold float64, no, yes, nan int32) {
+	f.features[i], f.thresholds[i], f.missing[i] = int32(feature), threshold, nan
+	f.children[2*i], f.children[2*i+1] = no, yes
+}
+
+// addBranch adds the comparisons of a branch.
+func (f *flatTrees) addBranch(r treeRef) {
+	b, i := &f.ensemble.branches[r], f.position(r)
+	yes, no := f.position(b.yes), f.position(b.no)
+	nan := no
+	if b.nanIsYes {
+		nan = yes
+	}
+	if b.isNaN() {
+		if b.mode == branchNEQ {
+			no, nan = yes, yes
+		}
+		f.set(i, b.feature, b.value, no, no, nan)
+		return
+	}
+	switch b.mode {
+	case branchLEQ:
+		f.set(i, b.feature, f.atMost(b.value), no, yes, nan)
+	case branchLT:
+		f.set(i, b.feature, f.below(b.value), no, yes, nan)
+	case branchGT:
+		f.set(i, b.feature, f.atMost(b.value), yes, no, nan)
+	case branchGTE:
+		f.set(i, b.feature, f.below(b.value), yes, no, nan)
+	case branchEQ:
+		f.addEqual(i, b, b.value, yes, no, nan)
+	case branchNEQ:
+		f.addEqual(i, b, b.value, no, yes, yes)
+	case branchMember:
+		f.addMember(i, b, yes, no, nan)
+	}
+}
+
+// addEqual adds two nodes that test whether an element equals a value.
+func (f *flatTrees) addEqual(i int32, b *treeBranch, value float64, yes, no, nan int32) {
+	f.set(i, b.feature, f.atMost(value), no, i+1, nan)
+	f.set(i+1, b.feature, f.below(value), yes, no, no)
+}
+
+// addMember adds a binary search for an element among the members.
+func (f *flatTrees) addMember(i int32, b *treeBranch, yes, no, nan int32) {
+	if len(b.members) == 0 {
+		f.set(i, b.feature, math.NaN(), no, no, nan)
+		return
+	}
+	first, free := i, i+1
+	type search struct {
+		at        int32
+		low, high int // the element is at most members[high], and greater than members[low-1]
+	}
+	for stack := []search{{i, 0, len(b.members) - 1}}; len(stack) > 0; {
+		s := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		toNaN := no
+		if s.at == first {
+			toNaN = nan
+		}
+		if s.low == s.high {
+			f.set(s.at, b.feature, f.atMost(b.members[s.low]), no, free, toNaN)
+			f.set(free, b.feature, f.below(b.members[s.low]), yes, no, no)
+			free++
+			continue
+		}
+		middle := (s.low + s.high) / 2
+		f.set(s.at, b.feature, f.atMost(b.members[middle]), free+1, free, toNaN)
+		stack = append(stack, search{free + 1, middle + 1, s.high}, search{free, s.low, middle})
+		free += 2
+	}
+}
+
+// atMost returns the greatest number of the elements' dtype that is not greater than v.
+func (f *flatTrees) atMost(v float64) float64 {
+	if !f.single {
+		return v
+	}
+	t := float32(v)
+	if float64(t) > v {
+		t = math.Nextafter32(t, float32(math.Inf(-1)))
+	}
+	return float64(t)
+}
+
+// below returns the greatest number of the elements' dtype that is less than v. If there is none, it returns NaN, with
+// which each comparison is false.
+func (f *flatTrees) below(v float64) float64 {
+	t := f.atMost(v)
+	switch {
+	case t < v:
+		return t
+	case math.IsInf(v, -1):
+		return math.NaN()
+	case f.single:
+		return float64(math.Nextafter32(float32(v), float32(math.Inf(-1))))
+	}
+	return math.Nextafter(v, math.Inf(-1))
+}
+
+// strings returns a list attribute.
+func (n *node) strings(name string) ([]string, bool) {
+	a := n.attr(name, pb.AttributeStrings)
+	if a == nil {
+		return nil, false
+	}
+	out := make([]string, len(a.Strings))
+	for i, s := range a.Strings {
+		out[i] = string(s)
+	}
+	return out, true
+}
+
+// floatsOrTensor returns an attribute that is a list of floats or, with the suffix _as_tensor, a tensor.
+func (n *node) floatsOrTensor(name string) []float64 {
+	if t := n.tensorAttr(name + "_as_tensor"); t != nil {
+		return n.floatsOf(t)
+	}
+	a := n.attr(name, pb.AttributeFloats)
+	if a == nil {
+		return nil
+	}
+	out := make([]float64, len(a.Floats))
+	for i, x := range a.Floats {
+		out[i] = float64(x)
+	}
+	return out
+}
+
+// tensorAttr returns a tensor attribute, or nil if the attribute is omitted.
+func (n *node) tensorAttr(name string) *tensor.Tensor {
+	a := n.attr(name, pb.AttributeTensor)
+	if a == nil || a.T == nil {
+		return nil
+	}
+	t, err := n.model.weight(a.T)
+	if err != nil {
+		n.failf("attribute %q: %w", name, err)
+	}
+	return t
+}
+
+// floatsOf returns the elements of a tensor of numbers.
+func (n *node) floatsOf(t *tensor.Tensor) []float64 {
+	if t.DType.IsComplex() {
+		n.failf("a tensor of %v is not supported", t.DType)
+	}
+	list, _ := tensor.ToSlice[float64](t.CopyTo(tensor.New(tensor.Float64, t.Shape...))) // the dtype is right
+	return list
+}
+
+// evaluate adds the op tree_ensemble on operand 0, which must be a matrix.
+func (n *node) evaluate(e *treeEnsemble, targets int, aggregate string) *val {
+	x := n.operand(0)
+	if n.rank(x) != 2 {
+		n.failf("operand 0 has %d dimensions, want 2", n.rank(x))
+	}
+	if x.dtype() != tensor.Float64 {
+		x = n.cast(x, tensor.Float32)
+	}
+	if targets < 1 || targets > math.MaxInt32 {
+		n.failf("%d targets are not supported", targets)
+	}
+	operands := append([]any{x}, e.operands(n, x.dtype(), n.sizes(x)[1], targets)...)
+	return n.op("tree_ensemble", graph.Attrs{"outputs": targets, "aggregate": aggregate}, operands...)
+}
