@@ -17,8 +17,10 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/cli/internal/outfile"
 	"github.com/graphrun/graphrun/cli/internal/progress"
+	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/safetensors"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -106,6 +108,9 @@ func convert(cmd *cobra.Command, ext *command.Extensions, inPath, outPath string
 	}
 	job.End()
 	command.PrintWarnings(cmd, inPath, g)
+	if names := sorted.Keys(g.Labels); len(names) > 0 {
+		term.Note(cmd, "a graph file has no strings and maps: %s are numbers in %s", strings.Join(names, ", "), outPath)
+	}
 	_, err := fmt.Fprintln(cmd.OutOrStdout(), line)
 	return err
 }

@@ -228,13 +228,16 @@ func ReadFile(path string) (map[string]*tensor.Tensor, error) {
 type Entry struct {
 	Name   string
 	Tensor *tensor.Tensor
+	// Strings is nil, or the strings that stand for the elements of Tensor, in row-major order. They are written as
+	// [WriteStrings] does, instead of the elements.
+	Strings []string
 }
 
 // EntriesOf returns the arrays of a map sorted by name.
 func EntriesOf(m map[string]*tensor.Tensor) []Entry {
 	out := make([]Entry, 0, len(m))
 	for n, t := range m {
-		out = append(out, Entry{n, t})
+		out = append(out, Entry{Name: n, Tensor: t})
 	}
 	sorted.Func(out, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
 	return out
@@ -257,7 +260,11 @@ func WriteNPZ(w io.Writer, entries []Entry) error {
 		}
 		seen[e.Name] = true
 		f, err := z.CreateHeader(&zip.FileHeader{Name: e.Name + ".npy", Method: zip.Store})
-		if err == nil {
+		switch {
+		case err != nil:
+		case e.Strings != nil:
+			err = WriteStrings(f, e.Strings, e.Tensor.Shape)
+		default:
 			err = WriteNPY(f, e.Tensor)
 		}
 		if err != nil {

@@ -212,7 +212,7 @@ func TestDamagedArchives(t *testing.T) {
 func TestOverlappingEntries(t *testing.T) {
 	var b bytes.Buffer
 	v := tensor.Zeros(tensor.Float32, 8)
-	if err := WriteNPZ(&b, []Entry{{"a", v}, {"b", v}}); err != nil {
+	if err := WriteNPZ(&b, []Entry{{Name: "a", Tensor: v}, {Name: "b", Tensor: v}}); err != nil {
 		t.Fatal(err)
 	}
 	// Point the second entry of the directory at the first entry's data.
@@ -266,7 +266,7 @@ func FuzzNPZ(f *testing.F) {
 		f.Add(b)
 	}
 	var b bytes.Buffer
-	if err := WriteNPZ(&b, []Entry{{"a", tensor.Zeros(tensor.Float32, 2, 3)}}); err != nil {
+	if err := WriteNPZ(&b, []Entry{{Name: "a", Tensor: tensor.Zeros(tensor.Float32, 2, 3)}}); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(b.Bytes())

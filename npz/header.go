@@ -3,6 +3,7 @@ package npz
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,6 +27,9 @@ var typeCodes = map[string]tensor.DType{
 	"c8": tensor.Complex64, "c16": tensor.Complex128,
 }
 
+// characterCodes maps numpy's type codes of strings, which a number of characters follows, to the dtype of a character.
+var characterCodes = map[byte]tensor.DType{'S': tensor.Uint8, 'U': tensor.Uint32}
+
 // codeOf returns the type code of a dtype.
 func codeOf(dtype tensor.DType) string {
 	for c, t := range typeCodes {
@@ -43,13 +47,19 @@ type header struct {
 
 	isColumnMajor bool
 	shape         []int
+	width         int // the number of characters of each string; 0 for an array of numbers
 }
 
-// meta returns the array's meta, with column-major strides for column-major data.
+// meta returns the array's meta, with column-major strides for column-major data. The last dimension of an array of
+// strings is the characters, which are adjacent.
 func (h header) meta() (tensor.Meta, error) {
-	m := tensor.New(h.dtype, h.shape...)
+	shape := h.shape
+	if h.width > 0 {
+		shape = append(slices.Clone(shape), h.width)
+	}
+	m := tensor.New(h.dtype, shape...)
 	if h.isColumnMajor {
-		step := 1
+		step := max(h.width, 1)
 		for d, s := range h.shape {
 			m.Strides[d] = step
 			step *= max(s, 1)
@@ -73,7 +83,7 @@ func parseHeader(text string) (h header, err error) {
 		seen[key] = true
 		switch key {
 		case "descr":
-			h.dtype, h.byteOrder = p.descr()
+			h.dtype, h.byteOrder, h.width = p.descr()
 		case "fortran_order":
 			h.isColumnMajor = p.boolean()
 		case "shape":
@@ -146,22 +156,27 @@ func (p *parser) quoted() string {
 	return ""
 }
 
-func (p *parser) descr() (tensor.DType, byte) {
+// descr reads a type code. For strings it returns the dtype of a character and the number of characters.
+func (p *parser) descr() (dtype tensor.DType, byteOrder byte, width int) {
 	p.remaining = strings.TrimLeft(p.remaining, blanks)
 	if strings.HasPrefix(p.remaining, "[") {
 		p.fail("arrays of records are not supported")
 	}
 	s := p.quoted()
 	if p.err != nil {
-		return tensor.Invalid, 0
+		return tensor.Invalid, 0, 0
 	}
 	if len(s) > 1 && strings.IndexByte("<>|=", s[0]) >= 0 {
 		if dtype, ok := typeCodes[s[1:]]; ok {
-			return dtype, s[0]
+			return dtype, s[0], 0
+		}
+		width, err := strconv.Atoi(s[2:])
+		if dtype, ok := characterCodes[s[1]]; ok && err == nil && width > 0 {
+			return dtype, s[0], width
 		}
 	}
 	p.fail("unsupported dtype %.20q", s)
-	return tensor.Invalid, 0
+	return tensor.Invalid, 0, 0
 }
 
 func (p *parser) boolean() bool {
@@ -214,18 +229,18 @@ func (p *parser) size() int {
 	return v
 }
 
-// encodeHeader returns magic, version and header text of a row-major array. Blanks pad the text, so that the offset of
-// the data is a multiple of 64 bytes.
-func encodeHeader(dtype tensor.DType, shape []int) []byte {
+// encodeHeader returns magic, version and header text of a row-major array, whose type code is code. itemBytes is the
+// size of a number or character. Blanks pad the text, so that the offset of the data is a multiple of 64 bytes.
+func encodeHeader(code string, itemBytes int, shape []int) []byte {
 	order := "<"
 	switch {
-	case dtype.Size() == 1:
+	case itemBytes == 1:
 		order = "|"
 	case bigEndian:
 		order = ">"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "{'descr': '%s%s', 'fortran_order': False, 'shape': (", order, codeOf(dtype))
+	fmt.Fprintf(&b, "{'descr': '%s%s', 'fortran_order': False, 'shape': (", order, code)
 	for i, s := range shape {
 		if i > 0 {
 			b.WriteString(", ")

@@ -215,7 +215,7 @@ func WriteNPY(w io.Writer, t *tensor.Tensor) error {
 	if len(t.Shape) > maxRank {
 		return fmt.Errorf("%d dimensions: at most %d can be written", len(t.Shape), maxRank)
 	}
-	if _, err := w.Write(encodeHeader(t.DType, t.Shape)); err != nil {
+	if _, err := w.Write(encodeHeader(codeOf(t.DType), t.DType.Size(), t.Shape)); err != nil {
 		return err
 	}
 	return writeData(w, t)

@@ -127,7 +127,7 @@ func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var entries []Entry
 		for i := range rapid.IntRange(0, 4).Draw(t, "count") {
-			entries = append(entries, Entry{fmt.Sprintf("z%d/%c", i, 'é'-rune(i)), drawTensor(t)})
+			entries = append(entries, Entry{Name: fmt.Sprintf("z%d/%c", i, 'é'-rune(i)), Tensor: drawTensor(t)})
 		}
 		var b bytes.Buffer
 		if err := WriteNPZ(&b, entries); err != nil {
@@ -162,7 +162,7 @@ func TestWriteRefuses(t *testing.T) {
 	for _, names := range [][]string{{"a", "a"}, {""}, {"a/"}} {
 		var entries []Entry
 		for _, n := range names {
-			entries = append(entries, Entry{n, v})
+			entries = append(entries, Entry{Name: n, Tensor: v})
 		}
 		if err := WriteNPZ(io.Discard, entries); err == nil {
 			t.Errorf("names %q were written", names)

@@ -86,7 +86,7 @@ func (b schemaBuilder) property(m member) map[string]any {
 	}
 	s := b.value(t, m.field.Tag.Get("of"))
 	if nullable {
-		s = map[string]any{"anyOf": []any{s, map[string]any{"type": "null"}}}
+		s = orNull(s)
 	}
 	return s
 }
@@ -95,6 +95,10 @@ func (b schemaBuilder) property(m member) map[string]any {
 func definitionOf(t reflect.Type) string {
 	name := strings.TrimSuffix(strings.TrimSuffix(t.Name(), "Doc"), "Report")
 	return strings.ToLower(name[:1]) + name[1:]
+}
+
+func orNull(schema map[string]any) map[string]any {
+	return map[string]any{"anyOf": []any{schema, map[string]any{"type": "null"}}}
 }
 
 // value returns the schema of a type. If only some strings are allowed, `allowed` names the set of these strings;
@@ -114,6 +118,8 @@ func (b schemaBuilder) value(t reflect.Type, allowed string) map[string]any {
 			b.defs[name] = b.object(t)
 		}
 		return map[string]any{"$ref": "#/$defs/" + name}
+	case reflect.Pointer:
+		return orNull(b.value(t.Elem(), allowed))
 	case reflect.Slice:
 		return map[string]any{"type": "array", "items": b.value(t.Elem(), allowed)}
 	case reflect.Map:

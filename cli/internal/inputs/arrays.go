@@ -29,8 +29,17 @@ type Arrays struct {
 
 // array is an array in a file, whose header has been read.
 type array struct {
-	meta tensor.Meta
-	read func() (*tensor.Tensor, error) // reads the data
+	meta   tensor.Meta
+	read   func() (*tensor.Tensor, error) // reads the data
+	isText bool                           // whether the last dimension is the characters of strings
+}
+
+// shape returns the shape of the array, of strings or numbers.
+func (a array) shape() []int {
+	if a.isText {
+		return a.meta.Shape[:len(a.meta.Shape)-1]
+	}
+	return a.meta.Shape
 }
 
 // Close closes the archive. It does nothing if a is nil or has no archive.
@@ -93,7 +102,7 @@ func (s Sources) findInArchive(inputs []*graph.Value, out *Arrays) error {
 		}
 		meta, err := archive.Meta(name)
 		if err == nil {
-			out.arrays[name] = array{meta, func() (*tensor.Tensor, error) { return archive.ReadAs(name, meta) }}
+			out.arrays[name] = array{meta: meta, read: func() (*tensor.Tensor, error) { return archive.ReadAs(name, meta) }}
 		} else if err := out.reject(name, err); err != nil {
 			return err
 		}
@@ -111,7 +120,7 @@ func (s Sources) findFiles(inputs []*graph.Value, out *Arrays) error {
 		}
 		meta, err := npz.NPYFileMeta(path)
 		if err == nil {
-			out.arrays[name] = array{meta, func() (*tensor.Tensor, error) { return npz.ReadNPYFile(path) }}
+			out.arrays[name] = array{meta: meta, read: func() (*tensor.Tensor, error) { return npz.ReadNPYFile(path) }}
 			delete(out.Unavailable, name)
 		} else if err := out.reject(name, err); err != nil {
 			return err

@@ -30,7 +30,7 @@ func bindArrays(ctx context.Context, f *graphrun.File, given *Arrays) (g *graph.
 	}
 	loader.Shapes, loader.UnavailableInputs = map[string][]int{}, given.Unavailable
 	for name, a := range given.arrays {
-		loader.Shapes[name] = a.meta.Shape
+		loader.Shapes[name] = a.shape()
 	}
 	g, given.GraphMistakes, err = command.BoundGraph(ctx, f)
 	return g, err
@@ -43,7 +43,9 @@ func (a *Arrays) bind(inputs []*graph.Value, b bindings) error {
 		if !ok {
 			continue
 		}
-		if err := b.bind(v, found.meta); err != nil {
+		found.isText = isText(found.meta, v)
+		a.arrays[v.Name] = found
+		if err := b.bind(v, found); err != nil {
 			if err := a.reject(v.Name, err); err != nil {
 				return err
 			}
@@ -66,15 +68,16 @@ func (a *Arrays) bind(inputs []*graph.Value, b bindings) error {
 	return nil
 }
 
-// bind binds the symbols of input v, whose array has the given meta. If it returns an error, it has bound no symbol.
-func (b *bindings) bind(v *graph.Value, meta tensor.Meta) error {
-	if !isCompatible(meta.DType, v.Meta.DType) || v.Dims == nil && !slices.Equal(meta.Shape, v.Meta.Shape) ||
-		v.Dims != nil && len(meta.Shape) != len(v.Dims) {
+// bind binds the symbols of input v to the sizes of array a. If it returns an error, it has bound no symbol.
+func (b *bindings) bind(v *graph.Value, a array) error {
+	meta, shape := a.meta, a.shape()
+	if !a.isText && !isCompatible(meta.DType, v.Meta.DType) || v.Dims == nil && !slices.Equal(shape, v.Meta.Shape) ||
+		v.Dims != nil && len(shape) != len(v.Dims) {
 		return b.mismatchError(v, meta)
 	}
 	newSizes := map[string]int{}
 	for i, d := range v.Dims {
-		n := meta.Shape[i]
+		n := shape[i]
 		want, bound := b.dims[d.Symbol]
 		otherInput := b.inputOf[d.Symbol]
 		if size, ok := newSizes[d.Symbol]; ok {
@@ -121,6 +124,17 @@ func (b *bindings) mismatchError(v *graph.Value, meta tensor.Meta) error {
 	}
 	return fmt.Errorf("the file holds %v%s, the graph wants %v[%s]", meta.DType, tensor.ListString(meta.Shape),
 		v.Meta.DType, strings.Join(shape, ", "))
+}
+
+// isText reports whether an array is read as strings for input v (see [npz.Strings]): the array has a dimension more for
+// the characters, and the input is an int64 tensor of codes.
+func isText(array tensor.Meta, v *graph.Value) bool {
+	rank := len(v.Meta.Shape)
+	if v.Dims != nil {
+		rank = len(v.Dims)
+	}
+	return v.Meta.DType == tensor.Int64 && len(array.Shape) == rank+1 &&
+		(array.DType == tensor.Uint32 || array.DType == tensor.Uint8)
 }
 
 // isCompatible reports whether an array of dtype array can be given for an input of dtype input. The dtypes must be

@@ -3,6 +3,7 @@ package inputs
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,15 +30,22 @@ func newSet(seed uint64) *Set {
 }
 
 // integersFor returns a function that returns the integers for a generated input: the elements of generatedIntegers
-// that the graph accepts. If the graph accepts no element, the function returns generatedIntegers, and the run will
-// fail.
+// that the graph accepts and, for an input of strings, that stand for a string. If there are none, the function returns
+// generatedIntegers, and the run will probably fail.
 func integersFor(g *graph.Graph) func(*graph.Value) []int64 {
 	admitted := g.Admitted(generatedIntegers)
 	return func(v *graph.Value) []int64 {
-		if list := admitted[v]; len(list) > 0 {
-			return list
+		list := admitted[v]
+		if len(list) == 0 {
+			list = generatedIntegers
 		}
-		return generatedIntegers
+		if count := len(g.Labels[v.Name].Strings); count > 0 {
+			list = slices.DeleteFunc(slices.Clone(list), func(code int64) bool { return code >= int64(count) })
+		}
+		if len(list) == 0 {
+			return generatedIntegers
+		}
+		return list
 	}
 }
 

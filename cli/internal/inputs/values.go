@@ -4,6 +4,7 @@ package inputs
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -40,7 +42,7 @@ func (s Sources) ReadValues(g *graph.Graph, given *Arrays) (*Set, error) {
 			continue
 		}
 		a, isGiven := given.arrays[v.Name]
-		t, err := s.value(v, a, integers)
+		t, err := s.value(v, a, g.Labels[v.Name], integers)
 		switch {
 		case err != nil:
 			if err := given.reject(v.Name, err); err != nil {
@@ -55,14 +57,28 @@ func (s Sources) ReadValues(g *graph.Graph, given *Arrays) (*Set, error) {
 	return set, nil
 }
 
-// value reads array a for input v, or generates a tensor if a is empty.
-func (s Sources) value(v *graph.Value, a array, integers func(*graph.Value) []int64) (t *tensor.Tensor, err error) {
+// value reads array a for input v, or generates a tensor if a is empty. Strings are encoded by the labels of the input.
+func (s Sources) value(v *graph.Value, a array, labels graph.Labels,
+	integers func(*graph.Value) []int64) (t *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	if a.read == nil {
 		return generate(v.Meta, s.Seed, v.Name, integers(v)), nil
 	}
 	if t, err = a.read(); err != nil {
 		return nil, err
+	}
+	if a.isText {
+		if labels.Strings == nil {
+			return nil, fmt.Errorf("the file holds strings or %v%s, the graph wants %v%s", t.DType,
+				tensor.ListString(t.Shape), v.Meta.DType, tensor.ListString(v.Meta.Shape))
+		}
+		list, err := npz.Strings(t)
+		if err != nil {
+			return nil, err
+		}
+		if t, err = labels.Encode(list, v.Meta.Shape...); err != nil {
+			return nil, err
+		}
 	}
 	return withMeta(t, v.Meta)
 }

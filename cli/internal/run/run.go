@@ -10,6 +10,7 @@ import (
 	"math"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -68,7 +69,8 @@ so is every output that depends on it. The other outputs are computed.
 
 --outputs is written atomically: if the run fails, an existing file is unchanged.
 
-In .npz and .npy files, bfloat16 values are stored as uint16 bit patterns.`,
+In .npz and .npy files, bfloat16 values are stored as uint16 bit patterns. Strings, which are
+inputs and outputs of some ONNX models, are arrays with numpy's dtype U or S.`,
 		Example: `  graphrun run examples/models/residual.json
   graphrun run model.onnx --seed 3 --json
   graphrun run model.json --inputs in.npz --outputs out.npz
@@ -209,9 +211,10 @@ func (w runWork) writeOutputs(job *progress.Job, cmd *cobra.Command, out map[str
 		err = checkWriteMemory(out)
 	}
 	if f.outputs != "" && err == nil {
-		err = outfile.Write(cmd.Context(), f.outputs, func(file io.Writer) error {
-			return npz.WriteNPZ(file, npzEntries(w.runGraph, out))
-		})
+		entries := npzEntries(w.runGraph, out)
+		if err = addStrings(w.runGraph, entries); err == nil {
+			err = outfile.Write(cmd.Context(), f.outputs, func(file io.Writer) error { return npz.WriteNPZ(file, entries) })
+		}
 	}
 	if err != nil && !(f.keepGoing && cmd.Context().Err() == nil) {
 		return err
@@ -248,6 +251,18 @@ func npzEntries(g *graph.Graph, out map[string]*tensor.Tensor) []npz.Entry {
 	return list
 }
 
+// addStrings sets the strings of outputs of strings.
+func addStrings(g *graph.Graph, list []npz.Entry) (err error) {
+	for i, e := range list {
+		if labels := g.Labels[e.Name]; labels.Strings != nil {
+			if list[i].Strings, err = labels.Decode(e.Tensor); err != nil {
+				return exit.Failed(fmt.Errorf("output %q: %w", e.Name, err))
+			}
+		}
+	}
+	return nil
+}
+
 // printOutputs prints a line for each output: name, dtype, shape, strides and statistics.
 func printOutputs(w io.Writer, show term.Display, g *graph.Graph, out map[string]*tensor.Tensor, f flags,
 	missing incomplete) error {
@@ -260,8 +275,16 @@ func printOutputs(w io.Writer, show term.Display, g *graph.Graph, out map[string
 	t := term.NewTable(term.NameCol(""), term.WholeCol(""), term.ListCol(""), term.ListCol(""), term.WholeCol(""),
 		term.WholeCol(""), term.WholeCol(""))
 	for o := range doc.Outputs {
-		t.Add(o.Name, o.DType, format.Ints(o.Shape), "strides "+format.Ints(o.Strides),
-			"min "+statistic(o.min), "max "+statistic(o.max), "mean "+statistic(o.mean))
+		cells := []any{o.Name, o.DType, format.Ints(o.Shape), "strides " + format.Ints(o.Strides)}
+		switch {
+		case o.Strings != nil:
+			cells = append(cells, "strings "+firstOf(o.Strings, strconv.Quote))
+		case o.Maps != nil:
+			cells = append(cells, "maps "+firstOf(o.Maps, mapText))
+		default:
+			cells = append(cells, "min "+statistic(o.min), "max "+statistic(o.max), "mean "+statistic(o.mean))
+		}
+		t.Add(cells...)
 	}
 	t.Write(buf, show)
 	return buf.Flush()
@@ -285,6 +308,9 @@ type OutputDoc struct {
 	Max     *float64 `json:"max" doc:"The greatest element; null if it is not finite."`
 	Mean    *float64 `json:"mean" doc:"The mean of the elements; null if it is not finite."`
 
+	Strings []string              `json:"strings,omitzero" doc:"The strings that the elements stand for, in row-major order."`
+	Maps    []map[string]*float64 `json:"maps,omitzero" doc:"The maps that the rows stand for; a value that is not finite is null."`
+
 	min, max, mean float64 // may be infinite or NaN
 }
 
@@ -293,13 +319,64 @@ func runReportOf(g *graph.Graph, out map[string]*tensor.Tensor, keepGoing bool, 
 	doc.Outputs = document.StreamOf(npzEntries(g, out), func(e npz.Entry) OutputDoc {
 		v := e.Tensor
 		least, most, mean := v.Stats()
-		return OutputDoc{e.Name, v.DType.String(), document.NotNil(v.Shape), document.NotNil(v.Strides),
-			finite(least), finite(most), finite(mean), least, most, mean}
+		o := OutputDoc{Name: e.Name, DType: v.DType.String(), Shape: document.NotNil(v.Shape),
+			Strides: document.NotNil(v.Strides), Min: finite(least), Max: finite(most), Mean: finite(mean),
+			min: least, max: most, mean: mean}
+		o.addLabels(g.Labels[e.Name], v)
+		return o
 	})
 	if keepGoing {
 		doc.Errors, doc.MissingOutputs = document.Mistakes(missing.Failed), missing.docs()
 	}
 	return doc
+}
+
+// addLabels sets the strings or maps of t. If an element stands for no string, as that of an input that the model does
+// not know, it sets none.
+func (o *OutputDoc) addLabels(labels graph.Labels, t *tensor.Tensor) {
+	if labels.Strings != nil {
+		o.Strings, _ = labels.Decode(t)
+	}
+	if !labels.IsMap() {
+		return
+	}
+	rows, _ := labels.Maps(t)
+	o.Maps = make([]map[string]*float64, len(rows))
+	for i, row := range rows {
+		o.Maps[i] = make(map[string]*float64, len(row))
+		for key, x := range row {
+			o.Maps[i][key] = finite(x)
+		}
+	}
+}
+
+// firstOf returns the texts of the first elements of a list, and the number of the other elements.
+func firstOf[T any](list []T, text func(T) string) string {
+	const maxListed = 4
+	var b strings.Builder
+	for i, x := range list[:min(len(list), maxListed)] {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(text(x))
+	}
+	if n := len(list) - maxListed; n > 0 {
+		fmt.Fprintf(&b, " and %d more", n)
+	}
+	return b.String()
+}
+
+// mapText formats a map as in {a: 0.25, b: 0.75}, sorted by key.
+func mapText(row map[string]*float64) string {
+	list := make([]string, 0, len(row))
+	for _, key := range sorted.Keys(row) {
+		value := "null"
+		if row[key] != nil {
+			value = statistic(*row[key])
+		}
+		list = append(list, key+": "+value)
+	}
+	return "{" + strings.Join(list, ", ") + "}"
 }
 
 // finite returns nil for infinities and NaN, for which JSON has no literals.

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/cli/internal/run"
+	"github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/npz"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// colours is a model that looks strings up: outputs are the strings, and a map of each row of numbers.
+func colours(t *testing.T) string {
+	t.Helper()
+	info := func(name string, of onnxpb.DataType) *onnxpb.ValueInfoProto {
+		shape := &onnxpb.TensorShapeProto{Dim: []*onnxpb.Dimension{{DimParam: "N"}, {DimValue: new(int64(2))}}}
+		return &onnxpb.ValueInfoProto{Name: name,
+			Type: &onnxpb.TypeProto{TensorType: &onnxpb.TensorType{ElemType: int32(of), Shape: shape}}}
+	}
+	texts := func(name string, list ...string) *onnxpb.AttributeProto {
+		a := &onnxpb.AttributeProto{Name: name, Type: onnxpb.AttributeStrings}
+		for _, s := range list {
+			a.Strings = append(a.Strings, []byte(s))
+		}
+		return a
+	}
+	node := func(op, in, out string, attrs ...*onnxpb.AttributeProto) *onnxpb.NodeProto {
+		return &onnxpb.NodeProto{Name: out, OpType: op, Domain: "ai.onnx.ml", Input: []string{in}, Output: []string{out},
+			Attribute: attrs}
+	}
+	keys := texts("keys_strings", "red", "green")
+	return write(t, "m.onnx", string(onnxpb.Marshal(&onnxpb.ModelProto{IrVersion: 8,
+		OpsetImport: []*onnxpb.OperatorSetIDProto{{Version: 13}, {Domain: "ai.onnx.ml", Version: 3}},
+		Graph: &onnxpb.GraphProto{
+			Node: []*onnxpb.NodeProto{node("LabelEncoder", "colour", "word", keys, texts("values_strings", "stop", "go")),
+				node("LabelEncoder", "colour", "number", keys, &onnxpb.AttributeProto{Name: "values_floats",
+					Type: onnxpb.AttributeFloats, Floats: []float32{1, 2}}),
+				node("ZipMap", "number", "maps", texts("classlabels_strings", "a", "b"))},
+			Input:  []*onnxpb.ValueInfoProto{info("colour", onnxpb.String)},
+			Output: []*onnxpb.ValueInfoProto{info("word", onnxpb.String), info("maps", onnxpb.Float)},
+		}})))
+}
+
+// TestStringsOfModels runs a model with strings from a file, and checks its text, JSON and .npz outputs.
+func TestStringsOfModels(t *testing.T) {
+	path := colours(t)
+	file, err := os.Create(filepath.Join(t.TempDir(), "colour.npy"))
+	require.NoError(t, err)
+	require.NoError(t, npz.WriteStrings(file, []string{"green", "red", "violet", "red", "red", "red"}, []int{3, 2}))
+	require.NoError(t, file.Close())
+	outPath := filepath.Join(t.TempDir(), "out.npz")
+	args := []string{"run", path, "--input", "colour=" + file.Name()}
+	require.Equal(t, `word  int64    [3,2]  strides [2,1]  strings "go", "stop", "_Unused", "stop" and 2 more
+maps  float32  [3,2]  strides [2,1]  maps {a: 2, b: 1}, {a: -0, b: 1}, {a: 1, b: 1}
+`, succeed(t, append(args, "--outputs", outPath)...))
+	doc := decode[struct {
+		Version int             `json:"version"`
+		Outputs []run.OutputDoc `json:"outputs"`
+	}](t, succeed(t, append(args, "--json")...))
+	want := []string{"go", "stop", "_Unused", "stop", "stop", "stop"}
+	require.Equal(t, want, doc.Outputs[0].Strings)
+	require.Nil(t, doc.Outputs[0].Maps)
+	require.Len(t, doc.Outputs[1].Maps, 3)
+	require.Equal(t, 2.0, *doc.Outputs[1].Maps[0]["a"])
+	out, err := npz.ReadFile(outPath)
+	require.NoError(t, err)
+	got, err := npz.Strings(out["word"])
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	require.Contains(t, succeed(t, "run", path, "--seed", "1"), "strings ") // generated codes stand for strings
+
+	r := call(t, "convert", path, filepath.Join(t.TempDir(), "m.json"))
+	require.Zero(t, r.code)
+	require.Contains(t, r.errors, "a graph file has no strings and maps: colour, maps, word are numbers")
+}
+
+// TestStringsForNumbers checks that an input of numbers rejects strings.
+func TestStringsForNumbers(t *testing.T) {
+	path := write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "int64", "shape": [2]}],
+		"nodes": [{"name": "y", "op": "neg", "inputs": ["x"]}], "outputs": ["y"]}`)
+	var b bytes.Buffer
+	require.NoError(t, npz.WriteNPZ(&b, []npz.Entry{{Name: "x", Tensor: tensor.Zeros(tensor.Int64, 2),
+		Strings: []string{"a", "b"}}}))
+	r := call(t, "run", path, "--inputs", write(t, "in.npz", b.String()))
+	require.Equal(t, 2, r.code)
+	require.Contains(t, r.errors, `input "x": the file holds strings or uint32[2, 1], the graph wants int64[2]`)
+}
