@@ -126,8 +126,8 @@ func (b *bindings) mismatchError(v *graph.Value, meta tensor.Meta) error {
 		v.Meta.DType, strings.Join(shape, ", "))
 }
 
-// isText reports whether an array is read as strings for input v (see [npz.Strings]): the array has a dimension more for
-// the characters, and the input is an int64 tensor of codes.
+// isText reports whether an array is read as strings for input v (see [npz.Strings]): the array has one more dimension,
+// for the characters, and the input is an int64 tensor of codes.
 func isText(array tensor.Meta, v *graph.Value) bool {
 	rank := len(v.Meta.Shape)
 	if v.Dims != nil {
