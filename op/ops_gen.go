@@ -654,6 +654,42 @@ func Bernoulli(self *graph.Value, attrs ...BernoulliAttrs) *graph.Value {
 	return node("bernoulli", 1, nonzeroAttrs(attrs), self)[0]
 }
 
+// BinaryCrossEntropyAttrs are the optional attributes of [BinaryCrossEntropy].
+type BinaryCrossEntropyAttrs struct {
+	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
+	Reduction *int `attr:"reduction"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// BinaryCrossEntropy is the op binary_cross_entropy.
+//
+// Returns the cross entropy of probabilities self and target, times weight. Logarithms are at least -100.
+// PyTorch rejects elements of self outside [0, 1], for which the result is unspecified.
+//
+// May be nil: weight.
+func BinaryCrossEntropy(self, target, weight *graph.Value, attrs ...BinaryCrossEntropyAttrs) *graph.Value {
+	return node("binary_cross_entropy", 1, nonzeroAttrs(attrs), self, target, weight)[0]
+}
+
+// BinaryCrossEntropyWithLogitsAttrs are the optional attributes of [BinaryCrossEntropyWithLogits].
+type BinaryCrossEntropyWithLogitsAttrs struct {
+	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
+	Reduction *int `attr:"reduction"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// BinaryCrossEntropyWithLogits is the op binary_cross_entropy_with_logits.
+//
+// Returns the cross entropy of sigmoid(self) and target, times weight. pos_weight multiplies the part of
+// positive targets.
+//
+// May be nil: weight, posWeight.
+func BinaryCrossEntropyWithLogits(self, target, weight, posWeight *graph.Value, attrs ...BinaryCrossEntropyWithLogitsAttrs) *graph.Value {
+	return node("binary_cross_entropy_with_logits", 1, nonzeroAttrs(attrs), self, target, weight, posWeight)[0]
+}
+
 // BitwiseAnd is the op bitwise_and.
 //
 // Returns the bitwise and of self and other. Supports integers and bools.
@@ -1205,6 +1241,24 @@ func Cos(self *graph.Value) *graph.Value {
 // Returns the hyperbolic cosine of each element.
 func Cosh(self *graph.Value) *graph.Value {
 	return node("cosh", 1, nil, self)[0]
+}
+
+// CosineEmbeddingLossAttrs are the optional attributes of [CosineEmbeddingLoss].
+type CosineEmbeddingLossAttrs struct {
+	// margin
+	Margin float64 `attr:"margin"`
+	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
+	Reduction *int `attr:"reduction"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// CosineEmbeddingLoss is the op cosine_embedding_loss.
+//
+// Returns 1 - cos for pairs of vectors whose target is 1, and the positive part of cos - margin for pairs whose
+// target is -1, where cos is the cosine of their angle.
+func CosineEmbeddingLoss(input1, input2, target *graph.Value, attrs ...CosineEmbeddingLossAttrs) *graph.Value {
+	return node("cosine_embedding_loss", 1, nonzeroAttrs(attrs), input1, input2, target)[0]
 }
 
 // CrossEntropyLossAttrs are the optional attributes of [CrossEntropyLoss].
@@ -1884,6 +1938,27 @@ func GatherNd(self, indices *graph.Value, attrs ...GatherNdAttrs) *graph.Value {
 	return node("gather_nd", 1, nonzeroAttrs(attrs), self, indices)[0]
 }
 
+// GaussianNllLossAttrs are the optional attributes of [GaussianNllLoss].
+type GaussianNllLossAttrs struct {
+	// add the constant term log(2 pi) / 2
+	Full bool `attr:"full"`
+	// least variance (default 1e-6)
+	Eps *float64 `attr:"eps"`
+	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
+	Reduction *int `attr:"reduction"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// GaussianNllLoss is the op gaussian_nll_loss.
+//
+// Returns the negative logarithm of the likelihood of target under normal distributions with the expectations
+// self and the variances var, which has self's shape, or size 1 or no size in the last dimension. PyTorch
+// rejects negative variances, which are eps here.
+func GaussianNllLoss(self, target, var_ *graph.Value, attrs ...GaussianNllLossAttrs) *graph.Value {
+	return node("gaussian_nll_loss", 1, nonzeroAttrs(attrs), self, target, var_)[0]
+}
+
 // Ge is the op ge.
 //
 // Returns whether self is at least other. Complex numbers have no order.
@@ -2124,11 +2199,46 @@ func Heaviside(self, values *graph.Value) *graph.Value {
 	return node("heaviside", 1, nil, self, values)[0]
 }
 
+// HingeEmbeddingLossAttrs are the optional attributes of [HingeEmbeddingLoss].
+type HingeEmbeddingLossAttrs struct {
+	// margin (default 1)
+	Margin *float64 `attr:"margin"`
+	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
+	Reduction *int `attr:"reduction"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// HingeEmbeddingLoss is the op hinge_embedding_loss.
+//
+// Returns self where target is 1, and margin - self or 0 where target is -1.
+func HingeEmbeddingLoss(self, target *graph.Value, attrs ...HingeEmbeddingLossAttrs) *graph.Value {
+	return node("hinge_embedding_loss", 1, nonzeroAttrs(attrs), self, target)[0]
+}
+
 // Hstack is the op hstack.
 //
 // Concatenates tensors along the second dimension, or vectors and numbers along their only dimension.
 func Hstack(tensors []*graph.Value) *graph.Value {
 	return node("hstack", 1, nil, tensors)[0]
+}
+
+// HuberLossAttrs are the optional attributes of [HuberLoss].
+type HuberLossAttrs struct {
+	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
+	Reduction *int `attr:"reduction"`
+	// difference at which the loss becomes linear (default 1)
+	Delta *float64 `attr:"delta"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// HuberLoss is the op huber_loss.
+//
+// Returns half of the squares of the differences of self and target, and beyond delta a linear function of the
+// magnitudes.
+func HuberLoss(self, target *graph.Value, attrs ...HuberLossAttrs) *graph.Value {
+	return node("huber_loss", 1, nonzeroAttrs(attrs), self, target)[0]
 }
 
 // Hypot is the op hypot.
@@ -2298,6 +2408,23 @@ func Isposinf(self *graph.Value) *graph.Value {
 	return node("isposinf", 1, nil, self)[0]
 }
 
+// KlDivAttrs are the optional attributes of [KlDiv].
+type KlDivAttrs struct {
+	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
+	Reduction *int `attr:"reduction"`
+	// target has logarithms of probabilities
+	LogTarget bool `attr:"log_target"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// KlDiv is the op kl_div.
+//
+// Returns the Kullback-Leibler divergence of target from self, which has logarithms of probabilities.
+func KlDiv(self, target *graph.Value, attrs ...KlDivAttrs) *graph.Value {
+	return node("kl_div", 1, nonzeroAttrs(attrs), self, target)[0]
+}
+
 // KthvalueAttrs are the optional attributes of [Kthvalue].
 type KthvalueAttrs struct {
 	// dimension along which to rank (default -1)
@@ -2319,6 +2446,21 @@ type KthvalueAttrs struct {
 func Kthvalue[A Int](self *graph.Value, k A, attrs ...KthvalueAttrs) (values, indices *graph.Value) {
 	made := node("kthvalue", 2, withRequired(nonzeroAttrs(attrs), "k", k), self)
 	return made[0], made[1]
+}
+
+// L1LossAttrs are the optional attributes of [L1Loss].
+type L1LossAttrs struct {
+	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
+	Reduction *int `attr:"reduction"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// L1Loss is the op l1_loss.
+//
+// Returns the magnitudes of the differences of self and target.
+func L1Loss(self, target *graph.Value, attrs ...L1LossAttrs) *graph.Value {
+	return node("l1_loss", 1, nonzeroAttrs(attrs), self, target)[0]
 }
 
 // LayerNormAttrs are the optional attributes of [LayerNorm].
@@ -2675,6 +2817,23 @@ func Lstm(operands []*graph.Value, attrs ...LstmAttrs) (output, hN, cN *graph.Va
 // Returns whether self is less than other. Complex numbers have no order.
 func Lt[A, B Operand](self A, other B) *graph.Value {
 	return node("lt", 1, nil, self, other)[0]
+}
+
+// MarginRankingLossAttrs are the optional attributes of [MarginRankingLoss].
+type MarginRankingLossAttrs struct {
+	// margin
+	Margin float64 `attr:"margin"`
+	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
+	Reduction *int `attr:"reduction"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// MarginRankingLoss is the op margin_ranking_loss.
+//
+// Returns the positive part of -target * (input1 - input2) + margin.
+func MarginRankingLoss(input1, input2, target *graph.Value, attrs ...MarginRankingLossAttrs) *graph.Value {
+	return node("margin_ranking_loss", 1, nonzeroAttrs(attrs), input1, input2, target)[0]
 }
 
 // MaskedFill is the op masked_fill.
@@ -3067,11 +3226,43 @@ func Movedim[A, B Ints](self *graph.Value, source A, destination B) *graph.Value
 	return node("movedim", 1, withRequired(nil, "source", source, "destination", destination), self)[0]
 }
 
+// MseLossAttrs are the optional attributes of [MseLoss].
+type MseLossAttrs struct {
+	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
+	Reduction *int `attr:"reduction"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// MseLoss is the op mse_loss.
+//
+// Returns the squares of the differences of self and target.
+func MseLoss(self, target *graph.Value, attrs ...MseLossAttrs) *graph.Value {
+	return node("mse_loss", 1, nonzeroAttrs(attrs), self, target)[0]
+}
+
 // Mul is the op mul.
 //
 // Multiplies self by other, with broadcasting. For bools it is the logical and.
 func Mul[A, B Operand](self A, other B) *graph.Value {
 	return node("mul", 1, nil, self, other)[0]
+}
+
+// MultilabelSoftMarginLossAttrs are the optional attributes of [MultilabelSoftMarginLoss].
+type MultilabelSoftMarginLossAttrs struct {
+	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
+	Reduction *int `attr:"reduction"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// MultilabelSoftMarginLoss is the op multilabel_soft_margin_loss.
+//
+// Returns the mean over the last dimension of the cross entropies of sigmoid(self) and target, times weight.
+//
+// May be nil: weight.
+func MultilabelSoftMarginLoss(self, target, weight *graph.Value, attrs ...MultilabelSoftMarginLossAttrs) *graph.Value {
+	return node("multilabel_soft_margin_loss", 1, nonzeroAttrs(attrs), self, target, weight)[0]
 }
 
 // MultinomialAttrs are the optional attributes of [Multinomial].
@@ -3545,6 +3736,28 @@ type PointwiseAttrs struct {
 //   - expr: expression for one element; a tuple gives several results
 func Pointwise(operands []*graph.Value, expr string, attrs ...PointwiseAttrs) []*graph.Value {
 	return node("pointwise", 0, withRequired(nonzeroAttrs(attrs), "expr", expr), operands)
+}
+
+// PoissonNllLossAttrs are the optional attributes of [PoissonNllLoss].
+type PoissonNllLossAttrs struct {
+	// self has logarithms of expectations (default true)
+	LogInput *bool `attr:"log_input"`
+	// add Stirling's approximation of the logarithm of target!
+	Full bool `attr:"full"`
+	// number added to self before the logarithm is taken (default 1e-8)
+	Eps *float64 `attr:"eps"`
+	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
+	Reduction *int `attr:"reduction"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// PoissonNllLoss is the op poisson_nll_loss.
+//
+// Returns the negative logarithm of the likelihood of target under Poisson distributions with the expectations
+// self.
+func PoissonNllLoss(self, target *graph.Value, attrs ...PoissonNllLossAttrs) *graph.Value {
+	return node("poisson_nll_loss", 1, nonzeroAttrs(attrs), self, target)[0]
 }
 
 // Positive is the op positive.
@@ -4379,6 +4592,39 @@ func Slice(self *graph.Value, attrs ...SliceAttrs) *graph.Value {
 	return node("slice", 1, nonzeroAttrs(attrs), self)[0]
 }
 
+// SmoothL1LossAttrs are the optional attributes of [SmoothL1Loss].
+type SmoothL1LossAttrs struct {
+	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
+	Reduction *int `attr:"reduction"`
+	// difference at which the loss becomes linear (default 1)
+	Beta *float64 `attr:"beta"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// SmoothL1Loss is the op smooth_l1_loss.
+//
+// Returns half of the squares of the differences of self and target, divided by beta, and from beta on a linear
+// function of the magnitudes.
+func SmoothL1Loss(self, target *graph.Value, attrs ...SmoothL1LossAttrs) *graph.Value {
+	return node("smooth_l1_loss", 1, nonzeroAttrs(attrs), self, target)[0]
+}
+
+// SoftMarginLossAttrs are the optional attributes of [SoftMarginLoss].
+type SoftMarginLossAttrs struct {
+	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
+	Reduction *int `attr:"reduction"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// SoftMarginLoss is the op soft_margin_loss.
+//
+// Returns log(1 + exp(-self * target)).
+func SoftMarginLoss(self, target *graph.Value, attrs ...SoftMarginLossAttrs) *graph.Value {
+	return node("soft_margin_loss", 1, nonzeroAttrs(attrs), self, target)[0]
+}
+
 // SoftmaxAttrs are the optional attributes of [Softmax].
 type SoftmaxAttrs struct {
 	// dtype to which self is converted first
@@ -4865,6 +5111,30 @@ type TrilAttrs struct {
 // Keeps the lower triangle of matrices, the last two dimensions, and sets the rest to 0.
 func Tril(self *graph.Value, attrs ...TrilAttrs) *graph.Value {
 	return node("tril", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// TripletMarginLossAttrs are the optional attributes of [TripletMarginLoss].
+type TripletMarginLossAttrs struct {
+	// margin (default 1)
+	Margin *float64 `attr:"margin"`
+	// order of the norm of differences (default 2)
+	P *float64 `attr:"p"`
+	// number added to each difference (default 1e-6)
+	Eps *float64 `attr:"eps"`
+	// use the distance of positive and negative where it is less
+	Swap bool `attr:"swap"`
+	// 0: the loss of each sample; 1: their mean; 2: their sum (default 1)
+	Reduction *int `attr:"reduction"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// TripletMarginLoss is the op triplet_margin_loss.
+//
+// Returns the positive part of margin plus the distance of anchor and positive minus the distance of anchor and
+// negative.
+func TripletMarginLoss(anchor, positive, negative *graph.Value, attrs ...TripletMarginLossAttrs) *graph.Value {
+	return node("triplet_margin_loss", 1, nonzeroAttrs(attrs), anchor, positive, negative)[0]
 }
 
 // TriuAttrs are the optional attributes of [Triu].
