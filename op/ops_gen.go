@@ -3742,7 +3742,7 @@ func Pointwise(operands []*graph.Value, expr string, attrs ...PointwiseAttrs) []
 type PoissonNllLossAttrs struct {
 	// self has logarithms of expectations (default true)
 	LogInput *bool `attr:"log_input"`
-	// add Stirling's approximation of the logarithm of target!
+	// add Stirling's approximation of the logarithm of the factorial of target
 	Full bool `attr:"full"`
 	// number added to self before the logarithm is taken (default 1e-8)
 	Eps *float64 `attr:"eps"`

@@ -298,3 +298,42 @@ def _cross_entropy(r):
         ins[1] = T(ins[0].shape, pos=True)
         attrs.pop("ignore_index", None)
     return ins, dict(attrs, **r.some(label_smoothing=(0.0, 0.1)) if r.flip(0.3) else {})
+
+
+
+REDUCTION = (0, 1, 2)
+
+
+def loss(name, operands=2, weights=0, **attrs):
+    @call(name)
+    def _loss(r):
+        shapes = r.broadcast(operands) if name != "binary_cross_entropy" and r.flip(0.3) else [r.shape()] * operands
+        ins = [T(s, lo=0, hi=1, plain=True) for s in shapes]
+        if weights and r.flip(0.3):
+            ins += [T(r.of(shapes[0], shapes[0][1:]), pos=True) for _ in range(r.of(1, weights))]
+        return ins, r.some(reduction=REDUCTION, **attrs)
+
+
+for name in "mse_loss l1_loss soft_margin_loss".split():
+    loss(name)
+loss("smooth_l1_loss", beta=(1.0, 0.5, 0.0, -1.0))
+loss("huber_loss", delta=(1.0, 0.5, 0.0))
+loss("hinge_embedding_loss", margin=(1.0, 0.5))
+loss("margin_ranking_loss", operands=3, margin=(0.0, 0.5))
+loss("triplet_margin_loss", operands=3, margin=(1.0, 0.5), p=(1.0, 2.0, 3.0), swap=(True, False))
+loss("kl_div", log_target=(True, False))
+loss("binary_cross_entropy", weights=1)
+loss("binary_cross_entropy_with_logits", weights=2)
+
+
+@call("poisson_nll_loss")
+def _poisson_nll_loss(r):
+    s = r.broadcast(2)
+    return [T(x, pos=True) for x in s], dict(log_input=r.of(True, False), full=r.of(True, False), eps=1e-8,
+                                             reduction=r.of(*REDUCTION))
+
+
+@call("cosine_embedding_loss")
+def _cosine_embedding_loss(r):
+    s = r.shape(rank=r.of(1, 2, 2))
+    return [T(s), T(s), T(s[:-1])], r.some(margin=(0.0, 0.5), reduction=REDUCTION)

@@ -138,6 +138,19 @@ func (s *Steps) Apply(op *graph.Op, a graph.Attrs, in ...graph.Arg) graph.Arg {
 	return out[0]
 }
 
+// WithLayout gives x the strides of t, which must have the shape of x. PyTorch stores some results in memory that it
+// has allocated before.
+func (s *Steps) WithLayout(x graph.Arg, t tensor.Type) graph.Arg {
+	if s.err != nil || tensor.SameSizes(x.Type().Strides, t.Strides) {
+		return x
+	}
+	if m, known := t.Meta(); known {
+		return s.Apply(castWithStrides, graph.Attrs{"dtype": x.Type().DType, "strides": m.Strides}, x)
+	}
+	t.DType = x.Type().DType
+	return graph.Of(&graph.Value{Name: castWithStrides.Name, Type: t}) // unknown sizes occur only in inference
+}
+
 // Check records the error of a check of the operands or attributes, which may be nil. It reports whether the steps can
 // go on.
 func (s *Steps) Check(err error) bool {

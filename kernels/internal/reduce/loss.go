@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/pointwise"
@@ -35,7 +36,7 @@ type klDivAttrs struct {
 
 type poissonNllLossAttrs struct {
 	LogInput  bool    `attr:"log_input" default:"true" doc:"self has logarithms of expectations"`
-	Full      bool    `attr:"full" default:"false" doc:"add Stirling's approximation of the logarithm of target!"`
+	Full      bool    `attr:"full" default:"false" doc:"add Stirling's approximation of the logarithm of the factorial of target"`
 	Eps       float64 `attr:"eps" default:"1e-8" doc:"number added to self before the logarithm is taken"`
 	Reduction int     `attr:"reduction" default:"1" doc:"0: the loss of each element; 1: their mean; 2: their sum"`
 }
@@ -75,10 +76,11 @@ func (s lossSteps) exp(x graph.Arg) graph.Arg    { return s.Apply(pointwise.Exp,
 func (s lossSteps) log(x graph.Arg) graph.Arg    { return s.Apply(pointwise.Log, nil, x) }
 func (s lossSteps) neg(x graph.Arg) graph.Arg    { return s.Apply(pointwise.Neg, nil, x) }
 
-// from returns number - x.
-func (s lossSteps) from(number float64, x graph.Arg) graph.Arg {
-	return s.Apply(pointwise.Rsub, nil, x, compose.Number(number))
-}
+// from1 returns 1 - x.
+func (s lossSteps) from1(x graph.Arg) graph.Arg { return s.Apply(pointwise.Rsub, nil, x, integer(1)) }
+
+// integer returns a plain integer as an operand. Unlike a float, it keeps the dtype of integers.
+func integer(n int64) graph.Arg { return graph.Arg{Kind: graph.NumberArg, Number: tensor.IntScalar(n)} }
 
 // plus returns x + number.
 func (s lossSteps) plus(x graph.Arg, number float64) graph.Arg {
@@ -104,9 +106,18 @@ func (s lossSteps) inPlace(x, result graph.Arg) graph.Arg {
 	from, to := result.Type(), x.Type()
 	s.Reject(!tensor.SameSizes(from.Shape, to.Shape), "output with shape %s doesn't match the broadcast shape %s",
 		tensor.Sizes(to.Shape), tensor.Sizes(from.Shape))
-	s.Reject(from.DType.IsFloat() && to.DType.IsIntegral(true), "result type %s can't be cast to the desired output type %s",
+	s.Reject(from.DType.IsFloat() && to.DType.IsIntegral(true), "result type %s can't be cast to the desired "+
+		"output type %s",
 		from.DType.TorchName(), to.DType.TorchName())
-	return result
+	return s.WithLayout(result, rule.PreserveType(to))
+}
+
+// likeSelf returns losses in the layout of empty_like(self) if they have self's shape.
+func (s lossSteps) likeSelf(losses, self graph.Arg) graph.Arg {
+	if !s.Check(nil) || !tensor.SameSizes(losses.Type().Shape, self.Type().Shape) {
+		return losses
+	}
+	return s.WithLayout(losses, rule.PreserveType(self.Type()))
 }
 
 // reduced returns the losses, or their mean or sum.
@@ -153,7 +164,7 @@ var (
 var (
 	MseLoss = loss("mse_loss", "Returns the squares of the differences of self and target.", lossParams, lossExamples,
 		func(s lossSteps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
-			return s.Apply(pointwise.MseElements, nil, in...), a.Reduction
+			return s.Apply(compose.MseElements, nil, in...), a.Reduction
 		})
 	L1Loss = loss("l1_loss", "Returns the magnitudes of the differences of self and target.", lossParams, lossExamples,
 		func(s lossSteps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
@@ -163,16 +174,14 @@ var (
 		"beta, and from beta on a linear function of the magnitudes.", lossParams, lossExamples,
 		func(s lossSteps, a *smoothL1LossAttrs, in []graph.Arg) (graph.Arg, int) {
 			s.Reject(a.Beta < 0, "smooth_l1_loss does not support negative values for beta.")
-			if a.Beta == 0 {
-				return s.Apply(pointwise.Abs, nil, s.sub(in[0], in[1])), a.Reduction
-			}
-			return s.Apply(pointwise.SmoothL1Elements, graph.Attrs{"beta": a.Beta}, in...), a.Reduction
+			return s.Apply(compose.SmoothL1Elements, graph.Attrs{"beta": a.Beta}, in...), a.Reduction
 		})
-	HuberLoss = loss("huber_loss", "Returns half of the squares of the differences of self and target, and beyond delta a "+
-		"linear function of the magnitudes.", lossParams, lossExamples,
+	HuberLoss = loss("huber_loss", "Returns half of the squares of the differences of self and target, and beyond delta "+
+		"a linear function of the magnitudes.", lossParams, lossExamples,
 		func(s lossSteps, a *huberLossAttrs, in []graph.Arg) (graph.Arg, int) {
 			s.Reject(!(a.Delta > 0), "huber_loss does not support non-positive values for delta.")
-			return s.Apply(pointwise.HuberElements, graph.Attrs{"delta": a.Delta}, in...), a.Reduction
+			losses := s.Apply(compose.HuberElements, graph.Attrs{"delta": a.Delta}, in...)
+			return s.likeSelf(losses, in[0]), a.Reduction
 		})
 	SoftMarginLoss = loss("soft_margin_loss", "Returns log(1 + exp(-self * target)).", lossParams, lossExamples,
 		func(s lossSteps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
@@ -180,10 +189,11 @@ var (
 			x = s.inPlace(x, s.mul(x, in[1]))
 			return s.Apply(pointwise.Log1p, nil, s.inPlace(x, s.exp(x))), a.Reduction
 		})
-	HingeEmbeddingLoss = loss("hinge_embedding_loss", "Returns self where target is 1, and margin - self or 0 where target "+
-		"is -1.", lossParams, lossExamples,
+	HingeEmbeddingLoss = loss("hinge_embedding_loss", "Returns self where target is 1, and margin - self or 0 where "+
+		"target is -1.", lossParams, lossExamples,
 		func(s lossSteps, a *hingeLossAttrs, in []graph.Arg) (graph.Arg, int) {
-			below := s.atLeastZero(s.from(a.Margin, in[0]))
+			margin := s.Apply(view.FullLike, graph.Attrs{"fill_value": a.Margin}, in[0])
+			below := s.atLeastZero(s.inPlace(margin, s.sub(margin, in[0])))
 			notOne := s.Apply(pointwise.Ne, nil, in[1], compose.Number(1))
 			notMinusOne := s.Apply(pointwise.Ne, nil, in[1], compose.Number(-1))
 			return s.add(s.keepOnly(notOne, below), s.keepOnly(notMinusOne, in[0])), a.Reduction
@@ -224,7 +234,10 @@ var (
 		"weight. Logarithms are at least -100. PyTorch rejects elements of self outside [0, 1], for which the result is "+
 		"unspecified.", []graph.Param{kit.Self, target, kit.OptWeight}, lossExamples,
 		func(s lossSteps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
-			losses := s.Apply(pointwise.BinaryCrossEntropyElements, nil, in[:2]...)
+			x, y := in[0].Type().Shape, in[1].Type().Shape
+			s.Reject(!tensor.SameSizes(x, y), "Using a target size (%s) that is different to the input size (%s) is "+
+				"deprecated. Please ensure they have the same size.", tensor.Sizes(y), tensor.Sizes(x))
+			losses := s.likeSelf(s.Apply(compose.BinaryCrossEntropyElements, nil, in[:2]...), in[0])
 			if in[2].Kind != graph.Null {
 				losses = s.inPlace(losses, s.mul(losses, in[2]))
 			}
@@ -239,11 +252,11 @@ var (
 			least := s.atLeastZero(s.neg(x))
 			sums := s.exp(s.neg(least))
 			logs := s.log(s.inPlace(sums, s.add(sums, s.exp(s.sub(s.neg(x), least)))))
-			rest := s.from(1, target)
+			rest := s.from1(target)
 			losses := s.inPlace(rest, s.mul(rest, x))
 			if in[3].Kind != graph.Null {
-				factor := s.mul(s.plus(in[3], -1), target)
-				factor = s.inPlace(factor, s.plus(factor, 1))
+				factor := s.mul(s.sub(in[3], integer(1)), target)
+				factor = s.inPlace(factor, s.add(factor, integer(1)))
 				part := s.inPlace(factor, s.mul(factor, s.inPlace(logs, s.add(logs, least))))
 				losses = s.inPlace(losses, s.add(losses, part))
 			} else {
@@ -288,10 +301,6 @@ var (
 		[]graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExTransposed, kit.ExTransposed),
 			kit.Example(graph.Attrs{"reduction": 0, "margin": 0.5}, kit.ExRow, kit.ExRow, kit.ExRow)},
 		func(s lossSteps, a *marginLossAttrs, in []graph.Arg) (graph.Arg, int) {
-			x, y, t := in[0].Type(), in[1].Type(), in[2].Type()
-			s.Reject(x.Rank() != y.Rank() || x.Rank() != t.Rank(), "margin_ranking_loss : All input tensors should have same "+
-				"dimension but got sizes: input1: %s, input2: %s, target: %s ", tensor.Sizes(x.Shape), tensor.Sizes(y.Shape),
-				tensor.Sizes(t.Shape))
 			return s.atLeastZero(s.plus(s.mul(s.neg(in[2]), s.sub(in[0], in[1])), a.Margin)), a.Reduction
 		})
 	CosineEmbeddingLoss = loss("cosine_embedding_loss", "Returns 1 - cos for pairs of vectors whose target is 1, and the "+
@@ -308,7 +317,7 @@ var (
 			square := func(x graph.Arg) graph.Arg { return s.plus(dot(x, x), 1e-12) }
 			cos := s.div(dot(in[0], in[1]), s.Apply(pointwise.Sqrt, nil, s.mul(square(in[0]), square(in[1]))))
 			equals := func(n float64) graph.Arg { return s.Apply(pointwise.Eq, nil, in[2], compose.Number(n)) }
-			return s.add(s.keepOnly(equals(1), s.from(1, cos)),
+			return s.add(s.keepOnly(equals(1), s.from1(cos)),
 				s.keepOnly(equals(-1), s.atLeastZero(s.plus(cos, -a.Margin)))), a.Reduction
 		})
 	TripletMarginLoss = loss("triplet_margin_loss", "Returns the positive part of margin plus the distance of anchor and "+
@@ -325,13 +334,13 @@ var (
 			}
 			return s.atLeastZero(s.sub(s.plus(near, a.Margin), far)), a.Reduction
 		})
-	MultilabelSoftMarginLoss = loss("multilabel_soft_margin_loss", "Returns the mean over the last dimension of the cross "+
-		"entropies of sigmoid(self) and target, times weight.", []graph.Param{kit.Self, target, kit.OptWeight},
+	MultilabelSoftMarginLoss = loss("multilabel_soft_margin_loss", "Returns the mean over the last dimension of the "+
+		"cross entropies of sigmoid(self) and target, times weight.", []graph.Param{kit.Self, target, kit.OptWeight},
 		append(lossExamples, kit.Example(nil, kit.ExMatrix, kit.ExMatrix, kit.ExRow)),
 		func(s lossSteps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
 			x, target := in[0], in[1]
 			positive := s.mul(target, s.Apply(pointwise.LogSigmoid, nil, x))
-			negative := s.mul(s.from(1, target), s.Apply(pointwise.LogSigmoid, nil, s.neg(x)))
+			negative := s.mul(s.from1(target), s.Apply(pointwise.LogSigmoid, nil, s.neg(x)))
 			losses := s.neg(s.add(positive, negative))
 			if in[2].Kind != graph.Null {
 				losses = s.mul(losses, in[2])
