@@ -28,8 +28,9 @@ var microsoft = map[string]converter{
 	"QLinearSoftmax": qlinearUnary(softmaxOf), "QLinearAveragePool": qlinearUnary(channelsFirst(averagePoolOf)),
 	"QLinearGlobalAveragePool": qlinearUnary(channelsFirst(globalAverage)), "QGemm": qGemm,
 	"MatMulIntegerToFloat": integerToFloat, "DynamicQuantizeMatMul": dynamicQuantizeMatMul,
-	"DynamicQuantizeLSTM": dynamicQuantizeLSTM,
-	"QuantizeLinear":      quantizeLinear, "DequantizeLinear": dequantizeLinear,
+	"DynamicQuantizeLSTM": dynamicQuantizeLSTM, "MatMulNBits": matMulNBits,
+	"GatherBlockQuantized": gatherBlockQuantized,
+	"QuantizeLinear":       quantizeLinear, "DequantizeLinear": dequantizeLinear,
 }
 
 // mlDomain is the domain of classical machine learning: trees, linear models, support vector machines, encoders.

@@ -726,6 +726,48 @@ def DynamicQuantizeLSTM(r):
                 direction=direction)
 
 
+# Weights that are quantized by blocks.
+
+def packed(q, bits):
+    """Elements as bytes along the last dimension, the first in the lowest bits."""
+    count = 8 // bits
+    q = np.pad(q, [(0, 0)] * (q.ndim - 1) + [(0, -q.shape[-1] % count)]).reshape(*q.shape[:-1], -1, count)
+    return sum(q[..., i].astype(np.uint8) << (i * bits) for i in range(count)).astype(np.uint8)
+
+
+def blocks(r, rows, columns, bits, block):
+    """A quantized matrix: elements, scales, zero points (None: the middle) and the numbers."""
+    count = -(-columns // block)
+    q, zero = r.integers(0, 1 << bits, (rows, columns)), maybe(r, r.integers(0, 1 << bits, (rows, count)))
+    scale = r.uniform(0.005, 0.1, (rows, count)).astype(np.float32)
+    at = np.arange(columns) // block
+    return q, scale, zero, (q - ((1 << bits - 1) if zero is None else zero[:, at])) * wide(scale)[:, at]
+
+
+@operator
+def MatMulNBits(r):
+    bits, block = int(r.choice([2, 4, 8])), int(r.choice([16, 32, 64]))
+    n, k = int(r.integers(1, 20)), int(r.integers(1, 100))
+    q, scale, zero, w = blocks(r, n, k, bits, block)
+    x, bias = floats(r, *sizes(r, 1, 3, 1, 5), k), maybe(r, floats(r, n))
+    b = packed(np.pad(q, ((0, 0), (0, -k % block))).reshape(n, -1, block), bits)
+    operands = trimmed([x, b, scale, None if zero is None else packed(zero, bits), None, bias])
+    return Call(operands, [wide(x) @ w.T + (0 if bias is None else wide(bias))],
+                [i for i in range(1, len(operands)) if operands[i] is not None], K=k, N=n, bits=bits,
+                block_size=block)
+
+
+@operator
+def GatherBlockQuantized(r):
+    bits, block = int(r.choice([4, 8])), int(r.choice([16, 32]))
+    rows, columns = int(r.integers(1, 12)), 2 * int(r.integers(1, 50))
+    q, scale, zero, w = blocks(r, rows, columns, bits, block)
+    ids = r.integers(-rows, rows, sizes(r, 1, 3, 1, 4)).astype(np.int64 if chance(r) else np.int32)
+    operands = trimmed([packed(q, bits), ids, scale, None if zero is None else packed(zero, bits)])
+    attrs = {} if bits == 4 and chance(r) else {"bits": bits}
+    return Call(operands, [w[ids]], [i for i in (0, 2, 3) if i < len(operands)], block_size=block, **attrs)
+
+
 def draw(name, seed, ties=False):
     """A call. Unless ties is true, its quantized results are not near a tie."""
     for attempt in range(200):
