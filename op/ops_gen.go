@@ -1707,6 +1707,168 @@ func FftFft(self *graph.Value, attrs ...FftFftAttrs) *graph.Value {
 	return node("fft_fft", 1, nonzeroAttrs(attrs), self)[0]
 }
 
+// FftFft2NormWord is the attribute norm of [FftFft2].
+type FftFft2NormWord string
+
+// The words that FftFft2NormWord takes.
+const (
+	FftFft2NormBackward FftFft2NormWord = "backward"
+	FftFft2NormForward  FftFft2NormWord = "forward"
+	FftFft2NormOrtho    FftFft2NormWord = "ortho"
+)
+
+// FftFft2Attrs are the optional attributes of [FftFft2].
+type FftFft2Attrs struct {
+	// lengths of the transforms, for each of dim; -1 or none: the size of the dimension
+	S []int `attr:"s"`
+	// dimensions to transform (default -2,-1)
+	Dim []int `attr:"dim"`
+	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
+	Norm FftFft2NormWord `attr:"norm"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// FftFft2 is the op fft_fft2.
+//
+// Transforms from time to frequency along two dimensions.
+func FftFft2(self *graph.Value, attrs ...FftFft2Attrs) *graph.Value {
+	return node("fft_fft2", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// FftFftnNormWord is the attribute norm of [FftFftn].
+type FftFftnNormWord string
+
+// The words that FftFftnNormWord takes.
+const (
+	FftFftnNormBackward FftFftnNormWord = "backward"
+	FftFftnNormForward  FftFftnNormWord = "forward"
+	FftFftnNormOrtho    FftFftnNormWord = "ortho"
+)
+
+// FftFftnAttrs are the optional attributes of [FftFftn].
+type FftFftnAttrs struct {
+	// lengths of the transforms, for each of dim; -1 or none: the size of the dimension
+	S []int `attr:"s"`
+	// dimensions to transform; none: the last ones of s, or all
+	Dim []int `attr:"dim"`
+	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
+	Norm FftFftnNormWord `attr:"norm"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// FftFftn is the op fft_fftn.
+//
+// Transforms from time to frequency along several dimensions.
+func FftFftn(self *graph.Value, attrs ...FftFftnAttrs) *graph.Value {
+	return node("fft_fftn", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// FftFftshiftAttrs are the optional attributes of [FftFftshift].
+type FftFftshiftAttrs struct {
+	// dimensions to shift; none: all
+	Dim []int `attr:"dim"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// FftFftshift is the op fft_fftshift.
+//
+// Rotates the frequency 0 of transforms to the middle of the dimensions.
+func FftFftshift(self *graph.Value, attrs ...FftFftshiftAttrs) *graph.Value {
+	return node("fft_fftshift", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// FftHfftNormWord is the attribute norm of [FftHfft].
+type FftHfftNormWord string
+
+// The words that FftHfftNormWord takes.
+const (
+	FftHfftNormBackward FftHfftNormWord = "backward"
+	FftHfftNormForward  FftHfftNormWord = "forward"
+	FftHfftNormOrtho    FftHfftNormWord = "ortho"
+)
+
+// FftHfftAttrs are the optional attributes of [FftHfft].
+type FftHfftAttrs struct {
+	// length of the transform: the operand is cut, or extended by zeros; none: the length of the operand
+	N *int `attr:"n"`
+	// dimension to transform (default -1)
+	Dim *int `attr:"dim"`
+	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
+	Norm FftHfftNormWord `attr:"norm"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// FftHfft is the op fft_hfft.
+//
+// Transforms the first half of a value with Hermitian symmetry along a dimension to real frequencies.
+func FftHfft(self *graph.Value, attrs ...FftHfftAttrs) *graph.Value {
+	return node("fft_hfft", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// FftHfft2NormWord is the attribute norm of [FftHfft2].
+type FftHfft2NormWord string
+
+// The words that FftHfft2NormWord takes.
+const (
+	FftHfft2NormBackward FftHfft2NormWord = "backward"
+	FftHfft2NormForward  FftHfft2NormWord = "forward"
+	FftHfft2NormOrtho    FftHfft2NormWord = "ortho"
+)
+
+// FftHfft2Attrs are the optional attributes of [FftHfft2].
+type FftHfft2Attrs struct {
+	// lengths of the transforms, for each of dim; -1 or none: the size of the dimension
+	S []int `attr:"s"`
+	// dimensions to transform (default -2,-1)
+	Dim []int `attr:"dim"`
+	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
+	Norm FftHfft2NormWord `attr:"norm"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// FftHfft2 is the op fft_hfft2.
+//
+// Transforms a value with Hermitian symmetry, the first half of which is given in the last dimension of dim, to
+// real frequencies along two dimensions.
+func FftHfft2(self *graph.Value, attrs ...FftHfft2Attrs) *graph.Value {
+	return node("fft_hfft2", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// FftHfftnNormWord is the attribute norm of [FftHfftn].
+type FftHfftnNormWord string
+
+// The words that FftHfftnNormWord takes.
+const (
+	FftHfftnNormBackward FftHfftnNormWord = "backward"
+	FftHfftnNormForward  FftHfftnNormWord = "forward"
+	FftHfftnNormOrtho    FftHfftnNormWord = "ortho"
+)
+
+// FftHfftnAttrs are the optional attributes of [FftHfftn].
+type FftHfftnAttrs struct {
+	// lengths of the transforms, for each of dim; -1 or none: the size of the dimension
+	S []int `attr:"s"`
+	// dimensions to transform; none: the last ones of s, or all
+	Dim []int `attr:"dim"`
+	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
+	Norm FftHfftnNormWord `attr:"norm"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// FftHfftn is the op fft_hfftn.
+//
+// Transforms a value with Hermitian symmetry, the first half of which is given in the last dimension of dim, to
+// real frequencies along several dimensions.
+func FftHfftn(self *graph.Value, attrs ...FftHfftnAttrs) *graph.Value {
+	return node("fft_hfftn", 1, nonzeroAttrs(attrs), self)[0]
+}
+
 // FftIfftNormWord is the attribute norm of [FftIfft].
 type FftIfftNormWord string
 
@@ -1734,6 +1896,166 @@ type FftIfftAttrs struct {
 // Transforms along a dimension from frequency to time.
 func FftIfft(self *graph.Value, attrs ...FftIfftAttrs) *graph.Value {
 	return node("fft_ifft", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// FftIfft2NormWord is the attribute norm of [FftIfft2].
+type FftIfft2NormWord string
+
+// The words that FftIfft2NormWord takes.
+const (
+	FftIfft2NormBackward FftIfft2NormWord = "backward"
+	FftIfft2NormForward  FftIfft2NormWord = "forward"
+	FftIfft2NormOrtho    FftIfft2NormWord = "ortho"
+)
+
+// FftIfft2Attrs are the optional attributes of [FftIfft2].
+type FftIfft2Attrs struct {
+	// lengths of the transforms, for each of dim; -1 or none: the size of the dimension
+	S []int `attr:"s"`
+	// dimensions to transform (default -2,-1)
+	Dim []int `attr:"dim"`
+	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
+	Norm FftIfft2NormWord `attr:"norm"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// FftIfft2 is the op fft_ifft2.
+//
+// Transforms from frequency to time along two dimensions.
+func FftIfft2(self *graph.Value, attrs ...FftIfft2Attrs) *graph.Value {
+	return node("fft_ifft2", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// FftIfftnNormWord is the attribute norm of [FftIfftn].
+type FftIfftnNormWord string
+
+// The words that FftIfftnNormWord takes.
+const (
+	FftIfftnNormBackward FftIfftnNormWord = "backward"
+	FftIfftnNormForward  FftIfftnNormWord = "forward"
+	FftIfftnNormOrtho    FftIfftnNormWord = "ortho"
+)
+
+// FftIfftnAttrs are the optional attributes of [FftIfftn].
+type FftIfftnAttrs struct {
+	// lengths of the transforms, for each of dim; -1 or none: the size of the dimension
+	S []int `attr:"s"`
+	// dimensions to transform; none: the last ones of s, or all
+	Dim []int `attr:"dim"`
+	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
+	Norm FftIfftnNormWord `attr:"norm"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// FftIfftn is the op fft_ifftn.
+//
+// Transforms from frequency to time along several dimensions.
+func FftIfftn(self *graph.Value, attrs ...FftIfftnAttrs) *graph.Value {
+	return node("fft_ifftn", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// FftIfftshiftAttrs are the optional attributes of [FftIfftshift].
+type FftIfftshiftAttrs struct {
+	// dimensions to shift; none: all
+	Dim []int `attr:"dim"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// FftIfftshift is the op fft_ifftshift.
+//
+// Rotates the middle of the dimensions to index 0: the inverse of fft_fftshift.
+func FftIfftshift(self *graph.Value, attrs ...FftIfftshiftAttrs) *graph.Value {
+	return node("fft_ifftshift", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// FftIhfftNormWord is the attribute norm of [FftIhfft].
+type FftIhfftNormWord string
+
+// The words that FftIhfftNormWord takes.
+const (
+	FftIhfftNormBackward FftIhfftNormWord = "backward"
+	FftIhfftNormForward  FftIhfftNormWord = "forward"
+	FftIhfftNormOrtho    FftIhfftNormWord = "ortho"
+)
+
+// FftIhfftAttrs are the optional attributes of [FftIhfft].
+type FftIhfftAttrs struct {
+	// length of the transform: the operand is cut, or extended by zeros; none: the length of the operand
+	N *int `attr:"n"`
+	// dimension to transform (default -1)
+	Dim *int `attr:"dim"`
+	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
+	Norm FftIhfftNormWord `attr:"norm"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// FftIhfft is the op fft_ihfft.
+//
+// Transforms real frequencies along a dimension to the first half of a value with Hermitian symmetry.
+func FftIhfft(self *graph.Value, attrs ...FftIhfftAttrs) *graph.Value {
+	return node("fft_ihfft", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// FftIhfft2NormWord is the attribute norm of [FftIhfft2].
+type FftIhfft2NormWord string
+
+// The words that FftIhfft2NormWord takes.
+const (
+	FftIhfft2NormBackward FftIhfft2NormWord = "backward"
+	FftIhfft2NormForward  FftIhfft2NormWord = "forward"
+	FftIhfft2NormOrtho    FftIhfft2NormWord = "ortho"
+)
+
+// FftIhfft2Attrs are the optional attributes of [FftIhfft2].
+type FftIhfft2Attrs struct {
+	// lengths of the transforms, for each of dim; -1 or none: the size of the dimension
+	S []int `attr:"s"`
+	// dimensions to transform (default -2,-1)
+	Dim []int `attr:"dim"`
+	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
+	Norm FftIhfft2NormWord `attr:"norm"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// FftIhfft2 is the op fft_ihfft2.
+//
+// Transforms real frequencies to the first half of a value with Hermitian symmetry along two dimensions.
+func FftIhfft2(self *graph.Value, attrs ...FftIhfft2Attrs) *graph.Value {
+	return node("fft_ihfft2", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// FftIhfftnNormWord is the attribute norm of [FftIhfftn].
+type FftIhfftnNormWord string
+
+// The words that FftIhfftnNormWord takes.
+const (
+	FftIhfftnNormBackward FftIhfftnNormWord = "backward"
+	FftIhfftnNormForward  FftIhfftnNormWord = "forward"
+	FftIhfftnNormOrtho    FftIhfftnNormWord = "ortho"
+)
+
+// FftIhfftnAttrs are the optional attributes of [FftIhfftn].
+type FftIhfftnAttrs struct {
+	// lengths of the transforms, for each of dim; -1 or none: the size of the dimension
+	S []int `attr:"s"`
+	// dimensions to transform; none: the last ones of s, or all
+	Dim []int `attr:"dim"`
+	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
+	Norm FftIhfftnNormWord `attr:"norm"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// FftIhfftn is the op fft_ihfftn.
+//
+// Transforms real frequencies to the first half of a value with Hermitian symmetry along several dimensions.
+func FftIhfftn(self *graph.Value, attrs ...FftIhfftnAttrs) *graph.Value {
+	return node("fft_ihfftn", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // FftIrfftNormWord is the attribute norm of [FftIrfft].
@@ -1766,6 +2088,66 @@ func FftIrfft(self *graph.Value, attrs ...FftIrfftAttrs) *graph.Value {
 	return node("fft_irfft", 1, nonzeroAttrs(attrs), self)[0]
 }
 
+// FftIrfft2NormWord is the attribute norm of [FftIrfft2].
+type FftIrfft2NormWord string
+
+// The words that FftIrfft2NormWord takes.
+const (
+	FftIrfft2NormBackward FftIrfft2NormWord = "backward"
+	FftIrfft2NormForward  FftIrfft2NormWord = "forward"
+	FftIrfft2NormOrtho    FftIrfft2NormWord = "ortho"
+)
+
+// FftIrfft2Attrs are the optional attributes of [FftIrfft2].
+type FftIrfft2Attrs struct {
+	// lengths of the transforms, for each of dim; -1 or none: the size of the dimension
+	S []int `attr:"s"`
+	// dimensions to transform (default -2,-1)
+	Dim []int `attr:"dim"`
+	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
+	Norm FftIrfft2NormWord `attr:"norm"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// FftIrfft2 is the op fft_irfft2.
+//
+// Transforms frequencies, the first half of which is given in the last dimension of dim, to a real value along
+// two dimensions.
+func FftIrfft2(self *graph.Value, attrs ...FftIrfft2Attrs) *graph.Value {
+	return node("fft_irfft2", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// FftIrfftnNormWord is the attribute norm of [FftIrfftn].
+type FftIrfftnNormWord string
+
+// The words that FftIrfftnNormWord takes.
+const (
+	FftIrfftnNormBackward FftIrfftnNormWord = "backward"
+	FftIrfftnNormForward  FftIrfftnNormWord = "forward"
+	FftIrfftnNormOrtho    FftIrfftnNormWord = "ortho"
+)
+
+// FftIrfftnAttrs are the optional attributes of [FftIrfftn].
+type FftIrfftnAttrs struct {
+	// lengths of the transforms, for each of dim; -1 or none: the size of the dimension
+	S []int `attr:"s"`
+	// dimensions to transform; none: the last ones of s, or all
+	Dim []int `attr:"dim"`
+	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
+	Norm FftIrfftnNormWord `attr:"norm"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// FftIrfftn is the op fft_irfftn.
+//
+// Transforms frequencies, the first half of which is given in the last dimension of dim, to a real value along
+// several dimensions.
+func FftIrfftn(self *graph.Value, attrs ...FftIrfftnAttrs) *graph.Value {
+	return node("fft_irfftn", 1, nonzeroAttrs(attrs), self)[0]
+}
+
 // FftRfftNormWord is the attribute norm of [FftRfft].
 type FftRfftNormWord string
 
@@ -1794,6 +2176,66 @@ type FftRfftAttrs struct {
 // its mirror.
 func FftRfft(self *graph.Value, attrs ...FftRfftAttrs) *graph.Value {
 	return node("fft_rfft", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// FftRfft2NormWord is the attribute norm of [FftRfft2].
+type FftRfft2NormWord string
+
+// The words that FftRfft2NormWord takes.
+const (
+	FftRfft2NormBackward FftRfft2NormWord = "backward"
+	FftRfft2NormForward  FftRfft2NormWord = "forward"
+	FftRfft2NormOrtho    FftRfft2NormWord = "ortho"
+)
+
+// FftRfft2Attrs are the optional attributes of [FftRfft2].
+type FftRfft2Attrs struct {
+	// lengths of the transforms, for each of dim; -1 or none: the size of the dimension
+	S []int `attr:"s"`
+	// dimensions to transform (default -2,-1)
+	Dim []int `attr:"dim"`
+	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
+	Norm FftRfft2NormWord `attr:"norm"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// FftRfft2 is the op fft_rfft2.
+//
+// Transforms a real value, with the first half of the frequencies of the last dimension of dim, along two
+// dimensions.
+func FftRfft2(self *graph.Value, attrs ...FftRfft2Attrs) *graph.Value {
+	return node("fft_rfft2", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// FftRfftnNormWord is the attribute norm of [FftRfftn].
+type FftRfftnNormWord string
+
+// The words that FftRfftnNormWord takes.
+const (
+	FftRfftnNormBackward FftRfftnNormWord = "backward"
+	FftRfftnNormForward  FftRfftnNormWord = "forward"
+	FftRfftnNormOrtho    FftRfftnNormWord = "ortho"
+)
+
+// FftRfftnAttrs are the optional attributes of [FftRfftn].
+type FftRfftnAttrs struct {
+	// lengths of the transforms, for each of dim; -1 or none: the size of the dimension
+	S []int `attr:"s"`
+	// dimensions to transform; none: the last ones of s, or all
+	Dim []int `attr:"dim"`
+	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
+	Norm FftRfftnNormWord `attr:"norm"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// FftRfftn is the op fft_rfftn.
+//
+// Transforms a real value, with the first half of the frequencies of the last dimension of dim, along several
+// dimensions.
+func FftRfftn(self *graph.Value, attrs ...FftRfftnAttrs) *graph.Value {
+	return node("fft_rfftn", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // FlattenAttrs are the optional attributes of [Flatten].

@@ -204,7 +204,7 @@ var familyImports = map[string][]string{
 		"view"},
 	"kernels/internal/quantized": {"conv", "compose", "kit", "pointwise", "product", "reduce", "view", "window"},
 	"kernels/internal/reduce":    {"compose", "copies", "folds", "kit", "pointwise", "view"},
-	"kernels/internal/sequence":  {"copies", "kit", "multiply", "pointwise"},
+	"kernels/internal/sequence":  {"compose", "copies", "kit", "multiply", "pointwise", "view"},
 	"kernels/internal/view":      {"copies", "kit"},
 	"kernels/internal/window":    {"copies", "folds", "geometry", "kit"},
 }

@@ -239,10 +239,24 @@ def _det(r):
     return [T(r.shape(r.of(0, 0, 1, 2)) + [n, n], plain=True)], {}
 
 
-@call("fft_fft", "fft_ifft", "fft_rfft", "fft_irfft")
+@call("fft_fft", "fft_ifft", "fft_rfft", "fft_irfft", "fft_hfft", "fft_ihfft")
 def _fft(r):
     s = r.shape(least=1)
     return [T(s)], r.some(n=(1, 2, 4, 5), dim=(r.dim(s),), norm=("forward", "ortho", "backward"))
+
+
+@call(*["fft_%s%s" % (f, n) for f in "fft ifft rfft irfft hfft ihfft".split() for n in "2n"])
+def _fft_n(r):
+    s = r.shape(least=2)
+    dims = r.dims(s)
+    attrs = dict(dim=dims, **({"s": [r.of(1, 2, 4, 5, -1) for _ in dims]} if r.flip() else {})) if r.flip() else {}
+    return [T(s)], dict(attrs, **r.some(norm=("forward", "ortho", "backward")))
+
+
+@call("fft_fftshift", "fft_ifftshift")
+def _fft_shift(r):
+    s = r.shape()
+    return [T(s)], r.some(dim=(r.dims(s),))
 
 
 @call("prelu")

@@ -27,6 +27,10 @@ var (
 		"frequencies; the other half is its mirror.", tensor.Float32, fourierSpec{onesided: true, fromReal: true})
 	FftIrfft = fftOp("fft_irfft", "Transforms the first half of the frequencies along a dimension to a real value. "+
 		"The other half is the mirror of the first.", tensor.Complex64, fourierSpec{inverse: true, toReal: true})
+	FftHfft = fftOp("fft_hfft", "Transforms the first half of a value with Hermitian symmetry along a dimension to real "+
+		"frequencies.", tensor.Complex64, fourierSpec{toReal: true})
+	FftIhfft = fftOp("fft_ihfft", "Transforms real frequencies along a dimension to the first half of a value with "+
+		"Hermitian symmetry.", tensor.Float32, fourierSpec{inverse: true, onesided: true, fromReal: true})
 	Dft = kit.Define[dftAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: "dft",

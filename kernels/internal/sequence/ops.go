@@ -11,7 +11,9 @@ import "github.com/graphrun/graphrun/graph"
 func Ops() []*graph.Op {
 	return []*graph.Op{
 		If, IfSizes, Loop, Scan, Raise,
-		FftFft, FftIfft, FftRfft, FftIrfft, Dft,
+		FftFft, FftIfft, FftRfft, FftIrfft, FftHfft, FftIhfft, Dft,
+		FftFftn, FftFft2, FftIfftn, FftIfft2, FftRfftn, FftRfft2, FftIrfftn, FftIrfft2,
+		FftHfftn, FftHfft2, FftIhfftn, FftIhfft2, FftFftshift, FftIfftshift,
 		OnnxLSTM, OnnxGRU, OnnxRNN,
 		LSTM, GRU, RNNTanh, RNNRelu,
 	}

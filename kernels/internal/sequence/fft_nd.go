@@ -1,0 +1,194 @@
+package sequence
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type fftNAttrs struct {
+	S    []int  `attr:"s" default:"none" doc:"lengths of the transforms, for each of dim; -1 or none: the size of the dimension"`
+	Dim  []int  `attr:"dim" default:"none" doc:"dimensions to transform; none: the last ones of s, or all"`
+	Norm string `attr:"norm" default:"backward" oneof:"backward|forward|ortho" doc:"direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n"`
+}
+
+type fft2Attrs struct {
+	S    []int  `attr:"s" default:"none" doc:"lengths of the transforms, for each of dim; -1 or none: the size of the dimension"`
+	Dim  []int  `attr:"dim" default:"-2,-1" doc:"dimensions to transform"`
+	Norm string `attr:"norm" default:"backward" oneof:"backward|forward|ortho" doc:"direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n"`
+}
+
+type fftShiftAttrs struct {
+	Dim []int `attr:"dim" default:"none" doc:"dimensions to shift; none: all"`
+}
+
+// The ops of this file are Fourier transforms along several dimensions, one after another, and the rotations of their
+// results.
+var (
+	FftFftn  = fftNOp[fftNAttrs]("fft_fftn", forwardDoc, "several dimensions", nDims, FftFft, FftFft, false)
+	FftFft2  = fftNOp[fft2Attrs]("fft_fft2", forwardDoc, "two dimensions", twoDims, FftFft, FftFft, false)
+	FftIfftn = fftNOp[fftNAttrs]("fft_ifftn", inverseDoc, "several dimensions", nDims, FftIfft, FftIfft, false)
+	FftIfft2 = fftNOp[fft2Attrs]("fft_ifft2", inverseDoc, "two dimensions", twoDims, FftIfft, FftIfft, false)
+	FftRfftn = fftNOp[fftNAttrs]("fft_rfftn", realDoc, "several dimensions", nDims, FftRfft, FftFft, true)
+	FftRfft2 = fftNOp[fft2Attrs]("fft_rfft2", realDoc, "two dimensions", twoDims, FftRfft, FftFft, true)
+
+	FftIrfftn = fftNOp[fftNAttrs]("fft_irfftn", toRealDoc, "several dimensions", nDims, FftIrfft, FftIfft, false)
+	FftIrfft2 = fftNOp[fft2Attrs]("fft_irfft2", toRealDoc, "two dimensions", twoDims, FftIrfft, FftIfft, false)
+	FftHfftn  = fftNOp[fftNAttrs]("fft_hfftn", hermitianDoc, "several dimensions", nDims, FftHfft, FftFft, false)
+	FftHfft2  = fftNOp[fft2Attrs]("fft_hfft2", hermitianDoc, "two dimensions", twoDims, FftHfft, FftFft, false)
+	FftIhfftn = fftNOp[fftNAttrs]("fft_ihfftn", inverseHermitianDoc, "several dimensions", nDims, FftIhfft, FftIfft, true)
+	FftIhfft2 = fftNOp[fft2Attrs]("fft_ihfft2", inverseHermitianDoc, "two dimensions", twoDims, FftIhfft, FftIfft, true)
+
+	FftFftshift  = fftShiftOp("fft_fftshift", "Rotates the frequency 0 of transforms to the middle of the dimensions.", 0)
+	FftIfftshift = fftShiftOp("fft_ifftshift",
+		"Rotates the middle of the dimensions to index 0: the inverse of fft_fftshift.", 1)
+)
+
+// Beginnings of descriptions.
+const (
+	forwardDoc   = "Transforms from time to frequency"
+	inverseDoc   = "Transforms from frequency to time"
+	realDoc      = "Transforms a real value, with the first half of the frequencies of the last dimension of dim,"
+	toRealDoc    = "Transforms frequencies, the first half of which is given in the last dimension of dim, to a real value"
+	hermitianDoc = "Transforms a value with Hermitian symmetry, the first half of which is given in the last dimension " +
+		"of dim, to real frequencies"
+	inverseHermitianDoc = "Transforms real frequencies to the first half of a value with Hermitian symmetry"
+)
+
+func nDims(a *fftNAttrs) *fftNAttrs   { return a }
+func twoDims(a *fft2Attrs) *fftNAttrs { return (*fftNAttrs)(a) }
+
+// fftNOp defines a Fourier transform along several dimensions. last transforms the last of them, and others the rest.
+// lastFirst means that the last is transformed first, because its operand is real.
+func fftNOp[A any](name, doc, where string, attrs func(*A) *fftNAttrs, last, others *graph.Op,
+	lastFirst bool) *graph.Op {
+	dtype := last.Examples[0].In[0].DType
+	return compose.Define[A](graph.Op{
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc + " along " + where + ".", Params: []graph.Param{kit.Self},
+			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(dtype, 3, 4, 5)}},
+				{In: []tensor.Meta{tensor.New(dtype, 6, 3, 2)},
+					Attrs: graph.Attrs{"dim": []int{0, 1}, "s": []int{5, 4}, "norm": "ortho"}}},
+		},
+	}, func(s *compose.Steps) []graph.Arg {
+		a, x := attrs(kit.Attrs[A](s.Call)), s.Call.In[0]
+		dims, lengths, err := a.dimsOf(s.Call.Type(0).Rank())
+		if !s.Check(err) {
+			return []graph.Arg{x}
+		}
+		if len(dims) == 0 {
+			return []graph.Arg{transformNone(s, name, last != others || lastFirst)}
+		}
+		final := len(dims) - 1
+		s.Reject(lastFirst && x.Type().DType.IsComplex(), "%sn expects a real-valued input tensor, but got %s",
+			last.Name[len("fft_"):], x.Type().DType.TorchName())
+		step := func(i int) {
+			op, given := others, graph.Attrs{"dim": dims[i], "norm": a.Norm}
+			if i == final {
+				op = last
+			}
+			if lengths[i] >= 0 {
+				given["n"] = lengths[i]
+			}
+			x = s.Apply(op, given, x)
+		}
+		if lastFirst {
+			step(final)
+		}
+		for i := range final {
+			step(i)
+		}
+		if !lastFirst {
+			step(final)
+		}
+		return []graph.Arg{x}
+	})
+}
+
+// transformNone returns the result of a transform along no dimension: a complex row-major copy of self.
+func transformNone(s *compose.Steps, name string, hasHalf bool) graph.Arg {
+	x := s.Call.In[0]
+	d := x.Type().DType
+	s.Reject(hasHalf, "%s must transform at least one axis", name[len("fft_"):])
+	s.Reject(d.IsReducedFloat(), "Unsupported dtype %s", d.TorchName())
+	if d.IsIntegral(true) {
+		d = tensor.Float32
+	}
+	if d.IsComplex() {
+		return s.Apply(view.Clone, graph.Attrs{"memory_format": "contiguous"}, x)
+	}
+	return s.Apply(view.To, graph.Attrs{"dtype": d.ToComplex(), "memory_format": "contiguous"}, x)
+}
+
+// dimsOf returns the dimensions to transform of a value of the given rank, and their lengths or -1.
+func (a *fftNAttrs) dimsOf(rank int) (dims, lengths []int, err error) {
+	dims = slices.Clone(a.Dim)
+	switch {
+	case a.Dim != nil && a.S != nil && len(a.Dim) != len(a.S):
+		return nil, nil, errors.New("When given, dim and shape arguments must have the same length")
+	case len(a.S) > rank:
+		return nil, nil, fmt.Errorf("Got shape with %d values but input tensor only has %d dimensions.",
+			len(a.S), rank)
+	case a.Dim == nil:
+		first := 0
+		if a.S != nil {
+			first = rank - len(a.S)
+		}
+		for d := first; d < rank; d++ {
+			dims = append(dims, d)
+		}
+	}
+	seen := map[int]bool{}
+	for i, d := range dims {
+		if dims[i], err = tensor.WrapDim(d, rank); err != nil {
+			return nil, nil, err
+		}
+		if seen[dims[i]] {
+			return nil, nil, errors.New("FFT dims must be unique")
+		}
+		seen[dims[i]] = true
+		length := -1
+		if a.S != nil {
+			length = a.S[i]
+		}
+		if length < -1 || length == 0 {
+			return nil, nil, fmt.Errorf("Invalid number of data points (%d) specified", length)
+		}
+		lengths = append(lengths, length)
+	}
+	return dims, lengths, nil
+}
+
+// fftShiftOp defines a rotation of dimensions by half of their sizes. more is added to the sizes first.
+func fftShiftOp(name, doc string, more int) *graph.Op {
+	return compose.Define[fftShiftAttrs](graph.Op{
+		Semantics: graph.Semantics{
+			Name: name, Doc: doc, Params: []graph.Param{kit.Self},
+			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}, Attrs: graph.Attrs{"dim": []int{1}}},
+				{In: []tensor.Meta{kit.F32(2, 4, 5)}, Attrs: graph.Attrs{"dim": []int{0, -1}}}},
+		},
+	}, func(s *compose.Steps) []graph.Arg {
+		self := s.Call.Type(0)
+		dims, shifts := slices.Clone(kit.Attrs[fftShiftAttrs](s.Call).Dim), []int{}
+		if dims == nil {
+			for d := range self.Rank() {
+				dims = append(dims, d)
+			}
+		}
+		for i := range dims {
+			d, err := tensor.WrapDim(dims[i], self.Rank())
+			if !s.Check(err) {
+				return []graph.Arg{s.Call.In[0]}
+			}
+			shifts = append(shifts, self.Shape[d].Add(sym.Of(more)).Div(sym.Of(2)).Specialize())
+		}
+		return []graph.Arg{s.Apply(view.Roll, graph.Attrs{"shifts": shifts, "dims": dims}, s.Call.In[0])}
+	})
+}
