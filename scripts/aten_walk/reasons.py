@@ -9,7 +9,7 @@ from compare import error, numbers
 CONVS = "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d"
 TURNED = "conv_transpose1d conv_transpose2d conv_transpose3d"
 SMOOTH = "upsample_linear1d upsample_bilinear2d upsample_trilinear3d upsample_bicubic2d"
-FFT = "fft_fft fft_ifft fft_rfft fft_irfft"
+FFT = " ".join("fft_" + f + n for f in "fft ifft rfft irfft hfft ihfft".split() for n in ("", "2", "n"))
 
 
 def dense(x):

@@ -248,7 +248,7 @@ def _fft(r):
 @call(*["fft_%s%s" % (f, n) for f in "fft ifft rfft irfft hfft ihfft".split() for n in "2n"])
 def _fft_n(r):
     s = r.shape(least=2)
-    dims = r.dims(s)
+    dims = r.dims(s) or [-1]    # 1.13 does not initialize the result for no dimensions
     attrs = dict(dim=dims, **({"s": [r.of(1, 2, 4, 5, -1) for _ in dims]} if r.flip() else {})) if r.flip() else {}
     return [T(s)], dict(attrs, **r.some(norm=("forward", "ortho", "backward")))
 
