@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/view"
@@ -182,12 +183,22 @@ func fftShiftOp(name, doc string, more int) *graph.Op {
 				dims = append(dims, d)
 			}
 		}
+		_, known := self.Meta()
 		for i := range dims {
 			d, err := tensor.WrapDim(dims[i], self.Rank())
-			if !s.Check(err) {
-				return []graph.Arg{s.Call.In[0]}
+			if s.Check(err) && known {
+				shifts = append(shifts, (kit.KnownSize(self.Shape[d])+more)/2)
+			} else if s.Check(err) && !kit.IsEmpty(self) {
+				start := sym.Int{} // of the first element of the result
+				if !kit.SizeIs(self.Shape[d], 1) {
+					start = self.Shape[d].Add(sym.Of(1 - more)).Div(sym.Of(2))
+				}
+				self, err = view.RolledType(self, d, start)
+				s.Check(err)
 			}
-			shifts = append(shifts, self.Shape[d].Add(sym.Of(more)).Div(sym.Of(2)).Specialize())
+		}
+		if !known && len(dims) > 0 { // only inference has unknown sizes
+			return []graph.Arg{graph.Of(&graph.Value{Name: name, Type: rule.PreserveType(self)})}
 		}
 		return []graph.Arg{s.Apply(view.Roll, graph.Attrs{"shifts": shifts, "dims": dims}, s.Call.In[0])}
 	})

@@ -57,22 +57,25 @@ func inferRoll(call *graph.Call) ([]graph.Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		start := rollStart(self.Shape[d], attrs.Shifts[i])
-		first, err := self.Narrow(d, start, self.Shape[d].Sub(start))
-		if err != nil {
-			return nil, err
-		}
-		second, err := self.Narrow(d, sym.Int{}, start)
-		if err != nil {
-			return nil, err
-		}
-		// The shape is unchanged.
-		self, err = tensor.NewTypeFormat(self.DType, self.Shape, joinFormat([]tensor.Type{first, second}))
-		if err != nil {
+		if self, err = RolledType(self, d, rollStart(self.Shape[d], attrs.Shifts[i])); err != nil {
 			return nil, err
 		}
 	}
 	return call.One(self), nil
+}
+
+// RolledType returns the type of self after dimension d is rotated, so that index start becomes index 0.
+func RolledType(self tensor.Type, d int, start sym.Int) (tensor.Type, error) {
+	first, err := self.Narrow(d, start, self.Shape[d].Sub(start))
+	if err != nil {
+		return self, err
+	}
+	second, err := self.Narrow(d, sym.Int{}, start)
+	if err != nil {
+		return self, err
+	}
+	// The shape is unchanged.
+	return tensor.NewTypeFormat(self.DType, self.Shape, joinFormat([]tensor.Type{first, second}))
 }
 
 // rollDim returns the dimension as a non-negative number.
