@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun"
@@ -95,7 +96,7 @@ func TestRunsEndWithinRows(t *testing.T) {
 			_, err = run(all)
 			require.NoError(t, err)
 			require.GreaterOrEqual(t, all.Checks(), 8, "looks at the context")
-			for n := 1; n <= all.Checks(); n += 1 + n {
+			for n := 1; n <= all.Checks(); n += 1 + n*testsize.Of(7, 1) {
 				_, err := run(interrupttest.EndAtCheck(n))
 				require.Equal(t, interrupttest.ErrEnded, err, "at look %d of %d", n, all.Checks())
 			}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -187,7 +188,7 @@ func TestTiles(t *testing.T) {
 	compiles := loops.CodeAvailable
 	defer func() { loops.CodeAvailable = compiles }()
 	r := rand.New(rand.NewPCG(3, 4))
-	transposed, cases, least := 0, 240, 100
+	transposed, cases, least := 0, testsize.Of(80, 240), testsize.Of(30, 100)
 	if raceEnabled { // the detector is for what runs at the same time, which is alike
 		cases, least = 24, 5 // few are drawn
 	}

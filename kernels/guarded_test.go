@@ -15,6 +15,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit/jittest"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/tensor"
@@ -149,7 +150,7 @@ func TestCompiledCalls(t *testing.T) {
 			continue
 		}
 		for i, d := range tensor.DTypes() {
-			for round := range 2 * len(op.Examples) {
+			for round := range testsize.Of(1, 2) * len(op.Examples) {
 				rng := rand.New(rand.NewPCG(uint64(i), uint64(100+round)))
 				ex := op.Examples[round%len(op.Examples)]
 				lists := withDTypes(ex.In, d)
@@ -176,7 +177,7 @@ func TestCompiledCalls(t *testing.T) {
 			}
 		}
 	}
-	if len(ops) < 100 || calls < 3000 {
+	if len(ops) < 100 || calls < testsize.Of(1500, 3000) {
 		t.Errorf("only %d calls of %d ops were compared", calls, len(ops))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -83,7 +84,7 @@ func (r selectionDraw) check(t *testing.T, name string, a graph.Attrs, in ...*te
 
 func TestSelectionIndexing(t *testing.T) {
 	r := selectionDraw{rand.New(rand.NewPCG(1, 4))}
-	for i := range 150 {
+	for i := range testsize.Of(76, 150) {
 		rank, d := 1+r.IntN(4), r.dtype()
 		if i%75 == 0 {
 			rank = 2
@@ -202,7 +203,7 @@ func TestSelectionProducts(t *testing.T) {
 	r := selectionDraw{rand.New(rand.NewPCG(5, 4))}
 	equations := []string{"ab,bc,cd->ad", "ab,bc->ca", "abc,cb->a", "aab,bc->ac", "ab,ab->", "a,b,c->cab",
 		"a...,...b->b...a", "abc->", "abcd,badc->dc", "ab,cd->", "abc,abd->adc"}
-	for range 120 {
+	for range testsize.Of(40, 120) {
 		d := []tensor.DType{tensor.Float32, tensor.Float64, tensor.Int64, tensor.Complex64, tensor.Int32}[r.IntN(5)]
 		eq := equations[r.IntN(len(equations))]
 		left, _, _ := strings.Cut(eq, "->")

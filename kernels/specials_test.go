@@ -14,6 +14,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit/jittest"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -26,7 +27,7 @@ const specials = 605
 // TestSpecialNumbers compares the kernels of pointwise ops with their references on special numbers: infinities, NaN,
 // zeros of both signs, and the least and greatest numbers of each dtype.
 func TestSpecialNumbers(t *testing.T) {
-	ops, calls := map[string]bool{}, 0
+	ops, calls, drawn, step := map[string]bool{}, 0, 0, testsize.Of(4, 1)
 	for _, op := range kernels.All() {
 		if op.Kind != graph.FollowsOperands || op.Ref == nil {
 			continue
@@ -34,6 +35,9 @@ func TestSpecialNumbers(t *testing.T) {
 		for _, ex := range op.Examples {
 			for _, d := range tensor.DTypes() {
 				for _, metas := range withDTypes(ex.In, d) {
+					if drawn++; drawn%step > 0 {
+						continue
+					}
 					ran, err := specialCall(op, ex.Attrs, metas)
 					if err != nil {
 						t.Errorf("%s %v %v: %v", op.Name, ex.Attrs, d, err)
@@ -46,7 +50,7 @@ func TestSpecialNumbers(t *testing.T) {
 			}
 		}
 	}
-	if len(ops) < 105 || calls < 3500 {
+	if len(ops) < 105 || calls < 3500/step {
 		t.Errorf("only %d calls of %d ops were compared", calls, len(ops))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/tensor"
@@ -15,14 +16,18 @@ import (
 // TestPointwiseKernelsFitTheirIterations checks that for all dtypes that a pointwise op infers, its kernel has the
 // types of its iteration; the iterator rejects others when the kernel is compiled.
 func TestPointwiseKernelsFitTheirIterations(t *testing.T) {
-	compiled, refused := 0, 0
+	compiled, refused, step := 0, 0, testsize.Of(5, 1)
 	for _, op := range kernels.All() {
 		if op.Pointwise == nil || op.Compile == nil {
 			continue
 		}
 		supported := 0
 		for _, ex := range op.Examples {
-			for _, metas := range dtypeMixes(ex.In) {
+			mixes := dtypeMixes(ex.In)
+			for k, metas := range mixes {
+				if k%step > 0 && k < len(mixes)-1 {
+					continue
+				}
 				c, err := kerneltest.CallOf(op, ex.Attrs, metas)
 				require.NoError(t, err, op.Name)
 				res, err := op.Infer(c)
@@ -41,8 +46,8 @@ func TestPointwiseKernelsFitTheirIterations(t *testing.T) {
 		}
 		assert.Positive(t, supported, op.Name)
 	}
-	assert.Greater(t, compiled, 5000)
-	assert.Greater(t, refused, 1000)
+	assert.Greater(t, compiled, 5000/step)
+	assert.Greater(t, refused, 1000/step)
 }
 
 // dtypeMixes returns the operands with all dtypes: the same for all, and each pair of a dtype for the first operand and

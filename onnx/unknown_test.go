@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -36,7 +37,7 @@ func withHints(t *testing.T, sizes ...int) {
 // TestVectorsOfUnknownSizes makes each dimension of each input of each case symbolic, converts the model for other
 // sizes if it accepts others, and runs it for the size of the case.
 func TestVectorsOfUnknownSizes(t *testing.T) {
-	opened, needed := 0, 0
+	opened, needed, step := 0, 0, testsize.Of(4, 1)
 	for _, v := range vectors(t) {
 		m, err := Parse(v.model, "")
 		require.NoError(t, err, v.name)
@@ -50,10 +51,13 @@ func TestVectorsOfUnknownSizes(t *testing.T) {
 				}
 				n := int(*dim.DimValue)
 				opened++
+				name := fmt.Sprintf("%s %s %d", v.name, in.Name, d)
+				if needSizes[name] == "" && opened%step > 0 {
+					continue
+				}
 				open := m.clone()
 				*open.proto.Graph.Input[i].Shape().Dim[d] = pb.Dimension{DimParam: "S"}
 				withHints(t, n+1, 2*n, 3*n, n)
-				name := fmt.Sprintf("%s %s %d", v.name, in.Name, d)
 				switch err, want := v.checkOpen(open), needSizes[name]; {
 				case want == "":
 					assert.NoError(t, err, name)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -219,7 +220,7 @@ func TestStorageIsRigid(t *testing.T) {
 
 // All strategies give the same values: checked by reference after every pass.
 func TestRandomGraphsKeepTheirMeaning(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range testsize.Of[uint64](20, 60) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		g := randomGraph(rng)
 		for _, s := range layout.All() {

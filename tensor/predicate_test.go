@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -120,7 +121,11 @@ func TestPredicatesAgree(t *testing.T) {
 // PyTorch's answers. The suggested format shows whether strides are like channels-last.
 func TestFormulasAgreeWithPyTorch(t *testing.T) {
 	seen := map[tensor.Predicate]map[bool]int{}
-	for _, r := range load[formatRow](t, "formats.json") {
+	step := testsize.Of(2, 1)
+	for i, r := range load[formatRow](t, "formats.json") {
+		if i%step > 0 {
+			continue
+		}
 		want := map[tensor.Predicate]bool{
 			tensor.IsContiguous: r.C, tensor.IsChannelsLast: r.CL, tensor.IsChannelsLast3d: r.CL3,
 			tensor.IsNonOverlappingAndDense: slices.Equal(r.Like, r.Strides), // see TestPredicatesAgreeWithPyTorch
@@ -161,7 +166,7 @@ func TestFormulasAgreeWithPyTorch(t *testing.T) {
 	}
 	require.Len(t, seen, len(tensor.Predicates())-1) // PyTorch tells nobody of no_overlap
 	for p, n := range seen {
-		assert.Greater(t, min(n[true], n[false]), 10, "%v: too few vectors to say anything", p)
+		assert.Greater(t, min(n[true], n[false]), 10/step, "%v: too few vectors to say anything", p)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -121,7 +122,7 @@ func TestAttentions(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(2026, 7))
 	found := 0
-	cases := 150
+	cases := testsize.Of(50, 150)
 	if raceEnabled { // results are looked at without it
 		cases = 15
 	}

@@ -123,7 +123,7 @@ func TestFewestCopies(t *testing.T) {
 // TestCertificatesOfFewestCopies has plans with a slack certified, and rejects altered certificates.
 func TestCertificatesOfFewestCopies(t *testing.T) {
 	fewer := 0
-	for seed := range uint64(40) {
+	for seed := range testsize.Of[uint64](20, 40) {
 		copies := -1
 		for _, slack := range []float64{0, 0.02, 0.5} {
 			g, _ := grow(seed)

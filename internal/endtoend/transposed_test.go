@@ -61,7 +61,7 @@ func upsampling(r *rand.Rand) (*graph.Graph, map[string]*tensor.Tensor) {
 func TestUpsamplings(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 4))
 	direct := 0
-	for i := range testsize.Of(60, 1500) {
+	for i := range testsize.Of(25, 1500) {
 		g, in := upsampling(r)
 		require.NoError(t, g.Err())
 		want, err := graph.Evaluate(g, in)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/rowprog"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -227,7 +228,7 @@ func metasOf(rng *rand.Rand, tc testCode, c *expr.Code, full []int, mask []bool)
 // another order of chunks, and with those written in place.
 func TestPlan(t *testing.T) {
 	ways := map[string]int{}
-	for seed := range uint64(300) {
+	for seed := range testsize.Of[uint64](200, 300) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		tc := testCodes[rng.IntN(len(testCodes))]
 		long := seed%40 == 0

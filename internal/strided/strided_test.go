@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/testsize"
 )
 
 var sizes = []int{1, 2, 4, 8, 16}
@@ -152,7 +153,7 @@ func TestCopies(t *testing.T) {
 	r, order := rand.New(rand.NewPCG(1, 2)), rand.New(rand.NewPCG(1, 3)) // problems do not depend on the number of tiles
 	ns := []int{1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 31, 33}
 	blocks, staged, between := 0, map[string]int{}, map[string]int{}
-	for i := range 500 {
+	for i := range testsize.Of(200, 500) {
 		e := Move(sizes[r.IntN(len(sizes))])
 		if i%5 == 0 {
 			e = widened(sizes[r.IntN(4)])
@@ -184,7 +185,7 @@ func TestCopies(t *testing.T) {
 		})
 	}
 	withFeatures(func(name string) {
-		if staged[name] < 8 || blocks < 33 || between[name] < 8 {
+		if staged[name] < testsize.Of(3, 8) || blocks < testsize.Of(13, 33) || between[name] < testsize.Of(3, 8) {
 			t.Errorf("%s: only %d copies staged, %d blocks, %d with interleaved rows", name, staged[name], blocks, between[name])
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/internal/jit/alloc"
@@ -122,7 +123,7 @@ func (p *program) assign(row []alloc.Virt) {
 // TestRun executes allocated random lists on a machine whose values are hashes.
 func TestRun(t *testing.T) {
 	spills := 0
-	for seed := range uint64(4000) {
+	for seed := range testsize.Of[uint64](1000, 4000) {
 		p := randomProgram(rand.New(rand.NewPCG(seed, 1)))
 		r := alloc.Run(p.Values, &p.file, p.Body, p.policy)
 		require.NoError(t, r.Err)
@@ -131,7 +132,7 @@ func TestRun(t *testing.T) {
 		spills += r.Slots - p.file.ReservedSlots
 		r.Free()
 	}
-	require.Greater(t, spills, 1000)
+	require.Greater(t, spills, testsize.Of(250, 1000))
 }
 
 // mutations change a list: registers, moves, slots, operands and forms.
@@ -198,7 +199,7 @@ func TestCheckFindsMutations(t *testing.T) {
 	for _, m := range mutations {
 		t.Run(m.name, func(t *testing.T) {
 			wrong := 0
-			for seed := range uint64(1200) {
+			for seed := range testsize.Of[uint64](400, 1200) {
 				rng := rand.New(rand.NewPCG(seed, 2))
 				p := randomProgram(rng)
 				r := alloc.Run(p.Values, &p.file, p.Body, p.policy)
@@ -214,7 +215,7 @@ func TestCheckFindsMutations(t *testing.T) {
 				wrong++
 				require.Error(t, alloc.Check(p.Values, &p.file, p.Body, p.policy, changed), "seed %d", seed)
 			}
-			require.Greater(t, wrong, 30)
+			require.Greater(t, wrong, testsize.Of(10, 30))
 		})
 	}
 }

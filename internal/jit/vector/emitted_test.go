@@ -11,11 +11,13 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/jittest"
 	"github.com/graphrun/graphrun/internal/jit/vector"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/testsize"
 )
 
 // TestEmittedForms lists random loops.
 func TestEmittedForms(t *testing.T) {
-	jittest.CheckListings(t, 1500, 2000, func(seed uint64, cpu machine.Features) (string, error) {
+	seeds, forms := testsize.Of[uint64](500, 1500), testsize.Of(1300, 2000)
+	jittest.CheckListings(t, seeds, forms, func(seed uint64, cpu machine.Features) (string, error) {
 		l, err := vector.RandomLoop(rand.New(rand.NewPCG(seed, 7)), 40)
 		if err != nil {
 			return "", err
@@ -33,7 +35,7 @@ func TestEmittedForms(t *testing.T) {
 
 // TestRulesNEON checks the rules for code of arm64 in listings of random loops.
 func TestRulesNEON(t *testing.T) {
-	for seed := range uint64(500) {
+	for seed := range testsize.Of[uint64](150, 500) {
 		l, err := vector.RandomLoop(rand.New(rand.NewPCG(seed, 7)), 40)
 		if err != nil {
 			t.Fatal(err)
@@ -54,7 +56,7 @@ func TestRulesNEON(t *testing.T) {
 // TestWork holds what loops say that they execute against their listings. Divisions in reductions count as several.
 func TestWork(t *testing.T) {
 	counted := 0
-	for seed := range uint64(400) {
+	for seed := range testsize.Of[uint64](130, 400) {
 		l, err := vector.RandomLoop(rand.New(rand.NewPCG(seed, 9)), 20)
 		if err != nil {
 			t.Fatal(err)
@@ -80,7 +82,7 @@ func TestWork(t *testing.T) {
 			}
 		}
 	}
-	if counted < 1000 {
+	if counted < testsize.Of(300, 1000) {
 		t.Errorf("only %d rows were counted", counted)
 	}
 }

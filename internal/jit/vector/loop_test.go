@@ -19,6 +19,7 @@ import (
 	"github.com/graphrun/graphrun/expr/interp"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/tensor"
 	"golang.org/x/sys/unix"
 )
@@ -309,13 +310,14 @@ func (b *bench) compare(t *testing.T, x *trial) {
 
 // TestOperations runs each operation of each dtype by itself, and each conversion.
 func TestOperations(t *testing.T) {
+	lengths := testsize.Of([]int{1, 7, 200}, []int{1, 3, 7, 8, 16, 31, 200})
 	for _, cpu := range levels(t) {
 		t.Run(cpu.String(), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, 2))
 			b := newBench(t)
 			missing := map[string]int{}
 			try := func(d tensor.DType, code func(m *maker) expr.Value) {
-				for round := range 3 {
+				for round := range testsize.Of(2, 3) {
 					m := &maker{Builder: expr.NewBuilder(d, d, tensor.Bool), rng: rng}
 					m.values = []expr.Value{m.Load(0), m.Load(1), m.Load(2)}
 					c, err := m.Build(m.Real(code(m)))
@@ -323,7 +325,7 @@ func TestOperations(t *testing.T) {
 						t.Fatal(err)
 					}
 					l := &expr.Loop{Code: c, Scalar: []bool{false, round == 1, false}}
-					for _, n := range []int{1, 3, 7, 8, 16, 31, 200} {
+					for _, n := range lengths {
 						if why := b.check(t, rng, l, cpu, n, 1+round); why != "" {
 							missing[why]++
 							break

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -33,7 +34,7 @@ func TestLargeCopies(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, shape := range [][]int{{301, 259}, {2, 3, 130, 133}, {4, 70, 9, 131}, {1, 2, 40000}, {40000, 3},
 		{5, 7, 11, 13, 17}} {
-		for range 4 {
+		for range testsize.Of(2, 4) {
 			for _, d := range []tensor.DType{tensor.Uint8, tensor.Int16, tensor.Float32, tensor.Float64, tensor.Complex128} {
 				dst, src := kerneltest.RandomStrides(rng, d, shape, false), kerneltest.RandomStrides(rng, d, shape, true)
 				in, out := kerneltest.RandomElements(rng, src), tensor.Empty(dst)

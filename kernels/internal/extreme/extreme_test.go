@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"testing"
+
+	"github.com/graphrun/graphrun/internal/testsize"
 )
 
 // FuzzExtremeAttributes draws a call of an op from bytes.
@@ -33,6 +35,7 @@ func bytesOf(seed uint64) []byte {
 func TestExtremeAttributes(t *testing.T) {
 	var r rooms
 	total := map[outcome]int{}
+	least, enough := testsize.Of[uint64](0, 4), testsize.Of[uint64](10, 100) // seeds
 	never := map[string]bool{}
 	for _, op := range ops {
 		if !among(op) {
@@ -50,7 +53,7 @@ func TestExtremeAttributes(t *testing.T) {
 			if counts[o]++; o != refused && c.extreme {
 				extreme++
 			}
-			if seed > 4 && counts[computed] > 2 && (extreme > 0 || !hasIntegers(op) || seed > 100) {
+			if seed > least && counts[computed] > testsize.Of(0, 2) && (extreme > 0 || !hasIntegers(op) || seed > enough) {
 				break
 			}
 		}

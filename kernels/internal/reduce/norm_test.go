@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/tensor"
@@ -28,7 +29,7 @@ func normParams(r *rand.Rand, d tensor.DType, n int, shape ...int) []*tensor.Ten
 
 func TestLayerNorm(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 1))
-	for range 150 {
+	for range testsize.Of(50, 150) {
 		shape := kerneltest.RandomShape(r, 1+r.IntN(4))
 		d := kerneltest.FloatDTypes[r.IntN(len(kerneltest.FloatDTypes))]
 		last := shape[r.IntN(len(shape)):]

@@ -10,6 +10,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -19,7 +20,7 @@ import (
 func TestPoolLoops(t *testing.T) {
 	r := rand.New(rand.NewPCG(41, 1))
 	compiled := map[string]int{}
-	for i := range 240 {
+	for i := range testsize.Of(80, 240) {
 		dims := 1 + r.IntN(3)
 		kind := []string{"max_pool%dd", "max_pool%dd_with_indices", "avg_pool%dd", "adaptive_avg_pool%dd",
 			"adaptive_max_pool%dd"}[i%5]
@@ -68,7 +69,7 @@ func TestPoolLoops(t *testing.T) {
 		}
 		compiled[impl] += checkPool(t, fmt.Sprintf(kind, dims), impl, a, x)
 	}
-	if loops.CodeAvailable() && (compiled["pixels"] < 70 || compiled["planes"] < 15) {
+	if loops.CodeAvailable() && (compiled["pixels"] < testsize.Of(20, 70) || compiled["planes"] < testsize.Of(4, 15)) {
 		t.Errorf("machine code was made for %v only", compiled)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
@@ -96,7 +97,7 @@ func colours(rng *rand.Rand, n, edges int) *wcsp.Problem {
 // others stays.
 func TestClassesCut(t *testing.T) {
 	listed := 0
-	for seed := range uint64(100) {
+	for seed := range testsize.Of[uint64](25, 100) {
 		rng := rand.New(rand.NewPCG(seed, 10))
 		p := colours(rng, 20+rng.IntN(15), 60)
 		classes := make([][]int, len(p.Variables))
@@ -129,7 +130,7 @@ func TestClassesCut(t *testing.T) {
 			listed++
 		}
 	}
-	if listed < 100 {
+	if listed < testsize.Of(25, 100) {
 		t.Errorf("only %d assignments were listed", listed)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
 )
@@ -333,7 +334,7 @@ var frauds = map[string]func(rng *rand.Rand, p *wcsp.Problem, s *wcsp.Solution, 
 func TestFraud(t *testing.T) {
 	for name, commit := range frauds {
 		said := map[string]bool{}
-		for seed := range uint64(9) {
+		for seed := range testsize.Of[uint64](3, 9) {
 			p := grid(rand.New(rand.NewPCG(seed%3, 1)))
 			s := solve(t, p)
 			at := new(places)
