@@ -39,6 +39,9 @@ func worked(t *testing.T, p *exec.Cmd, want time.Duration) {
 	t.Fatalf("the process has not worked for %v", want)
 }
 
+// started is the CPU time after which a process has begun the run of a small graph, several times what it needs.
+const started = time.Second / 3
+
 // endless is a graph whose run does not end in anybody's lifetime.
 const endless = `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2]}],
  "constants": [{"name": "n", "dtype": "int64", "shape": [], "data": 1000000000000}],
@@ -73,7 +76,7 @@ func interrupted(t *testing.T, ready func(p *exec.Cmd), args ...string) result {
 // first measured runs.
 func measuring(t *testing.T, done func(result) bool, args ...string) result {
 	t.Helper()
-	for work := time.Second; ; work *= 3 {
+	for work := started; ; work *= 3 {
 		r := interrupted(t, func(p *exec.Cmd) { worked(t, p, work) }, args...)
 		if done(r) || work > patience/4 {
 			return r
@@ -126,7 +129,7 @@ func TestInterruptedBench(t *testing.T) {
 // run has not ended.
 func TestInterruptedBefore(t *testing.T) {
 	t.Parallel()
-	file, soon := write(t, "g.json", endless), func(p *exec.Cmd) { worked(t, p, time.Second) }
+	file, soon := write(t, "g.json", endless), func(p *exec.Cmd) { worked(t, p, started) }
 	r := interrupted(t, soon, "bench", file, "--json")
 	valid(t, "bench", r.out)
 	if doc := decode[benchDoc](t, r.out); r.code != 130 || !doc.Interrupted || doc.Runs != 0 || len(doc.Samples) != 0 {
@@ -155,7 +158,7 @@ func TestInterruptedAnywhere(t *testing.T) {
 		var end *os.File
 		ready := func(*exec.Cmd) { end = reading(t, fifo) }
 		if args[0] == "run" && args[1] != fifo {
-			ready = func(p *exec.Cmd) { worked(t, p, time.Second) }
+			ready = func(p *exec.Cmd) { worked(t, p, started) }
 		}
 		r := interrupted(t, ready, args...)
 		end.Close()
@@ -189,7 +192,7 @@ func TestTerminated(t *testing.T) {
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
-	worked(t, p, time.Second)
+	worked(t, p, started)
 	_ = p.Process.Signal(syscall.SIGTERM)
 	_ = p.Wait()
 	if code := p.ProcessState.ExitCode(); code != 143 || !strings.HasSuffix(errs.String(), "graphrun: terminated\n") {
@@ -219,7 +222,7 @@ func TestInterruptedTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Close()
-	worked(t, p, 2*time.Second) // enough samples to fill the pipe
+	worked(t, p, time.Second) // enough samples to fill the pipe
 	_ = p.Process.Signal(syscall.SIGINT)
 	if _, err := io.ReadFull(r, make([]byte, 1)); err != nil {
 		t.Fatalf("nothing is printed: %v", err)
