@@ -5006,6 +5006,13 @@ func Sin(self *graph.Value) *graph.Value {
 	return node("sin", 1, nil, self)[0]
 }
 
+// Sinc is the op sinc.
+//
+// Returns sin(pi x) / (pi x) of each element, 1 at 0.
+func Sinc(self *graph.Value) *graph.Value {
+	return node("sinc", 1, nil, self)[0]
+}
+
 // Sinh is the op sinh.
 //
 // Returns the hyperbolic sine of each element.
@@ -5147,6 +5154,66 @@ func Sort(self *graph.Value, attrs ...SortAttrs) (values, indices *graph.Value) 
 //   - blockSize: side of the blocks
 func SpaceToDepth[A Int](self *graph.Value, blockSize A) *graph.Value {
 	return node("space_to_depth", 1, withRequired(nil, "block_size", blockSize), self)[0]
+}
+
+// SpecialChebyshevPolynomialT is the op special_chebyshev_polynomial_t.
+//
+// Returns the Chebyshev polynomial of kind T and degree n at x. A negative degree gives 0. Within (-1, 1),
+// degrees above 2^31 give NaN, because the angle k acos(x) has too few digits.
+func SpecialChebyshevPolynomialT[A, B Operand](x A, n B) *graph.Value {
+	return node("special_chebyshev_polynomial_t", 1, nil, x, n)[0]
+}
+
+// SpecialChebyshevPolynomialU is the op special_chebyshev_polynomial_u.
+//
+// Returns the Chebyshev polynomial of kind U and degree n at x. A negative degree gives 0. Within (-1, 1),
+// degrees above 2^31 give NaN, because the angle k acos(x) has too few digits.
+func SpecialChebyshevPolynomialU[A, B Operand](x A, n B) *graph.Value {
+	return node("special_chebyshev_polynomial_u", 1, nil, x, n)[0]
+}
+
+// SpecialChebyshevPolynomialV is the op special_chebyshev_polynomial_v.
+//
+// Returns the Chebyshev polynomial of kind V and degree n at x. A negative degree gives 0. Within (-1, 1),
+// degrees above 2^31 give NaN, because the angle k acos(x) has too few digits.
+func SpecialChebyshevPolynomialV[A, B Operand](x A, n B) *graph.Value {
+	return node("special_chebyshev_polynomial_v", 1, nil, x, n)[0]
+}
+
+// SpecialChebyshevPolynomialW is the op special_chebyshev_polynomial_w.
+//
+// Returns the Chebyshev polynomial of kind W and degree n at x. A negative degree gives 0. Within (-1, 1),
+// degrees above 2^31 give NaN, because the angle k acos(x) has too few digits.
+func SpecialChebyshevPolynomialW[A, B Operand](x A, n B) *graph.Value {
+	return node("special_chebyshev_polynomial_w", 1, nil, x, n)[0]
+}
+
+// SpecialEntr is the op special_entr.
+//
+// Returns -x log(x) of each element: 0 at 0, and -infinity below 0.
+func SpecialEntr(self *graph.Value) *graph.Value {
+	return node("special_entr", 1, nil, self)[0]
+}
+
+// SpecialNdtr is the op special_ndtr.
+//
+// Returns the probability that a standard normal number is less than the element.
+func SpecialNdtr(self *graph.Value) *graph.Value {
+	return node("special_ndtr", 1, nil, self)[0]
+}
+
+// SpecialSphericalBesselJ0 is the op special_spherical_bessel_j0.
+//
+// Returns sin(x) / x of each element, 1 at 0 and 0 at infinity.
+func SpecialSphericalBesselJ0(self *graph.Value) *graph.Value {
+	return node("special_spherical_bessel_j0", 1, nil, self)[0]
+}
+
+// SpecialXlog1py is the op special_xlog1py.
+//
+// Multiplies self by the logarithm of 1 + other; a self of 0 gives 0 unless other is NaN.
+func SpecialXlog1py[A, B Operand](self A, other B) *graph.Value {
+	return node("special_xlog1py", 1, nil, self, other)[0]
 }
 
 // SplitAttrs are the optional attributes of [Split].

@@ -7,9 +7,10 @@ FORMAT = ("contiguous", "preserve")
 UNARY = """abs acos acosh angle asin asinh atan atanh bitwise_not ceil conj_physical cos cosh erf erfc erfinv exp exp2
     expm1 floor frac isfinite isinf isnan isneginf isposinf lgamma log log10 log1p log2 log_sigmoid logical_not neg
     positive reciprocal relu relu6 rsqrt selu sgn sigmoid sign signbit silu sin sinh sqrt square tan tanh trunc
-    hardsigmoid hardswish mish alias detach real imag view_as_real ravel numel t trace nonzero""".split()
+    hardsigmoid hardswish mish alias detach real imag view_as_real ravel numel t trace nonzero
+    sinc special_entr special_ndtr special_spherical_bessel_j0""".split()
 BINARY = """mul eq ne lt le gt ge pow remainder fmod floor_divide bitwise_and bitwise_or bitwise_xor xlogy
-    bitwise_left_shift bitwise_right_shift""".split()
+    bitwise_left_shift bitwise_right_shift special_xlog1py""".split()
 BINARY_TENSORS = """maximum minimum fmax fmin atan2 heaviside hypot copysign logaddexp logaddexp2 logical_and
     logical_or logical_xor""".split()
 
@@ -44,6 +45,12 @@ def _binary(r):
     if r.flip(0.25):
         ins[1] = r.number()
     return ins, {}
+
+
+@call(*["special_chebyshev_polynomial_%s" % k for k in "tuvw"])
+def _chebyshev(r):
+    a, b = r.broadcast(2)
+    return [T(a, lo=-2, hi=2, plain=True), T(b, lo=-1, hi=9, plain=True)], {}
 
 
 @call("add", "sub", "rsub")

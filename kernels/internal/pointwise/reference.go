@@ -51,3 +51,21 @@ func power64(x, y float64) float64 {
 	fraction, exponent := math.Frexp(x)
 	return math.Pow(fraction, y) * math.Exp2(float64(exponent)*y)
 }
+
+// overflowBound is slightly less than the least argument for which sinh and cosh of package math overflow although the
+// true result is finite.
+const overflowBound = 709
+
+func sinh(x float64) float64 {
+	if a := math.Abs(x); a > overflowBound {
+		return math.Copysign(cosh(a), x)
+	}
+	return math.Sinh(x)
+}
+
+func cosh(x float64) float64 {
+	if a := math.Abs(x); a > overflowBound {
+		return math.Exp(a/2) / 2 * math.Exp(a/2)
+	}
+	return math.Cosh(x)
+}

@@ -32,24 +32,6 @@ var (
 		"cancellation for large elements.", math.Erfc, nil)
 )
 
-// overflowBound is slightly less than the least argument for which sinh and cosh of package math overflow although the
-// true result is finite.
-const overflowBound = 709
-
-func sinh(x float64) float64 {
-	if a := math.Abs(x); a > overflowBound {
-		return math.Copysign(cosh(a), x)
-	}
-	return math.Sinh(x)
-}
-
-func cosh(x float64) float64 {
-	if a := math.Abs(x); a > overflowBound {
-		return math.Exp(a/2) / 2 * math.Exp(a/2)
-	}
-	return math.Cosh(x)
-}
-
 func lgamma(x float64) float64 {
 	if a := math.Abs(x); a < 0x1p-1022 && a > 0 { // on some processors math.Log is wrong for subnormal numbers
 		return 54*math.Ln2 - math.Log(a*0x1p54)

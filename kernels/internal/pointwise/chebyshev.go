@@ -1,0 +1,88 @@
+package pointwise
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+)
+
+// The Chebyshev polynomials of the four kinds. n is truncated; for negative n the result is 0.
+var (
+	ChebyshevPolynomialT = chebyshev("chebyshev_polynomial_t", 't')
+	ChebyshevPolynomialU = chebyshev("chebyshev_polynomial_u", 'u')
+	ChebyshevPolynomialV = chebyshev("chebyshev_polynomial_v", 'v')
+	ChebyshevPolynomialW = chebyshev("chebyshev_polynomial_w", 'w')
+)
+
+// chebyshevTexts are the polynomials of degree k by kind, for a = abs(v), which is cos(t) or cosh(p). The sign of v
+// exchanges the third and the fourth kind, and is a factor of odd polynomials. The functions of t and p take the same
+// time for every degree, unlike PyTorch's recurrences.
+var chebyshevTexts = map[rune]string{
+	't': "where(a < 1, cos(k * t), cosh(k * p))",
+	'u': "where(a < 1, sin((k + 1) * t) / sin(t), where(a == 1, k + 1, sinh((k + 1) * p) / sinh(p)))",
+	'v': "where(v < 0, fourth, third)",
+	'w': "where(v < 0, third, fourth)",
+}
+
+func chebyshev(name string, kind rune) *graph.Op {
+	halves := ""
+	if kind == 'v' || kind == 'w' {
+		halves = "third = where(a < 1, cos((k + 0.5) * t) / cos(t * 0.5), cosh((k + 0.5) * p) / cosh(p * 0.5)); " +
+			"fourth = where(a < 1, sin((k + 0.5) * t) / sin(t * 0.5), " +
+			"where(a == 1, 2 * k + 1, sinh((k + 0.5) * p) / sinh(p * 0.5))); "
+	}
+	text := "v = float64(x); k = trunc(float64(n)); a = abs(v); " +
+		"t = acos(minimum(a, 1)); p = acosh(maximum(a, 1)); " +
+		halves + "r = " + chebyshevTexts[kind] + "; " +
+		"whole = where(k == 0, 1, where(a == inf, inf, where(a < 1 and k > 2147483648, nan, r))); " +
+		"type_as(where(k < 0, 0, where(v < 0 and fmod(k, 2) != 0, -whole, whole)), x)"
+	return elementwise(kit.NoAttrs, "special_"+name, "Returns the Chebyshev polynomial of kind "+string(kind-'a'+'A')+
+		" and degree n at x. A negative degree gives 0. "+
+		"Within (-1, 1), degrees above 2^31 give NaN, because the angle k acos(x) has too few digits.",
+		[]graph.Param{{Name: "x", Number: true}, {Name: "n", Number: true}},
+		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binaryFloat,
+			Body: tableBody(name, bodiesOf(formula(text, "x", "n"), floats))},
+		floatRef2(func(x, n float64) float64 {
+			return chebyshevPolynomial(kind, x, math.Trunc(n))
+		}), kit.ExBinary, kit.ExIntegers)
+}
+
+// chebyshevPolynomial is the reference function of the polynomials.
+func chebyshevPolynomial(kind rune, x, k float64) float64 {
+	if k < 0 {
+		return 0
+	}
+	if x < 0 {
+		kind = map[rune]rune{'t': 't', 'u': 'u', 'v': 'w', 'w': 'v'}[kind]
+		sign := 1.0
+		if math.Mod(k, 2) != 0 {
+			sign = -1
+		}
+		return sign * chebyshevPolynomial(kind, -x, k)
+	}
+	f, g, angle := math.Sin, math.Cos, math.Acos(min(x, 1))
+	if x > 1 {
+		f, g, angle = sinh, cosh, math.Acosh(x)
+	}
+	switch {
+	case k == 0:
+		return 1
+	case math.IsInf(x, 1):
+		return x
+	case x < 1 && k > 1<<31:
+		return math.NaN()
+	case kind == 't':
+		return g(k * angle)
+	case kind == 'v':
+		return g((k+0.5)*angle) / g(angle/2)
+	case kind == 'u' && x == 1:
+		return k + 1
+	case kind == 'u':
+		return f((k+1)*angle) / f(angle)
+	case x == 1:
+		return float64(2*k) + 1
+	}
+	return f((k+0.5)*angle) / f(angle/2)
+}

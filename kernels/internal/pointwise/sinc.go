@@ -1,0 +1,69 @@
+package pointwise
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+)
+
+// The ops of this file are functions of torch.special that need only elementary functions.
+var (
+	Sinc = elementwise(kit.NoAttrs, "sinc", "Returns sin(pi x) / (pi x) of each element, 1 at 0.", unaryParams,
+		&graph.Pointwise{Grain: machine.FunctionGrain, Config: unaryFloat, Body: tableBody("sinc", mergeTables(
+			bodiesOf(formula("p = pi * float64(x); type_as(where(x == 0, 1, sin(p) / p), x)", "x"), floats),
+			bodiesOf(formula("p = pi * complex128(x); type_as(where(x == 0, 1, sin(p) / p), x)", "x"), complexes)))},
+		kit.ForAnyCall(kit.ByKind(nil, func(x []float64) float64 {
+			if x[0] == 0 {
+				return 1
+			}
+			return math.Sin(math.Pi*x[0]) / (math.Pi * x[0])
+		}, func(z []complex128) complex128 {
+			if z[0] == 0 {
+				return 1
+			}
+			p := complex(math.Pi*real(z[0]), math.Pi*imag(z[0]))
+			return kit.DivComplex(complexSin(p), p)
+		})), kit.ExUnary, kit.Example(nil, kit.ExInts))
+	Entr = formulaOp("special_entr", "entr_cpu", "Returns -x log(x) of each element: 0 at 0, and -infinity below 0.",
+		"where(x != x, x, where(x > 0, -x * log(x), where(x == 0, 0, -inf)))", unaryFloat, func(x float64) float64 {
+			switch {
+			case x != x:
+				return x
+			case x > 0:
+				return -x * logarithm(x)
+			case x == 0:
+				return 0
+			}
+			return math.Inf(-1)
+		}, nil, kit.ExUnary, kit.Example(nil, kit.ExInts))
+	Ndtr = formulaOp("special_ndtr", "erf_vml_cpu",
+		"Returns the probability that a standard normal number is less than the element.",
+		"t = x * 0.70710678118654752440; where(t < -1, 0.5 * erfc(-t), 0.5 * (1 + erf(t)))", unaryFloat,
+		func(x float64) float64 { return math.Erfc(-x*math.Sqrt2/2) / 2 }, nil, kit.ExUnary, kit.Example(nil, kit.ExInts))
+	SphericalBesselJ0 = formulaOp("special_spherical_bessel_j0", "spherical_bessel_j0_cpu",
+		"Returns sin(x) / x of each element, 1 at 0 and 0 at infinity.",
+		"where(isinf(x), 0, where(x == 0, 1, sin(x) / x))", unaryFloat, func(x float64) float64 {
+			switch {
+			case math.IsInf(x, 0):
+				return 0
+			case x == 0:
+				return 1
+			}
+			return math.Sin(x) / x
+		}, nil, kit.ExUnary, kit.Example(nil, kit.ExInts))
+	Xlog1py = elementwise(kit.NoAttrs, "special_xlog1py",
+		"Multiplies self by the logarithm of 1 + other; a self of 0 gives 0 unless other is NaN.", numberParams,
+		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binaryFloat, Body: tableBody("xlog1py",
+			bodiesOf(formula("where(y != y, y, where(x == 0, 0, x * log1p(y)))", "x", "y"), floats))},
+		floatRef2(func(x, y float64) float64 {
+			switch {
+			case y != y:
+				return y
+			case x == 0:
+				return 0
+			}
+			return x * math.Log1p(y)
+		}), kit.ExBinary, kit.ExIntegers)
+)
