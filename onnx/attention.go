@@ -171,7 +171,7 @@ func rotaryEmbedding(n *node) []*val {
 		}
 		return n.op("unsqueeze", graph.Attrs{"dim": headsDim}, t)
 	}
-	return one(n.rotate(x, angles(1), angles(2)))
+	return one(n.rotatedOperand(x, angles(1), angles(2)))
 }
 
 // rotaryOperand returns operand 0 with four dimensions, and the dimension of heads. An operand of three dimensions is
@@ -191,10 +191,9 @@ func (n *node) rotaryOperand(count int, cos *val) (x *val, headsDim int) {
 	return nil, 0
 }
 
-// rotate rotates pairs of elements in the last dimension of x by angles. The first rotary_embedding_dim elements form
-// pairs: adjacent elements if the attribute interleaved is set, otherwise elements of the two halves. The result has
-// the shape of operand 0.
-func (n *node) rotate(x, cos, sin *val) *val {
+// rotatedOperand rotates x, which is operand 0 with four dimensions, as the attributes rotary_embedding_dim and
+// interleaved say. The result has the shape of operand 0.
+func (n *node) rotatedOperand(x, cos, sin *val) *val {
 	rotated := n.int("rotary_embedding_dim", 0)
 	if rotated == 0 {
 		last := []sym.Int{n.symShape(x)[3]}
@@ -203,13 +202,19 @@ func (n *node) rotate(x, cos, sin *val) *val {
 		}
 		rotated = n.numbers("the elements of a head", last)[0]
 	}
+	y := n.rotate(x, cos, sin, rotated, n.flag("interleaved", false))
+	return n.reshapeFor(y, n.symShape(n.operand(0))...)
+}
+
+// rotate rotates pairs of elements in the last dimension of x by angles. The first `rotated` elements form pairs:
+// adjacent elements if interleaved is true, otherwise elements of the two halves.
+func (n *node) rotate(x, cos, sin *val, rotated int, interleaved bool) *val {
 	if rotated < 0 || rotated%2 != 0 {
 		n.failf("%d elements are not pairs", rotated)
 	}
 	part := func(start int, end any, step int) *val {
 		return n.op("slice", graph.Attrs{"dim": 3, "start": start, "end": end, "step": step}, x)
 	}
-	interleaved := n.flag("interleaved", false)
 	a, b := part(0, rotated/2, 1), part(rotated/2, rotated, 1)
 	if interleaved {
 		a, b = part(0, rotated, 2), part(1, rotated, 2)
@@ -223,5 +228,5 @@ func (n *node) rotate(x, cos, sin *val) *val {
 	if !sizes[3].Same(sym.Of(rotated)) {
 		list = append(list, part(rotated, n.sizeAttrOf(sizes[3]), 1))
 	}
-	return n.reshapeFor(n.op("cat", graph.Attrs{"dim": 3}, list...), n.symShape(n.operand(0))...)
+	return n.op("cat", graph.Attrs{"dim": 3}, list...)
 }

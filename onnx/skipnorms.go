@@ -120,5 +120,5 @@ func microsoftRotaryEmbedding(n *node) []*val {
 	angles := func(table *val) *val {
 		return n.op("unsqueeze", graph.Attrs{"dim": headsDim}, n.op("embedding", nil, table, ids))
 	}
-	return one(n.rotate(x, angles(cos), angles(n.operand(3))))
+	return one(n.rotatedOperand(x, angles(cos), angles(n.operand(3))))
 }

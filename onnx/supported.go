@@ -100,6 +100,8 @@ var restrictions = map[operator][]string{
 	{microsoftDomain, "FusedGemm"}:           {fusedActivations},
 	{microsoftDomain, "GatherBlockQuantized"}: {"gather_axis must differ from quantize_axis",
 		"elements of 2, 4 and 8 bits"},
+	{microsoftDomain, "GroupQueryAttention"}: {"no position_ids, attention_bias, head_sink or quantized cache",
+		"no smooth_softmax", "total_sequence_length must be known before the graph runs"},
 	{microsoftDomain, "MatMulNBits"}: {"elements of 2, 4 and 8 bits", "no g_idx"},
 	{microsoftDomain, "GroupNorm"}:   {"four dimensions"},
 	{microsoftDomain, "MultiHeadAttention"}: {"no past_sequence_length", "no cache_indirection",

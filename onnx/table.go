@@ -29,8 +29,8 @@ var microsoft = map[string]converter{
 	"QLinearGlobalAveragePool": qlinearUnary(channelsFirst(globalAverage)), "QGemm": qGemm,
 	"MatMulIntegerToFloat": integerToFloat, "DynamicQuantizeMatMul": dynamicQuantizeMatMul,
 	"DynamicQuantizeLSTM": dynamicQuantizeLSTM, "MatMulNBits": matMulNBits,
-	"GatherBlockQuantized": gatherBlockQuantized,
-	"QuantizeLinear":       quantizeLinear, "DequantizeLinear": dequantizeLinear,
+	"GatherBlockQuantized": gatherBlockQuantized, "GroupQueryAttention": groupQueryAttention,
+	"QuantizeLinear": quantizeLinear, "DequantizeLinear": dequantizeLinear,
 }
 
 // mlDomain is the domain of classical machine learning: trees, linear models, support vector machines, encoders.

@@ -768,6 +768,55 @@ def GatherBlockQuantized(r):
     return Call(operands, [w[ids]], [i for i in (0, 2, 3) if i < len(operands)], block_size=block, **attrs)
 
 
+@operator
+def GroupQueryAttention(r):
+    groups, times = int(r.integers(1, 4)), int(r.integers(1, 4))
+    e, old = 16 * int(r.integers(1, 3)), int(r.integers(0, 7))
+    b, s = (int(r.integers(1, 4)), 1) if old and chance(r) else (1, int(r.integers(1, 6)))
+    n, total = groups * times, old + s
+    q, k, v = (floats(r, b, s, h * e) for h in (n, groups, groups))
+    room = total + int(r.integers(0, 4)) if chance(r) else old
+    pasts = [np.zeros((b, groups, room, e), np.float32) for _ in range(2)]
+    for p in pasts:
+        p[:, :, :old] = floats(r, b, groups, old, e)
+    q1, k1, v1 = (wide(heads(x, h)) for x, h in ((q, n), (k, groups), (v, groups)))
+    attrs, cos, sin = {"num_heads": n, "kv_num_heads": groups}, None, None
+    if chance(r):
+        half = int(r.choice([8, e // 2]))
+        cos, sin = (floats(r, total + 2, half) for _ in range(2))
+        attrs.update(do_rotary=1, rotary_interleaved=int(chance(r)))
+        c, d = (wide(x)[old:total] for x in (cos, sin))
+        pair = (slice(0, 2 * half, 2), slice(1, 2 * half, 2)) if attrs["rotary_interleaved"] else \
+            (slice(0, half), slice(half, 2 * half))
+        for x in (q1, k1):
+            left, right = x[..., pair[0]].copy(), x[..., pair[1]].copy()
+            x[..., pair[0]], x[..., pair[1]] = c * left - d * right, d * left + c * right
+    presents = []
+    for p, x in zip(pasts, (k1, v1)):
+        present = np.zeros((b, groups, max(room, total), e))
+        present[:, :, :old], present[:, :, old:total] = p[:, :, :old], x
+        presents.append(present)
+    keys, values = (np.repeat(p[:, :, :total], times, 1) for p in presents)
+    if chance(r, 0.3):
+        attrs["scale"] = float(np.float32(r.uniform(0.1, 1)))
+    scores = q1 @ keys.swapaxes(-1, -2) * attrs.get("scale", 1 / math.sqrt(e))
+    if chance(r, 0.3):
+        attrs["softcap"] = float(np.float32(r.uniform(1, 5)))
+        scores = attrs["softcap"] * np.tanh(scores / attrs["softcap"])
+    end = np.arange(old, total)[:, None] + 1
+    hidden = np.arange(total) >= end
+    if chance(r, 0.3):
+        attrs["local_window_size"] = int(r.integers(1, 5))
+        hidden |= np.arange(total) < end - attrs["local_window_size"]
+    y = softmax(np.where(hidden, -np.inf, scores)) @ values
+    if chance(r):
+        q, k, v = np.concatenate([q, k, v], -1), None, None
+    operands = [q, k, v, *(pasts if room or chance(r) else (None, None)), np.full(b, total - 1, np.int32),
+                np.array(total, np.int32), cos, sin]
+    return Call(trimmed(operands), [y.transpose(0, 2, 1, 3).reshape(b, s, n * e), *presents],
+                [6] if cos is None else [6, 7, 8], **attrs)
+
+
 def draw(name, seed, ties=False):
     """A call. Unless ties is true, its quantized results are not near a tie."""
     for attempt in range(200):
