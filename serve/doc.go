@@ -1,0 +1,23 @@
+// Package serve answers inference requests over HTTP by the Open Inference Protocol, version 2 (KServe and Triton use
+// the same protocol).
+//
+//	s, err := serve.Open(ctx, []string{"models"}, serve.Options{})
+//	http.ListenAndServe("127.0.0.1:8000", s) // a Server is an http.Handler
+//
+// The routes are /v2, /v2/health/live, /v2/health/ready, /v2/models/NAME, /v2/models/NAME/ready and
+// /v2/models/NAME/infer, the last three also under /v2/models/NAME/versions/VERSION. /metrics has metrics in the text
+// format of Prometheus. Tensors are JSON, or bytes after the JSON (the protocol's binary extension).
+//
+// # Batches
+//
+// Requests that wait at the same time run as one batch if the model's inputs have a symbolic first dimension, the batch
+// size. Requests are joined only if package batch proves that the rows of the model are independent. One plan then
+// serves all batch sizes, so that the bits of a result do not depend on the requests that share its batch
+// ([BatchExact]).
+//
+// # Models
+//
+// A path is a model (.onnx or .json) or a directory with NAME.onnx, NAME.json, NAME/model.onnx, NAME/model.json,
+// NAME/VERSION/model.onnx or NAME/VERSION/model.json. [Server.Reload] loads changed files while the old model still
+// answers. Files of models are read, not mapped, so a file may change at any time.
+package serve
