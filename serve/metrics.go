@@ -1,0 +1,55 @@
+package serve
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+)
+
+// serverMetrics are the metrics of a server. Names that begin with nv_inference are those of Triton, so that its
+// dashboards show them.
+type serverMetrics struct{ set *metrics.Set }
+
+// modelMetrics are the metrics of one version of a model.
+type modelMetrics struct {
+	successes, failures      *metrics.Counter // requests
+	rows, executions         *metrics.Counter // rows of runs, and runs: their quotient is the mean batch size
+	request, queued, compute *metrics.Counter // microseconds
+}
+
+func newMetrics(s *Server) *serverMetrics {
+	set := metrics.NewSet()
+	set.NewGauge("graphrun_queue_length", func() float64 { return float64(s.waiting.Load()) })
+	return &serverMetrics{set}
+}
+
+// ofModel returns the metrics of a version of a model. A reloaded model continues the metrics of its predecessor.
+func (s *serverMetrics) ofModel(name, version string) *modelMetrics {
+	counter := func(metric string) *metrics.Counter {
+		return s.set.GetOrCreateCounter(fmt.Sprintf("%s{model=%q,version=%q}", metric, name, version))
+	}
+	return &modelMetrics{
+		successes:  counter("nv_inference_request_success"),
+		failures:   counter("nv_inference_request_failure"),
+		rows:       counter("nv_inference_count"),
+		executions: counter("nv_inference_exec_count"),
+		request:    counter("nv_inference_request_duration_us"),
+		queued:     counter("nv_inference_queue_duration_us"),
+		compute:    counter("nv_inference_compute_infer_duration_us"),
+	}
+}
+
+// executed records a run.
+func (m *modelMetrics) executed(rows int, active time.Duration) {
+	m.rows.Add(rows)
+	m.executions.Inc()
+	m.compute.Add(int(active.Microseconds()))
+}
+
+// responded records a response of the server.
+func (s *serverMetrics) responded(route string, code int, duration time.Duration) {
+	s.set.GetOrCreatePrometheusHistogram(fmt.Sprintf(
+		"http_server_request_duration_seconds{http_route=%q,http_response_status_code=\"%d\"}", route, code)).
+		Update(duration.Seconds())
+}

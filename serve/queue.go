@@ -1,0 +1,307 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// errQueueFull is the error of a request that arrives when the queue is full.
+var errQueueFull = errors.New("the queue is full")
+
+// queue has the waiting requests of a model, and joins them to batches.
+type queue struct {
+	server *Server
+	model  *model
+	graph  *graph.Graph
+
+	mu         sync.Mutex
+	waiting    []*job
+	dispatches bool          // whether dispatch is running
+	arrived    chan struct{} // receives a value when a request arrives
+	crowded    bool          // whether requests were waiting when the last batch was taken
+}
+
+// job is a waiting request.
+type job struct {
+	ctx     context.Context
+	in      map[string]*tensor.Tensor
+	rows    int   // 0 if the job cannot be joined
+	sizes   []int // of the open symbols; nil if the job cannot be joined
+	plan    *program.Specialization
+	arrival time.Time
+	result  chan result // has capacity for the result
+}
+
+// result is the result of a job.
+type result struct {
+	out            map[string]*tensor.Tensor
+	err            error
+	release        func() // must be called when out is no longer used
+	queued, active time.Duration
+	rows           int // rows of the batch
+}
+
+func newQueue(s *Server, m *model) *queue {
+	return &queue{server: s, model: m, graph: (*program.Program)(m.program).Source(), arrived: make(chan struct{}, 1)}
+}
+
+// run runs the model on the inputs of a request, possibly in a batch with other requests. The caller must call
+// result.release.
+func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, error) {
+	j := &job{ctx: ctx, in: in, arrival: time.Now(), result: make(chan result, 1)}
+	if r := q.model.rows; r != nil {
+		if sizes, err := r.sizesOf(q.graph, in); err == nil && sizes[r.openIndex] > 0 && sizes[r.openIndex] < r.maxRows {
+			j.rows, j.sizes = sizes[r.openIndex], sizes
+			if r.exact {
+				j.plan = r.planAt(sizes, j.rows)
+			}
+		} // Run reports the error
+	}
+	if q.server.waiting.Add(1) > int64(q.server.options.Queue) {
+		q.server.waiting.Add(-1)
+		return result{}, errQueueFull
+	}
+	q.mu.Lock()
+	q.waiting = append(q.waiting, j)
+	if !q.dispatches {
+		q.dispatches = true
+		go q.dispatch()
+	}
+	q.mu.Unlock()
+	select {
+	case q.arrived <- struct{}{}:
+	default:
+	}
+	select {
+	case r := <-j.result:
+		return r, r.err
+	case <-ctx.Done():
+		q.remove(j)
+		return result{}, context.Cause(ctx)
+	}
+}
+
+// remove removes a job that still waits. A result that nobody receives is garbage: its memory is not recycled.
+func (q *queue) remove(j *job) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if i := slices.Index(q.waiting, j); i >= 0 {
+		q.waiting = slices.Delete(q.waiting, i, i+1)
+		q.server.waiting.Add(-1)
+	}
+}
+
+// dispatch starts batches until no job waits.
+func (q *queue) dispatch() {
+	for {
+		q.delay()
+		q.server.slots <- struct{}{}
+		jobs := q.take()
+		if jobs == nil {
+			<-q.server.slots
+			return
+		}
+		go func() {
+			defer func() { <-q.server.slots }()
+			q.runBatch(jobs)
+		}()
+	}
+}
+
+// delay waits for further requests, at most Options.MaxDelay after the first one arrived. It does not wait if no other
+// request was waiting at the last batch: the delay would only cost time.
+func (q *queue) delay() {
+	if q.model.rows == nil || q.server.options.MaxDelay <= 0 {
+		return
+	}
+	for {
+		q.mu.Lock()
+		rows := 0
+		for _, j := range q.waiting {
+			rows += j.rows
+		}
+		remaining := time.Duration(0)
+		if q.crowded && len(q.waiting) > 0 && rows < q.server.typicalRows() {
+			remaining = q.server.options.MaxDelay - time.Since(q.waiting[0].arrival)
+		}
+		q.mu.Unlock()
+		if remaining <= 0 {
+			return
+		}
+		select {
+		case <-q.arrived:
+		case <-time.After(remaining):
+		}
+	}
+}
+
+// take removes the jobs of the next batch from the queue: the first job, and all that can be joined with it. It returns
+// nil if no job waits; dispatch must then end.
+func (q *queue) take() []*job {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = slices.DeleteFunc(q.waiting, func(j *job) bool {
+		ended := j.ctx.Err() != nil
+		if ended {
+			q.server.waiting.Add(-1)
+		}
+		return ended
+	})
+	if len(q.waiting) == 0 {
+		q.dispatches = false
+		return nil
+	}
+	q.crowded = len(q.waiting) > 1
+	first := q.waiting[0]
+	jobs, rows := []*job{first}, first.rows
+	if first.rows > 0 {
+		for _, j := range q.waiting[1:] {
+			if first.suits(j) && rows+j.rows <= q.model.rows.maxRows {
+				jobs, rows = append(jobs, j), rows+j.rows
+			}
+		}
+		jobs = q.model.rows.sharing(jobs, rows)
+	}
+	q.waiting = slices.DeleteFunc(q.waiting, func(j *job) bool { return slices.Contains(jobs, j) })
+	q.server.waiting.Add(-int64(len(jobs)))
+	return jobs
+}
+
+// suits reports whether k can be in a batch with j: the plans and all sizes but the rows are equal.
+func (j *job) suits(k *job) bool {
+	if k.rows == 0 || j.plan != k.plan {
+		return false
+	}
+	for name, t := range j.in {
+		if !slices.Equal(t.Shape[1:], k.in[name].Shape[1:]) {
+			return false
+		}
+	}
+	return true
+}
+
+// sharing returns the longest prefix of jobs whose batch has the plan that each of the jobs has alone.
+func (r *rowAxis) sharing(jobs []*job, rows int) []*job {
+	for r.exact && len(jobs) > 1 && (jobs[0].plan == nil || r.planAt(jobs[0].sizes, rows) != jobs[0].plan) {
+		last := len(jobs) - 1
+		jobs, rows = jobs[:last], rows-jobs[last].rows
+	}
+	return jobs
+}
+
+// runBatch runs jobs together, and sends their results. If a batch fails, the jobs run one by one, because the error may
+// concern the data of a single job.
+func (q *queue) runBatch(jobs []*job) {
+	start := time.Now()
+	out, err := q.execute(jobs)
+	if err != nil && len(jobs) > 1 {
+		for _, j := range jobs {
+			q.runBatch([]*job{j})
+		}
+		return
+	}
+	active, rows := time.Since(start), 0
+	for _, j := range jobs {
+		rows += max(j.rows, 1)
+	}
+	q.model.metrics.executed(rows, active)
+	var users atomic.Int64
+	users.Store(int64(len(jobs)))
+	release := func() {
+		if users.Add(-1) == 0 {
+			for _, t := range out {
+				t.Release()
+			}
+		}
+	}
+	row := 0
+	for _, j := range jobs {
+		r := result{err: err, release: release, queued: start.Sub(j.arrival), active: active, rows: rows}
+		if err == nil {
+			r.out = q.model.slice(out, row, j.rows, rows, len(jobs) == 1)
+		}
+		row += j.rows
+		j.result <- r
+	}
+}
+
+// execute runs the model on the joined inputs of jobs. The run is cancelled when the contexts of all jobs have ended.
+func (q *queue) execute(jobs []*job) (out map[string]*tensor.Tensor, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			q.server.options.Log.Error("a run panicked", "model", q.model.name, "panic", r, "stack", string(debug.Stack()))
+			err = fmt.Errorf("the run panicked: %v", r)
+		}
+	}()
+	if len(jobs) == 1 {
+		return q.model.program.Run(jobs[0].ctx, jobs[0].in)
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	var present atomic.Int64
+	present.Store(int64(len(jobs)))
+	for _, j := range jobs {
+		defer context.AfterFunc(j.ctx, func() {
+			if present.Add(-1) == 0 {
+				cancel(context.Cause(j.ctx))
+			}
+		})()
+	}
+	in, err := joinInputs(jobs)
+	if err != nil {
+		return nil, err
+	}
+	return q.model.program.Run(ctx, in)
+}
+
+// joinInputs concatenates the inputs of jobs along the first dimension. The inputs are contiguous.
+func joinInputs(jobs []*job) (in map[string]*tensor.Tensor, err error) {
+	defer tensor.CatchMemory(&err)
+	in = map[string]*tensor.Tensor{}
+	for name, first := range jobs[0].in {
+		shape := slices.Clone(first.Shape)
+		shape[0] = 0
+		for _, j := range jobs {
+			shape[0] += j.rows
+		}
+		joined := tensor.Empty(tensor.New(first.DType, shape...))
+		data := joined.Storage().Bytes()
+		for _, j := range jobs {
+			data = data[copy(data, j.in[name].Storage().Bytes()[:j.in[name].Bytes()]):]
+		}
+		in[name] = joined
+	}
+	return in, nil
+}
+
+// slice returns the part of the outputs of a batch that belongs to a job: count rows of total rows, from row. whole
+// means that the job is the whole batch.
+func (m *model) slice(out map[string]*tensor.Tensor, row, count, total int, whole bool) map[string]*tensor.Tensor {
+	if whole {
+		return out
+	}
+	part := make(map[string]*tensor.Tensor, len(out))
+	for i, p := range m.outputs {
+		t := out[p.name]
+		if !m.rows.outputs[i] {
+			part[p.name] = t
+			continue
+		}
+		slices := t.Shape[0] / total // of dimension 0, for each row
+		meta := t.Meta
+		meta.Shape = append([]int{count * slices}, t.Shape[1:]...)
+		meta.Offset += row * slices * t.Strides[0]
+		part[p.name] = tensor.Must(t.View(meta))
+	}
+	return part
+}
