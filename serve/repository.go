@@ -1,0 +1,148 @@
+package serve
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/graphrun/graphrun/internal/sorted"
+)
+
+// version is a file of a model in the repository.
+type version struct {
+	model, name string // name is a number; "1" if the path has none
+	path        string
+	files       signature
+}
+
+func (v version) String() string { return fmt.Sprintf("model %q, version %s", v.model, v.name) }
+
+// signature identifies the contents of a model by the names, sizes and times of its files.
+type signature string
+
+// extensions are the extensions of models.
+var extensions = []string{".onnx", ".json"}
+
+// findVersions lists the models at paths, sorted by name and version. Two paths with the same model and version are an
+// error.
+func findVersions(paths []string) (list []version, err error) {
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, withoutOp(path, err)
+		}
+		var found []version
+		switch {
+		case info.IsDir():
+			found, err = versionsIn(path)
+		case !isModelFile(path):
+			err = fmt.Errorf("%s: want a model, .onnx or .json, or a directory of models", path)
+		default:
+			found = []version{{baseName(path), "1", path, signatureOf(path, false)}}
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, found...)
+	}
+	sorted.Func(list, func(a, b version) int {
+		return cmp.Or(strings.Compare(a.model, b.model), compareVersions(a.name, b.name))
+	})
+	for i := 1; i < len(list); i++ {
+		if a, b := list[i-1], list[i]; a.model == b.model && a.name == b.name {
+			return nil, fmt.Errorf("%s and %s are both %v", a.path, b.path, b)
+		}
+	}
+	return list, nil
+}
+
+// withoutOp returns an error about a path without the name of the system call.
+func withoutOp(path string, err error) error {
+	var e *fs.PathError
+	if errors.As(err, &e) {
+		return fmt.Errorf("%s: %w", path, e.Err)
+	}
+	return err
+}
+
+func isModelFile(path string) bool {
+	return slices.Contains(extensions, strings.ToLower(filepath.Ext(path)))
+}
+
+func baseName(path string) string { return strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)) }
+
+// compareVersions compares versions by number.
+func compareVersions(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) }
+
+// versionsIn lists the models in a directory: NAME.onnx, NAME/model.onnx and NAME/VERSION/model.onnx, and the same with
+// .json. Names that begin with a dot are ignored.
+func versionsIn(dir string) (list []version, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, withoutOp(dir, err)
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		info, err := os.Stat(path) // follows links
+		switch {
+		case strings.HasPrefix(e.Name(), ".") || err != nil:
+		case info.IsDir():
+			list = append(list, versionsOf(e.Name(), path)...)
+		case isModelFile(path):
+			list = append(list, version{baseName(path), "1", path, signatureOf(path, false)})
+		}
+	}
+	return list, nil
+}
+
+// versionsOf lists the versions of a model that has a directory of its own.
+func versionsOf(model, dir string) (list []version) {
+	if path := modelIn(dir); path != "" {
+		list = append(list, version{model, "1", path, signatureOf(path, true)})
+	}
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		n, err := strconv.Atoi(e.Name())
+		path := modelIn(filepath.Join(dir, e.Name()))
+		if err == nil && n > 0 && strconv.Itoa(n) == e.Name() && path != "" {
+			list = append(list, version{model, e.Name(), path, signatureOf(path, true)})
+		}
+	}
+	return list
+}
+
+// modelIn returns the path of the file model.onnx or model.json in a directory; "" if there is none.
+func modelIn(dir string) string {
+	for _, ext := range extensions {
+		path := filepath.Join(dir, "model"+ext)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return path
+		}
+	}
+	return ""
+}
+
+// signatureOf returns the signature of a model. Its files are all regular files of its directory if the directory
+// belongs to the model (ownDirectory), and otherwise the files whose names begin with that of the model, such as
+// net.onnx, net.onnx.data and net.safetensors.
+func signatureOf(path string, ownDirectory bool) signature {
+	var b strings.Builder
+	entries, _ := os.ReadDir(filepath.Dir(path))
+	for _, e := range entries {
+		if !ownDirectory && !strings.HasPrefix(e.Name(), baseName(path)+".") {
+			continue
+		}
+		info, err := os.Stat(filepath.Join(filepath.Dir(path), e.Name()))
+		if err == nil && info.Mode().IsRegular() {
+			fmt.Fprintf(&b, "%s %d %s\n", e.Name(), info.Size(), info.ModTime().Format(time.RFC3339Nano))
+		}
+	}
+	return signature(b.String())
+}
