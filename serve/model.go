@@ -184,7 +184,7 @@ func (m *model) findPorts(g *graph.Graph) error {
 	if symbolic, err := described.Symbolic(nil); err == nil && !g.Dynamic() {
 		described = symbolic.Graph
 	}
-	for i, v := range g.Inputs {
+	for _, v := range g.Inputs {
 		p := port{name: v.Name, dtype: v.Meta.DType, labels: g.Labels[v.Name], shape: append([]int{}, v.Meta.Shape...)}
 		if v.Dims != nil {
 			p.shape = make([]int, len(v.Dims))
@@ -194,7 +194,6 @@ func (m *model) findPorts(g *graph.Graph) error {
 				}
 			}
 		}
-		_ = i
 		m.inputs = append(m.inputs, p)
 	}
 	for i, output := range described.Outputs {

@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -17,6 +16,9 @@ import (
 
 // errQueueFull is the error of a request that arrives when the queue is full.
 var errQueueFull = errors.New("the queue is full")
+
+// errPanic is the error of a run that panicked. The log has the reason.
+var errPanic = errors.New("the run failed by an internal error")
 
 // queue has the waiting requests of a model, and joins them to batches.
 type queue struct {
@@ -240,7 +242,7 @@ func (q *queue) execute(jobs []*job) (out map[string]*tensor.Tensor, err error) 
 	defer func() {
 		if r := recover(); r != nil {
 			q.server.options.Log.Error("a run panicked", "model", q.model.name, "panic", r, "stack", string(debug.Stack()))
-			err = fmt.Errorf("the run panicked: %v", r)
+			err = errPanic
 		}
 	}()
 	if len(jobs) == 1 {

@@ -79,7 +79,9 @@ func isModelFile(path string) bool {
 func baseName(path string) string { return strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)) }
 
 // compareVersions compares versions by number.
-func compareVersions(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) }
+func compareVersions(a, b string) int {
+	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+}
 
 // versionsIn lists the models in a directory: NAME.onnx, NAME/model.onnx and NAME/VERSION/model.onnx, and the same with
 // .json. Names that begin with a dot are ignored.

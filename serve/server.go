@@ -250,6 +250,13 @@ func statusErrorf(status int, format string, args ...any) error {
 	return &statusError{status, fmt.Errorf(format, args...)}
 }
 
+// timeoutError is the error of a request that took longer than Options.Timeout.
+type timeoutError time.Duration
+
+func (e timeoutError) Error() string {
+	return fmt.Sprintf("the request took longer than %v", time.Duration(e))
+}
+
 // statusClientGone is nginx's status of a request whose client closed the connection.
 const statusClientGone = 499
 
@@ -407,6 +414,9 @@ func portDocs(ports []port) []portDoc {
 	list := make([]portDoc, len(ports))
 	for i, p := range ports {
 		list[i] = portDoc{p.name, p.datatype(), append([]int{}, p.shape...)}
+		if p.shape == nil { // the protocol has no unknown rank
+			list[i].Shape = []int{-1}
+		}
 	}
 	return list
 }
@@ -423,7 +433,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, m *model) (err er
 	}
 	start := time.Now()
 	ctx, cancel := context.WithTimeoutCause(r.Context(), s.options.Timeout,
-		fmt.Errorf("the request took longer than %v", s.options.Timeout))
+		timeoutError(s.options.Timeout))
 	defer cancel()
 	var res result
 	if s.options.Hook != nil {
@@ -513,10 +523,10 @@ func runError(request context.Context, err error) error {
 		return &statusError{http.StatusTooManyRequests, err}
 	case request.Err() != nil:
 		return &statusError{statusClientGone, context.Cause(request)}
-	case errors.As(err, &memory), errors.As(err, &need), errors.Is(err, context.DeadlineExceeded):
+	case errors.As(err, &memory), errors.As(err, &need), errors.As(err, new(timeoutError)):
 		return &statusError{http.StatusServiceUnavailable, err}
-	case strings.Contains(err.Error(), "the request took longer than"):
-		return &statusError{http.StatusServiceUnavailable, err}
+	case errors.Is(err, errPanic):
+		return &statusError{http.StatusInternalServerError, err}
 	}
 	return &statusError{http.StatusBadRequest, err}
 }

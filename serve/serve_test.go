@@ -1,0 +1,532 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/graphfile"
+	"github.com/graphrun/graphrun/internal/graphtest/networks"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// affine computes 2*x + 1 of rows of three numbers.
+const affine = `{"version": 1, "symbols": {"N": {}}, "inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 3]}],
+	"nodes": [{"name": "y", "op": "pointwise", "inputs": ["x"], "attrs": {"expr": "x * 2 + 1"}}], "outputs": ["y"]}`
+
+// mixing subtracts the mean of all rows.
+const mixing = `{"version": 1, "symbols": {"N": {}}, "inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 3]}],
+	"nodes": [{"name": "m", "op": "mean", "inputs": ["x"], "attrs": {"dim": [0]}},
+		{"name": "y", "op": "sub", "inputs": ["x", "m"]}], "outputs": ["y"]}`
+
+func writeModel(t *testing.T, path, text string) string {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o777))
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o666))
+	return path
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func open(t *testing.T, o Options, paths ...string) *Server {
+	t.Helper()
+	if o.Log == nil {
+		o.Log = quiet()
+	}
+	s, err := Open(t.Context(), paths, o)
+	require.NoError(t, err)
+	return s
+}
+
+// call sends a request to a handler.
+func call(s http.Handler, method, path, body string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w
+}
+
+func TestRoutes(t *testing.T) {
+	dir := t.TempDir()
+	writeModel(t, dir+"/plain.json", affine)
+	writeModel(t, dir+"/own/model.json", affine)
+	writeModel(t, dir+"/many/2/model.json", affine)
+	writeModel(t, dir+"/many/10/model.json", affine)
+	writeModel(t, dir+"/many/x/model.json", "not a version")
+	writeModel(t, dir+"/.hidden.json", "ignored")
+	s := open(t, Options{Version: "v0"}, dir)
+	const infer = `{"id": "7", "inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32", "data": [0, 1, 2.5]}]}`
+	const result = `"outputs":[{"name":"y","shape":[1,3],"datatype":"FP32","data":[1,3,6]}]}`
+	metadata := func(name, versions string) string {
+		return fmt.Sprintf(`{"name":%q,"versions":[%s],"platform":"graphrun","inputs":[{"name":"x","datatype":"FP32",`+
+			`"shape":[-1,3]}],"outputs":[{"name":"y","datatype":"FP32","shape":[-1,3]}]}`, name, versions)
+	}
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		want               string
+	}{
+		{"GET", "/v2", "", 200, `{"extensions":["binary_tensor_data"],"name":"graphrun","version":"v0"}`},
+		{"GET", "/v2/", "", 200, `{"extensions":["binary_tensor_data"],"name":"graphrun","version":"v0"}`},
+		{"GET", "/v2/health/live", "", 200, `{"live":true}`},
+		{"GET", "/v2/health/ready", "", 200, `{"ready":true}`},
+		{"GET", "/v2/models/plain", "", 200, metadata("plain", `"1"`)},
+		{"GET", "/v2/models/own/ready", "", 200, `{"name":"own","ready":true}`},
+		{"GET", "/v2/models/many", "", 200, metadata("many", `"2","10"`)},
+		{"GET", "/v2/models/many/versions/2", "", 200, metadata("many", `"2","10"`)},
+		{"GET", "/v2/models/many/versions/2/ready", "", 200, `{"name":"many","ready":true}`},
+		{"POST", "/v2/models/many/infer", infer, 200, `{"model_name":"many","model_version":"10","id":"7",` + result},
+		{"POST", "/v2/models/many/versions/2/infer", infer, 200,
+			`{"model_name":"many","model_version":"2","id":"7",` + result},
+		{"GET", "/v2/models/many/versions/3", "", 404, `{"error":"model \"many\" has no version \"3\""}`},
+		{"GET", "/v2/models/none", "", 404, `{"error":"there is no model \"none\""}`},
+		{"POST", "/v2/models/none/infer", infer, 404, `{"error":"there is no model \"none\""}`},
+		{"GET", "/v2/models/plain/nothing", "", 404, `{"error":"there is no route /v2/models/plain/nothing"}`},
+		{"GET", "/", "", 404, `{"error":"there is no route /"}`},
+		{"GET", "/v2/models/plain/infer", "", 405, `{"error":"method GET: want POST"}`},
+		{"POST", "/v2", "", 405, `{"error":"method POST: want GET"}`},
+	} {
+		w := call(s, c.method, c.path, c.body)
+		assert.Equal(t, c.status, w.Code, c.path)
+		assert.Equal(t, c.want, strings.TrimSpace(w.Body.String()), c.path)
+		assert.Equal(t, "application/json", w.Header().Get("Content-Type"), c.path)
+	}
+	text := call(s, "GET", "/metrics", "").Body.String()
+	assert.Contains(t, text, `nv_inference_request_success{model="many",version="10"} 1`)
+	assert.Contains(t, text, `nv_inference_exec_count{model="many",version="2"} 1`)
+	assert.Contains(t, text, `http_route="/v2/models/{model}/infer",http_response_status_code="404"`)
+}
+
+func TestRejectedRequests(t *testing.T) {
+	s := open(t, Options{MaxBody: 2000}, writeModel(t, filepath.Join(t.TempDir(), "m.json"), affine))
+	x := func(shape, datatype, data string) string {
+		return fmt.Sprintf(`{"inputs": [{"name": "x", "shape": %s, "datatype": %q, "data": %s}]}`, shape, datatype, data)
+	}
+	for _, c := range []struct {
+		body   string
+		status int
+		want   string
+		header []string
+	}{
+		{"", 400, "not valid JSON", nil},
+		{"[]", 400, "not valid JSON", nil},
+		{"{}", 400, `input "x" is missing`, nil},
+		{x("[1, 3]", "FP64", "[1, 2, 3]"), 400, `the datatype is "FP64", want FP32`, nil},
+		{x("[1, 4]", "FP32", "[1, 2, 3, 4]"), 400, "the shape is [1 4], want [-1 3]", nil},
+		{x("[3]", "FP32", "[1, 2, 3]"), 400, "the shape is [3], want [-1 3]", nil},
+		{x("[-1, 3]", "FP32", "[1, 2, 3]"), 400, "the shape is [-1 3]", nil},
+		{x("[1000000000000, 3]", "FP32", "[1, 2, 3]"), 400, "too many elements", nil},
+		{x("[1000000, 3]", "FP32", "[1, 2, 3]"), 400, "fewer elements than the shape", nil},
+		{x("[1, 3]", "FP32", "[1, 2]"), 400, "the data have 2 elements, want 3", nil},
+		{x("[1, 3]", "FP32", "[1, 2, 3, 4]"), 400, "the data have 4 elements, want 3", nil},
+		{x("[1, 3]", "FP32", `[1, 2, "3"]`), 400, `element 2, "3": want a number`, nil},
+		{x("[1, 3]", "FP32", `[1, 2, 1e99]`), 400, `element 2, 1e99: want a number within the range`, nil},
+		{x("[1, 3]", "FP32", `[1, 2, null]`), 400, `element 2, null: want a number`, nil},
+		{x("[1, 3]", "FP32", `[{}, 2, null]`), 400, `data contains an object`, nil},
+		{x("[1, 3]", "FP32", `123456789`), 400, `data is not a list`, nil},
+		{strings.Replace(x("[1, 3]", "FP32", "[1, 2, 3]"), `"x"`, `"z"`, 1), 400, `no input "z"; its inputs are x`, nil},
+		{`{"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32"}]}`, 400, "it has no data", nil},
+		{strings.Replace(x("[1, 3]", "FP32", "[1, 2, 3]"), "}]", `}], "outputs": [{"name": "q"}]`, 1), 400,
+			`no output "q"; its outputs are y`, nil},
+		{strings.Repeat(" ", 3000), 413, "the body exceeds 2000 bytes", nil},
+		{"{}", 400, headerLength + ` is "3", want a number of bytes up to 2`, []string{headerLength, "3"}},
+		{"{}", 400, headerLength + ` is "-1"`, []string{headerLength, "-1"}},
+		{`{"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32", "parameters": {"binary_data_size": 12}}]}`, 400,
+			"binary_data_size is 12, but 0 bytes are left", nil},
+		{`{"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32", "parameters": {"binary_data_size": -1}}]}`, 400,
+			"binary_data_size is -1", nil},
+	} {
+		w := call(s, "POST", "/v2/models/m/infer", c.body, c.header...)
+		assert.Equal(t, c.status, w.Code, c.body)
+		var doc struct{ Error string }
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &doc), c.body)
+		assert.Contains(t, doc.Error, c.want, c.body)
+	}
+}
+
+// binaryRequest returns the body of a request with one float32 input as bytes, and the length of its JSON.
+func binaryRequest(data []float32, shape ...int) (body string, header []string) {
+	var b []byte
+	for _, x := range data {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+	}
+	shapeText, _ := json.Marshal(shape)
+	text := fmt.Sprintf(`{"inputs": [{"name": "x", "shape": %s, "datatype": "FP32", "parameters": `+
+		`{"binary_data_size": %d}}], "parameters": {"binary_data_output": true}}`, shapeText, len(b))
+	return text + string(b), []string{headerLength, strconv.Itoa(len(text))}
+}
+
+// floatsOf returns the bytes after the JSON of a response as numbers.
+func floatsOf(t *testing.T, w *httptest.ResponseRecorder) []float32 {
+	t.Helper()
+	require.Equal(t, 200, w.Code, w.Body.String())
+	n, err := strconv.Atoi(w.Header().Get(headerLength))
+	require.NoError(t, err)
+	data := w.Body.Bytes()[n:]
+	list := make([]float32, len(data)/4)
+	for i := range list {
+		list[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+	}
+	return list
+}
+
+func TestBinaryData(t *testing.T) {
+	s := open(t, Options{}, writeModel(t, filepath.Join(t.TempDir(), "m.json"), affine))
+	body, header := binaryRequest([]float32{1, 2, 3, float32(math.Inf(1)), 0, -1}, 2, 3)
+	w := call(s, "POST", "/v2/models/m/infer", body, header...)
+	assert.Equal(t, []float32{3, 5, 7, float32(math.Inf(1)), 1, -1}, floatsOf(t, w))
+	// JSON has no infinity.
+	w = call(s, "POST", "/v2/models/m/infer", strings.Replace(body, "true", "null", 1), header...)
+	assert.Equal(t, 400, w.Code)
+	assert.Contains(t, w.Body.String(), "request binary_data")
+	// Bytes after the last input are a mistake.
+	w = call(s, "POST", "/v2/models/m/infer", body+"x", header...)
+	assert.Contains(t, w.Body.String(), "1 bytes follow")
+}
+
+// TestDatatypes sends each datatype as JSON and as bytes through a model that returns its input.
+func TestDatatypes(t *testing.T) {
+	for dtype, name := range datatypes {
+		text := strings.ReplaceAll(`{"version": 1, "inputs": [{"name": "x", "dtype": "DTYPE", "shape": [2, 2]}],
+			"nodes": [{"name": "y", "op": "clone", "inputs": ["x"]}], "outputs": ["y"]}`, "DTYPE", dtype.String())
+		s := open(t, Options{}, writeModel(t, filepath.Join(t.TempDir(), "m.json"), text))
+		for _, data := range []string{"[[0, 1], [1, 0]]", "[0,1,1,0]"} {
+			want := "[0,1,1,0]"
+			if dtype == tensor.Bool {
+				want = "[false,true,true,false]"
+			}
+			w := call(s, "POST", "/v2/models/m/infer", fmt.Sprintf(
+				`{"inputs": [{"name": "x", "shape": [2, 2], "datatype": %q, "data": %s}]}`, name, data))
+			require.Contains(t, w.Body.String(), `"data":`+want, name)
+		}
+		size := dtype.Size()
+		head := fmt.Sprintf(`{"inputs": [{"name": "x", "shape": [2, 2], "datatype": %q, "parameters": `+
+			`{"binary_data_size": %d}}], "outputs": [{"name": "y", "parameters": {"binary_data": true}}]}`, name, 4*size)
+		data := make([]byte, 4*size)
+		data[size] = 1
+		w := call(s, "POST", "/v2/models/m/infer", head+string(data), headerLength, strconv.Itoa(len(head)))
+		n, err := strconv.Atoi(w.Header().Get(headerLength))
+		require.NoError(t, err, w.Body.String())
+		assert.Equal(t, data, w.Body.Bytes()[n:], name)
+	}
+	s := open(t, Options{}, writeModel(t, filepath.Join(t.TempDir(), "m.json"), `{"version": 1, "inputs":
+		[{"name": "x", "dtype": "int64", "shape": [2]}], "nodes": [{"name": "y", "op": "clone", "inputs": ["x"]}],
+		"outputs": ["y"]}`))
+	w := call(s, "POST", "/v2/models/m/infer", `{"inputs": [{"name": "x", "shape": [2], "datatype": "INT64", "data":
+		[9223372036854775807, -9223372036854775808]}]}`)
+	assert.Contains(t, w.Body.String(), `"data":[9223372036854775807,-9223372036854775808]`)
+	_, err := Open(t.Context(), []string{writeModel(t, filepath.Join(t.TempDir(), "c.json"),
+		strings.ReplaceAll(affine, "float32", "complex64"))}, Options{Log: quiet()})
+	assert.ErrorContains(t, err, `"x" has dtype complex64, which has no name in the protocol`)
+}
+
+// TestBitsOfNetworks joins requests of 1 to 3 images to a convolutional network. Each result has the bits of a request
+// alone.
+func TestBitsOfNetworks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "net.json")
+	g := networks.Bottlenecks(8, 1, 2)
+	require.NoError(t, g.Bind(map[string]int{"H": 16, "W": 16}))
+	require.NoError(t, graphfile.SaveFile(path, g))
+	s := open(t, Options{MaxRows: 16}, path)
+	m := (*s.models.Load())["net"][0]
+	require.NotNil(t, m.rows)
+	ask := func(i int) []float32 {
+		rows := 1 + i%3
+		data := make([]float32, rows*3*16*16)
+		for k := range data {
+			data[k] = float32((k*(i+3))%17) / 8
+		}
+		body, header := binaryRequest(data, rows, 3, 16, 16)
+		return floatsOf(t, call(s, "POST", "/v2/models/net/infer", body, header...))
+	}
+	const clients = 24
+	var alone, joined [clients][]float32
+	for i := range clients {
+		alone[i] = ask(i)
+	}
+	before := m.metrics.executions.Get()
+	hold(s)
+	var wg sync.WaitGroup
+	for i := range clients {
+		wg.Go(func() { joined[i] = ask(i) })
+	}
+	require.Eventually(t, func() bool { return s.waiting.Load() == clients }, 10*time.Second, time.Millisecond)
+	letGo(s)
+	wg.Wait()
+	assert.Equal(t, alone, joined)
+	assert.Less(t, m.metrics.executions.Get()-before, uint64(clients/2))
+}
+
+// TestBatches runs many clients at once, and compares the bits of each result with those of a run alone.
+func TestBatches(t *testing.T) {
+	path := writeModel(t, filepath.Join(t.TempDir(), "m.json"), affine)
+	for _, batching := range []Batching{BatchExact, BatchFast, BatchOff} {
+		s := open(t, Options{Batching: batching, Compile: graphrun.Options{Threads: 2}}, path)
+		m := (*s.models.Load())["m"][0]
+		require.Equal(t, batching != BatchOff, m.rows != nil)
+		hold(s)
+		var wg sync.WaitGroup
+		for i := range 40 {
+			wg.Go(func() {
+				rows := 1 + i%3
+				data := make([]float32, 3*rows)
+				want := make([]float32, 3*rows)
+				for k := range data {
+					data[k] = float32(100*i + k)
+					want[k] = 2*data[k] + 1
+				}
+				body, header := binaryRequest(data, rows, 3)
+				assert.Equal(t, want, floatsOf(t, call(s, "POST", "/v2/models/m/infer", body, header...)))
+			})
+		}
+		require.Eventually(t, func() bool { return s.waiting.Load() == 40 }, 10*time.Second, time.Millisecond)
+		letGo(s)
+		wg.Wait()
+		executions := m.metrics.executions.Get()
+		if batching == BatchOff {
+			assert.EqualValues(t, 40, executions)
+		} else {
+			assert.LessOrEqual(t, executions, uint64(5))
+		}
+		assert.EqualValues(t, 0, s.waiting.Load())
+	}
+}
+
+// hold occupies all slots for runs, so that requests wait. letGo releases them.
+func hold(s *Server) {
+	for range cap(s.slots) {
+		s.slots <- struct{}{}
+	}
+}
+
+func letGo(s *Server) {
+	for range cap(s.slots) {
+		<-s.slots
+	}
+}
+
+// TestDependentRows: requests whose rows affect each other are not joined.
+func TestDependentRows(t *testing.T) {
+	var log bytes.Buffer
+	s := open(t, Options{Log: slog.New(slog.NewTextHandler(&log, nil))},
+		writeModel(t, filepath.Join(t.TempDir(), "m.json"), mixing))
+	assert.Nil(t, (*s.models.Load())["m"][0].rows)
+	assert.Contains(t, log.String(), `node \"m\" (mean)`)
+	body, header := binaryRequest([]float32{1, 2, 3, 3, 4, 5}, 2, 3)
+	assert.Equal(t, []float32{-1, -1, -1, 1, 1, 1}, floatsOf(t, call(s, "POST", "/v2/models/m/infer", body, header...)))
+}
+
+func TestLimits(t *testing.T) {
+	path := writeModel(t, filepath.Join(t.TempDir(), "m.json"), affine)
+	body, header := binaryRequest([]float32{1, 2, 3}, 1, 3)
+	s := open(t, Options{Queue: 1, Timeout: 50 * time.Millisecond, Token: "secret"}, path)
+	header = append(header, "Authorization", "Bearer secret")
+	hold(s)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		w := call(s, "POST", "/v2/models/m/infer", body, header...)
+		assert.Equal(t, 503, w.Code)
+		assert.Contains(t, w.Body.String(), "the request took longer than 50ms")
+	})
+	require.Eventually(t, func() bool { return s.waiting.Load() == 1 }, time.Second, time.Millisecond)
+	w := call(s, "POST", "/v2/models/m/infer", body, header...)
+	assert.Equal(t, 429, w.Code)
+	assert.Equal(t, "1", w.Header().Get("Retry-After"))
+	wg.Wait()
+	assert.EqualValues(t, 0, s.waiting.Load())
+	letGo(s)
+	assert.Equal(t, 401, call(s, "GET", "/v2", "").Code)
+	assert.Equal(t, 401, call(s, "GET", "/v2", "", "Authorization", "Bearer wrong").Code)
+	assert.Equal(t, 401, call(s, "POST", "/v2/models/m/infer", body).Code)
+	assert.Equal(t, 200, call(s, "GET", "/v2/health/ready", "").Code)
+	assert.Equal(t, 200, call(s, "POST", "/v2/models/m/infer", body, header...).Code)
+}
+
+// TestGoneClients: a request whose client closed the connection leaves the queue.
+func TestGoneClients(t *testing.T) {
+	s := open(t, Options{}, writeModel(t, filepath.Join(t.TempDir(), "m.json"), affine))
+	hold(s)
+	ctx, cancel := context.WithCancel(t.Context())
+	body, header := binaryRequest([]float32{1, 2, 3}, 1, 3)
+	r := httptest.NewRequestWithContext(ctx, "POST", "/v2/models/m/infer", strings.NewReader(body))
+	r.Header.Set(header[0], header[1])
+	w := httptest.NewRecorder()
+	done := make(chan struct{})
+	go func() { s.ServeHTTP(w, r); close(done) }()
+	require.Eventually(t, func() bool { return s.waiting.Load() == 1 }, 10*time.Second, time.Millisecond)
+	cancel()
+	<-done
+	assert.Equal(t, statusClientGone, w.Code)
+	assert.EqualValues(t, 0, s.waiting.Load())
+	letGo(s)
+	assert.Equal(t, []float32{3, 5, 7}, floatsOf(t, call(s, "POST", "/v2/models/m/infer", body, header...)))
+}
+
+func TestDrain(t *testing.T) {
+	s := open(t, Options{}, writeModel(t, filepath.Join(t.TempDir(), "m.json"), affine))
+	body, header := binaryRequest([]float32{1, 2, 3}, 1, 3)
+	hold(s)
+	var wg sync.WaitGroup
+	wg.Go(func() { // accepted before the end, and answered
+		assert.Equal(t, []float32{3, 5, 7}, floatsOf(t, call(s, "POST", "/v2/models/m/infer", body, header...)))
+	})
+	require.Eventually(t, func() bool { return s.waiting.Load() == 1 }, 10*time.Second, time.Millisecond)
+	short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	require.Error(t, s.Drain(short))
+	assert.Equal(t, 503, call(s, "POST", "/v2/models/m/infer", body, header...).Code)
+	assert.Equal(t, 503, call(s, "GET", "/v2/health/ready", "").Code)
+	assert.Equal(t, 200, call(s, "GET", "/v2/health/live", "").Code)
+	letGo(s)
+	require.NoError(t, s.Drain(t.Context()))
+	wg.Wait()
+}
+
+func TestReload(t *testing.T) {
+	dir := t.TempDir()
+	path := writeModel(t, filepath.Join(dir, "m.json"), affine)
+	s := open(t, Options{}, dir)
+	ask := func(model string) string {
+		body, header := binaryRequest([]float32{1, 2, 3}, 1, 3)
+		w := call(s, "POST", "/v2/models/"+model+"/infer", body, header...)
+		if w.Code != 200 {
+			return w.Body.String()
+		}
+		return fmt.Sprint(floatsOf(t, w))
+	}
+	reload := func() {
+		for range 2 {
+			require.NoError(t, s.Reload(t.Context()))
+		}
+	}
+	writeModel(t, path, strings.Replace(affine, "x * 2 + 1", "x * 2 + 10", 1))
+	require.NoError(t, s.Reload(t.Context())) // another process may still write the file
+	assert.Equal(t, "[3 5 7]", ask("m"))
+	require.NoError(t, s.Reload(t.Context()))
+	assert.Equal(t, "[12 14 16]", ask("m"))
+	writeModel(t, path, "broken")
+	reload()
+	assert.Equal(t, "[12 14 16]", ask("m"))
+	writeModel(t, path, strings.Replace(affine, "x * 2 + 1", "x * 2 + 100", 1))
+	writeModel(t, filepath.Join(dir, "n.json"), affine)
+	reload()
+	assert.Equal(t, "[102 104 106]", ask("m"))
+	assert.Equal(t, "[3 5 7]", ask("n"))
+	require.NoError(t, os.Remove(path))
+	reload()
+	assert.Contains(t, ask("m"), `there is no model`)
+	assert.Equal(t, "[3 5 7]", ask("n"))
+}
+
+func TestOpenErrors(t *testing.T) {
+	dir := t.TempDir()
+	good := writeModel(t, dir+"/a/m.json", affine)
+	for want, paths := range map[string][]string{
+		"there is no model in":       {t.TempDir()},
+		"no such file":               {dir + "/none"},
+		"want a model":               {writeModel(t, dir+"/b/m.txt", "")},
+		"are both model \"m\"":       {good, writeModel(t, dir+"/c/m.json", affine)},
+		"model \"bad\", version 1: ": {writeModel(t, dir+"/d/bad.json", "{")},
+	} {
+		_, err := Open(t.Context(), paths, Options{Log: quiet()})
+		assert.ErrorContains(t, err, want)
+	}
+	_, err := Open(t.Context(), []string{good}, Options{Batching: "sometimes", Log: quiet()})
+	assert.ErrorContains(t, err, "want exact, fast or off")
+}
+
+// TestInServer uses the handler in a server of the caller, with a hook.
+func TestInServer(t *testing.T) {
+	outcomes := &outcomeHook{}
+	s := open(t, Options{Hook: outcomes}, writeModel(t, filepath.Join(t.TempDir(), "m.json"), affine))
+	mux := http.NewServeMux()
+	mux.Handle("/v2/", s)
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	body, header := binaryRequest([]float32{1, 2, 3}, 1, 3)
+	for _, c := range []struct {
+		body   string
+		status int
+	}{{body, 200}, {"{", 400}} {
+		r, err := http.NewRequest("POST", server.URL+"/v2/models/m/infer", strings.NewReader(c.body))
+		require.NoError(t, err)
+		r.Header.Set(header[0], header[1])
+		response, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, response.Body)
+		require.NoError(t, err)
+		response.Body.Close()
+		assert.Equal(t, c.status, response.StatusCode)
+	}
+	server.Close() // waits for the handlers
+	require.Len(t, outcomes.list, 2)
+	assert.Equal(t, 200, outcomes.list[0].Status)
+	assert.Equal(t, 1, outcomes.list[0].Rows)
+	assert.Equal(t, 400, outcomes.list[1].Status)
+	assert.Error(t, outcomes.list[1].Err)
+}
+
+type outcomeHook struct {
+	mu   sync.Mutex
+	list []Outcome
+}
+
+func (h *outcomeHook) Begin(r *http.Request, model, version string) (context.Context, func(Outcome)) {
+	return r.Context(), func(o Outcome) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.list = append(h.list, o)
+	}
+}
+
+// FuzzRequests sends arbitrary bodies: the answer is a result or an error in words.
+func FuzzRequests(f *testing.F) {
+	body, header := binaryRequest([]float32{1, 2, 3}, 1, 3)
+	n, _ := strconv.Atoi(header[1])
+	f.Add([]byte(body), n)
+	f.Add([]byte(`{"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32", "data": [[1, 2, 3]]}]}`), -1)
+	f.Add([]byte(`{"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32", "data": ["\"", 2, 3]}]}`), -1)
+	dir := f.TempDir()
+	path := filepath.Join(dir, "m.json")
+	if err := os.WriteFile(path, []byte(affine), 0o666); err != nil {
+		f.Fatal(err)
+	}
+	s, err := Open(context.Background(), []string{path}, Options{Log: quiet()})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, body []byte, length int) {
+		var header []string
+		if length >= 0 {
+			header = []string{headerLength, strconv.Itoa(length)}
+		}
+		w := call(s, "POST", "/v2/models/m/infer", string(body), header...)
+		if w.Code != 200 && w.Code != 400 {
+			t.Fatalf("status %d: %s", w.Code, w.Body)
+		}
+		if w.Code == 400 && !json.Valid(w.Body.Bytes()) {
+			t.Fatalf("the error is not JSON: %s", w.Body)
+		}
+	})
+}
