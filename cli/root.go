@@ -22,6 +22,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/plan"
 	"github.com/graphrun/graphrun/cli/internal/prove"
 	"github.com/graphrun/graphrun/cli/internal/run"
+	"github.com/graphrun/graphrun/cli/internal/serve"
 	"github.com/graphrun/graphrun/cli/internal/study"
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/cli/internal/view"
@@ -95,7 +96,7 @@ Exit codes: 0 success, 1 failure, 2 wrong call or file, 130 interrupted.`,
 	}
 	root.AddCommand(run.Command(ext), infer.Command(ext), plan.Command(ext), verifyCommand(ext), explain.Command(ext),
 		bench.Command(ext), compare.Command(ext), diff.Command(ext),
-		study.Command(ext, versionText()), calibrateCommand(), prove.Command(),
+		study.Command(ext, versionText()), serve.Command(ext), calibrateCommand(), prove.Command(),
 		view.Command(ext), convertCommand(ext), catalogue.Command(ext), check.Command(ext),
 		schemaCommand(ext), versionCommand())
 	return root

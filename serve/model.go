@@ -122,7 +122,7 @@ func (s *Server) proveRows(ctx context.Context, m *model, g *graph.Graph, symbol
 		if rows < bounds.Min || bounds.Max > 0 && rows > bounds.Max {
 			continue
 		}
-		sizes := p.AssumedSizes()
+		sizes := slices.Clone(p.AssumedSizes())
 		sizes[r.openIndex] = rows
 		bound, err := p.GraphAt(context.WithoutCancel(ctx), sizes)
 		if err != nil {
@@ -166,7 +166,7 @@ func (r *rowAxis) sizesOf(g *graph.Graph, in map[string]*tensor.Tensor) ([]int, 
 	if err != nil {
 		return nil, err
 	}
-	sizes := r.program.AssumedSizes()
+	sizes := slices.Clone(r.program.AssumedSizes())
 	for i, name := range r.program.OpenSymbols() {
 		if n, ok := byName[name]; ok {
 			sizes[i] = n

@@ -1,0 +1,215 @@
+// Package serve implements "graphrun serve".
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/cli/internal/command"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/internal/environment"
+	"github.com/graphrun/graphrun/serve"
+)
+
+type flags struct {
+	ext                      *command.Extensions
+	listen                   string
+	maxRows                  int
+	preferredRows            []int
+	maxDelay, timeout, drain time.Duration
+	reload                   time.Duration
+	batching                 string
+	queue                    int
+	maxBody                  int64
+	strategy                 string
+	exact                    bool
+	threads                  int
+	tokenFile                string
+	tlsCert, tlsKey          string
+	logJSON                  bool
+}
+
+// batchings are the values of --batching.
+var batchings = []string{string(serve.BatchExact), string(serve.BatchFast), string(serve.BatchOff)}
+
+// Command returns the command serve.
+func Command(ext *command.Extensions) *cobra.Command {
+	f := flags{ext: ext}
+	cmd := &cobra.Command{
+		Use:   "serve DIR|MODEL...",
+		Short: "Serve models over HTTP by the Open Inference Protocol",
+		Long: `Serves models over HTTP by the Open Inference Protocol, version 2: /v2/models/NAME/infer takes tensors as
+JSON or by the binary extension. /metrics has metrics in the text format of Prometheus.
+
+A model is served under its base name. A directory has NAME.onnx, NAME.json, NAME/model.onnx or
+NAME/VERSION/model.onnx. Changed files are loaded again while the old model still answers.
+
+Requests that wait at the same time run as one batch along a symbolic first dimension, if the rows of
+the model are proved independent; otherwise the log names the node that prevents it. With --batching
+exact, a result has the same bits in every batch.
+
+SIGTERM and Ctrl-C end the server when all accepted requests are answered.`,
+		Example: `  graphrun serve models --listen 127.0.0.1:8000
+  graphrun serve resnet18.onnx --max-batch-size 32 --preferred-batch-size 8 --max-queue-delay 5ms
+  curl localhost:8000/v2/models/resnet18`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return command.UsageError(cmd, "serve wants models or directories")
+			}
+			return nil
+		},
+		RunE: exit.WithExitCode(func(cmd *cobra.Command, args []string) error { return run(cmd, args, f) }),
+	}
+	flagSet := cmd.Flags()
+	flagSet.StringVar(&f.listen, "listen", "127.0.0.1:8000", "listen on `ADDRESS`")
+	flagSet.IntVar(&f.maxRows, "max-batch-size", 64, "join at most `N` rows to a batch")
+	flagSet.IntSliceVar(&f.preferredRows, "preferred-batch-size", nil, "plan models for batches of `N` rows")
+	flagSet.DurationVar(&f.maxDelay, "max-queue-delay", 2*time.Millisecond,
+		"let a request wait at most `TIME` for others, if others waited before")
+	flagSet.IntVar(&f.queue, "queue", 1024, "reject requests while `N` requests wait")
+	flagSet.StringVar(&f.batching, "batching", batchings[0], "join requests by `MODE`: "+strings.Join(batchings, ", "))
+	flagSet.Int64Var(&f.maxBody, "max-body", 64<<20, "reject requests of more than `BYTES`")
+	flagSet.DurationVar(&f.timeout, "timeout", time.Minute, "cancel requests after `TIME`")
+	flagSet.DurationVar(&f.drain, "drain", 30*time.Second, "wait at most `TIME` for accepted requests at the end")
+	flagSet.DurationVar(&f.reload, "reload", 2*time.Second, "look for changed models every `TIME`; 0: never")
+	flagSet.StringVar(&f.tokenFile, "token-file", "", "require the bearer token in `FILE`")
+	flagSet.StringVar(&f.tlsCert, "tls-cert", "", "use TLS with the certificate in `FILE`")
+	flagSet.StringVar(&f.tlsKey, "tls-key", "", "the private key of --tls-cert, in `FILE`")
+	flagSet.BoolVar(&f.logJSON, "log-json", false, "print the log as JSON")
+	command.CompleteFrom(cmd, "batching", batchings)
+	f.ext.StrategyFlag(cmd, &f.strategy)
+	command.ExactFlag(cmd, &f.exact)
+	command.ThreadsFlag(cmd, &f.threads)
+	return cmd
+}
+
+func (f *flags) check(cmd *cobra.Command) error {
+	if err := f.ext.CheckStrategy(f.strategy); err != nil {
+		return err
+	}
+	if err := command.CheckThreads(f.threads); err != nil {
+		return err
+	}
+	switch {
+	case !slices.Contains(batchings, f.batching):
+		return exit.UsageErrorf("--batching: unknown mode %q: %s", f.batching, format.WantOneOf(f.batching, batchings))
+	case f.maxRows < 1:
+		return exit.UsageErrorf("--max-batch-size %d: want 1 or more", f.maxRows)
+	case f.queue < 1:
+		return exit.UsageErrorf("--queue %d: want 1 or more", f.queue)
+	case f.maxBody < 1:
+		return exit.UsageErrorf("--max-body %d: want 1 or more", f.maxBody)
+	case f.timeout <= 0:
+		return exit.UsageErrorf("--timeout %v: want a positive time", f.timeout)
+	case f.maxDelay < 0 || f.reload < 0 || f.drain < 0:
+		return exit.UsageErrorf("--max-queue-delay, --reload and --drain must not be negative")
+	case (f.tlsCert == "") != (f.tlsKey == ""):
+		return exit.UsageErrorf("--tls-cert and --tls-key must be given together")
+	}
+	for _, n := range f.preferredRows {
+		if n < 1 || n > f.maxRows {
+			return exit.UsageErrorf("--preferred-batch-size %d: want 1 to %d, the maximum batch size", n, f.maxRows)
+		}
+	}
+	return nil
+}
+
+func run(cmd *cobra.Command, paths []string, f flags) error {
+	if err := f.check(cmd); err != nil {
+		return err
+	}
+	o := serve.Options{Loader: graphrun.Loader{Lookup: f.ext.Lookup, Operators: f.ext.Operators},
+		Compile: graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Exact: f.exact, Threads: f.threads,
+			Passes: f.ext.Passes},
+		Batching: serve.Batching(f.batching), MaxRows: f.maxRows, PreferredRows: f.preferredRows, MaxDelay: f.maxDelay,
+		Queue: f.queue, MaxBody: f.maxBody, Timeout: f.timeout, Version: environment.Version()}
+	if f.maxDelay == 0 {
+		o.MaxDelay = -1
+	}
+	if f.tokenFile != "" {
+		text, err := os.ReadFile(f.tokenFile)
+		if o.Token = strings.TrimSpace(string(text)); err == nil && o.Token == "" {
+			err = fmt.Errorf("%s: the token is empty", f.tokenFile)
+		}
+		if err != nil {
+			return exit.UsageErrorf("--token-file: %w", err)
+		}
+	}
+	o.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+	if f.logJSON {
+		o.Log = slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), nil))
+	}
+	ctx := cmd.Context()
+	handler, err := serve.Open(ctx, paths, o)
+	if err != nil {
+		return exit.InterruptErrorOr(ctx, exit.UsageError(err))
+	}
+	listener, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return exit.Failed(fmt.Errorf("--listen %s: %w", f.listen, err))
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn)}
+	ended := make(chan error, 1)
+	go func() {
+		if f.tlsCert != "" {
+			ended <- server.ServeTLS(listener, f.tlsCert, f.tlsKey)
+		} else {
+			ended <- server.Serve(listener)
+		}
+	}()
+	term.Note(cmd, "listening on %s", listener.Addr())
+	if f.reload > 0 {
+		go reload(ctx, handler, f.reload, o.Log)
+	}
+	select {
+	case err := <-ended:
+		return exit.Failed(err)
+	case <-ctx.Done():
+	}
+	return shutDown(handler, server, f.drain)
+}
+
+// reload looks for changed models until the context ends.
+func reload(ctx context.Context, handler *serve.Server, interval time.Duration, log *slog.Logger) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if err := handler.Reload(ctx); err != nil {
+			log.Error("models cannot be listed", "error", err)
+		}
+	}
+}
+
+// shutDown answers the accepted requests and closes the connections.
+func shutDown(handler *serve.Server, server *http.Server, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	err := handler.Drain(ctx)
+	if err == nil {
+		err = server.Shutdown(ctx)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		server.Close()
+		return exit.Failed(fmt.Errorf("requests were still running after %v", limit))
+	}
+	return err
+}
