@@ -2,6 +2,7 @@ package passes
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/graphrun/graphrun/fusion"
@@ -17,8 +18,91 @@ type Decisions struct {
 	foldedNodes  []map[int]bool     // numbers of folded nodes, by fold pass
 	groups       []groupDecision    // fused groups
 	nodes        []signature        // signatures of the nodes for which layouts were chosen
+	results      [][]tensor.Meta    // results of these nodes
 	layout       *layout.Assignment // chosen layouts, implementations and copies
 	placedValues map[int]bool       // numbers of values that are placed in others
+}
+
+// Equal reports whether two plans of one graph, for different sizes, have the same decisions: the same nodes, groups,
+// layouts, implementations and copies. In orders, it ignores dimensions that have size 1 in one of the plans, because
+// their position has no effect there. Each row of a batch has the same bits under both plans.
+func (d *Decisions) Equal(e *Decisions) bool {
+	if d == nil || e == nil || d.layout == nil || e.layout == nil {
+		return d == e
+	}
+	if len(d.layout.Nodes) != len(d.nodes) || len(e.layout.Nodes) != len(e.nodes) {
+		return false
+	}
+	return slices.EqualFunc(d.foldedNodes, e.foldedNodes, maps.Equal) &&
+		slices.EqualFunc(d.groups, e.groups, func(a, b groupDecision) bool {
+			return slices.Equal(a.nodes, b.nodes) && a.anchor == b.anchor && a.isAttention == b.isAttention &&
+				slices.Equal(a.mask, b.mask) && a.split == b.split
+		}) &&
+		slices.EqualFunc(d.nodes, e.nodes, func(a, b signature) bool {
+			return a.op == b.op && a.number == b.number && a.outputs == b.outputs && slices.Equal(a.operands, b.operands)
+		}) &&
+		maps.Equal(d.placedValues, e.placedValues) && d.equalLayouts(e)
+}
+
+// equalLayouts compares the assignments of two lists of decisions with the same nodes.
+func (d *Decisions) equalLayouts(e *Decisions) bool {
+	a, b := d.layout, e.layout
+	if len(a.Failed)+len(b.Failed) > 0 || !equalCopies(a.Inputs, b.Inputs) || !equalCopies(a.Outputs, b.Outputs) {
+		return false
+	}
+	for i, x := range a.Nodes {
+		y := b.Nodes[i]
+		if x.Impl != y.Impl || x.ExactStrides != y.ExactStrides || x.Drop != y.Drop || !equalCopies(x.In, y.In) ||
+			!equalCopies(x.ResultCopies, y.ResultCopies) || len(x.Walk.Out) != len(y.Walk.Out) {
+			return false
+		}
+		for k, r := range d.results[i] {
+			other := e.results[i][k]
+			if k == 0 && !equalOrders(x.Walk.Order, y.Walk.Order, r, other) ||
+				k < len(x.Walk.Out) && !equalOrders(x.Walk.Out[k], y.Walk.Out[k], r, other) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// equalOrders compares the orders of results m and n without the dimensions that have size 1 in one of them. An empty
+// order equals only itself.
+func equalOrders(a, b tensor.Order, m, n tensor.Meta) bool {
+	if a == b {
+		return true
+	}
+	if len(m.Shape) != len(n.Shape) || len(a) != len(m.Shape) || len(b) != len(m.Shape) {
+		return false
+	}
+	isUnit := func(dim int) bool { return m.Shape[dim] == 1 || n.Shape[dim] == 1 }
+	return slices.Equal(slices.DeleteFunc(a.Dims(), isUnit), slices.DeleteFunc(b.Dims(), isUnit))
+}
+
+// equalCopies reports whether two lists of copies are equal except for sizes. A missing entry of a list is nil.
+func equalCopies(a, b []*layout.Copy) bool {
+	for i := range max(len(a), len(b)) {
+		var x, y *layout.Copy
+		if i < len(a) {
+			x = a[i]
+		}
+		if i < len(b) {
+			y = b[i]
+		}
+		if !equalCopy(x, y) {
+			return false
+		}
+	}
+	return true
+}
+
+func equalCopy(x, y *layout.Copy) bool {
+	if x == nil || y == nil {
+		return x == y
+	}
+	return x.Value.Number() == y.Value.Number() && x.Order == y.Order && (x.Strides == nil) == (y.Strides == nil) &&
+		x.Pinned == y.Pinned && x.View == y.View && x.Original == y.Original && equalCopy(x.From, y.From)
 }
 
 // groupDecision is a group, by node numbers in a valid order.
@@ -206,7 +290,11 @@ func (p *Plan) noteLayouts(a *layout.Assignment) {
 	}
 	p.Decisions.layout = a
 	for _, n := range p.Graph.Nodes {
-		p.Decisions.nodes = append(p.Decisions.nodes, signatureOf(n))
+		results := make([]tensor.Meta, len(n.Out))
+		for i, v := range n.Out {
+			results[i] = v.Meta
+		}
+		p.Decisions.nodes, p.Decisions.results = append(p.Decisions.nodes, signatureOf(n)), append(p.Decisions.results, results)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
@@ -35,6 +36,9 @@ type rowAxis struct {
 	exact     bool   // whether only requests that have the same plan alone and in the batch are joined
 	program   *program.Program
 	openIndex int // index of symbol in program.OpenSymbols
+
+	plansLock sync.Mutex
+	plans     []*program.Specialization // one of each list of equal plans
 }
 
 // load reads and compiles a model. The second error says why its requests are not joined; it is nil if they are, or if
@@ -146,13 +150,31 @@ func (s *Server) proveRows(ctx context.Context, m *model, g *graph.Graph, symbol
 	return r, nil
 }
 
-// planAt returns the plan that serves the sizes of a request with another number of rows. Equal plans compute the same
-// bits for each row.
+// planAt returns the plan that serves the sizes of a request with another number of rows; nil if there is none. Plans
+// with the same decisions, which compute the same bits for each row, are represented by one of them.
 func (r *rowAxis) planAt(sizes []int, rows int) *program.Specialization {
 	sizes = slices.Clone(sizes)
 	sizes[r.openIndex] = rows
-	return r.program.SpecializationFor(context.Background(), sizes)
+	plan := r.program.SpecializationFor(context.Background(), sizes)
+	if plan == nil {
+		return nil
+	}
+	r.plansLock.Lock()
+	defer r.plansLock.Unlock()
+	for _, p := range r.plans {
+		if p == plan || p.Decisions.Equal(plan.Decisions) {
+			return p
+		}
+	}
+	if len(r.plans) >= maxPlans {
+		return plan
+	}
+	r.plans = append(r.plans, plan)
+	return plan
 }
+
+// maxPlans bounds the plans that are kept for comparison.
+const maxPlans = 16
 
 // sizesOf returns the sizes of the open symbols for inputs.
 func (r *rowAxis) sizesOf(g *graph.Graph, in map[string]*tensor.Tensor) ([]int, error) {

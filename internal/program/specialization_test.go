@@ -252,3 +252,19 @@ func BenchmarkFindBinding(b *testing.B) {
 		}
 	}
 }
+
+// TestEqualDecisions: plans for 8 and 9 images make the same decisions, and plans without fusion other ones.
+func TestEqualDecisions(t *testing.T) {
+	decisions := func(n int, o Options) *passes.Decisions {
+		o.Hints = []map[string]int{{"N": n, "H": 32, "W": 32}}
+		p, err := Compile(context.Background(), networks.Bottlenecks(4, 1), o)
+		require.NoError(t, err)
+		require.Len(t, p.specializations, 1)
+		return p.specializations[0].Decisions
+	}
+	eight := decisions(8, Options{})
+	assert.True(t, eight.Equal(decisions(9, Options{})))
+	assert.False(t, eight.Equal(decisions(8, Options{NoFusion: true})))
+	assert.False(t, eight.Equal(decisions(8, Options{Strategy: layout.Contiguous})))
+	assert.False(t, eight.Equal(nil))
+}
