@@ -136,7 +136,12 @@ func (s *Schema) isDefault(f Field, v any, symbols map[string]sym.Int) bool {
 
 // decode decodes the attributes. It returns nil without an error if an attribute is a value that is not constant.
 func (n *Node) decode(symbols map[string]sym.Int) (any, error) {
-	given, ok, err := n.attrs.withData(func(v *Value) *tensor.Tensor { return v.Const })
+	given, ok, err := n.attrs.withData(func(v *Value) *tensor.Tensor {
+		if v == nil {
+			return nil
+		}
+		return v.Const
+	})
 	if err != nil || !ok {
 		return nil, err
 	}

@@ -294,7 +294,8 @@ func (p *Plan) noteLayouts(a *layout.Assignment) {
 		for i, v := range n.Out {
 			results[i] = v.Meta
 		}
-		p.Decisions.nodes, p.Decisions.results = append(p.Decisions.nodes, signatureOf(n)), append(p.Decisions.results, results)
+		p.Decisions.nodes = append(p.Decisions.nodes, signatureOf(n))
+		p.Decisions.results = append(p.Decisions.results, results)
 	}
 }
 

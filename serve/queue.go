@@ -93,7 +93,7 @@ func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, 
 	}
 }
 
-// remove removes a job that still waits. A result that nobody receives is garbage: its memory is not recycled.
+// remove removes a job that still waits. A result that is not received is garbage: its memory is not recycled.
 func (q *queue) remove(j *job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -201,8 +201,8 @@ func (r *rowAxis) sharing(jobs []*job, rows int) []*job {
 	return jobs
 }
 
-// runBatch runs jobs together, and sends their results. If a batch fails, the jobs run one by one, because the error may
-// concern the data of a single job.
+// runBatch runs jobs together, and sends their results. If a batch fails, the jobs run one by one, because the error
+// may concern the data of a single job.
 func (q *queue) runBatch(jobs []*job) {
 	start := time.Now()
 	out, err := q.execute(jobs)

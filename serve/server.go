@@ -4,10 +4,8 @@ import (
 	"context"
 	"crypto/subtle"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"runtime"
 	"slices"
@@ -16,72 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/graphrun/graphrun"
-	"github.com/graphrun/graphrun/tensor"
 )
-
-// Batching says which requests run as one batch.
-type Batching string
-
-const (
-	// BatchExact joins requests whose results have the same bits in the batch as alone. One plan serves all batch sizes.
-	BatchExact Batching = "exact"
-	// BatchFast joins all requests with independent rows. Sizes may have different plans, so that the last bits of a
-	// result depend on the size of the batch.
-	BatchFast Batching = "fast"
-	// BatchOff joins no requests.
-	BatchOff Batching = "off"
-)
-
-// Options are the options of a server. Zero values are good defaults.
-type Options struct {
-	// Loader loads the models. Its field FS is not used: a model reads only files in its own directory.
-	Loader graphrun.Loader
-	// Compile compiles the models. Compile.Threads bounds the workers of one run. As many runs are active at once as
-	// workers fit into GOMAXPROCS.
-	Compile graphrun.Options
-	// Batching says which requests run as one batch; "" is BatchExact.
-	Batching Batching
-	// MaxRows is the maximum number of rows of a batch; 0 is 64. A single request may have more rows.
-	MaxRows int
-	// PreferredRows are typical numbers of rows of a batch. Models are planned for the first one.
-	PreferredRows []int
-	// MaxDelay is the longest time that a request waits for others to join. 0 is 2 ms; a negative time disables
-	// waiting. While no other requests wait, there is no delay.
-	MaxDelay time.Duration
-	// Queue is the maximum number of waiting requests; 0 is 1024. Further requests are rejected with status 429.
-	Queue int
-	// MaxBody is the maximum size of a request in bytes; 0 is 64 MiB.
-	MaxBody int64
-	// Timeout bounds the time of a request, including its transmission; 0 is one minute. Then its run is cancelled and
-	// the status is 503.
-	Timeout time.Duration
-	// Token, if set, is required of all requests but those of /v2/health, as in "Authorization: Bearer TOKEN".
-	Token string
-	// Version is the version of the server in the response of /v2.
-	Version string
-	// Log receives events; nil is slog.Default().
-	Log *slog.Logger
-	// Hook, if set, observes requests, for tracing.
-	Hook Hook
-}
-
-// Hook observes requests. An implementation starts a span of a tracing library. It is called from many goroutines.
-type Hook interface {
-	// Begin is called when a request for a model begins. The request has the returned context. end is called with the
-	// result.
-	Begin(r *http.Request, model, version string) (ctx context.Context, end func(Outcome))
-}
-
-// Outcome is the result of a request for a model.
-type Outcome struct {
-	Status int           // the HTTP status
-	Err    error         // nil if the request succeeded
-	Rows   int           // the rows of the batch in which the request ran
-	Queued time.Duration // before the run
-	Run    time.Duration // of the batch
-}
 
 // Server serves models: it is an [http.Handler]. [Open] makes it.
 type Server struct {
@@ -131,26 +64,6 @@ func Open(ctx context.Context, paths []string, o Options) (*Server, error) {
 	return s, nil
 }
 
-func (o *Options) complete() {
-	defaultTo(&o.Batching, BatchExact)
-	defaultTo(&o.MaxRows, 64)
-	defaultTo(&o.MaxDelay, 2*time.Millisecond)
-	defaultTo(&o.Queue, 1024)
-	defaultTo(&o.MaxBody, 64<<20)
-	defaultTo(&o.Timeout, time.Minute)
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
-	o.PreferredRows = slices.Clone(o.PreferredRows)
-}
-
-// defaultTo sets *option to value if it is zero.
-func defaultTo[T comparable](option *T, value T) {
-	if *option == *new(T) {
-		*option = value
-	}
-}
-
 func (s *Server) loadAndLog(ctx context.Context, v version) (*model, error) {
 	start := time.Now()
 	m, unjoined, err := s.load(ctx, v)
@@ -165,9 +78,9 @@ func (s *Server) loadAndLog(ctx context.Context, v version) (*model, error) {
 	return m, nil
 }
 
-// Reload looks for new, changed and removed models. A changed model replaces its predecessor when it is loaded; requests
-// that are running end with the predecessor. Files are loaded when two calls found them unchanged, because another
-// process may still write them. If a model cannot be loaded, its predecessor continues, and the error is logged.
+// Reload looks for new, changed and removed models. A changed model replaces its predecessor when it is loaded.
+// Requests that are running end with the predecessor. Files are loaded when two calls found them unchanged, because
+// another process may still write them. If a model cannot be loaded, its predecessor continues; the error is logged.
 func (s *Server) Reload(ctx context.Context) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -236,30 +149,6 @@ func (s *Server) Drain(ctx context.Context) error {
 	}
 }
 
-// statusError is an error with an HTTP status.
-type statusError struct {
-	status int
-	err    error
-}
-
-func (e *statusError) Error() string { return e.err.Error() }
-
-func (e *statusError) Unwrap() error { return e.err }
-
-func statusErrorf(status int, format string, args ...any) error {
-	return &statusError{status, fmt.Errorf(format, args...)}
-}
-
-// timeoutError is the error of a request that took longer than Options.Timeout.
-type timeoutError time.Duration
-
-func (e timeoutError) Error() string {
-	return fmt.Sprintf("the request took longer than %v", time.Duration(e))
-}
-
-// statusClientGone is nginx's status of a request whose client closed the connection.
-const statusClientGone = 499
-
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
@@ -269,25 +158,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		status = writeError(w, err)
 	}
 	s.metrics.responded(route, status, time.Since(start))
-}
-
-// writeError writes the response of an error and returns its status.
-func writeError(w http.ResponseWriter, err error) int {
-	status := http.StatusInternalServerError
-	var e *statusError
-	if errors.As(err, &e) {
-		status = e.status
-	}
-	switch status {
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		w.Header().Set("Retry-After", "1")
-	case http.StatusUnauthorized:
-		w.Header().Set("WWW-Authenticate", "Bearer")
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	json.NewEncoder(w).Encode(map[string]string{"error": err.Error()})
-	return status
 }
 
 // answer answers a request. It returns the route without names, for metrics.
@@ -422,7 +292,7 @@ func portDocs(ports []port) []portDoc {
 }
 
 // infer answers a request for inference.
-func (s *Server) infer(w http.ResponseWriter, r *http.Request, m *model) (err error) {
+func (s *Server) infer(w http.ResponseWriter, r *http.Request, m *model) error {
 	if err := checkMethod(r, http.MethodPost); err != nil {
 		return err
 	}
@@ -432,49 +302,47 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, m *model) (err er
 		return statusErrorf(http.StatusServiceUnavailable, "the server is shutting down")
 	}
 	start := time.Now()
-	ctx, cancel := context.WithTimeoutCause(r.Context(), s.options.Timeout,
-		timeoutError(s.options.Timeout))
+	ctx, cancel := context.WithTimeoutCause(r.Context(), s.options.Timeout, timeoutError(s.options.Timeout))
 	defer cancel()
-	var res result
+	end := func(Outcome) {}
 	if s.options.Hook != nil {
-		var end func(Outcome)
 		ctx, end = s.options.Hook.Begin(r.WithContext(ctx), m.name, m.version)
-		defer func() {
-			o := Outcome{Status: http.StatusOK, Err: err, Rows: res.rows, Queued: res.queued, Run: res.active}
-			var e *statusError
-			if errors.As(err, &e) {
-				o.Status = e.status
-			}
-			end(o)
-		}()
 	}
-	defer func() {
-		if err != nil {
-			m.metrics.failures.Inc()
-			return
-		}
+	// The body of a slow client ends with the request's time. Without a deadline, the context alone ends the request.
+	_ = http.NewResponseController(w).SetReadDeadline(start.Add(s.options.Timeout))
+	res, err := s.inferWithin(ctx, w, r, m)
+	o := Outcome{Status: http.StatusOK, Err: err, Rows: res.rows, Queued: res.queued, Run: res.active}
+	if err != nil {
+		o.Status = statusOf(err)
+		m.metrics.failures.Inc()
+	} else {
 		m.metrics.successes.Inc()
 		m.metrics.request.Add(int(time.Since(start).Microseconds()))
 		m.metrics.queued.Add(int(res.queued.Microseconds()))
-	}()
-	// The body of a slow client ends with the request's time.
-	http.NewResponseController(w).SetReadDeadline(start.Add(s.options.Timeout))
+	}
+	end(o)
+	return err
+}
+
+// inferWithin reads a request, runs the model and writes the response, while the context lasts. The outputs of the
+// result are not valid.
+func (s *Server) inferWithin(ctx context.Context, w http.ResponseWriter, r *http.Request, m *model) (result, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.options.MaxBody))
 	if err != nil {
-		return bodyError(ctx, err)
+		return result{}, bodyError(ctx, err)
 	}
 	request, err := m.decode(r.Header, body)
 	if err != nil {
-		return err
+		return result{}, err
 	}
-	res, err = m.queue.run(ctx, request.inputs)
+	res, err := m.queue.run(ctx, request.inputs)
 	if err != nil {
-		return runError(r.Context(), err)
+		return res, runError(r.Context(), err)
 	}
 	response, jsonLength, err := m.encodeResponse(request, res.out)
 	res.release()
 	if err != nil {
-		return &statusError{http.StatusBadRequest, err}
+		return res, &statusError{http.StatusBadRequest, err}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if jsonLength >= 0 {
@@ -482,51 +350,6 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, m *model) (err er
 		w.Header().Set(headerLength, strconv.Itoa(jsonLength))
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(response)))
-	w.Write(response)
-	return nil
-}
-
-// decode decodes a request. A lack of memory is not the request's mistake.
-func (m *model) decode(header http.Header, body []byte) (r *request, err error) {
-	err = func() (err error) {
-		defer tensor.CatchMemory(&err)
-		r, err = m.decodeRequest(header, body)
-		return err
-	}()
-	if memory := (*tensor.MemoryError)(nil); errors.As(err, &memory) {
-		return nil, &statusError{http.StatusServiceUnavailable, err}
-	}
-	if err != nil {
-		return nil, &statusError{http.StatusBadRequest, err}
-	}
-	return r, nil
-}
-
-// bodyError returns the error of a body that cannot be read.
-func bodyError(ctx context.Context, err error) error {
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return statusErrorf(http.StatusRequestEntityTooLarge, "the body exceeds %d bytes", tooLarge.Limit)
-	case ctx.Err() != nil:
-		return &statusError{statusClientGone, context.Cause(ctx)}
-	}
-	return statusErrorf(http.StatusBadRequest, "the body cannot be read: %w", err)
-}
-
-// runError returns the error of a run with its status. request is the context of the client.
-func runError(request context.Context, err error) error {
-	var memory *tensor.MemoryError
-	var need *graphrun.MemoryError
-	switch {
-	case errors.Is(err, errQueueFull):
-		return &statusError{http.StatusTooManyRequests, err}
-	case request.Err() != nil:
-		return &statusError{statusClientGone, context.Cause(request)}
-	case errors.As(err, &memory), errors.As(err, &need), errors.As(err, new(timeoutError)):
-		return &statusError{http.StatusServiceUnavailable, err}
-	case errors.Is(err, errPanic):
-		return &statusError{http.StatusInternalServerError, err}
-	}
-	return &statusError{http.StatusBadRequest, err}
+	_, _ = w.Write(response) // the client may be gone
+	return res, nil
 }

@@ -456,6 +456,7 @@ var listedReceivers = []reflect.Type{
 	reflect.TypeFor[*fusion.Fuser](),
 	reflect.TypeFor[*fusion.Fusion](),
 	reflect.TypeFor[*fusion.ScoreRows](),
+	reflect.TypeFor[*passes.Decisions](),
 	reflect.TypeFor[*passes.Explainer](),
 	reflect.TypeFor[*passes.Misfit](),
 	reflect.TypeFor[*passes.Plan](),

@@ -1,0 +1,134 @@
+package serve
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// encodeResponse returns the body of a response. jsonLength is the length of the JSON before the bytes of tensors, or
+// -1 if all tensors are JSON.
+func (m *model) encodeResponse(r *request, out map[string]*tensor.Tensor) (body []byte, jsonLength int, err error) {
+	doc := responseDoc{ModelName: m.name, ModelVersion: m.version, ID: r.id, Outputs: []tensorDoc{}}
+	var tail [][]byte
+	for _, w := range r.wants {
+		t := out[w.port.name]
+		d := tensorDoc{Name: w.port.name, Shape: append([]int{}, t.Shape...), Datatype: w.port.datatype()}
+		data, err := w.port.encode(t, w.binary)
+		if err != nil {
+			return nil, 0, fmt.Errorf("output %q: %w", w.port.name, err)
+		}
+		if w.binary {
+			d.Parameters = &parameters{BinaryDataSize: new(len(data))}
+			tail = append(tail, data)
+		} else {
+			d.Data = data
+		}
+		doc.Outputs = append(doc.Outputs, d)
+	}
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(&doc); err != nil {
+		return nil, 0, err
+	}
+	if tail == nil {
+		return b.Bytes(), -1, nil
+	}
+	jsonLength = b.Len()
+	for _, data := range tail {
+		b.Write(data)
+	}
+	return b.Bytes(), jsonLength, nil
+}
+
+// encode returns the elements of t in row-major order, as bytes of the binary extension or as JSON.
+func (p port) encode(t *tensor.Tensor, asBytes bool) ([]byte, error) {
+	if p.isText() {
+		list, err := p.labels.Decode(t)
+		if err != nil {
+			return nil, err
+		}
+		return encodeStrings(list, asBytes)
+	}
+	c := t.Contiguous()
+	size := c.DType.Size()
+	data := c.Storage().Bytes()[c.Offset*size:][:c.Bytes()]
+	if asBytes {
+		data = slices.Clone(data)
+		swapBytes(data, size)
+		return data, nil
+	}
+	text := make([]byte, 0, 2+len(data)/size*4)
+	text = append(text, '[')
+	for i := 0; i < len(data); i += size {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		var ok bool
+		if text, ok = appendElement(text, c.DType, data[i:]); !ok {
+			return nil, errors.New("it contains NaN or infinity, which JSON cannot represent: request binary_data")
+		}
+	}
+	return append(text, ']'), nil
+}
+
+func encodeStrings(list []string, asBytes bool) ([]byte, error) {
+	if !asBytes {
+		if i := slices.IndexFunc(list, func(s string) bool { return !utf8.ValidString(s) }); i >= 0 {
+			return nil, fmt.Errorf("string %d is not UTF-8: request binary_data", i)
+		}
+		return json.Marshal(list)
+	}
+	var data []byte
+	for _, s := range list {
+		data = binary.LittleEndian.AppendUint32(data, uint32(len(s)))
+		data = append(data, s...)
+	}
+	return data, nil
+}
+
+// appendElement appends an element as JSON. It returns false for NaN and infinities.
+func appendElement(text []byte, dtype tensor.DType, data []byte) ([]byte, bool) {
+	x, bits := 0.0, 32
+	switch dtype {
+	case tensor.Bool:
+		return strconv.AppendBool(text, data[0] != 0), true
+	case tensor.Uint8:
+		return strconv.AppendUint(text, uint64(data[0]), 10), true
+	case tensor.Uint16:
+		return strconv.AppendUint(text, uint64(binary.NativeEndian.Uint16(data)), 10), true
+	case tensor.Uint32:
+		return strconv.AppendUint(text, uint64(binary.NativeEndian.Uint32(data)), 10), true
+	case tensor.Uint64:
+		return strconv.AppendUint(text, binary.NativeEndian.Uint64(data), 10), true
+	case tensor.Int8:
+		return strconv.AppendInt(text, int64(int8(data[0])), 10), true
+	case tensor.Int16:
+		return strconv.AppendInt(text, int64(int16(binary.NativeEndian.Uint16(data))), 10), true
+	case tensor.Int32:
+		return strconv.AppendInt(text, int64(int32(binary.NativeEndian.Uint32(data))), 10), true
+	case tensor.Int64:
+		return strconv.AppendInt(text, int64(binary.NativeEndian.Uint64(data)), 10), true
+	case tensor.Float16:
+		x = float64(tensor.Half(binary.NativeEndian.Uint16(data)).Float32())
+	case tensor.BFloat16:
+		x = float64(tensor.BF16(binary.NativeEndian.Uint16(data)).Float32())
+	case tensor.Float32:
+		x = float64(math.Float32frombits(binary.NativeEndian.Uint32(data)))
+	default:
+		x, bits = math.Float64frombits(binary.NativeEndian.Uint64(data)), 64
+	}
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return text, false
+	}
+	return strconv.AppendFloat(text, x, 'g', -1, bits), true
+}

@@ -1,0 +1,106 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// statusError is an error with an HTTP status.
+type statusError struct {
+	status int
+	err    error
+}
+
+func (e *statusError) Error() string { return e.err.Error() }
+
+func (e *statusError) Unwrap() error { return e.err }
+
+func statusErrorf(status int, format string, args ...any) error {
+	return &statusError{status, fmt.Errorf(format, args...)}
+}
+
+// timeoutError is the error of a request that took longer than Options.Timeout.
+type timeoutError time.Duration
+
+func (e timeoutError) Error() string {
+	return fmt.Sprintf("the request took longer than %v", time.Duration(e))
+}
+
+// statusClientGone is nginx's status of a request whose client closed the connection.
+const statusClientGone = 499
+
+// statusOf returns the HTTP status of an error.
+func statusOf(err error) int {
+	var e *statusError
+	if errors.As(err, &e) {
+		return e.status
+	}
+	return http.StatusInternalServerError
+}
+
+// writeError writes the response of an error and returns its status.
+func writeError(w http.ResponseWriter, err error) int {
+	status := statusOf(err)
+	switch status {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", "1")
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(map[string]string{"error": err.Error()})
+	return status
+}
+
+// decode decodes a request. A lack of memory is not the request's mistake.
+func (m *model) decode(header http.Header, body []byte) (r *request, err error) {
+	err = func() (err error) {
+		defer tensor.CatchMemory(&err)
+		r, err = m.decodeRequest(header, body)
+		return err
+	}()
+	if memory := (*tensor.MemoryError)(nil); errors.As(err, &memory) {
+		return nil, &statusError{http.StatusServiceUnavailable, err}
+	}
+	if err != nil {
+		return nil, &statusError{http.StatusBadRequest, err}
+	}
+	return r, nil
+}
+
+// bodyError returns the error of a body that cannot be read.
+func bodyError(ctx context.Context, err error) error {
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return statusErrorf(http.StatusRequestEntityTooLarge, "the body exceeds %d bytes", tooLarge.Limit)
+	case ctx.Err() != nil:
+		return &statusError{statusClientGone, context.Cause(ctx)}
+	}
+	return statusErrorf(http.StatusBadRequest, "the body cannot be read: %w", err)
+}
+
+// runError returns the error of a run with its status. request is the context of the client.
+func runError(request context.Context, err error) error {
+	var memory *tensor.MemoryError
+	var need *graphrun.MemoryError
+	switch {
+	case errors.Is(err, errQueueFull):
+		return &statusError{http.StatusTooManyRequests, err}
+	case request.Err() != nil:
+		return &statusError{statusClientGone, context.Cause(request)}
+	case errors.As(err, &memory), errors.As(err, &need), errors.As(err, new(timeoutError)):
+		return &statusError{http.StatusServiceUnavailable, err}
+	case errors.Is(err, errPanic):
+		return &statusError{http.StatusInternalServerError, err}
+	}
+	return &statusError{http.StatusBadRequest, err}
+}

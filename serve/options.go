@@ -1,0 +1,93 @@
+package serve
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/graphrun/graphrun"
+)
+
+// Batching says which requests run as one batch.
+type Batching string
+
+const (
+	// BatchExact joins requests whose results have the same bits in the batch as alone. One plan serves all batch sizes.
+	BatchExact Batching = "exact"
+	// BatchFast joins all requests with independent rows. Sizes may have different plans, so that the last bits of a
+	// result depend on the size of the batch.
+	BatchFast Batching = "fast"
+	// BatchOff joins no requests.
+	BatchOff Batching = "off"
+)
+
+// Options are the options of a server. Zero values are good defaults.
+type Options struct {
+	// Loader loads the models. Its field FS is not used: a model reads only files in its own directory.
+	Loader graphrun.Loader
+	// Compile compiles the models. Compile.Threads bounds the workers of one run. As many runs are active at once as
+	// workers fit into GOMAXPROCS.
+	Compile graphrun.Options
+	// Batching says which requests run as one batch; "" is BatchExact.
+	Batching Batching
+	// MaxRows is the maximum number of rows of a batch; 0 is 64. A single request may have more rows.
+	MaxRows int
+	// PreferredRows are typical numbers of rows of a batch. Models are planned for the first one.
+	PreferredRows []int
+	// MaxDelay is the longest time that a request waits for others to join. 0 is 2 ms; a negative time disables
+	// waiting. While no other requests wait, there is no delay.
+	MaxDelay time.Duration
+	// Queue is the maximum number of waiting requests; 0 is 1024. Further requests are rejected with status 429.
+	Queue int
+	// MaxBody is the maximum size of a request in bytes; 0 is 64 MiB.
+	MaxBody int64
+	// Timeout bounds the time of a request, including its transmission; 0 is one minute. Then its run is cancelled and
+	// the status is 503.
+	Timeout time.Duration
+	// Token, if set, is required of all requests but those of /v2/health, as in "Authorization: Bearer TOKEN".
+	Token string
+	// Version is the version of the server in the response of /v2.
+	Version string
+	// Log receives events; nil is slog.Default().
+	Log *slog.Logger
+	// Hook, if set, observes requests, for tracing.
+	Hook Hook
+}
+
+// Hook observes requests. An implementation starts a span of a tracing library. It is called from many goroutines.
+type Hook interface {
+	// Begin is called when a request for a model begins. The request has the returned context. end is called with the
+	// result.
+	Begin(r *http.Request, model, version string) (ctx context.Context, end func(Outcome))
+}
+
+// Outcome is the result of a request for a model.
+type Outcome struct {
+	Status int           // the HTTP status
+	Err    error         // nil if the request succeeded
+	Rows   int           // the rows of the batch in which the request ran
+	Queued time.Duration // before the run
+	Run    time.Duration // of the batch
+}
+
+func (o *Options) complete() {
+	defaultTo(&o.Batching, BatchExact)
+	defaultTo(&o.MaxRows, 64)
+	defaultTo(&o.MaxDelay, 2*time.Millisecond)
+	defaultTo(&o.Queue, 1024)
+	defaultTo(&o.MaxBody, 64<<20)
+	defaultTo(&o.Timeout, time.Minute)
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	o.PreferredRows = slices.Clone(o.PreferredRows)
+}
+
+// defaultTo sets *option to value if it is zero.
+func defaultTo[T comparable](option *T, value T) {
+	if *option == *new(T) {
+		*option = value
+	}
+}

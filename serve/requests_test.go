@@ -1,0 +1,174 @@
+package serve
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+func TestRejectedRequests(t *testing.T) {
+	s := open(t, Options{MaxBody: 2000}, writeModel(t, filepath.Join(t.TempDir(), "m.json"), affine))
+	x := func(shape, datatype, data string) string {
+		return fmt.Sprintf(`{"inputs": [{"name": "x", "shape": %s, "datatype": %q, "data": %s}]}`, shape, datatype, data)
+	}
+	for _, c := range []struct {
+		body   string
+		status int
+		want   string
+		header []string
+	}{
+		{"", 400, "not valid JSON", nil},
+		{"[]", 400, "not valid JSON", nil},
+		{"{}", 400, `input "x" is missing`, nil},
+		{x("[1, 3]", "FP64", "[1, 2, 3]"), 400, `the datatype is "FP64", want FP32`, nil},
+		{x("[1, 4]", "FP32", "[1, 2, 3, 4]"), 400, "the shape is [1 4], want [-1 3]", nil},
+		{x("[3]", "FP32", "[1, 2, 3]"), 400, "the shape is [3], want [-1 3]", nil},
+		{x("[-1, 3]", "FP32", "[1, 2, 3]"), 400, "the shape is [-1 3]", nil},
+		{x("[1000000000000, 3]", "FP32", "[1, 2, 3]"), 400, "too many elements", nil},
+		{x("[1000000, 3]", "FP32", "[1, 2, 3]"), 400, "fewer elements than the shape", nil},
+		{x("[1, 3]", "FP32", "[1, 2]"), 400, "the data have 2 elements, want 3", nil},
+		{x("[1, 3]", "FP32", "[1, 2, 3, 4]"), 400, "the data have 4 elements, want 3", nil},
+		{x("[1, 3]", "FP32", `[1, 2, "3"]`), 400, `element 2, "3": want a number`, nil},
+		{x("[1, 3]", "FP32", `[1, 2, 1e99]`), 400, `element 2, 1e99: want a number within the range`, nil},
+		{x("[1, 3]", "FP32", `[1, 2, null]`), 400, `element 2, null: want a number`, nil},
+		{x("[1, 3]", "FP32", `[{}, 2, null]`), 400, `data contains an object`, nil},
+		{x("[1, 3]", "FP32", `123456789`), 400, `data is not a list`, nil},
+		{strings.Replace(x("[1, 3]", "FP32", "[1, 2, 3]"), `"x"`, `"z"`, 1), 400, `no input "z"; its inputs are x`, nil},
+		{`{"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32"}]}`, 400, "it has no data", nil},
+		{strings.Replace(x("[1, 3]", "FP32", "[1, 2, 3]"), "}]", `}], "outputs": [{"name": "q"}]`, 1), 400,
+			`no output "q"; its outputs are y`, nil},
+		{strings.Repeat(" ", 3000), 413, "the body exceeds 2000 bytes", nil},
+		{"{}", 400, headerLength + ` is "3", want a number of bytes up to 2`, []string{headerLength, "3"}},
+		{"{}", 400, headerLength + ` is "-1"`, []string{headerLength, "-1"}},
+		{`{"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32", "parameters": {"binary_data_size": 12}}]}`, 400,
+			"binary_data_size is 12, but 0 bytes are left", nil},
+		{`{"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32", "parameters": {"binary_data_size": -1}}]}`, 400,
+			"binary_data_size is -1", nil},
+	} {
+		w := call(s, "POST", "/v2/models/m/infer", c.body, c.header...)
+		assert.Equal(t, c.status, w.Code, c.body)
+		var doc struct{ Error string }
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &doc), c.body)
+		assert.Contains(t, doc.Error, c.want, c.body)
+	}
+}
+
+// binaryRequest returns the body of a request with one float32 input as bytes, and the length of its JSON.
+func binaryRequest(data []float32, shape ...int) (body string, header []string) {
+	var b []byte
+	for _, x := range data {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+	}
+	shapeText, _ := json.Marshal(shape)
+	text := fmt.Sprintf(`{"inputs": [{"name": "x", "shape": %s, "datatype": "FP32", "parameters": `+
+		`{"binary_data_size": %d}}], "parameters": {"binary_data_output": true}}`, shapeText, len(b))
+	return text + string(b), []string{headerLength, strconv.Itoa(len(text))}
+}
+
+// floatsOf returns the bytes after the JSON of a response as numbers.
+func floatsOf(t *testing.T, w *httptest.ResponseRecorder) []float32 {
+	t.Helper()
+	require.Equal(t, 200, w.Code, w.Body.String())
+	n, err := strconv.Atoi(w.Header().Get(headerLength))
+	require.NoError(t, err)
+	data := w.Body.Bytes()[n:]
+	list := make([]float32, len(data)/4)
+	for i := range list {
+		list[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+	}
+	return list
+}
+
+func TestBinaryData(t *testing.T) {
+	s := open(t, Options{}, writeModel(t, filepath.Join(t.TempDir(), "m.json"), affine))
+	body, header := binaryRequest([]float32{1, 2, 3, float32(math.Inf(1)), 0, -1}, 2, 3)
+	w := call(s, "POST", "/v2/models/m/infer", body, header...)
+	assert.Equal(t, []float32{3, 5, 7, float32(math.Inf(1)), 1, -1}, floatsOf(t, w))
+	// JSON has no infinity.
+	w = call(s, "POST", "/v2/models/m/infer", strings.Replace(body, "true", "null", 1), header...)
+	assert.Equal(t, 400, w.Code)
+	assert.Contains(t, w.Body.String(), "request binary_data")
+	// Bytes after the last input are a mistake.
+	w = call(s, "POST", "/v2/models/m/infer", body+"x", header...)
+	assert.Contains(t, w.Body.String(), "1 bytes follow")
+}
+
+// TestDatatypes sends each datatype as JSON and as bytes through a model that returns its input.
+func TestDatatypes(t *testing.T) {
+	for dtype, name := range datatypes {
+		text := strings.ReplaceAll(`{"version": 1, "inputs": [{"name": "x", "dtype": "DTYPE", "shape": [2, 2]}],
+			"nodes": [{"name": "y", "op": "clone", "inputs": ["x"]}], "outputs": ["y"]}`, "DTYPE", dtype.String())
+		s := open(t, Options{}, writeModel(t, filepath.Join(t.TempDir(), "m.json"), text))
+		for _, data := range []string{"[[0, 1], [1, 0]]", "[0,1,1,0]"} {
+			want := "[0,1,1,0]"
+			if dtype == tensor.Bool {
+				want = "[false,true,true,false]"
+			}
+			w := call(s, "POST", "/v2/models/m/infer", fmt.Sprintf(
+				`{"inputs": [{"name": "x", "shape": [2, 2], "datatype": %q, "data": %s}]}`, name, data))
+			require.Contains(t, w.Body.String(), `"data":`+want, name)
+		}
+		size := dtype.Size()
+		head := fmt.Sprintf(`{"inputs": [{"name": "x", "shape": [2, 2], "datatype": %q, "parameters": `+
+			`{"binary_data_size": %d}}], "outputs": [{"name": "y", "parameters": {"binary_data": true}}]}`, name, 4*size)
+		data := make([]byte, 4*size)
+		data[size] = 1
+		w := call(s, "POST", "/v2/models/m/infer", head+string(data), headerLength, strconv.Itoa(len(head)))
+		n, err := strconv.Atoi(w.Header().Get(headerLength))
+		require.NoError(t, err, w.Body.String())
+		assert.Equal(t, data, w.Body.Bytes()[n:], name)
+	}
+	s := open(t, Options{}, writeModel(t, filepath.Join(t.TempDir(), "m.json"), `{"version": 1, "inputs":
+		[{"name": "x", "dtype": "int64", "shape": [2]}], "nodes": [{"name": "y", "op": "clone", "inputs": ["x"]}],
+		"outputs": ["y"]}`))
+	w := call(s, "POST", "/v2/models/m/infer", `{"inputs": [{"name": "x", "shape": [2], "datatype": "INT64", "data":
+		[9223372036854775807, -9223372036854775808]}]}`)
+	assert.Contains(t, w.Body.String(), `"data":[9223372036854775807,-9223372036854775808]`)
+	_, err := Open(t.Context(), []string{writeModel(t, filepath.Join(t.TempDir(), "c.json"),
+		strings.ReplaceAll(affine, "float32", "complex64"))}, Options{Log: quiet()})
+	assert.ErrorContains(t, err, `"x" has dtype complex64, which has no name in the protocol`)
+}
+
+// FuzzRequests sends arbitrary bodies: the answer is a result or an error in words.
+func FuzzRequests(f *testing.F) {
+	body, header := binaryRequest([]float32{1, 2, 3}, 1, 3)
+	n, _ := strconv.Atoi(header[1])
+	f.Add([]byte(body), n)
+	f.Add([]byte(`{"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32", "data": [[1, 2, 3]]}]}`), -1)
+	f.Add([]byte(`{"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32", "data": ["\"", 2, 3]}]}`), -1)
+	dir := f.TempDir()
+	path := filepath.Join(dir, "m.json")
+	if err := os.WriteFile(path, []byte(affine), 0o666); err != nil {
+		f.Fatal(err)
+	}
+	s, err := Open(context.Background(), []string{path}, Options{Log: quiet()})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, body []byte, length int) {
+		var header []string
+		if length >= 0 {
+			header = []string{headerLength, strconv.Itoa(length)}
+		}
+		w := call(s, "POST", "/v2/models/m/infer", string(body), header...)
+		if w.Code != 200 && w.Code != 400 {
+			t.Fatalf("status %d: %s", w.Code, w.Body)
+		}
+		if w.Code == 400 && !json.Valid(w.Body.Bytes()) {
+			t.Fatalf("the error is not JSON: %s", w.Body)
+		}
+	})
+}
