@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -208,7 +207,7 @@ func (p port) checkShape(shape []int) (count int, err error) {
 	}
 	count = 1
 	for _, n := range shape {
-		if n > 0 && count > math.MaxInt32*16/n {
+		if n > 0 && count > tensor.MaxBytes/16/n {
 			return 0, fmt.Errorf("the shape %v has too many elements", shape)
 		}
 		count *= n
