@@ -37,7 +37,7 @@ func TestRejectedRequests(t *testing.T) {
 		{x("[1, 4]", "FP32", "[1, 2, 3, 4]"), 400, "the shape is [1 4], want [-1 3]", nil},
 		{x("[3]", "FP32", "[1, 2, 3]"), 400, "the shape is [3], want [-1 3]", nil},
 		{x("[-1, 3]", "FP32", "[1, 2, 3]"), 400, "the shape is [-1 3]", nil},
-		{x("[1000000000000, 3]", "FP32", "[1, 2, 3]"), 400, "too many elements", nil},
+		{x("[1000000000000000000, 3]", "FP32", "[1, 2, 3]"), 400, "too many elements", nil},
 		{x("[1000000, 3]", "FP32", "[1, 2, 3]"), 400, "fewer elements than the shape", nil},
 		{x("[1, 3]", "FP32", "[1, 2]"), 400, "the data have 2 elements, want 3", nil},
 		{x("[1, 3]", "FP32", "[1, 2, 3, 4]"), 400, "the data have 4 elements, want 3", nil},
