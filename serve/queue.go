@@ -9,8 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/internal/batching"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -24,7 +23,6 @@ var errPanic = errors.New("the run failed by an internal error")
 type queue struct {
 	server *Server
 	model  *model
-	graph  *graph.Graph
 
 	mu         sync.Mutex
 	waiting    []*job
@@ -36,10 +34,7 @@ type queue struct {
 // job is a waiting request.
 type job struct {
 	ctx     context.Context
-	in      map[string]*tensor.Tensor
-	rows    int   // 0 if the job cannot be joined
-	sizes   []int // of the open symbols; nil if the job cannot be joined
-	plan    *program.Specialization
+	run     *batching.Run
 	arrival time.Time
 	result  chan result // has capacity for the result
 }
@@ -54,21 +49,13 @@ type result struct {
 }
 
 func newQueue(s *Server, m *model) *queue {
-	return &queue{server: s, model: m, graph: (*program.Program)(m.program).Source(), arrived: make(chan struct{}, 1)}
+	return &queue{server: s, model: m, arrived: make(chan struct{}, 1)}
 }
 
 // run runs the model on the inputs of a request, possibly in a batch with other requests. The caller must call
 // result.release.
 func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, error) {
-	j := &job{ctx: ctx, in: in, arrival: time.Now(), result: make(chan result, 1)}
-	if r := q.model.rows; r != nil {
-		if sizes, err := r.sizesOf(q.graph, in); err == nil && sizes[r.openIndex] > 0 && sizes[r.openIndex] < r.maxRows {
-			j.rows, j.sizes = sizes[r.openIndex], sizes
-			if r.exact {
-				j.plan = r.planAt(sizes, j.rows)
-			}
-		} // Run reports the error
-	}
+	j := &job{ctx: ctx, run: q.model.rows.NewRun(in), arrival: time.Now(), result: make(chan result, 1)}
 	if q.server.waiting.Add(1) > int64(q.server.options.Queue) {
 		q.server.waiting.Add(-1)
 		return result{}, errQueueFull
@@ -130,7 +117,7 @@ func (q *queue) delay() {
 		q.mu.Lock()
 		rows := 0
 		for _, j := range q.waiting {
-			rows += j.rows
+			rows += j.run.Rows
 		}
 		remaining := time.Duration(0)
 		if q.crowded && len(q.waiting) > 0 && rows < q.server.typicalRows() {
@@ -164,41 +151,21 @@ func (q *queue) take() []*job {
 		return nil
 	}
 	q.crowded = len(q.waiting) > 1
-	first := q.waiting[0]
-	jobs, rows := []*job{first}, first.rows
-	if first.rows > 0 {
-		for _, j := range q.waiting[1:] {
-			if first.suits(j) && rows+j.rows <= q.model.rows.maxRows {
-				jobs, rows = append(jobs, j), rows+j.rows
-			}
-		}
-		jobs = q.model.rows.sharing(jobs, rows)
+	var jobs []*job
+	for _, i := range q.model.rows.Batch(runsOf(q.waiting)) {
+		jobs = append(jobs, q.waiting[i])
 	}
 	q.waiting = slices.DeleteFunc(q.waiting, func(j *job) bool { return slices.Contains(jobs, j) })
 	q.server.waiting.Add(-int64(len(jobs)))
 	return jobs
 }
 
-// suits reports whether k can be in a batch with j: the plans and all sizes but the rows are equal.
-func (j *job) suits(k *job) bool {
-	if k.rows == 0 || j.plan != k.plan {
-		return false
+func runsOf(jobs []*job) []*batching.Run {
+	runs := make([]*batching.Run, len(jobs))
+	for i, j := range jobs {
+		runs[i] = j.run
 	}
-	for name, t := range j.in {
-		if !slices.Equal(t.Shape[1:], k.in[name].Shape[1:]) {
-			return false
-		}
-	}
-	return true
-}
-
-// sharing returns the longest prefix of jobs whose batch has the plan that each of the jobs has alone.
-func (r *rowAxis) sharing(jobs []*job, rows int) []*job {
-	for r.exact && len(jobs) > 1 && (jobs[0].plan == nil || r.planAt(jobs[0].sizes, rows) != jobs[0].plan) {
-		last := len(jobs) - 1
-		jobs, rows = jobs[:last], rows-jobs[last].rows
-	}
-	return jobs
+	return runs
 }
 
 // runBatch runs jobs together, and sends their results. If a batch fails, the jobs run one by one, because the error
@@ -214,7 +181,7 @@ func (q *queue) runBatch(jobs []*job) {
 	}
 	active, rows := time.Since(start), 0
 	for _, j := range jobs {
-		rows += max(j.rows, 1)
+		rows += max(j.run.Rows, 1)
 	}
 	q.model.metrics.executed(rows, active)
 	var users atomic.Int64
@@ -226,13 +193,15 @@ func (q *queue) runBatch(jobs []*job) {
 			}
 		}
 	}
-	row := 0
-	for _, j := range jobs {
+	var parts []map[string]*tensor.Tensor
+	if err == nil {
+		parts = q.model.rows.Split(out, runsOf(jobs))
+	}
+	for i, j := range jobs {
 		r := result{err: err, release: release, queued: start.Sub(j.arrival), active: active, rows: rows}
 		if err == nil {
-			r.out = q.model.slice(out, row, j.rows, rows, len(jobs) == 1)
+			r.out = parts[i]
 		}
-		row += j.rows
 		j.result <- r
 	}
 }
@@ -246,7 +215,7 @@ func (q *queue) execute(jobs []*job) (out map[string]*tensor.Tensor, err error) 
 		}
 	}()
 	if len(jobs) == 1 {
-		return q.model.program.Run(jobs[0].ctx, jobs[0].in)
+		return q.model.program.Run(jobs[0].ctx, jobs[0].run.In)
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
@@ -259,51 +228,9 @@ func (q *queue) execute(jobs []*job) (out map[string]*tensor.Tensor, err error) 
 			}
 		})()
 	}
-	in, err := joinInputs(jobs)
+	in, err := batching.Join(runsOf(jobs))
 	if err != nil {
 		return nil, err
 	}
 	return q.model.program.Run(ctx, in)
-}
-
-// joinInputs concatenates the inputs of jobs along the first dimension. The inputs are contiguous.
-func joinInputs(jobs []*job) (in map[string]*tensor.Tensor, err error) {
-	defer tensor.CatchMemory(&err)
-	in = map[string]*tensor.Tensor{}
-	for name, first := range jobs[0].in {
-		shape := slices.Clone(first.Shape)
-		shape[0] = 0
-		for _, j := range jobs {
-			shape[0] += j.rows
-		}
-		joined := tensor.Empty(tensor.New(first.DType, shape...))
-		data := joined.Storage().Bytes()
-		for _, j := range jobs {
-			data = data[copy(data, j.in[name].Storage().Bytes()[:j.in[name].Bytes()]):]
-		}
-		in[name] = joined
-	}
-	return in, nil
-}
-
-// slice returns the part of the outputs of a batch that belongs to a job: count rows of total rows, from row. whole
-// means that the job is the whole batch.
-func (m *model) slice(out map[string]*tensor.Tensor, row, count, total int, whole bool) map[string]*tensor.Tensor {
-	if whole {
-		return out
-	}
-	part := make(map[string]*tensor.Tensor, len(out))
-	for i, p := range m.outputs {
-		t := out[p.name]
-		if !m.rows.outputs[i] {
-			part[p.name] = t
-			continue
-		}
-		slices := t.Shape[0] / total // of dimension 0, for each row
-		meta := t.Meta
-		meta.Shape = append([]int{count * slices}, t.Shape[1:]...)
-		meta.Offset += row * slices * t.Strides[0]
-		part[p.name] = tensor.Must(t.View(meta))
-	}
-	return part
 }

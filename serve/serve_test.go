@@ -21,7 +21,6 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/internal/graphtest/networks"
-	"github.com/graphrun/graphrun/tensor"
 )
 
 // affine computes 2*x + 1 of rows of three numbers.
@@ -184,33 +183,6 @@ func TestBatches(t *testing.T) {
 		}
 		assert.EqualValues(t, 0, s.waiting.Load())
 	}
-}
-
-// TestPlansOfOneRow: in this model, one row has a plan of its own, because reshape then returns a view. Requests of one
-// row are not joined, because their bits could differ.
-func TestPlansOfOneRow(t *testing.T) {
-	s := open(t, Options{}, writeModel(t, filepath.Join(t.TempDir(), "m.json"), `{"version": 1, "symbols": {"N": {}},
-		"inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 4, 6]}],
-		"nodes": [{"name": "t", "op": "transpose", "inputs": ["x"], "attrs": {"dim0": 0, "dim1": 1}},
-			{"name": "r", "op": "reshape", "inputs": ["t"], "attrs": {"shape": [4, -1]}},
-			{"name": "e", "op": "exp", "inputs": ["r"]},
-			{"name": "s", "op": "reshape", "inputs": ["e"], "attrs": {"shape": [4, -1, 6]}},
-			{"name": "y", "op": "transpose", "inputs": ["s"], "attrs": {"dim0": 0, "dim1": 1}}], "outputs": ["y"]}`))
-	m := (*s.models.Load())["m"][0]
-	require.NotNil(t, m.rows)
-	require.NotSame(t, m.rows.planAt([]int{1}, 9), m.rows.planAt([]int{1}, 1))
-	require.Same(t, m.rows.planAt([]int{1}, 9), m.rows.planAt([]int{1}, 2))
-	jobs := func(rows ...int) (list []*job) {
-		for _, n := range rows {
-			list = append(list, &job{rows: n, sizes: []int{n}, plan: m.rows.planAt([]int{n}, n),
-				in: map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, n, 4, 6)}})
-		}
-		return list
-	}
-	ones, twos := jobs(1, 1), jobs(2, 2)
-	assert.Len(t, m.rows.sharing(ones, 2), 1)
-	assert.Len(t, m.rows.sharing(twos, 4), 2)
-	assert.False(t, ones[0].suits(twos[0]))
 }
 
 // hold occupies all slots for runs, so that requests wait. letGo releases them.

@@ -109,7 +109,8 @@ func TestLayers(t *testing.T) {
 		"exec":     {"kernels", "passes", "op", "cmd"},
 		"internal": {"kernels", "passes", "exec", "op", "cmd"},
 		// Programs join passes and exec, for any catalogue of ops.
-		"internal/program": {"kernels", "op", "cmd"},
+		"internal/program":  {"kernels", "op", "cmd"},
+		"internal/batching": {"kernels", "op", "cmd"},
 		// Networks of tests.
 		"internal/graphtest/networks": {"passes", "exec", "cmd"},
 		// Reports are data, independent of the packages that create them.

@@ -1,0 +1,145 @@
+// Package batching joins runs of a program to one run, along the first dimension of its inputs.
+package batching
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graph/batch"
+	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Axis is the first dimension of all inputs of a program, along which runs are joined.
+type Axis struct {
+	maxRows   int
+	exact     bool
+	outputs   map[string]bool // whether an output has rows; other outputs are the same for all runs
+	program   *program.Program
+	openIndex int // index of the symbol of the dimension in program.OpenSymbols
+
+	plansLock sync.Mutex
+	plans     []*program.Specialization // one of each list of equal plans
+}
+
+// Symbol returns the symbol that is the first dimension of every input.
+func Symbol(g *graph.Graph) (string, error) {
+	symbol := ""
+	for _, v := range g.Inputs {
+		if len(v.Dims) == 0 || v.Dims[0].Symbol == "" || symbol != "" && v.Dims[0].Symbol != symbol {
+			return "", fmt.Errorf("the first dimension of input %q is not the symbol of a batch size", v.Name)
+		}
+		symbol = v.Dims[0].Symbol
+	}
+	if symbol == "" {
+		return "", errors.New("the model has no inputs")
+	}
+	if b := g.Symbols[symbol]; b.Max > 0 && b.Max < 2 {
+		return "", fmt.Errorf("%s is at most %d", symbol, b.Max)
+	}
+	return symbol, nil
+}
+
+// proofRows are the batch sizes for which the independence of rows is proved. A model that computes with its batch size
+// could be independent for one size by coincidence. The sizes are prime, which makes a coincidence of several unlikely.
+var proofRows = []int{7, 11, 13}
+
+// Prove proves that the rows of a program are independent. symbol is the result of [Symbol] for its graph g. A batch
+// has at most maxRows rows. If exact, a run is joined only if it has the same plan, and therefore the same bits, alone
+// and in the batch. The error names the node that prevents the proof.
+func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol string, maxRows int, exact bool) (*Axis,
+	error) {
+	a := &Axis{maxRows: maxRows, exact: exact, program: p, openIndex: slices.Index(p.OpenSymbols(), symbol)}
+	if a.openIndex < 0 {
+		return nil, fmt.Errorf("%s is fixed", symbol)
+	}
+	if !p.Specializes() {
+		return nil, errors.New("shapes depend on data")
+	}
+	bounds := g.Symbols[symbol]
+	if bounds.Max > 0 {
+		a.maxRows = min(a.maxRows, bounds.Max)
+	}
+	dims := map[string]int{}
+	for _, v := range g.Inputs {
+		dims[v.Name] = 0
+	}
+	for _, rows := range proofRows {
+		if rows < bounds.Min || bounds.Max > 0 && rows > bounds.Max {
+			continue
+		}
+		sizes := slices.Clone(p.AssumedSizes())
+		sizes[a.openIndex] = rows
+		bound, err := p.GraphAt(context.WithoutCancel(ctx), sizes)
+		if err != nil {
+			return nil, err
+		}
+		proof, err := batch.Follow(bound, dims)
+		if err != nil {
+			return nil, err
+		}
+		a.outputs = make(map[string]bool, len(g.Outputs))
+		for i, dim := range proof.Outputs() {
+			if dim > 0 {
+				return nil, fmt.Errorf("the rows of output %q are in dimension %d", g.Outputs[i].Name, dim)
+			}
+			a.outputs[g.Outputs[i].Name] = dim == 0
+		}
+	}
+	if a.outputs == nil {
+		return nil, fmt.Errorf("the bounds of %s admit none of the batch sizes %v", symbol, proofRows)
+	}
+	return a, nil
+}
+
+// planAt returns the plan that serves the sizes of a run with another number of rows; nil if there is none. Plans with
+// the same decisions, which compute the same bits for each row, are represented by one of them.
+func (a *Axis) planAt(sizes []int, rows int) *program.Specialization {
+	sizes = slices.Clone(sizes)
+	sizes[a.openIndex] = rows
+	plan := a.program.SpecializationFor(context.Background(), sizes)
+	if plan == nil {
+		return nil
+	}
+	a.plansLock.Lock()
+	defer a.plansLock.Unlock()
+	for _, p := range a.plans {
+		if p == plan || p.Decisions.Equal(plan.Decisions) {
+			return p
+		}
+	}
+	if len(a.plans) >= maxPlans {
+		return plan
+	}
+	a.plans = append(a.plans, plan)
+	return plan
+}
+
+// maxPlans bounds the plans that are kept for comparison.
+const maxPlans = 16
+
+// sizesOf returns the sizes of the open symbols for inputs.
+func (a *Axis) sizesOf(in map[string]*tensor.Tensor) ([]int, error) {
+	shapeOf := func(name string) ([]int, bool) {
+		if t := in[name]; t != nil {
+			return t.Shape, true
+		}
+		return nil, false
+	}
+	g := a.program.Source()
+	byName, err := program.SizesOf(g.Inputs, shapeOf, nil, g.Symbols)
+	if err != nil {
+		return nil, err
+	}
+	sizes := slices.Clone(a.program.AssumedSizes())
+	for i, name := range a.program.OpenSymbols() {
+		if n, ok := byName[name]; ok {
+			sizes[i] = n
+		}
+	}
+	return sizes, nil
+}

@@ -1,0 +1,118 @@
+package batching
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Run has the inputs of a run that may be joined with others.
+type Run struct {
+	In    map[string]*tensor.Tensor
+	Rows  int   // 0 if the run cannot be joined
+	sizes []int // of the open symbols; nil if the run cannot be joined
+	plan  *program.Specialization
+}
+
+// NewRun returns a run. The inputs must be contiguous. A run with invalid inputs cannot be joined, and no run can if a
+// is nil.
+func (a *Axis) NewRun(in map[string]*tensor.Tensor) *Run {
+	r := &Run{In: in}
+	if a == nil {
+		return r
+	}
+	sizes, err := a.sizesOf(in)
+	if err != nil || sizes[a.openIndex] <= 0 || sizes[a.openIndex] >= a.maxRows {
+		return r
+	}
+	r.Rows, r.sizes = sizes[a.openIndex], sizes
+	if a.exact {
+		r.plan = a.planAt(sizes, r.Rows)
+	}
+	return r
+}
+
+// Batch returns the indices of the runs that form a batch with the first one: 0 and further ones, in order.
+func (a *Axis) Batch(runs []*Run) []int {
+	first := runs[0]
+	chosen, rows := []int{0}, first.Rows
+	if first.Rows == 0 {
+		return chosen
+	}
+	for i, r := range runs[1:] {
+		if first.suits(r) && rows+r.Rows <= a.maxRows {
+			chosen, rows = append(chosen, i+1), rows+r.Rows
+		}
+	}
+	// The batch must have the plan that each of the runs has alone.
+	for a.exact && len(chosen) > 1 && (first.plan == nil || a.planAt(first.sizes, rows) != first.plan) {
+		last := len(chosen) - 1
+		chosen, rows = chosen[:last], rows-runs[chosen[last]].Rows
+	}
+	return chosen
+}
+
+// suits reports whether s can be in a batch with r: the plans and all sizes but the rows are equal.
+func (r *Run) suits(s *Run) bool {
+	if s.Rows == 0 || r.plan != s.plan {
+		return false
+	}
+	for name, t := range r.In {
+		if !slices.Equal(t.Shape[1:], s.In[name].Shape[1:]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Join concatenates the inputs of runs along the first dimension. It does not copy the inputs of a single run.
+func Join(runs []*Run) (in map[string]*tensor.Tensor, err error) {
+	if len(runs) == 1 {
+		return runs[0].In, nil
+	}
+	defer tensor.CatchMemory(&err)
+	in = map[string]*tensor.Tensor{}
+	for name, first := range runs[0].In {
+		shape := slices.Clone(first.Shape)
+		shape[0] = 0
+		for _, r := range runs {
+			shape[0] += r.Rows
+		}
+		joined := tensor.Empty(tensor.New(first.DType, shape...))
+		data := joined.Storage().Bytes()
+		for _, r := range runs {
+			data = data[copy(data, r.In[name].Storage().Bytes()[:r.In[name].Bytes()]):]
+		}
+		in[name] = joined
+	}
+	return in, nil
+}
+
+// Split returns the outputs of each run of a batch, as views of the outputs of the batch.
+func (a *Axis) Split(out map[string]*tensor.Tensor, runs []*Run) []map[string]*tensor.Tensor {
+	if len(runs) == 1 {
+		return []map[string]*tensor.Tensor{out}
+	}
+	total := 0
+	for _, r := range runs {
+		total += r.Rows
+	}
+	parts, row := make([]map[string]*tensor.Tensor, len(runs)), 0
+	for i, r := range runs {
+		parts[i] = make(map[string]*tensor.Tensor, len(out))
+		for name, t := range out {
+			if !a.outputs[name] {
+				parts[i][name] = t
+				continue
+			}
+			slices := t.Shape[0] / total // of dimension 0, for each row
+			meta := t.Meta
+			meta.Shape = append([]int{r.Rows * slices}, t.Shape[1:]...)
+			meta.Offset += row * slices * t.Strides[0]
+			parts[i][name] = tensor.Must(t.View(meta))
+		}
+		row += r.Rows
+	}
+	return parts
+}
