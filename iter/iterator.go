@@ -86,6 +86,16 @@ func (it *Iterator) WalkStrides(i int) []int {
 	return strides
 }
 
+// Offset returns the byte offset of the first element of a part from operand i's first element. It is 0 for a whole
+// iteration.
+func (it *Iterator) Offset(i int) int {
+	it.Operand(i) // panics if i is out of range
+	if it.offsets == nil {
+		return 0
+	}
+	return it.offsets[i]
+}
+
 // IsContiguous reports whether every operand is one contiguous run of elements, without conversion.
 func (it *Iterator) IsContiguous() bool {
 	if len(it.walkShape) > 1 || it.Converts() {

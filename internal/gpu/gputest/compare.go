@@ -1,0 +1,215 @@
+package gputest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/expr/expand"
+	"github.com/graphrun/graphrun/internal/gpu/ir"
+	"github.com/graphrun/graphrun/internal/gpu/lower"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Walks are the names of the iterations of [Iterate].
+var Walks = []string{"contiguous", "transposed", "broadcast", "strided"}
+
+// Iterate returns an iteration over operands with the dtypes of a code. Outputs are dense. In the iteration
+// "transposed", every second operand is transposed. In "broadcast", operands are constant along a dimension or along
+// all. In "strided", the fastest dimension of an operand has a stride, and the outputs are permuted.
+func Iterate(code *expr.Code, walk string, shape ...int) (*iter.Iterator, error) {
+	c := iter.New().CheckAllSameDType(false).ResizeOutputs(false)
+	dense := func(d tensor.DType) tensor.Meta { return tensor.New(d, shape...) }
+	for _, o := range code.Out {
+		m := dense(o.DType)
+		if walk == "strided" {
+			m.Strides = strides(shape, 1, true)
+		}
+		c = c.Output(iter.OfMeta(m))
+	}
+	for k, d := range code.In {
+		m := dense(d)
+		switch {
+		case walk == "transposed" && k%2 == 0:
+			m.Strides = strides(shape, 1, true)
+		case walk == "broadcast" && k%3 == 1:
+			m.Strides = make([]int, len(shape))
+		case walk == "broadcast":
+			m.Strides = slices.Clone(m.Strides)
+			m.Strides[(k+len(shape)-1)%len(shape)] = 0
+		case walk == "strided":
+			m.Strides = strides(shape, 2+k%2, false)
+		}
+		c = c.Input(iter.OfMeta(m))
+	}
+	return c.Build()
+}
+
+// strides returns the strides of a layout whose fastest dimension, the first one if reversed is set, has a stride of
+// step elements.
+func strides(shape []int, step int, reversed bool) []int {
+	s := make([]int, len(shape))
+	for k := range shape {
+		d := len(shape) - 1 - k
+		if reversed {
+			d = k
+		}
+		s[d] = step
+		step *= shape[d]
+	}
+	return s
+}
+
+// Operands returns random memory for the operands of an iteration, outputs first.
+func Operands(it *iter.Iterator, rng *rand.Rand) [][]byte {
+	var list [][]byte
+	for i := range it.Operands() {
+		m := it.Meta(i)
+		mem := make([]byte, m.Extent()*m.DType.Size())
+		part := m.DType.ToReal()
+		for at := 0; i >= it.NumOutputs() && at < len(mem); at += part.Size() {
+			var b [8]byte
+			binary.LittleEndian.PutUint64(b[:], randomBits(rng, part))
+			copy(mem[at:at+part.Size()], b[:])
+		}
+		list = append(list, mem)
+	}
+	return list
+}
+
+// randomBits returns an element: a special value, a small number, or any bits.
+func randomBits(rng *rand.Rand, d tensor.DType) uint64 {
+	special := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 2, 3.5, -7.25, math.Inf(1), math.Inf(-1), math.NaN(), 1e-40,
+		-1e-310, 6e4, 3e9, -3e9, 1 << 31, -1 << 31, 1 << 32, 5e9, 1e19, -1e19, 1 << 63, -1 << 63, 1 << 62, 0x1p64,
+		math.MaxFloat32, -math.MaxFloat64, math.Pi, 1 << 24, 255.5, 256, -0.75, 65504, 65520, 5.9e-8}
+	if d == tensor.Bool {
+		return rng.Uint64() & 1
+	}
+	mask := ^uint64(0) >> (64 - 8*d.Size())
+	switch k := rng.IntN(4); {
+	case k == 0:
+		return rng.Uint64() & mask
+	case d.IsFloat():
+		x := math.Round(rng.NormFloat64()*100) / 8
+		if k == 1 {
+			x = special[rng.IntN(len(special))]
+		}
+		var b uint64
+		tensor.Converter(d, tensor.Float64)(unsafe.Pointer(&b), unsafe.Pointer(&x), 0, 0, 1)
+		return b
+	case k == 1:
+		return []uint64{0, 1, mask, mask >> 1, mask>>1 + 1, 2, mask & (1<<62 | 1<<38 | 1)}[rng.IntN(7)]
+	}
+	return uint64(rng.IntN(20)-8) & mask
+}
+
+// Run runs launches, one after another, on memory of the operands.
+type Run func(launches []lower.Launch, operands [][]byte) error
+
+// Interpret is the Run of package ir.
+func Interpret(launches []lower.Launch, operands [][]byte) error {
+	for _, l := range launches {
+		var list []ir.Operand
+		for i, mem := range operands {
+			list = append(list, ir.Operand{Mem: mem, Offset: l.Offsets[i]})
+		}
+		if err := l.Kernel.Run(l.Groups, list); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Difference describes results that differ from those of Code.Eval.
+type Difference struct {
+	Results int    // all results
+	Differ  int    // results that differ
+	First   string // the first of them
+}
+
+// Compare computes an expression over an iteration, with random operands, and compares the results with those of
+// Code.Eval of the expression whose functions are expanded. All NaNs are equal.
+func Compare(c *expr.Code, it *iter.Iterator, t lower.Target, rng *rand.Rand, run Run) (Difference, error) {
+	code, err := expand.Functions(c, expand.Target{})
+	if err != nil {
+		return Difference{}, err
+	}
+	launches, err := lower.Pointwise(c, it, slices.Repeat([]int{16}, len(it.Operands())), t)
+	if err != nil {
+		return Difference{}, err
+	}
+	mem := Operands(it, rng)
+	if err := run(launches, mem); err != nil {
+		return Difference{}, err
+	}
+	var diff Difference
+	index := make([]int, len(it.Shape()))
+	for range it.Numel() {
+		compareElement(code, it, mem, index, &diff)
+		next(index, it.Shape())
+	}
+	return diff, nil
+}
+
+// next advances an index, the last dimension fastest.
+func next(index, shape []int) {
+	for d := len(shape) - 1; d >= 0; d-- {
+		if index[d]++; index[d] < shape[d] {
+			return
+		}
+		index[d] = 0
+	}
+}
+
+func compareElement(code *expr.Code, it *iter.Iterator, mem [][]byte, index []int, diff *Difference) {
+	outs := len(code.Out)
+	number := func(i int) expr.Number {
+		m := it.Meta(i)
+		at := 0
+		for d, s := range m.Strides {
+			at += index[d] * s * m.DType.Size()
+		}
+		part := m.DType.ToReal().Size()
+		x := expr.Number{Re: bitsAt(mem[i], at, part)}
+		if m.DType.IsComplex() {
+			x.Im = bitsAt(mem[i], at+part, part)
+		}
+		return x
+	}
+	var in []expr.Number
+	for i := outs; i < len(mem); i++ {
+		in = append(in, number(i))
+	}
+	for o, want := range code.Eval(in...) {
+		d := code.Out[o].DType.ToReal()
+		diff.Results++
+		if got := number(o); !sameBits(d, got.Re, want.Re) || !sameBits(d, got.Im, want.Im) {
+			if diff.Differ++; diff.Differ == 1 {
+				diff.First = fmt.Sprintf("element %v of output %d: %x instead of %x for %x", index, o, got, want, in)
+			}
+		}
+	}
+}
+
+func bitsAt(mem []byte, at, size int) uint64 {
+	var b [8]byte
+	copy(b[:], mem[at:at+size])
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+// sameBits reports whether two elements of a real dtype have the same bits, or are both NaN.
+func sameBits(d tensor.DType, a, b uint64) bool { return a == b || isNaN(d, a) && isNaN(d, b) }
+
+func isNaN(d tensor.DType, x uint64) bool {
+	if !d.IsFloat() {
+		return false
+	}
+	var f float64
+	tensor.Converter(tensor.Float64, d)(unsafe.Pointer(&f), unsafe.Pointer(&x), 0, 0, 1)
+	return f != f
+}

@@ -1,0 +1,121 @@
+// Package ir is an intermediate representation of kernels for devices. A [Kernel] is structured code in static single
+// assignment form that every thread of every group executes. Its scalar operations, with their dtypes and rounding, are
+// operations of package lane on the dtypes that all devices compute with: bool, integers and floats of 32 and 64 bits.
+// It adds memory, indices of threads, variables, control flow, memory of a group, and barriers.
+//
+// [Kernel.Run] interprets a kernel and reports errors that a device hides: accesses outside of memory, divergent
+// barriers, and races in the memory of a group.
+package ir
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/internal/jit/lane"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Op is an operation. The operations below Param are those of package lane, with the same numbers.
+type Op uint8
+
+// The operations that package lane does not have.
+const (
+	Param   Op = 64 + iota // the address of operand Imm, a uint64
+	Thread                 // the index of the thread in its group, a uint32
+	Group                  // the index of the group, a uint32
+	MulHigh                // the upper 32 bits of the product of two uint32
+	Load                   // Imm words at address A, aligned to their total size; the first word
+	Part                   // word Imm of the Load A
+	Store                  // stores the words Args[1:] at address Args[0], aligned to their total size
+	Var                    // a variable with the initial value A
+	Get                    // the value of variable A
+	Set                    // sets variable A to B
+	Loop                   // repeats the instructions up to its End
+	Break                  // leaves the innermost Loop, which must not be inside of a later If, if A is true
+	If                     // executes the instructions up to its Else or End if A is true
+	Else
+	End
+	Barrier    // waits until all threads of the group are at the barrier
+	LoadShared // element A of array Imm in the memory of the group
+	StoreShared
+	numOps
+)
+
+// MaxWords is the maximum number of words of a Load or a Store.
+const MaxWords = 4
+
+// Value is the result of an instruction: its index in Kernel.Insts.
+type Value int32
+
+// None means that there is no value.
+const None Value = -1
+
+// Inst is an instruction.
+type Inst struct {
+	Op Op
+	// D is the dtype of the result. For Load and Store it is the dtype of a word in memory: uint8, uint16, uint32 or
+	// uint64. Words of less than 32 bits are zero-extended to uint32.
+	D     tensor.DType
+	Args  [1 + MaxWords]Value // operands, then None
+	Imm   uint64
+	Table *[32]float32 // for lane.Lookup
+}
+
+// Array is an array in the memory of a group.
+type Array struct {
+	D tensor.DType
+	N int
+}
+
+// Kernel is the code of a thread.
+type Kernel struct {
+	Insts     []Inst
+	Params    int // number of addresses
+	GroupSize int // number of threads of a group
+	Shared    []Array
+}
+
+// Uses returns the operands of an instruction.
+func (i *Inst) Uses() []Value {
+	n := 0
+	for n < len(i.Args) && i.Args[n] != None {
+		n++
+	}
+	return i.Args[:n]
+}
+
+// Scalar reports whether the operation is one of package lane.
+func (o Op) Scalar() bool { return o < Param }
+
+var names = [...]string{"param", "thread", "group", "mulhigh", "load", "part", "store", "var", "get", "set", "loop",
+	"break", "if", "else", "end", "barrier", "loadshared", "storeshared"}
+
+// String returns the name of the operation.
+func (o Op) String() string {
+	switch {
+	case o.Scalar():
+		return lane.Op(o).String()
+	case o < numOps:
+		return names[o-Param]
+	}
+	return fmt.Sprintf("op %d", uint8(o))
+}
+
+// HasResult reports whether the operation has a result that other instructions use.
+func (o Op) HasResult() bool {
+	switch o {
+	case Store, Set, Loop, Break, If, Else, End, Barrier, StoreShared:
+		return false
+	}
+	return true
+}
+
+// Register returns the dtype in which a word of memory is computed.
+func Register(d tensor.DType) tensor.DType {
+	if d == tensor.Uint8 || d == tensor.Uint16 {
+		return tensor.Uint32
+	}
+	return d
+}
+
+// Type returns the dtype of a value.
+func (k *Kernel) Type(v Value) tensor.DType { return Register(k.Insts[v].D) }

@@ -1,0 +1,130 @@
+package lower_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/gpu/gputest"
+	"github.com/graphrun/graphrun/internal/gpu/lower"
+	"github.com/graphrun/graphrun/internal/testsize"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// compareAll interprets the kernels of expressions and compares the results with those of Code.Eval. Each expression
+// has one of the iterations, or all.
+func compareAll(t *testing.T, codes []gputest.Code, target lower.Target) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(1, uint64(len(codes))))
+	results, kernels := 0, 0
+	for k, c := range codes {
+		for w := range testsize.Of(1, len(gputest.Walks)) {
+			walk := gputest.Walks[(k+w)%len(gputest.Walks)]
+			it, err := gputest.Iterate(c.Code, walk, 3, 8, 16)
+			require.NoError(t, err, "%s, %s", c.Name, walk)
+			diff, err := gputest.Compare(c.Code, it, target, rng, gputest.Interpret)
+			require.NoError(t, err, "%s, %s", c.Name, walk)
+			if diff.Differ > 0 {
+				t.Errorf("%s, %s: %d of %d results differ: %s", c.Name, walk, diff.Differ, diff.Results, diff.First)
+			}
+			results += diff.Results
+			kernels++
+		}
+	}
+	t.Logf("%d expressions, %d kernels, %d results", len(codes), kernels, results)
+	require.Greater(t, kernels, 100)
+}
+
+// TestPrimitives compares all primitive operations.
+func TestPrimitives(t *testing.T) { compareAll(t, gputest.Primitives(), lower.IEEE) }
+
+// TestFunctions compares the functions of the language.
+func TestFunctions(t *testing.T) {
+	compareAll(t, gputest.Functions(tensor.Float32, tensor.Float64, tensor.Int32, tensor.BFloat16, tensor.Complex64),
+		lower.IEEE)
+}
+
+// TestCatalogue compares the expressions of the catalogue of ops.
+func TestCatalogue(t *testing.T) {
+	codes := gputest.Catalogue(kernels.All(), tensor.DTypes()...)
+	if !testsize.All() { // every fifth
+		few := codes[:0]
+		for k := 0; k < len(codes); k += 5 {
+			few = append(few, codes[k])
+		}
+		codes = few
+	}
+	compareAll(t, codes, lower.IEEE)
+}
+
+// TestEmulated compares quotients, roots and fused products of a device that rounds those of float32 wrongly.
+func TestEmulated(t *testing.T) {
+	target := lower.IEEE
+	target.FMA32, target.Div32, target.Sqrt32 = false, false, false
+	compareAll(t, gputest.Functions(tensor.Float32, tensor.Float16), target)
+}
+
+// TestUnsupported holds that a kernel does not use what a device lacks.
+func TestUnsupported(t *testing.T) {
+	for text, target := range map[string]lower.Target{
+		"x + float64(x)": {MaxParams: 2, FMA32: true, Div32: true, Sqrt32: true},
+		"1 / x":          {MaxParams: 2},
+		"float64(x) / 3": {MaxParams: 2, Float64: true},
+		"x + 1":          {MaxParams: 1},
+	} {
+		f, err := expr.Parse(text, "x")
+		require.NoError(t, err)
+		code, err := f.Code([]tensor.DType{tensor.Float32}, expr.Typing{})
+		require.NoError(t, err)
+		it, err := gputest.Iterate(code, "contiguous", 4)
+		require.NoError(t, err)
+		_, err = lower.Pointwise(code, it, []int{16, 16}, target)
+		require.ErrorIs(t, err, lower.ErrUnsupported, text)
+	}
+}
+
+// TestLaunches checks the number of launches and of elements of a thread, and runs iterations whose sizes and addresses
+// do not fit vectors.
+func TestLaunches(t *testing.T) {
+	code := gputest.Primitives()[0]
+	require.Equal(t, "add of uint8", code.Name)
+	for _, c := range []struct {
+		shape                    []int
+		launches, groups, offset int
+	}{
+		{[]int{16 * 256}, 1, 1, 0}, {[]int{100}, 1, 1, 0}, {[]int{16*256*8 + 3}, 2, 8, 16 * 256 * 8},
+		{[]int{0}, 0, 0, 0}, {nil, 1, 1, 0},
+	} {
+		it, err := gputest.Iterate(code.Code, "contiguous", c.shape...)
+		require.NoError(t, err)
+		launches, err := lower.Pointwise(code.Code, it, []int{16, 16, 16}, lower.IEEE)
+		require.NoError(t, err)
+		require.Len(t, launches, c.launches, c.shape)
+		if c.launches > 0 {
+			require.Equal(t, c.groups, launches[0].Groups, c.shape)
+			require.Equal(t, c.offset, launches[len(launches)-1].Offsets[1], c.shape)
+		}
+		diff, err := gputest.Compare(code.Code, it, lower.IEEE, rand.New(rand.NewPCG(1, 1)), gputest.Interpret)
+		require.NoError(t, err)
+		require.Zero(t, diff.Differ, c.shape)
+	}
+}
+
+// TestFarOffsets holds that an iteration over more than 2^31 bytes is cut into launches with offsets of 32 bits.
+func TestFarOffsets(t *testing.T) {
+	code := gputest.Primitives()[0].Code
+	it, err := gputest.Iterate(code, "contiguous", 5, 1<<30)
+	require.NoError(t, err)
+	launches, err := lower.Pointwise(code, it, []int{16, 16, 16}, lower.IEEE)
+	require.NoError(t, err)
+	threads := 0
+	for _, l := range launches {
+		require.Equal(t, threads*16, l.Offsets[0])
+		threads += l.Groups * l.Kernel.GroupSize
+	}
+	require.Len(t, launches, 4)
+	require.Equal(t, 5<<30/16, threads)
+}

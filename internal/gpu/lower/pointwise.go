@@ -1,0 +1,287 @@
+package lower
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/expr/expand"
+	"github.com/graphrun/graphrun/internal/gpu/ir"
+	"github.com/graphrun/graphrun/internal/jit/lane"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// groupSize is the number of threads of a group.
+const groupSize = 256
+
+// Launch is a run of a kernel.
+type Launch struct {
+	Kernel *ir.Kernel
+	Groups int
+	// Offsets are the byte offsets of the addresses, by parameter, from the first elements of the operands.
+	Offsets []int
+}
+
+// Pointwise returns the launches that compute an expression over an iteration, in any order. The parameters of a kernel
+// are the operands of the iteration, outputs first. The code has the dtypes of the operands in memory. align has, by
+// operand, a number of bytes that divides the address of the first element. Outputs may have the same addresses and
+// strides as operands with elements of the same size.
+func Pointwise(c *expr.Code, it *iter.Iterator, align []int, t Target) ([]Launch, error) {
+	if !c.Compilable() {
+		return nil, fmt.Errorf("gpu: a function in Go is %w", ErrUnsupported)
+	}
+	code, err := expand.Functions(c, expand.Target{})
+	if err != nil {
+		return nil, fmt.Errorf("gpu: %w: %w", ErrUnsupported, err)
+	}
+	operands := len(code.Out) + len(code.In)
+	if operands > t.MaxParams {
+		return nil, fmt.Errorf("gpu: a kernel with %d operands is %w", operands, ErrUnsupported)
+	}
+	var launches []Launch
+	for _, part := range it.Split32() {
+		if part.Numel() == 0 {
+			continue
+		}
+		list, err := pointwisePart(code, part, align, t)
+		if err != nil {
+			return nil, err
+		}
+		launches = append(launches, list...)
+	}
+	return launches, nil
+}
+
+// minSplitTail is the minimum number of elements of a contiguous iteration from which the elements that do not fill a
+// vector are computed by a launch of their own.
+const minSplitTail = 1 << 14
+
+func pointwisePart(code *expr.Code, it *iter.Iterator, align []int, t Target) ([]Launch, error) {
+	p := newPointwise(code, it, align, t)
+	if n := it.Numel(); len(p.shape) == 1 && n >= minSplitTail && p.vector < p.maxVector() {
+		tail := n % p.maxVector()
+		first, err := it.Narrow(0, 0, n-tail)
+		if err != nil {
+			return nil, err
+		}
+		last, err := it.Narrow(0, n-tail, tail)
+		if err != nil {
+			return nil, err
+		}
+		launches, err := pointwisePart(code, first, align, t)
+		if err != nil {
+			return nil, err
+		}
+		rest, err := pointwisePart(code, last, align, t)
+		return append(launches, rest...), err
+	}
+	return p.launch()
+}
+
+// pointwise makes the kernel of an expression over an iteration with 32-bit offsets.
+type pointwise struct {
+	scalars
+	code    *expr.Code
+	shape   []int // fastest dimension first
+	strides [][]int
+	dtypes  []tensor.DType
+	align   []int // by operand: a power of 2 that divides the addresses which a thread accesses
+	offsets []int
+	vector  int // consecutive elements that a thread computes
+	loaded  [][]ir.Value
+}
+
+func newPointwise(code *expr.Code, it *iter.Iterator, align []int, t Target) *pointwise {
+	p := &pointwise{code: code, shape: it.WalkShape()}
+	for _, o := range code.Out {
+		p.dtypes = append(p.dtypes, o.DType)
+	}
+	p.dtypes = append(p.dtypes, code.In...)
+	p.scalars = scalars{Builder: ir.NewBuilder(len(p.dtypes), groupSize), target: t}
+	if len(p.shape) == 0 {
+		p.shape = []int{1}
+	}
+	for i := range p.dtypes {
+		strides := it.WalkStrides(i)
+		if len(strides) == 0 {
+			strides = []int{p.dtypes[i].Size()}
+		}
+		p.strides, p.offsets = append(p.strides, strides), append(p.offsets, it.Offset(i))
+	}
+	p.vector = p.maxVector()
+	for p.shape[0]%p.vector != 0 {
+		p.vector /= 2
+	}
+	for i, d := range p.dtypes {
+		a := align[i] | p.offsets[i] | 16
+		for k, s := range p.strides[i] {
+			if k == 0 && p.isUnit(i) {
+				s *= p.vector
+			}
+			if p.shape[k] > 1 {
+				a |= s
+			}
+		}
+		p.align = append(p.align, max(a&-a, d.ToReal().Size()))
+	}
+	return p
+}
+
+// isUnit reports whether an operand is contiguous along the fastest dimension.
+func (p *pointwise) isUnit(i int) bool { return p.strides[i][0] == p.dtypes[i].Size() }
+
+// maxInstructions bounds the instructions of a thread that computes several elements.
+const maxInstructions = 512
+
+// maxVector returns the number of elements of a thread for a fastest dimension of any size: those of 16 bytes of the
+// contiguous operand with the largest elements, or 1 if no operand is contiguous.
+func (p *pointwise) maxVector() int {
+	largest := 0
+	for i, d := range p.dtypes {
+		if p.isUnit(i) {
+			largest = max(largest, d.Size())
+		}
+	}
+	if largest == 0 {
+		return 1
+	}
+	n := max(16/largest, 1)
+	for n > 1 && n*len(p.code.Insts) > maxInstructions {
+		n /= 2
+	}
+	return n
+}
+
+func (p *pointwise) launch() ([]Launch, error) {
+	const u32 = tensor.Uint32
+	threads := tensor.Numel(p.shape) / p.vector
+	index := p.do(lane.Add, u32, p.do(lane.Mul, u32, p.Do(ir.Group, u32), p.Const(u32, groupSize)),
+		p.Do(ir.Thread, u32))
+	p.If(p.do(lane.Lt, tensor.Bool, index, p.Const(u32, uint64(threads))), func() { p.body(index) })
+	if p.err != nil {
+		return nil, p.err
+	}
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	k := &p.Kernel
+	return []Launch{{Kernel: k, Groups: k.Groups(threads), Offsets: p.offsets}}, nil
+}
+
+// body computes the elements of a thread.
+func (p *pointwise) body(index ir.Value) {
+	at := p.addresses(p.indices(index))
+	outs := len(p.code.Out)
+	p.loaded = make([][]ir.Value, len(p.dtypes))
+	for i := outs; i < len(p.dtypes); i++ {
+		p.loaded[i] = p.load(i, at[i])
+	}
+	stored := make([][]ir.Value, outs)
+	for k := range p.vector {
+		values := p.element(k)
+		for o, out := range p.code.Out {
+			if stored[o] = append(stored[o], values[out.Re]); out.Im != expr.None {
+				stored[o] = append(stored[o], values[out.Im])
+			}
+		}
+	}
+	for o := range outs {
+		p.store(o, at[o], stored[o])
+	}
+}
+
+// element computes the values of element k of a thread.
+func (p *pointwise) element(k int) []ir.Value {
+	tables := map[uint64]*[32]float32{}
+	values := make([]ir.Value, len(p.code.Insts))
+	for v, i := range p.code.Insts {
+		var x []ir.Value
+		from := tensor.Invalid
+		for _, u := range i.Uses() {
+			x, from = append(x, values[u]), p.code.Insts[u].DType
+		}
+		switch i.Op {
+		case expr.Load:
+			operand, parts := len(p.code.Out)+int(i.A), 1
+			if p.dtypes[operand].IsComplex() {
+				parts = 2
+			}
+			l := p.loaded[operand]
+			values[v] = l[(k*parts+int(i.Imm))%len(l)] // an operand of stride 0 has one element
+		case expr.Lookup:
+			t := tables[i.Imm]
+			if t == nil {
+				table := i.Table()
+				t = &table
+				tables[i.Imm] = t
+			}
+			values[v] = p.Lookup(t, x[0])
+		default:
+			values[v] = p.inst(i, from, x)
+		}
+	}
+	return values
+}
+
+// indices returns the index in each dimension of the first element of a thread.
+func (p *pointwise) indices(index ir.Value) []ir.Value {
+	const u32 = tensor.Uint32
+	var list []ir.Value
+	for d, n := range p.shape {
+		if d == 0 {
+			n /= p.vector
+		}
+		i := index
+		if d < len(p.shape)-1 {
+			q := p.quotient(index, n)
+			i = p.do(lane.Sub, u32, index, p.do(lane.Mul, u32, q, p.Const(u32, uint64(n))))
+			index = q
+		}
+		if d == 0 && p.vector > 1 {
+			i = p.do(lane.Mul, u32, i, p.Const(u32, uint64(p.vector)))
+		}
+		list = append(list, i)
+	}
+	return list
+}
+
+// quotient divides a number below 2^31 by n. For 2^(l-1) < n <= 2^l and m = floor(2^(31+l)/n) + 1, the quotient is
+// x*m >> (31+l): x*m exceeds x*2^(31+l)/n by less than 2^(31+l)/n (Granlund and Montgomery, 1994).
+func (p *pointwise) quotient(x ir.Value, n int) ir.Value {
+	const u32 = tensor.Uint32
+	if n == 1 {
+		return x
+	}
+	l := bits.Len(uint(n - 1))
+	m := uint64(1)<<(31+l)/uint64(n) + 1
+	if m >= 1<<32 { // n is a power of 2
+		return p.do(lane.Shr, u32, x, p.Const(u32, uint64(l)))
+	}
+	return p.do(lane.Shr, u32, p.Do(ir.MulHigh, u32, x, p.Const(u32, m)), p.Const(u32, uint64(l-1)))
+}
+
+// addresses returns the address of the first element of a thread in each operand.
+func (p *pointwise) addresses(index []ir.Value) []ir.Value {
+	const u32, u64 = tensor.Uint32, tensor.Uint64
+	var list []ir.Value
+	for i, strides := range p.strides {
+		at := p.DoImm(ir.Param, u64, uint64(i))
+		offset := ir.None
+		for d, s := range strides {
+			if s == 0 || p.shape[d] == 1 {
+				continue
+			}
+			term := p.do(lane.Mul, u32, index[d], p.Const(u32, uint64(s)))
+			if offset != ir.None {
+				term = p.do(lane.Add, u32, offset, term)
+			}
+			offset = term
+		}
+		if offset != ir.None {
+			at = p.do(lane.Add, u64, at, p.do(lane.Convert, u64, offset))
+		}
+		list = append(list, at)
+	}
+	return list
+}
