@@ -83,8 +83,10 @@ func TestLayers(t *testing.T) {
 		"internal/jit/tile":                {"internal/jit", "internal/machine"},
 		"internal/jit/winograd":            {"internal/jit", "internal/jit/tile", "internal/machine"},
 		// Kernels of devices have the operations of package lane. Expressions and iterations are lowered to them.
-		"internal/gpu/ir": with("internal/jit/lane"),
-		"internal/loops":  with("expr", "internal/jit", "internal/interrupt"),
+		"internal/gpu/spirv": with("internal/gpu/ir", "internal/jit/lane"),
+		"internal/gpu/ptx":   with("internal/gpu/ir", "internal/jit/lane"),
+		"internal/gpu/ir":    with("internal/jit/lane"),
+		"internal/loops":     with("expr", "internal/jit", "internal/interrupt"),
 		// The decisions of an iteration need no memory and no code.
 		"iter/rule": with("expr", "internal/jit/lane"),
 		"iter": with("expr", "internal/axes", "internal/jit", "internal/loops", "internal/workerpool",

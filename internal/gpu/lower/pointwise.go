@@ -246,18 +246,15 @@ func (p *pointwise) indices(index ir.Value) []ir.Value {
 	return list
 }
 
-// quotient divides a number below 2^31 by n. For 2^(l-1) < n <= 2^l and m = floor(2^(31+l)/n) + 1, the quotient is
+// quotient divides a number below 2^31 by n. For 2^(l-1) < n < 2^l and m = floor(2^(31+l)/n) + 1, the quotient is
 // x*m >> (31+l): x*m exceeds x*2^(31+l)/n by less than 2^(31+l)/n (Granlund and Montgomery, 1994).
 func (p *pointwise) quotient(x ir.Value, n int) ir.Value {
 	const u32 = tensor.Uint32
-	if n == 1 {
-		return x
-	}
 	l := bits.Len(uint(n - 1))
-	m := uint64(1)<<(31+l)/uint64(n) + 1
-	if m >= 1<<32 { // n is a power of 2
+	if n&(n-1) == 0 {
 		return p.do(lane.Shr, u32, x, p.Const(u32, uint64(l)))
 	}
+	m := uint64(1)<<(31+l)/uint64(n) + 1
 	return p.do(lane.Shr, u32, p.Do(ir.MulHigh, u32, x, p.Const(u32, m)), p.Const(u32, uint64(l-1)))
 }
 

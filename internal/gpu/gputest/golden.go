@@ -1,0 +1,88 @@
+package gputest
+
+import (
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/gpu/ir"
+	"github.com/graphrun/graphrun/internal/gpu/lower"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Golden returns a few kernels by name.
+func Golden(t *testing.T) iter.Seq2[string, *ir.Kernel] {
+	return func(yield func(string, *ir.Kernel) bool) {
+		for _, c := range []struct {
+			name, text, walk string
+			in               []tensor.DType
+		}{
+			{"add", "x * y + 1", "contiguous", []tensor.DType{tensor.Float32, tensor.Float32}},
+			{"narrow", "x + y", "contiguous", []tensor.DType{tensor.BFloat16, tensor.Int8}},
+			{"transposed", "where(x < y, x, y)", "transposed", []tensor.DType{tensor.Float64, tensor.Int64}},
+			{"complex", "x * y", "strided", []tensor.DType{tensor.Complex64, tensor.Complex64}},
+			{"fmod", "fmod(x, y)", "broadcast", []tensor.DType{tensor.Float32, tensor.Float32}},
+			{"exp", "exp(x) * y", "broadcast", []tensor.DType{tensor.Float32, tensor.Float32}},
+		} {
+			formula, err := expr.Parse(c.text, "x", "y")
+			if err != nil {
+				t.Fatal(err)
+			}
+			code, err := formula.Code(c.in, expr.Typing{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !yield(c.name, kernelOf(t, Code{c.name, code}, c.walk)) {
+				return
+			}
+		}
+	}
+}
+
+// Kernels returns the kernels of every step-th expression of [Primitives] and [Functions].
+func Kernels(t *testing.T, step int) iter.Seq2[string, *ir.Kernel] {
+	codes := append(Primitives(), Functions(tensor.Float32, tensor.Float64, tensor.Int64, tensor.Complex64)...)
+	return func(yield func(string, *ir.Kernel) bool) {
+		for k := 0; k < len(codes); k += step {
+			if !yield(codes[k].Name, kernelOf(t, codes[k], Walks[k/step%len(Walks)])) {
+				return
+			}
+		}
+	}
+}
+
+func kernelOf(t *testing.T, c Code, walk string) *ir.Kernel {
+	it, err := Iterate(c.Code, walk, 3, 8, 10)
+	if err != nil {
+		t.Fatal(c.Name, err)
+	}
+	launches, err := lower.Pointwise(c.Code, it, slices.Repeat([]int{16}, len(it.Operands())), lower.IEEE)
+	if err != nil {
+		t.Fatal(c.Name, err)
+	}
+	return launches[0].Kernel
+}
+
+// CompareFile compares a text with the contents of a file. If the environment variable GRAPHRUN_UPDATE is set, it
+// writes the file.
+func CompareFile(t *testing.T, path, text string) {
+	t.Helper()
+	if os.Getenv("GRAPHRUN_UPDATE") != "" {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(want) != text {
+		t.Errorf("the text differs from %s:\n%s", path, text)
+	}
+}

@@ -1,0 +1,131 @@
+// Package spirv prints kernels as SPIR-V modules for Vulkan 1.2.
+//
+// The entry point is main. The addresses of a kernel are its push constants, 8 bytes each. A launch has a grid of two
+// dimensions: the index of a group is y*(number of groups in x) + x, and indices that exceed the number of groups of
+// the kernel must have no effect, as in kernels of package lower.
+package spirv
+
+import "fmt"
+
+// The version of the modules: SPIR-V 1.5, which Vulkan 1.2 accepts.
+const (
+	magic   = 0x07230203
+	version = 0x00010500
+)
+
+// Opcodes, by their names in the specification without Op.
+const (
+	opExtInstImport, opExtInst, opMemoryModel, opEntryPoint, opExecutionMode, opCapability = 11, 12, 14, 15, 16, 17
+
+	opTypeVoid, opTypeBool, opTypeInt, opTypeFloat, opTypeVector, opTypeArray, opTypeStruct = 19, 20, 21, 22, 23, 28, 30
+
+	opTypePointer, opTypeFunction, opConstantTrue, opConstantFalse, opConstant = 32, 33, 41, 42, 43
+
+	opConstantComposite, opFunction, opFunctionEnd, opVariable, opLoad, opStore = 44, 54, 56, 59, 61, 62
+
+	opAccessChain, opDecorate, opMemberDecorate, opCompositeConstruct, opCompositeExtract = 65, 71, 72, 80, 81
+
+	opConvertFToS, opConvertSToF, opConvertUToF, opUConvert, opSConvert, opFConvert = 110, 111, 112, 113, 114, 115
+
+	opConvertUToPtr, opBitcast                                             = 120, 124
+	opIAdd, opFAdd, opISub, opFSub, opIMul, opFMul, opUDiv, opSDiv, opFDiv = 128, 129, 130, 131, 132, 133, 134, 135, 136
+
+	opUMulExtended, opLogicalNotEqual, opLogicalOr, opLogicalAnd, opLogicalNot, opSelect = 151, 165, 166, 167, 168, 169
+
+	opIEqual, opINotEqual, opULessThan, opSLessThan, opULessThanEqual, opSLessThanEqual = 170, 171, 176, 177, 178, 179
+
+	opFOrdEqual, opFUnordNotEqual, opFOrdLessThan, opFOrdLessThanEqual = 180, 183, 184, 188
+
+	opShiftRightLogical, opShiftRightArithmetic, opShiftLeftLogical = 194, 195, 196
+	opBitwiseOr, opBitwiseXor, opBitwiseAnd, opNot                  = 197, 198, 199, 200
+
+	opControlBarrier, opLoopMerge, opSelectionMerge, opLabel, opBranch = 224, 246, 247, 248, 249
+	opBranchConditional, opReturn                                      = 250, 253
+)
+
+// Instructions of GLSL.std.450.
+const glslRoundEven, glslTrunc, glslFloor, glslCeil, glslSqrt, glslFma = 2, 3, 8, 9, 31, 50
+
+// Capabilities.
+const (
+	capShader, capFloat64, capInt64                                                   = 1, 10, 11
+	cap16Bit, cap8Bit, capAddresses                                                   = 4433, 4448, 5347
+	capDenormPreserve, capSignedZeroInfNan, capRoundingRTE                            = 4464, 4466, 4467
+	modeLocalSize, modeDenormPreserve, modeSignedZeroInfNan, modeRoundingRTE          = 17, 4459, 4461, 4462
+	classInput, classWorkgroup, classPrivate, classFunction, classPush, classPhysical = 1, 4, 6, 7, 9, 5349
+
+	decorationBlock, decorationBuiltIn, decorationOffset, decorationNoContraction = 2, 11, 35, 42
+
+	builtInNumWorkgroups, builtInWorkgroupID, builtInLocalIndex = 24, 26, 29
+)
+
+// module is a module in its sections.
+type module struct {
+	next                                    uint32 // the next result
+	capabilities, decorations, declarations []uint32
+	variables, body                         []uint32 // of the function
+	global                                  []uint32 // variables that the function uses
+	known                                   map[string]uint32
+}
+
+func (m *module) id() uint32 {
+	m.next++
+	return m.next
+}
+
+func emit(to *[]uint32, op uint32, words ...uint32) {
+	*to = append(append(*to, uint32(len(words)+1)<<16|op), words...)
+}
+
+// declare declares a type once and returns it.
+func (m *module) declare(op uint32, words ...uint32) uint32 {
+	return m.once(fmt.Sprint(op, words), func(id uint32) { emit(&m.declarations, op, append([]uint32{id}, words...)...) })
+}
+
+// constant declares a constant once and returns it.
+func (m *module) constant(op, typ uint32, words ...uint32) uint32 {
+	return m.once(fmt.Sprint(op, typ, words), func(id uint32) {
+		emit(&m.declarations, op, append([]uint32{typ, id}, words...)...)
+	})
+}
+
+// once adds what has a key when it is needed for the first time.
+func (m *module) once(key string, add func(id uint32)) uint32 {
+	if id, ok := m.known[key]; ok {
+		return id
+	}
+	id := m.id()
+	m.known[key] = id
+	add(id)
+	return id
+}
+
+// capability declares that the module uses a feature.
+func (m *module) capability(c uint32) {
+	m.once(fmt.Sprint("capability", c), func(uint32) { emit(&m.capabilities, opCapability, c) })
+}
+
+// variable declares a global variable.
+func (m *module) variable(typ, class uint32, initial ...uint32) uint32 {
+	pointer := m.declare(opTypePointer, class, typ)
+	id := m.id()
+	emit(&m.declarations, opVariable, append([]uint32{pointer, id, class}, initial...)...)
+	m.global = append(m.global, id)
+	return id
+}
+
+// do adds an instruction with a result.
+func (m *module) do(op, typ uint32, words ...uint32) uint32 {
+	id := m.id()
+	emit(&m.body, op, append([]uint32{typ, id}, words...)...)
+	return id
+}
+
+// text returns the words of a string.
+func text(s string) []uint32 {
+	words := make([]uint32, len(s)/4+1)
+	for k := range len(s) {
+		words[k/4] |= uint32(s[k]) << (8 * (k % 4))
+	}
+	return words
+}
