@@ -33,6 +33,9 @@ type Writer interface {
 	JumpIfBits(mask int64, value GReg, l Label)       // jumps if a bit of the mask is set in the value
 	SetLanes(lanes Int, mask VReg, temporary [2]GReg) // sets the lanes of partial vectors; mask is used if MasksInVectors
 	Load(at Addr, to VReg, partial bool)              // lanes that a partial vector lacks become 0
+	LoadBytes(at Addr, to VReg)                       // loads a signed byte for each lane, as int32
+	ShiftLeft(n int, x, to VReg)                      // shifts int32
+	ShiftRight(n int, x, to VReg)                     // shifts int32, and repeats the sign bit
 	Store(from VReg, at Addr, partial bool)           // lanes that a partial vector lacks are not written
 	Broadcast(at Addr, to VReg)                       // loads an element into all lanes
 	Number(x float64, to VReg)                        // sets all lanes to a constant

@@ -57,6 +57,10 @@ func (g *gen) startBlocks() {
 
 // endBlock adds the accumulators to the sums of the previous blocks, and resets them to 0.
 func (g *gen) endBlock() {
+	if g.s.hasLevels() {
+		g.endLevels()
+		return
+	}
 	for i := range g.sumCount {
 		r := target.VReg(i)
 		g.Op(target.Add, g.blockSum(i), r, r)

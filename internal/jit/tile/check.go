@@ -67,7 +67,7 @@ func (s *Spec) check(cpu machine.Features) error {
 	case s.hasBlocks() && (s.In == nil || s.hasIntSums()):
 		return fmt.Errorf("tile: blocks of terms require rows at constant offsets, and floats")
 	}
-	if err := cmp.Or(s.checkIntegers(cpu), s.checkPrefetch()); err != nil {
+	if err := cmp.Or(s.checkIntegers(cpu), s.checkLevels(), s.checkPrefetch()); err != nil {
 		return err
 	}
 	for i, l := range s.Loops {
@@ -154,12 +154,12 @@ func (s *Spec) checkRuns() error {
 // minRegisters returns the minimum number of vector registers of a tile: the accumulators, the vectors of a term, a
 // broadcast element unless multiplications broadcast it from memory, and the mask unless it is in a mask register.
 func (s *Spec) minRegisters(cpu machine.Features) int {
-	n := s.sumCount() + s.termVectors()
+	n := s.sumCount() + s.termVectors() + s.zeroVectors()
 	if s.Quantized != NotQuantized {
 		n = max(n, s.sumCount()+quantizedRegs-1) // the register of the broadcast element is added below
 	}
 	switch {
-	case cpu.Has(machine.Vector512) && !s.hasIntSums():
+	case cpu.Has(machine.Vector512) && !s.hasIntSums() && !s.hasLevels():
 		return max(n, s.sumCount()+1)
 	case s.Words && s.Vectors > 1: // products are in a register of their own before they are added
 		n++

@@ -32,7 +32,7 @@ func (g *gen) elementsFromMemory() bool { return g.elements.registers <= 0 }
 
 // nextElement returns the register for the next load, in rotation.
 func (g *gen) nextElement() target.VReg {
-	x := target.VReg(g.sumCount + g.s.termVectors() + g.elements.next)
+	x := target.VReg(g.sumCount + g.s.termVectors() + g.s.zeroVectors() + g.elements.next)
 	g.elements.next = (g.elements.next + 1) % g.elements.registers
 	return x
 }

@@ -88,7 +88,7 @@ func newGen(s *Spec, cpu machine.Features, withListing bool) *gen {
 		n--
 		g.mask = target.VReg(n)
 	}
-	g.elements.registers = min(elementRegisters(cpu), n-g.sumCount-s.termVectors())
+	g.elements.registers = min(elementRegisters(cpu), n-g.sumCount-s.termVectors()-s.zeroVectors())
 	return g
 }
 
@@ -147,6 +147,9 @@ func (g *gen) declare() {
 	}
 	for v := range g.s.termVectors() {
 		g.Declare("a vector of a term", g.vector(v))
+	}
+	for v := range g.s.zeroVectors() {
+		g.Declare("zero points", g.zero(v))
 	}
 	for range g.elements.registers {
 		g.Declare("an element", g.nextElement())
@@ -249,8 +252,10 @@ func (g *gen) nextTile(tile target.Label) {
 func (g *gen) loops(level int) {
 	if level == 0 {
 		g.setAddresses(g.inTile(), vecTile)
+		g.beginLevels()
 	}
 	if level == len(g.s.Loops) {
+		g.loadZeros()
 		g.runs()
 		return
 	}

@@ -14,8 +14,8 @@ func (s *Spec) key(cpu machine.Features) string {
 	k := keyBuilder{b: append(make([]byte, 0, 256), "tile "...)}
 	k.b = append(k.b, cpu.String()...)
 	k.numbers(s.Size, s.Rows, s.Vectors, s.Lanes, int(s.Start), s.PrefetchDistance, s.PrefetchedLines, s.Unroll,
-		int(s.Quantized), s.PackStep)
-	k.bools(s.Bytes, s.SignedIn, s.Matrix, s.MatrixUnit, s.Words, s.Masked, s.PrefetchResult)
+		int(s.Quantized), s.PackStep, s.Levels.Bits)
+	k.bools(s.Bytes, s.SignedIn, s.Matrix, s.MatrixUnit, s.Words, s.Masked, s.PrefetchResult, s.Levels.Zeros)
 	k.list('i', s.In)
 	k.list('o', s.Out)
 	k.loop('t', &s.Tiles)

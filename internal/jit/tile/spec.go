@@ -65,6 +65,8 @@ type Spec struct {
 	// have one byte, and it requires Out, a start other than FromResult, and no epilogue.
 	Quantized Quantized
 
+	Levels Levels // quantized elements of the vector operand
+
 	Rows    int // rows of the tile, at least 1
 	Vectors int // vectors of a row, at least 1
 	Lanes   int // number of existing lanes of the last vector, at least 1, or Dynamic (see DynamicLanes); 0 for all

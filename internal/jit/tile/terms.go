@@ -113,12 +113,10 @@ func (g *gen) term(r *Run, inOffset, vecOffset, packedOffset, termsLeft int) {
 	if !g.s.Matrix {
 		g.beginTerm(r, inOffset, termsLeft)
 	}
-	for v := range g.s.termVectors() {
-		at := target.Addr{Base: vec, Disp: vecOffset + v*g.bytes}
-		g.Load(at, g.vector(v), g.s.Masked && g.isPartial(v))
-		if g.s.PackStep != 0 {
-			g.Store(g.vector(v), target.Addr{Base: packed, Disp: packedOffset + v*g.bytes}, false)
-		}
+	if g.s.hasLevels() {
+		g.loadLevels(vecOffset)
+	} else {
+		g.loadVectors(vecOffset, packedOffset)
 	}
 	if g.s.PrefetchDistance != 0 {
 		for d := 0; d < g.s.termVectors()*g.bytes; d += lineBytes {
@@ -150,6 +148,16 @@ func (g *gen) term(r *Run, inOffset, vecOffset, packedOffset, termsLeft int) {
 			} else {
 				g.FMA(x, g.vector(v), g.sum(i, v))
 			}
+		}
+	}
+}
+
+// loadVectors loads the vectors of a term.
+func (g *gen) loadVectors(offset, packedOffset int) {
+	for v := range g.s.termVectors() {
+		g.Load(target.Addr{Base: vec, Disp: offset + v*g.bytes}, g.vector(v), g.s.Masked && g.isPartial(v))
+		if g.s.PackStep != 0 {
+			g.Store(g.vector(v), target.Addr{Base: packed, Disp: packedOffset + v*g.bytes}, false)
 		}
 	}
 }

@@ -222,6 +222,19 @@ func (w *Writer) Load(at target.Addr, to target.VReg, partial bool) {
 	}
 }
 
+// LoadBytes implements [target.Writer].
+func (w *Writer) LoadBytes(at target.Addr, to target.VReg) { w.Emit("VPMOVSXBD", Mem(at), w.Vec(to)) }
+
+// ShiftLeft implements [target.Writer].
+func (w *Writer) ShiftLeft(n int, x, to target.VReg) {
+	w.Emit("VPSLLD", asm.Imm(n), w.Vec(x), w.Vec(to))
+}
+
+// ShiftRight implements [target.Writer].
+func (w *Writer) ShiftRight(n int, x, to target.VReg) {
+	w.Emit("VPSRAD", asm.Imm(n), w.Vec(x), w.Vec(to))
+}
+
 // Store implements [target.Writer].
 func (w *Writer) Store(from target.VReg, at target.Addr, partial bool) {
 	switch {

@@ -280,6 +280,21 @@ func (w *Writer) Load(at target.Addr, to target.VReg, partial bool) {
 	w.accessPieces("ldr", "ld1", to, at, w.vectorBytes(partial))
 }
 
+// LoadBytes implements [target.Writer].
+func (w *Writer) LoadBytes(at target.Addr, to target.VReg) {
+	w.Emit("ldr", lowBytes(to, 4), w.mem(at, 4))
+	w.Emit("sshll", asm.V(int(to), asm.H), asm.V(int(to), asm.B).Low(), asm.Imm(0))
+	w.Emit("sshll", w.vec(to), asm.V(int(to), asm.H).Low(), asm.Imm(0))
+}
+
+// ShiftLeft implements [target.Writer].
+func (w *Writer) ShiftLeft(n int, x, to target.VReg) { w.Emit("shl", w.vec(to), w.vec(x), asm.Imm(n)) }
+
+// ShiftRight implements [target.Writer].
+func (w *Writer) ShiftRight(n int, x, to target.VReg) {
+	w.Emit("sshr", w.vec(to), w.vec(x), asm.Imm(n))
+}
+
 // Store implements [target.Writer].
 func (w *Writer) Store(from target.VReg, at target.Addr, partial bool) {
 	w.StoreBytes(from, at, w.vectorBytes(partial))
