@@ -191,6 +191,7 @@ func init() {
 		"linalg_det",
 		"linalg_vector_norm",
 		"linear",
+		"linear_blocks",
 		"linspace",
 		"local_response_norm",
 		"log",

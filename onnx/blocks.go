@@ -93,25 +93,26 @@ func matMulNBits(n *node) []*val {
 	}
 	block := n.blockSize(0, columns)
 	count := (columns-1)/block + 1
-	perBlock := func(p *val) *val { return n.reshape(p, rows, count) }
-	q := n.unpacked(n.reshape(n.operand(1), rows, -1), bits, sym.Of(columns))
-	scale := n.cast(perBlock(n.operand(2)), tensor.Float32)
-	var zero *val
-	switch z := n.operandOrNil(3); {
-	case z == nil:
-		zero = n.op("full", graph.Attrs{"size": []int{rows, count}, "fill_value": 1 << (bits - 1),
-			"dtype": tensor.Float32})
-	case z.dtype() == tensor.Uint8:
-		zero = n.unpacked(n.reshape(z, rows, -1), bits, sym.Of(count))
-	default:
-		zero = perBlock(z)
+	if n.operand(1).dtype() != tensor.Uint8 {
+		n.failf("elements of %d bits in %v are not supported", bits, n.operand(1).dtype())
 	}
-	w := n.dequantizedBlocks(q, scale, zero, 1, block)
-	bias := n.operandOrNil(5)
+	q := n.reshape(n.operand(1), rows, -1)
+	scale := n.cast(n.reshape(n.operand(2), rows, count), tensor.Float32)
+	bias, input := n.operandOrNil(5), n.cast(x, tensor.Float32)
 	if bias != nil {
 		bias = n.cast(bias, tensor.Float32)
 	}
-	y := n.op("linear", nil, n.cast(x, tensor.Float32), w, bias)
+	zero := n.operandOrNil(3)
+	var y *val
+	if zero == nil || zero.dtype() == tensor.Uint8 {
+		if zero != nil {
+			zero = n.unpacked(n.reshape(zero, rows, -1), bits, sym.Of(count))
+		}
+		y = n.op("linear_blocks", graph.Attrs{"bits": bits, "block_size": block}, input, q, scale, zero, bias)
+	} else {
+		w := n.dequantizedBlocks(n.unpacked(q, bits, sym.Of(columns)), scale, n.reshape(zero, rows, count), 1, block)
+		y = n.op("linear", nil, input, w, bias)
+	}
 	return one(n.cast(y, x.dtype()))
 }
 

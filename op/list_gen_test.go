@@ -195,6 +195,7 @@ var functions = []listed{
 	{"linalg_det", "", LinalgDet, LinalgDet},
 	{"linalg_vector_norm", "", LinalgVectorNorm, LinalgVectorNorm},
 	{"linear", "", Linear, Linear},
+	{"linear_blocks", "", LinearBlocks[*graph.Value], LinearBlocks[int]},
 	{"linspace", "", Linspace[tensor.Scalar, tensor.Scalar, *graph.Value], Linspace[tensor.Scalar, tensor.Scalar, int]},
 	{"local_response_norm", "", LocalResponseNorm[*graph.Value], LocalResponseNorm[int]},
 	{"log", "", Log, Log},

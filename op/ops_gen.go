@@ -3004,6 +3004,30 @@ func Linear(input, weight, bias *graph.Value) *graph.Value {
 	return node("linear", 1, nil, input, weight, bias)[0]
 }
 
+// LinearBlocksAttrs are the optional attributes of [LinearBlocks].
+type LinearBlocksAttrs struct {
+	// bits of an element of weight: 2, 4 or 8 (default 4)
+	Bits *int `attr:"bits"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// LinearBlocks is the op linear_blocks.
+//
+// Applies a fully connected layer whose weight is quantized by blocks: input [..., in] and bias [out] give [...,
+// out] in float32. A row of weight, uint8 [out, bytes], has the integers of in elements, the first in the lowest
+// bits. Block b of a row has scale [out, b] and zero_point [out, b], uint8, by default 2^(bits-1); only its
+// lowest bits are read. An integer q stands for (q - zero_point) * scale.
+//
+// May be nil: zeroPoint, bias.
+//
+// Attributes:
+//
+//   - blockSize: elements of a block
+func LinearBlocks[A Int](input, weight, scale, zeroPoint, bias *graph.Value, blockSize A, attrs ...LinearBlocksAttrs) *graph.Value {
+	return node("linear_blocks", 1, withRequired(nonzeroAttrs(attrs), "block_size", blockSize), input, weight, scale, zeroPoint, bias)[0]
+}
+
 // LinspaceAttrs are the optional attributes of [Linspace].
 type LinspaceAttrs struct {
 	// dtype of the result; default: float32, or complex64 if a number is complex

@@ -207,3 +207,6 @@ func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 	work.Flops = productFlops(call)
 	return work
 }
+
+// loopsMACs is the approximate number of multiplications per chunk of plain loops.
+const loopsMACs = 1 << 15

@@ -289,3 +289,12 @@ func productFlops(c *graph.Call) float64 {
 	}
 	return x.flops()
 }
+
+// linearLoops returns the loops over all dimensions of the input except the last.
+func linearLoops(c *graph.Call) []graph.Parallel {
+	var loops []graph.Parallel
+	for d := range c.Meta(0).Rank() - 1 {
+		loops = append(loops, kit.LoopOver(c, 0, d, d))
+	}
+	return loops
+}

@@ -148,6 +148,3 @@ func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
 			return nil
 		}}}}, nil
 }
-
-// loopsMACs is the approximate number of multiplications per chunk of plain loops.
-const loopsMACs = 1 << 15

@@ -15,7 +15,7 @@ func Ops() []*graph.Op {
 		ScaledDotProductAttention,
 		Einsum,
 		LinalgDet, Det,
-		Linear,
+		Linear, LinearBlocks,
 		MatmulBytes,
 		Matmul, Mm, Bmm, Mv, Dot,
 		Outer, Trace, Numel,

@@ -33,7 +33,7 @@ func Rates() []graph.Rate {
 	matrixAddend := graph.RateCall{Op: "addmm", In: []tensor.Meta{kit.F32(256, 256), kit.F32(256, 64), kit.F32(64, 256)},
 		Constant: []int{2}, Impl: "tiled"}
 	heads := kit.F32(1, 8, 64, 32)
-	return []graph.Rate{
+	return append(levelRates(), []graph.Rate{
 		{Name: graph.Flop, Unit: "an arithmetic operation, for ops that state their cost only as a number of operations",
 			Calls: []graph.RateCall{{Op: "scaled_dot_product_attention", In: []tensor.Meta{heads, heads, heads}},
 				{Op: "einsum", Attrs: graph.Attrs{"equation": "bij,bjk->bik"},
@@ -71,6 +71,21 @@ func Rates() []graph.Rate {
 			Unit: "an element that is stored alone, because the result is not contiguous along the lanes",
 			Calls: []graph.RateCall{{Op: "mm", In: []tensor.Meta{columns, kit.F32(128, 256)}, Constant: []int{1},
 				Impl: "tiled"}}},
+	}...)
+}
+
+// levelRates lists the rates of products by quantized matrices.
+func levelRates() []graph.Rate {
+	levels := func(impl string, rows, bits int) graph.RateCall {
+		return graph.RateCall{Op: "linear_blocks", Attrs: graph.Attrs{"bits": bits, "block_size": 32},
+			In:       []tensor.Meta{kit.F32(rows, 512), tensor.New(tensor.Uint8, 768, 512*bits/8), kit.F32(768, 16)},
+			Constant: []int{1, 2}, Impl: impl}
+	}
+	return []graph.Rate{
+		{Name: multiply.RateLevels, Unit: "an element of a quantized matrix, read by a register tile",
+			Calls: []graph.RateCall{levels("thin", 1, 4), levels("thin", 1, 8), levels("thin", 4, 4)}},
+		{Name: multiply.RateConvertLevels, Unit: "an element of a quantized matrix, converted to float32 in the cache",
+			Calls: []graph.RateCall{levels("tiled", 8, 4), levels("tiled", 8, 8), levels("tiled", 32, 4)}},
 	}
 }
 

@@ -1,0 +1,184 @@
+package product
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit/tile"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// levelPart is a part of a result: some rows, of the columns of a panel.
+type levelPart struct {
+	*levelProduct
+	panel, row, rows, columns int
+	to                        unsafe.Pointer // address of the first element
+	step                      int            // bytes between rows
+	bias                      unsafe.Pointer
+	converted                 unsafe.Pointer // worker memory for converted levels
+}
+
+// newPart returns the part from a row on. In a panel with columns that do not exist, tiles write worker memory, and
+// read a copy of the bias.
+func (p *levelProduct) newPart(mem *graph.Mem, panel, row int, bias unsafe.Pointer) levelPart {
+	first := panel * p.width()
+	part := levelPart{levelProduct: p, panel: panel, row: row, rows: min(p.bandRows, p.m-row),
+		columns: min(p.width(), p.n-first), to: kit.AddressOf[float32](mem.Ptrs[0], row*p.n+first), step: 4 * p.n}
+	if bias != nil {
+		part.bias = kit.AddressOf[float32](bias, first)
+	}
+	memory := unsafe.Pointer(unsafe.SliceData(mem.Worker))
+	biasBytes := kit.AlignUp(4 * p.width())
+	part.converted = unsafe.Add(memory, biasBytes+4*p.bandRows*p.width())
+	if part.columns < p.width() {
+		part.to, part.step = unsafe.Add(memory, biasBytes), 4*p.width()
+		if bias != nil {
+			all := kit.ElementsOf[float32](memory, p.width())
+			clear(all)
+			copy(all, kit.ElementsOf[float32](part.bias, part.columns))
+			part.bias = memory
+		}
+	}
+	return part
+}
+
+// copyResult copies the existing columns from worker memory.
+func (part *levelPart) copyResult(mem *graph.Mem) {
+	if part.columns == part.width() {
+		return
+	}
+	for i := range part.rows {
+		to := kit.AddressOf[float32](mem.Ptrs[0], (part.row+i)*part.n+part.panel*part.width())
+		copy(kit.ElementsOf[float32](to, part.columns), kit.ElementsOf[float32](unsafe.Add(part.to, i*part.step),
+			part.columns))
+	}
+}
+
+// start returns the initial values of sums from term k on.
+func (part *levelPart) start(k int) tile.Start {
+	switch {
+	case k > 0:
+		return tile.FromResult
+	case part.hasBias:
+		return tile.FromLanes
+	}
+	return tile.Zero
+}
+
+// bind sets the addresses of a tile's operands.
+func (part *levelPart) bind(mem *graph.Mem, worker *levelRun) {
+	args := &worker.args
+	args.Ptr[tile.In], args.Ptr[tile.Out], args.Ptr[tile.Bias] = mem.Ptrs[1+blocksInput], part.to, part.bias
+	args.Step[tile.InRow], args.Step[tile.OutRow] = 4*part.k, part.step
+	args.Row[tile.Bias] = 0
+}
+
+// setOffsets sets the offsets of a tile: row i of the part, term k, and column j of the panel.
+func (part *levelPart) setOffsets(worker *levelRun, i, k, j int) {
+	args, column := &worker.args, part.panel*part.width()+j
+	args.Row[tile.In], args.Row[tile.Out] = 4*((part.row+i)*part.k+k), i*part.step+4*j
+	args.Row[tile.Bias] = 4 * j
+	part.epilogue.SetOffsets(args, 4*((part.row+i)*part.n+column), 4*column)
+}
+
+// multiplyLevels computes the part by tiles that read levels.
+func (part *levelPart) multiplyLevels(mem *graph.Mem, worker *levelRun) error {
+	part.bind(mem, worker)
+	args := &worker.args
+	args.Ptr[tile.Vec], args.Ptr[tile.LevelScales] = part.levelProduct.panel(mem, blocksWeight, part.panel),
+		part.levelProduct.panel(mem, blocksScale, part.panel)
+	args.Ptr[tile.LevelZeros], args.Rows = part.levelProduct.panel(mem, blocksZero, part.panel), 1
+	callBlocks := max(1, levelCallMACs/(part.height*part.width()*part.block))
+	whole := part.k / part.block
+	h, n := part.stacks(part.rows)
+	for i := 0; i < part.rows; i += h {
+		if n == 0 {
+			h--
+		}
+		n--
+		for b := 0; b < part.blocks; {
+			k, terms, count := b*part.block, part.block, min(callBlocks, whole-b)
+			if b == whole {
+				terms, count = part.k-k, 1
+			}
+			part.setOffsets(worker, i, k, 0)
+			args.Row[tile.Vec] = k * part.termBytes()
+			args.Row[tile.LevelScales], args.Row[tile.LevelZeros] = b*part.width()*4, b*part.width()
+			args.Step[tile.LoopTrips] = count
+			b += count
+			mem.Count(2 * h * count * terms * part.width())
+			if err := part.codes[levelCode{h, terms, part.start(k), b == part.blocks}].Call(args); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// multiplyConverted computes the part by tiles that read converted levels.
+func (part *levelPart) multiplyConverted(mem *graph.Mem, worker *levelRun) error {
+	part.bind(mem, worker)
+	args, vectors := &worker.args, part.tileVectors()
+	args.Ptr[tile.Vec] = part.converted
+	for k := 0; k < part.k; k += levelTerms {
+		args.N = min(levelTerms, part.k-k)
+		part.convertTerms(mem, worker, k, args.N)
+		maxTiles := max(1, levelCallMACs/(part.height*vectors*part.lanes*args.N))
+		for j := 0; j < part.width(); j += vectors * part.lanes {
+			args.Row[tile.Vec] = 4 * j
+			h, n := part.stacks(part.rows)
+			for i := 0; i < part.rows; i += args.Rows * h {
+				if n == 0 {
+					h--
+					n = (part.rows - i) / h
+				}
+				args.Rows = min(n, maxTiles)
+				n -= args.Rows
+				args.Step[tile.InTile], args.Step[tile.OutTile] = 4*h*part.k, h*part.step
+				part.setOffsets(worker, i, k, j)
+				mem.Count(2 * h * args.Rows * args.N * vectors * part.lanes)
+				if err := part.codes[levelCode{h, 0, part.start(k), k+args.N == part.k}].Call(args); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// conversionOperands returns the names and dtypes of the operands of loops that convert levels.
+func (p *levelProduct) conversionOperands() ([]string, []tensor.DType) {
+	names, types := []string{"q", "scale"}, []tensor.DType{tensor.Int8, tensor.Float32}
+	if p.hasZeros {
+		names, types = append(names, "zero"), append(types, tensor.Int8)
+	}
+	return names, types
+}
+
+// convertTerms converts n terms of a panel, from term k on, to numbers in worker memory.
+func (part *levelPart) convertTerms(mem *graph.Mem, worker *levelRun, k, n int) {
+	levels := part.levelProduct.panel(mem, blocksWeight, part.panel)
+	scales := part.levelProduct.panel(mem, blocksScale, part.panel)
+	zeros := part.levelProduct.panel(mem, blocksZero, part.panel)
+	width, columns := part.width(), part.width()
+	if part.levelBits() == 4 {
+		columns /= 2
+	}
+	for at := k; at < k+n; {
+		block := at / part.block
+		terms := min(k+n, (block+1)*part.block) - at
+		for half := range part.width() / columns {
+			first := half * columns
+			ptrs := [4]unsafe.Pointer{kit.AddressOf[float32](part.converted, (at-k)*width+first),
+				unsafe.Add(levels, at*part.termBytes()), kit.AddressOf[float32](scales, block*width+first)}
+			strides := [4]int{4 * width, part.termBytes()}
+			count := 3
+			if part.hasZeros {
+				ptrs[3], count = unsafe.Add(zeros, block*width+first), 4
+			}
+			part.convert[half].Run(&worker.state, ptrs[:count], strides[:count], columns, terms)
+		}
+		at += terms
+	}
+}

@@ -1,0 +1,336 @@
+package product
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/fusion"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/tile"
+	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
+)
+
+// levelAlgorithm is a way to multiply by panels of levels.
+type levelAlgorithm uint8
+
+const (
+	thinLevels  levelAlgorithm = iota // tiles read levels
+	tiledLevels                       // levels are converted to float32 in the cache
+)
+
+// levelProduct is the kernel of a product by a quantized weight. A first phase packs operands that are not packed. A
+// chunk of the second phase computes some rows of the result in some panels of columns.
+type levelProduct struct {
+	levelShape
+	algorithm levelAlgorithm
+	hasBias   bool
+	unpacked  []int           // the operands that the first phase packs
+	offsets   [blocksBias]int // by operand: offset of its panels in scratch memory
+	scratch   int             // size of the scratch memory
+	epilogue  multiply.TileEpilogue
+	inTiles   bool // whether tiles apply the epilogue
+
+	height   int // maximum number of rows of a tile
+	bandRows int // rows of a chunk
+	bands    int
+	cut      machine.Division // of panels and bands
+
+	codes   map[levelCode]*jit.Func
+	convert [2]*loops.Loop // converts levels to float32: all columns, or the two halves of a panel
+	run     graph.PerWorker[levelRun]
+}
+
+// levelCode is the key of the code of tiles.
+type levelCode struct {
+	rows, terms int // rows of a tile; terms of a block for thinLevels
+	start       tile.Start
+	isLast      bool // whether the tile computes the last terms
+}
+
+// levelRun is the state of a worker.
+type levelRun struct {
+	state loops.State
+	args  jit.Args
+	lanes multiply.EpilogueLanes
+}
+
+const (
+	// levelCallMACs bounds the multiplications of a call, which then takes less than 50 us.
+	levelCallMACs = 1 << 18 / machine.CallDivisor
+	// levelTerms is the number of terms that are converted at once. They stay in the L2 cache.
+	levelTerms = 256
+	// levelBandRows is the number of rows that are multiplied by converted levels.
+	levelBandRows = 128
+)
+
+// lowerLevels returns the Lower function of an algorithm.
+func lowerLevels(algorithm levelAlgorithm) func(*graph.Call) (*graph.Kernel, error) {
+	return func(call *graph.Call) (*graph.Kernel, error) {
+		p, err := newLevelProduct(call, algorithm)
+		if err != nil {
+			return nil, err
+		}
+		kernel := &graph.Kernel{Scratch: p.scratch, Worker: p.workerBytes(), Code: p.listings}
+		if len(p.unpacked) > 0 {
+			kernel.Phases = append(kernel.Phases, p.packPhase(call))
+		}
+		kernel.Phases = append(kernel.Phases, p.multiplyPhase(call))
+		return kernel, nil
+	}
+}
+
+func newLevelProduct(call *graph.Call, algorithm levelAlgorithm) (*levelProduct, error) {
+	p := &levelProduct{levelShape: newLevelShape(call), algorithm: algorithm, hasBias: call.Has(blocksBias),
+		codes: map[levelCode]*jit.Func{}}
+	for i := blocksWeight; i <= blocksZero; i++ {
+		if call.Has(i) && call.Packed(i) == nil {
+			p.unpacked, p.offsets[i] = append(p.unpacked, i), p.scratch
+			p.scratch += kit.AlignUp(p.panels() * p.panelBytes(i))
+		}
+	}
+	e := fusion.EpilogueOf(call)
+	if p.inTiles = p.n%p.width() == 0; p.inTiles {
+		p.epilogue, p.inTiles = multiply.NewTileEpilogue(e, p.n, tile.EpilogueOperands, true)
+	}
+	if p.inTiles {
+		e.Absorb()
+	} else {
+		e.Defer()
+	}
+	p.chooseRows()
+	if algorithm == tiledLevels {
+		if err := p.compileConversions(); err != nil {
+			return nil, err
+		}
+	}
+	return p, p.compileTiles()
+}
+
+// levelRows returns the maximum number of rows of a tile.
+func (shape *levelShape) levelRows(algorithm levelAlgorithm) int {
+	registers, _ := tile.Registers(machine.Host())
+	switch {
+	case algorithm == thinLevels && shape.hasZeros:
+		return max(1, min(multiply.MaxThin, (registers-1)/shape.vectors-2))
+	case algorithm == thinLevels:
+		return max(1, min(multiply.MaxThin, (registers-1)/shape.vectors-1))
+	case tile.ElementsPerLoad(machine.Host(), 4) > 1: // rows have a register for elements
+		return (registers - levelVectors) / (levelVectors + 1)
+	}
+	return min(tile.DynamicRows, (registers-3)/2)
+}
+
+// tileVectors returns the number of vectors of a tile.
+func (p *levelProduct) tileVectors() int {
+	if p.algorithm == thinLevels || tile.ElementsPerLoad(machine.Host(), 4) > 1 {
+		return p.vectors
+	}
+	return 2
+}
+
+// chooseRows divides the result into chunks.
+func (p *levelProduct) chooseRows() {
+	p.height = p.levelRows(p.algorithm)
+	p.bands = kit.DivUp(p.m, levelBandRows)
+	p.bandRows = kit.DivUp(p.m, p.bands)
+	p.cut = machine.DivideUnits(p.bands*p.panels(), p.bandRows*p.width()*p.k, machine.MACGrain)
+}
+
+// stacks divides rows into tiles of at most two heights, as evenly as possible: n tiles of h rows, and then tiles of
+// h-1 rows.
+func (p *levelProduct) stacks(rows int) (h, n int) {
+	parts := kit.DivUp(rows, p.height)
+	h = kit.DivUp(rows, parts)
+	return h, rows - parts*(h-1)
+}
+
+// compileTiles generates the code of all tiles.
+func (p *levelProduct) compileTiles() error {
+	first := tile.Zero
+	if p.hasBias {
+		first = tile.FromLanes
+	}
+	terms := []int{0}
+	if p.algorithm == thinLevels {
+		if terms[0] = p.block; p.k%p.block > 0 {
+			terms = append(terms, p.k%p.block)
+		}
+	}
+	for _, rows := range []int{p.bandRows, p.m - (p.bands-1)*p.bandRows} {
+		h, n := p.stacks(rows)
+		for _, height := range []int{h, h - 1} {
+			if height == 0 || height < h && n*h == rows {
+				continue
+			}
+			for _, n := range terms {
+				for _, start := range []tile.Start{first, tile.FromResult} {
+					for _, last := range []bool{false, true} {
+						code := levelCode{height, n, start, last}
+						var err error
+						if p.codes[code], err = tile.Compile(p.spec(code), machine.Host()); err != nil {
+							return fmt.Errorf("product of levels: %w", err)
+						}
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// spec describes the code of a tile.
+func (p *levelProduct) spec(code levelCode) *tile.Spec {
+	s := &tile.Spec{Size: 4, Rows: code.rows, Vectors: p.tileVectors(), Start: code.start}
+	if p.algorithm == thinLevels {
+		s.Levels = tile.Levels{Bits: p.levelBits(), Zeros: p.hasZeros}
+		for i := range code.rows {
+			s.In = append(s.In, 4*i*p.k)
+		}
+		step := p.termBytes()
+		s.Runs = []tile.Run{{InStep: 4, VecStep: step, Terms: code.terms}}
+		s.Loops = []tile.Loop{{In: 4 * code.terms, Vec: step * code.terms, Block: 1, Trips: tile.Dynamic}}
+	} else {
+		if code.start == tile.FromResult { // the sum of these terms is added to the sum of earlier ones
+			s.Start, s.Epilogue = tile.Zero, []tile.EpilogueStep{{Op: tile.AddResult}}
+		}
+		s.Runs = []tile.Run{{InStep: 4, VecStep: 4 * p.width(), Terms: tile.Dynamic}}
+		s.Tiles = tile.Loop{In: tile.Dynamic, Out: tile.Dynamic}
+	}
+	if code.isLast {
+		s.Epilogue = append(s.Epilogue, p.epilogue.Steps...)
+	}
+	return s
+}
+
+// compileConversions prepares the loops that convert levels.
+func (p *levelProduct) compileConversions() (err error) {
+	texts := []string{"float32(int32(q) << 28 >> 28)", "float32(int32(q) >> 4)"}
+	if p.levelBits() == 8 {
+		texts = []string{"float32(q)"}
+	}
+	names, types := p.conversionOperands()
+	for i, text := range texts {
+		if p.hasZeros {
+			text = fmt.Sprintf("(%s - float32(zero))", text)
+		}
+		if p.convert[i], err = kit.FormulaLoop(text+" * scale", names, types, nil, types[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// workerBytes returns the size of worker memory: converted levels, the bias of a panel, and the results of a panel with
+// columns that do not exist.
+func (p *levelProduct) workerBytes() int {
+	size := p.bandRows*p.width()*4 + kit.AlignUp(p.width()*4)
+	if p.algorithm == tiledLevels {
+		size += min(p.k, levelTerms) * p.width() * 4
+	}
+	return size
+}
+
+// packPhase returns the phase that packs operands.
+func (p *levelProduct) packPhase(call *graph.Call) graph.Phase {
+	panels := p.panels()
+	return graph.Phase{Chunks: len(p.unpacked) * panels, Run: func(mem *graph.Mem, chunk int) error {
+		i := p.unpacked[chunk/panels]
+		m := call.Meta(i)
+		p.pack(i, chunk%panels, scratch(mem, p.offsets[i]), mem.Ptrs[1+i], m)
+		mem.Count(p.panelBytes(i))
+		return nil
+	}}
+}
+
+// panel returns the address of a panel of operand i, or nil if the operand is omitted.
+func (p *levelProduct) panel(mem *graph.Mem, i, panel int) unsafe.Pointer {
+	if i == blocksZero && !p.hasZeros {
+		return nil
+	}
+	for _, u := range p.unpacked {
+		if u == i {
+			return scratch(mem, p.offsets[i]+panel*p.panelBytes(i))
+		}
+	}
+	return unsafe.Add(mem.Ptrs[1+i], panel*p.panelBytes(i))
+}
+
+// multiplyPhase returns the phase that computes the results.
+func (p *levelProduct) multiplyPhase(call *graph.Call) graph.Phase {
+	bias := operandAddress(call, blocksBias)
+	return graph.Phase{Chunks: p.cut.Chunks, Run: func(mem *graph.Mem, chunk int) error {
+		worker := p.run.Of(mem)
+		worker.state.Context = mem.Context
+		defer func() {
+			clear(worker.args.Ptr[:])
+			worker.state.Release()
+		}()
+		p.epilogue.SetOperands(&worker.args, mem, &worker.lanes)
+		for unit, end := p.cut.ChunkRange(chunk); unit < end; unit++ {
+			panel, band := unit/p.bands, unit%p.bands
+			part := p.newPart(mem, panel, band*p.bandRows, bias(mem))
+			compute := part.multiplyLevels
+			if p.algorithm == tiledLevels {
+				compute = part.multiplyConverted
+			}
+			if err := compute(mem, worker); err != nil {
+				return err
+			}
+			part.copyResult(mem)
+		}
+		return nil
+	}}
+}
+
+// listings returns the code of the tiles and of the loops before them.
+func (p *levelProduct) listings() (list []expr.Listing) {
+	for h := p.height; h > 0; h-- {
+		for code, f := range p.codes {
+			if code.rows == h && code.isLast && code.start != tile.FromResult && (code.terms == 0 || code.terms == p.block) {
+				list = append(list, expr.Listing{Name: fmt.Sprintf("tiles of %d rows", h), Assembly: f.Listing})
+			}
+		}
+	}
+	for i, loop := range p.convert {
+		if loop != nil {
+			list = append(list, loop.Listing([]string{"convert", "convert the upper half"}[i]))
+		}
+	}
+	return list
+}
+
+// levelWork returns the Work function of an algorithm.
+func levelWork(algorithm levelAlgorithm) func(*graph.Call, graph.Walk) graph.Work {
+	return func(call *graph.Call, _ graph.Walk) graph.Work {
+		work, shape := graph.Work{Steps: 1, Flops: linearBlocksFlops(call)}, newLevelShape(call)
+		call.AddStreamed(&work)
+		multiply.ReclassifyStores(&work, call)
+		work.Do(multiply.RateStartStep, 1)
+		work.Do(multiply.RateStartProduct, 1)
+		columns := float64(shape.panels() * shape.width())
+		levels, rows := columns*float64(shape.k), shape.levelRows(algorithm)
+		if algorithm == thinLevels {
+			tiles := float64(kit.DivUp(shape.m, rows))
+			work.Do(multiply.RateLevels, tiles*levels)
+			work.Do(multiply.RateTile32, float64(shape.m)*levels)
+			work.Do(multiply.RateTileCall, tiles*float64(shape.panels()))
+		} else {
+			multiply.ReclassifyPanels(&work, call, blocksWeight, shape.m)
+			work.Do(multiply.RateConvertLevels, float64(kit.DivUp(shape.m, levelBandRows))*levels)
+			work.Do(multiply.RateTile32, float64(shape.m)*levels)
+			work.Do(multiply.RateTileCall, float64(kit.DivUp(shape.m, rows)*kit.DivUp(shape.k, levelTerms))*columns/
+				float64(2*shape.lanes))
+		}
+		for i := blocksWeight; i <= blocksZero; i++ {
+			if call.Has(i) && !call.Constant(i) {
+				work.Do(multiply.RatePackRow, levels)
+			}
+		}
+		return work
+	}
+}

@@ -1,0 +1,122 @@
+package product
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// LinearBlocks is a linear layer whose weight is quantized by blocks.
+var LinearBlocks = kit.Define[linearBlocksAttrs](graph.Op{
+	Semantics: graph.Semantics{
+		Name: "linear_blocks",
+		Doc: "Applies a fully connected layer whose weight is quantized by blocks: input [..., in] and bias [out] give " +
+			"[..., out] in float32. A row of weight, uint8 [out, bytes], has the integers of in elements, the first in the " +
+			"lowest bits. Block b of a row has scale [out, b] and zero_point [out, b], uint8, by default 2^(bits-1); only its " +
+			"lowest bits are read. An integer q stands for (q - zero_point) * scale.",
+		Params: []graph.Param{kit.Input, kit.Weight, {Name: "scale"}, {Name: "zero_point", Optional: true}, kit.OptBias},
+		Infer:  inferLinearBlocks,
+		Ref:    linearBlocksRef,
+		Examples: []graph.Example{
+			{In: []tensor.Meta{kit.F32(3, 40), tensor.New(tensor.Uint8, 70, 20), kit.F32(70, 3), {}, kit.F32(70)},
+				Attrs: graph.Attrs{"block_size": 16}},
+			{In: []tensor.Meta{kit.F32(2, 9, 8), tensor.New(tensor.Uint8, 64, 8), kit.F32(64, 1),
+				tensor.New(tensor.Uint8, 64, 1)}, Attrs: graph.Attrs{"block_size": 32, "bits": 8}},
+			{In: []tensor.Meta{kit.F32(32), tensor.New(tensor.Uint8, 3, 8), kit.F32(3, 2), tensor.New(tensor.Uint8, 3, 2)},
+				Attrs: graph.Attrs{"block_size": 16, "bits": 2}},
+		},
+	},
+	Facts: graph.Facts{Parallel: linearLoops, Flops: linearBlocksFlops},
+	Lowerings: graph.Lowerings{Impls: []graph.Impl{
+		{Name: "thin", Doc: "Multiplies integers in registers, packed into panels, and scales the sums of blocks; for few " +
+			"rows.", Epilogues: true, Walks: levelWalks, Read: readLevels, Work: levelWork(thinLevels), Pack: packLevels,
+			Lower: lowerLevels(thinLevels)},
+		{Name: "tiled", Doc: "Converts parts of packed panels to float32 in the cache, and multiplies them in register " +
+			"tiles; for many rows.", Epilogues: true, Walks: levelWalks, Read: readLevels, Work: levelWork(tiledLevels),
+			Pack: packLevels, Lower: lowerLevels(tiledLevels)},
+		{Name: "loops", Doc: "Converts one row of weight at a time, and multiplies by plain loops.", Read: readLevels,
+			Work: blockLoopsWork, Lower: lowerBlockLoops},
+	}},
+})
+
+// inferLinearBlocks checks a call. The result is row-major.
+func inferLinearBlocks(call *graph.Call) ([]graph.Result, error) {
+	const name = "linear_blocks"
+	a := kit.Attrs[linearBlocksAttrs](call)
+	if a.Bits != 2 && a.Bits != 4 && a.Bits != 8 || a.BlockSize < 1 {
+		return nil, fmt.Errorf("%s: expected bits of 2, 4 or 8 and a positive block_size, but got %d and %d", name, a.Bits,
+			a.BlockSize)
+	}
+	x, w, scale := call.Type(blocksInput), call.Type(blocksWeight), call.Type(blocksScale)
+	for _, operand := range []struct {
+		t tensor.Type
+		d tensor.DType
+	}{{x, tensor.Float32}, {w, tensor.Uint8}, {scale, tensor.Float32}} {
+		if operand.t.DType != operand.d {
+			return nil, kit.NotImplemented(name, operand.t.DType)
+		}
+	}
+	if x.Rank() < 1 || w.Rank() != 2 {
+		return nil, fmt.Errorf("%s: expected input [..., in] and weight [out, bytes], but got %s and %s", name,
+			tensor.Sizes(x.Shape), tensor.Sizes(w.Shape))
+	}
+	in, out := x.Shape[x.Rank()-1], w.Shape[0]
+	blocks := in.Add(sym.Of(a.BlockSize - 1)).Div(sym.Of(a.BlockSize))
+	if bytes := in.Mul(sym.Of(a.Bits)).Add(sym.Of(7)).Div(sym.Of(8)); w.Shape[1].Lt(bytes).Holds() {
+		return nil, fmt.Errorf("%s: expected at least %v bytes in a row of weight, but got %v", name, bytes, w.Shape[1])
+	}
+	for _, operand := range []struct {
+		index int
+		name  string
+		d     tensor.DType
+		shape []sym.Int
+	}{{blocksScale, "scale", tensor.Float32, []sym.Int{out, blocks}},
+		{blocksZero, "zero_point", tensor.Uint8, []sym.Int{out, blocks}},
+		{blocksBias, "bias", tensor.Float32, []sym.Int{out}}} {
+		if t := call.Type(operand.index); call.Has(operand.index) &&
+			(t.DType != operand.d || !tensor.SameSizes(t.Shape, operand.shape)) {
+			return nil, fmt.Errorf("%s: expected %s to be %v %s, but got %v %s", name, operand.name, operand.d,
+				tensor.Sizes(operand.shape), t.DType, tensor.Sizes(t.Shape))
+		}
+	}
+	shape := append(append([]sym.Int{}, x.Shape[:x.Rank()-1]...), out)
+	return call.One(tensor.NewType(tensor.Float32, shape...)), nil
+}
+
+// linearBlocksRef is the reference implementation.
+func linearBlocksRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	x, w := in[blocksInput], newBlockWeight(call)
+	weight, rank := in[blocksWeight].CopyTo(tensor.New(tensor.Uint8, in[blocksWeight].Shape...)), x.Rank()
+	w.row, w.col = weight.Strides[0], weight.Strides[1]
+	shape := append(append([]int{}, x.Shape[:rank-1]...), weight.Shape[0])
+	out := tensor.Zeros(tensor.Float32, shape...)
+	kit.EachIndex(shape, func(index []int) {
+		n := index[rank-1]
+		at := append([]int{}, index...)
+		sum := kit.Accumulator{DType: tensor.Float32}
+		for k := range x.Shape[rank-1] {
+			at[rank-1] = k
+			zero := float64(w.mean)
+			if len(in) > blocksZero && in[blocksZero] != nil {
+				zero = float64(w.zeroPoint(uint8(in[blocksZero].At(n, k/w.block).Float())))
+			}
+			level := float64(w.integer(unsafe.Add(weight.Pointer(), n*w.row), k)) - zero
+			number := float32(level) * float32(in[blocksScale].At(n, k/w.block).Float())
+			sum.Mul(x.At(at...), tensor.FloatScalar(float64(number)))
+		}
+		if len(in) > blocksBias && in[blocksBias] != nil {
+			sum.Add(in[blocksBias].At(n))
+		}
+		out.Set(sum.Value(), index...)
+	})
+	return []*tensor.Tensor{out}, nil
+}
+
+// readLevels is the Read function of implementations. They read row-major operands; packed weights have any layout.
+func readLevels(call *graph.Call, _ graph.Walk, i int, m tensor.Meta) (graph.Work, bool) {
+	return graph.Work{}, m.IsContiguous()
+}
