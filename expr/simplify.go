@@ -107,7 +107,9 @@ func (b *Builder) equalOperand(inst Inst) Value {
 		if b.isConst(inst.B, 1) {
 			return inst.A
 		}
-	case Sub, Or, Xor, Shl, Shr:
+	case Or, Xor:
+		return b.otherThan(inst, 0)
+	case Sub, Shl, Shr:
 		if b.isConst(inst.B, 0) {
 			return inst.A
 		}

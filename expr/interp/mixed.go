@@ -157,6 +157,10 @@ func (prep *preparer) joinConversions() error {
 			prep.operands[v] = narrow[v].values
 			continue
 		}
+		if op, numbers := prep.complexOperands(i); len(numbers) == 2 && readers[i.A] == 1 && readers[i.B] == 1 {
+			prep.loops[v], prep.operands[v] = table[op][tensor.Complex64], numbers
+			continue
+		}
 		if prep.loops[v] = loopFor(prep.code, i); prep.loops[v] == nil && i.Op != expr.Const {
 			return fmt.Errorf("v%d: %v of %v cannot be computed", v, i.Op, i.DType)
 		}
@@ -238,6 +242,40 @@ func (prep *preparer) narrowOperands(i expr.Inst) (x mixedOperands) {
 		x.values = append(x.values, u)
 	}
 	return x
+}
+
+// complexOperands returns the comparison of two complex64 numbers that an instruction joins from the comparisons of
+// their parts, and its operands: loads of the real parts, which the imaginary parts follow, and constants. The
+// constants are appended to the code. It returns no operands for other instructions.
+func (prep *preparer) complexOperands(i expr.Inst) (op expr.Op, operands []expr.Value) {
+	switch {
+	case i.Op == expr.And && i.DType == tensor.Bool:
+		op = expr.Eq
+	case i.Op == expr.Or && i.DType == tensor.Bool:
+		op = expr.Ne
+	default:
+		return op, nil
+	}
+	parts := [2]expr.Inst{prep.code.Insts[i.A], prep.code.Insts[i.B]}
+	if parts[0].Op != op || parts[1].Op != op || prep.code.Insts[parts[0].A].DType != tensor.Float32 {
+		return op, nil
+	}
+	for k, u := range parts[0].Uses() {
+		re, im := prep.code.Insts[u], prep.code.Insts[parts[1].Uses()[k]]
+		switch {
+		case re.Op != im.Op || im.DType != tensor.Float32:
+			return op, nil
+		case re.Op == expr.Load && re.A == im.A && re.Imm == 0 && im.Imm == 1:
+		case re.Op == expr.Const:
+			u = expr.Value(len(prep.code.Insts))
+			prep.code.Insts = append(prep.code.Insts, expr.Inst{Op: expr.Const, DType: tensor.Complex64, A: expr.None,
+				B: expr.None, C: expr.None, Imm: re.Imm | im.Imm<<32})
+		default:
+			return op, nil
+		}
+		operands = append(operands, u)
+	}
+	return op, operands
 }
 
 // narrowConstant converts a number, and reports whether it stays equal.

@@ -45,6 +45,26 @@ func TestMixedLoops(t *testing.T) {
 	}
 }
 
+// TestComplexComparisons compares comparisons of complex64 numbers with the definition. They are one step if the parts are
+// adjacent.
+func TestComplexComparisons(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 42))
+	for text, steps := range map[string]int{"x == y": 1, "x != 0": 1, "x == complex(1, -0.0)": 1, "x == 0": 1,
+		"x != conj(y)": 4, "real(x) == imag(y) and imag(x) == real(y)": 3} {
+		c := codeOf(t, text, tensor.Complex64, tensor.Complex64)
+		p, err := New(&expr.Loop{Code: c, Scalar: make([]bool, len(c.In))})
+		if err != nil {
+			t.Fatal(text, err)
+		}
+		if len(p.body) != steps {
+			t.Errorf("%s: %d steps, want %d", text, len(p.body), steps)
+		}
+		if !againstEval(t, rng, c, 600, 2) {
+			t.Fatalf("%s\n%v", text, c)
+		}
+	}
+}
+
 // TestTables compares tables of bytes and of bools with the definition.
 func TestTables(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 41))

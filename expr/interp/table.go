@@ -21,7 +21,7 @@ type word interface {
 }
 
 // loopTable has the loops of operations by the dtype of the operands.
-type loopTable [expr.Scan + 1][tensor.Complex64]loop
+type loopTable [expr.Scan + 1][tensor.Complex64 + 1]loop
 
 // table has all operations, except operations that only move bits (loopFor).
 var table = func() *loopTable {
@@ -50,6 +50,9 @@ var table = func() *loopTable {
 			t[o][d] = inWords(t[o][d], t[o][tensor.Uint64], d.Size())
 		}
 	}
+	t[expr.Ne][tensor.Bool] = t[expr.Xor][tensor.Bool]
+	t[expr.Eq][tensor.Complex64] = func(o operands) { each2(&o, func(x, y complex64) bool { return x == y }) }
+	t[expr.Ne][tensor.Complex64] = func(o operands) { each2(&o, func(x, y complex64) bool { return x != y }) }
 	return t
 }()
 
@@ -198,6 +201,9 @@ func loopFor(code *expr.Code, inst expr.Inst) loop {
 	case expr.Select:
 		return selects[sizeIndex(dtype.Size())]
 	case expr.Convert:
+		if code.Insts[inst.A].DType == tensor.Bool && dtype.Size() == 1 {
+			return moves[0]
+		}
 		convert := tensor.Converter(dtype, code.Insts[inst.A].DType)
 		return func(o operands) {
 			convert(unsafe.Add(o.dst.ptr, o.dst.offset), unsafe.Add(o.a.ptr, o.a.offset), o.dst.stride, o.a.stride, o.n)

@@ -105,7 +105,7 @@ func prepare(q request) (loadedGraph, error) {
 	if err != nil {
 		return loadedGraph{}, err
 	}
-	p, err := exec.Compile(plan.Graph, exec.Options{Threads: 1, InputsInMemory: true})
+	p, err := exec.Compile(plan.Graph, exec.Options{Threads: 1})
 	if err != nil {
 		return loadedGraph{}, err
 	}
