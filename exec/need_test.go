@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"testing"
 
@@ -185,7 +186,7 @@ func TestEagerResultsThatDoNotFit(t *testing.T) {
 		},
 		Lowerings: graph.Lowerings{
 			RunDynamic: func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				return []*tensor.Tensor{tensor.Zeros(tensor.Float32, 1<<44)}, nil
+				return []*tensor.Tensor{tensor.Zeros(tensor.Float32, min(1<<44, math.MaxInt))}, nil
 			},
 		},
 	})

@@ -3,6 +3,7 @@ package exec_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -27,7 +28,7 @@ func countedOps(compiled *int) graph.Lookup {
 				Compile: func(*graph.Call) (*graph.Kernel, error) {
 					*compiled++
 					if fails {
-						panic(&tensor.MemoryError{Bytes: 1 << 40})
+						panic(&tensor.MemoryError{Bytes: min(1<<40, math.MaxInt)})
 					}
 					return kernel, nil
 				},

@@ -3,6 +3,7 @@ package iter_test
 import (
 	"context"
 	"errors"
+	"math"
 	"runtime"
 	"testing"
 
@@ -229,7 +230,7 @@ func TestApplyOptions(t *testing.T) {
 	want, err := it.Apply(k, iter.Workers(1))
 	require.NoError(t, err)
 	for _, workers := range []int{-1, 0, 1, 2, 7} {
-		for _, grain := range []int{-5, 0, 1000, 1 << 40} {
+		for _, grain := range []int{-5, 0, 1000, min(1<<40, math.MaxInt)} {
 			got, err := it.Apply(k, iter.Workers(workers), iter.Grain(grain), nil)
 			require.NoError(t, err)
 			require.Equal(t, want[0].Storage().Bytes(), got[0].Storage().Bytes())

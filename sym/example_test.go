@@ -2,6 +2,7 @@ package sym_test
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/graphrun/graphrun/sym"
 )
@@ -11,7 +12,7 @@ func symbols(env *sym.Env, hints map[string]int, names ...string) []sym.Int {
 	out := make([]sym.Int, len(names))
 	for i, name := range names {
 		var err error
-		if out[i], err = env.Symbol(name, 0, 1<<40, hints[name]); err != nil {
+		if out[i], err = env.Symbol(name, 0, min(1<<40, math.MaxInt), hints[name]); err != nil {
 			panic(err)
 		}
 	}

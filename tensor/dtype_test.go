@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 )
@@ -54,14 +55,15 @@ func TestNamesOfMemoryFormats(t *testing.T) {
 }
 
 func TestTooManyElements(t *testing.T) {
-	const big = 1 << 32
-	for _, shape := range [][]int{{big, big, big, big}, {big, big}, {1 << 62, 4}, {1 << 46}} {
+	const big = min(1<<32, math.MaxInt)
+	for _, shape := range [][]int{{big, big, big, big}, {big, big}, {min(1<<62, math.MaxInt), 4},
+		{min(1<<46, math.MaxInt)}} {
 		err := New(Float32, shape...).Check()
 		if err == nil || !strings.HasPrefix(err.Error(), "shape "+ListString(shape)+" has too many elements") {
 			t.Errorf("%v: %v", shape, err)
 		}
 	}
-	if err := New(Float32, 1<<45).Check(); err != nil {
+	if err := New(Float32, min(1<<45, math.MaxInt)).Check(); err != nil {
 		t.Error(err)
 	}
 }

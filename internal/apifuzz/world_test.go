@@ -32,9 +32,11 @@ func newWorld(rng *rand.Rand) *world { return &world{rng: rng} }
 
 func pick[T any](w *world, from []T) T { return from[w.rng.IntN(len(from))] }
 
-// sizes are the integers that are tried. None is so large that it can be allocated and so
-// small that it is: a value either takes little or is refused.
-var sizes = []int{0, 1, 2, 3, 4, 5, 7, -1, -2, -3, 64, 1 << 43, 1 << 62, math.MaxInt, math.MinInt}
+// Sizes that are too large for a value.
+const far, farther, farthest = min(1<<40, math.MaxInt), min(1<<43, math.MaxInt), min(1<<62, math.MaxInt)
+
+// sizes are the integers that are tried. A value of a size takes little memory or is rejected.
+var sizes = []int{0, 1, 2, 3, 4, 5, 7, -1, -2, -3, 64, farther, farthest, math.MaxInt, math.MinInt}
 
 func (w *world) int() int {
 	if w.rng.IntN(2) == 0 {
@@ -45,7 +47,7 @@ func (w *world) int() int {
 
 var shapes = [][]int{nil, {}, {2, 3}, {3, 2}, {2, 3}, {1}, {0}, {0, 3}, {4}, {1, 2, 3, 4}, {2, 3, 1, 1}, {-1}, {-1, 3},
 	{2, -5}, {6}, {1, 6},
-	{1 << 43}, {1 << 40, 1 << 40}, {math.MaxInt, math.MaxInt}, {math.MinInt}, {1 << 62, 0}, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
+	{farther}, {far, far}, {math.MaxInt, math.MaxInt}, {math.MinInt}, {farthest, 0}, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
 	{0, 1}, {1, 0}}
 
 func (w *world) ints() []int {

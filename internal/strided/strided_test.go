@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -135,7 +136,7 @@ func withFeatures(f func(name string)) {
 		if !machine.Host().Has(cpu) {
 			continue
 		}
-		for _, streamBytes = range []int{0, 1 << 60} {
+		for _, streamBytes = range []int{0, min(1<<60, math.MaxInt)} {
 			tileRoutines = tileRoutinesOf(cpu)
 			vectorRows, streamRows = rowsOf(cpu)
 			hasThreeChannels = three && cpu.Has(machine.Vector512)

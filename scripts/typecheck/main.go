@@ -3,7 +3,7 @@
 //
 //	go run ./scripts/typecheck freebsd/amd64 linux/amd64,noasm
 //
-// Tags follow the platform. Tests are not checked for 32 bits: their constants are for 64.
+// Tags follow the platform.
 package main
 
 import (
@@ -54,8 +54,7 @@ func check(platform string, files map[string]*ast.File) error {
 	if sizes == nil {
 		return fmt.Errorf("%s: unknown processor", platform)
 	}
-	tests := sizes.Sizeof(types.Typ[types.Int]) == 8
-	list := exec.Command("go", "list", "-deps", fmt.Sprintf("-test=%v", tests), "-tags="+tags,
+	list := exec.Command("go", "list", "-deps", "-test", "-tags="+tags,
 		"-json=ImportPath,Dir,ForTest,GoFiles,ImportMap,Module", "./...")
 	list.Env = append(os.Environ(), "GOOS="+system, "GOARCH="+processor, "CGO_ENABLED=0")
 	list.Stderr = os.Stderr

@@ -214,12 +214,12 @@ func TestBytesRefused(t *testing.T) {
 	for what, change := range map[string]func(s *depthwise.ByteSpec){
 		"3 distances of 1073741824":    func(s *depthwise.ByteSpec) { s.In[0] = 1 << 30 },
 		"4 distances of 536870912":     func(s *depthwise.ByteSpec) { s.In[1] = 1 << 29 },
-		"1 distances of 4294967296":    func(s *depthwise.ByteSpec) { s.Out[0] = 1 << 32 },
+		"1 distances of 4294967296":    func(s *depthwise.ByteSpec) { s.Out[0] = min(1<<32, math.MaxInt) },
 		"2 distances of 536870912":     func(s *depthwise.ByteSpec) { s.Out[1] = 1 << 29 },
 		"1 distances of -8":            func(s *depthwise.ByteSpec) { s.Out[0] = -8 },
-		"1099511627776 distances of 8": func(s *depthwise.ByteSpec) { s.Stride[0], s.In[0] = 1<<40, 8 },
-		"1073676291 distances of 8":    func(s *depthwise.ByteSpec) { s.Stride[1], s.In[1] = 1<<62, 8 },
-		"1073676289 distances of 0":    func(s *depthwise.ByteSpec) { s.Window[1] = 1 << 36 },
+		"1099511627776 distances of 8": func(s *depthwise.ByteSpec) { s.Stride[0], s.In[0] = min(1<<40, math.MaxInt), 8 },
+		"1073676291 distances of 8":    func(s *depthwise.ByteSpec) { s.Stride[1], s.In[1] = min(1<<62, math.MaxInt), 8 },
+		"1073676289 distances of 0":    func(s *depthwise.ByteSpec) { s.Window[1] = min(1<<36, math.MaxInt) },
 	} {
 		s := &depthwise.ByteSpec{Tile: 2, Window: [2]int{3, 3}, Stride: [2]int{1, 1}, Dilation: [2]int{1, 1}}
 		change(s)

@@ -295,14 +295,14 @@ func TestRefused(t *testing.T) {
 			s.Epilogue = []tile.EpilogueStep{{Op: tile.AddRows}}
 		},
 		"2 distances of 536870912 bytes":     func(s *depthwise.Spec) { s.Out[0] = 1 << 29 },
-		"4 distances of 4294967296":          func(s *depthwise.Spec) { s.Out[1] = 1 << 32 },
+		"4 distances of 4294967296":          func(s *depthwise.Spec) { s.Out[1] = min(1<<32, math.MaxInt) },
 		"4 distances of 1073741824":          func(s *depthwise.Spec) { s.In[0], s.End = 1<<30, [2]int{9, 9} },
-		"1 distances of 4611686018427387904": func(s *depthwise.Spec) { s.InTileStep = 1 << 62 },
+		"1 distances of 4611686018427387904": func(s *depthwise.Spec) { s.InTileStep = min(1<<62, math.MaxInt) },
 		"1 distances of -4":                  func(s *depthwise.Spec) { s.OutTileStep = -4 },
 		"1073676288 distances of 8 bytes": func(s *depthwise.Spec) {
 			s.Dilation[0], s.In[0] = 1<<30-1<<16, 8
 		},
-		"3 distances of 34357641216": func(s *depthwise.Spec) { s.Window[1] = 1 << 50 },
+		"3 distances of 34357641216": func(s *depthwise.Spec) { s.Window[1] = min(1<<50, math.MaxInt) },
 		"no machine code for por":    nil,
 	} {
 		s, cpu := good(), machine.AVX2

@@ -1,6 +1,7 @@
 package tile_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -43,14 +44,14 @@ func TestInvalid(t *testing.T) {
 			s.In = []int{0, 1 << 30, 0, 0, 0, 0}
 		},
 		"rows of the result: a distance of -4294967292": func(s *tile.Spec) {
-			s.Out = []int{0, 4 - 1<<32, 0, 0, 0, 0}
+			s.Out = []int{0, 4 - min(1<<32, math.MaxInt), 0, 0, 0, 0}
 		},
-		"tiles: a distance of 4294967296": func(s *tile.Spec) { s.Tiles.In = 1 << 32 },
+		"tiles: a distance of 4294967296": func(s *tile.Spec) { s.Tiles.In = min(1<<32, math.MaxInt) },
 		"loop 0 has a distance or a number that is too large: {In:0 Vec:8589934592": func(s *tile.Spec) {
-			s.Loops = []tile.Loop{{Trips: 1, Vec: 1 << 33}}
+			s.Loops = []tile.Loop{{Trips: 1, Vec: min(1<<33, math.MaxInt)}}
 		},
 		"run 0 has a distance or a number that is too large: {In:4611686018427387904": func(s *tile.Spec) {
-			s.Runs[0].In = 1 << 62
+			s.Runs[0].In = min(1<<62, math.MaxInt)
 		},
 		"run 0 has a distance or a number that is too large: {In:0 Vec:0 InStep:65536": func(s *tile.Spec) {
 			s.Runs[0].InStep, s.Runs[0].Terms = 1<<16, 1<<16

@@ -1,4 +1,4 @@
-//go:build linux || darwin
+//go:build (linux || darwin) && !386 && !arm
 
 // Package extreme_test calls every op of the catalogue with extreme attributes and layouts, where no byte outside of
 // operands and results can be accessed, and compares the results with the op's reference.

@@ -1,4 +1,4 @@
-//go:build linux || darwin
+//go:build (linux || darwin) && !386 && !arm
 
 package extreme_test
 

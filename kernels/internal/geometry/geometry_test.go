@@ -1,6 +1,7 @@
 package geometry
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -140,7 +141,7 @@ func TestResults(t *testing.T) {
 
 // TestHugeAxes covers sizes whose products exceed 64 bits.
 func TestHugeAxes(t *testing.T) {
-	const n = 1 << 40
+	const n = min(1<<40, math.MaxInt-1)
 	a := Adaptive(n+1, n)
 	if w := a.WindowAt(n - 1); w.Start != n-1 || w.End != n+1 {
 		t.Errorf("the last window is %+v", w)

@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
@@ -137,7 +138,7 @@ var frauds = map[string]func(rng *rand.Rand, p *wcsp.Problem, s *wcsp.Solution, 
 		s.Labels[i] = (s.Labels[i] + 1) % 3
 	},
 	"a label that is none": func(rng *rand.Rand, _ *wcsp.Problem, s *wcsp.Solution, _ *places) {
-		s.Labels[rng.IntN(len(s.Labels))] = pick(rng, []int{-1, 3, 1 << 40})
+		s.Labels[rng.IntN(len(s.Labels))] = pick(rng, []int{-1, 3, min(1<<40, math.MaxInt)})
 	},
 	"a label too few": func(_ *rand.Rand, _ *wcsp.Problem, s *wcsp.Solution, _ *places) { s.Labels = s.Labels[1:] },
 	"a function left out of a bucket": func(rng *rand.Rand, _ *wcsp.Problem, _ *wcsp.Solution, at *places) {
@@ -151,7 +152,7 @@ var frauds = map[string]func(rng *rand.Rand, p *wcsp.Problem, s *wcsp.Solution, 
 	},
 	"a function of others used": func(rng *rand.Rand, p *wcsp.Problem, _ *wcsp.Solution, at *places) {
 		b := pick(rng, at.buckets)
-		b.From[rng.IntN(len(b.From))] = pick(rng, []int{-1, len(p.Factors) - 1, 1 << 40})
+		b.From[rng.IntN(len(b.From))] = pick(rng, []int{-1, len(p.Factors) - 1, min(1<<40, math.MaxInt)})
 	},
 	"a bucket left out": func(rng *rand.Rand, _ *wcsp.Problem, _ *wcsp.Solution, at *places) {
 		for s := pick(rng, at.steps); ; s = pick(rng, at.steps) {
@@ -226,7 +227,7 @@ var frauds = map[string]func(rng *rand.Rand, p *wcsp.Problem, s *wcsp.Solution, 
 	},
 	"a shift of another function": func(rng *rand.Rand, p *wcsp.Problem, _ *wcsp.Solution, at *places) {
 		s := &pick(rng, at.shifted).Shifts[0]
-		s.From[0] = pick(rng, []int{-1, 0, len(p.Factors) - 1, 1 << 40})
+		s.From[0] = pick(rng, []int{-1, 0, len(p.Factors) - 1, min(1<<40, math.MaxInt)})
 	},
 	"a shift of nothing": func(rng *rand.Rand, _ *wcsp.Problem, _ *wcsp.Solution, at *places) {
 		pick(rng, at.shifted).Shifts[0].From = nil
@@ -251,7 +252,7 @@ var frauds = map[string]func(rng *rand.Rand, p *wcsp.Problem, s *wcsp.Solution, 
 	},
 	"a cut of nothing": func(rng *rand.Rand, p *wcsp.Problem, _ *wcsp.Solution, at *places) {
 		pick(rng, at.cut).Cuts[0] = pick(rng, []wcsp.Cut{{Variable: -1}, {Variable: len(p.Variables)}, {Label: -1},
-			{Label: 1 << 40}})
+			{Label: min(1<<40, math.MaxInt)}})
 	},
 	"cuts of all labels": func(rng *rand.Rand, _ *wcsp.Problem, _ *wcsp.Solution, at *places) {
 		n := pick(rng, at.cut)
@@ -285,7 +286,7 @@ var frauds = map[string]func(rng *rand.Rand, p *wcsp.Problem, s *wcsp.Solution, 
 	},
 	"a pruning of nothing": func(rng *rand.Rand, p *wcsp.Problem, s *wcsp.Solution, _ *places) {
 		s.Proof.Prunings[0] = pick(rng, []wcsp.Pruning{{Variable: -1}, {Variable: len(p.Variables), By: 1}, {Label: -1},
-			{Label: 1 << 40}, {Label: 1, By: 1}, {Label: 1, By: -1}})
+			{Label: min(1<<40, math.MaxInt)}, {Label: 1, By: 1}, {Label: 1, By: -1}})
 	},
 	"another problem": func(rng *rand.Rand, p *wcsp.Problem, s *wcsp.Solution, _ *places) {
 		f := &p.Factors[rng.IntN(len(p.Factors)-2)]

@@ -2,6 +2,7 @@ package asm
 
 import (
 	"bytes"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -55,7 +56,7 @@ func (d drawer) imm(class byte) Imm {
 	case 'd':
 		return Imm(d.pick(-1<<31, -129, -1, 1, 200, 1<<31-1))
 	case 'w':
-		return Imm(d.pick(0, 7, 1<<31, 1<<32-1))
+		return Imm(d.pick(0, 7, min(1<<31, math.MaxInt), min(1<<32, math.MaxInt)-1))
 	}
 	return Imm(d.Int64() - 1<<62)
 }
