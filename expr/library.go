@@ -129,7 +129,8 @@ var library = map[string][]definition{
 
 	// Functions of complex numbers. The formulas are those of Go (runtime.complex128div, math/cmplx).
 	"complex64 abs": {{"z", "", rejected, "a = float64(real(z)); b = float64(imag(z)); " +
-		"r = sqrt(a * a + b * b); float32(where(r != r, where(isinf(a) or isinf(b), inf, r), r))", 0}}, // squares do not overflow
+		"r = sqrt(a * a + b * b); " + // squares do not overflow
+		"float32(where(r != r, where(isinf(a) or isinf(b), inf, r), r))", 0}},
 	"complex128 abs": {{"z", "", rejected, "hypot(real(z), imag(z))", 0}},
 	"complex exp": {{"z", "", rejected, "a = real(z); b = imag(z); r = exp(a); " +
 		"v = complex(r * cos(b), where(b == 0, b, r * sin(b))); " +

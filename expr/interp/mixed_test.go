@@ -45,8 +45,8 @@ func TestMixedLoops(t *testing.T) {
 	}
 }
 
-// TestComplexComparisons compares comparisons of complex64 numbers with the definition. They are one step if the parts are
-// adjacent.
+// TestComplexComparisons compares comparisons of complex64 numbers with the definition. A comparison is one step if the
+// parts are adjacent.
 func TestComplexComparisons(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 42))
 	for text, steps := range map[string]int{"x == y": 1, "x != 0": 1, "x == complex(1, -0.0)": 1, "x == 0": 1,
