@@ -41,8 +41,13 @@ func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 // other tensors have been written. A tensor may have any offset, and any strides under which no two elements overlap;
 // bytes between its elements are not written. If the tensor has the strides of [Program.Run]'s output, a kernel writes
 // it directly; otherwise RunInto copies the output. RunInto fails before it writes if a tensor shares memory with an
-// input, a constant or another tensor of out. After any other error the contents of the tensors are undefined. After an
-// [*Incomplete], only the tensors of the outputs that it lists are undefined.
+// input in another way than the next paragraph permits, with a constant or with another tensor of out. After any other
+// error the contents of the tensors are undefined. After an [*Incomplete], only the tensors of the outputs that it
+// lists are undefined.
+//
+// A tensor of out may be the tensor of an input, if no output is a view of this input and no shapes depend on data. The
+// run then overwrites the input. A scatter or an elementwise op that is the last reader of the input writes to it in
+// place: a decoder thus updates its cache without a copy. Otherwise the output is copied after all steps.
 //
 // Several goroutines may call RunInto at once if each has its own tensors in out.
 func (p *Program) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor) error {

@@ -48,7 +48,7 @@ func (p *Program) plan(ctx context.Context) {
 			m = plan(nil, 0)
 		}
 	}
-	p.arena = m.arenaSize
+	p.arena, p.overwrites = m.arenaSize, m.overwrites
 	for s := range p.storages {
 		p.storageIndex.Set(p.storages[s].root, int32(m.mergedRoot(s)+1))
 	}
@@ -61,7 +61,8 @@ func (p *Program) planFor(ctx context.Context, ignoresAffinity []bool, maxBytes 
 	m := &memoryPlanner{program: p, merged: make([]int, len(p.storages)), writer: graph.NewByValue[int32](p.graph),
 		isPlaced: make([]bool, len(p.storages)), users: make([][]int32, len(p.storages)),
 		previousUsers: make([][]int32, len(p.storages)), waits: make([]int32, len(p.steps)),
-		ignoresAffinity: ignoresAffinity, maxBytes: maxBytes, affinity: affinity{workers: min(p.threads, maxParts)}}
+		overwrites: make([]int, len(p.storages)), ignoresAffinity: ignoresAffinity, maxBytes: maxBytes,
+		affinity: affinity{workers: min(p.threads, maxParts)}}
 	for i := range m.merged {
 		m.merged[i] = i
 	}
@@ -92,6 +93,7 @@ type memoryPlanner struct {
 	blocks        []block              // free memory of the arena, by offset
 	arenaSize     int
 	waits         []int32 // by step: the latest step that was made to wait for the step
+	overwrites    []int   // see Program.overwrites
 	groupStart    int     // first step of the current pipelined group, or the current step
 	// ignoresAffinity marks memory that is placed without affinity: see planFor.
 	ignoresAffinity []bool
@@ -127,6 +129,7 @@ func (m *memoryPlanner) planStep(i int) {
 		}
 	}
 	m.reuseInPlace(i)
+	m.overwriteInputs(i)
 	for k := range outs {
 		r := s.refs[k]
 		if r.storage < 0 {

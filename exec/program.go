@@ -70,6 +70,7 @@ type Program struct {
 
 	pool         *tensor.Pool
 	inPlace      []bool         // by output: see findInPlace
+	overwrites   []int          // by storage: 1 + the input that the storage may overwrite, or 0; see overwriteInputs
 	constants    []addressRange // address ranges of constants, sorted
 	readsStorage bool           // an op depends on the layout of its operand in memory: [graph.Facts.ReadsStorage]
 

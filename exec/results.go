@@ -37,12 +37,14 @@ func (s *Session) allocate(in, out []*tensor.Tensor) error {
 		if err := checkOutputTensor(output.Name, meta.DType, meta.Shape, t); err != nil {
 			return err
 		}
-		if err := p.checkWritable(i, in, out); err != nil {
+		direct, err := p.checkWritable(i, in, out)
+		if err != nil {
 			return err
 		}
 		memory := &s.outputMemories[p.storageOf(output.Value)]
 		// directOutput counts from 1, because 0 means that no tensor was given.
-		if p.inPlace[i] && memory.storage == nil && t.SameAddresses(meta) && t.Offset >= meta.Offset && isAligned(t) {
+		if direct && p.inPlace[i] && memory.storage == nil && t.SameAddresses(meta) && t.Offset >= meta.Offset &&
+			isAligned(t) {
 			*memory = outputMemory{storage: t.Storage(), shift: (t.Offset - meta.Offset) * meta.DType.Size(),
 				directOutput: i + 1}
 		}

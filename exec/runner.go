@@ -180,10 +180,11 @@ func (r *Runner) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[str
 // would give the output the same strides, the last kernel writes the tensor directly. Otherwise the output is copied
 // into the tensor. Bytes between the elements are not written. An output without a tensor in out is not returned.
 //
-// If a tensor shares memory with an input, a constant or another tensor, RunInto writes nothing and returns an error
-// that names the tensor. After other errors the contents of the tensors are arbitrary. With [Options.KeepGoing], only
-// the contents of outputs that the [*Incomplete] lists are arbitrary. Unknown names in out are then ignored, because
-// the graph may be a part of a larger graph.
+// A tensor may be the tensor of an input, unless the graph runs in segments or an output is a view of the input: the
+// run overwrites the input. If a tensor shares memory with an input in any other way, with a constant or with another
+// tensor, RunInto writes nothing and returns an error that names the tensor. After other errors the contents of the
+// tensors are arbitrary. With [Options.KeepGoing], only the contents of outputs that the [*Incomplete] lists are
+// arbitrary. Unknown names in out are then ignored, because the graph may be a part of a larger graph.
 func (r *Runner) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor) error {
 	outputs := r.outputs()
 	if !r.options.KeepGoing {

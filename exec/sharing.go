@@ -24,24 +24,24 @@ func rangeOf(t *tensor.Tensor) addressRange {
 // overlaps reports whether two ranges have a byte in common.
 func (a addressRange) overlaps(b addressRange) bool { return a.from < b.to && b.from < a.to }
 
-// checkWritable returns an error if the caller's tensor for output i shares memory with an input, a constant, or the
-// caller's tensor for an earlier output.
-func (p *Program) checkWritable(i int, in, out []*tensor.Tensor) error {
+// checkWritable returns an error if the caller's tensor for output i shares memory with a constant, with the caller's
+// tensor for an earlier output, or with an input, unless it is the tensor of that input. direct reports whether a step
+// may write to the tensor. Otherwise the output is copied there after all steps.
+func (p *Program) checkWritable(i int, in, out []*tensor.Tensor) (direct bool, err error) {
 	name, t := p.outputs[i].Name, out[i]
-	for k, x := range in {
-		if mayRead(x, t, p.readsStorage) {
-			return sharedMemoryError(name, "input", p.inputs[k].Name)
-		}
+	inputs, exact := p.overlappedInputs(t, in)
+	if !exact {
+		return false, sharedMemoryError(name, "input", p.inputs[inputs[0]].Name)
 	}
 	for k, x := range out[:i] {
 		if x != nil && tensor.Overlap(t, x) {
-			return sharedMemoryError(name, "the tensor given for output", p.outputs[k].Name)
+			return false, sharedMemoryError(name, "the tensor given for output", p.outputs[k].Name)
 		}
 	}
 	if p.constantOverlaps(rangeOf(t)) {
-		return fmt.Errorf("the tensor given for output %q shares memory with a constant", name)
+		return false, fmt.Errorf("the tensor given for output %q shares memory with a constant", name)
 	}
-	return nil
+	return p.mayOverwrite(i, inputs), nil
 }
 
 // sharedMemoryError returns the error for a caller's tensor that shares memory with another tensor. name is the output,

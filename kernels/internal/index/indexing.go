@@ -158,5 +158,30 @@ func (p *indexCall) layout() (tensor.Type, error) {
 func copySelf(c *graph.Call) *graph.Kernel {
 	k := copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Src: kit.InBuffer(c, 0)})
 	k.Worker = max(k.Worker, positionBlock*8)
+	if c.Out[0].SameAddresses(c.Meta(0)) && readsOnlySelf(c) {
+		k.InPlace = []graph.InPlace{{Out: 0, In: 0}}
+		for i := range k.Phases {
+			phase := &k.Phases[i]
+			run := phase.Run
+			phase.Run = func(m *graph.Mem, chunk int) error {
+				if m.Ptrs[0] == m.Ptrs[1] {
+					return nil
+				}
+				return run(m, chunk)
+			}
+		}
+	}
 	return k
+}
+
+// readsOnlySelf reports whether no operand other than self shares the memory of self. Elements of such an operand would
+// be read after they are overwritten.
+func readsOnlySelf(c *graph.Call) bool {
+	for _, a := range c.In[1:] {
+		if a.Kind == graph.TensorArg && c.In[0].Kind == graph.TensorArg &&
+			a.Value.BufferOwner() == c.In[0].Value.BufferOwner() {
+			return false
+		}
+	}
+	return true
 }

@@ -1,0 +1,71 @@
+package exec
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file lets a run write an output over an input, if the caller gives the input's tensor for the output. A decoder
+// thus updates its cache of keys and values without a copy.
+
+// overwriteInputs finds the inputs that an output of step i may overwrite while the step runs. The kernel must permit
+// it, the output must have the layout of the input, and no later step and no other output may read the input. Step i
+// then waits for all earlier steps that read the input.
+func (m *memoryPlanner) overwriteInputs(i int) {
+	p := m.program
+	s := &p.steps[i]
+	outs := len(s.node.Out)
+	for _, pair := range s.kernel.InPlace {
+		out, in := s.refs[pair.Out], s.refs[outs+pair.In]
+		if out.storage < 0 || in.storage < 0 || p.storages[out.storage].kind != inNewMemory ||
+			p.storages[in.storage].kind != inInput || p.storages[in.storage].lastStep != i || p.omittedValues != nil ||
+			slices.Contains(m.overwrites, 1+p.storages[in.storage].input) {
+			continue
+		}
+		from, to := p.storages[in.storage].root.Meta, p.storages[out.storage].root
+		if to != s.node.Out[pair.Out] || !sameLayout(from, to.Meta) || !sameLayout(from, s.node.In[pair.In].Meta()) ||
+			!m.readsSameElements(i, pair.In) || p.viewsInput(in.storage) {
+			continue
+		}
+		m.overwrites[out.storage] = 1 + p.storages[in.storage].input
+		for k := range p.steps[:i] {
+			if slices.ContainsFunc(p.steps[k].refs, func(r ref) bool { return r.storage == in.storage }) {
+				m.addWait(i, int32(k))
+			}
+		}
+	}
+}
+
+// viewsInput reports whether an output is a view of the input with the given storage.
+func (p *Program) viewsInput(storage int) bool {
+	return slices.ContainsFunc(p.outputs, func(o graph.Output) bool { return p.storageOf(o.Value) == storage })
+}
+
+// sameLayout reports whether two metas have the same elements at the same addresses of a storage.
+func sameLayout(a, b tensor.Meta) bool {
+	return a.DType == b.DType && a.Offset == b.Offset && slices.Equal(a.Shape, b.Shape) && a.SameAddresses(b)
+}
+
+// overlappedInputs returns the inputs whose memory overlaps the caller's tensor t for an output. exact reports whether
+// each of them is the same tensor as t, and no output is a view of it.
+func (p *Program) overlappedInputs(t *tensor.Tensor, in []*tensor.Tensor) (list []int, exact bool) {
+	exact = true
+	for k, x := range in {
+		if mayRead(x, t, p.readsStorage) {
+			list = append(list, k)
+			exact = exact && x.Storage() == t.Storage() && sameLayout(x.Meta, t.Meta) &&
+				!p.viewsInput(p.storageOf(p.inputs[k]))
+		}
+	}
+	return list, exact
+}
+
+// mayOverwrite reports whether a step may write output i directly to a tensor that overlaps the given inputs.
+func (p *Program) mayOverwrite(i int, inputs []int) bool {
+	if len(inputs) == 0 {
+		return true
+	}
+	return len(inputs) == 1 && p.overwrites[p.storageOf(p.outputs[i].Value)] == 1+inputs[0]
+}

@@ -1,0 +1,91 @@
+package graphrun_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// decodeStep is a step of a decoder: it writes new rows into a cache and multiplies by the result. variant selects
+// further readers of the old cache.
+func decodeStep(variant, positions int) *graph.Graph {
+	g := graphrun.New(fmt.Sprint("decode", variant))
+	cache, index := g.Input("past", tensor.Float32, 2, positions, 8), g.Input("index", tensor.Int64, 2, 1, 8)
+	row := g.Input("row", tensor.Float32, 2, 1, 8)
+	query := row
+	if variant == 1 { // reads the old cache before it is written
+		query = op.Add(row, op.Sum(cache, op.SumAttrs{Dim: []int{1}, Keepdim: true}))
+	}
+	present := op.Scatter(cache, index, row, 1)
+	y := op.Matmul(op.Softmax(op.Matmul(query, op.Transpose(present, 1, 2)), 2), present)
+	switch variant {
+	case 2: // reads the old cache after it is written
+		y = op.Add(y, op.Sum(op.Mul(op.Exp(cache), op.Sum(present)), op.SumAttrs{Dim: []int{1}, Keepdim: true}))
+	case 3:
+		present = op.Mul(present, 1.5)
+	}
+	g.Output("y", y)
+	g.Output("present", present)
+	if variant == 4 {
+		g.Output("old", op.Transpose(cache, 0, 1))
+	}
+	return g
+}
+
+// TestRunIntoOverInput decodes random sequences with an output over the cache, and compares them with runs that copy
+// the cache.
+func TestRunIntoOverInput(t *testing.T) {
+	const positions = 70
+	for variant := range 4 {
+		for _, threads := range []int{1, 2} {
+			p, err := graphrun.Compile(decodeStep(variant, positions), graphrun.Options{Threads: threads})
+			require.NoError(t, err)
+			rng := rand.New(rand.NewPCG(uint64(variant), 9))
+			shared, copied := floats(2, positions, 8), floats(2, positions, 8)
+			sameValues(t, copied, shared, "the start")
+			for step := range 40 {
+				index := tensor.Zeros(tensor.Int64, 2, 1, 8)
+				for b := range 2 {
+					at := rng.IntN(positions)
+					for e := range 8 {
+						index.Set(tensor.IntScalar(int64(at)), b, 0, e)
+					}
+				}
+				row := floats(2, 1, 8)
+				for e := range 16 {
+					row.Set(tensor.FloatScalar(rng.NormFloat64()), e/8, 0, e%8)
+				}
+				in := tensors{"past": copied, "index": index, "row": row}
+				want, err := p.Run(ctx, in)
+				require.NoError(t, err)
+				y := tensor.Zeros(tensor.Float32, 2, 1, 8)
+				in["past"] = shared
+				require.NoError(t, p.RunInto(ctx, in, tensors{"y": y, "present": shared}))
+				where := fmt.Sprintf("variant %d, %d threads, step %d", variant, threads, step)
+				sameValues(t, want["y"], y, where)
+				sameValues(t, want["present"], shared, where)
+				copied = want["present"]
+			}
+		}
+	}
+}
+
+// TestRunIntoOverInputRejected requires errors where an output cannot be written over an input.
+func TestRunIntoOverInputRejected(t *testing.T) {
+	p, err := graphrun.Compile(decodeStep(4, 5), graphrun.Options{})
+	require.NoError(t, err)
+	past := floats(2, 5, 8)
+	in := tensors{"past": past, "index": tensor.Zeros(tensor.Int64, 2, 1, 8), "row": floats(2, 1, 8)}
+	require.ErrorContains(t, p.RunInto(ctx, in, tensors{"present": past}), `shares memory with input "past"`)
+	p, err = graphrun.Compile(decodeStep(0, 5), graphrun.Options{})
+	require.NoError(t, err)
+	require.ErrorContains(t, p.RunInto(ctx, in, tensors{"present": tensor.Must(past.View(tensor.Meta{DType: tensor.Float32,
+		Shape: past.Shape, Strides: []int{8, 16, 1}}))}), `shares memory with input "past"`)
+}
