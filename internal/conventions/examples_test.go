@@ -14,7 +14,8 @@ import (
 // public reports whether other modules can import the package in a folder. The path is relative to the root.
 func public(dir string) bool {
 	parts := strings.Split(dir, "/")
-	return !slices.Contains([]string{"cmd", "examples", "scripts"}, parts[0]) && !slices.Contains(parts, "internal")
+	return !slices.Contains([]string{"examples", "scripts"}, parts[0]) && !slices.Contains(parts, "cmd") &&
+		!slices.Contains(parts, "internal")
 }
 
 // TestExamples checks that every public package has an example with an expected output.

@@ -1,0 +1,25 @@
+// Package inference runs a model on the elements of an Apache Beam PCollection.
+//
+//	elements := inference.ReadFiles(s, "inputs/*.npz")
+//	results := inference.Run(s, inference.Options{Model: "model.onnx"}, elements)
+//	inference.WriteFiles(s, "outputs", results)
+//
+// # Batches
+//
+// An [Element] has the inputs of one run. If the inputs of the model have a symbolic first dimension, the rows,
+// elements of a bundle run as one batch. They are joined only if package batch of the main module proves that the rows
+// are independent. By default, an element is joined only if its results have the same bits in the batch as alone.
+// Results then do not depend on the division into bundles, which differs between runs.
+//
+// # Workers
+//
+// All instances of the transform in a worker process share one program for each Options. Setup loads the model, and the
+// last Teardown drops it. Workers of Beam's Go SDK keep most instances until they end. At most GOMAXPROCS /
+// Options.Threads runs are active at once.
+//
+// # Failures
+//
+// [Run] fails the bundle of an element that cannot be run. [TryRun] returns such elements as a second PCollection.
+// Runners may process an element several times. Results are the same each time, and [WriteFiles] names files after
+// elements, so that a second attempt replaces a file by an equal file.
+package inference

@@ -1,0 +1,163 @@
+package inference
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/io/fileio"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/io/filesystem"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+	"github.com/google/uuid"
+
+	"github.com/graphrun/graphrun/npz"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+func init() {
+	register.DoFn4x1[context.Context, string, func(Element), func(Failure), error](&readFn{})
+	register.DoFn2x2[context.Context, Element, string, error](&writeFn{})
+	register.Function1x1(pathOf)
+	register.Emitter1[Element]()
+	register.Emitter1[Failure]()
+}
+
+// ReadFiles reads the .npz and .npy files that match a pattern of one of Beam's file systems, such as "inputs/*.npz" or
+// "gs://bucket/inputs/*". An element has the base name of its file without extension. The tensor of a .npy file has the
+// name "". A file that cannot be read fails its bundle.
+func ReadFiles(s beam.Scope, pattern string) beam.PCollection {
+	elements, _ := readScope(s, pattern, false)
+	return elements
+}
+
+// TryReadFiles is [ReadFiles] that returns files that are not valid as failures. A file that cannot be opened fails its
+// bundle.
+func TryReadFiles(s beam.Scope, pattern string) (elements, failures beam.PCollection) {
+	return readScope(s, pattern, true)
+}
+
+func readScope(s beam.Scope, pattern string, try bool) (elements, failures beam.PCollection) {
+	s = s.Scope("inference.ReadFiles")
+	filesystem.ValidateScheme(pattern)
+	paths := beam.ParDo(s, pathOf, fileio.MatchFiles(s, pattern, fileio.MatchEmptyDisallow()))
+	// The runner distributes the paths to all workers.
+	return beam.ParDo2(s, &readFn{try}, beam.Reshuffle(s, paths))
+}
+
+func pathOf(f fileio.FileMetadata) string { return f.Path }
+
+// ElementName returns the name of the element that [ReadFiles] reads from a file.
+func ElementName(file string) string {
+	base := path.Base(strings.ReplaceAll(file, "\\", "/"))
+	return strings.TrimSuffix(base, path.Ext(base))
+}
+
+// readFn reads files.
+type readFn struct{ Try bool }
+
+func (f *readFn) ProcessElement(ctx context.Context, file string, emit func(Element), fail func(Failure)) error {
+	data, err := readFile(ctx, file)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	tensors, err := parse(file, data)
+	switch {
+	case err == nil:
+		emit(Element{ElementName(file), tensors})
+	case f.Try:
+		elementsFailed.Inc(ctx, 1)
+		fail(Failure{ElementName(file), err.Error()})
+	default:
+		return err
+	}
+	return nil
+}
+
+// parse returns the arrays of a .npz or .npy file.
+func parse(file string, data []byte) (map[string]*tensor.Tensor, error) {
+	switch strings.ToLower(path.Ext(file)) {
+	case ".npy":
+		t, err := npz.ReadNPY(bytes.NewReader(data), int64(len(data)))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		return map[string]*tensor.Tensor{"": t}, nil
+	case ".npz":
+		a, err := npz.NewArchive(file, bytes.NewReader(data), int64(len(data)))
+		if err != nil {
+			return nil, err
+		}
+		tensors := map[string]*tensor.Tensor{}
+		for _, name := range a.Names() {
+			if tensors[name], err = a.Read(name); err != nil {
+				return nil, err
+			}
+		}
+		return tensors, nil
+	}
+	return nil, fmt.Errorf("%s: want a .npz or .npy file", file)
+}
+
+// WriteFiles writes each element to the file DIR/NAME.npz, and returns the paths as a PCollection of strings. A file
+// appears under its name when it is complete, if the file system can rename files or writes them atomically, as object
+// stores do. Elements must have different names, which must be names of files.
+func WriteFiles(s beam.Scope, dir string, elements beam.PCollection) beam.PCollection {
+	s = s.Scope("inference.WriteFiles")
+	filesystem.ValidateScheme(dir)
+	return beam.ParDo(s, &writeFn{dir}, elements)
+}
+
+// writeFn writes elements.
+type writeFn struct{ Dir string }
+
+func (f *writeFn) ProcessElement(ctx context.Context, e Element) (string, error) {
+	if e.Name == "" || strings.HasPrefix(e.Name, ".") || strings.ContainsAny(e.Name, "/\\") {
+		return "", fmt.Errorf("element %q: the name is not the name of a file", e.Name)
+	}
+	var b bytes.Buffer
+	if err := npz.WriteNPZ(&b, npz.EntriesOf(e.Tensors)); err != nil {
+		return "", fmt.Errorf("element %q: %w", e.Name, err)
+	}
+	file := strings.TrimSuffix(f.Dir, "/") + "/" + e.Name + ".npz"
+	if err := writeFile(ctx, file, b.Bytes()); err != nil {
+		return "", fmt.Errorf("%s: %w", file, err)
+	}
+	return file, nil
+}
+
+// writeFile writes a file. Attempts of a runner at the same element may be active at once: each has a temporary name of
+// its own.
+func writeFile(ctx context.Context, file string, data []byte) (err error) {
+	files, err := filesystem.New(ctx, file)
+	if err != nil {
+		return err
+	}
+	defer files.Close()
+	renamer, ok := files.(filesystem.Renamer)
+	if !ok || strings.Contains(file, "://") { // an object is written as a whole, and renaming copies it
+		return writeTo(ctx, files, file, data)
+	}
+	dir, base := path.Split(file)
+	temporary := dir + "." + base + "." + uuid.NewString()
+	if err = writeTo(ctx, files, temporary, data); err == nil {
+		err = renamer.Rename(ctx, temporary, file)
+	}
+	if remover, ok := files.(filesystem.Remover); ok && err != nil {
+		_ = remover.Remove(ctx, temporary)
+	}
+	return err
+}
+
+func writeTo(ctx context.Context, files filesystem.Interface, file string, data []byte) error {
+	w, err := files.OpenWrite(ctx, file)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, bytes.NewReader(data))
+	return errors.Join(err, w.Close())
+}

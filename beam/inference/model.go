@@ -1,0 +1,317 @@
+package inference
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/io/filesystem"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/batching"
+	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/npz"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Batching says which elements run as one batch.
+type Batching string
+
+const (
+	// BatchExact joins elements whose results have the same bits in the batch as alone.
+	BatchExact Batching = "exact"
+	// BatchFast joins all elements with independent rows. The last bits of a result depend on the size of its batch.
+	BatchFast Batching = "fast"
+	// BatchOff joins no elements.
+	BatchOff Batching = "off"
+)
+
+// Options are the options of a transform. They are sent to the workers as JSON.
+type Options struct {
+	// Model is the path of a model (.onnx or .json), which every worker must be able to read. A path with a scheme, such
+	// as gs://bucket/model.onnx, is read with Beam's file system of that scheme, which the program must import.
+	Model string
+	// Sizes are sizes of symbols: see graphrun.Loader.
+	Sizes map[string]int `json:",omitempty"`
+	// Exact excludes implementations that compute by another formula: see graphrun.Options.
+	Exact bool
+	// Threads bounds the workers of one run; 0 is GOMAXPROCS.
+	Threads int
+	// Batching says which elements run as one batch; "" is BatchExact.
+	Batching Batching
+	// MaxRows is the maximum number of rows of a batch; 0 is 64. A single element may have more rows.
+	MaxRows int
+}
+
+func (o *Options) complete() error {
+	if o.Batching == "" {
+		o.Batching = BatchExact
+	}
+	if o.MaxRows == 0 {
+		o.MaxRows = 64
+	}
+	switch {
+	case o.Model == "":
+		return errors.New("Options.Model is empty")
+	case o.Batching != BatchExact && o.Batching != BatchFast && o.Batching != BatchOff:
+		return fmt.Errorf("Options.Batching is %q: want exact, fast or off", o.Batching)
+	case o.MaxRows < 0 || o.Threads < 0:
+		return errors.New("Options.MaxRows and Options.Threads must not be negative")
+	}
+	return nil
+}
+
+// typicalRows is the number of rows for which models are planned.
+const typicalRows = 8
+
+// model is a loaded model, which all instances of the transform with the same options share.
+type model struct {
+	graph   *graph.Graph
+	program *graphrun.Program
+	axis    *batching.Axis // nil if elements are not joined
+	slots   chan struct{}  // has an element for each active run
+}
+
+// loading is a model that is being loaded, or is loaded.
+type loading struct {
+	users int
+	once  sync.Once
+	model *model
+	err   error
+}
+
+var (
+	modelsLock sync.Mutex
+	models     = map[string]*loading{} // by the JSON of Options
+)
+
+// acquire returns the model of a key, and loads it if no instance uses it. release must be called after success.
+func acquire(ctx context.Context, key string, o Options) (*model, error) {
+	modelsLock.Lock()
+	l := models[key]
+	if l == nil {
+		l = &loading{}
+		models[key] = l
+	}
+	l.users++
+	modelsLock.Unlock()
+	// The model outlives the bundle that loads it.
+	l.once.Do(func() { l.model, l.err = load(context.WithoutCancel(ctx), o) })
+	if l.err != nil {
+		releaseLoading(key, l)
+	}
+	return l.model, l.err
+}
+
+// release ends the use of the model of a key. The last user drops it.
+func release(key string) { releaseLoading(key, nil) }
+
+// releaseLoading ends a use of l, the entry of key if l is nil. An entry that failed is replaced by the next acquire.
+func releaseLoading(key string, l *loading) {
+	modelsLock.Lock()
+	defer modelsLock.Unlock()
+	if l == nil {
+		l = models[key]
+	}
+	l.users--
+	if models[key] == l && (l.users == 0 || l.err != nil) {
+		delete(models, key)
+	}
+}
+
+func load(ctx context.Context, o Options) (*model, error) {
+	start := time.Now()
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	l, name := graphrun.Loader{Sizes: o.Sizes}, o.Model
+	if strings.Contains(o.Model, "://") {
+		l.FS, name = beamFS{ctx, o.Model[:strings.LastIndexByte(o.Model, '/')]}, path.Base(o.Model)
+	}
+	g, err := l.LoadContext(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("the model cannot be loaded: %w", err)
+	}
+	m := &model{graph: g}
+	c := graphrun.Options{Exact: o.Exact, Threads: o.Threads}
+	var symbol string
+	unjoined := errors.New("batching is off")
+	if o.Batching != BatchOff {
+		if symbol, unjoined = batching.Symbol(g); symbol != "" && o.Batching == BatchExact {
+			c.Hints = []map[string]int{{symbol: min(typicalRows, o.MaxRows)}}
+		}
+	}
+	if m.program, err = graphrun.CompileContext(ctx, g, c); err != nil {
+		return nil, fmt.Errorf("%s: %w", o.Model, err)
+	}
+	if symbol != "" {
+		m.axis, unjoined = batching.Prove(ctx, (*program.Program)(m.program), g, symbol, o.MaxRows,
+			o.Batching == BatchExact)
+	}
+	threads := o.Threads
+	if threads == 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	m.slots = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/threads))
+	if unjoined != nil {
+		log.Infof(ctx, "%s: elements are not joined: %v", o.Model, unjoined)
+	}
+	modelsLoaded.Inc(ctx, 1)
+	loadTime.Update(ctx, time.Since(start).Milliseconds())
+	return m, nil
+}
+
+// inputs returns the tensors of an element by input, contiguous and with the declared dtypes. Strings are encoded.
+func (m *model) inputs(e Element) (in map[string]*tensor.Tensor, err error) {
+	defer tensor.CatchMemory(&err)
+	given := e.Tensors
+	if t := given[""]; t != nil && len(given) == 1 && len(m.graph.Inputs) == 1 {
+		given = map[string]*tensor.Tensor{m.graph.Inputs[0].Name: t}
+	}
+	in = make(map[string]*tensor.Tensor, len(given))
+	for _, v := range m.graph.Inputs {
+		t := given[v.Name]
+		if t == nil {
+			return nil, fmt.Errorf("input %q is missing", v.Name)
+		}
+		if in[v.Name], err = m.input(v, t); err != nil {
+			return nil, fmt.Errorf("input %q: %w", v.Name, err)
+		}
+	}
+	for name := range given {
+		if in[name] == nil {
+			return nil, fmt.Errorf("the model has no input %q", name)
+		}
+	}
+	return in, nil
+}
+
+func (m *model) input(v *graph.Value, t *tensor.Tensor) (*tensor.Tensor, error) {
+	if err := t.Check(); err != nil {
+		return nil, err
+	}
+	if labels := m.graph.Labels[v.Name]; labels.Strings != nil && t.DType != v.Meta.DType {
+		list, err := npz.Strings(t)
+		if err != nil {
+			return nil, err
+		}
+		return labels.Encode(list, t.Shape[:t.Rank()-1]...)
+	}
+	if t.DType == tensor.Uint16 && v.Meta.DType == tensor.BFloat16 { // numpy has no bfloat16
+		var err error
+		if t, err = t.View(t.Meta.WithDType(tensor.BFloat16)); err != nil {
+			return nil, err
+		}
+	}
+	if t.DType != v.Meta.DType {
+		return nil, fmt.Errorf("the dtype is %v, want %v", t.DType, v.Meta.DType)
+	}
+	return t.Contiguous(), nil
+}
+
+// outputs replaces codes of strings by strings.
+func (m *model) outputs(out map[string]*tensor.Tensor) error {
+	for name, t := range out {
+		labels := m.graph.Labels[name]
+		if labels.Strings == nil {
+			continue
+		}
+		list, err := labels.Decode(t)
+		if err != nil {
+			return fmt.Errorf("output %q: %w", name, err)
+		}
+		var b bytes.Buffer
+		if err := npz.WriteStrings(&b, list, t.Shape); err != nil {
+			return fmt.Errorf("output %q: %w", name, err)
+		}
+		if out[name], err = npz.ReadNPY(&b, int64(b.Len())); err != nil {
+			return fmt.Errorf("output %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// run runs a batch and returns the outputs of each of its runs.
+func (m *model) run(ctx context.Context, runs []*batching.Run) (out []map[string]*tensor.Tensor, err error) {
+	m.slots <- struct{}{}
+	defer func() {
+		<-m.slots
+		if r := recover(); r != nil {
+			log.Errorf(ctx, "a run panicked: %v\n%s", r, debug.Stack())
+			err = fmt.Errorf("the run failed by an internal error: %v", r)
+		}
+	}()
+	in, err := batching.Join(runs)
+	if err != nil {
+		return nil, err
+	}
+	joined, err := m.program.Run(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	out = m.axis.Split(joined, runs)
+	for _, part := range out {
+		if err := m.outputs(part); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// beamFS is a directory of one of Beam's file systems.
+type beamFS struct {
+	ctx context.Context
+	dir string
+}
+
+// Open reads a file into memory.
+func (b beamFS) Open(name string) (fs.File, error) {
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	data, err := readFile(b.ctx, b.dir+"/"+name)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return memoryFile{bytes.NewReader(data), name}, nil
+}
+
+// readFile reads a file of one of Beam's file systems.
+func readFile(ctx context.Context, path string) ([]byte, error) {
+	files, err := filesystem.New(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer files.Close()
+	f, err := files.OpenRead(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
+// memoryFile is an open file whose contents are in memory. It is its own fs.FileInfo.
+type memoryFile struct {
+	*bytes.Reader
+	name string
+}
+
+func (f memoryFile) Stat() (fs.FileInfo, error) { return f, nil }
+func (f memoryFile) Close() error               { return nil }
+func (f memoryFile) Name() string               { return path.Base(f.name) }
+func (f memoryFile) Mode() fs.FileMode          { return 0o444 }
+func (f memoryFile) ModTime() time.Time         { return time.Time{} }
+func (f memoryFile) IsDir() bool                { return false }
+func (f memoryFile) Sys() any                   { return nil }

@@ -1,0 +1,212 @@
+package inference
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/window"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/internal/batching"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// namespace is the namespace of the metrics.
+const namespace = "graphrun"
+
+var (
+	elementsRun    = beam.NewCounter(namespace, "elements")
+	elementsFailed = beam.NewCounter(namespace, "failures")
+	batchesRun     = beam.NewCounter(namespace, "batches")
+	modelsLoaded   = beam.NewCounter(namespace, "models_loaded")
+	batchElements  = beam.NewDistribution(namespace, "batch_elements")
+	runTime        = beam.NewDistribution(namespace, "run_us")
+	loadTime       = beam.NewDistribution(namespace, "load_ms")
+)
+
+func init() {
+	register.DoFn6x1[context.Context, beam.Window, beam.EventTime, Element, func(beam.EventTime, Element),
+		func(beam.EventTime, Failure), error](&runFn{})
+	register.Emitter2[beam.EventTime, Element]()
+	register.Emitter2[beam.EventTime, Failure]()
+}
+
+// Run runs a model on a PCollection of [Element] and returns a PCollection of [Element]. A result has the name, the
+// timestamp and the window of its input. Elements outside the global window are not joined, because Beam's Go SDK
+// cannot emit to other windows at the end of a bundle.
+//
+// An element that cannot be run fails its bundle, and the error names the element. Run panics if options are invalid,
+// as other functions that construct pipelines do.
+func Run(s beam.Scope, o Options, elements beam.PCollection) beam.PCollection {
+	results, _ := runScope(s, o, elements, false)
+	return results
+}
+
+// TryRun is [Run] that returns failed elements as a PCollection of [Failure]. A lack of memory and a model that cannot
+// be loaded are not failures of an element: they fail the bundle.
+func TryRun(s beam.Scope, o Options, elements beam.PCollection) (results, failures beam.PCollection) {
+	return runScope(s, o, elements, true)
+}
+
+func runScope(s beam.Scope, o Options, elements beam.PCollection, try bool) (results, failures beam.PCollection) {
+	if err := o.complete(); err != nil {
+		panic(fmt.Errorf("inference: %w", err))
+	}
+	return beam.ParDo2(s.Scope("inference.Run"), &runFn{Options: o, Try: try}, elements)
+}
+
+// maxPendingBytes bounds the inputs that wait for a batch.
+const maxPendingBytes = 64 << 20
+
+// maxPendingBatches bounds the waiting rows, in batches of the maximum size. More than one is useful if elements differ
+// in their shapes, because only elements of one shape are joined.
+const maxPendingBatches = 4
+
+// runFn runs elements in batches.
+type runFn struct {
+	Options Options
+	Try     bool
+
+	key          string
+	model        *model
+	pending      []pendingElement
+	pendingRows  int
+	pendingBytes int
+}
+
+// pendingElement is an element that waits for a batch, or runs.
+type pendingElement struct {
+	name string
+	time beam.EventTime
+	run  *batching.Run
+}
+
+type (
+	emitElement func(beam.EventTime, Element)
+	emitFailure func(beam.EventTime, Failure)
+)
+
+func (f *runFn) Setup(ctx context.Context) error {
+	key, err := json.Marshal(f.Options)
+	if err != nil {
+		return err
+	}
+	f.key = string(key)
+	f.model, err = acquire(ctx, f.key, f.Options)
+	return err
+}
+
+func (f *runFn) Teardown() {
+	if f.model != nil {
+		f.model = nil
+		release(f.key)
+	}
+}
+
+// StartBundle drops the elements of a bundle that failed.
+func (f *runFn) StartBundle(_ context.Context, _ func(beam.EventTime, Element), _ func(beam.EventTime, Failure)) {
+	f.clear()
+}
+
+func (f *runFn) clear() {
+	f.pending, f.pendingRows, f.pendingBytes = nil, 0, 0
+}
+
+func (f *runFn) ProcessElement(ctx context.Context, w beam.Window, t beam.EventTime, e Element,
+	emit func(beam.EventTime, Element), fail func(beam.EventTime, Failure)) error {
+	in, err := f.model.inputs(e)
+	if err != nil {
+		return f.failed(ctx, e.Name, t, err, fail)
+	}
+	p := pendingElement{e.Name, t, f.model.axis.NewRun(in)}
+	if _, global := w.(window.GlobalWindow); !global || p.run.Rows == 0 {
+		return f.runBatch(ctx, []pendingElement{p}, emit, fail)
+	}
+	f.pending = append(f.pending, p)
+	f.pendingRows += p.run.Rows
+	for _, t := range in {
+		f.pendingBytes += t.Bytes()
+	}
+	if f.pendingRows < maxPendingBatches*f.Options.MaxRows && f.pendingBytes < maxPendingBytes {
+		return nil
+	}
+	return f.flush(ctx, emit, fail)
+}
+
+func (f *runFn) FinishBundle(ctx context.Context, emit func(beam.EventTime, Element),
+	fail func(beam.EventTime, Failure)) error {
+	return f.flush(ctx, emit, fail)
+}
+
+// flush runs the pending elements.
+func (f *runFn) flush(ctx context.Context, emit emitElement, fail emitFailure) error {
+	pending := f.pending
+	f.clear()
+	for len(pending) > 0 {
+		runs := make([]*batching.Run, len(pending))
+		for i, p := range pending {
+			runs[i] = p.run
+		}
+		chosen := f.model.axis.Batch(runs)
+		var batch, rest []pendingElement
+		for i, p := range pending {
+			if slices.Contains(chosen, i) {
+				batch = append(batch, p)
+			} else {
+				rest = append(rest, p)
+			}
+		}
+		if err := f.runBatch(ctx, batch, emit, fail); err != nil {
+			return err
+		}
+		pending = rest
+	}
+	return nil
+}
+
+// runBatch runs elements as one batch. If it fails, they run one by one, because the error may concern one of them.
+func (f *runFn) runBatch(ctx context.Context, batch []pendingElement, emit emitElement, fail emitFailure) error {
+	runs := make([]*batching.Run, len(batch))
+	for i, p := range batch {
+		runs[i] = p.run
+	}
+	start := time.Now()
+	out, err := f.model.run(ctx, runs)
+	switch {
+	case err != nil && len(batch) > 1:
+		for i := range batch {
+			if err := f.runBatch(ctx, batch[i:i+1], emit, fail); err != nil {
+				return err
+			}
+		}
+		return nil
+	case err != nil:
+		return f.failed(ctx, batch[0].name, batch[0].time, err, fail)
+	}
+	batchesRun.Inc(ctx, 1)
+	elementsRun.Inc(ctx, int64(len(batch)))
+	batchElements.Update(ctx, int64(len(batch)))
+	runTime.Update(ctx, time.Since(start).Microseconds())
+	for i, p := range batch {
+		emit(p.time, Element{p.name, out[i]})
+	}
+	return nil
+}
+
+// failed handles the error of an element. It returns the error, or emits a failure.
+func (f *runFn) failed(ctx context.Context, name string, t beam.EventTime, err error, fail emitFailure) error {
+	elementsFailed.Inc(ctx, 1)
+	var memory *tensor.MemoryError
+	var need *graphrun.MemoryError
+	if !f.Try || ctx.Err() != nil || errors.As(err, &memory) || errors.As(err, &need) {
+		return fmt.Errorf("element %q: %w", name, err)
+	}
+	fail(t, Failure{name, err.Error()})
+	return nil
+}
