@@ -7,7 +7,9 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/diskcache"
 	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
@@ -41,6 +43,9 @@ func Compile(g *graph.Graph, o Options) (*Program, error) {
 // [context.Cause]. Strategies find the context in [layout.Problem.Context]. The program does not keep the context:
 // planning within a run ends with the context of the run.
 func CompileContext(ctx context.Context, g *graph.Graph, o Options) (*Program, error) {
+	if o.Cache != nil && g != nil && !usesCatalogue(g) {
+		o.Cache = nil
+	}
 	p, err := program.Compile(ctx, g, program.Options(o))
 	return (*Program)(p), err
 }
@@ -103,6 +108,41 @@ type Options struct {
 	// Progress, if set, is called with the name of each stage: "planning" or "compiling". Runs that plan new sizes call
 	// it too, from any goroutine.
 	Progress func(stage string)
+	// Cache stores constants, packed weights and plans for later processes and for processes that run at the same time:
+	// see [OpenCache]. Nil stores nothing. Results have the same bits with and without a cache. A program that follows a
+	// stored plan has no proof of its cost in its report. Graphs with ops outside of package kernels are not stored; the
+	// plans of a user-defined strategy or list of passes are not stored.
+	Cache *Cache
+}
+
+// Cache is a directory of stored weights and plans: see [OpenCache].
+type Cache = diskcache.Cache
+
+// CacheOptions are the options of a [Cache]. Zero values are good defaults.
+type CacheOptions = diskcache.Options
+
+// OpenCache returns the cache in a directory, which the first write creates with access for this user only. Programs
+// and processes may share it. Its files are immutable, and are named by digests of the model, the options, the cost
+// profile, the processor's instructions and the build of the program. Programs map these files and no others: the
+// files of a model are read. Damaged files are made again. Only graphrun may write to the directory.
+//
+// OpenCache does not fail. Without access to the directory, programs are compiled without the cache. If a file cannot
+// be written, [CacheOptions] receives one warning, and nothing more is written.
+func OpenCache(dir string, o CacheOptions) *Cache { return diskcache.Open(dir, o) }
+
+// usesCatalogue reports whether all ops of a graph are those of package kernels.
+func usesCatalogue(g *graph.Graph) bool {
+	for _, n := range g.Nodes {
+		if n.Op == nil || kernels.Lookup(n.Op.Name) != n.Op {
+			return false
+		}
+		for _, attr := range n.Written() {
+			if body, ok := attr.(*graph.Graph); ok && body != nil && !usesCatalogue(body) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // Strategy chooses layouts and implementations. A user-defined strategy gets a [layout.Problem] and returns a

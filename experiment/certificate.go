@@ -11,6 +11,7 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/files"
+	"github.com/graphrun/graphrun/internal/graphdigest"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
@@ -207,25 +208,7 @@ func (c *Certificate) check() error {
 // pinsOf lists the pins of a graph: pins in its file, and pins that were added later.
 func pinsOf(g *graph.Graph) []CertifiedPin {
 	list := []CertifiedPin{}
-	add := func(name string, p graph.Pin) {
-		if p.SetsLayout() {
-			list = append(list, CertifiedPin{name, graph.Pin{Format: p.Format, Order: p.Order}.String()})
-		}
-		if p.Impl != "" {
-			list = append(list, CertifiedPin{name, graph.Pin{Impl: p.Impl}.String()})
-		}
-	}
-	for _, v := range slices.Concat(g.Inputs, g.Constants) {
-		add(v.Name, v.Pin)
-	}
-	for _, n := range g.Nodes {
-		add(n.Name, n.Pin)
-	}
-	for _, output := range g.Outputs {
-		if g.Value(output.Name) == nil { // otherwise the file has the pin, and the name means the value elsewhere
-			add(output.Name, output.Pin)
-		}
-	}
+	graphdigest.Pins(g, func(name, pin string) { list = append(list, CertifiedPin{name, pin}) })
 	return list
 }
 

@@ -98,7 +98,11 @@ func (p *Plan) foldResults(n *graph.Node) ([]*tensor.Tensor, error) {
 		delete(p.packed, n)
 		return done.data, done.err
 	}
-	return p.Graph.Fold(n, func() ([]*tensor.Tensor, error) { return p.compute(n) })
+	compute := func() ([]*tensor.Tensor, error) { return p.compute(n) }
+	if p.foldStore != nil && !n.IsView() {
+		return p.Graph.Fold(n, func() ([]*tensor.Tensor, error) { return p.foldStore(n, compute) })
+	}
+	return p.Graph.Fold(n, compute)
 }
 
 // foldedNode is the outcome of folding a node.

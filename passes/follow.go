@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
@@ -21,6 +22,8 @@ type Decisions struct {
 	results      [][]tensor.Meta    // results of these nodes
 	layout       *layout.Assignment // chosen layouts, implementations and copies
 	placedValues map[int]bool       // numbers of values that are placed in others
+
+	stored *storedLayout // stands for layout in decoded decisions
 }
 
 // Equal reports whether two plans of one graph, for different sizes, have the same decisions: the same nodes, groups,
@@ -38,9 +41,7 @@ func (d *Decisions) Equal(e *Decisions) bool {
 			return slices.Equal(a.nodes, b.nodes) && a.anchor == b.anchor && a.isAttention == b.isAttention &&
 				slices.Equal(a.mask, b.mask) && a.split == b.split
 		}) &&
-		slices.EqualFunc(d.nodes, e.nodes, func(a, b signature) bool {
-			return a.op == b.op && a.number == b.number && a.outputs == b.outputs && slices.Equal(a.operands, b.operands)
-		}) &&
+		slices.Equal(d.nodes, e.nodes) &&
 		maps.Equal(d.placedValues, e.placedValues) && d.equalLayouts(e)
 }
 
@@ -114,14 +115,10 @@ type groupDecision struct {
 	split       int    // see space.split
 }
 
-// signature identifies a node independently of sizes. Equal signatures of all nodes mean that decisions are for the
-// same graph.
-type signature struct {
-	op       *graph.Op
-	number   int
-	outputs  int
-	operands []int // by operand: number of its value; -1 for an operand that is not a tensor
-}
+// signature identifies a node independently of sizes: the op, the number of the node, the number of its results, and
+// the numbers of its operands (-1 for an operand that is not a tensor). Equal signatures of all nodes mean that
+// decisions are for the same graph.
+type signature string
 
 // Misfit is the error of decisions that do not apply to a graph at its sizes: different nodes would run, or values
 // would have other layouts. The graph must then be planned without these decisions.
@@ -134,28 +131,18 @@ func (e *Misfit) Error() string { return "the decisions do not fit: " + e.Why }
 func misfit(format string, args ...any) error { return &Misfit{fmt.Sprintf(format, args...)} }
 
 func signatureOf(n *graph.Node) signature {
-	s := signature{op: n.Op, number: n.Number(), outputs: len(n.Out), operands: make([]int, len(n.In))}
-	for i, a := range n.In {
-		s.operands[i] = -1
+	b := append(make([]byte, 0, 64), n.Op.Name...)
+	for _, k := range []int{n.Number(), len(n.Out)} {
+		b = strconv.AppendInt(append(b, ' '), int64(k), 10)
+	}
+	for _, a := range n.In {
+		number := -1
 		if a.Kind == graph.TensorArg {
-			s.operands[i] = a.Value.Number()
+			number = a.Value.Number()
 		}
+		b = strconv.AppendInt(append(b, ' '), int64(number), 10)
 	}
-	return s
-}
-
-// matches reports whether a node has the signature.
-func (s *signature) matches(n *graph.Node) bool {
-	if s.op != n.Op || s.number != n.Number() || s.outputs != len(n.Out) || len(s.operands) != len(n.In) {
-		return false
-	}
-	for i, a := range n.In {
-		if number := s.operands[i]; a.Kind == graph.TensorArg && a.Value.Number() != number ||
-			a.Kind != graph.TensorArg && number >= 0 {
-			return false
-		}
-	}
-	return true
+	return signature(b)
 }
 
 // decidedFolds returns the numbers of the nodes that the current fold pass must fold. It returns nil if there are no
@@ -163,13 +150,14 @@ func (s *signature) matches(n *graph.Node) bool {
 func (p *Plan) decidedFolds() map[int]bool {
 	pass := p.foldPasses
 	p.foldPasses++
+	if p.Decisions != nil {
+		p.Decisions.foldedNodes = append(p.Decisions.foldedNodes, map[int]bool{})
+	}
 	switch {
 	case p.decisionsToFollow != nil && pass < len(p.decisionsToFollow.foldedNodes):
 		return p.decisionsToFollow.foldedNodes[pass]
 	case p.decisionsToFollow != nil:
 		return map[int]bool{}
-	case p.Decisions != nil:
-		p.Decisions.foldedNodes = append(p.Decisions.foldedNodes, map[int]bool{})
 	}
 	return nil
 }
@@ -303,15 +291,22 @@ func (p *Plan) noteLayouts(a *layout.Assignment) {
 // implementations must support the layouts assigned to them.
 func (p *Plan) followLayouts() error {
 	d := p.decisionsToFollow
-	if d.layout == nil || len(d.nodes) != len(p.Graph.Nodes) {
+	if d.layout == nil && d.stored == nil || len(d.nodes) != len(p.Graph.Nodes) {
 		return misfit("the graph has %d nodes; the decisions are for %d", len(p.Graph.Nodes), len(d.nodes))
 	}
 	for i, n := range p.Graph.Nodes {
-		if !d.nodes[i].matches(n) {
+		if d.nodes[i] != signatureOf(n) {
 			return misfit("%s is not the node of the decisions", n.Name)
 		}
 	}
 	a := d.layout.Of(p.Graph)
+	if d.stored != nil {
+		var err error
+		if a, err = d.stored.assignment(p.Graph); err != nil {
+			return err
+		}
+	}
+	p.noteLayouts(a)
 	p.strategyChoseCopies = a.Final
 	written, pins := make([]writtenLayout, len(p.Graph.Outputs)), make([]graph.Pin, len(p.Graph.Outputs))
 	for i, output := range p.Graph.Outputs {

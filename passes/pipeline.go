@@ -15,6 +15,7 @@ import (
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // Pass is one rewrite of the graph. [Run] checks that earlier passes have established the properties that a pass needs.
@@ -175,6 +176,9 @@ type Options struct {
 	// Follow, if set, has decisions for the same graph at other sizes. Run applies them without a search. The graph must
 	// be inferred. Run returns a [*Misfit] if the decisions do not apply.
 	Follow *Decisions
+	// FoldStore, if set, returns the results of a folded node. It may return stored results instead of the results of
+	// compute. It is called from several goroutines.
+	FoldStore func(n *graph.Node, compute func() ([]*tensor.Tensor, error)) ([]*tensor.Tensor, error)
 	// Price means that [Plan.CostNS] and the copies are computed even with Follow.
 	Price bool
 	// KeepGoing removes nodes that fail, with their dependents, instead of returning the first error: see
@@ -237,6 +241,7 @@ type Plan struct {
 	slack      float64
 	foldBudget foldBudget
 	threads    int
+	foldStore  func(n *graph.Node, compute func() ([]*tensor.Tensor, error)) ([]*tensor.Tensor, error)
 	packed     map[*graph.Node]foldedNode // results of packInParallel in the current fold pass
 	costs      graph.ByValue[nodeCost]    // cost of a node, by its first output
 }
@@ -343,7 +348,8 @@ func Run(g *graph.Graph, o Options) (_ *Plan, err error) {
 func newPlan(g *graph.Graph, o Options) *Plan {
 	p := &Plan{Graph: g.Clone(), Strategy: o.Strategy.Name(), strategy: o.Strategy, profile: o.Profile,
 		keepGoing: o.KeepGoing, exact: o.Exact, solveLimit: o.SolveLimit, slack: o.Slack,
-		foldBudget: foldBudget{limit: o.MemoryLimit}, decisionsToFollow: o.Follow}
+		foldBudget: foldBudget{limit: o.MemoryLimit}, decisionsToFollow: o.Follow,
+		foldStore: o.FoldStore}
 	if o.Context != nil {
 		p.Graph.SetContext(o.Context)
 	}

@@ -2,6 +2,7 @@ package environment
 
 import (
 	"runtime"
+	"runtime/debug"
 	"testing"
 	"testing/fstest"
 
@@ -18,6 +19,18 @@ func TestCaches(t *testing.T) {
 	})
 	assert.Equal(t, []string{"L1 data 48KiB", "L3 unified 32768KiB"}, got)
 	assert.Empty(t, caches(fstest.MapFS{}))
+}
+
+func TestBuild(t *testing.T) {
+	assert.Equal(t, Build(), Build())
+	revision := []debug.BuildSetting{{Key: "vcs.revision", Value: "12ab"}, {Key: "vcs.modified", Value: "false"}}
+	modified := []debug.BuildSetting{revision[0], {Key: "vcs.modified", Value: "true"}}
+	released, local := &debug.Module{Sum: "h1:x"}, &debug.Module{Replace: &debug.Module{Path: "../local"}}
+	assert.True(t, determinesCode(&debug.BuildInfo{Settings: revision, Deps: []*debug.Module{released}}))
+	assert.True(t, determinesCode(&debug.BuildInfo{Main: *released}))
+	assert.False(t, determinesCode(&debug.BuildInfo{Settings: modified}))
+	assert.False(t, determinesCode(&debug.BuildInfo{}))
+	assert.False(t, determinesCode(&debug.BuildInfo{Settings: revision, Deps: []*debug.Module{released, local}}))
 }
 
 func TestCurrent(t *testing.T) {

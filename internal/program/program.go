@@ -24,6 +24,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/diskcache"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/lru"
 	"github.com/graphrun/graphrun/internal/sorted"
@@ -54,6 +55,7 @@ type Options struct {
 	Check          bool
 	Dump           io.Writer
 	Progress       func(stage string)
+	Cache          *diskcache.Cache
 }
 
 // Program is a compiled graph. It may be used from several goroutines at once. All fields are unexported: the root
@@ -164,9 +166,10 @@ func New(g *graph.Graph, o Options) (*Program, error) {
 		return nil, err
 	}
 	p.needsInference = len(g.Symbols) > 0 || len(o.Pins) > 0 || o.KeepGoing || !isInferred(g)
-	if p.needsInference || g.Dynamic() {
+	if p.needsInference || g.Dynamic() || o.Cache != nil {
 		p.graph = g.Clone() // runs read it, and the caller may change the original
 	}
+	p.shareConstants()
 	return p, p.pin()
 }
 

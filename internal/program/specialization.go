@@ -103,7 +103,7 @@ func (spec *Specialization) plan(ctx context.Context, p *Program) (err error) {
 	}
 	o := p.PlanOptions(ctx)
 	o.Record = true
-	if spec.Plan, err = passes.Run(g, o); err != nil {
+	if spec.Plan, err = p.runPasses(g, o); err != nil {
 		return err
 	}
 	spec.Decisions = spec.Plan.Decisions
@@ -173,7 +173,7 @@ func (b *Binding) plan(ctx context.Context, p *Program, decisions passes.Options
 		} else {
 			options.Context = nil // the segment has the context of the run
 		}
-		planned, err := passes.Run(g, options)
+		planned, err := p.runPasses(g, options)
 		if err != nil {
 			return nil, fmt.Errorf("%w (strategy %s)", err, o.Strategy.Name())
 		}

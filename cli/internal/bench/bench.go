@@ -43,6 +43,7 @@ type flags struct {
 	dims, pins    []string
 	hints         []map[string]int
 	costs         string
+	cache         command.Cache
 	costProfile   *machine.Profile // the cost profile: see command.CostProfile
 }
 
@@ -57,6 +58,9 @@ func (f *flags) check(cmd *cobra.Command) error {
 		return err
 	}
 	if err := f.slack.Check(cmd, f.strategy); err != nil {
+		return err
+	}
+	if err := f.cache.Check(cmd); err != nil {
 		return err
 	}
 	if err := f.src.Check(cmd); err != nil {
@@ -142,6 +146,7 @@ func Command(ext *command.Extensions) *cobra.Command {
 	command.PinFlag(cmd, &f.pins)
 	cmd.Flags().IntVar(&f.runs, "runs", 20, "measure `N` runs, after warm-up")
 	command.ThreadsFlag(cmd, &f.threads)
+	f.cache.AddFlags(cmd)
 	command.FusionFlag(cmd, &f.noFusion)
 	command.ExactFlag(cmd, &f.exact)
 	command.CostsFlag(cmd, &f.costs)
@@ -323,7 +328,7 @@ func benchRunner(workload *inputs.Workload, f flags, job *progress.Job) (*runner
 	// The inputs are in memory before the graph is compiled.
 	options := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads, InputsInMemory: true,
 		NoFusion: f.noFusion, Exact: f.exact, Costs: f.costProfile, Hints: f.hints, Slack: f.slack.Option(),
-		Progress: job.EnterUntilRun}
+		Progress: job.EnterUntilRun, Cache: f.cache.Option()}
 	if f.trace != "" || f.report != "" {
 		r.trace = &chromeTrace{}
 	}

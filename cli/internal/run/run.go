@@ -43,6 +43,7 @@ type flags struct {
 	slack           command.Slack
 	costs           string
 	threads         int
+	cache           command.Cache
 	keepGoing       bool
 	noFusion, exact bool
 	json            bool
@@ -95,6 +96,7 @@ inputs and outputs of some ONNX models, are arrays with numpy's dtype U or S.`,
 	command.ExactFlag(cmd, &f.exact)
 	command.CostsFlag(cmd, &f.costs)
 	command.ThreadsFlag(cmd, &f.threads)
+	f.cache.AddFlags(cmd)
 	cmd.MarkFlagFilename("outputs", "npz")
 	return cmd
 }
@@ -130,7 +132,8 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	err = job.Do(progress.Planning, func() (err error) {
 		compiled, err = f.ext.Compile(job.Context, w.runGraph, graphrun.Options{Strategy: f.ext.Strategy(f.strategy),
 			Threads: f.threads, Tracer: job, InputsInMemory: true, Costs: costProfile, KeepGoing: f.keepGoing,
-			NoFusion: f.noFusion, Exact: f.exact, Progress: job.Enter, Hints: f.hints, Slack: f.slack.Option()})
+			NoFusion: f.noFusion, Exact: f.exact, Progress: job.Enter, Hints: f.hints, Slack: f.slack.Option(),
+			Cache: f.cache.Option()})
 		return err
 	})
 	if err != nil {
@@ -161,6 +164,9 @@ func (f *flags) check(cmd *cobra.Command) error {
 		return err
 	}
 	if err := f.slack.Check(cmd, f.strategy); err != nil {
+		return err
+	}
+	if err := f.cache.Check(cmd); err != nil {
 		return err
 	}
 	if err := f.src.Check(cmd); err != nil {

@@ -37,6 +37,7 @@ type flags struct {
 	strategy                 string
 	exact                    bool
 	threads                  int
+	cache                    command.Cache
 	tokenFile                string
 	tlsCert, tlsKey          string
 	logJSON                  bool
@@ -93,11 +94,15 @@ SIGTERM and Ctrl-C end the server when all accepted requests are answered.`,
 	f.ext.StrategyFlag(cmd, &f.strategy)
 	command.ExactFlag(cmd, &f.exact)
 	command.ThreadsFlag(cmd, &f.threads)
+	f.cache.AddFlags(cmd)
 	return cmd
 }
 
 func (f *flags) check(cmd *cobra.Command) error {
 	if err := f.ext.CheckStrategy(f.strategy); err != nil {
+		return err
+	}
+	if err := f.cache.Check(cmd); err != nil {
 		return err
 	}
 	if err := command.CheckThreads(f.threads); err != nil {
@@ -133,7 +138,7 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 	}
 	o := serve.Options{Loader: graphrun.Loader{Lookup: f.ext.Lookup, Operators: f.ext.Operators},
 		Compile: graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Exact: f.exact, Threads: f.threads,
-			Passes: f.ext.Passes},
+			Passes: f.ext.Passes, Cache: f.cache.Option()},
 		Batching: serve.Batching(f.batching), MaxRows: f.maxRows, PreferredRows: f.preferredRows, MaxDelay: f.maxDelay,
 		Queue: f.queue, MaxBody: f.maxBody, Timeout: f.timeout, Version: environment.Version()}
 	if f.maxDelay == 0 {

@@ -1,0 +1,42 @@
+package command
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/term"
+)
+
+// Cache is the flags --cache and --cache-size.
+type Cache struct {
+	dir    string
+	size   int64
+	opened *graphrun.Cache // set by Check; nil without --cache
+}
+
+// AddFlags adds the flags.
+func (c *Cache) AddFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.dir, "cache", "", "keep packed weights and plans in `DIR`, which processes share and which "+
+		"speeds up later starts")
+	cmd.Flags().Int64Var(&c.size, "cache-size", 16<<30, "remove the least recently used files of --cache above `BYTES`")
+	_ = cmd.MarkFlagDirname("cache")
+}
+
+// Check opens the cache. It rejects sizes below 1, and a size without a directory.
+func (c *Cache) Check(cmd *cobra.Command) error {
+	switch {
+	case c.size < 1:
+		return exit.UsageErrorf("--cache-size %d: want 1 or more", c.size)
+	case c.dir == "" && cmd.Flags().Changed("cache-size"):
+		return exit.UsageErrorf("--cache-size has no effect without --cache")
+	case c.dir == "":
+		return nil
+	}
+	c.opened = graphrun.OpenCache(c.dir, graphrun.CacheOptions{MaxBytes: c.size,
+		Warn: func(err error) { term.Note(cmd, "%v", err) }})
+	return nil
+}
+
+// Option returns the value of graphrun.Options.Cache.
+func (c *Cache) Option() *graphrun.Cache { return c.opened }

@@ -1,0 +1,185 @@
+// Package diskcache keeps the results of expensive computations as immutable files, which processes map and share.
+//
+// An entry has a key, which identifies the computation and all its operands. An entry is written to a temporary file,
+// synced and renamed, so that a file with the name of an entry is complete. Its size and checksums are verified before
+// it is mapped. A damaged entry counts as missing, and the next [Cache.Add] replaces it. Concurrent processes may write
+// the same entry: all of them write the same bytes, and the last rename wins.
+package diskcache
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"log/slog"
+	"runtime"
+	"sync"
+	"weak"
+
+	"github.com/edsrzf/mmap-go"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Key identifies an entry.
+type Key [sha256.Size]byte
+
+// NewHash returns a hash whose sum is a key. Keys of different kinds, such as "plan", do not collide.
+func NewHash(kind string) hash.Hash {
+	h := sha256.New()
+	fmt.Fprintf(h, "%d %s\n", len(kind), kind)
+	return h
+}
+
+// KeyOf returns the sum of a hash of [NewHash].
+func KeyOf(h hash.Hash) Key { return Key(h.Sum(nil)) }
+
+// Options are the options of a cache. Zero values are good defaults.
+type Options struct {
+	// MaxBytes bounds the total size of the entries; 0 is 16 GiB. The entries that were not used for the longest time
+	// are removed first.
+	MaxBytes int64
+	// Warn is called once, with the error after which nothing more is written; nil logs it with package slog.
+	Warn func(error)
+}
+
+// Cache is a directory of entries. It may be used from several goroutines and processes at once. A nil *Cache is empty
+// and stores nothing.
+type Cache struct {
+	dir     string
+	options Options
+
+	mu     sync.Mutex
+	mapped map[Key]weak.Pointer[tensor.Storage]
+	keys   map[weak.Pointer[tensor.Storage]]Key // of mapped entries, and of contents that were hashed
+	most   int                                  // above this number of keys, those of collected storages are removed
+	frozen bool                                 // a write failed, so nothing more is written
+	// size estimates the total size of the entries in bytes; negative until the directory is listed.
+	size int64
+}
+
+// Open returns the cache in a directory, which the first write creates. Open does not fail: without access to the
+// directory, the cache is empty and stores nothing.
+func Open(dir string, o Options) *Cache {
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = 16 << 30
+	}
+	if o.Warn == nil {
+		o.Warn = func(err error) { slog.Warn(err.Error()) }
+	}
+	return &Cache{dir: dir, options: o, mapped: map[Key]weak.Pointer[tensor.Storage]{},
+		keys: map[weak.Pointer[tensor.Storage]]Key{}, size: -1}
+}
+
+// Find returns the data of an entry, which must not be written. The process maps an entry once; the mapping ends when
+// its storage is unreachable. Find returns nil if there is no valid entry.
+func (c *Cache) Find(k Key) *tensor.Storage {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	s := c.mapped[k].Value()
+	c.mu.Unlock()
+	if s != nil {
+		return s
+	}
+	m, err := openEntry(c.path(k), k)
+	if err != nil {
+		return nil
+	}
+	s = tensor.StorageOf(m[headerSize:])
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if other := c.mapped[k].Value(); other != nil { // another goroutine was faster
+		_ = m.Unmap()
+		return other
+	}
+	runtime.AddCleanup(s, func(m mmap.MMap) { _ = m.Unmap() }, m)
+	c.mapped[k] = weak.Make(s)
+	c.setKey(s, k)
+	return s
+}
+
+// Add writes an entry, and returns its data as [Cache.Find] does. It returns nil if the entry cannot be written.
+func (c *Cache) Add(k Key, data []byte) *tensor.Storage {
+	if c == nil || c.isFrozen() || len(data) == 0 || headerSize+int64(len(data)) > c.options.MaxBytes {
+		return nil
+	}
+	n, err := c.write(k, data)
+	if err != nil {
+		c.freeze(err)
+		return nil
+	}
+	s := c.Find(k)
+	c.evict(n)
+	return s
+}
+
+func (c *Cache) isFrozen() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.frozen
+}
+
+// freeze ends writing, with a warning.
+func (c *Cache) freeze(err error) {
+	c.mu.Lock()
+	first := !c.frozen
+	c.frozen = true
+	c.mu.Unlock()
+	if first {
+		c.options.Warn(fmt.Errorf("cache %s: nothing more is stored: %w", c.dir, err))
+	}
+}
+
+// ContentKey returns a key of the contents of a storage: the key of its entry, or a digest of its bytes. The contents
+// must not change afterwards.
+func (c *Cache) ContentKey(s *tensor.Storage) Key {
+	c.mu.Lock()
+	k, ok := c.keys[weak.Make(s)]
+	c.mu.Unlock()
+	if ok {
+		return k
+	}
+	h := NewHash("contents")
+	h.Write(s.Bytes())
+	k = KeyOf(h)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.setKey(s, k)
+	return k
+}
+
+// Share returns a storage with the same contents that is mapped from an entry. It returns s itself if there is none
+// and none can be written.
+func (c *Cache) Share(s *tensor.Storage) *tensor.Storage {
+	k := c.ContentKey(s)
+	if shared := c.Find(k); shared != nil {
+		return shared
+	}
+	if shared := c.Add(k, s.Bytes()); shared != nil {
+		return shared
+	}
+	return s
+}
+
+// setKey records the key of a storage. The caller has the lock.
+func (c *Cache) setKey(s *tensor.Storage, k Key) {
+	if len(c.keys) > c.most {
+		for p := range c.keys {
+			if p.Value() == nil {
+				delete(c.keys, p)
+			}
+		}
+		for k, p := range c.mapped {
+			if p.Value() == nil {
+				delete(c.mapped, k)
+			}
+		}
+		c.most = 2*len(c.keys) + 64
+	}
+	c.keys[weak.Make(s)] = k
+}
+
+// name returns the name of an entry's file.
+func (k Key) name() string { return hex.EncodeToString(k[:]) + suffix }

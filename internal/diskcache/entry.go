@@ -1,0 +1,129 @@
+package diskcache
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/edsrzf/mmap-go"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// An entry's file has a header and the data:
+//
+//	 0  magic, which has the version of the format
+//	16  key
+//	48  size of the data, 8 bytes, little-endian
+//	56  CRC-32C of the data
+//	60  CRC-32C of the bytes before it
+//	64  data
+//
+// CRC-32C detects all errors within 32 consecutive bits.
+const (
+	magic      = "graphrun cache 1"
+	headerSize = tensor.Align // so that the data are aligned
+	suffix     = ".entry"     // of the names of entries
+	unfinished = "write-*.temp"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+var errDamaged = errors.New("the entry is damaged")
+
+func headerOf(k Key, data []byte) []byte {
+	b := append(make([]byte, 0, headerSize), magic...)
+	b = append(b, k[:]...)
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(data)))
+	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(data, castagnoli))
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// checkEntry reads an entry of size bytes, and returns an error if it is not a valid entry of the key.
+func checkEntry(r io.Reader, size int64, k Key) error {
+	var header [headerSize]byte
+	if _, err := io.ReadFull(r, header[:]); err != nil {
+		return errDamaged
+	}
+	sizeOfData := binary.LittleEndian.Uint64(header[48:])
+	if string(header[:len(magic)]) != magic || !bytes.Equal(header[len(magic):48], k[:]) ||
+		crc32.Checksum(header[:60], castagnoli) != binary.LittleEndian.Uint32(header[60:]) ||
+		sizeOfData == 0 || sizeOfData != uint64(size-headerSize) {
+		return errDamaged
+	}
+	sum, buffer := uint32(0), make([]byte, min(size, 1<<18)) // fits in the cache of a core
+	for left := size - headerSize; left > 0; {
+		part := buffer[:min(left, int64(len(buffer)))]
+		if _, err := io.ReadFull(r, part); err != nil {
+			return errDamaged
+		}
+		sum, left = crc32.Update(sum, castagnoli, part), left-int64(len(part))
+	}
+	if sum != binary.LittleEndian.Uint32(header[56:]) {
+		return errDamaged
+	}
+	return nil
+}
+
+// openEntry verifies and maps an entry. It verifies the file by reading it: pages that are only mapped take no memory
+// until they are used.
+func openEntry(path string, k Key) (mmap.MMap, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // the mapping outlives the descriptor
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() <= headerSize || info.Size() > math.MaxInt {
+		return nil, errDamaged
+	}
+	if err := checkEntry(f, info.Size(), k); err != nil {
+		return nil, err
+	}
+	touch(path, info)
+	return mmap.MapRegion(f, int(info.Size()), mmap.RDONLY, 0, 0)
+}
+
+func (c *Cache) path(k Key) string { return filepath.Join(c.dir, k.name()) }
+
+// write writes an entry and returns the size of its file.
+func (c *Cache) write(k Key, data []byte) (size int64, err error) {
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		return 0, err
+	}
+	f, err := os.CreateTemp(c.dir, unfinished)
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+		}
+	}()
+	_, err = f.Write(headerOf(k, data))
+	if err == nil {
+		_, err = f.Write(data)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if closing := f.Close(); err == nil {
+		err = closing
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), c.path(k))
+	}
+	if err != nil && c.Find(k) != nil {
+		_ = os.Remove(f.Name())
+		return 0, nil // Windows replaces no file that another process has mapped; that file has the same contents
+	}
+	return int64(headerSize + len(data)), err
+}

@@ -1,0 +1,76 @@
+package diskcache
+
+import (
+	"encoding/hex"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/graphrun/graphrun/internal/sorted"
+)
+
+const (
+	// touchInterval is the precision of the time of the last use of an entry.
+	touchInterval = time.Minute
+	// abandonedAfter is the age of a temporary file that no process still writes.
+	abandonedAfter = time.Hour
+)
+
+// touch records in the time of a file that it was used. It fails silently in a directory that cannot be written.
+func touch(path string, info fs.FileInfo) {
+	if now := time.Now(); now.Sub(info.ModTime()) > touchInterval {
+		_ = os.Chtimes(path, now, now)
+	}
+}
+
+// evict counts an added file, and removes the entries that were not used for the longest time while the total size
+// exceeds the limit. Processes that have mapped a removed entry keep it.
+func (c *Cache) evict(added int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.size >= 0 {
+		c.size += added
+	}
+	if c.size >= 0 && c.size <= c.options.MaxBytes {
+		return
+	}
+	var list []fs.FileInfo
+	c.size, list = c.list()
+	sorted.Func(list, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
+	for _, info := range list {
+		if c.size <= c.options.MaxBytes {
+			return
+		}
+		if os.Remove(filepath.Join(c.dir, info.Name())) == nil {
+			c.size -= info.Size()
+		}
+	}
+}
+
+// list returns the entries and their total size, and removes abandoned temporary files. It ignores files that are not
+// of a cache.
+func (c *Cache) list() (size int64, entries []fs.FileInfo) {
+	files, _ := os.ReadDir(c.dir)
+	for _, f := range files {
+		info, err := f.Info()
+		if err != nil || !info.Mode().IsRegular() {
+			continue // another process removed it
+		}
+		if isEntry(f.Name()) {
+			size, entries = size+info.Size(), append(entries, info)
+		} else if temporary, _ := filepath.Match(unfinished, f.Name()); temporary &&
+			time.Since(info.ModTime()) > abandonedAfter {
+			_ = os.Remove(filepath.Join(c.dir, f.Name()))
+		}
+	}
+	return size, entries
+}
+
+// isEntry reports whether a file has the name of an entry.
+func isEntry(name string) bool {
+	digits, ok := strings.CutSuffix(name, suffix)
+	b, err := hex.DecodeString(digits)
+	return ok && err == nil && len(b) == len(Key{})
+}

@@ -1,0 +1,66 @@
+package environment
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// Build identifies this program: programs with the same text have the same code. The text has the versions and the
+// settings of the build if these determine the code. Otherwise it has a digest of the executable; without access to
+// the executable, the text is unique.
+var Build = sync.OnceValue(func() string {
+	info, ok := debug.ReadBuildInfo()
+	if ok && determinesCode(info) {
+		return info.String()
+	}
+	digest, err := digestOfExecutable()
+	if err != nil {
+		return fmt.Sprint("unknown program ", os.Getpid(), time.Now().UnixNano())
+	}
+	return digest
+})
+
+// determinesCode reports whether all modules have a version with a checksum, or, for the main module, a revision
+// without changes.
+func determinesCode(info *debug.BuildInfo) bool {
+	settings := map[string]string{}
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
+	}
+	if info.Main.Sum == "" && (settings["vcs.revision"] == "" || settings["vcs.modified"] != "false") {
+		return false
+	}
+	for _, m := range info.Deps {
+		for m.Replace != nil {
+			m = m.Replace
+		}
+		if m.Sum == "" {
+			return false
+		}
+	}
+	return true
+}
+
+func digestOfExecutable() (string, error) {
+	f, err := os.Open("/proc/self/exe") // also if the file was replaced
+	if err != nil {
+		path, err := os.Executable()
+		if err != nil {
+			return "", err
+		}
+		if f, err = os.Open(path); err != nil {
+			return "", err
+		}
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("executable %x", h.Sum(nil)), nil
+}

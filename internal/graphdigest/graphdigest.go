@@ -1,0 +1,105 @@
+// Package graphdigest writes a graph to a hash: its structure, attributes and pins as in a graph file, the sizes of its
+// symbols, the layouts of its values, and the data of its constants.
+package graphdigest
+
+import (
+	"context"
+	"fmt"
+	"hash"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
+	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// hashBlock is the number of bytes that are hashed between two checks of the context.
+const hashBlock = 1 << 20
+
+// Write writes a graph to a hash. data writes the data of a constant, also of graphs that are attributes. A
+// graph with an op or an attribute that a graph file cannot express is an error.
+func Write(ctx context.Context, h hash.Hash, g *graph.Graph, data func(*graph.Value) error) error {
+	bare := *g
+	bare.Constants = nil // the file format may name files instead of data
+	if err := graphfile.Save(h, &bare); err != nil {
+		return fmt.Errorf("digest of the graph: %w", err)
+	}
+	sizes := g.Bound()
+	for _, name := range sorted.Keys(sizes) {
+		fmt.Fprintf(h, "size %q %d\n", name, sizes[name])
+	}
+	Pins(g, func(name, pin string) { fmt.Fprintf(h, "pin %q %q\n", name, pin) })
+	g.Values(func(v *graph.Value) {
+		fmt.Fprintf(h, "value %q %v %v %v %d\n", v.Name, v.Meta.DType, v.Meta.Shape, v.Meta.Strides, v.Meta.Offset)
+	})
+	for _, v := range g.Constants {
+		fmt.Fprintf(h, "data %q\n", v.Name)
+		if err := data(v); err != nil {
+			return err
+		}
+	}
+	for _, n := range g.Nodes {
+		for name, attr := range n.Written() {
+			body, isGraph := attr.(*graph.Graph)
+			if !isGraph || body == nil {
+				continue
+			}
+			fmt.Fprintf(h, "body %q %q\n", n.Name, name)
+			if err := Write(ctx, h, body, data); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Data writes the elements of a constant in logical order, as data of [Write].
+func Data(ctx context.Context, h hash.Hash) func(*graph.Value) error {
+	return func(v *graph.Value) error {
+		t := v.Data()
+		if t == nil || t.Numel() == 0 {
+			return nil
+		}
+		if !t.IsContiguous() {
+			c := tensor.Empty(tensor.New(t.DType, t.Shape...))
+			if err := iter.CopyElements(ctx, c, t, 1); err != nil {
+				return err
+			}
+			t = c
+		}
+		start := t.Offset * t.DType.Size()
+		for block := range slices.Chunk(t.Storage().Bytes()[start:start+t.Bytes()], hashBlock) {
+			interrupt.Check(ctx)
+			if _, err := h.Write(block); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// Pins calls add for each pin of a graph, with the name of the value, node or output, and the text of the pin.
+func Pins(g *graph.Graph, add func(name, pin string)) {
+	list := func(name string, p graph.Pin) {
+		if p.SetsLayout() {
+			add(name, graph.Pin{Format: p.Format, Order: p.Order}.String())
+		}
+		if p.Impl != "" {
+			add(name, graph.Pin{Impl: p.Impl}.String())
+		}
+	}
+	for _, v := range slices.Concat(g.Inputs, g.Constants) {
+		list(v.Name, v.Pin)
+	}
+	for _, n := range g.Nodes {
+		list(n.Name, n.Pin)
+	}
+	for _, output := range g.Outputs {
+		if g.Value(output.Name) == nil { // otherwise the file has the pin, and the name means the value elsewhere
+			list(output.Name, output.Pin)
+		}
+	}
+}

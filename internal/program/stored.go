@@ -1,0 +1,168 @@
+package program
+
+import (
+	"context"
+	"fmt"
+	"hash"
+	"runtime"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/diskcache"
+	"github.com/graphrun/graphrun/internal/environment"
+	"github.com/graphrun/graphrun/internal/graphdigest"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// minStoredBytes is the size in bytes from which constants and folded results are stored in the cache. A file for a
+// smaller constant would cost more than it saves.
+const minStoredBytes = 16 << 10
+
+// shareConstants replaces the data of large constants by entries of the cache.
+func (p *Program) shareConstants() {
+	c := p.options.Cache
+	if c == nil {
+		return
+	}
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for _, v := range p.graph.Constants {
+		if v.Const == nil || v.Packed != nil || v.Const.Storage().Len() < minStoredBytes {
+			continue
+		}
+		group.Go(func() error {
+			if t, err := tensor.Over(v.Const.Meta, c.Share(v.Const.Storage())); err == nil {
+				v.Const = t
+			}
+			return nil
+		})
+	}
+	_ = group.Wait()
+}
+
+// runPasses is [passes.Run] with the cache: it follows the decisions that an earlier process stored for the graph, and
+// uses the folded constants that are stored. Decisions are stored only for built-in strategies and passes, and for
+// plans that need no record of the passes.
+func (p *Program) runPasses(g *graph.Graph, o passes.Options) (*passes.Plan, error) {
+	c := p.options.Cache
+	if c == nil {
+		return passes.Run(g, o)
+	}
+	o.FoldStore = p.foldStore
+	if o.Follow != nil || o.Check || o.Dump != nil || o.KeepGoing || p.hasOwnPasses || !isInferred(g) ||
+		!slices.Contains(layout.All(), o.Strategy) {
+		return passes.Run(g, o)
+	}
+	key, ok := p.planKey(g, o)
+	if !ok {
+		return passes.Run(g, o)
+	}
+	if entry := c.Find(key); entry != nil {
+		if d, err := passes.DecodeDecisions(entry.Bytes()); err == nil {
+			follow := o
+			follow.Follow, follow.Price = d, true
+			if plan, err := passes.Run(g, follow); err == nil {
+				return plan, nil
+			}
+		}
+	}
+	o.Record = true
+	plan, err := passes.Run(g, o)
+	if err == nil {
+		if text, err := plan.Decisions.Encode(); err == nil {
+			c.Add(key, text)
+		}
+	}
+	return plan, err
+}
+
+// target identifies all that results depend on besides a graph: the program, its code generator and the instructions of
+// the processor.
+var target = sync.OnceValue(func() string { return environment.Build() + "\n" + environment.Code() })
+
+// planKey returns the key of the decisions for a graph with its sizes. It returns false if the graph has no digest.
+func (p *Program) planKey(g *graph.Graph, o passes.Options) (diskcache.Key, bool) {
+	h := diskcache.NewHash("plan")
+	fmt.Fprintf(h, "%s\n%s %t %t %v %v %d %s\n", target(), o.Strategy.Name(), p.options.NoFusion, o.Exact,
+		o.SolveLimit, o.Slack, o.MemoryLimit, o.Profile.Digest())
+	g.Values(func(v *graph.Value) { fmt.Fprintf(h, "%d ", v.Number()) }) // decisions refer to numbers
+	for _, n := range g.Nodes {
+		fmt.Fprintf(h, "%d ", n.Number())
+	}
+	err := graphdigest.Write(context.Background(), h, g, func(v *graph.Value) error {
+		if v.Const != nil {
+			p.writeConstant(h, v.Const.Meta, v.Const)
+		}
+		return nil
+	})
+	return diskcache.KeyOf(h), err == nil
+}
+
+// writeConstant writes the meta of a constant and the key of its data to a hash.
+func (p *Program) writeConstant(h hash.Hash, m tensor.Meta, data *tensor.Tensor) {
+	key := p.options.Cache.ContentKey(data.Storage())
+	fmt.Fprintf(h, "%v %v %v %d %x\n", m.DType, m.Shape, m.Strides, m.Offset, key)
+}
+
+// foldStore returns the results of a folded node from the cache, or computes and stores them: see
+// [passes.Options.FoldStore].
+func (p *Program) foldStore(n *graph.Node, compute func() ([]*tensor.Tensor, error)) ([]*tensor.Tensor, error) {
+	if len(n.Out) != 1 || n.Out[0].Meta.Extent()*n.Out[0].Meta.DType.Size() < minStoredBytes {
+		return compute()
+	}
+	key, ok := p.foldKey(n)
+	if !ok {
+		return compute()
+	}
+	c, meta := p.options.Cache, n.Out[0].Meta
+	if stored := c.Find(key); stored != nil {
+		if t, err := tensor.Over(meta, stored); err == nil {
+			return []*tensor.Tensor{t}, nil
+		}
+	}
+	out, err := compute()
+	if err != nil || len(out) != 1 || out[0].Offset != 0 {
+		return out, err
+	}
+	if stored := c.Add(key, out[0].Storage().Bytes()); stored != nil {
+		if t, err := tensor.Over(out[0].Meta, stored); err == nil {
+			out[0] = t
+		}
+	}
+	return out, nil
+}
+
+// foldKey returns the key of the results of a node whose operands are constants. It returns false if an operand or an
+// attribute has no digest.
+func (p *Program) foldKey(n *graph.Node) (diskcache.Key, bool) {
+	h := diskcache.NewHash("fold")
+	fmt.Fprintf(h, "%s\n%q", target(), n.Op.Name)
+	if n.Impl != nil {
+		fmt.Fprintf(h, " %q %q %q", n.Impl.Name, n.Walk.Order, n.Walk.Out)
+	}
+	if form := n.Packing(); form != nil {
+		fmt.Fprintf(h, " %q", form.Form)
+	} else if !graphdigest.Attrs(h, n) {
+		return diskcache.Key{}, false
+	}
+	for _, a := range n.In {
+		fmt.Fprintf(h, "\n%d ", a.Kind)
+		switch {
+		case a.Kind == graph.NumberArg:
+			fmt.Fprintf(h, "%#v", a.Number)
+		case a.Kind == graph.Null:
+		case a.Value == nil || a.Value.Const == nil:
+			return diskcache.Key{}, false
+		default:
+			p.writeConstant(h, a.Value.Meta, a.Value.Const)
+		}
+	}
+	m := n.Out[0].Meta
+	fmt.Fprintf(h, "\n%v %v %v %d", m.DType, m.Shape, m.Strides, m.Offset)
+	return diskcache.KeyOf(h), true
+}

@@ -1,0 +1,210 @@
+package passes
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// storedDecisions is the encoded form of [Decisions].
+type storedDecisions struct {
+	Folded [][]int
+	Groups []storedGroup
+	Nodes  []signature
+	Placed []int
+	Layout storedLayout
+}
+
+type storedGroup struct {
+	Nodes             []int
+	Anchor, Attention bool
+	Mask              []bool
+	Split             int
+}
+
+// storedLayout is a [layout.Assignment] in which numbers stand for values, names for implementations, and indices of
+// Copies for copies (-1: none).
+type storedLayout struct {
+	Choices         []storedChoice
+	Inputs, Outputs []int
+	Copies          []storedCopy
+	Final           bool
+}
+
+type storedChoice struct {
+	Impl        string // empty for a view
+	Order       []byte // of the walk
+	Out         [][]byte
+	In, Results []int
+	Exact, Drop bool
+}
+
+type storedCopy struct {
+	Value, From                     int
+	Order                           []byte
+	Strides, Pinned, View, Original bool
+	Why                             string
+}
+
+// Encode encodes the decisions for [DecodeDecisions]. It fails for decisions with failed nodes.
+func (d *Decisions) Encode() ([]byte, error) {
+	if d == nil || d.layout == nil || len(d.layout.Failed) > 0 || slices.Contains(d.layout.LostOutputs, true) {
+		return nil, errors.New("only complete decisions can be encoded")
+	}
+	s := storedDecisions{Nodes: d.nodes, Placed: sortedMembers(d.placedValues), Layout: encodeLayout(d.layout)}
+	for _, folded := range d.foldedNodes {
+		s.Folded = append(s.Folded, sortedMembers(folded))
+	}
+	for _, g := range d.groups {
+		s.Groups = append(s.Groups, storedGroup{g.nodes, g.anchor, g.isAttention, g.mask, g.split})
+	}
+	return json.Marshal(s)
+}
+
+// DecodeDecisions returns decisions for [Options.Follow] that [Decisions.Encode] encoded. They are for the same graph,
+// built by the same program.
+func DecodeDecisions(data []byte) (*Decisions, error) {
+	var s storedDecisions
+	if err := json.Unmarshal(data, &s); err != nil {
+		return nil, err
+	}
+	if len(s.Layout.Choices) != len(s.Nodes) {
+		return nil, errors.New("the decisions are incomplete")
+	}
+	d := &Decisions{nodes: s.Nodes, stored: &s.Layout, placedValues: setOf(s.Placed)}
+	for _, folded := range s.Folded {
+		d.foldedNodes = append(d.foldedNodes, setOf(folded))
+	}
+	for _, g := range s.Groups {
+		d.groups = append(d.groups, groupDecision{g.Nodes, g.Anchor, g.Attention, nonempty(g.Mask), g.Split})
+	}
+	return d, nil
+}
+
+// nonempty returns nil for an empty list, which JSON does not distinguish from it.
+func nonempty[T any](list []T) []T {
+	if len(list) == 0 {
+		return nil
+	}
+	return list
+}
+
+func sortedMembers(set map[int]bool) []int {
+	var list []int
+	for n, isMember := range set {
+		if isMember {
+			list = append(list, n)
+		}
+	}
+	sorted.Ints(list)
+	return list
+}
+
+func setOf(list []int) map[int]bool {
+	set := make(map[int]bool, len(list))
+	for _, n := range list {
+		set[n] = true
+	}
+	return set
+}
+
+func encodeLayout(a *layout.Assignment) storedLayout {
+	e := layoutEncoder{indices: map[*layout.Copy]int{}}
+	l := storedLayout{Inputs: e.copies(a.Inputs), Outputs: e.copies(a.Outputs), Final: a.Final}
+	for i := range a.Nodes {
+		c := &a.Nodes[i]
+		stored := storedChoice{Order: []byte(c.Walk.Order), In: e.copies(c.In), Results: e.copies(c.ResultCopies),
+			Exact: c.ExactStrides, Drop: c.Drop}
+		if c.Impl != nil {
+			stored.Impl = c.Impl.Name
+		}
+		for _, order := range c.Walk.Out {
+			stored.Out = append(stored.Out, []byte(order))
+		}
+		l.Choices = append(l.Choices, stored)
+	}
+	l.Copies = e.list
+	return l
+}
+
+// layoutEncoder lists the copies of an assignment, each after its source.
+type layoutEncoder struct {
+	indices map[*layout.Copy]int
+	list    []storedCopy
+}
+
+func (e *layoutEncoder) copies(list []*layout.Copy) []int {
+	indices := make([]int, len(list))
+	for i, c := range list {
+		indices[i] = e.index(c)
+	}
+	return nonempty(indices)
+}
+
+func (e *layoutEncoder) index(c *layout.Copy) int {
+	if c == nil {
+		return -1
+	}
+	if i, ok := e.indices[c]; ok {
+		return i
+	}
+	stored := storedCopy{Value: c.Value.Number(), From: e.index(c.From), Order: []byte(c.Order),
+		Strides: c.Strides != nil, Pinned: c.Pinned, View: c.View, Original: c.Original, Why: c.Why}
+	e.indices[c] = len(e.list)
+	e.list = append(e.list, stored)
+	return e.indices[c]
+}
+
+// assignment returns the assignment for a graph whose nodes have the signatures of the decisions.
+func (l *storedLayout) assignment(g *graph.Graph) (*layout.Assignment, error) {
+	values := map[int]*graph.Value{}
+	g.Values(func(v *graph.Value) { values[v.Number()] = v })
+	copies := make([]*layout.Copy, len(l.Copies))
+	for i, c := range l.Copies {
+		v := values[c.Value]
+		if v == nil || c.From >= i {
+			return nil, misfit("a copied value does not exist")
+		}
+		copies[i] = &layout.Copy{Value: v, Order: tensor.Order(c.Order), Pinned: c.Pinned, View: c.View,
+			Original: c.Original, Why: c.Why}
+		if c.Strides {
+			copies[i].Strides = v.Meta.Strides
+		}
+		if c.From >= 0 {
+			copies[i].From = copies[c.From]
+		}
+	}
+	listOf := func(indices []int) []*layout.Copy {
+		list := make([]*layout.Copy, len(indices))
+		for i, k := range indices {
+			if k >= 0 && k < len(copies) {
+				list[i] = copies[k]
+			}
+		}
+		return nonempty(list)
+	}
+	a := &layout.Assignment{Inputs: listOf(l.Inputs), Outputs: listOf(l.Outputs), Final: l.Final}
+	for i, c := range l.Choices {
+		n := g.Nodes[i]
+		choice := layout.Choice{Walk: graph.Walk{Order: tensor.Order(c.Order)}, In: listOf(c.In),
+			ResultCopies: listOf(c.Results), ExactStrides: c.Exact, Drop: c.Drop}
+		for _, order := range c.Out {
+			choice.Walk.Out = append(choice.Walk.Out, tensor.Order(order))
+		}
+		if c.Impl != "" {
+			k := slices.IndexFunc(n.Op.Impls, func(impl graph.Impl) bool { return impl.Name == c.Impl })
+			if k < 0 {
+				return nil, misfit("%s has no implementation %s", n.Name, c.Impl)
+			}
+			choice.Impl = &n.Op.Impls[k]
+		}
+		a.Nodes = append(a.Nodes, choice)
+	}
+	return a, nil
+}
