@@ -1,7 +1,6 @@
 package graphfile
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -84,8 +83,12 @@ func (c *constFiles) findInArchive(path, key string) (tensor.Meta, ReadConst, er
 func (c *constFiles) findInSafetensors(path, key string) (tensor.Meta, ReadConst, error) {
 	f := c.tensors[path]
 	if f == nil {
-		var err error
-		if f, err = c.openTensors(path); err != nil {
+		file, err := c.folder.Open(path)
+		if err != nil {
+			return tensor.Meta{}, nil, err
+		}
+		c.opened = append(c.opened, file)
+		if f, err = safetensors.NewFile(path, file, file.Size); err != nil {
 			return tensor.Meta{}, nil, err
 		}
 		c.tensors[path] = f
@@ -96,21 +99,6 @@ func (c *constFiles) findInSafetensors(path, key string) (tensor.Meta, ReadConst
 		return meta, nil, err
 	}
 	return meta, func() (*tensor.Tensor, error) { return f.Tensor(key) }, nil
-}
-
-// openTensors maps a file on disk, or reads a file of an [fs.FS] into memory. The mapping is never closed, because
-// tensors alias it.
-func (c *constFiles) openTensors(path string) (*safetensors.File, error) {
-	if _, disk := c.folder.OnDisk(); disk {
-		return safetensors.Open(path)
-	}
-	return readFile(c.folder, path, func(r io.Reader, _ int64) (*safetensors.File, error) {
-		data, err := readAll(context.Background(), r)
-		if err != nil {
-			return nil, err
-		}
-		return safetensors.Parse(data)
-	})
 }
 
 // readFile reads a file of a folder. The errors name the file.

@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Tensors alias the mapped file, whose header is checked first.
+// The header of a file is checked first.
 func Example() {
 	var file bytes.Buffer
 	if err := safetensors.Write(&file, []safetensors.Entry{

@@ -1,22 +1,22 @@
 // Package safetensors reads and writes files in the safetensors format. Such a file has a JSON header with dtype, shape
 // and offsets of each tensor, followed by the bytes of the tensors.
 //
-// [Open] maps a file into memory and checks its header. [File.Tensor] returns a tensor, which aliases the mapping if
-// its data are aligned. [Write] and [WriteFile] write tensors.
+// [Open] opens a file and checks its header. [File.Tensor] reads a tensor. [Write] and [WriteFile] write tensors.
 //
 // Files are not trusted. As in the reference implementation, each byte after the header must belong to exactly one
 // tensor. [Open] and [Parse] check this.
 package safetensors
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"unsafe"
 
-	"github.com/edsrzf/mmap-go"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -48,75 +48,110 @@ var dtypes = map[string]tensor.DType{
 // File is an open safetensors file. Its methods, except Close, may be called concurrently.
 type File struct {
 	path     string
-	mapped   mmap.MMap
+	src      io.ReaderAt
+	data     []byte // the tensors, if they are in memory; otherwise nil
+	start    int64  // offset of the tensors in src
+	closer   io.Closer
 	names    []string
 	entries  map[string]entry
 	metadata map[string]string
 }
 
-// entry is a tensor's description and its bytes in the mapping.
+// entry is a tensor's description and the range of its bytes, relative to the end of the header.
 type entry struct {
 	meta       tensor.Meta
-	begin, end int // the offsets of the bytes, relative to the end of the header
-	data       []byte
+	begin, end int
 }
 
-// Open maps the file at path and checks its header. The mapping is private: writes into a tensor do not change the
-// file. The file must not be truncated while it is open, because a read beyond its end would end the process. The
-// errors name the file.
+// Open opens the file at path and checks its header. [File.Tensor] reads the data from the file: a file that changes
+// after that does not affect a tensor. The errors name the file.
 func Open(path string) (*File, error) {
-	f, info, err := files.OpenRegular(path)
+	r, info, err := files.OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()      // the mapping outlives the descriptor
-	if info.Size() < 8 { // an empty file cannot be mapped
-		return nil, fmt.Errorf("%s: %w", path, errTruncated)
-	}
-	m, err := mmap.Map(f, mmap.COPY, 0)
+	f, err := NewFile(path, r, info.Size())
 	if err != nil {
+		r.Close()
+		return nil, err
+	}
+	f.closer = r
+	return f, nil
+}
+
+// NewFile checks the header of a file of size bytes. [File.Tensor] reads the data from r. The errors name path.
+func NewFile(path string, r io.ReaderAt, size int64) (*File, error) {
+	if r == nil {
+		return nil, fmt.Errorf("%s: the reader is nil", path)
+	}
+	f := &File{path: path, src: r, entries: map[string]entry{}}
+	if err := f.open(size); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	out, err := Parse(m)
-	if err != nil {
-		m.Unmap()
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	out.path, out.mapped = path, m
-	return out, nil
+	return f, nil
 }
 
 var errTruncated = errors.New("the file is truncated: it ends before its header")
 
 // Parse checks the header of a file in memory. Tensors of the result may alias data.
 func Parse(data []byte) (*File, error) {
-	if bigEndian {
-		return nil, errors.New("safetensors files are little-endian, and this machine is not")
-	}
-	if len(data) < 8 {
-		return nil, errTruncated
-	}
-	whole := data
-	n := binary.LittleEndian.Uint64(data)
-	data = data[8:]
-	if n > maxHeader || n > uint64(len(data)) {
-		if kind := files.Kind(whole); kind != "" {
-			return nil, errors.New("not a safetensors file: " + kind)
-		}
-		return nil, fmt.Errorf("header claims %d bytes, %d follow: the file is truncated, or not in the safetensors format",
-			n, len(data))
-	}
-	if n == 0 || data[0] != '{' {
-		return nil, errors.New("header does not start with '{'")
-	}
-	f := &File{entries: map[string]entry{}}
-	if err := f.parseHeader(data[:n]); err != nil {
+	f := &File{src: bytes.NewReader(data), entries: map[string]entry{}}
+	if err := f.open(int64(len(data))); err != nil {
 		return nil, err
 	}
-	if err := f.placeTensors(data[n:]); err != nil {
-		return nil, err
-	}
+	f.data = data[f.start:]
 	return f, nil
+}
+
+// open reads and checks the header of a file of size bytes.
+func (f *File) open(size int64) error {
+	if bigEndian {
+		return errors.New("safetensors files are little-endian, and this machine is not")
+	}
+	if size < 8 {
+		return errTruncated
+	}
+	beginning, err := f.read(0, int(min(size, 64)))
+	if err != nil {
+		return err
+	}
+	n, follow := binary.LittleEndian.Uint64(beginning), size-8
+	if n > maxHeader || n > uint64(follow) {
+		if kind := files.Kind(beginning); kind != "" {
+			return errors.New("not a safetensors file: " + kind)
+		}
+		return fmt.Errorf("header claims %d bytes, %d follow: the file is truncated, or not in the safetensors format",
+			n, follow)
+	}
+	if n == 0 || beginning[8] != '{' {
+		return errors.New("header does not start with '{'")
+	}
+	header, err := f.read(8, int(n))
+	if err != nil {
+		return err
+	}
+	if err := f.parseHeader(header); err != nil {
+		return err
+	}
+	f.start = 8 + int64(n)
+	return f.placeTensors(int(size - f.start))
+}
+
+// read reads n bytes of the source.
+func (f *File) read(offset int64, n int) ([]byte, error) {
+	b := make([]byte, n)
+	if _, err := io.ReadFull(io.NewSectionReader(f.src, offset, int64(n)), b); err != nil {
+		return nil, readError(err)
+	}
+	return b, nil
+}
+
+// readError rewords the error of a file that ended early.
+func readError(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("the file was truncated while it was read")
+	}
+	return err
 }
 
 // parseHeader parses the JSON header. The JSON decoder rejects duplicate names and invalid UTF-8.
@@ -205,9 +240,8 @@ func parseEntry(v jsontext.Value) (e entry, err error) {
 	return e, nil
 }
 
-// placeTensors sorts the names by offset and sets the bytes of each tensor. It checks that the tensors fill the buffer
-// without overlap or gap.
-func (f *File) placeTensors(buffer []byte) error {
+// placeTensors sorts the names by offset. It checks that the tensors fill the data of size bytes without overlap or gap.
+func (f *File) placeTensors(size int) error {
 	sorted.Func(f.names, func(a, b string) int {
 		x, y := f.entries[a], f.entries[b]
 		if x.begin != y.begin {
@@ -224,15 +258,13 @@ func (f *File) placeTensors(buffer []byte) error {
 		if e.begin != previousEnd {
 			return fmt.Errorf("tensor %q starts at %d, but the tensor before it ends at %d", n, e.begin, previousEnd)
 		}
-		if e.end > len(buffer) {
-			return fmt.Errorf("tensor %q ends at %d, past the end of the data at %d", n, e.end, len(buffer))
+		if e.end > size {
+			return fmt.Errorf("tensor %q ends at %d, past the end of the data at %d", n, e.end, size)
 		}
-		e.data = buffer[e.begin:e.end:e.end]
-		f.entries[n] = e
 		previousEnd = e.end
 	}
-	if previousEnd != len(buffer) {
-		return fmt.Errorf("the tensors end at %d, the data at %d", previousEnd, len(buffer))
+	if previousEnd != size {
+		return fmt.Errorf("the tensors end at %d, the data at %d", previousEnd, size)
 	}
 	return nil
 }
@@ -255,9 +287,8 @@ func (f *File) Meta(name string) (tensor.Meta, bool) {
 	return e.meta, ok
 }
 
-// Tensor returns the named tensor, which is row-major. If its data are aligned to the element size, the tensor aliases
-// the mapping and is valid until [File.Close]. Otherwise it is a copy. A tensor of bools with a byte other than 0 and 1
-// is copied, and the copy has 1 in place of such a byte.
+// Tensor returns the named tensor, which is row-major. It reads the data from the file. For a file of [Parse], the tensor
+// aliases the data if these are aligned to the element size. A byte of a bool other than 0 is 1 in the tensor.
 func (f *File) Tensor(name string) (_ *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	e, ok := f.entries[name]
@@ -265,22 +296,34 @@ func (f *File) Tensor(name string) (_ *tensor.Tensor, err error) {
 		nearest := suggest.DidYouMean(suggest.Nearest(name, slices.Values(f.names)))
 		return nil, fmt.Errorf("%sno tensor %q: %s%s", f.errorPrefix(), name, files.KeysMessage(f.names), nearest)
 	}
-	s := tensor.StorageOf(e.data)
-	invalidBools := e.meta.DType == tensor.Bool && slices.ContainsFunc(e.data, func(b byte) bool { return b > 1 })
-	if invalidBools || !isAligned(e.data, e.meta.DType.Size()) {
-		s = tensor.NewStorage(len(e.data))
-		copy(s.Bytes(), e.data)
-	}
-	if invalidBools {
-		for i, b := range s.Bytes() {
-			s.Bytes()[i] = min(b, 1)
-		}
+	s, err := f.storage(e)
+	if err != nil {
+		return nil, fmt.Errorf("%stensor %q: %w", f.errorPrefix(), name, err)
 	}
 	t, err := tensor.Over(e.meta, s)
 	if err != nil {
 		return nil, fmt.Errorf("%stensor %q: %w", f.errorPrefix(), name, err)
 	}
 	return t, nil
+}
+
+// storage returns the data of a tensor.
+func (f *File) storage(e entry) (*tensor.Storage, error) {
+	isBool := e.meta.DType == tensor.Bool
+	if f.data != nil && isAligned(f.data[e.begin:e.end], e.meta.DType.Size()) && !isBool {
+		return tensor.StorageOf(f.data[e.begin:e.end:e.end]), nil
+	}
+	s := tensor.NewStorage(e.end - e.begin)
+	r := io.NewSectionReader(f.src, f.start+int64(e.begin), int64(e.end-e.begin))
+	if _, err := io.ReadFull(r, s.Bytes()); err != nil {
+		return nil, readError(err)
+	}
+	if isBool {
+		for i, b := range s.Bytes() {
+			s.Bytes()[i] = min(b, 1)
+		}
+	}
+	return s, nil
 }
 
 func isAligned(b []byte, size int) bool {
@@ -294,11 +337,13 @@ func (f *File) errorPrefix() string {
 	return f.path + ": "
 }
 
-// Close unmaps the file. Tensors that alias the mapping must not be used afterwards. A closed File has no tensors.
+// Close closes the file. A closed File has no tensors.
 func (f *File) Close() error {
 	f.names, f.entries = nil, nil
-	if f.mapped == nil {
+	closer := f.closer
+	f.closer = nil
+	if closer == nil {
 		return nil
 	}
-	return f.mapped.Unmap()
+	return closer.Close()
 }

@@ -269,7 +269,7 @@ func TestRoundTrip(t *testing.T) {
 				!bytes.Equal(rowMajor(got), rowMajor(e.Tensor)) {
 				t.Fatalf("wrote %v, read %v", e.Tensor.Meta, got.Meta)
 			}
-			if !isAligned(f.entries[e.Name].data, got.DType.Size()) {
+			if !isAligned(f.data[f.entries[e.Name].begin:], got.DType.Size()) {
 				t.Fatalf("%q was written where it is not aligned", e.Name)
 			}
 		}
@@ -325,7 +325,31 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// A file may be overwritten with tensors that alias its own mapping.
+// TestChangedFile checks that tensors do not change with their file, and that reading from a truncated file is an error.
+func TestChangedFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.safetensors")
+	v, _ := tensor.FromSlice([]float64{1, 2}, 2)
+	if err := WriteFile(path, []Entry{{"v", v}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	before := tensor.Must(f.Tensor("v"))
+	if err := os.Truncate(path, 20); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := tensor.ToSlice[float64](before); got[1] != 2 {
+		t.Errorf("the tensor now holds %v", got)
+	}
+	if _, err := f.Tensor("v"); err == nil || !strings.Contains(err.Error(), "truncated") {
+		t.Errorf("a truncated file: %v", err)
+	}
+}
+
+// A file may be overwritten with its own tensors.
 func TestRewrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "w.safetensors")
 	want := tensor.Must(tensor.FromSlice(make([]float32, 1<<16), 1<<16))

@@ -345,6 +345,7 @@ var listedFunctions = map[string]any{
 	"npz.WriteNPY":               npz.WriteNPY,
 	"npz.WriteNPZ":               npz.WriteNPZ,
 	"npz.WriteStrings":           npz.WriteStrings,
+	"safetensors.NewFile":        safetensors.NewFile,
 	"safetensors.Open":           safetensors.Open,
 	"safetensors.Parse":          safetensors.Parse,
 	"safetensors.Write":          safetensors.Write,
