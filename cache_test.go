@@ -16,6 +16,7 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/graphtest/networks"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
@@ -279,5 +280,65 @@ func TestSharedCache(t *testing.T) {
 	}
 	for range 6 {
 		assert.NoError(t, <-errs)
+	}
+}
+
+// addModel returns an ONNX model that adds a weight of 64 KiB, whose data are in file w.bin if external is set.
+func addModel(external bool) (model, weight []byte) {
+	weight = make([]byte, 1<<16)
+	for i := range weight {
+		weight[i] = byte(i % 61) // no infinities
+	}
+	shape := &pb.TensorShapeProto{Dim: []*pb.Dimension{{DimValue: new(int64(1 << 14))}}}
+	info := func(name string) []*pb.ValueInfoProto {
+		return []*pb.ValueInfoProto{{Name: name, Type: &pb.TypeProto{
+			TensorType: &pb.TensorType{ElemType: int32(pb.Float), Shape: shape}}}}
+	}
+	w := &pb.TensorProto{Name: "w", DataType: int32(pb.Float), Dims: []int64{1 << 14}}
+	if w.RawData = weight; external {
+		w.RawData, w.DataLocation = nil, pb.External
+		w.ExternalData = []*pb.StringStringEntryProto{{Key: "location", Value: "w.bin"}}
+	}
+	return pb.Marshal(&pb.ModelProto{IrVersion: 8, OpsetImport: []*pb.OperatorSetIDProto{{Version: 17}},
+		Graph: &pb.GraphProto{Name: "g", Initializer: []*pb.TensorProto{w}, Input: info("x"), Output: info("y"),
+			Node: []*pb.NodeProto{{OpType: "Add", Input: []string{"x", "w"}, Output: []string{"y"}}}}}), weight
+}
+
+// TestCacheOfModels loads ONNX models with a cache: their weights are those of the files, and then those of the entry.
+func TestCacheOfModels(t *testing.T) {
+	for _, external := range []bool{false, true} {
+		dir := t.TempDir()
+		path, cacheDir := filepath.Join(dir, "m.onnx"), filepath.Join(dir, "cache")
+		model, weight := addModel(external)
+		require.NoError(t, os.WriteFile(path, model, 0o600))
+		if external {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "w.bin"), weight, 0o600))
+		}
+		load := func() *graph.Graph {
+			g, err := graphrun.Loader{Cache: openCache(t, cacheDir)}.Load(path)
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(weight, g.Value("w").Const.Storage().Bytes()))
+			return g
+		}
+		load()
+		g := load()
+		files, err := filepath.Glob(filepath.Join(cacheDir, "*"))
+		require.NoError(t, err)
+		require.Len(t, files, 1)
+		require.NoError(t, os.Remove(files[0])) // load has mapped it
+		require.NoError(t, os.WriteFile(files[0], make([]byte, 100), 0o600))
+		load()
+
+		weight = bytes.Clone(weight)
+		weight[4] ^= 3 // a model that changes has another entry
+		if external {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "w.bin"), weight, 0o600))
+		} else {
+			at := bytes.Index(model, weight[8:1000]) - 8
+			copy(model[at:], weight)
+			require.NoError(t, os.WriteFile(path, model, 0o600))
+		}
+		load()
+		require.False(t, bytes.Equal(weight, g.Value("w").Const.Storage().Bytes()))
 	}
 }

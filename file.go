@@ -118,7 +118,11 @@ func isModel(name string, r io.ReaderAt) bool {
 }
 
 func (f *File) openModel(ctx context.Context, r io.Reader, dir string) (err error) {
-	if f.model, err = onnx.Read(ctx, r, f.Loader.FS, dir); err != nil {
+	o := onnx.ReadOptions{FS: f.Loader.FS, Dir: dir}
+	if f.Loader.Cache != nil {
+		o.Storage = f.Loader.Cache.ShareRange
+	}
+	if f.model, err = onnx.ReadWith(ctx, r, o); err != nil {
 		return inFile(f.path, err)
 	}
 	if f.signature, err = f.model.Signature(); err != nil {

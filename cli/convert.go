@@ -118,7 +118,7 @@ func convert(cmd *cobra.Command, ext *command.Extensions, inPath, outPath string
 // loadConvert reads the graph to convert. Sizes that --dim does not fix remain symbols. If a model cannot be imported
 // with symbols, the error suggests --dim.
 func loadConvert(ctx context.Context, ext *command.Extensions, path string, dims []string) (*graph.Graph, error) {
-	f, err := ext.Open(ctx, path, dims, false)
+	f, err := ext.Open(ctx, path, dims, false, nil)
 	if err != nil {
 		return nil, err
 	}

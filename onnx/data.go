@@ -229,6 +229,9 @@ func (m *Model) readRange(location string, offset, length int) (*tensor.Storage,
 		return nil, fmt.Errorf("offset %d and length %d pass the end of %q, which has %d bytes", offset, length,
 			location, size)
 	}
+	if m.storage != nil && length >= minStorage {
+		return readStorage(m.ctx, m.storage, f, offset, length)
+	}
 	s := tensor.NewStorage(length)
 	return s, readPieces(m.ctx, f, pieces(nil, s.Bytes(), offset))
 }

@@ -30,6 +30,7 @@ type Model struct {
 	folder    files.Folder // the folder of external data
 	functions map[functionKey]*pb.FunctionProto
 	files     map[string]string                   // the path of each file of external data, by its location in the model
+	storage   storageFunc                         // see [ReadOptions.Storage]
 	raw       map[*pb.TensorProto]*tensor.Storage // the raw data of initializers, which their messages lack
 	weights   map[*pb.TensorProto]*tensor.Tensor  // decoded tensors
 	texts     texts                               // the strings of the model
@@ -108,10 +109,28 @@ func Parse(data []byte, dir string) (*Model, error) {
 	return Read(context.Background(), bytes.NewReader(data), nil, dir)
 }
 
+// ReadOptions are the options of [ReadWith].
+type ReadOptions struct {
+	// FS and Dir are the folder of external data: see [Read].
+	FS  fs.FS
+	Dir string
+	// Storage, if set, returns the data of a large weight, n bytes of src from the given offset on. It is called from
+	// several goroutines. The data must not be written.
+	Storage func(src io.ReaderAt, offset int64, n int) (*tensor.Storage, error)
+}
+
+// minStorage is the size in bytes from which a weight is large.
+const minStorage = 16 << 10
+
 // Read reads a model from a reader. External data is in folder dir of the file system fsys, or of the operating system
 // if fsys is nil. The folder "." is the root of fsys. If dir is empty, a model with external data is rejected. A reader
 // with [io.ReaderAt] and [io.Seeker] is not copied into memory. When ctx ends, the error is its cause.
 func Read(ctx context.Context, r io.Reader, fsys fs.FS, dir string) (*Model, error) {
+	return ReadWith(ctx, r, ReadOptions{FS: fsys, Dir: dir})
+}
+
+// ReadWith is [Read] with options.
+func ReadWith(ctx context.Context, r io.Reader, o ReadOptions) (*Model, error) {
 	if r == nil {
 		return nil, errors.New("the reader is nil")
 	}
@@ -119,17 +138,17 @@ func Read(ctx context.Context, r io.Reader, fsys fs.FS, dir string) (*Model, err
 	if err != nil {
 		return nil, err
 	}
-	return parse(ctx, contents, int(contents.Size()), folderOf(fsys, dir))
+	return parse(ctx, contents, int(contents.Size()), folderOf(o.FS, o.Dir), o.Storage)
 }
 
 func folderOf(fsys fs.FS, dir string) files.Folder { return files.FolderOf(fsys, dir, "the model") }
 
-// parse reads a model of size bytes. folder has the external data.
-func parse(ctx context.Context, src io.ReaderAt, size int, folder files.Folder) (*Model, error) {
+// parse reads a model of size bytes. folder has the external data. storage is [ReadOptions.Storage].
+func parse(ctx context.Context, src io.ReaderAt, size int, folder files.Folder, storage storageFunc) (*Model, error) {
 	if size == 0 {
 		return nil, errors.New("not an ONNX model: the file is empty")
 	}
-	p, raw, err := readModel(ctx, src, size)
+	p, raw, err := readModel(ctx, src, size, storage)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +156,7 @@ func parse(ctx context.Context, src io.ReaderAt, size int, folder files.Folder) 
 		return nil, errors.New("not an ONNX model: it has no graph")
 	}
 	m := &Model{proto: p, name: p.Graph.Name, folder: folder, functions: map[functionKey]*pb.FunctionProto{},
-		files: map[string]string{}, raw: raw, weights: map[*pb.TensorProto]*tensor.Tensor{},
+		files: map[string]string{}, raw: raw, storage: storage, weights: map[*pb.TensorProto]*tensor.Tensor{},
 		symbols: map[string]string{}}
 	for _, f := range p.Functions {
 		m.functions[functionKey{domainOf(f.Domain), f.Name, f.Overload}] = f

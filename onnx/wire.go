@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"runtime"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -36,6 +38,7 @@ type wire struct {
 	ctx       context.Context // may be nil
 	src       io.ReaderAt
 	size      int                      // size of the file
+	storage   storageFunc              // see [ReadOptions.Storage]; may be nil
 	buf       []byte                   // the part of the file that was read last
 	bufOffset int                      // offset of buf in the file
 	data      map[*pb.TensorProto]span // the raw data of each weight
@@ -47,11 +50,11 @@ type span struct{ begin, end int }
 func (s span) len() int { return s.end - s.begin }
 
 // readModel reads a model of size bytes. It returns the raw data of initializers separately from their messages.
-func readModel(ctx context.Context, src io.ReaderAt, size int) (_ *pb.ModelProto,
+func readModel(ctx context.Context, src io.ReaderAt, size int, storage storageFunc) (_ *pb.ModelProto,
 	_ map[*pb.TensorProto]*tensor.Storage, err error) {
 	defer tensor.CatchMemory(&err)
 	defer interrupt.Catch(&err)
-	w := wire{ctx: ctx, src: src, size: size, data: map[*pb.TensorProto]span{}}
+	w := wire{ctx: ctx, src: src, size: size, storage: storage, data: map[*pb.TensorProto]span{}}
 	m, err := w.model()
 	if errors.Is(err, errUnexpected) {
 		m, err = &pb.ModelProto{}, nil
@@ -200,17 +203,51 @@ func mergeFields(fields []byte, m pb.Message) error {
 	return nil
 }
 
-// weights reads the raw data of the initializers, each into its own memory.
+// storageFunc is the type of [ReadOptions.Storage].
+type storageFunc = func(src io.ReaderAt, offset int64, n int) (*tensor.Storage, error)
+
+// weights reads the raw data of the initializers, each into its own memory, or into that of w.storage.
 func (w *wire) weights() (map[*pb.TensorProto]*tensor.Storage, error) {
 	var list []piece
 	data := make(map[*pb.TensorProto]*tensor.Storage, len(w.data))
+	var lock sync.Mutex
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
 	for proto, s := range w.data {
 		interrupt.Check(w.ctx)
+		if w.storage != nil && s.len() >= minStorage {
+			group.Go(func() error {
+				storage, err := readStorage(w.ctx, w.storage, w.src, s.begin, s.len())
+				lock.Lock()
+				defer lock.Unlock()
+				data[proto] = storage
+				return err
+			})
+			continue
+		}
 		storage := tensor.NewStorage(s.len())
-		data[proto], list = storage, pieces(list, storage.Bytes(), s.begin)
+		lock.Lock()
+		data[proto] = storage
+		lock.Unlock()
+		list = pieces(list, storage.Bytes(), s.begin)
 	}
 	sorted.Func(list, func(a, b piece) int { return cmp.Compare(a.offset, b.offset) }) // for the system's read-ahead
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
 	return data, readPieces(w.ctx, w.src, list)
+}
+
+// readStorage calls a storageFunc, and checks its result.
+func readStorage(ctx context.Context, f storageFunc, src io.ReaderAt, offset, n int) (*tensor.Storage, error) {
+	if err := interrupt.Err(ctx); err != nil {
+		return nil, err
+	}
+	s, err := f(src, int64(offset), n)
+	if err == nil && s.Len() != n {
+		err = fmt.Errorf("a weight has %d bytes, and its storage %d", n, s.Len())
+	}
+	return s, err
 }
 
 // piece is a range of the file that a worker reads in one call.

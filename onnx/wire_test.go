@@ -31,7 +31,7 @@ func TestWire(t *testing.T) {
 	for _, v := range vectors(t) {
 		var want pb.ModelProto
 		require.NoError(t, pb.Unmarshal(v.model, &want), v.name)
-		m, raw, err := readModel(context.Background(), bytes.NewReader(v.model), len(v.model))
+		m, raw, err := readModel(context.Background(), bytes.NewReader(v.model), len(v.model), nil)
 		require.NoError(t, err, v.name)
 		assert.True(t, bytes.Equal(pb.Marshal(&want), pb.Marshal(withData(m, raw))), v.name)
 		weights += len(raw)
@@ -72,18 +72,18 @@ func TestWireUnusual(t *testing.T) {
 	} {
 		var want pb.ModelProto
 		require.NoError(t, pb.Unmarshal(c.data, &want), name)
-		m, raw, err := readModel(context.Background(), bytes.NewReader(c.data), len(c.data))
+		m, raw, err := readModel(context.Background(), bytes.NewReader(c.data), len(c.data), nil)
 		require.NoError(t, err, name)
 		assert.Len(t, raw, c.raw, name)
 		assert.True(t, bytes.Equal(pb.Marshal(&want), pb.Marshal(withData(m, raw))), name)
 	}
 	model := appended(nil, modelGraph, first)
 	for n := 1; n < len(model); n++ {
-		_, _, err := readModel(context.Background(), bytes.NewReader(model[:n]), n)
+		_, _, err := readModel(context.Background(), bytes.NewReader(model[:n]), n, nil)
 		assert.ErrorContains(t, err, "truncated", n)
 	}
 	wrong := appended(nil, modelGraph, appended(nil, 2, []byte{0xff}))
-	_, _, err := readModel(context.Background(), bytes.NewReader(wrong), 5)
+	_, _, err := readModel(context.Background(), bytes.NewReader(wrong), 5, nil)
 	assert.ErrorContains(t, err, "another format", "text that is no UTF-8")
 }
 
@@ -112,7 +112,7 @@ func TestFileChanges(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, []float32{2, 0}, values[:2])
 	}
-	_, _, err := readModel(context.Background(), bytes.NewReader(data[:len(data)-100]), len(data))
+	_, _, err := readModel(context.Background(), bytes.NewReader(data[:len(data)-100]), len(data), nil)
 	assert.ErrorContains(t, err, "was truncated")
 	_, err = Load(inside, Options{})
 	assert.ErrorContains(t, err, "not an ONNX model")

@@ -240,7 +240,8 @@ func parseEntry(v jsontext.Value) (e entry, err error) {
 	return e, nil
 }
 
-// placeTensors sorts the names by offset. It checks that the tensors fill the data of size bytes without overlap or gap.
+// placeTensors sorts the names by offset. It checks that the tensors fill the data of size bytes without overlap or
+// gap.
 func (f *File) placeTensors(size int) error {
 	sorted.Func(f.names, func(a, b string) int {
 		x, y := f.entries[a], f.entries[b]
@@ -287,8 +288,8 @@ func (f *File) Meta(name string) (tensor.Meta, bool) {
 	return e.meta, ok
 }
 
-// Tensor returns the named tensor, which is row-major. It reads the data from the file. For a file of [Parse], the tensor
-// aliases the data if these are aligned to the element size. A byte of a bool other than 0 is 1 in the tensor.
+// Tensor returns the named tensor, which is row-major. It reads the data from the file. For a file of [Parse], the
+// tensor aliases the data if these are aligned to the element size. A byte of a bool other than 0 is 1 in the tensor.
 func (f *File) Tensor(name string) (_ *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	e, ok := f.entries[name]

@@ -325,7 +325,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// TestChangedFile checks that tensors do not change with their file, and that reading from a truncated file is an error.
+// TestChangedFile checks that tensors do not change with their file, and that reading a truncated file is an error.
 func TestChangedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.safetensors")
 	v, _ := tensor.FromSlice([]float64{1, 2}, 2)

@@ -357,6 +357,7 @@ var listedFunctions = map[string]any{
 	"onnx.OpenContext":           onnx.OpenContext,
 	"onnx.Parse":                 onnx.Parse,
 	"onnx.Read":                  onnx.Read,
+	"onnx.ReadWith":              onnx.ReadWith,
 	"onnx.SupportedOperators":    onnx.SupportedOperators,
 }
 

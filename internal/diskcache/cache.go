@@ -11,6 +11,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"io"
 	"log/slog"
 	"runtime"
 	"sync"
@@ -20,6 +21,9 @@ import (
 
 	"github.com/graphrun/graphrun/tensor"
 )
+
+// MinBytes is the size in bytes from which data are stored. A file for less data would cost more than it saves.
+const MinBytes = 16 << 10
 
 // Key identifies an entry.
 type Key [sha256.Size]byte
@@ -162,6 +166,28 @@ func (c *Cache) Share(s *tensor.Storage) *tensor.Storage {
 	}
 	return s
 }
+
+// ShareRange returns n bytes of a file from the given offset on: mapped from an entry, or in new memory if there is no
+// entry and none can be written. If there is an entry, the bytes take no memory of their own while they are read.
+func (c *Cache) ShareRange(src io.ReaderAt, offset int64, n int) (_ *tensor.Storage, err error) {
+	defer tensor.CatchMemory(&err)
+	h := NewHash("contents")
+	if _, err := io.CopyBuffer(h, onlyReader{io.NewSectionReader(src, offset, int64(n))},
+		make([]byte, min(max(n, 1), bufferSize))); err != nil {
+		return nil, err
+	}
+	if s := c.Find(KeyOf(h)); s != nil && s.Len() == n {
+		return s, nil
+	}
+	s := tensor.NewStorage(n)
+	if _, err := io.ReadFull(io.NewSectionReader(src, offset, int64(n)), s.Bytes()); err != nil {
+		return nil, err
+	}
+	return c.Share(s), nil // the file may have changed since its first reading
+}
+
+// onlyReader hides other methods, so that [io.CopyBuffer] uses its buffer.
+type onlyReader struct{ io.Reader }
 
 // setKey records the key of a storage. The caller has the lock.
 func (c *Cache) setKey(s *tensor.Storage, k Key) {

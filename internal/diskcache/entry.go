@@ -30,6 +30,7 @@ const (
 	headerSize = tensor.Align // so that the data are aligned
 	suffix     = ".entry"     // of the names of entries
 	unfinished = "write-*.temp"
+	bufferSize = 1 << 18 // fits in the cache of a core
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -56,7 +57,7 @@ func checkEntry(r io.Reader, size int64, k Key) error {
 		sizeOfData == 0 || sizeOfData != uint64(size-headerSize) {
 		return errDamaged
 	}
-	sum, buffer := uint32(0), make([]byte, min(size, 1<<18)) // fits in the cache of a core
+	sum, buffer := uint32(0), make([]byte, min(size, bufferSize))
 	for left := size - headerSize; left > 0; {
 		part := buffer[:min(left, int64(len(buffer)))]
 		if _, err := io.ReadFull(r, part); err != nil {

@@ -19,10 +19,6 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// minStoredBytes is the size in bytes from which constants and folded results are stored in the cache. A file for a
-// smaller constant would cost more than it saves.
-const minStoredBytes = 16 << 10
-
 // shareConstants replaces the data of large constants by entries of the cache.
 func (p *Program) shareConstants() {
 	c := p.options.Cache
@@ -32,7 +28,7 @@ func (p *Program) shareConstants() {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for _, v := range p.graph.Constants {
-		if v.Const == nil || v.Packed != nil || v.Const.Storage().Len() < minStoredBytes {
+		if v.Const == nil || v.Packed != nil || v.Const.Storage().Len() < diskcache.MinBytes {
 			continue
 		}
 		group.Go(func() error {
@@ -112,7 +108,7 @@ func (p *Program) writeConstant(h hash.Hash, m tensor.Meta, data *tensor.Tensor)
 // foldStore returns the results of a folded node from the cache, or computes and stores them: see
 // [passes.Options.FoldStore].
 func (p *Program) foldStore(n *graph.Node, compute func() ([]*tensor.Tensor, error)) ([]*tensor.Tensor, error) {
-	if len(n.Out) != 1 || n.Out[0].Meta.Extent()*n.Out[0].Meta.DType.Size() < minStoredBytes {
+	if len(n.Out) != 1 || n.Out[0].Meta.Extent()*n.Out[0].Meta.DType.Size() < diskcache.MinBytes {
 		return compute()
 	}
 	key, ok := p.foldKey(n)

@@ -167,6 +167,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if f.dims, f.hints, err = command.SplitHints(f.dims); err != nil {
 		return err
 	}
+	f.src.Cache = f.cache.Option()
 	job := progress.Begin(cmd, filepath.Base(path))
 	defer job.End()
 	var workload inputs.Workload

@@ -73,7 +73,7 @@ graphrun ops --onnx lists the supported operators.`,
 }
 
 func documentOf(ctx context.Context, ext *command.Extensions, path string) (*Document, error) {
-	f, err := ext.Open(ctx, path, nil, true)
+	f, err := ext.Open(ctx, path, nil, true, nil)
 	if err != nil {
 		return nil, err
 	}

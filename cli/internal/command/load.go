@@ -12,13 +12,14 @@ import (
 )
 
 // Open reads a graph file or a model. dims are the values of --dim; symbols without a size in dims remain symbols. With
-// keepGoing, nodes and constants with mistakes are skipped.
-func (e *Extensions) Open(ctx context.Context, path string, dims []string, keepGoing bool) (*graphrun.File, error) {
+// keepGoing, nodes and constants with mistakes are skipped. A nil cache stores nothing.
+func (e *Extensions) Open(ctx context.Context, path string, dims []string, keepGoing bool,
+	cache *graphrun.Cache) (*graphrun.File, error) {
 	sizes, err := ParseDims(dims)
 	if err != nil {
 		return nil, err
 	}
-	l := graphrun.Loader{Sizes: sizes, KeepGoing: keepGoing, Lookup: e.Lookup, Operators: e.Operators}
+	l := graphrun.Loader{Sizes: sizes, KeepGoing: keepGoing, Cache: cache, Lookup: e.Lookup, Operators: e.Operators}
 	f, err := l.OpenContext(ctx, path)
 	if err != nil {
 		return nil, exit.UsageError(err)
@@ -39,7 +40,7 @@ func BoundGraph(ctx context.Context, f *graphrun.File) (g *graph.Graph, mistakes
 // OpenGraph is [Extensions.Open] followed by [BoundGraph].
 func (e *Extensions) OpenGraph(ctx context.Context, path string, dims []string, keepGoing bool) (*graph.Graph,
 	graph.Errors, error) {
-	f, err := e.Open(ctx, path, dims, keepGoing)
+	f, err := e.Open(ctx, path, dims, keepGoing, nil)
 	if err != nil {
 		return nil, nil, err
 	}

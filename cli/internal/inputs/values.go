@@ -24,7 +24,8 @@ type Sources struct {
 	Seed     uint64   // the seed of generated values
 	generate bool     // whether --seed is given, so that inputs without an array are generated
 
-	KeepGoing bool // whether unreadable constants and invalid nodes are skipped
+	KeepGoing bool            // whether unreadable constants and invalid nodes are skipped
+	Cache     *graphrun.Cache // stores the weights of the model; nil for none
 }
 
 // ReadValues returns a tensor for every input of a bound graph, in the input's declared layout. It reads the arrays of

@@ -42,7 +42,7 @@ func LoadWorkload(ctx context.Context, ext *command.Extensions, path string, dim
 // shapes of the arrays bind the symbols. The graph is not yet inferred.
 func Load(ctx context.Context, ext *command.Extensions, src Sources, path string, dims []string) (*graph.Graph, *Arrays,
 	error) {
-	f, err := ext.Open(ctx, path, dims, src.KeepGoing)
+	f, err := ext.Open(ctx, path, dims, src.KeepGoing, src.Cache)
 	if err != nil {
 		return nil, nil, err
 	}

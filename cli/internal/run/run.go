@@ -112,7 +112,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if f.dims, f.hints, err = command.SplitHints(f.dims); err != nil {
 		return err
 	}
-	f.src.KeepGoing = f.keepGoing
+	f.src.KeepGoing, f.src.Cache = f.keepGoing, f.cache.Option()
 	command.LimitGarbage()
 	job := progress.Begin(cmd, filepath.Base(path))
 	defer job.End()

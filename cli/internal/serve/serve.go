@@ -136,7 +136,8 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
-	o := serve.Options{Loader: graphrun.Loader{Lookup: f.ext.Lookup, Operators: f.ext.Operators},
+	o := serve.Options{
+		Loader: graphrun.Loader{Lookup: f.ext.Lookup, Operators: f.ext.Operators, Cache: f.cache.Option()},
 		Compile: graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Exact: f.exact, Threads: f.threads,
 			Passes: f.ext.Passes, Cache: f.cache.Option()},
 		Batching: serve.Batching(f.batching), MaxRows: f.maxRows, PreferredRows: f.preferredRows, MaxDelay: f.maxDelay,
