@@ -73,16 +73,16 @@ func TestNoFusion(t *testing.T) {
 	path := write(t, "g.json", coded)
 	doc := decode[planJSON](t, succeed(t, "plan", "--json", path))
 	want := []report.Unfused{{Node: "quotient", Reader: "e", Why: "quotient has no expression"}}
-	if len(doc.Steps) != 3 || !slices.Equal(doc.Apart, want) {
-		t.Errorf("%d steps, apart %+v", len(doc.Steps), doc.Apart)
+	if len(doc.Steps) != 3 || !slices.Equal(doc.Unfused, want) {
+		t.Errorf("%d steps, unfused %+v", len(doc.Steps), doc.Unfused)
 	}
 	if out := succeed(t, "plan", path); !strings.Contains(out, "Not fused") || !strings.Contains(out, want[0].Why) {
 		t.Error(out)
 	}
 	doc = decode[planJSON](t, succeed(t, "plan", "--json", path, "--no-fusion"))
 	passes := strings.Join(strings.Fields(fmt.Sprint(doc.Passes)), " ")
-	if len(doc.Steps) != 4 || len(doc.Apart) != 0 || strings.Contains(passes, "{group") {
-		t.Errorf("%d steps, apart %+v, passes %s", len(doc.Steps), doc.Apart, passes)
+	if len(doc.Steps) != 4 || len(doc.Unfused) != 0 || strings.Contains(passes, "{group") {
+		t.Errorf("%d steps, unfused %+v, passes %s", len(doc.Steps), doc.Unfused, passes)
 	}
 	bench := decode[benchDoc](t, succeed(t, "bench", "--json", path, "--no-fusion", "--runs", "1", "--seed", "1"))
 	if bench.Steps != 4 {

@@ -186,7 +186,7 @@ func TestContractIsInTheSchemas(t *testing.T) {
 	doc["memory"], doc["passes"] = report.Memory{Largest: []report.Holding{}}, []report.Pass{}
 	doc["folded"], doc["decomposed"] = []report.Folding{}, []report.Decomposition{}
 	doc["moved_bytes"] = 1024
-	doc["packed"], doc["apart"] = []report.Packing{}, []report.Unfused{}
+	doc["packed"], doc["unfused"] = []report.Packing{}, []report.Unfused{}
 	text, _ := json.Marshal(doc)
 	if err := validate(t, printedSchema(t, "schema", "plan"), string(text)); err != nil {
 		t.Error(err)

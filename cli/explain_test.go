@@ -28,8 +28,8 @@ type explainJSON struct {
 		With, Readers    []string
 		Strides          []int
 	}
-	Copies []struct{ Value, Why string }
-	Apart  []struct{ Node, Reader, Why string }
+	Copies  []struct{ Value, Why string }
+	Unfused []struct{ Node, Reader, Why string }
 }
 
 // mixed has a value of every rule: images in two formats that meet, a view, an op with a rule of its own, and nodes
@@ -91,12 +91,12 @@ func TestExplain(t *testing.T) {
 		t.Errorf("image: %+v", r)
 	}
 	r := of("small")
-	if len(r.Apart) != 1 || r.Apart[0].Reader != "spread" ||
-		r.Apart[0].Why != "small iterates over [5], spread over [2, 3, 4, 5]" {
-		t.Errorf("small: %+v", r.Apart)
+	if len(r.Unfused) != 1 || r.Unfused[0].Reader != "spread" ||
+		r.Unfused[0].Why != "small iterates over [5], spread over [2, 3, 4, 5]" {
+		t.Errorf("small: %+v", r.Unfused)
 	}
-	if r := of("small", "--no-fusion"); len(r.Apart) != 0 {
-		t.Errorf("nothing is fused, and %+v apart", r.Apart)
+	if r := of("small", "--no-fusion"); len(r.Unfused) != 0 {
+		t.Errorf("nothing is fused, unfused: %+v", r.Unfused)
 	}
 	text := succeed(t, "explain", path, "first")
 	for _, want := range []string{"first: add, float32 [2,3,4,5] by [60,1,15,3], channels_last", "decided by", "exchanged",

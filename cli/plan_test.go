@@ -32,7 +32,7 @@ type planJSON struct {
 	Packed    []report.Packing         `json:"packed"`
 	InRuns    []report.RunPacking      `json:"packed_in_runs"`
 	Parts     []report.Decomposition   `json:"decomposed"`
-	Apart     []report.Unfused         `json:"apart"`
+	Unfused   []report.Unfused         `json:"unfused"`
 	NoCode    string                   `json:"no_machine_code"`
 	Code      *inspect.StepCode        `json:"code"`
 	Steps     []report.Step            `json:"steps"`

@@ -210,7 +210,7 @@ func TestStudyMeasures(t *testing.T) {
 		t.Errorf("%d plans share their times; %+v", shared, d.Summaries[0])
 	}
 	out := succeed(t, "study", studied(t, `{"name": "usual", "threads": [1]}`), "--models", models)
-	if !strings.Contains(out, "Median times, ms: usual, 1 thread") || !strings.Contains(out, "plans that are apart") {
+	if !strings.Contains(out, "Median times, ms: usual, 1 thread") || !strings.Contains(out, "whose times differ") {
 		t.Error(out)
 	}
 }

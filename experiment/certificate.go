@@ -19,12 +19,12 @@ import (
 )
 
 // CertificateVersion is the version of certificate files.
-const CertificateVersion = 1
+const CertificateVersion = 2
 
 // Certificate proves the cost of a plan, and a lower bound on the cost of all plans. A reader need not trust the
 // author: [Verify] rebuilds the problem from the graph and checks the proof.
 type Certificate struct {
-	Version       int              `json:"version" doc:"The version of the file: 1."`
+	Version       int              `json:"version" const:"2" doc:"The version of the file: 2."`
 	Graph         CertifiedGraph   `json:"graph" doc:"The graph that was planned."`
 	Options       CertifiedOptions `json:"options" doc:"The options that the problem depends on."`
 	OptionsDigest string           `json:"options_digest" doc:"The sha256 of the options' canonical JSON (RFC 8785), in hexadecimal digits."`
@@ -40,7 +40,7 @@ type Certificate struct {
 // a plan within the slack needs, and how many bytes are copied by a plan of least cost with this number of copies.
 type CertifiedCopies struct {
 	Slack       float64        `json:"slack" doc:"The share of the least cost by which the plan may cost more."`
-	PlanWeights layout.Weights `json:"made" doc:"The weights by which the cheapest copies are chosen for the labels of the solution."`
+	PlanWeights layout.Weights `json:"plan_weights" doc:"The weights by which the cheapest copies are chosen for the labels of the solution."`
 	Cost        int64          `json:"cost" doc:"The cost of the plan, in picoseconds; it equals the cost of the solution, unless a slack permits more expensive copies."`
 	Weights     layout.Weights `json:"weights" doc:"The weights of the weighted problem, which has the variables and factors of the problem."`
 	Bound       int64          `json:"bound" doc:"A lower bound on the weighted cost of every plan."`

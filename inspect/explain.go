@@ -21,7 +21,7 @@ type Explanation struct {
 	Layout  Layout           `json:"layout" doc:"Why it has the strides that infer shows."`
 	Outcome Outcome          `json:"run" doc:"How the program computes it."`
 	Copies  []CopyReason     `json:"copies" doc:"The copies of it, and the copies of operands for the step that computes it."`
-	Unfused []report.Unfused `json:"apart" doc:"Neighbouring nodes in other steps whose ops could be fused with its op."`
+	Unfused []report.Unfused `json:"unfused" doc:"Neighbouring nodes in other steps whose ops could be fused with its op."`
 }
 
 // Layout tells why a value has its strides. The permutation rule sorts the dimensions by the strides of all operands.

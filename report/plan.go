@@ -31,7 +31,7 @@ type Plan struct {
 	Packed       []Packing       `json:"packed" doc:"The constants that were packed for an implementation."`
 	PackedInRuns []RunPacking    `json:"packed_in_runs,omitzero" doc:"The operands that are packed in every run."`
 	Unchecked    []Unchecked     `json:"unchecked,omitzero" doc:"Comparisons that --check could not make."`
-	Unfused      []Unfused       `json:"apart" doc:"Pairs of nodes in different steps whose ops could be fused."`
+	Unfused      []Unfused       `json:"unfused" doc:"Pairs of nodes in different steps whose ops could be fused."`
 	Steps        []Step          `json:"steps" doc:"The steps, in a valid order."`
 	MovedBytes   int             `json:"moved_bytes" doc:"The bytes that steps read and write, each operand once."`
 	PeakBytes    int             `json:"peak_bytes" doc:"Memory beside inputs and constants."`

@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// elementScanner finds the elements of valid JSON that consists of nested lists.
+// elementScanner scans JSON that consists of nested lists, and yields their elements in order. The JSON must be valid.
 type elementScanner struct {
 	remaining []byte
 	err       error
@@ -56,8 +56,8 @@ func (s *elementScanner) all(yield func(text []byte) bool) {
 	}
 }
 
-// setters convert the text of a JSON number to an element.
-var setters = map[tensor.DType]func(dst, text []byte) error{
+// elementParsers convert the text of a JSON number to an element.
+var elementParsers = map[tensor.DType]func(dst, text []byte) error{
 	tensor.Bool: func(dst, text []byte) error {
 		switch string(text) {
 		case "true", "1":

@@ -14,8 +14,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// encodeResponse returns the body of a response. jsonLength is the length of the JSON before the bytes of tensors, or
-// -1 if all tensors are JSON.
+// encodeResponse returns the body of a response. jsonLength is the length of the JSON part, which precedes the binary
+// data of tensors; it is -1 if there is no binary data.
 func (m *model) encodeResponse(r *request, out map[string]*tensor.Tensor) (body []byte, jsonLength int, err error) {
 	doc := responseDoc{ModelName: m.name, ModelVersion: m.version, ID: r.id, Outputs: []tensorDoc{}}
 	var tail [][]byte

@@ -7,8 +7,8 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// serverMetrics are the metrics of a server. Names that begin with nv_inference are those of Triton, so that its
-// dashboards show them.
+// serverMetrics are the metrics of a server. Metrics that Triton also has keep Triton's names (nv_inference_...), so
+// that Triton's dashboards show them.
 type serverMetrics struct{ set *metrics.Set }
 
 // modelMetrics are the metrics of one version of a model.

@@ -25,8 +25,8 @@ type model struct {
 	metrics         *modelMetrics
 }
 
-// load reads and compiles a model. The second error says why its requests are not joined; it is nil if they are, or if
-// batching is off.
+// load reads and compiles a model. If batching is on and requests for the model cannot share a batch, unjoined is the
+// reason.
 func (s *Server) load(ctx context.Context, v version) (m *model, unjoined, err error) {
 	l := s.options.Loader
 	l.FS = os.DirFS(filepath.Dir(v.path))

@@ -27,8 +27,8 @@ const (
 type Options struct {
 	// Loader loads the models. Its field FS is not used: a model reads only files in its own directory.
 	Loader graphrun.Loader
-	// Compile compiles the models. Compile.Threads bounds the workers of one run. As many runs are active at once as
-	// workers fit into GOMAXPROCS.
+	// Compile compiles the models. Compile.Threads bounds the workers of one run. GOMAXPROCS / Compile.Threads runs are
+	// active at once.
 	Compile graphrun.Options
 	// Batching says which requests run as one batch; "" is BatchExact.
 	Batching Batching
@@ -46,7 +46,8 @@ type Options struct {
 	// Timeout bounds the time of a request, including its transmission; 0 is one minute. Then its run is cancelled and
 	// the status is 503.
 	Timeout time.Duration
-	// Token, if set, is required of all requests but those of /v2/health, as in "Authorization: Bearer TOKEN".
+	// Token, if set, must be in the header of each request, as in "Authorization: Bearer TOKEN". Only /v2/health needs
+	// no token.
 	Token string
 	// Version is the version of the server in the response of /v2.
 	Version string
@@ -58,8 +59,8 @@ type Options struct {
 
 // Hook observes requests. An implementation starts a span of a tracing library. It is called from many goroutines.
 type Hook interface {
-	// Begin is called when a request for a model begins. The request has the returned context. end is called with the
-	// result.
+	// Begin is called when a request for a model begins. The request continues with the returned context. end is called
+	// when it ends.
 	Begin(r *http.Request, model, version string) (ctx context.Context, end func(Outcome))
 }
 
@@ -68,8 +69,8 @@ type Outcome struct {
 	Status int           // the HTTP status
 	Err    error         // nil if the request succeeded
 	Rows   int           // the rows of the batch in which the request ran
-	Queued time.Duration // before the run
-	Run    time.Duration // of the batch
+	Queued time.Duration // time in the queue
+	Run    time.Duration // duration of the batch's run
 }
 
 func (o *Options) complete() {

@@ -14,7 +14,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// headerLength is the header of the binary extension: the length of the JSON, after which the bytes of tensors follow.
+// headerLength is the HTTP header of the binary extension: the length of the JSON, which precedes the binary data.
 const headerLength = "Inference-Header-Content-Length"
 
 // requestDoc is the JSON of an inference request.
@@ -63,7 +63,7 @@ type request struct {
 // wantedOutput is an output that a request asks for.
 type wantedOutput struct {
 	port   port
-	binary bool // whether its data follow the JSON as bytes
+	binary bool // whether its data are binary, after the JSON
 }
 
 // bytesType is the datatype of strings.
@@ -92,8 +92,8 @@ func (p port) datatype() string {
 	return datatypes[p.dtype]
 }
 
-// decodeRequest decodes the body of an inference request. Tensors do not share memory with body. The memory that it
-// takes is proportional to the size of body.
+// decodeRequest decodes the body of an inference request. The tensors do not share memory with body. Their memory is
+// proportional to the size of body.
 func (m *model) decodeRequest(header http.Header, body []byte) (*request, error) {
 	var rest []byte
 	if text := header.Get(headerLength); text != "" {
@@ -169,7 +169,8 @@ func portNames(list []port) string {
 	return strings.Join(names, ", ")
 }
 
-// decode returns the tensor of an input, and the bytes of rest that follow the tensor's data.
+// decode returns the tensor of an input. If its data are binary, they are the first bytes of rest; decode also returns
+// the remaining bytes.
 func (p port) decode(doc *tensorDoc, rest []byte) (*tensor.Tensor, []byte, error) {
 	if doc.Datatype != p.datatype() {
 		return nil, nil, fmt.Errorf("the datatype is %q, want %s", doc.Datatype, p.datatype())
@@ -215,8 +216,8 @@ func (p port) checkShape(shape []int) (count int, err error) {
 	return count, nil
 }
 
-// decodeBytes decodes the data of the binary extension: elements in row-major order and little-endian, and strings with
-// their length in four bytes before them.
+// decodeBytes decodes the data of the binary extension: little-endian elements in row-major order. Four bytes before
+// each string have its length.
 func (p port) decodeBytes(data []byte, shape []int, count int) (*tensor.Tensor, error) {
 	if p.isText() {
 		var list []string
@@ -261,7 +262,8 @@ func swapBytes(data []byte, size int) {
 
 // decodeJSON decodes the data of a tensor: a list of elements in row-major order, flat or nested.
 func (p port) decodeJSON(data []byte, shape []int, count int) (*tensor.Tensor, error) {
-	// Each element has at least one character and a comma or bracket, so that this bounds the memory.
+	// An element takes at least two characters, itself and a comma or bracket. The check bounds the memory by the
+	// body's size.
 	if count > len(data)/2 {
 		return nil, fmt.Errorf("the data have fewer elements than the shape %v", shape)
 	}
@@ -281,7 +283,7 @@ func (p port) decodeJSON(data []byte, shape []int, count int) (*tensor.Tensor, e
 		return p.labels.Encode(list, shape...)
 	}
 	t := tensor.Empty(tensor.New(p.dtype, shape...))
-	set := setters[p.dtype]
+	set := elementParsers[p.dtype]
 	bytesOf, size, i := t.Storage().Bytes(), p.dtype.Size(), 0
 	for text := range elements.all {
 		if i < count {

@@ -16,7 +16,7 @@ import (
 // errQueueFull is the error of a request that arrives when the queue is full.
 var errQueueFull = errors.New("the queue is full")
 
-// errPanic is the error of a run that panicked. The log has the reason.
+// errPanic is the error of a run that panicked. The server logs the panic's value and stack.
 var errPanic = errors.New("the run failed by an internal error")
 
 // queue has the waiting requests of a model, and joins them to batches.
@@ -80,7 +80,8 @@ func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, 
 	}
 }
 
-// remove removes a job that still waits. A result that is not received is garbage: its memory is not recycled.
+// remove removes a job that still waits. If the job already runs, its result is never received, and its memory is left
+// to the garbage collector.
 func (q *queue) remove(j *job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -108,7 +109,7 @@ func (q *queue) dispatch() {
 }
 
 // delay waits for further requests, at most Options.MaxDelay after the first one arrived. It does not wait if no other
-// request was waiting at the last batch: the delay would only cost time.
+// request was waiting when the last batch was taken, because then none is likely to arrive.
 func (q *queue) delay() {
 	if q.model.rows == nil || q.server.options.MaxDelay <= 0 {
 		return
@@ -134,8 +135,8 @@ func (q *queue) delay() {
 	}
 }
 
-// take removes the jobs of the next batch from the queue: the first job, and all that can be joined with it. It returns
-// nil if no job waits; dispatch must then end.
+// takeBatch removes the jobs of the next batch from the queue: the first job, and the jobs that can share its batch. It
+// returns nil if no job waits; dispatch must then end.
 func (q *queue) take() []*job {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// version is a file of a model in the repository.
+// version is one version of a model: its name and the path of its file.
 type version struct {
 	model, name string // name is a number; "1" if the path has none
 	path        string
@@ -104,7 +104,7 @@ func versionsIn(dir string) (list []version, err error) {
 	return list, nil
 }
 
-// versionsOf lists the versions of a model that has a directory of its own.
+// versionsOf lists the versions of a model in the model's own directory.
 func versionsOf(model, dir string) (list []version) {
 	if path := modelIn(dir); path != "" {
 		list = append(list, version{model, "1", path, signatureOf(path, true)})

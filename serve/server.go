@@ -21,7 +21,7 @@ type Server struct {
 	options Options
 	paths   []string
 	metrics *serverMetrics
-	slots   chan struct{} // has an element for each active run
+	slots   chan struct{} // a semaphore: one element for each active run
 	waiting atomic.Int64  // waiting requests of all models
 
 	models   atomic.Pointer[map[string][]*model] // by name, sorted by version
@@ -29,7 +29,7 @@ type Server struct {
 	active   sync.WaitGroup // requests for inference
 
 	reloading sync.Mutex
-	seen      map[string]signature // by version: of the last scan, and of files that cannot be loaded
+	seen      map[string]signature // by version: the signature at the last scan, or failedSignature
 }
 
 // Open loads the models at paths (see the package comment) and returns a server. It fails if a model cannot be loaded.
@@ -79,8 +79,9 @@ func (s *Server) loadAndLog(ctx context.Context, v version) (*model, error) {
 }
 
 // Reload looks for new, changed and removed models. A changed model replaces its predecessor when it is loaded.
-// Requests that are running end with the predecessor. Files are loaded when two calls found them unchanged, because
-// another process may still write them. If a model cannot be loaded, its predecessor continues; the error is logged.
+// Requests that are running end with the predecessor. A file is loaded only when two successive calls find it
+// unchanged, because another process may still be writing it. If a model cannot be loaded, its predecessor continues;
+// the error is logged.
 func (s *Server) Reload(ctx context.Context) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -95,15 +96,15 @@ func (s *Server) Reload(ctx context.Context) error {
 		if m == nil || m.files != v.files {
 			previous, wasSeen := s.seen[key]
 			switch {
-			case !wasSeen || previous != v.files && previous != failed(v.files):
+			case !wasSeen || previous != v.files && previous != failedSignature(v.files):
 				seen[key] = v.files
-			case previous == failed(v.files):
+			case previous == failedSignature(v.files):
 				seen[key] = previous
 			default:
 				loaded, err := s.loadAndLog(ctx, v)
 				if err != nil {
 					s.options.Log.Error("model not loaded", "model", v.model, "version", v.name, "error", err)
-					seen[key] = failed(v.files)
+					seen[key] = failedSignature(v.files)
 				} else {
 					m = loaded
 				}
@@ -125,8 +126,9 @@ func (s *Server) Reload(ctx context.Context) error {
 	return nil
 }
 
-// failed returns the signature in Server.seen of files that cannot be loaded.
-func failed(files signature) signature { return "failed " + files }
+// failedSignature marks in Server.seen that files with the given signature could not be loaded, so that they are not
+// tried again.
+func failedSignature(files signature) signature { return "failed " + files }
 
 func versionOf(list []*model, version string) *model {
 	i := slices.IndexFunc(list, func(m *model) bool { return m.version == version })
@@ -265,7 +267,7 @@ type portDoc struct {
 	Shape    []int  `json:"shape"`
 }
 
-// metadata returns the metadata of the model, whose versions are all.
+// metadata returns the metadata of the model. all lists its versions.
 func (m *model) metadata(all []*model) any {
 	doc := struct {
 		Name     string    `json:"name"`
@@ -308,7 +310,8 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, m *model) error {
 	if s.options.Hook != nil {
 		ctx, end = s.options.Hook.Begin(r.WithContext(ctx), m.name, m.version)
 	}
-	// The body of a slow client ends with the request's time. Without a deadline, the context alone ends the request.
+	// The deadline ends the request of a client that sends its body too slowly. If it cannot be set, only the context
+	// ends the request.
 	_ = http.NewResponseController(w).SetReadDeadline(start.Add(s.options.Timeout))
 	res, err := s.inferWithin(ctx, w, r, m)
 	o := Outcome{Status: http.StatusOK, Err: err, Rows: res.rows, Queued: res.queued, Run: res.active}
@@ -324,8 +327,8 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, m *model) error {
 	return err
 }
 
-// inferWithin reads a request, runs the model and writes the response, while the context lasts. The outputs of the
-// result are not valid.
+// inferWithin reads a request, runs the model and writes the response, until the context ends. The outputs of the
+// returned result are already released.
 func (s *Server) inferWithin(ctx context.Context, w http.ResponseWriter, r *http.Request, m *model) (result, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.options.MaxBody))
 	if err != nil {

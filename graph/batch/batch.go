@@ -19,7 +19,8 @@ import (
 )
 
 // Proof says that the rows of a graph are independent. Row i of each value depends only on row i of the inputs, and all
-// rows are computed in the same way. A row may consist of several slices along its dimension.
+// rows are computed in the same way. In some values, a row is several slices of the dimension, as after a reshape that
+// merges dimensions.
 type Proof struct {
 	// Rows is the number of rows of the graph.
 	Rows int
@@ -27,8 +28,9 @@ type Proof struct {
 	graph            *graph.Graph
 	inputs           map[string]int
 	places           map[*graph.Value]rowPlace // only of values that depend on the rows
-	repeatedOperands map[operand]rowPlace      // operands that do not depend on the rows, and have a slice for each row
-	// choices are the followed nodes whose results have further possible places, in the order of the nodes.
+	repeatedOperands map[operand]rowPlace      // operands that do not depend on the rows, but have a slice for each row
+	// choices has the followed nodes whose results have further possible places, in the order of the nodes, for
+	// backtracking.
 	choices []choice
 }
 
@@ -116,9 +118,9 @@ func Follow(g *graph.Graph, inputs map[string]int) (*Proof, error) {
 // maxSteps is the maximum number of steps of followAll for each node of the graph.
 const maxSteps = 64
 
-// followAll follows nodes in order. If a reshape has several possible places of the rows, followAll takes the first
-// place. If a later node forbids this place, it continues at the reshape with the next place. After a failure it
-// returns the last node that it reached, with its error.
+// followAll follows nodes in order. If the rows may be at several places after a reshape, followAll tries them in
+// order: if the first place fails at a later node, it returns to the reshape and tries the next one. If all fail, it
+// returns the last node that any attempt reached, with its error.
 func (p *Proof) followAll(nodes []*graph.Node) (*graph.Node, error) {
 	var reason error
 	var culprit *graph.Node
@@ -156,8 +158,8 @@ func (p *Proof) followAll(nodes []*graph.Node) (*graph.Node, error) {
 	return nil, nil
 }
 
-// step follows node i. If i is after the last node, step checks the outputs. If it fails, it returns the node that
-// prevents the proof.
+// step follows node i, or checks the outputs if i is len(nodes). After a failure it returns the node that prevents the
+// proof.
 func (p *Proof) step(nodes []*graph.Node, i int) (*graph.Node, error) {
 	if i < len(nodes) {
 		return nodes[i], p.follow(nodes[i])
@@ -193,7 +195,7 @@ func (p *Proof) follow(n *graph.Node) error {
 	}
 	for _, v := range n.Refs() {
 		if p.Dim(v) >= 0 {
-			return fmt.Errorf("an attribute is computed from the rows, by %q", v.Name)
+			return fmt.Errorf("an attribute depends on the rows through %q", v.Name)
 		}
 	}
 	if len(rowOperands) == 0 {
@@ -225,8 +227,9 @@ func (p *Proof) follow(n *graph.Node) error {
 	return p.rejection(n, loops, rowOperands)
 }
 
-// choose finds a loop of the op that divides the operands by their rows, and sets the places of the results. Among
-// several loops it prefers the fewest repeated operands (see fits). It returns false if there is no such loop.
+// choose finds a parallel loop of the op (graph.Parallel) whose iterations are rows of the operands, and sets the
+// places of the results. Among several loops it prefers the fewest repeated operands (see fits). It returns false if
+// there is no such loop.
 func (p *Proof) choose(n *graph.Node, loops []graph.Parallel) bool {
 	var best *graph.Parallel
 	var repeated []int
@@ -248,9 +251,9 @@ func (p *Proof) choose(n *graph.Node, loops []graph.Parallel) bool {
 	return true
 }
 
-// fits reports whether a loop divides the operands by their rows. The repeated operands are constants with equal slices
-// for all rows; the loop divides them although they do not depend on the rows. blocks is [rowPlace].blocks of the
-// operands.
+// fits reports whether the iterations of a loop are rows of the operands. repeated lists the operands that do not
+// depend on the rows and yet have a slice for each iteration: constants whose slices are all equal. blocks is
+// [rowPlace].blocks of the operands.
 func (p *Proof) fits(n *graph.Node, loop *graph.Parallel) (repeated []int, blocks int, ok bool) {
 	for i, a := range n.In {
 		if a.Kind != graph.TensorArg || p.Dim(a.Value) < 0 {
@@ -278,8 +281,8 @@ func (p *Proof) fits(n *graph.Node, loop *graph.Parallel) (repeated []int, block
 
 // placesAfterReshape returns the possible places of the rows of a value in a new shape. At each place, one dimension
 // contains all rows. The places differ in the dimensions with which the rows are merged. Places with fewer slices of a
-// row come first, then places with fewer blocks, then places near the present dimension. If the first dimension has
-// exactly one slice for each row, all places with merged rows are omitted.
+// row come first, then places with fewer blocks, then places near the present dimension. If the rows are exactly the
+// first dimension of the result, all other places are omitted.
 func (p *Proof) placesAfterReshape(n *graph.Node) []rowPlace {
 	from, to, place := n.In[0].Meta(), n.Out[0].Meta, p.placeOf(n.In[0].Value)
 	if from.DType.Size() != to.DType.Size() || from.Numel() != to.Numel() || from.Numel() == 0 {
@@ -314,7 +317,7 @@ func product(sizes []int) int {
 	return n
 }
 
-// decompose follows the parts of a composite node.
+// decompose follows the nodes into which a composite node decomposes, its parts.
 func (p *Proof) decompose(n *graph.Node) error {
 	partGraph := graph.New(p.graph.Name, p.graph.Op)
 	partProof := &Proof{Rows: p.Rows, graph: partGraph, places: map[*graph.Value]rowPlace{},
@@ -374,7 +377,7 @@ func unreadOperand(n *graph.Node, parts []*graph.Node, copies map[*graph.Value]*
 	})
 }
 
-// rejection returns an error that says why the rows of a node's operands are not independent.
+// rejection returns an error that says why the rows of a node's results are not independent.
 func (p *Proof) rejection(n *graph.Node, loops []graph.Parallel, rowOperands []int) error {
 	list := make([]string, len(rowOperands))
 	for k, i := range rowOperands {

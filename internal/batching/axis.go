@@ -44,8 +44,9 @@ func Symbol(g *graph.Graph) (string, error) {
 	return symbol, nil
 }
 
-// proofRows are the batch sizes for which the independence of rows is proved. A model that computes with its batch size
-// could be independent for one size by coincidence. The sizes are prime, which makes a coincidence of several unlikely.
+// proofRows are the batch sizes for which the independence of rows is proved. Several sizes are tried, because a model
+// that computes with its batch size may have independent rows at one size by coincidence. Primes make a coincidence at
+// all three unlikely.
 var proofRows = []int{7, 11, 13}
 
 // Prove proves that the rows of a program are independent. symbol is the result of [Symbol] for its graph g. A batch
@@ -96,8 +97,8 @@ func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol strin
 	return a, nil
 }
 
-// planAt returns the plan that serves the sizes of a run with another number of rows; nil if there is none. Plans with
-// the same decisions, which compute the same bits for each row, are represented by one of them.
+// planAt returns the plan for the sizes of a run, but with the given number of rows; nil if there is none. Plans with
+// the same decisions compute the same bits for each row, so planAt returns the same plan for all of them.
 func (a *Axis) planAt(sizes []int, rows int) *program.Specialization {
 	sizes = slices.Clone(sizes)
 	sizes[a.openIndex] = rows

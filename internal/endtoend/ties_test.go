@@ -149,11 +149,11 @@ func TestCertificatesOfFewestCopies(t *testing.T) {
 				fewer++
 			}
 			for name, alter := range map[string]func(c *experiment.CertifiedCopies){
-				"bound":   func(c *experiment.CertifiedCopies) { c.Bound++ },
-				"cost":    func(c *experiment.CertifiedCopies) { c.Cost-- },
-				"weights": func(c *experiment.CertifiedCopies) { c.Weights.Time++ },
-				"range":   func(c *experiment.CertifiedCopies) { c.Weights.Copy = 1 << 62 },
-				"made":    func(c *experiment.CertifiedCopies) { c.PlanWeights.Time = 0 },
+				"bound":        func(c *experiment.CertifiedCopies) { c.Bound++ },
+				"cost":         func(c *experiment.CertifiedCopies) { c.Cost-- },
+				"weights":      func(c *experiment.CertifiedCopies) { c.Weights.Time++ },
+				"range":        func(c *experiment.CertifiedCopies) { c.Weights.Copy = 1 << 62 },
+				"plan_weights": func(c *experiment.CertifiedCopies) { c.PlanWeights.Time = 0 },
 			} {
 				other, part := *read, *read.Copies
 				other.Copies = &part

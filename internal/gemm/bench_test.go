@@ -52,13 +52,13 @@ func benchmarkSet[T float](b *testing.B, set *kernelSet) {
 }
 
 func BenchmarkFloat32(b *testing.B) {
-	for _, set := range candidates(tensor.Float32) {
+	for _, set := range candidateSets(tensor.Float32) {
 		b.Run(set.name, func(b *testing.B) { benchmarkSet[float32](b, set) })
 	}
 }
 
 func BenchmarkFloat64(b *testing.B) {
-	for _, set := range candidates(tensor.Float64) {
+	for _, set := range candidateSets(tensor.Float64) {
 		b.Run(set.name, func(b *testing.B) { benchmarkSet[float64](b, set) })
 	}
 }

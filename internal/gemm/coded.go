@@ -10,10 +10,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file computes tiles of C with generated machine code. A register tile has any number of rows up to a bound, and
-// one to four vectors of columns. The last vector may be partial. Rows are divided evenly among register tiles, so
-// padding occurs only in the last vector. Operands are read in place if one of their strides is 1, because packing
-// rarely pays for itself.
+// This file computes tiles of C with generated machine code (package tile). plan.go defines panels, blocks and tiles. A
+// register tile has any number of rows up to a bound, and one to four vectors of columns. The last vector may be
+// partial. Rows are divided evenly among register tiles, so only the last vector has padding. An operand with a stride
+// of 1 is read in place, because packing it rarely pays off.
 //
 // Loops are nested as follows. A tile of C is divided into blocks of rows, whose part of A fits L2. A block of rows has
 // one strip per panel of B. A strip is a column of register tiles. Adjacent register tiles of the same height form a
@@ -21,17 +21,17 @@ import (
 const (
 	maxVectors = 4  // greatest width of a register tile, in vectors
 	maxHeight  = 14 // greatest height of a register tile, in rows
-	// maxBlockDepth is the greatest depth of a block of K, in terms. Sums stay in registers for a whole block. A panel of
-	// B of this depth exceeds L1, but L2 is fast enough to read it from.
+	// maxBlockDepth is the greatest depth of a block of K, in terms. Sums stay in registers for a whole block. A panel
+	// of B of this depth exceeds L1, but reading it from L2 is fast enough.
 	maxBlockDepth = 1024
 	// maxPackedDepth replaces maxBlockDepth if a PackFunc packs an operand, so that the packed panel stays in L1.
 	maxPackedDepth = 256
-	// If the rows of B are contiguous and A has at most fewRows rows, B is not packed. If A has at most moderateRows rows,
-	// B is then packed only if its strides make elements of a panel evict one another from L2.
+	// If the rows of B are contiguous and A has at most fewRows rows, B is not packed. If A has up to moderateRows
+	// rows, B is packed only if its strides make elements of a panel evict one another from L2.
 	fewRows      = 24
 	moderateRows = 128
 	// maxPrefetchLines is the greatest number of cache lines to prefetch per loop iteration (tile.DefaultUnroll terms)
-	// if several tiles read a panel. More prefetches would wait for one another.
+	// if several tiles read a panel. More prefetches at once would delay one another.
 	maxPrefetchLines = 4
 	// prefetchBytes is the prefetch distance in bytes within a panel that only one tile reads.
 	prefetchBytes = 16 << 10
@@ -103,10 +103,10 @@ func divideEvenly(n, limit int) (size, count, smallerCount int) {
 
 // tileStack is a column of register tiles of the same height.
 type tileStack struct {
-	row     int // of the first tile, relative to the block of rows
-	height  int // of a tile, in rows
+	row     int // first row of the first tile, relative to the block of rows
+	height  int // rows of a tile
 	count   int // number of tiles
-	rowStep int // rows from one tile to the next
+	rowStep int // distance between tiles, in rows
 }
 
 // stacks divides a block of rows into stacks of register tiles with the given number of vectors. The stacks are the
@@ -144,7 +144,7 @@ func (p *Plan) stacks(rows, vectors int) (list [4]tileStack, stackCount int) {
 	return list, stackCount
 }
 
-// stage is the way in which a block of K adds its sums to a tile of C.
+// stage says how the sums of a block of K are stored.
 type stage uint8
 
 const (
@@ -171,8 +171,7 @@ type codeTable [numStages][numReadModes][2]*codeBySize
 // codeBySize has the code of register tiles, by number of vectors and by height.
 type codeBySize [maxVectors + 1][maxHeight + 1]*jit.Func
 
-// entry returns the entry for a stage, a readMode, and whether the last vector is partial. Code for one such
-// combination exists in several sizes.
+// entry returns the codes, in all sizes, for a stage, a readMode, and whether the last vector is partial.
 func (c *codeTable) entry(st stage, mode readMode, partial bool) **codeBySize {
 	index := 0
 	if partial {
@@ -181,7 +180,7 @@ func (c *codeTable) entry(st stage, mode readMode, partial bool) **codeBySize {
 	return &c[st][mode][index]
 }
 
-// at returns the entry for register tiles of one size. The entry is nil if the code has not been generated.
+// at returns the entry for register tiles of one size, which is nil until the code is generated.
 func (c *codeTable) at(st stage, mode readMode, partial bool, vectors, height int) **jit.Func {
 	sizes := c.entry(st, mode, partial)
 	if *sizes == nil {
@@ -231,10 +230,9 @@ func (p *Plan) tileSpec(st stage, mode readMode, partial bool, vectors, height i
 }
 
 // linesToPrefetch returns the number of cache lines of B that a register tile prefetches per loop iteration
-// (tile.DefaultUnroll terms). It is 0 if B is in the caches. The tile prefetches lines of the next panel. If only one
-// tile reads a panel, it prefetches lines of the same panel at a distance of prefetchBytes instead. Prefetching pays
-// for two reasons. B is often a constant that was last read in the previous run, so it is no longer in the caches. And
-// the hardware prefetcher stops at page boundaries.
+// (tile.DefaultUnroll terms). It is 0 if B is in the caches. If several tiles read a panel, each prefetches lines of
+// the next panel; otherwise the tile prefetches its own panel, prefetchBytes ahead. B is often a constant that has left
+// the caches since the previous run, and the hardware prefetcher stops at page boundaries.
 func (p *Plan) linesToPrefetch(mode readMode) int {
 	if p.spec.BInCache || p.b.inPlace || p.b.packsPerTile() && mode == readDirect || p.spec.N <= p.b.panelWidth {
 		return 0
@@ -344,8 +342,8 @@ func (c *codeBySize) listings(suffix string, visit func(name string, assembly fu
 // calls pools the arguments of calls: a plan may run on any number of goroutines, and Run must not allocate.
 var calls = sync.Pool{New: func() any { return new(jit.Args) }}
 
-// spansPanels reports whether one call processes several panels of B. This pays if one register tile has all rows
-// of A: computing such a tile takes little longer than the overhead of a call. There must be no bias and no prefetching
+// spansPanels reports whether one call processes several panels of B. This is faster if one register tile has all rows
+// of A, because such a tile takes little longer than the overhead of a call. There must be no bias and no prefetching
 // of B, because their addresses depend on the panel.
 func (p *Plan) spansPanels() bool {
 	s := &p.spec
@@ -418,8 +416,8 @@ func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, blockStart, 
 	}
 }
 
-// setStage returns the stage of the block of K, and the maximum number of register tiles of a call. It sets the
-// address of the temporary tile or of the bias, if the stage has one.
+// setStage returns the stage of the block of K, and the maximum number of register tiles of a call. It sets the address
+// of the temporary tile or of the bias, if the stage uses one.
 func (t *tileState) setStage(args *jit.Args, j int) (st stage, tilesPerCall int) {
 	st, tilesPerCall = laterBlock, max(1, callMACs/(t.Plan.b.panelWidth*t.kc))
 	switch {
@@ -430,7 +428,7 @@ func (t *tileState) setStage(args *jit.Args, j int) (st stage, tilesPerCall int)
 		st = firstBlock
 		switch t.spec.Bias {
 		case BiasRows:
-			tilesPerCall = 1 // the address of the bias is set per call
+			tilesPerCall = 1 // a call has only one address of a bias
 			args.Ptr[tile.EpilogueOperands] = t.biasRows()
 		case BiasCols:
 			args.Ptr[tile.EpilogueOperands], args.Row[tile.EpilogueOperands] = t.biasCols(), (j-t.j0)*t.set.size

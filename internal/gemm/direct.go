@@ -13,14 +13,14 @@ import (
 const (
 	// simpleMACs is the number of multiplications up to which plain strided loops beat packing.
 	simpleMACs = 512
-	// directRows is the maximum number of rows of A for which B is not packed: each element of B is used too rarely to
-	// repay packing.
+	// directRows is the maximum number of rows of A for which B is not packed. With so few rows, an element of B is
+	// used too rarely for packing to pay off.
 	directRows = 4
 	// directMACs is the least number of multiplications in a tile of the direct paths.
 	directMACs = machine.MoveGrain
 	// directDepth is the number of terms that a call of the direct paths sums.
 	directDepth = 1 << 18
-	// directCols is the greatest number of columns of a tile, because the epilogue sees all columns of a tile at once.
+	// directCols bounds the columns of a tile, and thus the part of C for which the epilogue is called.
 	directCols = 1 << 14
 	// storeTileElems is the number of elements of a tile that only stores zeros or the bias.
 	storeTileElems = machine.MoveGrain / 2
@@ -56,7 +56,7 @@ func (p *Plan) planThin() bool {
 	macsPerCol := max(1, s.M*s.K)
 	switch {
 	case s.B.RowStride == 1:
-		p.path = pathDot // at most 32 tiles; the routine dots takes four columns at a time
+		p.path = pathDot // at most 32 tiles; the routine dots computes four columns at a time
 		p.tileCols = roundUp(max(ceilDiv(s.N, 32), ceilDiv(directMACs, macsPerCol)), 4)
 	case s.B.ColStride == 1 && s.N >= 16:
 		p.path = pathAxpy // at most 16 tiles, unless these exceed 1024 columns
@@ -86,7 +86,7 @@ func (p *Plan) planThin() bool {
 func (x *exec) runSimple(i0, i1, j0, j1 int) {
 	s := &x.spec
 	left, right := s.A, s.B
-	if s.K == 0 { // operands without elements may be nil: no address within them is computed
+	if s.K == 0 { // the operands may be nil, so no address in them may be computed
 		left.RowStride, left.ColStride, right.RowStride, right.ColStride = 0, 0, 0, 0
 	}
 	// A part of depth, cols and rows has at most checkMACs multiplications.
@@ -117,8 +117,8 @@ func (x *exec) result(i, j int) matrix {
 	return matrix{x.elem(x.ptrC, i*s.CRowStride+j*s.CColStride), s.CRowStride, s.CColStride}
 }
 
-// biasAt returns the bias of C from (i, j) on as a matrix with a stride of 0 in the dimension that shares the bias. Its
-// address is nil if there is no bias.
+// biasAt returns the bias of C from (i, j) on as a matrix. Its stride is 0 in the dimension along which the bias is
+// constant, and its address is nil if there is no bias.
 func (x *exec) biasAt(i, j int) matrix {
 	switch s := &x.spec; s.Bias {
 	case BiasRows:
@@ -180,8 +180,8 @@ func (x *exec) rowsOf(k0, depth int) (rows unsafe.Pointer, lda int) {
 // l1PartBytes is the size in bytes of a part of B. All rows of A read the part from L1 before the next part is read.
 const l1PartBytes = 16 << 10
 
-// dotColumns computes sums as dot products of rows of A and columns of B. It reads depth terms of n columns of B, four
-// columns at a time. Every row of A is multiplied by l1PartBytes of columns before the next columns are read.
+// dotColumns computes sums as dot products of rows of A with n columns of B, over depth terms. It multiplies all rows
+// of A by one part of B (l1PartBytes), four columns at a time, before it reads the next part.
 func (x *exec) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc, n int) {
 	s, size := &x.spec, x.set.size
 	ldb := s.B.ColStride * size
@@ -209,12 +209,12 @@ func (x *exec) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth 
 	}
 }
 
-// maxShortRowCols is the number of columns up to which the sums of a row stay in registers while l1PartBytes of B are
-// read.
+// maxShortRowCols is the maximum number of columns for which the sums of a row stay in registers while a part of B
+// (l1PartBytes) is read.
 const maxShortRowCols = 128
 
-// axpyColumns adds multiples of the rows of B to the sums. It reads depth rows of n columns of B, four rows at a time,
-// and uses them for every row of A while they are in L1.
+// axpyColumns adds multiples of the rows of B to the sums. It reads depth rows of B with n columns, four rows at a
+// time, and multiplies them by all rows of A while they are in L1.
 func (x *exec) axpyColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc, n int) {
 	s, size := &x.spec, x.set.size
 	for i := range s.M {

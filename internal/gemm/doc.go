@@ -4,8 +4,8 @@
 //
 // # Plans, phases and tiles
 //
-// A Plan is made once per shape and strides and executed any number of times.
-// Execution belongs to the caller, who owns the goroutines:
+// A Plan is made once per shape and strides and executed any number of times. The caller executes it on its own
+// goroutines:
 //
 //	for phase := range plan.Phases() {
 //		// these calls are independent: run them on any workers, then join
@@ -15,10 +15,10 @@
 //	}
 //
 // A plan that shares packed panels between tiles has pairs of phases. In some plans, the first phase of a pair packs
-// and the second computes. In other plans, the first phase computes the first row of tiles and packs B on the way, and
-// the second computes the other rows. Plans without shared panels have one phase. Tiles of a compute phase write
-// disjoint parts of C. Args.Shared (SharedBytes bytes) belongs to one execution. Worker scratch (WorkerBytes bytes)
-// belongs to one Run call at a time. Run allocates nothing.
+// and the second computes. In other plans, the first phase computes the first row of tiles and also packs B, and the
+// second computes the other rows. Plans without shared panels have one phase. Tiles of a compute phase write disjoint
+// parts of C. Args.Shared (SharedBytes bytes) belongs to one execution. Worker scratch (WorkerBytes bytes) belongs to
+// one Run call at a time. Run allocates nothing.
 //
 // The element type is the value Spec.DType. Plans have no type parameters, and only the loops of a kernel set depend on
 // the type.
@@ -40,10 +40,8 @@
 // another; C must not overlap an input. While Run executes, the caller must
 // keep Args, and thereby the memory it points to, reachable.
 //
-// Constant operands are packed once with PackA or PackB and passed as source
-// Prepacked. A source Custom supplies panels through a PackFunc, which may be
-// asked for any range of K and any group of panels; each element is asked for
-// once per execution.
+// Constant operands are packed once with PackA or PackB and passed as source Prepacked. For a source Custom, the plan
+// calls a PackFunc for ranges of K and groups of panels, once for each element per execution.
 //
 // # Convolution
 //
@@ -65,10 +63,9 @@
 //
 // # Kernels
 //
-// Products of float32 and float64 run machine code for AVX-512, AVX2 or NEON. Package tile generates it for tiles of
-// a plan. A tile has any number of rows up to a bound and up to four vectors of columns. It reads an operand in place
-// if one of the operand's strides is 1. machine.Host selects the instructions, and jit.Available reports whether code
-// can be generated. Kernels in Go multiply packed panels in three cases: for other types, with the build tag noasm, and
-// where no code can be generated. On amd64, products with few rows or columns use assembly routines, which need no
-// generated code.
+// Products of float32 and float64 run machine code for AVX-512, AVX2 or NEON. Package tile generates it for the
+// register tiles of a plan; coded.go describes them. machine.Host selects the instructions, and jit.Available reports
+// whether code can be generated. Kernels in Go multiply packed panels in three cases: for other types, with the build
+// tag noasm, and where no code can be generated. On amd64, products with few rows or columns use assembly routines,
+// which need no generated code.
 package gemm

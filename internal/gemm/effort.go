@@ -2,8 +2,8 @@ package gemm
 
 import "github.com/graphrun/graphrun/tensor"
 
-// Effort returns the work of [Tiled] on a product of m x k by k x n elements. macs is the number of multiply-adds of
-// all register tiles, including multiply-adds on padding. calls is the number of calls of an inner kernel.
+// Effort estimates the work of [Tiled] for a product of m x k by k x n elements. macs is the number of multiply-adds of
+// all register tiles, including those on padding. calls is the number of calls of an inner kernel.
 func Effort(d tensor.DType, m, n, k int) (macs, calls float64) {
 	set := kernelsOf(d)
 	if set.hasMachineCode() {
@@ -19,8 +19,8 @@ func PadsRows(d tensor.DType) bool { return !kernelsOf(d).hasMachineCode() }
 // fewSums is the number of accumulator vectors below which the latency of additions limits the speed of a tile.
 const fewSums = 8
 
-// effort is [Effort] for machine code. A tile whose speed is limited by latency or by loads counts as a larger tile
-// that takes the same time: the number of cycles of a term times the lanes of a vector.
+// effort is [Effort] for machine code. The macs of a tile that is limited by latency or by loads are the cycles that it
+// takes, times the lanes of a vector.
 func (s *kernelSet) effort(m, n, k int) (macs, calls float64) {
 	panels := func(cols, count int) {
 		if cols == 0 {

@@ -249,7 +249,7 @@ func (p *problem[T]) check(t *testing.T, set *kernelSet, maxShared int) {
 }
 
 func eachKernel[T float](t *testing.T, f func(t *testing.T, set *kernelSet)) {
-	for _, set := range candidates(tensor.DTypeOf[T]()) {
+	for _, set := range candidateSets(tensor.DTypeOf[T]()) {
 		t.Run(fmt.Sprintf("%T/%s", *new(T), set.name), func(t *testing.T) { f(t, set) })
 	}
 }

@@ -23,7 +23,7 @@ type axpyFunc func(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer)
 // dotFunc stores Σ_k x[k]·y[k] over n contiguous elements to out.
 type dotFunc func(n int, x, y, out unsafe.Pointer)
 
-// axpysFunc computes y[j] += Σ_{q<k} x[q]·b[q,j] for j < n and k >= 1. It is for short rows, whose sums stay in
+// axpysFunc computes y[j] += Σ_{q<k} x[q]·b[q,j] for j < n and k >= 1. The rows are short, so that their sums stay in
 // registers. ldb is the distance between rows of b, in bytes.
 type axpysFunc func(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k int)
 
@@ -41,7 +41,7 @@ type matrix struct {
 // of the shape of C. Its address is nil if there is no bias.
 type productFunc func(m, n, k int, a, b, c, bias matrix, add bool)
 
-// storeFunc computes C = sums + bias for m×n elements, or C += sums + bias if add is true. For the bias see
+// storeFunc computes C = sums + bias for m×n elements, or C += sums + bias if add is true. The bias is as in
 // productFunc.
 type storeFunc func(m, n int, sums, c, bias matrix, add bool)
 
@@ -88,8 +88,8 @@ func (s *kernelSet) panelRows(m int) int {
 	return s.mr
 }
 
-// candidates lists the kernel sets for a dtype on this machine, best first.
-func candidates(d tensor.DType) []*kernelSet {
+// candidateSets lists the kernel sets for a dtype on this machine, best first.
+func candidateSets(d tensor.DType) []*kernelSet {
 	return append(machineCodeSets(d), portable[d])
 }
 
@@ -129,8 +129,8 @@ func PanelRows(d tensor.DType) int { return kernelsOf(d).mr }
 func PanelCols(d tensor.DType) int { return kernelsOf(d).nr }
 
 // PanelColsOf returns the width of packed B panels for a product with the given number of rows of A, for Operand.Panel.
-// With few rows, panels of B are read from memory. A narrow panel stays in L1 between tiles, so that the bandwidth of
-// L2 is free for loading the next panel.
+// With few rows, panels of B are read from memory. A narrow panel stays in L1 from tile to tile, so that the bandwidth
+// of L2 is free for loading the next panel.
 func PanelColsOf(d tensor.DType, rows int) int {
 	s := kernelsOf(d)
 	if s.hasMachineCode() && rows > s.maxHeights[s.vectors(s.nr)] && rows <= moderateRows {
@@ -144,6 +144,6 @@ func (s *kernelSet) hasPanel(b Operand) bool {
 	return b.Panel == 0 || b.Source == Prepacked && (b.Panel == s.nr || s.hasMachineCode() && b.Panel == s.narrowPanel)
 }
 
-// zeroRow is the initial value of tiles that overwrite C. It is a row of zeros with the width of the widest register
-// tile, and is read with a row stride of 0.
+// zeroRow is the initial value of tiles that overwrite C: one row of zeros, as wide as the widest register tile, which
+// is read for every row (with a stride of 0).
 var zeroRow [32]uint64

@@ -36,9 +36,9 @@ func goKernels[T number]() *kernelSet {
 	}
 }
 
-// goMicro is the portable microFunc. It makes two passes over the panels, each with 4×2 accumulators. In one pass,
-// sixteen accumulators and their operands would not fit the 15 vector registers that the compiler uses on amd64.
-// Spilling registers costs more than reading A twice.
+// goMicro is the portable microFunc. It makes two passes over the panels, each with 4×2 accumulators. A single pass
+// with 16 accumulators would exceed the 15 vector registers that the compiler uses on amd64, and spilling costs more
+// than reading A twice.
 func goMicro[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int,
 	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int) {
 	goMicroHalf[T](kc, a, astep, b, c, ldc, init, ldinit, rowBias, rows, min(cols, 2))
@@ -53,8 +53,8 @@ func goMicroHalf[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Poin
 	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int) {
 	var c00, c01, c10, c11, c20, c21, c30, c31 T
 	bstep := goNR * int(unsafe.Sizeof(c00))
-	// This uses offsets instead of moving pointers, because a pointer past the last row could point into another
-	// object.
+	// Offsets are used instead of moving pointers, because a pointer beyond the last row could point into another
+	// object, which is invalid in Go.
 	offA, offB := 0, 0
 	for ; kc > 0; kc-- {
 		pa := (*[4]T)(unsafe.Add(a, offA))
@@ -131,7 +131,7 @@ func goProduct[T number](m, n, k int, a, b, c, bias matrix, add bool) {
 	for i := range m {
 		row := unsafe.Pointer(at[T](a.ptr, i*a.row))
 		j := 0
-		for ; j+4 <= n; j += 4 { // four sums at a time, because each addition waits for the previous one
+		for ; j+4 <= n; j += 4 { // four independent sums hide the latency of additions
 			var s0, s1, s2, s3 T
 			for q := range k {
 				x, y := *at[T](row, q*a.col), unsafe.Pointer(at[T](b.ptr, j*b.col+q*b.row))

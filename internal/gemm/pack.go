@@ -7,17 +7,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// PackFunc fills packed panels from a source only the caller knows, such as
-// the implicit im2col matrix of a convolution. For lanes l in [l0, l1) (rows
-// of A or columns of B) and depths k in [k0, k1) it stores element (l, k) at
+// PackFunc packs panels of an operand that is not stored as a matrix, such as the implicit im2col matrix of a
+// convolution. For lanes l in [l0, l1) (rows of A or columns of B) and depths k in [k0, k1) it stores element (l, k) at
 //
 //	dst[(l-l0)/W*W*(k1-k0) + (k-k0)*W + (l-l0)%W]
 //
-// with dst read as elements, where W is Plan.PackRows for A and Plan.PackCols
-// for B. l0 is a multiple of W. Lanes of the last panel past l1 may be left
-// unwritten: they reach no element of C. dst is as long as the
-// panels of lanes [l0, l1), with the last panel complete.
-// Calls for different tiles run concurrently when the caller runs those tiles
+// with dst read as elements, where W is Plan.PackRows for A and Plan.PackCols for B. l0 is a multiple of W. Lanes of
+// the last panel from l1 on may be left unwritten, because no element of C depends on them. dst has the length of all
+// panels of lanes [l0, l1), including the last, possibly partial one. Calls may be concurrent if the caller runs tiles
 // concurrently.
 type PackFunc func(dst []byte, k0, k1, l0, l1 int)
 
@@ -51,8 +48,8 @@ func PackPanels(d tensor.DType, dst []byte, width int, src unsafe.Pointer, k, n,
 }
 
 // Interleave stores element dst[k*w+l] = runs[l][k] for k < depth and l < len(runs) <= w, reading zeros for a nil run.
-// It is the inner step of a PackFunc whose lanes are contiguous along K, such as pixels of an NHWC image: dst starts at
-// the panel's row for the first k and may cover only part of its depth. size is the number of bytes of an element.
+// It is the inner step of a PackFunc whose lanes are contiguous along K, such as pixels of an NHWC image. dst starts at
+// the panel's row for the first k, and may be a part of the panel's depth. size is the number of bytes of an element.
 func Interleave(size int, dst []byte, w int, runs []unsafe.Pointer, depth int) {
 	if depth == 0 || len(runs) == 0 {
 		return

@@ -10,10 +10,10 @@ import (
 )
 
 // This file defines the specification of a product ([Spec]) and its schedule ([Plan]). C is divided into tiles, the
-// units of work of a worker. K is divided into super-blocks. Args.Shared holds the packed panels of one super-block at
-// a time. A super-block is divided into blocks, and a block is the part of K whose products one pass over a tile adds
-// to C. A panel is a group of adjacent rows of A or columns of B, stored contiguously. Rows of A and columns of B are
-// both called lanes. A phase is a set of independent tiles, or of packing tasks.
+// units of work of a worker. K is divided into super-blocks, and these into blocks. One pass over a tile adds the
+// products of one block to C. Args.Shared holds the packed panels of one super-block at a time. A panel is a group of
+// adjacent rows of A or columns of B, stored contiguously. Rows of A and columns of B are both called lanes. A phase is
+// a set of independent tiles, or of packing tasks.
 
 // Source says where the elements of an operand come from.
 type Source uint8
@@ -103,10 +103,10 @@ type Args struct {
 	// Shared has SharedBytes bytes and carries packed panels from one phase to the next; contents before the first phase
 	// do not matter.
 	Shared []byte
-	// Epilogue, when set, is called for a part of a tile once C[i0:i1, j0:j1] has its final values and is still in the
-	// caches. The goroutine that ran the tile makes the call. The calls of one execution cover C exactly once.
+	// Epilogue, if set, is called for each part C[i0:i1, j0:j1] of a tile when the part has its final values and is
+	// still in the caches. It runs on the goroutine of the tile. The parts of all calls are a partition of C.
 	Epilogue func(i0, i1, j0, j1 int)
-	// Check, when set, is called after every few million multiplications. It may panic to interrupt Run.
+	// Check, if set, is called after every few million multiplications. It may panic to interrupt Run.
 	Check func()
 }
 
@@ -123,8 +123,8 @@ const (
 type operandPlan struct {
 	source                 Source
 	packedOnce             bool // whether a phase packs the operand for all tiles; else each tile packs its own panels
-	inPlace                bool // whether all tiles read the operand in place
-	packedByFirstRow       bool // whether the first row of tiles reads the operand in place and copies it into panels
+	inPlace                bool // whether all tiles read the operand in place, without packing
+	packedByFirstRow       bool // whether the first row of tiles reads the operand in place and also packs it
 	panelWidth             int  // width of a panel, in lanes
 	size                   int  // bytes of an element
 	extent                 int  // number of lanes: m or n
@@ -134,7 +134,7 @@ type operandPlan struct {
 // Plan is the schedule of a product; the package comment describes its phases. It is immutable and safe for concurrent
 // use.
 type Plan struct {
-	spec               Spec // as executed: A and B trade places when swapped is set
+	spec               Spec // as executed: A and B are exchanged if swapped is set
 	swapped            bool
 	path               path
 	set                *kernelSet
@@ -331,14 +331,14 @@ func (d operandPlan) evictsItself(depth int) bool {
 	return depth*(step&-step) > machine.L2Bytes
 }
 
-// leavesCache reports whether the elements of an operand do not stay in L2 between tiles. This is so if they take at
-// least minBytes bytes, and both operands and the result together take at least minTotal bytes.
+// leavesCache reports whether an operand is assumed to leave L2 between tiles: it has at least minBytes bytes, and
+// together with the other operand and the result at least minTotal bytes.
 func (p *Plan) leavesCache(elems, minBytes, minTotal int) bool {
 	s, size := &p.spec, p.b.size
 	return elems*size >= minBytes && (s.M*s.K+s.K*s.N+s.M*s.N)*size >= minTotal
 }
 
-// contiguousAlongK reports whether the operand is read in place with each lane contiguous along K.
+// contiguousAlongK reports whether the operand is read in place, and is contiguous along K.
 func (d operandPlan) contiguousAlongK() bool { return d.inPlace && d.termStride == 1 }
 
 // packsBeforeTiles reports whether panels of the operand are packed before tiles are computed.

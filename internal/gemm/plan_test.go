@@ -13,7 +13,7 @@ import (
 
 // TestGrids covers schedules with shared, local and mixed packing.
 func TestGrids(t *testing.T) {
-	set := candidates(tensor.Float32)[0]
+	set := candidateSets(tensor.Float32)[0]
 	r := rand.New(rand.NewPCG(4, 4))
 	for _, d := range [][3]int{{300, 310, 200}, {1500, 40, 70}, {40, 1500, 70}, {61, 75, 3000}} {
 		for src := range Custom + 1 {
@@ -29,7 +29,7 @@ func TestGrids(t *testing.T) {
 // phases, and checks that this changes no bit.
 func TestSuperBlocks(t *testing.T) {
 	const limit = 1 << 15
-	set := candidates(tensor.Float32)[0]
+	set := candidateSets(tensor.Float32)[0]
 	p := newProblem[float32](rand.New(rand.NewPCG(5, 5)), 150, 140, 3000, rowMajor, rowMajor, rowMajor)
 	p.spec.Bias, p.spec.Accumulate = BiasRows, true
 	before := append([]float32(nil), p.c.buf...)
@@ -86,7 +86,7 @@ func TestNonFinite(t *testing.T) {
 		p := newProblem[float32](rand.New(rand.NewPCG(7, 7)), d[0], d[1], d[2], rowMajor, rowMajor, rowMajor)
 		clear(p.a.buf)
 		p.b.buf[0] = inf
-		for _, set := range candidates(tensor.Float32) {
+		for _, set := range candidateSets(tensor.Float32) {
 			pl, err := newPlan(set, p.spec, sharedElems)
 			if err != nil {
 				t.Fatal(err)
@@ -267,7 +267,7 @@ func TestProfileDecidesNoBits(t *testing.T) {
 	defer func() { costs, blockBytes = oldCosts, oldBytes }()
 	r := rand.New(rand.NewPCG(8, 8))
 	others := 0
-	for _, set := range candidates(tensor.Float32) {
+	for _, set := range candidateSets(tensor.Float32) {
 		for _, n := range [][3]int{{150, 333, 700}, {61, 1000, 300}, {700, 70, 1100}, {33, 33, 2000}} {
 			p := newProblem[float32](r, n[0], n[1], n[2], rowMajor, colMajor, rowMajor)
 			before := append([]float32(nil), p.c.buf...)

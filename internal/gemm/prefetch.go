@@ -15,8 +15,7 @@ import (
 // delay its own loads. If the product copies B, its tiles prefetch the next panel from B itself, not from the copy.
 // Other tiles prefetch the rows of the result that they are about to write.
 
-// prefetchCount returns the number of prefetches of a tile with the given number of terms, if there is one prefetch for
-// each `interval` terms.
+// prefetchCount returns the number of prefetches of a tile that has one prefetch for each `interval` of its terms.
 func prefetchCount(terms, interval int) int {
 	return ceilDiv(terms/tile.DefaultUnroll, interval/tile.DefaultUnroll)
 }
@@ -26,9 +25,9 @@ func prefetchCount(terms, interval int) int {
 func powerOfTwoAtMost(n int) int { return 1 << (bits.Len(uint(max(n, tile.DefaultUnroll))) - 1) }
 
 // prefetchesResult reports whether tiles prefetch rows of the result before they write them. Each row of the result
-// must be contiguous, and the result must exceed half of L2. If B is not prepacked, it suffices that the result exceeds
-// a quarter of L2, and that the result and the operands together exceed L2. With a prepacked B, prefetching such a
-// smaller result gains nothing, because the tiles also prefetch lines of B.
+// must be contiguous, and the result must exceed half of L2. If B is not prepacked, a quarter of L2 suffices if the
+// result and the operands together exceed L2; with a prepacked B, tiles already prefetch lines of B, and prefetching a
+// result of this size gains nothing.
 func (p *Plan) prefetchesResult() bool {
 	s := &p.spec
 	leavesCaches := s.M*s.N*p.set.size > machine.L2Bytes/2 ||
@@ -56,7 +55,7 @@ func (t *tileState) setPrefetch(args *jit.Args, b *operandView, j int) {
 	case p.prefetchLines[readDirect] > maxPrefetchLines:
 		args.Ptr[tile.Prefetched], args.Row[tile.Prefetched] = b.base, b.at(offset)*size+prefetchBytes
 	case p.prefetchLines[readDirect] > 0 || p.prefetchLines[readCopied] > 0:
-		if j+p.b.panelWidth < t.spec.N { // otherwise panel j is the last panel
+		if j+p.b.panelWidth < t.spec.N { // not the last panel
 			offset += p.b.panelWidth
 		}
 		args.Ptr[tile.Prefetched], args.Row[tile.Prefetched] = b.base, b.at(offset)*size

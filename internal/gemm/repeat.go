@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/tile"
 )
 
-// Repeated replays the machine-code calls that were recorded for a matrix product. For small products this avoids the
-// computation of addresses, which takes a considerable part of the time of Plan.Run. A Repeated belongs to one
-// goroutine and must not be copied.
+// Repeated replays the recorded machine-code calls of a matrix product. For small products, this saves the computation
+// of addresses, a considerable part of the time of Plan.Run. A Repeated belongs to one goroutine and must not be
+// copied.
 type Repeated struct {
 	args  jit.Args
 	calls *recordedCalls
@@ -37,7 +37,7 @@ type call struct {
 	lastLanes                int // number of lanes of the last vector
 }
 
-// callOf returns the call with these arguments. args.Rows is the number of tiles.
+// callOf records a call with the given arguments. args.Rows is the number of tiles.
 func callOf(code *jit.Func, args *jit.Args) call {
 	return call{code: code, tiles: args.Rows, in: args.Row[tile.In], vec: args.Row[tile.Vec], out: args.Row[tile.Out],
 		bias: args.Row[tile.EpilogueOperands], prefetched: args.Row[tile.Prefetched],
@@ -55,7 +55,7 @@ func (p *Plan) recordCalls() {
 	case s.Bias != NoBias && s.BiasStride != 1:
 		return
 	}
-	scratch := make([]byte, p.worker.total+1) // only offsets are recorded, so any address can stand for the scratch
+	scratch := make([]byte, p.worker.total+1) // its address does not matter, because only offsets are recorded
 	base := unsafe.Pointer(unsafe.SliceData(scratch))
 	run := exec{Plan: p, ptrA: base, ptrB: base, ptrC: base, worker: base}
 	t := tileState{exec: &run, kc: s.K, first: true}

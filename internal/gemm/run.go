@@ -10,7 +10,8 @@ import (
 // This file runs the tiles of a plan on the tiled path. For each block of K, runTile locates or packs the panels of
 // both operands, then calls a kernel for each register tile. Lanes are rows of A or columns of B.
 
-// exec is the state of one Run call. If the plan computes the transposed product, A and B are exchanged in it.
+// exec is the state of one Run call. If the plan computes the transposed product, its A and B are those of the caller
+// exchanged.
 type exec struct {
 	*Plan
 	ptrA, ptrB, ptrC       unsafe.Pointer
@@ -158,8 +159,8 @@ func (p *Plan) pack(dst unsafe.Pointer, d *operandPlan, src unsafe.Pointer, pack
 	packPanels(d.size, panels, d.panelWidth, src, d.laneStride, d.termStride, k0, k1, l0, l1)
 }
 
-// operandView describes the place from which kernels read the lanes of an operand for a block of K: panels, or the
-// operand itself. Distances are in elements.
+// operandView is the memory from which kernels read an operand in a block of K: panels, or the operand itself.
+// Distances are in elements.
 type operandView struct {
 	base       unsafe.Pointer // address of the tile's first lane
 	panelWidth int            // lanes of a panel
@@ -177,7 +178,7 @@ func (v *operandView) at(l int) int {
 	return l/v.panelWidth*v.panel + l%v.panelWidth
 }
 
-// locate sets v for the block of terms [k0, k1) of lanes [l0, l1). If the tile packs its own panels, locate packs them
+// locate sets v to lanes [l0, l1) and terms [k0, k1) of an operand. If the tile packs its own panels, locate packs them
 // into the worker's buffer.
 func (x *exec) locate(v *operandView, d *operandPlan, src, shared, local unsafe.Pointer, pack PackFunc,
 	k0, k1, l0, l1 int) {
@@ -270,13 +271,13 @@ func (x *exec) gatherBias(i0, i1, j0, j1 int) {
 	}
 }
 
-// tileState is the state of a tile that does not change within a block of K. The tile has rows from i0 and columns
-// [j0, j1) of C. The block has kc terms from term k0.
+// tileState is the state of a tile that does not change within a block of K. The tile has the columns [j0, j1) of C,
+// and rows from i0 on. The block has kc terms from term k0.
 type tileState struct {
 	*exec
 	i0, j0, j1, k0, kc int
 	first, last        bool         // whether the block of K is the first or the last one
-	record             *[]call      // if not nil, calls are appended here instead of being made
+	record             *[]call      // if not nil, calls are appended to it instead of being executed
 	stacks             [4]tileStack // the first stackCount divide a block of `rows` rows and `vectors` vectors
 	stackCount         int
 	rows, vectors      int
@@ -301,7 +302,7 @@ func (t *tileState) micro(aPanel, bPanel unsafe.Pointer, i, j, rows, cols int) {
 	size, kernel := p.set.size, p.set.micro
 	astep := p.a.panelWidth * size
 	c := t.elem(t.ptrC, i*s.CRowStride+j*s.CColStride)
-	twoInits := t.first && s.Accumulate && s.Bias == BiasCols // the kernel adds only one of the old C and the bias
+	twoInits := t.first && s.Accumulate && s.Bias == BiasCols // the kernel supports one initial value: old C or bias
 	if s.CColStride != 1 || twoInits {
 		sums := t.temporary()
 		kernel(t.kc, aPanel, astep, bPanel, sums, p.set.nr*size, unsafe.Pointer(&zeroRow), 0, nil, rows, cols)
@@ -325,7 +326,7 @@ func (t *tileState) micro(aPanel, bPanel unsafe.Pointer, i, j, rows, cols int) {
 	kernel(t.kc, aPanel, astep, bPanel, c, ldc, init, ldinit, rowBias, rows, cols)
 }
 
-// merge adds the temporary register tile to C at (i, j), with the bias in the first block.
+// merge adds the temporary register tile to C at (i, j), and in the first block also the bias.
 func (t *tileState) merge(sums unsafe.Pointer, i, j, rows, cols int) {
 	s := &t.spec
 	var bias matrix

@@ -13,7 +13,7 @@ import (
 
 // thinSets returns the kernel sets with assembly routines, and the portable set combined with these routines.
 func thinSets[T float]() []*kernelSet {
-	sets := candidates(tensor.DTypeOf[T]())
+	sets := candidateSets(tensor.DTypeOf[T]())
 	if assembly, ok := thinOf(tensor.DTypeOf[T]()); ok {
 		set := *goKernels[T]()
 		set.name, set.thin = "go, assembly", assembly

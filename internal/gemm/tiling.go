@@ -16,7 +16,7 @@ const (
 
 // blockBytes bounds the size of a block of A: the panels of A that are multiplied by each panel of B. The block stays
 // in L2 together with the panel of B. blockBytes also bounds the panels that a tile packs for itself. It does not
-// affect the bits of results. The depth of a block of K does, and is therefore a constant of the kernel set.
+// affect the bits of results. The depth of a block of K affects them, and is therefore a constant of the kernel set.
 var blockBytes = machine.L2Bytes / 8 * 3
 
 // workCosts has the costs of kinds of work in nanoseconds, for elements of 32 bits. Costs only rank grids, and the
@@ -26,8 +26,8 @@ type workCosts struct {
 	tile    float64 // dispatching a tile
 	phase   float64 // a barrier between phases
 	pack    float64 // packing an element from memory
-	custom  float64 // packing an element through a callback
-	share   float64 // writing a packed element out and reading it back
+	custom  float64 // packing an element by a PackFunc
+	share   float64 // writing a packed element to memory and reading it back
 	loadA   float64 // moving an element of A into L2, once per tile
 	loadB   float64 // moving an element of B into L1
 	updateC float64 // updating an element of C once per K block
@@ -54,10 +54,10 @@ type grid struct {
 var tilePanels = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 1 << 30}
 
 // gridWorkers are the numbers of workers for which a grid is evaluated. The entry 32 favors grids with at least two
-// tiles for each of 16 workers, so that a fast worker can take a tile of a slow worker.
+// tiles for each of 16 workers, so that fast workers can compute more tiles than slow ones.
 var gridWorkers = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 32}
 
-// localPanels returns the maximum number of panels that a tile may pack for itself. More panels would not fit L2.
+// localPanels returns the maximum number of panels that a tile may pack for itself, so that they fit L2.
 func (d operandPlan) localPanels(kc int) int { return max(1, blockBytes/(d.panelWidth*kc*d.size)) }
 
 // maxTiles returns the greatest useful number of tiles of a product. Usually it follows from the number of
@@ -72,13 +72,14 @@ func (s *kernelSet) maxTiles(m, n, k int) int {
 	return max(1, int(macs), max(m, n)*k/machine.ReduceGrain)
 }
 
-// chooseGrid picks the grid with the least core time summed over several worker counts. Small tiles balance the load,
-// and large tiles reuse packed panels. The same grid serves all numbers of workers, so that the result does not depend
-// on the number of workers.
+// chooseGrid returns the grid with the least core time, summed over the worker counts gridWorkers. Small tiles balance
+// the load, and large tiles reuse packed panels. Results must not depend on the number of workers, so the grid does not
+// either.
 func chooseGrid(a, b operandPlan, k, kc, maxTiles int) grid {
 	var best grid
 	bestCost := -1.0
-	// Tiles of at most heightLimit by widthLimit panels have height by width panels after the tiles are made equal.
+	// heightLimit and widthLimit bound the panels of a tile; height and width are their numbers after tiles are made
+	// equal.
 	aPanels, bPanels := ceilDiv(a.extent, a.panelWidth), ceilDiv(b.extent, b.panelWidth)
 	lastHeight := 0
 	for _, heightLimit := range tilePanels {

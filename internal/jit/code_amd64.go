@@ -22,5 +22,6 @@ func generatorError() error {
 //go:noescape
 func fence()
 
-// synchronize does nothing, because the caches of amd64 are coherent, and new mappings are not in pipelines.
+// synchronize does nothing: on amd64, instruction caches are coherent with memory, and no pipeline has fetched from a
+// new mapping.
 func synchronize([]byte) error { return nil }

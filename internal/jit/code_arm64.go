@@ -23,12 +23,12 @@ func generatorError() error {
 // fence does nothing: there are no non-temporal stores.
 func fence() {}
 
-// cleanBytes bounds the bytes that one call of cleanCaches handles, because such a call cannot be preempted.
+// cleanBytes is the maximum number of bytes for one call of cleanCaches, because such a call cannot be preempted.
 const cleanBytes = 32 << 10
 
 // synchronize makes instructions that were written to memory visible to the instruction fetches of all cores. The
-// sequence is in Arm's manual (DDI 0487, B2.7.4.2). It is needed although the mapping is new, because its addresses and
-// its memory may have held other code before.
+// sequence is in Arm's manual (DDI 0487, B2.7.4.2). A new mapping needs it too, because other code may have been at the
+// same virtual or physical addresses before.
 func synchronize(memory []byte) error {
 	for len(memory) > 0 {
 		n := min(len(memory), cleanBytes)

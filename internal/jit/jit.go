@@ -1,11 +1,11 @@
 // Package jit manages and calls machine code that is generated at run time. The package does not depend on the
 // computation: generators in other packages write the code with the assembler of an architecture.
 //
-// [Lookup] returns the [Func] for a key that describes the code. If no program uses such a function, Lookup generates
-// its code. [Link] maps new functions. [Func.Call] runs a function with an [Args]. Memory is mapped as writable,
-// filled, and then made executable. It is never writable and executable at the same time, and never becomes writable
-// again. Functions that are linked together share a mapping, which is unmapped when none of them is reachable. If
-// executable memory is unavailable, [Available] returns the reason, and loops run in Go.
+// [Lookup] returns the [Func] for a key that describes the code. If no function with this key is in use, Lookup
+// generates its code. [Link] maps new functions. [Func.Call] runs a function with an [Args]. Memory is mapped as
+// writable, filled, and then made executable. It is never writable and executable at the same time, and never becomes
+// writable again. Functions that are linked together share a mapping, which is unmapped when none of them is reachable.
+// If executable memory is unavailable, [Available] returns the reason, and loops run in Go.
 //
 // The Go runtime does not know the code, so the code follows rules. A goroutine is not preempted in assembly or at
 // addresses unknown to the runtime, so no stack is unwound through the code. Stopping the world waits for the code, so
@@ -35,23 +35,23 @@ const MaxOperands = 24
 // spillSlots is the number of 512-bit vectors in the spill area.
 const spillSlots = 36
 
-// Args holds the arguments of a call. The offsets of the fields are constants of this package. Sizes are arguments, so
-// that code depends only on dtypes and kinds of strides, and programs for different sizes share code. Pointers point to
-// the first element of an operand, in the heap or in memory outside of Go; Args keeps the operand alive. An Args is for
-// one goroutine at a time, and is reused between calls.
+// Args holds the arguments of a call. The offsets of the fields are constants of this package. Sizes are arguments
+// rather than constants of the code, so that programs for different sizes share code. Pointers point to the first
+// element of an operand, in the heap or in memory outside of Go; Args keeps the operand alive. An Args is for one
+// goroutine at a time, and is reused between calls.
 type Args struct {
 	N    int // number of elements in a row
 	Rows int // number of rows
 
 	Ptr  [MaxOperands]unsafe.Pointer // first element of the first row
-	Step [MaxOperands]int            // bytes between elements, if the code does not imply it
+	Step [MaxOperands]int            // bytes between elements, if this distance is no constant of the code
 	Row  [MaxOperands]int            // bytes between rows
 
 	// Spill is scratch memory of the code: SpillBytes bytes at (address of Args + OffsetSpill + 63) &^ 63.
 	Spill [spillSlots*64 + 56]byte
 }
 
-// Offsets of the fields of Args, in bytes. The entry of operand i is 8*i bytes after the first.
+// Offsets of the fields of Args, in bytes. Entry i of Ptr, Step and Row is 8*i bytes after the offset.
 const (
 	OffsetN     = int32(unsafe.Offsetof(Args{}.N))
 	OffsetRows  = int32(unsafe.Offsetof(Args{}.Rows))
@@ -66,10 +66,10 @@ const (
 type Code struct {
 	Bytes   []byte
 	Listing string // the code in the syntax of its assembler, if requested
-	Work    Work   // zero if the caller limits the length of calls itself
+	Work    Work   // zero if callers limit the duration of calls in another way
 }
 
-// Assembler is code before it is finished. The assembler of each architecture implements it.
+// Assembler collects the instructions of a function. Each architecture has one.
 type Assembler interface {
 	// Finish returns the code and its constants, or the first error.
 	Finish() ([]byte, error)

@@ -8,8 +8,8 @@ import (
 	"weak"
 )
 
-// codeAlign is the alignment of functions in bytes: a cache line. The alignment of the constants behind the code relies
-// on it.
+// codeAlign is the alignment of functions in bytes: a cache line. The constants behind the code are aligned relative to
+// it.
 const codeAlign = 64
 
 // mapping is executable memory with the code of some functions. It is unmapped when none of the functions is reachable.

@@ -16,7 +16,7 @@ func mapExecutable(size int, fill func([]byte)) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The address is converted through a pointer to it, because it is not a Go pointer that vet could follow.
+	// vet rejects the direct conversion of a uintptr to a pointer.
 	memory := unsafe.Slice(*(**byte)(unsafe.Pointer(&address)), size)
 	fill(memory)
 	err = synchronize(memory)

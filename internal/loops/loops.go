@@ -1,9 +1,9 @@
 // Package loops compiles and runs loops of expressions. A loop is compiled to machine code if processor, system and
 // expression allow it. Otherwise package interp runs it block by block.
 //
-// [New] prepares an [expr.Loop], and [Loop.Run] computes rows with it. Long work is cut into calls of less than 50 us,
-// because stopping the world waits for machine code. Each worker keeps a [State]. Other packages import this package
-// instead of the code generators.
+// [New] prepares an [expr.Loop], and [Loop.Run] computes rows with it. Long work is divided into calls of less than 50
+// us, because the garbage collector cannot stop the world during a call. Each worker keeps a [State]. Other packages
+// import this package instead of the code generators.
 package loops
 
 import (
@@ -86,13 +86,13 @@ func New(exprLoop *expr.Loop, opts Options) (*Loop, error) {
 	return loop, loop.interpError
 }
 
-// MaxElements returns the maximum number of elements of a row in one call of machine code. Longer rows are cut, except
-// rows of loops with totals ([expr.Loop.Totals]). MaxElements returns 0 if there is no machine code.
+// MaxElements returns the maximum number of elements of a row in one call of machine code. Longer rows are divided into
+// several calls, except in loops with totals ([expr.Loop.Totals]). MaxElements returns 0 if there is no machine code.
 func (l *Loop) MaxElements() int { return l.maxElementsPerCall }
 
-// minRowElements is the length that RowsPerCall assumes for shorter rows. A shorter row takes as long as a row of this
-// length, because an incomplete iteration costs as much as a complete one. With AVX2, the tail also copies elements of
-// 8 or 16 bits one by one.
+// minRowElements is the length that RowsPerCall assumes for shorter rows. It is the length of a loop iteration: an
+// incomplete iteration takes as long as a complete one. With AVX2, the tail also copies elements of 8 or 16 bits one by
+// one.
 func minRowElements() int {
 	if machine.Host().Has(machine.AVX2) && !machine.Host().Has(machine.Vector512) {
 		return 256
@@ -154,7 +154,7 @@ func (l *Loop) prepareInterpreter() {
 	l.once.Do(func() { l.runner, l.interpError = interp.New(l.loop) })
 }
 
-// Bounds on a call of machine code, because stopping the world waits for the end of the call.
+// Bounds on a call of machine code, because the garbage collector cannot stop the world during a call.
 const (
 	callWork     = 200_000 / machine.CallDivisor // instructions; about 50 us (52 us for cos of 20,000 float64)
 	callElements = 1 << 15 / machine.CallDivisor // elements, for memory-bound loops
@@ -182,9 +182,9 @@ func (l *Loop) setElementStrides() {
 }
 
 // Run computes rowCount rows of rowLen elements. ptrs are the addresses of the first row: outputs, then operands, then
-// one address for each fold. The address of a fold is that of its [expr.Lanes] accumulators, which each row updates. A
-// loop with totals ([expr.Loop.Totals]) instead stores one folded number per row, and the address is that of the first
-// row's number. strides are the bytes between rows in the same order. The stride of an operand that all rows share is
+// one address for each fold. A fold's address is that of its [expr.Lanes] accumulators, which all rows update. In a
+// loop with totals ([expr.Loop.Totals]), it is the address of the first row's total, and each row stores its own.
+// strides are the bytes between rows in the same order. The stride of an operand that all rows share is
 // 0. An output that is not stored has a nil address and stride 0. Addresses must point to the heap and are not checked.
 // Run modifies ptrs.
 func (l *Loop) Run(s *State, ptrs []unsafe.Pointer, strides []int, rowLen, rowCount int) {
@@ -207,7 +207,7 @@ func (l *Loop) runCode(s *State, ptrs []unsafe.Pointer, strides []int, rowLen, r
 	for rowsPerCall := l.RowsPerCall(rowLen); ; {
 		n := min(rowsPerCall, rowCount)
 		if err := l.code.Run(s.args, ptrs, strides, rowLen, n); err != nil {
-			return false // only the first call can fail
+			return false // nothing is computed yet: only the first call can fail
 		}
 		if rowCount -= n; rowCount == 0 {
 			return true
@@ -217,7 +217,7 @@ func (l *Loop) runCode(s *State, ptrs []unsafe.Pointer, strides []int, rowLen, r
 	}
 }
 
-// runPieces runs rows that are too long for one call.
+// runPieces runs rows that are too long for one call, in several calls per row.
 func (l *Loop) runPieces(s *State, ptrs []unsafe.Pointer, strides []int, rowLen, rowCount int) bool {
 	var buf [expr.MaxOperands + expr.MaxOperands]unsafe.Pointer
 	for {

@@ -26,8 +26,8 @@ func (e *Elem) Block(dst, src unsafe.Pointer, a, b Axis) {
 	}
 }
 
-// rowsAlongB reports whether rows should run along b instead of a. Rows run along the longer axis. If both axes are
-// long, rows run along the axis with the smaller stride in src.
+// rowsAlongB reports whether b, rather than a, is the inner loop. The inner loop is along the longer axis or, if both
+// are long, along the axis with the smaller stride in src.
 func rowsAlongB(a, b Axis) bool {
 	if min(a.N, b.N) < longRow {
 		return b.N > a.N
@@ -35,7 +35,7 @@ func rowsAlongB(a, b Axis) bool {
 	return abs(b.Src) < abs(a.Src)
 }
 
-// longRow is the row length from which the overhead per row is negligible.
+// longRow is the row length, in elements, from which the overhead per row is negligible.
 const longRow = 16
 
 func abs(n int) int { return max(n, -n) }

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// Run copies once, in this goroutine; the caller does not plan the copy with [New]. It takes the axes of [New], and
-// sorts and coalesces them in place.
+// Run copies without a [Copy] plan, in this goroutine. The axes are those of [New]; Run sorts and coalesces them in
+// place.
 func (e Elem) Run(dst, src unsafe.Pointer, axes []Axis) {
 	if empty(axes) {
 		return
@@ -31,14 +31,14 @@ func (e Elem) Run(dst, src unsafe.Pointer, axes []Axis) {
 	p.Run(dst, src, scratch, 0, p.tileCount)
 }
 
-// maxUnplannedElems is the number of elements up to which a copy without tiles is faster.
+// maxUnplannedElems is the number of elements up to which a copy is faster without tiles.
 const maxUnplannedElems = 1024
 
 // empty reports whether there are no elements. dst and src may then be nil, so callers must not compute addresses.
 func empty(axes []Axis) bool { return slices.ContainsFunc(axes, func(x Axis) bool { return x.N == 0 }) }
 
-// InOrder copies in the order of the axes; the last axis changes fastest. If several elements of dst share an address,
-// the last of them in this order is kept.
+// InOrder copies in the order of the axes; the last axis changes fastest. If several elements of dst have the same
+// address, the last one written remains.
 func (e Elem) InOrder(dst, src unsafe.Pointer, axes []Axis) {
 	if empty(axes) {
 		return

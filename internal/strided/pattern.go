@@ -29,8 +29,8 @@ func (p *Copy) Pattern() (pattern Pattern, length int) {
 type Transposition struct {
 	Method Method
 	Tiles  int
-	// Pieces counts, for element-wise tiles, the pieces of rows that tiles write to cache lines that were
-	// evicted since the previous tile wrote to them; 0 if lines stay in the cache.
+	// Pieces is the number of times that an element-wise tile writes to a cache line that has left L1 since the
+	// previous tile wrote to it.
 	Pieces int
 }
 
@@ -47,7 +47,7 @@ const (
 )
 
 const (
-	// minGoRows is the tile side below which Go code takes longer per element.
+	// minGoRows is the tile side below which an element-wise transposition takes longer per element.
 	minGoRows = 8
 	// l1Lines is the number of lines of dst that are still in L1 when the next tile is written.
 	l1Lines = 32 << 10 / machine.LineBytes

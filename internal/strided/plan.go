@@ -6,9 +6,9 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Copy is a planned copy of the elements of src to dst. It consists of tiles over two dimensions: a, the fastest
-// dimension of dst, and b, usually the fastest dimension of src. There are such tiles for every index of the other
-// dimensions. A Copy is immutable.
+// Copy is a planned copy of the elements of src to dst. Its tiles extend over two dimensions: a, the fastest dimension
+// of dst, and b, usually the fastest dimension of src. The other dimensions are loops around the tiles. A Copy is
+// immutable.
 type Copy struct {
 	elem         Elem
 	a, b         axis
@@ -20,15 +20,15 @@ type Copy struct {
 	nonTemporal  bool // dst is written by non-temporal stores
 }
 
-// axis is a dimension cut into tiles.
+// axis is a dimension that is divided into tiles.
 type axis struct {
 	Axis
 	tileLen, tileCount int
 }
 
-// outerAxis is a loop over a dimension other than a and b, with tilesPerIndex tiles for each index. If isAxisB is set,
-// it is instead the loop over the tiles of b. Such a loop is necessary if rows of other dimensions are between the rows
-// of b.
+// outerAxis is a loop around tiles: over a dimension other than a and b, with tilesPerIndex tiles for each index, or,
+// if isAxisB is set, over the tiles of b. The latter is necessary if, in dst, rows of other dimensions are between the
+// rows of b.
 type outerAxis struct {
 	Axis
 	tilesPerIndex int
@@ -54,20 +54,20 @@ const (
 	// targetTiles is the approximate number of tiles of a small copy, so that workers can share it. A tile still has at
 	// least minTileElems elements.
 	targetTiles, minTileElems = 8, machine.MoveGrain / 16
-	// targetRowTiles is targetTiles for a copy of contiguous rows, which is cut into two chunks if it is small.
+	// targetRowTiles is targetTiles for a copy of contiguous rows. A small one has two chunks.
 	targetRowTiles = 4
 	// maxShortRows is the greatest number of rows of a tile if rows are short.
 	maxShortRows = 1024
 	// targetBTiles is the approximate number of tiles of b if rows of other dimensions are between the rows of b.
 	targetBTiles = 4
-	// grainElemBytes is the element size that grains assume. Contiguous rows of smaller elements are less work per
-	// element.
+	// grainElemBytes is the element size for which grains (elements per chunk) are stated. Smaller elements in
+	// contiguous rows take less time each.
 	grainElemBytes = 4
 	// panelBytes is the length of a transposed tile along dst: a panel of whole cache lines.
 	panelBytes = panelTiles * machine.LineBytes
 	// stagedRows is the number of rows of dst that are staged together. They should stay in L1.
 	stagedRows = 128
-	// l1Span is the number of bytes of dst that stay in L1 beside the source for any strides.
+	// l1Span is the number of bytes of dst that stay in L1 together with the source, for any strides.
 	l1Span = 8 << 10
 )
 
@@ -81,8 +81,7 @@ func New(e Elem, axes []Axis) *Copy {
 	return p
 }
 
-// Analyze is [New] for an estimate of the cost: the copy must not be run. Analyze does not allocate, and it changes
-// axes.
+// Analyze is [New] without allocation, for estimates of costs. The copy must not be run. Analyze changes axes.
 func Analyze(e Elem, axes []Axis) Copy {
 	p := Copy{elem: e}
 	p.chooseTiles(Coalesce(axes))
@@ -184,8 +183,8 @@ func (p *Copy) chooseTiles(rest []Axis) []Axis {
 	return rest
 }
 
-// dimsBetween returns the number of dimensions, besides a, whose stride in dst is smaller than the stride of b. It
-// returns 0 if the strides of these dimensions and of b are whole cache lines.
+// dimsBetween returns the number of dimensions, other than a, whose stride in dst is smaller than that of b. It returns
+// 0 if all these strides are whole cache lines, because workers then never write to the same line.
 func (p *Copy) dimsBetween(rest []Axis) int {
 	n, step := 0, p.b.Dst
 	for n < len(rest) && rest[n].Dst > 0 && rest[n].Dst < p.b.Dst {
@@ -224,9 +223,9 @@ func (p *Copy) addOuter(rest []Axis) {
 	}
 }
 
-// rowsAlong selects axis b for a copy by rows, and returns its index in rest. Usually this is the axis with the
-// smallest stride in dst, so that dst is written in order. If rows are short, it is the longest axis for which one tile
-// can contain all of a and b, because starting a tile costs more than a few rows.
+// rowsAlong selects axis b for a copy by rows, and returns its index in rest: usually the axis with the smallest stride
+// in dst, so that dst is written in order. If rows are short, it is the longest axis for which one tile can contain all
+// of a and b, because starting a tile costs more than copying a few short rows.
 func (p *Copy) rowsAlong(rest []Axis) int {
 	best := 0
 	if p.a.N*rest[0].N < minTileElems {
@@ -239,9 +238,10 @@ func (p *Copy) rowsAlong(rest []Axis) int {
 	return best
 }
 
-// cutTransposed cuts tiles for a transposition. Along a, a tile has the length of a panel of dst. Along b, it has as
-// many elements as a tile may have in all. If b is shorter, the tile is longer along a. If hasRowsBetween is set, rows
-// of other dimensions are between the rows of b. b is then cut too, so that workers can share it.
+// cutTransposed sets the sizes of tiles for a transposition. Along a, a tile has the length of a panel (panelBytes).
+// Along b, it extends until it has the maximum number of elements. If b is too short for that, the tile is longer along
+// a. If hasRowsBetween is set, rows of other dimensions are between the rows of b. b is then cut too, so that workers
+// can share it.
 func (p *Copy) cutTransposed(hasRowsBetween bool) {
 	e := &p.elem
 	panel, elems := panelBytes/e.DstSize, p.tileElems()
@@ -268,7 +268,7 @@ func (p *Copy) tileElems() int {
 	return min(maxTileElems, max(minTileElems, p.elementCount/targetTiles))
 }
 
-// cutRows cuts tiles of one long row, or of several short rows.
+// cutRows sets the sizes of tiles: one long row, or several short rows.
 func (p *Copy) cutRows() {
 	if p.a.N < longRow && p.b.N > p.a.N {
 		p.a.cut(p.a.N)
@@ -286,8 +286,8 @@ func (p *Copy) movesRows() bool {
 	return p.elem.copiesUnchanged && p.a.Dst == p.elem.DstSize && p.a.Src == p.elem.SrcSize && p.a.N >= longRow
 }
 
-// perGrain returns the number of contiguous elements that take the work of n elements of grainElemBytes bytes. An
-// element that is larger than grainElemBytes counts as one element too, as in loops that compute.
+// perGrain returns the number of contiguous elements that are as much work as n elements of grainElemBytes bytes.
+// Larger elements count the same as elements of grainElemBytes bytes.
 func (p *Copy) perGrain(n int) int { return n * max(1, grainElemBytes/p.elem.DstSize) }
 
 // Grain returns the number of elements of a chunk.
@@ -307,8 +307,8 @@ func (p *Copy) Run(dst, src unsafe.Pointer, scratch []byte, from, to int) {
 	}
 }
 
-// copyRange copies tiles [from, to) of the first outer axes, for lenB indices of b. It divides only at the start of a
-// range, because a division per tile would cost more than a small tile.
+// copyRange copies tiles [from, to) of the first outer axes, for lenB indices of b. It computes the indices of the
+// first tile by division and then increments them, because a division per tile would cost more than a small tile.
 func (p *Copy) copyRange(outer int, scratch []byte, dst, src unsafe.Pointer, lenB, from, to int) {
 	if outer == 0 {
 		p.copyPlane(scratch, dst, src, lenB, from, to)
@@ -378,9 +378,9 @@ func (p *Copy) usesSquares() bool {
 	return p.transposed && p.elem.DstSize == 1 && vectorRows != nil && p.a.Src%machine.LineBytes == 0
 }
 
-// transposeStaged transposes a tile in scratch, and copies the result to dst row by row. Rows of large arrays are often
-// a power of two apart. If a tile were written to dst directly, its cache lines would therefore evict one another
-// before they are full.
+// transposeStaged transposes a tile in scratch, and copies the result to dst row by row. The stride of rows in large
+// arrays is often a power of two, so that the cache lines of a tile in dst would evict one another before they are
+// full.
 func (p *Copy) transposeStaged(scratch []byte, dst, src unsafe.Pointer, a, b Axis) {
 	size := p.elem.SrcSize
 	at, row := unsafe.Pointer(unsafe.SliceData(scratch)), p.scratchStride()

@@ -40,12 +40,13 @@ func copyRows(dst, src unsafe.Pointer, n int, b Axis) {
 // Streams reports whether a result of the given size is written faster by non-temporal stores.
 func Streams(bytes int) bool { return streamRows != nil && bytes >= streamBytes }
 
-// minStreamLines is the row length in cache lines from which rows are streamed although they do not consist of whole
-// lines.
+// minStreamLines is the row length, in cache lines, from which non-temporal stores are used even if rows start or end
+// within a line.
 const minStreamLines = 16
 
-// StreamBlock is [Elem.Block] with non-temporal stores if rows are contiguous, and dst consists of whole cache lines or
-// rows have at least minStreamLines cache lines. The caller must call [Fence] before another goroutine uses the result.
+// StreamBlock is [Elem.Block] with non-temporal stores. It uses them if rows are contiguous, and consist of whole cache
+// lines or have at least minStreamLines cache lines. The caller must call [Fence] before another goroutine uses the
+// result.
 func (e *Elem) StreamBlock(dst, src unsafe.Pointer, a, b Axis) {
 	if !e.copiesUnchanged || a.Dst != e.DstSize || a.Src != e.SrcSize || !streamBlock(dst, src, a.N*e.DstSize, b) {
 		e.Block(dst, src, a, b)
@@ -55,8 +56,8 @@ func (e *Elem) StreamBlock(dst, src unsafe.Pointer, a, b Axis) {
 // Fence orders non-temporal stores before all later stores of this goroutine.
 func Fence() { fence() }
 
-// streamBlock is copyRows with non-temporal stores. It copies only if it writes most cache lines of dst completely, and
-// reports whether it copied. After a copy, [Fence] must follow.
+// streamBlock is copyRows with non-temporal stores. It returns false and copies nothing if too few cache lines of dst
+// would be written completely. After a copy, [Fence] must follow.
 func streamBlock(dst, src unsafe.Pointer, n int, b Axis) bool {
 	const line = machine.LineBytes
 	if b.Dst == n && b.Src == n {

@@ -2,7 +2,7 @@
 // operands, the panels of matrix products, and the operands of copy ops.
 //
 // It works on addresses and strides in bytes, without tensors. An [Elem] describes how an element is copied: it is
-// moved unchanged, or converted by a row loop. There are three ways to use the package:
+// moved unchanged, or converted by a row loop. The ways to use the package are:
 //
 //   - [Elem.Block] copies two dimensions without a plan and without allocation, for hot loops.
 //   - [New] plans a copy of any number of dimensions. It coalesces dimensions and cuts them into tiles that workers may

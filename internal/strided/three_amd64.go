@@ -2,9 +2,9 @@
 
 package strided
 
-// permutations is a table for the assembly of three vectors of 16 doublewords from three other vectors. index is the
-// source of an element: 0 to 15 is an element of the first vector, and 16 to 31 of the second vector. If the element's
-// bit of third is set, index is the position in the third vector instead.
+// permutations describes how three vectors of 16 doublewords are composed from elements of three other vectors. index
+// has the source of each element: 0 to 15 in the first vector, 16 to 31 in the second vector or, if the element's bit
+// in third is set, the position in the third vector.
 type permutations struct {
 	index [3][16]uint32
 	third [3]uint16
@@ -18,7 +18,7 @@ func (p *permutations) set(vector, lane, from, index int) {
 	p.index[vector][lane] = uint32(16*from + index)
 }
 
-// splitTable takes every third element. weaveTable takes an element of each of the three vectors in turn.
+// splitTable gathers every third element into a vector. weaveTable is its inverse: it interleaves three vectors.
 var splitTable, weaveTable = func() (s, w permutations) {
 	for i := range 48 {
 		s.set(i%3, i/3, i/16, i%16)

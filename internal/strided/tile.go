@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// tileRoutine is a routine that transposes tiles in registers. A tile has `rows` elements that are dense in dst, by
-// `cols` elements that are dense in src.
+// tileRoutine is a routine that transposes tiles in registers. A tile is `rows` by `cols` elements: `rows` adjacent
+// elements in dst, `cols` adjacent elements in src.
 type tileRoutine struct {
 	rows, cols int
 	minCols    int      // minimum number of columns of any routine with these rows
@@ -17,14 +17,13 @@ type tileRoutine struct {
 }
 
 // tileFunc transposes n > 0 tiles. Rows of src have the stride srcStep. Rows of dst, which are columns of src, have the
-// stride dstStep. Consecutive tiles are srcNext and dstNext bytes apart. after is prefetched: it is the address of a
-// tile of dst that will be written soon, or any address in dst.
+// stride dstStep. Consecutive tiles are srcNext and dstNext bytes apart. after is an address in dst to prefetch,
+// usually that of a tile that is written soon.
 type tileFunc = func(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
 
-// panelTiles is the number of tiles in a panel. The lines that a panel writes to a row of dst are adjacent, so that
-// they are written while the page of the row is in the TLB. A panel reads few enough rows of src for their pages to
-// stay in the TLB too.
+// panelTiles is the number of tiles in a panel. A panel writes adjacent lines of a row of dst, so the TLB entry of the
+// row is used several times. It reads few enough rows of src for their TLB entries to remain too.
 const panelTiles = 4
 
 // matrix describes a transposition of rows by cols elements, as seen from src: the elements of a row are dense in src,
@@ -129,9 +128,9 @@ func (m *matrix) transposePanels(f tileFunc, t *tileRoutine, rows, cols int) {
 // squareScratchBytes is the size in bytes of the scratch for a square of at most 64 rows.
 const squareScratchBytes = machine.LineBytes * machine.LineBytes
 
-// transposeSquare transposes adjacent tiles of small elements. Each of these tiles reads only a part of a cache line of
-// every row of src. All elements of the lines are first gathered in scratch. Rows are often a power of two apart:
-// without scratch, their cache lines would evict one another before the next tile reads them.
+// transposeSquare transposes adjacent tiles of small elements. A tile uses only a part of each cache line of src. The
+// stride of rows is often a power of two, so that these lines would evict one another before the next tile reads them.
+// Whole lines are therefore first copied to scratch.
 func (m *matrix) transposeSquare(f tileFunc, t *tileRoutine, i, j int) {
 	const line = machine.LineBytes
 	dst, src := m.at(i, j)
@@ -140,8 +139,8 @@ func (m *matrix) transposeSquare(f tileFunc, t *tileRoutine, i, j int) {
 	f(line/srcNext, dst, m.dstStep, t.cols*m.dstStep, m.scratch, line, srcNext, m.nextTile(t, i, j+line))
 }
 
-// nextTile returns the address of the tile of dst at (i, j). If (i, j) is outside dst, it returns the address of the
-// last tile of those rows, because another worker may write lines outside dst.
+// nextTile returns the address of the tile of dst at (i, j), for prefetching. If (i, j) is outside dst, it returns the
+// address of the last tile of those rows instead, because another worker may write the lines outside.
 func (m *matrix) nextTile(t *tileRoutine, i, j int) unsafe.Pointer {
 	dst, _ := m.at(i, min(j, m.cols-t.cols))
 	return dst

@@ -14,7 +14,7 @@ var hasInterleave = machine.Host().Has(machine.AVX2)
 // tileRoutines are the routines of the instruction set in use.
 var tileRoutines = tileRoutinesOf(machine.Host())
 
-// vectorRows and streamRows copy rows; nil if Go's copy is as good.
+// vectorRows and streamRows copy rows; nil if Go's copy is as fast.
 var vectorRows, streamRows = rowsOf(machine.Host())
 
 // hasThreeChannels reports whether [matrix.transposeThreeChannels] is available.

@@ -2,8 +2,8 @@ package strided
 
 import "unsafe"
 
-// transpose moves a block of a.N by b.N elements, where dst is dense along a. It reads four rows of src at a
-// time: there are only four read streams, and each write stores four adjacent elements.
+// transpose moves a block of a.N by b.N elements, where dst is dense along a. It reads four rows of src at a time, so
+// that there are few read streams and each iteration writes four adjacent elements.
 func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
 	if b.Src == size {

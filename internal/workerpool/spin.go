@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// The time for which an idle goroutine spins before it ends or sleeps. It is about the cost of waking a goroutine, so
-// that spinning at most doubles that cost. spinBusy applies while a job is open, because the job may begin another
-// phase. spinCrowded applies while other goroutines or processes use the cores.
+// The time for which an idle goroutine spins before it ends or sleeps. It is about the time to wake a goroutine, so
+// that spinning wastes at most as much as waking. spinBusy applies while a job is open, because the job may begin
+// another phase. spinCrowded applies while other goroutines or processes use the cores.
 const (
 	spinIdle    = 50 * time.Microsecond
 	spinBusy    = 100 * time.Microsecond
@@ -18,8 +18,8 @@ const (
 // spinsPerYield is the number of spins between two calls of the scheduler: about a microsecond.
 const spinsPerYield = 32
 
-// A gap of more than crowdGap between two calls of the scheduler means that another goroutine or process had the core.
-// The cores count as crowded for crowdedTime afterwards.
+// If more than crowdGap passes between two calls of the scheduler, another goroutine or process had the core. The cores
+// then count as crowded for crowdedTime.
 const (
 	crowdGap    = 200 * time.Microsecond
 	crowdedTime = 20 * time.Millisecond
@@ -38,8 +38,8 @@ type spinner struct {
 	last  time.Duration // last call of the scheduler
 }
 
-// spin spins once, and reports whether the goroutine may spin on. It regularly yields to the scheduler, so that other
-// goroutines get the core.
+// spin executes one iteration of a spin loop, and reports whether the goroutine may continue to spin. It regularly
+// yields to the scheduler, so that other goroutines get the core.
 func (l *spinner) spin() bool {
 	l.spins++
 	if l.spins%spinsPerYield != 0 {

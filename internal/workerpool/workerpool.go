@@ -1,12 +1,12 @@
 // Package workerpool is the process-wide worker pool. Workers are goroutines that join a [Job] of another goroutine. A
 // job is split into chunks, or has several parts that run at the same time.
 //
-// A worker spins for some tens of microseconds after its last job, and then ends. While jobs follow each other, a
-// worker therefore joins the next job within a fraction of a microsecond, where waking a goroutine would take tens of
-// microseconds. An idle process has no workers, and the pool need not be closed. There is only one pool, because cores
-// belong to the process: workers move from run to run, and their number is at most the number of cores.
+// A worker spins for some tens of microseconds after its last job, and then ends. In a series of jobs, a worker
+// therefore joins the next job within a fraction of a microsecond; waking a goroutine would take tens of microseconds.
+// An idle process has no workers, and the pool need not be closed. There is only one pool, because cores belong to the
+// process: workers move from run to run, and their number is at most the number of cores.
 //
-// A job is complete without workers: its owner does the work that no worker takes.
+// A job needs no workers: its owner does the work that no worker takes.
 package workerpool
 
 import (
@@ -21,8 +21,8 @@ var (
 	workers               int          // number of workers
 	idleWorkers           atomic.Int32 // number of workers without a job; written with poolLock held
 	requestingJobs        atomic.Int32 // len(jobs), for spinning workers, which read it without poolLock
-	openJobs              atomic.Int32 // number of jobs between Begin and End; while there are any, workers spin longer
-	skipsAfterFutileStart int          // skipCalls when the last worker ended: 1, 3, 7 ... if workers find no job, else 0
+	openJobs              atomic.Int32 // number of jobs between Begin and End; if positive, workers spin longer
+	skipsAfterFutileStart int          // value of skipCalls after a start whose workers found no job: 1, 3, 7 ...; else 0
 	skipCalls             int          // number of next StartIfUsedRecently calls that start no worker; at most maxSkipped
 )
 
@@ -30,9 +30,9 @@ var (
 // begins some tens of microseconds later, so that only a call with enough work should start workers.
 type StartPolicy uint8
 
-// A call with StartNone uses only awake workers. With StartAlways it starts workers if too few are awake. With
-// StartIfUsedRecently it starts workers too, except when recently started workers found no job. In a series of short
-// runs, such calls therefore start workers, and the runs keep them awake. In rare runs they do not.
+// StartNone uses only awake workers. StartAlways starts workers if too few are awake. StartIfUsedRecently does so too,
+// except after started workers found no job: a series of short runs then keeps workers awake, and a rare short run
+// starts none.
 const (
 	StartNone StartPolicy = iota
 	StartIfUsedRecently
@@ -43,12 +43,13 @@ const (
 const maxSkipped = 256
 
 // Job is the work of one goroutine, its owner, that workers may join. The owner calls Begin, Wait and End. The owner
-// and the workers that joined may call Call. The zero value with Help set is ready for use, and so is a job after End.
+// and the workers that joined may call RequestWorkers. The zero value with Help set is ready for use, and so is a job
+// after End.
 type Job struct {
 	// Help is called by a worker that joins, and returns when the worker finds no more work. It must not panic.
 	Help func()
 
-	events           atomic.Uint32 // counts calls, workers that leave, and the end
+	events           atomic.Uint32 // number of events: calls of RequestWorkers, workers that leave, the end
 	requestedWorkers int           // requested workers that have not joined yet
 	joinedWorkers    int           // workers that are in Help
 	ownerSleeps      bool          // the owner sleeps
@@ -58,8 +59,8 @@ type Job struct {
 // Begin opens the job.
 func (j *Job) Begin() { openJobs.Add(1) }
 
-// RequestWorkers requests n workers, and wakes a waiting owner. If too few workers are awake, worth decides whether
-// more are started.
+// RequestWorkers requests n workers, and wakes a waiting owner. If too few workers are awake, the policy decides
+// whether more are started.
 func (j *Job) RequestWorkers(n int, worth StartPolicy) {
 	start := 0
 	poolLock.Lock()
@@ -79,8 +80,8 @@ func (j *Job) RequestWorkers(n int, worth StartPolicy) {
 	startWorkers(start)
 }
 
-// Expect announces a Call. It starts workers if fewer than n are awake, so that the job does not wait some tens of
-// microseconds for its workers. The started workers spin until a Call or until their spin time ends.
+// Expect announces a call of RequestWorkers, so that workers are awake by then. It starts workers if fewer than n are
+// awake. They spin until the call, or until their spin time ends.
 func Expect(n int, worth StartPolicy) {
 	if int(idleWorkers.Load()) >= n {
 		return
@@ -109,14 +110,14 @@ func startWorkers(start int) {
 	}
 	if start > 0 {
 		// The scheduler keeps the newest goroutine on its creator's core for some tens of microseconds, because it
-		// expects the creator to block. The newest goroutine is therefore a dummy.
+		// expects the creator to block. A dummy goroutine is therefore started last.
 		go noop()
 	}
 }
 
 func noop() {}
 
-// Ready reports whether workers would join a Call of the given worth, because some workers are awake or would be
+// Ready reports whether a call of RequestWorkers with this policy would get workers: some are awake, or would be
 // started. If not, the caller need not prepare shared work, which saves some tenths of a microsecond.
 func Ready(worth StartPolicy) bool {
 	if idleWorkers.Load() > 0 || worth == StartAlways {
@@ -150,11 +151,11 @@ func (j *Job) recordEvent() bool {
 	return asleep
 }
 
-// EventCount returns the event count for Wait and Linger. The caller reads it before it looks for work.
+// EventCount returns the number of events so far, for Wait and Linger. The caller reads it before it looks for work.
 func (j *Job) EventCount() uint32 { return j.events.Load() }
 
-// Wait blocks an owner without work until an event after seen: a Call, or a worker that leaves. If no worker is at
-// work, Wait returns immediately. It reports whether workers are at work.
+// Wait blocks an owner without work until an event after event number seen: a call of RequestWorkers, or a worker that
+// leaves. If the job has no workers, Wait returns immediately. It reports whether the job has workers.
 func (j *Job) Wait(seen uint32) bool {
 	for l := (spinner{}); ; {
 		poolLock.Lock()
@@ -188,9 +189,9 @@ func (j *Job) sleep(seen uint32) {
 	<-j.wake
 }
 
-// Linger lets an idle worker spin until an event after seen: a Call, or the end of the job. It returns true if the
-// worker should look for work again. It returns false after a while, or if other jobs request workers. A lingering
-// worker has not left the job, so a Call need not request it.
+// Linger lets a worker without work spin until an event after event number seen: a call of RequestWorkers, or the end
+// of the job. It returns true if the worker should look for work again, and false after a while or if other jobs
+// request workers. A lingering worker still belongs to the job, and is not requested again.
 func (j *Job) Linger(seen uint32) bool {
 	for l := (spinner{}); j.events.Load() == seen; {
 		if requestingJobs.Load() > 0 || !l.spin() {
@@ -261,8 +262,8 @@ func join() *Job {
 	return j
 }
 
-// help calls Help and leaves the job. If Help ends the goroutine ([runtime.Goexit]), help no longer counts the worker:
-// if it counted as idle, a Call would not start another worker.
+// help calls Help and leaves the job. If Help ends the goroutine ([runtime.Goexit]), the worker is no longer counted;
+// otherwise RequestWorkers would not start another one.
 func (j *Job) help() {
 	returned := false
 	defer func() {

@@ -33,13 +33,12 @@ type Hint struct {
 // Limits of [Advise].
 const (
 	maxTrials    = 32      // maximum number of priced changes
-	maxCosts     = 1 << 23 // maximum number of entries of the cost tables of all priced problems together
+	maxCosts     = 1 << 23 // maximum total number of entries in the cost tables of all priced problems
 	minSavedPart = 0.001   // minimum reported saving, as a fraction of the plan's cost
 )
 
-// trialNodes is the maximum number of search nodes for one change. Most networks need only a few nodes; the search of
-// the largest problems takes some tenths of a second. With a time limit instead, the advice would depend on the
-// machine.
+// trialNodes is the maximum number of search nodes for one change. Most networks need only a few nodes; the largest
+// problems take some tenths of a second. The limit is not a time, so that the advice does not depend on the machine.
 const trialNodes = 64
 
 // trial is a candidate change: another dimension order for one input or one output.
@@ -119,7 +118,7 @@ func (m *Model) trials() []trial {
 		}
 	}
 	for _, v := range m.Problem.Graph.Inputs {
-		if !m.Problem.fixed[v] && !m.Problem.outputs[v] { // a change would also change the layout of an output
+		if !m.Problem.fixed[v] && !m.Problem.outputs[v] { // else a change would also change the layout of an output
 			add(v, -1, v.Name, 0)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 // This file converts a solution of the weighted constraint problem to an assignment. A form is a layout in which a
 // value may exist. The label of a value's variable is a set of forms, as a bit mask. The label of a node's variable is
-// an implementation and a walk, which determine the forms of the node's results. See [Model].
+// an implementation and a walk (loop order), which determine the forms of the node's results. See [Model].
 
 // Assignment returns the assignment for a label of each variable of WCSP. It omits forms that no node or output reads,
 // so the assignment may cost less than the labels.
@@ -31,7 +31,7 @@ func (m *Model) Assignment(labels []int) (_ *Assignment, err error) {
 }
 
 // decoder converts labels to an assignment. Method markReadForms finds the needed forms: the forms that nodes and
-// outputs read. Method recordChoices then decides how each needed form is made.
+// outputs read. Method recordChoices then decides how each needed form is obtained.
 type decoder struct {
 	model      *Model
 	labels     []int // by variable of WCSP
@@ -112,13 +112,11 @@ func (decoder *decoder) markReadForms() {
 
 // recipe describes how the needed forms of one value are made.
 type recipe struct {
-	usedForms uint   // mask of the forms that exist without a copy and are read or copied
+	usedForms uint   // mask of the forms that exist without a copy and are used: read, or copied to other forms
 	steps     []step // copies that make the other needed forms, in order
 }
 
-// recipe returns the recipe of the needed forms of x. roots is the mask of the forms that exist without a copy. For the
-// result of a view, operandCopies has, by form, the cost of making the form from the view's operand: see
-// [Model.priceForms].
+// recipe returns the recipe of the needed forms of x. roots and operandCopies are as in [Model.priceForms].
 func (decoder *decoder) recipe(x *variable, roots uint, operandCopies []operandCopy) recipe {
 	need := decoder.needed.At(x.value)
 	var out recipe
@@ -252,7 +250,7 @@ func (decoder *decoder) addPinnedCopies(n *graph.Node, c *Choice) {
 		if list == nil {
 			continue
 		}
-		if list[x.pin] == nil { // the value has no reader
+		if list[x.pin] == nil { // no node reads the value
 			list[x.pin] = &Copy{Value: v, Order: x.forms[x.pin].order}
 		}
 		if p := list[x.pin]; !p.Original {

@@ -63,12 +63,12 @@ func (base *defaultView) copyFromOperand(decoder *decoder, k, operandForm, to in
 	return c
 }
 
-// copyOf returns the copy that has form `to` of result out. The view's op is applied to `from` instead of the operand.
-// The copy is a view or, if impl is not nil, has its own buffer.
+// copyOf returns the copy that has form `to` of result out: the view's op, applied to `from` instead of the operand. If
+// impl is nil, the copy is a view; otherwise it has its own buffer.
 func (base *defaultView) copyOf(decoder *decoder, out *graph.Value, from *Copy, impl *graph.Impl, to int) *Copy {
 	y := decoder.model.variables.At(out)
 	f := y.forms[to]
-	// The node is not removed if it is pinned, or if an output needs its strides in dimensions of size 1.
+	// The node must stay if it is pinned, or if an output needs its exact strides, including dimensions of size 1.
 	mustStay := base.view.node.Pin.SetsLayout() && y.pin == to || to == 0 && decoder.model.Problem.outputs[out] &&
 		ambiguous(out.Meta)
 	switch {

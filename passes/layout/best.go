@@ -57,7 +57,7 @@ func (m *Model) Best(k int) (best []*Outcome, timedOut bool, err error) {
 	return out[:min(k, len(out))], timedOut && len(out) < k, nil
 }
 
-// comparer compares the plans of labels. It keeps outcomes, because each is compared with all others.
+// comparer compares the plans that labels give. It caches their outcomes, because each is compared with all others.
 type comparer struct {
 	model    *Model
 	outcomes map[string]*Outcome // by labels
@@ -101,7 +101,7 @@ func (m *Model) computedClasses() [][]int {
 
 // withoutDominated returns the problem with dominated labels forbidden. A label is dominated if another label of the
 // same implementation writes the same forms and never costs more. Without this step, n nodes with one dominated label
-// each would give 2^n assignments for every plan.
+// each would give 2^n equivalent assignments for every plan.
 func (m *Model) withoutDominated() *wcsp.Problem {
 	p := &wcsp.Problem{Version: m.WCSP.Version, Variables: m.WCSP.Variables, Factors: slices.Clone(m.WCSP.Factors)}
 	for _, computed := range m.computedNodes {

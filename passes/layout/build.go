@@ -13,7 +13,7 @@ import (
 
 // This file builds the weighted constraint problem of a [Model]. The label of a value's variable is a set of forms,
 // that is, of layouts in which the value exists. The label of a node's variable is an implementation and a walk. A
-// factor is a table of costs, either of work or of copies.
+// factor is a table of costs over one or two variables, either of work or of copies.
 
 // check returns an error for a model that was not made by [NewModel].
 func (m *Model) check() error {
@@ -260,7 +260,7 @@ func (builder *builder) addNodeFactors(computed *computedNode, n *graph.Node) {
 	for k, v := range n.Out {
 		y := builder.model.variables.At(v)
 		if len(computed.labels) == 1 && len(y.sets) == 1 && y.sets[0]&^(1<<computed.labels[0].resultForms[k]) == 0 {
-			continue // the result has one form, and readers use this form
+			continue // the result has only one form
 		}
 		costs := map[int]*formCosts{} // by form that the node writes
 		for _, l := range computed.labels {
@@ -272,7 +272,7 @@ func (builder *builder) addNodeFactors(computed *computedNode, n *graph.Node) {
 		builder.copyFactor(computed.id, y.id, len(computed.labels), len(y.sets), func(i, j int) cost {
 			f := computed.labels[i].resultForms[k]
 			if slot := y.forms[f].slot; slot != nil && slot.operand >= 0 && y.sets[j]>>f&1 == 0 {
-				return forbidden // a value in a slot must be read in the slot
+				return forbidden // a value in a slot (see slots.go) must be read from there
 			}
 			return costs[f].leastCost(y.sets[j])
 		})

@@ -315,13 +315,13 @@ func (finder *formFinder) addViewForms(view *viewNode, x *variable, i int) {
 }
 
 // markInside sets insideBuffer of a view's results. If an op reads the storage of a result, markInside also removes
-// views that would change this storage. If the result is a view in the graph as written, it must be the same view. If
-// it has its own buffer there, a view must begin at the start of a buffer.
+// views that would change this storage. Such a result must be the same view as in the graph as written or, if it has
+// its own buffer there, a view that begins at the start of a buffer.
 func (m *Model) markInside(view *viewNode, x *variable) {
 	if len(m.Problem.readAsStorage) == 0 {
 		return
 	}
-	inferred := make([][]tensor.Meta, len(x.forms)) // inferred on demand
+	inferred := make([][]tensor.Meta, len(x.forms)) // by form; nil until needed
 	metas := func(i int) []tensor.Meta {
 		if inferred[i] == nil {
 			inferred[i] = view.results(x.forms[i].meta)
@@ -382,8 +382,7 @@ func callWith(n *graph.Node, operand int, meta tensor.Meta) *graph.Call {
 	return c
 }
 
-// inverse returns a layout of the operand for which the view's result y has form f. It returns false if it finds no
-// such layout.
+// inverse returns a layout of the operand that gives the view's result y form f. It returns false if it finds none.
 func (view *viewNode) inverse(y *variable, f form) (tensor.Meta, bool) {
 	x := view.node.In[view.operand].Meta()
 	if !f.dense || x.Numel() < 2 {
@@ -406,7 +405,7 @@ func (view *viewNode) inverse(y *variable, f form) (tensor.Meta, bool) {
 		}
 		results := view.results(meta)
 		return meta, results != nil && results[y.value.Index].SameAddresses(f.meta)
-	case x.Rank() == f.meta.Rank(): // a slice of the operand, or all of it
+	case x.Rank() == f.meta.Rank(): // the result is a slice of the operand, or all of it
 		return x.WithStrides(f.order.Strides(x.Shape)), true
 	}
 	return x, false

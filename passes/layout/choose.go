@@ -69,7 +69,7 @@ func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, res []gr
 	return res, nil
 }
 
-// offer is an alternative for computing a node: an implementation, a walk, and the necessary copies of operands.
+// offer is one way to compute a node: an implementation, a walk (loop order), and the necessary copies of operands.
 type offer struct {
 	impl      *graph.Impl
 	walk      graph.Walk
@@ -80,7 +80,7 @@ type offer struct {
 	pinMisses []int          // operands that are not read in their pinned layout
 }
 
-// priceTolerance is the relative difference below which prices count as equal: the accuracy of prices.
+// priceTolerance is the relative difference below which prices count as equal, because prices are not more accurate.
 const priceTolerance = 0.02
 
 // betterThan reports whether o is better than an earlier offer p.
@@ -169,8 +169,8 @@ func (p *Problem) supportingImpls(n *graph.Node, call *graph.Call) string {
 	return "use " + strings.Join(names, " or ")
 }
 
-// price computes the copies and the total cost of an offer. It returns false if the implementation can read an operand
-// neither in its current layout nor in an order that readable tries.
+// price computes the copies and the total cost of an offer. It returns false if the implementation cannot read an
+// operand, neither in its current layout nor in an order of readable.
 func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, wanted tensor.Order) bool {
 	profile := d.Problem.Profile
 	o.ns += Price(profile, o.impl.Work(call, o.walk))

@@ -139,7 +139,8 @@ func Solve(p *Problem, wish Wish) (*Assignment, error) {
 	return d.assignment, nil
 }
 
-// dependsOnLost reports whether a node depends on a lost value. If so, it marks the node's results as lost.
+// dependsOnLost reports whether a node depends on a lost value, a result of a failed node. If so, it marks the node's
+// results as lost.
 func (d *Draft) dependsOnLost(n *graph.Node) bool {
 	lost := d.assignment.Lost
 	if len(lost) == 0 || !slices.ContainsFunc(n.In, func(a graph.Arg) bool { return lost[a.Value] }) {
@@ -291,7 +292,7 @@ func (d *Draft) recordResult(v *graph.Value, choice *Choice, r graph.Result, k i
 	view := r.Alias >= 0
 	meta := r.Meta()
 	if view && meta.SameAddresses(v.Meta) {
-		meta.Strides = v.Meta.Strides // also for dimensions of size 1
+		meta.Strides = v.Meta.Strides // including those of dimensions of size 1
 	}
 	if !view {
 		meta = choice.Walk.ResultLayout(k, meta)

@@ -9,9 +9,8 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// This file states the layout problem as published optimizers do. The variables are nodes. Each edge from a node to a
-// reader has the cost of the copies for this reader alone. In a [Model], by contrast, the readers of a value share
-// copies.
+// This file states the layout problem as published optimizers do: variables are nodes, and each edge from a node to a
+// reader has the cost of the copies for this reader. In a [Model], by contrast, the readers of a value share copies.
 
 // edgeModel is a layout problem with costs for each edge. Its labels are the labels of a [Model].
 type edgeModel struct {
@@ -88,8 +87,8 @@ func (e *edgeModel) costsFromWritten(x *variable, f int) []int64 {
 	return e.withPinnedCopyChains(x, row)
 }
 
-// withPinnedCopyChains lowers the cost of each form to the cost of the cheapest chain of copies from other forms. If
-// the value is pinned, each chain passes the pinned form.
+// withPinnedCopyChains is withCopyChains with the constraint that, if the value is pinned, each chain contains the
+// pinned form.
 func (e *edgeModel) withPinnedCopyChains(x *variable, row []int64) []int64 {
 	if x.pin < 0 {
 		return e.withCopyChains(x, row)
@@ -99,7 +98,8 @@ func (e *edgeModel) withPinnedCopyChains(x *variable, row []int64) []int64 {
 	return e.withCopyChains(x, pinned)
 }
 
-// withCopyChains lowers the cost of each form to the cost of the cheapest chain of copies (Bellman-Ford).
+// withCopyChains replaces the cost of each form by that of the cheapest chain of copies that ends in the form
+// (Bellman-Ford).
 func (e *edgeModel) withCopyChains(x *variable, row []int64) []int64 {
 	k := len(row)
 	if k == 1 {
@@ -155,8 +155,8 @@ func (l *label) readFrom(k int, row []int64) int64 {
 	return best
 }
 
-// addDecided adds a node with its own variable. It omits labels that write into a concatenation, because pass place
-// later writes results into concatenations for all strategies.
+// addDecided adds a node with its own variable. It omits labels that write directly into a concatenation's result: pass
+// place does this later, for all strategies.
 func (e *edgeModel) addDecided(i int, computed *computedNode) {
 	var labels []int
 	for k := range computed.labels {

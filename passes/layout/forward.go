@@ -81,8 +81,8 @@ func favouriteLabels(m *Model) ([]int, error) {
 }
 
 // cheapest returns the permitted label that costs least if all operands have their preferred forms, or -1 if no label
-// is permitted. A nil function permits all labels. Labels that write into a concatenation are excluded, because pass
-// place later writes results into concatenations for strategies of this kind.
+// is permitted. A nil function permits all labels. Labels that write directly into a concatenation's result are
+// excluded: pass place does this later.
 func (computed *computedNode) cheapest(permitted func(*label) bool) int {
 	best, cost := -1, wcsp.Forbidden
 	for k := range computed.labels {
@@ -103,7 +103,7 @@ func (l *label) costAtPreferred() int64 {
 	return sum
 }
 
-// leastReadCost returns the least cost of reading operand k in a form that is not inside the node's own result. It
+// leastReadCost returns the least cost of reading operand k in a form outside the node's own result (see slots.go). It
 // returns 0 for constants and for operands that are not tensors.
 func (l *label) leastReadCost(k int) int64 {
 	if l.readCosts[k] == nil {
@@ -118,7 +118,7 @@ func (l *label) leastReadCost(k int) int64 {
 	return c
 }
 
-// forwardWalk is the state of a visit of the nodes in the order of the graph: the forms that exist so far.
+// forwardWalk is the state of a traversal of the nodes in the order of the graph: the forms that exist so far.
 type forwardWalk struct {
 	model         *Model
 	existingForms graph.ByValue[uint]          // by value: mask of the forms that exist so far

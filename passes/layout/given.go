@@ -25,9 +25,9 @@ func Given(s *wcsp.Solution) Strategy {
 	return &solving{name: "given", solver: givenLabels{solution: s}}
 }
 
-// ReadGiven reads a solution for [Given] as JSON in the format of [wcsp.Solution.Write]. Only "labels" is required:
-// label numbers or label names in the order of the variables, or an object from variable names to label names. It also
-// reads the files that toulbar2 writes with -w: a line of label numbers for each solution, the best one last.
+// ReadGiven reads a solution for [Given] as JSON in the format of [wcsp.Solution.Write]. Only "labels" is required: a
+// list of label numbers or names in the order of the variables, or an object that maps variable names to label names.
+// It also reads the files that toulbar2 writes with -w: a line of label numbers for each solution, the best one last.
 func ReadGiven(r io.Reader) (Strategy, error) {
 	if r == nil {
 		return nil, errors.New("the reader is nil")
@@ -154,7 +154,7 @@ func blame(p *wcsp.Problem, labels []int) string {
 	return "the sum of its costs overflows"
 }
 
-// byNames returns label numbers for names by variable. Every variable must have a label.
+// byNames returns label numbers for labels that are given by name of the variable. Every variable must have a label.
 func (g givenLabels) byNames(p *wcsp.Problem) ([]int, error) {
 	names, known := make([]string, len(p.Variables)), make(map[string]bool, len(p.Variables))
 	for i, v := range p.Variables {

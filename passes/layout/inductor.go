@@ -19,12 +19,12 @@ import (
 //     convolution is the time with channels-last images divided by the time with row-major images, as measured for its
 //     class: see [convClass].
 //
-// Deviations: Inductor also prefers channels-last for all nodes that lead to a convolution and for all that follow one;
-// here such nodes follow their operands, and only the operand of the first convolution is converted. Nodes are counted
-// after the fusions of graphrun, so that there are fewer nodes. A convolution counts only if it has implementations for
-// both layouts; Inductor also counts convolutions of one and three dimensions and transposed ones. For symbolic sizes,
-// Inductor keeps eager layouts, while this strategy chooses layouts for numeric sizes. On CPUs with oneDNN, Inductor
-// always takes channels-last; this strategy applies the general rule.
+// Deviations: Inductor also prefers channels-last for all ancestors and descendants of convolutions; here such nodes
+// follow their operands, and only the operand of the first convolution is converted. Nodes are counted after fusion, so
+// there are fewer. A convolution counts only if it has implementations for both layouts; Inductor also counts
+// convolutions of one and three dimensions and transposed ones. For symbolic sizes, Inductor keeps eager layouts, while
+// this strategy chooses layouts for numeric sizes. On CPUs with oneDNN, Inductor always takes channels-last; this
+// strategy applies the general rule.
 var Inductor Strategy = inductor{}
 
 type inductor struct{}
@@ -56,7 +56,7 @@ func channelsLastConvolutions(p *Problem) map[*graph.Value]tensor.Order {
 		}
 	}
 	g := p.Graph
-	if !convsGainChannelsLast(convs, len(g.Nodes)+len(g.Inputs)+len(g.Constants)+1) { // the outputs are a node
+	if !convsGainChannelsLast(convs, len(g.Nodes)+len(g.Inputs)+len(g.Constants)+1) { // Inductor counts outputs as 1 node
 		return nil
 	}
 	wishes := map[*graph.Value]tensor.Order{}

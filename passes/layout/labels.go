@@ -176,9 +176,9 @@ func requirePinned(costs []int64, pin int) {
 	}
 }
 
-// preferPinned removes alternatives that miss more pins than another alternative. pinMisses returns the pinned operands
-// that an alternative does not read in their pinned forms. An alternative is removed if the misses of another
-// alternative are a proper subset of its own misses.
+// preferPinned keeps the alternatives that read the most pinned operands in their pinned forms. pinMisses returns the
+// pinned operands that an alternative reads in other forms; an alternative is removed if its misses are a proper
+// superset of those of another.
 func preferPinned[T any](alternatives []T, pinMisses func(*T) []int) []T {
 	if !slices.ContainsFunc(alternatives, func(a T) bool { return len(pinMisses(&a)) > 0 }) {
 		return alternatives
@@ -283,8 +283,8 @@ func (m *Model) operandsInOrder(n *graph.Node, layoutDependent []bool, order ten
 	return call, forms
 }
 
-// inferredLabel returns the label whose results have the layouts that inference derives from the operands of
-// inferenceCall, or from the operands of the graph as written if inferenceCall is nil.
+// inferredLabel returns the label whose results have the layouts that inference derives from inferenceCall or, if it is
+// nil, from the graph as written.
 func (m *Model) inferredLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, walk graph.Walk,
 	inferenceCall *graph.Call, requiredForms []int) (label, bool) {
 	resultForms, resultCall := make([]int, len(n.Out)), *call
@@ -333,7 +333,7 @@ func (m *Model) layoutDependent(n *graph.Node) []bool {
 		}
 		x := m.variables.At(a.Value)
 		for i := 1; i < len(x.forms) && !list[k]; i++ {
-			if x.forms[i].ownBufferForm >= 0 { // the form with its own buffer represents this form
+			if x.forms[i].ownBufferForm >= 0 { // the corresponding form with its own buffer is tried instead
 				continue
 			}
 			res, err := n.Op.Infer(callWith(n, k, x.forms[i].meta))
@@ -387,7 +387,7 @@ func (m *Model) priceViewCopies(view *viewNode) {
 				view.copyCosts[k] = make([][]int64, len(x.forms))
 			}
 			y := m.variables.At(n.Out[k])
-			if view.canView[i] { // the view must not be used, or its form exceeds maxForms: the view is copied
+			if view.canView[i] { // the op makes a view, but not one of the result's forms: an inserted step copies it
 				view.copyCosts[k][i] = m.copyCosts(y, r.Meta())
 			} else if len(res) == 1 {
 				view.copyCosts[k][i] = m.reshapeCosts(view, calls[i], y, r.Meta(), x.forms[i].meta)

@@ -38,8 +38,8 @@ type Strategy interface {
 	Choose(*Problem) (*Assignment, error)
 }
 
-// Profile holds the measured speeds of a machine and computes the price of work. A Level is a working-set size and the
-// access time for this size; the levels of a profile form a curve.
+// Profile holds the measured speeds of a machine and computes the price of work. A Level is the access time for a
+// working-set size. The levels of a profile form a curve.
 type (
 	Profile = machine.Profile
 	Level   = machine.Level
@@ -94,8 +94,9 @@ type Problem struct {
 	// number means no search, so that plans do not depend on time. If the search does not finish, a gap remains between
 	// the cost and the lower bound.
 	SolveLimit time.Duration
-	// Slack is how much more than the least cost the plan of strategy Optimal may cost to have fewer copies, as a share
-	// of the least cost: 0.005 for 0.5%. With 0, only plans of least cost are considered. It is at most MaxSlack.
+	// Slack allows strategy Optimal to choose a more expensive plan with fewer copies. It is the maximum additional
+	// cost as a share of the least cost: 0.005 for 0.5%. With 0, only plans of least cost are considered. It is at most
+	// MaxSlack.
 	Slack float64
 
 	fixed         map[*graph.Value]bool         // see Fixed
@@ -268,12 +269,12 @@ func (p *Problem) findImages() {
 	}
 }
 
-// ReaderNeeds is the reason shown for a copy that is made because the reading implementation accepts only some layouts.
+// ReaderNeeds is the reason shown for a copy whose reader does not accept the original layout.
 const ReaderNeeds = "its reader needs this layout"
 
-// Copy describes a replacement of a value for one or more of its readers. If View is set, the replacement is a second
-// view: the value's view node is repeated on a copy of its operand. If Original is set, the replacement is the value
-// itself. Otherwise it is a copy in another layout.
+// Copy describes a value that one or more readers read instead of the original. If View is set, the replacement is a
+// second view: the value's view node is repeated on a copy of its operand. If Original is set, the replacement is the
+// value itself. Otherwise it is a copy in another layout.
 type Copy struct {
 	Value *graph.Value
 	Order tensor.Order
@@ -293,7 +294,7 @@ type Copy struct {
 	Original bool
 }
 
-// Lay returns the layout of the copy of a value that has layout meta.
+// Lay returns the layout of the copy of a value whose layout is meta.
 func (c *Copy) Lay(meta tensor.Meta) tensor.Meta {
 	meta.Offset = 0
 	if c.Strides != nil {

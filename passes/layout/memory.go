@@ -31,11 +31,11 @@ const (
 // plan meets the limit; it may include memory that labels do not determine, such as the arena. A nil fits is an error.
 // knownPS is the cost of a plan within the limit that is known already, or [wcsp.Forbidden]. The search ends with ctx.
 //
-// Factors cannot express a limit on memory. They can express a price for each byte of the constants that a label reads,
-// packed or not (Lagrangian relaxation). The plans of least cost for a price are the vertices of the convex hull of the
-// points (bytes, cost). The price moves along the hull to the edge between a plan that fits and a plan that does not.
-// The plans nearest to this edge are then listed, because a cheaper plan that fits may be above the hull. The least
-// cost for a price, minus the price of as many bytes as the limit, is a lower bound for all plans within the limit.
+// Cost tables (factors) cannot express a limit on memory, but a price for each byte of the constants that a label
+// reads, packed or not (Lagrangian relaxation). The plans of least cost for a price are the vertices of the convex hull
+// of the points (bytes, cost). The price moves along the hull to the edge between a plan that fits and a plan that does
+// not. The plans nearest to this edge are then listed, because a cheaper plan that fits may be above the hull. The
+// least cost at a price, minus the price of limit bytes, is a lower bound for all plans within the limit.
 //
 // If the plan with the smallest constants fits, CheapestWithin finds a plan. The time limit of one search applies to
 // all its problems together.
@@ -243,8 +243,8 @@ func (s *memorySearch) bytesOf(labels []int) (sum int64) {
 }
 
 // constantBytesByLabel returns, by node and label, a lower bound on the bytes of the constants that the label reads:
-// see [constantBytes]. The bytes of a constant with several readers are divided among the readers, so that the sum does
-// not exceed the memory if the readers share a form.
+// see [constantBytes]. The bytes of a constant are divided evenly among its readers, so that the sum does not exceed
+// the memory if they share a form.
 func (m *Model) constantBytesByLabel() [][]int64 {
 	readers, values := map[*graph.Value]int64{}, map[*tensor.Storage]int{}
 	m.eachConstant(func(_, _ int, v *graph.Value) {
@@ -290,14 +290,13 @@ func (m *Model) callOf(computed *computedNode, l *label) *graph.Call {
 	return &call
 }
 
-// constantBytes returns the bytes of operand k of a call, a constant, for label l. A packed constant counts with its
-// original if the original cannot be restored, because the graph of the program then keeps it. A constant that is read
-// unchanged keeps its storage and counts as an equal share of the storage; values has the number of constants in each
-// storage.
+// constantBytes returns the bytes of operand k of a call, a constant, for label l. A packed constant includes the
+// original if packing cannot be inverted, because the program's graph then keeps both. A constant that is read
+// unchanged counts as its share of its storage; values has the number of constants in each storage.
 func constantBytes(l *label, call *graph.Call, k int, values map[*tensor.Storage]int) int {
 	v := call.In[k].Value
 	share := v.Const.Storage().Len() / values[v.Const.Storage()]
-	unpacked := v.Meta.Bytes() // of a copy in another layout
+	unpacked := v.Meta.Bytes() // size of an unpacked copy
 	if v.Pin.SetsLayout() {
 		return min(unpacked, share)
 	} else if l.constantForms[k] == 0 {

@@ -19,11 +19,11 @@ import (
 //   - The variable of a value is the set of forms in which the value exists. A form is a layout: a dimension order
 //     or, for views, a layout derived from a form of the operand. Forms differ in the addresses of elements; strides of
 //     dimensions of size 1 do not count. The first form has the exact strides of the graph as written.
-//   - The variable of a node that computes is its label: an implementation and a walk, which determine the forms of its
+//   - The label of a node that computes is an implementation and a walk (loop order), which determine the forms of its
 //     results.
 //   - The cost of a label is its Work plus, for each operand, the least Read over the existing forms of the operand.
 //   - The cost of a set of forms is the cost of the cheapest copies that make the set from the form that the node
-//     writes. The copies form an arborescence: each form is copied from one other form.
+//     writes. The copies form a tree: each form is copied from one other form.
 //   - The result of a view exists for free in each form that is a view of an existing form of the operand. Other forms
 //     are copies of these. A reshape that cannot be a view costs one copy, to any order. A copy node in the graph as
 //     written is an identity view unless it is pinned. A copy node whose result is an output has its own buffer, but
@@ -48,7 +48,7 @@ type Model struct {
 	// Weighted is WCSP with costs that also count copies and their bytes: see [Weights]. It has the same variables, and a
 	// factor for each factor of WCSP.
 	Weighted *wcsp.Problem
-	Weights  Weights // of Weighted; set by NewModel and WithWeights
+	Weights  Weights // the weights of Weighted; set by NewModel and WithWeights
 
 	planBounds      planBounds               // bounds for weights
 	isCopyFactor    []bool                   // by factor: whether it has costs of copies
@@ -57,7 +57,7 @@ type Model struct {
 	computedNodes   []*computedNode          // by index of the node; nil for views
 	viewNodes       []*viewNode              // by index of the node; nil unless the node is a view
 	copyOp          *graph.Op                // the op that copies values
-	readers         graph.ByValue[[]use]     // by value: the operands that are the value
+	readers         graph.ByValue[[]use]     // by value: its uses as an operand
 	nodeIndex       []int                    // by number of a node: its index
 	forbiddenCopies map[*variable]uint       // masks of forms that must not be made by a copy: see Without
 	failed          graph.Errors             // errors of failed nodes
@@ -89,7 +89,7 @@ type variable struct {
 	// firstIsView means that the first form can only be a view, never a copy.
 	firstIsView  bool
 	insideBuffer uint           // mask of forms whose first element may not be at the start of the buffer
-	neededForms  int            // upper bound on the number of different forms that readers need
+	neededForms  int            // upper bound on the number of distinct forms that readers need
 	outputs      []graph.Output // outputs that are this value
 	sets         []uint         // sets of forms, one per label
 	id           int            // index of the variable in WCSP; -1 if there is a single label

@@ -2,11 +2,11 @@ package layout
 
 import "slices"
 
-// OneDNN propagates layouts as oneDNN does (Intel, "Memory Format Propagation", oneDNN Developer Guide and Reference;
-// pass layout_propagation of oneDNN Graph). A compute-bound node, such as a convolution or a product, is created with
-// format "any" for its operands: it takes its fastest implementation, and operands in other layouts are reordered
-// before the node. Every other node takes the layout in which its first operand is written; its other operands are
-// reordered to this layout. Graph outputs keep their original layouts.
+// OneDNN propagates layouts like oneDNN (Intel, "Memory Format Propagation", oneDNN Developer Guide and Reference; pass
+// layout_propagation of oneDNN Graph). A compute-bound node, such as a convolution or a product, is created with format
+// "any" for its operands: it takes its fastest implementation, and operands in other layouts are reordered before the
+// node. Every other node takes the layout in which its first operand is written; its other operands are reordered to
+// this layout. Graph outputs keep their original layouts.
 //
 // Readers share the copies of the plan, while oneDNN Graph inserts a reorder for each reader. Deviations: layouts are
 // dense orders, not blocked formats. Layouts propagate forwards only, in one pass in topological order; the pass of

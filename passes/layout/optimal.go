@@ -17,7 +17,7 @@ var Optimal Strategy = &solving{name: "optimal", solver: wcsp.Exact,
 // Most networks need some milliseconds.
 const SolveLimit = 10 * time.Second
 
-// Search returns the problem's time limit as a value of [wcsp.Options.TimeLimit].
+// Search converts [Problem.SolveLimit] to a value of [wcsp.Options.TimeLimit].
 func (p *Problem) Search() time.Duration {
 	switch {
 	case p == nil || p.SolveLimit == 0:

@@ -12,7 +12,7 @@ import (
 )
 
 // Outcome describes the plan that labels of a [Model] determine. Different labels may have equal outcomes, because
-// forms (layouts of a value) that no node reads are not made.
+// unread forms (layouts of a value) are not created.
 type Outcome struct {
 	// PS is the total cost in picoseconds. Copying is the cost of the copies, a part of PS.
 	PS, Copying int64
@@ -44,7 +44,7 @@ type Copied struct {
 // Change is the difference between two plans.
 type Change struct {
 	Nodes []Recomputed `json:"nodes" doc:"The nodes that are computed differently."`
-	Gone  []Copied     `json:"gone" doc:"The copies that are removed."`
+	Gone  []Copied     `json:"removed" doc:"The copies that are removed."`
 	Added []Copied     `json:"added" doc:"The copies that are added."`
 }
 
@@ -52,9 +52,9 @@ type Change struct {
 type Recomputed struct {
 	Node     string `json:"node" doc:"The node."`
 	WasImpl  string `json:"was_impl" doc:"Its implementation in the first plan; empty if the op has none."`
-	WasOrder string `json:"was_lies" doc:"The dimension order of its results in the first plan."`
+	WasOrder string `json:"was_order" doc:"The dimension order of its results in the first plan."`
 	Impl     string `json:"impl" doc:"Its implementation in the second plan."`
-	Order    string `json:"lies" doc:"The dimension order of its results in the second plan."`
+	Order    string `json:"order" doc:"The dimension order of its results in the second plan."`
 }
 
 // Outcome returns the plan for a label of each variable of WCSP. If labels are infeasible, the error names the
@@ -150,7 +150,7 @@ func (decoder *decoder) addCopies(out *Outcome, x *variable, roots uint, operand
 
 // describeCopy describes a copy of x to form `to`. The source is form `from` of x or, if `from` is negative, the
 // operand of the view whose result is x. Copying the operand of a view is equivalent to copying the result. The
-// description therefore names the first value of the chain of views, so that equal plans have equal descriptions.
+// description names the first value of the chain of views, so that equal plans have equal descriptions.
 func (decoder *decoder) describeCopy(x *variable, from, to int) Copied {
 	for {
 		view := decoder.viewNodes.At(x.value)

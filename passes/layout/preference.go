@@ -16,12 +16,12 @@ import (
 // Proof, is at least Bound. Therefore a plan within the budget has at least FewestCopies copies
 // ([Weights.MinCopiesWithin]).
 type Preference struct {
-	Slack    float64 // how much more than LeastPS the plan may cost, as a share of LeastPS; see [Problem.Slack]
+	Slack    float64 // maximum additional cost, as a share of LeastPS; see [Problem.Slack]
 	LeastPS  int64   // a proved lower bound on the cost of every plan, in picoseconds
 	BudgetPS int64   // LeastPS and the slack
 	CostPS   int64   // the cost of the plan; above BudgetPS only if the search found no plan within the budget
-	Copies   int     // the copies of the plan
-	Units    int64   // the bytes of the copies, in units of Made.UnitBytes
+	Copies   int     // the number of copies of the plan
+	Units    int64   // the bytes of the copies, in units of Made.UnitBytes bytes
 	// FewestCopies is a proved lower bound on the number of copies of the plans within the budget.
 	FewestCopies int
 	Made         Weights // the weights by which the copies of the plan were chosen for its labels

@@ -32,8 +32,8 @@ const maxFactor = 1024
 // changes. Factors are accurate to a few millionths.
 //
 // The cost of each assignment is a linear function of the factor: a line. Sensitive first solves the problem at the
-// extreme factor. It then moves to the factor at which the solution's line crosses the line of the cheapest plan, and
-// solves again. It ends at the factor at which no line is below the line of the cheapest plan.
+// extreme factor. It then repeatedly moves to the crossing of the solution's line with that of the cheapest plan, and
+// solves the problem there. It ends when no line is below that of the cheapest plan.
 func (m *Model) Sensitive() (*Sensitivity, error) {
 	if err := m.check(); err != nil {
 		return nil, err
@@ -143,13 +143,13 @@ func (m *Model) breakpoint(cheapest *line, factor float64) (*Breakpoint, error) 
 		if err != nil {
 			return nil, err
 		}
-		// If no line is below the cheapest plan's line here, the previous line crosses it here.
+		// If no line is below the cheapest plan's line at this factor, the breakpoint is here.
 		if l.copies == cheapest.copies || l.cost(factor) >= cheapest.cost(factor) {
 			break
 		}
 		next := float64(l.otherCosts-cheapest.otherCosts) / float64(cheapest.copies-l.copies)
 		if other != nil && (next-1)/(factor-1) >= 1-1e-9 {
-			break // the crossing does not move any more
+			break // the next crossing is at the same factor
 		}
 		other, factor = l, next
 		if factor == 1 {

@@ -142,9 +142,9 @@ func (m *Model) addOperandSlots(i int, n *graph.Node, k int, x *variable) {
 	}
 }
 
-// keepStrides returns the layout place of a slot. separate is the corresponding layout with its own buffer. If the two
-// layouts differ only in the strides of dimensions of size 1, the result has the strides of separate, because prices
-// may depend on these strides.
+// keepStrides returns place, the layout of a slot. If it differs from separate, the corresponding layout with its own
+// buffer, only in strides of dimensions of size 1, the result has the strides of separate, because prices may depend on
+// them.
 func keepStrides(place, separate tensor.Meta) tensor.Meta {
 	if separate.SameAddresses(place) {
 		place.Strides = separate.Strides
@@ -215,8 +215,8 @@ func (m *Model) writeSlot(i int, n *graph.Node, k, f int) {
 	}
 }
 
-// addAdjacentSlots adds labels with which inner concatenation i does nothing. These labels apply if all operands of
-// node i are adjacent in the result of an outer concatenation. The result of node i is then already at its position.
+// addAdjacentSlots adds labels with which node i, an inner concatenation, does nothing: all its operands are already
+// adjacent in the result of an outer concatenation.
 func (m *Model) addAdjacentSlots(i int, n *graph.Node, result *variable) {
 	if !m.isConcat(i) {
 		return
@@ -250,8 +250,8 @@ func (m *Model) addAdjacentSlots(i int, n *graph.Node, result *variable) {
 	}
 }
 
-// formsIn returns, by operand of an inner concatenation n, the form in which the operand is already at its position.
-// The result of n is in slot s and has layout slotMeta. formsIn returns nil if an operand has no such form.
+// formsIn returns, by operand of an inner concatenation n, the form that is already at the operand's position in the
+// result of n, which is in slot s and has layout slotMeta. It returns nil if an operand has no such form.
 func (m *Model) formsIn(n *graph.Node, slotMeta tensor.Meta, s *slot) []int {
 	in := slices.Repeat([]int{-1}, len(n.In))
 	for k, t := range n.PlacesIn(slotMeta.Type()) {
@@ -349,8 +349,8 @@ func (m *Model) wrongSlots(computed *computedNode, x *variable) (list []uint) {
 	return list
 }
 
-// placedOnce reports whether a set of forms has at most one slot form, and does not also have the corresponding form
-// with its own buffer.
+// placedOnce reports whether a set of forms has at most one slot form, without the corresponding form with its own
+// buffer.
 func (x *variable) placedOnce(set uint) bool {
 	placed := -1
 	for f := range x.forms {

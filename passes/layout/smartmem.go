@@ -18,17 +18,17 @@ import (
 //   - Fixed (reshape, transpose, slice): the operator is eliminated; its readers read its operand and choose the layout
 //     of the operand.
 //
-// Each producer writes one layout, which a local rule selects from the wishes of its readers. Readers that want another
-// layout get redundant copies. The pass runs backwards. In this implementation, the selected layout is the layout that
-// the most readers want, and on a tie the layout that the first reader wants.
+// Each producer writes one layout, which a local rule selects from the layouts that its readers want (their wishes).
+// Readers that want another layout read copies. The pass runs backwards. In this implementation, the selected layout is
+// the layout that the most readers want, and on a tie the layout that the first reader wants.
 //
 // Deviations: the layout that suits a node is the layout of its cheapest implementation by the profile, while the paper
 // makes the reduced dimensions contiguous. The paper distinguishes fixed operators whose speed depends on the layout of
-// the input from those whose speed does not; here both classes are eliminated alike. Memory has one dimension, while
-// textures have 2.5; one layout therefore suits only one wish. An operator is eliminated as a view, and copied if
-// strides cannot express its result, while the paper computes indices. A dependent node writes a wanted layout only if
-// this costs at most as much as a copy, while the paper writes any layout. An output with a prescribed layout counts as
-// a reader.
+// the input from those whose speed does not; here both classes are eliminated alike. The paper's texture memory has 2.5
+// dimensions, so that one layout can satisfy two wishes; here memory has one dimension. An operator is eliminated as a
+// view, and copied if strides cannot express its result, while the paper computes indices. A dependent node writes a
+// wanted layout only if this costs at most as much as a copy, while the paper writes any layout. An output with a
+// prescribed layout counts as a reader.
 var SmartMem Strategy = &perNode{name: "smartmem",
 	doc: "visits nodes backwards; convolutions, products and normalizations want the layouts that suit them, other " +
 		"nodes those that their readers want, as in SmartMem, ASPLOS 2024",

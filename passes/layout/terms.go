@@ -10,8 +10,7 @@ import (
 )
 
 // This file prices the forms of a value, that is, the layouts in which the value may exist. A set of forms is a bit
-// mask. Each form of a set is written by the node of the value, is a view of the operand of this node, or is made by a
-// copy.
+// mask. A form is written by the value's node, is a view of that node's operand, or is made by a copy.
 
 // countReads sets, for each value, neededForms and the useful sets of forms.
 func (m *Model) countReads() {
@@ -147,7 +146,7 @@ type formCosts struct {
 	pinSteps []step  // steps that make the pinned form, from which all other forms are copied
 	pinCost  cost    // cost of pinSteps
 	setCosts []cost  // by set
-	superset []uint8 // by set: its cheapest superset
+	superset []uint8 // by set: its cheapest superset (a set that also has forms as sources of copies)
 	lastStep []step  // by set: the last of the cheapest steps that make the set
 }
 

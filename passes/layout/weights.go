@@ -12,10 +12,10 @@ import (
 // picosecond has the weight Time, a copy the weight Copy, and a unit of copied bytes the weight 1. A unit has UnitBytes
 // bytes; the last unit of a copy may be incomplete. [Model.Weighted] has these costs.
 //
-// The weights of a new model are lexicographic: a picosecond weighs more than all copies and units that a plan can
-// have, and a copy weighs more than all units. The plan with the least weighted cost is thus a plan of least time; of
-// these plans, it has the fewest copies and then the fewest units. The unit is as small as 61-bit sums permit. For
-// large graphs UnitBytes is 0, and bytes do not count.
+// The weights of a new model are lexicographic: a picosecond weighs more than all copies and units of any plan, and a
+// copy weighs more than all units. The plan with the least weighted cost is thus a plan of least time; of these plans,
+// it has the fewest copies and then the fewest units. The unit is as small as 61-bit sums permit. For large graphs
+// UnitBytes is 0, and bytes do not count.
 //
 // A copy is an inserted step that moves elements into another layout. A node of the graph may also copy, such as a
 // reshape that cannot be a view: this copy is not counted, but its bytes are.
@@ -157,8 +157,8 @@ func largest(costs []int64) float64 {
 // maxUnitBytes is the largest unit that findWeights tries.
 const maxUnitBytes = 1 << 40
 
-// findWeights returns weights whose ratio Time/Copy is timeWeight/copyWeight. Units decide only between plans with
-// equal sums of the other two terms. findWeights returns false if sums of weighted costs could exceed the range.
+// findWeights returns weights whose ratio Time/Copy is timeWeight/copyWeight. Units only break ties. findWeights
+// returns false if sums of weighted costs could exceed the range.
 func (m *Model) findWeights(timeWeight, copyWeight int64) (Weights, bool) {
 	for unit := int64(1); unit <= maxUnitBytes; unit *= 2 {
 		scale := m.planBounds.maxUnits(unit) + 1

@@ -3,15 +3,21 @@ package document
 import (
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // Schema returns the JSON Schema (2020-12) of a document. t is the struct type of the document. If a field has the tag
-// of:"NAME", words[NAME] returns the strings that the field may contain.
+// of:"NAME", words[NAME] returns the strings that the field may contain. The tag const of a field Version is the version
+// of the document, if it is not [Version].
 func Schema(t reflect.Type, title string, words map[string]func() []string) map[string]any {
 	b := schemaBuilder{defs: map[string]any{}, words: words}
 	root := b.object(t)
-	root["properties"].(map[string]any)["version"] = map[string]any{"const": Version,
+	version := Version
+	if f, ok := t.FieldByName("Version"); ok && f.Tag.Get("const") != "" {
+		version, _ = strconv.Atoi(f.Tag.Get("const"))
+	}
+	root["properties"].(map[string]any)["version"] = map[string]any{"const": version,
 		"description": "The version of the document's format. It grows with each incompatible change."}
 	if required := root["required"].([]string); !slices.Contains(required, "version") {
 		root["required"] = append([]string{"version"}, required...)

@@ -49,13 +49,13 @@ type Summary struct {
 	FastestOn  int      `json:"fastest_on" doc:"The number of graphs for which no strategy has a smaller median time."`
 }
 
-// Order compares the order of plans by cost with their order by measured time. Two plans are apart if their median
-// times differ by more than 5% and the Mann-Whitney U test is significant. Order counts pairs of plans that are apart.
+// Order compares the order of plans by cost with their order by measured time. Two plans differ in time if their
+// medians differ by more than 5% and the Mann-Whitney U test is significant (p < 0.01). Only such pairs count.
 type Order struct {
 	Condition  string   `json:"condition" doc:"The condition."`
 	Threads    int      `json:"threads" doc:"The workers of a run."`
-	Apart      int      `json:"apart" doc:"The number of pairs of plans that are apart: the median times differ by more than 5%, and the Mann-Whitney U test has p < 0.01."`
-	Misordered []string `json:"misordered" doc:"The pairs of plans that are apart, where the faster plan does not have the lower cost."`
+	Different  int      `json:"different_pairs" doc:"The number of pairs of plans that differ in time: the medians differ by more than 5%, and the Mann-Whitney U test has p < 0.01."`
+	Misordered []string `json:"misordered" doc:"The pairs of plans that differ in time, where the faster plan does not have the lower cost."`
 }
 
 // group identifies a set of results: the results with a condition and a number of threads.
@@ -149,10 +149,10 @@ func (r *Result) fastest() (least float64) {
 	return least
 }
 
-// minDifference is the relative difference of median times above which two plans may be apart: see [Order].
+// minDifference is the relative difference of median times above which two plans may differ in time: see [Order].
 const minDifference = 0.05
 
-// orderOf counts the pairs of plans that are apart, over all graphs of a group. Equal plans are compared once.
+// orderOf counts the pairs of plans that differ in time, over all graphs of a group. Equal plans are compared once.
 func orderOf(g group, list []*Result) Order {
 	order := Order{Condition: g.condition, Threads: g.threads, Misordered: []string{}}
 	for _, r := range list {
@@ -169,7 +169,7 @@ func orderOf(g group, list []*Result) Order {
 				if v.Ratio == nil || !v.Significant || max(*v.Ratio, 1 / *v.Ratio) <= 1+minDifference {
 					continue
 				}
-				if order.Apart++; (*v.Ratio > 1) != (b.CostNS > a.CostNS) {
+				if order.Different++; (*v.Ratio > 1) != (b.CostNS > a.CostNS) {
 					order.Misordered = append(order.Misordered, r.Task.graph()+": "+b.Strategy+", "+a.Strategy)
 				}
 			}

@@ -47,7 +47,7 @@ func TestSummaries(t *testing.T) {
 	require.Contains(t, text.String(), "| strategy | cost, mean % | 1 thread, mean % | worst % | worst on | fastest on |")
 	require.Contains(t, text.String(), "| a | 73.2 | 40.7 | 98.0 | x | 1 |")
 	require.Len(t, d.Orders, 1)
-	require.Equal(t, 2, d.Orders[0].Apart)
+	require.Equal(t, 2, d.Orders[0].Different)
 	require.Equal(t, []string{"y: a, b"}, d.Orders[0].Misordered)
 }
 

@@ -57,8 +57,8 @@ func (d *Document) write(p *printer) {
 		}
 	}
 	for _, o := range d.Orders {
-		fmt.Fprintf(p.w, "\n%s, %s: costs predict the faster plan in %d of %s of plans that are apart\n", o.Condition,
-			format.Count(o.Threads, "thread"), o.Apart-len(o.Misordered), format.Count(o.Apart, "pair"))
+		fmt.Fprintf(p.w, "\n%s, %s: costs predict the faster plan in %d of %s whose times differ\n", o.Condition,
+			format.Count(o.Threads, "thread"), o.Different-len(o.Misordered), format.Count(o.Different, "pair"))
 		for _, pair := range o.Misordered {
 			fmt.Fprintln(p.w, "misordered: "+pair)
 		}

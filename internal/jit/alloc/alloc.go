@@ -16,7 +16,7 @@ type allocator struct {
 	registerFile *File
 
 	uses        []int32               // positions in the list of the uses of values, grouped by value
-	nextUse     []int32               // by Virt: index in uses of the next use
+	nextUse     []int32               // by Virt: index in uses of its next use
 	usesEnd     []int32               // by Virt: end of its group in uses
 	registerOf  []int8                // by Virt: its current register, or -1
 	spillSlot   []int16               // by Virt: the slot in which it is spilled, or -1
@@ -29,11 +29,11 @@ type allocator struct {
 	args        []Operand             // operands of the instructions in Out
 }
 
-// allocators has allocators of earlier lists, whose memory is reused.
+// allocators pools allocators to reuse their memory.
 var allocators sync.Pool
 
-// Run assigns registers to a list. The result is incomplete if it has an error or if its cost reaches the limit. values
-// describes the registers of the list by Virt.
+// Run assigns registers to a list. The result is incomplete if it has an error or if its cost reaches Policy.Limit.
+// values[v] describes virtual register v.
 func Run(values []Value, registerFile *File, list []Inst, policy Policy) *Result {
 	a := newAllocator(len(values), len(list))
 	a.values, a.registerFile, a.Policy, a.Slots = values, registerFile, policy, registerFile.ReservedSlots
@@ -103,7 +103,7 @@ func reuse[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// findUses sets a.uses to the positions at which each value is used in a list of instructions.
+// findUses sets a.uses: the positions in the list at which each value is used.
 func (a *allocator) findUses(list []Inst) {
 	for k := range list {
 		list[k].eachUse(func(v Virt) { a.usesEnd[v]++ })
@@ -152,7 +152,7 @@ func (a *allocator) register(v Virt, r int8, w uint8) Operand {
 	return Operand{Kind: Register, Class: x.Class, Reg: r, Bytes: w}
 }
 
-// accumulator returns accumulator v as an operand of w bytes. If w is 0, the operand has the width of v.
+// accumulator returns accumulator v as an operand of w bytes, or of the width of v if w is 0.
 func (a *allocator) accumulator(v Virt, w uint8) Operand {
 	x := &a.values[v]
 	if w == 0 {

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// memoryCost is the estimated cost, in instructions, of a memory operand instead of a register, and of a load instead
-// of a copy.
+// memoryCost is the estimated additional cost, in instructions, of a memory operand compared with a register, and of a
+// load compared with a copy.
 const memoryCost = 0.3
 
 // allocateInst assigns registers to an instruction and adds it.
@@ -89,8 +89,8 @@ func (a *allocator) allocatePlain(in *Inst) {
 	a.releaseDead(in)
 }
 
-// fold returns the sources of an instruction, and the source with index in.Fold as a memory operand. The kind of this
-// operand is Register if the source cannot be in memory. For a commutative instruction, fold may exchange the sources.
+// fold tries to make source in.Fold of an instruction a memory operand. It returns the sources, which it may exchange
+// if the instruction is commutative, and the memory operand. The operand has kind Register if none is possible.
 func (a *allocator) fold(in *Inst) ([]Arg, Operand) {
 	folded, src := int(in.Fold), in.Src
 	if folded < 0 || !a.registerFile.FoldLoads {
@@ -112,8 +112,8 @@ func (a *allocator) fold(in *Inst) ([]Arg, Operand) {
 	return src, m
 }
 
-// foldable returns source s as a memory operand, and whether the instruction can use this operand. lane is the size in
-// bytes of the elements that the instruction can broadcast.
+// foldable returns source s as a memory operand. It returns false if the instruction cannot read s from memory. lane is
+// the size in bytes of the elements that the instruction can broadcast from memory.
 func (a *allocator) foldable(s Arg, lane uint8) (Operand, bool) {
 	if s.Virt == 0 || s.Bytes != 0 || a.values[s.Virt].Acc != nil || a.currentRegister(s.Virt) >= 0 {
 		return Operand{}, false
@@ -165,10 +165,10 @@ func (a *allocator) allocateForm(in *Inst) {
 	a.releaseDead(in)
 }
 
-// chooseForm chooses the form of an instruction. The result preferably overwrites a source without further uses.
-// Otherwise it overwrites a source that is not in a register. Among the forms that overwrite this source, chooseForm
-// prefers one that can read its first other source (Order[0]) from memory. This source is returned as a memory operand.
-// Without such a source, the operand is a Register.
+// chooseForm chooses the form of an instruction, which determines the source that the result overwrites. It prefers a
+// source without further uses, then a source that is not in a register. Among the forms that overwrite this source, it
+// prefers one that can read Order[0] from memory. It returns Order[0] as a memory operand, or an operand of kind
+// Register if Order[0] must be in a register.
 func (a *allocator) chooseForm(in *Inst) (Form, Operand) {
 	isLastUse := func(v Virt) bool {
 		return a.registerOf[v] >= 0 && a.nextUseOf(v) == math.MaxInt32 && a.registerFile.Permanent[in.Dst] < 0
@@ -201,7 +201,8 @@ func (a *allocator) chooseForm(in *Inst) (Form, Operand) {
 	return *chosen, Operand{}
 }
 
-// tie sets tied to the first tied source of the instruction's forms that is suitable, and reports whether there is one.
+// tie sets tied to the index of the first source that is suitable and that some form overwrites. It reports whether
+// there is one.
 func (a *allocator) tie(in *Inst, tied *int8, suitable func(Virt) bool) bool {
 	for k := range in.Forms {
 		if t := in.Forms[k].Tied; suitable(in.Src[t].Virt) {
@@ -212,9 +213,9 @@ func (a *allocator) tie(in *Inst, tied *int8, suitable func(Virt) bool) bool {
 	return false
 }
 
-// destination returns the destination of an instruction. If tied is not 0, result puts the value tied into the
-// destination, because the instruction overwrites it. If tied is 0 and the sources are read first, the destination may
-// be the register of a source without further uses.
+// destination returns the destination of an instruction. If tied is not 0, the instruction overwrites this source, and
+// its value is first copied to the destination. If tied is 0 and the instruction reads all sources before it writes,
+// the destination may be the register of a source without further uses.
 func (a *allocator) destination(in *Inst, tied Virt) Operand {
 	early := in.Early || in.Temps != [numClasses]uint8{}
 	if a.values[in.Dst].Acc != nil {
@@ -253,8 +254,8 @@ func (a *allocator) destination(in *Inst, tied Virt) Operand {
 	return dst
 }
 
-// accumulatorDestination is result for a destination that is an accumulator, whose register is fixed. It fails if the
-// register is written before the instruction reads it.
+// accumulatorDestination is destination for an accumulator, whose register is fixed. early is [Inst].Early. It fails if
+// the register would be written before a later read of its old value.
 func (a *allocator) accumulatorDestination(in *Inst, tied Virt, early bool) Operand {
 	dst, move := a.accumulator(in.Dst, 0), tied != 0 && tied != in.Dst
 	for _, s := range in.Src {

@@ -42,8 +42,7 @@ func (b *Builder) Add(in Inst) Virt {
 	return in.Dst
 }
 
-// Collect returns the instructions that the function adds to Body. Collect first empties Body, and leaves these
-// instructions there.
+// Collect empties Body, calls the function, and returns the new Body.
 func (b *Builder) Collect(adding func()) []Inst {
 	b.Body = nil
 	adding()
@@ -100,8 +99,8 @@ func (b *Builder) RowConstants(lists ...[]Inst) []Virt {
 	return vs
 }
 
-// Interleave doubles the number of iterations in a list, which has the given number of iterations. Each instruction is
-// followed by its copy for the next iterations, so that the latencies of the two overlap.
+// Interleave unrolls a list by two: each instruction is followed by its copy for the next iterations, so that the
+// latencies of the two overlap. iterations is the number of iterations in the given list.
 func (b *Builder) Interleave(list []Inst, iterations int) []Inst {
 	t := interleaver{Builder: b, copyOf: make([]Virt, len(b.Values)), iterations: iterations}
 	out := make([]Inst, 0, 2*len(list))
@@ -133,8 +132,8 @@ func (b *Builder) Interleave(list []Inst, iterations int) []Inst {
 // interleaver copies a list of instructions. The copy computes the iterations after the iterations of the list.
 type interleaver struct {
 	*Builder
-	iterations int    // number of iterations in the list
-	copyOf     []Virt // by Virt: its copy in the later iterations, or 0
+	iterations int    // number of iterations in the given list
+	copyOf     []Virt // by Virt: its copy for the later iterations, or 0
 }
 
 // valueIn returns the value that corresponds to v in the original iterations (k is 0) or in their copy (k is 1).

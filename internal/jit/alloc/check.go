@@ -8,7 +8,7 @@ import (
 // Verify makes [Run] check each result with [Check] and panic if the check fails. Tests set it.
 var Verify bool
 
-// Check follows values through the registers, slots and accumulators of a result. It returns an error unless
+// Check simulates which value each register, slot and accumulator holds. It returns an error unless
 //
 //   - each instruction of the list occurs once, in order, and finds its sources, its tied source and its mask;
 //   - temporaries and destinations differ from other operands where they must;
@@ -46,7 +46,7 @@ type checker struct {
 	policy       Policy
 	inst         *Inst // the current instruction of the list
 
-	canonical   []Virt               // by Virt: the first value with the same contents
+	canonical   []Virt               // by Virt: the canonical value, the first one with the same contents
 	loads       map[loadKey]Virt     // the canonical value that a load gives
 	initialAccs map[accKey]Virt      // the canonical value of an accumulator
 	writable    [numClasses]uint32   // by class: bit set of the registers that instructions may write
@@ -93,7 +93,7 @@ func (c *checker) setInitialState() {
 	}
 }
 
-// getOrAdd returns the value of a key. It adds v if there is none.
+// getOrAdd returns m[key]. If the key is missing, it first sets m[key] to v.
 func getOrAdd[K comparable](m map[K]Virt, key K, v Virt) Virt {
 	if old, ok := m[key]; ok {
 		return old
@@ -198,7 +198,7 @@ func (c *checker) loadedValue(name string, m *Mem, to *Operand) (Virt, error) {
 // checkNotOverwritten checks that no store may have changed memory.
 func (c *checker) checkNotOverwritten(m *Mem) error {
 	if m.Space == PerRow && !c.policy.OncePerRow {
-		return errors.New("the element of a row is loaded outside the code that runs once per row")
+		return errors.New("an element of kind PerRow is loaded outside the code that runs once per row")
 	}
 	for _, s := range c.stores {
 		x := *m

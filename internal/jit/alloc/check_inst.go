@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// checkPlain checks an output of kind [Plain]: it must be c.inst, the current instruction of the list, with operands
-// that hold the right values.
+// checkPlain checks an allocated instruction of kind [Plain]. It must be c.inst, the current instruction of the list,
+// and its operands must hold the values of c.inst's sources.
 func (c *checker) checkPlain(o *Out) error {
 	in := c.inst
 	n := len(o.Args) - 1
@@ -57,8 +57,8 @@ func (c *checker) operands(in *Inst) int {
 	return n
 }
 
-// sources checks the sources of an instruction. The source with index memorySource may be a memory operand; a
-// negative index permits none. tied is the value in the destination.
+// sources checks the sources of an instruction. Only the source with index memorySource may be a memory operand, and
+// none if the index is negative. tied is the value that the destination must hold.
 func (c *checker) sources(o *Out, src []Arg, memorySource int, tied Virt) error {
 	for k, s := range src {
 		if err := c.source(&o.Args[k], s, k == memorySource); err != nil {
@@ -157,7 +157,7 @@ func (c *checker) results(o *Out) error {
 		return errors.New("the destination differs")
 	}
 	for r, v := range c.registers[c.values[in.Dst].Class] {
-		if v == c.canonical[in.Dst] { // a copy of the old value of accumulator Dst, which no longer is Dst
+		if v == c.canonical[in.Dst] { // holds the accumulator's old value, which the instruction replaces
 			c.registers[c.values[in.Dst].Class][r] = 0
 		}
 	}

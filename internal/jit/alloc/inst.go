@@ -1,7 +1,7 @@
 // Package alloc assigns registers to straight-line lists of machine instructions, for any processor. A generator
 // selects instructions ([Inst]) on virtual registers ([Virt]). [Run] turns them into instructions with registers
-// ([Out]), and the target writes these with its assembler. The package knows classes and numbers of registers. It only
-// passes on the names of instructions.
+// ([Out]), and the target writes these with its assembler. The package knows only the classes and numbers of registers.
+// Names of instructions have no meaning for it.
 //
 // If no register is free, the value whose next use is farthest is evicted (Belady's rule). A value that a single load
 // can restore is loaded again, or folded: it becomes a memory operand of the instruction that uses it. Other values are
@@ -33,7 +33,7 @@ type Value struct {
 }
 
 // Acc is the accumulator of a fold, or a part of it. It has a register in each set of accumulator registers. Successive
-// iterations use successive sets.
+// iterations use successive sets, so that their latencies overlap.
 type Acc struct {
 	Index     int  // number of the accumulator among those of the loop
 	Virt      Virt // the accumulator in the first of the interleaved iterations
@@ -41,12 +41,12 @@ type Acc struct {
 }
 
 // Reload is a load that computes a value, or that restores a spilled value. A value with a Reload needs no instruction
-// in a list: Run loads it before its use.
+// in the list: Run inserts the load before its use.
 type Reload struct {
 	Name     string // name of the load instruction; empty for a slot
 	Mem      Mem
 	Foldable bool  // an instruction may have the memory as an operand
-	Lane     uint8 // size in bytes of the element that a memory operand broadcasts; 0 if it is a whole vector
+	Lane     uint8 // size in bytes of the element that the load broadcasts; 0 if it loads a whole vector
 }
 
 // Space is a kind of memory.
@@ -56,14 +56,14 @@ type Space uint8
 const (
 	Advancing         Space = iota + 1 // elements of an output or operand that advances along the row
 	ReadOnly                           // as Advancing, but the elements share no memory with an output
-	PerRow                             // one element, which does not advance along the row
+	PerRow                             // one element for the whole row
 	Constant                           // data that is stored after the code
 	Slot                               // a spilled value
 	AccumulatorMemory                  // accumulators, from the first lane of the iteration on
 )
 
-// advancesPerIteration reports whether the memory has other elements in each iteration, so that each of them is loaded
-// anyway.
+// advancesPerIteration reports whether each iteration accesses other elements, so that a register cannot keep them for
+// the next iteration.
 func (s Space) advancesPerIteration() bool {
 	return s == Advancing || s == ReadOnly || s == AccumulatorMemory
 }
@@ -76,8 +76,8 @@ type Mem struct {
 	Offset int32  // offset in bytes
 	Step   int32  // bytes between iterations
 	Data   string // contents of a Constant
-	Part   uint8  // complex elements: 1 and 2 for the first and second half of an iteration; else 0
-	Row    int8   // row and column of an element of a tile
+	Part   uint8  // for complex elements: 1 or 2, the first or second half of an iteration; else 0
+	Row    int8   // for a tile (package winograd): row and column of the element
 	Col    int8
 	Lane   uint8 // size of an element in bytes
 }

@@ -25,11 +25,11 @@ func ByteChannels(cpu machine.Features) int {
 // they are scaled and rounded to bytes. In pairs, rows precede columns. A ByteSpec must not be modified after it was
 // compiled.
 //
-// For each channel the code gathers four bytes from four consecutive window rows of a column into a lane of 32 bits,
-// because VPDPBUSD, SDOT and USDOT multiply and add up four bytes of a lane. On amd64 without VPDPBUSD, the code
-// gathers two bytes as words of 16 bits (Words). Unpack instructions gather bytes within each 16 bytes of a vector.
-// This changes the order of the channels. The pack instructions that narrow the results restore the order. The weights,
-// initial sums and scales must have the intermediate order of the channels, which [ByteChannel] returns.
+// The instructions VPDPBUSD, SDOT and USDOT multiply and add up the four bytes of a 32-bit lane. The code therefore
+// gathers, for each channel, the bytes of four consecutive window rows of a column into a lane. On amd64 without
+// VPDPBUSD, it gathers two bytes, as words of 16 bits (Words). Unpack instructions gather bytes within each 16 bytes of
+// a vector. This changes the order of the channels. The pack instructions that narrow the results restore the order.
+// The weights, initial sums and scales must have the intermediate order of the channels, which [ByteChannel] returns.
 type ByteSpec struct {
 	Tile     int    // results of a row kept in registers, at most MaxByteTile
 	Window   [2]int // rows and columns
@@ -39,16 +39,16 @@ type ByteSpec struct {
 	In, Out [2]int // distances in bytes between rows and between pixels
 	Overlap int    // number of results of the last tile that overlap the tile before it
 
-	// FlipSigns says that the sign bits of the input are flipped. SignedIn says that the bytes are signed after that; it
-	// must equal the result of [tile.ReadsSigned]. Signed says that the results are signed bytes.
+	// FlipSigns says that the code flips the sign bits of the input. SignedIn says whether the bytes are then signed;
+	// it must equal the result of [tile.ReadsSigned]. Signed says that the results are signed bytes.
 	FlipSigns, SignedIn, Signed bool
 
 	// Sums says that the int32 sums are the result, without scales and zero point.
 	Sums bool
 	// Words says that the code multiplies pairs of words and that the weights are int16, for AVX2 without VPDPBUSD.
 	Words bool
-	// Channels is 0, or the number of channels if AVX2 or NEON compute fewer than [ByteChannels] channels. The code reads
-	// [ByteChannels] channels and writes only Channels channels. The elements of the other channels may have any value.
+	// Channels is the number of channels that AVX2 or NEON code writes if it is less than [ByteChannels], else 0. The
+	// code always reads [ByteChannels] channels; the contents of the others do not matter.
 	Channels int
 }
 
@@ -92,7 +92,7 @@ func (s *ByteSpec) Groups() int { return (s.Window[0] + s.Rows() - 1) / s.Rows()
 // Uops is the approximate number of instructions for a tile.
 func (s *ByteSpec) Uops() int {
 	span := (s.Tile-1)*s.Stride[1] + (s.Window[1]-1)*s.Dilation[1] + 1
-	columns := min(span, s.Tile*s.Window[1]) // the columns that windows contain
+	columns := min(span, s.Tile*s.Window[1]) // input columns that are in some window
 	if s.Words {
 		return s.Groups()*(8*columns+8*s.Tile*s.Window[1]) + 24*s.Tile
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// byteGen generates the code of a [ByteSpec]. The first registers have the sums, in four registers for each result.
+// byteGen generates the code of a [ByteSpec]. The first registers hold the sums, four registers for each result.
 type byteGen struct {
 	target.Writer
 	s       *ByteSpec
@@ -21,8 +21,8 @@ type byteVectors interface {
 	target.Writer
 	// Begin loads constants. point is the address of the zero point.
 	Begin(point target.Addr)
-	// Interleave loads the pixels of a column in rows and interleaves their bytes by channel. Rows that pad a group of
-	// window rows are left out. Each of the four registers has a quarter of the channels.
+	// Interleave loads the pixels of a column in rows and interleaves their bytes by channel. The list omits rows that
+	// pad a group of window rows. Each of the four registers has a quarter of the channels.
 	Interleave(rows []target.Addr) [4]target.VReg
 	// Multiply adds the products of x and the weights to a sum.
 	Multiply(weights target.Addr, x, sum target.VReg)

@@ -50,7 +50,7 @@ type gen struct {
 	nextInput  int // next input register
 
 	clear          func(target.VReg) // sets a register below 16 to 0
-	memoryOperands bool              // multiplications read memory, so that vectors with one use need no register
+	memoryOperands bool              // multiplications can read memory: a vector with one use needs no register
 }
 
 func newGen(s *Spec, cpu machine.Features, withListing bool) *gen {
@@ -152,8 +152,8 @@ func (g *gen) emit() {
 	g.Return()
 }
 
-// begin emits the loads of registers whose values do not change during the call. An epilogue operand with the layout of
-// the result is stored as its distance from the result, and any other epilogue operand as its address.
+// begin emits the loads of values that do not change during the call. For an epilogue operand with the layout of the
+// result, it stores the distance from the result; for any other epilogue operand, the address.
 func (g *gen) begin() {
 	operand(g, In, inTile)
 	operand(g, Out, outTile)
@@ -187,7 +187,7 @@ func (g *gen) initSums() {
 	}
 }
 
-// groupLoop adds up the windows of all channels of a group. Their weights are consecutive.
+// groupLoop adds up the windows of all channels of a group. The weights of these channels are consecutive.
 func (g *gen) groupLoop() {
 	s := g.s
 	advanceWeights := func() { g.Add(target.Imm(s.Window[0]*s.Window[1]*s.VectorBytes), weights) }
@@ -209,8 +209,8 @@ func (g *gen) groupLoop() {
 	g.CountDown(rowsLeft, target.NE, top)
 }
 
-// permutation returns the register with the permutation: for each 32-bit word the index of the current channel of its
-// group.
+// permutation returns the register with the permutation of grouped convolutions. It has, for each 32-bit word, the
+// index of the current channel of its group.
 func (g *gen) permutation() target.VReg { return target.VReg(g.sumRegs + g.weightRegs + g.inputRegs) }
 
 // firstChannels returns the permutation for the first channel of the groups.
@@ -233,8 +233,8 @@ func (g *gen) loadInput(x target.Addr, to target.VReg) {
 	}
 }
 
-// windows adds up the existing parts of the windows. If registers hold all weights, each element of the input is loaded
-// once. Otherwise it is loaded once for each row of the window.
+// windows adds up the products of all windows of a tile, without the window parts outside the image. If registers hold
+// all weights, each element of the input is loaded once, otherwise once for each row of the window.
 func (g *gen) windows() {
 	s := g.s
 	if g.weightRegs == s.Window[0]*s.Window[1] && !s.RowsFromCall {
@@ -261,8 +261,8 @@ func (g *gen) windows() {
 	g.Bind(end)
 }
 
-// inputRows processes the input row by row, and adds each element to all results whose windows contain it. Each result
-// still adds its window's rows in order.
+// inputRows processes the input row by row, and adds the products of each element to all results whose windows contain
+// it. Each result thus adds its window's rows in order.
 func (g *gen) inputRows() {
 	s := g.s
 	for i := range g.weightRegs {
@@ -281,8 +281,8 @@ func (g *gen) inputRows() {
 	}
 }
 
-// windowRow adds row k of the windows, for the rows of results from first to end: the window row exists in the input
-// for these rows.
+// windowRow adds row k of the windows to the rows of results [first, end), for which this window row is inside the
+// input.
 func (g *gen) windowRow(k int, in, weights target.GReg, first, end int) {
 	s := g.s
 	loaded := false
@@ -307,8 +307,8 @@ func (g *gen) windowRow(k int, in, weights target.GReg, first, end int) {
 	}
 }
 
-// weightUse is the use of an input element in a window: its product with a weight is added to a sum. weight is the
-// index of the weight among the weights in registers or in the row.
+// weightUse is a product of an input element and a weight that is added to a sum. weight is the index of the weight
+// among the weights in registers, or among those of the window row.
 type weightUse struct {
 	sum    target.VReg
 	weight int
@@ -326,7 +326,7 @@ func (g *gen) usesOfColumn(uses []weightUse, row, col, rowStart int) []weightUse
 	return uses
 }
 
-// useElement adds an element of the input to all results whose windows contain it.
+// useElement adds the products of an input element to all results whose windows contain it.
 func (g *gen) useElement(uses []weightUse, x target.Addr, weight func(col int) target.Addr) {
 	if len(uses) == 1 && g.weightRegs > 0 && g.s.Group == 1 && g.memoryOperands {
 		g.MulAdd(x, g.weight(uses[0].weight), uses[0].sum)

@@ -1,7 +1,8 @@
 // Package depthwise generates machine code for depthwise and grouped convolutions with adjacent channels (NHWC layout).
 // [Compile] generates code for floats from a [Spec] and [CompileBytes] for quantized values from a [ByteSpec], for
-// AVX-512, AVX2 and NEON. A grouped convolution with small groups is not a matrix product of a useful size. Instead,
-// the generated code slides the window over the pixels and computes all channels of a vector at once.
+// AVX-512, AVX2 and NEON. With small groups, the matrix products of a grouped convolution are too small to be
+// efficient. The generated code instead slides the window over the pixels and computes all channels of a vector at
+// once.
 //
 // The code computes tiles of results. The sums of a tile stay in vector registers, one vector of channels at a time. In
 // each row of the window, a weight is loaded once for the tile, and an element of the input once for all results of a
@@ -109,9 +110,8 @@ func (s *Spec) check(cpu machine.Features) error {
 	return nil
 }
 
-// Compile compiles a spec, or returns the existing code of an equal spec. It can generate code for all instruction sets
-// on any processor. Execution of the code requires a processor with these features. The error of an invalid spec
-// describes what is not supported.
+// Compile compiles a spec, or returns the existing code of an equal spec. It generates code for any cpu; only a
+// processor with these features can execute it. The error of an invalid spec names the unsupported part.
 //
 // Calls compute tiles. The arguments are the addresses of the operands; calls modify only their field Spill. Addresses
 // are not checked. The code reads only those elements of the input that are in windows, and writes only the elements of

@@ -8,7 +8,7 @@ func (i *Inst) Uses() []Value {
 	if i.Op == Store && i.B != None {
 		n = 2
 	}
-	return []Value{i.A, i.B, i.C}[:n] // inlined, so that the slice is not allocated
+	return []Value{i.A, i.B, i.C}[:n] // not allocated, because Uses is inlined
 }
 
 // Type returns the type of a value.
@@ -18,8 +18,8 @@ func (b *Block) Type(v Value) Type { return b.Insts[v].Type }
 func (b *Block) Uniform(v Value) bool { return b.uniform[v] }
 
 // Do adds an operation on values whose result has dtype d. If the block has an equal instruction, Do returns its value.
-// Do converts masks to the width that the operation requires: masks that select between values or become numbers are
-// as wide as these, and operands of logical operations are as wide as the narrowest of them.
+// Do converts masks to the width that the operation requires. A mask that selects between values, or is converted to
+// numbers, gets their width. The masks of a logical operation get the width of the narrowest of them.
 func (b *Block) Do(op Op, d tensor.DType, args ...Value) Value {
 	t := Type{D: d}
 	width := uint8(d.Size())

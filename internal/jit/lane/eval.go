@@ -9,8 +9,8 @@ import (
 )
 
 // Eval computes an operation for one lane. d is the dtype of the result, `from` that of the operands or, for a Select,
-// of the second and third operand. Numbers are bits, zero-extended; bools are 0 or 1. The results define the operations
-// from Convert to Limit. Eval is slow.
+// of the second and third operand. Numbers are bits, zero-extended; bools are 0 or 1. Eval defines the operations from
+// Convert to Limit. It is slow.
 func Eval(op Op, d, from tensor.DType, x [3]uint64) uint64 {
 	switch {
 	case op == Convert:
@@ -28,7 +28,7 @@ func Eval(op Op, d, from tensor.DType, x [3]uint64) uint64 {
 	return evalFloats(from, op, x)
 }
 
-// evalConvert is a function so that only conversions allocate the operand.
+// evalConvert converts a number. It is a separate function so that only conversions allocate the operand.
 func evalConvert(d, from tensor.DType, x uint64) (to uint64) {
 	tensor.Converter(d, from)(unsafe.Pointer(&to), unsafe.Pointer(&x), 0, 0, 1)
 	return to
@@ -57,7 +57,8 @@ func evalFloats(d tensor.DType, op Op, x [3]uint64) uint64 {
 		}
 	}
 	r := evalFloat(op, f)
-	// Rounding the float64 result gives the float32 result, because float64 has more than twice as many bits.
+	// Computing in float64 and rounding to float32 gives the correctly rounded float32 result, because a float64 has
+	// more than twice the precision.
 	if d == tensor.Float32 {
 		return uint64(math.Float32bits(float32(r)))
 	}
@@ -78,7 +79,8 @@ func evalFMA(a, b, c float64) float32 {
 	if s == 0 || math.IsInf(s, 0) || s != s {
 		return float32(s) // a sum that is 0 in float64 is exact
 	}
-	// Two roundings give another result than one only if the first one gives the middle of two numbers of float32.
+	// Rounding to float64 and then to float32 differs from a single rounding only if the float64 is exactly halfway
+	// between two float32 numbers.
 	const dropped, normal = 1<<29 - 1, 0x1p-126
 	if math.Abs(s) >= normal && math.Float64bits(s)&dropped != (dropped+1)/2 {
 		return float32(s)

@@ -1,7 +1,7 @@
 // Package lane is an intermediate representation of vector code that is independent of instruction sets. A [Block] is
-// straight-line code in static single assignment form. Each value has n elements of a dtype, its lanes. The number n is
-// no part of the block: a target selects instructions for the same block with several n, so that a value may have one
-// register for one n and four registers for another. A [Loop] computes rows of elements with a block.
+// straight-line code in static single assignment form. Each value has n elements of a dtype, its lanes. The block does
+// not fix n: a target selects instructions for several values of n, for which a value takes one or more registers. A
+// [Loop] computes rows of elements with a block.
 //
 // [Eval] defines the operations. [Loop.Emulate] interprets a loop as a target executes it, for tests.
 package lane
@@ -15,7 +15,8 @@ const FoldLanes = 32
 // Type is the type of a value.
 type Type struct {
 	D tensor.DType // dtype of a lane; never complex
-	// Mask is set for bools. They are masks: each lane has as many bytes as the elements that it selects, 1, 2, 4 or 8.
+	// Mask is set for bools. A bool is a mask: the field is the number of bytes of each lane, equal to that of the
+	// elements that the mask selects (1, 2, 4 or 8).
 	Mask uint8
 }
 
@@ -85,8 +86,8 @@ type Fold struct {
 type Loop struct {
 	Block
 	Folds []Fold
-	// Totals is set if the loop computes one number for each row and fold. The accumulators of a row then start with
-	// [Neutral]. After the row, accumulator k is combined with k+16, then with k+8, and so on, and the result is written
-	// to the pointer of the fold.
+	// Totals says that the loop computes one number, the total, for each row and fold. The accumulators of a row then
+	// start with [Neutral]. After the row, accumulator k is combined with k+16, then with k+8, and so on, and the
+	// result is written to the pointer of the fold.
 	Totals bool
 }

@@ -9,7 +9,8 @@ import (
 // Op is an operation. Unless stated otherwise, operands and result have the same dtype. Integers wrap.
 type Op uint8
 
-// The operations. Those up to Lookup are the primitive operations of package expr, with the same numbers.
+// The operations. The operations up to Lookup are the primitive operations of package expr, and have the same numeric
+// values.
 const (
 	Invalid Op = iota
 	Const      // the number whose bits are Imm

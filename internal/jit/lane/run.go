@@ -8,10 +8,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Emulate computes a row of the given number of elements as a target does, with [Eval]. Full passes have n lanes.
-// Passes of `rest` lanes follow. Fewer than `rest` elements then remain. They are computed in partial passes, also of
-// `rest` lanes, which access only rest/2, rest/4, ..., 1 elements. n and `rest` are powers of two that divide
-// FoldLanes, and `rest` is at most n.
+// Emulate computes a row of the given number of elements as a target does, with [Eval]: in passes of n lanes, then in
+// passes of `rest` lanes. The remaining elements, fewer than `rest`, are computed in partial passes, which also have
+// `rest` lanes but access only rest/2, rest/4, ..., 1 elements. n and `rest` are powers of two that divide FoldLanes,
+// and `rest` is at most n.
 //
 // mem has the memory of each pointer: the elements of the row for an Operand or an Output, one element for a
 // RowOperand, and FoldLanes accumulators or one total for an Accumulator. Memory of an output that is not stored is

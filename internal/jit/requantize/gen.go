@@ -60,7 +60,8 @@ const (
 	nextSums
 )
 
-// order is the register of the permutation, after the registers of columns, scales and constants.
+// order is the register with the permutation that restores the order of columns after packing. It follows the registers
+// of columns, scales and constants.
 const order target.VReg = 10
 
 // emit writes the function.

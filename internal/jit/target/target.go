@@ -11,7 +11,7 @@ import (
 
 // Writer writes code with registers that the generator chooses. Nothing is spilled, and instructions keep their order.
 // The first operand of a method is the source, the last one the destination. All vectors have elements of the size that
-// the Writer was created for. Methods record the first error, and Finish returns it.
+// the Writer was created for. Finish returns the first error of any method.
 type Writer interface {
 	// Declare states that registers have a role until the end of the code. A register with two roles is an error.
 	Declare(role string, registers ...Register)
@@ -68,7 +68,7 @@ const Args GReg = 0xFF
 // VReg is a vector register, from 0; see [Vectors].
 type VReg uint8
 
-// Register is a [G] or a [V].
+// Register is a [GReg] or a [VReg].
 type Register interface{ register() string }
 
 // Word is a word of 64 bits in memory, at an offset in bytes from Args.
@@ -77,7 +77,7 @@ type Word int32
 // Imm is an integer constant of 32 bits.
 type Imm int64
 
-// Int is an operand of integer instructions: a [G], a [Word] or, as a source, an [Imm].
+// Int is an operand of integer instructions: a [GReg], a [Word] or, as a source, an [Imm].
 type Int interface{ isInt() }
 
 // Addr is the memory at Base + Index*Scale + Disp. Scale is 1, 2 or 4, or 0 without an index.
@@ -87,10 +87,10 @@ type Addr struct {
 	Disp        int
 }
 
-// Source is a whole vector: a [V], the vector at an [Addr], or, if it is only read, a [Constant].
+// Source is a whole vector: a [VReg], the vector at an [Addr], or, if it is only read, a [Constant].
 type Source interface{ isSource() }
 
-// Constant has the bytes of a vector, or of an element that all lanes get.
+// Constant is the bytes of a vector, or of one element, which is broadcast to all lanes.
 type Constant string
 
 // Element is a lane of a register that [Writer.Elements] has loaded.
@@ -149,7 +149,7 @@ func ElementsPerVector(cpu machine.Features, size int) int {
 	return 1
 }
 
-// MasksInVectors reports whether the lanes of partial vectors are selected by a vector register.
+// MasksInVectors reports whether a vector register, rather than a mask register, selects the lanes of partial vectors.
 func MasksInVectors(cpu machine.Features) bool {
 	return cpu.Has(machine.AVX2) && !cpu.Has(machine.Vector512)
 }

@@ -1,7 +1,7 @@
 package target
 
-// ByteWindows specifies the vectors of depthwise windows of bytes. Package depthwise describes the order of the
-// channels and the fields of the same names.
+// ByteWindows configures the vector instructions of depthwise.ByteSpec; its fields with the same names and the order of
+// channels are explained there.
 type ByteWindows struct {
 	Flip, SignedIn, Signed, Sums, Words bool
 

@@ -2,9 +2,9 @@ package tile
 
 import "github.com/graphrun/graphrun/internal/jit/target"
 
-// integerTerm emits the multiplications of a term of bytes or words on amd64. VPDPBUSD reads its unsigned operand from
-// a register, so the element is broadcast first. There is no dot product of words that adds to an accumulator without a
-// temporary register.
+// integerTerm emits the multiplications of a term (see the package comment) of Bytes or Words on amd64. VPDPBUSD needs
+// its unsigned operand in a register, so the element is broadcast first. For Words, VPMADDWD writes a temporary
+// register, which is then added to the accumulator.
 func (g *gen) integerTerm(r *Run, inOffset int) {
 	last := g.s.Vectors - 1
 	for i := range g.s.Rows {

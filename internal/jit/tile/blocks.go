@@ -2,6 +2,9 @@ package tile
 
 import "github.com/graphrun/graphrun/internal/jit/target"
 
+// This file emits blocks, which limit the length of chains of additions and thus rounding errors. The package comment
+// in spec.go explains terms, runs and blocks.
+
 // blockedRun emits a run whose terms are divided into blocks.
 func (g *gen) blockedRun(r *Run) {
 	block := min(r.Block, r.Terms)
@@ -38,10 +41,11 @@ func (g *gen) endIteration(l *Loop, iterationsLeft target.Word) {
 	}
 }
 
-// blockSum returns the memory of the sum of an accumulator's previous blocks.
+// blockSum returns the address of the sum of all previous blocks of accumulator i.
 func (g *gen) blockSum(i int) target.Addr { return target.Addr{Base: blockSums, Disp: i * g.bytes} }
 
-// startBlocks stores the start as a separate block, because the tile determines which block is the first with terms.
+// startBlocks stores the initial value as a separate block. It cannot be the initial value of the first block with
+// terms, because that block differs between tiles.
 func (g *gen) startBlocks() {
 	if !g.s.hasBlocks() {
 		return

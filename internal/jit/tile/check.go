@@ -17,8 +17,8 @@ func Supports(cpu machine.Features) bool { return cpu.Has(machine.AVX2) || cpu.H
 // else for Words on amd64. arm64 has no code for Words, because it would not be faster than that for float32.
 func SupportsIntegers(cpu machine.Features) bool { return cpu.Has(machine.AVX2) || cpu.DotsBytes() }
 
-// ReadsSigned reports whether tiles of Bytes read the broadcast operand as signed bytes. The parameter signed says
-// whether the dtype of the operand is signed. If the two differ, the sign bits of the operand must be flipped, which
+// ReadsSigned reports whether tiles of Bytes read the broadcast operand as signed bytes. signed says whether the dtype
+// of the operand is signed. If the result differs from signed, the caller must flip the sign bits of the operand, which
 // adds or subtracts 128. VPDPBUSD multiplies unsigned by signed bytes, SDOT signed bytes, and SUDOT (I8MM) signed by
 // unsigned bytes.
 func ReadsSigned(cpu machine.Features, signed bool) bool {
@@ -28,9 +28,8 @@ func ReadsSigned(cpu machine.Features, signed bool) bool {
 // Registers returns the number of vector registers of a tile, and their size in bytes.
 func Registers(cpu machine.Features) (count, bytes int) { return target.Vectors(cpu) }
 
-// ElementsPerLoad returns the maximum number of elements that are loaded from the broadcast operand at once. They are
-// consecutive terms of one row, which requires a free register for each row, or one term of rows that are adjacent in
-// memory.
+// ElementsPerLoad returns the maximum number of elements that one load reads from the broadcast operand: consecutive
+// terms of one row, if there is a free register for each row, or one term of several rows that are adjacent in memory.
 func ElementsPerLoad(cpu machine.Features, size int) int { return target.ElementsPerVector(cpu, size) }
 
 // DynamicLanes reports whether the number of lanes of the last vector may be [Dynamic].
@@ -51,7 +50,7 @@ func (s *Spec) check(cpu machine.Features) error {
 	case s.Rows < 1 || s.Vectors < 1 || !s.MatrixUnit && s.minRegisters(cpu) > n:
 		return fmt.Errorf("tile: %d rows of %d vectors do not fit into %d registers", s.Rows, s.Vectors, n)
 	case s.Lanes != Dynamic && (s.Lanes < 0 || s.Lanes > bytes/s.Size):
-		return fmt.Errorf("tile: %d lanes in vectors of %d: want neither less than 0 nor more", s.Lanes, bytes/s.Size)
+		return fmt.Errorf("tile: %d lanes in the last vector, want 0 to %d", s.Lanes, bytes/s.Size)
 	case s.In != nil && len(s.In) != s.Rows || s.Out != nil && len(s.Out) != s.Rows:
 		return fmt.Errorf("tile: %d offsets in the operand and %d in the result, want %d (one for each row) or none",
 			len(s.In), len(s.Out), s.Rows)
@@ -123,7 +122,7 @@ func (s *Spec) checkPrefetch() error {
 	dynamic := len(s.Runs) == 1 && s.Runs[0].Terms == Dynamic && len(s.Loops) == 0 && s.Unroll == 0
 	limit := maxPrefetches
 	if s.PrefetchedLines > 0 {
-		limit-- // its address occupies one of the registers
+		limit-- // the address of Prefetched occupies one of the registers
 	}
 	if len(s.Prefetch) > limit || len(s.Prefetch) > 0 && !dynamic {
 		return fmt.Errorf("tile: %d operands to prefetch: want at most %d, one dynamic run, no loops, and no Unroll",
@@ -151,8 +150,8 @@ func (s *Spec) checkRuns() error {
 	return nil
 }
 
-// minRegisters returns the minimum number of vector registers of a tile: the accumulators, the vectors of a term, a
-// broadcast element unless multiplications broadcast it from memory, and the mask unless it is in a mask register.
+// minRegisters returns the minimum number of vector registers for a tile: the accumulators, the vectors of a term, a
+// broadcast element (unless multiplications read it from memory), and the mask (unless it is in a mask register).
 func (s *Spec) minRegisters(cpu machine.Features) int {
 	n := s.sumCount() + s.termVectors() + s.zeroVectors()
 	if s.Quantized != NotQuantized {
@@ -161,7 +160,7 @@ func (s *Spec) minRegisters(cpu machine.Features) int {
 	switch {
 	case cpu.Has(machine.Vector512) && !s.hasIntSums() && !s.hasLevels():
 		return max(n, s.sumCount()+1)
-	case s.Words && s.Vectors > 1: // products are in a register of their own before they are added
+	case s.Words && s.Vectors > 1: // a product needs a temporary register before it is added
 		n++
 	}
 	n++
@@ -171,8 +170,8 @@ func (s *Spec) minRegisters(cpu machine.Features) int {
 	return n
 }
 
-// sumCount returns the number of registers of accumulators. With Matrix, a register has the sums of two rows, so the
-// last row of an odd number occupies the registers of two.
+// sumCount returns the number of registers for accumulators. With Matrix, a register has sums of two rows, so an odd
+// number of rows is rounded up.
 func (s *Spec) sumCount() int {
 	if s.Matrix {
 		return (s.Rows + s.Rows%2) * s.Vectors

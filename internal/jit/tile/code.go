@@ -5,14 +5,13 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Compile compiles a spec, or returns the existing code of an equal spec. It can generate code for all instruction sets
-// on any processor. Execution of the code requires a processor with these features. The error of an invalid spec
-// describes what is not supported.
+// Compile compiles a spec, or returns the existing code of an equal spec. It generates code for any cpu; only a
+// processor with these features can execute it. The error of an invalid spec names the unsupported part.
 //
-// Calls compute tiles. The arguments are the addresses of the operands and the Dynamic values, see [Slot]; calls modify
-// only their field Spill. Addresses are not checked. The code reads the terms of the broadcast operand's rows, and
-// whole vectors of the vector operand unless the spec is Masked. It writes only lanes that exist. The result may be an
-// operand of the epilogue, but it must not share memory with other operands.
+// A call computes one or more tiles. Its arguments are the addresses of the operands and the Dynamic values, see
+// [Slot]; the call modifies only the field Spill of [jit.Args]. Addresses are not checked. The code reads the terms of
+// the broadcast operand's rows, and whole vectors of the vector operand unless the spec is Masked. It writes only lanes
+// that exist. The result may be an operand of the epilogue, but it must not share memory with other operands.
 func Compile(s *Spec, cpu machine.Features) (*jit.Func, error) {
 	if err := s.check(cpu); err != nil {
 		return nil, err

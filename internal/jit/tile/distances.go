@@ -5,11 +5,11 @@ import (
 	"math"
 )
 
-// maxDistance bounds a distance in bytes, so that two distances plus the size of a tile's vectors fit a displacement.
+// maxDistance bounds a distance in bytes, so that the sum of two distances and of an offset within the tile fits into a
+// displacement of 32 bits.
 const maxDistance = 1<<30 - 1<<16
 
-// checkDistances rejects distances, and sums of distances, that do not fit into the code's displacements and
-// immediates, which have 32 bits.
+// checkDistances rejects distances, and sums of distances, that do not fit into 32-bit displacements and immediates.
 func (s *Spec) checkDistances() error {
 	for _, d := range [...]struct {
 		name string
@@ -58,7 +58,7 @@ func constantOr0(distance int) int {
 
 func fitsInt32(distance int) bool { return distance == int(int32(distance)) }
 
-// endFits reports whether the offset after a number of terms at a constant step is within the bound.
+// endFits reports whether step*terms is within the bound.
 func endFits(step, terms int) bool {
 	return terms <= math.MaxInt32 && fitsDistance(constantOr0(step)) && fitsDistance(constantOr0(step)*terms)
 }

@@ -7,19 +7,19 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// elements tracks the elements of the broadcast operand that are in registers. A load has one element, or on some
-// targets several: of consecutive terms of a row, or of rows that are adjacent in memory.
+// elements tracks which elements of the broadcast operand are in registers. A load reads one element. On some targets
+// it reads several: consecutive terms of a row, or one term of several rows that are adjacent in memory.
 type elements struct {
 	registers int // number of registers, after those of the vectors
 	next      int // index of the next register in rotation
 
 	row    [32]target.Element // by row: the element of the current term
 	loaded uint32             // bit mask of the rows whose elements are loaded
-	terms  int                // number of further terms whose elements are in the following lanes of the registers in row
+	terms  int                // number of further terms whose elements are already in the next lanes of the same registers
 }
 
-// elementRegisters returns the maximum number of registers for elements. If a load has several elements, there may be a
-// register for each row.
+// elementRegisters returns the maximum number of registers for elements. If a load reads several elements, each row may
+// use a register.
 func elementRegisters(cpu machine.Features) int {
 	if target.ElementsPerVector(cpu, 4) > 1 {
 		return len(elements{}.row)
@@ -27,7 +27,8 @@ func elementRegisters(cpu machine.Features) int {
 	return 3
 }
 
-// elementsFromMemory reports whether instructions read elements from memory, because no register is left for them.
+// elementsFromMemory reports whether multiplications read elements from memory, because no register is left for
+// elements.
 func (g *gen) elementsFromMemory() bool { return g.elements.registers <= 0 }
 
 // nextElement returns the register for the next load, in rotation.
@@ -37,8 +38,8 @@ func (g *gen) nextElement() target.VReg {
 	return x
 }
 
-// beginTerm is called before each term. It loads the elements of several terms if they are adjacent, there is a
-// register for each row, and at least two terms are left.
+// beginTerm is called before each term. It loads the elements of several terms at once if these are adjacent in memory,
+// there is a register for each row, and at least two terms are left.
 func (g *gen) beginTerm(r *Run, inOffset, termsLeft int) {
 	e, mask := &g.elements, g.rowMask(r)
 	if e.terms > 0 {
@@ -83,7 +84,7 @@ func (g *gen) element(r *Run, i, inOffset int) target.Element {
 	return e.row[i]
 }
 
-// areAdjacent reports whether n rows from row i on are in the mask and have adjacent elements.
+// areAdjacent reports whether rows i to i+n-1 are in the mask and their elements are adjacent in memory.
 func (g *gen) areAdjacent(mask uint32, i, n int) bool {
 	if g.s.In == nil || i+n > g.s.Rows {
 		return false

@@ -4,7 +4,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target"
 )
 
-// setTermMask sets the lanes of the last vector, unless the mask is in a register that the k-loop needs.
+// setTermMask sets the mask of the last vector's lanes, unless the k-loop needs the mask's register.
 func (g *gen) setTermMask() {
 	if g.s.mayBePartial(g.cpu) && (!target.MasksInVectors(g.cpu) || g.s.masksTerms(g.cpu)) {
 		g.setLanes()
@@ -19,7 +19,7 @@ func (g *gen) setLanes() {
 	g.SetLanes(lanes, g.mask, [2]target.GReg{in, count})
 }
 
-// loadEpilogueMask sets the lanes for the code outside the k-loop, if setTermMask did not. It returns a free register.
+// loadEpilogueMask sets the mask after the k-loop, if setTermMask did not set it. It returns a free register.
 func (g *gen) loadEpilogueMask() (scratch target.VReg) {
 	if target.MasksInVectors(g.cpu) && g.s.mayBePartial(g.cpu) && !g.s.masksTerms(g.cpu) {
 		g.mask = g.freeRegister(1)
@@ -28,10 +28,10 @@ func (g *gen) loadEpilogueMask() (scratch target.VReg) {
 	return g.freeRegister(0)
 }
 
-// isPartial reports whether a vector is partial: v is its number in a row.
+// isPartial reports whether vector v of a row is partial.
 func (g *gen) isPartial(v int) bool { return v == g.s.Vectors-1 && g.s.mayBePartial(g.cpu) }
 
-// eachResult visits the vectors of an operand with the offsets of the result.
+// eachResult visits the vectors of an operand that has the layout of the result.
 func (g *gen) eachResult(base target.GReg, visit func(row, v int, at target.Addr)) {
 	if g.s.Out == nil {
 		g.Move(base, inRow5)
@@ -53,7 +53,8 @@ func (g *gen) eachResult(base target.GReg, visit func(row, v int, at target.Addr
 	}
 }
 
-// eachLanes loads each vector of an operand by lanes into x, and then visits the sums of this vector.
+// eachLanes loads each vector of an operand that has one element per lane into x, and then visits the accumulators of
+// these lanes in all rows.
 func (g *gen) eachLanes(operand Slot, x target.VReg, visit func(row, v int)) {
 	g.operand(operand, in)
 	for v := range g.s.Vectors {
@@ -119,7 +120,7 @@ func (g *gen) storeResult() {
 	g.eachResult(outTile, func(i, v int, at target.Addr) { g.Store(g.sum(i, v), at, g.isPartial(v)) })
 }
 
-// VectorOp returns the operation on vectors.
+// VectorOp returns the vector operation of an epilogue operation.
 func (o EpilogueOp) VectorOp() target.Op {
 	switch o {
 	case MulTile, MulLanes, MulRows, Scale:

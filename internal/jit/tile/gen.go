@@ -16,7 +16,7 @@ const (
 	in         target.GReg = iota // broadcast operand at the term; only for rows 0 to 4 if the distance of rows is dynamic
 	vec                           // vector operand at the term
 	count                         // remaining terms or iterations
-	prefetched                    // operand Prefetched at the next line
+	prefetched                    // next cache line of the operand Prefetched
 	inTile                        // broadcast operand at the tile; in the spill area if Prefetch occupies the register
 	vecTile                       // vector operand at the tile
 	outTile                       // result at the tile
@@ -27,12 +27,12 @@ const (
 	vecStep                       // distance between terms in the vector operand, if dynamic
 	inStep                        // distance between terms in the broadcast operand, if dynamic
 
-	packed    = vecTile // with PackStep: the call has one tile, whose address is not needed in the k-loop
+	packed    = vecTile // with PackStep: address of the packed operand. The call has one tile, so vecTile is free
 	blockSums = stride  // sums of blocks, which require rows at constant offsets
 )
 
 // Words of the spill area: the remaining tiles of the call, the remaining blocks of a run, four words for each loop,
-// the address of the broadcast operand at the tile (see gen.inTile), and the addresses of the epilogue's tile operands.
+// the address of the tile in the broadcast operand (see gen.inTile), and the addresses of the epilogue's tile operands.
 const (
 	tilesLeft = iota
 	blocksLeft
@@ -95,7 +95,7 @@ func newGen(s *Spec, cpu machine.Features, withListing bool) *gen {
 func (g *gen) sum(row, v int) target.VReg { return target.VReg(row*g.s.Vectors + v) }
 func (g *gen) vector(v int) target.VReg   { return target.VReg(g.sumCount + v) }
 
-// freeRegister returns register i of those that are free outside the k-loop, except for the mask.
+// freeRegister returns the i-th register that is free outside the k-loop.
 func (g *gen) freeRegister(i int) target.VReg { return target.VReg(g.sumCount + i) }
 
 func ptrOf(k Slot) target.Word    { return target.Word(jit.OffsetPtr + int32(8*k)) }
@@ -159,7 +159,7 @@ func (g *gen) declare() {
 	}
 }
 
-// begin emits the loads of the registers and words whose values do not change during the call.
+// begin emits the loads of values that do not change during the call to registers and spill words.
 func (g *gen) begin() {
 	if !g.s.MatrixUnit {
 		g.declare()
@@ -200,7 +200,7 @@ func (g *gen) begin() {
 	g.beginQuantized()
 }
 
-// inTile returns the register or word with the address of the tile in the broadcast operand.
+// inTile returns the register or spill word that has the address of the tile in the broadcast operand.
 func (g *gen) inTile() target.Int {
 	if len(g.s.Prefetch) > 0 {
 		return spillWord(inWord)
@@ -247,8 +247,8 @@ func (g *gen) nextTile(tile target.Label) {
 	g.CountDown(spillWord(tilesLeft), target.NE, tile)
 }
 
-// loops emits the loops from a level inwards, with the runs inside. Each level stores the addresses at which its
-// current iteration started.
+// loops emits the loop of a level, the loops inside it, and the runs. Each level stores the addresses at the start of
+// its current iteration.
 func (g *gen) loops(level int) {
 	if level == 0 {
 		g.setAddresses(g.inTile(), vecTile)
@@ -321,7 +321,7 @@ func (g *gen) rowBases() []target.GReg {
 	return bases[:(g.s.Rows+4)/5]
 }
 
-// row returns the address of a row's element, disp bytes after the term that the registers point to.
+// row returns the address of a row's element, disp bytes after the current term.
 func (g *gen) row(i, disp int) target.Addr {
 	if g.s.In != nil {
 		return target.Addr{Base: in, Disp: g.s.In[i] + disp}

@@ -7,9 +7,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// key returns the cache key of a spec's code: all fields as text. A plan looks up tens of tiles each time it is bound
-// to sizes, and the code of most tiles already exists. The lookup must be fast. Package fmt would take microseconds for
-// each key.
+// key returns the cache key of a spec's code: all fields as text. It is built without package fmt, which takes
+// microseconds for each key: a plan looks up tens of tiles each time it is bound to sizes, and most of them exist.
 func (s *Spec) key(cpu machine.Features) string {
 	k := keyBuilder{b: append(make([]byte, 0, 256), "tile "...)}
 	k.b = append(k.b, cpu.String()...)

@@ -1,8 +1,8 @@
 package tile
 
-// Products of byte matrices. In the k-loop, a register has the sums of two rows by two lanes: those of row i and of row
-// i+1, for an even i. The registers of vector v of these rows have its lower and its upper two lanes. Outside the
-// k-loop, each has the four lanes of one row, as in other tiles.
+// Products of byte matrices. In the k-loop, an accumulator register has 2x2 sums: two lanes of rows i and i+1, for an
+// even i. Two registers together have the four lanes of vector v: one has the lower two, the other the upper two.
+// Outside the k-loop, each register has the four lanes of one row, as in other tiles.
 
 // matrixTerm emits the products of a term.
 func (g *gen) matrixTerm(atIn int) {
@@ -21,7 +21,7 @@ func (g *gen) matrixTerm(atIn int) {
 	}
 }
 
-// exchangeHalves converts the accumulators between rows and the form of the k-loop, in either direction.
+// exchangeHalves converts the accumulators from one row per register to 2x2 sums, or back.
 func (g *gen) exchangeHalves() {
 	for i := 0; i < g.s.Rows; i += 2 {
 		for v := range g.s.Vectors {

@@ -30,7 +30,7 @@ const (
 	zeroPointWord = spillWords // of the spill area: the zero point in all lanes
 )
 
-// lastVectors returns the number of vectors of sums in the last vector of bytes of a row.
+// lastVectors returns the number of vectors of sums that fill the last vector of bytes of a row.
 func (s *Spec) lastVectors() int { return (s.Vectors-1)%packedVectors + 1 }
 
 // beginQuantized computes the mask of the last bytes of a row.
@@ -48,7 +48,8 @@ func (g *gen) beginQuantized() {
 	g.quantizer().SetLastBytes(n, wholeBytes, [2]target.GReg{in, count})
 }
 
-// quantizer returns the writer of the conversion on amd64. With AVX-512, register Temp is free after the conversion.
+// quantizer returns the writer of the conversion to bytes on amd64. With AVX-512, register Temp is free after the
+// conversion.
 func (g *gen) quantizer() *amd64.Quantizer {
 	q := &amd64.Quantizer{Writer: g.amd64, Signed: g.s.Quantized == Signed, MaxLevel: g.freeRegister(1),
 		ZeroPoint: g.freeRegister(2), NotNaN: 3, ZeroPointWord: spillWord(zeroPointWord), Temp: g.freeRegister(1)}

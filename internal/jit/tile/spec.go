@@ -7,9 +7,10 @@
 //
 //	sum[row][lane] += in[row, term] * vec[term, lane]
 //
-// The broadcast operand (In) supplies one element for each row and term; it is broadcast to all lanes. The vector
-// operand (Vec) supplies vectors for each term, which all rows share; it is usually a packed panel. In a matrix product
-// they are A and B, in a convolution the pixels and the weights. These are the terms of the package:
+// The k-loop is the loop over the terms of the sums. The broadcast operand (In) supplies one element for each row and
+// term; it is broadcast to all lanes. The vector operand (Vec) supplies vectors for each term, which all rows share; it
+// is usually a packed panel. In a matrix product they are A and B, in a convolution the pixels and the weights. These
+// are the terms of the package:
 //
 //	term      one iteration of the k-loop: a rank-1 update of the tile
 //	run       terms with constant steps between them in both operands (Run)
@@ -22,9 +23,9 @@
 // can share code. One call computes several tiles, at constant distances.
 //
 // The terms of an element are added in a fixed order (loops, runs, terms), with one fused multiply-add each. A result
-// therefore has the same bits for every division into tiles and on all instruction sets. A long chain of additions
-// loses accuracy. Blocks limit its length: each block has its own sum, which is added to the start and the sums of the
-// blocks before it.
+// therefore has the same bits for every division into tiles and on all instruction sets. Blocks reduce rounding errors,
+// which grow with the length of a chain of additions: each block is summed separately, and its sum is added to the
+// start and the sums of the blocks before it.
 package tile
 
 import "math"
@@ -69,7 +70,7 @@ type Spec struct {
 
 	Rows    int // rows of the tile, at least 1
 	Vectors int // vectors of a row, at least 1
-	Lanes   int // number of existing lanes of the last vector, at least 1, or Dynamic (see DynamicLanes); 0 for all
+	Lanes   int // number of valid lanes of the last vector, at least 1, or Dynamic (see DynamicLanes); 0 for all
 
 	// In and Out are the offsets of the rows in the broadcast operand and in the result. If nil, rows have a constant
 	// distance that the call passes (InRow, OutRow).
@@ -92,8 +93,9 @@ type Spec struct {
 	// PrefetchDistance is the distance at which the vector operand is prefetched into L1, ahead of its loads. 0 disables
 	// the prefetching.
 	PrefetchDistance int
-	// PrefetchedLines is the number of cache lines of the operand [Prefetched] that are prefetched into L2 per iteration
-	// of the k-loop. The address advances from iteration to iteration and from tile to tile. 0 disables the prefetching.
+	// PrefetchedLines is the number of cache lines of the operand [Prefetched] that are prefetched into L2 per
+	// iteration of the k-loop. The prefetched address advances with each iteration, also from tile to tile. 0 disables
+	// the prefetching.
 	PrefetchedLines int
 	// Prefetch lists further operands to prefetch into L2: at most two, or one with PrefetchedLines. It requires a single
 	// run with Dynamic Terms, no loops, and no Unroll.
@@ -109,12 +111,12 @@ type Spec struct {
 
 // Prefetch describes the prefetching of an operand into L2. Once per Every terms, the code prefetches Lines adjacent
 // cache lines and advances the address by a distance that the call passes. Every is a power of two that is at least
-// DefaultUnroll. A few lines at a time do not delay the loads of the k-loop.
+// DefaultUnroll. Prefetching few lines at a time avoids delays of the loads in the k-loop.
 type Prefetch struct{ Lines, Every int }
 
 // Run describes terms with constant steps.
 type Run struct {
-	In, Vec         int    // offsets of the first term in the operands, from the current iteration of the loops
+	In, Vec         int    // offsets of the first term in the operands, relative to the current iteration of the loops
 	InStep, VecStep int    // distances between terms, or Dynamic
 	Terms           int    // number of terms, at least 1, or Dynamic, which may be 0
 	Rows            uint32 // bit mask of the rows that have these terms; 0 for all rows

@@ -5,7 +5,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target"
 )
 
-// rowMask returns the bit mask of the rows to which a run's terms are added.
+// rowMask returns the bit mask of the rows that have the terms of a run.
 func (g *gen) rowMask(r *Run) uint32 {
 	if r.Rows != 0 {
 		return r.Rows
@@ -68,8 +68,9 @@ func (g *gen) iteration(r *Run, n int) {
 	g.terms(r, n)
 }
 
-// prefetch emits the prefetches of Spec.Prefetch[i]. An iteration of DefaultUnroll terms executes them if the bits
-// f.Every-DefaultUnroll of count, the remaining terms, are 0. That is the case once per f.Every terms.
+// prefetch emits the prefetches of Spec.Prefetch[i], which execute once per f.Every terms. Every and DefaultUnroll are
+// powers of two: the bits of the mask f.Every-DefaultUnroll are all 0 in count, the number of remaining terms, once per
+// f.Every terms.
 func (g *gen) prefetch(i int, f Prefetch) {
 	skip := g.NewLabel()
 	if f.Every > DefaultUnroll {

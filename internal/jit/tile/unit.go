@@ -8,7 +8,8 @@ import (
 	amd64 "github.com/graphrun/graphrun/internal/jit/target/amd64/writer"
 )
 
-// Limits of the matrix unit (AMX), which multiplies tile registers. A group is four bytes: one element, and one term.
+// Limits of the matrix unit (AMX), which multiplies tile registers. A group is four bytes. In the terms of the package
+// comment in spec.go, it is one element and one term.
 const (
 	// UnitRows is the maximum number of rows of a tile register. A tile has up to two parts of at most UnitRows rows.
 	UnitRows = 16
@@ -23,8 +24,8 @@ const (
 	// UnitStripGroups is the number of products of groups that amortizes a call: the start of a call takes 0.1 us, and
 	// the unit computes 1<<16 products in this time.
 	UnitStripGroups = 1 << 20
-	// UnitGrain is a factor for the size of a worker's unit of work: with the matrix unit, it has UnitGrain times as
-	// many multiplications as with vectors.
+	// UnitGrain is the factor by which a worker's unit of work has more multiplications with the matrix unit than with
+	// vectors.
 	UnitGrain = 4
 	// unitSumRegs is the number of vector registers for sums in the epilogue.
 	unitSumRegs = 28
@@ -80,7 +81,7 @@ func (u *unitSplit) segments(in []int) (list []int) {
 	return list
 }
 
-// setOutStep sets outStep from the offsets of the rows in the result.
+// setOutStep sets outRowStep from the offsets of the rows in the result.
 func (u *unitSplit) setOutStep(out []int) {
 	for i, f := range u.firstRows {
 		for k := f + 1; k < f+u.rows; k++ {
@@ -176,7 +177,7 @@ func (g *gen) newUnitGen() *unitGen {
 	for i := sums; i < amd64.Tiles; i++ {
 		list = append(list, amd64.Tile(i))
 	}
-	// share divides registers between the broadcast operand and the vector operand.
+	// share divides tile registers between the broadcast operand and the vector operand.
 	share := func(list []amd64.Tile) (rowTiles, vecTiles []amd64.Tile) {
 		n := 1
 		if g.s.Vectors < len(list) {

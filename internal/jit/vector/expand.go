@@ -25,13 +25,13 @@ func expanded(l *expr.Loop, cpu machine.Features) (*expr.Loop, error) {
 	return expandLoop(l, TargetOf(cpu))
 }
 
-// TargetOf states which optional instructions expansions may use on the processor.
+// TargetOf returns the optional instructions of a processor that expansions may use.
 func TargetOf(cpu machine.Features) expand.Target {
 	return expand.Target{HasScale: cpu.Has(machine.Vector512)}
 }
 
-// expandLoop replaces elementary functions by primitives. Expansion renumbers values. To find the folded values again,
-// expandLoop adds them to the outputs during the expansion.
+// expandLoop replaces elementary functions by primitives. Expansion renumbers values, except that it tracks the
+// outputs. Folded values are therefore added to the outputs during the expansion.
 func expandLoop(l *expr.Loop, t expand.Target) (*expr.Loop, error) {
 	outCount := len(l.Code.Out)
 	code := *l.Code

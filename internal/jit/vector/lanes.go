@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// lanesOf returns a loop of primitive operations as instructions on lanes. The pointers are the outputs, the operands
-// and the accumulators, as in [Loop.Run].
+// lanesOf translates a loop of primitive operations to the intermediate representation of package lane. The pointers
+// are the outputs, the operands and the accumulators, as in [Loop.Run].
 func lanesOf(l *expr.Loop) (*lane.Loop, error) {
 	loop := &lane.Loop{Totals: l.Totals}
 	for _, o := range l.Code.Out {
@@ -34,7 +34,7 @@ func lanesOf(l *expr.Loop) (*lane.Loop, error) {
 	return loop, loop.Check()
 }
 
-// lanesBuilder adds the instructions of a code to a block.
+// lanesBuilder translates the instructions of an [expr.Code] and adds them to a block.
 type lanesBuilder struct {
 	code   *expr.Code
 	block  *lane.Block

@@ -1,7 +1,7 @@
 // Package vector compiles loops of expressions ([expr.Loop]) to machine code. [Compile] expands elementary functions
-// into primitives (package expr/expand) and orders the values so that few of them are live. The package of the target
-// then selects instructions, assigns registers and writes the code: package amd64, or package arm64, for which this
-// package makes loops of lanes.
+// into primitives (package expr/expand) and orders the values so that few of them are live. Package amd64 or arm64 then
+// selects instructions, assigns registers and writes the code. For arm64, this package first translates the loop to the
+// intermediate representation of package lane.
 package vector
 
 import (
@@ -67,7 +67,7 @@ func assemble(l *expr.Loop, cpu machine.Features, opts Options, withListing bool
 	if !cpu.Has(machine.NEON) {
 		return amd64.Compile(l, evaluationOrder(l), cpu, opts, withListing)
 	}
-	// There are no non-temporal stores, and prefetching is left to the processor.
+	// arm64 uses neither non-temporal stores nor software prefetching.
 	lanes, err := lanesOf(l)
 	if err != nil {
 		return jit.Code{}, err
@@ -79,15 +79,15 @@ func assemble(l *expr.Loop, cpu machine.Features, opts Options, withListing bool
 func (c *Loop) Work() jit.Work { return c.fn.Work() }
 
 // Run computes rows of n elements each. ptrs are the addresses of the first row: outputs, then operands, then one
-// address for each fold. The address of a fold is the address of its [expr.Lanes] accumulators, which each row updates,
-// or of its total, which each row writes. strides are the bytes between rows in the same order. An operand that all
-// rows share has stride 0. Run ignores the entries of outputs of dtype Invalid. If there is no executable memory, Run
-// returns an error and does nothing.
+// address for each fold. A fold's address is that of its [expr.Lanes] accumulators, which all rows update, or of its
+// totals, one for each row. strides are the bytes between rows in the same order. An operand that all rows share has
+// stride 0. Run ignores the entries of outputs of dtype Invalid. If there is no executable memory, Run returns an error
+// and does nothing.
 //
-// A row may be cut into several runs at multiples of expr.Lanes elements, unless the loop has totals. Go's garbage
-// collector stops the world only after the end of a run, so callers cut long work into runs of less than 50 us. No
-// other goroutine may use a during the run. Addresses are not checked. They must point to the heap or to memory outside
-// of Go.
+// A row may be divided into several runs at multiples of expr.Lanes elements, unless the loop has totals. Go's garbage
+// collector cannot stop the world during a run, so callers divide long work into runs of less than 50 us. No other
+// goroutine may use a during the run. Addresses are not checked. They must point to the heap or to memory outside of
+// Go.
 func (c *Loop) Run(a *jit.Args, ptrs []unsafe.Pointer, strides []int, n, rows int) error {
 	if len(ptrs) != c.pointerCount || len(strides) != c.pointerCount {
 		panic("vector: Run of another number of pointers or strides than the loop has")

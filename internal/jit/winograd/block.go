@@ -9,7 +9,8 @@ import (
 // value is a vector value that a block computes, identified by the index of its operation.
 type value int
 
-// zero is the value 0 of pixels outside the image. Operations on zero are folded.
+// zero stands for the pixels outside the image, whose value is 0. Operations on zero emit nothing or a simpler
+// operation.
 const zero value = -1
 
 type opcode uint8
@@ -134,8 +135,8 @@ func (p Part) has(row, col int) bool {
 }
 
 // operandBlock is the transform of a tile's pixels to points. Pixels outside p are 0, and loads are relative to the
-// first pixel inside. For F(4x4) the four inner rows of points are computed first. Then only 24 instead of 36 values
-// are live at a time, and they fit into the registers.
+// first pixel inside. For F(4x4) the four inner rows of points are computed first. At most 24 instead of 36 values are
+// then live, which fit into the registers.
 func (f Form) operandBlock(p Part) *block {
 	b := new(block)
 	n := f.N()
@@ -149,7 +150,7 @@ func (f Form) operandBlock(p Part) *block {
 		}
 		return pixels
 	}
-	half := map[int][]value{} // by row of points: the columns after their transform
+	half := map[int][]value{} // by row of points: the result of the transform along columns
 	setHalf := func(row, col int, v value) {
 		if half[row] == nil {
 			half[row] = make([]value, n)
@@ -192,7 +193,7 @@ func (f Form) operandBlock(p Part) *block {
 func (f Form) resultBlock(rows, cols int, bias bool, epilogue []tile.EpilogueStep) *block {
 	b := new(block)
 	n := f.N()
-	half := make([][]value, f.M) // by row of results: the columns after their transform
+	half := make([][]value, f.M) // by row of results: the result of the transform along columns
 	for col := range n {
 		points := make([]value, n)
 		for row := range n {
@@ -221,8 +222,8 @@ func (f Form) resultBlock(rows, cols int, bias bool, epilogue []tile.EpilogueSte
 	return b
 }
 
-// epilogueStep applies an operation of an epilogue to the result at (row, col). lanes has, by index of the operand, the
-// values of epilogue operands by channel that were already loaded.
+// epilogueStep applies an operation of an epilogue to the result at (row, col). lanes caches the loaded per-channel
+// operands, by index of the operand.
 func (b *block) epilogueStep(t tile.EpilogueStep, v value, row, col int, lanes map[int]value) value {
 	o := operation{op: opAdd, x: v, y: zero, k: zero}
 	switch t.Op {

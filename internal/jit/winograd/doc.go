@@ -3,11 +3,11 @@
 // NEON.
 //
 // A Winograd convolution F(m x m, 3 x 3) computes tiles of m x m output pixels. It transforms the (m+2) x (m+2) input
-// pixels of a tile to (m+2) x (m+2) points, multiplies them by the transformed weights and adds up the products over
-// the input channels, separately for each point, and transforms the sums to the m x m output pixels. The sums at a
-// point are a matrix product over tiles and channels, so that the convolution becomes (m+2)^2 matrix products with
-// fewer multiplications than the direct computation: 16 instead of 36 for each tile and pair of channels with m = 2,
-// and 36 instead of 144 with m = 4.
+// pixels of a tile to (m+2) x (m+2) points. For each point, it multiplies by the transformed weights and adds up the
+// products over the input channels. It transforms these sums to the m x m output pixels. The sums at a point are a
+// matrix product over tiles and channels, so that the convolution becomes (m+2)^2 matrix products with fewer
+// multiplications than the direct computation: 16 instead of 36 for each tile and pair of channels with m = 2, and 36
+// instead of 144 with m = 4.
 //
 // This package has the transforms; package gemm computes the products, and kernels/internal/conv combines them. A
 // [Form] is F(2x2, 3x3) or F(4x4, 3x3). [Weights] transforms weights, with any arithmetic. [Form.Operands] compiles the
@@ -21,6 +21,6 @@
 // operations. In this sequence, pixels outside the image are constant zeros that need no instructions, and unused
 // results are not computed. select.go selects instructions, has registers allocated (package internal/jit/alloc), and
 // emits the instructions. emit.go emits the surrounding loops over channels and tiles. Both emit through a
-// [target.Writer]. Only the instructions of multiply-adds, and whether they have operands in memory, depend on the
-// processor. All processors compute the same operations in the same order, so results have the same bits.
+// [target.Writer]. Only the choice of multiply-add instructions and of their memory operands depends on the processor.
+// All processors compute the same operations in the same order, so results have the same bits.
 package winograd

@@ -43,8 +43,8 @@ const (
 	outputMinor3
 )
 
-// tileAddresser computes the addresses of a tile's elements. The code moves a cursor along the major coordinate of the
-// elements. The minor coordinate selects an index register.
+// tileAddresser computes the addresses of a tile's elements. One coordinate of an element (the major one) moves a
+// cursor register; the other (the minor one) selects an index register.
 type tileAddresser struct {
 	byRows  bool // rows are the major coordinate
 	base    target.GReg
@@ -87,7 +87,7 @@ type code struct {
 	registers     int                            // number of vector registers for values
 	input, output tileAddresser
 	partChannels  int  // channels in the last, partial vector; 0 if all vectors are whole
-	toPixels      bool // the output is pixels; only points are padded to whole vectors
+	toPixels      bool // the output is pixels, which are not padded to whole vectors, as points are
 }
 
 func newCode(cpu machine.Features, partChannels int, toPixels, withListing bool) (*code, error) {
@@ -204,7 +204,7 @@ func (c *code) loops(b *block) error {
 	return nil
 }
 
-// setLanes sets the lanes of the partial vector. A mask is in the register after those of values.
+// setLanes sets the mask of the partial vector, in the register after those of values.
 func (c *code) setLanes() {
 	c.SetLanes(target.Imm(c.partChannels), target.VReg(c.registers), [2]target.GReg{inputCursor})
 }

@@ -60,9 +60,9 @@ func (f Form) outputTransform(b *block, points []value) []value {
 	return []value{b.add(b.add(s, u), points[0]), b.fma(r, v, t), b.fma(r*r, u, s), b.add(b.fma(r*r*r, v, t), points[5])}
 }
 
-// scale returns the factor, a power of pointA, that outputTransform leaves out of result i. The multiplication by the
-// factor is free, because it is part of the multiply-add of the bias. The factor must not apply to the point at
-// infinity, so the weights of this point are divided by the factor.
+// scale returns the factor, a power of pointA, that outputTransform omits from result i. The multiply-add of the bias
+// applies the factor without an additional instruction. The point at infinity must not have this factor, so its weights
+// are divided by it.
 func (f Form) scale(i int) float64 {
 	if f.M == 2 {
 		return 1

@@ -83,8 +83,8 @@ const callVectors = 512 / machine.CallDivisor
 
 // Run transforms tiles with the given number of channels. Points are read and written in whole vectors. Each point must
 // have room for whole vectors, and the padding after its channels may have any content. bias is the address of the
-// first channel's bias, or nil for a transform without bias. The caller must not share a with other goroutines during
-// the call, and sets the epilogue operands in it, starting at [EpilogueOperands]. Addresses are not checked.
+// first channel's bias, or nil for a transform without bias. The caller sets the epilogue operands in a, starting at
+// [EpilogueOperands], and no other goroutine may use a during the call. Addresses are not checked.
 func (t *Transform) Run(a *jit.Args, to, from TileArray, bias unsafe.Pointer, channels, tiles int) error {
 	lanes := Lanes(t.cpu)
 	if channels%lanes != t.partChannels {

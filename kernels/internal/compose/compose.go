@@ -57,8 +57,8 @@ func (p *Builder) Convert(d tensor.DType, x graph.Arg) graph.Arg {
 }
 
 // BroadcastAlong returns a view of the vector x that broadcasts to values of the given rank. In the view, the elements
-// are along dimension dim, and the other dimensions have size 1. A single element of any shape becomes a vector if rank
-// is positive, because type promotion treats operands without dimensions differently.
+// are along dimension dim, and the other dimensions have size 1. If x has no dimensions, it becomes a vector unless
+// rank is 0, because type promotion treats operands without dimensions differently.
 func (p *Builder) BroadcastAlong(x graph.Arg, dim, rank int) graph.Arg {
 	if p.err != nil {
 		return x

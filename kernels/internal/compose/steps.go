@@ -8,16 +8,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Steps states an op as a sequence of other ops. The same sequence gives the inference, the reference and the
-// decomposition of the op. After the first error, Steps applies no more ops.
+// Steps applies the sequence of ops that defines a composite op (see [Define]). The same function is called for
+// inference, reference and decomposition; Steps then infers, evaluates or adds nodes. After the first error, it applies
+// no more ops.
 type Steps struct {
 	Call  *graph.Call
 	apply func(op *graph.Op, a graph.Attrs, in []graph.Arg) ([]graph.Arg, error)
 	err   error
 }
 
-// Define defines an op by the sequence of ops that computes its results. The results must be results of these ops,
-// without storage of an operand.
+// Define defines an op by the sequence of ops that computes its results. No result may alias an operand.
 func Define[A any](op graph.Op, results func(s *Steps) []graph.Arg) *graph.Op {
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		s := &Steps{Call: c, apply: inferStep}
@@ -138,8 +138,8 @@ func (s *Steps) Apply(op *graph.Op, a graph.Attrs, in ...graph.Arg) graph.Arg {
 	return out[0]
 }
 
-// WithLayout gives x the strides of t, which must have the shape of x. PyTorch stores some results in memory that it
-// has allocated before.
+// WithLayout gives x the strides of t, which must have the shape of x. It serves ops for which PyTorch allocates the
+// result in advance.
 func (s *Steps) WithLayout(x graph.Arg, t tensor.Type) graph.Arg {
 	if s.err != nil || tensor.SameSizes(x.Type().Strides, t.Strides) {
 		return x

@@ -8,8 +8,7 @@ import (
 
 // WidenToFloat32 rewrites an op on 16-bit floats as conversions of the operands to float32, the same op in float32, and
 // a conversion of the result. The bits of the result do not change, because the op computes in float32 and rounds once.
-// After the rewrite, conversions of constants can be folded. Other conversions can be fused with the nodes that compute
-// the operands or use the result.
+// The rewrite allows conversions of constants to be folded, and other conversions to be fused with adjacent nodes.
 func WidenToFloat32(into *graph.Parts, c *graph.Call, a graph.RewriteContext) (rewrite graph.Rewrite, err error) {
 	dtype := c.Out[0].DType
 	widened := dtype.OpMath()
@@ -35,7 +34,7 @@ func WidenToFloat32(into *graph.Parts, c *graph.Call, a graph.RewriteContext) (r
 	return rewrite, err
 }
 
-// reuseConversion returns x in dtype d. It reuses a conversion of x that was made for another node.
+// reuseConversion converts x to dtype d. If another node has already converted x to d, it returns that result.
 func (p *Builder) reuseConversion(d tensor.DType, x graph.Arg, a graph.RewriteContext) graph.Arg {
 	if a.ComputedFrom != nil {
 		for _, v := range a.ComputedFrom(x.Value) {

@@ -110,7 +110,7 @@ func bytesLoopsWork(c *graph.Call, _ graph.Walk) graph.Work {
 	return w
 }
 
-// In Go, a multiply-add of bytes takes bytesMACCost times as long as a multiply-add of floats.
+// bytesMACCost is the time of a multiply-add of bytes in Go, relative to one of floats.
 const bytesMACCost = 2
 
 // lowerBytesLoops makes the kernel in Go. A chunk is a plane of the result.
@@ -150,8 +150,8 @@ func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
 		}}}}, nil
 }
 
-// bytesSum returns the sum of the window of result (oh, ow). It combines each byte of the input with signMask by
-// exclusive or, which makes the byte unsigned. zeroPoint is the zero point of the unsigned bytes.
+// bytesSum returns the sum of the window of result (oh, ow). The exclusive or of an input byte with signMask makes the
+// byte unsigned; zeroPoint is the zero point of the unsigned bytes.
 func (s *convShape) bytesSum(m *graph.Mem, x, w unsafe.Pointer, signMask uint8, zeroPoint int32, oh,
 	ow int) (sum int32) {
 	for kh := range s.h.Taps {

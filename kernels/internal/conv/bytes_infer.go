@@ -73,7 +73,7 @@ func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 	return tensor.NewType(dtype, result.Shape...), nil
 }
 
-// maxBytesTerms bounds the number of products of a sum. The sum is then far from the bounds of int32.
+// maxBytesTerms bounds the number of products of a sum, so that the sum cannot overflow int32.
 const maxBytesTerms = 1 << 14
 
 // bytesFloats returns a call with the input and the weight of c in the float dtype d.

@@ -17,7 +17,8 @@ type byteWeight struct {
 	form  string // name of the packed form
 	bytes int    // bytes of the weights without the sums
 	words bool   // weights are int16 instead of int8
-	// channels visits each output channel with the byte offset of its weights. A channel may occur several times.
+	// channels visits each output channel with the byte offset of its packed weights. It may visit a channel several
+	// times, if blocks overlap.
 	channels func(visit func(o, at int))
 	// offset returns the byte offset of a weight from the beginning of its output channel.
 	offset func(kh, kw, c int) int
@@ -114,8 +115,8 @@ func (w *byteWeight) initialSums(m *graph.Mem, zeroPoint int32) func(o int) int3
 	return func(o int) int32 { return bias[o] - zeroPoint*sums[o] }
 }
 
-// inputZeroPoint returns the zero point of the input after an exclusive or of its bytes with signMask. signed says
-// whether these bytes are then signed.
+// inputZeroPoint returns the zero point of the input bytes after their exclusive or with signMask; signed says whether
+// the resulting bytes are signed.
 func inputZeroPoint(m *graph.Mem, signMask uint8, signed bool) int32 {
 	zero := *(*uint8)(m.Ptrs[1+bytesInputZero]) ^ signMask
 	if signed {
@@ -135,8 +136,8 @@ func resultZeroPoint(m *graph.Mem, d tensor.DType) int32 {
 	return 0
 }
 
-// copyPaddedRow writes row h of an image, with its padding, to dst. h may be in the padding. dst has the given number
-// of pixels. Padding is set to the zero point. copyPixels copies the pixels inside the image.
+// copyPaddedRow writes row h of an image, with its padding, to dst, which has the given number of pixels. A row in the
+// padding is also allowed. It sets the padding to the zero point, and calls copyPixels for the pixels inside the image.
 func (s *convShape) copyPaddedRow(dst []uint8, pixels int, mem *graph.Mem, image, h int, zero uint8,
 	copyPixels func(to, from []uint8)) {
 	pixelBytes := len(dst) / pixels

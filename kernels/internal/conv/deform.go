@@ -130,8 +130,7 @@ func (a *deformConvAttrs) result(call *graph.Call) (tensor.Type, error) {
 	return a.checkSizes(call)
 }
 
-// checkSizes checks the size of the result. It also checks that offset and mask have the height and width of the
-// result.
+// checkSizes checks the size of the result, and that offset and mask have the result's height and width.
 func (a *deformConvAttrs) checkSizes(call *graph.Call) (tensor.Type, error) {
 	input, weight := call.Type(0), call.Type(1)
 	oh, ow := a.size(input, weight)

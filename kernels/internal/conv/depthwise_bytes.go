@@ -16,7 +16,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// depthwiseBytes is the kernel of a depthwise convolution of bytes for channels-last images, which requantizes sums in
+// depthwiseBytes is the kernel of a depthwise convolution of channels-last images of bytes. It requantizes sums in
 // registers. A chunk computes some rows of the result. If windows reach outside the image, the chunk first copies its
 // input rows, with padding, to worker memory.
 type depthwiseBytes struct {
@@ -188,7 +188,7 @@ func lowerDepthwiseBytes(c *graph.Call) (*graph.Kernel, error) {
 	k := &graph.Kernel{Scratch: t.scratchOffsets.zeroPoint + kit.AlignUp(4),
 		Code: func() []expr.Listing { return []expr.Listing{{Name: "rows", Assembly: t.code.Listing}} }}
 	if t.copied {
-		k.Worker = t.inRows*t.inCols*conv.inChannels + t.blockChannels() // vectors reach past the last pixel
+		k.Worker = t.inRows*t.inCols*conv.inChannels + t.blockChannels() // the last vector extends beyond the last pixel
 	}
 	k.Phases = append(weight.phases(), t.prepare(weight), t.convolve(weight))
 	return k, nil

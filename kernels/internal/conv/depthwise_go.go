@@ -11,16 +11,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file has depthwise convolutions in Go, for dtypes and processors without the machine code of planeTiles and
-// depthwiseWindow. Windows are applied in place, to planes or to vectors of channels. Packed windows would not be
-// faster, because each output channel has one input channel.
+// This file has depthwise convolutions in Go, for dtypes and processors without machine code (planeTiles,
+// depthwiseWindow). They read the input in place: each output channel has only one input channel, so packing windows
+// would not be faster.
 
-// number has the element types of convolutions.
+// number lists the element types of convolutions in Go.
 type number interface {
 	uint8 | int8 | int16 | int32 | int64 | float32 | float64 | complex64 | complex128
 }
 
-// depthwiseLoops has the loops of a dtype.
+// depthwiseLoops has the loops in Go for a dtype.
 type depthwiseLoops struct {
 	// plane computes one row of one plane of the result. row counts the rows of all planes of all images.
 	plane func(conv *convShape, m *graph.Mem, row int)
@@ -47,7 +47,7 @@ func depthwiseLoopsFor(d tensor.DType) (depthwiseLoops, error) {
 	return l, nil
 }
 
-// depthwiseRows returns the phase that calls run for each row. A row takes macs multiply-adds.
+// depthwiseRows returns a phase that calls run for each row. macs is the number of multiply-adds per row.
 func depthwiseRows(rows, macs int, run func(m *graph.Mem, row int)) graph.Phase {
 	group := max(1, machine.DirectMACGrain/max(1, macs))
 	return graph.Phase{Chunks: kit.DivUp(rows, group), Run: func(m *graph.Mem, chunk int) error {
@@ -99,7 +99,8 @@ func planeRow[T number](conv *convShape, m *graph.Mem, row int) {
 func addWindowRow[T number](conv *convShape, out, in, w unsafe.Pointer) {
 	weight := func(k int) T { return *(*T)(kit.AddressOf[T](w, k*conv.weightStride.w)) }
 	if conv.w.Taps == 3 && conv.w.Dilation == 1 && conv.outStride.w == 1 && conv.inStride.w == 1 {
-		// Results whose three taps are inside the image take one loop. The other results take one loop for each tap.
+		// One loop computes the results whose three taps are all inside the image. The other results are computed tap
+		// by tap.
 		first, _ := conv.w.ResultsOf(0)
 		_, end := conv.w.ResultsOf(2)
 		if first < end {

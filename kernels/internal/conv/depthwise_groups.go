@@ -11,8 +11,8 @@ import (
 // vector holds output channels of one group, so small groups would leave most lanes empty.
 
 // usesGroupWindows reports whether direct convolution of NHWC images uses depthwise windows over several groups. They
-// are used if they take fewer instructions than the register tiles of direct convolution. The choice depends only on
-// sizes and the instruction set.
+// are used if they take fewer instructions than the register tiles of direct convolution (directShape). The choice
+// depends only on sizes and the instruction set.
 func (s *convShape) usesGroupWindows(d tensor.DType) bool {
 	terms := s.termsPerOutput()
 	if s.groups == 1 || s.inPerGroup < 2 || s.isVolumetric() || terms == 0 || terms > blockTerms || !hasWindowCode(s, d) {

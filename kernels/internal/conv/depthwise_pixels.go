@@ -17,9 +17,10 @@ import (
 )
 
 // depthwiseWindow convolves channels-last images with groups of one or few channels, by machine code generated for the
-// window. A tile is a rectangle of results that stays in registers. Tiles at the border of the image have separate
-// code, which skips taps outside the image. If the channels do not fill the vectors, the last vector overlaps the
-// previous vector and computes some results twice. A strip is a row of tiles, for one block of channels.
+// window. A tile is a rectangle of results that stays in registers. A strip is a row of tiles, for one block of
+// channels. Tiles at the border of the image have separate code, which skips taps outside the image. If the number of
+// channels is no multiple of the vector length, the last vector overlaps the previous one and computes some results
+// twice.
 type depthwiseWindow struct {
 	windowShape
 	conv  *convShape
@@ -38,7 +39,7 @@ type depthwiseWindow struct {
 type windowRun struct {
 	args     jit.Args
 	epilogue fusion.EpilogueRun
-	calls    []windowCall // of a strip
+	calls    []windowCall // the calls of the current strip
 }
 
 // hasWindowCode reports whether machine code by pixels supports a convolution with groups of one or few channels.
@@ -109,11 +110,10 @@ func (t *depthwiseWindow) recomputesResults() bool {
 	return t.overlap > 0 && t.blocks > 1 && t.vectors-(t.blocks-1)*t.blockVectors == 1
 }
 
-// phase returns the phase that computes the result. It iterates over images, over two halves of an image's strips, over
-// blocks of channels, and over strips. A small image is not divided into halves, for two reasons. First, the windows of
-// both halves read almost the same rows, so two workers would both read most of the image. Second, the preceding matrix
-// product usually has a weight larger than the image, and is therefore divided among workers by channels. weight
-// returns the packed weight.
+// phase returns the phase that computes the result. Its loops, from the outermost, are over images, over two halves of
+// an image's strips, over blocks of channels, and over strips. A small image is not divided into halves: both halves
+// would read almost the same rows, and the preceding matrix product is usually divided among workers by channels,
+// because its weight is larger than the image. weight returns the packed weight.
 func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 	conv := t.conv
 	strips := len(t.tilesDown)
@@ -158,7 +158,7 @@ func (t *depthwiseWindow) computeStrip(worker *windowRun, image, block, strip in
 	args.N, args.Step[depthwise.Overlap] = min(t.blockVectors, t.vectors-first), 0
 	if first+args.N == t.vectors {
 		args.Step[depthwise.Overlap] = t.overlap * t.elemBytes
-		if args.N == 1 { // the block has no vector to overlap
+		if args.N == 1 { // the block has only one vector
 			channel -= t.overlap * t.elemBytes
 		}
 	}

@@ -10,9 +10,9 @@ import (
 )
 
 // The sizes of tiles. The results of a tile stay in registers. A depthwise tile has 4 by 4 results if registers
-// suffice. Rows of 7 or 14 results would be split unevenly, so they get tiles with 7 columns. For groups of several
-// channels, square tiles are best. Tiles of large windows have one row, because the unrolled code of several rows would
-// be long.
+// suffice. Rows of 7 or 14 results have tiles with 7 columns, because 4 columns would divide them unevenly. For groups
+// of several channels, square tiles are best. Tiles of large windows have one row, because unrolled code for several
+// rows would be too long.
 const (
 	tileRows            = 4
 	tileCols            = 4
@@ -143,9 +143,9 @@ func axisTiles(axis *geometry.Axis, n int) (list, kinds []axisTile) {
 }
 
 // makeTiles makes the specs of an image's tiles. The number of strips is even if possible: two workers then each
-// compute one half of the rows. Neighbouring steps divide the image in the same way, so a worker mostly reads rows that
-// it wrote itself. The calls of a strip are listed when the strip is computed (see appendCalls), so that memory does
-// not grow with the image.
+// compute one half of the rows. Consecutive steps of a program divide images in the same way, so that a worker mostly
+// reads rows that it wrote itself. The calls of a strip are listed when the strip is computed (see appendCalls), so
+// that memory does not grow with the image.
 func (t *depthwiseWindow) makeTiles() {
 	conv, f := t.conv, &t.windowShape
 	var across, down []axisTile

@@ -15,17 +15,17 @@ import (
 )
 
 // planeTileBytes is the target size of a tile in worker memory, in bytes. It is less than the L1 cache, which must also
-// hold the elements being copied.
+// hold the image rows that are copied into the tile.
 const planeTileBytes = 28 << 10
 
 // minTileCols is the minimum width of a tile, in elements: one vector.
 const minTileCols = 16
 
 // planeTiles convolves planes by compiled loops. A tile is a rectangle of the output. The input of a tile is copied to
-// worker memory with zero padding. The copy is deinterleaved by the stride of the window into parts. With strides of 2,
-// for example, there are four parts: even or odd rows with even or odd columns. For each tap, the input is then a
-// sequence of rows with a constant stride. The loop treats all rows of a plane's tile as one long row, and so also
-// computes some unused pixels between rows.
+// worker memory with zero padding. The copy is divided into parts by the strides of the window: with strides of 2, the
+// four parts are the even or odd rows with even or odd columns. Within a part, the elements that a tap multiplies are
+// adjacent in each row. The compiled loop treats all rows of a plane's tile as one long row, and so also computes some
+// unused pixels between rows.
 type planeTiles struct {
 	conv                   *convShape
 	elemBytes              int // bytes of an element
@@ -33,7 +33,7 @@ type planeTiles struct {
 	copyRow                *loops.Loop  // copies rows
 	splitRow               *loops.Loop  // splits rows into even and odd elements
 	elem                   strided.Elem // copies elements
-	rows, cols             int          // numbers of rows and columns of an output tile
+	rows, cols             int          // size of an output tile
 	tilesDown, tilesAcross int          // numbers of rows and columns of tiles in a plane
 	planes                 int          // planes computed together; the loop sees the tile of a plane as one row
 	batches                int          // number of batches of planes in an image
@@ -77,9 +77,9 @@ func newPlaneTiles(conv *convShape, dtype tensor.DType) (*planeTiles, error) {
 	return t, nil
 }
 
-// moveLoop returns a loop that copies rows. For a complex dtype, it writes the real parts to one row and the imaginary
-// parts to another row. A loop for complex numbers therefore splits a row of real numbers: it reads each pair of
-// adjacent elements as one complex number, whose real part is the even element.
+// moveLoop returns a loop that copies rows. For a complex dtype, it writes real and imaginary parts to separate rows.
+// This loop also separates the even from the odd elements of a row of floats, if each pair is read as one complex
+// number.
 func moveLoop(d tensor.DType) (*loops.Loop, error) {
 	b := expr.NewBuilder(d)
 	out := []expr.Output{b.Real(b.Load(0))}
@@ -110,9 +110,9 @@ func (t *planeTiles) chooseTileSize() {
 	}
 	t.cols, t.tilesAcross = evenly(conv.w.Results, func(n int) int {
 		if n <= minTileCols {
-			return 0 // always fits: no narrower tiles
+			return 0 // accept any size: tiles get no narrower
 		}
-		return tileElements(1, min(conv.h.Results, 4), n) // the width suits tiles of 4 rows
+		return tileElements(1, min(conv.h.Results, 4), n) // the width is chosen for tiles of 4 rows
 	})
 	t.rows, t.tilesDown = evenly(conv.h.Results, func(n int) int { return tileElements(1, n, t.cols) })
 	macs := kit.BoundedProduct(t.rows, t.cols, conv.outPerGroup(), conv.h.Taps, conv.w.Taps)
@@ -124,9 +124,9 @@ func (t *planeTiles) chooseTileSize() {
 	})
 }
 
-// assignOffsets assigns offsets to the parts of a tile. The zeros at the right end of a row may also be the zeros at
-// the left end of the next row. Elements that come from the image start at a cache line, because a vector that crosses
-// a line costs two loads. Rows also start at a cache line if this lengthens rows by at most a seventh.
+// assignOffsets assigns offsets to the parts of a tile. The padding at the right end of a row is shared with the left
+// end of the next row. Image elements start at a cache line, because loading a vector that crosses a line takes twice
+// as long. All rows start at a cache line if this lengthens them by at most a seventh.
 func (t *planeTiles) assignOffsets() {
 	conv := t.conv
 	width := t.neededColumns(t.cols)
@@ -207,7 +207,7 @@ func (t *planeTiles) kernel() *graph.Kernel {
 			worker.reserve(len(t.tapOffsets))
 			first, end := cut.ChunkRange(chunk)
 			for u := first; u < end; u++ {
-				// With one tile per plane, the zeros of the previous batch are still in place.
+				// With one tile per plane, the zeros written for the previous batch are still valid.
 				if tiles > 1 || u == first {
 					clear(mem.Worker[:t.outOffset])
 				}
@@ -243,7 +243,7 @@ func (t *planeTiles) computeTile(m *graph.Mem, worker *tapRun, batch, tile int) 
 			bias = rowStream{unsafe.Add(m.Ptrs[3], o*conv.biasStride*t.elemBytes),
 				conv.outPerGroup() * conv.biasStride * t.elemBytes}
 		}
-		loopRow := (rows-1)*t.rowStride + cols // elements of the tile of a plane, with unused elements between rows
+		loopRow := (rows-1)*t.rowStride + cols // length of the long row, with the unused elements between rows
 		at := image*conv.outStride.n + o*conv.outStride.c + row*conv.outStride.h + col*conv.outStride.w
 		out := rowStream{unsafe.Add(m.Ptrs[0], at*t.elemBytes), conv.outPerGroup() * conv.outStride.c * t.elemBytes}
 		if conv.outStride.w == 1 && (rows == 1 || conv.outStride.h == t.rowStride && cols == t.rowStride) {
@@ -258,7 +258,7 @@ func (t *planeTiles) computeTile(m *graph.Mem, worker *tapRun, batch, tile int) 
 	}
 }
 
-// fill copies the input elements of the tile at (row, col) to the parts. The zeros around them stay.
+// fill copies the input elements of the tile at (row, col) to the parts. It does not write the padding around them.
 func (t *planeTiles) fill(worker *tapRun, mem, plane unsafe.Pointer, planes, row, col, rows, cols int) {
 	conv := t.conv
 	top, left := conv.h.Begin(row), conv.w.Begin(col) // position in the plane
@@ -317,8 +317,8 @@ func (t *planeTiles) split(worker *tapRun, even, odd, from unsafe.Pointer, left,
 	}
 }
 
-// mergeAxes decides which axis one call of a loop covers as its rows, and which axis takes one call per index. If the
-// axes have a common stride, one call covers both. Otherwise the longer axis becomes the rows.
+// mergeAxes assigns two axes to the rows of a loop call and to repeated calls. If the axes have a common stride, they
+// are merged into the rows of one call. Otherwise the longer axis becomes the rows.
 func mergeAxes(rows, calls strided.Axis) (strided.Axis, strided.Axis) {
 	switch {
 	case calls.N == 1 || calls.Dst == rows.N*rows.Dst && calls.Src == rows.N*rows.Src:

@@ -14,10 +14,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// directConv computes a convolution in register tiles. A tile computes some output pixels for a block of output
-// channels. The channels of a block are contiguous in the result and in the packed weight. Pixels of the input are read
-// in place, in either layout. Taps outside the image are skipped: tiles at the left and at the right border have
-// separate code, and the number of rows of the window is an argument of the code.
+// directConv computes a convolution in register tiles. doc.go defines tiles, blocks, panels and strips. A tile computes
+// some output pixels for a block of output channels. The channels of a block are contiguous in the result and in the
+// packed weight. Pixels of the input are read in place, in either layout. Taps outside the image are skipped: tiles at
+// the left and at the right border have separate code, and the number of rows of the window is an argument of the code.
 //
 // newDirect divides the results of an image into tiles and strips (cut), chooses their order (chooseOrder), and
 // generates code for each kind of tile (compile). When a strip is computed, appendCalls lists the calls of the code.
@@ -29,7 +29,7 @@ type directConv struct {
 	codes              [2][]*jit.Func   // code for each spec, in whole blocks and in the last block of a group
 	specs              []*tile.Spec     // kinds of tiles, with the channels of a whole block
 	tiles              pieces           // tiles of an image's pixels, or of a row
-	rowTemplate        []directCall     // if strips are rows: calls of a row, without the offsets of the row
+	rowTemplate        []directCall     // if strips are rows: the calls of a row, relative to the row
 	strips             int              // number of strips of an image
 	stripRanges        machine.Division // by strip: its tiles or, with bandTiling, its bands; not used if strips are rows
 	sums               sumBlocks        // blocks into which the sum of a result is divided
@@ -63,7 +63,7 @@ type directCall struct {
 type directRun struct {
 	args     jit.Args
 	epilogue fusion.EpilogueRun
-	calls    []directCall // of a strip
+	calls    []directCall // the calls of the current strip
 }
 
 const (
@@ -154,7 +154,8 @@ func (t *directConv) phase(bind func(args *jit.Args, m *graph.Mem)) graph.Phase 
 	}}
 }
 
-// inImage returns the image and the strip of this image for a position of the order.
+// inImage converts an image and a strip of the order of computation (which may number the strips of the batch) to an
+// image and a strip of this image.
 func (t *directConv) inImage(image, strip int) (int, int) {
 	if t.bandsOfImages {
 		return strip / t.strips, strip % t.strips
@@ -162,8 +163,8 @@ func (t *directConv) inImage(image, strip int) (int, int) {
 	return image, strip
 }
 
-// orderStripStart returns the first output pixel of a strip of the order. It counts from the first pixel of the image,
-// or of the batch if a band spans images.
+// orderStripStart returns the first output pixel of strip number `strip` in the order of computation. It counts from
+// the first pixel of the image, or of the batch if a band spans images.
 func (t *directConv) orderStripStart(strip int) int {
 	image, strip := t.inImage(0, strip)
 	return image*t.conv.pixelsOut() + t.stripStart(strip)
@@ -255,7 +256,7 @@ func (t *directConv) finish(worker *directRun, image, block, strip int) {
 	start := image*conv.outStride.n + channel + conv.outStart()
 	for first, end := t.stripStart(strip), t.stripStart(strip+1); first < end; {
 		n := end - first
-		if conv.phase != nil { // only the pixels of a row are evenly spaced
+		if conv.phase != nil { // pixels have a constant distance only within a row
 			n = min(n, conv.w.Results-first%conv.w.Results)
 		}
 		t.epilogue.strips.Apply(&worker.epilogue, start+t.outOffset(first), n, t.outPixelStride, channels, 1)

@@ -49,7 +49,8 @@ type directBytes struct {
 	state           graph.PerWorker[loops.State]
 }
 
-// packedShape returns the convolution of elements of `channels` channels. Its input includes the padding.
+// packedShape returns the equivalent convolution of elements, of `channels` channels each. Its input includes the
+// padding.
 func (s *convShape) packedShape(channels int) *convShape {
 	packed := *s
 	packed.h.Size, packed.w.Size = s.h.Extent(s.h.Results), s.w.Extent(s.w.Results)
@@ -69,9 +70,9 @@ func (s *convShape) packedShape(channels int) *convShape {
 	return &packed
 }
 
-// spansPixels reports whether an element of several channels may span pixels in a row of the window. Otherwise the
-// channels of each pixel are padded to whole elements, which takes more elements if there are few channels. For
-// example, 7 pixels with 3 channels take 6 elements of four bytes if elements span pixels, and 7 otherwise.
+// spansPixels reports whether an element may span two pixels of a row of the window. Otherwise the channels of each
+// pixel are padded to whole elements, which takes more elements if there are few channels: 7 pixels with 3 channels are
+// 6 elements of four bytes if elements span pixels, and 7 otherwise.
 func (s *convShape) spansPixels(channels int) bool {
 	return s.groups == 1 && s.w.Dilation == 1 && s.h.Taps > 1 &&
 		kit.DivUp(s.w.Taps*s.inPerGroup, channels) < s.w.Taps*kit.DivUp(s.inPerGroup, channels)
@@ -129,7 +130,8 @@ func signBit(d tensor.DType) uint8 {
 	return 0
 }
 
-// imageSignMask returns the mask that makes the bytes of images readable for machine code, by exclusive or.
+// imageSignMask returns the mask whose exclusive or with the bytes of images gives the signedness that machine code
+// reads.
 func imageSignMask(c *graph.Call) uint8 {
 	if signed := c.Meta(bytesInput).DType == tensor.Int8; tile.ReadsSigned(machine.Host(), signed) != signed {
 		return 1 << 7
@@ -292,7 +294,7 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 					image, h, zero, t.copyPixels)
 				continue
 			}
-			from := kit.AddressOf[uint8](mem.Ptrs[1+bytesInput], row*line) // rows that need no padding are only widened
+			from := kit.AddressOf[uint8](mem.Ptrs[1+bytesInput], row*line) // without padding, bytes are only widened
 			if conv.needsCopy(t.elementChannels) {
 				conv.copyPaddedRow(kit.SliceOf[uint8](mem.Worker, 0, line), packed.w.Size, mem, image, h, zero, t.copyPixels)
 				from = unsafe.Pointer(unsafe.SliceData(mem.Worker))

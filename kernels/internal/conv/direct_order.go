@@ -44,13 +44,15 @@ func (t *directConv) largeWeight() bool { return t.blocks()*t.panelBytes() > sma
 // chooseOrder chooses the order of blocks and strips (see [multiply.StripOrder]), and the memory that the code
 // prefetches.
 //
-// If the weight stays in cache, a band is one strip. Otherwise a band is a sequence of strips whose input stays in
-// cache. If the image has more bytes than the weight, a band is at most half of the image, so that two workers divide
-// the rows between them and not the channels. If the weight exceeds the L2 cache, a band may span several images.
+// The order goes band by band, and computes all blocks of a band. If the weight stays in cache, a band is one strip.
+// Otherwise it is a sequence of strips whose input stays in cache. If the image has more bytes than the weight, a band
+// is at most half of the image, so that two workers divide the rows between them and not the channels. If the weight
+// exceeds the L2 cache, a band may span several images.
 //
-// With a large weight, each strip prefetches an equal part of the weight of the next block. Otherwise the first tile of
-// the next block would wait for the whole panel. With a small weight and an image larger than the L2 cache, each tile
-// prefetches the pixels of the next tile, because the hardware prefetcher does not follow all rows that a tile reads.
+// With a large weight, each strip prefetches an equal part of the weight of the next block. Without this, the first
+// tile of the next block would wait until its whole panel is loaded. With a small weight and an image larger than the
+// L2 cache, each tile prefetches the pixels of the next tile, because the hardware prefetcher does not follow all rows
+// that a tile reads.
 func (t *directConv) chooseOrder() {
 	conv := t.conv
 	strips := t.strips

@@ -45,9 +45,9 @@ const (
 	shortRowPixels   = 7
 	// maxVectors is the maximum number of vectors of a block.
 	maxVectors = 6
-	// cachedPanelBytes is the maximum size, in bytes, of the panel of a block with more than two vectors. Such a panel
-	// must stay in the L1 cache, because each tile reads the whole panel. Tiles of more vectors have fewer rows, so there
-	// are more tiles.
+	// cachedPanelBytes is the maximum size, in bytes, of the panel of a block with more than two vectors. Each tile
+	// reads the whole panel, so it must stay in the L1 cache. More vectors per tile mean fewer rows per tile and thus
+	// more tiles.
 	cachedPanelBytes = 32 << 10
 )
 
@@ -104,8 +104,8 @@ func newDirectShape(conv *convShape, d tensor.DType, planes bool) directShape {
 
 // maxRows returns the maximum number of rows of a tile. The registers hold all sums of the tile, `vectors` vectors of
 // weights, and two elements. If one load reads several elements (elemsPerLoad > 1), the registers hold the elements of
-// all rows instead of two elements. By planes, a load reads one element of each of several rows. By pixels, it reads
-// several terms of one row.
+// all rows instead of two elements. If the input is by planes, a load reads one element of each of several rows; if it
+// is by pixels, several terms of one row.
 func (shape directShape) maxRows(vectors, registers int) int {
 	if shape.elemsPerLoad > 1 {
 		for rows := registers / vectors; ; rows-- {
@@ -120,22 +120,22 @@ func (shape directShape) maxRows(vectors, registers int) int {
 	}
 	rows := (registers - 2 - vectors) / vectors
 	if vectors == 1 {
-		rows -= registers / 32 // 28 rows divide more sizes evenly than 29 rows
+		rows -= registers / 32 // common sizes are divided more evenly by 28 rows than by 29
 	}
 	return rows
 }
 
 // fewestInstructions chooses the number of vectors per block, for about 32 registers. It minimizes the instructions per
 // term of all tiles together: loads of elements, loads of vectors, and multiplications. groupVectors is the number of
-// vectors per group, and panel the size in bytes of one vector's weight. A tile of one vector loads as much as it
-// multiplies, so channels that do not fill blocks of two vectors get larger blocks.
+// vectors per group, and panel the size in bytes of one vector's weight. A tile of one vector has as many loads as
+// multiplications, so an odd number of vectors is divided into larger blocks rather than leaving a block of one.
 func (shape *directShape) fewestInstructions(groupVectors, pixels, registers, panel int) (best int) {
 	least := math.MaxInt
 	for v := min(2, groupVectors); v <= min(groupVectors, maxVectors) && (v <= 2 || v*panel <= cachedPanelBytes); v++ {
 		n := 0
 		for _, kind := range splitEvenly(pixels, shape.maxRows(v, registers)).kinds() {
 			rows := kind.n / kind.count
-			tileCost := func(vectors int) int { // for elemsPerLoad terms
+			tileCost := func(vectors int) int { // instructions for elemsPerLoad terms
 				return kind.count * max((rows*vectors+vectors)*shape.elemsPerLoad+rows, 2*sumLatency*shape.elemsPerLoad)
 			}
 			n += groupVectors / v * tileCost(v)
@@ -188,8 +188,9 @@ const (
 	rateDirectTiles    = "direct.tiles" // start and store of a tile
 )
 
-// directWork adds the cost of a direct convolution. rate is the name of the rate of its multiply-adds. Tiles of few
-// sums are counted as tiles of more sums, because they wait for previous multiply-adds or for loads.
+// directWork adds the cost of a direct convolution. rate is the name of the rate of its multiply-adds. Tiles with few
+// sums take the time of larger ones, because they wait for previous multiply-adds or for loads; they are counted as
+// larger tiles.
 func (s *convShape) directWork(w *graph.Work, rate string, dtype tensor.DType, planes bool) {
 	if !planes && rate == rateDirectTaps && s.usesGroupWindows(dtype) {
 		s.groupWork(w, dtype)

@@ -67,7 +67,7 @@ func (s *convShape) channelStride(planes bool) int {
 // spec returns the spec of a tile with the given number of rows. The caller sets the offsets and runs of the spec.
 func (t *directConv) spec(rows int) *tile.Spec {
 	spec := &tile.Spec{Size: t.elemBytes, Rows: rows}
-	if !t.shape.usesUnit { // prefetching does not help the matrix unit, whose loads have many cache lines
+	if !t.shape.usesUnit { // the loads of the matrix unit have many cache lines; prefetching does not speed them up
 		spec.PrefetchDistance = prefetchDistance
 	}
 	return spec
@@ -91,7 +91,8 @@ func (t *directConv) maxTileRows() int {
 	return min(t.shape.rows, max(1, t.maxCallMACs()/(t.shape.blockChannels()*t.conv.termsPerOutput())))
 }
 
-// makePointwiseTiles makes strips of consecutive pixels. By pixels, strips continue from one image to the next.
+// makePointwiseTiles makes strips of consecutive pixels. If the input is by pixels, a strip may continue in the next
+// image.
 func (t *directConv) makePointwiseTiles() {
 	conv := t.conv
 	pixels := conv.pixelsOut()
@@ -142,7 +143,7 @@ func (t *directConv) pointwiseSpec(rows int) *tile.Spec {
 }
 
 // rowTile identifies the spec of a tile of a row. pixels is the number of pixels. left and right are the numbers of
-// columns of its windows that are to the left and to the right of the image.
+// columns of the tile's windows that are outside the image on either side.
 type rowTile struct{ pixels, left, right int }
 
 // makeRowTiles makes a strip of each row of the result, plane by plane. Adjacent tiles with the same spec share a call.

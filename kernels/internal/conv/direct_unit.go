@@ -52,12 +52,12 @@ func (s *convShape) unitChunks() int {
 	return s.h.Taps * s.w.Taps * kit.DivUp(s.inPerGroup, tile.UnitTerms)
 }
 
-// unitDepth returns the maximum number of terms that the instructions for one result can multiply. Some instructions
-// multiply fewer terms.
+// unitDepth returns the number of terms of a pixel, including the unused terms of instructions that multiply fewer than
+// tile.UnitTerms.
 func (s *convShape) unitDepth() int { return s.unitChunks() * tile.UnitTerms }
 
-// makeBandTiles makes strips of bands. A band is the rows of the result that a tile spans. Tiles of a strip at the same
-// columns share a call. A last band with fewer rows has its own specs.
+// makeBandTiles makes strips of bands. A band is the rows of the result that a tile spans. The tiles of a strip in the
+// same columns are computed by one call. The last band may have fewer rows, and then has its own specs.
 func (t *directConv) makeBandTiles() {
 	conv, band := t.conv, t.bandRows()
 	t.tiles = splitEvenly(conv.w.Results, t.maxTileRows()/band)

@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
-// flow tells how much of the result is complete after each chunk, and how much of the input each chunk needs, so that
-// neighbouring steps can overlap. The result must be dense and channels-last. The input must be dense and
+// flow describes how much of the result is complete after each chunk, and how much of the input each chunk needs, so
+// that consecutive steps can overlap. The result must be dense and channels-last. The input must be dense and
 // channels-last, unless planes is set. Otherwise flow returns nil. If planes is set, every chunk needs the whole input.
 // stripStart returns the first output pixel of a strip of an image. If order has one image, its strips span the whole
 // batch.
@@ -31,8 +31,8 @@ func (s *convShape) flow(order *multiply.StripOrder, stripStart func(strip int) 
 	return &graph.Flow{FinalElements: completed, NeededElements: needs}
 }
 
-// inputElementsOf returns how many elements of a channels-last input, from its start, the windows of the first
-// outPixels output pixels of the batch read.
+// inputElementsOf returns the length, in elements, of the prefix of a channels-last input that contains the windows of
+// the first outPixels output pixels of the batch.
 func (s *convShape) inputElementsOf(outPixels int) int {
 	images, pixels := outPixels/s.pixelsOut(), outPixels%s.pixelsOut()
 	rows := 0 // input rows of the image that contains the last pixel

@@ -21,7 +21,8 @@ const (
 	convByPlanes
 )
 
-// byPixels reports whether an algorithm writes channels-last results. directFromPlanes reads planes but writes pixels.
+// byPixels reports whether an algorithm writes channels-last results. directFromPlanes does, although it reads
+// row-major images.
 func (a convAlgorithm) byPixels() bool {
 	return a == depthwiseByPixels || a == convByPixels || a.isDirect()
 }
@@ -172,7 +173,7 @@ func (op convolution) isDepthwise(c *graph.Call) bool {
 // writes reports whether an algorithm writes results in dimension order `to`. Products write matrices, so the stride of
 // pixels must be constant.
 func (op convolution) writes(a convAlgorithm, out tensor.Meta, to tensor.Order) bool {
-	if to.Rank() != out.Rank() || a.isDepthwise() { // transposing a copy of planes is faster
+	if to.Rank() != out.Rank() || a.isDepthwise() { // for depthwise algorithms, a transposing copy is faster
 		return false
 	}
 	_, constant := pixelStride(spatial(out.WithStrides(to.Strides(out.Shape)), op.dims))
@@ -194,7 +195,7 @@ func (op convolution) writesSlice(c *graph.Call, algorithm convAlgorithm, m tens
 	case algorithm.isDirect() || algorithm == depthwiseByPixels:
 		return conv.outStride.c == 1 && conv.outPixelStride() > 0 &&
 			kit.BoundedProduct(conv.pixelsOut(), conv.outPixelStride(), m.DType.Size()) < maxReach
-	case conv.pixelsOut() == 1: // a product with one row
+	case conv.pixelsOut() == 1: // one pixel: a single row
 		return true
 	}
 	return constant
@@ -253,7 +254,7 @@ func (op convolution) read(call *graph.Call, algorithm convAlgorithm, i int, m t
 	// Packing strided elements costs more than packing contiguous elements.
 	if last := m.Rank() - 1; algorithm == convByPlanes && m.Strides[last] != 1 && m.Shape[last] != 1 {
 		conv := op.shape(call)
-		if conv.w.Stride == 1 { // the method work has assumed contiguous elements
+		if conv.w.Stride == 1 { // convolution.work has counted contiguous elements
 			all := conv.windowElements()
 			work.Do(multiply.RatePackStep, all)
 			work.Do(multiply.RatePackTap, -all)

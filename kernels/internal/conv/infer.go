@@ -48,8 +48,8 @@ func withFormat(d tensor.DType, shape []sym.Int, f tensor.MemoryFormat) tensor.T
 	return m
 }
 
-// groupOf returns the type of the first group of slices along dim. Like PyTorch's subtensor, it is the type of a copy
-// in the memory format of the tensor.
+// groupOf returns the type of the first of groups slices along dim, as a copy in the memory format of the tensor, which
+// PyTorch's subtensor makes.
 func groupOf(m tensor.Type, dim, groups int) tensor.Type {
 	g, err := m.Narrow(dim, sym.Int{}, m.Shape[dim].Div(sym.Of(groups)))
 	if err != nil {
@@ -59,7 +59,7 @@ func groupOf(m tensor.Type, dim, groups int) tensor.Type {
 }
 
 // emptyBatch returns the type of the result for an input without elements, which has the shape of the input. PyTorch
-// multiplies the input by a number and returns a view of the product, so the strides are those of the input.
+// returns a view of the input times a number, so the strides are those of the input.
 func emptyBatch(x tensor.Type) tensor.Type {
 	isSequence := x.Rank() == 3
 	if isSequence {
@@ -345,7 +345,7 @@ func (params convParams) resultType(input, weight tensor.Type, shape []sym.Int) 
 	if len(shape) == 4 {
 		return params.resultType2d(input, weight, shape, params.groups == 1 || params.usesMKLDNN(input, weight))
 	}
-	// A sequence is convolved as an image of height 1, from a row-major input.
+	// A sequence is convolved as an image of height 1, after a copy to row-major order.
 	if !input.IsContiguous() {
 		input = input.RowMajor()
 	}
@@ -366,7 +366,7 @@ func (params convParams) resultType2d(x, w tensor.Type, shape []sym.Int, allGrou
 	if allGroups {
 		return withFormat(x.DType, shape, suggestedFormat(x, w))
 	}
-	// Other kernels compute each group separately and concatenate the parts, which keeps their format.
+	// Other kernels compute each group separately. Concatenation of the results keeps their format.
 	xg, wg := groupOf(x, 1, params.groups), groupOf(w, 0, params.groups)
 	part := []sym.Int{shape[0], shape[1].Div(sym.Of(params.groups)), shape[2], shape[3]}
 	return withFormat(x.DType, shape, withFormat(x.DType, part, suggestedFormat(xg, wg)).SuggestMemoryFormat(false))

@@ -66,7 +66,7 @@ type tapPair struct{ element, tap int }
 
 // addProducts adds the products of one element of the result to s. pairs[d][i] lists the products along dimension d for
 // index i of the result. ix and iw are the storage indices of the first element of a channel of the input and of the
-// first tap of a window. The dimensions of pairs are the last ones of the input and of the weight.
+// first tap of a window. pairs covers the last dimensions of the input and of the weight.
 func addProducts(s *kit.Accumulator, x, w *kit.Factors, ix, iw int, pairs [][][]tapPair, result []int) {
 	n := len(pairs)
 	dx, dw := x.Strides[x.Rank()-n], w.Strides[w.Rank()-n]
@@ -81,8 +81,8 @@ func addProducts(s *kit.Accumulator, x, w *kit.Factors, ix, iw int, pairs [][][]
 
 // reference computes a result with the given meta. Each element is a sum of products over inPerGroup input channels,
 // plus the bias in[2] if it is given. pairsOf lists the products along one axis, for each index of the result. indices
-// returns the k-th input channel that output channel o reads, and the row and the column of the weight for this pair of
-// channels.
+// returns the k-th input channel that output channel o reads, and the indices of the weight's first two dimensions for
+// this pair of channels.
 func reference(meta tensor.Meta, in []*tensor.Tensor, inPerGroup int, axes []geometry.Axis,
 	pairsOf func(a *geometry.Axis) [][]tapPair, indices func(o, k int) (channel, row, column int)) ([]*tensor.Tensor,
 	error) {

@@ -11,7 +11,7 @@ import (
 // machine code have 32 bits, and a displacement may be the sum of two distances.
 const maxReach = math.MaxInt32 / 4
 
-// tileRowsBound is larger than the number of pixels of any tile.
+// tileRowsBound is an upper bound for the number of pixels of a tile.
 const tileRowsBound = 64
 
 // inputReach returns an upper bound for the distance, in bytes, between two input elements of one window. pixel is the
@@ -30,8 +30,8 @@ func (s *convShape) outputReach(size int) int {
 	return kit.BoundedProduct(rows, max(s.outPixelStride(), s.outChannels), size)
 }
 
-// allowsScratch reports whether scratch memory of the given number of elements is small, or at most 16 times as large
-// as the input and its windows together.
+// allowsScratch reports whether scratch memory of the given number of elements is acceptable: small, or at most 16
+// times as large as the input and its windows together.
 func (s *convShape) allowsScratch(elements int) bool {
 	const alwaysAllowed, maxRatio = 1 << 22, 16
 	data := kit.BoundedProduct(s.n, s.inChannels, s.pixelsIn()) +

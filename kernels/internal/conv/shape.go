@@ -53,7 +53,7 @@ func (s *convShape) outSize() ncdhw {
 // is not constant.
 func (s *convShape) pixelStride() (int, bool) { return pixelStride(s.outSize(), s.outStride) }
 
-// errPixelStride is an internal error, because walks have only layouts with a constant stride of pixels.
+// errPixelStride is an internal error: the planner is offered only layouts with a constant stride of pixels.
 var errPixelStride = errors.New("convolution: the pixels of the result have no constant stride")
 
 // tapAt returns the offset of a tap in the weight.

@@ -326,7 +326,7 @@ func transposedPlan(d tensor.DType, rows, points, depth int, packed bool) (*gemm
 	return gemm.NewPlan(spec)
 }
 
-// channelAdders has the instances of addChannels by dtype of sums.
+// channelAdders has the instance of addChannels for each dtype of sums.
 var channelAdders = map[tensor.DType]func(s *transposedWindows, adder *windowAdder,
 	m *graph.Mem, first, begin, end int){
 	tensor.Int64: addChannels[int64], tensor.Float32: addChannels[float32], tensor.Float64: addChannels[float64],

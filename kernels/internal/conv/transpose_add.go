@@ -20,8 +20,8 @@ type transposedConv struct {
 }
 
 // transposedWindows describes a transposed convolution, which is the gradient of an ordinary convolution with the same
-// window. The embedded window describes the ordinary convolution. Thus the Size of an axis is a size of the transposed
-// convolution's result, and Results is a size of its input.
+// window. The embedded window describes the ordinary convolution. The Size of an axis is therefore that of the
+// transposed convolution's result, and Results is the size of its input.
 type transposedWindows struct {
 	window
 	n, groups               int // number of images; number of groups
@@ -97,8 +97,8 @@ func (a *windowAdder) elements() int {
 // phaseElements returns the number of elements of one phase.
 func (a *windowAdder) phaseElements() int { return a.phaseSize[0] * a.phaseSize[1] * a.phaseSize[2] }
 
-// tapTarget describes where the products of a tap are added, along one dimension. The product of input element i is
-// added to element i+shift of the phase, for the elements [first, end) whose product is inside the result.
+// tapTarget describes, along one dimension, where the products of a tap are added: that of input element i to element
+// i+shift of the phase. [first, end) are the input elements whose products are inside the result.
 type tapTarget struct{ phase, shift, first, end int }
 
 // targetOf returns the target of tap k.

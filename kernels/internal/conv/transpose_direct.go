@@ -26,7 +26,7 @@ type transposedPhase struct {
 	outStart   int // offset of the first result of the phase in the result, in elements
 	firstTap   int // offset of the first tap of the phase in the weight, in elements
 	firstTerm  int // index of the first term of the phase in a panel
-	panelTerms int // number of terms of a panel, which has the terms of all phases
+	panelTerms int // number of terms of a panel, including the terms of all other phases
 	vectors    int // number of vectors of a block, which is the same in all phases
 }
 
@@ -62,7 +62,7 @@ func greatestDivisor(a, b int) int {
 }
 
 // phaseShapes returns the phases of a call as convolutions, or false if direct convolution does not support the call.
-// It supports a batch of floats whose phases are few, not empty, and together have all taps.
+// It supports batches of floats with few phases, if no phase is empty and every tap belongs to a phase.
 func (op transposedConv) phaseShapes(call *graph.Call, dtype tensor.DType, planes bool) ([]*convShape, bool) {
 	windows := op.windows(call)
 	axes := []*geometry.Axis{&windows.d, &windows.h, &windows.w}

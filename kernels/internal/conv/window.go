@@ -41,8 +41,8 @@ func (w *window) tap(i int) (kd, kh, kw int) {
 	return row / w.h.Taps, row % w.h.Taps, i % w.w.Taps
 }
 
-// rowsIn and pixelsIn count the rows and pixels of all planes of an input, rowsOut and pixelsOut the rows and pixels of
-// its result.
+// rowsIn and pixelsIn return the numbers of rows and pixels of the input, over all depths; rowsOut and pixelsOut those
+// of the result.
 func (w *window) rowsIn() int    { return w.d.Size * w.h.Size }
 func (w *window) rowsOut() int   { return w.d.Results * w.h.Results }
 func (w *window) pixelsIn() int  { return w.rowsIn() * w.w.Size }
@@ -111,11 +111,11 @@ func pixelDistance(size, stride ncdhw) int {
 }
 
 // commonStride returns the constant distance between neighbouring elements of dimensions with the given sizes and
-// strides, from the innermost dimension on. It returns 0 and false if the distance is not constant. It returns single
-// if there is only one element.
+// strides, from the innermost dimension on. It returns 0 and false if the distance is not constant. If there is only
+// one element, it returns the value single.
 func commonStride(single int, dims ...[2]int) (stride int, constant bool) {
 	stride = single
-	elements := 1 // of the dimensions so far
+	elements := 1 // number of elements of the dimensions visited so far
 	for _, d := range dims {
 		switch size, step := d[0], d[1]; {
 		case size == 1:

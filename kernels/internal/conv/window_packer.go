@@ -26,8 +26,8 @@ func (p *windowPacker) attachTo(x *multiply.Multiplier) {
 	}
 }
 
-// pack packs rows [k0, k1) of outputs [out0, out1). It is a gemm.PackFunc. All channels are copied by the same moves,
-// which are planned once per panel.
+// pack packs rows [k0, k1) of outputs [out0, out1). It is a gemm.PackFunc. The moves (copies of runs of elements) are
+// the same for all channels, and are planned once per panel.
 func (p *windowPacker) pack(job *multiply.Job, dst []byte, k0, k1, out0, out1 int) {
 	taps, size := p.taps(), p.elem.DstSize
 	step, width := p.w.Stride*p.inStride.w, p.width*size
@@ -57,13 +57,13 @@ func (p *windowPacker) pack(job *multiply.Job, dst []byte, k0, k1, out0, out1 in
 }
 
 // copyPixels copies n elements that are step elements apart. Adjacent elements are copied inline, because runs are
-// short: with a call of e.Row per run, the calls took 10 % of the time of a convolution with 64 channels.
+// short: calls of e.Row took 10% of the time of a convolution with 64 channels.
 func copyPixels(e *strided.Elem, dst []byte, n int, from unsafe.Pointer, step int) {
 	dst = dst[:n*e.DstSize]
 	switch {
 	case step != 1:
 		e.Row(unsafe.Pointer(unsafe.SliceData(dst)), from, e.DstSize, step*e.SrcSize, n)
-	case len(dst) == 128: // an array of constant length is copied inline
+	case len(dst) == 128: // the compiler copies arrays of constant length inline
 		*(*[128]byte)(dst) = *(*[128]byte)(from)
 	default:
 		copy(dst, unsafe.Slice((*byte)(from), len(dst)))

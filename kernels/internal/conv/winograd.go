@@ -13,13 +13,13 @@ import (
 
 // winogradConv computes a 3x3 window with stride 1 by Winograd's F(m x m, 3 x 3), in three steps:
 //
-//  1. Each tile of (m+2)x(m+2) pixels is transformed. A point is one of the (m+2)^2 indexes of a transformed tile.
+//  1. Each tile of (m+2)x(m+2) pixels is transformed. The result has (m+2)^2 indices, the points.
 //  2. At each point, two matrices are multiplied: tiles by channels times channels by output channels.
 //  3. An inverse transform turns the products of a tile into m x m results.
 //
-// A result takes 4 (m = 2) or 2.25 (m = 4) multiplications per channel instead of 9. Images are channels-last. The
-// elements of transformed tiles, which are also called points, are stored as [point][tile][channel], so that products
-// read rows of channels. Transformed weights are stored as [block of output channels][point][channel][lane].
+// A result takes 4 (m = 2) or 2.25 (m = 4) multiplications per channel instead of 9. Images are channels-last.
+// Transformed tiles are stored as [point][tile][channel], so that products read rows of channels. Their elements are
+// also called points. Transformed weights are stored as [block of output channels][point][channel][lane].
 //
 // The tiles of the batch are divided into sections, which are computed one after another, or in parallel by one worker
 // each. A section is divided into parts, which workers multiply independently by a block of weights. A part is divided
@@ -44,8 +44,8 @@ const (
 	// cachedPointBytes of points.
 	cachedWeightBytes = 1 << 20
 	cachedPointBytes  = 256 << 10
-	// streamedWeightBytes is the maximum size of weights that arrive from the L3 cache as fast as the products use
-	// them. Such weights do not stay in L2, but the points and products of a section stay there.
+	// streamedWeightBytes is the maximum size of weights that are read from the L3 cache without delaying the products.
+	// The points and products of a section stay in L2; the weights do not.
 	streamedWeightBytes = 5 << 20
 	// sharedPointBytes bounds the points of a section of blockSchedule. These points stay in L2 while the weights stream
 	// from memory.
@@ -54,16 +54,16 @@ const (
 	pointsSectionBytes = 16 << 20
 	// maxWinogradChannels bounds the input channels, because product code addresses rows by 32-bit displacements.
 	maxWinogradChannels = 1 << 20
-	// minSections is the minimum number of sections of chunkSchedule, unless there are too few tiles. With this number,
-	// all workers are busy.
+	// minSections is the minimum number of sections of chunkSchedule, so that all workers are busy. There are fewer if
+	// there are too few tiles.
 	minSections = 16
-	// pointPad is the number of unused bytes between the tiles of two points. Without them, the points of one tile would
-	// be in the same set of the L1 cache.
+	// pointPad is the number of unused bytes after the tiles of each point, so that the points of one tile are in
+	// different sets of the L1 cache.
 	pointPad = machine.LineBytes
 )
 
-// newWinograd returns nil if F(m x m, 3 x 3) does not support a call. The weight must be constant: its transform takes
-// as long as the convolution of about ten pixels.
+// newWinograd returns nil if F(m x m, 3 x 3) does not support a call. The weight must be constant, because its
+// transform takes as long as the convolution of about ten pixels.
 func (op convolution) newWinograd(call *graph.Call, m int) *winogradConv {
 	cpu := machine.Host()
 	if call.Meta(0).Rank() != 4 || !call.Constant(1) || call.Out[0].Numel() == 0 || call.Meta(0).Numel() == 0 ||
@@ -87,12 +87,13 @@ func (op convolution) newWinograd(call *graph.Call, m int) *winogradConv {
 		tilesAcross: kit.DivUp(conv.w.Results, m), blockChannels: 2 * lanes, tileStride: kit.DivUp(conv.inChannels,
 			lanes) * lanes,
 		stripTiles: rows(2, registers)}
-	// Up to this number of tiles, loading weights takes most of the time, and one strip reads them once and sequentially.
+	// With so few tiles, loading weights takes most of the time. One strip for all tiles reads the weights once and
+	// sequentially.
 	if oneStrip := rows(1, registers); w.tiles() <= oneStrip {
 		w.blockChannels, w.stripTiles = lanes, oneStrip
 	}
 	w.blocks = kit.DivUp(conv.outChannels, w.blockChannels)
-	if w.tileStride*4%4096 == 0 { // all tiles of a point would fall in the same set of the L1 cache
+	if w.tileStride*4%4096 == 0 { // all tiles of a point would be in the same set of the L1 cache
 		w.tileStride += lanes
 	}
 	return w

@@ -138,9 +138,9 @@ func (r *winogradRun) chunkPhase() graph.Phase {
 	}}
 }
 
-// computePart computes the results of one part of a section for one block of output channels. Each of the parts that
-// read the same weights prefetches an equal share of the next block's weights: share[0] is the index of this part among
-// them, and share[1] their number.
+// computePart computes the results of one part of a section for one block of output channels. The parts that read the
+// same weights each prefetch an equal share of the next block's weights: share[1] is the number of these parts, and
+// share[0] the index of this part.
 func (r *winogradRun) computePart(m *graph.Mem, args *winogradArgs, section, part tileSpan, block int,
 	share [2]int) error {
 	if err := r.multiply(m, &args.product, part, part.first-section.first, block, share); err != nil {

@@ -40,16 +40,16 @@ func winogradRates() []graph.Rate {
 }
 
 const (
-	// minBusySums is the minimum number of vector sums in a register tile that keeps the arithmetic units busy.
+	// minBusySums is the minimum number of vector sums in a register tile that hides the latency of multiply-adds.
 	minBusySums = 8
 	// winogradSumCost is the time to start and store a sum, in multiply-adds.
 	winogradSumCost = 4
 )
 
 // weightTraffic returns the bytes of weights whose loads delay the products. The first strip of a section loads the
-// weights of a point at memory speed, and the other strips prefetch the next weights while they multiply. The weights
-// of a block are prefetched during the previous block, so half of the weights that do not fit in the L2 cache arrive in
-// time. With chunkSchedule, only the first section loads weights from memory.
+// weights of a point at memory speed, and the other strips prefetch the next weights while they multiply. Since a
+// block's weights are prefetched during the previous block, half of the weights beyond the L2 cache are assumed to
+// arrive in time. With chunkSchedule, only the first section loads weights from memory.
 func (w *winogradConv) weightTraffic() float64 {
 	tiles := w.tiles()
 	if w.schedule() != chunkSchedule {

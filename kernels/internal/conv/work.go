@@ -29,7 +29,7 @@ const multiResultCost = 3
 // rowPixels is the maximum number of pixels that one move of the packer is assumed to copy, for estimates.
 const rowPixels = 28
 
-// cachedPixelBytes is the approximate size of the pixels that the L2 cache holds.
+// cachedPixelBytes is the approximate size of pixels up to which the L2 cache keeps enough of them.
 const cachedPixelBytes = 2 * machine.L2Bytes
 
 // work estimates the cost of an algorithm. The cost of products includes the packing of windows.
@@ -120,7 +120,8 @@ func (s *convShape) tapWork(work *graph.Work, algorithm convAlgorithm, outputs i
 }
 
 // windowWork adds the cost of depthwise machine code by pixels: multiply-adds of whole vectors, for the taps inside the
-// image. Tiles do not read memory sequentially, so this time is added to the time of memory accesses.
+// image. Tiles do not read memory sequentially, so arithmetic and memory accesses do not overlap: their times are
+// added.
 func (s *convShape) windowWork(w *graph.Work, size int) {
 	f, _ := newWindowShape(s, size)
 	macs := float64(s.h.CountAll()) * float64(s.w.CountAll()) *

@@ -57,7 +57,7 @@ type classLister struct {
 	problem     *Problem
 	options     Options
 	classes     [][]int
-	classBounds [][]int64 // by variable and label: lower bound for assignments with a label of the same class
+	classBounds [][]int64 // by variable and label: lower bound for assignments with any label of the same class
 	deadline    time.Time
 	parts       partition
 	count       int  // number of parts so far
@@ -182,9 +182,9 @@ func (c *classLister) next() (*Solution, error) {
 	return nil, nil
 }
 
-// divide divides a part into new parts, and leaves out the combination of classes of the cheapest assignment. There is
-// a new part for each variable. Its assignments differ from the cheapest assignment in the class of this variable, and
-// agree with it in the classes of all earlier variables.
+// divide divides a part into new parts that together have all its assignments, except those with the classes of the
+// cheapest one. There is a new part for each variable. Its assignments differ from the cheapest assignment in the class
+// of this variable, and agree with it in the classes of all earlier variables.
 func (c *classLister) divide(cheapest *part) {
 	same := slices.Clone(cheapest.barred)
 	for v, list := range c.classes {

@@ -108,9 +108,9 @@ func (e *elimination) eliminateVariable(v, limit int) {
 	e.steps = append(e.steps, s)
 }
 
-// buckets divides the functions of v into buckets. There is one bucket if its message has at most limit entries.
-// Otherwise functions are divided by first fit. A variable with one label needs no minimum, so each of its functions
-// gets a bucket of its own.
+// buckets divides the functions of v into buckets. If the message of all functions has at most limit entries, there is
+// one bucket. Otherwise functions are assigned to buckets by first fit. A variable with one label needs no minimum, so
+// each of its functions gets a bucket of its own.
 func (e *elimination) buckets(v, limit int) [][]*function {
 	functions := e.functionsOf[v]
 	var list [][]*function

@@ -70,7 +70,7 @@ func (g *guess) depthFirst(steps []step) bool {
 		last, lastCost := -1, int64(-1)
 		for {
 			interrupt.Check(g.instance.ctx)
-			// The next label follows the present label in the order of costs, and of indices for equal costs.
+			// Labels are tried in the order of costs; labels of equal cost in the order of indices.
 			best, bestCost := -1, Forbidden
 			for l := range g.instance.sizes[s.variable] {
 				c := s.cost(g.instance.sizes, g.labels, l)

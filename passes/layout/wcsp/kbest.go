@@ -63,9 +63,9 @@ type lister struct {
 	timedOut bool
 }
 
-// cell is a set of assignments. An open cell has only a lower bound. A closed cell has the assignments that agree with
-// listedLabels in all variables eliminated after a stage, and that have a given label at this stage. Its bound is the
-// cost of its cheapest assignment.
+// cell is a set of assignments. An open cell has only a lower bound. A closed cell has the assignments with a given
+// label at one stage whose variables of later stages have the labels listedLabels. Its bound is the cost of its
+// cheapest assignment.
 type cell struct {
 	bound     int64
 	number    int          // in order of creation, to break ties
@@ -77,7 +77,7 @@ type cell struct {
 	label        int   // label of the stage's variable
 }
 
-// stage is a step of an elimination. label is the only remaining label of a variable on which the cell was split.
+// stage is a step of an elimination. If the cell was split on the step's variable, label is its only remaining label.
 type stage struct {
 	step
 	sizes []int

@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// checkWork is the number of costs processed between two checks of the context.
+// checkWork is the number of table entries processed between two checks of the context.
 const checkWork = 1 << 20
 
 // operand is a function in a sum, as prepared for an iteration over its table.

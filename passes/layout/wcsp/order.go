@@ -24,8 +24,8 @@ type plan struct {
 	tooLargeCount int   // variables whose message would be too large
 }
 
-// entriesPerVariable is the number of message entries that a plan may have for each variable, in addition to four times
-// its limit.
+// entriesPerVariable is the number of message entries per variable that a plan may have in addition to 4*limit, see
+// instance.plan.
 const entriesPerVariable = 1 << 6
 
 // plan returns the better elimination order of both rules. If the order of the first rule is cheap, plan does not try
@@ -99,7 +99,7 @@ func (in *instance) order(limit int, r rule) plan {
 		if in.eliminated[v] {
 			continue
 		}
-		if in.sizes[v] == 1 { // its functions become single-variable functions of others
+		if in.sizes[v] == 1 { // with one label, elimination joins no neighbours
 			p.order = append(p.order, v)
 			continue
 		}

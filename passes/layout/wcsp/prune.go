@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// pruneWork is the maximum number of costs that pruning reads, approximately.
+// pruneWork is the approximate maximum number of table entries that pruning reads.
 const pruneWork = 1 << 23
 
 // pruner removes dominated labels by Goldstein's criterion: label k is removed if another label k' never costs more

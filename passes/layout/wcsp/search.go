@@ -49,9 +49,9 @@ func (s *search) expired() bool {
 	return s.limitExceeded
 }
 
-// result is the outcome for an instance.
+// result is the result of minimizing an instance.
 type result struct {
-	bound  int64 // lower bound; any number at or above the cutoff if no assignment is below it
+	bound  int64 // lower bound; if it is at or above the cutoff, no assignment costs less than the cutoff
 	cost   int64 // cost of labels; Forbidden if no assignment below the cutoff was found
 	labels []int // labels of the variables that the instance had not eliminated
 	tree   tree  // proof of bound
@@ -225,7 +225,7 @@ func (s *search) tablesOrBranch(in *instance, r result, cutoff int64, isRoot boo
 		}
 	}
 	if r.bound < min(cutoff, r.cost) && !s.expired() {
-		// An interrupted search may return a bound below the known one.
+		// An interrupted search may return a lower bound than the relaxation, which is then used instead.
 		if r = s.minimizeByBranching(e, r, cutoff); r.bound > relaxed.constant {
 			return r
 		}
@@ -237,7 +237,7 @@ func (s *search) tablesOrBranch(in *instance, r result, cutoff int64, isRoot boo
 }
 
 // relaxation returns a relaxation of the remaining problem. The constant of the relaxation is a lower bound. Larger
-// tables give a higher bound; they are used only if the smallest tables do not reach the limit.
+// tables give a higher bound; they are used only if the bound of the smallest tables is below the limit.
 func (s *search) relaxation(e *elimination, limit int64, isRoot bool) *elimination {
 	relaxed := e.clone()
 	if relaxed.relax(1); relaxed.constant >= limit {
@@ -270,7 +270,7 @@ func (s *search) minimizeByBranching(e *elimination, r result, cutoff int64) res
 	v := e.mostConnected()
 	type child struct {
 		label   int
-		fixed   *elimination // v has the label
+		fixed   *elimination // v is fixed to the label
 		relaxed *elimination // relaxation of fixed
 	}
 	var children []child

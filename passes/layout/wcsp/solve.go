@@ -36,8 +36,8 @@ type Options struct {
 const (
 	defaultTable = 1 << 22 // default of MaxTable
 	largestTable = 1 << 30 // maximum of MaxTable
-	// Bounds during a search use small tables, because the problem is split further anyway. The first bound is computed
-	// once.
+	// Bounds during a search use small tables, because the problem is split further anyway. The bound at the root uses
+	// more work.
 	searchTable = 1 << 8
 	boundTable  = 1 << 16
 	relaxedWork = 1 << 25 // approximate number of entries of all messages of one bound

@@ -11,11 +11,11 @@ import (
 // lower bound on the cost of every assignment. When the bound is high, expensive labels can be cut, and the remaining
 // problem can be eliminated.
 //
-// The method is sequential reweighted message passing (TRW-S, SRMP) in integers. Variables are visited in order. Each
-// variable takes, for each of its labels, the least cost from its functions. It then distributes its costs in equal
-// shares to the functions that have a later variable. The cost of every assignment is unchanged, no entry becomes
-// negative, and the bound never decreases. For submodular costs, as with two layouts, the bound converges to the least
-// cost.
+// The method is sequential reweighted message passing (TRW-S, SRMP) in integers. Variables are visited in order. For
+// each label of a variable, the least cost of the label in each of its functions is moved to the variable. The
+// variable's costs are then distributed in equal shares to its functions with later variables. The cost of every
+// assignment is unchanged, no entry becomes negative, and the bound never decreases. For submodular costs, as with two
+// layouts, the bound converges to the least cost.
 type tightening struct {
 	*instance
 	functions         []movedFunction // functions of two or more variables
@@ -253,8 +253,8 @@ func (t *tightening) findAssignment() {
 	}
 }
 
-// cutLabels returns, by variable, the labels that remain, and the number of cut labels. A label remains if its cost
-// exceeds the least cost of the variable by less than gap.
+// cutLabels returns, by variable, the labels that remain, and the number of cut labels. A label is cut if its cost
+// exceeds the least cost of the variable by at least gap.
 func (t *tightening) cutLabels(gap int64) (remaining [][]int, cutCount int) {
 	remaining = make([][]int, len(t.problemVariables))
 	for v, unary := range t.unary {

@@ -21,9 +21,9 @@ type tree struct {
 	relaxedBound int64
 }
 
-// node returns a proof of a bound of at least target, and the proved bound. target is at most t.bound. If relaxed steps
-// suffice, they replace branches. This happens if an interrupted search has explored branches that the final bound does
-// not need. It also happens if a better assignment, found after a split, makes the split unnecessary.
+// node returns a proof of a bound of at least target, and the proved bound. target is at most t.bound. If the relaxed
+// steps prove the target, they replace branches. The final bound may not need branches that an interrupted search has
+// explored, or splits made before a better assignment was found.
 func (t *tree) node(target int64) (Node, int64) {
 	if t.relaxed != nil && t.relaxedBound >= target {
 		return Node{Steps: t.relaxed}, t.relaxedBound

@@ -39,7 +39,8 @@ func (c *checker) prune(pr wcsp.Pruning) error {
 		return fmt.Errorf("labels %d and %d of variable %d are not two remaining labels", pr.Label, pr.By, v)
 	}
 	var sum int64
-	isForbidden, byIsWorse := false, false // Label is never allowed; By is forbidden where Label is allowed
+	// isForbidden: a neighbour forbids Label for all its labels. byIsWorse: By is forbidden where Label is not.
+	isForbidden, byIsWorse := false, false
 	others := c.factorsOf(v)
 	for _, other := range slices.Sorted(maps.Keys(others)) {
 		least := wcsp.Forbidden

@@ -211,8 +211,8 @@ type saturatedTotal struct {
 	forbidden int
 }
 
-// count adds a cost (sign 1) or subtracts it (sign -1). The sum saturates at Forbidden, and is too low if a cost is
-// subtracted afterwards.
+// count adds a cost (sign 1) or subtracts it (sign -1). The sum saturates at Forbidden; a subtraction after saturation
+// gives too low a sum, which is still a valid bound.
 func (t *saturatedTotal) count(cost int64, sign int) {
 	if cost == wcsp.Forbidden {
 		t.forbidden += sign

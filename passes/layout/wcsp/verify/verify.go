@@ -2,8 +2,8 @@
 //
 // It shares only types with package wcsp. [Solution] checks each pruning against the factors, each shift and cut, and
 // each entry of each message. It also checks that each factor and each message is used exactly once on each path of the
-// proof tree, and that each split has a branch for each label. A wrong bound is therefore detected, whatever mistake of
-// the solver causes it.
+// proof tree, and that each split has a branch for each label. Any mistake of the solver that leads to a wrong bound is
+// therefore detected.
 package verify
 
 import (
