@@ -7,21 +7,21 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file chooses addresses in the arena such that workers find the data that they wrote in their caches (affinity).
-// Each worker computes a part of every value. The part has the same relative position in consecutive steps. Writing to
-// a cache line that another core wrote last is slow, because the line is first fetched from that core. When a value
-// reuses memory, each worker should therefore write the bytes that it wrote for the previous value.
+// This file chooses addresses in the arena by affinity. Each worker computes a part of every value, at the same
+// relative position in consecutive steps. Writing to a cache line that another core wrote last is slow, because the
+// line is first fetched from that core. When a value reuses memory, each worker should therefore write the bytes that
+// it also wrote for the previous value.
 
 const (
 	// maxParts is the maximum number of parts that are considered.
 	maxParts = 16
-	// The arena may be larger by 1/arenaGrowthDivisor for affinity. If the arena would be larger, the values that are
-	// live at that point lose their affinity, and memory is planned again. There are at most maxPlans plans.
+	// The arena may be larger by 1/arenaGrowthDivisor for affinity. If the arena would exceed this limit, the values
+	// that are live at that point lose their affinity, and memory is planned again, at most maxPlans times.
 	arenaGrowthDivisor = 8
 	maxPlans           = 8
 )
 
-// lastUse records which storage occupied a range of the arena last. The range may hold only a piece of this storage.
+// lastUse is a range of the arena and the storage that used it last. The range may be a piece of this storage.
 type lastUse struct {
 	begin, end   int // the range in bytes: [begin, end)
 	storageStart int // address of the storage
@@ -48,8 +48,7 @@ func (a *affinity) lastUsesIn(start, end int) []lastUse {
 
 // foreignBytes returns the cost of placing a storage of the given size at an address. The cost is the number of foreign
 // bytes, which one worker will write and another worker wrote last. If the previous storage had the same address and
-// size, the cost is -1, the best cost. In this case no byte is foreign, even if workers divide values by channels that
-// are interleaved in memory.
+// size, the cost is -1: no byte is foreign, even if workers divide values by channels, which are interleaved in memory.
 func (a *affinity) foreignBytes(start, size int) int {
 	totalBytes, ownBytes := 0, 0
 	if uses := a.lastUsesIn(start, start+size); len(uses) == 1 && uses[0].storageStart == start &&

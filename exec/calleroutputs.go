@@ -9,7 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// callerOutputs has the caller's tensors for the outputs of a run in segments. A nil callerOutputs has no tensors.
+// callerOutputs has the caller's tensors for the outputs of a run in segments (see segments.go). A nil callerOutputs
+// has no tensors.
 type callerOutputs struct {
 	outputs     []graph.Output
 	tensors     []*tensor.Tensor // by output: the caller's tensor, or nil

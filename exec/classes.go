@@ -18,7 +18,7 @@ import (
 type prepared struct {
 	program       *Program
 	call          *graph.Call     // a call of an op whose result shapes depend on data
-	innerSegments *segmentedGraph // further segments, if shapes inside the segment depend on data
+	innerSegments *segmentedGraph // the segment's own segments, if shapes inside it depend on data
 	failed        graph.Errors    // nodes that were omitted because of [Options.KeepGoing]
 }
 
@@ -56,7 +56,7 @@ type cacheEntry struct {
 	segment *prepared
 }
 
-// maxEntries is the maximum number of entries. The limit on bytes hardly limits the number of small segments.
+// maxEntries is the maximum number of entries. The limit on bytes would permit very many small segments.
 const maxEntries = 1024
 
 // get returns the entry for a class. If the entry is new, prepare prepares it.
@@ -74,7 +74,7 @@ func (c *segmentCache) get(ctx context.Context, key classKey, prepare func() (*p
 	}
 	p, err := prepare()
 	if isMemoryShortage(err) && c.entries.Clear() {
-		// Cached entries may occupy the memory.
+		// Evicted entries may still occupy memory.
 		debug.FreeOSMemory()
 		p, err = prepare()
 	}

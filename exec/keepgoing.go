@@ -100,9 +100,8 @@ func IncompleteError(g *graph.Graph, failed graph.Errors, isComputed func(output
 }
 
 // compileWithOmissions compiles as much of the graph as fits into memory. It omits the nodes with the largest results
-// first. The arena shrinks only when all values that share a part of it are omitted. Each attempt may therefore omit
-// twice as many nodes as the previous attempt. If this suffices, binary search finds the smallest sufficient number of
-// nodes.
+// first. Omitting a node may not shrink the arena, because other values use the same memory. The number of omitted
+// nodes is therefore doubled until it suffices; binary search then finds the smallest sufficient number.
 func compileWithOmissions(g *graph.Graph, o Options) (*Program, error) {
 	remaining, omissions := g, graph.Errors{}
 	for maxOmissions := 1; ; maxOmissions *= 2 {
@@ -136,8 +135,8 @@ type shortage struct {
 	err   *MemoryError
 	bytes map[*graph.Node]int // size of the results
 	order []*graph.Node       // nodes with results, in descending order of size
-	// minOmissions is a lower bound on the number of nodes to omit. It counts nodes whose results alone exceed the
-	// limit, and the further nodes that are needed to save the excess.
+	// minOmissions is a lower bound on the number of nodes to omit: nodes whose results alone exceed the limit, and the
+	// largest further ones until the excess is saved.
 	minOmissions int
 }
 
@@ -258,7 +257,7 @@ func (p *Program) markMissing(n *graph.Node) {
 	for _, v := range n.Out {
 		p.omittedValues[v] = true
 		if p.storageIndex.At(v) > 0 {
-			s := p.storageOf(v)          // v's own storage: with KeepGoing, passes place no value inside another value
+			s := p.storageOf(v)          // v's own storage: with KeepGoing, no value is placed inside another
 			p.storages[s].kind = inArena // so that runs do not allocate it as an output
 			p.storages[s].bytes = 0
 		}

@@ -9,8 +9,8 @@ type Lifetime struct {
 }
 
 // Lifetimes lists when each block of a run's memory is in use: values computed by steps, and scratch memory shared by
-// the workers of a step. Values that reuse each other's memory are one block. Because steps may run concurrently, any
-// of the listed steps may be the last to finish.
+// the workers of a step. Values that reuse each other's memory are one block. Steps may run concurrently, so any of the
+// listed steps may finish last.
 func (p *Program) Lifetimes() []Lifetime {
 	if p == nil {
 		return nil

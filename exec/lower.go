@@ -48,7 +48,7 @@ func lowerAll(g *graph.Graph, o Options) []lowered {
 		}
 	}
 	inBatches(len(list), o.Threads, batch)
-	// If memory cannot be made executable, loops detect it at run time and run in Go.
+	// The error is ignored: if memory cannot be made executable, loops run in Go.
 	_ = jit.Link()
 	return list
 }

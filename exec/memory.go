@@ -85,14 +85,14 @@ func (p *Program) planFor(ctx context.Context, ignoresAffinity []bool, maxBytes 
 // memoryPlanner assigns memory to the steps in order.
 type memoryPlanner struct {
 	program       *Program
-	merged        []int                // by storage: the storage whose memory it reuses in place
+	merged        []int                // by storage: the storage that it overwrites in place
 	writer        graph.ByValue[int32] // by value, including values stored within another value: the step that writes it
 	isPlaced      []bool               // by storage: whether it has an address in the arena
 	users         [][]int32            // by storage: the steps that used it since it got its address
 	previousUsers [][]int32            // by storage: the steps that used its address before
 	blocks        []block              // free memory of the arena, by offset
 	arenaSize     int
-	waits         []int32 // by step: the latest step that was made to wait for the step
+	waits         []int32 // by step: the latest step that already waits for it, to avoid duplicates
 	overwrites    []int   // see Program.overwrites
 	groupStart    int     // first step of the current pipelined group, or the current step
 	// ignoresAffinity marks memory that is placed without affinity: see planFor.
@@ -151,7 +151,7 @@ func (m *memoryPlanner) planStep(i int) {
 
 // placeStorage assigns arena memory to the storage of v, a result of step i, unless the result reuses the memory of an
 // operand. If v is stored within another value, an earlier step may have placed the storage already. Step i then waits
-// for the previous users of the memory, but not for that earlier step.
+// for the previous users of the memory, but not for the step that placed it.
 func (m *memoryPlanner) placeStorage(i, storage int, v *graph.Value) {
 	s := &m.program.storages[storage]
 	switch {
@@ -348,8 +348,8 @@ func (m *memoryPlanner) joinWithNext(k int) {
 // maxBlockUsers is the maximum length of a block's list of users.
 const maxBlockUsers = 32
 
-// truncateUsers keeps lists of users short, so that planning takes linear time. If a list is too long, the latest step
-// is made to wait for the other steps of the list, and replaces the list.
+// truncateUsers keeps lists of users short, so that planning takes linear time. A list that is too long is replaced by
+// its latest step, which then waits for the other steps of the list.
 func (m *memoryPlanner) truncateUsers(users []int32) []int32 {
 	if len(users) <= maxBlockUsers {
 		return users

@@ -17,7 +17,7 @@ import (
 type Need struct {
 	Inputs    int // inputs
 	Constants int // constants in the graph's layout, and the original data of some packed constants (Originals)
-	Originals int // the part of Constants that runs do not read: data that cannot be restored from a packed form
+	Originals int // the part of Constants that runs do not read: originals of packed constants that cannot be unpacked
 	Packed    int // packed constants, and constants of kernels
 	Arena     int // intermediate values and kernel scratch, which share one arena
 	Outputs   int // outputs, which outlive the run
@@ -168,8 +168,8 @@ func (e *MemoryError) Error() string {
 	return b.String()
 }
 
-// uncheckedBytes is the need in bytes below which the memory limit of the process is not queried: the query takes
-// longer than compiling a small graph.
+// uncheckedBytes is the need in bytes below which the memory limit of the process is not queried, because the query
+// takes longer than compiling a small graph.
 const uncheckedBytes = 64 << 20
 
 // Check returns a [*MemoryError] if the need exceeds the limit, as defined in [Options.MemoryLimit]. held is the part

@@ -12,15 +12,15 @@ import (
 // run. The values between the steps are then read from the L2 cache instead of from memory. The order of chunks has no
 // other effect.
 //
-// Groups are used only with one worker. With several workers, each worker processes a part of the rows, which fits
-// better into its own cache. At the boundaries of its part, a worker would have to wait for rows of another worker.
+// Groups are used only with one worker. With several workers, each processes a part of the rows, which fits better into
+// its own cache, and would have to wait for another worker's rows at the boundaries of its part.
 
 const (
-	// minPipelinedBytes is the minimum size in bytes of a value that is worth pipelining. Smaller values stay in the cache
-	// anyway.
+	// minPipelinedBytes is the minimum size in bytes of a value between pipelined steps. Smaller values stay in the
+	// cache anyway.
 	minPipelinedBytes = machine.L2Bytes
-	// maxBufferedBytes is the maximum number of bytes that are computed but not yet read, summed over all values between
-	// the steps of a group. It is about the part of the L2 cache that weights and results leave free.
+	// maxBufferedBytes is the maximum number of bytes that are computed but not yet read, summed over all values
+	// between the steps of a group. It is about the part of the L2 cache that is left by weights and results.
 	maxBufferedBytes = machine.L2Bytes
 	// maxGroupSteps is the maximum number of steps in a group.
 	maxGroupSteps = 16

@@ -16,7 +16,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Options configure a program.
+// Options configures a program.
 type Options struct {
 	// Context cancels compilation; the error then wraps the cause of the context. Runs have their own contexts. Nil
 	// means none.

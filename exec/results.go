@@ -42,7 +42,7 @@ func (s *Session) allocate(in, out []*tensor.Tensor) error {
 			return err
 		}
 		memory := &s.outputMemories[p.storageOf(output.Value)]
-		// directOutput counts from 1, because 0 means that no tensor was given.
+		// directOutput has 1 + the index of the output; 0 means that no tensor was given.
 		if direct && p.inPlace[i] && memory.storage == nil && t.SameAddresses(meta) && t.Offset >= meta.Offset &&
 			isAligned(t) {
 			*memory = outputMemory{storage: t.Storage(), shift: (t.Offset - meta.Offset) * meta.DType.Size(),
@@ -136,7 +136,7 @@ func (s *Session) deliver(ctx context.Context, i int, in, out []*tensor.Tensor) 
 	k := s.program.storageOf(root)
 	storage, meta := &s.program.storages[k], output.Value.Meta
 	if out[i] == nil && s.onlyGivenOutputs || s.outputMemories[k].directOutput == i+1 {
-		return nil // not requested, or a step wrote the caller's tensor
+		return nil // not requested, or a step has written the caller's tensor directly
 	}
 	var t *tensor.Tensor
 	var err error
@@ -153,7 +153,7 @@ func (s *Session) deliver(ctx context.Context, i int, in, out []*tensor.Tensor) 
 		x := in[storage.input]
 		shift := (x.Offset - root.Meta.Offset) * x.DType.Size()
 		if shift%meta.DType.Size() != 0 {
-			// The start is not a multiple of the view's element size.
+			// The view's start is not a multiple of its element size.
 			if x, err = s.copyOf(ctx, x, root.Meta); err != nil {
 				return err
 			}

@@ -60,7 +60,7 @@ func NewRunner(g *graph.Graph, plan Planner, o Options) (*Runner, error) {
 	}
 	p, failed, err := r.compile(g, o)
 	if r.static, r.failed = p, failed; len(failed) == 0 {
-		r.graph = nil // it would keep constants alive that the program has packed
+		r.graph = nil // so that it does not keep the originals of packed constants alive
 	}
 	return r, err
 }

@@ -15,16 +15,16 @@ import (
 type section struct {
 	first, end int                    // steps [first, end)
 	shared     *sharing               // nil for a serial section
-	nextWorth  workerpool.StartPolicy // for a serial section: the worth of waking workers for the next section
+	nextWorth  workerpool.StartPolicy // for a serial section: whether to start workers for the next section
 }
 
 // sharing describes a shared section. All costs are estimates.
 type sharing struct {
 	waitCounts []int32                  // by step: number of steps in the section that the step waits for
 	costs      []float64                // by step: time on one worker, in nanoseconds
-	worth      []workerpool.StartPolicy // by step: whether sharing from this step on is worth waking workers
+	worth      []workerpool.StartPolicy // by step: whether the steps from this one on justify starting workers
 	maxWorth   workerpool.StartPolicy   // the maximum of worth
-	minShared  float64                  // minimum work, in nanoseconds, that is worth passing to another awake worker
+	minShared  float64                  // minimum work, in nanoseconds, that is given to another awake worker
 }
 
 // minSerialSteps is the number of consecutive serial steps that end a shared section. A serial step costs some tens of
@@ -34,8 +34,8 @@ const minSerialSteps = 8
 // wakeAheadNS is approximately the time in nanoseconds from waking a worker until it starts.
 const wakeAheadNS = 1e5
 
-// wakeWindow limits the period over which savings are added up. Waking workers pays if a minimum time is saved within a
-// period of wakeWindow times this minimum. In a longer period the workers would fall asleep again.
+// wakeWindow limits the period over which savings are added up: workers are started if a minimum time is saved within
+// wakeWindow times this minimum. In a longer period they would end again.
 const wakeWindow = 4
 
 // trialDivisor is the divisor of the minimum saving for waking workers on trial ([workerpool.StartIfUsedRecently]).
@@ -57,7 +57,7 @@ func (p *Program) cutSections(profile *machine.Profile) {
 	split := p.chooseSplits(s.costs, s.minShared)
 	saved := p.savings(s.costs, split, s.minShared)
 	s.worth = wakeWorths(s.costs, saved, cmp.Or(profile.WakeNS, machine.DefaultWakeNS))
-	covered := 0 // end of the sections so far
+	covered := 0 // end of the last section so far
 	for i := 0; i < n; i++ {
 		if saved[i] == 0 {
 			continue
@@ -82,8 +82,8 @@ func (p *Program) cutSections(profile *machine.Profile) {
 	}
 }
 
-// addSerial adds the serial steps from first to end, which precede a section with the given worth. Workers are woken
-// about wakeAheadNS before the last of these steps ends, so the steps are split into two sections there.
+// addSerial adds the serial steps from first to end, which precede a section with the given worth. Workers are started
+// about wakeAheadNS before the last of these steps ends. The steps are divided into two sections there.
 func (p *Program) addSerial(costs []float64, first, end int, worth workerpool.StartPolicy) {
 	remainingNS, split := 0.0, end
 	for split > first && remainingNS < wakeAheadNS {
@@ -193,7 +193,7 @@ func workCost(n *graph.Node, costs *machine.Profile, onlyMemory bool) (ns float6
 
 // savings estimates the time that sharing saves for each step. With n workers, a step whose chunks are distributed
 // saves (n-1)/n of its time. Two steps that do not wait for each other may run concurrently. This saves the time of the
-// cheaper step, and half of this time is counted for each of the two steps.
+// cheaper step, half of which is counted for each of the two steps.
 func (p *Program) savings(costs []float64, split []bool, minShared float64) []float64 {
 	saved := make([]float64, len(p.steps))
 	// depth[i] is the length of the longest chain of dependent steps that ends at step i. Only steps that are worth

@@ -11,10 +11,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file derives the op of a fused node from the op of its anchor, a product or a convolution. The fused node, here
-// called the whole, computes the anchor and then an epilogue: an expression of each element of the anchor's result. The
-// operands of the whole are the operands of the anchor followed by the operands of the epilogue. The memory of one
-// result of the whole contains the anchor's result until the epilogue overwrites it.
+// This file derives the op of a fused node from the op of its anchor, a product or a convolution. The fused node
+// computes the anchor and then an epilogue, an expression of each element of the anchor's result. Its operands are the
+// operands of the anchor followed by those of the epilogue. The memory of one of its results (the host, see hostResult)
+// holds the anchor's result until the epilogue overwrites it. In this file, "whole" refers to the fused node.
 
 // withEpilogue returns the op of fused nodes whose anchor is a node of op o: see [Fusion.Anchor]. The returned op has
 // all implementations of o, under the same names. An implementation without Epilogues applies the expression in a
@@ -104,7 +104,7 @@ func (f *Fusion) anchorWalk(whole graph.Walk) graph.Walk {
 }
 
 // walks returns the walks of the anchor. In each walk, all results of the whole have the layout of the anchor's result.
-// If the anchor cannot write the inferred layout, the default layout is row-major.
+// The default layout is the inferred one, or row-major if the anchor cannot write it.
 func (a anchorImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.Walk {
 	f, anchor, err := anchorOf(call)
 	if err != nil {
@@ -181,9 +181,9 @@ func (a anchorImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.M
 	return work, ok
 }
 
-// writes reports whether result i can have layout meta. For the result that shares memory with the anchor's result, the
-// anchor decides. The epilogue can write other results with any strides, but writes accepts only layouts with
-// contiguous runs, because layouts without them are slow.
+// writes reports whether result i can have layout meta. For the host, the anchor's implementation decides. The epilogue
+// can write other results with any strides, but writes accepts only layouts with contiguous runs, because layouts
+// without them are slow.
 func (a anchorImpl) writes(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) bool {
 	f, anchor, err := anchorOf(call)
 	if err != nil || longestRun(meta) < 2 {

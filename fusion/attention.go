@@ -24,8 +24,8 @@ func transposed(meta tensor.Meta) tensor.Meta {
 	return t
 }
 
-// pack transposes constants of the row program, such as a mask, to the layout of the scores. It applies to constants
-// that differ from row to row and from column to column.
+// pack transposes constants of the row program, such as a mask, to the layout of the scores. It applies only to
+// constants that vary along rows and along columns.
 func (attention attentionImpl) pack(call *graph.Call, i int) (p graph.Packing, ok bool) {
 	if i < 3 || !call.Constant(i) || len(call.Out) != 1 {
 		return p, false
@@ -59,8 +59,7 @@ func (attention attentionImpl) pack(call *graph.Call, i int) (p graph.Packing, o
 		Unpack: func(dst, packed *tensor.Tensor) { tensor.CopyElements(viewOf(dst), byColumns(packed)) }}, true
 }
 
-// variesInBothDimensions reports whether an operand of row programs differs both from row to row and from column to
-// column.
+// variesInBothDimensions reports whether an operand of row programs varies along rows and along columns.
 func variesInBothDimensions(meta tensor.Meta) bool {
 	rank := meta.Rank()
 	return meta.Shape[rank-2] > 1 && meta.Shape[rank-1] > 1 && meta.Strides[rank-2] != 0 && meta.Strides[rank-1] != 0
@@ -79,8 +78,8 @@ type attentionKey struct{}
 func Attends(op *graph.Op) bool { return attentionOp(op) != nil }
 
 // minExponent is the limit of the implementation "flushed", which replaces weights below e^minExponent by 0. The
-// largest weight of a row is 1, and 2^16 replaced weights have a sum below 1e-21. Products of the remaining weights
-// with values are far from subnormal.
+// largest weight of a row is 1, so that even 2^16 replaced weights add up to less than 1e-21. Products of the other
+// weights and values are not subnormal, which would be slow.
 const minExponent = -60
 
 // makeAttentionOp makes the op of [attentionOp].
@@ -195,7 +194,7 @@ func (attention attentionImpl) walks(call *graph.Call, candidates []tensor.Order
 	return walks
 }
 
-// work returns the work of the products and of the row program, plus one access to every byte of operands and results.
+// work returns the work of the products and of the row program, and of one access to each byte of operands and results.
 func (attention attentionImpl) work(call *graph.Call, walk graph.Walk) (w graph.Work) {
 	dense := denseCall(call)
 	dense.Out = []tensor.Meta{walk.ResultLayout(0, call.Out[0])}

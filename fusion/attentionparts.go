@@ -12,10 +12,10 @@ import (
 )
 
 // This file checks the nodes of a candidate attention and collects them as parts of one node. The batch of a matrix
-// product has the dimensions before the last two.
+// product is its dimensions before the last two.
 
-// addAttention adds the parts of an attention: see [Fuser.Attends]. Parts may have the batch in different shapes, such
-// as [b*h] and [b, h]. The attention has the finest shape, and the batches of all parts are views of that shape.
+// addAttention adds the parts of an attention: see [Fuser.Attends]. The batch may have different shapes in different
+// parts, such as [b*h] and [b, h]. The attention has the finest shape, of which all of these are views.
 func (builder *nodeBuilder) addAttention(f *Fuser, parts []*graph.Node, keep func(*graph.Value) bool) error {
 	first, last := parts[0], parts[len(parts)-1]
 	if err := betweenProducts(parts); err != nil {
@@ -189,7 +189,7 @@ func reshapesBatch(m *graph.Node) bool {
 }
 
 // fineBatch returns a shape for the batch of the attention, without sizes of 1. Parts may split and join dimensions of
-// the batch. fineBatch is the coarsest shape that has the batch of every part as a view. For example, the batches [6,
+// the batch. fineBatch is the coarsest shape of which the batch of every part is a view. For example, the batches [6,
 // 4] and [2, 12] give [2, 3, 4]. Dimensions within the rows of a matrix do not belong to the batch.
 func fineBatch(parts []*graph.Node) ([]int, error) {
 	scores := parts[0].Out[0].Meta.Shape
@@ -200,7 +200,7 @@ func fineBatch(parts []*graph.Node) ([]int, error) {
 	if numRows == 0 {
 		return nil, errors.New("the batch is empty")
 	}
-	ends := []int{rows} // products of trailing sizes of the parts' shapes, without the last dimension
+	ends := []int{rows} // products of trailing sizes, excluding the last dimension, of all parts
 	for i, m := range parts {
 		if len(m.Out) != 1 {
 			return nil, fmt.Errorf("%q has several results", m.Name)
@@ -266,7 +266,7 @@ func leadingView(shape, broadcastTo []int, rank int, leading []int) ([]int, bool
 	if len(shape) > len(broadcastTo) {
 		return nil, false
 	}
-	k, unmatched := len(leading), 1 // unmatched is the part of leading[k] that no dimension of broadcastTo has matched yet
+	k, unmatched := len(leading), 1 // unmatched is the factor of leading[k] that is not matched yet
 	matched := slices.Repeat([]bool{false}, len(leading))
 	viewShape := slices.Repeat([]int{1}, len(leading))
 	for d := rank - 1; d >= 0; d-- {

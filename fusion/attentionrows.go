@@ -27,11 +27,11 @@ type scoreOperand struct {
 	rowStride     int   // stride of rows in bytes
 }
 
-// NewScoreRows prepares the row program of an attention for blocks of scores. A block has the given number of rows of
-// each of some consecutive matrices of the batch. rowStride and colStride are the strides of the scores between rows
-// and between columns, in elements. One of them must be 1. Inner loops run along the dimension of stride 1. The rows of
-// a matrix follow those of the previous matrix. In a block of several matrices, the distance between the matrices of an
-// operand must be constant.
+// NewScoreRows prepares the row program of an attention for blocks of scores. A block consists of the given number of
+// rows from each of `matrices` consecutive matrices of the batch. rowStride and colStride are the strides of the scores
+// between rows and between columns, in elements. One of them must be 1. Inner loops run along the dimension of stride
+// 1. The rows of a matrix follow those of the previous matrix. In a block of several matrices, the distance between the
+// matrices of an operand must be constant.
 func NewScoreRows(a *graph.Attention, matrices, rows, rowStride, colStride int) (*ScoreRows, error) {
 	if a == nil || a.Code == nil || matrices <= 0 || rows <= 0 || rowStride != 1 && colStride != 1 {
 		return nil, errors.New("an attention needs code, rows, and scores that are contiguous along rows or columns")

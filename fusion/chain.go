@@ -9,8 +9,8 @@ import (
 )
 
 // EpilogueStep is an operation of an epilogue that kernels can apply in registers. Its first operand is the result of
-// the previous step. Its second operand is a number or an operand of the fused node. An operand has Width elements
-// (AlongFastest), one element (IsScalar), or the strides of the anchor's result (neither).
+// the previous step. Its second operand is a number or an operand of the fused node. An operand is a vector of Width
+// elements (AlongFastest), a scalar (IsScalar), or has the layout of the anchor's result (neither).
 type EpilogueStep struct {
 	Op           expr.Op // Add, Mul, Min or Max
 	AddressIndex int     // index of the second operand among the addresses of the anchor's kernel; 0 means Number

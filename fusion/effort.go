@@ -22,8 +22,7 @@ type Effort struct {
 	Scans  float64 // running folds, which run in Go
 }
 
-// EffortOf counts the operations of an expression. Values that depend only on constants and folds are counted once per
-// row.
+// EffortOf counts the operations of an expression. Values that depend only on constants and folds count once per row.
 func EffortOf(c *expr.Code) (e Effort) {
 	if c == nil {
 		return e
@@ -70,8 +69,8 @@ func EffortOf(c *expr.Code) (e Effort) {
 	return e
 }
 
-// AddTo adds the work of n elements, and the work of starting `rows` rows. rows is 0 if the caller adds the work of
-// starting rows or runs of columns itself.
+// AddTo adds the work of n elements, and the work of starting `rows` rows. rows is 0 if the caller itself adds the work
+// of starting rows or runs of columns.
 func (e Effort) AddTo(work *graph.Work, n, rows float64) {
 	if work == nil {
 		return

@@ -20,7 +20,7 @@ import (
 type Epilogue struct {
 	code    *expr.Code  // operand 0 is the anchor's result
 	loop    *loops.Loop // compiled loop of the expression; nil if the kernel applies the chain in registers
-	streams []stream    // results, then operands, in the order of code
+	streams []stream    // results, then operands, in the order of the expression
 	sizes   []int       // dimensions of the anchor's result in memory, joined where possible, the fastest first
 	strides []int       // strides of these dimensions in elements
 	staged  []int       // indices of the streams that are not contiguous and are copied to a buffer
@@ -28,7 +28,7 @@ type Epilogue struct {
 	dense   bool        // the anchor's result is dense
 
 	absorbed bool // the kernel applies the chain in registers: see Absorb
-	deferred bool // the kernel does not apply the epilogue: see Leave
+	deferred bool // the kernel does not apply the epilogue: see Defer
 }
 
 // stream describes the memory of an operand or a result of an epilogue.

@@ -154,7 +154,7 @@ func (fold *folding) work(w *graph.Work, e Effort, call *graph.Call, walk graph.
 
 // read returns the additional work for operand i in layout meta. If a result determines the direction of loops, an
 // operand with another fastest dimension is transposed. Otherwise the first operand determines the direction, and its
-// additional work is the work of beginning rows or runs.
+// additional work is that of starting rows or runs.
 func (fold *folding) read(e Effort, call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work) {
 	if !slices.Equal(meta.Shape, fold.operandShape) {
 		return work

@@ -84,8 +84,8 @@ var Fused = func() *graph.Op {
 }()
 
 // visitParts calls visit for each part, with a call of the part. in has the operands of the fused node. visit returns
-// the types of the part's results, which later parts see as the types of their operands. visitParts returns the types
-// of the results of all parts.
+// the types of the part's results, which are operand types of later parts. visitParts returns the types of the results
+// of all parts.
 func (f *Fusion) visitParts(in []graph.Arg, visit func(p *FusedPart, call *graph.Call) ([]tensor.Type,
 	error)) ([][]tensor.Type, error) {
 	types := make([][]tensor.Type, len(f.Parts))
@@ -229,8 +229,8 @@ func (f *Fusion) broadcastShape(call *graph.Call) ([]int, error) {
 	return full, nil
 }
 
-// grainOf returns the number of elements per chunk of an interpreted loop. Loops that compute functions have smaller
-// chunks, and copies of small elements have larger chunks. c is nil for a loop in Go.
+// grainOf returns the number of elements per chunk of an interpreted loop. Chunks are smaller for loops with elementary
+// functions, and larger for copies of small elements. c is nil for a loop in Go.
 func grainOf(c *expr.Code) int {
 	if c == nil {
 		return iter.GrainSize

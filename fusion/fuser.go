@@ -16,8 +16,8 @@ import (
 // nodes must not change while it is used. It is not safe for concurrent use.
 type Fuser struct {
 	graph      *graph.Graph
-	codes      graph.ByValue[*expr.Code]  // by the first output of a node: its expression
-	rows       graph.ByValue[*graph.Rows] // by the first output of a node: its row program
+	codes      graph.ByValue[*expr.Code]  // by the first output of a node: the node's expression
+	rows       graph.ByValue[*graph.Rows] // by the first output of a node: the node's row program
 	lastMissed *graph.Node                // the last node whose expression was not in the cache
 	missedCode *expr.Code                 // expression of lastMissed
 	missedErr  error                      // reason why lastMissed has no expression, or nil
@@ -205,8 +205,8 @@ type nodeBuilder struct {
 	operandIndex map[operandKey]int      // index of the operand in node.In
 }
 
-// operandKey identifies an operand of the fused node: a value, and whether it is a vector along dimension 1. One value
-// may be both such a vector and an ordinary operand.
+// operandKey identifies an operand of the fused node: a value, and whether it is a vector along dimension 1. The same
+// value may be such a vector for one part and an ordinary operand of another.
 type operandKey struct {
 	*graph.Value
 	isChannelVector bool
@@ -287,7 +287,7 @@ func (builder *nodeBuilder) addPart(i int, m *graph.Node, isChannelVector func(k
 // inline inlines the expressions of the parts into one.
 func (builder *nodeBuilder) inline(f *Fuser, parts []*graph.Node) error {
 	var dtypes []tensor.DType
-	anchor, shift := builder.fusion.Anchor, 0 // operand i+shift of the expression is operand i of the node
+	anchor, shift := builder.fusion.Anchor, 0 // operand i of the node is operand i+shift of the expression
 	if anchor > 0 {
 		dtypes, shift = append(dtypes, graph.Of(parts[0].Out[0]).Type().DType), 1-anchor
 	}

@@ -76,8 +76,8 @@ func compiledGrain(elementNS float64) int {
 	return grain
 }
 
-// evenGrain returns a number of elements near grain that makes all chunks about equal in size. The number is a multiple
-// of LineBytes, so that chunks end at cache lines for every element size.
+// evenGrain returns a number of elements near grain that makes all chunks about equal in size. It is a multiple of
+// LineBytes, so that chunks of any element size consist of whole cache lines.
 func evenGrain(elements, grain int) int {
 	chunks := machine.DivideUnits(elements, 1, grain).Chunks
 	line := max(1, chunks) * machine.LineBytes // chunks is 0 if there are no elements

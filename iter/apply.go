@@ -35,9 +35,9 @@ func Context(ctx context.Context) Option { return func(a *applyOptions) { a.ctx 
 // means [GrainSize].
 func Grain(n int) Option { return func(a *applyOptions) { a.grain = n } }
 
-// Allocator returns the tensor for output i of an iteration. It is called for an output that is undefined or has a
-// wrong shape, as PyTorch's set_output_raw_strided is. The tensor must have the shape, strides and dtype of m, and may
-// start anywhere in its storage. It must not share memory with another operand, except with an input that has the same
+// Allocator returns the tensor for output i of an iteration. Like PyTorch's set_output_raw_strided, it is called for an
+// output that is undefined or has a wrong shape. The tensor must have the shape, strides and dtype of m, and may start
+// anywhere in its storage. It must not share memory with another operand, except with an input that has the same
 // elements and layout (an in-place operation).
 type Allocator func(i int, m tensor.Meta) (*tensor.Tensor, error)
 
@@ -80,10 +80,10 @@ func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error
 type Prepared struct {
 	iterator *Iterator
 
-	// Either block or loop is set. If singleRow is set, it is called once for a range of the iteration. Otherwise block
-	// is called for blocks, and loop for rows or tiles.
+	// Either block or loop is set. With singleRow, it is called once for a range of the iteration. Otherwise block is
+	// called for blocks of elements, and loop for rows or tiles.
 	block      rule.Block // the function over blocks; nil for an expression
-	passesRows bool       // rows of all operands are passed to block without copies
+	passesRows bool       // rows of all operands are passed to block directly, without copies
 
 	loop      *loops.Loop // the compiled expression; nil for a function
 	staged    []bool      // marks the operands that are copied to blocks, tile by tile; nil if there are none
@@ -344,8 +344,7 @@ func workersOf(n int) int {
 	return n
 }
 
-// checkWalk checks addresses and a range. It is called for every chunk of every kernel. To keep it short, walkError
-// makes the error.
+// checkWalk checks addresses and a range. It is called for every chunk of every kernel, so walkError makes the error.
 func (it *Iterator) checkWalk(ptrs []unsafe.Pointer, r Range) error {
 	isInvalid := len(ptrs) != len(it.ops) || r.Begin < 0 || r.End > it.numel || r.Begin > r.End
 	for _, p := range ptrs {

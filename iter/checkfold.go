@@ -58,7 +58,8 @@ func (it *Iterator) checkFold(f *Fold) error {
 	return nil
 }
 
-// widens reports whether d has the same kind as dtype from and at least as many bytes, so that the conversion is exact.
+// widens reports whether dtype d has the kind of dtype from and at least as many bytes, so that the conversion is
+// exact.
 func widens(from, d tensor.DType) bool {
 	switch {
 	case from == d:

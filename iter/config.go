@@ -16,7 +16,7 @@ func New() Config { return Config{rule.New()} }
 // Unary is a unary op whose operand and result have the same dtype.
 func Unary(out, a Operand) Config { return Config{rule.Unary(out, a)} }
 
-// UnaryFloat is a unary op computed in floating point: integers become float32.
+// UnaryFloat is a unary op in floating point: integers are converted to float32.
 func UnaryFloat(out, a Operand) Config { return Config{rule.UnaryFloat(out, a)} }
 
 // Binary is a binary op in the promoted dtype.
@@ -98,7 +98,7 @@ func (c Config) CastInputs(d tensor.DType) Config { return Config{c.Config.CastI
 func (c Config) OpMath(v bool) Config { return Config{c.Config.OpMath(v)} }
 
 // StaticShape sets the shape, which is otherwise inferred from the operands. Operands may be larger; the loop then
-// covers the elements with the lowest indices.
+// processes the elements with the lowest indices.
 func (c Config) StaticShape(shape ...int) Config { return Config{c.Config.StaticShape(shape...)} }
 
 // StaticDType sets the dtype of undefined outputs.

@@ -12,7 +12,7 @@ import (
 )
 
 // CopyInto writes the values of src into dst, whose layout does not change (Tensor.copy_). src is broadcast to the
-// shape of dst and converted to the dtype of dst by the rules of c10::convert. CopyInto works in tiles, so that
+// shape of dst and converted to the dtype of dst by the rules of c10::convert. CopyInto copies tile by tile, so that
 // transposed copies use whole cache lines. It uses at most the given number of worker goroutines; 0 means all cores.
 // ctx can cancel the copy between two tasks, and may be nil.
 //
@@ -61,7 +61,7 @@ func sameData(dst, src *tensor.Tensor) bool {
 const shortCopy = 1 << 18
 
 // CopyElements writes the values of src into dst, like [tensor.CopyElements]. The shapes must be equal. If several
-// elements of dst share an address, the last value wins. At most the given number of worker goroutines share a long
+// elements of dst share an address, the last value remains. At most the given number of worker goroutines share a long
 // copy; 0 means all cores. ctx can cancel the copy, and may be nil. dst and src must not overlap partially.
 func CopyElements(ctx context.Context, dst, src *tensor.Tensor, workers int) error {
 	switch {

@@ -30,7 +30,7 @@ import (
 // are not contiguous are copied to blocks first.
 type Fold struct {
 	inDType  tensor.DType // dtype of the elements
-	acc      any          // a nil pointer to an accumulator, which tells its type
+	acc      any          // a nil pointer to the accumulators' type
 	accBytes int          // bytes of an accumulator
 	inOrder  bool         // elements are folded in row-major order
 	weight   int          // time to fold an element, in additions
@@ -106,7 +106,7 @@ func FoldOf[T tensor.Element, A any, R tensor.Element](zero A, add func(a A, x T
 		return &Fold{acc: (*A)(nil), err: errNilFoldFunction}
 	}
 	f := Folding(zero, func(a *A, x []T, pos int) {
-		// Each block has its own accumulator, so that rounding errors do not grow with the number of elements.
+		// Each block has its own accumulator, which bounds rounding errors.
 		s := zero
 		for i, v := range x {
 			s = add(s, v, pos+i)
@@ -162,8 +162,8 @@ func Resumes[R tensor.Element, A any](f *Fold, load func(a []A, from []R)) *Fold
 
 var errNilFoldFunction = errors.New("iter: a fold of a nil function")
 
-// withAccumulators returns a copy of the Fold. The caller adds to it a function of accumulators of acc's type; isNil is
-// set if the function is nil. The copy has an error if the function cannot be added.
+// withAccumulators returns a copy of the Fold, to which the caller adds a function of accumulators. acc has their type,
+// and isNil says that the function is nil. If the function cannot be added, the copy has an error.
 func (f *Fold) withAccumulators(acc any, isNil bool) *Fold {
 	if f == nil {
 		return &Fold{acc: acc, err: errNilFold}

@@ -73,7 +73,7 @@ func (it *Iterator) Output() tensor.Meta {
 	return *it.ops[0].Meta
 }
 
-// WalkShape returns the coalesced shape, fastest dimension first. It is empty for a 0-dim iteration.
+// WalkShape returns the coalesced shape, fastest dimension first. It is empty for an iteration without dimensions.
 func (it *Iterator) WalkShape() []int { return slices.Clone(it.walkShape) }
 
 // WalkStrides returns the strides, in bytes, of operand i over [Iterator.WalkShape].

@@ -145,8 +145,8 @@ func (it *Iterator) byteExtent(i int) int {
 
 // Split32 cuts the iteration into parts that fit 32-bit indexing, in order (with_32bit_indexing). The dimension with
 // the largest extent in bytes is halved until all parts fit. If a halved dimension is reduced, both halves have the
-// same outputs: the first half is not final, and the second half accumulates. The second half continues from the values
-// in the outputs. This requires a [Fold] with [Resumes].
+// same outputs: the first half is not final, and the second half accumulates. The second half then continues from the
+// values in the outputs, which requires a [Fold] with [Resumes].
 func (it *Iterator) Split32() []*Iterator {
 	if it.CanUse32Bit() || it.numel == 0 {
 		return []*Iterator{it}

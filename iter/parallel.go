@@ -60,7 +60,8 @@ func forTasks(ctx context.Context, n, workers int, f func(c *Cursor, task int) e
 	case p != nil:
 		panic(p)
 	case t.goexited.Load():
-		// The results are incomplete, so the caller must not continue. With one worker, the task itself does this.
+		// A task has called Goexit, so the results are incomplete and the caller must end, too. With one worker, Goexit
+		// in the task has this effect.
 		runtime.Goexit()
 	}
 	if err := t.err.Load(); err != nil {

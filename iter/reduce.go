@@ -48,7 +48,7 @@ func (it *Iterator) Reducer(f *Fold) (*Reducer, error) {
 		return nil, err
 	}
 	if it.ops[0].Meta.Numel() == 0 {
-		r.keptAxes = []axes.Axis{{}} // one axis of size 0: there are no results
+		r.keptAxes = []axes.Axis{{}} // one axis of size 0, because there are no results
 	}
 	r.plan()
 	return r, nil
@@ -70,7 +70,7 @@ func (it *Iterator) dims() []axes.Axis {
 	return dims
 }
 
-// reduces reports whether output i is reduced along dimension d: the output has stride 0, or size 1 where the iteration
+// reduces reports whether output i is reduced along dimension d: the output has stride 0, or size 1 while the iteration
 // has another size.
 func (it *Iterator) reduces(i, d int) bool {
 	m := it.ops[i].Meta

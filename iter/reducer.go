@@ -15,8 +15,8 @@ import (
 //
 // An axis of the iteration is either reduced or kept. Results are divided into units. A unit is a run of results along
 // the fastest kept axis. If the fastest axis in memory is reduced, a unit is reduced by rows: each result is computed
-// from a contiguous run of the operand. Otherwise a unit is reduced by columns: its results are computed together, one
-// element of each at a time.
+// from a contiguous run of the operand. Otherwise a unit is reduced by columns: its results are computed together, and
+// each step folds one element into every result.
 //
 // If there are few units, the elements of each result (the reduced range) are cut into pieces. The first phase then
 // writes an accumulator for each piece to scratch memory, and the second phase merges them in order. Units and pieces
@@ -58,8 +58,8 @@ const (
 	minChunks  = 16 // with fewer chunks, the reduced range is cut into pieces
 	maxPieces  = 64 // approximate limit for the number of pieces of all units together
 	maxRowUnit = 64 // maximum number of results of a unit that is reduced by rows
-	// mergeInterval is the number of elements that are folded in a column before the accumulator is merged into the
-	// accumulator of the next level. Two levels bound the rounding error.
+	// mergeInterval is the number of elements after which the accumulator of a column is merged into a second-level
+	// accumulator, which bounds the rounding error.
 	mergeInterval = 256
 	minGrain      = 1024 // minimum number of elements of a chunk
 	shortRowAxis  = 16   // a reduced axis is short if it has fewer elements

@@ -28,14 +28,13 @@ func (r *Reducer) memory(worker []byte) reduceMemory {
 	return m
 }
 
-// seekUnit moves the walker of the kept axes to unit u and returns the number of results in the unit.
+// seekUnit moves the walker of the kept axes to a unit and returns the number of results in the unit.
 func (r *Reducer) seekUnit(m *reduceMemory, unit int) int {
 	m.keptWalker.Seek(unit / r.unitsPerFastestAxis)
 	return min(r.unitLen, r.keptAxes[0].N-unit%r.unitsPerFastestAxis*r.unitLen)
 }
 
-// reduce folds the elements begin to end of the reduced range for the n results of unit u, and returns the
-// accumulators.
+// reduce folds elements [begin, end) of the reduced range for the n results of a unit, and returns the accumulators.
 func (r *Reducer) reduce(m *reduceMemory, in unsafe.Pointer, unit, n, begin, end int) unsafe.Pointer {
 	r.fold.init(m.acc, n)
 	if begin >= end {
@@ -51,7 +50,8 @@ func (r *Reducer) reduce(m *reduceMemory, in unsafe.Pointer, unit, n, begin, end
 	return r.columns(m, base, n, begin, end)
 }
 
-// shortRun is the length in elements below which contiguous runs are gathered into blocks, to save calls of the Fold.
+// shortRun is the length in elements below which contiguous runs are first copied to a block, to reduce the number of
+// calls of the Fold.
 const shortRun = 32
 
 // row folds the elements begin to end of one result into acc. src is the address of the result's first element. Short
@@ -123,7 +123,7 @@ func (r *Reducer) columns(m *reduceMemory, base unsafe.Pointer, n, begin, end in
 	return m.upper
 }
 
-// writeResults computes the n results of unit u from the accumulators acc and writes them.
+// writeResults computes the n results of a unit from the accumulators acc and writes them.
 func (r *Reducer) writeResults(m *reduceMemory, ptrs []unsafe.Pointer, acc unsafe.Pointer, unit, n int) {
 	if r.resumes {
 		acc = r.resume(m, ptrs, acc, unit, n)
@@ -156,13 +156,13 @@ func (r *Reducer) resume(m *reduceMemory, ptrs []unsafe.Pointer, acc unsafe.Poin
 	return into
 }
 
-// resultAddress returns the address of the first result of unit u in output i, and the stride in bytes between results.
+// resultAddress returns the address of a unit's first result in output i, and the stride in bytes between results.
 func (r *Reducer) resultAddress(m *reduceMemory, ptrs []unsafe.Pointer, i, unit int) (unsafe.Pointer, int) {
 	step := r.keptAxes[0].Out[i]
 	return unsafe.Add(ptrs[i], r.outs[i].offset+m.keptWalker.Out[i]+unit%r.unitsPerFastestAxis*r.unitLen*step), step
 }
 
-// arena hands out memory in parts aligned to cache lines. free is the memory that is left.
+// arena divides memory into parts aligned to cache lines. free is the remaining memory.
 type arena struct{ free []byte }
 
 func (g *arena) take(n int) unsafe.Pointer {

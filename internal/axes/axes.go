@@ -1,5 +1,5 @@
 // Package axes visits the elements of one operand and a few outputs along two kinds of dimensions. Kept dimensions
-// index the results. The other dimensions are reduced or scanned, and each result is computed along them. Reductions in
+// index the results. Each result is computed along the other dimensions, which are reduced or scanned. Reductions in
 // package iter use this package, and kernels that process lines, such as a running sum or softmax.
 //
 // [Dims] converts metas to axes. [Split] separates the two kinds, sorts axes by stride, and merges adjacent axes that
@@ -15,7 +15,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// MaxOutputs is the number of outputs of an Axis. It is fixed so that walks do not allocate.
+// MaxOutputs is the maximum number of outputs. It is a constant so that walks do not allocate.
 const MaxOutputs = 4
 
 // Axis is a dimension of a walk.
@@ -121,7 +121,7 @@ func (w *Walker) Seek(i int) {
 	for d := range w.Axes {
 		a := &w.Axes[d]
 		k := i
-		if d < len(w.Axes)-1 && a.N > 0 { // the last index needs no division
+		if d < len(w.Axes)-1 && a.N > 0 { // the last axis needs no division
 			k = i % a.N
 			i /= a.N
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// axis is a dimension, or several merged dimensions, of the shape to which all operands are broadcast.
+// axis is a dimension of the broadcast shape, or several merged dimensions.
 type axis struct {
 	length  int   // size in elements
 	strides []int // by output, then by operand: stride in bytes; 0 if the operand is broadcast
@@ -31,7 +31,7 @@ func checkOperands(c *expr.Code, outCount int, metas []tensor.Meta, mask []bool)
 	return nil
 }
 
-// fullShape returns the shape to which all metas are broadcast.
+// fullShape returns the broadcast shape of all metas.
 func fullShape(metas []tensor.Meta, rank int) ([]int, error) {
 	shape := slices.Repeat([]int{1}, rank)
 	for d := range shape {
@@ -47,7 +47,7 @@ func fullShape(metas []tensor.Meta, rank int) ([]int, error) {
 	return shape, nil
 }
 
-// axesOf returns the kept and the reduced dimensions of a shape. The last dimension comes first.
+// axesOf returns the kept and the reduced dimensions of the broadcast shape, in reverse order.
 func axesOf(full []int, metas []tensor.Meta, mask []bool) (kept, reduced []axis) {
 	for d, n := range slices.Backward(full) {
 		a := axis{length: n, strides: make([]int, len(metas))}
@@ -74,8 +74,8 @@ func elementsOf(list []axis) int {
 	return n
 }
 
-// mergeAxes removes axes of size 1, and merges adjacent axes if one axis can replace them in all operands. At least one
-// axis remains.
+// mergeAxes removes axes of size 1, and merges adjacent axes if all operands have a common stride along both. At least
+// one axis remains.
 func mergeAxes(list []axis, operands int) []axis {
 	out := list[:0]
 	for _, a := range list {

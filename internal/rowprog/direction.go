@@ -11,8 +11,8 @@ const (
 )
 
 const (
-	// shortRow is the row length below which loops run along columns if there are at least as many rows as elements of a
-	// row.
+	// shortRow is the row length below which loops run along columns, if there are at least as many rows as a row has
+	// elements.
 	shortRow = 16
 	// minLoopColumns is the minimum number of adjacent columns for a loop along them.
 	minLoopColumns = 8
@@ -20,7 +20,7 @@ const (
 	maxTransposedBytes = 1 << 20
 )
 
-// chooseDirection sets p.alongColumns and p.severalRowsPerCall.
+// chooseDirection sets p.alongColumns and p.severalRowsPerCall (see Plan).
 func (p *Plan) chooseDirection(direction Direction) {
 	keptAxis, reducedAxis, lead := p.kept[0], p.reduced[0], p.leadOperand()
 	switch {
@@ -39,8 +39,8 @@ func (p *Plan) chooseDirection(direction Direction) {
 }
 
 // transposesOutputs reports whether all outputs that vary within a row are contiguous along the kept axis k. Loops
-// along rows would write consecutive elements of such outputs far apart. Loops along columns are then better, even if
-// tiles of operands must be transposed.
+// along rows would write consecutive elements of such outputs at distant addresses. Loops along columns are then
+// faster, even if tiles of operands must be transposed.
 func (p *Plan) transposesOutputs(k axis) bool {
 	if k.length < minLoopColumns {
 		return false

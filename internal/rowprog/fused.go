@@ -8,10 +8,10 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// fusedLoop is one loop for all passes. While the first pass processes a tile, the second pass processes the previous
-// tile, and so on. Reads and writes of memory then overlap with computation, instead of occurring only during some
-// passes. Softmax of 4096x4096 takes 3.6 ms instead of 6 ms (Zen 5). Rows of 33 elements in the cache take 2/3 of the
-// time, because all passes share the overhead of a row.
+// fusedLoop is one loop that runs all passes, each over a different tile (software pipelining): while the first pass
+// processes a tile, the second pass processes the tile before it, and so on. Memory accesses then overlap with
+// computation. Softmax of 4096x4096 takes 3.6 ms instead of 6 ms (Zen 5). Rows of 33 elements in the cache take 2/3 of
+// the time, because the passes share the overhead of each row.
 type fusedLoop struct {
 	loop  *loops.Loop
 	slots []fusedSlot // by pointer of the loop
@@ -21,15 +21,15 @@ type fusedLoop struct {
 type fusedSlot struct {
 	object     int // the object that the pass uses, or -1 for an output that is not stored
 	pass       int
-	rowInGroup int // index among the rows that the pass processes together
+	rowInGroup int // index of the row among the rows that the pass processes together
 }
 
 // minTilesPerPass is the minimum number of tiles of a chunk, divided by the number of fused passes. In shorter chunks,
-// the fused loop would process too few tiles, because separate loops process the first and last tiles of a chunk.
+// the fused loop would process too few tiles: the first and last tiles are processed by separate loops.
 const minTilesPerPass = 4
 
-// minPipelinedRow is the minimum length of a row in elements for a pipeline. No measured row of this length or more was
-// slower in a pipeline.
+// minPipelinedRow is the minimum length of a row, in elements, for a pipeline. No row of at least this length was
+// measured to be slower.
 const minPipelinedRow = 512
 
 // canFuse reports whether passes can be fused. Every pass must have a loop that processes several rows in a call. No
@@ -103,7 +103,7 @@ func (b *builder) fuse() error {
 	}
 	fused := &fusedLoop{}
 	var prefetch loops.Prefetch
-	if b.pipelineRows == 0 || b.elementCost > 1 { // for other loops the hardware prefetcher suffices
+	if b.pipelineRows == 0 || b.elementCost > 1 { // otherwise the hardware prefetcher suffices
 		prefetch = b.prefetch(in, func(place expr.Place) bool { return place.Element < group }, group, group*fusedPrefetch)
 	}
 	opts := b.options(cached != 1<<len(out)-1, prefetch)
@@ -130,7 +130,7 @@ func (b *builder) fuse() error {
 	return nil
 }
 
-// rowCopies returns the number of copies of a stored row that fused passes need, because each pass processes another
+// rowCopies returns the number of buffers that fused passes need for a stored row, because each pass processes another
 // tile. If only the next pass reads the row, one copy suffices: the loop overwrites each element right after reading
 // it.
 func (p *Plan) rowCopies(row int) int {
@@ -154,9 +154,9 @@ func (p *Plan) rowCopies(row int) int {
 }
 
 // canPipeline reports whether a pipeline is possible. In a pipeline, one call of the fused loop processes all rows of a
-// chunk, and each pass is one group of rows, not one tile, behind the previous pass. Rows must be long, because the
-// computations once per row are called for each row separately. On Emerald Rapids, softmax of 4096x4096 takes 4.2 ms
-// instead of 5 ms, and layer_norm of 8192x2048 takes 3.8 ms instead of 4.9 ms.
+// chunk, and each pass lags by a group of rows instead of a tile. Rows must be long, because the computations once per
+// row are called for each row separately. On Emerald Rapids, softmax of 4096x4096 takes 4.2 ms instead of 5 ms, and
+// layer_norm of 8192x2048 takes 3.8 ms instead of 4.9 ms.
 func (p *Plan) canPipeline(group int) bool {
 	for k := range p.program.Rows {
 		if r := p.program.Rows[k]; (r.Out < 0 || p.hasNonTemporalStores(r.Out)) && (p.rowCopies(k) > 1 || group > 1) {
@@ -184,7 +184,8 @@ func (p *Plan) runPipeline(s *State, begin, end int, ptrs []unsafe.Pointer, work
 }
 
 // runPipelinedRows runs all passes over consecutive rows. Pass k is k groups of rows behind the first pass. Once all
-// passes have begun, the fused loop runs them together. Rows that do not fill a group are processed one at a time.
+// passes have begun, the fused loop runs them together. The remaining rows, fewer than a group, are processed one at a
+// time.
 func (p *Plan) runPipelinedRows(s *State, rows int) {
 	lag, groups, step := p.passesAtOnce-1, rows/p.pipelineRows, 0
 	if groups > lag {
@@ -192,7 +193,7 @@ func (p *Plan) runPipelinedRows(s *State, rows int) {
 			p.runPipelineStep(s, step, groups)
 		}
 		p.runFusedRows(s, groups-lag)
-		for g := groups - lag; g < groups; g++ { // the groups that the fused loop has not finished
+		for g := groups - lag; g < groups; g++ { // the groups that some passes have not processed
 			for k := range groups - g {
 				for r := g * p.pipelineRows; r < (g+1)*p.pipelineRows; r++ {
 					p.seekRow(s, r)
@@ -212,8 +213,8 @@ func (p *Plan) runPipelinedRows(s *State, rows int) {
 	}
 }
 
-// runPipelineStep runs pass k over group step-k of the rows, for each k with such a group. The last pass runs first,
-// because the previous pass overwrites the rows that the last pass reads.
+// runPipelineStep runs each pass k over group step-k of the rows, if it exists. Later passes run first, because each
+// pass overwrites the rows that the next pass reads.
 func (p *Plan) runPipelineStep(s *State, step, groups int) {
 	for k := min(p.passesAtOnce-1, step); k >= max(0, step-groups+1); k-- {
 		for r := (step - k) * p.pipelineRows; r < (step-k+1)*p.pipelineRows; r++ {
@@ -239,8 +240,8 @@ func (p *Plan) runRow(s *State, row, pass int) {
 	p.runPerRow(s, tile{positions: 1}, &p.passes[pass])
 }
 
-// runFusedRows runs the fused loop for the given number of groups of rows. The last pass begins with the first group,
-// and the other passes are ahead of it.
+// runFusedRows runs the fused loop for the given number of groups of rows. The last pass begins with the first group;
+// the earlier passes are already ahead of it.
 func (p *Plan) runFusedRows(s *State, groups int) {
 	s.ptrs, s.strides = s.ptrs[:0], s.strides[:0]
 	for _, g := range p.fused.slots {
@@ -276,7 +277,7 @@ func (p *Plan) runFusedTiles(s *State, begin, end int, ptrs []unsafe.Pointer, wo
 		if isFused {
 			p.runFusedTile(s, first)
 		}
-		// The last pass runs first, because the previous pass overwrites the rows that the last pass reads.
+		// Later passes run first, because each pass overwrites the rows that the next pass reads.
 		for k := min(p.passesAtOnce-1, first-begin); k >= max(0, first-end+1); k-- {
 			s.tileBase = s.passBases[(first-k)%p.passesAtOnce]
 			t := s.tiles[(first-k)%p.passesAtOnce]

@@ -17,7 +17,7 @@ func (p *Plan) Listings() []expr.Listing {
 		r := l.Listing(name)
 		r.Staged = make([]bool, len(r.Loop.Code.Out)+len(r.Loop.Code.In))
 		for i := range min(len(slots), len(r.Staged)) {
-			// An object that is no argument of the caller is a staged copy or an intermediate result of the worker.
+			// An object in the worker's memory is a staged copy or an intermediate result.
 			r.Staged[i] = slots[i] >= 0 && p.objects[slots[i]].argument < 0
 		}
 		list = append(list, r)

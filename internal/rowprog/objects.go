@@ -20,7 +20,8 @@ type object struct {
 	size           int   // size of an element in bytes
 	keptStride     int   // stride in bytes along kept[0]
 	reducedStrides []int // strides in bytes along the reduced axes
-	// An object in the worker's memory has several copies, for different tiles. They are copyStride bytes apart.
+	// In the worker's memory, fused passes need an object for several tiles: there are `copies` buffers, copyStride
+	// bytes apart.
 	copies, copyStride int
 }
 
@@ -63,7 +64,7 @@ type compiledPass struct {
 // elementSlot describes a pointer of an unrolled loop.
 type elementSlot struct {
 	slot    int // index in compiledPass.slots
-	element int // the pointer starts at this element of the column
+	element int // index in the column of the pointer's first element
 }
 
 // fold is a fold of a pass. result, laneAccs and upperAccs are indices of objects.
@@ -76,8 +77,8 @@ type fold struct {
 	joinLoop     *loops.Loop                          // combines results of blocks of columns, or of parts of rows
 }
 
-// partial locates the partial results of a fold in scratch memory if rows are cut. The results of the parts of a tile
-// are adjacent and in order.
+// partial locates, in scratch memory, the partial results of a fold of rows that are divided into parts. The results of
+// a tile's parts are adjacent, in order.
 type partial struct {
 	offset int // byte offset
 	size   int // size in bytes of the results of one part
@@ -92,9 +93,9 @@ type builder struct {
 	rowObjects, numberObjects []int       // the objects of the row program's Rows and Numbers
 }
 
-// build compiles the passes in the first possible of three ways: as a pipeline, as a loop fused by tiles, or as
-// separate loops. If fused passes would evict operands from L1 that all rows share, build tries only two ways: a
-// pipeline of two rows, which reads these operands once for both rows, and separate loops.
+// build compiles the passes as a pipeline, as a loop fused by tiles, or as separate loops; the first way that is
+// possible. If fused passes would evict shared operands from L1, it tries only a pipeline of two rows, which reads
+// these operands once for both, and separate loops.
 func (p *Plan) build() error {
 	pipelineRows := []int{1, 0} // 0: no pipeline
 	if p.evictsSharedOperands() {
@@ -238,8 +239,8 @@ func (b *builder) perRowOutput(i int) int {
 	return to
 }
 
-// objectAt returns the object of a place in a pass or, with afterPass, in the computation once per row after the pass.
-// It returns -1 for a result that is not stored.
+// objectAt returns the object of a place ([expr.Place]) in a pass or, with afterPass, in the computation once per row
+// after the pass. It returns -1 for a result that is not stored.
 func (b *builder) objectAt(place expr.Place, afterPass, output bool) int {
 	switch place.Kind {
 	case expr.AtOperand:
@@ -288,8 +289,8 @@ func (b *builder) compilePass(k int) error {
 	return nil
 }
 
-// compileLoop compiles the loop of a pass. If a row fits one call along rows, the loop computes the totals of its
-// folds. Otherwise accumulators have several lanes in memory, which are combined afterwards.
+// compileLoop compiles the loop of a pass. If loops run along rows and a row fits one call, the loop computes the final
+// results of folds (totals). Otherwise each accumulator has several lanes in memory, which are combined afterwards.
 func (b *builder) compileLoop(k int, pass *compiledPass) (err error) {
 	rowPass := &b.program.Passes[k]
 	code, in, out := rowPass.Code, rowPass.In, rowPass.Out
@@ -364,7 +365,7 @@ func (b *builder) newLoop(c *expr.Code, in []expr.Place) *expr.Loop {
 }
 
 // compileUnrolled compiles a loop that processes several elements of each column at once, so that an accumulator is
-// read and written once for all these elements. It compiles nothing if the pointers would not fit into registers.
+// read and written once for all these elements. It compiles nothing if there are too many pointers for registers.
 func (b *builder) compileUnrolled(k int, pass *compiledPass) error {
 	for n := 4; n > 1; n /= 2 {
 		code, in, out, err := b.program.Columns(k, n)
@@ -400,9 +401,8 @@ func (b *builder) compile(l *expr.Loop, opts loops.Options) (*loops.Loop, error)
 	return loops.New(l, opts)
 }
 
-// options returns the options of a loop. Loops have no fence after non-temporal stores, because a call may process a
-// single row and would wait for memory. Run executes a fence once per chunk instead. Softmax of 4096x4096 then takes
-// 3.0 ms instead of 3.4 ms.
+// options returns the options of a loop. Run executes a fence once per chunk, instead of a fence in each loop, because
+// a call may process a single row. Softmax of 4096x4096 then takes 3.0 ms instead of 3.4 ms.
 func (b *builder) options(nonTemporal bool, prefetch loops.Prefetch) loops.Options {
 	b.needsStoreFence = b.needsStoreFence || nonTemporal
 	return loops.Options{NonTemporal: nonTemporal, Unfenced: nonTemporal, Prefetch: prefetch}

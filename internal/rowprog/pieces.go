@@ -18,7 +18,7 @@ const (
 )
 
 // Pieces is a plan for long rows that are cut into pieces ([expr.Pieces]). All passes run over each piece as if it were
-// a row, and the results of the pieces are combined afterwards. It is immutable and safe for concurrent use.
+// a row. The results of the pieces are then combined. It is immutable and safe for concurrent use.
 type Pieces struct {
 	code           *expr.Pieces
 	outCount       int     // number of outputs
@@ -32,8 +32,8 @@ type Pieces struct {
 }
 
 // NewPieces plans an expression whose rows are cut into pieces. It has the arguments of [New]. It returns nil and no
-// error in two cases: the results of pieces do not determine the result, or no fold depends on another fold. In the
-// second case [New] can cut the rows.
+// error if the results of pieces do not determine the result, or if no fold depends on another fold, so that [New] can
+// divide the rows into parts.
 func NewPieces(c *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direction) (*Pieces, error) {
 	metas := append(slices.Clone(outs), ins...)
 	if err := checkOperands(c, len(outs), metas, mask); err != nil {
@@ -175,9 +175,9 @@ func addDim(m *tensor.Meta, n, stride int) {
 	m.Shape, m.Strides = append(m.Shape, n), append(m.Strides, stride)
 }
 
-// lastPieceOffsets returns the byte offset of the first shorter piece in each output and operand. In outputs and first
-// indices, the given number of pieces precedes it. In operands, the given number of positions along the cut axis
-// precedes it; step are the strides of that axis.
+// lastPieceOffsets returns the byte offset of the first shorter piece in each output and operand. `pieces` entries
+// precede it in outputs and first indices, and `positions` positions along the cut axis in operands; step has the
+// strides of that axis.
 func (l *pieceLayout) lastPieceOffsets(pieces, positions int, step []int) (bytes []int) {
 	for _, o := range l.outs {
 		bytes = append(bytes, pieces*o.DType.Size())

@@ -38,7 +38,7 @@ type Plan struct {
 	columnsPerRow        int  // number of adjacent columns that form one row; 1 unless splitRows divides rows
 	severalRowsPerCall   bool // along rows with one reduced axis: one call of a loop processes several rows
 	tileLen              int  // maximum number of positions along kept[0] in a tile
-	tilesPerKept0        int  // number of tiles along kept[0], for each position along the other kept axes
+	tilesPerKept0        int  // number of tiles along kept[0], for one position along the other kept axes
 	tiles                int  // number of tiles
 	tilesPerChunk        int  // maximum number of tiles in a chunk
 	cutAxis              int  // the reduced axis that is cut, or -1
@@ -51,17 +51,17 @@ type Plan struct {
 	passes       []compiledPass
 	partials     []partial  // by fold of the only pass, if rows are cut
 	fused        *fusedLoop // nil if passes run one after the other
-	passesAtOnce int        // number of passes that run at the same time, each over other rows; 1 without a fused loop
+	passesAtOnce int        // number of passes in the fused loop; 1 without one
 	pipelineRows int        // number of rows that a pass of a pipeline processes together; 0 without a pipeline
 	workerBytes  int        // size of the memory of each worker
 	scratchBytes int        // size of the memory that all chunks share
 }
 
-// kept0 identifies the axis kept[0] among the indices of reduced axes.
+// kept0 stands for the axis kept[0] where other numbers are indices of reduced axes.
 const kept0 = -1
 
 // Tile sizes. They do not depend on the machine, because cutting a row affects the bits of its result. If there are
-// fewer than minChunks chunks, rows are cut. All rows together then have at most about maxParts parts.
+// fewer than minChunks chunks, rows are divided into parts: at most about maxParts for all rows together.
 const (
 	minChunks = 16
 	maxParts  = 64
@@ -76,7 +76,7 @@ const (
 	maxRows           = 64   // maximum number of rows of a tile with several passes
 	maxPointers       = 8    // maximum number of pointers of an unrolled loop over columns; all stay in registers
 	// minUnrollStride is the minimum distance in bytes between elements of a column for unrolling. The hardware
-	// prefetches several streams at once only if the streams are far apart.
+	// prefetcher distinguishes several streams only if they are far apart.
 	minUnrollStride = 4096
 )
 
@@ -161,7 +161,8 @@ func (p *Plan) axes(mask []bool) (shape []int, err error) {
 	return shape, nil
 }
 
-// leadOperand returns the operand with the most elements, or output 0 if there are no operands.
+// leadOperand returns the operand with the most elements, whose strides determine the order of axes; output 0 if there
+// are no operands.
 func (p *Plan) leadOperand() int {
 	best, maxElements := 0, -1
 	for i := range p.metas {
@@ -205,9 +206,8 @@ func (p *Plan) cutTiles() {
 	}
 	parts, minWork := (work+grain-1)/grain, 2*grain
 	if p.alongColumns {
-		// The number of chunks is even, and the minimum for a cut is smaller than along rows. After a convolution, each
-		// of two workers then reduces the half of the image that is in its own cache. The next step, which scales the
-		// image by its mean, benefits in the same way.
+		// Along columns, the number of parts is even, so that each of two workers reduces the half of an image that it
+		// computed in the preceding convolution and that is in its cache. The minimum size is smaller than along rows.
 		parts, minWork = machine.DivideUnits(p.rowLen, p.tileLen, grain).Chunks, grain/2
 	}
 	if chunks := (p.tiles + p.tilesPerChunk - 1) / p.tilesPerChunk; p.tiles > 0 && chunks < minChunks &&
@@ -216,8 +216,8 @@ func (p *Plan) cutTiles() {
 	}
 }
 
-// maxTileLen returns the maximum number of positions along kept[0] in a tile. grain is the number of elements that
-// repay the overhead of a chunk.
+// maxTileLen returns the maximum number of positions along kept[0] in a tile. grain is the minimum number of elements
+// of a chunk.
 func (p *Plan) maxTileLen(grain int) int {
 	rowBytes := 0 // the bytes of all operands, outputs and stored rows that vary within a row
 	for i, m := range p.metas {
@@ -422,8 +422,8 @@ func (p *Plan) firstWrite(o int) int {
 	return 0
 }
 
-// lastRead returns the index of the last pass that reads an operand with the layout of output o. All operands with this
-// layout count, because each of them may share the output's memory.
+// lastRead returns the index of the last pass that reads an operand with the layout of output o. It considers all
+// operands with this layout, because any of them may share the output's memory.
 func (p *Plan) lastRead(o int) int {
 	last := 0
 	for k, w := range p.program.Passes {

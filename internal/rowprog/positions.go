@@ -13,7 +13,7 @@ import (
 // MaxPositions is the maximum number of elements of a row if the expression uses positions ([expr.Position]).
 const MaxPositions = 1 << 24
 
-// sharedIndices is the list 0, 1, 2, ..., as long as the longest list that a plan has needed so far. Plans share it.
+// sharedIndices is the list 0, 1, 2, ..., which plans share. It has the length of the longest list needed so far.
 var sharedIndices atomic.Pointer[[]int32]
 
 // indices returns the numbers from 0 to n-1.

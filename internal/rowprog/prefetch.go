@@ -14,8 +14,8 @@ import (
 const (
 	onePassPrefetch = 8192
 	fusedPrefetch   = 16384
-	// minPrefetchRatio is the minimum length of a contiguous read, divided by the prefetch distance. In such a read, only
-	// few prefetches address memory beyond the end.
+	// minPrefetchRatio is the minimum length of a contiguous read, divided by the prefetch distance. A long read wastes
+	// few prefetches beyond its end.
 	minPrefetchRatio = 8
 )
 
@@ -54,8 +54,8 @@ func (b *builder) prefetch(in []expr.Place, selected func(place expr.Place) bool
 
 func allOperands(expr.Place) bool { return true }
 
-// passPrefetch returns the prefetching of pass k. If there are several passes, the second pass reads operands from the
-// cache and prefetches their rows of the next tile, so that reading memory overlaps with computation.
+// passPrefetch returns the prefetching of pass k. If there are several passes, the second pass, whose operands are in
+// the cache, prefetches the operands of the next tile, so that reading memory overlaps with computation.
 func (b *builder) passPrefetch(k int, in []expr.Place) (a loops.Prefetch) {
 	switch {
 	case len(b.program.Passes) == 1:

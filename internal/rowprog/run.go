@@ -12,7 +12,7 @@ import (
 )
 
 // State holds the memory that a worker reuses between chunks. The zero value is ready to use. A State is for one
-// goroutine at a time, and has no addresses of operands after Run.
+// goroutine at a time. It keeps no addresses of operands after Run.
 type State struct {
 	// Context, if set, cancels [Plan.Run] even within long rows. Run then returns the cause of Context.
 	Context context.Context
@@ -304,7 +304,7 @@ func (p *Plan) foldColumns(s *State, t tile, pass *compiledPass) {
 			p.runColumns(s, pass, innerLen, n)
 			elementsInBlock += n
 			if outerLen -= n; outerLen == 0 {
-				return // the pointers must not be advanced beyond the memory
+				return // pointers must not leave the memory
 			}
 			for k := range s.ptrs {
 				if s.ptrs[k] != nil {

@@ -8,8 +8,8 @@ import (
 )
 
 // Schema returns the JSON Schema (2020-12) of a document. t is the struct type of the document. If a field has the tag
-// of:"NAME", words[NAME] returns the strings that the field may contain. The tag const of a field Version is the version
-// of the document, if it is not [Version].
+// of:"NAME", words[NAME] returns the strings that the field may contain. The tag const of a field Version is the
+// version of the document if it differs from [Version].
 func Schema(t reflect.Type, title string, words map[string]func() []string) map[string]any {
 	b := schemaBuilder{defs: map[string]any{}, words: words}
 	root := b.object(t)
