@@ -260,11 +260,23 @@ func (n *node) ifNode(cond *val, thenBranch, elseBranch *branch) []*val {
 		default:
 			o.outline = thenBranch.outline(i).Join(elseBranch.outline(i))
 		}
+		o.isText = n.ifText(thenBranch, elseBranch, i)
 		if dependsOnSizes && o.outline.Sizes != nil {
 			n.shapes[o.graphValue] = n.ifShape(takesFirst, thenBranch, elseBranch, i)
 		}
 	}
 	return asSequences(out, sequences)
+}
+
+// ifText reports whether result i is a tensor of strings.
+func (n *node) ifText(thenBranch, elseBranch *branch, i int) bool {
+	switch {
+	case thenBranch.err != nil:
+		return elseBranch.out[i].isText
+	case elseBranch.err == nil && thenBranch.out[i].isText != elseBranch.out[i].isText:
+		n.failf("result %d has strings in only one branch", i)
+	}
+	return thenBranch.out[i].isText
 }
 
 // ifShape returns the symbolic shape of result i of an If whose condition depends on sizes. A branch that raises an

@@ -221,7 +221,7 @@ func (im *importer) addInput(name string, x *val, shape []sym.Int) (*val, error)
 		}
 		open = true
 	}
-	y := &val{name: name}
+	y := &val{name: name, isText: x.isText}
 	if y.graphValue = im.graph.InputDims(name, dtype, tensor.NoFormat, dims...); open {
 		im.shapes[y.graphValue] = shape
 		im.addSymbolInputs(y, dims)

@@ -228,7 +228,7 @@ func (im *importer) addOutput(name string, v *val) error {
 		v = v.members[0]
 	case v.kind != tensorKind:
 		return fmt.Errorf("%v is not supported as a result", v.kind)
-	case v.isText:
+	case v.isText && im.outer == nil:
 		im.label(name, graph.Labels{Strings: []string{}})
 	}
 	im.graph.Output(name, im.materialise(v))

@@ -37,7 +37,10 @@ func loop(n *node) []*val {
 	}
 	out := n.emitN("loop", len(body.out)-1, attrs, operands...)
 	for i, o := range out {
-		o.outline = body.outline(1 + i)
+		o.outline, o.isText = body.outline(1+i), body.out[1+i].isText
+		if i < len(carried) && carried[i] != nil && carried[i].isText != o.isText {
+			n.failf("carried value %d has strings only before or only after an iteration", i)
+		}
 		if i >= len(carried) {
 			o.outline = o.outline.Stacked(0)
 			continue
@@ -117,7 +120,8 @@ func (n *node) unroll(proto *pb.GraphProto, trips, cond *val, carried []*val) []
 		}
 	}
 	for _, list := range collected {
-		values = append(values, n.op("stack", graph.Attrs{"dim": 0}, list...))
+		isText := slices.ContainsFunc(list, func(x any) bool { return x.(*val).isText })
+		values = append(values, n.markText(n.op("stack", graph.Attrs{"dim": 0}, list...), isText))
 	}
 	return values
 }

@@ -60,8 +60,10 @@ func (n *node) markText(x *val, isText bool) *val {
 	return x
 }
 
-// textOperators are the operators that accept strings. The value is true if results of dtype int64 are strings.
-var textOperators = map[operator]bool{{"", "Identity"}: true, {"", "Reshape"}: true, {"", "Flatten"}: true,
+// textOperators are the operators that accept strings. The value is true if results of dtype int64 are strings, and
+// false if the converter marks the results that are.
+var textOperators = map[operator]bool{{"", "If"}: false, {"", "Loop"}: false,
+	{"", "Identity"}: true, {"", "Reshape"}: true, {"", "Flatten"}: true,
 	{"", "Squeeze"}: true, {"", "Unsqueeze"}: true, {"", "Transpose"}: true, {"", "Expand"}: true, {"", "Tile"}: true,
 	{"", "Concat"}: true, {"", "Split"}: true, {"", "Slice"}: true, {"", "Gather"}: true, {"", "GatherElements"}: true,
 	{"", "GatherND"}: true, {"", "Compress"}: true, {"", "Where"}: true, {"", "Equal"}: false, {"", "Shape"}: false,
