@@ -198,21 +198,3 @@ func TestMappingEnds(t *testing.T) {
 	require.True(t, isMapped())
 	runtime.KeepAlive(s)
 }
-
-func FuzzEntry(f *testing.F) {
-	dir := f.TempDir()
-	data := []byte("some data")
-	open(f, dir).Add(keyOf("a"), data)
-	path := entries(f, dir)[0]
-	valid, err := os.ReadFile(path)
-	require.NoError(f, err)
-	f.Add(valid)
-	f.Add(valid[:70])
-	f.Fuzz(func(t *testing.T, text []byte) {
-		require.NoError(t, os.WriteFile(path, text, 0o600))
-		if s := open(t, dir).Find(keyOf("a")); s != nil {
-			require.Equal(t, text[64:], s.Bytes())
-			require.Equal(t, valid[:48], text[:48])
-		}
-	})
-}
