@@ -77,9 +77,9 @@ def inner_loops(text):
     labels, lines, found = {}, [], []
     for line in text.splitlines():
         line = re.split('//|#include|^ *# ', line)[0].strip()
-        if m := re.fullmatch(r'(\w+):', line):
+        if m := re.fullmatch(r'\.?(\w+):', line):
             labels[m[1]] = len(lines)
-        elif m := re.fullmatch(r'(?:b\.?\w\w|cbnz .*,)\s+(\w+?)(?:(?<=\d)b)?', line, re.I):
+        elif m := re.fullmatch(r'(?:b\.?\w\w|cbnz\s.*,)\s+\.?(\w+?)(?:(?<=\d)b)?', line, re.I):
             start = labels.get(m[1])
             if start is not None and not any(start <= x for x, _ in found):
                 found.append((start, lines[start:] + [re.sub(r'\S+$', 'loop', line)]))
@@ -100,10 +100,12 @@ def cycles(mca, cpu, body):
 
 
 def mac_instructions(body):
-    """The multiply-add instructions as pairs of mnemonic and element type, and their multiply-adds."""
+    """The multiply-add instructions of the kind that has most multiply-adds, as pairs of mnemonic and element type, and
+    their multiply-adds."""
     found = [(m[1], m[2]) for x in body if (m := re.match(r'(\w+)\s+[vz]\d+\.(\w+)', x.lower()))]
     found = [x for x in found if x in MACS]
-    return found, sum(MACS[x] for x in found)
+    kind = max(set(found), key=lambda x: found.count(x) * MACS[x], default=None)
+    return [kind] * found.count(kind), found.count(kind) * MACS.get(kind, 0)
 
 
 def peak(mca, cpu, kind):
