@@ -27,7 +27,7 @@ MACS = {('fmla', '4s'): 4, ('fmla', '2d'): 2, ('sdot', '4s'): 16, ('sudot', '4s'
 
 
 def graph(inputs, op, attrs=None):
-    names = ['x', 'y', 'z', 'w'][:len(inputs)]
+    names = ['x', 'y', 'z', 'w', 'u', 'v'][:len(inputs)]
     ins = [dict(name=n, dtype=d, shape=s) for n, (d, s) in zip(names, inputs)]
     return dict(version=1, name='case', inputs=ins, outputs=['out'],
                 nodes=[dict(name='out', op=op, inputs=names, **({'attrs': attrs} if attrs else {}))])
@@ -59,7 +59,10 @@ def tiles():
             'product, float64': product('matmul', 'float64', 'float64'),
             'product, bytes': product('matmul_bytes', 'uint8', 'int8'),
             'convolution 3x3, float32': graph([('float32', [1, 64, 56, 56]), ('float32', [64, 64, 3, 3])], 'conv2d',
-                                              {'padding': [1, 1]})}
+                                              {'padding': [1, 1]}),
+            'convolution 3x3, bytes': graph([('uint8', [1, 64, 56, 56]), ('int8', [64, 64, 3, 3]), ('int32', [64]),
+                                             ('float32', [64]), ('uint8', []), ('uint8', [])], 'conv2d_bytes',
+                                            {'padding': [1, 1]})}
 
 
 def listings(a, case):
@@ -136,7 +139,7 @@ def loop_row(a, name, text):
 
 def tile_row(a, name, bodies):
     # The tile with the most multiply-adds per instruction and, of those, the shortest loop: the unrolled k-loop.
-    body = max(bodies, key=lambda b: (mac_instructions(b)[1], -len(b)))
+    body = max(bodies, key=lambda b: (mac_instructions(b)[1] / len(b), -len(b)))
     kinds, macs = mac_instructions(body)
     row = f'| {name} | {len(kinds)} {kinds[0][0].upper()}, {len(body) - len(kinds)} others'
     for cpu in CPUS:

@@ -24,7 +24,8 @@ import (
 type directConv struct {
 	conv               *convShape
 	shape              directShape
-	elemBytes          int              // bytes of an element
+	elemBytes          int              // bytes of a lane: of a sum and, of floats, of a result
+	inElemBytes        int              // bytes of an element of the input and of the weight
 	termBytes          int              // stride of terms in a panel, in bytes; a term is a tap and an input channel
 	codes              [2][]*jit.Func   // code for each spec, in whole blocks and in the last block of a group
 	specs              []*tile.Spec     // kinds of tiles, with the channels of a whole block
@@ -40,7 +41,7 @@ type directConv struct {
 	outPixelStride     int              // stride of the pixels of a row of the result, in elements
 	outElemBytes       int              // bytes of an element of the result
 	requantize         tile.Quantized   // requantization of sums, if operands are quantized
-	byteElements       bool             // operands have 8 bits; an element is then a group of four of them
+	byteElements       bool             // operands have 8 bits; an element is then a group of four or eight of them
 	signedElements     bool             // bytes of the input are signed
 	wordElements       bool             // operands have 16 bits; an element is then a pair of them
 	order              multiply.StripOrder
@@ -89,7 +90,7 @@ func hasDirectCode(conv *convShape, d tensor.DType) bool {
 // newDirect generates the code of a convolution that hasDirectCode accepts.
 func newDirect(conv *convShape, d tensor.DType, planes bool) (*directConv, error) {
 	shape := newDirectShape(conv, d, planes)
-	t := &directConv{conv: conv, shape: shape, elemBytes: d.Size(), termBytes: shape.vectors * shape.lanes * d.Size(),
+	t := &directConv{conv: conv, shape: shape, elemBytes: d.Size(), inElemBytes: d.Size(), termBytes: shape.vectors * shape.lanes * d.Size(),
 		images: conv.n, inImageBytes: conv.inStride.n * d.Size(), inPixelBytes: conv.inPixelStride(planes) * d.Size(),
 		outPixelStride: conv.outPixelStride(), outElemBytes: d.Size()}
 	if conv.phase != nil {
@@ -115,7 +116,7 @@ func (t *directConv) compile() error {
 			spec.PrefetchedLines, spec.Epilogue = t.prefetchLines, t.epilogue.Steps
 			spec.Lanes, spec.Quantized = channels%t.shape.lanes, t.requantize
 			spec.Bytes, spec.Words, spec.MatrixUnit = t.byteElements, t.wordElements, t.shape.usesUnit
-			spec.SignedIn = t.signedElements
+			spec.SignedIn, spec.Matrix = t.signedElements, t.byteElements && t.inElemBytes == matrixChannels
 			if t.conv.hasBias {
 				spec.Start = tile.FromLanes
 			}
@@ -177,7 +178,7 @@ func (t *directConv) computeStrip(worker *directRun, image, block, strip int) er
 	channel := first * t.elemBytes
 	prefetched := t.panelStart((block+1)%t.order.Blocks) + strip%t.order.BandStrips*t.stripPrefetchBytes
 	image, strip = t.inImage(image, strip)
-	in := image*t.inImageBytes + first/conv.outPerGroup()*conv.inPerGroup*conv.inStride.c*t.elemBytes
+	in := image*t.inImageBytes + first/conv.outPerGroup()*conv.inPerGroup*conv.inStride.c*t.inElemBytes
 	out := (image*conv.outStride.n + first + conv.outStart()) * t.outElemBytes
 	weight := t.panelStart(block)
 	codes := t.codes[0]

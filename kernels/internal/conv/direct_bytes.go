@@ -15,25 +15,41 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// elementBytes is the size of an element in bytes. An element is a group of channels that one instruction multiplies
-// and sums: four bytes if the processor has such an instruction, else two 16-bit words.
-const elementBytes = 4
+// An element is a group of channels that one instruction multiplies and sums: eight bytes if the processor multiplies
+// matrices of bytes (i8mm), four bytes if it has dot products of bytes, else two 16-bit words. Sums are int32.
+const (
+	matrixChannels = 8
+	dotChannels    = 4
+	wordChannels   = 2
+	intBytes       = 4 // bytes of a sum
+)
 
 // elementChannels returns the number of channels of an element.
 func elementChannels() int {
-	if machine.Host().DotsBytes() {
-		return elementBytes
+	switch {
+	case machine.Host().Has(machine.MatrixBytes):
+		return matrixChannels
+	case machine.Host().DotsBytes():
+		return dotChannels
 	}
-	return elementBytes / 2
+	return wordChannels
 }
 
-// directDType is a dtype that has the size of an element.
+// channelSize returns the bytes of a channel in an element of the given number of channels.
+func channelSize(channels int) int {
+	if channels == wordChannels {
+		return 2
+	}
+	return 1
+}
+
+// directDType is a dtype that has the size of a sum.
 const directDType = tensor.Float32
 
 // minGroupChannels is the minimum number of output channels of a group. Smaller groups would leave most lanes empty.
 const minGroupChannels = 8
 
-// directBytes is the kernel of a direct convolution of bytes. It multiplies elements (see elementBytes) and requantizes
+// directBytes is the kernel of a direct convolution of bytes. It multiplies elements (see elementChannels) and requantizes
 // sums in registers. The kernel first copies the images to scratch memory, with their zero point as padding, in three
 // cases: windows reach outside the image, pixels are not whole elements, or the machine code does not read bytes of
 // this sign (see [tile.ReadsSigned]). Words are signed numbers.
@@ -82,13 +98,15 @@ func (s *convShape) spansPixels(channels int) bool {
 func bytesWalks(call *graph.Call, _ []tensor.Order) []graph.Walk {
 	order, supported := byteConv.order(directByPixels, call.Meta(bytesInput).Rank())
 	conv := byteConv.bytesShape(call)
-	small := conv.groups > 1 && (conv.inPerGroup < elementBytes || conv.outPerGroup() < minGroupChannels)
+	small := conv.groups > 1 && (conv.inPerGroup < dotChannels || conv.outPerGroup() < minGroupChannels)
 	if !supported || small || !tile.SupportsIntegers(machine.Host()) ||
 		conv.n*conv.outChannels*conv.h.Results*conv.w.Results == 0 {
 		return nil
 	}
-	packed := conv.packedShape(elementChannels())
-	if !hasDirectCode(packed, directDType) || conv.readsPadding() &&
+	channels := elementChannels()
+	packed := conv.packedShape(channels)
+	if !hasDirectCode(packed, directDType) ||
+		packed.inputReach(max(packed.inChannels, 1), channels*channelSize(channels)) >= maxReach || conv.readsPadding() &&
 		!conv.allowsScratch(kit.BoundedProduct(conv.n, packed.inStride.n)) {
 		return nil
 	}
@@ -107,9 +125,9 @@ func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 	} else {
 		packed.directWork(&work, rateDirectElements, directDType, false)
 	}
-	if channels < elementBytes || conv.needsCopy(channels) || imageSignMask(call) != 0 {
+	if channels == wordChannels || conv.needsCopy(channels) || imageSignMask(call) != 0 {
 		work.Bytes[graph.Copied] += float64(conv.n * (conv.inChannels*conv.h.Size*conv.w.Size +
-			elementBytes*packed.inChannels*packed.h.Size*packed.w.Size))
+			channels*channelSize(channels)*packed.inChannels*packed.h.Size*packed.w.Size))
 	}
 	work.Flops = byteConv.flops(call)
 	return work
@@ -145,14 +163,14 @@ func (t *directBytes) weightAt(kh, kw, c int) int {
 	if t.image.spansPixels(t.elementChannels) {
 		term, i = kh*t.conv.inPerGroup, kw*t.image.inPerGroup+c
 	}
-	return (term+i/t.elementChannels)*t.termBytes + i%t.elementChannels*(elementBytes/t.elementChannels)
+	return (term+i/t.elementChannels)*t.termBytes + i%t.elementChannels*channelSize(t.elementChannels)
 }
 
 // packedAt returns the byte offset of an output channel's weights in the packed form.
 func (t *directBytes) packedAt(o int) int {
 	outPerGroup, width := t.conv.outPerGroup(), t.shape.blockChannels()
 	block := o/outPerGroup*kit.DivUp(outPerGroup, width) + o%outPerGroup/width
-	return block*t.panelBytes() + o%outPerGroup%width*elementBytes
+	return block*t.panelBytes() + o%outPerGroup%width*t.inElemBytes
 }
 
 // newDirectBytes describes the convolution of a call. The caller divides it into tiles and generates the code.
@@ -161,26 +179,27 @@ func newDirectBytes(call *graph.Call) *directBytes {
 	t := &directBytes{image: conv, elementChannels: elementChannels(), signMask: imageSignMask(call)}
 	signed := call.Meta(bytesInput).DType == tensor.Int8
 	t.copied, t.signed = conv.needsCopy(t.elementChannels) || t.signMask != 0, tile.ReadsSigned(machine.Host(), signed)
-	if t.elementChannels < elementBytes {
+	if t.elementChannels == wordChannels {
 		t.copied, t.signed, t.signMask = true, signed, 0
 	}
 	packed := conv.packedShape(t.elementChannels)
 	shape := packed.elementShape(t.elementChannels)
-	t.directConv = directConv{conv: packed, shape: shape, elemBytes: elementBytes,
-		termBytes: shape.blockChannels() * elementBytes, images: packed.n,
-		inPixelBytes: packed.inChannels * elementBytes, outPixelStride: packed.outChannels, requantize: tile.Unsigned,
+	element := t.elementChannels * channelSize(t.elementChannels)
+	t.directConv = directConv{conv: packed, shape: shape, elemBytes: intBytes, inElemBytes: element,
+		termBytes: shape.blockChannels() * element, images: packed.n,
+		inPixelBytes: packed.inChannels * element, outPixelStride: packed.outChannels, requantize: tile.Unsigned,
 		outElemBytes: 1}
 	if conv.spansPixels(t.elementChannels) {
-		t.inPixelBytes = conv.inChannels * (elementBytes / t.elementChannels)
+		t.inPixelBytes = conv.inChannels * channelSize(t.elementChannels)
 	}
 	t.inImageBytes = packed.h.Size * packed.w.Size * t.inPixelBytes
-	t.byteElements, t.wordElements = t.elementChannels == elementBytes, t.elementChannels < elementBytes
+	t.byteElements, t.wordElements = t.elementChannels >= dotChannels, t.elementChannels == wordChannels
 	t.signedElements = t.byteElements && t.signed
 	switch call.Out[0].DType {
 	case tensor.Int8:
 		t.requantize = tile.Signed
 	case tensor.Int32:
-		t.requantize, t.outElemBytes = tile.NotQuantized, elementBytes
+		t.requantize, t.outElemBytes = tile.NotQuantized, intBytes
 	}
 	return t
 }
@@ -193,7 +212,7 @@ func (t *directBytes) weight() *byteWeight {
 		order = "kh,kw*c"
 	}
 	return &byteWeight{conv: t.image, bytes: t.blocks() * t.panelBytes(), words: t.wordElements, offset: t.weightAt,
-		form: fmt.Sprintf("int%d panels of %d by %s in %ds, and sums", 32/t.elementChannels, t.shape.blockChannels(),
+		form: fmt.Sprintf("int%d panels of %d by %s in %ds, and sums", 8*channelSize(t.elementChannels), t.shape.blockChannels(),
 			order, t.elementChannels),
 		channels: func(visit func(o, at int)) {
 			for o := range t.conv.outChannels {
@@ -233,13 +252,13 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 	}
 	weight := t.weight()
 	t.scratchOffsets.sums = weight.scratchBytes()
-	t.scratchOffsets.zeroPoint = t.scratchOffsets.sums + t.conv.outChannels*elementBytes
+	t.scratchOffsets.zeroPoint = t.scratchOffsets.sums + t.conv.outChannels*intBytes
 	// The bias is read in whole vectors.
-	t.scratchOffsets.images = t.scratchOffsets.sums + kit.AlignUp(t.conv.outChannels*elementBytes+machine.LineBytes)
+	t.scratchOffsets.images = t.scratchOffsets.sums + kit.AlignUp(t.conv.outChannels*intBytes+machine.LineBytes)
 	kernel := &graph.Kernel{Scratch: t.scratchOffsets.images, Code: t.listings}
 	if t.copied {
 		// Reads extend past the last pixel.
-		kernel.Scratch += kit.AlignUp(t.conv.n*t.conv.h.Size*t.conv.w.Size*t.pixelBytes() + elementBytes)
+		kernel.Scratch += kit.AlignUp(t.conv.n*t.conv.h.Size*t.conv.w.Size*t.pixelBytes() + t.inElemBytes)
 	}
 	if t.widen != nil {
 		kernel.Worker = t.conv.w.Size * t.paddedChannels()
@@ -308,7 +327,7 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 
 // paddedChannels returns the number of channels per pixel in scratch memory.
 func (t *directBytes) paddedChannels() int {
-	return t.pixelBytes() * t.elementChannels / elementBytes
+	return t.pixelBytes() / channelSize(t.elementChannels)
 }
 
 // copyPixels copies pixels to whole elements and flips signs. Missing channels of the last element are 0.

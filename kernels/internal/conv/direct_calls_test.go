@@ -63,12 +63,13 @@ func TestUnitCallsAreShort(t *testing.T) {
 		}
 		s := &convShape{window: newWindow([]geometry.Axis{along(c.h), along(c.w)}), n: 1, inChannels: c.cg * c.groups,
 			outChannels: c.o, inPerGroup: c.cg, groups: c.groups}
-		f := s.elementShape(elementBytes)
+		f := s.elementShape(dotChannels)
 		if !f.usesUnit {
 			t.Skip("there is no matrix unit")
 		}
-		d := &directConv{conv: s, shape: f, elemBytes: elementBytes, termBytes: f.blockChannels() * elementBytes, images: 1,
-			inPixelBytes: s.inChannels * elementBytes, outPixelStride: s.outChannels, outElemBytes: 1}
+		d := &directConv{conv: s, shape: f, elemBytes: intBytes, inElemBytes: dotChannels,
+			termBytes: f.blockChannels() * dotChannels, images: 1,
+			inPixelBytes: s.inChannels * dotChannels, outPixelStride: s.outChannels, outElemBytes: 1}
 		d.makeTiles()
 		for strip := range d.strips {
 			for _, call := range d.appendCalls(nil, strip) {

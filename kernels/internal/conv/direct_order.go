@@ -61,7 +61,7 @@ func (t *directConv) chooseOrder() {
 		if t.bandsOfImages = t.images > 1 && t.blocks()*t.panelBytes() > bandInputBytes; t.bandsOfImages {
 			t.order.Images, t.order.Strips = 1, t.images*strips
 		}
-		pixels := conv.n / t.order.Images * t.elemBytes
+		pixels := conv.n / t.order.Images * t.inElemBytes
 		read, written := pixels*conv.inChannels*conv.pixelsIn(), pixels*conv.outChannels*conv.pixelsOut()
 		bands := kit.DivUp(read, bandInputBytes)
 		if t.blocks()*t.panelBytes() <= read+written {

@@ -51,7 +51,9 @@ func (t *directConv) stripStart(strip int) int {
 func (t *directConv) pixelBytes() int { return t.inPixelBytes }
 
 // channelBytes returns the stride of the input's channels, in bytes.
-func (t *directConv) channelBytes() int { return t.conv.channelStride(t.shape.byPlanes) * t.elemBytes }
+func (t *directConv) channelBytes() int {
+	return t.conv.channelStride(t.shape.byPlanes) * t.inElemBytes
+}
 
 // outPixelBytes returns the stride of the pixels of a row of the result, in bytes.
 func (t *directConv) outPixelBytes() int { return t.outPixelStride * t.outElemBytes }

@@ -1,6 +1,8 @@
 package conv
 
 import (
+	"math"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
@@ -16,13 +18,16 @@ const unitPixels = 8
 func (s *convShape) usesMatrixUnit() bool {
 	return machine.HostWithUnit().Has(machine.MatrixUnit) && s.outPerGroup() >= minGroupChannels &&
 		s.n*s.h.Results*s.w.Results >= unitPixels &&
-		kit.BoundedProduct(2, s.w.Results, s.outChannels, elementBytes) < maxReach // a tile may span two rows of the result
+		kit.BoundedProduct(2, s.w.Results, s.outChannels, intBytes) < maxReach // a tile may span two rows of the result
 }
 
 // elementShape returns the tiles of a convolution whose elements have `channels` channels each.
 func (s *convShape) elementShape(channels int) directShape {
 	shape := newDirectShape(s, directDType, false)
-	if channels < elementBytes || !s.usesMatrixUnit() {
+	if channels == matrixChannels {
+		shape.useByteMatrices(s)
+	}
+	if channels != dotChannels || !s.usesMatrixUnit() {
 		return shape
 	}
 	shape.usesUnit = true
@@ -32,6 +37,28 @@ func (s *convShape) elementShape(channels int) directShape {
 		shape.tiling = bandTiling
 	}
 	return shape
+}
+
+// useByteMatrices chooses the tiles of products of byte matrices: those with the fewest instructions. A register has
+// sums of two rows, whose elements take two loads and an interleaving. A vector of lanes takes two registers of weights.
+func (shape *directShape) useByteMatrices(s *convShape) {
+	const maxVectors = 4
+	registers, _ := tile.Registers(machine.Host())
+	pixels, groupVectors, least := s.w.Results, kit.DivUp(s.outPerGroup(), shape.lanes), math.MaxInt
+	if shape.tiling != rowTiling {
+		pixels = s.pixelsOut()
+	}
+	for v := 1; v <= min(groupVectors, maxVectors); v++ {
+		rows, n := 2*((registers-2*v-1)/v/2), 0
+		for _, kind := range splitEvenly(pixels, rows).kinds() {
+			pairs := kit.DivUp(kind.n/kind.count, 2)
+			n += kind.count * (groupVectors/v*(pairs*(2*v+3)+2*v) + min(groupVectors%v, 1)*pairs*3 +
+				groupVectors%v*(2*pairs+2))
+		}
+		if n < least {
+			least, shape.vectors, shape.rows = n, v, rows
+		}
+	}
 }
 
 // bandRows returns the number of rows of the result that a tile of the matrix unit spans. A tile spans two rows if they
@@ -117,7 +144,7 @@ func (t *directConv) bandSpec(rows, n int) *tile.Spec {
 
 // unitWork adds the cost of a convolution on the matrix unit.
 func (s *convShape) unitWork(work *graph.Work, f *directShape) {
-	t := &directConv{conv: s, shape: *f, elemBytes: elementBytes}
+	t := &directConv{conv: s, shape: *f, elemBytes: intBytes, inElemBytes: dotChannels}
 	pixels, parts := s.n*s.h.Results*s.w.Results, 0
 	if f.tiling == pointwiseTiling {
 		parts = splitEvenly(pixels, tile.UnitRows).count
