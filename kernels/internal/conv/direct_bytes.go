@@ -212,8 +212,8 @@ func (t *directBytes) weight() *byteWeight {
 		order = "kh,kw*c"
 	}
 	return &byteWeight{conv: t.image, bytes: t.blocks() * t.panelBytes(), words: t.wordElements, offset: t.weightAt,
-		form: fmt.Sprintf("int%d panels of %d by %s in %ds, and sums", 8*channelSize(t.elementChannels), t.shape.blockChannels(),
-			order, t.elementChannels),
+		form: fmt.Sprintf("int%d panels of %d by %s in %ds, and sums", 8*channelSize(t.elementChannels),
+			t.shape.blockChannels(), order, t.elementChannels),
 		channels: func(visit func(o, at int)) {
 			for o := range t.conv.outChannels {
 				visit(o, t.packedAt(o))

@@ -40,7 +40,8 @@ func (s *convShape) elementShape(channels int) directShape {
 }
 
 // useByteMatrices chooses the tiles of products of byte matrices: those with the fewest instructions. A register has
-// sums of two rows, whose elements take two loads and an interleaving. A vector of lanes takes two registers of weights.
+// sums of two rows, whose elements take two loads and an interleaving. A vector of lanes takes two registers of
+// weights.
 func (shape *directShape) useByteMatrices(s *convShape) {
 	const maxVectors = 4
 	registers, _ := tile.Registers(machine.Host())
