@@ -49,10 +49,10 @@ const directDType = tensor.Float32
 // minGroupChannels is the minimum number of output channels of a group. Smaller groups would leave most lanes empty.
 const minGroupChannels = 8
 
-// directBytes is the kernel of a direct convolution of bytes. It multiplies elements (see elementChannels) and requantizes
-// sums in registers. The kernel first copies the images to scratch memory, with their zero point as padding, in three
-// cases: windows reach outside the image, pixels are not whole elements, or the machine code does not read bytes of
-// this sign (see [tile.ReadsSigned]). Words are signed numbers.
+// directBytes is the kernel of a direct convolution of bytes. It multiplies elements (see elementChannels), and it
+// requantizes sums in registers. The kernel first copies the images to scratch memory, with their zero point as
+// padding, in three cases: windows reach outside the image, pixels are not whole elements, or the machine code does not
+// read bytes of this sign (see [tile.ReadsSigned]). Words are signed numbers.
 type directBytes struct {
 	directConv
 	image           *convShape                            // convolution of bytes; directConv.conv is that of elements
