@@ -92,7 +92,7 @@ func newDirect(conv *convShape, d tensor.DType, planes bool) (*directConv, error
 	shape := newDirectShape(conv, d, planes)
 	t := &directConv{conv: conv, shape: shape, elemBytes: d.Size(), inElemBytes: d.Size(),
 		termBytes: shape.blockChannels() * d.Size(),
-		images: conv.n, inImageBytes: conv.inStride.n * d.Size(), inPixelBytes: conv.inPixelStride(planes) * d.Size(),
+		images:    conv.n, inImageBytes: conv.inStride.n * d.Size(), inPixelBytes: conv.inPixelStride(planes) * d.Size(),
 		outPixelStride: conv.outPixelStride(), outElemBytes: d.Size()}
 	if conv.phase != nil {
 		t.outPixelStride = conv.outStride.w
