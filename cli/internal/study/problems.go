@@ -30,7 +30,7 @@ func (r *runner) writeProblems(ctx context.Context, folder string, list []*Task,
 	}
 	var sums, optima bytes.Buffer
 	fmt.Fprintln(times, "problem,solve_ms")
-	optima.WriteString("problem,model_sha256,variables,factors,optimum_ps,lower_bound_ps\n")
+	optima.WriteString("problem,variables,factors,optimum_ps,lower_bound_ps\n")
 	for _, t := range list {
 		progress()
 		w, err := r.workload(ctx, t)
@@ -59,8 +59,8 @@ func (r *runner) writeProblems(ctx context.Context, folder string, list []*Task,
 		if err := writeProblem(ctx, folder, t, problem, solution, &sums); err != nil {
 			return err
 		}
-		fmt.Fprintf(&optima, "%s,%s,%d,%d,%d,%d\n", t.problemName(), t.ModelDigest, len(problem.Variables),
-			len(problem.Factors), solution.Cost, solution.Bound)
+		fmt.Fprintf(&optima, "%s,%d,%d,%d,%d\n", t.problemName(), len(problem.Variables), len(problem.Factors),
+			solution.Cost, solution.Bound)
 	}
 	for name, text := range map[string]*bytes.Buffer{"SHA256SUMS": &sums, "optima.csv": &optima} {
 		write := func(w io.Writer) error { _, err := w.Write(text.Bytes()); return err }

@@ -211,3 +211,14 @@ func TestDigestOfModel(t *testing.T) {
 		require.True(t, f.found, "parts of %d bytes", size)
 	}
 }
+
+// TestBest compares the plan of least cost, of equal costs one with the fewest copies, then the fewest copied bytes.
+func TestBest(t *testing.T) {
+	plan := func(name string, cost float64, copies, bytes int) Plan {
+		p := measured(name, cost, 0)
+		p.Copies, p.CopiedBytes = copies, bytes
+		return p
+	}
+	r := Result{Plans: []Plan{plan("dear", 2, 0, 0), plan("copies", 1, 2, 5), plan("large", 1, 1, 9), plan("best", 1, 1, 8)}}
+	require.Equal(t, "best", r.best().Strategy)
+}

@@ -186,12 +186,14 @@ func (r *Result) setGaps() {
 	}
 }
 
-// best returns the plan of least cost; of equal costs, the first.
+// best returns the plan of least cost; of equal costs, one with the fewest copies, then with the fewest copied bytes.
 func (r *Result) best() *Plan {
 	least := &r.Plans[0]
 	for i := range r.Plans {
-		if r.Plans[i].CostNS < least.CostNS {
-			least = &r.Plans[i]
+		p := &r.Plans[i]
+		if cmp.Or(cmp.Compare(p.CostNS, least.CostNS), cmp.Compare(p.Copies, least.Copies),
+			cmp.Compare(p.CopiedBytes, least.CopiedBytes)) < 0 {
+			least = p
 		}
 	}
 	return least
