@@ -219,6 +219,7 @@ func TestBest(t *testing.T) {
 		p.Copies, p.CopiedBytes = copies, bytes
 		return p
 	}
-	r := Result{Plans: []Plan{plan("dear", 2, 0, 0), plan("copies", 1, 2, 5), plan("large", 1, 1, 9), plan("best", 1, 1, 8)}}
+	r := Result{Plans: []Plan{plan("dear", 2, 0, 0),
+		plan("copies", 1, 2, 5), plan("large", 1, 1, 9), plan("best", 1, 1, 8)}}
 	require.Equal(t, "best", r.best().Strategy)
 }
