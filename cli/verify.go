@@ -108,7 +108,7 @@ func loadCertified(ctx context.Context, ext *command.Extensions, path string, c 
 	return ext.LoadPinned(ctx, path, dims, nil)
 }
 
-// writeCopiesVerdict prints what the certificate proves about the number of copies.
+// writeCopiesVerdict prints the bounds on the number of copies that the certificate proves.
 func writeCopiesVerdict(w io.Writer, c *experiment.CopiesVerdict) {
 	plans := "of the plans of least cost"
 	if c.Slack > 0 {

@@ -101,7 +101,7 @@ func listInputs(inputs []*graph.Value, in map[string]*tensor.Tensor, list []*ten
 	return unknownName("input", names, in)
 }
 
-// maxListed is the maximum number of names in a message. A longer list of names is left out.
+// maxListed is the maximum number of names in a message. A longer list of names is omitted.
 const maxListed = 12
 
 // unknownName returns an error for the first name, alphabetically, that the graph does not have.

@@ -281,7 +281,7 @@ func (r *Runner) addRejectedNodes(err error) error {
 
 // AddFailures returns the error of a run, extended by the nodes that failed before the run. err is the error of the run
 // alone. whole is the graph that contains the failed nodes. outputs are the outputs of the run. Outputs that err lists
-// as left out count as not computed.
+// as missing count as not computed.
 func AddFailures(err error, whole *graph.Graph, failed graph.Errors, outputs []graph.Output) error {
 	var incomplete *Incomplete
 	if err != nil && !errors.As(err, &incomplete) {

@@ -223,7 +223,7 @@ func (run *segmentRun) fail(s *graph.Segment, err error) {
 	} else if nodeErr, ok := err.(*graph.Error); ok {
 		run.failed = append(run.failed, nodeErr)
 	} else {
-		// The error belongs to no node: all results of the segment are lost.
+		// The error is that of no particular node: all results of the segment are lost.
 		run.failed = append(run.failed, &graph.Error{Err: err})
 	}
 	for _, v := range s.Out {

@@ -37,7 +37,7 @@ type outputMemory struct {
 	ownedByCaller bool // the caller owns the storage
 }
 
-// patch is an operand address that bind sets for each run: entry ptr of [Session].ptrs has the address ref.
+// patch is an operand address that bind sets for each run: entry ptr of [Session].ptrs becomes the address ref.
 type patch struct {
 	ptr int
 	ref ref

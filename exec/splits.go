@@ -5,8 +5,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Costs of sharing, as divisors of the minimum work that is worth sharing. For example, if this minimum takes 5 us,
-// distributing a phase costs 1 us and reading a cache line costs 10 ns.
+// Costs of sharing, as fractions of the minimum work that is worth sharing: if this minimum takes 5 us, distributing a
+// phase costs 1 us and reading a cache line costs 10 ns.
 const (
 	distributeDivisor = 5   // for distributing a phase
 	lineDivisor       = 500 // for reading a cache line that another core wrote last
@@ -22,10 +22,10 @@ type transfer struct {
 	ns       float64 // cost of moving half of the bytes
 }
 
-// chooseSplits chooses the steps whose chunks are distributed to several workers. Roughly, these are the steps that are
-// worth sharing. A shared step takes about half as long with two workers, but data between a shared and an unshared
-// step moves between cores. The search starts with all steps that are worth sharing. Then it adds steps between these,
-// as long as the transfers saved outweigh the cost. Finally it removes steps, as long as this saves time.
+// chooseSplits chooses the steps whose chunks are distributed to several workers. A shared step takes about half as
+// long with two workers, but data between a shared and an unshared step moves between cores. The search starts with all
+// steps that have enough work. It then adds steps between these while the saved transfers outweigh the costs, and
+// finally removes steps while this saves time.
 func (p *Program) chooseSplits(costs []float64, minShared float64) []bool {
 	split, gains := make([]bool, len(p.steps)), make([]float64, len(p.steps))
 	hasSeveralChunks := make([]bool, len(p.steps))

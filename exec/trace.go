@@ -11,7 +11,7 @@ import (
 // another method after it. The time of the methods therefore adds to the time of the run. Methods must be safe for
 // concurrent use. If a method panics, the run returns the first panic as its error.
 //
-// In every run, whatever its outcome:
+// In every run, including failed ones:
 //
 //   - BeginRun is the first call and EndRun the last call. The goroutine that called Run makes both calls, as worker 0.
 //   - The calls of one worker nest: a step begins, its chunks begin and end one by one, the step ends. Every begin is
@@ -19,7 +19,7 @@ import (
 //   - Several workers may work on one step at the same time, each between its own BeginStep and EndStep. Only the
 //     worker that finishes the step passes done to EndStep. Other workers may leave the step before or after that.
 //   - A chunk begins after the end of all chunks of the previous phase. The first chunk of a step begins after the
-//     EndStep with done of each step for which it waits. There is no other order. In a pipelined group, one worker
+//     EndStep with done of each step for which it waits. No other order is guaranteed. In a pipelined group, one worker
 //     alternates between steps, each of which reads the result of the previous one. A chunk then begins after the end
 //     of the chunks that it needs. Whenever the worker changes to another step, it calls EndStep and BeginStep.
 //

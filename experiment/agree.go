@@ -85,7 +85,7 @@ func asComplex(t *tensor.Tensor) []complex128 {
 	return unsafe.Slice((*complex128)(c.Pointer()), c.Numel())
 }
 
-// exactDifference tells how many elements of two results differ in their bits. It returns "" if no element differs.
+// exactDifference describes how many elements of two results differ in their bits. It returns "" if none does.
 func exactDifference(a, b *tensor.Tensor) string {
 	x, y := a.CopyTo(tensor.New(a.DType, a.Shape...)).Storage().Bytes(),
 		b.CopyTo(tensor.New(b.DType, b.Shape...)).Storage().Bytes()

@@ -28,12 +28,12 @@ type Options struct {
 	// up caches and buffers.
 	Runs int
 	// Until, if set, continues the measurement until the half-width of the 95% confidence interval of each program's
-	// median is at most this part of the median: 0.01 is 1%. At least 20 runs are measured, and at most Runs. If Runs is
-	// 0, the limit is 1000 runs or a minute: see [Ranking.Unreached].
+	// median is at most this fraction of the median (0.01 is 1%). At least 20 runs are measured, and at most Runs. If
+	// Runs is 0, the limit is 1000 runs or a minute: see [Ranking.Unreached].
 	Until float64
-	// Turn is the number of consecutive runs of a program; 0 means 3. The first run of a turn is not measured, because the
-	// caches contain data of another program. The following runs measure the steady state. If Turn is 1, every run is
-	// measured, each after a run of another program.
+	// Turn is the number of consecutive runs of a program; 0 means 3. The first run of a turn is not measured, because
+	// the caches contain data of another program; the other runs measure the steady state. If Turn is 1, every run is
+	// measured.
 	Turn int
 	// Seed determines the order of the programs in each round.
 	Seed uint64

@@ -160,8 +160,8 @@ func sideOf(p *graphrun.Program, name string) *side {
 	return s
 }
 
-// assignKeys gives keys to the nodes and leaves of the original graph. A node with a match in the other graph gets the
-// key of the match. Any other node gets a new key.
+// assignKeys gives keys to the nodes and leaves of the original graph: the key of the match in the other graph, or a
+// new key if there is none.
 func (s *side) assignKeys(pairs *pairing, other *side) {
 	for i, v := range matchable(s.binding.Runnable) {
 		key := fmt.Sprintf("%s %d", s.name, i)

@@ -33,7 +33,7 @@ func identityOf(p *program.Program, plan *report.Plan) identity {
 	fmt.Fprintf(h, "%v %q %q %t %t %d %s", b.Graph.Bound(), pinsOf(b.Graph), passNames(plan), o.NoFusion, o.Exact,
 		o.MemoryLimit, plan.Profile.Digest)
 	id.problemDigest = hex.EncodeToString(h.Sum(nil))
-	if o.Tracer != nil { // a tracer may slow down the program
+	if o.Tracer != nil { // a tracer may slow down the program, so its times are its own
 		return id
 	}
 	h.Reset()
@@ -72,7 +72,7 @@ func hashSteps(h hash.Hash, b *program.Binding) {
 		}
 		if s.Loop == nil {
 			fmt.Fprintf(h, " order %v", n.Walk.Order) // layouts of results follow
-		} else { // orders of dimensions that are joined or of size 1 do not matter
+		} else { // the order of dimensions of size 1, or that are coalesced, does not matter
 			fmt.Fprintf(h, " loop %v", s.Loop.WalkShape())
 			for i := range s.Loop.Len() {
 				fmt.Fprintf(h, " %v", s.Loop.WalkStrides(i))

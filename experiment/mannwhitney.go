@@ -64,10 +64,10 @@ func mannWhitney(a, b []float64) float64 {
 	return r.normal()
 }
 
-// exact returns the exact p-value. It counts the choices of n1 ranks with at most the sum of the first side, and the
-// choices with at least this sum.
+// exact returns the exact p-value. It counts the choices of n1 ranks whose sum is at most that of the first side, and
+// those whose sum is at least that.
 func (r rankStatistics) exact() float64 {
-	// ways[k][s] is the number of ways to draw k of the ranks so far with doubled sum s.
+	// ways[k][s] is the number of ways to choose k of the ranks visited so far with doubled sum s.
 	ways := make([][]float64, r.n1+1)
 	for k := range ways {
 		ways[k] = make([]float64, 2*r.n1*(r.n1+r.n2)+1)

@@ -20,9 +20,8 @@ type pairing struct {
 }
 
 // matchValues matches the values of two sorted graphs. It first matches values that are computed from equal operands.
-// It then matches values after a differing node by their uses, and all remaining values by name and op. Names come
-// last, because exporters number them: a name may denote another value in the second graph. For two sizes of one graph,
-// names come first.
+// It then matches values by equal uses, and all remaining values by name and op. Names come last, because exporters
+// number values, so that the same name may denote different values. For two sizes of one graph, names come first.
 func matchValues(a, b *graph.Graph, resized bool) *pairing {
 	p := &pairing{map[*graph.Value]*graph.Value{}, map[*graph.Value]*graph.Value{}}
 	ids := interner{}

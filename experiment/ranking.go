@@ -208,7 +208,7 @@ func turnsToDetect(a, b []float64, effect, level float64) (int, bool) {
 	less, n := 0, len(all)
 	for _, x := range all {
 		first, _ := slices.BinarySearch(all, x/(1+effect)) // x is less than 1+effect times the samples from here on
-		less += n - first - 1                              // without x itself
+		less += n - first - 1                              // excluding x itself
 	}
 	deviation := float64(less)/(float64(n)*float64(n-1)) - 0.5
 	z := float64(normalQuantile(1-float64(level/2))) + float64(normalQuantile(testPower))

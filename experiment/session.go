@@ -21,7 +21,7 @@ const (
 type session struct {
 	Options
 	contenders []*contender // the contenders to measure
-	hasSeveral bool         // there are several candidates; all may have the same plan
+	hasSeveral bool         // there are several candidates, even if all have the same plan
 	in         map[string]*tensor.Tensor
 	random     *rand.Rand
 	start      time.Time

@@ -50,9 +50,10 @@ const maxSize = 1 << 47
 // the program for a size; it is called for at most limit sizes. PlansBySize starts with the ends and the powers of two
 // between them, and bisects between neighbours with different plans ([DiffSizes]), the greatest ratio of sizes first.
 //
-// PlansBySize does not plan sizes between two neighbours with equal plans. If the costs of all plans were affine in the
-// size, the least-cost plan could not change between the neighbours. But blocks and caches cause steps in the costs, so
-// PlansBySize may miss a short range with another plan. [SizeRange].Planned lists the sizes with a known plan.
+// PlansBySize does not plan sizes between two neighbours with equal plans. If the costs of all plans were affine
+// functions of the size, the least-cost plan could not change between them. Blocking and caches cause steps in the
+// costs, so PlansBySize may miss a short range with another plan. [SizeRange].Planned lists the sizes with a known
+// plan.
 //
 // An error of plan is a property of the size, and is recorded in the range. It ends PlansBySize only if the context
 // ended.
@@ -173,7 +174,8 @@ func (bisection *bisection) isOpen(i int) bool {
 		bisection.points[i].size-bisection.points[i-1].size > 1
 }
 
-// widestOpen returns the index of the open pair of points with the greatest ratio of sizes, or -1 if no pair is open.
+// widestOpen returns the index i of the open pair of points (see isOpen) with the greatest ratio of sizes, or -1 if no
+// pair is open.
 func (bisection *bisection) widestOpen() int {
 	best, ratio := -1, 0.0
 	for i := range bisection.points {

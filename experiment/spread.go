@@ -14,8 +14,8 @@ type Spread struct {
 	Low    *float64 `json:"low_ns" doc:"The lower end of the median's 95% confidence interval; null for fewer than 6 runs."`
 	High   *float64 `json:"high_ns" doc:"The upper end of the median's 95% confidence interval; null for fewer than 6 runs."`
 	Min    *float64 `json:"min_ns" doc:"The least time, in nanoseconds; null without runs."`
-	P10    *float64 `json:"p10_ns" doc:"The time that a tenth of the runs stay below; null without runs."`
-	P90    *float64 `json:"p90_ns" doc:"The time that a tenth of the runs exceed; null without runs."`
+	P10    *float64 `json:"p10_ns" doc:"The 10th percentile of the times; null without runs."`
+	P90    *float64 `json:"p90_ns" doc:"The 90th percentile of the times; null without runs."`
 	Max    *float64 `json:"max_ns" doc:"The greatest time, in nanoseconds; null without runs."`
 }
 
@@ -64,7 +64,7 @@ func finiteValues(values []float64) []float64 {
 }
 
 // Significance is the p-value below which a difference is significant. With Holm's correction, it bounds the rate of
-// comparisons of equal plans that find a difference. Disturbances of a single candidate add to this rate.
+// comparisons that find a difference between equal plans. Disturbances of a single candidate add to this rate.
 const Significance = 0.01
 
 // Versus compares measured times with those of the base, the first candidate.

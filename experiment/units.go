@@ -16,8 +16,8 @@ var (
 	byteUnits = units{[]string{"B", "KiB", "MiB", "GiB", "TiB"}, 1024}
 )
 
-// cells prints the numbers of a column in the unit of the largest number, and returns the unit. All numbers have as
-// many decimals, at most 3, as the smallest number needs to show three digits. A nil number is a dash.
+// cells prints the numbers of a column in the unit of the largest number, and returns the unit. All numbers have the
+// same number of decimals, at most 3: enough for three digits of the smallest number. A nil number is a dash.
 func (u units) cells(values []*float64) (unit string, cells []string) {
 	largest, smallest := 0.0, math.Inf(1)
 	for _, x := range values {
@@ -25,7 +25,7 @@ func (u units) cells(values []*float64) (unit string, cells []string) {
 			largest, smallest = max(largest, *x), min(smallest, *x)
 		}
 	}
-	index, scale := 0, 1.0 // of the unit
+	index, scale := 0, 1.0 // index and scale of the unit
 	for index+1 < len(u.names) && largest >= scale*u.ratio {
 		index, scale = index+1, scale*u.ratio
 	}

@@ -75,7 +75,7 @@ func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tens
 	defer f.mu.Unlock()
 	c := f.cachedCall(key, n.Op, attrs)
 	if found := c.tensors(metas); found != nil {
-		return found, nil // another goroutine computed it meanwhile
+		return found, nil // another goroutine has computed it
 	}
 	f.store(c, out)
 	return out, nil

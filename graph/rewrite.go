@@ -150,8 +150,8 @@ func (g *Graph) Rename(v *Value, name string) {
 func (g *Graph) Owns(v *Value) bool { return g != nil && v != nil && v.graph == g }
 
 // Merge replaces the nodes of groups[i] by one new node, made[i]. The new node gets the position of the group's last
-// node. The new node takes over some values of its group as its outputs. All other values of the group are removed. If
-// a node is in two groups, Merge fails and the graph is unchanged.
+// node. Some values of its group become outputs of the new node. All other values of the group are removed. If a node
+// is in two groups, Merge fails and the graph is unchanged.
 func (g *Graph) Merge(groups [][]*Node, made []*Node) error {
 	removed, replacement := NewByValue[bool](g), make(map[*Node]*Node, len(groups))
 	for i, group := range groups {

@@ -197,7 +197,7 @@ func (l *loader) readInput(offset int) error {
 	return nil
 }
 
-// skipValue lets ParseSome continue past the mistakes of an input or a constant, which are l.errs[firstErr:]. It marks
+// skipValue lets ParseSome continue after the mistakes of an input or a constant, which are l.errs[firstErr:]. It marks
 // v as unavailable. v is nil if the declaration has no name or the name of another value. It does nothing after a
 // syntax error, because the position in the file is then unknown.
 func (l *loader) skipValue(v *graph.Value, firstErr int, syntaxErr error) {

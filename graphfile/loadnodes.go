@@ -73,8 +73,8 @@ func (l *loader) readNode(offset int) error {
 	return err
 }
 
-// skipNode lets ParseSome continue past the mistakes of a node, which are l.errs[firstErr:]. Inference then returns the
-// first of these mistakes as the node's error. skipNode does nothing if the position in the file is lost, or if the
+// skipNode lets ParseSome continue after the mistakes of a node, which are l.errs[firstErr:]. Inference then returns
+// the first of these mistakes as the node's error. skipNode does nothing if the position in the file is lost, or if the
 // node has the name of another value.
 func (l *loader) skipNode(raw *rawNode, firstErr int, positionLost bool) {
 	if !l.skipsMistakes() || positionLost || raw.node == nil || raw.duplicate || len(l.errs) == firstErr {

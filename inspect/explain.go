@@ -16,7 +16,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Explanation tells why a value has its layout in the original graph, and how a program computes it.
+// Explanation says why a value has its layout in the original graph, and how a program computes it.
 type Explanation struct {
 	Layout  Layout           `json:"layout" doc:"Why it has the strides that infer shows."`
 	Outcome Outcome          `json:"run" doc:"How the program computes it."`
@@ -24,7 +24,7 @@ type Explanation struct {
 	Unfused []report.Unfused `json:"unfused" doc:"Neighbouring nodes in other steps whose ops could be fused with its op."`
 }
 
-// Layout tells why a value has its strides. The permutation rule sorts the dimensions by the strides of all operands.
+// Layout says why a value has its strides. The permutation rule sorts the dimensions by the strides of all operands.
 type Layout struct {
 	Rule     string       `json:"rule" of:"rule" doc:"What determines the layout: the graph, a view, the permutation rule, the op, or data."`
 	Why      string       `json:"why" doc:"The reason in words."`
@@ -60,7 +60,7 @@ const (
 // LayoutRules lists the values of [Layout.Rule].
 func LayoutRules() []string { return []string{ruleGraph, ruleView, rulePermutation, ruleOp, ruleData} }
 
-// Explain tells why a value of the original graph has its layout, and how the program computes the value. A graph whose
+// Explain says why a value of the original graph has its layout, and how the program computes the value. A graph whose
 // shapes depend on data runs in segments. Only the first segment is compiled, so a value of another segment has no
 // step. Explain fails if there is no value with the name.
 func Explain(p *graphrun.Program, value string) (*Explanation, error) {
@@ -77,7 +77,7 @@ func Explain(p *graphrun.Program, value string) (*Explanation, error) {
 	return e, nil
 }
 
-// ExplainLayout tells why a value of an inferred graph has its layout. In a graph from [graph.Graph.Symbolic], strides
+// ExplainLayout says why a value of an inferred graph has its layout. In a graph from [graph.Graph.Symbolic], strides
 // are expressions. If the expressions and the bounds of their symbols do not decide a comparison, the hints do.
 // ExplainLayout fails if there is no value with the name.
 func ExplainLayout(g *graph.Graph, value string) (*Layout, error) {
@@ -112,7 +112,7 @@ func ValueNamed(g *graph.Graph, name string) (*graph.Value, error) {
 	return nil, fmt.Errorf("there is no value %q%s", name, suggest.DidYouMean(nearest))
 }
 
-// layoutOf tells why a value has its inferred layout.
+// layoutOf says why a value has its inferred layout.
 func layoutOf(v *graph.Value) Layout {
 	layout := Layout{Operands: []Operand{}, Sort: []Comparison{}, Order: []int{}}
 	n := v.Node

@@ -17,7 +17,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Proof tells whether plans have a property at all sizes within bounds.
+// Proof says whether plans have a property at all sizes within bounds.
 type Proof struct {
 	Property       string           `json:"property" doc:"The property."`
 	Proved         bool             `json:"proved" doc:"Whether the property is proved for all sizes within bounds, because the cases cover all these sizes, and each plan that serves one of them was shown to have the property for symbolic sizes."`

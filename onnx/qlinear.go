@@ -162,7 +162,7 @@ func qGemm(n *node) []*val {
 }
 
 // dynamicQuantizeLSTM converts DynamicQuantizeLSTM to an LSTM whose weights are dequantized. The standard rounding of
-// its operands to 8 bits is left out, because it only adds errors.
+// its operands to 8 bits is omitted, because it only adds errors.
 func dynamicQuantizeLSTM(n *node) []*val {
 	weight := func(i, scale int) *val {
 		w := n.operand(i)

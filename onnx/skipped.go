@@ -94,8 +94,8 @@ func (n *node) skipNode(err error, outputs []string) {
 	}
 }
 
-// canSkip reports whether the import may go on without the node that failed with err. It may not after a [limitError],
-// which concerns the whole model.
+// canSkip reports whether the import may continue without the node that failed with err. It may not after a
+// [limitError], which concerns the whole model.
 func (f *frame) canSkip(err error) bool { return f.skipErrors && !errors.As(err, new(limitError)) }
 
 // convertCatchingMemory calls [node.convert]. If mistakes are skipped, it turns a panic for lack of memory into an

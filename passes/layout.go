@@ -253,8 +253,7 @@ func (l *layouter) replaceOperands(n *graph.Node, c *layout.Choice) error {
 	return nil
 }
 
-// insertResultCopies inserts the copies of a node's results. A pinned copy takes over the name and the pin of the
-// value.
+// insertResultCopies inserts the copies of a node's results. A pinned copy gets the name and the pin of the value.
 func (l *layouter) insertResultCopies(n *graph.Node, c *layout.Choice) error {
 	pin := n.Pin
 	for _, after := range c.ResultCopies {

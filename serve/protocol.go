@@ -60,7 +60,7 @@ type request struct {
 	wants  []wantedOutput
 }
 
-// wantedOutput is an output that a request asks for.
+// wantedOutput is a requested output.
 type wantedOutput struct {
 	port   port
 	binary bool // whether its data are binary, after the JSON
@@ -135,7 +135,7 @@ func (m *model) decodeRequest(header http.Header, body []byte) (*request, error)
 	return r, m.chooseOutputs(r, &doc)
 }
 
-// chooseOutputs sets the outputs that a request asks for: all outputs if it names none.
+// chooseOutputs sets the requested outputs: all outputs if the request names none.
 func (m *model) chooseOutputs(r *request, doc *requestDoc) error {
 	all := doc.Parameters.BinaryDataOutput != nil && *doc.Parameters.BinaryDataOutput
 	if len(doc.Outputs) == 0 {

@@ -21,8 +21,9 @@ const (
 	kindUnexpandedProduct
 )
 
-// atom is a factor of a product: a symbol, or a function whose operands are expressions, such as Max or //. A sum or a
-// product is an atom only if it is not expanded (kindUnexpandedSum, kindUnexpandedProduct).
+// atom is a factor of a product in a canonical expression (see expr): a symbol, or a function of expressions, such as
+// Max or //. A sum or product whose expansion would overflow an int is an atom, too (kindUnexpandedSum,
+// kindUnexpandedProduct).
 type atom struct {
 	kind   kind
 	name   string // the name of a symbol
@@ -107,7 +108,7 @@ func (a *atom) boundsFrom(bounds func(*expr) (lo, hi int)) (lo, hi int) {
 	return lo, hi
 }
 
-// hintValue computes the hint from the hints of the operands. If the hint of a divisor is 0, the result is arbitrary.
+// hintValue computes the hint from the hints of the operands. If the hint of a divisor is 0, the hint is meaningless.
 func (a *atom) hintValue() int {
 	x, y := a.args[0].hint, a.args[1].hint
 	switch {
@@ -202,7 +203,7 @@ func (env *Env) extreme(k kind, operands ...*expr) *expr {
 	for i, e := range args {
 		redundant := slices.ContainsFunc(kept, func(other *expr) bool { return env.isAtMost(e, other, sign) })
 		for _, other := range args[i+1:] {
-			// Of two equal operands, the first operand is kept.
+			// Of equal operands, the first is kept.
 			redundant = redundant || env.isAtMost(e, other, sign)
 		}
 		if !redundant {

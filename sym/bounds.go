@@ -5,10 +5,9 @@ import (
 	"math/bits"
 )
 
-// A lower bound of math.MinInt means that there is no lower bound. Other lower bounds are at most maxLower. An upper
-// bound of math.MaxInt means that there is no upper bound. Other upper bounds are at least minUpper. Therefore, if both
-// bounds are equal, they are the value. A lower bound that overflows an int is rounded down, and an upper bound is
-// rounded up.
+// math.MinInt as a lower bound means that there is none; other lower bounds are at most maxLower. math.MaxInt as an
+// upper bound means that there is none; other upper bounds are at least minUpper. So equal bounds are always the value
+// itself. A lower bound that overflows an int is rounded down, an upper bound up.
 
 const (
 	maxLower = math.MaxInt - 1
@@ -60,8 +59,8 @@ func satAdd(a, b int) int {
 	}
 }
 
-// satMul multiplies bounds. math.MinInt and math.MaxInt are infinite bounds, and the results of overflow. 0 times an
-// infinite bound is 0.
+// satMul multiplies bounds. math.MinInt and math.MaxInt are infinite bounds and also the results of an overflow. 0
+// times an infinite bound is 0.
 func satMul(a, b int) int {
 	if a == 0 || b == 0 {
 		return 0

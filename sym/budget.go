@@ -5,8 +5,8 @@ package sym
 // Env, because cached answers cost no steps.
 const (
 	// questionSteps bounds the steps of one question. In the first half of the steps, conditions are reduced under up
-	// to maxHypotheses nested hypotheses. In the second half, the relations of a condition inside an expression are
-	// decided one by one, without hypotheses. When no steps are left, the answer is "unknown".
+	// to maxHypotheses nested hypotheses (see reduce). In the second half, the relations of a condition inside an
+	// expression are decided one by one, without hypotheses. When no steps are left, the answer is "unknown".
 	questionSteps = 1 << 14
 	// envSteps bounds the steps of all questions of an Env together. Each later question has only fewSteps.
 	envSteps = 1 << 21
@@ -41,7 +41,7 @@ func (f *facts) spendSteps(n int) bool {
 	return f.stepsLeft > 0
 }
 
-// shallow reports whether conditions inside expressions are reduced without hypotheses.
+// shallow reports whether conditions inside expressions must be reduced without hypotheses.
 func (f *facts) shallow() bool { return f.stepsLeft < questionSteps/2 || f.hypotheses >= maxHypotheses }
 
 // state is a key for cached answers. Its magnitude is the generation of facts. It is negative in the second half of a

@@ -20,7 +20,8 @@ const (
 	condOr
 )
 
-// cond is a condition that neither its form nor bounds decide. Equal conditions of an Env are the same cond.
+// cond is a condition whose truth is not known from its form and the bounds of symbols. Equal conditions of an Env are
+// the same cond.
 type cond struct {
 	env        *Env
 	kind       condKind
@@ -39,8 +40,8 @@ type cond struct {
 	isFact bool // the current facts contain the condition
 }
 
-// The slow paths of the comparisons are functions that are not inlined. The fast paths, which call them, then stay
-// within the compiler's inlining budget.
+// The slow paths of comparisons are separate functions, so that the compiler can inline the fast paths, which call
+// them.
 
 //go:noinline
 func eq(a, b Int) Bool {
@@ -120,7 +121,7 @@ func (env *Env) equal(x, y *expr) Bool {
 		reduced.zero = provenAs(truth)
 		return Bool{truth: truth}
 	}
-	// The sides are displayed as written, unless the equation was simplified or terms of both sides cancel.
+	// The condition is displayed with its sides as written, unless it was simplified or terms cancel.
 	if reduced != difference && reduced != env.addMultiple(env.constant(0), difference, -1) ||
 		len(x.terms)+len(y.terms) > len(difference.terms) {
 		x, y = env.splitEquation(reduced)
@@ -168,8 +169,8 @@ func (env *Env) dropPositiveFactors(e *expr) *expr {
 	return env.addMultiple(env.divideTerms(e, drop), env.constant(e.constant), 1)
 }
 
-// equalsOperand rewrites n = 0 if it states that a Max (or Min) equals one of its operands. The result is the condition
-// that this operand is at least (at most) every other operand. ok is false if n = 0 has another form.
+// equalsOperand rewrites n = 0 if it states that a Max (or Min) equals one of its operands, as the condition that this
+// operand is at least (at most) every other operand. ok is false if n = 0 has another form.
 func (env *Env) equalsOperand(n *expr) (b Bool, ok bool) {
 	for _, t := range n.terms {
 		if len(t.atoms) != 1 || t.coeff != 1 && t.coeff != -1 || t.atoms[0].kind != kindMax && t.atoms[0].kind != kindMin {
@@ -179,8 +180,8 @@ func (env *Env) equalsOperand(n *expr) (b Bool, ok bool) {
 		candidate := env.addMultiple(extreme.asExpr, n, -t.coeff)
 		b = Bool{truth: true}
 		if !slices.Contains(extreme.args, candidate) {
-			// n = 0 states that a maximum of constants and terms equals another number m. The constant operand c comes
-			// first. If c > m, the statement is false. If not, c can be dropped. A minimum is the mirror case.
+			// Here n = 0 states that a maximum equals a number m. Its first operand is a constant c. If c > m, the
+			// statement is false; otherwise c can be dropped. A minimum is the mirror case.
 			if len(candidate.terms) > 0 || len(extreme.args[0].terms) > 0 {
 				continue
 			}

@@ -56,7 +56,7 @@ func (env *Env) floorQuotient(a, b *expr) *expr {
 	return env.quotientAtom(dividend, divisor)
 }
 
-// quotientAtom returns 0 if the quotient a // b provably is 0, else an atom.
+// quotientAtom returns 0 if the quotient a // b is provably 0, else an atom for the quotient.
 func (env *Env) quotientAtom(a, b *expr) *expr {
 	if len(b.terms) == 0 {
 		return env.floorConstant(a, b.constant)
@@ -71,8 +71,8 @@ func (env *Env) quotientAtom(a, b *expr) *expr {
 func (env *Env) floorConstant(a *expr, c int) *expr {
 	switch {
 	case c == 0 || c == math.MinInt:
-		// Two divisions are not simplified: by 0, which occurs only in parts that are never evaluated, and by math.MinInt,
-		// which has no negation.
+		// Divisions by 0 and by math.MinInt are not simplified. The former occur only in parts that are never
+		// evaluated, and math.MinInt has no negation.
 		return env.atom(kindDiv, a, env.constant(c))
 	case c < 0:
 		return env.floorConstant(env.addMultiple(env.constant(0), a, -1), -c)

@@ -128,8 +128,7 @@ func (env *Env) decide(b Bool) bool {
 	defer env.beginQuestion()()
 	mark := env.mark()
 	if env.learn(c); env.facts.contradiction {
-		// c contradicts the facts. Therefore the negation of c follows from the facts, although reduce did not find
-		// this.
+		// c contradicts the facts, so its negation follows from the facts. reduce did not find this.
 		env.reset(mark)
 		if env.fork != nil {
 			env.fork.flip()

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Evaluator computes expressions and conditions for many bindings. For one binding, it computes shared parts once. It
-// finds symbols by index instead of by name. An Evaluator is immutable and safe for concurrent use.
+// Evaluator computes expressions and conditions for many bindings, faster than [Int.At]: it computes shared parts once,
+// and finds symbols by index instead of by name. An Evaluator is immutable and safe for concurrent use.
 type Evaluator struct {
 	symbols   []string
 	code      []instruction
@@ -46,8 +46,8 @@ const (
 // cell is the value of an instruction.
 type cell struct {
 	n         int
-	undefined bool // no value, because of a division by zero or an overflow
-	overflows bool // no value, because the result or an operand overflows an int
+	undefined bool // there is no value, because of a division by zero or an overflow
+	overflows bool // there is no value, because the result or an operand overflows an int
 }
 
 // stackCells is the size of the buffer on the stack. An evaluation with more cells allocates memory.

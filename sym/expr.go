@@ -14,7 +14,7 @@ type expr struct {
 	constant     int    // math.MinInt only in an expression without terms, so that other sums can be negated
 	id           int
 	lo, hi       int // bounds that follow from the bounds of the symbols, without facts
-	maxMagnitude int // greatest magnitude of the coefficients and the constant
+	maxMagnitude int // greatest absolute value of the coefficients and the constant
 	hint         int
 	size         int // number of symbols and numbers in the printed form
 	// Cached answers, without facts: whether the sum is 0, and whether it is not negative.
@@ -285,7 +285,7 @@ func (env *Env) termExpr(t term) *expr {
 	return env.sum([]term{t}, 0)
 }
 
-// leadingTerm returns the first term. For a constant, it is the constant times the empty product.
+// leadingTerm returns the first term. The leading term of a constant is the constant times the empty product.
 func (e *expr) leadingTerm() term {
 	if len(e.terms) == 0 {
 		return term{coeff: e.constant}
@@ -302,7 +302,8 @@ func (e *expr) gcd() int {
 	return g
 }
 
-// gcd returns the greatest common divisor. For math.MinInt and 0, whose divisor overflows an int, it returns 1.
+// gcd returns the greatest common divisor. For math.MinInt and 0, whose greatest common divisor overflows an int, it
+// returns 1.
 func gcd(a, b int) int {
 	for b != 0 {
 		a, b = b, a%b

@@ -7,8 +7,8 @@ import (
 )
 
 // facts is the knowledge beyond the bounds of symbols: guards, assumptions, and the hypotheses under which the operands
-// of a disjunction or conjunction are examined. A fact is stored in its expression, atom or condition. trail records
-// the replaced states, so that reset can restore them.
+// of a disjunction or conjunction are examined. Each fact is stored in the expression, atom or condition that it is
+// about. trail records the previous contents, so that reset can restore them.
 type facts struct {
 	inUse          bool                      // whether questions use facts in addition to bounds
 	generation     int                       // identifies the current set of facts; 0 is the empty set
@@ -34,7 +34,7 @@ type fact struct {
 	mod, rem int // mod is at least 1
 }
 
-// change is an entry of the trail: the expression, atom or condition for which a fact was set, and its earlier fact.
+// change is an entry of the trail: an expression, atom or condition, and the fact that it had before.
 type change struct {
 	expr *expr
 	fact *fact
@@ -89,8 +89,8 @@ func (f *facts) newGeneration() {
 	f.generation = f.lastGeneration
 }
 
-// transition identifies a change from one set of facts to another. A condition is marked as true, or is
-// learned together with its consequences.
+// transition identifies a change from one set of facts to another: a condition is marked as true, or learned together
+// with its consequences.
 type transition struct {
 	from       int
 	cond       *cond
@@ -292,7 +292,7 @@ func (env *Env) findResidue(a *atom) (m, r int) {
 	return 1, 0
 }
 
-// setFact sets the fact of a primitive expression (see linear).
+// setFact stores the fact of a primitive expression (see linear).
 func (env *Env) setFact(primitive *expr, f fact) {
 	if primitive.fact == nil && len(primitive.terms) > 1 {
 		env.facts.sumFacts++
@@ -312,8 +312,8 @@ func (env *Env) factOf(primitive *expr) fact {
 	return f
 }
 
-// tighten moves each bound inward to the nearest value that is not excluded and has the residue. Bounds near the limits
-// of an int are not moved.
+// tighten raises lo and lowers hi to the nearest value that is not excluded and has the residue. It does not change
+// bounds near the limits of an int.
 func (f *fact) tighten() {
 	for f.lo > math.MinInt+maxModulus && f.lo <= f.hi && f.lo < math.MaxInt-maxModulus {
 		if off := f.lo - f.rem; f.mod > 1 && off%f.mod != 0 {

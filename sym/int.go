@@ -9,17 +9,17 @@ import (
 
 // Int is an integer: a number, or an expression over symbols. The zero value is the number 0.
 //
-// The first field takes no space. Because of this field, comparison by == and use as a map key do not compile.
-// Arithmetic on two numbers panics if the result overflows an int. [Catch] turns this panic into an error. Expressions
-// are exact: if a coefficient would overflow an int, the sum or product is not expanded. [Parse] rejects such an
-// expression, and [Int.At] rejects a value that overflows an int.
+// The first field takes no space, and makes == and the use as a map key compile-time errors. Arithmetic on two numbers
+// panics if the result overflows an int. [Catch] turns this panic into an error. Expressions are exact: if a
+// coefficient would overflow an int, the sum or product is not expanded. [Parse] rejects such an expression, and
+// [Int.At] rejects a value that overflows an int.
 type Int struct {
 	_ [0]func()
 	n int   // the number if e is nil, else the constant exprMark
 	e *expr // never a constant
 }
 
-// exprMark is the field n of every expression. It is negative. One comparison therefore shows that two Ints are natural
+// exprMark is the field n of every expression. It is negative, so that one comparison shows that two Ints are natural
 // numbers.
 const exprMark = math.MinInt
 
@@ -159,8 +159,8 @@ func (a Int) Same(b Int) bool {
 	return a.e == b.e && (a.e != nil || a.n == b.n)
 }
 
-// Size returns the number of symbols and numbers in the printed form. The time of an evaluation is proportional to the
-// number of distinct parts. This number may be far smaller than Size, because expressions share parts.
+// Size returns the number of symbols and numbers in the printed form. Evaluation takes time proportional to the number
+// of distinct parts, which may be far smaller than Size, because expressions share parts.
 func (a Int) Size() int {
 	if a.e == nil {
 		return 1

@@ -19,8 +19,7 @@ func (env *Env) learn(c *cond) {
 			case undecided == 0:
 				env.contradict()
 			case undecided == 1 && !candidate.isFact:
-				// Even after candidate is a fact, bounds may not show that it holds. The test of isFact prevents a second
-				// assumption.
+				// isFact prevents that candidate is assumed again: the bounds may not show that it holds.
 				env.assume(candidate)
 				learned = true
 			}
@@ -29,7 +28,7 @@ func (env *Env) learn(c *cond) {
 }
 
 // undecidedOperands returns one of the undecided operands of a disjunction, and their number. If the disjunction is
-// known to hold, or if an operand is not a relation, the number is 2 or more, so that the caller draws no conclusion.
+// known to hold, or an operand is not a relation, it returns at least 2, so that the caller draws no conclusion.
 func (env *Env) undecidedOperands(c *cond) (operand *cond, undecided int) {
 	for _, p := range c.args {
 		if p.kind >= condAnd {
@@ -340,7 +339,7 @@ func inverse(a, n int) int {
 
 // substitute solves d = 0 for an atom of d, and records the solution as the replacement of the atom. The atom must be a
 // term by itself and must not occur elsewhere in d. The newest such atom is chosen, so that strides are replaced by
-// sizes, and derived symbols are replaced by the symbols from which they were derived.
+// sizes, and derived symbols by the original ones.
 func (env *Env) substitute(d *expr) {
 	var solved *atom
 	var sign int
@@ -413,6 +412,5 @@ func (s *search) cond(c *cond) bool {
 	return c.difference != nil && s.expr(c.difference) || slices.ContainsFunc(c.args, s.cond)
 }
 
-// maxUnmemoizedSize is the size above which results for shared parts are memoized. Smaller parts are visited
-// repeatedly.
+// maxUnmemoizedSize is the size above which results for shared parts are memoized. Smaller parts are computed again.
 const maxUnmemoizedSize = 32

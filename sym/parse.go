@@ -35,8 +35,8 @@ type parser struct {
 	tokenEnd int // end of the token
 	token    string
 	depth    int
-	// inWhere is the number of enclosing operands of Where. An operand of Where is not evaluated for all sizes. So a
-	// division there does not record the guard that its divisor is not 0.
+	// inWhere is the number of enclosing operands of Where. These are not evaluated for all sizes, so a division inside
+	// does not record the guard that its divisor is not 0.
 	inWhere int
 }
 
@@ -122,7 +122,7 @@ func productFits(v, w Int) bool {
 		_, fits := mulFits(a, b)
 		return fits
 	}
-	// At most this many pairs of terms contribute to one coefficient of the product.
+	// This is the maximum number of pairs of terms that contribute to one coefficient of the product.
 	summands := min(v.terms(), w.terms())
 	greatest := satMul(satMul(v.maxCoefficient(), w.maxCoefficient()), summands)
 	return greatest < math.MaxInt

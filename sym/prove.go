@@ -12,7 +12,8 @@ const (
 )
 
 // proves reports whether d >= 0 can be proved by form, bounds and, if in use, facts. It may return false although d is
-// never negative. The proof search is an iterative deepening.
+// never negative. The proof search deepens iteratively: the maximum depth of substitutions grows until a proof is found
+// or the steps are spent.
 func (env *Env) proves(d *expr) bool {
 	if lo, hi := env.bounds(d); lo >= 0 || hi < 0 {
 		return lo >= 0
@@ -24,7 +25,7 @@ func (env *Env) proves(d *expr) bool {
 			return true
 		}
 		if env.facts.proofSteps < 0 || depth > 0 && env.facts.proofSteps == savedSteps-1 {
-			return false // a deeper search finds nothing new, or no steps are left
+			return false // a deeper search would find nothing new, or no steps are left
 		}
 	}
 	return false
@@ -36,7 +37,7 @@ func (env *Env) provesAtDepth(d *expr, depth int) bool {
 		return lo >= 0
 	}
 	if len(d.terms) == 1 && d.constant == 0 && len(d.terms[0].atoms) == 1 && d.terms[0].atoms[0].kind == kindSymbol {
-		return false // the bounds of a symbol decide
+		return false // the bounds of a symbol already decide
 	}
 	if env.facts.proofSteps--; env.facts.proofSteps < 0 || env.facts.active() && !env.facts.spendSteps(1) {
 		return false
@@ -155,8 +156,8 @@ func (env *Env) provesByShift(d *expr) bool {
 	return constant >= 0
 }
 
-// provesByFunction replaces a function in d by bounds in terms of its operands. A Max is at least every operand and
-// equals one operand. y*(x//y) is from x-y+1 to x.
+// provesByFunction replaces a function in d by bounds in terms of its operands: a Max is at least each operand and
+// equals one of them, and y*(x//y) is between x-y+1 and x.
 func (env *Env) provesByFunction(d *expr, depth int) bool {
 	for _, t := range d.terms {
 		for _, a := range t.atoms {

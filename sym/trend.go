@@ -1,7 +1,7 @@
 package sym
 
-// Trend tells whether the expression increases or decreases in one symbol while all other symbols are fixed. sign is 1
-// if it never decreases, -1 if it never increases, and 0 if it does not depend on the symbol. ok is false if neither
+// Trend reports whether the expression increases or decreases in one symbol while all other symbols are fixed. sign is
+// 1 if it never decreases, -1 if it never increases, and 0 if it does not depend on the symbol. ok is false if neither
 // the form of the expression nor the bounds of its symbols decide the sign.
 func (a Int) Trend(symbol string) (sign int, ok bool) {
 	if a.e == nil {

@@ -58,8 +58,8 @@ type branch struct {
 // errRepeated stops a run that would repeat a path.
 var errRepeated = errors.New("sym: an impossible case")
 
-// next returns the next branch of the current path. c is its condition. The answer is the recorded answer, or the
-// answer of the hints if no answer is recorded.
+// next returns the next branch of the current path, whose condition is c. Its answer is the recorded one or, if there
+// is none, that of the hints.
 func (f *pathSearch) next(env *Env, c *cond) branch {
 	if f.nextIndex == len(f.branches) {
 		r := env.reduce(c)
@@ -81,8 +81,7 @@ func (f *pathSearch) next(env *Env, c *cond) branch {
 	return current
 }
 
-// flip replaces the last answer, which is impossible, by its negation. If the negation was tried before, flip ends the
-// run.
+// flip negates the last answer, which is impossible. If the negation was tried before, flip ends the run.
 func (f *pathSearch) flip() {
 	if f.branches[f.nextIndex-1].otherTried {
 		panic(errRepeated)

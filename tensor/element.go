@@ -92,8 +92,8 @@ func (t *Tensor) Set(s Scalar, index ...int) {
 	s.Store(t.DType, t.element(index))
 }
 
-// SetFlat writes element i in logical (row-major) order, whatever the layout. The number is converted to the tensor's
-// dtype. It panics if i is out of range, and where [Tensor.Set] does.
+// SetFlat writes element i in logical (row-major) order, for any layout. The number is converted to the tensor's dtype.
+// It panics if i is out of range, and where [Tensor.Set] does.
 func (t *Tensor) SetFlat(i int, s Scalar) {
 	if i < 0 || i >= t.Numel() {
 		panic(fmt.Sprintf("tensor: index [%d] is out of range with %d elements of shape %s", i, t.Numel(),

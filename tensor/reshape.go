@@ -271,8 +271,8 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 	return Type{DType: t.DType, Shape: shape, Strides: strides, Offset: t.Offset}.checked()
 }
 
-// legacyType returns the type name in PyTorch's older messages: "torch.FloatTensor", and "CPUBoolType" for
-// the dtypes that the message translation of Python leaves out.
+// legacyType returns the type name in PyTorch's older messages: "torch.FloatTensor", and "CPUBoolType" for the dtypes
+// that Python's translation of messages omits.
 func (d DType) legacyType() string {
 	switch d {
 	case Uint8, Int8, Int16, Int32, Int64, Float16, Float32, Float64:

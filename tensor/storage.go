@@ -94,7 +94,7 @@ func Empty(m Meta) *Tensor {
 // Zeros returns a row-major tensor of zeros. It panics where [Empty] does.
 func Zeros(d DType, shape ...int) *Tensor { return Empty(New(d, shape...)) }
 
-// Over returns a tensor over existing storage. It fails if m is inconsistent or reaches past the end of the storage.
+// Over returns a tensor over existing storage. It fails if m is inconsistent or extends beyond the end of the storage.
 func Over(m Meta, s *Storage) (*Tensor, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
@@ -107,8 +107,7 @@ func Over(m Meta, s *Storage) (*Tensor, error) {
 
 var errUsedAfterRelease = errors.New("used after Release")
 
-// checkExtent returns an error if a checked meta reaches past the end of the storage, or if the storage was
-// released.
+// checkExtent returns an error if a checked meta extends beyond the end of the storage, or if the storage was released.
 func checkExtent(m Meta, s *Storage) error {
 	if s != nil && s.released {
 		return errUsedAfterRelease

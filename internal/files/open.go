@@ -15,7 +15,7 @@ func Open(path string) (*os.File, fs.FileInfo, error) { return open(path, fs.Mod
 func OpenRegular(path string) (*os.File, fs.FileInfo, error) { return open(path, 0) }
 
 // open opens a file that is regular or of an accepted type. It checks the type of the file before and after opening,
-// because the path may lead to another file meanwhile.
+// because the path may now be that of another file.
 func open(path string, accepted fs.FileMode) (*os.File, fs.FileInfo, error) {
 	check := func(info fs.FileInfo, err error) error {
 		switch {

@@ -13,7 +13,7 @@ import (
 // This file computes tiles of C with generated machine code (package tile). plan.go defines panels, blocks and tiles. A
 // register tile has any number of rows up to a bound, and one to four vectors of columns. The last vector may be
 // partial. Rows are divided evenly among register tiles, so only the last vector has padding. An operand with a stride
-// of 1 is read in place, because packing it rarely pays off.
+// of 1 is read in place, because packing is rarely faster.
 //
 // Loops are nested as follows. A tile of C is divided into blocks of rows, whose part of A fits L2. A block of rows has
 // one strip per panel of B. A strip is a column of register tiles. Adjacent register tiles of the same height form a

@@ -14,7 +14,7 @@ const (
 	// simpleMACs is the number of multiplications up to which plain strided loops beat packing.
 	simpleMACs = 512
 	// directRows is the maximum number of rows of A for which B is not packed. With so few rows, an element of B is
-	// used too rarely for packing to pay off.
+	// used too rarely to amortize packing.
 	directRows = 4
 	// directMACs is the least number of multiplications in a tile of the direct paths.
 	directMACs = machine.MoveGrain

@@ -19,7 +19,7 @@ type Cache[K, V comparable] interface {
 	// SetSize, because it may not be computed yet.
 	Put(key K, v V) V
 	// SetSize sets the size of value v in bytes, and evicts other values if a bound is exceeded. It must be called once
-	// for each value, after the value is computed. It has no effect if the value was evicted meanwhile.
+	// for each value, after the value is computed. It has no effect if the value has been evicted.
 	SetSize(key K, v V, bytes int)
 	// Drop removes a key if its value is v, for example because v could not be computed.
 	Drop(key K, v V)

@@ -53,8 +53,8 @@ type Binding struct {
 // Segmented reports whether shapes depend on data, so that the graph is planned in segments during runs.
 func (b *Binding) Segmented() bool { return b.runner.Program() == nil }
 
-// bindings is a cache of bindings. The number of bindings is bounded, and so is the memory that they hold in addition
-// to their specializations.
+// bindings is a cache of bindings, bounded in their number and in the memory that they hold in addition to their
+// specializations.
 type bindings = lru.Cache[sizesKey, *Binding]
 
 // maxBindings bounds the number of bindings, because the limit on memory alone would admit very many bindings of a
@@ -226,7 +226,7 @@ func (p *Program) bindingForInputs(ctx context.Context, in map[string]*tensor.Te
 			if b, ok := p.bindings.Find(keyOf(sizes)); ok {
 				if interrupt.Wait(ctx, b.done) == nil && b.err == nil {
 					return b, nil
-				} // else it was dropped: another attempt may have more memory
+				} // else it was dropped, because another attempt may have more memory
 			}
 		}
 	}
@@ -283,7 +283,7 @@ func (p *Program) checkFixed(inputs []*graph.Value, shapeOf func(string) ([]int,
 	for _, v := range inputs {
 		shape, ok := shapeOf(v.Name)
 		if !ok || len(shape) != len(v.Dims) {
-			continue // the run reports it
+			continue // the run reports the error
 		}
 		for i, d := range v.Dims {
 			if n, fixed := p.fixed[d.Symbol]; d.Symbol != "" && fixed && n != shape[i] {

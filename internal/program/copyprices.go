@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxPricedDecisions bounds the sum of the variables of all problems that a program solves for [Program.WithoutCopy],
-// to some seconds of work.
+// maxPricedDecisions bounds the total number of variables of the problems that a program solves for
+// [Program.WithoutCopy], to some seconds of work.
 const maxPricedDecisions = 1 << 20
 
 // copyPrices holds the solved problem of a program, and the prices of copies that were requested.

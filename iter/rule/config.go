@@ -151,8 +151,8 @@ func (c Config) Inputs(o ...Operand) Config {
 // CheckMemOverlap rejects outputs that overlap themselves or, partially, an input. Default true.
 func (c Config) CheckMemOverlap(v bool) Config { c.flags.noOverlapCheck = !v; return c }
 
-// AllowCPUScalars allows a 0-dim CPU operand beside operands on another device. It has no effect, because there is one
-// device. It exists so that PyTorch's configurations can be copied unchanged. Default false.
+// AllowCPUScalars allows a 0-dim CPU operand together with operands on another device. It has no effect, because there
+// is one device. It exists so that PyTorch's configurations can be copied unchanged. Default false.
 func (c Config) AllowCPUScalars(v bool) Config { c.flags.cpuScalars = v; return c }
 
 // IsReduction marks dimensions in which an output has stride 0 as reduced. Default false.

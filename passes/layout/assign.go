@@ -238,7 +238,7 @@ func (decoder *decoder) recordChoices() {
 	}
 }
 
-// addPinnedCopies adds the pinned copies of a node's results to c.ResultCopies. These copies take over the names of the
+// addPinnedCopies adds the pinned copies of a node's results to c.ResultCopies. These copies get the names of the
 // results.
 func (decoder *decoder) addPinnedCopies(n *graph.Node, c *Choice) {
 	if !n.Pin.SetsLayout() {

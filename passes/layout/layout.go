@@ -281,8 +281,8 @@ type Copy struct {
 	// Strides, if not nil, are the exact strides of the copy: the strides of the value in the graph as written. They
 	// matter for outputs with dimensions of size 1. If Strides is nil, Order determines the strides.
 	Strides []int
-	// Pinned marks the copy that a pin demands. It is never elided. If a node computes the value, the copy takes over
-	// the name of the value.
+	// Pinned marks the copy that a pin demands. It is never elided. If a node computes the value, the copy gets the
+	// name of the value.
 	Pinned bool
 	Why    string // the reason, for users
 	// From is the source of the copy. A nil From means Value itself.

@@ -19,7 +19,7 @@ func PinFlag(cmd *cobra.Command, pins *[]string) {
 
 // ApplyPins applies the values of --pin and infers the graph again.
 func ApplyPins(ctx context.Context, g *graph.Graph, pins []string) error {
-	type target struct { // what a pin fixes: the layout of a value, or the implementation of a node
+	type target struct { // the object of a pin: the layout of a value, or the implementation of a node
 		name   string
 		layout bool
 	}

@@ -132,7 +132,7 @@ func writeLines(w *bufio.Writer, items func(item func(any)), put func(any)) {
 // member is a key of a document.
 type member struct {
 	key      string
-	optional bool // left out if zero
+	optional bool // omitted if zero
 	field    reflect.StructField
 }
 

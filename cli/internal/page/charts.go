@@ -79,7 +79,7 @@ type Point struct {
 	X, Y  float64
 	Group int    // the group determines the shape and the color
 	Label string // a description, shown when the pointer is above the point
-	Name  string // drawn beside the point if there is room; empty for none
+	Name  string // drawn next to the point if there is room; empty for none
 }
 
 // Line is a polyline of a [Scatter] through Points. Its segments are straight on the screen, also on logarithmic axes.
@@ -135,8 +135,8 @@ func (c *Scatter) draw() string {
 	return d.picture(chartHeight+d.legend(c.Groups), c.Y.Title+" by "+c.X.Title)
 }
 
-// pointName draws the name of a point beside the point, unless the name would hide one of the taken positions. It
-// returns the taken positions, including those of the name.
+// pointName draws the name of a point next to it, unless the name would hide one of the taken positions. It returns the
+// taken positions, including those of the name.
 func (d *drawing) pointName(p *Point, taken [][2]float64) [][2]float64 {
 	width := charWidth * float64(len([]rune(p.Name)))
 	sides := []float64{p.X + 8, p.X - 8 - width}

@@ -139,7 +139,7 @@ func summaryOf(g group, i int, name string, list []*Result) Summary {
 	return summary
 }
 
-// fastest returns the least median time of the plans, in nanoseconds; 0 without measurement.
+// fastest returns the least median time of the plans, in nanoseconds; 0 if nothing was measured.
 func (r *Result) fastest() (least float64) {
 	for _, p := range r.Plans {
 		if p.Median != nil && (least == 0 || *p.Median < least) {

@@ -7,8 +7,8 @@ import (
 )
 
 // equalize is a pass that gives ops on images (convolutions, poolings, resizing) the same price in row-major and
-// channels-last layout. It adds a twin to each implementation. The twin has the work of the implementation with the two
-// layouts exchanged, and has no kernel. Plans with twins are compared by cost and are never run.
+// channels-last layout. It adds a twin to each implementation, which has the implementation's work with the two layouts
+// exchanged, and no kernel. Plans with twins are compared by cost and never run.
 var equalize = passes.Pass{Name: "equalize", Doc: "prices ops on images equally in row-major and channels-last layout",
 	Needs: graph.Typed, Run: func(p *passes.Plan) error {
 		twins := map[*graph.Op]*graph.Op{}
@@ -129,7 +129,7 @@ func otherMeta(meta tensor.Meta) tensor.Meta {
 	strides := append([]int{meta.Strides[0]}, meta.Strides[1:]...)
 	switch {
 	case isRowMajor && planeSize > 0:
-		channels := meta.Strides[0] / planeSize // those of the larger image
+		channels := meta.Strides[0] / planeSize // channels of the larger image
 		strides[1] = 1
 		for i, s := range planeStrides {
 			strides[2+i] = s * channels

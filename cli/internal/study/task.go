@@ -15,8 +15,8 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// planFormat is a part of the digest of a task. It is raised when a change of graphrun changes plans or prices, so that
-// stored results are not used again.
+// planFormat is a part of the digest of a task. It is increased when a change of graphrun changes plans or prices, so
+// that stored results are not reused.
 const planFormat = 1
 
 // Task plans a model with sizes under one condition by every strategy. The digest of a task is the digest of its JSON.

@@ -151,8 +151,8 @@ func (s *Steps) WithLayout(x graph.Arg, t tensor.Type) graph.Arg {
 	return graph.Of(&graph.Value{Name: castWithStrides.Name, Type: t}) // unknown sizes occur only in inference
 }
 
-// Check records the error of a check of the operands or attributes, which may be nil. It reports whether the steps can
-// go on.
+// Check records the error of a check of the operands or attributes, which may be nil. It reports whether there is no
+// error so far.
 func (s *Steps) Check(err error) bool {
 	if s.err == nil {
 		s.err = err
@@ -160,7 +160,7 @@ func (s *Steps) Check(err error) bool {
 	return s.err == nil
 }
 
-// Reject records an error with PyTorch's message if the condition holds. It reports whether the steps can go on.
+// Reject records an error with PyTorch's message if the condition holds. It reports whether there is no error so far.
 func (s *Steps) Reject(condition bool, format string, args ...any) bool {
 	if s.err == nil && condition {
 		s.err = fmt.Errorf(format, args...)

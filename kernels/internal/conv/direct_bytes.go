@@ -257,7 +257,7 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 	t.scratchOffsets.images = t.scratchOffsets.sums + kit.AlignUp(t.conv.outChannels*intBytes+machine.LineBytes)
 	kernel := &graph.Kernel{Scratch: t.scratchOffsets.images, Code: t.listings}
 	if t.copied {
-		// Reads extend past the last pixel.
+		// Reads extend beyond the last pixel.
 		kernel.Scratch += kit.AlignUp(t.conv.n*t.conv.h.Size*t.conv.w.Size*t.pixelBytes() + t.inElemBytes)
 	}
 	if t.widen != nil {

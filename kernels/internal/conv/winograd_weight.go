@@ -42,7 +42,7 @@ type weightLoop struct {
 // weightLoops returns the loops that transform weights. They compute in float64 and round once. The nine operands of a
 // loop are the elements of the 3x3 window, row by row. There are several loops because a loop has few outputs.
 func weightLoops(f winograd.Form) ([]weightLoop, error) {
-	const rows = 2 // rows of points per loop: at most 12 outputs beside 9 operands
+	const rows = 2 // rows of points per loop: at most 12 outputs and 9 operands
 	var list []weightLoop
 	for row := 0; row < f.N(); row += rows {
 		builder := expr.NewBuilder(slices.Repeat([]tensor.DType{tensor.Float32}, 9)...)

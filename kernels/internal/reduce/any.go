@@ -15,10 +15,10 @@ type anyAttrs struct {
 	Keepdim bool  `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
 }
 
-// Any is torch.any. It tells whether any element is nonzero.
+// Any is torch.any. It reports whether any element is nonzero.
 var Any = anyOrAllOp("any", "Returns whether any element is not zero. The result is bool, and uint8 for uint8.", true)
 
-// Every is torch.all. It tells whether all elements are nonzero.
+// Every is torch.all. It reports whether all elements are nonzero.
 var Every = anyOrAllOp("all", "Returns whether all elements are not zero. The result is bool, and uint8 "+
 	"for uint8.", false)
 

@@ -77,7 +77,7 @@ type raiseAttrs struct {
 	Results int    `attr:"results" default:"1" doc:"number of results"`
 }
 
-// Raise is prim::RaiseException. It occurs in branches that must not be taken.
+// Raise is prim::RaiseException. It is in branches that must not run.
 var Raise = kit.Define[raiseAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "raise",
@@ -174,8 +174,8 @@ func inferLoop(c *graph.Call) ([]graph.Result, error) {
 const maxUnrolledNodes = 1 << 12
 
 // unrolledLoop returns the iterations with which planning replaces a loop. It returns false if the sizes do not
-// determine the number of iterations. It also returns false for a loop without iterations: after unrolling, nothing
-// would give the shapes of its collected values, which are empty.
+// determine the number of iterations. It also returns false for a loop without iterations, because unrolling would lose
+// the shapes of its empty collected values.
 func unrolledLoop(call *graph.Call) (graph.Repetition, bool) {
 	a := kit.Attrs[loopAttrs](call)
 	if a.Trips == nil || a.Body == nil || len(call.In) < 2 {

@@ -84,7 +84,7 @@ func (f *matrixFourier) workLen() int {
 }
 
 // While a column is written, the context is checked after every columnCheckEvery elements. It is small, because each
-// write may be the first access to a large page, which the system must clear.
+// write may be the first access to a large page, which the operating system must first clear.
 const columnCheckEvery = 64
 
 // transformColumn transforms column i of a matrix and writes it to column i of matrix y. get(j) returns element j of
@@ -121,7 +121,7 @@ type longFourier struct {
 	chirp      *rootTable // the table for 2n, if the lines are transformed by a convolution; otherwise nil
 	lines      *kit.LineSet
 	get        func(line unsafe.Pointer, i int) complex128                // reads an element of the operand
-	put        func(line unsafe.Pointer, x []complex128, first, step int) // writes elements of the result
+	put        func(line unsafe.Pointer, x []complex128, first, step int) // writes x at indices first, first+step, ...
 	firstLine  int                                                        // index of the first line of the group
 	groupLines int                                                        // number of lines of the group
 }

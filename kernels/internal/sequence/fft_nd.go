@@ -66,8 +66,8 @@ const (
 func nDims(a *fftNAttrs) *fftNAttrs   { return a }
 func twoDims(a *fft2Attrs) *fftNAttrs { return (*fftNAttrs)(a) }
 
-// fftNOp defines a Fourier transform along several dimensions. last transforms the last of them, and others the rest.
-// lastFirst means that the last is transformed first, because its operand is real.
+// fftNOp defines a Fourier transform along several dimensions. The op last transforms the last of them, and the op
+// others all others. lastFirst means that the last dimension is transformed first, because the operand is real.
 func fftNOp[A any](name, doc, where string, attrs func(*A) *fftNAttrs, last, others *graph.Op,
 	lastFirst bool) *graph.Op {
 	dtype := last.Examples[0].In[0].DType
@@ -167,7 +167,7 @@ func (a *fftNAttrs) dimsOf(rank int) (dims, lengths []int, err error) {
 	return dims, lengths, nil
 }
 
-// fftShiftOp defines a rotation of dimensions by half of their sizes. more is added to the sizes first.
+// fftShiftOp defines a rotation of dimensions by (size+more)/2.
 func fftShiftOp(name, doc string, more int) *graph.Op {
 	return compose.Define[fftShiftAttrs](graph.Op{
 		Semantics: graph.Semantics{
@@ -189,7 +189,7 @@ func fftShiftOp(name, doc string, more int) *graph.Op {
 			if s.Check(err) && known {
 				shifts = append(shifts, (kit.KnownSize(self.Shape[d])+more)/2)
 			} else if s.Check(err) && !kit.IsEmpty(self) {
-				start := sym.Int{} // of the first element of the result
+				start := sym.Int{} // index in the operand of the first element of the result
 				if !kit.SizeIs(self.Shape[d], 1) {
 					start = self.Shape[d].Add(sym.Of(1 - more)).Div(sym.Of(2))
 				}
@@ -197,7 +197,7 @@ func fftShiftOp(name, doc string, more int) *graph.Op {
 				s.Check(err)
 			}
 		}
-		if !known && len(dims) > 0 { // only inference has unknown sizes
+		if !known && len(dims) > 0 { // sizes are unknown only in inference
 			return []graph.Arg{graph.Of(&graph.Value{Name: name, Type: rule.PreserveType(self)})}
 		}
 		return []graph.Arg{s.Apply(view.Roll, graph.Attrs{"shifts": shifts, "dims": dims}, s.Call.In[0])}

@@ -37,8 +37,8 @@ func (k cellKind) gates() int { return cells[k].gates }
 
 // recurrentLayer describes a recurrent layer in one or two directions. x has the inputs, y the outputs of all steps, h0
 // and c0 the initial states and cells, and hn and cn the last states and cells. w are the weights of the inputs, and r
-// the weights of the states. The input for step t of sequence b is row t*xStep + b*xBatch of x. Thus x may be stored
-// step by step or sequence by sequence.
+// the weights of the states. The input for step t of sequence b is row t*xStep + b*xBatch of x, which may thus be
+// stored step by step or sequence by sequence.
 type recurrentLayer struct {
 	kind                         cellKind
 	steps, batch, inputs, hidden int              // inputs and hidden are the lengths of the vectors of inputs and states
@@ -141,8 +141,8 @@ func addByDefinition[T complex128 | int64](builder *copies.KernelBuilder, layer 
 	return nil
 }
 
-// joinBiases stores the sum of the input bias and the state bias of n rows. Either bias may be nil. The part of the
-// state bias that the reset gate of a GRU scales is not added.
+// joinBiases stores the sum of the input bias and the state bias of n rows. Either bias may be nil. It does not add the
+// part of the state bias that the reset gate of a GRU scales.
 func joinBiases[T float32 | float64](l *recurrentLayer, to, in, state unsafe.Pointer, n int) {
 	out := kit.ElementsOf[T](to, n)
 	clear(out)

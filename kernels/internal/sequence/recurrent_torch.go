@@ -266,7 +266,7 @@ func (cell torchCell) compile(call *graph.Call) (*graph.Kernel, error) {
 	for i := range call.In {
 		operands = append(operands, builder.Dense(builder.In(i), dtype))
 	}
-	resultIsTanh := cell.activation == "Tanh" && dtype == tensor.Int64 // the layer then computes integers
+	resultIsTanh := cell.activation == "Tanh" && dtype == tensor.Int64 // sums are integers; tanh is applied at the end
 	for i, m := range call.Out {
 		if resultIsTanh {
 			results = append(results, builder.Temp(dtype, m.Shape...))
