@@ -4,6 +4,8 @@
 //	s, err := serve.Open(ctx, []string{"models"}, serve.Options{})
 //	http.ListenAndServe("127.0.0.1:8000", s) // a Server is an http.Handler
 //
+// examples/imageserver uses it in a server with other routes, authorization and a graceful end.
+//
 // The routes are /v2, /v2/health/live, /v2/health/ready, /v2/models/NAME, /v2/models/NAME/ready and
 // /v2/models/NAME/infer, the last three also under /v2/models/NAME/versions/VERSION. /metrics has metrics in the text
 // format of Prometheus. Tensors are JSON, or bytes after the JSON (the protocol's binary extension).
