@@ -118,8 +118,8 @@ func castOp(n *node) []*val {
 		}
 		return one(n.cast(n.operand(0), dtype))
 	}
-	if kind := pb.DataType(n.int("to", 0)); isFourBits(kind) {
-		return one(n.castToFourBits(n.operand(0), kind))
+	if kind := pb.DataType(n.int("to", 0)); isNarrow(kind) {
+		return one(n.castToNarrow(n.operand(0), kind))
 	}
 	dtype := n.dtypeAttr("to")
 	if dtype == tensor.Invalid {
@@ -142,7 +142,12 @@ func bitCast(n *node) []*val {
 	return one(n.op("view", graph.Attrs{"dtype": d}, x).withRank(n.rank(x)))
 }
 
-func castLike(n *node) []*val { return one(n.cast(n.operand(0), n.operand(1).dtype())) }
+func castLike(n *node) []*val {
+	if kind := n.operand(1).narrow; kind != pb.Undefined {
+		return one(n.castToNarrow(n.operand(0), kind))
+	}
+	return one(n.cast(n.operand(0), n.operand(1).dtype()))
+}
 
 func pow(n *node) []*val {
 	x, y := n.pair()

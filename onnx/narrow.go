@@ -1,7 +1,6 @@
 package onnx
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
@@ -10,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file reads weights of element types that have no dtype: integers of four bits and floats of eight bits. A
-// weight gets a wider dtype that represents all its numbers exactly.
+// This file has the element types that have no dtype: integers of four bits and floats of eight bits. Tensors of these
+// types get a wider dtype that represents all their numbers exactly: int8, uint8 or float16.
 
 // isNarrow reports whether an element type has no dtype, but weights of the type can be read.
 func isNarrow(t pb.DataType) bool { return isFourBits(t) || isFloat8(t) }
@@ -100,14 +99,7 @@ func fourBits(raw []byte, kind pb.DataType, shape []int) (*tensor.Tensor, error)
 // float8 returns the number that a float of eight bits stands for. The names of the types have the number of bits of
 // exponent and mantissa. FN: there are no infinities. UZ: there is no negative zero, its code is the only NaN.
 func float8(b byte, kind pb.DataType) float64 {
-	mantissaBits, bias := 3, 7
-	if kind == pb.Float8E5M2 || kind == pb.Float8E5M2FNUZ {
-		mantissaBits, bias = 2, 15
-	}
-	noZero := kind == pb.Float8E4M3FNUZ || kind == pb.Float8E5M2FNUZ
-	if noZero {
-		bias++
-	}
+	mantissaBits, bias, _, noZero := float8Format(kind)
 	exponent, mantissa := int(b&127)>>mantissaBits, int(b)&(1<<mantissaBits-1)
 	sign := 1.0
 	if b >= 128 {
@@ -125,8 +117,56 @@ func float8(b byte, kind pb.DataType) float64 {
 	return sign * math.Ldexp(float64(mantissa+1<<mantissaBits), exponent-bias-mantissaBits)
 }
 
-// errNarrow is the error of an operator whose result would have an element type without a dtype.
-var errNarrow = errors.New("only weights may have this element type")
+// float8Format returns the number of bits of the mantissa, the bias of the exponent and the greatest number of floats
+// of eight bits. noZero says that there is no negative zero.
+func float8Format(kind pb.DataType) (mantissaBits, bias int, most float64, noZero bool) {
+	switch kind {
+	case pb.Float8E5M2:
+		return 2, 15, 57344, false
+	case pb.Float8E5M2FNUZ:
+		return 2, 16, 57344, true
+	case pb.Float8E4M3FNUZ:
+		return 3, 8, 240, true
+	}
+	return 3, 7, 448, false
+}
+
+// castToFloat8 rounds x, half to even, to floats of eight bits, which are stored as float16. Numbers beyond the
+// greatest one become the greatest if saturate is true, else infinite or, if there are no infinities, NaN.
+func (n *node) castToFloat8(x *val, kind pb.DataType, saturate bool) *val {
+	mantissaBits, bias, most, noZero := float8Format(kind)
+	x = n.cast(x, tensor.Float32)
+	rank := n.rank(x)
+	bits := n.op("view", graph.Attrs{"dtype": tensor.Int32}, x).withRank(rank)
+	power := n.op("bitwise_and", nil, bits, 0x7F800000) // the bits of 2^floor(log2 |x|)
+	power = n.op("view", graph.Attrs{"dtype": tensor.Float32}, power).withRank(rank)
+	step := n.op("clamp", graph.Attrs{"min": math.Ldexp(1, 1-bias-mantissaBits), "max": most},
+		n.op("mul", nil, power, math.Ldexp(1, -mantissaBits)))
+	y := n.op("mul", nil, n.op("round", nil, n.op("div", nil, x, step)), step)
+	if noZero {
+		y = n.op("add", nil, y, 0.0)
+	}
+	if saturate {
+		y = n.op("clamp", graph.Attrs{"min": -most, "max": most}, y)
+	} else {
+		over := math.NaN()
+		if kind == pb.Float8E5M2 {
+			over = math.Inf(1)
+		}
+		y = n.op("where", nil, n.op("gt", nil, n.op("abs", nil, y), most), n.op("mul", nil, y, over), y)
+	}
+	y = n.cast(y, tensor.Float16)
+	y.narrow = kind
+	return y
+}
+
+// castToNarrow converts x to an element type for which [isNarrow] is true.
+func (n *node) castToNarrow(x *val, kind pb.DataType) *val {
+	if isFloat8(kind) {
+		return n.castToFloat8(x, kind, n.flag("saturate", true))
+	}
+	return n.castToFourBits(x, kind)
+}
 
 // fourBitRange returns the dtype and the range of integers of four bits.
 func fourBitRange(kind pb.DataType) (dtype tensor.DType, least, most int) {
@@ -153,19 +193,21 @@ func (n *node) quantizedElementType() pb.DataType {
 	if zero := n.operandOrNil(2); zero != nil && zero.narrow != pb.Undefined {
 		kind = zero.narrow
 	}
-	switch {
-	case isFloat8(kind):
-		n.failf("quantization to %s: %w", kind, errNarrow)
-	case isFourBits(kind):
+	if isNarrow(kind) {
 		return kind
 	}
 	return pb.Undefined
 }
 
-// quantizeToFourBits quantizes x to integers of four bits, which are stored as int8 or uint8.
-func (n *node) quantizeToFourBits(x, scale, zero *val, kind pb.DataType) *val {
+// quantizeToNarrow quantizes x to an element type for which [isNarrow] is true. The zero points of floats of eight bits
+// are 0.
+func (n *node) quantizeToNarrow(x, scale, zero *val, kind pb.DataType) *val {
+	y := n.op("div", nil, n.cast(x, tensor.Float32), n.cast(n.perAxis(scale, x), tensor.Float32))
+	if isFloat8(kind) {
+		return n.castToFloat8(y, kind, n.flag("saturate", true))
+	}
 	dtype, least, most := fourBitRange(kind)
-	y := n.op("round", nil, n.op("div", nil, n.cast(x, tensor.Float32), n.cast(n.perAxis(scale, x), tensor.Float32)))
+	y = n.op("round", nil, y)
 	if zero != nil {
 		y = n.op("add", nil, y, n.cast(n.perAxis(zero, x), tensor.Float32))
 	}

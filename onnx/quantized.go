@@ -72,7 +72,7 @@ func isQuantized(dtype tensor.DType) bool {
 func quantizeLinear(n *node) []*val {
 	x, scale, zero := n.operand(0), n.operand(1), n.operandOrNil(2)
 	if kind := n.quantizedElementType(); kind != pb.Undefined {
-		return one(n.quantizeToFourBits(x, scale, zero, kind))
+		return one(n.quantizeToNarrow(x, scale, zero, kind))
 	}
 	dtype := n.dtypeAttr("output_dtype")
 	precision := n.dtypeAttr("precision")
