@@ -53,14 +53,20 @@ EXTREMESEED ?= 1
 # Tests of kernels' results that take seconds. Without machine code they test the interpreter.
 VALUES = ^(TestCatalogue|TestSpecialNumbers|Test.*Oracle)$$
 
-.PHONY: check lint paths narrow nounit portable noasm loops extreme arm64 builds beam fused format vet staticcheck test \
-	race regenerate fuzz bench release releases
+.PHONY: check gpu lint paths narrow nounit portable noasm loops extreme arm64 builds beam fused format vet staticcheck \
+	test race regenerate fuzz bench release releases
 
 # make test draws few cases of random tests, make check all of them.
 check: export GRAPHRUN_TESTS = all
 check: test
 	GRAPHRUN_TESTS= $(MAKE) -j2 --output-sync=target lint paths beam
 	$(MAKE) regenerate
+	GRAPHRUN_TESTS= $(MAKE) gpu
+
+# The module gpu, which has the drivers of devices. Its last line lists the devices that were tested, or says that there
+# are none. GRAPHRUN_TESTS=all runs all expressions.
+gpu:
+	cd gpu && $(GO) vet ./... && $(STATICCHECK) ./... && $(GO) test ./... && { $(GO) run ./cmd/graphrun-gpu devices || true; }
 
 # The tests on the paths that this machine does not take by default, and the long test of machine code.
 paths: narrow nounit portable noasm loops extreme arm64

@@ -1,5 +1,5 @@
 // Package cli is the command line of graphrun as a library. A program of three lines can add its own strategies, ops,
-// ONNX operators and passes to all commands:
+// ONNX operators and passes to all commands, and further commands:
 //
 //	func main() {
 //		cli.Main(cli.WithStrategy(mine), cli.WithOps(swish))
@@ -16,6 +16,8 @@ package cli
 import (
 	"fmt"
 	"os"
+
+	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/cli/internal/command"
@@ -60,11 +62,30 @@ func WithPasses(list ...passes.Pass) Option {
 	return Option{func(e *command.Extensions) { e.Passes = list }}
 }
 
+// WithCommand adds a command. The exit code of an error that its RunE returns is 1. Its name must differ from the names
+// of the existing commands.
+func WithCommand(c *cobra.Command) Option {
+	return Option{func(e *command.Extensions) { e.AddedCommands = append(e.AddedCommands, c) }}
+}
+
 // extensionsOf returns the extensions of all options.
 func extensionsOf(options []Option) (*command.Extensions, error) {
 	e := &command.Extensions{}
 	for _, o := range options {
 		o.add(e)
 	}
-	return e, e.Complete()
+	if err := e.Complete(); err != nil {
+		return nil, err
+	}
+	if len(e.AddedCommands) == 0 {
+		return e, nil
+	}
+	names := map[string]bool{}
+	for _, c := range newRoot(e).Commands() {
+		if names[c.Name()] {
+			return nil, fmt.Errorf("two commands are named %q", c.Name())
+		}
+		names[c.Name()] = true
+	}
+	return e, nil
 }

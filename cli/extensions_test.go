@@ -1,13 +1,16 @@
 package cli
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
@@ -79,6 +82,24 @@ func TestExtensions(t *testing.T) {
 	assert.Contains(t, r.errors, "did you mean mine?")
 }
 
+// own is a command that prints its name, or fails.
+func own(name string, err error) *cobra.Command {
+	return &cobra.Command{Use: name, RunE: func(c *cobra.Command, _ []string) error {
+		c.Println(c.Name())
+		return err
+	}}
+}
+
+// An added command runs, and its errors are failures.
+func TestAddedCommand(t *testing.T) {
+	ext := extend(t, WithCommand(own("own", nil)), WithCommand(own("bad", errors.New("it failed"))))
+	assert.Zero(t, callIn(t, t.Context(), ext, "own").code)
+	r := callIn(t, t.Context(), ext, "bad")
+	assert.Equal(t, exit.CodeFailed, r.code)
+	assert.Contains(t, r.errors, "it failed")
+	assert.Contains(t, callIn(t, t.Context(), ext, "--help").out, "bad")
+}
+
 // group is a strategy with the name of a group of strategies.
 type group struct{ graphrun.Strategy }
 
@@ -90,7 +111,8 @@ func TestExtensionsRefuse(t *testing.T) {
 	for _, options := range [][]Option{
 		{WithStrategy(nil)}, {WithStrategy(graphrun.Optimal)}, {WithOps(nil)}, {WithOps(o, o)},
 		{WithStrategy(renamed{graphrun.Optimal}), WithStrategy(renamed{graphrun.Propagate})},
-		{WithStrategy(group{graphrun.Optimal})},
+		{WithStrategy(group{graphrun.Optimal})}, {WithCommand(nil)}, {WithCommand(&cobra.Command{Use: "own"})},
+		{WithCommand(own("plan", nil))}, {WithCommand(own("own", nil)), WithCommand(own("own", nil))},
 	} {
 		_, err := extensionsOf(options)
 		assert.Error(t, err)

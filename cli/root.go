@@ -99,6 +99,11 @@ Exit codes: 0 success, 1 failure, 2 wrong call or file, 130 interrupted.`,
 		study.Command(ext, versionText()), serve.Command(ext), calibrateCommand(), prove.Command(),
 		view.Command(ext), convertCommand(ext), catalogue.Command(ext), check.Command(ext),
 		schemaCommand(ext), versionCommand())
+	for _, added := range ext.AddedCommands {
+		c := *added
+		c.RunE = exit.WithExitCode(added.RunE)
+		root.AddCommand(&c)
+	}
 	return root
 }
 

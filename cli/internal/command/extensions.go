@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/spf13/cobra"
+
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
@@ -20,12 +22,18 @@ type Extensions struct {
 	AddedOps        []*graph.Op
 	Operators       onnx.Operators
 	Passes          []passes.Pass // nil means the built-in passes
-	lookup          graph.Lookup  // set by Complete
+	AddedCommands   []*cobra.Command
+	lookup          graph.Lookup // set by Complete
 }
 
 // Complete checks the extensions and prepares [Extensions.Lookup]. It rejects strategies without a name, strategies
-// named like a group of strategies, and duplicate names of strategies or ops.
+// named like a group of strategies, duplicate names of strategies or ops, and commands that cannot be run.
 func (e *Extensions) Complete() (err error) {
+	for i, c := range e.AddedCommands {
+		if c == nil || c.Name() == "" || c.RunE == nil {
+			return fmt.Errorf("command %d of cli.WithCommand is nil, or has no name or no RunE", i)
+		}
+	}
 	for i, s := range e.AddedStrategies {
 		switch {
 		case s == nil || s.Name() == "":

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/expr"
-	"github.com/graphrun/graphrun/internal/gpu/gputest"
+	"github.com/graphrun/graphrun/internal/gpu/conform"
 	"github.com/graphrun/graphrun/internal/gpu/lower"
 	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
@@ -16,16 +16,16 @@ import (
 
 // compareAll interprets the kernels of expressions and compares the results with those of Code.Eval. Each expression
 // has one of the iterations, or all.
-func compareAll(t *testing.T, codes []gputest.Code, target lower.Target) {
+func compareAll(t *testing.T, codes []conform.Code, target lower.Target) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, uint64(len(codes))))
 	results, kernels := 0, 0
 	for k, c := range codes {
-		for w := range testsize.Of(1, len(gputest.Walks)) {
-			walk := gputest.Walks[(k+w)%len(gputest.Walks)]
-			it, err := gputest.Iterate(c.Code, walk, 3, 8, 16)
+		for w := range testsize.Of(1, len(conform.Walks)) {
+			walk := conform.Walks[(k+w)%len(conform.Walks)]
+			it, err := conform.Iterate(c.Code, walk, 3, 8, 16)
 			require.NoError(t, err, "%s, %s", c.Name, walk)
-			diff, err := gputest.Compare(c.Code, it, target, rng, gputest.Interpret)
+			diff, err := conform.Compare(c.Code, it, target, rng, conform.Interpret)
 			require.NoError(t, err, "%s, %s", c.Name, walk)
 			if diff.Differ > 0 {
 				t.Errorf("%s, %s: %d of %d results differ: %s", c.Name, walk, diff.Differ, diff.Results, diff.First)
@@ -39,17 +39,17 @@ func compareAll(t *testing.T, codes []gputest.Code, target lower.Target) {
 }
 
 // TestPrimitives compares all primitive operations.
-func TestPrimitives(t *testing.T) { compareAll(t, gputest.Primitives(), lower.IEEE) }
+func TestPrimitives(t *testing.T) { compareAll(t, conform.Primitives(), lower.IEEE) }
 
 // TestFunctions compares the functions of the language.
 func TestFunctions(t *testing.T) {
-	compareAll(t, gputest.Functions(tensor.Float32, tensor.Float64, tensor.Int32, tensor.BFloat16, tensor.Complex64),
+	compareAll(t, conform.Functions(tensor.Float32, tensor.Float64, tensor.Int32, tensor.BFloat16, tensor.Complex64),
 		lower.IEEE)
 }
 
 // TestCatalogue compares the expressions of the catalogue of ops.
 func TestCatalogue(t *testing.T) {
-	codes := gputest.Catalogue(kernels.All(), tensor.DTypes()...)
+	codes := conform.Catalogue(kernels.All(), tensor.DTypes()...)
 	if !testsize.All() { // every fifth
 		few := codes[:0]
 		for k := 0; k < len(codes); k += 5 {
@@ -60,11 +60,12 @@ func TestCatalogue(t *testing.T) {
 	compareAll(t, codes, lower.IEEE)
 }
 
-// TestEmulated compares quotients, roots and fused products of a device that rounds those of float32 wrongly.
+// TestEmulated compares results of a device that rounds quotients, roots and fused products of float32 wrongly, and
+// that does not compute with constant zeros.
 func TestEmulated(t *testing.T) {
 	target := lower.IEEE
-	target.FMA32, target.Div32, target.Sqrt32 = false, false, false
-	compareAll(t, gputest.Functions(tensor.Float32, tensor.Float16), target)
+	target.FMA32, target.Div32, target.Sqrt32, target.ConstantZeros = false, false, false, false
+	compareAll(t, conform.Functions(tensor.Float32, tensor.Float16), target)
 }
 
 // TestUnsupported holds that a kernel does not use what a device lacks.
@@ -79,7 +80,7 @@ func TestUnsupported(t *testing.T) {
 		require.NoError(t, err)
 		code, err := f.Code([]tensor.DType{tensor.Float32}, expr.Typing{})
 		require.NoError(t, err)
-		it, err := gputest.Iterate(code, "contiguous", 4)
+		it, err := conform.Iterate(code, "contiguous", 4)
 		require.NoError(t, err)
 		_, err = lower.Pointwise(code, it, []int{16, 16}, target)
 		require.ErrorIs(t, err, lower.ErrUnsupported, text)
@@ -89,7 +90,7 @@ func TestUnsupported(t *testing.T) {
 // TestLaunches checks the number of launches and of elements of a thread, and runs iterations whose sizes and addresses
 // do not fit vectors.
 func TestLaunches(t *testing.T) {
-	code := gputest.Primitives()[0]
+	code := conform.Primitives()[0]
 	require.Equal(t, "add of uint8", code.Name)
 	for _, c := range []struct {
 		shape                    []int
@@ -98,7 +99,7 @@ func TestLaunches(t *testing.T) {
 		{[]int{16 * 256}, 1, 1, 0}, {[]int{100}, 1, 1, 0}, {[]int{16*256*8 + 3}, 2, 8, 16 * 256 * 8},
 		{[]int{0}, 0, 0, 0}, {nil, 1, 1, 0},
 	} {
-		it, err := gputest.Iterate(code.Code, "contiguous", c.shape...)
+		it, err := conform.Iterate(code.Code, "contiguous", c.shape...)
 		require.NoError(t, err)
 		launches, err := lower.Pointwise(code.Code, it, []int{16, 16, 16}, lower.IEEE)
 		require.NoError(t, err)
@@ -107,7 +108,7 @@ func TestLaunches(t *testing.T) {
 			require.Equal(t, c.groups, launches[0].Groups, c.shape)
 			require.Equal(t, c.offset, launches[len(launches)-1].Offsets[1], c.shape)
 		}
-		diff, err := gputest.Compare(code.Code, it, lower.IEEE, rand.New(rand.NewPCG(1, 1)), gputest.Interpret)
+		diff, err := conform.Compare(code.Code, it, lower.IEEE, rand.New(rand.NewPCG(1, 1)), conform.Interpret)
 		require.NoError(t, err)
 		require.Zero(t, diff.Differ, c.shape)
 	}
@@ -115,8 +116,8 @@ func TestLaunches(t *testing.T) {
 
 // TestFarOffsets holds that an iteration over more than 2^31 bytes is cut into launches with offsets of 32 bits.
 func TestFarOffsets(t *testing.T) {
-	code := gputest.Primitives()[0].Code
-	it, err := gputest.Iterate(code, "contiguous", 5, 1<<30)
+	code := conform.Primitives()[0].Code
+	it, err := conform.Iterate(code, "contiguous", 5, 1<<30)
 	require.NoError(t, err)
 	launches, err := lower.Pointwise(code, it, []int{16, 16, 16}, lower.IEEE)
 	require.NoError(t, err)

@@ -2,6 +2,7 @@ package lower
 
 import (
 	"math"
+	"slices"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/gpu/ir"
@@ -115,6 +116,9 @@ func (s *scalars) choose(d tensor.DType, condition, yes, no ir.Value) ir.Value {
 // inst adds an instruction of an expression without functions. from is the dtype of its operands.
 func (s *scalars) inst(i expr.Inst, from tensor.DType, x []ir.Value) ir.Value {
 	d, r := i.DType, register(i.DType)
+	if (d == tensor.Float32 || d == tensor.Float64) && !s.target.ConstantZeros {
+		x = s.opaque(lane.Op(i.Op), d, x)
+	}
 	switch op := lane.Op(i.Op); op {
 	case lane.Const:
 		if d == tensor.Bool {
@@ -157,6 +161,22 @@ func (s *scalars) inst(i expr.Inst, from tensor.DType, x []ir.Value) ir.Value {
 	default:
 		return s.wrap(d, s.do(op, r, x...))
 	}
+}
+
+// opaque returns the operands of a sum, product, quotient or selection with the constant 0 replaced by a 0 that the
+// driver does not know: the sign bit of the index of a group, of which there are less than 2^31.
+func (s *scalars) opaque(op lane.Op, d tensor.DType, x []ir.Value) []ir.Value {
+	if op != lane.Add && op != lane.Mul && op != lane.Div && op != lane.Select {
+		return x
+	}
+	x = slices.Clone(x)
+	for k, v := range x {
+		if i := s.Insts[v]; lane.Op(i.Op) == lane.Const && i.D == d && i.Imm == 0 {
+			zero := s.do(lane.Shr, tensor.Uint32, s.Do(ir.Group, tensor.Uint32), s.Const(tensor.Uint32, 31))
+			x[k] = s.bits(d, s.resize(unsigned(d), zero))
+		}
+	}
+	return x
 }
 
 // compare adds a comparison. Bools are compared by logical operations.

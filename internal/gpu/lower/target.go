@@ -26,13 +26,16 @@ type Target struct {
 	// These operations round once and correctly, in float32 and in float64.
 	FMA32, Div32, Sqrt32 bool
 	FMA64, Div64, Sqrt64 bool
+	// ConstantZeros is set if sums, products, quotients and selections of floats with the constant 0 are computed. Mesa
+	// replaces some of them by operations that differ for NaN and in the sign of 0.
+	ConstantZeros bool
 	// MaxParams is the maximum number of addresses of a kernel.
 	MaxParams int
 }
 
 // IEEE is a device that computes with float32 and float64 as IEEE 754 requires.
 var IEEE = Target{Float64: true, FMA32: true, Div32: true, Sqrt32: true, FMA64: true, Div64: true, Sqrt64: true,
-	MaxParams: 32}
+	ConstantZeros: true, MaxParams: 32}
 
 func (s *scalars) unsupported(format string, args ...any) {
 	if s.err == nil {

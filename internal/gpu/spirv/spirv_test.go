@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/graphrun/graphrun/internal/gpu/gputest"
+	"github.com/graphrun/graphrun/internal/gpu/conform/golden"
 	"github.com/graphrun/graphrun/internal/gpu/spirv"
 	"github.com/graphrun/graphrun/internal/testsize"
 )
@@ -34,10 +34,10 @@ func listing(words []uint32) string {
 
 // TestGolden compares modules with files. GRAPHRUN_UPDATE=1 writes the files.
 func TestGolden(t *testing.T) {
-	for name, k := range gputest.Golden(t) {
+	for name, k := range golden.Few(t) {
 		words, err := spirv.Module(k, options)
 		require.NoError(t, err)
-		gputest.CompareFile(t, filepath.Join("testdata", name+".txt"), listing(words))
+		golden.CompareFile(t, filepath.Join("testdata", name+".txt"), listing(words))
 	}
 }
 
@@ -48,7 +48,7 @@ func TestValid(t *testing.T) {
 		t.Skip("spirv-val (package spirv-tools) is not installed")
 	}
 	valid := 0
-	for name, k := range gputest.Kernels(t, testsize.Of(8, 1)) {
+	for name, k := range golden.Many(t, testsize.Of(8, 1)) {
 		words, err := spirv.Module(k, options)
 		require.NoError(t, err, name)
 		path := filepath.Join(t.TempDir(), "kernel.spv")

@@ -1,4 +1,4 @@
-package gputest
+package conform
 
 import (
 	"encoding/binary"

@@ -1,4 +1,5 @@
-package gputest
+// Package golden has kernels for tests of printers, and compares their output with files.
+package golden
 
 import (
 	"iter"
@@ -8,13 +9,14 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/gpu/conform"
 	"github.com/graphrun/graphrun/internal/gpu/ir"
 	"github.com/graphrun/graphrun/internal/gpu/lower"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Golden returns a few kernels by name.
-func Golden(t *testing.T) iter.Seq2[string, *ir.Kernel] {
+// Few returns a few kernels by name.
+func Few(t *testing.T) iter.Seq2[string, *ir.Kernel] {
 	return func(yield func(string, *ir.Kernel) bool) {
 		for _, c := range []struct {
 			name, text, walk string
@@ -35,27 +37,28 @@ func Golden(t *testing.T) iter.Seq2[string, *ir.Kernel] {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !yield(c.name, kernelOf(t, Code{c.name, code}, c.walk)) {
+			if !yield(c.name, kernelOf(t, conform.Code{Name: c.name, Code: code}, c.walk)) {
 				return
 			}
 		}
 	}
 }
 
-// Kernels returns the kernels of every step-th expression of [Primitives] and [Functions].
-func Kernels(t *testing.T, step int) iter.Seq2[string, *ir.Kernel] {
-	codes := append(Primitives(), Functions(tensor.Float32, tensor.Float64, tensor.Int64, tensor.Complex64)...)
+// Many returns the kernels of every step-th expression of [conform.Primitives] and [conform.Functions].
+func Many(t *testing.T, step int) iter.Seq2[string, *ir.Kernel] {
+	functions := conform.Functions(tensor.Float32, tensor.Float64, tensor.Int64, tensor.Complex64)
+	codes := append(conform.Primitives(), functions...)
 	return func(yield func(string, *ir.Kernel) bool) {
 		for k := 0; k < len(codes); k += step {
-			if !yield(codes[k].Name, kernelOf(t, codes[k], Walks[k/step%len(Walks)])) {
+			if !yield(codes[k].Name, kernelOf(t, codes[k], conform.Walks[k/step%len(conform.Walks)])) {
 				return
 			}
 		}
 	}
 }
 
-func kernelOf(t *testing.T, c Code, walk string) *ir.Kernel {
-	it, err := Iterate(c.Code, walk, 3, 8, 10)
+func kernelOf(t *testing.T, c conform.Code, walk string) *ir.Kernel {
+	it, err := conform.Iterate(c.Code, walk, 3, 8, 10)
 	if err != nil {
 		t.Fatal(c.Name, err)
 	}

@@ -1,6 +1,6 @@
-// Package gputest has expressions and iterations for tests of kernels, and compares the results of a device with
-// expr.Code.Eval.
-package gputest
+// Package conform compares the results of kernels with expr.Code.Eval. It has expressions and iterations for tests, and
+// finds out what a device promises.
+package conform
 
 import (
 	"fmt"

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun/gpu"
+	"github.com/graphrun/graphrun/gpu/device"
+)
+
+// report is the document of the command devices.
+type report struct {
+	Devices []deviceReport `json:"devices"`
+	Skipped string         `json:"skipped,omitempty"` // why drivers and devices were not opened
+}
+
+type deviceReport struct {
+	Name     string   `json:"name"`
+	Driver   string   `json:"driver"`
+	Kind     string   `json:"kind"`
+	Memory   int      `json:"memory_bytes"`
+	Promises []string `json:"promises"`
+	Lacks    []string `json:"lacks"`
+	CopyGBs  float64  `json:"copy_gb_per_s"` // bytes that are read and written
+}
+
+func devicesCommand() *cobra.Command {
+	asJSON := false
+	cmd := &cobra.Command{
+		Use:   "devices",
+		Short: "List devices, what they compute exactly, and their copy bandwidth",
+		Long: `Opens all devices of Vulkan and of CUDA. Each device runs sums, products, quotients, roots and fused products
+on random and special numbers. It promises an operation if all results are those of the processor.
+The copy bandwidth counts the bytes that are read and written. No graph runs on devices yet.`,
+		Example: `  graphrun-gpu devices
+  graphrun-gpu devices --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := listDevices()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				encoder := json.NewEncoder(cmd.OutOrStdout())
+				encoder.SetIndent("", "  ")
+				return encoder.Encode(r)
+			}
+			return r.print(cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON document")
+	return cmd
+}
+
+func listDevices() (*report, error) {
+	list, err := gpu.Open()
+	r := &report{Devices: []deviceReport{}}
+	if err != nil {
+		r.Skipped = err.Error()
+	}
+	for _, d := range list {
+		defer d.Close()
+		one := describe(d.Info())
+		bandwidth, err := gpu.CopyBandwidth(d)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", one.Name, err)
+		}
+		one.CopyGBs = bandwidth / 1e9
+		r.Devices = append(r.Devices, one)
+	}
+	if len(list) == 0 {
+		return nil, errors.New("there are no devices: " + strings.ReplaceAll(r.Skipped, "\n", "; "))
+	}
+	return r, nil
+}
+
+func describe(i device.Info) deviceReport {
+	r := deviceReport{Name: i.Name, Driver: i.Driver, Kind: i.Kind, Memory: i.Memory, Promises: []string{"int64"},
+		Lacks: []string{}}
+	p := i.Promise
+	for _, f := range []struct {
+		name string
+		has  bool
+	}{
+		{"float32 sums and products with subnormal numbers", p.Exact32}, {"float32 division", p.Div32},
+		{"float32 square root", p.Sqrt32}, {"float32 fused multiply-add", p.FMA32}, {"float64", p.Float64},
+		{"float64 sums and products with subnormal numbers", p.Exact64}, {"float64 division", p.Div64},
+		{"float64 square root", p.Sqrt64}, {"float64 fused multiply-add", p.FMA64}, {"float16", i.Float16},
+	} {
+		if f.has {
+			r.Promises = append(r.Promises, f.name)
+		} else {
+			r.Lacks = append(r.Lacks, f.name)
+		}
+	}
+	return r
+}
+
+func (r *report) print(w io.Writer) error {
+	var b strings.Builder
+	for _, d := range r.Devices {
+		fmt.Fprintf(&b, "%s: %s, %s, %.1f GiB, copies %.1f GB/s\n", d.Name, d.Driver, d.Kind, float64(d.Memory)/(1<<30),
+			d.CopyGBs)
+		fmt.Fprintf(&b, "  exact: %s\n", strings.Join(d.Promises, ", "))
+		if len(d.Lacks) > 0 {
+			fmt.Fprintf(&b, "  not exact or not available: %s\n", strings.Join(d.Lacks, ", "))
+		}
+	}
+	if r.Skipped != "" {
+		fmt.Fprintf(&b, "not opened: %s\n", strings.ReplaceAll(r.Skipped, "\n", "\n  "))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,102 @@
+// Package device describes devices that run kernels of package internal/gpu/ir.
+package device
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/internal/gpu/conform"
+	"github.com/graphrun/graphrun/internal/gpu/ir"
+	"github.com/graphrun/graphrun/internal/gpu/lower"
+)
+
+// Info describes a device.
+type Info struct {
+	Name   string
+	Driver string // vulkan or cuda
+	Kind   string // discrete, integrated, processor or other
+	Memory int    // bytes of the device's own memory
+	// Float16 is set if the device computes with float16. Kernels use it only as a format of memory.
+	Float16 bool
+	Promise conform.Promise
+}
+
+// Buffer is memory that a device accesses.
+type Buffer struct {
+	Address uint64
+	Bytes   []byte // the memory for the host, or nil if the host does not see it
+	Size    int
+	Free    func()
+}
+
+// Kernel is a kernel that is compiled for a device.
+type Kernel interface{ Free() }
+
+// Step is a launch of a kernel, or a copy if Kernel is nil.
+type Step struct {
+	Kernel    Kernel
+	Groups    int
+	Addresses []uint64 // by parameter of the kernel
+
+	To, From *Buffer
+	Bytes    int
+}
+
+// Device is an open device. Its methods must not be called concurrently.
+type Device interface {
+	Info() Info
+	// Alloc returns a buffer. Its address is a multiple of 16. The host sees it if host is set.
+	Alloc(bytes int, host bool) (*Buffer, error)
+	Compile(k *ir.Kernel) (Kernel, error)
+	// Run runs steps in order, and waits for their end. The host then sees what they wrote.
+	Run(steps []Step) error
+	Close()
+}
+
+// RunOn returns the function that runs launches on a device, with operands in buffers that the host sees.
+func RunOn(d Device) conform.Run {
+	return func(launches []lower.Launch, operands [][]byte) (err error) {
+		var free []func()
+		defer func() {
+			for _, f := range free {
+				f()
+			}
+		}()
+		buffers := make([]*Buffer, len(operands))
+		for i, mem := range operands {
+			if buffers[i], err = d.Alloc(max(len(mem), 1), true); err != nil {
+				return err
+			}
+			free = append(free, buffers[i].Free)
+			copy(buffers[i].Bytes, mem)
+		}
+		var steps []Step
+		for _, l := range launches {
+			k, err := d.Compile(l.Kernel)
+			if err != nil {
+				return fmt.Errorf("%w\n%v", err, l.Kernel)
+			}
+			free = append(free, k.Free)
+			s := Step{Kernel: k, Groups: l.Groups}
+			for i, b := range buffers {
+				s.Addresses = append(s.Addresses, b.Address+uint64(l.Offsets[i]))
+			}
+			steps = append(steps, s)
+		}
+		if err := d.Run(steps); err != nil {
+			return err
+		}
+		for i, mem := range operands {
+			copy(mem, buffers[i].Bytes)
+		}
+		return nil
+	}
+}
+
+// maxGrid is the maximum number of groups in a dimension of a launch that every device has.
+const maxGrid = 65535
+
+// Grid returns the numbers of groups in two dimensions for a number of groups.
+func Grid(groups int) (x, y int) {
+	x = min(groups, maxGrid)
+	return x, (groups + x - 1) / x
+}

@@ -1,0 +1,13 @@
+package device_test
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/gpu/device"
+)
+
+func ExampleGrid() {
+	x, y := device.Grid(100_000)
+	fmt.Println(x, y, x*y >= 100_000)
+	// Output: 65535 2 true
+}

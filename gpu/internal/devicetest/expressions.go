@@ -1,0 +1,114 @@
+// Package devicetest compares results of devices with those of expr.Code.Eval.
+package devicetest
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/graphrun/graphrun/gpu/device"
+	"github.com/graphrun/graphrun/internal/gpu/conform"
+	"github.com/graphrun/graphrun/internal/gpu/lower"
+	"github.com/graphrun/graphrun/internal/testsize"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Expressions runs expressions on all devices and compares the results bit by bit. It skips the test if there are no
+// devices.
+func Expressions(t *testing.T, open func() ([]device.Device, error)) {
+	t.Helper()
+	few := testsize.Of(24, 1)
+	list, err := open()
+	if len(list) == 0 {
+		t.Skipf("no device: %v", err)
+	}
+	for _, d := range list {
+		defer d.Close()
+		info := d.Info()
+		t.Logf("%s: %+v", info.Name, info.Promise)
+		if !info.Promise.Exact32 {
+			continue
+		}
+		compare(t, d, "primitive operations", every(conform.Primitives(), few))
+		compare(t, d, "functions", every(conform.Functions(tensor.Float32, tensor.Float64, tensor.Int32, tensor.BFloat16,
+			tensor.Complex64), few))
+		compare(t, d, "catalogue", every(conform.Catalogue(kernels.All(), tensor.DTypes()...), few*testsize.Of(4, 1)))
+	}
+}
+
+// Copies copies through memory that the host does not see.
+func Copies(t *testing.T, open func() ([]device.Device, error)) {
+	t.Helper()
+	list, err := open()
+	if len(list) == 0 {
+		t.Skipf("no device: %v", err)
+	}
+	for _, d := range list {
+		defer d.Close()
+		const n = 1000
+		var buffers [3]*device.Buffer
+		for k := range buffers {
+			if buffers[k], err = d.Alloc(n, k != 1); err != nil {
+				t.Fatal(err)
+			}
+			defer buffers[k].Free()
+		}
+		for k := range n {
+			buffers[0].Bytes[k] = byte(k)
+		}
+		if err := d.Run([]device.Step{{To: buffers[1], From: buffers[0], Bytes: n},
+			{To: buffers[2], From: buffers[1], Bytes: n}}); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(buffers[0].Bytes, buffers[2].Bytes) {
+			t.Errorf("%s: the copy differs", d.Info().Name)
+		}
+		for _, s := range []device.Step{{To: buffers[0], From: buffers[1], Bytes: n + 1}, {To: buffers[0]}} {
+			if d.Run([]device.Step{s}) == nil {
+				t.Errorf("%s: an invalid copy was run", d.Info().Name)
+			}
+		}
+	}
+}
+
+func every(codes []conform.Code, step int) (list []conform.Code) {
+	for k := 0; k < len(codes); k += step {
+		list = append(list, codes[k])
+	}
+	return list
+}
+
+func compare(t *testing.T, d device.Device, name string, codes []conform.Code) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(3, 4))
+	equal, unsupported, differ, results := 0, 0, 0, 0
+	for k, c := range codes {
+		for w := range testsize.Of(1, len(conform.Walks)) {
+			walk := conform.Walks[(k+w)%len(conform.Walks)]
+			it, err := conform.Iterate(c.Code, walk, 3, 8, 20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			diff, err := conform.Compare(c.Code, it, d.Info().Promise.Target, rng, device.RunOn(d))
+			switch {
+			case errors.Is(err, lower.ErrUnsupported):
+				unsupported++
+			case err != nil:
+				t.Fatalf("%s, %s: %v", c.Name, walk, err)
+			case diff.Differ > 0:
+				differ++
+				t.Errorf("%s, %s: %d of %d results differ: %s", c.Name, walk, diff.Differ, diff.Results, diff.First)
+			default:
+				equal++
+			}
+			results += diff.Results
+		}
+	}
+	t.Logf("%s: %d kernels with %d results: %d equal, %d differ; %d not supported", name, equal+differ, results, equal,
+		differ, unsupported)
+	if equal == 0 {
+		t.Error("nothing was compared")
+	}
+}

@@ -1,0 +1,7 @@
+//go:build (linux || darwin) && (amd64 || arm64)
+
+package gpu
+
+import "github.com/graphrun/graphrun/gpu/internal/vulkan"
+
+func init() { drivers = append(drivers, vulkan.Open) }
