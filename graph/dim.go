@@ -163,6 +163,8 @@ func attrDependsOnAny(attr any, symbols map[string]sym.Int) bool {
 // toSize reads an integer, or an expression over symbols.
 func toSize(v any, symbols map[string]sym.Int) (sym.Int, error) {
 	switch x := v.(type) {
+	case sym.Int: // of a decomposition
+		return x, nil
 	case int:
 		return sym.Of(x), nil
 	case int64:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/kernels/internal/composite"
 	"github.com/graphrun/graphrun/kernels/internal/conv"
 	"github.com/graphrun/graphrun/kernels/internal/index"
 	"github.com/graphrun/graphrun/kernels/internal/pointwise"
@@ -21,7 +22,7 @@ import (
 func families() [][]*graph.Op {
 	return [][]*graph.Op{
 		pointwise.Ops(), view.Ops(), reduce.Ops(), index.Ops(), product.Ops(), conv.Ops(), quantized.Ops(),
-		window.Ops(), sequence.Ops(),
+		window.Ops(), sequence.Ops(), composite.Ops(),
 	}
 }
 

@@ -225,6 +225,23 @@ func Add[A, B Operand](self A, other B, attrs ...AddAttrs) *graph.Value {
 	return node("add", 1, nonzeroAttrs(attrs), self, other)[0]
 }
 
+// AddbmmAttrs are the optional attributes of [Addbmm].
+type AddbmmAttrs struct {
+	// factor of self; if it is 0, self is not read (default 1)
+	Beta tensor.Scalar `attr:"beta"`
+	// factor of the product (default 1)
+	Alpha tensor.Scalar `attr:"alpha"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Addbmm is the op addbmm.
+//
+// Adds the sum of the products of a batch of pairs of matrices to self.
+func Addbmm(self, batch1, batch2 *graph.Value, attrs ...AddbmmAttrs) *graph.Value {
+	return node("addbmm", 1, nonzeroAttrs(attrs), self, batch1, batch2)[0]
+}
+
 // AddcdivAttrs are the optional attributes of [Addcdiv].
 type AddcdivAttrs struct {
 	// factor of the product or quotient (default 1)
@@ -273,6 +290,40 @@ func Addmm(self, mat1, mat2 *graph.Value, attrs ...AddmmAttrs) *graph.Value {
 	return node("addmm", 1, nonzeroAttrs(attrs), self, mat1, mat2)[0]
 }
 
+// AddmvAttrs are the optional attributes of [Addmv].
+type AddmvAttrs struct {
+	// factor of self; if it is 0, self is not read (default 1)
+	Beta tensor.Scalar `attr:"beta"`
+	// factor of the product (default 1)
+	Alpha tensor.Scalar `attr:"alpha"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Addmv is the op addmv.
+//
+// Multiplies a matrix by a vector and adds self.
+func Addmv(self, mat, vec *graph.Value, attrs ...AddmvAttrs) *graph.Value {
+	return node("addmv", 1, nonzeroAttrs(attrs), self, mat, vec)[0]
+}
+
+// AddrAttrs are the optional attributes of [Addr].
+type AddrAttrs struct {
+	// factor of self; if it is 0, self is not read (default 1)
+	Beta tensor.Scalar `attr:"beta"`
+	// factor of the product (default 1)
+	Alpha tensor.Scalar `attr:"alpha"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Addr is the op addr.
+//
+// Adds the outer product of two vectors to self.
+func Addr(self, vec1, vec2 *graph.Value, attrs ...AddrAttrs) *graph.Value {
+	return node("addr", 1, nonzeroAttrs(attrs), self, vec1, vec2)[0]
+}
+
 // AffineGridGeneratorAttrs are the optional attributes of [AffineGridGenerator].
 type AffineGridGeneratorAttrs struct {
 	// -1 and 1 are the centres of the outermost elements, not their edges
@@ -314,6 +365,25 @@ func All(self *graph.Value, attrs ...AllAttrs) *graph.Value {
 	return node("all", 1, nonzeroAttrs(attrs), self)[0]
 }
 
+// AllcloseAttrs are the optional attributes of [Allclose].
+type AllcloseAttrs struct {
+	// permitted difference relative to the magnitude of other (default 1e-5)
+	Rtol *float64 `attr:"rtol"`
+	// permitted absolute difference (default 1e-8)
+	Atol *float64 `attr:"atol"`
+	// NaN is close to NaN
+	EqualNan bool `attr:"equal_nan"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Allclose is the op allclose.
+//
+// Returns whether all elements of self and other are close, as isclose does.
+func Allclose(self, other *graph.Value, attrs ...AllcloseAttrs) *graph.Value {
+	return node("allclose", 1, nonzeroAttrs(attrs), self, other)[0]
+}
+
 // AmaxAttrs are the optional attributes of [Amax].
 type AmaxAttrs struct {
 	// dimensions to reduce; none: all
@@ -346,6 +416,24 @@ type AminAttrs struct {
 // Returns the least element over the given dimensions. NaN is less than all numbers.
 func Amin(self *graph.Value, attrs ...AminAttrs) *graph.Value {
 	return node("amin", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// AminmaxAttrs are the optional attributes of [Aminmax].
+type AminmaxAttrs struct {
+	// dimension to reduce; none: all
+	Dim *int `attr:"dim"`
+	// keep the dimension with size 1
+	Keepdim bool `attr:"keepdim"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Aminmax is the op aminmax.
+//
+// Returns the least and the greatest elements.
+func Aminmax(self *graph.Value, attrs ...AminmaxAttrs) (min, max *graph.Value) {
+	made := node("aminmax", 2, nonzeroAttrs(attrs), self)
+	return made[0], made[1]
 }
 
 // Angle is the op angle.
@@ -505,6 +593,27 @@ func Atan2(self, other *graph.Value) *graph.Value {
 // Returns the inverse hyperbolic tangent of each element; NaN outside [-1, 1].
 func Atanh(self *graph.Value) *graph.Value {
 	return node("atanh", 1, nil, self)[0]
+}
+
+// Atleast1d is the op atleast_1d.
+//
+// Adds a dimension of size 1 to a value without dimensions.
+func Atleast1d(self *graph.Value) *graph.Value {
+	return node("atleast_1d", 1, nil, self)[0]
+}
+
+// Atleast2d is the op atleast_2d.
+//
+// Adds leading dimensions of size 1 up to rank 2.
+func Atleast2d(self *graph.Value) *graph.Value {
+	return node("atleast_2d", 1, nil, self)[0]
+}
+
+// Atleast3d is the op atleast_3d.
+//
+// Adds dimensions of size 1 up to rank 3; that of a matrix is the last one.
+func Atleast3d(self *graph.Value) *graph.Value {
+	return node("atleast_3d", 1, nil, self)[0]
 }
 
 // AvgPool1dAttrs are the optional attributes of [AvgPool1d].
@@ -752,11 +861,25 @@ func BlackmanWindow[A Int](g *graph.Graph, windowLength A, attrs ...BlackmanWind
 	return nodeIn(g, "blackman_window", 1, withRequired(nonzeroAttrs(attrs), "window_length", windowLength))[0]
 }
 
+// BlockDiag is the op block_diag.
+//
+// Creates a matrix with the matrices along its diagonal and 0 elsewhere; vectors are rows.
+func BlockDiag(tensors []*graph.Value) *graph.Value {
+	return node("block_diag", 1, nil, tensors)[0]
+}
+
 // Bmm is the op bmm.
 //
 // Multiplies two batches of matrices: [b, m, k] by [b, k, n] gives [b, m, n]. Operands do not broadcast.
 func Bmm(self, mat2 *graph.Value) *graph.Value {
 	return node("bmm", 1, nil, self, mat2)[0]
+}
+
+// BroadcastTensors is the op broadcast_tensors.
+//
+// Expands values to the shape to which they broadcast.
+func BroadcastTensors(tensors []*graph.Value) []*graph.Value {
+	return node("broadcast_tensors", 0, nil, tensors)
 }
 
 // BroadcastTo is the op broadcast_to.
@@ -768,6 +891,13 @@ func Bmm(self, mat2 *graph.Value) *graph.Value {
 //   - size: sizes of the result; -1 keeps a size
 func BroadcastTo[A Ints](self *graph.Value, size A) *graph.Value {
 	return node("broadcast_to", 1, withRequired(nil, "size", size), self)[0]
+}
+
+// CartesianProd is the op cartesian_prod.
+//
+// Returns all combinations of elements of vectors, one per row.
+func CartesianProd(tensors []*graph.Value) *graph.Value {
+	return node("cartesian_prod", 1, nil, tensors)[0]
 }
 
 // CatAttrs are the optional attributes of [Cat].
@@ -784,6 +914,23 @@ type CatAttrs struct {
 // the memory format that all tensors suggest, else it is row-major.
 func Cat(tensors []*graph.Value, attrs ...CatAttrs) *graph.Value {
 	return node("cat", 1, nonzeroAttrs(attrs), tensors)[0]
+}
+
+// CdistAttrs are the optional attributes of [Cdist].
+type CdistAttrs struct {
+	// order of the norm (default 2)
+	P *float64 `attr:"p"`
+	// has no effect: differences are never computed by a matrix product
+	ComputeMode *int `attr:"compute_mode"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Cdist is the op cdist.
+//
+// Returns the distances of each row of x1 and each row of x2, by batches.
+func Cdist(x1, x2 *graph.Value, attrs ...CdistAttrs) *graph.Value {
+	return node("cdist", 1, nonzeroAttrs(attrs), x1, x2)[0]
 }
 
 // Ceil is the op ceil.
@@ -871,6 +1018,13 @@ type CloneAttrs struct {
 // Copies self. The format preserve keeps the strides of a dense operand.
 func Clone(self *graph.Value, attrs ...CloneAttrs) *graph.Value {
 	return node("clone", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// ColumnStack is the op column_stack.
+//
+// Concatenates tensors along the second dimension; vectors are columns.
+func ColumnStack(tensors []*graph.Value) *graph.Value {
+	return node("column_stack", 1, nil, tensors)[0]
 }
 
 // Complex is the op complex.
@@ -1229,6 +1383,13 @@ func Copysign[A Operand](self *graph.Value, other A) *graph.Value {
 	return node("copysign", 1, nil, self, other)[0]
 }
 
+// Corrcoef is the op corrcoef.
+//
+// Returns the correlation coefficients of variables, the rows of self.
+func Corrcoef(self *graph.Value) *graph.Value {
+	return node("corrcoef", 1, nil, self)[0]
+}
+
 // Cos is the op cos.
 //
 // Returns the cosine of each element.
@@ -1259,6 +1420,71 @@ type CosineEmbeddingLossAttrs struct {
 // target is -1, where cos is the cosine of their angle.
 func CosineEmbeddingLoss(input1, input2, target *graph.Value, attrs ...CosineEmbeddingLossAttrs) *graph.Value {
 	return node("cosine_embedding_loss", 1, nonzeroAttrs(attrs), input1, input2, target)[0]
+}
+
+// CosineSimilarityAttrs are the optional attributes of [CosineSimilarity].
+type CosineSimilarityAttrs struct {
+	// dimension of the vectors (default 1)
+	Dim *int `attr:"dim"`
+	// least norm (default 1e-8)
+	Eps *float64 `attr:"eps"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// CosineSimilarity is the op cosine_similarity.
+//
+// Returns the cosine of the angle of two vectors along a dimension.
+func CosineSimilarity(x1, x2 *graph.Value, attrs ...CosineSimilarityAttrs) *graph.Value {
+	return node("cosine_similarity", 1, nonzeroAttrs(attrs), x1, x2)[0]
+}
+
+// CountNonzeroAttrs are the optional attributes of [CountNonzero].
+type CountNonzeroAttrs struct {
+	// dimensions to reduce; none: all
+	Dim []int `attr:"dim"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// CountNonzero is the op count_nonzero.
+//
+// Counts the elements that are not 0.
+func CountNonzero(self *graph.Value, attrs ...CountNonzeroAttrs) *graph.Value {
+	return node("count_nonzero", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// CovAttrs are the optional attributes of [Cov].
+type CovAttrs struct {
+	// number subtracted from the number of observations to give the divisor (default 1)
+	Correction *int `attr:"correction"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Cov is the op cov.
+//
+// Returns the covariances of variables, the rows of self; columns are observations with the weights fweights,
+// which are integers, and aweights.
+//
+// May be nil: fweights, aweights.
+func Cov(self, fweights, aweights *graph.Value, attrs ...CovAttrs) *graph.Value {
+	return node("cov", 1, nonzeroAttrs(attrs), self, fweights, aweights)[0]
+}
+
+// CrossAttrs are the optional attributes of [Cross].
+type CrossAttrs struct {
+	// dimension of the vectors; default: the first of size 3
+	Dim *int `attr:"dim"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Cross is the op cross.
+//
+// Returns the vector products of vectors of 3 elements along a dimension.
+func Cross(self, other *graph.Value, attrs ...CrossAttrs) *graph.Value {
+	return node("cross", 1, nonzeroAttrs(attrs), self, other)[0]
 }
 
 // CrossEntropyLossAttrs are the optional attributes of [CrossEntropyLoss].
@@ -1318,6 +1544,28 @@ func Cumsum[A Int](self *graph.Value, dim A, attrs ...CumsumAttrs) *graph.Value 
 	return node("cumsum", 1, withRequired(nonzeroAttrs(attrs), "dim", dim), self)[0]
 }
 
+// CumulativeTrapezoidAttrs are the optional attributes of [CumulativeTrapezoid].
+type CumulativeTrapezoidAttrs struct {
+	// distance of samples without x (default 1)
+	Dx tensor.Scalar `attr:"dx"`
+	// dimension of the samples (default -1)
+	Dim *int `attr:"dim"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// CumulativeTrapezoid is the op cumulative_trapezoid.
+//
+// Returns the running integrals of samples y at the positions x along a dimension by the trapezoidal rule.
+func CumulativeTrapezoid(y *graph.Value, attrs ...CumulativeTrapezoidAttrs) *graph.Value {
+	return node("cumulative_trapezoid", 1, nonzeroAttrs(attrs), y)[0]
+}
+
+// CumulativeTrapezoidX is the op cumulative_trapezoid with the operand x; see [CumulativeTrapezoid].
+func CumulativeTrapezoidX(y, x *graph.Value, attrs ...CumulativeTrapezoidAttrs) *graph.Value {
+	return node("cumulative_trapezoid", 1, nonzeroAttrs(attrs), y, x)[0]
+}
+
 // DeformConv2dAttrs are the optional attributes of [DeformConv2d].
 type DeformConv2dAttrs struct {
 	// step of the window: [height, width] (default 1)
@@ -1344,6 +1592,13 @@ type DeformConv2dAttrs struct {
 // May be nil: mask, bias.
 func DeformConv2d(input, weight, offset, mask, bias *graph.Value, attrs ...DeformConv2dAttrs) *graph.Value {
 	return node("deform_conv2d", 1, nonzeroAttrs(attrs), input, weight, offset, mask, bias)[0]
+}
+
+// Deg2rad is the op deg2rad.
+//
+// Converts degrees to radians.
+func Deg2rad(self *graph.Value) *graph.Value {
+	return node("deg2rad", 1, nil, self)[0]
 }
 
 // DepthToSpaceModeWord is the attribute mode of [DepthToSpace].
@@ -1428,6 +1683,55 @@ func Dft(input *graph.Value, attrs ...DftAttrs) *graph.Value {
 	return node("dft", 1, nonzeroAttrs(attrs), input)[0]
 }
 
+// DiagAttrs are the optional attributes of [Diag].
+type DiagAttrs struct {
+	// diagonal: 0 is the main one, positive ones are above it
+	Diagonal int `attr:"diagonal"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Diag is the op diag.
+//
+// Copies a diagonal of a matrix, or creates a matrix with the vector self on a diagonal.
+func Diag(self *graph.Value, attrs ...DiagAttrs) *graph.Value {
+	return node("diag", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// DiagEmbedAttrs are the optional attributes of [DiagEmbed].
+type DiagEmbedAttrs struct {
+	// diagonal: 0 is the main one, positive ones are above it
+	Offset int `attr:"offset"`
+	// first new dimension (default -2)
+	Dim1 *int `attr:"dim1"`
+	// second new dimension (default -1)
+	Dim2 *int `attr:"dim2"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// DiagEmbed is the op diag_embed.
+//
+// Creates matrices of two new dimensions with the last dimension on a diagonal and 0 elsewhere.
+func DiagEmbed(self *graph.Value, attrs ...DiagEmbedAttrs) *graph.Value {
+	return node("diag_embed", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// DiagflatAttrs are the optional attributes of [Diagflat].
+type DiagflatAttrs struct {
+	// diagonal: 0 is the main one, positive ones are above it
+	Offset int `attr:"offset"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Diagflat is the op diagflat.
+//
+// Creates a matrix with the elements of self, in row-major order, on a diagonal.
+func Diagflat(self *graph.Value, attrs ...DiagflatAttrs) *graph.Value {
+	return node("diagflat", 1, nonzeroAttrs(attrs), self)[0]
+}
+
 // DiagonalAttrs are the optional attributes of [Diagonal].
 type DiagonalAttrs struct {
 	// index of dim2 minus index of dim1
@@ -1445,6 +1749,41 @@ type DiagonalAttrs struct {
 // Takes the elements where the indices of two dimensions differ by offset, as a new last dimension.
 func Diagonal(self *graph.Value, attrs ...DiagonalAttrs) *graph.Value {
 	return node("diagonal", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// DiffAttrs are the optional attributes of [Diff].
+type DiffAttrs struct {
+	// number of times that differences are taken, at most 64 (default 1)
+	N *int `attr:"n"`
+	// dimension along which differences are taken (default -1)
+	Dim *int `attr:"dim"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Diff is the op diff.
+//
+// Returns the differences of consecutive elements along a dimension, n times. First, prepend and append are
+// concatenated with self.
+//
+// May be nil: prepend, append.
+func Diff(self, prepend, append *graph.Value, attrs ...DiffAttrs) *graph.Value {
+	return node("diff", 1, nonzeroAttrs(attrs), self, prepend, append)[0]
+}
+
+// DistAttrs are the optional attributes of [Dist].
+type DistAttrs struct {
+	// order of the norm (default 2)
+	P tensor.Scalar `attr:"p"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Dist is the op dist.
+//
+// Returns the norm of self - other.
+func Dist(self, other *graph.Value, attrs ...DistAttrs) *graph.Value {
+	return node("dist", 1, nonzeroAttrs(attrs), self, other)[0]
 }
 
 // DivAttrs are the optional attributes of [Div].
@@ -1485,6 +1824,30 @@ type DropoutAttrs struct {
 // Returns self; in training, sets random elements to 0 and divides the others by 1 - p.
 func Dropout(input *graph.Value, attrs ...DropoutAttrs) *graph.Value {
 	return node("dropout", 1, nonzeroAttrs(attrs), input)[0]
+}
+
+// DsplitAttrs are the optional attributes of [Dsplit].
+type DsplitAttrs struct {
+	// number of parts, which divides the size
+	Sections *int `attr:"sections"`
+	// positions at which to split
+	Indices []int `attr:"indices"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Dsplit is the op dsplit.
+//
+// Splits the third dimension, as tensor_split does.
+func Dsplit(self *graph.Value, attrs ...DsplitAttrs) []*graph.Value {
+	return node("dsplit", 0, nonzeroAttrs(attrs), self)
+}
+
+// Dstack is the op dstack.
+//
+// Concatenates tensors along the third dimension; matrices get a third dimension of size 1.
+func Dstack(tensors []*graph.Value) *graph.Value {
+	return node("dstack", 1, nil, tensors)[0]
 }
 
 // DynamicQuantizeLinear is the op dynamic_quantize_linear.
@@ -1589,6 +1952,13 @@ func EmptyStrided[A, B Ints](g *graph.Graph, size A, stride B, attrs ...EmptyStr
 // Returns whether self equals other.
 func Eq[A, B Operand](self A, other B) *graph.Value {
 	return node("eq", 1, nil, self, other)[0]
+}
+
+// Equal is the op equal.
+//
+// Returns whether self and other have the same shape and equal elements.
+func Equal(self, other *graph.Value) *graph.Value {
+	return node("equal", 1, nil, self, other)[0]
 }
 
 // Erf is the op erf.
@@ -2266,6 +2636,27 @@ func Flip[A Ints](self *graph.Value, dims A) *graph.Value {
 	return node("flip", 1, withRequired(nil, "dims", dims), self)[0]
 }
 
+// Fliplr is the op fliplr.
+//
+// Reverses the second dimension.
+func Fliplr(self *graph.Value) *graph.Value {
+	return node("fliplr", 1, nil, self)[0]
+}
+
+// Flipud is the op flipud.
+//
+// Reverses the first dimension.
+func Flipud(self *graph.Value) *graph.Value {
+	return node("flipud", 1, nil, self)[0]
+}
+
+// FloatPower is the op float_power.
+//
+// Raises self to the power exponent in float64 or complex128.
+func FloatPower[A, B Operand](self A, exponent B) *graph.Value {
+	return node("float_power", 1, nil, self, exponent)[0]
+}
+
 // Floor is the op floor.
 //
 // Rounds each element down to an integer.
@@ -2658,6 +3049,23 @@ func HingeEmbeddingLoss(self, target *graph.Value, attrs ...HingeEmbeddingLossAt
 	return node("hinge_embedding_loss", 1, nonzeroAttrs(attrs), self, target)[0]
 }
 
+// HsplitAttrs are the optional attributes of [Hsplit].
+type HsplitAttrs struct {
+	// number of parts, which divides the size
+	Sections *int `attr:"sections"`
+	// positions at which to split
+	Indices []int `attr:"indices"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Hsplit is the op hsplit.
+//
+// Splits the second dimension, or the only one, as tensor_split does.
+func Hsplit(self *graph.Value, attrs ...HsplitAttrs) []*graph.Value {
+	return node("hsplit", 0, nonzeroAttrs(attrs), self)
+}
+
 // Hstack is the op hstack.
 //
 // Concatenates tensors along the second dimension, or vectors and numbers along their only dimension.
@@ -2792,6 +3200,13 @@ func IndexSelect[A Int](self, index *graph.Value, dim A) *graph.Value {
 	return node("index_select", 1, withRequired(nil, "dim", dim), self, index)[0]
 }
 
+// Inner is the op inner.
+//
+// Returns the inner products of the last dimensions of self and other.
+func Inner(self, other *graph.Value) *graph.Value {
+	return node("inner", 1, nil, self, other)[0]
+}
+
 // InstanceNormAttrs are the optional attributes of [InstanceNorm].
 type InstanceNormAttrs struct {
 	// use the statistics of the input, not running_mean and running_var (default true)
@@ -2815,11 +3230,45 @@ func InstanceNorm(input, weight, bias, runningMean, runningVar *graph.Value, att
 	return node("instance_norm", 1, nonzeroAttrs(attrs), input, weight, bias, runningMean, runningVar)[0]
 }
 
+// IscloseAttrs are the optional attributes of [Isclose].
+type IscloseAttrs struct {
+	// permitted difference relative to the magnitude of other (default 1e-5)
+	Rtol *float64 `attr:"rtol"`
+	// permitted absolute difference (default 1e-8)
+	Atol *float64 `attr:"atol"`
+	// NaN is close to NaN
+	EqualNan bool `attr:"equal_nan"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Isclose is the op isclose.
+//
+// Returns whether abs(self - other) is at most atol + rtol * abs(other).
+func Isclose(self, other *graph.Value, attrs ...IscloseAttrs) *graph.Value {
+	return node("isclose", 1, nonzeroAttrs(attrs), self, other)[0]
+}
+
 // Isfinite is the op isfinite.
 //
 // Returns whether self is neither infinite nor NaN.
 func Isfinite(self *graph.Value) *graph.Value {
 	return node("isfinite", 1, nil, self)[0]
+}
+
+// IsinAttrs are the optional attributes of [Isin].
+type IsinAttrs struct {
+	// has no effect
+	AssumeUnique bool `attr:"assume_unique"`
+	// return the opposite
+	Invert bool `attr:"invert"`
+}
+
+// Isin is the op isin.
+//
+// Returns whether each element of elements equals an element of test_elements.
+func Isin[A, B Operand](elements A, testElements B, attrs ...IsinAttrs) *graph.Value {
+	return node("isin", 1, nonzeroAttrs(attrs), elements, testElements)[0]
 }
 
 // Isinf is the op isinf.
@@ -2850,6 +3299,13 @@ func Isposinf(self *graph.Value) *graph.Value {
 	return node("isposinf", 1, nil, self)[0]
 }
 
+// Isreal is the op isreal.
+//
+// Returns whether each element has no imaginary part.
+func Isreal(self *graph.Value) *graph.Value {
+	return node("isreal", 1, nil, self)[0]
+}
+
 // KlDivAttrs are the optional attributes of [KlDiv].
 type KlDivAttrs struct {
 	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
@@ -2865,6 +3321,13 @@ type KlDivAttrs struct {
 // Returns the Kullback-Leibler divergence of target from self, which has logarithms of probabilities.
 func KlDiv(self, target *graph.Value, attrs ...KlDivAttrs) *graph.Value {
 	return node("kl_div", 1, nonzeroAttrs(attrs), self, target)[0]
+}
+
+// Kron is the op kron.
+//
+// Returns the Kronecker product.
+func Kron(self, other *graph.Value) *graph.Value {
+	return node("kron", 1, nil, self, other)[0]
 }
 
 // KthvalueAttrs are the optional attributes of [Kthvalue].
@@ -2929,6 +3392,13 @@ func LayerNorm[A Ints](input, weight, bias *graph.Value, normalizedShape A, attr
 	return node("layer_norm", 1, withRequired(nonzeroAttrs(attrs), "normalized_shape", normalizedShape), input, weight, bias)[0]
 }
 
+// Ldexp is the op ldexp.
+//
+// Multiplies self by 2 to the power other.
+func Ldexp(self, other *graph.Value) *graph.Value {
+	return node("ldexp", 1, nil, self, other)[0]
+}
+
 // Le is the op le.
 //
 // Returns whether self is at most other. Complex numbers have no order.
@@ -2965,11 +3435,41 @@ func Lgamma(self *graph.Value) *graph.Value {
 	return node("lgamma", 1, nil, self)[0]
 }
 
+// LinalgCrossAttrs are the optional attributes of [LinalgCross].
+type LinalgCrossAttrs struct {
+	// dimension of the vectors (default -1)
+	Dim *int `attr:"dim"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// LinalgCross is the op linalg_cross.
+//
+// Returns the vector products of vectors of 3 elements along a dimension.
+func LinalgCross(self, other *graph.Value, attrs ...LinalgCrossAttrs) *graph.Value {
+	return node("linalg_cross", 1, nonzeroAttrs(attrs), self, other)[0]
+}
+
 // LinalgDet is the op linalg_det.
 //
 // Returns the determinants of square matrices, the last two dimensions.
 func LinalgDet(self *graph.Value) *graph.Value {
 	return node("linalg_det", 1, nil, self)[0]
+}
+
+// LinalgVecdotAttrs are the optional attributes of [LinalgVecdot].
+type LinalgVecdotAttrs struct {
+	// dimension of the vectors (default -1)
+	Dim *int `attr:"dim"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// LinalgVecdot is the op linalg_vecdot.
+//
+// Returns the inner products of vectors along a dimension; x is conjugated.
+func LinalgVecdot(x, y *graph.Value, attrs ...LinalgVecdotAttrs) *graph.Value {
+	return node("linalg_vecdot", 1, nonzeroAttrs(attrs), x, y)[0]
 }
 
 // LinalgVectorNormAttrs are the optional attributes of [LinalgVectorNorm].
@@ -3285,6 +3785,20 @@ func Lt[A, B Operand](self A, other B) *graph.Value {
 	return node("lt", 1, nil, self, other)[0]
 }
 
+// MH is the op mH.
+//
+// Transposes real matrices, the last two dimensions.
+func MH(self *graph.Value) *graph.Value {
+	return node("mH", 1, nil, self)[0]
+}
+
+// MT is the op mT.
+//
+// Transposes matrices, the last two dimensions.
+func MT(self *graph.Value) *graph.Value {
+	return node("mT", 1, nil, self)[0]
+}
+
 // MarginRankingLossAttrs are the optional attributes of [MarginRankingLoss].
 type MarginRankingLossAttrs struct {
 	// margin
@@ -3345,6 +3859,13 @@ func MatmulBytes(input, other, inputZeroPoint, otherZeroPoint, bias, scale, zero
 // May be nil: aZeroPoint, bZeroPoint.
 func MatmulInteger(a, b, aZeroPoint, bZeroPoint *graph.Value) *graph.Value {
 	return node("matmul_integer", 1, nil, a, b, aZeroPoint, bZeroPoint)[0]
+}
+
+// MatrixH is the op matrix_H.
+//
+// Transposes a real matrix.
+func MatrixH(self *graph.Value) *graph.Value {
+	return node("matrix_H", 1, nil, self)[0]
 }
 
 // MaxAttrs are the optional attributes of [Max].
@@ -3624,6 +4145,19 @@ func MelWeightMatrix[A, B, C Int](g *graph.Graph, numMelBins A, dftLength B, sam
 	return nodeIn(g, "mel_weight_matrix", 1, withRequired(nonzeroAttrs(attrs), "num_mel_bins", numMelBins, "dft_length", dftLength, "sample_rate", sampleRate, "lower_edge_hertz", lowerEdgeHertz, "upper_edge_hertz", upperEdgeHertz))[0]
 }
 
+// MeshgridAttrs are the optional attributes of [Meshgrid].
+type MeshgridAttrs struct {
+	// ij: dimensions in the order of the operands; xy: the first two swapped (default ij)
+	Indexing string `attr:"indexing"`
+}
+
+// Meshgrid is the op meshgrid.
+//
+// Expands vectors to a grid with a dimension for each of them.
+func Meshgrid(tensors []*graph.Value, attrs ...MeshgridAttrs) []*graph.Value {
+	return node("meshgrid", 0, nonzeroAttrs(attrs), tensors)
+}
+
 // MinAttrs are the optional attributes of [Min].
 type MinAttrs struct {
 	// dimension to reduce; none: all, in row-major order
@@ -3707,6 +4241,13 @@ func MseLoss(self, target *graph.Value, attrs ...MseLossAttrs) *graph.Value {
 	return node("mse_loss", 1, nonzeroAttrs(attrs), self, target)[0]
 }
 
+// Msort is the op msort.
+//
+// Sorts along the first dimension. NaN is greater than all numbers.
+func Msort(self *graph.Value) *graph.Value {
+	return node("msort", 1, nil, self)[0]
+}
+
 // Mul is the op mul.
 //
 // Multiplies self by other, with broadcasting. For bools it is the logical and.
@@ -3778,6 +4319,44 @@ func NanToNum(self *graph.Value, attrs ...NanToNumAttrs) *graph.Value {
 	return node("nan_to_num", 1, nonzeroAttrs(attrs), self)[0]
 }
 
+// NanmeanAttrs are the optional attributes of [Nanmean].
+type NanmeanAttrs struct {
+	// dimensions to reduce; none: all
+	Dim []int `attr:"dim"`
+	// keep reduced dimensions with size 1
+	Keepdim bool `attr:"keepdim"`
+	// dtype of the result
+	DType tensor.DType `attr:"dtype"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Nanmean is the op nanmean.
+//
+// Returns the mean of the elements that are not NaN.
+func Nanmean(self *graph.Value, attrs ...NanmeanAttrs) *graph.Value {
+	return node("nanmean", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// NansumAttrs are the optional attributes of [Nansum].
+type NansumAttrs struct {
+	// dimensions to reduce; none: all
+	Dim []int `attr:"dim"`
+	// keep reduced dimensions with size 1
+	Keepdim bool `attr:"keepdim"`
+	// dtype of the result
+	DType tensor.DType `attr:"dtype"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Nansum is the op nansum.
+//
+// Adds the elements that are not NaN.
+func Nansum(self *graph.Value, attrs ...NansumAttrs) *graph.Value {
+	return node("nansum", 1, nonzeroAttrs(attrs), self)[0]
+}
+
 // Narrow is the op narrow.
 //
 // Takes length indices of a dimension from start on. Unlike slice, it does not clamp.
@@ -3789,6 +4368,19 @@ func NanToNum(self *graph.Value, attrs ...NanToNumAttrs) *graph.Value {
 //   - length: number of indices
 func Narrow[A, B, C Int](self *graph.Value, dim A, start B, length C) *graph.Value {
 	return node("narrow", 1, withRequired(nil, "dim", dim, "start", start, "length", length), self)[0]
+}
+
+// NarrowCopy is the op narrow_copy.
+//
+// Copies length indices of a dimension, from start.
+//
+// Attributes:
+//
+//   - dim: dimension to narrow
+//   - start: first index; a negative index counts from the end
+//   - length: number of indices
+func NarrowCopy[A, B, C Int](self *graph.Value, dim A, start B, length C) *graph.Value {
+	return node("narrow_copy", 1, withRequired(nil, "dim", dim, "start", start, "length", length), self)[0]
 }
 
 // Ne is the op ne.
@@ -3820,6 +4412,58 @@ type NewEmptyAttrs struct {
 //   - size: sizes of the result
 func NewEmpty[A Ints](self *graph.Value, size A, attrs ...NewEmptyAttrs) *graph.Value {
 	return node("new_empty", 1, withRequired(nonzeroAttrs(attrs), "size", size), self)[0]
+}
+
+// NewFullAttrs are the optional attributes of [NewFull].
+type NewFullAttrs struct {
+	// dtype of the result; default: self's
+	DType tensor.DType `attr:"dtype"`
+}
+
+// NewFull is the op new_full.
+//
+// Creates a value with the dtype of self and fills it with a number.
+//
+// Attributes:
+//
+//   - size: sizes of the result
+//   - fillValue: the number, or an expression of sizes
+func NewFull[A Ints, B Operand](self *graph.Value, size A, fillValue B, attrs ...NewFullAttrs) *graph.Value {
+	return node("new_full", 1, withRequired(nonzeroAttrs(attrs), "size", size, "fill_value", fillValue), self)[0]
+}
+
+// NewOnesAttrs are the optional attributes of [NewOnes].
+type NewOnesAttrs struct {
+	// dtype of the result; default: self's
+	DType tensor.DType `attr:"dtype"`
+}
+
+// NewOnes is the op new_ones.
+//
+// Creates a value of ones with the dtype of self.
+//
+// Attributes:
+//
+//   - size: sizes of the result
+func NewOnes[A Ints](self *graph.Value, size A, attrs ...NewOnesAttrs) *graph.Value {
+	return node("new_ones", 1, withRequired(nonzeroAttrs(attrs), "size", size), self)[0]
+}
+
+// NewZerosAttrs are the optional attributes of [NewZeros].
+type NewZerosAttrs struct {
+	// dtype of the result; default: self's
+	DType tensor.DType `attr:"dtype"`
+}
+
+// NewZeros is the op new_zeros.
+//
+// Creates a value of zeros with the dtype of self.
+//
+// Attributes:
+//
+//   - size: sizes of the result
+func NewZeros[A Ints](self *graph.Value, size A, attrs ...NewZerosAttrs) *graph.Value {
+	return node("new_zeros", 1, withRequired(nonzeroAttrs(attrs), "size", size), self)[0]
 }
 
 // NllLossAttrs are the optional attributes of [NllLoss].
@@ -3905,11 +4549,37 @@ func Norm(self *graph.Value, attrs ...NormAttrs) *graph.Value {
 	return node("norm", 1, nonzeroAttrs(attrs), self)[0]
 }
 
+// NormalizeAttrs are the optional attributes of [Normalize].
+type NormalizeAttrs struct {
+	// order of the norm (default 2)
+	P *float64 `attr:"p"`
+	// dimension along which norms are taken (default 1)
+	Dim *int `attr:"dim"`
+	// least divisor (default 1e-12)
+	Eps *float64 `attr:"eps"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Normalize is the op normalize.
+//
+// Divides vectors along a dimension by their norms.
+func Normalize(input *graph.Value, attrs ...NormalizeAttrs) *graph.Value {
+	return node("normalize", 1, nonzeroAttrs(attrs), input)[0]
+}
+
 // Numel is the op numel.
 //
 // Returns the number of self's elements, a 0-dim int64.
 func Numel(self *graph.Value) *graph.Value {
 	return node("numel", 1, nil, self)[0]
+}
+
+// NumpyT is the op numpy_T.
+//
+// Reverses the order of the dimensions.
+func NumpyT(self *graph.Value) *graph.Value {
+	return node("numpy_T", 1, nil, self)[0]
 }
 
 // OneHotAttrs are the optional attributes of [OneHot].
@@ -4135,6 +4805,25 @@ func Pad[A Ints](self *graph.Value, pad A, attrs ...PadAttrs) *graph.Value {
 	return node("pad", 1, withRequired(nonzeroAttrs(attrs), "pad", pad), self)[0]
 }
 
+// PairwiseDistanceAttrs are the optional attributes of [PairwiseDistance].
+type PairwiseDistanceAttrs struct {
+	// order of the norm (default 2)
+	P *float64 `attr:"p"`
+	// number added to each difference (default 1e-6)
+	Eps *float64 `attr:"eps"`
+	// keep the last dimension with size 1
+	Keepdim bool `attr:"keepdim"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// PairwiseDistance is the op pairwise_distance.
+//
+// Returns the norms of the differences of vectors, the last dimension.
+func PairwiseDistance(x1, x2 *graph.Value, attrs ...PairwiseDistanceAttrs) *graph.Value {
+	return node("pairwise_distance", 1, nonzeroAttrs(attrs), x1, x2)[0]
+}
+
 // PairwiseProbabilities is the op pairwise_probabilities.
 //
 // Computes the probabilities of k classes from those of the first of each pair of classes: [rows, k(k-1)/2]
@@ -4224,6 +4913,13 @@ type PoissonNllLossAttrs struct {
 // self.
 func PoissonNllLoss(self, target *graph.Value, attrs ...PoissonNllLossAttrs) *graph.Value {
 	return node("poisson_nll_loss", 1, nonzeroAttrs(attrs), self, target)[0]
+}
+
+// Polar is the op polar.
+//
+// Creates complex numbers of the magnitudes abs and the angles angle.
+func Polar(abs, angle *graph.Value) *graph.Value {
+	return node("polar", 1, nil, abs, angle)[0]
 }
 
 // Positive is the op positive.
@@ -4324,6 +5020,13 @@ type QuantizeLinearAttrs struct {
 // May be nil: zeroPoint.
 func QuantizeLinear(input, scale, zeroPoint *graph.Value, attrs ...QuantizeLinearAttrs) *graph.Value {
 	return node("quantize_linear", 1, nonzeroAttrs(attrs), input, scale, zeroPoint)[0]
+}
+
+// Rad2deg is the op rad2deg.
+//
+// Converts radians to degrees.
+func Rad2deg(self *graph.Value) *graph.Value {
+	return node("rad2deg", 1, nil, self)[0]
 }
 
 // RaiseAttrs are the optional attributes of [Raise].
@@ -4760,6 +5463,23 @@ func Roll[A Ints](self *graph.Value, shifts A, attrs ...RollAttrs) *graph.Value 
 	return node("roll", 1, withRequired(nonzeroAttrs(attrs), "shifts", shifts), self)[0]
 }
 
+// Rot90Attrs are the optional attributes of [Rot90].
+type Rot90Attrs struct {
+	// number of rotations by 90 degrees (default 1)
+	K *int `attr:"k"`
+	// the two dimensions of the plane (default 0,1)
+	Dims []int `attr:"dims"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Rot90 is the op rot90.
+//
+// Rotates a plane of two dimensions by multiples of 90 degrees, from the first towards the second.
+func Rot90(self *graph.Value, attrs ...Rot90Attrs) *graph.Value {
+	return node("rot90", 1, nonzeroAttrs(attrs), self)[0]
+}
+
 // RoundAttrs are the optional attributes of [Round].
 type RoundAttrs struct {
 	// number of decimal places; negative numbers round to tens, hundreds and so on
@@ -5115,6 +5835,23 @@ func Softmax[A Int](self *graph.Value, dim A, attrs ...SoftmaxAttrs) *graph.Valu
 	return node("softmax", 1, withRequired(nonzeroAttrs(attrs), "dim", dim), self)[0]
 }
 
+// SoftminAttrs are the optional attributes of [Softmin].
+type SoftminAttrs struct {
+	// dtype to which self is converted first
+	DType tensor.DType `attr:"dtype"`
+}
+
+// Softmin is the op softmin.
+//
+// Returns softmax of -self.
+//
+// Attributes:
+//
+//   - dim: dimension whose elements add to 1
+func Softmin[A Int](input *graph.Value, dim A, attrs ...SoftminAttrs) *graph.Value {
+	return node("softmin", 1, withRequired(nonzeroAttrs(attrs), "dim", dim), input)[0]
+}
+
 // SoftplusAttrs are the optional attributes of [Softplus].
 type SoftplusAttrs struct {
 	// factor of the elements in the exponential, and divisor of the result (default 1)
@@ -5146,6 +5883,13 @@ type SoftshrinkAttrs struct {
 // Moves each element towards 0 by lambd, and to 0 if it is closer. Supports floats only.
 func Softshrink(self *graph.Value, attrs ...SoftshrinkAttrs) *graph.Value {
 	return node("softshrink", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// Softsign is the op softsign.
+//
+// Returns self / (1 + abs(self)).
+func Softsign(input *graph.Value) *graph.Value {
+	return node("softsign", 1, nil, input)[0]
 }
 
 // SortAttrs are the optional attributes of [Sort].
@@ -5400,6 +6144,17 @@ func Sum(self *graph.Value, attrs ...SumAttrs) *graph.Value {
 	return node("sum", 1, nonzeroAttrs(attrs), self)[0]
 }
 
+// SumToSize is the op sum_to_size.
+//
+// Adds over the dimensions that broadcasting from size to self's shape expands.
+//
+// Attributes:
+//
+//   - size: sizes of the result
+func SumToSize[A Ints](self *graph.Value, size A) *graph.Value {
+	return node("sum_to_size", 1, withRequired(nil, "size", size), self)[0]
+}
+
 // Swapaxes is the op swapaxes.
 //
 // Swaps two dimensions of self, as transpose does.
@@ -5466,6 +6221,45 @@ func Tan(self *graph.Value) *graph.Value {
 // Returns the hyperbolic tangent of each element.
 func Tanh(self *graph.Value) *graph.Value {
 	return node("tanh", 1, nil, self)[0]
+}
+
+// Tanhshrink is the op tanhshrink.
+//
+// Returns self - tanh(self).
+func Tanhshrink(input *graph.Value) *graph.Value {
+	return node("tanhshrink", 1, nil, input)[0]
+}
+
+// TensorSplitAttrs are the optional attributes of [TensorSplit].
+type TensorSplitAttrs struct {
+	// number of parts, whose sizes differ by at most 1
+	Sections *int `attr:"sections"`
+	// positions at which to split
+	Indices []int `attr:"indices"`
+	// dimension to split
+	Dim int `attr:"dim"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// TensorSplit is the op tensor_split.
+//
+// Splits a dimension into a number of sections, of which the first are larger by 1 if the size is not a
+// multiple, or at indices.
+func TensorSplit(self *graph.Value, attrs ...TensorSplitAttrs) []*graph.Value {
+	return node("tensor_split", 0, nonzeroAttrs(attrs), self)
+}
+
+// Tensordot is the op tensordot.
+//
+// Multiplies two tensors and adds the products over pairs of dimensions.
+//
+// Attributes:
+//
+//   - dimsSelf: dimensions of self to contract
+//   - dimsOther: dimensions of other to contract, in the same order
+func Tensordot[A, B Ints](self, other *graph.Value, dimsSelf A, dimsOther B) *graph.Value {
+	return node("tensordot", 1, withRequired(nil, "dims_self", dimsSelf, "dims_other", dimsOther), self, other)[0]
 }
 
 // TfidfVectorizerModeWord is the attribute mode of [TfidfVectorizer].
@@ -5592,6 +6386,50 @@ func Trace(self *graph.Value) *graph.Value {
 //   - dim1: second dimension
 func Transpose[A, B Int](self *graph.Value, dim0 A, dim1 B) *graph.Value {
 	return node("transpose", 1, withRequired(nil, "dim0", dim0, "dim1", dim1), self)[0]
+}
+
+// TrapezoidAttrs are the optional attributes of [Trapezoid].
+type TrapezoidAttrs struct {
+	// distance of samples without x (default 1)
+	Dx tensor.Scalar `attr:"dx"`
+	// dimension of the samples (default -1)
+	Dim *int `attr:"dim"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Trapezoid is the op trapezoid.
+//
+// Integrates samples y at the positions x along a dimension by the trapezoidal rule.
+func Trapezoid(y *graph.Value, attrs ...TrapezoidAttrs) *graph.Value {
+	return node("trapezoid", 1, nonzeroAttrs(attrs), y)[0]
+}
+
+// TrapezoidX is the op trapezoid with the operand x; see [Trapezoid].
+func TrapezoidX(y, x *graph.Value, attrs ...TrapezoidAttrs) *graph.Value {
+	return node("trapezoid", 1, nonzeroAttrs(attrs), y, x)[0]
+}
+
+// TrapzAttrs are the optional attributes of [Trapz].
+type TrapzAttrs struct {
+	// distance of samples without x (default 1)
+	Dx tensor.Scalar `attr:"dx"`
+	// dimension of the samples (default -1)
+	Dim *int `attr:"dim"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Trapz is the op trapz.
+//
+// Integrates samples y at the positions x along a dimension, as trapezoid does.
+func Trapz(y *graph.Value, attrs ...TrapzAttrs) *graph.Value {
+	return node("trapz", 1, nonzeroAttrs(attrs), y)[0]
+}
+
+// TrapzX is the op trapz with the operand x; see [Trapz].
+func TrapzX(y, x *graph.Value, attrs ...TrapzAttrs) *graph.Value {
+	return node("trapz", 1, nonzeroAttrs(attrs), y, x)[0]
 }
 
 // TreeEnsembleAggregateWord is the attribute aggregate of [TreeEnsemble].
@@ -6022,6 +6860,13 @@ func VarMean(self *graph.Value, attrs ...VarMeanAttrs) (var_, mean *graph.Value)
 	return made[0], made[1]
 }
 
+// Vdot is the op vdot.
+//
+// Returns the inner product of two vectors; self is conjugated.
+func Vdot(self, other *graph.Value) *graph.Value {
+	return node("vdot", 1, nil, self, other)[0]
+}
+
 // ViewAttrs are the optional attributes of [View].
 type ViewAttrs struct {
 	// sizes of the result; one of them may be -1
@@ -6060,6 +6905,23 @@ func ViewAsComplex(self *graph.Value) *graph.Value {
 // Views complex numbers as pairs of real ones along a new last dimension.
 func ViewAsReal(self *graph.Value) *graph.Value {
 	return node("view_as_real", 1, nil, self)[0]
+}
+
+// VsplitAttrs are the optional attributes of [Vsplit].
+type VsplitAttrs struct {
+	// number of parts, which divides the size
+	Sections *int `attr:"sections"`
+	// positions at which to split
+	Indices []int `attr:"indices"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Vsplit is the op vsplit.
+//
+// Splits the first dimension, as tensor_split does.
+func Vsplit(self *graph.Value, attrs ...VsplitAttrs) []*graph.Value {
+	return node("vsplit", 0, nonzeroAttrs(attrs), self)
 }
 
 // Vstack is the op vstack.

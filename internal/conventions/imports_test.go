@@ -199,6 +199,7 @@ var familyImports = map[string][]string{
 	"kernels/internal/kerneltest": {"kernels", "kit"},
 	"kernels/internal/index":      {"copies", "kit"},
 	"kernels/internal/compose":    {"copies", "kit", "view"},
+	"kernels/internal/composite":  {"compose", "index", "kit", "pointwise", "product", "reduce", "view"},
 	"kernels/internal/copies":     {"kit"},
 	"kernels/internal/folds":      {"kit"},
 	"kernels/internal/geometry":   {"kit"},

@@ -50,6 +50,11 @@ def special(a, v):
     return None
 
 
+def special_value(name, v):
+    """Converts the value of a Python function's argument."""
+    return DTYPES[v] if name == "dtype" and isinstance(v, str) else v
+
+
 def bind(s, op, operands, attrs):
     """The arguments of the overload by name, or None if it does not accept the call."""
     rest, left, args = list(operands), dict(attrs), {}
@@ -91,7 +96,11 @@ def bind(s, op, operands, attrs):
 
 def find(op, operands, attrs):
     """The overload to call, its positional arguments and its keyword arguments, or None."""
-    for s in overloads(op):
+    candidates = overloads(op)
+    if not candidates:                              # a Python function
+        f = getattr(torch.nn.functional, op, None)
+        return None if f is None else (f, operands, {k: special_value(k, v) for k, v in attrs.items() if v is not None})
+    for s in candidates:
         args = bind(s, op, operands, attrs)
         if args is not None:
             packet = getattr(torch.ops.aten, op)

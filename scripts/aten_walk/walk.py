@@ -25,7 +25,8 @@ import torch
 
 import calls
 import compare
-import folding    # noqa: F401  fills CALLS
+import composites  # noqa: F401  fills CALLS
+import folding    # noqa: F401
 import windows    # noqa: F401
 import reasons
 import schemas

@@ -9,24 +9,52 @@ import (
 )
 
 // Steps applies the sequence of ops that defines a composite op (see [Define]). The same function is called for
-// inference, reference and decomposition; Steps then infers, evaluates or adds nodes. After the first error, it applies
-// no more ops.
+// inference, reference and decomposition; Steps then infers, evaluates or adds nodes. The first error ends it.
 type Steps struct {
 	Call  *graph.Call
 	apply func(op *graph.Op, a graph.Attrs, in []graph.Arg) ([]graph.Arg, error)
-	err   error
 }
 
-// Define defines an op by the sequence of ops that computes its results. No result may alias an operand.
+// stepError is the panic that ends a sequence.
+type stepError struct{ error }
+
+// run returns the results of the sequence, or its first error.
+func (s *Steps) run(results func(s *Steps) []graph.Arg) (out []graph.Arg, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			e, ok := r.(stepError)
+			if !ok {
+				panic(r)
+			}
+			err = e.error
+		}
+	}()
+	return results(s), nil
+}
+
+// Define defines an op by the sequence of ops that computes its results. A result that is a view of an operand shares
+// its storage; an operand itself is no result.
 func Define[A any](op graph.Op, results func(s *Steps) []graph.Arg) *graph.Op {
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
-		s := &Steps{Call: c, apply: inferStep}
-		out := results(s)
+		shared := sharing{}
+		for i, a := range c.In {
+			if a.Kind == graph.TensorArg {
+				shared[a.Value] = i
+			}
+		}
+		s := &Steps{Call: c, apply: shared.infer}
+		out, err := s.run(results)
 		types := make([]tensor.Type, len(out))
 		for i, a := range out {
 			types[i] = a.Type()
 		}
-		return c.All(types...), s.err
+		res := c.All(types...)
+		for i, a := range out {
+			if operand, ok := shared[a.Value]; ok {
+				res[i].Alias = operand
+			}
+		}
+		return res, err
 	}
 	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		data := map[*graph.Value]*tensor.Tensor{}
@@ -38,12 +66,12 @@ func Define[A any](op graph.Op, results func(s *Steps) []graph.Arg) *graph.Op {
 		s := &Steps{Call: c, apply: func(op *graph.Op, a graph.Attrs, in []graph.Arg) ([]graph.Arg, error) {
 			return evaluateStep(data, op, a, in)
 		}}
-		out := results(s)
+		out, err := s.run(results)
 		tensors := make([]*tensor.Tensor, len(out))
 		for i, a := range out {
 			tensors[i] = data[a.Value]
 		}
-		return tensors, s.err
+		return tensors, err
 	}
 	op.Decompose = func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 		p := NewBuilder(into, c)
@@ -55,9 +83,9 @@ func Define[A any](op graph.Op, results func(s *Steps) []graph.Arg) *graph.Op {
 			}
 			return out, err
 		}}
-		out := results(s)
-		if s.err != nil {
-			return nil, s.err
+		out, err := s.run(results)
+		if err != nil {
+			return nil, err
 		}
 		return p.Result(out...)
 	}
@@ -75,13 +103,30 @@ func stepCall(op *graph.Op, a graph.Attrs, in []graph.Arg) (*graph.Call, []graph
 	return c, res, err
 }
 
-func inferStep(op *graph.Op, a graph.Attrs, in []graph.Arg) ([]graph.Arg, error) {
+// sharing has the index of the operand whose storage a value shares.
+type sharing map[*graph.Value]int
+
+// infer infers the results of a step.
+func (shared sharing) infer(op *graph.Op, a graph.Attrs, in []graph.Arg) ([]graph.Arg, error) {
 	_, res, err := stepCall(op, a, in)
 	out := make([]graph.Arg, len(res))
 	for i, r := range res {
-		out[i] = graph.Of(&graph.Value{Name: op.Name, Type: r.Type, Meta: r.Meta()})
+		v := &graph.Value{Name: op.Name, Type: r.Type, Meta: r.Meta()}
+		out[i] = graph.Of(v)
+		if r.Alias >= 0 {
+			if operand, ok := shared[in[r.Alias].Value]; ok {
+				shared[v] = operand
+			}
+		}
 	}
 	return out, err
+}
+
+// TypeOf returns the type that the first result of an op would have, without applying it.
+func (s *Steps) TypeOf(op *graph.Op, a graph.Attrs, in ...graph.Arg) tensor.Type {
+	_, res, err := stepCall(op, a, in)
+	s.Check(err)
+	return res[0].Type
 }
 
 // evaluateStep adds the results of the reference of a step to data.
@@ -125,23 +170,22 @@ func evaluateStep(data map[*graph.Value]*tensor.Tensor, op *graph.Op, a graph.At
 	return out, nil
 }
 
-// Apply applies an op with one result.
+// Apply applies an op and returns its first result.
 func (s *Steps) Apply(op *graph.Op, a graph.Attrs, in ...graph.Arg) graph.Arg {
-	if s.err != nil {
-		return graph.Arg{}
-	}
+	return s.ApplyMany(op, a, in...)[0]
+}
+
+// ApplyMany applies an op with several results.
+func (s *Steps) ApplyMany(op *graph.Op, a graph.Attrs, in ...graph.Arg) []graph.Arg {
 	out, err := s.apply(op, a, in)
-	if err != nil || len(out) != 1 {
-		s.Check(err)
-		return graph.Arg{}
-	}
-	return out[0]
+	s.Check(err)
+	return out
 }
 
 // WithLayout gives x the strides of t, which must have the shape of x. It serves ops for which PyTorch allocates the
 // result in advance.
 func (s *Steps) WithLayout(x graph.Arg, t tensor.Type) graph.Arg {
-	if s.err != nil || tensor.SameSizes(x.Type().Strides, t.Strides) {
+	if tensor.SameSizes(x.Type().Strides, t.Strides) {
 		return x
 	}
 	if m, known := t.Meta(); known {
@@ -151,19 +195,16 @@ func (s *Steps) WithLayout(x graph.Arg, t tensor.Type) graph.Arg {
 	return graph.Of(&graph.Value{Name: castWithStrides.Name, Type: t}) // unknown sizes occur only in inference
 }
 
-// Check records the error of a check of the operands or attributes, which may be nil. It reports whether there is no
-// error so far.
-func (s *Steps) Check(err error) bool {
-	if s.err == nil {
-		s.err = err
+// Check ends the sequence with an error, unless it is nil.
+func (s *Steps) Check(err error) {
+	if err != nil {
+		panic(stepError{err})
 	}
-	return s.err == nil
 }
 
-// Reject records an error with PyTorch's message if the condition holds. It reports whether there is no error so far.
-func (s *Steps) Reject(condition bool, format string, args ...any) bool {
-	if s.err == nil && condition {
-		s.err = fmt.Errorf(format, args...)
+// Reject ends the sequence with an error, which has PyTorch's message, if the condition holds.
+func (s *Steps) Reject(condition bool, format string, args ...any) {
+	if condition {
+		panic(stepError{fmt.Errorf(format, args...)})
 	}
-	return s.err == nil
 }

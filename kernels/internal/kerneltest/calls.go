@@ -56,7 +56,7 @@ func RunCall(op *graph.Op, call *graph.Call, in []*tensor.Tensor, layouts ...ten
 		return op.RunDynamic(nil, call, in)
 	}
 	if op.Decompose != nil {
-		return RunParts(op, encodeAttrs(call.Attrs), in)
+		return runParts(op, encodeAttrs(call.Attrs), call.In, in)
 	}
 	outs := make([]*tensor.Tensor, len(res))
 	fresh := false
@@ -105,11 +105,18 @@ func encodeAttrs(attrs any) graph.Attrs {
 // RunParts runs the nodes into which a composite op decomposes, and returns the results. in has nil for an omitted
 // operand.
 func RunParts(op *graph.Op, a graph.Attrs, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return runParts(op, a, make([]graph.Arg, len(in)), in)
+}
+
+// runParts is RunParts for operands that may be plain numbers.
+func runParts(op *graph.Op, a graph.Attrs, given []graph.Arg, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	parts := graph.New("parts", kernels.Lookup)
 	vals := map[*graph.Value]*tensor.Tensor{}
 	args := make([]any, len(in))
 	for i, t := range in {
-		if t != nil {
+		if given[i].Kind == graph.NumberArg {
+			args[i] = given[i].Number
+		} else if t != nil {
 			v := parts.Constant(fmt.Sprint("x", i), t)
 			args[i], vals[v] = v, t
 		}

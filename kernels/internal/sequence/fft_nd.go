@@ -81,9 +81,7 @@ func fftNOp[A any](name, doc, where string, attrs func(*A) *fftNAttrs, last, oth
 	}, func(s *compose.Steps) []graph.Arg {
 		a, x := attrs(kit.Attrs[A](s.Call)), s.Call.In[0]
 		dims, lengths, err := a.dimsOf(s.Call.Type(0).Rank())
-		if !s.Check(err) {
-			return []graph.Arg{x}
-		}
+		s.Check(err)
 		if len(dims) == 0 {
 			return []graph.Arg{transformNone(s, name, last != others || lastFirst)}
 		}
@@ -186,9 +184,9 @@ func fftShiftOp(name, doc string, more int) *graph.Op {
 		_, known := self.Meta()
 		for i := range dims {
 			d, err := tensor.WrapDim(dims[i], self.Rank())
-			if s.Check(err) && known {
+			if s.Check(err); known {
 				shifts = append(shifts, (kit.KnownSize(self.Shape[d])+more)/2)
-			} else if s.Check(err) && !kit.IsEmpty(self) {
+			} else if !kit.IsEmpty(self) {
 				start := sym.Int{} // index in the operand of the first element of the result
 				if !kit.SizeIs(self.Shape[d], 1) {
 					start = self.Shape[d].Add(sym.Of(1 - more)).Div(sym.Of(2))

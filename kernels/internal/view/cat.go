@@ -7,7 +7,6 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
-	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -173,15 +172,3 @@ var (
 		joinOp{rank: 2, dim: func(*graph.Call, tensor.Type) int { return 0 }},
 		[]graph.Example{{In: []tensor.Meta{kit.F32(3), kit.F32(2, 3)}}})
 )
-
-// withRankAtLeast returns the view of an operand that has at least the given rank, which is at most 2 (at::atleast_1d,
-// at::atleast_2d).
-func withRankAtLeast(t tensor.Type, rank int) (tensor.Type, error) {
-	switch {
-	case t.Rank() >= rank:
-		return t, nil
-	case t.Rank() == 0:
-		return t.View(slices.Repeat(sym.Ints(1), rank))
-	}
-	return t.Unsqueeze(0)
-}

@@ -6,6 +6,7 @@ import "github.com/graphrun/graphrun/graph"
 func Ops() []*graph.Op {
 	return []*graph.Op{
 		Arange,
+		Atleast1d, Atleast2d, Atleast3d,
 		Cat, Concat, Concatenate, Hstack, Vstack,
 		Clone, ContiguousOp,
 		CopyOp,
@@ -15,8 +16,9 @@ func Ops() []*graph.Op {
 		Flip,
 		Full, Zeros, Ones, FullLike, ZerosLike, OnesLike,
 		Linspace,
+		NewZeros, NewOnes, NewFull,
 		Pad, ConstantPadNd,
-		Permute, Transpose, Swapdims, Swapaxes, T, Movedim, Moveaxis,
+		Permute, Transpose, Swapdims, Swapaxes, T, Movedim, Moveaxis, NumpyT, MT, MH, MatrixH,
 		Rand, Randn, RandLike, RandnLike, Randint, Bernoulli, Dropout, Multinomial,
 		Repeat, Tile,
 		Reshape, ReshapeAs, Flatten, Ravel, Unflatten,
@@ -27,6 +29,7 @@ func Ops() []*graph.Op {
 		Split, SplitWithSizes, Chunk, Unbind,
 		Squeeze, Unsqueeze,
 		Stack,
+		TensorSplit, Hsplit, Vsplit, Dsplit,
 		To, TypeAs,
 		Tril, Triu,
 		Unfold, Diagonal,

@@ -111,3 +111,52 @@ func movedimOp(name string) *graph.Op {
 		return t.MoveDim(a.Source, a.Destination)
 	})
 }
+
+// NumpyT is Tensor.T, MT and MH are Tensor.mT and Tensor.mH, and MatrixH is Tensor.H.
+var (
+	NumpyT = permuteOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
+		Name:     "numpy_T",
+		Doc:      "Reverses the order of the dimensions.",
+		Examples: kit.OneExample(kit.F32(2, 3, 4), nil),
+	}}, func(_ *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+		dims := make([]int, t.Rank())
+		for d := range dims {
+			dims[d] = len(dims) - 1 - d
+		}
+		return t.Permute(dims)
+	})
+	MT      = matrixTransposeOp("mT", "Transposes matrices, the last two dimensions.", checkMatrices)
+	MH      = matrixTransposeOp("mH", "Transposes real matrices, the last two dimensions.", checkAdjoint)
+	MatrixH = matrixTransposeOp("matrix_H", "Transposes a real matrix.", checkAdjoint)
+)
+
+// matrixTransposeOp defines an op that swaps the last two dimensions.
+func matrixTransposeOp(name, doc string, check func(name string, t tensor.Type) error) *graph.Op {
+	return permuteOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
+		Name: name, Doc: doc, Examples: kit.OneExample(kit.F32(2, 3), nil),
+	}}, func(_ *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+		if err := check(name, t); err != nil || t.Rank() == 0 {
+			return t, err
+		}
+		return t.Transpose(-2, -1)
+	})
+}
+
+func checkMatrices(name string, t tensor.Type) error {
+	if t.Rank() == 1 {
+		return fmt.Errorf("tensor.%s is only supported on matrices or batches of matrices. Got 1-D tensor.", name)
+	}
+	return nil
+}
+
+// checkAdjoint rejects complex values: PyTorch returns a view that is conjugated when it is read.
+func checkAdjoint(name string, t tensor.Type) error {
+	switch {
+	case t.DType.IsComplex():
+		return fmt.Errorf("%s of complex values is no view; conj_physical of the transposed value computes it", name)
+	case name == "matrix_H" && t.Rank() != 0 && t.Rank() != 2:
+		return fmt.Errorf("tensor.H is only supported on matrices (2-D tensors). Got %d-D tensor.%s", t.Rank(),
+			[...]string{"", " For batches of matrices, consider using tensor.mH"}[min(1, t.Rank()/3)])
+	}
+	return checkMatrices(name, t)
+}

@@ -10,32 +10,6 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// multiViewOp defines an op that returns several views of its operand. parts returns the types of the views.
-func multiViewOp(attrs *graph.Schema, op graph.Op,
-	parts func(c *graph.Call, t tensor.Type) ([]tensor.Type, error)) *graph.Op {
-	op.Params, op.Kind, op.Many = []graph.Param{kit.Self}, graph.View, true
-	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
-		types, err := parts(c, c.Type(0))
-		return c.AllShared(0, types...), err
-	}
-	op.Compile = func(c *graph.Call) (*graph.Kernel, error) { return compileViewCopy(c, op.Infer) }
-	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		types, err := parts(c, in[0].Meta.Type())
-		if err != nil {
-			return nil, err
-		}
-		out := make([]*tensor.Tensor, len(types))
-		for i, t := range types {
-			m, _ := t.Meta()
-			if out[i], err = in[0].View(m); err != nil {
-				return nil, err
-			}
-		}
-		return out, nil
-	}
-	return kit.DefineWith(attrs, op)
-}
-
 type splitAttrs struct {
 	SplitSize graph.IntOrInts `attr:"split_size" range:"int64" doc:"size of a part, or a list of the sizes of all parts"`
 	Dim       int             `attr:"dim" default:"0" doc:"dimension to split"`
@@ -95,10 +69,6 @@ var Chunk = multiViewOp(graph.SchemaOf[chunkAttrs](), graph.Op{
 type unbindAttrs struct {
 	Dim int `attr:"dim" default:"0" doc:"dimension to remove"`
 }
-
-// maxViews is the greatest number of results of unbind. Without this bound, an operand with stride 0, which may have
-// any size, could exhaust the memory.
-const maxViews = 1 << 20
 
 // Unbind is Tensor.unbind.
 var Unbind = multiViewOp(graph.SchemaOf[unbindAttrs](), graph.Op{Semantics: graph.Semantics{

@@ -2,6 +2,7 @@ package view
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
@@ -57,4 +58,52 @@ func compileViewCopy(call *graph.Call, infer func(*graph.Call) ([]graph.Result, 
 		jobs = append(jobs, copies.Job{Dst: kit.OutBuffer(call, i), Src: kit.InBuffer(call, 0).View(r.Meta())})
 	}
 	return copies.Kernel(jobs...), nil
+}
+
+// multiViewOp defines an op that returns several views of its operand. parts returns the types of the views.
+func multiViewOp(attrs *graph.Schema, op graph.Op,
+	parts func(c *graph.Call, t tensor.Type) ([]tensor.Type, error)) *graph.Op {
+	op.Params, op.Kind, op.Many = []graph.Param{kit.Self}, graph.View, true
+	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
+		types, err := parts(c, c.Type(0))
+		return c.AllShared(0, types...), err
+	}
+	op.Compile = func(c *graph.Call) (*graph.Kernel, error) { return compileViewCopy(c, op.Infer) }
+	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		types, err := parts(c, in[0].Meta.Type())
+		if err != nil {
+			return nil, err
+		}
+		out := make([]*tensor.Tensor, len(types))
+		for i, t := range types {
+			m, _ := t.Meta()
+			if out[i], err = in[0].View(m); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+	return kit.DefineWith(attrs, op)
+}
+
+// maxViews is the greatest number of results of unbind. Without this bound, an operand with stride 0, which may have
+// any size, could exhaust the memory.
+const maxViews = 1 << 20
+
+// withRankAtLeast returns the view of an operand that has at least the given rank, which is at most 3 (at::atleast_1d,
+// at::atleast_2d, at::atleast_3d).
+func withRankAtLeast(t tensor.Type, rank int) (tensor.Type, error) {
+	switch {
+	case t.Rank() >= rank:
+		return t, nil
+	case t.Rank() == 0:
+		return t.View(slices.Repeat(sym.Ints(1), rank))
+	case t.Rank() == 2:
+		return t.Unsqueeze(-1)
+	}
+	row, err := t.Unsqueeze(0)
+	if err != nil || rank == 2 {
+		return row, err
+	}
+	return row.Unsqueeze(-1)
 }

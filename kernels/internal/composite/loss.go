@@ -1,14 +1,14 @@
-package reduce
+package composite
 
 import (
 	"fmt"
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/kernels/internal/reduce"
 	"github.com/graphrun/graphrun/kernels/internal/view"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -65,85 +65,40 @@ type tripletLossAttrs struct {
 	Reduction int     `attr:"reduction" default:"1" doc:"0: the loss of each sample; 1: their mean; 2: their sum"`
 }
 
-// lossSteps has the operations of losses.
-type lossSteps struct{ *compose.Steps }
-
-func (s lossSteps) add(x, y graph.Arg) graph.Arg { return s.Apply(pointwise.Add, nil, x, y) }
-func (s lossSteps) sub(x, y graph.Arg) graph.Arg { return s.Apply(pointwise.Sub, nil, x, y) }
-func (s lossSteps) mul(x, y graph.Arg) graph.Arg { return s.Apply(pointwise.Mul, nil, x, y) }
-func (s lossSteps) div(x, y graph.Arg) graph.Arg { return s.Apply(pointwise.Div, nil, x, y) }
-func (s lossSteps) exp(x graph.Arg) graph.Arg    { return s.Apply(pointwise.Exp, nil, x) }
-func (s lossSteps) log(x graph.Arg) graph.Arg    { return s.Apply(pointwise.Log, nil, x) }
-func (s lossSteps) neg(x graph.Arg) graph.Arg    { return s.Apply(pointwise.Neg, nil, x) }
-
-// from1 returns 1 - x.
-func (s lossSteps) from1(x graph.Arg) graph.Arg { return s.Apply(pointwise.Rsub, nil, x, integer(1)) }
-
-// integer returns a plain integer as an operand. Unlike a float, it keeps the dtype of integers.
-func integer(n int64) graph.Arg { return graph.Arg{Kind: graph.NumberArg, Number: tensor.IntScalar(n)} }
-
-// plus returns x + number.
-func (s lossSteps) plus(x graph.Arg, number float64) graph.Arg {
-	return s.add(x, compose.Number(number))
-}
-
 // atLeastZero returns the positive part of x.
-func (s lossSteps) atLeastZero(x graph.Arg) graph.Arg {
+func (s steps) atLeastZero(x graph.Arg) graph.Arg {
 	return s.Apply(pointwise.ClampMin, graph.Attrs{"min": 0}, x)
 }
 
 // keepOnly returns x where the condition holds, else 0.
-func (s lossSteps) keepOnly(condition, x graph.Arg) graph.Arg {
+func (s steps) keepOnly(condition, x graph.Arg) graph.Arg {
 	return s.Apply(pointwise.Where, nil, condition, x, s.Apply(view.FullLike, graph.Attrs{"fill_value": 0}, x))
 }
 
-// inPlace returns result, which PyTorch stores in the memory of x. result must have the shape and, if it is more
-// general, the dtype of x.
-func (s lossSteps) inPlace(x, result graph.Arg) graph.Arg {
-	if !s.Check(nil) {
-		return result
-	}
-	from, to := result.Type(), x.Type()
-	s.Reject(!tensor.SameSizes(from.Shape, to.Shape), "output with shape %s doesn't match the broadcast shape %s",
-		tensor.Sizes(to.Shape), tensor.Sizes(from.Shape))
-	s.Reject(from.DType.IsFloat() && to.DType.IsIntegral(true), "result type %s can't be cast to the desired "+
-		"output type %s",
-		from.DType.TorchName(), to.DType.TorchName())
-	return s.WithLayout(result, rule.PreserveType(to))
-}
-
-// likeSelf returns losses in the layout of empty_like(self) if they have self's shape.
-func (s lossSteps) likeSelf(losses, self graph.Arg) graph.Arg {
-	if !s.Check(nil) || !tensor.SameSizes(losses.Type().Shape, self.Type().Shape) {
-		return losses
-	}
-	return s.WithLayout(losses, rule.PreserveType(self.Type()))
-}
-
 // reduced returns the losses, or their mean or sum.
-func (s lossSteps) reduced(losses graph.Arg, reduction int) []graph.Arg {
+func (s steps) reduced(losses graph.Arg, reduction int) []graph.Arg {
 	s.Reject(reduction < 0 || reduction > 2, "%d is not a valid value for reduction", reduction)
 	switch reduction {
 	case 1:
-		losses = s.Apply(Mean, nil, losses)
+		losses = s.Apply(reduce.Mean, nil, losses)
 	case 2:
-		losses = s.Apply(Sum, nil, losses)
+		losses = s.Apply(reduce.Sum, nil, losses)
 	}
 	return []graph.Arg{losses}
 }
 
 // distance returns pairwise_distance(x, y) of order p.
-func (s lossSteps) distance(x, y graph.Arg, p, eps float64) graph.Arg {
-	return s.Apply(Norm, graph.Attrs{"p": p, "dim": []int{-1}}, s.plus(s.sub(x, y), eps))
+func (s steps) distance(x, y graph.Arg, p, eps float64) graph.Arg {
+	return s.Apply(reduce.Norm, graph.Attrs{"p": p, "dim": []int{-1}}, s.plus(s.sub(x, y), eps))
 }
 
 // loss defines a loss by its steps. Each element of in is the shape of an operand of the example.
 func loss[A any](name, doc string, params []graph.Param, examples []graph.Example,
-	losses func(s lossSteps, a *A, in []graph.Arg) (loss graph.Arg, reduction int)) *graph.Op {
+	losses func(s steps, a *A, in []graph.Arg) (loss graph.Arg, reduction int)) *graph.Op {
 	return compose.Define[A](graph.Op{
 		Semantics: graph.Semantics{Name: name, Doc: doc, Params: params, Examples: examples},
 	}, func(s *compose.Steps) []graph.Arg {
-		steps := lossSteps{s}
+		steps := steps{s}
 		in := append([]graph.Arg{}, s.Call.In...)
 		for len(in) < len(params) {
 			in = append(in, graph.Arg{})
@@ -163,35 +118,37 @@ var (
 // The losses of a value and a target.
 var (
 	MseLoss = loss("mse_loss", "Returns the squares of the differences of self and target.", lossParams, lossExamples,
-		func(s lossSteps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
+		func(s steps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
 			return s.Apply(compose.MseElements, nil, in...), a.Reduction
 		})
 	L1Loss = loss("l1_loss", "Returns the magnitudes of the differences of self and target.", lossParams, lossExamples,
-		func(s lossSteps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
+		func(s steps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
 			return s.Apply(pointwise.Abs, nil, s.sub(in[0], in[1])), a.Reduction
 		})
-	SmoothL1Loss = loss("smooth_l1_loss", "Returns half of the squares of the differences of self and target, divided by "+
+	SmoothL1Loss = loss("smooth_l1_loss", "Returns half of the squares of the differences of self and target, "+
+		"divided by "+
 		"beta, and from beta on a linear function of the magnitudes.", lossParams, lossExamples,
-		func(s lossSteps, a *smoothL1LossAttrs, in []graph.Arg) (graph.Arg, int) {
+		func(s steps, a *smoothL1LossAttrs, in []graph.Arg) (graph.Arg, int) {
 			s.Reject(a.Beta < 0, "smooth_l1_loss does not support negative values for beta.")
 			return s.Apply(compose.SmoothL1Elements, graph.Attrs{"beta": a.Beta}, in...), a.Reduction
 		})
-	HuberLoss = loss("huber_loss", "Returns half of the squares of the differences of self and target, and beyond delta "+
+	HuberLoss = loss("huber_loss", "Returns half of the squares of the differences of self and target, and beyond "+
+		"delta "+
 		"a linear function of the magnitudes.", lossParams, lossExamples,
-		func(s lossSteps, a *huberLossAttrs, in []graph.Arg) (graph.Arg, int) {
+		func(s steps, a *huberLossAttrs, in []graph.Arg) (graph.Arg, int) {
 			s.Reject(!(a.Delta > 0), "huber_loss does not support non-positive values for delta.")
 			losses := s.Apply(compose.HuberElements, graph.Attrs{"delta": a.Delta}, in...)
 			return s.likeSelf(losses, in[0]), a.Reduction
 		})
 	SoftMarginLoss = loss("soft_margin_loss", "Returns log(1 + exp(-self * target)).", lossParams, lossExamples,
-		func(s lossSteps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
+		func(s steps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
 			x := s.neg(in[0])
 			x = s.inPlace(x, s.mul(x, in[1]))
 			return s.Apply(pointwise.Log1p, nil, s.inPlace(x, s.exp(x))), a.Reduction
 		})
 	HingeEmbeddingLoss = loss("hinge_embedding_loss", "Returns self where target is 1, and margin - self or 0 where "+
 		"target is -1.", lossParams, lossExamples,
-		func(s lossSteps, a *hingeLossAttrs, in []graph.Arg) (graph.Arg, int) {
+		func(s steps, a *hingeLossAttrs, in []graph.Arg) (graph.Arg, int) {
 			margin := s.Apply(view.FullLike, graph.Attrs{"fill_value": a.Margin}, in[0])
 			below := s.atLeastZero(s.inPlace(margin, s.sub(margin, in[0])))
 			notOne := s.Apply(pointwise.Ne, nil, in[1], compose.Number(1))
@@ -201,7 +158,7 @@ var (
 	KlDiv = loss("kl_div", "Returns the Kullback-Leibler divergence of target from self, which has logarithms of "+
 		"probabilities.", lossParams,
 		append(lossExamples, kit.Example(graph.Attrs{"log_target": true}, kit.ExTransposed, kit.ExMatrix)),
-		func(s lossSteps, a *klDivAttrs, in []graph.Arg) (graph.Arg, int) {
+		func(s steps, a *klDivAttrs, in []graph.Arg) (graph.Arg, int) {
 			for _, x := range in {
 				s.Reject(x.Type().DType.IsComplex(), "kl_div: Complex inputs not supported.")
 				s.Reject(x.Type().DType.IsIntegral(true), "kl_div: Integral inputs not supported.")
@@ -211,10 +168,11 @@ var (
 			}
 			return s.sub(s.Apply(pointwise.Xlogy, nil, in[1], in[1]), s.mul(in[1], in[0])), a.Reduction
 		})
-	PoissonNllLoss = loss("poisson_nll_loss", "Returns the negative logarithm of the likelihood of target under Poisson "+
+	PoissonNllLoss = loss("poisson_nll_loss", "Returns the negative logarithm of the likelihood of target under "+
+		"Poisson "+
 		"distributions with the expectations self.", lossParams, append(lossExamples,
 		kit.Example(graph.Attrs{"log_input": false, "full": true}, kit.ExTransposed, kit.ExMatrix)),
-		func(s lossSteps, a *poissonNllLossAttrs, in []graph.Arg) (graph.Arg, int) {
+		func(s steps, a *poissonNllLossAttrs, in []graph.Arg) (graph.Arg, int) {
 			x, target := in[0], in[1]
 			var losses graph.Arg
 			if a.LogInput {
@@ -230,10 +188,11 @@ var (
 			}
 			return losses, a.Reduction
 		})
-	BinaryCrossEntropy = loss("binary_cross_entropy", "Returns the cross entropy of probabilities self and target, times "+
+	BinaryCrossEntropy = loss("binary_cross_entropy", "Returns the cross entropy of probabilities self and "+
+		"target, times "+
 		"weight. Logarithms are at least -100. PyTorch rejects elements of self outside [0, 1], for which the result is "+
 		"unspecified.", []graph.Param{kit.Self, target, kit.OptWeight}, lossExamples,
-		func(s lossSteps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
+		func(s steps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
 			x, y := in[0].Type().Shape, in[1].Type().Shape
 			s.Reject(!tensor.SameSizes(x, y), "Using a target size (%s) that is different to the input size (%s) is "+
 				"deprecated. Please ensure they have the same size.", tensor.Sizes(y), tensor.Sizes(x))
@@ -243,11 +202,12 @@ var (
 			}
 			return losses, a.Reduction
 		})
-	BinaryCrossEntropyWithLogits = loss("binary_cross_entropy_with_logits", "Returns the cross entropy of sigmoid(self) "+
-		"and target, times weight. pos_weight multiplies the part of positive targets.",
+	BinaryCrossEntropyWithLogits = loss("binary_cross_entropy_with_logits",
+		"Returns the cross entropy of sigmoid(self) "+
+			"and target, times weight. pos_weight multiplies the part of positive targets.",
 		[]graph.Param{kit.Self, target, kit.OptWeight, {Name: "pos_weight", Optional: true}},
 		append(lossExamples, kit.Example(nil, kit.ExMatrix, kit.ExMatrix, kit.ExRow, kit.ExRow)),
-		func(s lossSteps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
+		func(s steps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
 			x, target := in[0], in[1]
 			least := s.atLeastZero(s.neg(x))
 			sums := s.exp(s.neg(least))
@@ -271,13 +231,14 @@ var (
 
 // The losses of several values.
 var (
-	GaussianNllLoss = loss("gaussian_nll_loss", "Returns the negative logarithm of the likelihood of target under normal "+
+	GaussianNllLoss = loss("gaussian_nll_loss", "Returns the negative logarithm of the likelihood of target under "+
+		"normal "+
 		"distributions with the expectations self and the variances var, which has self's shape, or size 1 or no size in "+
 		"the last dimension. PyTorch rejects negative variances, which are eps here.",
 		[]graph.Param{kit.Self, target, {Name: "var"}},
 		[]graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExTransposed, kit.ExTransposed),
 			kit.Example(graph.Attrs{"reduction": 0, "full": true}, kit.ExMatrix, kit.ExMatrix, kit.F32(2))},
-		func(s lossSteps, a *gaussianNllLossAttrs, in []graph.Arg) (graph.Arg, int) {
+		func(s steps, a *gaussianNllLossAttrs, in []graph.Arg) (graph.Arg, int) {
 			x, variance := in[0].Type(), in[2]
 			v := variance.Type()
 			last := max(x.Rank()-1, 0)
@@ -300,32 +261,37 @@ var (
 		[]graph.Param{{Name: "input1"}, {Name: "input2"}, target},
 		[]graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExTransposed, kit.ExTransposed),
 			kit.Example(graph.Attrs{"reduction": 0, "margin": 0.5}, kit.ExRow, kit.ExRow, kit.ExRow)},
-		func(s lossSteps, a *marginLossAttrs, in []graph.Arg) (graph.Arg, int) {
+		func(s steps, a *marginLossAttrs, in []graph.Arg) (graph.Arg, int) {
 			return s.atLeastZero(s.plus(s.mul(s.neg(in[2]), s.sub(in[0], in[1])), a.Margin)), a.Reduction
 		})
-	CosineEmbeddingLoss = loss("cosine_embedding_loss", "Returns 1 - cos for pairs of vectors whose target is 1, and the "+
-		"positive part of cos - margin for pairs whose target is -1, where cos is the cosine of their angle.",
+	CosineEmbeddingLoss = loss("cosine_embedding_loss",
+		"Returns 1 - cos for pairs of vectors whose target is 1, and the "+
+			"positive part of cos - margin for pairs whose target is -1, where cos is the cosine of their angle.",
 		[]graph.Param{{Name: "input1"}, {Name: "input2"}, target},
 		[]graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExTransposed, kit.F32(2)),
 			kit.Example(graph.Attrs{"reduction": 0, "margin": 0.5}, kit.ExRow, kit.ExRow, kit.F32())},
-		func(s lossSteps, a *marginLossAttrs, in []graph.Arg) (graph.Arg, int) {
+		func(s steps, a *marginLossAttrs, in []graph.Arg) (graph.Arg, int) {
 			x, y, rank := in[0].Type(), in[1].Type(), in[2].Type().Rank()
 			s.Reject(rank > 1, "0D or 1D target tensor expected, multi-target not supported")
-			s.Reject(x.Rank() != rank+1 || y.Rank() != rank+1, "%dD target tensor expects %dD input tensors, but found inputs "+
+			s.Reject(x.Rank() != rank+1 || y.Rank() != rank+1, "%dD target tensor expects %dD input tensors, but "+
+				"found inputs "+
 				"with sizes %s and %s.", rank, rank+1, tensor.Sizes(x.Shape), tensor.Sizes(y.Shape))
-			dot := func(x, y graph.Arg) graph.Arg { return s.Apply(Sum, graph.Attrs{"dim": []int{rank}}, s.mul(x, y)) }
+			dot := func(x, y graph.Arg) graph.Arg {
+				return s.Apply(reduce.Sum, graph.Attrs{"dim": []int{rank}}, s.mul(x, y))
+			}
 			square := func(x graph.Arg) graph.Arg { return s.plus(dot(x, x), 1e-12) }
 			cos := s.div(dot(in[0], in[1]), s.Apply(pointwise.Sqrt, nil, s.mul(square(in[0]), square(in[1]))))
 			equals := func(n float64) graph.Arg { return s.Apply(pointwise.Eq, nil, in[2], compose.Number(n)) }
 			return s.add(s.keepOnly(equals(1), s.from1(cos)),
 				s.keepOnly(equals(-1), s.atLeastZero(s.plus(cos, -a.Margin)))), a.Reduction
 		})
-	TripletMarginLoss = loss("triplet_margin_loss", "Returns the positive part of margin plus the distance of anchor and "+
+	TripletMarginLoss = loss("triplet_margin_loss", "Returns the positive part of margin plus the distance of "+
+		"anchor and "+
 		"positive minus the distance of anchor and negative.",
 		[]graph.Param{{Name: "anchor"}, {Name: "positive"}, {Name: "negative"}},
 		[]graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExTransposed, kit.ExTransposed),
 			kit.Example(graph.Attrs{"reduction": 0, "swap": true, "p": 1}, kit.ExMatrix, kit.ExMatrix, kit.ExMatrix)},
-		func(s lossSteps, a *tripletLossAttrs, in []graph.Arg) (graph.Arg, int) {
+		func(s steps, a *tripletLossAttrs, in []graph.Arg) (graph.Arg, int) {
 			x, y, z := in[0].Type().Rank(), in[1].Type().Rank(), in[2].Type().Rank()
 			s.Reject(x != y || x != z, "All inputs should have same dimension but got %dD, %dD and %dD inputs.", x, y, z)
 			near, far := s.distance(in[0], in[1], a.P, a.Eps), s.distance(in[0], in[2], a.P, a.Eps)
@@ -337,7 +303,7 @@ var (
 	MultilabelSoftMarginLoss = loss("multilabel_soft_margin_loss", "Returns the mean over the last dimension of the "+
 		"cross entropies of sigmoid(self) and target, times weight.", []graph.Param{kit.Self, target, kit.OptWeight},
 		append(lossExamples, kit.Example(nil, kit.ExMatrix, kit.ExMatrix, kit.ExRow)),
-		func(s lossSteps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
+		func(s steps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
 			x, target := in[0], in[1]
 			positive := s.mul(target, s.Apply(pointwise.LogSigmoid, nil, x))
 			negative := s.mul(s.from1(target), s.Apply(pointwise.LogSigmoid, nil, s.neg(x)))
@@ -346,7 +312,7 @@ var (
 				losses = s.mul(losses, in[2])
 			}
 			s.Check(lastDimError(x.Type()))
-			return s.Apply(Mean, graph.Attrs{"dim": []int{-1}}, losses), a.Reduction
+			return s.Apply(reduce.Mean, graph.Attrs{"dim": []int{-1}}, losses), a.Reduction
 		})
 )
 

@@ -1,0 +1,149 @@
+package composite
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/index"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type rot90Attrs struct {
+	K    int   `attr:"k" default:"1" range:"int64" doc:"number of rotations by 90 degrees"`
+	Dims []int `attr:"dims" default:"0,1" doc:"the two dimensions of the plane"`
+}
+
+// Rearranged elements.
+var (
+	Fliplr = defineOne(graph.Semantics{
+		Name: "fliplr", Doc: "Reverses the second dimension.", Params: selfOnly,
+		Examples: kit.OneExample(kit.ExTransposed, nil),
+	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+		s.Reject(len(s.shape(in[0])) < 2, "Input must be >= 2-d.")
+		return s.flip(in[0], 1)
+	})
+	Flipud = defineOne(graph.Semantics{
+		Name: "flipud", Doc: "Reverses the first dimension.", Params: selfOnly,
+		Examples: kit.OneExample(kit.ExTransposed, nil),
+	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+		s.Reject(len(s.shape(in[0])) < 1, "Input must be >= 1-d.")
+		return s.flip(in[0], 0)
+	})
+	Rot90 = defineOne(graph.Semantics{
+		Name: "rot90", Doc: "Rotates a plane of two dimensions by multiples of 90 degrees, from the first towards " +
+			"the second.",
+		Params: selfOnly, Examples: append(kit.OneExample(kit.ExTransposed, nil), kit.OneExample(kit.ExMatrix,
+			graph.Attrs{"k": 2})...),
+	}, rot90)
+	NarrowCopy = defineOne(graph.Semantics{
+		Name: "narrow_copy", Doc: "Copies length indices of a dimension, from start.", Params: selfOnly,
+		Examples: kit.OneExample(kit.ExMatrix, graph.Attrs{"dim": 1, "start": 1, "length": 2}),
+	}, func(s steps, a *narrowCopyAttrs, in []graph.Arg) graph.Arg {
+		x := s.Apply(view.Narrow, graph.Attrs{"dim": a.Dim, "start": a.Start, "length": a.Length}, in[0])
+		return s.rowMajor(x)
+	})
+	Msort = defineOne(graph.Semantics{
+		Name: "msort", Doc: "Sorts along the first dimension. NaN is greater than all numbers.", Params: selfOnly,
+		Examples: kit.OneExample(kit.ExMatrix, nil),
+	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+		return s.ApplyMany(index.Sort, graph.Attrs{"dim": 0}, in[0])[0]
+	})
+	DiagEmbed = defineOne(graph.Semantics{
+		Name: "diag_embed", Doc: "Creates matrices of two new dimensions with the last dimension on a diagonal and " +
+			"0 elsewhere.",
+		Params:   selfOnly,
+		Examples: append(kit.OneExample(kit.ExMatrix, nil), kit.OneExample(kit.ExRow, graph.Attrs{"offset": -1})...),
+	}, func(s steps, a *diagEmbedAttrs, in []graph.Arg) graph.Arg {
+		return s.diagEmbed(in[0], a.Offset, a.Dim1, a.Dim2)
+	})
+	Diag = defineOne(graph.Semantics{
+		Name: "diag", Doc: "Copies a diagonal of a matrix, or creates a matrix with the vector self on a diagonal.",
+		Params:   selfOnly,
+		Examples: append(kit.OneExample(kit.ExMatrix, nil), kit.OneExample(kit.ExRow, graph.Attrs{"diagonal": 1})...),
+	}, func(s steps, a *diagAttrs, in []graph.Arg) graph.Arg {
+		rank := len(s.shape(in[0]))
+		s.Reject(rank != 1 && rank != 2, "diag(): Supports 1D or 2D tensors. Got %dD", rank)
+		if rank == 1 {
+			return s.diagEmbed(in[0], a.Diagonal, -2, -1)
+		}
+		return s.rowMajor(s.Apply(view.Diagonal, graph.Attrs{"offset": a.Diagonal}, in[0]))
+	})
+	Diagflat = defineOne(graph.Semantics{
+		Name: "diagflat", Doc: "Creates a matrix with the elements of self, in row-major order, on a diagonal.",
+		Params:   selfOnly,
+		Examples: kit.OneExample(kit.ExTransposed, graph.Attrs{"offset": 1}),
+	}, func(s steps, a *offsetAttrs, in []graph.Arg) graph.Arg {
+		return s.diagEmbed(s.reshape(in[0], sym.Of(-1)), a.Offset, -2, -1)
+	})
+)
+
+type narrowCopyAttrs struct {
+	Dim    int     `attr:"dim" doc:"dimension to narrow"`
+	Start  sym.Int `attr:"start" range:"int64" doc:"first index; a negative index counts from the end"`
+	Length sym.Int `attr:"length" doc:"number of indices"`
+}
+
+type diagEmbedAttrs struct {
+	Offset int `attr:"offset" default:"0" doc:"diagonal: 0 is the main one, positive ones are above it"`
+	Dim1   int `attr:"dim1" default:"-2" doc:"first new dimension"`
+	Dim2   int `attr:"dim2" default:"-1" doc:"second new dimension"`
+}
+
+type diagAttrs struct {
+	Diagonal int `attr:"diagonal" default:"0" doc:"diagonal: 0 is the main one, positive ones are above it"`
+}
+
+type offsetAttrs struct {
+	Offset int `attr:"offset" default:"0" doc:"diagonal: 0 is the main one, positive ones are above it"`
+}
+
+// flip reverses dimensions.
+func (s steps) flip(x graph.Arg, dims ...int) graph.Arg {
+	return s.Apply(view.Flip, graph.Attrs{"dims": dims}, x)
+}
+
+func rot90(s steps, a *rot90Attrs, in []graph.Arg) graph.Arg {
+	rank := len(s.shape(in[0]))
+	s.Reject(len(a.Dims) != 2, "expected total rotation dims == 2, but got dims = %d", len(a.Dims))
+	s.Reject(rank < 2, "expected total dims >= 2, but got total dims = %d", rank)
+	s.Reject(a.Dims[0] == a.Dims[1] || a.Dims[0]-a.Dims[1] == rank || a.Dims[1]-a.Dims[0] == rank,
+		"expected rotation dims to be different, but got dim0 = %d and dim1 = %d", a.Dims[0], a.Dims[1])
+	for i, d := range a.Dims {
+		s.Reject(d >= rank || d < -rank, "Rotation dim%d out of range, dim%d = %d", i, i, d)
+	}
+	switch ((a.K % 4) + 4) % 4 {
+	case 1:
+		return s.transpose(s.flip(in[0], a.Dims[1]), a.Dims[0], a.Dims[1])
+	case 2:
+		return s.flip(in[0], a.Dims...)
+	case 3:
+		return s.transpose(s.flip(in[0], a.Dims[0]), a.Dims[0], a.Dims[1])
+	}
+	return s.rowMajor(in[0])
+}
+
+// diagEmbed returns matrices of two new dimensions with the last dimension of x on a diagonal and 0 elsewhere: x in a
+// column of size n+1 for each row, of which each row but the last begins with an element.
+func (s steps) diagEmbed(x graph.Arg, offset, dim1, dim2 int) graph.Arg {
+	rank := len(s.shape(x)) + 1
+	d1, err := tensor.WrapDim(dim1, rank)
+	s.Check(err)
+	d2, err := tensor.WrapDim(dim2, rank)
+	s.Check(err)
+	s.Reject(d1 == d2, "diagonal dimensions cannot be identical %d, %d", dim1, dim2)
+	s.Reject(rank < 2, "Dimension specified as -1 but tensor has no dimensions")
+	shape := s.shape(x)
+	n, magnitude := shape[rank-2], max(offset, -offset)
+	size := n.Add(sym.Of(magnitude))
+	// Rows of size+1 elements, cut to size*size elements, have the first element of each row on the diagonal.
+	y := s.unsqueeze(x, -1)
+	y = s.pad(y, sym.Of(0), size) // [..., n, size+1]
+	y = s.reshape(y, append(slices.Clone(shape[:rank-2]), n.Mul(size.Add(sym.Of(1))))...)
+	before := sym.Of(max(offset, 0)).Add(size.Mul(sym.Of(max(-offset, 0))))
+	y = s.pad(y, before, size.Mul(size).Sub(n.Mul(size.Add(sym.Of(1)))).Sub(before))
+	y = s.reshape(y, append(slices.Clone(shape[:rank-2]), size, size)...)
+	return s.rowMajor(s.Apply(view.Movedim, graph.Attrs{"source": []int{-2, -1}, "destination": []int{d1, d2}}, y))
+}

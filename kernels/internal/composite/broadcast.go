@@ -1,0 +1,74 @@
+package composite
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type meshgridAttrs struct {
+	Indexing string `attr:"indexing" default:"ij" doc:"ij: dimensions in the order of the operands; xy: the first two swapped"`
+}
+
+// Views of several operands in a common shape.
+var (
+	BroadcastTensors = viewEach("broadcast_tensors", "Expands values to the shape to which they broadcast.",
+		[]graph.Example{kit.Example(nil, kit.F32(2, 1), kit.F32(3))},
+		func(s steps, _ *kit.None, in []graph.Arg) []graph.Arg {
+			var shape []sym.Int
+			for _, x := range in {
+				joint, err := tensor.BroadcastSizes(shape, s.shape(x))
+				s.Check(err)
+				shape = joint
+			}
+			out := make([]graph.Arg, len(in))
+			for i, x := range in {
+				out[i] = s.Apply(view.Expand, graph.Attrs{"size": shape}, x)
+			}
+			return out
+		})
+	Meshgrid = viewEach("meshgrid", "Expands vectors to a grid with a dimension for each of them.",
+		[]graph.Example{kit.Example(nil, kit.F32(2), kit.F32(3)),
+			kit.Example(graph.Attrs{"indexing": "xy"}, kit.F32(2), kit.F32(3))}, meshgrid)
+)
+
+// viewEach defines an op with a view of each of its operands as results.
+func viewEach[A any](name, doc string, examples []graph.Example,
+	views func(s steps, a *A, in []graph.Arg) []graph.Arg) *graph.Op {
+	return compose.Define[A](graph.Op{Semantics: graph.Semantics{
+		Name: name, Doc: doc, Params: []graph.Param{kit.Tensors}, Many: true, Examples: examples,
+	}}, func(s *compose.Steps) []graph.Arg { return views(steps{s}, kit.Attrs[A](s.Call), s.Call.In) })
+}
+
+func meshgrid(s steps, a *meshgridAttrs, in []graph.Arg) []graph.Arg {
+	s.Reject(a.Indexing != "ij" && a.Indexing != "xy", "torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but "+
+		"received: %s", a.Indexing)
+	s.Reject(len(in) == 0, "meshgrid expects a non-empty TensorList")
+	for _, x := range in {
+		t := x.Type()
+		s.Reject(t.DType != in[0].Type().DType, "torch.meshgrid expects all tensors to have the same dtype")
+		s.Reject(t.Rank() > 1, "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: %v", t)
+	}
+	swapped := a.Indexing == "xy" && len(in) > 1
+	in = slices.Clone(in)
+	if swapped {
+		in[0], in[1] = in[1], in[0]
+	}
+	var grid []sym.Int
+	for _, x := range in {
+		grid = append(grid, x.Type().Numel())
+	}
+	for i, x := range in {
+		line := s.reshape(x, append(append(padOnes(nil, i), grid[i]), padOnes(nil, len(in)-1-i)...)...)
+		in[i] = s.Apply(view.Expand, graph.Attrs{"size": grid}, line)
+	}
+	if swapped {
+		in[0], in[1] = in[1], in[0]
+	}
+	return in
+}

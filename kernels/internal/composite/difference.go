@@ -1,0 +1,168 @@
+package composite
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/kernels/internal/reduce"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type diffAttrs struct {
+	N   int `attr:"n" default:"1" doc:"number of times that differences are taken, at most 64"`
+	Dim int `attr:"dim" default:"-1" doc:"dimension along which differences are taken"`
+}
+
+type trapezoidAttrs struct {
+	Dx  tensor.Scalar `attr:"dx" default:"1" doc:"distance of samples without x"`
+	Dim int           `attr:"dim" default:"-1" doc:"dimension of the samples"`
+}
+
+// maxDifferences bounds the attribute n of diff, which is a number of steps.
+const maxDifferences = 64
+
+var (
+	samples           = []graph.Param{{Name: "y"}, {Name: "x", Optional: true, Overload: "x"}}
+	trapezoidExamples = []graph.Example{kit.Example(nil, kit.ExTransposed), kit.Example(nil, kit.ExMatrix, kit.ExRow),
+		kit.Example(graph.Attrs{"dx": 0.5, "dim": 0}, kit.ExMatrix)}
+)
+
+// Differences and integrals along a dimension.
+var (
+	Diff = defineOne(graph.Semantics{
+		Name: "diff", Doc: "Returns the differences of consecutive elements along a dimension, n times. First, " +
+			"prepend and " +
+			"append are concatenated with self.",
+		Params:   []graph.Param{kit.Self, {Name: "prepend", Optional: true}, {Name: "append", Optional: true}},
+		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed), kit.Example(nil, kit.ExMatrix, kit.F32(2, 1))},
+	}, diff)
+	Trapezoid = defineOne(graph.Semantics{
+		Name: "trapezoid", Doc: "Integrates samples y at the positions x along a dimension by the trapezoidal rule.",
+		Params: samples, Examples: trapezoidExamples,
+	}, trapezoid)
+	Trapz = defineOne(graph.Semantics{
+		Name: "trapz", Doc: "Integrates samples y at the positions x along a dimension, as trapezoid does.",
+		Params: samples, Examples: trapezoidExamples,
+	}, trapezoid)
+	CumulativeTrapezoid = defineOne(graph.Semantics{
+		Name: "cumulative_trapezoid", Doc: "Returns the running integrals of samples y at the positions x along a " +
+			"dimension " +
+			"by the trapezoidal rule.",
+		Params: samples, Examples: trapezoidExamples,
+	}, cumulativeTrapezoid)
+)
+
+func diff(s steps, a *diffAttrs, in []graph.Arg) graph.Arg {
+	x := in[0]
+	rank := len(s.shape(x))
+	s.Reject(rank < 1, "diff expects input to be at least one-dimensional")
+	s.Reject(a.N < 0, "order must be non-negative but got %d", a.N)
+	s.Reject(a.N > maxDifferences, "diff of order %d: at most %d is supported", a.N, maxDifferences)
+	dim := s.dim(x, a.Dim)
+	for i, name := range []string{"prepend", "append"} {
+		extra := in[i+1]
+		if extra.Kind == graph.Null {
+			continue
+		}
+		t := extra.Type()
+		s.Reject(t.Rank() != rank, "diff expects prepend or append to be the same dimension as input")
+		for d := 0; d < rank; d++ {
+			s.Reject(d != dim && t.Shape[d].Ne(s.shape(in[0])[d]).Holds(), "diff expects the shape of tensor to prepend or "+
+				"append to match that of input except along the differencing dimension; input.size(%d) = %v, but got "+
+				"tensor.size(%d) "+
+				"= %v", d, s.shape(in[0])[d], d, t.Shape[d])
+		}
+		if name == "prepend" {
+			x = s.Apply(view.Cat, graph.Attrs{"dim": dim}, extra, x)
+		} else {
+			x = s.Apply(view.Cat, graph.Attrs{"dim": dim}, x, extra)
+		}
+	}
+	if a.N == 0 {
+		return s.Apply(view.Clone, nil, in[0])
+	}
+	if kit.SizeIs(x.Type().Shape[dim], 0) {
+		return s.Apply(view.Clone, nil, x)
+	}
+	for range a.N {
+		left, right := s.neighbours(x, dim)
+		op := pointwise.Sub
+		if x.Type().DType == tensor.Bool {
+			op = pointwise.LogicalXor
+		}
+		x = s.Apply(op, nil, right, left)
+	}
+	return x
+}
+
+// neighbours returns the views without the last and without the first index of a dimension.
+func (s steps) neighbours(x graph.Arg, dim int) (left, right graph.Arg) {
+	return s.slice(x, dim, nil, -1), s.slice(x, dim, 1, nil)
+}
+
+// widths returns the differences of the positions x of samples y, in a shape that broadcasts with the differences of y.
+func (s steps) widths(name string, y, x graph.Arg, dim int) graph.Arg {
+	s.Reject(y.Type().DType == tensor.Bool || x.Type().DType == tensor.Bool, "%s: received a bool input for `x` or `y`, "+
+		"but bool is not supported", name)
+	rankY, shape := y.Type().Rank(), x.Type().Shape
+	switch {
+	case len(shape) == 1:
+		s.Reject(rankY > 0 && shape[0].Ne(s.shape(y)[dim]).Holds(), "%s: There must be one `x` value for each sample point",
+			name)
+		x = s.reshape(x, append(append(padOnes(nil, dim), shape[0]), padOnes(nil, rankY-dim-1)...)...)
+	case len(shape) < rankY:
+		x = s.reshape(x, padOnes(shape, rankY)...)
+	}
+	left, right := s.neighbours(x, dim)
+	return s.sub(right, left)
+}
+
+func trapezoid(s steps, a *trapezoidAttrs, in []graph.Arg) graph.Arg {
+	y := in[0]
+	dim := s.dim(y, a.Dim)
+	s.Reject(y.Type().Rank() == 0, "Dimension specified as %d but tensor has no dimensions", a.Dim)
+	empty := kit.SizeIs(y.Type().Shape[dim], 0)
+	if in[1].Kind == graph.Null {
+		s.Reject(y.Type().DType == tensor.Bool, "trapezoid: received a bool input for `y`, but bool is not supported")
+		if empty {
+			return s.zerosWithout(y, dim)
+		}
+		ends := s.mul(s.add(s.take(y, dim, 0), s.take(y, dim, -1)), compose.Number(0.5))
+		return s.mul(s.sub(s.sum(y, false, []int{dim}), ends), number(a.Dx))
+	}
+	if empty {
+		return s.zerosWithout(y, dim)
+	}
+	dx := s.widths("trapezoid", y, in[1], dim)
+	left, right := s.neighbours(y, dim)
+	return s.div(s.sum(s.mul(s.add(left, right), dx), false, []int{dim}), compose.Number(2))
+}
+
+// zerosWithout returns zeros in the shape of x without a dimension.
+func (s steps) zerosWithout(x graph.Arg, dim int) graph.Arg {
+	var shape []sym.Int
+	for d, n := range s.shape(x) {
+		if d != dim {
+			shape = append(shape, n)
+		}
+	}
+	return s.Apply(view.NewZeros, graph.Attrs{"size": shape}, x)
+}
+
+func cumulativeTrapezoid(s steps, a *trapezoidAttrs, in []graph.Arg) graph.Arg {
+	y := in[0]
+	dim := s.dim(y, a.Dim)
+	s.Reject(y.Type().Rank() == 0, "Dimension specified as %d but tensor has no dimensions", a.Dim)
+	left, right := s.neighbours(y, dim)
+	if in[1].Kind == graph.Null {
+		s.Reject(y.Type().DType == tensor.Bool, "cumulative_trapezoid: received a bool input for `y`, but bool "+
+			"is not supported")
+		halves := s.mul(compose.Number(a.Dx.Float()/2), s.add(left, right))
+		return s.Apply(reduce.Cumsum, graph.Attrs{"dim": dim}, halves)
+	}
+	areas := s.mul(s.widths("cumulative_trapezoid", y, in[1], dim), s.add(left, right))
+	return s.div(s.Apply(reduce.Cumsum, graph.Attrs{"dim": dim}, areas), compose.Number(2))
+}

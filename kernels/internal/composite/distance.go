@@ -1,0 +1,196 @@
+package composite
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/kernels/internal/reduce"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type normalizeAttrs struct {
+	P   float64 `attr:"p" default:"2" doc:"order of the norm"`
+	Dim int     `attr:"dim" default:"1" doc:"dimension along which norms are taken"`
+	Eps float64 `attr:"eps" default:"1e-12" doc:"least divisor"`
+}
+
+type cosineSimilarityAttrs struct {
+	Dim int     `attr:"dim" default:"1" doc:"dimension of the vectors"`
+	Eps float64 `attr:"eps" default:"1e-8" doc:"least norm"`
+}
+
+type pairwiseDistanceAttrs struct {
+	P       float64 `attr:"p" default:"2" doc:"order of the norm"`
+	Eps     float64 `attr:"eps" default:"1e-6" doc:"number added to each difference"`
+	Keepdim bool    `attr:"keepdim" default:"false" doc:"keep the last dimension with size 1"`
+}
+
+type distAttrs struct {
+	P tensor.Scalar `attr:"p" default:"2" doc:"order of the norm"`
+}
+
+type cdistAttrs struct {
+	P           float64 `attr:"p" default:"2" doc:"order of the norm"`
+	ComputeMode *int    `attr:"compute_mode" default:"none" doc:"has no effect: differences are never computed by a matrix product"`
+}
+
+var (
+	x1, x2 = graph.Param{Name: "x1"}, graph.Param{Name: "x2"}
+)
+
+// norm returns the norm of order p along a dimension.
+func (s steps) norm(x graph.Arg, p any, dim int, keepdim bool) graph.Arg {
+	return s.Apply(reduce.Norm, graph.Attrs{"p": p, "dim": []int{dim}, "keepdim": keepdim}, x)
+}
+
+// broadcast returns views of x and y in the shape to which they broadcast.
+func (s steps) broadcast(x, y graph.Arg) (graph.Arg, graph.Arg) {
+	shape, err := tensor.BroadcastSizes(s.shape(x), s.shape(y))
+	s.Check(err)
+	expand := func(x graph.Arg) graph.Arg { return s.Apply(view.Expand, graph.Attrs{"size": shape}, x) }
+	return expand(x), expand(y)
+}
+
+// Distances and directions of vectors.
+var (
+	Normalize = defineOne(graph.Semantics{
+		Name: "normalize", Doc: "Divides vectors along a dimension by their norms.", Params: []graph.Param{kit.Input},
+		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed), kit.Example(graph.Attrs{"p": 1, "dim": 0},
+			kit.ExMatrix)},
+	}, func(s steps, a *normalizeAttrs, in []graph.Arg) graph.Arg {
+		norms := s.Apply(pointwise.ClampMin, graph.Attrs{"min": a.Eps}, s.norm(in[0], a.P, a.Dim, true))
+		return s.div(in[0], s.Apply(view.ExpandAs, nil, norms, in[0]))
+	})
+	CosineSimilarity = defineOne(graph.Semantics{
+		Name: "cosine_similarity", Doc: "Returns the cosine of the angle of two vectors along a dimension.",
+		Params:   []graph.Param{x1, x2},
+		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
+	}, func(s steps, a *cosineSimilarityAttrs, in []graph.Arg) graph.Arg {
+		d := s.commonDType(in[0], in[1])
+		s.Reject(!d.IsFloat(), "expected common dtype to be floating point, yet common dtype is %s",
+			kit.CppName(d))
+		x, y := s.broadcast(s.to(in[0], d), s.to(in[1], d))
+		unit := func(x graph.Arg) graph.Arg {
+			norms := s.Apply(reduce.VectorNorm, graph.Attrs{"dim": []int{a.Dim}, "keepdim": true}, x)
+			return s.div(x, s.Apply(pointwise.ClampMin, graph.Attrs{"min": a.Eps}, norms))
+		}
+		return s.sum(s.mul(unit(x), unit(y)), false, []int{a.Dim})
+	})
+	PairwiseDistance = defineOne(graph.Semantics{
+		Name: "pairwise_distance", Doc: "Returns the norms of the differences of vectors, the last dimension.",
+		Params:   []graph.Param{x1, x2},
+		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
+	}, func(s steps, a *pairwiseDistanceAttrs, in []graph.Arg) graph.Arg {
+		rank := max(len(s.shape(in[0])), len(s.shape(in[1])))
+		return s.norm(s.plus(s.sub(in[0], in[1]), a.Eps), a.P, rank-1, a.Keepdim)
+	})
+	Dist = defineOne(graph.Semantics{
+		Name: "dist", Doc: "Returns the norm of self - other.", Params: pair,
+		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
+	}, func(s steps, a *distAttrs, in []graph.Arg) graph.Arg {
+		return s.Apply(reduce.Norm, graph.Attrs{"p": a.P}, s.sub(in[0], in[1]))
+	})
+	Cdist = defineOne(graph.Semantics{
+		Name: "cdist", Doc: "Returns the distances of each row of x1 and each row of x2, by batches.",
+		Params: []graph.Param{x1, x2},
+		Examples: []graph.Example{kit.Example(nil, kit.F32(4, 3), kit.F32(2, 3)), kit.Example(graph.Attrs{"p": 1},
+			kit.F32(2, 4, 3), kit.F32(2, 3))},
+	}, cdist)
+)
+
+func cdist(s steps, a *cdistAttrs, in []graph.Arg) graph.Arg {
+	for i, x := range in[:2] {
+		t := x.Type()
+		s.Reject(t.Rank() < 2, "cdist only supports at least 2D tensors, X%d got: %dD", i+1, t.Rank())
+		s.Reject(!t.DType.IsFloat(), "cdist only supports floating-point dtypes, X%d got: %s", i+1, kit.CppName(t.DType))
+	}
+	s.Reject(a.P < 0, "cdist only supports non-negative p values")
+	if m := a.ComputeMode; m != nil {
+		s.Reject(*m < 0 || *m > 2, "possible modes: 0, 1, 2, but was: %d", *m)
+	}
+	x, y := s.shape(in[0]), s.shape(in[1])
+	m, k := x[len(x)-1], y[len(y)-1]
+	s.Reject(m.Ne(k).Holds(), "X1 and X2 must have the same number of columns. X1: %v X2: %v", m, k)
+	return s.norm(s.sub(s.unsqueeze(in[0], -2), s.unsqueeze(in[1], -3)), a.P, -1, false)
+}
+
+type crossAttrs struct {
+	Dim *int `attr:"dim" default:"none" doc:"dimension of the vectors; default: the first of size 3"`
+}
+
+type lastDimAttrs struct {
+	Dim int `attr:"dim" default:"-1" doc:"dimension of the vectors"`
+}
+
+// Products of vectors.
+var (
+	LinalgCross = defineOne(graph.Semantics{
+		Name: "linalg_cross", Doc: "Returns the vector products of vectors of 3 elements along a dimension.", Params: pair,
+		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
+	}, func(s steps, a *lastDimAttrs, in []graph.Arg) graph.Arg { return s.cross(in, a.Dim) })
+	Cross = defineOne(graph.Semantics{
+		Name: "cross", Doc: "Returns the vector products of vectors of 3 elements along a dimension.", Params: pair,
+		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
+	}, func(s steps, a *crossAttrs, in []graph.Arg) graph.Arg {
+		if a.Dim != nil {
+			return s.cross(in, *a.Dim)
+		}
+		for d, n := range s.shape(in[0]) {
+			if kit.SizeIs(n, 3) {
+				return s.cross(in, d)
+			}
+		}
+		s.Check(fmt.Errorf("no dimension of size 3 in input"))
+		return graph.Arg{}
+	})
+	Vecdot = defineOne(graph.Semantics{
+		Name: "linalg_vecdot", Doc: "Returns the inner products of vectors along a dimension; x is conjugated.",
+		Params:   []graph.Param{{Name: "x"}, {Name: "y"}},
+		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
+	}, func(s steps, a *lastDimAttrs, in []graph.Arg) graph.Arg {
+		for i, x := range in[:2] {
+			if x.Type().DType.IsIntegral(true) {
+				s.Reject(true, "linalg.vecdot: Expected a floating point or complex tensor as input. Got %s",
+					in[i].Type().DType.TorchName())
+			}
+		}
+		x, y := in[0], in[1]
+		if a, b := s.shape(x), s.shape(y); len(a) == 1 && len(b) == 1 {
+			s.Reject(a[0].Ne(b[0]).Holds(), "inconsistent tensor size, expected tensor [%v] and src [%v] to have the "+
+				"same number "+
+				"of elements, but got %v and %v elements respectively", a[0], b[0], a[0], b[0])
+		}
+		if x.Type().DType.IsComplex() {
+			x = s.Apply(pointwise.ConjPhysical, nil, x)
+		}
+		return s.sum(s.mul(x, y), false, []int{a.Dim})
+	})
+)
+
+// cross returns the vector products of two operands, a row-major value.
+func (s steps) cross(in []graph.Arg, dim int) graph.Arg {
+	x, y := s.shape(in[0]), s.shape(in[1])
+	s.Reject(len(x) != len(y), "linalg.cross: inputs must have the same number of dimensions.")
+	dim = s.dim(in[0], dim)
+	s.Reject(len(x) == 0, "linalg.cross: inputs dimension %d must have length 3. Got 1 and 1", dim)
+	m, k := x[dim], y[dim]
+	s.Reject(!kit.SizeIs(m, 3) || !kit.SizeIs(k, 3), "linalg.cross: inputs dimension %d must have length 3. Got "+
+		"%v and %v",
+		dim, m, k)
+	d, e := in[0].Type().DType, in[1].Type().DType
+	s.Reject(d != e, "expected scalar type %s but found %s", d.TorchName(), e.TorchName())
+	if d == tensor.Bool {
+		s.Check(kit.NotImplementedBy("cross", d))
+	}
+	a, b := s.broadcast(in[0], in[1])
+	part := func(x graph.Arg, i int) graph.Arg { return s.take(x, dim, i%3) }
+	var parts [3]graph.Arg
+	for i := range parts {
+		parts[i] = s.sub(s.mul(part(a, i+1), part(b, i+2)), s.mul(part(a, i+2), part(b, i+1)))
+	}
+	out := s.Apply(view.Stack, graph.Attrs{"dim": dim}, parts[:]...)
+	return s.WithLayout(out, out.Type().RowMajor())
+}

@@ -1,0 +1,203 @@
+package composite
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/kernels/internal/reduce"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type isinAttrs struct {
+	AssumeUnique bool `attr:"assume_unique" default:"false" doc:"has no effect"`
+	Invert       bool `attr:"invert" default:"false" doc:"return the opposite"`
+}
+
+type iscloseAttrs struct {
+	Rtol     float64 `attr:"rtol" default:"1e-5" doc:"permitted difference relative to the magnitude of other"`
+	Atol     float64 `attr:"atol" default:"1e-8" doc:"permitted absolute difference"`
+	EqualNan bool    `attr:"equal_nan" default:"false" doc:"NaN is close to NaN"`
+}
+
+type softminAttrs struct {
+	Dim   int          `attr:"dim" doc:"dimension whose elements add to 1"`
+	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype to which self is converted first"`
+}
+
+// Functions of each element.
+var (
+	Softsign = defineOne(graph.Semantics{
+		Name: "softsign", Doc: "Returns self / (1 + abs(self)).", Params: []graph.Param{kit.Input},
+		Examples: unaryExamples,
+	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+		return s.div(in[0], s.add(s.abs(in[0]), integer(1)))
+	})
+	Tanhshrink = defineOne(graph.Semantics{
+		Name: "tanhshrink", Doc: "Returns self - tanh(self).", Params: []graph.Param{kit.Input}, Examples: unaryExamples,
+	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+		return s.sub(in[0], s.Apply(pointwise.Tanh, nil, in[0]))
+	})
+	Softmin = defineOne(graph.Semantics{
+		Name: "softmin", Doc: "Returns softmax of -self.", Params: []graph.Param{kit.Input},
+		Examples: kit.OneExample(kit.ExTransposed, graph.Attrs{"dim": 1}),
+	}, func(s steps, a *softminAttrs, in []graph.Arg) graph.Arg {
+		return s.Apply(reduce.Softmax, graph.Attrs{"dim": a.Dim, "dtype": a.DType}, s.neg(in[0]))
+	})
+	Deg2rad    = scaled("deg2rad", "Converts degrees to radians.", math.Pi/180)
+	Rad2deg    = scaled("rad2deg", "Converts radians to degrees.", 180/math.Pi)
+	FloatPower = defineOne(graph.Semantics{
+		Name: "float_power", Doc: "Raises self to the power exponent in float64 or complex128.",
+		Params:   []graph.Param{kit.SelfOrNumber, {Name: "exponent", Number: true}},
+		Examples: []graph.Example{kit.ExBinary},
+	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+		d := tensor.Float64
+		for _, x := range in {
+			if x.Type().DType.IsComplex() {
+				d = tensor.Complex128
+			}
+		}
+		x := make([]graph.Arg, 2)
+		for i := range in {
+			if x[i] = in[i]; in[i].Kind == graph.TensorArg {
+				x[i] = s.to(in[i], d)
+			}
+		}
+		return s.to(s.Apply(pointwise.Pow, nil, x...), d)
+	})
+	Ldexp = defineOne(graph.Semantics{
+		Name: "ldexp", Doc: "Multiplies self by 2 to the power other.", Params: pair,
+		Examples: []graph.Example{kit.ExBinary},
+	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+		return s.mul(in[0], s.Apply(pointwise.Pow, nil, compose.Number(2), in[1]))
+	})
+	Polar = defineOne(graph.Semantics{
+		Name: "polar", Doc: "Creates complex numbers of the magnitudes abs and the angles angle.",
+		Params:   []graph.Param{{Name: "abs"}, {Name: "angle"}},
+		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
+	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+		x, y := in[0].Type().DType, in[1].Type().DType
+		for i, d := range []tensor.DType{x, y} {
+			_ = i
+			s.Reject(d != tensor.Float32 && d != tensor.Float64,
+				"Expected both inputs to be Half, Float or Double tensors but "+
+					"got %s and %s", x.TorchName(), y.TorchName())
+		}
+		s.Reject(x != y, "Expected object of scalar type %s but got scalar type %s for second argument", x.TorchName(),
+			y.TorchName())
+		part := func(f *graph.Op) graph.Arg { return s.mul(in[0], s.Apply(f, nil, in[1])) }
+		z := s.Apply(view.Complex, nil, part(pointwise.Cos), part(pointwise.Sin))
+		return s.WithLayout(z, s.TypeOf(pointwise.Mul, nil, in...))
+	})
+)
+
+// scaled defines the product of self and a number, which is rounded to the dtype of the result.
+func scaled(name, doc string, factor float64) *graph.Op {
+	return defineOne(graph.Semantics{
+		Name: name, Doc: doc, Params: selfOnly, Examples: append(kit.OneExample(kit.ExInts, nil), unaryExamples...),
+	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+		s.Reject(in[0].Type().DType.IsComplex(), "%s is not supported for complex tensors.", name)
+		return s.likeSelf(s.mul(in[0], compose.Number(factor)), in[0])
+	})
+}
+
+// Comparisons.
+var (
+	Isclose = defineOne(graph.Semantics{
+		Name: "isclose", Doc: "Returns whether abs(self - other) is at most atol + rtol * abs(other).", Params: pair,
+		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix),
+			kit.Example(graph.Attrs{"equal_nan": true}, kit.ExTransposed, kit.ExMatrix)},
+	}, func(s steps, a *iscloseAttrs, in []graph.Arg) graph.Arg { return s.isclose(in[0], in[1], a) })
+	Allclose = defineOne(graph.Semantics{
+		Name: "allclose", Doc: "Returns whether all elements of self and other are close, as isclose does.", Params: pair,
+		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
+	}, func(s steps, a *iscloseAttrs, in []graph.Arg) graph.Arg {
+		return s.Apply(reduce.Every, nil, s.isclose(in[0], in[1], a))
+	})
+	Equal = defineOne(graph.Semantics{
+		Name: "equal", Doc: "Returns whether self and other have the same shape and equal elements.", Params: pair,
+		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
+	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+		x, y := in[0].Type(), in[1].Type()
+		s.Reject(x.DType != y.DType, "Expected object of data type %s but got data type %s for argument 'other' in "+
+			"call to "+
+			"'equal'", kit.CppName(x.DType), kit.CppName(y.DType))
+		if !tensor.SameSizes(x.Shape, y.Shape) {
+			return s.Apply(view.NewZeros, graph.Attrs{"size": []sym.Int{}, "dtype": tensor.Bool}, in[0])
+		}
+		return s.Apply(reduce.Every, nil, s.Apply(pointwise.Eq, nil, in...))
+	})
+	Isreal = defineOne(graph.Semantics{
+		Name: "isreal", Doc: "Returns whether each element has no imaginary part.", Params: selfOnly,
+		Examples: append(kit.OneExample(kit.ExComplex, nil), unaryExamples...),
+	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+		if !in[0].Type().DType.IsComplex() {
+			return s.Apply(view.OnesLike, graph.Attrs{"dtype": tensor.Bool}, in[0])
+		}
+		return s.Apply(pointwise.Eq, nil, s.Apply(pointwise.Imag, nil, in[0]), integer(0))
+	})
+	Isin = defineOne(graph.Semantics{
+		Name: "isin", Doc: "Returns whether each element of elements equals an element of test_elements.",
+		Params: []graph.Param{{Name: "elements", Number: true, Attr: "element"}, {Name: "test_elements",
+			Number: true, Attr: "test_element"}},
+		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExRow)},
+	}, isin)
+)
+
+func (s steps) isclose(x, y graph.Arg, a *iscloseAttrs) graph.Arg {
+	d := x.Type().DType
+	s.Reject(d != y.Type().DType, "%s did not match %s", d.TorchName(), y.Type().DType.TorchName())
+	s.Reject(a.Rtol < 0, "rtol must be greater than or equal to zero, but got %v", a.Rtol)
+	s.Reject(a.Atol < 0, "atol must be greater than or equal to zero, but got %v", a.Atol)
+	isnan := func(x graph.Arg) graph.Arg { return s.Apply(pointwise.Ne, nil, x, x) }
+	or := func(x, y graph.Arg) graph.Arg { return s.Apply(pointwise.LogicalOr, nil, x, y) }
+	and := func(x, y graph.Arg) graph.Arg { return s.Apply(pointwise.LogicalAnd, nil, x, y) }
+	equal := s.Apply(pointwise.Eq, nil, x, y)
+	float := d.IsFloat() || d.IsComplex()
+	if a.EqualNan && float {
+		equal = s.inPlace(equal, or(equal, s.inPlace(isnan(x), and(isnan(x), isnan(y)))))
+	}
+	if a.Rtol == 0 && a.Atol == 0 {
+		return equal
+	}
+	if !float {
+		x, y = s.to(x, tensor.Float32), s.to(y, tensor.Float32)
+	}
+	allowed := s.plus(s.abs(s.mul(y, compose.Number(a.Rtol))), a.Atol)
+	difference := s.abs(s.sub(x, y))
+	close := and(s.Apply(pointwise.Isfinite, nil, difference), s.Apply(pointwise.Le, nil, difference, allowed))
+	return s.inPlace(equal, or(equal, close))
+}
+
+func isin(s steps, a *isinAttrs, in []graph.Arg) graph.Arg {
+	x, list := in[0], in[1]
+	d := s.commonDType(in...)
+	for _, x := range in {
+		if x.Kind == graph.TensorArg {
+			e := x.Type().DType
+			s.Reject(e.IsComplex() || e == tensor.Bool || e == tensor.BFloat16,
+				"Unsupported input type encountered for isin(): %s",
+				e.TorchName())
+		}
+	}
+	var found graph.Arg
+	if list.Kind == graph.NumberArg {
+		s.Reject(x.Kind != graph.TensorArg, "isin: expected a tensor")
+		found = s.Apply(pointwise.Eq, nil, s.to(x, d), list)
+		found = s.WithLayout(found, found.Type().RowMajor())
+	} else {
+		if x.Kind == graph.TensorArg {
+			x = s.unsqueeze(s.to(x, d), -1)
+		}
+		matches := s.Apply(pointwise.Eq, nil, x, s.reshape(s.to(list, d), sym.Of(-1)))
+		found = s.Apply(reduce.Any, graph.Attrs{"dim": -1}, matches)
+	}
+	if a.Invert {
+		return s.not(found)
+	}
+	return found
+}

@@ -1,0 +1,22 @@
+package composite
+
+import (
+	"github.com/graphrun/graphrun/graph"
+)
+
+// Ops returns the family's ops, file by file.
+func Ops() []*graph.Op {
+	return []*graph.Op{
+		Fliplr, Flipud, Rot90, NarrowCopy, Msort, DiagEmbed, Diag, Diagflat,
+		Diff, Trapezoid, Trapz, CumulativeTrapezoid,
+		Normalize, CosineSimilarity, PairwiseDistance, Dist, Cdist, LinalgCross, Cross, Vecdot,
+		Softsign, Tanhshrink, Softmin, Deg2rad, Rad2deg, FloatPower, Ldexp, Polar,
+		Isclose, Allclose, Equal, Isreal, Isin,
+		MseLoss, L1Loss, SmoothL1Loss, HuberLoss, SoftMarginLoss, HingeEmbeddingLoss, KlDiv, PoissonNllLoss,
+		BinaryCrossEntropy, BinaryCrossEntropyWithLogits,
+		GaussianNllLoss, MarginRankingLoss, CosineEmbeddingLoss, TripletMarginLoss, MultilabelSoftMarginLoss,
+		Aminmax, CountNonzero, Nansum, Nanmean, Cov, Corrcoef, SumToSize,
+		BroadcastTensors, Meshgrid,
+		Tensordot, Inner, Vdot, Kron, Addmv, Addr, Addbmm, BlockDiag, CartesianProd, ColumnStack, Dstack,
+	}
+}

@@ -1,0 +1,235 @@
+package composite
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/kernels/internal/product"
+	"github.com/graphrun/graphrun/kernels/internal/reduce"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type aminmaxAttrs struct {
+	Dim     *int `attr:"dim" default:"none" doc:"dimension to reduce; none: all"`
+	Keepdim bool `attr:"keepdim" default:"false" doc:"keep the dimension with size 1"`
+}
+
+type dimsAttrs struct {
+	Dim []int `attr:"dim" default:"none" doc:"dimensions to reduce; none: all"`
+}
+
+type nansumAttrs struct {
+	Dim     []int        `attr:"dim" default:"none" doc:"dimensions to reduce; none: all"`
+	Keepdim bool         `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
+	DType   tensor.DType `attr:"dtype" default:"none" doc:"dtype of the result"`
+}
+
+type covAttrs struct {
+	Correction int `attr:"correction" default:"1" doc:"number subtracted from the number of observations to give the divisor"`
+}
+
+var nansumExamples = append(kit.OneExample(kit.ExTransposed, nil), kit.OneExample(kit.ExMatrix,
+	graph.Attrs{"dim": []int{1}})...)
+
+// Statistics.
+var (
+	Aminmax = define(graph.Semantics{
+		Name: "aminmax", Doc: "Returns the least and the greatest elements.", Params: selfOnly,
+		Outputs:  []string{"min", "max"},
+		Examples: append(kit.OneExample(kit.ExTransposed, nil), kit.OneExample(kit.ExMatrix, graph.Attrs{"dim": 1})...),
+	}, aminmax)
+	CountNonzero = defineOne(graph.Semantics{
+		Name: "count_nonzero", Doc: "Counts the elements that are not 0.", Params: selfOnly, Examples: nansumExamples,
+	}, func(s steps, a *dimsAttrs, in []graph.Arg) graph.Arg {
+		return s.sum(s.Apply(pointwise.Ne, nil, in[0], integer(0)), false, a.Dim)
+	})
+	Nansum = defineOne(graph.Semantics{
+		Name: "nansum", Doc: "Adds the elements that are not NaN.", Params: selfOnly, Examples: nansumExamples,
+	}, func(s steps, a *nansumAttrs, in []graph.Arg) graph.Arg { return s.nansum(in[0], a) })
+	Nanmean = defineOne(graph.Semantics{
+		Name: "nanmean", Doc: "Returns the mean of the elements that are not NaN.", Params: selfOnly,
+		Examples: nansumExamples,
+	}, func(s steps, a *nansumAttrs, in []graph.Arg) graph.Arg {
+		d := in[0].Type().DType
+		s.Reject(!d.IsFloat(), "nanmean(): expected input to have floating point dtype but got %s", d.TorchName())
+		count := s.sum(s.not(s.Apply(pointwise.Isnan, nil, in[0])), a.Keepdim, a.Dim)
+		return s.div(s.nansum(in[0], a), count)
+	})
+	Cov = defineOne(graph.Semantics{
+		Name: "cov", Doc: "Returns the covariances of variables, the rows of self; columns are observations with " +
+			"the weights " +
+			"fweights, which are integers, and aweights.",
+		Params: []graph.Param{kit.Self, {Name: "fweights", Optional: true}, {Name: "aweights", Optional: true}},
+		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed), kit.Example(nil, kit.ExMatrix, kit.I64(3),
+			kit.F32(3))},
+	}, func(s steps, a *covAttrs, in []graph.Arg) graph.Arg { return s.cov(a.Correction, in) })
+	Corrcoef = defineOne(graph.Semantics{
+		Name: "corrcoef", Doc: "Returns the correlation coefficients of variables, the rows of self.", Params: selfOnly,
+		Examples: kit.OneExample(kit.ExTransposed, nil),
+	}, corrcoef)
+	SumToSize = defineOne(graph.Semantics{
+		Name: "sum_to_size", Doc: "Adds over the dimensions that broadcasting from size to self's shape expands.",
+		Params: selfOnly, Examples: kit.OneExample(kit.ExTransposed, graph.Attrs{"size": []int{3}}),
+	}, sumToSize)
+)
+
+func aminmax(s steps, a *aminmaxAttrs, in []graph.Arg) []graph.Arg {
+	t := in[0].Type()
+	if a.Dim == nil {
+		s.Reject(kit.IsEmpty(t), "aminmax(): cannot compute aminmax over an empty dimension as the operation has no "+
+			"identity.")
+	} else if d := s.dim(in[0], *a.Dim); t.Rank() > 0 {
+		s.Reject(kit.SizeIs(t.Shape[d], 0), "aminmax(): Expected reduction dim %d to have non-zero size.", d)
+	}
+	attrs := graph.Attrs{"keepdim": a.Keepdim}
+	if a.Dim != nil {
+		attrs["dim"] = []int{*a.Dim}
+	}
+	return []graph.Arg{s.Apply(reduce.Amin, attrs, in[0]), s.Apply(reduce.Amax, attrs, in[0])}
+}
+
+func (s steps) nansum(x graph.Arg, a *nansumAttrs) graph.Arg {
+	d := x.Type().DType
+	s.Reject(d.IsComplex(), "nansum does not support complex inputs")
+	s.Reject(d.IsFloat() && a.DType != tensor.Invalid && !a.DType.IsFloat(), "\"nansum_cpu\" not implemented for '%s'",
+		a.DType.TorchName())
+	if d.IsFloat() {
+		x = s.where(s.Apply(pointwise.Isnan, nil, x), s.Apply(view.ZerosLike, nil, x), x)
+	}
+	return s.Apply(reduce.Sum, graph.Attrs{"dim": a.Dim, "keepdim": a.Keepdim, "dtype": a.DType}, x)
+}
+
+type sizeAttrs struct {
+	Size []sym.Int `attr:"size" doc:"sizes of the result"`
+}
+
+func sumToSize(s steps, a *sizeAttrs, in []graph.Arg) graph.Arg {
+	shape := s.shape(in[0])
+	lead := len(shape) - len(a.Size)
+	expandable := lead >= 0
+	var dims []int
+	for d := range max(lead, 0) {
+		dims = append(dims, d)
+	}
+	for i := lead; expandable && i < len(shape); i++ {
+		size := a.Size[i-lead]
+		switch {
+		case size.Eq(shape[i]).Holds():
+		case kit.SizeIs(size, 1):
+			dims = append(dims, i)
+		default:
+			expandable = false
+		}
+	}
+	s.Reject(!expandable, "size {%s} is not expandable to size {%s}.", tensor.Sizes(a.Size), tensor.Sizes(shape))
+	switch {
+	case len(a.Size) == 0:
+		return s.sum(in[0], false, nil)
+	case len(dims) == 0:
+		return s.Apply(view.Alias, nil, in[0])
+	}
+	return s.reshape(s.sum(in[0], true, dims), a.Size...)
+}
+
+// cov returns the covariance matrix of the rows of in[0], weighted by in[1] and in[2].
+func (s steps) cov(correction int, in []graph.Arg) graph.Arg {
+	x := in[0]
+	rank := len(s.shape(x))
+	s.Reject(rank > 2, "cov(): expected input to have two or fewer dimensions but got an input with %d dimensions", rank)
+	s.Reject(x.Type().DType == tensor.Bool, "cov(): bool dtype is not supported for input")
+	if rank < 2 {
+		x = s.reshape(x, sym.Of(1), sym.Of(-1))
+	}
+	observations := s.shape(x)
+	n := observations[1]
+	weights := s.weights(n, in[1], in[2])
+	var sum, mean graph.Arg
+	if weights.Kind == graph.Null {
+		count := graph.Arg{Kind: graph.NumberArg, Number: tensor.IntScalar(int64(n.Specialize()))}
+		sum, mean = count, s.div(s.sum(x, true, []int{1}), count)
+	} else {
+		sum = s.sum(weights, false, nil)
+		mean = s.div(s.sum(s.mul(x, weights), true, []int{1}), sum)
+	}
+	return s.centredProducts(x, mean, weights, sum, correction, in)
+}
+
+// centredProducts divides the weighted products of differences from the mean by the sum of weights less the
+// correction.
+func (s steps) centredProducts(x, mean, weights, sum graph.Arg, correction int, in []graph.Arg) graph.Arg {
+	norm := graph.Arg{}
+	switch {
+	case weights.Kind == graph.Null:
+		norm = compose.Number(max(0, float64(sum.Number.Int())-float64(correction)))
+	case in[2].Kind == graph.Null:
+		norm = s.sub(sum, integer(int64(correction)))
+	default:
+		squares := s.sum(s.mul(weights, in[2]), false, nil)
+		norm = s.sub(sum, s.div(s.mul(integer(int64(correction)), squares), sum))
+	}
+	if weights.Kind != graph.Null {
+		norm = s.Apply(pointwise.ClampMin, graph.Attrs{"min": 0}, norm)
+	}
+	x = s.sub(x, mean)
+	other := x
+	if weights.Kind != graph.Null {
+		other = s.mul(x, weights)
+	}
+	other = s.transpose(other, 0, 1)
+	if other.Type().DType.IsComplex() {
+		other = s.Apply(pointwise.ConjPhysical, nil, other)
+	}
+	return s.Apply(view.Squeeze, nil, s.div(s.Apply(product.Mm, nil, x, other), norm))
+}
+
+// weights returns the product of both weights of n observations, or no operand without weights.
+func (s steps) weights(n sym.Int, fweights, aweights graph.Arg) graph.Arg {
+	check := func(w graph.Arg, name string, fits func(d tensor.DType) bool, kind string) {
+		if w.Kind == graph.Null {
+			return
+		}
+		t := w.Type()
+		s.Reject(t.Rank() > 1, "cov(): expected %s to have one or fewer dimensions but got %s with %d dimensions",
+			name, name,
+			t.Rank())
+		s.Reject(!fits(t.DType), "cov(): expected %s to have %s dtype but got %s with %s dtype", name, kind, name,
+			t.DType.TorchName())
+		s.Reject(t.Numel().Ne(n).Holds(), "cov(): expected %s to have the same numel as there are observations in "+
+			"the input "+
+			"but got %v != %v", name, t.Numel(), n)
+	}
+	check(fweights, "fweights", func(d tensor.DType) bool { return d.IsIntegral(false) }, "integral")
+	check(aweights, "aweights", tensor.DType.IsFloat, "floating point")
+	switch {
+	case fweights.Kind == graph.Null:
+		return aweights
+	case aweights.Kind == graph.Null:
+		return fweights
+	}
+	return s.mul(fweights, aweights)
+}
+
+func corrcoef(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+	rank := len(s.shape(in[0]))
+	s.Reject(rank > 2, "corrcoef(): expected input to have two or fewer dimensions but got an input with %d "+
+		"dimensions", rank)
+	c := s.cov(1, []graph.Arg{in[0], {}, {}})
+	if c.Type().Rank() == 0 {
+		return s.div(c, c)
+	}
+	deviations := s.Apply(view.Diagonal, nil, c)
+	complexValues := c.Type().DType.IsComplex()
+	if complexValues {
+		deviations = s.Apply(pointwise.Real, nil, deviations)
+	}
+	deviations = s.Apply(pointwise.Sqrt, nil, deviations)
+	c = s.div(s.div(c, s.unsqueeze(deviations, 1)), s.unsqueeze(deviations, 0))
+	clip := func(x graph.Arg) graph.Arg { return s.Apply(pointwise.Clamp, graph.Attrs{"min": -1, "max": 1}, x) }
+	if complexValues {
+		return s.Apply(view.Complex, nil, clip(s.Apply(pointwise.Real, nil, c)), clip(s.Apply(pointwise.Imag, nil, c)))
+	}
+	return clip(c)
+}

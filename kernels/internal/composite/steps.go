@@ -1,0 +1,172 @@
+package composite
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter/rule"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/kernels/internal/reduce"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// steps has common operations of the sequences.
+type steps struct{ *compose.Steps }
+
+// Lists of operands and examples of several ops.
+var (
+	selfOnly      = []graph.Param{kit.Self}
+	pair          = []graph.Param{kit.Self, kit.Other}
+	variadic      = []graph.Param{kit.Tensors}
+	unaryExamples = []graph.Example{kit.ExUnary}
+)
+
+// define defines an op by its sequence. The list in has an element for each operand of o.Params, which is null for an
+// omitted one; operands of a variadic parameter follow.
+func define[A any](o graph.Semantics, results func(s steps, a *A, in []graph.Arg) []graph.Arg) *graph.Op {
+	return compose.Define[A](graph.Op{Semantics: o}, func(s *compose.Steps) []graph.Arg {
+		in := slices.Clone(s.Call.In)
+		for len(in) < len(o.Params) {
+			in = append(in, graph.Arg{})
+		}
+		return results(steps{s}, kit.Attrs[A](s.Call), in)
+	})
+}
+
+// defineOne is define for an op with one result.
+func defineOne[A any](o graph.Semantics, result func(s steps, a *A, in []graph.Arg) graph.Arg) *graph.Op {
+	return define(o, func(s steps, a *A, in []graph.Arg) []graph.Arg { return []graph.Arg{result(s, a, in)} })
+}
+
+func (s steps) add(x, y graph.Arg) graph.Arg { return s.Apply(pointwise.Add, nil, x, y) }
+func (s steps) sub(x, y graph.Arg) graph.Arg { return s.Apply(pointwise.Sub, nil, x, y) }
+func (s steps) mul(x, y graph.Arg) graph.Arg { return s.Apply(pointwise.Mul, nil, x, y) }
+func (s steps) div(x, y graph.Arg) graph.Arg { return s.Apply(pointwise.Div, nil, x, y) }
+func (s steps) exp(x graph.Arg) graph.Arg    { return s.Apply(pointwise.Exp, nil, x) }
+func (s steps) log(x graph.Arg) graph.Arg    { return s.Apply(pointwise.Log, nil, x) }
+func (s steps) neg(x graph.Arg) graph.Arg    { return s.Apply(pointwise.Neg, nil, x) }
+func (s steps) abs(x graph.Arg) graph.Arg    { return s.Apply(pointwise.Abs, nil, x) }
+func (s steps) not(x graph.Arg) graph.Arg    { return s.Apply(pointwise.LogicalNot, nil, x) }
+
+// from1 returns 1 - x.
+func (s steps) from1(x graph.Arg) graph.Arg { return s.Apply(pointwise.Rsub, nil, x, integer(1)) }
+
+// integer returns a plain integer as an operand. Unlike a float, it keeps the dtype of integers.
+func integer(n int64) graph.Arg { return graph.Arg{Kind: graph.NumberArg, Number: tensor.IntScalar(n)} }
+
+// plus returns x + number.
+func (s steps) plus(x graph.Arg, number float64) graph.Arg {
+	return s.add(x, compose.Number(number))
+}
+
+// where selects elements of x where the condition holds, else of y.
+func (s steps) where(condition, x, y graph.Arg) graph.Arg {
+	return s.Apply(pointwise.Where, nil, condition, x, y)
+}
+
+// sum returns the sum of x along dimensions; nil stands for all.
+func (s steps) sum(x graph.Arg, keepdim bool, dims []int) graph.Arg {
+	return s.Apply(reduce.Sum, graph.Attrs{"dim": dims, "keepdim": keepdim}, x)
+}
+
+// slice returns the view of the indices from start to end along a dimension; nil stands for the size.
+func (s steps) slice(x graph.Arg, dim int, start, end any) graph.Arg {
+	return s.Apply(view.Slice, graph.Attrs{"dim": dim, "start": start, "end": end}, x)
+}
+
+// take returns the view of one index of a dimension, without the dimension.
+func (s steps) take(x graph.Arg, dim, index int) graph.Arg {
+	return s.Apply(view.Select, graph.Attrs{"dim": dim, "index": index}, x)
+}
+
+// unsqueeze returns a view with a new dimension of size 1.
+func (s steps) unsqueeze(x graph.Arg, dim int) graph.Arg {
+	return s.Apply(view.Unsqueeze, graph.Attrs{"dim": dim}, x)
+}
+
+// transpose returns a view with two dimensions swapped.
+func (s steps) transpose(x graph.Arg, dim0, dim1 int) graph.Arg {
+	return s.Apply(view.Transpose, graph.Attrs{"dim0": dim0, "dim1": dim1}, x)
+}
+
+// reshape returns x in another shape.
+func (s steps) reshape(x graph.Arg, shape ...sym.Int) graph.Arg {
+	return s.Apply(view.Reshape, graph.Attrs{"shape": shape}, x)
+}
+
+// to converts x to a dtype.
+func (s steps) to(x graph.Arg, d tensor.DType) graph.Arg {
+	if x.Type().DType == d {
+		return x
+	}
+	return s.Apply(view.To, graph.Attrs{"dtype": d}, x)
+}
+
+// rowMajor returns a row-major copy of x.
+func (s steps) rowMajor(x graph.Arg) graph.Arg {
+	return s.Apply(view.Clone, graph.Attrs{"memory_format": "contiguous"}, x)
+}
+
+// shape returns the sizes of x.
+func (s steps) shape(x graph.Arg) []sym.Int {
+	return x.Type().Shape
+}
+
+// dim returns a dimension as a non-negative number. It records PyTorch's error of a dimension out of range.
+func (s steps) dim(x graph.Arg, dim int) int {
+	d, err := tensor.WrapDim(dim, x.Type().Rank())
+	s.Check(err)
+	return d
+}
+
+// commonDType returns the dtype to which operands are promoted.
+func (s steps) commonDType(in ...graph.Arg) tensor.DType {
+	var p tensor.Promotion
+	for _, x := range in {
+		if x.Kind == graph.NumberArg {
+			p.AddNumber(x.Number)
+		} else {
+			p.Add(x.Type().DType, x.Type().Rank())
+		}
+	}
+	d, err := p.Result()
+	s.Check(err)
+	return d
+}
+
+// padOnes adds leading sizes of 1 up to the given rank.
+func padOnes(shape []sym.Int, rank int) []sym.Int {
+	return append(slices.Repeat(sym.Ints(1), rank-len(shape)), shape...)
+}
+
+// number returns a plain number as an operand.
+func number(v tensor.Scalar) graph.Arg { return graph.Arg{Kind: graph.NumberArg, Number: v} }
+
+// pad adds zeros before and after the last dimension; negative numbers remove elements.
+func (s steps) pad(x graph.Arg, before, after sym.Int) graph.Arg {
+	return s.Apply(view.ConstantPadNd, graph.Attrs{"pad": []sym.Int{before, after}}, x)
+}
+
+// inPlace returns result, which PyTorch stores in the memory of x. result must have the shape and, if it is more
+// general, the dtype of x.
+func (s steps) inPlace(x, result graph.Arg) graph.Arg {
+	from, to := result.Type(), x.Type()
+	s.Reject(!tensor.SameSizes(from.Shape, to.Shape), "output with shape %s doesn't match the broadcast shape %s",
+		tensor.Sizes(to.Shape), tensor.Sizes(from.Shape))
+	s.Reject(from.DType.IsFloat() && to.DType.IsIntegral(true), "result type %s can't be cast to the desired "+
+		"output type %s",
+		from.DType.TorchName(), to.DType.TorchName())
+	return s.WithLayout(result, rule.PreserveType(to))
+}
+
+// likeSelf returns losses in the layout of empty_like(self) if they have self's shape.
+func (s steps) likeSelf(losses, self graph.Arg) graph.Arg {
+	if !tensor.SameSizes(losses.Type().Shape, self.Type().Shape) {
+		return losses
+	}
+	return s.WithLayout(losses, rule.PreserveType(self.Type()))
+}

@@ -1,0 +1,53 @@
+package view
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type sizeAttrs struct {
+	Size  []sym.Int    `attr:"size" doc:"sizes of the result"`
+	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype of the result; default: self's"`
+}
+
+type newFullAttrs struct {
+	Size      []sym.Int          `attr:"size" doc:"sizes of the result"`
+	FillValue graph.NumberOrSize `attr:"fill_value" doc:"the number, or an expression of sizes"`
+	DType     tensor.DType       `attr:"dtype" default:"none" doc:"dtype of the result; default: self's"`
+}
+
+// NewZeros, NewOnes and NewFull are Tensor.new_zeros, Tensor.new_ones and Tensor.new_full.
+var (
+	NewZeros = newConstantOp("new_zeros", "Creates a value of zeros with the dtype of self.", 0)
+	NewOnes  = newConstantOp("new_ones", "Creates a value of ones with the dtype of self.", 1)
+	NewFull  = fillOp(graph.SchemaOf[newFullAttrs](), graph.Op{Semantics: graph.Semantics{
+		Name: "new_full", Doc: "Creates a value with the dtype of self and fills it with a number.",
+		Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.F32(2), graph.Attrs{"size": []int{3, 2},
+			"fill_value": 2}),
+	}}, func(c *graph.Call) (tensor.Type, error) {
+		a := kit.Attrs[newFullAttrs](c)
+		return newType(c, a.Size, a.DType)
+	}, func(c *graph.Call) graph.NumberOrSize { return kit.Attrs[newFullAttrs](c).FillValue })
+)
+
+// newType returns the type of a new value, by default with the dtype of self.
+func newType(c *graph.Call, size []sym.Int, d tensor.DType) (tensor.Type, error) {
+	if d == tensor.Invalid {
+		d = c.Type(0).DType
+	}
+	return kit.FreshType(d, slices.Clone(size))
+}
+
+func newConstantOp(name, doc string, v int64) *graph.Op {
+	return fillOp(graph.SchemaOf[sizeAttrs](), graph.Op{Semantics: graph.Semantics{
+		Name: name, Doc: doc, Params: []graph.Param{kit.Self},
+		Examples: kit.OneExample(kit.F32(2), graph.Attrs{"size": []int{3, 2}}),
+	}}, func(c *graph.Call) (tensor.Type, error) {
+		a := kit.Attrs[sizeAttrs](c)
+		return newType(c, a.Size, a.DType)
+	}, func(*graph.Call) graph.NumberOrSize { return graph.NumberOrSize{Number: tensor.IntScalar(v)} })
+}

@@ -1,0 +1,106 @@
+package view
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type tensorSplitAttrs struct {
+	Sections *int  `attr:"sections" default:"none" doc:"number of parts, whose sizes differ by at most 1"`
+	Indices  []int `attr:"indices" default:"none" range:"int64" doc:"positions at which to split"`
+	Dim      int   `attr:"dim" default:"0" doc:"dimension to split"`
+}
+
+type splitAlongAttrs struct {
+	Sections *int  `attr:"sections" default:"none" doc:"number of parts, which divides the size"`
+	Indices  []int `attr:"indices" default:"none" range:"int64" doc:"positions at which to split"`
+}
+
+// TensorSplit is torch.tensor_split.
+var TensorSplit = multiViewOp(graph.SchemaOf[tensorSplitAttrs](), graph.Op{Semantics: graph.Semantics{
+	Name: "tensor_split",
+	Doc: "Splits a dimension into a number of sections, of which the first are larger by 1 if the size is not a " +
+		"multiple, or at indices.",
+	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"sections": 3}},
+		{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"indices": []int{1, 3}}}},
+}}, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
+	a := kit.Attrs[tensorSplitAttrs](c)
+	if t.Rank() == 0 {
+		return nil, fmt.Errorf("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+	}
+	dim, err := tensor.WrapDim(a.Dim, t.Rank())
+	if err != nil {
+		return nil, err
+	}
+	return splitAt(t, dim, a.Sections, a.Indices)
+})
+
+// Hsplit, Vsplit and Dsplit are torch.hsplit, torch.vsplit and torch.dsplit.
+var (
+	Hsplit = splitAlongOp("hsplit", "Splits the second dimension, or the only one, as tensor_split does.", 1,
+		func(t tensor.Type) int { return min(1, t.Rank()-1) })
+	Vsplit = splitAlongOp("vsplit", "Splits the first dimension, as tensor_split does.", 2,
+		func(tensor.Type) int { return 0 })
+	Dsplit = splitAlongOp("dsplit", "Splits the third dimension, as tensor_split does.", 3,
+		func(tensor.Type) int { return 2 })
+)
+
+// splitAlongOp defines a split along a fixed dimension of values of a least rank.
+func splitAlongOp(name, doc string, rank int, dimOf func(t tensor.Type) int) *graph.Op {
+	return multiViewOp(graph.SchemaOf[splitAlongAttrs](), graph.Op{Semantics: graph.Semantics{
+		Name: name, Doc: doc,
+		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 2, 2)}, Attrs: graph.Attrs{"sections": 2}},
+			{In: []tensor.Meta{kit.F32(4, 2, 2)}, Attrs: graph.Attrs{"indices": []int{1}}}},
+	}}, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
+		a := kit.Attrs[splitAlongAttrs](c)
+		if t.Rank() < rank {
+			return nil, fmt.Errorf("torch.%s requires a tensor with at least %s, but got a tensor with %d dimensions!", name,
+				[...]string{"1 dimension", "2 dimension", "3 dimension"}[rank-1], t.Rank())
+		}
+		dim := dimOf(t)
+		if n := a.Sections; n != nil && (*n == 0 || t.Shape[dim].Mod(sym.Of(*n)).Ne(sym.Int{}).Holds()) {
+			return nil, fmt.Errorf("torch.%s attempted to split along dimension %d, but the size of the dimension %v is not "+
+				"divisible by the split_size %d!", name, dim, t.Shape[dim], *n)
+		}
+		return splitAt(t, dim, a.Sections, a.Indices)
+	})
+}
+
+// splitAt splits a dimension into sections, or at indices.
+func splitAt(t tensor.Type, dim int, sections *int, indices []int) ([]tensor.Type, error) {
+	var starts []sym.Int
+	switch {
+	case (sections == nil) == (indices == nil):
+		return nil, fmt.Errorf("tensor_split: either sections or indices must be given")
+	case sections != nil:
+		if *sections <= 0 {
+			return nil, fmt.Errorf("number of sections must be larger than 0, got %d", *sections)
+		}
+		if *sections > maxViews {
+			return nil, fmt.Errorf("split into %d parts: at most %d are supported", *sections, maxViews)
+		}
+		size := t.Shape[dim].Div(sym.Of(*sections))
+		larger := t.Shape[dim].Mod(sym.Of(*sections))
+		for i := range *sections {
+			starts = append(starts, size.Mul(sym.Of(i)).Add(larger.Min(sym.Of(i))))
+		}
+	default:
+		starts = append(sym.Ints(0), sym.Ints(indices...)...)
+	}
+	parts := make([]tensor.Type, len(starts))
+	for i := range parts {
+		end := &t.Shape[dim]
+		if i+1 < len(starts) {
+			end = &starts[i+1]
+		}
+		var err error
+		if parts[i], err = t.Slice(dim, &starts[i], end, sym.Of(1)); err != nil {
+			return nil, err
+		}
+	}
+	return parts, nil
+}
