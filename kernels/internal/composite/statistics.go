@@ -70,10 +70,12 @@ var (
 		Name: "corrcoef", Doc: "Returns the correlation coefficients of variables, the rows of self.", Params: selfOnly,
 		Examples: kit.OneExample(kit.ExTransposed, nil),
 	}, corrcoef)
-	SumToSize = defineOne(graph.Semantics{
+	SumToSize = compose.Define[sizeAttrs](graph.Op{Semantics: graph.Semantics{
 		Name: "sum_to_size", Doc: "Adds over the dimensions that broadcasting from size to self's shape expands.",
 		Params: selfOnly, Examples: kit.OneExample(kit.ExTransposed, graph.Attrs{"size": []int{3}}),
-	}, sumToSize)
+	}, Facts: graph.Facts{Parallel: noLoops}}, func(s *compose.Steps) []graph.Arg {
+		return []graph.Arg{sumToSize(steps{s}, kit.Attrs[sizeAttrs](s.Call), s.Call.In)}
+	})
 )
 
 func aminmax(s steps, a *aminmaxAttrs, in []graph.Arg) []graph.Arg {

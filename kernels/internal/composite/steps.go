@@ -25,6 +25,9 @@ var (
 	unaryExamples = []graph.Example{kit.ExUnary}
 )
 
+// noLoops is [graph.Facts.Parallel] of ops whose results have sizes that depend on all operands or on an attribute.
+func noLoops(*graph.Call) []graph.Parallel { return nil }
+
 // define defines an op by its sequence. The list in has an element for each operand of o.Params, which is null for an
 // omitted one; operands of a variadic parameter follow.
 func define[A any](o graph.Semantics, results func(s steps, a *A, in []graph.Arg) []graph.Arg) *graph.Op {
