@@ -42,7 +42,10 @@ func viewEach[A any](name, doc string, examples []graph.Example,
 	views func(s steps, a *A, in []graph.Arg) []graph.Arg) *graph.Op {
 	return compose.Define[A](graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc, Params: []graph.Param{kit.Tensors}, Many: true, Examples: examples,
-	}, Facts: graph.Facts{Parallel: noLoops}}, func(s *compose.Steps) []graph.Arg { return views(steps{s}, kit.Attrs[A](s.Call), s.Call.In) })
+	}, Facts: graph.Facts{Parallel: noLoops}}, func(s *compose.Steps) []graph.Arg {
+		return views(steps{s},
+			kit.Attrs[A](s.Call), s.Call.In)
+	})
 }
 
 func meshgrid(s steps, a *meshgridAttrs, in []graph.Arg) []graph.Arg {
