@@ -59,7 +59,9 @@ func (p *Program) runPasses(g *graph.Graph, o passes.Options) (*passes.Plan, err
 		return passes.Run(g, o)
 	}
 	if entry := c.Find(key); entry != nil {
-		if d, err := passes.DecodeDecisions(entry.Bytes()); err == nil {
+		d, err := passes.DecodeDecisions(entry.Bytes())
+		runtime.KeepAlive(entry) // the mapping ends with it
+		if err == nil {
 			follow := o
 			follow.Follow, follow.Price = d, true
 			if plan, err := passes.Run(g, follow); err == nil {

@@ -83,12 +83,12 @@ func packLevels(call *graph.Call, i int) (graph.Packing, bool) {
 	shape, m := newLevelShape(call), call.Meta(i)
 	m.Offset = 0
 	p := graph.Packing{DType: tensor.Int8, Len: shape.panels() * shape.panelBytes(i),
-		Form: fmt.Sprintf("panels of %d levels of %d bits by k", shape.width(), shape.levelBits())}
+		Form: fmt.Sprintf("panels of %d levels of %d bits by k", shape.width(), shape.bits)}
 	switch i {
 	case blocksScale:
 		p.DType, p.Len, p.Form = tensor.Float32, p.Len/4, fmt.Sprintf("float32 panels of %d by blocks", shape.width())
 	case blocksZero:
-		p.Form = fmt.Sprintf("int8 panels of %d by blocks", shape.width())
+		p.Form = fmt.Sprintf("int8 panels of %d zero points of %d bits by blocks", shape.width(), shape.bits)
 	}
 	p.Fill = func(ctx context.Context, dst, src *tensor.Tensor) {
 		for panel := range shape.panels() {
@@ -96,7 +96,9 @@ func packLevels(call *graph.Call, i int) (graph.Packing, bool) {
 			shape.pack(i, panel, dst.Pointer(), src.Pointer(), m)
 		}
 	}
-	if i != blocksWeight || shape.k*shape.bits == 8*m.Shape[1] { // otherwise some bits of the weight belong to no element
+	// Unpack needs operands whose bits all belong to elements.
+	if i == blocksScale || i == blocksZero && shape.bits == 8 ||
+		i == blocksWeight && shape.k*shape.bits == 8*m.Shape[1] {
 		p.Unpack = func(dst, packed *tensor.Tensor) { shape.unpack(i, dst, packed.Pointer()) }
 	}
 	return p, true

@@ -105,6 +105,42 @@ func blocksError(block int, in []*tensor.Tensor) func(at []int) float64 {
 	}
 }
 
+// TestLinearBlocksPacks packs the same operands for weights of 2, 4 and 8 bits: packings with the same form have the
+// same data, and Unpack restores all bits.
+func TestLinearBlocksPacks(t *testing.T) {
+	if !tile.Supports(machine.Host()) || jit.Available() != nil {
+		t.Skip("no machine code")
+	}
+	r := rand.New(rand.NewPCG(4, 7))
+	in := []*tensor.Tensor{kerneltest.RandomOperand(r, tensor.Float32, 3, 64), wholeNumbers(r, tensor.Uint8, 256, 70, 64),
+		kerneltest.RandomOperand(r, tensor.Float32, 70, 4), wholeNumbers(r, tensor.Uint8, 256, 70, 4), nil}
+	for i, operand := range in[:4] {
+		in[i] = operand.CopyTo(tensor.New(operand.DType, operand.Shape...))
+	}
+	seen := map[string][]byte{}
+	for _, bits := range []int{2, 4, 8} {
+		p, err := kerneltest.NewProductCall("linear_blocks", graph.Attrs{"bits": bits, "block_size": 16}, in, 1, 2, 3)
+		require.NoError(t, err)
+		p.Call.Impl = &p.Op.Impls[0]
+		for i := 1; i < 4; i++ {
+			packing, ok := p.Call.Impl.Pack(p.Call, i)
+			require.True(t, ok)
+			packed := tensor.Zeros(packing.DType, packing.Len)
+			packing.Fill(t.Context(), packed, in[i])
+			key := fmt.Sprint(i, packing.Form)
+			if other, ok := seen[key]; ok {
+				assert.Equal(t, other, packed.Storage().Bytes(), "%s, %d bits", key, bits)
+			}
+			seen[key] = packed.Storage().Bytes()
+			if packing.Unpack != nil {
+				restored := tensor.Zeros(in[i].DType, in[i].Shape...)
+				packing.Unpack(restored, packed)
+				assert.Equal(t, in[i].Storage().Bytes(), restored.Storage().Bytes(), "%s, %d bits", key, bits)
+			}
+		}
+	}
+}
+
 // TestLinearBlocksRejects checks the errors of calls with operands that do not fit.
 func TestLinearBlocksRejects(t *testing.T) {
 	f, u := tensor.Float32, tensor.Uint8
