@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/graphrun/graphrun/cli/internal/batch"
 	"github.com/graphrun/graphrun/cli/internal/bench"
 	"github.com/graphrun/graphrun/cli/internal/catalogue"
 	"github.com/graphrun/graphrun/cli/internal/check"
@@ -96,7 +97,8 @@ Exit codes: 0 success, 1 failure, 2 wrong call or file, 130 interrupted.`,
 	}
 	root.AddCommand(run.Command(ext), infer.Command(ext), plan.Command(ext), verifyCommand(ext), explain.Command(ext),
 		bench.Command(ext), compare.Command(ext), diff.Command(ext),
-		study.Command(ext, versionText()), serve.Command(ext), calibrateCommand(), prove.Command(),
+		study.Command(ext, versionText()), serve.Command(ext), batch.Command(ext),
+		calibrateCommand(), prove.Command(),
 		view.Command(ext), convertCommand(ext), catalogue.Command(ext), check.Command(ext),
 		schemaCommand(ext), versionCommand())
 	for _, added := range ext.AddedCommands {

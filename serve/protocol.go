@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/numerals"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -283,7 +284,7 @@ func (p port) decodeJSON(data []byte, shape []int, count int) (*tensor.Tensor, e
 		return p.labels.Encode(list, shape...)
 	}
 	t := tensor.Empty(tensor.New(p.dtype, shape...))
-	set := elementParsers[p.dtype]
+	set := numerals.Setter(p.dtype)
 	bytesOf, size, i := t.Storage().Bytes(), p.dtype.Size(), 0
 	for text := range elements.all {
 		if i < count {

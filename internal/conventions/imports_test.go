@@ -157,12 +157,13 @@ func TestAssemblers(t *testing.T) {
 var joined = []string{"passes", "onnx"}
 
 // TestFrontDoor checks that the command, the examples and scripts/soak load, compile and run programs only with the
-// root package, inspect, experiment and serve. Strategies are written against passes/layout. The example research has
-// its own passes and converters, and cli accepts those of a caller. No other package imports the root package.
+// root package, inspect, experiment, serve and batch. Strategies are written against passes/layout. The example
+// research has its own passes and converters, and cli accepts those of a caller. No other package imports the root
+// package.
 func TestFrontDoor(t *testing.T) {
 	for name, imports := range imports(t, func(p listed) []string { return p.Imports }) {
 		outside := within(name, "cli", "cmd", "examples", "scripts/soak")
-		above := outside || within(name, "inspect", "experiment", "serve")
+		above := outside || within(name, "inspect", "experiment", "serve", "batch")
 		for _, d := range imports {
 			extends := within(d, "passes/layout") || within(name, "examples/research", "cli")
 			if outside && within(d, joined...) && !extends {

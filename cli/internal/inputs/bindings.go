@@ -10,6 +10,7 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/cli/internal/command"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/arrays"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -43,7 +44,7 @@ func (a *Arrays) bind(inputs []*graph.Value, b bindings) error {
 		if !ok {
 			continue
 		}
-		found.isText = isText(found.meta, v)
+		found.isText = arrays.IsText(found.meta, v)
 		a.arrays[v.Name] = found
 		if err := b.bind(v, found); err != nil {
 			if err := a.reject(v.Name, err); err != nil {
@@ -71,8 +72,8 @@ func (a *Arrays) bind(inputs []*graph.Value, b bindings) error {
 // bind binds the symbols of input v to the sizes of array a. If it returns an error, it has bound no symbol.
 func (b *bindings) bind(v *graph.Value, a array) error {
 	meta, shape := a.meta, a.shape()
-	if !a.isText && !isCompatible(meta.DType, v.Meta.DType) || v.Dims == nil && !slices.Equal(shape, v.Meta.Shape) ||
-		v.Dims != nil && len(shape) != len(v.Dims) {
+	if !a.isText && !arrays.IsCompatible(meta.DType, v.Meta.DType) ||
+		v.Dims == nil && !slices.Equal(shape, v.Meta.Shape) || v.Dims != nil && len(shape) != len(v.Dims) {
 		return b.mismatchError(v, meta)
 	}
 	newSizes := map[string]int{}
@@ -124,21 +125,4 @@ func (b *bindings) mismatchError(v *graph.Value, meta tensor.Meta) error {
 	}
 	return fmt.Errorf("the file holds %v%s, the graph wants %v[%s]", meta.DType, tensor.ListString(meta.Shape),
 		v.Meta.DType, strings.Join(shape, ", "))
-}
-
-// isText reports whether an array is read as strings for input v (see [npz.Strings]): the array has one more dimension,
-// for the characters, and the input is an int64 tensor of codes.
-func isText(array tensor.Meta, v *graph.Value) bool {
-	rank := len(v.Meta.Shape)
-	if v.Dims != nil {
-		rank = len(v.Dims)
-	}
-	return v.Meta.DType == tensor.Int64 && len(array.Shape) == rank+1 &&
-		(array.DType == tensor.Uint32 || array.DType == tensor.Uint8)
-}
-
-// isCompatible reports whether an array of dtype array can be given for an input of dtype input. The dtypes must be
-// equal, except that uint16 may hold the bits of bfloat16, which numpy lacks.
-func isCompatible(array, input tensor.DType) bool {
-	return array == input || array == tensor.Uint16 && input == tensor.BFloat16
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/arrays"
 	"github.com/graphrun/graphrun/internal/sorted"
-	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -73,11 +73,7 @@ func (s Sources) value(v *graph.Value, a array, labels graph.Labels,
 			return nil, fmt.Errorf("the file holds strings or %v%s, the graph wants %v%s", t.DType,
 				tensor.ListString(t.Shape), v.Meta.DType, tensor.ListString(v.Meta.Shape))
 		}
-		list, err := npz.Strings(t)
-		if err != nil {
-			return nil, err
-		}
-		if t, err = labels.Encode(list, v.Meta.Shape...); err != nil {
+		if t, err = arrays.Encode(t, labels, v.Meta.Shape); err != nil {
 			return nil, err
 		}
 	}

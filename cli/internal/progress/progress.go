@@ -44,11 +44,12 @@ type Job struct {
 	countStart  atomic.Int64             // start of counting, as time.Time.UnixNano
 	run         atomic.Pointer[exec.Run] // the run whose steps are counted
 	finish      func()                   // clears the progress line
+	lastNote    time.Time                // the time of the last note, see ReportAndNote
 }
 
 // Begin starts a job. The caller must end it before it prints results.
 func Begin(cmd *cobra.Command, name string) *Job {
-	j := &Job{Context: cmd.Context(), name: name, finish: func() {}}
+	j := &Job{Context: cmd.Context(), name: name, finish: func() {}, lastNote: time.Now()}
 	j.Enter(Loading)
 	if w := cmd.ErrOrStderr(); term.IsTerminal(w) {
 		jobEnded, lineCleared := make(chan struct{}), make(chan struct{})
@@ -117,6 +118,19 @@ func (j *Job) Report(done, total int) {
 	}
 	j.done.Store(int64(done))
 	j.total.Store(int64(total))
+}
+
+// noteInterval is the time between notes about progress if standard error is not a terminal.
+const noteInterval = 30 * time.Second
+
+// ReportAndNote is [Job.Report]. If standard error is not a terminal, it also prints a note every half minute. unit is
+// the name of a part. It must not be called from several goroutines at once.
+func (j *Job) ReportAndNote(cmd *cobra.Command, done, total int, unit string) {
+	j.Report(done, total)
+	if done > 0 && !term.IsTerminal(cmd.ErrOrStderr()) && time.Since(j.lastNote) > noteInterval {
+		j.lastNote = time.Now()
+		term.Note(cmd, "%d of %s, %s", done, format.Count(total, unit), j.RemainingTime())
+	}
 }
 
 // RemainingTime returns the estimated remaining time, such as "about 5s left". It assumes that the remaining parts take

@@ -25,6 +25,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/progress"
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/arrays"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/npz"
@@ -217,8 +218,8 @@ func (w runWork) writeOutputs(job *progress.Job, cmd *cobra.Command, out map[str
 		err = checkWriteMemory(out)
 	}
 	if f.outputs != "" && err == nil {
-		entries := npzEntries(w.runGraph, out)
-		if err = addStrings(w.runGraph, entries); err == nil {
+		entries := arrays.Entries(w.runGraph, out)
+		if err = arrays.Decode(w.runGraph, entries); err == nil {
 			err = outfile.Write(cmd.Context(), f.outputs, func(file io.Writer) error { return npz.WriteNPZ(file, entries) })
 		}
 	}
@@ -241,29 +242,6 @@ func checkWriteMemory(out map[string]*tensor.Tensor) error {
 		if l, ok := machine.Fits(t.Bytes()); !ok {
 			return exit.Failed(fmt.Errorf("--outputs: output %q takes %s when all its elements are written, %s in memory; "+
 				"%s are left", name, format.Bytes(t.Bytes()), format.Bytes(t.Storage().Len()), format.Bytes(l.Left)))
-		}
-	}
-	return nil
-}
-
-// npzEntries returns the computed outputs in the order of the graph.
-func npzEntries(g *graph.Graph, out map[string]*tensor.Tensor) []npz.Entry {
-	list := make([]npz.Entry, 0, len(g.Outputs))
-	for _, output := range g.Outputs {
-		if out[output.Name] != nil {
-			list = append(list, npz.Entry{Name: output.Name, Tensor: out[output.Name]})
-		}
-	}
-	return list
-}
-
-// addStrings sets the strings of outputs of strings.
-func addStrings(g *graph.Graph, list []npz.Entry) (err error) {
-	for i, e := range list {
-		if labels := g.Labels[e.Name]; labels.Strings != nil {
-			if list[i].Strings, err = labels.Decode(e.Tensor); err != nil {
-				return exit.Failed(fmt.Errorf("output %q: %w", e.Name, err))
-			}
 		}
 	}
 	return nil
@@ -322,7 +300,7 @@ type OutputDoc struct {
 
 func runReportOf(g *graph.Graph, out map[string]*tensor.Tensor, keepGoing bool, missing incomplete) *Document {
 	doc := &Document{Notes: report.NotesOf(g)}
-	doc.Outputs = document.StreamOf(npzEntries(g, out), func(e npz.Entry) OutputDoc {
+	doc.Outputs = document.StreamOf(arrays.Entries(g, out), func(e npz.Entry) OutputDoc {
 		v := e.Tensor
 		least, most, mean := v.Stats()
 		o := OutputDoc{Name: e.Name, DType: v.DType.String(), Shape: document.NotNil(v.Shape),

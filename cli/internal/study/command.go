@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,12 +24,11 @@ import (
 
 // flags holds the flags of the command.
 type flags struct {
-	ext                                   *command.Extensions
-	build                                 string // the output of graphrun version
-	models, results, problems, csv, shard string
-	report                                string
-	resume, json, markdown                bool
-	selectedShard                         shard // the parsed value of shard
+	ext                                    *command.Extensions
+	build                                  string // the output of graphrun version
+	models, results, problems, csv, report string
+	shard                                  command.Shard
+	resume, json, markdown                 bool
 }
 
 const help = `Plans models under several strategies, sizes and conditions, and prints the gap of each strategy to the
@@ -52,7 +50,8 @@ Members of the study: runs (measured runs of a plan, 20), seed, solver_time_limi
 
 A task is a model with sizes under one condition. Its result is a file in STUDY.results, named by the digest of the
 model, the sizes, the options and the prices. --resume keeps the results that exist and are intact; --shard 2/8 makes
-the second of eight parts. The tables are made from all results in the folder; missing ones are counted.
+the second of eight parts, --shards 8 the one of this task of an array job. The tables are made from all results in the
+folder; missing ones are counted. When all parts are made, --resume without --shard merges them.
 
 A task that fails, for example because its model is missing, does not end the study. Failures are listed at the end
 with their reasons, and the exit code is 1. If no model is found, nothing is planned, and the exit code is 2.
@@ -82,7 +81,7 @@ func Command(ext *command.Extensions, build string) *cobra.Command {
 	flagSet.StringVar(&f.models, "models", "", "find models in `DIR` (default: the folder of the study)")
 	flagSet.StringVar(&f.results, "results", "", "keep results in `DIR` (default: STUDY.results)")
 	flagSet.BoolVar(&f.resume, "resume", false, "keep existing results")
-	flagSet.StringVar(&f.shard, "shard", "", "make part `I/N` of the results")
+	f.shard.AddFlags(cmd, "results")
 	flagSet.StringVar(&f.problems, "problems", "", "write the layout problems to `DIR` instead")
 	flagSet.BoolVar(&f.json, "json", false, "print JSON")
 	flagSet.BoolVar(&f.markdown, "markdown", false, "print the tables in Markdown")
@@ -93,16 +92,16 @@ func Command(ext *command.Extensions, build string) *cobra.Command {
 	return cmd
 }
 
-func (f *flags) check(path string) (err error) {
+func (f *flags) check(path string) error {
 	if f.json && f.markdown {
 		return exit.UsageErrorf("--json and --markdown exclude each other")
 	}
-	if f.problems != "" && (f.resume || f.csv != "" || f.report != "" || f.json || f.markdown || f.shard != "") {
-		return exit.UsageErrorf("--problems writes problems only: leave out --resume, --shard, --csv, --report, --json and " +
-			"--markdown")
+	if f.problems != "" && (f.resume || f.csv != "" || f.report != "" || f.json || f.markdown || f.shard.IsSet()) {
+		return exit.UsageErrorf("--problems writes problems only: leave out --resume, --shard, --shards, --csv, --report, " +
+			"--json and --markdown")
 	}
-	if f.selectedShard, err = parseShard(f.shard); err != nil {
-		return exit.UsageError(err)
+	if err := f.shard.Parse(); err != nil {
+		return err
 	}
 	f.models = cmp.Or(f.models, filepath.Dir(path))
 	f.results = cmp.Or(f.results, strings.TrimSuffix(path, filepath.Ext(path))+".results")
@@ -127,12 +126,12 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	work := &session{flags: f, study: study, job: job, store: store{f.results},
 		runner: &runner{ext: f.ext, build: f.build, commandLine: command.CommandLine(cmd, []string{path})}}
 	if f.problems != "" {
-		return work.problems(cmd, f.selectedShard.tasksOf(list))
+		return work.problems(cmd, tasksOf(list, f.shard))
 	}
 	if err := os.MkdirAll(f.results, 0o777); err != nil {
 		return exit.UsageError(err)
 	}
-	failures := work.runTasks(cmd, f.selectedShard.tasksOf(list))
+	failures := work.runTasks(cmd, tasksOf(list, f.shard))
 	job.End()
 	interruptErr := exit.InterruptError(cmd.Context())
 	doc := work.document(list, failures)
@@ -205,9 +204,6 @@ func (s *session) problems(cmd *cobra.Command, list []*Task) error {
 	return cmp.Or(err, printErr)
 }
 
-// noteInterval is the time between messages about progress if standard error is not a terminal.
-const noteInterval = 30 * time.Second
-
 // runTasks computes and stores the results of tasks until the context ends. With --resume it skips tasks with a result.
 func (s *session) runTasks(cmd *cobra.Command, list []*Task) (failures []Failure) {
 	var missing []*Task
@@ -216,14 +212,8 @@ func (s *session) runTasks(cmd *cobra.Command, list []*Task) (failures []Failure
 			missing = append(missing, t)
 		}
 	}
-	quiet := !term.IsTerminal(cmd.ErrOrStderr())
-	lastNote := time.Now()
 	for i, t := range missing {
-		s.job.Report(i, len(missing))
-		if quiet && i > 0 && time.Since(lastNote) > noteInterval {
-			lastNote = time.Now()
-			term.Note(cmd, "%d of %s, %s", i, format.Count(len(missing), "task"), s.job.RemainingTime())
-		}
+		s.job.ReportAndNote(cmd, i, len(missing), "task")
 		r, err := s.runner.run(s.job.Context, t)
 		if err == nil {
 			err = s.store.save(t, r)

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +13,6 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/command"
 	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/internal/files"
-	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // digestOfModel returns the digest of a model: the sha256 of its file or, if the model has weights in other files, the
@@ -26,37 +23,11 @@ func digestOfModel(ext *command.Extensions, path string) (string, error) {
 	if err != nil || !external {
 		return digest, err
 	}
-	folder := filepath.Dir(path)
-	opened := openedFiles{os.DirFS(folder), map[string]bool{}}
-	_, err = graphrun.Loader{FS: opened, Lookup: ext.Lookup, Operators: ext.Operators}.Load(filepath.Base(path))
-	delete(opened.names, filepath.Base(path))
-	if err != nil || len(opened.names) == 0 {
+	opened, name := files.Record(os.DirFS(filepath.Dir(path))), filepath.Base(path)
+	if _, err = (graphrun.Loader{FS: opened, Lookup: ext.Lookup, Operators: ext.Operators}).Load(name); err != nil {
 		return digest, nil
 	}
-	h := sha256.New()
-	fmt.Fprintln(h, digest)
-	for _, name := range sorted.Keys(opened.names) {
-		if digest, _, err = digestOfFile(filepath.Join(folder, filepath.FromSlash(name))); err != nil {
-			return "", err
-		}
-		fmt.Fprintf(h, "%q %s\n", name, digest)
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-// openedFiles is a file system that records the names of opened files.
-type openedFiles struct {
-	fs.FS
-	names map[string]bool
-}
-
-// Open opens and records a file.
-func (o openedFiles) Open(name string) (fs.File, error) {
-	f, err := o.FS.Open(name)
-	if err == nil {
-		o.names[name] = true
-	}
-	return f, err
+	return opened.Digest(name)
 }
 
 // digestOfFile returns the sha256 of a file in hexadecimal digits. external reports whether the file may refer to other

@@ -1,7 +1,6 @@
 package study
 
 import (
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -73,9 +72,7 @@ func TestShards(t *testing.T) {
 		for count := 1; count <= 7; count++ {
 			var all []*Task
 			for i := range count {
-				part, err := parseShard(fmt.Sprintf("%d/%d", i+1, count))
-				require.NoError(t, err)
-				all = append(all, part.tasksOf(list)...)
+				all = append(all, tasksOf(list, command.Shard{Index: i, Count: count})...)
 			}
 			require.Equal(t, list, append([]*Task{}, all...))
 		}

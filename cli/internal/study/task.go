@@ -3,7 +3,6 @@ package study
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math"
 	"path/filepath"
 	"time"
@@ -116,27 +115,9 @@ func (c *Condition) threads() []int {
 	return c.Threads
 }
 
-// shard selects a part of the tasks: part number index, from 0, of count parts of about equal size.
-type shard struct{ index, count int }
-
-// parseShard reads the value of --shard, such as 2/8; an empty text selects all tasks.
-func parseShard(text string) (shard, error) {
-	if text == "" {
-		return shard{0, 1}, nil
-	}
-	var parsed shard
-	_, err := fmt.Sscanf(text, "%d/%d", &parsed.index, &parsed.count)
-	if err != nil || parsed.index < 1 || parsed.index > parsed.count ||
-		text != fmt.Sprintf("%d/%d", parsed.index, parsed.count) {
-		return parsed, fmt.Errorf("--shard %s: want a part and the number of parts, such as 2/8", text)
-	}
-	parsed.index--
-	return parsed, nil
-}
-
-// tasksOf returns the tasks of the part: a range, because consecutive tasks have the same graph.
-func (s shard) tasksOf(list []*Task) []*Task {
-	return list[s.index*len(list)/s.count : (s.index+1)*len(list)/s.count]
+// tasksOf returns the tasks of a shard: a range, because consecutive tasks have the same graph.
+func tasksOf(list []*Task, s command.Shard) []*Task {
+	return list[s.Index*len(list)/s.Count : (s.Index+1)*len(list)/s.Count]
 }
 
 // Result is the result of a task, with all information that is needed to repeat the task.

@@ -1,0 +1,205 @@
+package batch
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/npz"
+)
+
+// committer writes results. A result is finished when its record is in the manifest and synced.
+type committer struct {
+	fsys        fileSystem
+	layout      layout
+	temporary   string // directory of files that are being written
+	manifest    outputFile
+	run         string // digest of the model and the options
+	created     int    // number of temporary files
+	directories map[string]bool
+}
+
+// result is the result of an input.
+type result struct {
+	input   Input
+	digest  string // of the input
+	entries []npz.Entry
+	err     error  // instead of entries
+	bytes   int64  // of the entries, in memory
+	release func() // when the entries are no longer used
+	counted bool   // whether the result is counted by job.window
+}
+
+// writers is the number of outputs that are written and synced at the same time: file systems join the syncs.
+const writers = 16
+
+// maxErrorText bounds the text of an error in a record.
+const maxErrorText = 4096
+
+// open creates the directories and the manifest of a shard, and removes temporary files of a run that was killed.
+func (c *committer) open(o *Options) (err error) {
+	c.directories = map[string]bool{}
+	for _, dir := range []string{c.layout.dir, c.layout.state(), c.temporary} {
+		if err := c.makeDirectory(dir); err != nil {
+			return err
+		}
+	}
+	if err := c.clear(); err != nil {
+		return err
+	}
+	if c.manifest, err = openManifest(c.fsys, c.layout.manifest(o)); err != nil {
+		return err
+	}
+	return c.fsys.syncDirectory(c.layout.state())
+}
+
+// clear removes all temporary files.
+func (c *committer) clear() error {
+	paths, err := filesIn(c.temporary)
+	for _, path := range paths {
+		err = errors.Join(err, c.fsys.remove(path))
+	}
+	return err
+}
+
+// makeDirectory creates a directory in an existing one, durably.
+func (c *committer) makeDirectory(path string) error {
+	if c.directories[path] {
+		return nil
+	}
+	err := c.fsys.makeDirectory(path)
+	if err == nil {
+		err = c.fsys.syncDirectory(filepath.Dir(path))
+	}
+	c.directories[path] = err == nil
+	return err
+}
+
+// commit writes the results of a part: outputs to temporary files, which are synced and renamed, and then the records.
+// After an error, results without a record are not finished, and existing outputs are whole.
+func (c *committer) commit(part []*result) (err error) {
+	records := make([]record, len(part))
+	paths := make([]string, len(part))
+	errs := make([]error, len(part))
+	limit := make(chan struct{}, writers)
+	var wg sync.WaitGroup
+	for i, r := range part {
+		records[i] = record{Name: r.input.Name, Input: r.digest, Run: c.run}
+		if r.err != nil {
+			records[i].Error = fmt.Sprintf("%.*s", maxErrorText, r.err)
+			continue
+		}
+		paths[i] = filepath.Join(c.temporary, strconv.Itoa(c.created))
+		c.created++
+		limit <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-limit }()
+			errs[i] = c.write(paths[i], r.entries, &records[i])
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return errors.Join(err, c.clear())
+	}
+	if err := c.rename(part, paths); err != nil {
+		return errors.Join(err, c.clear())
+	}
+	return c.record(records)
+}
+
+// write writes an output to a new file, and completes its record.
+func (c *committer) write(path string, entries []npz.Entry, r *record) (err error) {
+	f, err := c.fsys.create(path)
+	if err != nil {
+		return err
+	}
+	h := sha256.New()
+	counter := &countingWriter{w: io.MultiWriter(f, h)}
+	err = npz.WriteNPZ(counter, entries)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	r.Output, r.Bytes = hex.EncodeToString(h.Sum(nil)), counter.n
+	return err
+}
+
+// countingWriter counts the bytes that are written.
+type countingWriter struct {
+	w io.Writer
+	n int64
+}
+
+// Write writes b.
+func (c *countingWriter) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	c.n += int64(n)
+	return n, err
+}
+
+// rename gives outputs their names, and removes outputs of earlier runs whose input now fails.
+func (c *committer) rename(part []*result, temporary []string) error {
+	changed := map[string]bool{}
+	for i, r := range part {
+		path := c.layout.output(r.input.Name)
+		if r.err != nil {
+			if err := c.fsys.remove(path); err != nil {
+				return err
+			}
+			if c.directories[filepath.Dir(path)] {
+				changed[filepath.Dir(path)] = true
+			}
+			continue
+		}
+		if err := c.makeParents(filepath.Dir(path)); err != nil {
+			return err
+		}
+		if err := c.fsys.rename(temporary[i], path); err != nil {
+			return err
+		}
+		changed[filepath.Dir(path)] = true
+	}
+	for _, dir := range sorted.Keys(changed) {
+		if err := c.fsys.syncDirectory(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeParents creates a directory below the output directory, and the directories between them.
+func (c *committer) makeParents(dir string) error {
+	if dir == c.layout.dir || c.directories[dir] {
+		return nil
+	}
+	if err := c.makeParents(filepath.Dir(dir)); err != nil {
+		return err
+	}
+	return c.makeDirectory(dir)
+}
+
+// record appends records to the manifest.
+func (c *committer) record(records []record) error {
+	var lines []byte
+	for i := range records {
+		line, err := json.Marshal(&records[i])
+		if err != nil {
+			return err
+		}
+		lines = append(append(lines, line...), '\n')
+	}
+	if _, err := c.manifest.Write(lines); err != nil {
+		return err
+	}
+	return c.manifest.Sync()
+}

@@ -1,0 +1,118 @@
+package batch
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/arrays"
+	"github.com/graphrun/graphrun/npz"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// extensions are the extensions of inputs.
+var extensions = []string{".npz", ".npy", ".png", ".jpg", ".jpeg", ".csv", ".jsonl", ".ndjson"}
+
+// decoder converts the contents of files to inputs of a graph.
+type decoder struct {
+	graph  *graph.Graph
+	images Images
+}
+
+// decode returns the inputs of a run, row-major tensors by name. The extension of path gives the format.
+func (d *decoder) decode(path string, data []byte) (map[string]*tensor.Tensor, error) {
+	switch ext := strings.ToLower(filepath.Ext(path)); ext {
+	case ".npz":
+		return d.archive(path, data)
+	case ".npy":
+		v, err := d.onlyInput("an .npy file")
+		if err != nil {
+			return nil, err
+		}
+		t, err := npz.ReadNPY(bytes.NewReader(data), int64(len(data)))
+		if err != nil {
+			return nil, err
+		}
+		return d.one(v, t)
+	case ".png", ".jpg", ".jpeg":
+		in, err := imageInputOf(d.graph)
+		if err != nil {
+			return nil, err
+		}
+		t, err := d.images.decode(data, in)
+		return map[string]*tensor.Tensor{in.value.Name: t}, err
+	case ".csv":
+		return d.csv(data)
+	case ".jsonl", ".ndjson":
+		return d.jsonLines(data)
+	default:
+		return nil, fmt.Errorf("the extension is %q, want one of %s", ext, strings.Join(extensions, ", "))
+	}
+}
+
+// onlyInput returns the input of a graph that has one.
+func (d *decoder) onlyInput(format string) (*graph.Value, error) {
+	if n := len(d.graph.Inputs); n != 1 {
+		return nil, fmt.Errorf("the model has %d inputs, %s has one array", n, format)
+	}
+	return d.graph.Inputs[0], nil
+}
+
+// archive decodes an .npz file, whose keys are names of inputs.
+func (d *decoder) archive(path string, data []byte) (map[string]*tensor.Tensor, error) {
+	a, err := npz.NewArchive(filepath.Base(path), bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return nil, err
+	}
+	in := map[string]*tensor.Tensor{}
+	for _, v := range d.graph.Inputs {
+		if !slices.Contains(a.Names(), v.Name) {
+			return nil, fmt.Errorf("there is no array for input %q; the file has %s", v.Name, strings.Join(a.Names(), ", "))
+		}
+		t, err := a.Read(v.Name)
+		if err != nil {
+			return nil, err
+		}
+		if in[v.Name], err = d.convert(v, t); err != nil {
+			return nil, err
+		}
+	}
+	return in, nil
+}
+
+func (d *decoder) one(v *graph.Value, t *tensor.Tensor) (map[string]*tensor.Tensor, error) {
+	t, err := d.convert(v, t)
+	return map[string]*tensor.Tensor{v.Name: t}, err
+}
+
+// convert returns an array as a row-major tensor of the dtype of an input.
+func (d *decoder) convert(v *graph.Value, t *tensor.Tensor) (_ *tensor.Tensor, err error) {
+	defer tensor.CatchMemory(&err)
+	labels := d.graph.Labels[v.Name]
+	switch {
+	case labels.Strings != nil && arrays.IsText(t.Meta, v):
+		return arrays.Encode(t, labels, t.Shape[:t.Rank()-1])
+	case !arrays.IsCompatible(t.DType, v.Meta.DType):
+		return nil, fmt.Errorf("input %q: the array has dtype %v, want %v", v.Name, t.DType, v.Meta.DType)
+	}
+	t = t.Contiguous()
+	if t.DType != v.Meta.DType {
+		return t.View(t.Meta.WithDType(v.Meta.DType))
+	}
+	return t, nil
+}
+
+// rowShape returns the shape of a row of an input, without its first dimension; -1 for a symbol.
+func rowShape(v *graph.Value) ([]int, error) {
+	shape := declaredShape(v)
+	if len(shape) == 0 {
+		return nil, fmt.Errorf("input %q is a scalar and has no rows", v.Name)
+	}
+	return shape[1:], nil
+}
+
+var errNoRows = errors.New("there are no rows")

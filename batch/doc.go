@@ -1,0 +1,26 @@
+// Package batch runs a model on many input files, each of which gives one output file.
+//
+//	inputs, err := batch.Find("images/*.jpg")
+//	summary, err := batch.Run(ctx, "resnet18.onnx", inputs, "results", batch.Options{})
+//
+// An output is the file DIR/NAME.npz of an input with the name NAME. It exists as a whole or not at all. The directory
+// DIR/.graphrun has the manifests: one record for each finished input, with the digests of the model, the options, the
+// input and the output. A run skips inputs whose outputs exist with the same digests, so that it continues after it was
+// killed. At most [Options.PartSize] inputs are then computed again.
+//
+// # Shards
+//
+// The shard of an input depends only on its name and on the number of shards. Several processes, on one or several
+// machines with a shared file system, each run one shard. Each has its own manifest and reads all manifests.
+//
+// # Failures
+//
+// An input that cannot be read or run is recorded with its error and does not end the run. Later runs report it again
+// without computing it, unless its digests differ or [Options.Retry] is set. An error of the file system that outputs
+// are written to, such as a full disk, ends the run and keeps all finished outputs.
+//
+// # Results
+//
+// Rows of several inputs run together if package graph/batch proves that the rows of the model are independent, and if
+// each input has the same plan alone. The bits of an output therefore do not depend on the other inputs.
+package batch

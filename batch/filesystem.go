@@ -1,0 +1,86 @@
+package batch
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+)
+
+// fileSystem has the operations by which results are written. Tests replace it to inject errors.
+type fileSystem interface {
+	// create creates a new file.
+	create(path string) (outputFile, error)
+	// openEnd opens a file at its end, and creates it if it does not exist.
+	openEnd(path string) (outputFile, error)
+	rename(from, to string) error
+	// remove removes a file, if it exists.
+	remove(path string) error
+	makeDirectory(path string) error
+	// syncDirectory makes created, renamed and removed entries of a directory durable.
+	syncDirectory(path string) error
+}
+
+type outputFile interface {
+	io.WriteCloser
+	Sync() error
+}
+
+// disk is the file system of the operating system.
+type disk struct{}
+
+func (disk) create(path string) (outputFile, error) {
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+}
+
+func (disk) openEnd(path string) (outputFile, error) {
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+}
+
+func (disk) rename(from, to string) error { return os.Rename(from, to) }
+
+func (disk) remove(path string) error {
+	err := os.Remove(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func (disk) makeDirectory(path string) error {
+	err := os.Mkdir(path, 0o777)
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+func (disk) syncDirectory(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil // directories cannot be synced
+	}
+	d, err := os.Open(path)
+	if errors.Is(err, os.ErrPermission) {
+		return nil // it may be written, but not read
+	}
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	err = d.Sync()
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) {
+		return nil // some network file systems sync no directories
+	}
+	return err
+}
+
+// filesIn lists the files of a directory.
+func filesIn(dir string) (paths []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		paths = append(paths, filepath.Join(dir, e.Name()))
+	}
+	return paths, err
+}

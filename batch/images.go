@@ -1,0 +1,271 @@
+package batch
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	_ "image/jpeg" // a format of inputs
+	_ "image/png"  // a format of inputs
+	"math"
+
+	"golang.org/x/image/draw"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Images says how images become tensors, in the order of the fields, as the transforms Resize, CenterCrop, ToTensor and
+// Normalize of torchvision do. The input of the model has the shape [N, C, H, W] or [N, H, W, C], and C is 3 (RGB) or
+// 1 (grayscale).
+//
+// Images are scaled by bilinear interpolation, with the larger filter that avoids aliasing if they become smaller.
+// Rounding differs from torchvision's. Transparency and the orientation in Exif data are ignored.
+type Images struct {
+	// Resize is the height and the width to which images are scaled; one number is the length of the shorter side, and
+	// the longer side keeps the proportion. Empty: images keep their size.
+	Resize []int
+	// Crop is the height and the width of the part in the center that is used, beyond the border filled with zeros; one
+	// number is both. Empty: the whole image.
+	Crop []int
+	// Mean is subtracted from the values between 0 and 1 of each channel, or of all channels if it is one number. The
+	// difference is divided by Deviation. Inputs of dtype uint8 have values from 0 to 255 and can have neither.
+	Mean, Deviation []float64
+}
+
+// maxImagePixels bounds the pixels of an image, because a small file may describe a large image. Pillow warns at this
+// number.
+const maxImagePixels = 89478485
+
+func (m *Images) Check() error {
+	for name, list := range map[string][]int{"resize": m.Resize, "crop": m.Crop} {
+		if len(list) > 2 {
+			return fmt.Errorf("%s has %d numbers: want a height and a width, or one number", name, len(list))
+		}
+		for _, n := range list {
+			if n < 1 || n > 1<<15 {
+				return fmt.Errorf("%s to %d pixels: want 1 to %d", name, n, 1<<15)
+			}
+		}
+	}
+	for name, list := range map[string][]float64{"mean": m.Mean, "deviation": m.Deviation} {
+		if len(list) == 2 || len(list) > 3 {
+			return fmt.Errorf("%s has %d numbers: want one for each channel, 3 or 1", name, len(list))
+		}
+		for _, x := range list {
+			if math.IsNaN(x) || math.IsInf(x, 0) || name == "deviation" && x == 0 {
+				return fmt.Errorf("%s has the number %v", name, x)
+			}
+		}
+	}
+	return nil
+}
+
+// imageInput is the shape of an input of images.
+type imageInput struct {
+	value         *graph.Value
+	height, width int // -1 if any
+	channels      int
+	channelsLast  bool
+	floating      bool
+}
+
+// imageInputOf returns the shape of the input of a model of images.
+func imageInputOf(g *graph.Graph) (imageInput, error) {
+	if len(g.Inputs) != 1 {
+		return imageInput{}, fmt.Errorf("the model has %d inputs, images need one", len(g.Inputs))
+	}
+	v := g.Inputs[0]
+	shape := declaredShape(v)
+	in := imageInput{value: v, floating: v.Meta.DType == tensor.Float32}
+	if !in.floating && v.Meta.DType != tensor.Uint8 {
+		return in, fmt.Errorf("input %q has dtype %v, images need float32 or uint8", v.Name, v.Meta.DType)
+	}
+	isCount := func(n int) bool { return n == 1 || n == 3 }
+	switch {
+	case len(shape) != 4 || shape[0] > 1:
+		return in, fmt.Errorf("input %q has the shape %v, images need [N, C, H, W] or [N, H, W, C]", v.Name, shape)
+	case isCount(shape[1]):
+		in.channels, in.height, in.width = shape[1], shape[2], shape[3]
+	case isCount(shape[3]):
+		in.channels, in.height, in.width, in.channelsLast = shape[3], shape[1], shape[2], true
+	case shape[1] < 0:
+		in.channels, in.height, in.width = 3, shape[2], shape[3]
+	default:
+		return in, fmt.Errorf("input %q has the shape %v, images have 1 or 3 channels", v.Name, shape)
+	}
+	return in, nil
+}
+
+// declaredShape returns the declared sizes of an input, -1 for a symbol.
+func declaredShape(v *graph.Value) []int {
+	if v.Dims == nil {
+		return v.Meta.Shape
+	}
+	shape := make([]int, len(v.Dims))
+	for i, d := range v.Dims {
+		if shape[i] = d.Size; !d.IsNumber() {
+			shape[i] = -1
+		}
+	}
+	return shape
+}
+
+// decode decodes and transforms an image.
+func (m *Images) decode(data []byte, in imageInput) (*tensor.Tensor, error) {
+	config, _, err := image.DecodeConfig(bytes.NewReader(data))
+	switch {
+	case err != nil:
+		return nil, err
+	case config.Width < 1 || config.Height < 1:
+		return nil, errors.New("the image is empty")
+	case config.Width > maxImagePixels/config.Height:
+		return nil, fmt.Errorf("the image has %d x %d pixels, the limit is %d pixels", config.Width, config.Height,
+			maxImagePixels)
+	}
+	if limit, ok := machine.Fits(16 * config.Width * config.Height); !ok {
+		return nil, fmt.Errorf("the image has %d x %d pixels, for which there is no memory: %v", config.Width, config.Height,
+			limit)
+	}
+	source, _, err := image.Decode(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	height, width := m.scaledSize(config.Height, config.Width)
+	if width > maxImagePixels/height {
+		return nil, fmt.Errorf("the image would be resized to %d x %d pixels, the limit is %d pixels", height, width,
+			maxImagePixels)
+	}
+	scaled := scale(opaque(source), height, width)
+	if len(m.Crop) > 0 {
+		height, width = m.Crop[0], m.Crop[len(m.Crop)-1]
+	}
+	if in.height >= 0 && height != in.height || in.width >= 0 && width != in.width {
+		return nil, fmt.Errorf("the image has %d x %d pixels (height x width) after resizing and cropping, the model wants "+
+			"%s x %s", height, width, sizeText(in.height), sizeText(in.width))
+	}
+	return m.normalize(scaled, height, width, in)
+}
+
+func sizeText(n int) string {
+	if n < 0 {
+		return "any"
+	}
+	return fmt.Sprint(n)
+}
+
+// opaque returns an image without transparency: pixels keep their colors, which image.Image multiplies by alpha.
+func opaque(source image.Image) image.Image {
+	if s, ok := source.(interface{ Opaque() bool }); ok && s.Opaque() {
+		return source
+	}
+	bounds := source.Bounds()
+	out := image.NewRGBA(bounds)
+	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
+		for x := bounds.Min.X; x < bounds.Max.X; x++ {
+			c := color.NRGBAModel.Convert(source.At(x, y)).(color.NRGBA)
+			out.SetRGBA(x, y, color.RGBA{c.R, c.G, c.B, 255})
+		}
+	}
+	return out
+}
+
+// scaledSize returns the size of an image after Resize.
+func (m *Images) scaledSize(height, width int) (int, int) {
+	switch len(m.Resize) {
+	case 1: // torchvision truncates the longer side
+		n := m.Resize[0]
+		if height < width {
+			return n, int(float64(n) * float64(width) / float64(height))
+		}
+		return int(float64(n) * float64(height) / float64(width)), n
+	case 2:
+		return m.Resize[0], m.Resize[1]
+	}
+	return height, width
+}
+
+func scale(source image.Image, height, width int) *image.RGBA {
+	bounds := source.Bounds()
+	out := image.NewRGBA(image.Rect(0, 0, width, height))
+	if height == bounds.Dy() && width == bounds.Dx() {
+		draw.Draw(out, out.Rect, source, bounds.Min, draw.Src)
+	} else {
+		draw.BiLinear.Scale(out, out.Rect, source, bounds, draw.Src, nil)
+	}
+	return out
+}
+
+// normalize crops an image and converts it to a tensor.
+func (m *Images) normalize(source *image.RGBA, height, width int, in imageInput) (t *tensor.Tensor, err error) {
+	defer tensor.CatchMemory(&err)
+	if !in.floating && len(m.Mean)+len(m.Deviation) > 0 {
+		return nil, fmt.Errorf("input %q has dtype uint8, which has no mean and deviation", in.value.Name)
+	}
+	shape := []int{1, in.channels, height, width}
+	channelStride, pixelStride := height*width, 1
+	if in.channelsLast {
+		shape = []int{1, height, width, in.channels}
+		channelStride, pixelStride = 1, in.channels
+	}
+	t = tensor.Empty(tensor.New(in.value.Meta.DType, shape...))
+	values := m.values(in.channels)
+	data := t.Storage().Bytes()
+	top, left := cropStart(source.Rect.Dy(), height), cropStart(source.Rect.Dx(), width)
+	for y := range height {
+		for x := range width {
+			var pixel color.RGBA
+			if p := image.Pt(x+left, y+top); p.In(source.Rect) {
+				pixel = source.RGBAAt(p.X, p.Y)
+			}
+			rgb := [3]byte{pixel.R, pixel.G, pixel.B}
+			if in.channels == 1 {
+				rgb[0] = gray(pixel)
+			}
+			for c := range in.channels {
+				i := c*channelStride + (y*width+x)*pixelStride
+				if in.floating {
+					binary.NativeEndian.PutUint32(data[4*i:], math.Float32bits(values[c][rgb[c]]))
+				} else {
+					data[i] = rgb[c]
+				}
+			}
+		}
+	}
+	return t, nil
+}
+
+// cropStart returns the first of the middle rows, as torchvision rounds it: the half of an odd difference is rounded to
+// even.
+func cropStart(size, cropped int) int {
+	if cropped > size {
+		return -((cropped - size) / 2)
+	}
+	return int(math.RoundToEven(float64(size-cropped) / 2))
+}
+
+// gray returns the luma of ITU-R BT.601 as Pillow rounds it.
+func gray(c color.RGBA) byte {
+	return byte((uint32(c.R)*19595 + uint32(c.G)*38470 + uint32(c.B)*7471 + 1<<15) >> 16)
+}
+
+// values returns the normalized value of each byte, by channel.
+func (m *Images) values(channels int) [][256]float32 {
+	at := func(list []float64, c int, otherwise float32) float32 {
+		if len(list) == 0 {
+			return otherwise
+		}
+		return float32(list[min(c, len(list)-1)])
+	}
+	values := make([][256]float32, channels)
+	for c := range values {
+		mean, deviation := at(m.Mean, c, 0), at(m.Deviation, c, 1)
+		for b := range 256 {
+			values[c][b] = (float32(b)/255 - mean) / deviation
+		}
+	}
+	return values
+}

@@ -1,0 +1,114 @@
+package batch
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/arrays"
+	"github.com/graphrun/graphrun/internal/batching"
+	"github.com/graphrun/graphrun/internal/files"
+	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/npz"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// model is the model of a run.
+type model struct {
+	graph    *graph.Graph
+	digest   string // of the model and the options
+	program  *graphrun.Program
+	rows     *batching.Axis // nil if each input is a run of its own
+	unjoined error          // why
+}
+
+// loadModel reads a model. It does not compile it.
+func loadModel(ctx context.Context, path string, o *Options) (*model, error) {
+	recorder, name := files.Record(os.DirFS(filepath.Dir(path))), filepath.Base(path)
+	l := o.Loader
+	l.FS = recorder
+	g, err := l.LoadContext(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	digest, err := recorder.Digest(name)
+	if err != nil {
+		return nil, err
+	}
+	return &model{graph: g, digest: o.digest(digest)}, nil
+}
+
+// plannedRows is the number of rows for which a model is planned. It does not depend on options, because it may affect
+// the bits of results.
+const plannedRows = 8
+
+// compile compiles the model, and proves its rows independent.
+func (m *model) compile(ctx context.Context, o *Options) (err error) {
+	compile := o.Compile
+	symbol, unjoined := batching.Symbol(m.graph)
+	m.unjoined = unjoined
+	if symbol != "" {
+		rows := plannedRows
+		if most := m.graph.Symbols[symbol].Max; most > 0 {
+			rows = min(rows, most)
+		}
+		compile.Hints = append([]map[string]int{{symbol: rows}}, compile.Hints...)
+	}
+	if m.program, err = graphrun.CompileContext(ctx, m.graph, compile); err != nil {
+		return err
+	}
+	if symbol != "" {
+		m.rows, m.unjoined = batching.Prove(ctx, (*program.Program)(m.program), m.graph, symbol, o.MaxRows, true)
+	}
+	return nil
+}
+
+// parallelRuns returns the number of runs at the same time.
+func parallelRuns(o *Options) int {
+	if o.Compile.Threads <= 0 {
+		return 1
+	}
+	return max(1, runtime.GOMAXPROCS(0)/o.Compile.Threads)
+}
+
+// run runs the model on the joined inputs of runs, and returns the outputs of each run. release must be called when the
+// outputs are no longer used.
+func (m *model) run(ctx context.Context, runs []*batching.Run) (parts [][]npz.Entry, release func(), err error) {
+	defer catchPanic(&err)
+	in, err := batching.Join(runs)
+	if err != nil {
+		return nil, nil, err
+	}
+	out, err := m.program.Run(ctx, in)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, part := range m.rows.Split(out, runs) {
+		entries := arrays.Entries(m.graph, part)
+		if err := arrays.Decode(m.graph, entries); err != nil {
+			return nil, nil, err
+		}
+		parts = append(parts, entries)
+	}
+	return parts, func() {
+		for _, t := range out {
+			t.Release()
+		}
+	}, nil
+}
+
+// catchPanic makes a panic an error: an input that causes one must not end the run of the others.
+func catchPanic(err *error) {
+	switch x := recover().(type) {
+	case nil:
+	case *tensor.MemoryError:
+		*err = x
+	default:
+		*err = fmt.Errorf("internal error: %v\n%s", x, debug.Stack())
+	}
+}

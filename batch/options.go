@@ -1,0 +1,176 @@
+package batch
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/internal/environment"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// Options are the options of a run. Zero values are good defaults.
+type Options struct {
+	// Loader loads the model. Its field FS is not used: a model reads only files in its own directory.
+	Loader graphrun.Loader
+	// Compile compiles the model. Compile.Threads bounds the workers of one run. As many runs are active at once as
+	// workers fit into GOMAXPROCS.
+	Compile graphrun.Options
+	// Images says how images become tensors.
+	Images Images
+	// Shard is the index, from 0, of the shard to be run, of Shards shards. If Shards is 0, all inputs are run.
+	Shard, Shards int
+	// PartSize is the maximum number of inputs that are computed but not yet recorded; 0 is 64.
+	PartSize int
+	// MaxRows is the maximum number of rows that run together; 0 is 64. A single input may have more rows.
+	MaxRows int
+	// Memory bounds the bytes of decoded inputs that wait to be run, and of results that wait to be written; 0 is an
+	// eighth of the available memory. One input and one result of any size are always admitted.
+	Memory int
+	// Retry runs inputs again whose recorded result is an error.
+	Retry bool
+	// Key is a part of the digest of the options. It distinguishes choices that the digest lacks: passes, pins, prices
+	// and custom ops.
+	Key string
+	// Progress, if set, is called when inputs are finished: done and skipped of total inputs. It is called from several
+	// goroutines, one at a time.
+	Progress func(done, skipped, total int)
+}
+
+// Summary counts the inputs of a shard by their result.
+type Summary struct {
+	Done    int // computed by this run; for [Status]: finished
+	Skipped int // finished before
+	Failed  int // failed now or before
+	Missing int // not finished
+	// Failures are the failed inputs with their errors, sorted by name.
+	Failures []Failure
+	// Unjoined says why each input is a run of its own; nil if rows of several inputs run together.
+	Unjoined error
+}
+
+// Failure is an input that failed.
+type Failure struct{ Input, Error string }
+
+// Input is an input file.
+type Input struct {
+	Name string // the output is DIR/NAME.npz; elements are separated by slashes
+	Path string
+}
+
+// Find returns the files that match patterns of [filepath.Match], sorted by name. The name of an input is its path
+// without the extension, relative to the longest directory of the pattern without special characters: "images/*/*.jpg"
+// gives "cat/1" for "images/cat/1.jpg". Two inputs with the same name are an error.
+func Find(patterns ...string) (list []Input, err error) {
+	byName := map[string]string{}
+	for _, pattern := range patterns {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			return nil, fmt.Errorf("%q is not a valid pattern", pattern)
+		}
+		dir := fixedDirectory(pattern)
+		for _, path := range paths {
+			if info, err := os.Stat(path); err == nil && info.IsDir() {
+				continue
+			}
+			name, err := filepath.Rel(dir, path)
+			if err != nil {
+				return nil, err
+			}
+			name = filepath.ToSlash(strings.TrimSuffix(name, filepath.Ext(name)))
+			other, exists := byName[name]
+			switch {
+			case exists && other == path:
+				continue
+			case exists:
+				return nil, fmt.Errorf("%s and %s would have the same output, %s.npz", other, path, name)
+			case name == "" || strings.HasSuffix(name, "/") || strings.HasPrefix(name, ".graphrun/"):
+				return nil, fmt.Errorf("%s: no output can have this name", path)
+			}
+			byName[name] = path
+			list = append(list, Input{name, path})
+		}
+	}
+	slices.SortFunc(list, func(a, b Input) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// fixedDirectory returns the longest directory of a pattern without special characters.
+func fixedDirectory(pattern string) string {
+	special := `*?[\`
+	if os.PathSeparator == '\\' {
+		special = `*?[`
+	}
+	dir := pattern
+	for {
+		dir = filepath.Dir(dir)
+		if !strings.ContainsAny(dir, special) {
+			return dir
+		}
+	}
+}
+
+// shardOf returns the index of the shard of an input. It does not depend on the other inputs.
+func shardOf(name string, shards int) int {
+	digest := sha256.Sum256([]byte(name))
+	return int(binary.BigEndian.Uint64(digest[:8]) % uint64(shards))
+}
+
+// complete sets defaults and checks the options.
+func (o *Options) complete() error {
+	if o.Shards == 0 {
+		o.Shards = 1
+	}
+	if o.Shards < 1 || o.Shard < 0 || o.Shard >= o.Shards {
+		return fmt.Errorf("shard %d of %d: want a shard from 0 to one less than their number", o.Shard, o.Shards)
+	}
+	if o.PartSize < 0 || o.MaxRows < 0 || o.Memory < 0 {
+		return fmt.Errorf("PartSize, MaxRows and Memory must not be negative")
+	}
+	if o.PartSize == 0 {
+		o.PartSize = 64
+	}
+	if o.MaxRows == 0 {
+		o.MaxRows = 64
+	}
+	if o.Memory == 0 {
+		o.Memory = max(machine.Memory().Left/8, 1<<20)
+	}
+	return o.Images.Check()
+}
+
+// inShard returns the inputs of the shard.
+func (o *Options) inShard(inputs []Input) []Input {
+	var list []Input
+	for _, in := range inputs {
+		if shardOf(in.Name, o.Shards) == o.Shard {
+			list = append(list, in)
+		}
+	}
+	return list
+}
+
+// digest returns the digest of the model and of all options that affect results.
+func (o *Options) digest(model string) string {
+	strategy := graphrun.Optimal.Name()
+	if o.Compile.Strategy != nil {
+		strategy = o.Compile.Strategy.Name()
+	}
+	prices := ""
+	if o.Compile.Costs != nil {
+		prices = o.Compile.Costs.Digest()
+	}
+	return machine.DigestOfJSON(struct {
+		Model, Strategy, Prices, Key, Version string
+		Exact, NoFusion                       bool
+		Slack                                 float64
+		Sizes                                 []map[string]int
+		Images                                Images
+	}{model, strategy, prices, o.Key, environment.Version(), o.Compile.Exact, o.Compile.NoFusion, o.Compile.Slack,
+		[]map[string]int{o.Loader.Sizes, o.Compile.Sizes}, o.Images})
+}

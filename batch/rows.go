@@ -1,0 +1,319 @@
+package batch
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/numerals"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// column collects the elements of an input, row by row.
+type column struct {
+	value   *graph.Value
+	labels  graph.Labels
+	set     func(dst, text []byte) error
+	shape   []int // of a row
+	size    int   // elements of a row
+	fields  []int // of CSV: the field of each element
+	rows    int
+	data    []byte
+	strings []string // instead of data if the elements stand for strings
+}
+
+func (d *decoder) columns() ([]*column, error) {
+	list := make([]*column, len(d.graph.Inputs))
+	for i, v := range d.graph.Inputs {
+		shape, err := rowShape(v)
+		if err != nil {
+			return nil, err
+		}
+		c := &column{value: v, labels: d.graph.Labels[v.Name], set: numerals.Setter(v.Meta.DType), shape: shape}
+		if c.set == nil && !c.isText() {
+			return nil, fmt.Errorf("input %q has dtype %v, which text files cannot have", v.Name, v.Meta.DType)
+		}
+		list[i] = c
+	}
+	return list, nil
+}
+
+func (c *column) isText() bool { return c.labels.Strings != nil }
+
+// add adds an element.
+func (c *column) add(text []byte) error {
+	if c.isText() {
+		c.strings = append(c.strings, string(text))
+		return nil
+	}
+	if len(text) == 0 {
+		return errors.New("it is empty")
+	}
+	n := len(c.data)
+	c.data = append(c.data, make([]byte, c.value.Meta.DType.Size())...)
+	if err := c.set(c.data[n:], text); err != nil {
+		return fmt.Errorf("%.40q: %w", text, err)
+	}
+	return nil
+}
+
+// tensorsOf returns the tensors of columns.
+func tensorsOf(columns []*column) (in map[string]*tensor.Tensor, err error) {
+	defer tensor.CatchMemory(&err)
+	in = map[string]*tensor.Tensor{}
+	for _, c := range columns {
+		if c.rows == 0 {
+			return nil, errNoRows
+		}
+		shape := append([]int{c.rows}, c.shape...)
+		if c.isText() {
+			if in[c.value.Name], err = c.labels.Encode(c.strings, shape...); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		t := tensor.Empty(tensor.New(c.value.Meta.DType, shape...))
+		copy(t.Storage().Bytes(), c.data)
+		in[c.value.Name] = t
+	}
+	return in, nil
+}
+
+// csv decodes a CSV file: a record for each row. A first record that names inputs (NAME, or NAME.0, NAME.1, ... for
+// several elements) gives their order, and other fields are ignored. Otherwise a record has the elements of all inputs
+// in order, and a first record without a number is skipped.
+func (d *decoder) csv(data []byte) (map[string]*tensor.Tensor, error) {
+	columns, err := d.columns()
+	if err != nil {
+		return nil, err
+	}
+	total := 0
+	for _, c := range columns {
+		c.size = 1
+		for _, n := range c.shape {
+			if n < 0 {
+				return nil, fmt.Errorf("input %q: the shape of a row is %v, CSV needs sizes that are known", c.value.Name,
+					c.shape)
+			}
+			if c.size *= n; c.size > len(data) {
+				return nil, fmt.Errorf("input %q: the file has fewer elements than a row", c.value.Name)
+			}
+		}
+		for range c.size {
+			c.fields = append(c.fields, total)
+			total++
+		}
+	}
+	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff"))))
+	r.ReuseRecord = true
+	for first := true; ; first = false {
+		record, err := r.Read()
+		if err == io.EOF {
+			return tensorsOf(columns)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if first {
+			named, err := nameFields(columns, record)
+			switch {
+			case err != nil:
+				return nil, err
+			case named:
+				continue
+			case len(record) != total:
+				return nil, fmt.Errorf("line 1 has %d fields, a row of the model has %d elements", len(record), total)
+			case !hasNumber(columns, record):
+				continue
+			}
+		}
+		line, _ := r.FieldPos(0)
+		if err := addRecord(columns, record, line); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// nameFields sets the fields of columns by a record of names. It returns false if the record names no input.
+func nameFields(columns []*column, record []string) (named bool, err error) {
+	fields := make([][]int, len(columns))
+	missing := ""
+	for i, c := range columns {
+		for k := range c.size {
+			j := slices.Index(record, c.value.Name+"."+strconv.Itoa(k))
+			if j < 0 && c.size == 1 {
+				j = slices.Index(record, c.value.Name)
+			}
+			if j < 0 && missing == "" {
+				missing = fmt.Sprintf("element %d of input %q", k, c.value.Name)
+			}
+			named = named || j >= 0
+			fields[i] = append(fields[i], j)
+		}
+	}
+	if !named {
+		return false, nil
+	}
+	if missing != "" {
+		return false, fmt.Errorf("line 1 names no field for %s", missing)
+	}
+	for i, c := range columns {
+		c.fields = fields[i]
+	}
+	return true, nil
+}
+
+// hasNumber reports whether a field of a number is one, or no field is of a number.
+func hasNumber(columns []*column, record []string) bool {
+	var element [16]byte
+	numbers := 0
+	for _, c := range columns {
+		for _, j := range c.fields {
+			if c.isText() || j >= len(record) {
+				continue
+			}
+			numbers++
+			if record[j] != "" && c.set(element[:], []byte(record[j])) == nil {
+				return true
+			}
+		}
+	}
+	return numbers == 0
+}
+
+func addRecord(columns []*column, record []string, line int) error {
+	for _, c := range columns {
+		for _, j := range c.fields {
+			if err := c.add([]byte(record[j])); err != nil {
+				return fmt.Errorf("line %d, field %d: %w", line, j+1, err)
+			}
+		}
+		c.rows++
+	}
+	return nil
+}
+
+// jsonLines decodes a file with one JSON value in each line: an object with a value for each input or, if the model has
+// one input, that value. A value is a number, a string, or nested lists of them, without the dimension of the rows.
+func (d *decoder) jsonLines(data []byte) (map[string]*tensor.Tensor, error) {
+	columns, err := d.columns()
+	if err != nil {
+		return nil, err
+	}
+	line := 0
+	for text := range bytes.Lines(data) {
+		line++
+		if text = bytes.TrimSpace(text); len(text) == 0 {
+			continue
+		}
+		if err := addLine(columns, text); err != nil {
+			return nil, fmt.Errorf("line %d: %w", line, err)
+		}
+	}
+	return tensorsOf(columns)
+}
+
+func addLine(columns []*column, text []byte) error {
+	r := jsontext.NewDecoder(bytes.NewReader(text))
+	if r.PeekKind() != '{' {
+		if len(columns) != 1 {
+			return fmt.Errorf("want an object, because the model has %d inputs", len(columns))
+		}
+		return cmp.Or(columns[0].addRow(r), atEnd(r))
+	}
+	if _, err := r.ReadToken(); err != nil {
+		return err
+	}
+	seen := make([]bool, len(columns))
+	for r.PeekKind() == '"' {
+		name, err := r.ReadToken()
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(columns, func(c *column) bool { return c.value.Name == name.String() })
+		if i < 0 {
+			err = r.SkipValue()
+		} else {
+			seen[i] = true
+			err = columns[i].addRow(r)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if _, err := r.ReadToken(); err != nil {
+		return err
+	}
+	if i := slices.Index(seen, false); i >= 0 {
+		return fmt.Errorf("there is no value for input %q", columns[i].value.Name)
+	}
+	return atEnd(r)
+}
+
+func atEnd(r *jsontext.Decoder) error {
+	if _, err := r.ReadToken(); err != io.EOF {
+		return errors.New("the line has more than one value")
+	}
+	return nil
+}
+
+// addRow adds the row that a JSON value represents.
+func (c *column) addRow(r *jsontext.Decoder) error {
+	shape, err := c.addValue(r, 0)
+	switch {
+	case err != nil:
+		return fmt.Errorf("input %q: %w", c.value.Name, err)
+	case len(shape) != len(c.shape):
+		return fmt.Errorf("input %q: the row has the shape %v, want %v", c.value.Name, shape, c.shape)
+	}
+	for i, n := range shape {
+		if c.shape[i] >= 0 && c.shape[i] != n {
+			return fmt.Errorf("input %q: the row has the shape %v, want %v", c.value.Name, shape, c.shape)
+		}
+	}
+	c.shape = shape // further rows must have the same shape
+	c.rows++
+	return nil
+}
+
+// addValue adds the elements of a JSON value and returns its shape.
+func (c *column) addValue(r *jsontext.Decoder, depth int) (shape []int, err error) {
+	if r.PeekKind() != '[' {
+		token, err := r.ReadToken()
+		if err != nil {
+			return nil, err
+		}
+		if kind := token.Kind(); kind == '{' || kind == 'n' || (kind == '"') != c.isText() {
+			return nil, fmt.Errorf("%.40s is not an element", token)
+		}
+		return []int{}, c.add([]byte(token.String()))
+	}
+	if depth > len(c.shape) {
+		return nil, fmt.Errorf("the lists are nested too deeply, the shape of a row is %v", c.shape)
+	}
+	if _, err := r.ReadToken(); err != nil {
+		return nil, err
+	}
+	n := 0
+	for r.PeekKind() != ']' {
+		inner, err := c.addValue(r, depth+1)
+		switch {
+		case err != nil:
+			return nil, err
+		case n > 0 && !slices.Equal(inner, shape):
+			return nil, fmt.Errorf("element %d has the shape %v, the elements before it %v", n, inner, shape)
+		}
+		shape = inner
+		n++
+	}
+	_, err = r.ReadToken()
+	return append([]int{n}, shape...), err
+}

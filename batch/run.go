@@ -1,0 +1,432 @@
+package batch
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gofrs/flock"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/graphrun/graphrun/internal/batching"
+	"github.com/graphrun/graphrun/internal/files"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/npz"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Run runs a model on the inputs of a shard that are not finished, and writes their outputs to dir, which is created if
+// it does not exist. An error of the model, of the directory or of the context ends the run; finished outputs remain,
+// and the summary counts them. If another process runs the same shard, Run returns an error.
+func Run(ctx context.Context, model string, inputs []Input, dir string, o Options) (Summary, error) {
+	return run(ctx, model, inputs, dir, o, disk{})
+}
+
+// Status counts the inputs of a shard without running or reading them. It does not detect changed contents of inputs.
+func Status(ctx context.Context, model string, inputs []Input, dir string, o Options) (Summary, error) {
+	j, err := newJob(ctx, model, inputs, dir, &o)
+	if err != nil {
+		return Summary{}, err
+	}
+	for _, in := range j.inputs {
+		switch r := j.layout.finished(j.records[in.Name], "", j.model.digest); {
+		case r == nil:
+			j.summary.Missing++
+		case r.Error != "":
+			j.fail(in, r.Error)
+		default:
+			j.summary.Done++
+		}
+	}
+	return j.summary, nil
+}
+
+// job is a run.
+type job struct {
+	options *Options
+	model   *model
+	decoder decoder
+	layout  layout
+	inputs  []Input
+	records map[string][]record
+
+	cancel            context.CancelCauseFunc
+	window            *semaphore.Weighted // inputs that are computed but not recorded
+	decoded, computed *semaphore.Weighted // bytes
+	results           chan *result
+
+	mu      sync.Mutex
+	summary Summary
+}
+
+func newJob(ctx context.Context, path string, inputs []Input, dir string, o *Options) (*job, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	j := &job{options: o, layout: layout{filepath.Clean(dir)}, inputs: o.inShard(inputs)}
+	wanted := map[string]bool{}
+	for _, in := range j.inputs {
+		switch {
+		case !filepath.IsLocal(filepath.FromSlash(in.Name)):
+			return nil, fmt.Errorf("input %s: the name %q is not a path below the output directory", in.Path, in.Name)
+		case wanted[in.Name]:
+			return nil, fmt.Errorf("two inputs have the name %q", in.Name)
+		case sameFile(j.layout.output(in.Name), in.Path):
+			return nil, fmt.Errorf("the output of %s would replace the input", in.Path)
+		}
+		wanted[in.Name] = true
+	}
+	var err error
+	if j.model, err = loadModel(ctx, path, o); err != nil {
+		return nil, err
+	}
+	j.decoder = decoder{j.model.graph, o.Images}
+	j.records, err = j.layout.readManifests(wanted)
+	return j, err
+}
+
+// sameFile reports whether an output has the path of an input.
+func sameFile(output, input string) bool {
+	if !strings.EqualFold(filepath.Ext(input), ".npz") {
+		return false
+	}
+	a, err := os.Stat(output)
+	if err != nil {
+		return false
+	}
+	b, err := os.Stat(input)
+	return err == nil && os.SameFile(a, b)
+}
+
+func run(ctx context.Context, path string, inputs []Input, dir string, o Options, fsys fileSystem) (_ Summary,
+	err error) {
+	j, err := newJob(ctx, path, inputs, dir, &o)
+	if err != nil {
+		return Summary{}, err
+	}
+	if err := j.model.compile(ctx, &o); err != nil {
+		return Summary{}, err
+	}
+	j.summary.Unjoined = j.model.unjoined
+	c := &committer{fsys: fsys, layout: j.layout, temporary: j.layout.shard("writing", &o), run: j.model.digest}
+	if err := os.MkdirAll(j.layout.state(), 0o777); err != nil {
+		return j.summary, err
+	}
+	j.summary.Missing = len(j.inputs)
+	unlock, err := lock(j.layout.shard("lock", &o))
+	if err != nil {
+		return j.summary, err
+	}
+	defer unlock()
+	if err := c.open(&o); err != nil {
+		return j.summary, err
+	}
+	defer func() { err = errors.Join(err, c.manifest.Close()) }()
+	err = j.process(ctx, c)
+	slices.SortFunc(j.summary.Failures, func(a, b Failure) int { return strings.Compare(a.Input, b.Input) })
+	j.summary.Missing = len(j.inputs) - j.summary.Done - j.summary.Skipped - j.summary.Failed
+	return j.summary, err
+}
+
+// lock locks a shard. On a file system without locks it has no effect: two processes then do the same work.
+func lock(path string) (unlock func(), err error) {
+	l := flock.New(path)
+	locked, err := l.TryLock()
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		return func() {}, nil
+	case err != nil:
+		return nil, err
+	case !locked:
+		return nil, fmt.Errorf("%s: another process runs this shard", path)
+	}
+	return func() { _ = l.Unlock() }, nil
+}
+
+// process reads, runs and commits the inputs.
+func (j *job) process(ctx context.Context, c *committer) error {
+	parent := ctx
+	ctx, j.cancel = context.WithCancelCause(ctx)
+	defer j.cancel(nil)
+	o := j.options
+	j.window = semaphore.NewWeighted(int64(o.PartSize))
+	j.decoded, j.computed = semaphore.NewWeighted(int64(o.Memory)), semaphore.NewWeighted(int64(o.Memory))
+	j.results = make(chan *result, o.PartSize)
+	waiting := make(chan *item, o.PartSize)
+	var readers sync.WaitGroup
+	next := make(chan Input)
+	for range max(2, runtime.GOMAXPROCS(0)) {
+		readers.Go(func() {
+			for in := range next {
+				if it := j.read(ctx, in); it != nil {
+					waiting <- it
+				}
+			}
+		})
+	}
+	go func() {
+		defer close(next)
+		for _, in := range j.inputs {
+			select {
+			case next <- in:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	go func() {
+		readers.Wait()
+		close(waiting)
+	}()
+	go func() {
+		j.runAll(ctx, waiting)
+		readers.Wait()
+		close(j.results)
+	}()
+	err := j.commitAll(c)
+	if err == nil && parent.Err() != nil {
+		err = context.Cause(parent)
+	}
+	return err
+}
+
+// item is a decoded input.
+type item struct {
+	input  Input
+	digest string
+	run    *batching.Run
+	bytes  int64 // acquired from job.decoded
+}
+
+// read reads and decodes an input. It returns nil if the input is finished, has failed, or the context has ended.
+func (j *job) read(ctx context.Context, in Input) *item {
+	if ctx.Err() != nil {
+		return nil
+	}
+	data, err := readInput(in.Path)
+	if err != nil {
+		j.results <- &result{input: in, err: err}
+		return nil
+	}
+	sum := sha256.Sum256(data)
+	it := &item{input: in, digest: hex.EncodeToString(sum[:])}
+	if r := j.layout.finished(j.records[in.Name], it.digest, j.model.digest); r != nil && (r.Error == "" ||
+		!j.options.Retry) {
+		j.finish(in, r.Error, true)
+		return nil
+	}
+	tensors, err := j.decode(in, data)
+	if err != nil {
+		j.results <- &result{input: in, digest: it.digest, err: err}
+		return nil
+	}
+	for _, t := range tensors {
+		it.bytes += int64(t.Bytes())
+	}
+	it.bytes = min(it.bytes, int64(j.options.Memory))
+	if j.decoded.Acquire(ctx, it.bytes) != nil {
+		return nil
+	}
+	it.run = j.model.rows.NewRun(tensors)
+	return it
+}
+
+func (j *job) decode(in Input, data []byte) (_ map[string]*tensor.Tensor, err error) {
+	defer catchPanic(&err)
+	return j.decoder.decode(in.Path, data)
+}
+
+// readInput reads a file, if it fits into memory.
+func readInput(path string) ([]byte, error) {
+	f, info, err := files.OpenRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if limit, ok := machine.Fits(int(min(info.Size(), 1<<46))); !ok {
+		return nil, fmt.Errorf("the file has %s, for which there is no memory: %v", machine.Bytes(int(info.Size())), limit)
+	}
+	data := make([]byte, info.Size())
+	n, err := f.ReadAt(data, 0)
+	if n < len(data) {
+		return nil, fmt.Errorf("reading it: %w", err)
+	}
+	return data, nil
+}
+
+// runAll runs all decoded inputs, several at once if their rows can be joined.
+func (j *job) runAll(ctx context.Context, waiting <-chan *item) {
+	slots := make(chan struct{}, parallelRuns(j.options))
+	var runs sync.WaitGroup
+	defer runs.Wait()
+	for first := range waiting {
+		list := []*item{first}
+	fill:
+		for len(list) < j.options.PartSize {
+			select {
+			case it, ok := <-waiting:
+				if !ok {
+					break fill
+				}
+				list = append(list, it)
+			default:
+				break fill
+			}
+		}
+		for len(list) > 0 {
+			var chosen []*item
+			chosen, list = j.take(list)
+			if j.window.Acquire(ctx, int64(len(chosen))) != nil {
+				j.drop(append(chosen, list...))
+				break
+			}
+			slots <- struct{}{}
+			runs.Go(func() {
+				defer func() { <-slots }()
+				j.runTogether(ctx, chosen)
+			})
+		}
+	}
+}
+
+// take removes from a list the items that run together.
+func (j *job) take(list []*item) (chosen, others []*item) {
+	indices := j.model.rows.Batch(runsOf(list))
+	for i, it := range list {
+		if slices.Contains(indices, i) {
+			chosen = append(chosen, it)
+		} else {
+			others = append(others, it)
+		}
+	}
+	return chosen, others
+}
+
+func runsOf(list []*item) []*batching.Run {
+	runs := make([]*batching.Run, len(list))
+	for i, it := range list {
+		runs[i] = it.run
+	}
+	return runs
+}
+
+// drop releases the memory of items that are not run.
+func (j *job) drop(list []*item) {
+	for _, it := range list {
+		j.decoded.Release(it.bytes)
+	}
+}
+
+// runTogether runs items as one batch. If the batch fails, the items run one by one, because the error may concern the
+// data of a single item.
+func (j *job) runTogether(ctx context.Context, list []*item) {
+	parts, release, err := j.model.run(ctx, runsOf(list))
+	if err != nil && len(list) > 1 && ctx.Err() == nil {
+		for _, it := range list {
+			j.runTogether(ctx, []*item{it})
+		}
+		return
+	}
+	j.drop(list)
+	if err != nil && ctx.Err() != nil {
+		j.window.Release(int64(len(list)))
+		return
+	}
+	var users sync.WaitGroup
+	users.Add(len(list))
+	for i, it := range list {
+		r := &result{input: it.input, digest: it.digest, err: err, counted: true}
+		if err == nil {
+			r.entries, r.release = parts[i], users.Done
+			r.bytes = min(bytesOf(parts[i]), int64(j.options.Memory))
+		}
+		// Results that are computed are committed even if the context ends.
+		_ = j.computed.Acquire(context.Background(), r.bytes)
+		j.results <- r
+	}
+	if err == nil {
+		go func() {
+			users.Wait()
+			release()
+		}()
+	}
+}
+
+func bytesOf(entries []npz.Entry) (n int64) {
+	for _, e := range entries {
+		n += int64(e.Tensor.Bytes())
+	}
+	return n
+}
+
+// commitAll commits results until their channel is closed. The results that wait are a part. After an error it cancels
+// the run and discards further results.
+func (j *job) commitAll(c *committer) (err error) {
+	for first := range j.results {
+		part := []*result{first}
+	fill:
+		for len(part) < j.options.PartSize {
+			select {
+			case r, ok := <-j.results:
+				if !ok {
+					break fill
+				}
+				part = append(part, r)
+			default:
+				break fill
+			}
+		}
+		if err == nil {
+			if err = c.commit(part); err != nil {
+				j.cancel(err)
+			}
+		}
+		for _, r := range part {
+			if r.release != nil {
+				r.release()
+			}
+			j.computed.Release(r.bytes)
+			if r.counted {
+				j.window.Release(1)
+			}
+			switch {
+			case err != nil:
+			case r.err != nil:
+				j.finish(r.input, r.err.Error(), false)
+			default:
+				j.finish(r.input, "", false)
+			}
+		}
+	}
+	return err
+}
+
+// finish counts a finished input.
+func (j *job) finish(in Input, message string, skipped bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch {
+	case message != "":
+		j.fail(in, message)
+	case skipped:
+		j.summary.Skipped++
+	default:
+		j.summary.Done++
+	}
+	if j.options.Progress != nil {
+		j.options.Progress(j.summary.Done+j.summary.Failed, j.summary.Skipped, len(j.inputs))
+	}
+}
+
+func (j *job) fail(in Input, message string) {
+	j.summary.Failed++
+	j.summary.Failures = append(j.summary.Failures, Failure{in.Path, message})
+}

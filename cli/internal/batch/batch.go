@@ -1,0 +1,191 @@
+// Package batch implements "graphrun batch".
+package batch
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/batch"
+	"github.com/graphrun/graphrun/cli/internal/command"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/progress"
+	"github.com/graphrun/graphrun/cli/internal/term"
+)
+
+type flags struct {
+	ext             *command.Extensions
+	inputs          []string
+	outputs         string
+	shard           command.Shard
+	retry, status   bool
+	dims            []string
+	strategy        string
+	exact           bool
+	threads         int
+	maxRows, part   int
+	resize, crop    []int
+	mean, deviation []float64
+}
+
+const help = `Runs a model on many input files, and writes the outputs of each to DIR/NAME.npz. NAME is the path of the input
+without its extension, relative to the fixed part of GLOB: in/a.png gives DIR/a.npz for --inputs 'in/*.png'.
+
+Formats of inputs:
+  .npz         an array for each input of the model
+  .npy         the only input
+  .png .jpg    the only input, [N, C, H, W] or [N, H, W, C]; --resize, --crop, --mean and --deviation act in this order,
+               as the transforms of torchvision do (bilinear, with antialiasing; rounding differs)
+  .csv         a record for each row. A first line that names inputs (x, or x.0, x.1, ...) gives the order of the fields
+  .jsonl       a line for each row: an object with a value for each input, or the value of the only input
+
+An output is written as a whole or not at all. DIR/.graphrun records finished inputs with digests of model, options,
+input and output. The same command continues after an interruption, a kill or a full disk: it skips inputs with the same
+digests, and computes at most --part-size inputs again.
+
+Inputs that fail are recorded with their errors. Later runs skip them, until --retry. --status counts finished, failed
+and missing inputs, lists errors, and runs nothing.
+
+--shard 3/64 runs the third of 64 parts; --shards 64 the one of this task of an array job. An input belongs to the same
+part whatever other inputs exist. Machines with other vector instructions may round differently; GRAPHRUN_TARGET=avx2
+gives them the same instructions.
+
+The last line is "done N, skipped M, failed K". The exit code is 1 if K > 0.`
+
+// Command returns the command batch.
+func Command(ext *command.Extensions) *cobra.Command {
+	f := flags{ext: ext}
+	cmd := &cobra.Command{
+		Use:   "batch MODEL --inputs GLOB --outputs DIR",
+		Short: "Run a model on many input files, also in parts on several machines",
+		Long:  help,
+		Example: `  graphrun batch resnet18.onnx --inputs 'images/*.jpg' --outputs results --resize 256 --crop 224 \
+    --mean 0.485,0.456,0.406 --deviation 0.229,0.224,0.225
+  graphrun batch model.onnx --inputs 'in/*.npz' --outputs out --shard 3/64
+  graphrun batch model.onnx --inputs 'in/*.npz' --outputs out --status`,
+		Args:              command.OneFile,
+		ValidArgsFunction: command.CompleteGraph,
+		RunE:              exit.WithExitCode(func(cmd *cobra.Command, args []string) error { return run(cmd, args[0], f) }),
+	}
+	flagSet := cmd.Flags()
+	flagSet.StringArrayVar(&f.inputs, "inputs", nil, "run on the files that match `GLOB` (repeatable)")
+	flagSet.StringVar(&f.outputs, "outputs", "", "write outputs to `DIR`")
+	_ = cmd.MarkFlagDirname("outputs")
+	f.shard.AddFlags(cmd, "inputs")
+	flagSet.BoolVar(&f.retry, "retry", false, "run failed inputs again")
+	flagSet.BoolVar(&f.status, "status", false, "count finished, failed and missing inputs, and list errors")
+	flagSet.IntSliceVar(&f.resize, "resize", nil, "scale images to `H,W`, or their shorter side to one number")
+	flagSet.IntSliceVar(&f.crop, "crop", nil, "use the central `H,W` pixels of images, or a square")
+	flagSet.Float64SliceVar(&f.mean, "mean", nil, "subtract `MEAN` from channels of images, whose values are 0 to 1")
+	flagSet.Float64SliceVar(&f.deviation, "deviation", nil, "divide channels of images by `DEVIATION`")
+	flagSet.IntVar(&f.maxRows, "max-batch-size", 64, "join at most `N` rows of several inputs to a run")
+	flagSet.IntVar(&f.part, "part-size", 64, "record finished inputs at the latest after `N` inputs")
+	command.DimFlag(cmd, &f.dims)
+	f.ext.StrategyFlag(cmd, &f.strategy)
+	command.ExactFlag(cmd, &f.exact)
+	command.ThreadsFlag(cmd, &f.threads)
+	return cmd
+}
+
+func (f *flags) check(cmd *cobra.Command) error {
+	if err := f.ext.CheckStrategy(f.strategy); err != nil {
+		return err
+	}
+	if err := command.CheckThreads(f.threads); err != nil {
+		return err
+	}
+	switch {
+	case len(f.inputs) == 0:
+		return command.UsageError(cmd, "batch wants --inputs")
+	case f.outputs == "":
+		return command.UsageError(cmd, "batch wants --outputs")
+	case f.maxRows < 1:
+		return exit.UsageErrorf("--max-batch-size %d: want 1 or more", f.maxRows)
+	case f.part < 1:
+		return exit.UsageErrorf("--part-size %d: want 1 or more", f.part)
+	}
+	return f.shard.Parse()
+}
+
+func run(cmd *cobra.Command, model string, f flags) error {
+	if err := f.check(cmd); err != nil {
+		return err
+	}
+	sizes, err := command.ParseDims(f.dims)
+	if err != nil {
+		return err
+	}
+	inputs, err := batch.Find(f.inputs...)
+	if err != nil {
+		return exit.UsageErrorf("--inputs: %w", err)
+	}
+	if len(inputs) == 0 {
+		return exit.UsageErrorf("--inputs: no file matches %s", strings.Join(f.inputs, ", "))
+	}
+	images := batch.Images{Resize: f.resize, Crop: f.crop, Mean: f.mean, Deviation: f.deviation}
+	if err := images.Check(); err != nil {
+		return exit.UsageError(err)
+	}
+	job := progress.Begin(cmd, filepath.Base(model))
+	defer job.End()
+	o := batch.Options{Loader: graphrun.Loader{Sizes: sizes, Lookup: f.ext.Lookup, Operators: f.ext.Operators},
+		Compile: graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Exact: f.exact, Threads: f.threads,
+			Passes: f.ext.Passes},
+		Images: images, Shard: f.shard.Index, Shards: f.shard.Count, PartSize: f.part, MaxRows: f.maxRows, Retry: f.retry,
+		Progress: func(done, skipped, total int) { job.ReportAndNote(cmd, done, total-skipped, "input") }}
+	if f.status {
+		return printStatus(cmd, job, model, inputs, f.outputs, o)
+	}
+	summary, err := batch.Run(cmd.Context(), model, inputs, f.outputs, o)
+	job.End()
+	if err != nil && summary.Done+summary.Skipped+summary.Failed+summary.Missing == 0 {
+		return exit.InterruptErrorOr(cmd.Context(), exit.UsageError(err))
+	}
+	return report(cmd, summary, err)
+}
+
+// maxListed is the number of failures that are listed after a run.
+const maxListed = 10
+
+// report prints the result of a run. err is the error that ended the run; nil if it was complete.
+func report(cmd *cobra.Command, s batch.Summary, err error) error {
+	for i, failure := range s.Failures {
+		if i == maxListed {
+			term.Note(cmd, "%s more; --status lists all", format.Count(len(s.Failures)-i, "failure"))
+			break
+		}
+		term.Note(cmd, "%s: %s", failure.Input, failure.Error)
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "done %d, skipped %d, failed %d\n", s.Done, s.Skipped, s.Failed)
+	switch {
+	case err != nil && cmd.Context().Err() == nil:
+		return exit.Failed(fmt.Errorf("%w\n%s missing; finished outputs are kept, and the same command continues", err,
+			format.CountIrregular(s.Missing, "output is", "outputs are")))
+	case err != nil:
+		return exit.InterruptError(cmd.Context())
+	case s.Failed > 0:
+		return &exit.Error{Code: exit.CodeFailed}
+	}
+	return nil
+}
+
+func printStatus(cmd *cobra.Command, job *progress.Job, model string, inputs []batch.Input, dir string,
+	o batch.Options) error {
+	s, err := batch.Status(cmd.Context(), model, inputs, dir, o)
+	job.End()
+	if err != nil {
+		return exit.InterruptErrorOr(cmd.Context(), exit.UsageError(err))
+	}
+	for _, failure := range s.Failures {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", format.Printable(failure.Input), format.Printable(failure.Error))
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "done %d, failed %d, missing %d\n", s.Done, s.Failed, s.Missing)
+	if s.Failed > 0 {
+		return &exit.Error{Code: exit.CodeFailed}
+	}
+	return nil
+}

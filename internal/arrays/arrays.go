@@ -1,0 +1,59 @@
+// Package arrays converts arrays of files to inputs of graphs, and outputs of graphs to arrays.
+package arrays
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/npz"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// IsText reports whether an array is read as strings for input v (see [npz.Strings]): the array has one more dimension,
+// for the characters, and the input is an int64 tensor of codes.
+func IsText(array tensor.Meta, v *graph.Value) bool {
+	rank := len(v.Meta.Shape)
+	if v.Dims != nil {
+		rank = len(v.Dims)
+	}
+	return v.Meta.DType == tensor.Int64 && len(array.Shape) == rank+1 &&
+		(array.DType == tensor.Uint32 || array.DType == tensor.Uint8)
+}
+
+// IsCompatible reports whether an array of dtype array can be given for an input of dtype input. The dtypes must be
+// equal, except that uint16 may hold the bits of bfloat16, which numpy lacks.
+func IsCompatible(array, input tensor.DType) bool {
+	return array == input || array == tensor.Uint16 && input == tensor.BFloat16
+}
+
+// Encode returns the codes of strings that an array holds, in a tensor of the given shape.
+func Encode(text *tensor.Tensor, labels graph.Labels, shape []int) (*tensor.Tensor, error) {
+	list, err := npz.Strings(text)
+	if err != nil {
+		return nil, err
+	}
+	return labels.Encode(list, shape...)
+}
+
+// Entries returns the computed outputs in the order of the graph.
+func Entries(g *graph.Graph, out map[string]*tensor.Tensor) []npz.Entry {
+	list := make([]npz.Entry, 0, len(g.Outputs))
+	for _, output := range g.Outputs {
+		if out[output.Name] != nil {
+			list = append(list, npz.Entry{Name: output.Name, Tensor: out[output.Name]})
+		}
+	}
+	return list
+}
+
+// Decode sets the strings of outputs of strings. The error names the output.
+func Decode(g *graph.Graph, list []npz.Entry) (err error) {
+	for i, e := range list {
+		if labels := g.Labels[e.Name]; labels.Strings != nil {
+			if list[i].Strings, err = labels.Decode(e.Tensor); err != nil {
+				return fmt.Errorf("output %q: %w", e.Name, err)
+			}
+		}
+	}
+	return nil
+}

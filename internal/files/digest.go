@@ -1,0 +1,71 @@
+package files
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"io/fs"
+	"sync"
+
+	"github.com/graphrun/graphrun/internal/sorted"
+)
+
+// Recorder is a file system that records the names of opened files. It may be used from several goroutines at once.
+type Recorder struct {
+	fsys  fs.FS
+	mu    sync.Mutex
+	names map[string]bool
+}
+
+// Record returns a Recorder that opens files of fsys.
+func Record(fsys fs.FS) *Recorder { return &Recorder{fsys: fsys, names: map[string]bool{}} }
+
+// Open opens and records a file.
+func (r *Recorder) Open(name string) (fs.File, error) {
+	f, err := r.fsys.Open(name)
+	if err == nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.names[name] = true
+	}
+	return f, err
+}
+
+// Digest returns the sha256 of the file with the given name, in hexadecimal digits. If other files were opened, it
+// returns the sha256 of that digest and the names and digests of the other files.
+func (r *Recorder) Digest(name string) (string, error) {
+	digest, err := r.digestOf(name)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	others := sorted.Keys(r.names)
+	if err != nil || len(others) == 0 || len(others) == 1 && others[0] == name {
+		return digest, err
+	}
+	h := sha256.New()
+	fmt.Fprintln(h, digest)
+	for _, other := range others {
+		if other == name {
+			continue
+		}
+		digest, err := r.digestOf(other)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(h, "%q %s\n", other, digest)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func (r *Recorder) digestOf(name string) (string, error) {
+	f, err := OpenFS(r.fsys, name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f.Reader()); err != nil {
+		return "", WithPath(name, err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
