@@ -33,7 +33,7 @@ type Result struct {
 // Point is the measured and the predicted time of a call.
 type Point struct {
 	Of          string  // the name of the inner kernel or the memory access that the call measures
-	Unit        string  // the unit of work that the fitted price is for
+	Unit        string  // the unit of work of the fitted price
 	Bytes       float64 // the size of the memory that the call accesses
 	NS          float64 // the median of the measured times of a run, in nanoseconds
 	PredictedNS float64 // the time that the fitted profile predicts, in nanoseconds

@@ -16,8 +16,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// measure runs the call repeatedly for the given time, and sets ns to the median of all times so far. The minimum would
-// be wrong: it is the time on a processor with full boost clock, which networks do not reach.
+// measure runs the call repeatedly for the given time, and sets ns to the median of all times so far. It does not use
+// the minimum, which is the time at full boost clock. Networks do not run at that clock.
 func (p *probe) measure(ctx context.Context, callTime time.Duration) error {
 	r, err := p.prepare()
 	if err != nil {
@@ -57,8 +57,9 @@ type runnable struct {
 }
 
 // prepare creates a graph in which the call runs under the conditions of a network. Steps before the call write its
-// operands, if a step can write their layout. For a probe of an inner kernel, an earlier step evicts the data in the
-// caches, so that constants and code are as cold as in a network. The memory of results is in the caches.
+// operands, if a step can write their layout. For a probe of an inner kernel, an earlier step evicts the caches, so
+// that constants and code are as cold as in a network. The steps after it bring the memory of results back into the
+// caches.
 func (p *probe) prepare() (*runnable, error) {
 	b := newBuilder(p.call.Make != nil)
 	switch {
@@ -80,7 +81,7 @@ func (p *probe) prepare() (*runnable, error) {
 		return nil, err
 	}
 	for i, v := range values {
-		if p.rate != "" && !v.Node.Op.Identity { // without a reader, passes would replace a copy by its original
+		if p.rate != "" && !v.Node.Op.Identity { // without a reader, passes would remove a copy
 			v = b.excludeFromTiming(b.addReader(v))
 		}
 		b.graph.Output(fmt.Sprint("y", i), v)
@@ -243,7 +244,7 @@ func (r *runnable) runRepeatedly(ctx context.Context, callTime time.Duration) er
 		if err := r.session.RunInto(ctx, r.in, r.out); err != nil {
 			return err
 		}
-		if n == 0 { // the first run takes page faults
+		if n == 0 { // the first run includes page faults
 			r.watch.runTimes = r.watch.runTimes[:0]
 		}
 	}

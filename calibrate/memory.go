@@ -46,8 +46,8 @@ func memoryProbes(maxBytes float64) []*probe {
 }
 
 // accessCalls has a function for each kind of access. Each function returns a call that accesses about the given number
-// of bytes in this way. It divides the number by the bytes that the call accesses for each element: 4 for each operand
-// and result of float32.
+// of bytes in this way. To find the number of elements, it divides by the bytes per element, which are 4 for each
+// float32 operand or result.
 var accessCalls = [...]func(bytes int) graph.RateCall{
 	graph.Dense: func(bytes int) graph.RateCall {
 		return graph.RateCall{Op: "relu", In: []tensor.Meta{tensor.New(tensor.Float32, bytes/8)}}
@@ -123,7 +123,7 @@ func isAvailable(c graph.RateCall) bool {
 	}
 	values := newBuilder(false).addCall(c)
 	if len(values) == 0 {
-		return true // measuring reports the error
+		return true // measure reports the error
 	}
 	n := values[0].Node
 	impl, err := n.Op.Impl(c.Impl)

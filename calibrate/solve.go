@@ -104,7 +104,7 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 			}
 			rest -= m.priceOf(p, others)
 		}
-		measured := p.ns * 1e3 // dividing by it makes errors relative
+		measured := p.ns * 1e3 // the weights 1/measured^2 make errors relative
 		numerator += units / measured * rest / measured
 		denominator += units / measured * units / measured
 	}

@@ -17,8 +17,7 @@ type Error struct {
 	Msg    string
 }
 
-// Error returns the position and the message. The position states the line only if it is above 1, because most texts
-// have one line.
+// Error returns the position and the message. The position omits line 1, because most texts have one line.
 func (e *Error) Error() string { return positionText(e.Line, e.Column) + ": " + e.Msg }
 
 func positionText(line, column int) string {
@@ -137,8 +136,8 @@ func (n *node) eachName(visit func(name string)) {
 	}
 }
 
-// usedOperands returns the number of operands of a formula whose operands have the default names params. It is the
-// position, from 1, of the last of these names that occurs in the formula.
+// usedOperands returns the number of operands of a formula whose operands have the default names params. This number is
+// the position, counted from 1, of the last default name that occurs in the formula.
 func (f *Formula) usedOperands(params []string) int {
 	count := 0
 	visit := func(name string) { count = max(count, slices.Index(params, name)+1) }

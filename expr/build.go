@@ -244,8 +244,9 @@ func (b *Builder) Inline(c *Code, load func(operand, part int) Value) []Output {
 	return b.inline(c, load, func(_ Value, i Inst) Value { return b.Make(i) })
 }
 
-// inline is Inline, but calls add for each instruction other than loads and calls. The arguments of add are the
-// instruction's value in the inlined code, and the instruction with operands of the builder.
+// inline is Inline, but calls add instead of [Builder.Make] for each instruction other than [Load] and [Call]. The
+// first argument of add is the instruction's value in the inlined code. The second is the instruction, whose operands
+// are values of the builder.
 func (b *Builder) inline(code *Code, load func(operand, part int) Value, add func(Value, Inst) Value) []Output {
 	newValue := make(valueMap, len(code.Insts))
 	for k, inst := range code.Insts {
@@ -276,7 +277,7 @@ func (b *Builder) inline(code *Code, load func(operand, part int) Value, add fun
 // valueMap maps the values of a code to values of another code.
 type valueMap []Value
 
-// of returns the value to which v is mapped. None is mapped to None.
+// of returns the mapped value of v. None is mapped to None.
 func (mapping valueMap) of(v Value) Value {
 	if v == None {
 		return None
@@ -284,7 +285,7 @@ func (mapping valueMap) of(v Value) Value {
 	return mapping[v]
 }
 
-// outputs returns the outputs with the values to which their values are mapped.
+// outputs returns the outputs with their values mapped.
 func (mapping valueMap) outputs(outs []Output) []Output {
 	mapped := make([]Output, len(outs))
 	for k, o := range outs {
@@ -293,8 +294,8 @@ func (mapping valueMap) outputs(outs []Output) []Output {
 	return mapped
 }
 
-// Rewrite returns a copy of the code with instructions replaced. replace returns the value that replaces an
-// instruction. The operands of its argument i are values of the new code.
+// Rewrite returns a copy of the code with instructions replaced. replace(b, i) returns the value that replaces
+// instruction i. The operands of i are already values of the new code.
 func (c *Code) Rewrite(replace func(b *Builder, i Inst) Value) (*Code, error) {
 	if replace == nil {
 		return nil, errors.New("expr: Rewrite needs a function")

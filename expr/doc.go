@@ -17,9 +17,9 @@
 // [Code.RowProgram] splits such a Code into passes over the row. A fold that depends on another fold needs a later
 // pass. A value that a later pass needs is recomputed, or stored as a row if recomputing is expensive. An argmax is two
 // folds: the maximum, and the least position at which the maximum occurs. [RowProgram.Overlap] and
-// [RowProgram.Pipeline] return one loop for all passes, and each pass works on another row. [RowProgram.Columns]
-// returns the loop of a pass across adjacent rows. [Code.Pieces] is for long rows that are cut into pieces: it derives
-// the code that folds a piece, and the code that combines the results of pieces.
+// [RowProgram.Pipeline] return one loop for all passes. In an iteration of this loop, each pass works on a different
+// row. [RowProgram.Columns] returns the loop of a pass across adjacent rows. [Code.Pieces] is for long rows that are
+// cut into pieces. It derives a code that folds one piece, and a code that combines the results of the pieces.
 //
 // # The language
 //

@@ -10,9 +10,9 @@ import (
 // FlushExp returns the code with exponentials replaced by 0 if their float32 operand is below threshold, a negative
 // number. It returns c and false if no exponential can be replaced.
 //
-// The purpose is speed: small results of exp are subnormal, and operations on subnormal numbers take a hundred times as
-// long. FlushExp replaces only exponentials of an element minus the maximum of its row, so the largest exponential of a
-// row is 1. The code may only scale the exponentials and sum them over the whole row. The small exponentials then do
+// The purpose is speed: small results of exp are subnormal, and operations on subnormal numbers are a hundred times
+// slower. FlushExp replaces only exponentials of an element minus the maximum of its row, so the largest exponential of
+// a row is 1. The code may only scale the exponentials and sum them over the whole row. The small exponentials then do
 // not change the sum. A logarithm of an exponential, or a sum over a part of the row, prevents the replacement. NaN is
 // preserved.
 func (c *Code) FlushExp(threshold float64) (*Code, bool) {
@@ -63,7 +63,7 @@ func (c *Code) isExpBelowMax(v Value) bool {
 // products of elements.
 func (c *Code) onlyAdds(exponential Value) bool {
 	isExponential := make([]bool, len(c.Insts)) // by value: it is the exponential, possibly converted
-	dependsOnIt := make([]bool, len(c.Insts))   // by value: it may be as small as the exponential
+	dependsOnIt := make([]bool, len(c.Insts))   // by value: it depends on the exponential and may be as small
 	isExponential[exponential], dependsOnIt[exponential] = true, true
 	for v := int(exponential) + 1; v < len(c.Insts); v++ {
 		inst := c.Insts[v]

@@ -41,7 +41,7 @@ var library = map[string][]definition{
 	"softplus": {{"x", "softplus(x, 1, 20)", rejected, rejected, 0}, {"x beta threshold",
 		"where(x * beta > threshold, x, log1p(exp(x * beta)) / beta)", rejected, rejected, 0}},
 	// x * tanh(log(1 + g)) with g = exp(x). tanh is n / (n + 1) with n = g + g^2/2, and 1 for x >= 20. For small g, the
-	// formula computes the difference from g, so that few roundings add to the rounding of exp.
+	// formula computes the difference from g, which adds few rounding errors to that of exp.
 	"mish": {{"x", "g = exp(minimum(x, 20)); h = g * 0.5; n = g + g * h; small = g < 0.5; " +
 		"q = where(small, n - h, n) / (n + 1); x * where(small, g - g * q, q)", rejected, rejected, 0}},
 	"gelu": {{"x", "0.5 * x * (1 + erf(x * 0.70710678118654752440))", rejected, rejected, 0}},

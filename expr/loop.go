@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Lanes is the number of accumulators of a [Fold]. Element k of a row is folded into accumulator k mod Lanes for any
-// vector width, so that a sum has the same bits on all processors.
+// Lanes is the number of accumulators of a [Fold]. Element k of a row is folded into accumulator k mod Lanes. Lanes
+// does not depend on the vector width, so that a sum has the same bits on all processors.
 const Lanes = lane.FoldLanes
 
 // MaxOperands is the maximum number of operands and outputs of a [Loop] together.

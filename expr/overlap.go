@@ -17,11 +17,11 @@ func (program *RowProgram) Overlap() (c *Code, folds []Fold, in, out []Place, er
 }
 
 // Pipeline is like Overlap, but the code includes the computations that a row program runs once per row: each pass
-// computes the numbers that it needs from the folds of earlier passes. One loop can therefore run over many rows
-// without a stop between them. Each pass processes `group` rows together. [Place.Element] numbers these rows: first the
-// rows of the first pass, then the rows of the second pass, and so on. isConstant reports whether an operand is
-// constant across rows. Such an operand is read once. The code is nil if a computation that runs once per row stores a
-// result or calls a function, or if its 64-bit values would halve the vector width of the loop.
+// computes the numbers that it needs from the folds of earlier passes. One loop can therefore process many rows. Each
+// pass processes `group` rows together. [Place.Element] numbers these rows: first the rows of the first pass, then the
+// rows of the second pass, and so on. isConstant reports whether an operand is constant across rows. Such an operand is
+// read once. The code is nil if a computation that runs once per row stores a result or calls a function, or if its
+// 64-bit values would halve the vector width of the loop.
 func (program *RowProgram) Pipeline(group int, isConstant func(operand int) bool) (c *Code, folds []Fold, in,
 	out []Place, err error) {
 	if group < 1 || isConstant == nil {
@@ -43,7 +43,7 @@ func (program *RowProgram) Pipeline(group int, isConstant func(operand int) bool
 	return o.build(o.loadOrCompute)
 }
 
-// hasCalls reports whether some operation is not primitive.
+// hasCalls reports whether some operation is not primitive ([Op.Primitive]).
 func (c *Code) hasCalls() bool {
 	return slices.ContainsFunc(c.Insts, func(i Inst) bool { return !i.Op.Primitive() })
 }

@@ -39,8 +39,8 @@ type RowPass struct {
 	AfterIn, AfterOut []Place
 }
 
-// Row is a stored row. It may be stored in the memory of an output in two cases. Either the row is that output, or the
-// elements of both have the same size, and the output is written only after the last read of the row.
+// Row is a stored row. It shares the memory of an output in two cases: the row is that output, or both have elements of
+// the same size and the output is written after the last read of the row.
 type Row struct {
 	DType tensor.DType
 	Out   int // the output with the memory of the row, or -1 for separate memory

@@ -12,7 +12,7 @@ import (
 // cost of a store and a load.
 const recomputeCost = 6
 
-// maxSourceSteps bounds the search for an expensive value from which a value is cheap to compute.
+// maxSourceSteps is the maximum number of operations between a value and the stored row from which it is recomputed.
 const maxSourceSteps = 3
 
 // storeRows adds stored rows for values that earlier passes compute and pass k needs, if loading them is cheaper than
@@ -88,7 +88,7 @@ func (s *splitter) useCount(v Value) (n int) {
 }
 
 // hasOtherOperand reports whether v has an operand, other than `stored`, that varies within a row and has no stored
-// row. If `stored` instead of v has a row, a later pass must read or recompute this operand.
+// row. If the row holds `stored` instead of v, a later pass must also read or recompute this operand.
 func (s *splitter) hasOtherOperand(v, stored Value) bool {
 	return slices.ContainsFunc(s.code.Insts[v].Uses(), func(u Value) bool {
 		return u != stored && s.variesInRow[u] && s.rowIndex[u] < 0

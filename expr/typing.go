@@ -343,7 +343,7 @@ func (t *typer) convert(v value, dtype tensor.DType) value {
 	return converted
 }
 
-// float64Const returns a constant of a float dtype. An integer that s holds is rounded only once.
+// float64Const returns a constant of a float dtype. An integer is converted directly, so that it is rounded only once.
 func (t *typer) float64Const(d tensor.DType, s tensor.Scalar) Value {
 	if s.DType() == tensor.Int64 {
 		i, imm := s.Int(), uint64(0)

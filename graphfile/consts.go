@@ -198,8 +198,8 @@ func (l *loader) readInput(offset int) error {
 }
 
 // skipValue lets ParseSome continue after the mistakes of an input or a constant, which are l.errs[firstErr:]. It marks
-// v as unavailable. v is nil if the declaration has no name or the name of another value. It does nothing after a
-// syntax error, because the position in the file is then unknown.
+// v as unavailable. v is nil if the declaration has no name, or if another value already has the name. It does nothing
+// after a syntax error, because the position in the file is then unknown.
 func (l *loader) skipValue(v *graph.Value, firstErr int, syntaxErr error) {
 	if v == nil || !l.skipsMistakes() || syntaxErr != nil || len(l.errs) == firstErr {
 		return
@@ -208,8 +208,8 @@ func (l *loader) skipValue(v *graph.Value, firstErr int, syntaxErr error) {
 	l.skipped, l.errs = append(l.skipped, l.errs[firstErr:]...), l.errs[:firstErr]
 }
 
-// standIn declares a placeholder with the name of a rejected input or constant, so that nodes that read it are not
-// rejected for an unknown name. It returns nil if the name is empty, or if another value has the name.
+// standIn declares a placeholder with the name of a rejected input or constant, so that its readers are not rejected
+// for an unknown name. It returns nil if the name is empty, or if another value has the name.
 func (l *loader) standIn(name string, isConstant bool) (v *graph.Value) {
 	if isConstant {
 		v, _ = l.draft.Constant(name, graph.Pin{}, tensor.Zeros(tensor.Float32))
@@ -292,9 +292,9 @@ func withLayout(t *tensor.Tensor, meta tensor.Meta) (*tensor.Tensor, error) {
 	return out, nil
 }
 
-// The limit on the storage of a constant with strides, in elements, is maxStorageRatio for each element and for
-// freeElements further elements, which permit any strides in small constants. Without the limit, a few bytes of a file
-// could allocate gigabytes.
+// The storage of a constant with strides may have at most maxStorageRatio * (elements + freeElements) elements.
+// freeElements permits any strides in small constants. Without the limit, a few bytes of a file could allocate
+// gigabytes.
 const (
 	maxStorageRatio = 64
 	freeElements    = 64

@@ -14,7 +14,7 @@ import (
 )
 
 // dataReader reads the numbers of a constant into a row-major tensor. Numbers are parsed directly in the constant's
-// dtype. An element that was written by its shortest text is then read exactly.
+// dtype, so that the shortest text of an element gives the exact element.
 type dataReader struct {
 	scan      *scanner
 	base      int // offset of the data in the file
@@ -83,7 +83,7 @@ func (r *dataReader) readNumber(offset int) error {
 	}
 	switch {
 	case len(r.floats)+len(r.ints) > 2*r.meta.Numel():
-		return nil // method tensor reports that there are too many numbers
+		return nil // dataReader.tensor reports the surplus numbers
 	case r.meta.DType.IsFloat() || r.meta.DType.IsComplex():
 		x, err := r.float(tok)
 		if err != nil {
@@ -172,7 +172,7 @@ func (r *dataReader) integer(tok jsontext.Token) (int64, error) {
 	switch {
 	case dtype.IsSigned():
 	case bits == 64:
-		least, greatest = 0, math.MaxInt64 // a greater uint64 was parsed above
+		least, greatest = 0, math.MaxInt64 // larger uint64 numbers were parsed above
 	default:
 		least, greatest = 0, int64(1)<<bits-1
 	}

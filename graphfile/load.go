@@ -8,8 +8,9 @@
 // The graph knows the positions of its nodes and values in the file ([graph.Places]). Errors of later steps therefore
 // also begin with FILE:LINE:COL.
 //
-// The loader makes one pass over the JSON. At the end of the pass, it resolves the operands of nodes that precede their
-// declaration in the file. It collects all mistakes, up to a limit. Parameters named at are byte offsets in the file.
+// The loader makes one pass over the JSON. At the end of the pass, it resolves operands that are declared after the
+// nodes that read them. It collects all mistakes, up to a limit. Offsets are in bytes from the start of the file,
+// unless stated otherwise.
 package graphfile
 
 import (
@@ -79,8 +80,9 @@ func Parse(r io.Reader, lookup graph.Lookup, o Options) (*graph.Graph, error) {
 }
 
 // ParseSome is [Parse] that continues past more mistakes. The returned Errors are the mistakes in outputs and in
-// declarations of inputs and constants. Mistakes in a node are recorded with the node, and inference returns them. They
-// are unknown keys, unknown operands, unreadable attributes, and operands that are rejected inputs or constants.
+// declarations of inputs and constants. Mistakes in a node are recorded with the node, and inference returns them. Such
+// mistakes are unknown keys, unknown operands, unreadable attributes, and operands that are rejected inputs or
+// constants.
 func ParseSome(r io.Reader, lookup graph.Lookup, o Options) (*graph.Graph, graph.Errors, error) {
 	return parse(r, lookup, o, map[*graph.Value]bool{})
 }

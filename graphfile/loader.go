@@ -25,7 +25,7 @@ type loader struct {
 	source    *source
 	lookup    graph.Lookup
 	data      []byte
-	base      int // offset of data in the file; other offsets are also in the file, unless they are said to be in data
+	base      int // offset of data in the file; all offsets are relative to the file unless stated otherwise
 	depth     int // nesting depth of the graph: 0 for the file, 1 for an attribute of the file's graph
 	openConst OpenConst
 
@@ -179,7 +179,7 @@ func (l *loader) readSymbols() error {
 				firstErr := len(l.errs)
 				var hint int
 				err := l.scan.integerTo(&hint)
-				if len(l.errs) == firstErr { // else hint is not an integer
+				if len(l.errs) == firstErr { // otherwise hint is not an integer, which was reported
 					b.Hint, hintAt = &hint, offset
 				}
 				return err

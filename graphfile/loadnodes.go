@@ -19,7 +19,7 @@ type rawNode struct {
 	attrs       []byte // the JSON of the attributes; a slice of the file
 	attrsOffset int    // offset of attrs in the file
 	pendingEnd  int    // end index of the node's operands in loader.pending; they start at pendingEnd of the previous node
-	reported    bool   // a mistake was reported; further mistakes of the node may follow from it and are not reported
+	reported    bool   // a mistake was reported; further mistakes of the node may be its consequences and are not reported
 	duplicate   bool   // a result of the node has the name of another value
 }
 
@@ -29,8 +29,8 @@ type pendingArg struct {
 	index, offset int // index among the node's operands, and offset of the name in the file
 }
 
-// attrsKey identifies decoded attributes by the op and the text in the file. Many nodes of a model have equal
-// attributes, which are decoded once: they share one decodedAttrs.
+// attrsKey identifies decoded attributes by the op and the text in the file. Nodes with equal keys share one
+// decodedAttrs, because many nodes of a model have equal attributes.
 type attrsKey struct {
 	op   *graph.Op
 	text string
@@ -74,8 +74,8 @@ func (l *loader) readNode(offset int) error {
 }
 
 // skipNode lets ParseSome continue after the mistakes of a node, which are l.errs[firstErr:]. Inference then returns
-// the first of these mistakes as the node's error. skipNode does nothing if the position in the file is lost, or if the
-// node has the name of another value.
+// the first of these mistakes as the node's error. skipNode does nothing if the position in the file is lost, or if
+// another value already has the name of a result.
 func (l *loader) skipNode(raw *rawNode, firstErr int, positionLost bool) {
 	if !l.skipsMistakes() || positionLost || raw.node == nil || raw.duplicate || len(l.errs) == firstErr {
 		return
@@ -190,8 +190,8 @@ func (l *loader) readOperand(offset int) (graph.Arg, error) {
 	return graph.Arg{}, err
 }
 
-// numberObject reads an operand of the form {"number": ...}. This form is for numbers that have no literal in JSON:
-// "NaN", "Infinity", "-Infinity", or a complex number as a pair.
+// numberObject reads an operand of the form {"number": ...}. This form is for numbers without a literal in JSON: "NaN",
+// "Infinity", "-Infinity", or a complex number as a pair.
 func numberObject(v any) (tensor.Scalar, bool) {
 	m, ok := v.(map[string]any)
 	if !ok || len(m) != 1 {

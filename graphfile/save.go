@@ -201,7 +201,7 @@ func (s *saver) valueHead(v *graph.Value) {
 
 // layout writes the layout of an input or a constant: strides, memory format or order, and offset.
 func (s *saver) layout(v *graph.Value) {
-	hasPinnedOrder := false // whether the memory format or order of the pin gives the strides
+	hasPinnedOrder := false // whether the memory format or order of the pin determines the strides
 	layout := v.Layout()
 	if layout.SetsLayout() {
 		order, err := layout.For(v.Meta.Rank())

@@ -46,7 +46,7 @@ func scalarText(x tensor.Scalar) string {
 	return x.String()
 }
 
-// operandNumber writes a number in the list of a node's inputs. In that list a string such as "Infinity" is a number
+// operandNumber writes a number in the list of a node's inputs. In that list, a string such as "Infinity" is a number
 // only if no value has that name.
 func (s *saver) operandNumber(x tensor.Scalar) {
 	text := scalarText(x)

@@ -67,7 +67,7 @@ func Schema(ops []*graph.Op) ([]byte, error) {
 	return json.MarshalIndent(root, "", " ")
 }
 
-// object is a JSON object; it is marshalled with sorted keys.
+// object is a JSON object. Its keys are sorted in the output.
 type object map[string]any
 
 var (
@@ -120,7 +120,7 @@ func layoutMembers() object {
 	}
 }
 
-// conflictingLayouts matches a declaration that gives the layout twice. Such a declaration is rejected.
+// conflictingLayouts matches a declaration that gives the layout twice, which is invalid.
 var conflictingLayouts = anyOf(object{"required": []string{"strides", "memory_format"}},
 	object{"required": []string{"strides", "order"}}, formatAndOrder)
 
@@ -234,9 +234,9 @@ func opSchema(op *graph.Op) object {
 	return node
 }
 
-// numberWays returns a schema for each way to give the operands that may be numbers. Such an operand is given in the
-// inputs or as an attribute, and a way is one combination of these choices. minInputs is the number of required
-// operands that cannot be numbers.
+// numberWays handles operands that may be numbers. Such an operand is either in the list of inputs or an attribute.
+// numberWays returns a schema for each combination of these choices. minInputs is the number of required operands that
+// cannot be numbers.
 func numberWays(op *graph.Op, minInputs int) []object {
 	ways := []object{{"inputs": minInputs, "attrs": []string{}}}
 	for _, p := range op.Params {

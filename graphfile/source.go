@@ -17,7 +17,7 @@ type source struct {
 	name   string
 	folder files.Folder // of the constants' files
 	lines  []int        // offsets of line starts
-	// files maps the data of constants to their files. Copies of the graph share these data. The pointers are weak so
+	// files maps the data of constants to their files. Copies of the graph share these data. The pointers are weak, so
 	// that a weight can be freed when no graph uses it any more.
 	files map[weak.Pointer[tensor.Tensor]]constRef
 }

@@ -17,8 +17,8 @@ type syntaxMistake struct {
 }
 
 // syntaxChecker finds the first syntax error of a file that the JSON library rejected. The message of the library names
-// only a character. A syntaxChecker describes the mistake in terms of the text that a user edits. It parses the file
-// without storing values.
+// only a character. A syntaxChecker describes the mistake in terms of JSON text, such as a missing comma. It parses the
+// file without storing values.
 type syntaxChecker struct {
 	data         []byte
 	offset       int

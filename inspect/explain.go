@@ -242,7 +242,7 @@ func (layout *Layout) explainPermutation(n *graph.Node, decided *rule.Rule) {
 		layout.Operands = append(layout.Operands, Operand{name(i), report.SizesOf(mapSlice(decided.Effective(i),
 			sym.Int.Simplify))})
 	}
-	for _, c := range decided.Sort() { // empty if the dimensions were not sorted
+	for _, c := range decided.Sort() { // nil if the dimensions were not sorted
 		d := Comparison{Faster: c.A, Slower: c.B, Exchanged: c.Exchanged}
 		switch {
 		case c.DecidingOperand < 0: // no operand decided
@@ -275,8 +275,9 @@ var fastPathReasons = map[rule.FastSetup]string{
 
 // FirstBreak returns the first result in an inferred graph that loses memory format f: its node reads a value that is
 // in f and has the rank of the result, but the result is not in f. FirstBreak returns nil if there is no such result. A
-// value may be in two formats, such as an image of one channel: as an operand it counts as being in neither format, and
-// as a result it counts as being in both. FirstBreak fails if f is not the format of any layout, such as Preserve.
+// value may be in two formats, such as an image of one channel. An operand in two formats counts as being in neither,
+// and a result in two formats as being in both. FirstBreak fails if f is not the format of any layout, such as
+// Preserve.
 func FirstBreak(g *graph.Graph, f tensor.MemoryFormat) (*graph.Value, error) {
 	switch f {
 	case tensor.Contiguous, tensor.ChannelsLast, tensor.ChannelsLast3d:

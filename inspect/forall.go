@@ -35,7 +35,7 @@ type Case struct {
 }
 
 // Bounds on the search for sizes that break a property: the number of cases, and of sets of sizes that are planned.
-// Each case takes a symbolic inference and planning of the graph.
+// Each case requires symbolic inference and planning of the graph.
 const (
 	maxCases = 24
 	maxTried = 96
@@ -134,8 +134,8 @@ type prover struct {
 	property property
 	result   *Proof // the result so far
 	cases    []coveringCase
-	// isProved has the specializations that served sizes so far. The value is true if the property is proved for all
-	// sizes that the specialization serves.
+	// isProved has the specializations that have served tried sizes. The value is true if the property is proved for
+	// all sizes that the specialization serves.
 	isProved map[*program.Specialization]bool
 }
 
@@ -173,9 +173,9 @@ func (prover *prover) cover() error {
 	return nil
 }
 
-// tryCase adds the case of the sizes for which planning takes the same decisions as for the given sizes. It adds no
-// case if symbolic planning fails or does not show the property. It records in isProved whether the case covers all
-// sizes that the specialization serves.
+// tryCase adds a case: all sizes for which planning makes the same decisions as for the given sizes. It adds no case if
+// symbolic planning fails or does not show the property. It records in isProved whether the case covers all sizes that
+// the specialization serves.
 func (prover *prover) tryCase(spec *program.Specialization, sizes []int) {
 	form, err := prover.program.SymbolicPlanOf(context.Background(), spec, sizes)
 	if err != nil {
@@ -194,8 +194,8 @@ func (prover *prover) tryCase(spec *program.Specialization, sizes []int) {
 }
 
 // firstUnproved returns a specialization without a proof of the property for all sizes that it may serve, or nil if
-// every specialization has a proof. It adds cases at the hints of specializations that no sample reached. No further
-// specializations need to be looked for: those that serve the sizes of a case were planned when the case was added.
+// every specialization has a proof. It adds cases at the hints of specializations that no sample reached. It need not
+// search for further specializations, because adding a case plans all specializations that serve its sizes.
 func (prover *prover) firstUnproved() *program.Specialization {
 	for {
 		spec := prover.nextUnproved()
@@ -231,14 +231,14 @@ func (prover *prover) nextUnproved() *program.Specialization {
 	return nil
 }
 
-// addRejected adds the case of the sizes that the graph rejects for the same reason as the given sizes.
+// addRejected adds a case: all sizes that the graph rejects for the same reason as the given sizes.
 func (prover *prover) addRejected(sizes []int) {
 	if s, err := prover.program.Symbolic(context.Background(), sizes); err != nil && s != nil && len(s.Env.Guards()) > 0 {
 		prover.addCase(s, nil, sizes, true)
 	}
 }
 
-// addCase adds the case of the sizes that satisfy the guards of inference and planning, and further conditions.
+// addCase adds a case: all sizes that satisfy the guards of inference and planning, and the conditions in more.
 func (prover *prover) addCase(symbolic *graph.Symbolic, more []sym.Bool, sizes []int, rejected bool) {
 	guards, newCase := slices.Concat(symbolic.Env.Guards(), more), coveringCase{}
 	for _, cond := range guards {
@@ -258,7 +258,7 @@ func (prover *prover) addCase(symbolic *graph.Symbolic, more []sym.Bool, sizes [
 
 // conclude decides whether the cases cover all sizes within bounds.
 func (prover *prover) conclude() error {
-	spec := prover.firstUnproved() // it adds cases
+	spec := prover.firstUnproved() // firstUnproved also adds cases
 	env, naming := sym.NewEnv(), &graph.Symbolic{}
 	symbols := map[string]sym.Int{}
 	for i, name := range prover.program.OpenSymbols() {

@@ -24,7 +24,8 @@ type memory struct {
 	peak    sym.Int // maximum of live intermediate values
 }
 
-// memoryOf adds up the values of a planned graph with unknown sizes. It returns false if the expressions would be long.
+// memoryOf computes the memory of a planned graph with symbolic sizes. It returns false if the expressions would be
+// long.
 func memoryOf(g *graph.Graph) (m memory, ok bool) {
 	if len(g.Nodes) > maxNodes {
 		return m, false
@@ -42,7 +43,7 @@ func memoryOf(g *graph.Graph) (m memory, ok bool) {
 		}
 	}
 	var live sym.Int
-	freedAfter := make([]sym.Int, len(g.Nodes)) // by node: the bytes of the values that end there
+	freedAfter := make([]sym.Int, len(g.Nodes)) // by node: the bytes of the values that are dead after the node
 	var moments []sym.Int
 	for i, n := range g.Nodes {
 		for _, v := range n.Out {
@@ -84,7 +85,7 @@ func bufferElements(v *graph.Value) sym.Int {
 	return v.Type.Extent().Simplify()
 }
 
-// addMoment adds a sum to the operands of a maximum, and drops operands that are never greater than another operand.
+// addMoment adds a sum to the operands of a maximum. It drops operands that never exceed another operand.
 func addMoment(list []sym.Int, sum sym.Int) []sym.Int {
 	neverLess := func(a, b sym.Int) bool { holds, known := a.Ge(b).Known(); return known && holds }
 	kept := list[:0]

@@ -32,7 +32,7 @@ type Guard struct {
 	Binds []string `json:"binds,omitzero" doc:"The symbols that it restricts to one size."`
 }
 
-// Regret compares a specialization with a plan that is made for sizes other than its hint.
+// Regret compares a specialization at sizes other than its hint with the plan made for these sizes.
 type Regret struct {
 	Sizes  map[string]int `json:"sizes" doc:"The sizes, by symbol."`
 	Which  string         `json:"which" doc:"The choice of these sizes: least, hint, greatest, or a multiple of the hint for a symbol without an upper bound."`
@@ -169,7 +169,7 @@ func sizesToPrice(p *program.Program) (list []pricedSizes) {
 		for factor := unboundedFactor; factor > 1; factor /= 2 {
 			sizes := slices.Clone(largestHint)
 			sizes[i] = max(largestHint[i], 1) * factor
-			if _, err := p.GraphAt(context.Background(), sizes); err == nil { // an error: values exceed memory
+			if _, err := p.GraphAt(context.Background(), sizes); err == nil { // an error means that values exceed memory
 				add(sizes, fmt.Sprintf("%d times the hint of %s, which has no upper bound", factor, name))
 				break
 			}

@@ -190,7 +190,7 @@ func rewordError(err error) error {
 }
 
 // offsetError rewords the error of [zip.File.DataOffset]. It returns an error of the operating system unchanged. Any
-// other error means that the archive is damaged. For example, an offset in the directory may be before the start of the
+// other error means that the archive is damaged. For example, an offset in the directory is before the start of the
 // file.
 func offsetError(err error) error {
 	var system syscall.Errno
@@ -228,8 +228,8 @@ func ReadFile(path string) (map[string]*tensor.Tensor, error) {
 type Entry struct {
 	Name   string
 	Tensor *tensor.Tensor
-	// Strings is nil, or the strings that stand for the elements of Tensor, in row-major order. They are written as
-	// [WriteStrings] does, instead of the elements.
+	// Strings, if not nil, replaces the elements of Tensor by strings, in row-major order. They are written in the
+	// format of [WriteStrings].
 	Strings []string
 }
 

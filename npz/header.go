@@ -27,7 +27,8 @@ var typeCodes = map[string]tensor.DType{
 	"c8": tensor.Complex64, "c16": tensor.Complex128,
 }
 
-// characterCodes maps numpy's type codes of strings, which a number of characters follows, to the dtype of a character.
+// characterCodes maps numpy's type codes of strings to the dtype of a character. In a header, the number of characters
+// follows the code.
 var characterCodes = map[byte]tensor.DType{'S': tensor.Uint8, 'U': tensor.Uint32}
 
 // codeOf returns the type code of a dtype.
@@ -50,8 +51,8 @@ type header struct {
 	width         int // the number of characters of each string; 0 for an array of numbers
 }
 
-// meta returns the array's meta, with column-major strides for column-major data. The last dimension of an array of
-// strings is the characters, which are adjacent.
+// meta returns the array's meta, with column-major strides for column-major data. For an array of strings, the last
+// dimension has the characters of a string, with stride 1.
 func (h header) meta() (tensor.Meta, error) {
 	shape := h.shape
 	if h.width > 0 {

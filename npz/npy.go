@@ -18,9 +18,9 @@ var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
 
 // ReadNPY reads one array in the .npy format, versions 1 to 3, into fresh storage.
 //
-// size is the number of bytes in r. It must be correct, because memory of this size is allocated, and header and array
-// together must have this size. A negative size means that the size is unknown. Memory then grows as data arrive, and r
-// must end after the array.
+// size is the number of bytes in r. It must be correct: ReadNPY allocates this much memory, and requires that header
+// and array together have this size. A negative size means that the size is unknown. Memory then grows as data arrive,
+// and r must end after the array.
 //
 // Elements are converted to the machine's byte order. Column-major data keep their memory order and get
 // column-major strides, so the result need not be contiguous.
@@ -93,7 +93,7 @@ func readNPY(r io.Reader, size, known int64, want *tensor.Meta) (t *tensor.Tenso
 	if err != nil {
 		return nil, err
 	}
-	// One more read detects data after the array, and makes a zip entry verify its checksum.
+	// One more read detects data after the array. At the end of a zip entry, it also verifies the checksum.
 	var extra [1]byte
 	if n, err := io.ReadFull(r, extra[:]); n > 0 {
 		return nil, errors.New("there are data after the array")

@@ -43,7 +43,7 @@ func WriteStrings(w io.Writer, list []string, shape []int) error {
 }
 
 // Strings returns the strings of an array that was read from a file with numpy's dtype U or S: the last dimension of t
-// is the characters (uint32) or bytes (uint8) of each string. As in numpy, trailing zeros do not belong to a string.
+// has the characters (uint32) or bytes (uint8) of each string. As in numpy, trailing zeros do not belong to a string.
 // The strings are in row-major order.
 func Strings(t *tensor.Tensor) ([]string, error) {
 	if t == nil || t.Rank() == 0 || t.DType != tensor.Uint32 && t.DType != tensor.Uint8 {

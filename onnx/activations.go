@@ -82,8 +82,8 @@ func hardSwish(n *node) []*val { return one(n.op("hardswish", nil, n.operand(0))
 
 func mish(n *node) []*val { return one(n.op("mish", nil, n.operand(0))) }
 
-// softplus converts Softplus. aten's softplus returns x above a threshold; ONNX has no threshold. Threshold 40 has no
-// effect, because log(1+exp(x)) rounds to x above 40 in float64, and above 20 in float32.
+// softplus converts Softplus. aten's softplus returns x above a threshold; ONNX has no threshold. With threshold 40 the
+// results are the same, because log(1+exp(x)) rounds to x above 40 in float64, and above 20 in float32.
 func softplus(n *node) []*val {
 	return one(n.op("softplus", graph.Attrs{"threshold": 40}, n.operand(0)))
 }
@@ -127,7 +127,8 @@ func softmax(op string) converter {
 	}
 }
 
-// matrix reshapes x to two dimensions: the dimensions before an axis are joined, and so are the other dimensions.
+// matrix reshapes x to two dimensions. The first merges the dimensions before the axis, the second merges the other
+// dimensions.
 func (n *node) matrix(x *val, axis int) *val {
 	rank := n.rank(x)
 	if axis < -rank || axis > rank {

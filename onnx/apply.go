@@ -74,7 +74,7 @@ func (n *node) emitN(name string, count int, attrs graph.Attrs, operands ...any)
 }
 
 // asNumber returns constant operand x of one element as a number, because numbers make graphs readable. It returns nil
-// if the op does not accept a number, or if the number could change the dtype or rank of the result. A number changes
+// if the op does not accept a number, or if the number could change the dtype or rank of the result. It can change
 // neither if another operand has the same dtype as x and at least its rank.
 func (n *node) asNumber(op string, i int, x *val, operands []any) any {
 	o := n.opts.Lookup(op)
@@ -161,7 +161,7 @@ func minOperands(op *graph.Op) int {
 	return r
 }
 
-// inferenceArg returns an operand as an argument of inference, and its data; both are empty for an omitted operand. It
+// inferenceArg returns an operand as an argument of inference, and its data. Both are empty for an omitted operand. It
 // returns false if the data are unknown.
 func inferenceArg(o any) (graph.Arg, *tensor.Tensor, bool) {
 	x, isVal := o.(*val)

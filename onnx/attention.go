@@ -18,8 +18,8 @@ type attentionNode struct {
 
 // attention converts Attention: softmax(softcap(q @ kᵀ * scale) + mask) @ v. The attribute qk_matmul_output_mode
 // selects an intermediate result as the last output: 0 is the products, 1 the scores after softcap, 2 the scores after
-// the mask, 3 the weights. The first version of the standard applied softcap after the mask, so that modes 1 and 2 were
-// exchanged.
+// the mask, 3 the weights. The first version of the standard applied softcap after the mask, which exchanges modes 1
+// and 2.
 func attention(n *node) []*val {
 	a := n.attentionOperands()
 	scores := a.scores(n.attrs["scale"] != nil)
@@ -175,7 +175,7 @@ func rotaryEmbedding(n *node) []*val {
 }
 
 // rotaryOperand returns operand 0 with four dimensions, and the dimension of heads. An operand of three dimensions is
-// split into heads: into count heads, or if count is 0 into heads with the size for which table cos has angles.
+// split into `count` heads. If count is 0, the size of a head is derived from the number of angles in table cos.
 func (n *node) rotaryOperand(count int, cos *val) (x *val, headsDim int) {
 	x = n.operand(0)
 	switch sizes := n.symShape(x); {
@@ -191,8 +191,8 @@ func (n *node) rotaryOperand(count int, cos *val) (x *val, headsDim int) {
 	return nil, 0
 }
 
-// rotatedOperand rotates x, which is operand 0 with four dimensions, as the attributes rotary_embedding_dim and
-// interleaved say. The result has the shape of operand 0.
+// rotatedOperand rotates x, which is operand 0 with four dimensions, according to the attributes rotary_embedding_dim
+// and interleaved. The result has the shape of operand 0.
 func (n *node) rotatedOperand(x, cos, sin *val) *val {
 	rotated := n.int("rotary_embedding_dim", 0)
 	if rotated == 0 {

@@ -8,7 +8,7 @@ import (
 )
 
 // This file converts operators of ONNX Runtime on weights that are quantized by blocks: each block of block_size
-// elements of a row has a scale and a zero point. Bytes hold several elements, the first in the lowest bits.
+// elements of a row has a scale and a zero point. A byte holds several elements, the first in the lowest bits.
 
 // elementBits returns the attribute bits. It fails unless bytes hold a whole number of elements.
 func (n *node) elementBits() int {
@@ -61,8 +61,8 @@ func (n *node) dequantizedBlocks(q, scale, zero *val, dim, block int) *val {
 	return n.op("mul", nil, y, spread(scale))
 }
 
-// repeatedBlocks repeats each element of p along a dimension for the elements of its block. count is the number of
-// elements of all blocks.
+// repeatedBlocks expands p, which has an element for each block, to an element for each element of the blocks. count is
+// the number of elements of all blocks.
 func (n *node) repeatedBlocks(p *val, dim, block int, count sym.Int) *val {
 	p = n.op("unsqueeze", graph.Attrs{"dim": dim + 1}, p)
 	sizes := append([]sym.Int{}, n.symShape(p)...)
@@ -72,7 +72,7 @@ func (n *node) repeatedBlocks(p *val, dim, block int, count sym.Int) *val {
 	return n.firstOf(p, dim, count)
 }
 
-// blockSize returns the attribute block_size, but at most the number of elements of a row.
+// blockSize returns the attribute block_size, limited to count, the number of elements of a row.
 func (n *node) blockSize(def, count int) int {
 	block := n.int("block_size", def)
 	if block < 1 {

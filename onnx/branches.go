@@ -59,7 +59,7 @@ func ifOp(n *node) []*val {
 	return n.ifNode(cond, thenBranch, elseBranch)
 }
 
-// maxRetries bounds the number of sizes for which a branch is converted again if the conversion fails at the hints.
+// maxRetries bounds the number of sizes at which the conversion of a branch is retried.
 const maxRetries = 32
 
 // retryBranch converts a branch again if its conversion at the hints failed. It tries other sizes for which the
@@ -164,7 +164,7 @@ func (b *branch) convertPart(n *node, f func() error) {
 }
 
 // continuationDiffers reports whether the continuation must be converted for each branch separately. This is necessary
-// if a result has different dtypes or ranks in the two branches, or is not a tensor in both.
+// if a result has different dtypes or ranks in the two branches, or is not a tensor in one of them.
 func (n *node) continuationDiffers(thenBranch, elseBranch *branch) bool {
 	if thenBranch.err != nil || elseBranch.err != nil || len(thenBranch.out) != len(elseBranch.out) {
 		return false

@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts the classifiers and regressors of ai.onnx.ml other than support vector machines. Results for which
-// the standard has no rule are those of ONNX Runtime.
+// This file converts the classifiers and regressors of ai.onnx.ml other than support vector machines. Where the
+// standard defines no result, the result is that of ONNX Runtime.
 
 // classes has the labels of a classifier.
 type classes struct {
@@ -45,8 +45,8 @@ func (c classes) binary(n *node, isSecond *val) *val {
 	return c.at(n, position)
 }
 
-// bothScores returns the scores of two classes, [rows, 2], from those of the second class, [rows, 1]. The first score
-// is sum minus the second score.
+// bothScores returns the scores of two classes, [rows, 2]. s has the scores of the second class, [rows, 1]. The score
+// of the first class is sum minus that of the second.
 func (n *node) bothScores(s *val, sum float64, post string) *val {
 	first := n.op("rsub", nil, s, sum)
 	switch post {

@@ -5,7 +5,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts operators with computed parameters that a single attribute reference ([graph.Ref]) cannot express:
+// This file converts operators with computed parameters that no single attribute reference ([graph.Ref]) can express:
 // several axes, several sizes, or steps of unknown sign.
 
 // computedAxes splits x, a vector of axes of known length, into non-negative 0-dim values in ascending order.

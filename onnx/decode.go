@@ -10,8 +10,8 @@ import (
 
 // This file converts operators that continue from the state of earlier positions of a sequence.
 
-// tensorScatter converts TensorScatter, which writes an update into a cache: at the first positions of an axis, or at
-// positions that each row of the batch has.
+// tensorScatter converts TensorScatter, which writes an update into a cache along an axis. The update of a row of the
+// batch starts at the row's position in operand 2, or at 0 without this operand.
 func tensorScatter(n *node) []*val {
 	cache, update := n.operand(0), n.operand(1)
 	rank := n.rank(cache)
@@ -41,7 +41,7 @@ func tensorScatter(n *node) []*val {
 	return one(n.op("scatter", graph.Attrs{"dim": axis}, cache, index, update))
 }
 
-// causalConv converts CausalConvWithState: a depthwise convolution of the last elements before each position. The
+// causalConv converts CausalConvWithState: a depthwise convolution over each position and the elements before it. The
 // second output has the last elements of the operand, for the next call.
 func causalConv(n *node) []*val {
 	x, w, past := n.operand(0), n.operand(1), n.operandOrNil(3)
@@ -136,8 +136,8 @@ func linearAttention(n *node) []*val {
 	return []*val{n.cast(n.reshapeFor(y, sizes[0], sizes[1], size), q.dtype()), n.cast(out[0], dtype)}
 }
 
-// step returns the state after a position, and the result of the position. rows are [batch, heads, elements]: queries,
-// keys, values, and if the rule has them decay and beta.
+// step returns the state after a position, and the result of the position. rows are tensors [batch, heads, elements]:
+// queries, keys, values and, if the rule uses them, decay and beta.
 func (rule linearRule) step(n *node, state *val, rows []*val) (*val, *val) {
 	column := func(x *val) *val { return n.op("unsqueeze", graph.Attrs{"dim": 3}, x) }
 	row := func(x *val) *val { return n.op("unsqueeze", graph.Attrs{"dim": 2}, x) }
@@ -166,7 +166,7 @@ func (n *node) scanRows(state *val, rows []*val, step func(n *node, state *val, 
 		}
 		return list
 	}
-	const stepNodes = 16 // at most, in a step
+	const stepNodes = 16 // upper bound of the nodes in a step
 	if length, known := n.symShape(rows[0])[1].Known(); known && length >= 1 && length <= n.frame.unrollBudget/stepNodes {
 		results := make([]any, length)
 		for i := range results {

@@ -36,11 +36,11 @@ func (n *node) checkText(x, keys *val) {
 	}
 }
 
-// maxSpread is the maximum ratio of the range of keys to their number for which positions are in a table.
+// maxSpread is the maximum ratio of the range of the keys to their number for which a lookup table is used.
 const maxSpread = 16
 
-// positionOf returns the position of each element of x in a list of keys, and the number of keys for an element that is
-// not a key. The last of equal keys counts. NaN equals NaN.
+// positionOf returns the position of each element of x in a list of keys. For an element that is not a key, the result
+// is the number of keys. If keys are equal, the result is the position of the last. NaN equals NaN.
 func (n *node) positionOf(x, keys *val) *val {
 	n.checkText(x, keys)
 	if keys.dtype().IsIntegral(false) {
@@ -101,8 +101,8 @@ func (n *node) positionInTable(x *val, keys []int) *val {
 	return n.op("take", nil, constValue(intTensor(table...)), n.op("sub", nil, x, least-1))
 }
 
-// searchTree returns a binary search for keys as a tree. The weight of a leaf is the position of a key: missing for
-// other elements, nan for NaN.
+// searchTree returns a decision tree that searches for an element among keys. keys maps each key to its position. The
+// weight of a leaf is the position of the element, `missing` if the element is not a key, or `nan` if it is NaN.
 func searchTree(keys map[float64]int, missing, nan int) (branches []treeBranch, leaves [][]leafWeight) {
 	leaf := func(position int) treeRef {
 		leaves = append(leaves, []leafWeight{{0, float64(position)}})
@@ -126,7 +126,7 @@ func searchTree(keys map[float64]int, missing, nan int) (branches []treeBranch, 
 		return i
 	}
 	branches = append(branches, treeBranch{})
-	// Every number is at most infinity, NaN is not.
+	// The comparison x <= infinity is false only for NaN.
 	isNumber := treeBranch{mode: branchLEQ, value: math.Inf(1), no: leaf(nan)}
 	if len(sorted) > 0 {
 		isNumber.yes = search(0, len(sorted)-1)
@@ -234,8 +234,8 @@ func categoryMapper(n *node) []*val {
 	return one(n.textsAndInts(n.operand(0), n.codes(texts...), constValue(intTensor(integers...))))
 }
 
-// oneHotEncoder adds a dimension with 1 at the position of the category. Without zeros, an unknown category is an error
-// of one_hot.
+// oneHotEncoder adds a dimension with 1 at the position of the category. If the attribute zeros is 0, an unknown
+// category is an error of one_hot.
 func oneHotEncoder(n *node) []*val {
 	x := n.operand(0)
 	list, count := n.vocabulary("cats_strings", "cats_int64s")
@@ -365,7 +365,7 @@ func (n *node) mapOperand() (keys, values *val) {
 	return n.in[0].members[0], n.in[0].members[1]
 }
 
-// mapValues returns the values of a map for a list of keys as a row. A value without a key in the map is 0.
+// mapValues returns a row with the values of a map for a list of keys. A value without a key in the map is 0.
 func (n *node) mapValues(keys, values, list *val, count int) *val {
 	n.checkText(keys, list)
 	if values.isText {

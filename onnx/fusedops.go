@@ -4,7 +4,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// This file converts operators into which ONNX Runtime fuses several operators of the standard.
+// This file converts operators of ONNX Runtime that each fuse several operators of the standard.
 
 // biasGelu returns the converter of gelu of the sum of an operand and an optional bias.
 func biasGelu(approximate string) converter {

@@ -9,8 +9,9 @@ import (
 )
 
 // groupQueryAttention converts GroupQueryAttention: causal attention whose queries share heads of keys and values. New
-// keys and values are written after the valid ones of the cache, of which operand 5 has the number minus one for each
-// row of the batch, including the new ones. The cache is enlarged if operand 6 exceeds its number of positions.
+// keys and values are written to the cache after its valid positions. For each row of the batch, operand 5 is the
+// number of valid positions, including the new ones, minus one. The cache is enlarged if operand 6 exceeds its number
+// of positions.
 func groupQueryAttention(n *node) []*val {
 	for i := 9; i < len(n.in); i++ {
 		if n.operandOrNil(i) != nil {
@@ -34,7 +35,7 @@ func groupQueryAttention(n *node) []*val {
 	if c := n.float("softcap", 0); c > 0 {
 		scores = n.op("mul", nil, n.op("tanh", nil, n.op("div", nil, scores, c)), c)
 	}
-	// The keys of a query end after its position, and at the last valid key in padding.
+	// A query attends to keys up to its own position. Queries in the padding attend to keys up to the last valid key.
 	limit := n.op("minimum", nil, n.op("add", nil, positions, 1), ends)
 	limit = n.reshapeFor(limit, n.symShape(a.q)[0], sym.Of(1), news, sym.Of(1))
 	index := n.indexVector(n.symShape(a.k)[2])

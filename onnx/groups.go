@@ -21,8 +21,8 @@ type groupedNorm struct {
 	weight, bias *val // one element for each group
 }
 
-// recordGroups records y = instance_norm(x) in n.groupNorms if x is a reshape that groups the channels of another
-// value.
+// recordGroups records y = instance_norm(x) in n.groupNorms, if x is a reshape of another value that groups its
+// channels.
 func (n *node) recordGroups(x, y, weight, bias *val, eps float64) {
 	lookup := n.opts.Lookup
 	if y.graphValue == nil || y.isDynamic() || x.graphValue == nil || x.graphValue.Node == nil ||
@@ -48,7 +48,7 @@ func (n *node) recordGroups(x, y, weight, bias *val, eps float64) {
 }
 
 // asGroupNorm returns the group normalization that equals a reshape of x to the given shape. It returns nil unless
-// recordGroups has recorded x, and shape is the shape before the first reshape. One size of shape may be -1.
+// recordGroups has recorded x and `shape` is the shape before the first reshape. One size of shape may be -1.
 func (n *node) asGroupNorm(x *val, shape []sym.Int) *val {
 	norm, ok := n.groupNorms[x.graphValue]
 	if !ok {

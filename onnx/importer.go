@@ -15,7 +15,7 @@ import (
 // Limits that protect against small files that expand to large graphs.
 const (
 	maxDepth = 64      // nesting depth of graphs and functions
-	maxNodes = 1 << 18 // converted nodes; those of functions count at each call
+	maxNodes = 1 << 18 // converted nodes; the nodes of a function count at each call
 	maxRank  = 64      // dimensions
 	maxWork  = 1 << 25 // elements evaluated during the import
 )
@@ -47,7 +47,7 @@ type importer struct {
 
 	// For [Model.GraphSome]: see skipped.go.
 	skipped       graph.Errors // the errors of skipped initializers, inputs and outputs
-	rejectedCount int          // number of nodes that are rejected for other reasons than a rejected operand
+	rejectedCount int          // number of nodes that are rejected for a reason other than a rejected operand
 
 	// For the body of a loop or branch.
 	outer    *importer     // the importer of the enclosing graph; nil for the main graph

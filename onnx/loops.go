@@ -45,7 +45,7 @@ func loop(n *node) []*val {
 			o.outline = o.outline.Stacked(0)
 			continue
 		}
-		// Without iterations the result is the initial value.
+		// Without iterations, the result is the initial value.
 		if carried[i] != nil {
 			o.outline = o.outline.Join(n.outlineOf(carried[i]))
 		}
@@ -155,8 +155,8 @@ func (n *node) knownCondition(proto *pb.GraphProto) bool {
 	return false
 }
 
-// loopBody converts the body of a loop that becomes a node. It returns the body, and the carried values in the form of
-// [asTensors].
+// loopBody converts the body of a loop that becomes a node. It returns the body, and the carried values as tensors
+// ([asTensors]).
 func (n *node) loopBody(proto *pb.GraphProto, carried []*val) (*nestedGraph, []*val, map[int]*packedSequence) {
 	carried = slices.Clone(carried)
 	for i, x := range carried {
@@ -250,8 +250,8 @@ func (im *importer) addSequence(name string, n *node, p *packedSequence) (*val, 
 	return inner.val(), nil
 }
 
-// splitSequences replaces each sequence among the results of a loop's body by two tensors. operands are the values that
-// the body's inputs have in the first iteration.
+// splitSequences replaces each sequence among the results of a loop's body by two tensors. operands are the body's
+// inputs in the first iteration.
 func (n *node) splitSequences(nested *nestedGraph, operands []*val) (err error) {
 	defer recoverFailure(&err)
 	for i, x := range operands[2:] {

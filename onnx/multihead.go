@@ -32,8 +32,8 @@ func quantizedAttention(n *node) []*val {
 	return n.joinedAttention(x, nil, 5, 8, -1)
 }
 
-// joinedAttention computes attention of queries, keys and values that are adjacent in the last dimension of x. sizes
-// are their sizes; nil means thirds. mask, past and bias are indexes of optional operands.
+// joinedAttention computes attention. Queries, keys and values are concatenated in the last dimension of x. sizes has
+// their sizes; if it is nil, each takes a third. mask, past and bias are indexes of optional operands.
 func (n *node) joinedAttention(x *val, sizes []int, mask, past, bias int) []*val {
 	if n.rank(x) != 3 {
 		n.failf("operand 0 has %d dimensions, want 3", n.rank(n.operand(0)))
@@ -112,7 +112,7 @@ func (a *attentionNode) unpack() {
 		sizes := a.symShape(*to)
 		size := sizes[1].Mul(sizes[3])
 		if i > 0 && k != nil && a.rank(k) == 4 {
-			break // keys and values of earlier steps have their bias
+			break // keys and values of earlier steps already include the bias
 		}
 		part := a.op("slice", graph.Attrs{"dim": 0, "start": a.sizeAttrOf(start), "end": a.sizeAttrOf(start.Add(size))}, bias)
 		*to = a.op("add", nil, *to, a.reshapeFor(part, sizes[1], sym.Of(1), sizes[3]))
@@ -154,8 +154,8 @@ func (a *attentionNode) result(mask, bias *val) (y, scores *val) {
 	return a.joinHeads(a.op("matmul", nil, weights, a.v)), scores
 }
 
-// filter returns the numbers that a mask adds to the scores: mask_filter_value where the mask is 0, and 0 elsewhere. A
-// mask of one dimension has the number of keys of each row of the batch, or these numbers and then the first keys.
+// filter returns the numbers that a mask adds to the scores: mask_filter_value where the mask is 0, and 0 elsewhere.
+// [attentionNode.outside] defines a mask of one dimension.
 func (a *attentionNode) filter(mask *val) *val {
 	batch, keys := a.symShape(a.q)[0], a.symShape(a.k)[2]
 	sizes := a.symShape(mask)
@@ -173,8 +173,8 @@ func (a *attentionNode) filter(mask *val) *val {
 	return a.op("mul", nil, a.cast(hidden, a.q.dtype()), a.float("mask_filter_value", -10000))
 }
 
-// outside reports which keys are not in the range of their row of the batch. mask has the number of keys of each row.
-// If it has twice as many numbers, the others are the first keys.
+// outside reports which keys are outside the range of valid keys of their row of the batch. mask has the end of the
+// range for each row. If mask has twice as many numbers, the second half has the start of each range.
 func (a *attentionNode) outside(mask *val, length, batch, keys sym.Int) *val {
 	if list, known := numbersOf([]sym.Int{length, batch}); known && list[0] != list[1] && list[0] != 2*list[1] {
 		a.failf("a mask of %d numbers for a batch of %d is not supported", list[0], list[1])

@@ -12,7 +12,7 @@ import (
 // This file has the element types that have no dtype: integers of four bits and floats of eight bits. Tensors of these
 // types get a wider dtype that represents all their numbers exactly: int8, uint8 or float16.
 
-// isNarrow reports whether an element type has no dtype, but weights of the type can be read.
+// isNarrow reports whether an element type has no dtype of its own but is supported.
 func isNarrow(t pb.DataType) bool { return isFourBits(t) || isFloat8(t) }
 
 func isFourBits(t pb.DataType) bool { return t == pb.Int4 || t == pb.Uint4 }
@@ -58,7 +58,7 @@ func (m *Model) decodeNarrow(proto *pb.TensorProto, shape []int) (*tensor.Tensor
 	return wide.CopyTo(tensor.New(tensor.Float16, shape...)), nil
 }
 
-// bytesOf returns the data of a weight, which has size bytes, from any of the places where a model may have them.
+// bytesOf returns the data of a weight, which has size bytes, from any field in which a model may store them.
 func (m *Model) bytesOf(proto *pb.TensorProto, size int) ([]byte, error) {
 	switch {
 	case proto.DataLocation == pb.External:
@@ -96,8 +96,9 @@ func fourBits(raw []byte, kind pb.DataType, shape []int) (*tensor.Tensor, error)
 	return fromBytes(tensor.New(dtype, shape...), data)
 }
 
-// float8 returns the number that a float of eight bits stands for. The names of the types have the number of bits of
-// exponent and mantissa. FN: there are no infinities. UZ: there is no negative zero, its code is the only NaN.
+// float8 returns the value of a float of eight bits. In the name of a type, E and M precede the number of bits of
+// exponent and mantissa. FN means that there are no infinities. UZ means that there is no negative zero: its code is
+// the only NaN.
 func float8(b byte, kind pb.DataType) float64 {
 	mantissaBits, bias, _, noZero := float8Format(kind)
 	exponent, mantissa := int(b&127)>>mantissaBits, int(b)&(1<<mantissaBits-1)
@@ -131,8 +132,8 @@ func float8Format(kind pb.DataType) (mantissaBits, bias int, most float64, noZer
 	return 3, 7, 448, false
 }
 
-// castToFloat8 rounds x, half to even, to floats of eight bits, which are stored as float16. Numbers beyond the
-// greatest one become the greatest if saturate is true, else infinite or, if there are no infinities, NaN.
+// castToFloat8 rounds x to floats of eight bits, ties to even, and stores them as float16. If saturate is true, numbers
+// out of range become the nearest finite number. Otherwise they become infinite, or NaN if the type has no infinities.
 func (n *node) castToFloat8(x *val, kind pb.DataType, saturate bool) *val {
 	mantissaBits, bias, most, noZero := float8Format(kind)
 	x = n.cast(x, tensor.Float32)

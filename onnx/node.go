@@ -105,7 +105,7 @@ func (n *node) operands() error {
 	for _, a := range n.proto.Attribute {
 		if a.RefAttrName != "" {
 			if a = n.frame.attrs[a.RefAttrName]; a == nil {
-				continue // the call omits the attribute
+				continue // the function call omits the attribute
 			}
 			n.attrs[attrName(n.proto, a)] = a
 			continue

@@ -9,9 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts operators on sequences whose members are unknown during the import. Such a sequence becomes a pair
-// of tensors: the concatenated elements of all members, and a table of the members' shapes. Sequence operators become
-// ops on the two tensors. All members have the same dtype and the same rank; their sizes may differ.
+// This file converts operators on sequences whose members are not known during the import. Such a sequence becomes a
+// pair of tensors: the concatenated elements of all members, and a table of the members' shapes. Sequence operators
+// become ops on the two tensors. All members have the same dtype and the same rank; their sizes may differ.
 
 // packedSequence is a sequence that is represented by a pair of tensors.
 type packedSequence struct {
@@ -19,8 +19,8 @@ type packedSequence struct {
 	rank   int  // rank of the members; -1 if no member was inserted yet
 	data   *val // the elements of all members, a vector
 	shapes *val // the shapes of the members, [members, rank], int64
-	// In the body of a loop that carries a sequence without members (rank -1), outer is the sequence outside the body. The
-	// first member that the body inserts determines the rank: see [memberRankError].
+	// outer is set in the body of a loop that carries a sequence of unknown rank (-1). It is the sequence outside the
+	// body. The first member that the body inserts determines the rank: see [memberRankError].
 	outer *packedSequence
 }
 
@@ -156,7 +156,7 @@ func (n *node) length(p *packedSequence) *val {
 func (n *node) checkedPosition(index, count *val) *val {
 	negative := n.onnxOp("Less", nil, index, scalarInt(0))
 	index = n.onnxOp("Where", nil, negative, n.add(index, count), index)
-	// An index that is still negative is out of range. Index count makes Gather fail.
+	// An index that is still negative is out of range. It becomes count, for which Gather fails.
 	index = n.onnxOp("Where", nil, n.onnxOp("Less", nil, index, scalarInt(0)), count, index)
 	all := n.onnxOp("Range", nil, scalarInt(0), count, scalarInt(1))
 	return n.vector(n.onnxOp("Gather", nil, all, index))

@@ -137,8 +137,8 @@ func (n *node) padMirrored(x *val, mode string, before, after []int) *val {
 	return x
 }
 
-// mirror returns the index of the element of an unpadded dimension that its padded form repeats at index i. An i below
-// 0 or from size on is in the padding; for an i in between, the result is i.
+// mirror maps an index i of a padded dimension to an index of the unpadded dimension. An i below 0, or of at least
+// size, is in the padding. Other indices are mapped to themselves.
 func mirror(i, size int, mode string) int {
 	switch {
 	case mode == "edge":

@@ -79,7 +79,7 @@ func maxPool(n *node) []*val {
 	return []*val{n.cast(out[0], dtype), out[1]}
 }
 
-// coordinate returns the i-th coordinate of each position in index, which has row-major positions in a plane.
+// coordinate returns the i-th coordinate of each element of index. The elements are row-major positions in a plane.
 func (n *node) coordinate(index *val, plane []sym.Int, i int) *val {
 	quotient := n.op("div", graph.Attrs{"rounding_mode": "floor"}, index, n.integer(productOf(plane[i+1:]).Max(sym.Of(1))))
 	return n.op("remainder", nil, quotient, n.integer(plane[i].Max(sym.Of(1))))
@@ -101,7 +101,7 @@ func (n *node) unpaddedPositions(index *val, padded, inputSizes []sym.Int, g geo
 }
 
 // tensorPositions converts positions in a plane to positions in the whole tensor. If the attribute storage_order is
-// set, the result has column-major positions in the planes.
+// set, positions within a plane are column-major.
 func (n *node) tensorPositions(index *val, inputSizes []sym.Int) *val {
 	if n.flag("storage_order", false) && len(inputSizes) > 1 {
 		var sum *val
@@ -136,8 +136,9 @@ func averagePoolOf(n *node, x *val) *val {
 	return n.op("div", nil, sum, count)
 }
 
-// windowSums returns the sum of each window, and the number of its elements, both by a convolution with ones. The
-// number excludes padding. If include is true, the number includes padding, but not the padding that rounding up adds.
+// windowSums returns the sum of each window, and the number of its elements, both by a convolution with ones. If
+// include is true, the number includes explicit padding, but not the padding that rounding up adds. Otherwise it
+// excludes all padding.
 func (n *node) windowSums(x *val, inputSizes []sym.Int, g geometry, include bool) (sum, count *val) {
 	after, s, dtype := g.paddingAfter(inputSizes), n.symShape(x), x.dtype()
 	channels, known := s[1].Known()
@@ -180,8 +181,8 @@ func lpPool(n *node) []*val {
 	return one(n.op("pow", nil, sum, 1/p))
 }
 
-// maxUnpool converts MaxUnpool, which writes elements to given positions of the result. The positions count elements of
-// a result whose size follows from the windows. An output_shape extends this result afterwards.
+// maxUnpool converts MaxUnpool, which writes elements to given positions of the result. Positions refer to a result
+// whose size follows from the windows. An output_shape extends this result afterwards.
 func maxUnpool(n *node) []*val {
 	x, index := n.operand(0), n.operand(1)
 	inputSizes := n.spatialSizes(x)

@@ -68,7 +68,8 @@ func softmaxOf(n *node, x *val) *val {
 	return n.reshapeFor(y, n.symShape(x)...)
 }
 
-// channelsFirst returns f for an operand that has its channels last if the attribute channels_last is set.
+// channelsFirst wraps f, which requires channels in dimension 1. If the attribute channels_last is set, it moves the
+// channels of the operand there and back.
 func channelsFirst(f func(n *node, x *val) *val) func(n *node, x *val) *val {
 	return func(n *node, x *val) *val {
 		last := n.rank(x) - 1
@@ -161,8 +162,8 @@ func qGemm(n *node) []*val {
 	return n.quantize(y, 7, a.dtype())
 }
 
-// dynamicQuantizeLSTM converts DynamicQuantizeLSTM to an LSTM whose weights are dequantized. The standard rounding of
-// its operands to 8 bits is omitted, because it only adds errors.
+// dynamicQuantizeLSTM converts DynamicQuantizeLSTM to an LSTM whose weights are dequantized. The operator also rounds
+// its operands to 8 bits, which only adds errors, so the conversion omits it.
 func dynamicQuantizeLSTM(n *node) []*val {
 	weight := func(i, scale int) *val {
 		w := n.operand(i)

@@ -222,7 +222,8 @@ func argExtremum(op string) converter {
 	}
 }
 
-// cumulative returns the converter of CumSum or CumProd. neutral is the first element of an exclusive result.
+// cumulative returns the converter of CumSum or CumProd. neutral is the neutral element, which an exclusive result
+// starts with.
 func cumulative(op string, neutral int) converter {
 	return func(n *node) []*val {
 		x, axisOperand := n.operand(0), n.operand(1)

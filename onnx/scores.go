@@ -30,7 +30,7 @@ func (n *node) postTransform(x *val, name string) *val {
 	return nil
 }
 
-// softmaxZero is a softmax that leaves zeros out: they count as 0 instead of exp(0).
+// softmaxZero is a softmax in which the result of a zero is 0. Zeros do not contribute to the sum of exponentials.
 func (n *node) softmaxZero(x *val) *val {
 	most := n.op("amax", graph.Attrs{"dim": []int{-1}, "keepdim": true}, x)
 	power := n.op("exp", nil, n.op("sub", nil, x, most))

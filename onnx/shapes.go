@@ -379,7 +379,7 @@ func unique(n *node) []*val {
 	out := n.ops("unique_dim", graph.Attrs{"dim": dim, "sorted": true, "return_inverse": true, "return_counts": true}, x)
 	values, inverse, counts := out[0].withSizes(x.dtype(), sizes...), out[1].withType(tensor.Int64, 1),
 		out[2].withType(tensor.Int64, 1)
-	// The first position of a value is the least position with the same inverse index.
+	// The first occurrence of a value is the least position with the same inverse index.
 	length := n.op("select", graph.Attrs{"dim": 0, "index": dim}, n.shapeVector(x)).withRank(0)
 	positions := n.op("arange", graph.Attrs{"end": n.scalarAttr(length), "dtype": tensor.Int64}).withType(tensor.Int64, 1)
 	beyond := n.op("add", nil, n.op("zeros_like", nil, counts), length)

@@ -31,7 +31,7 @@ func simplifiedSkip(n *node, sum *val, eps float64) *val {
 }
 
 // embedLayerNormalization converts EmbedLayerNormalization: it adds embeddings of words, positions and segments, and
-// normalizes the sum. The second output counts the words that the mask keeps; it is 0 without a mask.
+// normalizes the sum. The second output is the number of words that the mask keeps in each row, or 0 without a mask.
 func embedLayerNormalization(n *node) []*val {
 	ids := n.operand(0)
 	if n.rank(ids) != 2 {
@@ -101,8 +101,8 @@ func (n *node) checkedGroups(x *val, groups int) int {
 	return groups
 }
 
-// microsoftRotaryEmbedding converts RotaryEmbedding of ONNX Runtime. Its angles are rows of tables, selected by the
-// positions of all elements or by the position of the first.
+// microsoftRotaryEmbedding converts RotaryEmbedding of ONNX Runtime. Its angles are rows of tables, selected by
+// positions. Operand 1 has all positions, or only the first.
 func microsoftRotaryEmbedding(n *node) []*val {
 	if n.flag("is_packed_batching", false) {
 		n.failf("attribute is_packed_batching is not supported")

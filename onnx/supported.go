@@ -83,7 +83,7 @@ var operatorsSince = map[int]string{
 	28: "SwiGLU",
 }
 
-// restrictions are the calls of operators that are rejected.
+// restrictions lists, for each operator, the calls that are rejected.
 var restrictions = map[operator][]string{
 	{"", "Constant"}:         {"no sparse tensors"},
 	{"", "DeformConv"}:       {"two spatial dimensions, padded alike on both sides"},
@@ -169,7 +169,7 @@ func (m *Model) missingOperators(o Options) []MissingOperator {
 func (m *Model) collectMissing(nodes []*pb.NodeProto, o Options, found map[operator][]string,
 	seen map[*pb.FunctionProto]bool, depth int) {
 	if depth > maxDepth {
-		return // the conversion reports it
+		return // the conversion reports the mistake
 	}
 	for _, n := range nodes {
 		key := operator{domainOf(n.Domain), n.OpType}
@@ -191,8 +191,8 @@ func (m *Model) collectMissing(nodes []*pb.NodeProto, o Options, found map[opera
 	}
 }
 
-// nearest returns the operator that was probably meant by a key without a converter, or "". An operator of this name in
-// another domain is preferred to a similar name of the same domain.
+// nearest suggests an operator for a key without a converter. It returns "" if no operator is similar. An operator of
+// this name in another domain is preferred to a similar name of the same domain.
 func nearest(key operator, table map[operator]converter) string {
 	for _, other := range sorted.Keys(domains) {
 		if k := (operator{other, key.name}); other != key.domain && table[k] != nil {

@@ -213,9 +213,9 @@ func truncated(a, b sym.Int) (sym.Int, bool) {
 func positive(a sym.Int) bool    { lo, _ := a.Bounds(); return lo >= 1 }
 func notNegative(a sym.Int) bool { lo, _ := a.Bounds(); return lo >= 0 }
 
-// floorQuotient and floorRemainder are the expressions of an int64 division that rounds down, and of its remainder. The
-// expressions consist of several operations around a truncating division. Package sym has both as single operations:
-// see [evaluation.division].
+// floorQuotient and floorRemainder are the expressions of an int64 division that rounds down, and of its remainder.
+// These expressions combine a truncating division with several other operations. Package sym has a single operation for
+// each of the two: see [evaluation.division].
 var floorQuotient, floorRemainder = division("x // y"), division("x % y")
 
 // division returns the expression of a formula on int64, the dtype of sizes.

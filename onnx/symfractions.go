@@ -136,8 +136,7 @@ func fraction(f float64) (symElement, bool) {
 	return symElement{numerator: sym.Of(int(f)), denominator: denominator}, true
 }
 
-// reduced cancels common factors of 2. It recognizes an even numerator only if the expression of its remainder
-// simplifies to 0.
+// reduced cancels common factors of 2. It recognizes an even numerator only if its remainder modulo 2 simplifies to 0.
 func (x symElement) reduced() symElement {
 	for x.denominator%2 == 0 && x.numerator.Mod(sym.Of(2)).Same(sym.Of(0)) {
 		x.numerator, x.denominator = x.numerator.Div(sym.Of(2)), x.denominator/2
@@ -195,9 +194,9 @@ func (e *evaluation) withExact(x symElement, size sym.Int, dtype tensor.DType) s
 }
 
 // quotient divides fraction a by number b. If the denominator y of the result x/y is not a power of 2, floating-point
-// division rounds the result. The rounding never reaches the next integer k, so that x/y rounded down to an integer is
-// exact. The reason: x/y is at least 1/y below k, and only a number within k/2^digits of k is rounded to k. But
-// k/2^digits is less than 1/y, because the condition x+y <= 2^digits implies k*y < 2^digits.
+// division rounds the result. The rounded quotient never reaches the next integer k, so that its floor is exact. Proof:
+// x/y is at least 1/y below k, and only numbers within k/2^digits of k are rounded to k. The condition x+y <= 2^digits
+// implies k*y < 2^digits, so k/2^digits is less than 1/y.
 func (e *evaluation) quotient(dtype tensor.DType, a, b symElement) symElement {
 	divisor, isNumber := b.numerator.Known()
 	if !isNumber || divisor <= 0 || divisor > maxDenominator {

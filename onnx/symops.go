@@ -116,9 +116,10 @@ func (c *computation) isSelection() bool {
 	return c.op.SelectsElements || c.op.Fills || !c.op.ReadsStorage && !slices.ContainsFunc(c.out, computes)
 }
 
-// evalSelection evaluates an op that selects elements. It runs the op twice, on tensors of positions: each element of
-// the operands is replaced by its position, and in the second run by its position plus shift. A result that differs by
-// shift is a position, and selects the element there. A result that is the same in both runs is a constant of the op.
+// evalSelection evaluates an op that selects elements. It runs the op twice on tensors of positions. In the first run,
+// each element of the operands is replaced by its position. In the second run, it is replaced by its position plus
+// shift. A result that differs by shift is a position, and selects the element there. A result that is the same in both
+// runs is a constant of the op.
 func (c *computation) evalSelection() [][]symElement {
 	const shift = min(1<<40, math.MaxInt/2)
 	var all []symElement

@@ -10,9 +10,9 @@ import (
 )
 
 // This file reads tensors of strings. A string is a code: its index in the list of all strings of the model. A tensor
-// of strings is an int64 tensor of codes ([val.isText]), so operators that move elements need no further code. Callers
-// convert strings and codes with [graph.Labels]. A string of the caller that is not in the list has the code -1,
-// because the model only compares it with its own strings.
+// of strings is an int64 tensor of codes ([val.isText]), so operators that move elements need no special code for
+// strings. Callers convert strings and codes with [graph.Labels]. A string of the caller that is not in the list has
+// the code -1, because the model only compares it with its own strings.
 
 // texts is the list of the strings of a model, in the order in which they were first read.
 type texts struct {
@@ -60,8 +60,8 @@ func (n *node) markText(x *val, isText bool) *val {
 	return x
 }
 
-// textOperators are the operators that accept strings. The value is true if results of dtype int64 are strings, and
-// false if the converter marks the results that are.
+// textOperators are the operators that accept strings. The value is true if all int64 results are strings. It is false
+// if the converter itself marks the results that are strings.
 var textOperators = map[operator]bool{{"", "If"}: false, {"", "Loop"}: false,
 	{"", "Identity"}: true, {"", "Reshape"}: true, {"", "Flatten"}: true,
 	{"", "Squeeze"}: true, {"", "Unsqueeze"}: true, {"", "Transpose"}: true, {"", "Expand"}: true, {"", "Tile"}: true,

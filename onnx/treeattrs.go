@@ -263,8 +263,8 @@ func (l *splitLists) ensemble() *treeEnsemble {
 	return e
 }
 
-// cutMembers returns the members of the first branch in ascending order, and the rest of the list. NaN ends the members
-// of a branch.
+// cutMembers splits off the members of the first branch, which end before a NaN. It returns them in ascending order,
+// and the list after the NaN.
 func cutMembers(list []float64) (members, rest []float64) {
 	end := slices.IndexFunc(list, math.IsNaN)
 	if end < 0 {

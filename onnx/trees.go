@@ -12,7 +12,7 @@ import (
 // This file reads the trees of TreeEnsemble, TreeEnsembleClassifier and TreeEnsembleRegressor into the operands of the
 // op tree_ensemble. All comparisons become x <= threshold.
 
-// treeMode is the comparison of a node, with the numbers of TreeEnsemble.
+// treeMode is the comparison of a node. The values are those of the attribute nodes_modes of TreeEnsemble.
 type treeMode uint8
 
 const (
@@ -282,7 +282,7 @@ func (f *flatTrees) atMost(v float64) float64 {
 	return float64(t)
 }
 
-// below returns the greatest number of the elements' dtype that is less than v. If there is none, it returns NaN, with
+// below returns the greatest number of the elements' dtype that is less than v. If there is none, it returns NaN, for
 // which each comparison is false.
 func (f *flatTrees) below(v float64) float64 {
 	t := f.atMost(v)
@@ -344,7 +344,7 @@ func (n *node) floatsOf(t *tensor.Tensor) []float64 {
 	if t.DType.IsComplex() {
 		n.failf("a tensor of %v is not supported", t.DType)
 	}
-	list, _ := tensor.ToSlice[float64](t.CopyTo(tensor.New(tensor.Float64, t.Shape...))) // the dtype is right
+	list, _ := tensor.ToSlice[float64](t.CopyTo(tensor.New(tensor.Float64, t.Shape...))) // it cannot fail: the dtype matches
 	return list
 }
 

@@ -24,7 +24,8 @@ type val struct {
 	isText bool         // whether the elements are codes of strings: see texts.go
 	labels graph.Labels // the keys of maps
 
-	// The members of a sequence, if they are known; the keys and the values of a map; the values of maps.
+	// members are the members of a sequence, if they are known; the keys and the values of a map (mapKind); or the
+	// values of maps (mapsKind).
 	members     []*val
 	packed      *packedSequence // a sequence with unknown members; nil if the members are known
 	memberDType tensor.DType    // the declared dtype of the members of an empty sequence
@@ -125,7 +126,7 @@ func ints(t *tensor.Tensor) []int {
 	if t.DType != tensor.Int64 {
 		src = t.CopyTo(tensor.New(tensor.Int64, t.Shape...))
 	}
-	list, _ := tensor.ToSlice[int64](src) // the dtype is right
+	list, _ := tensor.ToSlice[int64](src) // it cannot fail: the dtype matches
 	for _, x := range list {
 		out = append(out, int(x))
 	}

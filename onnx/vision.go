@@ -8,7 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// resize converts Resize. From operator set 11 on, it has the operands roi, scales and sizes; before, only scales.
+// resize converts Resize. From operator set 11 on, its operands after the image are roi, scales and sizes. In set 10,
+// its only such operand is scales.
 func resize(n *node) []*val {
 	x := n.operand(0)
 	attrs := graph.Attrs{"mode": n.text("mode", "nearest"),
@@ -66,7 +67,7 @@ func (n *node) floatsAttr(x *val) any {
 		n.failf("%q has %d elements", x.name, x.data.Numel())
 	}
 	out := make([]float64, 0, x.data.Numel())
-	list, _ := tensor.ToSlice[float32](x.data.CopyTo(tensor.New(tensor.Float32, x.data.Shape...))) // the dtype is right
+	list, _ := tensor.ToSlice[float32](x.data.CopyTo(tensor.New(tensor.Float32, x.data.Shape...))) // it cannot fail: the dtype matches
 	for _, f := range list {
 		out = append(out, shortestDecimal(f))
 	}

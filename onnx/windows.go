@@ -80,7 +80,7 @@ func (g geometry) windowExtent(i int) sym.Int {
 	return g.kernel[i].Sub(sym.Of(1)).Mul(sym.Of(g.dilation[i])).Add(sym.Of(1))
 }
 
-// perDim reads a list attribute of a given length. If the attribute is omitted, all elements are def.
+// perDim reads a list attribute that must have the given length. If the attribute is omitted, all elements are def.
 func (n *node) perDim(name string, length, def int) []int {
 	list, ok := n.ints(name)
 	if !ok {
@@ -301,8 +301,8 @@ func (n *node) blockGrid(image, block []int) blockGrid {
 	return b
 }
 
-// imageIndices returns the index in the padded image of each element of each block. It lists the first elements of all
-// blocks, then the second elements, and so on.
+// imageIndices returns, for each element of each block, its index in the padded image. The order is: the first elements
+// of all blocks, the second elements of all blocks, and so on.
 func (b blockGrid) imageIndices() []int {
 	index := []int{0}
 	extend := func(counts, steps []int) {

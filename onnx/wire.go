@@ -256,8 +256,8 @@ type piece struct {
 	offset int    // offset in the file
 }
 
-// longestPiece is the maximum number of bytes of a piece: small enough for all workers to have pieces, and large enough
-// for few calls.
+// longestPiece is the maximum number of bytes of a piece. It is small enough to occupy all workers, and large enough to
+// need few calls.
 const longestPiece = 4 << 20
 
 // pieces divides the range of the file that begins at offset and has the length of b. It appends the pieces, which will
@@ -271,7 +271,7 @@ func pieces(list []piece, b []byte, offset int) []piece {
 	return list
 }
 
-// readPieces reads pieces of a file concurrently, because page faults of the new memory take most of the time.
+// readPieces reads pieces of a file concurrently, because page faults in fresh memory take most of the time.
 func readPieces(ctx context.Context, src io.ReaderAt, list []piece) error {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))

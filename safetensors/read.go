@@ -63,8 +63,8 @@ type entry struct {
 	begin, end int
 }
 
-// Open opens the file at path and checks its header. [File.Tensor] reads the data from the file: a file that changes
-// after that does not affect a tensor. The errors name the file.
+// Open opens the file at path and checks its header. [File.Tensor] copies the data from the file, so that later changes
+// of the file do not affect a tensor. The errors name the file.
 func Open(path string) (*File, error) {
 	r, info, err := files.OpenRegular(path)
 	if err != nil {
@@ -289,7 +289,7 @@ func (f *File) Meta(name string) (tensor.Meta, bool) {
 }
 
 // Tensor returns the named tensor, which is row-major. It reads the data from the file. For a file of [Parse], the
-// tensor aliases the data if these are aligned to the element size. A byte of a bool other than 0 is 1 in the tensor.
+// tensor aliases the data if they are aligned to the element size. Bytes of bools other than 0 become 1.
 func (f *File) Tensor(name string) (_ *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	e, ok := f.entries[name]

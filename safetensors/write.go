@@ -136,8 +136,8 @@ func codeOf(dtype tensor.DType) string {
 }
 
 // WriteFile writes the tensors to the file at path, as [Write] does. It writes a new file and renames the new file to
-// path. A failed write therefore leaves an existing file unchanged, and the tensors may be those of the existing file.
-// The errors name the file.
+// path. A failed write therefore leaves an existing file unchanged. The tensors may alias the existing file. The errors
+// name the file.
 func WriteFile(path string, entries []Entry, metadata map[string]string) error {
 	err := writeFile(path, func(w io.Writer) error { return Write(w, entries, metadata) })
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 )
 
 // math.MinInt as a lower bound means that there is none; other lower bounds are at most maxLower. math.MaxInt as an
-// upper bound means that there is none; other upper bounds are at least minUpper. So equal bounds are always the value
-// itself. A lower bound that overflows an int is rounded down, an upper bound up.
+// upper bound means that there is none; other upper bounds are at least minUpper. Equal bounds are therefore always the
+// value itself. A lower bound that overflows an int is rounded down, an upper bound up.
 
 const (
 	maxLower = math.MaxInt - 1

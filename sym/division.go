@@ -71,8 +71,8 @@ func (env *Env) quotientAtom(a, b *expr) *expr {
 func (env *Env) floorConstant(a *expr, c int) *expr {
 	switch {
 	case c == 0 || c == math.MinInt:
-		// Divisions by 0 and by math.MinInt are not simplified. The former occur only in parts that are never
-		// evaluated, and math.MinInt has no negation.
+		// Divisions by 0 and by math.MinInt are not simplified. Divisions by 0 occur only in parts that are never
+		// evaluated. math.MinInt has no negation.
 		return env.atom(kindDiv, a, env.constant(c))
 	case c < 0:
 		return env.floorConstant(env.addMultiple(env.constant(0), a, -1), -c)

@@ -128,7 +128,8 @@ func (env *Env) decide(b Bool) bool {
 	defer env.beginQuestion()()
 	mark := env.mark()
 	if env.learn(c); env.facts.contradiction {
-		// c contradicts the facts, so its negation follows from the facts. reduce did not find this.
+		// c contradicts the facts, although reduce did not decide it. The negation of c therefore follows from the
+		// facts.
 		env.reset(mark)
 		if env.fork != nil {
 			env.fork.flip()

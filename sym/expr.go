@@ -49,7 +49,7 @@ func compareTerms(a, b term) int {
 }
 
 // sum returns the canonical expression of terms and a constant, or nil if a coefficient overflows an int. It sorts
-// terms in place and keeps the slice. A product may occur in several terms.
+// terms in place and keeps the slice. Several terms may have the same product.
 func (env *Env) sum(terms []term, c int) *expr {
 	slices.SortFunc(terms, compareTerms)
 	out := terms[:0]

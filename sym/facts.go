@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// facts is the knowledge beyond the bounds of symbols: guards, assumptions, and the hypotheses under which the operands
-// of a disjunction or conjunction are examined. Each fact is stored in the expression, atom or condition that it is
-// about. trail records the previous contents, so that reset can restore them.
+// facts holds the known conditions on symbols besides their bounds: guards, assumptions, and the hypotheses under which
+// the operands of a disjunction or conjunction are examined. Each fact is stored in the expression, atom or condition
+// that it is about. trail records the previous contents, so that reset can restore them.
 type facts struct {
 	inUse          bool                      // whether questions use facts in addition to bounds
 	generation     int                       // identifies the current set of facts; 0 is the empty set
@@ -120,7 +120,7 @@ type questionKey struct {
 // maxAnswers bounds the number of cached answers.
 const maxAnswers = 1 << 16
 
-// cache caches an answer.
+// cache stores the answer to a question.
 func (f *facts) cache(key questionKey, r reduction) {
 	if f.answers == nil || len(f.answers) >= maxAnswers {
 		f.answers = map[questionKey]reduction{}

@@ -9,8 +9,8 @@ import (
 
 // Int is an integer: a number, or an expression over symbols. The zero value is the number 0.
 //
-// The first field takes no space, and makes == and the use as a map key compile-time errors. Arithmetic on two numbers
-// panics if the result overflows an int. [Catch] turns this panic into an error. Expressions are exact: if a
+// The first field takes no space. It makes == and the use of an Int as a map key compile-time errors. Arithmetic on two
+// numbers panics if the result overflows an int. [Catch] turns this panic into an error. Expressions are exact: if a
 // coefficient would overflow an int, the sum or product is not expanded. [Parse] rejects such an expression, and
 // [Int.At] rejects a value that overflows an int.
 type Int struct {

@@ -19,7 +19,8 @@ func (env *Env) learn(c *cond) {
 			case undecided == 0:
 				env.contradict()
 			case undecided == 1 && !candidate.isFact:
-				// isFact prevents that candidate is assumed again: the bounds may not show that it holds.
+				// Without the test of isFact, the loop could assume candidate repeatedly, because the bounds need not
+				// show that it holds.
 				env.assume(candidate)
 				learned = true
 			}

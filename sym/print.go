@@ -50,7 +50,7 @@ func (t term) print(b *strings.Builder, k int, negated bool) {
 	}
 	for i := 0; i < len(t.atoms); {
 		n := 1
-		for i+n < len(t.atoms) && t.atoms[i+n] == t.atoms[i] && n < maxPower { // longer powers are not parsed
+		for i+n < len(t.atoms) && t.atoms[i+n] == t.atoms[i] && n < maxPower { // the parser rejects greater exponents
 			n++
 		}
 		if i > 0 {

@@ -25,7 +25,7 @@ func (env *Env) proves(d *expr) bool {
 			return true
 		}
 		if env.facts.proofSteps < 0 || depth > 0 && env.facts.proofSteps == savedSteps-1 {
-			return false // a deeper search would find nothing new, or no steps are left
+			return false // a deeper search would examine the same sums, or no steps are left
 		}
 	}
 	return false
@@ -49,7 +49,7 @@ func (env *Env) provesAtDepth(d *expr, depth int) bool {
 }
 
 // provesByFactors proves p*rest + c >= 0. p is the product of the factors that all terms share, and must not be
-// negative. It suffices that rest is at least -c divided by minFactor, the least value of p.
+// negative. It proves that rest is at least -c/minFactor, where minFactor is the least value of p.
 func (env *Env) provesByFactors(d *expr, depth int) bool {
 	factors := d.commonFactors()
 	if len(factors) == 0 {
@@ -180,8 +180,8 @@ func (env *Env) provesByFunction(d *expr, depth int) bool {
 	return false
 }
 
-// provesByOperands proves multiplier*a + rest >= 0 for a Max or a Min with all operands of a in place of a, or with one
-// operand if it gives a lower bound.
+// provesByOperands proves multiplier*a + rest >= 0 where a is a Max or a Min. It replaces a by its operands, and proves
+// the inequality for all operands, or for one operand if that operand gives a lower bound of the product.
 func (env *Env) provesByOperands(a *atom, multiplier, rest *expr, depth int) bool {
 	lo, hi := env.bounds(multiplier)
 	oneSuffices := a.kind == kindMax && lo >= 0 || a.kind == kindMin && hi <= 0

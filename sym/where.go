@@ -37,8 +37,8 @@ type Case[T any] struct {
 // errCases is the error of Fork for too many cases.
 var errCases = errors.New("sym: too many cases")
 
-// pathSearch enumerates the paths of a computation. It has the answers of the branches on the current path. A choice is
-// a branch that bounds and guards do not decide.
+// pathSearch enumerates the paths of a computation. A path is a sequence of branches with their answers. A choice is a
+// branch that bounds and guards do not decide.
 type pathSearch struct {
 	branches   []branch // all branches of the current path so far, including those that are not choices
 	nextIndex  int      // index of the next branch
@@ -58,8 +58,8 @@ type branch struct {
 // errRepeated stops a run that would repeat a path.
 var errRepeated = errors.New("sym: an impossible case")
 
-// next returns the next branch of the current path, whose condition is c. Its answer is the recorded one or, if there
-// is none, that of the hints.
+// next returns the next branch of the current path, whose condition is c. Its answer is the recorded answer if there is
+// one, and otherwise the answer at the hints.
 func (f *pathSearch) next(env *Env, c *cond) branch {
 	if f.nextIndex == len(f.branches) {
 		r := env.reduce(c)
@@ -81,7 +81,8 @@ func (f *pathSearch) next(env *Env, c *cond) branch {
 	return current
 }
 
-// flip negates the last answer, which is impossible. If the negation was tried before, flip ends the run.
+// flip negates the answer of the last branch, because the facts contradict it. If the negation was tried before, flip
+// ends the run.
 func (f *pathSearch) flip() {
 	if f.branches[f.nextIndex-1].otherTried {
 		panic(errRepeated)
@@ -116,7 +117,7 @@ func Fork[T any](env *Env, limit int, run func() (T, error)) ([]Case[T], error) 
 	if env == nil || run == nil {
 		panic("sym: Fork needs an Env and a computation")
 	}
-	// There may be more choices than cases, because some answers are impossible.
+	// A path may have more choices than there are cases, because some answers are impossible.
 	f := &pathSearch{limit: max(limit, 1) + 64}
 	var cases []Case[T]
 	for {

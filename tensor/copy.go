@@ -94,8 +94,8 @@ func (t *Tensor) sameElements(o *Tensor) bool {
 }
 
 // rangesIntersect reports whether the address ranges [Tensor.Span] of a and b intersect. Ranges are compared by
-// address, because two storages may be made of one slice ([FromSlice], [StorageOf]). The test counts interleaved
-// tensors, such as the odd and the even columns of a matrix, as overlapping. [Overlap] is exact.
+// address, because two storages may be made of one slice ([FromSlice], [StorageOf]). Interleaved tensors, such as the
+// odd and the even columns of a matrix, count as overlapping. [Overlap] is exact.
 func rangesIntersect(a, b *Tensor) bool {
 	if a == nil || b == nil {
 		return false

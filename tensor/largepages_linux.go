@@ -15,8 +15,9 @@ const (
 
 // adviseLargePages asks the kernel for large pages for b, before b is written. Reads of b then need fewer address
 // translations, and a page fault maps 2 MiB instead of 4 KiB. Most weights of a network are smaller than 2 MiB, but
-// they are adjacent in Go's heap, whose arenas are aligned to large pages. The request therefore includes the large
-// pages at both ends of b, which may contain other objects. The request is only a hint, so its failure is ignored.
+// they are adjacent in Go's heap, and the heap's arenas are aligned to large pages. The request therefore includes the
+// large pages at both ends of b, which may contain other objects. The request is only a hint, so its failure is
+// ignored.
 func adviseLargePages(b []byte) {
 	if len(b) < largePageMin {
 		return

@@ -220,8 +220,8 @@ func (o Order) HoldsSymbolic(t Type) bool {
 }
 
 // OrderOf returns the order of a value's dimensions in memory, and whether the value is dense. A dense value fills a
-// block of storage without gaps or overlap. Several orders may be equivalent. OrderOf then prefers the order of a
-// memory format, and otherwise the order of the strides.
+// block of storage without gaps or overlap. If several orders describe the value, OrderOf prefers the order of a memory
+// format, and otherwise the order of the strides.
 func OrderOf(m Meta) (Order, bool) {
 	for _, f := range []MemoryFormat{Contiguous, ChannelsLast, ChannelsLast3d} {
 		if o, err := f.Order(m.Rank()); err == nil && m.Is(f) {

@@ -12,9 +12,8 @@ import (
 // use, and safe for concurrent use.
 //
 // The pool holds memory by weak pointers, so a garbage collection empties it. Only [Tensor.Release] adds memory to the
-// pool. If a result is dropped without a release, its memory is left to the garbage collector. A reference count of
-// tensors could not replace the collector, because it would ignore slices of the result's bytes and pointers into these
-// bytes.
+// pool. If a result is dropped without a release, its memory is left to the garbage collector. Reference counts of
+// tensors could not replace the collector, because slices of the bytes and pointers into them are not counted.
 type Pool struct {
 	mu      sync.Mutex
 	entries []releasedArray // in the order of release

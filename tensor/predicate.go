@@ -15,9 +15,9 @@ import (
 // it for numbers.
 type Predicate uint8
 
-// The predicates. NoOverlap is the test of as_strided's gradient. If NoOverlap holds, no two elements share memory. If
-// no two elements share memory, NoOverlap may still be false. The Suggests predicates compare the result of
-// [Meta.SuggestMemoryFormat] with a format. The names that end in Exactly stand for exactMatch.
+// The predicates. NoOverlap is the test of as_strided's gradient. It is sufficient but not necessary for elements not
+// to share memory. The Suggests predicates compare the result of [Meta.SuggestMemoryFormat] with a format. Names that
+// end in Exactly mean exactMatch = true.
 const (
 	IsContiguous Predicate = iota
 	IsChannelsLast

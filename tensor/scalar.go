@@ -128,7 +128,7 @@ func (s Scalar) storeDirectly(d DType, p unsafe.Pointer) bool {
 	integer := s.kind == boolScalar || s.kind == intScalar
 	f := real(s.complexValue)
 	if integer {
-		f = float64(s.intValue) // of an element of uint64, real(s.c) may be greater
+		f = float64(s.intValue) // for an element of uint64, real(s.complexValue) may be greater
 	}
 	switch {
 	case d == Float32 && !integer:

@@ -21,9 +21,9 @@ type Storage struct {
 	released        bool // data is nil if set
 }
 
-// NewStorage returns zeroed storage of n bytes, aligned to [Align]. It panics if n is negative. It panics with a
-// [*MemoryError] if the process may not take n more bytes, because Go's allocator would then end the process.
-// [CatchMemory] turns this panic into an error.
+// NewStorage returns zeroed storage of n bytes, aligned to [Align]. It panics if n is negative. If the process may not
+// take n more bytes, it panics with a [*MemoryError], because Go's allocator would end the process. [CatchMemory] turns
+// this panic into an error.
 func NewStorage(n int) *Storage {
 	if n == 0 {
 		return &Storage{}

@@ -7,7 +7,8 @@ import (
 )
 
 // goConverts is true if Go's conversions of floats to integers have the results that int32Of, int64Of and uint64Of
-// define. Go's specification leaves the results for NaN and out of range open. TestFloatsOutOfRange checks them.
+// define. Go's specification does not define the results for NaN and for numbers out of range; TestFloatsOutOfRange
+// checks them.
 const goConverts = runtime.GOARCH == "amd64"
 
 // int32Of rounds x to 0. If x is NaN or out of range, the result is the least int32.

@@ -57,7 +57,7 @@ func (t Type) Meta() (Meta, bool) {
 
 // AtHints returns the type in numbers at the hints of its symbols, for display and cost estimates.
 func (t Type) AtHints() Meta {
-	m, _ := t.Meta() // unknown numbers are at their hints
+	m, _ := t.Meta() // symbolic numbers are evaluated at their hints
 	return m
 }
 

@@ -50,8 +50,8 @@ func (f MemoryFormat) SymbolicStrides(shape []sym.Int) ([]sym.Int, error) {
 	return st, nil
 }
 
-// stridesLikeOrderKnown is [Meta.stridesLikeOrder] for a type whose known numbers decide the answer. If they do not,
-// known is false.
+// stridesLikeOrderKnown is [Meta.stridesLikeOrder] for types. known is false if the sizes and strides that are numbers
+// do not decide the answer.
 func (t *Type) stridesLikeOrderKnown(order []int) (like, known bool) {
 	t.mustMatch()
 	channels, known := t.Strides[1].Known()

@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/expr/internal/elementary"
 )
 
-// This file reduces float64 angles modulo pi/2, for all numbers and without branches. Numbers below 2^25 are reduced by
-// three parts of pi/2 (Cody and Waite). Greater numbers are reduced by the relevant bits of 2/pi (Payne and Hanek).
+// This file reduces float64 angles of any size modulo pi/2, without branches. Numbers below 2^25 are reduced by three
+// parts of pi/2 (Cody and Waite). Greater numbers are reduced by the relevant bits of 2/pi (Payne and Hanek).
 
 // angle reduces a >= 0 modulo pi/2. It returns q, an integer whose lowest bits are the number of quarter turns in a,
 // and the remainder r + low. The remainder of infinities and NaN is NaN.
@@ -72,8 +72,8 @@ func (e *expander) largeAngle(a expr.Value) (q, r, low expr.Value) {
 
 // twoOverPiBits returns 2/pi * 2^k modulo 4, where a = m*2^k, as three parts of 52 bits and a part of 36 bits. These
 // are the bits of TwoOverPi from index e-1013 on, where e is the biased exponent. The lookup by this index has no
-// branches. For each bit of the index of the first word, from 16 down to 1, all words move down by this number of words
-// if the bit is set.
+// branches. The lookup shifts the list of words in steps of 16, 8, 4, 2 and 1 words. It selects each step by one bit of
+// the index of the first word.
 func (e *expander) twoOverPiBits(a expr.Value) [4]expr.Value {
 	bitOffset := e.Do(expr.Sub, e.Do(expr.Shr, e.int(a), e.mask(52)), e.mask(1013))
 	word := make([]expr.Value, len(elementary.TwoOverPi))

@@ -23,7 +23,7 @@ var erfPoly = elementary.Poly{
 		7.8356526050588693e-16},
 }
 
-// erfPower is -(exp(-r)-1+r)/r^2 for |r| <= 0.347, as expm1Poly.
+// erfPower is -(exp(-r)-1+r)/r^2 for |r| <= 0.347. It corresponds to expm1Poly.
 var erfPower = elementary.Poly{
 	F32: []float64{-0.49999997, 0.16666539, -0.0416677445, 0.00836705696, -0.00138393801},
 	F64: []float64{-0.50000000000000056, 0.16666666666666588, -0.041666666666571692, 0.008333333333388997,
@@ -46,10 +46,10 @@ func (e *expander) erf(x expr.Value) expr.Value {
 	return e.withSign(e.fma(s, p, e.sub(e.constant(1), s)), e.signBit(x))
 }
 
-// onePlusErf is 1 + erf(c*x) of float32 for a positive c, as in gelu. It computes erfc(|c*x|) for negative x, and
-// 2 - erfc(|c*x|) for positive x. The product c*x is not rounded. The error is at most 1.2 ulp for results above 1. For
-// results below 1, the error is at most 7e-8, or 6e-8 for the c of gelu, and the sum of 1 and erf would have a greater
-// error.
+// onePlusErf is 1 + erf(c*x) of float32 for a positive c, as in gelu. It computes erfc(|c*x|) for negative x, and 2 -
+// erfc(|c*x|) for positive x. The product c*x is not rounded. The error is at most 1.2 ulp for results above 1. For
+// results below 1, the absolute error is at most 7e-8, and at most 6e-8 for the c of gelu. Adding 1 to erf would give a
+// greater error.
 func (e *expander) onePlusErf(x expr.Value, c float64) expr.Value {
 	tail := e.evalPiecewise(&elementary.ErfcPieces, e.clampMax(e.Do(expr.Abs, x), 4.3/c), c) // erfc(|c*x|)
 	return e.choose(e.lt(e.constant(0), x), e.sub(e.constant(2), tail), tail)
@@ -71,7 +71,7 @@ func (e *expander) splitFactor(v expr.Value) (x expr.Value, c float64) {
 	return v, 1
 }
 
-// erfPlusOne marks values that are erf of float32, and are only used in sums with 1.
+// erfPlusOne marks the erf instructions of float32 whose only uses are sums with 1.
 func erfPlusOne(code *expr.Code) []bool {
 	marked := make([]bool, len(code.Insts))
 	isOne := func(v expr.Value) bool {
@@ -94,13 +94,13 @@ func erfPlusOne(code *expr.Code) []bool {
 	return marked
 }
 
-// erfcSmall is erf(x)/x in x^2 for |x| <= 1/2, with an error of erf below 2^-59.6.
+// erfcSmall is erf(x)/x as a polynomial of x^2 for |x| <= 1/2. The error of erf is below 2^-59.6.
 var erfcSmall = []float64{1.1283791670955126, -0.37612638903183104, 0.112837916709009, -0.026866170626213295,
 	0.0052239772795718026, -0.00085482904529070303, 0.00012053013304125061, -1.4838365683385368e-05,
 	1.4654485593517923e-06}
 
-// erfc is exp(-a^2) times a function of a = |x|. For negative x it is 2 minus this product. In float64 the rounding
-// errors of a^2, the products and the quotient are compensated. For small x it is 1 - erf(x).
+// erfc is the product of exp(-a^2) and a function of a, where a = |x|. For negative x it is 2 minus this product. In
+// float64 the rounding errors of a^2, the products and the quotient are compensated. For small x it is 1 - erf(x).
 func (e *expander) erfc(x expr.Value) expr.Value {
 	if !e.isFloat64() {
 		return e.inFloat64((*expander).erfc, x)

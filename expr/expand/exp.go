@@ -53,7 +53,8 @@ func (e *expander) expRange(x expr.Value) expr.Value {
 }
 
 // expParts returns a polynomial p and a power of two s such that exp(x) = p*s*s. s is a normal number even if exp(x)
-// overflows or underflows. The products then overflow or become subnormal correctly. Operations: 14 (float32).
+// overflows or underflows. The products with s then give the correct infinite or subnormal result. Operations: 14
+// (float32).
 func (e *expander) expParts(x expr.Value) (p, s expr.Value) {
 	x = e.expRange(x)
 	hi, lo := e.ln2()
@@ -80,8 +81,8 @@ func (e *expander) expSum(x expr.Value) (p, low, s expr.Value) {
 	return p, e.fma(vl, r, e.fma(rl, p, low)), s
 }
 
-// exp has the same bits on all targets. The targets differ only in the instructions that multiply by the power of 2,
-// and the result is rounded once.
+// exp has the same bits on all targets. Targets multiply by the power of 2 with different instructions, but the result
+// is rounded only once.
 func (e *expander) exp(x expr.Value) expr.Value {
 	switch {
 	case e.isFloat64():
@@ -124,9 +125,9 @@ func (e *expander) expByHalves(x expr.Value) expr.Value {
 // expQuartic is (exp(r)-1)/r for |r| <= ln 2 / 8: a relative error of 1 + r*expQuartic below 2^-27.4.
 var expQuartic = []float64{1, 0.500000179, 0.166721031, 0.0416450873}
 
-// expPiece returns exp(r) times a power of 2 with a fractional exponent, which the lowest bits of t select. The powers
-// are in table powerTable, and their rounding errors are in table lowTable. A table of 8 entries fits a vector
-// register, and a lookup takes no longer than a product.
+// expPiece returns exp(r) times a power of 2 with a fractional exponent, which the lowest bits of t select. Table
+// powerTable has the powers, and table lowTable their rounding errors. A table of 8 entries fits a vector register, so
+// that a lookup takes no longer than a product.
 func (e *expander) expPiece(r, t expr.Value, powerTable, lowTable uint64) expr.Value {
 	power := e.lookup(powerTable, t)
 	return e.fma(e.horner(expQuartic, r), e.fma(r, power, e.lookup(lowTable, t)), power)
@@ -159,7 +160,7 @@ func (e *expander) expSquared(x expr.Value) expr.Value {
 	return e.mul(e.mul(p, s), s)
 }
 
-// exp2 needs no constant in two parts, because x = 2n + r is exact.
+// exp2 computes the remainder r = x - 2n exactly, so that it needs no constant in two parts.
 func (e *expander) exp2(x expr.Value) expr.Value {
 	x = e.clampMin(e.clampMax(x, byDType(e, 129.0, 1025.0)), byDType(e, -151.0, -1076.0))
 	n, s := e.nearest(x, 0.5, 0)

@@ -72,7 +72,7 @@ var expansions = map[expr.Op]func(e *expander, x, y expr.Value) expr.Value{
 }
 
 // expander adds instructions in one float dtype: float32 or float64. It uses signed 32-bit integers, because processors
-// have conversions for these, and unsigned 64-bit integers, because AVX2 has no arithmetic shift of 64 bits.
+// convert floats to and from these, and unsigned 64-bit integers, because AVX2 has no arithmetic shift of 64 bits.
 type expander struct {
 	*expr.Builder
 	target       Target
@@ -80,8 +80,8 @@ type expander struct {
 	lowPrecision bool // a float64 function needs only the precision of float32
 }
 
-// inFloat64 computes a float32 function in float64 with the polynomials of float32. For some functions that is simpler
-// than compensating rounding errors. The conversion to float32 handles overflow and subnormal results.
+// inFloat64 computes a float32 function in float64 with the polynomials of float32. For some functions this is simpler
+// than compensating rounding errors in float32. The conversion to float32 handles overflow and subnormal results.
 func (e *expander) inFloat64(f func(w *expander, x expr.Value) expr.Value, x expr.Value) expr.Value {
 	w := &expander{e.Builder, e.target, tensor.Float64, true}
 	return e.Convert(e.dtype, f(w, w.Convert(w.dtype, x)))

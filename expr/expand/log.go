@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Logarithms. x = 2^n * (1+f) with 1+f from 2/3 to 4/3, and log(1+f) = f + f^2*logPoly(f). The sum n*log(2) + log(1+f)
-// does not cancel, because it is not near 0 unless n is 0.
+// Logarithms. The operand is x = 2^n * (1+f) with 1+f from 2/3 to 4/3. The result is n*log(2) + log(1+f), with log(1+f)
+// = f + f^2*logPoly(f). This sum does not cancel, because it is near 0 only if n is 0.
 
 // logPoly is (log1p(f)-f)/f^2 for |f| <= 1/3: a relative error of f + f^2*logPoly below 2^-25.2 and 2^-56.8.
 var logPoly = elementary.Poly{
@@ -23,7 +23,7 @@ var logPoly = elementary.Poly{
 }
 
 // logPolyFine is logPoly with one more term in float32, for an error below 2^-27.7. It is for logarithms to other
-// bases, in which a product adds an error.
+// bases, which multiply by a constant and thereby add an error.
 var logPolyFine = elementary.Poly{
 	F32: []float64{-0.5, 0.333332151, -0.249998048, 0.200104356, -0.166802213, 0.140055433, -0.121874541, 0.139855936,
 		-0.128792837},
@@ -50,7 +50,7 @@ func (e *expander) split(x, origin expr.Value) (n, m expr.Value) {
 }
 
 // originOf returns the integer to subtract from the bits of a float, so that the difference has n in the bits of the
-// exponent. For float64 it has n + 2*bias, because the exponent is read as an unsigned number.
+// exponent. For float64 the exponent is read as an unsigned number, and the difference has n + 2*bias instead.
 func (e *expander) originOf(x float64) expr.Value {
 	if e.isFloat64() {
 		return e.mask(math.Float64bits(x) - uint64(2*e.bias())<<52)

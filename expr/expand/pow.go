@@ -9,8 +9,8 @@ import (
 )
 
 // pow is 2^(y*log2|x|). If y is odd, it has the sign of x. A negative number to a power that is not an integer is NaN.
-// 1^y and x^0 are 1, even for NaN. An infinite y is replaced by a finite number that is so large that the power is 0 or
-// infinite for every x except 1 and -1.
+// 1^y and x^0 are 1, even for NaN. An infinite y is replaced by a large finite number. The power is then 0 or infinite
+// for every x except 1 and -1.
 func (e *expander) pow(x, y expr.Value) expr.Value {
 	a, inf := e.Do(expr.Abs, x), e.constant(math.Inf(1))
 	boundedY := e.clampMin(e.clampMax(y, 0x1p100), -0x1p100)
@@ -33,8 +33,8 @@ func (e *expander) pow(x, y expr.Value) expr.Value {
 	return e.choose(e.Do(expr.Or, e.Do(expr.Eq, x, one), e.Do(expr.Eq, y, e.constant(0))), one, r)
 }
 
-// powLogPoly and powExpPoly replace logPoly and Exp2Poly in the pow of float32. Their errors are below 2^-35.9 and, for
-// |r| <= 1/2, 2^-28.5. y multiplies the error of the logarithm by up to 2^7.3.
+// powLogPoly and powExpPoly replace logPoly and Exp2Poly in the pow of float32. The error of powLogPoly is below
+// 2^-35.9, and that of powExpPoly below 2^-28.5 for |r| <= 1/2. y multiplies the error of the logarithm by up to 2^7.3.
 var (
 	powLogPoly = []float64{-0.4999999994347803, 0.33333333165476414, -0.25000014631105621, 0.20000027711167265,
 		-0.16665611891755772, 0.14284161019756461, -0.12532156049649198, 0.11151270748462347, -0.09531044416175545,

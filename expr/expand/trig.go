@@ -15,9 +15,8 @@ var turnsPerRadian = [4]float64{0x1.45f306dc9c883p-3, -0x1.6b01ec5417056p-57, -0
 	0x1.e21c820ff28b2p-165}
 
 // quarterTurns returns q as an integer, and r, for any float32 x. It computes x/(2*pi) modulo 1 in float64, as the sum
-// of the products of x with the four parts of 1/(2*pi). It drops the integer parts of the products with the first two
-// of these parts, and of the rounding errors of these products. The integer part of the third product is small, and the
-// fourth product is below 1.
+// of the products of x with the four parts of 1/(2*pi). It drops the integer parts of the first two products and of
+// their rounding errors. It keeps the third product, whose integer part is small, and the fourth, which is below 1.
 func (e *expander) quarterTurns(x expr.Value) (q, r expr.Value) {
 	w := &expander{e.Builder, e.target, tensor.Float64, true}
 	x = w.Convert(tensor.Float64, x)
@@ -66,7 +65,7 @@ func (e *expander) sin(x expr.Value) expr.Value {
 	return e.choose(e.Do(expr.Eq, x, e.constant(0)), x, e.quadrant(q, sin, cos))
 }
 
-// cos is sin with one more quarter turn.
+// cos is the sine of the angle plus a quarter turn.
 func (e *expander) cos(x expr.Value) expr.Value {
 	var q, sin, cos expr.Value
 	if e.isFloat64() {
@@ -81,7 +80,7 @@ func (e *expander) cos(x expr.Value) expr.Value {
 	return e.quadrant(e.Do(expr.Add, q, e.Int(e.DType(q), 1)), sin, cos)
 }
 
-// tan is sin/cos in even quadrants and -cos/sin in odd quadrants. The errors of sin and cos add up in the quotient, so
+// tan is sin/cos in even quadrants and -cos/sin in odd quadrants. The quotient adds the errors of sin and cos, so
 // float32 is computed in float64.
 func (e *expander) tan(x expr.Value) expr.Value {
 	if !e.isFloat64() {

@@ -173,7 +173,7 @@ func contiguous(shape, strides []sym.Int) bool {
 }
 
 // orderedFormulaFrom returns the condition that sizes are not 0 and that strides do not decrease along the order.
-// minStride is a lower bound for the first stride, and after a lower bound for the stride of a further dimension.
+// minStride is a lower bound for the first stride. after is a lower bound for the stride of a further dimension.
 // channels is the stride of the channel dimension. At dimension 0, the lower bound must differ from channels, which
 // rejects values whose other sizes are all 1.
 func orderedFormulaFrom(order []int, shape, strides []sym.Int, minStride, channels sym.Int) (all sym.Bool,
@@ -189,7 +189,7 @@ func orderedFormulaFrom(order []int, shape, strides []sym.Int, minStride, channe
 	return all, minStride
 }
 
-// orderedLoop is the loop of is_channels_last_strides_2d_s4 and 3d_s5, with the parameters of orderedFrom.
+// orderedLoop is the loop of is_channels_last_strides_2d_s4 and 3d_s5, with the parameters of orderedFormulaFrom.
 func orderedLoop(order []int, shape, strides []sym.Int, minStride, channels sym.Int) (all bool, after sym.Int) {
 	for _, d := range order {
 		if shape[d].Eq(sym.Int{}).Holds() {
@@ -253,7 +253,7 @@ func exactLoop(order []int, shape, strides []sym.Int, step sym.Int) (all bool, n
 }
 
 // exactFormula returns the condition that strides resemble the strides of a channels-last format (orderedFormulaFrom)
-// and also equal them (exactFrom).
+// and also equal them (exactFormulaFrom).
 func exactFormula(order []int) func(shape, strides []sym.Int) sym.Bool {
 	return func(shape, strides []sym.Int) sym.Bool {
 		if len(shape) != len(order) {
@@ -274,7 +274,7 @@ func exact(order []int) func(shape, strides []sym.Int) bool {
 	}
 }
 
-// suggestedFormula is the condition that the strides are like those of a channels-last format.
+// suggestedFormula is the condition that suggest_memory_format returns a channels-last format.
 func suggestedFormula(shape, strides []sym.Int) sym.Bool {
 	return orderedFormula(Order2d)(shape, strides).Or(orderedFormula(Order3d)(shape, strides))
 }

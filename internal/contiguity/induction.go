@@ -9,8 +9,8 @@ import (
 // Step is a lemma of the induction over the dimensions, for symbolic sizes and strides.
 type Step struct {
 	Claim string
-	// Check runs one iteration of both forms on non-negative symbols, and reports whether the claim holds. symbol
-	// returns the symbol with a name. Prove runs Check on every path of its branches.
+	// Check runs one iteration of both forms on non-negative symbols, and reports whether the claim holds. symbol(name)
+	// returns a symbol. Prove runs Check on every path of its branches.
 	Check func(symbol func(name string) sym.Int) bool
 }
 
@@ -20,7 +20,7 @@ func isCertain(b sym.Bool) bool {
 	return v && known
 }
 
-// denseStep is the step of denseLoop and denseFrom, whose state is one stride.
+// denseStep is the induction step of denseLoop and denseFormulaFrom. Their state is one stride.
 var denseStep = Step{
 	Claim: "Suppose both forms hold for some dimensions, whose next stride is z. With one more dimension of any " +
 		"size and stride, both hold or neither does; if they hold, the next stride is the same. For no " +
@@ -33,7 +33,7 @@ var denseStep = Step{
 	},
 }
 
-// elementsStep is the early return before the loop.
+// elementsStep is the lemma for the early return before the loop.
 var elementsStep = Step{
 	Claim: "An early return of true without elements is the disjunct Eq(numel, 0).",
 	Check: func(symbol func(string) sym.Int) bool {
@@ -43,7 +43,7 @@ var elementsStep = Step{
 	},
 }
 
-// anyStep is the sequence of predicates before the sort.
+// anyStep is the lemma for the predicates that are evaluated before the sort.
 var anyStep = Step{
 	Claim: "Evaluating predicates one by one until one holds computes their disjunction.",
 	Check: func(symbol func(string) sym.Int) bool {

@@ -4,15 +4,15 @@ package machine
 type Division struct{ Units, Chunks int }
 
 // A grain is the usual amount of work per chunk. A step with less work than fewChunks grains is still cut into up to
-// fewChunks chunks, each of at least grain/minChunkDivisor. An additional chunk costs less than a worker that waits
-// while another worker computes a whole grain.
+// fewChunks chunks, each of at least grain/minChunkDivisor. Handing out an additional chunk costs less than an idle
+// worker.
 const (
 	fewChunks       = 2
 	minChunkDivisor = 4
 )
 
 // DivideUnits cuts units into chunks of about one grain. work is the amount of work of one unit. The number of chunks
-// is 1 or even, so that for every grain the first half of the chunks is the first half of the units, to within one
+// is 1 or even. For every grain, the first half of the chunks is therefore the first half of the units, to within one
 // unit. In consecutive steps over the same rows, each of two workers then reads the rows that it wrote in the previous
 // step.
 func DivideUnits(units, work, grain int) Division {

@@ -8,8 +8,8 @@ import (
 )
 
 // Features is a set of capabilities of a processor: the instructions that generated code and assembly may use.
-// Generators and engines get a set as an argument and ask for the members that they need ([Features.Has]). Sets have no
-// order: instructions of other architectures, such as NEON and its dot products, are further members.
+// Generators and engines get a set as an argument and ask for the members that they need ([Features.Has]). Sets are not
+// ordered, because members belong to different architectures.
 type Features uint16
 
 // The empty set, for Go code only, and its possible members.
@@ -94,7 +94,8 @@ func (f Features) Name() string {
 	return "portable"
 }
 
-// String returns the name and the additional features. Sets for which there is code differ in their strings.
+// String returns the name and the additional features. Any two sets for which code can be generated have different
+// strings.
 func (f Features) String() string {
 	var b strings.Builder
 	b.WriteString(f.Name())

@@ -3,8 +3,8 @@
 // ([Division], the grains).
 //
 // On Linux, memory limits are read from /proc and /sys: the limits of the process's control groups and their ancestors
-// (both versions), the limits of its address space and data (ulimit -v and -d), and the free memory of the machine. On
-// other systems only requests that exceed any machine are rejected.
+// (version 1 and 2), the limits of its address space and data (ulimit -v and -d), and the free memory of the machine.
+// On other systems, only requests that exceed the memory of any machine are rejected.
 package machine
 
 import (
@@ -26,7 +26,7 @@ type Limit struct {
 	Name  string // its source, as in "the address space of the process (ulimit -v)"
 }
 
-// maxRequest bounds a request if there is no other limit. No machine has more memory, and Go's heap cannot address much
+// maxRequest bounds a request if there is no other limit. No machine has more memory, and Go's heap can address little
 // more.
 const maxRequest = min(1<<46, math.MaxInt/2)
 
@@ -72,7 +72,8 @@ func readLimits(fsys fs.FS, heap idleHeap, block bool) []Limit {
 		limits = append(limits, Limit{m.available() + m["SwapFree"], total + m["SwapTotal"], "the memory of this machine"})
 	}
 	for i := range limits {
-		// Page tables and the collector's metadata come on top of the request. Free memory of the heap is reused.
+		// A 64th of the memory is reserved for page tables and the collector's metadata. Free memory of the heap is
+		// reused.
 		limits[i].Left -= limits[i].Left/64 - heap.free
 	}
 	for _, l := range ownLimits(fsys) {

@@ -100,12 +100,13 @@ func groupLimits(fsys fs.FS, memory fields) []Limit {
 // mount is a mounted control group hierarchy: dir is the mount point, and root the group that is visible there.
 type mount struct{ root, dir string }
 
-// groupPath returns the path of a group's folder relative to the mount point. In a container the root of the mount
-// often is a group inside the hierarchy.
+// groupPath returns the path of a group's folder relative to the mount point. In a container, the root of the mount is
+// often a group inside the hierarchy.
 func (m mount) groupPath(group string) (string, bool) {
 	rest, ok := strings.CutPrefix(group, strings.TrimSuffix(m.root, "/"))
 	if !ok || rest != "" && rest[0] != '/' {
-		// The process is outside the mounted part, because a container hides its group. The limit of the root applies.
+		// A container hides the group of the process, so that the process is outside the mounted part. The limit of the
+		// root applies.
 		return "", true
 	}
 	if strings.Contains(rest, "..") {

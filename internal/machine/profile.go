@@ -111,8 +111,8 @@ const (
 	DefaultWakeNS  = 5e4
 )
 
-// SharedDefaultProfile returns the shipped profile for the instruction set in use: the prices of an unmeasured
-// machine. It is shared and must not be changed.
+// SharedDefaultProfile returns the shipped profile for the instruction set in use: the prices for a machine that was
+// not measured. It is shared and must not be changed.
 func SharedDefaultProfile() *Profile { return shippedProfiles[Host().Name()]() }
 
 // ShippedProfiles lists the names of the shipped profiles.
@@ -130,8 +130,8 @@ func ShippedProfile(name string) *Profile {
 func DefaultProfile() *Profile { return SharedDefaultProfile().clone() }
 
 // ScaleCopies returns a copy of the profile with the prices of copies multiplied by a factor. These are the prices of
-// copied and tiled bytes and of the inner kernels of copies. Loops that read a transposed operand also pay for tiled
-// bytes. The cost of a step is unchanged.
+// copied and tiled bytes, and of the inner kernels of copies. The factor also applies to loops that read a transposed
+// operand, because their bytes count as tiled. The cost of a step is unchanged.
 func (p *Profile) ScaleCopies(factor float64) *Profile {
 	p = p.clone()
 	for _, c := range []Curve{p.Memory.Copied, p.Memory.Tiled} {

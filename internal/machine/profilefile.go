@@ -41,7 +41,7 @@ const (
 	maxProfileRate  = 1e12 // cost of a byte or a unit of work, in picoseconds: one second
 )
 
-// ParseProfile decodes and checks a profile. An error names the key and what is wrong with its value.
+// ParseProfile decodes and checks a profile. An error names the key and the mistake in its value.
 func ParseProfile(text []byte) (*Profile, error) {
 	if len(text) > maxProfileBytes {
 		return nil, fmt.Errorf("the profile has %d bytes: at most %d are supported", len(text), maxProfileBytes)
@@ -53,7 +53,7 @@ func ParseProfile(text []byte) (*Profile, error) {
 	return p, p.Check()
 }
 
-// withoutGoTypes rewords an error of package json that names a Go type.
+// withoutGoTypes rewords errors of package json that name a Go type.
 func withoutGoTypes(err error) error {
 	var mismatch *json.SemanticError
 	switch {

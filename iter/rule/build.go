@@ -232,7 +232,7 @@ func (r *Rule) checkStaticShape() error {
 }
 
 // sameShapes returns the condition that the operands that determine the shape have equal shapes. Fast set-up requires
-// it. A 0-dim operand has another shape than operands with dimensions.
+// it. The shape of a 0-dim operand differs from that of an operand with dimensions.
 func (r *Rule) sameShapes() sym.Bool {
 	same := sym.Truth(!r.flags.staticShape)
 	for i := range r.ops {

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Operand is an output or input of an iteration. It has a type and, if known, a storage. Overlap in memory is checked
-// for operands with a storage.
+// Operand is an output or input of an iteration. It has a type and, if known, a storage. Memory overlap is checked only
+// among operands with a storage.
 type Operand struct {
 	Type    tensor.Type
 	Defined bool          // false for an output whose layout the rule chooses
@@ -20,7 +20,8 @@ type Operand struct {
 	extra   *operandExtra  // nil if the operand has neither names nor a mistake
 }
 
-// operandExtra has rarely used fields of an Operand. Inference creates millions of operands, so Operand is small.
+// operandExtra has the rarely used fields of an Operand. They are separate to keep Operand small, because inference
+// creates millions of operands.
 type operandExtra struct {
 	names   []string // names of the dimensions, or nil
 	mistake string   // the end of an error message ("is a nil tensor"), which Rule returns; "" for none
@@ -79,8 +80,8 @@ func Number(s tensor.Scalar) Operand {
 	return Operand{Type: tensor.Type{DType: d}, Defined: true, Number: s}
 }
 
-// Config describes an iteration. Every method returns a changed copy, so that one Config can be extended in several
-// ways. The methods have the meanings and defaults of at::TensorIteratorConfig.
+// Config describes an iteration. Every method returns a modified copy, so that one Config can be the base of several
+// others. The methods have the meanings and defaults of at::TensorIteratorConfig.
 //
 // An operand whose dtype differs from the loop's is converted block by block. PyTorch on the CPU instead makes a
 // converted temporary, and the layout of the temporary affects the permutation. The rule uses the layout that the

@@ -121,7 +121,7 @@ func ResultType(ops ...Operand) (tensor.DType, error) {
 }
 
 // castTo sets the dtype in which loops see each operand. For a converted operand it also sets the type of PyTorch's
-// temporary. It converts inputs only if inputs is set.
+// temporary. Inputs are converted only if `inputs` is set.
 func (r *Rule) castTo(common tensor.DType, inputs bool) error {
 	for i := range r.ops {
 		o := &r.ops[i]

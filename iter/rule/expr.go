@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Expr makes a Kernel of an expression. The operands and results of the expression have the dtypes that loops see. When
-// the kernel runs, conversions to and from the dtypes in memory become part of the expression ([Rule.InMemory]).
+// Expr makes a Kernel from an expression. The operands and results of the expression have the dtypes that loops see.
+// When the kernel runs, conversions to and from the dtypes in memory become part of the expression ([Rule.InMemory]).
 // Contiguous and broadcast operands are read in place. The expression is compiled to machine code if the processor is
 // supported.
 func Expr(c *expr.Code) Kernel {
@@ -35,7 +35,7 @@ func Expr(c *expr.Code) Kernel {
 // maxExprOperands is the number of operands and results that compiled loops support.
 const maxExprOperands = expr.MaxOperands
 
-// ExprOf makes a Kernel of an expression. The expression is built only when the kernel runs, because inference needs
+// ExprOf makes a Kernel from an expression. The expression is built only when the kernel runs, because inference needs
 // only its dtypes. types has the dtypes of the results, then of the operands. build returns the expression and is
 // called at most once. An error of build is returned when the kernel runs.
 func ExprOf(build func() (*expr.Code, error), results int, types ...tensor.DType) Kernel {
@@ -72,7 +72,7 @@ func (s *lazyCode) code() (*expr.Code, error) {
 	return s.built, s.err
 }
 
-// withChange returns the expression that change makes of s. It returns nil if s is nil.
+// withChange returns the lazy expression that results from applying change to s, or nil if s is nil.
 func (s *lazyCode) withChange(change func(*expr.Code) *expr.Code) *lazyCode {
 	if s == nil {
 		return nil

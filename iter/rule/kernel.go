@@ -29,7 +29,7 @@ type Kernel struct {
 	types              []tensor.DType // dtypes of the results, then of the operands
 	numResults         uint8          // number of results
 	numOperands        uint8          // number of operands
-	bySize             bool           // the kernel accepts all dtypes of the same sizes (Bits)
+	bySize             bool           // the kernel accepts any dtypes with the same element sizes (Bits)
 	err                error          // the error of the construction, or nil
 }
 
@@ -40,8 +40,8 @@ type Block func(ptrs []unsafe.Pointer, n int) error
 
 var errNilFunction = errors.New("iter: a kernel of a nil function")
 
-// NewKernel makes a Kernel of a function over blocks. types has the dtypes of the results, then of the operands. Every
-// use of a kernel of a nil function returns an error.
+// NewKernel makes a Kernel from a function over blocks. types has the dtypes of the results, then of the operands. If
+// body is nil, every use of the kernel returns an error.
 func NewKernel(results int, body Block, types ...tensor.DType) Kernel {
 	switch ins := len(types) - results; {
 	case body == nil:
@@ -61,8 +61,8 @@ func (k Kernel) Err() error { return k.err }
 // Block returns the function over blocks, or nil for a kernel of an expression.
 func (k Kernel) Block() Block { return k.block }
 
-// WithBlock returns the kernel with its function or expression replaced by body. For operands that body does not
-// reject, it must compute the same results.
+// WithBlock returns the kernel with its function or expression replaced by body. body may reject operands with an
+// error. For all other operands, it must compute the same results.
 func (k Kernel) WithBlock(body Block) Kernel {
 	if k.expression != nil {
 		k.replacedExpression = k.expression
@@ -113,9 +113,9 @@ func (k Kernel) String() string {
 	return s
 }
 
-// Bits returns a kernel that accepts all dtypes of the same sizes: a kernel of uint32 then accepts float32, too. It is
-// for kernels that move or combine bits regardless of their meaning. The kernel must write 0 or 1 to a result that may
-// be bool.
+// Bits returns a kernel that accepts any dtypes with the same element sizes: a kernel of uint32 then also accepts
+// float32. Bits is for kernels that move or combine bits regardless of their meaning. The kernel must write 0 or 1 to a
+// result that may be bool.
 func (k Kernel) Bits() Kernel {
 	k.bySize = true
 	return k
@@ -166,7 +166,7 @@ func (k Kernel) Exchange(i, j int) Kernel {
 	return k
 }
 
-// Fits returns nil if the kernel can run over the iteration, else an error with the reason.
+// Fits returns an error with the reason if the kernel cannot run over the iteration.
 func (k Kernel) Fits(it *Rule) error {
 	switch {
 	case it == nil:

@@ -167,7 +167,7 @@ func (r *Rule) sortDims() {
 
 // compare compares dimensions a and b, where a precedes b in the permutation (should_swap). It returns the condition
 // under which they are exchanged (swap), and the condition under which they stay. If neither condition holds, no
-// operand decides. by is the index of the operand that decides if every symbol has its hint as value; it is -1 if no
+// operand decides. decidingOperand is the index of the operand that decides at the hints of the symbols, or -1 if no
 // operand decides.
 func (r *Rule) compare(a, b int) (swap, stay sym.Bool, decidingOperand int) {
 	decidingOperand = -1

@@ -103,7 +103,7 @@ func InternalOverlap(m tensor.Meta) Overlap {
 // Non-overlapping dense values are OverlapFull only if they have the same bytes and equal strides, even in dimensions
 // of size 1. A square and its transpose, or x of shape [1, n] and x[0], are OverlapPartial.
 //
-// OverlapOf differs from PyTorch in two points. PyTorch does not decide for values that are not dense; here, such
+// OverlapOf differs from PyTorch in two points. PyTorch gives no answer for values that are not dense. Here, such
 // values are OverlapFull if each element has the same address in both values, and OverlapPartial if they share other
 // memory. Values with the same bytes and different element sizes are OverlapPartial regardless of strides, because
 // operands are converted during the iteration, not before.

@@ -27,7 +27,8 @@ type Table struct {
 //
 //	var add = rule.NewTable("add_cpu", iter.Slice2(addSlice[float32]), iter.Slice2(addSlice[int32]))
 //
-// Uses of the table return an error if a kernel has a nil function, or if an earlier kernel accepts all its dtypes.
+// If a kernel has a nil function, or an earlier kernel accepts all dtypes of a later one, every use of the table
+// returns an error.
 func NewTable(name string, kernels ...Kernel) *Table {
 	t := &Table{name: name, kernels: slices.Clone(kernels)}
 	for i, k := range t.kernels {

@@ -31,7 +31,7 @@ func reduceAngle(x float64) (q int, r, low float64) {
 		// d is exact. The rounding of p matters only if r is tiny and q is not 0. If q is 0, p is 0.
 		d, p := x-float64(n*quarterTurn), float64(n*quarterTurnRest)
 		r = d - p
-		// One test finds that |r| exceeds 2^-12 or q is 0: separate branches would be unpredictable.
+		// A single branch tests whether |r| exceeds 2^-12 or q is 0, because separate branches would be unpredictable.
 		q, rBits := int64(math.Float64bits(t)-roundingSumBits), int64(math.Float64bits(r)&^signBit)
 		if (minRemainderBits-rBits)|((q-1)&^q) < 0 {
 			return int(q), r, (d - r) - p
@@ -223,7 +223,8 @@ var eighths = [8]eighth{
 const tanSixteenth = math.Sqrt2 - 1
 
 // arctan returns the angle of (x, y) for y >= 0: the sum of the angle of the nearest eighth and the angle of (x, y)
-// rotated back by that eighth. It finds the nearest eighth without a branch, because a branch would be unpredictable.
+// rotated back by that eighth. It selects the nearest eighth without a branch, because such a branch would be
+// unpredictable.
 func arctan(y, x float64) float64 {
 	k, m, n := math.Float64bits(x)>>63<<2, uint64(0), uint64(0)
 	a := math.Abs(x)
@@ -257,7 +258,7 @@ func arcRest(t float64) float64 {
 
 const (
 	infinityBits = 0x7ff << 52
-	smallBits    = (1023 - 1000) << 52 // below it, bounds may be subnormal
+	smallBits    = (1023 - 1000) << 52 // for smaller operands, bounds may be subnormal
 )
 
 // arctanSpecial is arctan for NaN, infinite and large operands, and for two small operands.

@@ -84,11 +84,12 @@ func erfcTail(a float64) float64 {
 	return (q + lost/d) * powerOf2(k>>1) * powerOf2(k-k>>1)
 }
 
-// inverse has the coefficients of a quotient of two polynomials in the distance from an end of an interval.
+// inverse is a rational function over/under. Its variable is the distance from one end of an interval.
 type inverse struct{ over, under [8]float64 }
 
-// Erfinv is x times inverseMiddle in 9/16 - x^2 up to 3/4. For greater |x| it is a quotient in sqrt(-log(1-|x|)):
-// inverseNear from 1.175, inverseFar from 2.75. The relative errors are below 2^-53.
+// For |x| <= 3/4, Erfinv is x * inverseMiddle(9/16 - x^2). For greater |x|, let s = sqrt(-log(1-|x|)). Erfinv is then
+// inverseNear(s - 1.175) for s < 2.75, and inverseFar(s - 2.75) otherwise, with the sign of x. The relative errors are
+// below 2^-53.
 var (
 	inverseMiddle = inverse{over: [8]float64{1.0845597967968248, 7.160921199707379, 18.039487150473597,
 		21.727106021614006, 12.832151510619875, 3.408658782601145, 0.31730417194039606, 0.004629517836199464},

@@ -162,7 +162,8 @@ func power(a, y float64) float64 {
 		return 0
 	}
 	p, _, k := powerOfSum(t, math.FMA(y, lo, math.FMA(y, hi, -t)))
-	// 2^k is two factors, because it may overflow or underflow although the result does not.
+	// The code multiplies by two factors instead of 2^k, because 2^k may overflow or underflow although the result does
+	// not.
 	return p * powerOf2(k>>1) * powerOf2(k-k>>1)
 }
 
