@@ -175,7 +175,7 @@ func rotaryEmbedding(n *node) []*val {
 }
 
 // rotaryOperand returns operand 0 with four dimensions, and the dimension of heads. An operand of three dimensions is
-// split into `count` heads. If count is 0, the size of a head is derived from the number of angles in table cos.
+// split into `count` heads. If count is 0, the size of a head is twice the number of angles in a row of table cos.
 func (n *node) rotaryOperand(count int, cos *val) (x *val, headsDim int) {
 	x = n.operand(0)
 	switch sizes := n.symShape(x); {

@@ -164,7 +164,7 @@ func (b *branch) convertPart(n *node, f func() error) {
 }
 
 // continuationDiffers reports whether the continuation must be converted for each branch separately. This is necessary
-// if a result has different dtypes or ranks in the two branches, or is not a tensor in one of them.
+// if a result has different dtypes or ranks in the two branches, or is not a tensor in at least one of them.
 func (n *node) continuationDiffers(thenBranch, elseBranch *branch) bool {
 	if thenBranch.err != nil || elseBranch.err != nil || len(thenBranch.out) != len(elseBranch.out) {
 		return false

@@ -58,7 +58,7 @@ func (m *Model) decodeNarrow(proto *pb.TensorProto, shape []int) (*tensor.Tensor
 	return wide.CopyTo(tensor.New(tensor.Float16, shape...)), nil
 }
 
-// bytesOf returns the data of a weight, which has size bytes, from any field in which a model may store them.
+// bytesOf returns the data of a weight of `size` bytes from external data, raw data or the int32 field.
 func (m *Model) bytesOf(proto *pb.TensorProto, size int) ([]byte, error) {
 	switch {
 	case proto.DataLocation == pb.External:

@@ -69,7 +69,7 @@ func softmaxOf(n *node, x *val) *val {
 }
 
 // channelsFirst wraps f, which requires channels in dimension 1. If the attribute channels_last is set, it moves the
-// channels of the operand there and back.
+// channels of the operand to dimension 1, and those of the result back to the last dimension.
 func channelsFirst(f func(n *node, x *val) *val) func(n *node, x *val) *val {
 	return func(n *node, x *val) *val {
 		last := n.rank(x) - 1

@@ -344,7 +344,7 @@ func (n *node) floatsOf(t *tensor.Tensor) []float64 {
 	if t.DType.IsComplex() {
 		n.failf("a tensor of %v is not supported", t.DType)
 	}
-	list, _ := tensor.ToSlice[float64](t.CopyTo(tensor.New(tensor.Float64, t.Shape...))) // it cannot fail: the dtype matches
+	list, _ := tensor.ToSlice[float64](t.CopyTo(tensor.New(tensor.Float64, t.Shape...))) // the dtype matches
 	return list
 }
 

@@ -126,7 +126,7 @@ func ints(t *tensor.Tensor) []int {
 	if t.DType != tensor.Int64 {
 		src = t.CopyTo(tensor.New(tensor.Int64, t.Shape...))
 	}
-	list, _ := tensor.ToSlice[int64](src) // it cannot fail: the dtype matches
+	list, _ := tensor.ToSlice[int64](src) // the dtype matches
 	for _, x := range list {
 		out = append(out, int(x))
 	}

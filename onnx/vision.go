@@ -67,7 +67,7 @@ func (n *node) floatsAttr(x *val) any {
 		n.failf("%q has %d elements", x.name, x.data.Numel())
 	}
 	out := make([]float64, 0, x.data.Numel())
-	list, _ := tensor.ToSlice[float32](x.data.CopyTo(tensor.New(tensor.Float32, x.data.Shape...))) // it cannot fail: the dtype matches
+	list, _ := tensor.ToSlice[float32](x.data.CopyTo(tensor.New(tensor.Float32, x.data.Shape...))) // the dtype matches
 	for _, f := range list {
 		out = append(out, shortestDecimal(f))
 	}
