@@ -98,7 +98,7 @@ func verify(cmd *cobra.Command, ext *command.Extensions, path, certificate strin
 	})
 }
 
-// loadCertified reads and infers a graph with the sizes with which the certified graph was read.
+// loadCertified reads and infers the graph at path, with the sizes of symbols that the certificate records.
 func loadCertified(ctx context.Context, ext *command.Extensions, path string, c *experiment.Certificate) (*graph.Graph,
 	error) {
 	var dims []string

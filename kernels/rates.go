@@ -14,7 +14,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/window"
 )
 
-// Rates lists the rates of all families, with the calls by which a machine is measured. A rate is the time that an
+// Rates lists the rates of all families, with the calls that package calibrate measures. A rate is the time that an
 // inner kernel takes for one unit of work. Implementations state their work in these units. The slice belongs to the
 // caller.
 func Rates() []graph.Rate {

@@ -1,4 +1,5 @@
-// Package batching joins runs of a program to one run, along the first dimension of its inputs.
+// Package batching joins several runs of a program into one run. It concatenates their inputs along dimension 0 and
+// splits the outputs of the joined run.
 package batching
 
 import (
@@ -14,19 +15,21 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Axis is the first dimension of all inputs of a program, along which runs are joined.
+// Axis is the batch dimension of a program: dimension 0 of all inputs. A row is an index of this dimension. Runs are
+// joined along the batch dimension.
 type Axis struct {
 	maxRows   int
 	exact     bool
-	outputs   map[string]bool // whether an output has rows; other outputs are the same for all runs
+	outputs   map[string]bool // whether dimension 0 of an output has the rows; other outputs are the same for all runs
 	program   *program.Program
-	openIndex int // index of the symbol of the dimension in program.OpenSymbols
+	openIndex int // index of the batch size's symbol in program.OpenSymbols
 
 	plansLock sync.Mutex
-	plans     []*program.Specialization // one of each list of equal plans
+	plans     []*program.Specialization // plans with different decisions
 }
 
-// Symbol returns the symbol that is the first dimension of every input.
+// Symbol returns the symbol of the batch size: dimension 0 of every input. It returns an error if there is no such
+// symbol.
 func Symbol(g *graph.Graph) (string, error) {
 	symbol := ""
 	for _, v := range g.Inputs {
@@ -49,9 +52,10 @@ func Symbol(g *graph.Graph) (string, error) {
 // all three unlikely.
 var proofRows = []int{7, 11, 13}
 
-// Prove proves that the rows of a program are independent. symbol is the result of [Symbol] for its graph g. A batch
-// has at most maxRows rows. If exact, a run is joined only if it has the same plan, and therefore the same bits, alone
-// and in the batch. The error names the node that prevents the proof.
+// Prove proves that the rows of a program are independent: each row of an output depends only on the same row of the
+// inputs. symbol is the result of [Symbol] for its graph g. A batch has at most maxRows rows. If exact is set, a run is
+// joined only if its own plan is also the plan of the batch, so that its results have the same bits. The error names
+// the node that prevents the proof.
 func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol string, maxRows int, exact bool) (*Axis,
 	error) {
 	a := &Axis{maxRows: maxRows, exact: exact, program: p, openIndex: slices.Index(p.OpenSymbols(), symbol)}
@@ -98,7 +102,7 @@ func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol strin
 }
 
 // planAt returns the plan for the sizes of a run, but with the given number of rows; nil if there is none. Plans with
-// the same decisions compute the same bits for each row, so planAt returns the same plan for all of them.
+// equal decisions compute the same bits for each row, so planAt returns one of these plans for all of them.
 func (a *Axis) planAt(sizes []int, rows int) *program.Specialization {
 	sizes = slices.Clone(sizes)
 	sizes[a.openIndex] = rows
@@ -123,7 +127,7 @@ func (a *Axis) planAt(sizes []int, rows int) *program.Specialization {
 // maxPlans bounds the plans that are kept for comparison.
 const maxPlans = 16
 
-// sizesOf returns the sizes of the open symbols for inputs.
+// sizesOf returns the sizes of the open symbols for a run with the given inputs.
 func (a *Axis) sizesOf(in map[string]*tensor.Tensor) ([]int, error) {
 	shapeOf := func(name string) ([]int, bool) {
 		if t := in[name]; t != nil {

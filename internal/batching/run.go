@@ -15,8 +15,7 @@ type Run struct {
 	plan  *program.Specialization
 }
 
-// NewRun returns a run. The inputs must be contiguous. A run with invalid inputs cannot be joined, and no run can if a
-// is nil.
+// NewRun returns a run. The inputs must be contiguous. The run cannot be joined if its inputs are invalid or a is nil.
 func (a *Axis) NewRun(in map[string]*tensor.Tensor) *Run {
 	r := &Run{In: in}
 	if a == nil {
@@ -33,7 +32,7 @@ func (a *Axis) NewRun(in map[string]*tensor.Tensor) *Run {
 	return r
 }
 
-// Batch returns the indices of the runs that form a batch with the first one: 0 and further ones, in order.
+// Batch returns the indices of the runs that are joined with runs[0], in ascending order. The first index is 0.
 func (a *Axis) Batch(runs []*Run) []int {
 	first := runs[0]
 	chosen, rows := []int{0}, first.Rows
@@ -53,7 +52,8 @@ func (a *Axis) Batch(runs []*Run) []int {
 	return chosen
 }
 
-// suits reports whether s can be in a batch with r: the plans and all sizes but the rows are equal.
+// suits reports whether s can be joined with r: both have the same plan and the same sizes, except for the number of
+// rows.
 func (r *Run) suits(s *Run) bool {
 	if s.Rows == 0 || r.plan != s.plan {
 		return false
@@ -106,7 +106,7 @@ func (a *Axis) Split(out map[string]*tensor.Tensor, runs []*Run) []map[string]*t
 				parts[i][name] = t
 				continue
 			}
-			slices := t.Shape[0] / total // of dimension 0, for each row
+			slices := t.Shape[0] / total // number of slices along dimension 0 per row
 			meta := t.Meta
 			meta.Shape = append([]int{r.Rows * slices}, t.Shape[1:]...)
 			meta.Offset += row * slices * t.Strides[0]

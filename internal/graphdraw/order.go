@@ -78,12 +78,12 @@ func (l *layeredLayout) crossings() int {
 	total := 0
 	for k := 1; k < len(l.layers); k++ {
 		// A segment crosses each segment that begins to its left in the upper layer and ends to its right in the lower layer.
-		tree := make([]int, len(l.layers[k])+1) // counts the segments to the left by the position of their lower end
+		tree := make([]int, len(l.layers[k])+1) // Fenwick tree: number of segments to the left, by the position of their lower end
 		count := 0                              // number of segments to the left
 		for _, a := range l.layers[k-1] {
 			down := l.cells[a].down
 			for _, b := range down {
-				total += count // less those that do not end to the right
+				total += count // the loop subtracts the segments that do not end to the right
 				for i := l.cells[b].position + 1; i > 0; i -= i & -i {
 					total -= tree[i]
 				}

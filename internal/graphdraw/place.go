@@ -37,8 +37,8 @@ func (l *layeredLayout) assignX() {
 	}
 }
 
-// weight returns the weight of the distance between connected cells a and b: the greatest for two crossings of a net,
-// so that long nets are straight.
+// weight returns the weight of the distance between connected cells a and b. It is greatest if both are crossings of a
+// net, so that long nets are straight.
 func (l *layeredLayout) weight(a, b int) float64 {
 	switch {
 	case l.cells[a].box < 0 && l.cells[b].box < 0:

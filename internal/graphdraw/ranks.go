@@ -137,7 +137,7 @@ func candidates(b, lowest int, ranks []int, nets []Net, atBox *boxNets) []int {
 	return append(list, lowest)
 }
 
-// lastLayer returns the lowest layer that a net reaches without box b.
+// lastLayer returns the lowest layer of a net's lower boxes other than box b.
 func lastLayer(b int, ranks []int, n *Net) int {
 	last := 0
 	for _, to := range n.To {

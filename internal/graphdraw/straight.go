@@ -14,7 +14,7 @@ func (l *layeredLayout) straightenLines() {
 	lines := slices.Concat(l.trunks, l.boxChains())
 	lines = slices.DeleteFunc(lines, func(line []int) bool { return len(line) < 2 })
 	sorted.Func(lines, func(a, b []int) int { return cmp.Compare(len(b), len(a)) })
-	for range 3 { // a moved line makes room for others
+	for range 3 { // moving a line can free space for other lines
 		for _, line := range lines {
 			l.align(line)
 		}
@@ -50,8 +50,8 @@ func (l *layeredLayout) boxChains() [][]int {
 	return list
 }
 
-// align gives the cells of a line as few different x coordinates as their neighbours permit. A coordinate is close to
-// the mean of the cells that get it.
+// align moves consecutive cells of a line to a common x coordinate. It uses as few coordinates as the neighbours of the
+// cells permit. A coordinate is close to the mean of the cells that get it.
 func (l *layeredLayout) align(line []int) {
 	for len(line) > 0 {
 		low, high := math.Inf(-1), math.Inf(1)

@@ -13,7 +13,7 @@ import (
 // warmUps is the number of runs before the measured runs.
 const warmUps = 2
 
-// callWay is a way to call a program. The ways differ in the memory of results.
+// callWay is a way to call a program. The ways differ in the allocation of results.
 type callWay int
 
 const (
@@ -181,8 +181,8 @@ func (r *runner) measureOne(ctx context.Context, way callWay) error {
 	return err
 }
 
-// At first, one run in profileEvery measured runs is followed by a profiled run. After profileFirst profiled runs, one
-// run in profileRarely is, because a run after a profiled run has colder caches.
+// A profiled run follows one in profileEvery measured runs. After profileFirst profiled runs, it follows only one in
+// profileRarely, because the run after a profiled run has colder caches.
 const (
 	profileEvery  = 4
 	profileFirst  = 16

@@ -96,7 +96,7 @@ func (c *chromeTrace) endSpan(p exec.Position, phase, chunk int) {
 const (
 	tracePID = 1
 	firstTID = 1
-	// traceHead has no displayTimeUnit, because Perfetto before 2023 takes it for the unit of the times.
+	// traceHead has no displayTimeUnit, because Perfetto before 2023 interprets it as the unit of the times.
 	traceHead = "{\"traceEvents\": [\n"
 	// traceTail has no final newline, because Perfetto rejects a newline that it reads in a block after the brace.
 	traceTail = "\n]}"
@@ -114,7 +114,7 @@ type traceEvent struct {
 	Args  any      `json:"args"`
 }
 
-// stepArgs has the arguments of a step's event. The events of its chunks have them too.
+// stepArgs has the arguments of a step's event. The events of its chunks have the same arguments.
 type stepArgs struct {
 	Op    string   `json:"op"`
 	Step  int      `json:"step"`
@@ -270,8 +270,8 @@ type memoryAt struct {
 	memory memoryArgs
 }
 
-// memory returns the memory of arenas and outputs over time. A value has memory from the first to the last step that
-// accesses the value. An output has memory until the end of its run.
+// memory returns the memory of arenas and outputs over time. A value occupies memory from the first step that accesses
+// it to the last. An output occupies memory until the end of its run.
 func (c *chromeTrace) memory() []memoryAt {
 	steps, runs := map[*exec.Run][]span{}, []span{}
 	for _, t := range c.tracks {

@@ -1,7 +1,7 @@
 package catalogue
 
-// sameOp maps names of PyTorch's operator suite to the ops that compute the same. Some of these ops have the operands
-// in another order, or an attribute with a fixed value.
+// sameOp maps a name of PyTorch's operator suite to the op with the same computation. For some names, the op has its
+// operands in another order, or requires a certain value of an attribute.
 var sameOp = map[string]string{
 	"__radd__": "add", "__rmul__": "mul", "__rdiv__": "div", "__rsub__": "rsub", "__rpow__": "pow",
 	"__rmod__": "remainder",
@@ -17,7 +17,7 @@ var sameOp = map[string]string{
 	"empty": "empty_strided", "fill": "full_like", "T": "numpy_T", "H": "matrix_H",
 }
 
-// missingReason is a reason why names of PyTorch's operator suite are no ops.
+// missingReason is a reason why graphrun has no ops for some names of PyTorch's operator suite.
 type missingReason struct {
 	why, patterns string // patterns of [path.Match], separated by spaces
 }

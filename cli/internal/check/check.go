@@ -1,4 +1,5 @@
-// Package check implements "graphrun check". It lists everything that a graph needs and graphrun lacks.
+// Package check implements "graphrun check". It lists the operators of a graph that graphrun does not support, and the
+// nodes that it rejects.
 package check
 
 import (
@@ -120,7 +121,7 @@ func mistakes(ctx context.Context, f *graphrun.File) []*graph.Error {
 	return append(list, &graph.Error{Err: err})
 }
 
-// addMissing adds the node of an error to the op that is missing.
+// addMissing adds the node of an error to the entry of its unsupported operator.
 func (d *Document) addMissing(e *graph.Error, ext *command.Extensions) {
 	i := slices.IndexFunc(d.Missing, func(m Missing) bool { return m.Op == e.Op })
 	if i < 0 {

@@ -14,7 +14,7 @@ import (
 )
 
 // LimitGarbage sets the memory limit of the garbage collector unless GOMEMLIMIT is set. Without a limit, garbage may
-// grow to the size of the live heap, which ends the process if memory is short.
+// grow to the size of the live heap, and the operating system may then kill the process.
 func LimitGarbage() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(int64(max(machine.Memory().Left/10*9, minHeap)))

@@ -77,7 +77,8 @@ func (l ListOrNull[T]) MarshalJSONTo(e *jsontext.Encoder) error {
 
 func (ListOrNull[T]) mayBeNull() {}
 
-// valueOptions are the options of values in a document. Invalid UTF-8 becomes the replacement character.
+// valueOptions are the options with which values of a document are encoded. Invalid UTF-8 becomes the replacement
+// character.
 var valueOptions = json.JoinOptions(json.Deterministic(true), jsontext.AllowInvalidUTF8(true),
 	jsontext.SpaceAfterColon(true), jsontext.SpaceAfterComma(true))
 

@@ -37,7 +37,7 @@ func (m *RaisedMinimums) String() string {
 const (
 	// raisedMin is the raised minimum. A dimension of size 2 or more is neither empty nor broadcast.
 	raisedMin = 2
-	// raisedMinimumsOf looks for a smaller set of symbols only if there are at most maxRaised symbols, because the search
+	// maxRaised is the maximum number of symbols for which raisedMinimumsOf looks for a smaller set of symbols. The search
 	// infers the graph once for each symbol.
 	maxRaised = 16
 )

@@ -215,7 +215,7 @@ func conditionOf(env *sym.Env, t tensor.Type, p tensor.Predicate) sym.Bool {
 const (
 	// maxOutcomes is the maximum number of combinations of outcomes for which conditionOf evaluates a predicate.
 	maxOutcomes = 16
-	// If deciding a formula takes more than maxFormulaSteps steps (sym.Env.Steps), conditionOf does not evaluate the
-	// outcomes, because each outcome takes about as many steps.
+	// maxFormulaSteps bounds the steps (sym.Env.Steps) of deciding a formula. After more steps, conditionOf does not
+	// evaluate the outcomes, because each outcome takes about as many steps.
 	maxFormulaSteps = 1 << 12
 )

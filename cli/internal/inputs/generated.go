@@ -67,7 +67,7 @@ func (s *Set) Notes() (list []string) {
 	return list
 }
 
-// names lists the generated inputs, at maxListed the first 6.
+// names lists the generated inputs: the names of the first maxListed, and the number of the others.
 func (s *Set) names() string {
 	const maxListed = 6
 	var names []string

@@ -68,7 +68,7 @@ func (s *scale) coordinate(v float64) (float64, bool) {
 	return s.from + (v-s.low)/(s.high-s.low)*(s.to-s.from), ok
 }
 
-// ticks returns the values at which grid lines are drawn, about n.
+// ticks returns about n values at which grid lines are drawn.
 func (s *scale) ticks(n int) []float64 {
 	if s.axis.Log && s.high-s.low >= 1 {
 		return s.decades(n)

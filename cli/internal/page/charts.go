@@ -229,5 +229,5 @@ func (c *StepFunction) draw() string {
 	return d.picture(chartHeight, c.Y.Title+" by "+c.X.Title)
 }
 
-// Missing returns NaN, which stands for a missing number: a chart does not draw it.
+// Missing returns NaN, which stands for a missing number. Charts do not draw NaN.
 func Missing() float64 { return math.NaN() }

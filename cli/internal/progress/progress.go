@@ -76,8 +76,8 @@ func (j *Job) Enter(phase string) {
 	j.phase.Store(phase)
 }
 
-// EnterUntilRun is [Job.Enter], but has no effect while steps of a run are counted. Some runs plan parts of the graph.
-// Their progress would otherwise show the phase of planning.
+// EnterUntilRun is [Job.Enter], except that it has no effect while steps of a run are counted. A run may plan parts of
+// the graph, and the progress must not change from running to planning.
 func (j *Job) EnterUntilRun(phase string) {
 	if j.phase.Load() != Running {
 		j.Enter(phase)

@@ -315,8 +315,8 @@ func runReportOf(g *graph.Graph, out map[string]*tensor.Tensor, keepGoing bool, 
 	return doc
 }
 
-// addLabels sets the strings or maps of t. If an element stands for no string, as that of an input that the model does
-// not know, it sets none.
+// addLabels sets the strings or maps that the elements of t encode. If an element encodes no string, it sets no
+// strings. For example, a string of an input may be unknown to the model.
 func (o *OutputDoc) addLabels(labels graph.Labels, t *tensor.Tensor) {
 	if labels.Strings != nil {
 		o.Strings, _ = labels.Decode(t)
@@ -334,7 +334,7 @@ func (o *OutputDoc) addLabels(labels graph.Labels, t *tensor.Tensor) {
 	}
 }
 
-// firstOf returns the texts of the first elements of a list, and the number of the other elements.
+// firstOf formats the first elements of a list, and the number of the other elements.
 func firstOf[T any](list []T, text func(T) string) string {
 	const maxListed = 4
 	var b strings.Builder

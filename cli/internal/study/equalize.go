@@ -39,7 +39,8 @@ func withOtherImpls(op *graph.Op) (*graph.Op, error) {
 	return graph.Define(both)
 }
 
-// otherImpl returns an implementation that supports a layout if original supports the other layout, with the same work.
+// otherImpl returns the twin of an implementation. The twin supports channels-last layout where the original supports
+// row-major layout, and the reverse, with the same work.
 func otherImpl(original *graph.Impl) graph.Impl {
 	twin := graph.Impl{Name: original.Name + ".twin",
 		Doc: "Has the price of " + original.Name + " in the other layout of images.", Inexact: original.Inexact,

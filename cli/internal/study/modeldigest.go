@@ -16,8 +16,8 @@ import (
 )
 
 // digestOfModel returns the digest of a model: the sha256 of its file or, if the model has weights in other files, the
-// sha256 of the names and digests of all its files. A model that cannot be loaded has the digest of its file, because
-// its task fails.
+// sha256 of the names and digests of all its files. The digest of a model that cannot be loaded is the digest of its
+// file. Its task fails when it loads the model.
 func digestOfModel(ext *command.Extensions, path string) (string, error) {
 	digest, external, err := digestOfFile(path)
 	if err != nil || !external {

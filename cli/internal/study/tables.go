@@ -95,7 +95,7 @@ func (d *Document) summary() string {
 	return strings.Join(list, "; ")
 }
 
-// gapText prints a gap in percent. A gap that is not 0 has a digit that is not 0.
+// gapText formats a gap in percent, with enough digits that a nonzero gap does not appear as 0.
 func gapText(x float64) string {
 	if x < 0.01 {
 		return strconv.FormatFloat(100*x, 'g', 2, 64)

@@ -18,7 +18,8 @@ import (
 // that stored results are not reused.
 const planFormat = 1
 
-// Task plans a model with sizes under one condition by every strategy. The digest of a task is the digest of its JSON.
+// Task is a unit of work of a study: every strategy plans one model with given sizes under one condition. The digest of
+// a task is the digest of its JSON.
 type Task struct {
 	PlanFormat   int            `json:"plan_format" doc:"The version of plans and prices: 1."`
 	Model        string         `json:"model" doc:"The name of the model."`
@@ -91,8 +92,8 @@ func (s *Study) tasks(ctx context.Context, ext *command.Extensions, models strin
 	return list
 }
 
-// missingModel returns the error of the first unreadable model if no model is readable. If all models are wanted, one
-// unreadable model is enough.
+// missingModel returns the error of the first unreadable model, or nil if there is none. Unless wantAll is set, it also
+// returns nil if some model is readable.
 func missingModel(list []*Task, wantAll bool) (first error) {
 	unreadable := 0
 	for _, t := range list {

@@ -20,7 +20,7 @@ type item struct {
 	open       bool    // whether a group is drawn as a frame with its items
 }
 
-// The limits of folding.
+// The limits for folding boxes into groups.
 const (
 	maxVisible   = 60  // a picture with more boxes is folded
 	firstVisible = 24  // the most visible boxes of a folded picture without --depth and --open

@@ -221,7 +221,8 @@ func (f *flags) compile(ctx context.Context, g *graph.Graph, strategy string,
 		Costs: costProfile, Slack: f.slack.Option(), MemoryLimit: -1}) // the plan may be for another machine
 }
 
-// neighbourhood returns the neighbourhood of the value of --around. Without --around it returns the whole picture.
+// neighbourhood returns the excerpt of a picture around the value that --around names. Without --around it returns the
+// whole picture.
 func (f *flags) neighbourhood(p *picture) (*picture, error) {
 	if f.around == "" {
 		return p, nil

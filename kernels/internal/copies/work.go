@@ -156,7 +156,7 @@ func resultPart(m, to tensor.Meta) tensor.Meta {
 	return tensor.Meta{DType: to.DType, Shape: m.Shape, Strides: to.Strides}
 }
 
-// inResultOrder returns the meta of an operand after its dimensions are stored in the order of the result.
+// inResultOrder returns the meta of an operand whose dimensions have the same order in memory as those of the result.
 func inResultOrder(m, to tensor.Meta) tensor.Meta {
 	if o, dense := tensor.OrderOf(to); dense && m.Rank() == to.Rank() {
 		return m.WithStrides(o.Strides(m.Shape))

@@ -17,7 +17,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Spec describes the reduction of one call. Infer, Compile and Ref follow from it.
+// Spec describes the reduction of one call. [Define] derives the op's functions Infer, Compile and Ref from it.
 type Spec struct {
 	Mask        []bool             // by dimension of the operand: whether it is reduced
 	Keepdim     bool               // reduced dimensions are kept with size 1

@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// SumDType returns the dtype of a sum of elements of dtype d. It is the dtype that the caller gives, if that is valid.
-// Otherwise it is int64 for bools and integers, and d for other dtypes.
+// SumDType returns the dtype of a sum of elements of dtype d. If given is tensor.Invalid, it is int64 for bools and
+// integers, and d for other dtypes. Otherwise it is given.
 func SumDType(d, given tensor.DType) tensor.DType {
 	switch {
 	case given != tensor.Invalid:
@@ -103,7 +103,7 @@ func SumRow[T, A int64 | float32 | float64](a *A, x []T, _ int) {
 	*a += ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
 }
 
-// SumColumns adds the elements of a row to running sums.
+// SumColumns adds x[i] to the running sum a[i] for each index i of a.
 func SumColumns[T, A int64 | float32 | float64](a []A, x []T, _ int) {
 	x = x[:len(a)]
 	for i := range a {
@@ -111,7 +111,7 @@ func SumColumns[T, A int64 | float32 | float64](a []A, x []T, _ int) {
 	}
 }
 
-// AddTo adds the accumulators in `src` to the accumulators in a with the same indices.
+// AddTo adds src[i] to a[i] for each index i of a.
 func AddTo[A int64 | float64 | complex128](a, src []A) {
 	src = src[:len(a)]
 	for i := range a {

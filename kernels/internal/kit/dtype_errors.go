@@ -43,7 +43,7 @@ func CppName(dtype tensor.DType) string {
 //go:noinline
 func NotImplemented(name string, d tensor.DType) error { return NotImplementedBy(name+"_cpu", d) }
 
-// NotImplementedBy is [NotImplemented] for kernels of any name.
+// NotImplementedBy is [NotImplemented] with the full name of the kernel.
 func NotImplementedBy(kernel string, d tensor.DType) error {
 	return fmt.Errorf("\"%s\" not implemented for '%s'", kernel, d.TorchName())
 }

@@ -32,7 +32,8 @@ type conversion struct {
 	dst, src int // bytes of an element
 }
 
-// conversions caches the conversions of the process by pair of dtypes. It needs no bound, because the pairs are few.
+// conversions caches the conversions of the process by pair of dtypes. The cache is unbounded, because there are few
+// pairs.
 var conversions sync.Map
 
 // conversionOf returns the machine code of a conversion, or nil if there is none.

@@ -74,7 +74,7 @@ func (p *Panels) FillPanel(ctx context.Context, terms []int, dst []byte, src uns
 }
 
 // evenSteps returns the length and the spacing of an evenly spaced prefix of a list of offsets. The prefix is as long
-// as possible, up to a bound that lets a block of the prefix stay in the caches. The list is not empty.
+// as possible, up to a bound that lets a block of the prefix stay in the caches. offsets must not be empty.
 func evenSteps(offsets []int) (n, spacing int) {
 	const maxLength = 256
 	if len(offsets) < 2 {
