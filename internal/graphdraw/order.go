@@ -78,7 +78,7 @@ func (l *layeredLayout) crossings() int {
 	total := 0
 	for k := 1; k < len(l.layers); k++ {
 		// A segment crosses each segment that begins to its left in the upper layer and ends to its right in the lower layer.
-		tree := make([]int, len(l.layers[k])+1) // Fenwick tree: number of segments to the left, by the position of their lower end
+		tree := make([]int, len(l.layers[k])+1) // Fenwick tree of the segments to the left, by position of their lower end
 		count := 0                              // number of segments to the left
 		for _, a := range l.layers[k-1] {
 			down := l.cells[a].down

@@ -73,8 +73,8 @@ func gatherShapes(op string, t, index tensor.Type, dim int) error {
 	return nil
 }
 
-// gatherKernel returns a kernel that gathers along dim. self is the layout of operand 0 after it is expanded to the
-// rank of the index. index is its layout.
+// gatherKernel returns a kernel that gathers along dim. self is the layout of operand 0, expanded to the rank of the
+// index operand. index is the layout of the index operand.
 func gatherKernel(c *graph.Call, self, index tensor.Meta, dim int) *graph.Kernel {
 	out := c.Out[0]
 	if out.Numel() == 0 {
@@ -248,8 +248,9 @@ var Take = kit.Define[kit.None](graph.Op{
 	},
 })
 
-// takeKernel returns a kernel that gathers elements of operand 0 by their flat index. index is its layout, operand 1,
-// which may be flattened. If the layout of operand 1 cannot be flattened, the walk has the shape of operand 1.
+// takeKernel returns a kernel that gathers elements of operand 0 by their flat index. index is the layout of operand 1,
+// which has these indices. It is flattened, unless operand 1 is not flat and its strides permit no flat view: then the
+// walk has the shape of operand 1.
 func takeKernel(c *graph.Call, index tensor.Meta) *graph.Kernel {
 	m, out := c.Meta(0), c.Out[0]
 	if src := c.Meta(1); index.Numel() == src.Numel() && !index.SameLayout(src) {

@@ -131,8 +131,8 @@ func newRepeatCall(call *graph.Call) (*repeatCall, error) {
 	return repeat, nil
 }
 
-// setIndexForm sets the fields for a call without repeats. In such a call, self has the repeats, and the result has
-// index i repeated self[i] times.
+// setIndexForm sets the fields for a call with self as its only operand. self then has the numbers of repetitions: the
+// result has index i repeated self[i] times.
 func (r *repeatCall) setIndexForm(call *graph.Call) error {
 	t := r.valueType
 	switch {
@@ -190,7 +190,7 @@ func (r repeats) total(ctx context.Context, n int) (total int, err error) {
 		switch {
 		case k < 0:
 			return 0, errors.New("repeats can not be negative")
-		case k > tensor.MaxBytes/8-total: // the list of positions takes 8 bytes each
+		case k > tensor.MaxBytes/8-total: // the list takes 8 bytes per position
 			return 0, errors.New("numel: integer multiplication overflow")
 		}
 		total += k

@@ -85,8 +85,8 @@ func (t *trees[T]) check(columns, outputs int) error {
 	return nil
 }
 
-// isForward reports whether each child is the node itself or a later node. Rows then reach the node at which they leave
-// the tree after a limited number of steps, and stay there.
+// isForward reports whether each child is the node itself or a later node. A row then reaches the node at which it
+// leaves the tree after a bounded number of steps, and stays there.
 func isForward(children []int32, childrenPerNode int) bool {
 	for i, next := range children {
 		if node := i / childrenPerNode; int(next) < node || int(next) >= len(children)/childrenPerNode {
@@ -107,7 +107,7 @@ func makeForward(m *graph.Mem, dst, children []int32, childrenPerNode int) {
 	}
 }
 
-// treeAggregate is the combination of the weights of all trees.
+// treeAggregate is the operation that combines the weights of all trees.
 type treeAggregate uint8
 
 const (
@@ -117,10 +117,10 @@ const (
 	treeMax
 )
 
-// treeAggregates has the combinations by the value of the attribute aggregate.
+// treeAggregates maps the values of the attribute aggregate to operations.
 var treeAggregates = map[string]treeAggregate{"sum": treeSum, "mean": treeMean, "amin": treeMin, "amax": treeMax}
 
-// clear sets sums to their values before the first tree. NaN stands for a column without weights.
+// clear sets sums to their initial values. NaN stands for a column without weights.
 func (a treeAggregate) clear(sums []float64) {
 	first := 0.0
 	if a == treeMin || a == treeMax {
@@ -162,8 +162,8 @@ const treeGroup = 8
 // treeSteps is the number of steps after which rows are tested for the end of their descent.
 const treeSteps = 4
 
-// treeBlock is the maximum number of rows for which a tree is read from memory. To read a tree of 500 nodes, 10 KiB,
-// takes as long as the descent of 100 rows.
+// treeBlock is the maximum number of rows of a block. For each block, every tree is read from memory once. Reading a
+// tree of 500 nodes (10 KiB) takes as long as the descent of 100 rows.
 const treeBlock = 1024
 
 // maxTreeSums is the maximum number of sums of a block, unless a group of rows has more.
@@ -216,7 +216,7 @@ func treeKernel[T treeElement](c *graph.Call) (*graph.Kernel, error) {
 type treeWalk[T treeElement] struct {
 	rows, columns, outputs, trees int
 	aggregate                     treeAggregate
-	blockRows                     int               // the number of rows for which a tree is read
+	blockRows                     int               // the number of rows of a block
 	counts                        [treeOperands]int // the number of elements of each operand
 	isForward                     bool              // whether children and missing can be used as they are
 }
@@ -328,8 +328,8 @@ func (t *trees[T]) leafOf(m *graph.Mem, row unsafe.Pointer, at int) int {
 	}
 }
 
-// treeNodes has the addresses of the nodes of all trees. Their indices are checked, so that the inner loop needs no
-// bounds.
+// treeNodes has the addresses of the nodes of all trees. The indices in the nodes have been checked, so that the inner
+// loop needs no bounds checks.
 type treeNodes[T treeElement] struct {
 	features, thresholds, children unsafe.Pointer
 }
@@ -339,8 +339,8 @@ func newTreeNodes[T treeElement](t *trees[T]) treeNodes[T] {
 		unsafe.Pointer(unsafe.SliceData(t.children))}
 }
 
-// next returns the node after node `at`. The choice between the children is an addition, because a branch would be
-// predicted wrongly in every other step.
+// next returns the node after node `at`. The choice between the children is an addition, because the processor would
+// mispredict a branch in about half of the steps.
 func (n *treeNodes[T]) next(row unsafe.Pointer, at int) int {
 	feature := *(*int32)(unsafe.Add(n.features, at*4))
 	isYes := 0

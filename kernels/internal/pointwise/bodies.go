@@ -28,12 +28,12 @@ func mergeTables(tables ...bodies) (out bodies) {
 }
 
 // kernelFor returns the kernel for the dtype in which the iteration computes. If the table has no such kernel, it
-// returns PyTorch's error, which names the kernel: name with the suffix _cpu.
+// returns PyTorch's error, which names the kernel name_cpu.
 func (t *bodies) kernelFor(name string, it *rule.Rule) (rule.Kernel, error) {
 	return t.kernelNamed(name+"_cpu", it)
 }
 
-// kernelNamed is kernelFor with any name of PyTorch's kernel.
+// kernelNamed is kernelFor with the full name of PyTorch's kernel, torchKernel.
 func (t *bodies) kernelNamed(torchKernel string, it *rule.Rule) (rule.Kernel, error) {
 	if b := t[it.DType(it.NumOutputs())]; !b.IsZero() {
 		return b, nil
@@ -46,7 +46,7 @@ func tableBody(name string, t bodies) func(*graph.Call, *rule.Rule) (rule.Kernel
 	return namedBody(name+"_cpu", t)
 }
 
-// namedBody is tableBody with any name of PyTorch's kernel.
+// namedBody is tableBody with the full name of PyTorch's kernel, torchKernel.
 //
 //go:noinline
 func namedBody(torchKernel string, t bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {

@@ -16,9 +16,9 @@ var (
 	ChebyshevPolynomialW = chebyshev("chebyshev_polynomial_w", 'w')
 )
 
-// chebyshevTexts are the polynomials of degree k by kind, for a = abs(v), which is cos(t) or cosh(p). The sign of v
-// exchanges the third and the fourth kind, and is a factor of odd polynomials. The functions of t and p take the same
-// time for every degree, unlike PyTorch's recurrences.
+// chebyshevTexts maps a kind to the formula of its polynomial of degree k at a = abs(v). If a is less than 1, a is
+// cos(t); otherwise it is cosh(p). A negative v exchanges the third and the fourth kind, and changes the sign of odd
+// polynomials. Unlike PyTorch's recurrences, the formulas take the same time for every degree.
 var chebyshevTexts = map[rune]string{
 	't': "where(a < 1, cos(k * t), cosh(k * p))",
 	'u': "where(a < 1, sin((k + 1) * t) / sin(t), where(a == 1, k + 1, sinh((k + 1) * p) / sinh(p)))",

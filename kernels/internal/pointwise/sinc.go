@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// The ops of this file are functions of torch.special that need only elementary functions.
+// The ops of this file are functions of torch.special that are composed of elementary functions.
 var (
 	Sinc = elementwise(kit.NoAttrs, "sinc", "Returns sin(pi x) / (pi x) of each element, 1 at 0.", unaryParams,
 		&graph.Pointwise{Grain: machine.FunctionGrain, Config: unaryFloat, Body: tableBody("sinc", mergeTables(

@@ -55,7 +55,7 @@ func newBytePacker(shape byteShape, signed bool) (*bytePacker, error) {
 	return packer, err
 }
 
-// tileSpec returns the operands of tiles. signed says that tiles read the bytes of rows as signed.
+// tileSpec describes the operands of tiles. signed is set if tiles read the bytes of rows as signed.
 func (shape *byteShape) tileSpec(signed bool) *tile.Spec {
 	return &tile.Spec{Size: sumBytes, Bytes: !shape.usesWords(), Words: shape.usesWords(),
 		Matrix: shape.multipliesMatrices(), SignedIn: signed, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},

@@ -16,10 +16,10 @@ func MultipliesBytes() bool { return tile.SupportsIntegers(machine.Host()) && ji
 
 // byteShape is the division of a byte product into register tiles. The product multiplies m x k elements (the rows) by
 // k x n elements (the columns). A group is four or eight bytes along the depth k. One instruction multiplies a group of
-// a row by a group of a column and sums the products. A group has an element for each byte, which are int8 in columns,
-// and in rows uint8 or int8 (see [tile.ReadsSigned]), or two elements as 16-bit words. Other rows and columns are
-// converted by adding or subtracting 128. Their zero points are converted in the same way, so that the results do not
-// change. A block is a set of columns that a tile computes at once. A panel is a packed block.
+// a row by a group of a column and sums the products. The elements of a group are bytes, or two 16-bit words. Bytes are
+// int8 in columns, and uint8 or int8 in rows (see [tile.ReadsSigned]). Operands of the other signedness are converted
+// by adding or subtracting 128. Their zero points are converted in the same way, so that the results do not change. A
+// block is a set of columns that a tile computes at once. A panel is a packed block.
 type byteShape struct {
 	m, n, k       int
 	groupBytes    int  // size of a group in bytes: 4, or 8 for products of byte matrices

@@ -10,11 +10,11 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// rewriteMatmul rewrites a matrix product. Products of 16-bit floats are computed in float32, as PyTorch defines them,
-// on arm64 too: FMLA of float16 rounds each sum to float16, and BFMMLA rounds sums to odd and flushes subnormal
-// numbers. FMLAL gives the sums of float32, but not more of them per instruction than FMLA of float32. A product by a
-// batch that repeats matrices becomes a product by each distinct matrix. This removes the copies of keys and values in
-// attention with grouped queries, where several heads use the same keys and values.
+// rewriteMatmul rewrites a matrix product. Products of 16-bit floats are computed in float32, as PyTorch defines them.
+// The 16-bit instructions of arm64 are not used. FMLA of float16 rounds each sum to float16. BFMMLA rounds sums to odd
+// and flushes subnormal numbers. FMLAL computes sums in float32, but no more of them per instruction than FMLA of
+// float32. A product by a batch that repeats matrices becomes a product by each distinct matrix. This removes the
+// copies of keys and values in attention with grouped queries, where several heads use the same keys and values.
 func rewriteMatmul(into *graph.Parts, call *graph.Call, a graph.RewriteContext) (rewrite graph.Rewrite, err error) {
 	if rewrite, err = compose.WidenToFloat32(into, call, a); err != nil || rewrite.Results != nil {
 		return rewrite, err

@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// nonEmpty rejects a reduction without identity over no elements (zero_numel_check_dims).
+// nonEmpty rejects reductions over no elements, for ops without an identity element (zero_numel_check_dims).
 func nonEmpty(name string, t tensor.Type, dims []int, hint string) error {
 	if !kit.IsEmpty(t) {
 		return nil

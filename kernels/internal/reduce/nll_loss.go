@@ -25,8 +25,7 @@ type crossEntropyAttrs struct {
 	Smoothing   float64 `attr:"label_smoothing" default:"0" doc:"share of the targets that is spread evenly over all classes, 0 to 1"`
 }
 
-// NllLoss is minus the element of the target class. CrossEntropyLoss is minus the logarithm of the softmax at the
-// target class.
+// NllLoss is the negated element of the target class. CrossEntropyLoss is the negated log-softmax at the target class.
 var (
 	NllLoss = nllLossOp(graph.SchemaOf[nllLossAttrs](), "nll_loss",
 		"Returns minus the element of the target class, times its weight: self [n, c, ...] or "+

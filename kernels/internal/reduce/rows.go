@@ -141,8 +141,8 @@ func rowVariance(builder *expr.Builder, x, mean, roundedMean, deviations expr.Va
 }
 
 // standardizedRow returns a row x of n elements minus its mean, divided by its standard deviation. In float32, the
-// rounding error of the mean is added to the quotient. Otherwise results of rows far from 0 would be off by a fraction
-// of the deviation.
+// rounding error of the mean is added to the quotient. Without this correction, the results of rows far from 0 would
+// have an error of a fraction of the deviation.
 func standardizedRow(builder *expr.Builder, x expr.Value, n, eps float64) expr.Value {
 	const f64 = tensor.Float64
 	dtype := builder.DType(x)

@@ -55,8 +55,8 @@ func constantLike(name, doc string, v int64) *graph.Op {
 		}, func(*graph.Call) graph.NumberOrSize { return graph.NumberOrSize{Number: tensor.IntScalar(v)} })
 }
 
-// emptyLikeType returns the type of empty_like for the operand type t and the attributes d, which may be omitted, and
-// f.
+// emptyLikeType returns the type of empty_like for the operand type t, the attribute dtype d, which may be omitted, and
+// the memory format f.
 func emptyLikeType(t tensor.Type, d tensor.DType, f tensor.MemoryFormat) (tensor.Type, error) {
 	if d != tensor.Invalid {
 		t = t.WithDType(d)

@@ -25,10 +25,10 @@ type gridKernel struct {
 	rowPositions, channels   int                // number of positions of a row; number of channels
 	rowGroups, channelBlocks int                // number of groups of a row; number of blocks of channels
 	groupSize, maxTaps       int                // maximum number of positions of a group, and of taps of a position
-	channelsInside           bool               // the inner loop runs over channels, which are nearer than columns
+	channelsInside           bool               // inner loop over channels: their stride is less than that of columns
 	gridStep, coordinateStep int                // steps in the grid to the next position and the next coordinate, in bytes
-	fromChannel              int                // step in the operand, in bytes
-	toPosition, toChannel    int                // steps in the result, in bytes
+	fromChannel              int                // stride of channels in the operand, in bytes
+	toPosition, toChannel    int                // strides of positions and of channels in the result, in bytes
 	operandDType, dtype      tensor.DType       // dtype of the operand; dtype of grid and result
 	read, write              tensor.ConvertFunc // convert elements of dtype to float64, and back
 }
@@ -154,8 +154,8 @@ func (k *gridKernel) tapsOf(group *gridGroup, i int) []gridTap {
 // planeBlock is the number of planes that are sampled together. They stay in the L1 cache while a group is sampled.
 const planeBlock = 8
 
-// sumGroup computes the results of n positions and the given number of channels. out is the first result, in the first
-// element of the first channel.
+// sumGroup computes the results of n positions and the given number of channels. out is the address of the first
+// result, and in the address of the first element of the operand's first channel.
 func sumGroup[From, To float32 | float64](k *gridKernel, group *gridGroup, out, in unsafe.Pointer, n, channels int) {
 	block := planeBlock
 	if k.channelsInside {
@@ -169,8 +169,8 @@ func sumGroup[From, To float32 | float64](k *gridKernel, group *gridGroup, out, 
 	}
 }
 
-// sumChannels computes a position of the given number of channels. out is the result and in the first element of the
-// first channel.
+// sumChannels computes the results of one position in the given number of channels. out is the address of the first
+// channel's result, and in the address of the first element of the operand's first channel.
 func sumChannels[From, To float32 | float64](k *gridKernel, out, in unsafe.Pointer, taps []gridTap, channels int) {
 	from, to := k.fromChannel, k.toChannel
 	if len(taps) == 4 { // a bilinear sample of an image: pointers and weights stay in registers

@@ -85,8 +85,8 @@ func gridCheck(attrs *gridSamplerAttrs, input, grid tensor.Type) error {
 	return nil
 }
 
-// compileGridSampler returns the kernel of a call. If the taps of all samples are many more than the elements of the
-// operand, the kernel first copies the operand to pixels of float64. A tap then reads adjacent channels, and each
+// compileGridSampler returns the kernel of a call. If the samples have many more taps in total than the operand has
+// elements, the kernel first copies the operand to pixels of float64. A tap then reads adjacent channels, and each
 // element is converted once.
 func compileGridSampler(call *graph.Call) (*graph.Kernel, error) {
 	builder := copies.NewKernelBuilder(call)
@@ -108,7 +108,7 @@ func compileGridSampler(call *graph.Call) (*graph.Kernel, error) {
 	return builder.Kernel()
 }
 
-// minTapsPerElement is the minimum number of taps per element of the operand for which a copy of the operand pays.
+// minTapsPerElement is the minimum number of taps per element of the operand for which copying the operand is faster.
 const minTapsPerElement = 8
 
 // newGridSampling returns the sampling of a call for an operand with the given layout.

@@ -254,7 +254,7 @@ func (c *columns) operands() (list []int) {
 	return list
 }
 
-// newRowLoops returns nil if the loops cannot be compiled. hasOneDivisor says that all averages have the same divisor.
+// newRowLoops returns nil if the loops cannot be compiled. hasOneDivisor is set if all averages have the same divisor.
 func newRowLoops(p *pool, sum tensor.DType, windowRows int, cols columns, hasOneDivisor bool) (*rowLoops, error) {
 	t := &rowLoops{pool: p, dtype: p.meta.DType, sumDType: sum, columns: cols}
 	if !loops.CodeAvailable() || p.kind == poolNorm || max(windowRows, len(cols.operands())) > maxLoopTaps ||
@@ -301,7 +301,7 @@ func (t *rowLoops) newRowsLoop(windowRows int) (*expr.Loop, error) {
 }
 
 // newColumnsLoop returns a loop that folds columns of folded rows. For averages, the loop divides by the last operand,
-// which is a scalar if divisors are hasOneDivisor.
+// which is a scalar if hasOneDivisor is set.
 func (t *rowLoops) newColumnsLoop(hasOneDivisor bool) (*expr.Loop, error) {
 	offsets := t.columns.operands()
 	operandDType := t.sumDType
