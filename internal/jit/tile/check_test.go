@@ -20,7 +20,7 @@ func TestInvalid(t *testing.T) {
 	for what, change := range map[string]func(s *tile.Spec){
 		"elements of 2 bytes":            func(s *tile.Spec) { s.Size = 2 },
 		"fit into 16 registers":          func(s *tile.Spec) { s.Rows = 7 },
-		"9 lanes in vectors of 8":        func(s *tile.Spec) { s.Lanes = 9 },
+		"9 lanes in the last vector":     func(s *tile.Spec) { s.Lanes = 9 },
 		"5 offsets in the operand and 0": func(s *tile.Spec) { s.In = make([]int, 5) },
 		"rows with dynamic offsets":      func(s *tile.Spec) { s.Rows = 16; s.Vectors = 1 },
 		"unknown start 4":                func(s *tile.Spec) { s.Start = 4 },

@@ -82,13 +82,9 @@ func packLevels(call *graph.Call, i int) (graph.Packing, bool) {
 	}
 	shape, m := newLevelShape(call), call.Meta(i)
 	m.Offset = 0
-	p := graph.Packing{DType: tensor.Int8, Len: shape.panels() * shape.panelBytes(i),
-		Form: fmt.Sprintf("panels of %d levels of %d bits by k", shape.width(), shape.bits)}
-	switch i {
-	case blocksScale:
-		p.DType, p.Len, p.Form = tensor.Float32, p.Len/4, fmt.Sprintf("float32 panels of %d by blocks", shape.width())
-	case blocksZero:
-		p.Form = fmt.Sprintf("int8 panels of %d zero points of %d bits by blocks", shape.width(), shape.bits)
+	p := graph.Packing{DType: tensor.Int8, Len: shape.panels() * shape.panelBytes(i), Form: shape.form(i)}
+	if i == blocksScale {
+		p.DType, p.Len = tensor.Float32, p.Len/4
 	}
 	p.Fill = func(ctx context.Context, dst, src *tensor.Tensor) {
 		for panel := range shape.panels() {
@@ -96,12 +92,22 @@ func packLevels(call *graph.Call, i int) (graph.Packing, bool) {
 			shape.pack(i, panel, dst.Pointer(), src.Pointer(), m)
 		}
 	}
-	// Unpack needs operands whose bits all belong to elements.
-	if i == blocksScale || i == blocksZero && shape.bits == 8 ||
-		i == blocksWeight && shape.k*shape.bits == 8*m.Shape[1] {
+	// Some bits of a weight may belong to no element, and only the low bits of a zero point are packed.
+	if i == blocksScale || i == blocksZero && shape.bits == 8 || i == blocksWeight && shape.k*shape.bits == 8*m.Shape[1] {
 		p.Unpack = func(dst, packed *tensor.Tensor) { shape.unpack(i, dst, packed.Pointer()) }
 	}
 	return p, true
+}
+
+// form returns the name of the packed form of operand i.
+func (shape *levelShape) form(i int) string {
+	switch i {
+	case blocksScale:
+		return fmt.Sprintf("float32 panels of %d by blocks", shape.width())
+	case blocksZero:
+		return fmt.Sprintf("int8 panels of %d zero points of %d bits by blocks", shape.width(), shape.bits)
+	}
+	return fmt.Sprintf("panels of %d levels of %d bits by k", shape.width(), shape.bits)
 }
 
 // pack packs a panel of operand i, of layout m. to and from are the addresses of all panels and of the operand.

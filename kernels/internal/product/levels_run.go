@@ -88,9 +88,15 @@ func newLevelProduct(call *graph.Call, algorithm levelAlgorithm) (*levelProduct,
 	p := &levelProduct{levelShape: newLevelShape(call), algorithm: algorithm, hasBias: call.Has(blocksBias),
 		codes: map[levelCode]*jit.Func{}}
 	for i := blocksWeight; i <= blocksZero; i++ {
-		if call.Has(i) && call.Packed(i) == nil {
+		if !call.Has(i) {
+			continue
+		}
+		packed := call.Packed(i)
+		if packed == nil {
 			p.unpacked, p.offsets[i] = append(p.unpacked, i), p.scratch
 			p.scratch += kit.AlignUp(p.panels() * p.panelBytes(i))
+		} else if want := p.form(i); packed.Form != want {
+			return nil, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", i, packed.Form, want)
 		}
 	}
 	e := fusion.EpilogueOf(call)
