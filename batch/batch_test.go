@@ -233,6 +233,16 @@ func TestJoinedBits(t *testing.T) {
 	}
 }
 
+// TestErrorText records an error whose text is not UTF-8.
+func TestErrorText(t *testing.T) {
+	f := newFolder(t, affine)
+	f.write("in/a.npy", "text")
+	s, err := Run(t.Context(), f.model(), []Input{{"a", f.path("in/a.npy") + "\xff"}, {"b", f.path("in/a.npy")}},
+		f.path("out"), Options{})
+	require.NoError(t, err)
+	assert.Equal(t, [4]int{0, 0, 2, 0}, counts(s))
+}
+
 func TestInvalidRuns(t *testing.T) {
 	f := newFolder(t, affine)
 	f.writeRows(2)
@@ -247,6 +257,7 @@ func TestInvalidRuns(t *testing.T) {
 		{inputs, "out", Options{PartSize: -1}, "must not be negative"},
 		{inputs, "in", Options{}, "would replace the input"},
 		{[]Input{{"../a", "a"}}, "out", Options{}, "not a path below"},
+		{[]Input{{"a\xff", "a"}}, "out", Options{}, `the name "a\xff" is not UTF-8`},
 		{[]Input{{"a", "a"}, {"a", "b"}}, "out", Options{}, `two inputs have the name "a"`},
 		{inputs, "out", Options{Images: Images{Deviation: []float64{0}}}, "deviation has the number 0"},
 		{inputs, "m.json", Options{}, "m.json"},

@@ -8,6 +8,7 @@ import (
 	"io"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json"
@@ -94,7 +95,7 @@ func (c *committer) commit(part []*result) (err error) {
 	for i, r := range part {
 		records[i] = record{Name: r.input.Name, Input: r.digest, Run: c.run}
 		if r.err != nil {
-			records[i].Error = fmt.Sprintf("%.*s", maxErrorText, r.err)
+			records[i].Error = strings.ToValidUTF8(fmt.Sprintf("%.*s", maxErrorText, r.err), "\ufffd")
 			continue
 		}
 		paths[i] = filepath.Join(c.temporary, strconv.Itoa(c.created))

@@ -146,11 +146,18 @@ func (d *decoder) csv(data []byte) (map[string]*tensor.Tensor, error) {
 func nameFields(columns []*column, record []string) (named bool, err error) {
 	fields := make([][]int, len(columns))
 	missing := ""
+	indices := make(map[string]int, len(record)) // of the first field with each name
+	for j, name := range slices.Backward(record) {
+		indices[name] = j
+	}
 	for i, c := range columns {
 		for k := range c.size {
-			j := slices.Index(record, c.value.Name+"."+strconv.Itoa(k))
-			if j < 0 && c.size == 1 {
-				j = slices.Index(record, c.value.Name)
+			j, ok := indices[c.value.Name+"."+strconv.Itoa(k)]
+			if !ok && c.size == 1 {
+				j, ok = indices[c.value.Name]
+			}
+			if !ok {
+				j = -1
 			}
 			if j < 0 && missing == "" {
 				missing = fmt.Sprintf("element %d of input %q", k, c.value.Name)

@@ -49,6 +49,29 @@ func TestCacheFlag(t *testing.T) {
 	assert.Equal(t, exit.CodeUsage, call(t, "run", path, "--cache", dir, "--cache-size", "0").code)
 }
 
+func TestCacheOfBatch(t *testing.T) {
+	path, dir := weighty(t), t.TempDir()
+	row := strings.Repeat("1,", 127) + "1\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.csv"), []byte(row), 0o600))
+	var outputs [][]byte
+	cache := filepath.Join(dir, "cache")
+	for i, flags := range [][]string{nil, {"--cache", cache}, {"--cache", cache}} {
+		out := filepath.Join(dir, fmt.Sprint("out", i))
+		r := call(t, append([]string{"batch", path, "--inputs", filepath.Join(dir, "*.csv"), "--outputs", out}, flags...)...)
+		require.Equal(t, 0, r.code, r.errors)
+		data, err := os.ReadFile(filepath.Join(out, "a.npz"))
+		require.NoError(t, err)
+		outputs = append(outputs, data)
+	}
+	assert.Equal(t, outputs[0], outputs[1])
+	assert.Equal(t, outputs[0], outputs[2])
+	files, err := filepath.Glob(filepath.Join(cache, "*.entry"))
+	require.NoError(t, err)
+	assert.GreaterOrEqual(t, len(files), 3, "the weight, its packed form and the plan")
+	r := call(t, "batch", path, "--inputs", "*.csv", "--outputs", dir, "--cache-size", "5")
+	assert.Equal(t, exit.CodeUsage, r.code)
+}
+
 // TestCacheOfProcesses starts processes that write the same entries at the same time.
 func TestCacheOfProcesses(t *testing.T) {
 	path, dir := weighty(t), filepath.Join(t.TempDir(), "cache")

@@ -27,6 +27,7 @@ type flags struct {
 	strategy        string
 	exact           bool
 	threads         int
+	cache           command.Cache
 	maxRows, part   int
 	resize, crop    []int
 	mean, deviation []float64
@@ -88,6 +89,7 @@ func Command(ext *command.Extensions) *cobra.Command {
 	f.ext.StrategyFlag(cmd, &f.strategy)
 	command.ExactFlag(cmd, &f.exact)
 	command.ThreadsFlag(cmd, &f.threads)
+	f.cache.AddFlags(cmd)
 	return cmd
 }
 
@@ -96,6 +98,9 @@ func (f *flags) check(cmd *cobra.Command) error {
 		return err
 	}
 	if err := command.CheckThreads(f.threads); err != nil {
+		return err
+	}
+	if err := f.cache.Check(cmd); err != nil {
 		return err
 	}
 	switch {
@@ -132,9 +137,10 @@ func run(cmd *cobra.Command, model string, f flags) error {
 	}
 	job := progress.Begin(cmd, filepath.Base(model))
 	defer job.End()
-	o := batch.Options{Loader: graphrun.Loader{Sizes: sizes, Lookup: f.ext.Lookup, Operators: f.ext.Operators},
+	o := batch.Options{Loader: graphrun.Loader{Sizes: sizes, Lookup: f.ext.Lookup, Operators: f.ext.Operators,
+		Cache: f.cache.Option()},
 		Compile: graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Exact: f.exact, Threads: f.threads,
-			Passes: f.ext.Passes},
+			Passes: f.ext.Passes, Cache: f.cache.Option()},
 		Images: images, Shard: f.shard.Index, Shards: f.shard.Count, PartSize: f.part, MaxRows: f.maxRows, Retry: f.retry,
 		Progress: func(done, skipped, total int) { job.ReportAndNote(cmd, done, total-skipped, "input") }}
 	if f.status {
