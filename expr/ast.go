@@ -218,7 +218,6 @@ func (n *node) print(b *strings.Builder, level int) {
 	}
 }
 
-// precedence returns the precedence of a node.
 func (n *node) precedence() int {
 	switch n.kind {
 	case unaryNode:

@@ -17,8 +17,8 @@ type Op uint8
 
 // The operations. The operations before Exp are primitive: compiled code and Go give the same bits. The operations from
 // Exp to Atan2 are elementary functions. Compiled code uses their expansions into primitives (package expand), which
-// give the same bits on all processors of a target. Go uses package math in float64, or functions of this module if
-// package math has an error of more than 2 ulp. Code with a Call runs in Go only.
+// give the same bits on all processors of a target. Go computes them in float64, by package math or, if package math
+// has an error of more than 2 ulp, by functions of this module. Code with a Call runs in Go only.
 const (
 	Invalid Op = iota
 	Const      // the number whose bits are Imm, zero-extended

@@ -10,7 +10,7 @@ import (
 // Function is a function of the language.
 type Function struct {
 	Name string
-	// Params are the names of the operands. A function with optional operands has the names of all operands.
+	// Params are the names of the operands, optional operands included.
 	Params []string
 	// Text is the definition for floats, or "" for a built-in function.
 	Text string

@@ -20,7 +20,7 @@ type definition struct {
 
 const (
 	acceptsBools  = 1 << iota // bools are treated as integers; without this flag they are rejected
-	ignoreNumbers             // plain numbers do not take part in promotion
+	ignoreNumbers             // promotion ignores plain numbers
 )
 
 const (

@@ -4,8 +4,8 @@ package expr
 type Listing struct {
 	Name string // the name of the loop in its step; empty if there is only one
 	Loop *Loop  // nil for machine code without an expression, such as the code of matrix products
-	// Staged has an entry for each output, and then for each operand. The entry is true if the loop accesses a copy in a
-	// buffer of the worker instead of the output or operand itself.
+	// Staged has an entry for each output, then for each operand. An entry is true if the loop accesses a copy of the
+	// output or operand in a buffer of the worker.
 	Staged []bool
 	// Assembly returns the machine code in the syntax of Go's assembler. It may generate the code again, which takes as
 	// long as compiling the loop. It is nil for a loop that runs in Go.

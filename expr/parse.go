@@ -19,7 +19,7 @@ const (
 	maxText  = 1 << 16 // bytes of text
 	maxNodes = 4096    // nodes of the syntax tree
 	maxDepth = 200     // nesting depth of parentheses and prefix operators
-	maxChain = 1000    // depth of the syntax tree, which is large for a sum of many terms even without parentheses
+	maxChain = 1000    // depth of the syntax tree; a sum of many terms is deep even without parentheses
 )
 
 // The precedences of operators, as in Python.
@@ -50,8 +50,7 @@ var levels = map[string]int{"or": orLevel, "and": andLevel, "==": compareLevel, 
 // The syntax is that of Python: + - * / // % **, comparisons, & | ^ ~ << >>, and or not, where(c, a, b), calls of
 // functions by the names of PyTorch, casts by the names of dtypes, numbers (2 is an integer, 2.0 a float, 2j is
 // imaginary), inf, nan, pi, e, True and False. Definitions come first, each name once: "t = x * x; where(t > 1, t, x)".
-// Several results are a tuple: "(x + y, x - y)". All other names are numbers, which the caller of [Formula.Code]
-// supplies.
+// Several results are a tuple: "(x + y, x - y)". The caller of [Formula.Code] supplies numbers for all other names.
 //
 // Errors are of type [*Error].
 func Parse(text string, params ...string) (f *Formula, err error) {
@@ -261,7 +260,8 @@ func usesName(n *node, name string) bool {
 		slices.ContainsFunc(n.args, func(a *node) bool { return usesName(a, name) })
 }
 
-// tuple parses several results in parentheses. If there is no comma, it restores the parser and returns false.
+// tuple parses several results in parentheses. If it finds no comma, it moves the parser back to the opening
+// parenthesis and returns false.
 func (p *parser) tuple(f *Formula) bool {
 	start := *p
 	p.next()

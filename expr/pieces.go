@@ -72,7 +72,7 @@ func (c *Code) Pieces(uniform []bool) (*Pieces, error) {
 type pieceSplitter struct {
 	code          *Code
 	uniform       []bool  // by operand: it has one element for each row
-	dependsOnFold []bool  // by value: it depends on a fold
+	dependsOnFold []bool  // by value: whether it depends on a fold
 	folds         []Value // the folds of the code
 
 	builder  *Builder        // the builder of Join

@@ -21,7 +21,7 @@ import (
 type RowProgram struct {
 	Code    *Code
 	Uniform []bool // by operand: it has one element for each row
-	Whole   []bool // by output: it has an element for each element of a row, instead of one for each row
+	Whole   []bool // by output: whether it has one element for each element of a row, instead of one for each row
 	Passes  []RowPass
 	Numbers []tensor.DType // dtypes of the numbers that are stored between passes
 	Rows    []Row
@@ -110,7 +110,7 @@ func (c *Code) RowProgram(uniform, whole []bool) (*RowProgram, error) {
 type splitter struct {
 	*RowProgram
 	code        *Code
-	variesInRow []bool // by value: it is not a number
+	variesInRow []bool // by value: whether it varies within the row, so that it is not a number
 	// level is, by value, the index of the pass that computes it. For a number, level is the index of the pass after
 	// which it is computed, or -1 if it depends on no pass.
 	level          []int
@@ -118,7 +118,7 @@ type splitter struct {
 	rowIndex       []int     // by value: its index in Rows, or -1
 	writerPass     []int     // by row: the pass that writes it
 	lastReader     []int     // by row: the last pass that reads it
-	inOutputMemory []bool    // by output: it is a scanned row, which is stored in the output's memory
+	inOutputMemory []bool    // by output: whether it is a scanned row, which is stored in the output's memory
 	after          [][]Value // by pass: the numbers that are computed after it
 }
 
@@ -227,7 +227,7 @@ func (s *splitter) placeOfNumber(v Value) Place {
 type emitter struct {
 	splitter *splitter
 	builder  *Builder
-	marked   []bool  // by value: the new code needs it
+	marked   []bool  // by value: whether the new code needs it
 	places   []Place // by operand of the new code
 	// load returns the place from which the new code loads a value, or false if the new code computes the value.
 	load func(v Value) (Place, bool)

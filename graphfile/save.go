@@ -20,10 +20,10 @@ import (
 // SaveOption configures [SaveFile].
 type SaveOption func(*saver)
 
-// SideFile writes the data of some constants to another file, the side file, in the folder of the graph file. The
-// function selects returns true for these constants. write gets the path of the side file, and the tensors with their
-// keys. The key of a constant is its name. For a constant of a subgraph (a graph that is an attribute of a node), the
-// names of the node and of the attribute precede the constant's name. The extension of name is the format (.npz,
+// SideFile writes the data of some constants to another file, the side file, in the folder of the graph file. selects
+// returns true for these constants. write receives the path of the side file, and the tensors with their keys. The key
+// of a constant is its name. For a constant of a subgraph (a graph that is an attribute of a node), the names of the
+// node and of the attribute precede the constant's name. The extension of name determines the format (.npz,
 // .safetensors), as for loading. Saving fails if it would overwrite a file from which constants of the graph were read.
 func SideFile(name string, selects func(*graph.Value) bool,
 	write func(path string, names []string, data []*tensor.Tensor) error) SaveOption {
@@ -43,8 +43,8 @@ func Save(w io.Writer, g *graph.Graph) error {
 }
 
 // SaveFile is [Save] to a file on disk. It replaces the file by renaming, so a failure leaves the old file unchanged. A
-// constant that was read from a file is written as a reference if its path leads to the same file from the new folder.
-// Otherwise SaveFile writes the data.
+// constant that was read from a file is written as a reference if its path, relative to the new folder, refers to the
+// same file. Otherwise SaveFile writes the data.
 func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
 	s := &saver{graph: g, dir: filepath.Dir(path), dirDiffers: true}
 	for _, o := range opts {
@@ -324,7 +324,7 @@ func constFileOf(g *graph.Graph, v *graph.Value) constRef {
 	return constRef{}
 }
 
-// pathLeadsToFile reports whether a constant's file path, relative to the new folder, leads to the file from which the
+// pathLeadsToFile reports whether a constant's file path, relative to the new folder, refers to the file from which the
 // constant was read. It sets s.wouldOverwrite if the side file is that file.
 func (s *saver) pathLeadsToFile(path string) bool {
 	if path == "" || !s.dirDiffers {

@@ -270,7 +270,7 @@ func (s *syntaxChecker) unquotedSpecial(offset int, name string) {
 	s.fail(offset, "JSON has no %s: write \"%s\", in quotes", name, meant)
 }
 
-// number reads a number by JSON's rules, which are stricter than those of most languages.
+// number reads a number by JSON's rules, which are stricter than the rules of most languages.
 func (s *syntaxChecker) number() {
 	start := s.offset
 	digits := func() int {

@@ -39,7 +39,7 @@ type Operand struct {
 	Strides report.Sizes `json:"strides" doc:"Its strides over the broadcast shape: 0 in repeated dimensions."`
 }
 
-// Comparison is one comparison of two dimensions.
+// Comparison is one comparison of two dimensions in the sort of the permutation rule.
 type Comparison struct {
 	Faster    int    `json:"faster" doc:"The dimension that is the faster one so far."`
 	Slower    int    `json:"slower" doc:"The dimension that is the slower one so far."`
@@ -225,7 +225,7 @@ func valueLayoutName(v *graph.Value) string {
 	return "by " + strides
 }
 
-// explainPermutation explains a layout of the permutation rule.
+// explainPermutation fills in the layout for a result of the permutation rule.
 func (layout *Layout) explainPermutation(n *graph.Node, decided *rule.Rule) {
 	layout.Rule = rulePermutation
 	outs := decided.NumOutputs()

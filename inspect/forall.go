@@ -99,8 +99,8 @@ func (p property) violation(plan *passes.Plan) string {
 // says that no copy is inserted. "VALUE=FORMAT" and "FORMAT(VALUE)" say that a value is in a memory format.
 //
 // The proof is by cases. For each case, ForAll plans a specialization for symbolic sizes. The guards of this planning
-// are the conditions of the case. ForAll tries bounds and small numbers as sizes. Sizes that no case covers start
-// another case. The search ends when sizes break the property or cases cover all tried sizes. Two facts prove the
+// are the conditions of the case. ForAll tries bounds and small numbers as sizes. For sizes that no case covers, it
+// adds another case. The search ends when sizes break the property or cases cover all tried sizes. Two facts prove the
 // property: package sym decides that the cases cover all sizes within bounds, and each specialization that may serve
 // such sizes has the property without further guards.
 //

@@ -1,7 +1,7 @@
-// Package inspect explains one program: what runs, and why.
+// Package inspect explains the plan of one program.
 //
-// [Report] is the whole plan as data: steps, copies, costs, memory, and what the passes did. The other functions answer
-// one question each:
+// [Report] is the whole plan as data: steps, copies, costs, memory, and the changes by passes. The other functions
+// answer one question each:
 //
 //	e, err := inspect.Explain(p, "conv1")              // why a value has its layout, and what computes it
 //	c, err := inspect.Code(p, "conv1")                 // the loops of a step, and their machine code
@@ -18,7 +18,8 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// Report describes what a program does: it is p.Report(). It is nil for a program that graphrun.Compile did not make.
+// Report returns p.Report(), the description of the whole plan. It is nil for a program that graphrun.Compile did not
+// make.
 func Report(p *graphrun.Program) *report.Plan { return p.Report() }
 
 // internals returns the internal program and its first binding. It fails if the program was not compiled.

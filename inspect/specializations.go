@@ -14,7 +14,7 @@ import (
 )
 
 // Specialization is a plan that serves all sizes that satisfy its guards. A specialization with unknown guards serves
-// only its hint.
+// only its hint, the sizes for which it was planned.
 type Specialization struct {
 	Hint    map[string]int  `json:"hint" doc:"The sizes for which it was planned and priced, by symbol."`
 	Holds   []string        `json:"holds_while" doc:"The guards: it serves sizes that satisfy all of these conditions."`

@@ -152,7 +152,7 @@ func readAll(r io.Reader, b []byte) error {
 	return err
 }
 
-// initialAlloc is the number of bytes that are allocated even if the data may not exist.
+// initialAlloc is the number of bytes that are allocated before any data has arrived.
 const initialAlloc = 1 << 20
 
 // readStorage reads `need` bytes into storage. The size of the storage never exceeds the greatest of three numbers:

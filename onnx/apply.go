@@ -307,7 +307,6 @@ func (n *node) list(i int) []int {
 	return ints(x.data)
 }
 
-// cast converts x to a dtype.
 func (n *node) cast(x *val, dtype tensor.DType) *val {
 	if x.dtype() == dtype {
 		return x

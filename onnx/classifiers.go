@@ -22,7 +22,7 @@ func (n *node) classes(strings, integers string) classes {
 	return classes{labels, count}
 }
 
-// at returns the labels at positions in the list of classes.
+// at returns the labels at the given positions in the list of classes.
 func (c classes) at(n *node, position *val) *val {
 	return n.markText(n.op("index_select", graph.Attrs{"dim": 0}, c.labels, position), c.labels.isText)
 }

@@ -38,7 +38,7 @@ func (n *node) convertInline(proto *pb.GraphProto) []*val {
 	return n.outputs(proto, s)
 }
 
-// convertIteration converts the body of a loop of `times` iterations in place of the node. operands has the values of
+// convertIteration converts the body of a loop of `times` iterations in place of the node. operands are the values of
 // the body's inputs.
 func (n *node) convertIteration(proto *pb.GraphProto, operands []*val, times int) []*val {
 	f := *n.frame

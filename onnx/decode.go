@@ -8,7 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts operators that continue from the state of earlier positions of a sequence.
+// This file converts operators that process a sequence in parts. Their operands include the state after the earlier
+// positions.
 
 // tensorScatter converts TensorScatter, which writes an update into a cache along an axis. The update of a row of the
 // batch starts at the row's position in operand 2, or at 0 without this operand.

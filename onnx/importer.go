@@ -404,8 +404,8 @@ func (im *importer) convertNodes(proto *pb.GraphProto, first int, s *scope, f *f
 	return nil, nil
 }
 
-// liveNodes reports, for each node, whether an output of the graph depends on the node. The names that a nested graph
-// of a node uses count as operands of the node.
+// liveNodes reports, for each node, whether an output of the graph depends on the node. The names that a node's nested
+// graphs use count as operands of the node.
 func liveNodes(proto *pb.GraphProto) []bool {
 	needed := map[string]bool{}
 	for _, o := range proto.Output {

@@ -244,7 +244,7 @@ type conversion struct {
 	errorCount int          // number of skipped mistakes, rejected nodes included
 }
 
-// tryHints converts the model. It tries several sets of example sizes for the symbols ([hints]) until a conversion
+// tryHints converts the model. It tries several sets of example sizes of the symbols ([hints]) until a conversion
 // succeeds. If mistakes are skipped, it returns the conversion with the fewest mistakes.
 func (m *Model) tryHints(o Options) (_ *conversion, err error) {
 	defer tensor.CatchMemory(&err)

@@ -125,7 +125,7 @@ func (a *attentionNode) headsFirst(x *val) *val {
 	return a.op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, a.splitHeads(x, a.int("num_heads", 0)))
 }
 
-// append adds earlier keys and values before those of the node.
+// append inserts earlier keys and values before the keys and values of the node.
 func (a *attentionNode) append(keys, values *val) {
 	if a.rank(keys) != 4 || a.rank(values) != 4 {
 		a.failf("earlier keys and values have %d and %d dimensions, want 4", a.rank(keys), a.rank(values))

@@ -134,7 +134,7 @@ func mapSlice[A, B any](list []A, f func(A) B) []B {
 
 // Apply applies an op of the graph's catalogue and returns its results. An operand is a [Value], a number, a bool, a
 // tensor, or nil if omitted. If all operands are small constants, the results are constants, and the graph is not
-// changed. An op with a variable number of results returns one result for each output of the node.
+// changed. For an op with a variable number of results, Apply returns one result for each output of the node.
 func (n Node) Apply(op string, attrs graph.Attrs, operands ...any) (out []Value, err error) {
 	if n.node == nil {
 		return nil, errNoNode

@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// reshape converts Reshape. Unless allowzero is set, a 0 in the shape stands for the operand's size.
+// reshape converts Reshape. Unless allowzero is set, a 0 in the shape means the operand's size.
 func reshape(n *node) []*val {
 	x := n.operand(0)
 	keepZero := n.flag("allowzero", false)
@@ -19,9 +19,9 @@ func reshape(n *node) []*val {
 	return one(n.reshapeTo(x, n.operand(1), keepZero))
 }
 
-// reshapeTo reshapes x to a shape. If keepZero is true, a 0 in the shape is the size 0; otherwise it stands for the
+// reshapeTo reshapes x to a shape. If keepZero is true, a 0 in the shape is the size 0; otherwise it means the
 // operand's size. An expression in the shape that is 0 for the sizes of a run always means the size 0, so a reshape of
-// an operand with elements then fails. The standard differs: there, this 0 stands for the operand's size.
+// an operand with elements then fails. The standard differs: there, this 0 means the operand's size.
 func (n *node) reshapeTo(x, shape *val, keepZero bool) *val {
 	if list := n.integers(shape); list != nil {
 		if !keepZero {

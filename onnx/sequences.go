@@ -27,7 +27,8 @@ func (n *node) sequence(i int) *val {
 }
 
 // packedOperand returns the sequence operand i as a pair of tensors if its members are unknown during the import, or if
-// a position in the sequence is unknown. It returns nil if both are known. position is the operand with the position.
+// a position in the sequence is unknown. It returns nil if both are known. position is the index of the operand that
+// has the position.
 func (n *node) packedOperand(i, position int) *packedSequence {
 	x := n.sequence(i)
 	if x.packed == nil && (position < 0 || !n.hasOperand(position) || n.operand(position).data != nil) {

@@ -37,7 +37,7 @@ func (n *node) lengthOf(x *val) int {
 }
 
 // resizeVector extends or truncates a vector of sizes from length to wantedLength elements. It changes the end of the
-// vector if atEnd is true, otherwise the front. Each new element is `fill`.
+// vector if atEnd is true, otherwise the start. Each new element is `fill`.
 func (n *node) resizeVector(sizes *val, length, wantedLength int, atEnd bool, fill int) *val {
 	switch {
 	case wantedLength < 0:

@@ -15,7 +15,7 @@ import (
 type SupportedOperator struct {
 	Domain, Name string   // the default domain is ""
 	Since        int      // the first version of the domain's operator set that has the operator
-	Restrictions []string // the calls that are rejected, besides those of other element types
+	Restrictions []string // the calls that are rejected, besides calls with unsupported element types
 }
 
 // SupportedOperators lists the operators of this package and of o, sorted by domain and name. [SupportedOperator.Since]
@@ -140,8 +140,8 @@ type MissingOperator struct {
 	Suggestion   string   // a similar operator with a converter, or ""
 }
 
-// MissingOperators lists the operators of the model that cannot be imported, with those of functions that nodes call
-// and of nested graphs. It does not convert the model.
+// MissingOperators lists the operators of the model that cannot be imported. It also searches nested graphs, and
+// functions that nodes call. It does not convert the model.
 func (m *Model) MissingOperators(o Options) ([]MissingOperator, error) {
 	if err := m.checkOpened(); err != nil {
 		return nil, err

@@ -51,7 +51,7 @@ func numbersOf(list []sym.Int) (numbers []int, ok bool) {
 	return numbers, true
 }
 
-// numbers returns integers as numbers. It fails if an integer is symbolic. The error calls the integers by name.
+// numbers returns integers as numbers. It fails if an integer is symbolic. The error uses `name` for the integers.
 func (n *node) numbers(name string, list []sym.Int) []int {
 	out, ok := numbersOf(list)
 	if !ok {

@@ -8,8 +8,8 @@ import (
 )
 
 // This file represents small tensors that the model computes from sizes. Exporters compute sizes with the same
-// operators as data. The importer computes an expression for each element, so that an attribute can be an expression.
-// The graph computes only tensors that depend on data or have an element without an expression.
+// operators as data. For such a tensor, the importer computes an expression for each element, which may become the
+// value of an attribute. The graph computes only tensors that depend on data or have an element without an expression.
 
 // symElements is a small tensor computed from sizes, with its elements in row-major order.
 type symElements struct {

@@ -16,11 +16,12 @@ import (
 
 // This file computes symbolic shapes. Sizes that are unknown during the import are symbols: the symbols of the model's
 // inputs, and new symbols for sizes that depend on data. The graph is built at hints, which are example sizes of the
-// inputs' symbols. Converters see symbolic shapes, so that no decision depends on the hints. If inference branches on
+// inputs' symbols. Converters use symbolic shapes, so that no decision depends on the hints. If inference branches on
 // sizes, a size of the result is an expression with a case for each branch, or a new symbol.
 
-// hints are sets of example sizes. [Model.tryHints] tries them in order until a conversion succeeds: networks may
-// require large images, short texts, or equal symbols. In a set, the i-th symbol has the size first+i*step.
+// hints are sets of example sizes. [Model.tryHints] tries them in order until a conversion succeeds. Several sets are
+// needed, because networks may require large images, short texts, or equal symbols. In a set, the i-th symbol has the
+// size first+i*step.
 var hints = []struct{ first, step int }{{2, 0}, {16, 0}, {224, 0}, {16, 1}, {224, 32}}
 
 // bindHints adds the symbols of the model's inputs to the graph and to im.env, and binds them to hints.

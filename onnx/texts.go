@@ -86,7 +86,7 @@ func (n *node) convertTexts(c converter, key operator) []*val {
 	return out
 }
 
-// hasTexts reports whether an operand is a tensor of strings.
+// hasTexts reports whether any operand is a tensor of strings.
 func (n *node) hasTexts() bool {
 	return slices.ContainsFunc(n.in, func(x *val) bool { return x != nil && (x.isText || x.kind == mapKind) })
 }

@@ -146,7 +146,7 @@ func (l *nodeLists) addWeights(e *treeEnsemble, prefix, idName string) (targets 
 	return targets, nonNegative
 }
 
-// aggregates has the values of the attribute aggregate_function, and those of tree_ensemble's aggregate.
+// aggregates maps the values of the attribute aggregate_function to the values of tree_ensemble's attribute aggregate.
 var aggregates = map[string]string{"SUM": "sum", "AVERAGE": "mean", "MIN": "amin", "MAX": "amax"}
 
 func treeEnsembleRegressor(n *node) []*val {
@@ -190,7 +190,6 @@ type splitLists struct {
 	values, weights, members  []float64
 }
 
-// splitLists reads the attributes.
 func (n *node) splitLists() *splitLists {
 	l := &splitLists{n: n}
 	l.features, _ = n.ints("nodes_featureids")
@@ -229,7 +228,6 @@ func (l *splitLists) child(i, child, isLeaf int) treeRef {
 	return treeRef(child)
 }
 
-// ensemble returns the trees.
 func (l *splitLists) ensemble() *treeEnsemble {
 	e := &treeEnsemble{branches: make([]treeBranch, len(l.features)), leaves: make([][]leafWeight, len(l.weights))}
 	e.describe = func(r treeRef) string {

@@ -119,8 +119,8 @@ func (f *flatTrees) position(r treeRef) int32 {
 	return f.positions[r] - 1
 }
 
-// place sets the positions of all branches and leaves that roots lead to. It returns them in ascending order: a node
-// comes before its children.
+// place sets the positions of all branches and leaves that are reachable from the roots. It returns them in the order
+// of their positions, in which a node precedes its children.
 func (f *flatTrees) place() (order []treeRef) {
 	stack := slices.Clone(f.ensemble.roots)
 	slices.Reverse(stack)
@@ -181,7 +181,7 @@ func (b *treeBranch) nodeCount() int {
 // isNaN reports whether an operand is compared with NaN.
 func (b *treeBranch) isNaN() bool { return b.mode != branchMember && b.value != b.value }
 
-// addLeaf adds a leaf, which leads to itself.
+// addLeaf adds a leaf as a node whose successors are the node itself.
 func (f *flatTrees) addLeaf(r treeRef, targets int) {
 	i := f.position(r)
 	f.set(i, 0, math.NaN(), i, i, i)
@@ -194,7 +194,7 @@ func (f *flatTrees) addLeaf(r treeRef, targets int) {
 	f.offsets[i+1] = int32(len(f.weights))
 }
 
-// set sets node i: no and yes are the next nodes, nan is the next node of NaN.
+// set sets node i. no, yes and nan are the next nodes for the results of the comparison, and for NaN.
 func (f *flatTrees) set(i int32, feature int, threshold float64, no, yes, nan int32) {
 	f.features[i], f.thresholds[i], f.missing[i] = int32(feature), threshold, nan
 	f.children[2*i], f.children[2*i+1] = no, yes

@@ -51,10 +51,8 @@ func (k valKind) String() string {
 		"an unavailable value"}[k]
 }
 
-// constValue returns a constant.
 func constValue(t *tensor.Tensor) *val { return &val{data: t} }
 
-// weightValue returns a weight as a value.
 func weightValue(p *pb.TensorProto, t *tensor.Tensor) *val {
 	x := constValue(t)
 	if isNarrow(pb.DataType(p.DataType)) {

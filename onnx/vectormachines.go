@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts support vector machines. Kernels are computed in float64: the squared distance of two vectors is
-// the difference of large products.
+// This file converts support vector machines. Kernels are computed in float64, because the squared distance of two
+// vectors is a difference of large products and cancels.
 
 // kernelProducts applies a kernel, with the parameters of the attribute kernel_params, to the rows of operand 0 and
 // `count` vectors. name is the attribute with the vectors. The result is float64 [rows, count].

@@ -50,7 +50,7 @@ func (n *node) geometryOf(inputSizes, kernel []sym.Int) geometry {
 	return g
 }
 
-// checkSteps rejects windows whose extent could overflow.
+// checkSteps rejects windows whose size, stride or dilation is so large that their extent could overflow.
 func (n *node) checkSteps(kernel []sym.Int, stride, dilation []int) {
 	for i, size := range kernel {
 		k, known := size.Known()
@@ -188,7 +188,7 @@ func convTranspose(n *node) []*val {
 			break
 		}
 		total := step.Mul(inputSizes[i].Sub(sym.Of(1))).Add(sym.Of(extra[i])).Add(g.windowExtent(i)).Sub(want)
-		// A negative total padding extends the result. Its half is rounded down, too.
+		// A negative total padding extends the result. Half of it is also rounded down.
 		half := total.Div(sym.Of(2))
 		g.padBefore[i], g.padAfter[i] = total.Sub(half), half
 		if auto == "SAME_UPPER" {

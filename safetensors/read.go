@@ -3,8 +3,8 @@
 //
 // [Open] opens a file and checks its header. [File.Tensor] reads a tensor. [Write] and [WriteFile] write tensors.
 //
-// Files are not trusted. As in the reference implementation, each byte after the header must belong to exactly one
-// tensor. [Open] and [Parse] check this.
+// Files are not trusted. [Open] and [Parse] check that each byte after the header belongs to exactly one tensor, as the
+// reference implementation does.
 package safetensors
 
 import (

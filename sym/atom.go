@@ -6,7 +6,6 @@ import (
 	"slices"
 )
 
-// kind is the kind of an atom.
 type kind uint8
 
 const (
@@ -108,7 +107,7 @@ func (a *atom) boundsFrom(bounds func(*expr) (lo, hi int)) (lo, hi int) {
 	return lo, hi
 }
 
-// hintValue computes the hint from the hints of the operands. If the hint of a divisor is 0, the hint is meaningless.
+// hintValue computes the hint from the hints of the operands. If the hint of a divisor is 0, the result has no meaning.
 func (a *atom) hintValue() int {
 	x, y := a.args[0].hint, a.args[1].hint
 	switch {

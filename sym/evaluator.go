@@ -233,8 +233,8 @@ func accumulate(in *instruction, args []int32, cells []cell) cell {
 	return c
 }
 
-// junctionCell computes a disjunction if isOr is set, else a conjunction. As in [Bool.At], the first operand that
-// decides the result ends the computation. Later operands are ignored, even if they are undefined.
+// junctionCell computes a disjunction if isOr is set, else a conjunction. As in [Bool.At], evaluation stops at the
+// first operand that decides the result. Later operands may be undefined.
 func junctionCell(isOr bool, args []int32, cells []cell) cell {
 	for _, index := range args {
 		if x := cells[index]; x.undefined || (x.n != 0) == isOr {

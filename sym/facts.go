@@ -83,7 +83,6 @@ func (env *Env) withFacts(inUse bool) func() {
 	return func() { env.facts.inUse = wasInUse }
 }
 
-// newGeneration starts a new generation of facts.
 func (f *facts) newGeneration() {
 	f.lastGeneration++
 	f.generation = f.lastGeneration
@@ -98,8 +97,9 @@ type transition struct {
 	hypotheses int
 }
 
-// reuseGeneration records the generation to which a transition leads. If it occurred before, reuseGeneration restores
-// the number of the earlier generation, so that answers cached for that generation apply again.
+// reuseGeneration records the generation to which a transition leads. If the transition occurred before,
+// reuseGeneration restores the number of the earlier generation, so that answers cached for that generation are valid
+// again.
 func (f *facts) reuseGeneration(t transition) {
 	if f.generations == nil {
 		f.generations = map[transition]int{}
@@ -302,7 +302,7 @@ func (env *Env) setFact(primitive *expr, f fact) {
 	env.facts.newGeneration()
 }
 
-// factOf returns the fact of a primitive expression. Its bounds include those that other facts imply.
+// factOf returns the fact of a primitive expression. Its bounds include bounds that other facts imply.
 func (env *Env) factOf(primitive *expr) fact {
 	lo, hi := env.bounds(primitive)
 	f := fact{lo: lo, hi: hi, mod: 1}

@@ -340,7 +340,7 @@ func inverse(a, n int) int {
 
 // substitute solves d = 0 for an atom of d, and records the solution as the replacement of the atom. The atom must be a
 // term by itself and must not occur elsewhere in d. The newest such atom is chosen, so that strides are replaced by
-// sizes, and derived symbols by the original ones.
+// sizes, and derived symbols by original symbols.
 func (env *Env) substitute(d *expr) {
 	var solved *atom
 	var sign int

@@ -124,7 +124,6 @@ func (w *valuation) function(a *atom) (int, error) {
 	return n, err
 }
 
-// cond returns the truth of a condition.
 func (w *valuation) cond(c *cond) (bool, error) {
 	if c.kind >= condAnd {
 		for _, p := range c.args {

@@ -175,9 +175,10 @@ func runPath[T any](env *Env, f *pathSearch, run func() (T, error)) (c Case[T], 
 
 // Join runs a computation and records guards only for branches that affect the result. It explores up to limit paths as
 // [Fork] does, and returns the first result, which is the result at the hints. It records guards that exclude two kinds
-// of paths: paths that fail, and paths whose results differ from the first result. same reports whether another result
-// equals the first result under the condition when. The condition is a fact during the call of same. Within a [Fork],
-// and if there are more than limit paths, the computation runs once and its branches leave guards as usual.
+// of paths: paths that fail, and paths whose results differ from the first result. same(first, other, when) reports
+// whether both results are equal for all sizes that satisfy the condition `when`. During the call, the condition is a
+// fact. Within a [Fork], or if there are more than limit paths, the computation instead runs once, and each of its
+// branches records a guard.
 func Join[T any](env *Env, limit int, run func() (T, error), same func(first, other T, when Bool) bool) (T, error) {
 	if env == nil || run == nil || same == nil {
 		panic("sym: Join needs an Env, a computation and a comparison")
@@ -214,7 +215,8 @@ func Differing[T any](cases []Case[T], same func(first, other T) bool) []Case[T]
 	return list
 }
 
-// exclusion returns the negation of b. If the negation is a disjunction, operands that imply the rest are dropped.
+// exclusion returns the negation of b. If the negation is a disjunction, exclusion drops each operand that implies the
+// disjunction of the other operands.
 func (env *Env) exclusion(b Bool) Bool {
 	b = b.Not().Decide()
 	if b.cond == nil || b.cond.kind != condOr {

@@ -68,12 +68,11 @@ func elementConverter(dst, src DType) strided.Elem {
 	return strided.Convert(dst.Size(), src.Size(), Converter(dst, src))
 }
 
-// mayRepeat reports whether several elements may share an address. It may return true although no elements share an
-// address, but it never returns false if some elements do.
+// mayRepeat reports whether several elements may share an address. It is conservative: a result of true may be wrong,
+// but a result of false is always right.
 func (m Meta) mayRepeat() bool {
 	for d, n := range m.Shape {
-		// within is the distance in elements from the first to the last address that the dimensions of smaller stride
-		// reach together.
+		// within is the greatest offset, in elements, that the dimensions of smaller stride reach.
 		within := 0
 		for k, s := range m.Strides {
 			if s < m.Strides[d] || s == m.Strides[d] && k > d {

@@ -83,8 +83,8 @@ func ParseDType(name string) (DType, error) {
 		suggest.DidYouMean(meant))
 }
 
-// nearestDType returns the dtype whose letters are nearest to those of name. The digits must be equal: "float31" is an
-// unknown type, not a misspelling of "float32".
+// nearestDType returns the dtype whose letters are most similar to the letters of name. The digits must be equal:
+// "float31" is an unknown type, not a misspelling of "float32".
 func nearestDType(name string, names []string) string {
 	digits := func(s string) string { return s[len(strings.TrimRight(s, "0123456789")):] }
 	name = name[strings.LastIndexAny(name, ".:")+1:]

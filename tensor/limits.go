@@ -31,7 +31,7 @@ func CheckMemory(bytes int) error {
 	return nil
 }
 
-// CatchMemory turns a [*MemoryError] panic of [NewStorage] into the error of the function that defers it. Other panics
+// CatchMemory, if deferred, recovers a [*MemoryError] panic of [NewStorage] and stores it in err. Other panics
 // continue.
 func CatchMemory(err *error) {
 	switch x := recover().(type) {

@@ -80,7 +80,6 @@ func (p *Pool) find(n int) []byte {
 	return nil
 }
 
-// removeEntry removes entry i.
 func (p *Pool) removeEntry(i int) {
 	p.bytes -= p.entries[i].size
 	p.entries = append(p.entries[:i], p.entries[i+1:]...)

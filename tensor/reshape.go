@@ -139,8 +139,8 @@ func (t Type) Reshaped(size []sym.Int) (Type, bool, error) {
 	return out, true, err
 }
 
-// IsRowMajor reports whether the strides and those of [RowMajor] are the same expressions, for dimensions of size 1
-// too. It leaves no guard.
+// IsRowMajor reports whether the strides are the same expressions as the strides of [RowMajor], for dimensions of size
+// 1 too. It records no guard.
 func (t Type) IsRowMajor() bool {
 	t.mustMatch()
 	step := sym.Of(1)

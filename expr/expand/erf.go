@@ -55,7 +55,7 @@ func (e *expander) onePlusErf(x expr.Value, c float64) expr.Value {
 	return e.choose(e.lt(e.constant(0), x), e.sub(e.constant(2), tail), tail)
 }
 
-// splitFactor returns x and c such that v is c*x without rounding. c is 1 if v is not a product with a constant.
+// splitFactor returns x and c such that v is c*x without rounding. If v is not a product with a constant, c is 1.
 func (e *expander) splitFactor(v expr.Value) (x expr.Value, c float64) {
 	i := e.Inst(v)
 	if i.Op == expr.Mul {

@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Target lists optional instructions of a processor. Without such an instruction, an expansion takes more operations
-// and gives the same bits.
+// Target lists optional instructions of a processor. Without such an instruction, an expansion needs more operations
+// but gives the same bits.
 type Target struct {
 	HasScale bool // instructions for expr.Scale and expr.Limit
 }
@@ -97,8 +97,8 @@ func byDType[T any](e *expander, f32, f64 T) T {
 	return f32
 }
 
-// intDType is the dtype of integers with the size of the floats. mantissa is the number of bits below the exponent.
-// bias is the bias of the exponent.
+// intDType is the dtype of integers of the same size as the floats. mantissa is the number of mantissa bits. bias is
+// the bias of the exponent.
 func (e *expander) intDType() tensor.DType { return byDType(e, tensor.Int32, tensor.Uint64) }
 func (e *expander) mantissa() int          { return byDType(e, 23, 52) }
 func (e *expander) bias() int              { return byDType(e, 127, 1023) }

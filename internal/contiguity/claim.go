@@ -22,8 +22,9 @@ type Claim struct {
 	Condition func(shape, strides []sym.Int) sym.Bool
 }
 
-// ParseClaim parses a claim such as "contiguous & ~channels_last => non_overlapping_and_dense". The operators bind in
-// the order ~, &, |, =>. The operator => associates to the right. The errors name the column.
+// ParseClaim parses a claim such as "contiguous & ~channels_last => non_overlapping_and_dense". The operators are, from
+// the highest to the lowest precedence, ~, &, | and =>. The operator => associates to the right. The errors name the
+// column.
 func ParseClaim(text string) (Claim, error) {
 	p := &claimParser{text: text}
 	p.next()

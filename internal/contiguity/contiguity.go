@@ -241,7 +241,7 @@ func exactFormulaFrom(order []int, shape, strides []sym.Int, step sym.Int) (all 
 	return all, step
 }
 
-// exactLoop compares strides with those of get_channels_last_strides_2d and 3d.
+// exactLoop compares strides with the results of get_channels_last_strides_2d and 3d.
 func exactLoop(order []int, shape, strides []sym.Int, step sym.Int) (all bool, next sym.Int) {
 	for _, d := range order {
 		if !strides[d].Eq(step).Holds() {

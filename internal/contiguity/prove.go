@@ -19,7 +19,7 @@ type Report struct {
 	Atoms []sym.Bool
 	// Paths are the paths through both forms, the branching form first. A path represents all truth assignments of the
 	// atoms that are consistent with its decisions. Every assignment follows exactly one path. Atoms that a path does
-	// not decide affect neither answer.
+	// not decide do not affect the answer of either form.
 	Paths []Path
 	// Steps are the results of the induction steps.
 	Steps []StepReport
@@ -185,7 +185,8 @@ func (report *Report) atoms() []sym.Bool {
 // maxAttempts bounds the random sizes and strides that a search for a counterexample tries.
 const maxAttempts = 200_000
 
-// refute searches for sizes and strides for which the forms disagree, near a path.
+// refute searches for sizes and strides for which the forms disagree. It tries random sizes, mostly with the strides
+// that the condition of the path implies.
 func (report *Report) refute(path Path) *Counterexample {
 	shape, strides := report.shape, report.strides
 	c := &Counterexample{Path: path}
@@ -208,7 +209,7 @@ func (report *Report) refute(path Path) *Counterexample {
 			binding[shape[d].String()], binding[strides[d].String()] = sizes[d], steps[d]
 		}
 		for d := range strides {
-			// Most attempts take the strides that the conditions of the path imply.
+			// Most attempts use the strides that the condition of the path implies.
 			if n, err := implied[d].At(binding); err == nil && rng.IntN(8) > 0 {
 				steps[d] = n
 				binding[strides[d].String()] = n

@@ -121,8 +121,8 @@ var host, errTarget = parseTarget(os.Getenv(targetVariable))
 
 const targetVariable = "GRAPHRUN_TARGET"
 
-// parseTarget returns the features of the processor that a target names. Without a name it returns all of them, and the
-// matrix unit as permitted.
+// parseTarget returns the features that a target names. It fails if the processor lacks one. For an empty target, it
+// returns all features of the processor, and MatrixUnit.
 func parseTarget(target string) (Features, error) {
 	if target == "" {
 		return detected | MatrixUnit, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// ProfileVersion is the version of the terms of a profile. Profiles of other versions are rejected.
+// ProfileVersion is the version of the set of prices in a profile. Profiles of other versions are rejected.
 const ProfileVersion = 2
 
 // Profile holds the prices of work on one core of a machine. All cost decisions use it.
@@ -147,7 +147,6 @@ func (p *Profile) ScaleCopies(factor float64) *Profile {
 	return p
 }
 
-// clone returns a copy.
 func (p *Profile) clone() *Profile {
 	q := *p
 	q.Kernels = maps.Clone(p.Kernels)

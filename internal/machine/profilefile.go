@@ -34,7 +34,7 @@ func shippedProfile(name string) *Profile {
 	panic("machine: the profile of " + name + ": " + err.Error())
 }
 
-// Limits of a profile file, far above those that calibration writes.
+// Limits of a profile file, far above the numbers that calibration writes.
 const (
 	maxProfileBytes = 1 << 20
 	maxLevels       = 64   // levels of a curve

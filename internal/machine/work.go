@@ -11,8 +11,8 @@ const (
 	// DenseConstants is sequential access to constants. Other steps have evicted these constants from the private
 	// caches since the last run.
 	DenseConstants
-	// Panels is access to packed constants of products. A panel is a block of columns that a product reads at a time.
-	// The first tile of each panel waits for memory, because the hardware does not prefetch that far ahead.
+	// Panels is access to packed constants of products. A panel is the block of columns that a product reads at a time.
+	// The first tile of each panel waits for memory, because hardware prefetching does not reach the next panel.
 	Panels
 	// Copied is sequential access by copies, in runs of some length.
 	Copied

@@ -144,7 +144,8 @@ func (r *Rule) castTo(common tensor.DType, inputs bool) error {
 			// The number is stored in the common dtype, which avoids a second rounding.
 			o.Target, o.MemoryDType = common, common
 		case o.isOutput && r.flags.castOutputs && !o.willResize:
-			// The permutation uses the strides of PyTorch's contiguous temporary, before those of other operands.
+			// The permutation compares the strides of PyTorch's contiguous temporary before the strides of other
+			// operands.
 			o.Target, o.Cast = common, common
 			t := tensor.NewType(common, o.Type.Shape...)
 			o.comparedType, o.temporary = &t, true

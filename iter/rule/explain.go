@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// SortStep is one comparison of two dimensions in the sort that determines the permutation, which lists the fastest
-// dimension first. Before the comparison, A precedes B.
+// SortStep is one comparison of two dimensions in the sort that determines the permutation. The permutation lists the
+// fastest dimension first. Before the comparison, A precedes B.
 type SortStep struct {
 	A, B            int
 	Exchanged       bool // after the comparison, B precedes A
@@ -76,7 +76,7 @@ func (r *Rule) Effective(i int) []sym.Int {
 	return strides
 }
 
-// Remarks returns special properties of operand i as text after a colon, or "" if there are none.
+// Remarks returns the special properties of operand i as text to be printed after a colon, or "" if there are none.
 func (r *Rule) Remarks(i int) string {
 	var s []string
 	o := r.Operand(i)

@@ -125,8 +125,8 @@ func complexCosh(z complex128) complex128 {
 	return complex(re, im)
 }
 
-// complexTan has the divisor cos(x)^2 + sinh(y)^2 instead of half of cos(2x) + cosh(2y), because this sum may cancel.
-// If |y| is tanFar or more, squaring sinh would lose accuracy, and sinh(y)^2 is computed as exp(2|y|)/4.
+// complexTan divides by cos(x)^2 + sinh(y)^2. The equal divisor (cos(2x) + cosh(2y))/2 may cancel. If |y| is tanFar or
+// more, squaring sinh would lose accuracy, and sinh(y)^2 is computed as exp(2|y|)/4.
 func complexTan(z complex128) complex128 {
 	if !isFinite(z) {
 		return cmplx.Tan(z)

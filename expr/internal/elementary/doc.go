@@ -6,10 +6,10 @@
 //   - sin, cos, tan: near multiples of pi/2 package math loses most digits. Small angles are reduced by pi/2 in two
 //     parts, others by 192 bits of 2/pi (Payne and Hanek).
 //   - exp: 2^(k/128) from a table times a polynomial.
-//   - log, log2, log10, pow: package math cancels near 1, and is wrong for subnormal numbers on some processors. pow
-//     uses the logarithm to base 2 as a sum of two float64, exact to 2^-63.
+//   - log, log2, log10, pow: package math loses digits near 1 by cancellation, and is wrong for subnormal numbers on
+//     some processors. pow uses the logarithm to base 2 as a sum of two float64, exact to 2^-63.
 //   - erfc: a polynomial times exp(-x^2) as a sum of two float64.
-//   - lgamma: package math cancels near 1 and 2.
+//   - lgamma: package math loses digits near 1 and 2 by cancellation.
 //   - complex functions: the formulas of math/cmplx on top of these functions; inverse functions by W. Kahan's
 //     formulas.
 //

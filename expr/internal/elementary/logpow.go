@@ -2,7 +2,7 @@ package elementary
 
 import "math"
 
-// Logarithms and powers of float64. In package math, logarithms to bases 2 and 10 cancel near 1, logarithms of
+// Logarithms and powers of float64. In package math, logarithms to bases 2 and 10 lose digits near 1, logarithms of
 // subnormal numbers are wrong on some processors, and powers multiply the error of the logarithm.
 
 // logSpecial returns the logarithm of infinities, NaN, 0 and negative numbers.
