@@ -69,8 +69,8 @@ func (p *probe) prepare() (*runnable, error) {
 			b.addWarmup(v.Meta)
 		}
 	case p.interveningBytes() > 0:
-		// The step that evicts the data takes about as long as a network with these constants, so that other processes
-		// have the same time to evict data from shared caches.
+		// This step takes about as long as a network with these constants. Other processes then have as much time to
+		// evict data from shared caches as during a run of the network.
 		b.evictCaches("lgamma", p.interveningBytes())
 	}
 	values := b.addCall(p.call)

@@ -10,8 +10,8 @@ import (
 // Pieces is a [Code] with folds, split into two codes for rows that are cut into pieces. PieceCode folds one piece.
 // Join combines the results of all pieces of a row. A Pieces is immutable.
 type Pieces struct {
-	// PieceCode has an output for each fold of the code. Its operands are the operands of the code and, as last operand,
-	// the index of the piece's first element in the row, an int32 that is constant within the piece.
+	// PieceCode has an output for each fold of the code. Its operands are the operands of the code and one more: the
+	// index in the row of the piece's first element. This last operand is an int32, with one element for the piece.
 	PieceCode *Code
 	// Join computes the outputs of the code. A row of Join has one element for each piece. Its operands are the outputs
 	// of PieceCode, followed by the operands of the code whose indices In lists. These have one element for each row.

@@ -58,8 +58,7 @@ func newScanner[T tensor.Element, A any](first A, row func(a *A, dst, x []T), co
 	}
 }
 
-// fourAt returns the four elements from index i, without the bounds checks of slicing, which would take longer than the
-// arithmetic.
+// fourAt returns the four elements from index i, without slicing, which would take longer than the arithmetic.
 func fourAt[T any](x []T, i int) *[4]T { return (*[4]T)(unsafe.Pointer(&x[i])) }
 
 // sumRow and productRow are unrolled by four, which makes their speed less sensitive to code alignment.

@@ -176,8 +176,9 @@ func opRuleReason(v *graph.Value) string {
 // layoutWords occur in sentences of an op's documentation about layouts.
 var layoutWords = []string{"row-major", "channels-last", "layout", "memory format", "strides"}
 
-// LayoutName names a layout: "row-major", "channels-last", both, "dense in order [...]" with the dimensions from the
-// slowest to the fastest, or "not dense, by [...]" with the strides in elements.
+// LayoutName names a layout: "row-major", "channels-last", or both. Other dense layouts are "dense in order [...]",
+// with the dimensions from the slowest to the fastest. The others are "not dense, by [...]", with the strides in
+// elements.
 func LayoutName(meta tensor.Meta) string {
 	if name := formatName(meta.IsContiguous(), meta.IsChannelsLast() || meta.IsChannelsLast3d()); name != "" {
 		return name

@@ -89,7 +89,7 @@ func (n *node) vector(x *val) *val { return n.onnxOp("Reshape", nil, x, vectorOf
 
 func (n *node) add(x, y *val) *val { return n.onnxOp("Add", nil, x, y) }
 
-// toEnd is an end of Slice beyond the last element.
+// toEnd, as the end of a Slice, includes the last element.
 const toEnd = math.MaxInt32
 
 // packedOf returns sequence x as a pair of tensors. rank is the rank of the members if the sequence is empty.

@@ -169,8 +169,8 @@ func (env *Env) dropPositiveFactors(e *expr) *expr {
 	return env.addMultiple(env.divideTerms(e, drop), env.constant(e.constant), 1)
 }
 
-// equalsOperand rewrites n = 0 if it states that a Max (or Min) equals one of its operands, as the condition that this
-// operand is at least (at most) every other operand. ok is false if n = 0 has another form.
+// equalsOperand rewrites n = 0 if it states that a Max equals one of its operands. The result is the condition that
+// this operand is at least every other operand. A Min is the mirror case. ok is false if n = 0 has another form.
 func (env *Env) equalsOperand(n *expr) (b Bool, ok bool) {
 	for _, t := range n.terms {
 		if len(t.atoms) != 1 || t.coeff != 1 && t.coeff != -1 || t.atoms[0].kind != kindMax && t.atoms[0].kind != kindMin {

@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// erfPoly is -log(erfc(a))/a - 1.128.... Its constant coefficient is the rounding error of 1.128... in the dtype. With
-// g = a*(1.128... + erfPoly), 1 - exp(-g) is erf(a) with a relative error below 2^-27.9 for a <= 3.93 in float32, and
-// below 2^-57.5 for a <= 5.93 in float64.
+// erfPoly is -log(erfc(a))/a - 1.128.... Its constant coefficient is the rounding error of 1.128... in the dtype. Let g
+// = a*(1.128... + erfPoly). Then erf(a) is 1 - exp(-g). The relative error is below 2^-27.9 for a <= 3.93 in float32,
+// and below 2^-57.5 for a <= 5.93 in float64.
 var erfPoly = elementary.Poly{
 	F32: []float64{-5.41195355e-08, 0.636619389, 0.102777757, -0.0191527884, -0.000160894313, 0.00166751107,
 		-0.000633093237, 0.000117710915, -9.26381836e-06},

@@ -229,9 +229,9 @@ func ordered(order []int) func(shape, strides []sym.Int) bool {
 	}
 }
 
-// exactFormulaFrom returns the condition that the stride of each dimension is step times the product of the sizes of
-// the earlier dimensions in the order, for dimensions of size 1 too. next is the stride that the next dimension would
-// need.
+// exactFormulaFrom returns the condition that the strides are dense in the order, for dimensions of size 1 too. The
+// stride of each dimension must be step times the product of the sizes of the earlier dimensions. next is the stride
+// that the next dimension would need.
 func exactFormulaFrom(order []int, shape, strides []sym.Int, step sym.Int) (all sym.Bool, next sym.Int) {
 	all = sym.Truth(true)
 	for _, d := range order {

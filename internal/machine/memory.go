@@ -1,5 +1,5 @@
-// Package machine describes the machine: the memory that the process may take ([Memory], [Fits]), the features of the
-// processor ([Host], [Features]), measured prices of work ([Profile], [Work]), and the cut of work into chunks
+// Package machine describes the machine: the memory available to the process ([Memory], [Fits]), the features of the
+// processor ([Host], [Features]), and measured prices of work ([Profile], [Work]). It also divides work into chunks
 // ([Division], the grains).
 //
 // On Linux, memory limits are read from /proc and /sys: the limits of the process's control groups and their ancestors

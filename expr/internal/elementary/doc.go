@@ -16,6 +16,6 @@
 // # Conventions
 //
 // A product whose rounding matters is wrapped in a conversion, float64(x*y), because Go may otherwise fuse it with a
-// sum. A branch whose outcome is unpredictable is replaced by a conditional move of bits, because Go compiles
-// conditional moves for integers and branches for floats. "Exact to 2^-63" means a relative error below 2^-63.
+// sum. A branch whose outcome is unpredictable is replaced by a conditional move of bits. Go compiles conditional moves
+// for integers only, and branches for floats. "Exact to 2^-63" means a relative error below 2^-63.
 package elementary

@@ -2,8 +2,8 @@ package elementary
 
 import "math"
 
-// Logarithms and powers of float64. In package math, logarithms to bases 2 and 10 lose digits near 1, logarithms of
-// subnormal numbers are wrong on some processors, and powers multiply the error of the logarithm.
+// Logarithms and powers of float64. In package math, logarithms to bases 2 and 10 lose digits near 1, and logarithms of
+// subnormal numbers are wrong on some processors. Powers multiply the error of the logarithm.
 
 // logSpecial returns the logarithm of infinities, NaN, 0 and negative numbers.
 func logSpecial(x float64) float64 {
