@@ -22,7 +22,6 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// calibrateFlags are the flags of calibrate.
 type calibrateFlags struct {
 	out      string
 	json     bool

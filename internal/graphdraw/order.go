@@ -32,7 +32,6 @@ func (l *layeredLayout) order() {
 	}
 }
 
-// copyLayers returns a copy of l.layers.
 func (l *layeredLayout) copyLayers() [][]int {
 	list := make([][]int, len(l.layers))
 	for k, layer := range l.layers {

@@ -33,7 +33,7 @@ type profile struct {
 	busy          []time.Duration  // the time in steps of each worker, in the current run
 	samples       []profiledRun
 	stepTimesLeft int              // number of step times that may still be stored: see maxStepTimes
-	costProfile   *machine.Profile // nil for the usual profile
+	costProfile   *machine.Profile // nil for the built-in profile
 	clockCost     time.Duration    // the time of reading the clock, which each measured time of a step includes
 }
 

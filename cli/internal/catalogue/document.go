@@ -31,7 +31,6 @@ type OpDoc struct {
 	AsInferred      string        `json:"as_inferred,omitzero" doc:"The reason why results always have the inferred layout; absent if an implementation writes other layouts."`
 }
 
-// implDoc describes an implementation.
 type implDoc struct {
 	Name string `json:"name" doc:"The name, which pins use."`
 	Doc  string `json:"doc" doc:"The algorithm, and the calls that it supports."`

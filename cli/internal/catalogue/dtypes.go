@@ -25,7 +25,6 @@ var dtypeGroups = []struct {
 	{"complex", []tensor.DType{tensor.Complex64, tensor.Complex128}},
 }
 
-// dtypeSet is a set of dtypes.
 type dtypeSet map[tensor.DType]bool
 
 // String lists the members: a complete group by its name, other dtypes by their names.

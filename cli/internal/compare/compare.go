@@ -31,7 +31,6 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// flags holds the flags of the command.
 type flags struct {
 	ext                    *command.Extensions
 	src                    inputs.Sources

@@ -38,7 +38,7 @@ func (c *comparison) writeHTML(w io.Writer) error {
 			html.Warnings = append(html.Warnings, v.Label()+": disturbed measurement: "+v.Noise)
 		}
 	}
-	planned := "" // of the last costs section, which serves all numbers of threads
+	planned := "" // file and sizes of the last costs section; costs do not depend on threads
 	for rows := range c.combinations() {
 		html.Sections = append(html.Sections, timesSection(rows))
 		if graph := fmt.Sprint(rows[0].File, rows[0].Dims); graph != planned {

@@ -182,8 +182,8 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 	})
 }
 
-// splitDims distributes the values of --dim to the two plans. A single size of a symbol is for both plans. If there are
-// two sizes, each plan gets one.
+// splitDims distributes the values of --dim to the two plans. A single size of a symbol applies to both plans. Of two
+// sizes, the first applies to the first plan, and the second to the second plan.
 func (f *flags) splitDims(files int, doc *Document) error {
 	indexOf := map[string]int{} // the index of a symbol's value in f.sizes[1]
 	hasTwo := map[string]bool{}

@@ -329,7 +329,7 @@ func writeExecution(w io.Writer, show term.Display, explanation *inspect.Explana
 }
 
 // writeCopyReasons prints the reasons for a copy, and the cost of the cheapest plan without the copy. The reasons
-// explain the layout in which the value is written, and the layout in which its reader needs it.
+// explain the layout of the written value, and the layout that its reader requires.
 func writeCopyReasons(w io.Writer, show term.Display, reason inspect.CopyReason) {
 	title := fmt.Sprintf("The copy of %s into %s", reason.Value, format.Ints(reason.To))
 	fmt.Fprintf(w, "\n%s\n", show.Paint(term.Strong, title))

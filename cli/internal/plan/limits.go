@@ -64,8 +64,8 @@ func parseBytes(text string) (int, error) {
 	return int(n * unit), nil
 }
 
-// bytesNeeded returns the memory that --max-memory limits, which is the memory of a run on one worker. Plans do not
-// depend on the number of threads.
+// bytesNeeded returns the memory of a run on one worker, in bytes. --max-memory limits this memory. Plans do not depend
+// on the number of threads.
 func bytesNeeded(plan *report.Plan) int {
 	return plan.PeakBytes + plan.Memory.Inputs + plan.Memory.Constants + plan.Memory.Packed
 }

@@ -26,7 +26,6 @@ import (
 	"github.com/graphrun/graphrun/passes/layout"
 )
 
-// flags holds the flags of the command.
 type flags struct {
 	ext                                *command.Extensions
 	strategy, code, costs, sweep       string

@@ -29,7 +29,6 @@ type claimDoc struct {
 	Conclusion string `json:"conclusion" doc:"The result as a sentence."`
 }
 
-// predicateDoc is a predicate.
 type predicateDoc struct {
 	Name string `json:"name" doc:"The name of the predicate."`
 	Doc  string `json:"doc" doc:"The meaning of the predicate."`
@@ -51,7 +50,8 @@ type ProofDoc struct {
 	Conclusion string `json:"conclusion" doc:"The result as a sentence."`
 }
 
-// WayDoc is a way through both forms: a set of sizes and strides with the same outcomes of all comparisons.
+// WayDoc is a way (an execution path) through both forms: a set of sizes and strides with the same outcomes of all
+// comparisons.
 type WayDoc struct {
 	Part      string `json:"part,omitzero" doc:"The part of the predicate; absent unless by_parts."`
 	Path      string `json:"path" doc:"The outcomes of the branches."`

@@ -22,7 +22,6 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/term"
 )
 
-// flags holds the flags of the command.
 type flags struct {
 	ext                                    *command.Extensions
 	build                                  string // the output of graphrun version

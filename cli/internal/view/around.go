@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/format"
 )
 
-// around returns an excerpt of a picture: the boxes that compute a value, and all boxes that at most hops lines connect
-// with them. A box at the border of the excerpt is connected to an omittedBox, which stands for omitted operands or
-// readers. around returns false if no box computes the value.
+// around returns an excerpt of a picture: the boxes that compute a value, and all boxes at a distance of at most `hops`
+// lines from them. A box at the border of the excerpt is connected to an omittedBox, which stands for omitted operands
+// or readers. around returns false if no box computes the value.
 func (p *picture) around(name string, hops int) (*picture, bool) {
 	distance := make([]int, len(p.boxes))
 	var next []int

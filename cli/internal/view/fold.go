@@ -96,8 +96,8 @@ func (b *pictureBox) rank() int {
 	return 1
 }
 
-// sort sets builder.order. The order is topological. Of the boxes whose operands are in the order, the next is the one
-// that shares the longest scope prefix with the previous box. Ties go to the least index.
+// sort sets builder.order. The order is topological. The next box is chosen among the boxes whose operands are already
+// in the order: it is the box that shares the longest scope prefix with the previous box. Ties go to the least index.
 func (builder *groupBuilder) sort() {
 	readers := make([][]int, len(builder.boxes))
 	unready := make([]int, len(builder.boxes))

@@ -13,7 +13,6 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// boxKind is the kind of a box.
 type boxKind string
 
 const (

@@ -35,7 +35,6 @@ var usualLayouts = []string{"row-major", "channels-last", "row-major and channel
 // distinguished without colors.
 var layoutDashes = []string{"none", "8 3", "2 3", "9 3 2 3"}
 
-// svgStyle is the style sheet.
 const svgStyle = `svg{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}
 .page{fill:#fff}text{fill:#24292f}.title{font-size:16px;font-weight:bold}.head{font-size:13px;font-weight:bold}
 .dim{fill:#57606a}.box{stroke-width:1.2;fill:#fff;stroke:#8c959f}

@@ -93,7 +93,6 @@ func gatherKernel(c *graph.Call, self, index tensor.Meta, dim int) *graph.Kernel
 	return x.kernel(kit.GatherOps(out.DType))
 }
 
-// gatherRef is the reference of gather.
 func gatherRef(self, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 	out := tensor.Zeros(self.DType, index.Shape...)
 	var firstErr error

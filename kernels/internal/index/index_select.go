@@ -137,7 +137,6 @@ var Embedding = kit.Define[embeddingAttrs](graph.Op{
 // maxIndices is the maximum number of dimensions that index can index.
 const maxIndices = 8
 
-// indexParams returns the operands of index.
 func indexParams() []graph.Param {
 	p := []graph.Param{kit.Self}
 	for i := range maxIndices {

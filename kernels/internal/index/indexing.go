@@ -127,7 +127,6 @@ func (p *indexCall) ruleType(t tensor.Type) tensor.Type {
 	return tensor.NewType(t.DType, shape...)
 }
 
-// kernel returns the kernel of the call.
 func (p *indexCall) kernel(call *graph.Call) *graph.Kernel {
 	self := kit.KnownMeta(p.self)
 	x := &indexedWalk{shape: call.Out[0].Shape, operands: []walkOperand{operandAt(0, call.Out[0]),

@@ -89,7 +89,6 @@ type keptBoxes struct {
 	widest float64 // width of the widest box
 }
 
-// maxStrips is the maximum number of strips.
 const maxStrips = 1024
 
 // newKeptBoxes returns an empty set for a selection from boxes.

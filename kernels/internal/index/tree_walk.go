@@ -131,7 +131,7 @@ func (a treeAggregate) clear(sums []float64) {
 	}
 }
 
-// finish returns the result for a sum over all trees.
+// finish converts a sum over all trees to an element of the result.
 func (a treeAggregate) finish(s float64, trees int) float64 {
 	switch {
 	case a == treeMean:
@@ -218,7 +218,7 @@ type treeWalk[T treeElement] struct {
 	aggregate                     treeAggregate
 	blockRows                     int               // the number of rows of a block
 	counts                        [treeOperands]int // the number of elements of each operand
-	isForward                     bool              // whether children and missing can be used as they are
+	isForward                     bool              // whether children and missing are constant and forward
 }
 
 func newTreeWalk[T treeElement](c *graph.Call) *treeWalk[T] {

@@ -94,7 +94,6 @@ const (
 	positionBlock = 512 // greatest number of positions that are looked up at once, in worker memory
 )
 
-// isSerial reports whether dimension d is serial.
 func (walk *indexedWalk) isSerial(d int) bool {
 	return walk.writesTable && walk.operands[1].steps[d] == 0
 }

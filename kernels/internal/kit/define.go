@@ -40,7 +40,8 @@ func HaveOneElement(c *graph.Call, operands ...int) bool {
 	return all.Holds()
 }
 
-// Common operands. An operand named ...OrNumber may be a plain number. An operand named Opt... may be omitted.
+// Common operands. An operand named ...OrNumber may be a plain number: a number in place of a tensor, like a Python
+// number in PyTorch. An operand named Opt... may be omitted.
 var (
 	Self          = graph.Param{Name: "self"}
 	SelfOrNumber  = graph.Param{Name: "self", Number: true}

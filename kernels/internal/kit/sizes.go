@@ -9,8 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file has predicates and arithmetic on sizes for inference. A size may be unknown: an expression over symbols. A
-// predicate becomes a guard if the bounds of the symbols do not decide the predicate.
+// This file has predicates and arithmetic on sizes for inference. A size may be unknown: an expression over symbols.
+// Its hint is its value for assumed sizes of the symbols ([sym.Int.Hint]). A predicate becomes a guard if the bounds of
+// the symbols do not decide the predicate.
 
 // SizeIs reports whether a size is n.
 func SizeIs(s sym.Int, n int) bool { return s.Eq(sym.Of(n)).Holds() }

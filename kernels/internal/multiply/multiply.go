@@ -4,8 +4,8 @@
 // ([SumConversion], [Requantizer]), and the names of rates (work.go).
 //
 // The depth of a product is the size of the dimension that is summed. A term is an index of this dimension. A lane is a
-// row of A or a column of B. A panel is a group of lanes, packed so that the elements of one depth index are
-// contiguous. A tile is a rectangle of C. An entry is one product of a batch.
+// row of A or a column of B. A panel is a group of lanes, packed so that the elements of one term are contiguous. A
+// tile is a rectangle of C. An entry is one product of a batch.
 package multiply
 
 import (

@@ -66,8 +66,8 @@ const (
 )
 
 // ReclassifyPanels counts some bytes of constant operand i as panels. [graph.Call.AddStreamed] has counted them as
-// dense accesses to constants. These bytes are loaded while the previous panel is multiplied. The more rows of the
-// other operand a panel is multiplied by, the more bytes are loaded in this time.
+// dense accesses to constants. These bytes are loaded while the previous panel is multiplied. The multiplication takes
+// longer, and more bytes are loaded during it, if the other operand has more rows.
 func ReclassifyPanels(w *graph.Work, c *graph.Call, i, rows int) {
 	m := c.Meta(i)
 	bytes := float64(m.Numel() * m.DType.Size())

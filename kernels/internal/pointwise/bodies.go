@@ -41,7 +41,7 @@ func (t *bodies) kernelNamed(torchKernel string, it *rule.Rule) (rule.Kernel, er
 	return rule.Kernel{}, rule.NotImplemented(torchKernel, it)
 }
 
-// tableBody returns the Body function of an op with the kernels t. The kernels do not depend on attributes.
+// tableBody returns the function [graph.Pointwise.Body] of an op with the kernels t, which do not depend on attributes.
 func tableBody(name string, t bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	return namedBody(name+"_cpu", t)
 }

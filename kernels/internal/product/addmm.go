@@ -92,7 +92,7 @@ func inferAddmm(f func(s, a, b tensor.Type) (tensor.Type, error)) func(*graph.Ca
 	}
 }
 
-// addmmContraction describes a call of addmm or baddbmm as a contraction that does not skip the product.
+// addmmContraction describes a call of addmm or baddbmm as a contraction. It does not apply skipsProduct.
 func addmmContraction(c *graph.Call) (*contraction, error) {
 	attrs, out := kit.Attrs[addmmAttrs](c), c.Out[0]
 	s, a, b := c.Meta(0), c.Meta(1), c.Meta(2)

@@ -22,8 +22,8 @@ const (
 	smallBlockBytes = 16 << 10
 )
 
-// entriesPerBlock returns the number of entries per block: the largest divisor of the batch for which a block is small
-// and all operands have constant distances between the matrices of a block.
+// entriesPerBlock returns the number of entries per block: the largest divisor of evenEntries for which the scores of a
+// block fit in smallBlockBytes. It returns 1 if entries are not small.
 func (sizes attentionSizes) entriesPerBlock(a *graph.Attention) int {
 	scores := sizes.queries * sizes.keys * a.Out.DType.Size()
 	macs := kit.BoundedProduct(sizes.queries, sizes.keys, sizes.keySize+sizes.valueSize)
@@ -39,8 +39,8 @@ func (sizes attentionSizes) entriesPerBlock(a *graph.Attention) int {
 	return 1
 }
 
-// evenEntries returns the number of trailing entries of the batch between which the distance is constant in the query,
-// in the key and in all operands of the row program.
+// evenEntries returns the number of entries in the longest list of trailing batch dimensions along which matrices are
+// equally spaced, in the query, the key and all operands of the row program.
 func evenEntries(spec *graph.Attention) int {
 	entries := 1
 	for d := len(spec.Batch) - 1; d >= 0; d-- {
@@ -54,8 +54,8 @@ func evenEntries(spec *graph.Attention) int {
 	return entries
 }
 
-// isEven reports whether the distance between the matrices of m remains constant if dimension d of the batch is added
-// to the dimensions after it.
+// isEven reports whether the matrices of m remain equally spaced if dimension d of the batch is added to the dimensions
+// after it.
 func isEven(m tensor.Meta, batch []int, d int) bool {
 	stride := func(d int) int {
 		if m.Shape[d] == 1 {

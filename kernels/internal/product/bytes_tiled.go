@@ -58,7 +58,7 @@ type byteScratch struct {
 	size                             int // size of the scratch memory
 }
 
-// byteCode is the key of the code of tiles.
+// byteCode identifies the machine code of a tile.
 type byteCode struct {
 	height      int        // rows of a tile
 	isLastBlock bool       // whether the tile is in the last block of columns
@@ -245,7 +245,7 @@ func (t *byteTiles) compile() error {
 	return nil
 }
 
-// code returns the key of the code of tiles that multiply n groups.
+// code identifies the machine code of tiles that multiply n groups.
 func (t *byteTiles) code(height int, last bool, start tile.Start, n int) byteCode {
 	if !t.usesUnit {
 		n = 0

@@ -53,7 +53,6 @@ func mvType(a, v tensor.Type) (tensor.Type, error) {
 	return tensor.NewType(v.DType, a.Shape[0]), nil
 }
 
-// checkMv checks the operands of mv.
 func checkMv(a, v tensor.Type) error {
 	if a.Rank() != 2 || v.Rank() != 1 {
 		return fmt.Errorf("vector + matrix @ vector expected, got 1, %d, %d", a.Rank(), v.Rank())
@@ -73,7 +72,6 @@ func mmType(a, b tensor.Type) (tensor.Type, error) {
 	return tensor.NewType(a.DType, a.Shape[0], b.Shape[1]), nil
 }
 
-// checkMm checks the operands of mm.
 func checkMm(a, b tensor.Type) error {
 	switch {
 	case a.Rank() != 2:
@@ -238,7 +236,6 @@ func addmmType(s, a, b tensor.Type) (tensor.Type, error) {
 	return tensor.NewType(a.DType, a.Shape[0], b.Shape[1]), nil
 }
 
-// checkAddmm checks the operands of addmm.
 func checkAddmm(s, a, b tensor.Type) error {
 	switch {
 	case s.DType != b.DType:

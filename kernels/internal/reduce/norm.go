@@ -31,7 +31,7 @@ type vectorNormAttrs struct {
 const normDoc = "Computes the vector norm of the given order: for order 2, the root of the sum of squares; for inf " +
 	"and -inf, the greatest and the least magnitude; for 0, the number of nonzero elements."
 
-// Norm is the older form of the vector norm. It is 0 for no elements.
+// Norm is aten::norm, the older form of linalg.vector_norm. It is 0 for no elements.
 var Norm = folds.Define(graph.SchemaOf[normAttrs](), graph.Op{
 	Semantics: graph.Semantics{
 		Name: "norm", Doc: normDoc,

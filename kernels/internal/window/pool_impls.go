@@ -49,7 +49,7 @@ func (p *pooling) work(call *graph.Call, order poolOrder, w graph.Walk) graph.Wo
 	call.AddStreamed(&work)
 	n := float64(call.Out[0].Numel())
 	if p.compiles(call, order, w, area) {
-		// Loops wait for each row of an image, because the rows are not adjacent.
+		// Memory access does not overlap with computation, because the rows of an image are not adjacent.
 		elemCost := float64(max(4, call.Out[0].DType.Size())) / 4
 		work.DoUnoverlapped(poolLoops[order][p.kind], n*area*elemCost)
 		if order == poolPlanes && windowsAreStrided(call) {

@@ -22,7 +22,8 @@ type roiAlignAttrs struct {
 	Mode          string  `attr:"mode" default:"avg" oneof:"avg|max" doc:"reduction of the samples of a bin"`
 }
 
-// RoiAlign is torchvision's roi_align, with the max mode of ONNX.
+// RoiAlign is torchvision's roi_align, with the max mode of ONNX. A roi (region of interest) is a rectangle of an
+// image. It is divided into bins, one for each pixel of the result.
 var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "roi_align",
