@@ -27,8 +27,8 @@ import (
 	"github.com/graphrun/graphrun/passes"
 )
 
-// Main runs the command line of the process, os.Args, and exits with its exit code: 0 for success, 1 for a failure, 2
-// for a wrong call or file, 130 after an interruption.
+// Main runs the command line of the process, os.Args, and exits. The exit code is 0 for success, 1 for a failure, 2 for
+// invalid arguments or an invalid file, and 130 after an interruption.
 func Main(options ...Option) {
 	ext, err := extensionsOf(options)
 	if err != nil {

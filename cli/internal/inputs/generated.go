@@ -29,9 +29,9 @@ func newSet(seed uint64) *Set {
 	return &Set{Values: map[string]*tensor.Tensor{}, Seed: seed}
 }
 
-// integersFor returns a function that returns the integers for a generated input: the elements of generatedIntegers
-// that the graph accepts and, for an input of strings, that stand for a string. If there are none, the function returns
-// generatedIntegers, and the run will probably fail.
+// integersFor returns a function that maps a generated input to its possible integers: the elements of
+// generatedIntegers that the graph accepts. For an input of strings, they must also stand for strings. If there are
+// none, the function returns generatedIntegers, and the run will probably fail.
 func integersFor(g *graph.Graph) func(*graph.Value) []int64 {
 	admitted := g.Admitted(generatedIntegers)
 	return func(v *graph.Value) []int64 {

@@ -78,8 +78,8 @@ func Suppress(ctx context.Context, boxes []Box, scores []float64, iou float64, m
 }
 
 // keptBoxes holds the boxes that were kept so far. The plane is divided into vertical strips, and a kept box is in the
-// strip of its left edge. A kept box overlaps a new box only if its left edge is in a certain range: from the new box's
-// left edge minus the width of the widest box, to the new box's right edge. Therefore only a few strips are searched.
+// strip of its left edge. A kept box overlaps a new box only if its left edge is between two bounds: the new box's left
+// edge minus the width of the widest box, and the new box's right edge. Therefore only a few strips are searched.
 type keptBoxes struct {
 	iou    float64 // overlap above which a box is dropped
 	order  []int   // indices of the kept boxes, in the order in which they were kept

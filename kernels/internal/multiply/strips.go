@@ -27,8 +27,8 @@ func (order *StripOrder) Cut(work, grain int) {
 func (order *StripOrder) Chunks() int { return order.cut.Chunks }
 
 // Completed returns the progress after the given chunk and all earlier chunks. images is the number of complete images.
-// strips is the number of strips of the next image that are complete in all blocks: strips of complete bands, and
-// strips that the last block of the current band has computed.
+// strips is the number of strips of the next image that are complete in all blocks. These are the strips of complete
+// bands, and the strips of the current band that its last block has computed.
 func (order *StripOrder) Completed(chunk int) (images, strips int) {
 	_, end := order.cut.ChunkRange(chunk)
 	images, band, unit, bandStrips := order.locate(end)

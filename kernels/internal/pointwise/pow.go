@@ -93,9 +93,8 @@ func powInfer(call *graph.Call) ([]graph.Result, error) {
 	return call.One(t), nil
 }
 
-// powBody returns the kernel of pow. A plain exponent is a constant of the formula, not an operand. Exponents such as 2
-// and 0.5 have cheaper formulas (pow_tensor_scalar_optimized_kernel), and powers of integers are repeated
-// multiplications.
+// powBody returns the kernel of pow. A plain exponent is the constant e of the formula. Exponents such as 2 and 0.5
+// have cheaper formulas (pow_tensor_scalar_optimized_kernel), and powers of integers are repeated multiplications.
 func powBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	body, err := powBodies.kernelNamed("pow", it)
 	e := c.In[1]

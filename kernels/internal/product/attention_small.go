@@ -39,8 +39,8 @@ func (sizes attentionSizes) entriesPerBlock(a *graph.Attention) int {
 	return 1
 }
 
-// evenEntries returns the number of entries in the longest list of trailing batch dimensions along which matrices are
-// equally spaced, in the query, the key and all operands of the row program.
+// evenEntries returns the number of entries in the longest list of trailing batch dimensions with equally spaced
+// matrices. The matrices must be equally spaced in the query, in the key and in all operands of the row program.
 func evenEntries(spec *graph.Attention) int {
 	entries := 1
 	for d := len(spec.Batch) - 1; d >= 0; d-- {

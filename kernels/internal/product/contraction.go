@@ -27,8 +27,8 @@ type contraction struct {
 	aOperand, bOperand, addOperand int
 	alpha, beta                    tensor.Scalar
 	algorithm                      gemm.Algorithm
-	// sharedRows is the number of rows that are multiplied by the same matrix b. mergeBatch computes it from sizes alone:
-	// the width of packed panels depends on it, and must not depend on the layouts of other operands.
+	// sharedRows is the number of rows that are multiplied by the same matrix b. mergeBatch computes it from sizes alone.
+	// The width of packed panels depends on sharedRows, and must not depend on the layouts of other operands.
 	sharedRows int
 }
 

@@ -152,8 +152,7 @@ func (f *resultVector) foldRow(x unsafe.Pointer, index int) {
 		}
 		return
 	}
-	// In a pooling by planes, the elements from the first tap of the first window to the last tap of the last window
-	// are converted at once if they fit in a block.
+	// In a pooling by planes, all elements from the first window to the last are converted at once if they fit in a block.
 	span := (f.n-1)*f.indexStep + columnRange.End - columnRange.Start
 	if f.vectorDim == columnDim && span > 0 && span <= axes.BlockLen {
 		f.load.Load(f.buf, f.tmp, unsafe.Add(x, columnRange.Start*column), column, span)
