@@ -174,7 +174,7 @@ func (h *indexHeap) Pop() any {
 }
 
 // groupScopes returns the items of a range of boxes. Consecutive boxes whose scopes have the same component at index
-// depth form a group. The group is divided likewise by the next component.
+// depth form a group. The group is divided in the same way by the next component.
 func (builder *groupBuilder) groupScopes(from, upTo, depth int) []*item {
 	var list []*item
 	parts := map[string]int{} // the number of groups of each scope; other boxes may divide a scope into several groups
