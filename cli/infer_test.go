@@ -166,7 +166,7 @@ func TestInferOfClasses(t *testing.T) {
 "nodes": [{"name": "c", "op": "contiguous", "inputs": ["x"]}], "outputs": ["c"]}`)
 	for flag, want := range map[string]string{
 		"--json":    `{"condition": "Ne(N, 1)", "node": "c", "op": "contiguous"}`,
-		"--classes": "holds while Ne(N, 1): else a value is of another kind there\n",
+		"--classes": "holds while Ne(N, 1): else a value has another dtype or alias there\n",
 	} {
 		if text := succeed(t, "infer", path, flag); !strings.Contains(text, want) {
 			t.Errorf("%s is not in\n%s", want, text)

@@ -284,7 +284,7 @@ func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
 	if i := slices.IndexFunc(g.Nodes, (*Node).isInlined); i >= 0 {
 		s, err := g.Symbolic(hints)
 		if s != nil {
-			s.IncompleteReason = fmt.Errorf("sizes decide which graph node %q runs, or how often", g.Nodes[i].Name)
+			s.IncompleteReason = fmt.Errorf("sizes decide which branch of node %q runs, or how often its body runs", g.Nodes[i].Name)
 		}
 		return s, err
 	}
@@ -351,7 +351,7 @@ func (c *classResult) sameUpToLayout(o *classResult) error {
 		a, b := &c.values[i], &o.values[i]
 		switch {
 		case a.dynamic != b.dynamic || a.typ.DType != b.typ.DType || a.alias != b.alias:
-			return errors.New("a value is of another kind there")
+			return errors.New("a value has another dtype or alias there")
 		case len(a.typ.Shape) != len(b.typ.Shape):
 			return errors.New("a value has another number of dimensions there")
 		}
@@ -359,8 +359,8 @@ func (c *classResult) sameUpToLayout(o *classResult) error {
 	return nil
 }
 
-// merge sets the types of the values for all classes that differ from the first class, which contains the hints, at
-// most in layouts. Guards exclude all other classes.
+// merge sets the types of the values. The first class contains the hints. The types hold for the first class and for
+// the classes that differ from it in layouts only. Guards exclude all other classes.
 func (s *Symbolic) merge(cases []sym.Case[classResult]) {
 	first := &cases[0].Value
 	accepted := cases[:1]

@@ -15,7 +15,8 @@ import (
 // blockBytes is the size of a block in bytes. The blocks of a few operands fit into the L1 cache.
 const blockBytes = machine.BlockBytes
 
-// forBlocks computes a checked range with a body for contiguous blocks. rows is the result of rowsContiguous.
+// forBlocks computes range r, which is within the iteration, with a body for contiguous blocks. rows is the result of
+// rowsContiguous.
 func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, rows bool, body rule.Block) error {
 	c.ptrs = withLen(c.ptrs, len(it.ops))
 	if rows {
@@ -95,7 +96,7 @@ func (it *Iterator) newStager(c *Cursor, needsBlocks bool) stager {
 	}
 	s := stager{iterator: it, cursor: c, blockLen: blockBytes / size, minRows: 1, needsBlocks: needsBlocks}
 	if needsBlocks && !it.IsReduction() {
-		s.minRows = it.transposedLines()
+		s.minRows = it.rowsPerLine()
 		s.nonTemporal = s.minRows > 1 && it.outputsExceedCaches()
 	}
 	need := len(it.ops) * blockBytes
@@ -134,9 +135,9 @@ func (it *Iterator) maxConvertedBytes() int {
 	return n
 }
 
-// transposedLines returns the number of adjacent rows whose elements share a cache line of a transposed operand, or 1
-// if no operand is transposed.
-func (it *Iterator) transposedLines() int {
+// rowsPerLine returns the number of adjacent rows whose elements share a cache line of a transposed operand, or 1 if no
+// operand is transposed.
+func (it *Iterator) rowsPerLine() int {
 	lines := 1
 	if len(it.walkShape) < 2 {
 		return lines
@@ -202,7 +203,7 @@ func (s stager) runPiece(p []unsafe.Pointer, q piece, f func(pieceLen, pieceRows
 	return nil
 }
 
-// piece is a rectangle of the rows of a step.
+// piece is a rectangle of elements: consecutive elements of consecutive rows.
 type piece struct {
 	firstElem int // index of the first element in each row
 	firstRow  int // index of the first row

@@ -166,7 +166,7 @@ func (it *Iterator) grainOf(grain int) int {
 	if it.numel <= grain || len(it.walkShape) < 2 || it.IsReduction() {
 		return grain
 	}
-	lines := it.transposedLines()
+	lines := it.rowsPerLine()
 	for rows := panelPieces * lines; rows >= lines && lines > 1; rows /= 2 {
 		if panel := rows * it.walkShape[0]; panel <= it.numel/minEnlargedTasks {
 			return (grain + panel - 1) / panel * panel

@@ -20,10 +20,10 @@ type node struct {
 	opset             int    // version of the operator set
 	in                []*val // operands; nil for an omitted operand
 	attrs             map[string]*pb.AttributeProto
-	unavailable       *val          // the first unavailable operand; nil for none
+	unavailable       *val          // the first operand without a value: its node could not be converted; nil for none
 	continuation      *continuation // the nodes of the model that follow this node
 	converterReturned bool          // whether the [Converter] of the node has returned
-	// finalOutputs is set if the converter also converted the continuation: the outputs of the outermost graph.
+	// finalOutputs are the outputs of the outermost graph, if the converter also converted the continuation, else nil.
 	finalOutputs []*val
 }
 
@@ -85,7 +85,7 @@ func (im *importer) setName(x *val, name string) {
 	x.graphValue.Named(im.graph.Fresh(name))
 }
 
-// operands sets in, attrs and unavailable.
+// operands sets the fields in, attrs and unavailable.
 func (n *node) operands() error {
 	for _, name := range n.proto.Input {
 		var v *val

@@ -102,9 +102,9 @@ const (
 	// otherRows: the groups reduce different dimensions or iterate over different shapes.
 	otherRows = "its readers iterate over different rows"
 	// otherDims: a reader broadcasts a reduced value along other dimensions than the reduced dimensions.
-	otherDims = "its reduced rows are read along other dimensions"
+	otherDims = "its readers broadcast its reduced values along other dimensions"
 	// secondPass: rows are processed in pieces, so that reduced values are known only after the pass over all pieces.
-	secondPass = "its rows are processed in pieces: readers of their results run in a later step"
+	secondPass = "its rows are processed in pieces: readers of its results run in a later step"
 )
 
 // recordUnfused records why a node is not in a group of its readers. It ignores a nil node.
@@ -115,8 +115,8 @@ func (g *grouper) recordUnfused(n *graph.Node, why string) {
 }
 
 // merge unites groups a and b at the position of the later group, and returns the later group. n is a node that will
-// join the union, or nil. All other readers of n and of the earlier group must come after the later group. If the
-// groups cannot be united, merge records the reason for n and returns the earlier group.
+// join the union, or nil. Readers of n and of the earlier group that are in neither group must come after the later
+// group. If the groups cannot be united, merge records the reason for n and returns the earlier group.
 func (g *grouper) merge(a, b *nodeGroup, n *graph.Node) *nodeGroup {
 	interrupt.Check(g.plan.ctx)
 	if a.position > b.position {

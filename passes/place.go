@@ -25,7 +25,7 @@ type Placed struct {
 // Nodes are visited in reverse. In a chain of concatenations, as in a dense block, the result of each concatenation
 // thus becomes a slice of the result of the next, and all values share one buffer.
 func placeResults(p *Plan) error {
-	if p.keepGoing { // a node may fail and be removed later: if its result were a slice, the rest would lack that part
+	if p.keepGoing { // a node may fail and be removed later; a concatenation would then lack the slice that it writes
 		return nil
 	}
 	var w *placer

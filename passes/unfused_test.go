@@ -29,9 +29,9 @@ func planned(t *testing.T, g *graph.Graph) *passes.Plan {
 // Of two nodes that could share a loop, one of which reads the other, and that are not one step it is told why.
 func TestApart(t *testing.T) {
 	long := "has rows of 300000 elements; the limit is 65536"
-	squares := "its reduced rows are read along other dimensions"
+	squares := "its readers broadcast its reduced values along other dimensions"
 	more := "the step of b reads more than the reduced rows of s"
-	cut := "its rows are processed in pieces: readers of their results run in a later step"
+	cut := "its rows are processed in pieces: readers of its results run in a later step"
 	carries := "carries a running value from element to element in its own kernel"
 	var scanned, indexed []passes.Unfused
 	if !loops.CodeAvailable() {

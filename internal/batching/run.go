@@ -11,11 +11,11 @@ import (
 type Run struct {
 	In    map[string]*tensor.Tensor
 	Rows  int   // 0 if the run cannot be joined
-	sizes []int // of the open symbols; nil if the run cannot be joined
+	sizes []int // values of the symbols other than the batch size; nil if the run cannot be joined
 	plan  *program.Specialization
 }
 
-// NewRun returns a run. The inputs must be contiguous. The run cannot be joined if its inputs are invalid or a is nil.
+// NewRun returns a run. The inputs must be contiguous. The run cannot be joined if its inputs are invalid or the receiver is nil.
 func (a *Axis) NewRun(in map[string]*tensor.Tensor) *Run {
 	r := &Run{In: in}
 	if a == nil {
@@ -106,7 +106,7 @@ func (a *Axis) Split(out map[string]*tensor.Tensor, runs []*Run) []map[string]*t
 				parts[i][name] = t
 				continue
 			}
-			slices := t.Shape[0] / total // number of slices along dimension 0 per row
+			slices := t.Shape[0] / total // the slices along dimension 0 that belong to one row of the batch
 			meta := t.Meta
 			meta.Shape = append([]int{r.Rows * slices}, t.Shape[1:]...)
 			meta.Offset += row * slices * t.Strides[0]

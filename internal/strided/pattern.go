@@ -40,14 +40,14 @@ type Method uint8
 const (
 	// InRegisters: small tiles are transposed in registers.
 	InRegisters Method = iota
-	// Interleaved: three adjacent rows, assembled from vectors.
+	// Interleaved: vectors of three adjacent rows are interleaved, as from RGB planes to pixels.
 	Interleaved
 	// Elementwise: element by element, because rows or columns are too few for registers.
 	Elementwise
 )
 
 const (
-	// minGoRows is the tile side below which an element-wise transposition takes longer per element.
+	// minGoRows is the least side of a tile in Go: smaller tiles take longer per element.
 	minGoRows = 8
 	// l1Lines is the number of lines of dst that are still in L1 when the next tile is written.
 	l1Lines = 32 << 10 / machine.LineBytes

@@ -27,12 +27,12 @@ var (
 )
 
 // StartPolicy says whether a call starts workers. A start takes some microseconds of the caller's time, and the worker
-// begins some tens of microseconds later, so that only a call with enough work should start workers.
+// begins some tens of microseconds later. Therefore only a call with enough work should start workers.
 type StartPolicy uint8
 
-// StartNone uses only awake workers. StartAlways starts workers if too few are awake. StartIfUsedRecently does so too,
-// except after started workers found no job: a series of short runs then keeps workers awake, and a rare short run
-// starts none.
+// StartNone uses only awake workers. StartAlways starts workers if too few are awake. StartIfUsedRecently
+// starts workers unless workers that were started recently found no job. A series of short runs thus keeps workers
+// awake, and a rare short run starts none.
 const (
 	StartNone StartPolicy = iota
 	StartIfUsedRecently
@@ -154,8 +154,8 @@ func (j *Job) recordEvent() bool {
 // EventCount returns the number of events so far, for Wait and Linger. The caller reads it before it looks for work.
 func (j *Job) EventCount() uint32 { return j.events.Load() }
 
-// Wait blocks an owner without work until an event after event number seen: a call of RequestWorkers, or a worker that
-// leaves. If the job has no workers, Wait returns immediately. It reports whether the job has workers.
+// Wait blocks an owner without work until the number of events exceeds the parameter seen. Events are calls of
+// RequestWorkers and workers that leave. If the job has no workers, Wait returns immediately. It reports whether the job has workers.
 func (j *Job) Wait(seen uint32) bool {
 	for l := (spinner{}); ; {
 		poolLock.Lock()
@@ -262,8 +262,8 @@ func join() *Job {
 	return j
 }
 
-// help calls Help and leaves the job. If Help ends the goroutine ([runtime.Goexit]), the worker is no longer counted;
-// otherwise RequestWorkers would not start another one.
+// help calls Help and leaves the job. If Help ends the goroutine ([runtime.Goexit]), help removes the worker from the
+// count of workers, so that RequestWorkers starts another one.
 func (j *Job) help() {
 	returned := false
 	defer func() {

@@ -84,7 +84,7 @@ func RejectDynamic(g *graph.Graph, consequence string) error {
 		return nil
 	}
 	if n := known.FirstShapeNode(); n != nil {
-		return g.Fail(n, fmt.Errorf("shapes depend on data, first the shape of its result: %s", consequence))
+		return g.Fail(n, fmt.Errorf("shapes depend on data, beginning with the shape of its result: %s", consequence))
 	}
 	return fmt.Errorf("shapes depend on data: %s", consequence)
 }

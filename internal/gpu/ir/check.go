@@ -8,13 +8,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// legal are the operations of package lane that kernels have. A device computes the others by these.
+// legal has the operations of package lane that kernels may contain. Lowering expands the other operations.
 var legal = [64]bool{lane.Const: true, lane.Convert: true, lane.Bits: true, lane.Add: true, lane.Sub: true,
 	lane.Mul: true, lane.Div: true, lane.FMA: true, lane.Sqrt: true, lane.Floor: true, lane.Ceil: true, lane.Trunc: true,
 	lane.Rint: true, lane.And: true, lane.Or: true, lane.Xor: true, lane.Not: true, lane.Shl: true, lane.Shr: true,
 	lane.Eq: true, lane.Ne: true, lane.Lt: true, lane.Le: true, lane.Select: true, lane.Lookup: true}
 
-// registers are the dtypes of values.
+// registers has the dtypes that a value may have.
 var registers = map[tensor.DType]bool{tensor.Bool: true, tensor.Int32: true, tensor.Uint32: true, tensor.Int64: true,
 	tensor.Uint64: true, tensor.Float32: true, tensor.Float64: true}
 
@@ -22,8 +22,8 @@ var registers = map[tensor.DType]bool{tensor.Bool: true, tensor.Int32: true, ten
 type checker struct {
 	*Kernel
 	open    []Op   // the Loop, If and Else around an instruction
-	visible []bool // by value: its block is open
-	opened  []int  // by open block: its first instruction
+	visible []bool // indexed by value: whether its block is open
+	opened  []int  // indexed by open block: its first instruction
 }
 
 // Check returns an error if the kernel is invalid: a value is used outside of its block or before it is computed,
@@ -31,7 +31,7 @@ type checker struct {
 func (k *Kernel) Check() error {
 	c := &checker{Kernel: k, visible: make([]bool, len(k.Insts))}
 	if k.GroupSize < 1 || k.Params < 0 {
-		return fmt.Errorf("ir: groups of %d threads, %d addresses", k.GroupSize, k.Params)
+		return fmt.Errorf("ir: a kernel needs a positive group size and no negative number of parameters, not %d and %d", k.GroupSize, k.Params)
 	}
 	for v := range k.Insts {
 		if err := c.inst(v, &k.Insts[v]); err != nil {
@@ -102,7 +102,7 @@ func (c *checker) types(i *Inst, want ...tensor.DType) error {
 func (c *checker) scalar(i *Inst) error {
 	op := lane.Op(i.Op)
 	if !legal[i.Op] || !registers[i.D] {
-		return fmt.Errorf("%v of %v is no operation of kernels", op, i.D)
+		return fmt.Errorf("kernels have no operation %v of %v", op, i.D)
 	}
 	if op == lane.Const {
 		if n := 8 * i.D.Size(); n < 64 && i.Imm>>n != 0 || i.D == tensor.Bool && i.Imm > 1 {
@@ -112,7 +112,7 @@ func (c *checker) scalar(i *Inst) error {
 	}
 	uses := i.Uses()
 	if len(uses) != lane.Ops[op].Args {
-		return fmt.Errorf("%d operands", len(uses))
+		return fmt.Errorf("%d operands instead of %d", len(uses), lane.Ops[op].Args)
 	}
 	from := c.Type(uses[len(uses)-1])
 	ok := lane.Ops[op].On.Has(from)
@@ -132,13 +132,13 @@ func (c *checker) scalar(i *Inst) error {
 		ok = ok && c.Type(u) == from
 	}
 	if !ok {
-		return fmt.Errorf("%v of %v gives %v", op, from, i.D)
+		return fmt.Errorf("%v of %v cannot give %v", op, from, i.D)
 	}
 	return nil
 }
 
-// converts reports whether devices have a conversion. Floats convert to int32 and int64 only, and conversions of
-// integers change the size and keep the sign.
+// converts reports whether kernels have a conversion. Floats convert to other floats, int32 and int64. Integers convert
+// to floats, and to integers of another size and the same signedness.
 func (c *checker) converts(to, from tensor.DType) bool {
 	switch {
 	case to == tensor.Bool || from == tensor.Bool:
@@ -162,17 +162,17 @@ func (c *checker) device(i *Inst) error {
 		}
 	case Load:
 		if !words[i.D] || i.Imm != 1 && i.Imm != 2 && i.Imm != MaxWords || i.Imm > 1 && i.D.Size() < 4 {
-			return fmt.Errorf("%d words of %v", i.Imm, i.D)
+			return fmt.Errorf("a Load of %d words of %v is not supported", i.Imm, i.D)
 		}
 		return c.types(i, tensor.Uint64)
 	case Part:
 		if len(uses) != 1 || c.Insts[uses[0]].Op != Load || i.Imm >= c.Insts[uses[0]].Imm || i.D != c.Type(uses[0]) {
-			return errors.New("no word of a Load")
+			return errors.New("the operand is not a Load with this word")
 		}
 	case Store:
 		n := len(uses) - 1
 		if !words[i.D] || n != 1 && n != 2 && n != MaxWords || n > 1 && i.D.Size() < 4 {
-			return fmt.Errorf("%d words of %v", n, i.D)
+			return fmt.Errorf("a Store of %d words of %v is not supported", n, i.D)
 		}
 		want := []tensor.DType{tensor.Uint64}
 		for range n {
@@ -194,7 +194,7 @@ func (c *checker) device(i *Inst) error {
 			return c.types(i, d, d)
 		}
 		if i.D != d {
-			return fmt.Errorf("a variable of %v", d)
+			return fmt.Errorf("the result is %v, but the variable is %v", i.D, d)
 		}
 		return c.types(i, d)
 	case LoadShared, StoreShared:
@@ -212,7 +212,7 @@ func (c *checker) shared(i *Inst) error {
 		return c.types(i, tensor.Uint32, d)
 	}
 	if i.D != d {
-		return fmt.Errorf("an array of %v", d)
+		return fmt.Errorf("the result is %v, but the array is %v", i.D, d)
 	}
 	return c.types(i, tensor.Uint32)
 }

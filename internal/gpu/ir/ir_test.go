@@ -110,17 +110,17 @@ func TestErrors(t *testing.T) {
 		"does not end": func(k kernel, _ ir.Value) {
 			k.While(func() ir.Value { return k.Const(tensor.Bool, 0) })
 		},
-		"no address 2":              func(k kernel, _ ir.Value) { k.DoImm(ir.Param, u64, 2) },
-		"min of uint32":             func(k kernel, thread ir.Value) { k.Do(ir.Op(lane.Min), u32, thread, thread) },
-		"add of int8":               func(k kernel, _ ir.Value) { k.Do(ir.Op(lane.Add), tensor.Int8) },
-		"convert of uint32 gives":   func(k kernel, thread ir.Value) { k.Do(ir.Op(lane.Convert), tensor.Int64, thread) },
-		"is bool instead of uint32": func(k kernel, _ ir.Value) { k.Do(ir.Var, u32, k.Const(tensor.Bool, 0)) },
-		"a block has no End":        func(k kernel, _ ir.Value) { k.Do(ir.If, none, k.Const(tensor.Bool, 0)) },
-		"there is no open block":    func(k kernel, _ ir.Value) { k.Do(ir.End, none) },
-		"block is not a loop":       func(k kernel, _ ir.Value) { k.Do(ir.Break, none, k.Const(tensor.Bool, 0)) },
-		"3 words of uint32":         func(k kernel, thread ir.Value) { k.Load(u32, 3, k.element(0, thread)) },
-		"there is no variable":      func(k kernel, thread ir.Value) { k.Do(ir.Get, u32, thread) },
-		"no array 0":                func(k kernel, thread ir.Value) { k.DoImm(ir.LoadShared, u32, 0, thread) },
+		"no address 2":                  func(k kernel, _ ir.Value) { k.DoImm(ir.Param, u64, 2) },
+		"min of uint32":                 func(k kernel, thread ir.Value) { k.Do(ir.Op(lane.Min), u32, thread, thread) },
+		"add of int8":                   func(k kernel, _ ir.Value) { k.Do(ir.Op(lane.Add), tensor.Int8) },
+		"convert of uint32 cannot give": func(k kernel, thread ir.Value) { k.Do(ir.Op(lane.Convert), tensor.Int64, thread) },
+		"is bool instead of uint32":     func(k kernel, _ ir.Value) { k.Do(ir.Var, u32, k.Const(tensor.Bool, 0)) },
+		"a block has no End":            func(k kernel, _ ir.Value) { k.Do(ir.If, none, k.Const(tensor.Bool, 0)) },
+		"there is no open block":        func(k kernel, _ ir.Value) { k.Do(ir.End, none) },
+		"block is not a loop":           func(k kernel, _ ir.Value) { k.Do(ir.Break, none, k.Const(tensor.Bool, 0)) },
+		"3 words of uint32":             func(k kernel, thread ir.Value) { k.Load(u32, 3, k.element(0, thread)) },
+		"there is no variable":          func(k kernel, thread ir.Value) { k.Do(ir.Get, u32, thread) },
+		"no array 0":                    func(k kernel, thread ir.Value) { k.DoImm(ir.LoadShared, u32, 0, thread) },
 	} {
 		k, thread := newKernel()
 		body(k, thread)

@@ -1,6 +1,6 @@
 // Package lane is an intermediate representation of vector code that is independent of instruction sets. A [Block] is
-// straight-line code in static single assignment form. Each value has n elements of a dtype, its lanes. The block does
-// not fix n: a target selects instructions for several values of n, for which a value takes one or more registers. A
+// straight-line code in static single assignment form. Each SSA value has n elements of a dtype, its lanes. The block
+// does not fix n. A target selects instructions for several widths n; an SSA value then takes one or more registers. A
 // [Loop] computes rows of elements with a block.
 //
 // [Eval] defines the operations. [Loop.Emulate] interprets a loop as a target executes it, for tests.
@@ -69,7 +69,7 @@ type Block struct {
 	Insts []Inst
 	Ptrs  []Ptr
 
-	uniform []bool // by value: all lanes of all iterations of a row are equal
+	uniform []bool // indexed by value: whether all lanes of all iterations of a row are equal
 	values  map[Inst]Value
 }
 

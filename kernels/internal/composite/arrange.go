@@ -39,7 +39,7 @@ var (
 			graph.Attrs{"k": 2})...),
 	}, rot90)
 	NarrowCopy = defineOne(graph.Semantics{
-		Name: "narrow_copy", Doc: "Copies length indices of a dimension, from start.", Params: selfOnly,
+		Name: "narrow_copy", Doc: "Copies `length` indices of a dimension, beginning at `start`.", Params: selfOnly,
 		Examples: kit.OneExample(kit.ExMatrix, graph.Attrs{"dim": 1, "start": 1, "length": 2}),
 	}, func(s steps, a *narrowCopyAttrs, in []graph.Arg) graph.Arg {
 		x := s.Apply(view.Narrow, graph.Attrs{"dim": a.Dim, "start": a.Start, "length": a.Length}, in[0])
@@ -125,8 +125,7 @@ func rot90(s steps, a *rot90Attrs, in []graph.Arg) graph.Arg {
 	return s.rowMajor(in[0])
 }
 
-// diagEmbed returns matrices of two new dimensions with the last dimension of x on a diagonal and 0 elsewhere: x in a
-// column of size n+1 for each row, of which each row but the last begins with an element.
+// diagEmbed returns matrices of two new dimensions with the last dimension of x on a diagonal and 0 elsewhere.
 func (s steps) diagEmbed(x graph.Arg, offset, dim1, dim2 int) graph.Arg {
 	rank := len(s.shape(x)) + 1
 	d1, err := tensor.WrapDim(dim1, rank)
@@ -138,7 +137,8 @@ func (s steps) diagEmbed(x graph.Arg, offset, dim1, dim2 int) graph.Arg {
 	shape := s.shape(x)
 	n, magnitude := shape[rank-2], max(offset, -offset)
 	size := n.Add(sym.Of(magnitude))
-	// Rows of size+1 elements, cut to size*size elements, have the first element of each row on the diagonal.
+	// In rows of size+1 elements the first element of row i is element i*(size+1): that of the diagonal of a matrix of
+	// size columns with the same elements in memory order.
 	y := s.unsqueeze(x, -1)
 	y = s.pad(y, sym.Of(0), size) // [..., n, size+1]
 	y = s.reshape(y, append(slices.Clone(shape[:rank-2]), n.Mul(size.Add(sym.Of(1))))...)

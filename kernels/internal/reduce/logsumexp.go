@@ -17,12 +17,12 @@ type logsumexpAttrs struct {
 	Keepdim bool  `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
 }
 
-// Logsumexp computes log(sum(exp(x))) without overflow, in float64.
+// Logsumexp computes log(sum(exp(x))) without overflow. Sums are float64.
 var Logsumexp = folds.Define(graph.SchemaOf[logsumexpAttrs](), graph.Op{
 	Semantics: graph.Semantics{
 		Name: "logsumexp",
-		Doc: "Computes the logarithm of the sum of exponentials over the given dimensions. Integers are computed " +
-			"as float32.",
+		Doc: "Computes the logarithm of the sum of exponentials over the given dimensions. Integers give " +
+			"float32.",
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
 	},
 	Facts: graph.Facts{Each: graph.Each{Simple: 1, Function: 0.7}},
