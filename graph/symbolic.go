@@ -284,7 +284,8 @@ func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
 	if i := slices.IndexFunc(g.Nodes, (*Node).isInlined); i >= 0 {
 		s, err := g.Symbolic(hints)
 		if s != nil {
-			s.IncompleteReason = fmt.Errorf("sizes decide which branch of node %q runs, or how often its body runs", g.Nodes[i].Name)
+			s.IncompleteReason = fmt.Errorf("sizes decide which branch of node %q runs, or how often its body runs",
+				g.Nodes[i].Name)
 		}
 		return s, err
 	}

@@ -15,7 +15,8 @@ type Run struct {
 	plan  *program.Specialization
 }
 
-// NewRun returns a run. The inputs must be contiguous. The run cannot be joined if its inputs are invalid or the receiver is nil.
+// NewRun returns a run. The inputs must be contiguous. The run cannot be joined if its inputs are invalid or the
+// receiver is nil.
 func (a *Axis) NewRun(in map[string]*tensor.Tensor) *Run {
 	r := &Run{In: in}
 	if a == nil {

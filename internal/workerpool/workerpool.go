@@ -155,7 +155,8 @@ func (j *Job) recordEvent() bool {
 func (j *Job) EventCount() uint32 { return j.events.Load() }
 
 // Wait blocks an owner without work until the number of events exceeds the parameter seen. Events are calls of
-// RequestWorkers and workers that leave. If the job has no workers, Wait returns immediately. It reports whether the job has workers.
+// RequestWorkers and workers that leave. If the job has no workers, Wait returns immediately. It reports whether the
+// job has workers.
 func (j *Job) Wait(seen uint32) bool {
 	for l := (spinner{}); ; {
 		poolLock.Lock()
