@@ -3689,7 +3689,7 @@ type LogsumexpAttrs struct {
 
 // Logsumexp is the op logsumexp.
 //
-// Computes the logarithm of the sum of exponentials over the given dimensions. Integers are computed as float32.
+// Computes the logarithm of the sum of exponentials over the given dimensions. Integers give float32.
 //
 // Attributes:
 //
@@ -4372,7 +4372,7 @@ func Narrow[A, B, C Int](self *graph.Value, dim A, start B, length C) *graph.Val
 
 // NarrowCopy is the op narrow_copy.
 //
-// Copies length indices of a dimension, from start.
+// Copies `length` indices of a dimension, beginning at `start`.
 //
 // Attributes:
 //
