@@ -1,4 +1,4 @@
-// Package batch runs a model on many input files, each of which gives one output file.
+// Package batch runs a model on many input files, with one output file for each.
 //
 //	inputs, err := batch.Find("images/*.jpg")
 //	summary, err := batch.Run(ctx, "resnet18.onnx", inputs, "results", batch.Options{})

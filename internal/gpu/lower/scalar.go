@@ -164,7 +164,7 @@ func (s *scalars) inst(i expr.Inst, from tensor.DType, x []ir.Value) ir.Value {
 }
 
 // opaque returns the operands of a sum, product, quotient or selection with the constant 0 replaced by a 0 that the
-// driver does not know: the sign bit of the index of a group, of which there are less than 2^31.
+// driver does not know: the sign bit of the index of a group. There are fewer than 2^31 groups.
 func (s *scalars) opaque(op lane.Op, d tensor.DType, x []ir.Value) []ir.Value {
 	if op != lane.Add && op != lane.Mul && op != lane.Div && op != lane.Select {
 		return x

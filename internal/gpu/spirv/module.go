@@ -89,7 +89,7 @@ func (m *module) constant(op, typ uint32, words ...uint32) uint32 {
 	})
 }
 
-// once adds what has a key when it is needed for the first time.
+// once adds an instruction with a key when the key is needed for the first time.
 func (m *module) once(key string, add func(id uint32)) uint32 {
 	if id, ok := m.known[key]; ok {
 		return id
