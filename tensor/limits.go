@@ -31,8 +31,8 @@ func CheckMemory(bytes int) error {
 	return nil
 }
 
-// CatchMemory, if deferred, recovers a [*MemoryError] panic of [NewStorage] and stores it in err. Other panics
-// continue.
+// CatchMemory recovers a [*MemoryError] panic of [NewStorage] and stores it in err. Other panics continue. Only a
+// deferred call has an effect.
 func CatchMemory(err *error) {
 	switch x := recover().(type) {
 	case nil:
