@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -133,25 +135,48 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// childDirectory is the environment variable with the directory of a folder, in which a process runs all inputs.
-const childDirectory = "GRAPHRUN_BATCH_TEST"
+// Environment variables of a process that runs all inputs of a folder: its directory, and the number of operations on
+// the file system before the process kills itself.
+const childDirectory, childOperations = "GRAPHRUN_BATCH_TEST", "GRAPHRUN_BATCH_TEST_OPERATIONS"
 
 const childPart = 5
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDirectory); dir != "" {
-		inputs, err := Find(filepath.Join(dir, "in", "*"))
-		if err == nil {
-			_, err = Run(context.Background(), filepath.Join(dir, "m.json"), inputs, filepath.Join(dir, "out"),
-				Options{PartSize: childPart})
-		}
-		if err != nil {
+		if err := runChild(dir, os.Getenv(childOperations)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
+}
+
+func runChild(dir, operations string) error {
+	left, err := strconv.Atoi(operations)
+	if err != nil {
+		return err
+	}
+	inputs, err := Find(filepath.Join(dir, "in", "*"))
+	if err != nil {
+		return err
+	}
+	self, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		return err
+	}
+	fsys := &faulty{fails: func(string, string) error {
+		if left--; left < 0 {
+			if err := self.Kill(); err != nil {
+				return err
+			}
+			select {}
+		}
+		return nil
+	}}
+	_, err = run(context.Background(), filepath.Join(dir, "m.json"), inputs, filepath.Join(dir, "out"),
+		Options{PartSize: childPart}, fsys)
+	return err
 }
 
 // written returns the files in the output directory, with the times at which they were written.
@@ -171,7 +196,7 @@ func written(t *testing.T, l layout, inputs []Input) map[string]time.Time {
 	return times
 }
 
-// TestKilled kills processes at random. Outputs are whole, those with records are never written again, and a process
+// TestKilled kills processes before random operations on the file system. Outputs are whole, those with records are never written again, and a process
 // leaves at most one part without records.
 func TestKilled(t *testing.T) {
 	count, kills := testsize.Of(60, 2000), testsize.Of(4, 40)
@@ -187,15 +212,14 @@ func TestKilled(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	killed := 0
 	for try := 0; ; try++ {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), childDirectory+"="+f.dir)
-		cmd.Stderr = os.Stderr
-		require.NoError(t, cmd.Start())
+		operations := math.MaxInt
 		if try < kills {
-			time.Sleep(time.Duration(rng.IntN(testsize.Of(60, 300))) * time.Millisecond)
-			_ = cmd.Process.Kill()
+			operations = rng.IntN(count) // at least one operation an input
 		}
-		runErr := cmd.Wait()
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), childDirectory+"="+f.dir, fmt.Sprint(childOperations, "=", operations))
+		cmd.Stderr = os.Stderr
+		runErr := cmd.Run()
 		records, err := l.readManifests(names)
 		require.NoError(t, err)
 		after, lost := written(t, l, inputs), 0
