@@ -126,6 +126,11 @@ func writeCopiesVerdict(w io.Writer, c *experiment.CopiesVerdict) {
 }
 
 func writeVerdict(w io.Writer, v *experiment.Verdict) {
+	claim := "the proved bound is right"
+	if v.Optimal {
+		claim = "no plan among the forms considered costs less"
+	}
+	fmt.Fprintf(w, "the certificate holds: the plan costs %s, and %s\n", format.Nanoseconds(v.CostNS), claim)
 	if v.Optimal {
 		fmt.Fprintf(w, "optimal: cost = bound = %s (%.3f ns)\n", format.Nanoseconds(v.CostNS), v.CostNS)
 	} else {

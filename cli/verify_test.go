@@ -44,7 +44,8 @@ func TestVerifyExamples(t *testing.T) {
 	for _, file := range append(files, write(t, "small.json", small)) {
 		path := certified(t, file)
 		out := succeed(t, "verify", file, path)
-		if !strings.HasPrefix(out, "optimal: cost = bound = ") || !strings.Contains(out, "the proof is right") {
+		if !strings.HasPrefix(out, "the certificate holds: the plan costs ") ||
+			!strings.Contains(out, "\noptimal: cost = bound = ") || !strings.Contains(out, "the proof is right") {
 			t.Errorf("%s: %s", file, out)
 		}
 		text, err := os.ReadFile(path)

@@ -275,7 +275,7 @@ func (r *runner) printMeasurements(cmd *cobra.Command, doc *Document, f flags) e
 	if doc.Runs > 0 {
 		profiled := f.profile && doc.ProfileDoc != nil && doc.Into.Median != nil
 		if profiled {
-			fmt.Fprintf(out, "%s\n\n", format.Wrap(doc.ProfileDoc.summary(), term.Output(cmd).ProseWidth()))
+			term.Output(cmd).WriteAnswer(out, doc.ProfileDoc.summary())
 		}
 		doc.writeTimes(out, term.Output(cmd))
 		if profiled {

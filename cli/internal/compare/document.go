@@ -167,7 +167,29 @@ func (c *comparison) verdictTexts() (list []string) {
 	return list
 }
 
+// headlines returns the beginning of each verdict: the fastest strategies, and the next strategy or the runs that are
+// missing.
+func (c *comparison) headlines() []string {
+	list := c.verdictTexts()
+	for i, text := range list {
+		const clauses = 2
+		parts := strings.SplitN(text, "; ", clauses+1)
+		list[i] = strings.Join(parts[:min(len(parts), clauses)], "; ")
+	}
+	if c.flags.csv != "" && len(c.rows) > 0 {
+		n := 0
+		for _, r := range c.rows {
+			n += len(r.Samples)
+		}
+		list = append(list, fmt.Sprintf("%s has %s", c.flags.csv, format.Count(n, "measured run")))
+	}
+	return list
+}
+
 func (c *comparison) writeTable(w io.Writer, show term.Display) {
+	if head := c.headlines(); len(head) > 0 {
+		show.WriteAnswer(w, head...)
+	}
 	t := c.table()
 	if c.flags.markdown {
 		t.WriteMarkdown(w)

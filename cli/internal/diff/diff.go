@@ -175,7 +175,7 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 			document.Write(out, &doc)
 		} else {
 			first, second := f.planNames(&doc)
-			fmt.Fprintf(out, "%s\n\n", format.Wrap(doc.summary(first, second), term.Output(cmd).ProseWidth()))
+			term.Output(cmd).WriteAnswer(out, doc.sizesText(first, second), doc.summary(first, second))
 			writeDifference(out, term.Output(cmd), &doc, first, second)
 		}
 		return out.Flush()

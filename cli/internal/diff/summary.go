@@ -40,6 +40,25 @@ func (doc *Document) summary(first, second string) string {
 	return fmt.Sprintf("%s costs %s: %s", second, doc.costText(first), strings.Join(list, ", "))
 }
 
+// sizesText compares the costs of two sizes of one symbol, in total and divided by the size. It returns "" for plans
+// that do not differ in one size.
+func (doc *Document) sizesText(first, second string) string {
+	symbols := doc.changedSymbols()
+	if len(symbols) != 1 || doc.First.CostNS == 0 {
+		return ""
+	}
+	symbol := symbols[0]
+	total := [2]float64{doc.First.CostNS, doc.Second.CostNS}
+	each := [2]float64{total[0] / float64(max(doc.Sizes[0][symbol], 1)), total[1] / float64(max(doc.Sizes[1][symbol], 1))}
+	change := "as much"
+	if each[0] != each[1] {
+		change = format.Difference(each[0], each[1], format.Nanoseconds)
+	}
+	return fmt.Sprintf("%s costs %s, %.4g times as much as %s with %s; cost/%s is %s instead of %s: %s", second,
+		format.Nanoseconds(total[1]), total[1]/total[0], first, format.Nanoseconds(total[0]), symbol,
+		format.Nanoseconds(each[1]), format.Nanoseconds(each[0]), change)
+}
+
 // costText compares the cost of the second plan with that of the first.
 func (doc *Document) costText(first string) string {
 	a, b := doc.First.CostNS, doc.Second.CostNS

@@ -258,9 +258,20 @@ func Write(w io.Writer, show term.Display, doc *Document) {
 	if doc.Breaks != "" {
 		fmt.Fprintf(w, "%s is the first value that loses %s\n", doc.Value.Name, doc.Breaks)
 	}
+	show.WriteAnswer(w, doc.answer())
 	WriteLayout(w, show, doc)
 	infer.WriteGuards(w, doc.Guards)
 	writeExecution(w, show, doc.Explanation, doc.Assumed)
+}
+
+// answer returns how the program stores the value, in a sentence.
+func (doc *Document) answer() string {
+	outcome := &doc.Outcome
+	text := fmt.Sprintf("under strategy %s: %s", outcome.Strategy, outcome.What)
+	if len(outcome.Strides) > 0 {
+		text += fmt.Sprintf("; its strides are %s, as written %s", format.Ints(outcome.Strides), doc.Value.Strides)
+	}
+	return text + "; " + format.CountIrregular(len(doc.Copies), "copy", "copies") + " of it inserted"
 }
 
 // WriteLayout prints the type of a value and the reason for its layout in the graph as written.

@@ -14,7 +14,6 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/command"
 	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/cli/internal/format"
-	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/report"
@@ -204,44 +203,49 @@ func othersNeed(n int) string {
 	return fmt.Sprintf("%d other plans need", n)
 }
 
-// printRejected prints a note about the plan of --strategy if --max-memory rejected it: its memory, and the difference
-// in cost.
-func (l *limits) printRejected(cmd *cobra.Command, doc *Document) {
+// rejectedTexts returns sentences about the plan of --strategy if --max-memory rejected it: its memory, the difference
+// in cost, and a bound on the cost of plans within the limit.
+func (l *limits) rejectedTexts(doc *Document) (list []string) {
 	if len(doc.Rejected) == 0 {
-		return
+		return nil
 	}
 	requested := doc.Rejected[0]
-	term.Note(cmd, "a run of the plan of %s needs %s, more than --max-memory %s; %s needs %s, for an estimated cost "+
-		"of %s instead of %s: %s", requested.Strategy, format.Bytes(requested.Bytes), l.memory, doc.Strategy,
-		format.Bytes(bytesNeeded(&doc.Plan)), format.Nanoseconds(doc.CostNS), format.Nanoseconds(requested.CostNS),
-		format.Difference(requested.CostNS, doc.CostNS, format.Nanoseconds))
+	list = append(list, fmt.Sprintf("a run of the plan of %s needs %s, more than --max-memory %s; %s needs %s, for an "+
+		"estimated cost of %s instead of %s: %s", requested.Strategy, format.Bytes(requested.Bytes), l.memory,
+		doc.Strategy, format.Bytes(bytesNeeded(&doc.Plan)), format.Nanoseconds(doc.CostNS),
+		format.Nanoseconds(requested.CostNS), format.Difference(requested.CostNS, doc.CostNS, format.Nanoseconds)))
 	if l.slack {
-		term.Note(cmd, "--slack does not apply to this plan: plans within --max-memory are compared by cost alone")
+		list = append(list, "--slack does not apply to this plan: plans within --max-memory are compared by cost alone")
 	}
 	if w := doc.Within; w != nil && w.Optimal {
-		term.Note(cmd, "it is the cheapest plan within the limit")
+		list = append(list, "it is the cheapest plan within the limit")
 	} else if w != nil {
-		term.Note(cmd, "a plan within the limit costs at least %s", format.Nanoseconds(w.LowerBoundNS))
+		list = append(list, "a plan within the limit costs at least "+format.Nanoseconds(w.LowerBoundNS))
 	}
+	return list
 }
 
-// countCopies returns an error that lists the copies if there are more than --max-copies. Copies of constants do not
-// count.
+// countedCopies returns the copies that --max-copies counts: copies of constants do not count.
+func countedCopies(g *graph.Graph, copies []report.Copy) (list []report.Copy) {
+	for _, c := range copies {
+		if v := g.Value(c.Value); v == nil || v.Const == nil {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// countCopies returns an error that lists the copies if there are more than --max-copies.
 func (l *limits) countCopies(g *graph.Graph, copies []report.Copy) error {
-	if !l.hasMaxCopies {
+	counted := countedCopies(g, copies)
+	n := len(counted)
+	if !l.hasMaxCopies || n <= l.copies {
 		return nil
 	}
-	text, n := "", 0
-	for _, c := range copies {
-		if v := g.Value(c.Value); v != nil && v.Const != nil {
-			continue
-		}
-		n++
+	text := ""
+	for _, c := range counted {
 		text += fmt.Sprintf("\n  %s from %s to %s, %s, %s: %s", format.Printable(c.Value), format.Ints(c.From),
 			format.Ints(c.To), format.Bytes(c.Bytes), format.Nanoseconds(c.CostNS), format.Printable(c.Why))
-	}
-	if n <= l.copies {
-		return nil
 	}
 	return fmt.Errorf("%s inserted, --max-copies allows %d:%s", format.CountIrregular(n, "copy is", "copies are"),
 		l.copies, text)

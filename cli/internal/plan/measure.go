@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"time"
 
@@ -104,12 +103,14 @@ func measurePlan(job *progress.Job, p *graphrun.Program, g *graph.Graph, timer *
 	return nil
 }
 
-// writeMeasured prints the sum of the measured times, the sum of the estimated times, and the errors of the estimates.
-func writeMeasured(w io.Writer, m *MeasuredPlan) {
-	if m != nil {
-		fmt.Fprintf(w, "%s by one worker: measured time of all steps %s, estimated %s\n"+
-			"relative error of the estimates: median %s, 90th percentile %s\n", format.Count(m.Runs, "run"),
-			format.Nanoseconds(m.MeasuredNS), format.Nanoseconds(m.PredictedNS), format.Percent(m.MedianError),
-			format.Percent(m.P90Error))
+// measuredPlanText returns the sum of the measured times, the sum of the estimated times, and the errors of the
+// estimates; "" without --measure.
+func measuredPlanText(m *MeasuredPlan) string {
+	if m == nil {
+		return ""
 	}
+	return fmt.Sprintf("%s by one worker: measured time of all steps %s, estimated %s; "+
+		"relative error of the estimates: median %s, 90th percentile %s", format.Count(m.Runs, "run"),
+		format.Nanoseconds(m.MeasuredNS), format.Nanoseconds(m.PredictedNS), format.Percent(m.MedianError),
+		format.Percent(m.P90Error))
 }

@@ -263,7 +263,11 @@ func (f *flags) showPasses(cmd *cobra.Command, path string, dump *bytes.Buffer) 
 // finish measures and prints a plan, and returns an error if the plan violates --max-copies or --for-all.
 func (f *flags) finish(cmd *cobra.Command, path string, job *progress.Job, compiled *graphrun.Program, g *graph.Graph,
 	doc *Document, timer *stepTimer) (err error) {
-	f.limits.printRejected(cmd, doc)
+	if f.json || f.code != "" { // text output begins with these sentences
+		for _, text := range f.limits.rejectedTexts(doc) {
+			term.Note(cmd, "%s", text)
+		}
+	}
 	if f.code != "" {
 		if doc.Code, err = inspect.Code(compiled, f.code); err != nil {
 			return exit.UsageErrorf("%s: --code: %w", path, err)
@@ -351,7 +355,7 @@ func (f *flags) print(cmd *cobra.Command, j *progress.Job, p *graphrun.Program, 
 		case doc.Code != nil:
 			writeCode(out, term.Output(cmd), doc.Code)
 		default:
-			writePlan(out, term.Output(cmd), doc, p.Need())
+			writePlan(out, term.Output(cmd), f.answers(p.Graph(), doc), doc, p.Need())
 		}
 		return out.Flush()
 	})

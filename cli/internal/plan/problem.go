@@ -140,30 +140,37 @@ func writeProblemResults(w io.Writer, show term.Display, doc *Document) {
 		row++
 		return []any{costTexts[row], "+" + format.Nanoseconds(b.MoreNS), cmp.Or(b.Change.String(), "-")}
 	})
-	if doc.BestTimedOut {
-		fmt.Fprintf(w, "the search for further plans ended at the time limit: %d of %d found\n", len(doc.Best),
-			doc.BestWanted)
-	}
 }
 
-// writeAdvice prints the changes by the caller that reduce the cost, or that there are none.
-func writeAdvice(w io.Writer, show term.Display, advice *experiment.Advice) {
-	if advice == nil || advice.Possible == 0 {
-		return
+// adviceText returns the change by the caller that reduces the cost most, or that there is none.
+func adviceText(advice *experiment.Advice) string {
+	switch {
+	case advice == nil || advice.Possible == 0:
+		return ""
+	case len(advice.Hints) == 0:
+		return fmt.Sprintf("no change of the layouts of inputs or outputs reduces the cost by 0.1%% or more (%d of %d tried)",
+			advice.Tried, advice.Possible)
 	}
-	if len(advice.Hints) == 0 {
-		fmt.Fprintln(w, format.Wrap(fmt.Sprintf("no change of the layouts of inputs or outputs reduces the cost by "+
-			"0.1%% or more (%d of %d tried)", advice.Tried, advice.Possible), show.ProseWidth()))
+	return hintText(advice.Hints[0])
+}
+
+// hintText returns a change by the caller and its saving.
+func hintText(h layout.Hint) string {
+	verb := "take "
+	if h.Input {
+		verb = "pass "
+	}
+	return fmt.Sprintf("%s%s in %s: saves %s (%.2g%%)", verb, h.Name, h.Order, format.Nanoseconds(h.SavedNS), 100*h.Part)
+}
+
+// writeAdvice prints the changes by the caller that reduce the cost.
+func writeAdvice(w io.Writer, show term.Display, advice *experiment.Advice) {
+	if advice == nil || len(advice.Hints) == 0 {
 		return
 	}
 	fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Changes by the caller that reduce the cost"))
 	for _, h := range advice.Hints {
-		what := "take " + h.Name + " in " + h.Order
-		if h.Input {
-			what = "pass " + h.Name + " in " + h.Order
-		}
-		fmt.Fprintf(w, "%s: saves %s (%.2g%%)%s\n", format.Printable(what), format.Nanoseconds(h.SavedNS), 100*h.Part,
-			changeText(h.Change))
+		fmt.Fprintf(w, "%s%s\n", format.Printable(hintText(h)), changeText(h.Change))
 	}
 	if more := advice.Possible - advice.Tried; more > 0 {
 		fmt.Fprintf(w, "%s not priced\n", format.CountIrregular(more, "other change was", "other changes were"))
@@ -177,29 +184,35 @@ func changeText(c layout.Change) string {
 	return ""
 }
 
+// directedBreakpoint is the breakpoint for slower or faster copies; nil for none.
+type directedBreakpoint struct {
+	breakpoint *layout.Breakpoint
+	direction  string
+}
+
+// factor returns how many times slower or faster the copies are at the breakpoint.
+func (b directedBreakpoint) factor() float64 { return max(b.breakpoint.Factor, 1/b.breakpoint.Factor) }
+
+func breakpoints(s *layout.Sensitivity) [2]directedBreakpoint {
+	return [2]directedBreakpoint{{s.Slower, "slower"}, {s.Faster, "faster"}}
+}
+
 // writeSensitivity prints the bandwidths of copies at which another plan is the cheapest.
 func writeSensitivity(w io.Writer, show term.Display, sensitivity *layout.Sensitivity) {
-	if sensitivity == nil {
+	if sensitivity == nil || sensitivity.Slower == nil && sensitivity.Faster == nil {
 		return
 	}
 	fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Sensitivity to the bandwidth of copies"))
-	if sensitivity.Slower == nil && sensitivity.Faster == nil {
-		fmt.Fprintln(w, "the cheapest plan is the same for copies that are up to 1024 times slower or faster")
-		return
-	}
 	if sensitivity.CopyNS > 0 {
 		fmt.Fprintf(w, "the copies of the cheapest plan take %s for %s\n", format.Nanoseconds(sensitivity.CopyNS),
 			format.Bytes(sensitivity.CopiedBytes))
 	}
-	for _, side := range []struct {
-		breakpoint *layout.Breakpoint
-		direction  string
-	}{{sensitivity.Slower, "slower"}, {sensitivity.Faster, "faster"}} {
+	for _, side := range breakpoints(sensitivity) {
 		if side.breakpoint == nil {
 			fmt.Fprintf(w, "%s copies: the same plan, up to 1024 times\n", side.direction)
 			continue
 		}
-		times, _ := format.DistinctPair(max(side.breakpoint.Factor, 1/side.breakpoint.Factor), 1)
+		times, _ := format.DistinctPair(side.factor(), 1)
 		rate, was := format.DistinctPair(side.breakpoint.GBps, side.breakpoint.WasGBps)
 		fmt.Fprintf(w, "%s copies: another plan is the cheapest from %s times on, %s GB/s instead of %s%s\n", side.direction,
 			times, rate, was, changeText(side.breakpoint.Change))

@@ -167,6 +167,66 @@ func (f *flags) bindSize(ctx context.Context, path string, g *graph.Graph, symbo
 	return bound, err
 }
 
+// answers returns the sizes at which the plan changes, and the changes at the first of them.
+func (doc *SizesDocument) answers() []string {
+	first, last := doc.Ranges[0], doc.Ranges[len(doc.Ranges)-1]
+	span := fmt.Sprintf("from %[1]s=%[2]d to %[1]s=%[3]d", doc.Symbol, first.From, last.To)
+	if len(doc.Ranges) == 1 {
+		return []string{fmt.Sprintf("strategy %s has the same plan for all sizes %s: cost %s", doc.Strategy,
+			span, costRange(first.CostNS, last.CostToNS))}
+	}
+	var sizes, list []string
+	for i, r := range doc.Ranges[1:] {
+		sizes = append(sizes, fmt.Sprintf("%s=%d", doc.Symbol, r.From))
+		if i < maxAnswers {
+			list = append(list, fmt.Sprintf("at %s=%d: %s", doc.Symbol, r.From, doc.changeText(i+1)))
+		}
+	}
+	head := fmt.Sprintf("%s the plan of strategy %s changes at %s", span, doc.Strategy, format.JoinFirst(sizes))
+	if !doc.Complete {
+		head += fmt.Sprintf("; the limit of %d plans is reached: between some ranges the exact size of the change is unknown",
+			maxPlans)
+	}
+	if more := len(sizes) - maxAnswers; more > 0 {
+		list = append(list, fmt.Sprintf("%s listed below", format.CountIrregular(more, "further change is",
+			"further changes are")))
+	}
+	return append([]string{head}, list...)
+}
+
+// maxAnswers bounds the sizes whose changes are listed in sentences.
+const maxAnswers = 4
+
+// changeText returns the difference of range i from the range before: the most frequent changes, and the costs.
+func (doc *SizesDocument) changeText(i int) string {
+	before, r := doc.Ranges[i-1], doc.Ranges[i]
+	if r.Rejected != "" {
+		return "there is no plan: " + r.Rejected
+	}
+	var kinds []string
+	count := map[string]int{}
+	for _, c := range r.Changes {
+		kind := c.What
+		if c.Before != "" && c.After != "" {
+			kind = fmt.Sprintf("%s from %s to %s", c.What, c.Before, c.After)
+		}
+		if count[kind]++; count[kind] == 1 {
+			kinds = append(kinds, kind)
+		}
+	}
+	slices.SortStableFunc(kinds, func(a, b string) int { return count[b] - count[a] })
+	for k, kind := range kinds {
+		kinds[k] = fmt.Sprintf("%d x %s", count[kind], kind)
+	}
+	text := fmt.Sprintf("%s: %s", format.Count(len(r.Changes), "change"), format.JoinFirst(kinds))
+	if before.Rejected == "" {
+		text += fmt.Sprintf("; cost/%s %s instead of %s at %s=%d", doc.Symbol,
+			format.Nanoseconds(r.CostNS/float64(max(r.From, 1))), format.Nanoseconds(before.CostToNS/float64(max(before.To, 1))),
+			doc.Symbol, before.To)
+	}
+	return text
+}
+
 // writeSizes prints the ranges of sizes and the changes between them.
 func writeSizes(w io.Writer, show term.Display, doc *SizesDocument) {
 	t := term.NewTable(term.NameCol(doc.Symbol), term.WholeCol("copies"), term.WholeCol("cost"),
@@ -180,14 +240,10 @@ func writeSizes(w io.Writer, show term.Display, doc *SizesDocument) {
 			costRange(c.CostNS/float64(max(c.From, 1)), c.CostToNS/float64(max(c.To, 1))),
 			format.Count(len(c.Changes), "change"))
 	}
-	fmt.Fprintf(w, "strategy %s: %s of %s; all sizes of a range have the same plan. %s planned; where two of them have "+
-		"the same plan, the sizes between them are assumed to have it too\n", doc.Strategy,
-		format.Count(len(doc.Ranges), "range"), doc.Symbol, format.CountIrregular(doc.Plans, "size was", "sizes were"))
-	if !doc.Complete {
-		fmt.Fprintf(w, "the limit of %d plans is reached: between some ranges, the exact size at which the plan changes "+
-			"is unknown\n", maxPlans)
-	}
+	show.WriteAnswer(w, doc.answers()...)
 	t.Write(w, show)
+	fmt.Fprintln(w, format.Wrap(format.CountIrregular(doc.Plans, "size was", "sizes were")+" planned; where two of them "+
+		"have the same plan, the sizes between them are assumed to have it too", show.ProseWidth()))
 	for i, c := range doc.Ranges[1:] {
 		title := fmt.Sprintf("From %s=%d to %s=%d", doc.Symbol, doc.Ranges[i].To, doc.Symbol, c.From)
 		term.WriteList(w, show, title, c.Changes, []term.Column{term.WholeCol("differs"), term.NameCol("value or nodes"),

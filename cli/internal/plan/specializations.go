@@ -67,15 +67,9 @@ func guardOrigin(g inspect.Guard) string {
 func writeForAll(w io.Writer, show term.Display, list []inspect.Proof) {
 	for _, proof := range list {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, proof.Property+" for all sizes"))
-		switch {
-		case proof.Counterexample != nil:
-			fmt.Fprintf(w, "does not hold at %s: %s\n", format.Sizes(proof.Counterexample), proof.Why)
+		fmt.Fprintln(w, proofText(&proof))
+		if proof.Counterexample != nil {
 			continue
-		case proof.Proved:
-			fmt.Fprintf(w, "proved for all sizes within bounds by %s; also planned at %d sizes\n",
-				format.Count(len(proof.Cases), "case"), len(proof.Tried))
-		default:
-			fmt.Fprintf(w, "not proved; holds at %s: %s\n", triedSizes(proof.Tried), proof.Why)
 		}
 		seen := map[string]bool{} // several plans may have the same conditions
 		for _, c := range proof.Cases {

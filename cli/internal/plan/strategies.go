@@ -187,7 +187,7 @@ func (d *StrategiesDocument) summary() string {
 
 // write prints the summary, a row for each strategy, and the copies of each group with copies.
 func (d *StrategiesDocument) write(w io.Writer, show term.Display) {
-	fmt.Fprintln(w, format.Wrap(d.Summary, show.ProseWidth())+"\n")
+	show.WriteAnswer(w, d.Summary)
 	t := term.NewTable(term.WholeCol("strategy"), term.NumberCol("cost"), term.NumberCol("gap"), term.NumberCol("steps"),
 		term.NumberCol("copies"), term.NumberCol("copied"), term.NumberCol("cost of copies"))
 	for _, p := range d.Plans {

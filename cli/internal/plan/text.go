@@ -15,25 +15,18 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// writePlan prints the plan as text.
-func writePlan(w io.Writer, show term.Display, doc *Document, need graphrun.Need) {
-	exact := ""
-	if doc.Exact {
-		exact = ", exact"
-	}
-	fmt.Fprintf(w, "strategy %s%s: %s, %s inserted (%s), %s elided, %s folded\n", doc.Strategy, exact,
-		format.Count(len(doc.Steps), "step"), format.CountIrregular(len(doc.Copies), "copy", "copies"),
-		format.Bytes(doc.Costs().CopiedBytes), format.Count(len(doc.Elided), "node"), format.Count(len(doc.Folded), "node"))
+// writePlan prints the plan as text: the answers, and then the plan.
+func writePlan(w io.Writer, show term.Display, answers []string, doc *Document, need graphrun.Need) {
+	show.WriteAnswer(w, answers...)
 	compileTime := time.Duration(doc.PlanMS * float64(time.Millisecond)).Round(time.Microsecond)
-	fmt.Fprintf(w, "estimated cost %s, peak memory %s beside inputs and constants, compiled in %s with folding\n",
-		format.Nanoseconds(doc.CostNS), format.Bytes(doc.PeakBytes), compileTime)
-	sections.WriteBound(w, &doc.Plan)
-	writeProblemResults(w, show, doc)
-	fmt.Fprintf(w, "priced by %s\n", sections.ProfileText(doc.Profile))
+	fmt.Fprintln(w, format.Wrap(fmt.Sprintf("%s, %s elided, %s folded; peak memory %s beside inputs and constants; "+
+		"compiled in %s with folding\npriced by %s; the cost leaves out peak memory and overlap of steps",
+		format.Count(len(doc.Steps), "step"), format.Count(len(doc.Elided), "node"), format.Count(len(doc.Folded), "node"),
+		format.Bytes(doc.PeakBytes), compileTime, sections.ProfileText(doc.Profile)), show.ProseWidth()))
 	if doc.NoCode != "" {
 		fmt.Fprintf(w, "no machine code: %s; all loops run in Go\n", doc.NoCode)
 	}
-	writeMeasured(w, doc.Measured)
+	writeProblemResults(w, show, doc)
 	writeClasses(w, show, doc.Classes)
 	writeForAll(w, show, doc.ForAll)
 	sections.WriteSegments(w, show, doc.Segments)

@@ -52,38 +52,38 @@ func WriteUnfused(w io.Writer, show term.Display, list []report.Unfused) {
 		func(a report.Unfused) []any { return []any{a.Node, a.Reader, a.Why} })
 }
 
-// WriteBound prints the distance of the cost from its lower bound.
-func WriteBound(w io.Writer, plan *report.Plan) {
+// BoundText returns the distance of the cost from its lower bound in words; "" without a bound.
+func BoundText(plan *report.Plan) string {
 	if plan.LowerBoundNS == nil {
-		return
+		return ""
 	}
-	if plan.Optimal {
-		fmt.Fprint(w, "proved: least cost among the forms considered, at the stated prices")
-	} else {
-		fmt.Fprintf(w, "proved lower bound %s, gap %s (%.2g%%)",
-			format.Nanoseconds(*plan.LowerBoundNS), format.Nanoseconds(plan.CostNS+plan.SavedNS-*plan.LowerBoundNS),
+	text := "proved: least cost among the forms considered, at the stated prices"
+	if !plan.Optimal {
+		text = fmt.Sprintf("proved lower bound %s, gap %s (%.2g%%)", format.Nanoseconds(*plan.LowerBoundNS),
+			format.Nanoseconds(plan.CostNS+plan.SavedNS-*plan.LowerBoundNS),
 			100*((plan.CostNS+plan.SavedNS)/max(*plan.LowerBoundNS, 1)-1))
 	}
 	if plan.SavedNS != 0 {
-		fmt.Fprintf(w, "; in-place results save another %s", format.Nanoseconds(plan.SavedNS))
+		text += "; in-place results save another " + format.Nanoseconds(plan.SavedNS)
 	}
-	fmt.Fprintln(w, "; the cost leaves out peak memory and overlap of steps")
-	writeFewestCopies(w, plan.FewestCopies)
+	return text
 }
 
-// writeFewestCopies prints the number of copies of a plan with --slack, and the proof about it. Without slack it prints
-// nothing.
-func writeFewestCopies(w io.Writer, c *report.FewestCopies) {
+// SlackText returns the number of copies of a plan with --slack and the proof about it in words; "" without slack.
+func SlackText(plan *report.Plan) string {
+	c := plan.FewestCopies
 	if c == nil || c.Slack == 0 {
-		return
+		return ""
 	}
-	fmt.Fprintf(w, "%s for %s more than the lower bound; ", format.CountIrregular(c.Copies, "copy", "copies"),
-		format.Nanoseconds(c.ExtraNS))
+	more := format.Nanoseconds(c.ExtraNS)
+	if plan.LowerBoundNS != nil && *plan.LowerBoundNS > 0 {
+		more += fmt.Sprintf(" (%.2g%%)", 100*c.ExtraNS / *plan.LowerBoundNS)
+	}
+	text := fmt.Sprintf("%s for %s more than the lower bound; ", format.CountIrregular(c.Copies, "copy", "copies"), more)
 	if c.Proved {
-		fmt.Fprintf(w, "proved: no plan within the slack of %.3g%% has fewer\n", 100*c.Slack)
-		return
+		return text + fmt.Sprintf("proved: no plan within the slack of %.3g%% has fewer", 100*c.Slack)
 	}
-	fmt.Fprintf(w, "a plan within the slack of %.3g%% has at least %d\n", 100*c.Slack, c.AtLeast)
+	return text + fmt.Sprintf("a plan within the slack of %.3g%% has at least %d", 100*c.Slack, c.AtLeast)
 }
 
 // ProfileText describes the cost profile of a plan.

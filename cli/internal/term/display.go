@@ -2,12 +2,15 @@
 package term
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/vbauerster/mpb/v8/cwriter"
+
+	"github.com/graphrun/graphrun/cli/internal/format"
 )
 
 // Display describes the terminal or file that output goes to.
@@ -23,6 +26,17 @@ func (d Display) ProseWidth() int {
 		return min(maxProse, d.width)
 	}
 	return maxProse
+}
+
+// WriteAnswer prints the sentences that answer the question of a command, each on its own line, and an empty line. Text
+// output begins with them; tables with the data follow. Empty sentences are skipped.
+func (d Display) WriteAnswer(w io.Writer, sentences ...string) {
+	for _, s := range sentences {
+		if s != "" {
+			fmt.Fprintln(w, format.Wrap(format.Printable(s), d.ProseWidth()))
+		}
+	}
+	fmt.Fprintln(w)
 }
 
 // displayOf describes w. Pipes and files have unlimited width. COLUMNS overrides the width of a terminal.

@@ -36,21 +36,22 @@ func (f *flags) checkPair() error {
 	return nil
 }
 
-// renderPair returns the content of the output file: a picture of the plans of two strategies, with marked differences.
+// renderPair returns the content of the output file and its picture: the plans of two strategies, with marked
+// differences.
 func (f *flags) renderPair(ctx context.Context, title string, g *graph.Graph,
-	costProfile *machine.Profile) ([]byte, error) {
+	costProfile *machine.Profile) ([]byte, *picture, error) {
 	var programs [2]*graphrun.Program
 	var sides [2]*picture
 	for i, name := range f.strategies {
 		var err error
 		if programs[i], err = f.compile(ctx, g, name, costProfile); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		sides[i] = pictureOf(title, programs[i].Graph(), programs[i].Report())
 	}
 	difference, err := experiment.Diff(programs[0], programs[1])
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	markDifferences(sides, difference)
 	both := &picture{title: title, remarks: []string{differenceText(difference)}}
@@ -59,11 +60,11 @@ func (f *flags) renderPair(ctx context.Context, title string, g *graph.Graph,
 	for i, p := range sides {
 		part, err := f.neighbourhood(p)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		tree, err := f.groupTree(part)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		tree.label = f.strategies[i]
 		both.remarks = append(both.remarks, part.remarks...)
@@ -72,7 +73,8 @@ func (f *flags) renderPair(ctx context.Context, title string, g *graph.Graph,
 	}
 	root.upTo = len(both.boxes)
 	both.linkPeers()
-	return f.encode(ctx, both, root, newExplainer(g, programs[0]), newExplainer(g, programs[1]))
+	text, err := f.encode(ctx, both, root, newExplainer(g, programs[0]), newExplainer(g, programs[1]))
+	return text, both, err
 }
 
 // differenceText returns a sentence that summarizes the differences.

@@ -144,10 +144,10 @@ func (p *painter) addPlan(plan *report.Plan) {
 	}
 	p.remarks = append(p.remarks, fmt.Sprintf("%s, estimated cost %s, peak memory %s", text,
 		format.Nanoseconds(plan.CostNS), format.Bytes(plan.PeakBytes)))
-	if plan.LowerBoundNS != nil {
-		var b strings.Builder
-		sections.WriteBound(&b, plan)
-		p.remarks = append(p.remarks, strings.TrimSpace(b.String()))
+	for _, text := range []string{sections.BoundText(plan), sections.SlackText(plan)} {
+		if text != "" {
+			p.remarks = append(p.remarks, text)
+		}
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/cli/internal/outfile"
 	"github.com/graphrun/graphrun/cli/internal/progress"
+	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/graphdraw"
 	"github.com/graphrun/graphrun/internal/machine"
@@ -151,8 +152,9 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return err
 	}
 	var text []byte
+	var drawing *picture
 	err = job.Do(progress.Planning, func() (err error) {
-		text, err = f.render(job.Context, path, g, costProfile)
+		text, drawing, err = f.render(job.Context, path, g, costProfile)
 		return err
 	})
 	job.End()
@@ -164,14 +166,19 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return exit.InFile(path, err)
 	}
 	job.Enter(progress.Writing)
-	return outfile.Write(cmd.Context(), f.out, func(w io.Writer) error {
+	if err := outfile.Write(cmd.Context(), f.out, func(w io.Writer) error {
 		_, err := w.Write(text)
 		return err
-	})
+	}); err != nil {
+		return err
+	}
+	term.Output(cmd).WriteAnswer(cmd.OutOrStdout(), drawing.answers(f.out)...)
+	return nil
 }
 
-// render returns the content of the output file: the picture of the graph, or of its plan.
-func (f *flags) render(ctx context.Context, path string, g *graph.Graph, costProfile *machine.Profile) ([]byte, error) {
+// render returns the content of the output file, and its picture of the graph or of its plan.
+func (f *flags) render(ctx context.Context, path string, g *graph.Graph,
+	costProfile *machine.Profile) ([]byte, *picture, error) {
 	title := filepath.Base(path)
 	if len(f.strategies) > 0 {
 		return f.renderPair(ctx, title, g, costProfile)
@@ -180,7 +187,7 @@ func (f *flags) render(ctx context.Context, path string, g *graph.Graph, costPro
 	if f.strategy != "" {
 		var err error
 		if compiled, err = f.compile(ctx, g, f.strategy, costProfile); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		drawnGraph, plan = compiled.Graph(), compiled.Report()
 	}
@@ -188,7 +195,7 @@ func (f *flags) render(ctx context.Context, path string, g *graph.Graph, costPro
 	if plan != nil {
 		var err error
 		if times, err = f.addTimes(plan, g.Bound()); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	drawing := pictureOf(title, drawnGraph, plan)
@@ -202,13 +209,14 @@ func (f *flags) render(ctx context.Context, path string, g *graph.Graph, costPro
 	drawing.addSizes(g)
 	drawing, err := f.neighbourhood(drawing)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	root, err := f.groupTree(drawing)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return f.encode(ctx, drawing, root, newExplainer(g, compiled))
+	text, err := f.encode(ctx, drawing, root, newExplainer(g, compiled))
+	return text, drawing, err
 }
 
 // compile plans a graph with a strategy.

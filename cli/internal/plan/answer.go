@@ -1,0 +1,145 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/sections"
+	"github.com/graphrun/graphrun/experiment"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/inspect"
+	"github.com/graphrun/graphrun/passes/layout"
+)
+
+// answers returns the sentences with which the text output begins: the results of the given flags, and then a summary
+// of the plan and the changes by the caller that pay.
+func (f *flags) answers(g *graph.Graph, doc *Document) []string {
+	list := f.limits.rejectedTexts(doc)
+	if f.limits.memory != "" && len(list) == 0 {
+		list = append(list, fmt.Sprintf("a run of the plan of %s needs %s, within --max-memory %s", doc.Strategy,
+			format.Bytes(bytesNeeded(&doc.Plan)), f.limits.memory))
+	}
+	if f.limits.hasMaxCopies {
+		list = append(list, fmt.Sprintf("%s inserted, --max-copies allows %d",
+			format.CountIrregular(len(countedCopies(g, doc.Copies)), "copy is", "copies are"), f.limits.copies))
+	}
+	for i := range doc.ForAll {
+		list = append(list, doc.ForAll[i].Property+": "+proofText(&doc.ForAll[i]))
+	}
+	list = append(list, sections.SlackText(&doc.Plan))
+	if f.problem.certificate != "" {
+		claim := "a lower bound on the cost of any plan"
+		if doc.Optimal && doc.LowerBoundNS != nil {
+			claim = "that no plan among the forms considered costs less than " + format.Nanoseconds(*doc.LowerBoundNS)
+		}
+		list = append(list, fmt.Sprintf("%s proves %s, at the stated prices; graphrun verify checks it",
+			f.problem.certificate, claim))
+	}
+	if f.problem.problem != "" {
+		list = append(list, f.problem.problem+" has the layout problem")
+	}
+	list = append(list, bestText(doc), sensitivityText(doc.Sensitivity), measuredPlanText(doc.Measured))
+	if f.passes != "" {
+		list = append(list, fmt.Sprintf("%s shows the graph after each of %s", f.passes,
+			format.CountIrregular(len(doc.Passes), "pass", "passes")))
+	}
+	list = append(list, classesText(doc.Classes), planText(doc), adviceText(doc.Advice))
+	return list
+}
+
+// planText returns the cost and the copies of a plan, and the distance of the cost from the bound.
+func planText(doc *Document) string {
+	exact := ""
+	if doc.Exact {
+		exact = ", exact"
+	}
+	text := fmt.Sprintf("strategy %s%s: estimated cost %s, %s inserted (%s)", doc.Strategy, exact,
+		format.Nanoseconds(doc.CostNS), format.CountIrregular(len(doc.Copies), "copy", "copies"),
+		format.Bytes(doc.Costs().CopiedBytes))
+	if bound := sections.BoundText(&doc.Plan); bound != "" {
+		text += "; " + bound
+	}
+	return text
+}
+
+// proofText returns the result of --for-all for a property.
+func proofText(proof *inspect.Proof) string {
+	switch {
+	case proof.Counterexample != nil:
+		return fmt.Sprintf("does not hold at %s: %s", format.Sizes(proof.Counterexample), proof.Why)
+	case proof.Proved:
+		return fmt.Sprintf("proved for all sizes within bounds by %s; also planned at %s",
+			format.Count(len(proof.Cases), "case"), format.Count(len(proof.Tried), "size"))
+	}
+	return fmt.Sprintf("not proved; holds at %s: %s", triedSizes(proof.Tried), proof.Why)
+}
+
+// bestText compares the costs of the plans of --k-best.
+func bestText(doc *Document) string {
+	if doc.BestWanted == 0 || len(doc.Best) == 0 {
+		return ""
+	}
+	first, last := doc.Best[0], doc.Best[len(doc.Best)-1]
+	text := fmt.Sprintf("the cheapest plan costs %s", format.Nanoseconds(first.CostNS))
+	if len(doc.Best) > 1 {
+		second := doc.Best[1]
+		text += fmt.Sprintf(", the second %s more (%s)", moreText(second, first.CostNS), second.Change)
+	}
+	if n := len(doc.Best); n > 2 {
+		text += fmt.Sprintf(", and plan %d %s more", n, moreText(last, first.CostNS))
+	}
+	switch n := len(doc.Best); {
+	case doc.BestTimedOut:
+		text += fmt.Sprintf("; the time limit ended the search: %d of %d plans found", n, doc.BestWanted)
+	case n < doc.BestWanted:
+		text += fmt.Sprintf("; %s", format.CountIrregular(n, "plan exists", "plans exist"))
+	}
+	return text
+}
+
+func moreText(b experiment.Choice, cheapest float64) string {
+	return fmt.Sprintf("%s (%.2g%%)", format.Nanoseconds(b.MoreNS), 100*b.MoreNS/max(cheapest, 1))
+}
+
+// sensitivityText says at which bandwidths of copies the cheapest plan changes.
+func sensitivityText(s *layout.Sensitivity) string {
+	var list []string
+	switch {
+	case s == nil:
+		return ""
+	case s.Slower == nil && s.Faster == nil:
+		return "the cheapest plan is the same for copies that are up to 1024 times slower or faster"
+	}
+	for _, side := range breakpoints(s) {
+		text := "the same for copies that are up to 1024 times " + side.direction
+		if side.breakpoint != nil {
+			times, _ := format.DistinctPair(side.factor(), 1)
+			text = fmt.Sprintf("another for copies that are %s times %s", times, side.direction)
+		}
+		list = append(list, text)
+	}
+	return "the cheapest plan is " + strings.Join(list, ", and ")
+}
+
+// classesText returns the number of plans for symbolic sizes, and their greatest regret.
+func classesText(classes []inspect.Specialization) string {
+	if len(classes) == 0 {
+		return ""
+	}
+	worst, sizes := 0.0, ""
+	var hints []string
+	for _, class := range classes {
+		hints = append(hints, format.Sizes(class.Hint))
+		for _, r := range class.Regret {
+			if r.Fits && r.Regret > worst {
+				worst, sizes = r.Regret, format.Sizes(r.Sizes)
+			}
+		}
+	}
+	text := fmt.Sprintf("%s, made for %s", format.Count(len(classes), "plan"), strings.Join(hints, "; "))
+	if sizes == "" {
+		return text + "; at the other listed sizes no plan is cheaper"
+	}
+	return text + fmt.Sprintf("; at %s another plan costs less: the greatest regret is %s", sizes, format.Percent(worst))
+}

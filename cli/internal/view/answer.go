@@ -1,0 +1,43 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/internal/sorted"
+)
+
+// maxLargest bounds the steps that are listed with their costs.
+const maxLargest = 3
+
+// answers returns the text output of the command: the written file, the remarks of the picture, and the steps with the
+// largest costs.
+func (p *picture) answers(file string) []string {
+	first := fmt.Sprintf("%s shows %s: ", file, p.title) + strings.Join(p.remarks[:min(len(p.remarks), 1)], "")
+	list := append([]string{strings.TrimSuffix(first, ": ")}, p.remarks[min(len(p.remarks), 1):]...)
+	if text := p.largestText(); text != "" {
+		list = append(list, text)
+	}
+	return list
+}
+
+// largestText lists the steps with the largest costs; "" without costs and for two plans, whose steps have two costs.
+func (p *picture) largestText() string {
+	if slices.ContainsFunc(p.boxes, func(b pictureBox) bool { return b.side > 0 }) {
+		return ""
+	}
+	boxes := slices.DeleteFunc(slices.Clone(p.boxes), func(b pictureBox) bool { return b.share <= 0 })
+	sorted.Func(boxes, func(a, b pictureBox) int { return cmp.Compare(b.share, a.share) })
+	var list []string
+	for _, b := range boxes[:min(len(boxes), maxLargest)] {
+		list = append(list, fmt.Sprintf("%s (%s) %s, %s", b.name, b.head, format.Nanoseconds(b.predicted),
+			format.Percent(b.share)))
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return "largest costs: " + strings.Join(list, "; ")
+}
