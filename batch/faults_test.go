@@ -196,8 +196,8 @@ func written(t *testing.T, l layout, inputs []Input) map[string]time.Time {
 	return times
 }
 
-// TestKilled kills processes before random operations on the file system. Outputs are whole, those with records are never written again, and a process
-// leaves at most one part without records.
+// TestKilled kills processes before random operations on the file system. Outputs are whole, those with records are
+// never written again, and a process leaves at most one part without records.
 func TestKilled(t *testing.T) {
 	count, kills := testsize.Of(60, 2000), testsize.Of(4, 40)
 	f := newFolder(t, affine)

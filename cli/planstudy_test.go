@@ -112,7 +112,9 @@ func TestPlanStudies(t *testing.T) {
 	}
 	text := unwrapped(succeed(t, flags...))
 	for _, want := range []string{"proved: least cost among the forms considered", "pass x in channels_last: saves ",
-		"the copy of x to channels_last is removed", "the cheapest plan is the same for copies that are up to 1024 times slower or faster", "Cheapest plans"} {
+		"the copy of x to channels_last is removed",
+		"the cheapest plan is the same for copies that are up to 1024 times slower or faster",
+		"Cheapest plans"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
