@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -302,7 +303,7 @@ func (j *job) runAll(ctx context.Context, waiting <-chan *item) {
 
 // take removes from a list the items that run together.
 func (j *job) take(list []*item) (chosen, others []*item) {
-	indices := j.model.rows.Batch(runsOf(list))
+	indices := j.model.rows.Batch(runsOf(list), math.MaxInt)
 	for i, it := range list {
 		if slices.Contains(indices, i) {
 			chosen = append(chosen, it)

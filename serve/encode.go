@@ -14,17 +14,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// encodeResponse returns the body of a response. jsonLength is the length of the JSON part, which precedes the binary
-// data of tensors; it is -1 if there is no binary data.
-func (m *model) encodeResponse(r *request, out map[string]*tensor.Tensor) (body []byte, jsonLength int, err error) {
+// encodeResponse returns the JSON of a response, and the binary data of tensors, which follow it. The data may share
+// memory with out. tail is nil if there is no binary data.
+func (m *model) encodeResponse(r *request, out map[string]*tensor.Tensor) (text []byte, tail [][]byte, err error) {
 	doc := responseDoc{ModelName: m.name, ModelVersion: m.version, ID: r.id, Outputs: []tensorDoc{}}
-	var tail [][]byte
 	for _, w := range r.wants {
 		t := out[w.port.name]
 		d := tensorDoc{Name: w.port.name, Shape: append([]int{}, t.Shape...), Datatype: w.port.datatype()}
 		data, err := w.port.encode(t, w.binary)
 		if err != nil {
-			return nil, 0, fmt.Errorf("output %q: %w", w.port.name, err)
+			return nil, nil, fmt.Errorf("output %q: %w", w.port.name, err)
 		}
 		if w.binary {
 			d.Parameters = &parameters{BinaryDataSize: new(len(data))}
@@ -38,19 +37,13 @@ func (m *model) encodeResponse(r *request, out map[string]*tensor.Tensor) (body 
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(&doc); err != nil {
-		return nil, 0, err
+		return nil, nil, err
 	}
-	if tail == nil {
-		return b.Bytes(), -1, nil
-	}
-	jsonLength = b.Len()
-	for _, data := range tail {
-		b.Write(data)
-	}
-	return b.Bytes(), jsonLength, nil
+	return b.Bytes(), tail, nil
 }
 
-// encode returns the elements of t in row-major order, as bytes of the binary extension or as JSON.
+// encode returns the elements of t in row-major order, as bytes of the binary extension or as JSON. The bytes may be
+// those of t.
 func (p port) encode(t *tensor.Tensor, asBytes bool) ([]byte, error) {
 	if p.isText() {
 		list, err := p.labels.Decode(t)
@@ -63,8 +56,10 @@ func (p port) encode(t *tensor.Tensor, asBytes bool) ([]byte, error) {
 	size := c.DType.Size()
 	data := c.Storage().Bytes()[c.Offset*size:][:c.Bytes()]
 	if asBytes {
-		data = slices.Clone(data)
-		swapBytes(data, size)
+		if bigEndian {
+			data = slices.Clone(data)
+			swapBytes(data, size)
+		}
 		return data, nil
 	}
 	text := make([]byte, 0, 2+len(data)/size*4)

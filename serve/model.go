@@ -57,11 +57,19 @@ func (s *Server) load(ctx context.Context, v version) (m *model, unjoined, err e
 	return m, unjoined, nil
 }
 
-// typicalRows returns the batch size for which models are planned: the first preferred size, or 8.
-func (s *Server) typicalRows() int {
-	rows := 8
-	if len(s.options.PreferredRows) > 0 {
-		rows = s.options.PreferredRows[0]
+// typicalRows returns the batch size for which models are planned: the first preferred size.
+func (s *Server) typicalRows() int { return min(s.options.PreferredRows[0], s.options.MaxRows) }
+
+// rowsOfBatch returns the maximum number of rows of the next batch while waiting rows wait.
+func (s *Server) rowsOfBatch(waiting int) int {
+	rows := 0
+	for _, n := range s.options.PreferredRows {
+		if n <= waiting {
+			rows = max(rows, n)
+		}
+	}
+	if rows == 0 { // the batch takes all rows that wait
+		return s.options.MaxRows
 	}
 	return min(rows, s.options.MaxRows)
 }

@@ -34,7 +34,9 @@ type Options struct {
 	Batching Batching
 	// MaxRows is the maximum number of rows of a batch; 0 is 64. A single request may have more rows.
 	MaxRows int
-	// PreferredRows are typical numbers of rows of a batch. Models are planned for the first one.
+	// PreferredRows are the preferred numbers of rows of a batch; nil is 8. A batch has at most the largest preferred
+	// number that waiting requests fill, because larger batches need more memory and are rarely faster. Models are
+	// planned for the first number.
 	PreferredRows []int
 	// MaxDelay is the longest time that a request waits for others to join. 0 is 2 ms; a negative time disables
 	// waiting. While no other requests wait, there is no delay.
@@ -84,6 +86,9 @@ func (o *Options) complete() {
 		o.Log = slog.Default()
 	}
 	o.PreferredRows = slices.Clone(o.PreferredRows)
+	if len(o.PreferredRows) == 0 {
+		o.PreferredRows = []int{8}
+	}
 }
 
 // defaultTo sets *option to value if it is zero.

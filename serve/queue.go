@@ -116,10 +116,7 @@ func (q *queue) delay() {
 	}
 	for {
 		q.mu.Lock()
-		rows := 0
-		for _, j := range q.waiting {
-			rows += j.run.Rows
-		}
+		rows := q.waitingRows()
 		remaining := time.Duration(0)
 		if q.crowded && len(q.waiting) > 0 && rows < q.server.typicalRows() {
 			remaining = q.server.options.MaxDelay - time.Since(q.waiting[0].arrival)
@@ -135,7 +132,15 @@ func (q *queue) delay() {
 	}
 }
 
-// takeBatch removes the jobs of the next batch from the queue: the first job, and the jobs that can share its batch. It
+// waitingRows returns the number of rows that wait. The caller holds q.mu.
+func (q *queue) waitingRows() (rows int) {
+	for _, j := range q.waiting {
+		rows += j.run.Rows
+	}
+	return rows
+}
+
+// take removes the jobs of the next batch from the queue: the first job, and the jobs that can share its batch. It
 // returns nil if no job waits; dispatch must then end.
 func (q *queue) take() []*job {
 	q.mu.Lock()
@@ -153,7 +158,7 @@ func (q *queue) take() []*job {
 	}
 	q.crowded = len(q.waiting) > 1
 	var jobs []*job
-	for _, i := range q.model.rows.Batch(runsOf(q.waiting)) {
+	for _, i := range q.model.rows.Batch(runsOf(q.waiting), q.server.rowsOfBatch(q.waitingRows())) {
 		jobs = append(jobs, q.waiting[i])
 	}
 	q.waiting = slices.DeleteFunc(q.waiting, func(j *job) bool { return slices.Contains(jobs, j) })

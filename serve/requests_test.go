@@ -172,3 +172,18 @@ func FuzzRequests(f *testing.F) {
 		}
 	})
 }
+
+// TestRowsOfBatch: a batch has the largest preferred number of rows that waiting requests fill.
+func TestRowsOfBatch(t *testing.T) {
+	limits := func(o Options) (rows []int) {
+		o.complete()
+		s := &Server{options: o}
+		for _, waiting := range []int{1, 7, 8, 31, 32, 64} {
+			rows = append(rows, s.rowsOfBatch(waiting))
+		}
+		return rows
+	}
+	assert.Equal(t, []int{64, 64, 8, 8, 8, 8}, limits(Options{}))
+	assert.Equal(t, []int{64, 64, 8, 8, 32, 32}, limits(Options{PreferredRows: []int{32, 8}}))
+	assert.Equal(t, []int{4, 4, 4, 4, 4, 4}, limits(Options{MaxRows: 4}))
+}

@@ -154,7 +154,7 @@ func TestBitsOfNetworks(t *testing.T) {
 func TestBatches(t *testing.T) {
 	path := writeModel(t, filepath.Join(t.TempDir(), "m.json"), affine)
 	for _, batching := range []Batching{BatchExact, BatchFast, BatchOff} {
-		s := open(t, Options{Batching: batching, Compile: graphrun.Options{Threads: 2}}, path)
+		s := open(t, Options{Batching: batching, PreferredRows: []int{64}, Compile: graphrun.Options{Threads: 2}}, path)
 		m := (*s.models.Load())["m"][0]
 		require.Equal(t, batching != BatchOff, m.rows != nil)
 		hold(s)

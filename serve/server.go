@@ -1,11 +1,11 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"crypto/subtle"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"runtime"
 	"slices"
@@ -330,11 +330,13 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, m *model) error {
 // inferWithin reads a request, runs the model and writes the response, until the context ends. The outputs of the
 // returned result are already released.
 func (s *Server) inferWithin(ctx context.Context, w http.ResponseWriter, r *http.Request, m *model) (result, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.options.MaxBody))
+	var body bytes.Buffer
+	body.Grow(int(min(max(r.ContentLength, 0), maxFirstRead)) + bytes.MinRead)
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, s.options.MaxBody))
 	if err != nil {
 		return result{}, bodyError(ctx, err)
 	}
-	request, err := m.decode(r.Header, body)
+	request, err := m.decode(r.Header, body.Bytes())
 	if err != nil {
 		return result{}, err
 	}
@@ -342,17 +344,27 @@ func (s *Server) inferWithin(ctx context.Context, w http.ResponseWriter, r *http
 	if err != nil {
 		return res, runError(r.Context(), err)
 	}
-	response, jsonLength, err := m.encodeResponse(request, res.out)
-	res.release()
+	defer res.release() // after the response is written, because it shares memory with the outputs
+	text, tail, err := m.encodeResponse(request, res.out)
 	if err != nil {
 		return res, &statusError{http.StatusBadRequest, err}
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if jsonLength >= 0 {
+	if tail != nil {
 		w.Header().Set("Content-Type", "application/octet-stream")
-		w.Header().Set(headerLength, strconv.Itoa(jsonLength))
+		w.Header().Set(headerLength, strconv.Itoa(len(text)))
 	}
-	w.Header().Set("Content-Length", strconv.Itoa(len(response)))
-	_, _ = w.Write(response) // the client may be gone
+	length := len(text)
+	for _, data := range tail {
+		length += len(data)
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(length))
+	for _, data := range append([][]byte{text}, tail...) {
+		_, _ = w.Write(data) // the client may be gone
+	}
 	return res, nil
 }
+
+// maxFirstRead is the largest Content-Length for which the whole buffer is allocated before the body arrives. A client
+// may announce more than it sends.
+const maxFirstRead = 1 << 20

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -153,7 +154,7 @@ func (f *runFn) flush(ctx context.Context, emit emitElement, fail emitFailure) e
 		for i, p := range pending {
 			runs[i] = p.run
 		}
-		chosen := f.model.axis.Batch(runs)
+		chosen := f.model.axis.Batch(runs, math.MaxInt)
 		var batch, rest []pendingElement
 		for i, p := range pending {
 			if slices.Contains(chosen, i) {

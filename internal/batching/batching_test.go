@@ -48,13 +48,14 @@ func TestBatch(t *testing.T) {
 	a := axisOf(t, oneRow, 8, true)
 	require.NotSame(t, a.planAt([]int{1}, 9), a.planAt([]int{1}, 1))
 	require.Same(t, a.planAt([]int{1}, 9), a.planAt([]int{1}, 2))
-	assert.Equal(t, []int{0}, a.Batch(runsOf(a, 1, 1)))
-	assert.Equal(t, []int{0, 1}, a.Batch(runsOf(a, 2, 2)))
-	assert.Equal(t, []int{0, 2, 4}, a.Batch(runsOf(a, 2, 1, 3, 5, 3)))
-	assert.Equal(t, []int{0}, a.Batch(runsOf(a, 8, 1)), "a run of all rows")
-	assert.Equal(t, []int{0, 1}, axisOf(t, oneRow, 8, false).Batch(runsOf(a, 1, 1)))
+	assert.Equal(t, []int{0}, a.Batch(runsOf(a, 1, 1), 8))
+	assert.Equal(t, []int{0, 1}, a.Batch(runsOf(a, 2, 2), 8))
+	assert.Equal(t, []int{0, 2, 4}, a.Batch(runsOf(a, 2, 1, 3, 5, 3), 8))
+	assert.Equal(t, []int{0}, a.Batch(runsOf(a, 8, 1), 8), "a run of all rows")
+	assert.Equal(t, []int{0, 2}, a.Batch(runsOf(a, 2, 3, 2, 1), 4), "fewer rows than Prove permits")
+	assert.Equal(t, []int{0, 1}, axisOf(t, oneRow, 8, false).Batch(runsOf(a, 1, 1), 8))
 	var none *Axis
-	assert.Equal(t, []int{0}, none.Batch(runsOf(none, 2, 2)))
+	assert.Equal(t, []int{0}, none.Batch(runsOf(none, 2, 2), 8))
 }
 
 func TestJoinAndSplit(t *testing.T) {

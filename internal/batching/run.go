@@ -33,15 +33,17 @@ func (a *Axis) NewRun(in map[string]*tensor.Tensor) *Run {
 	return r
 }
 
-// Batch returns the indices of the runs that are joined with runs[0], in ascending order. The first index is 0.
-func (a *Axis) Batch(runs []*Run) []int {
+// Batch returns the indices of the runs that are joined with runs[0], in ascending order. The first index is 0. Joined
+// runs have at most maxRows rows, and at most those that Prove permits.
+func (a *Axis) Batch(runs []*Run, maxRows int) []int {
 	first := runs[0]
 	chosen, rows := []int{0}, first.Rows
 	if first.Rows == 0 {
 		return chosen
 	}
+	maxRows = min(maxRows, a.maxRows)
 	for i, r := range runs[1:] {
-		if first.suits(r) && rows+r.Rows <= a.maxRows {
+		if first.suits(r) && rows+r.Rows <= maxRows {
 			chosen, rows = append(chosen, i+1), rows+r.Rows
 		}
 	}

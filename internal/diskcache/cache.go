@@ -58,8 +58,8 @@ type Cache struct {
 	keys   map[weak.Pointer[tensor.Storage]]Key // of mapped entries, and of contents that were hashed
 	most   int                                  // above this number of keys, those of collected storages are removed
 	frozen bool                                 // a write failed, so nothing more is written
-	// size estimates the total size of the entries in bytes; negative until the directory is listed.
-	size int64
+
+	evicting sync.Mutex // held by evict
 }
 
 // Open returns the cache in a directory, which the first write creates. Open does not fail: without access to the
@@ -71,8 +71,10 @@ func Open(dir string, o Options) *Cache {
 	if o.Warn == nil {
 		o.Warn = func(err error) { slog.Warn(err.Error()) }
 	}
-	return &Cache{dir: dir, options: o, mapped: map[Key]weak.Pointer[tensor.Storage]{},
-		keys: map[weak.Pointer[tensor.Storage]]Key{}, size: -1}
+	c := &Cache{dir: dir, options: o, mapped: map[Key]weak.Pointer[tensor.Storage]{},
+		keys: map[weak.Pointer[tensor.Storage]]Key{}}
+	c.evict() // a process with a higher limit may have written the entries
+	return c
 }
 
 // Find returns the data of an entry, which must not be written. The process maps an entry once; the mapping ends when
@@ -109,13 +111,12 @@ func (c *Cache) Add(k Key, data []byte) *tensor.Storage {
 	if c == nil || c.isFrozen() || len(data) == 0 || headerSize+int64(len(data)) > c.options.MaxBytes {
 		return nil
 	}
-	n, err := c.write(k, data)
-	if err != nil {
+	if err := c.write(k, data); err != nil {
 		c.freeze(err)
 		return nil
 	}
 	s := c.Find(k)
-	c.evict(n)
+	c.evict()
 	return s
 }
 

@@ -198,3 +198,28 @@ func TestMappingEnds(t *testing.T) {
 	require.True(t, isMapped())
 	runtime.KeepAlive(s)
 }
+
+// TestEvictionOfOthersEntries: the limit bounds the directory, whichever process wrote the entries.
+func TestEvictionOfOthersEntries(t *testing.T) {
+	dir := t.TempDir()
+	bytesInDir := func() (n int64) {
+		for _, path := range entries(t, dir) {
+			info, err := os.Stat(path)
+			require.NoError(t, err)
+			n += info.Size()
+		}
+		return n
+	}
+	const limit = 5000
+	first := diskcache.Open(dir, diskcache.Options{MaxBytes: limit})
+	second := diskcache.Open(dir, diskcache.Options{MaxBytes: limit})
+	for i := range 10 {
+		for k, c := range []*diskcache.Cache{first, second} {
+			require.NotNil(t, c.Add(keyOf(fmt.Sprint(i, k)), make([]byte, 1000)))
+			require.LessOrEqual(t, bytesInDir(), int64(limit))
+		}
+	}
+	require.Greater(t, bytesInDir(), int64(limit/2))
+	diskcache.Open(dir, diskcache.Options{MaxBytes: limit / 2})
+	require.LessOrEqual(t, bytesInDir(), int64(limit/2), "a lower limit acts before the first write")
+}

@@ -95,14 +95,14 @@ func openEntry(path string, k Key) (mmap.MMap, error) {
 
 func (c *Cache) path(k Key) string { return filepath.Join(c.dir, k.name()) }
 
-// write writes an entry and returns the size of its file.
-func (c *Cache) write(k Key, data []byte) (size int64, err error) {
+// write writes an entry.
+func (c *Cache) write(k Key, data []byte) (err error) {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
-		return 0, err
+		return err
 	}
 	f, err := os.CreateTemp(c.dir, unfinished)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer func() {
 		if err != nil {
@@ -124,7 +124,7 @@ func (c *Cache) write(k Key, data []byte) (size int64, err error) {
 	}
 	if err != nil && c.Find(k) != nil {
 		_ = os.Remove(f.Name())
-		return 0, nil // Windows replaces no file that another process has mapped; that file has the same contents
+		return nil // Windows replaces no file that another process has mapped; that file has the same contents
 	}
-	return int64(headerSize + len(data)), err
+	return err
 }

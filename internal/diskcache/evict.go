@@ -25,26 +25,23 @@ func touch(path string, info fs.FileInfo) {
 	}
 }
 
-// evict counts an added file, and removes the entries that were not used for the longest time while the total size
-// exceeds the limit. Processes that have mapped a removed entry keep it.
-func (c *Cache) evict(added int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.size >= 0 {
-		c.size += added
-	}
-	if c.size >= 0 && c.size <= c.options.MaxBytes {
+// evict removes the entries that were not used for the longest time while the total size of all entries in the
+// directory exceeds the limit. Processes that have mapped a removed entry keep it. evict lists the directory, because
+// other processes also write entries; a listing takes less time than the sync of an entry.
+func (c *Cache) evict() {
+	c.evicting.Lock()
+	defer c.evicting.Unlock()
+	size, list := c.list()
+	if size <= c.options.MaxBytes {
 		return
 	}
-	var list []fs.FileInfo
-	c.size, list = c.list()
 	sorted.Func(list, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
 	for _, info := range list {
-		if c.size <= c.options.MaxBytes {
+		if size <= c.options.MaxBytes {
 			return
 		}
 		if os.Remove(filepath.Join(c.dir, info.Name())) == nil {
-			c.size -= info.Size()
+			size -= info.Size()
 		}
 	}
 }

@@ -77,7 +77,8 @@ SIGTERM and Ctrl-C end the server when all accepted requests are answered.`,
 	flagSet := cmd.Flags()
 	flagSet.StringVar(&f.listen, "listen", "127.0.0.1:8000", "listen on `ADDRESS`")
 	flagSet.IntVar(&f.maxRows, "max-batch-size", 64, "join at most `N` rows to a batch")
-	flagSet.IntSliceVar(&f.preferredRows, "preferred-batch-size", nil, "plan models for batches of `N` rows")
+	flagSet.IntSliceVar(&f.preferredRows, "preferred-batch-size", nil,
+		"join requests to batches of `N` rows; models are planned for the first number (default 8)")
 	flagSet.DurationVar(&f.maxDelay, "max-queue-delay", 2*time.Millisecond,
 		"let a request wait at most `TIME` for others, if others waited before")
 	flagSet.IntVar(&f.queue, "queue", 1024, "reject requests while `N` requests wait")
