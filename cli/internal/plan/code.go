@@ -6,16 +6,24 @@ import (
 	"io"
 	"strings"
 
+	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/inspect"
 )
 
 // writeCode prints the generated code of a step.
 func writeCode(w io.Writer, show term.Display, code *inspect.StepCode) {
-	fmt.Fprintf(w, "step %s: %s\n", code.Step, strings.Join(code.Ops, ", "))
-	if code.Why != "" {
-		fmt.Fprintf(w, "no code was generated: %s\n", code.Why)
+	compiled := 0
+	for _, loop := range code.Loops {
+		if loop.Assembly != "" {
+			compiled++
+		}
 	}
+	how := fmt.Sprintf("machine code for %d of %s", compiled, format.Count(len(code.Loops), "loop"))
+	if code.Why != "" {
+		how = "no code was generated: " + code.Why
+	}
+	fmt.Fprintf(w, "step %s: %s; %s\n", code.Step, strings.Join(code.Ops, ", "), how)
 	for _, loop := range code.Loops {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, cmp.Or(loop.Name, "Loop")))
 		t := term.NewTable(term.NameCol("operand"), term.NameCol("dtype"), term.NameCol("access"))
@@ -25,9 +33,13 @@ func writeCode(w io.Writer, show term.Display, code *inspect.StepCode) {
 		for i, a := range loop.Operands {
 			t.Add(fmt.Sprintf("x%d", i), a.DType, a.Access)
 		}
-		t.Write(w, show)
-		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "For each element"))
-		fmt.Fprint(w, loop.Expression)
+		if len(loop.Results)+len(loop.Operands) > 0 {
+			t.Write(w, show)
+		}
+		if loop.Expression != "" {
+			fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "For each element"))
+			fmt.Fprint(w, loop.Expression)
+		}
 		for _, f := range loop.Folds {
 			fmt.Fprintf(w, "fold: %s\n", f)
 		}
