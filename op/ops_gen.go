@@ -893,6 +893,21 @@ func BroadcastTo[A Ints](self *graph.Value, size A) *graph.Value {
 	return node("broadcast_to", 1, withRequired(nil, "size", size), self)[0]
 }
 
+// BucketizeAttrs are the optional attributes of [Bucketize].
+type BucketizeAttrs struct {
+	// return int32, else int64
+	OutInt32 bool `attr:"out_int32"`
+	// return the position after equal elements, else before them
+	Right bool `attr:"right"`
+}
+
+// Bucketize is the op bucketize.
+//
+// Returns the index of the bucket of each element of self. boundaries is a sorted vector.
+func Bucketize[A Operand](self A, boundaries *graph.Value, attrs ...BucketizeAttrs) *graph.Value {
+	return node("bucketize", 1, nonzeroAttrs(attrs), self, boundaries)[0]
+}
+
 // CartesianProd is the op cartesian_prod.
 //
 // Returns all combinations of elements of vectors, one per row.
@@ -1510,6 +1525,32 @@ func CrossEntropyLoss(self, target, weight *graph.Value, attrs ...CrossEntropyLo
 	return node("cross_entropy_loss", 1, nonzeroAttrs(attrs), self, target, weight)[0]
 }
 
+// Cummax is the op cummax.
+//
+// Returns the greatest of the elements so far along a dimension, and its index, the last of equal elements. The
+// first NaN replaces all elements after it; an index is that of the last NaN.
+//
+// Attributes:
+//
+//   - dim: dimension to run along
+func Cummax[A Int](self *graph.Value, dim A) (values, indices *graph.Value) {
+	made := node("cummax", 2, withRequired(nil, "dim", dim), self)
+	return made[0], made[1]
+}
+
+// Cummin is the op cummin.
+//
+// Returns the least of the elements so far along a dimension, and its index, the last of equal elements. The
+// first NaN replaces all elements after it; an index is that of the last NaN.
+//
+// Attributes:
+//
+//   - dim: dimension to run along
+func Cummin[A Int](self *graph.Value, dim A) (values, indices *graph.Value) {
+	made := node("cummin", 2, withRequired(nil, "dim", dim), self)
+	return made[0], made[1]
+}
+
 // CumprodAttrs are the optional attributes of [Cumprod].
 type CumprodAttrs struct {
 	// dtype to which self is converted first
@@ -1769,6 +1810,14 @@ type DiffAttrs struct {
 // May be nil: prepend, append.
 func Diff(self, prepend, append *graph.Value, attrs ...DiffAttrs) *graph.Value {
 	return node("diff", 1, nonzeroAttrs(attrs), self, prepend, append)[0]
+}
+
+// Digamma is the op digamma.
+//
+// Returns the logarithmic derivative of the gamma function of each element: an infinity at 0 and NaN at negative
+// integers.
+func Digamma(self *graph.Value) *graph.Value {
+	return node("digamma", 1, nil, self)[0]
 }
 
 // DistAttrs are the optional attributes of [Dist].
@@ -2837,6 +2886,25 @@ func Glu(self *graph.Value, attrs ...GluAttrs) *graph.Value {
 	return node("glu", 1, nonzeroAttrs(attrs), self)[0]
 }
 
+// GradientAttrs are the optional attributes of [Gradient].
+type GradientAttrs struct {
+	// distance of samples; default: 1
+	Spacing tensor.Scalar `attr:"spacing"`
+	// dimensions, one result for each; none: all
+	Dim []int `attr:"dim"`
+	// order of the differences at the edges: 1 or 2 (default 1)
+	EdgeOrder *int `attr:"edge_order"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Gradient is the op gradient.
+//
+// Estimates the gradient of samples by central differences, one result for each dimension.
+func Gradient(self *graph.Value, attrs ...GradientAttrs) []*graph.Value {
+	return node("gradient", 0, nonzeroAttrs(attrs), self)
+}
+
 // GridSamplerAttrs are the optional attributes of [GridSampler].
 type GridSamplerAttrs struct {
 	// 0 bilinear, 1 nearest, 2 bicubic (images only)
@@ -3049,6 +3117,25 @@ func HingeEmbeddingLoss(self, target *graph.Value, attrs ...HingeEmbeddingLossAt
 	return node("hinge_embedding_loss", 1, nonzeroAttrs(attrs), self, target)[0]
 }
 
+// HistcAttrs are the optional attributes of [Histc].
+type HistcAttrs struct {
+	// number of bins (default 100)
+	Bins *int `attr:"bins"`
+	// least element; the range of the elements if max is equal (default 0)
+	Min tensor.Scalar `attr:"min"`
+	// greatest element (default 0)
+	Max tensor.Scalar `attr:"max"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Histc is the op histc.
+//
+// Counts the elements in bins of equal width from min to max. NaN is in no bin.
+func Histc(self *graph.Value, attrs ...HistcAttrs) *graph.Value {
+	return node("histc", 1, nonzeroAttrs(attrs), self)[0]
+}
+
 // HsplitAttrs are the optional attributes of [Hsplit].
 type HsplitAttrs struct {
 	// number of parts, which divides the size
@@ -3096,6 +3183,13 @@ func HuberLoss(self, target *graph.Value, attrs ...HuberLossAttrs) *graph.Value 
 // Returns the length of the hypotenuse of the legs self and other. Supports floats only.
 func Hypot(self, other *graph.Value) *graph.Value {
 	return node("hypot", 1, nil, self, other)[0]
+}
+
+// I0 is the op i0.
+//
+// Returns the modified Bessel function of the first kind and order 0 of each element.
+func I0(self *graph.Value) *graph.Value {
+	return node("i0", 1, nil, self)[0]
 }
 
 // If is the op if.
@@ -3638,6 +3732,17 @@ func Logaddexp2(self, other *graph.Value) *graph.Value {
 	return node("logaddexp2", 1, nil, self, other)[0]
 }
 
+// Logcumsumexp is the op logcumsumexp.
+//
+// Returns the logarithms of the running sums of exponentials along a dimension.
+//
+// Attributes:
+//
+//   - dim: dimension to run along
+func Logcumsumexp[A Int](self *graph.Value, dim A) *graph.Value {
+	return node("logcumsumexp", 1, withRequired(nil, "dim", dim), self)[0]
+}
+
 // LogicalAnd is the op logical_and.
 //
 // Returns whether both self and other are non-zero.
@@ -3821,6 +3926,13 @@ func MarginRankingLoss(input1, input2, target *graph.Value, attrs ...MarginRanki
 // Replaces the elements of self where mask is true by a number or 0-dim value; self and mask are broadcast.
 func MaskedFill[A Operand](self, mask *graph.Value, value A) *graph.Value {
 	return node("masked_fill", 1, nil, self, mask, value)[0]
+}
+
+// MaskedScatter is the op masked_scatter.
+//
+// Replaces the elements of self for which mask is true by the first elements of source, in row-major order.
+func MaskedScatter(self, mask, source *graph.Value) *graph.Value {
+	return node("masked_scatter", 1, nil, self, mask, source)[0]
 }
 
 // MaskedSelect is the op masked_select.
@@ -4123,6 +4235,24 @@ func Mean(self *graph.Value, attrs ...MeanAttrs) *graph.Value {
 	return node("mean", 1, nonzeroAttrs(attrs), self)[0]
 }
 
+// MedianAttrs are the optional attributes of [Median].
+type MedianAttrs struct {
+	// dimension along which to rank; none: all elements, and no indices
+	Dim *int `attr:"dim"`
+	// keep the dimension with size 1
+	Keepdim bool `attr:"keepdim"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Median is the op median.
+//
+// Returns the median, the lower of two, of all elements, or along a dimension with its index. NaN is the median
+// of elements of which one is NaN.
+func Median(self *graph.Value, attrs ...MedianAttrs) []*graph.Value {
+	return node("median", 0, nonzeroAttrs(attrs), self)
+}
+
 // MelWeightMatrixAttrs are the optional attributes of [MelWeightMatrix].
 type MelWeightMatrixAttrs struct {
 	// dtype of the result (default float32)
@@ -4200,6 +4330,25 @@ func Mish(self *graph.Value) *graph.Value {
 // Multiplies two matrices: [m, k] by [k, n] gives [m, n]. Operands do not broadcast.
 func Mm(self, mat2 *graph.Value) *graph.Value {
 	return node("mm", 1, nil, self, mat2)[0]
+}
+
+// ModeAttrs are the optional attributes of [Mode].
+type ModeAttrs struct {
+	// dimension along which to count (default -1)
+	Dim *int `attr:"dim"`
+	// keep the dimension with size 1
+	Keepdim bool `attr:"keepdim"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Mode is the op mode.
+//
+// Returns the most frequent element along a dimension, the least of several, and the index of its last
+// occurrence. NaN differs from every element, including itself.
+func Mode(self *graph.Value, attrs ...ModeAttrs) (values, indices *graph.Value) {
+	made := node("mode", 2, nonzeroAttrs(attrs), self)
+	return made[0], made[1]
 }
 
 // Moveaxis is the op moveaxis.
@@ -4336,6 +4485,56 @@ type NanmeanAttrs struct {
 // Returns the mean of the elements that are not NaN.
 func Nanmean(self *graph.Value, attrs ...NanmeanAttrs) *graph.Value {
 	return node("nanmean", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// NanmedianAttrs are the optional attributes of [Nanmedian].
+type NanmedianAttrs struct {
+	// dimension along which to rank; none: all elements, and no indices
+	Dim *int `attr:"dim"`
+	// keep the dimension with size 1
+	Keepdim bool `attr:"keepdim"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Nanmedian is the op nanmedian.
+//
+// Returns the median, the lower of two, of the elements that are not NaN: of all, or along a dimension with its
+// index.
+func Nanmedian(self *graph.Value, attrs ...NanmedianAttrs) []*graph.Value {
+	return node("nanmedian", 0, nonzeroAttrs(attrs), self)
+}
+
+// NanquantileInterpolationWord is the attribute interpolation of [Nanquantile].
+type NanquantileInterpolationWord string
+
+// The words that NanquantileInterpolationWord takes.
+const (
+	NanquantileInterpolationLinear   NanquantileInterpolationWord = "linear"
+	NanquantileInterpolationLower    NanquantileInterpolationWord = "lower"
+	NanquantileInterpolationHigher   NanquantileInterpolationWord = "higher"
+	NanquantileInterpolationMidpoint NanquantileInterpolationWord = "midpoint"
+	NanquantileInterpolationNearest  NanquantileInterpolationWord = "nearest"
+)
+
+// NanquantileAttrs are the optional attributes of [Nanquantile].
+type NanquantileAttrs struct {
+	// dimension to reduce; none: all
+	Dim *int `attr:"dim"`
+	// keep the dimension with size 1
+	Keepdim bool `attr:"keepdim"`
+	// value between two elements (default linear)
+	Interpolation NanquantileInterpolationWord `attr:"interpolation"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Nanquantile is the op nanquantile.
+//
+// Returns the elements of ranks q (0 to 1) along a dimension, which the first dimension of the result replaces
+// if q is a vector. Elements that are NaN are ignored.
+func Nanquantile[A Operand](self *graph.Value, q A, attrs ...NanquantileAttrs) *graph.Value {
+	return node("nanquantile", 1, nonzeroAttrs(attrs), self, q)[0]
 }
 
 // NansumAttrs are the optional attributes of [Nansum].
@@ -5000,6 +5199,38 @@ func QlinearMatmul(a, aScale, aZeroPoint, b, bScale, bZeroPoint, yScale, yZeroPo
 	return node("qlinear_matmul", 1, nil, a, aScale, aZeroPoint, b, bScale, bZeroPoint, yScale, yZeroPoint, bias)[0]
 }
 
+// QuantileInterpolationWord is the attribute interpolation of [Quantile].
+type QuantileInterpolationWord string
+
+// The words that QuantileInterpolationWord takes.
+const (
+	QuantileInterpolationLinear   QuantileInterpolationWord = "linear"
+	QuantileInterpolationLower    QuantileInterpolationWord = "lower"
+	QuantileInterpolationHigher   QuantileInterpolationWord = "higher"
+	QuantileInterpolationMidpoint QuantileInterpolationWord = "midpoint"
+	QuantileInterpolationNearest  QuantileInterpolationWord = "nearest"
+)
+
+// QuantileAttrs are the optional attributes of [Quantile].
+type QuantileAttrs struct {
+	// dimension to reduce; none: all
+	Dim *int `attr:"dim"`
+	// keep the dimension with size 1
+	Keepdim bool `attr:"keepdim"`
+	// value between two elements (default linear)
+	Interpolation QuantileInterpolationWord `attr:"interpolation"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Quantile is the op quantile.
+//
+// Returns the elements of ranks q (0 to 1) along a dimension, which the first dimension of the result replaces
+// if q is a vector. NaN among the elements gives NaN.
+func Quantile[A Operand](self *graph.Value, q A, attrs ...QuantileAttrs) *graph.Value {
+	return node("quantile", 1, nonzeroAttrs(attrs), self, q)[0]
+}
+
 // QuantizeLinearAttrs are the optional attributes of [QuantizeLinear].
 type QuantizeLinearAttrs struct {
 	// dimension along which scales differ (default 1)
@@ -5191,6 +5422,19 @@ func Relu6(self *graph.Value) *graph.Value {
 // 0 is an error in the run.
 func Remainder[A, B Operand](self A, other B) *graph.Value {
 	return node("remainder", 1, nil, self, other)[0]
+}
+
+// Renorm is the op renorm.
+//
+// Scales the slices along a dimension whose norms exceed maxnorm to this norm.
+//
+// Attributes:
+//
+//   - p: order of the norm
+//   - dim: dimension of the slices
+//   - maxnorm: greatest norm
+func Renorm[A Operand, B Int, C Operand](self *graph.Value, p A, dim B, maxnorm C) *graph.Value {
+	return node("renorm", 1, withRequired(nil, "p", p, "dim", dim, "maxnorm", maxnorm), self)[0]
 }
 
 // Repeat is the op repeat.
@@ -5671,6 +5915,36 @@ func ScatterReduce[A Int](self, index, src *graph.Value, dim A, reduce ScatterRe
 	return node("scatter_reduce", 1, withRequired(nonzeroAttrs(attrs), "dim", dim, "reduce", reduce), self, index, src)[0]
 }
 
+// SearchsortedSideWord is the attribute side of [Searchsorted].
+type SearchsortedSideWord string
+
+// The words that SearchsortedSideWord takes.
+const (
+	SearchsortedSideNone  SearchsortedSideWord = "none"
+	SearchsortedSideLeft  SearchsortedSideWord = "left"
+	SearchsortedSideRight SearchsortedSideWord = "right"
+)
+
+// SearchsortedAttrs are the optional attributes of [Searchsorted].
+type SearchsortedAttrs struct {
+	// return int32, else int64
+	OutInt32 bool `attr:"out_int32"`
+	// return the position after equal elements, else before them
+	Right bool `attr:"right"`
+	// right: as the attribute right (default none)
+	Side SearchsortedSideWord `attr:"side"`
+}
+
+// Searchsorted is the op searchsorted.
+//
+// Returns the positions at which elements of self would keep sorted_sequence sorted. The sequence is a vector,
+// or has a sorted row for each row of self. sorter, if given, has the indices that sort the sequence.
+//
+// May be nil: sorter.
+func Searchsorted[A Operand](sortedSequence *graph.Value, self A, sorter *graph.Value, attrs ...SearchsortedAttrs) *graph.Value {
+	return node("searchsorted", 1, nonzeroAttrs(attrs), sortedSequence, self, sorter)[0]
+}
+
 // Select is the op select.
 //
 // Takes one index of a dimension and removes the dimension.
@@ -5961,6 +6235,34 @@ func SpecialChebyshevPolynomialW[A, B Operand](x A, n B) *graph.Value {
 // Returns -x log(x) of each element: 0 at 0, and -infinity below 0.
 func SpecialEntr(self *graph.Value) *graph.Value {
 	return node("special_entr", 1, nil, self)[0]
+}
+
+// SpecialI0e is the op special_i0e.
+//
+// Returns the modified Bessel function of the first kind and order 0 of each element, multiplied by exp(-|x|).
+func SpecialI0e(self *graph.Value) *graph.Value {
+	return node("special_i0e", 1, nil, self)[0]
+}
+
+// SpecialI1 is the op special_i1.
+//
+// Returns the modified Bessel function of the first kind and order 1 of each element.
+func SpecialI1(self *graph.Value) *graph.Value {
+	return node("special_i1", 1, nil, self)[0]
+}
+
+// SpecialI1e is the op special_i1e.
+//
+// Returns the modified Bessel function of the first kind and order 1 of each element, multiplied by exp(-|x|).
+func SpecialI1e(self *graph.Value) *graph.Value {
+	return node("special_i1e", 1, nil, self)[0]
+}
+
+// SpecialLogNdtr is the op special_log_ndtr.
+//
+// Returns the logarithm of the probability that a standard normal number is less than the element.
+func SpecialLogNdtr(self *graph.Value) *graph.Value {
+	return node("special_log_ndtr", 1, nil, self)[0]
 }
 
 // SpecialNdtr is the op special_ndtr.

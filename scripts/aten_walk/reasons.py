@@ -76,6 +76,10 @@ def odd(k):
     return k.odd()
 
 
+def expanded(k):
+    return any(n > 1 and step == 0 for n, step in zip(k.shape, k.x["strides"]))
+
+
 def nearer(k):
     return "; ours is nearer to float64's" in k.text
 
@@ -196,8 +200,12 @@ def no_order(k):
 RULES = [
     (None, "served", "not implemented for '?(Half|BFloat16)|Low precision dtypes", None, "16-bit floats that 1.13 lacks on the CPU and later ones have"),
     (None, "refused", "not implemented for", empty, "1.13 skips the dtype dispatch of empty tensors; graphrun rejects dtypes for all sizes"),
-    ("topk kthvalue", "value", "_1: at", ties, "the order of ties is unspecified"),
-    ("sort argsort topk kthvalue", "refused", "complex|Complex|Bool", scalar, "1.13 sorts one element of any dtype"),
+    ("topk kthvalue median nanmedian mode", "value", "_1: at", ties, "the order of ties is unspecified"),
+    ("sort argsort topk kthvalue mode cummax cummin", "refused", "complex|Complex|Bool", scalar, "1.13 ranks one element of any dtype"),
+    ("histc", "value", "", with_nan, "NaN is in no bin; the bin that 1.13 converts it to is undefined"),
+    ("histc", "served", "is not finite", None, "the range of the elements is known only in the run; NaN is in no bin"),
+    ("median nanmedian", "value", "", expanded, "1.13 reorders the elements of expanded operands in place"),
+    ("quantile nanquantile", "served", "q values must be in the range", None, "q that is an operand is known only in the run: ranks outside the elements are errors"),
     ("_unique2 unique_dim", "value", r"n\d+_[12]: int64\(0,\)", unasked, "results that were not asked for are empty"),
     ("_unique2 unique_dim", "shape", r"n\d+_[12]: .*got \[0\]", unasked, "results that were not asked for are empty"),
     ("_unique2 unique_dim", "value", "", with_nan, "NaNs are distinct and last; the comparison of 1.13 is not an order with NaNs"),

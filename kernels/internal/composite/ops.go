@@ -8,7 +8,8 @@ import (
 func Ops() []*graph.Op {
 	return []*graph.Op{
 		Fliplr, Flipud, Rot90, NarrowCopy, Msort, DiagEmbed, Diag, Diagflat,
-		Diff, Trapezoid, Trapz, CumulativeTrapezoid,
+		Diff, Trapezoid, Trapz, CumulativeTrapezoid, Gradient,
+		Histc, Renorm, Logcumsumexp, MaskedScatter, Quantile, Nanquantile,
 		Normalize, CosineSimilarity, PairwiseDistance, Dist, Cdist, LinalgCross, Cross, Vecdot,
 		Softsign, Tanhshrink, Softmin, Deg2rad, Rad2deg, FloatPower, Ldexp, Polar,
 		Isclose, Allclose, Equal, Isreal, Isin,

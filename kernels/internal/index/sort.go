@@ -3,7 +3,6 @@ package index
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"unsafe"
 
@@ -235,9 +234,14 @@ func loadRanked[T kit.Sortable](ctx context.Context, line []rankedElement[T], lo
 // flipSigns maps unsigned numbers to signed numbers that have the same order.
 func flipSigns[T kit.Sortable](line []rankedElement[T]) {
 	for i := range line {
-		p := (*int64)(unsafe.Pointer(&line[i].value))
-		*p = int64(uint64(*p) ^ 1<<63)
+		flipSign(&line[i].value)
 	}
+}
+
+// flipSign inverts the highest bit of a number of 64 bits.
+func flipSign[T kit.Sortable](v *T) {
+	p := (*int64)(unsafe.Pointer(v))
+	*p = int64(uint64(*p) ^ 1<<63)
 }
 
 // siftsPerCheck is the number of elements that are sifted into a heap between two checks of the context.
@@ -353,110 +357,4 @@ func (r *ranking) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
 		}
 	})
 	return []*tensor.Tensor{values, indices}, nil
-}
-
-type kthAttrs struct {
-	K       int  `attr:"k" doc:"rank of the element to take, in ascending order from 1"`
-	Dim     int  `attr:"dim" default:"-1" doc:"dimension along which to rank"`
-	Keepdim bool `attr:"keepdim" default:"false" doc:"keep the dimension with size 1"`
-}
-
-// Kthvalue is torch.kthvalue.
-var Kthvalue = kit.Define[kthAttrs](graph.Op{
-	Semantics: graph.Semantics{
-		Name: "kthvalue",
-		Doc: "Returns the k-th smallest element along a dimension and its index; equal elements " +
-			"keep the order of their indices.",
-		Params: []graph.Param{kit.Self}, Outputs: valuesAndIndices,
-		Infer: func(call *graph.Call) ([]graph.Result, error) {
-			a, t := kit.Attrs[kthAttrs](call), call.Type(0)
-			dim, err := tensor.WrapDim(a.Dim, t.Rank())
-			switch {
-			case err != nil:
-				return nil, err
-			case a.K < 1 || sym.Of(a.K).Gt(kit.SizeAtDim(t, dim)).Holds():
-				return nil, fmt.Errorf("kthvalue(): selected number k out of range for dimension %d", dim)
-			case t.DType == tensor.Bool || t.DType.IsComplex():
-				return nil, kit.NotImplemented("kthvalue", t.DType)
-			}
-			shape := t.Shape
-			if len(shape) > 0 {
-				if shape = kit.ReplaceSizes(shape, dim, sym.Of(1)); !a.Keepdim {
-					shape = slices.Delete(shape, dim, dim+1)
-				}
-			}
-			return kit.WithIndices(call, tensor.NewType(t.DType, shape...)), nil
-		},
-		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			a := kit.Attrs[kthAttrs](c)
-			dim, err := tensor.WrapDim(a.Dim, in[0].Rank())
-			if err != nil {
-				return nil, err
-			}
-			out, err := (&ranking{dim, sizeAt(in[0].Meta, dim), false}).reference(in[0])
-			for i, t := range out {
-				if t.Rank() == 0 {
-					continue
-				}
-				m, e := t.Meta.Narrow(dim, a.K-1, 1)
-				if e == nil && !a.Keepdim {
-					m, e = m.Select(dim, 0)
-				}
-				if e != nil {
-					return nil, e
-				}
-				if out[i], err = t.View(m); err != nil {
-					return nil, err
-				}
-			}
-			return out, err
-		},
-		Examples: kit.OneExample(kit.F32(3, 5), graph.Attrs{"k": 2}),
-	},
-	Facts:     graph.Facts{AnyOrder: true, Each: graph.Each{Function: 7}},
-	Lowerings: graph.Lowerings{Compile: compileKth},
-})
-
-func compileKth(call *graph.Call) (*graph.Kernel, error) {
-	attrs, m := kit.Attrs[kthAttrs](call), call.Meta(0)
-	if call.Out[0].Numel() == 0 {
-		return &graph.Kernel{}, nil
-	}
-	dim, err := tensor.WrapDim(attrs.Dim, m.Rank())
-	if err != nil {
-		return nil, err
-	}
-	switch kit.LoopDType(m.DType) {
-	case tensor.Int64:
-		return kthKernel[int64](call, dim, attrs.K), nil
-	case tensor.Float32:
-		return kthKernel[float32](call, dim, attrs.K), nil
-	}
-	return kthKernel[float64](call, dim, attrs.K), nil
-}
-
-// kthKernel returns a kernel that finds the k smallest elements of each line, as topk does, and takes the last of them.
-func kthKernel[T kit.Sortable](call *graph.Call, dim, k int) *graph.Kernel {
-	outs := make([]tensor.Meta, 2)
-	for i, o := range call.Out {
-		outs[i] = o
-		if o.Rank() < call.Meta(0).Rank() {
-			outs[i].Shape = slices.Insert(slices.Clone(o.Shape), dim, 1)
-			outs[i].Strides = slices.Insert(slices.Clone(o.Strides), dim, 0)
-		}
-	}
-	m, dtype := call.Meta(0), call.Meta(0).DType
-	n, inStep := sizeAt(m, dim), kit.StepAt(m, dim)
-	lines := kit.NewLineSet(m.Shape, dim, m, outs[0], outs[1])
-	load := tensor.Converter(kit.LoopDType(dtype), dtype)
-	return &graph.Kernel{Worker: n * int(unsafe.Sizeof(rankedElement[T]{})),
-		Phases: []graph.Phase{lines.Phase(32*n, func(mem *graph.Mem, offsets [4]int) error {
-			line := unsafe.Slice((*rankedElement[T])(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n)
-			src := unsafe.Add(mem.Ptrs[2], offsets[0])
-			loadRanked(mem.Context, line, load, src, inStep, dtype == tensor.Uint64)
-			index := takeBest(mem.Context, line, k, false)[k-1].index
-			*(*int64)(unsafe.Add(mem.Ptrs[1], offsets[2])) = index
-			kit.CopyElement(unsafe.Add(mem.Ptrs[0], offsets[1]), unsafe.Add(src, int(index)*inStep), dtype.Size())
-			return nil
-		})}}
 }

@@ -39,6 +39,7 @@ func Ops() []*graph.Op {
 		Any, Every,
 		Argmax, Argmin, Max, Min,
 		BatchNorm,
+		Cummax, Cummin,
 		Cumsum, Cumprod,
 		Amax, Amin,
 		GroupNorm, InstanceNorm,

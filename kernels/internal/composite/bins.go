@@ -1,0 +1,127 @@
+package composite
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
+	"github.com/graphrun/graphrun/kernels/internal/index"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/kernels/internal/reduce"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type histcAttrs struct {
+	Bins int           `attr:"bins" default:"100" doc:"number of bins"`
+	Min  tensor.Scalar `attr:"min" default:"0" doc:"least element; the range of the elements if max is equal"`
+	Max  tensor.Scalar `attr:"max" default:"0" doc:"greatest element"`
+}
+
+type renormAttrs struct {
+	P       tensor.Scalar `attr:"p" doc:"order of the norm"`
+	Dim     int           `attr:"dim" doc:"dimension of the slices"`
+	Maxnorm tensor.Scalar `attr:"maxnorm" doc:"greatest norm"`
+}
+
+type logcumsumexpAttrs struct {
+	Dim int `attr:"dim" doc:"dimension to run along"`
+}
+
+// Histograms, bounded norms and running sums.
+var (
+	Histc = defineOne(graph.Semantics{
+		Name: "histc", Doc: "Counts the elements in bins of equal width from min to max. NaN is in no bin.",
+		Params: selfOnly, Examples: []graph.Example{kit.Example(graph.Attrs{"bins": 4}, kit.ExTransposed),
+			kit.Example(graph.Attrs{"bins": 3, "min": -1, "max": 1}, kit.ExMatrix)},
+	}, histc)
+	Renorm = defineOne(graph.Semantics{
+		Name: "renorm", Doc: "Scales the slices along a dimension whose norms exceed maxnorm to this norm.",
+		Params: selfOnly, Examples: []graph.Example{
+			kit.Example(graph.Attrs{"p": 2, "dim": 0, "maxnorm": 1}, kit.ExTransposed)},
+	}, renorm)
+	Logcumsumexp = defineOne(graph.Semantics{
+		Name: "logcumsumexp", Doc: "Returns the logarithms of the running sums of exponentials along a dimension.",
+		Params: selfOnly, Examples: []graph.Example{kit.Example(graph.Attrs{"dim": 0}, kit.ExTransposed),
+			kit.Example(graph.Attrs{"dim": 1}, kit.ExMatrix)},
+	}, logcumsumexp)
+)
+
+func histc(s steps, a *histcAttrs, in []graph.Arg) graph.Arg {
+	d := in[0].Type().DType
+	if d != tensor.Float32 && d != tensor.Float64 && d != tensor.BFloat16 {
+		s.Check(kit.NotImplemented("histogram", d))
+	}
+	s.Reject(a.Bins <= 0, "bins must be > 0")
+	low, high := a.Min.Float(), a.Max.Float()
+	s.Reject(math.IsInf(high-low, 0) || math.IsNaN(high-low), "range of [%v, %v] is not finite", low, high)
+	s.Reject(low > high, "max must be larger than min")
+	x := s.reshape(in[0], sym.Of(-1))
+	from, to := compose.Number(low), compose.Number(high)
+	switch empty := kit.IsEmpty(x.Type()); {
+	case low == high && empty:
+		from, to = compose.Number(low-1), compose.Number(high+1)
+	case low == high:
+		from, to = s.Apply(reduce.Amin, nil, x), s.Apply(reduce.Amax, nil, x)
+		same := s.Apply(pointwise.Eq, nil, from, to)
+		from, to = s.where(same, s.plus(from, -1), from), s.where(same, s.plus(to, 1), to)
+	}
+	inside := s.Apply(pointwise.LogicalAnd, nil, s.Apply(pointwise.Ge, nil, x, from), s.Apply(pointwise.Le, nil, x, to))
+	width := compose.Number(high - low)
+	if low == high {
+		width = s.Apply(pointwise.Sub, nil, to, from)
+	}
+	bin := s.mul(s.div(s.sub(x, from), width), integer(int64(a.Bins)))
+	bin = s.Apply(pointwise.Clamp, graph.Attrs{"min": 0, "max": a.Bins - 1}, s.Apply(pointwise.Trunc, nil, bin))
+	bin = s.to(s.where(inside, bin, integer(0)), tensor.Int64)
+	counts := s.Apply(view.NewZeros, graph.Attrs{"size": []int{a.Bins}}, in[0])
+	return s.Apply(index.ScatterAdd, graph.Attrs{"dim": 0}, counts, bin, s.to(inside, d))
+}
+
+func renorm(s steps, a *renormAttrs, in []graph.Arg) graph.Arg {
+	x := in[0]
+	d := x.Type().DType
+	s.Reject(!d.IsFloat() && !d.IsComplex(), "renorm: expected self to be floating point or complex")
+	p, most := a.P.Float(), a.Maxnorm.Float()
+	s.Reject(a.P.DType().IsComplex() || !(p > 0), "renorm: non-positive-norm not supported")
+	s.Reject(a.Maxnorm.DType().IsComplex() || !(most >= 0), "renorm: expected maxnorm to be >= 0 but got %v", most)
+	rank := len(s.shape(x))
+	s.Reject(rank < 2, "renorm: input needs at least 2 dimensions, got %d dimensions", rank)
+	dim := s.dim(x, a.Dim)
+	var dims []int
+	for i := range rank {
+		if i != dim {
+			dims = append(dims, i)
+		}
+	}
+	attrs := graph.Attrs{"ord": p, "dim": dims, "keepdim": true}
+	if d.IsFloat() {
+		attrs["dtype"] = d.OpMath()
+	}
+	norms := s.Apply(reduce.VectorNorm, attrs, x)
+	factor := s.div(number(a.Maxnorm), s.plus(norms, 1e-7))
+	factor = s.where(s.Apply(pointwise.Gt, nil, norms, number(a.Maxnorm)), factor, compose.Number(1))
+	return s.WithLayout(s.mul(x, s.to(factor, d.ToReal())), x.Type().RowMajor())
+}
+
+// logcumsumexp adds to each element the elements at distances 1, 2, 4 and so on.
+func logcumsumexp(s steps, a *logcumsumexpAttrs, in []graph.Arg) graph.Arg {
+	x, d := in[0], in[0].Type().DType
+	dim := s.dim(x, a.Dim)
+	if !d.IsFloat() {
+		s.Check(kit.NotImplementedBy("logcumsumexp_out_cpu", d))
+	}
+	if len(s.shape(x)) == 0 || kit.IsEmpty(x.Type()) {
+		return s.rowMajor(x)
+	}
+	n := s.shape(x)[dim].Specialize()
+	x = s.to(x, d.OpMath())
+	for distance := 1; distance < n; distance *= 2 {
+		first := s.slice(x, dim, 0, distance)
+		sums := s.Apply(pointwise.Logaddexp, nil, s.slice(x, dim, distance, nil), s.slice(x, dim, 0, n-distance))
+		x = s.Apply(view.Cat, graph.Attrs{"dim": dim}, first, sums)
+	}
+	return s.WithLayout(s.to(s.rowMajor(x), d), in[0].Type().RowMajor())
+}

@@ -1,0 +1,91 @@
+package composite
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
+	"github.com/graphrun/graphrun/kernels/internal/index"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/reduce"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type gradientAttrs struct {
+	Spacing   *tensor.Scalar `attr:"spacing" default:"none" doc:"distance of samples; default: 1"`
+	Dim       []int          `attr:"dim" default:"none" doc:"dimensions, one result for each; none: all"`
+	EdgeOrder int            `attr:"edge_order" default:"1" doc:"order of the differences at the edges: 1 or 2"`
+}
+
+// Gradient is torch.gradient with a number as spacing.
+var Gradient = define(graph.Semantics{
+	Name: "gradient", Doc: "Estimates the gradient of samples by central differences, one result for each dimension.",
+	Params: selfOnly, Many: true,
+	Examples: []graph.Example{kit.Example(nil, kit.ExTransposed), kit.Example(graph.Attrs{"dim": []int{1},
+		"edge_order": 2, "spacing": 0.5}, kit.ExMatrix)},
+}, gradient)
+
+func gradient(s steps, a *gradientAttrs, in []graph.Arg) []graph.Arg {
+	x := in[0]
+	rank, dims := len(s.shape(x)), a.Dim
+	s.Reject(a.EdgeOrder != 1 && a.EdgeOrder != 2, "torch.gradient only supports edge_order=1 and edge_order=2.")
+	s.Reject(x.Type().DType == tensor.Uint8, "torch.gradient does not support uint8 input.")
+	if dims == nil {
+		for d := range rank {
+			dims = append(dims, d)
+		}
+	}
+	s.Reject(len(dims) > rank || rank == 0, "gradient: expected at most one result for each of %d dimensions", rank)
+	step := 1.0
+	if a.Spacing != nil {
+		s.Reject(a.Spacing.DType().IsComplex(), "gradient: complex spacing is not supported")
+		step = a.Spacing.Float()
+	}
+	seen := make([]bool, rank)
+	var out []graph.Arg
+	for _, dim := range dims {
+		d := s.dim(x, dim)
+		s.Reject(seen[d], "dim %d appears multiple times in the list of dims", d)
+		seen[d] = true
+		s.Reject(!kit.SizeAtLeast(s.shape(x)[d], a.EdgeOrder+1), "torch.gradient expected each dimension size to be at "+
+			"least edge_order+1")
+		out = append(out, s.gradientAlong(x, d, step, a.EdgeOrder))
+	}
+	return out
+}
+
+// gradientAlong returns the differences of samples along a dimension divided by their distances.
+func (s steps) gradientAlong(x graph.Arg, dim int, step float64, edgeOrder int) graph.Arg {
+	at := func(from, to any) graph.Arg { return s.slice(x, dim, from, to) }
+	quotient := func(x graph.Arg, by float64) graph.Arg { return s.div(x, compose.Number(by)) }
+	times := func(x graph.Arg, by float64) graph.Arg { return s.mul(x, compose.Number(by)) }
+	center := quotient(s.sub(at(2, nil), at(0, -2)), 2*step)
+	var first, last graph.Arg
+	if edgeOrder == 1 {
+		first, last = quotient(s.sub(at(1, 2), at(0, 1)), step), quotient(s.sub(at(-1, nil), at(-2, -1)), step)
+	} else {
+		first = quotient(s.sub(s.add(times(at(0, 1), -1.5), times(at(1, 2), 2)), times(at(2, 3), 0.5)), step)
+		last = quotient(s.add(s.sub(times(at(-3, -2), 0.5), times(at(-2, -1), 2)), times(at(-1, nil), 1.5)), step)
+	}
+	return s.Apply(view.Cat, graph.Attrs{"dim": dim}, first, center, last)
+}
+
+// MaskedScatter is torch.masked_scatter.
+var MaskedScatter = defineOne(graph.Semantics{
+	Name: "masked_scatter", Doc: "Replaces the elements of self for which mask is true by the first elements of " +
+		"source, in row-major order.",
+	Params:   []graph.Param{kit.Self, {Name: "mask"}, {Name: "source"}},
+	Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, tensor.New(tensor.Bool, 2, 3), kit.F32(6))},
+}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+	x, source := in[0], in[2]
+	s.Reject(x.Type().DType != source.Type().DType, "masked_scatter: expected self and source to have same dtypes but "+
+		"got%s and %s", kit.CppName(x.Type().DType), kit.CppName(source.Type().DType))
+	s.Reject(in[1].Type().DType != tensor.Bool && in[1].Type().DType != tensor.Uint8,
+		"masked_scatter: expected BoolTensor or ByteTensor for mask")
+	x, mask := s.broadcast(x, s.to(in[1], tensor.Bool))
+	flat := s.reshape(mask, sym.Of(-1))
+	position := s.sub(s.Apply(reduce.Cumsum, graph.Attrs{"dim": 0}, flat), integer(1))
+	position = s.where(flat, position, integer(0))
+	values := s.Apply(index.Take, nil, source, position)
+	return s.rowMajor(s.where(mask, s.reshape(values, s.shape(x)...), x))
+})

@@ -1,0 +1,103 @@
+package composite
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/index"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type quantileAttrs struct {
+	Dim           *int   `attr:"dim" default:"none" doc:"dimension to reduce; none: all"`
+	Keepdim       bool   `attr:"keepdim" default:"false" doc:"keep the dimension with size 1"`
+	Interpolation string `attr:"interpolation" default:"linear" oneof:"linear|lower|higher|midpoint|nearest" doc:"value between two elements"`
+}
+
+// Quantiles.
+var (
+	Quantile = quantileOp("quantile", "Returns the elements of ranks q (0 to 1) along a dimension, which the first "+
+		"dimension of the result replaces if q is a vector. NaN among the elements gives NaN.", false)
+	Nanquantile = quantileOp("nanquantile", "Returns the elements of ranks q (0 to 1) along a dimension, which the "+
+		"first dimension of the result replaces if q is a vector. Elements that are NaN are ignored.", true)
+)
+
+func quantileOp(name, doc string, ignoreNaN bool) *graph.Op {
+	return defineOne(graph.Semantics{
+		Name: name, Doc: doc, Params: []graph.Param{kit.Self, {Name: "q", Number: true}},
+		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.F32(2)),
+			kit.Example(graph.Attrs{"dim": 1, "interpolation": "midpoint"}, kit.ExMatrix, kit.F32())},
+	}, func(s steps, a *quantileAttrs, in []graph.Arg) graph.Arg { return s.quantile(name, a, in, ignoreNaN) })
+}
+
+func (s steps) quantile(name string, a *quantileAttrs, in []graph.Arg, ignoreNaN bool) graph.Arg {
+	x, q := in[0], in[1]
+	d := x.Type().DType
+	if q.Kind == graph.NumberArg {
+		s.Reject(!(q.Number.Float() >= 0 && q.Number.Float() <= 1), "quantile() q must be in the range [0, 1] but got %v",
+			q.Number.Float())
+		q = s.Apply(view.Full, graph.Attrs{"size": []sym.Int{}, "fill_value": q.Number, "dtype": d})
+	}
+	rank, several := x.Type().Rank(), q.Type().Rank() > 0
+	s.Reject(kit.IsEmpty(x.Type()), "quantile() input tensor must be non-empty")
+	s.Reject(q.Type().Rank() > 1, "quantile() q must be a scalar or 1D tensor")
+	s.Reject(d != tensor.Float32 && d != tensor.Float64, "quantile() input tensor must be either float or double dtype")
+	s.Reject(q.Type().DType != d, "quantile() q tensor must be same dtype as the input tensor")
+	switch {
+	case a.Dim == nil && a.Keepdim:
+		x = s.reshape(x, append(padOnes(nil, rank), sym.Of(-1))...)
+	case a.Dim == nil || rank == 0:
+		x = s.reshape(x, sym.Of(-1))
+	default:
+		dim := s.dim(x, *a.Dim)
+		x = s.transpose(s.unsqueeze(x, -1), dim, -1)
+		if !a.Keepdim {
+			x = s.Apply(view.Squeeze, graph.Attrs{"dim": []int{dim}}, x)
+		}
+	}
+	if !several {
+		q = s.reshape(q, sym.Of(1))
+	}
+	out := s.atRanks(a.Interpolation, s.ApplyMany(index.Sort, graph.Attrs{"dim": -1}, x)[0], q, ignoreNaN)
+	if several {
+		out = s.transpose(s.unsqueeze(out, 0), 0, -1)
+	}
+	return s.Apply(view.Squeeze, graph.Attrs{"dim": []int{-1}}, out)
+}
+
+// atRanks returns the elements of ranks q along the last dimension of sorted values.
+func (s steps) atRanks(interpolation string, sorted, q graph.Arg, ignoreNaN bool) graph.Arg {
+	last := len(s.shape(sorted)) - 1
+	numbers := s.not(s.Apply(pointwise.Isnan, nil, sorted))
+	var ranks graph.Arg
+	if ignoreNaN {
+		ranks = s.mul(q, s.sub(s.sum(numbers, true, []int{last}), integer(1)))
+		ranks = s.Apply(pointwise.ClampMin, graph.Attrs{"min": 0}, ranks)
+	} else {
+		size := sym.Int(s.shape(sorted)[last]).Specialize()
+		whole := s.Apply(pointwise.Mul, nil, q, integer(int64(size-1)))
+		complete := s.Apply(view.Select, graph.Attrs{"dim": last, "index": -1}, numbers) // NaN is last
+		ranks = s.where(s.unsqueeze(complete, -1), whole, integer(int64(size-1)))
+	}
+	ranks = s.to(ranks, q.Type().DType)
+	gather := func(at graph.Arg) graph.Arg {
+		return s.Apply(index.Gather, graph.Attrs{"dim": last}, sorted, s.to(at, tensor.Int64))
+	}
+	floor, ceil := pointwise.Floor, pointwise.Ceil
+	switch interpolation {
+	case "lower":
+		return gather(s.Apply(floor, nil, ranks))
+	case "higher":
+		return gather(s.Apply(ceil, nil, ranks))
+	case "nearest":
+		return gather(s.Apply(pointwise.Round, nil, ranks))
+	}
+	below := s.Apply(floor, nil, ranks)
+	weight := s.sub(ranks, below)
+	if interpolation == "midpoint" {
+		weight = s.Apply(view.FullLike, graph.Attrs{"fill_value": 0.5}, ranks)
+	}
+	return s.Apply(pointwise.Lerp, nil, gather(below), gather(s.Apply(ceil, nil, ranks)), weight)
+}

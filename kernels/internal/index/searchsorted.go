@@ -1,0 +1,304 @@
+package index
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type searchsortedAttrs struct {
+	OutInt32 bool   `attr:"out_int32" default:"false" doc:"return int32, else int64"`
+	Right    bool   `attr:"right" default:"false" doc:"return the position after equal elements, else before them"`
+	Side     string `attr:"side" default:"none" oneof:"none|left|right" doc:"right: as the attribute right"`
+}
+
+type bucketizeAttrs struct {
+	OutInt32 bool `attr:"out_int32" default:"false" doc:"return int32, else int64"`
+	Right    bool `attr:"right" default:"false" doc:"return the position after equal elements, else before them"`
+}
+
+// Searchsorted and Bucketize find positions by binary search. In comparisons with NaN, the search continues after the
+// element, as PyTorch's does.
+var (
+	Searchsorted = kit.Define[searchsortedAttrs](graph.Op{
+		Semantics: graph.Semantics{
+			Name: "searchsorted",
+			Doc: "Returns the positions at which elements of self would keep sorted_sequence sorted. The sequence is a " +
+				"vector, or has a sorted row for each row of self. sorter, if given, has the indices that sort the sequence.",
+			Params: []graph.Param{{Name: "sorted_sequence"}, {Name: "self", Number: true}, {Name: "sorter", Optional: true}},
+			Infer:  inferSearchsorted,
+			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				a := kit.Attrs[searchsortedAttrs](c)
+				var sorter *tensor.Tensor
+				if len(in) > 2 {
+					sorter = in[2]
+				}
+				return searchRef(c, in[0], in[1], sorter, a.right())
+			},
+			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(5), kit.F32(2, 3)}},
+				{In: []tensor.Meta{kit.F32(2, 5), kit.F32(2, 3)}, Attrs: graph.Attrs{"right": true}}},
+		},
+		Facts: graph.Facts{AnyOrder: true, Each: graph.Each{Function: 2}},
+		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			return compileSearch(c, 0, 1, kit.Attrs[searchsortedAttrs](c).right())
+		}},
+	})
+	Bucketize = kit.Define[bucketizeAttrs](graph.Op{
+		Semantics: graph.Semantics{
+			Name:   "bucketize",
+			Doc:    "Returns the index of the bucket of each element of self. boundaries is a sorted vector.",
+			Params: []graph.Param{{Name: "self", Number: true}, {Name: "boundaries"}},
+			Infer:  inferBucketize,
+			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				return searchRef(c, in[1], in[0], nil, kit.Attrs[bucketizeAttrs](c).Right)
+			},
+			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3), kit.F32(5)}}},
+		},
+		Facts: graph.Facts{AnyOrder: true, Each: graph.Each{Function: 2}},
+		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			return compileSearch(c, 1, 0, kit.Attrs[bucketizeAttrs](c).Right)
+		}},
+	})
+)
+
+func (a *searchsortedAttrs) right() bool { return a.Right || a.Side == "right" }
+
+func inferSearchsorted(c *graph.Call) ([]graph.Result, error) {
+	a := kit.Attrs[searchsortedAttrs](c)
+	if a.Side == "left" && a.Right {
+		return nil, errors.New("torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True")
+	}
+	sequence := c.Type(0)
+	if c.Has(2) {
+		s := c.Type(2)
+		if !tensor.SameSizes(s.Shape, sequence.Shape) {
+			return nil, fmt.Errorf("torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor %s"+
+				"and got sorter tensor %s", tensor.Sizes(sequence.Shape), tensor.Sizes(s.Shape))
+		}
+		if s.DType != tensor.Int64 {
+			return nil, fmt.Errorf("torch.searchsorted(): sorter must be a tensor of long dtype but got dtype %s",
+				kit.CppName(s.DType))
+		}
+	}
+	return inferSearch(c, 0, 1, a.OutInt32)
+}
+
+func inferBucketize(c *graph.Call) ([]graph.Result, error) {
+	if n := c.Type(1).Rank(); n != 1 {
+		return nil, fmt.Errorf("torch.searchsorted(): boundaries tensor should be 1 dimension, but got dim %d", n)
+	}
+	return inferSearch(c, 1, 0, kit.Attrs[bucketizeAttrs](c).OutInt32)
+}
+
+// inferSearch infers the result of a search in operand sequence for the elements of operand values.
+func inferSearch(c *graph.Call, sequence, values int, int32s bool) ([]graph.Result, error) {
+	s, out := c.Type(sequence), tensor.Int64
+	if int32s {
+		out = tensor.Int32
+	}
+	if s.Rank() == 0 {
+		return nil, errors.New("torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension")
+	}
+	if c.In[values].Kind == graph.NumberArg {
+		if s.Rank() != 1 {
+			return nil, errors.New("torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1")
+		}
+		return c.One(tensor.NewType(out)), checkSearchDType(c)
+	}
+	v := c.Type(values)
+	lead := s.Rank() - 1
+	if v.Rank() == 0 && s.Rank() != 1 {
+		return nil, errors.New("torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1")
+	}
+	if s.Rank() > 1 && (v.Rank() != s.Rank() || !tensor.SameSizes(v.Shape[:lead], s.Shape[:lead])) {
+		return nil, fmt.Errorf("torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of "+
+			"boundaries tensor and input value tensor must match, but we got boundaries tensor %s and input value tensor %s",
+			tensor.Sizes(s.Shape), tensor.Sizes(v.Shape))
+	}
+	return c.One(tensor.NewType(out, v.Shape...)), checkSearchDType(c)
+}
+
+// searchDType returns the dtype to which the sequence and the values are promoted.
+func searchDType(c *graph.Call) (tensor.DType, error) {
+	var p tensor.Promotion
+	for _, x := range c.In[:2] {
+		if x.Kind == graph.NumberArg {
+			p.AddNumber(x.Number)
+		} else {
+			p.Add(x.Type().DType, x.Type().Rank())
+		}
+	}
+	return p.Result()
+}
+
+func checkSearchDType(c *graph.Call) error {
+	d, err := searchDType(c)
+	if err != nil {
+		return err
+	}
+	if d == tensor.Bool || d.IsComplex() || d.IsBareUnsigned() {
+		return kit.NotImplementedBy("searchsorted_out_cpu", d)
+	}
+	return nil
+}
+
+func compileSearch(c *graph.Call, sequence, values int, right bool) (*graph.Kernel, error) {
+	if c.Out[0].Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	d, err := searchDType(c)
+	if err != nil {
+		return nil, err
+	}
+	switch kit.LoopDType(d) {
+	case tensor.Int64:
+		return searchKernel[int64](c, sequence, values, d, right)
+	case tensor.Float32:
+		return searchKernel[float32](c, sequence, values, d, right)
+	}
+	return searchKernel[float64](c, sequence, values, d, right)
+}
+
+// searchKernel returns a kernel that searches in row-major operands, which are first converted to
+// dtype d.
+func searchKernel[T kit.Sortable](c *graph.Call, sequence, values int, d tensor.DType,
+	right bool) (*graph.Kernel, error) {
+	builder := copies.NewKernelBuilder(c)
+	v := builder.In(values)
+	if a := c.In[values]; a.Kind == graph.NumberArg {
+		v = kit.DataBuffer(a.Number.Tensor(d))
+	}
+	dense := func(x kit.Buffer) kit.Buffer { return builder.Dense(builder.Dense(x, d), kit.LoopDType(d)) }
+	s, v := dense(builder.In(sequence)), dense(v)
+	buffers := []kit.Buffer{builder.Result(0, c.Out[0].DType), s, v}
+	sorted := sequence == 1 || !c.Has(2)
+	if !sorted {
+		buffers = append(buffers, builder.Dense(builder.In(2), tensor.Int64))
+	}
+	n := s.Meta.Shape[s.Meta.Rank()-1]
+	rows := s.Meta.Numel() / max(1, n)
+	if n == 0 {
+		rows = tensor.Numel(s.Meta.Shape[:s.Meta.Rank()-1])
+	}
+	perRow := v.Meta.Numel() / max(1, rows)
+	steps := 1
+	for 1<<steps < n {
+		steps++
+	}
+	narrow := c.Out[0].DType == tensor.Int32
+	builder.AddPhases(0, 0, buffers, copies.ChunkedPhase(v.Meta.Numel(), 4*steps,
+		func(mem *graph.Mem, begin, end int) error {
+			for i := begin; i < end; i++ {
+				row := 0
+				if rows > 1 {
+					row = i / perRow
+				}
+				line := unsafe.Slice((*T)(unsafe.Add(mem.Ptrs[1], row*n*int(unsafe.Sizeof(T(0))))), n)
+				x := *(*T)(unsafe.Add(mem.Ptrs[2], i*int(unsafe.Sizeof(T(0)))))
+				var at int
+				if sorted {
+					at = searchLine(line, x, right)
+				} else {
+					var err error
+					order := unsafe.Slice((*int64)(unsafe.Add(mem.Ptrs[3], row*n*8)), n)
+					if at, err = searchOrder(line, order, x, right); err != nil {
+						return err
+					}
+				}
+				if narrow {
+					*(*int32)(unsafe.Add(mem.Ptrs[0], i*4)) = int32(at)
+				} else {
+					*(*int64)(unsafe.Add(mem.Ptrs[0], i*8)) = int64(at)
+				}
+			}
+			return nil
+		}))
+	return builder.Kernel()
+}
+
+// searchLine returns the position of x in a sorted line.
+func searchLine[T kit.Sortable](line []T, x T, right bool) int {
+	begin, n := 0, len(line)
+	if right {
+		for n > 0 {
+			half := n / 2
+			if v := line[begin+half]; !(v > x) {
+				begin, n = begin+half+1, n-half-1
+			} else {
+				n = half
+			}
+		}
+		return begin
+	}
+	for n > 0 {
+		half := n / 2
+		if v := line[begin+half]; !(v >= x) {
+			begin, n = begin+half+1, n-half-1
+		} else {
+			n = half
+		}
+	}
+	return begin
+}
+
+// searchOrder is searchLine for a line that order sorts.
+func searchOrder[T kit.Sortable](line []T, order []int64, x T, right bool) (int, error) {
+	begin, n := 0, len(line)
+	for n > 0 {
+		half := n / 2
+		i := order[begin+half]
+		if i < 0 || i >= int64(len(line)) {
+			return 0, fmt.Errorf("torch.searchsorted(): sorter index %d is out of range for a sequence of %d elements",
+				i, len(line))
+		}
+		v := line[i]
+		before := !(v >= x)
+		if right {
+			before = !(v > x)
+		}
+		if before {
+			begin, n = begin+half+1, n-half-1
+		} else {
+			n = half
+		}
+	}
+	return begin, nil
+}
+
+// searchRef is the reference of a search.
+func searchRef(c *graph.Call, sequence, values, sorter *tensor.Tensor, right bool) ([]*tensor.Tensor, error) {
+	d, err := searchDType(c)
+	if err != nil {
+		return nil, err
+	}
+	sequence = sequence.CopyTo(tensor.New(d, sequence.Shape...))
+	values = values.CopyTo(tensor.New(d, values.Shape...))
+	out := tensor.Zeros(c.Out[0].DType, values.Shape...)
+	n := sequence.Shape[sequence.Rank()-1]
+	kit.EachIndex(values.Shape, func(at []int) {
+		x, line := values.At(at...), make([]float64, n)
+		row := []int{}
+		if sequence.Rank() > 1 {
+			row = at[:sequence.Rank()-1]
+		}
+		order := make([]int64, n)
+		for i := range n {
+			from := append(append([]int(nil), row...), i)
+			line[i], order[i] = sequence.At(from...).Float(), int64(i)
+			if sorter != nil {
+				order[i] = sorter.At(from...).Int()
+			}
+		}
+		position, e := searchOrder(line, order, x.Float(), right)
+		if e != nil {
+			err = e
+		}
+		out.Set(tensor.IntScalar(int64(position)), at...)
+	})
+	return []*tensor.Tensor{out}, err
+}

@@ -1,0 +1,72 @@
+package pointwise
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+)
+
+// Digamma is torch.digamma, and LogNdtr is torch.special.log_ndtr.
+var (
+	Digamma = formulaOp("digamma", "digamma", "Returns the logarithmic derivative of the gamma function of each "+
+		"element: an infinity at 0 and NaN at negative integers.", digammaText(), unaryFloat, digamma, nil,
+		kit.ExUnary, kit.Example(nil, kit.ExInts))
+	LogNdtr = formulaOp("special_log_ndtr", "log_ndtr_cpu",
+		"Returns the logarithm of the probability that a standard normal number is less than the element.",
+		"v = float64(x); z = 1 / (v * v); "+
+			"tail = log1p(-z * (1 - z * (3 - z * (15 - z * (105 - 945 * z))))) - 0.5 * v * v - log(-v) - 0.9189385332046727; "+
+			"t = v * 0.70710678118654752440; "+
+			"type_as(where(v < -30, tail, where(v < -1, log(0.5 * erfc(-t)), log1p(-0.5 * erfc(t)))), x)",
+		unaryFloat, logNdtr, nil, kit.ExUnary, kit.Example(nil, kit.ExInts))
+)
+
+// digammaText returns the formula of digamma: the asymptotic series at 10 or more, the recurrence below, and the
+// reflection of negative numbers.
+func digammaText() string {
+	var text strings.Builder
+	text.WriteString("v = float64(x); y0 = where(v < 0, 1 - v, v); s0 = float64(0); ")
+	for i := range 10 {
+		fmt.Fprintf(&text, "s%[2]d = where(y%[1]d < 10, s%[1]d - 1 / y%[1]d, s%[1]d); "+
+			"y%[2]d = where(y%[1]d < 10, y%[1]d + 1, y%[1]d); ", i, i+1)
+	}
+	text.WriteString("z = 1 / (y10 * y10); " +
+		"p = z * (1 / 12 - z * (1 / 120 - z * (1 / 252 - z * (1 / 240 - z * (1 / 132 - z * (691 / 32760 - z / 12)))))); " +
+		"r = log(y10) - 0.5 / y10 - p + s10; " +
+		"t = where(v < 0, r - pi / tan(pi * fmod(v, 1)), r); " +
+		"type_as(where(v == 0, copysign(inf, -v), where(v < 0 and v == trunc(v), nan, t)), x)")
+	return text.String()
+}
+
+func digamma(x float64) float64 {
+	switch {
+	case x == 0:
+		return math.Copysign(math.Inf(1), -x)
+	case x < 0 && x == math.Trunc(x):
+		return math.NaN()
+	case x < 0:
+		return digamma(1-x) - math.Pi/math.Tan(math.Pi*math.Mod(x, 1))
+	}
+	sum := 0.0
+	for ; x < 20; x++ {
+		sum -= 1 / x
+	}
+	z := 1 / (x * x)
+	return math.Log(x) - 0.5/x - z*(1./12-z*(1./120-z*(1./252-z*(1./240-z/132)))) + sum
+}
+
+func logNdtr(x float64) float64 {
+	switch {
+	case x > -1:
+		return math.Log1p(-math.Erfc(x*math.Sqrt2/2) / 2)
+	case x > -20:
+		return math.Log(math.Erfc(-x*math.Sqrt2/2) / 2)
+	}
+	sum, term, z := 1.0, 1.0, 1/(x*x)
+	for k := range 12 {
+		term *= -float64(2*k+1) * z
+		sum += term
+	}
+	return math.Log(sum) - float64(x*x)/2 - math.Log(-x) - math.Log(2*math.Pi)/2
+}

@@ -1,0 +1,160 @@
+package reduce
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type runningAttrs struct {
+	Dim int `attr:"dim" doc:"dimension to run along"`
+}
+
+// Cummax and Cummin are running extremes with their indices.
+var (
+	Cummax = runningExtreme("cummax", "greatest", true)
+	Cummin = runningExtreme("cummin", "least", false)
+)
+
+func runningExtreme(name, extreme string, greatest bool) *graph.Op {
+	return kit.Define[runningAttrs](graph.Op{
+		Semantics: graph.Semantics{
+			Name: name, Doc: "Returns the " + extreme + " of the elements so far along a dimension, and its index, the last " +
+				"of equal elements. The first NaN replaces all elements after it; an index is that of the last NaN.",
+			Params: []graph.Param{kit.Self}, Outputs: []string{"values", "indices"},
+			Infer: func(c *graph.Call) ([]graph.Result, error) {
+				t := c.Type(0)
+				if _, err := tensor.WrapDim(kit.Attrs[runningAttrs](c).Dim, t.Rank()); err != nil {
+					return nil, err
+				}
+				if d := t.DType; d.IsComplex() || d.IsBareUnsigned() {
+					return nil, kit.NotImplementedBy(name+"_cpu", d)
+				}
+				return kit.WithIndices(c, t.RowMajor()), nil
+			},
+			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				return runningReference(in[0], kit.Attrs[runningAttrs](c).Dim, greatest)
+			},
+			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3)}, Attrs: graph.Attrs{"dim": 1}},
+				{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dim": 1}}},
+		},
+		Facts: graph.Facts{AnyOrder: true, Each: graph.Each{Simple: 4}},
+		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			if c.Out[0].Numel() == 0 {
+				return &graph.Kernel{}, nil
+			}
+			switch d := kit.LoopDType(c.Meta(0).DType); d {
+			case tensor.Int64:
+				return runningKernel[int64](c, d, greatest)
+			case tensor.Float32:
+				return runningKernel[float32](c, d, greatest)
+			}
+			return runningKernel[float64](c, tensor.Float64, greatest)
+		}},
+	})
+}
+
+// runningKernel returns a kernel over row-major elements of dtype d. It processes up to columnUnit adjacent lines at
+// once, whose running extremes are the previous elements of the results.
+func runningKernel[T kit.Sortable](c *graph.Call, d tensor.DType, greatest bool) (*graph.Kernel, error) {
+	m := c.Meta(0)
+	dim, err := tensor.WrapDim(kit.Attrs[runningAttrs](c).Dim, m.Rank())
+	if err != nil {
+		return nil, err
+	}
+	builder := copies.NewKernelBuilder(c)
+	n, inner := kit.SizeOf(m, dim), tensor.Numel(m.Shape[min(dim+1, m.Rank()):])
+	buffers := []kit.Buffer{builder.Result(0, d), builder.Result(1, tensor.Int64), builder.Dense(builder.In(0), d)}
+	blocks := kit.DivUp(inner, columnUnit)
+	builder.AddPhases(0, 0, buffers, copies.ChunkedPhase(m.Numel()/(n*inner)*blocks, 4*n*min(inner, columnUnit),
+		func(mem *graph.Mem, begin, end int) error {
+			values, indices := runOf[T](mem.Ptrs[0], m.Numel()), runOf[int64](mem.Ptrs[1], m.Numel())
+			in := runOf[T](mem.Ptrs[2], m.Numel())
+			for u := begin; u < end; u++ {
+				first, lines := u%blocks*columnUnit+u/blocks*n*inner, min(columnUnit, inner-u%blocks*columnUnit)
+				if inner == 1 {
+					runLine(mem, values[first:first+n], indices[first:first+n], in[first:first+n], greatest)
+					continue
+				}
+				for i := range n {
+					if i*lines%kit.CheckEvery < lines {
+						mem.CheckContext()
+					}
+					at := first + i*inner
+					before := max(first, at-inner)
+					runStep(values[at:at+lines], indices[at:at+lines], in[at:at+lines], values[before:before+lines],
+						indices[before:before+lines], int64(i), greatest)
+				}
+			}
+			return nil
+		}))
+	return builder.Kernel()
+}
+
+func runOf[T any](p unsafe.Pointer, n int) []T { return unsafe.Slice((*T)(p), n) }
+
+// runLine writes the extremes of one line.
+func runLine[T kit.Sortable](mem *graph.Mem, values []T, indices []int64, in []T, greatest bool) {
+	best, bestAt := in[0], 0
+	kit.Blocks(mem.Context, len(in), func(begin, end int) {
+		v, at := best, bestAt
+		for i := begin; i < end; i++ {
+			if x := in[i]; x != x || v == v && (greatest && x >= v || !greatest && x <= v) {
+				v, at = x, i
+			}
+			values[i], indices[i] = v, int64(at)
+		}
+		best, bestAt = v, at
+	})
+}
+
+// runStep writes the extremes of lines at position i. best and bestAt are the extremes at the previous position.
+func runStep[T kit.Sortable](values []T, indices []int64, in, best []T, bestAt []int64, i int64, greatest bool) {
+	indices, best, bestAt, values = indices[:len(in)], best[:len(in)], bestAt[:len(in)], values[:len(in)]
+	for k, x := range in {
+		v, at := best[k], bestAt[k]
+		if i == 0 || x != x || v == v && (greatest && x >= v || !greatest && x <= v) {
+			v, at = x, i
+		}
+		values[k], indices[k] = v, at
+	}
+}
+
+// runningReference computes each result from all elements up to it.
+func runningReference(self *tensor.Tensor, dim int, greatest bool) ([]*tensor.Tensor, error) {
+	dim, err := tensor.WrapDim(dim, self.Rank())
+	if err != nil {
+		return nil, err
+	}
+	values, indices := tensor.Zeros(self.DType, self.Shape...), tensor.Zeros(tensor.Int64, self.Shape...)
+	kit.EachIndex(self.Shape, func(index []int) {
+		at, last := append([]int(nil), index...), 0
+		if len(at) > 0 {
+			last = at[dim]
+		}
+		best, bestAt := tensor.Scalar{}, 0
+		for k := range last + 1 {
+			if len(at) > 0 {
+				at[dim] = k
+			}
+			v := self.At(at...)
+			x, y := v.Float(), best.Float()
+			exceeds := x >= y
+			if !greatest {
+				exceeds = x <= y
+			}
+			if self.DType.IsIntegral(true) {
+				exceeds = greatest && v.Int() >= best.Int() || !greatest && v.Int() <= best.Int()
+			}
+			if k == 0 || x != x || y == y && exceeds {
+				best, bestAt = v, k
+			}
+		}
+		values.Set(best, index...)
+		indices.Set(tensor.IntScalar(int64(bestAt)), index...)
+	})
+	return []*tensor.Tensor{values, indices}, nil
+}
