@@ -186,21 +186,24 @@ func toSize(v any, symbols map[string]sym.Int) (sym.Int, error) {
 	return sym.Int{}, &mismatchError{got: v}
 }
 
-// toNumber reads a number, or an integer expression over symbols.
+// toNumber reads a number, a size, or an integer expression over symbols.
 func toNumber(v any, symbols map[string]sym.Int) (NumberOrSize, error) {
 	if s, ok := numerals.Scalar(v); ok {
 		return NumberOrSize{Number: s}, nil
 	}
-	text, ok := v.(string)
-	if !ok {
-		return NumberOrSize{}, notANumber(v)
-	}
-	s, err := expressionIn(text, symbols)
-	if err != nil {
-		if !isExpression(text) {
-			err = notANumber(v)
+	s, isSize := v.(sym.Int)
+	if !isSize {
+		text, ok := v.(string)
+		if !ok {
+			return NumberOrSize{}, notANumber(v)
 		}
-		return NumberOrSize{}, err
+		var err error
+		if s, err = expressionIn(text, symbols); err != nil {
+			if !isExpression(text) {
+				err = notANumber(v)
+			}
+			return NumberOrSize{}, err
+		}
 	}
 	if n, known := s.Known(); known {
 		return NumberOrSize{Number: tensor.IntScalar(int64(n))}, nil

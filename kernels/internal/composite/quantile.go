@@ -76,10 +76,11 @@ func (s steps) atRanks(interpolation string, sorted, q graph.Arg, ignoreNaN bool
 		ranks = s.mul(q, s.sub(s.sum(numbers, true, []int{last}), integer(1)))
 		ranks = s.Apply(pointwise.ClampMin, graph.Attrs{"min": 0}, ranks)
 	} else {
-		size := sym.Int(s.shape(sorted)[last]).Specialize()
-		whole := s.Apply(pointwise.Mul, nil, q, integer(int64(size-1)))
-		complete := s.Apply(view.Select, graph.Attrs{"dim": last, "index": -1}, numbers) // NaN is last
-		ranks = s.where(s.unsqueeze(complete, -1), whole, integer(int64(size-1)))
+		count := s.shape(sorted)[last]
+		highest := s.Apply(view.Full, graph.Attrs{"size": []int{}, "fill_value": count.Sub(sym.Of(1)),
+			"dtype": tensor.Int64})
+		complete := s.unsqueeze(s.take(numbers, last, -1), -1) // NaN is last
+		ranks = s.where(complete, s.mul(q, highest), highest)
 	}
 	ranks = s.to(ranks, q.Type().DType)
 	gather := func(at graph.Arg) graph.Arg {

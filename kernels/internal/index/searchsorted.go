@@ -71,14 +71,15 @@ func (a *searchsortedAttrs) right() bool { return a.Right || a.Side == "right" }
 func inferSearchsorted(c *graph.Call) ([]graph.Result, error) {
 	a := kit.Attrs[searchsortedAttrs](c)
 	if a.Side == "left" && a.Right {
-		return nil, errors.New("torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True")
+		return nil, errors.New("torch.searchsorted(): side and right can't be set to opposites, got side " +
+			"of left while right was True")
 	}
 	sequence := c.Type(0)
 	if c.Has(2) {
 		s := c.Type(2)
 		if !tensor.SameSizes(s.Shape, sequence.Shape) {
-			return nil, fmt.Errorf("torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor %s"+
-				"and got sorter tensor %s", tensor.Sizes(sequence.Shape), tensor.Sizes(s.Shape))
+			return nil, fmt.Errorf("torch.searchsorted(): boundary and sorter must have the same size, but got boundary "+
+				"tensor %sand got sorter tensor %s", tensor.Sizes(sequence.Shape), tensor.Sizes(s.Shape))
 		}
 		if s.DType != tensor.Int64 {
 			return nil, fmt.Errorf("torch.searchsorted(): sorter must be a tensor of long dtype but got dtype %s",
@@ -101,23 +102,25 @@ func inferSearch(c *graph.Call, sequence, values int, int32s bool) ([]graph.Resu
 	if int32s {
 		out = tensor.Int32
 	}
+	const scalar = "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1"
 	if s.Rank() == 0 {
-		return nil, errors.New("torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension")
+		return nil, errors.New("torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 " +
+			"dimension")
 	}
 	if c.In[values].Kind == graph.NumberArg {
 		if s.Rank() != 1 {
-			return nil, errors.New("torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1")
+			return nil, errors.New(scalar)
 		}
 		return c.One(tensor.NewType(out)), checkSearchDType(c)
 	}
 	v := c.Type(values)
 	lead := s.Rank() - 1
 	if v.Rank() == 0 && s.Rank() != 1 {
-		return nil, errors.New("torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1")
+		return nil, errors.New(scalar)
 	}
 	if s.Rank() > 1 && (v.Rank() != s.Rank() || !tensor.SameSizes(v.Shape[:lead], s.Shape[:lead])) {
-		return nil, fmt.Errorf("torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of "+
-			"boundaries tensor and input value tensor must match, but we got boundaries tensor %s and input value tensor %s",
+		return nil, fmt.Errorf("torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions "+
+			"of boundaries tensor and input value tensor must match, but we got boundaries tensor %s and input value tensor %s",
 			tensor.Sizes(s.Shape), tensor.Sizes(v.Shape))
 	}
 	return c.One(tensor.NewType(out, v.Shape...)), checkSearchDType(c)

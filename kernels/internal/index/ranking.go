@@ -1,0 +1,248 @@
+package index
+
+import (
+	"context"
+	"slices"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+var valuesAndIndices = []string{"values", "indices"}
+
+// ranking is the computation of sort and topk: it sorts the lines along dim and keeps the first k elements of each
+// line.
+type ranking struct {
+	dim, k     int
+	descending bool
+}
+
+// rankedElement is an element and its index in the line.
+type rankedElement[T kit.Sortable] struct {
+	value T
+	index int64
+}
+
+// compareAscending compares elements in ascending order. NaN is last. Equal elements are ordered by index.
+func compareAscending[T kit.Sortable](a, b rankedElement[T]) int {
+	switch {
+	case a.value < b.value || b.value != b.value && a.value == a.value:
+		return -1
+	case a.value > b.value || a.value != a.value && b.value == b.value:
+		return 1
+	}
+	return int(a.index - b.index)
+}
+
+// compareDescending compares elements in descending order. NaN is first. Equal elements are ordered by index.
+func compareDescending[T kit.Sortable](a, b rankedElement[T]) int {
+	switch {
+	case a.value > b.value || a.value != a.value && b.value == b.value:
+		return -1
+	case a.value < b.value || b.value != b.value && a.value == a.value:
+		return 1
+	}
+	return int(a.index - b.index)
+}
+
+func (r *ranking) compile(call *graph.Call) (*graph.Kernel, error) {
+	if call.Out[0].Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	d := call.Meta(0).DType
+	switch kit.LoopDType(d) {
+	case tensor.Int64:
+		return rankKernel[int64](r, call, d), nil
+	case tensor.Float32:
+		return rankKernel[float32](r, call, d), nil
+	}
+	return rankKernel[float64](r, call, d), nil
+}
+
+// rankKernel returns a kernel that sorts each line in worker memory. The values of the result are copied from the
+// operand by index, so that their bits are preserved.
+func rankKernel[T kit.Sortable](rank *ranking, call *graph.Call, d tensor.DType) *graph.Kernel {
+	m, size := call.Meta(0), d.Size()
+	n := sizeAt(m, rank.dim)
+	metas := append([]tensor.Meta{m}, call.Out...)
+	lines := kit.NewLineSet(m.Shape, rank.dim, metas...)
+	load := tensor.Converter(kit.LoopDType(d), d)
+	inStep, valueStep := kit.StepAt(m, rank.dim), kit.StepAt(call.Out[0], rank.dim)
+	indexStep := kit.StepAt(call.Out[len(call.Out)-1], rank.dim)
+	unsigned := d == tensor.Uint64
+	log2 := 1
+	for 1<<log2 < n {
+		log2++
+	}
+	sortCost := 4 * n * log2
+	return &graph.Kernel{Worker: n * int(unsafe.Sizeof(rankedElement[T]{})),
+		Phases: []graph.Phase{lines.Phase(sortCost, func(mem *graph.Mem, offsets [4]int) error {
+			line := unsafe.Slice((*rankedElement[T])(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n)
+			src := unsafe.Add(mem.Ptrs[len(call.Out)], offsets[0])
+			loadRanked(mem.Context, line, load, src, inStep, unsigned)
+			line = takeBest(mem.Context, line, rank.k, rank.descending)
+			dst := unsafe.Add(mem.Ptrs[len(call.Out)-1], offsets[len(call.Out)])
+			kit.Blocks(mem.Context, len(line), func(begin, end int) {
+				for i := begin; i < end; i++ {
+					*(*int64)(unsafe.Add(dst, i*indexStep)) = line[i].index
+				}
+			})
+			if len(call.Out) == 2 {
+				to := unsafe.Add(mem.Ptrs[0], offsets[1])
+				for i := range line {
+					if i%kit.CheckEvery == kit.CheckEvery-1 {
+						mem.CheckContext()
+					}
+					kit.CopyElement(unsafe.Add(to, i*valueStep), unsafe.Add(src, int(line[i].index)*inStep), size)
+				}
+			}
+			return nil
+		})}}
+}
+
+// loadRanked reads a line of elements that are step bytes apart from src. unsigned is set for uint64 elements.
+func loadRanked[T kit.Sortable](ctx context.Context, line []rankedElement[T], load tensor.ConvertFunc,
+	src unsafe.Pointer, step int, unsigned bool) {
+	kit.Blocks(ctx, len(line), func(begin, end int) {
+		part := line[begin:end]
+		load(unsafe.Pointer(&part[0].value), unsafe.Add(src, begin*step), int(unsafe.Sizeof(part[0])), step, len(part))
+		for i := range part {
+			part[i].index = int64(begin + i)
+		}
+		if unsigned {
+			flipSigns(part)
+		}
+	})
+}
+
+// flipSigns maps unsigned numbers to signed numbers that have the same order.
+func flipSigns[T kit.Sortable](line []rankedElement[T]) {
+	for i := range line {
+		flipSign(&line[i].value)
+	}
+}
+
+// flipSign inverts the highest bit of a number of 64 bits.
+func flipSign[T kit.Sortable](v *T) {
+	p := (*int64)(unsafe.Pointer(v))
+	*p = int64(uint64(*p) ^ 1<<63)
+}
+
+// siftsPerCheck is the number of elements that are sifted into a heap between two checks of the context.
+const siftsPerCheck = kit.CheckEvery / 8
+
+// takeBest returns the first count elements of the line in sorted order. If count is small, a heap holds the best count
+// elements found so far, with the worst of them at the root. Only these elements are sorted at the end.
+func takeBest[T kit.Sortable](ctx context.Context, line []rankedElement[T], count int,
+	descending bool) []rankedElement[T] {
+	cmp := compareAscending[T]
+	if descending {
+		cmp = compareDescending[T]
+	}
+	if count == 0 {
+		return line[:0]
+	}
+	if count*4 < len(line) {
+		heap := line[:count]
+		for i := count/2 - 1; i >= 0; i-- {
+			if i%siftsPerCheck == 0 {
+				interrupt.Check(ctx)
+			}
+			siftDown(heap, i, cmp)
+		}
+		for i, e := range line[count:] {
+			if i%siftsPerCheck == siftsPerCheck-1 {
+				interrupt.Check(ctx)
+			}
+			if cmp(e, heap[0]) < 0 {
+				heap[0] = e
+				siftDown(heap, 0, cmp)
+			}
+		}
+		line = heap
+	}
+	kit.Sort(ctx, line, cmp)
+	return line[:count]
+}
+
+// siftDown restores the order of a heap after element i was replaced.
+func siftDown[T kit.Sortable](h []rankedElement[T], i int, cmp func(a, b rankedElement[T]) int) {
+	for {
+		k := 2*i + 1
+		if k >= len(h) {
+			return
+		}
+		if k+1 < len(h) && cmp(h[k+1], h[k]) > 0 {
+			k++
+		}
+		if cmp(h[k], h[i]) <= 0 {
+			return
+		}
+		h[i], h[k] = h[k], h[i]
+		i = k
+	}
+}
+
+// reference is the reference of sort and topk. It sorts each line stably by comparisons of scalars.
+func (r *ranking) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
+	shape := slices.Clone(self.Shape)
+	if len(shape) > 0 {
+		shape[r.dim] = r.k
+	}
+	values, indices := tensor.Zeros(self.DType, shape...), tensor.Zeros(tensor.Int64, shape...)
+	before := func(a, b tensor.Scalar) bool {
+		switch x, y := a.Float(), b.Float(); {
+		case self.DType == tensor.Uint64:
+			return uint64(a.Int()) < uint64(b.Int())
+		case self.DType.IsFloat():
+			return x < y || y != y && x == x
+		}
+		return a.Int() < b.Int()
+	}
+	lineStarts := slices.Clone(self.Shape)
+	if len(lineStarts) > 0 {
+		lineStarts[r.dim] = 1
+	}
+	if r.k == 0 {
+		return []*tensor.Tensor{values, indices}, nil
+	}
+	kit.EachIndex(lineStarts, func(at []int) {
+		at = slices.Clone(at)
+		get := func(i int) tensor.Scalar {
+			if len(at) > 0 {
+				at[r.dim] = i
+			}
+			return self.At(at...)
+		}
+		order := make([]int, sizeAt(self.Meta, r.dim))
+		for i := range order {
+			order[i] = i
+		}
+		sorted.Func(order, func(a, b int) int {
+			x, y := get(a), get(b)
+			if r.descending {
+				x, y = y, x
+			}
+			switch {
+			case before(x, y):
+				return -1
+			case before(y, x):
+				return 1
+			}
+			return 0
+		})
+		for i, from := range order[:r.k] {
+			v := get(from)
+			if len(at) > 0 {
+				at[r.dim] = i
+			}
+			values.Set(v, at...)
+			indices.Set(tensor.IntScalar(int64(from)), at...)
+		}
+	})
+	return []*tensor.Tensor{values, indices}, nil
+}
