@@ -69,7 +69,7 @@ func TestSizesOfModelsAreMeasured(t *testing.T) {
 		map[string]int{"batch-size": 4}) {
 		t.Errorf("sizes %v", doc.Dims)
 	}
-	if out := succeed(t, args...); !regexp.MustCompile(`^strategy +call +runs +batch-size +threads +median.*\n` +
+	if out := succeed(t, args...); !regexp.MustCompile(`\nstrategy +call +runs +batch-size +threads +median.*\n` +
 		`optimal +Run +2 +4 +\d`).MatchString(out) {
 		t.Errorf("got\n%s", out)
 	}

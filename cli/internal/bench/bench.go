@@ -274,9 +274,14 @@ func (r *runner) printMeasurements(cmd *cobra.Command, doc *Document, f flags) e
 	}
 	if doc.Runs > 0 {
 		profiled := f.profile && doc.ProfileDoc != nil && doc.Into.Median != nil
+		steps, times := "", ""
 		if profiled {
-			term.Output(cmd).WriteAnswer(out, doc.ProfileDoc.summary())
+			steps = doc.ProfileDoc.summary()
 		}
+		if doc.Into.Median != nil {
+			times = doc.summary("strategy " + doc.Strategy)
+		}
+		term.Output(cmd).WriteAnswer(out, steps, times)
 		doc.writeTimes(out, term.Output(cmd))
 		if profiled {
 			doc.ProfileDoc.write(out, term.Output(cmd), *doc.Into.Median)

@@ -268,8 +268,11 @@ func Write(w io.Writer, show term.Display, doc *Document) {
 func (doc *Document) answer() string {
 	outcome := &doc.Outcome
 	text := fmt.Sprintf("under strategy %s: %s", outcome.Strategy, outcome.What)
-	if len(outcome.Strides) > 0 {
-		text += fmt.Sprintf("; its strides are %s, as written %s", format.Ints(outcome.Strides), doc.Value.Strides)
+	if strides := format.Ints(outcome.Strides); len(outcome.Strides) > 0 {
+		text += "; its strides are " + strides
+		if written := doc.Value.Strides.String(); written != strides {
+			text += ", as written " + written
+		}
 	}
 	return text + "; " + format.CountIrregular(len(doc.Copies), "copy", "copies") + " of it inserted"
 }

@@ -41,9 +41,10 @@ type flags struct {
 	problem                            problemFlags
 }
 
-const help = `Plans a graph and shows the result: the effect of each pass, inserted copies with their reasons, removed
-and folded nodes, composite nodes with their replacements, packed constants, and the steps with their loops,
-buffers and estimated costs.
+const help = `Plans a graph and shows the result. The text begins with the results of the given flags, the estimated
+cost and its proof, and changes by the caller that pay. The effect of each pass follows, inserted copies with
+their reasons, removed and folded nodes, composite nodes with their replacements, packed constants, and the
+steps with their loops, buffers and estimated costs.
 
 Peak memory is that of the arena, the outputs and the scratch memory of one worker. The memory of a run is
 listed by purpose: inputs, constants, constants packed for implementations, the arena of intermediate values,

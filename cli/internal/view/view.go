@@ -52,7 +52,8 @@ func Command(ext *command.Extensions) *cobra.Command {
 		Long: `Draws the graph as written, or with --strategy the plan: a box for every step, with its ops, its
 implementation and its estimated cost, and a line for every value, in the color of its layout. Inserted
 copies are dashed and red, with their costs and reasons. Constants are not drawn; they are in the details
-of their readers. Text that does not fit into a box is in its tooltip.
+of their readers. Text that does not fit into a box is in its tooltip. The output of the command names the
+file, the cost, the copies and the steps with the largest costs.
 
 More than 60 boxes are folded: scopes of names (/layer1/layer1.0/conv1/Conv), then equal blocks in sequence
 ("layer1.1 to layer1.2 × 2"), then sections of boxes. --depth and --open say how many groups are open;
