@@ -90,7 +90,11 @@ func aminmax(s steps, a *aminmaxAttrs, in []graph.Arg) []graph.Arg {
 	if a.Dim != nil {
 		attrs["dim"] = []int{*a.Dim}
 	}
-	return []graph.Arg{s.Apply(reduce.Amin, attrs, in[0]), s.Apply(reduce.Amax, attrs, in[0])}
+	x := in[0]
+	if a.Dim != nil && t.Rank() == 0 && a.Keepdim { // PyTorch returns vectors
+		x = s.unsqueeze(x, 0)
+	}
+	return []graph.Arg{s.Apply(reduce.Amin, attrs, x), s.Apply(reduce.Amax, attrs, x)}
 }
 
 func (s steps) nansum(x graph.Arg, a *nansumAttrs) graph.Arg {
