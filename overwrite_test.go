@@ -79,8 +79,8 @@ func TestRunIntoOverInput(t *testing.T) {
 	}
 }
 
-// TestTensorScatterOverInput writes rows into a cache in place with ONNX's TensorScatter, and compares it with a run that
-// copies the cache. The circular positions wrap around.
+// TestTensorScatterOverInput writes rows into a cache in place with ONNX's TensorScatter, and compares it with a run
+// that copies the cache. The circular positions wrap around.
 func TestTensorScatterOverInput(t *testing.T) {
 	for _, mode := range []string{"linear", "circular"} {
 		value := func(name string, dtype pb.DataType, dims ...int64) *pb.ValueInfoProto {

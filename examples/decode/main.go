@@ -34,13 +34,19 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := decode(p, g.Inputs, *positions, *tokens); err != nil {
+	text, times, err := decode(context.Background(), p, g.Inputs, *positions, *tokens)
+	if err != nil {
 		log.Fatal(err)
 	}
+	fmt.Println("tokens:", text[max(0, len(text)-8):])
+	slices.Sort(times)
+	fmt.Printf("%.1f tokens/s (median), %.1f (fastest)\n", 1/times[len(times)/2].Seconds(), 1/times[0].Seconds())
 }
 
-// decode generates tokens at the last positions of the caches. The contents of earlier positions are zeros.
-func decode(p *graphrun.Program, inputs []*graph.Value, positions, tokens int) error {
+// decode generates tokens at the last positions of the caches, and returns them with the times of their runs. The
+// contents of earlier positions are zeros.
+func decode(ctx context.Context, p *graphrun.Program, inputs []*graph.Value, positions, tokens int) (text []int64,
+	times []time.Duration, err error) {
 	token, earlier := tensor.Zeros(tensor.Int64, 1, 1), tensor.Zeros(tensor.Int32, 1)
 	in := map[string]*tensor.Tensor{"tokens": token, "seqlens_k": earlier}
 	out := map[string]*tensor.Tensor{"next": tensor.Zeros(tensor.Int64, 1, 1)}
@@ -50,21 +56,16 @@ func decode(p *graphrun.Program, inputs []*graph.Value, positions, tokens int) e
 			out["present_"+name] = in[v.Name] // written in place
 		}
 	}
-	var text []int64
-	var times []time.Duration
 	for i := range tokens {
 		earlier.Set(tensor.IntScalar(int64(positions-tokens+i)), 0)
 		from := time.Now()
-		if err := p.RunInto(context.Background(), in, out); err != nil {
-			return err
+		if err := p.RunInto(ctx, in, out); err != nil {
+			return nil, nil, err
 		}
 		times = append(times, time.Since(from))
 		next := out["next"].At(0, 0)
 		token.Set(next, 0, 0)
 		text = append(text, next.Int())
 	}
-	fmt.Println("tokens:", text[max(0, len(text)-8):])
-	slices.Sort(times)
-	fmt.Printf("%.1f tokens/s (median), %.1f (fastest)\n", 1/times[len(times)/2].Seconds(), 1/times[0].Seconds())
-	return nil
+	return text, times, nil
 }
