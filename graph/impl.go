@@ -60,9 +60,9 @@ type Impl struct {
 
 	hasRead bool // the definition has a Read function, which may reject layouts
 
-	// readWithoutFootprint is the Read function of the definition, without the footprint that Define adds. It is nil
+	// definedRead is the Read function of the definition, without the footprint that Define adds. It is nil
 	// before the op is defined.
-	readWithoutFootprint func(call *Call, walk Walk, i int, meta tensor.Meta) (Work, bool)
+	definedRead func(call *Call, walk Walk, i int, meta tensor.Meta) (Work, bool)
 }
 
 // Walk has the order of the loops of a call, and the layouts of its results. With the zero Walk the results have the
@@ -185,7 +185,7 @@ func (n *Node) EachWork(selected func(i int) bool, visit func(i int, work Work))
 // layouts this is faster than calling Read, because the footprint of the call is computed only once. The function is
 // not safe for concurrent use.
 func (impl *Impl) Reader(call *Call, walk Walk) func(i int, meta tensor.Meta) (Work, bool) {
-	read, touched := impl.readWithoutFootprint, 0.0
+	read, touched := impl.definedRead, 0.0
 	if read == nil {
 		read = impl.Read
 	}
@@ -416,7 +416,7 @@ func (op *Op) completeImpls() {
 		if m.Work == nil {
 			m.Work = op.defaultWork
 		}
-		m.readWithoutFootprint = m.Read
+		m.definedRead = m.Read
 		m.Work, m.Read = withFootprint(m.Work), readWithFootprint(m.Read)
 	}
 }

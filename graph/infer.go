@@ -97,7 +97,7 @@ func (n *Node) inferInGraph(g *Graph, inference *inference) error {
 func (n *Node) inferByOp(g *Graph, inference *inference) error {
 	inference.last = nil // its results are in the buffers of the call, which are overwritten now
 	call := &inference.call
-	call.In, call.Attrs, call.Out, call.Impl, call.Walk, call.bindsSizes = n.In, n.Attrs, nil, n.Impl, n.Walk,
+	call.In, call.Attrs, call.Out, call.Impl, call.Walk, call.fixesSizesToHints = n.In, n.Attrs, nil, n.Impl, n.Walk,
 		g.symbolicState != nil
 	var res []Result
 	var err error
@@ -322,7 +322,7 @@ func (n *Node) InferFor(types []tensor.Type, symbols map[string]sym.Int) ([]Resu
 	if err != nil {
 		return nil, err
 	}
-	call := &Call{In: make([]Arg, len(n.In)), Attrs: attrs, Impl: n.Impl, Walk: n.Walk, bindsSizes: true}
+	call := &Call{In: make([]Arg, len(n.In)), Attrs: attrs, Impl: n.Impl, Walk: n.Walk, fixesSizesToHints: true}
 	for i, a := range n.In {
 		if call.In[i] = a; a.Kind == TensorArg && a.Value != nil && i < len(types) {
 			call.In[i].Value = &Value{Name: a.Value.Name, Type: types[i], Meta: types[i].AtHints(), Const: a.Value.Const}

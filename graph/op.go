@@ -267,7 +267,7 @@ type Call struct {
 	// If the inner loop of the kernel cannot apply the epilogue, a separate phase of the kernel applies it.
 	Epilogue Epilogue
 
-	bindsSizes bool // set while a [Symbolic] is inferred: Meta adds guards that unknown sizes equal their hints
+	fixesSizesToHints bool // set while a [Symbolic] is inferred: Meta adds guards that unknown sizes equal their hints
 
 	oneResult  [1]Result // buffer of One and Shared
 	allResults []Result  // buffer of All and AllShared
@@ -353,7 +353,7 @@ func (c *Call) Meta(i int) tensor.Meta {
 	if i < 0 || i >= len(c.In) {
 		return tensor.Meta{}
 	}
-	if c.bindsSizes {
+	if c.fixesSizesToHints {
 		c.In[i].Type().Specialize()
 	}
 	return c.In[i].Meta()

@@ -227,7 +227,7 @@ func (inference *outlineInference) infer(dtype tensor.DType, rank int) []Outline
 // call returns a call whose operands have symbols for their unknown sizes. It returns nil if an operand is missing or
 // too large.
 func (inference *outlineInference) call(env *sym.Env, dtype tensor.DType, rank, hint int) *Call {
-	c := &Call{In: make([]Arg, len(inference.in)), bindsSizes: true}
+	c := &Call{In: make([]Arg, len(inference.in)), fixesSizesToHints: true}
 	for i, x := range inference.in {
 		if c.In[i] = x.Arg; !x.isUnknown() {
 			continue

@@ -14,7 +14,7 @@ import (
 // results of replaced nodes are removed, or become results of the new nodes. After Settle the graph must be inferred.
 // Settle does not change a graph without such nodes.
 func (g *Graph) Settle() error {
-	first := slices.IndexFunc(g.Nodes, (*Node).isInlined)
+	first := slices.IndexFunc(g.Nodes, (*Node).replacedBySettle)
 	if first < 0 {
 		return nil
 	}
@@ -23,7 +23,7 @@ func (g *Graph) Settle() error {
 	g.Nodes = slices.Clone(g.Nodes[:first])
 	for i, n := range nodes {
 		inl.redirect(n)
-		if !n.isInlined() {
+		if !n.replacedBySettle() {
 			g.Nodes = append(g.Nodes, n)
 			continue
 		}
@@ -40,7 +40,7 @@ func (g *Graph) Settle() error {
 
 // Settled returns the graph if Settle would not change it, otherwise a settled and inferred copy.
 func (g *Graph) Settled() (*Graph, error) {
-	if !slices.ContainsFunc(g.Nodes, (*Node).isInlined) {
+	if !slices.ContainsFunc(g.Nodes, (*Node).replacedBySettle) {
 		return g, nil
 	}
 	c := g.Clone()
@@ -76,8 +76,8 @@ func (inl *inlining) redirect(n *Node) {
 	n.attrs = n.attrs.withReplacements(inl.replacementOf)
 }
 
-// isInlined reports whether Settle replaces the node.
-func (n *Node) isInlined() bool {
+// replacedBySettle reports whether Settle replaces the node.
+func (n *Node) replacedBySettle() bool {
 	if n.Op == nil || n.Op.Chooses == nil && n.Op.Repeats == nil {
 		return false
 	}
@@ -158,7 +158,7 @@ func (inl *inlining) inlineGraph(n *Node, body *Graph, values []*Value) ([]*Valu
 			copies[v] = inl.addResult(c, i, n.Name+"."+v.Name)
 		}
 		inl.addNode(c)
-		if !c.isInlined() {
+		if !c.replacedBySettle() {
 			g.Nodes = append(g.Nodes, c)
 			continue
 		}

@@ -218,7 +218,7 @@ const maxPaths = 8
 // inferAllPaths infers a node. Branches that do not affect its results leave no guards.
 func (s *Symbolic) inferAllPaths(n *Node) ([]Result, error) {
 	return sym.Join(s.Env, maxPaths, func() ([]Result, error) {
-		call := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk, bindsSizes: true}
+		call := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk, fixesSizesToHints: true}
 		return n.Op.Infer(call)
 	}, func(first, other []Result, _ sym.Bool) bool { return slices.EqualFunc(first, other, sameResult) })
 }
@@ -281,7 +281,7 @@ const maxCases = 16
 // value has another rank, dtype or alias than for the hints. If there are more classes, the graph is inferred only for
 // the class of the hints, and [Symbolic.IncompleteReason] has the reason.
 func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
-	if i := slices.IndexFunc(g.Nodes, (*Node).isInlined); i >= 0 {
+	if i := slices.IndexFunc(g.Nodes, (*Node).replacedBySettle); i >= 0 {
 		s, err := g.Symbolic(hints)
 		if s != nil {
 			s.IncompleteReason = fmt.Errorf("sizes decide which branch of node %q runs, or how often its body runs",

@@ -325,7 +325,7 @@ func (n *Node) checkLaidOut(moved func(v *Value) bool) (errs []error) {
 		return errs
 	}
 	call := n.Call()
-	read := n.Impl.readWithoutFootprint // the footprint is slow to compute and not needed here
+	read := n.Impl.definedRead // the footprint is slow to compute and not needed here
 	if read == nil {
 		read = n.Impl.Read
 	}

@@ -11,7 +11,7 @@ import (
 // guard records, if sizes are unknown, the conditions under which the nodes of a recorded group iterate over the same
 // elements. [grouper.checkGroup] has checked the same conditions at the hints.
 func (g *grouper) guard(group *nodeGroup) {
-	if !slices.ContainsFunc(group.nodes, func(n *graph.Node) bool { return !numeric(n.Out[0].Type) }) {
+	if !slices.ContainsFunc(group.nodes, func(n *graph.Node) bool { return !hasNumericSizes(n.Out[0].Type) }) {
 		return
 	}
 	var groupShape []sym.Int
@@ -71,7 +71,7 @@ func (g *grouper) guardReads(n *graph.Node, group *nodeGroup) {
 // the graph as written.
 func guardWritten(v *graph.Value, order tensor.Order, written tensor.Type) {
 	t := v.Type
-	if numeric(t) && numeric(written) {
+	if hasNumericSizes(t) && hasNumericSizes(written) {
 		return
 	}
 	if order != "" && order.Rank() == len(t.Shape) {
@@ -84,8 +84,8 @@ func guardWritten(v *graph.Value, order tensor.Order, written tensor.Type) {
 	same.Or(t.Numel().Eq(sym.Int{})).Holds()
 }
 
-// numeric reports whether all sizes of a type are numbers.
-func numeric(t tensor.Type) bool {
+// hasNumericSizes reports whether all sizes of a type are numbers.
+func hasNumericSizes(t tensor.Type) bool {
 	_, known := t.Meta()
 	return known
 }

@@ -434,7 +434,7 @@ func (l *layouter) view(c *layout.Copy, operand *graph.Value) (*graph.Value, err
 	switch {
 	case out.Alias != nil:
 		meta := out.Meta
-		if meta.Strides = c.Strides; c.Strides != nil && numeric(out.Type) && meta.SameAddresses(out.Meta) {
+		if meta.Strides = c.Strides; c.Strides != nil && hasNumericSizes(out.Type) && meta.SameAddresses(out.Meta) {
 			out.SetMeta(meta)
 		}
 	case c.Order == "":

@@ -137,7 +137,7 @@ type placementTrial struct {
 func (placer *placer) place(v, within *graph.Value, meta tensor.Meta, inPlace bool) {
 	p := placer.plan
 	if v.Within != nil || v.Alias != nil || v.Node == nil || v.Const != nil || v.Node.Impl == nil ||
-		placer.needsOwnBuffer.At(v) || v.Node.Op.RunDynamic != nil || !numeric(v.Type) ||
+		placer.needsOwnBuffer.At(v) || v.Node.Op.RunDynamic != nil || !hasNumericSizes(v.Type) ||
 		p.decisionsToFollow != nil && !p.decisionsToFollow.placedValues[v.Number()] {
 		return
 	}

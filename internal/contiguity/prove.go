@@ -204,7 +204,7 @@ func (report *Report) refute(path Path) *Counterexample {
 	for range maxAttempts {
 		binding := sym.Binding{}
 		for d := range shape {
-			// Products of two sizes from 0 to 3, which are frequent strides, and 5.
+			// The strides are the products of two sizes from 0 to 3. Stride 5 is no such product.
 			sizes[d], steps[d] = rng.IntN(4), []int{0, 1, 1, 2, 3, 4, 5, 6, 9}[rng.IntN(9)]
 			binding[shape[d].String()], binding[strides[d].String()] = sizes[d], steps[d]
 		}
@@ -224,8 +224,8 @@ func (report *Report) refute(path Path) *Counterexample {
 	return c
 }
 
-// pathOf returns the path that the sizes and strides of c take, with the answers of c. The search for c starts at
-// another path and may leave it.
+// pathOf returns the path that the sizes and strides of c take. They need not take c.Path, because [Report.refute]
+// tries random numbers.
 func (report *Report) pathOf(c *Counterexample) Path {
 	binding := sym.Binding{}
 	for d := range report.Rank {
@@ -240,8 +240,9 @@ func (report *Report) pathOf(c *Counterexample) Path {
 	return c.Path
 }
 
-// Differ returns the condition that the forms disagree, in which the paths express the branching form. After a proof
-// the condition is unsatisfiable. In a proof by parts, it is the disjunction over the parts.
+// Differ returns the condition that the forms disagree. The branching form is expressed as the disjunction of its paths
+// with a true answer. After a proof the condition is unsatisfiable. In a proof by parts, it is the disjunction over the
+// parts.
 func (report *Report) Differ() sym.Bool {
 	if !report.ByParts {
 		return report.partDiffers("", report.Formula)

@@ -47,8 +47,8 @@ const (
 )
 
 const (
-	// minGoRows is the least side of a tile in Go: smaller tiles take longer per element.
-	minGoRows = 8
+	// minPortableTile is the least side of a tile in Go: smaller tiles take longer per element.
+	minPortableTile = 8
 	// l1Lines is the number of lines of dst that are still in L1 when the next tile is written.
 	l1Lines = 32 << 10 / machine.LineBytes
 )
@@ -71,9 +71,9 @@ func (p *Copy) transposeMethod() Method {
 		}
 	}
 	switch {
-	case len(tileRoutines[m.size]) == 0 && min(m.rows, m.cols) >= minGoRows:
+	case len(tileRoutines[m.size]) == 0 && min(m.rows, m.cols) >= minPortableTile:
 		return InRegisters
-	case hasThreeChannels && m.size == 4 && max(m.rows, m.cols) >= 16 &&
+	case hasThreeChannelTranspose && m.size == 4 && max(m.rows, m.cols) >= 16 &&
 		(m.cols == 3 && m.srcStep == 12 || m.rows == 3 && m.dstStep == 12):
 		return Interleaved
 	}

@@ -10,6 +10,6 @@ func rowsOf(machine.Features) (copying, streaming rowsFunc) { return nil, nil }
 
 func fence() {}
 
-var hasThreeChannels = false
+var hasThreeChannelTranspose = false
 
 func (m *matrix) transposeThreeChannels() int { return 0 }

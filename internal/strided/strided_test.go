@@ -128,9 +128,9 @@ func (p *problem) check(t *testing.T, how string, run func(dst, src unsafe.Point
 // withFeatures calls f with the routines of each instruction set of this processor, with non-temporal stores always or
 // never, and with their name.
 func withFeatures(f func(name string)) {
-	routines, rows, stream, three, least := tileRoutines, vectorRows, streamRows, hasThreeChannels, streamBytes
+	routines, rows, stream, three, least := tileRoutines, vectorRows, streamRows, hasThreeChannelTranspose, streamBytes
 	defer func() {
-		tileRoutines, vectorRows, streamRows, hasThreeChannels, streamBytes = routines, rows, stream, three, least
+		tileRoutines, vectorRows, streamRows, hasThreeChannelTranspose, streamBytes = routines, rows, stream, three, least
 	}()
 	for _, cpu := range []machine.Features{machine.Portable, machine.AVX2, machine.AVX512, machine.NEON} {
 		if !machine.Host().Has(cpu) {
@@ -139,7 +139,7 @@ func withFeatures(f func(name string)) {
 		for _, streamBytes = range []int{0, min(1<<60, math.MaxInt)} {
 			tileRoutines = tileRoutinesOf(cpu)
 			vectorRows, streamRows = rowsOf(cpu)
-			hasThreeChannels = three && cpu.Has(machine.Vector512)
+			hasThreeChannelTranspose = three && cpu.Has(machine.Vector512)
 			name := cpu.String()
 			if streamBytes == 0 {
 				name += "/stream"

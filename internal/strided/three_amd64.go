@@ -32,7 +32,7 @@ var splitTable, weaveTable = func() (s, w permutations) {
 func (m *matrix) transposeThreeChannels() int {
 	const lanes = 16
 	switch {
-	case m.size != 4 || !hasThreeChannels:
+	case m.size != 4 || !hasThreeChannelTranspose:
 	case m.cols == 3 && m.srcStep == 12 && m.rows >= lanes:
 		split3x512(m.rows&^(lanes-1), m.dst, m.dstStep, m.src, &splitTable)
 		return m.rows &^ (lanes - 1)

@@ -17,8 +17,8 @@ var tileRoutines = tileRoutinesOf(machine.Host())
 // vectorRows and streamRows copy rows; nil if Go's copy is as fast.
 var vectorRows, streamRows = rowsOf(machine.Host())
 
-// hasThreeChannels reports whether [matrix.transposeThreeChannels] is available.
-var hasThreeChannels = machine.Host().Has(machine.Vector512)
+// hasThreeChannelTranspose reports whether [matrix.transposeThreeChannels] is available.
+var hasThreeChannelTranspose = machine.Host().Has(machine.Vector512)
 
 // tileRoutinesOf returns the routines of an instruction set by element size. Routines with more rows come first. Among
 // routines with equal numbers of rows, those with more columns come first.

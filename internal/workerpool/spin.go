@@ -8,28 +8,28 @@ import (
 
 // The time for which an idle goroutine spins before it ends or sleeps. It is about the time to wake a goroutine, so
 // that spinning wastes at most as much as waking. spinBusy applies while a job is open, because the job may begin
-// another phase. spinCrowded applies while other goroutines or processes use the cores.
+// another phase. spinContended applies while other goroutines or processes use the cores.
 const (
-	spinIdle    = 50 * time.Microsecond
-	spinBusy    = 100 * time.Microsecond
-	spinCrowded = 5 * time.Microsecond
+	spinIdle      = 50 * time.Microsecond
+	spinBusy      = 100 * time.Microsecond
+	spinContended = 5 * time.Microsecond
 )
 
 // spinsPerYield is the number of spins between two calls of the scheduler: about a microsecond.
 const spinsPerYield = 32
 
-// If more than crowdGap passes between two calls of the scheduler, another goroutine or process had the core. The cores
-// then count as crowded for crowdedTime.
+// If more than contentionGap passes between two calls of the scheduler, another goroutine or process had the core. The
+// cores then count as contended for contentionTime.
 const (
-	crowdGap    = 200 * time.Microsecond
-	crowdedTime = 20 * time.Millisecond
+	contentionGap  = 200 * time.Microsecond
+	contentionTime = 20 * time.Millisecond
 )
 
 // timeOrigin is the origin of the times in this file.
 var timeOrigin = time.Now()
 
-// crowdedUntil is the time until which the cores count as crowded.
-var crowdedUntil atomic.Int64
+// contendedUntil is the time until which the cores count as contended.
+var contendedUntil atomic.Int64
 
 // spinner is the state of a spin loop. The zero value is the state at the start of a loop.
 type spinner struct {
@@ -51,22 +51,22 @@ func (l *spinner) spin() bool {
 	if l.start == 0 {
 		l.start, l.last = now, now
 	}
-	if now-l.last > crowdGap {
-		crowdedUntil.Store(int64(now + crowdedTime))
+	if now-l.last > contentionGap {
+		contendedUntil.Store(int64(now + contentionTime))
 	}
 	l.last = now
 	limit := spinIdle
 	switch {
-	case int64(now) < crowdedUntil.Load():
-		limit = spinCrowded
+	case int64(now) < contendedUntil.Load():
+		limit = spinContended
 	case openJobs.Load() > 0:
 		limit = spinBusy
 	}
 	return now-l.start < limit
 }
 
-// isCrowded reports whether other goroutines or processes had a core recently.
-func isCrowded() bool { return int64(time.Since(timeOrigin)) < crowdedUntil.Load() }
+// coresContended reports whether other goroutines or processes had a core recently.
+func coresContended() bool { return int64(time.Since(timeOrigin)) < contendedUntil.Load() }
 
 // Lock is a spin lock for a few instructions. The zero value is unlocked.
 type Lock struct{ locked atomic.Uint32 }

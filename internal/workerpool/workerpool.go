@@ -137,7 +137,7 @@ func (w StartPolicy) startsWorkers() bool {
 		skipCalls--
 		return false
 	}
-	if w == StartIfUsedRecently && isCrowded() {
+	if w == StartIfUsedRecently && coresContended() {
 		return false
 	}
 	return w != StartNone

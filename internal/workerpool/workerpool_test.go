@@ -203,7 +203,7 @@ func TestReady(t *testing.T) {
 		defer poolLock.Unlock()
 		skipCalls = n
 	}
-	crowdedUntil.Store(0)
+	contendedUntil.Store(0)
 	defer set(0)
 	set(2)
 	for i, want := range []bool{false, false, true, true} {

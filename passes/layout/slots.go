@@ -96,7 +96,7 @@ func (m *Model) addSlots(i int, n *graph.Node) {
 		return
 	}
 	for k, v := range n.Out {
-		if v.Alias != nil || v.Meta.Numel() == 0 || !numeric(v) {
+		if v.Alias != nil || v.Meta.Numel() == 0 || !hasNumericSizes(v) {
 			continue
 		}
 		if m.slots == nil {
@@ -109,8 +109,8 @@ func (m *Model) addSlots(i int, n *graph.Node) {
 	}
 }
 
-// numeric reports whether all sizes of a value are numbers.
-func numeric(v *graph.Value) bool {
+// hasNumericSizes reports whether all sizes of a value are numbers.
+func hasNumericSizes(v *graph.Value) bool {
 	_, known := v.Type.Meta()
 	return known
 }
@@ -127,7 +127,7 @@ func (m *Model) addOperandSlots(i int, n *graph.Node, k int, x *variable) {
 		return
 	}
 	concatResult := m.variables.At(m.Problem.Graph.Nodes[concat].Out[0])
-	if concatResult.value.Meta.DType != x.value.Meta.DType || !numeric(concatResult.value) {
+	if concatResult.value.Meta.DType != x.value.Meta.DType || !hasNumericSizes(concatResult.value) {
 		return
 	}
 	for _, order := range concatResult.orders() {

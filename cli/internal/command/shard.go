@@ -21,8 +21,8 @@ type Shard struct {
 // AddFlags adds the flags. work names the work that is divided.
 func (s *Shard) AddFlags(cmd *cobra.Command, work string) {
 	cmd.Flags().StringVar(&s.text, "shard", "", "make part `I/N` of the "+work+", such as 2/8")
-	cmd.Flags().IntVar(&s.shards, "shards", 0, "make one of `N` parts of the "+work+", that of this task of an array job "+
-		"(Kubernetes, AWS Batch, Slurm)")
+	cmd.Flags().IntVar(&s.shards, "shards", 0, "divide the "+work+" into `N` parts and make one: the part with the index "+
+		"of this task of an array job (Kubernetes, AWS Batch, Slurm)")
 	cmd.MarkFlagsMutuallyExclusive("shard", "shards")
 }
 
@@ -53,8 +53,8 @@ func (s *Shard) Parse() (err error) {
 	return nil
 }
 
-// indexVariables are environment variables with the index of a task of an array job, and those with the least index,
-// which is 0 without a variable.
+// indexVariables are pairs of environment variables of array jobs: the index of this task, and the least index of the
+// job. Without the second variable the least index is 0.
 var indexVariables = [][2]string{{"JOB_COMPLETION_INDEX"}, {"AWS_BATCH_JOB_ARRAY_INDEX"},
 	{"SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MIN"}}
 

@@ -74,7 +74,7 @@ func (b *Builder) pop() {
 
 // pure reports whether equal instructions have equal results.
 func (o Op) pure() bool {
-	return o.Scalar() || o == Param || o == Thread || o == Group || o == MulHigh || o == Part
+	return o.IsLaneOp() || o == Param || o == Thread || o == Group || o == MulHigh || o == Part
 }
 
 func (b *Builder) add(i Inst, args []Value) Value {

@@ -55,7 +55,7 @@ func (c *checker) inst(v int, i *Inst) error {
 		return err
 	}
 	c.visible[v] = true
-	if i.Op.Scalar() {
+	if i.Op.IsLaneOp() {
 		return c.scalar(i)
 	}
 	return c.device(i)

@@ -83,8 +83,8 @@ func (i *Inst) Uses() []Value {
 	return i.Args[:n]
 }
 
-// Scalar reports whether the operation is one of package lane.
-func (o Op) Scalar() bool { return o < Param }
+// IsLaneOp reports whether the operation is one of package lane.
+func (o Op) IsLaneOp() bool { return o < Param }
 
 var names = [...]string{"param", "thread", "group", "mulhigh", "load", "part", "store", "var", "get", "set", "loop",
 	"break", "if", "else", "end", "barrier", "loadshared", "storeshared"}
@@ -92,7 +92,7 @@ var names = [...]string{"param", "thread", "group", "mulhigh", "load", "part", "
 // String returns the name of the operation.
 func (o Op) String() string {
 	switch {
-	case o.Scalar():
+	case o.IsLaneOp():
 		return lane.Op(o).String()
 	case o < numOps:
 		return names[o-Param]

@@ -19,7 +19,7 @@ func (p *printer) inst(v ir.Value, i *ir.Inst) error {
 		to = p.register(ir.Register(i.D))
 	}
 	p.names = append(p.names, to)
-	if i.Op.Scalar() {
+	if i.Op.IsLaneOp() {
 		return p.scalar(i, to, args)
 	}
 	switch i.Op {

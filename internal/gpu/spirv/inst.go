@@ -11,7 +11,7 @@ func (p *printer) inst(v ir.Value, i *ir.Inst) error {
 	for _, u := range i.Uses() {
 		args = append(args, p.ids[u])
 	}
-	if i.Op.Scalar() {
+	if i.Op.IsLaneOp() {
 		return p.scalar(v, i, args)
 	}
 	u32 := p.typ(tensor.Uint32)
