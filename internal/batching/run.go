@@ -43,7 +43,7 @@ func (a *Axis) Batch(runs []*Run, maxRows int) []int {
 	}
 	maxRows = min(maxRows, a.maxRows)
 	for i, r := range runs[1:] {
-		if first.suits(r) && rows+r.Rows <= maxRows {
+		if first.canJoin(r) && rows+r.Rows <= maxRows {
 			chosen, rows = append(chosen, i+1), rows+r.Rows
 		}
 	}
@@ -55,9 +55,9 @@ func (a *Axis) Batch(runs []*Run, maxRows int) []int {
 	return chosen
 }
 
-// suits reports whether s can be joined with r: both have the same plan and the same sizes, except for the number of
+// canJoin reports whether s can be joined with r: both have the same plan and the same sizes, except for the number of
 // rows.
-func (r *Run) suits(s *Run) bool {
+func (r *Run) canJoin(s *Run) bool {
 	if s.Rows == 0 || r.plan != s.plan {
 		return false
 	}
