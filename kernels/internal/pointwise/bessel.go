@@ -76,13 +76,14 @@ func besselReference(order int, scaled bool, x float64) float64 {
 		term, sum, mu := 1.0, 1.0, float64(4*order*order)
 		for k := 1; k < 20; k++ {
 			odd := float64(2*k - 1)
-			term *= -(mu - odd*odd) / (float64(k) * 8 * a)
+			term *= (float64(odd*odd) - mu) / (float64(k) * 8 * a)
 			sum += term
 		}
+		sum /= math.Sqrt(2*math.Pi) * math.Sqrt(a) // 2πa can be infinite
 		if scaled {
-			return sign * sum / math.Sqrt(2*math.Pi*a)
+			return sign * sum
 		}
-		return sign * math.Exp(a) * (sum / math.Sqrt(2*math.Pi*a))
+		return sign * math.Exp(a) * sum
 	}
 	term := 1.0
 	if order == 1 {
