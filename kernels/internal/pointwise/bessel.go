@@ -76,7 +76,7 @@ func besselReference(order int, scaled bool, x float64) float64 {
 		term, sum, mu := 1.0, 1.0, float64(4*order*order)
 		for k := 1; k < 20; k++ {
 			odd := float64(2*k - 1)
-			term *= (float64(odd*odd) - mu) / (float64(k) * 8 * a)
+			term = float64(term * (float64(odd*odd) - mu) / (float64(k) * 8 * a))
 			sum += term
 		}
 		sum /= math.Sqrt(2*math.Pi) * math.Sqrt(a) // 2πa can be infinite
@@ -91,7 +91,7 @@ func besselReference(order int, scaled bool, x float64) float64 {
 	}
 	sum := term
 	for k := 1; k < 100; k++ {
-		term *= a / 2 * a / 2 / float64(k*(k+order))
+		term = float64(term * (a / 2 * a / 2 / float64(k*(k+order))))
 		sum += term
 	}
 	if scaled {

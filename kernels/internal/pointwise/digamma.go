@@ -52,8 +52,11 @@ func digamma(x float64) float64 {
 	for ; x < 20; x++ {
 		sum -= 1 / x
 	}
-	z := 1 / (x * x)
-	return math.Log(x) - 0.5/x - z*(1./12-z*(1./120-z*(1./252-z*(1./240-z/132)))) + sum
+	z, series := 1/(x*x), 0.0
+	for _, c := range [...]float64{1. / 132, 1. / 240, 1. / 252, 1. / 120, 1. / 12} {
+		series = float64(z * (c - series))
+	}
+	return math.Log(x) - 0.5/x - series + sum
 }
 
 func logNdtr(x float64) float64 {
@@ -65,8 +68,8 @@ func logNdtr(x float64) float64 {
 	}
 	sum, term, z := 1.0, 1.0, 1/(x*x)
 	for k := range 12 {
-		term *= -float64(2*k+1) * z
+		term = float64(term * -float64(2*k+1) * z)
 		sum += term
 	}
-	return math.Log(sum) - float64(x*x)/2 - math.Log(-x) - math.Log(2*math.Pi)/2
+	return math.Log(sum) - float64(x*x/2) - math.Log(-x) - float64(math.Log(2*math.Pi)/2)
 }
