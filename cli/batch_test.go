@@ -14,7 +14,7 @@ import (
 	"github.com/graphrun/graphrun/npz"
 )
 
-// batchOfThree writes a model, and three inputs for it, of which the second is invalid. It returns the arguments of a
+// batchOfThree writes a model and three inputs for it. The second input is invalid. It returns the arguments of a
 // run and the directory of its outputs.
 func batchOfThree(t *testing.T) (args []string, in, out string) {
 	t.Helper()

@@ -4248,7 +4248,7 @@ type MedianAttrs struct {
 // Median is the op median.
 //
 // Returns the median, the lower of two, of all elements, or along a dimension with its index. NaN is the median
-// of elements of which one is NaN.
+// of elements that include a NaN.
 func Median(self *graph.Value, attrs ...MedianAttrs) []*graph.Value {
 	return node("median", 0, nonzeroAttrs(attrs), self)
 }
@@ -6546,7 +6546,7 @@ type TensorSplitAttrs struct {
 
 // TensorSplit is the op tensor_split.
 //
-// Splits a dimension into a number of sections, of which the first are larger by 1 if the size is not a
+// Splits a dimension into a number of sections. The first sections are larger by 1 if the size is not a
 // multiple, or at indices.
 func TensorSplit(self *graph.Value, attrs ...TensorSplitAttrs) []*graph.Value {
 	return node("tensor_split", 0, nonzeroAttrs(attrs), self)

@@ -43,7 +43,7 @@ var (
 	Median = orderStatistic[medianAttrs](graph.Semantics{
 		Name: "median",
 		Doc: "Returns the median, the lower of two, of all elements, or along a dimension with its index. NaN is the " +
-			"median of elements of which one is NaN.",
+			"median of elements that include a NaN.",
 		Many: true, Examples: medianExamples,
 	}, func(a *medianAttrs) statistic { return a.statistic(medianOf) })
 	Nanmedian = orderStatistic[medianAttrs](graph.Semantics{

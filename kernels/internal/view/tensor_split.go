@@ -23,7 +23,7 @@ type splitAlongAttrs struct {
 // TensorSplit is torch.tensor_split.
 var TensorSplit = multiViewOp(graph.SchemaOf[tensorSplitAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name: "tensor_split",
-	Doc: "Splits a dimension into a number of sections, of which the first are larger by 1 if the size is not a " +
+	Doc: "Splits a dimension into a number of sections. The first sections are larger by 1 if the size is not a " +
 		"multiple, or at indices.",
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"sections": 3}},
 		{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"indices": []int{1, 3}}}},
