@@ -1,4 +1,6 @@
-// Package files opens files. Its errors name the path and the cause, without the name of a system call.
+// Package files opens the files that users name: regular files and pipes, and files within the folder of a model, which
+// paths cannot leave ([Folder]). It decodes JSON, and computes digests of all that a load has read ([Recorder]). Errors
+// name the path and the cause, without the name of a system call or of a Go type.
 package files
 
 import (

@@ -1,4 +1,8 @@
-// Package bench implements "graphrun bench". It measures the run time of a graph, with profiles and traces.
+// Package bench implements "graphrun bench". It measures the run time of a graph.
+//
+// measure.go runs the program until a stop condition holds. With --profile, an observer records the times of steps and
+// workers of each run (profile.go), and document.go compares the medians with the predicted times. trace.go writes
+// Chrome's trace format, and report.go an HTML page with charts.
 package bench
 
 import (

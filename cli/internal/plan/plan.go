@@ -1,4 +1,10 @@
-// Package plan implements "graphrun plan". It prints the plan of a graph.
+// Package plan implements "graphrun plan". It prints the plan of a graph: the steps, the inserted copies with their
+// reasons, the cost, and how far the plan is from the best.
+//
+// [Document] is the JSON output, and answer.go the sentences with which the text begins. Each group of flags has a
+// file: --max-copies and --max-memory (limits.go), --problem, --solution, --k-best and --sensitivity (problem.go),
+// --strategies (strategies.go), --sweep (sizes.go), --measure (measure.go), --code (code.go), --passes (passespage.go),
+// and the classes of sizes of symbolic graphs (specializations.go).
 package plan
 
 import (

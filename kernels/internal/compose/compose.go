@@ -1,4 +1,9 @@
 // Package compose helps ops to decompose into nodes of other ops. [graph.Lowerings] explains decompositions.
+//
+// An op that is nothing but a sequence of ops is stated once by [Define]: inference, reference and decomposition follow
+// from the sequence. An op with kernels of its own, for which a decomposition is an alternative, adds nodes with a
+// [Builder]. The package also has ops that only occur in decompositions: the elements of losses (loss_elements.go), and
+// a cast that keeps strides (cast_with_strides.go).
 package compose
 
 import (

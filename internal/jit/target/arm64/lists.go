@@ -1,4 +1,16 @@
-// Package arm64 compiles loops of lane operations to machine code with NEON.
+// Package arm64 compiles loops of lane operations ([lane.Loop]) to machine code with NEON. [Compile] works in four
+// steps:
+//
+//  1. Instructions are selected for each operation, for a pass of a given number of elements (the files select*.go
+//     make [Lists]). Folds are added in two forms, with accumulators in registers or in memory (folds.go).
+//  2. The layout of the frame is searched (frame.go): the number of elements of a pass, the row constants that stay in
+//     registers, and the place of accumulators. The search minimises the estimated instructions per element.
+//  3. Registers are allocated for each list (package internal/jit/alloc).
+//  4. The loops over rows and elements are written (rows.go), with the allocated instructions (write.go). A
+//     pseudo-instruction, such as a loop for a remainder, is expanded when it is written (expand.go).
+//
+// NEON has no masks for the rest of a row. The last elements are computed by passes of half the elements, a quarter,
+// and so on, with narrower loads and stores.
 package arm64
 
 import (
@@ -35,13 +47,10 @@ import (
 // lanes get. Stores are "str q" and so on. In alloc.Mem, Index is the index of a pointer in lane.Block.Ptrs, and:
 //
 //   - Advancing: Lane is the size of an element in memory (8 or 16 bytes if it is complex), Offset the distance of the
-//
-// part
-//
-//	  from the first element of the pass, Step = Lanes*Lane;
-//	- PerRow: Offset is 8 or less, for the imaginary part;
-//	- AccumulatorMemory: as Advancing, for the accumulators;
-//	- Constant: Data is the constant, 16 bytes; zeros become movi.
+//     part from the first element of the pass, and Step is Lanes*Lane;
+//   - PerRow: Offset is 8 or less, for the imaginary part;
+//   - AccumulatorMemory: as Advancing, for the accumulators;
+//   - Constant: Data is the constant, 16 bytes; zeros become movi.
 type Lists struct {
 	Lanes  int            // elements of a pass
 	Body   []alloc.Inst   // a pass without folds and stores

@@ -1,4 +1,9 @@
-// Package writer implements [target.Writer] for AVX2 and AVX-512.
+// Package writer implements [target.Writer] for AVX2 and AVX-512. The generators with fixed registers use it: packages
+// tile, depthwise, winograd and requantize.
+//
+// writer.go has the methods of the interface, windows.go depthwise convolutions of bytes by VPDPBUSD, quantize.go and
+// parts.go the conversion of int32 sums to bytes, and unit.go the instructions of the matrix unit (AMX). Partial
+// vectors use a mask: a mask register with AVX-512, a vector of signs with AVX2.
 package writer
 
 import (

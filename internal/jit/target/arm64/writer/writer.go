@@ -1,4 +1,9 @@
-// Package writer implements [target.Writer] for NEON.
+// Package writer implements [target.Writer] for NEON. The generators with fixed registers use it: packages tile,
+// depthwise, winograd and requantize.
+//
+// writer.go has the methods of the interface, matrix.go products of bytes by SMMLA and USMMLA (I8MM), windows.go
+// depthwise convolutions of bytes by SDOT and USDOT, and quantize.go the conversion of int32 sums to bytes. X16, X17
+// and V31 are temporaries of the methods. Partial vectors are loaded and stored in pieces of 8, 4, 2 and 1 bytes.
 package writer
 
 import (
