@@ -3,8 +3,8 @@
 //
 // [Document] is the JSON output, and answer.go the sentences with which the text begins. Each group of flags has a
 // file: --max-copies and --max-memory (limits.go), --problem, --solution, --k-best and --sensitivity (problem.go),
-// --strategies (strategies.go), --sweep (sizes.go), --measure (measure.go), --code (code.go), --passes (passespage.go),
-// and the classes of sizes of symbolic graphs (specializations.go).
+// --strategies (strategies.go), ranges of sizes (sizes.go), --measure (measure.go), --code (code.go), --passes
+// (passespage.go), and the classes of sizes of symbolic graphs (specializations.go).
 package plan
 
 import (
