@@ -799,6 +799,24 @@ func BinaryCrossEntropyWithLogits(self, target, weight, posWeight *graph.Value, 
 	return node("binary_cross_entropy_with_logits", 1, nonzeroAttrs(attrs), self, target, weight, posWeight)[0]
 }
 
+// BincountAttrs are the optional attributes of [Bincount].
+type BincountAttrs struct {
+	// least number of elements of the result
+	Minlength int `attr:"minlength"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Bincount is the op bincount.
+//
+// Counts the occurrences of each number from 0 to the greatest element of self, or adds their weights in float64
+// or in the dtype of weights, if it is float32.
+//
+// May be nil: weights.
+func Bincount(self, weights *graph.Value, attrs ...BincountAttrs) *graph.Value {
+	return node("bincount", 1, nonzeroAttrs(attrs), self, weights)[0]
+}
+
 // BitwiseAnd is the op bitwise_and.
 //
 // Returns the bitwise and of self and other. Supports integers and bools.
@@ -1790,6 +1808,25 @@ type DiagonalAttrs struct {
 // Takes the elements where the indices of two dimensions differ by offset, as a new last dimension.
 func Diagonal(self *graph.Value, attrs ...DiagonalAttrs) *graph.Value {
 	return node("diagonal", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// DiagonalScatterAttrs are the optional attributes of [DiagonalScatter].
+type DiagonalScatterAttrs struct {
+	// diagonal: 0 is the main one, positive ones are above it
+	Offset int `attr:"offset"`
+	// dimension of rows
+	Dim1 int `attr:"dim1"`
+	// dimension of columns (default 1)
+	Dim2 *int `attr:"dim2"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// DiagonalScatter is the op diagonal_scatter.
+//
+// Copies self and replaces a diagonal of two dimensions by src, converted to the dtype of self.
+func DiagonalScatter(self, src *graph.Value, attrs ...DiagonalScatterAttrs) *graph.Value {
+	return node("diagonal_scatter", 1, nonzeroAttrs(attrs), self, src)[0]
 }
 
 // DiffAttrs are the optional attributes of [Diff].
@@ -3280,6 +3317,22 @@ func IndexCopy[A Int](self, index, source *graph.Value, dim A) *graph.Value {
 //   - dim: dimension to index
 func IndexFill[A Operand, B Int](self, index *graph.Value, value A, dim B) *graph.Value {
 	return node("index_fill", 1, withRequired(nil, "dim", dim), self, index, value)[0]
+}
+
+// IndexPutAttrs are the optional attributes of [IndexPut].
+type IndexPutAttrs struct {
+	// add values to the elements; else replace them
+	Accumulate bool `attr:"accumulate"`
+}
+
+// IndexPut is the op index_put.
+//
+// Copies self and replaces, or increases, the elements self[index0, index1, ...], the elements that index takes,
+// by values, which is broadcast to their shape. Among values for the same element, the last replaces it.
+//
+// May be nil: index0, index1, index2, index3, index4, index5, index6, index7.
+func IndexPut(self, values, index0, index1, index2, index3, index4, index5, index6, index7 *graph.Value, attrs ...IndexPutAttrs) *graph.Value {
+	return node("index_put", 1, nonzeroAttrs(attrs), self, values, index0, index1, index2, index3, index4, index5, index6, index7)[0]
 }
 
 // IndexSelect is the op index_select.
@@ -5037,6 +5090,21 @@ func PairwiseProbabilities[A Int](self *graph.Value, classes A) *graph.Value {
 	return node("pairwise_probabilities", 1, withRequired(nil, "classes", classes), self)[0]
 }
 
+// PdistAttrs are the optional attributes of [Pdist].
+type PdistAttrs struct {
+	// order of the norm (default 2)
+	P *float64 `attr:"p"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Pdist is the op pdist.
+//
+// Returns the distances of each pair of rows: (0, 1), (0, 2), ..., (1, 2), ...
+func Pdist(self *graph.Value, attrs ...PdistAttrs) *graph.Value {
+	return node("pdist", 1, nonzeroAttrs(attrs), self)[0]
+}
+
 // Permute is the op permute.
 //
 // Reorders the dimensions of self.
@@ -5957,6 +6025,18 @@ func Select[A, B Int](self *graph.Value, dim A, index B) *graph.Value {
 	return node("select", 1, withRequired(nil, "dim", dim, "index", index), self)[0]
 }
 
+// SelectScatter is the op select_scatter.
+//
+// Copies self and replaces one index of a dimension by src, converted to the dtype of self.
+//
+// Attributes:
+//
+//   - dim: dimension to index
+//   - index: index to replace; a negative index counts from the end
+func SelectScatter[A, B Int](self, src *graph.Value, dim A, index B) *graph.Value {
+	return node("select_scatter", 1, withRequired(nil, "dim", dim, "index", index), self, src)[0]
+}
+
 // Selu is the op selu.
 //
 // Applies elu with the constants of self-normalizing networks. Supports floats only.
@@ -6057,6 +6137,28 @@ type SliceAttrs struct {
 // Takes every step-th index from start to end, exclusive, of one dimension. Bounds are clamped.
 func Slice(self *graph.Value, attrs ...SliceAttrs) *graph.Value {
 	return node("slice", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// SliceScatterAttrs are the optional attributes of [SliceScatter].
+type SliceScatterAttrs struct {
+	// dimension to slice
+	Dim int `attr:"dim"`
+	// first index; a negative index counts from the end; default: 0
+	Start *int `attr:"start"`
+	// exclusive end; default: the size
+	End *int `attr:"end"`
+	// step between indices, positive (default 1)
+	Step *int `attr:"step"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// SliceScatter is the op slice_scatter.
+//
+// Copies self and replaces every step-th index from start to end, exclusive, of one dimension by src, converted
+// to the dtype of self.
+func SliceScatter(self, src *graph.Value, attrs ...SliceScatterAttrs) *graph.Value {
+	return node("slice_scatter", 1, nonzeroAttrs(attrs), self, src)[0]
 }
 
 // SmoothL1LossAttrs are the optional attributes of [SmoothL1Loss].
@@ -6270,6 +6372,14 @@ func SpecialLogNdtr(self *graph.Value) *graph.Value {
 // Returns the probability that a standard normal number is less than the element.
 func SpecialNdtr(self *graph.Value) *graph.Value {
 	return node("special_ndtr", 1, nil, self)[0]
+}
+
+// SpecialNdtri is the op special_ndtri.
+//
+// Returns the number below which a standard normal number is with the probability of the element: NaN outside 0
+// to 1.
+func SpecialNdtri(self *graph.Value) *graph.Value {
+	return node("special_ndtri", 1, nil, self)[0]
 }
 
 // SpecialSphericalBesselJ0 is the op special_spherical_bessel_j0.
@@ -6897,6 +7007,28 @@ type UniqueAttrs struct {
 func Unique(self *graph.Value, attrs ...UniqueAttrs) (output, first, inverse, counts *graph.Value) {
 	made := node("unique", 4, nonzeroAttrs(attrs), self)
 	return made[0], made[1], made[2], made[3]
+}
+
+// UniqueConsecutiveAttrs are the optional attributes of [UniqueConsecutive].
+type UniqueConsecutiveAttrs struct {
+	// return inverse; else it is empty
+	ReturnInverse bool `attr:"return_inverse"`
+	// return counts; else it is empty
+	ReturnCounts bool `attr:"return_counts"`
+	// dimension whose slices are compared; default: elements are compared
+	Dim *int `attr:"dim"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// UniqueConsecutive is the op unique_consecutive.
+//
+// Returns the elements, or the slices along a dimension, that differ from their predecessors; for each element
+// or slice of self, its index among them; and the length of each run of equal ones. NaN differs from every
+// element, including itself.
+func UniqueConsecutive(self *graph.Value, attrs ...UniqueConsecutiveAttrs) (output, inverse, counts *graph.Value) {
+	made := node("unique_consecutive", 3, nonzeroAttrs(attrs), self)
+	return made[0], made[1], made[2]
 }
 
 // UniqueDimAttrs are the optional attributes of [UniqueDim].

@@ -74,7 +74,7 @@ def bind(s, op, operands, attrs):
                 return None
             args[a.name] = v
         elif "List[" in kind and tensor:
-            n = 2 if op == "lstm" and a.name == "hx" else len(rest)
+            n = {"lstm": 2, "index_put": len(rest) - 1}.get(op, len(rest)) if a.name in ("hx", "indices") else len(rest)
             args[a.name], rest = rest[:n], rest[n:]
             if any(not isinstance(x, torch.Tensor) and not (x is None and "Optional" in kind) for x in args[a.name]):
                 return None
@@ -97,6 +97,8 @@ def bind(s, op, operands, attrs):
 def find(op, operands, attrs):
     """The overload to call, its positional arguments and its keyword arguments, or None."""
     candidates = overloads(op)
+    if op == "index_put":                           # its values are before the indices
+        operands = operands[:1] + operands[2:] + operands[1:2]
     if not candidates:                              # a Python function
         f = getattr(torch.nn.functional, op, None)
         return None if f is None else (f, operands, {k: special_value(k, v) for k, v in attrs.items() if v is not None})

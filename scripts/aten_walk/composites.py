@@ -145,6 +145,11 @@ def _cdist(r):
         p=(2.0, 1.0, 0.0, 3.0, float("inf")), compute_mode=(None, 0, 1, 2))
 
 
+@call("pdist")
+def _pdist(r):
+    return [T(r.shape(rank=r.of(2, 2, 2, 2, 1)))], r.some(p=(2.0, 1.0, 0.0, 3.0, float("inf")))
+
+
 @call("cross", "linalg_cross")
 def _cross(r):
     s = r.shape(least=1)

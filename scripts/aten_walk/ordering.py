@@ -71,6 +71,65 @@ def _masked_scatter(r):
     return [T(a), T(b, torch.bool), T([max(1, n)], r.other_dtype(0.05))], {}
 
 
-@call("i0", "special_i0e", "special_i1", "special_i1e", "digamma", "special_log_ndtr")
+@call("i0", "special_i0e", "special_i1", "special_i1e", "digamma", "special_log_ndtr", "special_ndtri")
 def _special(r):
     return one(r)[1], {}
+
+
+@call("bincount")
+def _bincount(r):
+    n = r.size()
+    x = T([n] if r.flip(0.95) else r.shape(), r.of(None, torch.int64), lo=r.of(0, 0, 0, -1), hi=9)
+    return [x] + r.of([], [], [T([n], r.of(None, torch.float32))]), r.some(minlength=(0, 3, 20))
+
+
+@call("unique_consecutive")
+def _unique_consecutive(r):
+    s = r.shape()
+    return [T(s, lo=0, hi=2)], r.some(return_inverse=(True, False), return_counts=(True, False), dim=(r.dim(s),))
+
+
+@call("index_put")
+def _index_put(r):
+    s = r.shape(least=1)
+    first = r.rng.randrange(len(s))
+    count = r.rng.randrange(1, len(s) - first + 1)
+    lead = r.shape(rank=r.of(1, 1, 2))
+    ins = [None] * first
+    for d in range(first, first + count):
+        if r.flip(0.1):
+            ins.append(None)
+        elif r.flip(0.1):
+            ins.append(T([s[d]], torch.bool))
+        else:
+            ins.append(T([1 if r.flip(0.2) else k for k in lead], torch.int64, lo=-s[d], hi=s[d]))
+    whole = r.flip(0.3)
+    values = T([] if whole else r.of([1], lead + s[first + count:], s[:first] + lead + s[first + count:]), r.other_dtype(0.05))
+    return [T(s), values] + ins, r.some(accumulate=(True, False))
+
+
+@call("select_scatter")
+def _select_scatter(r):
+    s = r.shape(least=1)
+    d = r.dim(s)
+    at = d % len(s)
+    return [T(s), T(s[:at] + s[at + 1:], r.other_dtype(0.1))], {"dim": d, "index": r.of(0, 0, -1, 1)}
+
+
+@call("slice_scatter")
+def _slice_scatter(r):
+    s = r.shape(least=1)
+    d = r.dim(s)
+    attrs = r.some(start=(0, 1, -2, 9), end=(1, 3, -1, 9), step=(1, 2))
+    n = len(range(s[d])[attrs.get("start"):attrs.get("end"):attrs.get("step")])
+    src = list(s)
+    src[d] = n if r.flip(0.95) else n + 1
+    return [T(s), T(src, r.other_dtype(0.1))], dict(attrs, dim=d)
+
+
+@call("diagonal_scatter")
+def _diagonal_scatter(r):
+    s = r.shape(rank=r.of(2, 2, 3))
+    k, (i, j) = r.of(0, 1, -1), r.rng.sample(range(len(s)), 2)
+    n = max(min(s[i] + min(k, 0), s[j] - max(k, 0)), 0)
+    return [T(s), T([m for d, m in enumerate(s) if d not in (i, j)] + [n], r.other_dtype(0.1))], {"offset": k, "dim1": i, "dim2": j}

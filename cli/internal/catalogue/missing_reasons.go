@@ -14,7 +14,7 @@ var sameOp = map[string]string{
 	"nn.functional.logsigmoid":                    "log_sigmoid",
 	"nn.functional.grid_sample":                   "grid_sampler",
 	"nn.functional._scaled_dot_product_attention": "scaled_dot_product_attention",
-	"empty": "empty_strided", "fill": "full_like", "T": "numpy_T", "H": "matrix_H",
+	"empty": "empty_strided", "fill": "full_like", "T": "numpy_T", "argwhere": "nonzero", "H": "matrix_H",
 }
 
 // missingReason is a reason why graphrun has no ops for some names of PyTorch's operator suite.

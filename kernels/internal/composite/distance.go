@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
+	"github.com/graphrun/graphrun/kernels/internal/index"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/pointwise"
 	"github.com/graphrun/graphrun/kernels/internal/reduce"
@@ -30,6 +32,10 @@ type pairwiseDistanceAttrs struct {
 
 type distAttrs struct {
 	P tensor.Scalar `attr:"p" default:"2" doc:"order of the norm"`
+}
+
+type pdistAttrs struct {
+	P float64 `attr:"p" default:"2" doc:"order of the norm"`
 }
 
 type cdistAttrs struct {
@@ -99,7 +105,35 @@ var (
 		Examples: []graph.Example{kit.Example(nil, kit.F32(4, 3), kit.F32(2, 3)), kit.Example(graph.Attrs{"p": 1},
 			kit.F32(2, 4, 3), kit.F32(2, 3))},
 	}, cdist)
+	Pdist = compose.Define[pdistAttrs](graph.Op{Semantics: graph.Semantics{
+		Name: "pdist", Doc: "Returns the distances of each pair of rows: (0, 1), (0, 2), ..., (1, 2), ...",
+		Params:   selfOnly,
+		Examples: []graph.Example{kit.Example(nil, kit.F32(4, 3)), kit.Example(graph.Attrs{"p": 1}, kit.ExTransposed)},
+	}, Facts: graph.Facts{Parallel: noLoops}}, func(s *compose.Steps) []graph.Arg {
+		return []graph.Arg{steps{s}.pdist(s.Call.In[0], kit.Attrs[pdistAttrs](s.Call).P)}
+	})
 )
+
+// pdist computes the rows i < j of pair k: pairs are counted from the last one, so that i is a root of a quadratic
+// equation, which is exact in float64.
+func (s steps) pdist(x graph.Arg, p float64) graph.Arg {
+	t := x.Type()
+	s.Reject(t.Rank() != 2, "pdist only supports 2D tensors, got: %dD", t.Rank())
+	s.Reject(!t.DType.IsFloat(), "pdist only supports floating-point dtypes")
+	s.Reject(!(p >= 0), "pdist only supports non-negative p values")
+	n := t.Shape[0].Specialize()
+	pairs := n * (n - 1) / 2
+	k := s.Apply(view.Arange, graph.Attrs{"end": pairs, "dtype": tensor.Float64})
+	root := s.Apply(pointwise.Sqrt, nil, s.plus(s.mul(k, integer(-8)), float64(4*n*(n-1)-7)))
+	fromLast := s.Apply(pointwise.Floor, nil, s.plus(s.mul(root, compose.Number(0.5)), -0.5))
+	i := s.plus(s.neg(fromLast), float64(n-2))
+	triangle := s.mul(s.mul(s.plus(fromLast, 2), s.plus(fromLast, 1)), compose.Number(0.5)) // pairs of rows from i on
+	j := s.plus(s.add(s.add(k, i), triangle), float64(1-pairs))
+	row := func(at graph.Arg) graph.Arg {
+		return s.Apply(index.IndexSelect, graph.Attrs{"dim": 0}, x, s.to(at, tensor.Int64))
+	}
+	return s.norm(s.sub(row(i), row(j)), p, 1, false)
+}
 
 func cdist(s steps, a *cdistAttrs, in []graph.Arg) graph.Arg {
 	for i, x := range in[:2] {

@@ -10,7 +10,7 @@ func Ops() []*graph.Op {
 		Fliplr, Flipud, Rot90, NarrowCopy, Msort, DiagEmbed, Diag, Diagflat,
 		Diff, Trapezoid, Trapz, CumulativeTrapezoid, Gradient,
 		Histc, Renorm, Logcumsumexp, MaskedScatter, Quantile, Nanquantile,
-		Normalize, CosineSimilarity, PairwiseDistance, Dist, Cdist, LinalgCross, Cross, Vecdot,
+		Normalize, CosineSimilarity, PairwiseDistance, Dist, Cdist, Pdist, LinalgCross, Cross, Vecdot,
 		Softsign, Tanhshrink, Softmin, Deg2rad, Rad2deg, FloatPower, Ldexp, Polar,
 		Isclose, Allclose, Equal, Isreal, Isin,
 		MseLoss, L1Loss, SmoothL1Loss, HuberLoss, SoftMarginLoss, HingeEmbeddingLoss, KlDiv, PoissonNllLoss,

@@ -165,3 +165,20 @@ func runSerially(ctx context.Context, kernel *graph.Kernel, m tensor.Meta, in []
 	}
 	return []*tensor.Tensor{out}, nil
 }
+
+// nonzeroRef returns the indices of the n non-zero elements as a tensor [n, rank].
+func nonzeroRef(t *tensor.Tensor) (*tensor.Tensor, error) {
+	var positions [][]int
+	kit.EachIndex(t.Shape, func(at []int) {
+		if t.At(at...).Complex() != 0 {
+			positions = append(positions, slices.Clone(at))
+		}
+	})
+	out := tensor.Zeros(tensor.Int64, len(positions), t.Rank())
+	for i, at := range positions {
+		for d, k := range at {
+			out.Set(tensor.IntScalar(int64(k)), i, d)
+		}
+	}
+	return out, nil
+}

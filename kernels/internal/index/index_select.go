@@ -134,17 +134,6 @@ var Embedding = kit.Define[embeddingAttrs](graph.Op{
 	},
 })
 
-// maxIndices is the maximum number of dimensions that index can index.
-const maxIndices = 8
-
-func indexParams() []graph.Param {
-	p := []graph.Param{kit.Self}
-	for i := range maxIndices {
-		p = append(p, graph.Param{Name: fmt.Sprint("index", i), Optional: true, Below: sizeOfDim(i)})
-	}
-	return p
-}
-
 // Index is aten::index.Tensor.
 var Index = kit.Define[kit.None](graph.Op{
 	Semantics: graph.Semantics{
@@ -183,63 +172,6 @@ var Index = kit.Define[kit.None](graph.Op{
 		},
 	},
 })
-
-func indexRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	if hasMask(c) {
-		var err error
-		if c, in, err = replaceMasks(c, in, nonzeroRef); err != nil {
-			return nil, err
-		}
-	}
-	p, err := newIndexCall(c)
-	if err != nil {
-		return nil, err
-	}
-	out := tensor.Zeros(in[0].DType, kit.KnownSizes(p.shape)...)
-	kit.EachIndex(out.Shape, func(at []int) {
-		src := make([]int, in[0].Rank())
-		broadcastIndex := at[p.firstIndexDim : p.firstIndexDim+len(p.indexShape)]
-		rest := append(slices.Clone(at[:p.firstIndexDim]), at[p.firstIndexDim+len(p.indexShape):]...)
-		for d := range src {
-			if !slices.Contains(p.indexedDims, d) {
-				src[d], rest = rest[0], rest[1:]
-				continue
-			}
-			t := in[d+1]
-			k := slices.Clone(broadcastIndex[len(broadcastIndex)-t.Rank():])
-			for j, n := range t.Shape {
-				if n == 1 {
-					k[j] = 0
-				}
-			}
-			i, e := refIndex(t, in[0].Shape[d], d, k...)
-			if e != nil {
-				err = cmp.Or(err, e)
-				return
-			}
-			src[d] = i
-		}
-		out.Set(in[0].At(src...), at...)
-	})
-	return []*tensor.Tensor{out}, err
-}
-
-// nonzeroRef returns the indices of the n non-zero elements as a tensor [n, rank].
-func nonzeroRef(t *tensor.Tensor) (*tensor.Tensor, error) {
-	var positions [][]int
-	kit.EachIndex(t.Shape, func(at []int) {
-		if t.At(at...).Complex() != 0 {
-			positions = append(positions, slices.Clone(at))
-		}
-	})
-	out := tensor.Zeros(tensor.Int64, len(positions), t.Rank())
-	for i, at := range positions {
-		for d, k := range at {
-			out.Set(tensor.IntScalar(int64(k)), i, d)
-		}
-	}
-	return out, nil
-}
 
 // indexSelectLoops returns the loops over the other dimensions of self, and the loop over the indices.
 func indexSelectLoops(call *graph.Call) []graph.Parallel {

@@ -5,10 +5,12 @@ import "github.com/graphrun/graphrun/graph"
 // Ops returns the family's ops in the order of their files.
 func Ops() []*graph.Op {
 	return []*graph.Op{
+		Bincount,
 		Gather, TakeAlongDim, Take,
 		GatherND, ScatterND,
 		IndexAdd, IndexCopy, IndexFill,
-		IndexSelect, Embedding, Index,
+		IndexSelect, Embedding, Index, IndexPut,
+		SelectScatter, SliceScatter, DiagonalScatter,
 		MaskedFill,
 		NonMaxSuppression, Nms,
 		Nonzero, MaskedSelect, Compress,
@@ -20,6 +22,6 @@ func Ops() []*graph.Op {
 		Sort, Argsort, Topk,
 		TfidfVectorizer,
 		TreeEnsemble,
-		Unique2, UniqueDim, Unique,
+		Unique2, UniqueDim, Unique, UniqueConsecutive,
 	}
 }

@@ -30,6 +30,12 @@ type uniqueAttrs struct {
 	Sorted bool `attr:"sorted" default:"true" doc:"sort the result; else keep the order of first occurrences"`
 }
 
+type uniqueConsecutiveAttrs struct {
+	ReturnInverse bool `attr:"return_inverse" default:"false" doc:"return inverse; else it is empty"`
+	ReturnCounts  bool `attr:"return_counts" default:"false" doc:"return counts; else it is empty"`
+	Dim           *int `attr:"dim" default:"none" doc:"dimension whose slices are compared; default: elements are compared"`
+}
+
 // Unique2, UniqueDim and Unique remove duplicates. Unique2 and UniqueDim are ops of aten. Unique is an op of ONNX. It
 // also returns the index of the first occurrence.
 var (
@@ -78,6 +84,33 @@ var (
 			return []*tensor.Tensor{u.output, int64Vector(u.first), int64Vector(u.inverse), int64Vector(u.counts)}, nil
 		})
 )
+
+// UniqueConsecutive is torch.unique_consecutive.
+var UniqueConsecutive = uniqueOp(graph.SchemaOf[uniqueConsecutiveAttrs](), "unique_consecutive",
+	"Returns the elements, or the slices along a dimension, that differ from their predecessors; for each element or "+
+		"slice of self, its index among them; and the length of each run of equal ones.",
+	[]string{"output", "inverse", "counts"}, graph.Attrs{"dim": 1, "return_inverse": true, "return_counts": true},
+	func(c *graph.Call, outlines []graph.Outline) {
+		a := kit.Attrs[uniqueConsecutiveAttrs](c)
+		outlines[0] = distinctSlices(c.Type(0), a.Dim)
+		if a.Dim == nil {
+			outlines[1].Sizes = unknownAt(c.Type(0).Shape, -1)
+		}
+		clearUnrequested(outlines, a.ReturnInverse, a.ReturnCounts)
+	}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
+		a := kit.Attrs[uniqueConsecutiveAttrs](c)
+		u, err := findSlices(ctx, in, a.Dim, func(found *uniques, n int, compare func(i, j int) (int, bool)) {
+			found.findRuns(ctx, n, compare)
+		})
+		if err != nil {
+			return nil, err
+		}
+		shape := in.Shape
+		if a.Dim != nil {
+			shape = []int{len(u.inverse)}
+		}
+		return u.atenResults(shape, a.ReturnInverse, a.ReturnCounts), nil
+	})
 
 // uniqueOp defines an op that removes duplicates. refine corrects the outlines of results that are not vectors of
 // unknown length; nil if there are none. compute returns the results.
@@ -163,6 +196,15 @@ func (u *uniques) atenResults(shape []int, inverse, counts bool) []*tensor.Tenso
 // findUnique finds the distinct slices of self along a dimension, or its distinct elements if dim is nil. If sorted is
 // not set, they are in the order of their first occurrences.
 func findUnique(ctx context.Context, self *tensor.Tensor, dim *int, sorted bool) (*uniques, error) {
+	return findSlices(ctx, self, dim, func(found *uniques, n int, compare func(a, b int) (int, bool)) {
+		found.find(ctx, n, sorted, compare)
+	})
+}
+
+// findSlices returns the slices of self along a dimension, or its elements if dim is nil, that find selects. find sets
+// the fields first, counts and inverse for n slices, which compare compares.
+func findSlices(ctx context.Context, self *tensor.Tensor, dim *int,
+	find func(found *uniques, n int, compare func(a, b int) (int, bool))) (*uniques, error) {
 	input, along := self, 0
 	var err error
 	if dim == nil {
@@ -192,11 +234,11 @@ func findUnique(ctx context.Context, self *tensor.Tensor, dim *int, sorted bool)
 		found.output = tensor.Zeros(input.DType, input.Shape...)
 		return found, nil
 	case self.DType == tensor.Uint64:
-		found.find(ctx, n, sorted, rowCompare[uint64](ctx, rows, tensor.Uint64))
+		find(found, n, rowCompare[uint64](ctx, rows, tensor.Uint64))
 	case kit.LoopDType(self.DType) == tensor.Int64:
-		found.find(ctx, n, sorted, rowCompare[int64](ctx, rows, tensor.Int64))
+		find(found, n, rowCompare[int64](ctx, rows, tensor.Int64))
 	default:
-		found.find(ctx, n, sorted, rowCompare[float64](ctx, rows, tensor.Float64))
+		find(found, n, rowCompare[float64](ctx, rows, tensor.Float64))
 	}
 	positions := kit.NewInts[int](len(found.first))
 	for i, f := range found.first {
@@ -303,4 +345,29 @@ func (u *uniques) sortByOccurrence(ctx context.Context) {
 		u.inverse[i] = newIndex[k]
 	}
 	u.first, u.counts = first, counts
+}
+
+// findRuns sets the fields first, counts and inverse for n slices: a slice is distinct if it differs from the slice
+// before it.
+func (u *uniques) findRuns(ctx context.Context, n int, compare func(a, b int) (int, bool)) {
+	u.inverse = kit.NewInts[int64](n)
+	first := kit.NewInts[int64](n)[:0]
+	for i := range n {
+		if i%kit.CheckEvery == 0 {
+			interrupt.Check(ctx)
+		}
+		same := false
+		if i > 0 {
+			_, same = compare(i-1, i)
+		}
+		if !same {
+			first = append(first, int64(i))
+		}
+		u.inverse[i] = int64(len(first) - 1)
+	}
+	u.first, u.counts = first, kit.NewInts[int64](len(first))
+	ends := append(slices.Clone(first[min(1, len(first)):]), int64(n))
+	for k, f := range first {
+		u.counts[k] = ends[k] - f
+	}
 }

@@ -8,19 +8,10 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// Digamma is torch.digamma, and LogNdtr is torch.special.log_ndtr.
-var (
-	Digamma = formulaOp("digamma", "digamma", "Returns the logarithmic derivative of the gamma function of each "+
-		"element: an infinity at 0 and NaN at negative integers.", digammaText(), unaryFloat, digamma, nil,
-		kit.ExUnary, kit.Example(nil, kit.ExInts))
-	LogNdtr = formulaOp("special_log_ndtr", "log_ndtr_cpu",
-		"Returns the logarithm of the probability that a standard normal number is less than the element.",
-		"v = float64(x); z = 1 / (v * v); "+
-			"tail = log1p(-z * (1 - z * (3 - z * (15 - z * (105 - 945 * z))))) - 0.5 * v * v - log(-v) - 0.9189385332046727; "+
-			"t = v * 0.70710678118654752440; "+
-			"type_as(where(v < -30, tail, where(v < -1, log(0.5 * erfc(-t)), log1p(-0.5 * erfc(t)))), x)",
-		unaryFloat, logNdtr, nil, kit.ExUnary, kit.Example(nil, kit.ExInts))
-)
+// Digamma is torch.digamma.
+var Digamma = formulaOp("digamma", "digamma", "Returns the logarithmic derivative of the gamma function of each "+
+	"element: an infinity at 0 and NaN at negative integers.", digammaText(), unaryFloat, digamma, nil,
+	kit.ExUnary, kit.Example(nil, kit.ExInts))
 
 // digammaText returns the formula of digamma: the asymptotic series at 10 or more, the recurrence below, and the
 // reflection of negative numbers.
@@ -57,19 +48,4 @@ func digamma(x float64) float64 {
 		series = float64(z * (c - series))
 	}
 	return math.Log(x) - 0.5/x - series + sum
-}
-
-func logNdtr(x float64) float64 {
-	switch {
-	case x > -1:
-		return math.Log1p(-math.Erfc(x*math.Sqrt2/2) / 2)
-	case x > -20:
-		return math.Log(math.Erfc(-x*math.Sqrt2/2) / 2)
-	}
-	sum, term, z := 1.0, 1.0, 1/(x*x)
-	for k := range 12 {
-		term = float64(term * -float64(2*k+1) * z)
-		sum += term
-	}
-	return math.Log(sum) - float64(x*x/2) - math.Log(-x) - float64(math.Log(2*math.Pi)/2)
 }

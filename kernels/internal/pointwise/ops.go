@@ -24,7 +24,7 @@ func Ops() []*graph.Op {
 		Maximum, Minimum, Fmax, Fmin,
 		Mul,
 		Neg, Positive,
-		I0, I0e, I1, I1e, Digamma, LogNdtr,
+		I0, I0e, I1, I1e, Digamma, LogNdtr, Ndtri,
 		Sinc, Entr, Ndtr, SphericalBesselJ0, Xlog1py,
 		Pow, Square,
 		Pointwise,

@@ -1,0 +1,91 @@
+package index
+
+import (
+	"context"
+	"errors"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type bincountAttrs struct {
+	Minlength int `attr:"minlength" default:"0" doc:"least number of elements of the result"`
+}
+
+// Bincount is torch.bincount.
+var Bincount = dynamicOp(graph.SchemaOf[bincountAttrs](), graph.Op{Semantics: graph.Semantics{
+	Name: "bincount",
+	Doc: "Counts the occurrences of each number from 0 to the greatest element of self, or adds their weights in " +
+		"float64 or in the dtype of weights, if it is float32.",
+	Params: []graph.Param{{Name: "self", Below: func(*graph.Call) int { return 16 }}, {Name: "weights", Optional: true}},
+	Examples: []graph.Example{kit.Example(graph.Attrs{"minlength": 20}, kit.I64(5)), kit.Example(nil, kit.I64(5),
+		kit.F32(5))},
+}}, func(c *graph.Call) ([]graph.Outline, error) {
+	a, self := kit.Attrs[bincountAttrs](c), c.Type(0)
+	switch {
+	case a.Minlength < 0:
+		return nil, errors.New("minlength should be >= 0")
+	case self.Rank() != 1:
+		return nil, errBincount
+	case !self.DType.IsIntegral(false):
+		return nil, kit.NotImplemented("bincount", self.DType)
+	case kit.IsEmpty(self):
+		return oneOutline(tensor.Int64, a.Minlength)
+	case !c.Has(1):
+		return oneOutline(tensor.Int64, -1)
+	}
+	weights := c.Type(1)
+	if weights.Rank() != 1 || weights.Shape[0].Ne(self.Shape[0]).Holds() {
+		return nil, errors.New("weights should be 1-d and have the same length as input")
+	}
+	if weights.DType == tensor.Float32 {
+		return oneOutline(tensor.Float32, -1)
+	}
+	return oneOutline(tensor.Float64, -1)
+}, func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	n := kit.Attrs[bincountAttrs](c).Minlength
+	numbers := kit.CopyTo(ctx, in[0], tensor.New(tensor.Int64, in[0].Shape...))
+	bins := kit.SliceOf[int64](numbers.Storage().Bytes(), 0, numbers.Numel())
+	for i, bin := range bins {
+		if i%kit.CheckEvery == 0 {
+			interrupt.Check(ctx)
+		}
+		if bin < 0 || bin >= tensor.MaxBytes {
+			return nil, errBincount
+		}
+		n = max(n, int(bin)+1)
+	}
+	switch {
+	case len(in) < 2 || in[1] == nil || len(bins) == 0:
+		return []*tensor.Tensor{addAt[int64](ctx, tensor.Int64, bins, n, nil)}, nil
+	case in[1].DType == tensor.Float32:
+		return []*tensor.Tensor{addAt[float32](ctx, tensor.Float32, bins, n, in[1])}, nil
+	}
+	return []*tensor.Tensor{addAt[float64](ctx, tensor.Float64, bins, n, in[1])}, nil
+})
+
+var errBincount = errors.New("bincount only supports 1-d non-negative integral inputs.")
+
+// addAt returns n sums, in dtype d, of the weights of elements with the same bin. Without weights, it counts elements.
+func addAt[T int64 | float32 | float64](ctx context.Context, d tensor.DType, bins []int64, n int,
+	weights *tensor.Tensor) *tensor.Tensor {
+	out := tensor.Zeros(d, n)
+	sums := kit.SliceOf[T](out.Storage().Bytes(), 0, n)
+	var terms []T
+	if weights != nil {
+		terms = kit.SliceOf[T](kit.CopyTo(ctx, weights, tensor.New(d, len(bins))).Storage().Bytes(), 0, len(bins))
+	}
+	for i, bin := range bins {
+		if i%kit.CheckEvery == 0 {
+			interrupt.Check(ctx)
+		}
+		if terms == nil {
+			sums[bin]++
+		} else {
+			sums[bin] += terms[i]
+		}
+	}
+	return out
+}

@@ -1,0 +1,189 @@
+package index
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter/rule"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type indexPutAttrs struct {
+	Accumulate bool `attr:"accumulate" default:"false" doc:"add values to the elements; else replace them"`
+}
+
+// IndexPut is aten::index_put, with values before the indices.
+var IndexPut = kit.Define[indexPutAttrs](graph.Op{
+	Semantics: graph.Semantics{
+		Name: "index_put",
+		Doc: "Copies self and replaces, or increases, the elements self[index0, index1, ...], the elements that index " +
+			"takes, by values, which is broadcast to their shape. Among values for the same element, the last replaces it.",
+		Params: append([]graph.Param{kit.Self, {Name: "values"}}, indexParams()[1:]...),
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			self, values := c.Type(0), c.Type(1)
+			out := rule.PreserveType(self)
+			if self.DType != values.DType && !fillsMask(c) {
+				return nil, fmt.Errorf("Index put requires the source and destination dtypes match, got %s for the "+
+					"destination and %s for the source.", self.DType.TorchName(), values.DType.TorchName())
+			}
+			taken := takenBy(c, c.In[0])
+			if hasMask(taken) {
+				return []graph.Result{graph.Outline{DType: self.DType, Sizes: unknownAt(self.Shape, -1),
+					TypeFor: func([]sym.Int) (tensor.Type, error) { return out, nil }}.Result()}, nil
+			}
+			p, err := newIndexCall(taken)
+			if err == nil {
+				err = p.checkValues(values)
+			}
+			return c.One(out), err
+		},
+		Ref: indexPutRef,
+		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4, 2), kit.F32(3, 1), {}, kit.I64(3, 1), kit.I64(2)}},
+			{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.F32(), kit.I64(2)}, Attrs: graph.Attrs{"accumulate": true}},
+			{In: []tensor.Meta{kit.F32(3, 4), kit.F32(1), tensor.New(tensor.Bool, 3, 4)}}},
+	},
+	Lowerings: graph.Lowerings{
+		Compile: compileIndexPut,
+		RunDynamic: func(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			ctx := contextOf(rt)
+			call, operands, err := putByIndices(c, in, func(m *tensor.Tensor) (*tensor.Tensor, error) {
+				return nonzeroIndices(ctx, m)
+			})
+			if err != nil {
+				return nil, err
+			}
+			call.Out = []tensor.Meta{kit.KnownMeta(rule.PreserveType(in[0].Meta.Type()))}
+			k, err := compileIndexPut(call)
+			if err != nil {
+				return nil, err
+			}
+			return runSerially(ctx, k, call.Out[0], operands)
+		},
+	},
+})
+
+// fillsMask reports whether the call replaces the elements of one mask by one number. PyTorch converts the number
+// to the dtype of self, as masked_fill does.
+func fillsMask(c *graph.Call) bool {
+	given := 0
+	for i := 2; i < len(c.In); i++ {
+		if c.Has(i) {
+			given++
+		}
+	}
+	return given == 1 && hasMask(takenBy(c, c.In[0])) && !kit.Attrs[indexPutAttrs](c).Accumulate &&
+		kit.SizeIs(c.Type(1).Numel(), 1)
+}
+
+// takenBy returns the call of index that takes the elements which index_put replaces. self replaces operand 0.
+func takenBy(c *graph.Call, self graph.Arg) *graph.Call {
+	return &graph.Call{In: append([]graph.Arg{self}, c.In[min(2, len(c.In)):]...)}
+}
+
+// checkValues returns PyTorch's error if values cannot be broadcast to the shape of the indexed elements.
+func (p *indexCall) checkValues(values tensor.Type) error {
+	if _, err := values.Expand(p.shape); err != nil {
+		return fmt.Errorf("shape mismatch: value tensor of shape %s cannot be broadcast to indexing result of shape %s",
+			tensor.Sizes(values.Shape), tensor.Sizes(p.shape))
+	}
+	return nil
+}
+
+// putByIndices returns the call and its operands with index operands in place of masks.
+func putByIndices(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Tensor) (*tensor.Tensor, error)) (
+	*graph.Call, []*tensor.Tensor, error) {
+	taken, operands, err := replaceMasks(takenBy(c, c.In[0]), append([]*tensor.Tensor{in[0]}, in[2:]...), nonzero)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(operands) > maxIndices+1 {
+		return nil, nil, errors.New("index_put: too many indices")
+	}
+	put := in[1]
+	if put.DType != in[0].DType { // see fillsMask
+		put = tensor.Zeros(in[0].DType)
+		number := in[1].At(make([]int, in[1].Rank())...)
+		if err := kit.NumberFits(number, put.DType); err != nil {
+			return nil, nil, err
+		}
+		put.Set(number)
+	}
+	values := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: put.Meta}}
+	args := append([]graph.Arg{taken.In[0], values}, taken.In[1:]...)
+	return &graph.Call{In: args, Attrs: c.Attrs}, append([]*tensor.Tensor{operands[0], put}, operands[1:]...), nil
+}
+
+// compileIndexPut compiles a call without masks.
+func compileIndexPut(c *graph.Call) (*graph.Kernel, error) {
+	kernel, out := copySelf(c), c.Out[0]
+	p, err := newIndexCall(takenBy(c, graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: out, Type: out.Type()}}))
+	if err == nil {
+		err = p.checkValues(c.Meta(1).Type())
+	}
+	if err != nil {
+		return nil, err
+	}
+	shape := kit.KnownSizes(p.shape)
+	if tensor.Numel(shape) == 0 {
+		return kernel, nil
+	}
+	values, err := c.Meta(1).Type().Expand(p.shape)
+	if err != nil {
+		return nil, err
+	}
+	table := kit.KnownMeta(p.table)
+	walk := &indexedWalk{shape: shape, writesTable: true, operands: []walkOperand{operandAt(2, kit.KnownMeta(values)),
+		{kit.OutBuffer(c, 0), kit.ByteStrides(table)}}}
+	for k, t := range p.indices {
+		d := p.indexedDims[k]
+		walk.operands = append(walk.operands, operandAt(3+d, kit.KnownMeta(t)))
+		walk.lookups = append(walk.lookups, lookup{operand: 2 + k, isInt64: t.DType == tensor.Int64, dim: d,
+			size: out.Shape[d], step: kit.StepAt(out, d)})
+	}
+	mode := combineSet
+	if kit.Attrs[indexPutAttrs](c).Accumulate {
+		mode = combineAdd
+	}
+	kernel.Phases = append(kernel.Phases, walk.phase(scatterOps(out.DType, mode, tensor.IntScalar(1))))
+	return kernel, nil
+}
+
+// indexPutRef puts the values at the positions that index takes from a tensor of positions.
+func indexPutRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	c, in, err := putByIndices(c, in, nonzeroRef)
+	if err != nil {
+		return nil, err
+	}
+	positions := tensor.Zeros(tensor.Int64, in[0].Shape...)
+	n := int64(0)
+	kit.EachIndex(in[0].Shape, func(at []int) {
+		positions.Set(tensor.IntScalar(n), at...)
+		n++
+	})
+	self := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: positions.Meta, Type: positions.Meta.Type()}}
+	taken, err := indexRef(takenBy(c, self), append([]*tensor.Tensor{positions}, in[2:]...))
+	if err != nil {
+		return nil, err
+	}
+	out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
+	flat, err := out.View(tensor.New(out.DType, out.Numel()))
+	if err != nil {
+		return nil, err
+	}
+	values, err := in[1].Expanded(taken[0].Shape)
+	if err != nil {
+		return nil, err
+	}
+	mode := combineSet
+	if kit.Attrs[indexPutAttrs](c).Accumulate {
+		mode = combineAdd
+	}
+	kit.EachIndex(taken[0].Shape, func(at []int) {
+		k := int(taken[0].At(at...).Int())
+		flat.Set(refCombine(out.DType, mode, tensor.IntScalar(1), flat.At(k), values.At(at...)), k)
+	})
+	return []*tensor.Tensor{out}, nil
+}

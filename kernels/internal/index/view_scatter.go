@@ -1,0 +1,95 @@
+package index
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter/rule"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type selectScatterAttrs struct {
+	Dim   int     `attr:"dim" doc:"dimension to index"`
+	Index sym.Int `attr:"index" doc:"index to replace; a negative index counts from the end"`
+}
+
+type sliceScatterAttrs struct {
+	Dim   int      `attr:"dim" default:"0" doc:"dimension to slice"`
+	Start *sym.Int `attr:"start" default:"none" range:"int64" doc:"first index; a negative index counts from the end; default: 0"`
+	End   *sym.Int `attr:"end" default:"none" range:"int64" doc:"exclusive end; default: the size"`
+	Step  sym.Int  `attr:"step" default:"1" range:"int64" doc:"step between indices, positive"`
+}
+
+type diagonalScatterAttrs struct {
+	Offset int `attr:"offset" default:"0" range:"int64" doc:"diagonal: 0 is the main one, positive ones are above it"`
+	Dim1   int `attr:"dim1" default:"0" doc:"dimension of rows"`
+	Dim2   int `attr:"dim2" default:"1" doc:"dimension of columns"`
+}
+
+// SelectScatter, SliceScatter and DiagonalScatter replace the elements of a view.
+var (
+	SelectScatter = viewScatterOp("select_scatter", "one index of a dimension", graph.Attrs{"dim": 1, "index": -1},
+		[]tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.F32(2, 4, 5)},
+		func(t tensor.Type, a *selectScatterAttrs) (tensor.Type, error) { return t.Select(a.Dim, a.Index) })
+	SliceScatter = viewScatterOp("slice_scatter", "every step-th index from start to end, exclusive, of one dimension",
+		graph.Attrs{"dim": 1, "start": 1, "end": 4, "step": 2}, []tensor.Meta{kit.F32(3, 4), kit.F32(3, 2)},
+		func(t tensor.Type, a *sliceScatterAttrs) (tensor.Type, error) {
+			return t.Slice(a.Dim, a.Start, a.End, a.Step)
+		})
+	DiagonalScatter = viewScatterOp("diagonal_scatter", "a diagonal of two dimensions", graph.Attrs{"offset": 1},
+		[]tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.F32(3)},
+		func(t tensor.Type, a *diagonalScatterAttrs) (tensor.Type, error) {
+			return t.Diagonal(a.Offset, a.Dim1, a.Dim2)
+		})
+)
+
+// viewScatterOp defines an op that copies self and writes src into a view of the copy. viewOf returns the type of the
+// view.
+func viewScatterOp[A any](name, what string, example graph.Attrs, operands []tensor.Meta,
+	viewOf func(t tensor.Type, a *A) (tensor.Type, error)) *graph.Op {
+	return kit.Define[A](graph.Op{
+		Semantics: graph.Semantics{
+			Name: name, Doc: "Copies self and replaces " + what + " by src, converted to the dtype of self.",
+			Params: []graph.Param{kit.Self, {Name: "src"}},
+			Infer: func(c *graph.Call) ([]graph.Result, error) {
+				out := rule.PreserveType(c.Type(0))
+				part, err := viewOf(out, kit.Attrs[A](c))
+				if src := c.Type(1); err == nil && !tensor.SameSizes(part.Shape, src.Shape) {
+					err = fmt.Errorf("expected src to have a size equal to the slice of self. src size = %s, slice size = %s",
+						tensor.Sizes(src.Shape), tensor.Sizes(part.Shape))
+				}
+				return c.One(out), err
+			},
+			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
+				part, err := viewOf(out.Meta.Type(), kit.Attrs[A](c))
+				if err != nil {
+					return nil, err
+				}
+				view, err := out.View(kit.KnownMeta(part))
+				if err != nil {
+					return nil, err
+				}
+				tensor.CopyElements(view, in[1])
+				return []*tensor.Tensor{out}, nil
+			},
+			Examples: []graph.Example{{In: operands, Attrs: example}},
+		},
+		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			part, err := viewOf(c.Out[0].Type(), kit.Attrs[A](c))
+			if err != nil {
+				return nil, err
+			}
+			kernel, out := copySelf(c), kit.OutBuffer(c, 0)
+			out.Meta.Offset = 0
+			m := kit.KnownMeta(part)
+			write := copies.Kernel(copies.Job{Dst: out.View(m), Src: kit.InBuffer(c, 1)})
+			kernel.Phases = append(kernel.Phases, write.Phases...)
+			kernel.Worker, kernel.Scratch = max(kernel.Worker, write.Worker), max(kernel.Scratch, write.Scratch)
+			return kernel, nil
+		}},
+	})
+}
