@@ -3,7 +3,7 @@ package gpu
 import (
 	"time"
 
-	"github.com/graphrun/graphrun/gpu/device"
+	"github.com/graphrun/graphrun/internal/gpu/device"
 )
 
 // maxCopyBytes is the size of the copies that [CopyBandwidth] measures. It exceeds the caches of all devices.

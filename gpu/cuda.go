@@ -4,4 +4,4 @@ package gpu
 
 import "github.com/graphrun/graphrun/gpu/internal/cuda"
 
-func init() { drivers = append(drivers, cuda.Open) }
+func init() { register("cuda", cuda.Open) }

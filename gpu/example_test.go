@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/graphrun/graphrun/gpu"
-	"github.com/graphrun/graphrun/gpu/device"
+	"github.com/graphrun/graphrun/internal/gpu/device"
 )
 
 // Copies bytes from one buffer to another on every device of the machine. There may be none.

@@ -1,15 +1,25 @@
 // Package gpu finds devices that run kernels: through Vulkan 1.2 and through the driver of CUDA. It is a module of its
-// own, so that the main module does not depend on libraries of the system.
+// own, so that the main module does not depend on libraries of the system. A program that imports it can run graphs on
+// the devices "vulkan" and "cuda".
 package gpu
 
 import (
 	"errors"
 
-	"github.com/graphrun/graphrun/gpu/device"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/devices"
+	"github.com/graphrun/graphrun/internal/gpu/backend"
+	"github.com/graphrun/graphrun/internal/gpu/device"
 )
 
 // drivers open the devices of the drivers of this platform.
 var drivers []func() ([]device.Device, error)
+
+// register adds a driver. Programs use its first device.
+func register(name string, open func() ([]device.Device, error)) {
+	drivers = append(drivers, open)
+	devices.Register(name, func() (graph.Device, error) { return backend.First(open()) })
+}
 
 // Open opens all devices of all drivers. The error joins the reasons for drivers and devices that were not opened. It
 // may be set although devices were opened. The caller closes the devices.

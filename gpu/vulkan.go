@@ -4,4 +4,4 @@ package gpu
 
 import "github.com/graphrun/graphrun/gpu/internal/vulkan"
 
-func init() { drivers = append(drivers, vulkan.Open) }
+func init() { register("vulkan", vulkan.Open) }

@@ -58,6 +58,10 @@ type Impl struct {
 	// pointwise nodes that follow it.
 	Epilogues bool
 
+	// Place is the place of the results. Source is the place of the operands; it differs from Place only in transfers. An
+	// implementation on a device also reads an operand with 0 dimensions from the host, as PyTorch's kernels do.
+	Place, Source tensor.Place
+
 	hasRead bool // the definition has a Read function, which may reject layouts
 
 	// definedRead is the Read function of the definition, without the footprint that Define adds. It is nil

@@ -10,13 +10,17 @@ import (
 
 // Mem is the memory of one execution of a kernel in one worker.
 type Mem struct {
-	Place   tensor.Place     // place of all addresses
-	Ptrs    []unsafe.Pointer // first elements of the outputs, then of all operands; nil for an absent operand
-	Scratch []byte           // shared by all workers
-	Worker  []byte           // memory of this worker
-	Walk    any              // iteration state of this worker, for package fusion
-	State   *WorkerState     // objects of this worker, one for each [PerWorker]; may be nil
-	Context context.Context  // context of the run; nil is a context that never ends
+	Place tensor.Place     // place of all addresses
+	Ptrs  []unsafe.Pointer // first elements of the outputs, then of all operands; nil for an absent operand
+	// Queue and Addresses are set for kernels on a device: where the kernel runs, and the addresses of the operands of
+	// Ptrs on the device. The pointer of such an operand is nil.
+	Queue     Queue
+	Addresses []DeviceAddress
+	Scratch   []byte          // shared by all workers
+	Worker    []byte          // memory of this worker
+	Walk      any             // iteration state of this worker, for package fusion
+	State     *WorkerState    // objects of this worker, one for each [PerWorker]; may be nil
+	Context   context.Context // context of the run; nil is a context that never ends
 
 	steps int // simple steps since Count checked the context
 }

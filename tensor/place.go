@@ -2,12 +2,16 @@ package tensor
 
 import "fmt"
 
-// Place identifies the memory of a storage and the processor whose kernels can access that memory. Only [Host], the
-// memory of the process, is supported: programs reject tensors and kernels of other places.
+// Place identifies the memory of a storage and the processor whose kernels can access that memory. Inputs and outputs
+// of programs are on the [Host].
 type Place uint8
 
-// Host is the memory of the process.
-const Host Place = 0
+const (
+	// Host is the memory of the process.
+	Host Place = iota
+	// Device is the memory of the device of a program.
+	Device
+)
 
 // String returns "host", or "device 1" and so on for other places.
 func (p Place) String() string {

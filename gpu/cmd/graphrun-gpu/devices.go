@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun/gpu"
-	"github.com/graphrun/graphrun/gpu/device"
+	"github.com/graphrun/graphrun/internal/gpu/device"
 )
 
 // report is the document of the command devices.

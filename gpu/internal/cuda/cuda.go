@@ -12,8 +12,8 @@ import (
 
 	"github.com/ebitengine/purego"
 
-	"github.com/graphrun/graphrun/gpu/device"
 	"github.com/graphrun/graphrun/internal/gpu/conform"
+	"github.com/graphrun/graphrun/internal/gpu/device"
 	"github.com/graphrun/graphrun/internal/gpu/ir"
 	"github.com/graphrun/graphrun/internal/gpu/ptx"
 )
@@ -239,10 +239,11 @@ func (d *dev) Run(steps []device.Step) error {
 
 func (d *dev) launch(s device.Step) error {
 	if s.Kernel == nil {
-		if s.From == nil || s.To == nil || s.Bytes < 1 || s.Bytes > min(s.From.Size, s.To.Size) {
+		if !s.CopyFits() {
 			return errors.New("cuda: a copy without buffers, or of more bytes than these have")
 		}
-		return call(d.f.MemcpyAsync, uintptr(s.To.Address), uintptr(s.From.Address), uintptr(s.Bytes), d.stream)
+		return call(d.f.MemcpyAsync, uintptr(s.To.Address)+uintptr(s.ToAt), uintptr(s.From.Address)+uintptr(s.FromAt),
+			uintptr(s.Bytes), d.stream)
 	}
 	k, ok := s.Kernel.(*kernel)
 	if !ok || k.d != d || len(s.Addresses) != k.params || s.Groups < 1 {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/ebitengine/purego"
 
-	"github.com/graphrun/graphrun/gpu/device"
 	"github.com/graphrun/graphrun/internal/gpu/conform"
+	"github.com/graphrun/graphrun/internal/gpu/device"
 	"github.com/graphrun/graphrun/internal/gpu/spirv"
 )
 

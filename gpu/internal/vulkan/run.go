@@ -10,7 +10,7 @@ import (
 
 	"github.com/ebitengine/purego"
 
-	"github.com/graphrun/graphrun/gpu/device"
+	"github.com/graphrun/graphrun/internal/gpu/device"
 	"github.com/graphrun/graphrun/internal/gpu/ir"
 	"github.com/graphrun/graphrun/internal/gpu/spirv"
 )
@@ -206,10 +206,10 @@ func (d *dev) barrier(access, stages uint32) {
 func (d *dev) record(s device.Step) error {
 	if s.Kernel == nil {
 		from, to := d.handleOf(s.From), d.handleOf(s.To)
-		if from == 0 || to == 0 || s.Bytes < 1 || s.Bytes > min(s.From.Size, s.To.Size) {
+		if from == 0 || to == 0 || !s.CopyFits() {
 			return errors.New("vulkan: a copy of other buffers, or of more bytes than these have")
 		}
-		region := bufferCopy{Size: uint64(s.Bytes)}
+		region := bufferCopy{SrcOffset: uint64(s.FromAt), DstOffset: uint64(s.ToAt), Size: uint64(s.Bytes)}
 		purego.SyscallN(d.f.CmdCopyBuffer, d.commands, uintptr(from), uintptr(to), 1, uintptr(ptr(&region)))
 		return nil
 	}

@@ -3,7 +3,7 @@ package device_test
 import (
 	"fmt"
 
-	"github.com/graphrun/graphrun/gpu/device"
+	"github.com/graphrun/graphrun/internal/gpu/device"
 )
 
 func ExampleGrid() {

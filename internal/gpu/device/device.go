@@ -37,8 +37,16 @@ type Step struct {
 	Groups    int
 	Addresses []uint64 // by parameter of the kernel
 
-	To, From *Buffer
-	Bytes    int
+	// A copy of Bytes from offset FromAt of one buffer to offset ToAt of another.
+	To, From     *Buffer
+	ToAt, FromAt int
+	Bytes        int
+}
+
+// CopyFits reports whether both buffers of a copy have the bytes.
+func (s *Step) CopyFits() bool {
+	has := func(b *Buffer, at int) bool { return b != nil && at >= 0 && s.Bytes <= b.Size-at }
+	return s.Bytes > 0 && has(s.To, s.ToAt) && has(s.From, s.FromAt)
 }
 
 // Device is an open device. Its methods must not be called concurrently.

@@ -1,0 +1,65 @@
+package graph
+
+import (
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Device is a processor with its own memory that runs implementations of nodes. A program uses the host and at most
+// one device, whose memory is [tensor.Device]. Its methods may be called concurrently.
+type Device interface {
+	// Name is the name of the device's driver: "vulkan".
+	Name() string
+	// Describe describes the device for users: its name and its kind.
+	Describe() string
+	// Inexact returns which operations the device does not round as IEEE 754 requires, or "".
+	Inexact() string
+	// Impl returns the implementation of an op on the device. For one op it always returns the same pointer. The
+	// implementation has no walks for a call without a kernel on the device.
+	Impl(op *Op) *Impl
+	// Upload and Download are the implementations of copies between the host and the device. Layouts must be equal.
+	Upload() *Impl
+	Download() *Impl
+	// Prices prices the work of these implementations.
+	Prices() *machine.Profile
+	// Alloc allocates memory, which is not cleared.
+	Alloc(bytes int) (DeviceMemory, error)
+	// NewQueue returns a queue for one run at a time.
+	NewQueue() Queue
+}
+
+// DeviceMemory is memory of a device.
+type DeviceMemory interface{ Free() }
+
+// DeviceAddress is an address in the memory of a device. Memory is nil for an operand on the host.
+type DeviceAddress struct {
+	Memory DeviceMemory
+	Offset int // bytes
+}
+
+// Queue runs the steps of a run on a device in order. A step may end before the device has run it: the device has run
+// all steps when a download ends. A Queue may be used concurrently.
+type Queue interface {
+	// Upload copies bytes to the device. They may change when Upload returns.
+	Upload(to DeviceAddress, from []byte) error
+	// Wait waits until the device has run all steps.
+	Wait() error
+	// Reset drops steps that the device has not begun.
+	Reset()
+}
+
+// Place returns the place of the value's memory. Before implementations are chosen, all values are on the host.
+func (v *Value) Place() tensor.Place {
+	if root := v.Root(); root != nil && root.Node != nil && root.Node.Impl != nil {
+		return root.Node.Impl.Place
+	}
+	return tensor.Host
+}
+
+// IsTransfer reports whether the implementation copies between the host and a device.
+func (impl *Impl) IsTransfer() bool { return impl != nil && impl.Place != impl.Source }
+
+// OnDevice reports whether the implementation reads or writes memory of a device.
+func (impl *Impl) OnDevice() bool {
+	return impl != nil && (impl.Place != tensor.Host || impl.Source != tensor.Host)
+}

@@ -1,0 +1,78 @@
+// Package devices has the devices that are available to programs. Packages with drivers register them; the main module
+// has no drivers.
+package devices
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/graphrun/graphrun/graph"
+)
+
+// Host is the name of the processor that runs the program. Auto is the name of the first device that can be opened,
+// or of the host if there is none.
+const (
+	Host = "cpu"
+	Auto = "auto"
+)
+
+// driver opens a device at the first use.
+type driver struct {
+	name string
+	open func() (graph.Device, error)
+}
+
+var (
+	mu      sync.Mutex
+	drivers []driver
+)
+
+// Register adds a driver. Auto prefers drivers that were registered first. open is called at the first use.
+func Register(name string, open func() (graph.Device, error)) {
+	mu.Lock()
+	defer mu.Unlock()
+	drivers = append(drivers, driver{name, sync.OnceValues(open)})
+}
+
+// Names returns the names that [Open] accepts.
+func Names() []string {
+	mu.Lock()
+	defer mu.Unlock()
+	names := []string{Host}
+	for _, d := range drivers {
+		names = append(names, d.name)
+	}
+	return append(names, Auto)
+}
+
+// Open returns the device with a name. It returns nil for the host.
+func Open(name string) (graph.Device, error) {
+	mu.Lock()
+	list := slices.Clone(drivers)
+	mu.Unlock()
+	switch name {
+	case "", Host:
+		return nil, nil
+	case Auto:
+		for _, d := range list {
+			if opened, err := d.open(); err == nil {
+				return opened, nil
+			}
+		}
+		return nil, nil
+	}
+	for _, d := range list {
+		if d.name == name {
+			return d.open()
+		}
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("there is no device %q: this program has no drivers of devices; %w", name, errNoDrivers)
+	}
+	return nil, fmt.Errorf("there is no device %q; want %s", name, strings.Join(Names(), ", "))
+}
+
+var errNoDrivers = errors.New("import github.com/graphrun/graphrun/gpu, or use the command graphrun-gpu")

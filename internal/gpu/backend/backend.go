@@ -1,0 +1,151 @@
+// Package backend runs nodes of graphs on devices: it makes a graph.Device of a driver's device.
+package backend
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/gpu/device"
+	"github.com/graphrun/graphrun/internal/gpu/lower"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Device implements graph.Device.
+type Device struct {
+	driver           device.Device
+	info             device.Info
+	prices           *machine.Profile
+	upload, download graph.Impl
+
+	mu    sync.Mutex // of driver
+	impls sync.Map   // by *graph.Op: *graph.Impl
+	codes sync.Map   // by key of an expression: whether the device has a kernel for it
+}
+
+// New returns a device with the given prices. Nil means [DefaultPrices].
+func New(d device.Device, prices *machine.Profile) *Device {
+	b := &Device{driver: d, info: d.Info(), prices: prices}
+	if prices == nil {
+		b.prices = DefaultPrices(b.info)
+	}
+	b.upload = graph.Impl{Name: "upload", Doc: "Copies from the host to the device.", Place: tensor.Device,
+		Walks: transferWalks, Read: readsSameLayout, Work: transferWork(unitUpload), Lower: lowerUpload}
+	b.download = graph.Impl{Name: "download", Doc: "Copies from the device to the host.", Source: tensor.Device,
+		Walks: transferWalks, Read: readsSameLayout, Work: transferWork(unitDownload), Lower: lowerDownload}
+	return b
+}
+
+// First returns the first device of a list, and closes the others.
+func First(list []device.Device, err error) (graph.Device, error) {
+	for k := 1; k < len(list); k++ {
+		list[k].Close()
+	}
+	if len(list) == 0 {
+		return nil, err
+	}
+	return New(list[0], nil), nil
+}
+
+// Name implements graph.Device.
+func (d *Device) Name() string { return d.info.Driver }
+
+// Describe implements graph.Device.
+func (d *Device) Describe() string {
+	return fmt.Sprintf("%s (%s, %s)", d.info.Name, d.info.Driver, d.info.Kind)
+}
+
+// Inexact implements graph.Device. Operations that the device does not round correctly are computed by others, or on
+// the host: see package lower. Sums and products cannot be replaced.
+func (d *Device) Inexact() string {
+	var list []string
+	if !d.info.Promise.Exact32 {
+		list = append(list, "sums and products of float32")
+	}
+	if d.info.Promise.Float64 && !d.info.Promise.Exact64 {
+		list = append(list, "sums and products of float64")
+	}
+	return strings.Join(list, ", ")
+}
+
+// Upload implements graph.Device.
+func (d *Device) Upload() *graph.Impl { return &d.upload }
+
+// Download implements graph.Device.
+func (d *Device) Download() *graph.Impl { return &d.download }
+
+// Prices implements graph.Device.
+func (d *Device) Prices() *machine.Profile { return d.prices }
+
+// memory implements graph.DeviceMemory.
+type memory struct {
+	d      *Device
+	buffer *device.Buffer
+}
+
+// Free implements graph.DeviceMemory.
+func (m *memory) Free() {
+	m.d.mu.Lock()
+	defer m.d.mu.Unlock()
+	if m.buffer != nil {
+		m.buffer.Free()
+		m.buffer = nil
+	}
+}
+
+// Alloc implements graph.Device.
+func (d *Device) Alloc(bytes int) (graph.DeviceMemory, error) {
+	b, err := d.alloc(bytes, false)
+	if err != nil {
+		return nil, err
+	}
+	return &memory{d, b}, nil
+}
+
+func (d *Device) alloc(bytes int, host bool) (*device.Buffer, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	b, err := d.driver.Alloc(max(bytes, 1), host)
+	if err != nil {
+		return nil, fmt.Errorf("%s of memory on %s: %w", machine.Bytes(bytes), d.Describe(), err)
+	}
+	return b, nil
+}
+
+// compile compiles kernels. They are freed when the compiled launches are unreachable.
+func (d *Device) compile(launches []lower.Launch) (*compiled, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := &compiled{}
+	free := func(list []step) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for _, s := range list {
+			s.kernel.Free()
+		}
+	}
+	for _, l := range launches {
+		k, err := d.driver.Compile(l.Kernel)
+		if err != nil {
+			for _, s := range c.steps {
+				s.kernel.Free()
+			}
+			return nil, err
+		}
+		c.steps = append(c.steps, step{kernel: k, groups: l.Groups, offsets: l.Offsets})
+	}
+	runtime.AddCleanup(c, free, c.steps)
+	return c, nil
+}
+
+// compiled are the launches of a kernel.
+type compiled struct{ steps []step }
+
+type step struct {
+	kernel  device.Kernel
+	groups  int
+	offsets []int
+}

@@ -1,0 +1,117 @@
+package backend_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/gpu/backend"
+	"github.com/graphrun/graphrun/internal/gpu/software"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// TestKernels runs ops on the interpreter, and compares the results with those of the reference.
+func TestKernels(t *testing.T) {
+	d := backend.New(software.Open(), nil)
+	x, y := tensor.New(tensor.Float32, 3, 5), tensor.New(tensor.Float32, 3, 5)
+	transposed := y.WithStrides([]int{1, 3})
+	for _, c := range []struct {
+		op    string
+		attrs graph.Attrs
+		in    []any // tensor.Meta, or a number
+		host  bool  // the last operand is on the host
+	}{
+		{op: "relu", in: []any{x}},
+		{op: "add", in: []any{x, transposed}},
+		{op: "mul", in: []any{x, 2.5}},
+		{op: "sub", in: []any{x, tensor.New(tensor.Float32)}, host: true},
+		{op: "where", in: []any{tensor.New(tensor.Bool, 5), x, 1.0}},
+		{op: "clone", in: []any{transposed}, attrs: graph.Attrs{"memory_format": "contiguous"}},
+	} {
+		t.Run(c.op, func(t *testing.T) {
+			op := kernels.Lookup(c.op)
+			attrs, err := op.Schema.Decode(c.attrs, nil)
+			require.NoError(t, err)
+			call := &graph.Call{Attrs: attrs}
+			operands := make([]*tensor.Tensor, len(c.in))
+			for i, in := range c.in {
+				meta, ok := in.(tensor.Meta)
+				if !ok {
+					call.In = append(call.In, graph.Arg{Kind: graph.NumberArg, Number: tensor.FloatScalar(in.(float64))})
+					operands[i] = call.In[i].Number.Tensor(tensor.Float32)
+					continue
+				}
+				call.In = append(call.In, graph.Of(&graph.Value{Meta: meta, Type: meta.Type()}))
+				operands[i] = tensor.Empty(meta)
+				rng := rand.New(rand.NewPCG(1, uint64(i)))
+				for k := range operands[i].Storage().Bytes() {
+					if meta.DType == tensor.Bool {
+						operands[i].Storage().Bytes()[k] = byte(rng.IntN(2))
+					} else if k%4 == 0 {
+						*(*float32)(unsafe.Pointer(&operands[i].Storage().Bytes()[k])) = float32(rng.NormFloat64())
+					}
+				}
+			}
+			res, err := op.Infer(call)
+			require.NoError(t, err)
+			call.Out = []tensor.Meta{res[0].Meta()}
+			want, err := op.Ref(call, operands)
+			require.NoError(t, err)
+
+			impl := d.Impl(op)
+			walks := impl.Walks(call, nil)
+			require.NotEmpty(t, walks)
+			kernel, err := impl.Lower(call)
+			require.NoError(t, err)
+			q := d.NewQueue()
+			m := &graph.Mem{Queue: q}
+			on := func(meta tensor.Meta) graph.DeviceAddress {
+				memory, err := d.Alloc(meta.Bytes())
+				require.NoError(t, err)
+				t.Cleanup(memory.Free)
+				return graph.DeviceAddress{Memory: memory}
+			}
+			m.Addresses, m.Ptrs = append(m.Addresses, on(call.Out[0])), append(m.Ptrs, nil)
+			for i, x := range operands {
+				if c.host && i == len(operands)-1 {
+					m.Addresses, m.Ptrs = append(m.Addresses, graph.DeviceAddress{}), append(m.Ptrs, x.Pointer())
+					continue
+				}
+				m.Addresses, m.Ptrs = append(m.Addresses, on(x.Meta)), append(m.Ptrs, nil)
+				require.NoError(t, q.Upload(m.Addresses[1+i], x.Storage().Bytes()))
+			}
+			require.NoError(t, kernel.Phases[0].Run(m, 0))
+
+			v := &graph.Value{Meta: call.Out[0], Type: call.Out[0].Type()}
+			download, err := d.Download().Lower(&graph.Call{In: []graph.Arg{graph.Of(v)}, Out: call.Out})
+			require.NoError(t, err)
+			got := tensor.Empty(call.Out[0])
+			m.Ptrs, m.Addresses = []unsafe.Pointer{got.Pointer(), nil}, []graph.DeviceAddress{{}, m.Addresses[0]}
+			require.NoError(t, download.Phases[0].Run(m, 0))
+			assert.Equal(t, want[0].Contiguous().Storage().Bytes(), got.Contiguous().Storage().Bytes())
+		})
+	}
+}
+
+// TestNoKernel lists calls that run on the host.
+func TestNoKernel(t *testing.T) {
+	d := backend.New(software.Open(), nil)
+	x := tensor.New(tensor.Float32, 2, 3)
+	for name, in := range map[string][]tensor.Meta{"matmul": {x, tensor.New(tensor.Float32, 3, 2)}, "nonzero": {x}} {
+		op := kernels.Lookup(name)
+		call := &graph.Call{}
+		for _, meta := range in {
+			call.In = append(call.In, graph.Of(&graph.Value{Meta: meta, Type: meta.Type()}))
+		}
+		var err error
+		call.Attrs, err = op.Schema.Decode(nil, nil)
+		require.NoError(t, err)
+		call.Out = []tensor.Meta{tensor.New(tensor.Float32, 2, 2)}
+		assert.Empty(t, d.Impl(op).Walks(call, nil), name)
+	}
+}
