@@ -89,13 +89,13 @@ type MemorySearch struct {
 	Rejected     int     // the number of examined plans that need more memory
 }
 
-// CheapestWithin looks for the cheapest plan whose run needs at most limit bytes. For each candidate, it calls fits,
-// which reports whether the plan is within the limit: see [layout.Model.CheapestWithin]. knownNS is the cost of a known
-// plan within the limit, or infinite. A nil fits is an error. The search ends with ctx.
+// CheapestWithin looks for the cheapest plan whose run needs at most limit bytes. For each candidate, it calls need,
+// which returns the bytes that a run of the plan needs: see [layout.Model.CheapestWithin]. knownNS is the cost of a known
+// plan within the limit, or infinite. A nil need is an error. The search ends with ctx.
 func CheapestWithin(ctx context.Context, p *graphrun.Program, limit int, knownNS float64,
-	fits func(Choice) (bool, error)) (*MemorySearch, error) {
-	if fits == nil {
-		return nil, errors.New("experiment: CheapestWithin: fits is nil")
+	need func(Choice) (int, error)) (*MemorySearch, error) {
+	if need == nil {
+		return nil, errors.New("experiment: CheapestWithin: need is nil")
 	}
 	m, err := (*program.Program)(p).Model()
 	if err != nil {
@@ -105,8 +105,10 @@ func CheapestWithin(ctx context.Context, p *graphrun.Program, limit int, knownNS
 	if ns := math.Ceil(knownNS * 1000); ns < float64(known) {
 		known = int64(ns)
 	}
-	w, err := m.CheapestWithin(ctx, int64(limit), known, func(o *layout.Outcome) (bool, error) {
-		return fits(Choice{CostNS: float64(o.PS) / 1000, solution: &wcsp.Solution{Version: wcsp.Version, Labels: o.Labels}})
+	w, err := m.CheapestWithin(ctx, int64(limit), known, func(o *layout.Outcome) (int64, error) {
+		c := Choice{CostNS: float64(o.PS) / 1000, solution: &wcsp.Solution{Version: wcsp.Version, Labels: o.Labels}}
+		bytes, err := need(c)
+		return int64(bytes), err
 	})
 	if err != nil {
 		return nil, err

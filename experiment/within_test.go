@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -81,12 +82,12 @@ func TestCheapestWithin(t *testing.T) {
 				}
 			}
 			found := math.Inf(1)
-			w, err := experiment.CheapestWithin(t.Context(), p, limit, math.Inf(1), func(c experiment.Choice) (bool, error) {
-				fits := needOf(compiled(t, g, c.Strategy())) <= limit
-				if fits {
+			w, err := experiment.CheapestWithin(t.Context(), p, limit, math.Inf(1), func(c experiment.Choice) (int, error) {
+				need := needOf(compiled(t, g, c.Strategy()))
+				if need <= limit {
 					found = min(found, c.CostNS)
 				}
-				return fits, nil
+				return need, nil
 			})
 			require.NoError(t, err)
 			require.LessOrEqual(t, w.LowerBoundNS, cheapest, "seed %d, limit %d", seed, limit)
@@ -103,6 +104,73 @@ func TestCheapestWithin(t *testing.T) {
 	t.Logf("%d limits: the least cost for %d, a bound above the least cost without limit for %d", cases, least, tight)
 	require.Greater(t, least, cases*4/5)
 	require.Greater(t, tight, cases/5)
+}
+
+// TestCheapestWithinEqualLayers compares plans of equal convolutions, which save the same time per byte, with plans that
+// use each implementation for some of them.
+func TestCheapestWithinEqualLayers(t *testing.T) {
+	const layers, channels = 7, 32
+	chain := func(impls ...string) *graph.Graph {
+		g := graphrun.New("equal")
+		x := g.InputFormat("x", tensor.Float32, tensor.ChannelsLast, 1, channels, 14, 14)
+		for i := range layers {
+			w := tensor.Zeros(tensor.Float32, channels, channels, 3, 3)
+			x = op.Conv2d(x, g.Constant(fmt.Sprint("w", i), w), nil, op.Conv2dAttrs{Padding: []int{1, 1}})
+			if impls != nil {
+				x.PinnedTo(graph.Pin{Impl: impls[i]})
+			}
+		}
+		g.Output("y", x)
+		require.NoError(t, g.Err())
+		return g
+	}
+	free := compiled(t, chain(), graphrun.Optimal)
+	var impls []string
+	for _, impl := range free.Graph().Nodes[0].Op.Impls {
+		_, err := graphrun.Compile(chain(slices.Repeat([]string{impl.Name}, layers)...), graphrun.Options{Threads: 1})
+		if err == nil {
+			impls = append(impls, impl.Name)
+		}
+	}
+	require.Greater(t, len(impls), 1)
+	var needs []int
+	var costs []float64
+	var choose func(chosen []string)
+	choose = func(chosen []string) { // each implementation for some of the layers, in the order of impls
+		if len(chosen) == layers {
+			p := compiled(t, chain(chosen...), graphrun.Optimal)
+			needs, costs = append(needs, needOf(p)), append(costs, p.Report().CostNS)
+			return
+		}
+		first := 0
+		if len(chosen) > 0 {
+			first = slices.Index(impls, chosen[len(chosen)-1])
+		}
+		for _, name := range impls[first:] {
+			choose(append(slices.Clone(chosen), name))
+		}
+	}
+	choose(nil)
+	limits := slices.Compact(slices.Sorted(slices.Values(needs)))
+	for k := 0; k < len(limits)-1; k += max(1, len(limits)/24) {
+		limit, cheapest, found := limits[k], math.Inf(1), math.Inf(1)
+		for i, need := range needs {
+			if need <= limit {
+				cheapest = min(cheapest, costs[i])
+			}
+		}
+		w, err := experiment.CheapestWithin(t.Context(), free, limit, math.Inf(1), func(c experiment.Choice) (int, error) {
+			need := needOf(compiled(t, chain(), c.Strategy()))
+			if need <= limit {
+				found = min(found, c.CostNS)
+			}
+			return need, nil
+		})
+		require.NoError(t, err)
+		require.LessOrEqual(t, found, cheapest*(1+1e-9), "limit %d", limit)
+		require.LessOrEqual(t, w.LowerBoundNS, found*(1+1e-9), "limit %d", limit)
+	}
+	t.Logf("%d plans, %d limits", len(needs), len(limits))
 }
 
 // limitsOf returns limits that exclude some of the needs: just below a need.
@@ -126,13 +194,13 @@ func TestCheapestWithinKeepsPins(t *testing.T) {
 	g := convolutions(t, 1, 32, true)
 	p := compiled(t, g, graphrun.Optimal)
 	plans := 0
-	_, err := experiment.CheapestWithin(t.Context(), p, needOf(p)-1, math.Inf(1), func(c experiment.Choice) (bool, error) {
+	_, err := experiment.CheapestWithin(t.Context(), p, needOf(p)-1, math.Inf(1), func(c experiment.Choice) (int, error) {
 		q := compiled(t, g, c.Strategy())
 		out, err := q.Run(t.Context(), map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 1, 32, 14, 14)})
 		require.NoError(t, err)
 		require.True(t, out["y"].IsContiguous())
 		plans++
-		return needOf(q) < needOf(p), nil
+		return needOf(q), nil
 	})
 	require.NoError(t, err)
 	require.Positive(t, plans)
@@ -143,14 +211,14 @@ func TestCheapestWithinFails(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	p := compiled(t, convolutions(t, 1, 16, false), graphrun.Optimal)
 	_, err := experiment.CheapestWithin(t.Context(), p, 1, math.Inf(1), nil)
-	require.ErrorContains(t, err, "fits is nil")
+	require.ErrorContains(t, err, "need is nil")
 	failed := errors.New("failed")
-	_, err = experiment.CheapestWithin(t.Context(), p, 1, math.Inf(1), func(experiment.Choice) (bool, error) {
-		return false, failed
+	_, err = experiment.CheapestWithin(t.Context(), p, 1, math.Inf(1), func(experiment.Choice) (int, error) {
+		return 0, failed
 	})
 	require.ErrorIs(t, err, failed)
 	cancel()
-	_, err = experiment.CheapestWithin(ctx, p, 1, math.Inf(1), func(experiment.Choice) (bool, error) { return false, nil })
+	_, err = experiment.CheapestWithin(ctx, p, 1, math.Inf(1), func(experiment.Choice) (int, error) { return 2, nil })
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -168,12 +236,12 @@ func TestMemoryWithinLimit(t *testing.T) {
 	free := compiled(t, convolutions(t, 2, channels, false), graphrun.Optimal)
 	limit := needOf(free) * 9 / 10
 	var choice *experiment.Choice
-	_, err := experiment.CheapestWithin(t.Context(), free, limit, math.Inf(1), func(c experiment.Choice) (bool, error) {
-		fits := needOf(compiled(t, convolutions(t, 2, channels, false), c.Strategy())) <= limit
-		if fits && (choice == nil || c.CostNS < choice.CostNS) {
+	_, err := experiment.CheapestWithin(t.Context(), free, limit, math.Inf(1), func(c experiment.Choice) (int, error) {
+		need := needOf(compiled(t, convolutions(t, 2, channels, false), c.Strategy()))
+		if need <= limit && (choice == nil || c.CostNS < choice.CostNS) {
 			choice = &c
 		}
-		return fits, nil
+		return need, nil
 	})
 	require.NoError(t, err)
 	strategies := []graphrun.Strategy{graphrun.Optimal}

@@ -23,7 +23,12 @@ func TestCheapestWithin(t *testing.T) {
 			for copies := range 4 {
 				within := func(o *layout.Outcome) bool { return o.Inserted != copies }
 				w, err := m.CheapestWithin(t.Context(), 1<<40, wcsp.Forbidden,
-					func(o *layout.Outcome) (bool, error) { return within(o), nil })
+					func(o *layout.Outcome) (int64, error) {
+						if within(o) {
+							return 0, nil
+						}
+						return 1 << 41, nil
+					})
 				require.NoError(t, err)
 				require.True(t, w.Best == nil || within(w.Best) && w.Best.PS >= w.BoundPS, "seed %d", seed)
 				for _, o := range list {

@@ -27,7 +27,7 @@ func (m *Model) Best(k int) (best []*Outcome, timedOut bool, err error) {
 	}
 	c := &comparer{model: m, outcomes: map[string]*Outcome{}}
 	options := m.Problem.options()
-	list, timedOut, err := wcsp.KBest(m.withoutDominated(), k, options, c.samePlan)
+	list, timedOut, err := wcsp.KBest(m.withoutDominated(nil), k, options, c.samePlan)
 	if err != nil {
 		return nil, false, err
 	}
@@ -101,19 +101,23 @@ func (m *Model) computedClasses() [][]int {
 
 // withoutDominated returns the problem with dominated labels forbidden. A label is dominated if another label of the
 // same implementation writes the same forms and never costs more. Without this step, n nodes with one dominated label
-// each would give 2^n equivalent assignments for every plan.
-func (m *Model) withoutDominated() *wcsp.Problem {
+// each would give 2^n equivalent assignments for every plan. If bytes, by node and label, is not nil, a label does not
+// dominate labels with fewer bytes.
+func (m *Model) withoutDominated(bytes [][]int64) *wcsp.Problem {
 	p := &wcsp.Problem{Version: m.WCSP.Version, Variables: m.WCSP.Variables, Factors: slices.Clone(m.WCSP.Factors)}
-	for _, computed := range m.computedNodes {
+	for i, computed := range m.computedNodes {
 		if computed == nil || computed.id < 0 {
 			continue
+		}
+		dominates := func(a, b int) bool {
+			return computed.labels[a].dominates(&computed.labels[b]) &&
+				(bytes == nil || bytes[i] == nil || bytes[i][a] <= bytes[i][b])
 		}
 		costs := make(wcsp.Costs, len(computed.labels))
 		dominated := false
 		for b := range computed.labels {
 			for a := range computed.labels {
-				if a != b && computed.labels[a].dominates(&computed.labels[b]) &&
-					(a < b || !computed.labels[b].dominates(&computed.labels[a])) {
+				if a != b && dominates(a, b) && (a < b || !dominates(b, a)) {
 					costs[b], dominated = wcsp.Forbidden, true
 				}
 			}

@@ -27,32 +27,35 @@ const (
 	maxListed = 16 // plans listed for the last price
 )
 
-// CheapestWithin looks for the cheapest plan whose run needs at most limit bytes. The function fits decides whether a
-// plan meets the limit; it may include memory that labels do not determine, such as the arena. A nil fits is an error.
+// CheapestWithin looks for the cheapest plan whose run needs at most limit bytes. The function need returns the bytes that
+// a run of a plan needs; they may include memory that labels do not determine, such as the arena. A nil need is an error.
 // knownPS is the cost of a plan within the limit that is known already, or [wcsp.Forbidden]. The search ends with ctx.
 //
 // Cost tables (factors) cannot express a limit on memory, but a price for each byte of the constants that a label
 // reads, packed or not (Lagrangian relaxation). The plans of least cost for a price are the vertices of the convex hull
 // of the points (bytes, cost). The price moves along the hull to the edge between a plan that fits and a plan that does
-// not. The plans nearest to this edge are then listed, because a cheaper plan that fits may be above the hull. The
-// least cost at a price, minus the price of limit bytes, is a lower bound for all plans within the limit.
+// not. The least cost at a price, minus the price of limit bytes, is a lower bound for all plans within the limit.
+//
+// A cheaper plan that fits may be above the hull: nodes with equal constants, for example, save the same time per byte,
+// so that the plans at both ends of the edge differ in all of them. Therefore the plans nearest to the edge are listed,
+// and the bytes of single nodes are changed: see [memorySearch.fill].
 //
 // If the plan with the smallest constants fits, CheapestWithin finds a plan. The time limit of one search applies to
 // all its problems together.
 func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
-	fits func(*Outcome) (bool, error)) (w *Within, err error) {
+	need func(*Outcome) (int64, error)) (w *Within, err error) {
 	defer interrupt.Catch(&err)
-	if fits == nil {
-		return nil, errors.New("layout: CheapestWithin: fits is nil")
+	if need == nil {
+		return nil, errors.New("layout: CheapestWithin: need is nil")
 	}
 	if err := m.check(); err != nil {
 		return nil, err
 	}
-	s := &memorySearch{model: m, problem: m.withoutDominated(), fits: fits, fitsByLabels: map[string]bool{},
-		leastPS: knownPS, result: &Within{}, options: m.Problem.options()}
+	bytes := m.constantBytesByLabel()
+	s := &memorySearch{model: m, problem: m.withoutDominated(bytes), bytes: bytes, limit: limit, need: need,
+		needByLabels: map[string]int64{}, leastPS: knownPS, result: &Within{}, options: m.Problem.options()}
 	s.options.Context = ctx
 	s.options.TimeLimit /= maxPrices
-	s.bytes = m.constantBytesByLabel()
 	s.availableBytes = float64(limit)
 	for _, v := range m.Problem.Graph.Inputs {
 		if len(m.readers.At(v)) > 0 {
@@ -62,11 +65,15 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 	for i, computed := range m.computedNodes {
 		if s.bytes[i] != nil && computed.id < 0 {
 			s.availableBytes -= float64(s.bytes[i][0])
+			s.bytes[i] = nil
 		}
 	}
-	price, err := s.findPrice()
+	price, fitting, err := s.findPrice()
 	if err == nil && s.result.BoundPS < s.leastPS {
 		err = s.examineNearEdge(price)
+	}
+	if err == nil && fitting != nil && s.result.BoundPS < s.leastPS {
+		err = s.fill(fitting)
 	}
 	s.result.BoundPS = min(s.result.BoundPS, s.leastPS)
 	return s.result, err
@@ -77,11 +84,12 @@ type memorySearch struct {
 	model          *Model
 	problem        *wcsp.Problem // without prices of memory
 	options        wcsp.Options
-	fits           func(*Outcome) (bool, error)
-	fitsByLabels   map[string]bool // by labels: results of fits
-	bytes          [][]int64       // see constantBytesByLabel
-	availableBytes float64         // the limit without inputs and constants that do not depend on labels
-	leastPS        int64           // the cost of the cheapest plan within the limit
+	limit          int64
+	need           func(*Outcome) (int64, error)
+	needByLabels   map[string]int64 // by labels: results of need
+	bytes          [][]int64        // see constantBytesByLabel; nil for nodes with a single label
+	availableBytes float64          // the limit without inputs and constants that do not depend on labels
+	leastPS        int64            // the cost of the cheapest plan within the limit
 	result         *Within
 }
 
@@ -90,24 +98,25 @@ type pricedPlan struct {
 	*Outcome
 	bytes      int64
 	pricedCost int64 // its cost with the price of its bytes
+	unused     int64 // the limit minus the bytes of a run; set by checkFit
 }
 
-// findPrice returns the price of the edge of the hull between a plan that fits and a plan that does not. It returns 0
-// if the cheapest plan fits, or if the plan with the smallest constants does not.
-func (s *memorySearch) findPrice() (float64, error) {
+// findPrice returns the price of the edge of the hull between a plan that fits and a plan that does not, and the plan
+// that fits. It returns no plan if the cheapest plan fits, or if the plan with the smallest constants does not.
+func (s *memorySearch) findPrice() (float64, *pricedPlan, error) {
 	tooLarge, err := s.solve(0)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	if fits, err := s.checkFit(tooLarge); fits || err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	fitting, err := s.solve(s.topPrice())
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	if fits, err := s.checkFit(fitting); !fits || err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	price := 0.0
 	for range maxPrices {
@@ -117,14 +126,14 @@ func (s *memorySearch) findPrice() (float64, error) {
 		price = float64(fitting.PS-tooLarge.PS) / float64(tooLarge.bytes-fitting.bytes)
 		middle, err := s.solve(price)
 		if err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 		if middle.bytes <= fitting.bytes || middle.bytes >= tooLarge.bytes {
 			break
 		}
 		fits, err := s.checkFit(middle)
 		if err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 		if fits {
 			fitting = middle
@@ -132,7 +141,7 @@ func (s *memorySearch) findPrice() (float64, error) {
 			tooLarge = middle
 		}
 	}
-	return price, nil
+	return price, fitting, nil
 }
 
 // topPrice returns a price of a byte at which a plan with the fewest bytes is the cheapest plan. The price is limited
@@ -176,24 +185,25 @@ func (s *memorySearch) examineNearEdge(price float64) error {
 	return nil
 }
 
-// checkFit calls the function fits, once for each plan, and updates the result.
+// checkFit reports whether a plan is within the limit, and updates the result.
 func (s *memorySearch) checkFit(p *pricedPlan) (bool, error) {
 	interrupt.Check(s.options.Context)
 	key := fmt.Sprint(p.Labels)
-	if fits, known := s.fitsByLabels[key]; known {
-		return fits, nil
+	need, known := s.needByLabels[key]
+	if !known {
+		var err error
+		if need, err = s.need(p.Outcome); err != nil {
+			return false, err
+		}
+		s.needByLabels[key] = need
+		if need > s.limit {
+			s.result.Rejected++
+		} else if p.PS < s.leastPS {
+			s.leastPS, s.result.Best = p.PS, p.Outcome
+		}
 	}
-	fits, err := s.fits(p.Outcome)
-	if err != nil {
-		return false, err
-	}
-	s.fitsByLabels[key] = fits
-	if !fits {
-		s.result.Rejected++
-	} else if p.PS < s.leastPS {
-		s.leastPS, s.result.Best = p.PS, p.Outcome
-	}
-	return fits, nil
+	p.unused = s.limit - need
+	return p.unused >= 0, nil
 }
 
 // cheapest returns up to k plans in the order of their priced costs, and raises the bound.
@@ -201,7 +211,7 @@ func (s *memorySearch) cheapest(k int, price float64) ([]*pricedPlan, error) {
 	p := *s.problem
 	p.Factors = slices.Clone(p.Factors)
 	for i, computed := range s.model.computedNodes {
-		if s.bytes[i] == nil || computed.id < 0 {
+		if s.bytes[i] == nil {
 			continue
 		}
 		costs := make(wcsp.Costs, len(computed.labels))
@@ -217,7 +227,8 @@ func (s *memorySearch) cheapest(k int, price float64) ([]*pricedPlan, error) {
 	}
 	var plans []*pricedPlan
 	for _, found := range list {
-		plans = append(plans, &pricedPlan{c.outcome(found.Labels), s.bytesOf(found.Labels), found.Cost})
+		plans = append(plans, &pricedPlan{Outcome: c.outcome(found.Labels), bytes: s.bytesOf(found.Labels),
+			pricedCost: found.Cost})
 	}
 	if price < s.topPrice() { // at the top price, rounding may exceed the bound
 		s.raiseBound(list[0].Bound, price)
@@ -235,7 +246,7 @@ func (s *memorySearch) raiseBound(pricedCost int64, price float64) {
 // bytesOf returns the bytes of constants that labels read, except for nodes with a single label.
 func (s *memorySearch) bytesOf(labels []int) (sum int64) {
 	for i, computed := range s.model.computedNodes {
-		if s.bytes[i] != nil && computed.id >= 0 {
+		if s.bytes[i] != nil {
 			sum += s.bytes[i][labels[computed.id]]
 		}
 	}

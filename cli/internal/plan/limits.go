@@ -113,26 +113,28 @@ type memorySearch struct {
 	report      *Document         // the document of best
 }
 
-// try compiles the plan of a strategy, and updates best or leastMemory. It reports whether the plan is within the
-// limit. If listed is true, a rejected plan is added to rejected.
-func (search *memorySearch) try(ctx context.Context, s graphrun.Strategy, listed bool) (within bool, err error) {
+// try compiles the plan of a strategy, and updates best or leastMemory. It returns the bytes that a run needs. If listed
+// is true, a rejected plan is added to rejected.
+func (search *memorySearch) try(ctx context.Context, s graphrun.Strategy, listed bool) (bytes int, err error) {
 	search.options.Strategy = s
 	p, err := search.ext.Compile(ctx, search.graph, search.options)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
-	switch doc := planDocOf(p); {
-	case bytesNeeded(&doc.Plan) > search.limit:
+	doc := planDocOf(p)
+	bytes = bytesNeeded(&doc.Plan)
+	switch {
+	case bytes > search.limit:
 		if listed {
 			search.rejected = append(search.rejected, rejectedOf(doc))
 		}
-		if bytesNeeded(&doc.Plan) < bytesNeeded(&search.leastMemory.Plan) {
+		if bytes < bytesNeeded(&search.leastMemory.Plan) {
 			search.leastMemory = doc
 		}
 	case search.best == nil || doc.CostNS < search.report.CostNS:
 		search.best, search.report = p, doc
 	}
-	return bytesNeeded(&planDocOf(p).Plan) <= search.limit, nil
+	return bytes, nil
 }
 
 // cheapest compiles plans of the layout problem: see [experiment.CheapestWithin]. It returns nil if the problem cannot
@@ -143,11 +145,11 @@ func (search *memorySearch) cheapest(ctx context.Context, requested *graphrun.Pr
 		knownCost = search.report.CostNS
 	}
 	var failed error
-	fits := func(c experiment.Choice) (within bool, err error) {
-		within, failed = search.try(ctx, c.Strategy(), false)
-		return within, failed
+	need := func(c experiment.Choice) (bytes int, err error) {
+		bytes, failed = search.try(ctx, c.Strategy(), false)
+		return bytes, failed
 	}
-	found, err := experiment.CheapestWithin(ctx, requested, search.limit, knownCost, fits)
+	found, err := experiment.CheapestWithin(ctx, requested, search.limit, knownCost, need)
 	if failed != nil {
 		return nil, failed
 	}
