@@ -90,8 +90,8 @@ type MemorySearch struct {
 }
 
 // CheapestWithin looks for the cheapest plan whose run needs at most limit bytes. For each candidate, it calls need,
-// which returns the bytes that a run of the plan needs: see [layout.Model.CheapestWithin]. knownNS is the cost of a known
-// plan within the limit, or infinite. A nil need is an error. The search ends with ctx.
+// which returns the bytes that a run of the plan needs: see [layout.Model.CheapestWithin]. knownNS is the cost of a
+// known plan within the limit, or infinite. A nil need is an error. The search ends with ctx.
 func CheapestWithin(ctx context.Context, p *graphrun.Program, limit int, knownNS float64,
 	need func(Choice) (int, error)) (*MemorySearch, error) {
 	if need == nil {

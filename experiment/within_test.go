@@ -106,8 +106,8 @@ func TestCheapestWithin(t *testing.T) {
 	require.Greater(t, tight, cases/5)
 }
 
-// TestCheapestWithinEqualLayers compares plans of equal convolutions, which save the same time per byte, with plans that
-// use each implementation for some of them.
+// TestCheapestWithinEqualLayers compares plans of equal convolutions, which save the same time per byte, with plans
+// that use each implementation for some of them.
 func TestCheapestWithinEqualLayers(t *testing.T) {
 	const layers, channels = 7, 32
 	chain := func(impls ...string) *graph.Graph {

@@ -3,6 +3,7 @@ package layout
 import (
 	"cmp"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 
 // Limits on the work of [memorySearch.fill].
 const (
-	maxRounds = 4
+	maxRounds = 2
 	maxUnits  = 1 << 14 // units of memory by which changes are combined
 )
 
@@ -25,8 +26,8 @@ type variant struct {
 
 // fill looks for cheaper plans near a plan that fits. The constants of every node are limited to their bytes in the
 // plan. fill changes one limit at a time to find the cost of each change, and then makes the changes that together fit
-// and save most. This is repeated as long as the plan becomes cheaper, because the costs of changes are not independent:
-// nodes may need different layouts. Finally limits are raised one at a time, the greatest saving per byte first.
+// and save most. It repeats this if the plan becomes cheaper, because the costs of changes are not independent: nodes may
+// need different layouts. Finally limits are raised one at a time, the greatest saving per byte first.
 func (s *memorySearch) fill(p *pricedPlan) error {
 	defer func(limit time.Duration) { s.options.TimeLimit = limit }(s.options.TimeLimit)
 	s.options.TimeLimit = 0 // no search: there are many problems
@@ -81,29 +82,52 @@ func (s *memorySearch) limitsOf(p *pricedPlan) []int64 {
 	return limits
 }
 
-// variants returns the variants of a plan for each node and each number of bytes of its constants, by node.
+// variants returns the variants of a plan, by node: its own bytes, and larger numbers of bytes only if the node itself
+// can then be cheaper.
 func (s *memorySearch) variants(p *pricedPlan) (list []variant, err error) {
 	limits := s.limitsOf(p)
 	for i, bytes := range s.bytes {
-		levels := slices.Clone(bytes)
-		sorted.Func(levels, cmp.Compare[int64])
-		for _, level := range slices.Compact(levels) {
-			if level == limits[i] {
-				list = append(list, variant{i, level, p.PS})
+		var levels []variant
+		for l := range bytes {
+			levels = append(levels, variant{i, bytes[l], s.model.computedNodes[i].labels[l].leastCost()})
+		}
+		sorted.Func(levels, func(a, b variant) int { return cmp.Or(cmp.Compare(a.bytes, b.bytes), cmp.Compare(a.ps, b.ps)) })
+		least := int64(math.MaxInt64)
+		for _, v := range levels {
+			useful := v.ps < least || v.bytes == limits[i]
+			repeated := len(list) > 0 && list[len(list)-1].node == i && list[len(list)-1].bytes == v.bytes
+			least = min(least, v.ps)
+			if !useful || repeated {
 				continue
 			}
-			changed := slices.Clone(limits)
-			changed[i] = level
-			next, err := s.solveLimited(changed)
-			if err != nil {
-				return nil, err
+			v.ps = p.PS
+			if v.bytes != limits[i] {
+				changed := slices.Clone(limits)
+				changed[i] = v.bytes
+				next, err := s.solveLimited(changed)
+				if err != nil {
+					return nil, err
+				}
+				if next == nil {
+					continue
+				}
+				v.ps = next.PS
 			}
-			if next != nil {
-				list = append(list, variant{i, level, next.PS})
-			}
+			list = append(list, v)
 		}
 	}
 	return list, nil
+}
+
+// leastCost returns the cost of a label that reads each operand in the cheapest form.
+func (l *label) leastCost() int64 {
+	sum := l.cost
+	for _, costs := range l.readCosts {
+		if len(costs) > 0 {
+			sum += slices.Min(costs)
+		}
+	}
+	return sum
 }
 
 // combine returns the plan with the best combination of variants if it is cheaper than p and fits. Otherwise it returns

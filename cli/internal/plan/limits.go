@@ -113,8 +113,8 @@ type memorySearch struct {
 	report      *Document         // the document of best
 }
 
-// try compiles the plan of a strategy, and updates best or leastMemory. It returns the bytes that a run needs. If listed
-// is true, a rejected plan is added to rejected.
+// try compiles the plan of a strategy, and updates best or leastMemory. It returns the bytes that a run needs. If
+// listed is true, a rejected plan is added to rejected.
 func (search *memorySearch) try(ctx context.Context, s graphrun.Strategy, listed bool) (bytes int, err error) {
 	search.options.Strategy = s
 	p, err := search.ext.Compile(ctx, search.graph, search.options)
