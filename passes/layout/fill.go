@@ -26,8 +26,8 @@ type variant struct {
 
 // fill looks for cheaper plans near a plan that fits. The constants of every node are limited to their bytes in the
 // plan. fill changes one limit at a time to find the cost of each change, and then makes the changes that together fit
-// and save most. It repeats this if the plan becomes cheaper, because the costs of changes are not independent: nodes may
-// need different layouts. Finally limits are raised one at a time, the greatest saving per byte first.
+// and save most. It repeats this if the plan becomes cheaper, because the costs of changes are not independent: nodes
+// may need different layouts. Finally limits are raised one at a time, the greatest saving per byte first.
 func (s *memorySearch) fill(p *pricedPlan) error {
 	defer func(limit time.Duration) { s.options.TimeLimit = limit }(s.options.TimeLimit)
 	s.options.TimeLimit = 0 // no search: there are many problems

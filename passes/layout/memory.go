@@ -29,8 +29,8 @@ const (
 
 // CheapestWithin looks for the cheapest plan whose run needs at most limit bytes. The function need returns the bytes
 // that a run of a plan needs; they may include memory that labels do not determine, such as the arena. A nil need is an
-// error. knownPS is the cost of a plan within the limit that is known already, or [wcsp.Forbidden]. The search ends with
-// ctx.
+// error. knownPS is the cost of a plan within the limit that is known already, or [wcsp.Forbidden]. The search ends
+// with ctx.
 //
 // Cost tables (factors) cannot express a limit on memory, but a price for each byte of the constants that a label
 // reads, packed or not (Lagrangian relaxation). The plans of least cost for a price are the vertices of the convex hull
