@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/graphrun/graphrun/tensor"
@@ -17,29 +17,48 @@ import (
 // encodeResponse returns the JSON of a response, and the binary data of tensors, which follow it. The data may share
 // memory with out. tail is nil if there is no binary data.
 func (m *model) encodeResponse(r *request, out map[string]*tensor.Tensor) (text []byte, tail [][]byte, err error) {
-	doc := responseDoc{ModelName: m.name, ModelVersion: m.version, ID: r.id, Outputs: []tensorDoc{}}
-	for _, w := range r.wants {
+	text = appendString(append(text, `{"model_name":`...), m.name)
+	text = appendString(append(text, `,"model_version":`...), m.version)
+	if r.id != "" {
+		text = appendString(append(text, `,"id":`...), r.id)
+	}
+	text = append(text, `,"outputs":[`...)
+	for i, w := range r.wants {
+		if i > 0 {
+			text = append(text, ',')
+		}
 		t := out[w.port.name]
-		d := tensorDoc{Name: w.port.name, Shape: append([]int{}, t.Shape...), Datatype: w.port.datatype()}
 		data, err := w.port.encode(t, w.binary)
 		if err != nil {
 			return nil, nil, fmt.Errorf("output %q: %w", w.port.name, err)
 		}
+		text = appendString(append(text, `{"name":`...), w.port.name)
+		text = append(text, `,"shape":[`...)
+		for k, size := range t.Shape {
+			if k > 0 {
+				text = append(text, ',')
+			}
+			text = strconv.AppendInt(text, int64(size), 10)
+		}
+		text = appendString(append(text, `],"datatype":`...), w.port.datatype())
 		if w.binary {
-			d.Parameters = &parameters{BinaryDataSize: new(len(data))}
+			text = strconv.AppendInt(append(text, `,"parameters":{"binary_data_size":`...), int64(len(data)), 10)
+			text = append(text, "}}"...)
 			tail = append(tail, data)
 		} else {
-			d.Data = data
+			text = append(append(append(text, `,"data":`...), data...), '}')
 		}
-		doc.Outputs = append(doc.Outputs, d)
 	}
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(&doc); err != nil {
-		return nil, nil, err
+	return append(text, "]}\n"...), tail, nil
+}
+
+// appendString appends a string as JSON. Bytes that are not UTF-8 become replacement characters.
+func appendString(text []byte, s string) []byte {
+	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }) {
+		quoted, _ := json.Marshal(s)
+		return append(text, quoted...)
 	}
-	return b.Bytes(), tail, nil
+	return append(append(append(text, '"'), s...), '"')
 }
 
 // encode returns the elements of t in row-major order, as bytes of the binary extension or as JSON. The bytes may be

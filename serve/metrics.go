@@ -2,6 +2,7 @@ package serve
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -9,7 +10,16 @@ import (
 
 // serverMetrics are the metrics of a server. Metrics that Triton also has keep Triton's names (nv_inference_...), so
 // that Triton's dashboards show them.
-type serverMetrics struct{ set *metrics.Set }
+type serverMetrics struct {
+	set       *metrics.Set
+	responses sync.Map // of *metrics.PrometheusHistogram by responseKey
+}
+
+// responseKey has the labels of a metric of responses.
+type responseKey struct {
+	route string
+	code  int
+}
 
 // modelMetrics are the metrics of one version of a model.
 type modelMetrics struct {
@@ -21,7 +31,7 @@ type modelMetrics struct {
 func newMetrics(s *Server) *serverMetrics {
 	set := metrics.NewSet()
 	set.NewGauge("graphrun_queue_length", func() float64 { return float64(s.waiting.Load()) })
-	return &serverMetrics{set}
+	return &serverMetrics{set: set}
 }
 
 // ofModel returns the metrics of a version of a model. A reloaded model continues the metrics of its predecessor.
@@ -49,7 +59,12 @@ func (m *modelMetrics) executed(rows int, active time.Duration) {
 
 // responded records a response of the server.
 func (s *serverMetrics) responded(route string, code int, duration time.Duration) {
-	s.set.GetOrCreatePrometheusHistogram(fmt.Sprintf(
-		"http_server_request_duration_seconds{http_route=%q,http_response_status_code=\"%d\"}", route, code)).
-		Update(duration.Seconds())
+	key := responseKey{route, code}
+	histogram, ok := s.responses.Load(key)
+	if !ok {
+		histogram = s.set.GetOrCreatePrometheusHistogram(fmt.Sprintf(
+			"http_server_request_duration_seconds{http_route=%q,http_response_status_code=\"%d\"}", route, code))
+		s.responses.Store(key, histogram)
+	}
+	histogram.(*metrics.PrometheusHistogram).Update(duration.Seconds())
 }

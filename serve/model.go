@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
@@ -23,6 +24,7 @@ type model struct {
 	rows            *batching.Axis // nil if requests are not joined
 	queue           *queue
 	metrics         *modelMetrics
+	lastDoc         atomic.Pointer[parsedDoc]
 }
 
 // load reads and compiles a model. If batching is on and requests for the model cannot share a batch, unjoined is the

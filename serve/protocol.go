@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -31,27 +32,20 @@ type requestOutput struct {
 	Parameters parameters `json:"parameters"`
 }
 
-// tensorDoc is a tensor of a request or a response.
+// tensorDoc is a tensor of a request.
 type tensorDoc struct {
 	Name       string          `json:"name"`
 	Shape      []int           `json:"shape"`
 	Datatype   string          `json:"datatype"`
-	Parameters *parameters     `json:"parameters,omitempty"`
-	Data       json.RawMessage `json:"data,omitempty"`
+	Parameters *parameters     `json:"parameters"`
+	Data       json.RawMessage `json:"data"`
 }
 
 // parameters has the parameters of the binary extension. Other parameters are ignored.
 type parameters struct {
-	BinaryDataSize   *int  `json:"binary_data_size,omitempty"`
-	BinaryData       *bool `json:"binary_data,omitempty"`
-	BinaryDataOutput *bool `json:"binary_data_output,omitempty"`
-}
-
-type responseDoc struct {
-	ModelName    string      `json:"model_name"`
-	ModelVersion string      `json:"model_version"`
-	ID           string      `json:"id,omitempty"`
-	Outputs      []tensorDoc `json:"outputs"`
+	BinaryDataSize   *int  `json:"binary_data_size"`
+	BinaryData       *bool `json:"binary_data"`
+	BinaryDataOutput *bool `json:"binary_data_output"`
 }
 
 // request is a decoded inference request.
@@ -105,8 +99,8 @@ func (m *model) decodeRequest(header http.Header, body []byte) (*request, error)
 		}
 		body, rest = body[:n], body[n:]
 	}
-	var doc requestDoc
-	if err := json.Unmarshal(body, &doc); err != nil {
+	doc, err := m.parseDoc(body)
+	if err != nil {
 		return nil, fmt.Errorf("the request is not valid JSON: %w", err)
 	}
 	r := &request{id: doc.ID, inputs: map[string]*tensor.Tensor{}}
@@ -133,7 +127,32 @@ func (m *model) decodeRequest(header http.Header, body []byte) (*request, error)
 			return nil, fmt.Errorf("input %q is missing", p.name)
 		}
 	}
-	return r, m.chooseOutputs(r, &doc)
+	return r, m.chooseOutputs(r, doc)
+}
+
+// parsedDoc is the JSON of a request with its parsed form, which must not be changed.
+type parsedDoc struct {
+	text []byte
+	doc  *requestDoc
+}
+
+// maxKeptDoc is the maximum length of the JSON of a request that is kept.
+const maxKeptDoc = 4 << 10
+
+// parseDoc parses the JSON of a request. It keeps the last one, because requests of the binary extension often have the
+// same JSON.
+func (m *model) parseDoc(text []byte) (*requestDoc, error) {
+	if last := m.lastDoc.Load(); last != nil && bytes.Equal(last.text, text) {
+		return last.doc, nil
+	}
+	var doc requestDoc
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, err
+	}
+	if len(text) <= maxKeptDoc {
+		m.lastDoc.Store(&parsedDoc{bytes.Clone(text), &doc})
+	}
+	return &doc, nil
 }
 
 // chooseOutputs sets the requested outputs: all outputs if the request names none.

@@ -18,6 +18,15 @@ type Run struct {
 // NewRun returns a run. The inputs must be contiguous. The run cannot be joined if its inputs are invalid or the
 // receiver is nil.
 func (a *Axis) NewRun(in map[string]*tensor.Tensor) *Run {
+	r := a.NewSingleRun(in)
+	if r.Rows > 0 && a.exact {
+		r.plan = a.planAt(r.sizes, r.Rows)
+	}
+	return r
+}
+
+// NewSingleRun returns a run for a caller that does not join it with others.
+func (a *Axis) NewSingleRun(in map[string]*tensor.Tensor) *Run {
 	r := &Run{In: in}
 	if a == nil {
 		return r
@@ -27,9 +36,6 @@ func (a *Axis) NewRun(in map[string]*tensor.Tensor) *Run {
 		return r
 	}
 	r.Rows, r.sizes = sizes[a.openIndex], sizes
-	if a.exact {
-		r.plan = a.planAt(sizes, r.Rows)
-	}
 	return r
 }
 
