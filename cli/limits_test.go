@@ -67,7 +67,7 @@ func TestRunsThatDoNotFit(t *testing.T) {
 		}
 	}
 	if r := limited(t, sixGB, "plan", path); r.code != exit.CodeDone ||
-		!regexp.MustCompile(`arena +4 GiB\noutputs +4 GiB\nall +8 GiB\n(.+GiB\n)*That exceeds the available memory`).MatchString(
+		!regexp.MustCompile(`arena +4 GiB\noutputs +4 GiB\nall .+ 8 GiB\n(.+GiB\n)*That exceeds the available memory`).MatchString(
 			r.out) {
 		t.Errorf("plan: exit %d\n%s%s", r.code, r.out, r.errors)
 	}

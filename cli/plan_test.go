@@ -157,7 +157,7 @@ func TestPlanReading(t *testing.T) {
 	out := succeed(t, "plan", models+"/residual.json", "--dim", "N=1", "--pin", "conv2=contiguous")
 	at := 0
 	for _, want := range []string{"reduces the cost by 0.1% or more (", "\nInserted copies\n", "\nconv2 before its pin ",
-		"`conv2` before its pin (", "\nPasses\n", "\nMemory of a run\n", "\none worker, no inputs ", "\nSteps\n",
+		"`conv2` before its pin (", "\nPasses\n", "\nMemory of a run\n", "\nall but inputs ", "\nSteps\n",
 		" weights packed, "} {
 		i := strings.Index(out[at:], want)
 		if i < 0 {

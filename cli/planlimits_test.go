@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -84,6 +85,37 @@ func TestMaxMemory(t *testing.T) {
 	if r := call(t, "plan", path, "--max-memory", "much"); r.code != exit.CodeUsage ||
 		!strings.Contains(r.errors, "--max-memory much: want a size such as 64MiB") {
 		t.Errorf("exit %d, %s", r.code, r.errors)
+	}
+}
+
+// TestThreadsMemory compares the memory that plan, diff and bench state for one, two and four workers.
+func TestThreadsMemory(t *testing.T) {
+	path := models + "/attention.json"
+	scratch := 0
+	for _, threads := range []int{1, 2, 4} {
+		n := strconv.Itoa(threads)
+		doc := decode[planJSON](t, succeed(t, "plan", path, "--json", "--threads", n))
+		m := doc.Memory
+		if threads == 1 {
+			scratch = m.Scratch
+			require.Positive(t, scratch)
+		}
+		assert.Equal(t, threads*scratch, m.Scratch, "%d workers", threads)
+		assert.Equal(t, m.Arena+m.Outputs+m.Scratch, doc.PeakBytes, "%d workers", threads)
+		assert.Equal(t, doc.PeakBytes+m.Inputs+m.Constants+m.Packed, m.Total, "%d workers", threads)
+		assert.Contains(t, succeed(t, "bench", path, "--json", "--runs", "1", "--threads", n),
+			fmt.Sprintf(`"peak_bytes": %d,`, doc.PeakBytes))
+		peak := format.Bytes(doc.PeakBytes)
+		assert.Contains(t, succeed(t, "plan", path, "--threads", n), "peak memory "+peak+" ")
+		assert.Regexp(t, "peak memory +"+peak+" ", succeed(t, "diff", path, "--threads", n, "--strategies",
+			"optimal,propagate"))
+		succeed(t, "plan", path, "--threads", n, "--max-memory", strconv.Itoa(m.Total), "--max-copies", "9")
+	}
+	for _, args := range [][]string{{"plan", "--threads", "-1"}, {"diff", "--threads", "-1"},
+		{"plan", "--measure", "--threads", "2"}} {
+		r := call(t, append(args, path)...)
+		assert.Equal(t, exit.CodeUsage, r.code, args)
+		assert.Contains(t, r.errors, "--threads")
 	}
 }
 

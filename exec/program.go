@@ -361,14 +361,6 @@ func (p *Program) Steps() []Step {
 // ArenaBytes returns the size of the arena that intermediate values of a run share.
 func (p *Program) ArenaBytes() int { return p.arena }
 
-// PeakBytes returns the memory of a run in bytes, without inputs and constants: the arena, the outputs, and the memory
-// of one worker.
-func (p *Program) PeakBytes() int {
-	total := p.arena + p.workerBytes
-	for _, s := range p.storages {
-		if s.kind == inNewMemory {
-			total += s.bytes
-		}
-	}
-	return total
-}
+// PeakBytes returns the memory of a run in bytes, without inputs and constants: the arena, the outputs, and the scratch
+// memory of all workers.
+func (p *Program) PeakBytes() int { return sum(p.need.Arena, p.need.Outputs, p.need.Scratch) }

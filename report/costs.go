@@ -7,7 +7,7 @@ type Costs struct {
 	MovedBytes  int `json:"moved_bytes" doc:"The bytes that steps read and write, each operand once."`
 	Elided      int `json:"elided" doc:"The number of nodes that were removed as redundant."`
 	Steps       int `json:"steps" doc:"The number of steps."`
-	PeakBytes   int `json:"peak_bytes" doc:"Memory of the arena, the outputs and the scratch of one worker."`
+	PeakBytes   int `json:"peak_bytes" doc:"The memory of a run beside inputs and constants: the arena, the outputs and the scratch of all workers."`
 	// PeakWithWeights excludes the inputs, whose memory belongs to the caller.
 	PeakWithWeights int     `json:"peak_with_weights_bytes" doc:"The sum of peak_bytes and the memory of constants and packed constants."`
 	Memory          Memory  `json:"memory" doc:"The memory of a run."`

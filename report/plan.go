@@ -34,7 +34,7 @@ type Plan struct {
 	Unfused      []Unfused       `json:"unfused" doc:"Pairs of nodes in different steps whose ops could be fused."`
 	Steps        []Step          `json:"steps" doc:"The steps, in a valid order."`
 	MovedBytes   int             `json:"moved_bytes" doc:"The bytes that steps read and write, each operand once."`
-	PeakBytes    int             `json:"peak_bytes" doc:"Memory beside inputs and constants."`
+	PeakBytes    int             `json:"peak_bytes" doc:"The memory of a run beside inputs and constants: the arena, the outputs and the scratch of all workers."`
 	Memory       Memory          `json:"memory" doc:"The memory of a run."`
 	PlanMS       float64         `json:"plan_ms" doc:"The time of planning and compilation, in milliseconds."`
 	Segments     []Segment       `json:"segments,omitzero" doc:"The segments of a graph whose shapes depend on data."`

@@ -82,7 +82,7 @@ func (s *Slack) Option() float64 { return s.share }
 
 // ThreadsFlag adds --threads.
 func ThreadsFlag(cmd *cobra.Command, p *int) {
-	cmd.Flags().IntVar(p, "threads", 0, "run on `N` workers; 0 is GOMAXPROCS")
+	cmd.Flags().IntVar(p, "threads", 0, "number `N` of workers of a run; 0 is GOMAXPROCS")
 }
 
 // CheckThreads rejects a negative value of --threads.

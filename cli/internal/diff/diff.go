@@ -33,6 +33,7 @@ type flags struct {
 	sizes                 [2][]string // the values of --dim for each plan
 	hasTwoSizes           bool        // whether --dim gives two sizes of a symbol
 	json, noFusion, exact bool
+	threads               int
 	costs                 string
 	slackFlag             command.Slack
 	costProfile           *machine.Profile // the cost profile: see command.CostProfile
@@ -88,6 +89,7 @@ Equal plans are reported as equal; the exit code is then 0, too.`,
 	flagSet.StringArrayVar(&f.dims, "dim", nil, "size of a symbolic dimension, as in `N=8` (repeatable); with two sizes "+
 		"of a symbol, the first plan is for the first size, and the second plan for the second; "+command.RowsHelp)
 	command.PinFlag(cmd, &f.pins)
+	command.ThreadsFlag(cmd, &f.threads)
 	f.slackFlag.AddFlag(cmd)
 	return cmd
 }
@@ -135,6 +137,9 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 	}
 	strategies, err := f.strategyPair(cmd, len(args))
 	if err != nil {
+		return err
+	}
+	if err := command.CheckThreads(f.threads); err != nil {
 		return err
 	}
 	if f.costProfile, err = command.CostProfile(cmd, f.costs); err != nil {
@@ -245,7 +250,7 @@ func (f *flags) planFile(job *progress.Job, path, strategy string, index int) (g
 	err = job.Do(progress.Planning, func() (err error) {
 		compiled, err = f.ext.Compile(job.Context, g, graphrun.Options{Strategy: f.ext.Strategy(strategy),
 			Progress: job.Enter, Costs: f.costProfile, NoFusion: f.noFusion, Exact: f.exact, Slack: slack,
-			MemoryLimit: -1}) // the plan may be for another machine
+			Threads: f.threads, MemoryLimit: -1}) // the plan may be for another machine
 		return err
 	})
 	if err != nil {

@@ -39,7 +39,7 @@ type MeasuredPlan struct {
 // RejectedPlan is a plan whose runs need more memory than --max-memory.
 type RejectedPlan struct {
 	Strategy string  `json:"strategy" doc:"The strategy of the plan."`
-	Bytes    int     `json:"needs_bytes" doc:"The memory of a run on one worker."`
+	Bytes    int     `json:"needs_bytes" doc:"The memory of a run."`
 	CostNS   float64 `json:"cost_ns" doc:"The estimated cost of the plan, in nanoseconds."`
 }
 

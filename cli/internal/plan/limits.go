@@ -63,11 +63,8 @@ func parseBytes(text string) (int, error) {
 	return int(n * unit), nil
 }
 
-// bytesNeeded returns the memory of a run on one worker, in bytes. --max-memory limits this memory. Plans do not depend
-// on the number of threads.
-func bytesNeeded(plan *report.Plan) int {
-	return plan.PeakBytes + plan.Memory.Inputs + plan.Memory.Constants + plan.Memory.Packed
-}
+// bytesNeeded returns the memory of a run in bytes, which --max-memory limits.
+func bytesNeeded(plan *report.Plan) int { return plan.Memory.Total }
 
 // fitMemory returns requestedProgram if it needs at most --max-memory. Otherwise it tries the plans of other
 // strategies, and then plans of the layout problem. It returns the cheapest program within the limit, and its document,

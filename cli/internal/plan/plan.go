@@ -38,6 +38,7 @@ type flags struct {
 	passes                             string
 	json, dump, check, noFusion, exact bool
 	measure                            bool
+	threads                            int
 	dims, pins, strategies             []string
 	forAll                             []string
 	hints                              []map[string]int // the combinations of sizes to plan for: see command.SplitHints
@@ -52,9 +53,9 @@ cost and its proof, and changes by the caller that pay. The effect of each pass 
 their reasons, removed and folded nodes, composite nodes with their replacements, packed constants, and the
 steps with their loops, buffers and estimated costs.
 
-Peak memory is that of the arena, the outputs and the scratch memory of one worker. The memory of a run is
-listed by purpose: inputs, constants, constants packed for implementations, the arena of intermediate values,
-outputs, and the scratch memory of all workers.
+The memory of a run is listed by purpose: inputs, constants, constants packed for implementations, the arena of
+intermediate values, outputs, and the scratch memory of all workers. Peak memory is the sum of the last three. The
+arena and the scratch memory depend on the number of workers, --threads; layouts and implementations do not.
 
 graphrun ops NAME lists the implementations of an op; --pin NODE=impl:NAME selects one for a node.
 
@@ -69,8 +70,8 @@ value per line; the access to each operand (contiguous, broadcast along rows, or
 machine code, or the reason why the loop is interpreted.
 
 --max-copies N fails (exit code 1) if more than N copies are inserted, without counting copies of constants, and
-lists them with their reasons. --max-memory BYTES rejects plans whose run on one worker needs more memory. The
-cheapest plan found within the limit, by other strategies or by a search with a price on the bytes of constants,
+lists them with their reasons. --max-memory BYTES rejects plans whose run on --threads workers needs more memory.
+The cheapest plan found within the limit, by other strategies or by a search with a price on the bytes of constants,
 is shown instead, with the difference in cost ("rejected" in JSON) and a lower bound for plans within the limit
 ("within_memory"); --slack does not apply to it. If none is found, the error lists the largest values: a plan that
 needs slightly less memory than those found may exist.
@@ -160,6 +161,7 @@ func (f *flags) add(cmd *cobra.Command) {
 	flagSet.StringArrayVar(&f.forAll, "for-all", nil, "prove `PROPERTY` for all sizes within bounds, or find sizes that "+
 		"break it: no-copies, VALUE=FORMAT or 'FORMAT(VALUE)' (repeatable)")
 	command.PinFlag(cmd, &f.pins)
+	command.ThreadsFlag(cmd, &f.threads)
 	f.limits.add(cmd)
 	f.solver.AddFlag(cmd)
 	f.slackFlag.AddFlag(cmd)
@@ -170,6 +172,12 @@ func (f *flags) add(cmd *cobra.Command) {
 func (f *flags) validate(cmd *cobra.Command) (*machine.Profile, error) {
 	if err := f.ext.CheckStrategy(f.strategy); err != nil {
 		return nil, err
+	}
+	if err := command.CheckThreads(f.threads); err != nil {
+		return nil, err
+	}
+	if f.measure && f.threads > 1 {
+		return nil, exit.UsageErrorf("--measure runs the plan with one worker: leave out --threads %d", f.threads)
 	}
 	if err := f.limits.check(cmd); err != nil {
 		return nil, err
@@ -334,12 +342,18 @@ func (f *flags) load(ctx context.Context, path string) (*graph.Graph, error) {
 	return g, err
 }
 
+// options returns the options that apply to every plan.
+func (f *flags) options(job *progress.Job, costProfile *machine.Profile) graphrun.Options {
+	return graphrun.Options{Progress: job.Enter, Costs: costProfile, NoFusion: f.noFusion, Exact: f.exact,
+		SolveLimit: f.solver.Option(), Slack: f.slackFlag.Option(), Threads: f.threads,
+		MemoryLimit: -1} // the plan may be for another machine
+}
+
 // plan compiles the graph. The result satisfies --max-memory.
 func (f *flags) plan(g *graph.Graph, job *progress.Job, costProfile *machine.Profile, timer *stepTimer,
 	dump io.Writer) (*graphrun.Program, *Document, error) {
-	options := graphrun.Options{Strategy: f.problem.strategy(f.ext, f.strategy), Check: f.check, Progress: job.Enter,
-		NoFusion: f.noFusion, Exact: f.exact, Costs: costProfile, Hints: f.hints, SolveLimit: f.solver.Option(),
-		Slack: f.slackFlag.Option(), MemoryLimit: -1} // the plan may be for another machine
+	options := f.options(job, costProfile)
+	options.Strategy, options.Check, options.Hints = f.problem.strategy(f.ext, f.strategy), f.check, f.hints
 	if f.dump || f.passes != "" {
 		options.Dump = dump
 	}

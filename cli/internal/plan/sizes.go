@@ -94,8 +94,8 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 	if err := command.RejectDynamic(first, "the graph runs in segments and has no plan as a whole"); err != nil {
 		return exit.InFile(path, err)
 	}
-	options := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Progress: job.Enter, Costs: costProfile,
-		NoFusion: f.noFusion, Exact: f.exact, SolveLimit: f.solver.Option(), Slack: f.slackFlag.Option(), MemoryLimit: -1}
+	options := f.options(job, costProfile)
+	options.Strategy = f.ext.Strategy(f.strategy)
 	err = job.Do(progress.Planning, func() error {
 		ranges, err := experiment.PlansBySize(job.Context, swept.from, swept.to, maxPlans,
 			func(ctx context.Context, size int) (*graphrun.Program, error) {

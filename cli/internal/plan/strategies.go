@@ -90,8 +90,7 @@ func (f *flags) runStrategies(cmd *cobra.Command, path string, costProfile *mach
 		return exit.InFile(path, err)
 	}
 	doc := &StrategiesDocument{}
-	options := graphrun.Options{Progress: job.Enter, Costs: costProfile, NoFusion: f.noFusion, Exact: f.exact,
-		SolveLimit: f.solver.Option(), Slack: f.slackFlag.Option(), MemoryLimit: -1}
+	options := f.options(job, costProfile)
 	err = job.Do(progress.Planning, func() error {
 		for _, name := range f.strategies {
 			options.Strategy = f.ext.Strategy(name)

@@ -112,12 +112,8 @@ func WriteMemory(w io.Writer, show term.Display, need graphrun.Need, plan *repor
 	for _, c := range need.Categories() {
 		t.Add(c.Name, format.Bytes(c.Bytes))
 	}
-	t.Add("all", format.Bytes(need.Total()))
-	weights := plan.Costs().PeakWithWeights
-	if oneWorker := weights + need.Inputs; oneWorker != need.Total() {
-		t.Add("all, one worker (--max-memory)", format.Bytes(oneWorker))
-	}
-	t.Add("one worker, no inputs (\"weights\" in compare and diff)", format.Bytes(weights))
+	t.Add("all (--max-memory)", format.Bytes(need.Total()))
+	t.Add("all but inputs (\"weights\" in compare and diff)", format.Bytes(plan.Costs().PeakWithWeights))
 	t.Write(w, show)
 	if need.Originals > 0 {
 		fmt.Fprintln(w, format.Wrap(fmt.Sprintf("%s of the constants are original weights that no run reads: they cannot "+
