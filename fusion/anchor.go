@@ -11,10 +11,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file derives the op of a fused node from the op of its anchor, a product or a convolution. The fused node
-// computes the anchor and then an epilogue, an expression of each element of the anchor's result. Its operands are the
-// operands of the anchor followed by those of the epilogue. The memory of one of its results (the host, see hostResult)
-// holds the anchor's result until the epilogue overwrites it. In this file, "whole" refers to the fused node.
+// This file derives the op of a fused node from the op of its anchor, a product or a convolution. The fused node,
+// called the whole in this file, computes the anchor and then an epilogue: an expression that is applied to each
+// element of the anchor's result. The operands of the whole are the operands of the anchor followed by those of the
+// epilogue. The memory of one of its results, the host (see hostResult), holds the anchor's result until the epilogue
+// overwrites it.
 
 // withEpilogue returns the op of fused nodes whose anchor is a node of op o: see [Fusion.Anchor]. The returned op has
 // all implementations of o, under the same names. An implementation without Epilogues applies the expression in a
@@ -81,7 +82,7 @@ func anchorOf(call *graph.Call) (*Fusion, *graph.Call, error) {
 		return nil, nil, errNoRoom
 	}
 	anchorResult := call.Out[host]
-	anchorResult.DType = f.code.In[0] // a dtype of the same size: see HasRoom
+	anchorResult.DType = f.code.In[0] // has the size of the host's dtype: see HasRoom
 	return f, &graph.Call{Attrs: f.Parts[0].Attrs, In: call.In[:f.Anchor:f.Anchor], Out: []tensor.Meta{anchorResult}}, nil
 }
 
@@ -94,7 +95,7 @@ func anchorFlops(call *graph.Call) float64 {
 	return f.Parts[0].Op.Flops(anchor)
 }
 
-// anchorWalk returns the walk of the anchor within a walk of the whole.
+// anchorWalk returns the walk (loop order and result layout) of the anchor in a given walk of the whole.
 func (f *Fusion) anchorWalk(whole graph.Walk) graph.Walk {
 	walk := graph.Walk{Order: whole.Order}
 	if host := f.hostResult(); host < len(whole.Out) {
@@ -134,7 +135,7 @@ func (a anchorImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.W
 	return out
 }
 
-// isStandard reports whether meta is contiguous or channels last, the layouts that every anchor can write.
+// isStandard reports whether meta has a layout that every anchor can write: contiguous or channels last.
 func isStandard(meta tensor.Meta) bool { return meta.IsContiguous() || meta.IsChannelsLast() }
 
 // work returns the work of the anchor and the epilogue. For an implementation without Epilogues, this includes reading

@@ -12,9 +12,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file derives, from the op of a matrix product, the op of a fused attention: scores = query * key, a row program
-// that computes weights from scores, and result = weights * value. Operands 0 to 2 are query, key and value. All
-// further operands, such as a mask, are operands of the row program.
+// This file derives, from the op of a matrix product, the op of a fused attention. An attention computes scores = query
+// * key, then weights from the scores by a row program (an expression that reduces rows), and result = weights * value.
+// Operands 0 to 2 are query, key and value. All further operands, such as a mask, are operands of the row program.
 
 // transposed returns the meta of a dense value whose last two dimensions are exchanged in memory.
 func transposed(meta tensor.Meta) tensor.Meta {
@@ -43,7 +43,7 @@ func (attention attentionImpl) pack(call *graph.Call, i int) (p graph.Packing, o
 	viewOf := func(t *tensor.Tensor) *tensor.Tensor {
 		v, err := t.Meta.View(viewShape)
 		if err != nil {
-			panic("graph: " + err.Error()) // the view succeeded above
+			panic("fusion: " + err.Error()) // the view succeeded above
 		}
 		return tensor.Must(t.View(v))
 	}
@@ -59,7 +59,8 @@ func (attention attentionImpl) pack(call *graph.Call, i int) (p graph.Packing, o
 		Unpack: func(dst, packed *tensor.Tensor) { tensor.CopyElements(viewOf(dst), byColumns(packed)) }}, true
 }
 
-// variesInBothDimensions reports whether an operand of row programs varies along rows and along columns.
+// variesInBothDimensions reports whether an operand of the row program varies along rows and along columns of the
+// scores.
 func variesInBothDimensions(meta tensor.Meta) bool {
 	rank := meta.Rank()
 	return meta.Shape[rank-2] > 1 && meta.Shape[rank-1] > 1 && meta.Strides[rank-2] != 0 && meta.Strides[rank-1] != 0

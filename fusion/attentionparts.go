@@ -15,7 +15,7 @@ import (
 // product is its dimensions before the last two.
 
 // addAttention adds the parts of an attention: see [Fuser.Attends]. The batch may have different shapes in different
-// parts, such as [b*h] and [b, h]. The attention has the finest shape, of which all of these are views.
+// parts, such as [b*h] and [b, h]. The attention uses the finest of these shapes; the others are views of it.
 func (builder *nodeBuilder) addAttention(f *Fuser, parts []*graph.Node, keep func(*graph.Value) bool) error {
 	first, last := parts[0], parts[len(parts)-1]
 	if err := betweenProducts(parts); err != nil {
@@ -104,7 +104,7 @@ func checkProductOperands(values []graph.Arg) error {
 		case meta.DType != dtype || dtype != tensor.Float32 && dtype != tensor.Float64:
 			return fmt.Errorf("products of %v are computed in another dtype", meta.DType)
 		case i < 3 && a.Value.Const != nil:
-			return fmt.Errorf("%q is constant and is packed once", a.Value.Name)
+			return fmt.Errorf("%q is a constant, which another implementation packs once", a.Value.Name)
 		}
 	}
 	return nil
@@ -188,9 +188,10 @@ func reshapesBatch(m *graph.Node) bool {
 		a >= 2 && b >= 2 && from.Shape[a-1] == to.Shape[b-1]
 }
 
-// fineBatch returns a shape for the batch of the attention, without sizes of 1. Parts may split and join dimensions of
-// the batch. fineBatch is the coarsest shape of which the batch of every part is a view. For example, the batches [6,
-// 4] and [2, 12] give [2, 3, 4]. Dimensions within the rows of a matrix do not belong to the batch.
+// fineBatch returns the shape of the batch of the attention, without sizes of 1. Parts may split and join dimensions of
+// the batch. The result is the shape with the fewest dimensions of which the batch of every part is a view. For
+// example, the batches [6, 4] and [2, 12] give [2, 3, 4]. Dimensions within the rows of a matrix do not belong to the
+// batch.
 func fineBatch(parts []*graph.Node) ([]int, error) {
 	scores := parts[0].Out[0].Meta.Shape
 	if len(scores) < 2 {
@@ -200,7 +201,7 @@ func fineBatch(parts []*graph.Node) ([]int, error) {
 	if numRows == 0 {
 		return nil, errors.New("the batch is empty")
 	}
-	ends := []int{rows} // products of trailing sizes, excluding the last dimension, of all parts
+	ends := []int{rows} // for all parts: products of trailing sizes, without the last dimension
 	for i, m := range parts {
 		if len(m.Out) != 1 {
 			return nil, fmt.Errorf("%q has several results", m.Name)

@@ -16,14 +16,14 @@ import (
 type ScoreRows struct {
 	plan        *rowprog.Plan
 	inPlace     bool           // weights overwrite the scores
-	operands    []scoreOperand // by operand of the attention after query, key and value
+	operands    []scoreOperand // the operands of the attention after query, key and value
 	weightBytes int            // bytes of the weights if they do not overwrite the scores, else 0
 	state       graph.PerWorker[rowState]
 }
 
 // scoreOperand describes the memory of an operand of the row program.
 type scoreOperand struct {
-	matrixOffsets []int // by matrix of the batch: byte offset
+	matrixOffsets []int // byte offset of each matrix of the batch
 	rowStride     int   // stride of rows in bytes
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/internal/loops"
 )
 
-// ScanSimple is the time that a scan takes per element, in operations of Go code ([graph.GoSimple]).
+// ScanSimple is the time that a scan (a running fold) takes per element, in operations of Go code ([graph.GoSimple]).
 const ScanSimple = 3.8
 
 // Effort is the number of operations of an expression, by kind. [Effort.Do] converts it to work.
@@ -69,8 +69,8 @@ func EffortOf(c *expr.Code) (e Effort) {
 	return e
 }
 
-// AddTo adds the work of n elements, and the work of starting `rows` rows. rows is 0 if the caller itself adds the work
-// of starting rows or runs of columns.
+// AddTo adds the work of n elements, and the work of starting `rows` rows. The caller passes 0 rows if it adds the work
+// of starting rows or runs of columns itself.
 func (e Effort) AddTo(work *graph.Work, n, rows float64) {
 	if work == nil {
 		return

@@ -12,9 +12,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Epilogue is an expression that a step applies to each element of its anchor's result and of further operands. The
-// anchor is a product or a convolution. The outputs of the expression are the results of the step. The memory of one of
-// these results contains the anchor's result until the epilogue overwrites it. Implementations with
+// Epilogue is an expression that a fused step applies to each element of the result of its anchor, a product or a
+// convolution. The expression may have further operands. The outputs of the expression are the results of the step. The
+// memory of one of these results contains the anchor's result until the epilogue overwrites it. Implementations with
 // [graph.Impl.Epilogues] apply the epilogue to each part of the anchor's result when the part is final and still in a
 // cache. An Epilogue is immutable once its kernel is made, and may then be used by several goroutines.
 type Epilogue struct {
@@ -34,7 +34,7 @@ type Epilogue struct {
 // stream describes the memory of an operand or a result of an epilogue.
 type stream struct {
 	addressIndex int   // index of its address among the addresses of the anchor's kernel
-	strides      []int // by dimension of Epilogue.sizes: stride in bytes
+	strides      []int // strides in bytes of the dimensions of Epilogue.sizes
 	size         int   // size of an element in bytes
 }
 
@@ -166,14 +166,14 @@ func (e *Epilogue) setDimensions(result tensor.Meta, metas []tensor.Meta) error 
 // its end.
 type EpilogueRun struct {
 	state      loops.State
-	base       []unsafe.Pointer // by stream: address of the first element
-	coords     []int            // by dimension of Epilogue.sizes: index of the first element of a block
-	ptrs       []unsafe.Pointer // by stream: address for the loop
-	rowStrides []int            // by stream: stride of rows for the loop, in bytes
+	base       []unsafe.Pointer // address of the first element of each stream
+	coords     []int            // index of the first element of a block, in the dimensions of Epilogue.sizes
+	ptrs       []unsafe.Pointer // address of each stream for the loop
+	rowStrides []int            // stride of rows of each stream for the loop, in bytes
 	stage      []byte           // buffer of the staged streams
 }
 
-// stageElems is the number of elements of a staged stream in the buffer.
+// stageElems is the number of elements of each staged stream (see Epilogue.staged) in the buffer.
 const stageElems = 2048
 
 // Bind sets the addresses of a chunk. m has the addresses of the anchor's kernel, then the addresses of the epilogue.
@@ -271,8 +271,8 @@ func (e *Epilogue) applyWrappedRow(r *EpilogueRun, offset, cols int) {
 	}
 }
 
-// offset returns the offset in memory of an element of the anchor's result. index counts the elements in the order of
-// memory.
+// offset returns the offset in memory of an element of the anchor's result. index is the number of elements before it
+// in memory.
 func (e *Epilogue) offset(index int) (memoryOffset int) {
 	if e.dense {
 		return index

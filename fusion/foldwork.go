@@ -24,8 +24,7 @@ type folding struct {
 // with a partly filled register.
 const floatsPerRegister = 16
 
-// foldKernel returns the name `single` if the expression has at most one fold, otherwise `several`. Both are names of
-// inner kernels.
+// foldKernel selects the name of an inner kernel: `single` if the expression has at most one fold, otherwise `several`.
 func (e Effort) foldKernel(single, several string) string {
 	if e.Passes > 1 {
 		return several
@@ -95,7 +94,8 @@ func (fold *folding) foldsFastest(meta tensor.Meta) bool {
 	return d < 0 || fold.isFolded(d) // d is negative if meta has one element
 }
 
-// isFolded reports whether dimension d of the operand is folded. For a split dimension, the second part decides.
+// isFolded reports whether dimension d of the operand is folded. A split dimension counts as folded if its second part
+// is.
 func (fold *folding) isFolded(d int) bool {
 	if fold.split > 0 && d >= 1 {
 		d++
@@ -103,7 +103,7 @@ func (fold *folding) isFolded(d int) bool {
 	return d < len(fold.mask) && fold.mask[d]
 }
 
-// columnTile is the approximate number of columns that the passes of a loop along columns process together.
+// columnTile is the approximate number of columns that a loop along columns processes together.
 const columnTile = 256
 
 // columnRuns returns the number of runs of columns. A run is contiguous in meta. meta has the shape of the operand

@@ -24,7 +24,7 @@ type Fusion struct {
 	// Mask marks the dimensions that parts fold, in the shape to which all operands are broadcast. It is nil if no part
 	// folds.
 	Mask []bool
-	// Split is [graph.Rows.Split], and Channels is [graph.Rows.Channels] by operand of the fused node.
+	// Split is [graph.Rows.Split]. Channels is [graph.Rows.Channels], indexed by operand of the fused node.
 	Split    int
 	Channels []bool
 	// Anchor is the number of operands of the anchor, a product or a convolution. It is 0 if there is no anchor, and 3 in
@@ -50,7 +50,7 @@ type FusedPart struct {
 }
 
 // FusedArg is an operand of a part: a number, an operand of the fused node, or an output of an earlier part. If Number
-// is not set and Part and Place are negative, the operand is absent.
+// is not set and Part and Index are negative, the operand is absent.
 type FusedArg struct {
 	Number tensor.Scalar
 	Part   int // index of the earlier part; negative for an operand of the fused node
@@ -159,8 +159,8 @@ func (f *Fusion) Code() *expr.Code {
 	return f.code
 }
 
-// lowerFused compiles one loop. The layouts of the outputs determine the order of the loop's dimensions before the
-// layouts of the operands do, as for defined outputs in PyTorch.
+// lowerFused compiles one loop. As for defined outputs in PyTorch, the layouts of the outputs determine the order of
+// the loop's dimensions; the layouts of the operands determine only the order that remains open.
 func lowerFused(call *graph.Call) (*graph.Kernel, error) {
 	f, ok := call.Attrs.(*Fusion)
 	if !ok {

@@ -16,8 +16,8 @@ import (
 // nodes must not change while it is used. It is not safe for concurrent use.
 type Fuser struct {
 	graph      *graph.Graph
-	codes      graph.ByValue[*expr.Code]  // by the first output of a node: the node's expression
-	rows       graph.ByValue[*graph.Rows] // by the first output of a node: the node's row program
+	codes      graph.ByValue[*expr.Code]  // expressions of nodes, indexed by the first output of the node
+	rows       graph.ByValue[*graph.Rows] // row programs of nodes, indexed by the first output of the node
 	lastMissed *graph.Node                // the last node whose expression was not in the cache
 	missedCode *expr.Code                 // expression of lastMissed
 	missedErr  error                      // reason why lastMissed has no expression, or nil
@@ -201,7 +201,7 @@ func (builder *nodeBuilder) addParts(f *Fuser, group Group, keep func(*graph.Val
 type nodeBuilder struct {
 	fusion       *Fusion
 	node         *graph.Node
-	producers    map[*graph.Value][2]int // by value that a part computes: index of the part, and index of its output
+	producers    map[*graph.Value][2]int // for each value that a part computes: index of the part, and of its output
 	operandIndex map[operandKey]int      // index of the operand in node.In
 }
 

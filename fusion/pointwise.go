@@ -28,8 +28,8 @@ func buildIteration(pointwise *graph.Pointwise, call *graph.Call, outs []rule.Op
 }
 
 // CompileLoop compiles the loop of a pointwise op for a call. If an output has another layout than the inferred one,
-// the layouts of the outputs determine the order of the loop's dimensions before the layouts of the operands do, as for
-// defined outputs in PyTorch.
+// the layouts of the outputs determine the order of the loop's dimensions, as for defined outputs in PyTorch. The
+// layouts of the operands then determine only the order that remains open.
 func CompileLoop(pointwise *graph.Pointwise, call *graph.Call) (*graph.Kernel, error) {
 	if call == nil || pointwise == nil || pointwise.Config == nil || pointwise.Body == nil {
 		return nil, errors.New("a pointwise op needs a call, Config and Body")
@@ -61,7 +61,7 @@ func CompileLoop(pointwise *graph.Pointwise, call *graph.Call) (*graph.Kernel, e
 	return loopKernel(call, it, body, pointwise.Grain)
 }
 
-// chunkNS is the approximate minimum time in nanoseconds of a chunk of machine code: see compiledGrain.
+// chunkNS is the approximate minimum time in nanoseconds of a chunk of a compiled loop: see compiledGrain.
 const chunkNS = 4e3
 
 // compiledGrain returns the number of elements per chunk of a compiled loop, a power of two. elementNS is the time of
@@ -95,7 +95,7 @@ func loopKernel(call *graph.Call, it *iter.Iterator, body rule.Kernel, grain int
 	case elementNS > 0:
 		grain = compiledGrain(elementNS)
 	case grain == 0:
-		code, _ := it.InMemory(body) // Prepare has reported errors
+		code, _ := it.InMemory(body) // Prepare has returned its error
 		grain = grainOf(code)
 	}
 	grain = evenGrain(it.Numel(), grain)

@@ -152,7 +152,7 @@ func splitRows(r *graph.Rows, meta tensor.Meta) tensor.Meta {
 // rowWork runs the chunks of a kernel.
 type rowWork struct {
 	plan         rowPlan
-	operands     []int // by operand of the plan: index of the operand of the call
+	operands     []int // for each operand of the plan: index of the operand of the call
 	numOuts      int   // number of results
 	numAddresses int   // number of results and operands
 	state        graph.PerWorker[rowState]

@@ -46,12 +46,12 @@ func (g *Graph) indexSources() map[*Value]bool {
 	return sources
 }
 
-// outcome describes a value whose elements are functions of exactly one element of an input each.
+// outcome describes a value. Each of its elements is a function of exactly one element of an input.
 type outcome struct {
 	input   *Value
 	results *tensor.Tensor // the function's result for each candidate
-	// mapping identifies the mapping from the value's positions to positions of the input. If two values have the same
-	// mapping, their elements at the same position depend on the same element of the input.
+	// mapping is the input or view whose positions the value has. If two values have the same mapping, their elements
+	// at the same position depend on the same element of the input.
 	mapping *Value
 }
 

@@ -10,7 +10,7 @@ import (
 // Attend describes how an op that multiplies matrices ([..., m, k] by [..., k, n], with broadcast batches) computes an
 // [Attention] in one kernel. An attention has three steps: a product gives scores, a row program converts scores to
 // weights, and a second product multiplies the weights by the values. The kernel computes one block of rows at a time,
-// so that only the scores of that block are in memory.
+// so that only the scores of this block are in memory.
 type Attend struct {
 	Doc string // a sentence about the algorithm
 	// Work returns the work of the two products for a row-major query, key and value.
@@ -42,7 +42,7 @@ func (a *Attention) Sizes() (l, s, e, v int) {
 }
 
 // columnRows is the minimum number of queries for which scores are stored by columns. With this layout, each lane of a
-// register folds a different row.
+// vector register folds (reduces) a different row, so that 16 rows fill the lanes of a register.
 const columnRows = 16
 
 // ByColumns reports whether scores are stored by columns. It depends on the shape only.
@@ -50,8 +50,9 @@ func (a *Attention) ByColumns() bool {
 	return a != nil && a.Code != nil && a.Query.Shape[len(a.Batch)] >= columnRows
 }
 
-// Entries returns the offset of each matrix of the batch, in elements and in row-major order. meta is the layout of an
-// operand or of the result. Entries returns nil if the rank of meta is not the rank of the call.
+// Entries returns the offset of each matrix of the batch in an operand or result of layout meta. Offsets count
+// elements. The matrices are in row-major order of the batch. Entries returns nil if the rank of meta is not the rank
+// of the call.
 func (a *Attention) Entries(meta tensor.Meta) []int {
 	if a == nil || a.Code == nil || meta.Rank() != len(a.Batch)+2 || len(meta.Strides) != meta.Rank() {
 		return nil

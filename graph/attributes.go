@@ -221,8 +221,8 @@ func (e *AttrError) Error() string {
 // Unwrap returns the cause.
 func (e *AttrError) Unwrap() error { return e.Err }
 
-// mismatchError is the error of a value that does not have the type of its attribute. [Field.withExpectedType] adds the
-// expected type.
+// mismatchError reports a value that does not have the type of its attribute. [Field.withExpectedType] adds the
+// expected type to the message.
 type mismatchError struct {
 	got  any
 	hint string
@@ -304,7 +304,7 @@ func notANumber(v any) error {
 	return m
 }
 
-// In aten's schemas a plain number is an attribute at any position among the arguments: masked_fill(self, mask,
+// In aten's schemas, an argument that is a plain number is an attribute, at any position: masked_fill(self, mask,
 // value=0), pow(self=2, exponent). In a graph it is an operand, so that one op takes numbers and tensors. An attribute
 // with the name of such an operand is therefore moved to the operands when the node is made.
 
@@ -364,7 +364,7 @@ func (op *Op) splitNumbers(given Attrs) (rest Attrs, numbers []any) {
 	return rest, numbers
 }
 
-// addNumbers adds the numbers of splitNumbers to the operands.
+// addNumbers adds the numbers that splitNumbers returned to the operands.
 func (n *Node) addNumbers(numbers []any) error {
 	if numbers == nil {
 		return nil
@@ -411,8 +411,8 @@ func numberArg(v any) (Arg, error) {
 // Ref is an attribute in [Attrs] that is a value of the graph, such as a computed shape or the k of a topk. In a graph
 // file it is {"value": "name"}.
 //
-// If the value is a constant, the attribute is decoded from it. Otherwise the graph runs in segments: the node, and all
-// nodes that depend on it, are planned only after the value is computed.
+// If the value is a constant, the attribute is decoded from it. Otherwise the graph runs in segments: the node and all
+// nodes that depend on it are planned only after the value is computed.
 type Ref struct{ Value *Value }
 
 // SetAttr sets an attribute of a node to a value as written in Go or in a file. Inference decodes and checks it. The

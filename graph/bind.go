@@ -90,7 +90,7 @@ func (g *Graph) SizesNamed(given map[string]int) (map[string]int, error) {
 	return sizes, nil
 }
 
-// SymbolText returns a symbol for messages: with its name in the file, if the two names differ.
+// SymbolText returns the text of a symbol for messages: its name, and also its name in the file if the two differ.
 func (g *Graph) SymbolText(symbol string) string {
 	if spelled := g.Symbols[symbol].NameInFile; spelled != "" && spelled != symbol {
 		return fmt.Sprintf("%s (%s)", symbol, spelled)
@@ -115,7 +115,7 @@ func (g *Graph) decodeAll() {
 	}
 }
 
-// dependOn reports whether an attribute depends on one of the symbols.
+// dependOn reports whether at least one of the attributes depends on one of the symbols.
 func (a *attributes) dependOn(symbols map[string]sym.Int) bool {
 	if a == nil {
 		return false

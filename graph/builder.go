@@ -143,8 +143,8 @@ func (g *Graph) Apply(op string, attrs Attrs, operands ...any) []*Value {
 	return g.ApplyN(op, 0, attrs, operands...)
 }
 
-// ApplyN is [Graph.Apply] for a node with count results, in case inference cannot determine their number. If count is
-// 0, inference determines it.
+// ApplyN is [Graph.Apply] for a node with count results. It is for nodes whose number of results inference cannot
+// determine. If count is 0, inference determines the number.
 //
 //go:noinline
 func (g *Graph) ApplyN(op string, count int, attrs Attrs, operands ...any) []*Value {
@@ -271,8 +271,8 @@ func (n *Node) setInputs(g *Graph, attrs Attrs, operands []any) error {
 	return n.checkArity()
 }
 
-// results infers the node's outputs. If the node needs data of other nodes (see needsData), only the number of its
-// outputs is known.
+// results infers the node's outputs. If the node needs data of other nodes (see needsData), results returns outputs
+// without types, and count is their number.
 func (n *Node) results(g *Graph, count int) (_ []Result, err error) {
 	defer n.recoverPanic(&err)
 	for _, r := range n.refs() {
@@ -390,7 +390,7 @@ func (n *Node) checkArity() error {
 	return nil
 }
 
-// checkList checks the operands of the variadic parameter p. They begin at index first.
+// checkList checks the operands of the variadic parameter p, which begin at n.In[first].
 func (n *Node) checkList(p Param, first int) error {
 	if len(n.In) <= first {
 		if p.Optional {

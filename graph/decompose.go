@@ -40,8 +40,8 @@ func nameOf(op *Op) string {
 func Of(v *Value) Arg { return Arg{Kind: TensorArg, Value: v} }
 
 // Decompose returns the nodes that replace a node of a composite op, in a valid order. The results of the node become
-// results of the new nodes, and the new nodes get its pin. The caller, a pass, replaces the node in Nodes. If Decompose
-// fails, the graph is unchanged, but some fresh names may be used up.
+// results of the new nodes, and the new nodes get the node's pin. The caller, a pass, replaces the node in Nodes. If
+// Decompose fails, the graph is unchanged except that some fresh names are no longer free.
 func (g *Graph) Decompose(n *Node) ([]*Node, error) {
 	if n == nil || n.Op == nil || n.Op.Decompose == nil || len(n.Out) == 0 || n.Out[0].graph != g {
 		return nil, errors.New("the node is not in the graph, or its op has no Decompose")
@@ -137,7 +137,7 @@ type RewriteContext struct {
 	// UsedOnlyHere reports whether only this node needs a value. Such a value is not an output, and its readers are
 	// this node and nodes whose results only this node needs.
 	UsedOnlyHere func(*Value) bool
-	// ComputedFrom returns the values that earlier rewrites computed from the given value alone, so that the op can
+	// ComputedFrom returns the values that nodes of earlier rewrites compute from the given value only. The op can
 	// reuse them. ComputedFrom may be nil.
 	ComputedFrom func(*Value) []*Value
 	// Exact means that a rewrite must not change the bits of the results.
@@ -150,8 +150,8 @@ type RewriteContext struct {
 type Rewrite struct {
 	// Results replace the results of the node, as in [Op.Decompose]. Nil means that the node is unchanged.
 	Results []*Value
-	// Replaced is the first of the earlier nodes that the rewrite made unnecessary. If the node is unchanged, Replaced is
-	// the node that a rewrite could have made unnecessary. Nil means that there is no such node.
+	// Replaced is a node before the rewritten node: the first one that the rewrite made unnecessary. If the node is
+	// unchanged, Replaced is the node that a rewrite could have made unnecessary. Nil means that there is none.
 	Replaced *Node
 	// Why describes the new computation, or is the reason why the node is unchanged. It may be empty.
 	Why string

@@ -42,8 +42,8 @@ func (op *Op) Derived(key any, compute func() any) any {
 	return op.defined.derived.get(key, compute)
 }
 
-// derivedValues is the cache of [Op.Derived]. It is no sync.Map: a field of a generic type in Op makes every package
-// that imports Op compile all methods of that type.
+// derivedValues is the cache of [Op.Derived]. It is not a sync.Map, because every package that imports Op would compile
+// all methods of this generic type.
 type derivedValues struct {
 	mu     sync.RWMutex
 	values map[any]func() any

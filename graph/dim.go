@@ -93,7 +93,7 @@ func textDependsOn(text, symbol string) bool {
 }
 
 // standIns returns a function that makes a symbol for each name. The symbols are for parsing expressions whose values
-// do not matter. Their hints are large and mostly distinct, so that divisors are rarely 0.
+// do not matter. Their hints are large and mostly distinct, so that divisors such as a-b are rarely 0.
 func standIns() func(name string) sym.Int {
 	env, known := sym.NewEnv(), map[string]sym.Int{}
 	return func(name string) sym.Int {
@@ -163,7 +163,7 @@ func attrDependsOnAny(attr any, symbols map[string]sym.Int) bool {
 // toSize reads an integer, or an expression over symbols.
 func toSize(v any, symbols map[string]sym.Int) (sym.Int, error) {
 	switch x := v.(type) {
-	case sym.Int: // of a decomposition
+	case sym.Int: // from the decomposition of a composite op
 		return x, nil
 	case int:
 		return sym.Of(x), nil
@@ -265,6 +265,8 @@ func ParseDim(text string) Dim {
 	return Dim{Symbol: text}
 }
 
+// isExpression reports whether a text is an expression, not a name. A text with a minus sign is a name if it does not
+// parse, such as "batch-size-".
 func isExpression(text string) bool {
 	if numerals.IsExpression(text) || !strings.Contains(text, "-") {
 		return numerals.IsExpression(text)
@@ -341,8 +343,8 @@ func toCondition(v any, symbols map[string]sym.Int) (sym.Bool, error) {
 	return sym.Bool{}, &mismatchError{got: v}
 }
 
-// ResizeInput changes a size of an input whose sizes are numbers. A dense input keeps the order of its dimensions. The
-// graph must be inferred again.
+// ResizeInput changes a size of an input whose sizes are numbers. The input must be dense; it keeps the order of its
+// dimensions. The graph must be inferred again.
 func (g *Graph) ResizeInput(v *Value, dim, size int) error {
 	switch {
 	case !g.Owns(v) || v.Node != nil || v.Const != nil:

@@ -9,10 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Draft builds a graph from a file. In contrast to the builder methods of [Graph], nodes may use values that are
-// declared later, and invalid nodes do not end the construction. Nodes are first declared ([Draft.Node]) and, once all
-// values are known, completed ([Draft.Complete]). The graph is valid when [Draft.Sort] and inference have returned no
-// error.
+// Draft builds a graph from a file. Unlike with the builder methods of [Graph], nodes may use values that are declared
+// later, and invalid nodes do not end the construction. Nodes are first declared ([Draft.Node]) and, once all values
+// are known, completed ([Draft.Complete]). The graph is valid when [Draft.Sort] and inference have returned no error.
 type Draft struct {
 	g    *Graph
 	slab slab
@@ -29,8 +28,8 @@ type slab struct {
 // slabSize is the number of elements of a block.
 const slabSize = 256
 
-// takeFrom removes the first n elements from the block and returns them. It first replaces a block of fewer elements by
-// a new block.
+// takeFrom removes the first n elements from the block and returns them. If the block has fewer elements, takeFrom
+// first replaces it by a new block.
 func takeFrom[T any](block *[]T, n int) []T {
 	if len(*block) < n {
 		*block = make([]T, max(n, slabSize))
@@ -120,7 +119,7 @@ func (d *Draft) declare(v *Value, meta tensor.Meta) error {
 	return nil
 }
 
-// Node declares a node whose results have the given names; without names it has one result of its own name.
+// Node declares a node whose results have the given names. Without names it has one result, which has the node's name.
 // [Draft.Complete] sets its op and operands. Node returns nil and an error if the name is empty or belongs to another
 // node. If names of results are invalid, it returns the node without these results, and errors.
 func (d *Draft) Node(name string, outputs []string) (*Node, []error) {

@@ -338,8 +338,8 @@ func (g *Graph) failValue(v *Value, err error) *Error {
 	return e
 }
 
-// nodePlaces has the places of the nodes of a [Segment]. It has no places of values, because a segment numbers its
-// values anew.
+// nodePlaces has the places of the nodes of a [Segment]. It has no places of values, because the values of a segment
+// have other numbers than in the file's graph.
 type nodePlaces struct{ Places }
 
 // Value returns no place.

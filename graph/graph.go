@@ -78,7 +78,7 @@ type Value struct {
 	// Pin is the layout in which all nodes must read an input or a constant. For a result the Pin of its node applies
 	// instead.
 	Pin Pin
-	// Dims is the shape as written, for an input whose sizes depend on symbols; nil for other values.
+	// Dims is the shape as the user wrote it, for an input whose sizes depend on symbols; nil for other values.
 	Dims []Dim
 
 	graph  *Graph

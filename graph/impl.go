@@ -21,9 +21,9 @@ type Impl struct {
 	Name string // unique within the op: "nhwc"
 	Doc  string // how it computes, in one sentence
 
-	// Inexact means that the implementation computes another formula than the op's definition. The two formulas agree for
-	// real numbers, but their rounding differs by more than a change of the order of additions causes. Exact plans exclude
-	// the implementation.
+	// Inexact means that the implementation computes another formula than the op's definition. The two formulas are
+	// equal for real numbers, but the difference of their rounding errors is larger than that of sums in another order.
+	// Exact plans exclude the implementation.
 	Inexact bool
 
 	// Walks returns the walks that the implementation supports for a call, the preferred walk first. It returns none if
@@ -226,10 +226,10 @@ func (c *Call) Footprint() (bytes float64) {
 }
 
 // ReadWork returns the additional work of reading an operand of layout meta in loops that write a result of the given
-// layout. It is added to the work of reading each byte once in the order of the loops. If the fastest dimensions
-// differ, the operand is transposed through blocks. If its elements are not contiguous, it is read with strides. If its
-// contiguous runs are shorter than the runs of the result, as in a slice of each row, each run begins without
-// prefetched lines. If there are no elements, the work is zero.
+// layout. It is added to the work of reading each byte once in the order of the loops. If the fastest dimensions of
+// operand and result differ, the operand is transposed block by block. If its elements are not contiguous, it is read
+// with strides. If its contiguous runs are shorter than the runs of the result, as in a slice of each row, each run
+// begins without prefetched lines. If there are no elements, the work is zero.
 func ReadWork(meta, result tensor.Meta) (work Work) {
 	extent := meta.Extent()
 	if result.Extent() == 0 { // panics if strides are missing
@@ -311,7 +311,7 @@ func (op *Op) Impl(name string) (*Impl, error) {
 	return nil, op.noImpl(name, op.implNames())
 }
 
-// noImpl returns the error for a name that is no implementation. It lists the given names.
+// noImpl returns the error for a name that no implementation has. It lists the given names.
 func (op *Op) noImpl(name string, names []string) error {
 	if len(names) == 0 {
 		return fmt.Errorf("%s has no implementations to choose from", op.Name)

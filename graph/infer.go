@@ -23,14 +23,14 @@ type inference struct {
 	res  []Result
 }
 
-// inferRecovered is infer, but it converts panics of the op to errors, because the op may be code of the user.
+// inferRecovered is infer that converts panics of the op to errors, because the op may be code of the user.
 func (n *Node) inferRecovered(inference *inference) (err error) {
 	defer n.recoverPanic(&err)
 	return n.infer(inference)
 }
 
-// recoverPanic is deferred and converts a panic of the op to an error. During inference for unknown sizes it panics
-// again, because package sym ends a path by a panic.
+// recoverPanic is deferred and converts a panic of the op to an error. If the graph has unknown sizes it panics again:
+// package sym uses panics to leave one of the paths that it explores.
 func (n *Node) recoverPanic(err *error) {
 	x := recover()
 	if x == nil {
@@ -55,18 +55,19 @@ func (n *Node) infer(inference *inference) error {
 	if g.symbolicState != nil {
 		return n.inferSymbolic(g, inference)
 	}
-	return n.inferInGraph(g, inference)
+	return n.inferReusing(g, inference)
 }
 
 // inferSymbolic is infer for a node of a graph g with unknown sizes.
 func (n *Node) inferSymbolic(g *Graph, inference *inference) error {
 	defer g.symbolicState.record(Guard{Node: n})
-	return n.inferInGraph(g, inference)
+	return n.inferReusing(g, inference)
 }
 
-// inferInGraph is infer for a node of graph g. The function is short on purpose: in a graph of a million similar nodes
-// memory latency dominates, and the processor overlaps the memory accesses of more nodes if the function is short.
-func (n *Node) inferInGraph(g *Graph, inference *inference) error {
+// inferReusing is infer for a node of graph g. It reuses the results of the last node if this node is like that one.
+// The function is short on purpose: in a graph of a million similar nodes memory latency dominates, and the processor
+// overlaps the memory accesses of more nodes if the function is short.
+func (n *Node) inferReusing(g *Graph, inference *inference) error {
 	if len(g.rejected) > 0 && g.rejected[n.number] != nil {
 		return g.rejected[n.number]
 	}
@@ -101,7 +102,7 @@ func (n *Node) inferByOp(g *Graph, inference *inference) error {
 		g.symbolicState != nil
 	var res []Result
 	var err error
-	if g.symbolicState != nil && !g.symbolicState.inferringCases {
+	if g.symbolicState != nil && !g.symbolicState.inferringForked {
 		res, err = g.symbolicState.inferAllPaths(n)
 	} else {
 		res, err = n.Op.Infer(call)
@@ -165,8 +166,8 @@ func (n *Node) checkCall() error {
 	return nil
 }
 
-// outputsError is the error of a node that does not have as many output names as its op makes results. results is the
-// number of results.
+// outputsError is the error of a node whose op makes the given number of results, but which names another number of
+// outputs.
 func (n *Node) outputsError(results int) error {
 	count := fmt.Sprintf("%d values", results)
 	if results == 1 {
@@ -209,7 +210,7 @@ func (n *Node) setInferred(res []Result) error {
 				return err
 			}
 		}
-		if g := v.graph; g.symbolicState != nil && g.symbolicState.inferringCases {
+		if g := v.graph; g.symbolicState != nil && g.symbolicState.inferringForked {
 			if err := v.Type.Check(); err != nil {
 				return err
 			}
@@ -243,7 +244,7 @@ func (v *Value) setType(t *tensor.Type, in []Arg) error {
 		}
 	}
 	if t.IsMeta(v.Meta) {
-		setFields(&v.Type, t) // the value was inferred before
+		setFields(&v.Type, t) // unchanged by a new inference: keep Meta, without the slower assignment (see Result.set)
 		return nil
 	}
 	meta, known := t.Meta()
@@ -337,7 +338,7 @@ func (n *Node) Results() ([]Result, error) {
 	if n == nil || n.Op == nil || n.Op.Infer == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].graph == nil {
 		return nil, errors.New("the node was not made by a graph")
 	}
-	if state := n.Out[0].graph.symbolicState; state != nil && !state.inferringCases {
+	if state := n.Out[0].graph.symbolicState; state != nil && !state.inferringForked {
 		return state.inferAllPaths(n)
 	}
 	return n.Op.Infer(&Call{In: n.In, Attrs: n.Attrs})

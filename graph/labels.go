@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -10,10 +11,11 @@ import (
 // Labels describes an input or output of a graph ([Graph.Labels]) whose numbers stand for strings, or whose rows stand
 // for maps. The zero Labels describe a tensor of numbers.
 type Labels struct {
-	// Strings is nil, or the strings that elements stand for: an element, an int64, is an index. In an input, -1 stands
-	// for every string that is not in the list.
+	// Strings is nil, or the strings that elements stand for: an element is an int64, the index of its string. In an
+	// input, -1 stands for every string that is not in the list.
 	Strings []string
-	// StringKeys or IntKeys are the keys of maps. The values of a map are a row: the last dimension of the tensor.
+	// StringKeys or IntKeys are the keys of maps. A row of the tensor, along its last dimension, has the values of a
+	// map.
 	StringKeys []string
 	IntKeys    []int64
 }
@@ -33,7 +35,7 @@ func (l Labels) Keys() []string {
 	return keys
 }
 
-// Encode returns a new int64 tensor that stands for strings, which are in row-major order. The error is that of
+// Encode returns a new int64 tensor that stands for strings in row-major order. It returns the errors of
 // [tensor.FromSlice].
 func (l Labels) Encode(list []string, shape ...int) (*tensor.Tensor, error) {
 	codes := make(map[string]int64, len(l.Strings))
@@ -54,8 +56,11 @@ func (l Labels) Encode(list []string, shape ...int) (*tensor.Tensor, error) {
 // Decode returns the strings that the elements of t stand for, in row-major order. It returns an error for an element
 // that stands for no string.
 func (l Labels) Decode(t *tensor.Tensor) ([]string, error) {
-	if t == nil || t.DType != tensor.Int64 {
-		return nil, fmt.Errorf("strings are encoded as int64")
+	switch {
+	case t == nil:
+		return nil, errors.New("the tensor is nil")
+	case t.DType != tensor.Int64:
+		return nil, fmt.Errorf("the tensor is %v: strings are encoded as int64", t.DType)
 	}
 	codes, err := tensor.ToSlice[int64](t.Contiguous())
 	if err != nil {
@@ -71,7 +76,7 @@ func (l Labels) Decode(t *tensor.Tensor) ([]string, error) {
 	return list, nil
 }
 
-// Maps returns the maps that the rows of t stand for. [Labels.Keys] gives the form of the keys.
+// Maps returns the maps that the rows of t stand for. Their keys are those of [Labels.Keys].
 func (l Labels) Maps(t *tensor.Tensor) ([]map[string]float64, error) {
 	keys := l.Keys()
 	if t == nil || t.Rank() == 0 || t.DType.IsComplex() || t.Shape[t.Rank()-1] != len(keys) {

@@ -62,7 +62,7 @@ func (g *Graph) DropValues(unavailable map[*Value]error, unknown ...string) (*Gr
 	return d, errs
 }
 
-// copyIsUnavailable reports whether v is the copy of a unavailable value. v belongs to a copy of g.
+// copyIsUnavailable reports whether v, a value of a copy of g, is the copy of an unavailable value.
 func copyIsUnavailable(g *Graph, unavailable map[*Value]bool, v *Value) bool {
 	return unavailable[g.Value(v.Name)]
 }

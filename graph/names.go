@@ -14,7 +14,7 @@ import (
 type nameIndex struct {
 	index  sync.Once
 	values map[string]*Value
-	// nodes has the nodes that do not share their name with one of their results. Every other node is found in values.
+	// nodes has the nodes that do not share their name with one of their results. All other nodes are found by values.
 	nodes map[string]*Node
 
 	// allValues and allNodes are the values and nodes of a copy that is not yet indexed.

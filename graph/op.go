@@ -52,8 +52,8 @@ type Semantics struct {
 
 // Facts are properties of an op that passes and the cost model use. The zero Facts state no property.
 type Facts struct {
-	// SelectsElements means that each element of the results is an element of an operand that has no indices
-	// ([Param.Below] is nil). The selection depends only on shapes, attributes and operands with indices. An
+	// SelectsElements means that each element of the results is an unchanged element of an operand. This operand has no
+	// indices: its [Param.Below] is nil. The selection depends only on shapes, attributes and operands with indices. An
 	// element-wise function may therefore be applied before or after the op. All views without ReadsStorage have this
 	// property.
 	SelectsElements bool
@@ -66,8 +66,8 @@ type Facts struct {
 	// such nodes where possible.
 	Identity bool
 
-	// Permutes returns the permutation of a view that only reorders dimensions: the operand's dimension for each dimension
-	// of the result. It is nil, or returns nil, for other views.
+	// Permutes is for a view that only reorders dimensions. It returns, for each dimension of the result, the dimension
+	// of the operand. It is nil, or returns nil, for other views.
 	Permutes func(call *Call) []int
 
 	// Copies marks the op by which passes copy values. Such an op is an Identity, needs no attributes, and writes any
@@ -400,7 +400,7 @@ type Runtime interface {
 	Context() context.Context
 }
 
-// Fresh marks a result with storage of its own.
+// Fresh is the [Result.Alias] of a result with storage of its own.
 const Fresh = -1
 
 // One returns a single result with storage of its own. To avoid allocations, the returned slice is a buffer of the

@@ -19,7 +19,7 @@ const (
 	placed
 )
 
-// maxSearched is the maximum number of nodes that are searched for all cycles.
+// maxSearched is the maximum number of nodes of a graph that is searched for all cycles: see [Graph.Sort].
 const maxSearched = 1 << 16
 
 // Sort sorts Nodes topologically. Nodes keep their order, with one exception: if a node follows one of its users, it is
@@ -27,8 +27,8 @@ const maxSearched = 1 << 16
 // names the nodes of the cycle.
 //
 // gonum's topo.SortStabilized only finds the cycles. For the sort itself it is too slow: 2 s for a chain of a million
-// nodes. It also moves nodes that are already in order. It is recursive, and some millions of nodes exhaust the stack:
-// of a graph with more than maxSearched nodes, only the first cycle found is reported.
+// nodes. It also moves nodes that are already in order. It is recursive, and some millions of nodes exhaust the stack.
+// Therefore, only the first cycle is reported in a graph with more than maxSearched nodes.
 func (g *Graph) Sort() error {
 	marks := make([]mark, g.nodeCount) // indexed by the numbers of nodes
 	if g.sorted(marks) {
@@ -64,7 +64,7 @@ func (g *Graph) Sort() error {
 				if len(g.Nodes) <= maxSearched {
 					return g.cycles()
 				}
-				// Each node of the stack uses the next one, and the last one uses v.Node.
+				// Each node of the stack uses the next node, and the last node uses v.Node.
 				cycle := []*Node{v.Node}
 				for i := len(stack) - 1; stack[i].node != v.Node; i-- {
 					cycle = append(cycle, stack[i].node)
@@ -216,7 +216,7 @@ func (e edge) To() gonum.Node { return e.to }
 // ReversedEdge returns the reversed edge.
 func (e edge) ReversedEdge() gonum.Edge { return edge{e.to, e.from} }
 
-// cycle returns the shortest cycle in a strongly connected component through its first node.
+// cycle returns the shortest cycle through the first node of a strongly connected component.
 func (d *directed) cycle(component []gonum.Node) []int64 {
 	inComponent := map[int64]bool{}
 	start := component[0].ID()

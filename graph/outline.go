@@ -52,18 +52,18 @@ type OutlinedArg struct {
 	Outline Outline
 }
 
-// isUnknown reports whether only the outline of the operand is known. It is false for the zero Outlined, which is an
+// isUnknown reports whether only the outline of the operand is known. It is false for the zero OutlinedArg, which is an
 // omitted operand.
 func (x OutlinedArg) isUnknown() bool { return x.Arg.Kind == TensorArg && x.Arg.Value == nil }
 
 // maxGuessedRank is the largest rank that inference tries for operands of unknown rank.
 const maxGuessedRank = 5
 
-// Outline infers the outlines of an op's results: the facts that hold for all operands with the given outlines that the
-// op accepts. Symbols stand for unknown sizes of operands. Several ranks and dtypes are tried for unknown ranks and
-// dtypes. Outline returns nil if the op rejects them all. Attributes may refer to values of the graph ([Ref]). refs
-// returns the shape and the elements of such a value. An unknown element is nil. If the shape is unknown, refs returns
-// false, and only the ranks of the results can be inferred.
+// Outline infers the outlines of an op's results from the outlines of its operands. The outlines of the results are
+// true for all such operands that the op accepts. Symbols stand for unknown sizes of operands. Several ranks and dtypes
+// are tried for unknown ranks and dtypes. Outline returns nil if the op rejects them all. Attributes may refer to
+// values of the graph ([Ref]). refs returns the shape and the elements of such a value. An unknown element is nil. If
+// the shape is unknown, refs returns false, and only the ranks of the results can be inferred.
 func (op *Op) Outline(in []OutlinedArg, attrs Attrs, refs func(*Value) (shape []int, elements []any, ok bool),
 	symbols map[string]sym.Int) []Outline {
 	if op == nil || op.Schema == nil || op.Infer == nil {
@@ -146,7 +146,7 @@ func (inference *outlineInference) resolve(attrs Attrs, refs func(*Value) ([]int
 	return true
 }
 
-// filledAttr makes an attribute of the elements of a value, with fill for unknown elements.
+// filledAttr makes an attribute of the elements of a value. fill replaces unknown elements.
 func filledAttr(shape []int, list []any, fill any) any {
 	list = slices.Clone(list)
 	for i, x := range list {
@@ -203,7 +203,8 @@ func (inference *outlineInference) infer(dtype tensor.DType, rank int) []Outline
 				nil
 		})
 		var all [][]Outline
-		// partial: the op was inferred for examples of numbers only, so that only the ranks of the results are certain.
+		// partial means that the op was inferred for some numbers only, so that only the ranks of the results are
+		// certain.
 		partial := err != nil || len(inference.attrs) > 1
 		for _, c := range cases {
 			partial = partial || errors.Is(c.Err, sym.ErrNumber)
@@ -298,8 +299,8 @@ func (inference *outlineInference) inferEachAttrs(c *Call, symbols map[string]sy
 	return joinOutlines(all)
 }
 
-// Stacked returns the outline of values with outline o that are stacked along a new dimension, axis. The size of the
-// new dimension is unknown. A negative axis counts from the end.
+// Stacked returns the outline of the result of stacking values with outline o along a new dimension, axis. The size of
+// the new dimension is unknown. A negative axis counts from the end.
 func (o Outline) Stacked(axis int) Outline {
 	if o.Sizes == nil {
 		return o

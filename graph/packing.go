@@ -9,14 +9,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Packing is the form in which an implementation reads a constant operand: see [Impl.Pack]. It describes the
-// conversion, and [Packed] describes a converted value. A node of the planned graph, which [Graph.Pack] makes, packs
-// the data of the operand once.
+// Packing is the form in which an implementation reads a constant operand: see [Impl.Pack]. Packing describes the
+// conversion, and [Packed] describes a converted value. In the planned graph, a node that [Graph.Pack] makes packs the
+// operand once.
 type Packing struct {
 	// Form names the form in reports: "float32 panels of 32 by kh,kw,c". Packings of one value with the same Form must
 	// have the same data, because they share memory.
 	Form string
-	// DType and Len are the dtype and the number of elements of the packed data, which are one-dimensional.
+	// The packed data are one-dimensional, with Len elements of dtype DType.
 	DType tensor.DType
 	Len   int
 	// Fill writes all packed data, padding included. dst has Len elements with arbitrary contents, aligned to

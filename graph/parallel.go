@@ -12,8 +12,8 @@ import (
 // i of each result. It reads slice i of each divided operand, and all elements of every other operand. A call of the op
 // for some of the slices, with the same attributes, computes the same elements.
 type Parallel struct {
-	In  []int // by operand: the dimension that the loop divides, or [Whole]
-	Out []int // by result: the dimension that the loop divides
+	In  []int // indexed by operand: the dimension that the loop divides, or [Whole]
+	Out []int // indexed by result: the dimension that the loop divides
 	// Repeats marks operands that may have a single slice, which every iteration then reads. Nil marks none.
 	Repeats []bool
 }
@@ -63,8 +63,8 @@ func (op *Op) ParallelLoops(call *Call) (loops []Parallel) {
 // everyOperand marks all operands.
 func everyOperand(call *Call) []bool { return slices.Repeat([]bool{true}, len(call.In)) }
 
-// DimsExcept returns a loop for each dimension of the first result that is not in dims. It is for a call whose operands
-// of the rank of the result also have its dimensions. Operands of other ranks are read as a whole.
+// DimsExcept returns a loop for each dimension of the first result that is not in dims. It is for a call in which every
+// operand of the result's rank has the same dimensions as the result. Operands of other ranks are read as a whole.
 func DimsExcept(call *Call, dims ...int) []Parallel {
 	if call == nil || len(call.Out) == 0 {
 		return nil
@@ -261,9 +261,9 @@ func (op *Op) dimsAlong(call *Call, shape []int, d int) []int {
 	return dims
 }
 
-// dimAlong returns the dimension of view meta that is a loop over dimension d of the probe (see viewLoops). It returns
-// -1 if there is none. size is the size of dimension d. strides has the strides of the probe, and radix the radix of
-// each digit.
+// dimAlong returns the dimension of a view with the given meta that is a loop over dimension d of the probe (see
+// viewLoops). It returns -1 if there is none. size is the size of dimension d, strides are the strides of the probe,
+// and radix[i] is the radix of digit i.
 func dimAlong(meta tensor.Meta, strides, radix []int, size, d int) int {
 	digit := func(offset, i int) int { return offset / strides[i] % radix[i] }
 	greatest := make([]int, len(strides)) // greatest[i] is the greatest digit i of all offsets in the view

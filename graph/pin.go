@@ -127,9 +127,9 @@ func dimsText(order tensor.Order) string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(order.Dims()), "[]"), " ", ",")
 }
 
-// Pin adds a demand on the value, node or output with the given name. For an input or a constant it demands the layout
-// in which all nodes read the value. Pin infers a pinned node again. The caller must then call [Graph.Infer], because
-// other nodes may depend on the pinned node.
+// Pin adds a demand on the value, node or output with the given name. The layout of an input or a constant is the
+// layout in which all nodes must read the value. Pin infers a pinned node again. The caller must then call
+// [Graph.Infer], because other nodes may depend on the pinned node.
 func (g *Graph) Pin(name string, p Pin) error {
 	index := g.nameIndex()
 	v, n := index.values[name], index.node(name)
@@ -227,12 +227,11 @@ func (n *Node) checkImpl(name string) error {
 	return n.Op.noImpl(name, names)
 }
 
-// Pinned demands a memory format: see [Value.PinnedTo].
+// Pinned is [Value.PinnedTo] for a memory format.
 func (v *Value) Pinned(f tensor.MemoryFormat) *Value { return v.PinnedTo(Pin{Format: f}) }
 
-// PinnedTo demands a layout or an implementation of the value's node. For an input or a constant it demands the layout
-// in which all nodes read it. Nodes that depend on the value are inferred again. It records errors for [Graph.Err] and
-// returns v.
+// PinnedTo adds a demand on the value's node or, for an input or a constant, on the layout in which all nodes read the
+// value. Nodes that depend on the value are inferred again. PinnedTo records errors for [Graph.Err] and returns v.
 func (v *Value) PinnedTo(p Pin) *Value {
 	g := v.ownerGraph()
 	if v.rejected() {

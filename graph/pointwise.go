@@ -38,7 +38,7 @@ func (p *Pointwise) outputs(call *Call) (int, error) {
 	return n, err
 }
 
-// undefined are output operands without a layout. All calls with up to four outputs share them, so they must not be
+// undefined has output operands without a layout. All calls with up to four outputs share it, so it must not be
 // written.
 var undefined [4]rule.Operand
 

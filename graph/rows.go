@@ -69,9 +69,9 @@ func (r *Rows) Fits(shape []int) bool {
 	return ok && length > 0 && length <= maxRow || r.Cut(shape)
 }
 
-// Cut reports whether rows are cut into pieces, because the rows of an operand 0 of the given shape are too long or too
-// few. The results of the pieces are then combined. A program that reads the rows again after all pieces are folded
-// cannot be the same step.
+// Cut reports whether the rows of an operand 0 of the given shape are cut into pieces, because they are too long or too
+// few. The pieces are folded separately, and their results are combined. A program that reads the rows again after this
+// fold needs a second step.
 func (r *Rows) Cut(shape []int) bool {
 	if r == nil || r.Code == nil || len(r.Mask) != r.Rank(len(shape)) || tensor.Numel(shape) == 0 ||
 		r.unsuited(shape) == "" {

@@ -262,7 +262,7 @@ func setOther(s *Schema, attrs reflect.Value, name string, v any, symbols map[st
 	return nil
 }
 
-// suggest returns the end of the message about an unknown attribute: the names of the existing attributes, and the name
+// suggest returns the end of the message about an unknown attribute. It lists the op's attributes and suggests the name
 // that was probably meant.
 func (s *Schema) suggest(name string) string {
 	if len(s.Fields) == 0 {
@@ -331,7 +331,7 @@ func setField(f Field, dst reflect.Value, v any, symbols map[string]sym.Int) err
 		return nil
 	}
 	if p := reflect.ValueOf(v); p.Kind() == reflect.Pointer {
-		// A decomposition may pass on an optional attribute of another op's struct.
+		// v may be an optional attribute from another op's struct, passed by a decomposition.
 		if v = nil; !p.IsNil() {
 			v = p.Elem().Interface()
 		}

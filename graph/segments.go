@@ -60,7 +60,7 @@ type stageOfValue struct {
 type segmenter struct {
 	graph     *Graph
 	stages    ByValue[stageOfValue]
-	lastRound int // the last round
+	lastRound int // greatest round of a value
 	// rounds has, for each node that depends only on constants, the ascending rounds whose segments read the node.
 	rounds map[*Node][]int
 }
@@ -78,7 +78,7 @@ func (n *Node) isDynamic() bool {
 	return len(n.Out) > 0 && n.Out[0].Dynamic
 }
 
-// setStage sets the stage of a node's results.
+// setStage sets the stage (see stageOfValue) of a node's results.
 func (segmenter *segmenter) setStage(n *Node) {
 	stage := stageOfValue{dynamic: n.isDynamic()}
 	stage.constant = !stage.dynamic
@@ -358,8 +358,8 @@ func appendShape(b []byte, t *tensor.Tensor) []byte {
 	return b
 }
 
-// sizesBoundBy returns the sizes of symbols. It takes them from the shapes of the known inputs; all other symbols have
-// the sizes bound in the graph.
+// sizesBoundBy returns the sizes of symbols: from the shapes of the known inputs or, for symbols that do not occur in
+// these shapes, the sizes bound in the graph.
 func (g *Graph) sizesBoundBy(known map[*Value]*tensor.Tensor) map[string]sym.Int {
 	bound := g.sizes
 	for _, v := range g.Inputs {

@@ -31,7 +31,7 @@ type Symbolic struct {
 
 	bound             map[string]bool // open symbols that guards restrict to one size
 	symbolicAttrNodes []*Node         // nodes whose attributes depend on symbols
-	inferringCases    bool            // SymbolicForked is inferring cases: new guards belong to a case, not to the graph
+	inferringForked   bool            // new guards belong to a class of sizes of SymbolicForked
 
 	unbacked *unbacked // state of [Graph.Unbacked]; nil for a Symbolic of other functions
 }
@@ -243,7 +243,7 @@ func sameType(a, b tensor.Type) bool {
 
 // record adds the new guards of Env to Guards, with the Node and the Value of origin.
 func (s *Symbolic) record(origin Guard) {
-	if s.inferringCases {
+	if s.inferringForked {
 		return
 	}
 	guards := s.Env.Guards()
@@ -277,7 +277,7 @@ const maxCases = 16
 
 // SymbolicForked is [Graph.Symbolic] for up to 16 classes of sizes at once. If the bounds of symbols do not decide a
 // branch, inference follows both paths. A size, stride or offset that differs between classes is a [sym.Where]. Guards
-// exclude two kinds of sizes: sizes that inference rejects, with the reason in [Guard.Refusal], and sizes for which a
+// exclude two kinds of sizes. Inference rejects the first kind; [Guard.Refusal] has the reason. For the second kind, a
 // value has another rank, dtype or alias than for the hints. If there are more classes, the graph is inferred only for
 // the class of the hints, and [Symbolic.IncompleteReason] has the reason.
 func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
@@ -293,7 +293,7 @@ func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.inferringCases = true
+	s.inferringForked = true
 	cases, err := sym.Fork(s.Env, maxCases, s.inferCase)
 	if err != nil || len(cases) == 0 || cases[0].Value.err != nil {
 		single, singleErr := g.Symbolic(hints)
@@ -302,7 +302,7 @@ func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
 		}
 		return single, singleErr
 	}
-	s.inferringCases = false
+	s.inferringForked = false
 	s.merge(cases)
 	return s, nil
 }
@@ -322,7 +322,7 @@ type classValue struct {
 	dynamic bool
 }
 
-// inferCase infers the graph along the path through its branches that sym.Fork chooses.
+// inferCase infers the graph for one class of sizes: sym.Fork calls it for each combination of branches.
 func (s *Symbolic) inferCase() (c classResult, err error) {
 	s.decodeLater()
 	if err := s.setInputs(); err != nil {

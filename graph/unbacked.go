@@ -20,7 +20,7 @@ import (
 // a Dynamic value remain Dynamic, too. A value that is a view only for some sizes has no Alias.
 func (g *Graph) Unbacked() *Symbolic {
 	u := new(unbacked)
-	u.symbolic = &Symbolic{Env: sym.NewEnv(), Hints: sym.Binding{}, Graph: g.Clone(), inferringCases: true, unbacked: u}
+	u.symbolic = &Symbolic{Env: sym.NewEnv(), Hints: sym.Binding{}, Graph: g.Clone(), inferringForked: true, unbacked: u}
 	c := u.symbolic.Graph
 	c.symbolicState = u.symbolic
 	for _, n := range c.Nodes {
@@ -46,7 +46,7 @@ func (u *unbacked) infer(n *Node) {
 	}
 }
 
-// inferCase infers a node along the path through its branches that sym.Fork chooses.
+// inferCase infers a node for one class of sizes: sym.Fork calls it for each combination of branches.
 func (u *unbacked) inferCase(n *Node) (c classResult, err error) {
 	u.nextSymbol = u.usedSymbols
 	if c.err = n.infer(&inference{}); c.err != nil {
@@ -143,7 +143,7 @@ func (u *unbacked) shape(sizes []int) []sym.Int {
 	return shape
 }
 
-// unbackedHint is the hint of unbacked symbols. The case that contains the hints is first.
+// unbackedHint is the hint of unbacked symbols. The first case of the inference contains the hints.
 const unbackedHint = 3
 
 // dependencyCount returns the number of values on which a node depends: see dependency.

@@ -19,7 +19,7 @@ const (
 	// Typed means that shapes, dtypes and aliases are as the ops infer them. Strides are also as inferred if no other
 	// layout may be chosen: see [Node.LayoutIsFree].
 	Typed
-	// LaidOut means that pins are met, and that every node with implementations has a chosen implementation, which
+	// LaidOut means that pins are met. Every node whose op has implementations has a chosen implementation, which
 	// supports the layouts of the node's operands and outputs. Once this property is established, passes add and remove
 	// only copies of constants.
 	LaidOut
@@ -308,8 +308,8 @@ func (n *Node) RecheckProps(moved func(v *Value) bool) error {
 	return errors.Join(append([]error{n.checkTyped()}, n.checkLaidOut(moved)...)...)
 }
 
-// checkLaidOut checks the implementation and the pin of a node. If moved is not nil, it checks only operands for which
-// moved returns true.
+// checkLaidOut checks the implementation and the pin of a node. If moved is not nil, only the operands for which moved
+// returns true are checked.
 func (n *Node) checkLaidOut(moved func(v *Value) bool) (errs []error) {
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	for _, x := range n.Out {

@@ -34,7 +34,7 @@ const (
 	MultipassTail    = "multipass.tail"
 	MultipassBegin   = "multipass.begin"
 
-	Flop       = "flop"        // an operation of an op whose cost is stated only as a number of operations
+	Flop       = "flop"        // an arithmetic operation of an op that states only their number (Flops)
 	GoSimple   = "go.simple"   // an operation in Go code of an op
 	GoFunction = "go.function" // a function, such as exp, in Go code of an op
 	GoLoop     = "go.loop"     // an instruction of an interpreted loop
@@ -52,8 +52,8 @@ func (c *Call) AddRuns(work *Work, meta tensor.Meta) {
 	}
 }
 
-// wholeLinesPrice is the price of starting a run of whole cache lines, in units of [LoopRun]. It is lower because such
-// a run needs no partial vector.
+// wholeLinesPrice is the price of starting a run of whole cache lines, in units of [LoopRun]. It is less than 1 because
+// such a run needs no partial vector.
 const wholeLinesPrice = .15
 
 // addRunStarts adds the work of starting n runs. Each run has the given number of bytes.
@@ -164,8 +164,8 @@ func (c *Call) Elements() float64 {
 	return float64(n)
 }
 
-// functionGrain is a limit on [Pointwise.Grain]. An op with a smaller or equal Grain is assumed to compute a function
-// such as exp, which takes some nanoseconds for each element.
+// functionGrain distinguishes cheap pointwise ops from others. An op whose [Pointwise.Grain] is at most functionGrain
+// is assumed to compute a function such as exp, which takes some nanoseconds for each element.
 const functionGrain = machine.MoveGrain / 4
 
 // operationsPerElement returns the op's Each, or its default.

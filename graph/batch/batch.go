@@ -281,8 +281,8 @@ func (p *Proof) fits(n *graph.Node, loop *graph.Parallel) (repeated []int, block
 
 // placesAfterReshape returns the possible places of the rows of a value in a new shape. At each place, one dimension
 // contains all rows. The places differ in the dimensions with which the rows are merged. Places with fewer slices of a
-// row come first, then places with fewer blocks, then places near the present dimension. If the rows are exactly the
-// first dimension of the result, all other places are omitted.
+// row come first, then places with fewer blocks, then places near the present dimension. If there are places where the
+// rows are not merged with other dimensions, all other places are omitted.
 func (p *Proof) placesAfterReshape(n *graph.Node) []rowPlace {
 	from, to, place := n.In[0].Meta(), n.Out[0].Meta, p.placeOf(n.In[0].Value)
 	if from.DType.Size() != to.DType.Size() || from.Numel() != to.Numel() || from.Numel() == 0 {
@@ -317,7 +317,7 @@ func product(sizes []int) int {
 	return n
 }
 
-// decompose follows the nodes into which a composite node decomposes, its parts.
+// decompose follows the parts of a composite node: the nodes into which it decomposes.
 func (p *Proof) decompose(n *graph.Node) error {
 	partGraph := graph.New(p.graph.Name, p.graph.Op)
 	partProof := &Proof{Rows: p.Rows, graph: partGraph, places: map[*graph.Value]rowPlace{},
@@ -368,7 +368,8 @@ func (p *Proof) decompose(n *graph.Node) error {
 	return nil
 }
 
-// unreadOperand returns the index of an operand with rows that no part reads, or a negative number if there is none.
+// unreadOperand returns the index of an operand that has rows and that no part reads, or a negative number if there is
+// none.
 func unreadOperand(n *graph.Node, parts []*graph.Node, copies map[*graph.Value]*graph.Value, p *Proof) int {
 	return slices.IndexFunc(n.In, func(a graph.Arg) bool {
 		return a.Kind == graph.TensorArg && p.Dim(a.Value) >= 0 && !slices.ContainsFunc(parts, func(m *graph.Node) bool {
