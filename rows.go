@@ -25,7 +25,7 @@ const rowSymbol = "N"
 type rowCount struct {
 	name  string         // the first key of Loader.Sizes with this number
 	count int            // the number of rows
-	dims  map[string]int // by input: the dimension of its rows
+	dims  map[string]int // indexed by input: the dimension of its rows
 }
 
 // extractRowCount removes from Loader.Sizes the keys that change a number of rows, and sets f.rows.

@@ -9,8 +9,8 @@ import (
 
 // stopWatch is a tracer that sums the times of the timed steps of each run.
 type stopWatch struct {
-	untimed     map[string]bool // by name: nodes that are not timed
-	runTimes    []float64       // by finished run: the sum of the times of its timed steps, in nanoseconds
+	untimed     map[string]bool // indexed by name: nodes that are not timed
+	runTimes    []float64       // for each finished run: the sum of the times of its timed steps, in nanoseconds
 	runNS       float64         // sum of the times of the timed steps of the current run, in nanoseconds
 	stepStart   time.Time       // start of the current step
 	clockCostNS float64         // cost of reading the clock, in nanoseconds

@@ -13,8 +13,8 @@ import (
 // has no tensors.
 type callerOutputs struct {
 	outputs     []graph.Output
-	tensors     []*tensor.Tensor // by output: the caller's tensor, or nil
-	outputIndex map[string]int   // by name of the output's value: 1 + index of the output
+	tensors     []*tensor.Tensor // indexed by output: the caller's tensor, or nil
+	outputIndex map[string]int   // for each name of an output value: 1 + index of the output
 }
 
 // newCallerOutputs returns the callerOutputs of a list of tensors, which has an entry for each output.

@@ -285,7 +285,7 @@ func (p *Program) findSources() {
 type stepFailures struct {
 	program   *Program
 	anyFailed atomic.Bool
-	lostSteps []atomic.Bool // by step
+	lostSteps []atomic.Bool // indexed by step
 
 	mu     sync.Mutex
 	failed graph.Errors

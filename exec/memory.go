@@ -85,14 +85,14 @@ func (p *Program) planFor(ctx context.Context, ignoresAffinity []bool, maxBytes 
 // memoryPlanner assigns memory to the steps in order.
 type memoryPlanner struct {
 	program       *Program
-	merged        []int                // by storage: the storage that it overwrites in place
-	writer        graph.ByValue[int32] // by value, including values stored within another value: the step that writes it
-	isPlaced      []bool               // by storage: whether it has an address in the arena
-	users         [][]int32            // by storage: the steps that used it since it got its address
-	previousUsers [][]int32            // by storage: the steps that used its address before
+	merged        []int                // indexed by storage: the storage that it overwrites in place
+	writer        graph.ByValue[int32] // for each value, including values stored within another value: the step that writes it
+	isPlaced      []bool               // indexed by storage: whether it has an address in the arena
+	users         [][]int32            // indexed by storage: the steps that used it since it got its address
+	previousUsers [][]int32            // indexed by storage: the steps that used its address before
 	blocks        []block              // free memory of the arena, by offset
 	arenaSize     int
-	waits         []int32 // by step: the latest step that already waits for it, to avoid duplicates
+	waits         []int32 // indexed by step: the latest step that already waits for it, to avoid duplicates
 	overwrites    []int   // see Program.overwrites
 	groupStart    int     // first step of the current pipelined group, or the current step
 	// ignoresAffinity marks memory that is placed without affinity: see planFor.

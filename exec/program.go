@@ -54,12 +54,12 @@ type Program struct {
 	inputs       []*graph.Value
 	outputs      []graph.Output
 	steps        []step
-	calls        []call    // by step
+	calls        []call    // indexed by step
 	sections     []section // ranges of steps
 	storages     []storage
 	storageIndex graph.ByValue[int32] // index of each root value's storage, plus 1: see storageOf
 	phases       int                  // number of phases of all steps
-	partOffsets  []int                // by phase: number of parts of all earlier phases; see setParts
+	partOffsets  []int                // indexed by phase: number of parts of all earlier phases; see setParts
 	pointerCount int                  // number of operand addresses of all steps
 	arena        int                  // size of the arena in bytes
 	workerBytes  int                  // bytes of memory per worker
@@ -69,14 +69,14 @@ type Program struct {
 	need         Need
 
 	pool         *tensor.Pool
-	inPlace      []bool         // by output: see findInPlace
-	overwrites   []int          // by storage: 1 + the input that the storage may overwrite, or 0; see overwriteInputs
+	inPlace      []bool         // indexed by output: see findInPlace
+	overwrites   []int          // indexed by storage: 1 + the input that it may overwrite, or 0; see overwriteInputs
 	constants    []addressRange // address ranges of constants, sorted
 	readsStorage bool           // an op depends on the layout of its operand in memory: [graph.Facts.ReadsStorage]
 
 	// The following fields are nil without KeepGoing.
 	failed        graph.Errors          // errors of nodes that were omitted at compilation
-	sources       [][]int32             // by step: the steps that compute its operands
+	sources       [][]int32             // indexed by step: the steps that compute its operands
 	omittedValues map[*graph.Value]bool // values that were omitted at compilation
 	completeGraph *graph.Graph          // the graph before nodes were omitted for lack of memory; nil if none were
 

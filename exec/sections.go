@@ -20,9 +20,9 @@ type section struct {
 
 // sharing describes a shared section. All costs are estimates.
 type sharing struct {
-	waitCounts []int32                  // by step: number of steps in the section that the step waits for
-	costs      []float64                // by step: time on one worker, in nanoseconds
-	worth      []workerpool.StartPolicy // by step: whether the steps from this one on justify starting workers
+	waitCounts []int32                  // indexed by step: number of steps in the section that the step waits for
+	costs      []float64                // indexed by step: time on one worker, in nanoseconds
+	worth      []workerpool.StartPolicy // indexed by step: whether the steps from this one on justify starting workers
 	maxWorth   workerpool.StartPolicy   // the maximum of worth
 	minShared  float64                  // minimum work, in nanoseconds, that is given to another awake worker
 }

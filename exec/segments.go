@@ -18,7 +18,7 @@ import (
 type segmentedGraph struct {
 	graph        *graph.Graph
 	segments     []graph.Segment
-	dynamicIndex []int // by segment: its index among the segments of dynamic nodes
+	dynamicIndex []int // indexed by segment: its index among the segments of dynamic nodes
 	dynamicCount int   // number of segments of dynamic nodes
 	// lastReads lists, by segment, the values that no later segment reads.
 	lastReads [][]*graph.Value

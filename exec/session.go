@@ -16,7 +16,7 @@ type Session struct {
 	arena          *tensor.Storage
 	ptrs           []unsafe.Pointer
 	patches        []patch
-	outputMemories []outputMemory    // by storage, during a run
+	outputMemories []outputMemory    // for each storage, during a run
 	copies         []*tensor.Storage // copies of inputs with other layouts, during a run
 	workers        []workerState
 	in, out        []*tensor.Tensor // lists for a run by names, during that run

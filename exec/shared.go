@@ -64,9 +64,9 @@ type sectionRun struct {
 	waitingHelpers  atomic.Int32 // number of idle helpers that wait for more work
 	stop            atomic.Bool
 
-	waitCounts     []int32          // by step of the section: number of unfinished steps that the step waits for
+	waitCounts     []int32          // for each step of the section: number of unfinished steps that the step waits for
 	parts          workerpool.Parts // chunks to distribute: see Program.partOffsets
-	finishedChunks []int32          // by phase of the program: number of finished chunks, for shared phases
+	finishedChunks []int32          // for each phase of the program: number of finished chunks, for shared phases
 
 	mu         workerpool.Lock // guards the fields below
 	readySteps []int32         // steps that can start

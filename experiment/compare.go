@@ -148,8 +148,8 @@ type contender struct {
 	run func(ctx context.Context, in map[string]*tensor.Tensor) (out map[string]*tensor.Tensor, took time.Duration,
 		err error)
 
-	times []float64                 // by measured run: its time in nanoseconds
-	turns []float64                 // by turn: the median of its times
+	times []float64                 // for each measured run: its time in nanoseconds
+	turns []float64                 // indexed by turn: the median of its times
 	out   map[string]*tensor.Tensor // outputs of the last run
 }
 

@@ -136,12 +136,12 @@ type side struct {
 	name    string // first or second
 	binding *program.Binding
 	report  *report.Plan
-	leaves  map[string]string       // by name of an input or constant: its key
-	nodes   map[string]string       // by name of a node of the original graph: its key
-	parts   map[string]string       // by name of a part of a composite node: the name of the composite node
-	copies  map[string]*graph.Node  // by name: the inserted copies
-	values  map[string]*graph.Value // by name: the stored values and views
-	shapes  map[string][]int        // by name of a value: the shape of its match; nil unless sizes differ (DiffSizes)
+	leaves  map[string]string       // for each name of an input or constant: its key
+	nodes   map[string]string       // for each name of a node of the original graph: its key
+	parts   map[string]string       // for each name of a part of a composite node: the name of the composite node
+	copies  map[string]*graph.Node  // indexed by name: the inserted copies
+	values  map[string]*graph.Value // indexed by name: the stored values and views
+	shapes  map[string][]int        // for each name of a value: the shape of its match; nil unless sizes differ (DiffSizes)
 }
 
 func sideOf(p *graphrun.Program, name string) *side {
@@ -281,14 +281,14 @@ func layoutOf(meta tensor.Meta) ValueLayout {
 
 // stepGroup has the steps of both plans that are connected by common nodes.
 type stepGroup struct {
-	steps [2][]report.Step // by plan
-	keys  [2][]string      // by plan: the keys of the nodes that the steps compute
+	steps [2][]report.Step // indexed by plan
+	keys  [2][]string      // indexed by plan: the keys of the nodes that the steps compute
 }
 
 // stepUnion is a union-find structure over the steps of both plans. It connects steps with a common node.
 type stepUnion struct {
-	parent []int          // by step: its parent in the tree of connected steps
-	owner  map[string]int // by key of a node: a step that computes the node
+	parent []int          // indexed by step: its parent in the tree of connected steps
+	owner  map[string]int // for each key of a node: a step that computes the node
 }
 
 // add adds a step that computes nodes.

@@ -15,7 +15,7 @@ const maxExact = 25
 // so that they are integers.
 type rankStatistics struct {
 	n1, n2 int   // numbers of samples of the sides
-	ties   []int // by distinct sample, in ascending order: the number of equal samples
+	ties   []int // for each distinct sample, in ascending order: the number of equal samples
 	sum    int   // sum of the doubled ranks of the first side
 }
 

@@ -15,8 +15,8 @@ import (
 // pairing matches values of two graphs by content: equal operands and ops, or equal readers. Names distinguish values
 // of equal content, and match the remaining values.
 type pairing struct {
-	second map[*graph.Value]*graph.Value // by value of the first graph: its match
-	first  map[*graph.Value]*graph.Value // by value of the second graph: its match
+	second map[*graph.Value]*graph.Value // for each value of the first graph: its match
+	first  map[*graph.Value]*graph.Value // for each value of the second graph: its match
 }
 
 // matchValues matches the values of two sorted graphs. It first matches values that are computed from equal operands.

@@ -11,7 +11,7 @@ import (
 // Table is a [Comparison] as text: a row for each measurement, and headings with units.
 type Table struct {
 	Heads []string
-	Right []bool // by column: it is aligned to the right
+	Right []bool // indexed by column: whether it is aligned to the right
 	Rows  [][]string
 }
 

@@ -27,7 +27,7 @@ func positionText(line, column int) string {
 	return fmt.Sprintf("line %d, column %d", line, column)
 }
 
-// lineAndColumn returns the line and the column of the character at a position. All three numbers count from 1.
+// lineAndColumn returns the line and the column of the character at a position. Line, column and position count from 1.
 func lineAndColumn(text string, position int) (line, column int) {
 	line, column = 1, 1
 	for _, r := range text {

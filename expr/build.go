@@ -228,20 +228,20 @@ func (b *Builder) Call(f *Func, dtype tensor.DType, args ...Value) Value {
 		b.code.Funcs = append(b.code.Funcs, f)
 	}
 	// A Call always has three operands. The first operand takes the places of missing operands.
-	i := Inst{Op: Call, DType: dtype, A: args[0], B: args[0], C: args[0], Imm: uint64(index)}
+	inst := Inst{Op: Call, DType: dtype, A: args[0], B: args[0], C: args[0], Imm: uint64(index)}
 	if len(args) > 1 {
-		i.B = args[1]
+		inst.B = args[1]
 	}
 	if len(args) > 2 {
-		i.C = args[2]
+		inst.C = args[2]
 	}
-	return b.Make(i)
+	return b.Make(inst)
 }
 
 // Inline adds the instructions of code c and returns its outputs. load(operand, part) returns the value that replaces
 // an operand of c: its real part for part 0, its imaginary part for part 1.
 func (b *Builder) Inline(c *Code, load func(operand, part int) Value) []Output {
-	return b.inline(c, load, func(_ Value, i Inst) Value { return b.Make(i) })
+	return b.inline(c, load, func(_ Value, inst Inst) Value { return b.Make(inst) })
 }
 
 // inline is Inline, but calls add instead of [Builder.Make] for each instruction other than [Load] and [Call]. The
@@ -296,7 +296,7 @@ func (mapping valueMap) outputs(outs []Output) []Output {
 
 // Rewrite returns a copy of the code with instructions replaced. replace(b, i) returns the value that replaces
 // instruction i. The operands of i are already values of the new code.
-func (c *Code) Rewrite(replace func(b *Builder, i Inst) Value) (*Code, error) {
+func (c *Code) Rewrite(replace func(b *Builder, inst Inst) Value) (*Code, error) {
 	if replace == nil {
 		return nil, errors.New("expr: Rewrite needs a function")
 	}
@@ -306,11 +306,11 @@ func (c *Code) Rewrite(replace func(b *Builder, i Inst) Value) (*Code, error) {
 	b := NewBuilder(c.In...)
 	b.code.Funcs = c.Funcs
 	newValue := make(valueMap, len(c.Insts))
-	for k, i := range c.Insts {
-		if i.Op != Load {
-			i.A, i.B, i.C = newValue.of(i.A), newValue.of(i.B), newValue.of(i.C)
+	for k, inst := range c.Insts {
+		if inst.Op != Load {
+			inst.A, inst.B, inst.C = newValue.of(inst.A), newValue.of(inst.B), newValue.of(inst.C)
 		}
-		newValue[k] = replace(b, i)
+		newValue[k] = replace(b, inst)
 	}
 	return b.Build(newValue.outputs(c.Out)...)
 }

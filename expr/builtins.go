@@ -12,7 +12,7 @@ import (
 type builtin struct {
 	minOperands, maxOperands int
 	apply                    func(t *typer, x []value) value
-	typed                    bool // the result has a dtype even if all operands are plain numbers
+	typed                    bool // the result has a dtype (is no plain number) even if all operands are plain numbers
 }
 
 // builtins maps signs of operators and names of functions to their implementations. The keys of unary operators have
@@ -367,8 +367,8 @@ func makeComplex(t *typer, x []value) value {
 // typeAs casts x[0] to the dtype of x[1].
 func typeAs(t *typer, x []value) value { return t.cast(x[0], t.dtype(x[1])) }
 
-// asComputed is typeAs without the rounding to 16-bit floats. For a 16-bit float, the result is the float32 of the
-// computation.
+// asComputed is typeAs without the rounding to 16-bit floats. For a 16-bit float, the result is a float32, the dtype of
+// the computation.
 func asComputed(t *typer, x []value) value {
 	d := t.dtype(x[1])
 	if d.IsReducedFloat() {
@@ -456,7 +456,8 @@ func (t *typer) powConst(a Value, exponent int64) Value {
 }
 
 // powInt returns base to the power of exponent, as native::powi of PyTorch does. A negative exponent gives 0, except
-// for bases 1 and -1. The instructions process all bits of the exponent, because an expression has no loops.
+// for bases 1 and -1. The instructions process all bits of the exponent one after another, because an expression has no
+// loops.
 func (t *typer) powInt(base, exponent Value) Value {
 	dtype := t.b.DType(base)
 	zero, one := t.b.Int(dtype, 0), t.b.Int(dtype, 1)

@@ -53,7 +53,7 @@ const (
 	Mod    // the C function fmod: exact, with the sign of A
 	Scale  // A*2^floor(B) of floats, rounded once; unspecified if B is infinite and A is 0 or NaN
 	Limit  // for floats: A if |A| <= |B|, else |B| with the sign of A; for a NaN A, |B| with any sign
-	Lookup // for float32: entry (bits of A) mod 32 of table Imm
+	Lookup // for float32: the entry of table Imm whose index is the lowest 5 bits of A
 	Exp
 	Exp2
 	Expm1
@@ -161,7 +161,7 @@ type Code struct {
 	formula *Formula
 }
 
-// Formula returns the formula from which the code was typed, or nil if the code was built or rewritten otherwise.
+// Formula returns the formula from which [Formula.Code] derived the code, or nil if the code was made otherwise.
 func (c *Code) Formula() *Formula {
 	if c == nil {
 		return nil
@@ -170,24 +170,24 @@ func (c *Code) Formula() *Formula {
 }
 
 // Uses returns the values that are operands of an instruction.
-func (i Inst) Uses() []Value {
-	return []Value{i.A, i.B, i.C}[:i.uses()] // inlined, so that the slice is not allocated
+func (inst Inst) Uses() []Value {
+	return []Value{inst.A, inst.B, inst.C}[:inst.uses()] // inlined, so that the slice is not allocated
 }
 
 // Table returns the table of a [Lookup]. If there is no such table, the result is zero, and [Code.Check] rejects the
 // instruction.
-func (i Inst) Table() (t [32]float32) {
-	if i.Imm < uint64(len(elementary.Tables)) {
-		t = elementary.Tables[i.Imm]
+func (inst Inst) Table() (t [32]float32) {
+	if inst.Imm < uint64(len(elementary.Tables)) {
+		t = elementary.Tables[inst.Imm]
 	}
 	return t
 }
 
-func (i *Inst) uses() int {
-	if i.Op == Load {
+func (inst *Inst) uses() int {
+	if inst.Op == Load {
 		return 0
 	}
-	return i.Op.Args()
+	return inst.Op.Args()
 }
 
 // Key returns a key of the code. Codes with equal keys are the same computation.
@@ -202,11 +202,11 @@ func (c *Code) Key() string {
 			first = '.'
 		}
 	}
-	for _, i := range c.Insts {
-		list(';', int64(i.Op), int64(i.DType), int64(i.A), int64(i.B), int64(i.C))
-		b = strconv.AppendUint(append(b, '.'), i.Imm, 16)
-		if i.Op == Call {
-			b = append(b, c.Funcs[i.Imm].Name...)
+	for _, inst := range c.Insts {
+		list(';', int64(inst.Op), int64(inst.DType), int64(inst.A), int64(inst.B), int64(inst.C))
+		b = strconv.AppendUint(append(b, '.'), inst.Imm, 16)
+		if inst.Op == Call {
+			b = append(b, c.Funcs[inst.Imm].Name...)
 		}
 	}
 	for _, o := range c.Out {
@@ -217,19 +217,19 @@ func (c *Code) Key() string {
 
 // Compilable reports whether the code has no [Call].
 func (c *Code) Compilable() bool {
-	return !slices.ContainsFunc(c.Insts, func(i Inst) bool { return i.Op == Call })
+	return !slices.ContainsFunc(c.Insts, func(inst Inst) bool { return inst.Op == Call })
 }
 
 // Reduces reports whether some instruction folds a row, which requires a row program.
 func (c *Code) Reduces() bool {
-	return slices.ContainsFunc(c.Insts, func(i Inst) bool { return i.Op == Reduce })
+	return slices.ContainsFunc(c.Insts, func(inst Inst) bool { return inst.Op == Reduce })
 }
 
 // Count returns the number of instructions other than constants and loads.
 func (c *Code) Count() int {
 	n := 0
-	for _, i := range c.Insts {
-		if i.Op != Const && i.Op != Load {
+	for _, inst := range c.Insts {
+		if inst.Op != Const && inst.Op != Load {
 			n++
 		}
 	}
@@ -281,9 +281,9 @@ func (c *Code) Check() error {
 			return fmt.Errorf("expr: operand %d is %v", k, d)
 		}
 	}
-	for v, i := range c.Insts {
-		if err := c.check(Value(v), i); err != nil {
-			return fmt.Errorf("expr: v%d (%v): %w", v, i.Op, err)
+	for v, inst := range c.Insts {
+		if err := c.check(Value(v), inst); err != nil {
+			return fmt.Errorf("expr: v%d (%v): %w", v, inst.Op, err)
 		}
 	}
 	if len(c.Out) == 0 {

@@ -32,14 +32,14 @@ func (c *Code) FlushExp(threshold float64) (*Code, bool) {
 			return builder.Load(operand)
 		}
 		return builder.LoadImag(operand)
-	}, func(v Value, i Inst) Value {
+	}, func(v Value, inst Inst) Value {
 		if !flushes[v] {
-			return builder.Make(i)
+			return builder.Make(inst)
 		}
-		bound := builder.Const(i.DType, threshold)
-		isTiny := builder.Do(Lt, i.A, bound)
-		i.A = builder.Do(Select, isTiny, bound, i.A)
-		return builder.Do(Select, isTiny, builder.Const(i.DType, 0), builder.Make(i))
+		bound := builder.Const(inst.DType, threshold)
+		isTiny := builder.Do(Lt, inst.A, bound)
+		inst.A = builder.Do(Select, isTiny, bound, inst.A)
+		return builder.Do(Select, isTiny, builder.Const(inst.DType, 0), builder.Make(inst))
 	})
 	flushed, err := builder.Build(out...)
 	if err != nil {
@@ -50,20 +50,20 @@ func (c *Code) FlushExp(threshold float64) (*Code, bool) {
 
 // isExpBelowMax reports whether a value is the exponential of a float32 minus the maximum of its row.
 func (c *Code) isExpBelowMax(v Value) bool {
-	i := c.Insts[v]
-	if i.Op != Exp || i.DType != tensor.Float32 || c.Insts[i.A].Op != Sub {
+	inst := c.Insts[v]
+	if inst.Op != Exp || inst.DType != tensor.Float32 || c.Insts[inst.A].Op != Sub {
 		return false
 	}
-	difference := c.Insts[i.A]
+	difference := c.Insts[inst.A]
 	maximum := c.Insts[difference.B]
 	return maximum.Op == Reduce && Op(maximum.Imm) == Max && maximum.A == difference.A
 }
 
-// onlyAdds reports whether the exponential affects the results only through sums over whole rows, and through sums and
-// products of elements.
+// onlyAdds reports whether the results depend on the exponential only through sums over whole rows, and through sums
+// and products of elements.
 func (c *Code) onlyAdds(exponential Value) bool {
-	isExponential := make([]bool, len(c.Insts)) // by value: it is the exponential, possibly converted
-	dependsOnIt := make([]bool, len(c.Insts))   // by value: it depends on the exponential and may be as small
+	isExponential := make([]bool, len(c.Insts)) // indexed by value: whether it is the exponential, possibly converted
+	dependsOnIt := make([]bool, len(c.Insts))   // indexed by value: whether it depends on it and may be as small
 	isExponential[exponential], dependsOnIt[exponential] = true, true
 	for v := int(exponential) + 1; v < len(c.Insts); v++ {
 		inst := c.Insts[v]

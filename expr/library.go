@@ -12,14 +12,14 @@ import (
 // dtype first.
 type definition struct {
 	params   string // names of the operands, separated by spaces
-	text     string // the definition for floats
+	text     string // the definition for floats, as a formula
 	integers string // the definition for integers: a text, sameAsFloats, rejected or asFloat
 	complex  string // the definition for complex numbers: a text, sameAsFloats or rejected
 	flags    uint8  // acceptsBools, ignoreNumbers
 }
 
 const (
-	acceptsBools  = 1 << iota // bools are treated as integers; without this flag they are rejected
+	acceptsBools  = 1 << iota // bools are treated as integers; without the flag, bools are rejected
 	ignoreNumbers             // promotion ignores plain numbers
 )
 
@@ -185,7 +185,7 @@ func (d definition) formula(text string) *Formula {
 	return f
 }
 
-// textFor returns the definition for dtype k. floats reports whether integers are converted to floats first.
+// textFor returns the definition for dtype k. `floats` is true if integers are converted to floats first.
 func (d definition) textFor(k tensor.DType) (text string, floats bool) {
 	text = d.text
 	kind := text

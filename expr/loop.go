@@ -29,8 +29,8 @@ type Fold struct {
 // must not overlap.
 type Loop struct {
 	Code   *Code
-	Scalar []bool // by operand: it has one element for each row
-	// Folds are folds of values of Code over a row. Each folded value must be an output, or an operand of an output. An
+	Scalar []bool // indexed by operand: whether it has one element for each row
+	// Folds has the folds over a row. Each folded value must be an output of Code, or an operand of an output. An
 	// output of dtype Invalid is computed and not stored.
 	Folds []Fold
 	// Totals is set if the loop computes one number for each row and fold. The accumulators of a row then start with

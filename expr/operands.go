@@ -43,11 +43,11 @@ func (c *Code) Positioned() (*Code, bool) {
 	}
 	b := NewBuilder(append(slices.Clone(c.In), tensor.Int32)...)
 	out := b.inline(c, func(operand, part int) Value { return b.load(operand, uint64(part)) },
-		func(_ Value, i Inst) Value {
-			if i.Op == Position {
+		func(_ Value, inst Inst) Value {
+			if inst.Op == Position {
 				return b.Load(len(c.In))
 			}
-			return b.Make(i)
+			return b.Make(inst)
 		})
 	p, err := b.Build(out...)
 	if err != nil {
@@ -57,5 +57,5 @@ func (c *Code) Positioned() (*Code, bool) {
 }
 
 func positions(c *Code) bool {
-	return slices.ContainsFunc(c.Insts, func(i Inst) bool { return i.Op == Position })
+	return slices.ContainsFunc(c.Insts, func(inst Inst) bool { return inst.Op == Position })
 }

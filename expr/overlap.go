@@ -8,9 +8,9 @@ import (
 )
 
 // Overlap returns one loop for all passes, in which each pass works on a different row. Memory accesses of one pass
-// then overlap with the computation of another pass. in and out are the places of the operands and outputs of c. Their
-// [Place.Element] is the index of the pass. folds are the folds of all passes, in order. The values of the folds are
-// the last outputs, which are not stored.
+// then overlap with the computation of another pass. in and out are the places (sources and destinations) of the
+// operands and outputs of c. Their [Place.Element] is the index of the pass. folds are the folds of all passes, in
+// order. The values of the folds are the last outputs, which are not stored.
 func (program *RowProgram) Overlap() (c *Code, folds []Fold, in, out []Place, err error) {
 	o := passJoiner{program: program, builder: NewBuilder(), group: 1}
 	return o.build(o.load)
@@ -45,12 +45,12 @@ func (program *RowProgram) Pipeline(group int, isConstant func(operand int) bool
 
 // hasCalls reports whether some operation is not primitive ([Op.Primitive]).
 func (c *Code) hasCalls() bool {
-	return slices.ContainsFunc(c.Insts, func(i Inst) bool { return !i.Op.Primitive() })
+	return slices.ContainsFunc(c.Insts, func(inst Inst) bool { return !inst.Op.Primitive() })
 }
 
 // has64Bits reports whether some value has 64 bits.
 func (c *Code) has64Bits() bool {
-	return slices.ContainsFunc(c.Insts, func(i Inst) bool { return i.DType.Size() > 4 })
+	return slices.ContainsFunc(c.Insts, func(inst Inst) bool { return inst.DType.Size() > 4 })
 }
 
 // passJoiner builds one code for all passes.
@@ -59,7 +59,7 @@ type passJoiner struct {
 	builder    *Builder
 	group      int                    // number of rows that a pass processes together
 	isConstant func(operand int) bool // for Pipeline
-	in         []Place                // by operand of the new code
+	in         []Place                // indexed by operand of the new code
 	// numbers has the results of the computation after pass N, by N and Element.
 	numbers map[Place][]Output
 }

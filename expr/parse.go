@@ -63,7 +63,7 @@ func Parse(text string, params ...string) (f *Formula, err error) {
 		}
 	}()
 	if len(text) > maxText {
-		p.fail(1, "the text has %d bytes, the most is %d", len(text), maxText)
+		p.fail(1, "the text has %d bytes; the limit is %d", len(text), maxText)
 	}
 	names := params
 	if len(names) == 0 {
@@ -161,8 +161,8 @@ func (p *parser) next() {
 	p.end += n
 }
 
-// numberLen returns the number of leading characters that may belong to a number, valid or not. An error message quotes
-// all of them.
+// numberLen returns the number of leading characters that look like a number, valid or not. An error message quotes
+// them.
 func numberLen(s string) int {
 	n := 0
 	hex := len(s) > 1 && s[0] == '0' && s[1]|0x20 == 'x'

@@ -13,8 +13,8 @@ type Pieces struct {
 	// PieceCode has an output for each fold of the code. Its operands are the operands of the code and one more: the
 	// index in the row of the piece's first element. This last operand is an int32, with one element for the piece.
 	PieceCode *Code
-	// Join computes the outputs of the code. A row of Join has one element for each piece. Its operands are the outputs
-	// of PieceCode, followed by the operands of the code whose indices In lists. These have one element for each row.
+	// Join computes the outputs of the code. A row of Join has one element for each piece. The operands of Join are the
+	// outputs of PieceCode, followed by operands of the code with one element for each row; In lists their indices.
 	Join *Code
 	In   []int
 	// DependentFolds is the number of folds that depend on another fold. If it is 0, PieceCode needs one pass.
@@ -43,11 +43,11 @@ func (c *Code) Pieces(uniform []bool) (*Pieces, error) {
 	splitter := &pieceSplitter{code: c, uniform: uniform, dependsOnFold: make([]bool, len(c.Insts)),
 		joined: map[Value]Value{}}
 	dependent := 0
-	for v, i := range c.Insts {
-		for _, u := range i.Uses() {
+	for v, inst := range c.Insts {
+		for _, u := range inst.Uses() {
 			splitter.dependsOnFold[v] = splitter.dependsOnFold[v] || splitter.dependsOnFold[u] || c.Insts[u].Op == Reduce
 		}
-		switch i.Op {
+		switch inst.Op {
 		case Scan:
 			return nil, errors.New("expr: a row with a Scan cannot be cut")
 		case Reduce:
@@ -71,12 +71,12 @@ func (c *Code) Pieces(uniform []bool) (*Pieces, error) {
 // pieceSplitter builds a [Pieces].
 type pieceSplitter struct {
 	code          *Code
-	uniform       []bool  // by operand: it has one element for each row
-	dependsOnFold []bool  // by value: whether it depends on a fold
+	uniform       []bool  // indexed by operand: whether it has one element for each row
+	dependsOnFold []bool  // indexed by value: whether it depends on a fold
 	folds         []Value // the folds of the code
 
 	builder  *Builder        // the builder of Join
-	joined   map[Value]Value // by value of the code: its value in Join
+	joined   map[Value]Value // indexed by value of the code: its value in Join
 	operands []int           // Pieces.In
 	err      error           // the first error
 }
@@ -91,11 +91,11 @@ func (p *pieceSplitter) buildPieceCode() (*Code, error) {
 	b := NewBuilder(c.In...)
 	first := b.Load(len(c.In) - 1)
 	outs := b.inline(c, func(operand, part int) Value { return b.load(operand, uint64(part)) },
-		func(_ Value, i Inst) Value {
-			if i.Op == Position {
+		func(_ Value, inst Inst) Value {
+			if inst.Op == Position {
 				return b.Do(Add, b.Position(), first)
 			}
-			return b.Make(i)
+			return b.Make(inst)
 		})
 	return b.Build(outs...)
 }
@@ -183,12 +183,12 @@ func (p *pieceSplitter) joinPiece(v Value) Value {
 
 // joinFold returns the value in Join that combines a fold of all pieces.
 func (p *pieceSplitter) joinFold(v Value) Value {
-	i := p.code.Insts[v]
+	inst := p.code.Insts[v]
 	if !p.dependsOnFold[v] {
-		return p.builder.Reduce(Op(i.Imm), p.joinPiece(v))
+		return p.builder.Reduce(Op(inst.Imm), p.joinPiece(v))
 	}
-	selection := p.code.Insts[i.A]
-	best, matchesNaN, ok := None, false, Op(i.Imm) == Min && selection.Op == Select
+	selection := p.code.Insts[inst.A]
+	best, matchesNaN, ok := None, false, Op(inst.Imm) == Min && selection.Op == Select
 	if ok {
 		best, matchesNaN, ok = p.matchExtreme(selection.A)
 	}
@@ -204,15 +204,15 @@ func (p *pieceSplitter) joinFold(v Value) Value {
 	return p.builder.Reduce(Min, p.builder.Do(Select, matches, p.joinPiece(v), p.valueInJoin(selection.C)))
 }
 
-// matchExtreme reports whether v tests that an element equals an extreme of its row. best is the extreme. matchesNaN is
-// true if v is also true for an element that is NaN.
+// matchExtreme reports whether v tests that an element equals the maximum or minimum of its row, which is returned as
+// best. matchesNaN means that v is also true for an element that is NaN.
 func (p *pieceSplitter) matchExtreme(v Value) (best Value, matchesNaN, ok bool) {
-	i := p.code.Insts[v]
-	if i.Op != Or {
+	inst := p.code.Insts[v]
+	if inst.Op != Or {
 		best, _, ok = p.matchEqual(v)
 		return best, false, ok
 	}
-	for _, q := range [2][2]Value{{i.A, i.B}, {i.B, i.A}} {
+	for _, q := range [2][2]Value{{inst.A, inst.B}, {inst.B, inst.A}} {
 		best, x, ok := p.matchEqual(q[0])
 		if ne := p.code.Insts[q[1]]; ok && ne.Op == Ne && ne.A == x && ne.B == x {
 			return best, true, true
@@ -223,11 +223,11 @@ func (p *pieceSplitter) matchExtreme(v Value) (best Value, matchesNaN, ok bool) 
 
 // matchEqual reports whether v is the comparison x == best, and best is the extreme of x in the row.
 func (p *pieceSplitter) matchEqual(v Value) (best, x Value, ok bool) {
-	i := p.code.Insts[v]
-	if i.Op != Eq {
+	inst := p.code.Insts[v]
+	if inst.Op != Eq {
 		return None, None, false
 	}
-	for _, q := range [2][2]Value{{i.A, i.B}, {i.B, i.A}} {
+	for _, q := range [2][2]Value{{inst.A, inst.B}, {inst.B, inst.A}} {
 		f := p.code.Insts[q[1]]
 		if f.Op != Reduce || f.A != q[0] || p.dependsOnFold[q[1]] {
 			continue

@@ -20,8 +20,8 @@ import (
 // recomputes it. If recomputing costs more than a store and a load, the value is stored as a row instead.
 type RowProgram struct {
 	Code    *Code
-	Uniform []bool // by operand: it has one element for each row
-	Whole   []bool // by output: whether it has one element for each element of a row, instead of one for each row
+	Uniform []bool // indexed by operand: whether it has one element for each row
+	Whole   []bool // indexed by output: whether it has an element for each element of a row, not one for each row
 	Passes  []RowPass
 	Numbers []tensor.DType // dtypes of the numbers that are stored between passes
 	Rows    []Row
@@ -32,9 +32,9 @@ type RowPass struct {
 	Code    *Code   // computed for each element; nil if the pass has no loop
 	In, Out []Place // the places of the operands and outputs of Code
 	Folds   []Fold  // folds of values of Code; each value is an output that is not stored
-	Into    []int   // by fold: the index in RowProgram.Numbers of its result
+	Into    []int   // indexed by fold: the index in RowProgram.Numbers of its result
 	// After is computed once per row, from numbers and operands with one element for each row. It is nil if there is
-	// nothing to compute. AfterIn and AfterOut are the places of its operands and outputs.
+	// nothing to compute. AfterIn and AfterOut are the places of the operands and outputs of After.
 	After             *Code
 	AfterIn, AfterOut []Place
 }
@@ -110,16 +110,16 @@ func (c *Code) RowProgram(uniform, whole []bool) (*RowProgram, error) {
 type splitter struct {
 	*RowProgram
 	code        *Code
-	variesInRow []bool // by value: whether it varies within the row, so that it is not a number
-	// level is, by value, the index of the pass that computes it. For a number, level is the index of the pass after
-	// which it is computed, or -1 if it depends on no pass.
+	variesInRow []bool // indexed by value: whether it varies within the row, so that it is not a number
+	// level[v] is the index of the pass that computes value v. For a number, it is the index of the pass after which
+	// the number is computed, or -1 if the number depends on no pass.
 	level          []int
-	numberIndex    []int     // by value: its index in Numbers, or -1
-	rowIndex       []int     // by value: its index in Rows, or -1
-	writerPass     []int     // by row: the pass that writes it
-	lastReader     []int     // by row: the last pass that reads it
-	inOutputMemory []bool    // by output: whether it is a scanned row, which is stored in the output's memory
-	after          [][]Value // by pass: the numbers that are computed after it
+	numberIndex    []int     // indexed by value: its index in Numbers, or -1
+	rowIndex       []int     // indexed by value: its index in Rows, or -1
+	writerPass     []int     // indexed by row: the pass that writes it
+	lastReader     []int     // indexed by row: the last pass that reads it
+	inOutputMemory []bool    // indexed by output: whether it is a scanned row, which is stored in the output's memory
+	after          [][]Value // indexed by pass: the numbers that are computed after it
 }
 
 func (s *splitter) setLevels() {
@@ -151,12 +151,12 @@ func (s *splitter) setLevels() {
 // scanRows adds a stored row for each Scan. If an output is the row itself, the row is stored in the output's memory.
 func (s *splitter) scanRows() {
 	s.inOutputMemory = make([]bool, len(s.code.Out))
-	for v, i := range s.code.Insts {
-		if i.Op != Scan {
+	for v, inst := range s.code.Insts {
+		if inst.Op != Scan {
 			continue
 		}
 		s.rowIndex[v] = len(s.Rows)
-		r := Row{DType: i.DType, Out: -1, Scan: Op(i.Imm)}
+		r := Row{DType: inst.DType, Out: -1, Scan: Op(inst.Imm)}
 		for o, out := range s.code.Out {
 			if out.Re == Value(v) && out.Im == None && s.Whole[o] && r.Out < 0 {
 				r.Out, s.inOutputMemory[o] = o, true
@@ -200,8 +200,8 @@ func (s *splitter) countPasses() int {
 	for o := range s.code.Out {
 		n = max(n, s.outputPass(o)+1)
 	}
-	for v, i := range s.code.Insts {
-		switch i.Op {
+	for v, inst := range s.code.Insts {
+		switch inst.Op {
 		case Reduce:
 			n = max(n, s.level[v]+1)
 		case Scan:
@@ -227,8 +227,8 @@ func (s *splitter) placeOfNumber(v Value) Place {
 type emitter struct {
 	splitter *splitter
 	builder  *Builder
-	marked   []bool  // by value: whether the new code needs it
-	places   []Place // by operand of the new code
+	marked   []bool  // indexed by value: whether the new code needs it
+	places   []Place // indexed by operand of the new code
 	// load returns the place from which the new code loads a value, or false if the new code computes the value.
 	load func(v Value) (Place, bool)
 }
@@ -304,8 +304,8 @@ func (e *emitter) emit() valueMap {
 // buildAfter builds the computation after pass k.
 func (s *splitter) buildAfter(k int) error {
 	code := s.emitter(func(v Value) (Place, bool) {
-		i := s.code.Insts[v]
-		if i.Op == Reduce || s.level[v] >= 0 && s.level[v] < k {
+		inst := s.code.Insts[v]
+		if inst.Op == Reduce || s.level[v] >= 0 && s.level[v] < k {
 			return s.placeOfNumber(v), true
 		}
 		return Place{}, false
@@ -360,10 +360,10 @@ func (s *splitter) buildPass(k int) error {
 	code := s.emitter(func(v Value) (Place, bool) { return s.loadPlace(v, k) })
 	outs, places := s.passOutputs(k)
 	rowPass, stored := &s.Passes[k], len(outs)
-	for v, i := range s.code.Insts {
-		if i.Op == Reduce && s.level[v] == k {
-			outs, places = append(outs, Output{Re: i.A, Im: None}), append(places, Place{})
-			rowPass.Folds = append(rowPass.Folds, Fold{Op: Op(i.Imm)})
+	for v, inst := range s.code.Insts {
+		if inst.Op == Reduce && s.level[v] == k {
+			outs, places = append(outs, Output{Re: inst.A, Im: None}), append(places, Place{})
+			rowPass.Folds = append(rowPass.Folds, Fold{Op: Op(inst.Imm)})
 			rowPass.Into = append(rowPass.Into, s.placeOfNumber(Value(v)).N)
 		}
 	}

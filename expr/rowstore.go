@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// recomputeCost is the maximum cost, in simple operations, of an element that a later pass recomputes. It is about the
-// cost of a store and a load.
+// recomputeCost is the maximum cost of recomputing an element in a later pass, in simple operations. It is about the
+// cost of storing and loading the element.
 const recomputeCost = 6
 
 // maxSourceSteps is the maximum number of operations between a value and the stored row from which it is recomputed.
@@ -79,8 +79,8 @@ func (s *splitter) useCount(v Value) (n int) {
 			n++
 		}
 	}
-	for _, i := range s.code.Insts {
-		if slices.Contains(i.Uses(), v) {
+	for _, inst := range s.code.Insts {
+		if slices.Contains(inst.Uses(), v) {
 			n++
 		}
 	}
@@ -88,7 +88,7 @@ func (s *splitter) useCount(v Value) (n int) {
 }
 
 // hasOtherOperand reports whether v has an operand, other than `stored`, that varies within a row and has no stored
-// row. If the row holds `stored` instead of v, a later pass must also read or recompute this operand.
+// row. If a row of `stored` replaces a row of v, a later pass must also read or recompute this operand.
 func (s *splitter) hasOtherOperand(v, stored Value) bool {
 	return slices.ContainsFunc(s.code.Insts[v].Uses(), func(u Value) bool {
 		return u != stored && s.variesInRow[u] && s.rowIndex[u] < 0

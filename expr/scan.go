@@ -13,7 +13,7 @@ type Scanner struct {
 	Carry int // size of a carry in bytes
 	// Begin sets n carries to the neutral element.
 	Begin func(carry unsafe.Pointer, n int)
-	// Row scans n elements of a row. It starts from the carry and updates it. dst may equal x.
+	// Row scans n elements of a row. It starts from the value of the carry and updates the carry. dst may equal x.
 	Row func(carry, dst, x unsafe.Pointer, n int)
 	// Columns scans one element of each of n rows. Each row has a carry. dst may equal x.
 	Columns func(carry, dst, x unsafe.Pointer, n int)
@@ -58,7 +58,7 @@ func newScanner[T tensor.Element, A any](first A, row func(a *A, dst, x []T), co
 	}
 }
 
-// fourAt returns the four elements from index i, without slicing, which would take longer than the arithmetic.
+// fourAt returns the four elements x[i] to x[i+3]. It does not slice x, which would take longer than the arithmetic.
 func fourAt[T any](x []T, i int) *[4]T { return (*[4]T)(unsafe.Pointer(&x[i])) }
 
 // sumRow and productRow are unrolled by four, which makes their speed less sensitive to code alignment.
@@ -133,17 +133,17 @@ func productColumns[T, A int64 | float32 | float64](a []A, dst, x []T) {
 // Unscanned returns the code for rows of one element. In such a row the result of a [Scan] is the element itself.
 // Unscanned returns c if there is no Scan, and panics if [Code.Check] rejects the code.
 func (c *Code) Unscanned() *Code {
-	if !slices.ContainsFunc(c.Insts, func(i Inst) bool { return i.Op == Scan }) {
+	if !slices.ContainsFunc(c.Insts, func(inst Inst) bool { return inst.Op == Scan }) {
 		return c
 	}
-	u, err := c.Rewrite(func(b *Builder, i Inst) Value {
+	u, err := c.Rewrite(func(b *Builder, inst Inst) Value {
 		switch {
-		case i.Op != Scan:
-			return b.Make(i)
-		case Op(i.Imm) == Add && i.DType.IsFloat():
-			return b.Do(Add, i.A, b.Const(i.DType, 0)) // a sum starts from +0, so -0 becomes +0
+		case inst.Op != Scan:
+			return b.Make(inst)
+		case Op(inst.Imm) == Add && inst.DType.IsFloat():
+			return b.Do(Add, inst.A, b.Const(inst.DType, 0)) // a sum starts from +0, so -0 becomes +0
 		}
-		return i.A
+		return inst.A
 	})
 	if err != nil {
 		panic(err)

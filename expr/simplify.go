@@ -10,14 +10,14 @@ import (
 // other bits. Simplify folds constants, removes operations that do not change their operand, and removes pairs of
 // conversions that cancel. Values are renumbered. Outputs keep their positions.
 func (c *Code) Simplify() (*Code, error) {
-	return c.Rewrite(func(b *Builder, i Inst) Value {
-		if v := b.foldConstant(i); v != None {
+	return c.Rewrite(func(b *Builder, inst Inst) Value {
+		if v := b.foldConstant(inst); v != None {
 			return v
 		}
-		if v := b.equalOperand(i); v != None {
+		if v := b.equalOperand(inst); v != None {
 			return v
 		}
-		return b.Make(b.canonical(i))
+		return b.Make(b.canonical(inst))
 	})
 }
 
@@ -94,8 +94,8 @@ func (b *Builder) foldComparison(inst Inst) (result, known bool) {
 	return false, false
 }
 
-// equalOperand returns the value that the result of an instruction equals, or None. For floats, x + -0 is x, but x + 0
-// is not x if x is -0.
+// equalOperand returns an operand that equals the result of the instruction, or None. For floats, x + -0 is x, but x +
+// 0 is not x if x is -0.
 func (b *Builder) equalOperand(inst Inst) Value {
 	float := inst.DType.IsFloat()
 	switch inst.Op {

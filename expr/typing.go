@@ -309,8 +309,9 @@ func (t *typer) convertAll(d tensor.DType, args []value) []value {
 	return out
 }
 
-// convert converts a value to a dtype to which it can be promoted. It does not round a 16-bit float again. A plain
-// number that is converted to a 16-bit float becomes a constant of float32, the dtype of the computation.
+// convert converts a value to a dtype to which it can be promoted. If the value is already rounded to a 16-bit float,
+// it is not rounded again. A plain number that is converted to a 16-bit float becomes a constant of float32, the dtype
+// of the computation.
 func (t *typer) convert(v value, dtype tensor.DType) value {
 	part := dtype.ToReal().OpMath()
 	switch {

@@ -73,17 +73,17 @@ func (e *Epilogue) Chain() []EpilogueStep {
 // second operand is neither a number nor an operand in a layout that kernels read.
 func (e *Epilogue) step(op expr.Op, second expr.Value, dtype tensor.DType) (s EpilogueStep, ok bool) {
 	s.Op = op
-	switch i := e.code.Insts[second]; {
-	case i.Op == expr.Const && i.DType == tensor.Float32:
-		s.Number = float64(math.Float32frombits(uint32(i.Imm)))
+	switch inst := e.code.Insts[second]; {
+	case inst.Op == expr.Const && inst.DType == tensor.Float32:
+		s.Number = float64(math.Float32frombits(uint32(inst.Imm)))
 		return s, !math.IsNaN(s.Number)
-	case i.Op == expr.Const && i.DType == tensor.Float64:
-		s.Number = math.Float64frombits(i.Imm)
+	case inst.Op == expr.Const && inst.DType == tensor.Float64:
+		s.Number = math.Float64frombits(inst.Imm)
 		return s, !math.IsNaN(s.Number)
-	case i.Op != expr.Load || i.A == 0 || i.DType != dtype || e.code.In[i.A] != dtype:
+	case inst.Op != expr.Load || inst.A == 0 || inst.DType != dtype || e.code.In[inst.A] != dtype:
 		return s, false
 	default:
-		result, operand := e.streams[0], e.streams[1+int(i.A)]
+		result, operand := e.streams[0], e.streams[1+int(inst.A)]
 		s.AddressIndex, s.Width = operand.addressIndex, e.sizes[0]
 		sameStrides := true
 		s.IsScalar = true

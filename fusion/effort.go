@@ -27,7 +27,7 @@ func EffortOf(c *expr.Code) (e Effort) {
 	if c == nil {
 		return e
 	}
-	if slices.ContainsFunc(c.Insts, func(i expr.Inst) bool { return i.Op.Elementary() }) {
+	if slices.ContainsFunc(c.Insts, func(inst expr.Inst) bool { return inst.Op.Elementary() }) {
 		if x, err := expand.Functions(c, expand.Target{}); err == nil {
 			c = x
 		}

@@ -235,8 +235,8 @@ func grainOf(c *expr.Code) int {
 	if c == nil {
 		return iter.GrainSize
 	}
-	for _, i := range c.Insts {
-		if i.Op == expr.Mod || !i.Op.Primitive() {
+	for _, inst := range c.Insts {
+		if inst.Op == expr.Mod || !inst.Op.Primitive() {
 			return machine.FunctionGrain
 		}
 	}

@@ -43,7 +43,7 @@ func memoryOf(g *graph.Graph) (m memory, ok bool) {
 		}
 	}
 	var live sym.Int
-	freedAfter := make([]sym.Int, len(g.Nodes)) // by node: the bytes of the values that are dead after the node
+	freedAfter := make([]sym.Int, len(g.Nodes)) // indexed by node: the bytes of the values that are dead after the node
 	var moments []sym.Int
 	for i, n := range g.Nodes {
 		for _, v := range n.Out {

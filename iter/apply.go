@@ -80,8 +80,8 @@ func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error
 type Prepared struct {
 	iterator *Iterator
 
-	// Either block or loop is set. With singleRow, it is called once for a range of the iteration. Otherwise block is
-	// called for blocks of elements, and loop for rows or tiles.
+	// Either block or loop is set. If singleRow is set, block or loop is called once for a range of the iteration.
+	// Otherwise block is called for blocks of elements, and loop for rows or tiles.
 	block      rule.Block // the function over blocks; nil for an expression
 	passesRows bool       // rows of all operands are passed to block directly, without copies
 
@@ -152,6 +152,7 @@ func (p Prepared) RunAll(c *Cursor, ptrs []unsafe.Pointer) error {
 	return p.block(addrs, p.iterator.numel)
 }
 
+// runWhole is [Prepared.RunAll] for an iteration that is not a single row, and for invalid arguments.
 func (p Prepared) runWhole(c *Cursor, ptrs []unsafe.Pointer) error {
 	if p.block == nil && p.loop == nil {
 		return errNotPrepared
@@ -249,7 +250,7 @@ func (it *Iterator) tensors(allocate Allocator) ([]*tensor.Tensor, error) {
 		case o.Number.IsSet():
 			out[i] = o.Number.Tensor(o.Meta.DType)
 		case o.Tensor() == nil:
-			return nil, fmt.Errorf("iter: no data for %s: it was given as a meta", it.Describe(i))
+			return nil, fmt.Errorf("iter: no data for %s: it was made by OfMeta or OfType", it.Describe(i))
 		default:
 			out[i] = o.Tensor()
 		}
@@ -344,7 +345,8 @@ func workersOf(n int) int {
 	return n
 }
 
-// checkWalk checks addresses and a range. It is called for every chunk of every kernel, so walkError makes the error.
+// checkWalk checks addresses and a range. It is called for every chunk of every kernel. The separate function walkError
+// makes the error, so that checkWalk is fast.
 func (it *Iterator) checkWalk(ptrs []unsafe.Pointer, r Range) error {
 	isInvalid := len(ptrs) != len(it.ops) || r.Begin < 0 || r.End > it.numel || r.Begin > r.End
 	for _, p := range ptrs {

@@ -52,14 +52,14 @@ func (it *Iterator) checkFold(f *Fold) error {
 		}
 	}
 	if it.hasEarlierPart && len(f.resume) != len(f.outDTypes) {
-		return fmt.Errorf("iter: the iteration resumes from its outputs, the fold can resume from %d of "+
+		return fmt.Errorf("iter: the iteration resumes from all its outputs, but the fold can resume from only %d of "+
 			"its %d results", len(f.resume), len(f.outDTypes))
 	}
 	return nil
 }
 
-// widens reports whether dtype d has the kind of dtype from and at least as many bytes, so that the conversion is
-// exact.
+// widens reports whether the conversion from dtype `from` to dtype d is exact, because both have the same kind and d
+// has at least as many bytes.
 func widens(from, d tensor.DType) bool {
 	switch {
 	case from == d:
@@ -72,7 +72,7 @@ func widens(from, d tensor.DType) bool {
 	return from.IsComplex() && d.IsComplex() && d.Size() > from.Size()
 }
 
-// canStore reports whether results of dtype d may be written to an output of dtype to. It accepts more than
+// canStore reports whether results of dtype d may be written to an output of dtype `to`. It accepts more than
 // [tensor.CanCast]: integers may be narrowed, and may become bool.
 func canStore(d, to tensor.DType) bool {
 	return tensor.CanCast(d, to) || d.IsIntegral(true) && to.IsIntegral(true)

@@ -55,7 +55,7 @@ func ExampleIterator_Apply() {
 	// Output:
 	// float32[2,3]@(3,1)
 	// [10 21 32 13 24 35] <nil>
-	// iter: the kernel (float64, float64) -> float64 has output 0 as float64, the iteration (float32[2,3]@(3,1)) as float32
+	// iter: the kernel (float64, float64) -> float64 has output 0 as float64, but the iteration (float32[2,3]@(3,1)) has it as float32
 }
 
 // scaled adds alpha times the second operand. Over slices, one generic function supports

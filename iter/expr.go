@@ -74,9 +74,9 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 	return p, nil
 }
 
-// prefetchRows is the prefetch distance, in rows of a tile, for an operand that the loop reads in place. The rows are
-// too short and too far apart for hardware prefetchers. Adding [4096,4096] and its transpose takes 7.6 ms with
-// prefetching and 8 ms without.
+// prefetchRows is the prefetch distance, in rows of a tile, for an operand that the loop reads in place. Software
+// prefetching is needed because the rows are too short and too far apart for hardware prefetchers. Adding [4096,4096]
+// and its transpose takes 7.6 ms with prefetching and 8 ms without.
 //
 // Rows that are adjacent in memory are prefetched into L1. Other rows would be evicted from L1 before use, so they are
 // prefetched into L2. Measured on Emerald Rapids: with adjacent rows (64-channel pixels added to a contiguous image),

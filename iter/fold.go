@@ -23,25 +23,23 @@ import (
 // takes part in at most n/32 + 1200 additions. With float64 accumulators, the error of the sum is therefore at most
 // (n/32 + 1200)*2^-53 times the sum of magnitudes, before the result is rounded to its dtype. Unless the sum cancels, a
 // result of float16, bfloat16 or float32 is thus within one rounding of the exact sum. For float32 accumulators, the
-// bound has 2^-24 instead of 2^-53.
-//
-// One Fold works for every layout. The strides of the operand decide between two methods: a result is computed from a
-// contiguous run of elements (by rows), or several adjacent results are computed together (by columns). Elements that
-// are not contiguous are copied to blocks first.
+// bound has 2^-24 instead of 2^-53. One Fold works for every layout. The strides of the operand decide between two
+// methods. By rows, a result is computed from a contiguous run of elements. By columns, several adjacent results are
+// computed together. Elements that are not contiguous are copied to blocks first.
 type Fold struct {
 	inDType  tensor.DType // dtype of the elements
 	acc      any          // a nil pointer to the accumulators' type
 	accBytes int          // bytes of an accumulator
 	inOrder  bool         // elements are folded in row-major order
-	weight   int          // time to fold an element, in additions
+	weight   int          // time to fold an element, relative to an addition
 
 	// init sets n accumulators to the initial accumulator.
 	init func(acc unsafe.Pointer, n int)
 	// row folds n elements into one accumulator. The first element has position pos.
 	row func(acc, x unsafe.Pointer, n, pos int)
-	// columns folds one element into each of n accumulators. All n elements have position pos.
+	// columns folds one element into each of n accumulators. All n elements have position pos in their results.
 	columns func(acc, x unsafe.Pointer, n, pos int)
-	// merge merges n accumulators from, which have elements of later positions, into n accumulators acc.
+	// merge merges from[i] into acc[i], for n accumulators. The elements in `from` have later positions.
 	merge func(acc, from unsafe.Pointer, n int)
 
 	outDTypes []tensor.DType // dtypes of the results
@@ -142,9 +140,8 @@ func WithResult[R tensor.Element, A any](f *Fold, finish func(dst []R, a []A)) *
 }
 
 // Resumes adds a function that restores accumulators from earlier results. The first call is for result 0, the next for
-// result 1, and so on. load merges the earlier result from[i] into a[i], which is initially the neutral accumulator. A
-// Fold with such a function for each result can run iterations that continue an earlier part of a reduction
-// ([Iterator.Accumulates]).
+// result 1, and so on. load merges the earlier result from[i] into a[i], which is initially neutral. A Fold with such a
+// function for each result can run iterations that continue an earlier part of a reduction ([Iterator.Accumulates]).
 func Resumes[R tensor.Element, A any](f *Fold, load func(a []A, from []R)) *Fold {
 	if f = f.withAccumulators((*A)(nil), load == nil); f.err != nil {
 		return f
@@ -186,6 +183,7 @@ func typeName(acc any) string { return reflect.TypeOf(acc).Elem().String() }
 // holdsPointers reports whether accumulators have pointers for the garbage collector.
 func holdsPointers(acc any) bool { return hasPointers(reflect.TypeOf(acc).Elem()) }
 
+// clipCap returns the slice without spare capacity, so that an append copies it.
 func clipCap[T any](s []T) []T { return s[:len(s):len(s)] }
 
 // InOrder returns a Fold that folds elements in row-major order of the reduced dimensions. Positions are indices in

@@ -47,7 +47,7 @@ type Iterator struct {
 	walkShape   []int // sizes of the coalesced dimensions, fastest first
 	walkStrides []int // strides in bytes, at index dim*len(ops)+op; padded with 0 to at least two dimensions
 
-	// The other fields describe a part of an iteration ([Iterator.Narrow], [Iterator.Split32]).
+	// The following fields describe a part of an iteration ([Iterator.Narrow], [Iterator.Split32]).
 
 	offsets        []int // byte offset of each operand's first element; nil if the Iterator is not a part
 	starts         []int // first index of the part in each dimension of the walk
@@ -56,7 +56,7 @@ type Iterator struct {
 	hasLaterPart   bool  // a part of a reduction: a later part adds to the same outputs
 }
 
-// Numel returns the number of elements walked: the product of the broadcast shape.
+// Numel returns the number of elements: the product of the broadcast shape.
 func (it *Iterator) Numel() int { return it.numel }
 
 // Shape returns the broadcast shape in the operands' order of dimensions.

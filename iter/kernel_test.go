@@ -34,7 +34,7 @@ func TestKernelsOfOtherTypesAreRefused(t *testing.T) {
 			"iter: the kernel (float64, float64) -> float64 has output 0 as float64, the iteration " +
 				"(float32[3,4]@(4,1)) as float32"},
 		{iter.Map2(func(a float32, b int32) float32 { return a }),
-			"iter: the kernel (float32, int32) -> float32 has input 1 as int32, the iteration (float32[3,4]@(4,1)) as float32"},
+			"iter: the kernel (float32, int32) -> float32 has input 1 as int32, but the iteration (float32[3,4]@(4,1)) has it as float32"},
 		{iter.Map1(func(a float32) float32 { return a }),
 			"iter: the kernel (float32) -> float32 has 1 results and 1 operands, the iteration 1 and 2"},
 		{iter.Map2Out2(func(a, b float32) (float32, float32) { return a, b }),
@@ -78,7 +78,7 @@ func TestKernelsOfOtherTypesAreRefused(t *testing.T) {
 		iter.Map1(func(a float32) float32 {
 			return a
 		}))
-	assert.EqualError(t, err, "iter: no data for input 0, float32[2]@(1): it was given as a meta")
+	assert.EqualError(t, err, "iter: no data for input 0, float32[2]@(1): it was made by OfMeta or OfType")
 }
 
 func TestTableChooses(t *testing.T) {
@@ -105,7 +105,7 @@ func TestTableChooses(t *testing.T) {
 	}
 	// Only the result does not fit: that is said, not that float32 is not implemented.
 	_, err = build(t, iter.Comparison(iter.Undefined(), of(tensor.Float32), of(tensor.Float32))).Apply(table)
-	assert.ErrorContains(t, err, "has output 0 as float32, the iteration (bool[2]@(1)) as bool")
+	assert.ErrorContains(t, err, "has output 0 as float32, but the iteration (bool[2]@(1)) has it as bool")
 	_, err = build(t, iter.Comparison(iter.Undefined(), of(tensor.Int32), of(tensor.Int32))).Apply(table)
 	assert.NoError(t, err)
 	_, err = build(t, iter.Nullary(of(tensor.Float16))).Apply(iter.NewTable("fill", iter.Map0(func() float32 {

@@ -32,7 +32,8 @@ func isComputeBound(c *expr.Code) bool {
 	})
 }
 
-// prefetchInOrder returns the prefetching of operands whose rows are contiguous and much longer than prefetchBytes.
+// prefetchInOrder returns the prefetch distances for operands whose rows are contiguous and much longer than
+// prefetchBytes.
 func (it *Iterator) prefetchInOrder() (p loops.Prefetch) {
 	for i := it.outCount; i < len(it.ops) && len(it.walkShape) > 0; i++ {
 		size := it.walkStrides[i]

@@ -149,13 +149,13 @@ func TestReduceRefusals(t *testing.T) {
 	assert.EqualError(t, err, "iter: dimension 1 of shape [2, 3] is reduced in one output and kept in another: output "+
 		"0, float32[2,1]@(1,1), and output 1, int64[2,3]@(3,1)")
 	_, err = iter.Accumulating(build(t, iter.Reduction(out, in))).Reducer(sumFold)
-	assert.EqualError(t, err, "iter: the iteration resumes from its outputs, the fold can resume from 0 "+
+	assert.EqualError(t, err, "iter: the iteration resumes from all its outputs, but the fold can resume from only 0 "+
 		"of its 1 results")
 	it := build(t, iter.Reduction(out, in))
 	assert.EqualError(t, it.Reduce(context.Background(), nil, 1, sumFold), "iter: 0 addresses for a reduction with 1 "+
 		"outputs and an input")
 	_, err = it.RunReduce(context.Background(), 1, sumFold)
-	assert.EqualError(t, err, "iter: no data for output 0, float32[2,1]@(1,1): it was given as a meta")
+	assert.EqualError(t, err, "iter: no data for output 0, float32[2,1]@(1,1): it was made by OfMeta or OfType")
 	_, err = sumFold.Over(tensor.Zeros(tensor.Float32, 2, 3), false, 1, -1)
 	assert.EqualError(t, err, "dim 1 appears multiple times in the list of dims")
 

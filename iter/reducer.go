@@ -11,12 +11,11 @@ import (
 )
 
 // Reducer is a reduction prepared for fixed layouts. It divides the work into phases, and each phase into chunks, for
-// callers that supply workers and memory. It is immutable and safe for concurrent use.
-//
-// An axis of the iteration is either reduced or kept. Results are divided into units. A unit is a run of results along
-// the fastest kept axis. If the fastest axis in memory is reduced, a unit is reduced by rows: each result is computed
-// from a contiguous run of the operand. Otherwise a unit is reduced by columns: its results are computed together, and
-// each step folds one element into every result.
+// callers that supply workers and memory. It is immutable and safe for concurrent use. An axis of the iteration is
+// either reduced or kept. Results are divided into units. A unit is a run of results along the fastest kept axis. If
+// the fastest axis in memory is reduced, a unit is computed by rows: each result is computed from a contiguous run of
+// the operand. Otherwise a unit is computed by columns: its results are computed together, and each step folds one
+// element into every result.
 //
 // If there are few units, the elements of each result (the reduced range) are cut into pieces. The first phase then
 // writes an accumulator for each piece to scratch memory, and the second phase merges them in order. Units and pieces
@@ -25,7 +24,7 @@ type Reducer struct {
 	fold        *Fold
 	keptAxes    []axes.Axis // fastest first
 	reducedAxes []axes.Axis // the reduced axes, fastest first
-	byRows      bool        // units are reduced by rows, not by columns
+	byRows      bool        // units are computed by rows, not by columns
 	results     int         // total number of results
 
 	unitLen             int // number of results in a unit; the last unit along the fastest kept axis may have fewer
@@ -57,13 +56,13 @@ type reduceOut struct {
 const (
 	minChunks  = 16 // with fewer chunks, the reduced range is cut into pieces
 	maxPieces  = 64 // approximate limit for the number of pieces of all units together
-	maxRowUnit = 64 // maximum number of results of a unit that is reduced by rows
+	maxRowUnit = 64 // maximum number of results of a unit that is computed by rows
 	// mergeInterval is the number of elements after which the accumulator of a column is merged into a second-level
 	// accumulator, which bounds the rounding error.
 	mergeInterval = 256
 	minGrain      = 1024 // minimum number of elements of a chunk
-	shortRowAxis  = 16   // a reduced axis is short if it has fewer elements
-	shortKeptAxis = 8    // a kept axis is short if it has fewer results
+	shortRowAxis  = 16   // a reduced axis is short if it has fewer elements than this
+	shortKeptAxis = 8    // a kept axis is short if it has fewer results than this
 )
 
 // plan chooses rows or columns, and sets the units and the pieces.

@@ -13,7 +13,7 @@ type (
 	Rule      = rule.Rule      // the decisions: shape, dtypes, permutation, layouts
 	FastSetup = rule.FastSetup // a shortcut for the layouts of an iteration
 	SortStep  = rule.SortStep  // a comparison of the sort that determines the permutation
-	Overlap   = rule.Overlap   // how the memory of two values overlaps
+	Overlap   = rule.Overlap   // whether and how the memory of two values overlaps
 	Kernel    = rule.Kernel    // the computation of each element: [Map2], [Slice2], [Expr] and similar functions
 	Kernels   = rule.Kernels   // a [Kernel], or a [Table] from which a kernel is selected
 	Table     = rule.Table     // the kernels of one op, for different dtypes: [NewTable]
@@ -60,8 +60,8 @@ func Undefined() Operand { return Operand{} }
 // UndefinedOf returns an output of dtype d, whose layout the rule chooses.
 func UndefinedOf(d tensor.DType) Operand { return rule.UndefinedOf(d) }
 
-// Number returns a plain number as an operand: a 0-dim value that does not affect promotion if a tensor has the same or
-// a higher kind. It can only be an input.
+// Number returns a plain number as an operand. It is a 0-dim value, and affects promotion only if all tensors have a
+// lower kind (bool, integer, float, complex). It can only be an input.
 func Number(s tensor.Scalar) Operand { return rule.Number(s) }
 
 // Expr makes a Kernel of an expression. If operands or results have other dtypes in memory than in the expression, the
@@ -85,7 +85,8 @@ func ExprOf(build func() (*expr.Code, error), results int, types ...tensor.DType
 func NewTable(name string, kernels ...Kernel) *Table { return rule.NewTable(name, kernels...) }
 
 // NotImplemented returns PyTorch's error for an iteration's dtype: "name" not implemented for 'Half'. The error names
-// the common dtype, else the dtype of the first input, or of the output if there is no input.
+// the common dtype. If there is no common dtype, it names the dtype of the first input or, without inputs, of the
+// output.
 func NotImplemented(name string, r *Rule) error { return rule.NotImplemented(name, r) }
 
 // ResultType returns the dtype to which operands are promoted (at::result_type). Tensors with dimensions have priority

@@ -58,8 +58,8 @@ func (it *Iterator) rowsContiguous() bool {
 	return true
 }
 
-// forStaged is ForRange for an iterator with converted operands.
-func (it *Iterator) forStaged(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Loop) error {
+// forConverted is ForRange for an iterator with converted operands.
+func (it *Iterator) forConverted(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Loop) error {
 	ops := len(it.ops)
 	c.ptrs = withLen(c.ptrs, ops)
 	c.strides = withLen(c.strides, 2*ops)
@@ -83,7 +83,7 @@ type stager struct {
 	cursor          *Cursor
 	blockLen        int    // number of elements of a block
 	minRows         int    // minimum number of rows in a piece if an operand is transposed; else 1
-	needsBlocks     bool   // all operands must be contiguous blocks; otherwise only converted operands are staged
+	needsBlocks     bool   // every operand that is not contiguous is staged; otherwise only converted operands are
 	transposeBuffer []byte // buffer for a block that is transposed before it is converted
 	nonTemporal     bool   // outputs use non-temporal stores
 }
@@ -159,21 +159,21 @@ func (it *Iterator) isTransposed(i int) bool {
 	return 0 < rowStride && rowStride < machine.LineBytes && rowStride < elemStride
 }
 
-// panelPieces is the number of pieces in a panel. The pieces of a panel are at the same position along adjacent groups
-// of rows, and are processed one after another. Several consecutive cache lines of transposed operands are thus read
-// together.
-const panelPieces = 4
+// maxPanelLines is the maximum number of pieces (see eachPiece) that are processed one after another as a panel. The
+// rows of each piece share a cache line of the transposed operand. The pieces of a panel are below each other, so that
+// a panel reads consecutive cache lines.
+const maxPanelLines = 4
 
 // eachPiece cuts rowCount rows of rowLen elements into pieces, and calls f for each piece. A piece has pieceRows rows
 // of pieceLen elements. The addresses of its operands are in c.ptrs. A piece fits into a block. Pieces are whole rows
 // if possible. If an operand is transposed, a piece has as many rows as a cache line has elements of this operand, so
-// that each line is read once. Such pieces are processed in panels.
+// that each line is read once. Such pieces are processed in panels (maxPanelLines).
 func (s stager) eachPiece(p []unsafe.Pointer, rowLen, rowCount int, f func(pieceLen, pieceRows int) error) error {
 	rows, pieceElems := max(1, s.blockLen/rowLen), s.blockLen
 	panel := rows
 	if lines := min(s.minRows, rowCount); rows < lines {
 		rows, pieceElems = lines, s.blockLen/lines
-		panel = panelPieces * rows
+		panel = maxPanelLines * rows
 	}
 	for top := 0; top < rowCount; top += panel {
 		bottom := min(top+panel, rowCount)

@@ -88,7 +88,8 @@ func (it *Iterator) hasLargeOutput() bool {
 	return n >= largeOutput
 }
 
-// isOrderFree reports whether elements may be computed in any order: no output has several elements at one address.
+// isOrderFree reports whether elements may be computed in any order, because no output has several elements at one
+// address.
 func (it *Iterator) isOrderFree() bool {
 	if it.IsReduction() {
 		return false
@@ -228,7 +229,7 @@ func (t *tiles) placeBlocks(it *Iterator, staged []bool) {
 	}
 }
 
-// There are at most maxTasks tasks, unless a task would have more than maxTaskElems elements.
+// An iteration is divided into at most maxTasks tasks, unless a task would then have more than maxTaskElems elements.
 const maxTasks, maxTaskElems = 32, 1 << 20
 
 // appendTaskSize appends the size of a task along each dimension of the walk to the slice span. A task has at least

@@ -28,7 +28,8 @@ type Range struct{ Begin, End int }
 // A Loop is unsafe, because it accesses memory through unchecked addresses. A loop for another dtype than
 // [Iterator.DType], or a loop that exceeds rowLen or rowCount, accesses other memory. [Iterator.Bind] returns the right
 // addresses. The functions that run a Loop return an error if the number of addresses or the range is wrong, or if an
-// address is nil. They do not compare addresses with the operands. A [Kernel] is safe, but cannot use strides.
+// address is nil. They cannot check that an address belongs to the memory of its operand. A [Kernel] is safe, but
+// cannot use strides.
 type Loop func(ptrs []unsafe.Pointer, strides []int, rowLen, rowCount int) error
 
 // Rows makes a Loop of a function that computes one row of n elements: PyTorch's one-dimensional loop. It is as unsafe
@@ -157,8 +158,9 @@ func (it *Iterator) chunkBegin(i, grain int) int {
 	return int(begin)
 }
 
-// grainOf returns the number of elements per task. It is grain, with one exception: if an operand is transposed, grain
-// is rounded up to whole panels of rows (panelPieces), provided that at least minEnlargedTasks tasks remain.
+// grainOf returns the number of elements per task: grain or, if an operand is transposed, grain rounded up to a
+// multiple of a panel. A panel has the rows that share up to maxPanelLines consecutive cache lines of the operand.
+// grainOf uses the largest panel with which at least minEnlargedTasks tasks remain.
 func (it *Iterator) grainOf(grain int) int {
 	if grain <= 0 {
 		grain = GrainSize
@@ -166,8 +168,8 @@ func (it *Iterator) grainOf(grain int) int {
 	if it.numel <= grain || len(it.walkShape) < 2 || it.IsReduction() {
 		return grain
 	}
-	lines := it.rowsPerLine()
-	for rows := panelPieces * lines; rows >= lines && lines > 1; rows /= 2 {
+	rowsPerLine := it.rowsPerLine()
+	for rows := maxPanelLines * rowsPerLine; rows >= rowsPerLine && rowsPerLine > 1; rows /= 2 {
 		if panel := rows * it.walkShape[0]; panel <= it.numel/minEnlargedTasks {
 			return (grain + panel - 1) / panel * panel
 		}
@@ -181,9 +183,10 @@ const minEnlargedTasks = 8
 // All returns the whole range.
 func (it *Iterator) All() Range { return Range{0, it.numel} }
 
-// Cursor holds the state of a walk: counters, addresses, and the blocks of staged operands. The zero value is ready to
-// use. A Cursor is for one goroutine at a time, and can be reused for any number of iterators. Its memory grows to the
-// need of the largest walk; other walks do not allocate.
+// Cursor holds the state of a walk: counters, addresses, and the blocks of staged operands (those that are copied to
+// small contiguous buffers, the blocks). The zero value is ready to use. A Cursor is for one goroutine at a time, and
+// can be reused for any number of iterators. Its memory grows to the need of the largest walk; other walks do not
+// allocate.
 type Cursor struct {
 	counter     []int            // index of the current step in each dimension of the walk
 	ptrs        []unsafe.Pointer // addresses passed to loops
@@ -193,7 +196,7 @@ type Cursor struct {
 	blockMemory []byte           // memory of the blocks
 	filledFrom  []unsafe.Pointer // for each operand: the address of the elements that its block holds, or nil
 	loops       loops.State
-	tileState   tileState
+	tileState   tileState // state of a walk by tiles, for iterations with transposed operands
 }
 
 // ForEach walks the whole iteration in the calling goroutine (serial_for_each). ptrs are the addresses of the operands'
@@ -226,15 +229,15 @@ func (it *Iterator) ForRange(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Loo
 		c = new(Cursor)
 	}
 	if it.Converts() {
-		return it.forStaged(c, ptrs, r, loop)
+		return it.forConverted(c, ptrs, r, loop)
 	}
 	return it.steps(c, ptrs, r, func(p []unsafe.Pointer, rowLen, rowCount int) error {
 		return loop(p, it.walkStrides[:2*len(it.ops)], rowLen, rowCount)
 	})
 }
 
-// eachStep cuts a range into the largest steps, which have rowCount rows of rowLen elements, and calls f with their
-// addresses (DimCounter, serial_for_each).
+// steps cuts a range into the largest possible steps and calls f for each step (DimCounter, serial_for_each). A step
+// has rowCount rows of rowLen elements. p has the addresses of its operands.
 func (it *Iterator) steps(c *Cursor, base []unsafe.Pointer, r Range,
 	f func(p []unsafe.Pointer, rowLen, rowCount int) error) error {
 	ops, shape := len(it.ops), it.walkShape
@@ -272,7 +275,8 @@ func (it *Iterator) steps(c *Cursor, base []unsafe.Pointer, r Range,
 	return nil
 }
 
-// partAddresses returns the addresses of a part's first elements, given the addresses of the whole iteration.
+// partAddresses is for a part of an iteration (it.offsets). It returns the addresses of the part's first elements. base
+// has the addresses for the whole iteration.
 func (it *Iterator) partAddresses(c *Cursor, base []unsafe.Pointer) []unsafe.Pointer {
 	c.start = withLen(c.start, len(base))
 	for i, offset := range it.offsets {

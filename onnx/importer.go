@@ -39,7 +39,7 @@ type importer struct {
 	symbolInputs    map[string]*val            // for each symbol, an input that has the symbol as a size
 	shapes          map[*graph.Value][]sym.Int // the symbolic shapes of values
 
-	groupNorms map[*graph.Value]groupedNorm // by result: see groups.go
+	groupNorms map[*graph.Value]groupedNorm // indexed by result: see groups.go
 
 	referenced map[*graph.Value]*val // the values to which attributes refer
 	nodeCount  int                   // number of converted nodes, including the nodes of nested graphs

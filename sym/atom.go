@@ -162,7 +162,7 @@ func (a *atom) isUnexpanded() bool {
 	return a.kind == kindUnexpandedSum || a.kind == kindUnexpandedProduct
 }
 
-// single returns the atom if e is exactly one atom, else nil.
+// single returns the atom if e is exactly one atom (without coefficient or constant), else nil.
 func (e *expr) single() *atom {
 	if e.constant == 0 && len(e.terms) == 1 && e.terms[0].coeff == 1 && len(e.terms[0].atoms) == 1 {
 		return e.terms[0].atoms[0]
@@ -202,7 +202,7 @@ func (env *Env) extreme(k kind, operands ...*expr) *expr {
 	for i, e := range args {
 		redundant := slices.ContainsFunc(kept, func(other *expr) bool { return env.isAtMost(e, other, sign) })
 		for _, other := range args[i+1:] {
-			// Of equal operands, the first is kept.
+			// If operands are equal, only the first is kept.
 			redundant = redundant || env.isAtMost(e, other, sign)
 		}
 		if !redundant {

@@ -5,9 +5,9 @@ import (
 	"math/bits"
 )
 
-// math.MinInt as a lower bound means that there is none; other lower bounds are at most maxLower. math.MaxInt as an
-// upper bound means that there is none; other upper bounds are at least minUpper. Equal bounds are therefore always the
-// value itself. A lower bound that overflows an int is rounded down, an upper bound up.
+// A lower bound of math.MinInt means that there is none; other lower bounds are at most maxLower. An upper bound of
+// math.MaxInt means that there is none; other upper bounds are at least minUpper. If both bounds are equal, they are
+// therefore the value itself. A lower bound that overflows an int is rounded down, and an upper bound is rounded up.
 
 const (
 	maxLower = math.MaxInt - 1

@@ -5,8 +5,8 @@ package sym
 // Env, because cached answers cost no steps.
 const (
 	// questionSteps bounds the steps of one question. In the first half of the steps, conditions are reduced under up
-	// to maxHypotheses nested hypotheses (see reduce). In the second half, the relations of a condition inside an
-	// expression are decided one by one, without hypotheses. When no steps are left, the answer is "unknown".
+	// to maxHypotheses nested hypotheses (see reduce). In the second half, a condition inside an expression is decided
+	// without hypotheses: each of its relations is examined by itself. When no steps are left, the answer is "unknown".
 	questionSteps = 1 << 14
 	// envSteps bounds the steps of all questions of an Env together. Each later question has only fewSteps.
 	envSteps = 1 << 21

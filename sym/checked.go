@@ -56,16 +56,16 @@ func Catch(err *error) {
 	}
 }
 
-// checked computes with ints. It sets overflowed if a result overflows.
-type checked struct{ overflowed bool }
+// checkedArithmetic computes with ints. It sets overflowed if a result overflows.
+type checkedArithmetic struct{ overflowed bool }
 
-func (x *checked) sum(a, b int) int {
+func (x *checkedArithmetic) sum(a, b int) int {
 	n, fits := addFits(a, b)
 	x.overflowed = x.overflowed || !fits
 	return n
 }
 
-func (x *checked) product(a, b int) int {
+func (x *checkedArithmetic) product(a, b int) int {
 	n, fits := mulFits(a, b)
 	x.overflowed = x.overflowed || !fits
 	return n
@@ -76,7 +76,7 @@ func overflowError(n *big.Int) error {
 	return fmt.Errorf("%v does not fit %d bits", n, strconv.IntSize)
 }
 
-// bigValuation is a valuation in big integers, for expressions whose intermediate results overflow an int.
+// bigValuation is [valuation] in big integers, for expressions whose intermediate results overflow an int.
 type bigValuation struct {
 	binding Binding
 	memo    map[*atom]*big.Int

@@ -30,8 +30,8 @@ type cond struct {
 	id         int
 	hint       bool // the truth at the hints of symbols
 	negation   *cond
-	// The following fields are for display: the sides as first written, the relation between them, and the number of
-	// symbols and numbers.
+	// The following fields are for display: the two sides as first written, the relation between them ("Lt"), and the
+	// number of symbols and numbers.
 	left, right *expr
 	relation    string
 	size        int
@@ -81,17 +81,17 @@ func and(a, b Bool) Bool { return junction(condAnd, a, b) }
 //go:noinline
 func or(a, b Bool) Bool { return junction(condOr, a, b) }
 
-// proven is a cached truth: 1 for true, -1 for false, 0 for unknown.
-type proven int8
+// cachedTruth is 1 for true, -1 for false, and 0 for unknown.
+type cachedTruth int8
 
-func provenAs(truth bool) proven {
+func cacheTruth(truth bool) cachedTruth {
 	if truth {
 		return 1
 	}
 	return -1
 }
 
-func (p proven) known() (truth, known bool) { return p > 0, p != 0 }
+func (p cachedTruth) known() (truth, known bool) { return p > 0, p != 0 }
 
 // equal returns the condition x = y.
 func (env *Env) equal(x, y *expr) Bool {
@@ -118,7 +118,7 @@ func (env *Env) equal(x, y *expr) Bool {
 		return Bool{truth: truth}
 	}
 	if truth, known := env.isZero(reduced); known {
-		reduced.zero = provenAs(truth)
+		reduced.zero = cacheTruth(truth)
 		return Bool{truth: truth}
 	}
 	// The condition is displayed with its sides as written, unless it was simplified or terms cancel.
@@ -152,8 +152,9 @@ func (env *Env) zeroForm(e *expr) *expr {
 	return env.divideTerms(e, drop)
 }
 
-// dropPositiveFactors removes the positive factors p that all terms of e = p*q + c share. For c = 0 and c = -1, e >= 0
-// is equivalent to q + c >= 0. For other constants c this does not hold, and the expression is returned unchanged.
+// dropPositiveFactors is for a condition e >= 0 whose e is p*q + c, where p is the product of the positive factors that
+// all terms share. For c = 0 and c = -1, the condition is equivalent to q + c >= 0, and dropPositiveFactors returns q +
+// c. For other constants c it is not, and dropPositiveFactors returns e.
 func (env *Env) dropPositiveFactors(e *expr) *expr {
 	if e.constant != 0 && e.constant != -1 {
 		return e
@@ -170,7 +171,8 @@ func (env *Env) dropPositiveFactors(e *expr) *expr {
 }
 
 // equalsOperand rewrites n = 0 if it states that a Max equals one of its operands. The result is the condition that
-// this operand is at least every other operand. A Min is the mirror case. ok is false if n = 0 has another form.
+// this operand is at least every other operand. For a Min, the relations are reversed. ok is false if n = 0 has another
+// form.
 func (env *Env) equalsOperand(n *expr) (b Bool, ok bool) {
 	for _, t := range n.terms {
 		if len(t.atoms) != 1 || t.coeff != 1 && t.coeff != -1 || t.atoms[0].kind != kindMax && t.atoms[0].kind != kindMin {
@@ -181,7 +183,7 @@ func (env *Env) equalsOperand(n *expr) (b Bool, ok bool) {
 		b = Bool{truth: true}
 		if !slices.Contains(extreme.args, candidate) {
 			// Here n = 0 states that a maximum equals a number m. Its first operand is a constant c. If c > m, the
-			// statement is false; otherwise c can be dropped. A minimum is the mirror case.
+			// statement is false; otherwise c can be dropped. For a minimum, the relations are reversed.
 			if len(candidate.terms) > 0 || len(extreme.args[0].terms) > 0 {
 				continue
 			}
@@ -225,7 +227,7 @@ func (env *Env) atLeast(difference, x, y *expr, relation string) Bool {
 		return Bool{truth: truth}
 	}
 	if truth, known := env.isNonNegative(reduced); known {
-		reduced.nonNegative = provenAs(truth)
+		reduced.nonNegative = cacheTruth(truth)
 		return Bool{truth: truth}
 	}
 	if b, ok := env.extremeAtLeast(reduced); ok {

@@ -14,7 +14,7 @@ func mod(a, b Int) Int {
 	return remainderOf(a, b)
 }
 
-// quotientOf is a // b without a guard.
+// quotientOf returns a // b and records no guard.
 func quotientOf(a, b Int) Int {
 	env := envOf(a, b)
 	defer env.withFacts(false)()
@@ -22,7 +22,7 @@ func quotientOf(a, b Int) Int {
 	return env.memoized('/', x, y, func() *expr { return env.floorQuotient(x, y) }).int()
 }
 
-// remainderOf is a % b without a guard.
+// remainderOf returns a % b and records no guard.
 func remainderOf(a, b Int) Int {
 	env := envOf(a, b)
 	defer env.withFacts(false)()
@@ -67,7 +67,7 @@ func (env *Env) quotientAtom(a, b *expr) *expr {
 	return env.atom(kindDiv, a, b)
 }
 
-// floorConstant is a // c.
+// floorConstant returns a // c.
 func (env *Env) floorConstant(a *expr, c int) *expr {
 	switch {
 	case c == 0 || c == math.MinInt:
@@ -149,7 +149,8 @@ func (env *Env) exactQuotient(a, b *expr) (q *expr, ok bool) {
 	return q, true
 }
 
-// cancel divides a and b by the atoms and the integer factor that all their terms share. Factors of b are not 0.
+// cancel divides a and b by the atoms and the integer factor that all their terms share. The caller has recorded that
+// b, and thus each factor of b, is not 0.
 func (env *Env) cancel(a, b *expr) (*expr, *expr) {
 	if a.constant != 0 || b.constant != 0 || len(a.terms) == 0 {
 		return a, b

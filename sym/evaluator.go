@@ -12,8 +12,8 @@ type Evaluator struct {
 	symbols   []string
 	code      []instruction
 	operands  []int32 // indexes of the operands of instructions
-	sizeCells []int32 // by expression: the index of the instruction that computes it
-	condCells []int32 // by condition: the index of the instruction that computes it
+	sizeCells []int32 // indexed by expression: the index of the instruction that computes it
+	condCells []int32 // indexed by condition: the index of the instruction that computes it
 	sizes     []Int   // the expressions, evaluated directly if intermediate results overflow an int
 	conds     []Bool  // the conditions, evaluated directly in the same case
 }

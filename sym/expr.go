@@ -15,10 +15,10 @@ type expr struct {
 	id           int
 	lo, hi       int // bounds that follow from the bounds of the symbols, without facts
 	maxMagnitude int // greatest absolute value of the coefficients and the constant
-	hint         int
+	hint         int // value at the hints of the symbols
 	size         int // number of symbols and numbers in the printed form
 	// Cached answers, without facts: whether the sum is 0, and whether it is not negative.
-	zero, nonNegative proven
+	zero, nonNegative cachedTruth
 
 	// The following fields depend on the current facts.
 	fact             *fact // facts about the sum that lo and hi do not express; only for primitive sums (see linear)
@@ -215,7 +215,7 @@ func (env *Env) addMultiple(a, b *expr, k int) *expr {
 
 func (env *Env) scaledSum(a, b *expr, k int) *expr {
 	terms := append(make([]term, 0, len(a.terms)+len(b.terms)), a.terms...)
-	var arith checked
+	var arith checkedArithmetic
 	for _, t := range b.terms {
 		terms = append(terms, term{arith.product(k, t.coeff), t.atoms})
 	}
@@ -234,7 +234,7 @@ func (env *Env) multiply(a, b *expr) *expr {
 
 func (env *Env) expandProduct(a, b *expr) *expr {
 	terms := make([]term, 0, (len(a.terms)+1)*(len(b.terms)+1))
-	var arith checked
+	var arith checkedArithmetic
 	for _, s := range a.terms {
 		for _, t := range b.terms {
 			terms = append(terms, term{arith.product(s.coeff, t.coeff), mergeAtoms(s.atoms, t.atoms)})

@@ -13,7 +13,7 @@ type facts struct {
 	inUse          bool                      // whether questions use facts in addition to bounds
 	generation     int                       // identifies the current set of facts; 0 is the empty set
 	lastGeneration int                       // the latest generation
-	generations    map[transition]int        // the generation to which each transition led
+	generations    map[transition]int        // the generation that followed each earlier transition
 	answers        map[questionKey]reduction // cached answers
 	contradiction  bool
 	trail          []change
@@ -26,8 +26,8 @@ type facts struct {
 	stepsSpent     int     // steps of all earlier questions
 }
 
-// fact is the knowledge about an expression. The value of the expression is in [lo, hi], is not in the list excluded,
-// and is rem modulo mod.
+// fact is the knowledge about an expression: its value is in [lo, hi], is not in the list excluded, and equals rem
+// modulo mod.
 type fact struct {
 	lo, hi   int
 	excluded []int
@@ -42,7 +42,7 @@ type change struct {
 	cond *cond
 }
 
-// mark is a state of the facts to which reset returns.
+// mark is a state of the facts that reset can restore. The numbers are the lengths of lists at that time, or counters.
 type mark struct {
 	generation, trail, trueRelations, clauses, sumFacts, guards, hypotheses int
 	contradiction                                                           bool
@@ -88,8 +88,8 @@ func (f *facts) newGeneration() {
 	f.generation = f.lastGeneration
 }
 
-// transition identifies a change from one set of facts to another: a condition is marked as true, or learned together
-// with its consequences.
+// transition identifies a change from one set of facts to another by a condition. The condition is only marked as true
+// or, if learned is set, also its consequences become facts.
 type transition struct {
 	from       int
 	cond       *cond

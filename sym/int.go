@@ -118,8 +118,9 @@ func (a Int) Hint() int {
 	return a.n
 }
 
-// Specialize returns the hint, and records the guard that the size equals the hint. It is for ops that need a number. A
-// known number leaves no guard. In a [Fork], all values other than the hint are one case, with the error [ErrNumber].
+// Specialize returns the hint, and records the guard that the size equals the hint. It is for ops that need a number.
+// For a known number it records no guard. In a [Fork], all values other than the hint are one case, with the error
+// [ErrNumber].
 func (a Int) Specialize() int {
 	n := a.Hint()
 	if a.e != nil && !a.Eq(Of(n)).Holds() {

@@ -28,8 +28,9 @@ func (env *Env) learn(c *cond) {
 	}
 }
 
-// undecidedOperands returns one of the undecided operands of a disjunction, and their number. If the disjunction is
-// known to hold, or an operand is not a relation, it returns at least 2, so that the caller draws no conclusion.
+// undecidedOperands returns one of the undecided operands of a disjunction, and the number of undecided operands. If
+// the disjunction is known to be true, or an operand is not a relation, the number is at least 2, so that the caller
+// draws no conclusion.
 func (env *Env) undecidedOperands(c *cond) (operand *cond, undecided int) {
 	for _, p := range c.args {
 		if p.kind >= condAnd {
@@ -273,8 +274,8 @@ func (env *Env) propagateAtom(a *atom, lo, hi int) {
 	}
 }
 
-// propagateExtreme derives bounds of the operands of a Max or Min. No operand of a Max exceeds hi. If only one operand
-// can reach lo, that operand is the maximum. A Min is the mirror case.
+// propagateExtreme derives bounds of the operands of a Max or Min from its bounds lo and hi. No operand of a Max
+// exceeds hi. If only one operand can reach lo, that operand is the maximum. For a Min, the relations are reversed.
 func (env *Env) propagateExtreme(a *atom, lo, hi int) {
 	var candidates []*expr
 	for _, e := range a.args {
@@ -339,8 +340,8 @@ func inverse(a, n int) int {
 }
 
 // substitute solves d = 0 for an atom of d, and records the solution as the replacement of the atom. The atom must be a
-// term by itself and must not occur elsewhere in d. The newest such atom is chosen, so that strides are replaced by
-// sizes, and derived symbols by original symbols.
+// term by itself and must not occur elsewhere in d. If there are several, the newest is chosen, so that strides are
+// replaced by sizes, and derived symbols by original symbols.
 func (env *Env) substitute(d *expr) {
 	var solved *atom
 	var sign int

@@ -180,8 +180,9 @@ func (env *Env) provesByFunction(d *expr, depth int) bool {
 	return false
 }
 
-// provesByOperands proves multiplier*a + rest >= 0 where a is a Max or a Min. It replaces a by its operands, and proves
-// the inequality for all operands, or for one operand if that operand gives a lower bound of the product.
+// provesByOperands proves multiplier*a + rest >= 0 where a is a Max or a Min. It replaces a by an operand and proves
+// the resulting inequality. One operand suffices if it makes the product smaller or equal; otherwise all operands are
+// required.
 func (env *Env) provesByOperands(a *atom, multiplier, rest *expr, depth int) bool {
 	lo, hi := env.bounds(multiplier)
 	oneSuffices := a.kind == kindMax && lo >= 0 || a.kind == kindMin && hi <= 0
@@ -234,8 +235,8 @@ func (env *Env) splitByAtom(d *expr, a *atom) (multiplier, rest *expr, ok bool) 
 	return env.sum(multiples, constant), env.sum(others, d.constant), true
 }
 
-// provesByFact uses known facts s >= 0. It proves d >= 0 by a proof of d - s >= 0, if d - s does not have more terms
-// than d. It also tries to replace an atom of d by a bound that follows from s.
+// provesByFact uses known facts s >= 0. To prove d >= 0, it tries to prove d - s >= 0 for each s such that d - s has no
+// more terms than d. It also tries to replace an atom of d by a bound that follows from s.
 func (env *Env) provesByFact(d *expr, depth int) bool {
 	if !env.facts.active() {
 		return false

@@ -103,7 +103,7 @@ func (env *Env) reduceParts(c *cond) reduction {
 				env.learn(reduced.remaining)
 			}
 			if env.facts.contradiction {
-				// The parts so far cannot all be false (in a disjunction) or all be true (in a conjunction).
+				// The operands so far cannot all be false (in a disjunction) or all be true (in a conjunction).
 				return knownTruth(decisive)
 			}
 		}

@@ -115,8 +115,8 @@ func (env *Env) expandQuotients(e *expr) *expr {
 	return e
 }
 
-// divideOut removes the factor a = x//y from the term t, and divides the other factors of the term by y, the divisor.
-// It returns false if y does not divide them.
+// divideOut removes the factor a = x//y from the term t, and divides the rest of the term by y. It returns false if y
+// does not divide the rest.
 func (env *Env) divideOut(t term, a *atom) (*expr, bool) {
 	divisor := a.args[1]
 	remaining, _ := withoutAtoms(t.atoms, []*atom{a})

@@ -20,7 +20,7 @@ func combineTrends(a, b int) (sign int, ok bool) {
 	if a*b < 0 {
 		return 0, false
 	}
-	return a | b, true // here a trend is 0, or both are equal
+	return a | b, true // at least one trend is 0, or both are equal
 }
 
 // trends computes the trends of the parts of an expression in the symbol. It memoizes the results of large parts.

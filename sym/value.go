@@ -102,7 +102,7 @@ func (w *valuation) function(a *atom) (int, error) {
 		case a.kind == kindMin:
 			n = min(n, x)
 		case a.isUnexpanded():
-			arith := checked{}
+			arith := checkedArithmetic{}
 			if a.kind == kindUnexpandedSum {
 				n = arith.sum(n, x)
 			} else {

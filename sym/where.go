@@ -55,7 +55,7 @@ type branch struct {
 	remaining  *cond // the condition of a choice, without its known parts; nil for other branches
 }
 
-// errRepeated stops a run that would repeat a path.
+// errRepeated ends a run whose path was explored before or is impossible.
 var errRepeated = errors.New("sym: an impossible case")
 
 // next returns the next branch of the current path, whose condition is c. Its answer is the recorded answer if there is
@@ -107,9 +107,9 @@ func (f *pathSearch) advance() bool {
 
 // Fork runs a computation for both answers of each branch that bounds and guards do not decide. It repeats the
 // computation from the beginning for each path, and returns a case for each path. For any sizes, the condition of
-// exactly one case holds. The cases are in depth-first order. The answer of the hints comes first. Fork records no
-// guards. If there are more than limit cases, it returns the first limit cases and an error that names an unexplored
-// condition.
+// exactly one case holds. The cases are in depth-first order: for each branch, the answer at the hints comes first.
+// Fork records no guards. If there are more cases than `limit`, it returns the first `limit` cases and an error that
+// names an unexplored condition.
 //
 // A division by a size that may be zero, or a number that overflows an int, adds a case with an error. The computation
 // must have no side effects, and must make the same branches for the same answers.
@@ -136,8 +136,8 @@ func Fork[T any](env *Env, limit int, run func() (T, error)) ([]Case[T], error) 
 	}
 }
 
-// runPath runs the computation along the recorded answers, and undoes its facts. possible is false if the run was
-// stopped before the end of the path.
+// runPath runs the computation along the recorded answers, and then removes the facts that the run added. possible is
+// false if the run was ended early, because its path is impossible or was explored before.
 func runPath[T any](env *Env, f *pathSearch, run func() (T, error)) (c Case[T], possible bool) {
 	outer, start := env.fork, env.mark()
 	env.fork = f

@@ -35,7 +35,7 @@ var converters = func() (t [numDTypes][numDTypes]ConvertFunc) {
 	fillReal[uint64](&t, Uint64)
 	fillReal[float32](&t, Float32)
 	fillReal[float64](&t, Float64)
-	if !goConverts {
+	if !goConvertsLikeAMD64 {
 		fillFloat[float32](&t, Float32)
 		fillFloat[float64](&t, Float64)
 	}
@@ -49,13 +49,13 @@ var converters = func() (t [numDTypes][numDTypes]ConvertFunc) {
 		t[Complex64][s] = toComplex64(t[Float32][s])
 		t[Complex128][s] = toComplex128(t[Float64][s])
 	}
-	t[Bool][Bool], t[Bool][Uint8] = notZero[uint8], notZero[uint8]
+	t[Bool][Uint8] = notZero[uint8]
 	t[Bool][Complex64], t[Bool][Complex128] = notZero[complex64], notZero[complex128]
 	t[Complex64][Complex128], t[Complex128][Complex64] = narrowComplex, widenComplex
 	for d := Bool; d < numDTypes; d++ {
 		t[d][d] = strided.Move(dtypeInfo[d].size).Row
 	}
-	t[Bool][Bool] = notZero[uint8]
+	t[Bool][Bool] = notZero[uint8] // a byte other than 0 becomes 1
 	return t
 }()
 

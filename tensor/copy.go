@@ -72,14 +72,14 @@ func elementConverter(dst, src DType) strided.Elem {
 // but a result of false is always right.
 func (m Meta) mayRepeat() bool {
 	for d, n := range m.Shape {
-		// within is the greatest offset, in elements, that the dimensions of smaller stride reach.
-		within := 0
+		// reach is the greatest offset, in elements, that the dimensions of smaller stride reach.
+		reach := 0
 		for k, s := range m.Strides {
 			if s < m.Strides[d] || s == m.Strides[d] && k > d {
-				within += (m.Shape[k] - 1) * s
+				reach += (m.Shape[k] - 1) * s
 			}
 		}
-		if n > 1 && m.Strides[d] <= within {
+		if n > 1 && m.Strides[d] <= reach {
 			return true
 		}
 	}
@@ -93,8 +93,8 @@ func (t *Tensor) sameElements(o *Tensor) bool {
 }
 
 // rangesIntersect reports whether the address ranges [Tensor.Span] of a and b intersect. Ranges are compared by
-// address, because two storages may be made of one slice ([FromSlice], [StorageOf]). Interleaved tensors, such as the
-// odd and the even columns of a matrix, count as overlapping. [Overlap] is exact.
+// address, because two storages may have been made from the same slice ([FromSlice], [StorageOf]). Interleaved tensors,
+// such as the odd and the even columns of a matrix, count as overlapping. [Overlap] is exact.
 func rangesIntersect(a, b *Tensor) bool {
 	if a == nil || b == nil {
 		return false

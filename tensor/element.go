@@ -51,7 +51,8 @@ func (t *Tensor) At(index ...int) Scalar {
 	return scalarAt(t.DType, t.element(index))
 }
 
-// scalarAt returns the number of dtype d at p. It calls no Converter, whose operands would escape to the heap.
+// scalarAt returns the number of dtype d at p. It does not use a Converter, because the operands of a Converter escape
+// to the heap.
 func scalarAt(d DType, p unsafe.Pointer) Scalar {
 	switch d {
 	case Bool:

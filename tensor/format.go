@@ -161,14 +161,14 @@ func (m Meta) Is(f MemoryFormat) bool {
 	return f.Valid()
 }
 
-// StridesLikeChannelsLast reports whether the strides of a rank-4 value, dense or not, have NHWC order. Strides that
-// fit both orders count as NCHW (is_channels_last_strides_2d_s4).
+// StridesLikeChannelsLast reports whether the strides of a rank-4 value have NHWC order. The value need not be dense.
+// Strides that fit both orders count as NCHW (is_channels_last_strides_2d_s4).
 func (m Meta) StridesLikeChannelsLast() bool {
 	return len(m.Shape) == 4 && m.stridesLikeOrder(contiguity.Order2d)
 }
 
-// StridesLikeChannelsLast3d reports whether the strides of a rank-5 value, dense or not, have NDHWC order. Strides that
-// fit both orders count as NCDHW (is_channels_last_strides_3d_s5).
+// StridesLikeChannelsLast3d reports whether the strides of a rank-5 value have NDHWC order. The value need not be
+// dense. Strides that fit both orders count as NCDHW (is_channels_last_strides_3d_s5).
 func (m Meta) StridesLikeChannelsLast3d() bool {
 	return len(m.Shape) == 5 && m.stridesLikeOrder(contiguity.Order3d)
 }
@@ -296,8 +296,8 @@ func DenseStrides(shape, strides []int) []int {
 	return out
 }
 
-// SortDims is the insertion sort of TensorIterator::reorder_dimensions. It inserts each dimension b by a backward scan
-// over the preceding dimensions a. swap(a, b) returns 1 to exchange the pair, -1 to end the scan, and 0 (ambiguous) to
+// SortDims is the insertion sort of TensorIterator::reorder_dimensions. It inserts each dimension b by scanning the
+// preceding dimensions a backward. swap(a, b) returns 1 to exchange the pair, -1 to end the scan, and 0 (ambiguous) to
 // continue the scan without an exchange. The comparison is not a total order, so another sorting algorithm would give
 // other layouts. SortDims panics if swap is nil.
 func SortDims(perm []int, swap func(a, b int) int) {
@@ -319,8 +319,8 @@ func SortDims(perm []int, swap func(a, b int) int) {
 }
 
 // SortDimsIf is [SortDims] for sizes that may be symbolic. compare(a, b) returns two conditions, at most one of which
-// holds. If swap holds, the preceding dimension a and dimension b are exchanged. If stay holds, the scan ends. If
-// neither its expression nor bounds decide swap, the decision becomes a guard. SortDimsIf panics if compare is nil.
+// holds. If swap holds, the preceding dimension a and dimension b are exchanged. If stay holds, the scan ends. A
+// condition that neither its form nor bounds decide becomes a guard. SortDimsIf panics if compare is nil.
 func SortDimsIf(perm []int, compare func(a, b int) (swap, stay sym.Bool)) {
 	if compare == nil {
 		panic("tensor: SortDimsIf needs a comparison")

@@ -22,7 +22,7 @@ var halfToFloat = func() *[1 << 16]float32 {
 	return &t
 }()
 
-// Float32 returns the value exactly.
+// Float32 returns the value, which every float32 can represent exactly.
 func (h Half) Float32() float32 { return halfToFloat[h] }
 
 // Constants for the bits of a float32. minNormalHalf has the bits of the smallest normal half, and halfOverflow those

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// largePage is the size of a large page, in bytes. Large pages are requested for storage of largePageMin bytes or more:
-// reading that many bytes in pages of 4 KiB takes 32 address translations.
+// largePage is the size of a large page, in bytes. Large pages are requested for storage of largePageMin bytes or more.
+// Smaller storage gains little: largePageMin bytes are only 32 pages of 4 KiB, and thus 32 address translations.
 const (
 	largePage    = 2 << 20
 	largePageMin = 128 << 10

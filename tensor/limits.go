@@ -43,8 +43,8 @@ func CatchMemory(err *error) {
 	}
 }
 
-// checkInterval is the number of bytes, in one or several allocations, after which [NewStorage] checks the available
-// memory. The check takes less than 1% of the time to fill these bytes.
+// checkInterval is the number of allocated bytes after which [NewStorage] checks the available memory again. The check
+// takes less than 1% of the time to fill these bytes.
 const checkInterval = 64 << 20
 
 // uncheckedBytes counts the bytes allocated since the last check.

@@ -13,7 +13,8 @@ func Overlap(a, b *Tensor) bool {
 	if !rangesIntersect(a, b) {
 		return false
 	}
-	// Solve a + i*strides + byte = b + j*strides + byte for an element i of a and j of b.
+	// Solve a + i*strides + u = b + j*strides + v for the indices i and j of two elements, and for bytes u and v of
+	// them.
 	var buf [16]term
 	s := overlapSearch{terms: buf[:0]}
 	s.add(1, -(b.DType.Size() - 1), a.DType.Size()-1)
@@ -53,11 +54,11 @@ func (m Meta) OverlapsItself() bool {
 // in order of falling stride.
 type overlapSearch struct {
 	terms  []term
-	merged bool // two terms had the same stride and were merged
+	merged bool // whether two terms had the same stride and were merged
 	steps  int
 }
 
-// term is k*stride with lo <= k <= hi.
+// term is the product k*stride with an unknown integer k from lo to hi.
 type term struct {
 	stride, lo, hi int
 	minSum, maxSum int // bounds of the sum of this term and the following terms
@@ -93,7 +94,7 @@ func (s *overlapSearch) solve(sum int, allowsZeros bool) bool {
 	return s.solveFrom(0, sum, allowsZeros)
 }
 
-// solveFrom solves for the terms from i on.
+// solveFrom is solve for terms[i:].
 func (s *overlapSearch) solveFrom(i, sum int, allowsZeros bool) bool {
 	if i == len(s.terms) {
 		return sum == 0 && allowsZeros
@@ -102,7 +103,7 @@ func (s *overlapSearch) solveFrom(i, sum int, allowsZeros bool) bool {
 		return true
 	}
 	t := &s.terms[i]
-	least, most := t.minSum-t.lo*t.stride, t.maxSum-t.hi*t.stride // bounds of the sum of the following terms
+	least, most := t.minSum-t.lo*t.stride, t.maxSum-t.hi*t.stride // bounds of the sum of terms[i+1:]
 	for k := max(t.lo, -floorDiv(most-sum, t.stride)); k <= min(t.hi, floorDiv(sum-least, t.stride)); k++ {
 		if s.solveFrom(i+1, sum-k*t.stride, allowsZeros || k != 0) {
 			return true

@@ -84,7 +84,7 @@ func (t Type) SplitSizes(sizes []sym.Int, dim int) (_ []Type, err error) {
 			return nil, fmt.Errorf("split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes=%s",
 				Sizes(sizes))
 		}
-		// A negative left is not reduced further, because it could overflow. The check below fails in any case.
+		// If left is negative, it is not reduced further, because it could overflow. The check below fails in any case.
 		if n, known := left.Known(); !known || n >= 0 {
 			left = left.Sub(s)
 		}

@@ -8,12 +8,11 @@ import (
 	"weak"
 )
 
-// Pool allocates storage for results, and recycles the memory of released results. The zero Pool is ready for
-// use, and safe for concurrent use.
-//
-// The pool holds memory by weak pointers, so a garbage collection empties it. Only [Tensor.Release] adds memory to the
-// pool. If a result is dropped without a release, its memory is left to the garbage collector. Reference counts of
-// tensors could not replace the collector, because slices of the bytes and pointers into them are not counted.
+// Pool allocates storage for results, and recycles the memory of released results. The zero Pool is ready for use, and
+// safe for concurrent use. The pool holds memory by weak pointers, so a garbage collection empties it. Only
+// [Tensor.Release] adds memory to the pool. The garbage collector frees the memory of results that are not released.
+// Reference counts of tensors could not replace the collector, because they would not count slices of the bytes and
+// pointers into them.
 type Pool struct {
 	mu      sync.Mutex
 	entries []releasedArray // in the order of release

@@ -15,9 +15,9 @@ import (
 // it for numbers.
 type Predicate uint8
 
-// The predicates. NoOverlap is the test of as_strided's gradient. It is sufficient but not necessary for elements not
-// to share memory. The Suggests predicates compare the result of [Meta.SuggestMemoryFormat] with a format. Names that
-// end in Exactly mean exactMatch = true.
+// The predicates. NoOverlap is the overlap test that PyTorch's backward of as_strided makes. If it holds, no two
+// elements share memory; if it does not, they may or may not. The Suggests predicates compare the result of
+// [Meta.SuggestMemoryFormat] with a format. Names that end in Exactly mean exactMatch = true.
 const (
 	IsContiguous Predicate = iota
 	IsChannelsLast

@@ -140,7 +140,7 @@ func combine(higher, lower DType) (DType, error) {
 	case lower == Invalid || higher.IsComplex():
 		return higher, nil
 	case lower.IsComplex():
-		// The result has the width of the float; the width of the complex value does not matter.
+		// The parts of the result have the dtype of the float, whatever the complex dtype is.
 		if higher.IsFloat() {
 			return higher.ToComplex(), nil
 		}

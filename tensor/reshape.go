@@ -153,10 +153,10 @@ func (t Type) IsRowMajor() bool {
 	return true
 }
 
-// matchRuns splits the dimensions of t, from the last to the first, into runs that can each be merged into one
-// dimension. It then assigns consecutive dimensions of shape to each run, so that the product of their sizes (covered)
-// equals the product of the sizes in the run (runNumel). It returns false if this is impossible. It writes the strides
-// of the dimensions of shape to out.
+// matchRuns splits the dimensions of t, from the last to the first, into runs. The dimensions of a run can be merged
+// into one dimension. To each run it assigns consecutive dimensions of shape, so that the product of their sizes
+// (covered) equals the product of the sizes in the run (runNumel). It writes the strides of the dimensions of shape to
+// out. It returns false if there is no such assignment.
 func (t *Type) matchRuns(out, shape []sym.Int) bool {
 	shapeDim := len(shape) - 1
 	runStride := t.Strides[len(t.Strides)-1]
@@ -235,7 +235,7 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 			"the number of dimensions in the tensor (%d)", t.DType.legacyType(), Sizes(t.Shape), Sizes(size), newRank, rank)
 	}
 	shape, strides := newLists(newRank)
-	var after sym.Int // the stride of an added dimension: the product of size and stride of the next dimension
+	var after sym.Int // the stride of an added dimension: size times stride of the dimension after it
 	for i := newRank - 1; i >= 0; i-- {
 		oldDim := i - (newRank - rank)
 		oldSize, stride := sym.Of(1), after
@@ -271,8 +271,8 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 	return Type{DType: t.DType, Shape: shape, Strides: strides, Offset: t.Offset}.checked()
 }
 
-// legacyType returns the type name in PyTorch's older messages: "torch.FloatTensor", and "CPUBoolType" for the dtypes
-// that Python's translation of messages omits.
+// legacyType returns the type name in PyTorch's older messages: "torch.FloatTensor". For some dtypes PyTorch's Python
+// layer does not translate the C++ name, such as "CPUBoolType".
 func (d DType) legacyType() string {
 	switch d {
 	case Uint8, Int8, Int16, Int32, Int64, Float16, Float32, Float64:

@@ -16,9 +16,10 @@ type Storage struct {
 	place Place
 
 	pool *Pool // for the storage of a result: the pool to which Release returns the memory
-	// number of bytes, from the start of data, that the pool may recycle; 0 if other storage may share them
+	// recyclableBytes is the number of bytes, from the start of data, that the pool may recycle. It is 0 if other
+	// storage may share them.
 	recyclableBytes int
-	released        bool // data is nil if set
+	released        bool // whether the storage was released; data is then nil
 }
 
 // NewStorage returns zeroed storage of n bytes, aligned to [Align]. It panics if n is negative. If the process may not

@@ -6,14 +6,14 @@ import (
 	"unsafe"
 )
 
-// goConverts is true if Go's conversions of floats to integers have the results that int32Of, int64Of and uint64Of
-// define. Go's specification does not define the results for NaN and for numbers out of range; TestFloatsOutOfRange
-// checks them.
-const goConverts = runtime.GOARCH == "amd64"
+// goConvertsLikeAMD64 is true if Go's conversions of floats to integers have the results that int32Of, int64Of and
+// uint64Of define. Go's specification does not define the results for NaN and for numbers out of range;
+// TestFloatsOutOfRange checks them.
+const goConvertsLikeAMD64 = runtime.GOARCH == "amd64"
 
 // int32Of rounds x to 0. If x is NaN or out of range, the result is the least int32.
 func int32Of[S float32 | float64](x S) int32 {
-	if goConverts || x > math.MinInt32 && x < 1<<31 {
+	if goConvertsLikeAMD64 || x > math.MinInt32 && x < 1<<31 {
 		return int32(x)
 	}
 	return math.MinInt32
@@ -21,7 +21,7 @@ func int32Of[S float32 | float64](x S) int32 {
 
 // int64Of rounds x to 0. If x is NaN or out of range, the result is the least int64.
 func int64Of[S float32 | float64](x S) int64 {
-	if goConverts || x > math.MinInt64 && x < 1<<63 {
+	if goConvertsLikeAMD64 || x > math.MinInt64 && x < 1<<63 {
 		return int64(x)
 	}
 	return math.MinInt64
@@ -29,7 +29,7 @@ func int64Of[S float32 | float64](x S) int64 {
 
 // uint64Of rounds x to 0. If x is negative, the result wraps. If x is NaN or out of range, the result is 1<<63.
 func uint64Of[S float32 | float64](x S) uint64 {
-	if goConverts {
+	if goConvertsLikeAMD64 {
 		return uint64(x)
 	}
 	if x >= 1<<63 && x < 1<<64 {

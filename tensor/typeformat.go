@@ -144,7 +144,8 @@ func (t *Type) stridesLikeOrder(p Predicate, order []int) bool {
 	if like, known := t.stridesLikeOrderKnown(order); known {
 		return like
 	}
-	// One guard. PyTorch's branches would add a guard on the last size, which does not matter.
+	// This records a single guard. PyTorch's branches would add a guard on the last size, which does not affect the
+	// answer.
 	return t.Condition(p).Holds()
 }
 

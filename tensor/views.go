@@ -193,8 +193,8 @@ func hasDuplicates(dims []int) bool {
 	return false
 }
 
-// Select returns the view of t at one index of a dimension, without that dimension. A negative index counts from the
-// end (Tensor.select).
+// Select returns the slice of t at one index of a dimension. The view lacks that dimension. A negative index counts
+// from the end (Tensor.select).
 func (t Type) Select(dim int, index sym.Int) (_ Type, err error) {
 	defer sym.Catch(&err)
 	if err := t.fastCheck(); err != nil {
@@ -223,7 +223,7 @@ func (t Type) Select(dim int, index sym.Int) (_ Type, err error) {
 		}
 		shape[d], strides[d] = t.Shape[from], t.Strides[from]
 	}
-	// A value without elements may have any strides, so the product is not bounded by the value's span.
+	// The strides of a value without elements are not limited by its span, so the product may overflow.
 	offset := t.Offset.Add(mulSizes(index, t.Strides[dim]))
 	return Type{DType: t.DType, Shape: shape, Strides: strides, Offset: offset}.checked()
 }

@@ -19,7 +19,7 @@ func (e *expander) angle(a expr.Value) (q, r, low expr.Value) {
 	return e.int(e.choose(isSmall, nq, fq)), e.choose(isSmall, nr, fr), e.choose(isSmall, nl, fl)
 }
 
-// roundingNumber returns a number whose sum with an integer n has n in its lowest bits.
+// roundingNumber returns a constant c such that c+n has the integer n in its lowest bits.
 func (e *expander) roundingNumber() expr.Value { return e.constant(0x1.8p52) }
 
 // smallAngle is angle for numbers below 2^25.
@@ -41,9 +41,9 @@ func (e *expander) twoSum(a, b expr.Value) (hi, lo expr.Value) {
 	return hi, e.add(e.sub(a, e.sub(hi, v)), e.sub(b, v))
 }
 
-// largeAngle reduces a = m*2^k with a 53-bit integer m. It multiplies m by (2/pi * 2^k) mod 4, which has four parts
-// (twoOverPiBits). It adds the integers and the fractions of the products separately, so that the absolute error stays
-// below 2^-120 even if the remainder is near 0.
+// largeAngle reduces a = m*2^k with a 53-bit integer m. It multiplies m by each of the four parts of (2/pi * 2^k) mod 4
+// (twoOverPiBits). It adds the integer parts and the fractions of the products separately, so that the absolute error
+// stays below 2^-120 even if the remainder is near 0.
 func (e *expander) largeAngle(a expr.Value) (q, r, low expr.Value) {
 	m := e.float(e.Do(expr.Or, e.Do(expr.And, e.int(a), e.mask(1<<52-1)), e.bitsOf(0x1p52)))
 	part := e.twoOverPiBits(a)
@@ -70,10 +70,10 @@ func (e *expander) largeAngle(a expr.Value) (q, r, low expr.Value) {
 	return q, r, e.add(low, e.sub(a, a))
 }
 
-// twoOverPiBits returns 2/pi * 2^k modulo 4, where a = m*2^k, as three parts of 52 bits and a part of 36 bits. These
-// are the bits of TwoOverPi from index e-1013 on, where e is the biased exponent. The lookup by this index has no
-// branches. The lookup shifts the list of words in steps of 16, 8, 4, 2 and 1 words. It selects each step by one bit of
-// the index of the first word.
+// twoOverPiBits returns 2/pi * 2^k modulo 4, where a = m*2^k, as three parts of 52 bits and a part of 36 bits. The bits
+// are those of TwoOverPi that begin at bit e-1013, where e is the biased exponent. They are looked up without branches:
+// the list of words is shifted by 16, 8, 4, 2 and 1 words, and each bit of the index of the first word selects whether
+// one of these shifts is made.
 func (e *expander) twoOverPiBits(a expr.Value) [4]expr.Value {
 	bitOffset := e.Do(expr.Sub, e.Do(expr.Shr, e.int(a), e.mask(52)), e.mask(1013))
 	word := make([]expr.Value, len(elementary.TwoOverPi))

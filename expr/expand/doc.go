@@ -14,8 +14,8 @@
 //   - tanh and erfc of float32 are polynomials whose coefficients come from tables by interval (scripts/tables.py
 //     fits them). 1 + erf(x), as in gelu, is computed as erfc, so that no rounding error of erf remains where the
 //     sum cancels.
-//   - Functions of float32 whose rounding errors would add up are computed in float64 with the polynomials of
-//     float32.
+//   - Functions of float32 whose rounding errors would add up are computed in float64, with the polynomials that
+//     suffice for float32.
 //   - sin, cos and tan reduce their operand by parts of pi/2 (Cody and Waite) or by the bits of 2/pi (Payne and
 //     Hanek).
 //   - Logarithms split their operand into a power of 2 and a factor between 2/3 and 4/3. pow of float64 uses a

@@ -9,8 +9,8 @@ import (
 
 // The exponentials. The operand is x = n*step + r, and the result is 2^n or 4^n times a polynomial of r.
 
-// expPoly is (exp(r)-1-r)/r^2 for |r| <= 0.6935, so that 1 + r + r^2*expPoly has a relative error below 2^-26.0 in
-// float32, 2^-56.5 in float64.
+// expPoly is (exp(r)-1-r)/r^2 for |r| <= 0.6935. The relative error of 1 + r + r^2*expPoly is below 2^-26.0 in float32
+// and 2^-56.5 in float64.
 var expPoly = elementary.Poly{
 	F32: []float64{0.500000358, 0.166666165, 0.0416611768, 0.00833592098, 0.00141058629, 0.000196391033},
 	F64: []float64{0.49999999999999928, 0.16666666666666943, 0.041666666666702191, 0.008333333333268314,
@@ -18,7 +18,8 @@ var expPoly = elementary.Poly{
 		2.7556155942869026e-07, 2.5055127802815848e-08, 2.1062507620748303e-09, 1.5929204144166162e-10},
 }
 
-// expm1Poly is (exp(r)-1-r)/r^2 for |r| <= 0.347, for a relative error of r + r^2*expm1Poly below 2^-26.1 and 2^-55.5.
+// expm1Poly is (exp(r)-1-r)/r^2 for |r| <= 0.347. The relative error of r + r^2*expm1Poly is below 2^-26.1 in float32
+// and 2^-55.5 in float64.
 var expm1Poly = elementary.Poly{
 	F32: []float64{0.49999997, 0.16666539, 0.0416677445, 0.00836705696, 0.00138393801},
 	F64: []float64{0.50000000000000056, 0.16666666666666588, 0.041666666666571692, 0.008333333333388997,
@@ -64,8 +65,8 @@ func (e *expander) expParts(x expr.Value) (p, s expr.Value) {
 	return p, s
 }
 
-// expSum is expParts with the polynomial as a sum p + low, within 2^-56. It compensates the rounding errors of r and of
-// the last two steps.
+// expSum is expParts with the polynomial as a sum p + low, whose relative error is below 2^-56. It compensates the
+// rounding errors of r and of the last two steps.
 func (e *expander) expSum(x expr.Value) (p, low, s expr.Value) {
 	x, one := e.clampMin(e.clampMax(x, 711), -746), e.constant(1)
 	hi, lo := e.ln2()
@@ -81,8 +82,8 @@ func (e *expander) expSum(x expr.Value) (p, low, s expr.Value) {
 	return p, e.fma(vl, r, e.fma(rl, p, low)), s
 }
 
-// exp has the same bits on all targets. Targets multiply by the power of 2 with different instructions, but the result
-// is rounded only once.
+// exp has the same bits on all targets: they multiply by the power of 2 with different instructions, but round the
+// result only once.
 func (e *expander) exp(x expr.Value) expr.Value {
 	switch {
 	case e.isFloat64():
@@ -93,8 +94,8 @@ func (e *expander) exp(x expr.Value) expr.Value {
 	return e.expSquared(x)
 }
 
-// expWithExponent returns p = exp(r) and n for exp(x) = p*2^n in float64. t is n + magic. Adding magic rounds a number
-// to an integer.
+// expWithExponent returns p = exp(r) and n such that exp(x) = p*2^n in float64. magic is a constant whose addition
+// rounds a number to an integer; t is n + magic.
 func (e *expander) expWithExponent(x expr.Value, magic float64) (p, t, n expr.Value) {
 	hi, lo := e.ln2()
 	t = e.fma(x, e.constant(math.Log2E), e.constant(magic))
@@ -122,12 +123,12 @@ func (e *expander) expByHalves(x expr.Value) expr.Value {
 	return e.mul(e.mul(p, e.float(half)), e.float(rest))
 }
 
-// expQuartic is (exp(r)-1)/r for |r| <= ln 2 / 8: a relative error of 1 + r*expQuartic below 2^-27.4.
+// expQuartic is (exp(r)-1)/r for |r| <= ln 2 / 8. The relative error of 1 + r*expQuartic is below 2^-27.4.
 var expQuartic = []float64{1, 0.500000179, 0.166721031, 0.0416450873}
 
-// expPiece returns exp(r) times a power of 2 with a fractional exponent, which the lowest bits of t select. Table
-// powerTable has the powers, and table lowTable their rounding errors. A table of 8 entries fits a vector register, so
-// that a lookup takes no longer than a product.
+// expPiece returns exp(r)*2^f. The lowest bits of t select the fractional exponent f. Table powerTable has the powers,
+// and table lowTable their rounding errors. A table of 8 entries fits a vector register, so that a lookup takes no
+// longer than a product.
 func (e *expander) expPiece(r, t expr.Value, powerTable, lowTable uint64) expr.Value {
 	power := e.lookup(powerTable, t)
 	return e.fma(e.horner(expQuartic, r), e.fma(r, power, e.lookup(lowTable, t)), power)
@@ -197,14 +198,14 @@ func (e *expander) identityIfTiny(x, y expr.Value) expr.Value {
 	return e.choose(e.lt(e.Do(expr.Abs, x), e.constant(byDType(e, 0x1p-25, 0x1p-54))), x, y)
 }
 
-// tanhPoly is ((1-exp(-2r))/2-r)/r^2 for |r| <= 0.1735: a relative error of r + r^2*tanhPoly below 2^-55.5.
+// tanhPoly is ((1-exp(-2r))/2-r)/r^2 for |r| <= 0.1735. The relative error of r + r^2*tanhPoly is below 2^-55.5.
 var tanhPoly = []float64{-1.0000000000000011, 0.66666666666666352, -0.33333333333257353, 0.13333333333422395,
 	-0.044444444586707703, 0.01269841262340125, -0.0031745923855766756, 0.00070546941588815726,
 	-0.00014145012521824384, 2.5659209834456356e-05}
 
 // tanh of float32 is a table of polynomials. In float64 it is q = m/(1-m) with m = (1-exp(-2|x|))/2, which is accurate
-// for small x. A correction for the rounding error of 1-m is added: the remainder m - q*(1-m) times 1/(1-m), which is
-// 1+q. Beyond the bound of |x|, the result is 1.
+// for small x. The rounding error of 1-m is corrected by adding the remainder m - q*(1-m) divided by 1-m, which is the
+// remainder times 1+q. Beyond the bound of |x|, the result is 1.
 func (e *expander) tanh(x expr.Value) expr.Value {
 	if !e.isFloat64() {
 		return e.withSign(e.evalPiecewise(&elementary.TanhPieces, e.clampMax(e.Do(expr.Abs, x), 9.2), 1), e.signBit(x))

@@ -15,8 +15,9 @@ type Target struct {
 	HasScale bool // instructions for expr.Scale and expr.Limit
 }
 
-// Functions returns the code with every elementary function replaced by primitive operations. 1 + erf(c*x) of float32,
-// with a constant factor c, is replaced as a whole. Values are renumbered. Outputs keep their positions.
+// Functions returns the code with every elementary function replaced by primitive operations. The expression 1 +
+// erf(c*x) of float32, with a constant factor c, is replaced as a whole. Values are renumbered. Outputs keep their
+// positions.
 func Functions(c *expr.Code, t Target) (*expr.Code, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -71,8 +72,9 @@ var expansions = map[expr.Op]func(e *expander, x, y expr.Value) expr.Value{
 	expr.Atan2: func(e *expander, y, x expr.Value) expr.Value { return e.atan2(y, x) },
 }
 
-// expander adds instructions in one float dtype: float32 or float64. It uses signed 32-bit integers, because processors
-// convert floats to and from these, and unsigned 64-bit integers, because AVX2 has no arithmetic shift of 64 bits.
+// expander adds instructions in one float dtype: float32 or float64. For float32 it uses signed 32-bit integers,
+// because processors convert floats to and from these. For float64 it uses unsigned 64-bit integers, because AVX2 has
+// no arithmetic shift of 64 bits.
 type expander struct {
 	*expr.Builder
 	target       Target
@@ -97,7 +99,7 @@ func byDType[T any](e *expander, f32, f64 T) T {
 	return f32
 }
 
-// intDType is the dtype of integers of the same size as the floats. mantissa is the number of mantissa bits. bias is
+// intDType returns the dtype of integers of the same size as the floats, mantissa the number of mantissa bits, and bias
 // the bias of the exponent.
 func (e *expander) intDType() tensor.DType { return byDType(e, tensor.Int32, tensor.Uint64) }
 func (e *expander) mantissa() int          { return byDType(e, 23, 52) }
@@ -120,7 +122,7 @@ func (e *expander) clampMax(x expr.Value, bound float64) expr.Value {
 	return e.Do(expr.Min, x, e.constant(bound))
 }
 
-// int and float reinterpret bits. mask is an integer constant.
+// int and float reinterpret bits. mask returns an integer constant.
 func (e *expander) int(x expr.Value) expr.Value   { return e.Bits(e.intDType(), x) }
 func (e *expander) float(i expr.Value) expr.Value { return e.Bits(e.dtype, i) }
 func (e *expander) mask(bits uint64) expr.Value {
@@ -148,8 +150,8 @@ func (e *expander) withSign(x, sign expr.Value) expr.Value {
 	return e.float(e.Do(expr.Or, e.int(x), sign))
 }
 
-// eval evaluates a polynomial by Horner's rule. The latency of this rule does not matter, because several vectors are
-// computed at once.
+// eval evaluates a polynomial by Horner's rule. The latency of this rule does not matter, because the loop interleaves
+// several vectors.
 func (e *expander) eval(p elementary.Poly, x expr.Value) expr.Value {
 	if e.lowPrecision {
 		return e.horner(p.F32, x)

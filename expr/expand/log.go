@@ -11,7 +11,8 @@ import (
 // Logarithms. The operand is x = 2^n * (1+f) with 1+f from 2/3 to 4/3. The result is n*log(2) + log(1+f), with log(1+f)
 // = f + f^2*logPoly(f). This sum does not cancel, because it is near 0 only if n is 0.
 
-// logPoly is (log1p(f)-f)/f^2 for |f| <= 1/3: a relative error of f + f^2*logPoly below 2^-25.2 and 2^-56.8.
+// logPoly is (log1p(f)-f)/f^2 for |f| <= 1/3. The relative error of f + f^2*logPoly is below 2^-25.2 in float32 and
+// 2^-56.8 in float64.
 var logPoly = elementary.Poly{
 	F32: []float64{-0.499999374, 0.333331972, -0.250077397, 0.200111225, -0.164171875, 0.139973462, -0.153829858,
 		0.140164822},
@@ -49,8 +50,8 @@ func (e *expander) split(x, origin expr.Value) (n, m expr.Value) {
 	return e.exponent(i), e.float(e.Do(expr.Add, m, e.bitsOf(elementary.TwoThirds)))
 }
 
-// originOf returns the integer to subtract from the bits of a float, so that the difference has n in the bits of the
-// exponent. For float64 the exponent is read as an unsigned number, and the difference has n + 2*bias instead.
+// originOf returns an integer. If it is subtracted from the bits of a float, the exponent bits of the difference are n.
+// For float64 the exponent is read as an unsigned number, and the difference has n + 2*bias instead.
 func (e *expander) originOf(x float64) expr.Value {
 	if e.isFloat64() {
 		return e.mask(math.Float64bits(x) - uint64(2*e.bias())<<52)
@@ -117,7 +118,7 @@ func (e *expander) log10(x expr.Value) expr.Value {
 }
 
 // log1p takes n from the rounded sum 1+x, and computes f = x/2^n + (1/2^n - 1) from x, so that no bits of x are lost.
-// It uses the factor 4/2^n, because 1/2^n is subnormal for the greatest x.
+// It computes with 4/2^n, because 1/2^n is subnormal for the greatest x.
 func (e *expander) log1p(x expr.Value) expr.Value {
 	n, _, f, u := e.frexpOf1p(x)
 	ln2, _ := e.ln2()

@@ -5,8 +5,8 @@ import (
 	"github.com/graphrun/graphrun/expr/internal/elementary"
 )
 
-// evalPiecewise evaluates a piecewise polynomial at c*a. The variable of an interval's polynomial is the distance from
-// a point of the interval. The distance is computed from a without rounding c*a. Operations: 5, and 2 for each degree.
+// evalPiecewise evaluates a piecewise polynomial at c*a. Each interval has its own polynomial, in the distance from a
+// point of the interval. The distance is computed from a without rounding c*a. Operations: 5, and 2 for each degree.
 func (e *expander) evalPiecewise(p *elementary.Pieces, a expr.Value, c float64) expr.Value {
 	t := e.fma(a, e.constant(c*p.Scale), e.constant(p.Offset))
 	index := e.float(e.Do(expr.Shr, e.int(t), e.mask(p.Shift)))
@@ -25,7 +25,7 @@ func (e *expander) evalPiecewise(p *elementary.Pieces, a expr.Value, c float64) 
 	return v
 }
 
-// lookup returns the entry of a table whose index is the lowest 5 bits of a value.
+// lookup returns an entry of a table. The lowest 5 bits of `index` are its index.
 func (e *expander) lookup(table uint64, index expr.Value) expr.Value {
 	return e.Make(expr.Inst{Op: expr.Lookup, DType: e.dtype, A: index, B: expr.None, C: expr.None, Imm: table})
 }

@@ -61,8 +61,8 @@ func (e *expander) powerFloat32(a, y expr.Value) expr.Value {
 	return e.mul(e.fma(e.horner(powExpPoly, r), r, e.constant(1)), s)
 }
 
-// power returns a^y in float64. The multiplication by y makes the error of the logarithm up to 2^10 times as large. The
-// logarithm to base 2 is therefore a sum of two numbers, with an error of 2^-63.
+// power returns a^y in float64. It computes the logarithm to base 2 as a sum of two numbers, with an error of 2^-63,
+// because the multiplication by y enlarges this error up to 2^10 times.
 func (e *expander) power(a, y expr.Value) expr.Value {
 	hi, lo := e.log2Sum(a)
 	t := e.mul(y, e.logOfSpecialBase(a, hi))

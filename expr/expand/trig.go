@@ -14,9 +14,10 @@ import (
 var turnsPerRadian = [4]float64{0x1.45f306dc9c883p-3, -0x1.6b01ec5417056p-57, -0x1.6447e493ad4cep-111,
 	0x1.e21c820ff28b2p-165}
 
-// quarterTurns returns q as an integer, and r, for any float32 x. It computes x/(2*pi) modulo 1 in float64, as the sum
-// of the products of x with the four parts of 1/(2*pi). It drops the integer parts of the first two products and of
-// their rounding errors. It keeps the third product, whose integer part is small, and the fourth, which is below 1.
+// quarterTurns returns the integer q and the remainder r of any float32 x. It computes x/(2*pi) modulo 1 in float64, as
+// the sum of the products of x with the four parts of 1/(2*pi). It drops the integer parts of the first two products
+// and of their rounding errors. It does not need to do so for the third product, whose integer part is small, and for
+// the fourth, which is below 1.
 func (e *expander) quarterTurns(x expr.Value) (q, r expr.Value) {
 	w := &expander{e.Builder, e.target, tensor.Float64, true}
 	x = w.Convert(tensor.Float64, x)
@@ -121,7 +122,7 @@ func (e *expander) halfPi() (hi, lo expr.Value) {
 	return e.splitConstant(math.Pi/2, 6.123233995736766e-17)
 }
 
-// arcsinParts returns s+t = asin(|x|) for |x| <= 1/2. For greater |x|, far is true, and s+t is asin(sqrt((1-|x|)/2)),
+// arcsinParts returns s+t = asin(|x|) for |x| <= 1/2. For greater |x|, `far` is true, and s+t is asin(sqrt((1-|x|)/2)),
 // which is half of acos(|x|).
 func (e *expander) arcsinParts(x expr.Value) (s, t, far expr.Value) {
 	a := e.Do(expr.Abs, x)

@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// tabulate replaces the steps of a function of one byte, or of two bools, by a lookup in a table of its results.
-// Otherwise an exponential of bytes, for example, would take 20 times as long. The code may have operands that it does
-// not load.
+// tabulate replaces the steps of a code whose only operands are one byte or two bools by a lookup in a table of its
+// results. An exponential of bytes, for example, then takes a twentieth of the time. The code may have operands that it
+// does not load.
 func (runner *Runner) tabulate(l *expr.Loop) {
 	code := l.Code
 	if len(code.Out) != 1 || code.Out[0].Im != expr.None || len(l.Folds) > 0 {
@@ -18,9 +18,9 @@ func (runner *Runner) tabulate(l *expr.Loop) {
 	}
 	primitive := true
 	var loaded []int // the operands that the code loads
-	for _, i := range code.Insts {
-		if primitive = primitive && i.Op.Primitive(); i.Op == expr.Load && !slices.Contains(loaded, int(i.A)) {
-			loaded = append(loaded, int(i.A))
+	for _, inst := range code.Insts {
+		if primitive = primitive && inst.Op.Primitive(); inst.Op == expr.Load && !slices.Contains(loaded, int(inst.A)) {
+			loaded = append(loaded, int(inst.A))
 		}
 	}
 	isByte := func(k int) bool { return code.In[k].Size() == 1 && !l.Scalar[k] }

@@ -19,8 +19,8 @@ func foldLoop(operation loop) loop {
 }
 
 // Combine returns a loop over n rows. For each row it combines the [expr.Lanes] accumulators into one number. The
-// accumulators are stored row after row. Lane k is first combined with lane k+16, then lane k with k+8, and so on, as
-// halves of vectors are combined. Combine returns nil for operations and dtypes without folds.
+// accumulators are stored row after row. Lane k is first combined with lane k+16, then with lane k+8, and so on, as
+// machine code combines halves of vectors. Combine returns nil for operations and dtypes without folds.
 func Combine(o expr.Op, d tensor.DType) func(dst, acc unsafe.Pointer, n int) {
 	switch o {
 	case expr.Add, expr.Mul, expr.Min, expr.Max, expr.And, expr.Or:

@@ -6,11 +6,11 @@ import "unsafe"
 type operand struct {
 	ptr    unsafe.Pointer
 	offset int // offset of the first element in bytes
-	stride int // bytes between elements; 0 if all elements are the same number
+	stride int // bytes from one element to the next; 0 if all elements are the same number
 }
 
-// operands are the arguments of a [loop]. Its elements are indexed by offsets, so that no address beyond the last
-// element is computed.
+// operands are the arguments of a [loop]. A loop computes offsets of elements, not pointers, so that no pointer is
+// beyond the last element.
 type operands struct {
 	dst, a, b, c operand // the result and the operands
 	n            int     // the number of elements
@@ -52,7 +52,7 @@ func each3[T any](o *operands, f func(x, y, z T) T) {
 	}
 }
 
-// moveOf copies elements of the size of U, or repeats one element.
+// moveOf copies elements of the size of U. If the operand has stride 0, it repeats one element.
 func moveOf[U word](o operands) {
 	size, d, a := int(unsafe.Sizeof(U(0))), o.dst, o.a
 	if d.stride == size && (a.stride == size || a.stride == 0) {

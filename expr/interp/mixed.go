@@ -9,11 +9,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Operations of mixed dtypes. Products of complex64, for example, are computed in float64, and sums of bfloat16 in
-// float32. A loop that also converts its operands or its result takes a third of the time of separate loops.
+// Operations of mixed dtypes: products of complex64, for example, are computed in float64, and sums of bfloat16 in
+// float32. A single loop that converts and computes takes a third of the time of separate loops.
 
-// mixedOp is an operation of the dtype in. Its operands have the dtype from and are converted to in. Its result is
-// converted to the dtype to.
+// mixedOp is an operation that computes in dtype `in`. Its operands are converted from dtype `from`, and its result is
+// converted to dtype `to`.
 type mixedOp struct {
 	op           expr.Op
 	from, in, to tensor.DType
@@ -40,8 +40,8 @@ func (t mixedTable) set(o expr.Op, narrow, wide tensor.DType, fromNarrow, toNarr
 	t[mixedOp{o, narrow, wide, narrow}] = both
 }
 
-// setMixedIntegers sets the shifts of a dtype W of 32 bits with operands and results of a dtype N. If it were inlined,
-// the loops would call their operations.
+// setMixedIntegers sets the shifts of a dtype W of 32 bits with operands and results of a dtype N. It is not inlined,
+// because the compiler would then not inline the operations into their loops.
 //
 //go:noinline
 func setMixedIntegers[N, W integer](t mixedTable, n, w tensor.DType) {
@@ -134,35 +134,35 @@ func (t mixedTable) setFloat16s() {
 		})
 }
 
-// joinConversions chooses the loop and the operands of each value. A conversion that only operations of mixed dtypes
-// read, or the operation that only a conversion reads, gets no step.
+// joinConversions chooses the loop and the operands of each value. A conversion gets no step if only operations of
+// mixed dtypes read it, and an operation gets no step if only a conversion reads it.
 func (prep *preparer) joinConversions() error {
 	readers := prep.countReaders()
-	narrow := make([]mixedOperands, len(prep.code.Insts)) // by value
+	narrow := make([]mixedOperands, len(prep.code.Insts)) // indexed by value
 	prep.loops, prep.operands = make([]loop, len(prep.code.Insts)), make([][]expr.Value, len(prep.code.Insts))
-	for v, i := range slices.Clone(prep.code.Insts) {
-		prep.operands[v], narrow[v] = i.Uses(), prep.narrowOperands(i)
-		if i.Op == expr.Convert && readers[i.A] == 1 {
-			j, x := prep.code.Insts[i.A], narrow[i.A]
-			if prep.loops[v] = mixedLoops[mixedOp{j.Op, x.dtype, j.DType, i.DType}]; prep.loops[v] != nil {
+	for v, inst := range slices.Clone(prep.code.Insts) {
+		prep.operands[v], narrow[v] = inst.Uses(), prep.narrowOperands(inst)
+		if inst.Op == expr.Convert && readers[inst.A] == 1 {
+			j, x := prep.code.Insts[inst.A], narrow[inst.A]
+			if prep.loops[v] = mixedLoops[mixedOp{j.Op, x.dtype, j.DType, inst.DType}]; prep.loops[v] != nil {
 				prep.operands[v] = x.values
 				continue
 			}
-			if prep.loops[v] = mixedLoops[mixedOp{j.Op, j.DType, j.DType, i.DType}]; prep.loops[v] != nil {
+			if prep.loops[v] = mixedLoops[mixedOp{j.Op, j.DType, j.DType, inst.DType}]; prep.loops[v] != nil {
 				prep.operands[v] = j.Uses()
 				continue
 			}
 		}
-		if prep.loops[v] = mixedLoops[mixedOp{i.Op, narrow[v].dtype, i.DType, i.DType}]; prep.loops[v] != nil {
+		if prep.loops[v] = mixedLoops[mixedOp{inst.Op, narrow[v].dtype, inst.DType, inst.DType}]; prep.loops[v] != nil {
 			prep.operands[v] = narrow[v].values
 			continue
 		}
-		if op, numbers := prep.complexOperands(i); len(numbers) == 2 && readers[i.A] == 1 && readers[i.B] == 1 {
+		if op, numbers := prep.complexOperands(inst); len(numbers) == 2 && readers[inst.A] == 1 && readers[inst.B] == 1 {
 			prep.loops[v], prep.operands[v] = table[op][tensor.Complex64], numbers
 			continue
 		}
-		if prep.loops[v] = loopFor(prep.code, i); prep.loops[v] == nil && i.Op != expr.Const {
-			return fmt.Errorf("v%d: %v of %v cannot be computed", v, i.Op, i.DType)
+		if prep.loops[v] = loopFor(prep.code, inst); prep.loops[v] == nil && inst.Op != expr.Const {
+			return fmt.Errorf("v%d: %v of %v cannot be computed", v, inst.Op, inst.DType)
 		}
 	}
 	added := len(prep.code.Insts) - len(prep.operands)
@@ -175,8 +175,8 @@ func (prep *preparer) joinConversions() error {
 // countReaders returns how many instructions, outputs and folds read each value.
 func (prep *preparer) countReaders() []int {
 	n := make([]int, len(prep.code.Insts))
-	for _, i := range prep.code.Insts {
-		for _, u := range i.Uses() {
+	for _, inst := range prep.code.Insts {
+		for _, u := range inst.Uses() {
 			n[u]++
 		}
 	}
@@ -209,8 +209,8 @@ type mixedOperands struct {
 
 // narrowOperands returns the operands of an instruction before their conversion. Constants are converted if they stay
 // equal; they are appended to the code.
-func (prep *preparer) narrowOperands(i expr.Inst) (x mixedOperands) {
-	uses := i.Uses()
+func (prep *preparer) narrowOperands(inst expr.Inst) (x mixedOperands) {
+	uses := inst.Uses()
 	if len(uses) != 2 {
 		return x
 	}
@@ -219,7 +219,7 @@ func (prep *preparer) narrowOperands(i expr.Inst) (x mixedOperands) {
 			x.dtype = prep.code.Insts[c.A].DType
 		}
 	}
-	if mixedLoops[mixedOp{i.Op, x.dtype, i.DType, x.dtype}] == nil {
+	if mixedLoops[mixedOp{inst.Op, x.dtype, inst.DType, x.dtype}] == nil {
 		return mixedOperands{}
 	}
 	for _, u := range uses {
@@ -229,7 +229,7 @@ func (prep *preparer) narrowOperands(i expr.Inst) (x mixedOperands) {
 		case expr.Convert:
 			u, equal = c.A, prep.code.Insts[c.A].DType == x.dtype
 		case expr.Const:
-			bits, equal = narrowConstant(c.Imm, i.DType, x.dtype)
+			bits, equal = narrowConstant(c.Imm, inst.DType, x.dtype)
 			u = expr.Value(len(prep.code.Insts))
 		}
 		if !equal {
@@ -244,19 +244,20 @@ func (prep *preparer) narrowOperands(i expr.Inst) (x mixedOperands) {
 	return x
 }
 
-// complexOperands returns the comparison of two complex64 numbers that an instruction joins from the comparisons of
-// their parts, and its operands: loads of the real parts, which the imaginary parts follow, and constants. The
-// constants are appended to the code. It returns no operands for other instructions.
-func (prep *preparer) complexOperands(i expr.Inst) (op expr.Op, operands []expr.Value) {
+// complexOperands is for an instruction that joins the comparisons of the real and the imaginary parts of two complex64
+// numbers. It returns the comparison of the complex numbers and its operands. These are loads of the real parts, which
+// the imaginary parts follow in memory, and constants. The constants are appended to the code. It returns no operands
+// for other instructions.
+func (prep *preparer) complexOperands(inst expr.Inst) (op expr.Op, operands []expr.Value) {
 	switch {
-	case i.Op == expr.And && i.DType == tensor.Bool:
+	case inst.Op == expr.And && inst.DType == tensor.Bool:
 		op = expr.Eq
-	case i.Op == expr.Or && i.DType == tensor.Bool:
+	case inst.Op == expr.Or && inst.DType == tensor.Bool:
 		op = expr.Ne
 	default:
 		return op, nil
 	}
-	parts := [2]expr.Inst{prep.code.Insts[i.A], prep.code.Insts[i.B]}
+	parts := [2]expr.Inst{prep.code.Insts[inst.A], prep.code.Insts[inst.B]}
 	if parts[0].Op != op || parts[1].Op != op || prep.code.Insts[parts[0].A].DType != tensor.Float32 {
 		return op, nil
 	}
@@ -278,7 +279,7 @@ func (prep *preparer) complexOperands(i expr.Inst) (op expr.Op, operands []expr.
 	return op, operands
 }
 
-// narrowConstant converts a number, and reports whether it stays equal.
+// narrowConstant converts a number to a narrower dtype, and reports whether this loses no bits.
 func narrowConstant(wideBits uint64, wide, narrow tensor.DType) (bits uint64, equal bool) {
 	back := uint64(0)
 	tensor.Converter(narrow, wide)(unsafe.Pointer(&bits), unsafe.Pointer(&wideBits), 0, 0, 1)

@@ -18,7 +18,8 @@ type predicatedBlock struct {
 	maskBit    bool
 }
 
-// minBlockWork is the minimum work, in additions, of a predicated block. The mask needs an additional loop and a test.
+// minBlockWork is the minimum work of a predicated block, in additions. It corresponds to the cost of a block: an
+// additional loop for the mask, and a test.
 const minBlockWork = 6
 
 // branch is a candidate for a predicated block: one side of a selection.
@@ -26,7 +27,7 @@ type branch struct {
 	parent  int          // the branch that contains the selection
 	depth   int          // number of enclosing branches
 	maskBit bool         // the mask bit of the elements that take this side
-	work    int          // in additions, inner branches included
+	work    int          // time per element in additions, inner branches included
 	values  []expr.Value // the values that only this branch needs
 }
 
@@ -34,8 +35,8 @@ type branch struct {
 type blockFinder struct {
 	code     *expr.Code
 	branches []branch
-	branchOf []int    // by value: its branch, or -1 if the value is not needed
-	sides    [][2]int // by value: the branches of the two sides of a selection; 0 for other instructions
+	branchOf []int    // indexed by value: its branch, or -1 if the value is not needed
+	sides    [][2]int // indexed by value: the branches of the two sides of a selection; 0 for other instructions
 }
 
 // predicateBlocks reorders the code so that the instructions of each predicated block are adjacent, and removes dead
@@ -112,8 +113,8 @@ func (finder *blockFinder) sharesBranches(v expr.Value) bool {
 	if int(v)+1 == len(finder.code.Insts) || finder.branchOf[v] != finder.branchOf[v+1] || finder.sides[v+1] == [2]int{} {
 		return false
 	}
-	i := finder.code.Insts[v+1]
-	return i.A == finder.code.Insts[v].A && i.B != v && i.C != v
+	inst := finder.code.Insts[v+1]
+	return inst.A == finder.code.Insts[v].A && inst.B != v && inst.C != v
 }
 
 // workOfOp returns the cost of an operation in additions.
@@ -131,7 +132,8 @@ func workOfOp(o expr.Op) int {
 
 // order builds the new code, in which branches with enough work are predicated blocks.
 func (finder *blockFinder) order() (*expr.Code, []expr.Value, []predicatedBlock) {
-	blockOf := make([]int, len(finder.branches)) // by branch: itself, or the innermost enclosing branch with enough work
+	// blockOf[b] is the branch b if it has enough work, otherwise the innermost enclosing branch that has.
+	blockOf := make([]int, len(finder.branches))
 	for k := len(finder.branches) - 1; k > 0; k-- {
 		finder.branches[finder.branches[k].parent].work += finder.branches[k].work
 	}
@@ -207,7 +209,7 @@ func (prep *preparer) closePredicates(v expr.Value) {
 	}
 }
 
-// noElementWanted reports whether no element of a mask equals bit.
+// noElementEquals reports whether no element of a mask equals bit.
 func noElementEquals(mask operand, n int, bit bool) bool {
 	if mask.stride == 0 {
 		n = 1

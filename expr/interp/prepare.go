@@ -11,13 +11,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// blockBytes is the size of a block in bytes if its elements are the widest of the loop. Several blocks fit the L1
-// cache together, and the work on a block takes much longer than a call. The length of a block is a multiple of Lanes
-// elements, so that each block begins with the first accumulator.
+// blockBytes is the size in bytes of a block of the widest elements of a loop. It is so small that several blocks fit
+// the L1 cache together, and so large that the work on a block takes much longer than a call. The length of a block is
+// a multiple of Lanes elements, so that each block begins with the first accumulator.
 const blockBytes = machine.BlockBytes
 
-// blockWords is the distance of blocks in words of 8 bytes. Without the gap of 192 bytes, stores to a block would delay
-// loads at the same offset in another page.
+// blockWords is the distance from one block to the next, in words of 8 bytes. It includes a gap of 192 bytes, because
+// stores to a block delay loads at the same offset in another page.
 const blockWords = (blockBytes + 192) / 8
 
 // Runner is an [expr.Loop] that is prepared to run in Go. It is immutable and safe for concurrent use.
@@ -25,15 +25,15 @@ const blockWords = (blockBytes + 192) / 8
 // The slots of a Runner are addresses: outputs, operands, accumulators of folds, cells, and temporary blocks. A cell is
 // a number: a constant, or a value that is constant within a row. Each instruction has a cell.
 type Runner struct {
-	elementSize []int  // by output, then by operand: size of an element in bytes
-	scalar      []bool // by output, then by operand: it is an operand with one element for each row
+	elementSize []int  // for each output, then for each operand: size of an element in bytes
+	scalar      []bool // for each output, then for each operand: whether it is an operand with one element for each row
 	consts      []uint64
 	folds       int     // number of folds
 	blocks      int     // number of temporary blocks
 	blockLen    int     // number of elements of a block
 	row         []step  // run once for each row
 	body        []step  // run for each block of a row
-	totals      []total // by fold, if the loop has Totals
+	totals      []total // for each fold, if the loop has Totals
 	scratch     sync.Pool
 }
 
@@ -62,12 +62,12 @@ type preparer struct {
 	loop       *expr.Loop
 	code       *expr.Code
 	folded     []expr.Fold    // the folds of the loop, with values of code
-	loops      []loop         // by value
-	operands   [][]expr.Value // by value: the values that its loop reads
-	isRead     []bool         // by value: it has a step, unless it is a constant or a load
-	uniform    []bool         // by value: it is constant within a row
-	places     []place        // by value
-	lastReader []int          // by value: the last instruction that reads it, or the number of instructions for an output
+	loops      []loop         // indexed by value
+	operands   [][]expr.Value // indexed by value: the values that its loop reads
+	isRead     []bool         // indexed by value: whether it has a step, unless it is a constant or a load
+	uniform    []bool         // indexed by value: whether it is constant within a row
+	places     []place        // indexed by value
+	lastReader []int          // indexed by value: its last reader, or the number of instructions for an output
 	free       []int          // slots of blocks that can be reused
 	// lastOperandReader is the last instruction that reads an operand with more than one element for each row.
 	lastOperandReader expr.Value
@@ -104,8 +104,8 @@ func New(loop *expr.Loop) (*Runner, error) {
 	}
 	prep.addStores()
 	widest := 1
-	for _, i := range prep.code.Insts {
-		widest = max(widest, i.DType.Size())
+	for _, inst := range prep.code.Insts {
+		widest = max(widest, inst.DType.Size())
 	}
 	runner.blockLen = blockBytes / widest
 	if loop.Totals {
@@ -140,11 +140,11 @@ func newPreparer(p *Runner, loop *expr.Loop) (*preparer, error) {
 	n := len(prep.code.Insts)
 	prep.consts, prep.uniform, prep.places, prep.lastReader = make([]uint64, n), make([]bool, n), make([]place,
 		n), make([]int, n)
-	for v, i := range prep.code.Insts {
-		if i.Op == expr.Const {
-			prep.places[v], prep.consts[v] = place{prep.cellSlot(expr.Value(v)), 0, 0}, i.Imm
+	for v, inst := range prep.code.Insts {
+		if inst.Op == expr.Const {
+			prep.places[v], prep.consts[v] = place{prep.cellSlot(expr.Value(v)), 0, 0}, inst.Imm
 		}
-		prep.uniform[v] = i.Op != expr.Load || loop.Scalar[i.A]
+		prep.uniform[v] = inst.Op != expr.Load || loop.Scalar[inst.A]
 		prep.lastReader[v] = v
 		if !prep.isRead[v] {
 			continue
@@ -175,7 +175,7 @@ func (prep *preparer) eachOutput(f func(v expr.Value, to place)) {
 	}
 }
 
-// The slots of an operand, of the accumulators of a fold, and of a cell.
+// operandSlot, foldSlot and cellSlot return the slots of an operand, of the accumulators of a fold, and of a cell.
 func (prep *preparer) operandSlot(k expr.Value) int { return len(prep.code.Out) + int(k) }
 func (prep *preparer) foldSlot(k int) int           { return len(prep.elementSize) + k }
 func (prep *preparer) cellSlot(v expr.Value) int    { return prep.foldSlot(prep.Runner.folds) + int(v) }

@@ -10,8 +10,8 @@ import (
 type Scratch struct {
 	slots  []unsafe.Pointer
 	mem    []uint64             // cells, then temporary blocks
-	totals [][expr.Lanes]uint64 // by fold: the accumulators of a row, if the loop has Totals
-	accs   []unsafe.Pointer     // by fold: the address in totals
+	totals [][expr.Lanes]uint64 // indexed by fold: the accumulators of a row, if the loop has Totals
+	accs   []unsafe.Pointer     // indexed by fold: the address in totals
 	runner *Runner
 }
 
@@ -49,11 +49,11 @@ func (s *Scratch) run(steps []step, n int) {
 	}
 }
 
-// Run computes n1 rows of n0 elements. ptrs are the addresses of the first row: outputs, then operands. strides are the
-// bytes between rows, in the same order. Run ignores the entries of outputs that are not stored. accs are the addresses
-// of the [expr.Lanes] accumulators of each fold. The caller initializes the accumulators by [expr.Neutral], or passes
-// the accumulators of earlier rows. If the loop has Totals, accs[k] is instead the address of the results of fold k,
-// one number for each row.
+// Run computes n1 rows of n0 elements each. ptrs are the addresses of the first row: outputs, then operands. strides
+// are the bytes between rows, in the same order. Run ignores the entries of outputs that are not stored. accs are the
+// addresses of the [expr.Lanes] accumulators of each fold. The caller initializes the accumulators by [expr.Neutral],
+// or passes the accumulators of earlier rows. If the loop has Totals, accs[k] is instead the address of the results of
+// fold k, one number for each row.
 //
 // scratch is a Scratch of this Runner that no other goroutine uses. If scratch is nil, Run takes a Scratch from a pool.
 // Run does not allocate. It does not check addresses: the caller guarantees that the memory has the layout that the

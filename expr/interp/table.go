@@ -83,7 +83,7 @@ func setIntegers[T, W integer](t *loopTable, dtype tensor.DType) {
 	t[expr.Or][dtype] = func(o operands) { each2(&o, func(x, y T) T { return x | y }) }
 	t[expr.Xor][dtype] = func(o operands) { each2(&o, func(x, y T) T { return x ^ y }) }
 	t[expr.Not][dtype] = func(o operands) { each1(&o, func(x T) T { return ^x }) }
-	// The masks of the distances are constants, so that the compiler does not compare the distances with the size.
+	// The shift counts are masked by constants, so that the compiler omits the comparison with the size of the integer.
 	t[expr.Shl][dtype] = func(o operands) {
 		each2(&o, func(x, y T) T { return x << (uint64(y) & uint64(8*unsafe.Sizeof(x)-1)) })
 	}
@@ -92,8 +92,8 @@ func setIntegers[T, W integer](t *loopTable, dtype tensor.DType) {
 	}
 }
 
-// setFloats sets the operations of float32 or float64. U has the bits of a float: Go selects integers by conditional
-// moves, and floats by branches, which would be unpredictable.
+// setFloats sets the operations of float32 or float64. U is the integer type with the size of T. Bits are selected as
+// integers, by conditional moves; Go selects floats by branches, which would be unpredictable.
 func setFloats[T float, U word](t *loopTable, dtype tensor.DType) {
 	setNumbers[T](t, dtype)
 	t[expr.Div][dtype] = func(o operands) { each2(&o, func(x, y T) T { return x / y }) }
@@ -117,8 +117,8 @@ func setFloats[T float, U word](t *loopTable, dtype tensor.DType) {
 	}
 }
 
-// inWords returns the loop of a bitwise operation of elements of the given size, which uses the loop of uint64 for
-// contiguous elements.
+// inWords returns the loop of a bitwise operation on elements of the given size. It processes contiguous elements as
+// uint64.
 func inWords(elements, uint64s loop, size int) loop {
 	return func(o operands) {
 		words := o.n * size / 8
@@ -173,9 +173,9 @@ func mod32(a, b float32) float32 {
 	return float32(math.Copysign(r, x))
 }
 
-// fma32 returns a*b + c, rounded once. The product is exact in float64. Rounding the float64 sum s to float32 would be
-// a second rounding, which is wrong if s is halfway between two float32 numbers. Making s odd if bits were lost
-// prevents ties (Boldo and Melquiond).
+// fma32 returns a*b + c, rounded once. The product is exact in float64, but the sum s is rounded to float64 and then to
+// float32. The second rounding is wrong if s lies halfway between two float32 numbers. If the first rounding loses
+// bits, s is therefore made odd (Boldo and Melquiond).
 func fma32(a, b, c float32) float32 {
 	p, q := float64(float64(a)*float64(b)), float64(c)
 	s := p + q

@@ -8,7 +8,8 @@ import (
 )
 
 // Rule decides the shape, the dtypes, the permutation and the layouts of outputs. It does not check memory overlap.
-// Sizes may be symbolic. A decision that depends on symbols beyond their bounds becomes a guard.
+// Sizes may be symbolic. A decision that the bounds of symbols do not determine is made for their hints and recorded as
+// a guard: a condition under which it is valid.
 func (c Config) Rule() (*Rule, error) {
 	r := &Rule{}
 	if err := r.decide(c, false); err != nil {
@@ -29,7 +30,8 @@ func (c Config) Measure(r *Rule) error {
 	metas := make([]tensor.Meta, len(r.ops))
 	for i := range r.ops {
 		if o := &r.ops[i]; !o.setMeta(&metas[i]) {
-			return fmt.Errorf("iter: %s, %v: sizes must be numbers for a walk", r.Place(i), o.memoryType())
+			return fmt.Errorf("iter: %s, %v: all sizes must be numbers in an iteration that runs", r.Place(i),
+				o.memoryType())
 		}
 	}
 	return nil

@@ -65,8 +65,8 @@ func Undefined() Operand { return Operand{} }
 // UndefinedOf returns an output of dtype d, whose layout the rule chooses.
 func UndefinedOf(d tensor.DType) Operand { return Operand{Type: tensor.Type{DType: d}} }
 
-// Number returns a plain number as an operand: a 0-dim value that does not affect promotion if a tensor has the same or
-// a higher kind. It can only be an input.
+// Number returns a plain number as an operand. It is a 0-dim value, and affects promotion only if all tensors have a
+// lower kind (bool, integer, float, complex). It can only be an input.
 func Number(s tensor.Scalar) Operand {
 	d := s.DType()
 	switch d {
@@ -272,8 +272,8 @@ func Reduction(out, a Operand) Config {
 		IsReduction(true).PromoteInputsToCommonDType(true)
 }
 
-// Copy is a copy of a into out, of any dtypes, like copy_. If out is defined, it keeps its layout and a is broadcast to
-// its shape.
+// Copy is a copy of a into out, like copy_. The dtypes may differ. If out is defined, it keeps its layout and a is
+// broadcast to its shape.
 func Copy(out, a Operand) Config {
 	return New().Output(out).Input(a).CheckAllSameDType(false).ResizeOutputs(!out.Defined)
 }

@@ -71,8 +71,8 @@ func (k Kernel) WithBlock(body Block) Kernel {
 	return k
 }
 
-// Unchecked returns the kernel of the expression that [Kernel.WithBlock] replaced. For an integer division, this is the
-// division without the check of the divisor. Unchecked returns k if no expression was replaced.
+// Unchecked returns the kernel of the expression that [Kernel.WithBlock] replaced, or k if no expression was replaced.
+// For an integer division, this is the division without the check of the divisor.
 func (k Kernel) Unchecked() Kernel {
 	if k.replacedExpression != nil {
 		k.block, k.expression, k.replacedExpression = nil, k.replacedExpression, nil
@@ -183,7 +183,7 @@ func (k Kernel) Fits(it *Rule) error {
 	}
 	for i := range it.ops {
 		if !k.acceptsDType(i, it.ops[i].Target) {
-			return fmt.Errorf("iter: the kernel %v has %s as %v, the iteration (%v) as %v",
+			return fmt.Errorf("iter: the kernel %v has %s as %v, but the iteration (%v) has it as %v",
 				k, it.Place(i), k.types[i], it.ops[i].memoryType(), it.ops[i].Target)
 		}
 	}

@@ -110,7 +110,7 @@ func (r *Rule) fastKind() FastSetup {
 	case r.holdsForKept(tensor.Type.IsChannelsLast):
 		return FastChannelsLast
 	}
-	// With equal shapes and strides, all operands are dense if one is.
+	// All operands have equal shapes and strides here, so all are dense if one is.
 	var first *tensor.Type
 	for i := range r.ops {
 		switch o := &r.ops[i]; {
@@ -127,7 +127,7 @@ func (r *Rule) fastKind() FastSetup {
 	return FastNone
 }
 
-// holdsForKept reports whether a predicate holds for all operands that keep their layout.
+// holdsForKept reports whether a predicate is true for all operands whose layout the rule does not choose.
 func (r *Rule) holdsForKept(holds func(tensor.Type) bool) bool {
 	for i := range r.ops {
 		if o := &r.ops[i]; !o.RuleChoosesLayout() && !holds(*o.comparedType) {
@@ -165,10 +165,9 @@ func (r *Rule) sortDims() {
 	})
 }
 
-// compare compares dimensions a and b, where a precedes b in the permutation (should_swap). It returns the condition
-// under which they are exchanged (swap), and the condition under which they stay. If neither condition holds, no
-// operand decides. decidingOperand is the index of the operand that decides at the hints of the symbols, or -1 if no
-// operand decides.
+// compare compares dimensions a and b, where a precedes b in the permutation (should_swap). swap is the condition under
+// which they are exchanged, and stay the condition under which they are not. If neither is true, no operand decides.
+// decidingOperand is the index of the operand that decides at the hints of the symbols, or -1 if no operand decides.
 func (r *Rule) compare(a, b int) (swap, stay sym.Bool, decidingOperand int) {
 	decidingOperand = -1
 	undecided := sym.Truth(true)

@@ -99,7 +99,7 @@ func UnifyNames(a, b []string) ([]string, error) {
 	return out, nil
 }
 
-// misalignedError returns an error if a name of the list names, name, also occurs in the list other.
+// misalignedError returns an error if name, which is in the list names, is also in the list other.
 func misalignedError(name string, names, other []string) error {
 	if name == "" || !slices.Contains(other, name) {
 		return nil

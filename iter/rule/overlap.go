@@ -82,8 +82,8 @@ func InternalOverlap(m tensor.Meta) Overlap {
 	if m.Numel() <= 1 || m.IsNonOverlappingAndDense() {
 		return OverlapNo
 	}
-	// Two elements coincide if sum(d*stride) = 0 for index differences d that are not all zero. With y = d + size-1, all
-	// terms are nonnegative: sum(y*stride) = sum((size-1)*stride).
+	// Two elements have the same address if sum(d*stride) = 0 for index differences d that are not all zero. With y = d
+	// + size-1, all terms are nonnegative: sum(y*stride) = sum((size-1)*stride).
 	var terms []term
 	target := 0
 	for d, s := range m.Shape {
@@ -170,7 +170,7 @@ func sameElements(a, b tensor.Meta) bool {
 type term struct {
 	coef    int // coefficient of x
 	max     int // maximum of x; the minimum is 0
-	trivial int // value of x in the trivial solution
+	trivial int // value of x in the trivial solution, in which both elements are the same
 }
 
 // maxSearchNodes bounds the nodes of the search.

@@ -53,7 +53,7 @@ func reduceLargeAngle(x float64) (q int, r, low float64) {
 	m, bit := b&(1<<52-1)|1<<52, uint(b>>52)-1013
 	var w [3]uint64
 	for k := range w {
-		// A shift by 64 gives 0.
+		// In Go, a shift by 64 gives 0.
 		w[k] = TwoOverPi[bit/64+uint(k)]<<(bit%64) | TwoOverPi[bit/64+uint(k)+1]>>(64-bit%64)
 	}
 	h2, l2 := bits.Mul64(w[2], m)
@@ -166,7 +166,7 @@ func arcsinParts(a float64) (s, t float64) {
 	return s, s * z * (even + float64(z*odd))
 }
 
-// halfPiRest is the rounding error of pi/2.
+// halfPiRest is pi/2 minus its float64 value.
 const halfPiRest = 6.123233995736766e-17
 
 func asin(x float64) float64 {
@@ -201,19 +201,19 @@ func acos(x float64) float64 {
 	return math.Float64frombits(r)
 }
 
-// arcPoly is (atan(t)-t)/t^3 in t^2 for |t| <= tan(pi/8): a relative error of t + t^3*arcPoly below 2^-56.9.
+// arcPoly is (atan(t)-t)/t^3 in t^2 for |t| <= tan(pi/8). The relative error of t + t^3*arcPoly is below 2^-56.9.
 var arcPoly = [...]float64{-0.3333333333333333, 0.1999999999999552, -0.14285714284666542, 0.11111111015256292,
 	-0.09090904578121085, 0.07692183190760651, -0.0666451144646022, 0.05858148904795124, -0.050854496960392584,
 	0.039231657085083686, -0.019176885636589053}
 
-// eighth is a direction that is a multiple of an eighth of a turn.
+// eighth is a direction whose angle is a multiple of an eighth of a turn.
 type eighth struct {
 	x, y        float64 // a vector in this direction
 	angle, rest float64 // the angle of the direction is angle + rest
 }
 
-// eighths are the directions from the positive x axis to the positive y axis and, from index 4 on, from the negative x
-// axis to the positive y axis.
+// eighths has the directions from the positive x axis to the positive y axis and, from index 4 on, those from the
+// negative x axis to the positive y axis.
 var eighths = [8]eighth{
 	{1, 0, 0, 0}, {1, 1, math.Pi / 4, halfPiRest / 2}, {0, 1, math.Pi / 2, halfPiRest}, {},
 	{-1, 0, math.Pi, 2 * halfPiRest}, {-1, 1, 3 * math.Pi / 4, 9.184850993605148e-17},
@@ -246,7 +246,7 @@ func arctan(y, x float64) float64 {
 	return e.angle + (t + (float64(t*t*t*arcRest(t)) + e.rest))
 }
 
-// arcRest returns (atan(t)-t)/t^3 for |t| <= tan(pi/8).
+// arcRest returns (atan(t)-t)/t^3, the value of arcPoly, for |t| <= tan(pi/8).
 func arcRest(t float64) float64 {
 	c, z := &arcPoly, t*t
 	w := z * z

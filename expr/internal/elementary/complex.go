@@ -48,8 +48,8 @@ func hypotenuse(a, b float64) float64 {
 
 // Bounds on the magnitude of a part.
 const (
-	squareLimit = 1e150 // below this bound, the square does not overflow
-	powerLimit  = 300   // below this bound, the exponential does not overflow
+	squareLimit = 1e150 // the square of a smaller number does not overflow
+	powerLimit  = 300   // the exponential of a smaller number does not overflow
 )
 
 // inBounds reports whether the magnitudes of the parts are below bounds.
@@ -125,8 +125,8 @@ func complexCosh(z complex128) complex128 {
 	return complex(re, im)
 }
 
-// complexTan divides by cos(x)^2 + sinh(y)^2. The equal divisor (cos(2x) + cosh(2y))/2 may cancel. If |y| is tanFar or
-// more, squaring sinh would lose accuracy, and sinh(y)^2 is computed as exp(2|y|)/4.
+// complexTan divides by cos(x)^2 + sinh(y)^2, because cancellation may occur in the equal divisor (cos(2x) +
+// cosh(2y))/2. If |y| is tanFar or more, squaring sinh would lose accuracy, and sinh(y)^2 is computed as exp(2|y|)/4.
 func complexTan(z complex128) complex128 {
 	if !isFinite(z) {
 		return cmplx.Tan(z)

@@ -7,8 +7,8 @@ import (
 
 // Inverse functions of a complex number, by W. Kahan's formulas (Branch Cuts for Complex Elementary Functions, 1987).
 // They use roots of 1+z and 1-z, because the difference 1-z*z would lose digits for numbers near 1 and for small and
-// large numbers. The functions of math/cmplx have sums that cancel, and return infinities for some numbers from 1e8 on.
-// The sign of a zero selects the side of a branch cut.
+// large numbers. The functions of math/cmplx lose digits by cancellation, and return infinities for some numbers of
+// magnitude 1e8 or more. The sign of a zero selects the side of a branch cut.
 
 // logOfTwice returns the logarithm of twice the magnitude of a large complex number.
 func logOfTwice(a, b float64) float64 { return Log(Hypot(0.5*a, 0.5*b)) + 2*math.Ln2 }

@@ -2,8 +2,8 @@ package elementary
 
 import "math"
 
-// erfcPart is (erfc(x)-erfc(c))/(x-c) in x-c, where c is 43/64 and |x-c| < 0.172, exact to 2^-61. erfcMiddle is erfc(c)
-// as a sum of two numbers.
+// erfcPart is the polynomial (erfc(x)-erfc(c))/(x-c) in x-c, where c is 43/64 and |x-c| < 0.172, exact to 2^-61.
+// erfcMiddle is erfc(c) as a sum of two numbers.
 var (
 	erfcPart = [...]float64{-0.7184682397495465, 0.4827208485817266, 0.02327069982261717, -0.16872445024892546,
 		0.038363486057586146, 0.03640136434089683, -0.016121925244829534, -0.00509231344176992, 0.003895128711382522,
@@ -11,7 +11,7 @@ var (
 	erfcMiddle = [2]float64{0.34202347284016327, -2.4914856076776855e-17}
 )
 
-// erfPoly is (erf(x)-x)/x in x^2 for |x| <= 1/2: its series, exact to 2^-63.
+// erfPoly is (erf(x)-x)/x in x^2 for |x| <= 1/2: the Taylor series, exact to 2^-63.
 var erfPoly = [...]float64{0.1283791670955126, -0.37612638903183754, 0.11283791670955126, -0.026866170645131252,
 	0.005223977625442188, -0.0008548327023450853, 0.00012055332981789664, -1.492565035840625e-05,
 	1.6462114365889248e-06, -1.6365844691234924e-07, 1.4807192815879218e-08, -1.2290555301717928e-09,

@@ -20,7 +20,7 @@ var (
 	}
 )
 
-// Complex are functions of a complex number.
+// Complex maps names of operations to functions of a complex number.
 var Complex = map[string]func(complex128) complex128{
 	"sqrt": complexSqrt, "sin": complexSin, "cos": complexCos, "tan": complexTan, "asin": complexAsin,
 	"acos": complexAcos, "atan": complexAtan, "sinh": complexSinh, "cosh": complexCosh, "tanh": complexTanh,

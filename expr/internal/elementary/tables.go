@@ -5,8 +5,8 @@ package elementary
 // for AVX2 have 16 entries, because AVX2 looks up 16 entries in half the time of 32. Tables for AVX-512 have 32
 // entries, and polynomials of smaller degree suffice.
 type Pieces struct {
-	// First is an index in Tables. The table First has a point of each interval. The next Degree+1 tables have the
-	// coefficients of polynomials in the distance from that point.
+	// Tables[First] has a point of each interval. The next Degree+1 tables have the coefficients of polynomials in the
+	// distance from that point.
 	First         uint64
 	Degree        uint64
 	Scale, Offset float64

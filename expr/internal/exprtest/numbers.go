@@ -24,7 +24,7 @@ var (
 	NegZero = math.Copysign(0, -1)
 )
 
-// Ordinary in [SpecialResults] means that the result is an ordinary number, which other tests check.
+// Ordinary in [SpecialResults] means that the result is not a special number; other tests check it.
 const Ordinary = 12345
 
 // SpecialResults has the results of functions of one operand for 0, -0, 1, -1, inf, -inf and NaN, by annex F of C99.
