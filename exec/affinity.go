@@ -7,16 +7,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file chooses addresses in the arena by affinity. Each worker computes a part of every value, at the same
-// relative position in consecutive steps. Writing to a cache line that another core wrote last is slow, because the
-// line is first fetched from that core. When a value reuses memory, each worker should therefore write the bytes that
-// it also wrote for the previous value.
+// This file chooses addresses in the arena by affinity. The workers of a step divide its result into parts, and a
+// worker computes the part at the same relative position in consecutive steps. Writing to a cache line that another
+// core wrote last is slow, because the line is first fetched from that core. When a value reuses memory, each worker
+// should therefore write the bytes that it also wrote for the previous value.
 
 const (
-	// maxParts is the maximum number of parts that are considered.
+	// maxParts is the maximum number of parts (workers) for which affinity is computed.
 	maxParts = 16
-	// The arena may be larger by 1/arenaGrowthDivisor for affinity. If the arena would exceed this limit, the values
-	// that are live at that point lose their affinity, and memory is planned again, at most maxPlans times.
+	// For affinity, the arena may be larger by 1/arenaGrowthDivisor than without. If the arena would exceed this limit,
+	// the values that are live at that point lose their affinity, and memory is planned again, at most maxPlans times.
 	arenaGrowthDivisor = 8
 	maxPlans           = 8
 )
@@ -47,8 +47,9 @@ func (a *affinity) lastUsesIn(start, end int) []lastUse {
 }
 
 // foreignBytes returns the cost of placing a storage of the given size at an address. The cost is the number of foreign
-// bytes, which one worker will write and another worker wrote last. If the previous storage had the same address and
-// size, the cost is -1: no byte is foreign, even if workers divide values by channels, which are interleaved in memory.
+// bytes: bytes that one worker will write and another worker wrote last. If the previous storage had the same address
+// and size, the cost is -1: no byte is foreign, even if workers divide values by channels, which are interleaved in
+// memory.
 func (a *affinity) foreignBytes(start, size int) int {
 	totalBytes, ownBytes := 0, 0
 	if uses := a.lastUsesIn(start, start+size); len(uses) == 1 && uses[0].storageStart == start &&
@@ -91,12 +92,12 @@ func (a *affinity) record(start, size int) {
 
 // chooseAddress returns the index of a free block, and an address in the block, with the fewest foreign bytes. Among
 // blocks with equally few foreign bytes it prefers the smallest block. It returns -1 if no block is large enough.
-func (a *affinity) chooseAddress(blocks []block, size int) (best, at int) {
+func (a *affinity) chooseAddress(blocks []block, size int) (best, address int) {
 	best, minForeign := -1, 0
-	consider := func(k, address int) {
-		n := a.foreignBytes(address, size)
+	consider := func(k, candidate int) {
+		n := a.foreignBytes(candidate, size)
 		if best < 0 || n < minForeign || n == minForeign && k != best && blocks[k].size < blocks[best].size {
-			best, at, minForeign = k, address, n
+			best, address, minForeign = k, candidate, n
 		}
 	}
 	for k := range blocks {
@@ -112,5 +113,5 @@ func (a *affinity) chooseAddress(blocks []block, size int) (best, at int) {
 			consider(k, min(max(middle, b.offset), last))
 		}
 	}
-	return best, at
+	return best, address
 }

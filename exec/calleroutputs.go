@@ -19,32 +19,32 @@ type callerOutputs struct {
 
 // newCallerOutputs returns the callerOutputs of a list of tensors, which has an entry for each output.
 func newCallerOutputs(outputs []graph.Output, tensors []*tensor.Tensor) *callerOutputs {
-	given := &callerOutputs{outputs: outputs, tensors: tensors, outputIndex: map[string]int{}}
+	caller := &callerOutputs{outputs: outputs, tensors: tensors, outputIndex: map[string]int{}}
 	for i, output := range outputs {
-		if tensors[i] != nil && given.outputIndex[output.Value.Name] == 0 {
-			given.outputIndex[output.Value.Name] = i + 1
+		if tensors[i] != nil && caller.outputIndex[output.Value.Name] == 0 {
+			caller.outputIndex[output.Value.Name] = i + 1
 		}
 	}
-	return given
+	return caller
 }
 
 // check returns an error if the run cannot write one of the caller's tensors. Shapes that depend on data are checked
 // later.
-func (given *callerOutputs) check(whole *graph.Graph, in []*tensor.Tensor) error {
-	if given == nil {
+func (caller *callerOutputs) check(whole *graph.Graph, in []*tensor.Tensor) error {
+	if caller == nil {
 		return nil
 	}
 	readsGaps := readsStorage(whole)
-	for i, t := range given.tensors {
+	for i, t := range caller.tensors {
 		if t == nil {
 			continue
 		}
-		output := given.outputs[i]
-		if err := given.checkTensor(i, t.DType, t.Shape); err != nil {
+		output := caller.outputs[i]
+		if err := caller.checkTensor(i, t.DType, t.Shape); err != nil {
 			return err
 		}
 		if v := output.Value; !v.Dynamic {
-			if err := given.checkTensor(i, v.Meta.DType, v.Meta.Shape); err != nil {
+			if err := caller.checkTensor(i, v.Meta.DType, v.Meta.Shape); err != nil {
 				return err
 			}
 		}
@@ -53,9 +53,9 @@ func (given *callerOutputs) check(whole *graph.Graph, in []*tensor.Tensor) error
 				return sharedMemoryError(output.Name, "input", whole.Inputs[k].Name)
 			}
 		}
-		for k, x := range given.tensors[:i] {
+		for k, x := range caller.tensors[:i] {
 			if x != nil && tensor.Overlap(t, x) {
-				return sharedMemoryError(output.Name, "the tensor given for output", given.outputs[k].Name)
+				return sharedMemoryError(output.Name, "the tensor given for output", caller.outputs[k].Name)
 			}
 		}
 		for _, c := range whole.Constants {
@@ -68,26 +68,27 @@ func (given *callerOutputs) check(whole *graph.Graph, in []*tensor.Tensor) error
 }
 
 // checkTensor returns an error unless the tensor given for output i has the given dtype and shape.
-func (given *callerOutputs) checkTensor(i int, dtype tensor.DType, shape []int) error {
-	return checkOutputTensor(given.outputs[i].Name, dtype, shape, given.tensors[i])
+func (caller *callerOutputs) checkTensor(i int, dtype tensor.DType, shape []int) error {
+	return checkOutputTensor(caller.outputs[i].Name, dtype, shape, caller.tensors[i])
 }
 
-// writableTensors returns, by output of a segment's program, the caller's tensor that the program can write directly,
-// or nil. The tensor must have the dtype and shape of the output. If another segment reads the value, the tensor must
-// also have the strides and the offset of the output, because the plan of the reading segment depends on them.
-func (given *callerOutputs) writableTensors(segmented *segmentedGraph, s *graph.Segment, p *Program) []*tensor.Tensor {
+// writableTensors returns, for each output of a segment's program, the caller's tensor that the program can write
+// directly, or nil. The tensor must have the dtype and shape of the output. If another segment reads the value, the
+// tensor must also have the strides and the offset of the output, because the plan of the reading segment depends on
+// them.
+func (caller *callerOutputs) writableTensors(segmented *segmentedGraph, s *graph.Segment, p *Program) []*tensor.Tensor {
 	out := make([]*tensor.Tensor, len(p.outputs))
-	if given == nil {
+	if caller == nil {
 		return out
 	}
 	for i, output := range p.outputs {
-		k := given.outputIndex[output.Name] - 1
+		k := caller.outputIndex[output.Name] - 1
 		if k < 0 {
 			continue
 		}
-		v, t, meta := given.outputs[k].Value, given.tensors[k], output.Value.Meta
+		v, t, meta := caller.outputs[k].Value, caller.tensors[k], output.Value.Meta
 		sameLayout := t.SameAddresses(meta) && t.Offset == meta.Offset
-		if slices.Contains(s.Out, v) && given.checkTensor(k, meta.DType, meta.Shape) == nil &&
+		if slices.Contains(s.Out, v) && caller.checkTensor(k, meta.DType, meta.Shape) == nil &&
 			(sameLayout || !segmented.reads(v)) {
 			out[i] = t
 		}
@@ -102,16 +103,16 @@ func (segmented *segmentedGraph) reads(v *graph.Value) bool {
 	})
 }
 
-// copyRemaining copies to the caller's tensors all outputs that segments did not write there directly.
-func (given *callerOutputs) copyRemaining(ctx context.Context, results []*tensor.Tensor, workers int) error {
+// copyRemaining copies the outputs that segments did not write directly into the caller's tensors.
+func (caller *callerOutputs) copyRemaining(ctx context.Context, results []*tensor.Tensor, workers int) error {
 	for i, t := range results {
-		if t == nil || given.tensors[i] == nil || t == given.tensors[i] {
+		if t == nil || caller.tensors[i] == nil || t == caller.tensors[i] {
 			continue
 		}
-		if err := given.checkTensor(i, t.DType, t.Shape); err != nil {
+		if err := caller.checkTensor(i, t.DType, t.Shape); err != nil {
 			return err
 		}
-		if err := iter.CopyElements(ctx, given.tensors[i], t, workers); err != nil {
+		if err := iter.CopyElements(ctx, caller.tensors[i], t, workers); err != nil {
 			return err
 		}
 	}

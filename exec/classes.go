@@ -14,8 +14,8 @@ import (
 // A graph with data-dependent shapes runs in segments. This file caches compiled segments. A segment is compiled once
 // for each class of input values; the values of a class give the same shapes.
 
-// prepared is a segment prepared for one class. Exactly one of program, call and innerSegments is set.
-type prepared struct {
+// preparedSegment is a segment prepared for one class. Exactly one of program, call and innerSegments is set.
+type preparedSegment struct {
 	program       *Program
 	call          *graph.Call     // a call of an op whose result shapes depend on data
 	innerSegments *segmentedGraph // the segment's own segments, if shapes inside it depend on data
@@ -23,7 +23,7 @@ type prepared struct {
 }
 
 // bytes estimates the memory that p occupies: packed weights and one session, without other constants.
-func (p *prepared) bytes() int {
+func (p *preparedSegment) bytes() int {
 	const stepBytes = 2 << 10 // approximate size of the data structures of a step
 	if p.program == nil {
 		return stepBytes
@@ -34,7 +34,7 @@ func (p *prepared) bytes() int {
 
 // isCacheable reports whether p may be cached. A segment from which nodes were omitted may not be cached, because the
 // reason may have been a temporary lack of memory.
-func (p *prepared) isCacheable() bool {
+func (p *preparedSegment) isCacheable() bool {
 	return len(p.failed) == 0 && (p.program == nil || len(p.program.failed) == 0)
 }
 
@@ -53,14 +53,15 @@ type classKey struct {
 // waits for the lock instead of preparing the segment again. The wait ends early if the context of the run ends.
 type cacheEntry struct {
 	lock    interrupt.Mutex
-	segment *prepared
+	segment *preparedSegment
 }
 
 // maxEntries is the maximum number of entries. The limit on bytes would permit very many small segments.
 const maxEntries = 1024
 
 // get returns the entry for a class. If the entry is new, prepare prepares it.
-func (c *segmentCache) get(ctx context.Context, key classKey, prepare func() (*prepared, error)) (*prepared, error) {
+func (c *segmentCache) get(ctx context.Context, key classKey,
+	prepare func() (*preparedSegment, error)) (*preparedSegment, error) {
 	entry, ok := c.entries.Find(key)
 	if !ok {
 		entry = c.entries.Put(key, &cacheEntry{})

@@ -100,8 +100,8 @@ func IncompleteError(g *graph.Graph, failed graph.Errors, isComputed func(output
 }
 
 // compileWithOmissions compiles as much of the graph as fits into memory. It omits the nodes with the largest results
-// first. Omitting a node may not shrink the arena, because other values use the same memory. The number of omitted
-// nodes is therefore doubled until it suffices; binary search then finds the smallest sufficient number.
+// first. Omitting a single node may not shrink the arena, because other values use the same memory. The number of
+// omitted nodes is therefore doubled until the graph fits. Binary search then finds the smallest sufficient number.
 func compileWithOmissions(g *graph.Graph, o Options) (*Program, error) {
 	remaining, omissions := g, graph.Errors{}
 	for maxOmissions := 1; ; maxOmissions *= 2 {
@@ -135,8 +135,8 @@ type shortage struct {
 	err   *MemoryError
 	bytes map[*graph.Node]int // size of the results
 	order []*graph.Node       // nodes with results, in descending order of size
-	// minOmissions is a lower bound on the number of nodes to omit: nodes whose results alone exceed the limit, and the
-	// largest further ones until the excess is saved.
+	// minOmissions is a lower bound on the number of nodes to omit. It counts the nodes whose results alone exceed the
+	// limit, and the largest other nodes until their total size is the excess.
 	minOmissions int
 }
 
@@ -329,8 +329,8 @@ func (failures *stepFailures) propagate(step int) bool {
 	return false
 }
 
-// computedOutputs returns, by output of the program, whether the output was computed. It returns nil if all outputs
-// were computed.
+// computedOutputs returns, for each output of the program, whether it was computed. It returns nil if all outputs were
+// computed.
 func (failures *stepFailures) computedOutputs() []bool {
 	if len(failures.program.omittedValues) == 0 && !failures.anyFailed.Load() {
 		return nil

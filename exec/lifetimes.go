@@ -8,9 +8,9 @@ type Lifetime struct {
 	Steps  []int // indices of the steps that use the block, ascending
 }
 
-// Lifetimes lists when each block of a run's memory is in use: values computed by steps, and scratch memory shared by
-// the workers of a step. Values that reuse each other's memory are one block. Steps may run concurrently, so any of the
-// listed steps may finish last.
+// Lifetimes returns the lifetimes of a run's memory blocks. A block contains a value that a step computes, or the
+// scratch memory that the workers of a step share. Values that reuse each other's memory are one block. Steps may run
+// concurrently, so any of the listed steps may finish last.
 func (p *Program) Lifetimes() []Lifetime {
 	if p == nil {
 		return nil

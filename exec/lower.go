@@ -16,8 +16,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// lowered is the kernel of a node, or the error of its compilation. A view has no kernel and no error.
-type lowered struct {
+// loweredNode is the kernel of a node, or the error of its compilation. A view has no kernel and no error.
+type loweredNode struct {
 	kernel *graph.Kernel
 	err    error
 }
@@ -29,8 +29,8 @@ const lowerBatch = 16
 // lowerAll compiles the kernels of all nodes in parallel, and then links their machine code in one operation. The
 // result does not depend on the number of workers. If a node fails, all nodes before the first failing node are
 // lowered. With KeepGoing, all nodes are lowered.
-func lowerAll(g *graph.Graph, o Options) []lowered {
-	list := make([]lowered, len(g.Nodes))
+func lowerAll(g *graph.Graph, o Options) []loweredNode {
+	list := make([]loweredNode, len(g.Nodes))
 	var firstFailed atomic.Int64 // index of the first node known to fail
 	firstFailed.Store(int64(len(list)))
 	batch := func(begin, end int) {

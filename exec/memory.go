@@ -86,7 +86,7 @@ func (p *Program) planFor(ctx context.Context, ignoresAffinity []bool, maxBytes 
 type memoryPlanner struct {
 	program       *Program
 	merged        []int                // indexed by storage: the storage that it overwrites in place
-	writer        graph.ByValue[int32] // for each value, including values stored within another value: the step that writes it
+	writer        graph.ByValue[int32] // for each value, also if stored within another: the step that writes it
 	isPlaced      []bool               // indexed by storage: whether it has an address in the arena
 	users         [][]int32            // indexed by storage: the steps that used it since it got its address
 	previousUsers [][]int32            // indexed by storage: the steps that used its address before
@@ -348,8 +348,8 @@ func (m *memoryPlanner) joinWithNext(k int) {
 // maxBlockUsers is the maximum length of a block's list of users.
 const maxBlockUsers = 32
 
-// truncateUsers keeps lists of users short, so that planning takes linear time. A list that is too long is replaced by
-// its latest step, which then waits for the other steps of the list.
+// truncateUsers keeps lists of users (steps) short, so that planning takes linear time. A list that is too long is
+// replaced by its latest step, which then waits for the other steps of the list.
 func (m *memoryPlanner) truncateUsers(users []int32) []int32 {
 	if len(users) <= maxBlockUsers {
 		return users

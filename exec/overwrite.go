@@ -48,8 +48,8 @@ func sameLayout(a, b tensor.Meta) bool {
 	return a.DType == b.DType && a.Offset == b.Offset && slices.Equal(a.Shape, b.Shape) && a.SameAddresses(b)
 }
 
-// overlappedInputs returns the inputs whose memory overlaps the caller's tensor t for an output. exact reports whether
-// each of them is the same tensor as t, and no output is a view of it.
+// overlappedInputs returns the inputs whose memory overlaps the caller's tensor t for an output. exact is true if each
+// of these inputs has the layout and storage of t, and no output is a view of it.
 func (p *Program) overlappedInputs(t *tensor.Tensor, in []*tensor.Tensor) (list []int, exact bool) {
 	exact = true
 	for k, x := range in {

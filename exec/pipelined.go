@@ -10,17 +10,16 @@ import (
 // A pipelined group is a sequence of steps in which each step reads the result of the previous step. One worker runs
 // the chunks of the steps interleaved: the next chunk of a step runs as soon as enough chunks of the previous step have
 // run. The values between the steps are then read from the L2 cache instead of from memory. The order of chunks has no
-// other effect.
-//
-// Groups are used only with one worker. With several workers, each processes a part of the rows, which fits better into
-// its own cache, and would have to wait for another worker's rows at the boundaries of its part.
+// other effect. Groups are used only with one worker. With several workers, the part of the rows that a worker computes
+// fits better into its cache, and in a group each worker would have to wait for rows of other workers at the boundaries
+// of its part.
 
 const (
 	// minPipelinedBytes is the minimum size in bytes of a value between pipelined steps. Smaller values stay in the
 	// cache anyway.
 	minPipelinedBytes = machine.L2Bytes
 	// maxBufferedBytes is the maximum number of bytes that are computed but not yet read, summed over all values
-	// between the steps of a group. It is about the part of the L2 cache that is left by weights and results.
+	// between the steps of a group. Weights and results share the L2 cache with these bytes.
 	maxBufferedBytes = machine.L2Bytes
 	// maxGroupSteps is the maximum number of steps in a group.
 	maxGroupSteps = 16

@@ -30,7 +30,7 @@ type Options struct {
 	Tracer Tracer
 	// MemoryLimit is the maximum [Need] of a run in bytes. A graph that needs more is rejected with a [*MemoryError]
 	// before memory is allocated. 0 means the memory that is available to the process at compilation: the least of the
-	// limits of the process, the limits of its control groups, and the free memory of the machine. A negative number means
+	// limits of the process and of its control groups, and of the free memory of the machine. A negative number means
 	// no limit.
 	MemoryLimit int
 	// InputsInMemory means that the inputs of the run are in memory at compilation. Their memory is then not counted
@@ -80,8 +80,8 @@ type Program struct {
 	omittedValues map[*graph.Value]bool // values that were omitted at compilation
 	completeGraph *graph.Graph          // the graph before nodes were omitted for lack of memory; nil if none were
 
-	mu   sync.Mutex
-	free []*Session
+	mu           sync.Mutex
+	idleSessions []*Session
 }
 
 // storageKind is the origin of a storage's bytes in a run.
@@ -125,8 +125,8 @@ type step struct {
 	pipelineEnd int // end of the pipelined group that starts here; 0 if none does
 }
 
-// call has the fields of a step that a run needs if the step is one chunk. It is small, so that several calls fit in a
-// cache line.
+// call has the fields of a step that a run needs if the step is a single chunk. It is small, so that several calls fit
+// in a cache line.
 type call struct {
 	run                func(*graph.Mem, int) error // nil if the step has several chunks or scratch memory
 	firstPtr, ptrCount int32                       // index of its first address in a session, and number of its addresses
@@ -180,15 +180,15 @@ func compileWith(g *graph.Graph, o Options, pipelined bool) (_ *Program, err err
 	if o.KeepGoing {
 		p.omittedValues = map[*graph.Value]bool{}
 	}
-	lowered := lowerAll(g, o)
+	kernels := lowerAll(g, o)
 	for i, n := range g.Nodes {
 		interrupt.Check(o.Context)
 		if p.omittedValues != nil && p.propagateMissing(n) || n.IsView() {
 			continue
 		}
-		err := lowered[i].err
+		err := kernels[i].err
 		if err == nil {
-			err = p.addStep(n, lowered[i].kernel)
+			err = p.addStep(n, kernels[i].kernel)
 		}
 		if err != nil {
 			if p.omittedValues == nil {

@@ -121,15 +121,15 @@ func pooledCopy(ctx context.Context, pool *tensor.Pool, t *tensor.Tensor, meta t
 	return out, iter.CopyElements(ctx, out, t, workers)
 }
 
-// passToCaller passes the memory of t to the caller, so that the session does not release it.
+// passToCaller makes the caller the owner of the memory of t, so that the session does not release it.
 func (s *Session) passToCaller(t *tensor.Tensor) {
 	if i := slices.Index(s.copies, t.Storage()); i >= 0 {
 		s.copies[i] = nil
 	}
 }
 
-// deliver sets output i: to the storage that the run wrote, a view of an input, or a copy of a constant. With
-// onlyGivenOutputs, it sets only outputs for which the caller gave a tensor.
+// deliver sets output i to a tensor over the storage that the run wrote, a view of an input, or a copy of a constant.
+// With onlyGivenOutputs, it sets only outputs for which the caller gave a tensor.
 func (s *Session) deliver(ctx context.Context, i int, in, out []*tensor.Tensor) error {
 	output := s.program.outputs[i]
 	root := output.Value.Root()

@@ -101,7 +101,7 @@ func listInputs(inputs []*graph.Value, in map[string]*tensor.Tensor, list []*ten
 	return unknownName("input", names, in)
 }
 
-// maxListed is the maximum number of names in a message. A longer list of names is omitted.
+// maxListed is the maximum number of names that a message lists. If there are more, the message lists none.
 const maxListed = 12
 
 // unknownName returns an error for the first name, alphabetically, that the graph does not have.
@@ -143,9 +143,9 @@ func CheckOutputs(outputs []graph.Output, out map[string]*tensor.Tensor) error {
 
 var errNoContext = errors.New("the context is nil; want for example context.Background()")
 
-// RunInto is [Program.Run] with inputs and outputs in the order of the graph. It writes the output into the tensor that
-// out has for it (see [Runner.RunInto]). A nil entry of out is replaced by a new tensor, unless a run with
-// [Options.KeepGoing] omits the output.
+// RunInto is [Program.Run] with inputs and outputs in the order of the graph. It writes output i into the tensor out[i]
+// (see [Runner.RunInto]). If out[i] is nil, RunInto sets it to a new tensor, unless a run with [Options.KeepGoing]
+// omits the output.
 func (p *Program) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
 	return p.runInto(ctx, nil, in, out)
 }

@@ -87,7 +87,7 @@ func (r *Runner) PrepareBeforeRun(ctx context.Context) (segment int, p *Program,
 		for _, v := range slices.Concat(r.graph.Inputs, s.In) {
 			known[v] = &tensor.Tensor{Meta: v.Meta} // only the meta of the tensor is read
 		}
-		ready, err := r.segmentCache.get(ctx, classKey{s, s.Class(known)}, func() (*prepared, error) {
+		ready, err := r.segmentCache.get(ctx, classKey{s, s.Class(known)}, func() (*preparedSegment, error) {
 			return r.prepare(ctx, s, known, r.options.KeepGoing)
 		})
 		if err != nil {
@@ -115,7 +115,7 @@ func (r *Runner) compile(g *graph.Graph, o Options) (_ *Program, failed graph.Er
 // shapes inside the segment are still unknown, its inner segments. With keepGoing, the nodes that inference or planning
 // rejects are omitted. prepare stops when ctx ends.
 func (r *Runner) prepare(ctx context.Context, s *graph.Segment, known map[*graph.Value]*tensor.Tensor,
-	keepGoing bool) (_ *prepared, err error) {
+	keepGoing bool) (_ *preparedSegment, err error) {
 	defer recoverPanic(&err)
 	g, err := s.At(ctx, known)
 	defer func() {
@@ -123,7 +123,7 @@ func (r *Runner) prepare(ctx context.Context, s *graph.Segment, known map[*graph
 			g.SetContext(context.Background())
 		}
 	}()
-	p := &prepared{}
+	p := &preparedSegment{}
 	if ended := interrupt.Err(ctx); ended != nil {
 		return nil, ended
 	}
@@ -279,9 +279,9 @@ func (r *Runner) addRejectedNodes(err error) error {
 	return AddFailures(err, r.graph, r.failed, r.static.outputs)
 }
 
-// AddFailures returns the error of a run, extended by the nodes that failed before the run. err is the error of the run
-// alone. whole is the graph that contains the failed nodes. outputs are the outputs of the run. Outputs that err lists
-// as missing count as not computed.
+// AddFailures returns err, the error of a run, extended by the nodes in failed, which failed before the run. whole is
+// the graph that contains the failed nodes. outputs are the outputs of the run. Outputs that err lists as missing count
+// as not computed.
 func AddFailures(err error, whole *graph.Graph, failed graph.Errors, outputs []graph.Output) error {
 	var incomplete *Incomplete
 	if err != nil && !errors.As(err, &incomplete) {

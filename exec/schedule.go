@@ -30,7 +30,8 @@ func (s *Session) execute(ctx context.Context) error {
 	return nil
 }
 
-// runSerial runs steps in order in the calling goroutine. A step of one chunk costs a check of the context and a call.
+// runSerial runs steps in order in the calling goroutine. The overhead of a step of one chunk is a check of the context
+// and a call.
 func (s *Session) runSerial(ctx context.Context, sec *section) (err error) {
 	i, w := sec.first, &s.workers[0]
 	defer func() {

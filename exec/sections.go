@@ -35,11 +35,11 @@ const minSerialSteps = 8
 const wakeAheadNS = 1e5
 
 // wakeWindow limits the period over which savings are added up: workers are started if a minimum time is saved within
-// wakeWindow times this minimum. In a longer period they would end again.
+// wakeWindow times this minimum. If the saving took longer, idle workers would stop again before it.
 const wakeWindow = 4
 
-// trialDivisor is the divisor of the minimum saving for waking workers on trial ([workerpool.StartIfUsedRecently]).
-// With the default profile 1/trialDivisor of the minimum is 10 us.
+// trialDivisor divides the minimum saving, for workers that are woken on trial ([workerpool.StartIfUsedRecently]). With
+// the default profile, 1/trialDivisor of the minimum is 10 us.
 const trialDivisor = 5
 
 // cutSections divides the steps into sections. The memory plan must be complete, because it adds dependencies.
@@ -151,7 +151,7 @@ func (s *step) cost(costs *machine.Profile, minShared float64) (ns float64) {
 	ns = max(s.kernel.Arithmetic, 0)
 	compiled := ns > 0
 	if !compiled {
-		// A chunk is assumed to take at least ten times its overhead.
+		// A chunk is assumed to take ten times its overhead.
 		chunkNS := 10 * cmp.Or(costs.ChunkNS, machine.DefaultChunkNS)
 		for _, ph := range s.kernel.Phases {
 			ns += float64(float64(max(ph.Chunks-1, 0)) * chunkNS)
@@ -191,8 +191,8 @@ func workCost(n *graph.Node, costs *machine.Profile, onlyMemory bool) (ns float6
 	return ns
 }
 
-// savings estimates the time that sharing saves for each step. With n workers, a step whose chunks are distributed
-// saves (n-1)/n of its time. Two steps that do not wait for each other may run concurrently. This saves the time of the
+// savings estimates the time that sharing saves for each step. Distributing the chunks of a step to n workers saves
+// (n-1)/n of its time. Two steps that do not wait for each other may run concurrently. This saves the time of the
 // cheaper step, half of which is counted for each of the two steps.
 func (p *Program) savings(costs []float64, split []bool, minShared float64) []float64 {
 	saved := make([]float64, len(p.steps))
@@ -224,8 +224,8 @@ func (p *Program) savings(costs []float64, split []bool, minShared float64) []fl
 	return saved
 }
 
-// wakeWorths computes, for each step, whether the time saved from this step on justifies waking workers; see
-// wakeWindow.
+// wakeWorths computes, for each step, whether the time that is saved within the period after its start justifies waking
+// workers; see wakeWindow.
 func wakeWorths(costs, saved []float64, wake float64) []workerpool.StartPolicy {
 	list := make([]workerpool.StartPolicy, len(costs))
 	for w, minSaving := range map[workerpool.StartPolicy]float64{workerpool.StartIfUsedRecently: wake / trialDivisor,

@@ -20,7 +20,7 @@ type segmentedGraph struct {
 	segments     []graph.Segment
 	dynamicIndex []int // indexed by segment: its index among the segments of dynamic nodes
 	dynamicCount int   // number of segments of dynamic nodes
-	// lastReads lists, by segment, the values that no later segment reads.
+	// lastReads[i] lists the values that segment i reads and no later segment reads.
 	lastReads [][]*graph.Value
 }
 
@@ -162,11 +162,13 @@ func (run *segmentRun) segment(i int) error {
 	return run.runCompiled(s, cached)
 }
 
-// preparedSegment returns a prepared segment. If cached is true, it takes the segment from the cache, or adds the
+// prepareSegment returns a prepared segment. If cached is true, it takes the segment from the cache, or adds the
 // segment to the cache. Otherwise it prepares the segment only for this run, for example because s is a part of a
 // segment.
-func (run *segmentRun) preparedSegment(s *graph.Segment, cached bool) (*prepared, error) {
-	prepare := func() (*prepared, error) { return run.runner.prepare(run.ctx, s, run.knownValues, run.keepGoing) }
+func (run *segmentRun) prepareSegment(s *graph.Segment, cached bool) (*preparedSegment, error) {
+	prepare := func() (*preparedSegment, error) {
+		return run.runner.prepare(run.ctx, s, run.knownValues, run.keepGoing)
+	}
 	if !cached {
 		return prepare()
 	}
@@ -175,7 +177,7 @@ func (run *segmentRun) preparedSegment(s *graph.Segment, cached bool) (*prepared
 
 // runCompiled runs a compiled segment and stores its results.
 func (run *segmentRun) runCompiled(s *graph.Segment, cached bool) error {
-	segment, err := run.preparedSegment(s, cached)
+	segment, err := run.prepareSegment(s, cached)
 	if err != nil {
 		return err
 	}
@@ -280,7 +282,7 @@ func (run *segmentRun) outputs() (_ []*tensor.Tensor, err error) {
 func (run *segmentRun) runDynamic(s *graph.Segment, cached bool) (err error) {
 	defer recoverPanic(&err)
 	n := s.Nodes[0]
-	segment, err := run.preparedSegment(s, cached)
+	segment, err := run.prepareSegment(s, cached)
 	if err != nil {
 		return err
 	}
@@ -324,8 +326,8 @@ func (run *segmentRun) inPinnedLayout(t *tensor.Tensor, pin graph.Pin) (*tensor.
 	return pooledCopy(run.ctx, run.runner.options.Pool, t, meta, run.runner.options.Threads)
 }
 
-// recordSharedConstant records a result that shares memory with a constant operand, for example because a branch
-// returns its input.
+// recordSharedConstant records a result that shares memory with a constant operand. An example is the result of a
+// branch that returns its input.
 func (run *segmentRun) recordSharedConstant(n *graph.Node, result *tensor.Tensor) {
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg && a.Value.Const != nil && result != nil && a.Value.Const.Storage() == result.Storage() {

@@ -136,9 +136,9 @@ func (s *Session) release() {
 // acquireSession returns a cached session or a new one. It fails if memory is insufficient.
 func (p *Program) acquireSession() (*Session, error) {
 	p.mu.Lock()
-	if n := len(p.free); n > 0 {
-		s := p.free[n-1]
-		p.free = p.free[:n-1]
+	if n := len(p.idleSessions); n > 0 {
+		s := p.idleSessions[n-1]
+		p.idleSessions = p.idleSessions[:n-1]
 		p.mu.Unlock()
 		return s, nil
 	}
@@ -159,7 +159,7 @@ const maxCachedSessions = 4
 func (p *Program) releaseSession(s *Session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.free) < maxCachedSessions {
-		p.free = append(p.free, s)
+	if len(p.idleSessions) < maxCachedSessions {
+		p.idleSessions = append(p.idleSessions, s)
 	}
 }

@@ -51,11 +51,10 @@ type openPhase struct{ step, phase int }
 // sectionRun is the execution of a shared section. A worker takes a ready step, or joins an open phase that has chunks
 // left. The worker that finishes the last chunk of a phase continues with the next phase. The worker that finishes a
 // step continues with a step that waited for it, whose operands are in the worker's cache. For the same reason, each
-// worker starts with the same part of the chunks in every phase, for example with the first quarter.
-//
-// The leader is the worker that runs the program. Helpers are workers of the pool. They are requested for chunks, and
-// for ready steps that are worth passing to another worker. The leader never waits for helpers to start, and helpers
-// leave when there is nothing to do.
+// worker starts with the same part of the chunks in every phase, for example with the first quarter. The leader is the
+// worker that runs the program. Helpers are workers of the pool. The leader and helpers request further helpers for
+// chunks, and for ready steps that are worth passing to another worker. The leader never waits for helpers to start,
+// and helpers leave when there is nothing to do.
 type sectionRun struct {
 	job             workerpool.Job
 	ctx             context.Context
@@ -226,10 +225,10 @@ func (s *Session) runWorker(w *workerState) {
 	}
 }
 
-// takePhase returns an open phase to join, a step to start, or a negative step if there is neither. Chunks of open
-// phases have priority over steps, because workers that compute the same part of consecutive steps find their operands
-// in their caches. If a worker instead took a whole step, half of the operands would come from the caches of other
-// cores, and half of the results would later go there.
+// takePhase returns an open phase to join (join is true), a step to start, or a negative step if there is neither.
+// Chunks of open phases have priority over steps, because workers that compute the same part of consecutive steps find
+// their operands in their caches. If one of two workers instead took a whole step, half of the operands would come from
+// the cache of the other core, and half of the results would later go there.
 func (r *sectionRun) takePhase() (step, phase int, join bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -359,7 +358,7 @@ func (s *Session) publishPhase(o openPhase, chunks int) {
 	r.mu.Lock()
 	r.openPhases = append(r.openPhases, o)
 	r.mu.Unlock()
-	// The request includes workers that are about to leave.
+	// Workers that are about to leave also receive the request.
 	r.requestHelpers(min(chunks, len(s.workers))-1, r.wakeWorth(o.step))
 }
 

@@ -25,8 +25,8 @@ func rangeOf(t *tensor.Tensor) addressRange {
 func (a addressRange) overlaps(b addressRange) bool { return a.from < b.to && b.from < a.to }
 
 // checkWritable returns an error if the caller's tensor for output i shares memory with a constant, with the caller's
-// tensor for an earlier output, or with an input, unless it is the tensor of that input. direct reports whether a step
-// may write to the tensor. Otherwise the output is copied there after all steps.
+// tensor for an earlier output, or with an input. The tensor of an input itself is permitted. direct reports whether a
+// step may write to the tensor. If it may not, the output is copied there after all steps.
 func (p *Program) checkWritable(i int, in, out []*tensor.Tensor) (direct bool, err error) {
 	name, t := p.outputs[i].Name, out[i]
 	inputs, exact := p.overlappedInputs(t, in)
@@ -55,7 +55,7 @@ func readsStorage(g *graph.Graph) bool {
 	return slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { return n.Op != nil && n.Op.ReadsStorage })
 }
 
-// mayRead reports whether a run that reads input x may read an element of t. readsGaps says that the run may also read
+// mayRead reports whether a run that reads input x may read an element of t. readsGaps means that the run may also read
 // bytes between the elements of x.
 func mayRead(x, t *tensor.Tensor, readsGaps bool) bool {
 	return rangeOf(t).overlaps(rangeOf(x)) && (readsGaps || tensor.Overlap(t, x))

@@ -5,14 +5,14 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Costs of sharing, as fractions of the minimum work that is worth sharing: if this minimum takes 5 us, distributing a
-// phase costs 1 us and reading a cache line costs 10 ns.
+// These divisors give costs of sharing as fractions of the minimum work that is worth sharing. If this minimum takes 5
+// us, distributing a phase costs 1 us and reading a cache line costs 10 ns.
 const (
 	distributeDivisor = 5   // for distributing a phase
 	lineDivisor       = 500 // for reading a cache line that another core wrote last
 )
 
-// maxPasses is the maximum number of passes over all steps in splits. Networks need two or three.
+// maxPasses is the maximum number of passes over all steps in chooseSplits. Networks need two or three.
 const maxPasses = 8
 
 // transfer describes data that one step passes to another step. If workers share only one of the two steps, half of the
@@ -65,9 +65,8 @@ func (p *Program) chooseSplits(costs []float64, minShared float64) []bool {
 	return split
 }
 
-// loss returns the additional cost of the transfer, in nanoseconds, of sharing one of its two steps. split reports
-// whether the other step is shared. If it is, sharing the first step as well saves the transfer, and the loss is
-// negative.
+// loss returns the change of the transfer's cost, in nanoseconds, if one of its two steps becomes shared. split reports
+// whether the other step is shared. If it is, sharing both steps saves the transfer, and the loss is negative.
 func (t *transfer) loss(split bool) float64 {
 	if split {
 		return -t.ns
@@ -75,8 +74,9 @@ func (t *transfer) loss(split bool) float64 {
 	return t.ns
 }
 
-// transfers lists the data that steps read from each other. line is the cost per cache line. If several steps write a
-// value, only the last one counts. Steps without work, such as concatenations whose operands are in place, are skipped.
+// transfers lists the data that steps read from each other. `line` is the cost of a cache line in nanoseconds. If
+// several steps write a value, only the last one counts. Steps without work, such as concatenations whose operands are
+// in place, are skipped.
 func (p *Program) transfers(line float64) []transfer {
 	var list []transfer
 	writer := make([]int32, len(p.storages)) // writer[s] is 1 + the last step that writes storage s

@@ -23,10 +23,10 @@ import (
 //     alternates between steps, each of which reads the result of the previous one. A chunk then begins after the end
 //     of the chunks that it needs. Whenever the worker changes to another step, it calls EndStep and BeginStep.
 //
-// A run without an error has a BeginStep and an EndStep with done for each step, and each chunk of each phase exactly
-// once. A run that fails or is cancelled reports no chunk and no finished step twice. With KeepGoing, steps that fail
-// and their dependents are done without some or all of their chunks. In a run in segments, such dependents may not be
-// reported.
+// A run without an error reports a BeginStep and an EndStep with done for each step, and each chunk of each phase
+// exactly once. A run that fails or is cancelled reports no chunk and no finished step twice. With KeepGoing, a step
+// that fails and its dependents are reported as done although some or all of their chunks did not run. In a run in
+// segments, such dependents may not be reported.
 //
 // A run of a graph with data-dependent shapes contains other runs. Its own steps are the nodes whose result shapes
 // depend on data ([graph.Op.RunDynamic]), with one chunk each. Between these steps it contains a run for each compiled

@@ -141,7 +141,7 @@ type side struct {
 	parts   map[string]string       // for each name of a part of a composite node: the name of the composite node
 	copies  map[string]*graph.Node  // indexed by name: the inserted copies
 	values  map[string]*graph.Value // indexed by name: the stored values and views
-	shapes  map[string][]int        // for each name of a value: the shape of its match; nil unless sizes differ (DiffSizes)
+	shapes  map[string][]int        // for each name of a value: the shape of its match; nil unless sizes differ
 }
 
 func sideOf(p *graphrun.Program, name string) *side {

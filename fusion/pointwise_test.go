@@ -23,7 +23,8 @@ func TestPointwiseRefusesKernelsThatDoNotFit(t *testing.T) {
 		want string
 	}{
 		{iter.Slice1(func(d, a []float64) {}),
-			"iter: the kernel (float64) -> float64 has output 0 as float64, but the iteration (float32[4]@(1)) has it as float32"},
+			"iter: the kernel (float64) -> float64 has output 0 as float64, but the iteration (float32[4]@(1)) has it as " +
+				"float32"},
 		{iter.Slice2(func(d, a, b []float32) {}),
 			"iter: the kernel (float32, float32) -> float32 has 1 results and 2 operands, the iteration 1 and 1"},
 		{rule.Kernel{},

@@ -31,10 +31,11 @@ func TestKernelsOfOtherTypesAreRefused(t *testing.T) {
 		want string
 	}{
 		{iter.Slice2(func(d, a, b []float64) {}),
-			"iter: the kernel (float64, float64) -> float64 has output 0 as float64, the iteration " +
-				"(float32[3,4]@(4,1)) as float32"},
+			"iter: the kernel (float64, float64) -> float64 has output 0 as float64, but the iteration " +
+				"(float32[3,4]@(4,1)) has it as float32"},
 		{iter.Map2(func(a float32, b int32) float32 { return a }),
-			"iter: the kernel (float32, int32) -> float32 has input 1 as int32, but the iteration (float32[3,4]@(4,1)) has it as float32"},
+			"iter: the kernel (float32, int32) -> float32 has input 1 as int32, but the iteration " +
+				"(float32[3,4]@(4,1)) has it as float32"},
 		{iter.Map1(func(a float32) float32 { return a }),
 			"iter: the kernel (float32) -> float32 has 1 results and 1 operands, the iteration 1 and 2"},
 		{iter.Map2Out2(func(a, b float32) (float32, float32) { return a, b }),

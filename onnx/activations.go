@@ -17,7 +17,7 @@ func prelu(n *node) []*val {
 	return one(n.widened("where", nil, n.op("lt", nil, n.signedForm(x), 0), n.widened("mul", nil, x, slope), x))
 }
 
-// signedForm returns x. If comparisons do not support its dtype, it returns x as int64.
+// signedForm returns x, converted to int64 if comparisons do not support its dtype.
 func (n *node) signedForm(x *val) *val {
 	if x.dtype().IsBareUnsigned() {
 		return n.cast(n.orderedInt64(x), tensor.Int64)
@@ -82,8 +82,8 @@ func hardSwish(n *node) []*val { return one(n.op("hardswish", nil, n.operand(0))
 
 func mish(n *node) []*val { return one(n.op("mish", nil, n.operand(0))) }
 
-// softplus converts Softplus. aten's softplus returns x above a threshold; ONNX has no threshold. With threshold 40 the
-// results are the same, because log(1+exp(x)) rounds to x above 40 in float64, and above 20 in float32.
+// softplus converts Softplus. aten's softplus returns x if x exceeds a threshold; ONNX has no threshold. With threshold
+// 40 the results are the same, because log(1+exp(x)) rounds to x above 40 in float64, and above 20 in float32.
 func softplus(n *node) []*val {
 	return one(n.op("softplus", graph.Attrs{"threshold": 40}, n.operand(0)))
 }
@@ -127,8 +127,7 @@ func softmax(op string) converter {
 	}
 }
 
-// matrix reshapes x to two dimensions. The first merges the dimensions before the axis, the second merges the other
-// dimensions.
+// matrix reshapes x to two dimensions: the first merges the dimensions before the axis, the second all others.
 func (n *node) matrix(x *val, axis int) *val {
 	rank := n.rank(x)
 	if axis < -rank || axis > rank {

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// An op on constants is evaluated during the import if its operands and results have at most foldLimit elements
-// together. Views of constants have no limit, unless they repeat elements.
+// foldLimit is the maximum number of elements of operands and results together for which an op on constants is
+// evaluated during the import. For views of constants there is no limit, unless they repeat elements.
 const foldLimit = 1 << 16
 
 // op adds an op with one result. An operand is a *val, a number, or nil.
@@ -73,9 +73,9 @@ func (n *node) emitN(name string, count int, attrs graph.Attrs, operands ...any)
 	return out
 }
 
-// asNumber returns constant operand x of one element as a number, because numbers make graphs readable. It returns nil
-// if the op does not accept a number, or if the number could change the dtype or rank of the result. It can change
-// neither if another operand has the same dtype as x and at least its rank.
+// asNumber returns x, a constant operand of one element, as a number, because numbers make graphs readable. It returns
+// nil if the op does not accept a number, or if the number could change the dtype or rank of the result. The number
+// changes neither if another operand has the same dtype as x and at least its rank.
 func (n *node) asNumber(op string, i int, x *val, operands []any) any {
 	o := n.opts.Lookup(op)
 	dtype := x.dtype()
@@ -180,7 +180,7 @@ func inferenceArg(o any) (graph.Arg, *tensor.Tensor, bool) {
 }
 
 // compute returns the results of a folded op as constants: views of the operands, or new data from the op's reference.
-// It returns nil if an op is too large to fold. size is the number of elements of the operands.
+// It returns nil if there are too many elements to fold (foldLimit). size is the number of elements of the operands.
 func (n *node) compute(op *graph.Op, call *graph.Call, operands []*tensor.Tensor, res []graph.Result, size int) []*val {
 	out := make([]*val, len(res))
 	views := 0

@@ -18,8 +18,8 @@ type attentionNode struct {
 
 // attention converts Attention: softmax(softcap(q @ kᵀ * scale) + mask) @ v. The attribute qk_matmul_output_mode
 // selects an intermediate result as the last output: 0 is the products, 1 the scores after softcap, 2 the scores after
-// the mask, 3 the weights. The first version of the standard applied softcap after the mask, which exchanges modes 1
-// and 2.
+// the mask, 3 the weights. In the first version of the standard, softcap followed the mask; the meanings of modes 1 and
+// 2 were then exchanged.
 func attention(n *node) []*val {
 	a := n.attentionOperands()
 	scores := a.scores(n.attrs["scale"] != nil)

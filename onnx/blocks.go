@@ -10,7 +10,8 @@ import (
 // This file converts operators of ONNX Runtime on weights that are quantized by blocks: each block of block_size
 // elements of a row has a scale and a zero point. A byte holds several elements, the first in the lowest bits.
 
-// elementBits returns the attribute bits. It fails unless bytes hold a whole number of elements.
+// elementBits returns the attribute bits, the size of an element. It fails unless a byte holds a whole number of
+// elements.
 func (n *node) elementBits() int {
 	bits := n.int("bits", 4)
 	if bits != 2 && bits != 4 && bits != 8 {

@@ -13,9 +13,9 @@ import (
 // This file converts If. If the condition is constant, the chosen branch is converted in place of the If. Otherwise the
 // If becomes a node with two graphs, one for each branch. A branch that cannot be converted becomes a graph that raises
 // the error when it runs. If the results of the branches differ in rank, the nodes after the If cannot be converted for
-// both ranks at once. Each branch then contains its own copy of the nodes after the If.
+// both ranks at once. Each branch then contains a separate copy of these nodes.
 
-// continuation is the part of the model that follows a node: the nodes of its graph from index next on. If the graph is
+// continuation is the part of the model that follows a node: graph.Node[next] and the nodes after it. If the graph is
 // itself converted in place of a node, the continuation of that node (frame.continuation) comes next.
 type continuation struct {
 	graph       *pb.GraphProto
@@ -126,7 +126,7 @@ func (n *node) sizeOnlyCondition(x *val) (cond sym.Bool, ok bool) {
 	return cond, n.useSymbols(cond.String())
 }
 
-// branch converts a graph as a branch, at the given hints.
+// branch converts a graph as a branch, at the given hints (example sizes).
 func (n *node) branch(proto *pb.GraphProto, hints map[string]int) *branch {
 	b := &branch{nestedGraph: n.nestedGraphAt(proto.Name, hints)}
 	b.convertPart(n, func() (err error) {

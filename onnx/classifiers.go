@@ -32,13 +32,13 @@ func (c classes) top(n *node, scores *val) *val {
 	return c.at(n, n.op("argmax", graph.Attrs{"dim": -1}, scores))
 }
 
-// binary returns, for two classes, the second label where a condition holds and the first label elsewhere. Other
-// numbers of classes have the labels 0 and 1.
+// binary returns, for two classes, the second label where a condition holds and the first label elsewhere. If there are
+// not two classes, it returns 1 and 0 instead of labels, as ONNX Runtime does.
 func (c classes) binary(n *node, isSecond *val) *val {
 	position := n.cast(isSecond, tensor.Int64)
 	if c.count != 2 {
 		if c.labels.isText {
-			n.failf("%d labels do not suit a single score", c.count)
+			n.failf("a single score needs 2 labels, but there are %d", c.count)
 		}
 		return position
 	}
@@ -46,9 +46,9 @@ func (c classes) binary(n *node, isSecond *val) *val {
 }
 
 // bothScores returns the scores of two classes, [rows, 2]. s has the scores of the second class, [rows, 1]. The score
-// of the first class is sum minus that of the second.
-func (n *node) bothScores(s *val, sum float64, post string) *val {
-	first := n.op("rsub", nil, s, sum)
+// of the first class is scoreSum - s or, after post_transform LOGISTIC, sigmoid(-s).
+func (n *node) bothScores(s *val, scoreSum float64, post string) *val {
+	first := n.op("rsub", nil, s, scoreSum)
 	switch post {
 	case "LOGISTIC":
 		first, s = n.op("sigmoid", nil, n.op("neg", nil, s)), n.op("sigmoid", nil, s)
@@ -128,19 +128,21 @@ func linearClassifier(n *node) []*val {
 	return []*val{labels, n.cast(s, tensor.Float32)}
 }
 
+// treeEnsembleClassifier converts TreeEnsembleClassifier. If there are at most two classes and only one of them has
+// weights, the trees give a single score: the score of the second class.
 func treeEnsembleClassifier(n *node) []*val {
 	l, c := n.nodeLists(), n.classes("classlabels_strings", "classlabels_int64s")
 	e, post, base := l.ensemble(), n.text("post_transform", "NONE"), n.floatsOrTensor("base_values")
-	targets, nonNegative := l.addWeights(e, "class", "class_ids")
+	weightedClasses, nonNegative := l.addWeights(e, "class", "class_ids")
 	s := n.evaluate(e, max(c.count, 1), "sum")
-	isSingle := c.count <= 2 && len(targets) == 1
+	isSingle := c.count <= 2 && len(weightedClasses) == 1
 	if len(base) > 0 {
 		want := c.count
 		if isSingle {
 			want = 1
 		}
 		n.checkLength("base_values", len(base), want)
-		if isSingle && !targets[0] {
+		if isSingle && !weightedClasses[0] {
 			n.failf("base_values are not supported if only class 1 has weights")
 		}
 		if isSingle && c.count == 2 {
@@ -151,14 +153,15 @@ func treeEnsembleClassifier(n *node) []*val {
 	if !isSingle {
 		return []*val{c.top(n, s), n.cast(n.postTransform(s, post), tensor.Float32)}
 	}
-	limit, complement := 0.0, 0.0
+	// Scores that are not negative are probabilities of the second class. Other scores are positive for this class.
+	limit, scoreSum := 0.0, 0.0
 	if nonNegative {
-		limit, complement = 0.5, 1
+		limit, scoreSum = 0.5, 1
 	}
-	if targets[0] {
+	if weightedClasses[0] {
 		s = n.op("narrow", graph.Attrs{"dim": 1, "start": 0, "length": 1}, s)
 		labels := c.binary(n, n.op("gt", nil, n.column(s, 0), limit))
-		return []*val{labels, n.cast(n.bothScores(s, complement, post), tensor.Float32)}
+		return []*val{labels, n.cast(n.bothScores(s, scoreSum, post), tensor.Float32)}
 	}
 	labels := c.binary(n, n.op("gt", nil, n.column(s, 1), limit))
 	return []*val{labels, n.cast(n.postTransform(s, post), tensor.Float32)}

@@ -5,8 +5,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts operators with computed parameters that no single attribute reference ([graph.Ref]) can express:
-// several axes, several sizes, or steps of unknown sign.
+// This file converts operators whose computed parameters cannot be expressed by a single reference in an attribute
+// ([graph.Ref]): several axes, several sizes, or steps of unknown sign.
 
 // computedAxes splits x, a vector of axes of known length, into non-negative 0-dim values in ascending order.
 func (n *node) computedAxes(x *val, rank int) []*val {

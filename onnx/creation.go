@@ -144,7 +144,8 @@ func spaceToDepth(n *node) []*val {
 	return one(n.reshapeFor(y, sizes[0], sizes[1].Mul(b).Mul(b), h, w))
 }
 
-// reverseSequence converts ReverseSequence, which reverses the first lens[b] elements of sequence b.
+// reverseSequence converts ReverseSequence, which reverses the first lens[b] elements of sequence b, where lens is
+// operand 1.
 func reverseSequence(n *node) []*val {
 	x, lens := n.operand(0), n.cast(n.operand(1), tensor.Int64)
 	time, batch := n.int("time_axis", 0), n.int("batch_axis", 1)
@@ -197,7 +198,7 @@ func centerCropPad(n *node) []*val {
 		n.failf("%q must be known before the graph runs", n.operand(1).name)
 	}
 	if len(axes) != len(want) {
-		n.failf("%d sizes do not suit %d axes", len(want), len(axes))
+		n.failf("got %d sizes for %d axes", len(want), len(axes))
 	}
 	before, after := make([]sym.Int, len(sizes)), make([]sym.Int, len(sizes))
 	for i, a := range axes {

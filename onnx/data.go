@@ -126,7 +126,7 @@ func fromStorage(meta tensor.Meta, s *tensor.Storage) (*tensor.Tensor, error) {
 	return out, nil
 }
 
-// alignment returns the alignment of elements that kernels require.
+// alignment returns the alignment in bytes that kernels require of elements.
 func alignment(dtype tensor.DType) int { return dtype.ToReal().Size() }
 
 // fromFields returns a tensor whose data are in one of the typed data fields.
@@ -214,7 +214,7 @@ func (m *Model) external(proto *pb.TensorProto, need int) (*tensor.Storage, erro
 	return data, nil
 }
 
-// readRange reads length bytes of a file in the model's folder, from the given offset on.
+// readRange reads `length` bytes of a file in the model's folder, beginning at an offset.
 func (m *Model) readRange(location string, offset, length int) (*tensor.Storage, error) {
 	path, err := m.folderPath(location)
 	if err != nil {

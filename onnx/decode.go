@@ -167,7 +167,7 @@ func (n *node) scanRows(state *val, rows []*val, step func(n *node, state *val, 
 		}
 		return list
 	}
-	const stepNodes = 16 // upper bound of the nodes in a step
+	const stepNodes = 16 // upper bound on the number of nodes of a step
 	if length, known := n.symShape(rows[0])[1].Known(); known && length >= 1 && length <= n.frame.unrollBudget/stepNodes {
 		results := make([]any, length)
 		for i := range results {

@@ -39,8 +39,8 @@ func (m *Model) bounds(symbol string) (b graph.Bounds) {
 	return b
 }
 
-// Sizes returns a new map of sizes by symbol. The keys of given are symbols or dim_params: see [Model.Symbol]. It is an
-// error to give both names of a symbol.
+// Sizes returns a new map from symbols to sizes. The keys of `given` are symbols or dim_params: see [Model.Symbol]. It
+// is an error to give both names of a symbol.
 func (m *Model) Sizes(given map[string]int) (map[string]int, error) {
 	sizes := make(map[string]int, len(given))
 	for _, name := range sorted.Keys(given) {

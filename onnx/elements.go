@@ -75,7 +75,7 @@ func (n *node) pair() (x, y *val) {
 func (n *node) alignedAt(x *val, axis, rank int) *val {
 	shape := slices.Clone(n.symShape(x))
 	if axis+len(shape) > rank {
-		n.failf("%d dimensions from axis %d on do not fit into %d", len(shape), axis, rank)
+		n.failf("%d dimensions that begin at axis %d do not fit into %d dimensions", len(shape), axis, rank)
 	}
 	for axis+len(shape) < rank {
 		shape = append(shape, sym.Of(1))

@@ -36,7 +36,7 @@ func (n *node) checkText(x, keys *val) {
 	}
 }
 
-// maxSpread is the maximum ratio of the range of the keys to their number for which a lookup table is used.
+// maxSpread limits the size of lookup tables: the range of the keys is at most maxSpread times their number.
 const maxSpread = 16
 
 // positionOf returns the position of each element of x in a list of keys. For an element that is not a key, the result

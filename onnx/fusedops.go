@@ -31,8 +31,8 @@ func biasSplitGelu(n *node) []*val {
 	return one(n.op("mul", nil, halves[0], n.op("gelu", nil, halves[1])))
 }
 
-// fusedMatMul multiplies matrices that may be transposed. transBatchA and transBatchB move the first dimension behind
-// the other batch dimensions. One-dimensional operands are not transposed.
+// fusedMatMul multiplies matrices that may be transposed. The attributes transBatchA and transBatchB move the first
+// dimension of an operand behind its other batch dimensions. One-dimensional operands are not transposed.
 func fusedMatMul(n *node) []*val {
 	operand := func(i int, transpose, batch string) *val {
 		x := n.operand(i)

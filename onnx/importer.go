@@ -364,7 +364,7 @@ func (im *importer) dims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, 
 	return dims, nil
 }
 
-// limitError is the error of a model that exceeds a limit. The error ends the import even if mistakes are skipped.
+// limitError reports that a model exceeds a limit. It ends the import even if mistakes are skipped.
 type limitError struct{ error }
 
 // convertResults converts the nodes of a graph and returns the values of its outputs. If the last converted node also
@@ -383,8 +383,8 @@ func (im *importer) convertResults(proto *pb.GraphProto, s *scope, f *frame) ([]
 	return out, nil
 }
 
-// convertNodes converts the nodes from index first on that the outputs depend on. It stops after a node that converted
-// its continuation, and returns [node.finalOutputs] of this node; otherwise it returns nil.
+// convertNodes converts proto.Node[first:], except nodes that the outputs do not depend on. It stops after a node that
+// converted its continuation, and returns [node.finalOutputs] of this node; otherwise it returns nil.
 func (im *importer) convertNodes(proto *pb.GraphProto, first int, s *scope, f *frame) ([]*val, error) {
 	if f.depth > maxDepth {
 		return nil, limitError{errors.New("graphs or functions are nested too deep")}

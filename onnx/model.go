@@ -114,12 +114,12 @@ type ReadOptions struct {
 	// FS and Dir are the folder of external data: see [Read].
 	FS  fs.FS
 	Dir string
-	// Storage, if set, returns the data of a large weight, n bytes of src from the given offset on. It is called from
+	// Storage, if set, returns the data of a large weight: n bytes of src that begin at offset. It is called from
 	// several goroutines. The data must not be written.
 	Storage func(src io.ReaderAt, offset int64, n int) (*tensor.Storage, error)
 }
 
-// minStorage is the size in bytes from which a weight is large.
+// minStorage is the minimum size in bytes of a large weight: see [ReadOptions.Storage].
 const minStorage = 16 << 10
 
 // Read reads a model from a reader. External data is in folder dir of the file system fsys, or of the operating system

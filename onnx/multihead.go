@@ -32,8 +32,8 @@ func quantizedAttention(n *node) []*val {
 	return n.joinedAttention(x, nil, 5, 8, -1)
 }
 
-// joinedAttention computes attention. Queries, keys and values are concatenated in the last dimension of x. sizes has
-// their sizes; if it is nil, each takes a third. mask, past and bias are indexes of optional operands.
+// joinedAttention computes attention. Queries, keys and values are concatenated in the last dimension of x, with the
+// given sizes or, if sizes is nil, equal sizes. mask, past and bias are indexes of optional operands.
 func (n *node) joinedAttention(x *val, sizes []int, mask, past, bias int) []*val {
 	if n.rank(x) != 3 {
 		n.failf("operand 0 has %d dimensions, want 3", n.rank(n.operand(0)))

@@ -100,14 +100,14 @@ func fourBits(raw []byte, kind pb.DataType, shape []int) (*tensor.Tensor, error)
 // exponent and mantissa. FN means that there are no infinities. UZ means that there is no negative zero: its code is
 // the only NaN.
 func float8(b byte, kind pb.DataType) float64 {
-	mantissaBits, bias, _, noZero := float8Format(kind)
+	mantissaBits, bias, _, noNegativeZero := float8Format(kind)
 	exponent, mantissa := int(b&127)>>mantissaBits, int(b)&(1<<mantissaBits-1)
 	sign := 1.0
 	if b >= 128 {
 		sign = -1
 	}
 	switch {
-	case noZero && b == 128, kind == pb.Float8E4M3FN && b&127 == 127,
+	case noNegativeZero && b == 128, kind == pb.Float8E4M3FN && b&127 == 127,
 		kind == pb.Float8E5M2 && exponent == 31 && mantissa != 0:
 		return math.NaN()
 	case kind == pb.Float8E5M2 && exponent == 31:
@@ -118,9 +118,9 @@ func float8(b byte, kind pb.DataType) float64 {
 	return sign * math.Ldexp(float64(mantissa+1<<mantissaBits), exponent-bias-mantissaBits)
 }
 
-// float8Format returns the number of bits of the mantissa, the bias of the exponent and the greatest number of floats
-// of eight bits. noZero says that there is no negative zero.
-func float8Format(kind pb.DataType) (mantissaBits, bias int, most float64, noZero bool) {
+// float8Format describes a type of floats of eight bits: the number of bits of the mantissa, the bias of the exponent,
+// the greatest number, and whether there is no negative zero.
+func float8Format(kind pb.DataType) (mantissaBits, bias int, greatest float64, noNegativeZero bool) {
 	switch kind {
 	case pb.Float8E5M2:
 		return 2, 15, 57344, false
@@ -135,26 +135,26 @@ func float8Format(kind pb.DataType) (mantissaBits, bias int, most float64, noZer
 // castToFloat8 rounds x to floats of eight bits, ties to even, and stores them as float16. If saturate is true, numbers
 // out of range become the nearest finite number. Otherwise they become infinite, or NaN if the type has no infinities.
 func (n *node) castToFloat8(x *val, kind pb.DataType, saturate bool) *val {
-	mantissaBits, bias, most, noZero := float8Format(kind)
+	mantissaBits, bias, greatest, noNegativeZero := float8Format(kind)
 	x = n.cast(x, tensor.Float32)
 	rank := n.rank(x)
 	bits := n.op("view", graph.Attrs{"dtype": tensor.Int32}, x).withRank(rank)
 	power := n.op("bitwise_and", nil, bits, 0x7F800000) // the bits of 2^floor(log2 |x|)
 	power = n.op("view", graph.Attrs{"dtype": tensor.Float32}, power).withRank(rank)
-	step := n.op("clamp", graph.Attrs{"min": math.Ldexp(1, 1-bias-mantissaBits), "max": most},
+	step := n.op("clamp", graph.Attrs{"min": math.Ldexp(1, 1-bias-mantissaBits), "max": greatest},
 		n.op("mul", nil, power, math.Ldexp(1, -mantissaBits)))
 	y := n.op("mul", nil, n.op("round", nil, n.op("div", nil, x, step)), step)
-	if noZero {
+	if noNegativeZero {
 		y = n.op("add", nil, y, 0.0)
 	}
 	if saturate {
-		y = n.op("clamp", graph.Attrs{"min": -most, "max": most}, y)
+		y = n.op("clamp", graph.Attrs{"min": -greatest, "max": greatest}, y)
 	} else {
 		over := math.NaN()
 		if kind == pb.Float8E5M2 {
 			over = math.Inf(1)
 		}
-		y = n.op("where", nil, n.op("gt", nil, n.op("abs", nil, y), most), n.op("mul", nil, y, over), y)
+		y = n.op("where", nil, n.op("gt", nil, n.op("abs", nil, y), greatest), n.op("mul", nil, y, over), y)
 	}
 	y = n.cast(y, tensor.Float16)
 	y.narrow = kind
@@ -187,8 +187,8 @@ func (n *node) castToFourBits(x *val, kind pb.DataType) *val {
 	return n.op("sub", nil, n.op("bitwise_xor", nil, low, 8), 8)
 }
 
-// quantizedElementType returns the element type of the result of QuantizeLinear if it has no dtype. It returns
-// Undefined otherwise.
+// quantizedElementType returns the element type of the result of QuantizeLinear if no dtype corresponds to this type,
+// otherwise Undefined.
 func (n *node) quantizedElementType() pb.DataType {
 	kind := pb.DataType(n.int("output_dtype", 0))
 	if zero := n.operandOrNil(2); zero != nil && zero.narrow != pb.Undefined {

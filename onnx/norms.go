@@ -15,7 +15,7 @@ func batchNormalization(n *node) []*val {
 		return n.batchTraining(x, w, b, mean, variance, eps)
 	}
 	if n.opset < 9 && !n.flag("spatial", true) {
-		// The parameters have one number per element of a sample.
+		// The parameters have a number for each element of a sample, not for each channel.
 		y := n.op("mul", nil, n.op("sub", nil, x, mean), n.op("rsqrt", nil, n.op("add", nil, variance, eps)))
 		return one(n.op("add", nil, n.op("mul", nil, y, w), b))
 	}

@@ -37,7 +37,7 @@ func pad(n *node) []*val {
 		axes = n.axes(n.list(3), rank)
 	}
 	if len(widths) != 2*len(axes) {
-		n.failf("%d widths do not suit %d axes", len(widths), len(axes))
+		n.failf("got %d widths for %d axes, want two for each", len(widths), len(axes))
 	}
 	before, after := make([]int, rank), make([]int, rank)
 	for i, a := range axes {

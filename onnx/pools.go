@@ -32,8 +32,8 @@ func (g geometry) poolAttrs(kernel []int) graph.Attrs {
 }
 
 // paddingAfter returns the padding after each dimension of an operand with the spatial sizes inputSizes. If the number
-// of windows is rounded up, the padding includes the missing elements of the last window. A window that would start
-// after the operand is not counted.
+// of windows is rounded up, the padding includes the missing elements of the last window. There is no window that
+// starts after the operand.
 func (g geometry) paddingAfter(inputSizes []sym.Int) (after []sym.Int) {
 	for i, s := range inputSizes {
 		step, front := sym.Of(g.stride[i]), s.Add(g.padBefore[i])
@@ -136,9 +136,9 @@ func averagePoolOf(n *node, x *val) *val {
 	return n.op("div", nil, sum, count)
 }
 
-// windowSums returns the sum of each window, and the number of its elements, both by a convolution with ones. If
-// include is true, the number includes explicit padding, but not the padding that rounding up adds. Otherwise it
-// excludes all padding.
+// windowSums returns the sum of each window and the number of its elements. It computes both by a convolution with
+// ones. If include is true, the number includes explicit padding, but not the padding that rounding up adds. Otherwise
+// it excludes all padding.
 func (n *node) windowSums(x *val, inputSizes []sym.Int, g geometry, include bool) (sum, count *val) {
 	after, s, dtype := g.paddingAfter(inputSizes), n.symShape(x), x.dtype()
 	channels, known := s[1].Known()
@@ -181,8 +181,8 @@ func lpPool(n *node) []*val {
 	return one(n.op("pow", nil, sum, 1/p))
 }
 
-// maxUnpool converts MaxUnpool, which writes elements to given positions of the result. Positions refer to a result
-// whose size follows from the windows. An output_shape extends this result afterwards.
+// maxUnpool converts MaxUnpool, which writes elements to given positions. Positions refer to a result whose size
+// follows from the windows. An output_shape extends this result afterwards.
 func maxUnpool(n *node) []*val {
 	x, index := n.operand(0), n.operand(1)
 	inputSizes := n.spatialSizes(x)

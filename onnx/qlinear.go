@@ -8,7 +8,8 @@ import (
 // This file converts operators of ONNX Runtime on quantized values with one scale and zero point. They become ops on
 // floats between dequantize_linear and quantize_linear, which fuse.
 
-// dequantize converts quantized operand x to floats. The next operands are its scale and its optional zero point.
+// dequantize converts the quantized operand with index x to floats. Operands x+1 and x+2 are its scale and its optional
+// zero point.
 func (n *node) dequantize(x int) *val {
 	q, scale, zero := n.operand(x), n.asScalar(n.operand(x+1)), n.operandOrNil(x+2)
 	if zero != nil {
@@ -24,8 +25,8 @@ func (n *node) dequantize(x int) *val {
 	return n.op("mul", nil, y, scale)
 }
 
-// quantize converts floats to the given dtype. Operand scale is the scale, and the next operand the optional zero
-// point.
+// quantize converts floats to the given dtype. The operand with index `scale` is the scale, and the next operand is the
+// optional zero point.
 func (n *node) quantize(x *val, scale int, dtype tensor.DType) []*val {
 	s, zero := n.asScalar(n.operand(scale)), n.operandOrNil(scale+1)
 	if zero != nil {

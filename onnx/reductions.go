@@ -16,8 +16,8 @@ type reduction struct {
 	rank     int  // rank of the result; -1 if unknown
 }
 
-// reductionOf returns the parameters of a Reduce operator on x. The axes are an operand from operator set operandSince
-// on, and an attribute in earlier sets. pointwiseOnly is true if no dimension is reduced.
+// reductionOf returns the parameters of a Reduce operator on x. The axes are an attribute before operator set
+// operandSince, and an operand since then. pointwiseOnly is true if no dimension is reduced.
 func (n *node) reductionOf(x *val, operandSince int) (r reduction, pointwiseOnly bool) {
 	r.keepDims = n.flag("keepdims", true)
 	list, hasAxes := n.ints("axes")

@@ -20,8 +20,8 @@ func reshape(n *node) []*val {
 }
 
 // reshapeTo reshapes x to a shape. If keepZero is true, a 0 in the shape is the size 0; otherwise it means the
-// operand's size. An expression in the shape that is 0 for the sizes of a run always means the size 0, so a reshape of
-// an operand with elements then fails. The standard differs: there, this 0 means the operand's size.
+// operand's size. This decision is made during the import. If a symbolic size of the shape is 0 in a run, it is the
+// size 0, and the reshape fails if the operand has elements. In the standard, such a 0 means the operand's size.
 func (n *node) reshapeTo(x, shape *val, keepZero bool) *val {
 	if list := n.integers(shape); list != nil {
 		if !keepZero {

@@ -49,7 +49,7 @@ func (n *node) sequencePosition(i, length int, pastEnd bool) int {
 		position += length
 	}
 	if position < 0 || position > last {
-		n.failf("position %d is outside a sequence of %d", position, length)
+		n.failf("position %d is outside a sequence of %d members", position, length)
 	}
 	return position
 }

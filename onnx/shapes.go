@@ -182,7 +182,7 @@ func (n *node) splitEvenly(x *val, axis, parts int) []*val {
 	return n.ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)
 }
 
-// evenSizes returns the sizes of the parts of [node.splitEvenly] as a vector, for an axis of a computed size.
+// evenSizes returns the sizes of parts as in [node.splitEvenly], as a vector. It is for an axis of a computed size.
 func (n *node) evenSizes(size *val, parts int) *val {
 	each := n.op("div", graph.Attrs{"rounding_mode": "floor"}, n.op("add", nil, size, parts-1), parts)
 	index := make([]int, parts)

@@ -98,8 +98,8 @@ func (n *node) skipNode(err error, outputs []string) {
 // [limitError], which concerns the whole model.
 func (f *frame) canSkip(err error) bool { return f.skipErrors && !errors.As(err, new(limitError)) }
 
-// convertCatchingMemory calls [node.convert]. If mistakes are skipped, it turns a panic for lack of memory into an
-// error of this node.
+// convertCatchingMemory is [node.convert] that returns a panic for lack of memory as an error of the node if mistakes
+// are skipped.
 func (n *node) convertCatchingMemory(domain string) (out []*val, err error) {
 	if n.frame.skipErrors {
 		defer tensor.CatchMemory(&err)
@@ -132,8 +132,7 @@ func (n *node) bindOutputs(out []*val) error {
 	return nil
 }
 
-// weightOf calls [Model.weight]. If mistakes are skipped, it turns a panic for lack of memory into an error of the
-// tensor.
+// weightOf is [Model.weight] that returns a panic for lack of memory as an error of the tensor if mistakes are skipped.
 func (im *importer) weightOf(proto *pb.TensorProto, f *frame) (_ *tensor.Tensor, err error) {
 	if f.skipErrors {
 		defer tensor.CatchMemory(&err)

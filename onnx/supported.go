@@ -47,7 +47,7 @@ func SupportedOperators(o Options) ([]SupportedOperator, error) {
 	return list, nil
 }
 
-// operatorsSince has the operators of the default domain by the operator set that added them. Experimental operators of
+// operatorsSince maps an operator set to the operators of the default domain that it added. Experimental operators of
 // old models are in set 1.
 var operatorsSince = map[int]string{
 	1: "Abs Add Affine And ArgMax ArgMin AveragePool BatchNormalization Cast Ceil Clip Concat Constant Conv " +

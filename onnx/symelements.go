@@ -28,7 +28,7 @@ type symElement struct {
 	// rounded means that floating-point arithmetic rounds the fraction. The result of rounding is unknown, but it is
 	// between the integers around the fraction.
 	rounded bool
-	exact   []exactInt // a fraction is correct if these conditions hold: see applyLimits
+	exact   []exactInt // the conditions under which a fraction is correct: see applyLimits
 }
 
 // maxElements bounds the number of elements computed as expressions.

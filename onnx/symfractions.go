@@ -12,8 +12,8 @@ import (
 // This file computes with fractions of sizes. Exporters scale sizes in floating point: they convert a size to a float,
 // multiply or divide the float, round it down and convert it back. The result equals an integer division for all sizes
 // that the floating-point dtype represents exactly. The importer uses the integer division, and bounds the symbols to
-// such sizes. For larger sizes, the caller must fix the sizes with [Options.Dims]. The import then computes the scaled
-// sizes in floating point.
+// such sizes. A caller with larger sizes must fix them with [Options.Dims]. The import then computes the scaled sizes
+// in floating point.
 
 // exactBits returns the number of binary digits of the integers that a dtype represents exactly.
 func exactBits(dtype tensor.DType) int {
@@ -33,8 +33,8 @@ type exactInt struct {
 }
 
 // withExact returns x with the additional condition that dtype represents the integer size exactly. It returns false if
-// size depends on data, or if the condition would exclude realistic sizes. The conditions accumulate while values are
-// fractions. applyLimits applies them where a fraction becomes an integer or a bool.
+// size depends on data, or if the condition would exclude realistic sizes. The conditions accumulate in fractions. When
+// a fraction becomes an integer or a bool, applyLimits applies them.
 func (x symElement) withExact(n *node, size sym.Int, dtype tensor.DType) (symElement, bool) {
 	if _, ok := n.limitsFor(size, exactBits(dtype)); !ok {
 		return x, false
@@ -159,7 +159,7 @@ func (e *evaluation) float(op expr.Op, dtype tensor.DType, x []symElement) symEl
 	if a.rounded || b.rounded || max(a.denominator, b.denominator) > maxDenominator {
 		return e.fail()
 	}
-	// The numerators of a and b over a common denominator.
+	// left and right are the numerators of a and b over a common denominator.
 	left, right := a.numerator.Mul(sym.Of(b.denominator)), b.numerator.Mul(sym.Of(a.denominator))
 	y := symElement{denominator: a.denominator * b.denominator, exact: slices.Concat(a.exact, b.exact)}
 	switch op {

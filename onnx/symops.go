@@ -176,7 +176,7 @@ func countFrom(first int, shape []int) *val {
 func (c *computation) evalExpression() [][]symElement {
 	in := slices.DeleteFunc(slices.Clone(c.in), func(e *symElements) bool { return e == nil })
 	folded := make([]bool, len(c.out[0].Type.Shape))
-	row := slices.Repeat([]int{1}, len(folded)) // the shape of a row, with size 1 for the other dimensions
+	row := slices.Repeat([]int{1}, len(folded)) // the shape of a row: size 1 in dimensions that are not folded
 	code, err := c.expression()
 	if rows := c.rows(); rows != nil {
 		code, folded, row = rows.Code, rows.Mask, slices.Clone(c.in[0].shape)

@@ -60,8 +60,8 @@ func (n *node) markText(x *val, isText bool) *val {
 	return x
 }
 
-// textOperators are the operators that accept strings. The value is true if all int64 results are strings. It is false
-// if the converter itself marks the results that are strings.
+// textOperators has the operators that accept strings. The value is true if all int64 results are strings, and false if
+// the converter itself marks the results that are strings.
 var textOperators = map[operator]bool{{"", "If"}: false, {"", "Loop"}: false,
 	{"", "Identity"}: true, {"", "Reshape"}: true, {"", "Flatten"}: true,
 	{"", "Squeeze"}: true, {"", "Unsqueeze"}: true, {"", "Transpose"}: true, {"", "Expand"}: true, {"", "Tile"}: true,

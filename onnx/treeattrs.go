@@ -17,8 +17,8 @@ func (k nodeKey) String() string { return fmt.Sprintf("node %d of tree %d", k.no
 type nodeLists struct {
 	n        *node
 	keys     []nodeKey
-	index    map[nodeKey]int
-	yes, no  []int // the identifiers of children
+	index    map[nodeKey]int // position of each node in the lists
+	yes, no  []int           // the identifiers of children
 	features []int
 	nanIsYes []int
 	values   []float64
@@ -126,24 +126,24 @@ func (l *nodeLists) child(i, id int, isChild []bool) treeRef {
 	return l.refs[k]
 }
 
-// addWeights adds the weights of the attributes with a prefix, "class" or "target". It returns their targets and
-// whether no weight is negative.
-func (l *nodeLists) addWeights(e *treeEnsemble, prefix, idName string) (targets map[int]bool, nonNegative bool) {
+// addWeights adds the weights of the attributes with a prefix, "class" or "target". It returns the set of targets that
+// have weights, and whether no weight is negative.
+func (l *nodeLists) addWeights(e *treeEnsemble, prefix, idName string) (weighted map[int]bool, nonNegative bool) {
 	weights := l.n.floatsOrTensor(prefix + "_weights")
 	trees, nodes := l.n.listOf(prefix+"_treeids", len(weights)), l.n.listOf(prefix+"_nodeids", len(weights))
-	targets, nonNegative = map[int]bool{}, true
+	weighted, nonNegative = map[int]bool{}, true
 	for k, id := range l.n.listOf(idName, len(weights)) {
 		key := nodeKey{trees[k], nodes[k]}
 		i, ok := l.index[key]
 		if !ok {
 			l.n.failf("weight %d belongs to %v, which does not exist", k, key)
 		}
-		targets[id], nonNegative = true, nonNegative && weights[k] >= 0
+		weighted[id], nonNegative = true, nonNegative && weights[k] >= 0
 		if r := l.refs[i]; r < 0 {
 			e.leaves[^r] = append(e.leaves[^r], leafWeight{id, weights[k]})
 		}
 	}
-	return targets, nonNegative
+	return weighted, nonNegative
 }
 
 // aggregates maps the values of the attribute aggregate_function to the values of tree_ensemble's attribute aggregate.
@@ -181,7 +181,7 @@ func treeEnsemble5(n *node) []*val {
 	return one(n.cast(n.postTransform(y, postTransforms[post]), n.operand(0).dtype()))
 }
 
-// splitLists has the attributes of TreeEnsemble, with an element for each branch or leaf.
+// splitLists has the attributes of TreeEnsemble, which has separate lists for branches and leaves.
 type splitLists struct {
 	n                         *node
 	yes, no                   []int
@@ -261,8 +261,8 @@ func (l *splitLists) ensemble() *treeEnsemble {
 	return e
 }
 
-// cutMembers splits off the members of the first branch, which end before a NaN. It returns them in ascending order,
-// and the list after the NaN.
+// cutMembers splits a list in which a NaN ends the members of each branch. It returns the members of the first branch
+// in ascending order, and the rest of the list after the NaN.
 func cutMembers(list []float64) (members, rest []float64) {
 	end := slices.IndexFunc(list, math.IsNaN)
 	if end < 0 {

@@ -29,7 +29,7 @@ const (
 var treeModes = map[string]treeMode{"BRANCH_LEQ": branchLEQ, "BRANCH_LT": branchLT, "BRANCH_GTE": branchGTE,
 	"BRANCH_GT": branchGT, "BRANCH_EQ": branchEQ, "BRANCH_NEQ": branchNEQ}
 
-// treeRef is a node of a tree: branch i is i, leaf i is ^i.
+// treeRef identifies a node of a tree: i for branches[i], and ^i for leaves[i].
 type treeRef int
 
 // treeBranch is a node with two children.
@@ -181,7 +181,7 @@ func (b *treeBranch) nodeCount() int {
 // isNaN reports whether an operand is compared with NaN.
 func (b *treeBranch) isNaN() bool { return b.mode != branchMember && b.value != b.value }
 
-// addLeaf adds a leaf as a node whose successors are the node itself.
+// addLeaf adds a leaf as a node whose children are the node itself, so that further steps stay there.
 func (f *flatTrees) addLeaf(r treeRef, targets int) {
 	i := f.position(r)
 	f.set(i, 0, math.NaN(), i, i, i)

@@ -10,8 +10,9 @@ import (
 // This file converts support vector machines. Kernels are computed in float64, because the squared distance of two
 // vectors is a difference of large products and cancels.
 
-// kernelProducts applies a kernel, with the parameters of the attribute kernel_params, to the rows of operand 0 and
-// `count` vectors. name is the attribute with the vectors. The result is float64 [rows, count].
+// kernelProducts applies a kernel (a function of two vectors) to each row of operand 0 and each of `count` vectors. The
+// attribute kernel_params has the kernel's parameters. name is the attribute with the vectors. The result is float64
+// [rows, count].
 func (n *node) kernelProducts(name string, vectors []float64, count int, kind string) *val {
 	x := n.cast(n.rows(), tensor.Float64)
 	v := n.matrixLike(name, vectors, count, x)

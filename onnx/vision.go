@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// resize converts Resize. From operator set 11 on, its operands after the image are roi, scales and sizes. In set 10,
-// its only such operand is scales.
+// resize converts Resize. The operands after the image are scales in operator set 10, and roi, scales and sizes since
+// set 11.
 func resize(n *node) []*val {
 	x := n.operand(0)
 	attrs := graph.Attrs{"mode": n.text("mode", "nearest"),
@@ -289,7 +289,7 @@ func (n *node) gramTable() gramTable {
 	t := gramTable{skips: n.int("max_skip_count", 0)}
 	minLength, maxLength := n.int("min_gram_length", 1), n.int("max_gram_length", 1)
 	if t.skips < 0 || t.skips > 1<<16 || minLength < 1 || maxLength > len(starts) || len(pool) > foldLimit {
-		n.failf("the pool and the lengths of n-grams do not fit together")
+		n.failf("the pool does not consist of n-grams of the given lengths")
 	}
 	gram := 0
 	for i, start := range starts {

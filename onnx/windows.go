@@ -13,7 +13,7 @@ import (
 // geometry describes the windows of a convolution or a pool, with one number for each spatial dimension.
 type geometry struct {
 	stride, dilation    []int
-	kernel              []sym.Int
+	kernel              []sym.Int // sizes of a window
 	padBefore, padAfter []sym.Int // padding before and after each dimension
 	roundsUp            bool      // whether the number of windows is rounded up
 }
@@ -260,7 +260,7 @@ func col2Im(n *node) []*val {
 	width, widthKnown := sizes[1].Known()
 	if l, known := sizes[2].Known(); widthKnown && width%count != 0 || known && windows != l ||
 		count > 1<<24/max(windows, 1) {
-		n.failf("operand %s does not hold %d blocks of %d elements", tensor.Sizes(sizes), windows, count)
+		n.failf("operand 0 of shape %s does not hold %d blocks of %d elements", tensor.Sizes(sizes), windows, count)
 	}
 	index := b.imageIndices()
 	c := sizes[1].Div(sym.Of(count))
@@ -301,8 +301,8 @@ func (n *node) blockGrid(image, block []int) blockGrid {
 	return b
 }
 
-// imageIndices returns, for each element of each block, its index in the padded image. The order is: the first elements
-// of all blocks, the second elements of all blocks, and so on.
+// imageIndices returns the index in the padded image of each element of each block. The first elements of all blocks
+// come first, then the second elements of all blocks, and so on.
 func (b blockGrid) imageIndices() []int {
 	index := []int{0}
 	extend := func(counts, steps []int) {

@@ -87,7 +87,7 @@ func (w *wire) bytes(s span) ([]byte, error) {
 	return w.buf[s.begin-w.bufOffset : s.end-w.bufOffset], nil
 }
 
-// readFull fills b with the bytes from offset on.
+// readFull fills b with the bytes of src that begin at offset.
 func readFull(src io.ReaderAt, b []byte, offset int) error {
 	n, err := src.ReadAt(b, int64(offset))
 	switch {
@@ -100,7 +100,7 @@ func readFull(src io.ReaderAt, b []byte, offset int) error {
 }
 
 // fields reads the fields of the message in span s. It calls take for each field of wire type BytesType; take reports
-// whether it has processed the field. rest has the encoding of all fields that take has not processed.
+// whether it has processed the field. rest has the encoding of all other fields.
 func (w *wire) fields(s span, take func(n protowire.Number, value span) (bool, error)) (rest []byte, err error) {
 	const longest = 20 // maximum size of a tag and a number after it
 	for offset := s.begin; offset < s.end; {
@@ -179,8 +179,8 @@ func (w *wire) graph(g *pb.GraphProto, s span) error {
 	return mergeFields(rest, g)
 }
 
-// tensor reads a weight without its raw data, and records the span of the raw data. Of several raw data fields, the
-// last field counts, as protobuf requires.
+// tensor reads a weight without its raw data, and records the span of the raw data. If there are several raw data
+// fields, the last one is used, as protobuf requires.
 func (w *wire) tensor(proto *pb.TensorProto, s span) error {
 	rest, err := w.fields(s, func(n protowire.Number, value span) (bool, error) {
 		if n != tensorRawData {

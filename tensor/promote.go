@@ -140,7 +140,7 @@ func combine(higher, lower DType) (DType, error) {
 	case lower == Invalid || higher.IsComplex():
 		return higher, nil
 	case lower.IsComplex():
-		// The parts of the result have the dtype of the float, whatever the complex dtype is.
+		// The parts of the result have the dtype of the float. The complex dtype does not matter.
 		if higher.IsFloat() {
 			return higher.ToComplex(), nil
 		}

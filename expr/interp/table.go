@@ -174,7 +174,7 @@ func mod32(a, b float32) float32 {
 }
 
 // fma32 returns a*b + c, rounded once. The product is exact in float64, but the sum s is rounded to float64 and then to
-// float32. The second rounding is wrong if s lies halfway between two float32 numbers. If the first rounding loses
+// float32. The second rounding is wrong if s is halfway between two float32 numbers. If the first rounding loses
 // bits, s is therefore made odd (Boldo and Melquiond).
 func fma32(a, b, c float32) float32 {
 	p, q := float64(float64(a)*float64(b)), float64(c)
