@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/composite"
 	"github.com/graphrun/graphrun/kernels/internal/conv"
 	"github.com/graphrun/graphrun/kernels/internal/index"
+	"github.com/graphrun/graphrun/kernels/internal/linalg"
 	"github.com/graphrun/graphrun/kernels/internal/pointwise"
 	"github.com/graphrun/graphrun/kernels/internal/product"
 	"github.com/graphrun/graphrun/kernels/internal/quantized"
@@ -22,7 +23,7 @@ import (
 func families() [][]*graph.Op {
 	return [][]*graph.Op{
 		pointwise.Ops(), view.Ops(), reduce.Ops(), index.Ops(), product.Ops(), conv.Ops(), quantized.Ops(),
-		window.Ops(), sequence.Ops(), composite.Ops(),
+		window.Ops(), sequence.Ops(), linalg.Ops(), composite.Ops(),
 	}
 }
 

@@ -999,6 +999,48 @@ func ChannelShuffle[A Int](self *graph.Value, groups A) *graph.Value {
 	return node("channel_shuffle", 1, withRequired(nil, "groups", groups), self)[0]
 }
 
+// CholeskyAttrs are the optional attributes of [Cholesky].
+type CholeskyAttrs struct {
+	// the factor is the upper triangle
+	Upper bool `attr:"upper"`
+}
+
+// Cholesky is the op cholesky.
+//
+// Returns the Cholesky factors of positive definite matrices, of which only one triangle is read: L of L L^H, or
+// its adjoint. Dimensions before the last two are a batch.
+func Cholesky(self *graph.Value, attrs ...CholeskyAttrs) *graph.Value {
+	return node("cholesky", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// CholeskyInverseAttrs are the optional attributes of [CholeskyInverse].
+type CholeskyInverseAttrs struct {
+	// the factor is the upper triangle
+	Upper bool `attr:"upper"`
+}
+
+// CholeskyInverse is the op cholesky_inverse.
+//
+// Returns the inverses of the positive definite matrices with the Cholesky factors self. Dimensions before the
+// last two are a batch.
+func CholeskyInverse(self *graph.Value, attrs ...CholeskyInverseAttrs) *graph.Value {
+	return node("cholesky_inverse", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// CholeskySolveAttrs are the optional attributes of [CholeskySolve].
+type CholeskySolveAttrs struct {
+	// the factor is the upper triangle
+	Upper bool `attr:"upper"`
+}
+
+// CholeskySolve is the op cholesky_solve.
+//
+// Solves A X = self for positive definite matrices A with the Cholesky factors input2. Dimensions before the
+// last two are a batch.
+func CholeskySolve(self, input2 *graph.Value, attrs ...CholeskySolveAttrs) *graph.Value {
+	return node("cholesky_solve", 1, nonzeroAttrs(attrs), self, input2)[0]
+}
+
 // ChunkAttrs are the optional attributes of [Chunk].
 type ChunkAttrs struct {
 	// dimension to split
@@ -2908,6 +2950,15 @@ func Gelu(self *graph.Value, attrs ...GeluAttrs) *graph.Value {
 	return node("gelu", 1, nonzeroAttrs(attrs), self)[0]
 }
 
+// Geqrf is the op geqrf.
+//
+// Factors matrices by reflections I - tau v v^H: a has R, and below it the vectors v, whose first element, 1, is
+// not stored. Dimensions before the last two are a batch.
+func Geqrf(self *graph.Value) (a, tau *graph.Value) {
+	made := node("geqrf", 2, nil, self)
+	return made[0], made[1]
+}
+
 // GluAttrs are the optional attributes of [Glu].
 type GluAttrs struct {
 	// dimension to split into halves (default -1)
@@ -3377,6 +3428,13 @@ func InstanceNorm(input, weight, bias, runningMean, runningVar *graph.Value, att
 	return node("instance_norm", 1, nonzeroAttrs(attrs), input, weight, bias, runningMean, runningVar)[0]
 }
 
+// Inverse is the op inverse.
+//
+// Returns the inverses of square matrices. Dimensions before the last two are a batch.
+func Inverse(self *graph.Value) *graph.Value {
+	return node("inverse", 1, nil, self)[0]
+}
+
 // IscloseAttrs are the optional attributes of [Isclose].
 type IscloseAttrs struct {
 	// permitted difference relative to the magnitude of other (default 1e-5)
@@ -3582,6 +3640,38 @@ func Lgamma(self *graph.Value) *graph.Value {
 	return node("lgamma", 1, nil, self)[0]
 }
 
+// LinalgCholeskyAttrs are the optional attributes of [LinalgCholesky].
+type LinalgCholeskyAttrs struct {
+	// the factor is the upper triangle
+	Upper bool `attr:"upper"`
+}
+
+// LinalgCholesky is the op linalg_cholesky.
+//
+// Returns the Cholesky factors of positive definite matrices, of which only one triangle is read: L of L L^H, or
+// its adjoint. Dimensions before the last two are a batch.
+func LinalgCholesky(self *graph.Value, attrs ...LinalgCholeskyAttrs) *graph.Value {
+	return node("linalg_cholesky", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// LinalgCholeskyExAttrs are the optional attributes of [LinalgCholeskyEx].
+type LinalgCholeskyExAttrs struct {
+	// the factor is the upper triangle
+	Upper bool `attr:"upper"`
+	// a failure is an error
+	CheckErrors bool `attr:"check_errors"`
+}
+
+// LinalgCholeskyEx is the op linalg_cholesky_ex.
+//
+// Returns the Cholesky factors of positive definite matrices, of which only one triangle is read: L of L L^H, or
+// its adjoint. info is 0, or the order of the first leading minor that is not positive; the columns of L from
+// this order on are then not computed. Dimensions before the last two are a batch.
+func LinalgCholeskyEx(self *graph.Value, attrs ...LinalgCholeskyExAttrs) (l, info *graph.Value) {
+	made := node("linalg_cholesky_ex", 2, nonzeroAttrs(attrs), self)
+	return made[0], made[1]
+}
+
 // LinalgCrossAttrs are the optional attributes of [LinalgCross].
 type LinalgCrossAttrs struct {
 	// dimension of the vectors (default -1)
@@ -3602,6 +3692,258 @@ func LinalgCross(self, other *graph.Value, attrs ...LinalgCrossAttrs) *graph.Val
 // Returns the determinants of square matrices, the last two dimensions.
 func LinalgDet(self *graph.Value) *graph.Value {
 	return node("linalg_det", 1, nil, self)[0]
+}
+
+// LinalgEighUPLOWord is the attribute UPLO of [LinalgEigh].
+type LinalgEighUPLOWord string
+
+// The words that LinalgEighUPLOWord takes.
+const (
+	LinalgEighUPLOL LinalgEighUPLOWord = "L"
+	LinalgEighUPLOU LinalgEighUPLOWord = "U"
+)
+
+// LinalgEighAttrs are the optional attributes of [LinalgEigh].
+type LinalgEighAttrs struct {
+	// the triangle that is read (default L)
+	UPLO LinalgEighUPLOWord `attr:"UPLO"`
+}
+
+// LinalgEigh is the op linalg_eigh.
+//
+// Returns the eigenvalues of Hermitian matrices, in ascending order, and their eigenvectors of norm 1, which are
+// columns. Only one triangle is read. An eigenvector can be multiplied by any number of magnitude 1. Dimensions
+// before the last two are a batch.
+func LinalgEigh(self *graph.Value, attrs ...LinalgEighAttrs) (eigenvalues, eigenvectors *graph.Value) {
+	made := node("linalg_eigh", 2, nonzeroAttrs(attrs), self)
+	return made[0], made[1]
+}
+
+// LinalgEigvalshUPLOWord is the attribute UPLO of [LinalgEigvalsh].
+type LinalgEigvalshUPLOWord string
+
+// The words that LinalgEigvalshUPLOWord takes.
+const (
+	LinalgEigvalshUPLOL LinalgEigvalshUPLOWord = "L"
+	LinalgEigvalshUPLOU LinalgEigvalshUPLOWord = "U"
+)
+
+// LinalgEigvalshAttrs are the optional attributes of [LinalgEigvalsh].
+type LinalgEigvalshAttrs struct {
+	// the triangle that is read (default L)
+	UPLO LinalgEigvalshUPLOWord `attr:"UPLO"`
+}
+
+// LinalgEigvalsh is the op linalg_eigvalsh.
+//
+// Returns the eigenvalues of Hermitian matrices, in ascending order. Only one triangle is read. Dimensions
+// before the last two are a batch.
+func LinalgEigvalsh(self *graph.Value, attrs ...LinalgEigvalshAttrs) *graph.Value {
+	return node("linalg_eigvalsh", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// LinalgHouseholderProduct is the op linalg_householder_product.
+//
+// Returns the first columns of the products of reflections, which geqrf returns. Dimensions before the last two
+// are a batch.
+func LinalgHouseholderProduct(input, tau *graph.Value) *graph.Value {
+	return node("linalg_householder_product", 1, nil, input, tau)[0]
+}
+
+// LinalgInv is the op linalg_inv.
+//
+// Returns the inverses of square matrices. Dimensions before the last two are a batch.
+func LinalgInv(a *graph.Value) *graph.Value {
+	return node("linalg_inv", 1, nil, a)[0]
+}
+
+// LinalgInvExAttrs are the optional attributes of [LinalgInvEx].
+type LinalgInvExAttrs struct {
+	// a failure is an error
+	CheckErrors bool `attr:"check_errors"`
+}
+
+// LinalgInvEx is the op linalg_inv_ex.
+//
+// Returns the inverses of square matrices. info is 0, or the number of the first pivot that is 0. Dimensions
+// before the last two are a batch.
+func LinalgInvEx(a *graph.Value, attrs ...LinalgInvExAttrs) (inverse, info *graph.Value) {
+	made := node("linalg_inv_ex", 2, nonzeroAttrs(attrs), a)
+	return made[0], made[1]
+}
+
+// LinalgLuAttrs are the optional attributes of [LinalgLu].
+type LinalgLuAttrs struct {
+	// exchange rows; it must be true (default true)
+	Pivot *bool `attr:"pivot"`
+}
+
+// LinalgLu is the op linalg_lu.
+//
+// Returns the factors of matrices P L U: exchanges of rows, a lower triangle with ones on the diagonal, and an
+// upper triangle. Dimensions before the last two are a batch.
+func LinalgLu(a *graph.Value, attrs ...LinalgLuAttrs) (p, l, u *graph.Value) {
+	made := node("linalg_lu", 3, nonzeroAttrs(attrs), a)
+	return made[0], made[1], made[2]
+}
+
+// LinalgLuFactorAttrs are the optional attributes of [LinalgLuFactor].
+type LinalgLuFactorAttrs struct {
+	// exchange rows; it must be true (default true)
+	Pivot *bool `attr:"pivot"`
+}
+
+// LinalgLuFactor is the op linalg_lu_factor.
+//
+// Factors matrices with exchanges of rows: LU has a lower triangle, whose ones on the diagonal are not stored,
+// and an upper triangle. pivots has the number of the row, from 1, with which each row is exchanged. Dimensions
+// before the last two are a batch.
+func LinalgLuFactor(a *graph.Value, attrs ...LinalgLuFactorAttrs) (lU, pivots *graph.Value) {
+	made := node("linalg_lu_factor", 2, nonzeroAttrs(attrs), a)
+	return made[0], made[1]
+}
+
+// LinalgLuFactorExAttrs are the optional attributes of [LinalgLuFactorEx].
+type LinalgLuFactorExAttrs struct {
+	// exchange rows; it must be true (default true)
+	Pivot *bool `attr:"pivot"`
+	// a failure is an error
+	CheckErrors bool `attr:"check_errors"`
+}
+
+// LinalgLuFactorEx is the op linalg_lu_factor_ex.
+//
+// Factors matrices with exchanges of rows: LU has a lower triangle, whose ones on the diagonal are not stored,
+// and an upper triangle. pivots has the number of the row, from 1, with which each row is exchanged. info is 0,
+// or the number of the first pivot that is 0. Dimensions before the last two are a batch.
+func LinalgLuFactorEx(a *graph.Value, attrs ...LinalgLuFactorExAttrs) (lU, pivots, info *graph.Value) {
+	made := node("linalg_lu_factor_ex", 3, nonzeroAttrs(attrs), a)
+	return made[0], made[1], made[2]
+}
+
+// LinalgLuSolveAttrs are the optional attributes of [LinalgLuSolve].
+type LinalgLuSolveAttrs struct {
+	// solve A X = B; else X A = B (default true)
+	Left *bool `attr:"left"`
+	// solve with the adjoint of A
+	Adjoint bool `attr:"adjoint"`
+}
+
+// LinalgLuSolve is the op linalg_lu_solve.
+//
+// Solves linear equations with the results LU and pivots of linalg_lu_factor of a matrix A. Dimensions before
+// the last two are a batch.
+func LinalgLuSolve(lU, pivots, b *graph.Value, attrs ...LinalgLuSolveAttrs) *graph.Value {
+	return node("linalg_lu_solve", 1, nonzeroAttrs(attrs), lU, pivots, b)[0]
+}
+
+// LinalgQrModeWord is the attribute mode of [LinalgQr].
+type LinalgQrModeWord string
+
+// The words that LinalgQrModeWord takes.
+const (
+	LinalgQrModeReduced  LinalgQrModeWord = "reduced"
+	LinalgQrModeComplete LinalgQrModeWord = "complete"
+	LinalgQrModeR        LinalgQrModeWord = "r"
+)
+
+// LinalgQrAttrs are the optional attributes of [LinalgQr].
+type LinalgQrAttrs struct {
+	// Q has as many columns as R has rows, or is square, or is empty (default reduced)
+	Mode LinalgQrModeWord `attr:"mode"`
+}
+
+// LinalgQr is the op linalg_qr.
+//
+// Returns the factors of matrices Q R: Q has orthonormal columns, and R is an upper triangle. As with LAPACK,
+// elements of R's diagonal can be negative. Dimensions before the last two are a batch.
+func LinalgQr(a *graph.Value, attrs ...LinalgQrAttrs) (q, r *graph.Value) {
+	made := node("linalg_qr", 2, nonzeroAttrs(attrs), a)
+	return made[0], made[1]
+}
+
+// LinalgSlogdet is the op linalg_slogdet.
+//
+// Returns the signs of determinants, or their quotients by their magnitudes, and the logarithms of the
+// magnitudes. Dimensions before the last two are a batch.
+func LinalgSlogdet(a *graph.Value) (sign, logabsdet *graph.Value) {
+	made := node("linalg_slogdet", 2, nil, a)
+	return made[0], made[1]
+}
+
+// LinalgSolveAttrs are the optional attributes of [LinalgSolve].
+type LinalgSolveAttrs struct {
+	// solve A X = B; else X A = B (default true)
+	Left *bool `attr:"left"`
+}
+
+// LinalgSolve is the op linalg_solve.
+//
+// Solves linear equations with a square matrix A: A X = B, or X A = B. B is a matrix, or a vector if it has one
+// dimension or the sizes of A without the last. Dimensions before the last two are a batch.
+func LinalgSolve(a, b *graph.Value, attrs ...LinalgSolveAttrs) *graph.Value {
+	return node("linalg_solve", 1, nonzeroAttrs(attrs), a, b)[0]
+}
+
+// LinalgSolveExAttrs are the optional attributes of [LinalgSolveEx].
+type LinalgSolveExAttrs struct {
+	// solve A X = B; else X A = B (default true)
+	Left *bool `attr:"left"`
+	// a failure is an error
+	CheckErrors bool `attr:"check_errors"`
+}
+
+// LinalgSolveEx is the op linalg_solve_ex.
+//
+// Solves linear equations with a square matrix A: A X = B, or X A = B. B is a matrix, or a vector if it has one
+// dimension or the sizes of A without the last. info is 0, or the number of the first pivot that is 0.
+// Dimensions before the last two are a batch.
+func LinalgSolveEx(a, b *graph.Value, attrs ...LinalgSolveExAttrs) (result, info *graph.Value) {
+	made := node("linalg_solve_ex", 2, nonzeroAttrs(attrs), a, b)
+	return made[0], made[1]
+}
+
+// LinalgSolveTriangularAttrs are the optional attributes of [LinalgSolveTriangular].
+type LinalgSolveTriangularAttrs struct {
+	// solve self X = B; else X self = B (default true)
+	Left *bool `attr:"left"`
+	// the diagonal has ones, and is not read
+	Unitriangular bool `attr:"unitriangular"`
+}
+
+// LinalgSolveTriangular is the op linalg_solve_triangular.
+//
+// Solves linear equations with a triangular matrix self, of which the other triangle is not read. Dimensions
+// before the last two are a batch.
+//
+// Attributes:
+//
+//   - upper: self has upper triangles
+func LinalgSolveTriangular(self, b *graph.Value, upper bool, attrs ...LinalgSolveTriangularAttrs) *graph.Value {
+	return node("linalg_solve_triangular", 1, withRequired(nonzeroAttrs(attrs), "upper", upper), self, b)[0]
+}
+
+// LinalgSvdAttrs are the optional attributes of [LinalgSvd].
+type LinalgSvdAttrs struct {
+	// U and Vh are square; else they have the smaller size (default true)
+	FullMatrices *bool `attr:"full_matrices"`
+}
+
+// LinalgSvd is the op linalg_svd.
+//
+// Returns the factors of matrices U diag(S) Vh: orthonormal columns, singular values in descending order, and
+// orthonormal rows. Columns of U and rows of Vh can be multiplied by numbers of magnitude 1. Dimensions before
+// the last two are a batch.
+func LinalgSvd(a *graph.Value, attrs ...LinalgSvdAttrs) (u, s, vh *graph.Value) {
+	made := node("linalg_svd", 3, nonzeroAttrs(attrs), a)
+	return made[0], made[1], made[2]
+}
+
+// LinalgSvdvals is the op linalg_svdvals.
+//
+// Returns the singular values of matrices, in descending order. Dimensions before the last two are a batch.
+func LinalgSvdvals(a *graph.Value) *graph.Value {
+	return node("linalg_svdvals", 1, nil, a)[0]
 }
 
 // LinalgVecdotAttrs are the optional attributes of [LinalgVecdot].
@@ -3796,6 +4138,13 @@ func Logcumsumexp[A Int](self *graph.Value, dim A) *graph.Value {
 	return node("logcumsumexp", 1, withRequired(nil, "dim", dim), self)[0]
 }
 
+// Logdet is the op logdet.
+//
+// Returns the logarithms of determinants, NaN for negative ones. Dimensions before the last two are a batch.
+func Logdet(self *graph.Value) *graph.Value {
+	return node("logdet", 1, nil, self)[0]
+}
+
 // LogicalAnd is the op logical_and.
 //
 // Returns whether both self and other are non-zero.
@@ -3941,6 +4290,31 @@ func Lstm(operands []*graph.Value, attrs ...LstmAttrs) (output, hN, cN *graph.Va
 // Returns whether self is less than other. Complex numbers have no order.
 func Lt[A, B Operand](self A, other B) *graph.Value {
 	return node("lt", 1, nil, self, other)[0]
+}
+
+// LuSolve is the op lu_solve.
+//
+// Solves A X = self with the results of linalg_lu_factor of a matrix A. Dimensions before the last two are a
+// batch.
+func LuSolve(self, lUData, lUPivots *graph.Value) *graph.Value {
+	return node("lu_solve", 1, nil, self, lUData, lUPivots)[0]
+}
+
+// LuUnpackAttrs are the optional attributes of [LuUnpack].
+type LuUnpackAttrs struct {
+	// return L and U; else they are empty (default true)
+	UnpackData *bool `attr:"unpack_data"`
+	// return P; else it is empty (default true)
+	UnpackPivots *bool `attr:"unpack_pivots"`
+}
+
+// LuUnpack is the op lu_unpack.
+//
+// Returns the factors of matrices P L U from the results of linalg_lu_factor. Dimensions before the last two are
+// a batch.
+func LuUnpack(lUData, lUPivots *graph.Value, attrs ...LuUnpackAttrs) (p, l, u *graph.Value) {
+	made := node("lu_unpack", 3, nonzeroAttrs(attrs), lUData, lUPivots)
+	return made[0], made[1], made[2]
 }
 
 // MH is the op mH.
@@ -5026,6 +5400,14 @@ func OnnxRnn(x, w, r, b, sequenceLens, initialH *graph.Value, attrs ...OnnxRnnAt
 	return made[0], made[1]
 }
 
+// Orgqr is the op orgqr.
+//
+// Returns the first columns of the products of reflections, which geqrf returns. Dimensions before the last two
+// are a batch.
+func Orgqr(self, input2 *graph.Value) *graph.Value {
+	return node("orgqr", 1, nil, self, input2)[0]
+}
+
 // Outer is the op outer.
 //
 // Multiplies each element of self by each element of vec2: [n] and [m] give [n, m].
@@ -5265,6 +5647,21 @@ func QlinearConv(x, xScale, xZeroPoint, w, wScale, wZeroPoint, yScale, yZeroPoin
 // May be nil: bias.
 func QlinearMatmul(a, aScale, aZeroPoint, b, bScale, bZeroPoint, yScale, yZeroPoint, bias *graph.Value) *graph.Value {
 	return node("qlinear_matmul", 1, nil, a, aScale, aZeroPoint, b, bScale, bZeroPoint, yScale, yZeroPoint, bias)[0]
+}
+
+// QrAttrs are the optional attributes of [Qr].
+type QrAttrs struct {
+	// Q has as many columns as R has rows; else it is square (default true)
+	Some *bool `attr:"some"`
+}
+
+// Qr is the op qr.
+//
+// Returns the factors of matrices Q R: Q has orthonormal columns, and R is an upper triangle. As with LAPACK,
+// elements of R's diagonal can be negative. Dimensions before the last two are a batch.
+func Qr(self *graph.Value, attrs ...QrAttrs) (q, r *graph.Value) {
+	made := node("qr", 2, nonzeroAttrs(attrs), self)
+	return made[0], made[1]
 }
 
 // QuantileInterpolationWord is the attribute interpolation of [Quantile].
@@ -6161,6 +6558,15 @@ func SliceScatter(self, src *graph.Value, attrs ...SliceScatterAttrs) *graph.Val
 	return node("slice_scatter", 1, nonzeroAttrs(attrs), self, src)[0]
 }
 
+// Slogdet is the op slogdet.
+//
+// Returns the signs of determinants, or their quotients by their magnitudes, and the logarithms of the
+// magnitudes. Dimensions before the last two are a batch.
+func Slogdet(self *graph.Value) (sign, logabsdet *graph.Value) {
+	made := node("slogdet", 2, nil, self)
+	return made[0], made[1]
+}
+
 // SmoothL1LossAttrs are the optional attributes of [SmoothL1Loss].
 type SmoothL1LossAttrs struct {
 	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
@@ -6567,6 +6973,23 @@ func SumToSize[A Ints](self *graph.Value, size A) *graph.Value {
 	return node("sum_to_size", 1, withRequired(nil, "size", size), self)[0]
 }
 
+// SvdAttrs are the optional attributes of [Svd].
+type SvdAttrs struct {
+	// U and V have the smaller size; else they are square (default true)
+	Some *bool `attr:"some"`
+	// compute U and V; else they are 0 (default true)
+	ComputeUv *bool `attr:"compute_uv"`
+}
+
+// Svd is the op svd.
+//
+// Returns the factors of matrices U diag(S) V^H, as linalg_svd does, but V in place of its adjoint. Dimensions
+// before the last two are a batch.
+func Svd(self *graph.Value, attrs ...SvdAttrs) (u, s, v *graph.Value) {
+	made := node("svd", 3, nonzeroAttrs(attrs), self)
+	return made[0], made[1], made[2]
+}
+
 // Swapaxes is the op swapaxes.
 //
 // Swaps two dimensions of self, as transpose does.
@@ -6879,6 +7302,25 @@ type TreeEnsembleAttrs struct {
 //   - outputs: number of columns of the result
 func TreeEnsemble[A Int](self, roots, features, thresholds, children, offsets, targets, weights, missing *graph.Value, outputs A, attrs ...TreeEnsembleAttrs) *graph.Value {
 	return node("tree_ensemble", 1, withRequired(nonzeroAttrs(attrs), "outputs", outputs), self, roots, features, thresholds, children, offsets, targets, weights, missing)[0]
+}
+
+// TriangularSolveAttrs are the optional attributes of [TriangularSolve].
+type TriangularSolveAttrs struct {
+	// A has upper triangles (default true)
+	Upper *bool `attr:"upper"`
+	// solve A^T X = self
+	Transpose bool `attr:"transpose"`
+	// the diagonal has ones, and is not read
+	Unitriangular bool `attr:"unitriangular"`
+}
+
+// TriangularSolve is the op triangular_solve.
+//
+// Solves A X = self with a triangular matrix A, of which the other triangle is not read. Also returns a copy of
+// A. Dimensions before the last two are a batch.
+func TriangularSolve(self, a *graph.Value, attrs ...TriangularSolveAttrs) (solution, clonedCoefficient *graph.Value) {
+	made := node("triangular_solve", 2, nonzeroAttrs(attrs), self, a)
+	return made[0], made[1]
 }
 
 // TrilAttrs are the optional attributes of [Tril].

@@ -205,6 +205,7 @@ var familyImports = map[string][]string{
 	"kernels/internal/folds":      {"kit"},
 	"kernels/internal/geometry":   {"kit"},
 	"kernels/internal/kit":        {},
+	"kernels/internal/linalg":     {"kit"},
 	"kernels/internal/multiply":   {"copies", "kit"},
 	"kernels/internal/pointwise":  {"compose", "kit", "view"},
 	"kernels/internal/product": {"index", "compose", "copies", "folds", "kit", "multiply", "pointwise", "reduce",

@@ -196,6 +196,31 @@ def no_order(k):
     return ours == sorted(set(theirs))
 
 
+def adjoint(x):
+    return np.conj(np.swapaxes(x, -1, -2))
+
+
+def factors(k):
+    """graphrun's factors are orthonormal and their product is the operand."""
+    a = k.data(0)
+    if k.n["op"] == "linalg_eigh":
+        values, u = k.got(0), k.got(1)
+        half = np.tril(a, -1) if k.attrs.get("UPLO", "L") == "L" else np.triu(a, 1)
+        a = half + adjoint(half) + np.eye(a.shape[-1]) * np.real(a)
+        v = u
+    else:
+        u, values, v = (k.got(i) for i in range(3))
+        v = adjoint(v) if k.n["op"] == "linalg_svd" else v
+    n = values.shape[-1]
+    near = 1e-4 if k.dtype in ("float32", "complex64") else 1e-9
+    whole = np.allclose((u[..., :n] * values[..., None, :]) @ adjoint(v[..., :n]), a, rtol=near, atol=near)
+    return whole and all(np.allclose(adjoint(x) @ x, np.eye(x.shape[-1]), rtol=near, atol=near) for x in (u, v))
+
+
+def failed(k):
+    return bool(k.want(-1).any())
+
+
 # (ops, kind of difference, pattern of its text, condition on the call, reason); None matches everything.
 RULES = [
     (None, "served", "not implemented for '?(Half|BFloat16)|Low precision dtypes", None, "16-bit floats that 1.13 lacks on the CPU and later ones have"),
@@ -270,6 +295,15 @@ RULES = [
     ("cov", "served", "weights sum to zero", None, "weights are data; the covariance is NaN"),
     ("msort", "refused", "complex dtypes", scalar, "1.13 does not check operands without dimensions"),
     ("cdist", "value", "got nan", with_nan, "the greatest of numbers and NaN is NaN"),
+    # Factors of matrices
+    ("linalg_eigh linalg_svd svd", "value", "", factors, "vectors are unique only up to a factor of magnitude 1"),
+    ("linalg_lu linalg_lu_factor linalg_lu_factor_ex linalg_solve linalg_solve_ex linalg_inv linalg_inv_ex inverse", "value fails served", "", expanded,
+     "the factors of singular matrices depend on rounding"),
+    ("linalg_inv linalg_inv_ex inverse", "value", "nan|inf", odd, "the inverse of a matrix with infinities depends on the algorithm"),
+    ("linalg_cholesky_ex linalg_inv_ex", "value", "_0: at", failed, "the result of a failed computation is unspecified"),
+    ("lu_solve linalg_lu_solve", "value", "", lambda k: max(len(x["shape"]) for x in k.ins) > 2, "1.13 uses one matrix of a batch if B is no batch"),
+    ("cholesky_inverse", "value", "", of_complex, "a Cholesky factor has a real diagonal"),
+    ("linalg_lu linalg_lu_factor linalg_lu_factor_ex", "refused", "without pivoting", empty, "1.13 does not check empty tensors"),
     # Losses and the like
     ("logsumexp", "served", "doesn't match the broadcast shape", lambda k: k.attrs["dim"] == [], "an empty list of dimensions means all, as in every other reduction"),
     ("instance_norm", "served", "single memory location|could not infer", None, "graphs do not write running statistics"),

@@ -27,6 +27,7 @@ import calls
 import compare
 import composites  # noqa: F401  fills CALLS
 import folding    # noqa: F401
+import linalg     # noqa: F401
 import ordering   # noqa: F401
 import windows    # noqa: F401
 import reasons

@@ -1,0 +1,168 @@
+package linalg
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type upperAttrs struct {
+	Upper bool `attr:"upper" default:"false" doc:"the factor is the upper triangle"`
+}
+
+type choleskyExAttrs struct {
+	Upper       bool `attr:"upper" default:"false" doc:"the factor is the upper triangle"`
+	CheckErrors bool `attr:"check_errors" default:"false" doc:"a failure is an error"`
+}
+
+// Cholesky factors and solutions by them.
+var (
+	LinalgCholesky = choleskyOp(graph.SchemaOf[upperAttrs](), "linalg_cholesky", nil,
+		matrixCheck{name: "linalg.cholesky", kernel: "cholesky", checksReal: true},
+		func(c *graph.Call) choleskyExAttrs { return choleskyExAttrs{kit.Attrs[upperAttrs](c).Upper, true} })
+	Cholesky = choleskyOp(graph.SchemaOf[upperAttrs](), "cholesky", nil,
+		matrixCheck{name: "cholesky", kernel: "cholesky"},
+		func(c *graph.Call) choleskyExAttrs { return choleskyExAttrs{kit.Attrs[upperAttrs](c).Upper, true} })
+	CholeskyEx = choleskyOp(graph.SchemaOf[choleskyExAttrs](), "linalg_cholesky_ex", []string{"L", "info"},
+		matrixCheck{name: "linalg.cholesky", kernel: "cholesky", checksReal: true},
+		func(c *graph.Call) choleskyExAttrs { return *kit.Attrs[choleskyExAttrs](c) })
+	CholeskyInverse = matrixOp(graph.SchemaOf[upperAttrs](), graph.Semantics{Name: "cholesky_inverse",
+		Doc: "Returns the inverses of the positive definite matrices with the Cholesky factors self.", Params: selfOnly,
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t := c.Type(0)
+			if err := (matrixCheck{name: "cholesky_inverse", kernel: "cholesky_inverse_out"}).check(t, true); err != nil {
+				return nil, err
+			}
+			out, err := columnMajor(t.DType, t.Shape...)
+			return c.One(out), err
+		},
+		Examples: examples(nil, squareExample, complexExample),
+	}, algorithm{float: invertByCholesky[float64], complex: invertByCholesky[complex128], memory: squares(3),
+		ranks: matrices(1)})
+	CholeskySolve = matrixOp(graph.SchemaOf[upperAttrs](), graph.Semantics{Name: "cholesky_solve",
+		Doc:    "Solves A X = self for positive definite matrices A with the Cholesky factors input2.",
+		Params: []graph.Param{kit.Self, {Name: "input2"}}, Infer: inferCholeskySolve,
+		Examples: []graph.Example{kit.Example(nil, kit.F32(3, 2), squareExample), kit.Example(graph.Attrs{"upper": true},
+			tensor.New(tensor.Complex128, 3, 1), complexExample)},
+	}, algorithm{float: solveByCholesky[float64], complex: solveByCholesky[complex128], memory: squares(2),
+		ranks: matrices(1)})
+)
+
+// choleskyOp defines an op that returns Cholesky factors. spec returns the attributes of a call.
+func choleskyOp(attrs *graph.Schema, name string, outputs []string, check matrixCheck,
+	spec func(*graph.Call) choleskyExAttrs) *graph.Op {
+	doc := "Returns the Cholesky factors of positive definite matrices, of which only one triangle is read: L of L L^H, " +
+		"or its adjoint."
+	withInfo := outputs != nil
+	ranks, exampleOf := matrices(1), []tensor.Meta{kit.F32(2, 0, 0)}
+	if withInfo {
+		doc += " info is 0, or the order of the first leading minor that is not positive; the columns of L from this order " +
+			"on are then not computed."
+		ranks, exampleOf = ranksOf([]int{2}, []int{2, 0}), []tensor.Meta{squareExample, complexExample}
+	}
+	return matrixOp(attrs, graph.Semantics{Name: name, Doc: doc, Params: selfOnly, Outputs: outputs,
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t := c.Type(0)
+			if name == "cholesky" && kit.IsEmpty(t) { // PyTorch does not check it
+				return c.One(t.RowMajor()), nil
+			}
+			if err := check.check(t, true); err != nil {
+				return nil, err
+			}
+			out, err := columnMajor(t.DType, t.Shape...)
+			if withInfo {
+				return c.All(out, infoType(lead(t))), err
+			}
+			return c.One(out), err
+		},
+		Examples: examples(nil, exampleOf...),
+	}, algorithm{
+		float:   func(t *task[float64]) error { return factorCholesky(t, check.name, spec(t.call)) },
+		complex: func(t *task[complex128]) error { return factorCholesky(t, check.name, spec(t.call)) },
+		memory:  squares(1), ranks: ranks})
+}
+
+// factorCholesky computes the factor of a matrix.
+func factorCholesky[T number](t *task[T], name string, spec choleskyExAttrs) error {
+	a := t.in[0]
+	if spec.Upper {
+		a = t.copyOf(a, true)
+	}
+	info := t.cholesky(a)
+	if info > 0 && spec.CheckErrors {
+		return fmt.Errorf("%s: %sThe factorization could not be completed because the input is not positive-definite (the "+
+			"leading minor of order %d is not positive-definite).", name, t.element, info)
+	}
+	if spec.Upper {
+		t.adjoint(a, t.out[0])
+	} else {
+		copy(t.out[0].elements, a.elements)
+	}
+	if len(t.out) > 1 {
+		t.setInfo(1, info)
+	}
+	return nil
+}
+
+// lowerFactor returns the factor L for an operand that is L or its adjoint.
+func lowerFactor[T number](t *task[T], factor matrix[T]) matrix[T] {
+	if kit.Attrs[upperAttrs](t.call).Upper {
+		return t.copyOf(factor, true)
+	}
+	return factor
+}
+
+// solveFactored overwrites b with the solution x of l l^H x = b.
+func (s *solver[T]) solveFactored(l, b matrix[T]) {
+	s.solveTriangular(l, b, false, false)
+	s.solveTriangular(s.copyOf(l, true), b, true, false)
+}
+
+func invertByCholesky[T number](t *task[T]) error {
+	l, x := lowerFactor(t, t.in[0]), t.out[0]
+	for i := range l.cols {
+		if l.at(i, i) == 0 {
+			return fmt.Errorf("cholesky_inverse: %sThe diagonal element %d is zero, the inversion could not be completed "+
+				"because the input matrix is singular.", t.element, i+1)
+		}
+		x.set(i, i, t.of(1, 0))
+	}
+	t.solveFactored(l, x)
+	return nil
+}
+
+func inferCholeskySolve(c *graph.Call) ([]graph.Result, error) {
+	b, a := c.Type(0), c.Type(1)
+	for i, t := range []tensor.Type{b, a} {
+		if t.Rank() < 2 {
+			return nil, fmt.Errorf("%s should have at least 2 dimensions, but has %d dimensions instead",
+				[]string{"b", "u"}[i], t.Rank())
+		}
+	}
+	if err := (matrixCheck{kernel: "cholesky_solve"}).check(a, true); err != nil {
+		return nil, err
+	}
+	if a.DType != b.DType {
+		return nil, errors.New("cholesky_solve: Expected b and A to have the same dtype")
+	}
+	n, m := a.Rank(), b.Rank()
+	if a.Shape[n-1].Ne(b.Shape[m-2]).Holds() {
+		return nil, fmt.Errorf("Incompatible matrix sizes for cholesky_solve: each A matrix is %v by %v but each b matrix "+
+			"is %v by %v", a.Shape[n-1], a.Shape[n-1], b.Shape[m-2], b.Shape[m-1])
+	}
+	batch, err := tensor.BroadcastSizes(lead(b), lead(a))
+	if err != nil {
+		return nil, err
+	}
+	out, err := columnMajor(a.DType, with(batch, b.Shape[m-2:]...)...)
+	return c.One(out), err
+}
+
+func solveByCholesky[T number](t *task[T]) error {
+	copy(t.out[0].elements, t.in[0].elements)
+	t.solveFactored(lowerFactor(t, t.in[1]), t.out[0])
+	return nil
+}

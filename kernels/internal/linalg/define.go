@@ -1,0 +1,384 @@
+package linalg
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// task is the computation of a call for one matrix of the batch. An operand or result that is a vector or a number is a
+// matrix with one column.
+type task[T number] struct {
+	*solver[T]
+	call    *graph.Call
+	element string // the place of the matrix in the batch, for messages; empty without batch
+	in, out []matrix[T]
+}
+
+// algorithm computes the results of tasks: in float64 for real numbers, else in complex128.
+type algorithm struct {
+	float   func(t *task[float64]) error
+	complex func(t *task[complex128]) error
+	// memory is the number of elements that the solver needs for a call.
+	memory func(c *graph.Call) int
+	// ranks returns the number of dimensions that do not belong to the batch, for each operand and result.
+	ranks func(c *graph.Call) (in, out []int)
+}
+
+// matrixOp defines an op by its algorithm.
+func matrixOp(attrs *graph.Schema, o graph.Semantics, a algorithm) *graph.Op {
+	o.Doc += " Dimensions before the last two are a batch."
+	o.Ref = a.reference
+	return kit.DefineWith(attrs, graph.Op{Semantics: o, Facts: graph.Facts{UnfusableReason: "factors whole matrices"},
+		Lowerings: graph.Lowerings{Compile: a.compile}})
+}
+
+// ranksOf is algorithm.ranks for operands and results with constant numbers of dimensions.
+func ranksOf(in, out []int) func(*graph.Call) ([]int, []int) {
+	return func(*graph.Call) ([]int, []int) { return in, out }
+}
+
+// matrices is algorithm.ranks if all operands and the n results are matrices.
+func matrices(n int) func(c *graph.Call) ([]int, []int) {
+	return func(c *graph.Call) (in, out []int) {
+		for range c.In {
+			in = append(in, 2)
+		}
+		for range n {
+			out = append(out, 2)
+		}
+		return in, out
+	}
+}
+
+// squares is algorithm.memory: n times the greatest size of an operand squared.
+func squares(n int) func(c *graph.Call) int {
+	return func(c *graph.Call) int {
+		size := 1
+		for i := range c.In {
+			if !c.Has(i) {
+				continue
+			}
+			for _, s := range c.Meta(i).Shape[max(0, c.Meta(i).Rank()-2):] {
+				size = max(size, s)
+			}
+		}
+		return n * size * size
+	}
+}
+
+// part is an operand or a result: its batch of matrices, and the layout of a matrix.
+type part struct {
+	meta        tensor.Meta
+	rows, cols  int
+	rowStep     int // in bytes
+	colStep     int
+	batch       []int // steps of the dimensions of the batch, in bytes
+	address     int   // index in Mem.Ptrs
+	isOmitted   bool
+	hasNoMatrix bool // an empty result that was not asked for
+}
+
+func newPart(m tensor.Meta, rank, batchRank, address int) part {
+	p := part{meta: m, rows: 1, cols: 1, address: address}
+	if m.DType == tensor.Invalid {
+		p.isOmitted = true
+		return p
+	}
+	lead := m.Rank() - rank
+	if lead < 0 { // an empty vector in place of a matrix
+		p.hasNoMatrix, p.batch = true, make([]int, batchRank)
+		return p
+	}
+	if rank > 0 {
+		p.rows, p.rowStep = m.Shape[lead], kit.StepAt(m, lead)
+	}
+	if rank > 1 {
+		p.cols, p.colStep = m.Shape[lead+1], kit.StepAt(m, lead+1)
+	}
+	p.batch = make([]int, batchRank)
+	for d := range lead {
+		if m.Shape[d] != 1 {
+			p.batch[batchRank-lead+d] = kit.StepAt(m, d)
+		}
+	}
+	return p
+}
+
+// parts returns the operands and the results of a call, and the shape of the batch.
+func (a *algorithm) parts(c *graph.Call) (in, out []part, batch []int) {
+	inRanks, outRanks := a.ranks(c)
+	for i, r := range outRanks {
+		if lead := c.Out[i].Rank() - r; lead >= 0 && len(batch) == 0 {
+			batch = c.Out[i].Shape[:lead]
+		}
+	}
+	for i, r := range outRanks {
+		out = append(out, newPart(c.Out[i], r, len(batch), i))
+	}
+	for i, r := range inRanks {
+		m := tensor.Meta{}
+		if c.Has(i) {
+			m = c.Meta(i)
+		}
+		in = append(in, newPart(m, r, len(batch), len(c.Out)+i))
+	}
+	return in, out, batch
+}
+
+func (a *algorithm) compile(c *graph.Call) (*graph.Kernel, error) {
+	if !slices.ContainsFunc(c.Out, func(m tensor.Meta) bool { return m.Numel() > 0 }) {
+		return &graph.Kernel{}, nil
+	}
+	in, out, batch := a.parts(c)
+	elements := a.memory(c)
+	isComplex := false
+	for _, p := range append(in[:len(in):len(in)], out...) {
+		elements += p.rows * p.cols
+		isComplex = isComplex || p.meta.DType.IsComplex()
+	}
+	k := &graph.Kernel{Worker: 8 * elements}
+	run := func(m *graph.Mem, chunk int) error {
+		memory := unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(m.Worker))), elements)
+		s := &solver[float64]{field: reals, ctx: m.Context, memory: memory}
+		return runTask(s, a.float, c, m.Ptrs, in, out, batch, chunk, tensor.Float64)
+	}
+	if isComplex {
+		k.Worker *= 2
+		run = func(m *graph.Mem, chunk int) error {
+			memory := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(m.Worker))), elements)
+			s := &solver[complex128]{field: complexes, ctx: m.Context, memory: memory}
+			return runTask(s, a.complex, c, m.Ptrs, in, out, batch, chunk, tensor.Complex128)
+		}
+	}
+	k.Phases = []graph.Phase{{Chunks: tensor.Numel(batch), Run: run}}
+	return k, nil
+}
+
+// runTask loads the operands of one matrix of the batch, computes the results and stores them.
+func runTask[T number](s *solver[T], compute func(*task[T]) error, c *graph.Call, ptrs []unsafe.Pointer, in, out []part,
+	batch []int, chunk int, d tensor.DType) error {
+	t := &task[T]{solver: s, call: c}
+	if len(batch) > 0 {
+		t.element = fmt.Sprintf("(Batch element %d): ", chunk)
+	}
+	size := int(unsafe.Sizeof(*new(T)))
+	for i := range in {
+		p := &in[i]
+		if p.isOmitted {
+			t.in = append(t.in, matrix[T]{})
+			continue
+		}
+		m, load := s.make(p.rows, p.cols), tensor.Converter(d, p.meta.DType)
+		for j := range p.cols {
+			if p.rows > 0 {
+				load(unsafe.Pointer(unsafe.SliceData(m.column(j))), p.column(ptrs, batch, chunk, j), size, p.rowStep, p.rows)
+			}
+			s.did(p.rows)
+		}
+		t.in = append(t.in, m)
+	}
+	for i := range out {
+		t.out = append(t.out, s.make(out[i].rows, out[i].cols))
+	}
+	if err := compute(t); err != nil {
+		return err
+	}
+	for i := range out {
+		p := &out[i]
+		store := tensor.Converter(p.meta.DType, d)
+		for j := range p.cols {
+			if p.rows > 0 && p.isStored(batch, chunk) {
+				store(p.column(ptrs, batch, chunk, j), unsafe.Pointer(unsafe.SliceData(t.out[i].column(j))), p.rowStep, size,
+					p.rows)
+			}
+			s.did(p.rows)
+		}
+	}
+	return nil
+}
+
+// isStored reports whether a matrix of the batch sets a result: it does not if the result is empty, or if an earlier
+// matrix of a larger batch sets the same elements.
+func (p *part) isStored(batch []int, chunk int) bool {
+	for d := len(batch) - 1; d >= 0; d-- {
+		if chunk%batch[d] != 0 && p.batch[d] == 0 {
+			return false
+		}
+		chunk /= batch[d]
+	}
+	return !p.hasNoMatrix
+}
+
+// column returns the address of a column of a matrix of the batch.
+func (p *part) column(ptrs []unsafe.Pointer, batch []int, chunk, j int) unsafe.Pointer {
+	offset := j * p.colStep
+	for d := len(batch) - 1; d >= 0; d-- {
+		offset += chunk % batch[d] * p.batch[d]
+		chunk /= batch[d]
+	}
+	return unsafe.Add(ptrs[p.address], offset)
+}
+
+// reference computes in complex128, element by element. The identities that define the results are tested separately.
+func (a *algorithm) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	out := make([]*tensor.Tensor, len(c.Out))
+	for i, m := range c.Out {
+		out[i] = tensor.Zeros(m.DType, m.Shape...)
+	}
+	index := func(t *tensor.Tensor, rank int, lead []int, i, j int) []int {
+		at := make([]int, 0, t.Rank())
+		for d := range t.Rank() - rank {
+			k := lead[len(lead)-(t.Rank()-rank)+d]
+			if t.Shape[d] == 1 {
+				k = 0
+			}
+			at = append(at, k)
+		}
+		return append(at, []int{i, j}[:rank]...)
+	}
+	if !slices.ContainsFunc(out, func(t *tensor.Tensor) bool { return t.Numel() > 0 }) {
+		return out, nil
+	}
+	operands, results, batch := a.parts(c)
+	inRanks, outRanks := a.ranks(c)
+	var err error
+	chunk := 0
+	kit.EachIndex(batch, func(lead []int) {
+		s := &solver[complex128]{field: complexes, ctx: context.Background(), memory: make([]complex128, a.memory(c))}
+		t := &task[complex128]{solver: s, call: c}
+		if len(batch) > 0 {
+			t.element = fmt.Sprintf("(Batch element %d): ", chunk)
+		}
+		chunk++
+		for k, p := range operands {
+			m := matrix[complex128]{make([]complex128, p.rows*p.cols), p.rows, p.cols}
+			for i := range m.elements {
+				if !p.isOmitted {
+					m.elements[i] = in[k].At(index(in[k], inRanks[k], lead, i%p.rows, i/p.rows)...).Complex()
+				}
+			}
+			t.in = append(t.in, m)
+		}
+		for _, p := range results {
+			t.out = append(t.out, matrix[complex128]{make([]complex128, p.rows*p.cols), p.rows, p.cols})
+		}
+		if e := a.complex(t); e != nil && err == nil {
+			err = e
+			return
+		}
+		for k, p := range results {
+			for i, v := range t.out[k].elements {
+				if !p.hasNoMatrix {
+					out[k].Set(tensor.ComplexScalar(v), index(out[k], outRanks[k], lead, i%p.rows, i/p.rows)...)
+				}
+			}
+		}
+	})
+	return out, err
+}
+
+// columnMajor returns the type of a batch of column-major matrices.
+func columnMajor(d tensor.DType, shape ...sym.Int) (tensor.Type, error) {
+	t, err := kit.FreshType(d, shape)
+	if n := len(shape); err == nil && n >= 2 {
+		t.Strides[n-2], t.Strides[n-1] = sym.Of(1), shape[n-2].Max(sym.Of(1))
+	}
+	return t, err
+}
+
+// matrixCheck has the names in PyTorch's errors for operands that are no matrices of a supported dtype.
+type matrixCheck struct {
+	name       string // the op; empty: messages do not name it
+	kernel     string // the kernel that rejects dtypes without an earlier check
+	checksReal bool   // the op itself rejects integers
+}
+
+// check returns PyTorch's error for an operand.
+func (m matrixCheck) check(t tensor.Type, square bool) error {
+	n := t.Rank()
+	name := m.name
+	if name != "" {
+		name += ": "
+	}
+	switch {
+	case n < 2:
+		return fmt.Errorf("%sThe input tensor A must have at least 2 dimensions.", name)
+	case square && t.Shape[n-1].Ne(t.Shape[n-2]).Holds():
+		return fmt.Errorf("%sA must be batches of square matrices, but they are %v by %v matrices", name, t.Shape[n-2],
+			t.Shape[n-1])
+	}
+	return m.checkDType(t.DType)
+}
+
+func (m matrixCheck) checkDType(d tensor.DType) error {
+	switch {
+	case d.IsIntegral(true) && (m.checksReal || m.kernel == ""):
+		return fmt.Errorf("%s: Expected a floating point or complex tensor as input. Got %s", m.name, d.TorchName())
+	case d.IsReducedFloat() && m.kernel == "":
+		return fmt.Errorf("%s: Low precision dtypes not supported. Got %s", m.name, d.TorchName())
+	case d.IsIntegral(true) || d.IsReducedFloat():
+		return kit.NotImplemented(m.kernel, d)
+	}
+	return nil
+}
+
+// lead returns the sizes of the batch of a type.
+func lead(t tensor.Type) []sym.Int { return t.Shape[:t.Rank()-2] }
+
+// with returns the sizes of a batch followed by sizes.
+func with(batch []sym.Int, sizes ...sym.Int) []sym.Int {
+	return append(append([]sym.Int{}, batch...), sizes...)
+}
+
+// examples returns an example for each operand of an op with one operand.
+func examples(a graph.Attrs, of ...tensor.Meta) (all []graph.Example) {
+	for _, m := range of {
+		all = append(all, kit.Example(a, m))
+	}
+	return all
+}
+
+// setInfo sets result k to a number.
+func (t *task[T]) setInfo(k, info int) { t.out[k].set(0, 0, t.of(float64(info), 0)) }
+
+// infoType is the type of the results info of a batch.
+func infoType(batch []sym.Int) tensor.Type { return tensor.NewType(tensor.Int32, batch...) }
+
+// emptyVector is the type of a result that was not asked for.
+func emptyVector(d tensor.DType) tensor.Type { return tensor.NewType(d, sym.Of(0)) }
+
+// Operands and examples of several ops.
+var (
+	operandA = graph.Param{Name: "A"}
+	selfOnly = []graph.Param{kit.Self}
+
+	squareExample  = kit.F32(2, 3, 3).WithStrides([]int{9, 1, 3})
+	complexExample = tensor.New(tensor.Complex128, 3, 3)
+	tallExample    = kit.F32(2, 4, 3)
+	wideExample    = tensor.New(tensor.Float64, 3, 4).WithStrides([]int{1, 3})
+)
+
+// equationShape returns the shape of the solution of A X = B or X A = B, of matrices with the given sizes.
+func equationShape(name string, a, b []sym.Int, left bool) ([]sym.Int, error) {
+	n, m := len(a), len(b)
+	if m < 2 {
+		return nil, fmt.Errorf("%s: The input tensor B must have at least 2 dimensions.", name)
+	}
+	equation, fits := "AX = B", a[n-2].Eq(b[m-2]).Holds()
+	if !left {
+		equation, fits = "XA = B", a[n-1].Eq(b[m-1]).Holds()
+	}
+	if !fits {
+		return nil, fmt.Errorf("%s: Incompatible shapes of A and B for the equation %s (%vx%v and %vx%v)", name, equation,
+			a[n-2], a[n-1], b[m-2], b[m-1])
+	}
+	batch, err := tensor.BroadcastSizes(b[:m-2], a[:n-2])
+	return with(batch, b[m-2:]...), err
+}

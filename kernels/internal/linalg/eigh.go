@@ -1,0 +1,73 @@
+package linalg
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type eighAttrs struct {
+	UPLO string `attr:"UPLO" default:"L" oneof:"L|U" doc:"the triangle that is read"`
+}
+
+// Eigenvalues of symmetric and Hermitian matrices.
+var (
+	Eigh     = eighOp("linalg_eigh", []string{"eigenvalues", "eigenvectors"})
+	Eigvalsh = eighOp("linalg_eigvalsh", nil)
+)
+
+func eighOp(name string, outputs []string) *graph.Op {
+	vectors := outputs != nil
+	doc := "Returns the eigenvalues of Hermitian matrices, in ascending order. Only one triangle is read."
+	ranks := ranksOf([]int{2}, []int{1})
+	if vectors {
+		doc = "Returns the eigenvalues of Hermitian matrices, in ascending order, and their eigenvectors of norm 1, which " +
+			"are columns. Only one triangle is read. An eigenvector can be multiplied by any number of magnitude 1."
+		ranks = ranksOf([]int{2}, []int{1, 2})
+	}
+	return matrixOp(graph.SchemaOf[eighAttrs](), graph.Semantics{Name: name, Doc: doc, Params: selfOnly, Outputs: outputs,
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t := c.Type(0)
+			if err := (matrixCheck{name: "linalg.eigh", kernel: "linalg_eigh"}).check(t, true); err != nil {
+				return nil, err
+			}
+			values := tensor.NewType(t.DType.ToReal(), t.Shape[:t.Rank()-1]...)
+			if !vectors {
+				return c.One(values), nil
+			}
+			v, err := columnMajor(t.DType, t.Shape...)
+			return c.All(values, v), err
+		},
+		Examples: examples(nil, squareExample, complexExample),
+	}, algorithm{float: eigen[float64], complex: eigen[complex128], memory: squares(5), ranks: ranks})
+}
+
+func eigen[T number](t *task[T]) error {
+	a := t.in[0]
+	upper := kit.Attrs[eighAttrs](t.call).UPLO == "U"
+	for j := range a.cols {
+		for i := range j {
+			if upper {
+				a.set(j, i, t.conj(a.at(i, j)))
+			} else {
+				a.set(i, j, t.conj(a.at(j, i)))
+			}
+		}
+		a.set(j, j, t.of(t.re(a.at(j, j)), 0))
+		t.did(a.rows)
+	}
+	if !t.isFinite(a) {
+		return fmt.Errorf("linalg.eigh: %sThe algorithm failed to converge because the input matrix is ill-conditioned or "+
+			"has too many repeated eigenvalues.", t.element)
+	}
+	vectors := t.make(a.rows, a.cols)
+	for i, v := range t.eigh(a, vectors) {
+		t.out[0].set(i, 0, t.of(v, 0))
+	}
+	if len(t.out) > 1 {
+		copy(t.out[1].elements, vectors.elements)
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+package linalg
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+)
+
+// orthogonalize rotates pairs of columns of a until they are orthogonal (one-sided Jacobi method of Hestenes), and
+// rotates the columns of v in the same way. It returns the norms of the columns. It visits all
+// pairs at most 60 times; ten times suffice for usual matrices.
+func (s *solver[T]) orthogonalize(a, v matrix[T]) []float64 {
+	tolerance := 0x1p-51 * (2 + math.Sqrt(float64(a.rows))) // rounding errors of a sum
+	norms := make([]float64, a.cols)
+	for range 60 {
+		rotated := false
+		for j := range norms {
+			norms[j] = s.norm(a.column(j))
+		}
+		for i := range a.cols {
+			for j := i + 1; j < a.cols; j++ {
+				rotated = s.rotate(a, v, norms, i, j, tolerance) || rotated
+			}
+		}
+		if !rotated {
+			break
+		}
+	}
+	return norms
+}
+
+// hypot returns the length of the hypotenuse, with the same bits on every processor.
+func hypot(a, b float64) float64 { return kit.AbsComplex(complex(a, b)) }
+
+// rotate makes columns i and j of a orthogonal, unless the cosine of their angle is at most the tolerance.
+func (s *solver[T]) rotate(a, v matrix[T], norms []float64, i, j int, tolerance float64) bool {
+	s.did(4 * a.rows)
+	x, y := a.column(i), a.column(j)
+	if norms[i] == 0 || norms[j] == 0 {
+		return false
+	}
+	// Columns of norm 1, so that no product is too large or too small.
+	product := s.dot(x, y)
+	product = s.of(s.re(product)/norms[i]/norms[j], s.im(product)/norms[i]/norms[j])
+	size := s.abs(product)
+	if !(size > tolerance) {
+		return false
+	}
+	ratio := norms[j] / norms[i]
+	zeta := (ratio - 1/ratio) / (2 * size)
+	tangent := 1 / (math.Abs(zeta) + hypot(1, zeta))
+	if tangent == 0 { // one column is too small to be seen in the other
+		return false
+	}
+	if zeta < 0 {
+		tangent = -tangent
+	}
+	cosine := 1 / hypot(1, tangent)
+	phase := s.of(s.re(product)/size, s.im(product)/size)
+	s.turn(x, y, cosine, cosine*tangent, phase)
+	s.turn(v.column(i), v.column(j), cosine, cosine*tangent, phase)
+	norms[i], norms[j] = s.norm(x), s.norm(y)
+	s.did(12 * (a.rows + v.rows))
+	return true
+}
+
+// turn sets x to c x - sin conj(phase) y and y to sin phase x + c y.
+func (s *solver[T]) turn(x, y []T, c, sin float64, phase T) {
+	down, up := s.mul(s.of(-sin, 0), s.conj(phase)), s.mul(s.of(sin, 0), phase)
+	for i, u := range x {
+		w := y[i]
+		x[i] = s.of(float64(s.re(u)*c), float64(s.im(u)*c)) + s.mul(down, w)
+		y[i] = s.mul(up, u) + s.of(float64(s.re(w)*c), float64(s.im(w)*c))
+	}
+}
+
+// svd returns the singular values of a in descending order, and sets columns of u and v such that a = u s v^H. a has at
+// least as many rows as columns, and is overwritten. u has at least as many columns as a.
+func (s *solver[T]) svd(a, u, v matrix[T]) []float64 {
+	rotations := s.identity(a.cols, a.cols)
+	norms := s.orthogonalize(a, rotations)
+	order := make([]int, a.cols)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(norms[j], norms[i]) })
+	values := make([]float64, a.cols)
+	rank := 0
+	for k, j := range order {
+		values[k] = norms[j]
+		copy(v.column(k), rotations.column(j))
+		if norms[j] > 0 {
+			rank = k + 1
+			column := a.column(j)
+			for i, x := range column {
+				u.set(i, k, s.of(s.re(x)/norms[j], s.im(x)/norms[j]))
+			}
+		}
+	}
+	s.complete(u, rank)
+	return values
+}
+
+// complete sets the columns of u after the first rank columns, which are orthonormal, such that all are orthonormal.
+func (s *solver[T]) complete(u matrix[T], rank int) {
+	if rank == u.cols {
+		return
+	}
+	q := s.copyOf(u.leading(rank), false)
+	tau := s.make(max(rank, 1), 1).elements[:rank]
+	s.qr(q, tau)
+	rest := matrix[T]{u.elements[rank*u.rows:], u.rows, u.cols - rank}
+	rest.clear()
+	for j := range rest.cols {
+		rest.set(rank+j, j, s.of(1, 0))
+	}
+	s.multiplyQ(q, tau, rest, false)
+}
+
+// eigh returns the eigenvalues of the Hermitian matrix a in ascending order, and sets the columns of v to eigenvectors.
+// The singular vectors of a + c I, which is positive definite, are eigenvectors of a.
+func (s *solver[T]) eigh(a, v matrix[T]) []float64 {
+	n := a.cols
+	shift := 0.0
+	for j := range n {
+		shift = max(shift, s.norm(a.column(j)))
+	}
+	shift *= 2 * math.Sqrt(float64(n))
+	shifted := s.copyOf(a, false)
+	for j := range n {
+		shifted.set(j, j, shifted.at(j, j)+s.of(shift, 0))
+	}
+	vectors := s.identity(n, n)
+	s.orthogonalize(shifted, vectors)
+	values := make([]float64, n)
+	product := s.make(n, 1).elements
+	for j := range n {
+		x := vectors.column(j)
+		clear(product)
+		for k, f := range x {
+			s.addScaled(f, a.column(k), product)
+			s.did(n)
+		}
+		values[j] = s.re(s.dot(x, product))
+	}
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(values[i], values[j]) })
+	sorted := make([]float64, n)
+	for k, j := range order {
+		sorted[k] = values[j]
+		copy(v.column(k), vectors.column(j))
+	}
+	return sorted
+}

@@ -1,0 +1,193 @@
+package linalg
+
+import (
+	"context"
+	"math"
+
+	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+)
+
+// number is the type of the elements of a matrix during a computation.
+type number interface{ float64 | complex128 }
+
+// field has the arithmetic of a type of numbers. No product is fused with a sum.
+type field[T number] struct {
+	mul, div func(a, b T) T
+	conj     func(a T) T
+	abs      func(a T) float64
+	re, im   func(a T) float64
+	of       func(re, im float64) T
+	// addScaled adds the products of a number and the elements of x to y.
+	addScaled func(a T, x, y []T)
+	// dot returns the sum of the products of conjugated elements of x and elements of y.
+	dot func(x, y []T) T
+}
+
+var reals = &field[float64]{
+	mul:  func(a, b float64) float64 { return a * b },
+	div:  func(a, b float64) float64 { return a / b },
+	conj: func(a float64) float64 { return a },
+	abs:  math.Abs,
+	re:   func(a float64) float64 { return a },
+	im:   func(float64) float64 { return 0 },
+	of:   func(re, _ float64) float64 { return re },
+	addScaled: func(a float64, x, y []float64) {
+		y = y[:len(x)]
+		for i, v := range x {
+			y[i] += float64(a * v)
+		}
+	},
+	dot: func(x, y []float64) float64 {
+		sum := 0.0
+		y = y[:len(x)]
+		for i, v := range x {
+			sum += float64(v * y[i])
+		}
+		return sum
+	},
+}
+
+var complexes = &field[complex128]{
+	mul:  kit.MulComplex,
+	div:  kit.DivComplex,
+	conj: func(a complex128) complex128 { return complex(real(a), -imag(a)) },
+	abs:  kit.AbsComplex,
+	re:   func(a complex128) float64 { return real(a) },
+	im:   func(a complex128) float64 { return imag(a) },
+	of:   func(re, im float64) complex128 { return complex(re, im) },
+	addScaled: func(a complex128, x, y []complex128) {
+		y = y[:len(x)]
+		for i, v := range x {
+			y[i] += kit.MulComplex(a, v)
+		}
+	},
+	dot: func(x, y []complex128) complex128 {
+		sum := complex128(0)
+		y = y[:len(x)]
+		for i, v := range x {
+			sum += kit.MulComplex(complex(real(v), -imag(v)), y[i])
+		}
+		return sum
+	},
+}
+
+// solver computes with matrices of one type of numbers. Its memory is a stack, which a computation releases as a whole.
+type solver[T number] struct {
+	*field[T]
+	ctx    context.Context
+	memory []T
+	work   int // elements computed since the last check of the context
+}
+
+// did counts computed elements and checks the context after many of them.
+func (s *solver[T]) did(n int) {
+	if s.work += n; s.work >= kit.CheckEvery {
+		s.work = 0
+		interrupt.Check(s.ctx)
+	}
+}
+
+// matrix is a column-major matrix.
+type matrix[T number] struct {
+	elements   []T
+	rows, cols int
+}
+
+// column returns the elements of column j.
+func (a matrix[T]) column(j int) []T { return a.elements[j*a.rows : (j+1)*a.rows] }
+
+func (a matrix[T]) at(i, j int) T     { return a.elements[j*a.rows+i] }
+func (a matrix[T]) set(i, j int, v T) { a.elements[j*a.rows+i] = v }
+
+// leading returns the first columns of a matrix.
+func (a matrix[T]) leading(cols int) matrix[T] {
+	return matrix[T]{a.elements[:cols*a.rows], a.rows, cols}
+}
+
+// clear sets all elements to 0.
+func (a matrix[T]) clear() { clear(a.elements) }
+
+// make returns a matrix of zeros in the memory of the solver.
+func (s *solver[T]) make(rows, cols int) matrix[T] {
+	n := rows * cols
+	m := matrix[T]{s.memory[:n:n], rows, cols}
+	s.memory = s.memory[n:]
+	m.clear()
+	s.did(n)
+	return m
+}
+
+// copyOf returns a copy of a matrix, transposed and conjugated if adjoint is set.
+func (s *solver[T]) copyOf(a matrix[T], adjoint bool) matrix[T] {
+	if !adjoint {
+		c := s.make(a.rows, a.cols)
+		copy(c.elements, a.elements)
+		return c
+	}
+	c := s.make(a.cols, a.rows)
+	s.adjoint(a, c)
+	return c
+}
+
+// adjoint sets c to the conjugate transpose of a.
+func (s *solver[T]) adjoint(a, c matrix[T]) {
+	for j := range a.cols {
+		for i, v := range a.column(j) {
+			c.set(j, i, s.conj(v))
+		}
+		s.did(a.rows)
+	}
+}
+
+// transposed returns the transpose of a matrix, without conjugation.
+func (s *solver[T]) transposed(a matrix[T]) matrix[T] {
+	c := s.make(a.cols, a.rows)
+	for j := range a.cols {
+		for i, v := range a.column(j) {
+			c.set(j, i, v)
+		}
+		s.did(a.rows)
+	}
+	return c
+}
+
+// identity returns the first columns of an identity matrix.
+func (s *solver[T]) identity(rows, cols int) matrix[T] {
+	m := s.make(rows, cols)
+	for i := range min(rows, cols) {
+		m.set(i, i, s.of(1, 0))
+	}
+	return m
+}
+
+// norm returns the Euclidean norm of a vector, without overflow.
+func (s *solver[T]) norm(x []T) float64 {
+	greatest := 0.0
+	for _, v := range x {
+		greatest = max(greatest, math.Abs(s.re(v)), math.Abs(s.im(v))) // NaN stays
+	}
+	if greatest == 0 || math.IsInf(greatest, 0) || greatest != greatest {
+		return greatest
+	}
+	scale, sum := 1.0, 0.0
+	if greatest > 0x1p500 || greatest < 0x1p-500 {
+		scale = math.Ldexp(1, -math.Ilogb(greatest))
+	}
+	for _, v := range x {
+		re, im := s.re(v)*scale, s.im(v)*scale
+		sum += float64(re*re) + float64(im*im)
+	}
+	return math.Sqrt(sum) / scale
+}
+
+// isFinite reports whether no element of a is infinite or NaN.
+func (s *solver[T]) isFinite(a matrix[T]) bool {
+	for _, v := range a.elements {
+		if d := s.re(v) - s.re(v) + s.im(v) - s.im(v); math.IsNaN(d) {
+			return false
+		}
+	}
+	s.did(len(a.elements))
+	return true
+}

@@ -1,0 +1,168 @@
+package linalg
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestIdentities checks the identities that define the factors of random matrices, in float64 and complex128.
+func TestIdentities(t *testing.T) {
+	checkIdentities(t, reals)
+	checkIdentities(t, complexes)
+}
+
+func checkIdentities[T number](t *testing.T, f *field[T]) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, size := range [][2]int{{1, 1}, {2, 2}, {5, 5}, {7, 3}, {3, 7}, {40, 40}, {60, 20}, {6, 1}} {
+		for _, rank := range []int{1, 3, 100} {
+			rows, cols := size[0], size[1]
+			s := &solver[T]{field: f, ctx: context.Background(), memory: make([]T, 1<<18)}
+			a := s.random(rng, rows, cols)
+			if rank < min(rows, cols) {
+				a = s.product(s.random(rng, rows, rank), s.random(rng, rank, cols))
+			}
+			least := min(rows, cols)
+			check := func(what string, got, want matrix[T]) {
+				t.Helper()
+				if d := s.distance(got, want); !(d < 1e-12*float64(1+rows*cols)) {
+					t.Errorf("%s of %dx%d, rank %d: the distance is %g", what, rows, cols, min(rank, least), d)
+				}
+			}
+			orthonormal := func(what string, q matrix[T]) {
+				t.Helper()
+				check(what, s.product(s.copyOf(q, true), q), s.identity(q.cols, q.cols))
+			}
+
+			lu, pivots := s.copyOf(a, false), make([]int, least)
+			s.lu(lu, pivots)
+			b := s.copyOf(a, false)
+			exchange(b, pivots, false)
+			check("L U", s.product(s.lower(lu, least), s.upper(lu, least)), b)
+
+			qr, tau := s.copyOf(a, false), make([]T, least)
+			s.qr(qr, tau)
+			q := s.identity(rows, rows)
+			s.multiplyQ(qr, tau, q, false)
+			orthonormal("Q", q)
+			check("Q R", s.product(q, s.upper(qr, rows)), a)
+			s.multiplyQ(qr, tau, q, true)
+			check("Q^H Q", q, s.identity(rows, rows))
+
+			if rows >= cols {
+				u, v := s.make(rows, rows), s.make(cols, cols)
+				values := s.svd(s.copyOf(a, false), u, v)
+				orthonormal("U", u)
+				orthonormal("V", v)
+				check("U S V^H", s.product(s.scaled(u.leading(cols), values), s.copyOf(v, true)), a)
+				for i, x := range values {
+					if x < 0 || i > 0 && x > values[i-1] {
+						t.Errorf("singular values are not in descending order: %v", values)
+					}
+				}
+			}
+			if rows == cols {
+				s.checkSquare(t, a, rank >= rows, check, orthonormal)
+			}
+		}
+	}
+}
+
+// checkSquare checks the identities of a square matrix.
+func (s *solver[T]) checkSquare(t *testing.T, a matrix[T], regular bool, check func(string, matrix[T], matrix[T]),
+	orthonormal func(string, matrix[T])) {
+	n := a.cols
+	h := s.product(s.copyOf(a, true), a)
+	v := s.make(n, n)
+	values := s.eigh(s.copyOf(h, false), v)
+	orthonormal("eigenvectors", v)
+	check("V diag V^H", s.product(s.scaled(v, values), s.copyOf(v, true)), h)
+	for i := range n {
+		h.set(i, i, h.at(i, i)+s.of(1, 0))
+	}
+	l := s.copyOf(h, false)
+	if info := s.cholesky(l); info != 0 {
+		t.Errorf("cholesky: info %d", info)
+	}
+	check("L L^H", s.product(l, s.copyOf(l, true)), h)
+	if !regular {
+		return
+	}
+	for _, adjoint := range []bool{false, true} {
+		lu, pivots, x := s.copyOf(h, false), make([]int, n), s.copyOf(a, false)
+		for i := range n { // not Hermitian
+			lu.set(0, i, lu.at(0, i)+s.of(1, 0))
+		}
+		m := s.copyOf(lu, adjoint)
+		s.lu(lu, pivots)
+		s.solveLU(lu, pivots, x, adjoint)
+		check("A X", s.product(m, x), a)
+	}
+}
+
+func (s *solver[T]) random(rng *rand.Rand, rows, cols int) matrix[T] {
+	m := s.make(rows, cols)
+	for i := range m.elements {
+		m.elements[i] = s.of(rng.NormFloat64(), rng.NormFloat64())
+	}
+	return m
+}
+
+func (s *solver[T]) product(a, b matrix[T]) matrix[T] {
+	c := s.make(a.rows, b.cols)
+	for i := range a.rows {
+		for j := range b.cols {
+			for k := range a.cols {
+				c.set(i, j, c.at(i, j)+s.mul(a.at(i, k), b.at(k, j)))
+			}
+		}
+	}
+	return c
+}
+
+func (s *solver[T]) distance(a, b matrix[T]) float64 {
+	if a.rows != b.rows || a.cols != b.cols {
+		return math.NaN()
+	}
+	d := make([]T, len(a.elements))
+	for i := range d {
+		d[i] = a.elements[i] - b.elements[i]
+	}
+	return s.norm(d)
+}
+
+func (s *solver[T]) lower(a matrix[T], cols int) matrix[T] {
+	l := s.identity(a.rows, cols)
+	for j := range cols {
+		for i := j + 1; i < a.rows; i++ {
+			l.set(i, j, a.at(i, j))
+		}
+	}
+	return l
+}
+
+func (s *solver[T]) upper(a matrix[T], rows int) matrix[T] {
+	u := s.make(rows, a.cols)
+	for j := range a.cols {
+		for i := range min(j+1, rows) {
+			u.set(i, j, a.at(i, j))
+		}
+	}
+	return u
+}
+
+func (s *solver[T]) scaled(a matrix[T], by []float64) matrix[T] {
+	c := s.copyOf(a, false)
+	for j, f := range by {
+		s.multiplyBy(c.column(j), f)
+	}
+	return c
+}
+
+// multiplyBy multiplies the elements of a vector by a real number.
+func (s *solver[T]) multiplyBy(x []T, r float64) {
+	for i, v := range x {
+		x[i] = s.of(s.re(v)*r, s.im(v)*r)
+	}
+}

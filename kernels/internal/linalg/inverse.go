@@ -1,0 +1,182 @@
+package linalg
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type checkErrorsAttrs struct {
+	CheckErrors bool `attr:"check_errors" default:"false" doc:"a failure is an error"`
+}
+
+// Inverses of matrices.
+var (
+	Inv     = inverseOp(kit.NoAttrs, "linalg_inv", operandA)
+	Inverse = inverseOp(kit.NoAttrs, "inverse", kit.Self)
+	InvEx   = inverseOp(graph.SchemaOf[checkErrorsAttrs](), "linalg_inv_ex", operandA)
+)
+
+func inverseOp(attrs *graph.Schema, name string, operand graph.Param) *graph.Op {
+	doc, outputs := "Returns the inverses of square matrices.", []string(nil)
+	ranks := matrices(1)
+	withInfo := attrs != kit.NoAttrs
+	if withInfo {
+		doc += " info is 0, or the number of the first pivot that is 0."
+		outputs, ranks = []string{"inverse", "info"}, ranksOf([]int{2}, []int{2, 0})
+	}
+	return matrixOp(attrs, graph.Semantics{Name: name, Doc: doc, Params: []graph.Param{operand}, Outputs: outputs,
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t := c.Type(0)
+			if err := (matrixCheck{name: "linalg.inv"}).check(t, true); err != nil {
+				return nil, err
+			}
+			out, err := columnMajor(t.DType, t.Shape...)
+			if withInfo {
+				return c.All(out, infoType(lead(t))), err
+			}
+			return c.One(out), err
+		},
+		Examples: examples(nil, squareExample, complexExample),
+	}, algorithm{float: invert[float64], complex: invert[complex128], memory: squares(1), ranks: ranks})
+}
+
+// invert inverts a matrix.
+func invert[T number](t *task[T]) error {
+	a, x := t.in[0], t.out[0]
+	pivots := make([]int, a.rows)
+	info := t.lu(a, pivots)
+	withInfo := len(t.out) > 1
+	if info > 0 && (!withInfo || kit.Attrs[checkErrorsAttrs](t.call).CheckErrors) {
+		return fmt.Errorf("linalg.inv: %sThe diagonal element %d is zero, the inversion could not be completed because the "+
+			"input matrix is singular.", t.element, info)
+	}
+	for i := range x.cols {
+		x.set(i, i, t.of(1, 0))
+	}
+	t.solveLU(a, pivots, x, false)
+	if withInfo {
+		t.setInfo(1, info)
+	}
+	return nil
+}
+
+type solveAttrs struct {
+	Left bool `attr:"left" default:"true" doc:"solve A X = B; else X A = B"`
+}
+
+type solveExAttrs struct {
+	Left        bool `attr:"left" default:"true" doc:"solve A X = B; else X A = B"`
+	CheckErrors bool `attr:"check_errors" default:"false" doc:"a failure is an error"`
+}
+
+// Solutions of linear equations.
+var (
+	Solve = solveOp(graph.SchemaOf[solveAttrs](), "linalg_solve", nil, func(c *graph.Call) solveExAttrs {
+		return solveExAttrs{kit.Attrs[solveAttrs](c).Left, true}
+	})
+	SolveEx = solveOp(graph.SchemaOf[solveExAttrs](), "linalg_solve_ex", []string{"result", "info"},
+		func(c *graph.Call) solveExAttrs { return *kit.Attrs[solveExAttrs](c) })
+)
+
+// solveOp defines linalg_solve or linalg_solve_ex. spec returns the attributes of a call.
+func solveOp(attrs *graph.Schema, name string, outputs []string, spec func(*graph.Call) solveExAttrs) *graph.Op {
+	withInfo := outputs != nil
+	doc := "Solves linear equations with a square matrix A: A X = B, or X A = B. B is a matrix, or a vector if it has " +
+		"one dimension or the sizes of A without the last."
+	if withInfo {
+		doc += " info is 0, or the number of the first pivot that is 0."
+	}
+	return matrixOp(attrs, graph.Semantics{Name: name, Doc: doc, Params: []graph.Param{operandA, {Name: "B"}},
+		Outputs: outputs,
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			out, err := solutionType(c, spec(c).Left)
+			if err != nil {
+				return nil, err
+			}
+			if withInfo {
+				return c.All(out, infoType(lead(c.Type(0)))), nil
+			}
+			return c.One(out), nil
+		},
+		Examples: []graph.Example{kit.Example(nil, squareExample, kit.F32(3, 4)), kit.Example(nil, squareExample, kit.F32(3)),
+			kit.Example(graph.Attrs{"left": false}, complexExample, tensor.New(tensor.Complex128, 2, 3))},
+	}, algorithm{
+		float:   func(t *task[float64]) error { return solve(t, spec(t.call)) },
+		complex: func(t *task[complex128]) error { return solve(t, spec(t.call)) },
+		memory:  squares(3),
+		ranks: func(c *graph.Call) (in, out []int) {
+			rank := 2
+			if hasVector(c) {
+				rank = 1
+			}
+			out = []int{rank}
+			if withInfo {
+				out = append(out, 0)
+			}
+			return []int{2, rank}, out
+		}})
+}
+
+// hasVector reports whether the operand B of a call is a vector.
+func hasVector(c *graph.Call) bool {
+	a, b := c.Type(0), c.Type(1)
+	return b.Rank() == 1 || a.Rank()-1 == b.Rank() && tensor.SameSizes(a.Shape[:b.Rank()], b.Shape)
+}
+
+// solutionType returns the type of the solution, or PyTorch's error.
+func solutionType(c *graph.Call, left bool) (tensor.Type, error) {
+	a, b := c.Type(0), c.Type(1)
+	if err := (matrixCheck{name: "linalg.solve", kernel: "lu", checksReal: true}).check(a, true); err != nil {
+		return a, err
+	}
+	if a.DType != b.DType {
+		return a, fmt.Errorf("linalg.solve: Expected A and B to have the same dtype, but found A of type %s and B of type "+
+			"%s instead", a.DType.TorchName(), b.DType.TorchName())
+	}
+	vector := hasVector(c)
+	sizes := slices.Clone(b.Shape)
+	if vector {
+		sizes = append(sizes, sym.Of(1))
+	}
+	shape, err := equationShape("linalg.solve", a.Shape, sizes, left)
+	switch {
+	case err != nil:
+		return a, err
+	case vector && !left:
+		return a, errors.New("linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In " +
+			"this case linalg.solve is equivalent to B / A.squeeze(-1)")
+	case vector:
+		return columnMajor(a.DType, shape[:len(shape)-1]...)
+	case !left:
+		return kit.FreshType(a.DType, shape)
+	}
+	return columnMajor(a.DType, shape...)
+}
+
+// solve solves the equations of a task.
+func solve[T number](t *task[T], spec solveExAttrs) error {
+	a, b := t.in[0], t.in[1]
+	if !spec.Left {
+		a, b = t.transposed(a), t.transposed(b)
+	}
+	pivots := make([]int, a.rows)
+	info := t.lu(a, pivots)
+	if info > 0 && spec.CheckErrors {
+		return fmt.Errorf("torch.linalg.solve: %sThe solver failed because the input matrix is singular.", t.element)
+	}
+	t.solveLU(a, pivots, b, false)
+	if !spec.Left {
+		b = t.transposed(b)
+	}
+	copy(t.out[0].elements, b.elements)
+	if len(t.out) > 1 {
+		t.setInfo(1, info)
+	}
+	return nil
+}

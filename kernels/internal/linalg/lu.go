@@ -1,0 +1,304 @@
+package linalg
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type luAttrs struct {
+	Pivot bool `attr:"pivot" default:"true" doc:"exchange rows; it must be true"`
+}
+
+type luExAttrs struct {
+	Pivot       bool `attr:"pivot" default:"true" doc:"exchange rows; it must be true"`
+	CheckErrors bool `attr:"check_errors" default:"false" doc:"a failure is an error"`
+}
+
+type luUnpackAttrs struct {
+	UnpackData   bool `attr:"unpack_data" default:"true" doc:"return L and U; else they are empty"`
+	UnpackPivots bool `attr:"unpack_pivots" default:"true" doc:"return P; else it is empty"`
+}
+
+type luSolveAttrs struct {
+	Left    bool `attr:"left" default:"true" doc:"solve A X = B; else X A = B"`
+	Adjoint bool `attr:"adjoint" default:"false" doc:"solve with the adjoint of A"`
+}
+
+var threeMatrices = []string{"P", "L", "U"}
+
+// LU factors and solutions by them.
+var (
+	LUFactor   = luFactorOp(graph.SchemaOf[luAttrs](), "linalg_lu_factor", []string{"LU", "pivots"})
+	LUFactorEx = luFactorOp(graph.SchemaOf[luExAttrs](), "linalg_lu_factor_ex", []string{"LU", "pivots", "info"})
+	LU         = matrixOp(graph.SchemaOf[luAttrs](), graph.Semantics{Name: "linalg_lu",
+		Doc: "Returns the factors of matrices P L U: exchanges of rows, a lower triangle with ones on the diagonal, and an " +
+			"upper triangle.", Params: []graph.Param{operandA}, Outputs: threeMatrices,
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t := c.Type(0)
+			if err := checkLU("linalg.lu", t, kit.Attrs[luAttrs](c).Pivot); err != nil {
+				return nil, err
+			}
+			return unpackedTypes(c, t, true, true)
+		}, Examples: examples(nil, tallExample, wideExample, complexExample),
+	}, algorithm{float: factorLU[float64], complex: factorLU[complex128], memory: squares(1), ranks: matrices(3)})
+	LUUnpack = matrixOp(graph.SchemaOf[luUnpackAttrs](), graph.Semantics{Name: "lu_unpack",
+		Doc:     "Returns the factors of matrices P L U from the results of linalg_lu_factor.",
+		Params:  []graph.Param{{Name: "LU_data"}, {Name: "LU_pivots", Below: func(*graph.Call) int { return 1 }}},
+		Outputs: threeMatrices, Infer: inferUnpack,
+		Examples: []graph.Example{kit.Example(graph.Attrs{"unpack_pivots": false}, tallExample,
+			tensor.New(tensor.Int32, 2, 3)),
+			kit.Example(graph.Attrs{"unpack_pivots": false}, wideExample, tensor.New(tensor.Int32, 3))},
+	}, algorithm{float: unpackLU[float64], complex: unpackLU[complex128], memory: squares(1),
+		ranks: ranksOf([]int{2, 1}, []int{2, 2, 2})})
+	LinalgLUSolve = matrixOp(graph.SchemaOf[luSolveAttrs](), graph.Semantics{Name: "linalg_lu_solve",
+		Doc:    "Solves linear equations with the results LU and pivots of linalg_lu_factor of a matrix A.",
+		Params: []graph.Param{{Name: "LU"}, {Name: "pivots"}, {Name: "B"}},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			left := kit.Attrs[luSolveAttrs](c).Left
+			shape, err := luSolveShape(matrixCheck{name: "torch.linalg.lu_solve", kernel: "linalg.lu_solve", checksReal: true},
+				c.Type(0), c.Type(1), c.Type(2), left)
+			if err != nil {
+				return nil, err
+			}
+			out, err := columnMajor(c.Type(0).DType, shape...)
+			if !left {
+				out, err = kit.FreshType(c.Type(0).DType, shape)
+			}
+			return c.One(out), err
+		},
+		Examples: examplesOfLUSolve(0, 1, 2),
+	}, algorithm{float: linalgLUSolve[float64], complex: linalgLUSolve[complex128], memory: squares(4),
+		ranks: ranksOf([]int{2, 1, 2}, []int{2})})
+	LUSolve = matrixOp(kit.NoAttrs, graph.Semantics{Name: "lu_solve",
+		Doc:    "Solves A X = self with the results of linalg_lu_factor of a matrix A.",
+		Params: []graph.Param{kit.Self, {Name: "LU_data"}, {Name: "LU_pivots"}},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			shape, err := luSolveShape(matrixCheck{name: "torch.linalg.lu_solve", kernel: "linalg.lu_solve", checksReal: true},
+				c.Type(1), c.Type(2), c.Type(0), true)
+			if err != nil {
+				return nil, err
+			}
+			out, err := columnMajor(c.Type(1).DType, shape...)
+			return c.One(out), err
+		},
+		Examples: examplesOfLUSolve(1, 2, 0),
+	}, algorithm{float: luSolve[float64], complex: luSolve[complex128], memory: squares(4),
+		ranks: ranksOf([]int{2, 2, 1}, []int{2})})
+)
+
+// examplesOfLUSolve returns an example without equations, because random numbers are no pivots. The arguments are the
+// indices of the operands.
+func examplesOfLUSolve(lu, pivots, b int) []graph.Example {
+	in := make([]tensor.Meta, 3)
+	in[lu], in[pivots], in[b] = kit.F32(2, 0, 0), tensor.New(tensor.Int32, 2, 0), kit.F32(0, 4)
+	return []graph.Example{{In: in}}
+}
+
+// checkLU returns PyTorch's error for an operand without LU factors.
+func checkLU(name string, t tensor.Type, pivot bool) error {
+	switch {
+	case t.Rank() < 2:
+		return fmt.Errorf("%s: Expected tensor with 2 or more dimensions. Got size: %s instead", name,
+			tensor.Sizes(t.Shape))
+	case !pivot:
+		return errors.New("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
+	case t.DType.IsIntegral(true) || t.DType.IsReducedFloat():
+		return kit.NotImplemented("lu", t.DType)
+	}
+	return nil
+}
+
+// luFactorOp defines linalg_lu_factor or linalg_lu_factor_ex.
+func luFactorOp(attrs *graph.Schema, name string, outputs []string) *graph.Op {
+	withInfo := len(outputs) > 2
+	spec := func(c *graph.Call) luExAttrs {
+		if withInfo {
+			return *kit.Attrs[luExAttrs](c)
+		}
+		return luExAttrs{kit.Attrs[luAttrs](c).Pivot, true}
+	}
+	doc := "Factors matrices with exchanges of rows: LU has a lower triangle, whose ones on the diagonal are not stored," +
+		" and an upper triangle. pivots has the number of the row, from 1, with which each row is exchanged."
+	if withInfo {
+		doc += " info is 0, or the number of the first pivot that is 0."
+	}
+	return matrixOp(attrs, graph.Semantics{Name: name, Doc: doc, Params: []graph.Param{operandA}, Outputs: outputs,
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t := c.Type(0)
+			if err := checkLU("torch.lu_factor", t, spec(c).Pivot); err != nil {
+				return nil, err
+			}
+			n := t.Rank()
+			out, err := columnMajor(t.DType, t.Shape...)
+			pivots := tensor.NewType(tensor.Int32, with(lead(t), t.Shape[n-2].Min(t.Shape[n-1]))...)
+			return c.All([]tensor.Type{out, pivots, infoType(lead(t))}[:len(outputs)]...), err
+		},
+		Examples: examples(nil, tallExample, wideExample, complexExample),
+	}, algorithm{
+		float:   func(t *task[float64]) error { return factorWithPivots(t, spec(t.call)) },
+		complex: func(t *task[complex128]) error { return factorWithPivots(t, spec(t.call)) },
+		memory:  squares(1), ranks: ranksOf([]int{2}, []int{2, 1, 0}[:len(outputs)])})
+}
+
+func factorWithPivots[T number](t *task[T], spec luExAttrs) error {
+	a := t.in[0]
+	pivots := make([]int, min(a.rows, a.cols))
+	info := t.lu(a, pivots)
+	if info > 0 && spec.CheckErrors {
+		return fmt.Errorf("torch.linalg.lu_factor: %sU[%d,%d] is zero and using it on lu_solve would result in a division "+
+			"by zero. If you still want to perform the factorization, consider calling linalg.lu(A, pivot) or "+
+			"linalg.lu_factor_ex(A, pivot)", t.element, info, info)
+	}
+	copy(t.out[0].elements, a.elements)
+	for i, p := range pivots {
+		t.out[1].set(i, 0, t.of(float64(p), 0))
+	}
+	if len(t.out) > 2 {
+		t.setInfo(2, info)
+	}
+	return nil
+}
+
+// unpackedTypes returns the types of P, L and U, which are empty if they were not asked for.
+func unpackedTypes(c *graph.Call, t tensor.Type, data, pivots bool) ([]graph.Result, error) {
+	n := t.Rank()
+	rows, cols := t.Shape[n-2], t.Shape[n-1]
+	k := rows.Min(cols)
+	types := []tensor.Type{emptyVector(t.DType), emptyVector(t.DType), emptyVector(t.DType)}
+	var err error
+	set := func(i int, sizes ...sym.Int) {
+		if err == nil {
+			types[i], err = kit.FreshType(t.DType, with(lead(t), sizes...))
+		}
+	}
+	if pivots {
+		set(0, rows, rows)
+	}
+	if data {
+		set(1, rows, k)
+		set(2, k, cols)
+	}
+	return c.All(types...), err
+}
+
+func factorLU[T number](t *task[T]) error {
+	a := t.in[0]
+	pivots := make([]int, min(a.rows, a.cols))
+	t.lu(a, pivots)
+	setPermutation(t, pivots)
+	setTriangles(t, a)
+	return nil
+}
+
+// setPermutation sets result P to the matrix that undoes the exchanges of rows.
+func setPermutation[T number](t *task[T], pivots []int) {
+	p := t.out[0]
+	for i := range p.cols {
+		p.set(i, i, t.of(1, 0))
+	}
+	exchange(p, pivots, true)
+}
+
+// setTriangles sets results L and U to the triangles of a.
+func setTriangles[T number](t *task[T], a matrix[T]) {
+	l, u := t.out[1], t.out[2]
+	for j := range a.cols {
+		column := a.column(j)
+		if j < l.cols {
+			copy(l.column(j)[j:], column[j:])
+			l.set(j, j, t.of(1, 0))
+		}
+		copy(u.column(j), column[:min(j+1, u.rows)])
+	}
+}
+
+func inferUnpack(c *graph.Call) ([]graph.Result, error) {
+	t, pivots, a := c.Type(0), c.Type(1), kit.Attrs[luUnpackAttrs](c)
+	if t.Rank() < 2 {
+		return nil, fmt.Errorf("torch.lu_unpack: Expected tensor with 2 or more dimensions. Got size: %s instead",
+			tensor.Sizes(t.Shape))
+	}
+	if a.UnpackPivots && pivots.DType != tensor.Int32 {
+		return nil, errors.New("torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.")
+	}
+	n := t.Rank()
+	if sizes := with(lead(t), t.Shape[n-2].Min(t.Shape[n-1])); !tensor.SameSizes(sizes, pivots.Shape) {
+		return nil, fmt.Errorf("torch.lu_unpack: Expected LU_pivots of shape %s, got %s", tensor.Sizes(sizes),
+			tensor.Sizes(pivots.Shape))
+	}
+	return unpackedTypes(c, t, a.UnpackData, a.UnpackPivots)
+}
+
+// pivotsOf returns the elements of an operand with pivots, or an error if they are no rows of a matrix.
+func pivotsOf[T number](t *task[T], operand matrix[T], rows int) ([]int, error) {
+	pivots := make([]int, operand.rows)
+	for i, v := range operand.elements {
+		p := int(t.re(v))
+		if p < 1 || p > rows {
+			return nil, fmt.Errorf("%spivots must be between 1 and %d, got %d", t.element, rows, p)
+		}
+		pivots[i] = p
+	}
+	return pivots, nil
+}
+
+func unpackLU[T number](t *task[T]) error {
+	a, attrs := t.in[0], kit.Attrs[luUnpackAttrs](t.call)
+	if attrs.UnpackPivots {
+		pivots, err := pivotsOf(t, t.in[1], a.rows)
+		if err != nil {
+			return err
+		}
+		setPermutation(t, pivots)
+	}
+	if attrs.UnpackData {
+		setTriangles(t, a)
+	}
+	return nil
+}
+
+// luSolveShape returns the shape of the solution, or PyTorch's error.
+func luSolveShape(check matrixCheck, lu, pivots, b tensor.Type, left bool) ([]sym.Int, error) {
+	if err := check.check(lu, true); err != nil {
+		return nil, err
+	}
+	switch {
+	case lu.DType != b.DType:
+		return nil, fmt.Errorf("linalg.lu_solve: Expected LU and B to have the same dtype, but found LU of type %s and B of "+
+			"type %s instead", lu.DType.TorchName(), b.DType.TorchName())
+	case pivots.DType != tensor.Int32:
+		return nil, errors.New("linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32")
+	case !tensor.SameSizes(lu.Shape[:lu.Rank()-1], pivots.Shape):
+		return nil, errors.New("linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix")
+	}
+	return equationShape("linalg.lu_solve", lu.Shape, b.Shape, left)
+}
+
+func linalgLUSolve[T number](t *task[T]) error {
+	a := kit.Attrs[luSolveAttrs](t.call)
+	return solveByLU(t, t.in[0], t.in[1], t.in[2], a.Left, a.Adjoint)
+}
+
+func luSolve[T number](t *task[T]) error { return solveByLU(t, t.in[1], t.in[2], t.in[0], true, false) }
+
+// solveByLU solves equations. X A = B is solved as A^H X^H = B^H.
+func solveByLU[T number](t *task[T], lu, pivots, b matrix[T], left, adjoint bool) error {
+	rows, err := pivotsOf(t, pivots, lu.rows)
+	if err != nil {
+		return err
+	}
+	if left {
+		copy(t.out[0].elements, b.elements)
+		t.solveLU(lu, rows, t.out[0], adjoint)
+		return nil
+	}
+	h := t.copyOf(b, true)
+	t.solveLU(lu, rows, h, !adjoint)
+	t.adjoint(h, t.out[0])
+	return nil
+}

@@ -1,0 +1,17 @@
+package linalg
+
+import "github.com/graphrun/graphrun/graph"
+
+// Ops returns the family's ops, file by file.
+func Ops() []*graph.Op {
+	return []*graph.Op{
+		LinalgCholesky, Cholesky, CholeskyEx, CholeskyInverse, CholeskySolve,
+		Eigh, Eigvalsh,
+		Inv, Inverse, InvEx, Solve, SolveEx,
+		LUFactor, LUFactorEx, LU, LUUnpack, LinalgLUSolve, LUSolve,
+		LinalgQR, QR, Geqrf, HouseholderProduct, Orgqr,
+		LinalgSlogdet, Slogdet, Logdet,
+		LinalgSVD, Svdvals, SVD,
+		SolveTriangular, TriangularSolve,
+	}
+}

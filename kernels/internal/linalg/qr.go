@@ -1,0 +1,153 @@
+package linalg
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type linalgQRAttrs struct {
+	Mode string `attr:"mode" default:"reduced" oneof:"reduced|complete|r" doc:"Q has as many columns as R has rows, or is square, or is empty"`
+}
+
+type qrAttrs struct {
+	Some bool `attr:"some" default:"true" doc:"Q has as many columns as R has rows; else it is square"`
+}
+
+// QR decompositions and their parts.
+var (
+	LinalgQR = qrOp(graph.SchemaOf[linalgQRAttrs](), "linalg_qr", operandA, func(c *graph.Call) string {
+		return kit.Attrs[linalgQRAttrs](c).Mode
+	})
+	QR = qrOp(graph.SchemaOf[qrAttrs](), "qr", kit.Self, func(c *graph.Call) string {
+		if kit.Attrs[qrAttrs](c).Some {
+			return "reduced"
+		}
+		return "complete"
+	})
+	Geqrf = matrixOp(kit.NoAttrs, graph.Semantics{Name: "geqrf",
+		Doc: "Factors matrices by reflections I - tau v v^H: a has R, and below it the vectors v, whose first element, 1, " +
+			"is not stored.", Params: selfOnly, Outputs: []string{"a", "tau"},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t := c.Type(0)
+			n := t.Rank()
+			if n < 2 {
+				return nil, errors.New("torch.geqrf: input must have at least 2 dimensions.")
+			}
+			if err := (matrixCheck{kernel: "geqrf"}).checkDType(t.DType); err != nil {
+				return nil, err
+			}
+			out, err := columnMajor(t.DType, t.Shape...)
+			return c.All(out, tensor.NewType(t.DType, with(lead(t), t.Shape[n-2].Min(t.Shape[n-1]))...)), err
+		},
+		Examples: examples(nil, tallExample, wideExample, complexExample),
+	}, algorithm{
+		float:   func(t *task[float64]) error { return reflections(t) },
+		complex: func(t *task[complex128]) error { return reflections(t) },
+		memory:  squares(1), ranks: ranksOf([]int{2}, []int{2, 1})})
+	HouseholderProduct = householderOp("linalg_householder_product", []graph.Param{{Name: "input"}, {Name: "tau"}})
+	Orgqr              = householderOp("orgqr", []graph.Param{kit.Self, {Name: "input2"}})
+)
+
+// qrOp defines linalg_qr or qr. mode returns the mode of a call.
+func qrOp(attrs *graph.Schema, name string, operand graph.Param, mode func(*graph.Call) string) *graph.Op {
+	return matrixOp(attrs, graph.Semantics{Name: name,
+		Doc: "Returns the factors of matrices Q R: Q has orthonormal columns, and R is an upper triangle. As with LAPACK, " +
+			"elements of R's diagonal can be negative.", Params: []graph.Param{operand}, Outputs: []string{"Q", "R"},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t := c.Type(0)
+			if err := (matrixCheck{name: "linalg.qr", kernel: "geqrf", checksReal: true}).check(t, false); err != nil {
+				return nil, err
+			}
+			n := t.Rank()
+			rows, cols := t.Shape[n-2], t.Shape[n-1]
+			k := rows.Min(cols)
+			if mode(c) == "complete" {
+				k = rows
+			}
+			r, err := columnMajor(t.DType, with(lead(t), k, cols)...)
+			if err != nil || mode(c) == "r" {
+				return c.All(emptyVector(t.DType), r), err
+			}
+			q, err := columnMajor(t.DType, with(lead(t), rows, k)...)
+			return c.All(q, r), err
+		},
+		Examples: examples(nil, tallExample, wideExample, complexExample),
+	}, algorithm{
+		float:   func(t *task[float64]) error { return factorQR(t, mode(t.call)) },
+		complex: func(t *task[complex128]) error { return factorQR(t, mode(t.call)) },
+		memory:  squares(2), ranks: matrices(2)})
+}
+
+func factorQR[T number](t *task[T], mode string) error {
+	a, q, r := t.in[0], t.out[0], t.out[1]
+	tau := t.make(min(a.rows, a.cols), 1).elements
+	t.qr(a, tau)
+	for j := range r.cols {
+		copy(r.column(j), a.column(j)[:min(j+1, r.rows)])
+	}
+	if mode == "r" {
+		return nil
+	}
+	for i := range min(q.rows, q.cols) {
+		q.set(i, i, t.of(1, 0))
+	}
+	t.multiplyQ(a, tau, q, false)
+	return nil
+}
+
+func reflections[T number](t *task[T]) error {
+	t.qr(t.in[0], t.out[1].elements)
+	copy(t.out[0].elements, t.in[0].elements)
+	return nil
+}
+
+// householderOp defines an op that multiplies reflections.
+func householderOp(name string, params []graph.Param) *graph.Op {
+	return matrixOp(kit.NoAttrs, graph.Semantics{Name: name,
+		Doc: "Returns the first columns of the products of reflections, which geqrf returns.", Params: params,
+		Infer: inferHouseholder,
+		Examples: []graph.Example{kit.Example(nil, tallExample, kit.F32(2, 2)),
+			kit.Example(nil, complexExample, tensor.New(tensor.Complex128, 3))},
+	}, algorithm{float: multiplyReflections[float64], complex: multiplyReflections[complex128], memory: squares(1),
+		ranks: ranksOf([]int{2, 1}, []int{2})})
+}
+
+func inferHouseholder(c *graph.Call) ([]graph.Result, error) {
+	const name = "torch.linalg.householder_product: "
+	t, tau := c.Type(0), c.Type(1)
+	n := t.Rank()
+	switch {
+	case n < 2:
+		return nil, errors.New(name + "input must have at least 2 dimensions.")
+	case t.Shape[n-2].Lt(t.Shape[n-1]).Holds():
+		return nil, errors.New(name + "input.shape[-2] must be greater than or equal to input.shape[-1]")
+	case tau.Rank() != n-1:
+		return nil, fmt.Errorf(name+"Expected tau to have one dimension less than input, but got tau.ndim equal to %d and "+
+			"input.ndim is equal to %d", tau.Rank(), n)
+	case tau.Shape[n-2].Gt(t.Shape[n-1]).Holds():
+		return nil, errors.New(name + "input.shape[-1] must be greater than or equal to tau.shape[-1]")
+	case !tensor.SameSizes(tau.Shape[:n-2], lead(t)):
+		return nil, fmt.Errorf(name+"Expected batch dimensions of tau to be equal to input.shape[:-2], but got %s",
+			tensor.Sizes(tau.Shape[:n-2]))
+	case t.DType != tau.DType:
+		return nil, fmt.Errorf(name+"tau dtype %s does not match input dtype %s", tau.DType.TorchName(), t.DType.TorchName())
+	}
+	if err := (matrixCheck{kernel: "orgqr"}).checkDType(t.DType); err != nil {
+		return nil, err
+	}
+	out, err := columnMajor(t.DType, t.Shape...)
+	return c.One(out), err
+}
+
+func multiplyReflections[T number](t *task[T]) error {
+	q := t.out[0]
+	for i := range q.cols {
+		q.set(i, i, t.of(1, 0))
+	}
+	t.multiplyQ(t.in[0], t.in[1].elements, q, false)
+	return nil
+}

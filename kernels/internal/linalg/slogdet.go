@@ -1,0 +1,89 @@
+package linalg
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Signs and logarithms of determinants.
+var (
+	LinalgSlogdet = slogdetOp("linalg_slogdet", operandA)
+	Slogdet       = slogdetOp("slogdet", kit.Self)
+	Logdet        = matrixOp(kit.NoAttrs, graph.Semantics{Name: "logdet",
+		Doc: "Returns the logarithms of determinants, NaN for negative ones.", Params: selfOnly,
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t := c.Type(0)
+			if err := (matrixCheck{name: "logdet"}).check(t, true); err != nil {
+				return nil, err
+			}
+			return c.One(tensor.NewType(t.DType, lead(t)...)), nil
+		},
+		Examples: examples(nil, squareExample, complexExample),
+	}, algorithm{float: logdet[float64], complex: logdet[complex128], memory: squares(1),
+		ranks: ranksOf([]int{2}, []int{0})})
+)
+
+func slogdetOp(name string, operand graph.Param) *graph.Op {
+	return matrixOp(kit.NoAttrs, graph.Semantics{Name: name,
+		Doc: "Returns the signs of determinants, or their quotients by their magnitudes, and the logarithms of the " +
+			"magnitudes.",
+		Params: []graph.Param{operand}, Outputs: []string{"sign", "logabsdet"},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t := c.Type(0)
+			if err := (matrixCheck{name: "linalg.slogdet"}).check(t, true); err != nil {
+				return nil, err
+			}
+			return c.All(tensor.NewType(t.DType, lead(t)...), tensor.NewType(t.DType.ToReal(), lead(t)...)), nil
+		},
+		Examples: examples(nil, squareExample, complexExample),
+	}, algorithm{float: signAndLogarithm[float64], complex: signAndLogarithm[complex128], memory: squares(1),
+		ranks: ranksOf([]int{2}, []int{0, 0})})
+}
+
+// slogdet returns the sign of the determinant and the logarithm of its magnitude.
+func slogdet[T number](t *task[T]) (sign T, logarithm float64) {
+	a := t.in[0]
+	pivots := make([]int, a.rows)
+	t.lu(a, pivots)
+	sign = t.of(1, 0)
+	for k, p := range pivots {
+		d := a.at(k, k)
+		size := t.abs(d)
+		logarithm += math.Log(size)
+		switch {
+		case size > 0:
+			sign = t.mul(sign, t.of(t.re(d)/size, t.im(d)/size))
+		default: // also NaN
+			sign = t.of(0, 0)
+		}
+		if p != k+1 {
+			sign = -sign
+		}
+	}
+	return sign, logarithm
+}
+
+func signAndLogarithm[T number](t *task[T]) error {
+	sign, logarithm := slogdet(t)
+	t.out[0].set(0, 0, sign)
+	t.out[1].set(0, 0, t.of(logarithm, 0))
+	return nil
+}
+
+func logdet[T number](t *task[T]) error {
+	sign, logarithm := slogdet(t)
+	re, im := t.re(sign), t.im(sign)
+	switch isReal := !t.call.Out[0].DType.IsComplex(); {
+	case math.IsInf(logarithm, 0): // the determinant is 0
+	case isReal && re < 0:
+		logarithm = math.NaN()
+	case !isReal:
+		t.out[0].set(0, 0, t.of(logarithm, math.Atan2(im, re)))
+		return nil
+	}
+	t.out[0].set(0, 0, t.of(logarithm, 0))
+	return nil
+}

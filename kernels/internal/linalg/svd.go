@@ -1,0 +1,153 @@
+package linalg
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type linalgSVDAttrs struct {
+	FullMatrices bool `attr:"full_matrices" default:"true" doc:"U and Vh are square; else they have the smaller size"`
+}
+
+type svdAttrs struct {
+	Some      bool `attr:"some" default:"true" doc:"U and V have the smaller size; else they are square"`
+	ComputeUV bool `attr:"compute_uv" default:"true" doc:"compute U and V; else they are 0"`
+}
+
+// Singular values of matrices.
+var (
+	LinalgSVD = matrixOp(graph.SchemaOf[linalgSVDAttrs](), graph.Semantics{Name: "linalg_svd",
+		Doc: "Returns the factors of matrices U diag(S) Vh: orthonormal columns, singular values in descending order, and " +
+			"orthonormal rows. Columns of U and rows of Vh can be multiplied by numbers of magnitude 1.",
+		Params: []graph.Param{operandA}, Outputs: []string{"U", "S", "Vh"},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			full := kit.Attrs[linalgSVDAttrs](c).FullMatrices
+			u, s, v, err := svdTypes(c, func(rows, cols, least sym.Int) (sym.Int, sym.Int) {
+				if full {
+					return rows, cols
+				}
+				return least, least
+			})
+			return c.All(u, s, v), err
+		},
+		Examples: examples(nil, tallExample, wideExample, complexExample),
+	}, algorithm{float: singular[float64], complex: singular[complex128], memory: squares(8),
+		ranks: ranksOf([]int{2}, []int{2, 1, 2})})
+	Svdvals = matrixOp(kit.NoAttrs, graph.Semantics{Name: "linalg_svdvals",
+		Doc: "Returns the singular values of matrices, in descending order.", Params: []graph.Param{operandA},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			_, s, _, err := svdTypes(c, func(_, _, least sym.Int) (sym.Int, sym.Int) { return least, least })
+			return c.One(s), err
+		},
+		Examples: examples(nil, tallExample, wideExample, complexExample),
+	}, algorithm{float: singularValues[float64], complex: singularValues[complex128], memory: squares(8),
+		ranks: ranksOf([]int{2}, []int{1})})
+	SVD = matrixOp(graph.SchemaOf[svdAttrs](), graph.Semantics{Name: "svd",
+		Doc:    "Returns the factors of matrices U diag(S) V^H, as linalg_svd does, but V in place of its adjoint.",
+		Params: selfOnly, Outputs: []string{"U", "S", "V"}, Infer: inferSVD,
+		Examples: examples(nil, tallExample, wideExample, complexExample),
+	}, algorithm{float: oldSVD[float64], complex: oldSVD[complex128], memory: squares(8),
+		ranks: ranksOf([]int{2}, []int{2, 1, 2})})
+)
+
+// svdTypes returns the types of U, S and Vh. sizes returns the number of columns of U and the number of rows of Vh.
+func svdTypes(c *graph.Call, sizes func(rows, cols, least sym.Int) (sym.Int, sym.Int)) (u, s, v tensor.Type,
+	err error) {
+	t := c.Type(0)
+	if err = (matrixCheck{name: "linalg.svd", kernel: "linalg_svd", checksReal: true}).check(t, false); err != nil {
+		return u, s, v, err
+	}
+	n := t.Rank()
+	rows, cols := t.Shape[n-2], t.Shape[n-1]
+	least := rows.Min(cols)
+	left, right := sizes(rows, cols, least)
+	s = tensor.NewType(t.DType.ToReal(), with(lead(t), least)...)
+	if u, err = columnMajor(t.DType, with(lead(t), rows, left)...); err == nil {
+		v, err = columnMajor(t.DType, with(lead(t), right, cols)...)
+	}
+	return u, s, v, err
+}
+
+func inferSVD(c *graph.Call) ([]graph.Result, error) {
+	a := kit.Attrs[svdAttrs](c)
+	u, s, v, err := svdTypes(c, func(rows, cols, least sym.Int) (sym.Int, sym.Int) {
+		if a.Some && a.ComputeUV {
+			return least, least
+		}
+		return rows, cols
+	})
+	if err != nil {
+		return nil, err
+	}
+	n := v.Rank()
+	if !a.ComputeUV { // both are square
+		u, err = kit.FreshType(u.DType, u.Shape)
+		return c.All(u, s, v), err
+	}
+	v, err = v.Transpose(n-2, n-1)
+	return c.All(u, s, v), err
+}
+
+// factorSVD returns the factors of a matrix: U and V with the given numbers of columns, and the singular values.
+func factorSVD[T number](t *task[T], left, right int) (u matrix[T], values []float64, v matrix[T], err error) {
+	a := t.in[0]
+	if !t.isFinite(a) {
+		return u, nil, v, fmt.Errorf("linalg.svd: %sThe algorithm failed to converge because the input matrix contained "+
+			"non-finite values.", t.element)
+	}
+	u, v = t.make(a.rows, left), t.make(a.cols, right)
+	if a.rows < a.cols {
+		values = t.svd(t.copyOf(a, true), v, u)
+	} else {
+		values = t.svd(a, u, v)
+	}
+	return u, values, v, nil
+}
+
+func (t *task[T]) setReals(k int, values []float64) {
+	for i, v := range values {
+		t.out[k].set(i, 0, t.of(v, 0))
+	}
+}
+
+func singular[T number](t *task[T]) error {
+	u, values, v, err := factorSVD(t, t.out[0].cols, t.out[2].rows)
+	if err != nil {
+		return err
+	}
+	copy(t.out[0].elements, u.elements)
+	t.setReals(1, values)
+	t.adjoint(v, t.out[2])
+	return nil
+}
+
+func singularValues[T number](t *task[T]) error {
+	least := t.out[0].rows
+	_, values, _, err := factorSVD(t, least, least)
+	if err != nil {
+		return err
+	}
+	t.setReals(0, values)
+	return nil
+}
+
+func oldSVD[T number](t *task[T]) error {
+	if !kit.Attrs[svdAttrs](t.call).ComputeUV {
+		least := t.out[1].rows
+		_, values, _, err := factorSVD(t, least, least)
+		t.setReals(1, values)
+		return err
+	}
+	u, values, v, err := factorSVD(t, t.out[0].cols, t.out[2].cols)
+	if err != nil {
+		return err
+	}
+	copy(t.out[0].elements, u.elements)
+	t.setReals(1, values)
+	copy(t.out[2].elements, v.elements)
+	return nil
+}

@@ -1,0 +1,108 @@
+package linalg
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type solveTriangularAttrs struct {
+	Upper         bool `attr:"upper" doc:"self has upper triangles"`
+	Left          bool `attr:"left" default:"true" doc:"solve self X = B; else X self = B"`
+	Unitriangular bool `attr:"unitriangular" default:"false" doc:"the diagonal has ones, and is not read"`
+}
+
+type triangularSolveAttrs struct {
+	Upper         bool `attr:"upper" default:"true" doc:"A has upper triangles"`
+	Transpose     bool `attr:"transpose" default:"false" doc:"solve A^T X = self"`
+	Unitriangular bool `attr:"unitriangular" default:"false" doc:"the diagonal has ones, and is not read"`
+}
+
+// Solutions of equations with triangular matrices.
+var (
+	SolveTriangular = matrixOp(graph.SchemaOf[solveTriangularAttrs](), graph.Semantics{Name: "linalg_solve_triangular",
+		Doc:    "Solves linear equations with a triangular matrix self, of which the other triangle is not read.",
+		Params: []graph.Param{kit.Self, {Name: "B"}},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			a, b := c.Type(0), c.Type(1)
+			name := "linalg.solve_triangular"
+			if err := (matrixCheck{name: name, kernel: "triangular_solve"}).check(a, true); err != nil {
+				return nil, err
+			}
+			shape, err := equationShape(name, a.Shape, b.Shape, kit.Attrs[solveTriangularAttrs](c).Left)
+			if err == nil && a.DType != b.DType {
+				err = fmt.Errorf("%s: Expected A and B to have the same dtype", name)
+			}
+			if err != nil {
+				return nil, err
+			}
+			out, err := columnMajor(a.DType, shape...)
+			return c.One(out), err
+		},
+		Examples: []graph.Example{kit.Example(graph.Attrs{"upper": true}, squareExample, kit.F32(3, 4)),
+			kit.Example(graph.Attrs{"upper": false, "left": false, "unitriangular": true}, complexExample,
+				tensor.New(tensor.Complex128, 2, 3))},
+	}, algorithm{float: triangular[float64], complex: triangular[complex128], memory: squares(3), ranks: matrices(1)})
+	TriangularSolve = matrixOp(graph.SchemaOf[triangularSolveAttrs](), graph.Semantics{Name: "triangular_solve",
+		Doc: "Solves A X = self with a triangular matrix A, of which the other triangle is not read. Also returns a " +
+			"copy of A.", Params: []graph.Param{kit.Self, operandA}, Outputs: []string{"solution", "cloned_coefficient"},
+		Infer: inferTriangularSolve,
+		Examples: []graph.Example{kit.Example(nil, kit.F32(3, 4), squareExample),
+			kit.Example(graph.Attrs{"transpose": true}, tensor.New(tensor.Complex128, 3, 2), complexExample)},
+	}, algorithm{float: triangularSolve[float64], complex: triangularSolve[complex128], memory: squares(2),
+		ranks: matrices(2)})
+)
+
+func triangular[T number](t *task[T]) error {
+	attrs, a, b := kit.Attrs[solveTriangularAttrs](t.call), t.in[0], t.in[1]
+	upper := attrs.Upper
+	if !attrs.Left {
+		a, b, upper = t.transposed(a), t.transposed(b), !upper
+	}
+	t.solveTriangular(a, b, upper, attrs.Unitriangular)
+	if !attrs.Left {
+		b = t.transposed(b)
+	}
+	copy(t.out[0].elements, b.elements)
+	return nil
+}
+
+func inferTriangularSolve(c *graph.Call) ([]graph.Result, error) {
+	b, a := c.Type(0), c.Type(1)
+	for i, t := range []tensor.Type{b, a} {
+		if t.Rank() < 2 {
+			return nil, fmt.Errorf("torch.triangular_solve: Expected %s to have at least 2 dimensions, but it has %d "+
+				"dimensions instead", []string{"b", "A"}[i], t.Rank())
+		}
+	}
+	if err := (matrixCheck{kernel: "triangular_solve"}).check(a, true); err != nil {
+		return nil, err
+	}
+	if a.DType != b.DType {
+		return nil, fmt.Errorf("torch.triangular_solve: Expected b and A to have the same dtype")
+	}
+	shape, err := equationShape("triangular_solve", a.Shape, b.Shape, true)
+	if err != nil {
+		return nil, err
+	}
+	out, err := columnMajor(a.DType, shape...)
+	if err != nil {
+		return nil, err
+	}
+	copied, err := columnMajor(a.DType, with(shape[:len(shape)-2], a.Shape[a.Rank()-2:]...)...)
+	return c.All(out, copied), err
+}
+
+func triangularSolve[T number](t *task[T]) error {
+	attrs, a := kit.Attrs[triangularSolveAttrs](t.call), t.in[1]
+	copy(t.out[0].elements, t.in[0].elements)
+	copy(t.out[1].elements, a.elements)
+	upper := attrs.Upper
+	if attrs.Transpose {
+		a, upper = t.transposed(a), !upper
+	}
+	t.solveTriangular(a, t.out[0], upper, attrs.Unitriangular)
+	return nil
+}

@@ -1,0 +1,158 @@
+"""Draws calls of ops that factor matrices."""
+import torch
+
+from draw import T
+from pointwise import call
+
+
+def square(r):
+    n = r.of(0, 1, 2, 3, 3, 4)
+    return r.shape(rank=r.of(0, 0, 1, 2)) + [n, n]
+
+
+def matrix(r):
+    return r.shape(rank=r.of(0, 0, 1, 2)) + [r.size(), r.size()]
+
+
+def ill(r, shape):
+    """Sometimes a shape that is no matrix, or not square."""
+    return shape if r.flip(0.93) else r.of(shape[-1:], shape[:-1] + [5])
+
+
+@call("linalg_inv", "inverse", "linalg_slogdet", "slogdet", "logdet")
+def _square(r):
+    return [T(ill(r, square(r)), plain=r.flip(0.9))], {}
+
+
+@call("linalg_inv_ex")
+def _inv_ex(r):
+    return _square(r)[0], r.some(check_errors=(True, False))
+
+
+@call("linalg_cholesky", "cholesky")
+def _cholesky(r):
+    return [T(ill(r, square(r)))], r.some(upper=(True, False))
+
+
+@call("linalg_cholesky_ex")
+def _cholesky_ex(r):
+    return _cholesky(r)[0], r.some(upper=(True, False), check_errors=(True, False))
+
+
+@call("cholesky_inverse")
+def _cholesky_inverse(r):
+    return [T(ill(r, square(r)), plain=True)], r.some(upper=(True, False))
+
+
+@call("cholesky_solve")
+def _cholesky_solve(r):
+    s = square(r)
+    return [T((s[:-2] if r.flip(0.7) else []) + [s[-1], r.size()], plain=True), T(ill(r, s), plain=True)], r.some(upper=(True, False))
+
+
+def equation(r, left):
+    s = square(r)
+    b = [s[-1], r.size()] if left else [r.size(), s[-1]]
+    return s, r.of(s[:-2], s[:-2], [1] * len(s[:-2]), [], [2] + s[:-2]) + (b if r.flip(0.95) else [7, 7])
+
+
+@call("linalg_solve")
+def _solve(r):
+    left = r.flip(0.7)
+    s, b = equation(r, left)
+    if left and r.flip(0.2):
+        b = r.of(s[:-1], s[-1:])
+    return [T(ill(r, s), plain=True), T(b, r.other_dtype(0.03), plain=True)], {} if left and r.flip() else {"left": left}
+
+
+@call("linalg_solve_ex")
+def _solve_ex(r):
+    ins, attrs = _solve(r)
+    return ins, dict(attrs, **r.some(check_errors=(True, False)))
+
+
+@call("linalg_solve_triangular")
+def _solve_triangular(r):
+    left = r.flip(0.7)
+    s, b = equation(r, left)
+    return [T(ill(r, s), plain=True), T(b, plain=True)], dict(r.some(unitriangular=(True, False)), upper=r.flip(), left=left)
+
+
+@call("triangular_solve")
+def _triangular_solve(r):
+    s, b = equation(r, True)
+    return [T(b, plain=True), T(ill(r, s), plain=True)], r.some(upper=(True, False), transpose=(True, False), unitriangular=(True, False))
+
+
+@call("linalg_lu_factor", "linalg_lu")
+def _lu(r):
+    return [T(ill(r, matrix(r)), plain=r.flip(0.9))], r.some(pivot=(True, True, True, False))
+
+
+@call("linalg_lu_factor_ex")
+def _lu_ex(r):
+    return _lu(r)[0], r.some(check_errors=(True, False))
+
+
+def pivots(s):
+    return T(s[:-2] + [min(s[-2:])], torch.int32, lo=1, hi=min(s[-2:]) + 1)
+
+
+@call("lu_unpack")
+def _lu_unpack(r):
+    s = matrix(r)
+    return [T(s), pivots(s)], r.some(unpack_data=(True, False), unpack_pivots=(True, False))
+
+
+@call("linalg_lu_solve")
+def _lu_solve(r):
+    left = r.flip(0.7)
+    s, b = equation(r, left)
+    return [T(s, plain=True), pivots(s), T(b, plain=True)], dict(r.some(adjoint=(True, False)), left=left)
+
+
+@call("lu_solve")
+def _old_lu_solve(r):
+    s, b = equation(r, True)
+    return [T(b, plain=True), T(s, plain=True), pivots(s)], {}
+
+
+@call("linalg_qr")
+def _qr(r):
+    return [T(ill(r, matrix(r)), plain=r.flip(0.9))], r.some(mode=("reduced", "complete", "r"))
+
+
+@call("qr")
+def _old_qr(r):
+    return [T(ill(r, matrix(r)), plain=True)], r.some(some=(True, False))
+
+
+@call("geqrf")
+def _geqrf(r):
+    return [T(ill(r, matrix(r)), plain=True)], {}
+
+
+@call("linalg_householder_product", "orgqr")
+def _householder(r):
+    s = matrix(r)
+    return [T(s, plain=True), T(s[:-2] + [r.rng.randrange(s[-1] + 1)], plain=True)], {}
+
+
+@call("linalg_eigh", "linalg_eigvalsh")
+def _eigh(r):
+    return [T(ill(r, square(r)), plain=r.flip(0.95))], r.some(UPLO=("L", "U"))
+
+
+@call("linalg_svd")
+def _svd(r):
+    return [T(ill(r, matrix(r)), plain=r.flip(0.95))], r.some(full_matrices=(True, False))
+
+
+@call("linalg_svdvals")
+def _svdvals(r):
+    return [T(ill(r, matrix(r)), plain=r.flip(0.95))], {}
+
+
+@call("svd")
+def _old_svd(r):
+    return [T(ill(r, matrix(r)), plain=True)], r.some(some=(True, False), compute_uv=(True, True, False))
