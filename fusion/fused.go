@@ -69,7 +69,7 @@ var Fused = func() *graph.Op {
 		},
 		Lowerings: graph.Lowerings{
 			Impls: []graph.Impl{{Name: "loop", Doc: "One loop over the elements, or a few over rows that stay in the cache.",
-				Work: fusedWork, Lower: lowerFused,
+				Work: fusedWork, Lower: lowerFused, Forms: fusedForms,
 				Writes: func(call *graph.Call, _ graph.Walk, _ int, _ tensor.Meta) bool {
 					f, ok := call.Attrs.(*Fusion)
 					return ok && f.Mask == nil
@@ -171,7 +171,7 @@ func lowerFused(call *graph.Call) (*graph.Kernel, error) {
 		return nil, errors.New("only passes can make fused nodes")
 	}
 	if f.Mask != nil {
-		return f.lowerRows(call, code)
+		return f.lowerRows(call)
 	}
 	p := graph.Pointwise{Outputs: len(call.Out),
 		Config: func(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
@@ -197,15 +197,42 @@ func lowerFused(call *graph.Call) (*graph.Kernel, error) {
 	return loopKernel(call, it, body, 0)
 }
 
-// lowerRows compiles a row program.
-func (f *Fusion) lowerRows(call *graph.Call, code *expr.Code) (*graph.Kernel, error) {
-	r := &graph.Rows{Mask: f.Mask, Split: f.Split, Channels: f.Channels, Code: code}
-	var err error
-	if r.Shape, err = f.broadcastShape(call); err != nil {
-		return nil, err
-	}
+// rowsOf returns the row program of a call.
+func (f *Fusion) rowsOf(call *graph.Call) (*graph.Rows, error) {
+	r := &graph.Rows{Mask: f.Mask, Split: f.Split, Channels: f.Channels, Code: f.code}
 	for i := range call.In {
 		r.In = append(r.In, i)
+	}
+	var err error
+	r.Shape, err = f.broadcastShape(call)
+	return r, err
+}
+
+// fusedForms implements [graph.Impl.Forms].
+func fusedForms(call *graph.Call) ([]graph.Form, error) {
+	f, ok := call.Attrs.(*Fusion)
+	switch {
+	case !ok || f.code == nil:
+		return nil, errors.New("only passes can make fused nodes")
+	case f.Mask != nil:
+		r, err := f.rowsOf(call)
+		return []graph.Form{r}, err
+	}
+	e := &graph.Elements{Code: f.code}
+	for i, m := range call.Out {
+		e.Operands = append(e.Operands, graph.FormOperand{Index: i, Meta: m})
+	}
+	for i := range call.In {
+		e.Operands = append(e.Operands, graph.FormOperand{Index: len(call.Out) + i, Meta: call.Meta(i)})
+	}
+	return []graph.Form{e}, nil
+}
+
+// lowerRows compiles a row program.
+func (f *Fusion) lowerRows(call *graph.Call) (*graph.Kernel, error) {
+	r, err := f.rowsOf(call)
+	if err != nil {
+		return nil, err
 	}
 	p, err := planRows(r, call)
 	if err != nil {

@@ -81,23 +81,43 @@ func rowShapeOf(r *graph.Rows, call *graph.Call) []int {
 
 // planRows compiles the row program for the layouts of the call.
 func planRows(r *graph.Rows, call *graph.Call) (rowPlan, error) {
+	outs, ins, err := RowMetas(r, call)
+	if err != nil {
+		return nil, err
+	}
+	full, direction := rowShapeOf(r, call), rowprogDirection[r.Direction]
+	if r.Cut(full) || r.Unsuited(full) != "" {
+		if p, err := rowprog.NewPieces(r.Code, outs, ins, r.Mask, direction); p != nil || err != nil {
+			return p, err
+		}
+	}
+	return rowprog.New(r.Code, outs, ins, r.Mask, direction)
+}
+
+// RowMetas returns the layouts of the outputs and operands of a row program, for a call. They have the rank of the
+// program's mask. A dimension along which a value is broadcast or reduced has size 1 or stride 0.
+func RowMetas(r *graph.Rows, call *graph.Call) (outs, ins []tensor.Meta, err error) {
+	if r == nil || r.Code == nil || call == nil {
+		return nil, nil, errors.New("a row program needs a call and an expression")
+	}
 	full := rowShapeOf(r, call)
 	if r.Split != 0 && (r.Split < 0 || len(full) < 2 || full[1]%r.Split != 0) {
-		return nil, fmt.Errorf("dimension 1 of shape %s cannot be split into %d parts", tensor.ListString(full), r.Split)
+		return nil, nil, fmt.Errorf("dimension 1 of shape %s cannot be split into %d parts", tensor.ListString(full),
+			r.Split)
 	}
 	if len(r.Mask) != r.Rank(len(full)) {
-		return nil, fmt.Errorf("a mask of %d dimensions does not fit shape %s", len(r.Mask), tensor.ListString(full))
+		return nil, nil, fmt.Errorf("a mask of %d dimensions does not fit shape %s", len(r.Mask), tensor.ListString(full))
 	}
-	var outs, ins []tensor.Meta
 	for i, meta := range call.Out {
 		keepsDims := meta.Rank() == len(full)
 		switch {
 		case slices.Equal(meta.Shape, full):
 			meta = splitRows(r, meta)
 		case r.Split != 0:
-			return nil, fmt.Errorf("result %d has shape %s, not the shape of the operand", i, tensor.ListString(meta.Shape))
+			return nil, nil, fmt.Errorf("result %d has shape %s, not the shape of the operand", i,
+				tensor.ListString(meta.Shape))
 		case !slices.Equal(meta.Shape, rule.ReduceShape(full, r.Mask, keepsDims)):
-			return nil, fmt.Errorf("result %d has shape %s, neither the operand's shape nor its reduced shape", i,
+			return nil, nil, fmt.Errorf("result %d has shape %s, neither the operand's shape nor its reduced shape", i,
 				tensor.ListString(meta.Shape))
 		default:
 			meta = rule.ReduceOutput(meta, r.Mask, keepsDims)
@@ -106,28 +126,23 @@ func planRows(r *graph.Rows, call *graph.Call) (rowPlan, error) {
 	}
 	for k, i := range r.In {
 		if i < 0 || i >= len(call.In) || call.In[i].Kind != graph.TensorArg {
-			return nil, errors.New("an operand of a row program is not a tensor")
+			return nil, nil, errors.New("an operand of a row program is not a tensor")
 		}
 		meta := call.Meta(i)
 		if r.Along(k) {
 			if meta.Rank() != 1 || len(full) < 2 {
-				return nil, fmt.Errorf("operand %d of shape %s is not a vector along dimension 1", i, tensor.ListString(meta.Shape))
+				return nil, nil, fmt.Errorf("operand %d of shape %s is not a vector along dimension 1", i,
+					tensor.ListString(meta.Shape))
 			}
 			meta = alongChannels(meta, len(full))
 		}
 		meta, err := meta.Expand(full)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		ins = append(ins, splitRows(r, meta))
 	}
-	direction := rowprogDirection[r.Direction]
-	if r.Cut(full) || r.Unsuited(full) != "" {
-		if p, err := rowprog.NewPieces(r.Code, outs, ins, r.Mask, direction); p != nil || err != nil {
-			return p, err
-		}
-	}
-	return rowprog.New(r.Code, outs, ins, r.Mask, direction)
+	return outs, ins, nil
 }
 
 // alongChannels returns a vector as a value of the given rank whose dimension 1 is the vector.

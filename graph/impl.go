@@ -61,6 +61,9 @@ type Impl struct {
 	// Place is the place of the results. Source is the place of the operands; it differs from Place only in transfers. An
 	// implementation on a device also reads an operand with 0 dimensions from the host, as PyTorch's kernels do.
 	Place, Source tensor.Place
+	// Forms returns forms that compute the call one after another, for compilers of devices: see [FormsOf]. It returns
+	// none if there are none. If Forms is nil, the op's Expression or Rows is its form.
+	Forms func(call *Call) ([]Form, error)
 
 	hasRead bool // the definition has a Read function, which may reject layouts
 

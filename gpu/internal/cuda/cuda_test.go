@@ -12,3 +12,5 @@ import (
 func TestExpressions(t *testing.T) { devicetest.Expressions(t, cuda.Open) }
 
 func TestCopies(t *testing.T) { devicetest.Copies(t, cuda.Open) }
+
+func TestCalls(t *testing.T) { devicetest.Calls(t, cuda.Open) }

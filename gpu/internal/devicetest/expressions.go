@@ -38,6 +38,31 @@ func Expressions(t *testing.T, open func() ([]device.Device, error)) {
 	}
 }
 
+// Calls runs the examples of all ops of the catalogue on all devices, and compares the results with the references.
+func Calls(t *testing.T, open func() ([]device.Device, error)) {
+	t.Helper()
+	list, err := open()
+	if len(list) == 0 {
+		t.Skipf("no device: %v", err)
+	}
+	for _, d := range list {
+		defer d.Close()
+		var n conform.Counts
+		rng := rand.New(rand.NewPCG(1, 2))
+		for _, op := range kernels.All() {
+			for _, c := range conform.Examples(op, rng) {
+				if err := n.Check(c, d.Info().Promise.Target, device.RunOn(d)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		t.Logf("%s: %s", d.Info().Name, n.String())
+		if n.Differ > 0 || n.Equal == 0 {
+			t.Error(n.First)
+		}
+	}
+}
+
 // Copies copies through memory that the host does not see.
 func Copies(t *testing.T, open func() ([]device.Device, error)) {
 	t.Helper()

@@ -11,4 +11,6 @@ import (
 
 func TestExpressions(t *testing.T) { devicetest.Expressions(t, vulkan.Open) }
 
+func TestCalls(t *testing.T) { devicetest.Calls(t, vulkan.Open) }
+
 func TestCopies(t *testing.T) { devicetest.Copies(t, vulkan.Open) }

@@ -2,6 +2,7 @@ package conform
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -108,19 +109,35 @@ func randomBits(rng *rand.Rand, d tensor.DType) uint64 {
 	return uint64(rng.IntN(20)-8) & mask
 }
 
-// Run runs launches, one after another, on memory of the operands.
-type Run func(launches []lower.Launch, operands [][]byte) error
+// Run runs a program on memory of the results and operands. It returns the program's fault as an error.
+type Run func(p *lower.Program, operands [][]byte) error
 
 // Interpret is the Run of package ir.
-func Interpret(launches []lower.Launch, operands [][]byte) error {
-	for _, l := range launches {
+func Interpret(p *lower.Program, operands [][]byte) error {
+	scratch, fault := make([]byte, p.Scratch), make([]byte, 4)
+	for _, l := range p.Launches {
 		var list []ir.Operand
-		for i, mem := range operands {
-			list = append(list, ir.Operand{Mem: mem, Offset: l.Offsets[i]})
+		for _, a := range l.Args {
+			mem := scratch
+			switch {
+			case a.Buffer >= 0:
+				mem = operands[a.Buffer]
+			case a.Buffer == lower.FaultWord:
+				mem = fault
+			}
+			list = append(list, ir.Operand{Mem: mem, Offset: a.Offset})
 		}
 		if err := l.Kernel.Run(l.Groups, list); err != nil {
 			return err
 		}
+	}
+	return FaultOf(p, fault)
+}
+
+// FaultOf returns the fault of a program whose fault word has the given bytes.
+func FaultOf(p *lower.Program, word []byte) error {
+	if binary.LittleEndian.Uint32(word) != 0 {
+		return errors.New(p.Fault)
 	}
 	return nil
 }
@@ -139,12 +156,12 @@ func Compare(c *expr.Code, it *iter.Iterator, t lower.Target, rng *rand.Rand, ru
 	if err != nil {
 		return Difference{}, err
 	}
-	launches, err := lower.Pointwise(c, it, slices.Repeat([]int{16}, len(it.Operands())), t)
+	program, err := lower.Pointwise(c, it, slices.Repeat([]int{16}, len(it.Operands())), t)
 	if err != nil {
 		return Difference{}, err
 	}
 	mem := Operands(it, rng)
-	if err := run(launches, mem); err != nil {
+	if err := run(program, mem); err != nil {
 		return Difference{}, err
 	}
 	var diff Difference

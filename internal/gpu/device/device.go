@@ -60,35 +60,47 @@ type Device interface {
 	Close()
 }
 
-// RunOn returns the function that runs launches on a device, with operands in buffers that the host sees.
+// RunOn returns the function that runs programs on a device, with operands in buffers that the host sees.
 func RunOn(d Device) conform.Run {
-	return func(launches []lower.Launch, operands [][]byte) (err error) {
+	return func(p *lower.Program, operands [][]byte) (err error) {
 		var free []func()
 		defer func() {
 			for _, f := range free {
 				f()
 			}
 		}()
-		buffers := make([]*Buffer, len(operands))
-		for i, mem := range operands {
-			if buffers[i], err = d.Alloc(max(len(mem), 1), true); err != nil {
-				return err
+		alloc := func(bytes int) *Buffer {
+			if err != nil {
+				return nil
 			}
-			free = append(free, buffers[i].Free)
-			copy(buffers[i].Bytes, mem)
+			b, e := d.Alloc(max(bytes, 1), true)
+			if err = e; e == nil {
+				free = append(free, b.Free)
+			}
+			return b
 		}
+		scratch, fault := alloc(p.Scratch), alloc(4)
+		var buffers []*Buffer
+		for _, mem := range operands {
+			buffers = append(buffers, alloc(len(mem)))
+		}
+		if err != nil {
+			return err
+		}
+		var at []uint64
+		for i, b := range buffers {
+			copy(b.Bytes, operands[i])
+			at = append(at, b.Address)
+		}
+		clear(fault.Bytes[:4])
 		var steps []Step
-		for _, l := range launches {
+		for _, l := range p.Launches {
 			k, err := d.Compile(l.Kernel)
 			if err != nil {
 				return fmt.Errorf("%w\n%v", err, l.Kernel)
 			}
 			free = append(free, k.Free)
-			s := Step{Kernel: k, Groups: l.Groups}
-			for i, b := range buffers {
-				s.Addresses = append(s.Addresses, b.Address+uint64(l.Offsets[i]))
-			}
-			steps = append(steps, s)
+			steps = append(steps, Step{Kernel: k, Groups: l.Groups, Addresses: l.Bind(at, scratch.Address, fault.Address)})
 		}
 		if err := d.Run(steps); err != nil {
 			return err
@@ -96,7 +108,7 @@ func RunOn(d Device) conform.Run {
 		for i, mem := range operands {
 			copy(mem, buffers[i].Bytes)
 		}
-		return nil
+		return conform.FaultOf(p, fault.Bytes)
 	}
 }
 

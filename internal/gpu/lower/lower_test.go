@@ -101,12 +101,13 @@ func TestLaunches(t *testing.T) {
 	} {
 		it, err := conform.Iterate(code.Code, "contiguous", c.shape...)
 		require.NoError(t, err)
-		launches, err := lower.Pointwise(code.Code, it, []int{16, 16, 16}, lower.IEEE)
+		program, err := lower.Pointwise(code.Code, it, []int{16, 16, 16}, lower.IEEE)
 		require.NoError(t, err)
+		launches := program.Launches
 		require.Len(t, launches, c.launches, c.shape)
 		if c.launches > 0 {
 			require.Equal(t, c.groups, launches[0].Groups, c.shape)
-			require.Equal(t, c.offset, launches[len(launches)-1].Offsets[1], c.shape)
+			require.Equal(t, c.offset, launches[len(launches)-1].Args[1].Offset, c.shape)
 		}
 		diff, err := conform.Compare(code.Code, it, lower.IEEE, rand.New(rand.NewPCG(1, 1)), conform.Interpret)
 		require.NoError(t, err)
@@ -119,13 +120,13 @@ func TestFarOffsets(t *testing.T) {
 	code := conform.Primitives()[0].Code
 	it, err := conform.Iterate(code, "contiguous", 5, 1<<30)
 	require.NoError(t, err)
-	launches, err := lower.Pointwise(code, it, []int{16, 16, 16}, lower.IEEE)
+	program, err := lower.Pointwise(code, it, []int{16, 16, 16}, lower.IEEE)
 	require.NoError(t, err)
 	threads := 0
-	for _, l := range launches {
-		require.Equal(t, threads*16, l.Offsets[0])
+	for _, l := range program.Launches {
+		require.Equal(t, threads*16, l.Args[0].Offset)
 		threads += l.Groups * l.Kernel.GroupSize
 	}
-	require.Len(t, launches, 4)
+	require.Len(t, program.Launches, 4)
 	require.Equal(t, 5<<30/16, threads)
 }

@@ -15,31 +15,16 @@ import (
 // groupSize is the number of threads of a group.
 const groupSize = 256
 
-// Launch is a run of a kernel.
-type Launch struct {
-	Kernel *ir.Kernel
-	Groups int
-	// Offsets are the byte offsets of the addresses, by parameter, from the first elements of the operands.
-	Offsets []int
-}
-
-// Pointwise returns the launches that compute an expression over an iteration, in any order. The parameters of a kernel
-// are the operands of the iteration, outputs first. The code has the dtypes of the operands in memory. align has, by
-// operand, a number of bytes that divides the address of the first element. Outputs may have the same addresses and
-// strides as operands with elements of the same size.
-func Pointwise(c *expr.Code, it *iter.Iterator, align []int, t Target) ([]Launch, error) {
-	if !c.Compilable() {
-		return nil, fmt.Errorf("gpu: a function in Go is %w", ErrUnsupported)
-	}
-	code, err := expand.Functions(c, expand.Target{})
+// Pointwise returns the program that computes an expression over an iteration. Its buffers are the operands of the
+// iteration, outputs first. The code has the dtypes of the operands in memory. align has, by operand, a number of bytes
+// that divides the address of the first element. Outputs may have the same addresses and strides as operands with
+// elements of the same size.
+func Pointwise(c *expr.Code, it *iter.Iterator, align []int, t Target) (*Program, error) {
+	code, err := expanded(c, t)
 	if err != nil {
-		return nil, fmt.Errorf("gpu: %w: %w", ErrUnsupported, err)
+		return nil, err
 	}
-	operands := len(code.Out) + len(code.In)
-	if operands > t.MaxParams {
-		return nil, fmt.Errorf("gpu: a kernel with %d operands is %w", operands, ErrUnsupported)
-	}
-	var launches []Launch
+	p := new(Program)
 	for _, part := range it.Split32() {
 		if part.Numel() == 0 {
 			continue
@@ -48,9 +33,24 @@ func Pointwise(c *expr.Code, it *iter.Iterator, align []int, t Target) ([]Launch
 		if err != nil {
 			return nil, err
 		}
-		launches = append(launches, list...)
+		p.Launches = append(p.Launches, list...)
 	}
-	return launches, nil
+	return p, nil
+}
+
+// expanded returns the code with functions replaced by primitive operations.
+func expanded(c *expr.Code, t Target) (*expr.Code, error) {
+	if !c.Compilable() {
+		return nil, fmt.Errorf("gpu: a function in Go is %w", ErrUnsupported)
+	}
+	code, err := expand.Functions(c, expand.Target{})
+	if err != nil {
+		return nil, fmt.Errorf("gpu: %w: %w", ErrUnsupported, err)
+	}
+	if operands := len(code.Out) + len(code.In); operands > t.MaxParams {
+		return nil, fmt.Errorf("gpu: a kernel with %d operands is %w", operands, ErrUnsupported)
+	}
+	return code, nil
 }
 
 // minSplitTail is the minimum number of elements of a contiguous iteration from which the elements that do not fill a
@@ -166,7 +166,11 @@ func (p *pointwise) launch() ([]Launch, error) {
 		return nil, err
 	}
 	k := &p.Kernel
-	return []Launch{{Kernel: k, Groups: k.Groups(threads), Offsets: p.offsets}}, nil
+	l := Launch{Kernel: k, Groups: k.Groups(threads)}
+	for i, offset := range p.offsets {
+		l.Args = append(l.Args, Arg{i, offset})
+	}
+	return []Launch{l}, nil
 }
 
 // body computes the elements of a thread.

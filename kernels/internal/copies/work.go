@@ -95,7 +95,7 @@ func addTransposeCost(w *graph.Work, t strided.Transposition, n float64) {
 // Impl returns the implementation of an op whose result has the elements of operand 0 in any layout.
 func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 	return graph.Impl{Name: "plain", Doc: "Copies rows of elements, or transposes tiles.",
-		Lower: lower, Writes: anyStrides,
+		Lower: lower, Writes: anyStrides, Forms: forms,
 		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
 			w, out := graph.Work{Steps: 1}, walk.ResultLayout(0, c.Out[0])
 			AddCopyCost(&w, out.WithDType(c.Meta(0).DType), out)
@@ -136,7 +136,7 @@ func addRowMajorCopyCost(w *graph.Work, m, to tensor.Meta) {
 // operands.
 func JoinImpl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 	return graph.Impl{Name: "plain", Doc: "Copies each operand to its part of the result, unless it was written there.",
-		Lower: lower, Writes: anyStrides,
+		Lower: lower, Writes: anyStrides, Forms: forms,
 		Work: func(*graph.Call, graph.Walk) (w graph.Work) { return w },
 		Read: func(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
 			if m.Numel() > 0 && !c.IsInPlace(i) {

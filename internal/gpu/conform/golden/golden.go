@@ -62,11 +62,11 @@ func kernelOf(t *testing.T, c conform.Code, walk string) *ir.Kernel {
 	if err != nil {
 		t.Fatal(c.Name, err)
 	}
-	launches, err := lower.Pointwise(c.Code, it, slices.Repeat([]int{16}, len(it.Operands())), lower.IEEE)
+	program, err := lower.Pointwise(c.Code, it, slices.Repeat([]int{16}, len(it.Operands())), lower.IEEE)
 	if err != nil {
 		t.Fatal(c.Name, err)
 	}
-	return launches[0].Kernel
+	return program.Launches[0].Kernel
 }
 
 // CompareFile compares a text with the contents of a file. If the environment variable GRAPHRUN_UPDATE is set, it

@@ -1,0 +1,189 @@
+package conform
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/gpu/compile"
+	"github.com/graphrun/graphrun/internal/gpu/lower"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Call is a call of an op with operands.
+type Call struct {
+	Op *graph.Op
+	*graph.Call
+	Operands []*tensor.Tensor // nil for numbers and absent operands
+}
+
+// NewCall returns a call with random operands. Numbers of operands with indices are valid. It returns an error if the
+// op rejects the call.
+func NewCall(op *graph.Op, attrs graph.Attrs, in []tensor.Meta, rng *rand.Rand) (*Call, error) {
+	decoded, err := op.Schema.Decode(attrs, nil)
+	if err != nil {
+		return nil, err
+	}
+	c := &Call{Op: op, Call: &graph.Call{Attrs: decoded}}
+	for i, m := range in {
+		if m.DType == tensor.Invalid {
+			c.In = append(c.In, graph.Arg{})
+			continue
+		}
+		v := &graph.Value{Name: fmt.Sprint("x", i), Meta: m}
+		c.In = append(c.In, graph.Arg{Kind: graph.TensorArg, Value: v})
+	}
+	results, err := op.Infer(c.Call)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range results {
+		if r.Dynamic || r.Alias != graph.Fresh {
+			return nil, errors.New("a view, or results of unknown shapes")
+		}
+		c.Out = append(c.Out, r.Meta())
+	}
+	for i, m := range in {
+		if c.In[i].Kind != graph.TensorArg {
+			c.Operands = append(c.Operands, nil)
+			continue
+		}
+		limit := 5
+		if p := op.Params[min(i, len(op.Params)-1)]; p.Below != nil {
+			limit = max(p.Below(c.Call), 1)
+		}
+		c.Operands = append(c.Operands, random(m, limit, rng))
+	}
+	return c, nil
+}
+
+// Examples returns calls of the examples of an op. It returns none if the op has no reference, or is composed of others.
+func Examples(op *graph.Op, rng *rand.Rand) (list []*Call) {
+	if op.Ref == nil || op.Decompose != nil {
+		return nil
+	}
+	for _, ex := range op.Examples {
+		if c, err := NewCall(op, ex.Attrs, ex.In, rng); err == nil {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// random returns a tensor of normally distributed floats, or of integers below a limit.
+func random(m tensor.Meta, limit int, rng *rand.Rand) *tensor.Tensor {
+	t := tensor.Empty(m)
+	n := m.Extent()
+	flat := tensor.Must(tensor.Over(tensor.New(m.DType, n), t.Storage()))
+	for i := range n {
+		switch d := m.DType; {
+		case d.IsComplex():
+			flat.Set(tensor.ComplexScalar(complex(rng.NormFloat64(), rng.NormFloat64())), i)
+		case d.IsFloat():
+			flat.Set(tensor.FloatScalar(rng.NormFloat64()), i)
+		default:
+			flat.Set(tensor.IntScalar(int64(rng.IntN(limit))), i)
+		}
+	}
+	return t
+}
+
+// Counts counts calls.
+type Counts struct {
+	Equal, Near, Differ, None int // results have the same bits, differ by rounding, differ more, or there is no program
+	Results                   int
+	Unsupported               []string // names of ops without a program
+	First                     string   // the first call that differs
+}
+
+// String describes the counts in a line.
+func (n *Counts) String() string {
+	return fmt.Sprintf("%d calls with %d results: %d equal, %d differ by rounding, %d differ; %d have no program (%s)",
+		n.Equal+n.Near+n.Differ, n.Results, n.Equal, n.Near, n.Differ, n.None, strings.Join(n.Unsupported, " "))
+}
+
+// tolerance bounds the difference of results that are rounded differently, relative to the greatest result.
+var tolerance = map[tensor.DType]float64{tensor.Float16: 4e-3, tensor.BFloat16: 3e-2, tensor.Float32: 2e-5,
+	tensor.Complex64: 2e-5, tensor.Float64: 1e-9, tensor.Complex128: 1e-9}
+
+// Check runs the program of a call and compares the results with those of the op's reference.
+func (n *Counts) Check(c *Call, t lower.Target, run Run) error {
+	p, err := compile.Call(c.Op, c.Call, nil, t)
+	if errors.Is(err, lower.ErrUnsupported) {
+		if n.None++; !slices.Contains(n.Unsupported, c.Op.Name) {
+			n.Unsupported = append(n.Unsupported, c.Op.Name)
+		}
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Op.Name, err)
+	}
+	var results []*tensor.Tensor
+	var mem [][]byte
+	for _, m := range c.Out {
+		t := tensor.Empty(m)
+		results, mem = append(results, t), append(mem, t.Storage().Bytes())
+	}
+	for _, t := range c.Operands {
+		if t == nil {
+			mem = append(mem, nil)
+		} else {
+			mem = append(mem, t.Storage().Bytes())
+		}
+	}
+	if err := run(p, mem); err != nil {
+		return fmt.Errorf("%s: %w", c.Op.Name, err)
+	}
+	want, err := c.Op.Ref(c.Call, c.Operands)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Op.Name, err)
+	}
+	worst := 0.0
+	for o, w := range want {
+		n.Results += w.Numel()
+		worst = max(worst, distance(w, results[o])/max(tolerance[c.Out[o].DType], math.SmallestNonzeroFloat64))
+	}
+	switch {
+	case worst == 0:
+		n.Equal++
+	case worst <= 1:
+		n.Near++
+	default:
+		if n.Differ++; n.First == "" {
+			n.First = fmt.Sprintf("%s %+v of %v", c.Op.Name, c.Attrs, c.Out)
+		}
+	}
+	return nil
+}
+
+// distance returns the greatest difference of two tensors, divided by the greatest finite magnitude. It is infinite if
+// only one of two elements is finite, or if infinities or NaN differ.
+func distance(want, got *tensor.Tensor) float64 {
+	greatest, most := 0.0, 0.0
+	index := make([]int, want.Rank())
+	for range want.Numel() {
+		a, b := want.At(index...).Complex(), got.At(index...).Complex()
+		for _, x := range [][2]float64{{real(a), real(b)}, {imag(a), imag(b)}} {
+			d := math.Abs(x[0] - x[1])
+			switch {
+			case x[0] == x[1] || math.IsNaN(x[0]) && math.IsNaN(x[1]):
+				d = 0
+			case math.IsNaN(d):
+				d = math.Inf(1)
+			}
+			most = max(most, d)
+			if a := math.Abs(x[0]); a < math.Inf(1) {
+				greatest = max(greatest, a)
+			}
+		}
+		next(index, want.Shape)
+	}
+	if most == 0 {
+		return 0
+	}
+	return most / max(greatest, 1)
+}
