@@ -135,7 +135,11 @@ func (d *Device) compile(launches []lower.Launch) (*compiled, error) {
 			}
 			return nil, err
 		}
-		c.steps = append(c.steps, step{kernel: k, groups: l.Groups, offsets: l.Offsets})
+		s := step{kernel: k, groups: l.Groups}
+		for _, a := range l.Args {
+			s.offsets = append(s.offsets, a.Offset)
+		}
+		c.steps = append(c.steps, s)
 	}
 	runtime.AddCleanup(c, free, c.steps)
 	return c, nil

@@ -142,7 +142,11 @@ func (d *Device) launches(op *graph.Op, call *graph.Call) ([]lower.Launch, error
 	if err != nil {
 		return nil, err
 	}
-	return lower.Pointwise(code, it, align, d.info.Promise.Target)
+	p, err := lower.Pointwise(code, it, align, d.info.Promise.Target)
+	if err != nil {
+		return nil, err
+	}
+	return p.Launches, nil
 }
 
 // bufferAlign is the alignment that all memory of a device has.
