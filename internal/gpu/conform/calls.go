@@ -61,7 +61,8 @@ func NewCall(op *graph.Op, attrs graph.Attrs, in []tensor.Meta, rng *rand.Rand) 
 	return c, nil
 }
 
-// Examples returns calls of the examples of an op. It returns none if the op has no reference, or is composed of others.
+// Examples returns calls of the examples of an op. It returns none if the op has no reference, or is composed of other
+// ops.
 func Examples(op *graph.Op, rng *rand.Rand) (list []*Call) {
 	if op.Ref == nil || op.Decompose != nil {
 		return nil
