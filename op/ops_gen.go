@@ -41,13 +41,13 @@ type UpsampleNearestExact1dAttrs struct {
 	AlignCorners bool `attr:"align_corners"`
 	// factors of the spatial dimensions, if output_size is not given
 	ScaleFactors []float64 `attr:"scale_factors"`
-	// factor that maps depths, in addition to output_size
+	// factor that maps depths; default: the quotient of the sizes
 	ScalesD *float64 `attr:"scales_d"`
-	// factor that maps rows, in addition to output_size
+	// factor that maps rows; default: the quotient of the sizes
 	ScalesH *float64 `attr:"scales_h"`
-	// factor that maps columns, in addition to output_size
+	// factor that maps columns; default: the quotient of the sizes
 	ScalesW *float64 `attr:"scales_w"`
-	// factor of the only spatial dimension, in addition to output_size
+	// factor that maps the only spatial dimension; default: the quotient of the sizes
 	Scales *float64 `attr:"scales"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -68,13 +68,13 @@ type UpsampleNearestExact2dAttrs struct {
 	AlignCorners bool `attr:"align_corners"`
 	// factors of the spatial dimensions, if output_size is not given
 	ScaleFactors []float64 `attr:"scale_factors"`
-	// factor that maps depths, in addition to output_size
+	// factor that maps depths; default: the quotient of the sizes
 	ScalesD *float64 `attr:"scales_d"`
-	// factor that maps rows, in addition to output_size
+	// factor that maps rows; default: the quotient of the sizes
 	ScalesH *float64 `attr:"scales_h"`
-	// factor that maps columns, in addition to output_size
+	// factor that maps columns; default: the quotient of the sizes
 	ScalesW *float64 `attr:"scales_w"`
-	// factor of the only spatial dimension, in addition to output_size
+	// factor that maps the only spatial dimension; default: the quotient of the sizes
 	Scales *float64 `attr:"scales"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -96,13 +96,13 @@ type UpsampleNearestExact3dAttrs struct {
 	AlignCorners bool `attr:"align_corners"`
 	// factors of the spatial dimensions, if output_size is not given
 	ScaleFactors []float64 `attr:"scale_factors"`
-	// factor that maps depths, in addition to output_size
+	// factor that maps depths; default: the quotient of the sizes
 	ScalesD *float64 `attr:"scales_d"`
-	// factor that maps rows, in addition to output_size
+	// factor that maps rows; default: the quotient of the sizes
 	ScalesH *float64 `attr:"scales_h"`
-	// factor that maps columns, in addition to output_size
+	// factor that maps columns; default: the quotient of the sizes
 	ScalesW *float64 `attr:"scales_w"`
-	// factor of the only spatial dimension, in addition to output_size
+	// factor that maps the only spatial dimension; default: the quotient of the sizes
 	Scales *float64 `attr:"scales"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -1647,7 +1647,7 @@ func Cumsum[A Int](self *graph.Value, dim A, attrs ...CumsumAttrs) *graph.Value 
 
 // CumulativeTrapezoidAttrs are the optional attributes of [CumulativeTrapezoid].
 type CumulativeTrapezoidAttrs struct {
-	// distance of samples without x (default 1)
+	// distance between samples if x is omitted (default 1)
 	Dx tensor.Scalar `attr:"dx"`
 	// dimension of the samples (default -1)
 	Dim *int `attr:"dim"`
@@ -2914,8 +2914,8 @@ type GaussianNllLossAttrs struct {
 // GaussianNllLoss is the op gaussian_nll_loss.
 //
 // Returns the negative logarithm of the likelihood of target under normal distributions with the expectations
-// self and the variances var, which has self's shape, or size 1 or no size in the last dimension. PyTorch
-// rejects negative variances, which are eps here.
+// self and the variances var. var has self's shape, but its last dimension may have size 1 or be missing.
+// Negative variances, which PyTorch rejects, are replaced by eps.
 func GaussianNllLoss(self, target, var_ *graph.Value, attrs ...GaussianNllLossAttrs) *graph.Value {
 	return node("gaussian_nll_loss", 1, nonzeroAttrs(attrs), self, target, var_)[0]
 }
@@ -2976,7 +2976,7 @@ func Glu(self *graph.Value, attrs ...GluAttrs) *graph.Value {
 
 // GradientAttrs are the optional attributes of [Gradient].
 type GradientAttrs struct {
-	// distance of samples; default: 1
+	// distance between samples; default: 1
 	Spacing tensor.Scalar `attr:"spacing"`
 	// dimensions, one result for each; none: all
 	Dim []int `attr:"dim"`
@@ -3209,9 +3209,9 @@ func HingeEmbeddingLoss(self, target *graph.Value, attrs ...HingeEmbeddingLossAt
 type HistcAttrs struct {
 	// number of bins (default 100)
 	Bins *int `attr:"bins"`
-	// least element; the range of the elements if max is equal (default 0)
+	// lower end of the bins; if it equals max, the bins cover all elements (default 0)
 	Min tensor.Scalar `attr:"min"`
-	// greatest element (default 0)
+	// upper end of the bins (default 0)
 	Max tensor.Scalar `attr:"max"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -4004,9 +4004,10 @@ type LinearBlocksAttrs struct {
 // LinearBlocks is the op linear_blocks.
 //
 // Applies a fully connected layer whose weight is quantized by blocks: input [..., in] and bias [out] give [...,
-// out] in float32. A row of weight, uint8 [out, bytes], has the integers of in elements, the first in the lowest
-// bits. Block b of a row has scale [out, b] and zero_point [out, b], uint8, by default 2^(bits-1); only its
-// lowest bits are read. An integer q stands for (q - zero_point) * scale.
+// out] in float32. weight is uint8 [out, bytes]: a row has an integer for each of in elements, the first in the
+// lowest bits. scale and zero_point are [out, blocks], with one number for each block of a row. zero_point is
+// uint8, by default 2^(bits-1), and only its lowest bits are read. An integer q stands for (q - zero_point) *
+// scale.
 //
 // May be nil: zeroPoint, bias.
 //
@@ -4056,7 +4057,7 @@ type LocalResponseNormAttrs struct {
 //
 // Attributes:
 //
-//   - size: channels that count, size/2 of them before the channel
+//   - size: number of channels whose squares are averaged, size/2 of them before the channel
 func LocalResponseNorm[A Int](input *graph.Value, size A, attrs ...LocalResponseNormAttrs) *graph.Value {
 	return node("local_response_norm", 1, withRequired(nonzeroAttrs(attrs), "size", size), input)[0]
 }
@@ -4392,8 +4393,8 @@ func MatmulBytes(input, other, inputZeroPoint, otherZeroPoint, bias, scale, zero
 
 // MatmulInteger is the op matmul_integer.
 //
-// Multiplies matrices of bytes after subtracting zero points, into int32. a_zero_point has one element, or one
-// for each row of a. b_zero_point has one element, or one for each column of b.
+// Multiplies matrices of bytes after subtracting their zero points. The result is int32. a_zero_point has one
+// element, or one for each row of a. b_zero_point has one element, or one for each column of b.
 //
 // May be nil: aZeroPoint, bZeroPoint.
 func MatmulInteger(a, b, aZeroPoint, bZeroPoint *graph.Value) *graph.Value {
@@ -4958,8 +4959,8 @@ type NanquantileAttrs struct {
 
 // Nanquantile is the op nanquantile.
 //
-// Returns the elements of ranks q (0 to 1) along a dimension, which the first dimension of the result replaces
-// if q is a vector. Elements that are NaN are ignored.
+// Returns the elements of ranks q (0 to 1) along a dimension. If q is a vector, the first dimension of the
+// result is that of q. Elements that are NaN are ignored.
 func Nanquantile[A Operand](self *graph.Value, q A, attrs ...NanquantileAttrs) *graph.Value {
 	return node("nanquantile", 1, nonzeroAttrs(attrs), self, q)[0]
 }
@@ -5429,8 +5430,8 @@ type PadAttrs struct {
 //
 // Adds elements around self.
 // Mode constant pads any dimensions and keeps the memory format that self suggests. The other modes pad the last
-// 1 to 3 dimensions of a value with one or two more, and return a row-major result: reflect mirrors self without
-// its edge, replicate repeats the edge, circular repeats self.
+// 1 to 3 dimensions of a value, which must have one or two other dimensions, and return a row-major result:
+// reflect mirrors self without its edge, replicate repeats the edge, circular repeats self.
 //
 // Attributes:
 //
@@ -5690,8 +5691,8 @@ type QuantileAttrs struct {
 
 // Quantile is the op quantile.
 //
-// Returns the elements of ranks q (0 to 1) along a dimension, which the first dimension of the result replaces
-// if q is a vector. NaN among the elements gives NaN.
+// Returns the elements of ranks q (0 to 1) along a dimension. If q is a vector, the first dimension of the
+// result is that of q. NaN among the elements gives NaN.
 func Quantile[A Operand](self *graph.Value, q A, attrs ...QuantileAttrs) *graph.Value {
 	return node("quantile", 1, nonzeroAttrs(attrs), self, q)[0]
 }
@@ -6964,7 +6965,7 @@ func Sum(self *graph.Value, attrs ...SumAttrs) *graph.Value {
 
 // SumToSize is the op sum_to_size.
 //
-// Adds over the dimensions that broadcasting from size to self's shape expands.
+// Adds over dimensions to give the result the sizes size, which broadcast to self's shape.
 //
 // Attributes:
 //
@@ -7225,7 +7226,7 @@ func Transpose[A, B Int](self *graph.Value, dim0 A, dim1 B) *graph.Value {
 
 // TrapezoidAttrs are the optional attributes of [Trapezoid].
 type TrapezoidAttrs struct {
-	// distance of samples without x (default 1)
+	// distance between samples if x is omitted (default 1)
 	Dx tensor.Scalar `attr:"dx"`
 	// dimension of the samples (default -1)
 	Dim *int `attr:"dim"`
@@ -7247,7 +7248,7 @@ func TrapezoidX(y, x *graph.Value, attrs ...TrapezoidAttrs) *graph.Value {
 
 // TrapzAttrs are the optional attributes of [Trapz].
 type TrapzAttrs struct {
-	// distance of samples without x (default 1)
+	// distance between samples if x is omitted (default 1)
 	Dx tensor.Scalar `attr:"dx"`
 	// dimension of the samples (default -1)
 	Dim *int `attr:"dim"`
@@ -7515,13 +7516,13 @@ type UpsampleBicubic2dAttrs struct {
 	AlignCorners bool `attr:"align_corners"`
 	// factors of the spatial dimensions, if output_size is not given
 	ScaleFactors []float64 `attr:"scale_factors"`
-	// factor that maps depths, in addition to output_size
+	// factor that maps depths; default: the quotient of the sizes
 	ScalesD *float64 `attr:"scales_d"`
-	// factor that maps rows, in addition to output_size
+	// factor that maps rows; default: the quotient of the sizes
 	ScalesH *float64 `attr:"scales_h"`
-	// factor that maps columns, in addition to output_size
+	// factor that maps columns; default: the quotient of the sizes
 	ScalesW *float64 `attr:"scales_w"`
-	// factor of the only spatial dimension, in addition to output_size
+	// factor that maps the only spatial dimension; default: the quotient of the sizes
 	Scales *float64 `attr:"scales"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -7542,13 +7543,13 @@ type UpsampleBilinear2dAttrs struct {
 	AlignCorners bool `attr:"align_corners"`
 	// factors of the spatial dimensions, if output_size is not given
 	ScaleFactors []float64 `attr:"scale_factors"`
-	// factor that maps depths, in addition to output_size
+	// factor that maps depths; default: the quotient of the sizes
 	ScalesD *float64 `attr:"scales_d"`
-	// factor that maps rows, in addition to output_size
+	// factor that maps rows; default: the quotient of the sizes
 	ScalesH *float64 `attr:"scales_h"`
-	// factor that maps columns, in addition to output_size
+	// factor that maps columns; default: the quotient of the sizes
 	ScalesW *float64 `attr:"scales_w"`
-	// factor of the only spatial dimension, in addition to output_size
+	// factor that maps the only spatial dimension; default: the quotient of the sizes
 	Scales *float64 `attr:"scales"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -7569,13 +7570,13 @@ type UpsampleLinear1dAttrs struct {
 	AlignCorners bool `attr:"align_corners"`
 	// factors of the spatial dimensions, if output_size is not given
 	ScaleFactors []float64 `attr:"scale_factors"`
-	// factor that maps depths, in addition to output_size
+	// factor that maps depths; default: the quotient of the sizes
 	ScalesD *float64 `attr:"scales_d"`
-	// factor that maps rows, in addition to output_size
+	// factor that maps rows; default: the quotient of the sizes
 	ScalesH *float64 `attr:"scales_h"`
-	// factor that maps columns, in addition to output_size
+	// factor that maps columns; default: the quotient of the sizes
 	ScalesW *float64 `attr:"scales_w"`
-	// factor of the only spatial dimension, in addition to output_size
+	// factor that maps the only spatial dimension; default: the quotient of the sizes
 	Scales *float64 `attr:"scales"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -7596,13 +7597,13 @@ type UpsampleNearest1dAttrs struct {
 	AlignCorners bool `attr:"align_corners"`
 	// factors of the spatial dimensions, if output_size is not given
 	ScaleFactors []float64 `attr:"scale_factors"`
-	// factor that maps depths, in addition to output_size
+	// factor that maps depths; default: the quotient of the sizes
 	ScalesD *float64 `attr:"scales_d"`
-	// factor that maps rows, in addition to output_size
+	// factor that maps rows; default: the quotient of the sizes
 	ScalesH *float64 `attr:"scales_h"`
-	// factor that maps columns, in addition to output_size
+	// factor that maps columns; default: the quotient of the sizes
 	ScalesW *float64 `attr:"scales_w"`
-	// factor of the only spatial dimension, in addition to output_size
+	// factor that maps the only spatial dimension; default: the quotient of the sizes
 	Scales *float64 `attr:"scales"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -7621,9 +7622,9 @@ type UpsampleNearest2dAttrs struct {
 	OutputSize []int `attr:"output_size"`
 	// factors of height and width; either these or output_size must be given
 	ScaleFactors []float64 `attr:"scale_factors"`
-	// factor that maps rows, in addition to output_size
+	// factor that maps rows; default: the quotient of the sizes
 	ScalesH *float64 `attr:"scales_h"`
-	// factor that maps columns, in addition to output_size
+	// factor that maps columns; default: the quotient of the sizes
 	ScalesW *float64 `attr:"scales_w"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -7645,13 +7646,13 @@ type UpsampleNearest3dAttrs struct {
 	AlignCorners bool `attr:"align_corners"`
 	// factors of the spatial dimensions, if output_size is not given
 	ScaleFactors []float64 `attr:"scale_factors"`
-	// factor that maps depths, in addition to output_size
+	// factor that maps depths; default: the quotient of the sizes
 	ScalesD *float64 `attr:"scales_d"`
-	// factor that maps rows, in addition to output_size
+	// factor that maps rows; default: the quotient of the sizes
 	ScalesH *float64 `attr:"scales_h"`
-	// factor that maps columns, in addition to output_size
+	// factor that maps columns; default: the quotient of the sizes
 	ScalesW *float64 `attr:"scales_w"`
-	// factor of the only spatial dimension, in addition to output_size
+	// factor that maps the only spatial dimension; default: the quotient of the sizes
 	Scales *float64 `attr:"scales"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -7673,13 +7674,13 @@ type UpsampleTrilinear3dAttrs struct {
 	AlignCorners bool `attr:"align_corners"`
 	// factors of the spatial dimensions, if output_size is not given
 	ScaleFactors []float64 `attr:"scale_factors"`
-	// factor that maps depths, in addition to output_size
+	// factor that maps depths; default: the quotient of the sizes
 	ScalesD *float64 `attr:"scales_d"`
-	// factor that maps rows, in addition to output_size
+	// factor that maps rows; default: the quotient of the sizes
 	ScalesH *float64 `attr:"scales_h"`
-	// factor that maps columns, in addition to output_size
+	// factor that maps columns; default: the quotient of the sizes
 	ScalesW *float64 `attr:"scales_w"`
-	// factor of the only spatial dimension, in addition to output_size
+	// factor that maps the only spatial dimension; default: the quotient of the sizes
 	Scales *float64 `attr:"scales"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value

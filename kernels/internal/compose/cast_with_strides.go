@@ -17,8 +17,8 @@ type castWithStridesAttrs struct {
 }
 
 // castWithStrides is an op that converts a value to a dtype and gives it exact strides. A memory format would not
-// determine the strides of dimensions of size 1. It is not in the catalogue. If a pointwise node computes the value,
-// the op is fused with this node, and the fused loop writes the strided result without a copy.
+// determine the strides of dimensions of size 1. The op is not in the catalogue. If a pointwise node computes the
+// value, the op is fused with this node, and the fused loop writes the strided result without a copy.
 var castWithStrides = kit.Define[castWithStridesAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "cast_with_strides",

@@ -33,7 +33,7 @@ func (s *Steps) run(results func(s *Steps) []graph.Arg) (out []graph.Arg, err er
 }
 
 // Define defines an op by the sequence of ops that computes its results. A result that is a view of an operand shares
-// its storage; an operand itself is no result.
+// its storage. A result must not be an operand itself.
 func Define[A any](op graph.Op, results func(s *Steps) []graph.Arg) *graph.Op {
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		shared := sharing{}
@@ -103,7 +103,7 @@ func stepCall(op *graph.Op, a graph.Attrs, in []graph.Arg) (*graph.Call, []graph
 	return c, res, err
 }
 
-// sharing has the index of the operand whose storage a value shares.
+// sharing maps a value to the index of the operand whose storage it shares.
 type sharing map[*graph.Value]int
 
 // infer infers the results of a step.
@@ -129,7 +129,7 @@ func (s *Steps) TypeOf(op *graph.Op, a graph.Attrs, in ...graph.Arg) tensor.Type
 	return res[0].Type
 }
 
-// evaluateStep adds the results of the reference of a step to data.
+// evaluateStep runs the reference of a step and stores its results in data.
 func evaluateStep(data map[*graph.Value]*tensor.Tensor, op *graph.Op, a graph.Attrs,
 	in []graph.Arg) ([]graph.Arg, error) {
 	c, res, err := stepCall(op, a, in)
@@ -195,14 +195,14 @@ func (s *Steps) WithLayout(x graph.Arg, t tensor.Type) graph.Arg {
 	return graph.Of(&graph.Value{Name: castWithStrides.Name, Type: t}) // unknown sizes occur only in inference
 }
 
-// Check ends the sequence with an error, unless it is nil.
+// Check ends the sequence with err, unless err is nil.
 func (s *Steps) Check(err error) {
 	if err != nil {
 		panic(stepError{err})
 	}
 }
 
-// Reject ends the sequence with an error, which has PyTorch's message, if the condition holds.
+// If the condition holds, Reject ends the sequence with an error. The message should be PyTorch's.
 func (s *Steps) Reject(condition bool, format string, args ...any) {
 	if condition {
 		panic(stepError{fmt.Errorf(format, args...)})

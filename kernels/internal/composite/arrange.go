@@ -137,8 +137,8 @@ func (s steps) diagEmbed(x graph.Arg, offset, dim1, dim2 int) graph.Arg {
 	shape := s.shape(x)
 	n, magnitude := shape[rank-2], max(offset, -offset)
 	size := n.Add(sym.Of(magnitude))
-	// In rows of size+1 elements the first element of row i is element i*(size+1): that of the diagonal of a matrix of
-	// size columns with the same elements in memory order.
+	// The first element of row i, in rows of size+1 elements, is element i*(size+1) in memory. In rows of size elements,
+	// this element is on the diagonal.
 	y := s.unsqueeze(x, -1)
 	y = s.pad(y, sym.Of(0), size) // [..., n, size+1]
 	y = s.reshape(y, append(slices.Clone(shape[:rank-2]), n.Mul(size.Add(sym.Of(1))))...)

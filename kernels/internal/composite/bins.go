@@ -16,8 +16,8 @@ import (
 
 type histcAttrs struct {
 	Bins int           `attr:"bins" default:"100" doc:"number of bins"`
-	Min  tensor.Scalar `attr:"min" default:"0" doc:"least element; the range of the elements if max is equal"`
-	Max  tensor.Scalar `attr:"max" default:"0" doc:"greatest element"`
+	Min  tensor.Scalar `attr:"min" default:"0" doc:"lower end of the bins; if it equals max, the bins cover all elements"`
+	Max  tensor.Scalar `attr:"max" default:"0" doc:"upper end of the bins"`
 }
 
 type renormAttrs struct {
@@ -106,7 +106,8 @@ func renorm(s steps, a *renormAttrs, in []graph.Arg) graph.Arg {
 	return s.WithLayout(s.mul(x, s.to(factor, d.ToReal())), x.Type().RowMajor())
 }
 
-// logcumsumexp adds to each element the elements at distances 1, 2, 4 and so on.
+// logcumsumexp doubles the length of the running sums step by step: it adds to each sum the sum at distance 1, 2, 4 and
+// so on before it.
 func logcumsumexp(s steps, a *logcumsumexpAttrs, in []graph.Arg) graph.Arg {
 	x, d := in[0], in[0].Type().DType
 	dim := s.dim(x, a.Dim)

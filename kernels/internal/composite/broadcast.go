@@ -37,7 +37,7 @@ var (
 			kit.Example(graph.Attrs{"indexing": "xy"}, kit.F32(2), kit.F32(3))}, meshgrid)
 )
 
-// viewEach defines an op with a view of each of its operands as results.
+// viewEach defines an op whose results are views of its operands.
 func viewEach[A any](name, doc string, examples []graph.Example,
 	views func(s steps, a *A, in []graph.Arg) []graph.Arg) *graph.Op {
 	return compose.Define[A](graph.Op{Semantics: graph.Semantics{

@@ -17,7 +17,7 @@ type diffAttrs struct {
 }
 
 type trapezoidAttrs struct {
-	Dx  tensor.Scalar `attr:"dx" default:"1" doc:"distance of samples without x"`
+	Dx  tensor.Scalar `attr:"dx" default:"1" doc:"distance between samples if x is omitted"`
 	Dim int           `attr:"dim" default:"-1" doc:"dimension of the samples"`
 }
 

@@ -114,8 +114,8 @@ var (
 	})
 )
 
-// pdist computes the rows i < j of pair k: pairs are counted from the last one, so that i is a root of a quadratic
-// equation, which is exact in float64.
+// pdist computes the rows i < j of each pair k as a function of k. Counted from the last pair, i is the root of a
+// quadratic equation, rounded down. Float64 computes it exactly.
 func (s steps) pdist(x graph.Arg, p float64) graph.Arg {
 	t := x.Type()
 	s.Reject(t.Rank() != 2, "pdist only supports 2D tensors, got: %dD", t.Rank())

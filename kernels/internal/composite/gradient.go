@@ -12,7 +12,7 @@ import (
 )
 
 type gradientAttrs struct {
-	Spacing   *tensor.Scalar `attr:"spacing" default:"none" doc:"distance of samples; default: 1"`
+	Spacing   *tensor.Scalar `attr:"spacing" default:"none" doc:"distance between samples; default: 1"`
 	Dim       []int          `attr:"dim" default:"none" doc:"dimensions, one result for each; none: all"`
 	EdgeOrder int            `attr:"edge_order" default:"1" doc:"order of the differences at the edges: 1 or 2"`
 }

@@ -212,7 +212,7 @@ var (
 			least := s.atLeastZero(s.neg(x))
 			sums := s.exp(s.neg(least))
 			logs := s.log(s.inPlace(sums, s.add(sums, s.exp(s.sub(s.neg(x), least)))))
-			rest := s.from1(target)
+			rest := s.oneMinus(target)
 			losses := s.inPlace(rest, s.mul(rest, x))
 			if in[3].Kind != graph.Null {
 				factor := s.mul(s.sub(in[3], integer(1)), target)
@@ -233,8 +233,8 @@ var (
 var (
 	GaussianNllLoss = loss("gaussian_nll_loss", "Returns the negative logarithm of the likelihood of target under "+
 		"normal "+
-		"distributions with the expectations self and the variances var, which has self's shape, or size 1 or no size in "+
-		"the last dimension. PyTorch rejects negative variances, which are eps here.",
+		"distributions with the expectations self and the variances var. var has self's shape, but its last dimension may "+
+		"have size 1 or be missing. Negative variances, which PyTorch rejects, are replaced by eps.",
 		[]graph.Param{kit.Self, target, {Name: "var"}},
 		[]graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExTransposed, kit.ExTransposed),
 			kit.Example(graph.Attrs{"reduction": 0, "full": true}, kit.ExMatrix, kit.ExMatrix, kit.F32(2))},
@@ -282,7 +282,7 @@ var (
 			square := func(x graph.Arg) graph.Arg { return s.plus(dot(x, x), 1e-12) }
 			cos := s.div(dot(in[0], in[1]), s.Apply(pointwise.Sqrt, nil, s.mul(square(in[0]), square(in[1]))))
 			equals := func(n float64) graph.Arg { return s.Apply(pointwise.Eq, nil, in[2], compose.Number(n)) }
-			return s.add(s.keepOnly(equals(1), s.from1(cos)),
+			return s.add(s.keepOnly(equals(1), s.oneMinus(cos)),
 				s.keepOnly(equals(-1), s.atLeastZero(s.plus(cos, -a.Margin)))), a.Reduction
 		})
 	TripletMarginLoss = loss("triplet_margin_loss", "Returns the positive part of margin plus the distance of "+
@@ -306,7 +306,7 @@ var (
 		func(s steps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
 			x, target := in[0], in[1]
 			positive := s.mul(target, s.Apply(pointwise.LogSigmoid, nil, x))
-			negative := s.mul(s.from1(target), s.Apply(pointwise.LogSigmoid, nil, s.neg(x)))
+			negative := s.mul(s.oneMinus(target), s.Apply(pointwise.LogSigmoid, nil, s.neg(x)))
 			losses := s.neg(s.add(positive, negative))
 			if in[2].Kind != graph.Null {
 				losses = s.mul(losses, in[2])

@@ -71,7 +71,7 @@ var (
 		Examples: kit.OneExample(kit.ExTransposed, nil),
 	}, corrcoef)
 	SumToSize = compose.Define[sizeAttrs](graph.Op{Semantics: graph.Semantics{
-		Name: "sum_to_size", Doc: "Adds over the dimensions that broadcasting from size to self's shape expands.",
+		Name: "sum_to_size", Doc: "Adds over dimensions to give the result the sizes size, which broadcast to self's shape.",
 		Params: selfOnly, Examples: kit.OneExample(kit.ExTransposed, graph.Attrs{"size": []int{3}}),
 	}, Facts: graph.Facts{Parallel: noLoops}}, func(s *compose.Steps) []graph.Arg {
 		return []graph.Arg{sumToSize(steps{s}, kit.Attrs[sizeAttrs](s.Call), s.Call.In)}

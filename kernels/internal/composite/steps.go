@@ -55,8 +55,8 @@ func (s steps) neg(x graph.Arg) graph.Arg    { return s.Apply(pointwise.Neg, nil
 func (s steps) abs(x graph.Arg) graph.Arg    { return s.Apply(pointwise.Abs, nil, x) }
 func (s steps) not(x graph.Arg) graph.Arg    { return s.Apply(pointwise.LogicalNot, nil, x) }
 
-// from1 returns 1 - x.
-func (s steps) from1(x graph.Arg) graph.Arg { return s.Apply(pointwise.Rsub, nil, x, integer(1)) }
+// oneMinus returns 1 - x.
+func (s steps) oneMinus(x graph.Arg) graph.Arg { return s.Apply(pointwise.Rsub, nil, x, integer(1)) }
 
 // integer returns a plain integer as an operand. Unlike a float, it keeps the dtype of integers.
 func integer(n int64) graph.Arg { return graph.Arg{Kind: graph.NumberArg, Number: tensor.IntScalar(n)} }
@@ -154,8 +154,8 @@ func (s steps) pad(x graph.Arg, before, after sym.Int) graph.Arg {
 	return s.Apply(view.ConstantPadNd, graph.Attrs{"pad": []sym.Int{before, after}}, x)
 }
 
-// inPlace returns result, which PyTorch stores in the memory of x. result must have the shape and, if it is more
-// general, the dtype of x.
+// inPlace returns result in the dtype and layout of x, because PyTorch stores it in the memory of x. result must have
+// the shape of x, and must not be a float if x is an integer.
 func (s steps) inPlace(x, result graph.Arg) graph.Arg {
 	from, to := result.Type(), x.Type()
 	s.Reject(!tensor.SameSizes(from.Shape, to.Shape), "output with shape %s doesn't match the broadcast shape %s",

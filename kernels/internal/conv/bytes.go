@@ -110,7 +110,7 @@ func bytesLoopsWork(c *graph.Call, _ graph.Walk) graph.Work {
 	return w
 }
 
-// bytesMACCost is the time of a multiply-add of bytes in Go, relative to one of floats.
+// bytesMACCost is the time of a multiply-add of bytes in Go, relative to a multiply-add of floats.
 const bytesMACCost = 2
 
 // lowerBytesLoops makes the kernel in Go. A chunk is a plane of the result.

@@ -136,8 +136,8 @@ func resultZeroPoint(m *graph.Mem, d tensor.DType) int32 {
 	return 0
 }
 
-// copyPaddedRow writes row h of an image, with its padding, to dst, which has the given number of pixels. A row in the
-// padding is also allowed. It sets the padding to the zero point, and calls copyPixels for the pixels inside the image.
+// copyPaddedRow writes row h of an image, with its padding, to dst, which has the given number of pixels. h may be a
+// row of the padding. It sets the padding to the zero point, and calls copyPixels for the pixels inside the image.
 func (s *convShape) copyPaddedRow(dst []uint8, pixels int, mem *graph.Mem, image, h int, zero uint8,
 	copyPixels func(to, from []uint8)) {
 	pixelBytes := len(dst) / pixels

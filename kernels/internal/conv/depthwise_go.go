@@ -11,9 +11,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file has depthwise convolutions in Go, for dtypes and processors without machine code (planeTiles,
-// depthwiseWindow). They read the input in place: each output channel has only one input channel, so packing windows
-// would not be faster.
+// This file has depthwise convolutions in Go, for dtypes and processors that the machine code (planeTiles,
+// depthwiseWindow) does not support. They read the input in place: each output channel has only one input channel, so
+// packing windows would not be faster.
 
 // number lists the element types of convolutions in Go.
 type number interface {
@@ -22,9 +22,10 @@ type number interface {
 
 // depthwiseLoops has the loops in Go for a dtype.
 type depthwiseLoops struct {
-	// plane computes one row of one plane of the result. row counts the rows of all planes of all images.
+	// plane computes one row of one plane of the result. row is an index over the rows of all planes of all images.
 	plane func(conv *convShape, m *graph.Mem, row int)
-	// pixels computes one row of the result in all channels. w is the packed weight. row counts the rows of all images.
+	// pixels computes one row of the result in all channels. w is the packed weight. row is an index over the rows of all
+	// images.
 	pixels func(conv *convShape, m *graph.Mem, w unsafe.Pointer, row int)
 }
 

@@ -54,7 +54,8 @@ type planePart struct {
 	oddColumns *planePart // if this part has even columns and the column stride is 2: the part of the odd columns
 }
 
-// newPlaneTiles returns nil if there is no machine code, or if a tile exceeds the limit of worker memory.
+// newPlaneTiles divides planes into tiles and compiles the loops. It returns nil if there is no machine code, or if a
+// tile exceeds the limit of worker memory.
 func newPlaneTiles(conv *convShape, dtype tensor.DType) (*planeTiles, error) {
 	if !conv.usesPlaneTiles(dtype) {
 		return nil, nil

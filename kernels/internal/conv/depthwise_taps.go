@@ -63,8 +63,8 @@ func hasTapCode(d tensor.DType) bool {
 	return loops.CodeAvailable() && (d == tensor.Float32 || d == tensor.Float64)
 }
 
-// newTapSum returns nil if the loops cannot be compiled. If scalar is set, all elements of a row have the same bias and
-// the same weights. Otherwise each element has its own bias and weights.
+// newTapSum compiles the loops of a sum. It returns nil if it cannot compile them. If scalar is set, all elements of a
+// row have the same bias and the same weights. Otherwise each element has its own bias and weights.
 func newTapSum(d tensor.DType, taps int, bias, scalar bool) (*tapSum, error) {
 	if !hasTapCode(d) {
 		return nil, nil

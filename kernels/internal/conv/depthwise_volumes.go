@@ -29,7 +29,8 @@ type volumeTaps struct {
 // maxTapsBytes bounds the worker memory of compiled taps.
 const maxTapsBytes = 4 << 20
 
-// newVolumeTaps returns nil if groups have several input channels, or if the loops cannot be compiled.
+// newVolumeTaps lays out the worker memory of a convolution. It returns nil if groups have several input channels, if
+// there is no machine code, or if a channel exceeds maxTapsBytes.
 func newVolumeTaps(conv *convShape, d tensor.DType) *volumeTaps {
 	if conv.inPerGroup != 1 || !hasTapCode(d) || conv.outStride.w != 1 && conv.w.Results > 1 {
 		return nil

@@ -24,7 +24,7 @@ import (
 type directConv struct {
 	conv               *convShape
 	shape              directShape
-	elemBytes          int              // bytes of a lane: of a sum and, of floats, of a result
+	elemBytes          int              // bytes of a sum; results of floats have this size, too
 	inElemBytes        int              // bytes of an element of the input and of the weight
 	termBytes          int              // stride of terms in a panel, in bytes; a term is a tap and an input channel
 	codes              [2][]*jit.Func   // code for each spec, in whole blocks and in the last block of a group
@@ -35,15 +35,15 @@ type directConv struct {
 	stripRanges        machine.Division // by strip: its tiles or, with bandTiling, its bands; not used if strips are rows
 	sums               sumBlocks        // blocks into which the sum of a result is divided
 	images             int              // number of images of the batch; 1 if each strip spans all images
-	bandsOfImages      bool             // the order numbers the strips of all images together, so that a band spans images
+	bandsOfImages      bool             // the order numbers the strips of all images together, and its bands span images
 	inImageBytes       int              // stride of the input's images, in bytes
 	inPixelBytes       int              // stride of the input's pixels, in bytes
 	outPixelStride     int              // stride of the pixels of a row of the result, in elements
 	outElemBytes       int              // bytes of an element of the result
 	requantize         tile.Quantized   // requantization of sums, if operands are quantized
-	byteElements       bool             // operands have 8 bits; an element is then a group of four or eight of them
+	byteElements       bool             // operands are bytes; an element is then a group of four or eight bytes
 	signedElements     bool             // bytes of the input are signed
-	wordElements       bool             // operands have 16 bits; an element is then a pair of them
+	wordElements       bool             // operands are 16-bit words; an element is then a pair of words
 	order              multiply.StripOrder
 	prefetchLines      int  // cache lines that each step of the code prefetches
 	stripPrefetchBytes int  // bytes of the next block's weight that each strip prefetches
@@ -156,8 +156,8 @@ func (t *directConv) phase(bind func(args *jit.Args, m *graph.Mem)) graph.Phase 
 	}}
 }
 
-// inImage converts an image and a strip of the order of computation (which may number the strips of the batch) to an
-// image and a strip of this image.
+// inImage converts an image and a strip, as the order of computation numbers them, to an image and a strip of that
+// image. The order may number the strips of all images together.
 func (t *directConv) inImage(image, strip int) (int, int) {
 	if t.bandsOfImages {
 		return strip / t.strips, strip % t.strips

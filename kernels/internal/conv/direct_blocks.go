@@ -3,8 +3,8 @@ package conv
 import "github.com/graphrun/graphrun/kernels/internal/kit"
 
 // sumBlocks describes the division of the terms of a result into blocks. Each block is summed separately, because
-// thousands of additions to one sum have several times the rounding error of hundreds. A field that is 0 does not
-// divide the terms.
+// thousands of additions to one sum have several times the rounding error of hundreds. A field is 0 if blocks do not
+// have that limit.
 type sumBlocks struct {
 	terms    int // terms per block; a block has terms of one tap only
 	taps     int // taps per block; a block has taps of one row of the window only

@@ -43,7 +43,7 @@ func channelSize(channels int) int {
 	return 1
 }
 
-// directDType is a dtype that has the size of a sum.
+// directDType stands for the dtype of sums in functions that use only its size.
 const directDType = tensor.Float32
 
 // minGroupChannels is the minimum number of output channels of a group. Smaller groups would leave most lanes empty.
@@ -55,7 +55,7 @@ const minGroupChannels = 8
 // read bytes of this sign (see [tile.ReadsSigned]). Words are signed numbers.
 type directBytes struct {
 	directConv
-	image           *convShape                            // convolution of bytes; directConv.conv is that of elements
+	image           *convShape                            // convolution of bytes; directConv.conv convolves elements
 	elementChannels int                                   // number of channels of an element
 	copied          bool                                  // whether images are copied to scratch memory
 	signed          bool                                  // whether images are multiplied as signed numbers
@@ -148,8 +148,8 @@ func signBit(d tensor.DType) uint8 {
 	return 0
 }
 
-// imageSignMask returns the mask whose exclusive or with the bytes of images gives the signedness that machine code
-// reads.
+// imageSignMask returns the mask that converts the bytes of images, by exclusive or, to the signedness that machine
+// code reads.
 func imageSignMask(c *graph.Call) uint8 {
 	if signed := c.Meta(bytesInput).DType == tensor.Int8; tile.ReadsSigned(machine.Host(), signed) != signed {
 		return 1 << 7

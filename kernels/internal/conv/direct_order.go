@@ -14,7 +14,7 @@ const (
 	// bandInputBytes is the maximum size, in bytes, of the input of a band. It stays in the L2 cache while all blocks of a
 	// large weight are computed. A larger weight does not stay there from one image to the next.
 	bandInputBytes = 1 << 20
-	// prefetchDistance is the prefetch distance of weights, in bytes.
+	// prefetchDistance is how far ahead of their use weights are prefetched, in bytes.
 	prefetchDistance = 8 << 10
 	// minStripPixels is the minimum number of pixels per strip for which multiplying takes longer than loading the weight.
 	minStripPixels = 16

@@ -54,8 +54,8 @@ const (
 // blockChannels returns the number of output channels of a tile.
 func (shape *directShape) blockChannels() int { return shape.vectors * shape.lanes }
 
-// windowLoop returns the index of the loop over the window's rows, from the outermost loop. The outer loops are a loop
-// over channels, for inputs by planes, and a loop over the window's planes, for volumes.
+// windowLoop returns the index of the loop over the window's rows, counted from the outermost loop. The outer loops are
+// a loop over channels, for inputs by planes, and a loop over the window's planes, for volumes.
 func (shape *directShape) windowLoop() (loop int) {
 	if shape.byPlanes {
 		loop++

@@ -48,8 +48,8 @@ func withFormat(d tensor.DType, shape []sym.Int, f tensor.MemoryFormat) tensor.T
 	return m
 }
 
-// groupOf returns the type of the first of groups slices along dim, as a copy in the memory format of the tensor, which
-// PyTorch's subtensor makes.
+// groupOf returns the type of PyTorch's subtensor: dim is divided into slices, one for each group, and the first slice
+// is copied in the memory format of the tensor.
 func groupOf(m tensor.Type, dim, groups int) tensor.Type {
 	g, err := m.Narrow(dim, sym.Int{}, m.Shape[dim].Div(sym.Of(groups)))
 	if err != nil {
@@ -377,7 +377,7 @@ func (params convParams) resultType2d(x, w tensor.Type, shape []sym.Int, allGrou
 func (params convParams) complexResultType(x, w tensor.Type, shape []sym.Int) tensor.Type {
 	xr, wr := realPart(x), realPart(w)
 	a := params.resultType(xr, wr, shape)
-	c := params.resultType(kit.SumType(xr, xr), kit.SumType(wr, wr), shape)
-	out := kit.SumType(kit.SumType(a, a), kit.SumType(kit.SumType(c, a), a))
+	c := params.resultType(kit.ElementwiseType(xr, xr), kit.ElementwiseType(wr, wr), shape)
+	out := kit.ElementwiseType(kit.ElementwiseType(a, a), kit.ElementwiseType(kit.ElementwiseType(c, a), a))
 	return out.WithDType(x.DType)
 }

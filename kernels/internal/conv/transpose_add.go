@@ -56,7 +56,8 @@ type adderRun struct {
 // minPlaneElements is the minimum number of elements of an input plane for which machine code is faster than Go.
 const minPlaneElements = 128
 
-// newWindowAdder returns nil if there is no machine code for the dtype, or if planes are too small.
+// newWindowAdder compiles the loop of an adder. It returns nil if there is no machine code for the dtype, or if planes
+// are too small.
 func newWindowAdder(s *transposedWindows, dtype tensor.DType) (*windowAdder, error) {
 	if dtype != tensor.Float32 && dtype != tensor.Float64 || !loops.CodeAvailable() ||
 		s.h.Results*s.w.Results < minPlaneElements {
@@ -97,8 +98,8 @@ func (a *windowAdder) elements() int {
 // phaseElements returns the number of elements of one phase.
 func (a *windowAdder) phaseElements() int { return a.phaseSize[0] * a.phaseSize[1] * a.phaseSize[2] }
 
-// tapTarget describes, along one dimension, where the products of a tap are added: that of input element i to element
-// i+shift of the phase. [first, end) are the input elements whose products are inside the result.
+// tapTarget describes, along one dimension, where the products of a tap are added. The product of input element i is
+// added to element i+shift of the phase. [first, end) are the input elements whose products are inside the result.
 type tapTarget struct{ phase, shift, first, end int }
 
 // targetOf returns the target of tap k.

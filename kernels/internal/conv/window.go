@@ -41,8 +41,8 @@ func (w *window) tap(i int) (kd, kh, kw int) {
 	return row / w.h.Taps, row % w.h.Taps, i % w.w.Taps
 }
 
-// rowsIn and pixelsIn return the numbers of rows and pixels of the input, over all depths; rowsOut and pixelsOut those
-// of the result.
+// rowsIn and pixelsIn return the numbers of rows and pixels of the input, over all depths. rowsOut and pixelsOut return
+// the numbers for the result.
 func (w *window) rowsIn() int    { return w.d.Size * w.h.Size }
 func (w *window) rowsOut() int   { return w.d.Results * w.h.Results }
 func (w *window) pixelsIn() int  { return w.rowsIn() * w.w.Size }

@@ -68,7 +68,7 @@ const (
 	// cachedBlockBytes is the maximum size, in bytes, of a block's weights that stay in the L2 cache. Chunks of one strip
 	// each can then read the same weights.
 	cachedBlockBytes = 768 << 10
-	// prefetchBytes is the prefetch distance of weights, in bytes.
+	// prefetchBytes is how far ahead of their use weights are prefetched, in bytes.
 	prefetchBytes = 8 << 10
 )
 

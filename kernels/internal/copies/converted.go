@@ -65,7 +65,7 @@ func InDType(call *graph.Call, d tensor.DType) *graph.Call {
 		in.Out = append(in.Out, convert(m))
 	}
 	for _, a := range call.In {
-		// Unchanged values are shared with the original call, because a copy would keep constants alive.
+		// Values of dtype d are not copied: when the constant of a value is dropped later, a copy would keep it alive.
 		if a.Kind == graph.TensorArg && (a.Value.Packed != nil || convert(a.Value.Meta).DType != a.Value.Meta.DType) {
 			v := *a.Value
 			if p := v.Packed; p != nil {

@@ -25,7 +25,7 @@ type Job struct {
 	Fill *tensor.Tensor
 }
 
-// copyPlan is a prepared Job.
+// copyPlan is a prepared Job. Its units of work are the tiles of [strided.Copy].
 type copyPlan struct {
 	*strided.Copy
 	dst, src kit.Buffer
@@ -123,19 +123,19 @@ type tilePosition struct{ plan, tile int }
 // maxCopyChunks bounds the number of chunks of a phase. Huge copies have larger chunks.
 const maxCopyChunks = 1 << 14
 
-// cutCopies returns the tiles at which chunks start, followed by the end of the last chunk. elements divides the
+// cutCopies returns the tiles at which chunks start, followed by the end of the last chunk. division divides the
 // elements of all plans, one plan after another, into chunks. A chunk starts at the tile boundary that is nearest to
 // the start of its elements.
-func cutCopies(plans []*copyPlan, elements machine.Division) []tilePosition {
+func cutCopies(plans []*copyPlan, division machine.Division) []tilePosition {
 	cuts := []tilePosition{{}}
 	before := 0 // elements of the previous plans
-	_, end := elements.ChunkRange(0)
+	_, end := division.ChunkRange(0)
 	for i, p := range plans {
 		tileElements := p.Len()
 		for tile := 0; tile < p.Tiles(); {
 			tile += min(p.Tiles()-tile, max(1, (end-before-tile*tileElements)/tileElements))
-			for before+tile*tileElements+tileElements/2 >= end && end < elements.Units {
-				_, end = elements.ChunkRange(len(cuts))
+			for before+tile*tileElements+tileElements/2 >= end && end < division.Units {
+				_, end = division.ChunkRange(len(cuts))
 				cuts = append(cuts, tilePosition{i, tile})
 			}
 		}

@@ -164,8 +164,8 @@ func inResultOrder(m, to tensor.Meta) tensor.Meta {
 	return tensor.New(m.DType, m.Shape...)
 }
 
-// BorderImpl returns the implementation of an op that surrounds its operand by a border. before has the width of the
-// border before the operand in each dimension.
+// BorderImpl returns the implementation of an op that surrounds its operand by a border. before returns, for each
+// dimension, the width of the border before the operand.
 func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c *graph.Call) []int) graph.Impl {
 	inner := func(c *graph.Call, m, to tensor.Meta) tensor.Meta {
 		m = m.WithStrides(slices.Clone(to.Strides))

@@ -19,7 +19,7 @@ import (
 
 // Spec describes the reduction of one call. [Define] derives the op's functions Infer, Compile and Ref from it.
 type Spec struct {
-	Mask        []bool             // by dimension of the operand: whether it is reduced
+	Mask        []bool             // for each dimension of the operand, whether it is reduced
 	Keepdim     bool               // reduced dimensions are kept with size 1
 	Cast        tensor.DType       // the dtype to which the operand is converted first, as in PyTorch
 	Outs        []tensor.DType     // dtypes of the results
@@ -126,7 +126,7 @@ func newReducer(m tensor.Meta, mask []bool, outs []tensor.Meta, keepdim bool, ca
 	return it.Reducer(f)
 }
 
-// MaskOfDim returns [rule.ReduceMask] for an op with one optional dimension. Without dim, all dimensions are reduced.
+// MaskOfDim returns [rule.ReduceMask] for an op with one optional dimension. If dim is nil, all dimensions are reduced.
 func MaskOfDim(dim *int, rank int) ([]bool, error) {
 	if dim == nil {
 		return rule.ReduceMask(nil, rank)
@@ -173,7 +173,7 @@ func (s *Spec) infer(call *graph.Call) []graph.Result {
 
 // Reference computes the results index by index.
 func (s *Spec) Reference(self *tensor.Tensor) []*tensor.Tensor {
-	if self.Numel() > 0 { // an empty shape may be too large for the wider dtype
+	if self.Numel() > 0 { // the sizes of an empty tensor may be too large for the wider dtype
 		self = self.CopyTo(tensor.New(s.Cast, self.Shape...))
 	}
 	outs := make([]*tensor.Tensor, len(s.Outs))

@@ -104,8 +104,8 @@ func sumExpression(d tensor.DType, divisor float64) func(b *expr.Builder, terms 
 }
 
 // maxFloat32Sum is the maximum number of exponentials that are summed in float32. A row of this length is summed as
-// [expr.Lanes] partial sums of 256 terms each. Its sum has the error of a few roundings. A loop in float32 processes
-// twice as many elements at a time as a loop in float64.
+// [expr.Lanes] partial sums of 256 terms each, so that the error of its sum is a few roundings. A loop in float32
+// processes twice as many elements at a time as a loop in float64.
 const maxFloat32Sum = 256 * expr.Lanes
 
 // Exponentials returns the exponentials of a row of n numbers as softmax needs them: e^(x-maximum) for each element x,

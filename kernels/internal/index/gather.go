@@ -247,9 +247,8 @@ var Take = kit.Define[kit.None](graph.Op{
 	},
 })
 
-// takeKernel returns a kernel that gathers elements of operand 0 by their flat index. index is the layout of operand 1,
-// which has these indices. It is flattened, unless operand 1 is not flat and its strides permit no flat view: then the
-// walk has the shape of operand 1.
+// takeKernel returns a kernel that gathers elements of operand 0 by the flat indices in operand 1. index is the layout
+// of the indices in the shape of the result. If operand 1 has another layout, the walk has the shape of operand 1.
 func takeKernel(c *graph.Call, index tensor.Meta) *graph.Kernel {
 	m, out := c.Meta(0), c.Out[0]
 	if src := c.Meta(1); index.Numel() == src.Numel() && !index.SameLayout(src) {

@@ -112,7 +112,7 @@ func newKeptBoxes(boxes []Box, iou float64) *keptBoxes {
 		kept.widest = max(kept.widest, b.X1-b.X0)
 	}
 	n := min(maxStrips, len(boxes)/4+1)
-	// A single strip needs no scale. It is used if all boxes have the same place, or if positions could overflow.
+	// A single strip needs no scale. It is used if all left edges are equal, or if positions could overflow.
 	const large = 1e300
 	if kept.scale = float64(n) / (end - kept.begin); !(kept.scale > 0 && kept.scale < large && kept.widest < large) {
 		n, kept.scale = 1, 0

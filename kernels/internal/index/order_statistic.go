@@ -30,7 +30,7 @@ type modeAttrs struct {
 	Keepdim bool `attr:"keepdim" default:"false" doc:"keep the dimension with size 1"`
 }
 
-// The ops of this file take one element of each line and its index.
+// The ops of this file take one element, and its index, of each line: the elements along a dimension.
 var (
 	Kthvalue = orderStatistic[kthAttrs](graph.Semantics{
 		Name: "kthvalue",
@@ -221,7 +221,7 @@ func statisticKernel[T kit.Sortable](s statistic, call *graph.Call) (*graph.Kern
 	return builder.Kernel()
 }
 
-// indexOf returns the index of the element of a line that is the statistic. work has the length of the line.
+// indexOf returns the index of the element that s takes of a line. work is temporary memory of the length of the line.
 func indexOf[T kit.Sortable](ctx context.Context, s statistic, line, work []T) int {
 	numbers, firstNaN := 0, -1
 	kit.Blocks(ctx, len(line), func(begin, end int) {
@@ -249,7 +249,7 @@ func indexOf[T kit.Sortable](ctx context.Context, s statistic, line, work []T) i
 		})
 		return last
 	case numbers == 0 || s.kind == medianOf && firstNaN >= 0:
-		return firstNaN + max(0, min(rank, len(line)-1)) // the order of NaN is that of their indices
+		return firstNaN + max(0, min(rank, len(line)-1)) // NaNs are in the order of their indices
 	case s.kind != kthOf:
 		rank = (numbers - 1) / 2
 	case rank >= numbers:
@@ -369,7 +369,7 @@ func partition[T kit.Sortable](ctx context.Context, line []T, first func(x T) bo
 	return n
 }
 
-// reference takes elements of the lines that the reference of sort returns.
+// reference sorts the lines by the reference of sort and takes an element of each.
 func (s statistic) reference(c *graph.Call, self *tensor.Tensor) ([]*tensor.Tensor, error) {
 	if s.all {
 		flat, err := self.CopyTo(tensor.New(self.DType, self.Shape...)).View(tensor.New(self.DType, self.Numel()))

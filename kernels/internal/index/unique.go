@@ -202,7 +202,7 @@ func findUnique(ctx context.Context, self *tensor.Tensor, dim *int, sorted bool)
 }
 
 // findSlices returns the slices of self along a dimension, or its elements if dim is nil, that find selects. find sets
-// the fields first, counts and inverse for n slices, which compare compares.
+// the fields first, counts and inverse of found for n slices. It compares two slices by compare.
 func findSlices(ctx context.Context, self *tensor.Tensor, dim *int,
 	find func(found *uniques, n int, compare func(a, b int) (int, bool))) (*uniques, error) {
 	input, along := self, 0

@@ -38,7 +38,7 @@ func CppName(dtype tensor.DType) string {
 	return dtype.String()
 }
 
-// NotImplemented returns PyTorch's error for a dtype that the kernel name_cpu does not support.
+// NotImplemented returns PyTorch's error for a dtype that its kernel <name>_cpu does not support.
 //
 //go:noinline
 func NotImplemented(name string, d tensor.DType) error { return NotImplementedBy(name+"_cpu", d) }

@@ -4,8 +4,8 @@ import (
 	"math"
 )
 
-// ExpShift32 writes e^(x-m) for each x to y and returns the sum of these numbers before rounding. No x may exceed m or
-// be NaN. y and x may be the same slice.
+// ExpShift32 writes e^(x[i]-m) to y[i] and returns the sum of these numbers before they are rounded to float32. No
+// element of x may exceed m or be NaN. y and x may be the same slice.
 //
 // In float64, e^t = 2^k e^r with |r| <= ln(2)/2. e^r is computed by the Taylor polynomial of degree 7. Its relative
 // error is below 6e-9, a tenth of the last place of a float32.
@@ -13,7 +13,7 @@ func ExpShift32(y, x []float32, m float32) float64 {
 	const (
 		log2e = math.Log2E
 		ln2   = math.Ln2
-		// The sum of a small number and roundToInt has the rounded number in the low bits of its mantissa.
+		// Adding roundToInt to a small number rounds the number to an integer, in the low bits of the mantissa of the sum.
 		roundToInt = 3 << 51
 	)
 	y = y[:len(x)]

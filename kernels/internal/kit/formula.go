@@ -27,8 +27,8 @@ func FormulaKernel(f *expr.Formula, attrs map[string]tensor.Scalar, results int,
 }
 
 // FormulaLoop compiles the loop of a formula (see [expr.Parse]) for operands with the given names and types. single[i]
-// is set if operand i has only one element per row. A nil list stands for no such operand. out has the dtypes of the
-// results. Without out, results have the dtypes that the formula computes.
+// is set if operand i has only one element per row; a nil list means that no operand has. out has the dtypes of the
+// results. If it is omitted, results have the dtypes that the formula computes.
 func FormulaLoop(text string, names []string, types []tensor.DType, single []bool, out ...tensor.DType) (*loops.Loop,
 	error) {
 	f, err := expr.Parse(text, names...)

@@ -44,7 +44,7 @@ func CopyTo(ctx context.Context, t *tensor.Tensor, m tensor.Meta) *tensor.Tensor
 }
 
 const (
-	// sortPiece is the number of elements that are sorted without a check of the context.
+	// sortPiece is the maximum number of elements that are sorted without a check of the context.
 	sortPiece = 1 << 16
 	// pivotSample is the number of sampled elements. Their median is the pivot.
 	pivotSample = 127
@@ -76,8 +76,8 @@ func isSorted[E any](ctx context.Context, s []E, cmp func(a, b E) int) bool {
 	return true
 }
 
-// quickSort partitions a list until its parts are short. It calls [slices.SortFunc], which takes O(n log n) time for
-// any list, for short parts and after the given number of bad pivots.
+// quickSort partitions a list until its parts are short, or until badPivotsLeft pivots were bad. It sorts what remains
+// by [slices.SortFunc], which takes O(n log n) time for any list.
 func quickSort[E any](ctx context.Context, s []E, cmp func(a, b E) int, badPivotsLeft int) {
 	for len(s) > sortPiece && badPivotsLeft > 0 {
 		var sample [pivotSample]E

@@ -11,7 +11,7 @@ import (
 )
 
 // ElemOf returns the loops that copy elements and convert them from dtype src to dtype dst. Between equal dtypes, the
-// loops copy bytes. This rule includes bool: the converter of bool would inspect every byte.
+// loops copy bytes. This includes bool, whose converter would inspect every byte.
 func ElemOf(dst, src tensor.DType) strided.Elem {
 	if dst == src {
 		return strided.Move(dst.Size())

@@ -8,8 +8,9 @@ import (
 // parallel is the type of [graph.Facts].Parallel.
 type parallel = func(c *graph.Call) []graph.Parallel
 
-// LoopsExcept returns the loops over all dimensions except the dimensions that an op combines. Negative dimensions
-// count from the end. The loops divide operands that have the rank of the result. Other operands are read as a whole.
+// LoopsExcept returns the parallel loops ([graph.Parallel]) over all dimensions except the dimensions that an op
+// combines. Negative dimensions count from the end. The loops divide operands that have the rank of the result. Other
+// operands are read as a whole.
 func LoopsExcept(combined func(c *graph.Call) []int) parallel {
 	return func(c *graph.Call) []graph.Parallel {
 		dims, rank := combined(c), c.Out[0].Rank()

@@ -19,7 +19,8 @@ func LikeType(t tensor.Type, f tensor.MemoryFormat) (tensor.Type, error) {
 	return tensor.NewTypeFormat(t.DType, t.Shape, f)
 }
 
-// FreshType returns the row-major type of new memory with user-given sizes. The type shares the slice size.
+// FreshType returns the row-major type of new memory with user-given sizes. The type keeps the slice size without
+// copying it.
 //
 //go:noinline
 func FreshType(d tensor.DType, size []sym.Int) (tensor.Type, error) {
@@ -48,11 +49,11 @@ func WithIndices(c *graph.Call, t tensor.Type) []graph.Result {
 	return c.All(t, t.WithDType(tensor.Int64))
 }
 
-// SumType returns the type of a + b for the parts of a complex convolution, which have the same shape.
-func SumType(a, b tensor.Type) tensor.Type {
+// ElementwiseType returns the type of an elementwise result of a and b, such as a + b. Their shapes must broadcast.
+func ElementwiseType(a, b tensor.Type) tensor.Type {
 	r, err := rule.Binary(rule.Undefined(), rule.OfType(a), rule.OfType(b)).Rule()
 	if err != nil {
-		panic("kernels: parts of a complex convolution have one shape: " + err.Error())
+		panic("kernels: the operands of an elementwise result must broadcast: " + err.Error())
 	}
 	return r.Type(0)
 }
@@ -68,8 +69,8 @@ func RowMajorAs(ctx context.Context, t *tensor.Tensor, shape ...int) (*tensor.Te
 	return t.View(m)
 }
 
-// InferWithLayout returns the Infer function of an op that computes the loop p, but writes the result in another layout
-// than p. layout returns the type of the result; its dtype is ignored, because p determines the dtype.
+// InferWithLayout returns the Infer function of an op that computes p element by element, but whose result has another
+// layout than that of p. layout returns the type of the result; its dtype is ignored, because p determines the dtype.
 func InferWithLayout(p *graph.Pointwise,
 	layout func(c *graph.Call) (tensor.Type, error)) func(*graph.Call) ([]graph.Result, error) {
 	return func(call *graph.Call) ([]graph.Result, error) {
@@ -85,8 +86,8 @@ func InferWithLayout(p *graph.Pointwise,
 	}
 }
 
-// FirstResultType returns the type of the first result of an iteration. PyTorch's permutation rule (package rule)
-// determines its layout. The dtypes of the operands may differ.
+// FirstResultType returns the type of the first result of the iteration that c configures. PyTorch's permutation rule
+// (package rule) determines its layout. The dtypes of the operands may differ.
 func FirstResultType(c rule.Config) (tensor.Type, error) {
 	r, err := c.CheckAllSameDType(false).Rule()
 	if err != nil {

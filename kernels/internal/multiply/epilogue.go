@@ -80,7 +80,7 @@ func tileStep(step fusion.EpilogueStep, columns int) (out tile.EpilogueStep, ok 
 }
 
 // SetOperands sets the addresses of the operands for a chunk. copies is memory of the worker, or nil if the epilogue
-// was made without lanes.
+// was made without lane memory.
 func (d *TileEpilogue) SetOperands(args *jit.Args, m *graph.Mem, copies *EpilogueLanes) {
 	for i, s := range d.operandSteps {
 		args.Ptr[d.slot+i] = m.Ptrs[s.AddressIndex]

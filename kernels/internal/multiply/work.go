@@ -92,11 +92,11 @@ func AddThinProduct(w *graph.Work, d tensor.DType, entries, macs float64) {
 	w.Flops += float64(entries * 2 * macs)
 }
 
-// passTerms is the number of terms per block of the depth. The result is loaded and stored once for each block.
-const passTerms = 256
+// blockTerms is the number of terms per block of the depth. The result is loaded and stored once for each block.
+const blockTerms = 256
 
 // AddScatter adds the extra cost of a result whose rows are not contiguous. Its tiles are stored element by element,
 // once for each block of the depth k.
 func AddScatter(w *graph.Work, elements, k int) {
-	w.Do(RateScattered, float64(elements)*float64(kit.DivUp(k, passTerms)))
+	w.Do(RateScattered, float64(elements)*float64(kit.DivUp(k, blockTerms)))
 }

@@ -81,7 +81,7 @@ var Glu = kit.Define[gluAttrs](graph.Op{
 			if !a.DType.IsFloat() {
 				return nil, kit.NotImplemented("glu", a.DType)
 			}
-			return c.One(kit.SumType(a, b)), nil
+			return c.One(kit.ElementwiseType(a, b)), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			a, b, err := gluHalves(c)

@@ -142,7 +142,7 @@ func skipsProduct(c *graph.Call) bool {
 	return lead == 0 || a.Shape[lead]*a.Shape[lead+1]*b.Shape[lead+1] >= 400
 }
 
-// addmmWithSkip describes a call like addmmContraction, but with depth 0 if the product is skipped.
+// addmmWithSkip is addmmContraction with depth 0 if the product is skipped.
 func addmmWithSkip(c *graph.Call) (*contraction, error) {
 	x, err := addmmContraction(c)
 	if err == nil && skipsProduct(c) {

@@ -124,7 +124,7 @@ func attentionType(call *graph.Call) (result tensor.Type, err error) {
 	return result, err
 }
 
-// scaleOf returns the number by which scores are multiplied. elements is the length of a query vector.
+// scaleOf returns the number by which scores are multiplied. elements is the number of elements of a query.
 func (attrs *attentionAttrs) scaleOf(elements int) float64 {
 	if attrs.Scale != nil {
 		return *attrs.Scale

@@ -92,9 +92,9 @@ func attentionWork(spec *graph.Attention) (work graph.Work) {
 	n := float64(sizes.entries * sizes.blocks)
 	work.Do(multiply.RateStartStep, 1)
 	work.Do(multiply.RateStartProduct, 2*n/float64(sizes.group))
-	thin := sizes.thin(spec)
+	isThin := sizes.areThin(spec)
 	for i, mnk := range [2][3]int{{sizes.rows, sizes.keys, sizes.keySize}, {sizes.rows, sizes.valueSize, sizes.keys}} {
-		if thin[i] {
+		if isThin[i] {
 			multiply.AddThinProduct(&work, dtype, n, float64(mnk[0])*float64(mnk[1])*float64(mnk[2]))
 		} else {
 			multiply.AddProduct(&work, dtype, n, mnk[0], mnk[1], mnk[2])
@@ -106,9 +106,9 @@ func attentionWork(spec *graph.Attention) (work graph.Work) {
 	return work
 }
 
-// thin reports, for the product of queries and keys and for the product of weights and values, whether the
-// product reads its larger operand once and in place.
-func (sizes attentionSizes) thin(a *graph.Attention) [2]bool {
+// areThin reports whether a product reads its larger operand once and in place, for the product of queries and keys and
+// for the product of weights and values.
+func (sizes attentionSizes) areThin(a *graph.Attention) [2]bool {
 	if sizes.group > 1 {
 		return [2]bool{}
 	}
@@ -132,8 +132,8 @@ func attentionPackRates(spec *graph.Attention) (rates [3]string) {
 	scores, values := sizes.specs(spec, sizes.rows)
 	q, k := gemm.Packs(scores)
 	_, v := gemm.Packs(values)
-	thin := sizes.thin(spec)
-	if q && !thin[0] {
+	isThin := sizes.areThin(spec)
+	if q && !isThin[0] {
 		rates[0] = packingRate(scores.A.ColStride, scores.A.RowStride)
 	}
 	rank := len(spec.Batch)
@@ -143,10 +143,10 @@ func attentionPackRates(spec *graph.Attention) (rates [3]string) {
 	if sizes.transposesKey(spec) {
 		rates[1] = packingRate(spec.Key.Strides[rank], spec.Key.Strides[rank+1])
 	}
-	if k && !thin[0] {
+	if k && !isThin[0] {
 		rates[1] = packingRate(scores.B.RowStride, scores.B.ColStride)
 	}
-	if v && !thin[1] {
+	if v && !isThin[1] {
 		rates[2] = packingRate(values.B.RowStride, values.B.ColStride)
 	}
 	return rates
@@ -255,8 +255,8 @@ func (attn *attention) listings() (list []expr.Listing) {
 	return list
 }
 
-// computeBlock computes one block, of the given entry or of several entries from this entry on. row is the first row of
-// the block.
+// computeBlock computes one block of rows of an entry. If blocks have several entries, it is the block that starts at
+// this entry. row is the first row of the block.
 func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
 	block := attn.blocks[0]
 	if attn.queries-row < block.rows {

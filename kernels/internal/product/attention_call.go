@@ -27,7 +27,7 @@ func queryAndKey(builder *copies.KernelBuilder, queries, keys int) (list [2]kit.
 
 // describeWeights expands spec.Others, the operands of an attention besides query, key and value, to the shape of the
 // scores. It also sets the row program that computes weights from scores. spec.Others is empty, a mask, or the result
-// of [queryAndKey]. In the last case, query i sees the keys 0 to i only.
+// of [queryAndKey]. If it is the result of queryAndKey, query i sees the keys 0 to i only.
 func describeWeights(spec *graph.Attention, scale float64) (err error) {
 	queries, keys, _, _ := spec.Sizes()
 	dtype := spec.Out.DType

@@ -27,7 +27,7 @@ const (
 func (sizes attentionSizes) entriesPerBlock(a *graph.Attention) int {
 	scores := sizes.queries * sizes.keys * a.Out.DType.Size()
 	macs := kit.BoundedProduct(sizes.queries, sizes.keys, sizes.keySize+sizes.valueSize)
-	if thin := sizes.thin(a); !loops.CodeAvailable() || sizes.blocks > 1 || macs > smallEntryMACs || thin[0] || thin[1] {
+	if !loops.CodeAvailable() || sizes.blocks > 1 || macs > smallEntryMACs || sizes.areThin(a) != [2]bool{} {
 		return 1
 	}
 	evenly := evenEntries(a)
@@ -39,8 +39,8 @@ func (sizes attentionSizes) entriesPerBlock(a *graph.Attention) int {
 	return 1
 }
 
-// evenEntries returns the number of entries in the longest list of trailing batch dimensions with equally spaced
-// matrices. The matrices must be equally spaced in the query, in the key and in all operands of the row program.
+// evenEntries returns the number of consecutive entries whose matrices are equally spaced, in the query, in the key and
+// in all operands of the row program. They are the entries of some trailing batch dimensions, as many as possible.
 func evenEntries(spec *graph.Attention) int {
 	entries := 1
 	for d := len(spec.Batch) - 1; d >= 0; d-- {
@@ -71,8 +71,9 @@ func isEven(m tensor.Meta, batch []int, d int) bool {
 	return true
 }
 
-// transposesQuery and transposesKey report whether a block of several entries transposes an operand. The operand of the
-// first product whose lanes are contiguous in the scores must have contiguous lanes, too.
+// transposesQuery and transposesKey report whether a block of several entries transposes an operand. Of the two
+// operands, that whose lanes (rows or columns of the scores) are contiguous in the scores must have contiguous lanes,
+// too.
 func (sizes attentionSizes) transposesQuery(a *graph.Attention) bool {
 	return sizes.group > 1 && a.ByColumns() && a.Query.Strides[len(a.Batch)] != 1
 }

@@ -26,11 +26,11 @@ func linearBlocksFlops(call *graph.Call) float64 {
 	return 2 * float64(call.Out[0].Numel()) * float64(x.Shape[x.Rank()-1])
 }
 
-// blockWeight reads elements of a weight.
+// blockWeight reads the integers of a weight that is quantized by blocks.
 type blockWeight struct {
 	bits, block int
 	mean        int // default zero point
-	row, col    int // strides of the bytes
+	row, col    int // strides of rows and of the bytes of a row
 }
 
 func newBlockWeight(call *graph.Call) blockWeight {

@@ -121,8 +121,8 @@ func (p *bytePacker) packBlock(worker *byteRun, to, from unsafe.Pointer, row, co
 	p.sumColumns(worker, panel, p.columnSums(to, block))
 }
 
-// joinGroups joins the n groups of each column from group `first` on. The last group may have elements beyond the
-// depth. They are arbitrary, because tiles multiply them by 0.
+// joinGroups joins n groups of each column, starting with group `first`. The last group may have elements beyond the
+// depth. Their values do not matter, because tiles multiply them by 0.
 func (p *bytePacker) joinGroups(worker *byteRun, panel, from unsafe.Pointer, row, first, n, cols int) {
 	step := p.width() * p.groupBytes
 	var ptrs [1 + maxGroupBytes]unsafe.Pointer

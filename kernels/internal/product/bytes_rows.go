@@ -145,9 +145,8 @@ func byteTotal(x []byte, signed bool) (total int32) {
 	return total
 }
 
-// byteZeroPoints has properties of the zero points of both operands. These properties are known when a kernel is
-// compiled. Zero points get the same offset as the rows or columns (see [byteShape]). The index of each field is bytesA
-// or bytesB.
+// byteZeroPoints has properties of the zero points of both operands. They are known when a kernel is compiled. Zero
+// points get the same offset as the rows or columns (see [byteShape]). The index of each field is bytesA or bytesB.
 type byteZeroPoints struct {
 	dtype   [2]tensor.DType // dtype of the operand
 	step    [2]int          // stride of the zero points; 0 for a single zero point

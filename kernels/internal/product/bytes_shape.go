@@ -34,8 +34,8 @@ type byteShape struct {
 const (
 	// sumBytes is the number of bytes of a sum of products.
 	sumBytes = 4
-	// matrixShare is the time of a multiply-add by products of byte matrices, relative to one by dot products: llvm-mca's
-	// estimate for Neoverse V1 (109 multiply-adds a cycle instead of 64).
+	// matrixShare is the time of a multiply-add in products of byte matrices, relative to a multiply-add in dot products.
+	// It is llvm-mca's estimate for Neoverse V1: 109 multiply-adds per cycle instead of 64.
 	matrixShare = 0.59
 	// maxGroupBytes is the maximum number of bytes of a group.
 	maxGroupBytes = 8
@@ -52,7 +52,7 @@ const (
 func newByteShape(m, n, k, rows int) byteShape {
 	registers, bytes := tile.Registers(machine.Host())
 	shape := byteShape{m: m, n: n, k: k, groupBytes: 4, groupElements: 4, lanes: bytes / sumBytes}
-	otherRegisters := 1 // registers for broadcast operands, or for products before they are added
+	otherRegisters := 1 // registers of broadcast operands, or of products that are not added yet
 	switch {
 	case machine.Host().Has(machine.MatrixBytes):
 		shape.groupBytes, shape.groupElements = 8, 8

@@ -38,7 +38,7 @@ type byteTiles struct {
 	packed               bool                   // whether operand b was packed when the graph was planned
 	hasInitialSums       bool                   // whether tiles start from initial values, not from 0
 	resultDType          tensor.DType           // dtype of the result
-	scaleStep, stripRows int                    // stride of the scale between columns; rows of a strip
+	scaleStep, stripRows int                    // distance between the scales of adjacent columns; rows of a strip
 	conversionLoop       *loops.Loop            // converts sums that need corrections or have a single scale
 	requantizer          *multiply.Requantizer  // converts sums without corrections, with a scale for each column
 	tileConversion       tile.Quantized         // conversion in tiles of the matrix unit; requantizer is then nil
@@ -129,9 +129,9 @@ func newByteTiles(call *graph.Call) (*byteTiles, error) {
 	return t, t.compile()
 }
 
-// chooseEpilogue makes tiles apply an epilogue if the sums in registers are complete. Sums are incomplete if zero
-// points correct them later, or if several calls add to them. In these cases, another phase applies the epilogue to
-// whole rows, which costs less than a loop over each strip.
+// chooseEpilogue decides whether tiles apply an epilogue. They do if the sums in registers are complete. Sums are
+// incomplete if zero points correct them later, or if several calls add to them. In these cases, another phase applies
+// the epilogue to whole rows, which costs less than a loop over each strip.
 func (t *byteTiles) chooseEpilogue(e *fusion.Epilogue) {
 	inTiles := !t.conversion.AddsProduct && !t.conversion.SubtractsProduct && t.groups <= callGroups
 	if inTiles {

@@ -121,8 +121,7 @@ func (p matrices) offsets(batch []int) []int {
 	return out
 }
 
-// vectorBias reports whether the addend is a vector that gemm can add. It also returns the direction and the stride of
-// the vector.
+// vectorBias returns the direction and the stride of the addend if it is a vector that gemm can add, else false.
 func (product *contraction) vectorBias() (gemm.Bias, int, bool) {
 	if !product.hasAdd || product.alpha.Complex() != 1 || product.beta.Complex() != 1 {
 		return gemm.NoBias, 0, false
@@ -136,7 +135,7 @@ func (product *contraction) vectorBias() (gemm.Bias, int, bool) {
 	return gemm.NoBias, 0, false
 }
 
-// spec describes the product of one entry for gemm, with matrices of dtype d.
+// spec returns the description that gemm needs of the product of one entry, with matrices of dtype d.
 func (product *contraction) spec(d tensor.DType) gemm.Spec {
 	return gemm.Spec{DType: d, M: product.m, N: product.n, K: product.k,
 		A:          gemm.Operand{RowStride: product.a.row, ColStride: product.a.col},
@@ -229,7 +228,8 @@ type affine struct {
 	hasAdd      bool
 }
 
-// affineLoop applies an affine to rows [i0, i1) and columns [j0, j1) of the matrix at c, with the addend at add.
+// affineLoop applies an affine to rows [i0, i1) and columns [j0, j1) of the matrix at address c. add is the address of
+// the addend.
 type affineLoop = func(c, add unsafe.Pointer, i0, i1, j0, j1 int)
 
 var affineLoops = map[tensor.DType]func(f *affine) affineLoop{

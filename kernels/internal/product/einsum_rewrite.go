@@ -98,8 +98,7 @@ func (e *equation) matrices(in []graph.Arg) (m einsumMatrices, ok bool) {
 	}
 	m.sum, m.col = sums[0], cols[0]
 	if a[len(a)-1] == m.sum && !endsWith(e.out, slices.Concat(m.rows, []int{m.col})) {
-		// The rows keep the order of the first operand, which then needs no copy to become a batch of matrices. The result is
-		// permuted in any case.
+		// The rows have the order of the first operand, so that it needs no copy. The result is permuted anyway.
 		m.rows = slices.DeleteFunc(slices.Clone(a), func(l int) bool { return l == m.sum || slices.Contains(m.batch, l) })
 	}
 	return m, true

@@ -15,8 +15,8 @@ import (
 )
 
 // levelShape is the division of a product by a quantized weight into panels. A panel has the elements of some columns
-// of the result, in the form of [tile.Levels]: the levels of all columns for each index of the depth k. A level is an
-// integer of the weight minus the default zero point. Panels of scales and of zero points have the values of all
+// of the result, in the form of [tile.Levels]: for each index of the depth k, it has the levels of all columns. A level
+// is an integer of the weight minus the default zero point. Panels of scales and of zero points have the values of all
 // columns for each block.
 type levelShape struct {
 	blockWeight
@@ -44,7 +44,7 @@ func newLevelShape(call *graph.Call) levelShape {
 func (shape *levelShape) width() int  { return shape.lanes * shape.vectors }
 func (shape *levelShape) panels() int { return kit.DivUp(shape.n, shape.width()) }
 
-// levelBits is the number of bits of a packed level. Levels of two bits have four bits.
+// levelBits is the number of bits of a packed level. Levels of two bits are stored in four bits.
 func (shape *levelShape) levelBits() int { return max(4, shape.bits) }
 
 // termBytes is the size of the levels of a panel for one index of the depth.

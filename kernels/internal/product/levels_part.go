@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// levelPart is a part of a result: some rows, of the columns of a panel.
+// levelPart is the part of a result in some rows and in the columns of one panel.
 type levelPart struct {
 	*levelProduct
 	panel, row, rows, columns int
@@ -19,8 +19,8 @@ type levelPart struct {
 	converted                 unsafe.Pointer // worker memory for converted levels
 }
 
-// newPart returns the part from a row on. In a panel with columns that do not exist, tiles write worker memory, and
-// read a copy of the bias.
+// newPart returns the part from a row on. The last panel may extend beyond the last column. Its tiles write worker
+// memory, and read a padded copy of the bias.
 func (p *levelProduct) newPart(mem *graph.Mem, panel, row int, bias unsafe.Pointer) levelPart {
 	first := panel * p.width()
 	part := levelPart{levelProduct: p, panel: panel, row: row, rows: min(p.bandRows, p.m-row),
@@ -43,7 +43,7 @@ func (p *levelProduct) newPart(mem *graph.Mem, panel, row int, bias unsafe.Point
 	return part
 }
 
-// copyResult copies the existing columns from worker memory.
+// copyResult copies the columns of the result from worker memory.
 func (part *levelPart) copyResult(mem *graph.Mem) {
 	if part.columns == part.width() {
 		return

@@ -147,8 +147,7 @@ func (p *levelProduct) chooseRows() {
 	p.cut = machine.DivideUnits(p.bands*p.panels(), p.bandRows*p.width()*p.k, machine.MACGrain)
 }
 
-// stacks divides rows into tiles of at most two heights, as evenly as possible: n tiles of h rows, and then tiles of
-// h-1 rows.
+// stacks divides rows into tiles as evenly as possible: n tiles of h rows, and then tiles of h-1 rows.
 func (p *levelProduct) stacks(rows int) (h, n int) {
 	parts := kit.DivUp(rows, p.height)
 	h = kit.DivUp(rows, parts)
@@ -231,8 +230,8 @@ func (p *levelProduct) compileConversions() (err error) {
 	return nil
 }
 
-// workerBytes returns the size of worker memory: converted levels, the bias of a panel, and the results of a panel with
-// columns that do not exist.
+// workerBytes returns the size of worker memory: converted levels, the bias of a panel, and the results of a panel that
+// extends beyond the last column.
 func (p *levelProduct) workerBytes() int {
 	size := p.bandRows*p.width()*4 + kit.AlignUp(p.width()*4)
 	if p.algorithm == tiledLevels {

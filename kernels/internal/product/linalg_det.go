@@ -107,8 +107,8 @@ func determinant(ctx context.Context, a []complex128, n int) complex128 {
 	return det
 }
 
-// refDet is the reference implementation. It expands along the first row. This takes n! products, so matrices of more
-// than 8 rows use elimination.
+// refDet is the reference implementation. It expands along the first row. For more than 8 rows it uses elimination,
+// because an expansion takes n! products.
 func refDet(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	r := in[0].Rank() - 2
 	out := tensor.Zeros(in[0].DType, in[0].Shape[:r]...)

@@ -125,8 +125,8 @@ func linearContraction(call *graph.Call) (*contraction, error) {
 		row := e.Strides[0]
 		e.Strides = []int{row * out.Shape[1], row, e.Strides[1]}
 	}
-	// A weight matrix gives the result columns, and an input with several dimensions gives it rows. The dimensions before
-	// these are the batch.
+	// The result has columns if the weight is a matrix, and rows if the input has several dimensions. The dimensions
+	// before them are the batch.
 	batchRank := out.Rank()
 	if weight.Rank() == 2 {
 		batchRank--

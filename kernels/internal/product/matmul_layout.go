@@ -145,9 +145,9 @@ func matmulType(a, b tensor.Type) (tensor.Type, error) {
 	return batchedType(a, b)
 }
 
-// foldsBatch mirrors PyTorch's should_fold. It reports whether the product of a batch of matrices, a, and a single
-// matrix or vector becomes one matrix product. rank is the rank of the single operand. A batch of transposed matrices
-// is not folded, because bmm reads such matrices without a copy.
+// foldsBatch mirrors PyTorch's should_fold. It reports whether the product of a batch of matrices a and a matrix or
+// vector of the given rank becomes one matrix product. A batch of transposed matrices is not folded, because bmm reads
+// such matrices without a copy.
 func foldsBatch(a tensor.Type, rank int) bool {
 	if a.Rank() < 3 || rank != 1 && rank != 2 {
 		return false

@@ -104,8 +104,8 @@ func (product *contraction) setAlgorithm(c *graph.Call, algorithm gemm.Algorithm
 	}
 }
 
-// supports reports whether an algorithm can compute the products of a call. Loops support only empty and tiny products,
-// because all larger products are slower by loops.
+// supports reports whether an algorithm can compute the products of a call. Loops support only empty and tiny products:
+// for all others they are slower.
 func (product *contraction) supports(c *graph.Call, algorithm gemm.Algorithm) bool {
 	y := *product
 	y.mergeBatch()
@@ -116,8 +116,8 @@ func (product *contraction) supports(c *graph.Call, algorithm gemm.Algorithm) bo
 	return gemm.Supports(s, algorithm)
 }
 
-// rowMajor returns the call with row-major operands. The method Work of an implementation returns the cost for such
-// operands, and Read the additional cost of other layouts.
+// rowMajor returns the call with row-major operands. Work of an implementation is the cost for such operands, and Read
+// is the additional cost of other layouts.
 func rowMajor(c *graph.Call) *graph.Call {
 	r := *c
 	r.In = slices.Clone(c.In)

@@ -8,9 +8,9 @@ import (
 )
 
 // Rates lists the rates of matrix products. A rate is the time of one unit of work. Package calibrate runs the calls of
-// a rate to measure it, and solves for the rate that predicts their times best while all other rates are fixed. The
-// calls of a rate are therefore calls in which its unit takes a large part of the time. For example, a product of one
-// row is so short that starting the step is most of its time.
+// a rate to measure it, and computes the rate that predicts their times best, given all other rates. Its unit of work
+// must therefore take a large part of the time of these calls. For example, a product of one row is so short that
+// starting the step is most of its time.
 //
 // A product multiplies an M x K by a K x N matrix. Register tiles compute a few rows and columns of the result in
 // registers, for one block of the depth K at a time. They read packed panels, in which the elements of a tile's rows or

@@ -12,7 +12,7 @@ import (
 
 // rewriteMatmul rewrites a matrix product. Products of 16-bit floats are computed in float32, as PyTorch defines them.
 // The 16-bit instructions of arm64 are not used. FMLA of float16 rounds each sum to float16. BFMMLA rounds sums to odd
-// and flushes subnormal numbers. FMLAL computes sums in float32, but no more of them per instruction than FMLA of
+// and flushes subnormal numbers. FMLAL computes sums in float32, but not more sums per instruction than FMLA of
 // float32. A product by a batch that repeats matrices becomes a product by each distinct matrix. This removes the
 // copies of keys and values in attention with grouped queries, where several heads use the same keys and values.
 func rewriteMatmul(into *graph.Parts, call *graph.Call, a graph.RewriteContext) (rewrite graph.Rewrite, err error) {
@@ -92,8 +92,8 @@ func (r repeatedSlices) joinsRows(x graph.Arg) bool {
 	return known && rows == 1 && r.dim == t.Rank()-3
 }
 
-// operands adds views of both operands for a product by each distinct matrix. matrices has the distinct matrices.
-// groups is a view of x in which the matrices with a common right operand form a group.
+// operands adds views of both operands for a product by each distinct matrix. The view matrices has the distinct
+// matrices. The view groups is x with a dimension for the matrices that share a right operand.
 func (r repeatedSlices) operands(p *compose.Builder, x graph.Arg) (groups, matrices graph.Arg) {
 	groups, matrices = x, r.matrices(p)
 	if r.joinsRows(x) {
@@ -107,8 +107,8 @@ func (r repeatedSlices) operands(p *compose.Builder, x graph.Arg) (groups, matri
 const repeatDepth = 6
 
 // repeatedSlices describes a value that repeats each slice of another value, the source, several times along one
-// dimension. For example, a source with the slices s0 and s1 gives s0, s0, s1, s1. For the product, the source gets a
-// dimension of size 1 after the repeated dimension.
+// dimension. For example, a source with the slices s0 and s1 gives s0, s0, s1, s1. In the product, the source has an
+// additional dimension of size 1 after the repeated dimension.
 type repeatedSlices struct {
 	source       *graph.Value
 	lacksUnitDim bool // whether the source does not have the dimension of size 1 yet

@@ -19,7 +19,7 @@ const QuotientText = "q = x * reciprocal; p = fma(fma(-q, scale, x), reciprocal,
 
 // Magnitudes of quantized values before saturation, in quantization steps.
 const (
-	// maxExactLevel is a bound: the sum of a value below it and a zero point fits int32.
+	// maxExactLevel is a magnitude below which the sum of a value and any zero point fits int32.
 	maxExactLevel = 1 << 29
 	// saturatingLevel is a magnitude at which values saturate for every zero point.
 	saturatingLevel = 1 << 20
@@ -99,7 +99,7 @@ type formula struct {
 	names                  []string // names of the operands in text
 	zero                   float64  // zero point
 	lowerBound, upperBound float64  // numbers; the sum is clamped to their quantized values
-	valid                  string   // a condition: the result is 0 if it is false; empty for true
+	valid                  string   // condition without which the result is 0; empty if there is none
 }
 
 // addFormula returns the quantized values that formula f computes from the operands in.
@@ -121,7 +121,7 @@ func (q *quantizeRewriter) addFormula(f formula, in ...graph.Arg) ([]*graph.Valu
 // boundDepth is the depth to which magnitudeBound follows operands.
 const boundDepth = 8
 
-// maxInspected is a limit: magnitudeBound inspects only constants with fewer elements.
+// magnitudeBound inspects only constants with fewer than maxInspected elements.
 const maxInspected = 1 << 16
 
 // magnitudeBound returns a bound of the magnitudes of a value's elements, or infinity. It finds bounds for constants

@@ -440,8 +440,8 @@ func (b *bias) isInt32Constant(x, w quantizedValues) bool {
 	return ok
 }
 
-// biasOf returns an int32 bias of o elements in units of the sums, rounded half to even. step is the operand that has
-// the units, one for each output channel or one for all.
+// biasOf returns an int32 bias of o elements in units of the sums, rounded half to even. step has the unit of the sums
+// of each output channel, or one unit for all channels.
 func (q *quantizeRewriter) biasOf(b bias, step graph.Arg, o int) graph.Arg {
 	switch {
 	case b.operand.Kind == graph.Null:

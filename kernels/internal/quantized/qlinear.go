@@ -24,9 +24,9 @@ type quantMatmul struct {
 
 // MatmulInteger and QLinearMatmul are ONNX's operators.
 var (
-	MatmulInteger = quantMatmulOp("matmul_integer", "Multiplies matrices of bytes after subtracting zero points, into "+
-		"int32. a_zero_point has one element, or one for each row of a. b_zero_point has one element, or one for each "+
-		"column of b.",
+	MatmulInteger = quantMatmulOp("matmul_integer", "Multiplies matrices of bytes after subtracting their zero "+
+		"points. The result is int32. a_zero_point has one element, or one for each row of a. b_zero_point has one "+
+		"element, or one for each column of b.",
 		quantMatmul{name: "matmul_integer", a: 0, b: 1, aZero: 2, bZero: 3, aScale: -1, bScale: -1},
 		"a", "b", "?a_zero_point", "?b_zero_point")
 	QLinearMatmul = quantMatmulOp("qlinear_matmul", "Multiplies quantized matrices and quantizes the product. The "+
@@ -80,7 +80,8 @@ func (q *quantMatmul) result(call *graph.Call) (tensor.Type, error) {
 		}
 		if !isQuantizableFloat(call.Type(q.aScale).DType) || !kit.HaveOneElement(call, resultScaleOperand,
 			resultZeroOperand) {
-			return result, fmt.Errorf("%s: expected one y_scale and one y_zero_point, and scales of a float dtype", q.name)
+			return result, fmt.Errorf("%s: expected y_scale and y_zero_point to have 1 element each, and scales to be floats",
+				q.name)
 		}
 		if err := checkBias(q.name, call, columnsOf(b)); err != nil {
 			return result, err

@@ -139,8 +139,8 @@ func leastColumns[T kit.Sortable](a []bestElement[T], x []T, position int) {
 }
 
 // bestRow returns the best element of a row (if values is set) and its index as expressions. It first folds the
-// extreme, and then the least position of an element equal to the extreme. The first NaN is the best element. Workers
-// can share a row, because [expr.Code.Pieces] recognizes an argmax. Without machine code, bestFold runs instead.
+// extreme, and then the least position of an element that equals the extreme or is NaN. Workers can share a row,
+// because [expr.Code.Pieces] recognizes an argmax. Without machine code, bestFold runs instead.
 func bestRow(builder *expr.Builder, x expr.Value, greatest, values bool) []folds.Number {
 	best := extremumRow(builder, folds.Real(x), greatest)[0].Re
 	if !values || !builder.DType(x).IsFloat() {

@@ -58,7 +58,7 @@ func runningExtreme(name, extreme string, greatest bool) *graph.Op {
 }
 
 // runningKernel returns a kernel over row-major elements of dtype d. It processes up to columnUnit adjacent lines at
-// once, whose running extremes are the previous elements of the results.
+// once. Their running extremes are kept in the results: they are the previous elements.
 func runningKernel[T kit.Sortable](c *graph.Call, d tensor.DType, greatest bool) (*graph.Kernel, error) {
 	m := c.Meta(0)
 	dim, err := tensor.WrapDim(kit.Attrs[runningAttrs](c).Dim, m.Rank())

@@ -67,7 +67,7 @@ func (o lineOp) impls() []graph.Impl {
 	return list
 }
 
-// applyTo returns a function that calls rows and sets the order in which the rows of the call are processed.
+// applyTo returns a function that calls rows, and sets the order in which the resulting expression processes lines.
 func (order lineOrder) applyTo(rows func(c *graph.Call) (*graph.Rows, error)) func(c *graph.Call) (*graph.Rows, error) {
 	return func(c *graph.Call) (*graph.Rows, error) {
 		r, err := rows(c)

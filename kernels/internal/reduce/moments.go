@@ -132,7 +132,7 @@ func momentsRow[T float32 | float64](a *moments, x []T, _ int) {
 	a.merge(&b)
 }
 
-// merge combines the moments of two sets of elements by Chan's formula.
+// merge adds the elements of b to a by Chan's formula.
 func (a *moments) merge(b *moments) {
 	switch {
 	case b.n == 0:

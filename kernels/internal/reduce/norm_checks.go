@@ -38,7 +38,8 @@ func normDTypes(call *graph.Call, params ...int) error {
 
 // normReference computes y = (x-mean)/sqrt(var+eps)*weight+bias. Elements of x belong to groups, and the elements of a
 // group have the same mean and variance. group maps an index of x to a group. param maps an index of x to an index of
-// weight, bias, mean and variance. If mean and variance are nil, the statistics of each group are computed from x.
+// weight and bias, and of mean and variance if they are given. If mean and variance are nil, the statistics of each
+// group are computed from x.
 func normReference(t *tensor.Tensor, eps float64, group func(index []int) int, param func(index []int) int, weight,
 	bias, mean, variance *tensor.Tensor) *tensor.Tensor {
 	sum, squares, n := map[int]float64{}, map[int]float64{}, map[int]float64{}

@@ -12,7 +12,7 @@ import (
 // a rate to measure it.
 func Rates() []graph.Rate { return slices.Concat(foldRates(), multipassRates(), lineOpRates()) }
 
-// pixelDims has the dimensions of an image's pixels.
+// pixelDims has the dimensions of height and width.
 var pixelDims = []int{2, 3}
 
 // foldRates lists the rates of loops that fold a row in one pass.

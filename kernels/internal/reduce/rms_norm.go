@@ -21,7 +21,7 @@ type rmsNormAttrs struct {
 }
 
 type localResponseAttrs struct {
-	Size  int     `attr:"size" doc:"channels that count, size/2 of them before the channel"`
+	Size  int     `attr:"size" doc:"number of channels whose squares are averaged, size/2 of them before the channel"`
 	Alpha float64 `attr:"alpha" default:"1e-4" doc:"factor of the mean of squares"`
 	Beta  float64 `attr:"beta" default:"0.75" doc:"exponent"`
 	K     float64 `attr:"k" default:"1" doc:"number added to the mean"`

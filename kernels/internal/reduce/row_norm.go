@@ -52,7 +52,7 @@ func compileRowNormAs[T float32 | float64](call *graph.Call, dims int, eps float
 }
 
 // normalizeRow writes the layer norm of row x to y. Weight w and bias b may be nil. It computes mean and variance in
-// float64. The rounding error of the mean in T is added to the quotient, as in standardizedRow.
+// float64. It corrects the quotient by the rounding error of the mean in T, as standardizedRow does.
 func normalizeRow[T float32 | float64](mem *graph.Mem, y, x, w, b []T, eps float64) {
 	var sum, squares float64
 	kit.Blocks(mem.Context, len(x), func(begin, end int) { folds.SumRow(&sum, x[begin:end], 0) })

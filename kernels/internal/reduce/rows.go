@@ -27,7 +27,7 @@ func compileSuitedRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, err
 	return compileRows(c, suitedExpressions(rows))
 }
 
-// lowerSuitedRows returns the kernel of suitable rows, like compileSuitedRows, but also without machine code.
+// lowerSuitedRows is compileSuitedRows that also returns a kernel if there is no machine code.
 func lowerSuitedRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (*graph.Kernel, error) {
 	r, err := suitedExpressions(rows)(c)
 	if r == nil || err != nil {
@@ -36,7 +36,7 @@ func lowerSuitedRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error
 	return fusion.LowerRows(r, c)
 }
 
-// suitedExpressions returns a function that gives the expression of a call with suitable rows, and nil for other calls.
+// suitedExpressions returns a function that returns the expression of a call if its rows are suitable, else nil.
 func suitedExpressions(rows func(c *graph.Call) (*graph.Rows, error)) func(c *graph.Call) (*graph.Rows, error) {
 	return func(c *graph.Call) (*graph.Rows, error) {
 		r, err := rows(c)
@@ -126,7 +126,7 @@ func rowVariance(builder *expr.Builder, x, mean, roundedMean, deviations expr.Va
 		sum := folds.InFloat64(builder, folds.Total(builder, builder.Do(expr.Mul, x, x)))
 		return builder.Do(expr.Div, sum, builder.Const(f64, n))
 	}
-	// square is the mean square of the differences of x from some number, and offset is the mean minus this number.
+	// square is the mean square of x minus some number, and offset is the mean minus this number.
 	var square, offset expr.Value
 	switch {
 	case n <= maxFloat32Squares:

@@ -41,8 +41,8 @@ func (layer *recurrentLayer) packsSteps(d tensor.DType) bool {
 }
 
 // packing returns the packed form of the weights that multiply the inputs or, if ofState is set, the states. It returns
-// false if products read the weights without packing. The weights of dirs directions have strides dir, row and col, in
-// elements.
+// false if products read the weights without packing. dirs is the number of directions. dir, row and col are the
+// strides of the weights between directions, rows and columns, in elements.
 func (layer *recurrentLayer) packing(dtype tensor.DType, ofState bool, dirs, dir, row, col int) (graph.Packing, bool) {
 	switch {
 	case dtype != tensor.Float32 && dtype != tensor.Float64, // addByDefinition computes the layer

@@ -67,7 +67,7 @@ func (c *cellReference[T]) runSequence(dir, b int) {
 }
 
 // gateParts returns the two summands of a gate's argument for element k of the state in step t. in is the product of
-// the weights and the input. state is the product of the recurrent weights and the state h. Both include their biases.
+// the weights and the input, and state is the product of the recurrent weights and the state h, both with their biases.
 func (c *cellReference[T]) gateParts(gate, k, t int, h []T) (in, state T) {
 	row := c.order[gate]*c.hidden + k
 	w, x := c.w[c.direction][row*c.inputs:], c.x[(t*c.xStep+c.sequence*c.xBatch)*c.inputs:]

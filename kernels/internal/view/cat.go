@@ -38,7 +38,7 @@ func defineJoin(attrs *graph.Schema, name, doc string, j joinOp, examples []grap
 // example, the last concatenation of a block has dozens of operands and is inferred dozens of times.
 var partLists = sync.Pool{New: func() any { return new([]tensor.Type) }}
 
-// withParts is partTypes with a list from the pool. It calls use, which may be nil, with the list.
+// withParts calls partTypes with a list from the pool, and then calls use, unless it is nil, with the resulting list.
 func (j joinOp) withParts(c *graph.Call, use func(parts []tensor.Type)) (whole tensor.Type, dim int, err error) {
 	list := partLists.Get().(*[]tensor.Type)
 	parts, whole, dim, err := j.partTypes((*list)[:0], c)

@@ -18,8 +18,8 @@ var Pad = kit.Define[padAttrs](graph.Op{
 		Name: "pad",
 		Doc: "Adds elements around self.\n" +
 			"Mode constant pads any dimensions and keeps the memory format that self suggests. The other modes pad the last\n" +
-			"1 to 3 dimensions of a value with one or two more, and return a row-major result: reflect mirrors self without\n" +
-			"its edge, replicate repeats the edge, circular repeats self.",
+			"1 to 3 dimensions of a value, which must have one or two other dimensions, and return a row-major result:\n" +
+			"reflect mirrors self without its edge, replicate repeats the edge, circular repeats self.",
 		Params: []graph.Param{kit.Self},
 		Infer:  inferPad,
 		Ref:    refPad,

@@ -192,7 +192,8 @@ func borderTables(a *padAttrs, shape []int) [][]int {
 	return tables
 }
 
-// BorderTable returns the table of a dimension of n elements.
+// BorderTable returns, for each index of a padded dimension, the index of the operand that is copied to it. n is the
+// size of the dimension in the operand.
 func BorderTable(mode string, n, before, after int) []int {
 	t := make([]int, n+before+after)
 	for i := range t {

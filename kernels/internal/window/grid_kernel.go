@@ -33,7 +33,7 @@ type gridKernel struct {
 	read, write              tensor.ConvertFunc // convert elements of dtype to float64, and back
 }
 
-// gridGroup is a worker's memory.
+// gridGroup is the memory of a worker for one group.
 type gridGroup struct {
 	points    [maxGroupPositions][3]float64
 	taps      [maxGroupTaps]gridTap  // gridKernel.maxTaps for each position
@@ -42,7 +42,7 @@ type gridGroup struct {
 	value     float64                // an element, or a sum, that is converted
 }
 
-// newGridKernel returns the kernel of a call for an operand of the given dtype and layout. s has this layout.
+// newGridKernel returns the kernel of a call for an operand of the given dtype and layout. s was made for this layout.
 func newGridKernel(c *graph.Call, s *gridSampling, input tensor.Meta) *gridKernel {
 	grid, out := c.Meta(1), c.Out[0]
 	last := grid.Rank() - 1
@@ -104,7 +104,8 @@ func (k *gridKernel) phase() (worker int, phase graph.Phase) {
 	})
 }
 
-// computeUnit computes unit u. If isFirst is false, the worker's taps are those of unit u-1.
+// computeUnit computes a unit of work. If isFirst is false, the worker has computed the previous unit and still has its
+// taps.
 func (k *gridKernel) computeUnit(mem *graph.Mem, group *gridGroup, unit int, isFirst bool) {
 	block, at := unit%k.channelBlocks, unit/k.channelBlocks
 	first := at % k.rowGroups * k.groupSize

@@ -144,8 +144,8 @@ func (s *gridSampling) taps(point *[3]float64, along *[3][4]gridTap, taps []grid
 	return count
 }
 
-// innerTaps stores the same taps for a bilinear sample of an image, in less than half the time. It returns false if one
-// of the four taps is outside the image.
+// innerTaps stores the taps of a bilinear sample of an image, like the method taps, in less than half the time. It
+// returns false if one of the four taps is outside the image.
 func (s *gridSampling) innerTaps(point *[3]float64, taps *[4]gridTap) bool {
 	rows, columns := &s.axes[0], &s.axes[1]
 	y, x := s.position(point[1], rows.size), s.position(point[0], columns.size)

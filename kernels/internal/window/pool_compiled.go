@@ -18,8 +18,8 @@ const (
 	tapsPerLoop = 16
 )
 
-// tapLoops folds windows by compiled loops. Taps are folded in row-major order, for every division into loops. Taps
-// outside the operand read the neutral element.
+// tapLoops folds windows by compiled loops. However taps are divided into loops, they are folded in row-major order.
+// Taps outside the operand read the neutral element.
 type tapLoops struct {
 	*pool
 	dtype, sumDType tensor.DType // dtypes of elements and sums
@@ -30,7 +30,7 @@ type tapLoops struct {
 	divideLoop      *loops.Loop  // divides sums
 }
 
-// newTapLoops returns nil if the loops cannot be compiled.
+// newTapLoops compiles the loops of a pooling. It returns nil if it cannot compile them.
 func newTapLoops(p *pool) (*tapLoops, error) {
 	d := p.meta.DType
 	t := &tapLoops{pool: p, dtype: d, sumDType: d.OpMath(), perLoop: p.taps, isSingle: p.taps <= maxLoopTaps}
@@ -143,7 +143,7 @@ func (t *tapLoops) averageOp() expr.Op {
 // inverse would change averages.
 func multipliesByInverse(d, sum tensor.DType) bool { return d.IsFloat() && d.Size() < sum.Size() }
 
-// putDivisor writes the divisor of a window of the given area, or the inverse of the divisor.
+// putDivisor writes the divisor of a window of the given area, or its inverse (see multipliesByInverse).
 func (f *poolFold) putDivisor(to []byte, d, sum tensor.DType, area float64) {
 	if sum == tensor.Int64 {
 		binary.LittleEndian.PutUint64(to, uint64(divisorOf[int64](f, area)))

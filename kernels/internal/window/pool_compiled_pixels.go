@@ -55,7 +55,8 @@ func (r *poolRun) add(p unsafe.Pointer, step int) {
 	r.operandCount++
 }
 
-// compilePixels returns no kernel if there is no machine code, or if channels are not contiguous.
+// compilePixels makes the kernel of a [compiledPixels]. It returns nil if there is no machine code, or if channels are
+// not contiguous.
 func compilePixels(p *pool) (*graph.Kernel, error) {
 	pixels := &compiledPixels{elemBytes: p.meta.DType.Size()}
 	strided := p.channels > 1 && p.inStrides[channelDim] != pixels.elemBytes
@@ -171,7 +172,7 @@ func (p *compiledPixels) tapAt(window [maxDims]geometry.Range, d, h, k int) int 
 		k*window[2].Step*p.inStrides[columnDim]
 }
 
-// begin prepares r for a chunk. It removes the operands of an interrupted chunk.
+// begin prepares r for a chunk. It removes operands that an interrupted chunk has left.
 func (r *poolRun) begin(m *graph.Mem) { r.operandCount, r.Context = 0, m.Context }
 
 // run calls a loop over n1 rows of n0 elements, with the operands that were added to r.
@@ -212,8 +213,9 @@ func (p *compiledPixels) runIndices(m *graph.Mem, worker *poolRun, to, index uns
 	}
 }
 
-// runLoops computes a run of results by several loops. Each loop folds tapsPerLoop elements of the windows, which begin
-// at from. The last loop reads the neutral element in place of missing elements.
+// runLoops computes a run of results by several loops. Each loop folds tapsPerLoop elements of each window. from is the
+// address of the first element of the first window. The last loop reads the neutral element in place of missing
+// elements.
 func (p *compiledPixels) runLoops(mem *graph.Mem, worker *poolRun, to unsafe.Pointer, run geometry.Run,
 	from unsafe.Pointer, window [maxDims]geometry.Range) {
 	carried, step := to, p.outStrides[0][columnDim]

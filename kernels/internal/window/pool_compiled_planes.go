@@ -24,14 +24,15 @@ type compiledPlanes struct {
 	*rowLoops
 	planes, width            int    // number of planes; elements per row of the operand
 	elemBytes                int    // bytes of an element
-	rowStride, paddingBefore int    // in elements: distance between folded rows; padding before each folded row
-	blockRows, batchPlanes   int    // folded at once: rows of results; planes
+	rowStride, paddingBefore int    // distance between folded rows, and padding before each folded row, in elements
+	blockRows, batchPlanes   int    // rows of results that are folded at once; planes that are folded at once
 	divisors                 []byte // divisors of averages in the dtype of sums, by depth, height and width
 	hasOneDivisor            bool   // whether all results have the same divisor, or no divisor
 	state                    graph.PerWorker[poolRun]
 }
 
-// compilePlanes returns no kernel if there is no machine code, or the windows are not supported.
+// compilePlanes makes the kernel of a [compiledPlanes]. It returns nil if there is no machine code, or if the windows
+// are not supported.
 func compilePlanes(p *pool) (*graph.Kernel, error) {
 	if p.indices || !p.meta.IsContiguous() || !p.results[0].IsContiguous() {
 		return nil, nil
@@ -62,7 +63,8 @@ func compilePlanes(p *pool) (*graph.Kernel, error) {
 // which are dilation elements apart. There are `results` windows. Elements outside the row are ignored.
 type columns struct{ first, step, taps, dilation, results int }
 
-// newColumns returns false if the windows of an axis are not equally spaced, or the loops do not support them.
+// newColumns describes the windows of an axis. It returns false if they are not equally spaced, or if the loops do not
+// support them.
 func newColumns(axis *geometry.Axis) (c columns, ok bool) {
 	c = columns{step: 1, dilation: 1, results: axis.Results}
 	first := axis.WindowAt(0)
@@ -254,7 +256,8 @@ func (c *columns) operands() (list []int) {
 	return list
 }
 
-// newRowLoops returns nil if the loops cannot be compiled. hasOneDivisor is set if all averages have the same divisor.
+// newRowLoops compiles the loops of a pooling by planes. It returns nil if it cannot compile them. hasOneDivisor is set
+// if all averages have the same divisor.
 func newRowLoops(p *pool, sum tensor.DType, windowRows int, cols columns, hasOneDivisor bool) (*rowLoops, error) {
 	t := &rowLoops{pool: p, dtype: p.meta.DType, sumDType: sum, columns: cols}
 	if !loops.CodeAvailable() || p.kind == poolNorm || max(windowRows, len(cols.operands())) > maxLoopTaps ||

@@ -78,7 +78,8 @@ func nextUnit(at, sizes *[2 + maxDims]int, fixedDim int) {
 }
 
 // resultVector folds the windows of n neighbouring results at once. The window of result i+1 begins `step` bytes after
-// the window of result i. Their indices in the plane differ by indexStep, which is 0 for neighbouring channels.
+// the window of result i. The indices of their first elements in the plane differ by indexStep, which is 0 for
+// neighbouring channels.
 type resultVector struct {
 	*goPool
 	n, step, indexStep int
@@ -138,8 +139,8 @@ func (f *resultVector) foldPlane(x unsafe.Pointer, depth int) {
 	}
 	rowStride, columnStride := f.inStrides[rowDim], f.inStrides[columnDim]
 	first := unsafe.Add(x, depth*f.inStrides[depthDim]+rowRange.Start*rowStride+columnRange.Start*columnStride)
-	taps := tapGrid{rows: rows, rowStep: rowRange.Step * rowStride, rowIndex: f.planeIndex(0, rowRange.Step, 0),
-		taps: columns, step: columnRange.Step * columnStride, tapIndex: columnRange.Step}
+	taps := tapGrid{rows: rows, rowStep: rowRange.Step * rowStride, rowIndexStep: f.planeIndex(0, rowRange.Step, 0),
+		taps: columns, step: columnRange.Step * columnStride, tapIndexStep: columnRange.Step}
 	f.fold.foldWindow(f.acc, first, taps, f.planeIndex(depth, rowRange.Start, columnRange.Start))
 }
 

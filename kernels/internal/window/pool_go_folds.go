@@ -28,8 +28,8 @@ type windowFold interface {
 
 // tapGrid describes the taps of a window at one depth.
 type tapGrid struct {
-	rows, rowStep, rowIndex int // number of rows; their distance in bytes; their difference of indices
-	taps, step, tapIndex    int // the same for the taps of a row
+	rows, rowStep, rowIndexStep int // number of rows; distance between rows in bytes, and in indices of the plane
+	taps, step, tapIndexStep    int // the same for the taps of a row
 }
 
 // newWindowFold returns the reduction of elements of dtype d, the dtype in which the loops compute.
@@ -116,7 +116,7 @@ func (f maxFold[T]) foldWindow(acc, x unsafe.Pointer, g tapGrid, index int) {
 	for row := range g.rows {
 		for k := range g.taps {
 			if e := *(*T)(unsafe.Add(x, row*g.rowStep+k*g.step)); e > b || e != e {
-				b, at = e, index+row*g.rowIndex+k*g.tapIndex
+				b, at = e, index+row*g.rowIndexStep+k*g.tapIndexStep
 			}
 		}
 	}

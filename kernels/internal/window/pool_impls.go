@@ -39,7 +39,7 @@ var (
 // longRowTaps is the minimum length of a window's rows for which loops by planes sum a row as one run.
 const longRowTaps = 16
 
-// work returns the work of a pooling with a walk.
+// work returns the work of a pooling for a walk (the loop order and the layouts of the results).
 func (p *pooling) work(call *graph.Call, order poolOrder, w graph.Walk) graph.Work {
 	area, elementRate := p.area(call), poolElement[p.kind][order]
 	if order == poolPlanes && area > longRowTaps*longRowTaps {

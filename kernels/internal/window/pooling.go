@@ -22,7 +22,7 @@ type pooling struct {
 
 // poolArgs has the attributes of a call of any pooling. A list of one number applies to all dimensions.
 type poolArgs struct {
-	kernel, stride, padding, dilation []int     // attributes of slidingWindows windows
+	kernel, stride, padding, dilation []int     // attributes of sliding windows
 	output                            []sym.Int // sizes of the result, for adaptive windows
 
 	ceil         bool

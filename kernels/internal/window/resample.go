@@ -61,7 +61,7 @@ func (t *axisTaps) copiesOne(step int) bool {
 	return true
 }
 
-// sampledIndices is the approximate number of indices that estimate examines.
+// sampledIndices is the approximate number of indices that [axisTaps.estimate] examines.
 const sampledIndices = 64
 
 // estimate examines a sample of indices. It estimates the number of taps per index, and the result of
@@ -80,8 +80,8 @@ func (t *axisTaps) estimate() (taps float64, isSelection bool) {
 	return float64(n) / float64(max(1, sampled)), t.isNearest || t.maxTaps <= maxListedTaps && t.copiesOne(step)
 }
 
-// tapTable lists the taps of all indices. The taps of index i are count[i] entries of the lists element and weight,
-// from entry i*stride on.
+// tapTable lists the taps of all indices. The taps of index i are element[k] with weight[k], for k from i*stride to
+// i*stride + count[i] - 1.
 type tapTable[T float32 | float64] struct {
 	stride         int
 	count, element []int
@@ -129,7 +129,7 @@ func newIndexTable(kernel *graph.Kernel, n int, f func(i int) int) indexTable {
 	return t
 }
 
-// indicesOf returns the list in a run.
+// indicesOf returns the list. A long list is in the scratch memory of the run.
 func (t *indexTable) indicesOf(m *graph.Mem) []int {
 	if t.list != nil || t.length == 0 {
 		return t.list
@@ -336,7 +336,7 @@ func cubicWeights(t, a float64) [4]float64 {
 
 // nearestIndex returns the function from indices of the output to indices of the input. As in PyTorch, the arithmetic
 // is float32 except for float64 images. If the output is twice as large as the input, PyTorch's kernel for
-// channels-last images halves the index and ignores the factor. This function does not depend on the layout.
+// channels-last images halves the index and ignores the factor. Here, the layout does not matter.
 func nearestIndex(dtype tensor.DType, in, out int, factor float64) func(i int) int {
 	scale := float64(in) / float64(out)
 	if factor > 0 {

@@ -20,7 +20,7 @@ const (
 	minRowElements = 8
 	// maxSumTaps is the maximum number of taps of one loop.
 	maxSumTaps = 4
-	// minLongRow is the minimum length of a row for which a call of a loop processes this row only.
+	// Rows of at least minLongRow elements are processed one per call. Shorter rows share calls.
 	minLongRow = 1024
 	// maxSharedRows is the maximum number of shorter rows with the same weights that share a call. More rows would evict
 	// one another from the cache.
@@ -128,7 +128,7 @@ func (p *resamplePass[T]) tabulate(kernel *graph.Kernel) {
 	}
 	p.tableOffset = kernel.Scratch
 	kernel.Scratch += kit.AlignUp(8*(p.taps.out+n) + int(unsafe.Sizeof(p.outsideValue))*n)
-	kernel.Phases = append(kernel.Phases, copies.ChunkedPhase(p.taps.out, tabulatedTap*p.taps.maxTaps,
+	kernel.Phases = append(kernel.Phases, copies.ChunkedPhase(p.taps.out, tabulatedTapMoves*p.taps.maxTaps,
 		func(m *graph.Mem, begin, end int) error {
 			t := p.tapsOf(m)
 			t.fill(p.taps, begin, end)
@@ -136,8 +136,8 @@ func (p *resamplePass[T]) tabulate(kernel *graph.Kernel) {
 		}))
 }
 
-// tabulatedTap is the approximate cost of computing a tap, in elements of a copy.
-const tabulatedTap = 16
+// tabulatedTapMoves is the approximate cost of computing a tap, in elements of a copy.
+const tabulatedTapMoves = 16
 
 // tapsOf returns the table of taps.
 func (p *resamplePass[T]) tapsOf(m *graph.Mem) tapTable[T] {
@@ -173,8 +173,8 @@ func (r *resampling) passes(shape, order []int) (list []axisPass) {
 }
 
 // passOrder returns the dimensions that change, in the order of their passes. Shrinking dimensions precede growing
-// dimensions, which minimizes work. Each pass rounds, so results depend on the order. Therefore the order does not
-// depend on the layout.
+// dimensions, which minimizes work. Each pass rounds, so the order affects results. It does not depend on the layout,
+// so that results do not either.
 func (r *resampling) passOrder(shape []int) (list []int) {
 	for d, t := range r.taps {
 		if t != nil && t.out < shape[d] {
@@ -231,7 +231,8 @@ func (r *resampling) work(work *graph.Work, shape []int, out tensor.Meta) {
 	}
 }
 
-// mayBeSelection estimates [resampling.isSelection] for costs.
+// mayBeSelection reports whether each result is likely a copy of one element, as in mode nearest. It is an estimate for
+// costs; [resampling.isSelection] is exact.
 func (r *resampling) mayBeSelection() bool {
 	for _, t := range r.taps {
 		if t == nil {
@@ -352,23 +353,23 @@ func (p *resamplePass[T]) gather(ctx context.Context, table *tapTable[T], from, 
 	for row := begin; row < end; {
 		outer, index := row/outSize, row%outSize
 		src := unsafe.Slice((*T)(kit.AddressOf[T](from, outer*p.in*p.inner)), p.in*p.inner)
-		last := min(outSize, index+end-row)
-		dst := unsafe.Slice((*T)(kit.AddressOf[T](to, row*p.inner)), (last-index)*p.inner)
+		endIndex := min(outSize, index+end-row)
+		dst := unsafe.Slice((*T)(kit.AddressOf[T](to, row*p.inner)), (endIndex-index)*p.inner)
 		for at := range p.inner {
-			p.gatherLine(ctx, table, dst[at:], src[at:], index, last)
+			p.gatherLine(ctx, table, dst[at:], src[at:], index, endIndex)
 		}
-		row += last - index
+		row += endIndex - index
 	}
 }
 
-// gatherLine computes the indices from index to last-1 of the dimension for one inner index. Elements are p.inner
-// elements apart.
-func (p *resamplePass[T]) gatherLine(ctx context.Context, table *tapTable[T], dst, src []T, index, last int) {
+// gatherLine computes the results at indices [index, end) of the resampled dimension, for one inner index. Elements are
+// p.inner elements apart.
+func (p *resamplePass[T]) gatherLine(ctx context.Context, table *tapTable[T], dst, src []T, index, end int) {
 	inner, to := p.inner, 0
-	for ; index < last; index++ {
-		begin := index * table.stride
-		end := begin + table.count[index]
-		elements, weights := table.element[begin:end], table.weight[begin:end]
+	for ; index < end; index++ {
+		firstTap := index * table.stride
+		endTap := firstTap + table.count[index]
+		elements, weights := table.element[firstTap:endTap], table.weight[firstTap:endTap]
 		switch len(elements) {
 		case 0:
 			dst[to] = p.outsideValue

@@ -121,7 +121,7 @@ func (a *roiAlignAttrs) bin(mem *graph.Mem, roi *[5]float64, binRow, binCol, h, 
 		}
 		for j := range colSamples {
 			x := x0 + float64(float64(binCol)*binWidth) + (float64(j)+0.5)*binWidth/float64(colSamples)
-			mem.Count(roiTap)
+			mem.Count(roiSampleMoves)
 			s, maxPixel := bilinearAt(y, x, h, w, pixel)
 			sum, maximum = sum+s, max(maximum, maxPixel)
 		}
@@ -181,7 +181,8 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 			unsafe.Pointer(&v),
 			0, 0, 1)
 	}
-	ph := copies.ChunkedPhase(out.Numel(), roiTap*attrs.samples(input, out), func(mem *graph.Mem, begin, end int) error {
+	cost := roiSampleMoves * attrs.samples(input, out)
+	ph := copies.ChunkedPhase(out.Numel(), cost, func(mem *graph.Mem, begin, end int) error {
 		var roi [5]float64
 		bins := out.Numel() / out.Shape[0] // bins of a roi, over all channels
 		for at := begin; at < end; {
@@ -199,8 +200,8 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 	return &graph.Kernel{Phases: []graph.Phase{ph}}, nil
 }
 
-// roiTap is the approximate cost of a sample, in copied elements.
-const roiTap = 16
+// roiSampleMoves is the approximate cost of a sample, in copied elements.
+const roiSampleMoves = 16
 
 // samples estimates the number of samples of a bin. If the number depends on data, the estimate is for rois with half
 // the height and width of the image.

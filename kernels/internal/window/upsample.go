@@ -15,10 +15,10 @@ type upsampleAttrs struct {
 	OutputSize   []sym.Int `attr:"output_size" default:"none" doc:"sizes of the spatial dimensions of the result"`
 	AlignCorners bool      `attr:"align_corners" default:"false" doc:"align the centres of the first and last elements, not their edges"`
 	ScaleFactors []float64 `attr:"scale_factors" default:"none" doc:"factors of the spatial dimensions, if output_size is not given"`
-	ScalesD      *float64  `attr:"scales_d" default:"none" doc:"factor that maps depths, in addition to output_size"`
-	ScalesH      *float64  `attr:"scales_h" default:"none" doc:"factor that maps rows, in addition to output_size"`
-	ScalesW      *float64  `attr:"scales_w" default:"none" doc:"factor that maps columns, in addition to output_size"`
-	Scales       *float64  `attr:"scales" default:"none" doc:"factor of the only spatial dimension, in addition to output_size"`
+	ScalesD      *float64  `attr:"scales_d" default:"none" doc:"factor that maps depths; default: the quotient of the sizes"`
+	ScalesH      *float64  `attr:"scales_h" default:"none" doc:"factor that maps rows; default: the quotient of the sizes"`
+	ScalesW      *float64  `attr:"scales_w" default:"none" doc:"factor that maps columns; default: the quotient of the sizes"`
+	Scales       *float64  `attr:"scales" default:"none" doc:"factor that maps the only spatial dimension; default: the quotient of the sizes"`
 }
 
 // The upsample ops of aten, except upsample_nearest2d.
@@ -197,7 +197,7 @@ func upsampleTaps(mode string, d tensor.DType, in, out int, factor float64, alig
 			return
 		}
 		floor := math.Floor(x)
-		// The four taps of a position more than 4 elements outside the image are at the edge, as those of a clamped position.
+		// All taps of a position more than 4 elements outside the image are at the edge, so clamping it changes nothing.
 		base := clampIndex(floor+4, in+8) - 4
 		for k, w := range cubicWeights(x-floor, torchCubicCoefficient) {
 			add(min(max(base-1+k, 0), in-1), w)

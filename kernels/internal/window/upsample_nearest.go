@@ -16,8 +16,8 @@ import (
 type upsampleNearestAttrs struct {
 	OutputSize   []sym.Int `attr:"output_size" default:"none" doc:"height and width of the result"`
 	ScaleFactors []float64 `attr:"scale_factors" default:"none" doc:"factors of height and width; either these or output_size must be given"`
-	ScalesH      *float64  `attr:"scales_h" default:"none" doc:"factor that maps rows, in addition to output_size"`
-	ScalesW      *float64  `attr:"scales_w" default:"none" doc:"factor that maps columns, in addition to output_size"`
+	ScalesH      *float64  `attr:"scales_h" default:"none" doc:"factor that maps rows; default: the quotient of the sizes"`
+	ScalesW      *float64  `attr:"scales_w" default:"none" doc:"factor that maps columns; default: the quotient of the sizes"`
 }
 
 // UpsampleNearest2d is aten::upsample_nearest2d and its overload vec.
