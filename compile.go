@@ -79,6 +79,12 @@ type Options struct {
 	// convolutions. Both formulas are equal for real numbers, but floating-point rounding differs
 	// ([graph.Impl.Inexact]).
 	Exact bool
+	// Device is the name of a device that may compute nodes: "vulkan" or "cuda", if the program imports package gpu of
+	// module github.com/graphrun/graphrun/gpu, or "auto" for the first device of the machine. Strategies that solve the
+	// problem of layouts, such as Optimal, choose the place of each value by its price; other strategies use the host.
+	// Empty and "cpu" are the host. Inputs and outputs are on the host. With Exact, a device that does not round sums and
+	// products as IEEE 754 requires is an error.
+	Device string
 	// SolveLimit bounds the time that strategy Optimal searches after variable elimination, which usually solves the
 	// problem in milliseconds. 0 is [layout.SolveLimit], 10 seconds. A negative limit disables the search, so that
 	// plans do not depend on time. At the limit the best plan found is used, and the report has a lower bound on the

@@ -167,10 +167,12 @@ func (o *Options) digest(model string) string {
 	}
 	return machine.DigestOfJSON(struct {
 		Model, Strategy, Prices, Key, Version string
+		Device                                string `json:",omitzero"`
 		Exact, NoFusion                       bool
 		Slack                                 float64
 		Sizes                                 []map[string]int
 		Images                                Images
-	}{model, strategy, prices, o.Key, environment.Version(), o.Compile.Exact, o.Compile.NoFusion, o.Compile.Slack,
+	}{model, strategy, prices, o.Key, environment.Version(), o.Compile.Device, o.Compile.Exact, o.Compile.NoFusion,
+		o.Compile.Slack,
 		[]map[string]int{o.Loader.Sizes, o.Compile.Sizes}, o.Images})
 }

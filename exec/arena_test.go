@@ -3,6 +3,8 @@ package exec
 import (
 	"math"
 	"testing"
+
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // TestArenaDoesNotWrap: storages of absurd sizes make an arena that is beyond all memory, and none of few or negative
@@ -11,7 +13,7 @@ func TestArenaDoesNotWrap(t *testing.T) {
 	const absurd = math.MaxInt / 16
 	m := &memoryPlanner{}
 	for i := range 40 {
-		at, _ := m.alloc(i, absurd, i)
+		at, _ := m.alloc(i, absurd, i, tensor.Host)
 		if at < 0 || m.arenaSize < min(i+1, 3)*absurd {
 			t.Fatalf("storage %d is at %d of %d bytes", i, at, m.arenaSize)
 		}

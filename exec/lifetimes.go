@@ -1,5 +1,7 @@
 package exec
 
+import "github.com/graphrun/graphrun/tensor"
+
 // Lifetime describes a block of memory and the steps that use it. The block is in use from the first to the last of
 // these steps.
 type Lifetime struct {
@@ -24,7 +26,7 @@ func (p *Program) Lifetimes() []Lifetime {
 				continue
 			}
 			storage := &p.storages[r.storage]
-			if storage.kind != inArena && storage.kind != inNewMemory {
+			if storage.kind != inArena && storage.kind != inNewMemory || storage.place != tensor.Host {
 				continue
 			}
 			index := &listIndex[r.storage]
@@ -37,7 +39,7 @@ func (p *Program) Lifetimes() []Lifetime {
 				l.Steps = append(l.Steps, i)
 			}
 		}
-		if n := s.kernel.Scratch; n > 0 {
+		if n := s.kernel.Scratch; n > 0 && s.kernel.Place == tensor.Host {
 			list = append(list, Lifetime{Bytes: n, Steps: []int{i}})
 		}
 	}

@@ -81,19 +81,23 @@ func lower(ctx context.Context, n *graph.Node) (kernel *graph.Kernel, err error)
 	if n.Op.Decompose != nil {
 		return nil, errors.New("it is a composite op: the graph must be planned first")
 	}
-	if n.Op.Compile == nil {
+	if n.Op.Compile == nil && !n.Impl.OnDevice() {
 		return nil, fmt.Errorf("no kernel computes this value")
 	}
 	if slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil }) {
 		return nil, fmt.Errorf("some of its outputs are views and some are not: the graph must be planned first")
 	}
-	if kernel, err = n.Op.Compile(n.Call()); err == nil && kernel == nil {
+	compile := n.Op.Compile
+	if n.Impl.OnDevice() {
+		compile = n.Impl.Lower
+	}
+	if kernel, err = compile(n.Call()); err == nil && kernel == nil {
 		err = errors.New("its op returned no kernel")
 	}
 	if err != nil {
 		return kernel, err
 	}
-	if kernel.Place != tensor.Host {
+	if kernel.Place != n.Out[0].Place() {
 		return nil, fmt.Errorf("its kernel runs on %v, the program runs on the %v", kernel.Place, tensor.Host)
 	}
 	return limitChunks(kernel), nil

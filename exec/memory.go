@@ -48,7 +48,7 @@ func (p *Program) plan(ctx context.Context) {
 			m = plan(nil, 0)
 		}
 	}
-	p.arena, p.overwrites = m.arenaSize, m.overwrites
+	p.arena, p.deviceArena, p.overwrites = m.arenaSize, m.device.size, m.overwrites
 	for s := range p.storages {
 		p.storageIndex.Set(p.storages[s].root, int32(m.mergedRoot(s)+1))
 	}
@@ -92,6 +92,7 @@ type memoryPlanner struct {
 	previousUsers [][]int32            // indexed by storage: the steps that used its address before
 	blocks        []block              // free memory of the arena, by offset
 	arenaSize     int
+	device        deviceArena
 	waits         []int32 // indexed by step: the latest step that already waits for it, to avoid duplicates
 	overwrites    []int   // see Program.overwrites
 	groupStart    int     // first step of the current pipelined group, or the current step
@@ -101,7 +102,13 @@ type memoryPlanner struct {
 	affinity        affinity
 }
 
-// block is a free part of the arena.
+// deviceArena is the arena in the memory of the device.
+type deviceArena struct {
+	blocks []block
+	size   int
+}
+
+// block is a free part of an arena.
 type block struct {
 	offset, size int     // offset in the arena and size, in bytes
 	users        []int32 // the steps that used the memory last
@@ -139,7 +146,7 @@ func (m *memoryPlanner) planStep(i int) {
 		m.placeStorage(i, r.storage, s.node.Out[k])
 	}
 	if s.kernel.Scratch > 0 {
-		s.scratch, _ = m.alloc(i, s.kernel.Scratch, len(p.storages)+i)
+		s.scratch, _ = m.alloc(i, s.kernel.Scratch, len(p.storages)+i, s.kernel.Place)
 	}
 	for _, r := range s.refs {
 		if r.storage >= 0 && m.isPlanned(r.storage) && !slices.Contains(m.lastUsers(r.storage), int32(i)) {
@@ -157,7 +164,7 @@ func (m *memoryPlanner) placeStorage(i, storage int, v *graph.Value) {
 	switch {
 	case s.kind != inArena:
 	case !m.isPlaced[storage] && storage == m.program.storageOf(v):
-		s.arenaOffset, m.previousUsers[storage] = m.alloc(i, s.bytes, storage)
+		s.arenaOffset, m.previousUsers[storage] = m.alloc(i, s.bytes, storage, s.place)
 		m.isPlaced[storage] = true
 	case v.Within != nil:
 		for _, u := range m.previousUsers[storage] {
@@ -201,7 +208,8 @@ func (m *memoryPlanner) reuseInPlace(i int) {
 			continue
 		}
 		from, to := &p.storages[in.storage], &p.storages[out.storage]
-		if from.kind != inArena || to.kind != inArena || from.lastStep != i || in.offset != 0 || from.bytes < to.bytes ||
+		if from.kind != inArena || to.kind != inArena || from.place != to.place || from.lastStep != i ||
+			in.offset != 0 || from.bytes < to.bytes ||
 			!m.readsSameElements(i, pair.In) {
 			continue
 		}
@@ -237,12 +245,16 @@ func (m *memoryPlanner) readsSameElements(i, in int) bool {
 // maxArenaBytes is the maximum size of the arena. It is small enough that sums of sizes do not overflow.
 const maxArenaBytes = math.MaxInt / 4
 
-// alloc allocates size bytes of the arena for step i, from a free block or by growing the arena. memoryIndex is the
-// index of the memory in ignoresAffinity. before has the steps that used the memory before, for which step i waits.
-func (m *memoryPlanner) alloc(i, size, memoryIndex int) (offset int, before []int32) {
+// alloc allocates size bytes of the arena of a place for step i, from a free block or by growing the arena. memoryIndex
+// is the index of the memory in ignoresAffinity. before has the steps that used the memory before, for which step i
+// waits.
+func (m *memoryPlanner) alloc(i, size, memoryIndex int, place tensor.Place) (offset int, before []int32) {
 	size = (size + tensor.Align - 1) &^ (tensor.Align - 1)
 	if size == 0 {
 		return 0, nil
+	}
+	if place != tensor.Host {
+		return m.allocOnDevice(i, size)
 	}
 	best, offset := m.pickBlock(size, memoryIndex)
 	if best < 0 {
@@ -254,7 +266,25 @@ func (m *memoryPlanner) alloc(i, size, memoryIndex int) (offset int, before []in
 		m.affinity.record(offset, size)
 		return offset, nil
 	}
-	b := m.blocks[best]
+	m.affinity.record(offset, size)
+	return offset, m.take(&m.blocks, best, offset, size, i)
+}
+
+// allocOnDevice is [memoryPlanner.alloc] for the arena of the device.
+func (m *memoryPlanner) allocOnDevice(i, size int) (offset int, before []int32) {
+	a := &m.device
+	best := smallestBlock(a.blocks, size)
+	if best < 0 {
+		offset, a.size = a.size, min(a.size+size, maxArenaBytes)
+		return offset, nil
+	}
+	offset = a.blocks[best].offset
+	return offset, m.take(&a.blocks, best, offset, size, i)
+}
+
+// take takes memory at an offset out of free block k for step i, and returns the steps that used the block.
+func (m *memoryPlanner) take(blocks *[]block, k, offset, size, i int) (before []int32) {
+	b := (*blocks)[k]
 	for _, u := range b.users {
 		m.addWait(i, u)
 	}
@@ -265,9 +295,8 @@ func (m *memoryPlanner) alloc(i, size, memoryIndex int) (offset int, before []in
 	if end := b.offset + b.size; offset+size < end {
 		rest = append(rest, block{offset + size, end - offset - size, b.users})
 	}
-	m.blocks = slices.Replace(m.blocks, best, best+1, rest...)
-	m.affinity.record(offset, size)
-	return offset, b.users
+	*blocks = slices.Replace(*blocks, k, k+1, rest...)
+	return b.users
 }
 
 // dropAffinity removes the affinity of all memory that is live now, because the arena exceeds its limit.
@@ -284,16 +313,23 @@ func (m *memoryPlanner) pickBlock(size, memoryIndex int) (best, offset int) {
 	if m.ignoresAffinity != nil && !m.ignoresAffinity[memoryIndex] {
 		return m.affinity.chooseAddress(m.blocks, size)
 	}
+	if best = smallestBlock(m.blocks, size); best >= 0 {
+		offset = m.blocks[best].offset
+	}
+	return best, offset
+}
+
+// smallestBlock returns the smallest block of at least size bytes, or -1 if there is none.
+func smallestBlock(blocks []block, size int) (best int) {
 	best = -1
-	for k := range m.blocks {
-		if b := &m.blocks[k]; b.size >= size && (best < 0 || b.size < m.blocks[best].size) {
-			best, offset = k, b.offset
-			if b.size == size {
+	for k := range blocks {
+		if b := &blocks[k]; b.size >= size && (best < 0 || b.size < blocks[best].size) {
+			if best = k; b.size == size {
 				break
 			}
 		}
 	}
-	return best, offset
+	return best
 }
 
 // freeAfter frees memory whose last use was step i. At the end of a pipelined group, it frees memory whose last use was
@@ -302,7 +338,7 @@ func (m *memoryPlanner) freeAfter(i int) {
 	p := m.program
 	s := &p.steps[i]
 	if s.kernel.Scratch > 0 {
-		m.freeBlock(s.scratch, s.kernel.Scratch, []int32{int32(i)})
+		m.freeBlock(s.kernel.Place, s.scratch, s.kernel.Scratch, []int32{int32(i)})
 	}
 	for k := m.groupStart; k <= i; k++ {
 		for _, r := range p.steps[k].refs {
@@ -311,38 +347,42 @@ func (m *memoryPlanner) freeAfter(i int) {
 			}
 			storage := &p.storages[r.storage]
 			if storage.kind == inArena && storage.lastStep == i && m.users[r.storage] != nil {
-				m.freeBlock(storage.arenaOffset, storage.bytes, m.users[r.storage])
+				m.freeBlock(storage.place, storage.arenaOffset, storage.bytes, m.users[r.storage])
 				m.users[r.storage] = nil
 			}
 		}
 	}
 }
 
-// freeBlock returns memory to the free blocks, and merges it with its neighbours.
-func (m *memoryPlanner) freeBlock(offset, size int, users []int32) {
+// freeBlock returns memory to the free blocks of a place, and merges it with its neighbours.
+func (m *memoryPlanner) freeBlock(place tensor.Place, offset, size int, users []int32) {
 	size = (size + tensor.Align - 1) &^ (tensor.Align - 1)
 	if size == 0 {
 		return
 	}
-	k := sort.Search(len(m.blocks), func(k int) bool { return m.blocks[k].offset > offset })
-	m.blocks = slices.Insert(m.blocks, k, block{offset, size, m.truncateUsers(users)})
-	m.joinWithNext(k)
-	m.joinWithNext(k - 1)
+	blocks := &m.blocks
+	if place != tensor.Host {
+		blocks = &m.device.blocks
+	}
+	k := sort.Search(len(*blocks), func(k int) bool { return (*blocks)[k].offset > offset })
+	*blocks = slices.Insert(*blocks, k, block{offset, size, m.truncateUsers(users)})
+	m.joinWithNext(blocks, k)
+	m.joinWithNext(blocks, k-1)
 }
 
 // joinWithNext merges free block k with the next one if they are adjacent.
-func (m *memoryPlanner) joinWithNext(k int) {
-	if k < 0 || k+1 >= len(m.blocks) {
+func (m *memoryPlanner) joinWithNext(blocks *[]block, k int) {
+	if k < 0 || k+1 >= len(*blocks) {
 		return
 	}
-	a, b := m.blocks[k], m.blocks[k+1]
+	a, b := (*blocks)[k], (*blocks)[k+1]
 	if a.offset+a.size != b.offset {
 		return
 	}
 	users := slices.Concat(a.users, b.users)
 	slices.Sort(users)
-	m.blocks[k] = block{a.offset, a.size + b.size, m.truncateUsers(slices.Compact(users))}
-	m.blocks = slices.Delete(m.blocks, k+1, k+2)
+	(*blocks)[k] = block{a.offset, a.size + b.size, m.truncateUsers(slices.Compact(users))}
+	*blocks = slices.Delete(*blocks, k+1, k+2)
 }
 
 // maxBlockUsers is the maximum length of a block's list of users.

@@ -204,6 +204,9 @@ func (p *Program) computeNeed() {
 	seen := map[*tensor.Storage]bool{}
 	for _, storage := range p.storages {
 		bytes := storage.bytes
+		if storage.place != tensor.Host {
+			continue
+		}
 		if storage.kind == inConst {
 			if seen[storage.data.Storage()] {
 				continue
@@ -266,7 +269,7 @@ func minNeed(g *graph.Graph) Need {
 	for _, node := range g.Nodes {
 		for _, v := range node.Out {
 			switch bytes := storageBytes(v); {
-			case v.Alias != nil || v.Within != nil:
+			case v.Alias != nil || v.Within != nil || v.Place() != tensor.Host:
 			case output[v]:
 				n.Outputs = sum(n.Outputs, bytes)
 				n.add("output", v, bytes)

@@ -43,6 +43,8 @@ type Options struct {
 	// Pool provides the memory of results, and takes it back when results are released. Nil means that the program has
 	// its own pool.
 	Pool *tensor.Pool
+	// Device runs the nodes whose implementations are on a device; nil if there are none.
+	Device graph.Device
 }
 
 // maxThreads is the maximum number of workers of a run. It bounds memory, because each worker has its own.
@@ -62,7 +64,10 @@ type Program struct {
 	partOffsets  []int                // indexed by phase: number of parts of all earlier phases; see setParts
 	pointerCount int                  // number of operand addresses of all steps
 	arena        int                  // size of the arena in bytes
-	workerBytes  int                  // bytes of memory per worker
+	device       graph.Device         // nil unless a step or a constant is on the device
+	deviceArena  int                  // size of the arena on the device in bytes
+	uploaded     deviceConstants
+	workerBytes  int // bytes of memory per worker
 	threads      int
 	tracer       Tracer
 	graph        *graph.Graph
@@ -97,8 +102,9 @@ const (
 // storage is the memory of one root value and its views.
 type storage struct {
 	kind        storageKind
+	place       tensor.Place
 	bytes       int
-	arenaOffset int            // offset in the arena
+	arenaOffset int            // offset in the arena, or in the memory of uploaded constants
 	input       int            // index of the input
 	data        *tensor.Tensor // the constant
 	root        *graph.Value
@@ -173,6 +179,9 @@ func compileWith(g *graph.Graph, o Options, pipelined bool) (_ *Program, err err
 		storageIndex: graph.NewByValue[int32](g), pool: o.Pool}
 	if p.pool == nil {
 		p.pool = new(tensor.Pool)
+	}
+	if err := p.setDevice(o.Device); err != nil {
+		return nil, err
 	}
 	p.readsStorage = readsStorage(g)
 	p.addStorages(g)
@@ -262,7 +271,7 @@ func (p *Program) addStorages(g *graph.Graph) {
 	for _, n := range g.Nodes {
 		for _, v := range n.Out {
 			if v.Alias == nil && v.Within == nil {
-				add(v, storage{kind: inArena})
+				add(v, storage{kind: inArena, place: v.Place()})
 			}
 		}
 	}
@@ -278,9 +287,13 @@ func (p *Program) storageOf(v *graph.Value) int {
 	return int(max(p.storageIndex.At(v.BufferOwner())-1, 0))
 }
 
-// addStep adds a step for a node and its kernel.
+// addStep adds a step for a node and its kernel. A node that uploads a constant has no step.
 func (p *Program) addStep(n *graph.Node, kernel *graph.Kernel) (err error) {
 	defer recoverPanic(&err)
+	if uploadsConstant(n) {
+		p.addUploaded(n)
+		return nil
+	}
 	s := step{node: n, kernel: kernel, firstPtr: p.pointerCount, firstPhase: p.phases,
 		refs: make([]ref, 0, len(n.Out)+len(n.In))}
 	for _, v := range n.Out {

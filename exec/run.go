@@ -181,6 +181,11 @@ func (s *Session) runUntraced(ctx context.Context, in, out []*tensor.Tensor) (er
 			return err
 		}
 	}
+	if p.device != nil && s.device == nil {
+		if err := s.openDevice(); err != nil {
+			return err
+		}
+	}
 	defer s.release()
 	s.setContext(ctx)
 	if s.stepFailures != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/workerpool"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // execute runs all sections in order. If no other worker is available, a shared section runs as a serial one.
@@ -61,6 +62,9 @@ func (s *Session) runSerial(ctx context.Context, sec *section) (err error) {
 			return context.Cause(ctx)
 		}
 		w.mem.Ptrs = s.ptrs[c.firstPtr : c.firstPtr+c.ptrCount]
+		if s.device != nil {
+			w.mem.Addresses = s.device.addresses[c.firstPtr : c.firstPtr+c.ptrCount]
+		}
 		if err := c.run(&w.mem, 0); err != nil {
 			return s.failure(ctx, i, err)
 		}
@@ -126,7 +130,14 @@ func (s *Session) runStepSerially(ctx context.Context, w *workerState, i int) er
 func (s *Session) prepare(w *workerState, st *step) {
 	w.mem.Ptrs = s.ptrs[st.firstPtr : st.firstPtr+len(st.refs)]
 	w.mem.Scratch = nil
-	if n := st.kernel.Scratch; n > 0 {
+	n := st.kernel.Scratch
+	switch {
+	case s.device != nil:
+		w.mem.Addresses = s.device.of(st)
+		if n > 0 && st.kernel.Place == tensor.Host {
+			w.mem.Scratch = s.arena.Bytes()[st.scratch : st.scratch+n]
+		}
+	case n > 0:
 		w.mem.Scratch = s.arena.Bytes()[st.scratch : st.scratch+n]
 	}
 }

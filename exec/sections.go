@@ -147,6 +147,9 @@ func (p *Program) stepCosts(costs *machine.Profile, minShared float64) []float64
 
 // cost estimates the time of one step on one worker, in nanoseconds: see [Program.stepCosts].
 func (s *step) cost(costs *machine.Profile, minShared float64) (ns float64) {
+	if s.node.Impl.OnDevice() {
+		return 0 // no worker computes
+	}
 	isWorthPricing := s.kernel.Loop == nil || float64(s.kernel.Loop.Numel())*maxElementNS >= minShared
 	ns = max(s.kernel.Arithmetic, 0)
 	compiled := ns > 0

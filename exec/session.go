@@ -23,6 +23,8 @@ type Session struct {
 	// onlyGivenOutputs means that only outputs for which the caller gave a tensor are returned.
 	onlyGivenOutputs bool
 
+	device *deviceSession // nil unless the program uses a device
+
 	sectionRun sectionRun // state of shared sections
 
 	stepFailures *stepFailures // nil unless the run keeps going
@@ -71,7 +73,7 @@ func (p *Program) NewSession() *Session {
 	for i := range p.steps {
 		st := &p.steps[i]
 		for k, r := range st.refs {
-			if r.storage < 0 {
+			if r.storage < 0 || p.storages[r.storage].place != tensor.Host {
 				continue
 			}
 			switch storage := &p.storages[r.storage]; storage.kind {
@@ -116,6 +118,9 @@ func (s *Session) setContext(ctx context.Context) {
 // memory that the caller does not own.
 func (s *Session) release() {
 	s.setContext(context.Background())
+	if s.device != nil {
+		s.device.queue.Reset() // after a failure, steps may be left
+	}
 	for k := range s.outputMemories {
 		if memory := &s.outputMemories[k]; memory.storage != nil && memory.directOutput == 0 && !memory.ownedByCaller {
 			_ = memory.storage.Release()

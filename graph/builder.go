@@ -95,6 +95,9 @@ func (g *Graph) OutputPinned(name string, v *Value, p Pin) *Graph {
 	case p.Impl != "":
 		g.recordError(fmt.Errorf("output %q: an output has no implementation", name))
 		return g
+	case p.Device != "":
+		g.recordError(fmt.Errorf("output %q: outputs are on the host", name))
+		return g
 	case name == "":
 		g.recordError(fmt.Errorf("the output of value %q needs a name", v.Name))
 		return g

@@ -1,6 +1,8 @@
 package graph
 
 import (
+	"fmt"
+
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -20,8 +22,11 @@ type Device interface {
 	// Upload and Download are the implementations of copies between the host and the device. Layouts must be equal.
 	Upload() *Impl
 	Download() *Impl
-	// Prices prices the work of these implementations.
+	// Rates returns the prices of work on the device, and Prices returns them as a profile. WithRates returns the same
+	// device with other prices.
+	Rates() machine.DeviceRates
 	Prices() *machine.Profile
+	WithRates(rates machine.DeviceRates) Device
 	// Alloc allocates memory, which is not cleared.
 	Alloc(bytes int) (DeviceMemory, error)
 	// NewQueue returns a queue for one run at a time.
@@ -54,6 +59,29 @@ func (v *Value) Place() tensor.Place {
 		return root.Node.Impl.Place
 	}
 	return tensor.Host
+}
+
+// checkPlaces returns an error if a node reads an operand in another place than its implementation does. As in PyTorch,
+// all operands are on one device, and an operand with 0 dimensions may also be on the host.
+func (n *Node) checkPlaces() error {
+	if len(n.Out) > 0 && n.Out[0].Alias != nil {
+		return nil
+	}
+	source := tensor.Host
+	if n.Impl != nil {
+		source = n.Impl.Source
+	}
+	for i, a := range n.In {
+		if a.Kind != TensorArg {
+			continue
+		}
+		place := a.Value.Place()
+		if place != source && !(place == tensor.Host && a.Value.Meta.Rank() == 0) {
+			return fmt.Errorf("expected all operands to be on the %v, but operand %d, %q, is on the %v", source, i,
+				a.Value.Name, place)
+		}
+	}
+	return nil
 }
 
 // IsTransfer reports whether the implementation copies between the host and a device.

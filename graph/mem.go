@@ -12,8 +12,9 @@ import (
 type Mem struct {
 	Place tensor.Place     // place of all addresses
 	Ptrs  []unsafe.Pointer // first elements of the outputs, then of all operands; nil for an absent operand
-	// Queue and Addresses are set for kernels on a device: where the kernel runs, and the addresses of the operands of
-	// Ptrs on the device. The pointer of such an operand is nil.
+	// Queue and Addresses are set in programs that use a device: where kernels of the device run, and the addresses of
+	// the operands of Ptrs on the device, whose pointers are nil. The address of the scratch memory follows, if a kernel
+	// on the device has any.
 	Queue     Queue
 	Addresses []DeviceAddress
 	Scratch   []byte          // shared by all workers

@@ -12,12 +12,16 @@ import (
 )
 
 // Pin is a user's demand on a value or a node: a layout, given by a memory format or an order, and for a node also the
-// implementation. The zero Pin demands nothing.
+// implementation, and the device that computes it. The zero Pin demands nothing.
 type Pin struct {
 	Format tensor.MemoryFormat
 	Order  tensor.Order
 	Impl   string
+	Device string // [HostDevice] or the name of a device
 }
+
+// HostDevice is the name of the host in pins.
+const HostDevice = "cpu"
 
 // PinError is the error of a pin that cannot be met. Name is the name of the value, node or output.
 type PinError struct {
@@ -32,7 +36,8 @@ func (e *PinError) Error() string { return fmt.Sprintf("pin %s=%v: %v", e.Name, 
 // Unwrap returns the reason.
 func (e *PinError) Unwrap() error { return e.Err }
 
-// ParsePin reads a pin in the syntax of the command line: a memory format, "order:0,2,3,1", or "impl:nhwc".
+// ParsePin reads a pin in the syntax of the command line: a memory format, "order:0,2,3,1", "impl:nhwc", or
+// "device:cpu".
 func ParsePin(text string) (Pin, error) {
 	if list, ok := strings.CutPrefix(text, "order:"); ok {
 		order, err := tensor.ParseOrder(list)
@@ -47,10 +52,16 @@ func ParsePin(text string) (Pin, error) {
 		}
 		return Pin{Impl: name}, nil
 	}
+	if name, ok := strings.CutPrefix(text, "device:"); ok {
+		if name == "" {
+			return Pin{}, errors.New("device: want the name of a device, such as device:cpu")
+		}
+		return Pin{Device: name}, nil
+	}
 	f, err := tensor.ParseMemoryFormat(text)
 	if err != nil || f == tensor.Preserve {
 		return Pin{}, fmt.Errorf("%q is not a layout that a pin can demand: want contiguous, channels_last, "+
-			"channels_last_3d, order:0,2,3,1 or impl:NAME%s", text,
+			"channels_last_3d, order:0,2,3,1, impl:NAME or device:NAME%s", text,
 			suggest.DidYouMean(suggest.Nearest(text, slices.Values(layoutNames))))
 	}
 	return Pin{Format: f}, nil
@@ -95,7 +106,7 @@ func (p Pin) Apply(meta tensor.Meta) (tensor.Meta, error) {
 	return meta.WithStrides(order.Strides(meta.Shape)), nil
 }
 
-// String returns the pin's layout as [ParsePin] reads it, and the name of the implementation.
+// String returns the pin's layout as [ParsePin] reads it, the name of the implementation, and the device.
 func (p Pin) String() string {
 	var parts []string
 	switch {
@@ -106,6 +117,9 @@ func (p Pin) String() string {
 	}
 	if p.Impl != "" {
 		parts = append(parts, "impl:"+p.Impl)
+	}
+	if p.Device != "" {
+		parts = append(parts, "device:"+p.Device)
 	}
 	return strings.Join(parts, ", ")
 }
@@ -136,7 +150,7 @@ func (g *Graph) Pin(name string, p Pin) error {
 	switch {
 	case v != nil && v.Node != nil:
 		n = v.Node
-	case v == nil && n == nil && p.Impl == "" && g.pinOutput(name, p):
+	case v == nil && n == nil && p.Impl == "" && p.Device == "" && g.pinOutput(name, p):
 		return nil
 	case v == nil && n == nil:
 		names := sorted.Keys(index.values)
@@ -152,6 +166,9 @@ func (g *Graph) Pin(name string, p Pin) error {
 	err := p.check()
 	if err == nil && p.Impl != "" {
 		err = fmt.Errorf("it is not a node: only nodes have implementations")
+	}
+	if err == nil && p.Device != "" {
+		err = fmt.Errorf("it is not a node: only nodes are pinned to devices")
 	}
 	if err == nil && p.SetsLayout() {
 		_, err = p.For(v.Meta.Rank())
@@ -181,6 +198,9 @@ func (p *Pin) add(more Pin) {
 	}
 	if more.Impl != "" {
 		p.Impl = more.Impl
+	}
+	if more.Device != "" {
+		p.Device = more.Device
 	}
 }
 

@@ -317,10 +317,15 @@ func (n *Node) checkLaidOut(moved func(v *Value) bool) (errs []error) {
 			fail("value %q, %v, is pinned to %v", x.Name, x.Meta, n.Pin)
 		}
 	}
+	if err := n.checkPlaces(); err != nil {
+		errs = append(errs, err)
+	}
 	if len(n.Op.Impls) == 0 || len(n.Out) == 0 || n.Out[0].Alias != nil {
 		return errs
 	}
-	if !slices.ContainsFunc(n.Op.Impls, func(impl Impl) bool { return n.Impl != nil && impl.Name == n.Impl.Name }) {
+	if !n.Impl.OnDevice() && !slices.ContainsFunc(n.Op.Impls, func(impl Impl) bool {
+		return n.Impl != nil && impl.Name == n.Impl.Name
+	}) {
 		fail("no implementation is chosen")
 		return errs
 	}

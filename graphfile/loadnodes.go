@@ -123,8 +123,10 @@ func (l *loader) nodeKey(r *rawNode, declared *declaredNode, key string, offset 
 		return l.scan.orderTo(&declared.pin.Order)
 	case "impl":
 		return l.scan.stringTo(&declared.pin.Impl)
+	case "device":
+		return l.scan.stringTo(&declared.pin.Device)
 	}
-	return l.unknownKey(key, offset, "name, op, inputs, attrs, outputs, memory_format, order, impl")
+	return l.unknownKey(key, offset, "name, op, inputs, attrs, outputs, memory_format, order, impl, device")
 }
 
 // opName reads the name of an op. All nodes with the same op share the allocated string.

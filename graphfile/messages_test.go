@@ -53,7 +53,7 @@ var messages = []struct{ text, want string }{
 	{node(`{"name": "y", "op": "reshape", "inputs": ["x"], "attrs": {"shape": {"value": "xx"}}}`),
 		`4:69: node "y" (reshape): attribute "shape": there is no value "xx"; did you mean "x"?`},
 	{node(`{"name": "y", "op": "relu", "input": ["x"]}`),
-		`4:39: node "y" (relu): unknown key "input": want one of name, op, inputs, attrs, outputs, memory_format, order, impl; did you mean inputs?`},
+		`4:39: node "y" (relu): unknown key "input": want one of name, op, inputs, attrs, outputs, memory_format, order, impl, device; did you mean inputs?`},
 	{node(`{"name": "y", "op": "relu", "inputs": ["3.5"]}`),
 		`4:50: node "y" (relu): there is no value "3.5"; a number needs no quotes: 3.5`},
 

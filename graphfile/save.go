@@ -261,6 +261,9 @@ func (s *saver) pin(p graph.Pin) {
 	if p.Impl != "" {
 		fmt.Fprintf(&s.buf, ", \"impl\": %s", quote(p.Impl))
 	}
+	if p.Device != "" {
+		fmt.Fprintf(&s.buf, ", \"device\": %s", quote(p.Device))
+	}
 }
 
 func (s *saver) ints(list []int) {

@@ -174,6 +174,7 @@ func nodeSchema(ops []*graph.Op) object {
 		"memory_format": withDoc(ref("memory_format"), "the layout that the output must have"),
 		"order":         withDoc(ref("order"), "the layout that the output must have"),
 		"impl":          withDoc(object{"type": "string", "minLength": 1}, "the implementation that must compute it"),
+		"device":        withDoc(object{"type": "string", "minLength": 1}, "the device that must compute it, such as cpu"),
 	}, "name", "op")
 	s["not"] = formatAndOrder
 	if len(cases) > 0 {

@@ -13,6 +13,14 @@ func (p *Plan) Cost(n *graph.Node) float64 {
 			return c.ns
 		}
 	}
+	return p.nodeNS(n)
+}
+
+// nodeNS is the function nodeNS with the prices of the place that computes the node.
+func (p *Plan) nodeNS(n *graph.Node) float64 {
+	if n != nil && n.Impl.OnDevice() && p.device != nil {
+		return nodeNS(n, p.device.Prices())
+	}
 	return nodeNS(n, p.profile)
 }
 

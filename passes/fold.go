@@ -162,7 +162,8 @@ func (p *Plan) shouldFold(n *graph.Node) bool {
 			return false
 		}
 	}
-	if n.Op.RunDynamic != nil || p.nodesToFold != nil && n.Packing() == nil && !p.nodesToFold[n.Number()] {
+	if n.Op.RunDynamic != nil || n.Impl.OnDevice() ||
+		p.nodesToFold != nil && n.Packing() == nil && !p.nodesToFold[n.Number()] {
 		return false
 	}
 	return n.IsView() || n.Packing() != nil || (p.nodesToFold != nil || isSmallEnough(n)) &&

@@ -102,8 +102,9 @@ func equalCopy(x, y *layout.Copy) bool {
 	if x == nil || y == nil {
 		return x == y
 	}
-	return x.Value.Number() == y.Value.Number() && x.Order == y.Order && (x.Strides == nil) == (y.Strides == nil) &&
-		x.Pinned == y.Pinned && x.View == y.View && x.Original == y.Original && equalCopy(x.From, y.From)
+	return x.Value.Number() == y.Value.Number() && x.Order == y.Order && x.Place == y.Place &&
+		(x.Strides == nil) == (y.Strides == nil) && x.Pinned == y.Pinned && x.View == y.View &&
+		x.Original == y.Original && equalCopy(x.From, y.From)
 }
 
 // groupDecision is a group, by node numbers in a valid order.
@@ -302,7 +303,7 @@ func (p *Plan) followLayouts() error {
 	a := d.layout.Of(p.Graph)
 	if d.stored != nil {
 		var err error
-		if a, err = d.stored.assignment(p.Graph); err != nil {
+		if a, err = d.stored.assignment(p.Graph, p.device); err != nil {
 			return err
 		}
 	}
@@ -352,6 +353,9 @@ func (l *layouter) implFor(n *graph.Node, c *layout.Choice) (*graph.Impl, graph.
 	}
 	for i := range n.Op.Impls {
 		impl := &n.Op.Impls[i]
+		if c.Impl.OnDevice() {
+			break
+		}
 		if n.Pin.Impl != "" && impl.Name != n.Pin.Impl || l.plan.exact && impl.Inexact {
 			continue
 		}

@@ -38,7 +38,7 @@ func chooseLayouts(p *Plan) error {
 	problem := layout.NewProblem(p.Graph, p.profile)
 	p.profile, p.profileAdjusted = problem.Profile, true // the plan must show the costs that the strategy minimizes
 	problem.KeepGoing, problem.Exact = p.keepGoing, p.exact
-	problem.SolveLimit, problem.Slack = p.solveLimit, p.slack
+	problem.SolveLimit, problem.Slack, problem.Device = p.solveLimit, p.slack, p.device
 	if p.exact {
 		p.noteExact()
 	}
@@ -267,7 +267,7 @@ func (l *layouter) insertResultCopies(n *graph.Node, c *layout.Choice) error {
 			name := old.Name
 			l.graph.Rename(old, l.graph.Fresh(name+".unpinned"))
 			l.graph.Rename(v, name)
-			n.Pin = graph.Pin{Impl: n.Pin.Impl}
+			n.Pin = graph.Pin{Impl: n.Pin.Impl, Device: n.Pin.Device}
 			l.setPin(v, pin)
 			l.recordPinSource(old, name)
 		}
@@ -277,7 +277,7 @@ func (l *layouter) insertResultCopies(n *graph.Node, c *layout.Choice) error {
 
 // setPin sets the pin on the node that computes v, if all results of the node meet it.
 func (l *layouter) setPin(v *graph.Value, pin graph.Pin) {
-	pin.Impl = ""
+	pin.Impl, pin.Device = "", ""
 	if !slices.ContainsFunc(v.Node.Out, func(o *graph.Value) bool { return !pin.Holds(o.Meta) }) {
 		v.Node.Pin = pin
 	}
@@ -398,13 +398,26 @@ func (l *layouter) insert(c *layout.Copy) (*graph.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := l.graph.Insert(c.Value.Name+"."+c.Order.String(), op.Name, []graph.Arg{graph.Of(from)}, nil, c.Why)
+	name, impl, lay := c.Value.Name+"."+c.Order.String(), &op.Impls[0], c.Lay(from.Meta)
+	switch d := l.plan.device; {
+	case c.Place == tensor.Host && from.Place() == tensor.Host:
+	case d == nil:
+		return nil, misfit("the program has no device")
+	case c.Place != from.Place():
+		name, impl, lay = c.Value.Name+"."+c.Place.String(), d.Download(), from.Meta
+		if lay.Offset = 0; c.Place != tensor.Host {
+			name, impl = c.Value.Name+"."+d.Name(), d.Upload()
+		}
+	default:
+		name, impl = name+"."+d.Name(), d.Impl(op)
+	}
+	n, err := l.graph.Insert(name, op.Name, []graph.Arg{graph.Of(from)}, nil, c.Why)
 	if err != nil {
 		return nil, err
 	}
 	out := n.Out[0]
-	setLayout(out, c.Lay(from.Meta), c.Order)
-	n.Impl, n.Walk = &op.Impls[0], n.Call().InOrder(c.Order)
+	setLayout(out, lay, c.Order)
+	n.Impl, n.Walk = impl, n.Call().InOrder(c.Order)
 	l.nodes = append(l.nodes, n)
 	return out, nil
 }

@@ -24,7 +24,7 @@ func pinsOf(g *graph.Graph) (list []pinned) {
 	live := liveValues(g)
 	g.Values(func(v *graph.Value) {
 		if pin := v.Demand(); pin.SetsLayout() && live.At(v) && !v.Dynamic {
-			pin.Impl = ""
+			pin.Impl, pin.Device = "", ""
 			list = append(list, pinned{v.Name, pin, v.Node != nil})
 		}
 	})

@@ -171,6 +171,8 @@ type Options struct {
 	Exact bool
 	// SolveLimit is the maximum time of a strategy's search after variable elimination: [layout.Problem.SolveLimit].
 	SolveLimit time.Duration
+	// Device may compute nodes: [layout.Problem.Device].
+	Device graph.Device
 	// Slack is how much more than the least cost a plan with fewer copies may cost: [layout.Problem.Slack].
 	Slack float64
 	// Follow, if set, has decisions for the same graph at other sizes. Run applies them without a search. The graph must
@@ -239,6 +241,7 @@ type Plan struct {
 	// See [Options.SolveLimit].
 	solveLimit time.Duration
 	slack      float64
+	device     graph.Device // see [Options.Device]
 	foldBudget foldBudget
 	threads    int
 	foldStore  func(n *graph.Node, compute func() ([]*tensor.Tensor, error)) ([]*tensor.Tensor, error)
@@ -347,7 +350,7 @@ func Run(g *graph.Graph, o Options) (_ *Plan, err error) {
 // newPlan starts a plan for a copy of a graph.
 func newPlan(g *graph.Graph, o Options) *Plan {
 	p := &Plan{Graph: g.Clone(), Strategy: o.Strategy.Name(), strategy: o.Strategy, profile: o.Profile,
-		keepGoing: o.KeepGoing, exact: o.Exact, solveLimit: o.SolveLimit, slack: o.Slack,
+		keepGoing: o.KeepGoing, exact: o.Exact, solveLimit: o.SolveLimit, slack: o.Slack, device: o.Device,
 		foldBudget: foldBudget{limit: o.MemoryLimit}, decisionsToFollow: o.Follow,
 		foldStore: o.FoldStore}
 	if o.Context != nil {
@@ -464,7 +467,7 @@ func (p *Plan) summarize() {
 	}
 	for _, n := range p.Graph.Nodes {
 		interrupt.Check(p.ctx)
-		cost := nodeNS(n, p.profile)
+		cost := p.nodeNS(n)
 		if len(n.Out) > 0 {
 			p.costs.Set(n.Out[0], nodeCost{n, cost})
 		}

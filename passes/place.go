@@ -137,6 +137,7 @@ type placementTrial struct {
 func (placer *placer) place(v, within *graph.Value, meta tensor.Meta, inPlace bool) {
 	p := placer.plan
 	if v.Within != nil || v.Alias != nil || v.Node == nil || v.Const != nil || v.Node.Impl == nil ||
+		v.Place() != tensor.Host || within.Place() != tensor.Host ||
 		placer.needsOwnBuffer.At(v) || v.Node.Op.RunDynamic != nil || !hasNumericSizes(v.Type) ||
 		p.decisionsToFollow != nil && !p.decisionsToFollow.placedValues[v.Number()] {
 		return

@@ -39,6 +39,7 @@ type storedLayout struct {
 
 type storedChoice struct {
 	Impl        string // empty for a view
+	OnDevice    bool   `json:",omitzero"`
 	Order       []byte // of the walk
 	Out         [][]byte
 	In, Results []int
@@ -48,6 +49,7 @@ type storedChoice struct {
 type storedCopy struct {
 	Value, From                     int
 	Order                           []byte
+	Place                           tensor.Place `json:",omitzero"`
 	Strides, Pinned, View, Original bool
 	Why                             string
 }
@@ -122,7 +124,7 @@ func encodeLayout(a *layout.Assignment) storedLayout {
 		stored := storedChoice{Order: []byte(c.Walk.Order), In: e.copies(c.In), Results: e.copies(c.ResultCopies),
 			Exact: c.ExactStrides, Drop: c.Drop}
 		if c.Impl != nil {
-			stored.Impl = c.Impl.Name
+			stored.Impl, stored.OnDevice = c.Impl.Name, c.Impl.OnDevice()
 		}
 		for _, order := range c.Walk.Out {
 			stored.Out = append(stored.Out, []byte(order))
@@ -154,7 +156,7 @@ func (e *layoutEncoder) index(c *layout.Copy) int {
 	if i, ok := e.indices[c]; ok {
 		return i
 	}
-	stored := storedCopy{Value: c.Value.Number(), From: e.index(c.From), Order: []byte(c.Order),
+	stored := storedCopy{Value: c.Value.Number(), From: e.index(c.From), Order: []byte(c.Order), Place: c.Place,
 		Strides: c.Strides != nil, Pinned: c.Pinned, View: c.View, Original: c.Original, Why: c.Why}
 	e.indices[c] = len(e.list)
 	e.list = append(e.list, stored)
@@ -162,7 +164,7 @@ func (e *layoutEncoder) index(c *layout.Copy) int {
 }
 
 // assignment returns the assignment for a graph whose nodes have the signatures of the decisions.
-func (l *storedLayout) assignment(g *graph.Graph) (*layout.Assignment, error) {
+func (l *storedLayout) assignment(g *graph.Graph, device graph.Device) (*layout.Assignment, error) {
 	values := map[int]*graph.Value{}
 	g.Values(func(v *graph.Value) { values[v.Number()] = v })
 	copies := make([]*layout.Copy, len(l.Copies))
@@ -171,7 +173,7 @@ func (l *storedLayout) assignment(g *graph.Graph) (*layout.Assignment, error) {
 		if v == nil || c.From >= i {
 			return nil, misfit("a copied value does not exist")
 		}
-		copies[i] = &layout.Copy{Value: v, Order: tensor.Order(c.Order), Pinned: c.Pinned, View: c.View,
+		copies[i] = &layout.Copy{Value: v, Order: tensor.Order(c.Order), Place: c.Place, Pinned: c.Pinned, View: c.View,
 			Original: c.Original, Why: c.Why}
 		if c.Strides {
 			copies[i].Strides = v.Meta.Strides
@@ -197,7 +199,12 @@ func (l *storedLayout) assignment(g *graph.Graph) (*layout.Assignment, error) {
 		for _, order := range c.Out {
 			choice.Walk.Out = append(choice.Walk.Out, tensor.Order(order))
 		}
-		if c.Impl != "" {
+		switch {
+		case c.OnDevice && device == nil:
+			return nil, misfit("the program has no device")
+		case c.OnDevice:
+			choice.Impl = device.Impl(n.Op)
+		case c.Impl != "":
 			k := slices.IndexFunc(n.Op.Impls, func(impl graph.Impl) bool { return impl.Name == c.Impl })
 			if k < 0 {
 				return nil, misfit("%s has no implementation %s", n.Name, c.Impl)

@@ -90,6 +90,9 @@ func Pins(g *graph.Graph, add func(name, pin string)) {
 		if p.Impl != "" {
 			add(name, graph.Pin{Impl: p.Impl}.String())
 		}
+		if p.Device != "" {
+			add(name, graph.Pin{Device: p.Device}.String())
+		}
 	}
 	for _, v := range slices.Concat(g.Inputs, g.Constants) {
 		list(v.Name, v.Pin)

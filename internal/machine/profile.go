@@ -32,6 +32,8 @@ type Profile struct {
 	Memory Rates `json:"memory" doc:"The cost of a byte, by access."`
 	// Kernels holds the cost of inner kernels per unit of work, in picoseconds.
 	Kernels map[string]float64 `json:"kernels" doc:"The cost of a unit of work of inner kernels, in picoseconds."`
+	// Devices holds the prices of devices by the names of their drivers.
+	Devices map[string]DeviceRates `json:"devices,omitzero" doc:"The prices of devices, by driver; omitted if none is measured."`
 	// ChunkNS is the cost of handing a chunk of a step to a worker.
 	ChunkNS float64 `json:"chunk_ns,omitzero" doc:"The cost of handing a chunk to a worker, in nanoseconds; 0: the default."`
 	// ShareNS is the minimum work, in nanoseconds, that is handed to an awake worker. WakeNS is the minimum saved time
@@ -149,7 +151,7 @@ func (p *Profile) ScaleCopies(factor float64) *Profile {
 
 func (p *Profile) clone() *Profile {
 	q := *p
-	q.Kernels = maps.Clone(p.Kernels)
+	q.Kernels, q.Devices = maps.Clone(p.Kernels), maps.Clone(p.Devices)
 	for a := range numAccesses {
 		c := q.Memory.curve(a)
 		*c = slices.Clone(*c)

@@ -100,6 +100,12 @@ func (p *Profile) Check() error {
 			return fmt.Errorf("kernels: %q: %v is not a valid cost", name, p.Kernels[name])
 		}
 	}
+	for _, name := range sorted.Keys(p.Devices) {
+		rates := p.Devices[name]
+		if err := rates.check(); err != nil {
+			return fmt.Errorf("devices: %q: %w", name, err)
+		}
+	}
 	return nil
 }
 

@@ -48,7 +48,8 @@ func (p *Program) ProblemOf(ctx context.Context, b *Binding) (*layout.Problem, e
 		var o observer
 		_, err := passes.Run(whole, passes.Options{Context: ctx, Strategy: &o, Profile: p.options.Costs,
 			Passes: p.options.Passes, MemoryLimit: p.options.MemoryLimit, KeepGoing: p.options.KeepGoing,
-			Exact: p.options.Exact, SolveLimit: p.options.SolveLimit, Slack: p.options.Slack})
+			Exact: p.options.Exact, SolveLimit: p.options.SolveLimit, Slack: p.options.Slack,
+			Device: p.device})
 		switch {
 		case o.problem != nil:
 			b.problem = o.problem

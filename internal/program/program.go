@@ -45,6 +45,7 @@ type Options struct {
 	Passes         []passes.Pass
 	NoFusion       bool
 	Exact          bool
+	Device         string
 	SolveLimit     time.Duration
 	Slack          float64
 	Costs          *layout.Profile
@@ -64,6 +65,7 @@ type Program struct {
 	graph          *graph.Graph // the graph with the pins of the options; nil when nothing more is planned
 	origin         weak.Pointer[graph.Graph]
 	options        Options
+	device         graph.Device   // nil for the host
 	hasOwnPasses   bool           // whether Options.Passes was set
 	needsInference bool           // the graph must be inferred again before planning
 	fixed          map[string]int // sizes of symbols for all runs
@@ -140,7 +142,8 @@ func New(g *graph.Graph, o Options) (*Program, error) {
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
-	if err := o.complete(g); err != nil {
+	err := o.complete(g)
+	if err != nil {
 		return nil, err
 	}
 	hasOwnPasses := o.Passes != nil
@@ -152,6 +155,9 @@ func New(g *graph.Graph, o Options) (*Program, error) {
 	}
 	p := &Program{graph: g, origin: weak.Make(g), options: o, fixed: givenSizes(g),
 		hasOwnPasses: hasOwnPasses, pool: new(tensor.Pool)}
+	if p.device, err = o.openDevice(); err != nil {
+		return nil, err
+	}
 	p.bindings = lru.New[sizesKey, *Binding](maxBindings, max(o.MemoryLimit, 0))
 	maps.Copy(p.fixed, o.Sizes)
 	for _, hint := range o.Hints { // the loader's sizes of hinted symbols serve generated inputs only

@@ -157,7 +157,7 @@ func (p *Program) PlanOptions(ctx context.Context) passes.Options {
 	o := p.options
 	return passes.Options{Context: ctx, Strategy: o.Strategy, Profile: o.Costs, Passes: o.Passes,
 		MemoryLimit: o.MemoryLimit, Threads: o.Threads, Check: o.Check, KeepGoing: o.KeepGoing, Exact: o.Exact,
-		SolveLimit: o.SolveLimit, Slack: o.Slack}
+		SolveLimit: o.SolveLimit, Slack: o.Slack, Device: p.device}
 }
 
 // plan plans and compiles the graph. The fields Record and Follow of decisions select the decisions to record or to
@@ -189,7 +189,7 @@ func (b *Binding) plan(ctx context.Context, p *Program, decisions passes.Options
 	start := time.Now()
 	b.runner, err = exec.NewRunner(b.Runnable, plan, exec.Options{Context: ctx, Threads: o.Threads, Costs: o.Costs,
 		Tracer: o.Tracer, MemoryLimit: o.MemoryLimit, InputsInMemory: o.InputsInMemory, KeepGoing: o.KeepGoing,
-		Pool: p.pool})
+		Pool: p.pool, Device: p.device})
 	if err != nil {
 		return err
 	}

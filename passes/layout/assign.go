@@ -7,6 +7,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // This file converts a solution of the weighted constraint problem to an assignment. A form is a layout in which a
@@ -268,8 +269,15 @@ func whyPinned(v *graph.Value) string {
 
 // constantCopy returns the copy that has form f of a constant.
 func (decoder *decoder) constantCopy(x *variable, f int) *Copy {
-	if f == 0 {
+	switch form := &x.forms[f]; {
+	case f == 0:
 		return &Copy{Value: x.value, Original: true}
+	case form.place != tensor.Host:
+		c := &Copy{Value: x.value, Order: form.order, Place: form.place, Why: "constants are uploaded once"}
+		if from := decoder.constantCopy(x, x.inPlace(f, tensor.Host)); !from.Original {
+			c.From = from
+		}
+		return c
 	}
 	return &Copy{Value: x.value, Order: x.forms[f].order, Why: "constants are converted while planning"}
 }
@@ -291,11 +299,18 @@ func (decoder *decoder) recordSteps(x *variable, list []step) {
 			continue
 		}
 		from := decoder.formCopies.At(x.value)[s.from]
-		c := &Copy{Value: x.value, Order: x.forms[s.to].order, From: from}
+		c := &Copy{Value: x.value, Order: x.forms[s.to].order, Place: x.forms[s.to].place, From: from}
 		if s.to == 0 {
 			c.Strides = x.value.Meta.Strides
 		}
 		c.Why = ReaderNeeds
+		switch {
+		case x.forms[s.to].place == x.forms[s.from].place:
+		case c.Place == tensor.Host:
+			c.Why = NeededOnHost
+		default:
+			c.Why = NeededOnDevice
+		}
 		decoder.setFormCopy(x, int(s.to), c)
 	}
 }

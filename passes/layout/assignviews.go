@@ -52,7 +52,8 @@ func (base *defaultView) copyFromOperand(decoder *decoder, k, operandForm, to in
 	if decoder.model.operandCopy(view, k, operandForm, to).byNode {
 		return base.copyOf(decoder, out, from, &view.node.Op.Impls[0], to)
 	}
-	c := &Copy{Value: out, Order: decoder.model.variables.At(out).forms[to].order, From: from,
+	form := &decoder.model.variables.At(out).forms[to]
+	c := &Copy{Value: out, Order: form.order, Place: form.place, From: from,
 		Why: fmt.Sprintf("%q needs a buffer of its own", out.Name)}
 	if view.canView[operandForm] {
 		c.From = base.copyOf(decoder, out, from, nil, to)

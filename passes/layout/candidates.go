@@ -140,11 +140,16 @@ func (finder *formFinder) propagateAll() {
 
 // addForm adds a form and queues it if it is new.
 func (finder *formFinder) addForm(x *variable, meta tensor.Meta) int {
+	return finder.addFormAt(x, meta, tensor.Host)
+}
+
+// addFormAt is [formFinder.addForm] for any place.
+func (finder *formFinder) addFormAt(x *variable, meta tensor.Meta, place tensor.Place) int {
 	if x == nil {
 		return -1
 	}
 	n := len(x.forms)
-	i := x.addForm(meta)
+	i := x.addFormAt(meta, place)
 	if len(x.forms) > n {
 		finder.queue = append(finder.queue, addedForm{x, i})
 	}
@@ -306,7 +311,7 @@ func (finder *formFinder) addViewForms(view *viewNode, x *variable, i int) {
 		}
 		y := finder.model.variables.At(out)
 		forms := len(y.forms)
-		resultForm := finder.addForm(y, metas[k])
+		resultForm := finder.addFormAt(y, metas[k], x.forms[i].place)
 		if l := x.forms[i].ownBufferForm; resultForm == forms && l >= 0 {
 			y.forms[resultForm].ownBufferForm = view.resultForm[k][l]
 		}

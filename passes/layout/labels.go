@@ -24,7 +24,7 @@ func (m *Model) findLabels(i int, n *graph.Node) error {
 	if len(n.Out) > 0 {
 		orders = m.variables.At(n.Out[0]).orders()
 	}
-	supported := false
+	supported := m.findDeviceLabels(i, n)
 	for k := range n.Op.Impls {
 		impl := &n.Op.Impls[k]
 		if !m.Problem.Offers(n, impl) {
@@ -46,6 +46,8 @@ func (m *Model) findLabels(i int, n *graph.Node) error {
 	switch {
 	case len(computed.labels) > 0:
 		return nil
+	case n.Pin.Device != "" && !supported:
+		return m.Problem.pinnedDeviceError(n)
 	case n.Pin.Impl != "" && !supported:
 		return m.Problem.pinnedImplError(n, call)
 	}
@@ -98,7 +100,10 @@ func (m *Model) walkLabels(n *graph.Node, call *graph.Call, impl *graph.Impl, wa
 		if k >= len(walk.Out) || walk.Out[k] == "" || walk.Out[k].Rank() != v.Meta.Rank() {
 			return m.inferredLabels(n, call, impl, walk)
 		}
-		if resultForms[k] = m.variables.At(v).addOrder(walk.Out[k]); resultForms[k] < 0 {
+		if resultForms[k] = m.variables.At(v).addOrder(walk.Out[k]); resultForms[k] >= 0 && impl.Place != tensor.Host {
+			resultForms[k] = m.variables.At(v).inPlace(resultForms[k], impl.Place)
+		}
+		if resultForms[k] < 0 {
 			return nil
 		}
 	}
@@ -122,7 +127,7 @@ func (m *Model) pricedLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, w
 		readCosts: make([][]int64, len(n.In)), constantForms: make([]int, len(n.In))}
 	var read reader
 	if impl != nil {
-		l.cost, read = PS(m.Problem.Profile, impl.Work(call, walk)), impl.Reader(call, walk)
+		l.cost, read = m.Problem.price(impl, impl.Work(call, walk)), impl.Reader(call, walk)
 	}
 	for k, a := range n.In {
 		if a.Kind != graph.TensorArg {
@@ -130,9 +135,12 @@ func (m *Model) pricedLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, w
 		}
 		x := m.variables.At(a.Value)
 		isReadByInference := n.Op.RunDynamic != nil && a.Value.Const != nil
-		costs := m.readCosts(read, k, x, isReadByInference)
-		if x.pin >= 0 && !isReadByInference && (requiredForms == nil || requiredForms[k] < 0 || requiredForms[k] == x.pin) {
-			requirePinned(costs, x.pin)
+		costs, pin := m.readCosts(impl, read, k, x, isReadByInference), x.pin
+		if pin >= 0 && impl.OnDevice() {
+			pin = x.inPlace(pin, impl.Source)
+		}
+		if pin >= 0 && !isReadByInference && (requiredForms == nil || requiredForms[k] < 0 || requiredForms[k] == x.pin) {
+			requirePinned(costs, pin)
 		}
 		m.priceOwnSlots(n, k, resultForms, x, &l, costs)
 		best := -1
@@ -145,7 +153,7 @@ func (m *Model) pricedLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, w
 				best = i
 			}
 		}
-		if x.pin >= 0 && !isReadByInference && best >= 0 && costs[x.pin] >= wcsp.Forbidden {
+		if x.pin >= 0 && !isReadByInference && best >= 0 && (pin < 0 || costs[pin] >= wcsp.Forbidden) {
 			l.pinMisses = append(l.pinMisses, k)
 		}
 		switch {
@@ -200,14 +208,17 @@ func preferPinned[T any](alternatives []T, pinMisses func(*T) []int) []T {
 
 // readCosts returns, by form, the price of reading operand k. A value without elements can be read in any form. If
 // inference reads the data of the operand, which is then a constant, only the form as written is permitted.
-func (m *Model) readCosts(read reader, k int, x *variable, isReadByInference bool) []int64 {
+func (m *Model) readCosts(impl *graph.Impl, read reader, k int, x *variable, isReadByInference bool) []int64 {
 	costs := make([]int64, len(x.forms))
 	for i := range x.forms {
 		costs[i] = wcsp.Forbidden
+		if !readsPlace(impl, &x.forms[i]) {
+			continue
+		}
 		if read == nil {
 			costs[i] = 0
 		} else if work, ok := read(k, x.forms[i].meta); ok || x.value.Meta.Numel() == 0 {
-			costs[i] = PS(m.Problem.Profile, work)
+			costs[i] = m.Problem.price(impl, work)
 		}
 		if isReadByInference && i > 0 {
 			costs[i] = wcsp.Forbidden
@@ -333,7 +344,8 @@ func (m *Model) layoutDependent(n *graph.Node) []bool {
 		}
 		x := m.variables.At(a.Value)
 		for i := 1; i < len(x.forms) && !list[k]; i++ {
-			if x.forms[i].ownBufferForm >= 0 { // the corresponding form with its own buffer is tried instead
+			// the corresponding form with its own buffer, on the host, is tried instead
+			if x.forms[i].ownBufferForm >= 0 || x.forms[i].place != tensor.Host {
 				continue
 			}
 			res, err := n.Op.Infer(callWith(n, k, x.forms[i].meta))
@@ -388,11 +400,11 @@ func (m *Model) priceViewCopies(view *viewNode) {
 			}
 			y := m.variables.At(n.Out[k])
 			if view.canView[i] { // the op makes a view, but not one of the result's forms: an inserted step copies it
-				view.copyCosts[k][i] = m.copyCosts(y, r.Meta())
+				view.copyCosts[k][i] = m.copyCosts(y, r.Meta(), x.forms[i].place)
 			} else if len(res) == 1 {
-				view.copyCosts[k][i] = m.reshapeCosts(view, calls[i], y, r.Meta(), x.forms[i].meta)
+				view.copyCosts[k][i] = m.reshapeCosts(view, calls[i], y, r.Meta(), &x.forms[i])
 				if n.Op.Identity {
-					view.insertedCosts[i] = m.copyCosts(y, x.forms[i].meta)
+					view.insertedCosts[i] = m.copyCosts(y, x.forms[i].meta, x.forms[i].place)
 				}
 			}
 		}
@@ -415,7 +427,7 @@ func (m *Model) inferView(view *viewNode, x *variable) (calls []*graph.Call, res
 			continue
 		}
 		results[i] = res
-		if res[0].Alias == graph.Fresh {
+		if res[0].Alias == graph.Fresh && x.forms[i].place == tensor.Host {
 			m.variables.At(n.Out[0]).addForm(res[0].Meta())
 		}
 	}
@@ -440,26 +452,28 @@ func (m *Model) setAllowed(view *viewNode) {
 	}
 }
 
-// copyCosts returns, by form of y, the price of a copy from layout `from`.
-func (m *Model) copyCosts(y *variable, from tensor.Meta) []int64 {
+// copyCosts returns, by form of y, the price of a copy from layout `from` within a place.
+func (m *Model) copyCosts(y *variable, from tensor.Meta, place tensor.Place) []int64 {
 	costs := make([]int64, len(y.forms))
 	for j, f := range y.forms {
 		costs[j] = wcsp.Forbidden
-		if f.dense && !(y.firstIsView && j == 0) {
-			costs[j] = m.copyCost(from, f.meta, f.order)
+		if f.dense && !(y.firstIsView && j == 0) && f.place == place {
+			costs[j] = m.moveCost(&form{meta: from, place: place}, &f)
 		}
 	}
 	return costs
 }
 
 // reshapeCosts returns, by form of result y, the price of the copy that the node of a view makes if it cannot make a
-// view. inferred is the layout that the node writes by default, from is the layout of the operand.
-func (m *Model) reshapeCosts(view *viewNode, call *graph.Call, y *variable, inferred, from tensor.Meta) []int64 {
+// view. inferred is the layout that the node writes by default, from is the form of the operand. The node copies on the
+// host only.
+func (m *Model) reshapeCosts(view *viewNode, call *graph.Call, y *variable, inferred tensor.Meta, from *form) []int64 {
 	call.Out = []tensor.Meta{inferred}
 	costs, impl := make([]int64, len(y.forms)), &view.node.Op.Impls[0]
 	for j, f := range y.forms {
 		costs[j] = wcsp.Forbidden
-		if !f.dense || y.firstIsView && j == 0 || !f.meta.SameAddresses(inferred) && !view.node.Op.AnyOrder {
+		if !f.dense || y.firstIsView && j == 0 || !f.meta.SameAddresses(inferred) && !view.node.Op.AnyOrder ||
+			f.place != tensor.Host || from.place != tensor.Host {
 			continue
 		}
 		walk := graph.Walk{}
@@ -467,23 +481,9 @@ func (m *Model) reshapeCosts(view *viewNode, call *graph.Call, y *variable, infe
 			walk = call.InOrder(f.order)
 		}
 		work := impl.Work(call, walk)
-		if read, ok := impl.Read(call, walk, view.operand, from); ok {
+		if read, ok := impl.Read(call, walk, view.operand, from.meta); ok {
 			costs[j] = PS(m.Problem.Profile, work) + PS(m.Problem.Profile, read)
 		}
 	}
 	return costs
-}
-
-// copyCost returns the cost of copying a value from layout `from` to the dense layout `to`, which has the given order.
-func (m *Model) copyCost(from, to tensor.Meta, order tensor.Order) int64 {
-	v := &graph.Value{Meta: from, Type: from.Type()}
-	call := &graph.Call{In: []graph.Arg{graph.Of(v)}, Out: []tensor.Meta{to}}
-	impl, walk := &m.copyOp.Impls[0], graph.Walk{}
-	walk = call.InOrder(order)
-	work := impl.Work(call, walk)
-	read, ok := impl.Read(call, walk, 0, from)
-	if !ok {
-		return wcsp.Forbidden
-	}
-	return PS(m.Problem.Profile, work) + PS(m.Problem.Profile, read)
 }

@@ -94,6 +94,9 @@ type Problem struct {
 	// number means no search, so that plans do not depend on time. If the search does not finish, a gap remains between
 	// the cost and the lower bound.
 	SolveLimit time.Duration
+	// Device may compute nodes whose implementations it has. Strategies that solve the model exactly choose the places of
+	// values; all others leave values on the host. Nil means no device.
+	Device graph.Device
 	// Slack allows strategy Optimal to choose a more expensive plan with fewer copies. It is the maximum additional
 	// cost as a share of the least cost: 0.005 for 0.5%. With 0, only plans of least cost are considered. It is at most
 	// MaxSlack.
@@ -165,7 +168,7 @@ func (p *Problem) options() wcsp.Options {
 
 // Offers reports whether an implementation may compute node n. The pin of the node and [Problem.Exact] may exclude it.
 func (p *Problem) Offers(n *graph.Node, impl *graph.Impl) bool {
-	if n == nil || impl == nil {
+	if n == nil || impl == nil || n.Pin.Device != "" && n.Pin.Device != p.deviceName(impl.Place) {
 		return false
 	}
 	return (n.Pin.Impl == "" || impl.Name == n.Pin.Impl) && !(p.Exact && impl.Inexact)
@@ -278,6 +281,9 @@ const ReaderNeeds = "its reader needs this layout"
 type Copy struct {
 	Value *graph.Value
 	Order tensor.Order
+	// Place is the place of the copy. If its source is in another place, the copy is a transfer, with the layout of the
+	// source.
+	Place tensor.Place
 	// Strides, if not nil, are the exact strides of the copy: the strides of the value in the graph as written. They
 	// matter for outputs with dimensions of size 1. If Strides is nil, Order determines the strides.
 	Strides []int

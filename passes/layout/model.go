@@ -34,6 +34,10 @@ import (
 //     only the last concatenation is considered. If all operands of a concatenation are already adjacent in the result
 //     of another concatenation, the inner concatenation copies nothing.
 //   - Constants are converted for free, while planning, unless they are pinned.
+//   - With a device ([Problem.Device]), a form also has a place. Dense forms of values next to nodes that the device
+//     can compute exist in both places. A node reads its operands where it computes; it reads an operand with 0
+//     dimensions from the host, too. A transfer is a copy to the same layout in the other place. Inputs and outputs are
+//     on the host.
 //   - A pinned value always has its pinned form, and all other forms are copies of it. Operands are read in the pinned
 //     form if any label of the node can read it.
 //   - The set of forms of an output contains the returned form: the layout of the graph as written, or the pinned form.
@@ -60,6 +64,8 @@ type Model struct {
 	readers         graph.ByValue[[]use]     // by value: its uses as an operand
 	nodeIndex       []int                    // by number of a node: its index
 	forbiddenCopies map[*variable]uint       // masks of forms that must not be made by a copy: see Without
+	deviceWalks     [][]graph.Walk           // by index of the node: its walks on the device
+	deviceCopies    map[tensor.DType]bool    // whether the device has a kernel that copies elements of a dtype
 	failed          graph.Errors             // errors of failed nodes
 	lostValues      map[*graph.Value]bool    // results of failed nodes and of their dependents
 	slots           *slots                   // see slots.go; nil until it is needed
@@ -73,6 +79,7 @@ type form struct {
 	meta  tensor.Meta
 	order tensor.Order // empty unless dense
 	dense bool
+	place tensor.Place
 	slot  *slot // position in the result of a concatenation; nil if there is none
 	// ownBufferForm is -1 for a form with its own buffer. A form without its own buffer is in another value's buffer, or
 	// is a view of such a form. ownBufferForm is then the index of the form that has the same order and its own buffer.
@@ -88,6 +95,7 @@ type variable struct {
 	pin int
 	// firstIsView means that the first form can only be a view, never a copy.
 	firstIsView  bool
+	hostForms    int            // maximum number of forms on the host
 	insideBuffer uint           // mask of forms whose first element may not be at the start of the buffer
 	neededForms  int            // upper bound on the number of distinct forms that readers need
 	outputs      []graph.Output // outputs that are this value
@@ -171,6 +179,9 @@ func NewModel(p *Problem) (_ *Model, err error) {
 	}
 	if err := m.findForms(); err != nil {
 		return nil, err
+	}
+	if p.Device != nil {
+		m.addDeviceForms()
 	}
 	for i, n := range g.Nodes {
 		interrupt.Check(p.Context())
@@ -267,7 +278,10 @@ func (m *Model) declare() error {
 // makeVariable makes the variable of a value, with its form in the graph as written and its pinned form.
 func (m *Model) makeVariable(v *graph.Value) error {
 	interrupt.Check(m.Problem.Context())
-	x := &variable{value: v, id: -1, pin: -1}
+	x := &variable{value: v, id: -1, pin: -1, hostForms: maxForms}
+	if m.Problem.Device != nil {
+		x.hostForms = maxForms / 2
+	}
 	x.addForm(v.Meta)
 	x.firstIsView = m.Problem.readAsStorage[v] && v.Alias != nil
 	if pin := v.Demand(); pin.SetsLayout() {
@@ -320,33 +334,53 @@ func (m *Model) isIdentityCopy(n *graph.Node) bool {
 // set of forms.
 const maxForms = 8
 
-// addForm adds a form if it does not exist, and returns its index. It returns -1 if the value has maxForms forms
-// already.
-func (x *variable) addForm(meta tensor.Meta) int {
-	if i := x.formOf(meta); i >= 0 || len(x.forms) == maxForms {
+// addForm adds a form on the host if it does not exist, and returns its index. It returns -1 if the value has too many
+// forms already.
+func (x *variable) addForm(meta tensor.Meta) int { return x.addFormAt(meta, tensor.Host) }
+
+// addFormAt is [variable.addForm] for any place.
+func (x *variable) addFormAt(meta tensor.Meta, place tensor.Place) int {
+	i := x.formAt(meta, place)
+	if i >= 0 || len(x.forms) == maxForms || place == tensor.Host && x.formsOnHost() >= x.hostForms {
 		return i
 	}
 	order, dense := tensor.OrderOf(meta)
 	if !dense {
 		order = ""
 	}
-	x.forms = append(x.forms, form{meta: meta, order: order, dense: dense, ownBufferForm: -1})
+	x.forms = append(x.forms, form{meta: meta, order: order, dense: dense, place: place, ownBufferForm: -1})
 	return len(x.forms) - 1
 }
 
-// formOf returns the index of a form, or -1.
-func (x *variable) formOf(meta tensor.Meta) int {
+// formsOnHost returns the number of forms on the host.
+func (x *variable) formsOnHost() (n int) {
+	if x.hostForms == maxForms {
+		return len(x.forms)
+	}
 	for i := range x.forms {
-		if x.forms[i].slot == nil && x.forms[i].meta.SameAddresses(meta) {
+		if x.forms[i].place == tensor.Host {
+			n++
+		}
+	}
+	return n
+}
+
+// formOf returns the index of a form on the host, or -1.
+func (x *variable) formOf(meta tensor.Meta) int { return x.formAt(meta, tensor.Host) }
+
+// formAt returns the index of a form in a place, or -1.
+func (x *variable) formAt(meta tensor.Meta, place tensor.Place) int {
+	for i := range x.forms {
+		if x.forms[i].slot == nil && x.forms[i].place == place && x.forms[i].meta.SameAddresses(meta) {
 			return i
 		}
 	}
 	return -1
 }
 
-// formWithOrder returns the index of the dense form of an order, or -1.
+// formWithOrder returns the index of the dense form of an order on the host, or -1.
 func (x *variable) formWithOrder(order tensor.Order) int {
-	return slices.IndexFunc(x.forms, func(f form) bool { return f.dense && f.order == order })
+	return slices.IndexFunc(x.forms, func(f form) bool { return f.dense && f.order == order && f.place == tensor.Host })
 }
 
 // addOrder adds the dense form of an order if it does not exist, and returns its index. It returns -1 for another rank,
@@ -361,11 +395,11 @@ func (x *variable) addOrder(order tensor.Order) int {
 	return x.addForm(x.value.Meta.WithStrides(order.Strides(x.value.Meta.Shape)))
 }
 
-// orders returns the orders of the dense forms.
+// orders returns the orders of the dense forms on the host.
 func (x *variable) orders() []tensor.Order {
 	var list []tensor.Order
 	for _, f := range x.forms {
-		if f.dense {
+		if f.dense && f.place == tensor.Host {
 			list = append(list, f.order)
 		}
 	}
@@ -387,6 +421,11 @@ func readsConstant(n *graph.Node, k int) bool {
 
 // text returns the name of a form for users.
 func (f *form) text() string {
+	if f.place != tensor.Host {
+		onHost := *f
+		onHost.place = tensor.Host
+		return onHost.text() + " on " + f.place.String()
+	}
 	switch {
 	case f.dense:
 		return f.order.String()

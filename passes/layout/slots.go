@@ -195,7 +195,7 @@ func (m *Model) writeSlot(i int, n *graph.Node, k, f int) {
 	slotMeta := x.forms[f].meta
 	slotMeta.Offset = 0 // kernels get the address of the first element
 	for _, l := range computed.labels {
-		if l.impl == nil || l.resultForms[k] != x.forms[f].ownBufferForm || l.concatName != "" {
+		if l.impl == nil || l.impl.OnDevice() || l.resultForms[k] != x.forms[f].ownBufferForm || l.concatName != "" {
 			continue
 		}
 		slotCall, resultForms := *call, slices.Clone(l.resultForms)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // This file prices the forms of a value, that is, the layouts in which the value may exist. A set of forms is a bit
@@ -111,7 +112,7 @@ func (m *Model) outputForm(x *variable, output graph.Output) int {
 	}
 	order, _ := pin.For(x.value.Meta.Rank())
 	for i, f := range x.forms {
-		if pin.Holds(f.meta) {
+		if pin.Holds(f.meta) && f.place == tensor.Host {
 			return i
 		}
 	}
@@ -132,7 +133,7 @@ func (m *Model) copyCostMatrix(x *variable) []int64 {
 				case x.firstIsView && j == 0 || !f.dense:
 					x.copyMatrix[i*k+j] = wcsp.Forbidden
 				default:
-					x.copyMatrix[i*k+j] = m.copyCost(x.forms[i].meta, f.meta, f.order)
+					x.copyMatrix[i*k+j] = m.moveCost(&x.forms[i], &f)
 				}
 			}
 		}

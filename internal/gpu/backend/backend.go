@@ -18,6 +18,7 @@ import (
 type Device struct {
 	driver           device.Device
 	info             device.Info
+	rates            machine.DeviceRates
 	prices           *machine.Profile
 	upload, download graph.Impl
 
@@ -26,16 +27,14 @@ type Device struct {
 	codes sync.Map   // by key of an expression: whether the device has a kernel for it
 }
 
-// New returns a device with the given prices. Nil means [DefaultPrices].
-func New(d device.Device, prices *machine.Profile) *Device {
-	b := &Device{driver: d, info: d.Info(), prices: prices}
-	if prices == nil {
-		b.prices = DefaultPrices(b.info)
-	}
+// New returns a device with estimated prices.
+func New(d device.Device) *Device {
+	b := &Device{driver: d, info: d.Info(), rates: estimatedRates(d.Info())}
+	b.prices = b.rates.Profile()
 	b.upload = graph.Impl{Name: "upload", Doc: "Copies from the host to the device.", Place: tensor.Device,
-		Walks: transferWalks, Read: readsSameLayout, Work: transferWork(unitUpload), Lower: lowerUpload}
+		Walks: transferWalks, Read: readsSameLayout, Work: transferWork(machine.DeviceUpload), Lower: lowerUpload}
 	b.download = graph.Impl{Name: "download", Doc: "Copies from the device to the host.", Source: tensor.Device,
-		Walks: transferWalks, Read: readsSameLayout, Work: transferWork(unitDownload), Lower: lowerDownload}
+		Walks: transferWalks, Read: readsSameLayout, Work: transferWork(machine.DeviceDownload), Lower: lowerDownload}
 	return b
 }
 
@@ -47,7 +46,7 @@ func First(list []device.Device, err error) (graph.Device, error) {
 	if len(list) == 0 {
 		return nil, err
 	}
-	return New(list[0], nil), nil
+	return New(list[0]), nil
 }
 
 // Name implements graph.Device.
@@ -76,6 +75,9 @@ func (d *Device) Upload() *graph.Impl { return &d.upload }
 
 // Download implements graph.Device.
 func (d *Device) Download() *graph.Impl { return &d.download }
+
+// Rates implements graph.Device.
+func (d *Device) Rates() machine.DeviceRates { return d.rates }
 
 // Prices implements graph.Device.
 func (d *Device) Prices() *machine.Profile { return d.prices }

@@ -17,7 +17,7 @@ import (
 
 // TestKernels runs ops on the interpreter, and compares the results with those of the reference.
 func TestKernels(t *testing.T) {
-	d := backend.New(software.Open(), nil)
+	d := backend.New(software.Open())
 	x, y := tensor.New(tensor.Float32, 3, 5), tensor.New(tensor.Float32, 3, 5)
 	transposed := y.WithStrides([]int{1, 3})
 	for _, c := range []struct {
@@ -100,7 +100,7 @@ func TestKernels(t *testing.T) {
 
 // TestNoKernel lists calls that run on the host.
 func TestNoKernel(t *testing.T) {
-	d := backend.New(software.Open(), nil)
+	d := backend.New(software.Open())
 	x := tensor.New(tensor.Float32, 2, 3)
 	for name, in := range map[string][]tensor.Meta{"matmul": {x, tensor.New(tensor.Float32, 3, 2)}, "nonzero": {x}} {
 		op := kernels.Lookup(name)

@@ -7,46 +7,43 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The names of work of devices in profiles, other than bytes that kernels read and write.
-const (
-	unitUpload    = "device.upload"    // a byte
-	unitDownload  = "device.download"  // a byte
-	unitWait      = "device.wait"      // a wait for the device
-	unitOperation = "device.operation" // an instruction on an element
-)
-
-// DefaultPrices returns estimated prices of a device that is not measured.
-func DefaultPrices(info device.Info) *machine.Profile {
-	// In picoseconds: a byte in the memory of the device, a byte over the bus, a step, a wait, and an instruction.
-	memory, bus, step, wait, operation := 1.0, 80.0, 5e6, 3e7, 0.2
+// estimatedRates returns rates of a device that is not measured.
+func estimatedRates(info device.Info) machine.DeviceRates {
+	r := machine.DeviceRates{Device: info.Name}
 	switch info.Kind {
-	case "integrated":
-		memory, bus, operation = 20, 100, 1
 	case "discrete":
+		r.StepPS, r.WaitPS, r.BytePS, r.OperationPS, r.UploadPS, r.DownloadPS = 5e6, 3e7, 1, .2, 80, 80
+	case "integrated":
+		r.StepPS, r.WaitPS, r.BytePS, r.OperationPS, r.UploadPS, r.DownloadPS = 5e6, 3e7, 20, 1, 100, 100
 	default: // a processor
-		memory, bus, step, wait, operation = 100, 100, 2e7, 1e8, 100
+		r.StepPS, r.WaitPS, r.BytePS, r.OperationPS, r.UploadPS, r.DownloadPS = 2e7, 1e8, 100, 100, 100, 100
 	}
-	return Prices(info.Name, memory, bus, bus, step, wait, operation)
+	return r
 }
 
-// Prices returns the profile of a device: the prices of a byte that a kernel reads or writes, of a byte that is
-// uploaded or downloaded, of a step, of a wait, and of an instruction on an element, in picoseconds.
-func Prices(name string, memory, upload, download, step, wait, operation float64) *machine.Profile {
-	curve := func(factor float64) machine.Curve { return machine.Curve{{Bytes: 1, PS: factor * memory}} }
-	return &machine.Profile{Version: machine.ProfileVersion, CPU: name, Estimated: true, StepPS: step,
-		Memory: machine.Rates{Dense: curve(1), DenseConstants: curve(1), Panels: curve(1), Copied: curve(1),
-			Tiled: curve(4), Strided: curve(4), Gathered: curve(8)},
-		Kernels: map[string]float64{unitUpload: upload, unitDownload: download, unitWait: wait,
-			unitOperation: operation}}
+// priced is a device with other rates.
+type priced struct {
+	*Device
+	rates  machine.DeviceRates
+	prices *machine.Profile
 }
+
+// Rates implements graph.Device.
+func (p *priced) Rates() machine.DeviceRates { return p.rates }
+
+// Prices implements graph.Device.
+func (p *priced) Prices() *machine.Profile { return p.prices }
+
+// WithRates implements graph.Device.
+func (d *Device) WithRates(r machine.DeviceRates) graph.Device { return &priced{d, r, r.Profile()} }
 
 // transferWork returns the work of a transfer.
 func transferWork(unit string) func(*graph.Call, graph.Walk) graph.Work {
 	return func(call *graph.Call, _ graph.Walk) (work graph.Work) {
 		work.Steps, work.Footprint = 1, 1
 		work.DoUnoverlapped(unit, float64(call.Out[0].Bytes()))
-		if unit == unitDownload {
-			work.DoUnoverlapped(unitWait, 1)
+		if unit == machine.DeviceDownload {
+			work.DoUnoverlapped(machine.DeviceWait, 1)
 		}
 		return work
 	}
@@ -65,7 +62,7 @@ func work(op *graph.Op, call *graph.Call) (work graph.Work) {
 	}
 	if code, _, err := expression(op, call); err == nil {
 		work.Flops = call.Elements() * float64(len(code.Insts))
-		work.Do(unitOperation, work.Flops)
+		work.Do(machine.DeviceOperation, work.Flops)
 	}
 	return work
 }

@@ -1,0 +1,144 @@
+package exec
+
+import (
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file runs steps on a device. A kernel on a device has one chunk, which adds a launch to the queue of the session
+// and ends. The queue keeps the order, so that a step on the device waits for other steps on the device as for steps on
+// the host. A download waits until the device has run all earlier steps.
+
+// usesDevice reports whether a node of a graph runs on a device.
+func usesDevice(g *graph.Graph) bool {
+	return slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { return n.Impl.OnDevice() })
+}
+
+// setDevice sets the device of a program whose nodes use one.
+func (p *Program) setDevice(d graph.Device) error {
+	if !usesDevice(p.graph) {
+		return nil
+	}
+	if p.device = d; d == nil {
+		return errors.New("a node is planned for a device, and the program has none")
+	}
+	return nil
+}
+
+// uploadsConstant reports whether a node copies a constant to the device. Such a copy is made once for all runs.
+func uploadsConstant(n *graph.Node) bool {
+	return n.Impl.IsTransfer() && n.Impl.Place != tensor.Host && n.In[0].Kind == graph.TensorArg &&
+		n.In[0].Value.Root().Const != nil
+}
+
+// deviceConstants are the constants of a program on the device.
+type deviceConstants struct {
+	storages []int // indices
+	bytes    int
+
+	once   sync.Once
+	memory graph.DeviceMemory
+	err    error
+}
+
+// addUploaded makes the result of a node that uploads a constant a constant of the program.
+func (p *Program) addUploaded(n *graph.Node) {
+	u, k := &p.uploaded, p.storageOf(n.Out[0])
+	s, from := &p.storages[k], n.In[0].Value
+	s.kind, s.arenaOffset = inConst, u.bytes
+	s.data = tensor.Must(from.Root().Const.View(from.Meta))
+	u.storages = append(u.storages, k)
+	u.bytes += (s.bytes + tensor.Align - 1) &^ (tensor.Align - 1)
+}
+
+// upload uploads the constants at the first call. They are freed when the program is unreachable.
+func (p *Program) upload() (graph.DeviceMemory, error) {
+	u := &p.uploaded
+	u.once.Do(func() {
+		if u.bytes == 0 {
+			return
+		}
+		if u.memory, u.err = p.device.Alloc(u.bytes); u.err != nil {
+			return
+		}
+		runtime.AddCleanup(p, graph.DeviceMemory.Free, u.memory)
+		q := p.device.NewQueue()
+		for _, k := range u.storages {
+			s := &p.storages[k]
+			if s.bytes == 0 {
+				continue
+			}
+			from := unsafe.Slice((*byte)(s.data.Pointer()), s.bytes)
+			if u.err = q.Upload(graph.DeviceAddress{Memory: u.memory, Offset: s.arenaOffset}, from); u.err != nil {
+				return
+			}
+		}
+		u.err = q.Wait()
+	})
+	return u.memory, u.err
+}
+
+// deviceSession is the memory of a session on the device.
+type deviceSession struct {
+	queue     graph.Queue
+	addresses []graph.DeviceAddress // by index of a pointer of the session
+	scratch   map[*step][]graph.DeviceAddress
+}
+
+// openDevice allocates the memory of a session on the device. It is freed when the session is unreachable.
+func (session *Session) openDevice() error {
+	p := session.program
+	constants, err := p.upload()
+	if err != nil {
+		return err
+	}
+	s := &deviceSession{queue: p.device.NewQueue(), addresses: make([]graph.DeviceAddress, p.pointerCount),
+		scratch: map[*step][]graph.DeviceAddress{}}
+	var arena graph.DeviceMemory
+	if p.deviceArena > 0 {
+		if arena, err = p.device.Alloc(p.deviceArena); err != nil {
+			return err
+		}
+		runtime.AddCleanup(s, graph.DeviceMemory.Free, arena)
+	}
+	for i := range p.steps {
+		st := &p.steps[i]
+		for k, r := range st.refs {
+			if r.storage < 0 || p.storages[r.storage].place == tensor.Host {
+				continue
+			}
+			storage := &p.storages[r.storage]
+			a := graph.DeviceAddress{Memory: arena, Offset: storage.arenaOffset + r.offset}
+			if storage.kind == inConst {
+				a.Memory = constants
+			}
+			s.addresses[st.firstPtr+k] = a
+		}
+		if st.kernel.Scratch > 0 && st.kernel.Place != tensor.Host {
+			own := s.addresses[st.firstPtr : st.firstPtr+len(st.refs)]
+			s.scratch[st] = append(slices.Clone(own), graph.DeviceAddress{Memory: arena, Offset: st.scratch})
+		}
+	}
+	for i := range session.workers {
+		session.workers[i].mem.Queue = s.queue
+	}
+	session.device = s
+	return nil
+}
+
+// of returns the addresses of a step on the device, and of its scratch memory after them.
+func (s *deviceSession) of(st *step) []graph.DeviceAddress {
+	if list, ok := s.scratch[st]; ok {
+		return list
+	}
+	return s.addresses[st.firstPtr : st.firstPtr+len(st.refs)]
+}
+
+// DeviceBytes returns the memory of a run on the device in bytes: intermediate values, and constants, which runs share.
+func (p *Program) DeviceBytes() (arena, constants int) { return p.deviceArena, p.uploaded.bytes }

@@ -1,0 +1,54 @@
+package machine
+
+import "fmt"
+
+// DeviceRates holds the prices of work on a device, in picoseconds.
+type DeviceRates struct {
+	Device      string  `json:"device" doc:"The name of the device."`
+	Measured    string  `json:"measured,omitzero" doc:"The time of the measurement (RFC 3339); omitted for estimates."`
+	StepPS      float64 `json:"step_ps" doc:"The cost of a step in a batch of steps, in picoseconds."`
+	WaitPS      float64 `json:"wait_ps" doc:"The cost of waiting for the device, in picoseconds."`
+	BytePS      float64 `json:"byte_ps" doc:"The cost of a byte that a kernel reads or writes, in picoseconds."`
+	OperationPS float64 `json:"operation_ps" doc:"The cost of an instruction on an element, in picoseconds."`
+	UploadPS    float64 `json:"upload_ps" doc:"The cost of a byte that is copied to the device, in picoseconds."`
+	DownloadPS  float64 `json:"download_ps" doc:"The cost of a byte that is copied to the host, in picoseconds."`
+}
+
+// The names of work of devices, other than bytes that kernels read and write.
+const (
+	DeviceUpload    = "device.upload"    // a byte
+	DeviceDownload  = "device.download"  // a byte
+	DeviceWait      = "device.wait"      // a wait for the device
+	DeviceOperation = "device.operation" // an instruction on an element
+)
+
+// Profile returns the rates as a profile.
+func (r *DeviceRates) Profile() *Profile {
+	curve := func(factor float64) Curve { return Curve{{Bytes: 1, PS: factor * r.BytePS}} }
+	return &Profile{Version: ProfileVersion, CPU: r.Device, Measured: r.Measured, Estimated: r.Measured == "",
+		StepPS: r.StepPS, Memory: Rates{Dense: curve(1), DenseConstants: curve(1), Panels: curve(1), Copied: curve(1),
+			Tiled: curve(4), Strided: curve(4), Gathered: curve(8)},
+		Kernels: map[string]float64{DeviceUpload: r.UploadPS, DeviceDownload: r.DownloadPS, DeviceWait: r.WaitPS,
+			DeviceOperation: r.OperationPS}}
+}
+
+// check returns an error for an invalid rate.
+func (r *DeviceRates) check() error {
+	for name, rate := range map[string]float64{"step_ps": r.StepPS, "wait_ps": r.WaitPS, "byte_ps": r.BytePS,
+		"operation_ps": r.OperationPS, "upload_ps": r.UploadPS, "download_ps": r.DownloadPS} {
+		if !isRate(rate) {
+			return fmt.Errorf("%s: %v is not a valid cost", name, rate)
+		}
+	}
+	return nil
+}
+
+// WithDevice returns a copy of the profile with the rates of a device, by the name of its driver.
+func (p *Profile) WithDevice(driver string, rates DeviceRates) *Profile {
+	q := p.clone()
+	if q.Devices == nil {
+		q.Devices = map[string]DeviceRates{}
+	}
+	q.Devices[driver] = rates
+	return q
+}

@@ -1,0 +1,208 @@
+package layout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file adds the places of values to the model. A form (a layout in which a value may exist) has a place: the host
+// or the device. A label (one way to compute a node) writes and reads forms of one place.
+
+// Reasons shown for transfers.
+const (
+	NeededOnDevice = "a reader runs on the device"
+	NeededOnHost   = "a reader or an output is on the host"
+)
+
+// deviceName returns the name of a place in pins.
+func (p *Problem) deviceName(place tensor.Place) string {
+	if place == tensor.Host || p.Device == nil {
+		return graph.HostDevice
+	}
+	return p.Device.Name()
+}
+
+// ProfileOf returns the prices of an implementation's work.
+func (p *Problem) ProfileOf(impl *graph.Impl) *Profile {
+	if p.Device != nil && impl.OnDevice() {
+		return p.Device.Prices()
+	}
+	return p.Profile
+}
+
+// price returns the price of an implementation's work in picoseconds.
+func (p *Problem) price(impl *graph.Impl, work graph.Work) int64 { return PS(p.ProfileOf(impl), work) }
+
+// addDeviceForms finds the nodes that the device can compute, and adds forms on the device to the values that they read
+// and write, and to the views of these values.
+func (m *Model) addDeviceForms() {
+	g := m.Problem.Graph
+	m.deviceWalks, m.deviceCopies = make([][]graph.Walk, len(g.Nodes)), map[tensor.DType]bool{}
+	touched := graph.NewByValue[bool](g)
+	for i, n := range g.Nodes {
+		interrupt.Check(m.Problem.Context())
+		impl := m.Problem.Device.Impl(n.Op)
+		if m.computedNodes[i] == nil || impl == nil || !m.Problem.Offers(n, impl) || n.Op.RunDynamic != nil {
+			continue
+		}
+		m.deviceWalks[i] = distinctWalks(impl.Walks(n.Call(), m.variables.At(n.Out[0]).orders()), n.Out)
+		if len(m.deviceWalks[i]) > 0 {
+			m.touch(n, touched)
+		}
+	}
+	m.touchViews(touched)
+	for _, x := range m.variableList {
+		if !touched.At(x.value) || m.Problem.readAsStorage[x.value] || x.value.Meta.Numel() == 0 {
+			continue
+		}
+		for i, hosts := 0, len(x.forms); i < hosts; i++ {
+			if f := &x.forms[i]; f.dense && f.slot == nil {
+				x.addFormAt(f.meta, tensor.Device)
+			}
+		}
+	}
+	finder := &formFinder{model: m, spreadByNode: make([]spreadOrders, len(g.Nodes))}
+	for _, view := range m.viewNodes {
+		if view == nil {
+			continue
+		}
+		x := m.variables.At(view.node.In[view.operand].Value)
+		for i := range x.forms {
+			if x.forms[i].place != tensor.Host {
+				finder.addViewForms(view, x, i)
+			}
+		}
+	}
+}
+
+// touch marks the operands and results of a node.
+func (m *Model) touch(n *graph.Node, touched graph.ByValue[bool]) {
+	for _, a := range n.In {
+		if a.Kind == graph.TensorArg {
+			touched.Set(a.Value, true)
+		}
+	}
+	for _, v := range n.Out {
+		touched.Set(v, true)
+	}
+}
+
+// touchViews marks operands and results of views of which the other is marked.
+func (m *Model) touchViews(touched graph.ByValue[bool]) {
+	spread := func(view *viewNode) {
+		if view == nil {
+			return
+		}
+		in := view.node.In[view.operand].Value
+		if touched.At(in) || slices.ContainsFunc(view.node.Out, touched.At) {
+			touched.Set(in, true)
+			for _, v := range view.node.Out {
+				touched.Set(v, true)
+			}
+		}
+	}
+	for _, view := range slices.Backward(m.viewNodes) {
+		spread(view)
+	}
+	for _, view := range m.viewNodes {
+		spread(view)
+	}
+}
+
+// findDeviceLabels adds the labels of node i on the device. It reports whether there are any.
+func (m *Model) findDeviceLabels(i int, n *graph.Node) bool {
+	if m.deviceWalks == nil || len(m.deviceWalks[i]) == 0 {
+		return false
+	}
+	computed, call, impl := m.computedNodes[i], n.Call(), m.Problem.Device.Impl(n.Op)
+	for _, walk := range m.deviceWalks[i] {
+		for _, l := range m.walkLabels(n, call, impl, walk) {
+			if !slices.ContainsFunc(computed.labels, l.equivalent) {
+				computed.labels = append(computed.labels, l)
+			}
+		}
+	}
+	return len(computed.labels) > 0
+}
+
+// inPlace returns the form with the layout of form i in a place, or -1.
+func (x *variable) inPlace(i int, place tensor.Place) int { return x.formAt(x.forms[i].meta, place) }
+
+// readsPlace reports whether an implementation reads a form in its place. As in PyTorch, a kernel on a device reads a
+// value with 0 dimensions from the host. impl is nil for a node that inference computes.
+func readsPlace(impl *graph.Impl, f *form) bool {
+	if impl == nil {
+		return f.place == tensor.Host
+	}
+	return impl.Source == f.place || f.meta.Rank() == 0 && f.place == tensor.Host
+}
+
+// copyImpl returns the implementation that copies from one form to another, or nil.
+func (m *Model) copyImpl(from, to *form) *graph.Impl {
+	d := m.Problem.Device
+	switch {
+	case from.place == tensor.Host && to.place == tensor.Host:
+		return &m.copyOp.Impls[0]
+	case from.place != to.place && !from.meta.SameAddresses(to.meta):
+		return nil
+	case from.place == tensor.Host:
+		return d.Upload()
+	case to.place == tensor.Host:
+		return d.Download()
+	}
+	impl := d.Impl(m.copyOp)
+	has, known := m.deviceCopies[to.meta.DType]
+	if !known {
+		v := &graph.Value{Meta: to.meta, Type: to.meta.Type()}
+		attrs, err := m.copyOp.Schema.Decode(nil, nil)
+		call := &graph.Call{In: []graph.Arg{graph.Of(v)}, Out: []tensor.Meta{to.meta}, Attrs: attrs}
+		has = err == nil && len(impl.Walks(call, nil)) > 0
+		m.deviceCopies[to.meta.DType] = has
+	}
+	if !has {
+		return nil
+	}
+	return impl
+}
+
+// moveCost returns the cost of a copy of a value from a form to a dense form.
+func (m *Model) moveCost(from, to *form) int64 {
+	impl := m.copyImpl(from, to)
+	if impl == nil {
+		return wcsp.Forbidden
+	}
+	v := &graph.Value{Meta: from.meta, Type: from.meta.Type()}
+	call := &graph.Call{In: []graph.Arg{graph.Of(v)}, Out: []tensor.Meta{to.meta}}
+	walk := call.InOrder(to.order)
+	work := impl.Work(call, walk)
+	read, ok := impl.Read(call, walk, 0, from.meta)
+	if !ok {
+		return wcsp.Forbidden
+	}
+	return m.Problem.price(impl, work) + m.Problem.price(impl, read)
+}
+
+// pinnedDeviceError returns the error for a node that is pinned to a place where no kernel computes it.
+func (p *Problem) pinnedDeviceError(n *graph.Node) error {
+	var operands []string
+	for _, a := range n.In {
+		switch a.Kind {
+		case graph.TensorArg:
+			operands = append(operands, fmt.Sprintf("%q %v", a.Value.Name, a.Value.Meta))
+		case graph.NumberArg:
+			operands = append(operands, a.Number.String())
+		}
+	}
+	switch name := n.Pin.Device; {
+	case name != graph.HostDevice && (p.Device == nil || p.Device.Name() != name):
+		return fmt.Errorf("the node is pinned to device %s, the program runs on %s", name, p.deviceName(tensor.Device))
+	default:
+		return fmt.Errorf("device %s has no kernel for %s(%s)", name, n.Op.Name, strings.Join(operands, ", "))
+	}
+}
