@@ -1348,8 +1348,8 @@ type ConvIntegerAttrs struct {
 
 // ConvInteger is the op conv_integer.
 //
-// Convolves bytes after subtracting zero points, into int32: x [n, c, ...] and w [o, c/groups, ...].
-// x_zero_point has one element. w_zero_point has one element, or one for each output channel.
+// Convolves x [n, c, ...] with w [o, c/groups, ...], both of bytes, after subtracting their zero points. The
+// result is int32. x_zero_point has one element. w_zero_point has one element, or one for each output channel.
 //
 // May be nil: xZeroPoint, wZeroPoint.
 func ConvInteger(x, w, xZeroPoint, wZeroPoint *graph.Value, attrs ...ConvIntegerAttrs) *graph.Value {
@@ -5631,7 +5631,7 @@ type QlinearConvAttrs struct {
 
 // QlinearConv is the op qlinear_conv.
 //
-// Convolves quantized values and quantizes the result: x [n, c, ...] and w [o, c/groups, ...]. Scales and zero
+// Convolves quantized values x [n, c, ...] and w [o, c/groups, ...], and quantizes the result. Scales and zero
 // points of w have one element or one for each output channel; bias is int32 [o].
 //
 // May be nil: bias.

@@ -8,22 +8,22 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Emulate computes a row of the given number of elements as a target does, with [Eval]: in passes of n lanes, then in
-// passes of `rest` lanes. The remaining elements, fewer than `rest`, are computed in partial passes, which also have
-// `rest` lanes but access only rest/2, rest/4, ..., 1 elements. n and `rest` are powers of two that divide FoldLanes,
-// and `rest` is at most n.
+// Emulate computes a row of the given number of elements as a target does, with [Eval]: in passes of mainLanes lanes,
+// then in passes of restLanes lanes. Fewer than restLanes elements remain. They are computed in partial passes, which
+// also have restLanes lanes but access only restLanes/2, restLanes/4, ..., 1 elements. Both numbers are powers of two
+// that divide FoldLanes, and restLanes is at most mainLanes.
 //
-// mem has the memory of each pointer: the elements of the row for an Operand or an Output, one element for a
-// RowOperand, and FoldLanes accumulators or one total for an Accumulator. Memory of an output that is not stored is
-// ignored.
-func (l *Loop) Emulate(n, rest, elements int, mem [][]byte) error {
+// mem[k] is the memory of pointer k: the elements of the row for an Operand or an Output, and one element for a
+// RowOperand. For an Accumulator it is one total if l.Totals is set, and FoldLanes accumulators otherwise. The memory of
+// an Output without a store (its D is Invalid) is ignored.
+func (l *Loop) Emulate(mainLanes, restLanes, elements int, mem [][]byte) error {
 	if err := l.Check(); err != nil {
 		return err
 	}
-	for _, lanes := range []int{n, rest} {
-		if lanes < 1 || FoldLanes%lanes != 0 || rest > n {
+	for _, lanes := range []int{mainLanes, restLanes} {
+		if lanes < 1 || FoldLanes%lanes != 0 || restLanes > mainLanes {
 			return fmt.Errorf("lane: passes of %d and %d lanes: both numbers must divide %d, and the second must not exceed "+
-				"the first", n, rest, FoldLanes)
+				"the first", mainLanes, restLanes, FoldLanes)
 		}
 	}
 	if err := l.checkMemory(elements, mem); err != nil {
@@ -31,15 +31,15 @@ func (l *Loop) Emulate(n, rest, elements int, mem [][]byte) error {
 	}
 	r := &run{loop: l, mem: mem, values: make([][]uint64, len(l.Insts))}
 	r.startRow()
-	for r.from+n <= elements {
-		r.pass(n, n)
+	for r.from+mainLanes <= elements {
+		r.pass(mainLanes, mainLanes)
 	}
-	for r.from+rest <= elements {
-		r.pass(rest, rest)
+	for r.from+restLanes <= elements {
+		r.pass(restLanes, restLanes)
 	}
-	for m := rest / 2; m > 0; m /= 2 {
+	for m := restLanes / 2; m > 0; m /= 2 {
 		if r.from+m <= elements {
-			r.pass(rest, m)
+			r.pass(restLanes, m)
 		}
 	}
 	r.endRow()
@@ -72,8 +72,8 @@ func (l *Loop) checkMemory(elements int, mem [][]byte) error {
 type run struct {
 	loop   *Loop
 	mem    [][]byte
-	values [][]uint64          // by value: one number for each lane, or a single number if the value is uniform
-	accs   [][FoldLanes]uint64 // by fold
+	values [][]uint64          // indexed by Value: a number for each lane, or a single number if the value is uniform
+	accs   [][FoldLanes]uint64 // indexed by fold
 	from   int                 // the first element of the next pass
 }
 
@@ -171,7 +171,7 @@ func (r *run) compute(v Value, m int) {
 	}
 }
 
-// load returns the element that a load has in a lane. The lanes from m on are 0.
+// load returns the element that a Load reads in a lane: 0 in lanes from m on.
 func (r *run) load(i *Inst, lane, m int) uint64 {
 	p := r.loop.Ptrs[i.Ptr]
 	switch {

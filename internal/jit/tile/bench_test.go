@@ -17,14 +17,14 @@ func peak(b *testing.B, cpu machine.Features) *jit.Func {
 	for i := range target.VReg(16) {
 		g.Clear(i)
 	}
-	g.Move(target.Word(jit.OffsetN), count)
+	g.Move(target.Word(jit.OffsetN), countReg)
 	g.Align(32)
 	top := g.NewLabel()
 	g.Bind(top)
 	for i := range target.VReg(12) {
 		g.FMA(target.Element{Reg: 14}, 15, i)
 	}
-	g.CountDown(count, target.NE, top)
+	g.CountDown(countReg, target.NE, top)
 	g.Return()
 	f, err := jit.Lookup("peak", func(bool) (jit.Code, error) { return g.Finish() })
 	if err != nil {

@@ -42,7 +42,7 @@ func (g *gen) endIteration(l *Loop, iterationsLeft target.Word) {
 }
 
 // blockSum returns the address of the sum of all previous blocks of accumulator i.
-func (g *gen) blockSum(i int) target.Addr { return target.Addr{Base: blockSums, Disp: i * g.bytes} }
+func (g *gen) blockSum(i int) target.Addr { return target.Addr{Base: blockSumsReg, Disp: i * g.bytes} }
 
 // startBlocks stores the initial value as a separate block. It cannot be the initial value of the first block with
 // terms, because that block differs between tiles.

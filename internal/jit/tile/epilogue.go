@@ -16,7 +16,7 @@ func (g *gen) setLanes() {
 	if g.s.Lanes != Dynamic {
 		lanes = target.Imm(g.s.Lanes)
 	}
-	g.SetLanes(lanes, g.mask, [2]target.GReg{in, count})
+	g.SetLanes(lanes, g.mask, [2]target.GReg{inReg, countReg})
 }
 
 // loadEpilogueMask sets the mask after the k-loop, if setTermMask did not set it. It returns a free register.
@@ -34,9 +34,9 @@ func (g *gen) isPartial(v int) bool { return v == g.s.Vectors-1 && g.s.mayBePart
 // eachResult visits the vectors of an operand that has the layout of the result.
 func (g *gen) eachResult(base target.GReg, visit func(row, v int, at target.Addr)) {
 	if g.s.Out == nil {
-		g.Move(base, inRow5)
-		g.Move(stepOf(OutRow), inRow10)
-		base = inRow5
+		g.Move(base, inRow5Reg)
+		g.Move(stepOf(OutRow), inRow10Reg)
+		base = inRow5Reg
 	}
 	for i := range g.s.Rows {
 		at := target.Addr{Base: base}
@@ -48,7 +48,7 @@ func (g *gen) eachResult(base target.GReg, visit func(row, v int, at target.Addr
 			at.Disp += g.bytes
 		}
 		if g.s.Out == nil && i < g.s.Rows-1 {
-			g.Add(inRow10, inRow5)
+			g.Add(inRow10Reg, inRow5Reg)
 		}
 	}
 }
@@ -56,9 +56,9 @@ func (g *gen) eachResult(base target.GReg, visit func(row, v int, at target.Addr
 // eachLanes loads each vector of an operand that has one element per lane into x, and then visits the accumulators of
 // these lanes in all rows.
 func (g *gen) eachLanes(operand Slot, x target.VReg, visit func(row, v int)) {
-	g.operand(operand, in)
+	g.operand(operand, inReg)
 	for v := range g.s.Vectors {
-		g.Load(target.Addr{Base: in, Disp: v * g.bytes}, x, g.isPartial(v))
+		g.Load(target.Addr{Base: inReg, Disp: v * g.bytes}, x, g.isPartial(v))
 		for i := range g.s.Rows {
 			visit(i, v)
 		}
@@ -69,7 +69,7 @@ func (g *gen) eachLanes(operand Slot, x target.VReg, visit func(row, v int)) {
 func (g *gen) initSums() {
 	x := g.loadEpilogueMask()
 	if g.s.PrefetchResult {
-		g.eachResult(outTile, func(_, v int, at target.Addr) {
+		g.eachResult(outTileReg, func(_, v int, at target.Addr) {
 			if v*g.bytes%lineBytes == 0 {
 				g.Prefetch(1, at)
 			}
@@ -83,15 +83,15 @@ func (g *gen) initSums() {
 	case FromLanes:
 		g.eachLanes(Bias, x, func(i, v int) { g.Copy(x, g.sum(i, v)) })
 	case FromRows:
-		g.operand(Bias, in)
+		g.operand(Bias, inReg)
 		for i := range g.s.Rows {
-			g.Broadcast(target.Addr{Base: in, Disp: i * g.s.Size}, g.sum(i, 0))
+			g.Broadcast(target.Addr{Base: inReg, Disp: i * g.s.Size}, g.sum(i, 0))
 			for v := 1; v < g.s.Vectors; v++ {
 				g.Copy(g.sum(i, 0), g.sum(i, v))
 			}
 		}
 	case FromResult:
-		g.eachResult(outTile, func(i, v int, at target.Addr) { g.Load(at, g.sum(i, v), g.isPartial(v)) })
+		g.eachResult(outTileReg, func(i, v int, at target.Addr) { g.Load(at, g.sum(i, v), g.isPartial(v)) })
 	}
 	if g.s.Matrix && g.s.Start != Zero {
 		g.exchangeHalves()
@@ -117,7 +117,7 @@ func (g *gen) storeResult() {
 	for _, t := range g.s.Epilogue {
 		g.epilogueStep(t, x)
 	}
-	g.eachResult(outTile, func(i, v int, at target.Addr) { g.Store(g.sum(i, v), at, g.isPartial(v)) })
+	g.eachResult(outTileReg, func(i, v int, at target.Addr) { g.Store(g.sum(i, v), at, g.isPartial(v)) })
 }
 
 // VectorOp returns the vector operation of an epilogue operation.
@@ -146,16 +146,16 @@ func (g *gen) epilogueStep(t EpilogueStep, x target.VReg) {
 	op := t.Op.VectorOp()
 	switch t.Op {
 	case AddResult:
-		g.tileStep(op, outTile, x)
+		g.tileStep(op, outTileReg, x)
 	case AddTile, MulTile:
-		g.Move(spillWord(epilogueWords+t.Operand), in)
-		g.tileStep(op, in, x)
+		g.Move(spillWord(epilogueWords+t.Operand), inReg)
+		g.tileStep(op, inReg, x)
 	case AddLanes, MulLanes:
 		g.eachLanes(EpilogueOperands+t.Operand, x, func(i, v int) { g.Op(op, x, g.sum(i, v), g.sum(i, v)) })
 	case AddRows, MulRows:
-		g.operand(EpilogueOperands+t.Operand, in)
+		g.operand(EpilogueOperands+t.Operand, inReg)
 		for i := range g.s.Rows {
-			g.Broadcast(target.Addr{Base: in, Disp: i * g.s.Size}, x)
+			g.Broadcast(target.Addr{Base: inReg, Disp: i * g.s.Size}, x)
 			for v := range g.s.Vectors {
 				g.Op(op, x, g.sum(i, v), g.sum(i, v))
 			}

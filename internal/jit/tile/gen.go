@@ -13,22 +13,22 @@ import (
 
 // General registers. The addresses of the current tile and of the current term have separate registers.
 const (
-	in         target.GReg = iota // broadcast operand at the term; only for rows 0 to 4 if the distance of rows is dynamic
-	vec                           // vector operand at the term
-	count                         // remaining terms or iterations
-	prefetched                    // next cache line of the operand Prefetched
-	inTile                        // broadcast operand at the tile; in the spill area if Prefetch occupies the register
-	vecTile                       // vector operand at the tile
-	outTile                       // result at the tile
-	stride                        // distance between rows, if dynamic
-	stride3                       // three times the distance
-	inRow5                        // like in, for rows 5 to 9
-	inRow10                       // like in, for rows 10 to 14
-	vecStep                       // distance between terms in the vector operand, if dynamic
-	inStep                        // distance between terms in the broadcast operand, if dynamic
+	inReg           target.GReg = iota // broadcast operand at the term; only for rows 0 to 4 if the distance of rows is dynamic
+	vecReg                             // vector operand at the term
+	countReg                           // remaining terms or iterations
+	prefetchedReg                      // next cache line of the operand Prefetched
+	inTileReg                          // broadcast operand at the tile; in the spill area if Prefetch occupies the register
+	vecTileReg                         // vector operand at the tile
+	outTileReg                         // result at the tile
+	strideReg                          // distance between rows, if dynamic
+	strideTimes3Reg                    // three times the distance
+	inRow5Reg                          // like inReg, for rows 5 to 9
+	inRow10Reg                         // like inReg, for rows 10 to 14
+	vecStepReg                         // distance between terms in the vector operand, if dynamic
+	inStepReg                          // distance between terms in the broadcast operand, if dynamic
 
-	packed    = vecTile // with PackStep: address of the packed operand. The call has one tile, so vecTile is free
-	blockSums = stride  // sums of blocks, which require rows at constant offsets
+	packedReg    = vecTileReg // with PackStep: address of the packed operand. The call has one tile, so vecTileReg is free
+	blockSumsReg = strideReg  // sums of blocks, which require rows at constant offsets
 )
 
 // Words of the spill area: the remaining tiles of the call, the remaining blocks of a run, four words for each loop,
@@ -36,7 +36,7 @@ const (
 const (
 	tilesLeft = iota
 	blocksLeft
-	loopWords     // of each loop: in, vec, remaining iterations, remaining iterations of the block
+	loopWords     // of each loop: inReg, vecReg, remaining iterations, remaining iterations of the block
 	inWord        = loopWords + wordsPerLoop*MaxLoops
 	epilogueWords = inWord + 1
 	spillWords    = epilogueWords + jit.MaxOperands - EpilogueOperands // number of words
@@ -48,7 +48,7 @@ const (
 const maxPrefetches = 2
 
 // prefetchRegs has the addresses of Spec.Prefetch.
-var prefetchRegs = [maxPrefetches]target.GReg{inTile, prefetched}
+var prefetchRegs = [maxPrefetches]target.GReg{inTileReg, prefetchedReg}
 
 // DefaultUnroll is the number of terms of an iteration of the k-loop if Spec.Unroll is 0.
 const DefaultUnroll = 4
@@ -123,24 +123,24 @@ func (g *gen) emit() {
 
 // declare declares the registers of the spec.
 func (g *gen) declare() {
-	g.Declare("an address or a count of the k-loop", in, vec, count)
-	g.Declare("the address of a tile", vecTile, outTile)
-	g.Declare("the address of a row", inRow5, inRow10) // of the result, outside the k-loop
-	g.Declare("a distance between terms", vecStep, inStep)
+	g.Declare("an address or a count of the k-loop", inReg, vecReg, countReg)
+	g.Declare("the address of a tile", vecTileReg, outTileReg)
+	g.Declare("the address of a row", inRow5Reg, inRow10Reg) // of the result, outside the k-loop
+	g.Declare("a distance between terms", vecStepReg, inStepReg)
 	if len(g.s.Prefetch) == 0 {
-		g.Declare("the address of a tile", inTile)
+		g.Declare("the address of a tile", inTileReg)
 	}
 	for i := range g.s.Prefetch {
 		g.Declare("a prefetched address", prefetchRegs[i])
 	}
 	if g.s.PrefetchedLines > 0 {
-		g.Declare("a prefetched address", prefetched)
+		g.Declare("a prefetched address", prefetchedReg)
 	}
 	if g.s.In == nil {
-		g.Declare("a distance between rows", stride, stride3)
+		g.Declare("a distance between rows", strideReg, strideTimes3Reg)
 	}
 	if g.s.hasBlocks() {
-		g.Declare("the address of the sums of blocks", blockSums)
+		g.Declare("the address of the sums of blocks", blockSumsReg)
 	}
 	for i := range g.sumCount {
 		g.Declare("a sum", target.VReg(i))
@@ -164,37 +164,37 @@ func (g *gen) begin() {
 	if !g.s.MatrixUnit {
 		g.declare()
 	}
-	g.operand(In, in)
-	g.Move(in, g.inTile())
-	g.operand(Vec, vecTile)
-	g.operand(Out, outTile)
+	g.operand(In, inReg)
+	g.Move(inReg, g.inTile())
+	g.operand(Vec, vecTileReg)
+	g.operand(Out, outTileReg)
 	if g.s.PrefetchedLines > 0 {
-		g.operand(Prefetched, prefetched)
+		g.operand(Prefetched, prefetchedReg)
 	}
 	for i := range g.s.Prefetch {
 		g.operand(PrefetchOperands+i, prefetchRegs[i])
 	}
 	for _, k := range g.tileOperands() {
-		g.operand(EpilogueOperands+k, in)
-		g.Move(in, spillWord(epilogueWords+k))
+		g.operand(EpilogueOperands+k, inReg)
+		g.Move(inReg, spillWord(epilogueWords+k))
 	}
-	g.Move(target.Word(jit.OffsetRows), in)
-	g.Move(in, spillWord(tilesLeft))
+	g.Move(target.Word(jit.OffsetRows), inReg)
+	g.Move(inReg, spillWord(tilesLeft))
 	if g.s.In == nil {
-		g.Move(stepOf(InRow), stride)
-		g.Lea(target.Addr{Base: stride, Index: stride, Scale: 2}, stride3)
+		g.Move(stepOf(InRow), strideReg)
+		g.Lea(target.Addr{Base: strideReg, Index: strideReg, Scale: 2}, strideTimes3Reg)
 	}
 	for _, r := range g.s.Runs {
 		if r.VecStep == Dynamic {
-			g.Move(stepOf(VecTerm), vecStep)
+			g.Move(stepOf(VecTerm), vecStepReg)
 		}
 		if r.InStep == Dynamic {
-			g.Move(stepOf(InTerm), inStep)
+			g.Move(stepOf(InTerm), inStepReg)
 		}
 	}
 	if g.s.hasBlocks() {
-		g.Lea(target.Addr{Base: target.Args, Disp: int(spillWord(spillWords)) + lineBytes - 8}, blockSums)
-		g.AlignDown(lineBytes, blockSums)
+		g.Lea(target.Addr{Base: target.Args, Disp: int(spillWord(spillWords)) + lineBytes - 8}, blockSumsReg)
+		g.AlignDown(lineBytes, blockSumsReg)
 	}
 	g.setTermMask()
 	g.beginQuantized()
@@ -205,7 +205,7 @@ func (g *gen) inTile() target.Int {
 	if len(g.s.Prefetch) > 0 {
 		return spillWord(inWord)
 	}
-	return inTile
+	return inTileReg
 }
 
 func (g *gen) operand(k Slot, to target.GReg) {
@@ -232,15 +232,15 @@ func (g *gen) nextTile(tile target.Label) {
 	advance := func(distance int, slot Slot, to target.Int) {
 		switch {
 		case distance == Dynamic:
-			g.Move(stepOf(slot), in)
-			g.Add(in, to)
+			g.Move(stepOf(slot), inReg)
+			g.Add(inReg, to)
 		case distance != 0:
 			g.Add(target.Imm(distance), to)
 		}
 	}
 	advance(g.s.Tiles.In, InTile, g.inTile())
-	advance(g.s.Tiles.Vec, VecTile, vecTile)
-	advance(g.s.Tiles.Out, OutTile, outTile)
+	advance(g.s.Tiles.Vec, VecTile, vecTileReg)
+	advance(g.s.Tiles.Out, OutTile, outTileReg)
 	for _, k := range g.tileOperands() {
 		advance(g.s.Tiles.Out, OutTile, spillWord(epilogueWords+k))
 	}
@@ -251,7 +251,7 @@ func (g *gen) nextTile(tile target.Label) {
 // its current iteration.
 func (g *gen) loops(level int) {
 	if level == 0 {
-		g.setAddresses(g.inTile(), vecTile)
+		g.setAddresses(g.inTile(), vecTileReg)
 		g.beginLevels()
 	}
 	if level == len(g.s.Loops) {
@@ -263,14 +263,14 @@ func (g *gen) loops(level int) {
 	word := loopWords + wordsPerLoop*level
 	end := g.NewLabel()
 	if l.Trips == Dynamic {
-		g.Move(stepOf(LoopTrips+level), count)
-		g.AddJump(0, count, target.LE, end)
+		g.Move(stepOf(LoopTrips+level), countReg)
+		g.AddJump(0, countReg, target.LE, end)
 	} else {
-		g.Move(target.Imm(l.Trips), count)
+		g.Move(target.Imm(l.Trips), countReg)
 	}
-	g.Move(count, spillWord(word+2))
-	g.Move(in, spillWord(word))
-	g.Move(vec, spillWord(word+1))
+	g.Move(countReg, spillWord(word+2))
+	g.Move(inReg, spillWord(word))
+	g.Move(vecReg, spillWord(word+1))
 	if l.Block > 1 {
 		g.Move(target.Imm(l.Block), spillWord(word+3))
 	}
@@ -279,12 +279,12 @@ func (g *gen) loops(level int) {
 	g.Bind(top)
 	g.loops(level + 1)
 	g.endIteration(l, spillWord(word+3))
-	g.Move(spillWord(word), in)
-	g.Move(spillWord(word+1), vec)
-	g.advance(in, l.In)
-	g.advance(vec, l.Vec)
-	g.Move(in, spillWord(word))
-	g.Move(vec, spillWord(word+1))
+	g.Move(spillWord(word), inReg)
+	g.Move(spillWord(word+1), vecReg)
+	g.advance(inReg, l.In)
+	g.advance(vecReg, l.Vec)
+	g.Move(inReg, spillWord(word))
+	g.Move(vecReg, spillWord(word+1))
 	g.setRowBases()
 	g.CountDown(spillWord(word+2), target.NE, top)
 	g.Bind(end)
@@ -292,10 +292,10 @@ func (g *gen) loops(level int) {
 
 // setAddresses sets the addresses of the first term.
 func (g *gen) setAddresses(fromIn, fromVec target.Int) {
-	g.Move(fromIn, in)
-	g.Move(fromVec, vec)
+	g.Move(fromIn, inReg)
+	g.Move(fromVec, vecReg)
 	if g.s.PackStep != 0 {
-		g.operand(Packed, packed)
+		g.operand(Packed, packedReg)
 	}
 	g.setRowBases()
 }
@@ -306,15 +306,15 @@ func (g *gen) setRowBases() {
 		return
 	}
 	for i, r := range g.rowBases()[1:] {
-		from := [...]target.GReg{in, inRow5}[i]
-		g.Lea(target.Addr{Base: from, Index: stride, Scale: 4}, r)
-		g.Add(stride, r)
+		from := [...]target.GReg{inReg, inRow5Reg}[i]
+		g.Lea(target.Addr{Base: from, Index: strideReg, Scale: 4}, r)
+		g.Add(strideReg, r)
 	}
 }
 
 // rowBases lists the registers from which the rows are addressed.
 func (g *gen) rowBases() []target.GReg {
-	bases := []target.GReg{in, inRow5, inRow10}
+	bases := []target.GReg{inReg, inRow5Reg, inRow10Reg}
 	if g.s.In != nil {
 		return bases[:1]
 	}
@@ -324,14 +324,14 @@ func (g *gen) rowBases() []target.GReg {
 // row returns the address of a row's element, disp bytes after the current term.
 func (g *gen) row(i, disp int) target.Addr {
 	if g.s.In != nil {
-		return target.Addr{Base: in, Disp: g.s.In[i] + disp}
+		return target.Addr{Base: inReg, Disp: g.s.In[i] + disp}
 	}
 	m := target.Addr{Base: g.rowBases()[i/5], Disp: disp}
 	switch i % 5 {
 	case 1, 2, 4:
-		m.Index, m.Scale = stride, uint8(i%5)
+		m.Index, m.Scale = strideReg, uint8(i%5)
 	case 3:
-		m.Index, m.Scale = stride3, 1
+		m.Index, m.Scale = strideTimes3Reg, 1
 	}
 	return m
 }
@@ -351,7 +351,7 @@ func (g *gen) runs() {
 		for _, b := range g.rowBases() {
 			g.advance(b, r.In-inOffset)
 		}
-		g.advance(vec, r.Vec-vecOffset)
+		g.advance(vecReg, r.Vec-vecOffset)
 		if r.Terms == Dynamic {
 			g.dynamicRun(r)
 			return

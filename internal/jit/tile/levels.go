@@ -28,8 +28,8 @@ const (
 
 // Registers of the addresses of scales and zero points. The tile has no dynamic steps.
 const (
-	levelScales = vecStep
-	levelZeros  = inStep
+	levelScales = vecStepReg
+	levelZeros  = inStepReg
 )
 
 // hasLevels reports whether the vector operand has quantized elements.
@@ -90,12 +90,12 @@ func (g *gen) loadLevels(offset int) {
 	lanes, half := g.bytes/g.s.Size, g.s.Vectors/2
 	if g.s.Levels.Bits == 8 {
 		for v := range g.s.Vectors {
-			g.LoadBytes(target.Addr{Base: vec, Disp: offset + v*lanes}, g.vector(v))
+			g.LoadBytes(target.Addr{Base: vecReg, Disp: offset + v*lanes}, g.vector(v))
 		}
 	} else {
 		for v := range half {
 			low, high := g.vector(v), g.vector(half+v)
-			g.LoadBytes(target.Addr{Base: vec, Disp: offset + v*lanes}, high)
+			g.LoadBytes(target.Addr{Base: vecReg, Disp: offset + v*lanes}, high)
 			g.ShiftLeft(28, high, low)
 			g.ShiftRight(28, low, low)
 			g.ShiftRight(4, high, high)

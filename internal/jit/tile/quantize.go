@@ -45,7 +45,7 @@ func (g *gen) beginQuantized() {
 	case 0:
 		n = target.Imm(bytesPerSumVector)
 	}
-	g.quantizer().SetLastBytes(n, wholeBytes, [2]target.GReg{in, count})
+	g.quantizer().SetLastBytes(n, wholeBytes, [2]target.GReg{inReg, countReg})
 }
 
 // quantizer returns the writer of the conversion to bytes on amd64. With AVX-512, register Temp is free after the
@@ -67,8 +67,8 @@ func (g *gen) storeQuantized() {
 	}
 	x := g.loadEpilogueMask()
 	q := g.quantizer()
-	g.operand(ZeroPoint, in)
-	q.Begin(target.Addr{Base: in})
+	g.operand(ZeroPoint, inReg)
+	q.Begin(target.Addr{Base: inReg})
 	g.eachLanes(Scales, g.freeRegister(0), func(i, v int) {
 		g.ToFloats(g.sum(i, v))
 		q.ToLevels(g.sum(i, v), x)
@@ -77,9 +77,9 @@ func (g *gen) storeQuantized() {
 	q.LoadOrder(order)
 	last := target.Int(target.Imm(g.s.Lanes))
 	if g.s.Lanes == Dynamic {
-		last = count
+		last = countReg
 		if target.MasksInVectors(g.cpu) {
-			g.Move(stepOf(LastLanes), count)
+			g.Move(stepOf(LastLanes), countReg)
 		}
 	}
 	for v := 0; v < g.s.Vectors; v += packedVectors {
@@ -95,8 +95,8 @@ func (g *gen) storeQuantized() {
 			q.Pack(part)
 			q.Arrange(part[0], order)
 			for row := range min(rows, g.s.Rows-i) {
-				at := target.Addr{Base: outTile, Disp: g.s.Out[i+row] + v*g.bytes/packedVectors}
-				q.StoreParts(part[0], x, row*n, n, at, end, [2]target.GReg{in, vec})
+				at := target.Addr{Base: outTileReg, Disp: g.s.Out[i+row] + v*g.bytes/packedVectors}
+				q.StoreParts(part[0], x, row*n, n, at, end, [2]target.GReg{inReg, vecReg})
 			}
 		}
 	}

@@ -6,8 +6,8 @@ import "github.com/graphrun/graphrun/internal/jit/target"
 // and a sum becomes one byte of the result.
 func (g *gen) storeQuantizedNEON() {
 	scales, zeroPoint := g.freeRegister(0), g.freeRegister(1)
-	g.operand(ZeroPoint, in)
-	g.Broadcast(target.Addr{Base: in}, zeroPoint)
+	g.operand(ZeroPoint, inReg)
+	g.Broadcast(target.Addr{Base: inReg}, zeroPoint)
 	g.eachLanes(Scales, scales, func(i, v int) { g.neon.Quantize(g.sum(i, v), scales, zeroPoint) })
 	for v := 0; v < g.s.Vectors; v += packedVectors {
 		n := min(packedVectors, g.s.Vectors-v)
@@ -21,7 +21,7 @@ func (g *gen) storeQuantizedNEON() {
 				sums = append(sums, g.sum(i, v+k))
 			}
 			g.neon.PackBytes(sums, g.s.Quantized == Signed)
-			g.neon.StoreBytes(sums[0], target.Addr{Base: outTile, Disp: g.s.Out[i] + v*g.bytes/g.s.Size}, lanes)
+			g.neon.StoreBytes(sums[0], target.Addr{Base: outTileReg, Disp: g.s.Out[i] + v*g.bytes/g.s.Size}, lanes)
 		}
 	}
 }

@@ -25,12 +25,12 @@ func (g *gen) constantTerms(r *Run, terms int, unrollAll bool) {
 	case trips == 1:
 		g.iteration(r, n)
 	case trips > 1:
-		g.Move(target.Imm(trips), count)
+		g.Move(target.Imm(trips), countReg)
 		g.Align(32)
 		top := g.NewLabel()
 		g.Bind(top)
 		g.iteration(r, n)
-		g.CountDown(count, target.NE, top)
+		g.CountDown(countReg, target.NE, top)
 	}
 	if rest > 0 {
 		g.terms(r, rest)
@@ -41,27 +41,27 @@ func (g *gen) constantTerms(r *Run, terms int, unrollAll bool) {
 func (g *gen) dynamicRun(r *Run) {
 	n := int64(g.s.unroll())
 	unrolled, single, rest, end := g.NewLabel(), g.NewLabel(), g.NewLabel(), g.NewLabel()
-	g.Move(target.Word(jit.OffsetN), count)
-	g.AddJump(-n, count, target.LT, rest)
+	g.Move(target.Word(jit.OffsetN), countReg)
+	g.AddJump(-n, countReg, target.LT, rest)
 	g.Align(32)
 	g.Bind(unrolled)
 	g.iteration(r, int(n))
-	g.AddJump(-n, count, target.GE, unrolled)
+	g.AddJump(-n, countReg, target.GE, unrolled)
 	g.Bind(rest)
-	g.AddJump(n, count, target.LE, end)
+	g.AddJump(n, countReg, target.LE, end)
 	g.Align(16)
 	g.Bind(single)
 	g.terms(r, 1)
-	g.CountDown(count, target.GT, single)
+	g.CountDown(countReg, target.GT, single)
 	g.Bind(end)
 }
 
 // iteration emits an iteration of the k-loop: its prefetches and n terms.
 func (g *gen) iteration(r *Run, n int) {
 	for i := range g.s.PrefetchedLines {
-		g.Prefetch(2, target.Addr{Base: prefetched, Disp: i * lineBytes})
+		g.Prefetch(2, target.Addr{Base: prefetchedReg, Disp: i * lineBytes})
 	}
-	g.advance(prefetched, g.s.PrefetchedLines*lineBytes)
+	g.advance(prefetchedReg, g.s.PrefetchedLines*lineBytes)
 	for i, f := range g.s.Prefetch {
 		g.prefetch(i, f)
 	}
@@ -69,12 +69,12 @@ func (g *gen) iteration(r *Run, n int) {
 }
 
 // prefetch emits the prefetches of Spec.Prefetch[i], which execute once per f.Every terms. Every and DefaultUnroll are
-// powers of two: the bits of the mask f.Every-DefaultUnroll are all 0 in count, the number of remaining terms, once per
+// powers of two: the bits of the mask f.Every-DefaultUnroll are all 0 in countReg, the number of remaining terms, once per
 // f.Every terms.
 func (g *gen) prefetch(i int, f Prefetch) {
 	skip := g.NewLabel()
 	if f.Every > DefaultUnroll {
-		g.JumpIfBits(int64(f.Every-DefaultUnroll), count, skip)
+		g.JumpIfBits(int64(f.Every-DefaultUnroll), countReg, skip)
 	}
 	for line := range f.Lines {
 		g.Prefetch(2, target.Addr{Base: prefetchRegs[i], Disp: line * lineBytes})
@@ -90,13 +90,13 @@ func (g *gen) terms(r *Run, n int) {
 		g.term(r, inOffset, vecOffset, i*g.s.PackStep, n-i)
 		if r.InStep == Dynamic {
 			for _, b := range g.rowBases() {
-				g.Add(inStep, b)
+				g.Add(inStepReg, b)
 			}
 		} else {
 			inOffset += r.InStep
 		}
 		if r.VecStep == Dynamic {
-			g.Add(vecStep, vec)
+			g.Add(vecStepReg, vecReg)
 		} else {
 			vecOffset += r.VecStep
 		}
@@ -104,8 +104,8 @@ func (g *gen) terms(r *Run, n int) {
 	for _, b := range g.rowBases() {
 		g.advance(b, inOffset)
 	}
-	g.advance(vec, vecOffset)
-	g.advance(packed, n*g.s.PackStep)
+	g.advance(vecReg, vecOffset)
+	g.advance(packedReg, n*g.s.PackStep)
 }
 
 // term emits one term: it loads the vectors and updates the accumulators of the rows that have the term. The run has at
@@ -121,7 +121,7 @@ func (g *gen) term(r *Run, inOffset, vecOffset, packedOffset, termsLeft int) {
 	}
 	if g.s.PrefetchDistance != 0 {
 		for d := 0; d < g.s.termVectors()*g.bytes; d += lineBytes {
-			g.Prefetch(1, target.Addr{Base: vec, Disp: vecOffset + d + g.s.PrefetchDistance})
+			g.Prefetch(1, target.Addr{Base: vecReg, Disp: vecOffset + d + g.s.PrefetchDistance})
 		}
 	}
 	switch {
@@ -156,9 +156,9 @@ func (g *gen) term(r *Run, inOffset, vecOffset, packedOffset, termsLeft int) {
 // loadVectors loads the vectors of a term.
 func (g *gen) loadVectors(offset, packedOffset int) {
 	for v := range g.s.termVectors() {
-		g.Load(target.Addr{Base: vec, Disp: offset + v*g.bytes}, g.vector(v), g.s.Masked && g.isPartial(v))
+		g.Load(target.Addr{Base: vecReg, Disp: offset + v*g.bytes}, g.vector(v), g.s.Masked && g.isPartial(v))
 		if g.s.PackStep != 0 {
-			g.Store(g.vector(v), target.Addr{Base: packed, Disp: packedOffset + v*g.bytes}, false)
+			g.Store(g.vector(v), target.Addr{Base: packedReg, Disp: packedOffset + v*g.bytes}, false)
 		}
 	}
 }

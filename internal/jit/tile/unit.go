@@ -8,8 +8,8 @@ import (
 	amd64 "github.com/graphrun/graphrun/internal/jit/target/amd64/writer"
 )
 
-// Limits of the matrix unit (AMX), which multiplies tile registers. A group is four bytes. In the terms of the package
-// comment in spec.go, it is one element and one term.
+// Limits of the matrix unit (AMX), which multiplies tile registers. It multiplies groups of four bytes: a group is an
+// element of an operand, and a term of the sum (see spec.go).
 const (
 	// UnitRows is the maximum number of rows of a tile register. A tile has up to two parts of at most UnitRows rows.
 	UnitRows = 16
@@ -19,13 +19,14 @@ const (
 	UnitVectors = 2
 	// UnitScratchBytes is the memory for the sums of a tile.
 	UnitScratchBytes = 2 * UnitRows * UnitVectors * lineBytes
-	// UnitCallGroups is the maximum number of products of groups in a call. At a third of the peak rate they take 25 us.
+	// UnitCallGroups is the maximum number of products of groups in a call. It bounds the time of a call, which cannot be
+	// preempted, to 25 us at a third of the peak rate.
 	UnitCallGroups = 5 << 20
-	// UnitStripGroups is the number of products of groups that amortizes a call: the start of a call takes 0.1 us, and
-	// the unit computes 1<<16 products in this time.
+	// UnitStripGroups is the least number of products of groups that a call should have. The start of a call takes as
+	// long as 1<<16 products (0.1 us), 6% of this number.
 	UnitStripGroups = 1 << 20
-	// UnitGrain is the factor by which a worker's unit of work has more multiplications with the matrix unit than with
-	// vectors.
+	// UnitGrain multiplies the least number of multiplications of a chunk of work if the matrix unit is used, because it
+	// is faster than vectors.
 	UnitGrain = 4
 	// unitSumRegs is the number of vector registers for sums in the epilogue.
 	unitSumRegs = 28
@@ -33,11 +34,12 @@ const (
 
 // unitSplit is the division of a tile's rows into parts, and of its terms into chunks, for the matrix unit.
 type unitSplit struct {
-	rows               int   // rows of a part
-	firstRows          []int // first row of each part
-	inRowStep, vecStep int   // distances between rows, and between terms of the vector operand
-	outRowStep         int   // distance between rows of the result; 0 if it is not constant
-	terms, lastTerms   int   // terms of a chunk, and of a run's last chunk if that is shorter
+	rows             int   // rows of a part
+	firstRows        []int // first row of each part
+	inRowStep        int   // distance in bytes between rows of the broadcast operand
+	vecStep          int   // distance in bytes between terms of the vector operand
+	outRowStep       int   // distance in bytes between rows of the result; 0 if it is not constant
+	terms, lastTerms int   // terms of a chunk, and of a run's last chunk if that is shorter
 }
 
 // splitForUnit divides a tile for the matrix unit. The spec must have passed all other checks.
@@ -61,13 +63,14 @@ func (s *Spec) splitForUnit() (split unitSplit, err error) {
 		return split, err
 	}
 	if maxRows > minRows || len(split.firstRows) > 2 {
-		return split, fmt.Errorf("tile: the matrix unit does not support %d parts of %v rows", len(split.firstRows), segments)
+		return split, fmt.Errorf("tile: the matrix unit supports at most 2 parts of %d rows, of equal length; the segments "+
+			"have %v rows", UnitRows, segments)
 	}
 	return split, nil
 }
 
-// segments divides the rows at each change of their distance, and returns the lengths. The first two rows define the
-// distance.
+// segments divides the rows, which have the given offsets, into segments of equal distances between rows, and returns
+// the lengths of the segments. The distance is that of the first two rows.
 func (u *unitSplit) segments(in []int) (list []int) {
 	if len(in) > 1 {
 		u.inRowStep = in[1] - in[0]
@@ -154,11 +157,12 @@ func (s *Spec) checkUnit() error {
 	return err
 }
 
-// General registers: the distances in the k-loop, and after the k-loop the address of the memory of sums.
+// General registers of the matrix unit. scratchReg has the address of the sums after the loop over terms; vecReg is free
+// then.
 const (
-	unitStep    = stride
-	unitVecStep = stride3
-	scratch     = vec
+	unitStep    = strideReg
+	unitVecStep = strideTimes3Reg
+	scratchReg  = vecReg
 )
 
 // unitGen emits the code of the matrix unit.
@@ -240,16 +244,16 @@ func (g *gen) emitUnit() {
 	g.Return()
 }
 
-// initSumTiles emits the initialization of the accumulators. A bias is loaded with distance 0 between rows, in whole
-// vectors.
+// initSumTiles emits the initialization of the accumulators. A bias is equal for all rows: each row is loaded from the
+// same address. Its memory must have whole vectors.
 func (x *unitGen) initSumTiles() {
 	if x.s.Start != FromLanes {
 		x.eachSum(func(t amd64.Tile, _, _ int) { x.amd64.ClearTile(t) })
 		return
 	}
-	x.operand(Bias, in)
+	x.operand(Bias, inReg)
 	x.eachSum(func(t amd64.Tile, _, v int) {
-		x.amd64.LoadTile(target.Addr{Base: in, Disp: v * lineBytes}, t)
+		x.amd64.LoadTile(target.Addr{Base: inReg, Disp: v * lineBytes}, t)
 	})
 }
 
@@ -258,12 +262,12 @@ func (x *unitGen) run(r *Run) {
 	if n := r.Terms / x.split.terms; n == 1 {
 		x.chunk(x.rowTiles, x.vecTiles, x.split.terms)
 	} else if n > 1 {
-		x.Move(target.Imm(n), count)
+		x.Move(target.Imm(n), countReg)
 		x.Align(32)
 		top := x.NewLabel()
 		x.Bind(top)
 		x.chunk(x.rowTiles, x.vecTiles, x.split.terms)
-		x.CountDown(count, target.NE, top)
+		x.CountDown(countReg, target.NE, top)
 	}
 	if rest := r.Terms % x.split.terms; rest > 0 {
 		x.chunk(x.restRowTiles, x.restVecTiles, rest)
@@ -284,32 +288,32 @@ func (x *unitGen) chunk(rowTiles, vecTiles []amd64.Tile, terms int) {
 			}
 			vecTile := vecTiles[v%len(vecTiles)]
 			if loadedRow[rowTile] != part+1 {
-				x.amd64.LoadTile(target.Addr{Base: in, Index: unitStep, Scale: 1, Disp: x.s.In[row]}, rowTile)
+				x.amd64.LoadTile(target.Addr{Base: inReg, Index: unitStep, Scale: 1, Disp: x.s.In[row]}, rowTile)
 				loadedRow[rowTile] = part + 1
 			}
 			if loadedVec[vecTile] != v+1 {
-				x.amd64.LoadTile(target.Addr{Base: vec, Index: unitVecStep, Scale: 1, Disp: v * lineBytes}, vecTile)
+				x.amd64.LoadTile(target.Addr{Base: vecReg, Index: unitVecStep, Scale: 1, Disp: v * lineBytes}, vecTile)
 				loadedVec[vecTile] = v + 1
 			}
 			x.amd64.DotTiles(rowTile, vecTile, x.sumTile(part, v))
 		}
 	}
-	x.advance(in, terms*x.s.Size)
-	x.advance(vec, terms*x.split.vecStep)
+	x.advance(inReg, terms*x.s.Size)
+	x.advance(vecReg, terms*x.split.vecStep)
 }
 
 // prefetch emits the prefetches of a chunk.
 func (x *unitGen) prefetch(terms int) {
 	for i := range x.s.PrefetchedLines * terms / DefaultUnroll {
-		x.Prefetch(2, target.Addr{Base: prefetched, Disp: i * lineBytes})
+		x.Prefetch(2, target.Addr{Base: prefetchedReg, Disp: i * lineBytes})
 	}
-	x.advance(prefetched, x.s.PrefetchedLines*terms/DefaultUnroll*lineBytes)
+	x.advance(prefetchedReg, x.s.PrefetchedLines*terms/DefaultUnroll*lineBytes)
 	if x.s.PrefetchDistance == 0 {
 		return
 	}
 	for i := range terms {
 		for v := range x.s.Vectors {
-			x.Prefetch(1, target.Addr{Base: vec, Disp: i*x.split.vecStep + v*lineBytes + x.s.PrefetchDistance})
+			x.Prefetch(1, target.Addr{Base: vecReg, Disp: i*x.split.vecStep + v*lineBytes + x.s.PrefetchDistance})
 		}
 	}
 }
@@ -320,17 +324,17 @@ func (x *unitGen) storeSumTiles() {
 	s := x.s
 	if s.Quantized == NotQuantized && len(s.Epilogue) == 0 && s.Start != FromResult && x.split.outRowStep != 0 &&
 		!s.mayBePartial(x.cpu) {
-		x.amd64.MoveDistance(x.split.outRowStep, count)
+		x.amd64.MoveDistance(x.split.outRowStep, countReg)
 		x.eachSum(func(t amd64.Tile, row, v int) {
-			x.amd64.StoreTile(t, target.Addr{Base: outTile, Index: count, Scale: 1, Disp: s.Out[row] + v*lineBytes})
+			x.amd64.StoreTile(t, target.Addr{Base: outTileReg, Index: countReg, Scale: 1, Disp: s.Out[row] + v*lineBytes})
 		})
 		return
 	}
 	line := s.Vectors * lineBytes
-	x.operand(Scratch, scratch)
-	x.Move(target.Imm(line), count)
+	x.operand(Scratch, scratchReg)
+	x.Move(target.Imm(line), countReg)
 	x.eachSum(func(t amd64.Tile, row, v int) {
-		x.amd64.StoreTile(t, target.Addr{Base: scratch, Index: count, Scale: 1, Disp: row*line + v*lineBytes})
+		x.amd64.StoreTile(t, target.Addr{Base: scratchReg, Index: countReg, Scale: 1, Disp: row*line + v*lineBytes})
 	})
 	step := unitSumRegs / s.Vectors &^ 1
 	for row := 0; row < s.Rows; row += step {
@@ -338,7 +342,8 @@ func (x *unitGen) storeSumTiles() {
 	}
 }
 
-// storeRows loads the sums of some rows, applies the epilogue and stores them.
+// storeRows loads the sums of some rows, applies the epilogue and stores them. The epilogue reads x.gen.s, which is a
+// spec of these rows meanwhile.
 func (x *unitGen) storeRows(row, rows int) {
 	spec := x.s
 	part := *spec
@@ -346,11 +351,11 @@ func (x *unitGen) storeRows(row, rows int) {
 	x.gen.s, x.sumCount = &part, rows*part.Vectors
 	for i := range rows {
 		for v := range part.Vectors {
-			x.Load(target.Addr{Base: scratch, Disp: ((row+i)*part.Vectors + v) * lineBytes}, x.sum(i, v), false)
+			x.Load(target.Addr{Base: scratchReg, Disp: ((row+i)*part.Vectors + v) * lineBytes}, x.sum(i, v), false)
 		}
 	}
 	if part.Start == FromResult {
-		x.eachResult(outTile, func(i, v int, at target.Addr) {
+		x.eachResult(outTileReg, func(i, v int, at target.Addr) {
 			x.Load(at, x.freeRegister(0), x.isPartial(v))
 			x.amd64.AddIntegers(x.freeRegister(0), x.sum(i, v))
 		})

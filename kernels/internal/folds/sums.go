@@ -6,12 +6,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// SumDType returns the dtype of a sum of elements of dtype d. If given is tensor.Invalid, it is int64 for bools and
-// integers, and d for other dtypes. Otherwise it is given.
-func SumDType(d, given tensor.DType) tensor.DType {
+// SumDType returns the dtype of a sum of elements of dtype d: requested if it is valid, else int64 for bools and
+// integers, and d for other dtypes.
+func SumDType(d, requested tensor.DType) tensor.DType {
 	switch {
-	case given != tensor.Invalid:
-		return given
+	case requested != tensor.Invalid:
+		return requested
 	case d.IsIntegral(true):
 		return tensor.Int64
 	}
@@ -44,9 +44,10 @@ func Summing(d tensor.DType, divisor float64) Computation {
 		Ref: refSum(d, divisor)}
 }
 
-// sum returns a fold that sums elements of dtype d and divides sums of floats by divisor.
+// sum returns a fold that sums elements of dtype d and divides sums of floats and complex
+// numbers by divisor.
 func sum(d tensor.DType, divisor float64) *iter.Fold {
-	if d == tensor.Bool { // PyTorch's sum of bools as a bool is any
+	if d == tensor.Bool { // PyTorch computes torch.any if the result is a bool
 		return AnyOrAll(true)
 	}
 	switch kit.LoopDType(d) {

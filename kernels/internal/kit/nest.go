@@ -15,14 +15,14 @@ type InnerKernels struct {
 // the addresses of the buffers.
 func (n *InnerKernels) Phase(ph graph.Phase, buffers []Buffer) graph.Phase {
 	return graph.Phase{Chunks: ph.Chunks, Run: func(m *graph.Mem, chunk int) error {
-		in := n.mems.Of(m)
-		m.Within(in, n.Scratch)
+		inner := n.mems.Of(m)
+		m.Within(inner, n.Scratch)
 		for i := range buffers {
-			in.Ptrs = append(in.Ptrs, buffers[i].Address(m))
+			inner.Ptrs = append(inner.Ptrs, buffers[i].Address(m))
 		}
-		err := ph.Run(in, chunk)
-		m.Walk = in.Walk // the worker's first loop creates the Walk; later phases reuse it
-		in.Release()
+		err := ph.Run(inner, chunk)
+		m.Walk = inner.Walk // ph may have created the worker's Walk; later phases reuse it
+		inner.Release()
 		return err
 	}}
 }

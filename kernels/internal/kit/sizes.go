@@ -10,8 +10,8 @@ import (
 )
 
 // This file has predicates and arithmetic on sizes for inference. A size may be unknown: an expression over symbols.
-// Its hint is its value for assumed sizes of the symbols ([sym.Int.Hint]). A predicate becomes a guard if the bounds of
-// the symbols do not decide the predicate.
+// Its hint is its value for assumed sizes of the symbols ([sym.Int.Hint]). If the bounds of the symbols do not decide a
+// predicate, its value for the hints is returned and recorded as a guard: a condition under which inference is valid.
 
 // SizeIs reports whether a size is n.
 func SizeIs(s sym.Int, n int) bool { return s.Eq(sym.Of(n)).Holds() }
@@ -25,7 +25,7 @@ func IsNegative(s sym.Int) bool { return s.Lt(sym.Int{}).Holds() }
 // IsEmpty reports whether a value has no elements.
 func IsEmpty(t tensor.Type) bool { return SizeIs(t.Numel(), 0) }
 
-// KnownSize returns a known size as an int. It is for kernels and references, whose sizes are always known.
+// KnownSize returns a known size as an int. It is for kernels and references, which run with known sizes.
 //
 //go:noinline
 func KnownSize(s sym.Int) int {
@@ -62,7 +62,7 @@ func SpecializedNumber(n graph.NumberOrSize) tensor.Scalar {
 }
 
 // NumberForHints returns a number. For an unknown size it returns the hint, without a guard. It is for kernels and
-// references. Their sizes are unknown only while constants are folded for the hints.
+// references, which have unknown sizes only if a constant is computed in advance for the hints.
 func NumberForHints(n graph.NumberOrSize) tensor.Scalar {
 	if n.Number.IsSet() {
 		return n.Number
@@ -78,8 +78,8 @@ func SizeAtDim(t tensor.Type, dim int) sym.Int {
 	return t.Shape[dim]
 }
 
-// ReplaceSizes returns a copy of sizes in which new sizes replace the sizes from index first on. The copy is extended
-// if necessary.
+// ReplaceSizes returns a copy of sizes with sizes[first], sizes[first+1], ... set to the replacements. The copy is
+// extended if necessary.
 func ReplaceSizes(sizes []sym.Int, first int, replacements ...sym.Int) []sym.Int {
 	out := make([]sym.Int, max(len(sizes), first+len(replacements)))
 	copy(out, sizes)

@@ -46,5 +46,5 @@ var magnitude = graph.Pointwise{
 		}
 		return unary(c, outs)
 	},
-	Body: tableBody("abs", bodiesTo(formula("abs(x)"), tensor.DType.ToReal, integers, floats, complexes)),
+	Body: bodyByDType("abs", bodiesTo(formula("abs(x)"), tensor.DType.ToReal, integers, floats, complexes)),
 }

@@ -21,7 +21,7 @@ var (
 
 func bitwiseOp(name, doc, text string, f func(a, b int64) int64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: binary,
-		Body: tableBody(name, bodiesOf(formula(text), bools, integers))},
+		Body: bodyByDType(name, bodiesOf(formula(text), bools, integers))},
 		kit.ForAnyCall(kit.ByKind(func(x []int64) int64 { return f(x[0], x[1]) }, nil, nil)),
 		kit.ExIntegers, kit.Example(nil, kit.ExBools, kit.ExBools))
 }
@@ -29,7 +29,7 @@ func bitwiseOp(name, doc, text string, f func(a, b int64) int64) *graph.Op {
 // BitwiseNot flips all bits.
 var BitwiseNot = elementwise(kit.NoAttrs, "bitwise_not",
 	"Flips the bits of self; for bools it is the logical not.", unaryParams,
-	&graph.Pointwise{Config: unary, Body: tableBody("bitwise_not", bodiesOf(formula("~x"), bools, integers))},
+	&graph.Pointwise{Config: unary, Body: bodyByDType("bitwise_not", bodiesOf(formula("~x"), bools, integers))},
 	kit.ForAnyCall(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		if d == tensor.Bool {
 			return tensor.BoolScalar(x[0].Int() == 0)

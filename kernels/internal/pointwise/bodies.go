@@ -41,12 +41,12 @@ func (t *bodies) kernelNamed(torchKernel string, it *rule.Rule) (rule.Kernel, er
 	return rule.Kernel{}, rule.NotImplemented(torchKernel, it)
 }
 
-// tableBody returns the function [graph.Pointwise.Body] of an op with the kernels t, which do not depend on attributes.
-func tableBody(name string, t bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
+// bodyByDType returns the function [graph.Pointwise.Body] of an op with the kernels t, which do not depend on attributes.
+func bodyByDType(name string, t bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	return namedBody(name+"_cpu", t)
 }
 
-// namedBody is tableBody with the full name of PyTorch's kernel, torchKernel.
+// namedBody is bodyByDType with the full name of PyTorch's kernel, torchKernel.
 //
 //go:noinline
 func namedBody(torchKernel string, t bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {

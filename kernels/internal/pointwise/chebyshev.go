@@ -43,7 +43,7 @@ func chebyshev(name string, kind rune) *graph.Op {
 		"Within (-1, 1), degrees above 2^31 give NaN, because the angle k acos(x) has too few digits.",
 		[]graph.Param{{Name: "x", Number: true}, {Name: "n", Number: true}},
 		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binaryFloat,
-			Body: tableBody(name, bodiesOf(formula(text, "x", "n"), floats))},
+			Body: bodyByDType(name, bodiesOf(formula(text, "x", "n"), floats))},
 		floatRef2(func(x, n float64) float64 {
 			return chebyshevPolynomial(kind, x, math.Trunc(n))
 		}), kit.ExBinary, kit.ExIntegers)

@@ -88,7 +88,7 @@ var ConjPhysical = kit.Define[kit.None](graph.Op{
 	},
 })
 
-var conjugation = &graph.Pointwise{Config: unary, Body: tableBody("conj", bodiesOf(formula("conj(x)"), complexes))}
+var conjugation = &graph.Pointwise{Config: unary, Body: bodyByDType("conj", bodiesOf(formula("conj(x)"), complexes))}
 
 // Angle returns the argument of complex numbers: the angle in the complex plane.
 var Angle = kit.Define[kit.None](graph.Op{
@@ -121,7 +121,7 @@ var angleLoop = graph.Pointwise{
 		}
 		return unaryFloat(c, outs)
 	},
-	Body: tableBody("angle", bodiesTo(formula("angle(x)"), tensor.DType.ToReal, floats, complexes)),
+	Body: bodyByDType("angle", bodiesTo(formula("angle(x)"), tensor.DType.ToReal, floats, complexes)),
 }
 
 func realAngle(x float64) float64 {

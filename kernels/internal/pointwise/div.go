@@ -35,7 +35,7 @@ var FloorDivide = elementwise(kit.NoAttrs, "floor_divide",
 		return floorRef(&floorDivision, c)
 	}, kit.ExBinary, kit.ExIntegers)
 
-var floorDivision = graph.Pointwise{Config: binaryWithoutWidening, Body: tableBody("div_floor", floorDivBodies)}
+var floorDivision = graph.Pointwise{Config: binaryWithoutWidening, Body: bodyByDType("div_floor", floorDivBodies)}
 
 // binaryWithoutWidening is binary without the conversion of 16-bit floats to float32. The formulas compute in the
 // 16-bit dtype and round after every step, as PyTorch does.

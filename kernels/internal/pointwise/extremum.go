@@ -10,7 +10,7 @@ import (
 // extremumPointwise returns the computation of an extremum with the kernels t.
 func extremumPointwise(name string, t bodies) *graph.Pointwise {
 	return &graph.Pointwise{Config: rejectComplex(binary, name+" not implemented for complex tensors."),
-		Body: tableBody(name, t)}
+		Body: bodyByDType(name, t)}
 }
 
 // extremumRef returns the reference of an extremum. i, u and f compute it for signed integers, unsigned integers and

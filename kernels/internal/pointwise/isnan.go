@@ -43,7 +43,7 @@ func predicateOp(name, doc, text string, layout func(*graph.Call) (tensor.Type, 
 	default:
 		cfg = rejectComplex(cfg, name+" does not support complex inputs.")
 	}
-	pointwise := &graph.Pointwise{Config: cfg, Body: tableBody(name, t)}
+	pointwise := &graph.Pointwise{Config: cfg, Body: bodyByDType(name, t)}
 	op := graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: unaryParams,

@@ -64,7 +64,7 @@ var LogSigmoid = kit.Define[kit.None](graph.Op{
 })
 
 var logSigmoidLoop = graph.Pointwise{Grain: machine.FunctionGrain, Config: unary,
-	Body: tableBody("log_sigmoid", bodiesOf(formula("minimum(x, 0) - log1p(exp(-abs(x)))", "x"), floats))}
+	Body: bodyByDType("log_sigmoid", bodiesOf(formula("minimum(x, 0) - log1p(exp(-abs(x)))", "x"), floats))}
 
 func logSigmoid(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 	v := x[0].Float()

@@ -61,7 +61,7 @@ var (
 			}
 			return unary(c, outs)
 		},
-		Body: tableBody("pow", mergeTables(squareBodies,
+		Body: bodyByDType("pow", mergeTables(squareBodies,
 			bodiesTo(formula("int64(x)"), func(tensor.DType) tensor.DType { return tensor.Int64 }, bools))),
 	}
 )

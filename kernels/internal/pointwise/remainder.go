@@ -11,7 +11,7 @@ import (
 var Remainder = elementwise(kit.NoAttrs, "remainder",
 	"Returns the remainder of self divided by other, with the sign of other (Python's %). For integers a divisor of "+
 		"0 is an error in the run.",
-	numberParams, &graph.Pointwise{Config: binary, Body: tableBody("remainder",
+	numberParams, &graph.Pointwise{Config: binary, Body: bodyByDType("remainder",
 		mergeTables(bodiesOf(formula("x % y"), floats),
 			integerDivision(divisionFormulas{signed: "x % y", unsigned: "fmod(x, y)"})))},
 	kit.ForAnyCall(kit.Unsigned(checkedReference(func(a, b uint64) uint64 { return a % b }), kit.ByKind(
@@ -23,7 +23,7 @@ var Remainder = elementwise(kit.NoAttrs, "remainder",
 var Fmod = elementwise(kit.NoAttrs, "fmod",
 	"Returns the remainder of self divided by other, with the sign of self (C's fmod). For integers a divisor of "+
 		"0 is an error in the run.",
-	numberParams, &graph.Pointwise{Config: binary, Body: tableBody("fmod",
+	numberParams, &graph.Pointwise{Config: binary, Body: bodyByDType("fmod",
 		mergeTables(bodiesOf(formula("fmod(x, y)"), floats),
 			integerDivision(divisionFormulas{signed: "fmod(x, y)", unsigned: "fmod(x, y)"})))},
 	kit.ForAnyCall(kit.Unsigned(checkedReference(func(a, b uint64) uint64 { return a % b }), kit.ByKind(

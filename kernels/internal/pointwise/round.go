@@ -94,7 +94,7 @@ func roundBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 // Frac is self minus trunc(self).
 var Frac = elementwise(kit.NoAttrs, "frac", "Returns the fractional part of each element, with its sign. Supports "+
 	"floats only.", unaryParams,
-	&graph.Pointwise{Config: unary, Body: tableBody("frac", bodiesOf(formula("x - trunc(x)"), floats))},
+	&graph.Pointwise{Config: unary, Body: bodyByDType("frac", bodiesOf(formula("x - trunc(x)"), floats))},
 	floatRef(func(x float64) float64 { return x - math.Trunc(x) }), kit.ExUnary)
 
 // roundScaled rounds x to the given number of decimal places. As in PyTorch, the scale and the scaled number are first

@@ -13,14 +13,14 @@ var Sign = elementwise(kit.NoAttrs, "sign",
 	"Returns -1, 0 or 1 for the sign of each element; 0 for NaN. Complex numbers "+
 		"are not supported.", unaryParams,
 	&graph.Pointwise{Config: rejectComplex(unary, "Unlike NumPy, torch.sign is not intended to support complex numbers. "+
-		"Please use torch.sgn instead."), Body: tableBody("sign", signBodies)},
+		"Please use torch.sgn instead."), Body: bodyByDType("sign", signBodies)},
 	kit.ForAnyCall(signRef), kit.ExUnary, kit.Example(nil, kit.ExInts), kit.Example(nil, kit.ExBools))
 
 // Sgn returns the sign of a real number, and z / abs(z) for a complex number z.
 var Sgn = elementwise(kit.NoAttrs, "sgn",
 	"Returns the sign of each element; for complex elements, the number of absolute value "+
 		"1 in the same direction.", unaryParams,
-	&graph.Pointwise{Config: unary, Body: tableBody("sgn", mergeTables(signBodies,
+	&graph.Pointwise{Config: unary, Body: bodyByDType("sgn", mergeTables(signBodies,
 		bodiesOf(formula("sgn(x)"), complexes)))},
 	kit.ForAnyCall(signRef), kit.ExUnary, kit.Example(nil, kit.ExComplex))
 

@@ -17,7 +17,7 @@ var (
 		"atan2(x, y)", binaryParams, binaryFloat, angle64, kit.ExIntegers)
 	Hypot = elementwise(kit.NoAttrs, "hypot", "Returns the length of the hypotenuse of the legs self and other. Supports "+
 		"floats only.", binaryParams,
-		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binary, Body: tableBody("hypot", hypotBodies)},
+		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binary, Body: bodyByDType("hypot", hypotBodies)},
 		floatRef2(math.Hypot), kit.ExBinary)
 	Copysign = binaryFunction("copysign",
 		"Returns the absolute value of self with the sign of other, including the sign of -0.",
@@ -45,7 +45,7 @@ var hypotBodies = mergeTables(bodiesOf(formula("a = float64(x); b = float64(y); 
 func binaryFunction(name, doc, text string, params []graph.Param, cfg config, f func(x, y float64) float64,
 	moreExamples ...graph.Example) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, params, &graph.Pointwise{Grain: machine.FunctionGrain, Config: cfg,
-		Body: tableBody(name, bodiesOf(formula(text, "x", "y"), floats))},
+		Body: bodyByDType(name, bodiesOf(formula(text, "x", "y"), floats))},
 		floatRef2(f), append([]graph.Example{kit.ExBinary}, moreExamples...)...)
 }
 
@@ -79,7 +79,7 @@ var Heaviside = elementwise(kit.NoAttrs, "heaviside",
 				}
 				return nil
 			}),
-		Body: tableBody("heaviside",
+		Body: bodyByDType("heaviside",
 			mergeTables(bodiesOf(formula("heaviside(x, y)"), integers, floats), bodiesOf(formula("x | y"), bools))),
 	},
 	kit.ForAnyCall(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {

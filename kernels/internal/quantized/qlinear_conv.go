@@ -15,12 +15,12 @@ import (
 
 // ConvInteger and QLinearConv are ONNX's operators. They convolve over one to three dimensions.
 var (
-	ConvInteger = quantConvOp("conv_integer", "Convolves bytes after subtracting zero points, into int32: x [n, c, ...] "+
-		"and w [o, c/groups, ...]. x_zero_point has one element. w_zero_point has one element, or one for each output "+
+	ConvInteger = quantConvOp("conv_integer", "Convolves x [n, c, ...] with w [o, c/groups, ...], both of bytes, "+
+		"after subtracting their zero points. The result is int32. x_zero_point has one element. w_zero_point has one element, or one for each output "+
 		"channel.",
 		quantConv{name: "conv_integer", weight: 1, xZero: 2, wZero: 3}, "x", "w", "?x_zero_point", "?w_zero_point")
-	QLinearConv = quantConvOp("qlinear_conv", "Convolves quantized values and quantizes the result: x [n, c, ...] and w "+
-		"[o, c/groups, ...]. Scales and zero points of w have one element or one for each output channel; bias is int32 [o].",
+	QLinearConv = quantConvOp("qlinear_conv", "Convolves quantized values x [n, c, ...] and w [o, c/groups, ...], and "+
+		"quantizes the result. Scales and zero points of w have one element or one for each output channel; bias is int32 [o].",
 		quantConv{name: "qlinear_conv", weight: 3, xZero: 2, wZero: 5, scaled: true},
 		"x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale", "y_zero_point", "?bias")
 )
@@ -49,8 +49,8 @@ func quantConvOp(name, doc string, q quantConv, operands ...string) *graph.Op {
 	})
 }
 
-// floatConv returns the op that convolves floats of the same rank, and the attributes of the call for that op.
-func (q *quantConv) floatConv(c *graph.Call) (op *graph.Op, at graph.Attrs, err error) {
+// floatConv returns the convolution of floats for the rank of x, and its attributes.
+func (q *quantConv) floatConv(c *graph.Call) (op *graph.Op, convAttrs graph.Attrs, err error) {
 	a, rank := kit.Attrs[quantConvAttrs](c), c.Type(0).Rank()
 	if rank < 3 || rank > 5 {
 		return nil, nil, fmt.Errorf("%s: expected x to have 3 to 5 dimensions, but got %d", q.name, rank)
@@ -61,11 +61,11 @@ func (q *quantConv) floatConv(c *graph.Call) (op *graph.Op, at graph.Attrs, err 
 
 // floatCall returns the op of floatConv and a call of it, with operands of the given dtype.
 func (q *quantConv) floatCall(call *graph.Call, dtype tensor.DType) (*graph.Op, *graph.Call, error) {
-	op, at, err := q.floatConv(call)
+	op, convAttrs, err := q.floatConv(call)
 	if err != nil {
 		return nil, nil, err
 	}
-	attrs, err := op.Schema.Decode(at, nil)
+	attrs, err := op.Schema.Decode(convAttrs, nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -99,7 +99,7 @@ func (q *quantConv) result(call *graph.Call) (tensor.Type, error) {
 			return result, err
 		}
 		if !kit.HaveOneElement(call, xScaleOperand, resultScaleOperand, resultZeroOperand) {
-			return result, fmt.Errorf("%s: expected one x_scale, y_scale and y_zero_point", q.name)
+			return result, fmt.Errorf("%s: expected x_scale, y_scale and y_zero_point to have 1 element each", q.name)
 		}
 		if err := checkBias(q.name, call, result.Shape[1]); err != nil {
 			return result, err
@@ -120,7 +120,7 @@ func (q *quantConv) check(c *graph.Call) error {
 
 // decompose convolves bytes if there is machine code for the operands, else floats.
 func (q *quantConv) decompose(into *graph.Parts, call *graph.Call) ([]*graph.Value, error) {
-	op, at, err := q.floatConv(call)
+	op, convAttrs, err := q.floatConv(call)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (q *quantConv) decompose(into *graph.Parts, call *graph.Call) ([]*graph.Val
 	if groups == 1 && n > weight.Shape[1] && slices.ContainsFunc(op.Impls, inexact) {
 		d = tensor.Float64 // without groups, float32 convolutions may use Winograd's formula, whose sums are rounded
 	}
-	sums := p.Add(op, at, p.minusZeroPoint(0, q.xZero, 0, d), p.minusZeroPoint(q.weight, q.wZero, 0, d))
+	sums := p.Add(op, convAttrs, p.minusZeroPoint(0, q.xZero, 0, d), p.minusZeroPoint(q.weight, q.wZero, 0, d))
 	if !q.scaled {
 		return p.Result(p.toInt32(sums, n))
 	}

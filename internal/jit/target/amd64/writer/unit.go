@@ -33,14 +33,15 @@ func (w *Writer) ReleaseTiles() { w.Emit("TILERELEASE") }
 // ClearTile sets a tile register to 0.
 func (w *Writer) ClearTile(to Tile) { w.Emit("TILEZERO", to) }
 
-// LoadTile loads rows, whose distance is in the index register of the address. Without an index, all rows are equal.
+// LoadTile loads the rows of a tile register. The index register of the address has the distance between rows in bytes.
+// Without an index register, all rows are loaded from the same address.
 func (w *Writer) LoadTile(at target.Addr, to Tile) { w.Emit("TILELOADD", Mem(at), to) }
 
-// StoreTile stores rows, whose distance is in the index register of the address.
+// StoreTile stores the rows of a tile register. The index register of the address has the distance between rows.
 func (w *Writer) StoreTile(from Tile, at target.Addr) { w.Emit("TILESTORED", from, Mem(at)) }
 
-// DotTiles adds to each sum the dot products of the unsigned bytes of a row of x and the signed bytes of a column of y,
-// where a row of y has four bytes of each column.
+// DotTiles adds the product of x and y to sum. x has unsigned bytes, y signed bytes, and sum has int32. Row k of y has,
+// for each column, the four bytes by which bytes 4k to 4k+3 of a row of x are multiplied.
 func (w *Writer) DotTiles(x, y, sum Tile) { w.Emit("TDPBUSD", y, x, sum) }
 
 // MoveDistance sets a register to a constant that may be negative.

@@ -1,24 +1,25 @@
 package asm
 
 // dotRows are dot products of bytes, half-precision numbers and bfloat16, and matrix products of 2 rows by 2 columns.
-// Each adds to elements of 32 bits.
+// Each adds to elements of 32 bits. sdot and udot belong to the extension DotProd, other instructions on bytes to I8MM,
+// bf* to BF16, and fml* to FHM.
 //
 // The columns are mnemonic, encoder, opcode and element sizes: see [row].
 var dotRows = []row{
 	{"sdot", encodeDot, 0x0E809400, onlyB},
 	{"udot", encodeDot, 0x2E809400, onlyB},
-	{"usdot", encodeDot, 0x0E809C00, onlyB}, // I8MM
+	{"usdot", encodeDot, 0x0E809C00, onlyB},
 	{"bfdot", encodeDot, 0x2E40FC00, onlyH},
 	{"sdot", encodeDotLane, 0x0F80E000, onlyB},
 	{"udot", encodeDotLane, 0x2F80E000, onlyB},
 	{"usdot", encodeDotLane, 0x0F80F000, onlyB},
 	{"sudot", encodeDotLane, 0x0F00F000, onlyB},
 	{"bfdot", encodeDotLane, 0x0F40F000, onlyH},
-	{"smmla", encodeMatrix, 0x4E80A400, onlyB}, // I8MM
+	{"smmla", encodeMatrix, 0x4E80A400, onlyB},
 	{"ummla", encodeMatrix, 0x6E80A400, onlyB},
 	{"usmmla", encodeMatrix, 0x4E80AC00, onlyB},
 	{"bfmmla", encodeMatrix, 0x6E40EC00, onlyH},
-	{"fmlal", encodeHalves, 0x0E20EC00, onlyH}, // FHM
+	{"fmlal", encodeHalves, 0x0E20EC00, onlyH},
 	{"fmlal2", encodeHalves, 0x2E20CC00, onlyH},
 	{"fmlsl", encodeHalves, 0x0EA0EC00, onlyH},
 	{"fmlsl2", encodeHalves, 0x2EA0CC00, onlyH},
@@ -31,7 +32,8 @@ func encodeDot(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		ok && v[0].Elem == S && v[1] == v[1].asDotOperand(v[0], r) && v[2] == v[2].asDotOperand(v[0], r)
 }
 
-// asDotOperand returns v as an operand of r should be: with the element type of r (B or H), and as many bytes as sum.
+// asDotOperand returns v with the arrangement that r requires: the element type of r (B or H), and the length of sum.
+// A valid operand equals its asDotOperand.
 func (v Vec) asDotOperand(sum Vec, r *row) Vec {
 	e := B
 	if r.elems.has(H) {
