@@ -11,13 +11,13 @@ import (
 )
 
 // This file computes tiles of C with generated machine code (package tile). plan.go defines panels, blocks and tiles. A
-// register tile has any number of rows up to a bound, and one to four vectors of columns. The last vector may be
-// partial. Rows are divided evenly among register tiles, so only the last vector has padding. An operand with a stride
+// register tile has any number of rows up to a bound, and one to four vectors of columns. Rows are divided evenly among
+// register tiles and need no padding. Columns are padded in the last vector of a panel only. An operand with a stride
 // of 1 is read in place, because packing is rarely faster.
 //
-// Loops are nested as follows. A tile of C is divided into blocks of rows, whose part of A fits L2. A block of rows has
-// one strip per panel of B. A strip is a column of register tiles. Adjacent register tiles of the same height form a
-// stack. One call of machine code computes several register tiles of a stack.
+// Loops are nested as follows. A tile of C is divided into blocks of rows, whose part of A fits L2. Within a block of
+// rows, all register tiles of one panel of B form a strip. The tiles of a strip that have the same height form a stack:
+// a strip has at most four stacks. One call of machine code computes several register tiles of a stack.
 const (
 	maxVectors = 4  // greatest width of a register tile, in vectors
 	maxHeight  = 14 // greatest height of a register tile, in rows
@@ -30,8 +30,8 @@ const (
 	// rows, B is packed only if its strides make elements of a panel evict one another from L2.
 	fewRows      = 24
 	moderateRows = 128
-	// maxPrefetchLines is the greatest number of cache lines to prefetch per loop iteration (tile.DefaultUnroll terms)
-	// if several tiles read a panel. More prefetches at once would delay one another.
+	// maxPrefetchLines is the greatest number of cache lines that an iteration of the loop over terms prefetches if several
+	// tiles read a panel. More prefetches at once would delay one another.
 	maxPrefetchLines = 4
 	// prefetchBytes is the prefetch distance in bytes within a panel that only one tile reads.
 	prefetchBytes = 16 << 10
@@ -43,11 +43,11 @@ const (
 // registerTileSizes has the register tiles for a set of features.
 type registerTileSizes struct {
 	cpu       machine.Features
-	panelRows int // rows of a panel of A; a register tile takes all of them, or half
+	panelRows int // rows of a packed panel of A, which is one register tile, or two of half the height
 	vectors   int // number of vectors of a panel of B
-	// maxHeights is the greatest height of register tiles, by number of vectors. At this height the accumulators and the
-	// elements of A just fit the registers. On arm64, the elements of A take one register for each row, because a register
-	// holds several terms of a row.
+	// maxHeights[v] is the greatest height of register tiles of v vectors. At this height the accumulators and the elements
+	// of A just fit the registers. On arm64, the elements of A take one register for each row, because a register has
+	// several consecutive terms (elements along K) of a row.
 	maxHeights [maxVectors + 1]int
 }
 
@@ -76,10 +76,10 @@ func machineCodeSet(d tensor.DType, set registerTileSizes) *kernelSet {
 	const narrow = 2 // vectors of a narrow panel
 	routines, ok := thinRoutines[set.cpu][d]
 	if !ok {
-		routines = portable[d].thin
+		routines = portable[d].thinKernels
 	}
 	s := &kernelSet{name: set.cpu.String() + " code", cpu: set.cpu, mr: set.panelRows, kc: maxBlockDepth, size: d.Size(),
-		maxHeights: set.maxHeights, thin: routines, plain: portable[d].plain}
+		maxHeights: set.maxHeights, thinKernels: routines, sharedLoops: portable[d].sharedLoops}
 	_, bytes := tile.Registers(set.cpu)
 	s.lanes = bytes / s.size
 	s.nr, s.narrowPanel = set.vectors*s.lanes, narrow*s.lanes
@@ -216,7 +216,7 @@ func (p *Plan) tileSpec(st stage, mode readMode, partial bool, vectors, height i
 	}
 	step := func(op tile.EpilogueOp) { s.Epilogue = append(s.Epilogue, tile.EpilogueStep{Op: op}) }
 	if st == laterBlock || st == firstBlock && p.spec.Accumulate {
-		s.PrefetchResult = !p.prefetchResult || mode != readDirect
+		s.PrefetchResult = !p.prefetchResultInLoop || mode != readDirect
 		step(tile.AddResult)
 	}
 	switch {
@@ -261,7 +261,7 @@ func (p *Plan) compile() error {
 		p.prefetchLines[mode] = p.linesToPrefetch(mode)
 	}
 	p.severalPanels = p.spansPanels()
-	p.prefetchResult = p.prefetchesResult() && !p.severalPanels
+	p.prefetchResultInLoop = p.prefetchesResult() && !p.severalPanels
 	p.prefetchInterval = powerOfTwoAtMost(p.tilesPerStrip())
 	for _, m := range blockSizes(p.spec.M, p.tileRows, p.mTiles, p.rowsPerBlock) {
 		for _, n := range blockSizes(p.spec.N, p.tileCols, p.nTiles, p.b.panelWidth) {
@@ -339,8 +339,9 @@ func (c *codeBySize) listings(suffix string, visit func(name string, assembly fu
 	}
 }
 
-// calls pools the arguments of calls: a plan may run on any number of goroutines, and Run must not allocate.
-var calls = sync.Pool{New: func() any { return new(jit.Args) }}
+// argsPool recycles the arguments of calls, because a plan may run on any number of goroutines and Run must not
+// allocate.
+var argsPool = sync.Pool{New: func() any { return new(jit.Args) }}
 
 // spansPanels reports whether one call processes several panels of B. This is faster if one register tile has all rows
 // of A, because such a tile takes little longer than the overhead of a call. There must be no bias and no prefetching
@@ -351,7 +352,7 @@ func (p *Plan) spansPanels() bool {
 	return oneTileHigh && p.prefetchLines[readDirect] == 0 && s.CColStride == 1 && s.Bias == NoBias
 }
 
-// panelsPerCall returns the number of full-width panels of B from column j on that one call processes.
+// panelsPerCall returns the number of full-width panels of B, starting at column j, that one call processes.
 func (t *tileState) panelsPerCall(j, j1 int) int {
 	w := t.Plan.b.panelWidth
 	if !t.severalPanels {
@@ -392,7 +393,7 @@ func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, blockStart, 
 			1+morePanels, j, cols)
 		return
 	}
-	// Stacks are interleaved, so that each panel of A is read once.
+	// Calls for different stacks alternate, so that all tiles of a panel of A are computed while it is in the cache.
 	if t.rows != blockEnd-blockStart || t.vectors != vectors {
 		t.rows, t.vectors = blockEnd-blockStart, vectors
 		t.stacks, t.stackCount = p.stacks(blockEnd-blockStart, vectors)
@@ -448,7 +449,7 @@ func (t *tileState) setOperands(args *jit.Args, a, b *operandView, j, cols int) 
 	args.Ptr[tile.Out], args.Step[tile.OutRow] = t.ptrC, t.spec.CRowStride*size
 }
 
-// computeTiles computes n register tiles of stack k, from row i on.
+// computeTiles computes count register tiles of a stack. The first tile begins at the given row and column of C.
 func (t *tileState) computeTiles(args *jit.Args, a *operandView, stack tileStack, st stage, mode readMode,
 	row, count, col, cols int) {
 	p := t.Plan
@@ -467,7 +468,7 @@ func (t *tileState) computeTiles(args *jit.Args, a *operandView, stack tileStack
 	}
 }
 
-// setTileAddresses sets the addresses of n register tiles of stack k and returns their code.
+// setTileAddresses sets the addresses of the register tiles of computeTiles and returns their code.
 func (t *tileState) setTileAddresses(args *jit.Args, a *operandView, stack tileStack, st stage, mode readMode,
 	row, count, col, cols int) *jit.Func {
 	p, s, set := t.Plan, &t.spec, t.set
@@ -484,7 +485,7 @@ func (t *tileState) setTileAddresses(args *jit.Args, a *operandView, stack tileS
 	if st == firstBlock && s.Bias == BiasRows {
 		args.Row[tile.EpilogueOperands] = (row - t.i0) * size
 	}
-	if p.prefetchResult && mode == readDirect {
+	if p.prefetchResultInLoop && mode == readDirect {
 		args.Ptr[tile.PrefetchOperands], args.Row[tile.PrefetchOperands] = t.ptrC, args.Row[tile.Out]
 		args.Step[tile.PrefetchStep] = s.CRowStride * size
 	}

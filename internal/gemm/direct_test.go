@@ -19,7 +19,7 @@ func compareDots[T float](t *testing.T, bound float64) {
 	r := rand.New(rand.NewPCG(5, 6))
 	sets := candidateSets(tensor.DTypeOf[T]())
 	if assembly, ok := thinOf(tensor.DTypeOf[T]()); ok {
-		sets = append(sets, &kernelSet{name: "assembly", thin: assembly})
+		sets = append(sets, &kernelSet{name: "assembly", thinKernels: assembly})
 	}
 	for _, set := range sets {
 		for n := range 300 {

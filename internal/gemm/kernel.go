@@ -45,16 +45,16 @@ type productFunc func(m, n, k int, a, b, c, bias matrix, add bool)
 // productFunc.
 type storeFunc func(m, n int, sums, c, bias matrix, add bool)
 
-// thin has the routines for products with few rows or columns.
-type thin struct {
+// thinKernels has the routines for products with few rows or columns.
+type thinKernels struct {
 	axpy4 axpyFunc
 	dot   dotFunc
 	axpys axpysFunc
 	dots  dotsFunc
 }
 
-// plain has the Go loops that all kernel sets of an element type share.
-type plain struct {
+// sharedLoops has the Go loops that all kernel sets of an element type share.
+type sharedLoops struct {
 	product  productFunc // tiny products
 	store    storeFunc
 	lastRows axpysFunc // the last rows of B, fewer than four, which axpy4 cannot process
@@ -67,8 +67,8 @@ type kernelSet struct {
 	mr, nr int // widths of panels of A (rows) and of B (columns)
 	kc     int // greatest depth of a block of K, in terms
 	size   int // bytes of an element
-	thin
-	plain
+	thinKernels
+	sharedLoops
 	micro microFunc // nil where there is machine code
 
 	// For machine code: the features that it uses, the number of elements of a vector, and the greatest height of a
@@ -102,21 +102,21 @@ func kernelsOf(d tensor.DType) *kernelSet {
 	s := portable[d]
 	if t, ok := thinOf(d); ok {
 		withThin := *s
-		withThin.thin = t
+		withThin.thinKernels = t
 		return &withThin
 	}
 	return s
 }
 
 // thinOf returns the assembly routines for few rows or columns of a dtype, and whether there are any.
-func thinOf(d tensor.DType) (thin, bool) {
+func thinOf(d tensor.DType) (thinKernels, bool) {
 	for _, set := range tileSizesByFeatures {
 		if machine.Host().Has(set.cpu) {
 			t, ok := thinRoutines[set.cpu][d]
 			return t, ok
 		}
 	}
-	return thin{}, false
+	return thinKernels{}, false
 }
 
 // Multiplies reports whether there are products of a dtype.

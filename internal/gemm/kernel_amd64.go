@@ -8,7 +8,7 @@ import (
 )
 
 // thinRoutines are the assembly routines for few rows or columns, by set of features and dtype.
-var thinRoutines = map[machine.Features]map[tensor.DType]thin{
+var thinRoutines = map[machine.Features]map[tensor.DType]thinKernels{
 	machine.AVX512: {
 		tensor.Float32: {axpy4AVX512F32, dotAVX512F32, axpysAVX512F32, dotsAVX512F32},
 		tensor.Float64: {axpy4AVX512F64, dotAVX512F64, axpysAVX512F64, dotsAVX512F64},

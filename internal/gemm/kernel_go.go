@@ -31,8 +31,8 @@ var portable = map[tensor.DType]*kernelSet{
 func goKernels[T number]() *kernelSet {
 	return &kernelSet{
 		name: "go", mr: goMR, nr: goNR, kc: 256, size: int(unsafe.Sizeof(*(*T)(nil))), micro: goMicro[T],
-		thin:  thin{goAxpy4[T], goDot[T], goAxpys[T], goDots[T]},
-		plain: plain{goProduct[T], goStore[T], goAxpys[T]},
+		thinKernels: thinKernels{goAxpy4[T], goDot[T], goAxpys[T], goDots[T]},
+		sharedLoops: sharedLoops{goProduct[T], goStore[T], goAxpys[T]},
 	}
 }
 

@@ -8,4 +8,4 @@ import (
 )
 
 // thinRoutines is empty, because this build has no assembly routines.
-var thinRoutines map[machine.Features]map[tensor.DType]thin
+var thinRoutines map[machine.Features]map[tensor.DType]thinKernels

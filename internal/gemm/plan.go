@@ -134,25 +134,25 @@ type operandPlan struct {
 // Plan is the schedule of a product; the package comment describes its phases. It is immutable and safe for concurrent
 // use.
 type Plan struct {
-	spec               Spec // as executed: A and B are exchanged if swapped is set
-	swapped            bool
-	path               path
-	set                *kernelSet
-	a, b               operandPlan
-	rowsPerBlock       int // rows of A in a block that fits L2
-	kc                 int // depth of a K block, in terms
-	maxSuperDepth      int // depth of a K super-block, in terms; with pathDot and pathAxpy, terms per call
-	tileRows, tileCols int // rows and columns of a tile
-	mTiles, nTiles     int // numbers of rows and columns of tiles
-	worker             workerLayout
-	shared             int               // size of Args.Shared in bytes
-	codes              *codeTable        // generated machine code; nil for kernels in Go
-	firstRowCols       int               // columns of a tile in the first row of tiles, if this row copies B into panels
-	prefetchInterval   int               // terms between prefetches, in tiles that copy B and in tiles that read the copy
-	prefetchResult     bool              // rows of the result are prefetched before they are written
-	prefetchLines      [numReadModes]int // cache lines of B to prefetch per tile.DefaultUnroll terms; see linesToPrefetch
-	severalPanels      bool              // one call processes several panels of B; see spansPanels
-	recorded           *recordedCalls    // the recorded calls of every run; nil if they are not recorded
+	spec                 Spec // as executed: A and B are exchanged if swapped is set
+	swapped              bool
+	path                 path
+	set                  *kernelSet
+	a, b                 operandPlan
+	rowsPerBlock         int // rows of A in a block that fits L2
+	kc                   int // depth of a K block, in terms
+	maxSuperDepth        int // depth of a K super-block, in terms; with pathDot and pathAxpy, terms per call
+	tileRows, tileCols   int // rows and columns of a tile
+	mTiles, nTiles       int // numbers of rows and columns of tiles
+	worker               workerLayout
+	shared               int               // size of Args.Shared in bytes
+	codes                *codeTable        // generated machine code; nil for kernels in Go
+	firstRowCols         int               // columns of a tile in the first row of tiles, if this row copies B into panels
+	prefetchInterval     int               // terms between prefetches, in tiles that copy B and in tiles that read the copy
+	prefetchResultInLoop bool              // rows of the result are prefetched in the loop over terms, instead of before it
+	prefetchLines        [numReadModes]int // cache lines of B to prefetch per tile.DefaultUnroll terms; see linesToPrefetch
+	severalPanels        bool              // one call processes several panels of B; see spansPanels
+	recorded             *recordedCalls    // the recorded calls of every run; nil if they are not recorded
 }
 
 // workerLayout holds offsets into an aligned worker scratch, in bytes. On the tiled path, the scratch has the tile's

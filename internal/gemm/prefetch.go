@@ -42,7 +42,7 @@ func (p *Plan) prefetchSpec(mode readMode, vectors, height int) []tile.Prefetch 
 	switch {
 	case mode != readDirect:
 		return []tile.Prefetch{{Lines: lines, Every: p.prefetchInterval}}
-	case p.prefetchResult:
+	case p.prefetchResultInLoop:
 		return []tile.Prefetch{{Lines: lines, Every: powerOfTwoAtMost(p.kc / height)}}
 	}
 	return nil

@@ -49,7 +49,7 @@ func callOf(code *jit.Func, args *jit.Args) call {
 func (p *Plan) recordCalls() {
 	s := &p.spec
 	switch {
-	case s.CColStride != 1, p.prefetchResult, p.a.createsPanels(), p.b.createsPanels(), p.kc < s.K,
+	case s.CColStride != 1, p.prefetchResultInLoop, p.a.createsPanels(), p.b.createsPanels(), p.kc < s.K,
 		s.M*s.N > recordedMACs/s.K:
 		return
 	case s.Bias != NoBias && s.BiasStride != 1:

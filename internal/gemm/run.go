@@ -212,7 +212,7 @@ func (x *exec) runTile(i0, i1, j0, j1 int) {
 	}
 	var args *jit.Args
 	if p.set.hasMachineCode() {
-		args = calls.Get().(*jit.Args)
+		args = argsPool.Get().(*jit.Args)
 		defer release(args)
 	}
 	localB := unsafe.Add(x.worker, p.worker.packedB)
@@ -249,7 +249,7 @@ func (x *exec) runTile(i0, i1, j0, j1 int) {
 // release returns arguments to the pool, without references to operands.
 func release(args *jit.Args) {
 	clear(args.Ptr[:])
-	calls.Put(args)
+	argsPool.Put(args)
 }
 
 // gatherBias copies the tile's part of the bias to contiguous worker scratch, where kernels may read whole panels of

@@ -42,8 +42,8 @@ func (p *Program) shareConstants() {
 }
 
 // runPasses is [passes.Run] with the cache: it follows the decisions that an earlier process stored for the graph, and
-// uses the folded constants that are stored. Decisions are stored only for built-in strategies and passes, and for
-// plans that need no record of the passes.
+// uses the folded constants that are stored. Decisions are stored only for built-in strategies and passes, and not if
+// Check, Dump or KeepGoing requires the results of each pass.
 func (p *Program) runPasses(g *graph.Graph, o passes.Options) (*passes.Plan, error) {
 	c := p.options.Cache
 	if c == nil {
@@ -60,7 +60,7 @@ func (p *Program) runPasses(g *graph.Graph, o passes.Options) (*passes.Plan, err
 	}
 	if entry := c.Find(key); entry != nil {
 		d, err := passes.DecodeDecisions(entry.Bytes())
-		runtime.KeepAlive(entry) // the mapping ends with it
+		runtime.KeepAlive(entry) // the memory of entry is unmapped when entry is collected
 		if err == nil {
 			follow := o
 			follow.Follow, follow.Price = d, true

@@ -88,15 +88,15 @@ func (p *Program) SymbolicPlanOf(ctx context.Context, spec *Specialization, size
 	if err != nil {
 		return nil, fmt.Errorf("for unknown sizes: %w", err)
 	}
-	inference := slices.Clone(s.Guards) // planning adds to the environment's guards, without a node
+	inferenceGuards := slices.Clone(s.Guards) // planning appends guards, which belong to no node, to the environment
 	o := p.PlanOptions(ctx)
 	o.Follow, o.Check, o.MemoryLimit = spec.Decisions, false, -1
 	plan, err := passes.Run(s.Graph, o)
 	if err != nil {
 		return nil, fmt.Errorf("planning for unknown sizes: %w", err)
 	}
-	f := &SymbolicPlan{Symbolic: s, Planned: plan.Graph, Guards: inference}
-	for _, cond := range s.Env.Guards()[len(inference):] {
+	f := &SymbolicPlan{Symbolic: s, Planned: plan.Graph, Guards: inferenceGuards}
+	for _, cond := range s.Env.Guards()[len(inferenceGuards):] {
 		f.Guards = append(f.Guards, graph.Guard{Cond: cond})
 	}
 	return f, nil

@@ -32,7 +32,8 @@ const (
 	scratch = inRow // free outside the windows
 )
 
-// channelsLeft is the operand slot, after the operands of the epilogue, that counts the remaining channels of a group.
+// channelsLeft is the word of the spill area with the number of remaining channels of a group. It follows the operands
+// of the epilogue.
 const channelsLeft = jit.MaxOperands - EpilogueOperands
 
 // minInputRegs is the minimum number of registers for input elements if all weights are in registers. Several registers
@@ -209,8 +210,8 @@ func (g *gen) groupLoop() {
 	g.CountDown(rowsLeft, target.NE, top)
 }
 
-// permutation returns the register with the permutation of grouped convolutions. It has, for each 32-bit word, the
-// index of the current channel of its group.
+// permutation returns the register with the permutation of grouped convolutions. Word i of the permutation has the
+// index of the word that is broadcast to word i: the current channel of the group that contains word i.
 func (g *gen) permutation() target.VReg { return target.VReg(g.sumRegs + g.weightRegs + g.inputRegs) }
 
 // firstChannels returns the permutation for the first channel of the groups.
@@ -281,8 +282,7 @@ func (g *gen) inputRows() {
 	}
 }
 
-// windowRow adds row k of the windows to the rows of results [first, end), for which this window row is inside the
-// input.
+// windowRow adds row k of the windows, for the results whose input row of this window row is in [first, end).
 func (g *gen) windowRow(k int, in, weights target.GReg, first, end int) {
 	s := g.s
 	loaded := false
@@ -314,8 +314,8 @@ type weightUse struct {
 	weight int
 }
 
-// usesOfColumn appends the uses of an element in column col of the input, in the windows of a row of results. first is
-// the index of the first weight of the window's row.
+// usesOfColumn appends the uses of an element in column col of the input, in the windows of a row of results. rowStart
+// is the index of the first weight of the window's row.
 func (g *gen) usesOfColumn(uses []weightUse, row, col, rowStart int) []weightUse {
 	s := g.s
 	for r := range s.Tile[1] {

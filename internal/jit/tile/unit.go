@@ -342,8 +342,8 @@ func (x *unitGen) storeSumTiles() {
 	}
 }
 
-// storeRows loads the sums of some rows, applies the epilogue and stores them. The epilogue reads x.gen.s, which is a
-// spec of these rows meanwhile.
+// storeRows loads the sums of some rows, applies the epilogue and stores them. The code of the epilogue follows
+// x.gen.s, so that x.gen.s is replaced by a spec of these rows.
 func (x *unitGen) storeRows(row, rows int) {
 	spec := x.s
 	part := *spec
