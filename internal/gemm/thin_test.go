@@ -16,7 +16,7 @@ func thinSets[T float]() []*kernelSet {
 	sets := candidateSets(tensor.DTypeOf[T]())
 	if assembly, ok := thinOf(tensor.DTypeOf[T]()); ok {
 		set := *goKernels[T]()
-		set.name, set.thin = "go, assembly", assembly
+		set.name, set.thinKernels = "go, assembly", assembly
 		sets = append(sets, &set)
 	}
 	return sets
