@@ -20,7 +20,8 @@ var (
 		"channel.",
 		quantConv{name: "conv_integer", weight: 1, xZero: 2, wZero: 3}, "x", "w", "?x_zero_point", "?w_zero_point")
 	QLinearConv = quantConvOp("qlinear_conv", "Convolves quantized values x [n, c, ...] and w [o, c/groups, ...], and "+
-		"quantizes the result. Scales and zero points of w have one element or one for each output channel; bias is int32 [o].",
+		"quantizes the result. Scales and zero points of w have one element or one for each output channel; bias is "+
+		"int32 [o].",
 		quantConv{name: "qlinear_conv", weight: 3, xZero: 2, wZero: 5, scaled: true},
 		"x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale", "y_zero_point", "?bias")
 )
