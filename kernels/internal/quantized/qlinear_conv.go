@@ -15,9 +15,9 @@ import (
 
 // ConvInteger and QLinearConv are ONNX's operators. They convolve over one to three dimensions.
 var (
-	ConvInteger = quantConvOp("conv_integer", "Convolves x [n, c, ...] with w [o, c/groups, ...], both of bytes, "+
-		"after subtracting their zero points. The result is int32. x_zero_point has one element. w_zero_point has one element, or one for each output "+
-		"channel.",
+	ConvInteger = quantConvOp("conv_integer", "Convolves x [n, c, ...] with w [o, c/groups, ...], both of bytes, after "+
+		"subtracting their zero points. The result is int32. x_zero_point has one element. w_zero_point has one element, "+
+		"or one for each output channel.",
 		quantConv{name: "conv_integer", weight: 1, xZero: 2, wZero: 3}, "x", "w", "?x_zero_point", "?w_zero_point")
 	QLinearConv = quantConvOp("qlinear_conv", "Convolves quantized values x [n, c, ...] and w [o, c/groups, ...], and "+
 		"quantizes the result. Scales and zero points of w have one element or one for each output channel; bias is "+
