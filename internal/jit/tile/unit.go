@@ -157,8 +157,8 @@ func (s *Spec) checkUnit() error {
 	return err
 }
 
-// General registers of the matrix unit. scratchReg has the address of the sums after the loop over terms; vecReg is free
-// then.
+// General registers of the matrix unit. scratchReg has the address of the sums after the loop over terms, when vecReg
+// is free.
 const (
 	unitStep    = strideReg
 	unitVecStep = strideTimes3Reg

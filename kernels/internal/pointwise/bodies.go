@@ -41,7 +41,8 @@ func (t *bodies) kernelNamed(torchKernel string, it *rule.Rule) (rule.Kernel, er
 	return rule.Kernel{}, rule.NotImplemented(torchKernel, it)
 }
 
-// bodyByDType returns the function [graph.Pointwise.Body] of an op with the kernels t, which do not depend on attributes.
+// bodyByDType returns the function [graph.Pointwise.Body] of an op with the kernels t, which do not depend on
+// attributes.
 func bodyByDType(name string, t bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	return namedBody(name+"_cpu", t)
 }
