@@ -30,8 +30,8 @@ const (
 	// rows, B is packed only if its strides make elements of a panel evict one another from L2.
 	fewRows      = 24
 	moderateRows = 128
-	// maxPrefetchLines is the greatest number of cache lines that an iteration of the loop over terms prefetches if several
-	// tiles read a panel. More prefetches at once would delay one another.
+	// maxPrefetchLines is the greatest number of cache lines that an iteration of the loop over terms prefetches if
+	// several tiles read a panel. More prefetches at once would delay one another.
 	maxPrefetchLines = 4
 	// prefetchBytes is the prefetch distance in bytes within a panel that only one tile reads.
 	prefetchBytes = 16 << 10
@@ -45,9 +45,9 @@ type registerTileSizes struct {
 	cpu       machine.Features
 	panelRows int // rows of a packed panel of A, which is one register tile, or two of half the height
 	vectors   int // number of vectors of a panel of B
-	// maxHeights[v] is the greatest height of register tiles of v vectors. At this height the accumulators and the elements
-	// of A just fit the registers. On arm64, the elements of A take one register for each row, because a register has
-	// several consecutive terms (elements along K) of a row.
+	// maxHeights[v] is the greatest height of register tiles of v vectors. At this height the accumulators and the
+	// elements of A just fit the registers. On arm64, the elements of A take one register for each row, because a
+	// register has several consecutive terms (elements along K) of a row.
 	maxHeights [maxVectors + 1]int
 }
 

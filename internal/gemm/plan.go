@@ -148,9 +148,9 @@ type Plan struct {
 	shared               int               // size of Args.Shared in bytes
 	codes                *codeTable        // generated machine code; nil for kernels in Go
 	firstRowCols         int               // columns of a tile in the first row of tiles, if this row copies B into panels
-	prefetchInterval     int               // terms between prefetches, in tiles that copy B and in tiles that read the copy
-	prefetchResultInLoop bool              // rows of the result are prefetched in the loop over terms, instead of before it
-	prefetchLines        [numReadModes]int // cache lines of B to prefetch per tile.DefaultUnroll terms; see linesToPrefetch
+	prefetchInterval     int               // terms between prefetches, in tiles that copy B or read the copy
+	prefetchResultInLoop bool              // rows of the result are prefetched in the loop over terms, not before it
+	prefetchLines        [numReadModes]int // cache lines of B that an iteration prefetches; see linesToPrefetch
 	severalPanels        bool              // one call processes several panels of B; see spansPanels
 	recorded             *recordedCalls    // the recorded calls of every run; nil if they are not recorded
 }

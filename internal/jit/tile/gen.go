@@ -13,11 +13,11 @@ import (
 
 // General registers. The addresses of the current tile and of the current term have separate registers.
 const (
-	inReg           target.GReg = iota // broadcast operand at the term; only for rows 0 to 4 if the distance of rows is dynamic
+	inReg           target.GReg = iota // broadcast operand at the term; if the distance of rows is dynamic, of rows 0 to 4
 	vecReg                             // vector operand at the term
 	countReg                           // remaining terms or iterations
 	prefetchedReg                      // next cache line of the operand Prefetched
-	inTileReg                          // broadcast operand at the tile; in the spill area if Prefetch occupies the register
+	inTileReg                          // broadcast operand at the tile; in the spill area if Prefetch uses the register
 	vecTileReg                         // vector operand at the tile
 	outTileReg                         // result at the tile
 	strideReg                          // distance between rows, if dynamic

@@ -69,8 +69,8 @@ func (g *gen) iteration(r *Run, n int) {
 }
 
 // prefetch emits the prefetches of Spec.Prefetch[i], which execute once per f.Every terms. Every and DefaultUnroll are
-// powers of two: the bits of the mask f.Every-DefaultUnroll are all 0 in countReg, the number of remaining terms, once per
-// f.Every terms.
+// powers of two: the bits of the mask f.Every-DefaultUnroll are all 0 in countReg, the number of remaining terms, once
+// per f.Every terms.
 func (g *gen) prefetch(i int, f Prefetch) {
 	skip := g.NewLabel()
 	if f.Every > DefaultUnroll {
