@@ -33,7 +33,7 @@ func Run(ctx context.Context, g *graph.Graph, in map[string]*tensor.Tensor) (map
 // ([graph.Graph.Assumed]). The first run with other sizes binds these sizes: it applies the decisions of a plan whose
 // conditions hold for the sizes. The choice of this plan depends only on the sizes of the run.
 //
-// Compile fails if no implementation supports a node: the error names the node and its place in the file. It returns a
+// Compile fails if no implementation supports a node. The error names the node and its place in the file. It returns a
 // [*PinError] for a pin that cannot be met, and a [*MemoryError] if a run would exceed the memory limit.
 func Compile(g *graph.Graph, o Options) (*Program, error) {
 	return CompileContext(context.Background(), g, o)
@@ -85,10 +85,10 @@ type Options struct {
 	// Empty and "cpu" are the host. Inputs and outputs are on the host. With Exact, a device that does not round sums and
 	// products as IEEE 754 requires is an error.
 	Device string
-	// SolveLimit bounds the time that strategy Optimal searches after variable elimination, which usually solves the
-	// problem in milliseconds. 0 is [layout.SolveLimit], 10 seconds. A negative limit disables the search, so that
-	// plans do not depend on time. At the limit the best plan found is used, and the report has a lower bound on the
-	// cost of all plans.
+	// SolveLimit bounds the time of the search that strategy Optimal makes if variable elimination does not solve the
+	// problem. (It usually does, in milliseconds.) 0 is [layout.SolveLimit], 10 seconds. A negative limit disables the
+	// search, so that plans do not depend on time. At the limit the best plan found is used, and the report has a lower
+	// bound on the cost of all plans.
 	SolveLimit time.Duration
 	// Slack is the share of the least cost that strategy Optimal may spend on fewer copies, at most 1: 0.005 is 0.5%. If
 	// Slack is 0, the strategy chooses among the plans of least cost: first by the number of copies, then by the bytes of
@@ -129,8 +129,8 @@ type CacheOptions = diskcache.Options
 
 // OpenCache returns the cache in a directory, which the first write creates with access for this user only. Programs
 // and processes may share it. Its files are immutable, and are named by digests of the model, the options, the cost
-// profile, the processor's instructions and the build of the program. Programs map these files and no others: the
-// files of a model are read. Damaged files are made again. Only graphrun may write to the directory.
+// profile, the processor's instructions and the build of the program. Programs map these files into memory, but read
+// the files of a model. Damaged files are made again. Only graphrun may write to the directory.
 //
 // OpenCache does not fail. Without access to the directory, programs are compiled without the cache. If a file cannot
 // be written, [CacheOptions] receives one warning, and nothing more is written.

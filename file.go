@@ -26,7 +26,7 @@ import (
 // File is a graph file or an ONNX model that was read but not yet converted to a graph. Its inputs are available before
 // all sizes are known.
 type File struct {
-	// Loader opened the file. Its Sizes and Shapes may be set until Graph is called.
+	// Loader is the Loader that opened the file. Its Sizes and Shapes may be set until Graph is called.
 	Loader    Loader
 	path      string
 	signature *graph.Graph // a graph with at least the inputs
@@ -217,7 +217,7 @@ func (f *File) convert(ctx context.Context, sizes map[string]int) (g *graph.Grap
 	return f.model.Graph(o)
 }
 
-// sizes returns the sizes of symbols. They are given in [Loader.Sizes], or follow from [Loader.Shapes].
+// sizes returns the sizes of symbols that [Loader.Sizes] has, or that follow from [Loader.Shapes].
 func (f *File) sizes() (map[string]int, error) {
 	if f.model != nil {
 		sizes, err := f.model.Sizes(f.Loader.Sizes)

@@ -53,8 +53,8 @@ type Loader struct {
 	// dependents. A run with [Options.KeepGoing] omits them. Mistakes outside of nodes are returned as a [graph.Errors]
 	// together with the graph.
 	KeepGoing bool
-	// Cache, if set, stores the large weights of ONNX models. A later load maps them, so that they are never in the memory
-	// of this process alone. It is useful with the same [Options.Cache]. See [OpenCache].
+	// Cache, if set, stores the large weights of ONNX models. A later load maps them into memory, so that processes
+	// share this memory. Options.Cache should be the same cache. See [OpenCache].
 	Cache *Cache
 	// UnavailableInputs has the reasons why inputs are not available, by input. With KeepGoing, a model is read without
 	// these inputs and their dependents. [graph.Graph.DropValues] removes them from a graph.

@@ -14,8 +14,8 @@ import (
 // Packages inspect and experiment take programs: inspect explains one, experiment compares several.
 type Program program.Program
 
-// unwrap converts p to the internal type, which has further methods. Other packages of this module convert programs in
-// the same way.
+// unwrap converts p to the internal type, which has further methods. Packages inspect, experiment and cli use the same
+// conversion.
 func (p *Program) unwrap() *program.Program { return (*program.Program)(p) }
 
 // Run runs the program on inputs by name and returns the outputs by name.
@@ -40,10 +40,10 @@ func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 // A tensor must have the dtype and shape of the output. If the shape depends on data, the mismatch may be found after
 // other tensors have been written. A tensor may have any offset, and any strides under which no two elements overlap;
 // bytes between its elements are not written. If the tensor has the strides of [Program.Run]'s output, a kernel writes
-// it directly; otherwise RunInto copies the output. RunInto fails before it writes if a tensor shares memory with an
-// input in another way than the next paragraph permits, with a constant or with another tensor of out. After any other
-// error the contents of the tensors are undefined. After an [*Incomplete], only the tensors of the outputs that it
-// lists are undefined.
+// it directly; otherwise RunInto copies the output. RunInto fails before it writes if a tensor shares memory with a
+// constant, with another tensor of out, or with an input in another way than the next paragraph permits. After any
+// other error the contents of the tensors are undefined. After an [*Incomplete], only the tensors of the outputs that
+// it lists are undefined.
 //
 // A tensor of out may be the tensor of an input, if no output is a view of this input and no shapes depend on data. The
 // run then overwrites the input. A scatter or an elementwise op that is the last reader of the input writes to it in

@@ -87,8 +87,8 @@ func (f *File) rowDims(name string) map[string]int {
 	return dims
 }
 
-// withRows returns copies of inputs whose shapes have the changed number of rows. An input that is not dense keeps its
-// shape and strides, because only a dense order determines the strides of the new shape.
+// withRows returns the inputs with the changed number of rows in their shapes, as copies. An input that is not dense
+// keeps its shape and strides, because the strides of the new shape follow only from a dense order.
 func (r *rowCount) withRows(inputs []*graph.Value) []*graph.Value {
 	inputs = slices.Clone(inputs)
 	for i, v := range inputs {

@@ -12,8 +12,7 @@ import (
 
 // Options configure [Run].
 type Options struct {
-	// Rounds is the number of measurements of each call; 0 means 3. The result uses the median of the times of all
-	// rounds.
+	// Rounds is the number of measurements of each call; 0 means 3. The result uses the median of all measured times.
 	Rounds int
 	// CallTime is the time for which a call runs repeatedly in each round. 0 means 12 ms.
 	CallTime time.Duration
@@ -71,11 +70,11 @@ func Run(ctx context.Context, options Options) (*Result, error) {
 type probe struct {
 	rate           string         // name of the inner kernel; empty for a point of a memory curve
 	unit           string         // the unit of work
-	access         graph.Access   // of a memory curve
+	access         graph.Access   // for a point of a memory curve: the kind of access
 	footprintBytes float64        // for a point of a memory curve: the number of bytes accessed
 	call           graph.RateCall // the measured call
-	// chainedCalls is the number of calls after the first. Each of these calls reads the result of the previous call,
-	// like a step of a graph. Its operand is therefore in the caches, and the call may overwrite the operand.
+	// chainedCalls is the number of calls after the first. Like a step of a graph, each of these calls reads the result
+	// of the previous call. The operand is therefore in the caches, and the call may overwrite it.
 	chainedCalls int
 	works        []graph.Work // the work of the timed steps
 	runTimes     []float64    // times of all runs, in nanoseconds

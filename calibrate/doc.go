@@ -1,5 +1,6 @@
-// Package calibrate measures a machine and fits a [machine.Profile]. A profile has prices of three kinds: of accessing
-// a byte, for each access pattern and cache level; of a unit of work, for each inner kernel; and of starting a step.
+// Package calibrate measures a machine and fits a [machine.Profile]. A profile has three kinds of prices: the price of
+// accessing a byte, for each access pattern and cache level; the price of a unit of work, for each inner kernel; and
+// the price of starting a step.
 //
 // [Run] returns a [Result]: the profile, and the measured and predicted time of each call.
 //

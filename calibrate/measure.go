@@ -17,7 +17,7 @@ import (
 )
 
 // measure runs the call repeatedly for the given time, and sets ns to the median of all times so far. It does not use
-// the minimum, which is the time at full boost clock. Networks do not run at that clock.
+// the minimum, which is the time at the highest clock frequency. Networks do not run at that frequency.
 func (p *probe) measure(ctx context.Context, callTime time.Duration) error {
 	r, err := p.prepare()
 	if err != nil {
@@ -57,9 +57,9 @@ type runnable struct {
 }
 
 // prepare creates a graph in which the call runs under the conditions of a network. Steps before the call write its
-// operands, if a step can write their layout. For a probe of an inner kernel, an earlier step evicts the caches, so
-// that constants and code are as cold as in a network. The steps after it bring the memory of results back into the
-// caches.
+// operands, if a step can write their layout. For a probe of an inner kernel, an earlier step evicts the data in the
+// caches, so that constants and code are as cold as in a network. Further steps then bring the memory of the results
+// back into the caches.
 func (p *probe) prepare() (*runnable, error) {
 	b := newBuilder(p.call.Make != nil)
 	switch {
@@ -169,7 +169,7 @@ func (b *builder) addCall(call graph.RateCall) []*graph.Value {
 			copied := b.excludeFromTiming(b.addReader(v))
 			if _, dense := tensor.OrderOf(m); dense {
 				v = copied
-			} else { // no step writes this layout: the operand is only read, which brings it into the caches
+			} else { // no step writes this layout: a step reads the operand, which brings it into the caches
 				b.graph.Output(fmt.Sprint("cached", i), copied)
 			}
 		}
@@ -254,8 +254,8 @@ func (r *runnable) runRepeatedly(ctx context.Context, callTime time.Duration) er
 // minRuns is the minimum number of runs of a probe.
 const minRuns = 4
 
-// stepNS returns the time of a step with almost no work, in nanoseconds. It is the mean over several steps with
-// different code, with cold or warm caches.
+// stepNS returns the time of a step with almost no work, in nanoseconds, with cold or warm caches. It is the mean over
+// several steps with different code.
 func stepNS(ctx context.Context, callTime time.Duration, coldCaches bool) (float64, error) {
 	b := newBuilder(false)
 	if coldCaches {

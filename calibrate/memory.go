@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// footprints are the sizes in bytes of the measured points of memory curves: within each cache, near its capacity, and
+// footprints has the sizes in bytes at which memory curves are measured: within each cache, near its capacity, and
 // above its capacity.
 var footprints = []float64{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 3 << 19, 2 << 20, 3 << 20, 4 << 20, 6 << 20,
 	8 << 20, 16 << 20, 32 << 20, 64 << 20, 128 << 20}
@@ -20,8 +20,8 @@ const layerBytes = 1 << 20
 // panelsBytes is the size of the constants of a large layer, which are read in panels.
 const panelsBytes = 4 << 20
 
-// Matrix products with panelRows rows measure reads of panels. With few rows, the reads determine the time of the
-// product.
+// panelRows is the number of rows of the matrix products that measure reads of panels (packed constants). It is so
+// small that the reads determine the time of the product.
 const panelRows = 48
 
 // denseChain is the number of chained calls ([probe]) that measure dense accesses.

@@ -9,8 +9,8 @@ import (
 // fitPasses is the number of passes over all rates. One pass does not suffice, because a call depends on several rates.
 const fitPasses = 40
 
-// minPS is the minimum of a rate, in picoseconds. A fitted rate would be negative or 0 if the other costs of a call
-// exceed its measured time.
+// minPS is the minimum of a rate, in picoseconds. Without it, a fitted rate would be 0 or negative if the other costs
+// of a call exceed its measured time.
 const minPS = 1e-2
 
 // solve fits the rates to the measured times. It minimizes the sum of the squared relative errors by coordinate
@@ -57,8 +57,8 @@ func (m *measurer) solve() {
 	}
 }
 
-// makeMonotone lowers each point of a curve that is higher than a later point, because other processes must have
-// disturbed its measurement.
+// makeMonotone lowers each point of a curve that is higher than a later point. Other processes must have disturbed the
+// measurement of such a point.
 func makeMonotone(c machine.Curve) {
 	for i := len(c) - 2; i >= 0; i-- {
 		c[i].PS = min(c[i].PS, c[i+1].PS)
@@ -68,7 +68,7 @@ func makeMonotone(c machine.Curve) {
 // bytesPS returns the price of a byte in picoseconds at which the predicted time of a probe equals the measured time,
 // while all other rates are fixed.
 func (m *measurer) bytesPS(p *probe) float64 {
-	rest, bytes := p.ns*1e3, 0.0
+	remaining, bytes := p.ns*1e3, 0.0
 	for _, w := range p.works {
 		bytes += w.Bytes[p.access]
 		others := w
@@ -76,20 +76,21 @@ func (m *measurer) bytesPS(p *probe) float64 {
 		if p.access == graph.Dense { // computation overlaps with memory access
 			others.Parts = [machine.MaxParts]machine.Part{}
 		}
-		rest -= m.priceOf(p, others)
+		remaining -= m.priceOf(p, others)
 	}
 	if bytes <= 0 {
 		return m.profile.Memory.CurveOf(p.access).At(p.footprintBytes)
 	}
-	return max(minPS, rest/bytes)
+	return max(minPS, remaining/bytes)
 }
 
 // unitPS fits the price of a unit of work of an inner kernel to the times of the probes, while all other rates are
-// fixed. The price is in picoseconds. It is the weighted least-squares solution of rest = price*units over the probes.
+// fixed. The price is in picoseconds. It is the weighted least-squares solution of remaining = price*units over the
+// probes, where remaining is the measured time without the cost of all other work.
 func (m *measurer) unitPS(name string, probes []*probe) float64 {
 	var numerator, denominator float64
 	for _, p := range probes {
-		rest, units := p.ns*1e3, 0.0
+		remaining, units := p.ns*1e3, 0.0
 		for _, w := range p.works {
 			others, unoverlapped := w, false
 			for i := range others.Parts {
@@ -102,10 +103,10 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 			if others != w && !unoverlapped { // memory access overlaps with computation
 				others.Bytes[graph.Dense] = 0
 			}
-			rest -= m.priceOf(p, others)
+			remaining -= m.priceOf(p, others)
 		}
 		measured := p.ns * 1e3 // the weights 1/measured^2 make errors relative
-		numerator += units / measured * rest / measured
+		numerator += units / measured * remaining / measured
 		denominator += units / measured * units / measured
 	}
 	if denominator == 0 {

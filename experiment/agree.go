@@ -55,7 +55,7 @@ func difference(a, b *tensor.Tensor, exact bool) string {
 	x, y := asComplex(a), asComplex(b)
 	scale, worst := 0.0, 0.0
 	for _, v := range y {
-		if size := cmplx.Abs(v); !exact && size <= math.MaxFloat64 { // infinite values give no scale
+		if size := cmplx.Abs(v); !exact && size <= math.MaxFloat64 { // infinite values do not count
 			scale = max(scale, size)
 		}
 	}

@@ -35,9 +35,10 @@ type Certificate struct {
 	Copies        *CertifiedCopies `json:"copies,omitzero" doc:"The proof about copies and memory; left out for strategies other than optimal."`
 }
 
-// CertifiedCopies proves a lower bound on the weighted cost of all plans, which is the weighted sum of time, number of
-// copies and bytes of copies. Together with the bound on the cost, it implies two further lower bounds: how many copies
-// a plan within the slack needs, and how many bytes are copied by a plan of least cost with this number of copies.
+// CertifiedCopies proves a lower bound on the weighted cost of all plans. The weighted cost is a weighted sum of time,
+// number of copies, and bytes of copies. Together with the bound on the cost, it implies two further lower bounds: the
+// number of copies of a plan within the slack, and the number of bytes that a plan of least cost with this number of
+// copies copies.
 type CertifiedCopies struct {
 	Slack       float64        `json:"slack" doc:"The share of the least cost by which the plan may cost more."`
 	PlanWeights layout.Weights `json:"plan_weights" doc:"The weights by which the cheapest copies are chosen for the labels of the solution."`
@@ -89,7 +90,7 @@ func Certify(p *graphrun.Program) (*Certificate, error) {
 		return nil, fmt.Errorf("strategy %s does not state the problem of layouts: there is nothing to certify; "+
 			"strategy optimal does", options.Strategy.Name())
 	case internal.HasOwnPasses():
-		return nil, errors.New("the program has a list of passes of its own: others could not plan the graph again")
+		return nil, errors.New("the program has a user-defined list of passes: a reader could not plan the graph again")
 	case options.KeepGoing:
 		return nil, errors.New("a program with Options.KeepGoing has no certificate")
 	}

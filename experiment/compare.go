@@ -69,11 +69,11 @@ func (o *Options) complete() error {
 type Comparison struct {
 	// Rows are the candidates, in their order. The first is the base.
 	Rows []Measurement
-	// Interrupted says that the context ended before all runs: Rows have the measurements until then.
+	// Interrupted means that the context ended before all runs were measured. Rows then have fewer runs.
 	Interrupted bool
 	// Differences lists, in words, outputs whose values differ from those of the base.
 	Differences []string
-	// HasOutputs says that all candidates returned outputs. Their values were then compared.
+	// HasOutputs means that all candidates returned outputs. Their values were then compared.
 	HasOutputs bool
 	// Verdict says which candidates are fastest. It is nil if a candidate was not measured.
 	Verdict *Ranking
@@ -153,8 +153,8 @@ type contender struct {
 	out   map[string]*tensor.Tensor // outputs of the last run
 }
 
-// contenders checks the candidates, and checks that memory suffices. Each program keeps its arena and the outputs of
-// its last run while another run allocates new outputs.
+// contenders checks the candidates, and checks that memory suffices for all of them: each program keeps its arena and
+// the outputs of its last run while another run allocates new outputs.
 func contenders(candidates []Candidate) ([]*contender, error) {
 	if len(candidates) == 0 {
 		return nil, errors.New("there is nothing to compare: no candidates")

@@ -86,9 +86,9 @@ const (
 func StepDifferences() []string { return []string{diffImpl, diffCost, diffCopy, diffGroup, diffOnly} }
 
 // Diff compares the plans of two programs, of one graph or of two versions of it. The costs of each program are
-// computed with its own profile. A lower bound that one plan proves is given to both plans if the graphs, sizes, pins,
-// options and prices are equal. Diff fails if a program was not made by Compile. It also fails if shapes depend on
-// data, because there is then no plan of the whole graph.
+// computed with its own profile. If graphs, sizes, pins, options and prices are equal, a lower bound that one plan
+// proves holds for both plans. Diff fails if a program was not made by Compile. It also fails if shapes depend on data,
+// because there is then no plan of the whole graph.
 func Diff(a, b *graphrun.Program) (*Difference, error) { return diff(a, b, false) }
 
 // DiffSizes compares the plans of two programs of one graph with different sizes, as [Diff] does. Values and nodes are

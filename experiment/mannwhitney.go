@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// maxExact bounds the number of samples of each side for the exact computation of the probability. The rank sum of more
-// samples is close to normally distributed.
+// maxExact is the maximum number of samples of each side for which the probability is computed exactly. With more
+// samples, the distribution of the rank sum is close to normal.
 const maxExact = 25
 
 // rankStatistics has the rank statistics of two sides. Equal samples share the mean of their ranks. Ranks are doubled,
@@ -64,8 +64,8 @@ func mannWhitney(a, b []float64) float64 {
 	return r.normal()
 }
 
-// exact returns the exact p-value. It counts the choices of n1 ranks whose sum is at most that of the first side, and
-// those whose sum is at least that.
+// exact returns the exact p-value. It counts the choices of n1 ranks whose sum is at most the rank sum of the first
+// side, and the choices whose sum is at least this rank sum.
 func (r rankStatistics) exact() float64 {
 	// ways[k][s] is the number of ways to choose k of the ranks visited so far with doubled sum s.
 	ways := make([][]float64, r.n1+1)

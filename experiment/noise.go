@@ -62,9 +62,9 @@ func disturbancesOf(all []*contender, load *loadMeter) Disturbances {
 // maxPeriods is the maximum number of samples of the test for a trend, because the time of the test is quadratic.
 const maxPeriods = 500
 
-// roundTimes returns, for each round, a mean over all contenders: of the logarithm of the turn's time relative to the
-// median of the contender's turns. More than maxPeriods rounds are divided into periods of equal length, and the result
-// has the means of the periods.
+// roundTimes returns a number for each round: the mean over all contenders of log(time of the turn / median of the
+// contender's turns). More than maxPeriods rounds are divided into periods of equal length, and the result has the
+// means of the periods.
 func roundTimes(all []*contender) []float64 {
 	rounds := len(all[0].turns)
 	for _, contender := range all {

@@ -37,8 +37,8 @@ func matchValues(a, b *graph.Graph, resized bool) *pairing {
 	return p
 }
 
-// matchBy matches values of equal content and equal name, in their order. The function name returns the name to
-// compare. contentA and contentB map each value to the number of its content.
+// matchBy matches values of equal content and equal name, in order. name returns the name that is compared. contentA
+// and contentB map each value to the number that identifies its content.
 func (p *pairing) matchBy(a, b *graph.Graph, name func(*graph.Value) string, contentA, contentB map[*graph.Value]int) {
 	type key struct {
 		content int

@@ -130,8 +130,8 @@ func (r *Ranking) pair(a, b string) *Pair {
 	return nil
 }
 
-// holm returns p-values with Holm's correction. The k-th smallest of n p-values is multiplied by n-k+1. A corrected
-// p-value is not less than the corrected value of a smaller p-value.
+// holm returns p-values with Holm's correction. The k-th smallest of n p-values is multiplied by n-k+1. Each corrected
+// p-value is raised to the corrected values of smaller p-values, if it is less than these.
 func holm(values []float64) []float64 {
 	order := make([]int, len(values))
 	for i := range order {
@@ -207,7 +207,7 @@ func turnsToDetect(a, b []float64, effect, level float64) (int, bool) {
 	sorted.Floats(all)
 	less, n := 0, len(all)
 	for _, x := range all {
-		first, _ := slices.BinarySearch(all, x/(1+effect)) // x is less than 1+effect times the samples from here on
+		first, _ := slices.BinarySearch(all, x/(1+effect)) // x is at most 1+effect times all[first] and later samples
 		less += n - first - 1                              // excluding x itself
 	}
 	deviation := float64(less)/(float64(n)*float64(n-1)) - 0.5
@@ -228,8 +228,8 @@ func fewestSamples(level float64) int {
 	return n
 }
 
-// leastP returns the least p-value of the exact two-sided Mann-Whitney test of n and m samples: 2 divided by the number
-// (n+m)!/(n! m!) of choices of ranks.
+// leastP returns the least p-value that the exact two-sided Mann-Whitney test of n and m samples can have: 2 divided by
+// (n+m)!/(n! m!), the number of choices of ranks.
 func leastP(n, m int) float64 {
 	p := 2.0
 	for i := 1; i <= min(n, m); i++ {

@@ -21,7 +21,7 @@ const (
 type session struct {
 	Options
 	contenders []*contender // the contenders to measure
-	hasSeveral bool         // there are several candidates, even if all have the same plan
+	hasSeveral bool         // whether there are several candidates, even if all have the same plan
 	in         map[string]*tensor.Tensor
 	random     *rand.Rand
 	start      time.Time
@@ -103,8 +103,8 @@ func (s *session) wideIntervals() []string {
 	return names
 }
 
-// runTurn runs the program several times in succession. It measures the runs from index first on.
-func (contender *contender) runTurn(ctx context.Context, in map[string]*tensor.Tensor, first, runs int) error {
+// runTurn runs the program `runs` times in succession. It does not measure the first `unmeasured` runs.
+func (contender *contender) runTurn(ctx context.Context, in map[string]*tensor.Tensor, unmeasured, runs int) error {
 	for i := range runs {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -114,12 +114,12 @@ func (contender *contender) runTurn(ctx context.Context, in map[string]*tensor.T
 			return err
 		}
 		contender.out = out
-		if i >= first {
+		if i >= unmeasured {
 			contender.times = append(contender.times, float64(took))
 		}
 	}
-	if runs > first {
-		contender.turns = append(contender.turns, *SpreadOf(contender.times[len(contender.times)-(runs-first):]).Median)
+	if runs > unmeasured {
+		contender.turns = append(contender.turns, *SpreadOf(contender.times[len(contender.times)-(runs-unmeasured):]).Median)
 	}
 	return nil
 }

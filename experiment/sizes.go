@@ -53,10 +53,7 @@ const maxSize = 1 << 47
 // PlansBySize does not plan sizes between two neighbours with equal plans. If the costs of all plans were affine
 // functions of the size, the least-cost plan could not change between them. Blocking and caches cause steps in the
 // costs, so PlansBySize may miss a short range with another plan. [SizeRange].Planned lists the sizes with a known
-// plan.
-//
-// An error of plan is a property of the size, and is recorded in the range. It ends PlansBySize only if the context
-// ended.
+// plan. An error of plan is recorded in the range of the size, and PlansBySize continues unless the context ended.
 func PlansBySize(ctx context.Context, from, to, limit int,
 	plan func(ctx context.Context, size int) (*graphrun.Program, error)) (*SizeRanges, error) {
 	switch {
@@ -114,9 +111,9 @@ type plannedSize struct {
 	program  *graphrun.Program // nil if the size is rejected, or if no further comparison needs it
 	cost     float64           // in nanoseconds
 	copies   int               // number of inserted copies
-	rejected error             // why the size cannot be planned, or nil
-	samePlan bool              // the plan equals the plan of the point before
-	changes  []PlanChange      // the differences from the plan of the point before
+	rejected error             // the reason why the size cannot be planned, or nil
+	samePlan bool              // whether the plan equals the plan of the previous point
+	changes  []PlanChange      // the differences from the plan of the previous point
 }
 
 // bisection has the planned sizes in ascending order.
@@ -153,7 +150,7 @@ func (bisection *bisection) add(ctx context.Context, i, size int) error {
 	return nil
 }
 
-// compare sets the differences from the point before.
+// compare sets samePlan and changes: the differences from the previous point.
 func (p *plannedSize) compare(before *plannedSize) error {
 	p.changes = []PlanChange{}
 	if p.rejected != nil || before.rejected != nil {
@@ -257,8 +254,8 @@ func (p *pairing) shapes() (first, second map[string][]int) {
 	return first, second
 }
 
-// longDims lists the dimensions that have more than one element both in a layout and in another shape of equal rank.
-// The slowest dimension comes first. For a layout that is not dense, the list ends with -1.
+// longDims lists the dimensions whose size exceeds 1 both in the layout meta and in the shape other, which has equal
+// rank. The slowest dimension comes first. For a layout that is not dense, the list ends with -1.
 func longDims(meta tensor.Meta, other []int) []int {
 	dims := []int{}
 	for d, n := range meta.Shape {

@@ -23,8 +23,8 @@ type Spread struct {
 const Confidence = 0.95
 
 // SpreadOf summarizes times in nanoseconds, in any order. NaN and infinities are ignored. The ends of the confidence
-// interval are order statistics that the binomial distribution determines, so the interval is valid for any
-// distribution of independent times.
+// interval are samples; the binomial distribution determines their positions in the sorted list. The interval is
+// therefore valid for any distribution of independent times.
 func SpreadOf(times []float64) Spread {
 	t := finiteValues(times)
 	sorted.Floats(t)
@@ -63,8 +63,9 @@ func finiteValues(values []float64) []float64 {
 	return slices.DeleteFunc(slices.Clone(values), func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
 }
 
-// Significance is the p-value below which a difference is significant. With Holm's correction, it bounds the rate of
-// comparisons that find a difference between equal plans. Disturbances of a single candidate add to this rate.
+// Significance is the p-value below which a difference is significant. With Holm's correction, it bounds the share of
+// comparisons that find a difference between equally fast plans. Disturbances that affect only one candidate increase
+// this share.
 const Significance = 0.01
 
 // Versus compares measured times with those of the base, the first candidate.

@@ -89,7 +89,7 @@ func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, e
 	}
 	problem := model.WCSP
 	if err := sameProblem(problem, c.Problem); err != nil {
-		return nil, fmt.Errorf("the certificate is of another problem than the graph's: %w", err)
+		return nil, fmt.Errorf("the problem of the certificate is not the problem of the graph: %w", err)
 	}
 	if err := verify.SolutionContext(ctx, problem, c.Solution); err != nil {
 		return nil, err

@@ -18,8 +18,8 @@ func (c *Comparison) verdictText() string {
 	return strings.Join(list, "; ")
 }
 
-// differencesText says which plans are the fastest, and how much slower the others are. If there are too few runs to
-// find a difference, it says so instead.
+// differencesText says which plans are the fastest, and how much slower the others are, or that there are too few runs
+// to find a difference.
 func (c *Comparison) differencesText(plans []planTime) []string {
 	if n := c.Verdict.FewestRuns; n != nil {
 		return []string{tooFewText(plans, c.Rows[0].Runs, *n)}

@@ -27,7 +27,7 @@ const (
 	constantKeys = "name, dtype, shape, data, file, key, strides, offset, memory_format, order"
 )
 
-// readDeclaration reads the object of an input or a constant. ok reports that no mistake was found.
+// readDeclaration reads the object of an input or a constant. ok is true if no mistake was found.
 func (l *loader) readDeclaration(offset int, isConstant bool) (decl *valueDecl, ok bool, err error) {
 	decl = &valueDecl{offset: offset}
 	firstErr := len(l.errs)
@@ -292,8 +292,8 @@ func withLayout(t *tensor.Tensor, meta tensor.Meta) (*tensor.Tensor, error) {
 	return out, nil
 }
 
-// The storage of a constant with strides may have at most maxStorageRatio * (elements + freeElements) elements.
-// freeElements permits any strides in small constants. Without the limit, a few bytes of a file could allocate
+// The storage of a constant with strides may have at most maxStorageRatio * (elements + freeElements) elements. The
+// summand freeElements permits any strides in small constants. Without this limit, a few bytes of a file could allocate
 // gigabytes.
 const (
 	maxStorageRatio = 64

@@ -71,9 +71,9 @@ func Read(r io.Reader, lookup graph.Lookup, o Options) (*graph.Graph, error) {
 	return g, nil
 }
 
-// Parse is [Read] without inference: it checks structure, names and ops, and sorts the nodes.
-// [graph.Graph.Bind] completes the graph. Wrong attributes and a wrong number of operands are recorded with
-// their nodes: inference returns them, so that [graph.Graph.InferAll] can continue past them.
+// Parse is [Read] without inference: it checks structure, names and ops, and sorts the nodes. [graph.Graph.Bind]
+// completes the graph. Wrong attributes and a wrong number of operands are recorded with their nodes, and inference
+// returns these errors, so that [graph.Graph.InferAll] can continue after them.
 func Parse(r io.Reader, lookup graph.Lookup, o Options) (*graph.Graph, error) {
 	g, _, err := parse(r, lookup, o, nil)
 	return g, err
@@ -173,6 +173,6 @@ func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
 // maxRead is the number of bytes read between two checks of the context.
 const maxRead = 4 << 20
 
-// maxPresize is the maximum number of bytes that readAll allocates from the stated size of a file, before it reads the
-// file.
+// maxPresize is the maximum number of bytes that readAll allocates before it reads the file, based on the stated size
+// of the file.
 const maxPresize = 1 << 30

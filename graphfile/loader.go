@@ -35,7 +35,7 @@ type loader struct {
 	skipped     graph.Errors          // mistakes of unavailable values and of outputs
 
 	scan *scanner     // reads data
-	errs graph.Errors // mistakes that reject the file, at most maxErrors
+	errs graph.Errors // mistakes for which the file is rejected, at most maxErrors
 
 	rawNodes      []rawNode
 	pending       []pendingArg // in the order of the nodes
@@ -151,7 +151,7 @@ func (l *loader) readTopLevel() error {
 	}
 	l.scan.end()
 	for _, key := range []string{"version", "inputs", "nodes", "outputs"} {
-		// A value without keys, which may be a list or a string, gets a single error.
+		// A top-level value without keys, such as a list or a string, gets a single error.
 		if !seen[key] && (len(seen) > 0 || len(l.errs) == 0) {
 			l.failAt(l.base, "%q is missing", key)
 		}
@@ -179,7 +179,7 @@ func (l *loader) readSymbols() error {
 				firstErr := len(l.errs)
 				var hint int
 				err := l.scan.integerTo(&hint)
-				if len(l.errs) == firstErr { // otherwise hint is not an integer, which was reported
+				if len(l.errs) == firstErr { // otherwise an error says that the hint is not an integer
 					b.Hint, hintAt = &hint, offset
 				}
 				return err

@@ -19,7 +19,7 @@ type rawNode struct {
 	attrs       []byte // the JSON of the attributes; a slice of the file
 	attrsOffset int    // offset of attrs in the file
 	pendingEnd  int    // end index of the node's operands in loader.pending; they start at pendingEnd of the previous node
-	reported    bool   // a mistake was reported; further mistakes of the node may be its consequences and are not reported
+	reported    bool   // a mistake was reported; further mistakes may be its consequences and are not reported
 	duplicate   bool   // a result of the node has the name of another value
 }
 
@@ -86,8 +86,9 @@ func (l *loader) skipNode(raw *rawNode, firstErr int, positionLost bool) {
 	l.errs = l.errs[:firstErr]
 }
 
-// skipsMistakes reports whether the file is read by ParseSome, which continues past mistakes. The mistakes of nodes are
-// then held by the draft (Refuse), mistakes of other parts by l.skipped, and mistakes that reject the file by l.errs.
+// skipsMistakes reports whether the file is read by ParseSome, which continues past mistakes. The draft then holds the
+// mistakes of nodes (Refuse), l.skipped the mistakes of other parts, and l.errs the mistakes for which the file is
+// rejected.
 func (l *loader) skipsMistakes() bool { return l.unavailable != nil }
 
 // nodeKey reads the value of a key of a node.
@@ -290,7 +291,8 @@ func (l *loader) complete(raw *rawNode, waiting []pendingArg) {
 	l.draft.Complete(raw.node, op, raw.operands, a.attrs)
 }
 
-// reject reports a mistake in a node. ParseSome records it with the node; otherwise it is an error of the file.
+// reject reports a mistake in a node. For ParseSome it records the mistake with the node; for other functions the
+// mistake is an error of the file.
 func (l *loader) reject(raw *rawNode, offset int, err error) {
 	if l.skipsMistakes() {
 		l.draft.Refuse(raw.node, err)
@@ -326,8 +328,8 @@ func (l *loader) noOperand(name string) error {
 	return l.noValue(name)
 }
 
-// addRefusals adds the recorded mistakes of nodes to the mistakes of a file that is rejected. If the file is not
-// rejected, inference returns them.
+// addRefusals adds the recorded mistakes of nodes to l.errs if the file is rejected. If it is not, inference returns
+// them.
 func (l *loader) addRefusals() {
 	for _, raw := range l.rawNodes {
 		if err := l.draft.Refused(raw.node); err != nil && !raw.reported {
@@ -386,8 +388,7 @@ func (l *loader) readAttrs(schema *graph.Schema, s *scanner, given graph.Attrs, 
 	})
 }
 
-// nameInRef returns the name in {"value": name}. An attribute of this form takes its value from the named value of the
-// graph, instead of from a literal.
+// nameInRef returns the name in {"value": name}. An attribute of this form refers to a value of the graph.
 func nameInRef(v any) (string, bool) {
 	m, ok := v.(map[string]any)
 	if !ok || len(m) != 1 {

@@ -21,10 +21,10 @@ import (
 type SaveOption func(*saver)
 
 // SideFile writes the data of some constants to another file, the side file, in the folder of the graph file. selects
-// returns true for these constants. write receives the path of the side file, and the tensors with their keys. The key
-// of a constant is its name. For a constant of a subgraph (a graph that is an attribute of a node), the names of the
-// node and of the attribute precede the constant's name. The extension of name determines the format (.npz,
-// .safetensors), as for loading. Saving fails if it would overwrite a file from which constants of the graph were read.
+// returns true for these constants. write gets the path of the side file, and the tensors with their keys. The key of a
+// constant is its name. For a constant of a subgraph (a graph that is an attribute of a node), the names of the node
+// and of the attribute precede the constant's name. The extension of name determines the format (.npz, .safetensors),
+// as for loading. Saving fails if it would overwrite a file from which constants of the graph were read.
 func SideFile(name string, selects func(*graph.Value) bool,
 	write func(path string, names []string, data []*tensor.Tensor) error) SaveOption {
 	return func(s *saver) { s.sideFile, s.inSideFile, s.write = name, selects, write }
@@ -94,7 +94,7 @@ type saver struct {
 	indent, keyPrefix string
 
 	dir        string // the folder of the new file
-	dirDiffers bool   // dir may differ from the folder of the constants' files
+	dirDiffers bool   // whether dir may differ from the folder of the constants' files
 
 	sideFile       string
 	inSideFile     func(*graph.Value) bool

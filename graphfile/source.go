@@ -68,8 +68,8 @@ type places struct {
 	outputs map[string]int
 }
 
-// attrsPlace has the places of one node's attributes. at is the offset of the attributes in the file. attrOffsets has
-// the offset of each attribute relative to at; nodes with equal attributes share this map.
+// attrsPlace has the places of the attributes of one node. offset is the offset of the attributes in the file.
+// attrOffsets has the offset of each attribute relative to the former; nodes with equal attributes share this map.
 type attrsPlace struct {
 	node, offset int
 	attrOffsets  map[string]int

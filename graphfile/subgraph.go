@@ -40,7 +40,7 @@ func (l *loader) subgraph(raw []byte, offset int) *graph.Graph {
 	return sub.graph
 }
 
-// markDynamic marks inputs with symbolic sizes as dynamic. Each iteration of a loop may bind other sizes. Inference
+// markDynamic marks inputs with symbolic sizes as dynamic. Each iteration of a loop may bind other sizes, and inference
 // must not reject the body for assumed sizes that never occur.
 func markDynamic(g *graph.Graph) {
 	for _, v := range g.Inputs {

@@ -15,8 +15,8 @@ type CopyReason struct {
 	report.Copy
 	SourceReasons []string `json:"written" doc:"The reasons for the layout of the value, from the copy back to the node that determines it."`
 	TargetReasons []string `json:"wanted" doc:"The reasons for the layout of the copy, from the copy forward to the node that determines it."`
-	// WithoutNS is nil if no plan without the copy exists, or if the layout problem was not solved. It is also nil if
-	// too many copies were explained before, because each explanation requires another solution of the problem.
+	// WithoutNS is nil if no plan without the copy exists, or if the layout problem was not solved. Because each
+	// explanation requires another solution of the problem, it is also nil after a number of explained copies.
 	WithoutNS *float64       `json:"without_ns" doc:"How many nanoseconds more the cheapest plan without the copy costs than the cheapest plan of all; null if unknown."`
 	Instead   *layout.Change `json:"instead" doc:"The differences between the cheapest plan without the copy and the cheapest plan; null if unknown."`
 }

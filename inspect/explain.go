@@ -148,7 +148,7 @@ func layoutOf(v *graph.Value) Layout {
 // sentences about layouts in the op's documentation.
 func opRuleReason(v *graph.Value) string {
 	n := v.Node
-	why := fmt.Sprintf("%s has a layout rule of its own", n.Op.Name)
+	why := fmt.Sprintf("%s has its own layout rule", n.Op.Name)
 	if n.Op.Kind == graph.View {
 		why = fmt.Sprintf("%s cannot be a view of this operand: it copies", n.Op.Name)
 	}
@@ -276,9 +276,8 @@ var fastPathReasons = map[rule.FastSetup]string{
 
 // FirstBreak returns the first result in an inferred graph that loses memory format f: its node reads a value that is
 // in f and has the rank of the result, but the result is not in f. FirstBreak returns nil if there is no such result. A
-// value may be in two formats, such as an image of one channel. An operand in two formats counts as being in neither,
-// and a result in two formats as being in both. FirstBreak fails if f is not the format of any layout, such as
-// Preserve.
+// value may be in two formats; an image of one channel is. An operand in two formats counts as being in neither, and a
+// result in two formats as being in both. FirstBreak fails if f is not the format of any layout, such as Preserve.
 func FirstBreak(g *graph.Graph, f tensor.MemoryFormat) (*graph.Value, error) {
 	switch f {
 	case tensor.Contiguous, tensor.ChannelsLast, tensor.ChannelsLast3d:

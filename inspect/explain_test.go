@@ -102,6 +102,6 @@ func TestExplainOwnRule(t *testing.T) {
 	require.NoError(t, err)
 	e, err := inspect.Explain(p, "wide")
 	require.NoError(t, err)
-	assert.Equal(t, "max_unpool2d has a layout rule of its own; image is channels-last, indices is row-major; "+
+	assert.Equal(t, "max_unpool2d has its own layout rule; image is channels-last, indices is row-major; "+
 		"the result is channels-last; indices are positions in planes", e.Layout.Why)
 }

@@ -102,11 +102,9 @@ func (p property) violation(plan *passes.Plan) string {
 // are the conditions of the case. ForAll tries bounds and small numbers as sizes. For sizes that no case covers, it
 // adds another case. The search ends when sizes break the property or cases cover all tried sizes. Two facts prove the
 // property: package sym decides that the cases cover all sizes within bounds, and each specialization that may serve
-// such sizes has the property without further guards.
-//
-// The proof has one assumption: an implementation either supports a call at all sizes that a specialization serves, or
-// does not support it at the hint of that specialization. Sizes at which the implementation does not support the call
-// have a plan of their own.
+// such sizes has the property without further guards. The proof has one assumption: an implementation that supports a
+// call at the hint of a specialization supports it at all sizes that the specialization serves. Sizes at which it does
+// not support the call have a separate plan.
 func ForAll(p *graphrun.Program, text string) (*Proof, error) {
 	internal, _, err := internals(p)
 	if err != nil {
@@ -134,8 +132,8 @@ type prover struct {
 	property property
 	result   *Proof // the result so far
 	cases    []coveringCase
-	// isProved has the specializations that have served tried sizes. The value is true if the property is proved for
-	// all sizes that the specialization serves.
+	// isProved has the specializations (plans with conditions) that serve the sizes tried so far. The value is true if
+	// the property is proved for all sizes that the specialization serves.
 	isProved map[*program.Specialization]bool
 }
 
@@ -194,8 +192,8 @@ func (prover *prover) tryCase(spec *program.Specialization, sizes []int) {
 }
 
 // firstUnproved returns a specialization without a proof of the property for all sizes that it may serve, or nil if
-// every specialization has a proof. It adds cases at the hints of specializations that no sample reached. It need not
-// search for further specializations, because adding a case plans all specializations that serve its sizes.
+// every specialization has a proof. It adds cases at the hints of specializations that serve none of the tried sizes.
+// It need not search for further specializations, because adding a case plans all specializations that serve its sizes.
 func (prover *prover) firstUnproved() *program.Specialization {
 	for {
 		spec := prover.nextUnproved()
@@ -216,8 +214,8 @@ func (prover *prover) firstUnproved() *program.Specialization {
 	}
 }
 
-// nextUnproved returns a specialization without a proof of the property, or nil. It skips a specialization that serves
-// only its hint and that no sample reached.
+// nextUnproved returns a specialization without a proof of the property, or nil. It skips specializations that serve
+// only their hint and none of the tried sizes.
 func (prover *prover) nextUnproved() *program.Specialization {
 	p := prover.program
 	for _, spec := range p.Specializations() {
@@ -301,8 +299,8 @@ func (prover *prover) conclude() error {
 	return nil
 }
 
-// samples returns the sets of sizes to try: the hints, the assumed sizes and the generic sizes, then combinations of
-// small sizes, bounds, and sizes of the hints.
+// samples returns the sets of sizes to try. The hints, the assumed sizes and the generic sizes come first, then
+// combinations of small sizes, bounds, and sizes of the hints.
 func (prover *prover) samples() [][]int {
 	p := prover.program
 	list := append(slices.Clone(p.Hints()), p.AssumedSizes())

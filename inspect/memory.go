@@ -13,7 +13,7 @@ type MemoryFormulas struct {
 }
 
 const (
-	// The peak is the maximum of the live bytes at several moments. maxMoments bounds the number of moments.
+	// maxMoments bounds the number of operands of the peak, which is the maximum of the live bytes at several moments.
 	maxMoments = 24
 	maxNodes   = 1 << 14 // bound on the nodes of a graph for which the maximum is computed
 )
@@ -85,7 +85,7 @@ func bufferElements(v *graph.Value) sym.Int {
 	return v.Type.Extent().Simplify()
 }
 
-// addMoment adds a sum to the operands of a maximum. It drops operands that never exceed another operand.
+// addMoment adds a sum to list, the operands of a maximum. It drops operands that never exceed another operand.
 func addMoment(list []sym.Int, sum sym.Int) []sym.Int {
 	neverLess := func(a, b sym.Int) bool { holds, known := a.Ge(b).Known(); return known && holds }
 	kept := list[:0]

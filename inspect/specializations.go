@@ -133,7 +133,7 @@ type pricedSizes struct {
 	which string // the reason for the choice: see Regret.Which
 }
 
-// unboundedFactor is the multiple of the largest hint at which a symbol without an upper bound is priced.
+// unboundedFactor is the multiple of its largest hint at which a symbol without an upper bound is priced.
 const unboundedFactor = 64
 
 // sizesToPrice returns the sets of sizes at which specializations are priced: the least sizes; the hints; the greatest

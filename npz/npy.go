@@ -16,11 +16,9 @@ const magic = "\x93NUMPY"
 
 var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
 
-// ReadNPY reads one array in the .npy format, versions 1 to 3, into fresh storage.
-//
-// size is the number of bytes in r. It must be correct: ReadNPY allocates this much memory, and requires that header
-// and array together have this size. A negative size means that the size is unknown. Memory then grows as data arrive,
-// and r must end after the array.
+// ReadNPY reads one array in the .npy format, versions 1 to 3, into fresh storage. size is the number of bytes in r, or
+// negative if it is unknown. A size must be correct: ReadNPY allocates this much memory, and requires that header and
+// array together have this size. If the size is unknown, memory grows as data arrive, and r must end after the array.
 //
 // Elements are converted to the machine's byte order. Column-major data keep their memory order and get
 // column-major strides, so the result need not be contiguous.
@@ -130,7 +128,7 @@ func readHeader(r io.Reader, size int64) (h header, start int64, err error) {
 	if err := readAll(r, fixed[8:8+width]); err != nil {
 		return h, 0, err
 	}
-	n := int64(binary.LittleEndian.Uint32(fixed[8:])) // the bytes past width are 0
+	n := int64(binary.LittleEndian.Uint32(fixed[8:])) // in version 1 the length has two bytes, and the other two are 0
 	start = 8 + int64(width) + n
 	if n > maxHeader || size >= 0 && start > size {
 		return h, 0, fmt.Errorf("header claims %d bytes", n)

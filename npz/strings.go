@@ -12,14 +12,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// WriteStrings writes strings, which are in row-major order, as an .npy array of version 1 with numpy's dtype U: every
-// string takes four bytes for each character of the longest string. numpy drops trailing NUL characters.
+// WriteStrings writes strings in row-major order as an .npy array of version 1 with numpy's dtype U, in which all
+// strings have the length of the longest, and a character takes four bytes. numpy drops trailing NUL characters.
 func WriteStrings(w io.Writer, list []string, shape []int) error {
 	if w == nil {
 		return errors.New("the writer is nil")
 	}
 	if n := tensor.Numel(shape); n != len(list) || len(shape) > maxRank {
-		return fmt.Errorf("%d strings do not suit shape %s", len(list), tensor.ListString(shape))
+		return fmt.Errorf("got %d strings for shape %s", len(list), tensor.ListString(shape))
 	}
 	width := 1 // numpy has no strings of 0 characters
 	for _, s := range list {

@@ -33,7 +33,7 @@ func TestStrings(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, c.list, got)
 	}
-	require.ErrorContains(t, WriteStrings(&bytes.Buffer{}, []string{"a"}, []int{2}), "1 strings do not suit shape [2]")
+	require.ErrorContains(t, WriteStrings(&bytes.Buffer{}, []string{"a"}, []int{2}), "got 1 strings for shape [2]")
 	_, err := Strings(tensor.Zeros(tensor.Int64, 2))
 	require.Error(t, err)
 }

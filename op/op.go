@@ -173,9 +173,8 @@ func flattenOperands(operands []any) []any {
 	return args
 }
 
-// overloaded is node for an op whose last operands may be numbers in an aten overload. names are the names of these
-// operands. A number is stored as an attribute with the name of its operand, because aten has other rules for numbers
-// than for tensors.
+// overloaded is node for an op whose last operands, with the given names, may be numbers in an overload of aten. A
+// number becomes an attribute with the name of its operand, because aten has other rules for numbers than for tensors.
 func overloaded(op string, attrs graph.Attrs, names []string, operands ...any) []*graph.Value {
 	first := len(operands) - len(names)
 	numbers := graph.Attrs{}
