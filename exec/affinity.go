@@ -42,8 +42,8 @@ func (u *lastUse) workerRange(w, workers int) (begin, end int) {
 // lastUsesIn returns the last uses of the arena's bytes [start, end).
 func (a *affinity) lastUsesIn(start, end int) []lastUse {
 	first := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].end > start })
-	last := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].begin >= end })
-	return a.lastUses[first:max(first, last)]
+	limit := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].begin >= end })
+	return a.lastUses[first:max(first, limit)]
 }
 
 // foreignBytes returns the cost of placing a storage of the given size at an address. The cost is the number of foreign
@@ -72,22 +72,22 @@ func (a *affinity) foreignBytes(start, size int) int {
 func (a *affinity) record(start, size int) {
 	end := start + size
 	first := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].end > start })
-	last := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].begin >= end })
+	limit := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].begin >= end })
 	replacement := make([]lastUse, 0, 3)
-	if first < last {
+	if first < limit {
 		if u := a.lastUses[first]; u.begin < start {
 			u.end = start
 			replacement = append(replacement, u)
 		}
 	}
 	replacement = append(replacement, lastUse{start, end, start, size})
-	if first < last {
-		if u := a.lastUses[last-1]; u.end > end {
+	if first < limit {
+		if u := a.lastUses[limit-1]; u.end > end {
 			u.begin = end
 			replacement = append(replacement, u)
 		}
 	}
-	a.lastUses = slices.Replace(a.lastUses, first, max(first, last), replacement...)
+	a.lastUses = slices.Replace(a.lastUses, first, max(first, limit), replacement...)
 }
 
 // chooseAddress returns the index of a free block, and an address in the block, with the fewest foreign bytes. Among

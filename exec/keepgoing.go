@@ -119,8 +119,8 @@ func compileWithOmissions(g *graph.Graph, o Options) (*Program, error) {
 			return nil, err
 		}
 		n := s.minOmissions + sort.Search(max(min(maxOmissions, len(s.order))-s.minOmissions, 0), func(more int) bool {
-			rest, _ := s.dropLargest(s.minOmissions + more)
-			_, err := compile(rest, o)
+			smaller, _ := s.dropLargest(s.minOmissions + more)
+			_, err := compile(smaller, o)
 			return err == nil
 		})
 		var reasons graph.Errors

@@ -288,14 +288,14 @@ func (m *memoryPlanner) take(blocks *[]block, k, offset, size, i int) (before []
 	for _, u := range b.users {
 		m.addWait(i, u)
 	}
-	var rest []block
+	var unusedParts []block
 	if offset > b.offset {
-		rest = append(rest, block{b.offset, offset - b.offset, b.users})
+		unusedParts = append(unusedParts, block{b.offset, offset - b.offset, b.users})
 	}
 	if end := b.offset + b.size; offset+size < end {
-		rest = append(rest, block{offset + size, end - offset - size, b.users})
+		unusedParts = append(unusedParts, block{offset + size, end - offset - size, b.users})
 	}
-	*blocks = slices.Replace(*blocks, k, k+1, rest...)
+	*blocks = slices.Replace(*blocks, k, k+1, unusedParts...)
 	return b.users
 }
 

@@ -105,8 +105,8 @@ func listInputs(inputs []*graph.Value, in map[string]*tensor.Tensor, list []*ten
 const maxListed = 12
 
 // unknownName returns an error for the first name, alphabetically, that the graph does not have.
-func unknownName(kind string, names []string, given map[string]*tensor.Tensor) error {
-	for _, name := range sorted.Keys(given) {
+func unknownName(kind string, names []string, tensors map[string]*tensor.Tensor) error {
+	for _, name := range sorted.Keys(tensors) {
 		if slices.Contains(names, name) {
 			continue
 		}
@@ -123,8 +123,8 @@ func unknownName(kind string, names []string, given map[string]*tensor.Tensor) e
 func CheckOutputs(outputs []graph.Output, out map[string]*tensor.Tensor) error {
 	known := 0
 	for _, output := range outputs {
-		t, given := out[output.Name]
-		if !given {
+		t, isGiven := out[output.Name]
+		if !isGiven {
 			continue
 		}
 		if known++; t == nil {

@@ -212,7 +212,7 @@ func (r *Runner) outputs() []graph.Output {
 
 // runInSegments runs a graph in segments. It sets the entries of out, or writes the tensors that the caller gave.
 func (r *Runner) runInSegments(ctx context.Context, in map[string]*tensor.Tensor, out []*tensor.Tensor,
-	given *callerOutputs) (err error) {
+	caller *callerOutputs) (err error) {
 	defer tensor.CatchMemory(&err)
 	if ctx == nil {
 		return errNoContext
@@ -226,7 +226,7 @@ func (r *Runner) runInSegments(ctx context.Context, in map[string]*tensor.Tensor
 			return err
 		}
 	}
-	if err := given.check(r.graph, list); err != nil {
+	if err := caller.check(r.graph, list); err != nil {
 		return err
 	}
 	for i, v := range r.graph.Inputs {
@@ -238,14 +238,14 @@ func (r *Runner) runInSegments(ctx context.Context, in map[string]*tensor.Tensor
 		}
 		list[i] = tensor.Must(t.View(v.Meta))
 	}
-	results, err := r.runSegments(ctx, nil, r.segmented, list, r.options.KeepGoing, given)
+	results, err := r.runSegments(ctx, nil, r.segmented, list, r.options.KeepGoing, caller)
 	if err != nil && !errors.As(err, new(*Incomplete)) {
 		return err
 	}
-	if given == nil {
+	if caller == nil {
 		copy(out, results)
 		r.makeReleasable(out, in)
-	} else if copyErr := given.copyRemaining(ctx, results, r.options.Threads); copyErr != nil {
+	} else if copyErr := caller.copyRemaining(ctx, results, r.options.Threads); copyErr != nil {
 		return copyErr
 	}
 	return err

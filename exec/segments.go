@@ -94,9 +94,9 @@ type segmentRun struct {
 // runSegments runs a graph in segments and returns its outputs in order. With keepGoing, the error may be an
 // [*Incomplete]. Outputs that were not computed are then nil.
 func (r *Runner) runSegments(ctx context.Context, parent *Run, segmented *segmentedGraph, in []*tensor.Tensor,
-	keepGoing bool, given *callerOutputs) (_ []*tensor.Tensor, err error) {
+	keepGoing bool, caller *callerOutputs) (_ []*tensor.Tensor, err error) {
 	run := &segmentRun{nodeRuntime: nodeRuntime{runner: r, ctx: ctx, run: parent}, segmentedGraph: segmented,
-		keepGoing: keepGoing, callerOutputs: given,
+		keepGoing: keepGoing, callerOutputs: caller,
 		knownValues: make(map[*graph.Value]*tensor.Tensor, 2*len(in)), missingValues: map[*graph.Value]bool{}}
 	for i, v := range segmented.graph.Inputs {
 		run.knownValues[v] = in[i]
@@ -148,12 +148,12 @@ func (run *segmentRun) dropValue(v *graph.Value) {
 func (run *segmentRun) segment(i int) error {
 	s, cached := &run.segments[i], true
 	if len(run.missingValues) > 0 {
-		rest := s.Without(run.missingValues)
-		if len(rest.Nodes) == 0 {
+		remaining := s.Without(run.missingValues)
+		if len(remaining.Nodes) == 0 {
 			return nil
 		}
-		if len(rest.Nodes) < len(s.Nodes) {
-			s, cached = &rest, false
+		if len(remaining.Nodes) < len(s.Nodes) {
+			s, cached = &remaining, false
 		}
 	}
 	if s.Dynamic {

@@ -62,9 +62,9 @@ func mayRead(x, t *tensor.Tensor, readsGaps bool) bool {
 }
 
 // constantOverlaps reports whether a constant overlaps a range.
-func (p *Program) constantOverlaps(at addressRange) bool {
-	i := sort.Search(len(p.constants), func(i int) bool { return p.constants[i].to > at.from })
-	return i < len(p.constants) && p.constants[i].overlaps(at)
+func (p *Program) constantOverlaps(r addressRange) bool {
+	i := sort.Search(len(p.constants), func(i int) bool { return p.constants[i].to > r.from })
+	return i < len(p.constants) && p.constants[i].overlaps(r)
 }
 
 // findConstants lists the address ranges of constants, which no run may write. The ranges are sorted, and overlapping
@@ -73,17 +73,17 @@ func (p *Program) findConstants() {
 	var all []addressRange
 	for i := range p.storages {
 		if s := &p.storages[i]; s.kind == inConst {
-			if at := rangeOf(s.data); at.from < at.to {
-				all = append(all, at)
+			if r := rangeOf(s.data); r.from < r.to {
+				all = append(all, r)
 			}
 		}
 	}
 	sorted.Func(all, func(a, b addressRange) int { return cmp.Compare(a.from, b.from) })
-	for _, at := range all {
-		if n := len(p.constants); n > 0 && p.constants[n-1].overlaps(at) {
-			p.constants[n-1].to = max(p.constants[n-1].to, at.to)
+	for _, r := range all {
+		if n := len(p.constants); n > 0 && p.constants[n-1].overlaps(r) {
+			p.constants[n-1].to = max(p.constants[n-1].to, r.to)
 			continue
 		}
-		p.constants = append(p.constants, at)
+		p.constants = append(p.constants, r)
 	}
 }

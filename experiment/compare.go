@@ -212,15 +212,15 @@ func measuredContenders(all []*contender) []*contender {
 	return slices.DeleteFunc(slices.Clone(all), func(c *contender) bool { return c.measuredInstead != nil })
 }
 
-// bounds returns, for each contender, a lower bound on the cost of any plan: the given bound, or the greatest bound
-// that a plan of the same layout problem proves. An entry is nil if no bound is known.
-func bounds(ctx context.Context, all []*contender, given *float64) []*float64 {
+// bounds returns, for each contender, a lower bound on the cost of any plan: callerBound or, if it is nil, the greatest
+// bound that a plan of the same layout problem proves. An entry is nil if no bound is known.
+func bounds(ctx context.Context, all []*contender, callerBound *float64) []*float64 {
 	list := make([]*float64, len(all))
 	for i, contender := range all {
-		list[i] = cmp.Or(given, contender.report.LowerBoundNS)
+		list[i] = cmp.Or(callerBound, contender.report.LowerBoundNS)
 		for _, y := range all {
 			b := y.report.LowerBoundNS
-			if given == nil && b != nil && (list[i] == nil || *b > *list[i]) && contender.sameProblem(ctx, &y.identity) {
+			if callerBound == nil && b != nil && (list[i] == nil || *b > *list[i]) && contender.sameProblem(ctx, &y.identity) {
 				list[i] = b
 			}
 		}

@@ -38,7 +38,7 @@ func (c *Code) Exchanged(i, j int) *Code {
 // Positioned replaces each [Position] by a load of an additional last operand of dtype int32, and returns the new code
 // and true. If the code has no Position, it returns c and false. It panics if [Code.Check] rejects the code.
 func (c *Code) Positioned() (*Code, bool) {
-	if !positions(c) {
+	if !usesPosition(c) {
 		return c, false
 	}
 	b := NewBuilder(append(slices.Clone(c.In), tensor.Int32)...)
@@ -56,6 +56,7 @@ func (c *Code) Positioned() (*Code, bool) {
 	return p, true
 }
 
-func positions(c *Code) bool {
+// usesPosition reports whether the code has a [Position].
+func usesPosition(c *Code) bool {
 	return slices.ContainsFunc(c.Insts, func(inst Inst) bool { return inst.Op == Position })
 }

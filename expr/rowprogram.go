@@ -81,7 +81,7 @@ func (c *Code) RowProgram(uniform, whole []bool) (*RowProgram, error) {
 		return nil, fmt.Errorf("expr: uniform has %d entries and whole %d for a code with %d operands and %d outputs",
 			len(uniform), len(whole), len(c.In), len(c.Out))
 	}
-	if positions(c) {
+	if usesPosition(c) {
 		return nil, errors.New("expr: row programs load positions from an operand: see Code.Positioned")
 	}
 	s := &splitter{RowProgram: &RowProgram{Code: c, Uniform: uniform, Whole: whole}, code: c}

@@ -239,11 +239,11 @@ func (d *definer) checkPointwise(p *Pointwise) {
 	if p.Outputs < 0 || p.Grain < 0 {
 		d.fail("Pointwise", "Outputs is %d and Grain %d: both must not be negative", p.Outputs, p.Grain)
 	}
-	switch n, made := max(len(op.Outputs), 1), max(p.Outputs, 1); {
+	switch results, described := max(len(op.Outputs), 1), max(p.Outputs, 1); {
 	case op.Many != (p.Results != nil):
 		d.fail("Pointwise", "Results must be set if and only if Many is set")
-	case !op.Many && n != made:
-		d.fail("Pointwise", "it has %d results, but the op has %d", made, n)
+	case !op.Many && results != described:
+		d.fail("Pointwise", "it has %d results, but the op has %d", described, results)
 	}
 	if op.Kind != FollowsOperands {
 		d.fail("Kind", "an op with a Pointwise part is of kind %v, not %v", FollowsOperands, op.Kind)

@@ -282,23 +282,23 @@ func (g *Graph) placeOf(n *Node, err error) Place {
 // hasAttr returns true are considered. The result is empty if the message names no such attribute or several.
 func namedAttr(message string, hasAttr func(name string) bool) string {
 	isWordChar := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
-	found := ""
+	attr := ""
 	for word := range strings.FieldsFuncSeq(message, func(r rune) bool { return !isWordChar(r) }) {
-		if word == found || !hasAttr(word) {
+		if word == attr || !hasAttr(word) {
 			continue
 		}
-		if found != "" {
+		if attr != "" {
 			return ""
 		}
-		found = word
+		attr = word
 	}
-	return found
+	return attr
 }
 
 // attrOfDim returns the attribute that contains a dimension which the op rejected. The result is empty if no attribute
 // or several attributes contain it.
 func (n *Node) attrOfDim(dim int) string {
-	found := ""
+	attr := ""
 	for name, v := range n.givenAttrs() {
 		list, ok := v.([]any)
 		if !ok {
@@ -307,12 +307,12 @@ func (n *Node) attrOfDim(dim int) string {
 		if !slices.Contains(list, any(int64(dim))) {
 			continue
 		}
-		if found != "" {
+		if attr != "" {
 			return ""
 		}
-		found = name
+		attr = name
 	}
-	return found
+	return attr
 }
 
 // FailOutput returns an error of an output with its place.

@@ -62,10 +62,10 @@ func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tens
 		f.mu.Unlock()
 		return compute()
 	}
-	found := f.cachedCall(key, n.Op, attrs).tensors(metas)
+	cached := f.cachedCall(key, n.Op, attrs).tensors(metas)
 	f.mu.Unlock()
-	if found != nil {
-		return found, nil
+	if cached != nil {
+		return cached, nil
 	}
 	out, err := compute()
 	if err != nil || len(out) != len(metas) {
@@ -74,8 +74,8 @@ func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tens
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := f.cachedCall(key, n.Op, attrs)
-	if found := c.tensors(metas); found != nil {
-		return found, nil // another goroutine has computed it
+	if cached := c.tensors(metas); cached != nil {
+		return cached, nil // another goroutine has computed it
 	}
 	f.store(c, out)
 	return out, nil

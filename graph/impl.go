@@ -320,8 +320,8 @@ func (op *Op) noImpl(name string, names []string) error {
 		return fmt.Errorf("%s has no implementations to choose from", op.Name)
 	}
 	hint := ""
-	if near := suggest.Nearest(name, slices.Values(names)); near != "" {
-		hint = "; did you mean " + near + "?"
+	if similar := suggest.Nearest(name, slices.Values(names)); similar != "" {
+		hint = "; did you mean " + similar + "?"
 	}
 	return fmt.Errorf("%s has no implementation %q: want one of %s%s", op.Name, name, strings.Join(names, ", "), hint)
 }

@@ -362,16 +362,16 @@ func setField(f Field, dst reflect.Value, v any, symbols map[string]sym.Int) err
 		}
 	}
 	if f.OneOf != nil && !slices.Contains(f.OneOf, dst.String()) {
-		near := suggest.Nearest(dst.String(), slices.Values(f.OneOf))
-		return fmt.Errorf("%q is not one of %s%s", dst.String(), strings.Join(f.OneOf, ", "), suggest.DidYouMean(near))
+		similar := suggest.Nearest(dst.String(), slices.Values(f.OneOf))
+		return fmt.Errorf("%q is not one of %s%s", dst.String(), strings.Join(f.OneOf, ", "), suggest.DidYouMean(similar))
 	}
 	return nil
 }
 
 // unknownWord is the error of a word that is not in Words.
 func (f Field) unknownWord(word string, symbols map[string]sym.Int) error {
-	if near := suggest.Nearest(word, slices.Values(f.Words)); near != "" {
-		return &mismatchError{word, suggest.DidYouMean(near)}
+	if similar := suggest.Nearest(word, slices.Values(f.Words)); similar != "" {
+		return &mismatchError{word, suggest.DidYouMean(similar)}
 	}
 	return notAnInteger(word, symbols)
 }

@@ -160,8 +160,8 @@ func (l *loader) readTopLevel() error {
 }
 
 func (l *loader) unknownKey(key string, offset int, want string) error {
-	near := suggest.Nearest(key, slices.Values(strings.Split(want, ", ")))
-	l.failAt(offset, "unknown key %q: want one of %s%s", key, want, suggest.DidYouMean(near))
+	similar := suggest.Nearest(key, slices.Values(strings.Split(want, ", ")))
+	l.failAt(offset, "unknown key %q: want one of %s%s", key, want, suggest.DidYouMean(similar))
 	return l.scan.skip()
 }
 

@@ -305,8 +305,8 @@ func (l *loader) reject(raw *rawNode, offset int, err error) {
 
 // noValue returns the error for a name that no value has.
 func (l *loader) noValue(name string) error {
-	if near := suggest.Nearest(name, l.valueNames); near != "" {
-		return fmt.Errorf("there is no value %q; did you mean %q?", name, near)
+	if similar := suggest.Nearest(name, l.valueNames); similar != "" {
+		return fmt.Errorf("there is no value %q; did you mean %q?", name, similar)
 	}
 	return fmt.Errorf("there is no value %q", name)
 }

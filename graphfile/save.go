@@ -286,10 +286,10 @@ func (s *saver) input(v *graph.Value) error {
 
 func (s *saver) constant(v *graph.Value) error {
 	if v.Packed != nil { // files hold the unpacked data
-		plain := *v
-		plain.Const, plain.Packed = v.Data(), nil
-		plain.SetMeta(plain.Const.Meta)
-		v = &plain
+		unpacked := *v
+		unpacked.Const, unpacked.Packed = v.Data(), nil
+		unpacked.SetMeta(unpacked.Const.Meta)
+		v = &unpacked
 	}
 	if err := checkStorageSize(v.Meta); err != nil {
 		return fmt.Errorf("constant %q: %w: make it dense first", v.Name, err)

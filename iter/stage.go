@@ -100,7 +100,7 @@ func (it *Iterator) newStager(c *Cursor, needsBlocks bool) stager {
 		s.nonTemporal = s.minRows > 1 && it.outputsExceedCaches()
 	}
 	need := len(it.ops) * blockBytes
-	at := need
+	transposeOffset := need
 	if s.minRows > 1 {
 		// An operand that is transposed and converted is transposed first.
 		need += s.blockLen * it.maxConvertedBytes()
@@ -108,7 +108,7 @@ func (it *Iterator) newStager(c *Cursor, needsBlocks bool) stager {
 	if len(c.blockMemory) < need {
 		c.blockMemory = tensor.NewStorage(need).Bytes()
 	}
-	s.transposeBuffer = c.blockMemory[at:need]
+	s.transposeBuffer = c.blockMemory[transposeOffset:need]
 	c.filledFrom = withLen(c.filledFrom, len(it.ops))
 	clear(c.filledFrom)
 	return s

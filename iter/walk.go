@@ -285,12 +285,12 @@ func (it *Iterator) partAddresses(c *Cursor, base []unsafe.Pointer) []unsafe.Poi
 	return c.start
 }
 
-// maxStep returns the largest step of at most left elements that starts at the counter. A step is a part of a row, or
-// whole rows (DimCounter::max_2d_step).
-func maxStep(shape, counter []int, left int) (rowLen, rowCount int) {
-	rowLen, rowCount = min(shape[0]-counter[0], left), 1
+// maxStep returns the largest step of at most `remaining` elements that starts at the counter. A step is a part of a
+// row, or whole rows (DimCounter::max_2d_step).
+func maxStep(shape, counter []int, remaining int) (rowLen, rowCount int) {
+	rowLen, rowCount = min(shape[0]-counter[0], remaining), 1
 	if rowLen == shape[0] {
-		rowCount = min(shape[1]-counter[1], left/shape[0])
+		rowCount = min(shape[1]-counter[1], remaining/shape[0])
 	}
 	return rowLen, rowCount
 }

@@ -94,15 +94,15 @@ func (c *computation) results(lists [][]symElement) []*val {
 	if len(lists) != len(c.out) {
 		return nil
 	}
-	var made []*val
+	var emitted []*val
 	out := make([]*val, len(lists))
 	for i, list := range lists {
 		meta := c.out[i].Meta()
 		out[i] = valueOf(&symElements{dtype: meta.DType, shape: meta.Shape, list: list, addToGraph: func() *val {
-			if made == nil {
-				made = c.node.emit(c.op.Name, c.attrs, c.operands...)
+			if emitted == nil {
+				emitted = c.node.emit(c.op.Name, c.attrs, c.operands...)
 			}
-			return made[i].withSizes(meta.DType, meta.Shape...)
+			return emitted[i].withSizes(meta.DType, meta.Shape...)
 		}})
 	}
 	return out

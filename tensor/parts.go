@@ -78,18 +78,19 @@ func (t Type) SplitSizes(sizes []sym.Int, dim int) (_ []Type, err error) {
 		return nil, err
 	}
 	total := t.Shape[splitDim]
-	left := total
+	remaining := total
 	for _, s := range sizes {
 		if s.Lt(sym.Int{}).Holds() {
 			return nil, fmt.Errorf("split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes=%s",
 				Sizes(sizes))
 		}
-		// If left is negative, it is not reduced further, because it could overflow. The check below fails in any case.
-		if n, known := left.Known(); !known || n >= 0 {
-			left = left.Sub(s)
+		// If remaining is negative, it is not reduced further, because it could overflow. The check below fails in any
+		// case.
+		if n, known := remaining.Known(); !known || n >= 0 {
+			remaining = remaining.Sub(s)
 		}
 	}
-	if !equals(left, 0) {
+	if !equals(remaining, 0) {
 		return nil, fmt.Errorf("split_with_sizes expects split_sizes to sum exactly to %v (input tensor's size at "+
 			"dimension %d), but got split_sizes=%s", total, dim, Sizes(sizes))
 	}

@@ -35,7 +35,7 @@ func (runner *Runner) NewScratch() *Scratch {
 }
 
 // operand returns the memory at a place.
-func (s *Scratch) operand(at *place) operand { return operand{s.slots[at.slot], at.offset, at.stride} }
+func (s *Scratch) operand(p *place) operand { return operand{s.slots[p.slot], p.offset, p.stride} }
 
 // run runs steps for n elements.
 func (s *Scratch) run(steps []step, n int) {

@@ -157,8 +157,8 @@ func quotient[W integer](x, y W) W {
 	return x / y
 }
 
-// mod32 is math.Mod of float32, but several times faster for quotients below 2^29. The product of the quotient and b,
-// which has 24 bits, is then exact in float64.
+// mod32 is math.Mod of float32, but several times faster for quotients below 2^29. The product of such a quotient and b
+// is exact in float64, because b has 24 bits.
 func mod32(a, b float32) float32 {
 	x, y := float64(a), float64(b)
 	q := math.Trunc(x / y)

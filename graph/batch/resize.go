@@ -31,7 +31,7 @@ func (p *Proof) Resize(rows int) (*graph.Graph, error) {
 		value *graph.Value
 		place rowPlace
 	}
-	made := map[repeatedConstant]*graph.Value{}
+	repeatedConstants := map[repeatedConstant]*graph.Value{}
 	for i, n := range p.graph.Nodes {
 		m := g.Nodes[i]
 		for k, a := range m.In {
@@ -40,14 +40,14 @@ func (p *Proof) Resize(rows int) (*graph.Graph, error) {
 				continue
 			}
 			key := repeatedConstant{a.Value, place}
-			if made[key] == nil {
-				t, err := repeated(a.Value.Const, place, p.Rows, rows)
+			if repeatedConstants[key] == nil {
+				t, err := withRows(a.Value.Const, place, p.Rows, rows)
 				if err != nil {
 					return nil, g.Fail(m, fmt.Errorf("its operand %q: %w", a.Value.Name, err))
 				}
-				made[key] = g.Constant(g.Fresh(a.Value.Name+".rows"), t)
+				repeatedConstants[key] = g.Constant(g.Fresh(a.Value.Name+".rows"), t)
 			}
-			m.In[k].Value = made[key]
+			m.In[k].Value = repeatedConstants[key]
 		}
 		if dim := p.Dim(n.Out[0]); n.Op.Sizes != "" && dim >= 0 && hasAttr(n, n.Op.Sizes) {
 			shape := slices.Clone(n.Out[0].Meta.Shape)
@@ -102,19 +102,19 @@ func equalRows(t *tensor.Tensor, p rowPlace, rows int) bool {
 	rowSlices := size / rows / p.blocks
 	same := true
 	eachIndex(t.Shape, func(_ int, index []int) bool {
-		at := index[dim]
+		slice := index[dim]
 		x := t.At(index...)
-		index[dim] = at/(rowSlices*rows)*(rowSlices*rows) + at%rowSlices
+		index[dim] = slice/(rowSlices*rows)*(rowSlices*rows) + slice%rowSlices
 		y := t.At(index...)
-		index[dim] = at
+		index[dim] = slice
 		same = fmt.Sprint(x) == fmt.Sprint(y)
 		return same
 	})
 	return same
 }
 
-// repeated returns a constant with another number of equal rows.
-func repeated(t *tensor.Tensor, p rowPlace, rows, newRows int) (*tensor.Tensor, error) {
+// withRows returns a constant of equal rows with another number of these rows.
+func withRows(t *tensor.Tensor, p rowPlace, rows, newRows int) (*tensor.Tensor, error) {
 	dim, rowSlices := p.dim, t.Shape[p.dim]/rows/p.blocks
 	shape := slices.Clone(t.Shape)
 	shape[dim] = rowSlices * newRows * p.blocks
@@ -124,10 +124,10 @@ func repeated(t *tensor.Tensor, p rowPlace, rows, newRows int) (*tensor.Tensor, 
 	}
 	out := tensor.Empty(meta)
 	eachIndex(shape, func(i int, index []int) bool {
-		at := index[dim]
-		index[dim] = at/(rowSlices*newRows)*(rowSlices*rows) + at%rowSlices
+		slice := index[dim]
+		index[dim] = slice/(rowSlices*newRows)*(rowSlices*rows) + slice%rowSlices
 		out.SetFlat(i, t.At(index...))
-		index[dim] = at
+		index[dim] = slice
 		return true
 	})
 	return out, nil

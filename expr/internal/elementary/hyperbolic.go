@@ -5,7 +5,7 @@ import "math"
 // overflowThreshold is slightly below the least x for which e^x overflows. sinh and cosh overflow for greater numbers.
 const overflowThreshold = 709
 
-// For x above negligibleExp, exp(-2x) is less than half an ulp of 1.
+// For x above negligibleExp, exp(-2x) is negligible: it is less than half an ulp of 1.
 const negligibleExp = 22
 
 // halfSquare is e^2 / 2.
@@ -55,7 +55,7 @@ func tanh(x float64) float64 {
 	case a < 0.5:
 		t := expm1(2 * a)
 		y = t / (2 + t)
-	case !(a > negligibleExp):
+	case !(a > negligibleExp): // also NaN
 		y = 1 - 2/(Exp(2*a)+1)
 	}
 	return math.Copysign(y, x)
@@ -65,7 +65,7 @@ func asinh(x float64) float64 {
 	a := math.Abs(x)
 	y := 0.0
 	switch {
-	case !(a < 1<<28):
+	case !(a < 1<<28): // also NaN
 		y = Log(a) + math.Ln2
 	case a > 2:
 		y = Log(2*a + 1/(math.Sqrt(float64(a*a)+1)+a))
@@ -79,7 +79,7 @@ func acosh(x float64) float64 {
 	switch {
 	case x < 1:
 		return math.NaN()
-	case !(x < 1<<28):
+	case !(x < 1<<28): // also NaN
 		return Log(x) + math.Ln2
 	case x > 2:
 		return Log(2*x - 1/(x+math.Sqrt(float64(x*x)-1)))
