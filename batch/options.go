@@ -27,7 +27,8 @@ type Options struct {
 	Shard, Shards int
 	// PartSize is the maximum number of inputs that are computed but not yet recorded; 0 is 64.
 	PartSize int
-	// MaxRows is the maximum number of rows that run together; 0 is 64. A single input may have more rows.
+	// MaxRows is the maximum number of rows that run together; 0 is 8, because larger runs need more memory and are rarely
+	// faster. A single input may have more rows.
 	MaxRows int
 	// Memory bounds the bytes of decoded inputs that wait to be run, and of results that wait to be written; 0 is an
 	// eighth of the available memory. One input and one result of any size are always admitted.
@@ -136,7 +137,7 @@ func (o *Options) complete() error {
 		o.PartSize = 64
 	}
 	if o.MaxRows == 0 {
-		o.MaxRows = 64
+		o.MaxRows = plannedRows
 	}
 	if o.Memory == 0 {
 		o.Memory = max(machine.Memory().Left/8, 1<<20)

@@ -87,6 +87,8 @@ type Program struct {
 
 	mu           sync.Mutex
 	idleSessions []*Session
+	// keepsSessions is false after DropSessions, until the next run.
+	keepsSessions bool
 }
 
 // storageKind is the origin of a storage's bytes in a run.

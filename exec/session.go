@@ -141,6 +141,7 @@ func (s *Session) release() {
 // acquireSession returns a cached session or a new one. It fails if memory is insufficient.
 func (p *Program) acquireSession() (*Session, error) {
 	p.mu.Lock()
+	p.keepsSessions = true
 	if n := len(p.idleSessions); n > 0 {
 		s := p.idleSessions[n-1]
 		p.idleSessions = p.idleSessions[:n-1]
@@ -164,7 +165,19 @@ const maxCachedSessions = 4
 func (p *Program) releaseSession(s *Session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.idleSessions) < maxCachedSessions {
+	if p.keepsSessions && len(p.idleSessions) < maxCachedSessions {
 		p.idleSessions = append(p.idleSessions, s)
 	}
+}
+
+// DropSessions frees the memory that the program keeps for later runs, also that of runs that are active now. A later
+// run keeps its memory again.
+func (p *Program) DropSessions() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keepsSessions = false
+	for _, s := range p.idleSessions {
+		_ = s.arena.Release() // to the pool
+	}
+	p.idleSessions = nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -90,6 +92,19 @@ func floatsOf(t *testing.T, w *httptest.ResponseRecorder) []float32 {
 		list[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
 	}
 	return list
+}
+
+// TestAnnouncedLength: a body that is too long by its header is rejected before it is read.
+func TestAnnouncedLength(t *testing.T) {
+	s := open(t, Options{}, writeModel(t, filepath.Join(t.TempDir(), "m.json"), affine))
+	r := httptest.NewRequest("POST", "/v2/models/m/infer", iotest.ErrReader(errors.New("it was read")))
+	r.ContentLength = 1 << 40
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	assert.Equal(t, 413, w.Code)
+	assert.Contains(t, w.Body.String(), "the body exceeds 67108864 bytes")
+	body, header := binaryRequest(make([]float32, 3<<19), 1<<19, 3) // more than is allocated at once
+	assert.Equal(t, 200, call(s, "POST", "/v2/models/m/infer", body, header...).Code)
 }
 
 func TestBinaryData(t *testing.T) {

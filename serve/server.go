@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"runtime"
 	"slices"
@@ -330,13 +331,11 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, m *model) error {
 // inferWithin reads a request, runs the model and writes the response, until the context ends. The outputs of the
 // returned result are already released.
 func (s *Server) inferWithin(ctx context.Context, w http.ResponseWriter, r *http.Request, m *model) (result, error) {
-	var body bytes.Buffer
-	body.Grow(int(min(max(r.ContentLength, 0), maxFirstRead)) + bytes.MinRead)
-	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, s.options.MaxBody))
+	body, err := s.readBody(w, r)
 	if err != nil {
 		return result{}, bodyError(ctx, err)
 	}
-	request, err := m.decode(r.Header, body.Bytes())
+	request, err := m.decode(r.Header, body)
 	if err != nil {
 		return result{}, err
 	}
@@ -365,6 +364,30 @@ func (s *Server) inferWithin(ctx context.Context, w http.ResponseWriter, r *http
 	return res, nil
 }
 
-// maxFirstRead is the largest Content-Length for which the whole buffer is allocated before the body arrives. A client
-// may announce more than it sends.
-const maxFirstRead = 1 << 20
+// A body is read in a first part, for which memory is allocated before it arrives, and the rest. A client that announces
+// more than it sends thus occupies little memory.
+const (
+	firstPart   = 64 << 10
+	maxReserved = 1 << 20 // memory that is allocated at once for the rest
+)
+
+// readBody reads the body of a request.
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.ContentLength > s.options.MaxBody {
+		w.Header().Set("Connection", "close") // else the server would read the body
+		return nil, &http.MaxBytesError{Limit: s.options.MaxBody}
+	}
+	var body bytes.Buffer
+	length := max(r.ContentLength, 0)
+	body.Grow(int(min(length, firstPart)) + bytes.MinRead)
+	reader := http.MaxBytesReader(w, r.Body, s.options.MaxBody)
+	_, err := io.CopyN(&body, reader, firstPart)
+	if err == nil {
+		body.Grow(int(min(max(length-firstPart, 0), maxReserved)) + bytes.MinRead)
+		_, err = body.ReadFrom(reader)
+	}
+	if err == io.EOF {
+		err = nil
+	}
+	return body.Bytes(), err
+}

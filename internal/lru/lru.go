@@ -30,12 +30,21 @@ type Cache[K, V comparable] interface {
 // New returns a cache with bounds on the number of values and on their total size in bytes. A size of 0 means half of
 // the memory that the process may still allocate when the cache first exceeds 64 MiB.
 func New[K, V comparable](maxValues, maxBytes int) Cache[K, V] {
-	return &cache[K, V]{maxValues: maxValues, maxBytes: maxBytes, elements: map[K]*list.Element{}}
+	return NewWithIdle[K, V](maxValues, maxBytes, maxValues, nil)
+}
+
+// NewWithIdle returns a cache that calls idle with a value when a number of other values, recent, have been used since
+// the last use of this value. idle must not use the cache.
+func NewWithIdle[K, V comparable](maxValues, maxBytes, recent int, idle func(V)) Cache[K, V] {
+	return &cache[K, V]{maxValues: maxValues, maxBytes: maxBytes, recent: recent, idle: idle,
+		elements: map[K]*list.Element{}}
 }
 
 type cache[K, V comparable] struct {
 	maxValues int
 	maxBytes  int // 0 until it is known
+	recent    int
+	idle      func(V) // nil if there is nothing to do
 
 	mu       sync.Mutex
 	elements map[K]*list.Element // the element of order for each key
@@ -59,18 +68,33 @@ func (c *cache[K, V]) Find(key K) (v V, ok bool) {
 	if e == nil {
 		return v, false
 	}
-	c.order.MoveToFront(e)
+	c.moveToFront(e)
 	return e.Value.(*entry[K, V]).value, true
+}
+
+// moveToFront marks an element as the most recently used. If it was not among the recent ones, it displaces one of
+// them.
+func (c *cache[K, V]) moveToFront(e *list.Element) {
+	last := c.order.Front()
+	for i := 1; i < c.recent && last != nil && last != e; i++ {
+		last = last.Next()
+	}
+	c.order.MoveToFront(e)
+	if c.idle != nil && last != nil && last != e {
+		c.idle(last.Value.(*entry[K, V]).value)
+	}
 }
 
 func (c *cache[K, V]) Put(key K, v V) V {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e := c.elements[key]; e != nil {
-		c.order.MoveToFront(e)
+		c.moveToFront(e)
 		return e.Value.(*entry[K, V]).value
 	}
-	c.elements[key] = c.order.PushFront(&entry[K, V]{key: key, value: v})
+	e := c.order.PushBack(&entry[K, V]{key: key, value: v})
+	c.elements[key] = e
+	c.moveToFront(e)
 	return v
 }
 

@@ -58,3 +58,25 @@ func TestOthersValues(t *testing.T) {
 	c.Drop("l", b)
 	assert.Zero(t, c.bytes)
 }
+
+func TestIdle(t *testing.T) {
+	var idle []int
+	c := NewWithIdle[int](8, 0, 2, func(v int) { idle = append(idle, v) })
+	use := func(n int) {
+		if _, ok := c.Find(n); !ok {
+			c.Put(n, n)
+		}
+	}
+	use(1)
+	use(2)
+	use(1)
+	assert.Empty(t, idle)
+	use(3)
+	assert.Equal(t, []int{2}, idle)
+	use(2)
+	assert.Equal(t, []int{2, 1}, idle)
+	use(3)
+	use(2)
+	c.Put(3, 0)
+	assert.Equal(t, []int{2, 1}, idle)
+}

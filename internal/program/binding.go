@@ -61,6 +61,20 @@ type bindings = lru.Cache[sizesKey, *Binding]
 // small graph.
 const maxBindings = 256
 
+// maxArenas is the number of bindings that keep the memory of their runs: the most recently used ones.
+const maxArenas = 16
+
+// dropSessions frees the memory that the binding keeps for later runs.
+func (b *Binding) dropSessions() {
+	select {
+	case <-b.done:
+		if b.Program != nil {
+			b.Program.DropSessions()
+		}
+	default: // it is being compiled
+	}
+}
+
 // bytes estimates the memory of a binding with one session, without the constants that it shares with its
 // specialization.
 func (b *Binding) bytes() int {

@@ -158,7 +158,7 @@ func New(g *graph.Graph, o Options) (*Program, error) {
 	if p.device, err = o.openDevice(); err != nil {
 		return nil, err
 	}
-	p.bindings = lru.New[sizesKey, *Binding](maxBindings, max(o.MemoryLimit, 0))
+	p.bindings = lru.NewWithIdle[sizesKey](maxBindings, max(o.MemoryLimit, 0), maxArenas, (*Binding).dropSessions)
 	maps.Copy(p.fixed, o.Sizes)
 	for _, hint := range o.Hints { // the loader's sizes of hinted symbols serve generated inputs only
 		for name := range hint {

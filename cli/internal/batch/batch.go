@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/batch"
 	"github.com/graphrun/graphrun/cli/internal/command"
 	"github.com/graphrun/graphrun/cli/internal/exit"
@@ -18,16 +17,12 @@ import (
 )
 
 type flags struct {
-	ext             *command.Extensions
 	inputs          []string
 	outputs         string
 	shard           command.Shard
 	retry, status   bool
 	dims            []string
-	strategy        string
-	exact           bool
-	threads         int
-	cache           command.Cache
+	compile         command.Compile
 	maxRows, part   int
 	resize, crop    []int
 	mean, deviation []float64
@@ -59,7 +54,7 @@ The last line is "done N, skipped M, failed K". The exit code is 1 if K > 0.`
 
 // Command returns the command batch.
 func Command(ext *command.Extensions) *cobra.Command {
-	f := flags{ext: ext}
+	var f flags
 	cmd := &cobra.Command{
 		Use:   "batch MODEL --inputs GLOB --outputs DIR",
 		Short: "Run a model on many input files, also in parts on several machines",
@@ -83,24 +78,15 @@ func Command(ext *command.Extensions) *cobra.Command {
 	flagSet.IntSliceVar(&f.crop, "crop", nil, "use the central `H,W` pixels of images, or a square")
 	flagSet.Float64SliceVar(&f.mean, "mean", nil, "subtract `MEAN` from channels of images, whose values are 0 to 1")
 	flagSet.Float64SliceVar(&f.deviation, "deviation", nil, "divide channels of images by `DEVIATION`")
-	flagSet.IntVar(&f.maxRows, "max-batch-size", 64, "join at most `N` rows of several inputs to a run")
+	flagSet.IntVar(&f.maxRows, "max-batch-size", 8, "join at most `N` rows of several inputs to a run")
 	flagSet.IntVar(&f.part, "part-size", 64, "record finished inputs at the latest after `N` inputs")
 	command.DimFlag(cmd, &f.dims)
-	f.ext.StrategyFlag(cmd, &f.strategy)
-	command.ExactFlag(cmd, &f.exact)
-	command.ThreadsFlag(cmd, &f.threads)
-	f.cache.AddFlags(cmd)
+	f.compile.AddFlags(cmd, ext)
 	return cmd
 }
 
 func (f *flags) check(cmd *cobra.Command) error {
-	if err := f.ext.CheckStrategy(f.strategy); err != nil {
-		return err
-	}
-	if err := command.CheckThreads(f.threads); err != nil {
-		return err
-	}
-	if err := f.cache.Check(cmd); err != nil {
+	if err := f.compile.Check(cmd); err != nil {
 		return err
 	}
 	switch {
@@ -137,12 +123,10 @@ func run(cmd *cobra.Command, model string, f flags) error {
 	}
 	job := progress.Begin(cmd, filepath.Base(model))
 	defer job.End()
-	o := batch.Options{Loader: graphrun.Loader{Sizes: sizes, Lookup: f.ext.Lookup, Operators: f.ext.Operators,
-		Cache: f.cache.Option()},
-		Compile: graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Exact: f.exact, Threads: f.threads,
-			Passes: f.ext.Passes, Cache: f.cache.Option()},
-		Images: images, Shard: f.shard.Index, Shards: f.shard.Count, PartSize: f.part, MaxRows: f.maxRows, Retry: f.retry,
+	o := batch.Options{Loader: f.compile.Loader(), Compile: f.compile.Options(), Images: images,
+		Shard: f.shard.Index, Shards: f.shard.Count, PartSize: f.part, MaxRows: f.maxRows, Retry: f.retry,
 		Progress: func(done, skipped, total int) { job.ReportAndNote(cmd, done, total-skipped, "input") }}
+	o.Loader.Sizes = sizes
 	if f.status {
 		return printStatus(cmd, job, model, inputs, f.outputs, o)
 	}

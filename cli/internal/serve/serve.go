@@ -15,7 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/cli/internal/command"
 	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/cli/internal/format"
@@ -25,7 +24,6 @@ import (
 )
 
 type flags struct {
-	ext                      *command.Extensions
 	listen                   string
 	maxRows                  int
 	preferredRows            []int
@@ -34,10 +32,7 @@ type flags struct {
 	batching                 string
 	queue                    int
 	maxBody                  int64
-	strategy                 string
-	exact                    bool
-	threads                  int
-	cache                    command.Cache
+	compile                  command.Compile
 	tokenFile                string
 	tlsCert, tlsKey          string
 	logJSON                  bool
@@ -48,7 +43,7 @@ var batchings = []string{string(serve.BatchExact), string(serve.BatchFast), stri
 
 // Command returns the command serve.
 func Command(ext *command.Extensions) *cobra.Command {
-	f := flags{ext: ext}
+	var f flags
 	cmd := &cobra.Command{
 		Use:   "serve DIR|MODEL...",
 		Short: "Serve models over HTTP by the Open Inference Protocol",
@@ -92,21 +87,12 @@ SIGTERM and Ctrl-C end the server when all accepted requests are answered.`,
 	flagSet.StringVar(&f.tlsKey, "tls-key", "", "the private key of --tls-cert, in `FILE`")
 	flagSet.BoolVar(&f.logJSON, "log-json", false, "print the log as JSON")
 	command.CompleteFrom(cmd, "batching", batchings)
-	f.ext.StrategyFlag(cmd, &f.strategy)
-	command.ExactFlag(cmd, &f.exact)
-	command.ThreadsFlag(cmd, &f.threads)
-	f.cache.AddFlags(cmd)
+	f.compile.AddFlags(cmd, ext)
 	return cmd
 }
 
 func (f *flags) check(cmd *cobra.Command) error {
-	if err := f.ext.CheckStrategy(f.strategy); err != nil {
-		return err
-	}
-	if err := f.cache.Check(cmd); err != nil {
-		return err
-	}
-	if err := command.CheckThreads(f.threads); err != nil {
+	if err := f.compile.Check(cmd); err != nil {
 		return err
 	}
 	switch {
@@ -137,10 +123,7 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
-	o := serve.Options{
-		Loader: graphrun.Loader{Lookup: f.ext.Lookup, Operators: f.ext.Operators, Cache: f.cache.Option()},
-		Compile: graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Exact: f.exact, Threads: f.threads,
-			Passes: f.ext.Passes, Cache: f.cache.Option()},
+	o := serve.Options{Loader: f.compile.Loader(), Compile: f.compile.Options(),
 		Batching: serve.Batching(f.batching), MaxRows: f.maxRows, PreferredRows: f.preferredRows, MaxDelay: f.maxDelay,
 		Queue: f.queue, MaxBody: f.maxBody, Timeout: f.timeout, Version: environment.Version()}
 	if f.maxDelay == 0 {

@@ -1,0 +1,47 @@
+package command
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun"
+)
+
+// Compile has the flags of commands that compile models for many runs.
+type Compile struct {
+	ext      *Extensions
+	strategy string
+	exact    bool
+	threads  int
+	cache    Cache
+}
+
+// AddFlags adds the flags to a command.
+func (c *Compile) AddFlags(cmd *cobra.Command, ext *Extensions) {
+	c.ext = ext
+	ext.StrategyFlag(cmd, &c.strategy)
+	ExactFlag(cmd, &c.exact)
+	ThreadsFlag(cmd, &c.threads)
+	c.cache.AddFlags(cmd)
+}
+
+// Check checks the values of the flags.
+func (c *Compile) Check(cmd *cobra.Command) error {
+	if err := c.ext.CheckStrategy(c.strategy); err != nil {
+		return err
+	}
+	if err := CheckThreads(c.threads); err != nil {
+		return err
+	}
+	return c.cache.Check(cmd)
+}
+
+// Loader returns the loader of models.
+func (c *Compile) Loader() graphrun.Loader {
+	return graphrun.Loader{Lookup: c.ext.Lookup, Operators: c.ext.Operators, Cache: c.cache.Option()}
+}
+
+// Options returns the options of [graphrun.Compile].
+func (c *Compile) Options() graphrun.Options {
+	return graphrun.Options{Strategy: c.ext.Strategy(c.strategy), Exact: c.exact, Threads: c.threads,
+		Passes: c.ext.Passes, Cache: c.cache.Option()}
+}
