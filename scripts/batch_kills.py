@@ -76,7 +76,7 @@ def main():
         fill(filler)
         r = subprocess.run(command, capture_output=True, text=True)
         print("full disk: exit code", r.returncode, r.stderr.strip().splitlines()[-2:], flush=True)
-        if r.returncode != 1 or "the disk is full" not in r.stderr:
+        if r.returncode != 1 or not ("the disk is full" in r.stderr or "no space left" in r.stderr):
             sys.exit("the run on a full disk did not fail as expected")
         print(f"the {check(out, a.inputs, complete=False)} outputs on the full disk are exact", flush=True)
         os.remove(filler)

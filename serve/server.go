@@ -364,8 +364,8 @@ func (s *Server) inferWithin(ctx context.Context, w http.ResponseWriter, r *http
 	return res, nil
 }
 
-// A body is read in a first part, for which memory is allocated before it arrives, and the rest. A client that announces
-// more than it sends thus occupies little memory.
+// A body is read in two parts. Memory for the first part is allocated before it arrives. A client that announces more
+// than it sends thus occupies little memory.
 const (
 	firstPart   = 64 << 10
 	maxReserved = 1 << 20 // memory that is allocated at once for the rest
