@@ -1,0 +1,69 @@
+// Command embeddings makes a model of sentence embeddings from an exported encoder of texts. It appends the mean over
+// the tokens and the normalization to the graph, so that clients send numbers of tokens and get vectors of length 1.
+//
+//	go run ./examples/embeddings encoder.onnx embedder.json
+//	graphrun serve embedder.json
+//	examples/client.py http://127.0.0.1:8000 embedder tokens.npz vectors.npz
+//
+// The encoder has the int64 inputs input_ids and attention_mask, both [N, L], and the output last_hidden_state,
+// [N, L, H], as exporters of BERT and its relatives write them. It may have further inputs.
+package main
+
+import (
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
+	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+func main() {
+	log.SetFlags(0)
+	if len(os.Args) != 3 {
+		log.Fatal("usage: embeddings ENCODER OUT.json")
+	}
+	if err := convert(os.Args[1], os.Args[2]); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// convert reads an encoder, and writes a graph file with the embeddings of sentences as its only output.
+func convert(encoder, path string) error {
+	g, err := graphrun.Load(encoder)
+	if err != nil {
+		return err
+	}
+	if err := pool(g); err != nil {
+		return fmt.Errorf("%s: %w", encoder, err)
+	}
+	return graphfile.SaveFile(path, g)
+}
+
+// pool replaces the outputs of an encoder by the output embedding, [N, H]: the mean of the vectors of all tokens whose
+// mask is 1, divided by its Euclidean norm.
+func pool(g *graph.Graph) error {
+	var mask, states *graph.Value
+	for _, v := range g.Inputs {
+		if v.Name == "attention_mask" {
+			mask = v
+		}
+	}
+	for _, output := range g.Outputs {
+		if output.Name == "last_hidden_state" {
+			states = output.Value
+		}
+	}
+	if mask == nil || states == nil {
+		return fmt.Errorf("want an encoder with the input attention_mask and the output last_hidden_state")
+	}
+	weights := op.Unsqueeze(op.To(mask, op.ToAttrs{DType: tensor.Float32}), -1) // [N, L, 1]
+	sum := op.Sum(op.Mul(states, weights), op.SumAttrs{Dim: []int{1}})
+	count := op.ClampMin(op.Sum(weights, op.SumAttrs{Dim: []int{1}}), 1) // a text without tokens gives zeros
+	g.Outputs = nil
+	g.Output("embedding", op.Normalize(op.Div(sum, count)))
+	return g.Err()
+}
