@@ -22,6 +22,6 @@
 //
 // # Organization
 //
-// The ops are in families under kernels/internal: pointwise, view, reduce, index, product, conv, quantized, window and
-// sequence. Each op, or group of similar ops, has one file with its complete definition.
+// The ops are in families under kernels/internal: pointwise, view, reduce, index, product, conv, quantized, window,
+// sequence and composite. Each op, or group of similar ops, has one file with its complete definition.
 package kernels

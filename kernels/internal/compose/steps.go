@@ -76,9 +76,9 @@ func Define[A any](op graph.Op, results func(s *Steps) []graph.Arg) *graph.Op {
 	op.Decompose = func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 		p := NewBuilder(into, c)
 		s := &Steps{Call: c, apply: func(op *graph.Op, a graph.Attrs, in []graph.Arg) ([]graph.Arg, error) {
-			made, err := into.Add(op, a, in...)
-			out := make([]graph.Arg, len(made))
-			for i, v := range made {
+			values, err := into.Add(op, a, in...)
+			out := make([]graph.Arg, len(values))
+			for i, v := range values {
 				out[i] = graph.Of(v)
 			}
 			return out, err
@@ -149,23 +149,23 @@ func evaluateStep(data map[*graph.Value]*tensor.Tensor, op *graph.Op, a graph.At
 	for _, r := range res {
 		c.Out = append(c.Out, r.Meta())
 	}
-	made := make([]*tensor.Tensor, len(res))
+	results := make([]*tensor.Tensor, len(res))
 	if res[0].Alias < 0 {
-		if made, err = op.Ref(c, tensors); err != nil {
+		if results, err = op.Ref(c, tensors); err != nil {
 			return nil, err
 		}
 	}
 	out := make([]graph.Arg, len(res))
 	for i, r := range res {
 		if r.Alias >= 0 {
-			if made[i], err = tensors[r.Alias].View(r.Meta()); err != nil {
+			if results[i], err = tensors[r.Alias].View(r.Meta()); err != nil {
 				return nil, err
 			}
-		} else if !made[i].Meta.SameLayout(r.Meta()) {
-			made[i] = made[i].CopyTo(r.Meta())
+		} else if !results[i].Meta.SameLayout(r.Meta()) {
+			results[i] = results[i].CopyTo(r.Meta())
 		}
-		v := &graph.Value{Name: op.Name, Type: r.Type, Meta: made[i].Meta}
-		data[v], out[i] = made[i], graph.Of(v)
+		v := &graph.Value{Name: op.Name, Type: r.Type, Meta: results[i].Meta}
+		data[v], out[i] = results[i], graph.Of(v)
 	}
 	return out, nil
 }

@@ -84,9 +84,9 @@ func renorm(s steps, a *renormAttrs, in []graph.Arg) graph.Arg {
 	x := in[0]
 	d := x.Type().DType
 	s.Reject(!d.IsFloat() && !d.IsComplex(), "renorm: expected self to be floating point or complex")
-	p, most := a.P.Float(), a.Maxnorm.Float()
+	p, maxNorm := a.P.Float(), a.Maxnorm.Float()
 	s.Reject(a.P.DType().IsComplex() || !(p > 0), "renorm: non-positive-norm not supported")
-	s.Reject(a.Maxnorm.DType().IsComplex() || !(most >= 0), "renorm: expected maxnorm to be >= 0 but got %v", most)
+	s.Reject(a.Maxnorm.DType().IsComplex() || !(maxNorm >= 0), "renorm: expected maxnorm to be >= 0 but got %v", maxNorm)
 	rank := len(s.shape(x))
 	s.Reject(rank < 2, "renorm: input needs at least 2 dimensions, got %d dimensions", rank)
 	dim := s.dim(x, a.Dim)

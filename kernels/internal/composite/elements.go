@@ -184,20 +184,20 @@ func isin(s steps, a *isinAttrs, in []graph.Arg) graph.Arg {
 				e.TorchName())
 		}
 	}
-	var found graph.Arg
+	var isIn graph.Arg
 	if list.Kind == graph.NumberArg {
 		s.Reject(x.Kind != graph.TensorArg, "isin: expected a tensor")
-		found = s.Apply(pointwise.Eq, nil, s.to(x, d), list)
-		found = s.WithLayout(found, found.Type().RowMajor())
+		isIn = s.Apply(pointwise.Eq, nil, s.to(x, d), list)
+		isIn = s.WithLayout(isIn, isIn.Type().RowMajor())
 	} else {
 		if x.Kind == graph.TensorArg {
 			x = s.unsqueeze(s.to(x, d), -1)
 		}
 		matches := s.Apply(pointwise.Eq, nil, x, s.reshape(s.to(list, d), sym.Of(-1)))
-		found = s.Apply(reduce.Any, graph.Attrs{"dim": -1}, matches)
+		isIn = s.Apply(reduce.Any, graph.Attrs{"dim": -1}, matches)
 	}
 	if a.Invert {
-		return s.not(found)
+		return s.not(isIn)
 	}
-	return found
+	return isIn
 }

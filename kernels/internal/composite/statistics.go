@@ -180,15 +180,15 @@ func (s steps) centredProducts(x, mean, weights, sum graph.Arg, correction int, 
 		norm = s.Apply(pointwise.ClampMin, graph.Attrs{"min": 0}, norm)
 	}
 	x = s.sub(x, mean)
-	other := x
+	right := x
 	if weights.Kind != graph.Null {
-		other = s.mul(x, weights)
+		right = s.mul(x, weights)
 	}
-	other = s.transpose(other, 0, 1)
-	if other.Type().DType.IsComplex() {
-		other = s.Apply(pointwise.ConjPhysical, nil, other)
+	right = s.transpose(right, 0, 1)
+	if right.Type().DType.IsComplex() {
+		right = s.Apply(pointwise.ConjPhysical, nil, right)
 	}
-	return s.Apply(view.Squeeze, nil, s.div(s.Apply(product.Mm, nil, x, other), norm))
+	return s.Apply(view.Squeeze, nil, s.div(s.Apply(product.Mm, nil, x, right), norm))
 }
 
 // weights returns the product of both weights of n observations, or no operand without weights.

@@ -154,20 +154,20 @@ func (s steps) tensordot(x, y graph.Arg, dimsX, dimsY []int) graph.Arg {
 		pairs[0], pairs[1] = append(pairs[0], a), append(pairs[1], b)
 	}
 	freeX, freeY := remaining(len(s.shape(x)), pairs[0]), remaining(len(s.shape(y)), pairs[1])
-	var whole []sym.Int
+	var productShape []sym.Int
 	rows, terms, columns := sym.Of(1), sym.Of(1), sym.Of(1)
 	for _, d := range freeX {
-		whole, rows = append(whole, s.shape(x)[d]), rows.Mul(s.shape(x)[d])
+		productShape, rows = append(productShape, s.shape(x)[d]), rows.Mul(s.shape(x)[d])
 	}
 	for _, d := range freeY {
-		whole, columns = append(whole, s.shape(y)[d]), columns.Mul(s.shape(y)[d])
+		productShape, columns = append(productShape, s.shape(y)[d]), columns.Mul(s.shape(y)[d])
 	}
 	for _, d := range pairs[0] {
 		terms = terms.Mul(s.shape(x)[d])
 	}
 	x = s.reshape(s.Apply(view.Permute, graph.Attrs{"dims": append(freeX, pairs[0]...)}, x), rows, terms)
 	y = s.reshape(s.Apply(view.Permute, graph.Attrs{"dims": append(pairs[1], freeY...)}, y), terms, columns)
-	return s.reshape(s.Apply(product.Mm, nil, x, y), whole...)
+	return s.reshape(s.Apply(product.Mm, nil, x, y), productShape...)
 }
 
 // remaining returns the dimensions that are not in the list.

@@ -142,8 +142,8 @@ func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.
 	}}
 }
 
-// work returns the cost of one of the given number of strips of an image, in multiply-adds. If windows do not overlap,
-// moving their input takes longer than the multiply-adds.
+// work returns the cost of a strip, in multiply-adds, if an image is divided into the given number of strips. If
+// windows do not overlap, moving their input takes longer than the multiply-adds.
 func (t *depthwiseWindow) work(strips int) int {
 	conv := t.conv
 	results := kit.DivUp(conv.h.Results, strips) * conv.w.Results * t.blockVectors * t.lanes

@@ -104,20 +104,20 @@ func (t *planeTiles) chooseTileSize() {
 		input := kit.BoundedProduct(conv.h.Extent(rows), conv.w.Extent(cols))
 		return kit.BoundedProduct(planes, input+kit.BoundedProduct(rows, cols))
 	}
-	evenly := func(n int, elements func(n int) int) (size, pieces int) {
+	divideEvenly := func(n int, elements func(n int) int) (size, pieces int) {
 		fit := sort.Search(n, func(i int) bool { return elements(i+1) > maxElements }) // the largest size that fits
 		size = kit.DivUp(n, kit.DivUp(n, max(fit, 1)))
 		return size, kit.DivUp(n, size)
 	}
-	t.cols, t.tilesAcross = evenly(conv.w.Results, func(n int) int {
+	t.cols, t.tilesAcross = divideEvenly(conv.w.Results, func(n int) int {
 		if n <= minTileCols {
 			return 0 // accept any size: tiles get no narrower
 		}
 		return tileElements(1, min(conv.h.Results, 4), n) // the width is chosen for tiles of 4 rows
 	})
-	t.rows, t.tilesDown = evenly(conv.h.Results, func(n int) int { return tileElements(1, n, t.cols) })
+	t.rows, t.tilesDown = divideEvenly(conv.h.Results, func(n int) int { return tileElements(1, n, t.cols) })
 	macs := kit.BoundedProduct(t.rows, t.cols, conv.outPerGroup(), conv.h.Taps, conv.w.Taps)
-	t.planes, t.batches = evenly(conv.groups, func(n int) int {
+	t.planes, t.batches = divideEvenly(conv.groups, func(n int) int {
 		if kit.BoundedProduct(n, macs) > machine.DirectMACGrain {
 			return maxElements + 1
 		}

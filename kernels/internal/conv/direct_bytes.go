@@ -98,8 +98,8 @@ func (s *convShape) spansPixels(channels int) bool {
 func bytesWalks(call *graph.Call, _ []tensor.Order) []graph.Walk {
 	order, supported := byteConv.order(directByPixels, call.Meta(bytesInput).Rank())
 	conv := byteConv.bytesShape(call)
-	small := conv.groups > 1 && (conv.inPerGroup < dotChannels || conv.outPerGroup() < minGroupChannels)
-	if !supported || small || !tile.SupportsIntegers(machine.Host()) ||
+	hasSmallGroups := conv.groups > 1 && (conv.inPerGroup < dotChannels || conv.outPerGroup() < minGroupChannels)
+	if !supported || hasSmallGroups || !tile.SupportsIntegers(machine.Host()) ||
 		conv.n*conv.outChannels*conv.h.Results*conv.w.Results == 0 {
 		return nil
 	}
@@ -234,49 +234,51 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 	if call.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	t := newDirectBytes(call)
-	if t.requantize == tile.NotQuantized {
-		t.epilogue = newCodeEpilogue(fusion.EpilogueOf(call), t.conv.outChannels, tile.EpilogueOperands)
+	direct := newDirectBytes(call)
+	if direct.requantize == tile.NotQuantized {
+		direct.epilogue = newCodeEpilogue(fusion.EpilogueOf(call), direct.conv.outChannels, tile.EpilogueOperands)
 	}
-	t.makeTiles()
-	t.chooseOrder()
-	if err := t.compile(); err != nil {
+	direct.makeTiles()
+	direct.chooseOrder()
+	if err := direct.compile(); err != nil {
 		return nil, err
 	}
-	if t.wordElements {
+	if direct.wordElements {
 		var err error
-		if t.widen, err = kit.FormulaLoop("int16(x)", []string{"x"}, []tensor.DType{call.Meta(bytesInput).DType}, nil,
+		if direct.widen, err = kit.FormulaLoop("int16(x)", []string{"x"}, []tensor.DType{call.Meta(bytesInput).DType}, nil,
 			tensor.Int16); err != nil {
 			return nil, err
 		}
 	}
-	weight := t.weight()
-	t.scratchOffsets.sums = weight.scratchBytes()
-	t.scratchOffsets.zeroPoint = t.scratchOffsets.sums + t.conv.outChannels*intBytes
+	weight := direct.weight()
+	direct.scratchOffsets.sums = weight.scratchBytes()
+	direct.scratchOffsets.zeroPoint = direct.scratchOffsets.sums + direct.conv.outChannels*intBytes
 	// The bias is read in whole vectors.
-	t.scratchOffsets.images = t.scratchOffsets.sums + kit.AlignUp(t.conv.outChannels*intBytes+machine.LineBytes)
-	kernel := &graph.Kernel{Scratch: t.scratchOffsets.images, Code: t.listings}
-	if t.copied {
+	direct.scratchOffsets.images = direct.scratchOffsets.sums +
+		kit.AlignUp(direct.conv.outChannels*intBytes+machine.LineBytes)
+	kernel := &graph.Kernel{Scratch: direct.scratchOffsets.images, Code: direct.listings}
+	if direct.copied {
 		// Reads extend beyond the last pixel.
-		kernel.Scratch += kit.AlignUp(t.conv.n*t.conv.h.Size*t.conv.w.Size*t.pixelBytes() + t.inElemBytes)
+		pixels := direct.conv.n * direct.conv.h.Size * direct.conv.w.Size
+		kernel.Scratch += kit.AlignUp(pixels*direct.pixelBytes() + direct.inElemBytes)
 	}
-	if t.widen != nil {
-		kernel.Worker = t.conv.w.Size * t.paddedChannels()
+	if direct.widen != nil {
+		kernel.Worker = direct.conv.w.Size * direct.paddedChannels()
 	}
-	if t.shape.usesUnit {
+	if direct.shape.usesUnit {
 		kernel.Worker = tile.UnitScratchBytes
 	}
-	kernel.Phases = append(weight.phases(), t.prepare(weight), t.phase(func(args *jit.Args, mem *graph.Mem) {
+	kernel.Phases = append(weight.phases(), direct.prepare(weight), direct.phase(func(args *jit.Args, mem *graph.Mem) {
 		args.Ptr[tile.In], args.Ptr[tile.Vec] = mem.Ptrs[1+bytesInput], weight.address(mem)
-		if t.copied {
-			args.Ptr[tile.In] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.images])
+		if direct.copied {
+			args.Ptr[tile.In] = unsafe.Pointer(&mem.Scratch[direct.scratchOffsets.images])
 		}
-		args.Ptr[tile.Bias] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.sums])
-		if t.requantize != tile.NotQuantized {
+		args.Ptr[tile.Bias] = unsafe.Pointer(&mem.Scratch[direct.scratchOffsets.sums])
+		if direct.requantize != tile.NotQuantized {
 			args.Ptr[tile.Scales] = mem.Ptrs[1+bytesScale]
-			args.Ptr[tile.ZeroPoint] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.zeroPoint])
+			args.Ptr[tile.ZeroPoint] = unsafe.Pointer(&mem.Scratch[direct.scratchOffsets.zeroPoint])
 		}
-		if t.shape.usesUnit {
+		if direct.shape.usesUnit {
 			args.Ptr[tile.Scratch] = unsafe.Pointer(unsafe.SliceData(mem.Worker))
 		}
 	}))

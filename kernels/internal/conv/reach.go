@@ -30,8 +30,8 @@ func (s *convShape) outputReach(size int) int {
 	return kit.BoundedProduct(rows, max(s.outPixelStride(), s.outChannels), size)
 }
 
-// allowsScratch reports whether the given number of elements of scratch memory is acceptable. It is if it is at most
-// maxRatio times that of the input and its windows, and always up to alwaysAllowed.
+// allowsScratch reports whether the given number of elements of scratch memory is acceptable. Up to alwaysAllowed
+// elements always are, and more if the input and its windows together have at least 1/maxRatio as many.
 func (s *convShape) allowsScratch(elements int) bool {
 	const alwaysAllowed, maxRatio = 1 << 22, 16
 	data := kit.BoundedProduct(s.n, s.inChannels, s.pixelsIn()) +

@@ -20,7 +20,7 @@ type transposedConv struct {
 }
 
 // transposedWindows describes a transposed convolution, which is the gradient of an ordinary convolution with the same
-// window. The embedded window describes the ordinary convolution. The Size of an axis is therefore that of the
+// window. The embedded window describes the ordinary convolution. Therefore, Size of an axis is the size of the
 // transposed convolution's result, and Results is the size of its input.
 type transposedWindows struct {
 	window

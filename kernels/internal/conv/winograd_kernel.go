@@ -174,11 +174,11 @@ func (r *winogradRun) compile() error {
 // distinctTiles returns one index for each boundary case among n rows or columns of tiles. Tiles of one case are
 // equally clipped by the image and by the result.
 func (r *winogradRun) distinctTiles(n, pad, size, results int) (list []int) {
-	known := map[[3]int]bool{}
+	seenCases := map[[3]int]bool{}
 	for i := range n {
 		first, end := r.insideImage(i, pad, size)
-		if key := [3]int{first, end, min(r.form.M, results-i*r.form.M)}; !known[key] {
-			known[key] = true
+		if key := [3]int{first, end, min(r.form.M, results-i*r.form.M)}; !seenCases[key] {
+			seenCases[key] = true
 			list = append(list, i)
 		}
 	}

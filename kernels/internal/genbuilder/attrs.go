@@ -159,8 +159,8 @@ func computable(a graph.Field) bool {
 // writeDoc writes the documentation of the op, its required attributes and its optional operands.
 func (f *function) writeDoc(out *bytes.Buffer) {
 	if f.overload != "" {
-		plain := camel(f.op.Name)
-		fmt.Fprintf(out, "\n// %s is the op %s with the operand %s; see [%s].\n", f.name, f.op.Name, f.overload, plain)
+		plainName := camel(f.op.Name)
+		fmt.Fprintf(out, "\n// %s is the op %s with the operand %s; see [%s].\n", f.name, f.op.Name, f.overload, plainName)
 		return
 	}
 	fmt.Fprintf(out, "\n// %s is the op %s.\n//\n", f.name, f.op.Name)

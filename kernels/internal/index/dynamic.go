@@ -18,9 +18,9 @@ import (
 func dynamicOp(attrs *graph.Schema, op graph.Op, outlines func(c *graph.Call) ([]graph.Outline, error),
 	f func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
-		known, err := outlines(c)
-		res := make([]graph.Result, len(known))
-		for i, o := range known {
+		resultOutlines, err := outlines(c)
+		res := make([]graph.Result, len(resultOutlines))
+		for i, o := range resultOutlines {
 			res[i] = o.Result()
 		}
 		return res, err

@@ -34,13 +34,13 @@ func maskedOutline(call *graph.Call) graph.Outline {
 	for i := range parsed.indexShape {
 		outline.Sizes[parsed.firstIndexDim+i] = -1
 	}
-	given := 0
+	operandCount := 0
 	for i := 1; i < len(call.In); i++ {
 		if call.Has(i) {
-			given++
+			operandCount++
 		}
 	}
-	if given == 1 { // otherwise the shape does not determine the number of true elements of each mask
+	if operandCount == 1 { // otherwise the shape does not determine the number of true elements of each mask
 		outline.TypeFor = func(shape []sym.Int) (tensor.Type, error) {
 			parsed, err := newIndexCall(withIndicesForMasks(call, shape[parsed.firstIndexDim]))
 			if err != nil {

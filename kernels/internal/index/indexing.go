@@ -213,10 +213,10 @@ func indexRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	kit.EachIndex(out.Shape, func(at []int) {
 		src := make([]int, in[0].Rank())
 		broadcastIndex := at[p.firstIndexDim : p.firstIndexDim+len(p.indexShape)]
-		rest := append(slices.Clone(at[:p.firstIndexDim]), at[p.firstIndexDim+len(p.indexShape):]...)
+		otherIndices := append(slices.Clone(at[:p.firstIndexDim]), at[p.firstIndexDim+len(p.indexShape):]...)
 		for d := range src {
 			if !slices.Contains(p.indexedDims, d) {
-				src[d], rest = rest[0], rest[1:]
+				src[d], otherIndices = otherIndices[0], otherIndices[1:]
 				continue
 			}
 			t := in[d+1]

@@ -163,19 +163,19 @@ func (s statistic) compile(call *graph.Call) (*graph.Kernel, error) {
 
 // statisticKernel returns a kernel that loads each line into worker memory, once in its order and once to be sorted in
 // part. The value of the result is copied from the operand by index.
-func statisticKernel[T kit.Sortable](s statistic, call *graph.Call) (*graph.Kernel, error) {
+func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.Kernel, error) {
 	builder := copies.NewKernelBuilder(call)
 	in, dtype := builder.In(0), call.Meta(0).DType
 	outs := []tensor.Meta{call.Out[0], call.Out[0]}
 	dim := 0
-	if s.all {
+	if stat.all {
 		in = builder.Dense(in, dtype)
 		in = in.View(tensor.New(dtype, in.Meta.Numel()))
 		outs[0] = tensor.New(dtype, 1)
 		outs[1] = outs[0]
 	} else {
 		var err error
-		if dim, err = tensor.WrapDim(s.dim, in.Meta.Rank()); err != nil {
+		if dim, err = tensor.WrapDim(stat.dim, in.Meta.Rank()); err != nil {
 			return nil, err
 		}
 		for i, o := range call.Out {
@@ -189,7 +189,7 @@ func statisticKernel[T kit.Sortable](s statistic, call *graph.Call) (*graph.Kern
 	m := in.Meta
 	n, step, size := sizeAt(m, dim), kit.StepAt(m, dim), dtype.Size()
 	buffers := []kit.Buffer{kit.OutBuffer(call, 0), in}
-	if !s.all {
+	if !stat.all {
 		buffers = append(buffers, kit.OutBuffer(call, 1))
 	}
 	lines := kit.NewLineSet(m.Shape, dim, m, outs[0], outs[1])
@@ -211,9 +211,9 @@ func statisticKernel[T kit.Sortable](s statistic, call *graph.Call) (*graph.Kern
 				}
 			}
 		})
-		index := indexOf(mem.Context, s, line, both[n:])
+		index := indexOf(mem.Context, stat, line, both[n:])
 		kit.CopyElement(dst, unsafe.Add(src, index*step), size)
-		if !s.all {
+		if !stat.all {
 			*(*int64)(unsafe.Add(mem.Ptrs[2], off[2])) = int64(index)
 		}
 		return nil
@@ -290,14 +290,14 @@ func nthNaN[T kit.Sortable](ctx context.Context, line []T, k int) int {
 // mostFrequent sorts a line without NaN and returns the least of its most frequent elements.
 func mostFrequent[T kit.Sortable](ctx context.Context, line []T) T {
 	kit.Sort(ctx, line, compareNumbers[T])
-	best, most, begin := line[0], 0, 0
+	best, bestCount, begin := line[0], 0, 0
 	kit.Blocks(ctx, len(line), func(first, end int) {
 		for i := first; i < end; i++ {
 			if line[i] != line[begin] {
 				begin = i
 			}
-			if n := i - begin + 1; n > most {
-				best, most = line[i], n
+			if n := i - begin + 1; n > bestCount {
+				best, bestCount = line[i], n
 			}
 		}
 	})
@@ -436,13 +436,13 @@ func (s statistic) sortedRank(n int, value func(i int) tensor.Scalar) int {
 	case s.kind != modeOf:
 		return (numbers - 1) / 2
 	}
-	best, most, begin := 0, 0, 0
+	best, bestCount, begin := 0, 0, 0
 	for i := range numbers {
 		if value(i) != value(begin) {
 			begin = i
 		}
-		if i-begin+1 > most {
-			best, most = i, i-begin+1
+		if i-begin+1 > bestCount {
+			best, bestCount = i, i-begin+1
 		}
 	}
 	return best

@@ -193,7 +193,7 @@ func searchKernel[T kit.Sortable](c *graph.Call, sequence, values int, d tensor.
 	for 1<<steps < n {
 		steps++
 	}
-	narrow := c.Out[0].DType == tensor.Int32
+	isInt32 := c.Out[0].DType == tensor.Int32
 	builder.AddPhases(0, 0, buffers, copies.ChunkedPhase(v.Meta.Numel(), 4*steps,
 		func(mem *graph.Mem, begin, end int) error {
 			for i := begin; i < end; i++ {
@@ -213,7 +213,7 @@ func searchKernel[T kit.Sortable](c *graph.Call, sequence, values int, d tensor.
 						return err
 					}
 				}
-				if narrow {
+				if isInt32 {
 					*(*int32)(unsafe.Add(mem.Ptrs[0], i*4)) = int32(at)
 				} else {
 					*(*int64)(unsafe.Add(mem.Ptrs[0], i*8)) = int64(at)

@@ -75,12 +75,12 @@ func treeExample(d tensor.DType, missing bool) []tensor.Meta {
 }
 
 func inferTreeEnsemble(c *graph.Call) ([]graph.Result, error) {
-	x, outputs := c.Type(treeSelf), kit.Attrs[treeEnsembleAttrs](c).Outputs
+	self, outputs := c.Type(treeSelf), kit.Attrs[treeEnsembleAttrs](c).Outputs
 	switch {
-	case x.DType != tensor.Float32 && x.DType != tensor.Float64:
-		return nil, kit.NotImplemented("tree_ensemble", x.DType)
-	case x.Rank() != 2:
-		return nil, fmt.Errorf("tree_ensemble: self must have 2 dimensions, got %s", tensor.Sizes(x.Shape))
+	case self.DType != tensor.Float32 && self.DType != tensor.Float64:
+		return nil, kit.NotImplemented("tree_ensemble", self.DType)
+	case self.Rank() != 2:
+		return nil, fmt.Errorf("tree_ensemble: self must have 2 dimensions, got %s", tensor.Sizes(self.Shape))
 	case outputs < 1:
 		return nil, fmt.Errorf("tree_ensemble: outputs must be positive, got %d", outputs)
 	}
@@ -94,7 +94,7 @@ func inferTreeEnsemble(c *graph.Call) ([]graph.Result, error) {
 		}
 		t, want := c.Type(i), tensor.Int32
 		if i == treeThresholds || i == treeWeights {
-			want = x.DType
+			want = self.DType
 		}
 		if t.DType != want {
 			return nil, fmt.Errorf("tree_ensemble: %s must be %v, got %v", treeOperandNames[i], want, t.DType)
@@ -108,7 +108,7 @@ func inferTreeEnsemble(c *graph.Call) ([]graph.Result, error) {
 				tensor.Sizes(shapes[i]), tensor.Sizes(t.Shape))
 		}
 	}
-	out, err := kit.FreshType(x.DType, []sym.Int{x.Shape[0], sym.Of(outputs)})
+	out, err := kit.FreshType(self.DType, []sym.Int{self.Shape[0], sym.Of(outputs)})
 	return c.One(out), err
 }
 

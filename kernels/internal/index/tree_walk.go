@@ -174,42 +174,43 @@ const treeChunks, minTreeGroups = 16, 8
 
 // treeKernel returns the kernel for self of element type T. A chunk is a block of rows.
 func treeKernel[T treeElement](c *graph.Call) (*graph.Kernel, error) {
-	w, x, d := newTreeWalk[T](c), copies.NewKernelBuilder(c), c.Meta(treeSelf).DType
-	buffers := []kit.Buffer{x.Result(0, d), x.Dense(x.In(treeSelf), d)}
+	walk, builder, dtype := newTreeWalk[T](c), copies.NewKernelBuilder(c), c.Meta(treeSelf).DType
+	buffers := []kit.Buffer{builder.Result(0, dtype), builder.Dense(builder.In(treeSelf), dtype)}
 	var constants trees[T]
 	isConstant := true
 	for i := treeRoots; i < treeOperands; i++ {
 		b := kit.Buffer{}
 		if c.Has(i) {
-			b, w.counts[i] = x.Dense(x.In(i), c.Meta(i).DType), c.Meta(i).Numel()
+			b, walk.counts[i] = builder.Dense(builder.In(i), c.Meta(i).DType), c.Meta(i).Numel()
 			if isConstant = isConstant && b.Data != nil; isConstant {
-				constants.setOperand(i, b.Data.Pointer(), w.counts[i])
+				constants.setOperand(i, b.Data.Pointer(), walk.counts[i])
 			}
 		}
 		buffers = append(buffers, b)
 	}
 	if isConstant {
-		if err := constants.check(w.columns, w.outputs); err != nil {
+		if err := constants.check(walk.columns, walk.outputs); err != nil {
 			return nil, err
 		}
-		w.isForward = isForward(constants.children, 2) && isForward(constants.missing, 1)
+		walk.isForward = isForward(constants.children, 2) && isForward(constants.missing, 1)
 	}
 	var phases []graph.Phase
 	scratch := 0
-	if !w.isForward {
-		scratch = 4 * (w.counts[treeChildren] + w.counts[treeMissing])
-		phases = append(phases, graph.Phase{Chunks: 1, Run: w.prepare})
+	if !walk.isForward {
+		scratch = 4 * (walk.counts[treeChildren] + walk.counts[treeMissing])
+		phases = append(phases, graph.Phase{Chunks: 1, Run: walk.prepare})
 	}
-	phases = append(phases, graph.Phase{Chunks: kit.DivUp(w.rows, w.blockRows), Run: func(m *graph.Mem, chunk int) error {
-		t := w.operands(m)
-		if !w.isForward {
-			t.children, t.missing = w.forward(m, &t)
+	chunks := kit.DivUp(walk.rows, walk.blockRows)
+	phases = append(phases, graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
+		t := walk.operands(m)
+		if !walk.isForward {
+			t.children, t.missing = walk.forward(m, &t)
 		}
-		w.block(m, &t, chunk*w.blockRows, min(w.rows, (chunk+1)*w.blockRows))
+		walk.block(m, &t, chunk*walk.blockRows, min(walk.rows, (chunk+1)*walk.blockRows))
 		return nil
 	}})
-	x.AddPhases(scratch, 8*w.blockRows*w.outputs, buffers, phases...)
-	return x.Kernel()
+	builder.AddPhases(scratch, 8*walk.blockRows*walk.outputs, buffers, phases...)
+	return builder.Kernel()
 }
 
 // treeWalk is a call of tree_ensemble with self of element type T.
@@ -300,11 +301,11 @@ func (w *treeWalk[T]) block(m *graph.Mem, t *trees[T], begin, end int) {
 
 // containsNaN reports whether an element is NaN.
 func containsNaN[T treeElement](list []T) bool {
-	found := false
+	hasNaN := false
 	for _, x := range list {
-		found = found || x != x
+		hasNaN = hasNaN || x != x
 	}
-	return found
+	return hasNaN
 }
 
 // leafOf returns the node at which a row leaves a tree. The row may have elements that are NaN.

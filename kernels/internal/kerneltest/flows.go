@@ -33,7 +33,7 @@ func (r *productRun) checkDeclaredProgress(t testing.TB, x *tensor.Tensor) {
 		for c := range ph.Chunks {
 			needs := ph.Flow.NeededElements(c)
 			if needs < needed {
-				t.Fatalf("chunk %d needs %d elements, the one before %d", c, needs, needed)
+				t.Fatalf("chunk %d needs %d elements of the operand, but the previous chunk needed %d", c, needs, needed)
 			}
 			needed = needs
 			n := min(len(all), min(needs, len(all))*size)
@@ -42,13 +42,14 @@ func (r *productRun) checkDeclaredProgress(t testing.TB, x *tensor.Tensor) {
 				t.Fatal(err)
 			}
 			if m := ph.Flow.FinalElements(c); m < made || m > r.Out.Extent() {
-				t.Fatalf("chunk %d of %d: %d elements of %d are made, before it %d", c, ph.Chunks, m, r.Out.Extent(), made)
+				t.Fatalf("chunk %d of %d completes %d of %d elements of the result, but the previous chunk completed %d",
+					c, ph.Chunks, m, r.Out.Extent(), made)
 			} else if made = m; !bytes.Equal(want[:m*size], r.Out.Storage().Bytes()[:m*size]) {
-				t.Fatalf("chunk %d of %d: the first %d elements are not made", c, ph.Chunks, m)
+				t.Fatalf("chunk %d of %d: the first %d elements of the result are not complete", c, ph.Chunks, m)
 			}
 		}
 		if made != r.Out.Extent() {
-			t.Fatalf("%d elements of %d are made", made, r.Out.Extent())
+			t.Fatalf("the chunks complete only %d of %d elements of the result", made, r.Out.Extent())
 		}
 		r.mem.Ptrs[1] = given
 	}

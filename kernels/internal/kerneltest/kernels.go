@@ -32,8 +32,8 @@ func KernelAllocs(t *testing.T, op *graph.Op, call *graph.Call, in []*tensor.Ten
 	})
 }
 
-// InferCall infers a call of the named op on tensors. The operands with the indices in constants are known when the
-// kernel is compiled.
+// InferCall infers a call of the named op on tensors. constants has the indices of the operands that are constants of
+// the graph.
 func InferCall(name string, a graph.Attrs, in []*tensor.Tensor, constants ...int) (*graph.Op, *graph.Call, error) {
 	op := kernels.Lookup(name)
 	attrs, err := op.Schema.Decode(a, nil)

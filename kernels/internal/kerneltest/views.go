@@ -47,8 +47,8 @@ func RandomElements(rng *rand.Rand, meta tensor.Meta) *tensor.Tensor {
 	return CopyInLayout(out, meta)
 }
 
-// RunViewNode computes the results of a node: a view by its meta, another result by the node's kernel. The chunks of
-// the kernel run in descending order.
+// RunViewNode computes the results of a node. A view needs only its meta; other results are computed by the node's
+// kernel. The chunks of the kernel run in descending order.
 func RunViewNode(t *testing.T, node *graph.Node, in []*tensor.Tensor) []*tensor.Tensor {
 	t.Helper()
 	out := make([]*tensor.Tensor, len(node.Out))

@@ -4,7 +4,7 @@ import (
 	"unsafe"
 )
 
-// Region allocates blocks of a worker's memory one after another. Free is the rest of the memory.
+// Region allocates blocks of a worker's memory one after another. Free is the memory that is not allocated yet.
 type Region struct{ Free []byte }
 
 // RegionOf returns a region that allocates from memory.

@@ -71,8 +71,8 @@ func checkedReference[T int64 | uint64](f func(a, b T) T) func(x []T) T {
 // roundTo returns a function that rounds an intermediate result to float dtype d. For other dtypes the function
 // returns its argument.
 func roundTo(d tensor.DType) func(float64) float64 {
-	if narrow := roundTo16Bits(d); narrow != nil {
-		return func(x float64) float64 { return float64(narrow(float32(x))) }
+	if round16 := roundTo16Bits(d); round16 != nil {
+		return func(x float64) float64 { return float64(round16(float32(x))) }
 	}
 	if d == tensor.Float32 {
 		return func(x float64) float64 { return float64(float32(x)) }

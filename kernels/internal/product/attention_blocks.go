@@ -263,12 +263,12 @@ func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
 		block = attn.blocks[1]
 	}
 	memory := mem.Worker[attn.scoresBytes:]
-	work, shared := memory[:attn.productBytes], memory[attn.productBytes:][:attn.panelBytes]
+	work, panels := memory[:attn.productBytes], memory[attn.productBytes:][:attn.panelBytes]
 	memory = memory[attn.productBytes+attn.panelBytes:]
 	worker := attn.run.Of(mem)
 	args := &worker.args
 	scores := unsafe.Pointer(unsafe.SliceData(mem.Worker))
-	*args = gemm.Args{Shared: shared}
+	*args = gemm.Args{Shared: panels}
 	copied := attn.transpose(mem, entry, memory[attn.loopBytes:])
 	for i := range attn.group {
 		args.A = attn.element(mem.Ptrs[1], attn.entryOffsets[0][entry+i]+row*attn.queryStride)

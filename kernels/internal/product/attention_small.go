@@ -30,9 +30,9 @@ func (sizes attentionSizes) entriesPerBlock(a *graph.Attention) int {
 	if !loops.CodeAvailable() || sizes.blocks > 1 || macs > smallEntryMACs || sizes.areThin(a) != [2]bool{} {
 		return 1
 	}
-	evenly := evenEntries(a)
-	for n := min(evenly, smallBlockBytes/scores); n > 1; n-- {
-		if evenly%n == 0 {
+	evenCount := evenEntries(a)
+	for n := min(evenCount, smallBlockBytes/scores); n > 1; n-- {
+		if evenCount%n == 0 {
 			return n
 		}
 	}

@@ -20,46 +20,46 @@ func blockLoopsWork(call *graph.Call, _ graph.Walk) graph.Work {
 
 // lowerBlockLoops makes the kernel in Go. A chunk computes some columns of the result.
 func lowerBlockLoops(call *graph.Call) (*graph.Kernel, error) {
-	w, x := newBlockWeight(call), call.Meta(blocksInput)
-	k := x.Shape[x.Rank()-1]
-	rows, columns := kit.BoundedProduct(x.Shape[:x.Rank()-1]...), call.Meta(blocksWeight).Shape[0]
-	group := max(1, loopsMACs/max(1, k*(rows+1)))
+	weight, input := newBlockWeight(call), call.Meta(blocksInput)
+	depth := input.Shape[input.Rank()-1]
+	rows, columns := kit.BoundedProduct(input.Shape[:input.Rank()-1]...), call.Meta(blocksWeight).Shape[0]
+	group := max(1, loopsMACs/max(1, depth*(rows+1)))
 	scales, zeros := operandAddress(call, blocksScale), operandAddress(call, blocksZero)
 	bias := operandAddress(call, blocksBias)
-	blocks := kit.DivUp(k, w.block)
-	return &graph.Kernel{Worker: 4 * k, Phases: []graph.Phase{{Chunks: kit.DivUp(columns, group),
+	blocks := kit.DivUp(depth, weight.block)
+	return &graph.Kernel{Worker: 4 * depth, Phases: []graph.Phase{{Chunks: kit.DivUp(columns, group),
 		Run: func(mem *graph.Mem, chunk int) error {
-			numbers := kit.SliceOf[float32](mem.Worker, 0, k)
-			for n := chunk * group; n < min(columns, (chunk+1)*group); n++ {
-				scale := kit.ElementsOf[float32](kit.AddressOf[float32](scales(mem), n*blocks), blocks)
+			numbers := kit.SliceOf[float32](mem.Worker, 0, depth)
+			for column := chunk * group; column < min(columns, (chunk+1)*group); column++ {
+				scale := kit.ElementsOf[float32](kit.AddressOf[float32](scales(mem), column*blocks), blocks)
 				zero := zeros(mem)
 				if zero != nil {
-					zero = unsafe.Add(zero, n*blocks)
+					zero = unsafe.Add(zero, column*blocks)
 				}
-				row := unsafe.Add(mem.Ptrs[1+blocksWeight], n*w.row)
-				kit.Blocks(mem.Context, k, func(begin, end int) {
+				row := unsafe.Add(mem.Ptrs[1+blocksWeight], column*weight.row)
+				kit.Blocks(mem.Context, depth, func(begin, end int) {
 					for i := begin; i < end; i++ {
-						z := w.mean
+						z := weight.mean
 						if zero != nil {
-							z = w.zeroPoint(*(*uint8)(unsafe.Add(zero, i/w.block)))
+							z = weight.zeroPoint(*(*uint8)(unsafe.Add(zero, i/weight.block)))
 						}
-						numbers[i] = float32(w.integer(row, i)-z) * scale[i/w.block]
+						numbers[i] = float32(weight.integer(row, i)-z) * scale[i/weight.block]
 					}
 				})
-				for m := range rows {
+				for inputRow := range rows {
 					var sum float32
 					if p := bias(mem); p != nil {
-						sum = *(*float32)(kit.AddressOf[float32](p, n))
+						sum = *(*float32)(kit.AddressOf[float32](p, column))
 					}
-					a := kit.ElementsOf[float32](kit.AddressOf[float32](mem.Ptrs[1+blocksInput], m*k), k)
-					kit.Blocks(mem.Context, k, func(begin, end int) {
+					elements := kit.ElementsOf[float32](kit.AddressOf[float32](mem.Ptrs[1+blocksInput], inputRow*depth), depth)
+					kit.Blocks(mem.Context, depth, func(begin, end int) {
 						for i := begin; i < end; i++ {
-							sum += float32(a[i] * numbers[i])
+							sum += float32(elements[i] * numbers[i])
 						}
 					})
-					*(*float32)(kit.AddressOf[float32](mem.Ptrs[0], m*columns+n)) = sum
+					*(*float32)(kit.AddressOf[float32](mem.Ptrs[0], inputRow*columns+column)) = sum
 				}
-				mem.Count(2 * k * (rows + 1))
+				mem.Count(2 * depth * (rows + 1))
 			}
 			return nil
 		}}}}, nil

@@ -153,11 +153,11 @@ func (t *byteTiles) listEntries(call *graph.Call, product *contraction) {
 		return make([]int, product.entries())
 	}
 	t.outOffsets = offsets(product.c)
-	known := map[int]int{}
+	indexByOffset := map[int]int{}
 	for _, at := range offsets(product.a) {
-		k, seen := known[at]
+		k, seen := indexByOffset[at]
 		if !seen {
-			k, known[at] = len(t.aOffsets), len(t.aOffsets)
+			k, indexByOffset[at] = len(t.aOffsets), len(t.aOffsets)
 			t.aOffsets = append(t.aOffsets, at)
 		}
 		t.aIndex = append(t.aIndex, k)

@@ -68,7 +68,7 @@ func inferEinsum(call *graph.Call) ([]graph.Result, error) {
 }
 
 func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	e, err := newEinsum(c)
+	einsum, err := newEinsum(c)
 	if err != nil {
 		return nil, err
 	}
@@ -77,9 +77,9 @@ func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return nil, err
 	}
 	dtype := res[0].Type.DType
-	out := tensor.Zeros(dtype, e.shape(e.out)...)
-	labels := slices.Clone(e.out)
-	for _, t := range e.terms {
+	out := tensor.Zeros(dtype, einsum.shape(einsum.out)...)
+	labels := slices.Clone(einsum.out)
+	for _, t := range einsum.terms {
 		for _, l := range t.labels {
 			if !slices.Contains(labels, l) {
 				labels = append(labels, l)
@@ -87,9 +87,9 @@ func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		}
 	}
 	sums, intSums := map[string]complex128{}, map[string]int64{} // by index of the result, as text
-	kit.EachIndex(e.shape(labels), func(at []int) {
+	kit.EachIndex(einsum.shape(labels), func(at []int) {
 		v, n := complex(1, 0), int64(1)
-		for i, t := range e.terms {
+		for i, t := range einsum.terms {
 			offset := 0
 			for k, l := range t.labels {
 				offset += t.strides[k] * at[slices.Index(labels, l)]
@@ -98,7 +98,7 @@ func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				Offset: in[i].Offset + offset})).At()
 			v, n = kit.MulComplex(v, x.Complex()), n*x.Int()
 		}
-		key := fmt.Sprint(at[:len(e.out)])
+		key := fmt.Sprint(at[:len(einsum.out)])
 		sums[key] += v
 		intSums[key] += n
 	})

@@ -52,20 +52,20 @@ func inferLinearBlocks(call *graph.Call) ([]graph.Result, error) {
 		return nil, fmt.Errorf("%s: expected bits of 2, 4 or 8 and a positive block_size, but got %d and %d", name, a.Bits,
 			a.BlockSize)
 	}
-	x, w, scale := call.Type(blocksInput), call.Type(blocksWeight), call.Type(blocksScale)
+	input, w, scale := call.Type(blocksInput), call.Type(blocksWeight), call.Type(blocksScale)
 	for _, operand := range []struct {
 		t tensor.Type
 		d tensor.DType
-	}{{x, tensor.Float32}, {w, tensor.Uint8}, {scale, tensor.Float32}} {
+	}{{input, tensor.Float32}, {w, tensor.Uint8}, {scale, tensor.Float32}} {
 		if operand.t.DType != operand.d {
 			return nil, kit.NotImplemented(name, operand.t.DType)
 		}
 	}
-	if x.Rank() < 1 || w.Rank() != 2 {
+	if input.Rank() < 1 || w.Rank() != 2 {
 		return nil, fmt.Errorf("%s: expected input [..., in] and weight [out, bytes], but got %s and %s", name,
-			tensor.Sizes(x.Shape), tensor.Sizes(w.Shape))
+			tensor.Sizes(input.Shape), tensor.Sizes(w.Shape))
 	}
-	in, out := x.Shape[x.Rank()-1], w.Shape[0]
+	in, out := input.Shape[input.Rank()-1], w.Shape[0]
 	blocks := in.Add(sym.Of(a.BlockSize - 1)).Div(sym.Of(a.BlockSize))
 	if bytes := in.Mul(sym.Of(a.Bits)).Add(sym.Of(7)).Div(sym.Of(8)); w.Shape[1].Lt(bytes).Holds() {
 		return nil, fmt.Errorf("%s: expected at least %v bytes in a row of weight, but got %v", name, bytes, w.Shape[1])
@@ -84,7 +84,7 @@ func inferLinearBlocks(call *graph.Call) ([]graph.Result, error) {
 				tensor.Sizes(operand.shape), t.DType, tensor.Sizes(t.Shape))
 		}
 	}
-	shape := append(append([]sym.Int{}, x.Shape[:x.Rank()-1]...), out)
+	shape := append(append([]sym.Int{}, input.Shape[:input.Rank()-1]...), out)
 	return call.One(tensor.NewType(tensor.Float32, shape...)), nil
 }
 

@@ -78,7 +78,7 @@ var Trace = composite[kit.None](graph.Op{
 })
 
 // composite defines an op without attributes that applies the op base to views of its operands. Its inference and its
-// reference call those of base.
+// reference call the same functions of base.
 func composite[A any](op graph.Op, base *graph.Op, views func(c *graph.Call) ([]tensor.Type, error)) *graph.Op {
 	callOnViews := func(c *graph.Call) (*graph.Call, []tensor.Type, error) {
 		types, err := views(c)

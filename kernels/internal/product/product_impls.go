@@ -81,7 +81,7 @@ func productImpls(describe func(c *graph.Call) (*contraction, error)) []graph.Im
 // lowerProduct makes the kernel of the products of a call by an algorithm.
 func lowerProduct(c *graph.Call, algorithm gemm.Algorithm,
 	describe func(c *graph.Call) (*contraction, error)) (*graph.Kernel, error) {
-	given, err := describe(c)
+	original, err := describe(c)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func lowerProduct(c *graph.Call, algorithm gemm.Algorithm,
 		if err != nil {
 			return nil, err
 		}
-		x.k = given.k // addmm decides by the dtype before conversion whether the product is skipped
+		x.k = original.k // addmm decides by the dtype before conversion whether the product is skipped
 		x.setAlgorithm(c, algorithm)
 		return x.compile(c)
 	})
@@ -206,10 +206,10 @@ func packingRate(depth, lane int) string {
 
 // work adds the cost of the products of a call.
 func (product *contraction) work(call *graph.Call, algorithm gemm.Algorithm, work *graph.Work) {
-	y := *product
-	y.mergeBatch()
-	entries, dtype := float64(y.entries()), call.Out[0].DType
-	macs := float64(y.m) * float64(y.n) * float64(y.k)
+	merged := *product
+	merged.mergeBatch()
+	entries, dtype := float64(merged.entries()), call.Out[0].DType
+	macs := float64(merged.m) * float64(merged.n) * float64(merged.k)
 	work.Do(multiply.RateStartStep, 1)
 	switch algorithm {
 	case gemm.Loops:
@@ -220,26 +220,26 @@ func (product *contraction) work(call *graph.Call, algorithm gemm.Algorithm, wor
 		multiply.AddThinProduct(work, dtype, entries, macs)
 	default:
 		multiply.ReclassifyStores(work, call)
-		multiply.ReclassifyPanels(work, call, y.aOperand, y.n)
-		multiply.ReclassifyPanels(work, call, y.bOperand, y.m)
+		multiply.ReclassifyPanels(work, call, merged.aOperand, merged.n)
+		multiply.ReclassifyPanels(work, call, merged.bOperand, merged.m)
 		work.Do(multiply.RateStartProduct, entries)
-		multiply.AddProduct(work, dtype, entries, y.m, y.n, y.k)
+		multiply.AddProduct(work, dtype, entries, merged.m, merged.n, merged.k)
 		// gemm computes the transposed product.
-		transposed := y.c.row == 1 && !call.Constant(y.aOperand) && !call.Constant(y.bOperand)
-		if y.n > 1 && y.c.col != 1 && !transposed {
-			multiply.AddScatter(work, int(entries)*y.m*y.n, y.k)
+		transposed := merged.c.row == 1 && !call.Constant(merged.aOperand) && !call.Constant(merged.bOperand)
+		if merged.n > 1 && merged.c.col != 1 && !transposed {
+			multiply.AddScatter(work, int(entries)*merged.m*merged.n, merged.k)
 		}
-		packA, packB := y.packingRates(call)
-		if !call.Constant(y.aOperand) {
-			addPacking(work, packA, entries*float64(y.m)*float64(y.k))
+		packA, packB := merged.packingRates(call)
+		if !call.Constant(merged.aOperand) {
+			addPacking(work, packA, entries*float64(merged.m)*float64(merged.k))
 		}
-		if !call.Constant(y.bOperand) {
-			addPacking(work, packB, entries*float64(y.n)*float64(y.k))
+		if !call.Constant(merged.bOperand) {
+			addPacking(work, packB, entries*float64(merged.n)*float64(merged.k))
 		}
 	}
-	if y.hasAdd {
-		if _, _, vector := y.vectorBias(); !vector {
-			work.Do(multiply.RateAddTo, entries*float64(y.m)*float64(y.n))
+	if merged.hasAdd {
+		if _, _, vector := merged.vectorBias(); !vector {
+			work.Do(multiply.RateAddTo, entries*float64(merged.m)*float64(merged.n))
 		}
 	}
 }

@@ -236,7 +236,7 @@ func repetitionByInterleave(from, v *graph.Value) (r repeatedSlices, ok bool) {
 }
 
 // repetitionByConcat recognizes a concatenation of values that repeat the successive parts of another value.
-func repetitionByConcat(node *graph.Node, v *graph.Value, depth int) (r repeatedSlices, ok bool) {
+func repetitionByConcat(node *graph.Node, value *graph.Value, depth int) (r repeatedSlices, ok bool) {
 	var whole *graph.Value
 	for i, a := range node.In {
 		if a.Kind != graph.TensorArg {
@@ -273,7 +273,7 @@ func repetitionByConcat(node *graph.Node, v *graph.Value, depth int) (r repeated
 	joined := slices.Clone(whole.Type.Shape)
 	joined[r.dim] = joined[r.dim].Mul(sym.Of(r.times))
 	r.source, r.lacksUnitDim = whole, true
-	return r, len(node.In) > 1 && sameSizes(joined, v.Type.Shape) && isCutAlong(node.In[0], r)
+	return r, len(node.In) > 1 && sameSizes(joined, value.Type.Shape) && isCutAlong(node.In[0], r)
 }
 
 // isCutAlong reports whether a value is cut into parts along the repeated dimension: in all other dimensions, the first

@@ -85,11 +85,11 @@ func (o lineOp) runs(c *graph.Call, order lineOrder, m, out tensor.Meta) (line, 
 	if err != nil {
 		return line, run, err
 	}
-	kept, lines := axes.Split(axes.Dims(m, out), lineMask(m.Rank(), dim), true)
+	keptAxes, lines := axes.Split(axes.Dims(m, out), lineMask(m.Rank(), dim), true)
 	if order == lineRows {
 		return lines[0], lines[0], nil
 	}
-	run = kept[0]
+	run = keptAxes[0]
 	run.N = min(run.N, columnUnit)
 	return lines[0], run, nil
 }

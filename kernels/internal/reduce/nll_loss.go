@@ -244,12 +244,12 @@ func (l *lossData[T]) sumClasses(base int, share, sharePerClass T) T {
 	return T(sum)
 }
 
-func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kernel, error) {
-	dtype, n := tensor.DTypeOf[T](), l.samples*l.targetsPerSample
+func compileNllLoss[T float32 | float64](c *graph.Call, spec *nllLoss) (*graph.Kernel, error) {
+	dtype, n := tensor.DTypeOf[T](), spec.samples*spec.targetsPerSample
 	builder := copies.NewKernelBuilder(c)
 	ins := append(builder.Operands(dtype), kit.Buffer{})
 	logs := ins[0]
-	if l.isCrossEntropy && logs.Meta.Numel() > 0 {
+	if spec.isCrossEntropy && logs.Meta.Numel() > 0 {
 		logs = builder.Temp(dtype, ins[0].Meta.Shape...)
 		builder.AddCall(LogSoftmax, graph.Attrs{"dim": min(1, logs.Meta.Rank()-1)}, []kit.Buffer{logs}, ins[0])
 	}
@@ -258,10 +258,10 @@ func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kern
 	// mem.Ptrs has these buffers in order. A chunk stores the sum of its losses and the sum of their weights in sums.
 	builder.AddPhases(0, 0, []kit.Buffer{out, sums, logs, ins[1], ins[2]},
 		graph.Phase{Chunks: chunks, Run: func(mem *graph.Mem, chunk int) error {
-			data := &lossData[T]{nllLoss: l, elements: kit.ElementsOf[T](mem.Ptrs[2], n*l.classes),
-				classWeights: kit.ElementsOf[T](mem.Ptrs[4], l.classes)}
-			if l.hasProbabilities {
-				data.probs = kit.ElementsOf[T](mem.Ptrs[3], n*l.classes)
+			data := &lossData[T]{nllLoss: spec, elements: kit.ElementsOf[T](mem.Ptrs[2], n*spec.classes),
+				classWeights: kit.ElementsOf[T](mem.Ptrs[4], spec.classes)}
+			if spec.hasProbabilities {
+				data.probs = kit.ElementsOf[T](mem.Ptrs[3], n*spec.classes)
 			} else {
 				data.target = kit.ElementsOf[int64](mem.Ptrs[3], n)
 			}
@@ -271,7 +271,7 @@ func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kern
 				if err != nil {
 					return err
 				}
-				if l.reduction == 0 {
+				if spec.reduction == 0 {
 					kit.ElementsOf[T](mem.Ptrs[0], n)[i] = targetLoss
 				}
 				loss, weightSum = loss+float64(targetLoss), weightSum+float64(weight)
@@ -279,13 +279,13 @@ func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kern
 			*(*[2]float64)(kit.AddressOf[[2]float64](mem.Ptrs[1], chunk)) = [2]float64{loss, weightSum}
 			return nil
 		}})
-	if l.reduction != 0 {
+	if spec.reduction != 0 {
 		builder.AddPhases(0, 0, []kit.Buffer{out, sums}, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
 			loss, weightSum := 0.0, 0.0
 			for _, s := range kit.ElementsOf[[2]float64](m.Ptrs[1], chunks) {
 				loss, weightSum = loss+s[0], weightSum+s[1]
 			}
-			if l.reduction == 1 {
+			if spec.reduction == 1 {
 				loss /= weightSum
 			}
 			*(*T)(m.Ptrs[0]) = T(loss)

@@ -105,45 +105,45 @@ func newCoupling(classes int) *coupling {
 
 // solve returns the probabilities. They are valid until the next call.
 func (s *coupling) solve() []float64 {
-	k := s.classes
+	classes := s.classes
 	clear(s.q)
 	pair := 0
-	for i := range k {
-		s.p[i] = 1 / float64(k)
-		for j := i + 1; j < k; j++ {
-			r := s.pairs[pair] // the probability of i against j
-			s.q[i*k+i] += float64((1 - r) * (1 - r))
-			s.q[j*k+j] += float64(r * r)
-			s.q[i*k+j] = -r * (1 - r)
-			s.q[j*k+i] = s.q[i*k+j]
+	for i := range classes {
+		s.p[i] = 1 / float64(classes)
+		for j := i + 1; j < classes; j++ {
+			probability := s.pairs[pair] // the probability of i against j
+			s.q[i*classes+i] += float64((1 - probability) * (1 - probability))
+			s.q[j*classes+j] += float64(probability * probability)
+			s.q[i*classes+j] = -probability * (1 - probability)
+			s.q[j*classes+i] = s.q[i*classes+j]
 			pair++
 		}
 	}
 	for range 100 {
 		pqp, worst := 0.0, 0.0
-		for i := range k {
+		for i := range classes {
 			s.qp[i] = 0
 			for j, p := range s.p {
-				s.qp[i] += float64(s.q[i*k+j] * p)
+				s.qp[i] += float64(s.q[i*classes+j] * p)
 			}
 			pqp += float64(s.p[i] * s.qp[i])
-			s.mem.Count(k)
+			s.mem.Count(classes)
 		}
 		for _, v := range s.qp {
 			worst = max(worst, math.Abs(v-pqp))
 		}
-		if worst < 0.005/float64(k) {
+		if worst < 0.005/float64(classes) {
 			break
 		}
-		for i := range k {
-			step := (pqp - s.qp[i]) / s.q[i*k+i]
+		for i := range classes {
+			step := (pqp - s.qp[i]) / s.q[i*classes+i]
 			s.p[i] += step
-			pqp = (pqp + float64(step*(float64(step*s.q[i*k+i])+2*s.qp[i]))) / (1 + step) / (1 + step)
-			for j := range k {
-				s.qp[j] = (s.qp[j] + float64(step*s.q[i*k+j])) / (1 + step)
+			pqp = (pqp + float64(step*(float64(step*s.q[i*classes+i])+2*s.qp[i]))) / (1 + step) / (1 + step)
+			for j := range classes {
+				s.qp[j] = (s.qp[j] + float64(step*s.q[i*classes+j])) / (1 + step)
 				s.p[j] /= 1 + step
 			}
-			s.mem.Count(k)
+			s.mem.Count(classes)
 		}
 	}
 	return s.p

@@ -130,8 +130,8 @@ func inferIf(c *graph.Call) ([]graph.Result, error) {
 	if len(a.Then.Outputs) != len(a.Else.Outputs) {
 		return nil, fmt.Errorf("then_branch gives %d values, else_branch %d", len(a.Then.Outputs), len(a.Else.Outputs))
 	}
-	if given := len(c.In) - 1; given != len(a.Then.Inputs)+len(a.Else.Inputs) {
-		return nil, fmt.Errorf("the branches take %d and %d values, got %d", len(a.Then.Inputs), len(a.Else.Inputs), given)
+	if got := len(c.In) - 1; got != len(a.Then.Inputs)+len(a.Else.Inputs) {
+		return nil, fmt.Errorf("the branches take %d and %d values, got %d", len(a.Then.Inputs), len(a.Else.Inputs), got)
 	}
 	return unknownResults(a.Then.Outputs), nil
 }
@@ -189,7 +189,7 @@ func unrolledLoop(call *graph.Call) (graph.Repetition, bool) {
 }
 
 func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	a := kit.Attrs[loopAttrs](c)
+	attrs := kit.Attrs[loopAttrs](c)
 	trips, conditionHolds := int64(math.MaxInt64), true
 	if c.Has(0) {
 		trips = in[0].At(make([]int, in[0].Rank())...).Int()
@@ -202,39 +202,40 @@ func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 	}
 	values := slices.Clone(in[min(2, len(in)):])
 	inputStorages, collectedStorages := storages(in...), map[*tensor.Storage]bool{}
-	collected := make([][]*tensor.Tensor, len(a.Body.Outputs)-1-a.Carried)
+	collected := make([][]*tensor.Tensor, len(attrs.Body.Outputs)-1-attrs.Carried)
 	for i := int64(0); i < trips && conditionHolds; i++ {
 		args := append([]*tensor.Tensor{tensor.IntScalar(i).Tensor(tensor.Int64),
 			tensor.BoolScalar(conditionHolds).Tensor(tensor.Bool)}, values...)
-		out, err := rt.Run(a.Body, args)
+		out, err := rt.Run(attrs.Body, args)
 		if err != nil {
 			return nil, fmt.Errorf("iteration %d: %w", i, err)
 		}
 		if conditionHolds, err = conditionValue(out[0]); err != nil {
 			return nil, err
 		}
-		for k, t := range out[1+a.Carried:] {
+		for k, t := range out[1+attrs.Carried:] {
 			collected[k] = append(collected[k], t)
 			collectedStorages[t.Storage()] = true
 		}
 		if i > 0 {
-			releaseOthers(values[:a.Carried], out[1:1+a.Carried], inputStorages, collectedStorages)
+			releaseOthers(values[:attrs.Carried], out[1:1+attrs.Carried], inputStorages, collectedStorages)
 		}
-		copy(values, out[1:1+a.Carried])
+		copy(values, out[1:1+attrs.Carried])
 	}
-	out := slices.Clone(values[:a.Carried])
+	out := slices.Clone(values[:attrs.Carried])
 	bodyResults := func() ([]graph.Result, error) {
-		return a.Body.ResultsFor(append([]tensor.Meta{tensor.New(tensor.Int64), tensor.New(tensor.Bool)}, metasOf(values)...))
+		iteration, condition := tensor.New(tensor.Int64), tensor.New(tensor.Bool)
+		return attrs.Body.ResultsFor(append([]tensor.Meta{iteration, condition}, metasOf(values)...))
 	}
 	for k, list := range collected {
-		t, err := stackCollected(list, 0, false, 1+a.Carried+k, bodyResults)
+		t, err := stackCollected(list, 0, false, 1+attrs.Carried+k, bodyResults)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, t)
 	}
 	for _, list := range collected {
-		releaseOthers(list, values[:a.Carried], inputStorages)
+		releaseOthers(list, values[:attrs.Carried], inputStorages)
 	}
 	return out, nil
 }
@@ -332,14 +333,14 @@ func inferScan(c *graph.Call) ([]graph.Result, error) {
 }
 
 func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	a := kit.Attrs[scanAttrs](c)
+	attrs := kit.Attrs[scanAttrs](c)
 	values := slices.Clone(in)
 	length := -1
-	axes := make([]int, a.Scanned)
+	axes := make([]int, attrs.Scanned)
 	for k := range axes {
-		m := in[a.States+k].Meta
-		if k < len(a.InputAxes) {
-			axes[k] = a.InputAxes[k]
+		m := in[attrs.States+k].Meta
+		if k < len(attrs.InputAxes) {
+			axes[k] = attrs.InputAxes[k]
 		}
 		var err error
 		if axes[k], err = tensor.WrapDim(axes[k], m.Rank()); err != nil {
@@ -351,41 +352,41 @@ func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 		length = m.Shape[axes[k]]
 	}
 	inputStorages, collectedStorages := storages(in...), map[*tensor.Storage]bool{}
-	collected := make([][]*tensor.Tensor, len(a.Body.Outputs)-a.States)
+	collected := make([][]*tensor.Tensor, len(attrs.Body.Outputs)-attrs.States)
 	for i := range length {
 		for k, axis := range axes {
 			at := i
-			if k < len(a.Backwards) && a.Backwards[k] {
+			if k < len(attrs.Backwards) && attrs.Backwards[k] {
 				at = length - 1 - i
 			}
-			t := in[a.States+k]
+			t := in[attrs.States+k]
 			m, err := t.Select(axis, at)
 			if err != nil {
 				return nil, err
 			}
-			if values[a.States+k], err = t.View(m); err != nil {
+			if values[attrs.States+k], err = t.View(m); err != nil {
 				return nil, err
 			}
 		}
-		out, err := rt.Run(a.Body, values)
+		out, err := rt.Run(attrs.Body, values)
 		if err != nil {
 			return nil, fmt.Errorf("index %d: %w", i, err)
 		}
-		for k, t := range out[a.States:] {
+		for k, t := range out[attrs.States:] {
 			collected[k] = append(collected[k], t)
 			collectedStorages[t.Storage()] = true
 		}
 		if i > 0 {
-			releaseOthers(values[:a.States], out[:a.States], inputStorages, collectedStorages)
+			releaseOthers(values[:attrs.States], out[:attrs.States], inputStorages, collectedStorages)
 		}
-		copy(values, out[:a.States])
+		copy(values, out[:attrs.States])
 	}
-	results, err := a.results(in, axes, values, collected)
+	results, err := attrs.results(in, axes, values, collected)
 	if err != nil {
 		return nil, err
 	}
 	for _, list := range collected {
-		releaseOthers(list, values[:a.States], inputStorages)
+		releaseOthers(list, values[:attrs.States], inputStorages)
 	}
 	return results, nil
 }

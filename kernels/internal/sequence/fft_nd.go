@@ -89,14 +89,14 @@ func fftNOp[A any](name, doc, where string, attrs func(*A) *fftNAttrs, last, oth
 		s.Reject(lastFirst && x.Type().DType.IsComplex(), "%sn expects a real-valued input tensor, but got %s",
 			last.Name[len("fft_"):], x.Type().DType.TorchName())
 		step := func(i int) {
-			op, given := others, graph.Attrs{"dim": dims[i], "norm": a.Norm}
+			op, opAttrs := others, graph.Attrs{"dim": dims[i], "norm": a.Norm}
 			if i == final {
 				op = last
 			}
 			if lengths[i] >= 0 {
-				given["n"] = lengths[i]
+				opAttrs["n"] = lengths[i]
 			}
-			x = s.Apply(op, given, x)
+			x = s.Apply(op, opAttrs, x)
 		}
 		if lastFirst {
 			step(final)

@@ -64,8 +64,8 @@ func viewDType(self tensor.Type, dtype tensor.DType) (tensor.Type, error) {
 	}
 	ratio := sym.Of(newSize / oldSize)
 	divide := func(what string, s *sym.Int) error {
-		if rest := s.Mod(ratio); rest.Ne(sym.Int{}).Holds() {
-			return mismatch(fmt.Sprintf("%s %% %v", what, ratio), 0, rest)
+		if remainder := s.Mod(ratio); remainder.Ne(sym.Int{}).Holds() {
+			return mismatch(fmt.Sprintf("%s %% %v", what, ratio), 0, remainder)
 		}
 		*s = s.Div(ratio)
 		return nil

@@ -25,7 +25,7 @@ type gridKernel struct {
 	rowPositions, channels   int                // number of positions of a row; number of channels
 	rowGroups, channelBlocks int                // number of groups of a row; number of blocks of channels
 	groupSize, maxTaps       int                // maximum number of positions of a group, and of taps of a position
-	channelsInside           bool               // inner loop over channels: their stride is less than that of columns
+	channelsInside           bool               // inner loop over channels: columns have a greater stride
 	gridStep, coordinateStep int                // steps in the grid to the next position and the next coordinate, in bytes
 	fromChannel              int                // stride of channels in the operand, in bytes
 	toPosition, toChannel    int                // strides of positions and of channels in the result, in bytes

@@ -59,11 +59,11 @@ func (r *poolRun) add(p unsafe.Pointer, step int) {
 // not contiguous.
 func compilePixels(p *pool) (*graph.Kernel, error) {
 	pixels := &compiledPixels{elemBytes: p.meta.DType.Size()}
-	strided := p.channels > 1 && p.inStrides[channelDim] != pixels.elemBytes
+	isStrided := p.channels > 1 && p.inStrides[channelDim] != pixels.elemBytes
 	for i, o := range p.results {
-		strided = strided || p.channels > 1 && p.outStrides[i][channelDim] != o.DType.Size()
+		isStrided = isStrided || p.channels > 1 && p.outStrides[i][channelDim] != o.DType.Size()
 	}
-	if strided || p.taps == 0 {
+	if isStrided || p.taps == 0 {
 		return nil, nil
 	}
 	var err error

@@ -72,28 +72,28 @@ type maxFold[T uint8 | int8 | int16 | int32 | int64 | float32 | float64] struct 
 }
 
 // split divides acc into the maxima of n results and their indices.
-func (f maxFold[T]) split(acc unsafe.Pointer, n int) (best []T, where []int64) {
+func (f maxFold[T]) split(acc unsafe.Pointer, n int) (best []T, bestIndex []int64) {
 	best = unsafe.Slice((*T)(acc), n)
 	if f.tracksIndex {
-		where = unsafe.Slice((*int64)(unsafe.Add(acc, kit.AlignUp(n*int(unsafe.Sizeof(f.least))))), n)
+		bestIndex = unsafe.Slice((*int64)(unsafe.Add(acc, kit.AlignUp(n*int(unsafe.Sizeof(f.least))))), n)
 	}
-	return best, where
+	return best, bestIndex
 }
 
 func (f maxFold[T]) size(n int) int { return kit.AlignUp(n*int(unsafe.Sizeof(f.least))) + n*8 }
 
 func (f maxFold[T]) begin(acc unsafe.Pointer, n, index, indexStep int) {
-	best, where := f.split(acc, n)
+	best, bestIndex := f.split(acc, n)
 	for i := range best {
 		best[i] = f.least
 	}
-	for i := range where {
-		where[i] = int64(index + i*indexStep)
+	for i := range bestIndex {
+		bestIndex[i] = int64(index + i*indexStep)
 	}
 }
 
 func (f maxFold[T]) foldTap(acc, x unsafe.Pointer, n, step, index, indexStep int) {
-	best, where := f.split(acc, n)
+	best, bestIndex := f.split(acc, n)
 	if !f.tracksIndex {
 		for i := range best {
 			if e := *(*T)(unsafe.Add(x, i*step)); e > best[i] || e != e {
@@ -102,16 +102,16 @@ func (f maxFold[T]) foldTap(acc, x unsafe.Pointer, n, step, index, indexStep int
 		}
 		return
 	}
-	where = where[:len(best)]
+	bestIndex = bestIndex[:len(best)]
 	for i := range best {
 		if e := *(*T)(unsafe.Add(x, i*step)); e > best[i] || e != e {
-			best[i], where[i] = e, int64(index+i*indexStep)
+			best[i], bestIndex[i] = e, int64(index+i*indexStep)
 		}
 	}
 }
 
 func (f maxFold[T]) foldWindow(acc, x unsafe.Pointer, g tapGrid, index int) {
-	best, where := f.split(acc, 1)
+	best, bestIndex := f.split(acc, 1)
 	b, at := best[0], -1
 	for row := range g.rows {
 		for k := range g.taps {
@@ -121,7 +121,7 @@ func (f maxFold[T]) foldWindow(acc, x unsafe.Pointer, g tapGrid, index int) {
 		}
 	}
 	if best[0] = b; f.tracksIndex && at >= 0 {
-		where[0] = int64(at)
+		bestIndex[0] = int64(at)
 	}
 }
 
@@ -131,8 +131,8 @@ func (f maxFold[T]) end(to, acc unsafe.Pointer, n int, _ float64) {
 }
 
 func (f maxFold[T]) indices(to, acc unsafe.Pointer, n int) {
-	_, where := f.split(acc, n)
-	copy(unsafe.Slice((*int64)(to), n), where)
+	_, bestIndex := f.split(acc, n)
+	copy(unsafe.Slice((*int64)(to), n), bestIndex)
 }
 
 // sumFold computes averages or, if power is set, norms. Elements have type T, and sums have type A.

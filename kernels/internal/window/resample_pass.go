@@ -238,7 +238,7 @@ func (r *resampling) mayBeSelection() bool {
 		if t == nil {
 			continue
 		}
-		if _, picks := t.estimate(); !picks {
+		if _, isSelection := t.estimate(); !isSelection {
 			return false
 		}
 	}

@@ -93,9 +93,9 @@ func nearestIndices(c *graph.Call, shape []int) (row, col func(i int) int) {
 	if a.ScaleFactors != nil {
 		f = a.ScaleFactors
 	} else {
-		for i, given := range []*float64{a.ScalesH, a.ScalesW} {
-			if given != nil {
-				f[i] = *given
+		for i, factor := range []*float64{a.ScalesH, a.ScalesW} {
+			if factor != nil {
+				f[i] = *factor
 			}
 		}
 	}
