@@ -12,15 +12,15 @@ import (
 )
 
 // This file runs steps on a device. A kernel on a device has one chunk, which adds a launch to the queue of the session
-// and ends. The queue keeps the order, so that a step on the device waits for other steps on the device as for steps on
-// the host. A download waits until the device has run all earlier steps.
+// and returns before the device has run it. The queue keeps the order of the launches, so that steps on the device wait
+// for each other like steps on the host. A download waits until the device has run all earlier steps.
 
 // usesDevice reports whether a node of a graph runs on a device.
 func usesDevice(g *graph.Graph) bool {
 	return slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { return n.Impl.OnDevice() })
 }
 
-// setDevice sets the device of a program whose nodes use one.
+// setDevice sets the device of a program that has nodes on a device.
 func (p *Program) setDevice(d graph.Device) error {
 	if !usesDevice(p.graph) {
 		return nil
@@ -39,7 +39,7 @@ func uploadsConstant(n *graph.Node) bool {
 
 // deviceConstants are the constants of a program on the device.
 type deviceConstants struct {
-	storages []int // indices
+	storages []int // indices in Program.storages
 	bytes    int
 
 	once   sync.Once
@@ -57,7 +57,7 @@ func (p *Program) addUploaded(n *graph.Node) {
 	u.bytes += (s.bytes + tensor.Align - 1) &^ (tensor.Align - 1)
 }
 
-// upload uploads the constants at the first call. They are freed when the program is unreachable.
+// upload uploads the constants at the first call. The memory on the device is freed when the program is garbage.
 func (p *Program) upload() (graph.DeviceMemory, error) {
 	u := &p.uploaded
 	u.once.Do(func() {
@@ -87,11 +87,11 @@ func (p *Program) upload() (graph.DeviceMemory, error) {
 // deviceSession is the memory of a session on the device.
 type deviceSession struct {
 	queue     graph.Queue
-	addresses []graph.DeviceAddress // by index of a pointer of the session
+	addresses []graph.DeviceAddress // indexed like Session.ptrs
 	scratch   map[*step][]graph.DeviceAddress
 }
 
-// openDevice allocates the memory of a session on the device. It is freed when the session is unreachable.
+// openDevice allocates the memory of a session on the device. The memory is freed when the session is garbage.
 func (session *Session) openDevice() error {
 	p := session.program
 	constants, err := p.upload()
@@ -140,5 +140,6 @@ func (s *deviceSession) of(st *step) []graph.DeviceAddress {
 	return s.addresses[st.firstPtr : st.firstPtr+len(st.refs)]
 }
 
-// DeviceBytes returns the memory of a run on the device in bytes: intermediate values, and constants, which runs share.
+// DeviceBytes returns the memory of a run on the device in bytes: the arena of intermediate values, and the constants,
+// which all runs share.
 func (p *Program) DeviceBytes() (arena, constants int) { return p.deviceArena, p.uploaded.bytes }

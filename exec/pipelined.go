@@ -10,9 +10,11 @@ import (
 // A pipelined group is a sequence of steps in which each step reads the result of the previous step. One worker runs
 // the chunks of the steps interleaved: the next chunk of a step runs as soon as enough chunks of the previous step have
 // run. The values between the steps are then read from the L2 cache instead of from memory. The order of chunks has no
-// other effect. Groups are used only with one worker. With several workers, the part of the rows that a worker computes
-// fits better into its cache, and in a group each worker would have to wait for rows of other workers at the boundaries
-// of its part.
+// other effect.
+//
+// Groups are used only with one worker. With several workers, the part of the rows that a worker computes fits better
+// into its cache, and in a group each worker would have to wait for rows of other workers at the boundaries of its
+// part.
 
 const (
 	// minPipelinedBytes is the minimum size in bytes of a value between pipelined steps. Smaller values stay in the

@@ -51,10 +51,11 @@ type openPhase struct{ step, phase int }
 // sectionRun is the execution of a shared section. A worker takes a ready step, or joins an open phase that has chunks
 // left. The worker that finishes the last chunk of a phase continues with the next phase. The worker that finishes a
 // step continues with a step that waited for it, whose operands are in the worker's cache. For the same reason, each
-// worker starts with the same part of the chunks in every phase, for example with the first quarter. The leader is the
-// worker that runs the program. Helpers are workers of the pool. The leader and helpers request further helpers for
-// chunks, and for ready steps that are worth passing to another worker. The leader never waits for helpers to start,
-// and helpers leave when there is nothing to do.
+// worker starts with the same part of the chunks in every phase, for example with the first quarter.
+//
+// The leader is the worker that runs the program. Helpers are workers of the pool. The leader and helpers request
+// further helpers for chunks, and for ready steps that are worth passing to another worker. The leader never waits for
+// helpers to start, and helpers leave when there is nothing to do.
 type sectionRun struct {
 	job             workerpool.Job
 	ctx             context.Context

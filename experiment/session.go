@@ -41,15 +41,15 @@ func (s *session) measure(ctx context.Context) (interrupted bool, err error) {
 	for i := 0; i == 0 || !s.isComplete(); i++ {
 		s.Progress(i, total)
 		s.load.sample()
-		first, runs := warmUps, warmUps
+		unmeasured, runs := warmUps, warmUps
 		if i > 0 {
-			first = s.Turn - runsPerTurn
-			runs = first + min(runsPerTurn, s.maxRuns()-s.runs)
-			s.runs += runs - first
+			unmeasured = s.Turn - runsPerTurn
+			runs = unmeasured + min(runsPerTurn, s.maxRuns()-s.runs)
+			s.runs += runs - unmeasured
 		}
 		for _, k := range s.random.Perm(len(s.contenders)) {
 			contender := s.contenders[k]
-			switch err := contender.runTurn(ctx, s.in, first, runs); {
+			switch err := contender.runTurn(ctx, s.in, unmeasured, runs); {
 			case ctx.Err() != nil:
 				return true, nil
 			case err != nil && s.hasSeveral:

@@ -53,7 +53,9 @@ const maxSize = 1 << 47
 // PlansBySize does not plan sizes between two neighbours with equal plans. If the costs of all plans were affine
 // functions of the size, the least-cost plan could not change between them. Blocking and caches cause steps in the
 // costs, so PlansBySize may miss a short range with another plan. [SizeRange].Planned lists the sizes with a known
-// plan. An error of plan is recorded in the range of the size, and PlansBySize continues unless the context ended.
+// plan.
+//
+// An error of plan is recorded in the range of the size, and PlansBySize continues unless the context ended.
 func PlansBySize(ctx context.Context, from, to, limit int,
 	plan func(ctx context.Context, size int) (*graphrun.Program, error)) (*SizeRanges, error) {
 	switch {

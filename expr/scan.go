@@ -39,14 +39,14 @@ func Scanning(o Op, dtype tensor.DType) *Scanner {
 	return nil
 }
 
-func newScanner[T tensor.Element, A any](first A, row func(a *A, dst, x []T), columns func(a []A, dst,
+func newScanner[T tensor.Element, A any](neutral A, row func(a *A, dst, x []T), columns func(a []A, dst,
 	x []T)) *Scanner {
 	return &Scanner{
-		Carry: int(unsafe.Sizeof(first)),
+		Carry: int(unsafe.Sizeof(neutral)),
 		Begin: func(carry unsafe.Pointer, n int) {
 			a := unsafe.Slice((*A)(carry), n)
 			for i := range a {
-				a[i] = first
+				a[i] = neutral
 			}
 		},
 		Row: func(carry, dst, x unsafe.Pointer, n int) {

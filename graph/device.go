@@ -14,7 +14,7 @@ type Device interface {
 	Name() string
 	// Describe describes the device for users: its name and its kind.
 	Describe() string
-	// Inexact returns which operations the device does not round as IEEE 754 requires, or "".
+	// Inexact returns text that names the operations which the device does not round as IEEE 754 requires, or "".
 	Inexact() string
 	// Impl returns the implementation of an op on the device. For one op it always returns the same pointer. The
 	// implementation has no walks for a call without a kernel on the device.
@@ -22,8 +22,8 @@ type Device interface {
 	// Upload and Download are the implementations of copies between the host and the device. Layouts must be equal.
 	Upload() *Impl
 	Download() *Impl
-	// Rates returns the prices of work on the device, and Prices returns them as a profile. WithRates returns the same
-	// device with other prices.
+	// Rates returns the prices of work on the device. Prices returns them as a profile. WithRates returns the device
+	// with other prices.
 	Rates() machine.DeviceRates
 	Prices() *machine.Profile
 	WithRates(rates machine.DeviceRates) Device
@@ -42,8 +42,8 @@ type DeviceAddress struct {
 	Offset int // bytes
 }
 
-// Queue runs the steps of a run on a device in order. A step may end before the device has run it: the device has run
-// all steps when a download ends. A Queue may be used concurrently.
+// Queue runs the steps of a run on a device in order. A finished step may still be in the queue. When a download ends,
+// the device has run all earlier steps. A Queue may be used concurrently.
 type Queue interface {
 	// Upload copies bytes to the device. They may change when Upload returns.
 	Upload(to DeviceAddress, from []byte) error

@@ -7,7 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Form is a computation as data, from which compilers of devices make kernels: an [*Elements] or a [*Rows].
+// Form describes a computation as data, from which the compiler of a device makes a kernel. It is an [*Elements] or a
+// [*Rows].
 type Form interface{ isForm() }
 
 func (*Elements) isForm() {}
@@ -15,9 +16,9 @@ func (*Rows) isForm()     {}
 
 // FormOperand is a result or an operand of a call, or a part of its memory.
 type FormOperand struct {
-	Index  int         // among the results and then the operands of the call
+	Index  int         // index in the list of the call's results followed by its operands
 	Meta   tensor.Meta // the layout; its offset is not used
-	Offset int         // the first element, counted from the first element of the result or operand
+	Offset int         // distance in elements from the first element of the result or operand
 }
 
 // Elements computes each element of its outputs by an expression. Outputs have the shape to which the operands are
@@ -53,8 +54,8 @@ func FormsOf(op *Op, call *Call) ([]Form, error) {
 	return nil, nil
 }
 
-// elementsOf returns the form of an expression whose operands are those of the call. It returns none if an operand is
-// absent. Numbers become constants.
+// elementsOf returns the form of an expression of the call's operands. Numbers become constants of the expression. It
+// returns no form if an operand is absent.
 func elementsOf(code *expr.Code, call *Call) []Form {
 	if code == nil || len(code.In) > len(call.In) || len(code.Out) != len(call.Out) {
 		return nil

@@ -24,9 +24,9 @@ type inference struct {
 }
 
 // inferRecovered is infer that converts panics of the op to errors, because the op may be code of the user.
-func (n *Node) inferRecovered(inference *inference) (err error) {
+func (n *Node) inferRecovered(state *inference) (err error) {
 	defer n.recoverPanic(&err)
-	return n.infer(inference)
+	return n.infer(state)
 }
 
 // recoverPanic is deferred and converts a panic of the op to an error. If the graph has unknown sizes it panics again:
@@ -47,27 +47,27 @@ func (n *Node) recoverPanic(err *error) {
 }
 
 // infer infers the types of the node's outputs.
-func (n *Node) infer(inference *inference) error {
+func (n *Node) infer(state *inference) error {
 	if n.Op == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].graph == nil {
 		return errors.New("the node was not made by a graph")
 	}
 	g := n.Out[0].graph
 	if g.symbolicState != nil {
-		return n.inferSymbolic(g, inference)
+		return n.inferSymbolic(g, state)
 	}
-	return n.inferReusing(g, inference)
+	return n.inferReusing(g, state)
 }
 
 // inferSymbolic is infer for a node of a graph g with unknown sizes.
-func (n *Node) inferSymbolic(g *Graph, inference *inference) error {
+func (n *Node) inferSymbolic(g *Graph, state *inference) error {
 	defer g.symbolicState.record(Guard{Node: n})
-	return n.inferReusing(g, inference)
+	return n.inferReusing(g, state)
 }
 
 // inferReusing is infer for a node of graph g. It reuses the results of the last node if this node is like that one.
 // The function is short on purpose: in a graph of a million similar nodes memory latency dominates, and the processor
 // overlaps the memory accesses of more nodes if the function is short.
-func (n *Node) inferReusing(g *Graph, inference *inference) error {
+func (n *Node) inferReusing(g *Graph, state *inference) error {
 	if len(g.rejected) > 0 && g.rejected[n.number] != nil {
 		return g.rejected[n.number]
 	}
@@ -88,16 +88,16 @@ func (n *Node) inferReusing(g *Graph, inference *inference) error {
 		}
 		return nil
 	}
-	if n.InfersLike(inference.last) {
-		return n.setInferred(inference.res)
+	if n.InfersLike(state.last) {
+		return n.setInferred(state.res)
 	}
-	return n.inferByOp(g, inference)
+	return n.inferByOp(g, state)
 }
 
 // inferByOp infers a node of g by its op.
-func (n *Node) inferByOp(g *Graph, inference *inference) error {
-	inference.last = nil // its results are in the buffers of the call, which are overwritten now
-	call := &inference.call
+func (n *Node) inferByOp(g *Graph, state *inference) error {
+	state.last = nil // its results are in the buffers of the call, which are overwritten now
+	call := &state.call
 	call.In, call.Attrs, call.Out, call.Impl, call.Walk, call.fixesSizesToHints = n.In, n.Attrs, nil, n.Impl, n.Walk,
 		g.symbolicState != nil
 	var res []Result
@@ -118,7 +118,7 @@ func (n *Node) inferByOp(g *Graph, inference *inference) error {
 			return err
 		}
 	}
-	inference.last, inference.res = n, res
+	state.last, state.res = n, res
 	return n.setInferred(res)
 }
 

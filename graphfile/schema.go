@@ -229,34 +229,34 @@ func opSchema(op *graph.Op) object {
 	if needs != nil {
 		node["required"] = needs
 	}
-	if ways := numberWays(op, minInputs); ways != nil {
-		node["anyOf"] = ways
+	if combinations := numberCombinations(op, minInputs); combinations != nil {
+		node["anyOf"] = combinations
 	}
 	return node
 }
 
-// numberWays handles operands that may be numbers. Such an operand is either in the list of inputs or an attribute.
-// numberWays returns a schema for each combination of these choices. minInputs is the number of required operands that
-// cannot be numbers.
-func numberWays(op *graph.Op, minInputs int) []object {
-	ways := []object{{"inputs": minInputs, "attrs": []string{}}}
+// numberCombinations handles operands that may be numbers. Such an operand is either in the list of inputs or an
+// attribute. numberCombinations returns a schema for each combination of these choices. minInputs is the number of
+// required operands that cannot be numbers.
+func numberCombinations(op *graph.Op, minInputs int) []object {
+	combinations := []object{{"inputs": minInputs, "attrs": []string{}}}
 	for _, p := range op.Params {
 		name := op.NumberAttr(p)
 		if p.Optional || name == "" {
 			continue
 		}
-		for _, w := range ways {
+		for _, w := range combinations {
 			names := append(slices.Clone(w["attrs"].([]string)), name)
-			ways = append(ways, object{"inputs": w["inputs"], "attrs": names})
+			combinations = append(combinations, object{"inputs": w["inputs"], "attrs": names})
 			w["inputs"] = w["inputs"].(int) + 1
 		}
 	}
-	if len(ways) == 1 {
+	if len(combinations) == 1 {
 		return nil
 	}
 	var all []object
-	for _, w := range ways {
-		way, members, required := object{}, object{}, []string{}
+	for _, w := range combinations {
+		combined, members, required := object{}, object{}, []string{}
 		if n := w["inputs"].(int); n > 0 {
 			members["inputs"] = object{"minItems": n}
 			required = append(required, "inputs")
@@ -265,10 +265,10 @@ func numberWays(op *graph.Op, minInputs int) []object {
 			members["attrs"] = object{"type": "object", "required": names}
 			required = append(required, "attrs")
 		}
-		if way["properties"] = members; len(required) > 0 {
-			way["required"] = required
+		if combined["properties"] = members; len(required) > 0 {
+			combined["required"] = required
 		}
-		all = append(all, way)
+		all = append(all, combined)
 	}
 	return all
 }

@@ -102,9 +102,10 @@ func (p property) violation(plan *passes.Plan) string {
 // are the conditions of the case. ForAll tries bounds and small numbers as sizes. For sizes that no case covers, it
 // adds another case. The search ends when sizes break the property or cases cover all tried sizes. Two facts prove the
 // property: package sym decides that the cases cover all sizes within bounds, and each specialization that may serve
-// such sizes has the property without further guards. The proof has one assumption: an implementation that supports a
-// call at the hint of a specialization supports it at all sizes that the specialization serves. Sizes at which it does
-// not support the call have a separate plan.
+// such sizes has the property without further guards.
+//
+// The proof has one assumption: an implementation that supports a call at the hint of a specialization supports it at
+// all sizes that the specialization serves. Sizes at which it does not support the call have a separate plan.
 func ForAll(p *graphrun.Program, text string) (*Proof, error) {
 	internal, _, err := internals(p)
 	if err != nil {

@@ -23,9 +23,11 @@ import (
 // takes part in at most n/32 + 1200 additions. With float64 accumulators, the error of the sum is therefore at most
 // (n/32 + 1200)*2^-53 times the sum of magnitudes, before the result is rounded to its dtype. Unless the sum cancels, a
 // result of float16, bfloat16 or float32 is thus within one rounding of the exact sum. For float32 accumulators, the
-// bound has 2^-24 instead of 2^-53. One Fold works for every layout. The strides of the operand decide between two
-// methods. By rows, a result is computed from a contiguous run of elements. By columns, several adjacent results are
-// computed together. Elements that are not contiguous are copied to blocks first.
+// bound has 2^-24 instead of 2^-53.
+//
+// One Fold works for every layout. The strides of the operand decide between two methods. By rows, a result is computed
+// from a contiguous run of elements. By columns, several adjacent results are computed together. Elements that are not
+// contiguous are copied to blocks first.
 type Fold struct {
 	inDType  tensor.DType // dtype of the elements
 	acc      any          // a nil pointer to the accumulators' type

@@ -11,11 +11,12 @@ import (
 )
 
 // Reducer is a reduction prepared for fixed layouts. It divides the work into phases, and each phase into chunks, for
-// callers that supply workers and memory. It is immutable and safe for concurrent use. An axis of the iteration is
-// either reduced or kept. Results are divided into units. A unit is a run of results along the fastest kept axis. If
-// the fastest axis in memory is reduced, a unit is computed by rows: each result is computed from a contiguous run of
-// the operand. Otherwise a unit is computed by columns: its results are computed together, and each step folds one
-// element into every result.
+// callers that supply workers and memory. It is immutable and safe for concurrent use.
+//
+// An axis of the iteration is either reduced or kept. Results are divided into units. A unit is a run of results along
+// the fastest kept axis. If the fastest axis in memory is reduced, a unit is computed by rows: each result is computed
+// from a contiguous run of the operand. Otherwise a unit is computed by columns: its results are computed together, and
+// each step folds one element into every result.
 //
 // If there are few units, the elements of each result (the reduced range) are cut into pieces. The first phase then
 // writes an accumulator for each piece to scratch memory, and the second phase merges them in order. Units and pieces

@@ -9,10 +9,11 @@ import (
 )
 
 // Pool allocates storage for results, and recycles the memory of released results. The zero Pool is ready for use, and
-// safe for concurrent use. The pool holds memory by weak pointers, so a garbage collection empties it. Only
-// [Tensor.Release] adds memory to the pool. The garbage collector frees the memory of results that are not released.
-// Reference counts of tensors could not replace the collector, because they would not count slices of the bytes and
-// pointers into them.
+// safe for concurrent use.
+//
+// The pool holds memory by weak pointers, so a garbage collection empties it. Only [Tensor.Release] adds memory to the
+// pool. The garbage collector frees the memory of results that are not released. Reference counts of tensors could not
+// replace the collector, because they would not count slices of the bytes and pointers into them.
 type Pool struct {
 	mu      sync.Mutex
 	entries []releasedArray // in the order of release
