@@ -31,12 +31,6 @@ func (p *Program) setDevice(d graph.Device) error {
 	return nil
 }
 
-// uploadsConstant reports whether a node copies a constant to the device. Such a copy is made once for all runs.
-func uploadsConstant(n *graph.Node) bool {
-	return n.Impl.IsTransfer() && n.Impl.Place != tensor.Host && n.In[0].Kind == graph.TensorArg &&
-		n.In[0].Value.Root().Const != nil
-}
-
 // deviceConstants are the constants of a program on the device.
 type deviceConstants struct {
 	storages []int // indices in Program.storages

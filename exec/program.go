@@ -292,7 +292,7 @@ func (p *Program) storageOf(v *graph.Value) int {
 // addStep adds a step for a node and its kernel. A node that uploads a constant has no step.
 func (p *Program) addStep(n *graph.Node, kernel *graph.Kernel) (err error) {
 	defer recoverPanic(&err)
-	if uploadsConstant(n) {
+	if n.UploadsConstant() {
 		p.addUploaded(n)
 		return nil
 	}

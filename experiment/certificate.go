@@ -63,6 +63,7 @@ type CertifiedOptions struct {
 	Pins        []CertifiedPin `json:"pins" doc:"The pins of the graph, including the pins of its file."`
 	NoFusion    bool           `json:"no_fusion" doc:"Whether each node is a step of its own."`
 	Exact       bool           `json:"exact" doc:"Whether implementations that compute by another formula than the op's definition were excluded."`
+	Device      string         `json:"device,omitzero" doc:"The device that may compute nodes, whose prices the profile has; left out for the host."`
 	MemoryLimit int            `json:"memory_limit" doc:"The limit on the bytes of a run; 0: the available memory; negative: none."`
 }
 
@@ -122,6 +123,10 @@ func Certify(p *graphrun.Program) (*Certificate, error) {
 	}
 	if certificate.Profile == nil {
 		certificate.Profile = layout.DefaultProfile()
+	}
+	if d := internal.Device(); d != nil {
+		certificate.Options.Device = d.Name()
+		certificate.Profile = certificate.Profile.WithDevice(d.Name(), d.Rates())
 	}
 	if certificate.Graph.Digest, err = digestOf(context.Background(), binding.WithAllConstants()); err != nil {
 		return nil, err

@@ -172,7 +172,7 @@ func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*layout.Mode
 		return nil, fmt.Errorf("the graph is not the certified one: %w", err)
 	}
 	p, err := program.New(pinned, program.Options{Sizes: c.Options.Sizes, NoFusion: c.Options.NoFusion,
-		Exact: c.Options.Exact, Costs: c.Profile, MemoryLimit: c.Options.MemoryLimit})
+		Exact: c.Options.Exact, Device: c.Options.Device, Costs: c.Profile, MemoryLimit: c.Options.MemoryLimit})
 	if err != nil {
 		return nil, fmt.Errorf("the graph is not the certified one: %w", err)
 	}

@@ -87,6 +87,12 @@ func (n *Node) checkPlaces() error {
 // IsTransfer reports whether the implementation copies between the host and a device.
 func (impl *Impl) IsTransfer() bool { return impl != nil && impl.Place != impl.Source }
 
+// UploadsConstant reports whether a node copies a constant to the device. Programs make such a copy once for all runs.
+func (n *Node) UploadsConstant() bool {
+	return n.Impl.IsTransfer() && n.Impl.Place != tensor.Host && n.In[0].Kind == TensorArg &&
+		n.In[0].Value.Root().Const != nil
+}
+
 // OnDevice reports whether the implementation reads or writes memory of a device.
 func (impl *Impl) OnDevice() bool {
 	return impl != nil && (impl.Place != tensor.Host || impl.Source != tensor.Host)

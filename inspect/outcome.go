@@ -18,6 +18,7 @@ type Outcome struct {
 	What     string   `json:"what" doc:"How the value is computed, in words, or why no step computes it."`
 	Step     string   `json:"step,omitzero" doc:"The step that computes the value."`
 	Impl     string   `json:"impl,omitzero" doc:"The implementation of the op."`
+	Device   string   `json:"device,omitzero" doc:"The device that computes it; left out for the host."`
 	With     []string `json:"with" doc:"The other nodes of the same loop."`
 	Strides  []int    `json:"strides" doc:"Its strides in the program, in elements; empty if it is not stored."`
 	Reads    []string `json:"reads" doc:"The values that the step reads."`
@@ -42,7 +43,7 @@ func addOutcome(explanation *Explanation, p *program.Program, binding *program.B
 		outcome.Strides = notNil(planned.Meta.Strides)
 	}
 	if v.Node != nil && outcome.What == "" {
-		outcome.addStep(v, executable)
+		outcome.addStep(v, executable, plan)
 	}
 	if outcome.What == "" {
 		outcome.What = "no step computes it"
@@ -96,14 +97,14 @@ func noStepReason(v *graph.Value, plan *passes.Plan) string {
 }
 
 // addStep adds the step that computes a value.
-func (o *Outcome) addStep(v *graph.Value, p *exec.Program) {
+func (o *Outcome) addStep(v *graph.Value, p *exec.Program, plan *passes.Plan) {
 	for _, s := range p.Steps() {
 		if !slices.Contains(s.Ops, v.Node.Name) {
 			continue
 		}
 		o.Step, o.What = s.Name, "a step of its own computes it"
 		if s.Node.Impl != nil {
-			o.Impl = s.Node.Impl.Name
+			o.Impl, o.Device = s.Node.Impl.Name, plan.DeviceOf(s.Node)
 		}
 		if len(s.Ops) > 1 {
 			o.With = slices.DeleteFunc(slices.Clone(s.Ops), func(name string) bool { return name == v.Node.Name })
@@ -111,6 +112,9 @@ func (o *Outcome) addStep(v *graph.Value, p *exec.Program) {
 			if len(o.Strides) == 0 && v.Meta.Rank() > 0 {
 				o.What += "; it is never stored"
 			}
+		}
+		if o.Device != "" {
+			o.What += ", on device " + o.Device
 		}
 		for _, a := range s.Node.In {
 			if a.Kind == graph.TensorArg && !slices.Contains(o.Reads, a.Value.Name) {

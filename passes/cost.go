@@ -16,9 +16,21 @@ func (p *Plan) Cost(n *graph.Node) float64 {
 	return p.nodeNS(n)
 }
 
+// DeviceOf returns the name of the device that runs a node, or that a transfer reads or writes; empty for the host.
+func (p *Plan) DeviceOf(n *graph.Node) string {
+	if p == nil || p.device == nil || n == nil || !n.Impl.OnDevice() {
+		return ""
+	}
+	return p.device.Name()
+}
+
 // nodeNS is the function nodeNS with the prices of the place that computes the node.
 func (p *Plan) nodeNS(n *graph.Node) float64 {
-	if n != nil && n.Impl.OnDevice() && p.device != nil {
+	switch {
+	case n == nil || !n.Impl.OnDevice() || p.device == nil:
+	case n.UploadsConstant():
+		return 0
+	default:
 		return nodeNS(n, p.device.Prices())
 	}
 	return nodeNS(n, p.profile)

@@ -472,7 +472,8 @@ func (p *Plan) summarize() {
 			p.costs.Set(n.Out[0], nodeCost{n, cost})
 		}
 		p.CostNS += cost
-		if n.Why == "" || n.IsView() || n.Packing() != nil || len(n.In) == 0 || n.In[0].Kind != graph.TensorArg {
+		if n.Why == "" || n.IsView() || n.Packing() != nil || len(n.In) == 0 || n.In[0].Kind != graph.TensorArg ||
+			n.UploadsConstant() {
 			continue
 		}
 		from, to := n.In[0].Value.Meta, n.Out[0].Meta

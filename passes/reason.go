@@ -267,9 +267,13 @@ func (r Reader) text() string {
 func (e *Explainer) layoutOf(v *graph.Value) string {
 	image := e.images.Image
 	copied := v.Node != nil && v.Node.Op.Identity && v.Node.In[0].Value != nil && image(v.Node.In[0].Value)
+	place := ""
+	if v.Place() != tensor.Host && e.plan.device != nil {
+		place = " on " + e.plan.device.Name()
+	}
 	return layoutText(v.Meta, copied || image(v) || slices.ContainsFunc(e.uses.readers.At(v), func(n *graph.Node) bool {
 		return n.Op.Identity && image(n.Out[0])
-	}))
+	})) + place
 }
 
 // layoutText names the order of dimensions, and the strides that a dense value of this order does not have.

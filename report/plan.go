@@ -74,12 +74,14 @@ type Pass struct {
 
 // Copy is an inserted copy of a value in another layout.
 type Copy struct {
-	Value  string  `json:"value" doc:"The value that is copied."`
-	From   []int   `json:"from" doc:"Its strides, in elements."`
-	To     []int   `json:"to" doc:"The strides of the copy, in elements."`
-	Bytes  int     `json:"bytes" doc:"The size of the copy."`
-	CostNS float64 `json:"cost_ns" doc:"The estimated cost of the copy, in nanoseconds."`
-	Share  float64 `json:"share,omitzero" doc:"Its cost as a share of the cost of the plan, from 0 to 1."`
+	Value string `json:"value" doc:"The value that is copied."`
+	From  []int  `json:"from" doc:"Its strides, in elements."`
+	To    []int  `json:"to" doc:"The strides of the copy, in elements."`
+	// Transfer is empty for a copy within a place.
+	Transfer string  `json:"transfer,omitzero" doc:"upload, if the copy is on the device and its value on the host, download for the opposite; left out for other copies."`
+	Bytes    int     `json:"bytes" doc:"The size of the copy."`
+	CostNS   float64 `json:"cost_ns" doc:"The estimated cost of the copy, in nanoseconds."`
+	Share    float64 `json:"share,omitzero" doc:"Its cost as a share of the cost of the plan, from 0 to 1."`
 	// Why states Producer, Reader, CostNS, Share, Advice and Strategy in sentences.
 	Why      string   `json:"why" doc:"The reason for the copy, in sentences."`
 	Producer Producer `json:"producer,omitzero" doc:"The origin of the value and its layout."`

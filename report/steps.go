@@ -6,6 +6,7 @@ type Step struct {
 	Ops       []string `json:"ops" doc:"The nodes that it computes."`
 	Op        string   `json:"op,omitzero" doc:"The op of its node; left out for several nodes."`
 	Impl      string   `json:"impl,omitzero" doc:"The implementation of the op."`
+	Device    string   `json:"device,omitzero" doc:"The device that computes it or that a transfer reads or writes; left out for the host."`
 	Loop      *Loop    `json:"loop,omitzero" doc:"The loop over elements; left out for other kernels."`
 	FastSetup string   `json:"fast_setup" of:"fast_setup" doc:"The fast path of TensorIterator that set up the loop."`
 	CostNS    float64  `json:"cost_ns" doc:"The estimated cost of the step, in nanoseconds."`

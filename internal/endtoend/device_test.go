@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/devices"
 	"github.com/graphrun/graphrun/internal/gpu/backend"
@@ -61,6 +62,11 @@ func TestDevicePlacement(t *testing.T) {
 	nodes, transfers := placed(p)
 	t.Log(nodes, transfers)
 	assert.NotEmpty(t, nodes)
+	certificate, err := experiment.Certify(p)
+	require.NoError(t, err)
+	verdict, err := experiment.Verify(g, certificate)
+	require.NoError(t, err)
+	assert.True(t, verdict.Optimal)
 	for range 2 {
 		out, err := p.Run(context.Background(), in)
 		require.NoError(t, err)

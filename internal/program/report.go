@@ -122,8 +122,13 @@ func addRewrites(r *report.Plan, plan *passes.Plan) {
 
 // CopyOf describes a copy and its sides.
 func CopyOf(c *passes.Copy, s passes.Sides) report.Copy {
-	return report.Copy{Value: c.Value, From: notNil(c.From), To: notNil(c.To), Bytes: c.Bytes, CostNS: c.CostNS,
-		Share: s.Share, Why: s.String(), Producer: report.Producer(s.Producer), Reader: report.Reader(s.Reader),
+	transfer := ""
+	if c.Node != nil && c.Node.Impl.IsTransfer() {
+		transfer = c.Node.Impl.Name
+	}
+	return report.Copy{Value: c.Value, From: notNil(c.From), To: notNil(c.To), Transfer: transfer, Bytes: c.Bytes,
+		CostNS: c.CostNS,
+		Share:  s.Share, Why: s.String(), Producer: report.Producer(s.Producer), Reader: report.Reader(s.Reader),
 		Advice: s.Advice, Strategy: s.Strategy}
 }
 
@@ -136,7 +141,7 @@ func stepOf(p *passes.Plan, s exec.Step) report.Step {
 	if s.Node != nil {
 		d.CostNS, d.Bytes, d.Work = p.Cost(s.Node), movedBytes(s.Node), worksOf(s.Node)
 		if s.Node.Impl != nil {
-			d.Impl = s.Node.Impl.Name
+			d.Impl, d.Device = s.Node.Impl.Name, p.DeviceOf(s.Node)
 		}
 	}
 	if len(s.Ops) == 1 && s.Node != nil {

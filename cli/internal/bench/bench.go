@@ -42,6 +42,7 @@ type flags struct {
 	profile         bool
 	trace, report   string // files; empty for none
 	noFusion, exact bool
+	device          string
 
 	runs, threads int
 	dims, pins    []string
@@ -153,6 +154,7 @@ func Command(ext *command.Extensions) *cobra.Command {
 	f.cache.AddFlags(cmd)
 	command.FusionFlag(cmd, &f.noFusion)
 	command.ExactFlag(cmd, &f.exact)
+	command.DeviceFlag(cmd, &f.device)
 	command.CostsFlag(cmd, &f.costs)
 	f.ext.StrategyFlag(cmd, &f.strategy)
 	f.slack.AddFlag(cmd)
@@ -337,7 +339,8 @@ func benchRunner(workload *inputs.Workload, f flags, job *progress.Job) (*runner
 	r := &runner{strategy: f.strategy, in: workload.Inputs.Values}
 	// The inputs are in memory before the graph is compiled.
 	options := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads, InputsInMemory: true,
-		NoFusion: f.noFusion, Exact: f.exact, Costs: f.costProfile, Hints: f.hints, Slack: f.slack.Option(),
+		NoFusion: f.noFusion, Exact: f.exact,
+		Device: f.device, Costs: f.costProfile, Hints: f.hints, Slack: f.slack.Option(),
 		Progress: job.EnterUntilRun, Cache: f.cache.Option()}
 	if f.trace != "" || f.report != "" {
 		r.trace = &chromeTrace{}

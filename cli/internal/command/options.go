@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/internal/devices"
 	"github.com/graphrun/graphrun/passes/layout"
 )
 
@@ -21,6 +22,14 @@ func FusionFlag(cmd *cobra.Command, p *bool) {
 func ExactFlag(cmd *cobra.Command, p *bool) {
 	cmd.Flags().BoolVar(p, "exact", false, "compute every node by the formula of its definition, without faster "+
 		"implementations that round differently")
+}
+
+// DeviceFlag adds --device.
+func DeviceFlag(cmd *cobra.Command, p *string) {
+	names := devices.Names()
+	cmd.Flags().StringVar(p, "device", devices.Host, "let the device `NAME` compute nodes if the plan then costs less: "+
+		strings.Join(names, ", "))
+	_ = cmd.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // SolveLimit is the flag --solver-time-limit.

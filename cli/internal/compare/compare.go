@@ -45,6 +45,7 @@ type flags struct {
 	costs                  string
 	costProfile            *machine.Profile // the cost profile: see command.CostProfile
 	noFusion, exact        bool
+	device                 string
 	solver                 command.SolveLimit
 	slack                  command.Slack
 	json                   bool
@@ -142,6 +143,7 @@ func (f *flags) add(cmd *cobra.Command) {
 		"measure with `N,M` workers; 0 is GOMAXPROCS, the default")
 	command.FusionFlag(cmd, &f.noFusion)
 	command.ExactFlag(cmd, &f.exact)
+	command.DeviceFlag(cmd, &f.device)
 	command.CostsFlag(cmd, &f.costs)
 	f.solver.AddFlag(cmd)
 	f.slack.AddFlag(cmd)
@@ -311,7 +313,8 @@ func (c *comparison) measure(job *progress.Job, path string, workload inputs.Wor
 	var list []experiment.Candidate
 	var bound *float64
 	options := graphrun.Options{Threads: threads, InputsInMemory: true, NoFusion: c.flags.noFusion, Exact: c.flags.exact,
-		Costs: c.flags.costProfile, SolveLimit: c.flags.solver.Option(), Slack: c.flags.slack.Option(),
+		Device: c.flags.device,
+		Costs:  c.flags.costProfile, SolveLimit: c.flags.solver.Option(), Slack: c.flags.slack.Option(),
 		Progress: job.EnterUntilRun}
 	err := job.Do(progress.Planning, func() (err error) {
 		list, bound, err = c.compile(job.Context, workload.Graph, options)

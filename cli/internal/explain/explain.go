@@ -37,6 +37,7 @@ type flags struct {
 	strategy, firstBreak  string
 	costs                 string
 	json, noFusion, exact bool
+	device                string
 	dims, pins            []string
 	solver                command.SolveLimit
 	slack                 command.Slack
@@ -85,6 +86,7 @@ not in it, in the graph as written. VALUE is then omitted.`,
 	f.ext.StrategyFlag(cmd, &f.strategy)
 	command.FusionFlag(cmd, &f.noFusion)
 	command.ExactFlag(cmd, &f.exact)
+	command.DeviceFlag(cmd, &f.device)
 	command.CostsFlag(cmd, &f.costs)
 	command.DimFlag(cmd, &f.dims)
 	command.PinFlag(cmd, &f.pins)
@@ -133,7 +135,8 @@ func run(cmd *cobra.Command, path, value string, f flags) error {
 	var doc *Document
 	err = job.Do(progress.Planning, func() (err error) {
 		doc, err = f.explainValue(job.Context, g, path, value, format, graphrun.Options{Strategy: f.ext.Strategy(f.strategy),
-			Progress: job.Enter, Costs: costProfile, NoFusion: f.noFusion, Exact: f.exact, SolveLimit: f.solver.Option(),
+			Progress: job.Enter, Costs: costProfile, NoFusion: f.noFusion, Exact: f.exact,
+			Device: f.device, SolveLimit: f.solver.Option(),
 			Slack: f.slack.Option(), MemoryLimit: -1}) // the plan may be for another machine
 		return err
 	})

@@ -37,6 +37,7 @@ type flags struct {
 	strategy, code, costs, sweep       string
 	passes                             string
 	json, dump, check, noFusion, exact bool
+	device                             string
 	measure                            bool
 	threads                            int
 	dims, pins, strategies             []string
@@ -152,6 +153,7 @@ func (f *flags) add(cmd *cobra.Command) {
 	f.ext.StrategyFlag(cmd, &f.strategy)
 	command.FusionFlag(cmd, &f.noFusion)
 	command.ExactFlag(cmd, &f.exact)
+	command.DeviceFlag(cmd, &f.device)
 	command.CostsFlag(cmd, &f.costs)
 	command.HintFlag(cmd, &f.dims)
 	flagSet.StringSliceVar(&f.strategies, "strategies", nil, "list the copies of strategies `A,B`; \"published\" stands "+
@@ -345,7 +347,7 @@ func (f *flags) load(ctx context.Context, path string) (*graph.Graph, error) {
 // options returns the options that apply to every plan.
 func (f *flags) options(job *progress.Job, costProfile *machine.Profile) graphrun.Options {
 	return graphrun.Options{Progress: job.Enter, Costs: costProfile, NoFusion: f.noFusion, Exact: f.exact,
-		SolveLimit: f.solver.Option(), Slack: f.slackFlag.Option(), Threads: f.threads,
+		Device: f.device, SolveLimit: f.solver.Option(), Slack: f.slackFlag.Option(), Threads: f.threads,
 		MemoryLimit: -1} // the plan may be for another machine
 }
 

@@ -47,6 +47,7 @@ type flags struct {
 	cache           command.Cache
 	keepGoing       bool
 	noFusion, exact bool
+	device          string
 	json            bool
 }
 
@@ -95,6 +96,7 @@ inputs and outputs of some ONNX models, are arrays with numpy's dtype U or S.`,
 	f.slack.AddFlag(cmd)
 	command.FusionFlag(cmd, &f.noFusion)
 	command.ExactFlag(cmd, &f.exact)
+	command.DeviceFlag(cmd, &f.device)
 	command.CostsFlag(cmd, &f.costs)
 	command.ThreadsFlag(cmd, &f.threads)
 	f.cache.AddFlags(cmd)
@@ -133,7 +135,8 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	err = job.Do(progress.Planning, func() (err error) {
 		compiled, err = f.ext.Compile(job.Context, w.runGraph, graphrun.Options{Strategy: f.ext.Strategy(f.strategy),
 			Threads: f.threads, Tracer: job, InputsInMemory: true, Costs: costProfile, KeepGoing: f.keepGoing,
-			NoFusion: f.noFusion, Exact: f.exact, Progress: job.Enter, Hints: f.hints, Slack: f.slack.Option(),
+			NoFusion: f.noFusion, Exact: f.exact,
+			Device: f.device, Progress: job.Enter, Hints: f.hints, Slack: f.slack.Option(),
 			Cache: f.cache.Option()})
 		return err
 	})

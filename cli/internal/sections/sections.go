@@ -24,7 +24,11 @@ func WriteCopies(w io.Writer, show term.Display, title string, copies []report.C
 		if c.Producer.Pinned != "" {
 			name = c.Producer.Pinned + " before its pin"
 		}
-		return []any{name, format.Ints(c.From), format.Ints(c.To), c.Bytes, format.Nanoseconds(c.CostNS), c.Why}
+		to := format.Ints(c.To)
+		if c.Transfer != "" {
+			to = c.Transfer
+		}
+		return []any{name, format.Ints(c.From), to, c.Bytes, format.Nanoseconds(c.CostNS), c.Why}
 	})
 }
 

@@ -36,6 +36,7 @@ type flags struct {
 	out, strategy, costs string
 	slack                command.Slack
 	exact, noFusion      bool
+	device               string
 	dims, pins           []string
 	open, strategies     []string
 	depth, hops          int
@@ -94,6 +95,7 @@ a graph in Graphviz's language.`,
 	f.drawingFlags(cmd)
 	command.FusionFlag(cmd, &f.noFusion)
 	command.ExactFlag(cmd, &f.exact)
+	command.DeviceFlag(cmd, &f.device)
 	command.CostsFlag(cmd, &f.costs)
 	command.DimFlag(cmd, &f.dims)
 	command.PinFlag(cmd, &f.pins)
@@ -227,7 +229,8 @@ func (f *flags) compile(ctx context.Context, g *graph.Graph, strategy string,
 		return nil, err
 	}
 	return f.ext.Compile(ctx, g, graphrun.Options{Strategy: f.ext.Strategy(strategy), NoFusion: f.noFusion, Exact: f.exact,
-		Costs: costProfile, Slack: f.slack.Option(), MemoryLimit: -1}) // the plan may be for another machine
+		Device: f.device,
+		Costs:  costProfile, Slack: f.slack.Option(), MemoryLimit: -1}) // the plan may be for another machine
 }
 
 // neighbourhood returns the excerpt of a picture around the value that --around names. Without --around it returns the

@@ -36,7 +36,7 @@ func devicesCommand() *cobra.Command {
 		Short: "List devices, what they compute exactly, and their copy bandwidth",
 		Long: `Opens all devices of Vulkan and of CUDA. Each device runs sums, products, quotients, roots and fused products
 on random and special numbers. It promises an operation if all results are those of the processor.
-The copy bandwidth counts the bytes that are read and written. No graph runs on devices yet.`,
+The copy bandwidth counts the bytes that are read and written. --device of other commands runs graphs on a device.`,
 		Example: `  graphrun-gpu devices
   graphrun-gpu devices --json`,
 		Args: cobra.NoArgs,
