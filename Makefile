@@ -54,7 +54,7 @@ EXTREMESEED ?= 1
 VALUES = ^(TestCatalogue|TestSpecialNumbers|Test.*Oracle)$$
 
 .PHONY: check gpu lint paths narrow nounit portable noasm loops extreme arm64 builds beam fused format vet staticcheck \
-	test race regenerate fuzz bench release releases
+	test race regenerate fuzz bench false-alarms release releases
 
 # make test draws few cases of random tests, make check all of them.
 check: export GRAPHRUN_TESTS = all
@@ -257,6 +257,10 @@ fuzz:
 		echo "== $$(dirname $$file) $$name"; \
 		$(GO) test "./$$(dirname $$file)" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME); \
 	done
+
+# Compares equal plans 200 times, and fails if more than 5 in 100 comparisons find a difference: a few minutes.
+false-alarms:
+	$(GO) test ./experiment -run '^$$' -bench EqualPlans -benchtime 200x -cpu 1
 
 # Output for benchstat.
 bench:

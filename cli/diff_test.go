@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/report"
@@ -45,6 +47,17 @@ func TestDiff(t *testing.T) {
 }
 
 // TestDiffSummary wants the differences in the first sentence.
+// TestSizeZero does not divide a cost by size 0.
+func TestSizeZero(t *testing.T) {
+	path := write(t, "empty.json", `{"version": 1, "symbols": {"N": {"min": 0, "max": 9}},
+ "inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 8]}],
+ "nodes": [{"name": "y", "op": "relu", "inputs": ["x"]}], "outputs": ["y"]}`)
+	out := succeed(t, "diff", path, "--dim", "N=0,4")
+	assert.Regexp(t, `\ncost / N +- +\S+s *\n`, out)
+	assert.NotContains(t, out, "cost/N")
+	assert.Regexp(t, `\n0 to 4 .* - to \S+s `, succeed(t, "plan", path, "--sweep", "N=0..4"))
+}
+
 func TestDiffSummary(t *testing.T) {
 	path := models + "/residual.json"
 	for args, want := range map[string]string{
@@ -54,8 +67,8 @@ func TestDiffSummary(t *testing.T) {
 		"--no-fusion --pin conv1=contiguous": `^optimal pinned costs \S+s \(\d+\.\d%\) more than optimal: .* 1 copy more\n`,
 		"--slack 50%":                        `^.*optimal.*\n\ntotal +optimal +optimal --slack 50% `,
 		"--dim N=1 --dim N=16": `^N=16 costs \S+s, \d+\.\d+ times as much as N=1 with \S+s; cost/N is \S+s instead of \S+s: ` +
-			`-\S+s \(-\d\.\d%\) N=16 costs \S+s \(\d+\.\d%\) more than N=1: 0 values have other layouts, 2 steps have other ` +
-			`implementations, 0 copies more\n`,
+			`-\S+s \(-\d+\.\d%\) N=16 costs \S+s \(\d+\.\d%\) more than N=1: 0 values have other layouts, 2 steps have ` +
+			`other implementations, 0 copies more\n`,
 	} {
 		out := succeed(t, append([]string{"diff", path}, strings.Fields(args)...)...)
 		first, rest, _ := strings.Cut(out, "\n\n")

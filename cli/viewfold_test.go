@@ -122,10 +122,10 @@ func TestViewTimes(t *testing.T) {
 	plan := decode[planJSON](t, succeed(t, "plan", residual, "--strategy", "propagate", "--dim", "N=2", "--json"))
 	step := plan.Steps[0]
 	bench := write(t, "bench.json", fmt.Sprintf(
-		`{"strategy": "propagate", "steps": 4, "by_step": [{"name": %q, "time_ns": %g}, {"name": "none", "time_ns": 1}]}`,
+		`{"strategy": "propagate", "dims": {"N": 2}, "steps": 4, "by_step": [{"name": %q, "time_ns": %g}, {"name": "none", "time_ns": 1}]}`,
 		step.Name, 2*step.CostNS))
-	measured := write(t, "plan.json", fmt.Sprintf(`{"strategy": "propagate", "steps": [{"name": %q, "measured_ns": %g}]}`,
-		step.Name, 2*step.CostNS))
+	measured := write(t, "plan.json", fmt.Sprintf(
+		`{"strategy": "propagate", "dims": {"N": 2}, "steps": [{"name": %q, "measured_ns": %g}]}`, step.Name, 2*step.CostNS))
 	for _, times := range []string{bench, measured} {
 		args := []string{"--strategy", "propagate", "--dim", "N=2", "--profile", times}
 		texts := textsOf(t, viewed(t, ".svg", residual, args...))["text"]
@@ -142,6 +142,8 @@ func TestViewTimes(t *testing.T) {
 		{write(t, "list.json", "[]"), "", "propagate", "line 1, column 1: found a list, want an object"},
 		{write(t, "sizes.json", `{"strategy": "propagate", "dims": {"N": 4}, "by_step": [{"name": "conv1", "time_ns": 1}]}`),
 			"", "propagate", "was measured with N=4, and the plan is for N=2: add --dim N=4"},
+		{write(t, "fixed.json", `{"strategy": "propagate", "dims": {}, "by_step": [{"name": "conv1", "time_ns": 1}]}`), "",
+			"propagate", "was measured with the sizes of a file without symbols, and the plan is for N=2: draw it without --dim"},
 		{"missing.json", "", "propagate", "missing.json"},
 	} {
 		args := []string{"view", residual, "-o", filepath.Join(t.TempDir(), "x.svg"), "--profile", c[0]}

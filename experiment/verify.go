@@ -11,6 +11,7 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
@@ -170,6 +171,12 @@ func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*layout.Mode
 	pinned := g.Clone()
 	if err := addPins(pinned, c.Options.Pins); err != nil {
 		return nil, fmt.Errorf("the graph is not the certified one: %w", err)
+	}
+	for _, name := range sorted.Keys(c.Options.Sizes) {
+		if _, ok := pinned.SymbolNamed(name); !ok {
+			return nil, fmt.Errorf("the graph is not the certified one: the certificate is for %s=%d, and the graph has no "+
+				"symbolic dimension %q; verify the file that was planned", name, c.Options.Sizes[name], name)
+		}
 	}
 	p, err := program.New(pinned, program.Options{Sizes: c.Options.Sizes, NoFusion: c.Options.NoFusion,
 		Exact: c.Options.Exact, Device: c.Options.Device, Costs: c.Profile, MemoryLimit: c.Options.MemoryLimit})

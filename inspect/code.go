@@ -61,14 +61,14 @@ func Code(p *graphrun.Program, step string) (*StepCode, error) {
 		i = slices.IndexFunc(steps, func(s exec.Step) bool { return slices.Contains(s.Ops, step) })
 	}
 	if i < 0 {
-		nearest := suggest.Nearest(step, func(yield func(string) bool) {
+		names := func(yield func(string) bool) {
 			for _, s := range steps {
 				if !yield(s.Name) {
 					return
 				}
 			}
-		})
-		return nil, fmt.Errorf("there is no step %q%s", step, suggest.DidYouMean(nearest))
+		}
+		return nil, fmt.Errorf("there is no step %q%s", step, suggest.Known(step, "steps", names))
 	}
 	s := steps[i]
 	r := &StepCode{Step: s.Name, Ops: notNil(s.Ops), Loops: []LoopCode{}}

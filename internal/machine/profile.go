@@ -35,11 +35,11 @@ type Profile struct {
 	// Devices holds the prices of devices by the names of their drivers.
 	Devices map[string]DeviceRates `json:"devices,omitzero" doc:"The prices of devices, by driver; omitted if none is measured."`
 	// ChunkNS is the cost of handing a chunk of a step to a worker.
-	ChunkNS float64 `json:"chunk_ns,omitzero" doc:"The cost of handing a chunk to a worker, in nanoseconds; 0: the default."`
+	ChunkNS float64 `json:"chunk_ns,omitzero" doc:"The cost of handing a chunk to a worker, in nanoseconds; left out or 0: 425."`
 	// ShareNS is the minimum work, in nanoseconds, that is handed to an awake worker. WakeNS is the minimum saved time
 	// for which workers are woken. 0 is the default.
-	ShareNS float64 `json:"share_ns,omitzero" doc:"The least work worth handing to an awake worker, in nanoseconds; 0: the default."`
-	WakeNS  float64 `json:"wake_ns,omitzero" doc:"The least saved time worth waking workers, in nanoseconds; 0: the default."`
+	ShareNS float64 `json:"share_ns,omitzero" doc:"The least work worth handing to an awake worker, in nanoseconds; left out or 0: 5000."`
+	WakeNS  float64 `json:"wake_ns,omitzero" doc:"The least saved time worth waking workers, in nanoseconds; left out or 0: 50000."`
 
 	// constantBytes is the number of bytes of constants that all steps of a run read together. It is a property of a
 	// graph, not of the machine: see WithConstants.

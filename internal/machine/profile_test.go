@@ -66,6 +66,7 @@ func TestHostileProfiles(t *testing.T) {
 	}
 	for text, says := range map[string]string{
 		"":                                     "not a machine profile",
+		`{"version": }`:                        "not a machine profile: invalid JSON at byte 12: invalid character",
 		"[]":                                   "not a machine profile: want an object",
 		`{"version": 2}`:                       "memory.dense",
 		change(`"version": 2`, `"version": 1`): "version 1",

@@ -55,8 +55,11 @@ func ParseProfile(text []byte) (*Profile, error) {
 
 // withoutGoTypes rewords errors of package json that name a Go type.
 func withoutGoTypes(err error) error {
+	var syntax *jsontext.SyntacticError
 	var mismatch *json.SemanticError
 	switch {
+	case errors.As(err, &syntax):
+		return fmt.Errorf("invalid JSON at byte %d: %w", syntax.ByteOffset, syntax.Err)
 	case !errors.As(err, &mismatch):
 		return err
 	case errors.Is(err, json.ErrUnknownName):

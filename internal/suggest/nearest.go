@@ -3,6 +3,7 @@ package suggest
 
 import (
 	"iter"
+	"slices"
 	"strings"
 )
 
@@ -87,6 +88,29 @@ func DidYouMean(meant string) string {
 		return ""
 	}
 	return "; did you mean " + meant + "?"
+}
+
+// Known returns the end of a message about an unknown name: the nearest known name or, if none is near, the first known
+// names. what names the known things in the plural.
+func Known(name, what string, known iter.Seq[string]) string {
+	if meant := Nearest(name, known); meant != "" {
+		return DidYouMean(meant)
+	}
+	const listed = 5
+	var names []string
+	for other := range known {
+		if other != "" && !slices.Contains(names, other) {
+			names = append(names, other)
+		}
+		if len(names) > listed {
+			names[listed] = "..."
+			break
+		}
+	}
+	if names == nil {
+		return ""
+	}
+	return "; " + what + ": " + strings.Join(names, ", ")
 }
 
 // distance returns the least number of insertions, deletions, replacements and transpositions of adjacent letters that

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
@@ -148,11 +149,19 @@ func (d *Draft) orders(n *graph.Node, wanted tensor.Order) []tensor.Order {
 // pinnedImplError returns the error for a node whose pinned implementation cannot compute it.
 func (p *Problem) pinnedImplError(n *graph.Node, call *graph.Call) error {
 	if impl, err := n.Op.Impl(n.Pin.Impl); err == nil && p.Exact && impl.Inexact {
-		return fmt.Errorf("it is pinned to implementation %q, which is inexact, and the plan must be exact: %s",
-			n.Pin.Impl, p.supportingImpls(n, call))
+		return fmt.Errorf("%s is pinned to implementation %q, which is inexact, and the plan must be exact: %s",
+			pinnedName(n), n.Pin.Impl, p.supportingImpls(n, call))
 	}
-	return fmt.Errorf("it is pinned to implementation %q, which does not support these operands: %s", n.Pin.Impl,
-		p.supportingImpls(n, call))
+	return fmt.Errorf("%s is pinned to implementation %q, which does not support these operands: %s", pinnedName(n),
+		n.Pin.Impl, p.supportingImpls(n, call))
+}
+
+// pinnedName returns the name of a pinned node as the user wrote it. The pin of a fused node is that of its first part.
+func pinnedName(n *graph.Node) string {
+	if fused, ok := n.Attrs.(interface{ Names() []string }); ok && len(fused.Names()) > 0 {
+		return strconv.Quote(fused.Names()[0])
+	}
+	return "it"
 }
 
 // supportingImpls lists the implementations that support a call.

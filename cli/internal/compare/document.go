@@ -187,7 +187,8 @@ func (c *comparison) headlines() []string {
 }
 
 func (c *comparison) writeTable(w io.Writer, show term.Display) {
-	if head := c.headlines(); len(head) > 0 {
+	head := c.headlines()
+	if len(head) > 0 {
 		show.WriteAnswer(w, head...)
 	}
 	t := c.table()
@@ -205,7 +206,9 @@ func (c *comparison) writeTable(w io.Writer, show term.Display) {
 		fmt.Fprintln(w, "DIFFERENT: "+d)
 	}
 	for _, text := range c.verdictTexts() {
-		fmt.Fprintf(w, "\n%s\n", format.Wrap(text, show.ProseWidth()))
+		if !slices.Contains(head, text) {
+			fmt.Fprintf(w, "\n%s\n", format.Wrap(text, show.ProseWidth()))
+		}
 	}
 }
 

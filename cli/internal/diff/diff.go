@@ -330,10 +330,11 @@ func writeTotals(w io.Writer, show term.Display, doc *Document, first, second st
 	t.Add("estimated cost", format.Nanoseconds(totals1.CostNS), format.Nanoseconds(totals2.CostNS),
 		format.Difference(totals1.CostNS, totals2.CostNS, format.Nanoseconds))
 	for _, symbol := range doc.changedSymbols() {
-		x := totals1.CostNS / float64(max(doc.Sizes[0][symbol], 1))
-		y := totals2.CostNS / float64(max(doc.Sizes[1][symbol], 1))
-		t.Add("cost / "+symbol, format.Nanoseconds(x), format.Nanoseconds(y),
-			format.Difference(x, y, format.Nanoseconds))
+		size1, size2, difference := doc.Sizes[0][symbol], doc.Sizes[1][symbol], ""
+		if size1 > 0 && size2 > 0 {
+			difference = format.Difference(totals1.CostNS/float64(size1), totals2.CostNS/float64(size2), format.Nanoseconds)
+		}
+		t.Add("cost / "+symbol, format.PerSize(totals1.CostNS, size1), format.PerSize(totals2.CostNS, size2), difference)
 	}
 	if totals1.BoundNS != nil || totals2.BoundNS != nil {
 		t.Add("lower bound", boundText(totals1.BoundNS), boundText(totals2.BoundNS), "")

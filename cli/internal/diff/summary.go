@@ -49,14 +49,19 @@ func (doc *Document) sizesText(first, second string) string {
 	}
 	symbol := symbols[0]
 	total := [2]float64{doc.First.CostNS, doc.Second.CostNS}
-	each := [2]float64{total[0] / float64(max(doc.Sizes[0][symbol], 1)), total[1] / float64(max(doc.Sizes[1][symbol], 1))}
+	text := fmt.Sprintf("%s costs %s, %.4g times as much as %s with %s", second, format.Nanoseconds(total[1]),
+		total[1]/total[0], first, format.Nanoseconds(total[0]))
+	sizes := [2]int{doc.Sizes[0][symbol], doc.Sizes[1][symbol]}
+	if sizes[0] == 0 || sizes[1] == 0 {
+		return text
+	}
+	each := [2]float64{total[0] / float64(sizes[0]), total[1] / float64(sizes[1])}
 	change := "as much"
 	if each[0] != each[1] {
 		change = format.Difference(each[0], each[1], format.Nanoseconds)
 	}
-	return fmt.Sprintf("%s costs %s, %.4g times as much as %s with %s; cost/%s is %s instead of %s: %s", second,
-		format.Nanoseconds(total[1]), total[1]/total[0], first, format.Nanoseconds(total[0]), symbol,
-		format.Nanoseconds(each[1]), format.Nanoseconds(each[0]), change)
+	return fmt.Sprintf("%s; cost/%s is %s instead of %s: %s", text, symbol, format.Nanoseconds(each[1]),
+		format.Nanoseconds(each[0]), change)
 }
 
 // costText compares the cost of the second plan with that of the first.

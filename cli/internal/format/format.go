@@ -137,6 +137,14 @@ func Sizes(sizes map[string]int) string {
 	return strings.Join(list, ", ")
 }
 
+// PerSize formats a cost in nanoseconds divided by a size: "-" for size 0.
+func PerSize(ns float64, size int) string {
+	if size == 0 {
+		return "-"
+	}
+	return Nanoseconds(ns / float64(size))
+}
+
 // Percent formats a share as a percentage.
 func Percent(x float64) string { return fmt.Sprintf("%.1f%%", 100*x) }
 

@@ -16,7 +16,10 @@ import (
 // of the plan and the changes by the caller that pay.
 func (f *flags) answers(g *graph.Graph, doc *Document) []string {
 	list := f.limits.rejectedTexts(doc)
-	if f.limits.memory != "" && len(list) == 0 {
+	if f.limits.unmet {
+		list = append(list, fmt.Sprintf("no plan needs at most --max-memory %s; this plan, of %s, needs the least, %s",
+			f.limits.memory, doc.Strategy, format.Bytes(bytesNeeded(&doc.Plan))))
+	} else if f.limits.memory != "" && len(list) == 0 {
 		list = append(list, fmt.Sprintf("a run of the plan of %s needs %s, within --max-memory %s", doc.Strategy,
 			format.Bytes(bytesNeeded(&doc.Plan)), f.limits.memory))
 	}

@@ -30,8 +30,3 @@ func TestBestTimedOut(t *testing.T) {
 		assert.Equal(t, timedOut, strings.Contains(text, sentence), text)
 	}
 }
-
-func TestOthersNeed(t *testing.T) {
-	assert.Equal(t, "another plan needs", othersNeed(1))
-	assert.Equal(t, "16 other plans need", othersNeed(16))
-}

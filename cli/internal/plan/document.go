@@ -11,6 +11,7 @@ import (
 // Document is the output of the command plan: the report of a program, and the results of the given flags.
 type Document struct {
 	report.Plan
+	Dims         map[string]int           `json:"dims,omitzero" doc:"The sizes of the symbols of the graph for --measure."`
 	Measured     *MeasuredPlan            `json:"measured,omitzero" doc:"The result of --measure; the measured time of each step is in steps."`
 	Rejected     []RejectedPlan           `json:"rejected,omitzero" doc:"The plans that --max-memory rejected; the plan of --strategy is first."`
 	Within       *WithinMemory            `json:"within_memory,omitzero" doc:"A comparison of the plan with the other plans that --max-memory admits."`

@@ -25,6 +25,7 @@ type limits struct {
 	hasMaxCopies bool   // whether --max-copies is given
 	memory       string // the value of --max-memory as written; empty if it is not given
 	bytes        int    // the value of --max-memory in bytes
+	unmet        bool   // whether no plan is within --max-memory; set by fitMemory
 	slack        bool   // whether --slack asks for fewer copies; set by fitMemory
 }
 
@@ -68,7 +69,7 @@ func bytesNeeded(plan *report.Plan) int { return plan.Memory.Total }
 
 // fitMemory returns requestedProgram if it needs at most --max-memory. Otherwise it tries the plans of other
 // strategies, and then plans of the layout problem. It returns the cheapest program within the limit, and its document,
-// which lists the rejected plans.
+// which lists the rejected plans. If there is none, it sets unmet and returns the program that needs the least memory.
 func (l *limits) fitMemory(ctx context.Context, ext *command.Extensions, requestedProgram *graphrun.Program,
 	g *graph.Graph, o graphrun.Options) (*graphrun.Program, *Document, error) {
 	requested := planDocOf(requestedProgram)
@@ -77,7 +78,7 @@ func (l *limits) fitMemory(ctx context.Context, ext *command.Extensions, request
 	}
 	l.slack = o.Slack > 0
 	search := memorySearch{ext: ext, limit: l.bytes, graph: g, options: o, rejected: []RejectedPlan{rejectedOf(requested)},
-		leastMemory: requested}
+		leastMemory: requested, leastProgram: requestedProgram}
 	search.options.Dump = nil
 	for _, s := range search.ext.Strategies() {
 		if s.Name() == requested.Strategy {
@@ -92,7 +93,9 @@ func (l *limits) fitMemory(ctx context.Context, ext *command.Extensions, request
 		return nil, nil, err
 	}
 	if search.best == nil {
-		return nil, nil, l.limitError(search.rejected, search.leastMemory, within)
+		l.unmet = true
+		search.leastMemory.Rejected, search.leastMemory.Within = search.rejected, within
+		return search.leastProgram, search.leastMemory, nil
 	}
 	search.report.Rejected, search.report.Within = search.rejected, within
 	return search.best, search.report, nil
@@ -100,14 +103,15 @@ func (l *limits) fitMemory(ctx context.Context, ext *command.Extensions, request
 
 // memorySearch searches for the cheapest plan within a memory limit.
 type memorySearch struct {
-	ext         *command.Extensions
-	limit       int // in bytes
-	graph       *graph.Graph
-	options     graphrun.Options
-	rejected    []RejectedPlan
-	leastMemory *Document         // the rejected plan that needs the least memory
-	best        *graphrun.Program // the cheapest program within the limit so far; nil for none
-	report      *Document         // the document of best
+	ext          *command.Extensions
+	limit        int // in bytes
+	graph        *graph.Graph
+	options      graphrun.Options
+	rejected     []RejectedPlan
+	leastMemory  *Document         // the rejected plan that needs the least memory
+	leastProgram *graphrun.Program // the program of leastMemory
+	best         *graphrun.Program // the cheapest program within the limit so far; nil for none
+	report       *Document         // the document of best
 }
 
 // try compiles the plan of a strategy, and updates best or leastMemory. It returns the bytes that a run needs. If
@@ -126,7 +130,7 @@ func (search *memorySearch) try(ctx context.Context, s graphrun.Strategy, listed
 			search.rejected = append(search.rejected, rejectedOf(doc))
 		}
 		if bytes < bytesNeeded(&search.leastMemory.Plan) {
-			search.leastMemory = doc
+			search.leastMemory, search.leastProgram = doc, p
 		}
 	case search.best == nil || doc.CostNS < search.report.CostNS:
 		search.best, search.report = p, doc
@@ -169,43 +173,34 @@ func rejectedOf(doc *Document) RejectedPlan {
 	return RejectedPlan{Strategy: doc.Strategy, Bytes: bytesNeeded(&doc.Plan), CostNS: doc.CostNS}
 }
 
-// limitError returns the error for the case that no plan is within the limit. It describes the plan that needs the
-// least memory.
-func (l *limits) limitError(rejected []RejectedPlan, least *Document, within *WithinMemory) error {
-	var needs []string
-	for _, r := range rejected {
-		needs = append(needs, format.Bytes(r.Bytes)+" with "+r.Strategy)
+// largestListed is the number of values that the error of --max-memory lists.
+const largestListed = 3
+
+// checkMemory returns an error if no plan is within --max-memory. doc is the plan that needs the least memory.
+func (l *limits) checkMemory(doc *Document) error {
+	if !l.unmet {
+		return nil
 	}
-	m := least.Memory
-	othersText := ""
-	if within != nil {
-		othersText = fmt.Sprintf("; %s more than the limit, too", othersNeed(within.Tried))
+	examined := len(doc.Rejected)
+	if doc.Within != nil {
+		examined += doc.Within.Tried
 	}
-	text := fmt.Sprintf("no strategy has a plan within --max-memory %s: a run needs %s%s; the plan of %s "+
-		"needs %s for inputs, %s for constants, %s for packed constants, %s for all else", l.memory,
-		strings.Join(needs, ", "), othersText, least.Strategy, format.Bytes(m.Inputs), format.Bytes(m.Constants),
-		format.Bytes(m.Packed), format.Bytes(least.PeakBytes))
-	for i, h := range m.Largest {
-		if i == 0 {
-			text += "\nThe largest values are"
-		}
-		text += fmt.Sprintf("\n  %s %q, %s", h.Kind, h.Name, format.Bytes(h.Bytes))
+	text := fmt.Sprintf("no plan needs at most --max-memory %s: of the %s examined, that of %s needs the least, %s",
+		l.memory, format.Count(examined, "plan"), doc.Strategy, format.Bytes(bytesNeeded(&doc.Plan)))
+	var values []string
+	for _, h := range doc.Memory.Largest[:min(len(doc.Memory.Largest), largestListed)] {
+		values = append(values, fmt.Sprintf("%s %q, %s", h.Kind, h.Name, format.Bytes(h.Bytes)))
+	}
+	if values != nil {
+		text += "; its largest values are " + strings.Join(values, "; ")
 	}
 	return errors.New(text)
-}
-
-// othersNeed returns the subject and the verb of a sentence about n other plans.
-func othersNeed(n int) string {
-	if n == 1 {
-		return "another plan needs"
-	}
-	return fmt.Sprintf("%d other plans need", n)
 }
 
 // rejectedTexts returns sentences about the plan of --strategy if --max-memory rejected it: its memory, the difference
 // in cost, and a bound on the cost of plans within the limit.
 func (l *limits) rejectedTexts(doc *Document) (list []string) {
-	if len(doc.Rejected) == 0 {
+	if len(doc.Rejected) == 0 || l.unmet {
 		return nil
 	}
 	requested := doc.Rejected[0]

@@ -74,8 +74,8 @@ machine code, or the reason why the loop is interpreted.
 lists them with their reasons. --max-memory BYTES rejects plans whose run on --threads workers needs more memory.
 The cheapest plan found within the limit, by other strategies or by a search with a price on the bytes of constants,
 is shown instead, with the difference in cost ("rejected" in JSON) and a lower bound for plans within the limit
-("within_memory"); --slack does not apply to it. If none is found, the error lists the largest values: a plan that
-needs slightly less memory than those found may exist.
+("within_memory"); --slack does not apply to it. If none is found, the plan that needs the least memory is shown, and
+the exit code is 1: a plan that needs slightly less memory than those found may exist.
 
 --slack holds at the sizes that are planned. Other sizes follow the decisions of the nearest plan; the output shows
 their regret.
@@ -214,6 +214,12 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if err := f.checkSeveralPlans(cmd); err != nil {
 		return err
 	}
+	for _, name := range []string{"certificate", "problem", "solution"} {
+		if len(f.hints) > 1 && cmd.Flags().Changed(name) {
+			return exit.UsageErrorf("--%s is for one combination of sizes, and --dim gives %d: give each symbol one size, and "+
+				"plan each size by a command of its own", name, len(f.hints))
+		}
+	}
 	switch {
 	case f.sweep != "":
 		return f.runSweep(cmd, path, costProfile)
@@ -291,6 +297,9 @@ func (f *flags) finish(cmd *cobra.Command, path string, job *progress.Job, compi
 		}
 	}
 	if f.measure {
+		if doc.Dims, err = command.SizesOf(g, f.dims); err != nil {
+			return err
+		}
 		if err := measurePlan(job, compiled, g, timer, doc); err != nil {
 			return exit.InFile(path, err)
 		}
@@ -301,6 +310,9 @@ func (f *flags) finish(cmd *cobra.Command, path string, job *progress.Job, compi
 	}
 	if err := f.print(cmd, job, compiled, doc); err != nil {
 		return err
+	}
+	if err := f.limits.checkMemory(doc); err != nil {
+		return exit.InFile(path, err)
 	}
 	if err := f.limits.countCopies(compiled.Graph(), doc.Copies); err != nil {
 		return exit.InFile(path, err)

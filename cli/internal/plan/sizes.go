@@ -173,7 +173,7 @@ func (doc *SizesDocument) answers() []string {
 	span := fmt.Sprintf("from %[1]s=%[2]d to %[1]s=%[3]d", doc.Symbol, first.From, last.To)
 	if len(doc.Ranges) == 1 {
 		return []string{fmt.Sprintf("strategy %s has the same plan for all sizes %s: cost %s", doc.Strategy,
-			span, costRange(first.CostNS, last.CostToNS))}
+			span, textRange(format.Nanoseconds(first.CostNS), format.Nanoseconds(last.CostToNS)))}
 	}
 	var sizes, list []string
 	for i, r := range doc.Ranges[1:] {
@@ -219,10 +219,9 @@ func (doc *SizesDocument) changeText(i int) string {
 		kinds[k] = fmt.Sprintf("%d x %s", count[kind], kind)
 	}
 	text := fmt.Sprintf("%s: %s", format.Count(len(r.Changes), "change"), format.JoinFirst(kinds))
-	if before.Rejected == "" {
+	if before.Rejected == "" && before.To > 0 {
 		text += fmt.Sprintf("; cost/%s %s instead of %s at %s=%d", doc.Symbol,
-			format.Nanoseconds(r.CostNS/float64(max(r.From, 1))), format.Nanoseconds(before.CostToNS/float64(max(before.To, 1))),
-			doc.Symbol, before.To)
+			format.PerSize(r.CostNS, r.From), format.PerSize(before.CostToNS, before.To), doc.Symbol, before.To)
 	}
 	return text
 }
@@ -236,8 +235,8 @@ func writeSizes(w io.Writer, show term.Display, doc *SizesDocument) {
 			t.Add(sizeRange(c.From, c.To), "-", "-", "-", c.Rejected)
 			continue
 		}
-		t.Add(sizeRange(c.From, c.To), c.Copies, costRange(c.CostNS, c.CostToNS),
-			costRange(c.CostNS/float64(max(c.From, 1)), c.CostToNS/float64(max(c.To, 1))),
+		t.Add(sizeRange(c.From, c.To), c.Copies, textRange(format.Nanoseconds(c.CostNS), format.Nanoseconds(c.CostToNS)),
+			textRange(format.PerSize(c.CostNS, c.From), format.PerSize(c.CostToNS, c.To)),
 			format.Count(len(c.Changes), "change"))
 	}
 	show.WriteAnswer(w, doc.answers()...)
@@ -260,11 +259,11 @@ func sizeRange(from, to int) string {
 	return fmt.Sprintf("%d to %d", from, to)
 }
 
-func costRange(from, to float64) string {
+func textRange(from, to string) string {
 	if from == to {
-		return format.Nanoseconds(from)
+		return from
 	}
-	return format.Nanoseconds(from) + " to " + format.Nanoseconds(to)
+	return from + " to " + to
 }
 
 func orDash(text string) string {

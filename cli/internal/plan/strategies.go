@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -184,9 +185,31 @@ func (d *StrategiesDocument) summary() string {
 	return strings.Join(list, "; ")
 }
 
-// write prints the summary, a row for each strategy, and the copies of each group with copies.
+// costliestCopy returns the reason of the costliest copy of a group of strategies, or "" if they insert none.
+func costliestCopy(group []*StrategyPlan) string {
+	copies := group[0].Inserted
+	if len(copies) == 0 {
+		return ""
+	}
+	costliest := slices.MaxFunc(copies, func(a, b report.Copy) int { return cmp.Compare(a.CostNS, b.CostNS) })
+	names, _ := strategyNames(group)
+	what := "the copy"
+	if len(copies) > 1 {
+		what = "the costliest copy"
+	}
+	return fmt.Sprintf("%s of %s is of %s: %s", what, names, format.Printable(costliest.Value),
+		format.Printable(costliest.Why))
+}
+
+// write prints the summary, the reasons of the costliest copies, a row for each strategy, and the copies of each group with copies.
 func (d *StrategiesDocument) write(w io.Writer, show term.Display) {
-	show.WriteAnswer(w, d.Summary)
+	answers := []string{d.Summary}
+	for _, group := range d.groups() {
+		if text := costliestCopy(group); text != "" {
+			answers = append(answers, text)
+		}
+	}
+	show.WriteAnswer(w, answers...)
 	t := term.NewTable(term.WholeCol("strategy"), term.NumberCol("cost"), term.NumberCol("gap"), term.NumberCol("steps"),
 		term.NumberCol("copies"), term.NumberCol("copied"), term.NumberCol("cost of copies"))
 	for _, p := range d.Plans {

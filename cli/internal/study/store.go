@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -40,7 +41,7 @@ func (s store) load(t *Task) (*Result, error) {
 	}
 	r := new(Result)
 	if err := json.Unmarshal(text, r, json.RejectUnknownMembers(true)); err != nil {
-		return nil, fmt.Errorf("%w: %w", errInvalidResult, err)
+		return nil, fmt.Errorf("%w: %s", errInvalidResult, strings.TrimPrefix(err.Error(), "jsontext: "))
 	}
 	if r.Version != Version || r.Digest != t.digest() || r.Checksum != r.checksum() || len(r.Plans) != len(t.Strategies) {
 		return nil, errInvalidResult

@@ -1,21 +1,23 @@
 package view
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"strings"
 
 	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/internal/files"
-	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/report"
 )
 
 // measuredTimes has the times in the file of --profile: the output of bench --profile --json or plan --measure --json.
 type measuredTimes struct {
 	Strategy string         `json:"strategy"`
-	Dims     map[string]int `json:"dims"` // the output of plan has none
+	Dims     map[string]int `json:"dims"`
 	ByStep   []struct {
 		Name string  `json:"name"`
 		Time float64 `json:"time_ns"`
@@ -71,11 +73,14 @@ func (f *flags) addTimes(plan *report.Plan, sizes map[string]int) (string, error
 	if err != nil {
 		return "", err
 	}
-	for _, name := range sorted.Keys(doc.Dims) {
-		if size, exists := sizes[name]; exists && size != doc.Dims[name] {
-			return "", exit.UsageErrorf("--profile: %s was measured with %s=%d, and the plan is for %s=%d: add --dim %s=%d",
-				f.profile, name, doc.Dims[name], name, size, name, doc.Dims[name])
+	if !maps.Equal(doc.Dims, sizes) {
+		advice := "draw it without --dim"
+		if len(doc.Dims) > 0 {
+			advice = "add --dim " + strings.Join(strings.Split(format.Sizes(doc.Dims), ", "), " --dim ")
 		}
+		return "", exit.UsageErrorf("--profile: %s was measured with %s, and the plan is for %s: %s", f.profile,
+			cmp.Or(format.Sizes(doc.Dims), "the sizes of a file without symbols"),
+			cmp.Or(format.Sizes(sizes), "the sizes of a file without symbols"), advice)
 	}
 	count := 0
 	measured, predicted := 0.0, 0.0

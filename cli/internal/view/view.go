@@ -196,8 +196,11 @@ func (f *flags) render(ctx context.Context, path string, g *graph.Graph,
 	}
 	times := ""
 	if plan != nil {
-		var err error
-		if times, err = f.addTimes(plan, g.Bound()); err != nil {
+		sizes, err := command.SizesOf(g, f.dims)
+		if err != nil {
+			return nil, nil, err
+		}
+		if times, err = f.addTimes(plan, sizes); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -242,7 +245,7 @@ func (f *flags) neighbourhood(p *picture) (*picture, error) {
 	part, found := p.around(f.around, f.hops)
 	if !found {
 		return nil, exit.UsageErrorf("--around %s: no box of the picture has this value%s", f.around,
-			suggest.DidYouMean(suggest.Nearest(f.around, p.valueNames)))
+			suggest.Known(f.around, "values", p.valueNames))
 	}
 	return part, nil
 }
