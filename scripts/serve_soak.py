@@ -63,7 +63,10 @@ class Server:
 def load(server, a, name, seconds, disturb=None):
     """Runs clients for some time, and disturb beside them. Returns their report and samples of memory."""
     p = subprocess.Popen([a.serveload, "-url", f"{server.url}/v2/models/model", "-clients", str(a.clients), "-for",
-                          f"{seconds}s", "-dims", a.dims], stdout=subprocess.PIPE, text=True)
+                          f"{seconds}s", "-dims", a.dims], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    line = p.stderr.readline().strip()
+    if line != "measuring":
+        sys.exit(f"{name}: serveload: {line}")
     other = threading.Thread(target=disturb or (lambda: None))
     other.start()
     samples = []

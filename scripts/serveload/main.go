@@ -52,6 +52,7 @@ func main() {
 			log.Fatal(err)
 		}
 	}
+	log.Print("measuring") // scripts/serve_soak.py waits for this line
 	r := measure(*url, bodies, headers, want, *clients, *duration)
 	rows, _, _ := strings.Cut(*dims, ",")
 	n, _ := strconv.Atoi(rows)
