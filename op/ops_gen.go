@@ -3511,6 +3511,40 @@ func Isreal(self *graph.Value) *graph.Value {
 	return node("isreal", 1, nil, self)[0]
 }
 
+// IstftAttrs are the optional attributes of [Istft].
+type IstftAttrs struct {
+	// distance between frames; default: a quarter of n_fft
+	HopLength *int `attr:"hop_length"`
+	// length of the window, which is centered in a frame; default: n_fft
+	WinLength *int `attr:"win_length"`
+	// frame i is centered at element i*hop_length (default true)
+	Center *bool `attr:"center"`
+	// multiply by the root of n_fft
+	Normalized bool `attr:"normalized"`
+	// self has only frequencies up to n_fft/2; default: if self has not n_fft
+	Onesided *bool `attr:"onesided"`
+	// length of the result
+	Length *int `attr:"length"`
+	// return complex numbers
+	ReturnComplex bool `attr:"return_complex"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Istft is the op istft.
+//
+// Adds the inverse transforms of overlapping frames and divides by the sum of the squares of their windows: the
+// inverse of stft. If that sum is 0, PyTorch reports an error; here the result is not finite.
+//
+// May be nil: window.
+//
+// Attributes:
+//
+//   - nFft: length of a transform
+func Istft[A Int](self, window *graph.Value, nFft A, attrs ...IstftAttrs) *graph.Value {
+	return node("istft", 1, withRequired(nonzeroAttrs(attrs), "n_fft", nFft), self, window)[0]
+}
+
 // KlDivAttrs are the optional attributes of [KlDiv].
 type KlDivAttrs struct {
 	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
@@ -3835,6 +3869,138 @@ type LinalgLuSolveAttrs struct {
 // the last two are a batch.
 func LinalgLuSolve(lU, pivots, b *graph.Value, attrs ...LinalgLuSolveAttrs) *graph.Value {
 	return node("linalg_lu_solve", 1, nonzeroAttrs(attrs), lU, pivots, b)[0]
+}
+
+// LinalgMatrixNormOrdWord is a word in place of the attribute ord of [LinalgMatrixNorm].
+type LinalgMatrixNormOrdWord string
+
+// The words that LinalgMatrixNormOrdWord takes.
+const (
+	LinalgMatrixNormOrdFro           LinalgMatrixNormOrdWord = "fro"
+	LinalgMatrixNormOrdNuc           LinalgMatrixNormOrdWord = "nuc"
+	LinalgMatrixNormOrdInfinity      LinalgMatrixNormOrdWord = "Infinity"
+	LinalgMatrixNormOrdMinusInfinity LinalgMatrixNormOrdWord = "-Infinity"
+)
+
+// LinalgMatrixNormAttrs are the optional attributes of [LinalgMatrixNorm].
+type LinalgMatrixNormAttrs struct {
+	// fro: root of the sum of squares; nuc: sum of singular values; 2, -2: greatest, least singular value; 1, -1:
+	// greatest, least sum of magnitudes of a column; Infinity, -Infinity: of a row (default fro)
+	Ord []int `attr:"ord"`
+	// OrdWord takes the place of Ord.
+	OrdWord LinalgMatrixNormOrdWord `attr:"ord"`
+	// dimensions of rows and columns (default -2,-1)
+	Dim []int `attr:"dim"`
+	// keep reduced dimensions with size 1
+	Keepdim bool `attr:"keepdim"`
+	// dtype to which self is converted first
+	DType tensor.DType `attr:"dtype"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// LinalgMatrixNorm is the op linalg_matrix_norm.
+//
+// Returns norms of matrices.
+func LinalgMatrixNorm(self *graph.Value, attrs ...LinalgMatrixNormAttrs) *graph.Value {
+	return node("linalg_matrix_norm", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// LinalgMatrixPower is the op linalg_matrix_power.
+//
+// Returns the n-th powers of square matrices, the last two dimensions.
+//
+// Attributes:
+//
+//   - n: exponent; a negative one inverts the matrices
+func LinalgMatrixPower[A Int](self *graph.Value, n A) *graph.Value {
+	return node("linalg_matrix_power", 1, withRequired(nil, "n", n), self)[0]
+}
+
+// LinalgMatrixRankAttrs are the optional attributes of [LinalgMatrixRank].
+type LinalgMatrixRankAttrs struct {
+	// older name of atol, without rtol
+	Tol *float64 `attr:"tol"`
+	// singular values up to it are 0; default: 0
+	Atol *float64 `attr:"atol"`
+	// atol as a part of the greatest singular value; default: the greater size times the precision of the dtype, or
+	// 0 with atol
+	Rtol *float64 `attr:"rtol"`
+	// use the magnitudes of eigenvalues, of which only the lower triangle is read
+	Hermitian bool `attr:"hermitian"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// LinalgMatrixRank is the op linalg_matrix_rank.
+//
+// Counts the singular values of matrices, the last two dimensions, that are not 0.
+func LinalgMatrixRank(input *graph.Value, attrs ...LinalgMatrixRankAttrs) *graph.Value {
+	return node("linalg_matrix_rank", 1, nonzeroAttrs(attrs), input)[0]
+}
+
+// LinalgMultiDot is the op linalg_multi_dot.
+//
+// Multiplies matrices, at least two, in the order with the fewest products of elements. The first and the last
+// operand may be vectors.
+func LinalgMultiDot(tensors []*graph.Value) *graph.Value {
+	return node("linalg_multi_dot", 1, nil, tensors)[0]
+}
+
+// LinalgNormOrdWord is a word in place of the attribute ord of [LinalgNorm].
+type LinalgNormOrdWord string
+
+// The words that LinalgNormOrdWord takes.
+const (
+	LinalgNormOrdFro           LinalgNormOrdWord = "fro"
+	LinalgNormOrdNuc           LinalgNormOrdWord = "nuc"
+	LinalgNormOrdInfinity      LinalgNormOrdWord = "Infinity"
+	LinalgNormOrdMinusInfinity LinalgNormOrdWord = "-Infinity"
+)
+
+// LinalgNormAttrs are the optional attributes of [LinalgNorm].
+type LinalgNormAttrs struct {
+	// order of the norm of vectors or matrices; default: root of the sum of squares
+	Ord []int `attr:"ord"`
+	// OrdWord takes the place of Ord.
+	OrdWord LinalgNormOrdWord `attr:"ord"`
+	// one dimension of vectors, or two of matrices; none: all
+	Dim []int `attr:"dim"`
+	// keep reduced dimensions with size 1
+	Keepdim bool `attr:"keepdim"`
+	// dtype to which self is converted first
+	DType tensor.DType `attr:"dtype"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// LinalgNorm is the op linalg_norm.
+//
+// Returns norms of vectors or matrices; linalg_vector_norm has orders that are no integers.
+func LinalgNorm(self *graph.Value, attrs ...LinalgNormAttrs) *graph.Value {
+	return node("linalg_norm", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// LinalgPinvAttrs are the optional attributes of [LinalgPinv].
+type LinalgPinvAttrs struct {
+	// older name of rtol
+	Rcond *float64 `attr:"rcond"`
+	// singular values up to it are 0; default: 0
+	Atol *float64 `attr:"atol"`
+	// atol as a part of the greatest singular value; default: the greater size times the precision of the dtype, or
+	// 0 with atol
+	Rtol *float64 `attr:"rtol"`
+	// use eigenvalues, for which only the lower triangle is read
+	Hermitian bool `attr:"hermitian"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// LinalgPinv is the op linalg_pinv.
+//
+// Returns the pseudoinverses of matrices, the last two dimensions.
+func LinalgPinv(self *graph.Value, attrs ...LinalgPinvAttrs) *graph.Value {
+	return node("linalg_pinv", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // LinalgQrModeWord is the attribute mode of [LinalgQr].
@@ -4406,6 +4572,17 @@ func MatmulInteger(a, b, aZeroPoint, bZeroPoint *graph.Value) *graph.Value {
 // Transposes a real matrix.
 func MatrixH(self *graph.Value) *graph.Value {
 	return node("matrix_H", 1, nil, self)[0]
+}
+
+// MatrixPower is the op matrix_power.
+//
+// Returns the n-th powers of square matrices, the last two dimensions.
+//
+// Attributes:
+//
+//   - n: exponent; a negative one inverts the matrices
+func MatrixPower[A Int](self *graph.Value, n A) *graph.Value {
+	return node("matrix_power", 1, withRequired(nil, "n", n), self)[0]
 }
 
 // MaxAttrs are the optional attributes of [Max].
@@ -5497,6 +5674,21 @@ func Pdist(self *graph.Value, attrs ...PdistAttrs) *graph.Value {
 //   - dims: dimension of self that becomes each dimension of the result
 func Permute[A Ints](self *graph.Value, dims A) *graph.Value {
 	return node("permute", 1, withRequired(nil, "dims", dims), self)[0]
+}
+
+// PinverseAttrs are the optional attributes of [Pinverse].
+type PinverseAttrs struct {
+	// singular values up to this part of the greatest one are 0 (default 1e-15)
+	Rcond *float64 `attr:"rcond"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Pinverse is the op pinverse.
+//
+// Returns the pseudoinverses of matrices, the last two dimensions.
+func Pinverse(self *graph.Value, attrs ...PinverseAttrs) *graph.Value {
+	return node("pinverse", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // PixelShuffle is the op pixel_shuffle.
@@ -6927,6 +7119,51 @@ type StdMeanAttrs struct {
 func StdMean(self *graph.Value, attrs ...StdMeanAttrs) (std, mean *graph.Value) {
 	made := node("std_mean", 2, nonzeroAttrs(attrs), self)
 	return made[0], made[1]
+}
+
+// StftPadModeWord is the attribute pad_mode of [Stft].
+type StftPadModeWord string
+
+// The words that StftPadModeWord takes.
+const (
+	StftPadModeReflect   StftPadModeWord = "reflect"
+	StftPadModeConstant  StftPadModeWord = "constant"
+	StftPadModeReplicate StftPadModeWord = "replicate"
+	StftPadModeCircular  StftPadModeWord = "circular"
+)
+
+// StftAttrs are the optional attributes of [Stft].
+type StftAttrs struct {
+	// distance between frames; default: a quarter of n_fft
+	HopLength *int `attr:"hop_length"`
+	// length of the window, which is centered in a frame; default: n_fft
+	WinLength *int `attr:"win_length"`
+	// pad self, so that frame i is centered at element i*hop_length (default true)
+	Center *bool `attr:"center"`
+	// padding of self (default reflect)
+	PadMode StftPadModeWord `attr:"pad_mode"`
+	// divide by the root of n_fft
+	Normalized bool `attr:"normalized"`
+	// only frequencies up to n_fft/2; default: for real numbers
+	Onesided *bool `attr:"onesided"`
+	// return complex numbers, not pairs; default: only if an operand is complex
+	ReturnComplex *bool `attr:"return_complex"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Stft is the op stft.
+//
+// Transforms overlapping frames of signals, each multiplied by the window: [batch, n] gives [batch, frequencies,
+// frames].
+//
+// May be nil: window.
+//
+// Attributes:
+//
+//   - nFft: length of a transform
+func Stft[A Int](self, window *graph.Value, nFft A, attrs ...StftAttrs) *graph.Value {
+	return node("stft", 1, withRequired(nonzeroAttrs(attrs), "n_fft", nFft), self, window)[0]
 }
 
 // SubAttrs are the optional attributes of [Sub].

@@ -156,3 +156,57 @@ def _svdvals(r):
 @call("svd")
 def _old_svd(r):
     return [T(ill(r, matrix(r)), plain=True)], r.some(some=(True, False), compute_uv=(True, True, False))
+
+
+@call("linalg_matrix_power", "matrix_power")
+def _matrix_power(r):
+    return [T(ill(r, square(r)), plain=True)], {"n": r.of(0, 1, 2, 3, 5, 7, -1, -2)}
+
+
+@call("linalg_multi_dot")
+def _multi_dot(r):
+    n = r.of(1, 2, 3, 3, 4, 5)
+    s = [r.size() for _ in range(n + 1)]
+    shapes = [s[i:i + 2] for i in range(n)]
+    if r.flip(0.2):
+        shapes[0] = shapes[0][1:]
+    if r.flip(0.2):
+        shapes[-1] = shapes[-1][:1]
+    return [T(x if r.flip(0.97) else [2, 7], plain=True) for x in shapes], {}
+
+
+RANK = dict(atol=(0.5, 1.0), rtol=(0.1, 0.5), hermitian=(True, False))
+
+
+@call("linalg_pinv")
+def _pinv(r):
+    attrs = r.some(**RANK)
+    if attrs.get("hermitian"):
+        return [T(square(r), plain=True)], attrs
+    return [T(ill(r, matrix(r)), plain=True)], attrs if r.flip(0.8) else {"rcond": 0.3}
+
+
+@call("pinverse")
+def _pinverse(r):
+    return [T(ill(r, matrix(r)), plain=True)], r.some(rcond=(0.1, 0.5))
+
+
+@call("linalg_matrix_rank")
+def _matrix_rank(r):
+    attrs = r.some(**RANK)
+    return [T(square(r) if attrs.get("hermitian") else ill(r, matrix(r)), plain=True)], attrs
+
+
+ORD = ("fro", "nuc", 1, 2, -1, -2, float("inf"), -float("inf"))
+
+
+@call("linalg_matrix_norm")
+def _matrix_norm(r):
+    s = r.shape(rank=r.of(2, 2, 3, 4, 1))
+    return [T(s, plain=True)], dict(r.some(ord=ORD + (3,), dim=([r.dim(s), r.dim(s)],), keepdim=(True, False)))
+
+
+@call("linalg_norm")
+def _norm(r):
+    s = r.shape()
+    return [T(s, plain=True)], r.some(ord=ORD + (0, 3), dim=([r.dim(s), r.dim(s)], [r.dim(s)]), keepdim=(True, False))

@@ -304,6 +304,12 @@ RULES = [
     ("lu_solve linalg_lu_solve", "value", "", lambda k: max(len(x["shape"]) for x in k.ins) > 2, "1.13 uses one matrix of a batch if B is no batch"),
     ("cholesky_inverse", "value", "", of_complex, "a Cholesky factor has a real diagonal"),
     ("linalg_lu linalg_lu_factor linalg_lu_factor_ex", "refused", "without pivoting", empty, "1.13 does not check empty tensors"),
+    ("linalg_matrix_rank", "refused", "doesn't handle types", empty, "1.13 does not check empty tensors"),
+    ("pinverse linalg_pinv", "value", "", nearer, "1.13 rounds more"),
+    ("linalg_multi_dot", "value", "", bfloat16, "intermediate products are rounded to bfloat16"),
+    ("istft", "served", "window overlap add|numel", None, "the sum of windows is data; where it is 0, the result is not finite"),
+    ("istft", "value", "", lambda k: "float64" in str(k.c.values[k.outs[0]]["dtype"]) and k.dtype in ("float32", "complex64"),
+     "the transform of float32 numbers is rounded to float32"),
     # Losses and the like
     ("logsumexp", "served", "doesn't match the broadcast shape", lambda k: k.attrs["dim"] == [], "an empty list of dimensions means all, as in every other reduction"),
     ("instance_norm", "served", "single memory location|could not infer", None, "graphs do not write running statistics"),

@@ -1,4 +1,6 @@
 """Draws calls of products, convolutions, pools, resizing, norms and recurrent layers."""
+import torch
+
 from draw import T
 from pointwise import CALLS, call
 
@@ -286,3 +288,27 @@ def recurrent(gates, states):
 call("lstm")(recurrent(4, 2))
 call("gru")(recurrent(3, 1))
 call("rnn_tanh", "rnn_relu")(recurrent(1, 1))
+
+
+@call("stft")
+def _stft(r):
+    n, hop = r.of(4, 5, 8), r.of(None, 1, 3)
+    win = r.of(None, None, n, 3)
+    ins = [T(r.of([], [2], [3]) + [r.of(3, 12, 17, 20)], plain=True)]
+    if r.flip(0.4):
+        ins.append(T([win or n], plain=True))
+    attrs = r.some(pad_mode=("reflect", "constant"), normalized=(True, False), onesided=(True, False), return_complex=(True, True, False))
+    return ins, dict(attrs, n_fft=n, hop_length=hop, win_length=win, center=r.flip())
+
+
+@call("istft")
+def _istft(r):
+    n, hop = r.of(4, 5, 8), r.of(None, 1, 2)
+    win = r.of(None, None, n, 4)
+    onesided = r.of(None, True, False)
+    s = r.of([], [2]) + [n if onesided is False else n // 2 + 1, r.of(1, 4, 7)]
+    ins = [T(s, plain=True) if r.flip(0.7) else T(s + [2], torch.float32, plain=True)]
+    if r.flip(0.4):
+        ins.append(T([win or n], r.of(torch.float32, torch.float64), pos=True))
+    attrs = r.some(normalized=(True, False), center=(True, False), length=(3, 9, 40), return_complex=(True, False, False))
+    return ins, dict(attrs, n_fft=n, hop_length=hop, win_length=win, onesided=onesided)

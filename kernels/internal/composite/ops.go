@@ -19,5 +19,7 @@ func Ops() []*graph.Op {
 		Aminmax, CountNonzero, Nansum, Nanmean, Cov, Corrcoef, SumToSize,
 		BroadcastTensors, Meshgrid,
 		Tensordot, Inner, Vdot, Kron, Addmv, Addr, Addbmm, BlockDiag, CartesianProd, ColumnStack, Dstack,
+		Stft, Istft,
+		LinalgMatrixPower, MatrixPower, MultiDot, Pinv, Pinverse, MatrixRank, MatrixNorm, LinalgNorm,
 	}
 }

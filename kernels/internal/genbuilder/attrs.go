@@ -99,7 +99,11 @@ func (f *function) stringTypes() []stringType {
 			continue
 		}
 		for _, v := range values {
-			w.constants = append(w.constants, [2]string{prefix + camel(strings.ToLower(v)), v})
+			constant := strings.ToLower(v)
+			if rest, negative := strings.CutPrefix(constant, "-"); negative {
+				constant = "minus_" + rest
+			}
+			w.constants = append(w.constants, [2]string{prefix + camel(constant), v})
 		}
 		list = append(list, w)
 	}

@@ -1,0 +1,409 @@
+package composite
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/linalg"
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/kernels/internal/product"
+	"github.com/graphrun/graphrun/kernels/internal/reduce"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type matrixPowerAttrs struct {
+	N int `attr:"n" doc:"exponent; a negative one inverts the matrices"`
+}
+
+type pinvAttrs struct {
+	Rcond     *float64 `attr:"rcond" default:"none" doc:"older name of rtol"`
+	Atol      *float64 `attr:"atol" default:"none" doc:"singular values up to it are 0; default: 0"`
+	Rtol      *float64 `attr:"rtol" default:"none" doc:"atol as a part of the greatest singular value; default: the greater size times the precision of the dtype, or 0 with atol"`
+	Hermitian bool     `attr:"hermitian" default:"false" doc:"use eigenvalues, for which only the lower triangle is read"`
+}
+
+type pinverseAttrs struct {
+	Rcond float64 `attr:"rcond" default:"1e-15" doc:"singular values up to this part of the greatest one are 0"`
+}
+
+type matrixRankAttrs struct {
+	Tol       *float64 `attr:"tol" default:"none" doc:"older name of atol, without rtol"`
+	Atol      *float64 `attr:"atol" default:"none" doc:"singular values up to it are 0; default: 0"`
+	Rtol      *float64 `attr:"rtol" default:"none" doc:"atol as a part of the greatest singular value; default: the greater size times the precision of the dtype, or 0 with atol"`
+	Hermitian bool     `attr:"hermitian" default:"false" doc:"use the magnitudes of eigenvalues, of which only the lower triangle is read"`
+}
+
+type matrixNormAttrs struct {
+	Ord     graph.IntsOrWord `attr:"ord" default:"fro" words:"fro|nuc|Infinity|-Infinity" doc:"fro: root of the sum of squares; nuc: sum of singular values; 2, -2: greatest, least singular value; 1, -1: greatest, least sum of magnitudes of a column; Infinity, -Infinity: of a row"`
+	Dim     []int            `attr:"dim" default:"-2,-1" doc:"dimensions of rows and columns"`
+	Keepdim bool             `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
+	DType   tensor.DType     `attr:"dtype" default:"none" doc:"dtype to which self is converted first"`
+}
+
+type linalgNormAttrs struct {
+	Ord     graph.IntsOrWord `attr:"ord" default:"none" words:"fro|nuc|Infinity|-Infinity" doc:"order of the norm of vectors or matrices; default: root of the sum of squares"`
+	Dim     []int            `attr:"dim" default:"none" doc:"one dimension of vectors, or two of matrices; none: all"`
+	Keepdim bool             `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
+	DType   tensor.DType     `attr:"dtype" default:"none" doc:"dtype to which self is converted first"`
+}
+
+var selfMatrix = []graph.Example{kit.Example(graph.Attrs{"n": 5}, kit.F32(2, 3, 3)),
+	kit.Example(graph.Attrs{"n": -2}, tensor.New(tensor.Float64, 3, 3)), kit.Example(graph.Attrs{"n": 0}, kit.F32(3, 3))}
+
+// Powers, products, inverses and norms of matrices.
+var (
+	LinalgMatrixPower = matrixPowerOp("linalg_matrix_power")
+	MatrixPower       = matrixPowerOp("matrix_power")
+	MultiDot          = defineOne(graph.Semantics{
+		Name: "linalg_multi_dot", Doc: "Multiplies matrices, at least two, in the order with the fewest products of " +
+			"elements. The first and the last operand may be vectors.", Params: []graph.Param{kit.Tensors},
+		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3), kit.F32(3, 4), kit.F32(4, 5), kit.F32(5, 1)),
+			kit.Example(nil, kit.F32(3), kit.F32(3, 4), kit.F32(4))},
+	}, multiDot)
+	Pinv = defineOne(graph.Semantics{
+		Name: "linalg_pinv", Doc: "Returns the pseudoinverses of matrices, the last two dimensions.", Params: selfOnly,
+		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 4, 3)), kit.Example(graph.Attrs{"rtol": 0.1},
+			kit.ExTransposed)},
+	}, func(s steps, a *pinvAttrs, in []graph.Arg) graph.Arg {
+		if a.Rcond != nil {
+			return s.pinv(in[0], new(0.0), a.Rcond, a.Hermitian)
+		}
+		return s.pinv(in[0], a.Atol, a.Rtol, a.Hermitian)
+	})
+	Pinverse = defineOne(graph.Semantics{
+		Name: "pinverse", Doc: "Returns the pseudoinverses of matrices, the last two dimensions.", Params: selfOnly,
+		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 4, 3))},
+	}, func(s steps, a *pinverseAttrs, in []graph.Arg) graph.Arg {
+		return s.pinv(in[0], new(0.0), &a.Rcond, false)
+	})
+	MatrixRank = defineOne(graph.Semantics{
+		Name: "linalg_matrix_rank", Doc: "Counts the singular values of matrices, the last two dimensions, that are not 0.",
+		Params: []graph.Param{kit.Input}, Examples: []graph.Example{kit.Example(nil, kit.F32(2, 4, 3)),
+			kit.Example(graph.Attrs{"atol": 0.5, "hermitian": true}, kit.F32(3, 3))},
+	}, matrixRank)
+	MatrixNorm = defineOne(graph.Semantics{
+		Name: "linalg_matrix_norm", Doc: "Returns norms of matrices.", Params: selfOnly,
+		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3, 4)),
+			kit.Example(graph.Attrs{"ord": "nuc"}, kit.ExTransposed),
+			kit.Example(graph.Attrs{"ord": -1, "dim": []int{0, 2}, "keepdim": true}, kit.F32(2, 3, 4))},
+	}, func(s steps, a *matrixNormAttrs, in []graph.Arg) graph.Arg {
+		return s.matrixNorm(in[0], &linalgNormAttrs{a.Ord, a.Dim, a.Keepdim, a.DType})
+	})
+	LinalgNorm = defineOne(graph.Semantics{
+		Name: "linalg_norm", Doc: "Returns norms of vectors or matrices; linalg_vector_norm has orders that are no integers.",
+		Params: selfOnly, Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3, 4)),
+			kit.Example(graph.Attrs{"ord": 2}, kit.ExTransposed), kit.Example(graph.Attrs{"ord": 3, "dim": 1}, kit.ExMatrix),
+			kit.Example(graph.Attrs{"ord": "-Infinity"}, kit.ExMatrix)},
+	}, linalgNorm)
+)
+
+func matrixPowerOp(name string) *graph.Op {
+	return defineOne(graph.Semantics{
+		Name: name, Doc: "Returns the n-th powers of square matrices, the last two dimensions.", Params: selfOnly,
+		Examples: selfMatrix,
+	}, matrixPower)
+}
+
+func matrixPower(s steps, a *matrixPowerAttrs, in []graph.Arg) graph.Arg {
+	x, n := in[0], a.N
+	shape := s.shape(x)
+	rank := len(shape)
+	s.Reject(rank < 2, "linalg.matrix_power: The input tensor A must have at least 2 dimensions.")
+	size := shape[rank-1]
+	s.Reject(size.Ne(shape[rank-2]).Holds(), "linalg.matrix_power: A must be batches of square matrices, but they are %v "+
+		"by %v matrices", shape[rank-2], size)
+	matmul := func(x, y graph.Arg) graph.Arg { return s.Apply(product.Matmul, nil, x, y) }
+	switch {
+	case n == 0:
+		one := s.Apply(view.Eye, graph.Attrs{"n": size, "dtype": x.Type().DType})
+		return s.rowMajor(s.Apply(view.Expand, graph.Attrs{"size": shape}, one))
+	case n == 1:
+		return s.rowMajor(x)
+	case n < 0:
+		x, n = s.Apply(linalg.Inv, nil, x), -n
+	}
+	switch n {
+	case 1:
+		return x
+	case 3:
+		return matmul(matmul(x, x), x)
+	}
+	var result graph.Arg
+	for ; ; x = matmul(x, x) {
+		if n%2 == 1 {
+			if result.Kind == graph.Null {
+				result = x
+			} else {
+				result = matmul(result, x)
+			}
+		}
+		if n /= 2; n == 0 {
+			return result
+		}
+	}
+}
+
+func multiDot(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+	const name = "multi_dot"
+	n := len(in)
+	s.Reject(n < 2, "%s(): expected at least 2 tensors but got %d", name, n)
+	var result []sym.Int
+	for i, x := range in {
+		rank := x.Type().Rank()
+		switch {
+		case i == 0 || i == n-1:
+			which := "first"
+			if i > 0 {
+				which = "last"
+			}
+			s.Reject(rank != 1 && rank != 2, "%s(): the %s tensor must be 1D or 2D but got %dD", name, which, rank)
+		default:
+			s.Reject(rank != 2, "%s(): tensor %d must be 2D but got %dD", name, i, rank)
+		}
+		s.Reject(x.Type().DType != in[0].Type().DType, "%s(): all tensors must have be the same dtype but tensor 0 is %s "+
+			"and tensor %d is %s", name, in[0].Type().DType.TorchName(), i, x.Type().DType.TorchName())
+	}
+	first, last := in[0].Type(), in[n-1].Type()
+	if first.Rank() == 1 {
+		in[0] = s.unsqueeze(in[0], 0)
+	} else {
+		result = append(result, first.Shape[0])
+	}
+	if last.Rank() == 1 {
+		in[n-1] = s.unsqueeze(in[n-1], -1)
+	} else {
+		result = append(result, last.Shape[1])
+	}
+	for i := range in[1:] {
+		x, y := in[i].Type(), in[i+1].Type()
+		s.Reject(x.Shape[1].Ne(y.Shape[0]).Holds(), "%s(): tensors %d and %d with shapes [%s] and [%s] cannot be multiplied",
+			name, i, i+1, tensor.Sizes(x.Shape), tensor.Sizes(y.Shape))
+	}
+	return s.reshape(s.chain(in, s.splits(in), 0, n-1), result...)
+}
+
+// splits returns for operands i to j the operand after which their product is divided, so that the number of products
+// of elements is least.
+func (s steps) splits(in []graph.Arg) [][]int {
+	n := len(in)
+	sizes := []float64{float64(s.shape(in[0])[0].Specialize())}
+	for _, x := range in {
+		sizes = append(sizes, float64(s.shape(x)[1].Specialize()))
+	}
+	cost, split := make([][]float64, n), make([][]int, n)
+	for i := range n {
+		cost[i], split[i] = make([]float64, n), make([]int, n)
+	}
+	for length := 1; length < n; length++ {
+		for i := 0; i+length < n; i++ {
+			j := i + length
+			cost[i][j] = math.Inf(1)
+			for k := i; k < j; k++ {
+				c := cost[i][k] + cost[k+1][j] + float64(sizes[i]*sizes[k+1]*sizes[j+1])
+				if c < cost[i][j] {
+					cost[i][j], split[i][j] = c, k
+				}
+			}
+		}
+	}
+	return split
+}
+
+// chain multiplies operands i to j.
+func (s steps) chain(in []graph.Arg, splits [][]int, i, j int) graph.Arg {
+	if i == j {
+		return in[i]
+	}
+	k := splits[i][j]
+	return s.Apply(product.Mm, nil, s.chain(in, splits, i, k), s.chain(in, splits, k+1, j))
+}
+
+// pinv returns the pseudoinverse of matrices. Singular values up to the greater of atol and rtol times the greatest one
+// count as 0.
+func (s steps) pinv(x graph.Arg, atol, rtol *float64, hermitian bool) graph.Arg {
+	t := x.Type()
+	d := t.DType
+	s.Reject(t.Rank() < 2 || d.IsReducedFloat() || !d.IsFloat() && !d.IsComplex(), "linalg.pinv(%s{%s}): expected a "+
+		"tensor with 2 or more dimensions of float, double, cfloat or cdouble types", d.TorchName(), tensor.Sizes(t.Shape))
+	if kit.IsEmpty(t) {
+		n := t.Rank()
+		shape := append(append([]sym.Int{}, t.Shape[:n-2]...), t.Shape[n-1], t.Shape[n-2])
+		return s.Apply(view.NewZeros, graph.Attrs{"size": shape}, x)
+	}
+	// x is left diag(values) right^H.
+	var left, right, values, sizes graph.Arg
+	if hermitian {
+		f := s.ApplyMany(linalg.Eigh, nil, x)
+		values, left, right = f[0], f[1], f[1]
+		sizes = s.abs(values)
+	} else {
+		f := s.ApplyMany(linalg.LinalgSVD, graph.Attrs{"full_matrices": false}, x)
+		left, values, right = f[0], f[1], s.adjoint(f[2])
+		sizes = values
+	}
+	greatest := s.Apply(reduce.Amax, graph.Attrs{"dim": []int{-1}, "keepdim": true}, sizes)
+	kept := s.Apply(pointwise.Gt, nil, sizes, s.tolerance(x, greatest, atol, rtol))
+	inverted := s.where(kept, s.Apply(pointwise.Reciprocal, nil, values), s.Apply(view.ZerosLike, nil, values))
+	return s.Apply(product.Matmul, nil, s.mul(right, s.to(s.unsqueeze(inverted, -2), d)), s.adjoint(left))
+}
+
+// adjoint returns the conjugate transposes of matrices.
+func (s steps) adjoint(x graph.Arg) graph.Arg {
+	x = s.transpose(x, -2, -1)
+	if x.Type().DType.IsComplex() {
+		x = s.Apply(pointwise.ConjPhysical, nil, x)
+	}
+	return x
+}
+
+// tolerance returns the greater of atol and rtol times the greatest singular value.
+func (s steps) tolerance(x, greatest graph.Arg, atol, rtol *float64) graph.Arg {
+	absolute, relative := 0.0, 0.0
+	if atol != nil {
+		absolute = *atol
+	}
+	switch {
+	case rtol != nil:
+		relative = *rtol
+	case absolute == 0:
+		shape := s.shape(x)
+		n := len(shape)
+		precision := 0x1p-52
+		if x.Type().DType.ToReal() == tensor.Float32 {
+			precision = 0x1p-23
+		}
+		relative = precision * float64(max(shape[n-1].Specialize(), shape[n-2].Specialize()))
+	}
+	scaled := s.mul(greatest, compose.Number(relative))
+	return s.Apply(pointwise.ClampMin, graph.Attrs{"min": absolute}, scaled)
+}
+
+func matrixRank(s steps, a *matrixRankAttrs, in []graph.Arg) graph.Arg {
+	x := in[0]
+	t := x.Type()
+	s.Reject(t.Rank() < 2, "torch.linalg.matrix_rank: The input tensor input must have at least 2 dimensions.")
+	s.Reject(t.DType.IsReducedFloat() || t.DType.IsIntegral(true), "This function doesn't handle types other than float "+
+		"and double")
+	if kit.IsEmpty(t) {
+		shape := t.Shape[:t.Rank()-2]
+		return s.Apply(view.Full, graph.Attrs{"size": shape, "fill_value": 0, "dtype": tensor.Int64})
+	}
+	atol, rtol := a.Atol, a.Rtol
+	if a.Tol != nil {
+		atol, rtol = a.Tol, new(0.0)
+	}
+	values := graph.Arg{}
+	if a.Hermitian {
+		values = s.abs(s.Apply(linalg.Eigvalsh, nil, x))
+	} else {
+		values = s.Apply(linalg.Svdvals, nil, x)
+	}
+	greatest := s.Apply(reduce.Amax, graph.Attrs{"dim": []int{-1}, "keepdim": true}, values)
+	return s.sum(s.Apply(pointwise.Gt, nil, values, s.tolerance(x, greatest, atol, rtol)), false, []int{-1})
+}
+
+// order returns the order of a norm as a number, or its word.
+func (s steps) order(ord graph.IntsOrWord) (p float64, word string) {
+	switch {
+	case ord.Word == "Infinity":
+		return math.Inf(1), ""
+	case ord.Word == "-Infinity":
+		return math.Inf(-1), ""
+	case ord.Word != "":
+		return 0, ord.Word
+	}
+	s.Reject(len(ord.Ints) != 1, "linalg.norm: ord must be one number")
+	return float64(ord.Ints[0].Specialize()), ""
+}
+
+func linalgNorm(s steps, a *linalgNormAttrs, in []graph.Arg) graph.Arg {
+	x := in[0]
+	rank := x.Type().Rank()
+	given := a.Ord.Word != "" || a.Ord.Ints != nil
+	if n := len(a.Dim); a.Dim != nil {
+		s.Reject(n != 1 && n != 2, "linalg.norm: If dim is specified, it mut be of length 1 or 2. Got %v", a.Dim)
+	} else if given {
+		s.Reject(rank != 1 && rank != 2, "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "+
+			"%dD.", rank)
+	}
+	attrs := graph.Attrs{"keepdim": a.Keepdim, "dtype": a.DType}
+	if a.Dim != nil {
+		attrs["dim"] = a.Dim
+	}
+	p, word := 2.0, ""
+	if given {
+		p, word = s.order(a.Ord)
+	}
+	if word == "" && (!given || len(a.Dim) == 1 || a.Dim == nil && rank == 1) {
+		attrs["ord"] = p
+		return s.Apply(reduce.VectorNorm, attrs, x)
+	}
+	dims := a.Dim
+	if dims == nil {
+		dims = []int{0, 1}[:min(rank, 2)]
+	}
+	return s.matrixNorm(x, &linalgNormAttrs{a.Ord, dims, a.Keepdim, a.DType})
+}
+
+func (s steps) matrixNorm(x graph.Arg, a *linalgNormAttrs) graph.Arg {
+	const name = "linalg.matrix_norm: "
+	t := x.Type()
+	s.Reject(t.Rank() < 2, name+"The input tensor A must have at least 2 dimensions.")
+	d := t.DType
+	s.Reject(!d.IsFloat() && !d.IsComplex(), name+"Expected a floating point or complex tensor as input. Got %s",
+		d.TorchName())
+	p, word := s.order(a.Ord)
+	singular := word == "nuc" || math.Abs(p) == 2
+	s.Reject(d.IsReducedFloat() && singular, name+"Low precision dtypes not supported. Got %s", d.TorchName())
+	s.Reject(word == "" && !singular && math.Abs(p) != 1 && !math.IsInf(p, 0), name+"Order %v not supported.", p)
+	s.Reject(len(a.Dim) != 2, name+"dim must be a 2-tuple. Got %v", a.Dim)
+	rows, cols := s.dim(x, a.Dim[0]), s.dim(x, a.Dim[1])
+	s.Reject(rows == cols, name+"dims must be different. Got (%d, %d)", a.Dim[0], a.Dim[1])
+	sums := func(ord float64, dims []int, keepdim bool) graph.Arg {
+		return s.Apply(reduce.VectorNorm, graph.Attrs{"ord": ord, "dim": dims, "keepdim": keepdim, "dtype": a.DType}, x)
+	}
+	switch {
+	case word == "fro":
+		return sums(2, []int{rows, cols}, a.Keepdim)
+	case !singular:
+		over, along := rows, cols
+		if math.IsInf(p, 0) {
+			over, along = cols, rows
+		}
+		column := sums(1, []int{over}, true)
+		result := s.Apply(extremum(p > 0), graph.Attrs{"dim": []int{along}, "keepdim": a.Keepdim}, column)
+		if !a.Keepdim {
+			if along < over {
+				over--
+			}
+			result = s.Apply(view.Squeeze, graph.Attrs{"dim": []int{over}}, result)
+		}
+		return result
+	}
+	if a.DType != tensor.Invalid {
+		x = s.to(x, a.DType)
+	}
+	values := s.Apply(linalg.Svdvals, nil, s.Apply(view.Movedim, graph.Attrs{"source": []int{rows, cols},
+		"destination": []int{-2, -1}}, x))
+	var result graph.Arg
+	if word == "nuc" {
+		result = s.sum(values, false, []int{-1})
+	} else {
+		result = s.Apply(extremum(p > 0), graph.Attrs{"dim": []int{-1}}, values)
+	}
+	if a.Keepdim {
+		result = s.unsqueeze(s.unsqueeze(result, min(rows, cols)), max(rows, cols))
+	}
+	return result
+}
+
+func extremum(greatest bool) *graph.Op {
+	if greatest {
+		return reduce.Amax
+	}
+	return reduce.Amin
+}

@@ -1,0 +1,214 @@
+package composite
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/index"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/kernels/internal/sequence"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type stftAttrs struct {
+	NFFT          int    `attr:"n_fft" doc:"length of a transform"`
+	HopLength     *int   `attr:"hop_length" default:"none" doc:"distance between frames; default: a quarter of n_fft"`
+	WinLength     *int   `attr:"win_length" default:"none" doc:"length of the window, which is centered in a frame; default: n_fft"`
+	Center        bool   `attr:"center" default:"true" doc:"pad self, so that frame i is centered at element i*hop_length"`
+	PadMode       string `attr:"pad_mode" default:"reflect" oneof:"reflect|constant|replicate|circular" doc:"padding of self"`
+	Normalized    bool   `attr:"normalized" default:"false" doc:"divide by the root of n_fft"`
+	Onesided      *bool  `attr:"onesided" default:"none" doc:"only frequencies up to n_fft/2; default: for real numbers"`
+	ReturnComplex *bool  `attr:"return_complex" default:"none" doc:"return complex numbers, not pairs; default: only if an operand is complex"`
+}
+
+type istftAttrs struct {
+	NFFT          int   `attr:"n_fft" doc:"length of a transform"`
+	HopLength     *int  `attr:"hop_length" default:"none" doc:"distance between frames; default: a quarter of n_fft"`
+	WinLength     *int  `attr:"win_length" default:"none" doc:"length of the window, which is centered in a frame; default: n_fft"`
+	Center        bool  `attr:"center" default:"true" doc:"frame i is centered at element i*hop_length"`
+	Normalized    bool  `attr:"normalized" default:"false" doc:"multiply by the root of n_fft"`
+	Onesided      *bool `attr:"onesided" default:"none" doc:"self has only frequencies up to n_fft/2; default: if self has not n_fft"`
+	Length        *int  `attr:"length" default:"none" doc:"length of the result"`
+	ReturnComplex bool  `attr:"return_complex" default:"false" doc:"return complex numbers"`
+}
+
+var windowParam = graph.Param{Name: "window", Optional: true}
+
+// Fourier transforms of overlapping frames.
+var (
+	Stft = defineOne(graph.Semantics{
+		Name: "stft", Doc: "Transforms overlapping frames of signals, each multiplied by the window: [batch, n] gives " +
+			"[batch, frequencies, frames].", Params: []graph.Param{kit.Self, windowParam},
+		Examples: []graph.Example{kit.Example(graph.Attrs{"n_fft": 8, "return_complex": true}, kit.F32(2, 20)),
+			kit.Example(graph.Attrs{"n_fft": 8, "win_length": 5, "center": false, "onesided": false}, kit.F32(20), kit.F32(5))},
+	}, stft)
+	Istft = defineOne(graph.Semantics{
+		Name: "istft", Doc: "Adds the inverse transforms of overlapping frames and divides by the sum of the squares of " +
+			"their windows: the inverse of stft. If that sum is 0, PyTorch reports an error; here the result is not finite.",
+		Params: []graph.Param{kit.Self, windowParam},
+		Examples: []graph.Example{kit.Example(graph.Attrs{"n_fft": 8}, tensor.New(tensor.Complex64, 2, 5, 11)),
+			kit.Example(graph.Attrs{"n_fft": 8, "length": 25}, kit.F32(5, 11, 2))},
+	}, istft)
+)
+
+// frames returns the hop, and the window extended to n_fft, or no operand without one.
+func (s steps) frames(name string, nFFT int, hopLength, winLength *int, window graph.Arg) (int, graph.Arg) {
+	hop, length := nFFT/4, nFFT
+	if hopLength != nil {
+		hop = *hopLength
+	}
+	if winLength != nil {
+		length = *winLength
+	}
+	s.Reject(hop <= 0, "%s: expected hop_length > 0, but got hop_length=%d", name, hop)
+	s.Reject(length <= 0 || length > nFFT, "%s: expected 0 < win_length <= n_fft, but got win_length=%d", name, length)
+	s.Reject(name == "istft" && hop > length, "istft: expected 0 < hop_length <= win_length, but got hop_length=%d", hop)
+	if window.Kind != graph.Null {
+		t := window.Type()
+		s.Reject(t.Rank() != 1 || !kit.SizeIs(t.Shape[0], length), "%s: expected a 1D window tensor of size equal to "+
+			"win_length=%d, but got window with size %s", name, length, tensor.Sizes(t.Shape))
+	}
+	return hop, s.widened(window, nFFT, length)
+}
+
+// widened extends a window of the given length to n elements. If there is no window, it stands for ones.
+func (s steps) widened(window graph.Arg, n, length int) graph.Arg {
+	if length == n {
+		return window
+	}
+	if window.Kind == graph.Null {
+		window = s.Apply(view.Full, graph.Attrs{"size": []int{length}, "fill_value": 1, "dtype": s.frameDType()})
+	}
+	left := (n - length) / 2
+	return s.Apply(view.Pad, graph.Attrs{"pad": []int{left, n - length - left}, "mode": "constant"}, window)
+}
+
+// frameDType is the dtype of a window of ones: the real dtype of self.
+func (s steps) frameDType() tensor.DType { return s.Call.Type(0).DType.ToReal() }
+
+func stft(s steps, a *stftAttrs, in []graph.Arg) graph.Arg {
+	x := in[0]
+	t := x.Type()
+	n := a.NFFT
+	s.Reject(!t.DType.IsFloat() && !t.DType.IsComplex(), "stft: expected a tensor of floating point or complex values")
+	s.Reject(t.Rank() != 1 && t.Rank() != 2, "stft: expected a 1D or 2D tensor")
+	s.Reject(n <= 0, "stft: expected n_fft > 0, but got n_fft=%d", n)
+	if t.Rank() == 1 {
+		x = s.unsqueeze(x, 0)
+	}
+	if a.Center {
+		x = s.unsqueeze(x, 0)
+		x = s.Apply(view.Pad, graph.Attrs{"pad": []int{n / 2, n / 2}, "mode": a.PadMode}, x)
+		x = s.take(x, 0, 0)
+	}
+	length := s.shape(x)[1]
+	s.Reject(length.Lt(sym.Of(n)).Holds(), "stft: expected 0 < n_fft < %v, but got n_fft=%d", length, n)
+	hop, window := s.frames("stft", n, a.HopLength, a.WinLength, in[1])
+	x = s.Apply(view.Unfold, graph.Attrs{"dimension": 1, "size": n, "step": hop}, x)
+	if window.Kind != graph.Null {
+		x = s.mul(x, window)
+	}
+	isComplex := x.Type().DType.IsComplex()
+	onesided := !isComplex
+	if a.Onesided != nil {
+		onesided = *a.Onesided
+	}
+	s.Reject(isComplex && onesided, "Cannot have onesided output if window or input is complex")
+	transform := sequence.FftFft
+	if onesided {
+		transform = sequence.FftRfft
+	}
+	out := s.transpose(s.Apply(transform, graph.Attrs{"norm": normOf(a.Normalized)}, x), 1, 2)
+	if t.Rank() == 1 {
+		out = s.Apply(view.Squeeze, graph.Attrs{"dim": []int{0}}, out)
+	}
+	if a.ReturnComplex != nil && *a.ReturnComplex || a.ReturnComplex == nil && isComplex {
+		return out
+	}
+	pairs := s.Apply(view.ViewAsReal, nil, out)
+	return s.WithLayout(s.rowMajor(pairs), pairs.Type()) // a new value: pairs is a view of complex numbers
+}
+
+func normOf(normalized bool) string {
+	if normalized {
+		return "ortho"
+	}
+	return "backward"
+}
+
+func istft(s steps, a *istftAttrs, in []graph.Arg) graph.Arg {
+	x, n := in[0], a.NFFT
+	if !x.Type().DType.IsComplex() {
+		t := x.Type()
+		s.Reject(t.Rank() == 0 || !kit.SizeIs(t.Shape[t.Rank()-1], 2), "istft: expected the last dimension to be 2 "+
+			"(corresponding to real and imaginary parts)")
+		x = s.Apply(view.Complex, nil, s.take(x, -1, 0), s.take(x, -1, 1))
+	}
+	t := x.Type()
+	rank := t.Rank()
+	s.Reject(kit.IsEmpty(t), "istft: input tensor cannot be empty.")
+	s.Reject(rank != 2 && rank != 3, "istft: expected a tensor with 3 or 4 dimensions, but got %d", rank+1)
+	s.Reject(n <= 0, "istft: expected n_fft > 0, but got n_fft=%d", n)
+	if rank == 2 {
+		x = s.unsqueeze(x, 0)
+	}
+	batch, size, count := s.shape(x)[0], s.shape(x)[1], s.shape(x)[2]
+	onesided := !kit.SizeIs(size, n)
+	if a.Onesided != nil {
+		onesided = *a.Onesided
+	}
+	want := n
+	if onesided {
+		want = n/2 + 1
+	}
+	s.Reject(!kit.SizeIs(size, want), "istft: expected the frequency dimension (3rd to the last) of the input tensor to "+
+		"be %d, but got %v", want, size)
+	hop, window := s.frames("istft", n, a.HopLength, a.WinLength, in[1])
+	if window.Kind == graph.Null {
+		window = s.Apply(view.Full, graph.Attrs{"size": []int{n}, "fill_value": 1, "dtype": s.frameDType()})
+	}
+	s.Reject(!a.ReturnComplex && window.Type().DType.IsComplex(), "Complex windows are incompatible with "+
+		"return_complex=False")
+	s.Reject(a.ReturnComplex && onesided, "Cannot have onesided output if window or input is complex")
+	x = s.transpose(x, 1, 2)
+	attrs := graph.Attrs{"n": n, "norm": normOf(a.Normalized)}
+	if a.ReturnComplex {
+		x = s.Apply(sequence.FftIfft, attrs, x)
+	} else {
+		x = s.Apply(sequence.FftIrfft, attrs, s.slice(x, 2, 0, n/2+1))
+	}
+	length := count.Sub(sym.Of(1)).Mul(sym.Of(hop)).Add(sym.Of(n))
+	at := s.add(s.unsqueeze(s.mul(s.arange(count), integer(int64(hop))), 1), s.arange(sym.Of(n)))
+	overlapAdd := func(x graph.Arg, batch sym.Int) graph.Arg {
+		zeros := s.Apply(view.NewZeros, graph.Attrs{"size": []sym.Int{batch, length}}, x)
+		positions := s.Apply(view.Expand, graph.Attrs{"size": []sym.Int{batch, count, sym.Of(n)}}, at)
+		flat := func(x graph.Arg) graph.Arg { return s.reshape(x, batch, count.Mul(sym.Of(n))) }
+		return s.Apply(index.ScatterAdd, graph.Attrs{"dim": 1}, zeros, flat(positions), flat(x))
+	}
+	y := overlapAdd(s.mul(x, window), batch)
+	squares := s.Apply(pointwise.Pow, nil, window, integer(2))
+	envelope := overlapAdd(s.Apply(view.Expand, graph.Attrs{"size": []sym.Int{sym.Of(1), count, sym.Of(n)}}, squares),
+		sym.Of(1))
+	start, end := 0, length
+	if a.Center {
+		start, end = n/2, length.Sub(sym.Of(n/2))
+	}
+	if a.Length != nil {
+		s.Reject(*a.Length <= 0, "istft: expected length > 0, but got length=%d", *a.Length)
+		end = sym.Of(start + *a.Length)
+	}
+	result := s.div(s.slice(y, 1, start, end), s.slice(envelope, 1, start, end))
+	if missing := end.Sub(length); missing.Gt(sym.Of(0)).Holds() {
+		result = s.Apply(view.Pad, graph.Attrs{"pad": []sym.Int{sym.Of(0), missing}, "mode": "constant"}, result)
+	}
+	if rank == 2 {
+		result = s.Apply(view.Squeeze, graph.Attrs{"dim": []int{0}}, result)
+	}
+	return result
+}
+
+// arange returns the integers from 0 to n-1.
+func (s steps) arange(n sym.Int) graph.Arg {
+	return s.Apply(view.Arange, graph.Attrs{"end": n, "dtype": tensor.Int64})
+}
