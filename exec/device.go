@@ -86,20 +86,20 @@ type deviceSession struct {
 }
 
 // openDevice allocates the memory of a session on the device. The memory is freed when the session is garbage.
-func (session *Session) openDevice() error {
-	p := session.program
+func (s *Session) openDevice() error {
+	p := s.program
 	constants, err := p.upload()
 	if err != nil {
 		return err
 	}
-	s := &deviceSession{queue: p.device.NewQueue(), addresses: make([]graph.DeviceAddress, p.pointerCount),
+	d := &deviceSession{queue: p.device.NewQueue(), addresses: make([]graph.DeviceAddress, p.pointerCount),
 		scratch: map[*step][]graph.DeviceAddress{}}
 	var arena graph.DeviceMemory
 	if p.deviceArena > 0 {
 		if arena, err = p.device.Alloc(p.deviceArena); err != nil {
 			return err
 		}
-		runtime.AddCleanup(s, graph.DeviceMemory.Free, arena)
+		runtime.AddCleanup(d, graph.DeviceMemory.Free, arena)
 	}
 	for i := range p.steps {
 		st := &p.steps[i]
@@ -112,17 +112,17 @@ func (session *Session) openDevice() error {
 			if storage.kind == inConst {
 				a.Memory = constants
 			}
-			s.addresses[st.firstPtr+k] = a
+			d.addresses[st.firstPtr+k] = a
 		}
 		if st.kernel.Scratch > 0 && st.kernel.Place != tensor.Host {
-			own := s.addresses[st.firstPtr : st.firstPtr+len(st.refs)]
-			s.scratch[st] = append(slices.Clone(own), graph.DeviceAddress{Memory: arena, Offset: st.scratch})
+			own := d.addresses[st.firstPtr : st.firstPtr+len(st.refs)]
+			d.scratch[st] = append(slices.Clone(own), graph.DeviceAddress{Memory: arena, Offset: st.scratch})
 		}
 	}
-	for i := range session.workers {
-		session.workers[i].mem.Queue = s.queue
+	for i := range s.workers {
+		s.workers[i].mem.Queue = d.queue
 	}
-	session.device = s
+	s.device = d
 	return nil
 }
 

@@ -202,7 +202,7 @@ func (s *Steps) Check(err error) {
 	}
 }
 
-// If the condition holds, Reject ends the sequence with an error. The message should be PyTorch's.
+// Reject ends the sequence with an error if the condition holds. The message should be PyTorch's.
 func (s *Steps) Reject(condition bool, format string, args ...any) {
 	if condition {
 		panic(stepError{fmt.Errorf(format, args...)})
