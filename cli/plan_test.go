@@ -42,6 +42,7 @@ type planJSON struct {
 	Rejected  []plan.RejectedPlan      `json:"rejected"`
 	Within    *plan.WithinMemory       `json:"within_memory"`
 	Memory    report.Memory            `json:"memory"`
+	Dims      map[string]int           `json:"dims"`
 	PlanMS    float64                  `json:"plan_ms"`
 	Profile   report.Profile           `json:"profile"`
 	Bound     *float64                 `json:"lower_bound_ns"`
