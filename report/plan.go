@@ -78,7 +78,7 @@ type Copy struct {
 	From  []int  `json:"from" doc:"Its strides, in elements."`
 	To    []int  `json:"to" doc:"The strides of the copy, in elements."`
 	// Transfer is empty for a copy within a place.
-	Transfer string  `json:"transfer,omitzero" doc:"upload, if the copy is on the device and its value on the host, download for the opposite; left out for other copies."`
+	Transfer string  `json:"transfer,omitzero" doc:"The direction of a transfer: upload (to the device) or download (to the host); left out for other copies."`
 	Bytes    int     `json:"bytes" doc:"The size of the copy."`
 	CostNS   float64 `json:"cost_ns" doc:"The estimated cost of the copy, in nanoseconds."`
 	Share    float64 `json:"share,omitzero" doc:"Its cost as a share of the cost of the plan, from 0 to 1."`
