@@ -49,11 +49,20 @@ func Calls(t *testing.T, open func() ([]device.Device, error)) {
 		defer d.Close()
 		var n conform.Counts
 		rng := rand.New(rand.NewPCG(1, 2))
+		var calls []*conform.Call
 		for _, op := range kernels.All() {
-			for _, c := range conform.Examples(op, rng) {
-				if err := n.Check(c, d.Info().Promise.Target, device.RunOn(d)); err != nil {
-					t.Fatal(err)
-				}
+			calls = append(calls, conform.Examples(op, rng)...)
+		}
+		for _, s := range conform.Shapes() {
+			c, err := conform.NewCall(kernels.Lookup(s.Op), s.Attrs, s.In, rng)
+			if err != nil {
+				t.Fatal(s.Op, err)
+			}
+			calls = append(calls, c)
+		}
+		for _, c := range calls {
+			if err := n.Check(c, d.Info().Promise.Target, device.RunOn(d)); err != nil {
+				t.Fatal(err)
 			}
 		}
 		t.Logf("%s: %s", d.Info().Name, n.String())

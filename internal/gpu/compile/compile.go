@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gpu/lower"
 	"github.com/graphrun/graphrun/iter"
@@ -30,7 +31,7 @@ func Call(op *graph.Op, call *graph.Call, align []int, t lower.Target) (*lower.P
 	}
 	all := new(lower.Program)
 	for _, f := range forms {
-		p, err := compileForm(f, align, t)
+		p, err := compileForm(f, call, align, t)
 		if err != nil {
 			return nil, err
 		}
@@ -40,10 +41,12 @@ func Call(op *graph.Op, call *graph.Call, align []int, t lower.Target) (*lower.P
 	return all, nil
 }
 
-func compileForm(f graph.Form, align []int, t lower.Target) (*lower.Program, error) {
+func compileForm(f graph.Form, call *graph.Call, align []int, t lower.Target) (*lower.Program, error) {
 	switch f := f.(type) {
 	case *graph.Elements:
 		return compileElements(f, align, t)
+	case *graph.Rows:
+		return compileRows(f, call, align, t)
 	}
 	return nil, fmt.Errorf("gpu: a %T is %w", f, lower.ErrUnsupported)
 }
@@ -64,6 +67,25 @@ func compileElements(f *graph.Elements, align []int, t lower.Target) (*lower.Pro
 	p, err := lower.Pointwise(f.Code, it, operandAlign(f.Operands, align), t)
 	if err == nil {
 		toBuffers(p, f.Operands)
+	}
+	return p, err
+}
+
+func compileRows(r *graph.Rows, call *graph.Call, align []int, t lower.Target) (*lower.Program, error) {
+	outs, ins, err := fusion.RowMetas(r, call)
+	if err != nil {
+		return nil, err
+	}
+	var operands []graph.FormOperand
+	for i, m := range outs {
+		operands = append(operands, graph.FormOperand{Index: i, Meta: m})
+	}
+	for k, i := range r.In {
+		operands = append(operands, graph.FormOperand{Index: len(outs) + i, Meta: ins[k]})
+	}
+	p, err := lower.Rows(r.Code, outs, ins, r.Mask, operandAlign(operands, align), t)
+	if err == nil {
+		toBuffers(p, operands)
 	}
 	return p, err
 }

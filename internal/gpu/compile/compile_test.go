@@ -24,3 +24,18 @@ func TestCatalogue(t *testing.T) {
 	require.Zero(t, n.Differ, n.First)
 	require.Greater(t, n.Equal, 100)
 }
+
+// TestShapes interprets programs of calls with other shapes and layouts than the examples: rows that are short, long or
+// cut, that are not contiguous, and whose lengths do not fit vectors.
+func TestShapes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var n conform.Counts
+	for _, c := range conform.Shapes() {
+		call, err := conform.NewCall(kernels.Lookup(c.Op), c.Attrs, c.In, rng)
+		require.NoError(t, err, c.Op)
+		require.NoError(t, n.Check(call, lower.IEEE, conform.Interpret))
+		require.Zero(t, n.Differ, n.First)
+	}
+	t.Log(n.String())
+	require.Zero(t, n.None)
+}

@@ -75,6 +75,36 @@ func Examples(op *graph.Op, rng *rand.Rand) (list []*Call) {
 	return list
 }
 
+// Shape is a call of an op of the catalogue.
+type Shape struct {
+	Op    string
+	Attrs graph.Attrs
+	In    []tensor.Meta
+}
+
+// Shapes returns calls whose shapes and layouts need other kernels than the examples of ops.
+func Shapes() (list []Shape) {
+	f32 := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
+	reversed := func(m tensor.Meta) tensor.Meta { return m.WithStrides(strides(m.Shape, 1, true)) }
+	add := func(op string, attrs graph.Attrs, in ...tensor.Meta) { list = append(list, Shape{op, attrs, in}) }
+	for _, m := range []tensor.Meta{f32(3, 1030), f32(300, 3), f32(70, 8), f32(1, 1), f32(2, 1<<14+6),
+		reversed(f32(40, 50)), reversed(f32(5, 600))} {
+		add("sum", graph.Attrs{"dim": []int{1}}, m)
+		add("argmax", graph.Attrs{"dim": 1}, m)
+		add("var", graph.Attrs{"dim": []int{1}}, m)
+		if m.Numel() < 1<<14 { // the references of longer rows take long
+			add("softmax", graph.Attrs{"dim": 1}, m)
+			add("layer_norm", graph.Attrs{"normalized_shape": m.Shape[1:]}, m, f32(m.Shape[1]), f32(m.Shape[1]))
+		}
+		add("all", graph.Attrs{"dim": 1}, m.WithDType(tensor.Bool))
+		add("amax", graph.Attrs{"dim": []int{1}}, m.WithDType(tensor.Int8))
+	}
+	add("mean", nil, f32(5, 7, 9))
+	add("sum", graph.Attrs{"dim": []int{0, 2}}, tensor.New(tensor.BFloat16, 5, 7, 9))
+	add("sum", graph.Attrs{"dim": []int{1}}, tensor.New(tensor.Complex64, 5, 7))
+	return list
+}
+
 // random returns a tensor of normally distributed floats, or of integers below a limit.
 func random(m tensor.Meta, limit int, rng *rand.Rand) *tensor.Tensor {
 	t := tensor.Empty(m)

@@ -13,40 +13,47 @@ type run struct {
 	align int          // bytes
 }
 
-// runs returns the sequences that a thread accesses in an operand, and the bytes between them.
-func (p *pointwise) runs(i int) (r run, count, stride int) {
-	d := p.dtypes[i]
-	r = run{d: d.ToReal(), n: 1, align: p.align[i]}
-	if d.IsComplex() {
-		r.n = 2
-	}
-	switch {
-	case p.isUnit(i):
-		r.n *= p.vector
-		return r, 1, 0
-	case p.strides[i][0] == 0:
-		return r, 1, 0
-	}
-	return r, p.vector, p.strides[i][0]
+// access describes the elements of an operand that a thread accesses at once.
+type access struct {
+	d      tensor.DType
+	stride int // bytes from one element to the next; 0 for one element
+	vector int // number of elements
+	align  int // a power of 2 that divides the address of the first element
 }
 
-// load returns the numbers of a thread: those of all its elements, or of one element if the operand has stride 0.
-func (p *pointwise) load(i int, at ir.Value) []ir.Value {
-	r, count, stride := p.runs(i)
+// runs returns the sequences of an access, and the bytes between them.
+func (a access) runs() (r run, count, stride int) {
+	r = run{d: a.d.ToReal(), n: 1, align: a.align}
+	if a.d.IsComplex() {
+		r.n = 2
+	}
+	switch a.stride {
+	case a.d.Size():
+		r.n *= a.vector
+		return r, 1, 0
+	case 0:
+		return r, 1, 0
+	}
+	return r, a.vector, a.stride
+}
+
+// load returns the numbers of all elements, or of one element if the stride is 0.
+func (s *scalars) load(a access, at ir.Value) []ir.Value {
+	r, count, stride := a.runs()
 	var list []ir.Value
 	for k := range count {
-		list = append(list, p.loadRun(r, p.plus(at, k*stride))...)
+		list = append(list, s.loadRun(r, s.plus(at, k*stride))...)
 	}
 	return list
 }
 
-func (p *pointwise) store(i int, at ir.Value, values []ir.Value) {
-	r, count, stride := p.runs(i)
-	if p.strides[i][0] == 0 {
+func (s *scalars) store(a access, at ir.Value, values []ir.Value) {
+	r, count, stride := a.runs()
+	if a.stride == 0 {
 		values = values[len(values)-r.n:] // all elements are stored at one address
 	}
 	for k := range count {
-		p.storeRun(r, p.plus(at, k*stride), values[k*r.n:][:r.n])
+		s.storeRun(r, s.plus(at, k*stride), values[k*r.n:][:r.n])
 	}
 }
 

@@ -3,6 +3,7 @@ package lower
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/expr/expand"
@@ -114,18 +115,30 @@ func newPointwise(code *expr.Code, it *iter.Iterator, align []int, t Target) *po
 		p.vector /= 2
 	}
 	for i, d := range p.dtypes {
-		a := align[i] | p.offsets[i] | 16
-		for k, s := range p.strides[i] {
-			if k == 0 && p.isUnit(i) {
-				s *= p.vector
-			}
-			if p.shape[k] > 1 {
-				a |= s
-			}
-		}
-		p.align = append(p.align, max(a&-a, d.ToReal().Size()))
+		p.align = append(p.align, alignOf(d, align[i]|p.offsets[i], p.shape, p.strides[i], p.vector))
 	}
 	return p
+}
+
+// alignOf returns a power of 2 that divides the addresses of accesses to an operand: vectors of consecutive elements
+// along the fastest dimension if that is contiguous, else elements. base is a multiple of a divisor of the first
+// address.
+func alignOf(d tensor.DType, base int, shape, strides []int, vector int) int {
+	a := base | 16
+	for k, s := range strides {
+		if k == 0 && s == d.Size() {
+			s *= vector
+		}
+		if shape[k] > 1 {
+			a |= s
+		}
+	}
+	return max(a&-a, d.ToReal().Size())
+}
+
+// access returns how a thread accesses an operand.
+func (p *pointwise) access(i int) access {
+	return access{p.dtypes[i], p.strides[i][0], p.vector, p.align[i]}
 }
 
 // isUnit reports whether an operand is contiguous along the fastest dimension.
@@ -179,7 +192,7 @@ func (p *pointwise) body(index ir.Value) {
 	outs := len(p.code.Out)
 	p.loaded = make([][]ir.Value, len(p.dtypes))
 	for i := outs; i < len(p.dtypes); i++ {
-		p.loaded[i] = p.load(i, at[i])
+		p.loaded[i] = p.load(p.access(i), at[i])
 	}
 	stored := make([][]ir.Value, outs)
 	for k := range p.vector {
@@ -191,98 +204,91 @@ func (p *pointwise) body(index ir.Value) {
 		}
 	}
 	for o := range outs {
-		p.store(o, at[o], stored[o])
+		p.store(p.access(o), at[o], stored[o])
 	}
 }
 
 // element computes the values of element k of a thread.
 func (p *pointwise) element(k int) []ir.Value {
-	tables := map[uint64]*[32]float32{}
-	values := make([]ir.Value, len(p.code.Insts))
-	for v, i := range p.code.Insts {
-		var x []ir.Value
-		from := tensor.Invalid
-		for _, u := range i.Uses() {
-			x, from = append(x, values[u]), p.code.Insts[u].DType
+	return p.eval(p.code, func(operand, part int) ir.Value {
+		operand += len(p.code.Out)
+		parts := 1
+		if p.dtypes[operand].IsComplex() {
+			parts = 2
 		}
-		switch i.Op {
-		case expr.Load:
-			operand, parts := len(p.code.Out)+int(i.A), 1
-			if p.dtypes[operand].IsComplex() {
-				parts = 2
-			}
-			l := p.loaded[operand]
-			values[v] = l[(k*parts+int(i.Imm))%len(l)] // an operand of stride 0 has one element
-		case expr.Lookup:
-			t := tables[i.Imm]
-			if t == nil {
-				table := i.Table()
-				t = &table
-				tables[i.Imm] = t
-			}
-			values[v] = p.Lookup(t, x[0])
-		default:
-			values[v] = p.inst(i, from, x)
-		}
-	}
-	return values
+		l := p.loaded[operand]
+		return l[(k*parts+part)%len(l)] // an operand of stride 0 has one element
+	})
 }
 
 // indices returns the index in each dimension of the first element of a thread.
 func (p *pointwise) indices(index ir.Value) []ir.Value {
-	const u32 = tensor.Uint32
-	var list []ir.Value
-	for d, n := range p.shape {
-		if d == 0 {
-			n /= p.vector
-		}
-		i := index
-		if d < len(p.shape)-1 {
-			q := p.quotient(index, n)
-			i = p.do(lane.Sub, u32, index, p.do(lane.Mul, u32, q, p.Const(u32, uint64(n))))
-			index = q
-		}
-		if d == 0 && p.vector > 1 {
-			i = p.do(lane.Mul, u32, i, p.Const(u32, uint64(p.vector)))
-		}
-		list = append(list, i)
+	shape := slices.Clone(p.shape)
+	shape[0] /= p.vector
+	list := p.split(index, shape)
+	if p.vector > 1 {
+		list[0] = p.do(lane.Mul, tensor.Uint32, list[0], p.Const(tensor.Uint32, uint64(p.vector)))
 	}
 	return list
 }
 
 // quotient divides a number below 2^31 by n. For 2^(l-1) < n < 2^l and m = floor(2^(31+l)/n) + 1, the quotient is
 // x*m >> (31+l): x*m exceeds x*2^(31+l)/n by less than 2^(31+l)/n (Granlund and Montgomery, 1994).
-func (p *pointwise) quotient(x ir.Value, n int) ir.Value {
+func (s *scalars) quotient(x ir.Value, n int) ir.Value {
 	const u32 = tensor.Uint32
 	l := bits.Len(uint(n - 1))
 	if n&(n-1) == 0 {
-		return p.do(lane.Shr, u32, x, p.Const(u32, uint64(l)))
+		return s.do(lane.Shr, u32, x, s.Const(u32, uint64(l)))
 	}
 	m := uint64(1)<<(31+l)/uint64(n) + 1
-	return p.do(lane.Shr, u32, p.Do(ir.MulHigh, u32, x, p.Const(u32, m)), p.Const(u32, uint64(l-1)))
+	return s.do(lane.Shr, u32, s.Do(ir.MulHigh, u32, x, s.Const(u32, m)), s.Const(u32, uint64(l-1)))
+}
+
+// split returns the index in each dimension, the fastest first, of a row-major index below 2^31.
+func (s *scalars) split(index ir.Value, shape []int) (list []ir.Value) {
+	const u32 = tensor.Uint32
+	for d, n := range shape {
+		i := index
+		if d < len(shape)-1 {
+			q := s.quotient(index, n)
+			i = s.do(lane.Sub, u32, index, s.do(lane.Mul, u32, q, s.Const(u32, uint64(n))))
+			index = q
+		}
+		list = append(list, i)
+	}
+	return list
+}
+
+// offset returns the sum of products of indices and strides, below 2^32, or ir.None for 0.
+func (s *scalars) offset(index []ir.Value, shape, strides []int) ir.Value {
+	const u32 = tensor.Uint32
+	sum := ir.None
+	for d, stride := range strides {
+		if stride == 0 || shape[d] == 1 {
+			continue
+		}
+		term := s.do(lane.Mul, u32, index[d], s.Const(u32, uint64(stride)))
+		if sum != ir.None {
+			term = s.do(lane.Add, u32, sum, term)
+		}
+		sum = term
+	}
+	return sum
+}
+
+// advance returns an address plus an offset.
+func (s *scalars) advance(at, offset ir.Value) ir.Value {
+	if offset == ir.None {
+		return at
+	}
+	return s.do(lane.Add, tensor.Uint64, at, s.do(lane.Convert, tensor.Uint64, offset))
 }
 
 // addresses returns the address of the first element of a thread in each operand.
-func (p *pointwise) addresses(index []ir.Value) []ir.Value {
-	const u32, u64 = tensor.Uint32, tensor.Uint64
-	var list []ir.Value
+func (p *pointwise) addresses(index []ir.Value) (list []ir.Value) {
 	for i, strides := range p.strides {
-		at := p.DoImm(ir.Param, u64, uint64(i))
-		offset := ir.None
-		for d, s := range strides {
-			if s == 0 || p.shape[d] == 1 {
-				continue
-			}
-			term := p.do(lane.Mul, u32, index[d], p.Const(u32, uint64(s)))
-			if offset != ir.None {
-				term = p.do(lane.Add, u32, offset, term)
-			}
-			offset = term
-		}
-		if offset != ir.None {
-			at = p.do(lane.Add, u64, at, p.do(lane.Convert, u64, offset))
-		}
-		list = append(list, at)
+		at := p.DoImm(ir.Param, tensor.Uint64, uint64(i))
+		list = append(list, p.advance(at, p.offset(index, p.shape, strides)))
 	}
 	return list
 }

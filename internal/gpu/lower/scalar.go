@@ -163,6 +163,34 @@ func (s *scalars) inst(i expr.Inst, from tensor.DType, x []ir.Value) ir.Value {
 	}
 }
 
+// eval adds the instructions of an expression without functions, and returns their values.
+func (s *scalars) eval(code *expr.Code, load func(operand, part int) ir.Value) []ir.Value {
+	tables := map[uint64]*[32]float32{}
+	values := make([]ir.Value, len(code.Insts))
+	for v, i := range code.Insts {
+		var x []ir.Value
+		from := tensor.Invalid
+		for _, u := range i.Uses() {
+			x, from = append(x, values[u]), code.Insts[u].DType
+		}
+		switch i.Op {
+		case expr.Load:
+			values[v] = load(int(i.A), int(i.Imm))
+		case expr.Lookup:
+			t := tables[i.Imm]
+			if t == nil {
+				table := i.Table()
+				t = &table
+				tables[i.Imm] = t
+			}
+			values[v] = s.Lookup(t, x[0])
+		default:
+			values[v] = s.inst(i, from, x)
+		}
+	}
+	return values
+}
+
 // opaque returns the operands of a sum, product, quotient or selection with the constant 0 replaced by a 0 that the
 // driver does not know: the sign bit of the index of a group. There are fewer than 2^31 groups.
 func (s *scalars) opaque(op lane.Op, d tensor.DType, x []ir.Value) []ir.Value {

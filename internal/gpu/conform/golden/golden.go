@@ -2,16 +2,21 @@
 package golden
 
 import (
+	"fmt"
 	"iter"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/gpu/compile"
 	"github.com/graphrun/graphrun/internal/gpu/conform"
 	"github.com/graphrun/graphrun/internal/gpu/ir"
 	"github.com/graphrun/graphrun/internal/gpu/lower"
+	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -41,7 +46,47 @@ func Few(t *testing.T) iter.Seq2[string, *ir.Kernel] {
 				return
 			}
 		}
+		for _, c := range calls {
+			p := programOf(t, c)
+			for k, l := range p.Launches {
+				name := c.op
+				if len(p.Launches) > 1 {
+					name = fmt.Sprintf("%s_%d", name, k)
+				}
+				if !yield(name, l.Kernel) {
+					return
+				}
+			}
+		}
 	}
+}
+
+// call is a call of an op, with row-major operands.
+type call struct {
+	op    string
+	attrs graph.Attrs
+	in    []tensor.Meta
+}
+
+func f32(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
+
+// calls have kernels of every kind.
+var calls = []call{
+	{"softmax", graph.Attrs{"dim": 1}, []tensor.Meta{f32(9, 30)}},
+	{"sum", graph.Attrs{"dim": []int{1}}, []tensor.Meta{f32(2, 1<<15)}},
+}
+
+func programOf(t *testing.T, c call) *lower.Program {
+	op := kernels.Lookup(c.op)
+	made, err := conform.NewCall(op, c.attrs, c.in, rand.New(rand.NewPCG(1, 2)))
+	if err != nil {
+		t.Fatal(c.op, err)
+	}
+	p, err := compile.Call(op, made.Call, nil, lower.IEEE)
+	if err != nil {
+		t.Fatal(c.op, err)
+	}
+	return p
 }
 
 // Many returns the kernels of every step-th expression of [conform.Primitives] and [conform.Functions].
