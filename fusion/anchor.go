@@ -67,7 +67,39 @@ type anchorImpl struct{ *graph.Impl }
 
 func (a anchorImpl) impl() graph.Impl {
 	return graph.Impl{Name: a.Name, Doc: a.Doc, Inexact: a.Inexact,
-		Walks: a.walks, Read: a.read, Writes: a.writes, Work: a.work, Pack: a.packAnchorOperand, Lower: a.lower}
+		Walks: a.walks, Read: a.read, Writes: a.writes, Work: a.work, Pack: a.packAnchorOperand, Lower: a.lower,
+		Forms: a.forms}
+}
+
+// forms returns the contraction of the anchor, which writes the host, and the expression of the epilogue.
+func (a anchorImpl) forms(call *graph.Call) ([]graph.Form, error) {
+	f, anchor, err := anchorOf(call)
+	if err != nil || a.Forms == nil {
+		return nil, err
+	}
+	list, err := a.Forms(anchor)
+	if err != nil || len(list) != 1 {
+		return nil, err
+	}
+	given, ok := list[0].(*graph.Contraction)
+	if !ok {
+		return nil, nil
+	}
+	product, host := *given, f.hostResult()
+	for _, o := range []*graph.ContractionOperand{&product.A, &product.B, &product.Add} {
+		o.Index += len(call.Out) - 1
+	}
+	product.Out.Index = host
+	epilogue := &graph.Elements{Code: f.code}
+	for i, m := range call.Out {
+		epilogue.Operands = append(epilogue.Operands, graph.FormOperand{Index: i, Meta: m})
+	}
+	epilogue.Operands = append(epilogue.Operands, graph.FormOperand{Index: host, Meta: anchor.Out[0]})
+	for i := f.Anchor; i < len(call.In); i++ {
+		o := graph.FormOperand{Index: len(call.Out) + i, Meta: call.Meta(i)}
+		epilogue.Operands = append(epilogue.Operands, o)
+	}
+	return []graph.Form{&product, epilogue}, nil
 }
 
 // anchorOf returns the call of the anchor within a call of the whole. The anchor's result has the layout of the result

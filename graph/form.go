@@ -7,12 +7,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Form describes a computation as data, from which the compiler of a device makes a kernel. It is an [*Elements] or a
-// [*Rows].
+// Form describes a computation as data, from which the compiler of a device makes a kernel. It is an [*Elements], a
+// [*Rows], a [*Gather] or a [*Contraction].
 type Form interface{ isForm() }
 
 func (*Elements) isForm() {}
 func (*Rows) isForm()     {}
+func (*Gather) isForm()   {}
+
+func (*Contraction) isForm() {}
 
 // FormOperand is a result or an operand of a call, or a part of its memory.
 type FormOperand struct {
@@ -28,11 +31,72 @@ type Elements struct {
 	Operands []FormOperand // outputs of Code, then operands of Code
 }
 
+// Gather copies elements of a table to an output. The element of the table is at the position of the output's element,
+// plus the steps of all lookups.
+type Gather struct {
+	Size     int             // bytes of an element: 1, 2, 4, 8 or 16
+	Shape    []int           // sizes of the loops
+	Operands []GatherOperand // output, table, operands with indices
+	Lookups  []GatherIndex
+}
+
+// GatherOperand is an operand of a [Gather].
+type GatherOperand struct {
+	Index, Offset int   // index as in [FormOperand], and the bytes before the first element
+	Strides       []int // by loop, in bytes
+}
+
+// GatherIndex reads an index. A negative index counts from the end.
+type GatherIndex struct {
+	Operand int  // operand of the Gather with the indices
+	Offset  int  // bytes before the index
+	Int64   bool // the index is int64, else int32
+	Size    int  // exclusive upper bound of indices
+	Step    int  // bytes of the table per index
+}
+
+// Contraction sums products: Out = Alpha*sum(A*B) + Beta*Add, for every position of the loops of the result. Products of
+// matrices and convolutions are contractions.
+type Contraction struct {
+	Loops       []ContractionLoop // those of the result, then those of the sum, each from the slowest to the fastest
+	Windows     []ContractionWindow
+	Out, A, B   ContractionOperand
+	Add         ContractionOperand // if HasAdd
+	HasAdd      bool
+	Alpha, Beta float64
+	Before      int // elements before the first one of A at which the windows of the first result begin
+}
+
+// ContractionOperand is an operand of a [Contraction].
+type ContractionOperand struct {
+	Index int // as in [FormOperand]
+	DType tensor.DType
+}
+
+// ContractionLoop has the number of iterations, and the strides of operands in elements.
+type ContractionLoop struct {
+	Size           int
+	Out, A, B, Add int
+	Summed         bool
+}
+
+// ContractionWindow bounds the elements of A: at index i of loop Result and j of loop Tap, A is 0 unless i*Stride +
+// j*Dilation - Before is at least 0 and less than Size.
+type ContractionWindow struct {
+	Result, Tap                    int
+	Stride, Dilation, Before, Size int
+}
+
 // FormsOf returns forms that compute a call one after another. It returns none if the op has no form for the call.
 // call.Out has the final layouts.
 func FormsOf(op *Op, call *Call) ([]Form, error) {
 	if op == nil || call == nil || len(call.Out) == 0 {
 		return nil, errors.New("a call without an op or results has no form")
+	}
+	for i := range call.In {
+		if call.Packed(i) != nil {
+			return nil, nil
+		}
 	}
 	for i := range op.Impls {
 		if f := op.Impls[i].Forms; f != nil {

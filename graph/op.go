@@ -462,6 +462,8 @@ type Kernel struct {
 	// Arithmetic is the estimated time of the kernel's machine code on one worker, in nanoseconds and without memory
 	// accesses. It is 0 if the operations of Work are the best estimate.
 	Arithmetic float64
+	// Forms are the kernel's computation as data; nil if it is not described.
+	Forms []Form
 }
 
 // InPlace means that output Out may use the memory of operand In.

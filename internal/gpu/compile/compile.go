@@ -1,7 +1,7 @@
 // Package compile makes programs for devices from calls of ops.
 //
-// An op describes a call by forms (graph.FormsOf): an expression of elements, a row program. Package lower makes the
-// kernels of a form. The placement of a graph's steps needs [Call] only.
+// An op describes a call by forms (graph.FormsOf): an expression of elements, a row program, a gather, a contraction.
+// Package lower makes the kernels of a form. The placement of a graph's steps needs [Call] only.
 package compile
 
 import (
@@ -47,6 +47,23 @@ func compileForm(f graph.Form, call *graph.Call, align []int, t lower.Target) (*
 		return compileElements(f, align, t)
 	case *graph.Rows:
 		return compileRows(f, call, align, t)
+	case *graph.Contraction:
+		p, err := lower.Contraction(f, t)
+		if err == nil {
+			toBuffers(p, []graph.FormOperand{{Index: f.Out.Index}, {Index: f.A.Index}, {Index: f.B.Index}, {Index: f.Add.Index}})
+		}
+		return p, err
+	case *graph.Gather:
+		var operands []graph.FormOperand
+		var aligns []int
+		for _, o := range f.Operands {
+			operands, aligns = append(operands, graph.FormOperand{Index: o.Index}), append(aligns, align[o.Index])
+		}
+		p, err := lower.Gather(f, aligns, t)
+		if err == nil {
+			toBuffers(p, operands)
+		}
+		return p, err
 	}
 	return nil, fmt.Errorf("gpu: a %T is %w", f, lower.ErrUnsupported)
 }

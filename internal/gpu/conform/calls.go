@@ -102,6 +102,21 @@ func Shapes() (list []Shape) {
 	add("mean", nil, f32(5, 7, 9))
 	add("sum", graph.Attrs{"dim": []int{0, 2}}, tensor.New(tensor.BFloat16, 5, 7, 9))
 	add("sum", graph.Attrs{"dim": []int{1}}, tensor.New(tensor.Complex64, 5, 7))
+	index := func(shape ...int) tensor.Meta { return tensor.New(tensor.Int64, shape...) }
+	for _, d := range []tensor.DType{tensor.Uint8, tensor.Float32, tensor.Complex128} {
+		add("embedding", nil, tensor.New(d, 30, 40), index(5, 7))
+		add("index_select", graph.Attrs{"dim": 1}, reversed(tensor.New(d, 6, 30)), index(20).WithDType(tensor.Int32))
+		add("gather", graph.Attrs{"dim": 0}, tensor.New(d, 6, 30), index(9, 30))
+	}
+	add("matmul", nil, f32(2, 20, 20), f32(20, 35))
+	add("matmul", nil, reversed(f32(33, 20)), reversed(f32(20, 34)))
+	add("addmm", graph.Attrs{"alpha": 2.0, "beta": 0.5}, f32(40), f32(20, 5), f32(5, 40))
+	add("bmm", nil, tensor.New(tensor.Float64, 2, 9, 33), tensor.New(tensor.Float64, 2, 33, 5))
+	add("linear", nil, tensor.New(tensor.BFloat16, 9, 33), tensor.New(tensor.BFloat16, 40, 33))
+	add("conv2d", graph.Attrs{"padding": 1, "stride": 2}, f32(1, 4, 9, 10), f32(35, 4, 3, 3), f32(35))
+	add("conv2d", graph.Attrs{"padding": 1, "groups": 2},
+		f32(1, 4, 5, 6).WithStrides([]int{120, 1, 24, 4}), f32(6, 2, 3, 3))
+	add("conv3d", graph.Attrs{"padding": 1, "dilation": 2}, f32(1, 1, 6, 7, 6), f32(2, 1, 3, 2, 3))
 	return list
 }
 

@@ -1,6 +1,7 @@
-// Package lower makes kernels for devices from expressions and iterations.
+// Package lower makes kernels for devices: of expressions over iterations ([Pointwise]), of expressions with folds over
+// rows ([Rows]), of gathers ([Gather]), and of products and convolutions ([Contraction]).
 //
-// A kernel is made for one iteration: sizes and strides are constants in its code, and the addresses of operands are
+// A kernel is made for one call: sizes and strides are constants in its code, and the addresses of operands are
 // its parameters. Indices have 32 bits. Indices of dimensions are quotients by constants, which are computed as
 // products. A thread computes several consecutive elements if operands are contiguous, with loads and stores of up to
 // 16 bytes.

@@ -91,6 +91,7 @@ func (op convolution) impls() (list []graph.Impl) {
 			},
 			Writes: func(c *graph.Call, _ graph.Walk, _ int, m tensor.Meta) bool { return op.writesSlice(c, algorithm, m) },
 			Lower:  func(c *graph.Call) (*graph.Kernel, error) { return op.lower(c, algorithm) },
+			Forms:  op.forms,
 			Pack: multiply.PackFunc(func(c *graph.Call, i int) (graph.Packing, bool) {
 				d := c.Out[0].DType
 				if i != 1 || !gemm.Multiplies(d) {

@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
+	"github.com/graphrun/graphrun/kernels/internal/geometry"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 	"github.com/graphrun/graphrun/tensor"
@@ -253,6 +254,38 @@ func (op convolution) shape(call *graph.Call) *convShape {
 		conv.hasBias, conv.biasStride = true, call.Meta(2).Strides[0]
 	}
 	return conv
+}
+
+// forms implements [graph.Impl.Forms].
+func (op convolution) forms(call *graph.Call) ([]graph.Form, error) {
+	s := op.shape(call)
+	operand := func(i int) graph.ContractionOperand {
+		return graph.ContractionOperand{Index: 1 + i, DType: call.Meta(i).DType}
+	}
+	f := &graph.Contraction{Out: graph.ContractionOperand{DType: call.Out[0].DType}, A: operand(0), B: operand(1), Alpha: 1}
+	if s.hasBias {
+		f.HasAdd, f.Add, f.Beta = true, operand(2), 1
+	}
+	in, out, w, o := s.inStride, s.outStride, s.weightStride, s.outPerGroup()
+	f.Loops = []graph.ContractionLoop{
+		{Size: s.n, Out: out.n, A: in.n},
+		{Size: s.groups, Out: o * out.c, A: s.inPerGroup * in.c, B: o * w.n, Add: o * s.biasStride},
+		{Size: o, Out: out.c, B: w.n, Add: s.biasStride},
+		{Size: s.d.Results, Out: out.d, A: s.d.Stride * in.d},
+		{Size: s.h.Results, Out: out.h, A: s.h.Stride * in.h},
+		{Size: s.w.Results, Out: out.w, A: s.w.Stride * in.w},
+		{Size: s.inPerGroup, A: in.c, B: w.c, Summed: true},
+		{Size: s.d.Taps, A: s.d.Dilation * in.d, B: w.d, Summed: true},
+		{Size: s.h.Taps, A: s.h.Dilation * in.h, B: w.h, Summed: true},
+		{Size: s.w.Taps, A: s.w.Dilation * in.w, B: w.w, Summed: true}}
+	f.Before = s.d.Before*in.d + s.h.Before*in.h + s.w.Before*in.w
+	for k, axis := range []geometry.Axis{s.d, s.h, s.w} {
+		if axis.ReadsPadding() {
+			f.Windows = append(f.Windows, graph.ContractionWindow{Result: 3 + k, Tap: 7 + k, Stride: axis.Stride,
+				Dilation: axis.Dilation, Before: axis.Before, Size: axis.Size})
+		}
+	}
+	return []graph.Form{f}, nil
 }
 
 func (op convolution) flops(c *graph.Call) float64 {

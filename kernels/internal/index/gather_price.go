@@ -19,6 +19,13 @@ func gatherImpls(copiesSlices bool, lower func(c *graph.Call) (*graph.Kernel, er
 		impl = graph.Impl{Name: "slices", Doc: "Copies slices, one for each index."}
 	}
 	impl.Lower = lower
+	impl.Forms = func(call *graph.Call) ([]graph.Form, error) {
+		k, err := lower(call)
+		if err != nil {
+			return nil, err
+		}
+		return k.Forms, nil
+	}
 	impl.Work = func(call *graph.Call, _ graph.Walk) graph.Work {
 		work := graph.Work{Steps: 1}
 		for i := 1; i < len(call.In); i++ {

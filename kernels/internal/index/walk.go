@@ -184,7 +184,34 @@ func (walk *indexedWalk) phase(ops kit.RowOps) graph.Phase {
 
 // kernel returns a kernel that consists only of the walk.
 func (walk *indexedWalk) kernel(ops kit.RowOps) *graph.Kernel {
-	return &graph.Kernel{Phases: []graph.Phase{walk.phase(ops)}, Worker: positionBlock * 8}
+	k := &graph.Kernel{Phases: []graph.Phase{walk.phase(ops)}, Worker: positionBlock * 8}
+	if f := walk.form(); f != nil {
+		k.Forms = []graph.Form{f}
+	}
+	return k
+}
+
+// form returns the walk as data, or nil if it writes the table or has flat indices.
+func (walk *indexedWalk) form() *graph.Gather {
+	if walk.writesTable {
+		return nil
+	}
+	f := &graph.Gather{Size: walk.operands[0].Meta.DType.Size(), Shape: walk.shape}
+	for _, o := range walk.operands {
+		index, offset, ok := o.Operand()
+		if !ok {
+			return nil
+		}
+		f.Operands = append(f.Operands, graph.GatherOperand{Index: index, Offset: offset, Strides: o.steps})
+	}
+	for _, l := range walk.lookups {
+		if l.flatLayout != nil {
+			return nil
+		}
+		f.Lookups = append(f.Lookups, graph.GatherIndex{Operand: l.operand, Offset: l.byteOffset, Int64: l.isInt64, Size: l.size,
+			Step: l.step})
+	}
+	return f
 }
 
 // moveAddresses moves the addresses of the operands to index i of the dimensions dims.

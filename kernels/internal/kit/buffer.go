@@ -32,6 +32,12 @@ const (
 	inKernel // the elements are in Buffer.Data
 )
 
+// Operand returns the index of a result or operand of the call, results first, and the bytes before its first element.
+// It returns false for other memory.
+func (b Buffer) Operand() (index, offset int, ok bool) {
+	return b.ptrIndex, b.offset, b.memory == inPtrs && !b.Packed
+}
+
 // OutBuffer returns result i of a call.
 func OutBuffer(c *graph.Call, i int) Buffer { return PtrBuffer(i, c.Out[i]) }
 

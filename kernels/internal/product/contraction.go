@@ -199,6 +199,30 @@ func (product *contraction) compile(call *graph.Call) (*graph.Kernel, error) {
 	return k, nil
 }
 
+// form returns the contraction of a call as data, or nil if the device kernels do not compute its dtypes.
+func (product *contraction) form(call *graph.Call) []graph.Form {
+	operand := func(i int) graph.ContractionOperand {
+		return graph.ContractionOperand{Index: 1 + i, DType: call.Meta(i).DType}
+	}
+	f := &graph.Contraction{Out: graph.ContractionOperand{DType: call.Out[0].DType}, A: operand(product.aOperand),
+		B: operand(product.bOperand), Alpha: real(product.alpha.Complex()), HasAdd: product.hasAdd}
+	if f.HasAdd {
+		f.Add, f.Beta = operand(product.addOperand), real(product.beta.Complex())
+	}
+	for d, n := range product.batch {
+		l := graph.ContractionLoop{Size: n, Out: product.c.batch[d], A: product.a.batch[d], B: product.b.batch[d]}
+		if f.HasAdd {
+			l.Add = product.add.batch[d]
+		}
+		f.Loops = append(f.Loops, l)
+	}
+	f.Loops = append(f.Loops,
+		graph.ContractionLoop{Size: product.m, Out: product.c.row, A: product.a.row, Add: product.add.row},
+		graph.ContractionLoop{Size: product.n, Out: product.c.col, B: product.b.col, Add: product.add.col},
+		graph.ContractionLoop{Size: product.k, A: product.a.col, B: product.b.row, Summed: true})
+	return []graph.Form{f}
+}
+
 // tinyMACs is the maximum number of multiplications of a product that gemm computes by plain loops.
 const tinyMACs = 4096
 

@@ -74,6 +74,9 @@ func f32(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...)
 var calls = []call{
 	{"softmax", graph.Attrs{"dim": 1}, []tensor.Meta{f32(9, 30)}},
 	{"sum", graph.Attrs{"dim": []int{1}}, []tensor.Meta{f32(2, 1<<15)}},
+	{"embedding", nil, []tensor.Meta{f32(30, 40), tensor.New(tensor.Int64, 5, 7)}},
+	{"matmul", nil, []tensor.Meta{f32(40, 20), f32(20, 30)}},
+	{"conv2d", graph.Attrs{"padding": 1}, []tensor.Meta{f32(1, 3, 8, 8), f32(4, 3, 3, 3), f32(4)}},
 }
 
 func programOf(t *testing.T, c call) *lower.Program {

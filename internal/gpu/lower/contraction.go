@@ -1,0 +1,379 @@
+package lower
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/gpu/ir"
+	"github.com/graphrun/graphrun/internal/jit/lane"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Contraction returns the program of a contraction of floats. Its buffers are the result, A, B and, if there is one,
+// the addend.
+//
+// Loops that only A has are the rows of a product, loops that only B has are its columns, and loops that both have are a
+// batch. A group computes a tile of rows and columns. For each part of the sum it copies the parts of A and B to its
+// memory, with zeros outside of windows; a convolution therefore needs no image of its windows in memory. Each thread
+// computes several rows and columns in registers. A result is summed in order, by fused multiply-adds if the device
+// rounds them once, else by a product and a sum. The size of tiles does not affect bits.
+func Contraction(f *graph.Contraction, t Target) (*Program, error) {
+	c := &contraction{Contraction: f, acc: f.Out.DType.OpMath()}
+	params := 3
+	if f.HasAdd {
+		params++
+	}
+	if c.acc != tensor.Float32 && c.acc != tensor.Float64 || f.A.DType != f.Out.DType || f.B.DType != f.Out.DType ||
+		f.HasAdd && f.Add.DType != f.Out.DType || params > t.MaxParams {
+		return nil, fmt.Errorf("gpu: a product of %v is %w", f.Out.DType, ErrUnsupported)
+	}
+	if err := c.setLoops(); err != nil {
+		return nil, err
+	}
+	m, n, batch := size(c.rows), size(c.cols), size(c.batch)
+	if m*n*batch == 0 {
+		return new(Program), nil
+	}
+	c.scalars = scalars{Builder: ir.NewBuilder(params, groupSize), target: t}
+	c.setTile(m, n, batch)
+	tilesM, tilesN := (m+c.tile-1)/c.tile, (n+c.tile-1)/c.tile
+	groups := tilesM * tilesN * batch
+	if groups >= 1<<31 {
+		return nil, fmt.Errorf("gpu: a product of %d tiles is %w", groups, ErrUnsupported)
+	}
+	at := c.split(c.Do(ir.Group, tensor.Uint32), []int{tilesN, tilesM, batch})
+	c.build(at[1], at[0], at[2])
+	if c.err != nil {
+		return nil, c.err
+	}
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	l := Launch{Kernel: &c.Kernel, Groups: groups}
+	for i := range params {
+		l.Args = append(l.Args, Arg{Buffer: i})
+	}
+	return &Program{Launches: []Launch{l}}, nil
+}
+
+// contraction makes the kernel of a contraction.
+type contraction struct {
+	scalars
+	*graph.Contraction
+	acc                    tensor.DType // dtype of sums
+	rows, cols, sum, batch []graph.ContractionLoop
+	rowLoops, sumLoops     []int // by loop of rows and of the sum: its index in Loops
+	tile, perThread        int   // rows and columns of a tile, and of a thread
+	depth                  int   // terms of a part of the sum
+	across                 int   // threads along a side of the tile
+	rowsFirst              bool  // adjacent threads compute adjacent rows instead of columns
+}
+
+func size(list []graph.ContractionLoop) int {
+	n := 1
+	for _, l := range list {
+		n *= l.Size
+	}
+	return n
+}
+
+// setLoops groups loops, the fastest first. It merges loops whose strides are common, unless a window needs them.
+func (c *contraction) setLoops() error {
+	inWindow := map[int]bool{}
+	for _, w := range c.Windows {
+		inWindow[w.Result], inWindow[w.Tap] = true, true
+	}
+	add := func(list *[]graph.ContractionLoop, indices *[]int, i int) {
+		l := c.Loops[i]
+		if k := len(*list) - 1; k >= 0 && !inWindow[i] && !inWindow[(*indices)[k]] {
+			p := (*list)[k]
+			if l.Out == p.Size*p.Out && l.A == p.Size*p.A && l.B == p.Size*p.B && l.Add == p.Size*p.Add {
+				(*list)[k].Size *= l.Size
+				return
+			}
+		}
+		*list, *indices = append(*list, l), append(*indices, i)
+	}
+	var colLoops, batchLoops []int
+	var spans [4]int
+	for i, l := range slices.Backward(c.Loops) {
+		for k, s := range []int{l.Out, l.A, l.B, l.Add} {
+			if spans[k] += (l.Size - 1) * s; s < 0 || spans[k] >= 1<<28 {
+				return fmt.Errorf("gpu: a product with operands of more than 2^28 elements is %w", ErrUnsupported)
+			}
+		}
+		switch {
+		case l.Size == 1 && !inWindow[i]:
+		case l.Summed:
+			add(&c.sum, &c.sumLoops, i)
+		case inWindow[i] || l.B == 0 && l.A != 0:
+			add(&c.rows, &c.rowLoops, i)
+		case l.A == 0:
+			add(&c.cols, &colLoops, i)
+		default:
+			add(&c.batch, &batchLoops, i)
+		}
+	}
+	return nil
+}
+
+// setTile chooses the tile: the largest that has enough groups for all processors of a device.
+func (c *contraction) setTile(m, n, batch int) {
+	const processors = 128
+	c.tile, c.perThread, c.depth = 32, 2, 16
+	for _, large := range []struct{ tile, perThread, depth int }{{128, 8, 8}, {64, 4, 16}} {
+		groups := ((m + large.tile - 1) / large.tile) * ((n + large.tile - 1) / large.tile) * batch
+		if groups >= processors && min(m, n) > large.tile/2 {
+			c.tile, c.perThread, c.depth = large.tile, large.perThread, large.depth
+			break
+		}
+	}
+	c.across = c.tile / c.perThread
+	rows, cols := c.fastest(c.rows), c.fastest(c.cols)
+	c.rowsFirst = rows < cols
+}
+
+// fastest returns the least stride of the result along loops.
+func (c *contraction) fastest(list []graph.ContractionLoop) int {
+	least := math.MaxInt
+	for _, l := range list {
+		if l.Size > 1 {
+			least = min(least, l.Out)
+		}
+	}
+	return least
+}
+
+// offsets returns the sum of the indices of loops times the strides of an operand, in elements.
+func (c *contraction) offsets(list []graph.ContractionLoop, index []ir.Value,
+	stride func(l graph.ContractionLoop) int) ir.Value {
+	var shape, strides []int
+	for _, l := range list {
+		shape, strides = append(shape, l.Size), append(strides, stride(l))
+	}
+	if o := c.offset(index, shape, strides); o != ir.None {
+		return o
+	}
+	return c.Const(tensor.Uint32, 0)
+}
+
+func strideA(l graph.ContractionLoop) int   { return l.A }
+func strideB(l graph.ContractionLoop) int   { return l.B }
+func strideOut(l graph.ContractionLoop) int { return l.Out }
+func strideAdd(l graph.ContractionLoop) int { return l.Add }
+
+// splitLoops returns the index in each loop.
+func (c *contraction) splitLoops(index ir.Value, list []graph.ContractionLoop) []ir.Value {
+	var shape []int
+	for _, l := range list {
+		shape = append(shape, l.Size)
+	}
+	return c.split(index, shape)
+}
+
+func (s *scalars) add32(a, b ir.Value) ir.Value { return s.do(lane.Add, tensor.Uint32, a, b) }
+
+func (s *scalars) u32(x int) ir.Value { return s.Const(tensor.Uint32, uint64(uint32(x))) }
+
+func (s *scalars) less(a ir.Value, n int) ir.Value { return s.do(lane.Lt, tensor.Bool, a, s.u32(n)) }
+
+func (s *scalars) and(list ...ir.Value) ir.Value {
+	all := list[0]
+	for _, v := range list[1:] {
+		all = s.do(lane.And, tensor.Bool, all, v)
+	}
+	return all
+}
+
+// build adds the code of a group: a tile of rows and columns of an entry of the batch.
+func (c *contraction) build(tileRow, tileCol, entry ir.Value) {
+	const u32 = tensor.Uint32
+	thread := c.Do(ir.Thread, u32)
+	slow := c.quotient(thread, c.across)
+	fast := c.do(lane.And, u32, thread, c.u32(c.across-1))
+	rowLane, colLane := slow, fast
+	if c.rowsFirst {
+		rowLane, colLane = fast, slow
+	}
+	firstRow, firstCol := c.do(lane.Mul, u32, tileRow, c.u32(c.tile)), c.do(lane.Mul, u32, tileCol, c.u32(c.tile))
+	batch := c.splitLoops(entry, c.batch)
+	zero := c.float(c.acc, 0)
+	acc := make([]ir.Value, c.perThread*c.perThread)
+	for i := range acc {
+		acc[i] = c.Do(ir.Var, c.acc, zero)
+	}
+	if k := size(c.sum); k > 0 {
+		a, b := c.Array(c.acc, c.tile*c.depth), c.Array(c.acc, c.tile*c.depth)
+		loadA := c.newLoader(thread, firstRow, a, true, c.offsets(c.batch, batch, strideA))
+		loadB := c.newLoader(thread, firstCol, b, false, c.offsets(c.batch, batch, strideB))
+		part := c.Do(ir.Var, u32, c.u32(0))
+		c.While(func() ir.Value {
+			first := c.Do(ir.Get, u32, part)
+			valuesA, valuesB := loadA.load(first), loadB.load(first)
+			c.Do(ir.Barrier, tensor.Invalid)
+			loadA.store(valuesA)
+			loadB.store(valuesB)
+			c.Do(ir.Barrier, tensor.Invalid)
+			c.multiply(acc, rowLane, colLane, a, b)
+			next := c.add32(first, c.u32(c.depth))
+			c.Do(ir.Set, tensor.Invalid, part, next)
+			return c.do(lane.Le, tensor.Bool, c.u32(k), next)
+		})
+	}
+	c.finish(acc, c.add32(firstRow, rowLane), c.add32(firstCol, colLane), batch)
+}
+
+// multiply adds the products of a part of the sum to the accumulators.
+func (c *contraction) multiply(acc []ir.Value, rowLane, colLane ir.Value, a, b uint64) {
+	load := func(array uint64, k, i int, first ir.Value) ir.Value {
+		return c.DoImm(ir.LoadShared, c.acc, array, c.add32(first, c.u32(k*c.tile+i*c.across)))
+	}
+	fused := c.target.FMA32 && c.acc == tensor.Float32 || c.target.FMA64 && c.acc == tensor.Float64
+	for k := range c.depth {
+		var rows, cols []ir.Value
+		for i := range c.perThread {
+			rows, cols = append(rows, load(a, k, i, rowLane)), append(cols, load(b, k, i, colLane))
+		}
+		for i, x := range rows {
+			for j, y := range cols {
+				sum := acc[i*c.perThread+j]
+				v := c.Do(ir.Get, c.acc, sum)
+				if fused {
+					v = c.do(lane.FMA, c.acc, x, y, v)
+				} else {
+					v = c.do(lane.Add, c.acc, v, c.do(lane.Mul, c.acc, x, y))
+				}
+				c.Do(ir.Set, tensor.Invalid, sum, v)
+			}
+		}
+	}
+}
+
+// finish stores the results of a thread.
+func (c *contraction) finish(acc []ir.Value, firstRow, firstCol ir.Value, batch []ir.Value) {
+	const u64 = tensor.Uint64
+	d := c.Out.DType
+	address := func(param int, offset ir.Value) ir.Value {
+		bytes := c.do(lane.Mul, u64, c.do(lane.Convert, u64, offset), c.Const(u64, uint64(d.Size())))
+		return c.do(lane.Add, u64, c.DoImm(ir.Param, u64, uint64(param)), bytes)
+	}
+	one := access{d, 0, 1, d.Size()}
+	outBatch := c.offsets(c.batch, batch, strideOut)
+	var cols, valid, outCols, addCols []ir.Value
+	addBatch := c.offsets(c.batch, batch, strideAdd)
+	for j := range c.perThread {
+		col := c.add32(firstCol, c.u32(j*c.across))
+		index := c.splitLoops(col, c.cols)
+		cols, valid = append(cols, col), append(valid, c.less(col, size(c.cols)))
+		outCols = append(outCols, c.offsets(c.cols, index, strideOut))
+		addCols = append(addCols, c.offsets(c.cols, index, strideAdd))
+	}
+	for i := range c.perThread {
+		row := c.add32(firstRow, c.u32(i*c.across))
+		index := c.splitLoops(row, c.rows)
+		c.If(c.less(row, size(c.rows)), func() {
+			outRow := c.add32(outBatch, c.offsets(c.rows, index, strideOut))
+			addRow := c.add32(addBatch, c.offsets(c.rows, index, strideAdd))
+			for j := range cols {
+				c.If(valid[j], func() {
+					v := c.Do(ir.Get, c.acc, acc[i*c.perThread+j])
+					if c.Alpha != 1 {
+						v = c.do(lane.Mul, c.acc, v, c.float(c.acc, c.Alpha))
+					}
+					if c.HasAdd && c.Beta != 0 {
+						w := c.convert(c.acc, d, c.scalars.load(one, address(3, c.add32(addRow, addCols[j])))[0])
+						if c.Beta != 1 {
+							w = c.do(lane.Mul, c.acc, w, c.float(c.acc, c.Beta))
+						}
+						v = c.do(lane.Add, c.acc, v, w)
+					}
+					v = c.convert(d, c.acc, v)
+					c.scalars.store(one, address(0, c.add32(outRow, outCols[j])), []ir.Value{v})
+				})
+			}
+		})
+	}
+}
+
+// loader copies parts of A or B to an array in the memory of the group: tile elements for each term of the sum.
+// Adjacent threads copy adjacent terms if these are adjacent in memory, else adjacent rows or columns.
+type loader struct {
+	*contraction
+	isA        bool
+	array      uint64
+	alongTerms bool
+	positions  []ir.Value   // by copy of a thread: the row or column in the tile
+	terms      []ir.Value   // the term in the part
+	starts     []ir.Value   // the offset of the row or column
+	valid      []ir.Value   // the row or column exists
+	index      [][]ir.Value // the index of the row in each loop
+	base       ir.Value
+}
+
+func (c *contraction) newLoader(thread, first ir.Value, array uint64, isA bool, batch ir.Value) *loader {
+	const u32 = tensor.Uint32
+	l := &loader{contraction: c, isA: isA, array: array, base: batch}
+	loops, stride := c.cols, strideB
+	if isA {
+		loops, stride = c.rows, strideA
+		l.base = c.add32(batch, c.u32(-c.Before))
+	}
+	l.alongTerms = len(c.sum) > 0 && stride(c.sum[0]) == 1 && (len(loops) == 0 || stride(loops[0]) != 1)
+	fastSize := c.tile
+	if l.alongTerms {
+		fastSize = c.depth
+	}
+	fast, slow := c.do(lane.And, u32, thread, c.u32(fastSize-1)), c.quotient(thread, fastSize)
+	for j := range c.tile * c.depth / groupSize {
+		position, term := fast, c.add32(slow, c.u32(j*(groupSize/fastSize)))
+		if l.alongTerms {
+			position, term = term, position
+		}
+		at := c.add32(first, position)
+		index := c.splitLoops(at, loops)
+		l.positions, l.terms = append(l.positions, position), append(l.terms, term)
+		l.starts = append(l.starts, c.add32(l.base, c.offsets(loops, index, stride)))
+		l.valid, l.index = append(l.valid, c.less(at, size(loops))), append(l.index, index)
+	}
+	return l
+}
+
+// load loads the elements of the part that begins at a term.
+func (l *loader) load(first ir.Value) (values []ir.Value) {
+	const u64 = tensor.Uint64
+	param, d, stride := 2, l.B.DType, strideB
+	if l.isA {
+		param, d, stride = 1, l.A.DType, strideA
+	}
+	zero := l.float(l.acc, 0)
+	for j := range l.positions {
+		term := l.add32(first, l.terms[j])
+		index := l.splitLoops(term, l.sum)
+		valid := l.and(l.valid[j], l.less(term, size(l.sum)))
+		if l.isA {
+			for _, w := range l.Windows {
+				at := l.do(lane.Mul, tensor.Uint32, l.index[j][slices.Index(l.rowLoops, w.Result)], l.u32(w.Stride))
+				tap := l.do(lane.Mul, tensor.Uint32, index[slices.Index(l.sumLoops, w.Tap)], l.u32(w.Dilation))
+				position := l.add32(l.add32(at, tap), l.u32(-w.Before))
+				valid = l.and(valid, l.less(position, w.Size))
+			}
+		}
+		offset := l.add32(l.starts[j], l.contraction.offsets(l.sum, index, stride))
+		offset = l.choose(tensor.Uint32, valid, offset, l.u32(0))
+		bytes := l.do(lane.Mul, u64, l.do(lane.Convert, u64, offset), l.Const(u64, uint64(d.Size())))
+		at := l.do(lane.Add, u64, l.DoImm(ir.Param, u64, uint64(param)), bytes)
+		v := l.convert(l.acc, d, l.scalars.load(access{d, 0, 1, d.Size()}, at)[0])
+		values = append(values, l.choose(l.acc, valid, v, zero))
+	}
+	return values
+}
+
+// store stores loaded elements in the memory of the group.
+func (l *loader) store(values []ir.Value) {
+	for j, v := range values {
+		at := l.add32(l.do(lane.Mul, tensor.Uint32, l.terms[j], l.u32(l.tile)), l.positions[j])
+		l.DoImm(ir.StoreShared, tensor.Invalid, l.array, at, v)
+	}
+}
