@@ -55,8 +55,8 @@ type GatherIndex struct {
 	Step    int  // bytes of the table per index
 }
 
-// Contraction sums products: Out = Alpha*sum(A*B) + Beta*Add, for every position of the loops of the result. Products of
-// matrices and convolutions are contractions.
+// Contraction sums products: Out = Alpha*sum(A*B) + Beta*Add, for every position of the loops of the result. Products
+// of matrices and convolutions are contractions.
 type Contraction struct {
 	Loops       []ContractionLoop // those of the result, then those of the sum, each from the slowest to the fastest
 	Windows     []ContractionWindow

@@ -14,8 +14,8 @@ import (
 // Contraction returns the program of a contraction of floats. Its buffers are the result, A, B and, if there is one,
 // the addend.
 //
-// Loops that only A has are the rows of a product, loops that only B has are its columns, and loops that both have are a
-// batch. A group computes a tile of rows and columns. For each part of the sum it copies the parts of A and B to its
+// Loops that only A has are the rows of a product, loops that only B has are its columns, and loops that both have are
+// a batch. A group computes a tile of rows and columns. For each part of the sum it copies the parts of A and B to its
 // memory, with zeros outside of windows; a convolution therefore needs no image of its windows in memory. Each thread
 // computes several rows and columns in registers. A result is summed in order, by fused multiply-adds if the device
 // rounds them once, else by a product and a sum. The size of tiles does not affect bits.

@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Gather returns the program of a gather. Its buffers are the operands of the gather. align has, by operand, a number of
-// bytes that divides the address of the first element. A thread copies up to 16 bytes of a slice, or one element.
+// Gather returns the program of a gather. Its buffers are the operands of the gather. align has, by operand, a number
+// of bytes that divides the address of the first element. A thread copies up to 16 bytes of a slice, or one element.
 func Gather(f *graph.Gather, align []int, t Target) (*Program, error) {
 	const u32, u64 = tensor.Uint32, tensor.Uint64
 	params := len(f.Operands) + 1

@@ -27,8 +27,8 @@ const maxShared = 16 << 10
 // the given layouts. The buffers are outputs, then operands. Passes over a row are those of expr.RowProgram.
 //
 // One group computes one row or, if rows are short, several. If rows are cut, each pass has two launches: one folds
-// pieces, the other combines the pieces of each row, and computes the numbers of the row. Each thread folds the elements
-// at vector*(thread + n*threads), in order. The results of threads, then those of pieces, are combined as a balanced
+// pieces, the other combines the pieces of each row, and computes the numbers of the row. Each thread folds the
+// elements at vector*(thread + n*threads), in order. The results of threads, then those of pieces, are combined as a balanced
 // tree. The tree depends on the shape and the expression only.
 func Rows(c *expr.Code, outs, ins []tensor.Meta, mask []bool, align []int, t Target) (*Program, error) {
 	if _, err := expanded(c, t); err != nil {

@@ -262,7 +262,8 @@ func (op convolution) forms(call *graph.Call) ([]graph.Form, error) {
 	operand := func(i int) graph.ContractionOperand {
 		return graph.ContractionOperand{Index: 1 + i, DType: call.Meta(i).DType}
 	}
-	f := &graph.Contraction{Out: graph.ContractionOperand{DType: call.Out[0].DType}, A: operand(0), B: operand(1), Alpha: 1}
+	f := &graph.Contraction{Out: graph.ContractionOperand{DType: call.Out[0].DType}, A: operand(0), B: operand(1),
+		Alpha: 1}
 	if s.hasBias {
 		f.HasAdd, f.Add, f.Beta = true, operand(2), 1
 	}

@@ -208,8 +208,8 @@ func (walk *indexedWalk) form() *graph.Gather {
 		if l.flatLayout != nil {
 			return nil
 		}
-		f.Lookups = append(f.Lookups, graph.GatherIndex{Operand: l.operand, Offset: l.byteOffset, Int64: l.isInt64, Size: l.size,
-			Step: l.step})
+		f.Lookups = append(f.Lookups, graph.GatherIndex{Operand: l.operand, Offset: l.byteOffset, Int64: l.isInt64,
+			Size: l.size, Step: l.step})
 	}
 	return f
 }
