@@ -219,7 +219,7 @@ func TestVerdict(t *testing.T) {
 	}
 	out := succeed(t, "compare", path, "--dim", "N=3", "--threads", "1,2", "--runs", "9")
 	for _, want := range []string{"3        2  push (= greedy)", "=: equal plans, measured once\n",
-		"\ng.json/N=3/threads=1: ", "\ng.json/N=3/threads=2: ", " fastest"} {
+		"g.json/N=3/threads=1: ", "\ng.json/N=3/threads=2: ", " fastest"} {
 		if !strings.Contains(strings.ReplaceAll(out, "\nonce", " once"), want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -80,7 +80,7 @@ func TestResidual(t *testing.T) {
 
 // estimates are the costs in a plan, their column, what they differ by, and bytes of what is packed: they are those of
 // an instruction set.
-var estimates = regexp.MustCompile(`(?m)(?: +(?:cost|bytes|[0-9.]+[nµm]?s[,;]?|[0-9.]+%[,;]?|[0-9.]+ [KM]iB))+(?: +|$)`)
+var estimates = regexp.MustCompile(`(?m)(?: +(?:cost|bytes|[0-9.]+[nµm]?s[,;]?|[0-9.]+%[,;]?|[0-9.]+ [KM]iB[;,]?))+(?: +|$)`)
 
 // TestREADME holds the plan that README.md shows to the plan that is made.
 func TestREADME(t *testing.T) {

@@ -135,11 +135,11 @@ func TestVerifyRefuses(t *testing.T) {
 		"copy":  {file, change(func(c *experiment.Certificate) { withoutCopy(t, c) }), "the labels cost"},
 		"problem": {file, change(func(c *experiment.Certificate) {
 			c.Problem.Factors[len(c.Problem.Factors)-1].Costs[0]++
-		}), "another problem than the graph's: factor"},
+		}), "is not the problem of the graph: factor"},
 		"variable": {file, change(func(c *experiment.Certificate) { c.Problem.Variables[0].Name = "z" }), "variable 0"},
 		"profile":  {file, change(func(c *experiment.Certificate) { c.Profile = nil }), "the profile"},
 		"prices": {file, change(func(c *experiment.Certificate) { dearer(t, c) }),
-			"another problem than the graph's: factor"},
+			"is not the problem of the graph: factor"},
 		"digest": {file, change(func(c *experiment.Certificate) { c.ProfileDigest = c.OptionsDigest }),
 			"the profile: the digest is"},
 		"options": {file, change(func(c *experiment.Certificate) { c.Options.NoFusion = true }),

@@ -143,7 +143,8 @@ func TestViewTimes(t *testing.T) {
 		{write(t, "sizes.json", `{"strategy": "propagate", "dims": {"N": 4}, "by_step": [{"name": "conv1", "time_ns": 1}]}`),
 			"", "propagate", "was measured with N=4, and the plan is for N=2: add --dim N=4"},
 		{write(t, "fixed.json", `{"strategy": "propagate", "dims": {}, "by_step": [{"name": "conv1", "time_ns": 1}]}`), "",
-			"propagate", "was measured with the sizes of a file without symbols, and the plan is for N=2: draw it without --dim"},
+			"propagate",
+			"was measured with the sizes of a file without symbols, and the plan is for N=2: draw it without --dim"},
 		{"missing.json", "", "propagate", "missing.json"},
 	} {
 		args := []string{"view", residual, "-o", filepath.Join(t.TempDir(), "x.svg"), "--profile", c[0]}

@@ -428,3 +428,13 @@ func (n *Node) SetAttr(name string, value any) {
 	given[name] = value
 	n.attrs, n.Attrs = attributesOf(given), nil
 }
+
+// setWord sets p to v if v is one of the words, and reports whether it is.
+func (p *IntsOrWord) setWord(v any, words []string) bool {
+	word, isText := v.(string)
+	if !isText || !slices.Contains(words, word) {
+		return false
+	}
+	*p = IntsOrWord{Word: word}
+	return true
+}

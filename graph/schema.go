@@ -342,11 +342,8 @@ func setField(f Field, dst reflect.Value, v any, symbols map[string]sym.Int) err
 		}
 		return fmt.Errorf("must not be null")
 	}
-	if p, ok := dst.Addr().Interface().(*IntsOrWord); ok {
-		if word, isText := v.(string); isText && slices.Contains(f.Words, word) {
-			*p = IntsOrWord{Word: word}
-			return nil
-		}
+	if p, ok := dst.Addr().Interface().(*IntsOrWord); ok && p.setWord(v, f.Words) {
+		return nil
 	}
 	if err := setValue(dst, v, symbols); err != nil {
 		return err

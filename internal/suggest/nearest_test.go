@@ -20,7 +20,8 @@ func TestNearest(t *testing.T) {
 
 func TestKnown(t *testing.T) {
 	names := []string{"relu", "", "add", "relu", "mul"}
-	for _, c := range []struct{ name, want string }{{"rlu", "; did you mean relu?"}, {"nothing", "; ops: relu, add, mul"}} {
+	for _, c := range []struct{ name, want string }{{"rlu", "; did you mean relu?"},
+		{"nothing", "; ops: relu, add, mul"}} {
 		if got := Known(c.name, "ops", slices.Values(names)); got != c.want {
 			t.Errorf("%q: got %q, want %q", c.name, got, c.want)
 		}

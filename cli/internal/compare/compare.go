@@ -63,9 +63,10 @@ measured. Strategies with equal plans are measured once.
 The first lines name the fastest strategy of each combination. The last lines are the verdict for each
 combination, unless the first lines have all of it: the fastest strategies and how much slower the others
 are. All pairs of plans are tested (Mann-Whitney U test of the medians of turns) with Holm's correction; a
-difference is significant if p < 0.01. For pairs without a significant difference the verdict has the number of runs that would find a
-difference of 2%. With too few runs for any significant difference the verdict has the least number of
-runs instead. Notes warn of disturbances: times that vary or drift, and other busy processes (on Linux).
+difference is significant if p < 0.01. For pairs without a significant difference the verdict has the
+number of runs that would find a difference of 2%. With too few runs for any significant difference the
+verdict has the least number of runs instead. Notes warn of disturbances: times that vary or drift, and
+other busy processes (on Linux).
 
 --until 1% measures until the 95% confidence interval of each median extends at most 1% to either
 side, after at least 20 runs. It ends early after --runs runs, or without --runs after 1000 runs or a

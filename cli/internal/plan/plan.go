@@ -214,11 +214,8 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if err := f.checkSeveralPlans(cmd); err != nil {
 		return err
 	}
-	for _, name := range []string{"certificate", "problem", "solution"} {
-		if len(f.hints) > 1 && cmd.Flags().Changed(name) {
-			return exit.UsageErrorf("--%s is for one combination of sizes, and --dim gives %d: give each symbol one size, and "+
-				"plan each size by a command of its own", name, len(f.hints))
-		}
+	if err := f.checkOneSize(cmd); err != nil {
+		return err
 	}
 	switch {
 	case f.sweep != "":
@@ -265,6 +262,17 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return exit.InFile(path, err)
 	}
 	return f.finish(cmd, path, job, compiled, g, doc, timer)
+}
+
+// checkOneSize rejects flags that concern one plan if --dim gives several combinations of sizes.
+func (f *flags) checkOneSize(cmd *cobra.Command) error {
+	for _, name := range []string{"certificate", "problem", "solution"} {
+		if len(f.hints) > 1 && cmd.Flags().Changed(name) {
+			return exit.UsageErrorf("--%s is for one combination of sizes, and --dim gives %d: give each symbol one size, and "+
+				"plan each size by a command of its own", name, len(f.hints))
+		}
+	}
+	return nil
 }
 
 // showPasses writes the page of --passes and prints the graphs of --dump. It is also called if planning failed.

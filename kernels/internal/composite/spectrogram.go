@@ -153,17 +153,8 @@ func istft(s steps, a *istftAttrs, in []graph.Arg) graph.Arg {
 	if rank == 2 {
 		x = s.unsqueeze(x, 0)
 	}
-	batch, size, count := s.shape(x)[0], s.shape(x)[1], s.shape(x)[2]
-	onesided := !kit.SizeIs(size, n)
-	if a.Onesided != nil {
-		onesided = *a.Onesided
-	}
-	want := n
-	if onesided {
-		want = n/2 + 1
-	}
-	s.Reject(!kit.SizeIs(size, want), "istft: expected the frequency dimension (3rd to the last) of the input tensor to "+
-		"be %d, but got %v", want, size)
+	batch, count := s.shape(x)[0], s.shape(x)[2]
+	onesided := s.onesided(a, s.shape(x)[1])
 	hop, window := s.frames("istft", n, a.HopLength, a.WinLength, in[1])
 	if window.Kind == graph.Null {
 		window = s.Apply(view.Full, graph.Attrs{"size": []int{n}, "fill_value": 1, "dtype": s.frameDType()})
@@ -179,17 +170,10 @@ func istft(s steps, a *istftAttrs, in []graph.Arg) graph.Arg {
 		x = s.Apply(sequence.FftIrfft, attrs, s.slice(x, 2, 0, n/2+1))
 	}
 	length := count.Sub(sym.Of(1)).Mul(sym.Of(hop)).Add(sym.Of(n))
-	at := s.add(s.unsqueeze(s.mul(s.arange(count), integer(int64(hop))), 1), s.arange(sym.Of(n)))
-	overlapAdd := func(x graph.Arg, batch sym.Int) graph.Arg {
-		zeros := s.Apply(view.NewZeros, graph.Attrs{"size": []sym.Int{batch, length}}, x)
-		positions := s.Apply(view.Expand, graph.Attrs{"size": []sym.Int{batch, count, sym.Of(n)}}, at)
-		flat := func(x graph.Arg) graph.Arg { return s.reshape(x, batch, count.Mul(sym.Of(n))) }
-		return s.Apply(index.ScatterAdd, graph.Attrs{"dim": 1}, zeros, flat(positions), flat(x))
-	}
-	y := overlapAdd(s.mul(x, window), batch)
+	y := s.overlapAdd(s.mul(x, window), batch, count, n, hop)
 	squares := s.Apply(pointwise.Pow, nil, window, integer(2))
-	envelope := overlapAdd(s.Apply(view.Expand, graph.Attrs{"size": []sym.Int{sym.Of(1), count, sym.Of(n)}}, squares),
-		sym.Of(1))
+	envelope := s.overlapAdd(s.Apply(view.Expand, graph.Attrs{"size": []sym.Int{sym.Of(1), count, sym.Of(n)}}, squares),
+		sym.Of(1), count, n, hop)
 	start, end := 0, length
 	if a.Center {
 		start, end = n/2, length.Sub(sym.Of(n/2))
@@ -206,6 +190,32 @@ func istft(s steps, a *istftAttrs, in []graph.Arg) graph.Arg {
 		result = s.Apply(view.Squeeze, graph.Attrs{"dim": []int{0}}, result)
 	}
 	return result
+}
+
+// onesided reports whether the spectrum has only the frequencies from 0 to n_fft/2. It rejects other sizes of the
+// frequency dimension.
+func (s steps) onesided(a *istftAttrs, size sym.Int) bool {
+	onesided := !kit.SizeIs(size, a.NFFT)
+	if a.Onesided != nil {
+		onesided = *a.Onesided
+	}
+	want := a.NFFT
+	if onesided {
+		want = a.NFFT/2 + 1
+	}
+	s.Reject(!kit.SizeIs(size, want), "istft: expected the frequency dimension (3rd to the last) of the input tensor to "+
+		"be %d, but got %v", want, size)
+	return onesided
+}
+
+// overlapAdd adds frames [batch, count, n], of which frame i begins at i*hop, to a signal [batch, (count-1)*hop+n].
+func (s steps) overlapAdd(frames graph.Arg, batch, count sym.Int, n, hop int) graph.Arg {
+	length := count.Sub(sym.Of(1)).Mul(sym.Of(hop)).Add(sym.Of(n))
+	positions := s.add(s.unsqueeze(s.mul(s.arange(count), integer(int64(hop))), 1), s.arange(sym.Of(n)))
+	positions = s.Apply(view.Expand, graph.Attrs{"size": []sym.Int{batch, count, sym.Of(n)}}, positions)
+	zeros := s.Apply(view.NewZeros, graph.Attrs{"size": []sym.Int{batch, length}}, frames)
+	flat := func(x graph.Arg) graph.Arg { return s.reshape(x, batch, count.Mul(sym.Of(n))) }
+	return s.Apply(index.ScatterAdd, graph.Attrs{"dim": 1}, zeros, flat(positions), flat(frames))
 }
 
 // arange returns the integers from 0 to n-1.
