@@ -27,7 +27,7 @@ func TestEveryOpHasAFunction(t *testing.T) {
 		plain[f.op] = plain[f.op] || f.overload == ""
 	}
 	for _, o := range kernels.All() {
-		assert.True(t, plain[o.Name], o.Name)
+		assert.True(t, plain[o.Name], "package op has no function for %s: go generate ./op", o.Name)
 	}
 }
 

@@ -260,7 +260,7 @@ type PassRecord struct {
 // Exact reports whether passes must keep roundings: see [Options.Exact].
 func (p *Plan) Exact() bool { return p.exact }
 
-// Note adds text to [PassRecord.Did] of the running pass.
+// Note adds text to [PassRecord.Summary] of the running pass.
 func (p *Plan) Note(format string, args ...any) {
 	if len(p.Passes) == 0 {
 		return
