@@ -115,8 +115,8 @@ func TestLayers(t *testing.T) {
 		// Programs join passes and exec, for any catalogue of ops.
 		"internal/program":  {"kernels", "op", "cmd"},
 		"internal/batching": {"kernels", "op", "cmd"},
-		// Networks of tests.
-		"internal/graphtest/networks": {"passes", "exec", "cmd"},
+		// Networks and kernels of tests.
+		"internal/graphtest/networks": {"passes", "exec", "cmd"}, "internal/gpu/conform/golden": {"passes", "exec", "cmd"},
 		// Reports are data, independent of the packages that create them.
 		"report": {"kernels", "exec", "op", "cmd", "internal/program"},
 	}
