@@ -2,6 +2,7 @@ package graph
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/tensor"
@@ -89,7 +90,12 @@ type ContractionWindow struct {
 
 // FormsOf returns forms that compute a call one after another. It returns none if the op has no form for the call.
 // call.Out has the final layouts.
-func FormsOf(op *Op, call *Call) ([]Form, error) {
+func FormsOf(op *Op, call *Call) (forms []Form, err error) {
+	defer func() {
+		if r := recover(); r != nil { // the op's functions panic for a call that Infer rejects
+			forms, err = nil, fmt.Errorf("the call has no form: %v", r)
+		}
+	}()
 	if op == nil || call == nil || len(call.Out) == 0 {
 		return nil, errors.New("a call without an op or results has no form")
 	}

@@ -443,9 +443,8 @@ func (c *Call) AllShared(i int, types ...tensor.Type) []Result {
 // at the same time.
 type Kernel struct {
 	// Place is the processor that runs the kernel, and the memory that it accesses.
-	Place tensor.Place
-	// Phases run one after another.
-	Phases []Phase
+	Place  tensor.Place
+	Phases []Phase // they run one after another
 	// Scratch is the size in bytes of the memory that all chunks of a run share. Worker is the size in bytes of the memory
 	// of each worker. Both memories are 64-byte aligned and not cleared.
 	Scratch, Worker int
@@ -462,8 +461,7 @@ type Kernel struct {
 	// Arithmetic is the estimated time of the kernel's machine code on one worker, in nanoseconds and without memory
 	// accesses. It is 0 if the operations of Work are the best estimate.
 	Arithmetic float64
-	// Forms are the kernel's computation as data; nil if it is not described.
-	Forms []Form
+	Forms      []Form // the computation as data; nil if it is not described
 }
 
 // InPlace means that output Out may use the memory of operand In.

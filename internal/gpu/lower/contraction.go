@@ -40,7 +40,7 @@ func Contraction(f *graph.Contraction, t Target) (*Program, error) {
 	c.setTile(m, n, batch)
 	tilesM, tilesN := (m+c.tile-1)/c.tile, (n+c.tile-1)/c.tile
 	groups := tilesM * tilesN * batch
-	if groups >= 1<<31 {
+	if groups > math.MaxInt32 {
 		return nil, fmt.Errorf("gpu: a product of %d tiles is %w", groups, ErrUnsupported)
 	}
 	at := c.split(c.Do(ir.Group, tensor.Uint32), []int{tilesN, tilesM, batch})

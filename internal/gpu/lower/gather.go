@@ -2,6 +2,7 @@ package lower
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gpu/ir"
@@ -83,7 +84,7 @@ func (g *gather) setLoops() error {
 		}
 		g.strides, span = append(g.strides, strides), max(span, bytes)
 	}
-	if span >= 1<<31 {
+	if span > math.MaxInt32 {
 		return fmt.Errorf("gpu: a gather over %d bytes is %w", span, ErrUnsupported)
 	}
 	if len(g.shape) == 0 {

@@ -2,13 +2,12 @@ package lower
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/expr/expand"
-	"github.com/graphrun/graphrun/internal/gpu/ir"
-	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -28,8 +27,8 @@ const maxShared = 16 << 10
 //
 // One group computes one row or, if rows are short, several. If rows are cut, each pass has two launches: one folds
 // pieces, the other combines the pieces of each row, and computes the numbers of the row. Each thread folds the
-// elements at vector*(thread + n*threads), in order. The results of threads, then those of pieces, are combined as a balanced
-// tree. The tree depends on the shape and the expression only.
+// elements at vector*(thread + n*threads), in order. The results of threads, then those of pieces, are combined as a
+// balanced tree. The tree depends on the shape and the expression only.
 func Rows(c *expr.Code, outs, ins []tensor.Meta, mask []bool, align []int, t Target) (*Program, error) {
 	if _, err := expanded(c, t); err != nil {
 		return nil, err
@@ -115,50 +114,38 @@ type rows struct {
 	columns      bool  // adjacent threads compute adjacent rows
 }
 
-// setAxes merges dimensions.
+// setAxes sets the axes and the sizes that follow from them.
 func (r *rows) setAxes(mask []bool) error {
-	shape := make([]int, len(mask))
-	r.n, r.count = 1, 1
-	positions := tensor.Meta{DType: tensor.Int32, Shape: shape, Strides: make([]int, len(mask))}
-	if r.hasPositions {
-		r.metas = append(r.metas, positions)
-	}
-	for d := len(mask) - 1; d >= 0; d-- {
-		shape[d] = 1
-		for i, m := range r.metas {
-			if n := m.Shape[d]; n != 1 && (i < len(r.metas)-1 || !r.hasPositions) {
-				shape[d] = n
-			}
-		}
-		if mask[d] {
-			positions.Strides[d] = r.n
-			r.n *= shape[d]
-		} else {
-			r.count *= shape[d]
-		}
-	}
-	if max(r.n, 1)*max(r.count, 1) >= 1<<31 {
+	shape := r.setShape(mask)
+	if max(r.n, 1)*max(r.count, 1) > math.MaxInt32 {
 		return fmt.Errorf("gpu: a fold over %d elements is %w", r.n*r.count, ErrUnsupported)
 	}
-	for d := len(mask) - 1; d >= 0; d-- {
-		if shape[d] == 1 {
+	for i, m := range r.metas {
+		if bytes := m.Extent() * m.DType.Size(); bytes > math.MaxInt32 || slices.Min(append([]int{0}, m.Strides...)) < 0 {
+			return fmt.Errorf("gpu: a fold of operand %d over %d bytes is %w", i, bytes, ErrUnsupported)
+		}
+	}
+	r.vector = 1
+	for d, n := range slices.Backward(shape) {
+		if n == 1 {
 			continue
 		}
-		a := axis{n: shape[d]}
-		for i, m := range r.metas {
+		a := axis{n: n}
+		for _, m := range r.metas {
 			s := m.Strides[d] * m.DType.Size()
 			if m.Shape[d] == 1 {
 				s = 0
 			}
-			if a.strides = append(a.strides, s); s < 0 || s*shape[d] >= 1<<31 {
-				return fmt.Errorf("gpu: operand %d with stride %d is %w", i, s, ErrUnsupported)
-			}
+			a.strides = append(a.strides, s)
 		}
-		if mask[d] {
-			r.reduced = merge(r.reduced, a)
-		} else {
+		if !mask[d] {
 			r.kept = append(r.kept, a)
+			continue
 		}
+		if len(r.reduced) == 0 {
+			r.vector = min(4, n&-n)
+		}
+		r.reduced = merge(r.reduced, a)
 	}
 	lead := min(r.outs, len(r.metas)-1)
 	slices.SortStableFunc(r.kept, func(a, b axis) int { return a.strides[lead] - b.strides[lead] })
@@ -175,19 +162,30 @@ func (r *rows) setAxes(mask []bool) error {
 		r.reduced = append(r.reduced, none)
 	}
 	r.columns = r.kept[0].strides[lead] != 0 && r.kept[0].strides[lead] < r.reduced[0].strides[lead]
-	for i, m := range r.metas {
-		if span := 1 + m.Extent()*m.DType.Size(); span >= 1<<31 {
-			return fmt.Errorf("gpu: a fold of operand %d over %d bytes is %w", i, span, ErrUnsupported)
-		}
-	}
-	r.vector = 1
-	for d := len(mask) - 1; d >= 0; d-- {
-		if mask[d] && shape[d] != 1 {
-			r.vector = min(4, shape[d]&-shape[d])
-			break
-		}
-	}
 	return nil
+}
+
+// setShape sets the length and the number of rows, adds the operand of positions, and returns the broadcast shape.
+func (r *rows) setShape(mask []bool) []int {
+	shape, positions := slices.Repeat([]int{1}, len(mask)), make([]int, len(mask))
+	r.n, r.count = 1, 1
+	for d := len(mask) - 1; d >= 0; d-- {
+		for _, m := range r.metas {
+			if m.Shape[d] != 1 {
+				shape[d] = m.Shape[d]
+			}
+		}
+		if mask[d] {
+			positions[d] = r.n
+			r.n *= shape[d]
+		} else {
+			r.count *= shape[d]
+		}
+	}
+	if r.hasPositions {
+		r.metas = append(r.metas, tensor.Meta{DType: tensor.Int32, Shape: shape, Strides: positions})
+	}
+	return shape
 }
 
 // merge appends an axis, or merges it with the last axis if all operands have a common stride along both.
@@ -261,416 +259,4 @@ func (r *rows) layOutScratch() (bytes int) {
 // lanesOf returns the number of threads that fold n elements: a power of 2.
 func lanesOf(n, vector int) int {
 	return min(groupSize, 1<<(bits.Len(uint(max(1, n/vector)))-1))
-}
-
-// rowKernel makes a kernel. units is the number of rows, or of pieces of rows.
-type rowKernel struct {
-	scalars
-	*rows
-	units    int
-	lanes    int      // threads of a unit
-	partner  int      // distance of the threads of a unit in the group
-	lane     ir.Value // index of the thread among those of its unit
-	thread   ir.Value
-	isValid  ir.Value // the unit exists
-	row      ir.Value
-	piece    ir.Value   // ir.None if rows are not cut, or are joined
-	base     []ir.Value // by output and operand: the address of the first element of the row
-	numbers  map[int]ir.Value
-	uniforms map[int][]ir.Value
-	joins    bool // the kernel combines pieces
-}
-
-// add adds a launch with a number of units.
-func (r *rows) add(p *Program, units int, body func(k *rowKernel)) error {
-	const u32 = tensor.Uint32
-	params := len(r.metas)
-	if r.hasPositions {
-		params--
-	}
-	k := &rowKernel{rows: r, units: units, numbers: map[int]ir.Value{}, uniforms: map[int][]ir.Value{}}
-	k.scalars = scalars{Builder: ir.NewBuilder(params+1, groupSize), target: r.target}
-	if params+1 > r.target.MaxParams {
-		return fmt.Errorf("gpu: a kernel with %d operands is %w", params, ErrUnsupported)
-	}
-	k.joins = r.pieces > 1 && units == r.count
-	k.lanes = lanesOf(r.pieceLen, r.vector)
-	if k.joins {
-		k.lanes = lanesOf(r.pieces, 1)
-	}
-	perGroup := groupSize / k.lanes
-	k.thread = k.Do(ir.Thread, u32)
-	slow, fast := k.quotient(k.thread, k.lanes), k.do(lane.And, u32, k.thread, k.Const(u32, uint64(k.lanes-1)))
-	unit := slow
-	k.lane, k.partner = fast, 1
-	if r.columns && r.pieces == 1 {
-		unit = k.do(lane.And, u32, k.thread, k.Const(u32, uint64(perGroup-1)))
-		k.lane, k.partner = k.quotient(k.thread, perGroup), perGroup
-	}
-	unit = k.do(lane.Add, u32, k.do(lane.Mul, u32, k.Do(ir.Group, u32), k.Const(u32, uint64(perGroup))), unit)
-	k.isValid = k.do(lane.Lt, tensor.Bool, unit, k.Const(u32, uint64(units)))
-	unit = k.choose(u32, k.isValid, unit, k.Const(u32, uint64(units-1)))
-	k.row, k.piece = unit, ir.None
-	if units != r.count {
-		k.row = k.quotient(unit, r.pieces)
-		k.piece = k.do(lane.Sub, u32, unit, k.do(lane.Mul, u32, k.row, k.Const(u32, uint64(r.pieces))))
-	}
-	var shape []int
-	for _, a := range r.kept {
-		shape = append(shape, a.n)
-	}
-	index := k.split(k.row, shape)
-	for i := range r.metas[:params] {
-		at := k.DoImm(ir.Param, tensor.Uint64, uint64(i))
-		k.base = append(k.base, k.advance(at, k.offset(index, shape, stridesOf(r.kept, i))))
-	}
-	body(k)
-	bytes := 0
-	for _, a := range k.Shared {
-		bytes += a.D.Size() * a.N
-	}
-	switch {
-	case k.err != nil:
-		return k.err
-	case bytes > maxShared:
-		return fmt.Errorf("gpu: a kernel with %d bytes of group memory is %w", bytes, ErrUnsupported)
-	}
-	if err := k.Check(); err != nil {
-		return err
-	}
-	l := Launch{Kernel: &k.Kernel, Groups: (units + perGroup - 1) / perGroup}
-	for i := range params {
-		l.Args = append(l.Args, Arg{Buffer: i})
-	}
-	l.Args = append(l.Args, Arg{Buffer: Scratch})
-	if p.Scratch == 0 { // no kernel of the program uses the last address
-		l.Args[params].Buffer = 0
-	}
-	p.Launches = append(p.Launches, l)
-	return nil
-}
-
-func stridesOf(list []axis, i int) (strides []int) {
-	for _, a := range list {
-		strides = append(strides, a.strides[i])
-	}
-	return strides
-}
-
-// scratchAt returns the address of byte at + size*(first + second*n) of the scratch memory.
-func (k *rowKernel) scratchAt(at, size int, first, second ir.Value, n int) ir.Value {
-	const u64 = tensor.Uint64
-	index := k.do(lane.Convert, u64, first)
-	if second != ir.None {
-		slow := k.do(lane.Mul, u64, k.do(lane.Convert, u64, second), k.Const(u64, uint64(n)))
-		index = k.do(lane.Add, u64, index, slow)
-	}
-	base := k.plus(k.DoImm(ir.Param, u64, uint64(k.Params-1)), at)
-	return k.do(lane.Add, u64, base, k.do(lane.Mul, u64, index, k.Const(u64, uint64(size))))
-}
-
-// number returns a number of the row.
-func (k *rowKernel) number(n int) ir.Value {
-	v, ok := k.numbers[n]
-	if !ok { // computed by an earlier launch
-		at := k.scratchAt(k.numbersAt+8*n*k.count, 8, k.row, ir.None, 0)
-		v = k.loadRun(run{k.program.Numbers[n], 1, 8}, at)[0]
-		k.numbers[n] = v
-	}
-	return v
-}
-
-// uniform returns the numbers of an operand with one element for the row.
-func (k *rowKernel) uniform(operand int) []ir.Value {
-	v, ok := k.uniforms[operand]
-	switch i := k.outs + operand; {
-	case ok:
-	case k.hasPositions && i == len(k.metas)-1: // rows of one element
-		v = []ir.Value{k.Const(tensor.Int32, 0)}
-	default:
-		d := k.metas[i].DType
-		v = k.load(access{d, 0, 1, d.ToReal().Size()}, k.base[i])
-		k.uniforms[operand] = v
-	}
-	return v
-}
-
-// prepare adds the loads that the code of a loop shares, before the loop.
-func (k *rowKernel) prepare(in []expr.Place) {
-	for _, p := range in {
-		switch {
-		case p.Kind == expr.AtNumber:
-			k.number(p.N)
-		case p.Kind == expr.AtOperand && k.program.Uniform[p.N]:
-			k.uniform(p.N)
-		}
-	}
-}
-
-// pass adds the loop of a pass, and combines the folds of the threads of a unit.
-func (k *rowKernel) pass(i int) {
-	const u32 = tensor.Uint32
-	pass := k.program.Passes[i]
-	if pass.Code == nil {
-		return
-	}
-	k.prepare(pass.In)
-	var acc []ir.Value
-	for _, f := range pass.Folds {
-		d := pass.Code.Insts[f.V].DType
-		neutral := expr.Neutral(f.Op, d)
-		acc = append(acc, k.Do(ir.Var, register(d), k.elementBits(d, neutral)))
-	}
-	first := k.do(lane.Mul, u32, k.lane, k.Const(u32, uint64(k.vector)))
-	last := k.Const(u32, uint64(k.n))
-	if k.piece != ir.None {
-		begin := k.do(lane.Mul, u32, k.piece, k.Const(u32, uint64(k.pieceLen)))
-		end := k.do(lane.Add, u32, begin, k.Const(u32, uint64(k.pieceLen)))
-		first = k.do(lane.Add, u32, first, begin)
-		last = k.choose(u32, k.do(lane.Lt, tensor.Bool, end, last), end, last)
-	}
-	step := k.lanes * k.vector
-	loop := func() {
-		at := k.Do(ir.Var, u32, first)
-		k.While(func() ir.Value {
-			e := k.Do(ir.Get, u32, at)
-			k.elements(&pass, e, acc)
-			next := k.do(lane.Add, u32, e, k.Const(u32, uint64(step)))
-			k.Do(ir.Set, tensor.Invalid, at, next)
-			return k.do(lane.Le, tensor.Bool, last, next)
-		})
-	}
-	switch {
-	case k.piece != ir.None:
-		k.If(k.do(lane.Lt, tensor.Bool, first, last), loop)
-	case step >= k.n:
-		k.elements(&pass, first, acc)
-	default:
-		loop()
-	}
-	k.combine(&pass, acc, i)
-}
-
-// elementBits returns an element with the given bits, of any dtype.
-func (k *rowKernel) elementBits(d tensor.DType, bits uint64) ir.Value {
-	if d == tensor.Bool {
-		return k.Const(d, bits&1)
-	}
-	return k.constant(d, bits)
-}
-
-// combine combines the accumulators of the threads of a unit, and keeps the results.
-func (k *rowKernel) combine(pass *expr.RowPass, acc []ir.Value, i int) {
-	var results []ir.Value
-	for n, f := range pass.Folds {
-		d := pass.Code.Insts[f.V].DType
-		results = append(results, k.tree(f.Op, d, k.Do(ir.Get, register(d), acc[n])))
-	}
-	if k.piece == ir.None {
-		for n, v := range results {
-			k.numbers[pass.Into[n]] = v
-		}
-		return
-	}
-	k.If(k.isFirst(), func() {
-		for n, v := range results {
-			at := k.scratchAt(k.partialsAt+8*n*k.count*k.pieces, 8, k.piece, k.row, k.pieces)
-			k.storeRun(run{pass.Code.Insts[pass.Folds[n].V].DType, 1, 8}, at, []ir.Value{v})
-		}
-	})
-}
-
-// isFirst reports whether the thread is the first of an existing unit.
-func (k *rowKernel) isFirst() ir.Value {
-	zero := k.Const(tensor.Uint32, 0)
-	return k.do(lane.And, tensor.Bool, k.isValid, k.do(lane.Eq, tensor.Bool, k.lane, zero))
-}
-
-// fold combines two values of a fold.
-func (k *rowKernel) fold(o expr.Op, d tensor.DType, a, b ir.Value) ir.Value {
-	return k.inst(expr.Inst{Op: o, DType: d, A: 0, B: 0, C: expr.None}, d, []ir.Value{a, b})
-}
-
-// tree combines the values of the threads of a unit: thread k with thread k+half, as halves of the threads. All threads
-// get the result.
-func (k *rowKernel) tree(o expr.Op, d tensor.DType, v ir.Value) ir.Value {
-	const u32 = tensor.Uint32
-	if k.lanes == 1 {
-		return v
-	}
-	r := register(d)
-	stored, get := r, func(v ir.Value) ir.Value { return v }
-	put := get
-	if d == tensor.Bool {
-		stored = u32
-		put = func(v ir.Value) ir.Value { return k.raw(d, v) }
-		get = func(v ir.Value) ir.Value { return k.fromRaw(d, v) }
-	}
-	array := k.Array(stored, groupSize)
-	k.DoImm(ir.StoreShared, tensor.Invalid, array, k.thread, put(v))
-	for half := k.lanes / 2; half > 0; half /= 2 {
-		k.Do(ir.Barrier, tensor.Invalid)
-		k.If(k.do(lane.Lt, tensor.Bool, k.lane, k.Const(u32, uint64(half))), func() {
-			other := k.do(lane.Add, u32, k.thread, k.Const(u32, uint64(half*k.partner)))
-			a := get(k.DoImm(ir.LoadShared, stored, array, k.thread))
-			b := get(k.DoImm(ir.LoadShared, stored, array, other))
-			k.DoImm(ir.StoreShared, tensor.Invalid, array, k.thread, put(k.fold(o, d, a, b)))
-		})
-	}
-	k.Do(ir.Barrier, tensor.Invalid)
-	first := k.do(lane.Sub, u32, k.thread, k.do(lane.Mul, u32, k.lane, k.Const(u32, uint64(k.partner))))
-	return get(k.DoImm(ir.LoadShared, stored, array, first))
-}
-
-// joinPieces combines the results of the pieces of a row.
-func (k *rowKernel) joinPieces(i int) {
-	const u32 = tensor.Uint32
-	pass := k.program.Passes[i]
-	for n, f := range pass.Folds {
-		d := pass.Code.Insts[f.V].DType
-		partial := func(piece ir.Value) ir.Value {
-			at := k.scratchAt(k.partialsAt+8*n*k.count*k.pieces, 8, piece, k.row, k.pieces)
-			return k.loadRun(run{d, 1, 8}, at)[0]
-		}
-		acc := k.Do(ir.Var, register(d), partial(k.lane))
-		if second := k.do(lane.Add, u32, k.lane, k.Const(u32, uint64(k.lanes))); k.lanes < k.pieces { // < 2*k.lanes
-			k.If(k.do(lane.Lt, tensor.Bool, second, k.Const(u32, uint64(k.pieces))), func() {
-				sum := k.fold(f.Op, d, k.Do(ir.Get, register(d), acc), partial(second))
-				k.Do(ir.Set, tensor.Invalid, acc, sum)
-			})
-		}
-		k.numbers[pass.Into[n]] = k.tree(f.Op, d, k.Do(ir.Get, register(d), acc))
-	}
-	if k.pieces > 1 && len(pass.Folds) > 0 {
-		k.If(k.isFirst(), func() {
-			for _, n := range pass.Into {
-				k.storeNumber(n)
-			}
-		})
-	}
-}
-
-func (k *rowKernel) storeNumber(n int) {
-	at := k.scratchAt(k.numbersAt+8*n*k.count, 8, k.row, ir.None, 0)
-	k.storeRun(run{k.program.Numbers[n], 1, 8}, at, []ir.Value{k.numbers[n]})
-}
-
-// after adds the computation once per row.
-func (k *rowKernel) after(i int) {
-	pass := k.program.Passes[i]
-	if pass.After == nil {
-		return
-	}
-	k.prepare(pass.AfterIn)
-	values := k.eval(pass.After, func(operand, part int) ir.Value {
-		if p := pass.AfterIn[operand]; p.Kind == expr.AtOperand {
-			return k.uniform(p.N)[part]
-		}
-		return k.numbers[pass.AfterIn[operand].N]
-	})
-	for o, p := range pass.AfterOut {
-		if p.Kind == expr.AtNumber {
-			k.numbers[p.N] = values[pass.After.Out[o].Re]
-		}
-	}
-	k.If(k.isFirst(), func() {
-		for o, p := range pass.AfterOut {
-			out := pass.After.Out[o]
-			switch {
-			case p.Kind == expr.AtOutput:
-				list := []ir.Value{values[out.Re]}
-				if out.Im != expr.None {
-					list = append(list, values[out.Im])
-				}
-				d := k.metas[p.N].DType
-				k.store(access{d, 0, 1, d.ToReal().Size()}, k.base[p.N], list)
-			case p.Kind == expr.AtNumber && k.joins:
-				k.storeNumber(p.N)
-			}
-		}
-	})
-}
-
-// elements computes the elements of a thread that begin at element e of the row.
-func (k *rowKernel) elements(pass *expr.RowPass, e ir.Value, acc []ir.Value) {
-	var shape []int
-	for _, a := range k.reduced {
-		shape = append(shape, a.n)
-	}
-	index := k.split(e, shape)
-	addressOf := func(i int) (access, ir.Value) {
-		strides := stridesOf(k.reduced, i)
-		all, sizes := strides, shape
-		for _, a := range k.kept {
-			all, sizes = append(all[:len(all):len(all)], a.strides[i]), append(sizes[:len(sizes):len(sizes)], a.n)
-		}
-		d := k.metas[i].DType
-		a := access{d, strides[0], k.vector, alignOf(d, k.align[i], sizes, all, k.vector)}
-		return a, k.advance(k.base[i], k.offset(index, shape, strides))
-	}
-	row := func(n int) (access, ir.Value) {
-		d := k.program.Rows[n].DType
-		align := 16
-		if k.count > 1 {
-			align |= k.n * d.Size()
-		}
-		align |= k.vector * d.Size()
-		return access{d, d.Size(), k.vector, max(align&-align, d.ToReal().Size())},
-			k.scratchAt(k.scratchRows[n], d.Size(), e, k.row, k.n)
-	}
-	loaded := make([][]ir.Value, len(pass.In))
-	for o, p := range pass.In {
-		switch {
-		case p.Kind == expr.AtRow:
-			loaded[o] = k.load(row(p.N))
-		case p.Kind == expr.AtNumber:
-			loaded[o] = []ir.Value{k.numbers[p.N]}
-		case k.program.Uniform[p.N]:
-			loaded[o] = k.uniform(p.N)
-		case k.hasPositions && k.outs+p.N == len(k.metas)-1:
-			for v := range k.vector {
-				position := k.do(lane.Add, tensor.Uint32, e, k.Const(tensor.Uint32, uint64(v)))
-				loaded[o] = append(loaded[o], k.bits(tensor.Int32, position))
-			}
-		default:
-			loaded[o] = k.load(addressOf(k.outs + p.N))
-		}
-	}
-	stored := make([][]ir.Value, len(pass.Out))
-	for v := range k.vector {
-		values := k.eval(pass.Code, func(operand, part int) ir.Value {
-			parts := 1
-			if pass.Code.In[operand].IsComplex() {
-				parts = 2
-			}
-			return loaded[operand][(v*parts+part)%len(loaded[operand])]
-		})
-		for o, p := range pass.Out {
-			if out := pass.Code.Out[o]; p.Kind != expr.Nowhere {
-				if stored[o] = append(stored[o], values[out.Re]); out.Im != expr.None {
-					stored[o] = append(stored[o], values[out.Im])
-				}
-			}
-		}
-		for n, f := range pass.Folds {
-			d := pass.Code.Insts[f.V].DType
-			sum := k.fold(f.Op, d, k.Do(ir.Get, register(d), acc[n]), values[f.V])
-			k.Do(ir.Set, tensor.Invalid, acc[n], sum)
-		}
-	}
-	if !slices.ContainsFunc(pass.Out, func(p expr.Place) bool { return p.Kind != expr.Nowhere }) {
-		return
-	}
-	k.If(k.isValid, func() {
-		for o, p := range pass.Out {
-			switch p.Kind {
-			case expr.AtOutput:
-				a, at := addressOf(p.N)
-				k.store(a, at, stored[o])
-			case expr.AtRow:
-				a, at := row(p.N)
-				k.store(a, at, stored[o])
-			}
-		}
-	})
 }

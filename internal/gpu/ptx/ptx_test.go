@@ -13,11 +13,12 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/conform/golden"
 	"github.com/graphrun/graphrun/internal/gpu/ptx"
 	"github.com/graphrun/graphrun/internal/testsize"
+	"github.com/graphrun/graphrun/kernels"
 )
 
 // TestGolden compares modules with files. GRAPHRUN_UPDATE=1 writes the files.
 func TestGolden(t *testing.T) {
-	for name, k := range golden.Few(t) {
+	for name, k := range golden.Few(t, kernels.Lookup) {
 		text, err := ptx.Module(k, "sm_80")
 		require.NoError(t, err)
 		golden.CompareFile(t, filepath.Join("testdata", name+".ptx"), text)
@@ -35,7 +36,7 @@ var (
 // targets, registers are written before they are read, and operations on floats state their rounding.
 func TestModules(t *testing.T) {
 	checked := 0
-	for name, k := range golden.Many(t, testsize.Of(4, 1)) {
+	for name, k := range golden.Many(t, kernels.Lookup, testsize.Of(4, 1)) {
 		text, err := ptx.Module(k, "sm_80")
 		require.NoError(t, err, name)
 		labels := map[string]bool{}
@@ -75,7 +76,7 @@ func TestAssembled(t *testing.T) {
 	if err != nil {
 		t.Skip("ptxas (CUDA toolkit) is not installed")
 	}
-	for name, k := range golden.Many(t, testsize.Of(64, 1)) {
+	for name, k := range golden.Many(t, kernels.Lookup, testsize.Of(64, 1)) {
 		for _, processor := range []string{"sm_80", "sm_90"} {
 			text, err := ptx.Module(k, processor)
 			require.NoError(t, err, name)

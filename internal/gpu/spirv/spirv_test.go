@@ -14,6 +14,7 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/conform/golden"
 	"github.com/graphrun/graphrun/internal/gpu/spirv"
 	"github.com/graphrun/graphrun/internal/testsize"
+	"github.com/graphrun/graphrun/kernels"
 )
 
 var exact = spirv.Floats{DenormPreserve: true, SignedZeroInfNan: true, RoundingNearestEven: true}
@@ -34,7 +35,7 @@ func listing(words []uint32) string {
 
 // TestGolden compares modules with files. GRAPHRUN_UPDATE=1 writes the files.
 func TestGolden(t *testing.T) {
-	for name, k := range golden.Few(t) {
+	for name, k := range golden.Few(t, kernels.Lookup) {
 		words, err := spirv.Module(k, options)
 		require.NoError(t, err)
 		golden.CompareFile(t, filepath.Join("testdata", name+".txt"), listing(words))
@@ -48,7 +49,7 @@ func TestValid(t *testing.T) {
 		t.Skip("spirv-val (package spirv-tools) is not installed")
 	}
 	valid := 0
-	for name, k := range golden.Many(t, testsize.Of(8, 1)) {
+	for name, k := range golden.Many(t, kernels.Lookup, testsize.Of(8, 1)) {
 		words, err := spirv.Module(k, options)
 		require.NoError(t, err, name)
 		path := filepath.Join(t.TempDir(), "kernel.spv")

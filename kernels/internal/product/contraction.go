@@ -199,8 +199,12 @@ func (product *contraction) compile(call *graph.Call) (*graph.Kernel, error) {
 	return k, nil
 }
 
-// form returns the contraction of a call as data, or nil if the device kernels do not compute its dtypes.
-func (product *contraction) form(call *graph.Call) []graph.Form {
+// formOf returns the contraction of a call as data.
+func formOf(call *graph.Call, describe func(c *graph.Call) (*contraction, error)) ([]graph.Form, error) {
+	product, err := describe(call)
+	if err != nil {
+		return nil, err
+	}
 	operand := func(i int) graph.ContractionOperand {
 		return graph.ContractionOperand{Index: 1 + i, DType: call.Meta(i).DType}
 	}
@@ -220,7 +224,7 @@ func (product *contraction) form(call *graph.Call) []graph.Form {
 		graph.ContractionLoop{Size: product.m, Out: product.c.row, A: product.a.row, Add: product.add.row},
 		graph.ContractionLoop{Size: product.n, Out: product.c.col, B: product.b.col, Add: product.add.col},
 		graph.ContractionLoop{Size: product.k, A: product.a.col, B: product.b.row, Summed: true})
-	return []graph.Form{f}
+	return []graph.Form{f}, nil
 }
 
 // tinyMACs is the maximum number of multiplications of a product that gemm computes by plain loops.

@@ -60,13 +60,7 @@ func productImpls(describe func(c *graph.Call) (*contraction, error)) []graph.Im
 				return err == nil && multiply.ComputationDType(c) == m.DType && x.supports(c, entry.algorithm)
 			},
 			Lower: func(c *graph.Call) (*graph.Kernel, error) { return lowerProduct(c, entry.algorithm, describe) },
-			Forms: func(c *graph.Call) ([]graph.Form, error) {
-				x, err := describe(c)
-				if err != nil {
-					return nil, err
-				}
-				return x.form(c), nil
-			},
+			Forms: func(c *graph.Call) ([]graph.Form, error) { return formOf(c, describe) },
 			Pack: multiply.PackFunc(func(c *graph.Call, i int) (graph.Packing, bool) {
 				x, err := describe(c)
 				d := c.Out[0].DType

@@ -16,12 +16,11 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/conform"
 	"github.com/graphrun/graphrun/internal/gpu/ir"
 	"github.com/graphrun/graphrun/internal/gpu/lower"
-	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Few returns a few kernels by name.
-func Few(t *testing.T) iter.Seq2[string, *ir.Kernel] {
+// Few returns a few kernels by name. lookup finds ops of the catalogue.
+func Few(t *testing.T, lookup graph.Lookup) iter.Seq2[string, *ir.Kernel] {
 	return func(yield func(string, *ir.Kernel) bool) {
 		for _, c := range []struct {
 			name, text, walk string
@@ -47,7 +46,7 @@ func Few(t *testing.T) iter.Seq2[string, *ir.Kernel] {
 			}
 		}
 		for _, c := range calls {
-			p := programOf(t, c)
+			p := programOf(t, lookup(c.op), c)
 			for k, l := range p.Launches {
 				name := c.op
 				if len(p.Launches) > 1 {
@@ -79,8 +78,7 @@ var calls = []call{
 	{"conv2d", graph.Attrs{"padding": 1}, []tensor.Meta{f32(1, 3, 8, 8), f32(4, 3, 3, 3), f32(4)}},
 }
 
-func programOf(t *testing.T, c call) *lower.Program {
-	op := kernels.Lookup(c.op)
+func programOf(t *testing.T, op *graph.Op, c call) *lower.Program {
 	made, err := conform.NewCall(op, c.attrs, c.in, rand.New(rand.NewPCG(1, 2)))
 	if err != nil {
 		t.Fatal(c.op, err)
@@ -92,11 +90,17 @@ func programOf(t *testing.T, c call) *lower.Program {
 	return p
 }
 
-// Many returns the kernels of every step-th expression of [conform.Primitives] and [conform.Functions].
-func Many(t *testing.T, step int) iter.Seq2[string, *ir.Kernel] {
+// Many returns the kernels of [Few], and those of every step-th expression of [conform.Primitives] and
+// [conform.Functions].
+func Many(t *testing.T, lookup graph.Lookup, step int) iter.Seq2[string, *ir.Kernel] {
 	functions := conform.Functions(tensor.Float32, tensor.Float64, tensor.Int64, tensor.Complex64)
 	codes := append(conform.Primitives(), functions...)
 	return func(yield func(string, *ir.Kernel) bool) {
+		for name, kernel := range Few(t, lookup) {
+			if !yield(name, kernel) {
+				return
+			}
+		}
 		for k := 0; k < len(codes); k += step {
 			if !yield(codes[k].Name, kernelOf(t, codes[k], conform.Walks[k/step%len(conform.Walks)])) {
 				return
