@@ -10,6 +10,7 @@ package plan
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -211,10 +212,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if f.dims, f.hints, err = command.SplitHints(f.dims); err != nil {
 		return err
 	}
-	if err := f.checkSeveralPlans(cmd); err != nil {
-		return err
-	}
-	if err := f.checkOneSize(cmd); err != nil {
+	if err := cmp.Or(f.checkSeveralPlans(cmd), f.checkOneSize(cmd)); err != nil {
 		return err
 	}
 	switch {
