@@ -17,10 +17,13 @@ import (
 
 // binding lists the ops whose inference binds a size to a number although it takes others, and why.
 var binding = map[string]string{
-	"cov":          "the number of observations is a number operand of a division",
-	"corrcoef":     "the number of observations is a number operand of a division",
-	"logcumsumexp": "the number of additions is the logarithm of the size",
-	"gather_nd":    "the last size of indices tells how many dimensions the result has",
+	"cov":                "the number of observations is a number operand of a division",
+	"corrcoef":           "the number of observations is a number operand of a division",
+	"logcumsumexp":       "the number of additions is the logarithm of the size",
+	"linalg_matrix_rank": "the tolerance is the precision of the dtype times the greater size",
+	"linalg_pinv":        "the tolerance is the precision of the dtype times the greater size",
+	"pdist":              "the pairs of rows are listed",
+	"gather_nd":          "the last size of indices tells how many dimensions the result has",
 }
 
 // bindsFreely reports whether inference of a graph binds N although other sizes over 1 will do.

@@ -190,21 +190,21 @@ func multiDot(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
 // of elements is least.
 func (s steps) splits(in []graph.Arg) [][]int {
 	n := len(in)
-	sizes := []float64{float64(s.shape(in[0])[0].Specialize())}
+	sizes := []sym.Int{s.shape(in[0])[0]}
 	for _, x := range in {
-		sizes = append(sizes, float64(s.shape(x)[1].Specialize()))
+		sizes = append(sizes, s.shape(x)[1])
 	}
-	cost, split := make([][]float64, n), make([][]int, n)
+	cost, split := make([][]sym.Int, n), make([][]int, n)
 	for i := range n {
-		cost[i], split[i] = make([]float64, n), make([]int, n)
+		cost[i], split[i] = make([]sym.Int, n), make([]int, n)
 	}
 	for length := 1; length < n; length++ {
 		for i := 0; i+length < n; i++ {
 			j := i + length
-			cost[i][j] = math.Inf(1)
 			for k := i; k < j; k++ {
-				c := cost[i][k] + cost[k+1][j] + float64(sizes[i]*sizes[k+1]*sizes[j+1])
-				if c < cost[i][j] {
+				products := kit.BoundedSizeProduct(kit.BoundedSizeProduct(sizes[i], sizes[k+1]), sizes[j+1])
+				c := cost[i][k].Add(cost[k+1][j]).Add(products)
+				if k == i || c.Lt(cost[i][j]).Holds() {
 					cost[i][j], split[i][j] = c, k
 				}
 			}

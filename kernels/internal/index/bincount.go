@@ -44,7 +44,8 @@ var Bincount = dynamicOp(graph.SchemaOf[bincountAttrs](), graph.Op{Semantics: gr
 		return oneOutline(tensor.Float32, -1)
 	}
 	return oneOutline(tensor.Float64, -1)
-}, func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+}, func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (out []*tensor.Tensor, err error) {
+	defer tensor.CatchMemory(&err) // the number of bins depends on data
 	n := kit.Attrs[bincountAttrs](c).Minlength
 	numbers := kit.CopyTo(ctx, in[0], tensor.New(tensor.Int64, in[0].Shape...))
 	bins := kit.SliceOf[int64](numbers.Storage().Bytes(), 0, numbers.Numel())

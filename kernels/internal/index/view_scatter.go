@@ -78,6 +78,7 @@ func viewScatterOp[A any](name, what string, example graph.Attrs, operands []ten
 			},
 			Examples: []graph.Example{{In: operands, Attrs: example}},
 		},
+		Facts: graph.Facts{AnyOrder: true},
 		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			part, err := viewOf(c.Out[0].Type(), kit.Attrs[A](c))
 			if err != nil {

@@ -35,7 +35,8 @@ type algorithm struct {
 func matrixOp(attrs *graph.Schema, o graph.Semantics, a algorithm) *graph.Op {
 	o.Doc += " Dimensions before the last two are a batch."
 	o.Ref = a.reference
-	return kit.DefineWith(attrs, graph.Op{Semantics: o, Facts: graph.Facts{UnfusableReason: "factors whole matrices"},
+	return kit.DefineWith(attrs, graph.Op{Semantics: o,
+		Facts:     graph.Facts{UnfusableReason: "factors whole matrices", FixedLayoutReason: "factors whole matrices"},
 		Lowerings: graph.Lowerings{Compile: a.compile}})
 }
 
