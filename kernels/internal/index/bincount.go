@@ -3,6 +3,7 @@ package index
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
@@ -47,6 +48,9 @@ var Bincount = dynamicOp(graph.SchemaOf[bincountAttrs](), graph.Op{Semantics: gr
 }, func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (out []*tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err) // the number of bins depends on data
 	n := kit.Attrs[bincountAttrs](c).Minlength
+	if n > maxBincountLength {
+		return nil, fmt.Errorf("bincount: minlength must be at most %d, but got %d", maxBincountLength, n)
+	}
 	numbers := kit.CopyTo(ctx, in[0], tensor.New(tensor.Int64, in[0].Shape...))
 	bins := kit.SliceOf[int64](numbers.Storage().Bytes(), 0, numbers.Numel())
 	for i, bin := range bins {
@@ -66,6 +70,9 @@ var Bincount = dynamicOp(graph.SchemaOf[bincountAttrs](), graph.Op{Semantics: gr
 	}
 	return []*tensor.Tensor{addAt[float64](ctx, tensor.Float64, bins, n, in[1])}, nil
 })
+
+// maxBincountLength bounds minlength, so that data and not an attribute determine the memory of a run.
+const maxBincountLength = 1 << 24
 
 var errBincount = errors.New("bincount only supports 1-d non-negative integral inputs.")
 
