@@ -46,7 +46,6 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// TestDiffSummary wants the differences in the first sentence.
 // TestSizeZero does not divide a cost by size 0.
 func TestSizeZero(t *testing.T) {
 	path := write(t, "empty.json", `{"version": 1, "symbols": {"N": {"min": 0, "max": 9}},
@@ -58,6 +57,7 @@ func TestSizeZero(t *testing.T) {
 	assert.Regexp(t, `\n0 to 4 .* - to \S+s `, succeed(t, "plan", path, "--sweep", "N=0..4"))
 }
 
+// TestDiffSummary wants the differences in the first sentence.
 func TestDiffSummary(t *testing.T) {
 	path := models + "/residual.json"
 	for args, want := range map[string]string{

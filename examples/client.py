@@ -23,11 +23,11 @@ HEADER = "Inference-Header-Content-Length"  # bytes of JSON before the arrays
 
 def strings(data):
     """Returns the strings of a BYTES tensor: a length of four bytes precedes each."""
-    found = []
-    while data:
-        end = 4 + int.from_bytes(data[:4], "little")
-        found.append(data[4:end].decode())
-        data = data[end:]
+    found, at = [], 0
+    while at < len(data):
+        end = at + 4 + int.from_bytes(data[at:at + 4], "little")
+        found.append(data[at + 4:end].decode())
+        at = end
     return found
 
 
@@ -48,7 +48,12 @@ def infer(url, model, inputs, token=None, timeout=60):
         with urllib.request.urlopen(request, timeout=timeout) as response:
             body, length = response.read(), response.headers.get(HEADER)
     except urllib.error.HTTPError as e:
-        raise RuntimeError(f"{e.code}: {json.load(e).get('error')}") from None
+        text = e.read().decode(errors="replace")
+        try:
+            text = json.loads(text)["error"]
+        except (ValueError, KeyError, TypeError):
+            pass  # a proxy may answer with another document
+        raise RuntimeError(f"{e.code}: {text}") from None
     at = int(length) if length else len(body)
     outputs = {}
     for t in json.loads(body[:at])["outputs"]:

@@ -167,11 +167,13 @@ func (p *Program) releaseSession(s *Session) {
 	defer p.mu.Unlock()
 	if p.keepsSessions && len(p.idleSessions) < maxCachedSessions {
 		p.idleSessions = append(p.idleSessions, s)
+		return
 	}
+	_ = s.arena.Release() // to the pool
 }
 
-// DropSessions frees the memory that the program keeps for later runs, also that of runs that are active now. A later
-// run keeps its memory again.
+// DropSessions gives up the memory that the program keeps for later runs, and that of active runs when they end. Arenas
+// return to the pool; the garbage collector frees other memory. A later run keeps its memory again.
 func (p *Program) DropSessions() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -189,7 +189,7 @@ func reshapesBatch(m *graph.Node) bool {
 }
 
 // fineBatch returns the shape of the batch of the attention, without sizes of 1. Parts may split and join dimensions of
-// the batch. The result is the shape with the fewest dimensions of which the batch of every part is a view. For
+// the batch. The result is the shape with the fewest dimensions such that the batch of every part is a view of it. For
 // example, the batches [6, 4] and [2, 12] give [2, 3, 4]. Dimensions within the rows of a matrix do not belong to the
 // batch.
 func fineBatch(parts []*graph.Node) ([]int, error) {

@@ -75,12 +75,16 @@ func (c *cache[K, V]) Find(key K) (v V, ok bool) {
 // moveToFront marks an element as the most recently used. If it was not among the recent ones, it displaces one of
 // them.
 func (c *cache[K, V]) moveToFront(e *list.Element) {
+	if c.idle == nil {
+		c.order.MoveToFront(e)
+		return
+	}
 	last := c.order.Front()
 	for i := 1; i < c.recent && last != nil && last != e; i++ {
 		last = last.Next()
 	}
 	c.order.MoveToFront(e)
-	if c.idle != nil && last != nil && last != e {
+	if last != nil && last != e {
 		c.idle(last.Value.(*entry[K, V]).value)
 	}
 }

@@ -91,8 +91,8 @@ func DidYouMean(meant string) string {
 }
 
 // Known returns the end of a message about an unknown name: the nearest known name or, if none is near, the first known
-// names. what names the known things in the plural.
-func Known(name, what string, known iter.Seq[string]) string {
+// names. plural is the noun for the names, such as "ops".
+func Known(name, plural string, known iter.Seq[string]) string {
 	if meant := Nearest(name, known); meant != "" {
 		return DidYouMean(meant)
 	}
@@ -110,7 +110,7 @@ func Known(name, what string, known iter.Seq[string]) string {
 	if names == nil {
 		return ""
 	}
-	return "; " + what + ": " + strings.Join(names, ", ")
+	return "; " + plural + ": " + strings.Join(names, ", ")
 }
 
 // distance returns the least number of insertions, deletions, replacements and transpositions of adjacent letters that

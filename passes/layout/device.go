@@ -93,7 +93,7 @@ func (m *Model) touch(n *graph.Node, touched graph.ByValue[bool]) {
 	}
 }
 
-// touchViews marks operands and results of views of which the other is marked.
+// touchViews marks the result of a view if its operand is marked, and the operand if the result is marked.
 func (m *Model) touchViews(touched graph.ByValue[bool]) {
 	spread := func(view *viewNode) {
 		if view == nil {

@@ -17,11 +17,11 @@ const (
 	maxUnits  = 1 << 14 // units of memory by which changes are combined
 )
 
-// variant is a limit on the bytes of the constants of a node.
-type variant struct {
+// nodeLimit is a limit on the bytes of the constants of a node.
+type nodeLimit struct {
 	node  int
 	bytes int64
-	ps    int64 // the cost of the cheapest plan if only this limit of a given plan changes
+	ps    int64 // the cost of the cheapest plan if only this limit of the plan changes
 }
 
 // fill looks for cheaper plans near a plan that fits. The constants of every node are limited to their bytes in the
@@ -31,10 +31,10 @@ type variant struct {
 func (s *memorySearch) fill(p *pricedPlan) error {
 	defer func(limit time.Duration) { s.options.TimeLimit = limit }(s.options.TimeLimit)
 	s.options.TimeLimit = 0 // no search: there are many problems
-	var variants []variant
+	var variants []nodeLimit
 	for range maxRounds {
 		var err error
-		if variants, err = s.variants(p); err != nil {
+		if variants, err = s.nodeLimits(p); err != nil {
 			return err
 		}
 		better, err := s.combine(p, variants)
@@ -45,16 +45,16 @@ func (s *memorySearch) fill(p *pricedPlan) error {
 		}
 		p = better
 	}
-	limits := s.limitsOf(p)
-	saving := func(v variant) float64 { return float64(p.PS-v.ps) / float64(v.bytes-limits[v.node]) }
-	variants = slices.DeleteFunc(variants, func(v variant) bool { return v.bytes <= limits[v.node] || v.ps >= p.PS })
-	sorted.Func(variants, func(a, b variant) int { return cmp.Compare(saving(b), saving(a)) })
+	first := s.limitsOf(p)
+	saving := func(v nodeLimit) float64 { return float64(p.PS-v.ps) / float64(v.bytes-first[v.node]) }
+	variants = slices.DeleteFunc(variants, func(v nodeLimit) bool { return v.bytes <= first[v.node] || v.ps >= p.PS })
+	sorted.Func(variants, func(a, b nodeLimit) int { return cmp.Compare(saving(b), saving(a)) })
 	for _, v := range variants {
 		limits := s.limitsOf(p)
-		if v.bytes-limits[v.node] > p.unused {
+		if more := v.bytes - limits[v.node]; more <= 0 || more > p.unused {
 			continue
 		}
-		limits[v.node] = max(limits[v.node], v.bytes)
+		limits[v.node] = v.bytes
 		next, err := s.solveLimited(limits)
 		if err != nil {
 			return err
@@ -71,7 +71,7 @@ func (s *memorySearch) fill(p *pricedPlan) error {
 	return nil
 }
 
-// limitsOf returns, by node, the bytes of the constants that a plan reads.
+// limitsOf returns, for each node, the bytes of the constants that a plan reads.
 func (s *memorySearch) limitsOf(p *pricedPlan) []int64 {
 	limits := make([]int64, len(s.bytes))
 	for i, bytes := range s.bytes {
@@ -82,16 +82,16 @@ func (s *memorySearch) limitsOf(p *pricedPlan) []int64 {
 	return limits
 }
 
-// variants returns the variants of a plan, by node: its own bytes, and larger numbers of bytes only if the node itself
-// can then be cheaper.
-func (s *memorySearch) variants(p *pricedPlan) (list []variant, err error) {
+// nodeLimits returns limits of each node: its bytes in the plan, and other numbers of bytes only if the node itself is
+// then cheaper than with fewer bytes.
+func (s *memorySearch) nodeLimits(p *pricedPlan) (list []nodeLimit, err error) {
 	limits := s.limitsOf(p)
 	for i, bytes := range s.bytes {
-		var levels []variant
+		var levels []nodeLimit
 		for l := range bytes {
-			levels = append(levels, variant{i, bytes[l], s.model.computedNodes[i].labels[l].leastCost()})
+			levels = append(levels, nodeLimit{i, bytes[l], s.model.computedNodes[i].labels[l].leastCost()})
 		}
-		sorted.Func(levels, func(a, b variant) int { return cmp.Or(cmp.Compare(a.bytes, b.bytes), cmp.Compare(a.ps, b.ps)) })
+		sorted.Func(levels, func(a, b nodeLimit) int { return cmp.Or(cmp.Compare(a.bytes, b.bytes), cmp.Compare(a.ps, b.ps)) })
 		least := int64(math.MaxInt64)
 		for _, v := range levels {
 			useful := v.ps < least || v.bytes == limits[i]
@@ -130,10 +130,10 @@ func (l *label) leastCost() int64 {
 	return sum
 }
 
-// combine returns the plan with the best combination of variants if it is cheaper than p and fits. Otherwise it returns
-// p. Memory that does not depend on the variants, such as the arena, may differ between the plans: the combination may
+// combine returns the plan with the best combination of limits if it is cheaper than p and fits. Otherwise it returns p.
+// Memory that does not depend on the limits, such as the arena, may differ between the plans: the combination may
 // then need less for constants.
-func (s *memorySearch) combine(p *pricedPlan, variants []variant) (*pricedPlan, error) {
+func (s *memorySearch) combine(p *pricedPlan, variants []nodeLimit) (*pricedPlan, error) {
 	available := p.unused
 	for range 2 {
 		limits := s.limitsOf(p)
@@ -156,10 +156,10 @@ func (s *memorySearch) combine(p *pricedPlan, variants []variant) (*pricedPlan, 
 	return p, nil
 }
 
-// bestCombination returns the variants, one for each node, with the least sum of costs, whose bytes exceed the given
-// limits by at most the available bytes. It returns none if there is none. It solves a multiple-choice knapsack problem
+// bestCombination returns the variants, one limit for each node, with the least sum of costs, whose bytes exceed limits
+// by at most the available bytes. It returns none if there is none. It solves a multiple-choice knapsack problem
 // by dynamic programming over units of memory. Bytes are rounded up to units.
-func bestCombination(variants []variant, limits []int64, available int64) (best []variant) {
+func bestCombination(variants []nodeLimit, limits []int64, available int64) (best []nodeLimit) {
 	unit := int64(0)
 	least := slices.Clone(limits)
 	for _, v := range variants {
@@ -176,8 +176,8 @@ func bestCombination(variants []variant, limits []int64, available int64) (best 
 	if units < 0 {
 		return nil
 	}
-	costs := make([]int64, units+1) // by units: the least cost of the nodes so far
-	var chosen [][]int32            // by node and units: the index of the variant
+	costs := make([]int64, units+1) // indexed by units: the least cost of the nodes so far
+	var chosen [][]int32            // indexed by node and units: the index of the limit
 	for first, next := 0, 0; first < len(variants); first = next {
 		sums, choice := make([]int64, units+1), make([]int32, units+1)
 		for u := range sums {
@@ -216,21 +216,13 @@ func gcd(a, b int64) int64 {
 // solveLimited returns the cheapest plan in which the constants of each node have at most the given bytes, or nil if
 // none is found without search.
 func (s *memorySearch) solveLimited(limits []int64) (*pricedPlan, error) {
-	p := *s.problem
-	p.Factors = slices.Clone(p.Factors)
-	for i, bytes := range s.bytes {
-		if bytes == nil {
-			continue
+	p := s.withCosts(func(node int, bytes int64) int64 {
+		if bytes > limits[node] {
+			return wcsp.Forbidden
 		}
-		costs := make(wcsp.Costs, len(bytes))
-		for l := range bytes {
-			if bytes[l] > limits[i] {
-				costs[l] = wcsp.Forbidden
-			}
-		}
-		p.Factors = append(p.Factors, wcsp.Factor{Scope: []int{s.model.computedNodes[i].id}, Costs: costs})
-	}
-	found, err := wcsp.Exact.Solve(&p, s.options)
+		return 0
+	})
+	found, err := wcsp.Exact.Solve(p, s.options)
 	if err != nil {
 		var infeasible *wcsp.InfeasibleError
 		if errors.Is(err, wcsp.ErrNotFound) || errors.As(err, &infeasible) {

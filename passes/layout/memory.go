@@ -209,20 +209,11 @@ func (s *memorySearch) checkFit(p *pricedPlan) (bool, error) {
 
 // cheapest returns up to k plans in the order of their priced costs, and raises the bound.
 func (s *memorySearch) cheapest(k int, price float64) ([]*pricedPlan, error) {
-	p := *s.problem
-	p.Factors = slices.Clone(p.Factors)
-	for i, computed := range s.model.computedNodes {
-		if s.bytes[i] == nil {
-			continue
-		}
-		costs := make(wcsp.Costs, len(computed.labels))
-		for l, bytes := range s.bytes[i] {
-			costs[l] = int64(price * float64(bytes)) // rounded down: the bound stays valid
-		}
-		p.Factors = append(p.Factors, wcsp.Factor{Scope: []int{computed.id}, Costs: costs})
-	}
+	p := s.withCosts(func(_ int, bytes int64) int64 {
+		return int64(price * float64(bytes)) // rounded down: the bound stays valid
+	})
 	c := &comparer{model: s.model, outcomes: map[string]*Outcome{}}
-	list, _, err := wcsp.KBest(&p, k, s.options, c.samePlan)
+	list, _, err := wcsp.KBest(p, k, s.options, c.samePlan)
 	if err = cmp.Or(err, c.err); err != nil {
 		return nil, err
 	}
@@ -235,6 +226,23 @@ func (s *memorySearch) cheapest(k int, price float64) ([]*pricedPlan, error) {
 		s.raiseBound(list[0].Bound, price)
 	}
 	return plans, c.err
+}
+
+// withCosts returns the problem with an additional cost for the bytes of constants that each node reads.
+func (s *memorySearch) withCosts(cost func(node int, bytes int64) int64) *wcsp.Problem {
+	p := *s.problem
+	p.Factors = slices.Clone(p.Factors)
+	for i, list := range s.bytes {
+		if list == nil {
+			continue
+		}
+		costs := make(wcsp.Costs, len(list))
+		for l, bytes := range list {
+			costs[l] = cost(i, bytes)
+		}
+		p.Factors = append(p.Factors, wcsp.Factor{Scope: []int{s.model.computedNodes[i].id}, Costs: costs})
+	}
+	return &p
 }
 
 // raiseBound raises the bound. Every plan that is not examined costs at least pricedCost, which includes the given

@@ -193,11 +193,11 @@ func costliestCopy(group []*StrategyPlan) string {
 	}
 	costliest := slices.MaxFunc(copies, func(a, b report.Copy) int { return cmp.Compare(a.CostNS, b.CostNS) })
 	names, _ := strategyNames(group)
-	what := "the copy"
+	subject := "the copy"
 	if len(copies) > 1 {
-		what = "the costliest copy"
+		subject = "the costliest copy"
 	}
-	return fmt.Sprintf("%s of %s is of %s: %s", what, names, format.Printable(costliest.Value),
+	return fmt.Sprintf("%s of %s is of %s: %s", subject, names, format.Printable(costliest.Value),
 		format.Printable(costliest.Why))
 }
 

@@ -76,7 +76,7 @@ func (f *flags) addTimes(plan *report.Plan, sizes map[string]int) (string, error
 	if !maps.Equal(doc.Dims, sizes) {
 		advice := "draw it without --dim"
 		if len(doc.Dims) > 0 {
-			advice = "add --dim " + strings.Join(strings.Split(format.Sizes(doc.Dims), ", "), " --dim ")
+			advice = "add --dim " + strings.ReplaceAll(format.Sizes(doc.Dims), ", ", " --dim ")
 		}
 		return "", exit.UsageErrorf("--profile: %s was measured with %s, and the plan is for %s: %s", f.profile,
 			cmp.Or(format.Sizes(doc.Dims), "the sizes of a file without symbols"),

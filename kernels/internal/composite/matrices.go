@@ -34,7 +34,7 @@ type matrixRankAttrs struct {
 	Tol       *float64 `attr:"tol" default:"none" doc:"older name of atol, without rtol"`
 	Atol      *float64 `attr:"atol" default:"none" doc:"singular values up to it are 0; default: 0"`
 	Rtol      *float64 `attr:"rtol" default:"none" doc:"atol as a part of the greatest singular value; default: the greater size times the precision of the dtype, or 0 with atol"`
-	Hermitian bool     `attr:"hermitian" default:"false" doc:"use the magnitudes of eigenvalues, of which only the lower triangle is read"`
+	Hermitian bool     `attr:"hermitian" default:"false" doc:"the matrices are Hermitian: use the magnitudes of eigenvalues, and read only the lower triangle"`
 }
 
 type matrixNormAttrs struct {

@@ -208,7 +208,7 @@ func (s steps) onesided(a *istftAttrs, size sym.Int) bool {
 	return onesided
 }
 
-// overlapAdd adds frames [batch, count, n], of which frame i begins at i*hop, to a signal [batch, (count-1)*hop+n].
+// overlapAdd returns a signal [batch, (count-1)*hop+n], the sum of frames [batch, count, n]. Frame i begins at i*hop.
 func (s steps) overlapAdd(frames graph.Arg, batch, count sym.Int, n, hop int) graph.Arg {
 	length := count.Sub(sym.Of(1)).Mul(sym.Of(hop)).Add(sym.Of(n))
 	positions := s.add(s.unsqueeze(s.mul(s.arange(count), integer(int64(hop))), 1), s.arange(sym.Of(n)))

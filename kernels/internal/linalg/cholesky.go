@@ -54,7 +54,7 @@ var (
 // choleskyOp defines an op that returns Cholesky factors. spec returns the attributes of a call.
 func choleskyOp(attrs *graph.Schema, name string, outputs []string, check matrixCheck,
 	spec func(*graph.Call) choleskyExAttrs) *graph.Op {
-	doc := "Returns the Cholesky factors of positive definite matrices, of which only one triangle is read: L of L L^H, " +
+	doc := "Returns the Cholesky factors of positive definite matrices, and reads only one triangle: L of L L^H, " +
 		"or its adjoint."
 	withInfo := outputs != nil
 	ranks, exampleOf := matrices(1), []tensor.Meta{kit.F32(2, 0, 0)}

@@ -51,7 +51,7 @@ func exchange[T number](b matrix[T], pivots []int, reverse bool) {
 	}
 }
 
-// solveTriangular overwrites b with the solution x of a x = b for a triangular matrix a, of which the other triangle is
+// solveTriangular overwrites b with the solution x of a x = b for a triangular matrix a. The other triangle is
 // not read. unit: the diagonal of a has ones, and is not read.
 func (s *solver[T]) solveTriangular(a, b matrix[T], upper, unit bool) {
 	n := a.cols

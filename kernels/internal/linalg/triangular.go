@@ -23,7 +23,7 @@ type triangularSolveAttrs struct {
 // Solutions of equations with triangular matrices.
 var (
 	SolveTriangular = matrixOp(graph.SchemaOf[solveTriangularAttrs](), graph.Semantics{Name: "linalg_solve_triangular",
-		Doc:    "Solves linear equations with a triangular matrix self, of which the other triangle is not read.",
+		Doc:    "Solves linear equations with a triangular matrix self. The other triangle is not read.",
 		Params: []graph.Param{kit.Self, {Name: "B"}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			a, b := c.Type(0), c.Type(1)
@@ -46,7 +46,7 @@ var (
 				tensor.New(tensor.Complex128, 2, 3))},
 	}, algorithm{float: triangular[float64], complex: triangular[complex128], memory: squares(3), ranks: matrices(1)})
 	TriangularSolve = matrixOp(graph.SchemaOf[triangularSolveAttrs](), graph.Semantics{Name: "triangular_solve",
-		Doc: "Solves A X = self with a triangular matrix A, of which the other triangle is not read. Also returns a " +
+		Doc: "Solves A X = self with a triangular matrix A. The other triangle is not read. Also returns a " +
 			"copy of A.", Params: []graph.Param{kit.Self, operandA}, Outputs: []string{"solution", "cloned_coefficient"},
 		Infer: inferTriangularSolve,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(3, 4), squareExample),
