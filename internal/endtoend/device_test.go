@@ -49,9 +49,10 @@ func TestDevicePlacement(t *testing.T) {
 	b := g.Constant("b", generated(tensor.New(tensor.Float32, 5)))
 	h := op.Relu(op.Mul(x, 0.5))
 	y := op.Add(op.Matmul(h, w), b)
-	g.Output("y", op.Transpose(op.Exp(y), 0, 1))
+	// Functions are left out: without machine code, those of the host have other bits.
+	g.Output("y", op.Transpose(op.Square(y), 0, 1))
 	require.NoError(t, g.Err())
-	want, err := graphrun.Compile(g, graphrun.Options{NoFusion: true}) // fusion changes the roundings of the bias
+	want, err := graphrun.Compile(g, graphrun.Options{NoFusion: true})
 	require.NoError(t, err)
 	in := map[string]*tensor.Tensor{"x": generated(tensor.New(tensor.Float32, 4, 6))}
 	expected, err := want.Run(context.Background(), in)
