@@ -91,7 +91,9 @@ func (s *memorySearch) nodeLimits(p *pricedPlan) (list []nodeLimit, err error) {
 		for l := range bytes {
 			levels = append(levels, nodeLimit{i, bytes[l], s.model.computedNodes[i].labels[l].leastCost()})
 		}
-		sorted.Func(levels, func(a, b nodeLimit) int { return cmp.Or(cmp.Compare(a.bytes, b.bytes), cmp.Compare(a.ps, b.ps)) })
+		sorted.Func(levels, func(a, b nodeLimit) int {
+			return cmp.Or(cmp.Compare(a.bytes, b.bytes), cmp.Compare(a.ps, b.ps))
+		})
 		least := int64(math.MaxInt64)
 		for _, v := range levels {
 			useful := v.ps < least || v.bytes == limits[i]
@@ -130,7 +132,7 @@ func (l *label) leastCost() int64 {
 	return sum
 }
 
-// combine returns the plan with the best combination of limits if it is cheaper than p and fits. Otherwise it returns p.
+// combine returns the plan with the best combination of limits if it is cheaper than p and fits, else p.
 // Memory that does not depend on the limits, such as the arena, may differ between the plans: the combination may
 // then need less for constants.
 func (s *memorySearch) combine(p *pricedPlan, variants []nodeLimit) (*pricedPlan, error) {
