@@ -33,12 +33,11 @@ func (p *Program) setDevice(d graph.Device) error {
 
 // deviceConstants are the constants of a program on the device.
 type deviceConstants struct {
-	storages []int // indices in Program.storages
+	storages []int // indices
 	bytes    int
 
-	once   sync.Once
-	memory graph.DeviceMemory
-	err    error
+	mu     sync.Mutex
+	memory graph.DeviceMemory // nil before the first upload
 }
 
 // addUploaded makes the result of a node that uploads a constant a constant of the program.
@@ -51,31 +50,41 @@ func (p *Program) addUploaded(n *graph.Node) {
 	u.bytes += (s.bytes + tensor.Align - 1) &^ (tensor.Align - 1)
 }
 
-// upload uploads the constants at the first call. The memory on the device is freed when the program is garbage.
+// upload uploads the constants at the first call. They are freed when the program is unreachable.
 func (p *Program) upload() (graph.DeviceMemory, error) {
 	u := &p.uploaded
-	u.once.Do(func() {
-		if u.bytes == 0 {
-			return
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.memory != nil || u.bytes == 0 {
+		return u.memory, nil
+	}
+	memory, err := p.device.Alloc(u.bytes)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.uploadTo(memory); err != nil {
+		memory.Free()
+		return nil, err
+	}
+	runtime.AddCleanup(p, graph.DeviceMemory.Free, memory)
+	u.memory = memory
+	return memory, nil
+}
+
+// uploadTo copies the constants to memory of the device.
+func (p *Program) uploadTo(memory graph.DeviceMemory) error {
+	q := p.device.NewQueue()
+	for _, k := range p.uploaded.storages {
+		s := &p.storages[k]
+		if s.bytes == 0 {
+			continue
 		}
-		if u.memory, u.err = p.device.Alloc(u.bytes); u.err != nil {
-			return
+		from := unsafe.Slice((*byte)(s.data.Pointer()), s.bytes)
+		if err := q.Upload(graph.DeviceAddress{Memory: memory, Offset: s.arenaOffset}, from); err != nil {
+			return err
 		}
-		runtime.AddCleanup(p, graph.DeviceMemory.Free, u.memory)
-		q := p.device.NewQueue()
-		for _, k := range u.storages {
-			s := &p.storages[k]
-			if s.bytes == 0 {
-				continue
-			}
-			from := unsafe.Slice((*byte)(s.data.Pointer()), s.bytes)
-			if u.err = q.Upload(graph.DeviceAddress{Memory: u.memory, Offset: s.arenaOffset}, from); u.err != nil {
-				return
-			}
-		}
-		u.err = q.Wait()
-	})
-	return u.memory, u.err
+	}
+	return q.Wait()
 }
 
 // deviceSession is the memory of a session on the device.
@@ -133,7 +142,3 @@ func (s *deviceSession) of(st *step) []graph.DeviceAddress {
 	}
 	return s.addresses[st.firstPtr : st.firstPtr+len(st.refs)]
 }
-
-// DeviceBytes returns the memory of a run on the device in bytes: the arena of intermediate values, and the constants,
-// which all runs share.
-func (p *Program) DeviceBytes() (arena, constants int) { return p.deviceArena, p.uploaded.bytes }

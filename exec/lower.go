@@ -13,7 +13,6 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/jit"
-	"github.com/graphrun/graphrun/tensor"
 )
 
 // loweredNode is the kernel of a node, or the error of its compilation. A view has no kernel and no error.
@@ -98,7 +97,7 @@ func lower(ctx context.Context, n *graph.Node) (kernel *graph.Kernel, err error)
 		return kernel, err
 	}
 	if kernel.Place != n.Out[0].Place() {
-		return nil, fmt.Errorf("its kernel runs on %v, the program runs on the %v", kernel.Place, tensor.Host)
+		return nil, fmt.Errorf("its kernel runs on the %v, and its results are on the %v", kernel.Place, n.Out[0].Place())
 	}
 	return limitChunks(kernel), nil
 }

@@ -24,16 +24,15 @@ func (p *Plan) DeviceOf(n *graph.Node) string {
 	return p.device.Name()
 }
 
-// nodeNS is the function nodeNS with the prices of the place that computes the node.
+// nodeNS estimates the cost of a node in nanoseconds, with the prices of the place that computes the node.
 func (p *Plan) nodeNS(n *graph.Node) float64 {
 	switch {
-	case n == nil || !n.Impl.OnDevice() || p.device == nil:
+	case n == nil || p.device == nil || !n.Impl.OnDevice():
+		return nodeNS(n, p.profile)
 	case n.UploadsConstant():
 		return 0
-	default:
-		return nodeNS(n, p.device.Prices())
 	}
-	return nodeNS(n, p.profile)
+	return nodeNS(n, p.device.Prices())
 }
 
 // ConstantBytes returns the total size of the graph's constants. The profile's prices of memory accesses depend on this

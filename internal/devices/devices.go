@@ -12,11 +12,11 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// Host is the name of the processor that runs the program. Auto is the name of the first device that can be opened,
+// Host is the name of the processor that runs the program. auto is the name of the first device that can be opened,
 // or of the host if there is none.
 const (
-	Host = "cpu"
-	Auto = "auto"
+	Host = graph.HostDevice
+	auto = "auto"
 )
 
 // driver opens a device at the first use.
@@ -30,7 +30,7 @@ var (
 	drivers []driver
 )
 
-// Register adds a driver. Auto prefers drivers that were registered first. open is called at the first use.
+// Register adds a driver. auto prefers drivers that were registered first. open is called at the first use.
 func Register(name string, open func() (graph.Device, error)) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -45,7 +45,7 @@ func Names() []string {
 	for _, d := range drivers {
 		names = append(names, d.name)
 	}
-	return append(names, Auto)
+	return append(names, auto)
 }
 
 // Open returns the device with a name. It returns nil for the host.
@@ -56,7 +56,7 @@ func Open(name string) (graph.Device, error) {
 	switch name {
 	case "", Host:
 		return nil, nil
-	case Auto:
+	case auto:
 		for _, d := range list {
 			if opened, err := d.open(); err == nil {
 				return opened, nil

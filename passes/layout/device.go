@@ -199,10 +199,9 @@ func (p *Problem) pinnedDeviceError(n *graph.Node) error {
 			operands = append(operands, a.Number.String())
 		}
 	}
-	switch name := n.Pin.Device; {
-	case name != graph.HostDevice && (p.Device == nil || p.Device.Name() != name):
+	name := n.Pin.Device
+	if p.Device == nil || p.Device.Name() != name {
 		return fmt.Errorf("the node is pinned to device %s, the program runs on %s", name, p.deviceName(tensor.Device))
-	default:
-		return fmt.Errorf("device %s has no kernel for %s(%s)", name, n.Op.Name, strings.Join(operands, ", "))
 	}
+	return fmt.Errorf("device %s has no kernel for %s(%s)", name, n.Op.Name, strings.Join(operands, ", "))
 }

@@ -2,6 +2,7 @@
 package backend
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -43,7 +44,11 @@ func First(list []device.Device, err error) (graph.Device, error) {
 	for k := 1; k < len(list); k++ {
 		list[k].Close()
 	}
-	if len(list) == 0 {
+	switch {
+	case len(list) > 0:
+	case err == nil:
+		return nil, errors.New("the driver has no device")
+	default:
 		return nil, err
 	}
 	return New(list[0]), nil

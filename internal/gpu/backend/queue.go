@@ -24,6 +24,7 @@ type queue struct {
 	mu      sync.Mutex
 	steps   []device.Step
 	staging *staging
+	err     error // the first error of a run; later steps fail too, because their operands may not be computed
 }
 
 const (
@@ -94,7 +95,7 @@ func (q *queue) launch(c *compiled, operands []graph.DeviceAddress, host []unsaf
 		case a.Memory != nil:
 			return errOtherMemory
 		case host[i] != nil:
-			b, offset, err := q.stage(sizes[i])
+			b, offset, err := q.staging.take(sizes[i]) // stage may reuse the memory of earlier operands
 			if err != nil {
 				return err
 			}
@@ -128,17 +129,19 @@ func (q *queue) Reset() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.clear()
+	q.err = nil
 }
 
 // flush runs the collected steps.
 func (q *queue) flush() error {
-	if len(q.steps) == 0 {
-		return nil
+	if q.err != nil || len(q.steps) == 0 {
+		return q.err
 	}
 	defer q.clear()
 	q.d.mu.Lock()
 	defer q.d.mu.Unlock()
-	return q.d.driver.Run(q.steps)
+	q.err = q.d.driver.Run(q.steps)
+	return q.err
 }
 
 func (q *queue) clear() {
