@@ -33,7 +33,7 @@ func (p *Program) setDevice(d graph.Device) error {
 
 // deviceConstants are the constants of a program on the device.
 type deviceConstants struct {
-	storages []int // indices
+	storages []int // indices of Program.storages
 	bytes    int
 
 	mu     sync.Mutex

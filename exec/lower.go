@@ -97,7 +97,7 @@ func lower(ctx context.Context, n *graph.Node) (kernel *graph.Kernel, err error)
 		return kernel, err
 	}
 	if kernel.Place != n.Out[0].Place() {
-		return nil, fmt.Errorf("its kernel runs on the %v, and its results are on the %v", kernel.Place, n.Out[0].Place())
+		return nil, fmt.Errorf("its kernel has place %v, its results have place %v", kernel.Place, n.Out[0].Place())
 	}
 	return limitChunks(kernel), nil
 }

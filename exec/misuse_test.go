@@ -64,7 +64,7 @@ func TestKernelOfAnotherPlace(t *testing.T) {
 	g.Output("y", g.Apply("far", nil, g.Input("x", tensor.Float32, 4))[0])
 	require.NoError(t, g.Err())
 	_, err = exec.Compile(g, exec.Options{})
-	assert.ErrorContains(t, err, "its kernel runs on the device 1, and its results are on the host")
+	assert.ErrorContains(t, err, "its kernel has place device 1, its results have place host")
 }
 
 // misused is a program of y = x + c, over data that its caller holds too.

@@ -43,14 +43,14 @@ type DeviceAddress struct {
 }
 
 // Queue runs the steps of a run on a device in order. A finished step may still be in the queue. When a download ends,
-// the device has run all earlier steps. After an error of the device, Wait and downloads return it until Reset. A Queue
+// the device has run all earlier steps. After a step fails, Wait and downloads return its error until Reset. A Queue
 // may be used concurrently.
 type Queue interface {
 	// Upload copies bytes to the device. They may change when Upload returns.
 	Upload(to DeviceAddress, from []byte) error
 	// Wait waits until the device has run all steps.
 	Wait() error
-	// Reset drops the error, and steps that the device has not begun.
+	// Reset drops the error and the steps that the device has not begun.
 	Reset()
 }
 

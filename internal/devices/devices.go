@@ -12,12 +12,8 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// Host is the name of the processor that runs the program. auto is the name of the first device that can be opened,
-// or of the host if there is none.
-const (
-	Host = graph.HostDevice
-	auto = "auto"
-)
+// auto is the name of the first device that can be opened, or of the host if there is none.
+const auto = "auto"
 
 // driver opens a device at the first use.
 type driver struct {
@@ -41,7 +37,7 @@ func Register(name string, open func() (graph.Device, error)) {
 func Names() []string {
 	mu.Lock()
 	defer mu.Unlock()
-	names := []string{Host}
+	names := []string{graph.HostDevice}
 	for _, d := range drivers {
 		names = append(names, d.name)
 	}
@@ -54,7 +50,7 @@ func Open(name string) (graph.Device, error) {
 	list := slices.Clone(drivers)
 	mu.Unlock()
 	switch name {
-	case "", Host:
+	case "", graph.HostDevice:
 		return nil, nil
 	case auto:
 		for _, d := range list {

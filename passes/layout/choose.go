@@ -120,8 +120,9 @@ func (d *Draft) best(n *graph.Node, call *graph.Call, wanted tensor.Order) (*off
 			}
 		}
 		return best, nil
-	case n.Pin.Device != "" && n.Pin.Device != graph.HostDevice && !supported:
-		return nil, fmt.Errorf("the node is pinned to device %s, and only strategy optimal uses devices", n.Pin.Device)
+	case pinnedToDevice(n) && !supported:
+		return nil, fmt.Errorf("the node is pinned to device %s, and this strategy does not use devices; "+
+			"strategy optimal does", n.Pin.Device)
 	case n.Pin.Impl != "" && !supported:
 		return nil, d.Problem.pinnedImplError(n, call)
 	}

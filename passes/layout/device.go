@@ -188,7 +188,12 @@ func (m *Model) moveCost(from, to *form) int64 {
 	return m.Problem.price(impl, work) + m.Problem.price(impl, read)
 }
 
-// pinnedDeviceError returns the error for a node that is pinned to a place where no kernel computes it.
+// pinnedToDevice reports whether a node is pinned to another device than the host.
+func pinnedToDevice(n *graph.Node) bool {
+	return n.Pin.Device != "" && n.Pin.Device != graph.HostDevice
+}
+
+// pinnedDeviceError returns the error for a node that is pinned to a device that does not compute it.
 func (p *Problem) pinnedDeviceError(n *graph.Node) error {
 	var operands []string
 	for _, a := range n.In {

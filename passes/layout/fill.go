@@ -132,9 +132,9 @@ func (l *label) leastCost() int64 {
 	return sum
 }
 
-// combine returns the plan with the best combination of limits if it is cheaper than p and fits, else p.
-// Memory that does not depend on the limits, such as the arena, may differ between the plans: the combination may
-// then need less for constants.
+// combine returns the plan with the best combination of limits if it is cheaper than p and fits, else p. Memory that
+// does not depend on the limits, such as the arena, may differ between the plans: the combination may then need less
+// for constants.
 func (s *memorySearch) combine(p *pricedPlan, variants []nodeLimit) (*pricedPlan, error) {
 	available := p.unused
 	for range 2 {

@@ -46,7 +46,7 @@ func (m *Model) findLabels(i int, n *graph.Node) error {
 	switch {
 	case len(computed.labels) > 0:
 		return nil
-	case n.Pin.Device != "" && n.Pin.Device != graph.HostDevice && !supported:
+	case pinnedToDevice(n) && !supported:
 		return m.Problem.pinnedDeviceError(n)
 	case n.Pin.Impl != "" && !supported:
 		return m.Problem.pinnedImplError(n, call)

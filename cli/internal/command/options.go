@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/devices"
 	"github.com/graphrun/graphrun/passes/layout"
 )
@@ -27,7 +28,7 @@ func ExactFlag(cmd *cobra.Command, p *bool) {
 // DeviceFlag adds --device.
 func DeviceFlag(cmd *cobra.Command, p *string) {
 	names := devices.Names()
-	cmd.Flags().StringVar(p, "device", devices.Host, "let the device `NAME` compute nodes if the plan then costs less: "+
+	cmd.Flags().StringVar(p, "device", graph.HostDevice, "let the device `NAME` compute nodes if the plan then costs less: "+
 		strings.Join(names, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 }

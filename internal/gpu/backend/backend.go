@@ -2,6 +2,7 @@
 package backend
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -44,12 +45,8 @@ func First(list []device.Device, err error) (graph.Device, error) {
 	for k := 1; k < len(list); k++ {
 		list[k].Close()
 	}
-	switch {
-	case len(list) > 0:
-	case err == nil:
-		return nil, errors.New("the driver has no device")
-	default:
-		return nil, err
+	if len(list) == 0 {
+		return nil, cmp.Or(err, errors.New("the driver has no device"))
 	}
 	return New(list[0]), nil
 }

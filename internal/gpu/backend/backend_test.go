@@ -1,6 +1,7 @@
 package backend_test
 
 import (
+	"errors"
 	"math/rand/v2"
 	"testing"
 	"unsafe"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gpu/backend"
+	"github.com/graphrun/graphrun/internal/gpu/device"
 	"github.com/graphrun/graphrun/internal/gpu/software"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/tensor"
@@ -24,12 +26,16 @@ func TestKernels(t *testing.T) {
 		op    string
 		attrs graph.Attrs
 		in    []any // tensor.Meta, or a number
-		host  bool  // the last operand is on the host
+		host  int   // number of last operands that are on the host
+		fill  int   // bytes that wait for their upload before the launch
 	}{
 		{op: "relu", in: []any{x}},
 		{op: "add", in: []any{x, transposed}},
 		{op: "mul", in: []any{x, 2.5}},
-		{op: "sub", in: []any{x, tensor.New(tensor.Float32)}, host: true},
+		{op: "sub", in: []any{x, tensor.New(tensor.Float32)}, host: 1},
+		// The second operand on the host exceeds the limit of staged bytes, 64 MiB.
+		{op: "where", in: []any{tensor.New(tensor.Bool, 5), tensor.New(tensor.Float32), tensor.New(tensor.Float32)}, host: 2,
+			fill: 64<<20 - 32<<10},
 		{op: "where", in: []any{tensor.New(tensor.Bool, 5), x, 1.0}},
 		{op: "clone", in: []any{transposed}, attrs: graph.Attrs{"memory_format": "contiguous"}},
 	} {
@@ -78,13 +84,15 @@ func TestKernels(t *testing.T) {
 			}
 			m.Addresses, m.Ptrs = append(m.Addresses, on(call.Out[0])), append(m.Ptrs, nil)
 			for i, x := range operands {
-				if c.host && i == len(operands)-1 {
+				if i >= len(operands)-c.host {
 					m.Addresses, m.Ptrs = append(m.Addresses, graph.DeviceAddress{}), append(m.Ptrs, x.Pointer())
 					continue
 				}
 				m.Addresses, m.Ptrs = append(m.Addresses, on(x.Meta)), append(m.Ptrs, nil)
 				require.NoError(t, q.Upload(m.Addresses[1+i], x.Storage().Bytes()))
 			}
+			require.NoError(t, q.Wait())
+			require.NoError(t, q.Upload(on(tensor.New(tensor.Uint8, c.fill)), make([]byte, c.fill)))
 			require.NoError(t, kernel.Phases[0].Run(m, 0))
 
 			v := &graph.Value{Meta: call.Out[0], Type: call.Out[0].Type()}
@@ -96,6 +104,32 @@ func TestKernels(t *testing.T) {
 			assert.Equal(t, want[0].Contiguous().Storage().Bytes(), got.Contiguous().Storage().Bytes())
 		})
 	}
+}
+
+// failing is a device that cannot run steps.
+type failing struct{ device.Device }
+
+func (failing) Run([]device.Step) error { return errors.New("the device is lost") }
+
+// TestQueueError checks that a queue keeps the error of a step until Reset.
+func TestQueueError(t *testing.T) {
+	d := backend.New(failing{software.Open()})
+	memory, err := d.Alloc(4)
+	require.NoError(t, err)
+	defer memory.Free()
+	q := d.NewQueue()
+	require.NoError(t, q.Upload(graph.DeviceAddress{Memory: memory}, make([]byte, 4)))
+	for range 2 {
+		assert.EqualError(t, q.Wait(), "the device is lost")
+	}
+	q.Reset()
+	assert.NoError(t, q.Wait())
+}
+
+// TestNoDevice checks the error of a driver that finds no device.
+func TestNoDevice(t *testing.T) {
+	_, err := backend.First(nil, nil)
+	assert.EqualError(t, err, "the driver has no device")
 }
 
 // TestNoKernel lists calls that run on the host.

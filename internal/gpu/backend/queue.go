@@ -24,7 +24,7 @@ type queue struct {
 	mu      sync.Mutex
 	steps   []device.Step
 	staging *staging
-	err     error // the first error of a run; later steps fail too, because their operands may not be computed
+	err     error // of the first step that failed; later steps may read its results
 }
 
 const (
@@ -95,7 +95,8 @@ func (q *queue) launch(c *compiled, operands []graph.DeviceAddress, host []unsaf
 		case a.Memory != nil:
 			return errOtherMemory
 		case host[i] != nil:
-			b, offset, err := q.staging.take(sizes[i]) // stage may reuse the memory of earlier operands
+			// stage could run the steps and reuse the memory of an earlier operand.
+			b, offset, err := q.staging.take(sizes[i])
 			if err != nil {
 				return err
 			}
@@ -132,15 +133,14 @@ func (q *queue) Reset() {
 	q.err = nil
 }
 
-// flush runs the collected steps.
+// flush runs the collected steps, or drops them after an error.
 func (q *queue) flush() error {
-	if q.err != nil || len(q.steps) == 0 {
-		return q.err
+	if q.err == nil && len(q.steps) > 0 {
+		q.d.mu.Lock()
+		q.err = q.d.driver.Run(q.steps)
+		q.d.mu.Unlock()
 	}
-	defer q.clear()
-	q.d.mu.Lock()
-	defer q.d.mu.Unlock()
-	q.err = q.d.driver.Run(q.steps)
+	q.clear()
 	return q.err
 }
 
