@@ -1007,8 +1007,8 @@ type CholeskyAttrs struct {
 
 // Cholesky is the op cholesky.
 //
-// Returns the Cholesky factors of positive definite matrices, of which only one triangle is read: L of L L^H, or
-// its adjoint. Dimensions before the last two are a batch.
+// Returns the Cholesky factors of positive definite matrices, and reads only one triangle: L of L L^H, or its
+// adjoint. Dimensions before the last two are a batch.
 func Cholesky(self *graph.Value, attrs ...CholeskyAttrs) *graph.Value {
 	return node("cholesky", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -3682,8 +3682,8 @@ type LinalgCholeskyAttrs struct {
 
 // LinalgCholesky is the op linalg_cholesky.
 //
-// Returns the Cholesky factors of positive definite matrices, of which only one triangle is read: L of L L^H, or
-// its adjoint. Dimensions before the last two are a batch.
+// Returns the Cholesky factors of positive definite matrices, and reads only one triangle: L of L L^H, or its
+// adjoint. Dimensions before the last two are a batch.
 func LinalgCholesky(self *graph.Value, attrs ...LinalgCholeskyAttrs) *graph.Value {
 	return node("linalg_cholesky", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -3698,9 +3698,9 @@ type LinalgCholeskyExAttrs struct {
 
 // LinalgCholeskyEx is the op linalg_cholesky_ex.
 //
-// Returns the Cholesky factors of positive definite matrices, of which only one triangle is read: L of L L^H, or
-// its adjoint. info is 0, or the order of the first leading minor that is not positive; the columns of L from
-// this order on are then not computed. Dimensions before the last two are a batch.
+// Returns the Cholesky factors of positive definite matrices, and reads only one triangle: L of L L^H, or its
+// adjoint. info is 0, or the order of the first leading minor that is not positive; the columns of L from this
+// order on are then not computed. Dimensions before the last two are a batch.
 func LinalgCholeskyEx(self *graph.Value, attrs ...LinalgCholeskyExAttrs) (l, info *graph.Value) {
 	made := node("linalg_cholesky_ex", 2, nonzeroAttrs(attrs), self)
 	return made[0], made[1]
@@ -3926,7 +3926,7 @@ type LinalgMatrixRankAttrs struct {
 	// atol as a part of the greatest singular value; default: the greater size times the precision of the dtype, or
 	// 0 with atol
 	Rtol *float64 `attr:"rtol"`
-	// use the magnitudes of eigenvalues, of which only the lower triangle is read
+	// the matrices are Hermitian: use the magnitudes of eigenvalues, and read only the lower triangle
 	Hermitian bool `attr:"hermitian"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -4079,8 +4079,8 @@ type LinalgSolveTriangularAttrs struct {
 
 // LinalgSolveTriangular is the op linalg_solve_triangular.
 //
-// Solves linear equations with a triangular matrix self, of which the other triangle is not read. Dimensions
-// before the last two are a batch.
+// Solves linear equations with a triangular matrix self. The other triangle is not read. Dimensions before the
+// last two are a batch.
 //
 // Attributes:
 //
@@ -7554,8 +7554,8 @@ type TriangularSolveAttrs struct {
 
 // TriangularSolve is the op triangular_solve.
 //
-// Solves A X = self with a triangular matrix A, of which the other triangle is not read. Also returns a copy of
-// A. Dimensions before the last two are a batch.
+// Solves A X = self with a triangular matrix A. The other triangle is not read. Also returns a copy of A.
+// Dimensions before the last two are a batch.
 func TriangularSolve(self, a *graph.Value, attrs ...TriangularSolveAttrs) (solution, clonedCoefficient *graph.Value) {
 	made := node("triangular_solve", 2, nonzeroAttrs(attrs), self, a)
 	return made[0], made[1]

@@ -28,8 +28,8 @@ func ExactFlag(cmd *cobra.Command, p *bool) {
 // DeviceFlag adds --device.
 func DeviceFlag(cmd *cobra.Command, p *string) {
 	names := devices.Names()
-	cmd.Flags().StringVar(p, "device", graph.HostDevice, "let the device `NAME` compute nodes if the plan then costs less: "+
-		strings.Join(names, ", "))
+	cmd.Flags().StringVar(p, "device", graph.HostDevice,
+		"let the device `NAME` compute nodes if the plan then costs less: "+strings.Join(names, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 }
 
