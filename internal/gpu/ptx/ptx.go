@@ -156,12 +156,12 @@ func (p *printer) scalar(i *ir.Inst, to string, args []string) error {
 		return fmt.Errorf("%v of %v has no instruction", op, from)
 	}
 	suffix := "." + kind(from, op != lane.Shr && (op == lane.Shl || op == lane.Select || lane.And <= op && op <= lane.Not))
-	switch op {
-	case lane.Floor, lane.Ceil, lane.Trunc, lane.Rint:
+	switch {
+	case op.Rounds():
 		suffix += suffix
-	case lane.Select:
+	case op == lane.Select:
 		args = []string{args[1], args[2], args[0]}
-	case lane.Shl, lane.Shr: // by a number of 32 bits
+	case op == lane.Shl, op == lane.Shr: // by a number of 32 bits
 		if from.Size() == 8 {
 			count := p.register(tensor.Uint32)
 			p.do("cvt.u32.u64", count, args[1])

@@ -217,6 +217,9 @@ func (p *printer) scalar(v ir.Value, i *ir.Inst, args []uint32) error {
 		}
 		if code > 1000 {
 			p.ids[v] = p.do(opExtInst, p.typ(i.D), append([]uint32{p.glsl, code - 1000}, args...)...)
+			if op.Rounds() && i.D == tensor.Float64 {
+				p.ids[v] = p.withSign(p.ids[v], args[0])
+			}
 			return nil
 		}
 		if p.ids[v] = p.do(code, p.typ(i.D), args...); from.IsFloat() && !op.Compares() && op != lane.Select {
@@ -224,6 +227,14 @@ func (p *printer) scalar(v ir.Value, i *ir.Inst, args []uint32) error {
 		}
 	}
 	return nil
+}
+
+// withSign returns a rounded float64 with the sign of its operand. Mesa rounds float64 by integer operations that lose
+// the sign of zero (nir_lower_double_ops.c).
+func (p *printer) withSign(rounded, operand uint32) uint32 {
+	bits, float := p.typ(tensor.Int64), p.typ(tensor.Float64)
+	sign := p.do(opBitwiseAnd, bits, p.do(opBitcast, bits, operand), p.number(tensor.Int64, 1<<63))
+	return p.do(opBitcast, float, p.do(opBitwiseOr, bits, p.do(opBitcast, bits, rounded), sign))
 }
 
 func conversion(to, from tensor.DType) uint32 {

@@ -133,6 +133,9 @@ func (o Op) String() string {
 // Compares reports whether the operation is Eq, Ne, Lt or Le.
 func (o Op) Compares() bool { return Eq <= o && o <= Le }
 
+// Rounds reports whether the operation is Floor, Ceil, Trunc or Rint.
+func (o Op) Rounds() bool { return Floor <= o && o <= Rint }
+
 // Folds reports whether the operation can fold values of a dtype.
 func (o Op) Folds(d tensor.DType) bool {
 	switch o {
