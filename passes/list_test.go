@@ -109,6 +109,12 @@ func TestListsThatCannotDo(t *testing.T) {
 	broken := passes.Pass{Name: "broken", Run: func(*passes.Plan) error { panic("oh") }}
 	_, err = passes.Run(small(t), passes.Options{Passes: append(passes.Passes(), broken)})
 	require.ErrorContains(t, err, "pass broken: internal error: oh")
+	broken.Name = "dead" // a caller's pass with the name of a built-in pass
+	_, err = passes.Run(small(t), passes.Options{Passes: append(passes.Passes(), broken)})
+	require.ErrorContains(t, err, "pass dead: internal error: oh")
+	_, err = passes.Run(small(t), passes.Options{Passes: append(passes.Passes(), passes.Pass{Name: "dead",
+		Run: func(p *passes.Plan) error { p.Graph.Nodes = append(p.Graph.Nodes, nil); return nil }})})
+	require.EqualError(t, err, "after pass dead: a node is nil")
 	forget := passes.Pass{Name: "forget", Run: func(p *passes.Plan) error { p.Passes = nil; return nil }}
 	_, err = passes.Run(small(t), passes.Options{Passes: append(passes.Passes(), forget)})
 	require.EqualError(t, err, "pass forget changed the record of applied passes")

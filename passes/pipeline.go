@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"runtime"
 	"slices"
 	"time"
@@ -376,10 +377,9 @@ func (p *Plan) apply(pass Pass, dumpTo io.Writer) error {
 	if ended := interrupt.Err(p.ctx); ended != nil { // the result of a cancelled pass is not used
 		return fmt.Errorf("pass %s: %w", pass.Name, ended)
 	}
-	if err != nil {
-		return pass.withName(err)
-	}
 	switch {
+	case err != nil:
+		return err
 	case p.Graph == nil:
 		return fmt.Errorf("pass %s set the graph to nil", pass.Name)
 	case len(p.Passes) != passes:
@@ -404,29 +404,32 @@ func (p *Plan) dropContexts() {
 	}
 }
 
-// builtin reports whether this package has a pass of the same name.
+// builtin reports whether the pass is one of this package. A caller's pass may have the name of such a pass.
 func (p Pass) builtin() bool {
-	return slices.ContainsFunc(pipeline, func(q Pass) bool { return q.Name == p.Name })
+	run := reflect.ValueOf(p.Run).Pointer()
+	return slices.ContainsFunc(pipeline, func(builtin Pass) bool {
+		return builtin.Name == p.Name && reflect.ValueOf(builtin.Run).Pointer() == run
+	})
 }
 
-// withName adds the name of a caller's pass to its error. An error that has a place in the graph is returned unchanged.
+// withName adds the name of a caller's pass to its error. An error that names a node or output is returned unchanged.
 func (p Pass) withName(err error) error {
 	var one *graph.Error
 	var many graph.Errors
-	if p.builtin() || errors.As(err, &one) || errors.As(err, &many) {
+	if err == nil || p.builtin() || errors.As(err, &one) || errors.As(err, &many) {
 		return err
 	}
 	return fmt.Errorf("pass %s: %w", p.Name, err)
 }
 
-// run calls Run, and converts a panic to an error: passes may be callers' code.
+// run calls Run. It converts a panic to an error that names the pass, because the pass may be the caller's code.
 func (p Pass) run(plan *Plan) (err error) {
 	defer func() {
 		if x := recover(); x != nil {
-			err = panicked(x)
+			err = fmt.Errorf("pass %s: %w", p.Name, panicked(x))
 		}
 	}()
-	return p.Run(plan)
+	return p.withName(p.Run(plan))
 }
 
 // inferTypes infers the graph.

@@ -23,9 +23,9 @@ func (d *Draft) wantedOrder(n *graph.Node, meta tensor.Meta, wish Wish) (tensor.
 		}
 		return "", nil
 	}
-	order, _ := wish(v)
-	if order.Rank() != meta.Rank() || order.Holds(meta) {
-		return "", nil
+	order, _, err := wish.orderOf(v)
+	if err != nil || order == "" || order.Holds(meta) {
+		return "", err
 	}
 	return order, nil
 }

@@ -95,8 +95,18 @@ func (d *Draft) readLayout(v *graph.Value) (tensor.Meta, *Copy) {
 	return d.Meta(v), nil
 }
 
-// Wish returns the preferred order of a value and the reason; an empty order means no preference.
+// Wish returns the preferred order of a value and the reason. The order has the rank of the value. An empty order means
+// no preference.
 type Wish func(v *graph.Value) (order tensor.Order, why string)
+
+// orderOf returns the preferred order of v and the reason. It returns an error if the order has another rank than v.
+func (w Wish) orderOf(v *graph.Value) (order tensor.Order, why string, err error) {
+	if order, why = w(v); order != "" && order.Rank() != v.Meta.Rank() {
+		return "", "", fmt.Errorf("the preferred order (%v) of %q has %d dimensions; the value has %d", order, v.Name,
+			order.Rank(), v.Meta.Rank())
+	}
+	return order, why, nil
+}
 
 // Solve makes an assignment from preferences. Every node gets the implementation that is cheapest, including copies,
 // for the preferred layout of its result or, without a preference, for the inferred layout. A value that does not have
@@ -334,9 +344,9 @@ func (d *Draft) sharedCopy(v *graph.Value, wish Wish) (*Copy, error) {
 		d.sharedCopies[v] = d.copyAsWritten(v, fmt.Sprintf("%q is read in the layout of the graph as written", v.Name))
 		return d.sharedCopies[v], nil
 	}
-	order, why := wish(v)
-	if order == "" || order.Rank() != meta.Rank() || order.Holds(meta) || d.unreadOutput(v) {
-		return nil, nil
+	order, why, err := wish.orderOf(v)
+	if err != nil || order == "" || order.Holds(meta) || d.unreadOutput(v) {
+		return nil, err
 	}
 	d.sharedCopies[v] = d.Copy(v, order, why)
 	return d.sharedCopies[v], nil
