@@ -463,7 +463,7 @@ func TestLookupRefuses(t *testing.T) {
 		`op 1 is nil`:               {swish(), nil},
 		`two ops are named "swish"`: {swish(), swish()},
 		`op "relu": package kernels has one of this name`: {relu},
-		`an op has no name: fusion.Define makes ops`:      {{}},
+		`op 0 has no name`: {{}},
 	} {
 		_, err := graphrun.Lookup(own...)
 		assert.EqualError(t, err, want)

@@ -1,7 +1,6 @@
 package graphrun
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
@@ -27,7 +26,7 @@ func Lookup(userOps ...*graph.Op) (graph.Lookup, error) {
 		case op == nil:
 			return nil, fmt.Errorf("op %d is nil", i)
 		case op.Name == "":
-			return nil, errors.New("an op has no name: fusion.Define makes ops")
+			return nil, fmt.Errorf("op %d has no name", i)
 		case kernels.Lookup(op.Name) != nil:
 			return nil, fmt.Errorf("op %q: package kernels has one of this name", op.Name)
 		case byName[op.Name] != nil:

@@ -81,7 +81,7 @@ type probe struct {
 	ns           float64      // median of runTimes
 }
 
-// name returns the name of the inner kernel, or the access and the level.
+// name returns the name of the inner kernel, or the kind of access and the number of bytes.
 func (p *probe) name() string {
 	if p.rate != "" {
 		return p.rate

@@ -124,8 +124,9 @@ func (m *measurer) profileFor(p *probe) *machine.Profile {
 	return r
 }
 
-// interveningBytes returns the number of bytes that other steps access between two runs of the probe's call. In a
-// network, these bytes are the constants of the other steps. It is 0 for accesses to data that was just written.
+// interveningBytes returns the number of bytes that are accessed between two runs of the probe's call. They stand for
+// the constants of the other steps of a network, which evict the constants of the call from caches. It is 0 for
+// accesses to data that was just written.
 func (p *probe) interveningBytes() float64 {
 	switch {
 	case p.rate != "":

@@ -32,9 +32,9 @@ type calibrateFlags struct {
 // calibrateReport is the document of calibrate.
 type calibrateReport struct {
 	File    string           `json:"file" doc:"The file of the profile; empty if it was not stored."`
-	Digest  string           `json:"digest" doc:"The sha256 of the profile's canonical JSON, which plans have."`
+	Digest  string           `json:"digest" doc:"The sha256 of the profile's canonical JSON. Plans state it as the digest of their prices."`
 	TookS   float64          `json:"took_s" doc:"The duration in seconds."`
-	Profile *machine.Profile `json:"profile" doc:"The profile, which estimates use from now on."`
+	Profile *machine.Profile `json:"profile" doc:"The measured profile. It is used for all later estimates."`
 	Points  []calibratePoint `json:"points" doc:"The measured calls."`
 }
 
@@ -56,10 +56,10 @@ func calibrateCommand() *cobra.Command {
 step, on one core, in less than a minute. Calls run as in networks: earlier calls have evicted
 constants from the near caches. The results are medians of many runs; run no other program meanwhile.
 
-The profile is stored in the user's cache folder, by processor, instruction set and version. The
-commands run, bench, plan, explain and compare estimate costs with it; without a stored profile they use
-a built-in one for the instruction set. plan shows the profile in use. --out writes the profile to
-another file, for --costs.`,
+The profile is stored in the user's cache folder, by processor, instruction set and version. All commands
+that estimate costs, such as plan, use it. Without a stored profile, they use a built-in one for the
+instruction set. "graphrun plan" shows the profile in use. --out writes the profile to another file, for
+--costs.`,
 		Example: `  graphrun calibrate
   graphrun calibrate --out server.json
   graphrun plan model.onnx --costs server.json`,

@@ -32,7 +32,8 @@ func convertCommand(ext *command.Extensions) *cobra.Command {
 		Short: "Write a model as a readable graph file",
 		Long: `Writes an .onnx model or a graph file as a graph file in JSON, one node a line. Weights are written
 to a .safetensors file with the same base name, under the names of their constants. Small constants are
-written into OUT. Weights in a file that OUT can refer to stay there. OUT gives the same bits as
+written into OUT. Weights stay in their file if OUT can
+refer to it. OUT gives the same bits as
 IN, except where shapes are computed from symbolic sizes of a model: there, sums may round
 differently.
 
@@ -109,7 +110,8 @@ func convert(cmd *cobra.Command, ext *command.Extensions, inPath, outPath string
 	job.End()
 	command.PrintWarnings(cmd, inPath, g)
 	if names := sorted.Keys(g.Labels); len(names) > 0 {
-		term.Note(cmd, "a graph file has no strings and maps: %s are numbers in %s", strings.Join(names, ", "), outPath)
+		term.Note(cmd, "graph files have no strings and maps; the results %s are numbers in %s", strings.Join(names, ", "),
+			outPath)
 	}
 	_, err := fmt.Fprintln(cmd.OutOrStdout(), line)
 	return err

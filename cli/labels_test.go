@@ -76,7 +76,7 @@ maps  float32  [3,2]  strides [2,1]  maps {a: 2, b: 1}, {a: -0, b: 1}, {a: 1, b:
 
 	r := call(t, "convert", path, filepath.Join(t.TempDir(), "m.json"))
 	require.Zero(t, r.code)
-	require.Contains(t, r.errors, "a graph file has no strings and maps: colour, maps, word are numbers")
+	require.Contains(t, r.errors, "graph files have no strings and maps; the results colour, maps, word are numbers")
 }
 
 // TestStringsForNumbers checks that an input of numbers rejects strings.

@@ -136,15 +136,17 @@ func TestViewTimes(t *testing.T) {
 	for _, c := range [][]string{
 		{bench, "propagate,optimal", "", "--profile has the times of one plan"},
 		{bench, "", "", "without --strategy the graph is drawn as written"},
-		{bench, "", "contiguous", "measure the plan of strategy contiguous"},
+		{bench, "", "contiguous", "measured with strategy propagate, and the plan has strategy contiguous"},
 		{write(t, "none.json", "{}"), "", "propagate", "it has no times of steps"},
+		{write(t, "other.json", `{"strategy": "propagate", "dims": {"N": 2}, "by_step": [{"name": "x", "time_ns": 1}]}`),
+			"", "propagate", "has no time for any of the plan's 4 steps"},
 		{write(t, "text.json", "PK"), "", "propagate", "not the output of bench --profile --json: the text is not JSON"},
 		{write(t, "list.json", "[]"), "", "propagate", "line 1, column 1: found a list, want an object"},
 		{write(t, "sizes.json", `{"strategy": "propagate", "dims": {"N": 4}, "by_step": [{"name": "conv1", "time_ns": 1}]}`),
-			"", "propagate", "was measured with N=4, and the plan is for N=2: add --dim N=4"},
+			"", "propagate", "was measured with N=4, and the plan has N=2: add --dim N=4"},
 		{write(t, "fixed.json", `{"strategy": "propagate", "dims": {}, "by_step": [{"name": "conv1", "time_ns": 1}]}`), "",
 			"propagate",
-			"was measured with the sizes of a file without symbols, and the plan is for N=2: draw it without --dim"},
+			"was measured with no symbolic sizes, and the plan has N=2: draw it without --dim"},
 		{"missing.json", "", "propagate", "missing.json"},
 	} {
 		args := []string{"view", residual, "-o", filepath.Join(t.TempDir(), "x.svg"), "--profile", c[0]}

@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Define makes an op as [graph.Define] does, and completes it for planning and execution. A Pointwise part without
-// Compile and Impls is compiled as the loop of its expression. Implementations without Work are priced by the op's
-// expression. Every op that runs must be made by Define, users' own ops included.
+// Define makes an op as [graph.Define] does, and completes it for planning and execution. If the op has a Pointwise,
+// but neither Compile nor Impls, it is compiled as the loop of its expression. Implementations without Work are priced
+// by the op's expression. Every op that runs must be made by Define, users' own ops included.
 func Define(op graph.Op) (*graph.Op, error) {
 	if p := op.Pointwise; p != nil && op.Compile == nil && len(op.Impls) == 0 {
 		op.Compile = func(call *graph.Call) (*graph.Kernel, error) { return CompileLoop(p, call) }
@@ -25,8 +25,8 @@ func Define(op graph.Op) (*graph.Op, error) {
 	return defined, err
 }
 
-// pricing prices the calls of an op by the expression of the op's first example. Expressions for other attributes and
-// dtypes have similar length.
+// pricing prices the calls of an op. It counts the operations in the expression of one call, the op's first example
+// (Semantics.Examples): expressions for other attributes and dtypes have similar length.
 type pricing struct {
 	op     *graph.Op
 	effort func() (e Effort, ok bool) // ok is false if there is no expression, or if it does not compile
@@ -44,7 +44,7 @@ func (p *pricing) Work(call *graph.Call, walk graph.Walk) (work graph.Work, ok b
 	work.Steps = 1
 	call.AddStreamed(&work)
 	if e.Folds > 0 {
-		fold := exampleFolding(call)
+		fold := foldingOf(call)
 		fold.work(&work, e, call, walk)
 		return work, true
 	}
@@ -62,6 +62,6 @@ func (p *pricing) Read(call *graph.Call, walk graph.Walk, i int, meta tensor.Met
 	if !ok || e.Folds == 0 {
 		return work, false
 	}
-	fold := exampleFolding(call)
+	fold := foldingOf(call)
 	return fold.read(e, call, walk, i, meta), true
 }

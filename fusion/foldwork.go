@@ -38,15 +38,15 @@ func (e Effort) addRowLoops(work *graph.Work, n, rows float64) {
 		return
 	}
 	work.DoUnoverlapped(e.foldKernel(graph.FoldRow, graph.MultipassRow), rows*e.Passes)
-	// Loops over rows that fit in a register have lanes for several rows, and no tail.
+	// If a row fits in a register, the lanes of the register belong to several rows, and there is no tail.
 	if length := n / rows; length > floatsPerRegister && math.Mod(length, floatsPerRegister) != 0 {
 		work.DoUnoverlapped(e.foldKernel(graph.FoldTail, graph.MultipassTail), rows*e.Passes)
 	}
 }
 
-// exampleFolding returns the dimensions that a call folds: the dimensions that its first result lacks, or the last
-// dimension if the result has the shape of the operand.
-func exampleFolding(call *graph.Call) folding {
+// foldingOf guesses the dimensions that a call folds from its shapes: the dimensions that its first result lacks, or
+// the last dimension if the result has the shape of the operand.
+func foldingOf(call *graph.Call) folding {
 	fold := folding{}
 	if len(call.In) == 0 || call.In[0].Kind != graph.TensorArg || len(call.Out) == 0 {
 		return fold

@@ -58,8 +58,8 @@ func (g *Graph) BindOnly(dims map[string]int) error {
 	return nil
 }
 
-// SymbolNamed returns the symbol that has the given name in the graph or in the file ([Bounds.Spelled]). ok is false if
-// no symbol has that name.
+// SymbolNamed returns the symbol that has the given name in the graph or in the file ([Bounds.NameInFile]). ok is false
+// if no symbol has that name.
 func (g *Graph) SymbolNamed(name string) (symbol string, ok bool) {
 	if _, ok := g.Symbols[name]; ok {
 		return name, true
@@ -72,8 +72,8 @@ func (g *Graph) SymbolNamed(name string) (symbol string, ok bool) {
 	return "", false
 }
 
-// SizesNamed returns a new map of sizes whose keys are symbols, for sizes given by any name of [Graph.SymbolNamed]. It
-// fails if a name has no symbol, or if a symbol is given by both of its names.
+// SizesNamed returns the given sizes in a new map whose keys are symbols. The keys of given are any names that
+// [Graph.SymbolNamed] accepts. SizesNamed fails if a name has no symbol, or if a symbol is given by both of its names.
 func (g *Graph) SizesNamed(given map[string]int) (map[string]int, error) {
 	sizes := make(map[string]int, len(given))
 	for _, name := range sorted.Keys(given) {
@@ -92,8 +92,8 @@ func (g *Graph) SizesNamed(given map[string]int) (map[string]int, error) {
 
 // SymbolText returns the text of a symbol for messages: its name, and also its name in the file if the two differ.
 func (g *Graph) SymbolText(symbol string) string {
-	if spelled := g.Symbols[symbol].NameInFile; spelled != "" && spelled != symbol {
-		return fmt.Sprintf("%s (%s)", symbol, spelled)
+	if nameInFile := g.Symbols[symbol].NameInFile; nameInFile != "" && nameInFile != symbol {
+		return fmt.Sprintf("%s (%s)", symbol, nameInFile)
 	}
 	return symbol
 }

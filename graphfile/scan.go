@@ -21,7 +21,7 @@ type scanner struct {
 	data   []byte
 	base   int // offset of data in the file
 	report func(offset int, err error)
-	keys   map[string]string // maps each key to its only string, so that equal keys are allocated once
+	keys   map[string]string // maps each key to the string to use for it, so that equal keys share memory
 }
 
 func newScanner(data []byte, report func(offset int, err error)) *scanner {

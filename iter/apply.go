@@ -41,17 +41,17 @@ func Grain(n int) Option { return func(a *applyOptions) { a.grain = n } }
 // elements and layout (an in-place operation).
 type Allocator func(i int, m tensor.Meta) (*tensor.Tensor, error)
 
-// Allocate makes [Iterator.Apply] get outputs from f. By default, they are new zeroed tensors. f is called once for
-// each output whose layout the rule chose, in order, before the computation.
+// Allocate makes [Iterator.Apply] get outputs from f. By default, they are new zeroed tensors. f is called
+// before the computation, in order, once for each output that is undefined or has a wrong shape.
 func Allocate(f Allocator) Option { return func(a *applyOptions) { a.allocate = f } }
 
 // Apply runs a kernel over the operands' data and returns the outputs: the caller's tensors, and new tensors for
-// outputs whose layout the rule chose. If k is a table, Apply selects the kernel for the dtypes of the iteration.
-// Operands must be made by [OfTensor], [Undefined], [UndefinedOf] or [Number].
+// outputs that are undefined or have a wrong shape. If k is a table, Apply selects the kernel for the dtypes of the
+// iteration. Operands must be made by [OfTensor], [Undefined], [UndefinedOf] or [Number].
 //
-// Apply fails before it writes results if the dtypes or the numbers of results or operands of the kernel do not match,
-// if an operand has no data, or if the iteration is a reduction. If the kernel's function panics, the panic is raised
-// again in the caller's goroutine.
+// Apply fails before it writes results if the kernel has other dtypes, or another number of operands or results, than
+// the iteration, if an operand has no data, or if the iteration is a reduction. If the kernel's function panics, the
+// panic is raised again in the caller's goroutine.
 func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error) {
 	var a applyOptions
 	for _, o := range options {

@@ -62,7 +62,8 @@ func (it *Iterator) Numel() int { return it.numel }
 // Shape returns the broadcast shape in the operands' order of dimensions.
 func (it *Iterator) Shape() []int { return slices.Clone(it.shape) }
 
-// Meta returns the meta of operand i. The caller must allocate the outputs whose layout the rule chose.
+// Meta returns the meta of operand i. For an output that the caller did not give, it is the meta of the tensor to
+// allocate.
 func (it *Iterator) Meta(i int) tensor.Meta { return *it.Operand(i).Meta }
 
 // Output returns the meta of the first output; it panics if there is none.

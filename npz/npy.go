@@ -73,9 +73,9 @@ func readMeta(r io.Reader, size int64) (tensor.Meta, header, error) {
 	return meta, h, err
 }
 
-// readNPY reads one array. size is the declared number of bytes in r, which may be wrong. known is the number of bytes
-// that certainly exist; memory beyond this number is allocated as data arrive. If want is not nil, the array must have
-// the dtype and shape of want, and all memory is allocated first.
+// readNPY reads one array. size is the number of bytes in r that the file declares; it is not trusted. known is the
+// number of bytes that certainly exist; memory beyond this number is allocated as data arrive. If want is not nil, the
+// array must have the dtype and shape of want, and all memory is allocated first.
 func readNPY(r io.Reader, size, known int64, want *tensor.Meta) (t *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	meta, h, err := readMeta(r, size)

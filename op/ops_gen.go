@@ -1051,7 +1051,7 @@ type ChunkAttrs struct {
 
 // Chunk is the op chunk.
 //
-// Splits a dimension into at most chunks parts of equal size; the last may be smaller.
+// Splits a dimension into parts of equal size, at most as many as the attribute chunks; the last may be smaller.
 //
 // Attributes:
 //
@@ -1996,7 +1996,7 @@ func DynamicQuantizeLinear(input *graph.Value) (y, yScale, yZeroPoint *graph.Val
 //
 // Attributes:
 //
-//   - equation: labels of the operands' dimensions, and after -> of the result's: "bij,bjk->bik"
+//   - equation: labels of the dimensions of the operands, then -> and labels of the result: "bij,bjk->bik"
 func Einsum(tensors []*graph.Value, equation string) *graph.Value {
 	return node("einsum", 1, withRequired(nil, "equation", equation), tensors)[0]
 }
@@ -3182,8 +3182,8 @@ func Hardtanh(self *graph.Value, attrs ...HardtanhAttrs) *graph.Value {
 
 // Heaviside is the op heaviside.
 //
-// Returns 0 for negative elements and NaN, 1 for positive elements, and the element of values for 0. Both
-// operands must have the same dtype.
+// Returns 0 for negative elements and NaN, 1 for positive elements, and the corresponding element of operand
+// values for 0. Both operands must have the same dtype.
 func Heaviside(self, values *graph.Value) *graph.Value {
 	return node("heaviside", 1, nil, self, values)[0]
 }
@@ -7639,7 +7639,7 @@ type UnbindAttrs struct {
 
 // Unbind is the op unbind.
 //
-// Returns every index of a dimension as a separate value.
+// Returns every slice along a dimension as a separate value.
 func Unbind(self *graph.Value, attrs ...UnbindAttrs) []*graph.Value {
 	return node("unbind", 0, nonzeroAttrs(attrs), self)
 }

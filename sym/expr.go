@@ -10,7 +10,7 @@ import (
 // expr.
 type expr struct {
 	env          *Env
-	terms        []term // sorted by compareTerms; products differ, and no coefficient is math.MinInt
+	terms        []term // sorted by compareTerms; no two have the same atoms, and no coefficient is math.MinInt
 	constant     int    // math.MinInt only in an expression without terms, so that other sums can be negated
 	id           int
 	lo, hi       int // bounds that follow from the bounds of the symbols, without facts

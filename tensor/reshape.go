@@ -101,7 +101,7 @@ func (t *Type) reshapeStrides(strides, shape []sym.Int) bool {
 		}
 		return true
 	case t.IsRowMajor():
-		// computeStride returns row-major strides too, for all sizes, so that no guard is needed.
+		// The result is row-major, too, as in PyTorch's computeStride. This holds for all sizes: no guard is needed.
 	case !equals(t.Numel(), 0):
 		return t.matchRuns(strides, shape)
 	case SameSizes(t.Shape, shape):
@@ -243,7 +243,7 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 			oldSize, stride = t.Shape[oldDim], t.Strides[oldDim]
 		}
 		newSize := size[i]
-		if newRank, known := newSize.Known(); known && newRank == -1 {
+		if n, known := newSize.Known(); known && n == -1 {
 			if oldDim < 0 && rank > 0 {
 				return Type{}, fmt.Errorf("The expanded size of the tensor (-1) isn't allowed in a leading, non-existing "+
 					"dimension %d", i)

@@ -23,8 +23,8 @@ import (
 type Binding struct {
 	Graph    *graph.Graph // with sizes, inferred
 	Runnable *graph.Graph // Graph without the nodes that inference rejected; Graph itself if there are none
-	// Plan is the plan of the graph, or of the segment compiled before the first run. It is nil if there is no such
-	// segment.
+	// Plan is the plan of the graph, or of the segment compiled before the first run if the graph has several segments.
+	// It is nil if none of these can be compiled before the first run.
 	Plan *passes.Plan
 	// Program has the compiled steps of Plan. It is nil if Plan is nil.
 	Program *exec.Program
@@ -33,16 +33,16 @@ type Binding struct {
 	CompileTime time.Duration // of inference, planning and compilation
 
 	sizes         map[string]int  // given sizes of open symbols; other open symbols have their assumed sizes
-	isHint        bool            // whether the sizes are a hint, so that the plan becomes a specialization
-	decisionsFrom *Specialization // the specialization that the plan follows; nil if the plan was searched
+	isHint        bool            // whether the sizes are typical ones and the plan becomes a Specialization
+	decisionsFrom *Specialization // whose decisions the plan has; nil if the plan was optimized for these sizes
 	runner        *exec.Runner
 	rejected      graph.Errors  // nodes that inference rejected
 	done          chan struct{} // closed when compilation has ended and all other fields are set
 	err           error         // error of compilation
 	interrupted   bool          // whether compilation ended because the context of its caller ended
 
-	// packedConstants maps names of constants in Graph to the packed constants of the plan. The unpacked data was released
-	// from Graph: see release.
+	// packedConstants maps names of constants in Graph to the packed constants of the plan. The unpacked data was
+	// released from Graph: see release.
 	packedConstants map[string]*graph.Value
 
 	problemOnce sync.Once // guards the fields below: see ProblemOf
@@ -109,7 +109,7 @@ func (p *Program) bindingForSizes(ctx context.Context, given map[string]int, hin
 	b.err = errors.New("compilation ended in a panic") // replaced if there is none
 	defer func() {
 		if b.err != nil {
-			p.bindings.Drop(key, b) // another attempt may have more memory
+			p.bindings.Drop(key, b) // the next run tries again, because the error may be transient, such as a lack of memory
 		} else {
 			p.bindings.SetSize(key, b, b.bytes())
 		}
@@ -142,7 +142,7 @@ func (p *Program) Unplanned(ctx context.Context) (*Binding, error) {
 	return b, b.infer(ctx, p)
 }
 
-// infer sets Graph, a copy of the program's graph with sizes and types, and Runnable.
+// infer sets Graph to a copy of the program's graph with sizes and types, and sets Runnable.
 func (b *Binding) infer(ctx context.Context, p *Program) error {
 	b.Graph = p.graph.Clone()
 	b.Graph.SetContext(ctx)
@@ -240,7 +240,7 @@ func (p *Program) bindingForInputs(ctx context.Context, in map[string]*tensor.Te
 			if b, ok := p.bindings.Find(keyOf(sizes)); ok {
 				if interrupt.Wait(ctx, b.done) == nil && b.err == nil {
 					return b, nil
-				} // else it was dropped, because another attempt may have more memory
+				} // else it failed and was dropped: compile again
 			}
 		}
 	}

@@ -90,7 +90,7 @@ func (r missingReason) matches(name string) bool {
 // patterns.
 func (f flags) showMissing(cmd *cobra.Command, patterns []string) error {
 	if f.kind != "" || f.dtype != "" || f.onnx {
-		return exit.UsageErrorf("--missing lists names without ops, which have no --kind and no --dtype and are not --onnx")
+		return exit.UsageErrorf("--missing cannot be combined with --kind, --dtype or --onnx")
 	}
 	d := MissingDocument{Names: len(suite()), Missing: missingNames(opNamesOf(f.ext.Ops()))}
 	d.Missing = slices.DeleteFunc(d.Missing, func(m MissingDoc) bool {

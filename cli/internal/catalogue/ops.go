@@ -39,16 +39,16 @@ attributes and defaults are those of PyTorch's aten.
 A name with * ? or [a-z] is a pattern and lists the matching ops. --kind, --dtype and --search
 restrict the list further. Quote patterns, or the shell expands them to files.
 
-The column dtypes shows the operand that supports the most dtypes. It abbreviates: int is uint8 and int8
-to int64, uint is uint16 to uint64, half is float16 and bfloat16, float is float32 and float64, complex is
-both complex dtypes. The page of an op has the dtypes of every operand.
+The column "dtypes" has the dtypes of one operand, the one that supports the most. Its abbreviations are
+int (uint8, int8, int16, int32, int64), uint (uint16, uint32, uint64), half (float16, bfloat16), float
+(float32, float64) and complex (complex64, complex128). The page of an op has the dtypes of every operand.
 
 The kind is the layout rule of the op: follows (pointwise: PyTorch's permutation rule determines the
 result's layout), view (maps strides, shares storage), requires (reads some layouts only), own (reads any
 layout; the result has a layout of its own).
 
---onnx lists the operators of ONNX models instead, with their domains, the first versions of the operator
-sets that have them, and the calls that are rejected.
+--onnx lists the operators of ONNX models instead. For each operator it shows the domain, the first
+version of the operator set that has the operator, and the calls that are rejected.
 
 --missing lists the names of PyTorch's operator suite (op_db of torch.testing) that no op has, with the
 reasons. A name is not missing if an op has one of its aliases or computes the same.`,

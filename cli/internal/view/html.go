@@ -102,7 +102,7 @@ type pageDrawing struct {
 	Lines  []pageLine   `json:"lines"`
 }
 
-// pageLine is a line of a drawing, with the coordinates of its [graphdraw.Route].
+// pageLine is a line of a drawing, with the coordinates of its route (package graphdraw).
 type pageLine struct {
 	Values []int     `json:"values"` // indices of pageData.Values
 	Layout int       `json:"layout"` // index in the legend; -1 for none or several

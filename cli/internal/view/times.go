@@ -14,7 +14,8 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// measuredTimes has the times in the file of --profile: the output of bench --profile --json or plan --measure --json.
+// measuredTimes is the content of the file that --profile names: the output of "bench --profile --json" or of "plan
+// --measure --json".
 type measuredTimes struct {
 	Strategy string         `json:"strategy"`
 	Dims     map[string]int `json:"dims"`
@@ -63,8 +64,8 @@ func readTimes(path string) (doc *measuredTimes, times map[string]float64, err e
 	return doc, times, nil
 }
 
-// addTimes sets the measured times of the steps of a plan, and returns a remark with their sum. sizes has the sizes of
-// symbols for which the plan was made.
+// addTimes sets the measured times of the steps of a plan, and returns a remark with their sum. sizes are the sizes of
+// the plan's symbols.
 func (f *flags) addTimes(plan *report.Plan, sizes map[string]int) (string, error) {
 	if f.profile == "" {
 		return "", nil
@@ -78,9 +79,8 @@ func (f *flags) addTimes(plan *report.Plan, sizes map[string]int) (string, error
 		if len(doc.Dims) > 0 {
 			advice = "add --dim " + strings.ReplaceAll(format.Sizes(doc.Dims), ", ", " --dim ")
 		}
-		return "", exit.UsageErrorf("--profile: %s was measured with %s, and the plan is for %s: %s", f.profile,
-			cmp.Or(format.Sizes(doc.Dims), "the sizes of a file without symbols"),
-			cmp.Or(format.Sizes(sizes), "the sizes of a file without symbols"), advice)
+		return "", exit.UsageErrorf("--profile: %s was measured with %s, and the plan has %s: %s", f.profile,
+			cmp.Or(format.Sizes(doc.Dims), "no symbolic sizes"), cmp.Or(format.Sizes(sizes), "no symbolic sizes"), advice)
 	}
 	count := 0
 	measured, predicted := 0.0, 0.0
@@ -92,9 +92,13 @@ func (f *flags) addTimes(plan *report.Plan, sizes map[string]int) (string, error
 			measured, predicted = measured+ns, predicted+s.CostNS
 		}
 	}
-	if count == 0 || doc.Strategy != plan.Strategy {
-		return "", exit.UsageErrorf("--profile: %s has times for %d of %s, measured with strategy %s; measure the plan of "+
-			"strategy %s instead", f.profile, count, format.Count(len(plan.Steps), "step"), doc.Strategy, plan.Strategy)
+	switch {
+	case doc.Strategy != plan.Strategy:
+		return "", exit.UsageErrorf("--profile: %s was measured with strategy %s, and the plan has strategy %s", f.profile,
+			doc.Strategy, plan.Strategy)
+	case count == 0:
+		return "", exit.UsageErrorf("--profile: %s has no time for any of the plan's %s", f.profile,
+			format.Count(len(plan.Steps), "step"))
 	}
 	return fmt.Sprintf("measured %s, predicted %s, in %d of %s", format.Nanoseconds(measured),
 		format.Nanoseconds(predicted), count, format.Count(len(plan.Steps), "step")), nil

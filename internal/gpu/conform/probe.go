@@ -48,7 +48,7 @@ func Probe(float64s bool, maxParams int, run Run) (Promise, error) {
 		p.Exact64 = exact(f64, expr.Add, expr.Sub, expr.Mul)
 		p.FMA64, p.Div64, p.Sqrt64 = exact(f64, expr.FMA), exact(f64, expr.Div), exact(f64, expr.Sqrt)
 	}
-	p.ConstantZeros = check(withZero(f32)) && (!float64s || check(withZero(f64)))
+	p.KeepsConstantZeros = check(withZero(f32)) && (!float64s || check(withZero(f64)))
 	return p, failed
 }
 

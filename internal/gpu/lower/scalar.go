@@ -116,7 +116,7 @@ func (s *scalars) choose(d tensor.DType, condition, yes, no ir.Value) ir.Value {
 // inst adds an instruction of an expression without functions. from is the dtype of its operands.
 func (s *scalars) inst(i expr.Inst, from tensor.DType, x []ir.Value) ir.Value {
 	d, r := i.DType, register(i.DType)
-	if (d == tensor.Float32 || d == tensor.Float64) && !s.target.ConstantZeros {
+	if (d == tensor.Float32 || d == tensor.Float64) && !s.target.KeepsConstantZeros {
 		x = s.opaque(lane.Op(i.Op), d, x)
 	}
 	switch op := lane.Op(i.Op); op {

@@ -15,8 +15,8 @@ const FoldLanes = 32
 // Type is the type of a value.
 type Type struct {
 	D tensor.DType // dtype of a lane; never complex
-	// Mask is set for bools. A bool is a mask: the field is the number of bytes of each lane, equal to that of the
-	// elements that the mask selects (1, 2, 4 or 8).
+	// Mask is the number of bytes of a lane of a bool: 1, 2, 4 or 8. A bool is a mask, whose lanes have the size of the
+	// elements that it selects. Mask is 0 for other dtypes.
 	Mask uint8
 }
 

@@ -19,8 +19,8 @@ type LoopOptions struct {
 	// NonTemporal selects non-temporal stores, where there are such instructions, for the outputs that are not in
 	// CachedOutputs. A row has non-temporal stores if all these outputs are aligned to 64 bytes.
 	NonTemporal bool
-	// Unfenced omits the fence after non-temporal stores. The caller must then call [jit.Fence] after its last run,
-	// before another goroutine reads the outputs.
+	// Unfenced omits the fence after non-temporal stores. The caller must then call Fence of package jit after its last
+	// run, before another goroutine reads the outputs.
 	Unfenced bool
 	// CachedOutputs is a bit set of outputs. These outputs have ordinary stores and stay in the caches.
 	CachedOutputs uint32

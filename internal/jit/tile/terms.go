@@ -5,7 +5,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target"
 )
 
-// rowMask returns the bit mask of the rows that have the terms of a run.
+// rowMask returns the bit mask of the rows of the tile to which the terms of a run are added.
 func (g *gen) rowMask(r *Run) uint32 {
 	if r.Rows != 0 {
 		return r.Rows
@@ -68,9 +68,9 @@ func (g *gen) iteration(r *Run, n int) {
 	g.terms(r, n)
 }
 
-// prefetch emits the prefetches of Spec.Prefetch[i], which execute once per f.Every terms. Every and DefaultUnroll are
-// powers of two: the bits of the mask f.Every-DefaultUnroll are all 0 in countReg, the number of remaining terms, once
-// per f.Every terms.
+// prefetch emits the prefetches of Spec.Prefetch[i], which execute once per f.Every terms. They are skipped unless
+// countReg, the number of remaining terms, has zeros in all bits of f.Every-DefaultUnroll. Both are powers of two, so
+// that this occurs in one iteration per f.Every terms.
 func (g *gen) prefetch(i int, f Prefetch) {
 	skip := g.NewLabel()
 	if f.Every > DefaultUnroll {

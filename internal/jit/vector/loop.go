@@ -86,11 +86,11 @@ func (c *Loop) Work() jit.Work { return c.fn.Work() }
 //
 // A row may be divided into several runs at multiples of expr.Lanes elements, unless the loop has totals. Go's garbage
 // collector cannot stop the world during a run, so callers divide long work into runs of less than 50 us. No other
-// goroutine may use a during the run. Addresses are not checked. They must point to the heap or to memory outside of
-// Go.
+// goroutine may use the arguments a at the same time. Addresses are not checked. They must point to the heap or to
+// memory outside of Go.
 func (c *Loop) Run(a *jit.Args, ptrs []unsafe.Pointer, strides []int, n, rows int) error {
 	if len(ptrs) != c.pointerCount || len(strides) != c.pointerCount {
-		panic("vector: Run of another number of pointers or strides than the loop has")
+		panic("vector: Run is called with the wrong number of pointers or strides")
 	}
 	if n <= 0 || rows <= 0 {
 		return nil

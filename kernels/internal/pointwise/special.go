@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The ops of this file are functions of two real numbers.
+// Functions of two real numbers.
 var (
 	Atan2 = binaryFunction("atan2", "Returns the angle of the point (other, self) in radians.",
 		"atan2(x, y)", binaryParams, binaryFloat, angle64, kit.ExIntegers)
@@ -68,8 +68,8 @@ func xlogy(x, y float64) float64 {
 
 // Heaviside is the step function.
 var Heaviside = elementwise(kit.NoAttrs, "heaviside",
-	"Returns 0 for negative elements and NaN, 1 for positive elements, and the element of values for 0. "+
-		"Both operands must have the same dtype.",
+	"Returns 0 for negative elements and NaN, 1 for positive elements, and the corresponding element of operand values "+
+		"for 0. Both operands must have the same dtype.",
 	[]graph.Param{kit.Self, {Name: "values"}},
 	&graph.Pointwise{
 		Config: withCheck(rejectComplex(binary, "heaviside is not yet implemented for complex tensors."),

@@ -13,7 +13,7 @@ import (
 )
 
 type einsumAttrs struct {
-	Equation string `attr:"equation" doc:"labels of the operands' dimensions, and after -> of the result's: \"bij,bjk->bik\""`
+	Equation string `attr:"equation" doc:"labels of the dimensions of the operands, then -> and labels of the result: \"bij,bjk->bik\""`
 }
 
 // einsumTerm is an operand or an intermediate value of an einsum.

@@ -56,8 +56,9 @@ type chunkAttrs struct {
 // Chunk is Tensor.chunk.
 var Chunk = multiViewOp(graph.SchemaOf[chunkAttrs](), graph.Op{
 	Semantics: graph.Semantics{
-		Name:     "chunk",
-		Doc:      "Splits a dimension into at most chunks parts of equal size; the last may be smaller.",
+		Name: "chunk",
+		Doc: "Splits a dimension into parts of equal size, at most as many as the attribute chunks; the last may be " +
+			"smaller.",
 		Examples: kit.OneExample(kit.F32(5, 2), graph.Attrs{"chunks": 3}),
 	},
 	Facts: graph.Facts{ImageRole: graph.ImagePreserving},
@@ -73,7 +74,7 @@ type unbindAttrs struct {
 // Unbind is Tensor.unbind.
 var Unbind = multiViewOp(graph.SchemaOf[unbindAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "unbind",
-	Doc:      "Returns every index of a dimension as a separate value.",
+	Doc:      "Returns every slice along a dimension as a separate value.",
 	Examples: kit.OneExample(kit.F32(3, 2), nil),
 }}, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
 	dim, err := tensor.WrapDim(kit.Attrs[unbindAttrs](c).Dim, t.Rank())
@@ -85,7 +86,7 @@ var Unbind = multiViewOp(graph.SchemaOf[unbindAttrs](), graph.Op{Semantics: grap
 	}
 	parts := t.Shape[dim].Specialize() // the number of results must be known
 	if parts > maxViews {
-		return nil, fmt.Errorf("unbind of %d indices: at most %d are supported", parts, maxViews)
+		return nil, fmt.Errorf("unbind into %d slices: at most %d are supported", parts, maxViews)
 	}
 	out := make([]tensor.Type, parts)
 	for i := range out {

@@ -11,7 +11,7 @@ import (
 )
 
 // Compile compiles a loop. registers is the number of vector registers that may be used, or 0 for all. The error wraps
-// [target.ErrUnsupported] if the loop needs more registers or memory than there are.
+// ErrUnsupported of package target if the loop needs more registers or memory than there are.
 //
 // The code of a row has three parts. The main loop has passes of n elements. The rest loop has passes of fewer
 // elements, whose widest value fills one register. The partial passes have half as many elements, a quarter, and so on

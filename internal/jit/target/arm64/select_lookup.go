@@ -120,8 +120,8 @@ func (s *selector) lookupRows(tables []*[32]float32, indices lane.Value) {
 		offsets := s.immediateOp("ushr", "4s", shifted, int64(27-bits.TrailingZeros(uint(4*width))))
 		var rows [4]alloc.Virt
 		for k := range rows {
-			rows[k] = s.add(alloc.Inst{Name: tableRow + " " + kindOfBytes[4*width] + " " + tableBytes(table), CountedLength: 3,
-				Src: []alloc.Arg{{Virt: offsets}, {Imm: int64(k)}}})
+			rows[k] = s.add(alloc.Inst{Name: tableRow + " " + registerLetter[4*width] + " " + tableBytes(table),
+				CountedLength: 3, Src: []alloc.Arg{{Virt: offsets}, {Imm: int64(k)}}})
 		}
 		for k, zip := range []string{"zip1", "zip2"} {
 			if 2*k >= len(tables) {

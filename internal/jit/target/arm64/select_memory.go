@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// kindOfBytes maps the number of lowest bytes of a register that an instruction uses to the kind of the operand.
-var kindOfBytes = [...]string{1: "b", 2: "h", 4: "s", 8: "d", 16: "q"}
+// registerLetter has the letter of a vector register by the number of its low bytes that an instruction accesses.
+var registerLetter = [...]string{1: "b", 2: "h", 4: "s", 8: "d", 16: "q"}
 
 // memory returns the memory at pointer ptr whose elements have dtype d.
 func (s *selector) memory(ptr int16, d tensor.DType) alloc.Mem {
@@ -47,7 +47,7 @@ func (s *selector) load(i *lane.Inst) []alloc.Virt {
 func (s *selector) loadParts(m alloc.Mem, t lane.Type, n int) []alloc.Virt {
 	x := make([]alloc.Virt, n)
 	for k := range x {
-		name := "ldr " + kindOfBytes[s.partBytes(m)]
+		name := "ldr " + registerLetter[s.bytesPerRegister(m)]
 		if m.Space == alloc.PerRow {
 			name = "ld1r " + arrangement(int(m.Lane))
 		}
@@ -73,8 +73,9 @@ func (s *selector) loadVector(name string, m alloc.Mem) alloc.Virt {
 	return v
 }
 
-// partBytes returns the number of bytes of a part of the elements of a pass.
-func (s *selector) partBytes(m alloc.Mem) int { return min(vectorBytes, s.Lanes*int(m.Lane)) }
+// bytesPerRegister returns the number of bytes that one register holds of a value at m. An iteration (a pass) computes
+// s.Lanes elements of each value, which may take several registers (parts).
+func (s *selector) bytesPerRegister(m alloc.Mem) int { return min(vectorBytes, s.Lanes*int(m.Lane)) }
 
 // store selects the stores of an instruction.
 func (s *selector) store(i *lane.Inst) {
@@ -93,7 +94,7 @@ func (s *selector) store(i *lane.Inst) {
 }
 
 // storeParts returns the stores of vectors to memory. Masks of bytes become bools. An output may share the memory of an
-// operand. Therefore, if there are several stores, an operand that is stored unchanged is loaded before any store.
+// operand: an operand that is stored unchanged is therefore moved to a register before the first store.
 func (s *selector) storeParts(m alloc.Mem, t lane.Type, x []alloc.Virt) []alloc.Inst {
 	var list []alloc.Inst
 	for _, v := range x {
@@ -103,11 +104,11 @@ func (s *selector) storeParts(m alloc.Mem, t lane.Type, x []alloc.Virt) []alloc.
 		if r := s.Values[v].Reload; r != nil && r.Mem.Space == alloc.Advancing {
 			v = s.Add(alloc.Inst{Name: alloc.Move, Src: sources(v), Dst: s.New(alloc.Value{Bytes: vectorBytes}), Fold: -1})
 		}
-		address, bytes := m, s.partBytes(m)
+		address, bytes := m, s.bytesPerRegister(m)
 		if m.Space == alloc.PerRow {
 			bytes = int(m.Lane)
 		}
-		list = append(list, alloc.Inst{Name: "str " + kindOfBytes[bytes], Src: sources(v), Store: &address, Fold: -1})
+		list = append(list, alloc.Inst{Name: "str " + registerLetter[bytes], Src: sources(v), Store: &address, Fold: -1})
 		m.Offset += vectorBytes
 	}
 	return list

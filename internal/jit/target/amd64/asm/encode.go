@@ -40,8 +40,8 @@ func (r *row) match(ops, buf []operand, noEVEX bool) (in instruction, ok bool) {
 	return in, !noEVEX && in.fitsEVEX()
 }
 
-// setLength sets the vector length of the instruction: the length of the first operand with the full length or, without
-// such an operand, the smallest length of the row.
+// setLength sets the vector length of the instruction: the length of its first operand of class v or, without such an
+// operand, the smallest length that the row of the instruction table allows.
 func (in *instruction) setLength() {
 	r := in.row
 	for i := range in.args {
@@ -152,8 +152,8 @@ func (in *instruction) usesTileTwice() bool {
 		(args[0].num == args[1].num || args[0].num == args[2].num || args[1].num == args[2].num)
 }
 
-// repeatsRegister reports whether two of a gather's indices, destination and (with VEX) mask are the same register,
-// which raises an exception.
+// repeatsRegister reports whether a gather uses one register twice, as its destination, its indices or (with VEX) its
+// mask. The processor raises an exception for this.
 func (in *instruction) repeatsRegister() bool {
 	args := in.args
 	last := &args[len(args)-1]
@@ -217,7 +217,7 @@ func immBytes(class byte) int {
 // encode appends an instruction.
 func (a *Assembler) encode(in *instruction) {
 	fields, row := in.fields(), in.row
-	rm, extX, extB := uint8(0), uint8(0), uint8(0) // x and b have the high bits of ModRM.rm, or of index and base
+	rm, extX, extB := uint8(0), uint8(0), uint8(0) // high bits of ModRM.rm, or of index and base
 	if fields.rm != nil {
 		rm = fields.rm.num
 		extB = rm >> 3 & 1
@@ -255,7 +255,7 @@ func (a *Assembler) encode(in *instruction) {
 // hasOpcodeRegister reports whether a register is encoded in the low bits of the opcode.
 func hasOpcodeRegister(r *row) bool { return len(r.args) >= 5 && r.args[3] == 'o' }
 
-// legacy appends the prefixes and the opcode of an instruction without VEX and EVEX. For x and b see encode.
+// legacy appends the prefixes and the opcode of an instruction without VEX and EVEX. For extX and extB see encode.
 func (a *Assembler) legacy(in *instruction, f *fields, extX, extB uint8) {
 	r := in.row
 	if p := r.prefix(); p > 0 {
@@ -276,7 +276,7 @@ func (a *Assembler) legacy(in *instruction, f *fields, extX, extB uint8) {
 	a.code = append(a.code, op)
 }
 
-// vex appends a VEX prefix and the opcode. For x and b see encode.
+// vex appends a VEX prefix and the opcode. For extX and extB see encode.
 func (a *Assembler) vex(in *instruction, f *fields, extX, extB uint8) {
 	r := in.row
 	w := r.vex & w1 >> 3
@@ -289,7 +289,7 @@ func (a *Assembler) vex(in *instruction, f *fields, extX, extB uint8) {
 	a.code = append(a.code, 0xC4, notR|(extX^1)<<6|(extB^1)<<5|r.opcodeMap(), w<<7|last, r.opcode())
 }
 
-// evex appends an EVEX prefix and the opcode. For x and b see encode.
+// evex appends an EVEX prefix and the opcode. For extX and extB see encode.
 func (a *Assembler) evex(in *instruction, f *fields, extX, extB uint8) {
 	r := in.row
 	w := r.evex & w1 >> 3
@@ -311,8 +311,8 @@ func (a *Assembler) evex(in *instruction, f *fields, extX, extB uint8) {
 }
 
 // modrm appends the ModRM byte, and for memory the SIB byte and the displacement. A one-byte displacement is a multiple
-// of unit. after is the number of bytes of the instruction that follow, because addresses of constants are relative to
-// its end.
+// of unit. bytesAfter is the number of bytes of the instruction after the displacement: addresses of constants are
+// relative to the end of the instruction.
 func (a *Assembler) modrm(reg uint8, o *operand, unit int32, bytesAfter int) {
 	reg = reg & 7 << 3
 	if o.kind != isMem && o.kind != isVMem {

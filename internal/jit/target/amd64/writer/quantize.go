@@ -23,8 +23,8 @@ type Quantizer struct {
 	// Registers for constants, and the mask register that gets the lanes without NaN, with AVX-512.
 	MaxLevel, ZeroPoint target.VReg
 	NotNaN              asm.Mask
-	// With AVX2, sums occupy most registers, so the constants are in memory. ZeroPointWord is the first word of 32 bytes
-	// for the zero point, and Temp is a free register.
+	// With AVX2, sums occupy most registers, so the constants are in memory. ZeroPointWord is the first word of 32
+	// bytes for the zero point, and Temp is a free register.
 	ZeroPointWord target.Word
 	Temp          target.VReg
 
@@ -131,7 +131,8 @@ func (q *Quantizer) Arrange(packed, order target.VReg) {
 	q.Emit("VPERMD", q.Vec(packed), q.Vec(order), q.Vec(packed))
 }
 
-// Quarters of the columns of [Quantizer.Columns]: the first mask and the first register of the scales.
+// The 64 columns of [Quantizer.BeginColumns] are computed in four quarters. Each quarter has a mask and a register of
+// scales, which are numbered from these.
 const (
 	quarterMask   = asm.K2
 	quarterScales = target.VReg(4)

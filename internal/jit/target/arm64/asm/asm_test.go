@@ -44,7 +44,7 @@ func sample(rng *rand.Rand, letter rune, e Elem, half bool) Arg {
 	case 'h':
 		return vec(H, half)
 	case 'p':
-		return Pair{num, half}
+		return HalfPrecision{num, half}
 	case 'l':
 		return Lane{Num: num % 16, Elem: e, Index: rng.IntN(16 / e.Bytes())}
 	case 'g':

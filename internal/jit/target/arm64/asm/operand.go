@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Arg is an operand of an instruction: [Reg], [Scalar], [Vec], [Lane], [List], [Mem], [Pool], [Imm], [Shift], [Float],
-// [Cond] or [Label].
+// Arg is an operand of an instruction: [Reg], [Scalar], [Vec], [Lane], [List], [HalfPrecision], [Mem], [ConstantAddr],
+// [Imm], [Shift], [Float], [Cond] or [Label].
 type Arg interface{ String() string }
 
 // Reg is a general register of 64 bits, X0 to X30. Number 31 is SP in addresses, and in additions and subtractions of
@@ -35,7 +35,7 @@ func (r Reg) W() Reg { return r | lowHalf }
 func (r Reg) num() uint32 { return uint32(r &^ lowHalf) }
 func (r Reg) is64() bool  { return r&lowHalf == 0 }
 
-// String returns the register's name. Number 31 is the stack pointer in addresses only.
+// String returns the register's name, and xzr for number 31. Addresses print number 31 as sp.
 func (r Reg) String() string {
 	letter := "x"
 	if !r.is64() {
@@ -81,7 +81,7 @@ type Vec struct {
 	Half bool // the low 64 bits
 }
 
-// V returns vector register n with elements of 128 bits together.
+// V returns vector register n; elements of kind e fill its 128 bits.
 func V(n int, e Elem) Vec { return Vec{Num: n, Elem: e} }
 
 // qBit returns the bit of the encoding that selects 128 bits.
@@ -113,12 +113,12 @@ func (v Vec) String() string {
 	return fmt.Sprintf("v%d.%d%v", v.Num, n/v.Elem.Bytes(), v.Elem)
 }
 
-// Lane is one element of a vector register. In dot products by lane, Elem is B and the lane has four bytes.
+// Lane is one element of a vector register or, in dot products by lane, a group of adjacent elements.
 type Lane struct {
 	Num   int
 	Elem  Elem
 	Index int
-	Group int // number of elements in the lane of a dot product: 2 or 4; otherwise 0
+	Group int // number of elements in the group, 2 or 4; 0 for one element
 }
 
 // String returns the name in Arm's syntax, such as v3.s[1].
@@ -176,7 +176,7 @@ type Mem struct {
 	Mode   Mode
 
 	HasIndex bool
-	Shift    int // the index is multiplied by 2^Shift: 1, or the size of the access
+	Shift    int // the index is multiplied by 2^Shift, which is 1 or the size of the access in bytes
 }
 
 // Indexed returns the address base + index bytes.
@@ -209,7 +209,7 @@ func (m Mem) String() string {
 type ConstantAddr struct{ offset int }
 
 // String returns the address in listings.
-func (p ConstantAddr) String() string { return fmt.Sprintf("constants+%d", p.offset) }
+func (c ConstantAddr) String() string { return fmt.Sprintf("constants+%d", c.offset) }
 
 // Imm is an integer constant.
 type Imm int64
@@ -267,16 +267,17 @@ type Label int
 // String returns the label's name in listings.
 func (l Label) String() string { return fmt.Sprintf("L%d", int(l)) }
 
-// Pair is a vector register as an operand of fmlal: its low four half-precision numbers, or two if Half is set.
-type Pair struct {
+// HalfPrecision is a vector register as an operand of fmlal: its low four half-precision numbers, or the low two if
+// Half is set.
+type HalfPrecision struct {
 	Num  int
 	Half bool
 }
 
 // String returns the name in Arm's syntax.
-func (p Pair) String() string {
-	if p.Half {
-		return fmt.Sprintf("v%d.2h", p.Num)
+func (h HalfPrecision) String() string {
+	if h.Half {
+		return fmt.Sprintf("v%d.2h", h.Num)
 	}
-	return fmt.Sprintf("v%d.4h", p.Num)
+	return fmt.Sprintf("v%d.4h", h.Num)
 }

@@ -71,8 +71,8 @@ func encodeHalves(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		return 0, false
 	}
 	d, ok0 := args[0].(Vec)
-	n, ok1 := args[1].(Pair)
-	m, ok2 := args[2].(Pair)
+	n, ok1 := args[1].(HalfPrecision)
+	m, ok2 := args[2].(HalfPrecision)
 	return r.code | d.qBit() | uint32(m.Num)<<16 | uint32(n.Num)<<5 | d.rd(), ok0 && ok1 && ok2 && d.Elem == S &&
 		n.Half == d.Half && m.Half == d.Half && d.Num&^31 == 0 && n.Num&^31 == 0 && m.Num&^31 == 0
 }

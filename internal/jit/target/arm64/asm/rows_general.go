@@ -239,8 +239,8 @@ func encodeAddressOf(a *Assembler, r *row, args []Arg) (uint32, bool) {
 		return 0, false
 	}
 	g, sf, ok := registers(args[:1], 1)
-	p, isPool := args[1].(ConstantAddr)
-	if !ok || !isPool || sf == 0 {
+	p, isConstant := args[1].(ConstantAddr)
+	if !ok || !isConstant || sf == 0 {
 		return 0, false
 	}
 	a.constantRefs = append(a.constantRefs, constantRef{len(a.code), p.offset})
