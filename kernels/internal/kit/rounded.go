@@ -24,15 +24,19 @@ func DivComplex(a, b complex128) complex128 {
 	return q
 }
 
-// AbsComplex returns the magnitude of a finite number.
+// AbsComplex returns the magnitude of a number.
 func AbsComplex(a complex128) float64 {
 	large, small := math.Abs(real(a)), math.Abs(imag(a))
 	if large < small {
 		large, small = small, large
 	}
-	if large == 0 {
-		return 0
+	if small == 0 {
+		return large
 	}
 	small /= large
-	return large * math.Sqrt(1+float64(small*small))
+	size := large * math.Sqrt(1+float64(small*small))
+	if math.IsNaN(size) { // a part is infinite or NaN
+		return math.Hypot(real(a), imag(a))
+	}
+	return size
 }

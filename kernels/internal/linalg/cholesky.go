@@ -40,14 +40,14 @@ var (
 			return c.One(out), err
 		},
 		Examples: examples(nil, squareExample, complexExample),
-	}, algorithm{float: invertByCholesky[float64], complex: invertByCholesky[complex128], memory: squares(3),
+	}, algorithm{float: invertByCholesky[float64], complex: invertByCholesky[complex128], memory: copies(2),
 		ranks: matrices(1)})
 	CholeskySolve = matrixOp(graph.SchemaOf[upperAttrs](), graph.Semantics{Name: "cholesky_solve",
 		Doc:    "Solves A X = self for positive definite matrices A with the Cholesky factors input2.",
 		Params: []graph.Param{kit.Self, {Name: "input2"}}, Infer: inferCholeskySolve,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(3, 2), squareExample), kit.Example(graph.Attrs{"upper": true},
 			tensor.New(tensor.Complex128, 3, 1), complexExample)},
-	}, algorithm{float: solveByCholesky[float64], complex: solveByCholesky[complex128], memory: squares(2),
+	}, algorithm{float: solveByCholesky[float64], complex: solveByCholesky[complex128], memory: copies(2),
 		ranks: matrices(1)})
 )
 
@@ -82,7 +82,7 @@ func choleskyOp(attrs *graph.Schema, name string, outputs []string, check matrix
 	}, algorithm{
 		float:   func(t *task[float64]) error { return factorCholesky(t, check.name, spec(t.call)) },
 		complex: func(t *task[complex128]) error { return factorCholesky(t, check.name, spec(t.call)) },
-		memory:  squares(1), ranks: ranks})
+		memory:  copies(1), ranks: ranks})
 }
 
 // factorCholesky computes the factor of a matrix.
@@ -94,7 +94,7 @@ func factorCholesky[T number](t *task[T], name string, spec choleskyExAttrs) err
 	info := t.cholesky(a)
 	if info > 0 && spec.CheckErrors {
 		return fmt.Errorf("%s: %sThe factorization could not be completed because the input is not positive-definite (the "+
-			"leading minor of order %d is not positive-definite).", name, t.element, info)
+			"leading minor of order %d is not positive-definite).", name, t.element(), info)
 	}
 	if spec.Upper {
 		t.adjoint(a, t.out[0])
@@ -126,7 +126,7 @@ func invertByCholesky[T number](t *task[T]) error {
 	for i := range l.cols {
 		if l.at(i, i) == 0 {
 			return fmt.Errorf("cholesky_inverse: %sThe diagonal element %d is zero, the inversion could not be completed "+
-				"because the input matrix is singular.", t.element, i+1)
+				"because the input matrix is singular.", t.element(), i+1)
 		}
 		x.set(i, i, t.of(1, 0))
 	}

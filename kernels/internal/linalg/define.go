@@ -17,16 +17,26 @@ import (
 type task[T number] struct {
 	*solver[T]
 	call    *graph.Call
-	element string // the place of the matrix in the batch, for messages; empty without batch
 	in, out []matrix[T]
+	chunk   int // index of the matrix in the batch
+	isBatch bool
+}
+
+// element names the matrix in error messages. It is empty without a batch.
+func (t *task[T]) element() string {
+	if !t.isBatch {
+		return ""
+	}
+	return fmt.Sprintf("(Batch element %d): ", t.chunk)
 }
 
 // algorithm computes the results of tasks: in float64 for real numbers, else in complex128.
 type algorithm struct {
 	float   func(t *task[float64]) error
 	complex func(t *task[complex128]) error
-	// memory is the number of elements that the solver needs for a call.
-	memory func(c *graph.Call) int
+	// memory returns the number of elements that the solver needs besides the operands and results. in and out are the
+	// numbers of elements of the operands and results of one task. Nil: the solver needs none.
+	memory func(in, out int) int
 	// ranks returns the number of dimensions that do not belong to the batch, for each operand and result.
 	ranks func(c *graph.Call) (in, out []int)
 }
@@ -58,20 +68,24 @@ func matrices(n int) func(c *graph.Call) ([]int, []int) {
 	}
 }
 
-// squares is algorithm.memory: n times the greatest size of an operand squared.
-func squares(n int) func(c *graph.Call) int {
-	return func(c *graph.Call) int {
-		size := 1
-		for i := range c.In {
-			if !c.Has(i) {
-				continue
-			}
-			for _, s := range c.Meta(i).Shape[max(0, c.Meta(i).Rank()-2):] {
-				size = max(size, s)
-			}
+// copies is algorithm.memory for n copies of the operands.
+func copies(n int) func(in, out int) int {
+	return func(in, _ int) int { return n * in }
+}
+
+// elements returns the numbers of elements of all operands and results of a task, and of the solver's memory.
+func (a *algorithm) elements(in, out []part) (values, memory int) {
+	count := func(parts []part) (n int) {
+		for _, p := range parts {
+			n += p.rows * p.cols
 		}
-		return n * size * size
+		return n
 	}
+	operands, results := count(in), count(out)
+	if a.memory != nil {
+		memory = a.memory(operands, results)
+	}
+	return operands + results, memory
 }
 
 // part is an operand or a result: its batch of matrices, and the layout of a matrix.
@@ -138,12 +152,9 @@ func (a *algorithm) compile(c *graph.Call) (*graph.Kernel, error) {
 		return &graph.Kernel{}, nil
 	}
 	in, out, batch := a.parts(c)
-	elements := a.memory(c)
-	isComplex := false
-	for _, p := range append(in[:len(in):len(in)], out...) {
-		elements += p.rows * p.cols
-		isComplex = isComplex || p.meta.DType.IsComplex()
-	}
+	values, memory := a.elements(in, out)
+	elements := values + memory
+	isComplex := slices.ContainsFunc(slices.Concat(in, out), func(p part) bool { return p.meta.DType.IsComplex() })
 	k := &graph.Kernel{Worker: 8 * elements}
 	run := func(m *graph.Mem, chunk int) error {
 		memory := unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(m.Worker))), elements)
@@ -165,10 +176,7 @@ func (a *algorithm) compile(c *graph.Call) (*graph.Kernel, error) {
 // runTask loads the operands of one matrix of the batch, computes the results and stores them.
 func runTask[T number](s *solver[T], compute func(*task[T]) error, c *graph.Call, ptrs []unsafe.Pointer, in, out []part,
 	batch []int, chunk int, d tensor.DType) error {
-	t := &task[T]{solver: s, call: c}
-	if len(batch) > 0 {
-		t.element = fmt.Sprintf("(Batch element %d): ", chunk)
-	}
+	t := &task[T]{solver: s, call: c, chunk: chunk, isBatch: len(batch) > 0}
 	size := int(unsafe.Sizeof(*new(T)))
 	for i := range in {
 		p := &in[i]
@@ -249,14 +257,12 @@ func (a *algorithm) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Ten
 	}
 	operands, results, batch := a.parts(c)
 	inRanks, outRanks := a.ranks(c)
+	_, memory := a.elements(operands, results)
 	var err error
 	chunk := 0
 	kit.EachIndex(batch, func(lead []int) {
-		s := &solver[complex128]{field: complexes, ctx: context.Background(), memory: make([]complex128, a.memory(c))}
-		t := &task[complex128]{solver: s, call: c}
-		if len(batch) > 0 {
-			t.element = fmt.Sprintf("(Batch element %d): ", chunk)
-		}
+		s := &solver[complex128]{field: complexes, ctx: context.Background(), memory: make([]complex128, memory)}
+		t := &task[complex128]{solver: s, call: c, chunk: chunk, isBatch: len(batch) > 0}
 		chunk++
 		for k, p := range operands {
 			m := matrix[complex128]{make([]complex128, p.rows*p.cols), p.rows, p.cols}

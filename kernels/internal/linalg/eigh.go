@@ -41,7 +41,7 @@ func eighOp(name string, outputs []string) *graph.Op {
 			return c.All(values, v), err
 		},
 		Examples: examples(nil, squareExample, complexExample),
-	}, algorithm{float: eigen[float64], complex: eigen[complex128], memory: squares(5), ranks: ranks})
+	}, algorithm{float: eigen[float64], complex: eigen[complex128], memory: copies(4), ranks: ranks})
 }
 
 func eigen[T number](t *task[T]) error {
@@ -60,7 +60,7 @@ func eigen[T number](t *task[T]) error {
 	}
 	if !t.isFinite(a) {
 		return fmt.Errorf("linalg.eigh: %sThe algorithm failed to converge because the input matrix is ill-conditioned or "+
-			"has too many repeated eigenvalues.", t.element)
+			"has too many repeated eigenvalues.", t.element())
 	}
 	vectors := t.make(a.rows, a.cols)
 	for i, v := range t.eigh(a, vectors) {

@@ -109,7 +109,7 @@ func (s *solver[T]) complete(u matrix[T], rank int) {
 		return
 	}
 	q := s.copyOf(u.leading(rank), false)
-	tau := s.make(max(rank, 1), 1).elements[:rank]
+	tau := s.make(rank, 1).elements
 	s.qr(q, tau)
 	rest := matrix[T]{u.elements[rank*u.rows:], u.rows, u.cols - rank}
 	rest.clear()

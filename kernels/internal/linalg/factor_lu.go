@@ -8,6 +8,7 @@ import "math"
 func (s *solver[T]) lu(a matrix[T], pivots []int) (info int) {
 	size := func(v T) float64 { return math.Abs(s.re(v)) + math.Abs(s.im(v)) }
 	for k := range min(a.rows, a.cols) {
+		s.did(a.rows + a.cols)
 		column := a.column(k)
 		pivot := k
 		for i := k + 1; i < a.rows; i++ {
@@ -39,7 +40,7 @@ func (s *solver[T]) lu(a matrix[T], pivots []int) (info int) {
 }
 
 // exchange exchanges rows of b by pivots, in their order or in reverse.
-func exchange[T number](b matrix[T], pivots []int, reverse bool) {
+func (s *solver[T]) exchange(b matrix[T], pivots []int, reverse bool) {
 	for k := range pivots {
 		if reverse {
 			k = len(pivots) - 1 - k
@@ -48,6 +49,7 @@ func exchange[T number](b matrix[T], pivots []int, reverse bool) {
 			c := b.column(j)
 			c[k], c[i] = c[i], c[k]
 		}
+		s.did(b.cols)
 	}
 }
 
@@ -79,7 +81,7 @@ func (s *solver[T]) solveTriangular(a, b matrix[T], upper, unit bool) {
 // solveLU overwrites b with the solution x of a x = b for the factors lu of a, or of a^H x = b if adjoint is set.
 func (s *solver[T]) solveLU(lu matrix[T], pivots []int, b matrix[T], adjoint bool) {
 	if !adjoint {
-		exchange(b, pivots, false)
+		s.exchange(b, pivots, false)
 		s.solveTriangular(lu, b, false, true)
 		s.solveTriangular(lu, b, true, false)
 		return
@@ -87,7 +89,7 @@ func (s *solver[T]) solveLU(lu matrix[T], pivots []int, b matrix[T], adjoint boo
 	h := s.copyOf(lu, true)
 	s.solveTriangular(h, b, false, false)
 	s.solveTriangular(h, b, true, true)
-	exchange(b, pivots, true)
+	s.exchange(b, pivots, true)
 }
 
 // cholesky overwrites the lower triangle of a with the factor L of a = L L^H, and the other triangle, which it does

@@ -16,6 +16,7 @@ type field[T number] struct {
 	mul, div func(a, b T) T
 	conj     func(a T) T
 	abs      func(a T) float64
+	sgn      func(a T) T // a divided by its magnitude, and 0 for 0; of real numbers also 0 for NaN
 	re, im   func(a T) float64
 	of       func(re, im float64) T
 	// addScaled adds the products of a number and the elements of x to y.
@@ -29,9 +30,18 @@ var reals = &field[float64]{
 	div:  func(a, b float64) float64 { return a / b },
 	conj: func(a float64) float64 { return a },
 	abs:  math.Abs,
-	re:   func(a float64) float64 { return a },
-	im:   func(float64) float64 { return 0 },
-	of:   func(re, _ float64) float64 { return re },
+	sgn: func(a float64) float64 {
+		switch {
+		case a > 0:
+			return 1
+		case a < 0:
+			return -1
+		}
+		return 0
+	},
+	re: func(a float64) float64 { return a },
+	im: func(float64) float64 { return 0 },
+	of: func(re, _ float64) float64 { return re },
 	addScaled: func(a float64, x, y []float64) {
 		y = y[:len(x)]
 		for i, v := range x {
@@ -53,9 +63,16 @@ var complexes = &field[complex128]{
 	div:  kit.DivComplex,
 	conj: func(a complex128) complex128 { return complex(real(a), -imag(a)) },
 	abs:  kit.AbsComplex,
-	re:   func(a complex128) float64 { return real(a) },
-	im:   func(a complex128) float64 { return imag(a) },
-	of:   func(re, im float64) complex128 { return complex(re, im) },
+	sgn: func(a complex128) complex128 {
+		if a == 0 {
+			return 0
+		}
+		size := kit.AbsComplex(a)
+		return complex(real(a)/size, imag(a)/size)
+	},
+	re: func(a complex128) float64 { return real(a) },
+	im: func(a complex128) float64 { return imag(a) },
+	of: func(re, im float64) complex128 { return complex(re, im) },
 	addScaled: func(a complex128, x, y []complex128) {
 		y = y[:len(x)]
 		for i, v := range x {

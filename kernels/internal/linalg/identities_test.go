@@ -38,7 +38,7 @@ func checkIdentities[T number](t *testing.T, f *field[T]) {
 			lu, pivots := s.copyOf(a, false), make([]int, least)
 			s.lu(lu, pivots)
 			b := s.copyOf(a, false)
-			exchange(b, pivots, false)
+			s.exchange(b, pivots, false)
 			check("L U", s.product(s.lower(lu, least), s.upper(lu, least)), b)
 
 			qr, tau := s.copyOf(a, false), make([]T, least)

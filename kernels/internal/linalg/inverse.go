@@ -43,7 +43,7 @@ func inverseOp(attrs *graph.Schema, name string, operand graph.Param) *graph.Op 
 			return c.One(out), err
 		},
 		Examples: examples(nil, squareExample, complexExample),
-	}, algorithm{float: invert[float64], complex: invert[complex128], memory: squares(1), ranks: ranks})
+	}, algorithm{float: invert[float64], complex: invert[complex128], ranks: ranks})
 }
 
 // invert inverts a matrix.
@@ -54,7 +54,7 @@ func invert[T number](t *task[T]) error {
 	withInfo := len(t.out) > 1
 	if info > 0 && (!withInfo || kit.Attrs[checkErrorsAttrs](t.call).CheckErrors) {
 		return fmt.Errorf("linalg.inv: %sThe diagonal element %d is zero, the inversion could not be completed because the "+
-			"input matrix is singular.", t.element, info)
+			"input matrix is singular.", t.element(), info)
 	}
 	for i := range x.cols {
 		x.set(i, i, t.of(1, 0))
@@ -109,7 +109,7 @@ func solveOp(attrs *graph.Schema, name string, outputs []string, spec func(*grap
 	}, algorithm{
 		float:   func(t *task[float64]) error { return solve(t, spec(t.call)) },
 		complex: func(t *task[complex128]) error { return solve(t, spec(t.call)) },
-		memory:  squares(3),
+		memory:  copies(2),
 		ranks: func(c *graph.Call) (in, out []int) {
 			rank := 2
 			if hasVector(c) {
@@ -168,7 +168,7 @@ func solve[T number](t *task[T], spec solveExAttrs) error {
 	pivots := make([]int, a.rows)
 	info := t.lu(a, pivots)
 	if info > 0 && spec.CheckErrors {
-		return fmt.Errorf("torch.linalg.solve: %sThe solver failed because the input matrix is singular.", t.element)
+		return fmt.Errorf("torch.linalg.solve: %sThe solver failed because the input matrix is singular.", t.element())
 	}
 	t.solveLU(a, pivots, b, false)
 	if !spec.Left {

@@ -45,7 +45,7 @@ var (
 			}
 			return unpackedTypes(c, t, true, true)
 		}, Examples: examples(nil, tallExample, wideExample, complexExample),
-	}, algorithm{float: factorLU[float64], complex: factorLU[complex128], memory: squares(1), ranks: matrices(3)})
+	}, algorithm{float: factorLU[float64], complex: factorLU[complex128], ranks: matrices(3)})
 	LUUnpack = matrixOp(graph.SchemaOf[luUnpackAttrs](), graph.Semantics{Name: "lu_unpack",
 		Doc:     "Returns the factors of matrices P L U from the results of linalg_lu_factor.",
 		Params:  []graph.Param{{Name: "LU_data"}, {Name: "LU_pivots", Below: func(*graph.Call) int { return 1 }}},
@@ -53,7 +53,7 @@ var (
 		Examples: []graph.Example{kit.Example(graph.Attrs{"unpack_pivots": false}, tallExample,
 			tensor.New(tensor.Int32, 2, 3)),
 			kit.Example(graph.Attrs{"unpack_pivots": false}, wideExample, tensor.New(tensor.Int32, 3))},
-	}, algorithm{float: unpackLU[float64], complex: unpackLU[complex128], memory: squares(1),
+	}, algorithm{float: unpackLU[float64], complex: unpackLU[complex128],
 		ranks: ranksOf([]int{2, 1}, []int{2, 2, 2})})
 	LinalgLUSolve = matrixOp(graph.SchemaOf[luSolveAttrs](), graph.Semantics{Name: "linalg_lu_solve",
 		Doc:    "Solves linear equations with the results LU and pivots of linalg_lu_factor of a matrix A.",
@@ -72,7 +72,7 @@ var (
 			return c.One(out), err
 		},
 		Examples: examplesOfLUSolve(0, 1, 2),
-	}, algorithm{float: linalgLUSolve[float64], complex: linalgLUSolve[complex128], memory: squares(4),
+	}, algorithm{float: linalgLUSolve[float64], complex: linalgLUSolve[complex128], memory: copies(1),
 		ranks: ranksOf([]int{2, 1, 2}, []int{2})})
 	LUSolve = matrixOp(kit.NoAttrs, graph.Semantics{Name: "lu_solve",
 		Doc:    "Solves A X = self with the results of linalg_lu_factor of a matrix A.",
@@ -87,7 +87,7 @@ var (
 			return c.One(out), err
 		},
 		Examples: examplesOfLUSolve(1, 2, 0),
-	}, algorithm{float: luSolve[float64], complex: luSolve[complex128], memory: squares(4),
+	}, algorithm{float: luSolve[float64], complex: luSolve[complex128], memory: copies(1),
 		ranks: ranksOf([]int{2, 2, 1}, []int{2})})
 )
 
@@ -142,7 +142,7 @@ func luFactorOp(attrs *graph.Schema, name string, outputs []string) *graph.Op {
 	}, algorithm{
 		float:   func(t *task[float64]) error { return factorWithPivots(t, spec(t.call)) },
 		complex: func(t *task[complex128]) error { return factorWithPivots(t, spec(t.call)) },
-		memory:  squares(1), ranks: ranksOf([]int{2}, []int{2, 1, 0}[:len(outputs)])})
+		ranks:   ranksOf([]int{2}, []int{2, 1, 0}[:len(outputs)])})
 }
 
 func factorWithPivots[T number](t *task[T], spec luExAttrs) error {
@@ -152,7 +152,7 @@ func factorWithPivots[T number](t *task[T], spec luExAttrs) error {
 	if info > 0 && spec.CheckErrors {
 		return fmt.Errorf("torch.linalg.lu_factor: %sU[%d,%d] is zero and using it on lu_solve would result in a division "+
 			"by zero. If you still want to perform the factorization, consider calling linalg.lu(A, pivot) or "+
-			"linalg.lu_factor_ex(A, pivot)", t.element, info, info)
+			"linalg.lu_factor_ex(A, pivot)", t.element(), info, info)
 	}
 	copy(t.out[0].elements, a.elements)
 	for i, p := range pivots {
@@ -201,7 +201,7 @@ func setPermutation[T number](t *task[T], pivots []int) {
 	for i := range p.cols {
 		p.set(i, i, t.of(1, 0))
 	}
-	exchange(p, pivots, true)
+	t.exchange(p, pivots, true)
 }
 
 // setTriangles sets results L and U to the triangles of a.
@@ -240,7 +240,7 @@ func pivotsOf[T number](t *task[T], operand matrix[T], rows int) ([]int, error) 
 	for i, v := range operand.elements {
 		p := int(t.re(v))
 		if p < 1 || p > rows {
-			return nil, fmt.Errorf("%spivots must be between 1 and %d, got %d", t.element, rows, p)
+			return nil, fmt.Errorf("%spivots must be between 1 and %d, got %d", t.element(), rows, p)
 		}
 		pivots[i] = p
 	}

@@ -47,7 +47,7 @@ var (
 	}, algorithm{
 		float:   func(t *task[float64]) error { return reflections(t) },
 		complex: func(t *task[complex128]) error { return reflections(t) },
-		memory:  squares(1), ranks: ranksOf([]int{2}, []int{2, 1})})
+		ranks:   ranksOf([]int{2}, []int{2, 1})})
 	HouseholderProduct = householderOp("linalg_householder_product", []graph.Param{{Name: "input"}, {Name: "tau"}})
 	Orgqr              = householderOp("orgqr", []graph.Param{kit.Self, {Name: "input2"}})
 )
@@ -79,7 +79,7 @@ func qrOp(attrs *graph.Schema, name string, operand graph.Param, mode func(*grap
 	}, algorithm{
 		float:   func(t *task[float64]) error { return factorQR(t, mode(t.call)) },
 		complex: func(t *task[complex128]) error { return factorQR(t, mode(t.call)) },
-		memory:  squares(2), ranks: matrices(2)})
+		memory:  copies(1), ranks: matrices(2)})
 }
 
 func factorQR[T number](t *task[T], mode string) error {
@@ -112,7 +112,7 @@ func householderOp(name string, params []graph.Param) *graph.Op {
 		Infer: inferHouseholder,
 		Examples: []graph.Example{kit.Example(nil, tallExample, kit.F32(2, 2)),
 			kit.Example(nil, complexExample, tensor.New(tensor.Complex128, 3))},
-	}, algorithm{float: multiplyReflections[float64], complex: multiplyReflections[complex128], memory: squares(1),
+	}, algorithm{float: multiplyReflections[float64], complex: multiplyReflections[complex128],
 		ranks: ranksOf([]int{2, 1}, []int{2})})
 }
 

@@ -22,8 +22,7 @@ var (
 			return c.One(tensor.NewType(t.DType, lead(t)...)), nil
 		},
 		Examples: examples(nil, squareExample, complexExample),
-	}, algorithm{float: logdet[float64], complex: logdet[complex128], memory: squares(1),
-		ranks: ranksOf([]int{2}, []int{0})})
+	}, algorithm{float: logdet[float64], complex: logdet[complex128], ranks: ranksOf([]int{2}, []int{0})})
 )
 
 func slogdetOp(name string, operand graph.Param) *graph.Op {
@@ -39,7 +38,7 @@ func slogdetOp(name string, operand graph.Param) *graph.Op {
 			return c.All(tensor.NewType(t.DType, lead(t)...), tensor.NewType(t.DType.ToReal(), lead(t)...)), nil
 		},
 		Examples: examples(nil, squareExample, complexExample),
-	}, algorithm{float: signAndLogarithm[float64], complex: signAndLogarithm[complex128], memory: squares(1),
+	}, algorithm{float: signAndLogarithm[float64], complex: signAndLogarithm[complex128],
 		ranks: ranksOf([]int{2}, []int{0, 0})})
 }
 
@@ -51,14 +50,8 @@ func slogdet[T number](t *task[T]) (sign T, logarithm float64) {
 	sign = t.of(1, 0)
 	for k, p := range pivots {
 		d := a.at(k, k)
-		size := t.abs(d)
-		logarithm += math.Log(size)
-		switch {
-		case size > 0:
-			sign = t.mul(sign, t.of(t.re(d)/size, t.im(d)/size))
-		default: // also NaN
-			sign = t.of(0, 0)
-		}
+		logarithm += math.Log(t.abs(d))
+		sign = t.mul(sign, t.sgn(d))
 		if p != k+1 {
 			sign = -sign
 		}
@@ -76,14 +69,13 @@ func signAndLogarithm[T number](t *task[T]) error {
 func logdet[T number](t *task[T]) error {
 	sign, logarithm := slogdet(t)
 	re, im := t.re(sign), t.im(sign)
+	angle := math.Atan2(im, re)
 	switch isReal := !t.call.Out[0].DType.IsComplex(); {
-	case math.IsInf(logarithm, 0): // the determinant is 0
-	case isReal && re < 0:
+	case math.IsInf(logarithm, -1): // the determinant is 0
+		angle = 0
+	case math.IsNaN(re), isReal && re < 0:
 		logarithm = math.NaN()
-	case !isReal:
-		t.out[0].set(0, 0, t.of(logarithm, math.Atan2(im, re)))
-		return nil
 	}
-	t.out[0].set(0, 0, t.of(logarithm, 0))
+	t.out[0].set(0, 0, t.of(logarithm, angle))
 	return nil
 }

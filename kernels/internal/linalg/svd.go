@@ -35,7 +35,7 @@ var (
 			return c.All(u, s, v), err
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
-	}, algorithm{float: singular[float64], complex: singular[complex128], memory: squares(8),
+	}, algorithm{float: singular[float64], complex: singular[complex128], memory: svdMemory,
 		ranks: ranksOf([]int{2}, []int{2, 1, 2})})
 	Svdvals = matrixOp(kit.NoAttrs, graph.Semantics{Name: "linalg_svdvals",
 		Doc: "Returns the singular values of matrices, in descending order.", Params: []graph.Param{operandA},
@@ -44,15 +44,19 @@ var (
 			return c.One(s), err
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
-	}, algorithm{float: singularValues[float64], complex: singularValues[complex128], memory: squares(8),
+	}, algorithm{float: singularValues[float64], complex: singularValues[complex128], memory: svdMemory,
 		ranks: ranksOf([]int{2}, []int{1})})
 	SVD = matrixOp(graph.SchemaOf[svdAttrs](), graph.Semantics{Name: "svd",
 		Doc:    "Returns the factors of matrices U diag(S) V^H, as linalg_svd does, but V in place of its adjoint.",
 		Params: selfOnly, Outputs: []string{"U", "S", "V"}, Infer: inferSVD,
 		Examples: examples(nil, tallExample, wideExample, complexExample),
-	}, algorithm{float: oldSVD[float64], complex: oldSVD[complex128], memory: squares(8),
+	}, algorithm{float: oldSVD[float64], complex: oldSVD[complex128], memory: svdMemory,
 		ranks: ranksOf([]int{2}, []int{2, 1, 2})})
 )
+
+// svdMemory is algorithm.memory of singular values: U and V, which have at most the size of the results or of two
+// operands, and four more matrices of at most the size of the operand.
+func svdMemory(in, out int) int { return 4*in + max(2*in, out) }
 
 // svdTypes returns the types of U, S and Vh. sizes returns the number of columns of U and the number of rows of Vh.
 func svdTypes(c *graph.Call, sizes func(rows, cols, least sym.Int) (sym.Int, sym.Int)) (u, s, v tensor.Type,
@@ -97,7 +101,7 @@ func factorSVD[T number](t *task[T], left, right int) (u matrix[T], values []flo
 	a := t.in[0]
 	if !t.isFinite(a) {
 		return u, nil, v, fmt.Errorf("linalg.svd: %sThe algorithm failed to converge because the input matrix contained "+
-			"non-finite values.", t.element)
+			"non-finite values.", t.element())
 	}
 	u, v = t.make(a.rows, left), t.make(a.cols, right)
 	if a.rows < a.cols {

@@ -1,0 +1,93 @@
+package linalg_test
+
+import (
+	"math"
+	"math/cmplx"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// TestLongMatrixMemory checks that the worker memory is a multiple of the size of a matrix, not the square of its
+// longer side.
+func TestLongMatrixMemory(t *testing.T) {
+	const rows, cols = 20000, 3
+	for name, attrs := range map[string]graph.Attrs{"linalg_svd": {"full_matrices": false}, "linalg_svdvals": nil,
+		"svd": nil, "linalg_qr": nil, "geqrf": nil, "linalg_lu_factor": nil} {
+		g := graph.New("g", kernels.Lookup)
+		x := g.Input("x", tensor.Float32, rows, cols)
+		results := g.Apply(name, attrs, x)
+		require.NoError(t, g.Err(), name)
+		for _, v := range results {
+			g.Output(v.Name, v)
+		}
+		p, err := exec.Compile(g, exec.Options{Threads: 1, MemoryLimit: 16 * 8 * rows * cols})
+		require.NoError(t, err, name)
+		in := tensor.Zeros(tensor.Float32, rows, cols)
+		for i := range rows {
+			in.Set(tensor.FloatScalar(1), i, i%cols)
+		}
+		out, err := p.Run(t.Context(), map[string]*tensor.Tensor{"x": in})
+		require.NoError(t, err, name)
+		for _, y := range out {
+			if y.Rank() == 1 && y.Shape[0] == cols && y.DType == tensor.Float32 && name != "geqrf" {
+				assert.InDelta(t, math.Sqrt(6667), y.At(0).Float(), 1e-4, name)
+				assert.InDelta(t, math.Sqrt(6666), y.At(2).Float(), 1e-4, name)
+			}
+		}
+	}
+}
+
+// TestDeterminants compares determinants that are 0, infinite or NaN with PyTorch's.
+func TestDeterminants(t *testing.T) {
+	inf, nan := math.Inf(1), math.NaN()
+	for _, c := range []struct {
+		matrix            []complex128
+		sign              complex128
+		logabsdet, logdet float64
+	}{
+		{[]complex128{0}, 0, -inf, -inf},
+		{[]complex128{complex(inf, 0)}, 1, inf, inf},
+		{[]complex128{complex(-inf, 0)}, -1, inf, nan},
+		{[]complex128{complex(nan, 0)}, 0, nan, nan},
+		{[]complex128{0, 1, complex(inf, 0), 0}, -1, inf, nan},
+		{[]complex128{0, 1, complex(-inf, 0), 0}, 1, inf, inf},
+		{[]complex128{0, 0, 0, complex(-inf, 0)}, 0, nan, nan},
+		{[]complex128{0, 0, 0, -1}, 0, -inf, -inf},
+		{[]complex128{complex(inf, 1)}, cmplx.NaN(), inf, nan},
+		{[]complex128{complex(0, nan)}, cmplx.NaN(), nan, nan},
+	} {
+		n := int(math.Sqrt(float64(len(c.matrix))))
+		d := tensor.Float64
+		if imag(c.matrix[0]) != 0 {
+			d = tensor.Complex128
+		}
+		a := tensor.Zeros(d, n, n)
+		for i, v := range c.matrix {
+			a.Set(tensor.ComplexScalar(v), i/n, i%n)
+		}
+		run := func(name string) []*tensor.Tensor {
+			op := kernels.Lookup(name)
+			call, err := kerneltest.CallOf(op, nil, []tensor.Meta{a.Meta})
+			require.NoError(t, err)
+			out, err := kerneltest.RunCall(op, call, []*tensor.Tensor{a})
+			require.NoError(t, err)
+			return out
+		}
+		same := func(want, got complex128) {
+			t.Helper()
+			assert.True(t, want == got || cmplx.IsNaN(want) && cmplx.IsNaN(got), "%v: want %v, got %v", c.matrix, want, got)
+		}
+		out := run("slogdet")
+		same(c.sign, out[0].At().Complex())
+		same(complex(c.logabsdet, 0), out[1].At().Complex())
+		same(complex(c.logdet, 0), run("logdet")[0].At().Complex())
+	}
+}
