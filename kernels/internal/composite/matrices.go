@@ -91,7 +91,7 @@ var (
 			kit.Example(graph.Attrs{"ord": "nuc"}, kit.ExTransposed),
 			kit.Example(graph.Attrs{"ord": -1, "dim": []int{0, 2}, "keepdim": true}, kit.F32(2, 3, 4))},
 	}, func(s steps, a *matrixNormAttrs, in []graph.Arg) graph.Arg {
-		return s.matrixNorm(in[0], &linalgNormAttrs{a.Ord, a.Dim, a.Keepdim, a.DType})
+		return s.matrixNorm(in[0], a)
 	})
 	LinalgNorm = defineOne(graph.Semantics{
 		Name: "linalg_norm", Doc: "Returns norms of vectors or matrices; linalg_vector_norm has orders that are no integers.",
@@ -245,8 +245,7 @@ func (s steps) pinv(x graph.Arg, atol, rtol *float64, hermitian bool) graph.Arg 
 		left, values, right = f[0], f[1], s.adjoint(f[2])
 		sizes = values
 	}
-	greatest := s.Apply(reduce.Amax, graph.Attrs{"dim": []int{-1}, "keepdim": true}, sizes)
-	kept := s.Apply(pointwise.Gt, nil, sizes, s.tolerance(x, greatest, atol, rtol))
+	kept := s.Apply(pointwise.Gt, nil, sizes, s.tolerance(x, sizes, atol, rtol))
 	inverted := s.where(kept, s.Apply(pointwise.Reciprocal, nil, values), s.Apply(view.ZerosLike, nil, values))
 	return s.Apply(product.Matmul, nil, s.mul(right, s.to(s.unsqueeze(inverted, -2), d)), s.adjoint(left))
 }
@@ -260,8 +259,8 @@ func (s steps) adjoint(x graph.Arg) graph.Arg {
 	return x
 }
 
-// tolerance returns the greater of atol and rtol times the greatest singular value.
-func (s steps) tolerance(x, greatest graph.Arg, atol, rtol *float64) graph.Arg {
+// tolerance returns the greater of atol and rtol times the greatest of the singular values of x.
+func (s steps) tolerance(x, values graph.Arg, atol, rtol *float64) graph.Arg {
 	absolute, relative := 0.0, 0.0
 	if atol != nil {
 		absolute = *atol
@@ -278,8 +277,11 @@ func (s steps) tolerance(x, greatest graph.Arg, atol, rtol *float64) graph.Arg {
 		}
 		relative = precision * float64(max(shape[n-1].Specialize(), shape[n-2].Specialize()))
 	}
-	scaled := s.mul(greatest, compose.Number(relative))
-	return s.Apply(pointwise.ClampMin, graph.Attrs{"min": absolute}, scaled)
+	if relative == 0 {
+		return compose.Number(absolute)
+	}
+	greatest := s.Apply(reduce.Amax, graph.Attrs{"dim": []int{-1}, "keepdim": true}, values)
+	return s.Apply(pointwise.ClampMin, graph.Attrs{"min": absolute}, s.mul(greatest, compose.Number(relative)))
 }
 
 func matrixRank(s steps, a *matrixRankAttrs, in []graph.Arg) graph.Arg {
@@ -302,8 +304,7 @@ func matrixRank(s steps, a *matrixRankAttrs, in []graph.Arg) graph.Arg {
 	} else {
 		values = s.Apply(linalg.Svdvals, nil, x)
 	}
-	greatest := s.Apply(reduce.Amax, graph.Attrs{"dim": []int{-1}, "keepdim": true}, values)
-	return s.sum(s.Apply(pointwise.Gt, nil, values, s.tolerance(x, greatest, atol, rtol)), false, []int{-1})
+	return s.sum(s.Apply(pointwise.Gt, nil, values, s.tolerance(x, values, atol, rtol)), false, []int{-1})
 }
 
 // order returns the order of a norm as a number, or its word.
@@ -342,14 +343,14 @@ func linalgNorm(s steps, a *linalgNormAttrs, in []graph.Arg) graph.Arg {
 		attrs["ord"] = p
 		return s.Apply(reduce.VectorNorm, attrs, x)
 	}
-	dims := a.Dim
-	if dims == nil {
-		dims = []int{0, 1}[:min(rank, 2)]
+	ofMatrix := matrixNormAttrs(*a)
+	if a.Dim == nil {
+		ofMatrix.Dim = []int{0, 1}[:min(rank, 2)]
 	}
-	return s.matrixNorm(x, &linalgNormAttrs{a.Ord, dims, a.Keepdim, a.DType})
+	return s.matrixNorm(x, &ofMatrix)
 }
 
-func (s steps) matrixNorm(x graph.Arg, a *linalgNormAttrs) graph.Arg {
+func (s steps) matrixNorm(x graph.Arg, a *matrixNormAttrs) graph.Arg {
 	const name = "linalg.matrix_norm: "
 	t := x.Type()
 	s.Reject(t.Rank() < 2, name+"The input tensor A must have at least 2 dimensions.")
@@ -370,19 +371,11 @@ func (s steps) matrixNorm(x graph.Arg, a *linalgNormAttrs) graph.Arg {
 	case word == "fro":
 		return sums(2, []int{rows, cols}, a.Keepdim)
 	case !singular:
-		over, along := rows, cols
+		over := rows
 		if math.IsInf(p, 0) {
-			over, along = cols, rows
+			over = cols
 		}
-		column := sums(1, []int{over}, true)
-		result := s.Apply(extremum(p > 0), graph.Attrs{"dim": []int{along}, "keepdim": a.Keepdim}, column)
-		if !a.Keepdim {
-			if along < over {
-				over--
-			}
-			result = s.Apply(view.Squeeze, graph.Attrs{"dim": []int{over}}, result)
-		}
-		return result
+		return s.Apply(extremum(p > 0), graph.Attrs{"dim": []int{rows, cols}, "keepdim": a.Keepdim}, sums(1, []int{over}, true))
 	}
 	if a.DType != tensor.Invalid {
 		x = s.to(x, a.DType)

@@ -169,8 +169,8 @@ func istft(s steps, a *istftAttrs, in []graph.Arg) graph.Arg {
 	} else {
 		x = s.Apply(sequence.FftIrfft, attrs, s.slice(x, 2, 0, n/2+1))
 	}
-	length := count.Sub(sym.Of(1)).Mul(sym.Of(hop)).Add(sym.Of(n))
 	y := s.overlapAdd(s.mul(x, window), batch, count, n, hop)
+	length := s.shape(y)[1]
 	squares := s.Apply(pointwise.Pow, nil, window, integer(2))
 	envelope := s.overlapAdd(s.Apply(view.Expand, graph.Attrs{"size": []sym.Int{sym.Of(1), count, sym.Of(n)}}, squares),
 		sym.Of(1), count, n, hop)
@@ -212,10 +212,11 @@ func (s steps) onesided(a *istftAttrs, size sym.Int) bool {
 func (s steps) overlapAdd(frames graph.Arg, batch, count sym.Int, n, hop int) graph.Arg {
 	length := count.Sub(sym.Of(1)).Mul(sym.Of(hop)).Add(sym.Of(n))
 	positions := s.add(s.unsqueeze(s.mul(s.arange(count), integer(int64(hop))), 1), s.arange(sym.Of(n)))
-	positions = s.Apply(view.Expand, graph.Attrs{"size": []sym.Int{batch, count, sym.Of(n)}}, positions)
+	elements := count.Mul(sym.Of(n))
+	positions = s.reshape(positions, sym.Of(1), elements) // before the expansion, which no view flattens
+	positions = s.Apply(view.Expand, graph.Attrs{"size": []sym.Int{batch, elements}}, positions)
 	zeros := s.Apply(view.NewZeros, graph.Attrs{"size": []sym.Int{batch, length}}, frames)
-	flat := func(x graph.Arg) graph.Arg { return s.reshape(x, batch, count.Mul(sym.Of(n))) }
-	return s.Apply(index.ScatterAdd, graph.Attrs{"dim": 1}, zeros, flat(positions), flat(frames))
+	return s.Apply(index.ScatterAdd, graph.Attrs{"dim": 1}, zeros, positions, s.reshape(frames, batch, elements))
 }
 
 // arange returns the integers from 0 to n-1.

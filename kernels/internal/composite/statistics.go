@@ -184,11 +184,7 @@ func (s steps) centredProducts(x, mean, weights, sum graph.Arg, correction int, 
 	if weights.Kind != graph.Null {
 		right = s.mul(x, weights)
 	}
-	right = s.transpose(right, 0, 1)
-	if right.Type().DType.IsComplex() {
-		right = s.Apply(pointwise.ConjPhysical, nil, right)
-	}
-	return s.Apply(view.Squeeze, nil, s.div(s.Apply(product.Mm, nil, x, right), norm))
+	return s.Apply(view.Squeeze, nil, s.div(s.Apply(product.Mm, nil, x, s.adjoint(right)), norm))
 }
 
 // weights returns the product of both weights of n observations, or no operand without weights.

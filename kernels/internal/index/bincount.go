@@ -28,6 +28,8 @@ var Bincount = dynamicOp(graph.SchemaOf[bincountAttrs](), graph.Op{Semantics: gr
 	switch {
 	case a.Minlength < 0:
 		return nil, errors.New("minlength should be >= 0")
+	case a.Minlength > maxBincountLength:
+		return nil, fmt.Errorf("bincount: minlength must be at most %d, but got %d", maxBincountLength, a.Minlength)
 	case self.Rank() != 1:
 		return nil, errBincount
 	case !self.DType.IsIntegral(false):
@@ -48,9 +50,6 @@ var Bincount = dynamicOp(graph.SchemaOf[bincountAttrs](), graph.Op{Semantics: gr
 }, func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (out []*tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err) // the number of bins depends on data
 	n := kit.Attrs[bincountAttrs](c).Minlength
-	if n > maxBincountLength {
-		return nil, fmt.Errorf("bincount: minlength must be at most %d, but got %d", maxBincountLength, n)
-	}
 	numbers := kit.CopyTo(ctx, in[0], tensor.New(tensor.Int64, in[0].Shape...))
 	bins := kit.SliceOf[int64](numbers.Storage().Bytes(), 0, numbers.Numel())
 	for i, bin := range bins {

@@ -48,7 +48,7 @@ var (
 			clearUnrequested(outlines, a.ReturnInverse, a.ReturnCounts)
 		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[unique2Attrs](c)
-			u, err := findUnique(ctx, in, nil, a.Sorted)
+			u, err := findUnique(ctx, in, nil, uniqueModeOf(a.Sorted))
 			if err != nil {
 				return nil, err
 			}
@@ -63,7 +63,7 @@ var (
 			clearUnrequested(outlines, a.ReturnInverse, a.ReturnCounts)
 		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[uniqueDimAttrs](c)
-			u, err := findUnique(ctx, in, &a.Dim, a.Sorted)
+			u, err := findUnique(ctx, in, &a.Dim, uniqueModeOf(a.Sorted))
 			if err != nil {
 				return nil, err
 			}
@@ -77,7 +77,7 @@ var (
 			outlines[0] = distinctSlices(c.Type(0), kit.Attrs[uniqueAttrs](c).Dim)
 		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[uniqueAttrs](c)
-			u, err := findUnique(ctx, in, a.Dim, a.Sorted)
+			u, err := findUnique(ctx, in, a.Dim, uniqueModeOf(a.Sorted))
 			if err != nil {
 				return nil, err
 			}
@@ -99,9 +99,7 @@ var UniqueConsecutive = uniqueOp(graph.SchemaOf[uniqueConsecutiveAttrs](), "uniq
 		clearUnrequested(outlines, a.ReturnInverse, a.ReturnCounts)
 	}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
 		a := kit.Attrs[uniqueConsecutiveAttrs](c)
-		u, err := findSlices(ctx, in, a.Dim, func(found *uniques, n int, compare func(i, j int) (int, bool)) {
-			found.findRuns(ctx, n, compare)
-		})
+		u, err := findUnique(ctx, in, a.Dim, uniqueRuns)
 		if err != nil {
 			return nil, err
 		}
@@ -113,7 +111,7 @@ var UniqueConsecutive = uniqueOp(graph.SchemaOf[uniqueConsecutiveAttrs](), "uniq
 	})
 
 // uniqueOp defines an op that removes duplicates. refine corrects the outlines of results that are not vectors of
-// unknown length; nil if there are none. compute returns the results.
+// unknown length. compute returns the results.
 func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example graph.Attrs,
 	refine func(*graph.Call, []graph.Outline),
 	compute func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
@@ -122,16 +120,13 @@ func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example g
 		Params: []graph.Param{kit.Self}, Outputs: outputs,
 		Examples: kit.OneExample(tensor.New(tensor.Int32, 3, 4).WithStrides([]int{1, 3}), example),
 	}}, func(call *graph.Call) ([]graph.Outline, error) {
-		outlines := slices.Repeat([]graph.Outline{{DType: tensor.Int64}}, len(outputs))
-		if outlines[0].DType = call.Type(0).DType; outlines[0].DType.IsComplex() {
-			return nil, kit.NotImplementedBy(name, outlines[0].DType)
+		d := call.Type(0).DType
+		if d.IsComplex() {
+			return nil, kit.NotImplementedBy(name, d)
 		}
-		for i := range outlines {
-			outlines[i] = rowMajor(outlines[i].DType, -1)
-		}
-		if refine != nil {
-			refine(call, outlines)
-		}
+		outlines := slices.Repeat([]graph.Outline{rowMajor(tensor.Int64, -1)}, len(outputs))
+		outlines[0] = rowMajor(d, -1)
+		refine(call, outlines)
 		return outlines, nil
 	}, func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return compute(ctx, c, in[0])
@@ -193,18 +188,24 @@ func (u *uniques) atenResults(shape []int, inverse, counts bool) []*tensor.Tenso
 	return out
 }
 
-// findUnique finds the distinct slices of self along a dimension, or its distinct elements if dim is nil. If sorted is
-// not set, they are in the order of their first occurrences.
-func findUnique(ctx context.Context, self *tensor.Tensor, dim *int, sorted bool) (*uniques, error) {
-	return findSlices(ctx, self, dim, func(found *uniques, n int, compare func(a, b int) (int, bool)) {
-		found.find(ctx, n, sorted, compare)
-	})
+// uniqueMode defines the distinct slices and their order.
+type uniqueMode uint8
+
+const (
+	uniqueSorted   uniqueMode = iota // slices that differ from all others, sorted
+	uniqueUnsorted                   // the same, in the order of their first occurrences
+	uniqueRuns                       // slices that differ from their predecessors
+)
+
+func uniqueModeOf(sorted bool) uniqueMode {
+	if sorted {
+		return uniqueSorted
+	}
+	return uniqueUnsorted
 }
 
-// findSlices returns the slices of self along a dimension, or its elements if dim is nil, that find selects. find sets
-// the fields first, counts and inverse of found for n slices. It compares two slices by compare.
-func findSlices(ctx context.Context, self *tensor.Tensor, dim *int,
-	find func(found *uniques, n int, compare func(a, b int) (int, bool))) (*uniques, error) {
+// findUnique finds the distinct slices of self along a dimension, or its distinct elements if dim is nil.
+func findUnique(ctx context.Context, self *tensor.Tensor, dim *int, mode uniqueMode) (*uniques, error) {
 	input, along := self, 0
 	var err error
 	if dim == nil {
@@ -234,11 +235,11 @@ func findSlices(ctx context.Context, self *tensor.Tensor, dim *int,
 		found.output = tensor.Zeros(input.DType, input.Shape...)
 		return found, nil
 	case self.DType == tensor.Uint64:
-		find(found, n, rowCompare[uint64](ctx, rows, tensor.Uint64))
+		found.find(ctx, n, mode, rowCompare[uint64](ctx, rows, tensor.Uint64))
 	case kit.LoopDType(self.DType) == tensor.Int64:
-		find(found, n, rowCompare[int64](ctx, rows, tensor.Int64))
+		found.find(ctx, n, mode, rowCompare[int64](ctx, rows, tensor.Int64))
 	default:
-		find(found, n, rowCompare[float64](ctx, rows, tensor.Float64))
+		found.find(ctx, n, mode, rowCompare[float64](ctx, rows, tensor.Float64))
 	}
 	positions := kit.NewInts[int](len(found.first))
 	for i, f := range found.first {
@@ -289,17 +290,16 @@ func rowCompare[T int64 | uint64 | float64](ctx context.Context, t *tensor.Tenso
 }
 
 // find sets the fields first, counts and inverse for n slices. compare compares two slices.
-func (u *uniques) find(ctx context.Context, n int, sorted bool, compare func(a, b int) (int, bool)) {
-	order := kit.NewInts[int](n)
-	for i := range order {
-		order[i] = i
+func (u *uniques) find(ctx context.Context, n int, mode uniqueMode, compare func(a, b int) (int, bool)) {
+	order := ascending(n)
+	if mode != uniqueRuns {
+		kit.Sort(ctx, order, func(a, b int) int {
+			if c, _ := compare(a, b); c != 0 {
+				return c
+			}
+			return a - b
+		})
 	}
-	kit.Sort(ctx, order, func(a, b int) int {
-		if c, _ := compare(a, b); c != 0 {
-			return c
-		}
-		return a - b
-	})
 	u.inverse = kit.NewInts[int64](n)
 	distinct := 0
 	for k, i := range order {
@@ -321,17 +321,14 @@ func (u *uniques) find(ctx context.Context, n int, sorted bool, compare func(a, 
 		u.first[k] = int64(i)
 		u.counts[k]++
 	}
-	if !sorted {
+	if mode == uniqueUnsorted {
 		u.sortByOccurrence(ctx)
 	}
 }
 
 // sortByOccurrence reorders the distinct slices by first occurrence.
 func (u *uniques) sortByOccurrence(ctx context.Context) {
-	order := kit.NewInts[int](len(u.first))
-	for i := range order {
-		order[i] = i
-	}
+	order := ascending(len(u.first))
 	kit.Sort(ctx, order, func(a, b int) int { return int(u.first[a] - u.first[b]) })
 	n := len(order)
 	first, counts, newIndex := kit.NewInts[int64](n), kit.NewInts[int64](n), kit.NewInts[int64](n)
@@ -347,27 +344,11 @@ func (u *uniques) sortByOccurrence(ctx context.Context) {
 	u.first, u.counts = first, counts
 }
 
-// findRuns sets the fields first, counts and inverse for n slices: a slice is distinct if it differs from the slice
-// before it.
-func (u *uniques) findRuns(ctx context.Context, n int, compare func(a, b int) (int, bool)) {
-	u.inverse = kit.NewInts[int64](n)
-	first := kit.NewInts[int64](n)[:0]
-	for i := range n {
-		if i%kit.CheckEvery == 0 {
-			interrupt.Check(ctx)
-		}
-		same := false
-		if i > 0 {
-			_, same = compare(i-1, i)
-		}
-		if !same {
-			first = append(first, int64(i))
-		}
-		u.inverse[i] = int64(len(first) - 1)
+// ascending returns the numbers from 0 to n-1.
+func ascending(n int) []int {
+	numbers := kit.NewInts[int](n)
+	for i := range numbers {
+		numbers[i] = i
 	}
-	u.first, u.counts = first, kit.NewInts[int64](len(first))
-	ends := append(slices.Clone(first[min(1, len(first)):]), int64(n))
-	for k, f := range first {
-		u.counts[k] = ends[k] - f
-	}
+	return numbers
 }
