@@ -10,14 +10,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file computes tiles of C with generated machine code (package tile). plan.go defines panels, blocks and tiles. A
-// register tile has any number of rows up to a bound, and one to four vectors of columns. Rows are divided evenly among
-// register tiles and need no padding. Columns are padded in the last vector of a panel only. An operand with a stride
-// of 1 is read in place, because packing is rarely faster.
+// This file computes tiles of C with generated machine code (package tile). plan.go defines panels, blocks and
+// tiles. A register tile has any number of rows up to a bound, and one to four vectors of columns. Rows are divided
+// evenly among register tiles and need no padding. Columns are padded in the last vector of a panel only. An operand
+// with a stride of 1 is read in place, because packing is rarely faster.
 //
-// Loops are nested as follows. A tile of C is divided into blocks of rows, whose part of A fits L2. Within a block of
-// rows, all register tiles of one panel of B form a strip. The tiles of a strip that have the same height form a stack:
-// a strip has at most four stacks. One call of machine code computes several register tiles of a stack.
+// Loops are nested as follows. A tile of C is divided into blocks of rows, whose part of A fits L2. Within a block
+// of rows, all register tiles of one panel of B form a strip. The tiles of a strip that have the same height form a
+// stack: a strip has at most four stacks. One call of machine code computes several register tiles of a stack.
 const (
 	maxVectors = 4  // greatest width of a register tile, in vectors
 	maxHeight  = 14 // greatest height of a register tile, in rows
@@ -31,7 +31,7 @@ const (
 	fewRows      = 24
 	moderateRows = 128
 	// maxPrefetchLines is the greatest number of cache lines that an iteration of the loop over terms prefetches if
-	// several tiles read a panel. More prefetches at once would delay one another.
+	// several tiles read a panel. More prefetches would delay one another.
 	maxPrefetchLines = 4
 	// prefetchBytes is the prefetch distance in bytes within a panel that only one tile reads.
 	prefetchBytes = 16 << 10
@@ -43,7 +43,7 @@ const (
 // registerTileSizes has the register tiles for a set of features.
 type registerTileSizes struct {
 	cpu       machine.Features
-	panelRows int // rows of a packed panel of A, which is one register tile, or two of half the height
+	panelRows int // rows of a packed panel of A: one register tile, or two register tiles of half the height
 	vectors   int // number of vectors of a panel of B
 	// maxHeights[v] is the greatest height of register tiles of v vectors. At this height the accumulators and the
 	// elements of A just fit the registers. On arm64, the elements of A take one register for each row, because a
@@ -58,7 +58,7 @@ var tileSizesByFeatures = []registerTileSizes{
 	{machine.NEON, 8, 4, [...]int{0, 12, 9, 7, 5}},
 }
 
-// machineCodeSets lists the kernel sets of machine code for a dtype on this processor, best first.
+// machineCodeSets lists the kernel sets with machine code for a dtype on this processor, best first.
 func machineCodeSets(d tensor.DType) (list []*kernelSet) {
 	if d != tensor.Float32 && d != tensor.Float64 || jit.Available() != nil {
 		return nil
@@ -71,29 +71,30 @@ func machineCodeSets(d tensor.DType) (list []*kernelSet) {
 	return list
 }
 
-// machineCodeSet returns the kernel set of machine code for a dtype.
+// machineCodeSet returns the kernel set with machine code for a dtype.
 func machineCodeSet(d tensor.DType, set registerTileSizes) *kernelSet {
 	const narrow = 2 // vectors of a narrow panel
 	routines, ok := thinRoutines[set.cpu][d]
 	if !ok {
 		routines = portable[d].thinKernels
 	}
-	s := &kernelSet{name: set.cpu.String() + " code", cpu: set.cpu, mr: set.panelRows, kc: maxBlockDepth, size: d.Size(),
+	s := &kernelSet{name: set.cpu.String() + " code", cpu: set.cpu, mr: set.panelRows, kc: maxBlockDepth,
+		elemBytes:  d.Size(),
 		maxHeights: set.maxHeights, thinKernels: routines, sharedLoops: portable[d].sharedLoops}
 	_, bytes := tile.Registers(set.cpu)
-	s.lanes = bytes / s.size
+	s.lanes = bytes / s.elemBytes
 	s.nr, s.narrowPanel = set.vectors*s.lanes, narrow*s.lanes
 	return s
 }
 
-// hasMachineCode reports whether the kernel set is machine code.
+// hasMachineCode reports whether the kernel set uses generated machine code.
 func (s *kernelSet) hasMachineCode() bool { return s.lanes > 0 }
 
 // vectors returns the number of vectors that hold cols columns.
 func (s *kernelSet) vectors(cols int) int { return ceilDiv(cols, s.lanes) }
 
 // divideEvenly divides n elements into the fewest parts of at most limit elements. It returns the size of the larger
-// parts, their number (count), and the number of parts that have one element less (smallerCount).
+// parts, their number (count), and the number of the other parts, which have one element less (smallerCount).
 func divideEvenly(n, limit int) (size, count, smallerCount int) {
 	parts := ceilDiv(n, limit)
 	size = ceilDiv(n, parts)
@@ -133,56 +134,56 @@ func (p *Plan) stacks(rows, vectors int) (list [4]tileStack, stackCount int) {
 		}
 		size, count, smallerCount := divideEvenly(part.rows, heightLimit)
 		for i := range count + smallerCount {
-			h := size
+			height := size
 			if i >= count {
-				h--
+				height--
 			}
-			add(part.row, h, part.count, panelWidth)
-			part.row += h
+			add(part.row, height, part.count, panelWidth)
+			part.row += height
 		}
 	}
 	return list, stackCount
 }
 
-// stage says how the sums of a block of K are stored.
-type stage uint8
+// storeMode selects how a register tile stores the sums of a block of K.
+type storeMode uint8
 
 const (
-	firstBlock  stage = iota // writes C: the sums plus the bias and, with Accumulate, the old C
-	laterBlock               // adds the sums to C
-	toTemporary              // writes the sums to a temporary tile
-	numStages
+	storeFirstBlock storeMode = iota // sets C to the sums plus the bias and, with Accumulate, plus the old C
+	addLaterBlock                    // adds the sums to C
+	storeTemporary                   // writes the sums to a temporary tile, from which merge updates C
+	numStoreModes
 )
 
-// readMode is the way in which tiles read B.
+// readMode selects how register tiles read B.
 type readMode uint8
 
 const (
-	readDirect  readMode = iota // from panels, or in place
-	readAndCopy                 // in place, and copies it into a panel
-	readCopied                  // from a panel that another tile has copied; prefetches the next panel from B itself
+	readDirect  readMode = iota // from packed panels, or in place
+	readAndCopy                 // in place; copies B into a panel for the other tiles
+	readCopied                  // from the copied panel; prefetches the next panel from B itself
 	numReadModes
 )
 
-// codeTable has the machine code of a plan, by stage, by readMode, and by whether the last vector is partial. Unused
-// entries are nil.
-type codeTable [numStages][numReadModes][2]*codeBySize
+// codeTable has the machine code of a plan. The indices are a storeMode, a readMode, and 1 if the last vector is
+// partial. Unused entries are nil.
+type codeTable [numStoreModes][numReadModes][2]*codeBySize
 
 // codeBySize has the code of register tiles, by number of vectors and by height.
 type codeBySize [maxVectors + 1][maxHeight + 1]*jit.Func
 
-// entry returns the codes, in all sizes, for a stage, a readMode, and whether the last vector is partial.
-func (c *codeTable) entry(st stage, mode readMode, partial bool) **codeBySize {
+// entry returns the entry for register tiles of all sizes.
+func (c *codeTable) entry(store storeMode, mode readMode, partial bool) **codeBySize {
 	index := 0
 	if partial {
 		index = 1
 	}
-	return &c[st][mode][index]
+	return &c[store][mode][index]
 }
 
-// at returns the entry for register tiles of one size, which is nil until the code is generated.
-func (c *codeTable) at(st stage, mode readMode, partial bool, vectors, height int) **jit.Func {
-	sizes := c.entry(st, mode, partial)
+// at returns the entry for register tiles of one size. It is nil until the code is generated.
+func (c *codeTable) at(store storeMode, mode readMode, partial bool, vectors, height int) **jit.Func {
+	sizes := c.entry(store, mode, partial)
 	if *sizes == nil {
 		*sizes = new(codeBySize)
 	}
@@ -190,55 +191,56 @@ func (c *codeTable) at(st stage, mode readMode, partial bool, vectors, height in
 }
 
 // tileSpec describes the code of one kind of register tile to package tile.
-func (p *Plan) tileSpec(st stage, mode readMode, partial bool, vectors, height int) *tile.Spec {
-	s := &tile.Spec{Size: p.set.size, Rows: height, Vectors: vectors, Masked: p.b.inPlace || mode == readAndCopy,
-		Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
-		Runs:  []tile.Run{{InStep: p.set.size, VecStep: tile.Dynamic, Terms: tile.Dynamic}}}
+func (p *Plan) tileSpec(store storeMode, mode readMode, partial bool, vectors, height int) *tile.Spec {
+	spec := &tile.Spec{Size: p.set.elemBytes, Rows: height, Vectors: vectors,
+		Masked: p.b.inPlace || mode == readAndCopy,
+		Tiles:  tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
+		Runs:   []tile.Run{{InStep: p.set.elemBytes, VecStep: tile.Dynamic, Terms: tile.Dynamic}}}
 	switch {
 	case partial && tile.DynamicLanes(p.set.cpu):
-		s.Lanes = tile.Dynamic
+		spec.Lanes = tile.Dynamic
 	case partial:
-		s.Lanes = p.spec.N % p.set.lanes
+		spec.Lanes = p.spec.N % p.set.lanes
 	}
-	s.Prefetch = p.prefetchSpec(mode, vectors, height)
-	s.PrefetchedLines = p.prefetchLines[mode]
+	spec.Prefetch = p.prefetchSpec(mode, vectors, height)
+	spec.PrefetchedLines = p.prefetchLines[mode]
 	if mode == readAndCopy {
-		s.PackStep = p.b.panelWidth * p.set.size
+		spec.PackStep = p.b.panelWidth * p.set.elemBytes
 	}
 	if p.severalPanels {
-		s.Tiles = tile.Loop{Vec: tile.Dynamic, Out: tile.Dynamic}
+		spec.Tiles = tile.Loop{Vec: tile.Dynamic, Out: tile.Dynamic}
 	}
 	if !p.a.contiguousAlongK() {
-		s.Runs[0].InStep = tile.Dynamic
+		spec.Runs[0].InStep = tile.Dynamic
 		for i := range height {
-			s.In = append(s.In, i*p.set.size)
+			spec.In = append(spec.In, i*p.set.elemBytes)
 		}
 	}
-	step := func(op tile.EpilogueOp) { s.Epilogue = append(s.Epilogue, tile.EpilogueStep{Op: op}) }
-	if st == laterBlock || st == firstBlock && p.spec.Accumulate {
-		s.PrefetchResult = !p.prefetchResultInLoop || mode != readDirect
+	step := func(op tile.EpilogueOp) { spec.Epilogue = append(spec.Epilogue, tile.EpilogueStep{Op: op}) }
+	if store == addLaterBlock || store == storeFirstBlock && p.spec.Accumulate {
+		spec.PrefetchResult = !p.prefetchResultInLoop || mode != readDirect
 		step(tile.AddResult)
 	}
 	switch {
-	case st != firstBlock:
+	case store != storeFirstBlock:
 	case p.spec.Bias == BiasRows:
 		step(tile.AddRows)
 	case p.spec.Bias == BiasCols:
 		step(tile.AddLanes)
 	}
-	return s
+	return spec
 }
 
 // linesToPrefetch returns the number of cache lines of B that a register tile prefetches per loop iteration
 // (tile.DefaultUnroll terms). It is 0 if B is in the caches. If several tiles read a panel, each prefetches lines of
-// the next panel; otherwise the tile prefetches its own panel, prefetchBytes ahead. B is often a constant that has left
-// the caches since the previous run, and the hardware prefetcher stops at page boundaries.
+// the next panel; otherwise the tile prefetches its own panel, prefetchBytes ahead. B is often a constant that has
+// left the caches since the previous run, and the hardware prefetcher stops at page boundaries.
 func (p *Plan) linesToPrefetch(mode readMode) int {
 	if p.spec.BInCache || p.b.inPlace || p.b.packsPerTile() && mode == readDirect || p.spec.N <= p.b.panelWidth {
 		return 0
 	}
 	tiles := p.tilesPerStrip()
-	lines := tile.DefaultUnroll * p.b.panelWidth * p.set.size / machine.LineBytes
+	lines := tile.DefaultUnroll * p.b.panelWidth * p.set.elemBytes / machine.LineBytes
 	if tiles == 1 && mode == readDirect {
 		return lines
 	}
@@ -254,7 +256,8 @@ func (p *Plan) tilesPerStrip() (n int) {
 	return n
 }
 
-// compile generates the code of all kinds of register tiles of the plan. It fails if no executable memory is available.
+// compile generates the code of all kinds of register tiles of the plan. It returns an error if no executable memory
+// is available.
 func (p *Plan) compile() error {
 	p.codes = new(codeTable)
 	for mode := range numReadModes {
@@ -275,11 +278,11 @@ func (p *Plan) compile() error {
 
 // compileBlock generates the code of the register tiles of a block of m rows and n columns.
 func (p *Plan) compileBlock(m, n int) error {
-	stages := []stage{toTemporary}
+	stages := []storeMode{storeTemporary}
 	if p.spec.CColStride == 1 {
-		stages = []stage{firstBlock}
+		stages = []storeMode{storeFirstBlock}
 		if p.spec.K > p.kc {
-			stages = append(stages, laterBlock)
+			stages = append(stages, addLaterBlock)
 		}
 	}
 	modes := []readMode{readDirect}
@@ -288,9 +291,9 @@ func (p *Plan) compileBlock(m, n int) error {
 	}
 	stacks, count := p.stacks(m, p.set.vectors(n))
 	for _, stack := range stacks[:count] {
-		for _, st := range stages {
+		for _, store := range stages {
 			for _, mode := range modes {
-				if err := p.compileTile(st, mode, n, stack.height); err != nil {
+				if err := p.compileTile(store, mode, n, stack.height); err != nil {
 					return err
 				}
 			}
@@ -300,10 +303,10 @@ func (p *Plan) compileBlock(m, n int) error {
 }
 
 // compileTile generates the code of one kind of register tile, unless the code exists already.
-func (p *Plan) compileTile(st stage, mode readMode, cols, height int) (err error) {
-	v, partial := p.set.vectors(cols), cols%p.set.lanes > 0
-	if at := p.codes.at(st, mode, partial, v, height); *at == nil {
-		*at, err = tile.Compile(p.tileSpec(st, mode, partial, v, height), p.set.cpu)
+func (p *Plan) compileTile(store storeMode, mode readMode, cols, height int) (err error) {
+	vectors, partial := p.set.vectors(cols), cols%p.set.lanes > 0
+	if entry := p.codes.at(store, mode, partial, vectors, height); *entry == nil {
+		*entry, err = tile.Compile(p.tileSpec(store, mode, partial, vectors, height), p.set.cpu)
 	}
 	return err
 }
@@ -314,10 +317,10 @@ func (p *Plan) Listings(visit func(name string, assembly func() string)) {
 	if p.codes == nil {
 		return
 	}
-	for st, byReading := range p.codes {
+	for store, byReading := range p.codes {
 		for mode, byPart := range byReading {
 			for part, sizes := range byPart {
-				suffix := [numStages]string{"", ", later terms", ", to a temporary tile"}[st] +
+				suffix := [numStoreModes]string{"", ", later terms", ", to a temporary tile"}[store] +
 					[numReadModes]string{"", ", copies B into a panel", ", reads a copied panel"}[mode] +
 					[2]string{"", ", last columns"}[part]
 				sizes.listings(suffix, visit)
@@ -326,14 +329,15 @@ func (p *Plan) Listings(visit func(name string, assembly func() string)) {
 	}
 }
 
+// listings calls visit for the code of each size; see Plan.Listings.
 func (c *codeBySize) listings(suffix string, visit func(name string, assembly func() string)) {
 	if c == nil {
 		return
 	}
-	for v := range c {
-		for h, code := range c[v] {
+	for vectors := range c {
+		for height, code := range c[vectors] {
 			if code != nil {
-				visit(fmt.Sprintf("tiles of %d rows and %d vectors%s", h, v, suffix), code.Listing)
+				visit(fmt.Sprintf("tiles of %d rows and %d vectors%s", height, vectors, suffix), code.Listing)
 			}
 		}
 	}
@@ -343,9 +347,9 @@ func (c *codeBySize) listings(suffix string, visit func(name string, assembly fu
 // allocate.
 var argsPool = sync.Pool{New: func() any { return new(jit.Args) }}
 
-// spansPanels reports whether one call processes several panels of B. This is faster if one register tile has all rows
-// of A, because such a tile takes little longer than the overhead of a call. There must be no bias and no prefetching
-// of B, because their addresses depend on the panel.
+// spansPanels reports whether one call processes several panels of B. This is faster if one register tile has all
+// rows of A: such a tile is so fast that the overhead of a call per tile would matter. A bias and prefetches of B
+// exclude it, because their addresses depend on the panel.
 func (p *Plan) spansPanels() bool {
 	s := &p.spec
 	oneTileHigh := p.a.inPlace && !p.b.packedByFirstRow && s.M <= p.set.maxHeights[p.set.vectors(p.b.panelWidth)]
@@ -354,27 +358,27 @@ func (p *Plan) spansPanels() bool {
 
 // panelsPerCall returns the number of full-width panels of B, starting at column j, that one call processes.
 func (t *tileState) panelsPerCall(j, j1 int) int {
-	w := t.Plan.b.panelWidth
+	panelWidth := t.Plan.b.panelWidth
 	if !t.severalPanels {
 		return 1
 	}
-	return max(1, min((j1-j)/w, callMACs/(t.spec.M*w*t.kc)))
+	return max(1, min((j1-j)/panelWidth, callMACs/(t.spec.M*panelWidth*t.kc)))
 }
 
 // computePanels computes C[i0:i1, j0:j1] for one block of K. The outer loop is over blocks of A that fit L2, and the
 // inner loop over panels of B.
 func (t *tileState) computePanels(args *jit.Args, a, b *operandView, i0, i1, j0, j1 int) {
-	w, block := t.Plan.b.panelWidth, t.rowsPerBlock
+	panelWidth, block := t.Plan.b.panelWidth, t.rowsPerBlock
 	for blockStart := i0; blockStart < i1; blockStart += block {
 		blockEnd := min(blockStart+block, i1)
-		for j, n := j0, 1; j < j1; j += n * w {
-			n = t.panelsPerCall(j, j1)
-			t.computeStrip(args, a, b, blockStart, blockEnd, j, min(w, j1-j), n-1)
+		for j, panels := j0, 1; j < j1; j += panels * panelWidth {
+			panels = t.panelsPerCall(j, j1)
+			t.computeStrip(args, a, b, blockStart, blockEnd, j, min(panelWidth, j1-j), panels-1)
 			if t.last {
-				t.runEpilogue(blockStart, blockEnd, j, min(j+n*w, j1))
+				t.runEpilogue(blockStart, blockEnd, j, min(j+panels*panelWidth, j1))
 			}
 			if t.record == nil {
-				t.countMACs(stripCost + (blockEnd-blockStart)*n*w*t.kc)
+				t.countMACs(stripCost + (blockEnd-blockStart)*panels*panelWidth*t.kc)
 			}
 		}
 	}
@@ -383,25 +387,25 @@ func (t *tileState) computePanels(args *jit.Args, a, b *operandView, i0, i1, j0,
 // computeStrip computes rows [blockStart, blockEnd) of C in the columns of the panel of B that starts at column j, and
 // in the columns of the given number of further panels.
 func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, blockStart, blockEnd, j, cols, morePanels int) {
-	p, vectors := t.Plan, t.set.vectors(cols)
+	plan, vectors := t.Plan, t.set.vectors(cols)
 	t.setOperands(args, a, b, j, cols)
-	st, tilesPerCall := t.setStage(args, j)
+	store, tilesPerCall := t.setStoreMode(args, j)
 	t.setPrefetch(args, b, j)
-	if p.severalPanels {
-		args.Step[tile.VecTile] = b.at(p.b.panelWidth) * t.set.size
-		t.computeTiles(args, a, tileStack{0, blockEnd - blockStart, 1 + morePanels, 0}, st, readDirect, blockStart,
+	if plan.severalPanels {
+		args.Step[tile.VecTile] = b.at(plan.b.panelWidth) * t.set.elemBytes
+		t.computeTiles(args, a, tileStack{0, blockEnd - blockStart, 1 + morePanels, 0}, store, readDirect, blockStart,
 			1+morePanels, j, cols)
 		return
 	}
 	// Calls for different stacks alternate, so that all tiles of a panel of A are computed while it is in the cache.
 	if t.rows != blockEnd-blockStart || t.vectors != vectors {
 		t.rows, t.vectors = blockEnd-blockStart, vectors
-		t.stacks, t.stackCount = p.stacks(blockEnd-blockStart, vectors)
+		t.stacks, t.stackCount = plan.stacks(blockEnd-blockStart, vectors)
 	}
 	mode, tilesDone := readDirect, [len(t.stacks)]int{}
 	if t.copyPanels && blockStart == t.i0 {
 		mode, tilesDone[0] = readCopied, 1
-		t.computeAndCopyPanel(args, a, t.stacks[0], st, blockStart, j, cols)
+		t.computeAndCopyPanel(args, a, t.stacks[0], store, blockStart, j, cols)
 	}
 	tilesPerCall = max(1, tilesPerCall/t.stacks[0].height)
 	for unfinished := true; unfinished; {
@@ -410,84 +414,86 @@ func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, blockStart, 
 			stack, from := t.stacks[i], tilesDone[i]
 			if from < stack.count {
 				tilesDone[i] = min(from+tilesPerCall, stack.count)
-				t.computeTiles(args, a, stack, st, mode, blockStart+stack.row+from*stack.rowStep, tilesDone[i]-from, j, cols)
+				t.computeTiles(args, a, stack, store, mode, blockStart+stack.row+from*stack.rowStep, tilesDone[i]-from,
+					j, cols)
 				unfinished = unfinished || tilesDone[i] < stack.count
 			}
 		}
 	}
 }
 
-// setStage returns the stage of the block of K, and the maximum number of register tiles of a call. It sets the address
-// of the temporary tile or of the bias, if the stage uses one.
-func (t *tileState) setStage(args *jit.Args, j int) (st stage, tilesPerCall int) {
-	st, tilesPerCall = laterBlock, max(1, callMACs/(t.Plan.b.panelWidth*t.kc))
+// setStoreMode returns the storeMode of the block of K, and the maximum number of register tiles of a call. It sets
+// the address of the temporary tile or of the bias, if the mode uses one.
+func (t *tileState) setStoreMode(args *jit.Args, j int) (store storeMode, tilesPerCall int) {
+	store, tilesPerCall = addLaterBlock, max(1, callMACs/(t.Plan.b.panelWidth*t.kc))
 	switch {
 	case t.spec.CColStride != 1:
-		args.Ptr[tile.Out], args.Row[tile.Out], args.Step[tile.OutRow] = t.temporary(), 0, t.set.nr*t.set.size
-		return toTemporary, 1
+		args.Ptr[tile.Out], args.Row[tile.Out], args.Step[tile.OutRow] = t.temporary(), 0, t.set.nr*t.set.elemBytes
+		return storeTemporary, 1
 	case t.first:
-		st = firstBlock
+		store = storeFirstBlock
 		switch t.spec.Bias {
 		case BiasRows:
 			tilesPerCall = 1 // a call has only one address of a bias
 			args.Ptr[tile.EpilogueOperands] = t.biasRows()
 		case BiasCols:
-			args.Ptr[tile.EpilogueOperands], args.Row[tile.EpilogueOperands] = t.biasCols(), (j-t.j0)*t.set.size
+			args.Ptr[tile.EpilogueOperands], args.Row[tile.EpilogueOperands] = t.biasCols(), (j-t.j0)*t.set.elemBytes
 		}
 	}
-	return st, tilesPerCall
+	return store, tilesPerCall
 }
 
 // setOperands sets the addresses of the operands and of the result, for the panel of B at column j.
 func (t *tileState) setOperands(args *jit.Args, a, b *operandView, j, cols int) {
 	set := t.set
-	size := set.size
+	size := set.elemBytes
 	args.N = t.kc
-	args.Ptr[tile.In], args.Step[tile.InRow], args.Step[tile.InTerm] = a.base, a.lane*size, a.term*size
-	args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm] = b.base, b.at(j-t.j0)*size, b.term*size
+	args.Ptr[tile.In], args.Step[tile.InRow], args.Step[tile.InTerm] = a.base, a.laneStride*size, a.termStride*size
+	args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm] = b.base, b.at(j-t.j0)*size, b.termStride*size
 	args.Step[tile.LastLanes] = cols - (set.vectors(cols)-1)*set.lanes
 	args.Ptr[tile.Out], args.Step[tile.OutRow] = t.ptrC, t.spec.CRowStride*size
 }
 
 // computeTiles computes count register tiles of a stack. The first tile begins at the given row and column of C.
-func (t *tileState) computeTiles(args *jit.Args, a *operandView, stack tileStack, st stage, mode readMode,
+func (t *tileState) computeTiles(args *jit.Args, a *operandView, stack tileStack, store storeMode, mode readMode,
 	row, count, col, cols int) {
-	p := t.Plan
-	code := t.setTileAddresses(args, a, stack, st, mode, row, count, col, cols)
+	plan := t.Plan
+	code := t.setTileAddresses(args, a, stack, store, mode, row, count, col, cols)
 	if t.record != nil {
 		*t.record = append(*t.record, callOf(code, args))
 	} else if err := code.Call(args); err != nil {
-		panic(err) // the plan has linked this code already
+		panic(err) // cannot happen: Call fails only if the code cannot be linked, and the plan has linked it
 	}
-	args.Row[tile.Prefetched] += count * (t.kc / tile.DefaultUnroll) * p.prefetchLines[mode] * machine.LineBytes
+	args.Row[tile.Prefetched] += count * (t.kc / tile.DefaultUnroll) * plan.prefetchLines[mode] * machine.LineBytes
 	if mode != readDirect {
-		args.Row[tile.PrefetchOperands] += count * prefetchCount(t.kc, p.prefetchInterval) * args.Step[tile.PrefetchStep]
+		prefetches := count * prefetchCount(t.kc, plan.prefetchInterval)
+		args.Row[tile.PrefetchOperands] += prefetches * args.Step[tile.PrefetchStep]
 	}
-	if st == toTemporary {
+	if store == storeTemporary {
 		t.merge(t.temporary(), row, col, stack.height, cols)
 	}
 }
 
 // setTileAddresses sets the addresses of the register tiles of computeTiles and returns their code.
-func (t *tileState) setTileAddresses(args *jit.Args, a *operandView, stack tileStack, st stage, mode readMode,
+func (t *tileState) setTileAddresses(args *jit.Args, a *operandView, stack tileStack, store storeMode, mode readMode,
 	row, count, col, cols int) *jit.Func {
 	p, s, set := t.Plan, &t.spec, t.set
-	size := set.size
+	size := set.elemBytes
 	args.Rows = count
 	args.Step[tile.InTile], args.Step[tile.OutTile] = a.at(stack.rowStep)*size, stack.rowStep*s.CRowStride*size
 	if p.severalPanels {
 		args.Step[tile.OutTile] = p.b.panelWidth * size
 	}
 	args.Row[tile.In] = a.at(row-t.i0) * size
-	if st != toTemporary {
+	if store != storeTemporary {
 		args.Row[tile.Out] = (row*s.CRowStride + col) * size
 	}
-	if st == firstBlock && s.Bias == BiasRows {
+	if store == storeFirstBlock && s.Bias == BiasRows {
 		args.Row[tile.EpilogueOperands] = (row - t.i0) * size
 	}
 	if p.prefetchResultInLoop && mode == readDirect {
 		args.Ptr[tile.PrefetchOperands], args.Row[tile.PrefetchOperands] = t.ptrC, args.Row[tile.Out]
 		args.Step[tile.PrefetchStep] = s.CRowStride * size
 	}
-	return (*p.codes.entry(st, mode, cols%set.lanes > 0))[set.vectors(cols)][stack.height]
+	return (*p.codes.entry(store, mode, cols%set.lanes > 0))[set.vectors(cols)][stack.height]
 }

@@ -35,7 +35,8 @@ func TestGuarded(t *testing.T) {
 
 func testGuarded[T float](t *testing.T, set *kernelSet) {
 	r := rand.New(rand.NewPCG(9, 9))
-	for _, d := range [][3]int{{1, 7, 3}, {5, 15, 4}, {6, 16, 9}, {13, 33, 5}, {25, 63, 8}, {50, 65, 31}, {7, 100, 1}} {
+	for _, d := range [][3]int{{1, 7, 3}, {5, 15, 4}, {6, 16, 9}, {13, 33, 5}, {25, 63, 8}, {50, 65, 31},
+		{7, 100, 1}} {
 		for _, la := range []int{rowMajor, colMajor, rowPadded} {
 			for _, lb := range []int{rowMajor, colMajor, rowPadded} {
 				for _, atEnd := range []bool{false, true} {
@@ -89,7 +90,8 @@ func testAcross[T float](t *testing.T, set *kernelSet) {
 		t.Skip("panels are multiplied one by one in Go")
 	}
 	r := rand.New(rand.NewPCG(10, 3))
-	for _, d := range [][3]int{{1, 128, 64}, {1, 200, 1500}, {2, 640, 33}, {3, 129, 5}, {6, 500, 128}, {1, 5000, 700}} {
+	for _, d := range [][3]int{{1, 128, 64}, {1, 200, 1500}, {2, 640, 33}, {3, 129, 5}, {6, 500, 128},
+		{1, 5000, 700}} {
 		for _, lb := range []int{rowMajor, rowPadded} {
 			p := newProblem[T](r, d[0], d[1], d[2], rowMajor, lb, rowPadded)
 			p.spec.Algorithm, p.spec.BInCache, p.spec.Accumulate = Tiled, true, lb == rowPadded
@@ -122,12 +124,13 @@ func TestCallMACs(t *testing.T) {
 		t.Fatal(err)
 	}
 	panel := rows * terms * p.b.panelWidth
-	if n := (&tileState{exec: &exec{Plan: p}, kc: terms}).panelsPerCall(0, 1<<16); n != most/panel {
+	if n := (&tileState{execution: &execution{Plan: p}, kc: terms}).panelsPerCall(0, 1<<16); n != most/panel {
 		t.Errorf("%d panels of %d multiplications in a call, want at most %d multiplications", n, panel, most)
 	}
 }
 
-// TestListings checks that every piece of code of a plan is listed, those for the last columns and for later terms too.
+// TestListings checks that every piece of code of a plan is listed, those for the last columns and for later terms
+// too.
 func TestListings(t *testing.T) {
 	pl, err := NewPlan(Spec{DType: tensor.Float32, M: 13, N: 70, K: 2000, A: Operand{RowStride: 2000, ColStride: 1},
 		B: Operand{RowStride: 70, ColStride: 1}, CRowStride: 70, CColStride: 1})

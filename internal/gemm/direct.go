@@ -11,14 +11,14 @@ import (
 // columns read the larger operand once, in place.
 
 const (
-	// simpleMACs is the number of multiplications up to which plain strided loops beat packing.
+	// simpleMACs is the number of multiplications up to which plain strided loops are faster than packing.
 	simpleMACs = 512
 	// directRows is the maximum number of rows of A for which B is not packed. With so few rows, an element of B is
 	// used too rarely to amortize packing.
 	directRows = 4
-	// directMACs is the least number of multiplications in a tile of the direct paths.
+	// directMACs is the least number of multiplications in a tile of pathDot and pathAxpy.
 	directMACs = machine.MoveGrain
-	// directDepth is the number of terms that a call of the direct paths sums.
+	// directDepth is the greatest number of terms that pathDot and pathAxpy sum at once.
 	directDepth = 1 << 18
 	// directCols bounds the columns of a tile, and thus the part of C for which the epilogue is called.
 	directCols = 1 << 14
@@ -74,22 +74,23 @@ func (p *Plan) planThin() bool {
 	if s.A.ColStride != 1 {
 		p.worker.packedB = roundUp(s.M*p.maxSuperDepth*size, alignBytes)
 	}
-	p.worker.tile = p.worker.packedB + roundUp(p.tileCols*s.M*size, alignBytes)
-	p.worker.total = p.worker.tile + alignBytes
+	p.worker.tempTile = p.worker.packedB + roundUp(p.tileCols*s.M*size, alignBytes)
+	p.worker.totalBytes = p.worker.tempTile + alignBytes
 	if p.maxSuperDepth < s.K {
-		p.worker.total += p.tileCols * s.M * size
+		p.worker.totalBytes += p.tileCols * s.M * size
 	}
 	return true
 }
 
 // runSimple computes C[i0:i1, j0:j1] with strided loops.
-func (x *exec) runSimple(i0, i1, j0, j1 int) {
+func (x *execution) runSimple(i0, i1, j0, j1 int) {
 	s := &x.spec
 	left, right := s.A, s.B
 	if s.K == 0 { // the operands may be nil, so no address in them may be computed
 		left.RowStride, left.ColStride, right.RowStride, right.ColStride = 0, 0, 0, 0
 	}
-	// A part of depth, cols and rows has at most checkMACs multiplications.
+	// The product is divided into parts of rows × cols elements and depth terms, of at most checkMACs
+	// multiplications.
 	depth, cols, rows := max(s.K, 1), j1-j0, i1-i0
 	if depth > checkMACs/cols/rows {
 		depth = min(depth, checkMACs)
@@ -111,15 +112,15 @@ func (x *exec) runSimple(i0, i1, j0, j1 int) {
 	}
 }
 
-// result returns C from (i, j) on.
-func (x *exec) result(i, j int) matrix {
+// result returns the part of C that begins at (i, j).
+func (x *execution) result(i, j int) matrix {
 	s := &x.spec
 	return matrix{x.elem(x.ptrC, i*s.CRowStride+j*s.CColStride), s.CRowStride, s.CColStride}
 }
 
-// biasAt returns the bias of C from (i, j) on as a matrix. Its stride is 0 in the dimension along which the bias is
-// constant, and its address is nil if there is no bias.
-func (x *exec) biasAt(i, j int) matrix {
+// biasAt returns the bias of the part of C that begins at (i, j), as a matrix. Its stride is 0 in the dimension
+// along which the bias is constant, and its address is nil if there is no bias.
+func (x *execution) biasAt(i, j int) matrix {
 	switch s := &x.spec; s.Bias {
 	case BiasRows:
 		return matrix{x.elem(x.bias, i*s.BiasStride), s.BiasStride, 0}
@@ -129,9 +130,9 @@ func (x *exec) biasAt(i, j int) matrix {
 	return matrix{}
 }
 
-// runDirect computes columns [j0, j1) of a C with few rows. If the rows of C are contiguous and there is neither a bias
-// nor an old C to add, sums accumulate in C itself. Otherwise they accumulate in worker scratch.
-func (x *exec) runDirect(j0, j1 int) {
+// runDirect computes columns [j0, j1) of a C with few rows. If the rows of C are contiguous and there is neither a
+// bias nor an old C to add, sums accumulate in C itself. Otherwise they accumulate in worker scratch.
+func (x *execution) runDirect(j0, j1 int) {
 	s := &x.spec
 	n := j1 - j0
 	sums, ldc := unsafe.Add(x.worker, x.Plan.worker.packedB), n
@@ -142,18 +143,18 @@ func (x *exec) runDirect(j0, j1 int) {
 	for k0 := 0; k0 < s.K; k0 += x.maxSuperDepth {
 		depth := min(x.maxSuperDepth, s.K-k0)
 		rows, lda := x.rowsOf(k0, depth)
-		target, targetLd := sums, ldc
+		target, ldTarget := sums, ldc
 		if k0 > 0 {
-			target, targetLd = unsafe.Add(x.worker, x.Plan.worker.tile), n
+			target, ldTarget = unsafe.Add(x.worker, x.Plan.worker.tempTile), n
 		}
 		b := x.elem(x.ptrB, k0*s.B.RowStride+j0*s.B.ColStride)
 		if x.path == pathDot {
-			x.dotColumns(rows, lda, b, depth, target, targetLd, n)
+			x.dotColumns(rows, lda, b, depth, target, ldTarget, n)
 		} else {
-			x.axpyColumns(rows, lda, b, depth, target, targetLd, n)
+			x.axpyColumns(rows, lda, b, depth, target, ldTarget, n)
 		}
 		if k0 > 0 {
-			x.set.store(s.M, n, matrix{target, targetLd, 1}, matrix{sums, ldc, 1}, matrix{}, true)
+			x.set.store(s.M, n, matrix{target, ldTarget, 1}, matrix{sums, ldc, 1}, matrix{}, true)
 		}
 	}
 	if sumsInC {
@@ -162,16 +163,16 @@ func (x *exec) runDirect(j0, j1 int) {
 	x.set.store(s.M, n, matrix{sums, n, 1}, x.result(0, j0), x.biasAt(0, j0), s.Accumulate)
 }
 
-// rowsOf returns the rows of A from term k0 on, with adjacent terms, and the distance lda between rows in elements. If
-// the terms of A are not adjacent, they are copied to worker scratch.
-func (x *exec) rowsOf(k0, depth int) (rows unsafe.Pointer, lda int) {
-	s, size := &x.spec, x.set.size
+// rowsOf returns rows of A whose terms, from k0 on, are contiguous. lda is the distance between rows in elements. If
+// the terms are not contiguous in A, rowsOf copies them to worker scratch.
+func (x *execution) rowsOf(k0, depth int) (rows unsafe.Pointer, lda int) {
+	s, size := &x.spec, x.set.elemBytes
 	from := x.elem(x.ptrA, k0*s.A.ColStride)
 	if s.A.ColStride == 1 {
 		return from, s.A.RowStride
 	}
-	e := strided.Move(size)
-	e.Block(x.worker, from, strided.Axis{N: depth, Dst: size, Src: s.A.ColStride * size},
+	mover := strided.Move(size)
+	mover.Block(x.worker, from, strided.Axis{N: depth, Dst: size, Src: s.A.ColStride * size},
 		strided.Axis{N: s.M, Dst: depth * size, Src: s.A.RowStride * size})
 	x.countMACs(depth * s.M)
 	return x.worker, depth
@@ -182,8 +183,9 @@ const l1PartBytes = 16 << 10
 
 // dotColumns computes sums as dot products of rows of A with n columns of B, over depth terms. It multiplies all rows
 // of A by one part of B (l1PartBytes), four columns at a time, before it reads the next part.
-func (x *exec) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc, n int) {
-	s, size := &x.spec, x.set.size
+func (x *execution) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc,
+	n int) {
+	s, size := &x.spec, x.set.elemBytes
 	ldb := s.B.ColStride * size
 	quadsPerPart := max(1, l1PartBytes/(4*depth*size))
 	if s.M == 1 {
@@ -215,8 +217,9 @@ const maxShortRowCols = 128
 
 // axpyColumns adds multiples of the rows of B to the sums. It reads depth rows of B with n columns, four rows at a
 // time, and multiplies them by all rows of A while they are in L1.
-func (x *exec) axpyColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc, n int) {
-	s, size := &x.spec, x.set.size
+func (x *execution) axpyColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc,
+	n int) {
+	s, size := &x.spec, x.set.elemBytes
 	for i := range s.M {
 		clear(unsafe.Slice((*byte)(x.elem(sums, i*ldc)), n*size))
 	}

@@ -1,6 +1,5 @@
-// Package gemm multiplies dense matrices: C = A·B (+ C) (+ bias), with A of
-// m×k elements, B of k×n and C of m×n. It is the engine under matmul, linear,
-// batched products and convolution by implicit GEMM.
+// Package gemm multiplies dense matrices: C = A·B (+ C) (+ bias), with A of m×k elements, B of k×n and C of m×n.
+// Matrix products, linear layers, recurrent layers and convolutions (by implicit GEMM) use it.
 //
 // # Plans, phases and tiles
 //
@@ -25,23 +24,21 @@
 //
 // # Determinism
 //
-// The number of tiles and the order of additions depend on the Spec and on
-// the kernel set only, so results have the same bits for any number of
-// workers and any order of tiles. Kernel sets (machine code and
-// portable Go) block and round differently: bits may differ between CPUs.
-// K is summed in blocks, each added to C in order. With K = 0, C becomes zero
-// or the bias. No product is skipped, so 0·Inf and 0·NaN give NaN.
+// The number of tiles and the order of additions depend only on the Spec and on the kernel set. Results therefore
+// have the same bits for any number of workers and any order of tiles. Kernel sets (machine code for each
+// instruction set, and portable Go) divide K and round differently, so bits may differ between CPUs. K is divided
+// into blocks, whose sums are added to C in order. With K = 0, C becomes zero or the bias. No product is skipped, so
+// 0·Inf and 0·NaN give NaN.
 //
 // # Operands
 //
-// Strides count elements and may be zero or negative for A and B. C needs
-// distinct addresses for its elements and is fastest with a column stride of
-// 1 (or, with strided A and B, a row stride of 1). Inputs may overlap one
-// another; C must not overlap an input. While Run executes, the caller must
-// keep Args, and thereby the memory it points to, reachable.
+// Strides count elements and may be zero or negative for A and B. The elements of C must have distinct addresses. C
+// is fastest with a column stride of 1 or, with strided A and B, with a row stride of 1. Inputs may overlap one
+// another; C must not overlap an input. While Run executes, the caller must keep Args reachable for the garbage
+// collector, and thereby the operands.
 //
-// Constant operands are packed once with PackA or PackB and passed as source Prepacked. For a source Custom, the plan
-// calls a PackFunc for ranges of K and groups of panels, once for each element per execution.
+// Constant operands are packed once with PackA or PackB and passed with the source Prepacked. For the source Custom,
+// the plan calls a PackFunc for ranges of K and groups of panels. Each element is packed once per execution.
 //
 // # Convolution
 //

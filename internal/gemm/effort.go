@@ -2,8 +2,8 @@ package gemm
 
 import "github.com/graphrun/graphrun/tensor"
 
-// Effort estimates the work of [Tiled] for a product of m x k by k x n elements. macs is the number of multiply-adds of
-// all register tiles, including those on padding. calls is the number of calls of an inner kernel.
+// Effort estimates the work of [Tiled] for a product of m x k by k x n elements. macs is the number of multiply-adds
+// of all register tiles, including those on padding. calls is the number of calls of an inner kernel.
 func Effort(d tensor.DType, m, n, k int) (macs, calls float64) {
 	set := kernelsOf(d)
 	if set.hasMachineCode() {
@@ -19,22 +19,22 @@ func PadsRows(d tensor.DType) bool { return !kernelsOf(d).hasMachineCode() }
 // fewSums is the number of accumulator vectors below which the latency of additions limits the speed of a tile.
 const fewSums = 8
 
-// effort is [Effort] for machine code. The macs of a tile that is limited by latency or by loads are the cycles that it
-// takes, times the lanes of a vector.
+// effort is [Effort] for machine code. It estimates the cycles of a tile, which may be limited by latency or by
+// loads, and counts one multiply-add for each cycle and lane.
 func (s *kernelSet) effort(m, n, k int) (macs, calls float64) {
-	panels := func(cols, count int) {
+	addPanels := func(cols, count int) {
 		if cols == 0 {
 			return
 		}
-		v := s.vectors(cols)
-		size, largerCount, smallerCount := divideEvenly(max(m, 1), s.maxHeights[v])
-		for _, t := range [2]struct{ rows, n int }{{size, largerCount}, {size - 1, smallerCount}} {
-			cycles := max(t.rows*v, t.rows+v, fewSums)
-			macs += float64(float64(count*t.n) * float64(cycles*s.lanes) * float64(k))
+		vectors := s.vectors(cols)
+		size, largerCount, smallerCount := divideEvenly(max(m, 1), s.maxHeights[vectors])
+		for _, tiles := range [2]struct{ rows, n int }{{size, largerCount}, {size - 1, smallerCount}} {
+			cycles := max(tiles.rows*vectors, tiles.rows+vectors, fewSums)
+			macs += float64(float64(count*tiles.n) * float64(cycles*s.lanes) * float64(k))
 		}
 		calls += float64(count * (largerCount + smallerCount) * ceilDiv(max(k, 1), s.kc))
 	}
-	panels(min(n, s.nr), n/s.nr)
-	panels(n%s.nr, 1)
+	addPanels(min(n, s.nr), n/s.nr)
+	addPanels(n%s.nr, 1)
 	return macs, calls
 }

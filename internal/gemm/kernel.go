@@ -11,9 +11,9 @@ import (
 //
 //	C[i,j] = Σ_k a[k,i]·b[k,j] + init[i,j] (+ rowBias[i])   i < rows, j < cols
 //
-// kc >= 1 is the depth, astep the bytes between consecutive k of the A panel (rows of B are nr elements apart), ldc and
-// ldinit the bytes between rows of C and of init. init is read as rows×cols and may equal c; rowBias is nil or has at
-// least mr readable elements.
+// kc >= 1 is the number of terms k. The other distances are in bytes: astep between consecutive k of the A panel,
+// ldc between rows of C, ldinit between rows of init. Rows of the B panel have nr elements. init has rows×cols
+// elements and may equal c. rowBias is nil or has at least mr readable elements.
 type microFunc func(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int,
 	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int)
 
@@ -53,26 +53,26 @@ type thinKernels struct {
 	dots  dotsFunc
 }
 
-// sharedLoops has the Go loops that all kernel sets of an element type share.
+// sharedLoops has the Go loops that are the same in all kernel sets of an element type.
 type sharedLoops struct {
 	product  productFunc // tiny products
 	store    storeFunc
-	lastRows axpysFunc // the last rows of B, fewer than four, which axpy4 cannot process
+	lastRows axpysFunc // for the last rows of B, if they are fewer than the four rows of axpy4
 }
 
 // kernelSet is one implementation of the inner loops for one element type: functions in Go, or machine code that is
 // generated for each plan.
 type kernelSet struct {
-	name   string
-	mr, nr int // widths of panels of A (rows) and of B (columns)
-	kc     int // greatest depth of a block of K, in terms
-	size   int // bytes of an element
+	name      string
+	mr, nr    int // widths of panels of A (rows) and of B (columns)
+	kc        int // greatest depth of a block of K, in terms
+	elemBytes int // bytes of an element
 	thinKernels
 	sharedLoops
 	micro microFunc // nil where there is machine code
 
-	// For machine code: the features that it uses, the number of elements of a vector, and the greatest height of a
-	// register tile by number of vectors (registerTileSizes).
+	// For machine code: the processor features that it uses, the number of elements of a vector, and by number of
+	// vectors the greatest height of a register tile (see registerTileSizes).
 	cpu        machine.Features
 	lanes      int
 	maxHeights [maxVectors + 1]int
@@ -128,9 +128,9 @@ func PanelRows(d tensor.DType) int { return kernelsOf(d).mr }
 // PanelCols returns the width NR of packed B panels of a dtype.
 func PanelCols(d tensor.DType) int { return kernelsOf(d).nr }
 
-// PanelColsOf returns the width of packed B panels for a product with the given number of rows of A, for Operand.Panel.
-// With few rows, panels of B are read from memory. A narrow panel stays in L1 from tile to tile, so that the bandwidth
-// of L2 is free for loading the next panel.
+// PanelColsOf returns the best width of packed B panels (Operand.Panel) for a product with the given number of rows
+// of A. With few rows, the time to read B from memory dominates. A narrow panel stays in L1 from tile to tile, so
+// that the bandwidth of L2 is free for loading the next panel.
 func PanelColsOf(d tensor.DType, rows int) int {
 	s := kernelsOf(d)
 	if s.hasMachineCode() && rows > s.maxHeights[s.vectors(s.nr)] && rows <= moderateRows {
@@ -144,6 +144,6 @@ func (s *kernelSet) hasPanel(b Operand) bool {
 	return b.Panel == 0 || b.Source == Prepacked && (b.Panel == s.nr || s.hasMachineCode() && b.Panel == s.narrowPanel)
 }
 
-// zeroRow is the initial value of tiles that overwrite C: one row of zeros, as wide as the widest register tile, which
-// is read for every row (with a stride of 0).
+// zeroRow is the initial value of tiles that overwrite C. It is one row of zeros, as wide as the widest register
+// tile. Kernels read it for every row, with a stride of 0.
 var zeroRow [32]uint64

@@ -6,13 +6,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// Panel widths of the portable kernels.
 const (
 	goMR = 4
 	goNR = 4
 )
 
-// number lists the element types that can be multiplied. Machine code exists for float32 and float64. The other types
-// use the portable kernels.
+// number lists the element types of products. Machine code exists for float32 and float64 only.
 type number interface {
 	uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64 | int64 | float32 | float64 | complex64 | complex128
 }
@@ -30,7 +30,7 @@ var portable = map[tensor.DType]*kernelSet{
 // goKernels returns the portable kernel set of T.
 func goKernels[T number]() *kernelSet {
 	return &kernelSet{
-		name: "go", mr: goMR, nr: goNR, kc: 256, size: int(unsafe.Sizeof(*(*T)(nil))), micro: goMicro[T],
+		name: "go", mr: goMR, nr: goNR, kc: 256, elemBytes: int(unsafe.Sizeof(*(*T)(nil))), micro: goMicro[T],
 		thinKernels: thinKernels{goAxpy4[T], goDot[T], goAxpys[T], goDots[T]},
 		sharedLoops: sharedLoops{goProduct[T], goStore[T], goAxpys[T]},
 	}
@@ -49,6 +49,7 @@ func goMicro[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer,
 	}
 }
 
+// goMicroHalf computes at most two columns of goMicro.
 func goMicroHalf[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int,
 	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int) {
 	var c00, c01, c10, c11, c20, c21, c30, c31 T

@@ -8,7 +8,8 @@ import (
 )
 
 // PackFunc packs panels of an operand that is not stored as a matrix, such as the implicit im2col matrix of a
-// convolution. For lanes l in [l0, l1) (rows of A or columns of B) and depths k in [k0, k1) it stores element (l, k) at
+// convolution. For lanes l in [l0, l1) (rows of A or columns of B) and depths k in [k0, k1) it stores element (l, k)
+// at
 //
 //	dst[(l-l0)/W*W*(k1-k0) + (k-k0)*W + (l-l0)%W]
 //
@@ -18,8 +19,10 @@ import (
 // concurrently.
 type PackFunc func(dst []byte, k0, k1, l0, l1 int)
 
+// ceilDiv returns a/b rounded up.
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
+// roundUp returns the least multiple of b that is at least a.
 func roundUp(a, b int) int { return ceilDiv(a, b) * b }
 
 // PackedABytes returns the size in bytes of PackA's result for an m×k matrix.
@@ -28,34 +31,34 @@ func PackedABytes(d tensor.DType, m, k int) int { return roundUp(m, kernelsOf(d)
 // PackedBBytes returns the size in bytes of PackB's result for a k×n matrix.
 func PackedBBytes(d tensor.DType, k, n int) int { return roundUp(n, kernelsOf(d).nr) * k * d.Size() }
 
-// PackA packs the m×k matrix at src, with element strides rs and cs, into
-// dst[:PackedABytes(d, m, k)], for an operand whose Source is Prepacked. A 64-byte aligned dst is
-// faster to read. The format depends on the CPU: it must not be stored.
-func PackA(d tensor.DType, dst []byte, src unsafe.Pointer, m, k, rs, cs int) {
-	PackPanels(d, dst, kernelsOf(d).mr, src, k, m, cs, rs)
+// PackA packs the m×k matrix at src, with the strides rowStride and colStride in elements, into dst[:PackedABytes(d,
+// m, k)], for an operand whose Source is Prepacked. Products read a dst faster if it is aligned to 64 bytes. The
+// format depends on the CPU, so dst must not be written to files.
+func PackA(d tensor.DType, dst []byte, src unsafe.Pointer, m, k, rowStride, colStride int) {
+	PackPanels(d, dst, kernelsOf(d).mr, src, k, m, colStride, rowStride)
 }
 
-// PackB packs the k×n matrix at src, with element strides rs and cs, into
-// dst[:PackedBBytes(d, k, n)]; see PackA.
-func PackB(d tensor.DType, dst []byte, src unsafe.Pointer, k, n, rs, cs int) {
-	PackPanels(d, dst, kernelsOf(d).nr, src, k, n, rs, cs)
+// PackB packs the k×n matrix at src, with the strides rowStride and colStride in elements, into dst[:PackedBBytes(d,
+// k, n)]; see PackA.
+func PackB(d tensor.DType, dst []byte, src unsafe.Pointer, k, n, rowStride, colStride int) {
+	PackPanels(d, dst, kernelsOf(d).nr, src, k, n, rowStride, colStride)
 }
 
 // PackPanels is PackB for panels of the given width, which must equal Operand.Panel.
-func PackPanels(d tensor.DType, dst []byte, width int, src unsafe.Pointer, k, n, rs, cs int) {
+func PackPanels(d tensor.DType, dst []byte, width int, src unsafe.Pointer, k, n, rowStride, colStride int) {
 	size := d.Size()
-	packPanels(size, dst[:roundUp(n, width)*k*size], width, src, cs, rs, 0, k, 0, n)
+	packPanels(size, dst[:roundUp(n, width)*k*size], width, src, colStride, rowStride, 0, k, 0, n)
 }
 
-// Interleave stores element dst[k*w+l] = runs[l][k] for k < depth and l < len(runs) <= w, reading zeros for a nil run.
-// It is the inner step of a PackFunc whose lanes are contiguous along K, such as pixels of an NHWC image. dst starts at
-// the panel's row for the first k, and may be a part of the panel's depth. size is the number of bytes of an element.
-func Interleave(size int, dst []byte, w int, runs []unsafe.Pointer, depth int) {
+// Interleave stores runs[l][k] as element dst[k*width+l], for k < depth and l < len(runs) <= width. A nil run has
+// zeros. It is the inner step of a PackFunc whose lanes are contiguous along K, such as pixels of an NHWC image. dst
+// may be a part of a panel. size is the number of bytes of an element.
+func Interleave(size int, dst []byte, width int, runs []unsafe.Pointer, depth int) {
 	if depth == 0 || len(runs) == 0 {
 		return
 	}
-	dst = dst[:((depth-1)*w+len(runs))*size]
-	strided.Interleave(size, unsafe.Pointer(unsafe.SliceData(dst)), w*size, runs, depth)
+	dst = dst[:((depth-1)*width+len(runs))*size]
+	strided.Interleave(size, unsafe.Pointer(unsafe.SliceData(dst)), width*size, runs, depth)
 }
 
 // packPanels does the work of a PackFunc for a strided operand. Element (l, k) is at distance laneStride·l +
@@ -65,7 +68,7 @@ func packPanels(size int, dst []byte, width int, src unsafe.Pointer, laneStride,
 	if depth == 0 {
 		return
 	}
-	e, bytes := strided.Move(size), width*depth*size
+	mover, bytes := strided.Move(size), width*depth*size
 	for l := l0; l < l1; l += width {
 		panel := dst[:bytes]
 		dst = dst[bytes:]
@@ -73,7 +76,7 @@ func packPanels(size int, dst []byte, width int, src unsafe.Pointer, laneStride,
 		if lanes < width {
 			clear(panel)
 		}
-		e.Block(unsafe.Pointer(unsafe.SliceData(panel)), unsafe.Add(src, (l*laneStride+k0*termStride)*size),
+		mover.Block(unsafe.Pointer(unsafe.SliceData(panel)), unsafe.Add(src, (l*laneStride+k0*termStride)*size),
 			strided.Axis{N: lanes, Dst: size, Src: laneStride * size},
 			strided.Axis{N: depth, Dst: width * size, Src: termStride * size})
 	}

@@ -11,9 +11,9 @@ import (
 
 // This file defines the specification of a product ([Spec]) and its schedule ([Plan]). C is divided into tiles, the
 // units of work of a worker. K is divided into super-blocks, and these into blocks. One pass over a tile adds the
-// products of one block to C. Args.Shared holds the packed panels of one super-block at a time. A panel is a group of
-// adjacent rows of A or columns of B, stored contiguously. Rows of A and columns of B are both called lanes. A phase is
-// a set of independent tiles, or of packing tasks.
+// products of one block to C. Args.Shared holds the packed panels of one super-block at a time. A panel is a group
+// of adjacent rows of A or columns of B, stored contiguously. Rows of A and columns of B are both called lanes. A
+// phase is a set of independent tiles, or of packing tasks.
 
 // Source says where the elements of an operand come from.
 type Source uint8
@@ -49,8 +49,8 @@ const (
 type Algorithm uint8
 
 const (
-	// Any selects an algorithm: Loops for tiny products, Thin for products with few rows or columns whose strides allow
-	// it, and otherwise Tiled.
+	// Any selects an algorithm: Loops for tiny products, Thin for products with few rows or columns whose strides
+	// allow it, and otherwise Tiled.
 	Any Algorithm = iota
 	// Loops are nested loops over strided operands.
 	Loops
@@ -61,7 +61,8 @@ const (
 	Tiled
 )
 
-// Supports reports whether an algorithm can compute a product with the shape and strides of s. It ignores the dtype.
+// Supports reports whether an algorithm can compute a product with the shape and strides of s, for a dtype that has
+// products.
 func Supports(s Spec, algorithm Algorithm) bool {
 	strided := s.A.Source == Strided && s.B.Source == Strided
 	switch algorithm {
@@ -88,8 +89,8 @@ type Spec struct {
 	Bias       Bias
 	BiasStride int
 	Algorithm  Algorithm
-	// BInCache states that B is in the caches, for example because consecutive products share B. It disables prefetching
-	// of B.
+	// BInCache states that B is in the caches, for example because consecutive products share B. It disables
+	// prefetching of B.
 	BInCache bool
 }
 
@@ -100,8 +101,8 @@ type Args struct {
 	Bias    unsafe.Pointer
 	PackA   PackFunc // for Source Custom
 	PackB   PackFunc
-	// Shared has SharedBytes bytes and carries packed panels from one phase to the next; contents before the first phase
-	// do not matter.
+	// Shared has SharedBytes bytes. It holds packed panels from one phase to the next. Its initial contents do not
+	// matter.
 	Shared []byte
 	// Epilogue, if set, is called for each part C[i0:i1, j0:j1] of a tile when the part has its final values and is
 	// still in the caches. It runs on the goroutine of the tile. The parts of all calls are a partition of C.
@@ -110,12 +111,13 @@ type Args struct {
 	Check func()
 }
 
+// path selects the loops that execute a plan.
 type path uint8
 
 const (
-	pathSimple path = iota // strided loops, for tiny and for empty sums
-	pathDot                // few rows, columns of B contiguous
-	pathAxpy               // few rows, rows of B contiguous
+	pathSimple path = iota // strided loops, for tiny products and for K = 0
+	pathDot                // dot products, for few rows if columns of B are contiguous
+	pathAxpy               // sums of multiples of rows of B, for few rows if rows of B are contiguous
 	pathTiled              // packed panels and register tiles
 )
 
@@ -126,7 +128,7 @@ type operandPlan struct {
 	inPlace                bool // whether all tiles read the operand in place, without packing
 	packedByFirstRow       bool // whether the first row of tiles reads the operand in place and also packs it
 	panelWidth             int  // width of a panel, in lanes
-	size                   int  // bytes of an element
+	elemBytes              int  // bytes of an element
 	extent                 int  // number of lanes: m or n
 	laneStride, termStride int  // strides from lane to lane and along K, in elements
 }
@@ -145,9 +147,9 @@ type Plan struct {
 	tileRows, tileCols   int // rows and columns of a tile
 	mTiles, nTiles       int // numbers of rows and columns of tiles
 	worker               workerLayout
-	shared               int               // size of Args.Shared in bytes
+	sharedBytes          int               // size of Args.Shared in bytes
 	codes                *codeTable        // generated machine code; nil for kernels in Go
-	firstRowCols         int               // columns of a tile in the first row of tiles, if this row copies B into panels
+	firstRowCols         int               // columns of a tile in the first row of tiles, if the row copies B into panels
 	prefetchInterval     int               // terms between prefetches, in tiles that copy B or read the copy
 	prefetchResultInLoop bool              // rows of the result are prefetched in the loop over terms, not before it
 	prefetchLines        [numReadModes]int // cache lines of B that an iteration prefetches; see linesToPrefetch
@@ -157,9 +159,9 @@ type Plan struct {
 
 // workerLayout holds offsets into an aligned worker scratch, in bytes. On the tiled path, the scratch has the tile's
 // own panels of A (at offset 0) and of B, a temporary register tile, and the tile's part of the bias. On pathDot and
-// pathAxpy, it has the copied rows of A, then at packedB the sums, and at tile the sums of later super-blocks.
+// pathAxpy, it has the copied rows of A, then at packedB the sums, and at tempTile the sums of later super-blocks.
 type workerLayout struct {
-	packedB, tile, rowBias, colBias, total int
+	packedB, tempTile, rowBias, colBias, totalBytes int
 }
 
 var (
@@ -229,7 +231,7 @@ func (p *Plan) swap() {
 
 // chooseOperandAccess decides how the tiled path reads each operand.
 func (p *Plan) chooseOperandAccess() {
-	s, size := &p.spec, p.set.size
+	s, size := &p.spec, p.set.elemBytes
 	strided := s.A.Source == Strided && s.B.Source == Strided
 	if strided && s.M > 1 && s.CColStride != 1 && s.CRowStride == 1 {
 		p.swap()
@@ -239,9 +241,9 @@ func (p *Plan) chooseOperandAccess() {
 		depth = maxPackedDepth
 	}
 	p.kc = ceilDiv(s.K, ceilDiv(s.K, depth))
-	p.a = operandPlan{source: s.A.Source, size: size, panelWidth: p.set.mr, extent: s.M,
+	p.a = operandPlan{source: s.A.Source, elemBytes: size, panelWidth: p.set.mr, extent: s.M,
 		laneStride: s.A.RowStride, termStride: s.A.ColStride}
-	p.b = operandPlan{source: s.B.Source, size: size, panelWidth: p.set.nr, extent: s.N,
+	p.b = operandPlan{source: s.B.Source, elemBytes: size, panelWidth: p.set.nr, extent: s.N,
 		laneStride: s.B.ColStride, termStride: s.B.RowStride}
 	if s.A.Source == Strided {
 		p.a.panelWidth = p.set.panelRows(s.M)
@@ -269,49 +271,52 @@ func Packs(s Spec) (a, b bool) {
 
 // planTiled chooses the blocking of the tiled path.
 func (p *Plan) planTiled(maxShared int) {
-	s, size := &p.spec, p.set.size
+	s, size := &p.spec, p.set.elemBytes
 	p.path = pathTiled
 	tiling := chooseGrid(p.a, p.b, s.K, p.kc, p.set.maxTiles(s.M, s.N, s.K))
 	p.tileRows, p.tileCols, p.mTiles, p.nTiles = tiling.tileRows, tiling.tileCols, tiling.mTiles, tiling.nTiles
 	p.a.packedOnce, p.b.packedOnce = tiling.shareA, tiling.shareB
 
 	lanes := 0
-	for _, d := range []operandPlan{p.a, p.b} {
-		if d.packedOnce {
-			lanes += roundUp(d.extent, d.panelWidth)
+	for _, operand := range []operandPlan{p.a, p.b} {
+		if operand.packedOnce {
+			lanes += roundUp(operand.extent, operand.panelWidth)
 		}
 	}
 	p.rowsPerBlock = p.blockRows()
-	// The number is at most p.tileCols, because a worker's scratch has room for p.tileCols elements of the bias.
-	p.firstRowCols = min(p.tileCols, p.b.panelWidth*max(1, machine.MACGrain/(p.tileRows*p.b.panelWidth*min(s.K, p.kc))))
+	// A tile gets enough columns for a unit of parallel work. p.tileCols is the maximum, because worker scratch has
+	// room for p.tileCols elements of the bias.
+	p.firstRowCols = min(p.tileCols, p.b.panelWidth*max(1, machine.MACGrain/(p.tileRows*p.b.panelWidth*min(s.K,
+		p.kc))))
 	p.maxSuperDepth = s.K
 	if lanes*s.K > maxShared {
 		p.maxSuperDepth = min(s.K, max(p.kc, maxShared/lanes/p.kc*p.kc))
 	}
 	if lanes > 0 {
-		p.shared = lanes*p.maxSuperDepth*size + alignBytes
+		p.sharedBytes = lanes*p.maxSuperDepth*size + alignBytes
 	}
 	layout := &p.worker
 	room := func(elems int) int { return roundUp(elems*size, alignBytes) }
 	if p.a.packsPerTile() {
 		layout.packedB = room(p.tileRows * p.kc)
 	}
-	layout.tile = layout.packedB
+	layout.tempTile = layout.packedB
 	if p.b.packsPerTile() {
-		layout.tile += room(p.tileCols * p.kc)
+		layout.tempTile += room(p.tileCols * p.kc)
 	}
-	layout.rowBias = layout.tile + room(max(p.set.mr, maxHeight)*p.set.nr)
+	layout.rowBias = layout.tempTile + room(max(p.set.mr, maxHeight)*p.set.nr)
 	layout.colBias = layout.rowBias
 	if s.Bias == BiasRows {
 		layout.colBias += room(p.tileRows + p.set.mr)
 	}
-	layout.total = layout.colBias + alignBytes
+	layout.totalBytes = layout.colBias + alignBytes
 	if s.Bias == BiasCols {
-		layout.total += (p.tileCols + p.set.nr) * size
+		layout.totalBytes += (p.tileCols + p.set.nr) * size
 	}
 }
 
-// placeOperands decides which operands are read in place; see fewRows.
+// placeOperands decides for machine code which operands are read in place; see the constants fewRows and
+// moderateRows.
 func (p *Plan) placeOperands() {
 	s := &p.spec
 	if s.A.Source == Strided {
@@ -327,14 +332,14 @@ func (p *Plan) placeOperands() {
 // evictsItself reports whether depth elements of one lane evict one another from L2. This happens if the stride is a
 // multiple of a large power of two, because the elements then map to few sets of the cache.
 func (d operandPlan) evictsItself(depth int) bool {
-	step := d.termStride * d.size
+	step := d.termStride * d.elemBytes
 	return depth*(step&-step) > machine.L2Bytes
 }
 
-// leavesCache reports whether an operand is assumed to leave L2 between tiles: it has at least minBytes bytes, and
-// together with the other operand and the result at least minTotal bytes.
+// leavesCache reports whether an operand or the result of elems elements is assumed to leave L2 between tiles: it
+// has at least minBytes bytes, and both operands and the result together have at least minTotal bytes.
 func (p *Plan) leavesCache(elems, minBytes, minTotal int) bool {
-	s, size := &p.spec, p.b.size
+	s, size := &p.spec, p.b.elemBytes
 	return elems*size >= minBytes && (s.M*s.K+s.K*s.N+s.M*s.N)*size >= minTotal
 }
 
@@ -344,7 +349,7 @@ func (d operandPlan) contiguousAlongK() bool { return d.inPlace && d.termStride 
 // packsBeforeTiles reports whether panels of the operand are packed before tiles are computed.
 func (d operandPlan) packsBeforeTiles() bool { return d.createsPanels() && !d.packedByFirstRow }
 
-// createsPanels reports whether the plan creates panels of the operand while it runs.
+// createsPanels reports whether executions of the plan pack the operand.
 func (d operandPlan) createsPanels() bool { return d.source != Prepacked && !d.inPlace }
 
 // packsPerTile reports whether each tile has its own panels of the operand in worker scratch.
@@ -360,10 +365,10 @@ func (p *Plan) PackRows() int { return p.set.mr }
 func (p *Plan) PackCols() int { return p.set.nr }
 
 // SharedBytes returns the size of Args.Shared in bytes.
-func (p *Plan) SharedBytes() int { return p.shared }
+func (p *Plan) SharedBytes() int { return p.sharedBytes }
 
 // WorkerBytes returns the size in bytes of the scratch of one Run call. Concurrent calls need different scratch.
-func (p *Plan) WorkerBytes() int { return p.worker.total }
+func (p *Plan) WorkerBytes() int { return p.worker.totalBytes }
 
 // sharesPanels reports whether tiles share panels.
 func (p *Plan) sharesPanels() bool { return p.a.packedOnce || p.b.packedOnce }

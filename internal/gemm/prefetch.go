@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// This file has the tiles that copy a panel of B while they read B in place, and the prefetching of all tiles. A panel
-// is a group of adjacent columns of B (or rows of A) stored contiguously. A term is one step along K.
+// This file emits prefetches for all register tiles, and runs the tiles that copy a panel of B while they read B in
+// place. A panel is a group of adjacent columns of B (or rows of A) stored contiguously. A term is one step along K.
 //
 // A tile prefetches one cache line at a time, at intervals of several terms, because many prefetches at once would
 // delay its own loads. If the product copies B, its tiles prefetch the next panel from B itself, not from the copy.
@@ -25,12 +25,12 @@ func prefetchCount(terms, interval int) int {
 func powerOfTwoAtMost(n int) int { return 1 << (bits.Len(uint(max(n, tile.DefaultUnroll))) - 1) }
 
 // prefetchesResult reports whether tiles prefetch rows of the result before they write them. Each row of the result
-// must be contiguous, and the result must exceed half of L2. If B is not prepacked, a quarter of L2 suffices if the
-// result and the operands together exceed L2; with a prepacked B, tiles already prefetch lines of B, and prefetching a
-// result of this size gains nothing.
+// must be contiguous, and the result must exceed half of L2. If B is not prepacked, it suffices that the result
+// exceeds a quarter of L2 and that result and operands together exceed L2. With a prepacked B, tiles already
+// prefetch lines of B, and prefetching such a result as well gains nothing.
 func (p *Plan) prefetchesResult() bool {
 	s := &p.spec
-	leavesCaches := s.M*s.N*p.set.size > machine.L2Bytes/2 ||
+	leavesCaches := s.M*s.N*p.set.elemBytes > machine.L2Bytes/2 ||
 		s.B.Source != Prepacked && p.leavesCache(s.M*s.N, machine.L2Bytes/4, machine.L2Bytes)
 	return s.CColStride == 1 && leavesCaches
 }
@@ -38,7 +38,7 @@ func (p *Plan) prefetchesResult() bool {
 // prefetchSpec returns the prefetches of tiles that read B in mode `mode` and have the given numbers of vectors and
 // rows.
 func (p *Plan) prefetchSpec(mode readMode, vectors, height int) []tile.Prefetch {
-	lines := ceilDiv(vectors*p.set.lanes*p.set.size, machine.LineBytes)
+	lines := ceilDiv(vectors*p.set.lanes*p.set.elemBytes, machine.LineBytes)
 	switch {
 	case mode != readDirect:
 		return []tile.Prefetch{{Lines: lines, Every: p.prefetchInterval}}
@@ -50,7 +50,7 @@ func (p *Plan) prefetchSpec(mode readMode, vectors, height int) []tile.Prefetch 
 
 // setPrefetch sets the address from which tiles prefetch B while they read the panel at column j: see linesToPrefetch.
 func (t *tileState) setPrefetch(args *jit.Args, b *operandView, j int) {
-	p, size := t.Plan, t.set.size
+	p, size := t.Plan, t.set.elemBytes
 	switch offset := j - t.j0; {
 	case p.prefetchLines[readDirect] > maxPrefetchLines:
 		args.Ptr[tile.Prefetched], args.Row[tile.Prefetched] = b.base, b.at(offset)*size+prefetchBytes
@@ -64,14 +64,16 @@ func (t *tileState) setPrefetch(args *jit.Args, b *operandView, j int) {
 
 // computeAndCopyPanel computes the first tile of a stack. It reads B in place, and copies the panel of B for the other
 // tiles of the stack.
-func (t *tileState) computeAndCopyPanel(args *jit.Args, a *operandView, stack tileStack, st stage, i, j, cols int) {
-	size, b := t.set.size, &t.Plan.b
+func (t *tileState) computeAndCopyPanel(args *jit.Args, a *operandView, stack tileStack, store storeMode, i, j,
+	cols int) {
+	size, b := t.set.elemBytes, &t.Plan.b
 	panel, offset, step := args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm]
 	args.Ptr[tile.Packed], args.Row[tile.Packed] = panel, offset
-	args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm] = t.ptrB, (t.k0*b.termStride+j)*size, b.termStride*size
+	args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm] = t.ptrB, (t.k0*b.termStride+j)*size,
+		b.termStride*size
 	args.Ptr[tile.PrefetchOperands], args.Row[tile.PrefetchOperands] = t.ptrB, t.nextPanelOffset(j)*size
 	args.Step[tile.PrefetchStep] = b.termStride * size
-	t.computeTiles(args, a, stack, st, readAndCopy, i, 1, j, cols)
+	t.computeTiles(args, a, stack, store, readAndCopy, i, 1, j, cols)
 	args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm] = panel, offset, step
 }
 

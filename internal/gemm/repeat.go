@@ -7,16 +7,16 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/tile"
 )
 
-// Repeated replays the recorded machine-code calls of a matrix product. For small products, this saves the computation
-// of addresses, a considerable part of the time of Plan.Run. A Repeated belongs to one goroutine and must not be
+// Replay replays the recorded machine-code calls of a matrix product. For small products, this saves the computation
+// of addresses, a considerable part of the time of Plan.Run. A Replay belongs to one goroutine and must not be
 // copied.
-type Repeated struct {
+type Replay struct {
 	args  jit.Args
 	calls *recordedCalls
 }
 
-// recordedMACs is the number of multiplications up to which the calls of a product are recorded. In larger products the
-// cost of computing addresses is negligible.
+// recordedMACs is the number of multiplications up to which the calls of a product are recorded. In larger products
+// the cost of computing addresses is negligible.
 const recordedMACs = 1 << 24
 
 // recordedCalls has the recorded calls of a product.
@@ -45,7 +45,8 @@ func callOf(code *jit.Func, args *jit.Args) call {
 		outTile: args.Step[tile.OutTile], lastLanes: args.Step[tile.LastLanes]}
 }
 
-// recordCalls records the calls of a small product whose operands and bias are read in place.
+// recordCalls records the calls of a small product whose operands and bias are read in place. It runs the code that
+// computes addresses, without executing the calls.
 func (p *Plan) recordCalls() {
 	s := &p.spec
 	switch {
@@ -55,10 +56,10 @@ func (p *Plan) recordCalls() {
 	case s.Bias != NoBias && s.BiasStride != 1:
 		return
 	}
-	scratch := make([]byte, p.worker.total+1) // its address does not matter, because only offsets are recorded
+	scratch := make([]byte, p.worker.totalBytes+1) // its address does not matter, because only offsets are recorded
 	base := unsafe.Pointer(unsafe.SliceData(scratch))
-	run := exec{Plan: p, ptrA: base, ptrB: base, ptrC: base, worker: base}
-	t := tileState{exec: &run, kc: s.K, first: true}
+	run := execution{Plan: p, ptrA: base, ptrB: base, ptrC: base, worker: base}
+	t := tileState{execution: &run, kc: s.K, first: true}
 	var a, b operandView
 	run.locate(&a, &p.a, base, nil, nil, nil, 0, s.K, 0, s.M)
 	run.locate(&b, &p.b, base, nil, nil, nil, 0, s.K, 0, s.N)
@@ -75,17 +76,18 @@ func (p *Plan) recordCalls() {
 	p.recorded = recorded
 }
 
-// Repeat prepares r to compute the product with args. Addresses may differ from those of earlier calls of Repeat.
-// Repeat returns false if the plan has no recorded calls, because the product is large or packs operands. Only Plan.Run
-// can then compute the product.
-func (p *Plan) Repeat(r *Repeated, args *Args) bool {
+// PrepareReplay prepares r to compute the product with args, whose addresses may differ in each call. It returns
+// false if the plan has no recorded calls, because the product is large or packs operands. Only Plan.Run can then
+// compute the product.
+func (p *Plan) PrepareReplay(r *Replay, args *Args) bool {
 	recorded, callArgs := p.recorded, &r.args
 	if recorded == nil {
 		return false
 	}
 	if r.calls != recorded {
 		r.calls, callArgs.N = recorded, recorded.terms
-		callArgs.Step[tile.InRow], callArgs.Step[tile.InTerm], callArgs.Step[tile.VecTerm] = recorded.inRow, recorded.inTerm,
+		callArgs.Step[tile.InRow], callArgs.Step[tile.InTerm], callArgs.Step[tile.VecTerm] = recorded.inRow,
+			recorded.inTerm,
 			recorded.vecTerm
 		callArgs.Step[tile.OutRow] = recorded.outRow
 	}
@@ -93,7 +95,8 @@ func (p *Plan) Repeat(r *Repeated, args *Args) bool {
 	if p.swapped {
 		pa, pb = pb, pa
 	}
-	callArgs.Ptr[tile.In], callArgs.Ptr[tile.Vec], callArgs.Ptr[tile.Out], callArgs.Ptr[tile.Prefetched] = pa, pb, args.C,
+	callArgs.Ptr[tile.In], callArgs.Ptr[tile.Vec], callArgs.Ptr[tile.Out], callArgs.Ptr[tile.Prefetched] = pa, pb,
+		args.C,
 		pb
 	if recorded.hasBias {
 		callArgs.Ptr[tile.EpilogueOperands] = args.Bias
@@ -101,31 +104,32 @@ func (p *Plan) Repeat(r *Repeated, args *Args) bool {
 	return true
 }
 
-// Run computes the product of the current contents of its operands.
-func (r *Repeated) Run() {
+// Run computes the product of the current contents of the operands.
+func (r *Replay) Run() {
 	for i := range r.calls.tiles {
 		r.runTile(i)
 	}
 }
 
 // runTile computes a tile of the plan.
-func (r *Repeated) runTile(i int) {
+func (r *Replay) runTile(i int) {
 	args := &r.args
 	for k := range r.calls.tiles[i] {
-		c := &r.calls.tiles[i][k]
-		args.Rows, args.Step[tile.LastLanes] = c.tiles, c.lastLanes
-		args.Row[tile.In], args.Row[tile.Vec], args.Row[tile.Out] = c.in, c.vec, c.out
-		args.Row[tile.EpilogueOperands], args.Row[tile.Prefetched] = c.bias, c.prefetched
-		args.Step[tile.InTile], args.Step[tile.VecTile], args.Step[tile.OutTile] = c.inTile, c.vecTile, c.outTile
-		if err := c.code.Call(args); err != nil {
+		recorded := &r.calls.tiles[i][k]
+		args.Rows, args.Step[tile.LastLanes] = recorded.tiles, recorded.lastLanes
+		args.Row[tile.In], args.Row[tile.Vec], args.Row[tile.Out] = recorded.in, recorded.vec, recorded.out
+		args.Row[tile.EpilogueOperands], args.Row[tile.Prefetched] = recorded.bias, recorded.prefetched
+		args.Step[tile.InTile], args.Step[tile.VecTile], args.Step[tile.OutTile] = recorded.inTile, recorded.vecTile,
+			recorded.outTile
+		if err := recorded.code.Call(args); err != nil {
 			panic(err) // cannot happen: a call fails only before its code is linked, and the plan has linked it
 		}
 	}
 }
 
-// RunRepeated does what Plan.Run does for one tile. A plan with recorded calls has a single phase. Repeat must have
-// prepared r with args.
-func (p *Plan) RunRepeated(r *Repeated, tile int, args *Args) {
+// RunReplay computes one tile, as Plan.Run does. A plan with recorded calls has a single phase. PrepareReplay must
+// have prepared r with args.
+func (p *Plan) RunReplay(r *Replay, tile int, args *Args) {
 	r.runTile(tile)
 	if epilogue := args.Epilogue; epilogue != nil {
 		i0, i1, j0, j1 := p.tile(computeAll, tile)
@@ -137,8 +141,8 @@ func (p *Plan) RunRepeated(r *Repeated, tile int, args *Args) {
 }
 
 // Release drops the references to the operands.
-func (r *Repeated) Release() {
-	x := &r.args
-	x.Ptr[tile.In], x.Ptr[tile.Vec], x.Ptr[tile.Out], x.Ptr[tile.Prefetched] = nil, nil, nil, nil
-	x.Ptr[tile.EpilogueOperands] = nil
+func (r *Replay) Release() {
+	args := &r.args
+	args.Ptr[tile.In], args.Ptr[tile.Vec], args.Ptr[tile.Out], args.Ptr[tile.Prefetched] = nil, nil, nil, nil
+	args.Ptr[tile.EpilogueOperands] = nil
 }

@@ -22,8 +22,10 @@ func testRepeat[T float](t *testing.T, set *kernelSet) {
 		m, n, k int
 		packed  bool
 		few     bool // calls of machine code
-	}{{1, 4 * w, 64, true, true}, {1, 5 * w, 40, false, true}, {4, 2 * w, 33, true, true}, {1, 3*w + 1, 16, true, true},
-		{1, 2 * w, 3000, true, false}, {40, 2 * w, 16, true, true}, {w, w, w, false, true}, {97, w + 3, 40, false, true},
+	}{{1, 4 * w, 64, true, true}, {1, 5 * w, 40, false, true}, {4, 2 * w, 33, true, true},
+		{1, 3*w + 1, 16, true, true},
+		{1, 2 * w, 3000, true, false}, {40, 2 * w, 16, true, true}, {w, w, w, false, true},
+		{97, w + 3, 40, false, true},
 		{150, 3*w - 2, 100, false, true}, {97, 2*w + 5, 40, true, true}, {300, 300, 300, true, false}} {
 		for _, bias := range []Bias{NoBias, BiasRows, BiasCols} {
 			p := newProblem[T](r, d.m, d.n, d.k, rowMajor, rowMajor, rowMajor)
@@ -66,10 +68,10 @@ func repeats[T float](t *testing.T, r *rand.Rand, set *kernelSet, p *problem[T])
 				return !slices.ContainsFunc(n, func(n int) bool { return n != 1 })
 			}
 	}
-	var again Repeated
+	var again Replay
 	defer again.Release()
 	for range 2 {
-		if !pl.Repeat(&again, args) {
+		if !pl.PrepareReplay(&again, args) {
 			return false
 		}
 		before := slices.Clone(p.c.buf)
@@ -83,7 +85,7 @@ func repeats[T float](t *testing.T, r *rand.Rand, set *kernelSet, p *problem[T])
 		var whole func() bool
 		args.Epilogue, whole = times()
 		for i := range pl.Tiles(0) {
-			pl.RunRepeated(&again, i, args)
+			pl.RunReplay(&again, i, args)
 		}
 		if !slices.Equal(got, p.c.buf) || !whole() {
 			t.Errorf("%+v: tile by tile it is %v, a run %v", p.spec, p.c.buf, got)

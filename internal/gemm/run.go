@@ -10,9 +10,9 @@ import (
 // This file runs the tiles of a plan on the tiled path. For each block of K, runTile locates or packs the panels of
 // both operands, then calls a kernel for each register tile. Lanes are rows of A or columns of B.
 
-// exec is the state of one Run call. If the plan computes the transposed product, its A and B are those of the caller
-// exchanged.
-type exec struct {
+// execution is the state of one Run call. If the plan computes the transposed product, its A is the caller's B, and vice
+// versa.
+type execution struct {
 	*Plan
 	ptrA, ptrB, ptrC       unsafe.Pointer
 	bias                   unsafe.Pointer
@@ -27,35 +27,35 @@ type exec struct {
 }
 
 const (
-	// checkMACs is the number of multiplications between two calls of Args.Check. The slowest kernels take 10 ms for
-	// them.
+	// checkMACs is the number of multiplications between two calls of Args.Check: at most 10 ms, with the slowest
+	// kernels.
 	checkMACs = 1 << 21
-	// packCost is the cost of packing an element by a PackFunc, in multiplications. stripCost is the cost of preparing
-	// a strip (a panel of B times a block of rows of A), in multiplications.
+	// packCost is the cost of packing an element by a PackFunc, and stripCost the cost of preparing a strip (a panel
+	// of B times a block of rows of A). The unit is one multiplication.
 	packCost, stripCost = 16, 1 << 12
 )
 
-// countMACs adds n multiplications, or packing work with the cost of n multiplications. It calls Args.Check after every
-// checkMACs multiplications.
-func (x *exec) countMACs(n int) {
+// countMACs adds n multiplications, or packing work with the cost of n multiplications. It calls Args.Check after
+// every checkMACs multiplications.
+func (x *execution) countMACs(n int) {
 	if x.macsSinceCheck += n; x.macsSinceCheck >= checkMACs && x.check != nil {
 		x.macsSinceCheck = 0
 		x.check()
 	}
 }
 
-// Run executes one tile of one phase. worker is scratch of WorkerBytes bytes for this call only. Its contents do not
-// matter. Run allocates nothing and starts no goroutine.
+// Run executes one tile of one phase. worker is scratch of WorkerBytes bytes for this call only. Its initial
+// contents do not matter. Run allocates nothing and starts no goroutine.
 func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
 	if p.spec.M == 0 || p.spec.N == 0 {
 		return
 	}
-	x := exec{Plan: p, ptrA: args.A, ptrB: args.B, ptrC: args.C, bias: args.Bias,
+	x := execution{Plan: p, ptrA: args.A, ptrB: args.B, ptrC: args.C, bias: args.Bias,
 		packA: args.PackA, packB: args.PackB, check: args.Check}
 	if p.swapped {
 		x.ptrA, x.ptrB = x.ptrB, x.ptrA
 	}
-	if n := p.worker.total; n > 0 {
+	if n := p.worker.totalBytes; n > 0 {
 		x.worker = aligned(worker[:n])
 	}
 	block, work := p.phase(phase)
@@ -63,7 +63,7 @@ func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
 	if p.sharesPanels() {
 		x.superStart = block * p.maxSuperDepth
 		x.superTerms = p.superDepth(block)
-		x.sharedA = aligned(args.Shared[:p.shared])
+		x.sharedA = aligned(args.Shared[:p.sharedBytes])
 		x.sharedB = x.sharedA
 		if p.a.packedOnce {
 			x.sharedB = p.elem(x.sharedA, roundUp(p.a.extent, p.a.panelWidth)*p.maxSuperDepth)
@@ -93,7 +93,7 @@ func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
 
 // runEpilogue calls the epilogue for a part of C. The epilogue gets rows and columns of the caller's C, even if the
 // plan computes the transposed product.
-func (x *exec) runEpilogue(i0, i1, j0, j1 int) {
+func (x *execution) runEpilogue(i0, i1, j0, j1 int) {
 	switch {
 	case x.epilogue == nil:
 	case x.swapped:
@@ -112,18 +112,20 @@ func (p *Plan) RunAll(args *Args, worker []byte) {
 	}
 }
 
-// aligned returns the first address in s that is a multiple of alignBytes. s must have alignBytes-1 bytes more than the
-// caller uses.
+// aligned returns the first address in s that is a multiple of alignBytes. s must have alignBytes-1 bytes more than
+// the caller uses.
 func aligned(s []byte) unsafe.Pointer {
 	ptr := unsafe.Pointer(unsafe.SliceData(s))
 	return unsafe.Add(ptr, -uintptr(ptr)&(alignBytes-1))
 }
 
 // elem returns the address of element i of the array at ptr.
-func (p *Plan) elem(ptr unsafe.Pointer, i int) unsafe.Pointer { return unsafe.Add(ptr, i*p.set.size) }
+func (p *Plan) elem(ptr unsafe.Pointer, i int) unsafe.Pointer {
+	return unsafe.Add(ptr, i*p.set.elemBytes)
+}
 
 // runPack packs one chunk of a shared operand for the current super-block.
-func (x *exec) runPack(tile int) {
+func (x *execution) runPack(tile int) {
 	if n := x.a.packTiles(x.superTerms); tile >= n {
 		x.packShared(tile-n, x.b, x.ptrB, x.packB, x.sharedB)
 		return
@@ -131,81 +133,86 @@ func (x *exec) runPack(tile int) {
 	x.packShared(tile, x.a, x.ptrA, x.packA, x.sharedA)
 }
 
-func (x *exec) packShared(tile int, d operandPlan, src unsafe.Pointer, pack PackFunc, to unsafe.Pointer) {
-	panels, depth := d.packChunk(x.superTerms)
-	panelGroups := ceilDiv(ceilDiv(d.extent, d.panelWidth), panels)
-	l0 := tile % panelGroups * panels * d.panelWidth
-	l1 := min(l0+panels*d.panelWidth, d.extent)
+// packShared packs one chunk of an operand, a part of the lanes and terms of a super-block, into shared panels.
+func (x *execution) packShared(tile int, operand operandPlan, src unsafe.Pointer, pack PackFunc, to unsafe.Pointer) {
+	panels, depth := operand.packChunk(x.superTerms)
+	panelGroups := ceilDiv(ceilDiv(operand.extent, operand.panelWidth), panels)
+	l0 := tile % panelGroups * panels * operand.panelWidth
+	l1 := min(l0+panels*operand.panelWidth, operand.extent)
 	k0 := tile / panelGroups * depth
 	k1 := min(k0+depth, x.superTerms)
 	if depth == x.superTerms {
 		// Whole panels follow one another, so one call packs the group.
-		x.pack(x.elem(to, l0*x.superTerms), &d, src, pack, x.superStart, x.superStart+x.superTerms, l0, l1)
+		x.pack(x.elem(to, l0*x.superTerms), &operand, src, pack, x.superStart, x.superStart+x.superTerms, l0, l1)
 		return
 	}
-	for l := l0; l < l1; l += d.panelWidth {
-		end := min(l+d.panelWidth, d.extent)
-		x.pack(x.elem(to, l*x.superTerms+k0*d.panelWidth), &d, src, pack, x.superStart+k0, x.superStart+k1, l, end)
+	for l := l0; l < l1; l += operand.panelWidth {
+		end := min(l+operand.panelWidth, operand.extent)
+		x.pack(x.elem(to, l*x.superTerms+k0*operand.panelWidth), &operand, src, pack, x.superStart+k0, x.superStart+k1,
+			l, end)
 	}
 }
 
 // pack fills the panels at dst with lanes [l0, l1) and terms [k0, k1) of an operand.
-func (p *Plan) pack(dst unsafe.Pointer, d *operandPlan, src unsafe.Pointer, pack PackFunc, k0, k1, l0, l1 int) {
-	panels := unsafe.Slice((*byte)(dst), roundUp(l1-l0, d.panelWidth)*(k1-k0)*d.size)
-	if d.source == Custom {
+func (p *Plan) pack(dst unsafe.Pointer, operand *operandPlan, src unsafe.Pointer, pack PackFunc, k0, k1, l0, l1 int) {
+	panels := unsafe.Slice((*byte)(dst), roundUp(l1-l0, operand.panelWidth)*(k1-k0)*operand.elemBytes)
+	if operand.source == Custom {
 		pack(panels, k0, k1, l0, l1)
 		return
 	}
-	packPanels(d.size, panels, d.panelWidth, src, d.laneStride, d.termStride, k0, k1, l0, l1)
+	packPanels(operand.elemBytes, panels, operand.panelWidth, src, operand.laneStride, operand.termStride, k0, k1, l0,
+		l1)
 }
 
 // operandView is the memory from which kernels read an operand in a block of K: panels, or the operand itself.
 // Distances are in elements.
 type operandView struct {
-	base       unsafe.Pointer // address of the tile's first lane
-	panelWidth int            // lanes of a panel
-	panel      int            // distance between panels
-	lane       int            // distance between lanes, for an operand read in place
-	term       int            // distance between terms
-	inPlace    bool
+	base        unsafe.Pointer // address of the tile's first lane
+	panelWidth  int            // lanes of a panel
+	panelStride int            // distance between panels
+	laneStride  int            // distance between lanes, for an operand read in place
+	termStride  int            // distance between terms
+	inPlace     bool
 }
 
 // at returns the offset of lane l from base, in elements.
 func (v *operandView) at(l int) int {
 	if v.inPlace {
-		return l * v.lane
+		return l * v.laneStride
 	}
-	return l/v.panelWidth*v.panel + l%v.panelWidth
+	return l/v.panelWidth*v.panelStride + l%v.panelWidth
 }
 
-// locate sets v to lanes [l0, l1) and terms [k0, k1) of an operand. If the tile packs its own panels, locate packs them
-// into the worker's buffer.
-func (x *exec) locate(v *operandView, d *operandPlan, src, shared, local unsafe.Pointer, pack PackFunc,
+// locate sets the view to lanes [l0, l1) and terms [k0, k1) of an operand. If the tile packs its own panels, locate
+// packs them into the worker's buffer.
+func (x *execution) locate(view *operandView, operand *operandPlan, src, shared, local unsafe.Pointer, pack PackFunc,
 	k0, k1, l0, l1 int) {
-	v.panelWidth, v.term, v.inPlace = d.panelWidth, d.panelWidth, d.inPlace
+	view.panelWidth, view.termStride, view.inPlace = operand.panelWidth, operand.panelWidth, operand.inPlace
 	switch {
-	case d.inPlace:
-		v.base, v.lane, v.term = x.elem(src, l0*d.laneStride+k0*d.termStride), d.laneStride, d.termStride
-	case d.source == Prepacked:
-		v.base, v.panel = x.elem(src, l0*x.spec.K+k0*d.panelWidth), d.panelWidth*x.spec.K
-	case d.packedOnce:
-		v.base, v.panel = x.elem(shared, l0*x.superTerms+(k0-x.superStart)*d.panelWidth), d.panelWidth*x.superTerms
+	case operand.inPlace:
+		view.base, view.laneStride, view.termStride = x.elem(src, l0*operand.laneStride+k0*operand.termStride),
+			operand.laneStride, operand.termStride
+	case operand.source == Prepacked:
+		view.base, view.panelStride = x.elem(src, l0*x.spec.K+k0*operand.panelWidth), operand.panelWidth*x.spec.K
+	case operand.packedOnce:
+		view.base, view.panelStride = x.elem(shared, l0*x.superTerms+(k0-x.superStart)*operand.panelWidth),
+			operand.panelWidth*x.superTerms
 	default:
-		if !d.packedByFirstRow {
-			x.pack(local, d, src, pack, k0, k1, l0, l1)
+		if !operand.packedByFirstRow {
+			x.pack(local, operand, src, pack, k0, k1, l0, l1)
 		}
-		v.base, v.panel = local, d.panelWidth*(k1-k0)
+		view.base, view.panelStride = local, operand.panelWidth*(k1-k0)
 	}
 }
 
 // blockRows returns the number of rows of A in a block that fits L2, a multiple of the panel width.
 func (p *Plan) blockRows() int {
-	return max(1, blockBytes/(p.a.panelWidth*p.kc*p.a.size)) * p.a.panelWidth
+	return max(1, blockBytes/(p.a.panelWidth*p.kc*p.a.elemBytes)) * p.a.panelWidth
 }
 
 // runTile computes C[i0:i1, j0:j1] over the current super-block. The outer loop is over blocks of K, the next over
 // blocks of A that fit L2, and the inner loop over panels of B that fit L1.
-func (x *exec) runTile(i0, i1, j0, j1 int) {
+func (x *execution) runTile(i0, i1, j0, j1 int) {
 	p, s := x.Plan, &x.spec
 	if x.superStart == 0 {
 		x.gatherBias(i0, i1, j0, j1)
@@ -217,7 +224,7 @@ func (x *exec) runTile(i0, i1, j0, j1 int) {
 	}
 	localB := unsafe.Add(x.worker, p.worker.packedB)
 	end := x.superStart + x.superTerms
-	t := tileState{exec: x, i0: i0, j0: j0, j1: j1}
+	t := tileState{execution: x, i0: i0, j0: j0, j1: j1}
 	var a, b operandView
 	for k0 := x.superStart; k0 < end; k0 += p.kc {
 		k1 := min(k0+p.kc, end)
@@ -254,7 +261,7 @@ func release(args *jit.Args) {
 
 // gatherBias copies the tile's part of the bias to contiguous worker scratch, where kernels may read whole panels of
 // it.
-func (x *exec) gatherBias(i0, i1, j0, j1 int) {
+func (x *execution) gatherBias(i0, i1, j0, j1 int) {
 	to, l0, l1 := x.worker, 0, 0
 	switch x.spec.Bias {
 	case BiasRows:
@@ -262,10 +269,10 @@ func (x *exec) gatherBias(i0, i1, j0, j1 int) {
 	case BiasCols:
 		to, l0, l1 = unsafe.Add(x.worker, x.Plan.worker.colBias), j0, j1
 	}
-	size := x.set.size
-	for e := strided.Move(size); l0 < l1; {
+	size := x.set.elemBytes
+	for mover := strided.Move(size); l0 < l1; {
 		n := min(l1-l0, checkMACs/packCost)
-		e.Row(to, x.elem(x.bias, l0*x.spec.BiasStride), size, x.spec.BiasStride*size, n)
+		mover.Row(to, x.elem(x.bias, l0*x.spec.BiasStride), size, x.spec.BiasStride*size, n)
 		x.countMACs(packCost * n)
 		to, l0 = x.elem(to, n), l0+n
 	}
@@ -274,35 +281,38 @@ func (x *exec) gatherBias(i0, i1, j0, j1 int) {
 // tileState is the state of a tile that does not change within a block of K. The tile has the columns [j0, j1) of C,
 // and rows from i0 on. The block has kc terms from term k0.
 type tileState struct {
-	*exec
+	*execution
 	i0, j0, j1, k0, kc int
 	first, last        bool         // whether the block of K is the first or the last one
 	record             *[]call      // if not nil, calls are appended to it instead of being executed
-	stacks             [4]tileStack // the first stackCount divide a block of `rows` rows and `vectors` vectors
+	stacks             [4]tileStack // the stacks of a strip; stackCount entries are in use
 	stackCount         int
-	rows, vectors      int
+	rows, vectors      int // size of the strip for which stacks was computed
 }
 
-// temporary returns the buffer for the sums of a register tile that the kernel cannot store in C, for example because
-// the columns of C are not contiguous. biasRows and biasCols return the tile's part of the bias.
-func (t *tileState) temporary() unsafe.Pointer { return unsafe.Add(t.exec.worker, t.Plan.worker.tile) }
+// temporary returns the buffer for the sums of a register tile that the kernel cannot store in C, for example
+// because the rows of C are not contiguous.
+func (t *tileState) temporary() unsafe.Pointer {
+	return unsafe.Add(t.execution.worker, t.Plan.worker.tempTile)
+}
 
+// biasRows and biasCols return the tile's part of the bias.
 func (t *tileState) biasRows() unsafe.Pointer {
-	return unsafe.Add(t.exec.worker, t.Plan.worker.rowBias)
+	return unsafe.Add(t.execution.worker, t.Plan.worker.rowBias)
 }
 
 func (t *tileState) biasCols() unsafe.Pointer {
-	return unsafe.Add(t.exec.worker, t.Plan.worker.colBias)
+	return unsafe.Add(t.execution.worker, t.Plan.worker.colBias)
 }
 
 // micro computes the register tile at (i, j) of C. If the kernel can address this part of C, it stores the sums there.
 // Otherwise it stores them in the worker's temporary tile.
 func (t *tileState) micro(aPanel, bPanel unsafe.Pointer, i, j, rows, cols int) {
 	p, s := t.Plan, &t.spec
-	size, kernel := p.set.size, p.set.micro
+	size, kernel := p.set.elemBytes, p.set.micro
 	astep := p.a.panelWidth * size
 	c := t.elem(t.ptrC, i*s.CRowStride+j*s.CColStride)
-	twoInits := t.first && s.Accumulate && s.Bias == BiasCols // the kernel supports one initial value: old C or bias
+	twoInits := t.first && s.Accumulate && s.Bias == BiasCols // the kernel adds only one of old C and bias
 	if s.CColStride != 1 || twoInits {
 		sums := t.temporary()
 		kernel(t.kc, aPanel, astep, bPanel, sums, p.set.nr*size, unsafe.Pointer(&zeroRow), 0, nil, rows, cols)

@@ -3,24 +3,25 @@ package gemm
 import "github.com/graphrun/graphrun/internal/machine"
 
 const (
-	// alignBytes is the alignment of packed panels inside scratch buffers, in bytes. A vector load that straddles two
-	// cache lines costs as much as two loads.
+	// alignBytes is the alignment of packed panels in scratch buffers. Aligned panels avoid vector loads from two
+	// cache lines, which cost as much as two loads.
 	alignBytes = machine.LineBytes
 	// sharedElems bounds the number of elements in the panels that a packing phase creates. Larger products pack and
-	// multiply one super-block of K after another. Super-blocks consist of whole blocks of K, so that the bound does
-	// not affect the results.
+	// multiply one super-block of K after another. The bound does not affect the results, because super-blocks
+	// consist of whole blocks of K.
 	sharedElems = 8 << 20
 	// packTileElems is the number of elements that one packing tile packs.
 	packTileElems = machine.MoveGrain
 )
 
-// blockBytes bounds the size of a block of A: the panels of A that are multiplied by each panel of B. The block stays
-// in L2 together with the panel of B. blockBytes also bounds the panels that a tile packs for itself. It does not
-// affect the bits of results. The depth of a block of K affects them, and is therefore a constant of the kernel set.
+// blockBytes bounds the size of a block of A: the panels of A that are multiplied by each panel of B. The block
+// stays in L2 together with the panel of B. blockBytes also bounds the panels that a tile packs for itself.
+// blockBytes does not affect the bits of results. The depth of a block of K does, so it is a constant of the kernel
+// set.
 var blockBytes = machine.L2Bytes / 8 * 3
 
-// workCosts has the costs of kinds of work in nanoseconds, for elements of 32 bits. Costs only rank grids, and the
-// ranking differs little for slower kernels and other dtypes.
+// workCosts has the costs of kinds of work in nanoseconds, for elements of 32 bits. They are used for all kernels
+// and dtypes, because they only rank grids and the ranking differs little.
 type workCosts struct {
 	mac     float64 // a multiply-add
 	tile    float64 // dispatching a tile
@@ -41,28 +42,28 @@ const packNS = 0.25
 var costs = workCosts{mac: 1. / 96, tile: 425, phase: 1280, pack: packNS, custom: 2 * packNS,
 	share: packNS / 2, loadA: packNS / 2, loadB: packNS * 5 / 12, updateC: packNS * 5 / 24}
 
-// grid is a division of C into mTiles×nTiles tiles of tileRows×tileCols elements. If shareA or shareB is set, a packing
-// phase packs the operand for all tiles. Otherwise each tile packs its own panels.
+// grid is a division of C into mTiles×nTiles tiles of tileRows×tileCols elements. If shareA or shareB is set, a
+// packing phase packs the operand for all tiles. Otherwise each tile packs its own panels.
 type grid struct {
 	tileRows, tileCols int
 	mTiles, nTiles     int
 	shareA, shareB     bool
 }
 
-// tilePanels are the widths and heights, in panels, of the tiles that chooseGrid considers. The last one stands for all
-// panels.
+// tilePanels are the widths and heights, in panels, of the tiles that chooseGrid considers. The last number stands
+// for a single tile with all panels.
 var tilePanels = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 1 << 30}
 
 // gridWorkers are the numbers of workers for which a grid is evaluated. The entry 32 favors grids with at least two
 // tiles for each of 16 workers, so that fast workers can compute more tiles than slow ones.
 var gridWorkers = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 32}
 
-// localPanels returns the maximum number of panels that a tile may pack for itself, so that they fit L2.
-func (d operandPlan) localPanels(kc int) int { return max(1, blockBytes/(d.panelWidth*kc*d.size)) }
+// localPanels returns the maximum number of panels that a tile may pack for itself. They must fit L2.
+func (d operandPlan) localPanels(kc int) int { return max(1, blockBytes/(d.panelWidth*kc*d.elemBytes)) }
 
-// maxTiles returns the greatest useful number of tiles of a product. Usually it follows from the number of
-// multiplications. With few rows or columns it follows from the size of the larger operand, because reading that
-// operand takes most of the time.
+// maxTiles returns the greatest useful number of tiles of a product. Usually the number of multiplications
+// determines it. With few rows or columns, the size of the larger operand does, because reading that operand takes
+// most of the time.
 func (s *kernelSet) maxTiles(m, n, k int) int {
 	grain := machine.PortableMACGrain
 	if s.hasMachineCode() {
@@ -72,14 +73,14 @@ func (s *kernelSet) maxTiles(m, n, k int) int {
 	return max(1, int(macs), max(m, n)*k/machine.ReduceGrain)
 }
 
-// chooseGrid returns the grid with the least core time, summed over the worker counts gridWorkers. Small tiles balance
-// the load, and large tiles reuse packed panels. Results must not depend on the number of workers, so the grid does not
-// either.
+// chooseGrid returns the grid with the least core time, summed over the worker counts gridWorkers. Small tiles
+// balance the load, and large tiles reuse packed panels. Results must not depend on the number of workers, so the
+// grid does not either.
 func chooseGrid(a, b operandPlan, k, kc, maxTiles int) grid {
 	var best grid
 	bestCost := -1.0
-	// heightLimit and widthLimit bound the panels of a tile; height and width are their numbers after tiles are made
-	// equal.
+	// heightLimit and widthLimit bound the size of a tile in panels. height and width are the sizes after the panels
+	// have been divided evenly.
 	aPanels, bPanels := ceilDiv(a.extent, a.panelWidth), ceilDiv(b.extent, b.panelWidth)
 	lastHeight := 0
 	for _, heightLimit := range tilePanels {
@@ -97,15 +98,16 @@ func chooseGrid(a, b operandPlan, k, kc, maxTiles int) grid {
 				continue
 			}
 			lastWidth = width
-			candidate := grid{tileRows: height * a.panelWidth, tileCols: width * b.panelWidth, mTiles: ceilDiv(aPanels, height),
+			candidate := grid{tileRows: height * a.panelWidth, tileCols: width * b.panelWidth,
+				mTiles: ceilDiv(aPanels, height),
 				nTiles: ceilDiv(bPanels, width)}
 			candidate.shareA = a.createsPanels() && (candidate.nTiles > 1 || height > a.localPanels(kc))
 			candidate.shareB = b.createsPanels() && (candidate.mTiles > 1 || width > b.localPanels(kc))
 			if candidate.mTiles*candidate.nTiles > maxTiles {
 				continue
 			}
-			if c := candidate.cost(a, b, k, kc); bestCost < 0 || c < bestCost {
-				best, bestCost = candidate, c
+			if cost := candidate.cost(a, b, k, kc); bestCost < 0 || cost < bestCost {
+				best, bestCost = candidate, cost
 			}
 		}
 	}
@@ -118,36 +120,37 @@ func (g grid) cost(a, b operandPlan, k, kc int) float64 {
 	blocks := float64(ceilDiv(k, kc))
 	height := float64(min(g.tileRows, roundUp(a.extent, a.panelWidth)))
 	width := float64(min(g.tileCols, roundUp(b.extent, b.panelWidth)))
-	tile := float64(height*width*depth*costs.mac) + costs.tile + float64(height*width*blocks*costs.updateC) +
+	tileCost := float64(height*width*depth*costs.mac) + costs.tile + float64(height*width*blocks*costs.updateC) +
 		float64(height*depth*costs.loadA) + float64(width*depth*costs.loadB)
-	shared := 0.0
-	for _, s := range []struct {
+	sharedCost := 0.0
+	for _, operand := range []struct {
 		operandPlan
 		tileExtent float64
 		shared     bool
 	}{{a, height, g.shareA}, {b, width, g.shareB}} {
 		perElement := costs.pack
 		switch {
-		case s.packedByFirstRow:
+		case operand.packedByFirstRow:
 			perElement = 0
-		case s.source == Custom:
+		case operand.source == Custom:
 			perElement = costs.custom
 		}
 		switch {
-		case s.shared:
-			shared += float64(float64(roundUp(s.extent, s.panelWidth)) * depth * (perElement + costs.share))
-		case s.createsPanels():
-			tile += float64(s.tileExtent * depth * perElement)
+		case operand.shared:
+			sharedCost += float64(float64(roundUp(operand.extent, operand.panelWidth)) * depth * (perElement +
+				costs.share))
+		case operand.createsPanels():
+			tileCost += float64(operand.tileExtent * depth * perElement)
 		}
 	}
-	barrier := 0.0
+	barrierCost := 0.0
 	if g.shareA || g.shareB {
-		barrier = costs.phase
+		barrierCost = costs.phase
 	}
 	total := 0.0
-	for _, w := range gridWorkers {
-		rounds := float64(ceilDiv(g.mTiles*g.nTiles, w))
-		total += shared + float64((barrier+float64(rounds*tile))*float64(w))
+	for _, workers := range gridWorkers {
+		rounds := float64(ceilDiv(g.mTiles*g.nTiles, workers))
+		total += sharedCost + float64((barrierCost+float64(rounds*tileCost))*float64(workers))
 	}
 	return total
 }
@@ -170,8 +173,9 @@ func (d operandPlan) packTiles(depth int) int {
 	return ceilDiv(ceilDiv(d.extent, d.panelWidth), panels) * ceilDiv(depth, k)
 }
 
-// blockSizes returns the sizes of the blocks of a dimension with n elements, which is divided into tiles of tileSize
-// elements, and each tile into blocks: the first and the last block of a whole tile, and of the last tile.
+// blockSizes returns the different sizes of blocks in a dimension of n elements. The dimension is divided into tiles
+// of tileSize elements, and each tile into blocks. The result has the first and the last block of a whole tile, then
+// of the last tile.
 func blockSizes(n, tileSize, tiles, block int) (sizes []int) {
 	for _, size := range []int{tileSize, n - (tiles-1)*tileSize} {
 		sizes = append(sizes, min(size, block), size-(size-1)/block*block)

@@ -15,8 +15,8 @@ type allocator struct {
 	values       []Value
 	registerFile *File
 
-	uses        []int32               // positions in the list of the uses of values, grouped by value
-	nextUse     []int32               // by Virt: index in uses of its next use
+	uses        []int32               // the positions in the list at which values are used, grouped by value
+	nextUse     []int32               // by Virt: index of its next use in field uses
 	usesEnd     []int32               // by Virt: end of its group in uses
 	registerOf  []int8                // by Virt: its current register, or -1
 	spillSlot   []int16               // by Virt: the slot in which it is spilled, or -1
@@ -25,7 +25,7 @@ type allocator struct {
 	freeSlots   []int16               // free slots below Slots
 	slotsToFree []int16               // slots without further uses; they are free from the next instruction on
 	slots       [numClasses][]*Reload // by class and slot: the load from the slot
-	pos         int32                 // position of the current instruction
+	position    int32                 // position of the current instruction
 	args        []Operand             // operands of the instructions in Out
 }
 
@@ -41,7 +41,7 @@ func Run(values []Value, registerFile *File, list []Inst, policy Policy) *Result
 		a.Limit = math.Inf(1)
 	}
 	a.findUses(list)
-	a.pos = -1
+	a.position = -1
 	for _, v := range policy.Preload {
 		if values[v].Reload != nil && !values[v].Constant {
 			a.preload(v)
@@ -51,7 +51,7 @@ func Run(values []Value, registerFile *File, list []Inst, policy Policy) *Result
 		if a.Cost >= a.Limit {
 			break
 		}
-		a.pos = int32(k)
+		a.position = int32(k)
 		a.pinned = [numClasses]uint32{}
 		a.allocateInst(&list[k])
 	}
@@ -144,33 +144,34 @@ func (a *allocator) savePermanent(v Virt, r int8) {
 
 // register returns register r, which contains value v, as an operand of w bytes. If w is 0, the operand has the width
 // of v.
-func (a *allocator) register(v Virt, r int8, w uint8) Operand {
-	x := &a.values[v]
-	if w == 0 {
-		w = x.Bytes
+func (a *allocator) register(v Virt, r int8, bytes uint8) Operand {
+	value := &a.values[v]
+	if bytes == 0 {
+		bytes = value.Bytes
 	}
-	return Operand{Kind: Register, Class: x.Class, Reg: r, Bytes: w}
+	return Operand{Kind: Register, Class: value.Class, Reg: r, Bytes: bytes}
 }
 
 // accumulator returns accumulator v as an operand of w bytes, or of the width of v if w is 0.
-func (a *allocator) accumulator(v Virt, w uint8) Operand {
-	x := &a.values[v]
-	if w == 0 {
-		w = x.Bytes
+func (a *allocator) accumulator(v Virt, bytes uint8) Operand {
+	value := &a.values[v]
+	if bytes == 0 {
+		bytes = value.Bytes
 	}
-	return Operand{Kind: Accumulator, Class: x.Class, Bytes: w, Acc: x.Acc}
+	return Operand{Kind: Accumulator, Class: value.Class, Bytes: bytes, Acc: value.Acc}
 }
 
 // emit adds an instruction.
-func (a *allocator) emit(o Out, args ...Operand) {
+func (a *allocator) emit(out Out, args ...Operand) {
 	at := len(a.args)
 	a.args = append(a.args, args...)
-	o.Args = a.args[at:len(a.args):len(a.args)]
-	a.Out = append(a.Out, o)
+	out.Args = a.args[at:len(a.args):len(a.args)]
+	a.Out = append(a.Out, out)
 	a.Length++
 }
 
-// load adds a load. It fails if r is nil. position is the position of the Move that the load replaces, or -1.
+// load adds a load. It fails if r is nil. position is the position of the Move instruction that the load replaces,
+// or -1.
 func (a *allocator) load(r *Reload, dst Operand, position int32) {
 	if r == nil {
 		a.fail(errLocation)
@@ -180,26 +181,28 @@ func (a *allocator) load(r *Reload, dst Operand, position int32) {
 }
 
 func (a *allocator) save(v Virt, r int8, slot int16) {
-	a.emit(Out{Kind: Save, From: -1}, a.register(v, r, 0), Operand{Kind: Memory, Mem: &a.slotReload(Vectors, slot).Mem})
+	a.emit(Out{Kind: Save, From: -1}, a.register(v, r, 0), Operand{Kind: Memory,
+		Mem: &a.slotReload(Vectors, slot).Mem})
 }
 
-// copy adds a copy. position is the position of the Move that the copy replaces, or -1.
+// copy adds a copy. position is the position of the Move instruction that the copy replaces, or -1.
 func (a *allocator) copy(from, to Operand, position int32) {
 	a.emit(Out{Kind: Copy, From: position}, from, to)
 }
 
 // slotReload returns the load that restores a register of class c from slot s.
-func (a *allocator) slotReload(c Class, s int16) *Reload {
-	for k := len(a.slots[c]); k <= int(s); k++ {
-		a.slots[c] = append(a.slots[c], &Reload{Foldable: c == Vectors, Mem: Mem{Space: Slot, Index: k}})
+func (a *allocator) slotReload(class Class, slot int16) *Reload {
+	for k := len(a.slots[class]); k <= int(slot); k++ {
+		a.slots[class] = append(a.slots[class], &Reload{Foldable: class == Vectors, Mem: Mem{Space: Slot, Index: k}})
 	}
-	return a.slots[c][s]
+	return a.slots[class][slot]
 }
 
-// nextUseOf returns the position of the next use of v after the current instruction, or math.MaxInt32 if there is none.
+// nextUseOf returns the position of the next use of v after the current instruction, or math.MaxInt32 if there is
+// none.
 func (a *allocator) nextUseOf(v Virt) int32 {
 	next, end := a.nextUse[v], a.usesEnd[v]
-	for next < end && a.uses[next] <= a.pos {
+	for next < end && a.uses[next] <= a.position {
 		next++
 	}
 	a.nextUse[v] = next
@@ -223,20 +226,22 @@ func (a *allocator) pin(v Virt) {
 	}
 }
 
-// reloadOf returns the load that restores a value to a register, or nil if the value is not in memory.
+// reloadOf returns the load that restores a value to a register, or nil if the value is not in memory. Only a list
+// that runs once per row may execute the load that defines a row constant; other lists load it from its permanent
+// slot.
 func (a *allocator) reloadOf(v Virt) *Reload {
-	x := &a.values[v]
+	value := &a.values[v]
 	slot := a.spillSlot[v]
 	switch {
-	case x.Reload != nil && (x.Constant || !x.Invariant || a.OncePerRow):
-		return x.Reload
+	case value.Reload != nil && (value.Constant || !value.Invariant || a.OncePerRow):
+		return value.Reload
 	case slot < 0:
 		slot = a.registerFile.PermanentSlot[v]
 	}
 	if slot < 0 {
 		return nil
 	}
-	return a.slotReload(x.Class, slot)
+	return a.slotReload(value.Class, slot)
 }
 
 // Errors of lists.
@@ -252,44 +257,44 @@ func (a *allocator) fail(err error) {
 	}
 }
 
-// allocateRegister returns a free register of a class. If no register is free, it evicts a value. The value is spilled
-// if no load can restore it.
+// allocateRegister returns a free register of a class. If no register is free, it evicts the value whose next use is
+// farthest. The value is spilled if it is used again and no load can restore it.
 func (a *allocator) allocateRegister(class Class) int8 {
-	var worst, farthest = int8(-1), int32(-1)
-	for m := a.registerFile.Pool[class] &^ a.pinned[class]; m != 0; m &= m - 1 {
-		r := int8(bits.TrailingZeros32(m))
-		o := a.owner[class][r]
-		if o == 0 {
-			return r
+	var evicted, farthest = int8(-1), int32(-1)
+	for candidates := a.registerFile.Pool[class] &^ a.pinned[class]; candidates != 0; candidates &= candidates - 1 {
+		reg := int8(bits.TrailingZeros32(candidates))
+		owner := a.owner[class][reg]
+		if owner == 0 {
+			return reg
 		}
-		n := a.nextUseOf(o)
-		if a.PreferComputed && n < math.MaxInt32 && a.reloadOf(o) != nil {
-			n += math.MaxInt32 / 2 // later than all uses
+		next := a.nextUseOf(owner)
+		if a.PreferComputed && next < math.MaxInt32 && a.reloadOf(owner) != nil {
+			next += math.MaxInt32 / 2 // later than all uses
 		}
-		if n > farthest {
-			worst, farthest = r, n
+		if next > farthest {
+			evicted, farthest = reg, next
 		}
 	}
-	if worst < 0 {
+	if evicted < 0 {
 		a.fail(errRegisters)
 		return 0
 	}
-	o := a.owner[class][worst]
-	if farthest < math.MaxInt32 && a.reloadOf(o) == nil {
-		a.spillSlot[o] = a.newSlot()
-		a.save(o, worst, a.spillSlot[o])
+	owner := a.owner[class][evicted]
+	if farthest < math.MaxInt32 && a.reloadOf(owner) == nil {
+		a.spillSlot[owner] = a.newSlot()
+		a.save(owner, evicted, a.spillSlot[owner])
 		a.Cost++
 	}
-	a.registerOf[o] = -1
-	a.owner[class][worst] = 0
-	return worst
+	a.registerOf[owner] = -1
+	a.owner[class][evicted] = 0
+	return evicted
 }
 
 func (a *allocator) newSlot() int16 {
-	if n := len(a.freeSlots); n > 0 {
-		s := a.freeSlots[n-1]
-		a.freeSlots = a.freeSlots[:n-1]
-		return s
+	if count := len(a.freeSlots); count > 0 {
+		slot := a.freeSlots[count-1]
+		a.freeSlots = a.freeSlots[:count-1]
+		return slot
 	}
 	a.Slots++
 	return int16(a.Slots - 1)
@@ -319,14 +324,14 @@ func (a *allocator) registerFor(v Virt) int8 {
 }
 
 // operand returns a source as an operand: an immediate, or the register of its value.
-func (a *allocator) operand(s Arg) Operand {
+func (a *allocator) operand(source Arg) Operand {
 	switch {
-	case s.Virt == 0:
-		return Operand{Kind: Immediate, Imm: s.Imm}
-	case a.values[s.Virt].Acc != nil:
-		return a.accumulator(s.Virt, s.Bytes)
+	case source.Virt == 0:
+		return Operand{Kind: Immediate, Imm: source.Imm}
+	case a.values[source.Virt].Acc != nil:
+		return a.accumulator(source.Virt, source.Bytes)
 	}
-	return a.register(s.Virt, a.registerFor(s.Virt), s.Bytes)
+	return a.register(source.Virt, a.registerFor(source.Virt), source.Bytes)
 }
 
 // release frees the register and the slot of a value without further uses.

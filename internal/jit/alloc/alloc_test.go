@@ -22,9 +22,11 @@ type program struct {
 }
 
 var (
-	fma = []alloc.Form{{Name: "fma231", Tied: 2, Order: [2]int8{0, 1}}, {Name: "fma231", Tied: 2, Order: [2]int8{1, 0}},
+	fma = []alloc.Form{{Name: "fma231", Tied: 2, Order: [2]int8{0, 1}},
+		{Name: "fma231", Tied: 2, Order: [2]int8{1, 0}},
 		{Name: "fma213", Tied: 0, Order: [2]int8{2, 1}}, {Name: "fma132", Tied: 1, Order: [2]int8{0, 2}}}
-	selection = []alloc.Form{{Name: "bsl", Tied: 0, Order: [2]int8{1, 2}}, {Name: "bit", Tied: 2, Order: [2]int8{1, 0}},
+	selection = []alloc.Form{{Name: "bsl", Tied: 0, Order: [2]int8{1, 2}},
+		{Name: "bit", Tied: 2, Order: [2]int8{1, 0}},
 		{Name: "bif", Tied: 1, Order: [2]int8{2, 0}}}
 )
 
@@ -34,10 +36,12 @@ func randomProgram(rng *rand.Rand) *program {
 	p.policy.Masked, p.policy.PreferComputed = rng.IntN(2) == 0, rng.IntN(2) == 0
 	for k := range 8 {
 		lane := uint8(rng.IntN(2) * 4)
-		p.vectors = append(p.vectors, p.New(alloc.Value{Bytes: 16, Invariant: true, Constant: true, Reload: &alloc.Reload{
-			Name: "constant", Mem: alloc.Mem{Space: alloc.Constant, Data: string(rune('a' + k))}, Foldable: true, Lane: lane}}),
+		p.vectors = append(p.vectors, p.New(alloc.Value{Bytes: 16, Invariant: true, Constant: true,
+			Reload: &alloc.Reload{
+				Name: "constant", Mem: alloc.Mem{Space: alloc.Constant, Data: string(rune('a' + k))}, Foldable: true,
+				BroadcastBytes: lane}}),
 			p.New(alloc.Value{Bytes: 16, Reload: &alloc.Reload{Name: "load", Foldable: k != 1,
-				Mem: alloc.Mem{Space: alloc.Advancing, Index: 3 + k/4, Offset: int32(k % 4 * 16), Lane: 4}}}))
+				Mem: alloc.Mem{Space: alloc.Advancing, Index: 3 + k/4, Offset: int32(k % 4 * 16), ElementBytes: 4}}}))
 	}
 	p.masks = []alloc.Virt{p.New(alloc.Value{Class: alloc.Masks, Invariant: true})}
 	row := []alloc.Virt{p.masks[0], p.New(alloc.Value{Bytes: 16, Invariant: true}),
@@ -56,7 +60,7 @@ func randomProgram(rng *rand.Rand) *program {
 	computed := p.vectors[len(p.vectors)-min(4, len(p.vectors)-18):]
 	for k, v := range computed {
 		p.Body = append(p.Body, alloc.Inst{Name: "store", Src: []alloc.Arg{{Virt: v}}, Fold: -1,
-			Store: &alloc.Mem{Space: alloc.Advancing, Index: k % 2, Offset: int32(k * 16), Lane: 4}})
+			Store: &alloc.Mem{Space: alloc.Advancing, Index: k % 2, Offset: int32(k * 16), ElementBytes: 4}})
 	}
 	p.assign(row)
 	return p
@@ -66,7 +70,8 @@ func (p *program) vector() alloc.Arg { return alloc.Arg{Virt: p.vectors[p.rng.In
 
 // randomInst returns an instruction on values that exist.
 func (p *program) randomInst() alloc.Inst {
-	in := alloc.Inst{Name: "sub", Src: []alloc.Arg{p.vector(), p.vector()}, Fold: int8(p.rng.IntN(3) - 1), Lane: 4}
+	in := alloc.Inst{Name: "sub", Src: []alloc.Arg{p.vector(), p.vector()}, Fold: int8(p.rng.IntN(3) - 1),
+		BroadcastBytes: 4}
 	class := alloc.Vectors
 	switch p.rng.IntN(12) {
 	case 0, 1:
@@ -102,7 +107,7 @@ func (p *program) randomInst() alloc.Inst {
 
 // fold returns the fold of a value into an accumulator.
 func (p *program) fold(acc alloc.Virt) alloc.Inst {
-	in := alloc.Inst{Name: "sub", Src: []alloc.Arg{p.vector(), {Virt: acc}}, Dst: acc, Fold: 0, Lane: 4}
+	in := alloc.Inst{Name: "sub", Src: []alloc.Arg{p.vector(), {Virt: acc}}, Dst: acc, Fold: 0, BroadcastBytes: 4}
 	if p.rng.IntN(2) == 0 {
 		in.Forms, in.Src = selection, []alloc.Arg{p.vector(), p.vector(), {Virt: acc}}
 		in.Fold = -1
@@ -223,7 +228,7 @@ func TestCheckFindsMutations(t *testing.T) {
 // rowProgram returns a list that computes a row constant, and an operand.
 func rowProgram() (b alloc.Builder, f alloc.File, row, operand alloc.Virt) {
 	operand = b.New(alloc.Value{Bytes: 16, Reload: &alloc.Reload{Name: "load", Foldable: true,
-		Mem: alloc.Mem{Space: alloc.Advancing, Index: 2, Lane: 4}}})
+		Mem: alloc.Mem{Space: alloc.Advancing, Index: 2, ElementBytes: 4}}})
 	one := b.New(alloc.Value{Bytes: 16, Invariant: true, Constant: true, Reload: &alloc.Reload{Name: "constant",
 		Mem: alloc.Mem{Space: alloc.Constant, Data: "1"}}})
 	row = b.Add(alloc.Inst{Name: "neg", Src: []alloc.Arg{{Virt: one}}, Dst: b.New(alloc.Value{Bytes: 16}), Fold: -1})
@@ -249,7 +254,7 @@ func TestCheckReadAfterStore(t *testing.T) {
 	b, f, row, operand := rowProgram()
 	store := func(k int, v alloc.Virt) alloc.Inst {
 		return alloc.Inst{Name: "store", Src: []alloc.Arg{{Virt: v}}, Fold: -1,
-			Store: &alloc.Mem{Space: alloc.Advancing, Index: k, Lane: 4}}
+			Store: &alloc.Mem{Space: alloc.Advancing, Index: k, ElementBytes: 4}}
 	}
 	list := []alloc.Inst{store(0, operand), store(1, row)}
 	r := alloc.Run(b.Values, &f, list, alloc.Policy{})

@@ -30,15 +30,15 @@ func (a *allocator) allocateMove(in *Inst) {
 	acc := a.values[in.Dst].Acc != nil
 	switch {
 	case absent && acc:
-		a.load(a.reloadOf(v), a.accumulator(in.Dst, 0), a.pos)
+		a.load(a.reloadOf(v), a.accumulator(in.Dst, 0), a.position)
 	case absent:
 		reload := a.reloadOf(v)
-		a.load(reload, a.newRegister(in.Dst), a.pos)
+		a.load(reload, a.newRegister(in.Dst), a.position)
 	case acc:
-		a.copy(a.operand(in.Src[0]), a.accumulator(in.Dst, 0), a.pos)
+		a.copy(a.operand(in.Src[0]), a.accumulator(in.Dst, 0), a.position)
 	default:
 		from := a.operand(in.Src[0])
-		a.copy(from, a.newRegister(in.Dst), a.pos)
+		a.copy(from, a.newRegister(in.Dst), a.position)
 	}
 	a.releaseDead(in)
 }
@@ -84,7 +84,7 @@ func (a *allocator) allocatePlain(in *Inst) {
 	if in.Mask != 0 {
 		args = append(args, mask)
 	}
-	a.emit(Out{Name: in.Name, NonTemporal: in.NonTemporal, From: a.pos}, append(args, dst)...)
+	a.emit(Out{Name: in.Name, NonTemporal: in.NonTemporal, From: a.position}, append(args, dst)...)
 	a.Length += max(1, int(in.CountedLength)) - 1
 	a.releaseDead(in)
 }
@@ -96,9 +96,9 @@ func (a *allocator) fold(in *Inst) ([]Arg, Operand) {
 	if folded < 0 || !a.registerFile.FoldLoads {
 		return src, Operand{}
 	}
-	m, ok := a.foldable(src[folded], in.Lane)
+	operand, ok := a.foldable(src[folded], in.BroadcastBytes)
 	if !ok && in.Commutative && src[folded].Virt != src[folded+1].Virt {
-		if m, ok = a.foldable(src[folded+1], in.Lane); ok {
+		if operand, ok = a.foldable(src[folded+1], in.BroadcastBytes); ok {
 			src = append([]Arg(nil), src...)
 			src[folded], src[folded+1] = src[folded+1], src[folded]
 		}
@@ -109,31 +109,34 @@ func (a *allocator) fold(in *Inst) ([]Arg, Operand) {
 	if !ok {
 		return src, Operand{}
 	}
-	return src, m
+	return src, operand
 }
 
-// foldable returns source s as a memory operand. It returns false if the instruction cannot read s from memory. lane is
-// the size in bytes of the elements that the instruction can broadcast from memory.
-func (a *allocator) foldable(s Arg, lane uint8) (Operand, bool) {
-	if s.Virt == 0 || s.Bytes != 0 || a.values[s.Virt].Acc != nil || a.currentRegister(s.Virt) >= 0 {
+// foldable returns a source as a memory operand. It returns false if the instruction cannot read it from memory.
+// lane is the size in bytes of the elements that the instruction can broadcast from memory.
+func (a *allocator) foldable(source Arg, lane uint8) (Operand, bool) {
+	if source.Virt == 0 || source.Bytes != 0 || a.values[source.Virt].Acc != nil ||
+		a.currentRegister(source.Virt) >= 0 {
 		return Operand{}, false
 	}
-	reload := a.reloadOf(s.Virt)
+	reload := a.reloadOf(source.Virt)
 	if reload == nil || !reload.Foldable {
 		return Operand{}, false
 	}
-	space, usedLater := reload.Mem.Space, a.nextUseOf(s.Virt) < math.MaxInt32
+	space, usedLater := reload.Mem.Space, a.nextUseOf(source.Virt) < math.MaxInt32
 	switch {
-	case space.advancesPerIteration() && a.Masked:
+	case space.advancesPerIteration() && a.Masked: // a memory operand would be read without a mask
 		return Operand{}, false
-	case usedLater && a.PreferComputed && a.hasFree(a.values[s.Virt].Class):
+	// In a register, the value needs no load for the later use.
+	case usedLater && a.PreferComputed && a.hasFree(a.values[source.Virt].Class):
 		return Operand{}, false
-	case usedLater && !a.PreferComputed && (space.advancesPerIteration() || space == Slot && !a.values[s.Virt].Invariant):
+	case usedLater && !a.PreferComputed && (space.advancesPerIteration() || space == Slot &&
+		!a.values[source.Virt].Invariant):
 		return Operand{}, false
 	case !space.advancesPerIteration():
 		a.Cost += memoryCost
 	}
-	switch reload.Lane {
+	switch reload.BroadcastBytes {
 	case 0:
 		return Operand{Kind: Memory, Mem: &reload.Mem}, true
 	case lane:
@@ -144,8 +147,8 @@ func (a *allocator) foldable(s Arg, lane uint8) (Operand, bool) {
 
 // hasFree reports whether a register of a class is free.
 func (a *allocator) hasFree(class Class) bool {
-	for m := a.registerFile.Pool[class]; m != 0; m &= m - 1 {
-		if a.owner[class][bits.TrailingZeros32(m)] == 0 {
+	for registers := a.registerFile.Pool[class]; registers != 0; registers &= registers - 1 {
+		if a.owner[class][bits.TrailingZeros32(registers)] == 0 {
 			return true
 		}
 	}
@@ -161,7 +164,7 @@ func (a *allocator) allocateForm(in *Inst) {
 	}
 	other := a.operand(second)
 	dst := a.destination(in, in.Src[form.Tied].Virt)
-	a.emit(Out{Name: form.Name, From: a.pos}, folded, other, dst)
+	a.emit(Out{Name: form.Name, From: a.position}, folded, other, dst)
 	a.releaseDead(in)
 }
 
@@ -176,26 +179,26 @@ func (a *allocator) chooseForm(in *Inst) (Form, Operand) {
 	absent := func(v Virt) bool { return a.currentRegister(v) < 0 && a.values[v].Acc == nil }
 	isDst := func(v Virt) bool { return v == in.Dst } // an accumulator
 	tied := in.Forms[0].Tied
-	if !a.tie(in, &tied, isDst) && !a.tie(in, &tied, isLastUse) {
-		a.tie(in, &tied, absent)
+	if !a.chooseTied(in, &tied, isDst) && !a.chooseTied(in, &tied, isLastUse) {
+		a.chooseTied(in, &tied, absent)
 	}
 	var chosen *Form
 	for k := range in.Forms {
-		f := &in.Forms[k]
-		if f.Tied != tied {
+		form := &in.Forms[k]
+		if form.Tied != tied {
 			continue
 		}
 		if in.Fold >= 0 && a.registerFile.FoldLoads {
-			first := in.Src[f.Order[0]]
-			if m, ok := a.foldable(first, in.Lane); ok {
-				if v := first.Virt; v == in.Src[f.Order[1]].Virt || v == in.Src[tied].Virt {
-					m = Operand{} // the value needs a register
+			first := in.Src[form.Order[0]]
+			if operand, ok := a.foldable(first, in.BroadcastBytes); ok {
+				if v := first.Virt; v == in.Src[form.Order[1]].Virt || v == in.Src[tied].Virt {
+					operand = Operand{} // the value needs a register
 				}
-				return *f, m
+				return *form, operand
 			}
 		}
 		if chosen == nil {
-			chosen = f
+			chosen = form
 		}
 	}
 	return *chosen, Operand{}
@@ -203,7 +206,7 @@ func (a *allocator) chooseForm(in *Inst) (Form, Operand) {
 
 // tie sets tied to the index of the first source that is suitable and that some form overwrites. It reports whether
 // there is one.
-func (a *allocator) tie(in *Inst, tied *int8, suitable func(Virt) bool) bool {
+func (a *allocator) chooseTied(in *Inst, tied *int8, suitable func(Virt) bool) bool {
 	for k := range in.Forms {
 		if t := in.Forms[k].Tied; suitable(in.Src[t].Virt) {
 			*tied = t
@@ -254,8 +257,8 @@ func (a *allocator) destination(in *Inst, tied Virt) Operand {
 	return dst
 }
 
-// accumulatorDestination is destination for an accumulator, whose register is fixed. early is [Inst].Early. It fails if
-// the register would be written before a later read of its old value.
+// accumulatorDestination is destination for an accumulator, whose register is fixed. early is [Inst].Early. It fails
+// if the register would be written before a later read of its old value.
 func (a *allocator) accumulatorDestination(in *Inst, tied Virt, early bool) Operand {
 	dst, move := a.accumulator(in.Dst, 0), tied != 0 && tied != in.Dst
 	for _, s := range in.Src {

@@ -89,14 +89,14 @@ func (b *Builder) RowConstants(lists ...[]Inst) []Virt {
 			list[k].eachUse(func(v Virt) { useCount[v]++ })
 		}
 	}
-	var vs []Virt
+	var constants []Virt
 	for v := 1; v < len(b.Values); v++ {
 		if b.Values[v].Invariant && useCount[v] > 0 {
-			vs = append(vs, Virt(v))
+			constants = append(constants, Virt(v))
 		}
 	}
-	sorted.Func(vs, func(x, y Virt) int { return useCount[y] - useCount[x] })
-	return vs
+	sorted.Func(constants, func(x, y Virt) int { return useCount[y] - useCount[x] })
+	return constants
 }
 
 // Interleave unrolls a list by two: each instruction is followed by its copy for the next iterations, so that the
@@ -137,23 +137,23 @@ type interleaver struct {
 }
 
 // valueIn returns the value that corresponds to v in the original iterations (k is 0) or in their copy (k is 1).
-func (t *interleaver) valueIn(k int, v Virt) Virt {
-	x := t.Values[v]
-	if k == 0 || v == 0 || x.Invariant {
+func (t *interleaver) valueIn(copyIndex int, v Virt) Virt {
+	value := t.Values[v]
+	if copyIndex == 0 || v == 0 || value.Invariant {
 		return v
 	}
-	if y := t.copyOf[v]; y != 0 {
-		return y
+	if copied := t.copyOf[v]; copied != 0 {
+		return copied
 	}
-	if x.Reload != nil {
-		r := *x.Reload
-		r.Mem = r.Mem.After(t.iterations)
-		x.Reload = &r
+	if value.Reload != nil {
+		reload := *value.Reload
+		reload.Mem = reload.Mem.After(t.iterations)
+		value.Reload = &reload
 	}
-	if x.Acc != nil {
-		x.Acc = &Acc{Index: x.Acc.Index, Virt: x.Acc.Virt, Iteration: x.Acc.Iteration + t.iterations}
+	if value.Acc != nil {
+		value.Acc = &Acc{Index: value.Acc.Index, Virt: value.Acc.Virt, Iteration: value.Acc.Iteration + t.iterations}
 	}
-	y := t.New(x)
-	t.copyOf[v] = y
-	return y
+	copied := t.New(value)
+	t.copyOf[v] = copied
+	return copied
 }

@@ -72,23 +72,23 @@ func keyOf(a *Acc) accKey { return accKey{a.Index, a.Iteration} }
 func (c *checker) setInitialState() {
 	c.writable = c.registerFile.Pool
 	for v := range c.values {
-		x, r := &c.values[v], c.registerFile.Permanent[v]
+		value, register := &c.values[v], c.registerFile.Permanent[v]
 		switch {
-		case x.Acc != nil:
-			c.canonical[v] = getOrAdd(c.initialAccs, keyOf(x.Acc), Virt(v))
-		case x.Reload != nil:
-			c.canonical[v] = getOrAdd(c.loads, loadKey{x.Reload.Name, x.Reload.Mem, x.Bytes}, Virt(v))
+		case value.Acc != nil:
+			c.canonical[v] = getOrAdd(c.initialAccs, keyOf(value.Acc), Virt(v))
+		case value.Reload != nil:
+			c.canonical[v] = getOrAdd(c.loads, loadKey{value.Reload.Name, value.Reload.Mem, value.Bytes}, Virt(v))
 		default:
 			c.canonical[v] = Virt(v)
 		}
-		if r >= 0 && x.Acc == nil {
-			c.writable[x.Class] |= 1 << r
-			if !c.policy.OncePerRow || x.Constant && x.Reload != nil {
-				c.registers[x.Class][r] = c.canonical[v]
+		if register >= 0 && value.Acc == nil {
+			c.writable[value.Class] |= 1 << register
+			if !c.policy.OncePerRow || value.Constant && value.Reload != nil {
+				c.registers[value.Class][register] = c.canonical[v]
 			}
 		}
-		if s := c.registerFile.PermanentSlot[v]; s >= 0 && !c.policy.OncePerRow {
-			c.slots[s] = c.canonical[v]
+		if slot := c.registerFile.PermanentSlot[v]; slot >= 0 && !c.policy.OncePerRow {
+			c.slots[slot] = c.canonical[v]
 		}
 	}
 }
@@ -105,27 +105,28 @@ func getOrAdd[K comparable](m map[K]Virt, key K, v Virt) Virt {
 // checkFinalState checks the state after the list.
 func (c *checker) checkFinalState() error {
 	for v := range c.values {
-		x := &c.values[v]
-		if r := c.registerFile.Permanent[v]; r >= 0 && x.Acc == nil && c.registers[x.Class][r] != c.canonical[v] {
-			return fmt.Errorf("value %d is not in its register %d after the list", v, r)
+		value := &c.values[v]
+		if register := c.registerFile.Permanent[v]; register >= 0 && value.Acc == nil &&
+			c.registers[value.Class][register] != c.canonical[v] {
+			return fmt.Errorf("value %d is not in its register %d after the list", v, register)
 		}
-		if s := c.registerFile.PermanentSlot[v]; s >= 0 && c.slots[s] != c.canonical[v] {
-			return fmt.Errorf("value %d is not in its slot %d after the list", v, s)
+		if slot := c.registerFile.PermanentSlot[v]; slot >= 0 && c.slots[slot] != c.canonical[v] {
+			return fmt.Errorf("value %d is not in its slot %d after the list", v, slot)
 		}
 	}
 	return nil
 }
 
 // check checks an instruction and follows its effect.
-func (c *checker) check(o *Out) error {
-	if o.Kind == Plain {
-		return c.checkPlain(o)
+func (c *checker) check(out *Out) error {
+	if out.Kind == Plain {
+		return c.checkPlain(out)
 	}
-	from, to := &o.Args[0], &o.Args[1]
+	from, to := &out.Args[0], &out.Args[1]
 	var v Virt
 	var err error
-	if o.Kind == Load {
-		v, err = c.loadedValue(o.Name, from.Mem, to)
+	if out.Kind == Load {
+		v, err = c.loadedValue(out.Name, from.Mem, to)
 	} else {
 		v, err = c.contents(from)
 	}
@@ -134,80 +135,80 @@ func (c *checker) check(o *Out) error {
 		return err
 	case v == 0:
 		return errors.New("the source has no value")
-	case o.From >= 0 && (c.inst.Name != Move || v != c.canonical[c.inst.Src[0].Virt]):
+	case out.From >= 0 && (c.inst.Name != Move || v != c.canonical[c.inst.Src[0].Virt]):
 		return fmt.Errorf("a move of value %d instead of value %d", v, c.inst.Src[0].Virt)
-	case o.From >= 0:
+	case out.From >= 0:
 		v = c.inst.Dst
 	}
 	return c.set(to, v)
 }
 
 // contents returns the value in a register, an accumulator or a slot.
-func (c *checker) contents(o *Operand) (Virt, error) {
+func (c *checker) contents(operand *Operand) (Virt, error) {
 	switch {
-	case o.Kind == Register:
-		return c.registers[o.Class][o.Reg], nil
-	case o.Kind == Accumulator:
-		if v, ok := c.changedAccs[keyOf(o.Acc)]; ok {
+	case operand.Kind == Register:
+		return c.registers[operand.Class][operand.Reg], nil
+	case operand.Kind == Accumulator:
+		if v, ok := c.changedAccs[keyOf(operand.Acc)]; ok {
 			return v, nil
 		}
-		return c.initialAccs[keyOf(o.Acc)], nil
-	case o.Kind == Memory && o.Mem.Space == Slot && o.Mem.Index < len(c.slots):
-		return c.slots[o.Mem.Index], nil
+		return c.initialAccs[keyOf(operand.Acc)], nil
+	case operand.Kind == Memory && operand.Mem.Space == Slot && operand.Mem.Index < len(c.slots):
+		return c.slots[operand.Mem.Index], nil
 	}
 	return 0, errors.New("the operand has no value")
 }
 
 // set sets the value in a register, an accumulator or a slot. v is 0 if the contents are arbitrary.
-func (c *checker) set(o *Operand, v Virt) error {
-	x := &c.values[v]
+func (c *checker) set(operand *Operand, v Virt) error {
+	value := &c.values[v]
 	v = c.canonical[v]
 	switch {
-	case o.Kind == Memory && o.Mem.Space == Slot && o.Mem.Index < len(c.slots):
-		c.slots[o.Mem.Index] = v
+	case operand.Kind == Memory && operand.Mem.Space == Slot && operand.Mem.Index < len(c.slots):
+		c.slots[operand.Mem.Index] = v
 		return nil
-	case o.Kind != Register && o.Kind != Accumulator:
+	case operand.Kind != Register && operand.Kind != Accumulator:
 		return errors.New("the destination is not a register")
-	case v != 0 && (x.Class != o.Class || x.Bytes != o.Bytes):
+	case v != 0 && (value.Class != operand.Class || value.Bytes != operand.Bytes):
 		return fmt.Errorf("value %d in a register of another class or width", v)
-	case o.Kind == Accumulator:
-		c.changedAccs[keyOf(o.Acc)] = v
-	case c.writable[o.Class]>>o.Reg&1 == 0:
-		return fmt.Errorf("register %d must not be written", o.Reg)
+	case operand.Kind == Accumulator:
+		c.changedAccs[keyOf(operand.Acc)] = v
+	case c.writable[operand.Class]>>operand.Reg&1 == 0:
+		return fmt.Errorf("register %d must not be written", operand.Reg)
 	default:
-		c.registers[o.Class][o.Reg] = v
+		c.registers[operand.Class][operand.Reg] = v
 	}
 	return nil
 }
 
 // loadedValue returns the value that a load from memory gives.
-func (c *checker) loadedValue(name string, m *Mem, to *Operand) (Virt, error) {
-	if m.Space == Slot {
-		return c.contents(&Operand{Kind: Memory, Mem: m})
+func (c *checker) loadedValue(name string, mem *Mem, to *Operand) (Virt, error) {
+	if mem.Space == Slot {
+		return c.contents(&Operand{Kind: Memory, Mem: mem})
 	}
-	if err := c.checkNotOverwritten(m); err != nil {
+	if err := c.checkNotOverwritten(mem); err != nil {
 		return 0, err
 	}
-	v, ok := c.loads[loadKey{name, *m, to.Bytes}]
+	v, ok := c.loads[loadKey{name, *mem, to.Bytes}]
 	if !ok {
-		return 0, fmt.Errorf("no value is at %+v", *m)
+		return 0, fmt.Errorf("no value is at %+v", *mem)
 	}
 	return v, nil
 }
 
 // checkNotOverwritten checks that no store may have changed memory.
-func (c *checker) checkNotOverwritten(m *Mem) error {
-	if m.Space == PerRow && !c.policy.OncePerRow {
+func (c *checker) checkNotOverwritten(mem *Mem) error {
+	if mem.Space == PerRow && !c.policy.OncePerRow {
 		return errors.New("an element of kind PerRow is loaded outside the code that runs once per row")
 	}
-	for _, s := range c.stores {
-		x := *m
-		x.Step, s.Step = 0, 0
-		if s.Space == Advancing {
-			x.Index, s.Index = 0, 0 // outputs may share memory with operands
+	for _, stored := range c.stores {
+		read := *mem
+		read.Step, stored.Step = 0, 0
+		if stored.Space == Advancing {
+			read.Index, stored.Index = 0, 0 // outputs may share memory with operands
 		}
-		if s == x {
-			return fmt.Errorf("memory %+v is read after the store to %+v", *m, s)
+		if stored == read {
+			return fmt.Errorf("memory %+v is read after the store to %+v", *mem, stored)
 		}
 	}
 	return nil

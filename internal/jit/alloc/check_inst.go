@@ -7,40 +7,40 @@ import (
 
 // checkPlain checks an allocated instruction of kind [Plain]. It must be c.inst, the current instruction of the list,
 // and its operands must hold the values of c.inst's sources.
-func (c *checker) checkPlain(o *Out) error {
+func (c *checker) checkPlain(out *Out) error {
 	in := c.inst
-	n := len(o.Args) - 1
-	if want := c.operands(in); n != want {
+	n := len(out.Args) - 1
+	if want := c.operandCount(in); n != want {
 		return fmt.Errorf("%d operands instead of %d", n, want)
 	}
 	var err error
 	if in.Forms == nil {
-		if o.Name != in.Name || o.NonTemporal != in.NonTemporal {
+		if out.Name != in.Name || out.NonTemporal != in.NonTemporal {
 			return errors.New("the name differs")
 		}
-		err = c.sources(o, in.Src, int(in.Fold), in.Tied)
+		err = c.checkSources(out, in.Src, int(in.Fold), in.Tied)
 		if err != nil && in.Commutative && in.Fold >= 0 {
 			src := append([]Arg(nil), in.Src...)
 			src[in.Fold], src[in.Fold+1] = src[in.Fold+1], src[in.Fold]
-			err = c.sources(o, src, int(in.Fold), in.Tied)
+			err = c.checkSources(out, src, int(in.Fold), in.Tied)
 		}
 	} else {
 		err = errors.New("no form has this name")
 		for k := 0; k < len(in.Forms) && err != nil; k++ {
-			if f := &in.Forms[k]; f.Name == o.Name {
+			if f := &in.Forms[k]; f.Name == out.Name {
 				src := []Arg{in.Src[f.Order[0]], in.Src[f.Order[1]]}
-				err = c.sources(o, src, min(0, int(in.Fold)), in.Src[f.Tied].Virt)
+				err = c.checkSources(out, src, min(0, int(in.Fold)), in.Src[f.Tied].Virt)
 			}
 		}
 	}
 	if err != nil {
 		return err
 	}
-	return c.results(o)
+	return c.checkResults(out)
 }
 
 // operands returns the number of operands of an instruction without its destination.
-func (c *checker) operands(in *Inst) int {
+func (c *checker) operandCount(in *Inst) int {
 	n := len(in.Src)
 	if in.Forms != nil {
 		n = 2
@@ -59,15 +59,15 @@ func (c *checker) operands(in *Inst) int {
 
 // sources checks the sources of an instruction. Only the source with index memorySource may be a memory operand, and
 // none if the index is negative. tied is the value that the destination must hold.
-func (c *checker) sources(o *Out, src []Arg, memorySource int, tied Virt) error {
+func (c *checker) checkSources(out *Out, src []Arg, memorySource int, tied Virt) error {
 	for k, s := range src {
-		if err := c.source(&o.Args[k], s, k == memorySource); err != nil {
+		if err := c.checkSource(&out.Args[k], s, k == memorySource); err != nil {
 			return fmt.Errorf("source %d: %w", k, err)
 		}
 	}
 	if c.inst.Mask != 0 {
-		mask := &o.Args[len(o.Args)-2]
-		if err := c.source(mask, Arg{Virt: c.inst.Mask}, false); err != nil {
+		mask := &out.Args[len(out.Args)-2]
+		if err := c.checkSource(mask, Arg{Virt: c.inst.Mask}, false); err != nil {
 			return fmt.Errorf("the mask: %w", err)
 		}
 		if mask.Zero != c.inst.Zero {
@@ -75,7 +75,7 @@ func (c *checker) sources(o *Out, src []Arg, memorySource int, tied Virt) error 
 		}
 	}
 	if tied != 0 && tied != c.inst.Dst {
-		if v, err := c.contents(&o.Args[len(o.Args)-1]); err != nil || v != c.canonical[tied] {
+		if v, err := c.contents(&out.Args[len(out.Args)-1]); err != nil || v != c.canonical[tied] {
 			return fmt.Errorf("the destination has value %d instead of value %d", v, tied)
 		}
 	}
@@ -83,60 +83,60 @@ func (c *checker) sources(o *Out, src []Arg, memorySource int, tied Virt) error 
 }
 
 // source checks an operand that must be source s.
-func (c *checker) source(o *Operand, s Arg, inMemoryAllowed bool) error {
+func (c *checker) checkSource(operand *Operand, s Arg, inMemoryAllowed bool) error {
 	if s.Virt == 0 {
-		if o.Kind != Immediate || o.Imm != s.Imm {
+		if operand.Kind != Immediate || operand.Imm != s.Imm {
 			return errors.New("the immediate differs")
 		}
 		return nil
 	}
-	x := &c.values[s.Virt]
-	if o.Kind == Memory || o.Kind == Element {
-		return c.memoryOperand(o, s, inMemoryAllowed)
+	value := &c.values[s.Virt]
+	if operand.Kind == Memory || operand.Kind == Element {
+		return c.checkMemoryOperand(operand, s, inMemoryAllowed)
 	}
-	if (x.Acc != nil) != (o.Kind == Accumulator) || o.Kind == Immediate {
+	if (value.Acc != nil) != (operand.Kind == Accumulator) || operand.Kind == Immediate {
 		return errors.New("the kind of operand differs")
 	}
 	bytes := s.Bytes
 	if bytes == 0 {
-		bytes = x.Bytes
+		bytes = value.Bytes
 	}
-	v, err := c.contents(o)
+	v, err := c.contents(operand)
 	switch {
 	case err != nil:
 		return err
 	case v != c.canonical[s.Virt]:
-		return fmt.Errorf("register %d has value %d instead of value %d", o.Reg, v, s.Virt)
-	case o.Class != x.Class || o.Bytes != bytes:
+		return fmt.Errorf("register %d has value %d instead of value %d", operand.Reg, v, s.Virt)
+	case operand.Class != value.Class || operand.Bytes != bytes:
 		return errors.New("the class or width differs")
 	}
 	return nil
 }
 
 // memoryOperand checks a memory operand that must be source s.
-func (c *checker) memoryOperand(o *Operand, s Arg, inMemoryAllowed bool) error {
-	reload, element := c.values[s.Virt].Reload, o.Kind == Element
+func (c *checker) checkMemoryOperand(operand *Operand, s Arg, inMemoryAllowed bool) error {
+	reload, element := c.values[s.Virt].Reload, operand.Kind == Element
 	switch {
 	case !inMemoryAllowed || !c.registerFile.FoldLoads || s.Bytes != 0:
 		return errors.New("the operand must not be in memory")
-	case o.Mem.Space == Slot:
-		if v, err := c.contents(o); err != nil || v != c.canonical[s.Virt] {
+	case operand.Mem.Space == Slot:
+		if v, err := c.contents(operand); err != nil || v != c.canonical[s.Virt] {
 			return fmt.Errorf("the slot has value %d instead of value %d", v, s.Virt)
 		}
 		return nil
-	case reload == nil || *o.Mem != reload.Mem || !reload.Foldable:
-		return fmt.Errorf("value %d is not at %+v", s.Virt, *o.Mem)
-	case element != (reload.Lane != 0) || element && reload.Lane != c.inst.Lane:
+	case reload == nil || *operand.Mem != reload.Mem || !reload.Foldable:
+		return fmt.Errorf("value %d is not at %+v", s.Virt, *operand.Mem)
+	case element != (reload.BroadcastBytes != 0) || element && reload.BroadcastBytes != c.inst.BroadcastBytes:
 		return errors.New("the size of the broadcast element differs")
-	case c.policy.Masked && o.Mem.Space.advancesPerIteration():
+	case c.policy.Masked && operand.Mem.Space.advancesPerIteration():
 		return errors.New("memory is accessed without a mask")
 	}
-	return c.checkNotOverwritten(o.Mem)
+	return c.checkNotOverwritten(operand.Mem)
 }
 
 // results checks the temporaries and the destination of an instruction, and records its effect.
-func (c *checker) results(o *Out) error {
-	in, dst := c.inst, &o.Args[len(o.Args)-1]
+func (c *checker) checkResults(out *Out) error {
+	in, dst := c.inst, &out.Args[len(out.Args)-1]
 	if in.Store != nil {
 		if dst.Kind != Memory || *dst.Mem != *in.Store {
 			return errors.New("the store has another destination")
@@ -144,11 +144,11 @@ func (c *checker) results(o *Out) error {
 		c.stores = append(c.stores, *dst.Mem)
 		return nil
 	}
-	if err := c.temporaries(o); err != nil {
+	if err := c.checkTemporaries(out); err != nil {
 		return err
 	}
 	if (in.Early || in.Temps != [numClasses]uint8{}) && dst.Kind == Register {
-		if err := checkDistinct(dst, o.Args[:len(in.Src)]...); err != nil {
+		if err := checkDistinct(dst, out.Args[:len(in.Src)]...); err != nil {
 			return err
 		}
 	}
@@ -165,28 +165,28 @@ func (c *checker) results(o *Out) error {
 }
 
 // temporaries checks the temporary registers and the temporary slot of an instruction, which overwrites them.
-func (c *checker) temporaries(o *Out) error {
+func (c *checker) checkTemporaries(out *Out) error {
 	arg := len(c.inst.Src)
 	for class, n := range c.inst.Temps {
 		for range n {
-			t := &o.Args[arg]
-			if t.Kind != Register || int(t.Class) != class {
+			temporary := &out.Args[arg]
+			if temporary.Kind != Register || int(temporary.Class) != class {
 				return errors.New("the class of a temporary differs")
 			}
-			if err := checkDistinct(t, append(o.Args[:arg:arg], o.Args[len(o.Args)-1])...); err != nil {
+			if err := checkDistinct(temporary, append(out.Args[:arg:arg], out.Args[len(out.Args)-1])...); err != nil {
 				return err
 			}
-			if err := c.set(t, 0); err != nil {
+			if err := c.set(temporary, 0); err != nil {
 				return err
 			}
 			arg++
 		}
 	}
 	if c.inst.TempSlot {
-		if m := o.Args[arg].Mem; m == nil || m.Space != Slot || m.Index >= len(c.slots) {
+		if m := out.Args[arg].Mem; m == nil || m.Space != Slot || m.Index >= len(c.slots) {
 			return errors.New("no temporary slot")
 		}
-		c.slots[o.Args[arg].Mem.Index] = 0
+		c.slots[out.Args[arg].Mem.Index] = 0
 	}
 	return nil
 }

@@ -1,11 +1,12 @@
-// Package alloc assigns registers to straight-line lists of machine instructions, for any processor. A generator
-// selects instructions ([Inst]) on virtual registers ([Virt]). [Run] turns them into instructions with registers
-// ([Out]), and the target writes these with its assembler. The package knows only the classes and numbers of registers.
-// Names of instructions have no meaning for it.
+// Package alloc is the register allocator of the code generators for loops over rows (packages amd64, arm64 and
+// winograd). It assigns registers to lists of instructions without jumps. A generator selects instructions ([Inst])
+// on virtual registers ([Virt]). [Run] replaces virtual by real registers ([Out]). The generator then writes the
+// result with its assembler. The allocator does not depend on the processor: it knows the number of registers of
+// each class, but not the meaning of instruction names.
 //
-// If no register is free, the value whose next use is farthest is evicted (Belady's rule). A value that a single load
-// can restore is loaded again, or folded: it becomes a memory operand of the instruction that uses it. Other values are
-// spilled to slots.
+// If no register is free, the value whose next use is farthest is evicted (Belady's rule). A value that a single
+// load can restore is loaded again, or folded: it becomes a memory operand of the instruction that uses it. Other
+// values are spilled to slots of the stack frame.
 package alloc
 
 // Virt is the number of a virtual register. A value that a target splits into several registers has a Virt for each
@@ -26,14 +27,14 @@ const (
 type Value struct {
 	Class     Class
 	Bytes     uint8   // size of the vector register in bytes
-	Invariant bool    // the same for all elements of a row
+	Invariant bool    // a row constant: the same for all elements of a row
 	Constant  bool    // the same for all calls
 	Reload    *Reload // the single load that computes the value; nil if the value needs other instructions
 	Acc       *Acc    // set for accumulators, whose registers the generator chooses; nil for other values
 }
 
-// Acc is the accumulator of a fold, or a part of it. It has a register in each set of accumulator registers. Successive
-// iterations use successive sets, so that their latencies overlap.
+// Acc is the accumulator of a fold, or a part of it. It has a register in each set of accumulator registers.
+// Successive iterations use successive sets, so that their latencies overlap.
 type Acc struct {
 	Index     int  // number of the accumulator among those of the loop
 	Virt      Virt // the accumulator in the first of the interleaved iterations
@@ -43,13 +44,13 @@ type Acc struct {
 // Reload is a load that computes a value, or that restores a spilled value. A value with a Reload needs no instruction
 // in the list: Run inserts the load before its use.
 type Reload struct {
-	Name     string // name of the load instruction; empty for a slot
-	Mem      Mem
-	Foldable bool  // an instruction may have the memory as an operand
-	Lane     uint8 // size in bytes of the element that the load broadcasts; 0 if it loads a whole vector
+	Name           string // name of the load instruction; empty for a slot
+	Mem            Mem
+	Foldable       bool  // an instruction may have the memory as an operand
+	BroadcastBytes uint8 // size in bytes of the element that the load broadcasts; 0 if it loads a whole vector
 }
 
-// Space is a kind of memory.
+// Space is the kind of memory that a memory operand accesses.
 type Space uint8
 
 // Spaces of memory operands. "Row" stands for a row of the loop that the code computes.
@@ -71,15 +72,15 @@ func (s Space) advancesPerIteration() bool {
 // Mem is a memory operand. Its address is symbolic and may depend on the iteration: the target makes it concrete when
 // it writes the instruction.
 type Mem struct {
-	Space  Space
-	Index  int    // Slot: number of the slot; others: number of the pointer
-	Offset int32  // offset in bytes
-	Step   int32  // bytes between iterations
-	Data   string // contents of a Constant
-	Part   uint8  // for complex elements: 1 or 2, the first or second half of an iteration; else 0
-	Row    int8   // for a tile (package winograd): row and column of the element
-	Col    int8
-	Lane   uint8 // size of an element in bytes
+	Space        Space
+	Index        int    // Slot: number of the slot; others: number of the pointer
+	Offset       int32  // offset in bytes
+	Step         int32  // bytes between iterations
+	Data         string // contents of a Constant
+	Part         uint8  // for complex elements: 1 or 2, the first or second half of an iteration; else 0
+	Row          int8   // for a tile (package winograd): row and column of the element
+	Col          int8
+	ElementBytes uint8 // size of an element in bytes
 }
 
 // After returns the memory that the same instruction accesses the given number of iterations later.
@@ -104,12 +105,13 @@ type Inst struct {
 	Mask Virt  // the mask of the elements that are written, or 0
 	Zero bool  // elements outside the mask become 0; otherwise they keep their values
 
-	Fold        int8  // index of the source that may be a memory operand, or -1; applies only if File.FoldLoads is set
-	Commutative bool  // sources Fold and Fold+1 may be exchanged
-	Lane        uint8 // size in bytes of an element that a memory operand may broadcast, or 0
+	Fold           int8  // index of the source that may be a memory operand, or -1; applies only if File.FoldLoads is set
+	Commutative    bool  // sources Fold and Fold+1 may be exchanged
+	BroadcastBytes uint8 // size in bytes of an element that a memory operand may broadcast, or 0
 
 	// Forms are alternatives of an instruction with a tied source, by descending preference. Name, Tied, Mask and
-	// Commutative are then unused. If Fold is not negative, the first source in a form's Order may be a memory operand.
+	// Commutative are then unused. If Fold is not negative, the first source in a form's Order may be a memory
+	// operand.
 	Forms []Form
 
 	Store       *Mem   // for a store: its destination

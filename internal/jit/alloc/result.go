@@ -12,13 +12,13 @@ type File struct {
 
 // Policy describes how a list is executed, and bounds its allocation.
 type Policy struct {
-	OncePerRow bool    // the list computes row constants, and saves those with permanent slots
-	Masked     bool    // memory that advances along the row cannot be a memory operand, as in tails
+	OncePerRow bool    // the list computes row constants, and saves them to their permanent slots
+	Masked     bool    // loads along the row need a mask (as in tails), so that they cannot be memory operands
 	Preload    []Virt  // row constants that are loaded before the list, if a single load computes them
 	Limit      float64 // allocation stops when the cost reaches this limit; 0 means none
 
-	// PreferComputed prefers computed values for registers. Values that a load restores are evicted first. They are loaded
-	// for further uses only while a register is free; else they are memory operands.
+	// PreferComputed keeps registers for values that no single load can restore. Other values are evicted first.
+	// They get a register only if one is free; otherwise they are memory operands.
 	PreferComputed bool
 }
 
@@ -36,7 +36,7 @@ type Result struct {
 // Kind is a kind of allocated instruction.
 type Kind uint8
 
-// Kinds of allocated instructions. The moves among them have the Args from, to.
+// Kinds of allocated instructions. Load, Save and Copy have two Args: the source and the destination.
 const (
 	Plain Kind = iota // an instruction of the list
 	Load              // a load by a Reload from memory to a register; Name is empty if the memory is a slot

@@ -26,34 +26,36 @@ func (g *gen) blockedRun(r *Run) {
 	}
 }
 
-// endIteration emits the end of a block after the block's last iteration of a loop. iterationsLeft counts the remaining
-// iterations of the block.
-func (g *gen) endIteration(l *Loop, iterationsLeft target.Word) {
+// endIteration emits the end of a block after the block's last iteration of a loop. iterationsLeft counts the
+// remaining iterations of the block.
+func (g *gen) endIteration(loop *Loop, iterationsLeft target.Word) {
 	switch {
-	case l.Block == 1:
+	case loop.Block == 1:
 		g.endBlock()
-	case l.Block > 1:
+	case loop.Block > 1:
 		continues := g.NewLabel()
 		g.CountDown(iterationsLeft, target.NE, continues)
 		g.endBlock()
-		g.Move(target.Imm(l.Block), iterationsLeft)
+		g.Move(target.Imm(loop.Block), iterationsLeft)
 		g.Bind(continues)
 	}
 }
 
 // blockSum returns the address of the sum of all previous blocks of accumulator i.
-func (g *gen) blockSum(i int) target.Addr { return target.Addr{Base: blockSumsReg, Disp: i * g.bytes} }
+func (g *gen) blockSum(i int) target.Addr {
+	return target.Addr{Base: blockSumsReg, Disp: i * g.vectorBytes}
+}
 
-// startBlocks stores the initial value as a separate block. It cannot be the initial value of the first block with
-// terms, because that block differs between tiles.
+// startBlocks stores the start (the initial value of the accumulators) as a separate block. It is not added to the
+// first block of terms, because the terms of that block differ between tiles.
 func (g *gen) startBlocks() {
-	if !g.s.hasBlocks() {
+	if !g.spec.hasBlocks() {
 		return
 	}
 	for i := range g.sumCount {
 		r := target.VReg(i)
 		g.Copy(r, g.blockSum(i))
-		if g.s.Start != Zero {
+		if g.spec.Start != Zero {
 			g.Clear(r)
 		}
 	}
@@ -61,7 +63,7 @@ func (g *gen) startBlocks() {
 
 // endBlock adds the accumulators to the sums of the previous blocks, and resets them to 0.
 func (g *gen) endBlock() {
-	if g.s.hasLevels() {
+	if g.spec.hasLevels() {
 		g.endLevels()
 		return
 	}
@@ -75,7 +77,7 @@ func (g *gen) endBlock() {
 
 // joinBlocks adds the sums of the previous blocks to the sums of the last block.
 func (g *gen) joinBlocks() {
-	if !g.s.hasBlocks() {
+	if !g.spec.hasBlocks() {
 		return
 	}
 	for i := range g.sumCount {

@@ -13,14 +13,15 @@ import (
 // Supports reports whether there is code for floats.
 func Supports(cpu machine.Features) bool { return cpu.Has(machine.AVX2) || cpu.Has(machine.NEON) }
 
-// SupportsIntegers reports whether there is code for Bytes or Words: for Bytes if the processor has their dot product,
-// else for Words on amd64. arm64 has no code for Words, because it would not be faster than that for float32.
+// SupportsIntegers reports whether there is code for integer products. If the processor has a dot product of bytes,
+// it is for Spec.Int8, otherwise for Spec.Int16 on amd64. arm64 has no code for Int16, because it would not be
+// faster than the code for float32.
 func SupportsIntegers(cpu machine.Features) bool { return cpu.Has(machine.AVX2) || cpu.DotsBytes() }
 
-// ReadsSigned reports whether tiles of Bytes read the broadcast operand as signed bytes. signed says whether the dtype
-// of the operand is signed. If the result differs from signed, the caller must flip the sign bits of the operand, which
-// adds or subtracts 128. VPDPBUSD multiplies unsigned by signed bytes, SDOT signed bytes, and SUDOT (I8MM) signed by
-// unsigned bytes.
+// ReadsSigned reports whether tiles with Spec.Int8 read the broadcast operand as signed bytes. The argument signed
+// is true if the dtype of the operand is signed. If the result differs from it, the caller must flip the sign bits
+// of the operand, which adds or subtracts 128. VPDPBUSD multiplies unsigned by signed bytes, SDOT signed bytes, and
+// SUDOT (I8MM) signed by unsigned bytes.
 func ReadsSigned(cpu machine.Features, signed bool) bool {
 	return cpu.Has(machine.NEON) && (signed || !cpu.Has(machine.MatrixBytes))
 }
@@ -37,7 +38,7 @@ func DynamicLanes(cpu machine.Features) bool { return cpu.Has(machine.AVX2) }
 
 // check returns an error if a spec is invalid.
 func (s *Spec) check(cpu machine.Features) error {
-	n, bytes := target.Vectors(cpu)
+	registerCount, bytes := target.Vectors(cpu)
 	switch {
 	case !Supports(cpu):
 		return fmt.Errorf("tile: no machine code for %v", cpu)
@@ -47,8 +48,8 @@ func (s *Spec) check(cpu machine.Features) error {
 		return fmt.Errorf("tile: elements of %d bytes, want 4 or 8", s.Size)
 	case s.MatrixUnit && !cpu.Has(machine.Vector512):
 		return fmt.Errorf("tile: no matrix unit for %v", cpu)
-	case s.Rows < 1 || s.Vectors < 1 || !s.MatrixUnit && s.minRegisters(cpu) > n:
-		return fmt.Errorf("tile: %d rows of %d vectors do not fit into %d registers", s.Rows, s.Vectors, n)
+	case s.Rows < 1 || s.Vectors < 1 || !s.MatrixUnit && s.minRegisters(cpu) > registerCount:
+		return fmt.Errorf("tile: %d rows of %d vectors do not fit into %d registers", s.Rows, s.Vectors, registerCount)
 	case s.Lanes != Dynamic && (s.Lanes < 0 || s.Lanes > bytes/s.Size):
 		return fmt.Errorf("tile: %d lanes in the last vector, want 0 to %d", s.Lanes, bytes/s.Size)
 	case s.In != nil && len(s.In) != s.Rows || s.Out != nil && len(s.Out) != s.Rows:
@@ -69,15 +70,16 @@ func (s *Spec) check(cpu machine.Features) error {
 	if err := cmp.Or(s.checkIntegers(cpu), s.checkLevels(), s.checkPrefetch()); err != nil {
 		return err
 	}
-	for i, l := range s.Loops {
-		if l.In == Dynamic || l.Vec == Dynamic || l.Out != 0 || l.Trips < 1 && l.Trips != Dynamic || l.Block < 0 {
-			return fmt.Errorf("tile: loop %d is invalid: %+v", i, l)
+	for index, loop := range s.Loops {
+		if loop.In == Dynamic || loop.Vec == Dynamic || loop.Out != 0 || loop.Trips < 1 && loop.Trips != Dynamic ||
+			loop.Block < 0 {
+			return fmt.Errorf("tile: loop %d is invalid: %+v", index, loop)
 		}
 	}
-	for i, t := range s.Epilogue {
-		if t.Op > Scale || t.Op == AddResult && s.hasIntSums() || t.Operand < 0 ||
-			t.Operand >= jit.MaxOperands-EpilogueOperands {
-			return fmt.Errorf("tile: epilogue step %d is invalid: %+v", i, t)
+	for index, step := range s.Epilogue {
+		if step.Op > Scale || step.Op == AddResult && s.hasIntSums() || step.Operand < 0 ||
+			step.Operand >= jit.MaxOperands-EpilogueOperands {
+			return fmt.Errorf("tile: epilogue step %d is invalid: %+v", index, step)
 		}
 	}
 	if err := s.checkRuns(); err != nil {
@@ -89,35 +91,39 @@ func (s *Spec) check(cpu machine.Features) error {
 	return s.checkUnit()
 }
 
-// checkIntegers checks the fields for bytes and words.
+// checkIntegers checks the fields of integer products.
 func (s *Spec) checkIntegers(cpu machine.Features) error {
 	switch {
 	case !SupportsIntegers(cpu) && s.hasIntSums():
 		return fmt.Errorf("tile: no bytes and words for %v", cpu)
-	case s.Words && cpu.Has(machine.NEON):
+	case s.Int16 && cpu.Has(machine.NEON):
 		return fmt.Errorf("tile: no words for %v", cpu)
-	case s.SignedIn && !s.Bytes, s.Bytes && ReadsSigned(cpu, s.SignedIn) != s.SignedIn:
-		return fmt.Errorf("tile: SignedIn requires Bytes and the result of ReadsSigned: signed %v, for %v", s.SignedIn, cpu)
-	case s.Matrix && (!s.Bytes || !cpu.Has(machine.MatrixBytes) || s.Masked || s.PackStep != 0 ||
+	case s.SignedIn && !s.Int8, s.Int8 && ReadsSigned(cpu, s.SignedIn) != s.SignedIn:
+		return fmt.Errorf("tile: SignedIn requires Int8 and the result of ReadsSigned: signed %v, for %v", s.SignedIn,
+			cpu)
+	case s.Int8Matrix && (!s.Int8 || !cpu.Has(machine.MatrixBytes) || s.Masked || s.PackStep != 0 ||
 		slices.ContainsFunc(s.Runs, func(r Run) bool { return r.Rows != 0 && r.Rows != uint32(1<<s.Rows-1) })):
-		return fmt.Errorf("tile: products of byte matrices require Bytes, all rows in every run, whole vectors, no packing "+
+		return fmt.Errorf("tile: Int8Matrix requires Int8, all rows in every run, whole vectors, no packing "+
 			"and i8mm: not for %v", cpu)
-	case s.Bytes && s.Size != 4:
+	case s.Int8 && s.Size != 4:
 		return fmt.Errorf("tile: groups of %d bytes, want 4", s.Size)
-	case s.Words && (s.Size != 4 || s.Bytes):
-		return fmt.Errorf("tile: pairs of words in %d bytes, want 4, without Bytes", s.Size)
+	case s.Int16 && (s.Size != 4 || s.Int8):
+		return fmt.Errorf("tile: pairs of words in %d bytes, want 4, without Int8", s.Size)
 	// The requirements of [Spec.Quantized].
 	case s.Quantized > Signed,
-		s.Quantized != NotQuantized && (!s.hasIntSums() || s.Out == nil || s.Start == FromResult || len(s.Epilogue) > 0):
+		s.Quantized != NotQuantized && (!s.hasIntSums() || s.Out == nil || s.Start == FromResult ||
+			len(s.Epilogue) > 0):
 		return fmt.Errorf("tile: a quantized result (%d) requires bytes or words, constant rows of the result, no epilogue, "+
 			"and a start other than FromResult", s.Quantized)
 	}
 	return nil
 }
 
+// checkPrefetch checks the fields of prefetches and of packing.
 func (s *Spec) checkPrefetch() error {
 	if s.PackStep != 0 && (len(s.Runs) != 1 || len(s.Loops) > 0) {
-		return fmt.Errorf("tile: %d runs and %d loops: packing requires one run without loops", len(s.Runs), len(s.Loops))
+		return fmt.Errorf("tile: %d runs and %d loops: packing requires one run without loops", len(s.Runs),
+			len(s.Loops))
 	}
 	dynamic := len(s.Runs) == 1 && s.Runs[0].Terms == Dynamic && len(s.Loops) == 0 && s.Unroll == 0
 	limit := maxPrefetches
@@ -128,23 +134,24 @@ func (s *Spec) checkPrefetch() error {
 		return fmt.Errorf("tile: %d operands to prefetch: want at most %d, one dynamic run, no loops, and no Unroll",
 			len(s.Prefetch), limit)
 	}
-	for i, f := range s.Prefetch {
-		if f.Lines < 1 || f.Every < DefaultUnroll || f.Every&(f.Every-1) != 0 {
-			return fmt.Errorf("tile: prefetched operand %d is invalid: %+v", i, f)
+	for i, prefetch := range s.Prefetch {
+		if prefetch.Lines < 1 || prefetch.Every < DefaultUnroll || prefetch.Every&(prefetch.Every-1) != 0 {
+			return fmt.Errorf("tile: prefetched operand %d is invalid: %+v", i, prefetch)
 		}
 	}
 	return nil
 }
 
+// checkRuns checks the numbers of terms, rows and blocks of the runs.
 func (s *Spec) checkRuns() error {
-	for i, r := range s.Runs {
-		dynamic := r.Terms == Dynamic || r.InStep == Dynamic || r.VecStep == Dynamic
+	for i, run := range s.Runs {
+		dynamic := run.Terms == Dynamic || run.InStep == Dynamic || run.VecStep == Dynamic
 		switch {
 		case dynamic && len(s.Runs) > 1:
 			return fmt.Errorf("tile: run %d of %d is dynamic: want a single run", i, len(s.Runs))
-		case r.Terms < 1 && r.Terms != Dynamic || r.In == Dynamic || r.Vec == Dynamic || r.Rows>>s.Rows != 0,
-			r.Block < 0, r.Block > 0 && r.Terms == Dynamic:
-			return fmt.Errorf("tile: run %d is invalid: %+v", i, r)
+		case run.Terms < 1 && run.Terms != Dynamic || run.In == Dynamic || run.Vec == Dynamic || run.Rows>>s.Rows != 0,
+			run.Block < 0, run.Block > 0 && run.Terms == Dynamic:
+			return fmt.Errorf("tile: run %d is invalid: %+v", i, run)
 		}
 	}
 	return nil
@@ -153,27 +160,27 @@ func (s *Spec) checkRuns() error {
 // minRegisters returns the minimum number of vector registers for a tile: the accumulators, the vectors of a term, a
 // broadcast element (unless multiplications read it from memory), and the mask (unless it is in a mask register).
 func (s *Spec) minRegisters(cpu machine.Features) int {
-	n := s.sumCount() + s.termVectors() + s.zeroVectors()
+	count := s.sumCount() + s.termVectors() + s.zeroVectors()
 	if s.Quantized != NotQuantized {
-		n = max(n, s.sumCount()+quantizedRegs-1) // the register of the broadcast element is added below
+		count = max(count, s.sumCount()+quantizedRegs-1) // the register of the broadcast element is added below
 	}
 	switch {
 	case cpu.Has(machine.Vector512) && !s.hasIntSums() && !s.hasLevels():
-		return max(n, s.sumCount()+1)
-	case s.Words && s.Vectors > 1: // a product needs a temporary register before it is added
-		n++
+		return max(count, s.sumCount()+1)
+	case s.Int16 && s.Vectors > 1: // the product is computed in a temporary register
+		count++
 	}
-	n++
+	count++
 	if s.masksTerms(cpu) {
-		n++
+		count++
 	}
-	return n
+	return count
 }
 
-// sumCount returns the number of registers for accumulators. With Matrix, a register has sums of two rows, so an odd
-// number of rows is rounded up.
+// sumCount returns the number of registers for accumulators. With Int8Matrix, a register has sums of two rows, so an
+// odd number of rows is rounded up.
 func (s *Spec) sumCount() int {
-	if s.Matrix {
+	if s.Int8Matrix {
 		return (s.Rows + s.Rows%2) * s.Vectors
 	}
 	return s.Rows * s.Vectors
@@ -181,7 +188,7 @@ func (s *Spec) sumCount() int {
 
 // termVectors returns the number of vectors of a term in the vector operand.
 func (s *Spec) termVectors() int {
-	if s.Matrix {
+	if s.Int8Matrix {
 		return 2 * s.Vectors
 	}
 	return s.Vectors
@@ -194,7 +201,7 @@ func (s *Spec) hasBlocks() bool {
 }
 
 // hasIntSums reports whether the accumulators are int32.
-func (s *Spec) hasIntSums() bool { return s.Bytes || s.Words }
+func (s *Spec) hasIntSums() bool { return s.Int8 || s.Int16 }
 
 // mayBePartial reports whether the last vector may be partial.
 func (s *Spec) mayBePartial(cpu machine.Features) bool {

@@ -28,12 +28,15 @@ func TestInvalid(t *testing.T) {
 		"4 loops":                        func(s *tile.Spec) { s.Loops = make([]tile.Loop, 4) },
 		"loop 0 is invalid":              func(s *tile.Spec) { s.Loops = []tile.Loop{{}} },
 		"epilogue step 0 is invalid":     func(s *tile.Spec) { s.Epilogue = []tile.EpilogueStep{{Operand: -1}} },
-		"run 0 of 2 is dynamic":          func(s *tile.Spec) { s.Runs = []tile.Run{{Terms: tile.Dynamic}, {Terms: 1}} },
-		"run 0 is invalid: {In:0 Vec:0":  func(s *tile.Spec) { s.Runs[0].Rows = 64 },
-		"groups of 8 bytes":              func(s *tile.Spec) { s.Rows, s.Bytes, s.Size = 5, true, 8 },
-		"a quantized result (1)":         func(s *tile.Spec) { s.Quantized = tile.Unsigned },
-		"pairs of words in 8 bytes":      func(s *tile.Spec) { s.Rows, s.Words, s.Size = 5, true, 8 },
-		"1 operands to prefetch":         func(s *tile.Spec) { s.Prefetch = []tile.Prefetch{{Lines: 1, Every: 8}} },
+		"run 0 of 2 is dynamic": func(s *tile.Spec) {
+			s.Runs = []tile.Run{{Terms: tile.Dynamic},
+				{Terms: 1}}
+		},
+		"run 0 is invalid: {In:0 Vec:0": func(s *tile.Spec) { s.Runs[0].Rows = 64 },
+		"groups of 8 bytes":             func(s *tile.Spec) { s.Rows, s.Int8, s.Size = 5, true, 8 },
+		"a quantized result (1)":        func(s *tile.Spec) { s.Quantized = tile.Unsigned },
+		"pairs of words in 8 bytes":     func(s *tile.Spec) { s.Rows, s.Int16, s.Size = 5, true, 8 },
+		"1 operands to prefetch":        func(s *tile.Spec) { s.Prefetch = []tile.Prefetch{{Lines: 1, Every: 8}} },
 		"prefetched operand 0": func(s *tile.Spec) {
 			s.Runs[0].Terms, s.Prefetch = tile.Dynamic, []tile.Prefetch{{Lines: 1, Every: 12}}
 		},
@@ -59,13 +62,13 @@ func TestInvalid(t *testing.T) {
 		"run 1 has a distance or a number that is too large: {In:-1": func(s *tile.Spec) {
 			s.Runs = []tile.Run{{In: 1 << 29, InStep: 1 << 28, Terms: 3}, {In: 1<<16 - 1<<30, Terms: 1}}
 		},
-		"no words for arm64+dotprod":      func(s *tile.Spec) { s.Rows, s.Words = 5, true },
-		"signed false, for arm64+dotprod": func(s *tile.Spec) { s.Rows, s.Bytes = 5, true },
-		"signed true, for avx2":           func(s *tile.Spec) { s.Rows, s.Bytes, s.SignedIn = 5, true, true },
+		"no words for arm64+dotprod":      func(s *tile.Spec) { s.Rows, s.Int16 = 5, true },
+		"signed false, for arm64+dotprod": func(s *tile.Spec) { s.Rows, s.Int8 = 5, true },
+		"signed true, for avx2":           func(s *tile.Spec) { s.Rows, s.Int8, s.SignedIn = 5, true, true },
 		"i8mm: not for arm64+dotprod": func(s *tile.Spec) {
-			s.Rows, s.Bytes, s.SignedIn, s.Matrix = 5, true, true, true
+			s.Rows, s.Int8, s.SignedIn, s.Int8Matrix = 5, true, true, true
 		},
-		"no bytes and words for arm64":     func(s *tile.Spec) { s.Rows, s.Words = 5, true },
+		"no bytes and words for arm64":     func(s *tile.Spec) { s.Rows, s.Int16 = 5, true },
 		"lanes must be constant for arm64": func(s *tile.Spec) { s.Lanes = tile.Dynamic },
 		"no machine code for por":          nil,
 	} {

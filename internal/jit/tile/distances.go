@@ -5,41 +5,43 @@ import (
 	"math"
 )
 
-// maxDistance bounds a distance in bytes, so that the sum of two distances and of an offset within the tile fits into a
-// displacement of 32 bits.
+// maxDistance bounds a distance in bytes, so that the sum of two distances and of an offset within the tile fits
+// into a displacement of 32 bits.
 const maxDistance = 1<<30 - 1<<16
 
 // checkDistances rejects distances, and sums of distances, that do not fit into 32-bit displacements and immediates.
 func (s *Spec) checkDistances() error {
-	for _, d := range [...]struct {
+	for _, group := range [...]struct {
 		name string
 		list []int
 	}{{"rows of the broadcast operand", s.In}, {"rows of the result", s.Out},
 		{"tiles", []int{constantOr0(s.Tiles.In), constantOr0(s.Tiles.Vec), constantOr0(s.Tiles.Out)}},
 		{"prefetched lines", []int{s.PrefetchDistance, s.PrefetchedLines * lineBytes}},
 		{"packed terms", []int{s.unroll() * s.PackStep}}} {
-		for _, n := range d.list {
-			if !fitsDistance(n) {
-				return fmt.Errorf("tile: %s: a distance of %d bytes is too large", d.name, n)
+		for _, distance := range group.list {
+			if !fitsDistance(distance) {
+				return fmt.Errorf("tile: %s: a distance of %d bytes is too large", group.name, distance)
 			}
 		}
 	}
-	for i, l := range s.Loops {
-		if !fitsDistance(l.In) || !fitsDistance(l.Vec) || l.Trips > math.MaxInt32 || l.Block > math.MaxInt32 {
-			return fmt.Errorf("tile: loop %d has a distance or a number that is too large: %+v", i, l)
+	for i, loop := range s.Loops {
+		if !fitsDistance(loop.In) || !fitsDistance(loop.Vec) || loop.Trips > math.MaxInt32 ||
+			loop.Block > math.MaxInt32 {
+			return fmt.Errorf("tile: loop %d has a distance or a number that is too large: %+v", i, loop)
 		}
 	}
 	inEnd, vecEnd := 0, 0 // the ends of the previous run's terms
-	for i, r := range s.Runs {
-		terms := r.Terms
+	for i, run := range s.Runs {
+		terms := run.Terms
 		if terms == Dynamic {
 			terms = s.unroll()
 		}
-		if !fitsDistance(r.In) || !fitsDistance(r.Vec) || !endFits(r.InStep, terms) || !endFits(r.VecStep, terms) ||
-			!fitsInt32(r.In-inEnd) || !fitsInt32(r.Vec-vecEnd) {
-			return fmt.Errorf("tile: run %d has a distance or a number that is too large: %+v", i, r)
+		if !fitsDistance(run.In) || !fitsDistance(run.Vec) || !endFits(run.InStep, terms) ||
+			!endFits(run.VecStep, terms) ||
+			!fitsInt32(run.In-inEnd) || !fitsInt32(run.Vec-vecEnd) {
+			return fmt.Errorf("tile: run %d has a distance or a number that is too large: %+v", i, run)
 		}
-		inEnd, vecEnd = r.In+terms*r.InStep, r.Vec+terms*r.VecStep
+		inEnd, vecEnd = run.In+terms*run.InStep, run.Vec+terms*run.VecStep
 	}
 	return nil
 }

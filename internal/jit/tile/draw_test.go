@@ -17,21 +17,22 @@ func random[T number](rng *rand.Rand, cpu machine.Features) *call[T] {
 	size := int(unsafe.Sizeof(T(0)))
 	regs, bytes := target.Vectors(cpu)
 	c := &call[T]{lanes: bytes / size, tiles: 1 + rng.IntN(3), step: map[tile.Slot]int{}}
-	s := &tile.Spec{Size: size, Vectors: 1 + rng.IntN(4), Start: tile.Start(rng.IntN(4)), PrefetchResult: rng.IntN(3) == 0}
+	s := &tile.Spec{Size: size, Vectors: 1 + rng.IntN(4), Start: tile.Start(rng.IntN(4)),
+		PrefetchResult: rng.IntN(3) == 0}
 	c.spec = s
-	s.Bytes, s.Words = integers[T]()
+	s.Int8, s.Int16 = integers[T]()
 	s.Rows = 1 + rng.IntN(max(1, (regs-3-s.Vectors)/s.Vectors))
 	c.drawLanes(rng)
 	if cpu.Has(machine.NEON) {
 		if s.Lanes == tile.Dynamic {
 			s.Lanes = c.step[tile.LastLanes]
 		}
-		s.SignedIn = s.Bytes && tile.ReadsSigned(cpu, s.Rows%2 == 0)
+		s.SignedIn = s.Int8 && tile.ReadsSigned(cpu, s.Rows%2 == 0)
 	}
 	c.drawRows(rng)
 	c.drawRuns(rng)
 	c.drawQuantized(rng)
-	if !s.Bytes && !s.Words {
+	if !s.Int8 && !s.Int16 {
 		c.drawBlocks(rng)
 		c.drawEpilogue(rng)
 	}
@@ -48,7 +49,7 @@ func randomMatrix(rng *rand.Rand, cpu machine.Features) *call[int32] {
 	c := random[int32](rng, cpu)
 	s := c.spec
 	regs, _ := target.Vectors(cpu)
-	s.Matrix, s.Masked, s.PackStep = true, false, 0
+	s.Int8Matrix, s.Masked, s.PackStep = true, false, 0
 	if maxRows := (regs - 1 - 2*s.Vectors) / s.Vectors &^ 1; s.Rows > maxRows {
 		s.Rows = maxRows
 		s.In, s.Out = s.In[:min(len(s.In), maxRows)], s.Out[:min(len(s.Out), maxRows)]
@@ -70,7 +71,8 @@ func (c *call[T]) drawPacking(rng *rand.Rand) {
 	}
 	if s.Runs[0].Terms == tile.Dynamic && s.Unroll == 0 {
 		for range rng.IntN(3 - min(1, s.PrefetchedLines)) {
-			s.Prefetch = append(s.Prefetch, tile.Prefetch{Lines: 1 + rng.IntN(4), Every: tile.DefaultUnroll << rng.IntN(4)})
+			s.Prefetch = append(s.Prefetch, tile.Prefetch{Lines: 1 + rng.IntN(4),
+				Every: tile.DefaultUnroll << rng.IntN(4)})
 		}
 	}
 }

@@ -4,24 +4,26 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target"
 )
 
-// setTermMask sets the mask of the last vector's lanes, unless the k-loop needs the mask's register.
+// setTermMask emits the load of the last vector's mask before the k-loop, if the mask has a register there.
 func (g *gen) setTermMask() {
-	if g.s.mayBePartial(g.cpu) && (!target.MasksInVectors(g.cpu) || g.s.masksTerms(g.cpu)) {
+	if g.spec.mayBePartial(g.cpu) && (!target.MasksInVectors(g.cpu) || g.spec.masksTerms(g.cpu)) {
 		g.setLanes()
 	}
 }
 
+// setLanes emits the load of the mask of the last vector's valid lanes.
 func (g *gen) setLanes() {
 	var lanes target.Int = stepOf(LastLanes)
-	if g.s.Lanes != Dynamic {
-		lanes = target.Imm(g.s.Lanes)
+	if g.spec.Lanes != Dynamic {
+		lanes = target.Imm(g.spec.Lanes)
 	}
 	g.SetLanes(lanes, g.mask, [2]target.GReg{inReg, countReg})
 }
 
-// loadEpilogueMask sets the mask after the k-loop, if setTermMask did not set it. It returns a free register.
+// loadEpilogueMask emits the load of the mask outside the k-loop, if setTermMask did not set it. It returns a free
+// register.
 func (g *gen) loadEpilogueMask() (scratch target.VReg) {
-	if target.MasksInVectors(g.cpu) && g.s.mayBePartial(g.cpu) && !g.s.masksTerms(g.cpu) {
+	if target.MasksInVectors(g.cpu) && g.spec.mayBePartial(g.cpu) && !g.spec.masksTerms(g.cpu) {
 		g.mask = g.freeRegister(1)
 		g.setLanes()
 	}
@@ -29,37 +31,37 @@ func (g *gen) loadEpilogueMask() (scratch target.VReg) {
 }
 
 // isPartial reports whether vector v of a row is partial.
-func (g *gen) isPartial(v int) bool { return v == g.s.Vectors-1 && g.s.mayBePartial(g.cpu) }
+func (g *gen) isPartial(v int) bool { return v == g.spec.Vectors-1 && g.spec.mayBePartial(g.cpu) }
 
 // eachResult visits the vectors of an operand that has the layout of the result.
 func (g *gen) eachResult(base target.GReg, visit func(row, v int, at target.Addr)) {
-	if g.s.Out == nil {
+	if g.spec.Out == nil {
 		g.Move(base, inRow5Reg)
 		g.Move(stepOf(OutRow), inRow10Reg)
 		base = inRow5Reg
 	}
-	for i := range g.s.Rows {
+	for i := range g.spec.Rows {
 		at := target.Addr{Base: base}
-		if g.s.Out != nil {
-			at.Disp = g.s.Out[i]
+		if g.spec.Out != nil {
+			at.Disp = g.spec.Out[i]
 		}
-		for v := range g.s.Vectors {
+		for v := range g.spec.Vectors {
 			visit(i, v, at)
-			at.Disp += g.bytes
+			at.Disp += g.vectorBytes
 		}
-		if g.s.Out == nil && i < g.s.Rows-1 {
+		if g.spec.Out == nil && i < g.spec.Rows-1 {
 			g.Add(inRow10Reg, inRow5Reg)
 		}
 	}
 }
 
-// eachLanes loads each vector of an operand that has one element per lane into x, and then visits the accumulators of
-// these lanes in all rows.
-func (g *gen) eachLanes(operand Slot, x target.VReg, visit func(row, v int)) {
-	g.operand(operand, inReg)
-	for v := range g.s.Vectors {
-		g.Load(target.Addr{Base: inReg, Disp: v * g.bytes}, x, g.isPartial(v))
-		for i := range g.s.Rows {
+// eachLanes loads each vector of an operand that has one element per lane into a register, and then visits the
+// accumulators of these lanes in all rows.
+func (g *gen) eachLanes(operand Slot, loaded target.VReg, visit func(row, v int)) {
+	g.loadAddress(operand, inReg)
+	for v := range g.spec.Vectors {
+		g.Load(target.Addr{Base: inReg, Disp: v * g.vectorBytes}, loaded, g.isPartial(v))
+		for i := range g.spec.Rows {
 			visit(i, v)
 		}
 	}
@@ -67,33 +69,33 @@ func (g *gen) eachLanes(operand Slot, x target.VReg, visit func(row, v int)) {
 
 // initSums emits the initialization of the accumulators.
 func (g *gen) initSums() {
-	x := g.loadEpilogueMask()
-	if g.s.PrefetchResult {
+	scratch := g.loadEpilogueMask()
+	if g.spec.PrefetchResult {
 		g.eachResult(outTileReg, func(_, v int, at target.Addr) {
-			if v*g.bytes%lineBytes == 0 {
+			if v*g.vectorBytes%lineBytes == 0 {
 				g.Prefetch(1, at)
 			}
 		})
 	}
-	switch g.s.Start {
+	switch g.spec.Start {
 	case Zero:
 		for i := range g.sumCount {
 			g.Clear(target.VReg(i))
 		}
 	case FromLanes:
-		g.eachLanes(Bias, x, func(i, v int) { g.Copy(x, g.sum(i, v)) })
+		g.eachLanes(Bias, scratch, func(i, v int) { g.Copy(scratch, g.sumReg(i, v)) })
 	case FromRows:
-		g.operand(Bias, inReg)
-		for i := range g.s.Rows {
-			g.Broadcast(target.Addr{Base: inReg, Disp: i * g.s.Size}, g.sum(i, 0))
-			for v := 1; v < g.s.Vectors; v++ {
-				g.Copy(g.sum(i, 0), g.sum(i, v))
+		g.loadAddress(Bias, inReg)
+		for i := range g.spec.Rows {
+			g.Broadcast(target.Addr{Base: inReg, Disp: i * g.spec.Size}, g.sumReg(i, 0))
+			for v := 1; v < g.spec.Vectors; v++ {
+				g.Copy(g.sumReg(i, 0), g.sumReg(i, v))
 			}
 		}
 	case FromResult:
-		g.eachResult(outTileReg, func(i, v int, at target.Addr) { g.Load(at, g.sum(i, v), g.isPartial(v)) })
+		g.eachResult(outTileReg, func(i, v int, at target.Addr) { g.Load(at, g.sumReg(i, v), g.isPartial(v)) })
 	}
-	if g.s.Matrix && g.s.Start != Zero {
+	if g.spec.Int8Matrix && g.spec.Start != Zero {
 		g.exchangeHalves()
 	}
 	g.startBlocks()
@@ -101,26 +103,26 @@ func (g *gen) initSums() {
 
 // storeResult applies the epilogue and stores the result.
 func (g *gen) storeResult() {
-	if g.s.Matrix {
+	if g.spec.Int8Matrix {
 		g.exchangeHalves()
 	}
-	if g.s.Quantized != NotQuantized {
+	if g.spec.Quantized != NotQuantized {
 		g.storeQuantized()
 		return
 	}
-	x := g.loadEpilogueMask()
-	if g.s.hasIntSums() && len(g.s.Epilogue) > 0 {
+	scratch := g.loadEpilogueMask()
+	if g.spec.hasIntSums() && len(g.spec.Epilogue) > 0 {
 		for i := range g.sumCount {
 			g.ToFloats(target.VReg(i))
 		}
 	}
-	for _, t := range g.s.Epilogue {
-		g.epilogueStep(t, x)
+	for _, step := range g.spec.Epilogue {
+		g.epilogueStep(step, scratch)
 	}
-	g.eachResult(outTileReg, func(i, v int, at target.Addr) { g.Store(g.sum(i, v), at, g.isPartial(v)) })
+	g.eachResult(outTileReg, func(i, v int, at target.Addr) { g.Store(g.sumReg(i, v), at, g.isPartial(v)) })
 }
 
-// VectorOp returns the vector operation of an epilogue operation.
+// VectorOp returns the vector operation that executes an epilogue operation.
 func (o EpilogueOp) VectorOp() target.Op {
 	switch o {
 	case MulTile, MulLanes, MulRows, Scale:
@@ -133,7 +135,7 @@ func (o EpilogueOp) VectorOp() target.Op {
 	return target.Add
 }
 
-// Number returns the bound or the factor of an operation that has a number.
+// Number returns the bound of AtLeast or AtMost, or the factor of Scale.
 func (t EpilogueStep) Number() float64 {
 	if t.Op == AtMost {
 		return t.Hi
@@ -141,41 +143,44 @@ func (t EpilogueStep) Number() float64 {
 	return t.Lo
 }
 
-// epilogueStep applies an operation to all sums; x is a free register.
-func (g *gen) epilogueStep(t EpilogueStep, x target.VReg) {
-	op := t.Op.VectorOp()
-	switch t.Op {
+// epilogueStep applies an operation to all sums; scratch is a free register.
+func (g *gen) epilogueStep(step EpilogueStep, scratch target.VReg) {
+	op := step.Op.VectorOp()
+	switch step.Op {
 	case AddResult:
-		g.tileStep(op, outTileReg, x)
+		g.tileStep(op, outTileReg, scratch)
 	case AddTile, MulTile:
-		g.Move(spillWord(epilogueWords+t.Operand), inReg)
-		g.tileStep(op, inReg, x)
+		g.Move(spillWord(epilogueWords+step.Operand), inReg)
+		g.tileStep(op, inReg, scratch)
 	case AddLanes, MulLanes:
-		g.eachLanes(EpilogueOperands+t.Operand, x, func(i, v int) { g.Op(op, x, g.sum(i, v), g.sum(i, v)) })
+		g.eachLanes(EpilogueOperands+step.Operand, scratch, func(i,
+			v int) {
+			g.Op(op, scratch, g.sumReg(i, v), g.sumReg(i, v))
+		})
 	case AddRows, MulRows:
-		g.operand(EpilogueOperands+t.Operand, inReg)
-		for i := range g.s.Rows {
-			g.Broadcast(target.Addr{Base: inReg, Disp: i * g.s.Size}, x)
-			for v := range g.s.Vectors {
-				g.Op(op, x, g.sum(i, v), g.sum(i, v))
+		g.loadAddress(EpilogueOperands+step.Operand, inReg)
+		for i := range g.spec.Rows {
+			g.Broadcast(target.Addr{Base: inReg, Disp: i * g.spec.Size}, scratch)
+			for v := range g.spec.Vectors {
+				g.Op(op, scratch, g.sumReg(i, v), g.sumReg(i, v))
 			}
 		}
 	default:
-		g.Number(t.Number(), x)
-		for i := range g.sumCount { // Max and Min propagate a NaN in the sum
-			g.Op(op, target.VReg(i), x, target.VReg(i))
+		g.Number(step.Number(), scratch)
+		for i := range g.sumCount { // operand order: Max and Min must propagate a NaN of the sum
+			g.Op(op, target.VReg(i), scratch, target.VReg(i))
 		}
 	}
 }
 
 // tileStep applies an operation with an operand that has the offsets of the result.
-func (g *gen) tileStep(op target.Op, base target.GReg, x target.VReg) {
+func (g *gen) tileStep(op target.Op, base target.GReg, scratch target.VReg) {
 	g.eachResult(base, func(i, v int, at target.Addr) {
 		if !g.isPartial(v) {
-			g.Op(op, at, g.sum(i, v), g.sum(i, v))
+			g.Op(op, at, g.sumReg(i, v), g.sumReg(i, v))
 			return
 		}
-		g.Load(at, x, true)
-		g.Op(op, x, g.sum(i, v), g.sum(i, v))
+		g.Load(at, scratch, true)
+		g.Op(op, scratch, g.sumReg(i, v), g.sumReg(i, v))
 	})
 }

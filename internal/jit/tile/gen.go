@@ -31,52 +31,56 @@ const (
 	blockSumsReg = strideReg  // sums of blocks, which require rows at constant offsets
 )
 
-// Words of the spill area: the remaining tiles of the call, the remaining blocks of a run, four words for each loop,
-// the address of the tile in the broadcast operand (see gen.inTile), and the addresses of the epilogue's tile operands.
+// Indices of 8-byte words of jit.Args.Spill, which hold values that have no register.
 const (
-	tilesLeft = iota
-	blocksLeft
-	loopWords     // of each loop: inReg, vecReg, remaining iterations, remaining iterations of the block
-	inWord        = loopWords + wordsPerLoop*MaxLoops
-	epilogueWords = inWord + 1
+	tilesLeft  = iota // remaining tiles of the call
+	blocksLeft        // remaining blocks of a run
+
+	// Four words for each loop: inReg, vecReg, the remaining iterations, and the remaining iterations of the block.
+	loopWords
+
+	inWord        = loopWords + wordsPerLoop*MaxLoops                  // address of the broadcast operand at the tile
+	epilogueWords = inWord + 1                                         // addresses of the epilogue's tile operands
 	spillWords    = epilogueWords + jit.MaxOperands - EpilogueOperands // number of words
 
 	wordsPerLoop = 4
 )
 
-// maxPrefetches is the maximum length of Spec.Prefetch; the addresses are in registers.
+// maxPrefetches is the maximum length of Spec.Prefetch: the addresses must fit prefetchRegs.
 const maxPrefetches = 2
 
-// prefetchRegs has the addresses of Spec.Prefetch.
+// prefetchRegs are the registers with the addresses of Spec.Prefetch.
 var prefetchRegs = [maxPrefetches]target.GReg{inTileReg, prefetchedReg}
 
 // DefaultUnroll is the number of terms of an iteration of the k-loop if Spec.Unroll is 0.
 const DefaultUnroll = 4
 
 const (
-	lineBytes = 64
-	// maxUnrolled bounds the instructions of fully unrolled terms.
+	lineBytes = 64 // size of a cache line
+	// maxUnrolled is the maximum number of instructions up to which all terms are unrolled.
 	maxUnrolled = 700
 )
 
 // gen emits the code of a spec.
 type gen struct {
 	target.Writer
-	amd64 *amd64.Writer // the same Writer on amd64, for instructions that only amd64 has
-	neon  *arm64.Writer // the same Writer on arm64
-	s     *Spec
-	cpu   machine.Features
-	bytes int // size of a vector in bytes
+	amd64       *amd64.Writer // the same Writer on amd64, for instructions that only amd64 has
+	neon        *arm64.Writer // the same Writer on arm64
+	spec        *Spec
+	cpu         machine.Features
+	vectorBytes int // size of a vector in bytes
 
 	sumCount int // number of accumulators, which start at register 0
 	elements elements
-	mask     target.VReg
-	unitCode *unitGen // for Spec.MatrixUnit
+	mask     target.VReg // mask of the valid lanes of the last vector, if it is in a vector register
+	unitCode *unitGen    // for Spec.MatrixUnit
 }
 
+// newGen divides the vector registers: first the accumulators, then the vectors of a term, the zero points, the
+// elements, and last the mask.
 func newGen(s *Spec, cpu machine.Features, withListing bool) *gen {
-	n, bytes := target.Vectors(cpu)
-	g := &gen{s: s, cpu: cpu, bytes: bytes, sumCount: s.sumCount()}
+	registerCount, vectorBytes := target.Vectors(cpu)
+	g := &gen{spec: s, cpu: cpu, vectorBytes: vectorBytes, sumCount: s.sumCount()}
 	if cpu.Has(machine.NEON) {
 		g.neon = arm64.New(s.Size, withListing)
 		g.Writer = g.neon
@@ -85,27 +89,30 @@ func newGen(s *Spec, cpu machine.Features, withListing bool) *gen {
 		g.Writer = g.amd64
 	}
 	if s.masksTerms(cpu) {
-		n--
-		g.mask = target.VReg(n)
+		registerCount--
+		g.mask = target.VReg(registerCount)
 	}
-	g.elements.registers = min(elementRegisters(cpu), n-g.sumCount-s.termVectors()-s.zeroVectors())
+	g.elements.registers = min(elementRegisters(cpu), registerCount-g.sumCount-s.termVectors()-s.zeroVectors())
 	return g
 }
 
-func (g *gen) sum(row, v int) target.VReg { return target.VReg(row*g.s.Vectors + v) }
-func (g *gen) vector(v int) target.VReg   { return target.VReg(g.sumCount + v) }
+// sumReg returns the accumulator of vector v of a row, and vectorReg the register of vector v of a term.
+func (g *gen) sumReg(row, v int) target.VReg { return target.VReg(row*g.spec.Vectors + v) }
+func (g *gen) vectorReg(v int) target.VReg   { return target.VReg(g.sumCount + v) }
 
 // freeRegister returns the i-th register that is free outside the k-loop.
 func (g *gen) freeRegister(i int) target.VReg { return target.VReg(g.sumCount + i) }
 
-func ptrOf(k Slot) target.Word    { return target.Word(jit.OffsetPtr + int32(8*k)) }
-func offsetOf(k Slot) target.Word { return target.Word(jit.OffsetRow + int32(8*k)) }
-func stepOf(k Slot) target.Word   { return target.Word(jit.OffsetStep + int32(8*k)) }
-func spillWord(k int) target.Word { return target.Word(jit.OffsetSpill + int32(8*k)) }
+// ptrOf, offsetOf and stepOf return the words Ptr, Row and Step of an argument in jit.Args. spillWord returns a word of
+// jit.Args.Spill.
+func ptrOf(slot Slot) target.Word     { return target.Word(jit.OffsetPtr + int32(8*slot)) }
+func offsetOf(slot Slot) target.Word  { return target.Word(jit.OffsetRow + int32(8*slot)) }
+func stepOf(slot Slot) target.Word    { return target.Word(jit.OffsetStep + int32(8*slot)) }
+func spillWord(index int) target.Word { return target.Word(jit.OffsetSpill + int32(8*index)) }
 
 // emit emits the function.
 func (g *gen) emit() {
-	if g.s.MatrixUnit {
+	if g.spec.MatrixUnit {
 		g.emitUnit()
 		return
 	}
@@ -121,78 +128,78 @@ func (g *gen) emit() {
 	g.Return()
 }
 
-// declare declares the registers of the spec.
+// declare names the registers for the listing of the code.
 func (g *gen) declare() {
 	g.Declare("an address or a count of the k-loop", inReg, vecReg, countReg)
 	g.Declare("the address of a tile", vecTileReg, outTileReg)
 	g.Declare("the address of a row", inRow5Reg, inRow10Reg) // of the result, outside the k-loop
 	g.Declare("a distance between terms", vecStepReg, inStepReg)
-	if len(g.s.Prefetch) == 0 {
+	if len(g.spec.Prefetch) == 0 {
 		g.Declare("the address of a tile", inTileReg)
 	}
-	for i := range g.s.Prefetch {
+	for i := range g.spec.Prefetch {
 		g.Declare("a prefetched address", prefetchRegs[i])
 	}
-	if g.s.PrefetchedLines > 0 {
+	if g.spec.PrefetchedLines > 0 {
 		g.Declare("a prefetched address", prefetchedReg)
 	}
-	if g.s.In == nil {
+	if g.spec.In == nil {
 		g.Declare("a distance between rows", strideReg, strideTimes3Reg)
 	}
-	if g.s.hasBlocks() {
+	if g.spec.hasBlocks() {
 		g.Declare("the address of the sums of blocks", blockSumsReg)
 	}
 	for i := range g.sumCount {
 		g.Declare("a sum", target.VReg(i))
 	}
-	for v := range g.s.termVectors() {
-		g.Declare("a vector of a term", g.vector(v))
+	for v := range g.spec.termVectors() {
+		g.Declare("a vector of a term", g.vectorReg(v))
 	}
-	for v := range g.s.zeroVectors() {
-		g.Declare("zero points", g.zero(v))
+	for v := range g.spec.zeroVectors() {
+		g.Declare("zero points", g.zeroReg(v))
 	}
 	for range g.elements.registers {
 		g.Declare("an element", g.nextElement())
 	}
-	if g.s.masksTerms(g.cpu) {
+	if g.spec.masksTerms(g.cpu) {
 		g.Declare("the mask", g.mask)
 	}
 }
 
-// begin emits the loads of values that do not change during the call to registers and spill words.
+// begin emits the prologue: it loads the arguments of the call into registers and spill words.
 func (g *gen) begin() {
-	if !g.s.MatrixUnit {
+	if !g.spec.MatrixUnit {
 		g.declare()
 	}
-	g.operand(In, inReg)
+	g.loadAddress(In, inReg)
 	g.Move(inReg, g.inTile())
-	g.operand(Vec, vecTileReg)
-	g.operand(Out, outTileReg)
-	if g.s.PrefetchedLines > 0 {
-		g.operand(Prefetched, prefetchedReg)
+	g.loadAddress(Vec, vecTileReg)
+	g.loadAddress(Out, outTileReg)
+	if g.spec.PrefetchedLines > 0 {
+		g.loadAddress(Prefetched, prefetchedReg)
 	}
-	for i := range g.s.Prefetch {
-		g.operand(PrefetchOperands+i, prefetchRegs[i])
+	for i := range g.spec.Prefetch {
+		g.loadAddress(PrefetchOperands+i, prefetchRegs[i])
 	}
-	for _, k := range g.tileOperands() {
-		g.operand(EpilogueOperands+k, inReg)
-		g.Move(inReg, spillWord(epilogueWords+k))
+	for _, operand := range g.tileOperands() {
+		g.loadAddress(EpilogueOperands+operand, inReg)
+		g.Move(inReg, spillWord(epilogueWords+operand))
 	}
 	g.Move(target.Word(jit.OffsetRows), inReg)
 	g.Move(inReg, spillWord(tilesLeft))
-	if g.s.In == nil {
+	if g.spec.In == nil {
 		g.Move(stepOf(InRow), strideReg)
 		g.Lea(target.Addr{Base: strideReg, Index: strideReg, Scale: 2}, strideTimes3Reg)
 	}
-	for _, r := range g.s.Runs {
-		if r.VecStep == Dynamic {
+	for _, run := range g.spec.Runs {
+		if run.VecStep == Dynamic {
 			g.Move(stepOf(VecTerm), vecStepReg)
 		}
-		if r.InStep == Dynamic {
+		if run.InStep == Dynamic {
 			g.Move(stepOf(InTerm), inStepReg)
 		}
 	}
-	if g.s.hasBlocks() {
+	if g.spec.hasBlocks() {
 		g.Lea(target.Addr{Base: target.Args, Disp: int(spillWord(spillWords)) + lineBytes - 8}, blockSumsReg)
 		g.AlignDown(lineBytes, blockSumsReg)
 	}
@@ -202,23 +209,24 @@ func (g *gen) begin() {
 
 // inTile returns the register or spill word that has the address of the tile in the broadcast operand.
 func (g *gen) inTile() target.Int {
-	if len(g.s.Prefetch) > 0 {
+	if len(g.spec.Prefetch) > 0 {
 		return spillWord(inWord)
 	}
 	return inTileReg
 }
 
-func (g *gen) operand(k Slot, to target.GReg) {
-	g.Move(ptrOf(k), to)
-	g.Add(offsetOf(k), to)
+// loadAddress emits the load of an operand's address.
+func (g *gen) loadAddress(slot Slot, to target.GReg) {
+	g.Move(ptrOf(slot), to)
+	g.Add(offsetOf(slot), to)
 }
 
 // tileOperands lists the operands of the epilogue that move with the tiles, without duplicates.
 func (g *gen) tileOperands() []int {
 	var list []int
-	for _, t := range g.s.Epilogue {
-		if (t.Op == AddTile || t.Op == MulTile) && !slices.Contains(list, t.Operand) {
-			list = append(list, t.Operand)
+	for _, step := range g.spec.Epilogue {
+		if (step.Op == AddTile || step.Op == MulTile) && !slices.Contains(list, step.Operand) {
+			list = append(list, step.Operand)
 		}
 	}
 	return list
@@ -226,7 +234,7 @@ func (g *gen) tileOperands() []int {
 
 // nextTile emits the step to the next tile, and the jump if a tile is left.
 func (g *gen) nextTile(tile target.Label) {
-	if g.s.PackStep != 0 {
+	if g.spec.PackStep != 0 { // a call has one tile
 		return
 	}
 	advance := func(distance int, slot Slot, to target.Int) {
@@ -238,55 +246,55 @@ func (g *gen) nextTile(tile target.Label) {
 			g.Add(target.Imm(distance), to)
 		}
 	}
-	advance(g.s.Tiles.In, InTile, g.inTile())
-	advance(g.s.Tiles.Vec, VecTile, vecTileReg)
-	advance(g.s.Tiles.Out, OutTile, outTileReg)
+	advance(g.spec.Tiles.In, InTile, g.inTile())
+	advance(g.spec.Tiles.Vec, VecTile, vecTileReg)
+	advance(g.spec.Tiles.Out, OutTile, outTileReg)
 	for _, k := range g.tileOperands() {
-		advance(g.s.Tiles.Out, OutTile, spillWord(epilogueWords+k))
+		advance(g.spec.Tiles.Out, OutTile, spillWord(epilogueWords+k))
 	}
 	g.CountDown(spillWord(tilesLeft), target.NE, tile)
 }
 
-// loops emits the loop of a level, the loops inside it, and the runs. Each level stores the addresses at the start of
-// its current iteration.
-func (g *gen) loops(level int) {
-	if level == 0 {
+// loops emits the loop at a depth of the nest (0 is the outermost loop), the loops inside it, and the runs. Each loop
+// keeps the addresses at the start of its current iteration in spill words.
+func (g *gen) loops(depth int) {
+	if depth == 0 {
 		g.setAddresses(g.inTile(), vecTileReg)
 		g.beginLevels()
 	}
-	if level == len(g.s.Loops) {
+	if depth == len(g.spec.Loops) {
 		g.loadZeros()
 		g.runs()
 		return
 	}
-	l := &g.s.Loops[level]
-	word := loopWords + wordsPerLoop*level
+	loop := &g.spec.Loops[depth]
+	firstWord := loopWords + wordsPerLoop*depth
 	end := g.NewLabel()
-	if l.Trips == Dynamic {
-		g.Move(stepOf(LoopTrips+level), countReg)
+	if loop.Trips == Dynamic {
+		g.Move(stepOf(LoopTrips+depth), countReg)
 		g.AddJump(0, countReg, target.LE, end)
 	} else {
-		g.Move(target.Imm(l.Trips), countReg)
+		g.Move(target.Imm(loop.Trips), countReg)
 	}
-	g.Move(countReg, spillWord(word+2))
-	g.Move(inReg, spillWord(word))
-	g.Move(vecReg, spillWord(word+1))
-	if l.Block > 1 {
-		g.Move(target.Imm(l.Block), spillWord(word+3))
+	g.Move(countReg, spillWord(firstWord+2))
+	g.Move(inReg, spillWord(firstWord))
+	g.Move(vecReg, spillWord(firstWord+1))
+	if loop.Block > 1 {
+		g.Move(target.Imm(loop.Block), spillWord(firstWord+3))
 	}
 	g.Align(16)
 	top := g.NewLabel()
 	g.Bind(top)
-	g.loops(level + 1)
-	g.endIteration(l, spillWord(word+3))
-	g.Move(spillWord(word), inReg)
-	g.Move(spillWord(word+1), vecReg)
-	g.advance(inReg, l.In)
-	g.advance(vecReg, l.Vec)
-	g.Move(inReg, spillWord(word))
-	g.Move(vecReg, spillWord(word+1))
+	g.loops(depth + 1)
+	g.endIteration(loop, spillWord(firstWord+3))
+	g.Move(spillWord(firstWord), inReg)
+	g.Move(spillWord(firstWord+1), vecReg)
+	g.advance(inReg, loop.In)
+	g.advance(vecReg, loop.Vec)
+	g.Move(inReg, spillWord(firstWord))
+	g.Move(vecReg, spillWord(firstWord+1))
 	g.setRowBases()
-	g.CountDown(spillWord(word+2), target.NE, top)
+	g.CountDown(spillWord(firstWord+2), target.NE, top)
 	g.Bind(end)
 }
 
@@ -294,15 +302,15 @@ func (g *gen) loops(level int) {
 func (g *gen) setAddresses(fromIn, fromVec target.Int) {
 	g.Move(fromIn, inReg)
 	g.Move(fromVec, vecReg)
-	if g.s.PackStep != 0 {
-		g.operand(Packed, packedReg)
+	if g.spec.PackStep != 0 {
+		g.loadAddress(Packed, packedReg)
 	}
 	g.setRowBases()
 }
 
 // setRowBases computes the addresses of rows 5 and 10 if the distance between rows is dynamic.
 func (g *gen) setRowBases() {
-	if g.s.In != nil {
+	if g.spec.In != nil {
 		return
 	}
 	for i, r := range g.rowBases()[1:] {
@@ -315,30 +323,31 @@ func (g *gen) setRowBases() {
 // rowBases lists the registers from which the rows are addressed.
 func (g *gen) rowBases() []target.GReg {
 	bases := []target.GReg{inReg, inRow5Reg, inRow10Reg}
-	if g.s.In != nil {
+	if g.spec.In != nil {
 		return bases[:1]
 	}
-	return bases[:(g.s.Rows+4)/5]
+	return bases[:(g.spec.Rows+4)/5]
 }
 
 // row returns the address of a row's element, disp bytes after the current term.
-func (g *gen) row(i, disp int) target.Addr {
-	if g.s.In != nil {
-		return target.Addr{Base: inReg, Disp: g.s.In[i] + disp}
+func (g *gen) rowAddr(i, disp int) target.Addr {
+	if g.spec.In != nil {
+		return target.Addr{Base: inReg, Disp: g.spec.In[i] + disp}
 	}
-	m := target.Addr{Base: g.rowBases()[i/5], Disp: disp}
+	addr := target.Addr{Base: g.rowBases()[i/5], Disp: disp}
 	switch i % 5 {
 	case 1, 2, 4:
-		m.Index, m.Scale = strideReg, uint8(i%5)
+		addr.Index, addr.Scale = strideReg, uint8(i%5)
 	case 3:
-		m.Index, m.Scale = strideTimes3Reg, 1
+		addr.Index, addr.Scale = strideTimes3Reg, 1
 	}
-	return m
+	return addr
 }
 
-func (g *gen) advance(r target.GReg, d int) {
-	if d != 0 {
-		g.Add(target.Imm(d), r)
+// advance emits the addition of a constant distance to an address.
+func (g *gen) advance(reg target.GReg, distance int) {
+	if distance != 0 {
+		g.Add(target.Imm(distance), reg)
 	}
 }
 
@@ -346,10 +355,10 @@ func (g *gen) advance(r target.GReg, d int) {
 func (g *gen) runs() {
 	isUnrolled := g.unitCode == nil && g.isFullyUnrolled()
 	inOffset, vecOffset := 0, 0
-	for i := range g.s.Runs {
-		r := &g.s.Runs[i]
-		for _, b := range g.rowBases() {
-			g.advance(b, r.In-inOffset)
+	for i := range g.spec.Runs {
+		r := &g.spec.Runs[i]
+		for _, base := range g.rowBases() {
+			g.advance(base, r.In-inOffset)
 		}
 		g.advance(vecReg, r.Vec-vecOffset)
 		if r.Terms == Dynamic {
@@ -370,12 +379,12 @@ func (g *gen) runs() {
 
 // isFullyUnrolled reports whether all terms are unrolled.
 func (g *gen) isFullyUnrolled() bool {
-	n := 0
-	for _, r := range g.s.Runs {
+	instructions := 0
+	for _, r := range g.spec.Runs {
 		if r.Terms == Dynamic || r.Block > 0 {
 			return false
 		}
-		n += r.Terms * (g.s.Vectors + bits.OnesCount32(g.rowMask(&r))*(1+g.s.Vectors))
+		instructions += r.Terms * (g.spec.Vectors + bits.OnesCount32(g.rowMask(&r))*(1+g.spec.Vectors))
 	}
-	return n <= maxUnrolled && g.s.Unroll == 0 && g.s.PrefetchedLines == 0
+	return instructions <= maxUnrolled && g.spec.Unroll == 0 && g.spec.PrefetchedLines == 0
 }

@@ -38,7 +38,8 @@ func TestKeyHasAllFields(t *testing.T) {
 			return
 		case reflect.Slice:
 			was := reflect.ValueOf(v.Interface())
-			v.Set(reflect.Append(reflect.AppendSlice(reflect.MakeSlice(v.Type(), 0, 3), was), reflect.Zero(v.Type().Elem())))
+			v.Set(reflect.Append(reflect.AppendSlice(reflect.MakeSlice(v.Type(), 0, 3), was),
+				reflect.Zero(v.Type().Elem())))
 			differs(s, path+" with one more")
 			v.Set(was)
 			for i := range v.Len() {

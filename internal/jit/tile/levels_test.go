@@ -118,7 +118,8 @@ func (c *levelsCall) Reference(mem [][]byte) {
 				for b := range c.blocks {
 					var sum float32
 					for k := b * terms; k < (b+1)*terms; k++ {
-						sum = term(*c.elem(mem, tile.In, t*s.Tiles.In+s.In[row]+4*k), c.number(mem, k, lane), sum, false)
+						sum = term(*c.elem(mem, tile.In, t*s.Tiles.In+s.In[row]+4*k), c.number(mem, k, lane), sum,
+							false)
 					}
 					scale := *c.elem(mem, tile.LevelScales, 4*(b*wide+lane))
 					total = float32(math.FMA(float64(scale), float64(sum), float64(total)))

@@ -5,17 +5,17 @@ package tile
 // Outside the k-loop, each register has the four lanes of one row, as in other tiles.
 
 // matrixTerm emits the products of a term.
-func (g *gen) matrixTerm(atIn int) {
-	for i := 0; i < g.s.Rows; i += 2 {
-		x := g.nextElement()
-		if i+1 < g.s.Rows {
-			g.neon.LoadPair(g.row(i, atIn), g.row(i+1, atIn), x)
+func (g *gen) matrixTerm(inOffset int) {
+	for i := 0; i < g.spec.Rows; i += 2 {
+		pair := g.nextElement()
+		if i+1 < g.spec.Rows {
+			g.neon.LoadPair(g.rowAddr(i, inOffset), g.rowAddr(i+1, inOffset), pair)
 		} else {
-			g.Elements(g.row(i, atIn), 2, x)
+			g.Elements(g.rowAddr(i, inOffset), 2, pair)
 		}
-		for v := range g.s.Vectors {
+		for v := range g.spec.Vectors {
 			for half := range 2 {
-				g.neon.MatrixProduct(x, g.vector(2*v+half), g.sum(i+half, v), g.s.SignedIn)
+				g.neon.MatrixProduct(pair, g.vectorReg(2*v+half), g.sumReg(i+half, v), g.spec.SignedIn)
 			}
 		}
 	}
@@ -23,9 +23,9 @@ func (g *gen) matrixTerm(atIn int) {
 
 // exchangeHalves converts the accumulators from one row per register to 2x2 sums, or back.
 func (g *gen) exchangeHalves() {
-	for i := 0; i < g.s.Rows; i += 2 {
-		for v := range g.s.Vectors {
-			g.neon.ExchangeHalves(g.sum(i, v), g.sum(i+1, v))
+	for i := 0; i < g.spec.Rows; i += 2 {
+		for v := range g.spec.Vectors {
+			g.neon.ExchangeHalves(g.sumReg(i, v), g.sumReg(i+1, v))
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	amd64 "github.com/graphrun/graphrun/internal/jit/target/amd64/writer"
 )
 
-// Quantized is the dtype of the results of a tile of bytes or words.
+// Quantized is the dtype of the results of a tile with integer products.
 type Quantized uint8
 
 // Dtypes. Unsigned and Signed are quantized bytes: a sum is multiplied by the scale of its lane, rounded, and added to
@@ -25,7 +25,7 @@ const (
 const (
 	packedVectors     = 4  // vectors of sums whose bytes fill one vector
 	bytesPerSumVector = 16 // bytes of one vector of sums
-	quantizedRegs     = 3  // registers needed besides the sums and the mask
+	quantizedRegs     = 3  // registers that quantization needs in addition to the sums and the mask
 
 	zeroPointWord = spillWords // of the spill area: the zero point in all lanes
 )
@@ -35,11 +35,11 @@ func (s *Spec) lastVectors() int { return (s.Vectors-1)%packedVectors + 1 }
 
 // beginQuantized computes the mask of the last bytes of a row.
 func (g *gen) beginQuantized() {
-	if g.s.Quantized == NotQuantized || g.amd64 == nil {
+	if g.spec.Quantized == NotQuantized || g.amd64 == nil {
 		return
 	}
-	n, wholeBytes := target.Int(target.Imm(g.s.Lanes)), int64(bytesPerSumVector*(g.s.lastVectors()-1))
-	switch g.s.Lanes {
+	n, wholeBytes := target.Int(target.Imm(g.spec.Lanes)), int64(bytesPerSumVector*(g.spec.lastVectors()-1))
+	switch g.spec.Lanes {
 	case Dynamic:
 		n = stepOf(LastLanes)
 	case 0:
@@ -49,54 +49,55 @@ func (g *gen) beginQuantized() {
 }
 
 // quantizer returns the writer of the conversion to bytes on amd64. With AVX-512, register Temp is free after the
-// conversion.
+// conversion. NotNaN is a mask register.
 func (g *gen) quantizer() *amd64.Quantizer {
-	q := &amd64.Quantizer{Writer: g.amd64, Signed: g.s.Quantized == Signed, MaxLevel: g.freeRegister(1),
+	quantizer := &amd64.Quantizer{Writer: g.amd64, Signed: g.spec.Quantized == Signed, MaxLevel: g.freeRegister(1),
 		ZeroPoint: g.freeRegister(2), NotNaN: 3, ZeroPointWord: spillWord(zeroPointWord), Temp: g.freeRegister(1)}
-	if g.s.mayBePartial(g.cpu) && g.mask == q.Temp {
-		q.Temp = g.freeRegister(2)
+	if g.spec.mayBePartial(g.cpu) && g.mask == quantizer.Temp {
+		quantizer.Temp = g.freeRegister(2)
 	}
-	return q
+	return quantizer
 }
 
-// storeQuantized converts the sums and stores them. It packs up to four vectors, of one row or of several rows.
+// storeQuantized emits the conversion of the sums to bytes, and their stores. It packs the bytes of up to four vectors,
+// of one row or of several rows, into one vector.
 func (g *gen) storeQuantized() {
 	if g.neon != nil {
 		g.storeQuantizedNEON()
 		return
 	}
-	x := g.loadEpilogueMask()
-	q := g.quantizer()
-	g.operand(ZeroPoint, inReg)
-	q.Begin(target.Addr{Base: inReg})
+	scratch := g.loadEpilogueMask()
+	converter := g.quantizer()
+	g.loadAddress(ZeroPoint, inReg)
+	converter.Begin(target.Addr{Base: inReg})
 	g.eachLanes(Scales, g.freeRegister(0), func(i, v int) {
-		g.ToFloats(g.sum(i, v))
-		q.ToLevels(g.sum(i, v), x)
+		g.ToFloats(g.sumReg(i, v))
+		converter.ToLevels(g.sumReg(i, v), scratch)
 	})
-	order := q.Temp
-	q.LoadOrder(order)
-	last := target.Int(target.Imm(g.s.Lanes))
-	if g.s.Lanes == Dynamic {
+	order := converter.Temp
+	converter.LoadOrder(order)
+	last := target.Int(target.Imm(g.spec.Lanes))
+	if g.spec.Lanes == Dynamic {
 		last = countReg
 		if target.MasksInVectors(g.cpu) {
 			g.Move(stepOf(LastLanes), countReg)
 		}
 	}
-	for v := 0; v < g.s.Vectors; v += packedVectors {
-		n, end := min(packedVectors, g.s.Vectors-v), target.Int(nil)
-		if g.isPartial(v + n - 1) {
+	for v := 0; v < g.spec.Vectors; v += packedVectors {
+		vectors, end := min(packedVectors, g.spec.Vectors-v), target.Int(nil)
+		if g.isPartial(v + vectors - 1) {
 			end = last
 		}
-		for i, rows := 0, packedVectors/n; i < g.s.Rows; i += rows {
-			part := [packedVectors]target.VReg{x, x, x, x}
-			for k := range min(rows, g.s.Rows-i) * n {
-				part[k] = g.sum(i+k/n, v+k%n)
+		for i, rows := 0, packedVectors/vectors; i < g.spec.Rows; i += rows {
+			part := [packedVectors]target.VReg{scratch, scratch, scratch, scratch}
+			for k := range min(rows, g.spec.Rows-i) * vectors {
+				part[k] = g.sumReg(i+k/vectors, v+k%vectors)
 			}
-			q.Pack(part)
-			q.Arrange(part[0], order)
-			for row := range min(rows, g.s.Rows-i) {
-				at := target.Addr{Base: outTileReg, Disp: g.s.Out[i+row] + v*g.bytes/packedVectors}
-				q.StoreParts(part[0], x, row*n, n, at, end, [2]target.GReg{inReg, vecReg})
+			converter.Pack(part)
+			converter.Arrange(part[0], order)
+			for row := range min(rows, g.spec.Rows-i) {
+				at := target.Addr{Base: outTileReg, Disp: g.spec.Out[i+row] + v*g.vectorBytes/packedVectors}
+				converter.StoreParts(part[0], scratch, row*vectors, vectors, at, end, [2]target.GReg{inReg, vecReg})
 			}
 		}
 	}

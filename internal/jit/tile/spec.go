@@ -7,10 +7,10 @@
 //
 //	sum[row][lane] += in[row, term] * vec[term, lane]
 //
-// The k-loop is the loop over the terms of the sums. The broadcast operand (In) supplies one element for each row and
-// term; it is broadcast to all lanes. The vector operand (Vec) supplies vectors for each term, which all rows share; it
-// is usually a packed panel. In a matrix product they are A and B, in a convolution the pixels and the weights. These
-// are the terms of the package:
+// The k-loop is the loop over the terms of the sums. The broadcast operand (In) supplies one element for each row
+// and term; it is broadcast to all lanes. The vector operand (Vec) supplies vectors for each term, which all rows
+// share; it is usually a packed panel. In a matrix product they are A and B, in a convolution the pixels and the
+// weights. The package uses these words:
 //
 //	term      one iteration of the k-loop: a rank-1 update of the tile
 //	run       terms with constant steps between them in both operands (Run)
@@ -22,10 +22,10 @@
 // The offsets of rows and terms are constants of the code, or [Dynamic]: arguments of the call, so that several sizes
 // can share code. One call computes several tiles, at constant distances.
 //
-// The terms of an element are added in a fixed order (loops, runs, terms), with one fused multiply-add each. A result
-// therefore has the same bits for every division into tiles and on all instruction sets. Blocks reduce rounding errors,
-// which grow with the length of a chain of additions: each block is summed separately, and its sum is added to the
-// start and the sums of the blocks before it.
+// The terms of an element are added in a fixed order (loops, runs, terms), with one fused multiply-add each. A
+// result therefore has the same bits for every division into tiles and on all instruction sets. Blocks reduce
+// rounding errors, which grow with the length of a chain of additions: each block is summed separately, and its sum
+// is added to the start and the sums of the blocks before it.
 package tile
 
 import "math"
@@ -45,24 +45,25 @@ const (
 type Spec struct {
 	Size int // bytes of an element: 4 for float32, 8 for float64
 
-	// Bytes selects int8 products: an element is a group of four bytes, unsigned in the broadcast operand and signed in
-	// the vector operand. The product of two groups is the sum of four products. Accumulators, starts and results are
-	// int32. If there is an epilogue, the accumulators are converted to float32 first. Size is 4. The processor must have
-	// a byte dot product for these vectors: VPDPBUSD, or SDOT and SUDOT.
-	Bytes bool
-	// SignedIn says that the bytes of the broadcast operand are signed. It must equal the result of [ReadsSigned].
+	// Int8 selects int8 products: an element is a group of four bytes, unsigned in the broadcast operand and signed
+	// in the vector operand. The product of two groups is the sum of four products. Accumulators, starts and results
+	// are int32. If there is an epilogue, the accumulators are converted to float32 first. Size is 4. The processor
+	// must have a byte dot product for these vectors: VPDPBUSD, or SDOT and SUDOT.
+	Int8 bool
+	// SignedIn selects signed bytes in the broadcast operand. It must equal the result of [ReadsSigned].
 	SignedIn bool
-	// Matrix executes Bytes by products of 2 by 8 and 8 by 2 bytes (SMMLA, USMMLA). An element of the operands is then a
-	// group of eight bytes. It requires machine.MatrixBytes, all rows in every run, and neither Masked nor PackStep.
-	Matrix bool
-	// MatrixUnit executes Bytes with the processor's matrix unit (AMX). It requires AVX-512, In, Out, constant numbers of
-	// terms, InStep equal to Size, equal VecSteps, all rows in every run, and rows at constant distances in one or two
-	// parts. A bias must have whole vectors, and the operand Scratch must have UnitScratchBytes bytes.
+	// Int8Matrix executes Int8 by products of 2 by 8 and 8 by 2 bytes (SMMLA, USMMLA). An element of the operands is
+	// then a group of eight bytes. It requires machine.MatrixBytes, all rows in every run, and neither Masked nor
+	// PackStep.
+	Int8Matrix bool
+	// MatrixUnit executes Int8 with the processor's matrix unit (AMX). It requires AVX-512, In, Out, constant
+	// numbers of terms, InStep equal to Size, equal VecSteps, all rows in every run, and rows at constant distances
+	// in one or two parts. A bias must have whole vectors, and the operand Scratch must have UnitScratchBytes bytes.
 	MatrixUnit bool
-	// Words selects int16 products: an element is a pair of int16, and Bytes is not set. Otherwise the rules of Bytes
+	// Int16 selects int16 products: an element is a pair of int16, and Int8 is not set. Otherwise the rules of Int8
 	// apply. Every instruction set of amd64 has these products.
-	Words bool
-	// Quantized selects the dtype of the result for Bytes and Words. Unless it is NotQuantized, elements of the result
+	Int16 bool
+	// Quantized selects the dtype of the result for Int8 and Int16. Unless it is NotQuantized, elements of the result
 	// have one byte, and it requires Out, a start other than FromResult, and no epilogue.
 	Quantized Quantized
 
@@ -76,8 +77,8 @@ type Spec struct {
 	// distance that the call passes (InRow, OutRow).
 	In, Out []int
 
-	// Masked says that the vector operand ends after the Lanes of the last vector. Otherwise whole vectors are read,
-	// as from packed panels.
+	// Masked limits reads of the vector operand to the valid Lanes of the last vector. Otherwise whole vectors are
+	// read, as from packed panels.
 	Masked bool
 
 	Runs  []Run  // terms of an iteration of the innermost loop, in order; a run with Dynamic fields must be the only one
@@ -87,31 +88,31 @@ type Spec struct {
 	Start    Start
 	Epilogue []EpilogueStep // applied in order
 
-	// PrefetchResult prefetches the tile's cache lines of the result into L1 before the k-loop, for a start or an
-	// epilogue that reads them.
+	// PrefetchResult prefetches the tile's cache lines of the result into L1 before the k-loop. It helps if the start
+	// or the epilogue reads the result.
 	PrefetchResult bool
-	// PrefetchDistance is the distance at which the vector operand is prefetched into L1, ahead of its loads. 0 disables
-	// the prefetching.
+	// PrefetchDistance is the distance at which the vector operand is prefetched into L1, ahead of its loads. 0
+	// disables the prefetching.
 	PrefetchDistance int
 	// PrefetchedLines is the number of cache lines of the operand [Prefetched] that are prefetched into L2 per
 	// iteration of the k-loop. The prefetched address advances with each iteration, also from tile to tile. 0 disables
 	// the prefetching.
 	PrefetchedLines int
-	// Prefetch lists further operands to prefetch into L2: at most two, or one with PrefetchedLines. It requires a single
-	// run with Dynamic Terms, no loops, and no Unroll.
+	// Prefetch lists further operands to prefetch into L2: at most two, or one with PrefetchedLines. It requires a
+	// single run with Dynamic Terms, no loops, and no Unroll.
 	Prefetch []Prefetch
 	// PackStep, if not 0, packs the vector operand while it is read: the vectors of every term are also stored to the
 	// operand [Packed], PackStep bytes after the vectors of the previous term. Whole vectors are stored, and the lanes
 	// that a Masked operand lacks are 0. It requires a single run without loops, and one tile per call.
 	PackStep int
-	// Unroll is the number of terms of an iteration of the k-loop; 0 selects DefaultUnroll, or full unrolling for short
-	// runs.
+	// Unroll is the number of terms of an iteration of the k-loop; 0 selects DefaultUnroll, or full unrolling for
+	// short runs.
 	Unroll int
 }
 
 // Prefetch describes the prefetching of an operand into L2. Once per Every terms, the code prefetches Lines adjacent
 // cache lines and advances the address by a distance that the call passes. Every is a power of two that is at least
-// DefaultUnroll. Prefetching few lines at a time avoids delays of the loads in the k-loop.
+// DefaultUnroll. Many prefetches at once would delay the loads of the k-loop.
 type Prefetch struct{ Lines, Every int }
 
 // Run describes terms with constant steps.
@@ -121,8 +122,8 @@ type Run struct {
 	Terms           int    // number of terms, at least 1, or Dynamic, which may be 0
 	Rows            uint32 // bit mask of the rows that have these terms; 0 for all rows
 
-	// Block is the number of terms of a block; 0 for none. The last term ends a block, too. It requires Spec.In and float
-	// elements.
+	// Block is the number of terms of a block; 0 for none. The last term ends a block, too. It requires Spec.In and
+	// float elements.
 	Block int
 }
 
@@ -148,7 +149,7 @@ const (
 type EpilogueStep struct {
 	Op      EpilogueOp
 	Operand int     // index among the operands of the epilogue, from 0; see EpilogueOperands
-	Lo, Hi  float64 // bounds, or the factor in Lo; rounded to the dtype of the elements
+	Lo, Hi  float64 // the bounds (AtLeast: Lo, AtMost: Hi), or the factor (Scale: Lo); rounded to the elements' dtype
 }
 
 // EpilogueOp is the operation of an EpilogueStep.
@@ -159,7 +160,7 @@ type EpilogueOp uint8
 // of a call. NaNs are propagated.
 const (
 	AddTile   EpilogueOp = iota
-	AddResult            // add the previous value of the result; not for Bytes and Words
+	AddResult            // add the previous value of the result; not for Int8 and Int16
 	MulTile
 	AddLanes
 	MulLanes
@@ -170,8 +171,8 @@ const (
 	Scale   // x * Lo
 )
 
-// Slot is the index of an argument in [jit.Args]. Operand k starts Row[k] bytes after Ptr[k], so that a caller can move
-// the operands without writing pointers. Dynamic values are in Step.
+// Slot is the index of an argument in [jit.Args]. Operand k starts Row[k] bytes after Ptr[k], so that a caller can
+// move the operands without writing pointers. Dynamic values are in Step.
 type Slot = int
 
 // Operands: indices into Ptr and Row. Operand i of the epilogue is at EpilogueOperands+i, and the operand of
@@ -188,8 +189,9 @@ const (
 	EpilogueOperands = PrefetchOperands + maxPrefetches
 )
 
-// Numbers: indices into Step. Args.Rows is the number of tiles, at least 1, and Args.N the number of terms of a Dynamic
-// run. The number of iterations of loop i is at LoopTrips+i, and the distance of Spec.Prefetch[i] is at PrefetchStep+i.
+// Numbers: indices into Step. Args.Rows is the number of tiles, at least 1, and Args.N the number of terms of a
+// Dynamic run. The number of iterations of loop i is at LoopTrips+i, and the distance of Spec.Prefetch[i] is at
+// PrefetchStep+i.
 const (
 	InRow        Slot = iota // distance between rows of the broadcast operand, without Spec.In
 	OutRow                   // distance between rows of the result and of tile operands, without Spec.Out

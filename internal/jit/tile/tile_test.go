@@ -86,7 +86,7 @@ func (c *call[T]) value(v int, slot tile.Slot) int {
 
 // groups returns the number of groups of four bytes of an element of the operands.
 func (c *call[T]) groups() int {
-	if c.spec.Matrix {
+	if c.spec.Int8Matrix {
 		return 2
 	}
 	return 1
@@ -140,7 +140,8 @@ func (c *call[T]) eachTerm(level, in, vec, row int, visit func(in, vec int), end
 			n = c.terms
 		}
 		for k := range n {
-			visit(in+int(r.In)+c.in(row)+k*c.value(r.InStep, tile.InTerm), vec+int(r.Vec)+k*c.value(r.VecStep, tile.VecTerm))
+			visit(in+int(r.In)+c.in(row)+k*c.value(r.InStep, tile.InTerm),
+				vec+int(r.Vec)+k*c.value(r.VecStep, tile.VecTerm))
 			if r.Block > 0 && ((k+1)%r.Block == 0 || k == n-1) {
 				end()
 			}

@@ -17,16 +17,16 @@ const (
 	UnitTerms = 16
 	// UnitVectors is the maximum number of vectors of a tile.
 	UnitVectors = 2
-	// UnitScratchBytes is the memory for the sums of a tile.
+	// UnitScratchBytes is the size of the memory for the sums of a tile.
 	UnitScratchBytes = 2 * UnitRows * UnitVectors * lineBytes
-	// UnitCallGroups is the maximum number of products of groups in a call. It bounds the time of a call, which cannot be
-	// preempted, to 25 us at a third of the peak rate.
+	// UnitCallGroups is the maximum number of products of groups in a call. It bounds the time of a call, which
+	// cannot be preempted, to 25 us at a third of the peak rate.
 	UnitCallGroups = 5 << 20
-	// UnitStripGroups is the least number of products of groups that a call should have. The start of a call takes as
-	// long as 1<<16 products (0.1 us), 6% of this number.
+	// UnitStripGroups is the desired minimum number of products of groups in a call. The start of a call takes as long
+	// as 1<<16 products (0.1 us), 6% of this number.
 	UnitStripGroups = 1 << 20
-	// UnitGrain multiplies the least number of multiplications of a chunk of work if the matrix unit is used, because it
-	// is faster than vectors.
+	// UnitGrain is the ratio of the speeds of the matrix unit and of vectors. A unit of parallel work for the matrix
+	// unit has at least UnitGrain times as many multiplications as one for vectors.
 	UnitGrain = 4
 	// unitSumRegs is the number of vector registers for sums in the epilogue.
 	unitSumRegs = 28
@@ -69,8 +69,8 @@ func (s *Spec) splitForUnit() (split unitSplit, err error) {
 	return split, nil
 }
 
-// segments divides the rows, which have the given offsets, into segments of equal distances between rows, and returns
-// the lengths of the segments. The distance is that of the first two rows.
+// segments divides the rows, which have the given offsets, into segments with equal distances between rows. It returns
+// the numbers of rows of the segments. The distance between the first two rows is used for all segments.
 func (u *unitSplit) segments(in []int) (list []int) {
 	if len(in) > 1 {
 		u.inRowStep = in[1] - in[0]
@@ -106,29 +106,29 @@ func (u *unitSplit) setOutStep(out []int) {
 // chunks divides the terms of all runs into the fewest chunks, and prefers a size of chunks that divides all runs.
 func (u *unitSplit) chunks(s *Spec) error {
 	fewest := 0
-	for _, r := range s.Runs {
-		fewest += (r.Terms + UnitTerms - 1) / UnitTerms
+	for _, run := range s.Runs {
+		fewest += (run.Terms + UnitTerms - 1) / UnitTerms
 	}
 	u.vecStep = s.Runs[0].VecStep
 	for u.terms = UnitTerms; u.terms > 0; u.terms-- {
-		n := 0
-		for _, r := range s.Runs {
-			if r.Terms%u.terms > 0 {
-				n = fewest + 1
+		count := 0
+		for _, run := range s.Runs {
+			if run.Terms%u.terms > 0 {
+				count = fewest + 1
 			}
-			n += r.Terms / u.terms
+			count += run.Terms / u.terms
 		}
-		if n == fewest {
+		if count == fewest {
 			break
 		}
 	}
 	if u.terms == 0 {
 		u.terms = UnitTerms
 	}
-	for _, r := range s.Runs {
-		rest := r.Terms % u.terms
-		if r.VecStep != u.vecStep || r.InStep != s.Size || rest > 0 && u.lastTerms > 0 && rest != u.lastTerms {
-			return fmt.Errorf("tile: the matrix unit does not support the terms of %+v", r)
+	for _, run := range s.Runs {
+		rest := run.Terms % u.terms
+		if run.VecStep != u.vecStep || run.InStep != s.Size || rest > 0 && u.lastTerms > 0 && rest != u.lastTerms {
+			return fmt.Errorf("tile: the matrix unit does not support the terms of %+v", run)
 		}
 		u.lastTerms = max(u.lastTerms, rest)
 	}
@@ -140,7 +140,7 @@ func (s *Spec) checkUnit() error {
 	allRows := func(r Run) bool { return r.Terms != Dynamic && (r.Rows == 0 || r.Rows == uint32(1<<s.Rows-1)) }
 	byRows := func(t EpilogueStep) bool { return t.Op == AddRows || t.Op == MulRows }
 	switch {
-	case !s.Bytes || s.In == nil || s.Out == nil || s.Start == FromRows || s.Masked || s.PackStep != 0 ||
+	case !s.Int8 || s.In == nil || s.Out == nil || s.Start == FromRows || s.Masked || s.PackStep != 0 ||
 		len(s.Prefetch) > 0:
 		return fmt.Errorf("tile: the matrix unit requires bytes at constant offsets")
 	case s.Vectors > UnitVectors || s.Rows > 2*UnitRows:
@@ -169,14 +169,15 @@ const (
 type unitGen struct {
 	*gen
 	split unitSplit
-	// registers for the broadcast and the vector operand of a chunk, and of a shorter last chunk
+	// tile registers for the broadcast and the vector operand of a chunk, and of a shorter last chunk
 	rowTiles, vecTiles, restRowTiles, restVecTiles []amd64.Tile
 }
 
+// newUnitGen divides the tile registers among the accumulators and the two operands.
 func (g *gen) newUnitGen() *unitGen {
-	split, _ := g.s.splitForUnit()
+	split, _ := g.spec.splitForUnit()
 	x := &unitGen{gen: g, split: split}
-	sums := len(split.firstRows) * g.s.Vectors
+	sums := len(split.firstRows) * g.spec.Vectors
 	list := make([]amd64.Tile, 0, amd64.Tiles)
 	for i := sums; i < amd64.Tiles; i++ {
 		list = append(list, amd64.Tile(i))
@@ -184,8 +185,8 @@ func (g *gen) newUnitGen() *unitGen {
 	// share divides tile registers between the broadcast operand and the vector operand.
 	share := func(list []amd64.Tile) (rowTiles, vecTiles []amd64.Tile) {
 		n := 1
-		if g.s.Vectors < len(list) {
-			n = min(len(list)-g.s.Vectors, len(split.firstRows))
+		if g.spec.Vectors < len(list) {
+			n = min(len(list)-g.spec.Vectors, len(split.firstRows))
 		}
 		return list[:n], list[n:]
 	}
@@ -198,7 +199,7 @@ func (g *gen) newUnitGen() *unitGen {
 }
 
 // sumTile returns the tile register with the accumulators of a part and a vector.
-func (x *unitGen) sumTile(part, v int) amd64.Tile { return amd64.Tile(part*x.s.Vectors + v) }
+func (x *unitGen) sumTile(part, v int) amd64.Tile { return amd64.Tile(part*x.spec.Vectors + v) }
 
 // configure emits the configuration of the tile registers.
 func (x *unitGen) configure() {
@@ -209,9 +210,9 @@ func (x *unitGen) configure() {
 		}
 	}
 	x.eachSum(func(t amd64.Tile, _, _ int) { set([]amd64.Tile{t}, x.split.rows, lineBytes) })
-	set(x.rowTiles, x.split.rows, x.split.terms*x.s.Size)
+	set(x.rowTiles, x.split.rows, x.split.terms*x.spec.Size)
 	set(x.vecTiles, x.split.terms, lineBytes)
-	set(x.restRowTiles, x.split.rows, x.split.lastTerms*x.s.Size)
+	set(x.restRowTiles, x.split.rows, x.split.lastTerms*x.spec.Size)
 	set(x.restVecTiles, x.split.lastTerms, lineBytes)
 	x.amd64.ConfigureTiles(shapes)
 }
@@ -219,7 +220,7 @@ func (x *unitGen) configure() {
 // eachSum visits the accumulators; row is the first row of a part.
 func (x *unitGen) eachSum(visit func(t amd64.Tile, row, v int)) {
 	for part, row := range x.split.firstRows {
-		for v := range x.s.Vectors {
+		for v := range x.spec.Vectors {
 			visit(x.sumTile(part, v), row, v)
 		}
 	}
@@ -247,11 +248,11 @@ func (g *gen) emitUnit() {
 // initSumTiles emits the initialization of the accumulators. A bias is equal for all rows: each row is loaded from the
 // same address. Its memory must have whole vectors.
 func (x *unitGen) initSumTiles() {
-	if x.s.Start != FromLanes {
+	if x.spec.Start != FromLanes {
 		x.eachSum(func(t amd64.Tile, _, _ int) { x.amd64.ClearTile(t) })
 		return
 	}
-	x.operand(Bias, inReg)
+	x.loadAddress(Bias, inReg)
 	x.eachSum(func(t amd64.Tile, _, v int) {
 		x.amd64.LoadTile(target.Addr{Base: inReg, Disp: v * lineBytes}, t)
 	})
@@ -281,14 +282,14 @@ func (x *unitGen) chunk(rowTiles, vecTiles []amd64.Tile, terms int) {
 	loadedRow, loadedVec := [amd64.Tiles]int{}, [amd64.Tiles]int{}
 	for part, row := range x.split.firstRows {
 		rowTile := rowTiles[part%len(rowTiles)]
-		for i := range x.s.Vectors {
+		for i := range x.spec.Vectors {
 			v := i
 			if part%2 > 0 {
-				v = x.s.Vectors - 1 - i
+				v = x.spec.Vectors - 1 - i
 			}
 			vecTile := vecTiles[v%len(vecTiles)]
 			if loadedRow[rowTile] != part+1 {
-				x.amd64.LoadTile(target.Addr{Base: inReg, Index: unitStep, Scale: 1, Disp: x.s.In[row]}, rowTile)
+				x.amd64.LoadTile(target.Addr{Base: inReg, Index: unitStep, Scale: 1, Disp: x.spec.In[row]}, rowTile)
 				loadedRow[rowTile] = part + 1
 			}
 			if loadedVec[vecTile] != v+1 {
@@ -298,22 +299,22 @@ func (x *unitGen) chunk(rowTiles, vecTiles []amd64.Tile, terms int) {
 			x.amd64.DotTiles(rowTile, vecTile, x.sumTile(part, v))
 		}
 	}
-	x.advance(inReg, terms*x.s.Size)
+	x.advance(inReg, terms*x.spec.Size)
 	x.advance(vecReg, terms*x.split.vecStep)
 }
 
 // prefetch emits the prefetches of a chunk.
 func (x *unitGen) prefetch(terms int) {
-	for i := range x.s.PrefetchedLines * terms / DefaultUnroll {
+	for i := range x.spec.PrefetchedLines * terms / DefaultUnroll {
 		x.Prefetch(2, target.Addr{Base: prefetchedReg, Disp: i * lineBytes})
 	}
-	x.advance(prefetchedReg, x.s.PrefetchedLines*terms/DefaultUnroll*lineBytes)
-	if x.s.PrefetchDistance == 0 {
+	x.advance(prefetchedReg, x.spec.PrefetchedLines*terms/DefaultUnroll*lineBytes)
+	if x.spec.PrefetchDistance == 0 {
 		return
 	}
 	for i := range terms {
-		for v := range x.s.Vectors {
-			x.Prefetch(1, target.Addr{Base: vecReg, Disp: i*x.split.vecStep + v*lineBytes + x.s.PrefetchDistance})
+		for v := range x.spec.Vectors {
+			x.Prefetch(1, target.Addr{Base: vecReg, Disp: i*x.split.vecStep + v*lineBytes + x.spec.PrefetchDistance})
 		}
 	}
 }
@@ -321,17 +322,18 @@ func (x *unitGen) prefetch(terms int) {
 // storeSumTiles stores the accumulators: directly to the result, or to scratch memory from which the epilogue loads
 // them.
 func (x *unitGen) storeSumTiles() {
-	s := x.s
+	s := x.spec
 	if s.Quantized == NotQuantized && len(s.Epilogue) == 0 && s.Start != FromResult && x.split.outRowStep != 0 &&
 		!s.mayBePartial(x.cpu) {
 		x.amd64.MoveDistance(x.split.outRowStep, countReg)
 		x.eachSum(func(t amd64.Tile, row, v int) {
-			x.amd64.StoreTile(t, target.Addr{Base: outTileReg, Index: countReg, Scale: 1, Disp: s.Out[row] + v*lineBytes})
+			x.amd64.StoreTile(t, target.Addr{Base: outTileReg, Index: countReg, Scale: 1, Disp: s.Out[row] +
+				v*lineBytes})
 		})
 		return
 	}
 	line := s.Vectors * lineBytes
-	x.operand(Scratch, scratchReg)
+	x.loadAddress(Scratch, scratchReg)
 	x.Move(target.Imm(line), countReg)
 	x.eachSum(func(t amd64.Tile, row, v int) {
 		x.amd64.StoreTile(t, target.Addr{Base: scratchReg, Index: countReg, Scale: 1, Disp: row*line + v*lineBytes})
@@ -342,24 +344,24 @@ func (x *unitGen) storeSumTiles() {
 	}
 }
 
-// storeRows loads the sums of some rows, applies the epilogue and stores them. The code of the epilogue follows
-// x.gen.s, so that x.gen.s is replaced by a spec of these rows.
+// storeRows loads the sums of some rows, applies the epilogue and stores them. The methods that emit the epilogue
+// read x.gen.spec, so a spec of only these rows replaces it temporarily.
 func (x *unitGen) storeRows(row, rows int) {
-	spec := x.s
+	spec := x.spec
 	part := *spec
 	part.Rows, part.Out = rows, part.Out[row:row+rows]
-	x.gen.s, x.sumCount = &part, rows*part.Vectors
+	x.gen.spec, x.sumCount = &part, rows*part.Vectors
 	for i := range rows {
 		for v := range part.Vectors {
-			x.Load(target.Addr{Base: scratchReg, Disp: ((row+i)*part.Vectors + v) * lineBytes}, x.sum(i, v), false)
+			x.Load(target.Addr{Base: scratchReg, Disp: ((row+i)*part.Vectors + v) * lineBytes}, x.sumReg(i, v), false)
 		}
 	}
 	if part.Start == FromResult {
 		x.eachResult(outTileReg, func(i, v int, at target.Addr) {
 			x.Load(at, x.freeRegister(0), x.isPartial(v))
-			x.amd64.AddIntegers(x.freeRegister(0), x.sum(i, v))
+			x.amd64.AddIntegers(x.freeRegister(0), x.sumReg(i, v))
 		})
 	}
 	x.gen.storeResult()
-	x.gen.s = spec
+	x.gen.spec = spec
 }

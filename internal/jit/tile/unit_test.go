@@ -14,7 +14,7 @@ import (
 // randomUnit draws a call of the matrix unit: rows in one or two parts, and terms in chunks of one or two sizes.
 func randomUnit(rng *rand.Rand) *call[int32] {
 	c := &call[int32]{lanes: 16, tiles: 1 + rng.IntN(3), step: map[tile.Slot]int{}}
-	s := &tile.Spec{Size: 4, Bytes: true, MatrixUnit: true, Vectors: 1 + rng.IntN(tile.UnitVectors),
+	s := &tile.Spec{Size: 4, Int8: true, MatrixUnit: true, Vectors: 1 + rng.IntN(tile.UnitVectors),
 		PrefetchResult: rng.IntN(3) == 0, Start: []tile.Start{tile.Zero, tile.FromLanes, tile.FromResult}[rng.IntN(3)]}
 	c.spec = s
 	if rng.IntN(2) == 0 {
@@ -74,11 +74,11 @@ func TestUnitInvalid(t *testing.T) {
 		"three parts":                 func(s *tile.Spec) { s.In[1], s.In[3] = 100, 1 },
 		"terms that are not adjacent": func(s *tile.Spec) { s.Runs[0].InStep = 8 },
 		"rows without terms":          func(s *tile.Spec) { s.Runs[0].Rows = 1 },
-		"floats":                      func(s *tile.Spec) { s.Bytes = false },
+		"floats":                      func(s *tile.Spec) { s.Int8 = false },
 		"vectors":                     func(s *tile.Spec) { s.Vectors = 3 },
 		"a start by rows":             func(s *tile.Spec) { s.Start = tile.FromRows },
 	} {
-		s := &tile.Spec{Size: 4, Bytes: true, MatrixUnit: true, Rows: 4, Vectors: 1, In: []int{0, 8, 16, 24},
+		s := &tile.Spec{Size: 4, Int8: true, MatrixUnit: true, Rows: 4, Vectors: 1, In: []int{0, 8, 16, 24},
 			Out: []int{0, 64, 128, 192}, Runs: []tile.Run{{Terms: 3, InStep: 4, VecStep: 64}}}
 		if _, err := tile.Compile(s, machine.AVX512); err != nil {
 			t.Fatal(err)
@@ -88,7 +88,7 @@ func TestUnitInvalid(t *testing.T) {
 			t.Errorf("%s: no error for %+v", name, s)
 		}
 	}
-	s := &tile.Spec{Size: 4, Bytes: true, MatrixUnit: true, Rows: 1, Vectors: 1, In: []int{0}, Out: []int{0},
+	s := &tile.Spec{Size: 4, Int8: true, MatrixUnit: true, Rows: 1, Vectors: 1, In: []int{0}, Out: []int{0},
 		Runs: []tile.Run{{Terms: 1, InStep: 4, VecStep: 64}}}
 	if _, err := tile.Compile(s, machine.AVX2); err == nil {
 		t.Error("no error for a matrix unit with AVX2")

@@ -33,7 +33,7 @@ func (c *code) lower(b *block) *alloc.Builder {
 	}
 	for i := range b.list {
 		o := &b.list[i]
-		in := alloc.Inst{Name: binaryNames[o.op], Lane: 4}
+		in := alloc.Inst{Name: binaryNames[o.op], BroadcastBytes: 4}
 		switch o.op {
 		case opConst, opLoad, opBias, opTile, opLanes:
 			virtOf[i] = builder.New(alloc.Value{Bytes: uint8(4 * Lanes(c.cpu)), Reload: c.reload(o)})
@@ -67,9 +67,9 @@ func (c *code) reload(o *operation) *alloc.Reload {
 	switch o.op {
 	case opConst:
 		element := string(binary.LittleEndian.AppendUint32(nil, math.Float32bits(o.number)))
-		r.Lane, r.Mem = 4, alloc.Mem{Space: alloc.Constant, Data: element}
+		r.BroadcastBytes, r.Mem = 4, alloc.Mem{Space: alloc.Constant, Data: element}
 		if target.MasksInVectors(c.cpu) { // AVX2 cannot broadcast an operand
-			r.Lane, r.Mem.Data = 0, strings.Repeat(element, Lanes(c.cpu))
+			r.BroadcastBytes, r.Mem.Data = 0, strings.Repeat(element, Lanes(c.cpu))
 		}
 	case opLoad:
 		r.Mem.Index = inputIndex
@@ -88,7 +88,8 @@ func (c *code) reload(o *operation) *alloc.Reload {
 func (c *code) write(b *block, tail bool) (slots int, err error) {
 	builder := c.lower(b)
 	n := len(builder.Values)
-	registerFile := alloc.File{Pool: [2]uint32{alloc.Vectors: 1<<c.registers - 1}, Permanent: slices.Repeat([]int8{-1}, n),
+	registerFile := alloc.File{Pool: [2]uint32{alloc.Vectors: 1<<c.registers - 1},
+		Permanent:     slices.Repeat([]int8{-1}, n),
 		PermanentSlot: slices.Repeat([]int16{-1}, n), FoldLoads: !c.cpu.Has(machine.NEON)}
 	r := alloc.Run(builder.Values, &registerFile, builder.Body, alloc.Policy{Masked: tail, PreferComputed: true})
 	if r.Err != nil {

@@ -14,10 +14,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// directConv computes a convolution in register tiles. doc.go defines tiles, blocks, panels and strips. A tile computes
-// some output pixels for a block of output channels. The channels of a block are contiguous in the result and in the
-// packed weight. Pixels of the input are read in place, in either layout. Taps outside the image are skipped: tiles at
-// the left and at the right border have separate code, and the number of rows of the window is an argument of the code.
+// directConv computes a convolution in register tiles. doc.go defines tiles, blocks, panels and strips. A tile
+// computes some output pixels for a block of output channels. The channels of a block are contiguous in the result
+// and in the packed weight. Pixels of the input are read in place, in either layout. Taps outside the image are
+// skipped: tiles at the left and at the right border have separate code, and the number of rows of the window is an
+// argument of the code.
 //
 // newDirect divides the results of an image into tiles and strips (cut), chooses their order (chooseOrder), and
 // generates code for each kind of tile (compile). When a strip is computed, appendCalls lists the calls of the code.
@@ -92,7 +93,8 @@ func newDirect(conv *convShape, d tensor.DType, planes bool) (*directConv, error
 	shape := newDirectShape(conv, d, planes)
 	t := &directConv{conv: conv, shape: shape, elemBytes: d.Size(), inElemBytes: d.Size(),
 		termBytes: shape.blockChannels() * d.Size(),
-		images:    conv.n, inImageBytes: conv.inStride.n * d.Size(), inPixelBytes: conv.inPixelStride(planes) * d.Size(),
+		images:    conv.n, inImageBytes: conv.inStride.n * d.Size(),
+		inPixelBytes:   conv.inPixelStride(planes) * d.Size(),
 		outPixelStride: conv.outPixelStride(), outElemBytes: d.Size()}
 	if conv.phase != nil {
 		t.outPixelStride = conv.outStride.w
@@ -116,8 +118,8 @@ func (t *directConv) compile() error {
 			spec.Vectors = kit.DivUp(channels, t.shape.lanes)
 			spec.PrefetchedLines, spec.Epilogue = t.prefetchLines, t.epilogue.Steps
 			spec.Lanes, spec.Quantized = channels%t.shape.lanes, t.requantize
-			spec.Bytes, spec.Words, spec.MatrixUnit = t.byteElements, t.wordElements, t.shape.usesUnit
-			spec.SignedIn, spec.Matrix = t.signedElements, t.byteElements && t.inElemBytes == matrixChannels
+			spec.Int8, spec.Int16, spec.MatrixUnit = t.byteElements, t.wordElements, t.shape.usesUnit
+			spec.SignedIn, spec.Int8Matrix = t.signedElements, t.byteElements && t.inElemBytes == matrixChannels
 			if t.conv.hasBias {
 				spec.Start = tile.FromLanes
 			}

@@ -1,11 +1,11 @@
 // Package multiply runs batches of matrix products as phases of a kernel ([Multiplier]). Each product C = A·B is
-// computed by package gemm. The package also has code that products and convolutions share: packed operands ([Panels]),
-// the order of work ([StripOrder]), epilogues in registers ([TileEpilogue]), the conversion of sums to bytes
-// ([SumConversion], [Requantizer]), and the names of rates (work.go).
+// computed by package gemm. The package also has code that products and convolutions share: packed operands
+// ([Panels]), the order of work ([StripOrder]), epilogues in registers ([TileEpilogue]), the conversion of sums to
+// bytes ([SumConversion], [Requantizer]), and the names of rates (work.go).
 //
-// The depth of a product is the size of the dimension that is summed. A term is an index of this dimension. A lane is a
-// row of A or a column of B. A panel is a group of lanes, packed so that the elements of one term are contiguous. A
-// tile is a rectangle of C. An entry is one product of a batch.
+// The depth of a product is the size of the dimension that is summed. A term is an index of this dimension. A lane
+// is a row of A or a column of B. A panel is a group of lanes, packed so that the elements of one term are
+// contiguous. A tile is a rectangle of C. An entry is one product of a batch.
 package multiply
 
 import (
@@ -51,7 +51,7 @@ type Job struct {
 	Bias, Add unsafe.Pointer
 	EntryAdd  unsafe.Pointer // address of the addend of the current entry
 	epilogue  fusion.EpilogueRun
-	repeated  gemm.Repeated // recorded calls of a small product, repeated for each entry
+	repeated  gemm.Replay // recorded calls of a small product, repeated for each entry
 	mem       *graph.Mem
 
 	// Buffers of convolutions that pack windows of an image into panels. A tap is an element of the window.
@@ -81,8 +81,8 @@ const (
 	maxWaves = 256
 )
 
-// Phases returns the work as phases, and the sizes of shared scratch and of worker scratch in bytes. The shared scratch
-// starts at scratchOffset.
+// Phases returns the work as phases, and the sizes of shared scratch and of worker scratch in bytes. The shared
+// scratch starts at scratchOffset.
 func (multiplier *Multiplier) Phases(scratchOffset int) (phases []graph.Phase, scratch, worker int) {
 	multiplier.elemBytes = multiplier.Plan.DType().Size()
 	sharedBytes, workerBytes := kit.AlignUp(multiplier.Plan.SharedBytes()), kit.AlignUp(multiplier.Plan.WorkerBytes())
@@ -106,7 +106,8 @@ func (multiplier *Multiplier) Phases(scratchOffset int) (phases []graph.Phase, s
 	}
 	for e := 0; e < multiplier.Entries; e += wave {
 		for p := range multiplier.Plan.Phases() {
-			phases = append(phases, multiplier.wavePhase(e, min(wave, multiplier.Entries-e), p, scratchOffset, sharedBytes))
+			phases = append(phases, multiplier.wavePhase(e, min(wave, multiplier.Entries-e), p, scratchOffset,
+				sharedBytes))
 		}
 	}
 	return phases, wave * sharedBytes, workerBytes
@@ -140,8 +141,8 @@ func (multiplier *Multiplier) wavePhase(firstEntry, n, p, scratchOffset, sharedB
 			j := multiplier.prepareJob(mem)
 			defer j.release()
 			multiplier.setEntry(j, firstEntry+e)
-			if multiplier.Plan.Repeat(&j.repeated, &j.Args) {
-				multiplier.Plan.RunRepeated(&j.repeated, chunk%tiles, &j.Args)
+			if multiplier.Plan.PrepareReplay(&j.repeated, &j.Args) {
+				multiplier.Plan.RunReplay(&j.repeated, chunk%tiles, &j.Args)
 			} else {
 				j.Args.Shared = mem.Scratch[scratchOffset+e*sharedBytes:][:multiplier.Plan.SharedBytes()]
 				multiplier.Plan.Run(p, chunk%tiles, &j.Args, mem.Worker)
@@ -151,8 +152,8 @@ func (multiplier *Multiplier) wavePhase(firstEntry, n, p, scratchOffset, sharedB
 	}
 }
 
-// runEntries runs all phases of entries [e0, e1), one entry after another. Worker memory holds the plan's worker memory
-// and, from offset panelsAt on, the panels.
+// runEntries runs all phases of entries [e0, e1), one entry after another. Worker memory holds the plan's worker
+// memory and, from offset panelsAt on, the panels.
 func (multiplier *Multiplier) runEntries(mem *graph.Mem, e0, e1, panelsAt int) {
 	job := multiplier.prepareJob(mem)
 	defer job.release()
@@ -162,9 +163,9 @@ func (multiplier *Multiplier) runEntries(mem *graph.Mem, e0, e1, panelsAt int) {
 			mem.CheckContext()
 		}
 		multiplier.setEntry(job, e)
-		if multiplier.Plan.Repeat(&job.repeated, &job.Args) {
+		if multiplier.Plan.PrepareReplay(&job.repeated, &job.Args) {
 			for tile := range multiplier.Plan.Tiles(0) {
-				multiplier.Plan.RunRepeated(&job.repeated, tile, &job.Args)
+				multiplier.Plan.RunReplay(&job.repeated, tile, &job.Args)
 			}
 		} else {
 			multiplier.Plan.RunAll(&job.Args, mem.Worker)

@@ -25,8 +25,8 @@ var blockedAttention = &graph.Attend{
 	Work: attentionWork, Read: attentionRead, Lower: compileAttention,
 }
 
-// scoreBytes is the maximum size, in bytes, of a block of scores. Such a block stays in the L2 cache together with keys
-// and values.
+// scoreBytes is the maximum size, in bytes, of a block of scores. Such a block stays in the L2 cache together with
+// keys and values.
 const scoreBytes = 256 << 10
 
 // minScoreRows is the minimum number of rows of a block. The scores of such a block may exceed scoreBytes.
@@ -61,8 +61,8 @@ func attentionSizesOf(spec *graph.Attention) (sizes attentionSizes) {
 	return sizes
 }
 
-// specs returns the two products of a block of n rows. The product of queries and keys gives the scores. The product of
-// weights and values gives the result.
+// specs returns the two products of a block of n rows. The product of queries and keys gives the scores. The product
+// of weights and values gives the result.
 func (sizes attentionSizes) specs(spec *graph.Attention, n int) (scores, values gemm.Spec) {
 	rank := len(spec.Batch)
 	strides := func(m tensor.Meta) gemm.Operand {
@@ -106,8 +106,8 @@ func attentionWork(spec *graph.Attention) (work graph.Work) {
 	return work
 }
 
-// areThin reports whether a product reads its larger operand once and in place, for the product of queries and keys and
-// for the product of weights and values.
+// areThin reports whether a product reads its larger operand once and in place, for the product of queries and keys
+// and for the product of weights and values.
 func (sizes attentionSizes) areThin(a *graph.Attention) [2]bool {
 	if sizes.group > 1 {
 		return [2]bool{}
@@ -116,8 +116,8 @@ func (sizes attentionSizes) areThin(a *graph.Attention) [2]bool {
 	return [2]bool{gemm.Supports(scores, gemm.Thin), gemm.Supports(values, gemm.Thin)}
 }
 
-// packedElements returns the number of elements that are packed if a product packs operand i: query, key or value. Keys
-// and values are packed again for each block.
+// packedElements returns the number of elements that are packed if a product packs operand i: query, key or value.
+// Keys and values are packed again for each block.
 func (sizes attentionSizes) packedElements(i int) float64 {
 	keys := float64(sizes.blocks) * float64(sizes.keys)
 	queries := float64(sizes.queries)
@@ -190,7 +190,7 @@ type attention struct {
 // attentionRun is the state of a worker that computes an attention.
 type attentionRun struct {
 	args           gemm.Args
-	scores, values gemm.Repeated
+	scores, values gemm.Replay
 }
 
 // compileAttention returns the kernel of an attention.

@@ -22,8 +22,8 @@ const (
 	smallBlockBytes = 16 << 10
 )
 
-// entriesPerBlock returns the number of entries per block: the largest divisor of evenEntries for which the scores of a
-// block fit in smallBlockBytes. It returns 1 if entries are not small.
+// entriesPerBlock returns the number of entries per block: the largest divisor of evenEntries for which the scores
+// of a block fit in smallBlockBytes. It returns 1 if entries are not small.
 func (sizes attentionSizes) entriesPerBlock(a *graph.Attention) int {
 	scores := sizes.queries * sizes.keys * a.Out.DType.Size()
 	macs := kit.BoundedProduct(sizes.queries, sizes.keys, sizes.keySize+sizes.valueSize)
@@ -39,8 +39,9 @@ func (sizes attentionSizes) entriesPerBlock(a *graph.Attention) int {
 	return 1
 }
 
-// evenEntries returns the number of consecutive entries whose matrices are equally spaced, in the query, in the key and
-// in all operands of the row program. They are the entries of some trailing batch dimensions, as many as possible.
+// evenEntries returns the number of consecutive entries whose matrices are equally spaced, in the query, in the key
+// and in all operands of the row program. They are the entries of some trailing batch dimensions, as many as
+// possible.
 func evenEntries(spec *graph.Attention) int {
 	entries := 1
 	for d := len(spec.Batch) - 1; d >= 0; d-- {
@@ -54,8 +55,8 @@ func evenEntries(spec *graph.Attention) int {
 	return entries
 }
 
-// isEven reports whether the matrices of m remain equally spaced if dimension d of the batch is added to the dimensions
-// after it.
+// isEven reports whether the matrices of m remain equally spaced if dimension d of the batch is added to the
+// dimensions after it.
 func isEven(m tensor.Meta, batch []int, d int) bool {
 	stride := func(d int) int {
 		if m.Shape[d] == 1 {
@@ -114,7 +115,8 @@ func (attn *attention) transposeOperand(spec *graph.Attention) {
 	entry := attn.entryOffsets[transposed.operand][1] - attn.entryOffsets[transposed.operand][0]
 	transposed.bytes = kit.AlignUp(attn.keySize * attn.group * transposed.lanes * attn.elemBytes)
 	transposed.copy = strided.New(strided.Move(attn.elemBytes), []strided.Axis{
-		{N: attn.keySize, Dst: attn.group * transposed.lanes * attn.elemBytes, Src: operand.Strides[term] * attn.elemBytes},
+		{N: attn.keySize, Dst: attn.group * transposed.lanes * attn.elemBytes,
+			Src: operand.Strides[term] * attn.elemBytes},
 		{N: attn.group, Dst: transposed.lanes * attn.elemBytes, Src: entry * attn.elemBytes},
 		{N: transposed.lanes, Dst: attn.elemBytes, Src: operand.Strides[lane] * attn.elemBytes}})
 	attn.transposed, attn.transposedBytes = transposed, transposed.bytes+transposed.copy.ScratchBytes()
@@ -133,8 +135,8 @@ func (attn *attention) transpose(m *graph.Mem, entry int, memory []byte) unsafe.
 }
 
 // multiplySmall computes a product by recorded calls if the plan has them.
-func multiplySmall(p *gemm.Plan, r *gemm.Repeated, args *gemm.Args, work []byte) {
-	if p.Repeat(r, args) {
+func multiplySmall(p *gemm.Plan, r *gemm.Replay, args *gemm.Args, work []byte) {
+	if p.PrepareReplay(r, args) {
 		r.Run()
 	} else {
 		p.RunAll(args, work)

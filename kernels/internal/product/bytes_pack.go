@@ -57,9 +57,10 @@ func newBytePacker(shape byteShape, signed bool) (*bytePacker, error) {
 
 // tileSpec describes the operands of tiles. signed is set if tiles read the bytes of rows as signed.
 func (shape *byteShape) tileSpec(signed bool) *tile.Spec {
-	return &tile.Spec{Size: sumBytes, Bytes: !shape.usesWords(), Words: shape.usesWords(),
-		Matrix: shape.multipliesMatrices(), SignedIn: signed, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
-		Runs: []tile.Run{{InStep: shape.groupBytes, VecStep: shape.width() * shape.groupBytes, Terms: tile.Dynamic}}}
+	return &tile.Spec{Size: sumBytes, Int8: !shape.usesWords(), Int16: shape.usesWords(),
+		Int8Matrix: shape.multipliesMatrices(), SignedIn: signed,
+		Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
+		Runs:  []tile.Run{{InStep: shape.groupBytes, VecStep: shape.width() * shape.groupBytes, Terms: tile.Dynamic}}}
 }
 
 // joinLoop returns the loop that joins bytes of a column to a group. Operand i of the loop supplies element i of each
@@ -108,7 +109,8 @@ func (p *bytePacker) packBlock(worker *byteRun, to, from unsafe.Pointer, row, co
 		e, rows := strided.Move(1), max(1, kit.CheckEvery/cols)
 		for k := 0; k < p.k; k += rows {
 			interrupt.Check(worker.state.Context)
-			e.Block(unsafe.Add(transposeBuffer, k*cols), unsafe.Add(from, k*row), strided.Axis{N: cols, Dst: 1, Src: col},
+			e.Block(unsafe.Add(transposeBuffer, k*cols), unsafe.Add(from, k*row),
+				strided.Axis{N: cols, Dst: 1, Src: col},
 				strided.Axis{N: min(rows, p.k-k), Dst: cols, Src: row})
 		}
 		from, row = transposeBuffer, cols
@@ -134,7 +136,8 @@ func (p *bytePacker) joinGroups(worker *byteRun, panel, from unsafe.Pointer, row
 	p.join.Run(&worker.state, ptrs[:1+p.groupElements], strides[:1+p.groupElements], cols, n)
 }
 
-// columnSums returns the address of the column sums of a block. The sums of all blocks follow the panels of the matrix.
+// columnSums returns the address of the column sums of a block. The sums of all blocks follow the panels of the
+// matrix.
 func (shape *byteShape) columnSums(matrix unsafe.Pointer, block int) unsafe.Pointer {
 	return unsafe.Add(matrix, shape.blocks()*shape.panelBytes()+block*shape.width()*sumBytes)
 }
@@ -213,7 +216,8 @@ func packBytes(c *graph.Call, i int) (graph.Packing, bool) {
 			for matrix, at := range starts {
 				for block := range packer.blocks() {
 					interrupt.Check(ctx)
-					packer.packBlock(&r, unsafe.Add(dst.Pointer(), matrix*packer.matrixBytes()), unsafe.Add(src.Pointer(), at), row,
+					packer.packBlock(&r, unsafe.Add(dst.Pointer(), matrix*packer.matrixBytes()),
+						unsafe.Add(src.Pointer(), at), row,
 						col, block, unsafe.Pointer(unsafe.SliceData(memory)))
 				}
 			}

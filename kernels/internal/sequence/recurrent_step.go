@@ -18,10 +18,10 @@ type cellRun struct {
 	h, c, gates, resetState []byte // rows of the block: state, cell, gates, and the state after the reset gate of a GRU
 	lengths                 []int32
 	args                    gemm.Args
-	repeated                *[2]gemm.Repeated // recorded products: each step repeats a product with the same operands
-	check                   func()            // checks the context of mem
-	recorded                [2]bool           // by product: whether it was recorded
-	work                    []byte            // scratch memory of a product
+	repeated                *[2]gemm.Replay // recorded products: each step repeats a product with the same operands
+	check                   func()          // checks the context of mem
+	recorded                [2]bool         // by product: whether it was recorded
+	work                    []byte          // scratch memory of a product
 	loopState               loops.State
 	ptrs                    [expr.MaxOperands]unsafe.Pointer // the addresses of a loop's operands
 	strides                 [expr.MaxOperands]int            // the strides of a loop's operands
@@ -33,7 +33,7 @@ func (s *stepper) run(mem *graph.Mem, dir, b0 int) {
 	buffers := mem.Worker[:s.bufferBytes]
 	worker := s.runs.Of(mem)
 	if worker.repeated == nil {
-		worker.repeated, worker.check = new([2]gemm.Repeated), func() { worker.mem.CheckContext() }
+		worker.repeated, worker.check = new([2]gemm.Replay), func() { worker.mem.CheckContext() }
 	}
 	*worker = cellRun{loopState: worker.loopState, repeated: worker.repeated, check: worker.check,
 		args: gemm.Args{Check: worker.check},
@@ -110,7 +110,7 @@ func (s *stepper) stateRow(p unsafe.Pointer, worker *cellRun, i int) []byte {
 func (s *stepper) record(worker *cellRun, q int, from []byte) {
 	if plan := s.planOf(worker, q); plan != nil {
 		s.setOperands(worker, q, from)
-		worker.recorded[q] = plan.Repeat(&worker.repeated[q], &worker.args)
+		worker.recorded[q] = plan.PrepareReplay(&worker.repeated[q], &worker.args)
 	}
 }
 
@@ -140,8 +140,8 @@ func (s *stepper) multiply(worker *cellRun, q int) {
 	s.planOf(worker, q).RunAll(&worker.args, worker.work)
 }
 
-// stepAddresses returns two addresses for one step of sequence i of the block. in is the address of the products of the
-// input with the weights of all gates, which were computed before. y is the address of the result.
+// stepAddresses returns two addresses for one step of sequence i of the block. in is the address of the products of
+// the input with the weights of all gates, which were computed before. y is the address of the result.
 func (s *stepper) stepAddresses(worker *cellRun, step, i int) (in, y unsafe.Pointer) {
 	t := step
 	if s.backward[worker.dir] {

@@ -20,7 +20,8 @@ func (g *gen) selectInst(v expr.Value) *laneValue {
 	case expr.Convert:
 		if x := g.code.Insts[i.A]; x.Op == expr.Rint && x.DType == tensor.Float32 && fits32(d) {
 			// Values out of range give the same result before and after rounding.
-			return &laneValue{reg: g.unaryOp("VCVTPS2DQ", 4, g.selectedValue(x.A).reg), dtype: d, highUndefined: d.Size() < 4}
+			return &laneValue{reg: g.unaryOp("VCVTPS2DQ", 4, g.selectedValue(x.A).reg), dtype: d,
+				highUndefined: d.Size() < 4}
 		}
 		return g.convert(d, g.selectedValue(i.A))
 	case expr.Bits:
@@ -155,7 +156,7 @@ func (g *gen) extremum(op expr.Op, lane int, a, b alloc.Virt) alloc.Virt {
 	}
 	ordered := g.compareFloats(lane, cmpOrdered, a, a)
 	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Tied: a, Mask: ordered, Dst: g.newLike(a), Fold: 0,
-		Lane: uint8(lane)})
+		BroadcastBytes: uint8(lane)})
 }
 
 func extremumName(op expr.Op, lane int) string {
@@ -181,7 +182,8 @@ func (g *gen) constantFloat(v alloc.Virt, lane int) (float64, bool) {
 	return float64(math.Float32frombits(uint32(x))), true
 }
 
-// Predicates of VCMPPS, with Intel's numbers. If an operand is NaN, only cmpUnordered, cmpNotEqual and cmpNotLess hold.
+// Predicates of VCMPPS, with Intel's numbers. If an operand is NaN, only cmpUnordered, cmpNotEqual and cmpNotLess
+// hold.
 const (
 	cmpEqual        = 0
 	cmpUnordered    = 3 // an operand is NaN
@@ -200,7 +202,7 @@ func (g *gen) compareFloats(lane int, predicate int64, a, b alloc.Virt) alloc.Vi
 		dst = alloc.Value{Bytes: g.Values[a].Bytes}
 	}
 	return g.Add(alloc.Inst{Name: "VCMP" + floatSuffix(lane), Src: immediate(predicate, b, a), Dst: g.New(dst),
-		Fold: 1, Lane: uint8(lane)})
+		Fold: 1, BroadcastBytes: uint8(lane)})
 }
 
 // blend returns yes in lanes whose mask is set, and no in other lanes. Without AVX-512, the lanes of the mask must be
@@ -213,14 +215,14 @@ func (g *gen) blend(lane int, mask, yes, no alloc.Virt) alloc.Virt {
 			return g.Add(in)
 		}
 		return g.Add(alloc.Inst{Name: "VBLENDM" + floatSuffix(lane), Src: sources(yes, no), Mask: mask, Dst: dst,
-			Lane: uint8(lane)})
+			BroadcastBytes: uint8(lane)})
 	}
 	return g.Add(alloc.Inst{Name: "VBLENDV" + floatSuffix(lane), Src: sources(mask, yes, no), Dst: dst, Fold: 1})
 }
 
-// maskableArithmetic returns the instruction that computes v, and whether a masked copy of the instruction can replace
-// a blend. It searches only recently selected instructions. The replacement saves an instruction if v has no other use.
-// Otherwise the copy is as fast as the blend.
+// maskableArithmetic returns the instruction that computes v, and whether a masked copy of the instruction can
+// replace a blend. It searches only recently selected instructions. The replacement saves an instruction if v has no
+// other use. Otherwise the copy is as fast as the blend.
 func (g *gen) maskableArithmetic(v alloc.Virt, lane int) (alloc.Inst, bool) {
 	const recent = 8
 	for k := len(g.Body) - 1; k >= max(0, len(g.Body)-recent); k-- {
@@ -260,7 +262,7 @@ func (g *gen) fma(i expr.Inst) alloc.Virt {
 // multiplyAdd selects the multiply-add a*b + c, or another combination of signs according to name.
 func (g *gen) multiplyAdd(name string, lane int, a, b, c alloc.Virt) alloc.Virt {
 	return g.Add(alloc.Inst{Forms: multiplyAddForms[name+floatSuffix(lane)], Src: sources(a, b, c),
-		Dst: g.newLike(a), Lane: uint8(lane)})
+		Dst: g.newLike(a), BroadcastBytes: uint8(lane)})
 }
 
 // multiplyAddForms has the forms of each multiply-add. The first operand may be in memory.
@@ -283,12 +285,14 @@ var multiplyAddForms = func() map[string][]alloc.Form {
 func (g *gen) boolOp(op expr.Op, a alloc.Virt, b *laneValue) alloc.Virt {
 	if op == expr.Not {
 		if g.avx512 {
-			return g.Add(alloc.Inst{Name: "KNOTW", Src: sources(a), Dst: g.New(alloc.Value{Class: alloc.Masks}), Fold: -1})
+			return g.Add(alloc.Inst{Name: "KNOTW", Src: sources(a), Dst: g.New(alloc.Value{Class: alloc.Masks}),
+				Fold: -1})
 		}
 		return g.xor(4, a, g.constLanes(g.maskLane(), math.MaxUint64))
 	}
-	names := map[expr.Op][2]string{expr.And: {"KANDW", "VPAND"}, expr.Or: {"KORW", "VPOR"}, expr.Xor: {"KXORW", "VPXOR"},
-		expr.Ne: {"KXORW", "VPXOR"}}
+	names := map[expr.Op][2]string{expr.And: {"KANDW", "VPAND"}, expr.Or: {"KORW", "VPOR"},
+		expr.Xor: {"KXORW", "VPXOR"},
+		expr.Ne:  {"KXORW", "VPXOR"}}
 	n, ok := names[op]
 	if !ok {
 		g.fail("%v of bools", op)
@@ -325,7 +329,7 @@ func (g *gen) compare(op expr.Op, x, y *laneValue) alloc.Virt {
 		}
 		imm := map[expr.Op]int64{expr.Eq: 0, expr.Lt: 1, expr.Le: 2, expr.Ne: 4}[op]
 		return g.Add(alloc.Inst{Name: name + intSuffix(lane), Src: immediate(imm, b, a), Dst: g.New(g.boolVal()),
-			Fold: 1, Lane: uint8(lane)})
+			Fold: 1, BroadcastBytes: uint8(lane)})
 	}
 	var m alloc.Virt
 	switch op {

@@ -67,10 +67,10 @@ const (
 	foldsInTail             // iterations of a tail
 )
 
-// laneValue is the register of a value of the expression. Integers of fewer than 32 bits are in 32-bit lanes, sign- or
-// zero-extended unless highUndefined is set. 16-bit floats are zero-extended to 32-bit lanes in reg, or packed in half.
-// Bools are masks with AVX-512. Without AVX-512, each lane of a bool has only ones or only zeros, and all bools of a
-// loop have lanes of the same width (maskLane).
+// laneValue is the register of a value of the expression. Integers of fewer than 32 bits are in 32-bit lanes, sign-
+// or zero-extended unless highUndefined is set. 16-bit floats are zero-extended to 32-bit lanes in reg, or packed in
+// half. Bools are masks with AVX-512. Without AVX-512, each lane of a bool has only ones or only zeros, and all
+// bools of a loop have lanes of the same width (maskLane).
 type laneValue struct {
 	reg           alloc.Virt // 0 if only half exists
 	highUndefined bool       // the bits of a lane above those of the dtype are undefined
@@ -179,19 +179,19 @@ func immediate(imm int64, vs ...alloc.Virt) []alloc.Arg {
 // lane is the size of an element in bytes.
 func (g *gen) binaryOp(name string, lane int, b, a alloc.Virt) alloc.Virt {
 	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Dst: g.newLike(a),
-		Lane: uint8(lane)})
+		BroadcastBytes: uint8(lane)})
 }
 
 // commutativeOp adds a commutative operation on two vectors.
 func (g *gen) commutativeOp(name string, lane int, a, b alloc.Virt) alloc.Virt {
 	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Dst: g.newLike(a),
-		Commutative: true, Lane: uint8(lane)})
+		Commutative: true, BroadcastBytes: uint8(lane)})
 }
 
 // unaryOp adds an operation on one vector.
 func (g *gen) unaryOp(name string, lane int, a alloc.Virt) alloc.Virt {
 	return g.Add(alloc.Inst{Name: name, Src: sources(a), Dst: g.newLike(a),
-		Lane: uint8(lane)})
+		BroadcastBytes: uint8(lane)})
 }
 
 // immediateOp adds an operation on an immediate and a vector. The vector must be in a register, because shifts in VEX
@@ -203,7 +203,7 @@ func (g *gen) immediateOp(name string, imm int64, a alloc.Virt) alloc.Virt {
 
 // convertOp adds an operation on one vector. Its result has w bytes.
 func (g *gen) convertOp(name string, w uint8, lane int, a alloc.Virt) alloc.Virt {
-	return g.Add(alloc.Inst{Name: name, Src: sources(a), Dst: g.newVector(w), Lane: uint8(lane)})
+	return g.Add(alloc.Inst{Name: name, Src: sources(a), Dst: g.newVector(w), BroadcastBytes: uint8(lane)})
 }
 
 // constLanes returns a constant with x in all lanes.
@@ -227,7 +227,7 @@ func (g *gen) constant(name string, w uint8, lane int, data string) alloc.Virt {
 		return v
 	}
 	mem := alloc.Mem{Space: alloc.Constant, Data: data}
-	reload := &alloc.Reload{Name: name, Mem: mem, Lane: uint8(lane), Foldable: true}
+	reload := &alloc.Reload{Name: name, Mem: mem, BroadcastBytes: uint8(lane), Foldable: true}
 	v := g.New(alloc.Value{Bytes: w, Invariant: true, Constant: true, Reload: reload})
 	g.constants[key] = v
 	return v

@@ -63,7 +63,7 @@ func (g *gen) orConjunction(lane int, a, b alloc.Virt) alloc.Virt {
 		if in := g.Body[k]; in.Dst == b && in.Name == name {
 			src := []alloc.Arg{{Imm: 0xF8}, in.Src[0], in.Src[1]}
 			return g.Add(alloc.Inst{Name: "VPTERNLOG" + intSuffix(lane), Src: src, Tied: a, Dst: g.newLike(a), Fold: 1,
-				Commutative: true, Lane: uint8(lane)})
+				Commutative: true, BroadcastBytes: uint8(lane)})
 		}
 	}
 	return g.or(lane, a, b)

@@ -18,7 +18,8 @@ func (g *gen) lower(order []expr.Value) error {
 		switch {
 		case o.DType == tensor.Invalid:
 		case o.Im != expr.None:
-			g.stores = append(g.stores, g.storeComplex(k, o.DType, g.selectedValue(o.Re).reg, g.selectedValue(o.Im).reg)...)
+			g.stores = append(g.stores, g.storeComplex(k, o.DType, g.selectedValue(o.Re).reg,
+				g.selectedValue(o.Im).reg)...)
 		default:
 			g.stores = append(g.stores, g.store(mem, g.selectedValue(o.Re)))
 		}
@@ -112,7 +113,8 @@ func (g *gen) foldInRegisters(k int) {
 	g.accStoreInsts = append(g.accStoreInsts, g.Collect(func() {
 		sum := acc
 		if noNaN != 0 {
-			sum = &laneValue{reg: g.blend(laneSize(d), noNaN, acc.reg, g.floatConst(laneSize(d), math.NaN())), dtype: d}
+			sum = &laneValue{reg: g.blend(laneSize(d), noNaN, acc.reg, g.floatConst(laneSize(d), math.NaN())),
+				dtype: d}
 		}
 		s := g.store(mem, sum)
 		g.Body = append(g.Body, s)
@@ -132,7 +134,7 @@ func (g *gen) foldInto(op expr.Op, acc, noNaN alloc.Virt, v *laneValue) {
 		lane := laneSize(v.dtype)
 		g.Body = append(g.Body, alloc.Inst{Name: "VCMP" + floatSuffix(lane), Src: immediate(cmpOrdered, v.reg, v.reg),
 			Mask: noNaN, Dst: noNaN, Fold: -1},
-			alloc.Inst{Name: extremumName(op, lane), Src: sources(v.reg, acc), Dst: acc, Lane: uint8(lane)})
+			alloc.Inst{Name: extremumName(op, lane), Src: sources(v.reg, acc), Dst: acc, BroadcastBytes: uint8(lane)})
 		return
 	}
 	r := g.apply(op, v.dtype, &laneValue{reg: acc, dtype: v.dtype}, v)

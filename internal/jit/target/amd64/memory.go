@@ -32,7 +32,7 @@ func (g *gen) loadFrom(w uint8, name string, foldable bool, mem alloc.Mem) alloc
 // loadVector returns the contiguous elements of an iteration.
 func (g *gen) loadVector(mem alloc.Mem, d tensor.DType) *laneValue {
 	l := &laneValue{dtype: d}
-	mem.Lane = uint8(d.Size())
+	mem.ElementBytes = uint8(d.Size())
 	w := g.width(laneSize(d))
 	switch d {
 	case tensor.Bool:
@@ -115,7 +115,8 @@ func (g *gen) loadScalar(pointer int, offset int32, d tensor.DType) *laneValue {
 			if lane == 8 {
 				name = "VPMOVZXBQ"
 			}
-			l.reg = g.binaryOp("VPCMPGT"+intSuffix(lane), lane, g.constLanes(lane, 0), g.convertOp(name, g.width(lane), 0, x))
+			l.reg = g.binaryOp("VPCMPGT"+intSuffix(lane), lane, g.constLanes(lane, 0),
+				g.convertOp(name, g.width(lane), 0, x))
 		case d == tensor.Int8:
 			l.reg = g.convertOp("VPMOVSXBD", w, 0, x)
 		default:
@@ -173,7 +174,7 @@ func (g *gen) loadComplex(pointer, size int) [2]alloc.Virt {
 func (g *gen) halfMemory(pointer, k, size int) alloc.Mem {
 	w := g.lanes * size
 	return alloc.Mem{Space: alloc.Advancing, Index: pointer, Offset: int32(k * w), Step: int32(2 * w),
-		Part: uint8(1 + k), Lane: uint8(size)}
+		Part: uint8(1 + k), ElementBytes: uint8(size)}
 }
 
 // evenOdd returns the indices of the real (part is 0) or imaginary parts (1) in two vectors of n elements.
@@ -202,9 +203,9 @@ func (g *gen) permute2By(a, b, indices alloc.Virt, lane int) alloc.Virt {
 		Fold: 0})
 }
 
-// lookup selects elements of a table. The lowest bits of the lanes of `indices` are the indices. If the two halves of a
-// table are equal, only the first half is used. If a table is too large for one instruction, lookup selects from both
-// halves, and the highest bit of the index chooses between the results.
+// lookup selects elements of a table. The lowest bits of the lanes of `indices` are the indices. If the two halves
+// of a table are equal, only the first half is used. If a table is too large for one instruction, lookup selects
+// from both halves, and the highest bit of the index chooses between the results.
 func (g *gen) lookup(table []float32, indices alloc.Virt) alloc.Virt {
 	lanes, half := int(g.width(4))/4, len(table)/2
 	switch {
@@ -237,7 +238,8 @@ func (g *gen) bitMask(indices alloc.Virt, bit int) alloc.Virt {
 	m, ok := g.bitMasks[key]
 	if !ok {
 		if g.avx512 {
-			m = g.Add(alloc.Inst{Name: "VPTESTMD", Src: sources(g.constLanes(4, uint64(bit)), indices), Dst: g.New(g.boolVal()),
+			m = g.Add(alloc.Inst{Name: "VPTESTMD", Src: sources(g.constLanes(4, uint64(bit)), indices),
+				Dst:  g.New(g.boolVal()),
 				Fold: -1})
 		} else {
 			m = g.immediateOp("VPSLLD", int64(bits.LeadingZeros32(uint32(bit))), indices)
@@ -273,7 +275,7 @@ func (g *gen) isNonTemporal(mem alloc.Mem) bool {
 // store returns the store of a value. Instructions that convert the lanes to elements are added to the body.
 func (g *gen) store(mem alloc.Mem, l *laneValue) alloc.Inst {
 	d := l.dtype
-	mem.Lane = uint8(d.Size())
+	mem.ElementBytes = uint8(d.Size())
 	switch d.Size() {
 	case 8:
 		return g.newStore("VMOVUPD", "VMOVNTPD", mem, l.reg)
@@ -347,7 +349,8 @@ func (g *gen) storePacked256(mem alloc.Mem, l *laneValue) alloc.Inst {
 		src := []alloc.Arg{{Virt: hi}, {Virt: x, Bytes: 16}}
 		x = g.Add(alloc.Inst{Name: unpack, Src: src, Dst: g.newVector(16), Fold: -1})
 	}
-	return g.newStore(map[int]string{4: "VMOVD", 8: "VMOVQ", 16: "VMOVDQU"}[g.lanes*size], g.nonTemporalName(size), mem,
+	return g.newStore(map[int]string{4: "VMOVD", 8: "VMOVQ", 16: "VMOVDQU"}[g.lanes*size], g.nonTemporalName(size),
+		mem,
 		x)
 }
 

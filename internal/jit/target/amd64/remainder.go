@@ -10,9 +10,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// remainderWork is how often each instruction in the loop of writeRemainderLoop counts in the bound on the instructions
-// that a run executes. The loop has at most 42 iterations, because a quotient of float64 has up to 2,098 bits, and an
-// iteration removes at least 51 of these. Each iteration counts as 4, because it contains a division.
+// remainderWork is how often each instruction in the loop of writeRemainderLoop counts in the bound on the
+// instructions that a run executes. The loop has at most 42 iterations, because a quotient of float64 has up to
+// 2,098 bits, and an iteration removes at least 51 of these. Each iteration counts as 4, because it contains a
+// division.
 const remainderWork = 4 * 42
 
 // completeRemainder is a pseudo-instruction that completes the remainder of floats if one division is not enough.
@@ -33,13 +34,14 @@ func (g *gen) fmod(lane int, x, y alloc.Virt) alloc.Virt {
 	}
 	remainder := g.Add(alloc.Inst{Name: completeRemainder,
 		Src:  append(sources(dividend, divisor), alloc.Arg{Imm: int64(lane)}),
-		Tied: g.multiplyAdd("VFNMADD", lane, quotient, divisor, dividend), Dst: g.newVector(width), Fold: -1, Temps: temps,
+		Tied: g.multiplyAdd("VFNMADD", lane, quotient, divisor, dividend), Dst: g.newVector(width), Fold: -1,
+		Temps:         temps,
 		CountedLength: 1})
 	// The quotient may have been rounded up.
 	negative := g.compareFloats(lane, cmpLess, remainder, g.constLanes(lane, 0))
 	if g.avx512 {
 		remainder = g.Add(alloc.Inst{Name: "VADD" + suffix, Src: sources(divisor, remainder), Tied: remainder,
-			Mask: negative, Dst: g.newVector(width), Fold: 0, Lane: uint8(lane)})
+			Mask: negative, Dst: g.newVector(width), Fold: 0, BroadcastBytes: uint8(lane)})
 	} else {
 		remainder = g.commutativeOp("VADD"+suffix, lane, remainder, g.and(lane, negative, divisor))
 	}

@@ -6,10 +6,10 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 )
 
-// Registers of tail masks. With AVX-512, tailMask is the mask of elements. The next two registers are the masks of the
-// first and the second half of complex elements. Without AVX-512, the masks are vectors. The lanes of wideTailMask are
-// as wide as the widest value of the loop. If these lanes have 64 bits, narrowTailMask has the same mask in lanes of 32
-// bits.
+// Registers of tail masks. With AVX-512, tailMask is the mask of elements. The next two registers are the masks of
+// the first and the second half of complex elements. Without AVX-512, the masks are vectors. The lanes of
+// wideTailMask are as wide as the widest value of the loop. If these lanes have 64 bits, narrowTailMask has the same
+// mask in lanes of 32 bits.
 const (
 	tailMask       = asm.K1
 	wideTailMask   = 15
@@ -70,7 +70,8 @@ func (g *gen) writeLoad(name string, mem *alloc.Mem, args []asm.Arg) {
 	case g.avx512:
 		g.asm.Emit(maskedName(name, mem), args[0], (tailMask + asm.Mask(mem.Part)).Zero(), args[1])
 	default:
-		g.asm.Emit("VMASKMOV"+floatSuffix(int(mem.Lane)), args[0], g.tailVector(int(mem.Lane)), args[1])
+		g.asm.Emit("VMASKMOV"+floatSuffix(int(mem.ElementBytes)), args[0], g.tailVector(int(mem.ElementBytes)),
+			args[1])
 	}
 }
 
@@ -83,7 +84,8 @@ func (g *gen) writeTailStore(name string, mem *alloc.Mem, args []asm.Arg) {
 	case g.usesBounceBuffer(mem): // or accumulators: foldInMemory selects the old values for missing elements
 		g.asm.Emit(name, args...)
 	default:
-		g.asm.Emit("VMASKMOV"+floatSuffix(int(mem.Lane)), args[0], g.tailVector(int(mem.Lane)), args[last])
+		g.asm.Emit("VMASKMOV"+floatSuffix(int(mem.ElementBytes)), args[0], g.tailVector(int(mem.ElementBytes)),
+			args[last])
 	}
 }
 
@@ -92,7 +94,7 @@ func maskedName(name string, mem *alloc.Mem) string {
 	switch {
 	case name != "VMOVQ":
 		return name
-	case mem.Lane == 1:
+	case mem.ElementBytes == 1:
 		return "VMOVDQU8"
 	}
 	return "VMOVDQU16"
@@ -108,7 +110,7 @@ func (g *gen) tailVector(lane int) asm.Vec {
 
 // usesBounceBuffer reports whether tail elements are copied through the spill area, because AVX2 has masked loads and
 // stores only for elements of 4 and 8 bytes.
-func (g *gen) usesBounceBuffer(mem *alloc.Mem) bool { return mem.Lane < 4 || mem.Part != 0 }
+func (g *gen) usesBounceBuffer(mem *alloc.Mem) bool { return mem.ElementBytes < 4 || mem.Part != 0 }
 
 // arg returns an operand of an instruction in iteration u of a pass of the main loop.
 func (g *gen) arg(o *alloc.Operand, u int) asm.Arg {
@@ -161,7 +163,7 @@ func (g *gen) address(m *alloc.Mem, u int) asm.Mem {
 	if s, ok := g.bounceVectors[m.Index]; ok && g.inTail {
 		return asm.Mem{Base: regSpill, Disp: int32(64*s) + m.Offset}
 	}
-	size := int(m.Lane)
+	size := int(m.ElementBytes)
 	if m.Part != 0 {
 		size *= 2
 	}
@@ -177,10 +179,10 @@ func (g *gen) address(m *alloc.Mem, u int) asm.Mem {
 func (g *gen) accAddress(m *alloc.Mem, u int) asm.Mem {
 	r := g.loadPointer(m.Index)
 	if !g.inTail {
-		return asm.Mem{Base: r, Disp: (m.Offset + int32(u)*m.Step) % int32(expr.Lanes*int(m.Lane))}
+		return asm.Mem{Base: r, Disp: (m.Offset + int32(u)*m.Step) % int32(expr.Lanes*int(m.ElementBytes))}
 	}
 	e := g.asm.Emit
 	e("MOVL", regIndex, regLimit)
 	e("ANDL", asm.Imm(expr.Lanes-1), regLimit)
-	return asm.Mem{Base: r, Index: regLimit, Scale: m.Lane, Disp: m.Offset}
+	return asm.Mem{Base: r, Index: regLimit, Scale: m.ElementBytes, Disp: m.Offset}
 }

@@ -43,7 +43,7 @@ func (g *generator) selectPass(n int) (*pass, error) {
 func (g *generator) accMemory(k, n int) alloc.Mem {
 	f := g.loop.Folds[k]
 	size := g.loop.Type(f.V).Size()
-	m := alloc.Mem{Space: alloc.AccumulatorMemory, Index: f.Ptr, Lane: uint8(size), Step: int32(n * size)}
+	m := alloc.Mem{Space: alloc.AccumulatorMemory, Index: f.Ptr, ElementBytes: uint8(size), Step: int32(n * size)}
 	if g.loop.Totals {
 		m.Index = g.accPointer(k)
 	}
@@ -88,15 +88,16 @@ func (g *generator) foldInRegisters(l *Lists, p *pass, k int) []alloc.Inst {
 	return g.Collect(func() { g.moveTo(acc, l.Select(f.Op, t, acc, v)) })
 }
 
-// moveTo sets accumulators to values that the body computes. The last instruction of a value writes the accumulator, if
-// it can.
+// moveTo sets accumulators to values that the body computes. The last instruction of a value writes the accumulator,
+// if it can.
 func (g *generator) moveTo(acc, values []alloc.Virt) {
 	for i, a := range acc {
 		last := slices.IndexFunc(g.Builder.Body, func(in alloc.Inst) bool { return in.Dst == values[i] })
 		if last >= 0 && writeTo(&g.Builder.Body[last], a) {
 			continue
 		}
-		g.Builder.Body = append(g.Builder.Body, alloc.Inst{Name: alloc.Move, Src: sources(values[i]), Dst: a, Fold: -1})
+		g.Builder.Body = append(g.Builder.Body, alloc.Inst{Name: alloc.Move, Src: sources(values[i]), Dst: a,
+			Fold: -1})
 	}
 }
 
@@ -139,7 +140,7 @@ func (g *generator) selectTotals() (start, finish []alloc.Inst) {
 			l.Store(m, t, slices.Repeat([]alloc.Virt{g.neutral(f.Op, t)}, n))
 		})...)
 		finish = append(finish, g.Collect(func() {
-			to := alloc.Mem{Space: alloc.PerRow, Index: f.Ptr, Lane: uint8(t.Size())}
+			to := alloc.Mem{Space: alloc.PerRow, Index: f.Ptr, ElementBytes: uint8(t.Size())}
 			l.Store(to, t, g.combine(&l, f.Op, t, l.Load(m, t, n)))
 		})...)
 	}
@@ -155,7 +156,8 @@ func (g *generator) combine(l *Lists, op lane.Op, t lane.Type, acc []alloc.Virt)
 	}
 	for bytes := vectorBytes / 2; bytes >= t.Size(); bytes /= 2 {
 		upper := g.New(alloc.Value{Bytes: vectorBytes})
-		g.Add(alloc.Inst{Name: "ext 16b 16b 16b #", Src: []alloc.Arg{{Virt: acc[0]}, {Virt: acc[0]}, {Imm: int64(bytes)}},
+		g.Add(alloc.Inst{Name: "ext 16b 16b 16b #", Src: []alloc.Arg{{Virt: acc[0]}, {Virt: acc[0]},
+			{Imm: int64(bytes)}},
 			Dst: upper, Fold: -1})
 		acc = l.Select(op, t, acc, []alloc.Virt{upper})
 	}

@@ -11,7 +11,8 @@ var registerLetter = [...]string{1: "b", 2: "h", 4: "s", 8: "d", 16: "q"}
 
 // memory returns the memory at pointer ptr whose elements have dtype d.
 func (s *selector) memory(ptr int16, d tensor.DType) alloc.Mem {
-	m := alloc.Mem{Space: alloc.Advancing, Index: int(ptr), Lane: uint8(d.Size()), Step: int32(s.Lanes * d.Size())}
+	m := alloc.Mem{Space: alloc.Advancing, Index: int(ptr), ElementBytes: uint8(d.Size()),
+		Step: int32(s.Lanes * d.Size())}
 	if s.loop.Ptrs[ptr].Kind == lane.RowOperand {
 		m.Space, m.Step = alloc.PerRow, 0
 	}
@@ -26,7 +27,7 @@ func (s *selector) load(i *lane.Inst) []alloc.Virt {
 	case !d.IsComplex():
 		return s.loadParts(m, i.Type, s.partCount(size))
 	case m.Space == alloc.PerRow:
-		m.Lane, m.Offset = uint8(size), int32(i.Imm)*int32(size)
+		m.ElementBytes, m.Offset = uint8(size), int32(i.Imm)*int32(size)
 		return s.loadParts(m, i.Type, 1)
 	}
 	pair, ok := s.complexParts[i.Ptr]
@@ -49,7 +50,7 @@ func (s *selector) loadParts(m alloc.Mem, t lane.Type, n int) []alloc.Virt {
 	for k := range x {
 		name := "ldr " + registerLetter[s.bytesPerRegister(m)]
 		if m.Space == alloc.PerRow {
-			name = "ld1r " + arrangement(int(m.Lane))
+			name = "ld1r " + arrangement(int(m.ElementBytes))
 		}
 		x[k] = s.loadVector(name, m)
 		if t.D == tensor.Bool {
@@ -75,7 +76,9 @@ func (s *selector) loadVector(name string, m alloc.Mem) alloc.Virt {
 
 // bytesPerRegister returns the number of bytes that one register holds of a value at m. An iteration (a pass) computes
 // s.Lanes elements of each value, which may take several registers (parts).
-func (s *selector) bytesPerRegister(m alloc.Mem) int { return min(vectorBytes, s.Lanes*int(m.Lane)) }
+func (s *selector) bytesPerRegister(m alloc.Mem) int {
+	return min(vectorBytes, s.Lanes*int(m.ElementBytes))
+}
 
 // store selects the stores of an instruction.
 func (s *selector) store(i *lane.Inst) {
@@ -102,11 +105,12 @@ func (s *selector) storeParts(m alloc.Mem, t lane.Type, x []alloc.Virt) []alloc.
 			v = s.op("neg", "16b", v)
 		}
 		if r := s.Values[v].Reload; r != nil && r.Mem.Space == alloc.Advancing {
-			v = s.Add(alloc.Inst{Name: alloc.Move, Src: sources(v), Dst: s.New(alloc.Value{Bytes: vectorBytes}), Fold: -1})
+			v = s.Add(alloc.Inst{Name: alloc.Move, Src: sources(v), Dst: s.New(alloc.Value{Bytes: vectorBytes}),
+				Fold: -1})
 		}
 		address, bytes := m, s.bytesPerRegister(m)
 		if m.Space == alloc.PerRow {
-			bytes = int(m.Lane)
+			bytes = int(m.ElementBytes)
 		}
 		list = append(list, alloc.Inst{Name: "str " + registerLetter[bytes], Src: sources(v), Store: &address, Fold: -1})
 		m.Offset += vectorBytes

@@ -165,14 +165,14 @@ func (w *writer) store(name string, m *alloc.Mem, v int) {
 	}
 }
 
-// accessSize returns the size of an access: the size that the instruction has, or the bytes of the elements of the pass
-// if they are fewer. ok is false if the access is beyond the elements of the pass.
+// accessSize returns the size of an access: the size that the instruction has, or the bytes of the elements of the
+// pass if they are fewer. ok is false if the access is beyond the elements of the pass.
 func (w *writer) accessSize(m *alloc.Mem, kind string) (e asm.Elem, ok bool) {
 	e = asm.Elem(strings.IndexByte("bhsdq", kind[0]))
 	if m.Space == alloc.PerRow || m.Space == alloc.Slot {
 		return e, true
 	}
-	bytesLeft := w.lanes*int(m.Lane) - int(m.Offset)
+	bytesLeft := w.lanes*int(m.ElementBytes) - int(m.Offset)
 	for e > asm.B && e.Bytes() > bytesLeft {
 		e--
 	}
@@ -186,7 +186,7 @@ func (w *writer) address(m *alloc.Mem) asm.Mem {
 	case alloc.Slot:
 		return asm.Mem{Base: regSpill, Offset: vectorBytes * m.Index}
 	case alloc.AccumulatorMemory:
-		offset %= lane.FoldLanes * int(m.Lane)
+		offset %= lane.FoldLanes * int(m.ElementBytes)
 	}
 	return asm.Mem{Base: w.pointer(m.Index), Offset: offset}
 }
