@@ -20,13 +20,13 @@ func (g *grouper) joinAnchors() {
 			continue
 		}
 		group, why := g.epilogueOf(n)
-		whole := group
-		if why == "" && group.space.mask != nil {
+		unsplit := group
+		if why == "" && group.space.mask != nil { // a group that reduces rows cannot be an epilogue, but its prefix can
 			group, why = g.splitPrefix(group, n)
 		}
 		if why == "" {
-			if why = g.whyNoAnchor(group, n); why != "" && group != whole {
-				g.merge(group, whole, nil) // undo the split
+			if why = g.whyNoAnchor(group, n); why != "" && group != unsplit {
+				g.merge(group, unsplit, nil) // undo the split
 			}
 		}
 		if why == "" {
@@ -44,26 +44,26 @@ func (g *grouper) canBeAnchor(n *graph.Node) bool {
 }
 
 // epilogueOf returns the group that can become the epilogue of a node: the group of the node's first reader. If this
-// group cannot, epilogueOf returns the reason.
+// group cannot be the epilogue, epilogueOf returns the reason.
 func (g *grouper) epilogueOf(n *graph.Node) (*nodeGroup, string) {
-	var reader *graph.Node
+	var first *graph.Node
 	v := n.Out[0]
-	for _, r := range g.uses.readers.At(v) {
-		if reader == nil || g.position(r) < g.position(reader) {
-			reader = r
+	for _, reader := range g.uses.readers.At(v) {
+		if first == nil || g.position(reader) < g.position(first) {
+			first = reader
 		}
 	}
-	if reader == nil {
+	if first == nil {
 		return nil, "it has no reader"
 	}
-	group := g.group(reader)
+	group := g.group(first)
 	switch {
 	case group != nil && group.isAttention:
 		return nil, fmt.Sprintf("the step of %s computes an attention", group.nodes[0].Name)
-	case group == nil || group.anchor == reader:
-		return nil, fmt.Sprintf("%s also reads it, and comes earlier", reader.Name)
+	case group == nil || group.anchor == first:
+		return nil, fmt.Sprintf("%s also reads it, and comes earlier", first.Name)
 	case group.anchor != nil:
-		return nil, fmt.Sprintf("the step of %s already has the anchor %s", reader.Name, group.anchor.Name)
+		return nil, fmt.Sprintf("the step of %s already has the anchor %s", first.Name, group.anchor.Name)
 	case !slices.Equal(group.space.shape, v.Meta.Shape):
 		return nil, otherRows
 	}
@@ -93,21 +93,21 @@ func (g *grouper) whyNoAnchor(group *nodeGroup, n *graph.Node) string {
 
 // isReadOutside reports whether v, which node n of the group computes, has readers outside of the group.
 func (g *grouper) isReadOutside(v *graph.Value, group *nodeGroup, n *graph.Node) bool {
-	return g.uses.isOutput[v] || slices.ContainsFunc(g.uses.readers.At(v), func(r *graph.Node) bool {
-		return r != n && g.group(r) != group
+	return g.uses.isOutput[v] || slices.ContainsFunc(g.uses.readers.At(v), func(reader *graph.Node) bool {
+		return reader != n && g.group(reader) != group
 	})
 }
 
 // hasRoomFor reports whether a stored result of the group can hold v in its buffer: see [fusion.HasRoom].
 func (g *grouper) hasRoomFor(group *nodeGroup, v *graph.Value) bool {
 	return slices.ContainsFunc(group.nodes, func(n *graph.Node) bool {
-		return slices.ContainsFunc(n.Out, func(w *graph.Value) bool {
-			return fusion.HasRoom(w.Meta.DType, v.Meta.DType) && g.isStored(w, group)
+		return slices.ContainsFunc(n.Out, func(result *graph.Value) bool {
+			return fusion.HasRoom(result.Meta.DType, v.Meta.DType) && g.isStored(result, group)
 		})
 	})
 }
 
-// checkAnchor returns an error if the anchor that was decided for a group is impossible at the current sizes.
+// checkAnchor returns an error if the recorded anchor of a group is impossible at the current sizes.
 func (g *grouper) checkAnchor(group *nodeGroup) error {
 	n := group.anchor
 	if len(n.Out) != 1 || !slices.Equal(n.Out[0].Meta.Shape, group.space.shape) {

@@ -8,10 +8,10 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// splitPrefix divides a group that has row reductions. The prefix of the group, its first pointwise nodes that read the
-// result of node n, becomes a separate group: the epilogue of n. splitPrefix divides a group only if this reduces the
-// traffic to memory. An example is a sum that is stored and that a norm reads: the step of n then writes the sum, and
-// the result of n is never stored. If splitPrefix does not divide the group, it returns the reason.
+// splitPrefix splits a group that has row reductions. The prefix of the group consists of its first pointwise nodes
+// that read the result of node n. It becomes a separate group, the epilogue of n, if this reduces memory traffic. For
+// example, a norm reads a sum of n's result and another value, and the sum is stored: if the step of n computes the
+// sum, the result of n is never stored. If splitPrefix does not split the group, it returns the reason.
 func (g *grouper) splitPrefix(group *nodeGroup, n *graph.Node) (*nodeGroup, string) {
 	v := n.Out[0]
 	prefixNodes := g.prefix(group, v)
@@ -23,25 +23,27 @@ func (g *grouper) splitPrefix(group *nodeGroup, n *graph.Node) (*nodeGroup, stri
 	}
 	epilogue := &nodeGroup{nodes: prefixNodes, position: g.positions.At(prefixNodes[0].Out[0]),
 		space: space{shape: v.Meta.Shape}}
-	for _, m := range append(slices.Clone(prefixNodes), n) {
-		for _, a := range m.In {
-			if w := a.Value; a.Kind == graph.TensorArg && w.Node != nil && w.Node != n &&
-				!slices.Contains(prefixNodes, w.Node) && g.position(w.Node) >= epilogue.position {
-				return nil, fmt.Sprintf("%s needs %s earlier", m.Name, w.Name)
+	for _, member := range append(slices.Clone(prefixNodes), n) {
+		for _, a := range member.In {
+			if operand := a.Value; a.Kind == graph.TensorArg && operand.Node != nil && operand.Node != n &&
+				!slices.Contains(prefixNodes, operand.Node) && g.position(operand.Node) >= epilogue.position {
+				return nil, fmt.Sprintf("%s needs %s earlier", member.Name, operand.Name)
 			}
 		}
 	}
-	for _, r := range g.uses.readers.At(v) {
-		if !slices.Contains(prefixNodes, r) && g.position(r) <= epilogue.position {
-			return nil, fmt.Sprintf("%s also reads it, and comes earlier", r.Name)
+	for _, reader := range g.uses.readers.At(v) {
+		if !slices.Contains(prefixNodes, reader) && g.position(reader) <= epilogue.position {
+			return nil, fmt.Sprintf("%s also reads it, and comes earlier", reader.Name)
 		}
 	}
 	if err := g.fuser.Anchors(n); err != nil {
 		return nil, n.Name + " " + err.Error()
 	}
-	group.nodes = slices.DeleteFunc(group.nodes, func(m *graph.Node) bool { return slices.Contains(prefixNodes, m) })
-	for _, m := range prefixNodes {
-		g.groupOf.Set(m.Out[0], epilogue)
+	group.nodes = slices.DeleteFunc(group.nodes, func(member *graph.Node) bool {
+		return slices.Contains(prefixNodes, member)
+	})
+	for _, member := range prefixNodes {
+		g.groupOf.Set(member.Out[0], epilogue)
 	}
 	g.groups = append(g.groups, epilogue)
 	sorted.Func(g.groups, func(a, b *nodeGroup) int { return b.position - a.position })
@@ -54,22 +56,22 @@ func (g *grouper) splitPrefix(group *nodeGroup, n *graph.Node) (*nodeGroup, stri
 // group.
 func (g *grouper) prefix(group *nodeGroup, v *graph.Value) (nodes []*graph.Node) {
 	dependent := map[*graph.Value]bool{v: true} // v and the values that the prefix computes from v
-	for _, m := range slices.Backward(group.nodes) {
-		s, _ := g.spaceOf(m)
-		if s.mask != nil || !slices.Equal(s.shape, v.Meta.Shape) {
+	for _, member := range slices.Backward(group.nodes) {
+		memberSpace, _ := g.spaceOf(member)
+		if memberSpace.mask != nil || !slices.Equal(memberSpace.shape, v.Meta.Shape) {
 			continue
 		}
 		reads, ready := false, true
-		for _, a := range m.In {
+		for _, a := range member.In {
 			if a.Kind == graph.TensorArg {
 				reads = reads || dependent[a.Value]
 				ready = ready && (dependent[a.Value] || g.group(a.Value.Node) != group)
 			}
 		}
 		if reads && ready {
-			nodes = append([]*graph.Node{m}, nodes...)
-			for _, w := range m.Out {
-				dependent[w] = true
+			nodes = append([]*graph.Node{member}, nodes...)
+			for _, result := range member.Out {
+				dependent[result] = true
 			}
 		}
 	}
@@ -81,35 +83,35 @@ func (g *grouper) prefix(group *nodeGroup, v *graph.Value) (nodes []*graph.Node)
 func (g *grouper) reducesTraffic(group *nodeGroup, prefix []*graph.Node, v *graph.Value) bool {
 	inPrefix := func(n *graph.Node) bool { return slices.Contains(prefix, n) }
 	inRest := func(n *graph.Node) bool { return g.group(n) == group && !inPrefix(n) }
-	readBy := func(w *graph.Value, by func(*graph.Node) bool) bool {
-		return slices.ContainsFunc(g.uses.readers.At(w), by)
+	readBy := func(value *graph.Value, by func(*graph.Node) bool) bool {
+		return slices.ContainsFunc(g.uses.readers.At(value), by)
 	}
-	isReadOutside := func(w *graph.Value) bool {
-		return g.uses.isOutput[w] || readBy(w, func(n *graph.Node) bool { return g.group(n) != group })
+	isReadOutside := func(value *graph.Value) bool {
+		return g.uses.isOutput[value] || readBy(value, func(n *graph.Node) bool { return g.group(n) != group })
 	}
-	saved := 1 // the group no longer reads v
+	saved := 1 // reads and writes of a value: the group no longer reads v
 	if readBy(v, inRest) {
 		saved--
 	} else if !isReadOutside(v) {
 		saved++ // and v is no longer written
 	}
 	seen := map[*graph.Value]bool{}
-	for _, m := range prefix {
-		for _, w := range m.Out {
-			if readBy(w, inRest) {
+	for _, member := range prefix {
+		for _, value := range member.Out {
+			if readBy(value, inRest) {
 				saved--
-				if !isReadOutside(w) {
+				if !isReadOutside(value) {
 					saved--
 				}
 			}
 		}
-		for _, a := range m.In {
-			w := a.Value
-			if a.Kind == graph.TensorArg && w != v && !seen[w] && !inPrefix(w.Node) && w.Meta.Numel() == v.Meta.Numel() &&
-				readBy(w, inRest) {
+		for _, a := range member.In {
+			value := a.Value
+			if a.Kind == graph.TensorArg && value != v && !seen[value] && !inPrefix(value.Node) &&
+				value.Meta.Numel() == v.Meta.Numel() && readBy(value, inRest) {
 				saved--
 			}
-			seen[w] = true
+			seen[value] = true
 		}
 	}
 	return saved > 0

@@ -19,11 +19,11 @@ func (g *grouper) joinAttentions() {
 	for i, n := range g.plan.Graph.Nodes {
 		interrupt.Check(g.plan.ctx)
 		if n.Op == nil || !fusion.Attends(n.Op) || len(n.Out) != 1 || len(n.In) != 2 || n.In[0].Kind != graph.TensorArg ||
-			n.In[1].Kind != graph.TensorArg || n.In[1].Value.Const != nil { // the weight of a layer
+			n.In[1].Kind != graph.TensorArg || n.In[1].Value.Const != nil { // a product with a weight is no attention
 			continue
 		}
 		nodes, hasReduction := g.betweenProducts(n)
-		if len(nodes) < 3 || !hasReduction { // two products and the softmax
+		if len(nodes) < 3 || !hasReduction { // at least two products and the softmax
 			continue
 		}
 		why := g.whyNoAttention(nodes)
@@ -43,23 +43,24 @@ func (g *grouper) joinAttentions() {
 	g.plan.Note("%s", counted(found, "attention", "attentions"))
 }
 
-// addAttention makes a group of nodes, given last first, at the given position of the graph. No other space has its
-// shape, so that no node joins the group.
+// addAttention makes a group of nodes, which are in reverse order, at the given position of the graph. The group has
+// an invalid shape, so that no other node joins it.
 func (g *grouper) addAttention(nodes []*graph.Node, position int) {
 	group := &nodeGroup{nodes: nodes, position: position, resultCount: 1, isAttention: true,
 		space: space{shape: []int{-1}}}
-	for _, m := range nodes {
-		g.groupOf.Set(m.Out[0], group)
+	for _, member := range nodes {
+		g.groupOf.Set(member.Out[0], group)
 	}
 	g.unfused[nodes[0]] = "it is the last node of an attention"
 	g.groups = append(g.groups, group)
 }
 
 // betweenProducts returns the nodes of a possible attention that ends with product n, in a valid order: the last
-// product on which the first operand of n depends, the nodes between the two products, and n. The nodes between must
-// depend on the first product, and must be pointwise nodes, row reductions or views. hasReduction reports whether there
-// is a row reduction. Values of other nodes are read from memory.
+// product on which the first operand of n depends, the nodes between the two products, and n. A node between the
+// products depends on the first product, and is a pointwise node, a row reduction or a view. hasReduction reports
+// whether there is a row reduction. Results of all other nodes are read from memory.
 func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, hasReduction bool) {
+	// Search backwards from the first operand of n for the first product.
 	var first *graph.Node
 	seen, queue := map[*graph.Node]bool{}, []*graph.Node{n.In[0].Value.Node}
 	for len(queue) > 0 && len(seen) <= maxGroup {
@@ -86,14 +87,15 @@ func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, hasReduct
 	if first == nil {
 		return nil, false
 	}
+	// Of the nodes found, keep those that depend on the first product.
 	nodes = []*graph.Node{first}
 	inside := map[*graph.Node]bool{first: true}
 	for at := g.positions.At(first.Out[0]) + 1; at < g.positions.At(n.Out[0]); at++ {
-		m := g.plan.Graph.Nodes[at]
-		if seen[m] && slices.ContainsFunc(m.In, func(a graph.Arg) bool {
+		candidate := g.plan.Graph.Nodes[at]
+		if seen[candidate] && slices.ContainsFunc(candidate.In, func(a graph.Arg) bool {
 			return a.Kind == graph.TensorArg && inside[a.Value.Node]
 		}) {
-			inside[m], nodes, hasReduction = true, append(nodes, m), hasReduction || m.Op.Rows != nil
+			inside[candidate], nodes, hasReduction = true, append(nodes, candidate), hasReduction || candidate.Op.Rows != nil
 		}
 	}
 	return append(nodes, n), hasReduction && inside[n.In[0].Value.Node]
@@ -102,43 +104,43 @@ func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, hasReduct
 // whyNoAttention returns why nodes cannot be one attention: an intermediate value is read elsewhere or a node is
 // pinned. It returns "" if they can.
 func (g *grouper) whyNoAttention(nodes []*graph.Node) string {
-	for _, m := range nodes[:len(nodes)-1] {
-		for _, v := range m.Out {
+	for _, member := range nodes[:len(nodes)-1] {
+		for _, v := range member.Out {
 			if g.uses.isOutput[v] {
 				return fmt.Sprintf("would not store %q, which is an output", v.Name)
 			}
-			for _, r := range g.uses.readers.At(v) {
-				if !slices.Contains(nodes, r) {
-					return fmt.Sprintf("would not store %q, which %s reads", v.Name, r.Name)
+			for _, reader := range g.uses.readers.At(v) {
+				if !slices.Contains(nodes, reader) {
+					return fmt.Sprintf("would not store %q, which %s reads", v.Name, reader.Name)
 				}
 			}
 		}
 	}
-	for _, m := range nodes {
-		if m.Pin != (graph.Pin{}) {
-			return fmt.Sprintf("would lose the pin of %s", m.Name)
+	for _, member := range nodes {
+		if member.Pin != (graph.Pin{}) {
+			return fmt.Sprintf("would lose the pin of %s", member.Name)
 		}
 	}
 	return ""
 }
 
-// checkAttention returns an error if a group that is an attention in the decisions cannot be an attention at the
-// current sizes. If sizes are unknown, it records the conditions as guards.
+// checkAttention returns an error if the nodes of a recorded attention cannot be an attention at the current sizes.
+// If sizes are unknown, it records guards: Holds records its condition.
 func (g *grouper) checkAttention(nodes []*graph.Node) error {
 	last := nodes[len(nodes)-1]
 	if err := g.fuser.Attends(nodes); err != nil {
 		return misfit("%s: %v", last.Name, err)
 	}
-	for _, m := range nodes {
-		from, to := m.In[0].Type().Shape, m.Out[0].Type.Shape
-		if r := g.fuser.Rows(m); r != nil {
-			fits, _ := r.Suits(from)
+	for _, member := range nodes {
+		from, to := member.In[0].Type().Shape, member.Out[0].Type.Shape
+		if rows := g.fuser.Rows(member); rows != nil {
+			fits, _ := rows.Suits(from)
 			fits.Holds()
 		}
-		if m.Out[0].Alias != nil && len(from) >= 2 && len(to) >= 2 { // a view must keep the rows
+		if member.Out[0].Alias != nil && len(from) >= 2 && len(to) >= 2 { // a view must keep the rows
 			equal(from[len(from)-1:], to[len(to)-1:]).Holds()
 		}
-		m.Out[0].Type.Numel().Gt(sym.Int{}).Holds()
+		member.Out[0].Type.Numel().Gt(sym.Int{}).Holds()
 	}
 	return nil
 }

@@ -43,11 +43,11 @@ func (u Unchecked) String() string {
 // checker compares the outputs of the graph after each pass with the outputs before the first pass.
 type checker struct {
 	inputs          map[string]*tensor.Tensor
-	expectedOutputs map[string]*tensor.Tensor // expected values, by output; without outputs that cannot be evaluated
+	expectedOutputs map[string]*tensor.Tensor // by output; outputs that cannot be evaluated are missing
 	unchecked       []Unchecked
 	partialOutputs  bool            // passes may remove outputs: see [Options.KeepGoing]
 	copies          map[string]bool // non-constant copies, by node name; nil before layouts are chosen
-	evaluated       *snapshot       // the graph that was last found correct
+	evaluated       *snapshot       // the graph at the last correct evaluation
 }
 
 // newChecker evaluates g by reference on generated inputs. It records the parts that cannot be evaluated: a graph that
@@ -75,10 +75,10 @@ func newChecker(g *graph.Graph) *checker {
 	}
 	want, err := evaluate(g, omitted, c.inputs)
 	if err != nil {
-		e := &graph.Error{Err: err}
-		errors.As(err, &e)
-		c.unchecked = append(c.unchecked, Unchecked{Node: e.Node, Op: e.Op, Outputs: outputNames(g),
-			Why: fmt.Sprintf("its reference rejects the generated data: %v", e.Err)})
+		located := &graph.Error{Err: err}
+		errors.As(err, &located)
+		c.unchecked = append(c.unchecked, Unchecked{Node: located.Node, Op: located.Op, Outputs: outputNames(g),
+			Why: fmt.Sprintf("its reference rejects the generated data: %v", located.Err)})
 		return c
 	}
 	c.expectedOutputs, c.evaluated = want, snapshotOf(g)
@@ -87,11 +87,11 @@ func newChecker(g *graph.Graph) *checker {
 
 // noteUnchecked records a part that cannot be evaluated.
 func (c *checker) noteUnchecked(n *graph.Node, why string, outputs []string) {
-	u := Unchecked{Why: why, Outputs: outputs}
+	part := Unchecked{Why: why, Outputs: outputs}
 	if n != nil {
-		u.Node, u.Op = n.Name, n.Op.Name
+		part.Node, part.Op = n.Name, n.Op.Name
 	}
-	c.unchecked = append(c.unchecked, u)
+	c.unchecked = append(c.unchecked, part)
 }
 
 // elementCount returns the total number of elements of all values. If the total exceeds checkLimit, it may return any

@@ -28,11 +28,11 @@ func (p *Plan) DeviceOf(n *graph.Node) string {
 func (p *Plan) nodeNS(n *graph.Node) float64 {
 	switch {
 	case n == nil || p.device == nil || !n.Impl.OnDevice():
-		return nodeNS(n, p.profile)
+		return nodePrice(n, p.profile)
 	case n.UploadsConstant():
 		return 0
 	}
-	return nodeNS(n, p.device.Prices())
+	return nodePrice(n, p.device.Prices())
 }
 
 // ConstantBytes returns the total size of the graph's constants. The profile's prices of memory accesses depend on this
@@ -50,9 +50,9 @@ type nodeCost struct {
 	ns   float64
 }
 
-// nodeNS returns the price of a node in nanoseconds: the price of its own work plus the prices of reading each operand
-// in its layout. If no implementation is chosen, it prices the first implementation.
-func nodeNS(n *graph.Node, p *layout.Profile) (ns float64) {
+// nodePrice returns the price of a node in nanoseconds: the price of its own work, plus the price of reading each
+// operand in its layout. If no implementation is chosen, it prices the first implementation.
+func nodePrice(n *graph.Node, p *layout.Profile) (ns float64) {
 	for _, work := range n.Works() {
 		ns += float64(layout.PS(p, work)) / 1e3
 	}

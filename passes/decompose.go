@@ -7,12 +7,11 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// Decomposition records that a node was replaced by other nodes, whose names are Into. If the node was rewritten
-// together with earlier nodes, Why is the reason for the rewrite. Otherwise Why is empty.
+// Decomposition records that other nodes replaced a node.
 type Decomposition struct {
 	Node, Op string
-	Into     []string
-	Why      string
+	Into     []string // names of the new nodes
+	Why      string   // reason of the rewrite pass; empty if the op itself consists of other ops
 }
 
 // decompose replaces composite nodes by their parts, recursively.

@@ -17,7 +17,7 @@ type uses struct {
 }
 
 func usesOf(g *graph.Graph) *uses {
-	u := &uses{graph.NewByValue[[]*graph.Node](g), make(map[*graph.Value]bool, len(g.Outputs))}
+	result := &uses{graph.NewByValue[[]*graph.Node](g), make(map[*graph.Value]bool, len(g.Outputs))}
 	count, total := graph.NewByValue[int](g), 0
 	for a := range tensorArgs(g) {
 		count.Set(a.Value, count.At(a.Value)+1)
@@ -27,15 +27,15 @@ func usesOf(g *graph.Graph) *uses {
 	for a, n := range tensorArgs(g) {
 		if readers := count.At(a.Value); readers > 0 {
 			count.Set(a.Value, 0)
-			u.readers.Set(a.Value, free[:0:readers])
+			result.readers.Set(a.Value, free[:0:readers])
 			free = free[readers:]
 		}
-		u.add(a.Value, n)
+		result.add(a.Value, n)
 	}
 	for _, output := range g.Outputs {
-		u.isOutput[output.Value] = true
+		result.isOutput[output.Value] = true
 	}
-	return u
+	return result
 }
 
 // tensorArgs iterates over all operands that are values. Each operand comes with the node that reads it.
@@ -126,7 +126,9 @@ func (e *elider) shorten(n *graph.Node) {
 		if !e.canRead(n, between, src) {
 			return
 		}
-		e.uses.readers.Set(between, slices.DeleteFunc(e.uses.readers.At(between), func(u *graph.Node) bool { return u == n }))
+		e.uses.readers.Set(between, slices.DeleteFunc(e.uses.readers.At(between), func(reader *graph.Node) bool {
+			return reader == n
+		}))
 		e.uses.add(src, n)
 		n.In[0].Value = src
 		if len(e.uses.readers.At(between)) == 0 && !e.uses.isOutput[between] && !e.removed[between.Node] {
@@ -152,25 +154,25 @@ func (e *elider) redundancyReason(n *graph.Node) string {
 	case v.Meta.SameLayout(src.Meta) && (v.Meta.Offset == src.Meta.Offset || !e.hasView(v)):
 		return fmt.Sprintf("%q has the same elements in the same layout", src.Name)
 	}
-	for _, c := range e.uses.readers.At(v) {
-		if !e.canRead(c, v, src) {
+	for _, reader := range e.uses.readers.At(v) {
+		if !e.canRead(reader, v, src) {
 			return ""
 		}
 	}
 	return fmt.Sprintf("all its readers can read %q in its present layout", src.Name)
 }
 
-// hasView reports whether a view of v exists. Then v cannot be replaced, because the offset of the view counts from the
-// start of v's storage.
+// hasView reports whether a view of v exists. The offset of such a view counts from the start of v's storage, so v
+// cannot be replaced by a value with another offset.
 func (e *elider) hasView(v *graph.Value) bool {
-	return slices.ContainsFunc(e.uses.readers.At(v), func(c *graph.Node) bool {
-		return slices.ContainsFunc(c.Out, func(o *graph.Value) bool { return o.Alias == v })
+	return slices.ContainsFunc(e.uses.readers.At(v), func(reader *graph.Node) bool {
+		return slices.ContainsFunc(reader.Out, func(result *graph.Value) bool { return result.Alias == v })
 	})
 }
 
-// canRead reports whether a reader of `from` can read `to` instead without a change of the layouts of its results. This
-// holds for pointwise nodes, copies, and nodes whose results have a chosen layout, because they keep these layouts. It
-// holds for any other node whose inference gives the same results with `to` as with `from`.
+// canRead reports whether a reader of `from` can read `to` instead, without a change of the layouts of its results.
+// Pointwise nodes, copies, and nodes whose results have a chosen layout keep these layouts. For any other node,
+// inference must give the same results with `to` as with `from`.
 func (e *elider) canRead(reader *graph.Node, from, to *graph.Value) bool {
 	if reader.Op.ReadsStorage || reader.Op.Kind == graph.View && !reader.Op.Identity {
 		return false
@@ -193,12 +195,12 @@ func (e *elider) canRead(reader *graph.Node, from, to *graph.Value) bool {
 	if reader.Op.Kind == graph.FollowsOperands || reader.Op.Identity || !reader.Walk.HasInferredLayouts() {
 		return true
 	}
-	res, err := reader.Op.Infer(call)
-	if err != nil || len(res) != len(reader.Out) {
+	results, err := reader.Op.Infer(call)
+	if err != nil || len(results) != len(reader.Out) {
 		return false
 	}
-	for i, r := range res {
-		if r.Alias >= 0 || !r.Meta().SameLayout(reader.Out[i].Meta) {
+	for i, result := range results {
+		if result.Alias >= 0 || !result.Meta().SameLayout(reader.Out[i].Meta) {
 			return false
 		}
 	}
@@ -209,7 +211,7 @@ func (e *elider) canRead(reader *graph.Node, from, to *graph.Value) bool {
 // permutation then read the operand of the first.
 func cancelPermutes(p *Plan) error {
 	g := p.Graph
-	var u *uses // created at the first pair
+	var readers *uses // created at the first pair
 	removed := map[*graph.Node]bool{}
 	for _, n := range g.Nodes {
 		if n.Pin.SetsLayout() || n.Op.Permutes == nil || n.In[0].Kind != graph.TensorArg {
@@ -226,10 +228,10 @@ func cancelPermutes(p *Plan) error {
 		if !areInverse(first.Op.Permutes(first.Call()), n.Op.Permutes(n.Call())) || !n.Out[0].Meta.SameLayout(src.Meta) {
 			continue
 		}
-		if u == nil {
-			u = usesOf(g)
+		if readers == nil {
+			readers = usesOf(g)
 		}
-		u.redirect(g, n.Out[0], src)
+		readers.redirect(g, n.Out[0], src)
 		removed[n] = true
 		p.Elided = append(p.Elided, Elision{n.Name, fmt.Sprintf("undoes %q: its readers read %q", first.Name, src.Name)})
 	}
@@ -238,13 +240,13 @@ func cancelPermutes(p *Plan) error {
 }
 
 // areInverse reports whether permutation a followed by b is the identity.
-func areInverse(a, b []int) bool {
-	for i, d := range b {
-		if a[d] != i {
+func areInverse(first, second []int) bool {
+	for i, dim := range second {
+		if first[dim] != i {
 			return false
 		}
 	}
-	return len(a) == len(b)
+	return len(first) == len(second)
 }
 
 // dropDead removes nodes and constants that no output depends on.

@@ -23,17 +23,17 @@ type Folding struct {
 	Why      string // reason of a node that a pass inserted; otherwise empty
 }
 
-// foldLimit is the maximum size in bytes of results that are always folded. Larger results, such as a long range, may
-// be cheaper to compute in each run than to keep.
+// foldLimit is the size in bytes up to which results are always folded. Larger results, such as a long range, may be
+// cheaper to compute in each run than to keep in memory.
 const foldLimit = 1 << 14
 
-// expandedLimit is the maximum size in bytes, including expanded dimensions, of operands that are always read while
-// planning.
+// expandedLimit limits the size in bytes of the operands of a folded node. Here an expanded dimension (stride 0)
+// counts with its full size, because the time of folding depends on it.
 const expandedLimit = 1 << 22
 
 // foldConstants computes nodes whose operands are all constants, such as the conversion of a weight to another layout
-// or dtype. A node is not folded but computed in each run if its results exceed the memory budget, if it fails and
-// keepGoing is set, or if it has no kernel for its current layouts, which may still change.
+// or dtype. A node is instead computed in each run in three cases: its results exceed the memory budget; it fails,
+// and keepGoing is set; it has no kernel for its current layouts, which later passes may change.
 func foldConstants(p *Plan) error {
 	p.nodesToFold = p.decidedFolds()
 	first := slices.IndexFunc(p.Graph.Nodes, p.shouldFold)
@@ -57,17 +57,18 @@ func foldConstants(p *Plan) error {
 			continue
 		}
 		p.noteFolded(n)
-		f := Folding{Node: n.Name, Op: n.Op.Name, Why: n.Why}
+		folding := Folding{Node: n.Name, Op: n.Op.Name, Why: n.Why}
 		if !n.IsView() {
-			f.Bytes = resultBytes(n)
+			folding.Bytes = resultBytes(n)
 		}
-		p.foldBudget.usedBytes, bytes = saturatedSum(p.foldBudget.usedBytes, f.Bytes), saturatedSum(bytes, f.Bytes)
-		p.Folded = append(p.Folded, f)
+		bytes = saturatedSum(bytes, folding.Bytes)
+		p.foldBudget.usedBytes = saturatedSum(p.foldBudget.usedBytes, folding.Bytes)
+		p.Folded = append(p.Folded, folding)
 		for i, v := range n.Out {
 			v.Pin = graph.Pin{Format: n.Pin.Format, Order: n.Pin.Order}
-			t := v.Type
-			if p.Graph.MakeConstant(v, data[i]); !t.IsMeta(v.Meta) { // sizes are unknown: the data are those at the hints
-				v.Type = t
+			typ := v.Type
+			if p.Graph.MakeConstant(v, data[i]); !typ.IsMeta(v.Meta) { // keep the type with unknown sizes
+				v.Type = typ
 			}
 		}
 	}
@@ -86,7 +87,7 @@ func (p *Plan) resultsIfFolded(n *graph.Node) ([]*tensor.Tensor, error) {
 		return nil, nil
 	}
 	data, err := p.foldResults(n)
-	if err != nil && (p.keepGoing || errors.As(err, new(*uncompiled)) || errors.As(err, new(*tensor.MemoryError))) {
+	if err != nil && (p.keepGoing || errors.As(err, new(*noKernelError)) || errors.As(err, new(*tensor.MemoryError))) {
 		return nil, nil
 	}
 	return data, err
@@ -111,12 +112,12 @@ type foldedNode struct {
 	err  error
 }
 
-// errNotPacked is the error of a call of [graph.Graph.Fold] that only looks up results and finds none.
+// errNotPacked is returned by [graph.Graph.Fold] if it is called only to look up results, and finds none.
 var errNotPacked = errors.New("no plan has packed this constant yet")
 
-// packInParallel computes the nodes that pack constants in parallel. These nodes are independent of each other, and the
-// results do not depend on the number of workers. packInParallel first looks up results that other plans of the graph
-// have computed, because that needs no goroutines.
+// packInParallel computes, in parallel, the nodes that pack constants. These nodes are independent of each other, and
+// the results do not depend on the number of workers. Results that other plans of the graph have computed are looked
+// up first, because that needs no goroutines.
 func (p *Plan) packInParallel(nodes []*graph.Node) {
 	if p.threads < 2 {
 		return
@@ -158,7 +159,8 @@ func (p *Plan) shouldFold(n *graph.Node) bool {
 		if a.Kind != graph.TensorArg {
 			continue
 		}
-		if a.Value.Const == nil || a.Value.Pin.SetsLayout() && a.Value.Pin != n.Pin { // a pinned constant is read by each run
+		// A pinned constant stays a constant of the program, for all its readers.
+		if a.Value.Const == nil || a.Value.Pin.SetsLayout() && a.Value.Pin != n.Pin {
 			return false
 		}
 	}
@@ -192,8 +194,8 @@ type foldBudget struct {
 	usedBytes int // total size of the results so far in bytes
 }
 
-// uncheckedBytes is the size in bytes below which the memory limit of the process is not queried: the query takes
-// longer than planning a small graph.
+// uncheckedBytes is the total size of results, in bytes, below which the memory limit of the process is not queried.
+// The query takes longer than planning a small graph.
 const uncheckedBytes = 64 << 20
 
 // allows reports whether the results of a node fit into the budget. Results up to foldLimit always fit.
@@ -264,15 +266,15 @@ func (p *Plan) dropConstants() int {
 	return before - len(g.Constants)
 }
 
-// uncompiled is the error of a node without a kernel for its layouts.
-type uncompiled struct{ error }
+// noKernelError is the error of a node without a kernel for its layouts.
+type noKernelError struct{ error }
 
 // Unwrap returns the op's own error.
-func (e *uncompiled) Unwrap() error { return e.error }
+func (e *noKernelError) Unwrap() error { return e.error }
 
 // compute runs one node on its constant operands in the calling goroutine.
 func (p *Plan) compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
-	defer recovered(&err)
+	defer recoverPanic(&err)
 	interrupt.Check(p.ctx)
 	if n.IsView() {
 		out := make([]*tensor.Tensor, len(n.Out))
@@ -284,14 +286,14 @@ func (p *Plan) compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 		return out, nil
 	}
 	if n.Op.Compile == nil || slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil }) {
-		return nil, &uncompiled{errors.New("no kernel computes this value")}
+		return nil, &noKernelError{errors.New("no kernel computes this value")}
 	}
 	kernel, err := n.Op.Compile(n.Call())
 	if err == nil && kernel == nil {
 		err = errors.New("its op returned no kernel")
 	}
 	if err != nil {
-		return nil, &uncompiled{err}
+		return nil, &noKernelError{err}
 	}
 	return p.runKernel(kernel, n)
 }
@@ -299,26 +301,26 @@ func (p *Plan) compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 // runKernel runs a node's kernel on its constant operands.
 func (p *Plan) runKernel(kernel *graph.Kernel, n *graph.Node) ([]*tensor.Tensor, error) {
 	out := make([]*tensor.Tensor, len(n.Out))
-	m := kernel.NewMem()
-	m.Context = p.ctx
+	memory := kernel.NewMem()
+	memory.Context = p.ctx
 	for i, v := range n.Out {
 		out[i] = tensor.Empty(v.Meta)
-		m.Ptrs = append(m.Ptrs, out[i].Pointer())
+		memory.Ptrs = append(memory.Ptrs, out[i].Pointer())
 	}
 	for i, a := range n.In {
-		var at unsafe.Pointer
+		var pointer unsafe.Pointer
 		switch {
 		case i < len(kernel.Bound) && kernel.Bound[i] != nil:
-			at = kernel.Bound[i].Pointer()
+			pointer = kernel.Bound[i].Pointer()
 		case a.Kind == graph.TensorArg:
-			at = a.Value.Const.Pointer()
+			pointer = a.Value.Const.Pointer()
 		}
-		m.Ptrs = append(m.Ptrs, at)
+		memory.Ptrs = append(memory.Ptrs, pointer)
 	}
-	for _, ph := range kernel.Phases {
-		for c := range ph.Chunks {
+	for _, phase := range kernel.Phases {
+		for chunk := range phase.Chunks {
 			interrupt.Check(p.ctx)
-			if err := ph.Run(m, c); err != nil {
+			if err := phase.Run(memory, chunk); err != nil {
 				return nil, err
 			}
 		}
@@ -326,15 +328,15 @@ func (p *Plan) runKernel(kernel *graph.Kernel, n *graph.Node) ([]*tensor.Tensor,
 	return out, nil
 }
 
-// recovered converts a panic of an op to an error: see panicked. It must be deferred.
-func recovered(err *error) {
+// recoverPanic converts a panic of an op to an error: see panicError. It must be deferred.
+func recoverPanic(err *error) {
 	if x := recover(); x != nil {
-		*err = panicked(x)
+		*err = panicError(x)
 	}
 }
 
-// panicked returns the error for a recovered panic: a failed allocation, a cancelled context, or an internal error.
-func panicked(x any) error {
+// panicError returns the error for a recovered panic: a failed allocation, a cancelled context, or an internal error.
+func panicError(x any) error {
 	switch x := x.(type) {
 	case *tensor.MemoryError:
 		return x

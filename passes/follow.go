@@ -23,12 +23,13 @@ type Decisions struct {
 	layout       *layout.Assignment // chosen layouts, implementations and copies
 	placedValues map[int]bool       // numbers of values that are placed in others
 
-	stored *storedLayout // stands for layout in decoded decisions
+	stored *storedLayout // decoded form of layout, which is nil if stored is set
 }
 
 // Equal reports whether two plans of one graph, for different sizes, have the same decisions: the same nodes, groups,
 // layouts, implementations and copies. In orders, it ignores dimensions that have size 1 in one of the plans, because
-// their position has no effect there. Each row of a batch has the same bits under both plans.
+// their position has no effect there. If the decisions are equal, both plans compute the same bits for each row of a
+// batch.
 func (d *Decisions) Equal(e *Decisions) bool {
 	if d == nil || e == nil || d.layout == nil || e.layout == nil {
 		return d == e
@@ -57,10 +58,10 @@ func (d *Decisions) equalLayouts(e *Decisions) bool {
 			!equalCopies(x.ResultCopies, y.ResultCopies) || len(x.Walk.Out) != len(y.Walk.Out) {
 			return false
 		}
-		for k, r := range d.results[i] {
+		for k, result := range d.results[i] {
 			other := e.results[i][k]
-			if k == 0 && !equalOrders(x.Walk.Order, y.Walk.Order, r, other) ||
-				k < len(x.Walk.Out) && !equalOrders(x.Walk.Out[k], y.Walk.Out[k], r, other) {
+			if k == 0 && !equalOrders(x.Walk.Order, y.Walk.Order, result, other) ||
+				k < len(x.Walk.Out) && !equalOrders(x.Walk.Out[k], y.Walk.Out[k], result, other) {
 				return false
 			}
 		}
@@ -68,16 +69,16 @@ func (d *Decisions) equalLayouts(e *Decisions) bool {
 	return true
 }
 
-// equalOrders compares the orders of results m and n without the dimensions that have size 1 in one of them. An empty
-// order equals only itself.
-func equalOrders(a, b tensor.Order, m, n tensor.Meta) bool {
+// equalOrders compares order a of resultA with order b of resultB, without the dimensions that have size 1 in one of
+// the results. An empty order equals only itself.
+func equalOrders(a, b tensor.Order, resultA, resultB tensor.Meta) bool {
 	if a == b {
 		return true
 	}
-	if len(m.Shape) != len(n.Shape) || len(a) != len(m.Shape) || len(b) != len(m.Shape) {
+	if len(resultA.Shape) != len(resultB.Shape) || len(a) != len(resultA.Shape) || len(b) != len(resultA.Shape) {
 		return false
 	}
-	isUnit := func(dim int) bool { return m.Shape[dim] == 1 || n.Shape[dim] == 1 }
+	isUnit := func(dim int) bool { return resultA.Shape[dim] == 1 || resultB.Shape[dim] == 1 }
 	return slices.Equal(slices.DeleteFunc(a.Dims(), isUnit), slices.DeleteFunc(b.Dims(), isUnit))
 }
 
@@ -121,8 +122,8 @@ type groupDecision struct {
 // decisions are for the same graph.
 type signature string
 
-// Misfit is the error of decisions that do not apply to a graph at its sizes: different nodes would run, or values
-// would have other layouts. The graph must then be planned without these decisions.
+// Misfit is the error for decisions that do not apply to a graph at its sizes: other nodes would run, or values would
+// have other layouts. The graph must then be planned without these decisions.
 type Misfit struct{ Why string }
 
 // Error gives the reason.
@@ -175,10 +176,10 @@ func (p *Plan) noteGroups(groups []fusion.Group) {
 	if p.Decisions == nil {
 		return
 	}
-	for _, t := range groups {
-		d := groupDecision{nodes: make([]int, len(t.Nodes)), anchor: t.Anchor, isAttention: t.Attention, mask: t.Mask,
-			split: t.Split}
-		for i, n := range t.Nodes {
+	for _, group := range groups {
+		d := groupDecision{nodes: make([]int, len(group.Nodes)), anchor: group.Anchor, isAttention: group.Attention,
+			mask: group.Mask, split: group.Split}
+		for i, n := range group.Nodes {
 			d.nodes[i] = n.Number()
 		}
 		p.Decisions.groups = append(p.Decisions.groups, d)

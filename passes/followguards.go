@@ -8,29 +8,30 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// guard records, if sizes are unknown, the conditions under which the nodes of a recorded group iterate over the same
-// elements. [grouper.checkGroup] has checked the same conditions at the hints.
+// guard records guards if sizes are unknown: the conditions under which the nodes of a recorded group iterate over
+// the same elements. [grouper.checkGroup] has checked these conditions for the hints, the example sizes. Holds
+// records its condition as a guard.
 func (g *grouper) guard(group *nodeGroup) {
 	if !slices.ContainsFunc(group.nodes, func(n *graph.Node) bool { return !hasNumericSizes(n.Out[0].Type) }) {
 		return
 	}
 	var groupShape []sym.Int
 	for _, n := range group.nodes {
-		if s, shape := g.spaceOfType(n); s.mask != nil || groupShape == nil {
+		if nodeSpace, shape := g.spaceOfType(n); nodeSpace.mask != nil || groupShape == nil {
 			groupShape = shape
 		}
 	}
 	for _, n := range group.nodes {
-		s, shape := g.spaceOfType(n)
-		if s.mask != nil {
+		nodeSpace, shape := g.spaceOfType(n)
+		if nodeSpace.mask != nil {
 			fits, cut := g.fuser.Rows(n).Suits(shape)
 			fits.Holds()
 			cut.Holds()
 		}
 		same := equal(shape, groupShape)
-		if mask := group.space.mask; mask != nil && s.mask == nil && group.space.split == 0 {
+		if mask := group.space.mask; mask != nil && nodeSpace.mask == nil && group.space.split == 0 {
 			same = same.Or(equal(shape, masked(groupShape, mask, true)))
-			if group.iteratesOverReduced(space{shape: s.shape}, n) {
+			if group.iteratesOverReduced(space{shape: nodeSpace.shape}, n) {
 				same = same.Or(equal(shape, masked(groupShape, mask, false)))
 			}
 		}
@@ -48,8 +49,8 @@ func (g *grouper) spaceOfType(n *graph.Node) (space, []sym.Int) {
 	return s, n.Out[0].Type.Shape
 }
 
-// guardReads records as guards that operands whose rank differs from the rank of the node's iteration space have one
-// element.
+// guardReads records a guard for each operand whose rank differs from the rank of the node's iteration space: the
+// operand has one element, which the node reads at each point of the space.
 func (g *grouper) guardReads(n *graph.Node, group *nodeGroup) {
 	if group.space.mask == nil {
 		return
@@ -70,18 +71,18 @@ func (g *grouper) guardReads(n *graph.Node, group *nodeGroup) {
 // guardWritten records, if sizes are unknown, the conditions under which a result in the given order has the strides of
 // the graph as written.
 func guardWritten(v *graph.Value, order tensor.Order, written tensor.Type) {
-	t := v.Type
-	if hasNumericSizes(t) && hasNumericSizes(written) {
+	typ := v.Type
+	if hasNumericSizes(typ) && hasNumericSizes(written) {
 		return
 	}
-	if order != "" && order.Rank() == len(t.Shape) {
-		t = t.WithStrides(order.SymbolicStrides(t.Shape))
+	if order != "" && order.Rank() == len(typ.Shape) {
+		typ = typ.WithStrides(order.SymbolicStrides(typ.Shape))
 	}
 	same := sym.Truth(true)
-	for d, size := range t.Shape {
-		same = same.And(t.Strides[d].Eq(written.Strides[d]).Or(size.Eq(sym.Of(1))))
+	for dim, size := range typ.Shape {
+		same = same.And(typ.Strides[dim].Eq(written.Strides[dim]).Or(size.Eq(sym.Of(1))))
 	}
-	same.Or(t.Numel().Eq(sym.Int{})).Holds()
+	same.Or(typ.Numel().Eq(sym.Int{})).Holds()
 }
 
 // hasNumericSizes reports whether all sizes of a type are numbers.
@@ -93,8 +94,8 @@ func hasNumericSizes(t tensor.Type) bool {
 // equal returns the condition that two shapes are the same.
 func equal(a, b []sym.Int) sym.Bool {
 	same := sym.Truth(len(a) == len(b))
-	for d := range min(len(a), len(b)) {
-		same = same.And(a[d].Eq(b[d]))
+	for dim := range min(len(a), len(b)) {
+		same = same.And(a[dim].Eq(b[dim]))
 	}
 	return same
 }
@@ -103,9 +104,9 @@ func equal(a, b []sym.Int) sym.Bool {
 // (keepDims is false).
 func masked(shape []sym.Int, mask []bool, keepDims bool) []sym.Int {
 	var kept []sym.Int
-	for d, size := range shape {
+	for dim, size := range shape {
 		switch {
-		case d >= len(mask) || !mask[d]:
+		case dim >= len(mask) || !mask[dim]:
 			kept = append(kept, size)
 		case keepDims:
 			kept = append(kept, sym.Of(1))

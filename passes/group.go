@@ -26,7 +26,7 @@ const (
 type grouper struct {
 	plan      *Plan
 	fuser     *fusion.Fuser
-	positions graph.ByValue[int]        // position of a node, by its first output
+	positions graph.ByValue[int]        // index of a node in the graph, by its first output
 	groupOf   graph.ByValue[*nodeGroup] // group of a node, by its first output
 	uses      *uses
 	groups    []*nodeGroup
@@ -74,15 +74,15 @@ type space struct {
 	shape    []int
 	mask     []bool // marks the dimensions of the rows that are reduced; nil: none
 	split    int    // if not 0, the number of parts into which dimension 1 is split before mask applies
-	inPieces bool   // rows are processed in pieces, in a single pass
+	inPieces bool   // rows are too long for one loop: they are processed in pieces, in a single pass
 }
 
 // reducedShape returns the shape after the reduction, with size 1 in the row dimensions. The space must not be split.
 func (s space) reducedShape() []int {
 	kept := slices.Clone(s.shape)
-	for d, folded := range s.mask {
+	for dim, folded := range s.mask {
 		if folded {
-			kept[d] = 1
+			kept[dim] = 1
 		}
 	}
 	return kept
@@ -110,16 +110,16 @@ func (g *grouper) spaceOf(n *graph.Node) (s space, why string) {
 // expressionSpace returns the iteration space of a node whose op has a pointwise expression, or a row reduction by an
 // expression. For other nodes it returns the reason why the node cannot be fused.
 func (g *grouper) expressionSpace(n *graph.Node) (s space, why string) {
-	if r := g.fuser.Rows(n); r != nil && r.Code.Compilable() {
+	if rows := g.fuser.Rows(n); rows != nil && rows.Code.Compilable() {
 		shape := n.In[0].Meta().Shape
-		return space{shape, r.Mask, r.Split, r.Cut(shape)}, ""
+		return space{shape, rows.Mask, rows.Split, rows.Cut(shape)}, ""
 	}
 	for _, v := range n.Out[1:] {
 		if !slices.Equal(v.Meta.Shape, n.Out[0].Meta.Shape) {
 			return s, "has results of several shapes"
 		}
 	}
-	c, err := g.fuser.Expression(n)
+	code, err := g.fuser.Expression(n)
 	switch {
 	case n.Op.UnfusableReason != "":
 		return s, n.Op.UnfusableReason
@@ -127,7 +127,7 @@ func (g *grouper) expressionSpace(n *graph.Node) (s space, why string) {
 		return s, "reduces rows by a separate kernel"
 	case err != nil:
 		return s, err.Error()
-	case !c.Compilable():
+	case !code.Compilable():
 		return s, "calls functions that have no machine code"
 	}
 	return space{shape: n.Out[0].Meta.Shape}, ""
@@ -153,8 +153,8 @@ func commonSpace(a, b space) space {
 // withoutReduced returns the shape after the reduction, without the row dimensions. The space must not be split.
 func (s space) withoutReduced() []int {
 	kept := []int{}
-	for d, size := range s.shape {
-		if !s.mask[d] {
+	for dim, size := range s.shape {
+		if !s.mask[dim] {
 			kept = append(kept, size)
 		}
 	}
@@ -163,9 +163,9 @@ func (s space) withoutReduced() []int {
 
 // mergedSpace returns the space of the union of two groups. The first group (or node) has space a; the second group b
 // reads the first. The result has no shape if they cannot be merged. In addition to the cases of commonSpace, b may
-// iterate over the shape of the first group's reduced results without the reduced dimensions. All other operands of b
-// must then have one element, because larger operands would be indexed by other dimensions. inFirst reports whether the
-// first group computes a value.
+// iterate over the first group's results without their reduced dimensions. All other operands of b must then have one
+// element, because larger operands would be indexed by other dimensions. inFirst reports whether the first group
+// computes a value.
 func mergedSpace(a space, b *nodeGroup, inFirst func(*graph.Value) bool) space {
 	if s := commonSpace(a, b.space); s.shape != nil {
 		return s
@@ -181,10 +181,10 @@ func mergedSpace(a space, b *nodeGroup, inFirst func(*graph.Value) bool) space {
 	return a
 }
 
-// isAligned reports whether node r can read value v of the same step: v has the rank of the node's space, or one
+// isAligned reports whether a reader can read value v of the same step: v has the rank of the reader's space, or one
 // element.
-func (g *grouper) isAligned(v *graph.Value, r *graph.Node) bool {
-	s, why := g.expressionSpace(r)
+func (g *grouper) isAligned(v *graph.Value, reader *graph.Node) bool {
+	s, why := g.expressionSpace(reader)
 	return why == "" && (v.Meta.Rank() == len(s.shape) || v.Meta.Numel() == 1)
 }
 
@@ -235,28 +235,28 @@ func (g *grouper) addToGroups(i int, n *graph.Node, s space) {
 // It returns nil if there is no such group.
 func (g *grouper) groupFor(n *graph.Node, s space) *nodeGroup {
 	var first *nodeGroup
-	var reader *graph.Node
+	var firstReader *graph.Node
 	firstPosition, hasSeveral := -1, false
 	for _, v := range n.Out {
-		for _, r := range g.uses.readers.At(v) {
-			group := g.group(r)
+		for _, reader := range g.uses.readers.At(v) {
+			group := g.group(reader)
 			hasSeveral = hasSeveral || firstPosition >= 0 && group != first
-			if p := g.position(r); firstPosition < 0 || p < firstPosition {
-				first, reader, firstPosition = group, r, p
+			if position := g.position(reader); firstPosition < 0 || position < firstPosition {
+				first, firstReader, firstPosition = group, reader, position
 			}
 		}
 	}
 	ofNode := func(v *graph.Value) bool { return v.Node == n }
 	switch {
-	case reader == nil:
+	case firstReader == nil:
 		return nil
 	case first != nil && first.isAttention:
 		g.unfused[n] = fmt.Sprintf("the step of %s computes an attention", first.nodes[0].Name)
 		return nil
 	case first == nil || mergedSpace(s, first, ofNode).shape == nil:
-		g.unfused[n] = fmt.Sprintf("%s also reads it, and comes earlier", reader.Name)
+		g.unfused[n] = fmt.Sprintf("%s also reads it, and comes earlier", firstReader.Name)
 		if first != nil && s.mask != nil && slices.Equal(first.space.shape, s.withoutReduced()) {
-			g.unfused[n] = fmt.Sprintf("the step of %s reads more than the reduced rows of %s", reader.Name, n.Name)
+			g.unfused[n] = fmt.Sprintf("the step of %s reads more than the reduced rows of %s", firstReader.Name, n.Name)
 		}
 		return nil
 	}
@@ -283,8 +283,8 @@ func (g *grouper) groupFor(n *graph.Node, s space) *nodeGroup {
 // mergeReaders merges the groups of a node's readers as far as possible, and returns the group that the node can join.
 func (g *grouper) mergeReaders(n *graph.Node, s space, first *nodeGroup) *nodeGroup {
 	for _, v := range n.Out {
-		for _, r := range g.uses.readers.At(v) {
-			if group := g.group(r); group != nil && group != first &&
+		for _, reader := range g.uses.readers.At(v) {
+			if group := g.group(reader); group != nil && group != first &&
 				mergedSpace(s, group, func(v *graph.Value) bool { return v.Node == n }).shape != nil {
 				first = g.merge(first, group, n)
 			}
@@ -304,9 +304,11 @@ func (g *grouper) joinRows() {
 			changed = false
 			for _, n := range slices.Clone(group.nodes) {
 				for _, v := range n.Out {
-					for _, r := range g.uses.readers.At(v) {
-						if d := g.group(r); d != nil && d != group && len(group.nodes) > 0 && g.merge(group, d, nil) == d {
-							group, changed = d, true
+					for _, reader := range g.uses.readers.At(v) {
+						readerGroup := g.group(reader)
+						if readerGroup != nil && readerGroup != group && len(group.nodes) > 0 &&
+							g.merge(group, readerGroup, nil) == readerGroup {
+							group, changed = readerGroup, true
 						}
 					}
 				}

@@ -71,7 +71,7 @@ func chooseLayouts(p *Plan) error {
 func (p *Plan) choose(problem *layout.Problem) (_ *layout.Assignment, err error) {
 	defer func() {
 		if x := recover(); x != nil {
-			err = fmt.Errorf("strategy %s: %w", p.Strategy, panicked(x))
+			err = fmt.Errorf("strategy %s: %w", p.Strategy, panicError(x))
 		}
 	}()
 	return p.strategy.Choose(problem)
@@ -82,10 +82,10 @@ func (p *Plan) noteExact() {
 	nodes := 0
 	for _, n := range p.Graph.Nodes {
 		call := n.Call()
-		if slices.ContainsFunc(n.Op.Impls, func(impl graph.Impl) bool {
-			return impl.Inexact &&
-				len(impl.Walks(call, nil)) > 0
-		}) {
+		hasInexact := slices.ContainsFunc(n.Op.Impls, func(impl graph.Impl) bool {
+			return impl.Inexact && len(impl.Walks(call, nil)) > 0
+		})
+		if hasInexact {
 			nodes++
 		}
 	}
@@ -103,7 +103,7 @@ type layouter struct {
 	insertedCopies map[*layout.Copy]*graph.Value // values of the copies inserted so far
 	writtenLayouts []writtenLayout               // buffer of applyChoice
 	relaidValues   map[*graph.Value]bool         // values whose layout differs from the graph as written
-	views          map[viewKey]*graph.Node       // views of other operands
+	views          map[viewKey]*graph.Node       // repeated view nodes
 	fromOtherSizes bool                          // the assignment was made for other sizes and may not apply
 }
 
@@ -113,7 +113,7 @@ func newLayouter(p *Plan) *layouter {
 		views:        map[viewKey]*graph.Node{}}
 }
 
-// viewKey identifies a view that is built again for another operand.
+// viewKey identifies the repetition of a view node with another operand.
 type viewKey struct {
 	node    *graph.Node
 	operand *graph.Value
@@ -142,7 +142,7 @@ func (l *layouter) apply(a *layout.Assignment) error {
 				return l.graph.Fail(n, err)
 			}
 			if len(c.ResultCopies) == 0 {
-				l.drop(n)
+				l.recordRemoval(n)
 			}
 			continue
 		}
@@ -278,7 +278,7 @@ func (l *layouter) insertResultCopies(n *graph.Node, c *layout.Choice) error {
 // setPin sets the pin on the node that computes v, if all results of the node meet it.
 func (l *layouter) setPin(v *graph.Value, pin graph.Pin) {
 	pin.Impl, pin.Device = "", ""
-	if !slices.ContainsFunc(v.Node.Out, func(o *graph.Value) bool { return !pin.Holds(o.Meta) }) {
+	if !slices.ContainsFunc(v.Node.Out, func(result *graph.Value) bool { return !pin.Holds(result.Meta) }) {
 		v.Node.Pin = pin
 	}
 }
@@ -345,22 +345,22 @@ func setLayout(v *graph.Value, meta tensor.Meta, order tensor.Order) {
 
 // infer sets the types and metas of a node's outputs from the current operands.
 func infer(n *graph.Node) error {
-	res, err := n.Results()
+	results, err := n.Results()
 	if err != nil {
 		return err
 	}
 	for i, v := range n.Out {
-		v.Type, v.Meta, v.Alias = res[i].Type, res[i].Meta(), nil
-		if res[i].Alias >= 0 {
-			v.Alias = n.In[res[i].Alias].Value
+		v.Type, v.Meta, v.Alias = results[i].Type, results[i].Meta(), nil
+		if results[i].Alias >= 0 {
+			v.Alias = n.In[results[i].Alias].Value
 		}
 	}
 	return nil
 }
 
-// drop records that a copy is removed because its readers read its operand or another copy. Removed views are not
-// recorded.
-func (l *layouter) drop(n *graph.Node) {
+// recordRemoval records that a copy node is removed: its readers read its operand or another copy. Removed views are
+// not recorded.
+func (l *layouter) recordRemoval(n *graph.Node) {
 	if n.Op.Identity {
 		l.plan.Elided = append(l.plan.Elided, Elision{n.Name,
 			fmt.Sprintf("all its readers read the replacement of %q", n.In[0].Value.Name)})
@@ -398,31 +398,32 @@ func (l *layouter) insert(c *layout.Copy) (*graph.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	name, impl, lay := c.Value.Name+"."+c.Order.String(), &op.Impls[0], c.Lay(from.Meta)
-	switch d := l.plan.device; {
+	name, impl, copyLayout := c.Value.Name+"."+c.Order.String(), &op.Impls[0], c.Lay(from.Meta)
+	switch device := l.plan.device; {
 	case c.Place == tensor.Host && from.Place() == tensor.Host:
-	case d == nil:
+	case device == nil:
 		return nil, misfit("the program has no device")
 	case c.Place != from.Place():
-		name, impl, lay = c.Value.Name+"."+c.Place.String(), d.Download(), from.Meta
-		if lay.Offset = 0; c.Place != tensor.Host {
-			name, impl = c.Value.Name+"."+d.Name(), d.Upload()
+		name, impl, copyLayout = c.Value.Name+"."+c.Place.String(), device.Download(), from.Meta
+		if copyLayout.Offset = 0; c.Place != tensor.Host {
+			name, impl = c.Value.Name+"."+device.Name(), device.Upload()
 		}
 	default:
-		name, impl = name+"."+d.Name(), d.Impl(op)
+		name, impl = name+"."+device.Name(), device.Impl(op)
 	}
 	n, err := l.graph.Insert(name, op.Name, []graph.Arg{graph.Of(from)}, nil, c.Why)
 	if err != nil {
 		return nil, err
 	}
 	out := n.Out[0]
-	setLayout(out, lay, c.Order)
+	setLayout(out, copyLayout, c.Order)
 	n.Impl, n.Walk = impl, n.Call().InOrder(c.Order)
 	l.nodes = append(l.nodes, n)
 	return out, nil
 }
 
-// view applies the view node of c.Value to another operand. If the op cannot view that operand, it copies the operand.
+// view repeats the view node of c.Value with another operand. If the op cannot make a view of that operand, the new
+// node copies it.
 func (l *layouter) view(c *layout.Copy, operand *graph.Value) (*graph.Value, error) {
 	v := c.Value
 	key := viewKey{v.Node, operand}

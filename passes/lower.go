@@ -21,7 +21,7 @@ type Packing struct {
 // for the packed constant.
 type RunPacking struct{ Value, Form, Node string }
 
-// packer inserts one node that packs for each constant and form.
+// packer inserts packing nodes: one for each pair of a constant and a packed form.
 type packer struct {
 	graph     *graph.Graph
 	nodes     []*graph.Node // nodes of the resulting graph so far; nil until the first packing node is inserted
@@ -35,34 +35,35 @@ type constantForm struct {
 	form  string
 }
 
-// packNode is a node that packs, and the names of the nodes that read its result.
+// packNode is a packing node, and the names of the nodes that read its result.
 type packNode struct {
 	*graph.Node
 	readers []string
 }
 
-// packConstants inserts nodes that pack constant operands into the forms that the chosen implementations read.
+// packConstants inserts nodes that pack constant operands. A packed form is the order of elements, possibly padded,
+// in which a chosen implementation reads its operand fastest.
 func packConstants(p *Plan) error {
-	k := packer{graph: p.Graph, byForm: map[constantForm]*packNode{}}
+	packing := packer{graph: p.Graph, byForm: map[constantForm]*packNode{}}
 	for i, n := range p.Graph.Nodes {
 		interrupt.Check(p.ctx)
 		if n.Impl != nil && n.Impl.Pack != nil && slices.ContainsFunc(n.In, isPackable) {
-			if err := k.packOperands(n, i); err != nil && !p.keepGoing { // with keepGoing, compilation reports the error
+			if err := packing.packOperands(n, i); err != nil && !p.keepGoing { // with keepGoing, compilation reports the error
 				return p.Graph.Fail(n, err)
 			}
 		}
-		if k.nodes != nil {
-			k.nodes = append(k.nodes, n)
+		if packing.nodes != nil {
+			packing.nodes = append(packing.nodes, n)
 		}
 	}
-	if k.nodes == nil {
+	if packing.nodes == nil {
 		return nil
 	}
-	p.Graph.Nodes = k.nodes
-	for _, n := range k.packNodes {
+	p.Graph.Nodes = packing.nodes
+	for _, n := range packing.packNodes {
 		n.Why = "packed for " + strings.Join(n.readers, ", ")
 	}
-	p.Note("%s to be packed", counted(len(k.packNodes), "constant", "constants"))
+	p.Note("%s to be packed", counted(len(packing.packNodes), "constant", "constants"))
 	return nil
 }
 
@@ -73,7 +74,7 @@ func isPackable(a graph.Arg) bool {
 
 // packOperands packs the constant operands of n, which is at position `at` of the graph.
 func (packer *packer) packOperands(n *graph.Node, at int) (err error) {
-	defer recovered(&err)
+	defer recoverPanic(&err)
 	call := n.Call()
 	for i := range n.In {
 		a := &n.In[i]
@@ -84,13 +85,13 @@ func (packer *packer) packOperands(n *graph.Node, at int) (err error) {
 		if !ok {
 			continue
 		}
-		c, err := packer.packNodeFor(a.Value, form, at)
+		packed, err := packer.packNodeFor(a.Value, form, at)
 		if err != nil {
 			return err
 		}
-		a.Value = c.Out[0]
-		if !slices.Contains(c.readers, n.Name) {
-			c.readers = append(c.readers, n.Name)
+		a.Value = packed.Out[0]
+		if !slices.Contains(packed.readers, n.Name) {
+			packed.readers = append(packed.readers, n.Name)
 		}
 	}
 	return nil
@@ -99,8 +100,8 @@ func (packer *packer) packOperands(n *graph.Node, at int) (err error) {
 // packNodeFor returns the node that packs a constant into a form. A new node is inserted at position `at`.
 func (packer *packer) packNodeFor(v *graph.Value, form graph.Packing, at int) (*packNode, error) {
 	key := constantForm{v, form.Form}
-	if c := packer.byForm[key]; c != nil {
-		return c, nil
+	if packed := packer.byForm[key]; packed != nil {
+		return packed, nil
 	}
 	n, err := packer.graph.Pack(v, form)
 	if err != nil {
@@ -109,10 +110,10 @@ func (packer *packer) packNodeFor(v *graph.Value, form graph.Packing, at int) (*
 	if packer.nodes == nil {
 		packer.nodes = append(make([]*graph.Node, 0, len(packer.graph.Nodes)+8), packer.graph.Nodes[:at]...)
 	}
-	c := &packNode{Node: n}
-	packer.nodes, packer.packNodes = append(packer.nodes, n), append(packer.packNodes, c)
-	packer.byForm[key] = c
-	return c, nil
+	packed := &packNode{Node: n}
+	packer.nodes, packer.packNodes = append(packer.nodes, n), append(packer.packNodes, packed)
+	packer.byForm[key] = packed
+	return packed, nil
 }
 
 // unpack redirects the readers of a packing node to the node's operand. The kernels of the readers then pack the

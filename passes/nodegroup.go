@@ -114,65 +114,67 @@ func (g *grouper) recordUnfused(n *graph.Node, why string) {
 	}
 }
 
-// merge unites groups a and b at the position of the later group, and returns the later group. n is a node that will
-// join the union, or nil. Readers of n and of the earlier group that are in neither group must come after the later
-// group. If the groups cannot be united, merge records the reason for n and returns the earlier group.
-func (g *grouper) merge(a, b *nodeGroup, n *graph.Node) *nodeGroup {
+// merge unites two groups at the position of the later group, and returns the later group. The arguments may be in
+// any order. n is a node that will join the union, or nil. Readers of n and of the earlier group that are in neither
+// group must come after the later group. If the groups cannot be united, merge records the reason for n and returns
+// the earlier group.
+func (g *grouper) merge(earlier, later *nodeGroup, n *graph.Node) *nodeGroup {
 	interrupt.Check(g.plan.ctx)
-	if a.position > b.position {
-		a, b = b, a
+	if earlier.position > later.position {
+		earlier, later = later, earlier
 	}
-	merged := mergedSpace(a.space, b, func(v *graph.Value) bool { return g.group(v.Node) == a })
+	merged := mergedSpace(earlier.space, later, func(v *graph.Value) bool { return g.group(v.Node) == earlier })
 	why := otherRows
 	if merged.shape != nil {
-		why = g.whyMisaligned(merged, slices.Concat(a.nodes, b.nodes)...)
+		why = g.whyMisaligned(merged, slices.Concat(earlier.nodes, later.nodes)...)
 	}
 	if why != "" {
 		g.recordUnfused(n, why)
-		return a
+		return earlier
 	}
-	reads := len(b.operands)
-	for v := range a.operands {
-		if !b.operands[v] {
+	reads := len(later.operands)
+	for v := range earlier.operands {
+		if !later.operands[v] {
 			reads++
 		}
 	}
-	if why := overLimit(len(a.nodes)+len(b.nodes)+1, a.resultCount+b.resultCount, reads); why != "" {
+	if why := overLimit(len(earlier.nodes)+len(later.nodes)+1, earlier.resultCount+later.resultCount, reads); why != "" {
 		g.recordUnfused(n, why)
-		return a
+		return earlier
 	}
-	readers := slices.Clone(a.nodes)
+	moved := slices.Clone(earlier.nodes)
 	if n != nil {
-		readers = append(readers, n)
+		moved = append(moved, n)
 	}
-	for _, m := range readers {
-		for _, v := range m.Out {
-			for _, r := range g.uses.readers.At(v) {
-				if group := g.group(r); group != a && group != b && r != n && g.position(r) <= b.position {
-					g.recordUnfused(n, fmt.Sprintf("%s needs %s earlier", r.Name, v.Name))
-					return a
+	for _, member := range moved {
+		for _, v := range member.Out {
+			for _, reader := range g.uses.readers.At(v) {
+				if group := g.group(reader); group != earlier && group != later && reader != n &&
+					g.position(reader) <= later.position {
+					g.recordUnfused(n, fmt.Sprintf("%s needs %s earlier", reader.Name, v.Name))
+					return earlier
 				}
 			}
 		}
 	}
-	for _, n := range a.nodes {
-		g.groupOf.Set(n.Out[0], b)
+	for _, n := range earlier.nodes {
+		g.groupOf.Set(n.Out[0], later)
 	}
 	// Both lists are in reverse order.
-	b.nodes = append(b.nodes, a.nodes...)
-	sorted.Func(b.nodes, func(x, y *graph.Node) int { return g.positions.At(y.Out[0]) - g.positions.At(x.Out[0]) })
-	b.space, a.nodes = merged, nil
-	g.recount(b)
-	return b
+	later.nodes = append(later.nodes, earlier.nodes...)
+	sorted.Func(later.nodes, func(x, y *graph.Node) int { return g.positions.At(y.Out[0]) - g.positions.At(x.Out[0]) })
+	later.space, earlier.nodes = merged, nil
+	g.recount(later)
+	return later
 }
 
 // recount recomputes the operands and the number of results of a group.
 func (g *grouper) recount(group *nodeGroup) {
 	group.resultCount, group.operands = 0, map[*graph.Value]bool{}
 	for _, n := range group.nodes {
-		for _, x := range n.In {
-			if x.Kind == graph.TensorArg && g.group(x.Value.Node) != group {
-				group.operands[x.Value] = true
+		for _, operand := range n.In {
+			if operand.Kind == graph.TensorArg && g.group(operand.Value.Node) != group {
+				group.operands[operand.Value] = true
 			}
 		}
 		for _, v := range n.Out {

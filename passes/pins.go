@@ -39,9 +39,12 @@ func pinError(name string, pin graph.Pin, format string, args ...any) error {
 // checkStoragePins returns an error for a pinned input or constant that a copy cannot replace. There are two reasons:
 // an op reads the storage of the value, or an output is a view that is possible only on the original value.
 func checkStoragePins(g *graph.Graph) error {
-	conflicts := func(v *graph.Value, anyOffset bool) bool {
+	// conflicts reports whether v needs a copy that has its pinned layout, but no copy has the storage of v: v has
+	// gaps or, unless allowOffset is set, does not begin at offset 0.
+	conflicts := func(v *graph.Value, allowOffset bool) bool {
 		pin := v.Demand()
-		return v.Node == nil && !pin.Holds(v.Meta) && (!v.Meta.IsNonOverlappingAndDense() || !anyOffset && v.Meta.Offset != 0)
+		return v.Node == nil && !pin.Holds(v.Meta) &&
+			(!v.Meta.IsNonOverlappingAndDense() || !allowOffset && v.Meta.Offset != 0)
 	}
 	for _, n := range g.Nodes {
 		for _, a := range n.In {
@@ -111,9 +114,9 @@ func (p *Plan) checked() (*Plan, error) {
 
 // pinOf returns the pin that the value with the given name must meet, or the zero Pin if the value has no pin.
 func (p *Plan) pinOf(name string) graph.Pin {
-	for _, d := range p.pins {
-		if d.name == name {
-			return d.pin
+	for _, demanded := range p.pins {
+		if demanded.name == name {
+			return demanded.pin
 		}
 	}
 	return graph.Pin{}

@@ -182,7 +182,7 @@ type Options struct {
 	// FoldStore, if set, returns the results of a folded node. It may return stored results instead of the results of
 	// compute. It is called from several goroutines.
 	FoldStore func(n *graph.Node, compute func() ([]*tensor.Tensor, error)) ([]*tensor.Tensor, error)
-	// Price means that [Plan.CostNS] and the copies are computed even with Follow.
+	// Price means that [Plan.CostNS] and [Plan.Copies] are computed even with Follow.
 	Price bool
 	// KeepGoing removes nodes that fail, with their dependents, instead of returning the first error: see
 	// [Plan.Failed].
@@ -227,27 +227,27 @@ type Plan struct {
 	Decisions *Decisions
 
 	ctx                 context.Context
-	decisionsToFollow   *Decisions
-	nodesToFold         map[int]bool        // numbers of the nodes to fold; nil: the pass decides
-	foldPasses          int                 // number of fold passes that have begun
-	strategyChoseCopies bool                // the strategy has decided which copies of the graph are removed
-	placementsChosen    graph.ByValue[bool] // values whose placement in others the strategy chose and priced
-	pins                []pinned
-	unpinned            map[*graph.Value]string // indexed by the sources of pinned copies: name of the copy
+	decisionsToFollow   *Decisions              // see [Options.Follow]
+	nodesToFold         map[int]bool            // numbers of the nodes to fold; nil: the pass decides
+	foldPasses          int                     // number of fold passes that have begun
+	strategyChoseCopies bool                    // the strategy has decided which copies of the graph are removed
+	placementsChosen    graph.ByValue[bool]     // values that are part of another value's buffer by the strategy's choice
+	pins                []pinned                // the pins that the plan must meet
+	unpinned            map[*graph.Value]string // by the source of a pinned copy: name of the copy
 	strategy            layout.Strategy
 	profile             *layout.Profile
-	profileAdjusted     bool // the profile is adjusted to the constants of the graph
-	keepGoing           bool // see [Options.KeepGoing]
-	exact               bool // see [Options.Exact]
-	// See [Options.SolveLimit].
-	solveLimit time.Duration
-	slack      float64
-	device     graph.Device // see [Options.Device]
-	foldBudget foldBudget
-	threads    int
-	foldStore  func(n *graph.Node, compute func() ([]*tensor.Tensor, error)) ([]*tensor.Tensor, error)
-	packed     map[*graph.Node]foldedNode // results of packInParallel in the current fold pass
-	costs      graph.ByValue[nodeCost]    // cost of a node, by its first output
+	profileAdjusted     bool          // the profile is adjusted to the constants of the graph
+	keepGoing           bool          // see [Options.KeepGoing]
+	exact               bool          // see [Options.Exact]
+	solveLimit          time.Duration // see [Options.SolveLimit]
+	slack               float64       // see [Options.Slack]
+	device              graph.Device  // see [Options.Device]
+	foldBudget          foldBudget    // memory for results of folded nodes
+	threads             int           // see [Options.Threads]
+	// foldStore is [Options.FoldStore].
+	foldStore func(n *graph.Node, compute func() ([]*tensor.Tensor, error)) ([]*tensor.Tensor, error)
+	packed    map[*graph.Node]foldedNode // results of packInParallel in the current fold pass
+	costs     graph.ByValue[nodeCost]    // cost of a node, by its first output
 }
 
 // PassRecord is the record of one pass.
@@ -289,7 +289,7 @@ type Elision struct{ Node, Why string }
 // Run plans a graph, which must be sorted and is not modified. The plan shares the data of its constants. Run returns
 // the error of the first pass or check that fails.
 func Run(g *graph.Graph, o Options) (_ *Plan, err error) {
-	defer recovered(&err)
+	defer recoverPanic(&err)
 	if g == nil {
 		return nil, errors.New("the graph to plan is nil")
 	}
@@ -426,7 +426,7 @@ func (p Pass) withName(err error) error {
 func (p Pass) run(plan *Plan) (err error) {
 	defer func() {
 		if x := recover(); x != nil {
-			err = fmt.Errorf("pass %s: %w", p.Name, panicked(x))
+			err = fmt.Errorf("pass %s: %w", p.Name, panicError(x))
 		}
 	}()
 	return p.withName(p.Run(plan))

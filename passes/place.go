@@ -28,16 +28,16 @@ func placeResults(p *Plan) error {
 	if p.keepGoing { // a node may fail and be removed later; a concatenation would then lack the slice that it writes
 		return nil
 	}
-	var w *placer
+	var placing *placer
 	for _, n := range slices.Backward(p.Graph.Nodes) {
 		interrupt.Check(p.ctx)
 		if n.Op.ConcatDim == nil {
 			continue
 		}
-		if w == nil {
-			w = newPlacer(p)
+		if placing == nil {
+			placing = newPlacer(p)
 		}
-		w.placeOperands(n)
+		placing.placeOperands(n)
 	}
 	p.Note("%s", counted(len(p.Placed), "value written in place", "values written in place"))
 	return nil
@@ -53,10 +53,10 @@ type placer struct {
 }
 
 func newPlacer(p *Plan) *placer {
-	w := &placer{plan: p, profile: p.profile, readers: graph.NewByValue[[]*graph.Node](p.Graph),
+	created := &placer{plan: p, profile: p.profile, readers: graph.NewByValue[[]*graph.Node](p.Graph),
 		needsOwnBuffer: graph.NewByValue[bool](p.Graph), costs: map[*graph.Node]costByPart{}}
 	if !p.profileAdjusted {
-		w.profile = layout.ProfileFor(p.profile, p.Graph)
+		created.profile = layout.ProfileFor(p.profile, p.Graph)
 	}
 	for _, n := range p.Graph.Nodes {
 		for i, a := range n.In {
@@ -65,17 +65,17 @@ func newPlacer(p *Plan) *placer {
 			}
 			isDuplicate := slices.ContainsFunc(n.In[:i], func(b graph.Arg) bool { return b.Value == a.Value })
 			if !isDuplicate {
-				w.readers.Set(a.Value, append(w.readers.At(a.Value), n))
+				created.readers.Set(a.Value, append(created.readers.At(a.Value), n))
 			}
 			if n.Op.ReadsStorage {
-				w.needsOwnBuffer.Set(a.Value.Root(), true)
+				created.needsOwnBuffer.Set(a.Value.Root(), true)
 			}
 		}
 	}
 	for _, output := range p.Graph.Outputs {
-		w.needsOwnBuffer.Set(output.Value.Root(), true)
+		created.needsOwnBuffer.Set(output.Value.Root(), true)
 	}
-	return w
+	return created
 }
 
 // placeOperands handles the concatenation n. If one buffer already holds all operands in the right order, the result
@@ -99,14 +99,14 @@ func (placer *placer) placeResult(n *graph.Node) {
 	meta := v.Meta
 	var buffer *graph.Value
 	for _, a := range n.In {
-		switch x := a.Value; {
-		case x.Meta.Numel() == 0:
-		case x.Within == nil || x.Meta.Rank() != meta.Rank() || buffer != nil && x.BufferOwner() != buffer:
+		switch operand := a.Value; {
+		case operand.Meta.Numel() == 0:
+		case operand.Within == nil || operand.Meta.Rank() != meta.Rank() || buffer != nil && operand.BufferOwner() != buffer:
 			return
 		case buffer == nil:
-			buffer = x.BufferOwner()
+			buffer = operand.BufferOwner()
 			meta = meta.WithStrides(buffer.Meta.Strides)
-			meta.Offset = x.Meta.Offset
+			meta.Offset = operand.Meta.Offset
 		}
 	}
 	if buffer != nil {
@@ -199,8 +199,8 @@ func (t *placementTrial) addReaders(v *graph.Value) {
 			continue
 		}
 		t.views = append(t.views, n)
-		for _, o := range n.Out {
-			t.addReaders(o)
+		for _, result := range n.Out {
+			t.addReaders(result)
 		}
 	}
 }
@@ -221,10 +221,8 @@ func (placer *placer) nodeCost(n *graph.Node, known costByPart, moved func(*grap
 	p.parts = make([]float64, 1+len(n.In))
 	unknown := func(i int) bool { return known.parts == nil || i >= 0 && moved(n.In[i].Value) }
 	copy(p.parts, known.parts)
-	if !n.EachWork(unknown, func(i int, work graph.Work) {
-		p.parts[i+1] = float64(layout.PS(placer.profile,
-			work)) / 1e3
-	}) {
+	setPart := func(i int, work graph.Work) { p.parts[i+1] = float64(layout.PS(placer.profile, work)) / 1e3 }
+	if !n.EachWork(unknown, setPart) {
 		return costByPart{}
 	}
 	for _, ns := range p.parts {
@@ -237,12 +235,12 @@ func (placer *placer) nodeCost(n *graph.Node, known costByPart, moved func(*grap
 // that touches it is accepted.
 func (t *placementTrial) oldCost() (ns float64) {
 	for _, n := range t.nodes {
-		c, known := t.placer.costs[n]
+		cost, known := t.placer.costs[n]
 		if !known {
-			c = t.placer.nodeCost(n, c, nil)
-			t.placer.costs[n] = c
+			cost = t.placer.nodeCost(n, cost, nil)
+			t.placer.costs[n] = cost
 		}
-		ns += c.ns
+		ns += cost.ns
 	}
 	return ns
 }
@@ -263,20 +261,20 @@ func (t *placementTrial) newCosts() (list []costByPart, ns float64) {
 
 // changesLayout reports whether the trial changes the layout of a value.
 func (t *placementTrial) changesLayout(v *graph.Value) bool {
-	return slices.ContainsFunc(t.oldStates, func(s savedLayout) bool { return s.value == v })
+	return slices.ContainsFunc(t.oldStates, func(saved savedLayout) bool { return saved.value == v })
 }
 
 // check infers the views again, and reports whether they are still views and all nodes support the new layouts.
 func (t *placementTrial) check() bool {
 	for _, n := range t.views {
-		for _, o := range n.Out {
-			t.oldStates = append(t.oldStates, stateOf(o))
+		for _, result := range n.Out {
+			t.oldStates = append(t.oldStates, stateOf(result))
 		}
 		if infer(n) != nil || !n.IsView() {
 			return false
 		}
-		for _, o := range n.Out {
-			if !n.Pin.Holds(o.Meta) {
+		for _, result := range n.Out {
+			if !n.Pin.Holds(result.Meta) {
 				return false
 			}
 		}
@@ -290,7 +288,8 @@ func (t *placementTrial) check() bool {
 }
 
 func (t *placementTrial) undo() {
-	for _, s := range t.oldStates {
-		s.value.Type, s.value.Meta, s.value.Alias, s.value.Within = s.typ, s.meta, s.alias, s.within
+	for _, saved := range t.oldStates {
+		v := saved.value
+		v.Type, v.Meta, v.Alias, v.Within = saved.typ, saved.meta, saved.alias, saved.within
 	}
 }

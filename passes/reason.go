@@ -280,8 +280,8 @@ func (e *Explainer) layoutOf(v *graph.Value) string {
 func layoutText(meta tensor.Meta, image bool) string {
 	rank := meta.Rank()
 	names := make([]string, rank)
-	for d := range names {
-		names[d] = fmt.Sprint("dimension ", d)
+	for dim := range names {
+		names[dim] = fmt.Sprint("dimension ", dim)
 	}
 	if image && (rank == 4 || rank == 5) {
 		names = strings.Split(map[int]string{4: "N C H W", 5: "N C D H W"}[rank], " ")
@@ -289,8 +289,8 @@ func layoutText(meta tensor.Meta, image bool) string {
 		image = false
 	}
 	order, dense := tensor.OrderOf(meta)
-	for d, n := range meta.Shape {
-		if n > 1 && meta.Strides[d] == 0 {
+	for dim, size := range meta.Shape {
+		if size > 1 && meta.Strides[dim] == 0 {
 			return "strides " + tensor.ListString(meta.Strides) // repeated elements have no order
 		}
 	}
@@ -300,14 +300,14 @@ func layoutText(meta tensor.Meta, image bool) string {
 	}
 	var gaps []string
 	step := 1
-	for _, d := range slices.Backward(order.Dims()) {
-		if meta.Shape[d] == 1 {
+	for _, dim := range slices.Backward(order.Dims()) {
+		if meta.Shape[dim] == 1 {
 			continue
 		}
-		if meta.Strides[d] != step {
-			gaps = append(gaps, fmt.Sprintf("%d along %s", meta.Strides[d], names[d]))
+		if meta.Strides[dim] != step {
+			gaps = append(gaps, fmt.Sprintf("%d along %s", meta.Strides[dim], names[dim]))
 		}
-		step = meta.Strides[d] * meta.Shape[d]
+		step = meta.Strides[dim] * meta.Shape[dim]
 	}
 	return text + " with stride " + strings.Join(gaps, " and ")
 }

@@ -16,13 +16,13 @@ func rewrite(p *Plan) error {
 		readers: graph.NewByValue[int](p.Graph)}
 	r.around.UsedOnlyHere = func(v *graph.Value) bool { return v != nil && r.readers.At(v) == 1 }
 	r.around.ComputedFrom = func(v *graph.Value) []*graph.Value { return r.unaryResults[v] }
-	asked := false
+	hasRewrites := false
 	for _, n := range p.Graph.Nodes {
-		asked = asked || n.Op.Rewrite != nil
+		hasRewrites = hasRewrites || n.Op.Rewrite != nil
 		r.around.Pinned = r.around.Pinned || n.Pin != (graph.Pin{})
 		r.countReads(n, 1)
 	}
-	if !asked {
+	if !hasRewrites {
 		return nil
 	}
 	for _, output := range p.Graph.Outputs {
@@ -49,7 +49,7 @@ func rewrite(p *Plan) error {
 type rewriting struct {
 	plan               *Plan
 	around             graph.RewriteContext
-	readers            graph.ByValue[int]              // by value: number of operands of needed nodes that are the value
+	readers            graph.ByValue[int]              // by value: how many operands of needed nodes are this value
 	nodes              []*graph.Node                   // nodes of the rewritten graph, so far
 	rewriteCount       int                             // number of rewrites
 	replacements       []string                        // names of the nodes that replace the current node
@@ -66,25 +66,25 @@ func (r *rewriting) rewriteNode(n *graph.Node) error {
 		return nil
 	}
 	reads := n.In
-	s, parts, err := r.plan.Graph.Rewrite(n, r.around)
+	substitution, parts, err := r.plan.Graph.Rewrite(n, r.around)
 	if err != nil {
 		return err
 	}
-	if s.Results == nil {
-		if s.Why != "" {
-			r.notRewritten, r.notRewrittenReason = s.Replaced, s.Why
+	if substitution.Results == nil {
+		if substitution.Why != "" {
+			r.notRewritten, r.notRewrittenReason = substitution.Replaced, substitution.Why
 		}
 		r.appendUnchanged(n)
 		return nil
 	}
 	r.rewriteCount++
-	r.reasons = append(r.reasons, s.Why)
-	for _, m := range parts {
-		r.countReads(m, 1)
+	r.reasons = append(r.reasons, substitution.Why)
+	for _, part := range parts {
+		r.countReads(part, 1)
 	}
 	r.releaseOperands(reads)
-	for _, m := range parts {
-		if err := r.rewriteNode(m); err != nil {
+	for _, part := range parts {
+		if err := r.rewriteNode(part); err != nil {
 			return err
 		}
 	}

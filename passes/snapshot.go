@@ -50,9 +50,8 @@ func snapshotOf(g *graph.Graph) *snapshot {
 func (s *snapshot) same(other *snapshot) bool {
 	return s != nil && slices.Equal(s.outputs, other.outputs) &&
 		slices.EqualFunc(s.nodes, other.nodes, func(a, b node) bool {
-			return a.node == b.node && a.op == b.op && slices.Equal(a.operands, b.operands) && slices.Equal(a.results,
-				b.results) &&
-				reflect.DeepEqual(a.attrs, b.attrs)
+			return a.node == b.node && a.op == b.op && slices.Equal(a.operands, b.operands) &&
+				slices.Equal(a.results, b.results) && reflect.DeepEqual(a.attrs, b.attrs)
 		}) &&
 		slices.EqualFunc(s.values, other.values, func(a, b value) bool {
 			return a.value == b.value && a.alias == b.alias && a.within == b.within && a.data == b.data &&

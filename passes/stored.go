@@ -89,7 +89,7 @@ func DecodeDecisions(data []byte) (*Decisions, error) {
 	return d, nil
 }
 
-// nonempty returns nil for an empty list, which JSON does not distinguish from it.
+// nonempty returns the list, or nil if it is empty. JSON does not distinguish an empty list from nil.
 func nonempty[T any](list []T) []T {
 	if len(list) == 0 {
 		return nil
@@ -117,22 +117,22 @@ func setOf(list []int) map[int]bool {
 }
 
 func encodeLayout(a *layout.Assignment) storedLayout {
-	e := layoutEncoder{indices: map[*layout.Copy]int{}}
-	l := storedLayout{Inputs: e.copies(a.Inputs), Outputs: e.copies(a.Outputs), Final: a.Final}
+	encoder := layoutEncoder{indices: map[*layout.Copy]int{}}
+	encoded := storedLayout{Inputs: encoder.copies(a.Inputs), Outputs: encoder.copies(a.Outputs), Final: a.Final}
 	for i := range a.Nodes {
-		c := &a.Nodes[i]
-		stored := storedChoice{Order: []byte(c.Walk.Order), In: e.copies(c.In), Results: e.copies(c.ResultCopies),
-			Exact: c.ExactStrides, Drop: c.Drop}
-		if c.Impl != nil {
-			stored.Impl, stored.OnDevice = c.Impl.Name, c.Impl.OnDevice()
+		choice := &a.Nodes[i]
+		stored := storedChoice{Order: []byte(choice.Walk.Order), In: encoder.copies(choice.In),
+			Results: encoder.copies(choice.ResultCopies), Exact: choice.ExactStrides, Drop: choice.Drop}
+		if choice.Impl != nil {
+			stored.Impl, stored.OnDevice = choice.Impl.Name, choice.Impl.OnDevice()
 		}
-		for _, order := range c.Walk.Out {
+		for _, order := range choice.Walk.Out {
 			stored.Out = append(stored.Out, []byte(order))
 		}
-		l.Choices = append(l.Choices, stored)
+		encoded.Choices = append(encoded.Choices, stored)
 	}
-	l.Copies = e.list
-	return l
+	encoded.Copies = encoder.list
+	return encoded
 }
 
 // layoutEncoder lists the copies of an assignment, each after its source.
@@ -184,9 +184,9 @@ func (l *storedLayout) assignment(g *graph.Graph, device graph.Device) (*layout.
 	}
 	listOf := func(indices []int) []*layout.Copy {
 		list := make([]*layout.Copy, len(indices))
-		for i, k := range indices {
-			if k >= 0 && k < len(copies) {
-				list[i] = copies[k]
+		for i, index := range indices {
+			if index >= 0 && index < len(copies) {
+				list[i] = copies[index]
 			}
 		}
 		return nonempty(list)
@@ -205,11 +205,11 @@ func (l *storedLayout) assignment(g *graph.Graph, device graph.Device) (*layout.
 		case c.OnDevice:
 			choice.Impl = device.Impl(n.Op)
 		case c.Impl != "":
-			k := slices.IndexFunc(n.Op.Impls, func(impl graph.Impl) bool { return impl.Name == c.Impl })
-			if k < 0 {
+			index := slices.IndexFunc(n.Op.Impls, func(impl graph.Impl) bool { return impl.Name == c.Impl })
+			if index < 0 {
 				return nil, misfit("%s has no implementation %s", n.Name, c.Impl)
 			}
-			choice.Impl = &n.Op.Impls[k]
+			choice.Impl = &n.Op.Impls[index]
 		}
 		a.Nodes = append(a.Nodes, choice)
 	}

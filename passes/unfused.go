@@ -9,10 +9,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Unfused is a pair of a node and its reader that run in different steps, although nodes of this kind can be fused. Why
-// is the reason. The reader is pointwise, a row reduction, or an op with a reason why it is never fused
-// ([graph.Op.UnfusableReason]). The node is of one of these kinds, or a product or a convolution, which accepts an
-// epilogue.
+// Unfused is a pair of a node and its reader that run in different steps, although nodes of these kinds can be fused.
+// Why is the reason. The reader is pointwise, a row reduction, or an op that states why it is never fused
+// ([graph.Op.UnfusableReason]). The node is of one of these kinds, or accepts an epilogue: a product or a
+// convolution.
 type Unfused struct{ Node, Reader, Why string }
 
 // isCandidate reports whether the op of a node can be fused with others, or states why it is never fused.
@@ -29,13 +29,13 @@ func (g *grouper) reportUnfused() {
 			continue
 		}
 		for _, v := range n.Out {
-			for _, r := range g.uses.readers.At(v) {
-				if reported[r] == n || !isCandidate(r) {
+			for _, reader := range g.uses.readers.At(v) {
+				if reported[reader] == n || !isCandidate(reader) {
 					continue
 				}
-				reported[r] = n
-				if group := g.group(n); group == nil || group != g.group(r) {
-					g.plan.Unfused = append(g.plan.Unfused, Unfused{n.Name, r.Name, g.whyUnfused(n, r)})
+				reported[reader] = n
+				if group := g.group(n); group == nil || group != g.group(reader) {
+					g.plan.Unfused = append(g.plan.Unfused, Unfused{n.Name, reader.Name, g.whyUnfused(n, reader)})
 				}
 			}
 		}
@@ -44,9 +44,9 @@ func (g *grouper) reportUnfused() {
 
 // whyUnfused returns why n is not in the group of its reader r.
 func (g *grouper) whyUnfused(n, reader *graph.Node) string {
-	for _, m := range []*graph.Node{n, reader} {
-		if why := g.unfusable[m]; why != "" && (isCandidate(m) || g.unfused[m] == "") {
-			return m.Name + " " + why
+	for _, node := range []*graph.Node{n, reader} {
+		if why := g.unfusable[node]; why != "" && (isCandidate(node) || g.unfused[node] == "") {
+			return node.Name + " " + why
 		}
 	}
 	a, b := n.Out[0].Meta.Shape, reader.Out[0].Meta.Shape

@@ -37,8 +37,9 @@ const (
 	minSavedPart = 0.001   // minimum reported saving, as a fraction of the plan's cost
 )
 
-// trialNodes is the maximum number of search nodes for one change. Most networks need only a few nodes; the largest
-// problems take some tenths of a second. The limit is not a time, so that the advice does not depend on the machine.
+// trialNodes is the maximum number of nodes of the solver's search for one change. Most networks need only a few
+// nodes; the largest problems take some tenths of a second. The limit is not a time, so that the advice does not
+// depend on the machine.
 const trialNodes = 64
 
 // trial is a candidate change: another dimension order for one input or one output.
@@ -58,25 +59,25 @@ func Advise(p *Problem) (*Advice, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := m.trials()
-	a := &Advice{Possible: len(list)}
+	candidates := m.trials()
+	advice := &Advice{Possible: len(candidates)}
 	entries := 1
-	for _, f := range m.WCSP.Factors {
-		entries += len(f.Costs)
+	for _, factor := range m.WCSP.Factors {
+		entries += len(factor.Costs)
 	}
-	list = list[:min(len(list), maxTrials, maxCosts/entries)]
-	if len(list) == 0 {
-		return a, nil
+	candidates = candidates[:min(len(candidates), maxTrials, maxCosts/entries)]
+	if len(candidates) == 0 {
+		return advice, nil
 	}
 	current, err := m.cheapest()
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range list {
+	for _, candidate := range candidates {
 		if err := interrupt.Err(p.Context()); err != nil {
 			return nil, err
 		}
-		other, err := NewModel(t.apply(p))
+		other, err := NewModel(candidate.apply(p))
 		if err != nil {
 			continue // infeasible
 		}
@@ -84,36 +85,38 @@ func Advise(p *Problem) (*Advice, error) {
 		if err != nil {
 			continue
 		}
-		a.Tried++
+		advice.Tried++
 		if saved := current.PS - changed.PS; float64(saved) >= minSavedPart*float64(current.PS) && saved > 0 {
-			a.Hints = append(a.Hints, Hint{Input: t.outputIndex < 0, Name: t.name, Order: t.text,
-				SavedNS: float64(saved) / 1000, Part: float64(saved) / float64(current.PS), Change: changed.Since(current)})
+			advice.Hints = append(advice.Hints, Hint{Input: candidate.outputIndex < 0, Name: candidate.name,
+				Order: candidate.text, SavedNS: float64(saved) / 1000, Part: float64(saved) / float64(current.PS),
+				Change: changed.Since(current)})
 		}
 	}
-	sorted.Func(a.Hints, func(x, y Hint) int { return cmp.Compare(y.SavedNS, x.SavedNS) })
-	return a, nil
+	sorted.Func(advice.Hints, func(x, y Hint) int { return cmp.Compare(y.SavedNS, x.SavedNS) })
+	return advice, nil
 }
 
 // cheapest returns the outcome of an optimal assignment.
 func (m *Model) cheapest() (*Outcome, error) {
-	s, err := wcsp.Exact.Solve(m.Weighted, wcsp.Options{Context: m.Problem.Context(), TimeLimit: -1, MaxNodes: trialNodes})
+	solution, err := wcsp.Exact.Solve(m.Weighted,
+		wcsp.Options{Context: m.Problem.Context(), TimeLimit: -1, MaxNodes: trialNodes})
 	if err != nil {
 		return nil, err
 	}
-	if !s.Optimal() {
+	if !solution.Optimal() {
 		return nil, errors.New("the problem is too large to be solved exactly")
 	}
-	return m.Outcome(s.Labels)
+	return m.Outcome(solution.Labels)
 }
 
 // trials lists the possible changes in descending order of the value's size.
 func (m *Model) trials() []trial {
 	var list []trial
 	add := func(v *graph.Value, outputIndex int, name string, currentForm int) {
-		x := m.variables.At(v)
-		for i := range x.forms {
-			if f := &x.forms[i]; i != currentForm && f.dense {
-				list = append(list, trial{v, outputIndex, name, f.order, f.text()})
+		variable := m.variables.At(v)
+		for i := range variable.forms {
+			if form := &variable.forms[i]; i != currentForm && form.dense {
+				list = append(list, trial{v, outputIndex, name, form.order, form.text()})
 			}
 		}
 	}

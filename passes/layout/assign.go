@@ -52,21 +52,21 @@ func (m *Model) newDecoder(labels []int) (*decoder, error) {
 		return nil, err
 	}
 	if cost >= wcsp.Forbidden {
-		return nil, fmt.Errorf("the labels are infeasible: %s", blame(m.WCSP, labels))
+		return nil, fmt.Errorf("the labels are infeasible: %s", firstForbidden(m.WCSP, labels))
 	}
 	return &decoder{model: m, labels: labels, needed: graph.NewByValue[uint](m.Problem.Graph),
 		formCopies: graph.NewByValue[[]*Copy](m.Problem.Graph)}, nil
 }
 
 // existingForms returns the mask of the forms in which a value exists. An unpinned constant has all forms.
-func (decoder *decoder) existingForms(x *variable) uint {
+func (decoder *decoder) existingForms(variable *variable) uint {
 	switch {
-	case freeConstant(x.value):
-		return 1<<len(x.forms) - 1
-	case x.id < 0:
-		return x.sets[0]
+	case isFreeConstant(variable.value):
+		return 1<<len(variable.forms) - 1
+	case variable.id < 0:
+		return variable.sets[0]
 	}
-	return x.sets[decoder.labels[x.id]]
+	return variable.sets[decoder.labels[variable.id]]
 }
 
 // chosen returns the chosen label of a node.
@@ -86,8 +86,8 @@ func (decoder *decoder) markNeeded(v *graph.Value, form int) {
 func (decoder *decoder) markReadForms() {
 	g := decoder.model.Problem.Graph
 	for _, output := range g.Outputs {
-		x := decoder.model.variables.At(output.Value)
-		decoder.needed.Set(output.Value, decoder.needed.At(output.Value)|1<<decoder.model.outputForm(x, output))
+		variable := decoder.model.variables.At(output.Value)
+		decoder.needed.Set(output.Value, decoder.needed.At(output.Value)|1<<decoder.model.outputForm(variable, output))
 	}
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		n := g.Nodes[i]
@@ -101,10 +101,10 @@ func (decoder *decoder) markReadForms() {
 			}
 			continue
 		}
-		l := decoder.chosen(decoder.model.computedNodes[i])
+		chosen := decoder.chosen(decoder.model.computedNodes[i])
 		for k, a := range n.In {
 			if a.Kind == graph.TensorArg && !readsConstant(n, k) {
-				f, _ := l.cheapestRead(k, decoder.existingForms(decoder.model.variables.At(a.Value)))
+				f, _ := chosen.cheapestRead(k, decoder.existingForms(decoder.model.variables.At(a.Value)))
 				decoder.markNeeded(a.Value, f)
 			}
 		}
@@ -117,24 +117,24 @@ type recipe struct {
 	steps     []step // copies that make the other needed forms, in order
 }
 
-// recipe returns the recipe of the needed forms of x. roots and operandCopies are as in [Model.priceForms].
-func (decoder *decoder) recipe(x *variable, roots uint, operandCopies []operandCopy) recipe {
-	need := decoder.needed.At(x.value)
+// recipe returns the recipe of the needed forms of a value. roots and operandCopies are as in [Model.priceForms].
+func (decoder *decoder) recipe(variable *variable, roots uint, operandCopies []operandCopy) recipe {
+	need := decoder.needed.At(variable.value)
 	var out recipe
 	if need == 0 {
 		return out
 	}
-	costs := decoder.model.priceForms(x, roots, operandCopies)
+	costs := decoder.model.priceForms(variable, roots, operandCopies)
 	existing := roots
-	if x.pin >= 0 {
-		existing = 1 << x.pin
+	if variable.pin >= 0 {
+		existing = 1 << variable.pin
 		need |= existing
 	}
 	out.steps = slices.Concat(costs.pinSteps, costs.steps(costs.cheapest(need), existing))
 	out.usedForms = need & existing & roots
-	for _, s := range out.steps {
-		if s.from >= 0 {
-			out.usedForms |= 1 << s.from & roots
+	for _, step := range out.steps {
+		if step.from >= 0 {
+			out.usedForms |= 1 << step.from & roots
 		}
 	}
 	return out
@@ -144,25 +144,25 @@ func (decoder *decoder) recipe(x *variable, roots uint, operandCopies []operandC
 func (decoder *decoder) eachOperandForm(view *viewNode, k int, visit func(form int)) {
 	in := view.node.In[view.operand].Value
 	available := decoder.existingForms(decoder.model.variables.At(in)) & view.allowed
-	y := decoder.model.variables.At(view.node.Out[k])
-	if decoder.needed.At(y.value) == 0 {
+	result := decoder.model.variables.At(view.node.Out[k])
+	if decoder.needed.At(result.value) == 0 {
 		return
 	}
-	recipe := decoder.recipe(y, view.viewForms(k, available), decoder.model.operandCopies(view, k, available))
-	for f := range y.forms {
+	recipe := decoder.recipe(result, view.viewForms(k, available), decoder.model.operandCopies(view, k, available))
+	for f := range result.forms {
 		if recipe.usedForms>>f&1 != 0 {
 			visit(view.source(k, f, available, decoder.needed.At(in)))
 		}
 	}
-	for _, s := range recipe.steps {
-		if s.from < 0 {
-			visit(decoder.model.copySource(view, k, int(s.to), available))
+	for _, step := range recipe.steps {
+		if step.from < 0 {
+			visit(decoder.model.copySource(view, k, int(step.to), available))
 		}
 	}
 }
 
-// source returns a form of the operand, from the mask available, whose view is form f of result k. It prefers forms in
-// the mask needed, which other nodes read. It returns -1 if no available form has such a view.
+// source returns an operand form, from the mask available, whose view is form f of result k. It prefers forms in the
+// mask needed, which other nodes read. It returns -1 if no available form has such a view.
 func (view *viewNode) source(k, f int, available, needed uint) int {
 	source := -1
 	for i := range view.resultForm[k] {
@@ -181,8 +181,8 @@ func (m *Model) copySource(view *viewNode, k, f int, available uint) int {
 		if available>>i&1 == 0 || costs == nil {
 			continue
 		}
-		if c := m.operandCopy(view, k, i, f); source < 0 || c.weighted < best {
-			source, best = i, c.weighted
+		if candidateCost := m.operandCopy(view, k, i, f); source < 0 || candidateCost.weighted < best {
+			source, best = i, candidateCost.weighted
 		}
 	}
 	return source
@@ -192,26 +192,27 @@ func (m *Model) copySource(view *viewNode, k, f int, available uint) int {
 func (decoder *decoder) recordChoices() {
 	g := decoder.model.Problem.Graph
 	for _, v := range g.Constants {
-		x := decoder.model.variables.At(v)
-		if !freeConstant(v) {
+		variable := decoder.model.variables.At(v)
+		if !isFreeConstant(v) {
 			continue
 		}
-		for f := range x.forms {
-			decoder.setFormCopy(x, f, decoder.constantCopy(x, f))
+		for f := range variable.forms {
+			decoder.setFormCopy(variable, f, decoder.constantCopy(variable, f))
 		}
 	}
-	for x := range decoder.model.inputVariables() {
-		v := x.value
-		decoder.setFormCopy(x, 0, &Copy{Value: v, Original: true})
+	for variable := range decoder.model.inputVariables() {
+		v := variable.value
+		decoder.setFormCopy(variable, 0, &Copy{Value: v, Original: true})
 		roots := uint(1)
 		if v.Const != nil { // a pinned constant is converted while planning
-			roots = 1 << x.pin
-			decoder.setFormCopy(x, x.pin, decoder.constantCopy(x, x.pin))
+			roots = 1 << variable.pin
+			decoder.setFormCopy(variable, variable.pin, decoder.constantCopy(variable, variable.pin))
 		}
-		decoder.recordSteps(x, decoder.recipe(x, roots, nil).steps)
-		if c := decoder.formCopies.At(v)[x.baseForm()]; v.Pin.SetsLayout() && c != nil && !c.Original {
-			c.Pinned, c.Why = true, whyPinned(v)
-			decoder.assignment.Inputs = append(decoder.assignment.Inputs, c)
+		decoder.recordSteps(variable, decoder.recipe(variable, roots, nil).steps)
+		pinnedCopy := decoder.formCopies.At(v)[variable.baseForm()]
+		if v.Pin.SetsLayout() && pinnedCopy != nil && !pinnedCopy.Original {
+			pinnedCopy.Pinned, pinnedCopy.Why = true, whyPinned(v)
+			decoder.assignment.Inputs = append(decoder.assignment.Inputs, pinnedCopy)
 		}
 	}
 	for i, n := range g.Nodes {
@@ -233,30 +234,30 @@ func (decoder *decoder) recordChoices() {
 		if decoder.assignment.LostOutputs[i] = decoder.assignment.Lost[output.Value]; decoder.assignment.LostOutputs[i] {
 			continue
 		}
-		x := decoder.model.variables.At(output.Value)
+		variable := decoder.model.variables.At(output.Value)
 		decoder.assignment.Outputs[i] = decoder.copyOrNil(output.Value,
-			decoder.formCopies.At(output.Value)[decoder.model.outputForm(x, output)])
+			decoder.formCopies.At(output.Value)[decoder.model.outputForm(variable, output)])
 	}
 }
 
-// addPinnedCopies adds the pinned copies of a node's results to c.ResultCopies. These copies get the names of the
-// results.
-func (decoder *decoder) addPinnedCopies(n *graph.Node, c *Choice) {
+// addPinnedCopies adds the pinned copies of a node's results to choice.ResultCopies. These copies get the names of
+// the results.
+func (decoder *decoder) addPinnedCopies(n *graph.Node, choice *Choice) {
 	if !n.Pin.SetsLayout() {
 		return
 	}
 	for _, v := range n.Out {
-		x := decoder.model.variables.At(v)
+		variable := decoder.model.variables.At(v)
 		list := decoder.formCopies.At(v)
 		if list == nil {
 			continue
 		}
-		if list[x.pin] == nil { // no node reads the value
-			list[x.pin] = &Copy{Value: v, Order: x.forms[x.pin].order}
+		if list[variable.pin] == nil { // no node reads the value
+			list[variable.pin] = &Copy{Value: v, Order: variable.forms[variable.pin].order}
 		}
-		if p := list[x.pin]; !p.Original {
-			p.Pinned, p.Why = true, whyPinned(v)
-			c.ResultCopies = append(c.ResultCopies, p)
+		if pinnedCopy := list[variable.pin]; !pinnedCopy.Original {
+			pinnedCopy.Pinned, pinnedCopy.Why = true, whyPinned(v)
+			choice.ResultCopies = append(choice.ResultCopies, pinnedCopy)
 		}
 	}
 }
@@ -268,50 +269,52 @@ func whyPinned(v *graph.Value) string {
 }
 
 // constantCopy returns the copy that has form f of a constant.
-func (decoder *decoder) constantCopy(x *variable, f int) *Copy {
-	switch form := &x.forms[f]; {
+func (decoder *decoder) constantCopy(variable *variable, f int) *Copy {
+	switch form := &variable.forms[f]; {
 	case f == 0:
-		return &Copy{Value: x.value, Original: true}
+		return &Copy{Value: variable.value, Original: true}
 	case form.place != tensor.Host:
-		c := &Copy{Value: x.value, Order: form.order, Place: form.place, Why: "constants are uploaded once"}
-		if from := decoder.constantCopy(x, x.inPlace(f, tensor.Host)); !from.Original {
-			c.From = from
+		uploaded := &Copy{Value: variable.value, Order: form.order, Place: form.place, Why: "constants are uploaded once"}
+		if from := decoder.constantCopy(variable, variable.inPlace(f, tensor.Host)); !from.Original {
+			uploaded.From = from
 		}
-		return c
+		return uploaded
 	}
-	return &Copy{Value: x.value, Order: x.forms[f].order, Why: "constants are converted while planning"}
+	return &Copy{Value: variable.value, Order: variable.forms[f].order, Why: "constants are converted while planning"}
 }
 
-// setFormCopy records c as the copy that has the given form of x.
-func (decoder *decoder) setFormCopy(x *variable, form int, c *Copy) {
-	list := decoder.formCopies.At(x.value)
+// setFormCopy records c as the copy that has the given form of a value.
+func (decoder *decoder) setFormCopy(variable *variable, form int, c *Copy) {
+	list := decoder.formCopies.At(variable.value)
 	if list == nil {
-		list = make([]*Copy, len(x.forms))
-		decoder.formCopies.Set(x.value, list)
+		list = make([]*Copy, len(variable.forms))
+		decoder.formCopies.Set(variable.value, list)
 	}
 	list[form] = c
 }
 
-// recordSteps records the copies of a list of steps. Steps that copy from a view's operand are recorded by viewChoice.
-func (decoder *decoder) recordSteps(x *variable, list []step) {
-	for _, s := range list {
-		if s.from < 0 {
+// recordSteps records the copies of a list of steps, except for copies from a view's operand: viewChoice records
+// these.
+func (decoder *decoder) recordSteps(variable *variable, list []step) {
+	for _, step := range list {
+		if step.from < 0 {
 			continue
 		}
-		from := decoder.formCopies.At(x.value)[s.from]
-		c := &Copy{Value: x.value, Order: x.forms[s.to].order, Place: x.forms[s.to].place, From: from}
-		if s.to == 0 {
-			c.Strides = x.value.Meta.Strides
+		from := decoder.formCopies.At(variable.value)[step.from]
+		form := &variable.forms[step.to]
+		c := &Copy{Value: variable.value, Order: form.order, Place: form.place, From: from}
+		if step.to == 0 {
+			c.Strides = variable.value.Meta.Strides
 		}
 		c.Why = ReaderNeeds
 		switch {
-		case x.forms[s.to].place == x.forms[s.from].place:
+		case variable.forms[step.to].place == variable.forms[step.from].place:
 		case c.Place == tensor.Host:
 			c.Why = NeededOnHost
 		default:
 			c.Why = NeededOnDevice
 		}
-		decoder.setFormCopy(x, int(s.to), c)
+		decoder.setFormCopy(variable, int(step.to), c)
 	}
 }
 
@@ -324,37 +327,37 @@ func (decoder *decoder) copyOrNil(v *graph.Value, c *Copy) *Copy {
 }
 
 // computedChoice records the choice for a node that computes, and the copies of its results.
-func (decoder *decoder) computedChoice(computed *computedNode, c *Choice) {
-	l, n := decoder.chosen(computed), computed.node
-	c.Impl, c.Walk = l.impl, l.walk
+func (decoder *decoder) computedChoice(computed *computedNode, choice *Choice) {
+	chosen, n := decoder.chosen(computed), computed.node
+	choice.Impl, choice.Walk = chosen.impl, chosen.walk
 	for k, a := range n.In {
 		if a.Kind != graph.TensorArg {
 			continue
 		}
-		x, f := decoder.model.variables.At(a.Value), l.constantForms[k]
+		variable, f := decoder.model.variables.At(a.Value), chosen.constantForms[k]
 		if !readsConstant(n, k) {
-			f, _ = l.cheapestRead(k, decoder.existingForms(x))
+			f, _ = chosen.cheapestRead(k, decoder.existingForms(variable))
 		}
-		decoder.setInput(c, n, k, decoder.formCopies.At(a.Value)[f])
+		decoder.setInput(choice, n, k, decoder.formCopies.At(a.Value)[f])
 	}
-	c.ExactStrides = true
+	choice.ExactStrides = true
 	for k, v := range n.Out {
-		x := decoder.model.variables.At(v)
-		decoder.setFormCopy(x, l.resultForms[k], &Copy{Value: v, Original: true})
-		decoder.recordSteps(x, decoder.recipe(x, 1<<l.resultForms[k], nil).steps)
-		if x.forms[l.resultForms[k]].slot != nil {
+		variable := decoder.model.variables.At(v)
+		decoder.setFormCopy(variable, chosen.resultForms[k], &Copy{Value: v, Original: true})
+		decoder.recordSteps(variable, decoder.recipe(variable, 1<<chosen.resultForms[k], nil).steps)
+		if variable.forms[chosen.resultForms[k]].slot != nil {
 			decoder.assignment.Placed = append(decoder.assignment.Placed, v)
 		}
 	}
 }
 
 // setInput makes operand k of a choice read copy from.
-func (decoder *decoder) setInput(c *Choice, n *graph.Node, k int, from *Copy) {
+func (decoder *decoder) setInput(choice *Choice, n *graph.Node, k int, from *Copy) {
 	if from = decoder.copyOrNil(n.In[k].Value, from); from == nil {
 		return
 	}
-	if c.In == nil {
-		c.In = make([]*Copy, len(n.In))
+	if choice.In == nil {
+		choice.In = make([]*Copy, len(n.In))
 	}
-	c.In[k] = from
+	choice.In[k] = from
 }

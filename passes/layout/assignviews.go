@@ -19,29 +19,30 @@ type defaultView struct {
 
 // viewChoice records the choice for a view node: from which forms of the operand the needed forms of the results are
 // made.
-func (decoder *decoder) viewChoice(view *viewNode, c *Choice) {
+func (decoder *decoder) viewChoice(view *viewNode, choice *Choice) {
 	in := view.node.In[view.operand].Value
 	available := decoder.existingForms(decoder.model.variables.At(in)) & view.allowed
-	c.Drop = true
-	base := &defaultView{view: view, choice: c}
+	choice.Drop = true
+	base := &defaultView{view: view, choice: choice}
 	for k, out := range view.node.Out {
 		if decoder.needed.At(out) == 0 {
 			continue
 		}
-		y := decoder.model.variables.At(out)
-		recipe := decoder.recipe(y, view.viewForms(k, available), decoder.model.operandCopies(view, k, available))
-		for f := range y.forms {
+		result := decoder.model.variables.At(out)
+		recipe := decoder.recipe(result, view.viewForms(k, available), decoder.model.operandCopies(view, k, available))
+		for f := range result.forms {
 			if recipe.usedForms>>f&1 != 0 {
 				from := decoder.formCopies.At(in)[view.source(k, f, available, decoder.needed.At(in))]
-				decoder.setFormCopy(y, f, base.copyOf(decoder, out, from, nil, f))
+				decoder.setFormCopy(result, f, base.copyOf(decoder, out, from, nil, f))
 			}
 		}
-		for _, s := range recipe.steps {
-			if to := int(s.to); s.from < 0 {
-				decoder.setFormCopy(y, to, base.copyFromOperand(decoder, k, decoder.model.copySource(view, k, to, available), to))
+		for _, step := range recipe.steps {
+			if to := int(step.to); step.from < 0 {
+				source := decoder.model.copySource(view, k, to, available)
+				decoder.setFormCopy(result, to, base.copyFromOperand(decoder, k, source, to))
 			}
 		}
-		decoder.recordSteps(y, recipe.steps)
+		decoder.recordSteps(result, recipe.steps)
 	}
 }
 
@@ -67,11 +68,11 @@ func (base *defaultView) copyFromOperand(decoder *decoder, k, operandForm, to in
 // copyOf returns the copy that has form `to` of result out: the view's op, applied to `from` instead of the operand. If
 // impl is nil, the copy is a view; otherwise it has its own buffer.
 func (base *defaultView) copyOf(decoder *decoder, out *graph.Value, from *Copy, impl *graph.Impl, to int) *Copy {
-	y := decoder.model.variables.At(out)
-	f := y.forms[to]
+	variable := decoder.model.variables.At(out)
+	form := variable.forms[to]
 	// The node must stay if it is pinned, or if an output needs its exact strides, including dimensions of size 1.
-	mustStay := base.view.node.Pin.SetsLayout() && y.pin == to || to == 0 && decoder.model.Problem.outputs[out] &&
-		ambiguous(out.Meta)
+	mustStay := base.view.node.Pin.SetsLayout() && variable.pin == to || to == 0 && decoder.model.Problem.outputs[out] &&
+		hasAmbiguousStrides(out.Meta)
 	switch {
 	case base.view.identity && impl == nil && !mustStay:
 		return from
@@ -79,22 +80,22 @@ func (base *defaultView) copyOf(decoder *decoder, out *graph.Value, from *Copy, 
 		base.choice.Drop, base.from, base.impl, base.choice.ExactStrides = false, from, impl, true
 		decoder.setInput(base.choice, base.view.node, base.view.operand, from)
 		if base.choice.Impl = impl; impl != nil && base.view.node.Op.AnyOrder {
-			base.choice.Walk = base.view.node.Call().InOrder(f.order)
+			base.choice.Walk = base.view.node.Call().InOrder(form.order)
 		}
 		return &Copy{Value: out, Original: true}
 	case base.from == from && base.impl == nil && impl == nil:
 		return &Copy{Value: out, Original: true}
 	}
 	c := &Copy{Value: out, View: true, From: from, Why: fmt.Sprintf("%q in another layout", out.Name)}
-	if f.meta.SameAddresses(out.Meta) {
+	if form.meta.SameAddresses(out.Meta) {
 		c.Strides = out.Meta.Strides
 	}
 	if impl != nil {
-		c.Order, c.Why = f.order, fmt.Sprintf("%s cannot view %q in its layout", base.view.node.Name,
+		c.Order, c.Why = form.order, fmt.Sprintf("%s cannot view %q in its layout", base.view.node.Name,
 			base.view.node.In[base.view.operand].Value.Name)
 	}
 	return c
 }
 
-// ambiguous reports whether other strides of the same shape give the same addresses.
-func ambiguous(meta tensor.Meta) bool { return slices.Contains(meta.Shape, 1) || meta.Numel() == 0 }
+// hasAmbiguousStrides reports whether other strides of the same shape give the same addresses.
+func hasAmbiguousStrides(meta tensor.Meta) bool { return slices.Contains(meta.Shape, 1) || meta.Numel() == 0 }

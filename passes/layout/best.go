@@ -11,9 +11,9 @@ import (
 )
 
 // Best returns the outcomes of the k cheapest distinct plans, cheapest first. Plans are distinct if they differ in
-// implementations, layouts of results, or copies. Assignments count as one plan if they differ only in unread layouts,
-// in the loop order of a node, or in copying before instead of after a view. The list is shorter if there are fewer
-// plans, or if time runs out, which timedOut reports.
+// implementations, layouts of results, or copies. Assignments count as one plan if they differ only in unread
+// layouts, in the loop order of a node, or in copying before instead of after a view. The list is shorter if there
+// are fewer plans, or if time runs out; timedOut reports the latter.
 //
 // If very many assignments have the same outcome, [wcsp.KBest] finds fewer than k plans. Best then adds the cheapest
 // plan for each combination of implementations and layouts of results. Plans that differ only in copies are then
@@ -25,36 +25,39 @@ func (m *Model) Best(k int) (best []*Outcome, timedOut bool, err error) {
 	if k < 1 {
 		return nil, false, fmt.Errorf("the number of plans is %d; want at least 1", k)
 	}
-	c := &comparer{model: m, outcomes: map[string]*Outcome{}}
+	comparer := &comparer{model: m, outcomes: map[string]*Outcome{}}
 	options := m.Problem.options()
-	list, timedOut, err := wcsp.KBest(m.withoutDominated(nil), k, options, c.samePlan)
+	list, timedOut, err := wcsp.KBest(m.withoutDominated(nil), k, options, comparer.samePlan)
 	if err != nil {
 		return nil, false, err
 	}
 	if len(list) < k {
-		more, classesTimedOut, err := wcsp.Classes(m.WCSP, k, options, m.computedClasses())
+		classSolutions, classesTimedOut, err := wcsp.Classes(m.WCSP, k, options, m.computedClasses())
 		if err != nil {
 			return nil, false, err
 		}
 		timedOut = timedOut || classesTimedOut
-		for _, s := range more {
-			if !slices.ContainsFunc(list, func(o *wcsp.Solution) bool { return c.samePlan(o.Labels, s.Labels) }) {
-				list = append(list, s)
+		for _, solution := range classSolutions {
+			isListed := slices.ContainsFunc(list, func(other *wcsp.Solution) bool {
+				return comparer.samePlan(other.Labels, solution.Labels)
+			})
+			if !isListed {
+				list = append(list, solution)
 			}
 		}
 	}
-	out := make([]*Outcome, 0, len(list))
-	for _, s := range list {
-		if !s.Optimal() && len(out) == 0 {
+	outcomes := make([]*Outcome, 0, len(list))
+	for _, solution := range list {
+		if !solution.Optimal() && len(outcomes) == 0 {
 			return nil, false, errors.New("the problem is too large to be solved exactly: its cheapest plans are unknown")
 		}
-		out = append(out, c.outcome(s.Labels))
+		outcomes = append(outcomes, comparer.outcome(solution.Labels))
 	}
-	if c.err != nil {
-		return nil, false, c.err
+	if comparer.err != nil {
+		return nil, false, comparer.err
 	}
-	sorted.Func(out, func(a, b *Outcome) int { return cmp.Compare(a.PS, b.PS) })
-	return out[:min(k, len(out))], timedOut && len(out) < k, nil
+	sorted.Func(outcomes, func(a, b *Outcome) int { return cmp.Compare(a.PS, b.PS) })
+	return outcomes[:min(k, len(outcomes))], timedOut && len(outcomes) < k, nil
 }
 
 // comparer compares the plans that labels give. It caches their outcomes, because each is compared with all others.
@@ -64,13 +67,13 @@ type comparer struct {
 	err      error
 }
 
-// outcome returns the outcome of labels. If there is an error, it sets c.err and returns an empty outcome.
+// outcome returns the outcome of labels. In case of an error, it sets c.err and returns an empty outcome.
 func (c *comparer) outcome(labels []int) *Outcome {
 	key := fmt.Sprint(labels)
 	if c.outcomes[key] == nil {
-		o, err := c.model.Outcome(labels)
+		outcome, err := c.model.Outcome(labels)
 		c.err = cmp.Or(c.err, err)
-		c.outcomes[key] = cmp.Or(o, &Outcome{})
+		c.outcomes[key] = cmp.Or(outcome, &Outcome{})
 	}
 	return c.outcomes[key]
 }
@@ -88,12 +91,12 @@ func (m *Model) computedClasses() [][]int {
 		}
 		var known []Computed
 		for i := range computed.labels {
-			c := m.describeComputation(computed, &computed.labels[i])
-			k := slices.Index(known, c)
-			if k < 0 {
-				k, known = len(known), append(known, c)
+			computation := m.describeComputation(computed, &computed.labels[i])
+			class := slices.Index(known, computation)
+			if class < 0 {
+				class, known = len(known), append(known, computation)
 			}
-			classes[computed.id] = append(classes[computed.id], k)
+			classes[computed.id] = append(classes[computed.id], class)
 		}
 	}
 	return classes
@@ -104,36 +107,36 @@ func (m *Model) computedClasses() [][]int {
 // each would give 2^n equivalent assignments for every plan. If bytes, by node and label, is not nil, a label does not
 // dominate labels with fewer bytes.
 func (m *Model) withoutDominated(bytes [][]int64) *wcsp.Problem {
-	p := &wcsp.Problem{Version: m.WCSP.Version, Variables: m.WCSP.Variables, Factors: slices.Clone(m.WCSP.Factors)}
+	problem := &wcsp.Problem{Version: m.WCSP.Version, Variables: m.WCSP.Variables, Factors: slices.Clone(m.WCSP.Factors)}
 	for i, computed := range m.computedNodes {
 		if computed == nil || computed.id < 0 {
 			continue
 		}
-		dominates := func(a, b int) bool {
-			return computed.labels[a].dominates(&computed.labels[b]) &&
-				(bytes == nil || bytes[i] == nil || bytes[i][a] <= bytes[i][b])
+		dominates := func(better, worse int) bool {
+			return computed.labels[better].dominates(&computed.labels[worse]) &&
+				(bytes == nil || bytes[i] == nil || bytes[i][better] <= bytes[i][worse])
 		}
 		costs := make(wcsp.Costs, len(computed.labels))
 		dominated := false
-		for b := range computed.labels {
-			for a := range computed.labels {
-				if a != b && dominates(a, b) && (a < b || !dominates(b, a)) {
-					costs[b], dominated = wcsp.Forbidden, true
+		for worse := range computed.labels {
+			for better := range computed.labels {
+				if better != worse && dominates(better, worse) && (better < worse || !dominates(worse, better)) {
+					costs[worse], dominated = wcsp.Forbidden, true
 				}
 			}
 		}
 		if dominated {
-			p.Factors = append(p.Factors, wcsp.Factor{Scope: []int{computed.id}, Costs: costs})
+			problem.Factors = append(problem.Factors, wcsp.Factor{Scope: []int{computed.id}, Costs: costs})
 		}
 	}
-	return p
+	return problem
 }
 
-// dominates reports whether l has the implementation and result forms of o, and costs no more for any forms of the
-// operands.
-func (l *label) dominates(o *label) bool {
-	return l.impl == o.impl && l.cost <= o.cost && slices.Equal(l.resultForms, o.resultForms) &&
-		slices.EqualFunc(l.readCosts, o.readCosts, func(a, b []int64) bool {
+// dominates reports whether a label has the implementation and result forms of another label, and never costs more,
+// in whatever forms the operands exist.
+func (l *label) dominates(other *label) bool {
+	return l.impl == other.impl && l.cost <= other.cost && slices.Equal(l.resultForms, other.resultForms) &&
+		slices.EqualFunc(l.readCosts, other.readCosts, func(a, b []int64) bool {
 			return slices.EqualFunc(a, b, func(x, y int64) bool { return x <= y })
 		})
 }

@@ -26,10 +26,10 @@ func (m *Model) check() error {
 // build sets WCSP and Weighted: it adds a variable for each value and node with several labels, and then all factors.
 func (m *Model) build() error {
 	m.WCSP, m.Weighted, m.isCopyFactor = &wcsp.Problem{Version: 1}, &wcsp.Problem{Version: 1}, nil
-	b := &builder{model: m, names: map[string][]string{}}
-	for _, x := range m.variableList {
-		if !freeConstant(x.value) && len(x.sets) > 1 {
-			x.id = b.addVariable("value "+x.value.Name, b.setNames(x))
+	builder := &builder{model: m, names: map[string][]string{}}
+	for _, variable := range m.variableList {
+		if !isFreeConstant(variable.value) && len(variable.sets) > 1 {
+			variable.id = builder.addVariable("value "+variable.value.Name, builder.setNames(variable))
 		}
 	}
 	for _, computed := range m.computedNodes {
@@ -38,27 +38,29 @@ func (m *Model) build() error {
 			for i := range computed.labels {
 				names[i] = computed.labels[i].text()
 			}
-			computed.id = b.addVariable("node "+computed.node.Name, numberEqual(names))
+			computed.id = builder.addVariable("node "+computed.node.Name, numberEqual(names))
 		}
 	}
-	for x := range m.inputVariables() {
-		costs := m.priceForms(x, 1<<m.inputForm(x), nil)
-		b.copyFactor(x.id, -1, len(x.sets), 1, func(i, _ int) cost { return costs.leastCost(x.sets[i]) })
+	for variable := range m.inputVariables() {
+		costs := m.priceForms(variable, 1<<m.inputForm(variable), nil)
+		builder.copyFactor(variable.id, -1, len(variable.sets), 1, func(i, _ int) cost {
+			return costs.leastCost(variable.sets[i])
+		})
 	}
 	for i, n := range m.Problem.Graph.Nodes {
 		interrupt.Check(m.Problem.Context())
 		switch view := m.viewNodes[i]; {
 		case m.isLost(i):
 		case view != nil:
-			b.addViewFactors(view)
+			builder.addViewFactors(view)
 		default:
-			b.addNodeFactors(m.computedNodes[i], n)
+			builder.addNodeFactors(m.computedNodes[i], n)
 		}
-		if b.err != nil {
-			return m.Problem.Graph.Fail(n, b.err)
+		if builder.err != nil {
+			return m.Problem.Graph.Fail(n, builder.err)
 		}
 	}
-	b.addConstantFactor()
+	builder.addConstantFactor()
 	m.Weighted.Variables = m.WCSP.Variables
 	return nil
 }
@@ -71,16 +73,16 @@ func (m *Model) Without(v *graph.Value, meta tensor.Meta) (_ *Model, err error) 
 	if err := m.check(); err != nil {
 		return nil, err
 	}
-	x := m.variables.At(v)
-	if x == nil || x.value != v {
+	restricted := m.variables.At(v)
+	if restricted == nil || restricted.value != v {
 		return nil, errors.New("the value is not part of the problem")
 	}
-	form := x.formOf(meta)
+	form := restricted.formOf(meta)
 	if form < 0 {
 		return nil, fmt.Errorf("%q has no form %v", v.Name, meta)
 	}
 	other := *m
-	other.forbiddenCopies = map[*variable]uint{x: 1 << form}
+	other.forbiddenCopies = map[*variable]uint{restricted: 1 << form}
 	return &other, other.build()
 }
 
@@ -119,19 +121,19 @@ const (
 )
 
 // setNames returns the names of a value's sets of forms. Values whose forms have equal names share the list.
-func (builder *builder) setNames(x *variable) []string {
+func (builder *builder) setNames(variable *variable) []string {
 	var key strings.Builder
-	for i := range x.forms {
-		key.WriteString(x.forms[i].text())
+	for i := range variable.forms {
+		key.WriteString(variable.forms[i].text())
 		key.WriteByte(0)
 	}
-	for _, set := range x.sets {
+	for _, set := range variable.sets {
 		key.WriteByte(byte(set))
 	}
 	names, known := builder.names[key.String()]
 	if !known {
-		for _, set := range x.sets {
-			names = append(names, x.setName(set))
+		for _, set := range variable.sets {
+			names = append(names, variable.setName(set))
 		}
 		names = numberEqual(names)
 		builder.names[key.String()] = names
@@ -157,9 +159,9 @@ func numberEqual(names []string) []string {
 
 // addVariable adds a variable and returns its index.
 func (builder *builder) addVariable(name string, labels []string) int {
-	p := builder.model.WCSP
-	p.Variables = append(p.Variables, wcsp.Variable{Name: name, Labels: labels})
-	return len(p.Variables) - 1
+	problem := builder.model.WCSP
+	problem.Variables = append(problem.Variables, wcsp.Variable{Name: name, Labels: labels})
+	return len(problem.Variables) - 1
 }
 
 // workFactor adds a factor for the cost of work, in picoseconds, of two variables. labelsA and labelsB are the numbers
@@ -235,21 +237,26 @@ func (builder *builder) addConstantFactor() {
 // addViewFactors adds the factors of a view: the costs of making each set of forms of a result from each set of forms
 // of the operand.
 func (builder *builder) addViewFactors(view *viewNode) {
-	x := builder.model.variables.At(view.node.In[view.operand].Value)
+	operand := builder.model.variables.At(view.node.In[view.operand].Value)
 	for k, out := range view.node.Out {
-		y := builder.model.variables.At(out)
-		if freeConstant(x.value) {
-			costs := builder.model.priceForms(y, view.viewForms(k, view.allowed), builder.model.operandCopies(view, k,
-				view.allowed))
-			builder.copyFactor(y.id, -1, len(y.sets), 1, func(i, _ int) cost { return costs.leastCost(y.sets[i]) })
+		result := builder.model.variables.At(out)
+		if isFreeConstant(operand.value) {
+			costs := builder.model.priceForms(result, view.viewForms(k, view.allowed),
+				builder.model.operandCopies(view, k, view.allowed))
+			builder.copyFactor(result.id, -1, len(result.sets), 1, func(i, _ int) cost {
+				return costs.leastCost(result.sets[i])
+			})
 			continue
 		}
-		costs := make([]formCosts, len(x.sets))
-		for i, set := range x.sets {
-			costs[i] = builder.model.priceForms(y, view.viewForms(k, set&view.allowed), builder.model.operandCopies(view, k,
-				set&view.allowed))
+		costs := make([]formCosts, len(operand.sets))
+		for i, set := range operand.sets {
+			available := set & view.allowed
+			costs[i] = builder.model.priceForms(result, view.viewForms(k, available),
+				builder.model.operandCopies(view, k, available))
 		}
-		builder.copyFactor(x.id, y.id, len(x.sets), len(y.sets), func(i, j int) cost { return costs[i].leastCost(y.sets[j]) })
+		builder.copyFactor(operand.id, result.id, len(operand.sets), len(result.sets), func(i, j int) cost {
+			return costs[i].leastCost(result.sets[j])
+		})
 	}
 }
 
@@ -258,39 +265,40 @@ func (builder *builder) addViewFactors(view *viewNode) {
 func (builder *builder) addNodeFactors(computed *computedNode, n *graph.Node) {
 	builder.workFactor(computed.id, -1, len(computed.labels), 1, func(i, _ int) int64 { return computed.labels[i].cost })
 	for k, v := range n.Out {
-		y := builder.model.variables.At(v)
-		if len(computed.labels) == 1 && len(y.sets) == 1 && y.sets[0]&^(1<<computed.labels[0].resultForms[k]) == 0 {
+		result := builder.model.variables.At(v)
+		if len(computed.labels) == 1 && len(result.sets) == 1 &&
+			result.sets[0]&^(1<<computed.labels[0].resultForms[k]) == 0 {
 			continue // the result has only one form
 		}
 		costs := map[int]*formCosts{} // by form that the node writes
-		for _, l := range computed.labels {
-			if costs[l.resultForms[k]] == nil {
-				formCosts := builder.model.priceForms(y, 1<<l.resultForms[k], nil)
-				costs[l.resultForms[k]] = &formCosts
+		for _, candidate := range computed.labels {
+			if costs[candidate.resultForms[k]] == nil {
+				formCosts := builder.model.priceForms(result, 1<<candidate.resultForms[k], nil)
+				costs[candidate.resultForms[k]] = &formCosts
 			}
 		}
-		builder.copyFactor(computed.id, y.id, len(computed.labels), len(y.sets), func(i, j int) cost {
+		builder.copyFactor(computed.id, result.id, len(computed.labels), len(result.sets), func(i, j int) cost {
 			f := computed.labels[i].resultForms[k]
-			if slot := y.forms[f].slot; slot != nil && slot.operand >= 0 && y.sets[j]>>f&1 == 0 {
+			if slot := result.forms[f].slot; slot != nil && slot.operand >= 0 && result.sets[j]>>f&1 == 0 {
 				return forbidden // a value in a slot (see slots.go) must be read from there
 			}
-			return costs[f].leastCost(y.sets[j])
+			return costs[f].leastCost(result.sets[j])
 		})
 	}
 	for k, a := range n.In {
 		if a.Kind != graph.TensorArg || readsConstant(n, k) || builder.model.readBefore(n, k) {
 			continue
 		}
-		x := builder.model.variables.At(a.Value)
-		wrongSlots := builder.model.wrongSlots(computed, x)
-		builder.workFactor(computed.id, x.id, len(computed.labels), len(x.sets), func(i, j int) int64 {
-			if wrongSlots != nil && x.sets[j]&wrongSlots[i] != 0 {
+		operand := builder.model.variables.At(a.Value)
+		wrongSlots := builder.model.wrongSlots(computed, operand)
+		builder.workFactor(computed.id, operand.id, len(computed.labels), len(operand.sets), func(i, j int) int64 {
+			if wrongSlots != nil && operand.sets[j]&wrongSlots[i] != 0 {
 				return wcsp.Forbidden
 			}
 			var sum int64
 			for other := k; other < len(n.In); other++ {
 				if n.In[other].Kind == graph.TensorArg && n.In[other].Value == a.Value {
-					_, c := computed.labels[i].cheapestRead(other, x.sets[j])
+					_, c := computed.labels[i].cheapestRead(other, operand.sets[j])
 					sum = min(sum+c, wcsp.Forbidden)
 				}
 			}

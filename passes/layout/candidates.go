@@ -9,9 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// formFinder finds the forms of values, that is, the layouts that the model considers. The first forms are the layouts
-// of the graph as written, row-major order, and the orders that pins, outputs and implementations request. From each
-// form, formFinder derives forms of the operands and results of the nodes next to the value.
+// formFinder finds the forms of values: the layouts that the model considers. The first forms are the layouts of the
+// graph as written, row-major order, and the orders that pins, outputs and implementations request. From each form of
+// a value, formFinder derives forms of the operands and results of the nodes that compute or read the value.
 type formFinder struct {
 	model        *Model
 	queue        []addedForm    // forms from which no other forms were derived yet
@@ -34,7 +34,7 @@ func addNew(list *[]tensor.Order, order tensor.Order) bool {
 	return true
 }
 
-// addedForm is a form of variable x in the queue.
+// addedForm is an entry of the queue: a form of a variable.
 type addedForm struct {
 	variable *variable
 	form     int
@@ -44,20 +44,20 @@ type addedForm struct {
 func (m *Model) findForms() error {
 	finder := &formFinder{model: m, spreadByNode: make([]spreadOrders, len(m.Problem.Graph.Nodes))}
 	g := m.Problem.Graph
-	// forms that certainly exist are added first, because the number of forms is limited
+	// The number of forms is limited, so forms that are certain to exist are added first.
 	for _, view := range m.viewNodes {
 		if view != nil {
-			x := m.variables.At(view.node.In[view.operand].Value)
-			for i := range x.forms {
-				finder.addViewForms(view, x, i)
+			variable := m.variables.At(view.node.In[view.operand].Value)
+			for i := range variable.forms {
+				finder.addViewForms(view, variable, i)
 			}
 		}
 	}
 	finder.addPinned()
 	finder.queue = nil
-	for _, x := range m.variableList {
-		for i := range x.forms {
-			finder.queue = append(finder.queue, addedForm{x, i})
+	for _, variable := range m.variableList {
+		for i := range variable.forms {
+			finder.queue = append(finder.queue, addedForm{variable, i})
 		}
 	}
 	for _, output := range g.Outputs {
@@ -66,10 +66,10 @@ func (m *Model) findForms() error {
 			if err != nil {
 				return g.FailOutput(output, err)
 			}
-			x := m.variables.At(output.Value)
-			finder.addOrder(x, order)
-			if x != nil && x.value.Meta.Numel() > 1 &&
-				x.formOf(x.value.Meta.WithStrides(order.Strides(x.value.Meta.Shape))) < 0 {
+			variable := m.variables.At(output.Value)
+			finder.addOrder(variable, order)
+			if variable != nil && variable.value.Meta.Numel() > 1 &&
+				variable.formOf(variable.value.Meta.WithStrides(order.Strides(variable.value.Meta.Shape))) < 0 {
 				return g.FailOutput(output, fmt.Errorf("%q needs more than %d layouts", output.Value.Name, maxForms))
 			}
 		}
@@ -81,14 +81,14 @@ func (m *Model) findForms() error {
 	}
 	finder.propagateAll()
 	// Row-major order is considered for each value.
-	for _, x := range m.variableList {
-		finder.addOrder(x, tensor.RowMajorOrder(x.value.Meta.Rank()))
+	for _, variable := range m.variableList {
+		finder.addOrder(variable, tensor.RowMajorOrder(variable.value.Meta.Rank()))
 	}
 	finder.propagateAll()
 	// Channels-last is considered for each image, because strategy ChannelsLast chooses this order.
-	for _, x := range m.variableList {
-		if x.value.Const == nil && m.Problem.Image(x.value) {
-			finder.addOrder(x, lastOrder(x.value.Meta.Rank()))
+	for _, variable := range m.variableList {
+		if variable.value.Const == nil && m.Problem.Image(variable.value) {
+			finder.addOrder(variable, channelsLastOrder(variable.value.Meta.Rank()))
 		}
 	}
 	finder.propagateAll()
@@ -100,27 +100,27 @@ func (m *Model) findForms() error {
 func (finder *formFinder) addPinned() {
 	layouts := map[*graph.Value]tensor.Meta{}
 	for _, v := range slices.Concat(finder.model.Problem.Graph.Inputs, finder.model.Problem.Graph.Constants) {
-		if x := finder.model.variables.At(v); x.pin > 0 {
-			layouts[v] = x.forms[x.pin].meta
+		if variable := finder.model.variables.At(v); variable.pin > 0 {
+			layouts[v] = variable.forms[variable.pin].meta
 		}
 	}
 	for _, n := range finder.model.Problem.Graph.Nodes {
 		interrupt.Check(finder.model.Problem.Context())
-		c, changed := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}, n.Pin.SetsLayout()
+		call, changed := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}, n.Pin.SetsLayout()
 		for k, a := range n.In {
 			if meta, isChanged := layouts[a.Value]; isChanged {
-				c.In[k], changed = callWith(n, k, meta).In[k], true
+				call.In[k], changed = callWith(n, k, meta).In[k], true
 			}
 		}
 		if !changed || n.Op.ReadsStorage {
 			continue
 		}
-		res, err := n.Op.Infer(c)
-		if err != nil || len(res) != len(n.Out) {
+		results, err := n.Op.Infer(call)
+		if err != nil || len(results) != len(n.Out) {
 			continue
 		}
-		for k, r := range res {
-			meta := r.Meta()
+		for k, result := range results {
+			meta := result.Meta()
 			if i := finder.addForm(finder.model.variables.At(n.Out[k]), meta); i > 0 && !n.Pin.SetsLayout() {
 				layouts[n.Out[k]] = meta
 			}
@@ -139,27 +139,31 @@ func (finder *formFinder) propagateAll() {
 }
 
 // addForm adds a form and queues it if it is new.
-func (finder *formFinder) addForm(x *variable, meta tensor.Meta) int {
-	return finder.addFormAt(x, meta, tensor.Host)
+func (finder *formFinder) addForm(variable *variable, meta tensor.Meta) int {
+	return finder.addFormAt(variable, meta, tensor.Host)
 }
 
 // addFormAt is [formFinder.addForm] for any place.
-func (finder *formFinder) addFormAt(x *variable, meta tensor.Meta, place tensor.Place) int {
-	if x == nil {
+func (finder *formFinder) addFormAt(variable *variable, meta tensor.Meta, place tensor.Place) int {
+	if variable == nil {
 		return -1
 	}
-	n := len(x.forms)
-	i := x.addFormAt(meta, place)
-	if len(x.forms) > n {
-		finder.queue = append(finder.queue, addedForm{x, i})
+	n := len(variable.forms)
+	i := variable.addFormAt(meta, place)
+	if len(variable.forms) > n {
+		finder.queue = append(finder.queue, addedForm{variable, i})
 	}
 	return i
 }
 
 // addOrder adds the dense form of an order.
-func (finder *formFinder) addOrder(x *variable, order tensor.Order) {
-	if x != nil && order.Rank() == x.value.Meta.Rank() && x.value.Meta.Numel() > 1 && x.formWithOrder(order) < 0 {
-		finder.addForm(x, x.value.Meta.WithStrides(order.Strides(x.value.Meta.Shape)))
+func (finder *formFinder) addOrder(variable *variable, order tensor.Order) {
+	if variable == nil {
+		return
+	}
+	meta := variable.value.Meta
+	if order.Rank() == meta.Rank() && meta.Numel() > 1 && variable.formWithOrder(order) < 0 {
+		finder.addForm(variable, meta.WithStrides(order.Strides(meta.Shape)))
 	}
 }
 
@@ -180,8 +184,8 @@ func (finder *formFinder) addRequested(n *graph.Node) {
 	}
 }
 
-// addWalk adds the orders of a walk's results. For each operand it adds the first of two orders that the implementation
-// can read: the walk's order, or row-major order.
+// addWalk adds the orders of a walk's results. For each operand it adds the walk's order or, if the implementation
+// cannot read this order, row-major order.
 func (finder *formFinder) addWalk(n *graph.Node, call *graph.Call, impl *graph.Impl, walk graph.Walk) {
 	for k, order := range walk.Out {
 		if k < len(n.Out) && order != "" {
@@ -193,45 +197,45 @@ func (finder *formFinder) addWalk(n *graph.Node, call *graph.Call, impl *graph.I
 		if a.Kind != graph.TensorArg {
 			continue
 		}
-		x, meta := finder.model.variables.At(a.Value), a.Meta()
+		variable, meta := finder.model.variables.At(a.Value), a.Meta()
 		for _, order := range []tensor.Order{walk.Order, tensor.RowMajorOrder(meta.Rank())} {
 			if order.Rank() != meta.Rank() || order == "" {
 				continue
 			}
 			if _, ok := read(k, meta.WithStrides(order.Strides(meta.Shape))); ok {
-				finder.addOrder(x, order)
+				finder.addOrder(variable, order)
 				break
 			}
 		}
 	}
 }
 
-// propagate derives forms of other values from form i of x.
-func (finder *formFinder) propagate(x *variable, i int) {
-	f := x.forms[i]
-	if n := x.value.Node; n != nil {
-		finder.addOperandForms(n, x, f)
+// propagate derives forms of other values from form i of a value.
+func (finder *formFinder) propagate(variable *variable, i int) {
+	form := variable.forms[i]
+	if n := variable.value.Node; n != nil {
+		finder.addOperandForms(n, variable, form)
 	}
-	strideOrder := f.order
-	if !f.dense {
-		strideOrder, _ = tensor.OrderOf(f.meta)
+	strideOrder := form.order
+	if !form.dense {
+		strideOrder, _ = tensor.OrderOf(form.meta)
 	}
-	for _, u := range finder.model.readers.At(x.value) {
-		n := finder.model.Problem.Graph.Nodes[u.node]
-		if view := finder.model.viewNodes[u.node]; view != nil {
-			if view.operand == u.operand {
-				finder.addViewForms(view, x, i)
+	for _, read := range finder.model.readers.At(variable.value) {
+		n := finder.model.Problem.Graph.Nodes[read.node]
+		if view := finder.model.viewNodes[read.node]; view != nil {
+			if view.operand == read.operand {
+				finder.addViewForms(view, variable, i)
 			}
 			continue
 		}
 		if !followsOperands(n) {
 			continue
 		}
-		if hasExpandedDims(f.meta) {
-			finder.addInferred(n, u.operand, f.meta)
-		} else if (f.dense || i > 0) && addNew(&finder.spreadByNode[u.node].results, strideOrder) {
+		if hasExpandedDims(form.meta) {
+			finder.addInferred(n, read.operand, form.meta)
+		} else if (form.dense || i > 0) && addNew(&finder.spreadByNode[read.node].results, strideOrder) {
 			for _, out := range n.Out {
-				if out.Meta.Rank() == x.value.Meta.Rank() {
+				if out.Meta.Rank() == variable.value.Meta.Rank() {
 					finder.addOrder(finder.model.variables.At(out), strideOrder)
 				}
 			}
@@ -252,12 +256,12 @@ func hasExpandedDims(meta tensor.Meta) bool {
 // addInferred adds the orders that inference gives a node's results if the given operand has layout meta and all other
 // operands have the layouts of the graph as written.
 func (finder *formFinder) addInferred(n *graph.Node, operand int, meta tensor.Meta) {
-	res, err := n.Op.Infer(callWith(n, operand, meta))
-	if err != nil || len(res) != len(n.Out) {
+	results, err := n.Op.Infer(callWith(n, operand, meta))
+	if err != nil || len(results) != len(n.Out) {
 		return
 	}
-	for k, r := range res {
-		if order, dense := tensor.OrderOf(r.Meta()); dense && r.Alias == graph.Fresh {
+	for k, result := range results {
+		if order, dense := tensor.OrderOf(result.Meta()); dense && result.Alias == graph.Fresh {
 			finder.addOrder(finder.model.variables.At(n.Out[k]), order)
 		}
 	}
@@ -268,12 +272,12 @@ func followsOperands(n *graph.Node) bool {
 	return n.Op.Kind == graph.FollowsOperands || n.Op.AnyOrder || n.Op.ImageRole == graph.ImagePreserving
 }
 
-// addOperandForms adds the forms of a node's operands from which the node makes form f of its result y.
-func (finder *formFinder) addOperandForms(n *graph.Node, y *variable, f form) {
+// addOperandForms adds the forms of a node's operands from which the node makes the given form of a result.
+func (finder *formFinder) addOperandForms(n *graph.Node, result *variable, f form) {
 	if view := finder.model.viewNodes[finder.model.nodeIndex[n.Number()]]; view != nil {
-		x := finder.model.variables.At(n.In[view.operand].Value)
-		if meta, ok := view.inverse(y, f); ok && x != nil && x.value.Const == nil {
-			finder.addForm(x, meta)
+		operand := finder.model.variables.At(n.In[view.operand].Value)
+		if meta, ok := view.inverse(result, f); ok && operand != nil && operand.value.Const == nil {
+			finder.addForm(operand, meta)
 		}
 		return
 	}
@@ -286,21 +290,21 @@ func (finder *formFinder) addOperandForms(n *graph.Node, y *variable, f form) {
 		}
 	}
 	for _, v := range n.Out {
-		if v != y.value && v.Meta.Rank() == f.meta.Rank() {
+		if v != result.value && v.Meta.Rank() == f.meta.Rank() {
 			finder.addOrder(finder.model.variables.At(v), f.order)
 		}
 	}
 }
 
-// addViewForms records the forms of a view's results for form i of the operand x, and adds new forms.
-func (finder *formFinder) addViewForms(view *viewNode, x *variable, i int) {
+// addViewForms records the forms of a view's results for form i of the operand, and adds forms that are new.
+func (finder *formFinder) addViewForms(view *viewNode, operand *variable, i int) {
 	if view.inferredForms>>i&1 != 0 {
 		return
 	}
 	view.inferredForms |= 1 << i
 	var metas []tensor.Meta
 	if i == 0 || !view.node.Op.ReadsStorage {
-		metas = view.results(x.forms[i].meta)
+		metas = view.results(operand.forms[i].meta)
 	}
 	for k, out := range view.node.Out {
 		for len(view.resultForm[k]) <= i {
@@ -309,37 +313,37 @@ func (finder *formFinder) addViewForms(view *viewNode, x *variable, i int) {
 		if metas == nil {
 			continue
 		}
-		y := finder.model.variables.At(out)
-		forms := len(y.forms)
-		resultForm := finder.addFormAt(y, metas[k], x.forms[i].place)
-		if l := x.forms[i].ownBufferForm; resultForm == forms && l >= 0 {
-			y.forms[resultForm].ownBufferForm = view.resultForm[k][l]
+		result := finder.model.variables.At(out)
+		forms := len(result.forms)
+		resultForm := finder.addFormAt(result, metas[k], operand.forms[i].place)
+		if l := operand.forms[i].ownBufferForm; resultForm == forms && l >= 0 {
+			result.forms[resultForm].ownBufferForm = view.resultForm[k][l]
 		}
 		view.resultForm[k][i] = resultForm
 	}
 }
 
 // markInside sets insideBuffer of a view's results. If an op reads the storage of a result, markInside also removes
-// views that would change this storage. Such a result must be the same view as in the graph as written or, if it has
-// its own buffer there, a view that begins at the start of a buffer.
-func (m *Model) markInside(view *viewNode, x *variable) {
+// views that would change this storage. Such a result must be the view of the graph as written. If it has its own
+// buffer in the graph as written, it must be a view that begins at the start of a buffer.
+func (m *Model) markInside(view *viewNode, operand *variable) {
 	if len(m.Problem.readAsStorage) == 0 {
 		return
 	}
-	inferred := make([][]tensor.Meta, len(x.forms)) // by form; nil until needed
+	inferred := make([][]tensor.Meta, len(operand.forms)) // by form; nil until needed
 	metas := func(i int) []tensor.Meta {
 		if inferred[i] == nil {
-			inferred[i] = view.results(x.forms[i].meta)
+			inferred[i] = view.results(operand.forms[i].meta)
 		}
 		return inferred[i]
 	}
 	for k, out := range view.node.Out {
-		y, stored := m.variables.At(out), m.Problem.readAsStorage[out]
+		result, stored := m.variables.At(out), m.Problem.readAsStorage[out]
 		for i, to := range view.resultForm[k] {
 			if view.viewedForm(k, i) < 0 {
 				continue
 			}
-			inside := m.isInsideBuffer(x, i) || metas(i)[k].Offset != 0
+			inside := m.isInsideBuffer(operand, i) || metas(i)[k].Offset != 0
 			changesStorage := inside
 			if out.Alias != nil {
 				changesStorage = i > 0
@@ -347,15 +351,16 @@ func (m *Model) markInside(view *viewNode, x *variable) {
 			if to == 0 && stored && changesStorage {
 				view.resultForm[k][i] = -1
 			} else if inside {
-				y.insideBuffer |= 1 << to
+				result.insideBuffer |= 1 << to
 			}
 		}
 	}
 }
 
 // isInsideBuffer reports whether the first element of a form may not be at the start of its buffer.
-func (m *Model) isInsideBuffer(x *variable, i int) bool {
-	return x.insideBuffer>>i&1 != 0 || x.forms[i].slot != nil || x.value.Node == nil && x.forms[i].meta.Offset != 0
+func (m *Model) isInsideBuffer(variable *variable, i int) bool {
+	form := &variable.forms[i]
+	return variable.insideBuffer>>i&1 != 0 || form.slot != nil || variable.value.Node == nil && form.meta.Offset != 0
 }
 
 // results returns the layouts of a view's results for a layout of the operand, or nil if the operand must be copied.
@@ -363,12 +368,12 @@ func (view *viewNode) results(meta tensor.Meta) []tensor.Meta {
 	if view.identity {
 		return []tensor.Meta{meta}
 	}
-	res, err := view.node.Op.Infer(callWith(view.node, view.operand, meta))
-	if err != nil || len(res) != len(view.node.Out) {
+	results, err := view.node.Op.Infer(callWith(view.node, view.operand, meta))
+	if err != nil || len(results) != len(view.node.Out) {
 		return nil
 	}
-	list := make([]tensor.Meta, len(res))
-	for k, r := range res {
+	list := make([]tensor.Meta, len(results))
+	for k, r := range results {
 		if r.Alias != view.operand {
 			return nil
 		}
@@ -379,39 +384,40 @@ func (view *viewNode) results(meta tensor.Meta) []tensor.Meta {
 
 // callWith returns a node's call in which one operand has another layout.
 func callWith(n *graph.Node, operand int, meta tensor.Meta) *graph.Call {
-	c := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}
+	call := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}
 	if a := n.In[operand]; !a.Value.Meta.SameLayout(meta) || a.Value.Meta.Offset != meta.Offset {
-		c.In[operand] = graph.Of(&graph.Value{Name: a.Value.Name, Node: a.Value.Node, Index: a.Value.Index, Meta: meta,
+		call.In[operand] = graph.Of(&graph.Value{Name: a.Value.Name, Node: a.Value.Node, Index: a.Value.Index, Meta: meta,
 			Type: meta.Type()})
 	}
-	return c
+	return call
 }
 
-// inverse returns a layout of the operand that gives the view's result y form f. It returns false if it finds none.
-func (view *viewNode) inverse(y *variable, f form) (tensor.Meta, bool) {
-	x := view.node.In[view.operand].Meta()
-	if !f.dense || x.Numel() < 2 {
-		return x, false
+// inverse returns a layout of the operand with which the view's result has the given form. It returns false if it
+// finds none.
+func (view *viewNode) inverse(result *variable, form form) (tensor.Meta, bool) {
+	operand := view.node.In[view.operand].Meta()
+	if !form.dense || operand.Numel() < 2 {
+		return operand, false
 	}
 	n := view.node
 	switch {
 	case view.identity:
-		return x.WithStrides(f.meta.Strides), true
+		return operand.WithStrides(form.meta.Strides), true
 	case n.Op.Permutes != nil:
-		b := make([]int, x.Rank())
+		strides := make([]int, operand.Rank())
 		for i, d := range n.Op.Permutes(n.Call()) {
-			b[d] = f.meta.Strides[i]
+			strides[d] = form.meta.Strides[i]
 		}
-		return x.WithStrides(b), true
-	case x.Numel() == f.meta.Numel() && !slices.Equal(x.Shape, f.meta.Shape):
-		meta, err := f.meta.View(x.Shape)
+		return operand.WithStrides(strides), true
+	case operand.Numel() == form.meta.Numel() && !slices.Equal(operand.Shape, form.meta.Shape):
+		meta, err := form.meta.View(operand.Shape)
 		if err != nil || !meta.IsNonOverlappingAndDense() {
-			return x, false
+			return operand, false
 		}
 		results := view.results(meta)
-		return meta, results != nil && results[y.value.Index].SameAddresses(f.meta)
-	case x.Rank() == f.meta.Rank(): // the result is a slice of the operand, or all of it
-		return x.WithStrides(f.order.Strides(x.Shape)), true
+		return meta, results != nil && results[result.value.Index].SameAddresses(form.meta)
+	case operand.Rank() == form.meta.Rank(): // the result is a slice of the operand, or all of it
+		return operand.WithStrides(form.order.Strides(operand.Shape)), true
 	}
-	return x, false
+	return operand, false
 }

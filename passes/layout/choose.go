@@ -11,7 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// wantedOrder returns the wanted order of the node's first result. An empty order means the inferred layout.
+// wantedOrder returns the wanted order of a node's first result, whose inferred layout is meta. An empty order means
+// the inferred layout.
 func (d *Draft) wantedOrder(n *graph.Node, meta tensor.Meta, wish Wish) (tensor.Order, error) {
 	v := n.Out[0]
 	switch {
@@ -34,10 +35,10 @@ func (d *Draft) wantedOrder(n *graph.Node, meta tensor.Meta, wish Wish) (tensor.
 // implementation cannot read, and the copy of a result that does not have the wanted order. Of several implementations
 // with equal costs, the first in the op's list is taken. If no order is wanted, implementations that give the inferred
 // layout are preferred. choose returns the results that inference derives from the operands after copying.
-func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, res []graph.Result,
+func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, results []graph.Result,
 	wish Wish) ([]graph.Result, error) {
-	if len(n.Op.Impls) == 0 || len(res) == 0 {
-		return res, nil
+	if len(n.Op.Impls) == 0 || len(results) == 0 {
+		return results, nil
 	}
 	wanted, err := d.wantedOrder(n, call.Out[0], wish)
 	if err != nil {
@@ -48,7 +49,7 @@ func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, res []gr
 		!impl.Inexact {
 		if walks := impl.Walks(call, nil); len(walks) > 0 {
 			choice.Impl, choice.Walk = impl, walks[0]
-			return res, nil
+			return results, nil
 		}
 	}
 	best, err := d.best(n, call, wanted)
@@ -61,13 +62,13 @@ func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, res []gr
 	}
 	for k, order := range best.copies {
 		v := n.In[k].Value
-		c := d.Copy(v, order, ReaderNeeds)
-		d.replace(choice, call, k, v, d.copyMeta(c), c)
+		operandCopy := d.Copy(v, order, ReaderNeeds)
+		d.replace(choice, call, k, v, d.copyMeta(operandCopy), operandCopy)
 	}
 	if best.results != nil {
 		return best.results, nil
 	}
-	return res, nil
+	return results, nil
 }
 
 // offer is one way to compute a node: an implementation, a walk (loop order), and the necessary copies of operands.
@@ -84,12 +85,12 @@ type offer struct {
 // priceTolerance is the relative difference below which prices count as equal, because prices are not more accurate.
 const priceTolerance = 0.02
 
-// betterThan reports whether o is better than an earlier offer p.
-func (o *offer) betterThan(p *offer) bool {
-	if o.deviates != p.deviates {
+// betterThan reports whether an offer is better than an earlier one.
+func (o *offer) betterThan(earlier *offer) bool {
+	if o.deviates != earlier.deviates {
 		return !o.deviates
 	}
-	return o.ns < p.ns*(1-priceTolerance)
+	return o.ns < earlier.ns*(1-priceTolerance)
 }
 
 // best returns the best offer for a node.
@@ -104,19 +105,19 @@ func (d *Draft) best(n *graph.Node, call *graph.Call, wanted tensor.Order) (*off
 		}
 		for _, walk := range impl.Walks(call, orders) {
 			supported = true
-			o := &offer{impl: impl, walk: walk}
-			if d.price(o, n, call, wanted) {
-				list = append(list, o)
+			candidate := &offer{impl: impl, walk: walk}
+			if d.price(candidate, n, call, wanted) {
+				list = append(list, candidate)
 			}
 		}
 	}
-	list = preferPinned(list, func(o **offer) []int { return (*o).pinMisses })
+	list = preferPinned(list, func(candidate **offer) []int { return (*candidate).pinMisses })
 	switch {
 	case len(list) > 0:
 		best := list[0]
-		for _, o := range list[1:] {
-			if o.betterThan(best) {
-				best = o
+		for _, candidate := range list[1:] {
+			if candidate.betterThan(best) {
+				best = candidate
 			}
 		}
 		return best, nil
@@ -181,8 +182,8 @@ func (p *Problem) supportingImpls(n *graph.Node, call *graph.Call) string {
 	return "use " + strings.Join(names, " or ")
 }
 
-// price computes the copies and the total cost of an offer. It returns false if the implementation cannot read an
-// operand, neither in its current layout nor in an order of readable.
+// price computes the copies and the total cost of an offer. It returns false if the implementation can read an
+// operand neither in its current layout nor in an order that method readable tries.
 func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, wanted tensor.Order) bool {
 	profile := d.Problem.Profile
 	o.ns += Price(profile, o.impl.Work(call, o.walk))
@@ -207,7 +208,7 @@ func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, wanted tensor.O
 			o.copies[k] = order
 			copied := meta.WithStrides(order.Strides(meta.Shape))
 			read, _ = readWork(k, copied)
-			if v := n.In[k].Value; !freeConstant(v) && d.copies[copyKey{value: v, order: order}] == nil {
+			if v := n.In[k].Value; !isFreeConstant(v) && d.copies[copyKey{value: v, order: order}] == nil {
 				o.ns += d.Problem.copyNS(meta, copied) // a separate step
 			}
 		}
@@ -244,24 +245,24 @@ func (o *offer) infer(n *graph.Node, call *graph.Call) bool {
 		meta = meta.WithStrides(order.Strides(meta.Shape))
 		in[k] = graph.Of(&graph.Value{Meta: meta, Type: meta.Type()})
 	}
-	res, err := n.Op.Infer(&graph.Call{In: in, Attrs: call.Attrs})
-	o.results = res
-	return err == nil && len(res) == len(call.Out) &&
-		!slices.ContainsFunc(res, func(r graph.Result) bool { return r.Alias != graph.Fresh })
+	results, err := n.Op.Infer(&graph.Call{In: in, Attrs: call.Attrs})
+	o.results = results
+	return err == nil && len(results) == len(call.Out) &&
+		!slices.ContainsFunc(results, func(r graph.Result) bool { return r.Alias != graph.Fresh })
 }
 
 // copyNS returns the price, in nanoseconds, of copying a value between two layouts by the copy op of the graph.
 func (p *Problem) copyNS(from, to tensor.Meta) (ns float64) {
 	op, err := p.Graph.CopyOp()
 	if err != nil || len(op.Impls) == 0 { // no copy op: the pass will return an error
-		w := graph.Work{Steps: 1, Footprint: 2 * float64(to.Bytes())}
-		w.Bytes[graph.Copied] = w.Footprint
-		return Price(p.Profile, w)
+		work := graph.Work{Steps: 1, Footprint: 2 * float64(to.Bytes())}
+		work.Bytes[graph.Copied] = work.Footprint
+		return Price(p.Profile, work)
 	}
-	c := &graph.Call{In: []graph.Arg{graph.Of(&graph.Value{Meta: from, Type: from.Type()})}, Out: []tensor.Meta{to}}
+	call := &graph.Call{In: []graph.Arg{graph.Of(&graph.Value{Meta: from, Type: from.Type()})}, Out: []tensor.Meta{to}}
 	impl := &op.Impls[0]
-	read, _ := impl.Read(c, graph.Walk{}, 0, from)
-	return Price(p.Profile, impl.Work(c, graph.Walk{})) + Price(p.Profile, read)
+	read, _ := impl.Read(call, graph.Walk{}, 0, from)
+	return Price(p.Profile, impl.Work(call, graph.Walk{})) + Price(p.Profile, read)
 }
 
 // readable returns an order in which the implementation can read an operand: the order of its walk, or row-major. It

@@ -57,13 +57,13 @@ func (m *Model) addDeviceForms() {
 		}
 	}
 	m.touchViews(touched)
-	for _, x := range m.variableList {
-		if !touched.At(x.value) || m.Problem.readAsStorage[x.value] || x.value.Meta.Numel() == 0 {
+	for _, variable := range m.variableList {
+		if !touched.At(variable.value) || m.Problem.readAsStorage[variable.value] || variable.value.Meta.Numel() == 0 {
 			continue
 		}
-		for i, hosts := 0, len(x.forms); i < hosts; i++ {
-			if f := &x.forms[i]; f.dense && f.slot == nil {
-				x.addFormAt(f.meta, tensor.Device)
+		for i, hosts := 0, len(variable.forms); i < hosts; i++ {
+			if form := &variable.forms[i]; form.dense && form.slot == nil {
+				variable.addFormAt(form.meta, tensor.Device)
 			}
 		}
 	}
@@ -72,10 +72,10 @@ func (m *Model) addDeviceForms() {
 		if view == nil {
 			continue
 		}
-		x := m.variables.At(view.node.In[view.operand].Value)
-		for i := range x.forms {
-			if x.forms[i].place != tensor.Host {
-				finder.addViewForms(view, x, i)
+		variable := m.variables.At(view.node.In[view.operand].Value)
+		for i := range variable.forms {
+			if variable.forms[i].place != tensor.Host {
+				finder.addViewForms(view, variable, i)
 			}
 		}
 	}
@@ -122,9 +122,9 @@ func (m *Model) findDeviceLabels(i int, n *graph.Node) bool {
 	}
 	computed, call, impl := m.computedNodes[i], n.Call(), m.Problem.Device.Impl(n.Op)
 	for _, walk := range m.deviceWalks[i] {
-		for _, l := range m.walkLabels(n, call, impl, walk) {
-			if !slices.ContainsFunc(computed.labels, l.equivalent) {
-				computed.labels = append(computed.labels, l)
+		for _, candidate := range m.walkLabels(n, call, impl, walk) {
+			if !slices.ContainsFunc(computed.labels, candidate.equivalent) {
+				computed.labels = append(computed.labels, candidate)
 			}
 		}
 	}
@@ -145,18 +145,18 @@ func readsPlace(impl *graph.Impl, f *form) bool {
 
 // copyImpl returns the implementation that copies from one form to another, or nil.
 func (m *Model) copyImpl(from, to *form) *graph.Impl {
-	d := m.Problem.Device
+	device := m.Problem.Device
 	switch {
 	case from.place == tensor.Host && to.place == tensor.Host:
 		return &m.copyOp.Impls[0]
 	case from.place != to.place && !from.meta.SameAddresses(to.meta):
 		return nil
 	case from.place == tensor.Host:
-		return d.Upload()
+		return device.Upload()
 	case to.place == tensor.Host:
-		return d.Download()
+		return device.Download()
 	}
-	impl := d.Impl(m.copyOp)
+	impl := device.Impl(m.copyOp)
 	has, known := m.deviceCopies[to.meta.DType]
 	if !known {
 		v := &graph.Value{Meta: to.meta, Type: to.meta.Type()}

@@ -48,7 +48,8 @@ func NewDraft(p *Problem) *Draft {
 			LostOutputs: make([]bool, len(p.Graph.Outputs)), Lost: map[*graph.Value]bool{}}}
 }
 
-// Meta returns the layout that follows from the choices so far for a value. Copies of the value may have other layouts.
+// Meta returns the layout of a value that follows from the choices so far. Copies of the value may have other
+// layouts.
 func (d *Draft) Meta(v *graph.Value) tensor.Meta {
 	if v == nil {
 		return tensor.Meta{}
@@ -82,8 +83,8 @@ func (d *Draft) copy(key copyKey, why string) *Copy {
 }
 
 // copyMeta returns the layout of a copy.
-func (d *Draft) copyMeta(c *Copy) tensor.Meta {
-	return c.Lay(d.Meta(c.Value))
+func (d *Draft) copyMeta(copied *Copy) tensor.Meta {
+	return copied.Lay(d.Meta(copied.Value))
 }
 
 // readLayout returns the layout in which other nodes read v, and the shared copy that they read. The copy is nil if
@@ -191,23 +192,23 @@ func (d *Draft) decideOrRecord(i int, n *graph.Node, wish Wish) (err error) {
 // decide decides one node.
 func (d *Draft) decide(i int, n *graph.Node, wish Wish) error {
 	choice := &d.assignment.Nodes[i]
-	call, res, err := d.infer(n, choice)
+	call, results, err := d.infer(n, choice)
 	if err != nil {
 		return d.Problem.Graph.Fail(n, err)
 	}
-	if len(res) == 0 || res[0].Alias == graph.Fresh {
-		if res, err = d.choose(n, choice, call, res, wish); err != nil {
+	if len(results) == 0 || results[0].Alias == graph.Fresh {
+		if results, err = d.choose(n, choice, call, results, wish); err != nil {
 			return err
 		}
 	}
 	for k, v := range n.Out {
-		d.recordResult(v, choice, res[k], k)
-		c, err := d.sharedCopy(v, wish)
+		d.recordResult(v, choice, results[k], k)
+		resultCopy, err := d.sharedCopy(v, wish)
 		if err != nil {
 			return d.Problem.Graph.Fail(n, err)
 		}
-		if c != nil {
-			choice.ResultCopies = append(choice.ResultCopies, c)
+		if resultCopy != nil {
+			choice.ResultCopies = append(choice.ResultCopies, resultCopy)
 		}
 	}
 	return nil
@@ -224,52 +225,54 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 		if a.Kind != graph.TensorArg || n.Op.RunDynamic != nil && a.Value.Const != nil {
 			continue // inference reads the data of the constant itself
 		}
-		meta, c := d.readLayout(a.Value)
-		if c != nil && c.Pinned && d.Problem.needsWritten(n) && a.Value.Meta.IsNonOverlappingAndDense() {
-			c = d.copyAsWritten(a.Value, fmt.Sprintf("%s views %q in the layout of the graph as written", n.Name, a.Value.Name))
-			meta = d.copyMeta(c)
+		meta, operandCopy := d.readLayout(a.Value)
+		if operandCopy != nil && operandCopy.Pinned && d.Problem.needsWritten(n) &&
+			a.Value.Meta.IsNonOverlappingAndDense() {
+			operandCopy = d.copyAsWritten(a.Value,
+				fmt.Sprintf("%s views %q in the layout of the graph as written", n.Name, a.Value.Name))
+			meta = d.copyMeta(operandCopy)
 		}
-		if _, isChanged := d.changedLayouts[a.Value]; isChanged || c != nil {
+		if _, isChanged := d.changedLayouts[a.Value]; isChanged || operandCopy != nil {
 			if !modified {
 				call.In, modified = slices.Clone(n.In), true
 			}
-			d.replace(choice, call, k, a.Value, meta, c)
+			d.replace(choice, call, k, a.Value, meta, operandCopy)
 		}
 	}
 	if !modified && !n.Pin.SetsLayout() {
 		d.res, d.outs = d.res[:0], d.outs[:0]
 		for _, v := range n.Out {
-			r := graph.Result{Type: v.Type, Alias: graph.Fresh}
+			result := graph.Result{Type: v.Type, Alias: graph.Fresh}
 			if v.Alias != nil {
-				r.Alias = slices.IndexFunc(n.In, func(a graph.Arg) bool { return a.Value == v.Alias })
+				result.Alias = slices.IndexFunc(n.In, func(a graph.Arg) bool { return a.Value == v.Alias })
 			}
-			d.res, d.outs = append(d.res, r), append(d.outs, v.Meta)
+			d.res, d.outs = append(d.res, result), append(d.outs, v.Meta)
 		}
 		call.Out = d.outs
 		return call, d.res, nil
 	}
-	res, err := n.Op.Infer(call)
+	results, err := n.Op.Infer(call)
 	if err != nil && n.Op.Kind == graph.View && n.In[0].Kind == graph.TensorArg {
 		call.In = slices.Clone(call.In)
-		for _, c := range d.viewOperands(n) {
+		for _, operandCopy := range d.viewOperands(n) {
 			if choice.In != nil {
 				choice.In[0] = nil
 			}
 			v := n.In[0].Value
 			meta := d.Meta(v)
-			if c != nil {
-				meta = d.copyMeta(c)
+			if operandCopy != nil {
+				meta = d.copyMeta(operandCopy)
 			}
-			d.replace(choice, call, 0, v, meta, c)
-			if res, err = n.Op.Infer(call); err == nil {
+			d.replace(choice, call, 0, v, meta, operandCopy)
+			if results, err = n.Op.Infer(call); err == nil {
 				break
 			}
 		}
 	}
-	for _, r := range res {
-		call.Out = append(call.Out, r.Meta())
+	for _, result := range results {
+		call.Out = append(call.Out, result.Meta())
 	}
-	return call, res, err
+	return call, results, err
 }
 
 // viewOperands lists the operands that infer tries for a view: first the row-major copy, then the copy in the layout of
@@ -283,24 +286,24 @@ func (d *Draft) viewOperands(n *graph.Node) []*Copy {
 	return append(list, d.copyAsWritten(v, why))
 }
 
-// replace makes operand k of a call and of a choice read copy c, or v itself if c is nil. meta is the layout of the
-// operand that is read.
-func (d *Draft) replace(choice *Choice, call *graph.Call, k int, v *graph.Value, meta tensor.Meta, c *Copy) {
-	w := &graph.Value{Name: v.Name, Node: v.Node, Index: v.Index, Meta: meta, Type: meta.Type()}
-	call.In[k] = graph.Arg{Kind: graph.TensorArg, Value: w}
-	if c == nil {
+// replace makes operand k of a call and of a choice read operandCopy, or v itself if operandCopy is nil. meta is the
+// layout that is read.
+func (d *Draft) replace(choice *Choice, call *graph.Call, k int, v *graph.Value, meta tensor.Meta, operandCopy *Copy) {
+	replaced := &graph.Value{Name: v.Name, Node: v.Node, Index: v.Index, Meta: meta, Type: meta.Type()}
+	call.In[k] = graph.Arg{Kind: graph.TensorArg, Value: replaced}
+	if operandCopy == nil {
 		return
 	}
 	if choice.In == nil {
 		choice.In = make([]*Copy, len(call.In))
 	}
-	choice.In[k] = c
+	choice.In[k] = operandCopy
 }
 
 // recordResult stores the layout of result k, if this layout differs from the graph as written.
-func (d *Draft) recordResult(v *graph.Value, choice *Choice, r graph.Result, k int) {
-	view := r.Alias >= 0
-	meta := r.Meta()
+func (d *Draft) recordResult(v *graph.Value, choice *Choice, result graph.Result, k int) {
+	view := result.Alias >= 0
+	meta := result.Meta()
 	if view && meta.SameAddresses(v.Meta) {
 		meta.Strides = v.Meta.Strides // including those of dimensions of size 1
 	}
@@ -310,8 +313,9 @@ func (d *Draft) recordResult(v *graph.Value, choice *Choice, r graph.Result, k i
 			// Only strides of dimensions of size 1 differ: keep the strides of the graph as written.
 			meta = v.Meta
 			order, _ := tensor.OrderOf(meta)
-			choice.Walk.Out = append(slices.Clone(choice.Walk.Out), make([]tensor.Order, max(0, k+1-len(choice.Walk.Out)))...)
-			choice.Walk.Out[k] = order
+			orders := make([]tensor.Order, max(k+1, len(choice.Walk.Out)))
+			copy(orders, choice.Walk.Out)
+			choice.Walk.Out, orders[k] = orders, order
 		}
 	}
 	if view != (v.Alias != nil) || !meta.SameLayout(v.Meta) || meta.Offset != v.Meta.Offset {
@@ -331,14 +335,14 @@ func (d *Draft) sharedCopy(v *graph.Value, wish Wish) (*Copy, error) {
 		if err != nil {
 			return nil, err
 		}
-		c := d.copy(copyKey{v, order, pin.Holds(v.Meta)}, whyPinned(v))
-		c.Pinned = true
-		d.sharedCopies[v] = c
-		return c, nil
+		pinnedCopy := d.copy(copyKey{v, order, pin.Holds(v.Meta)}, whyPinned(v))
+		pinnedCopy.Pinned = true
+		d.sharedCopies[v] = pinnedCopy
+		return pinnedCopy, nil
 	}
 	if d.Problem.Fixed(v) {
-		l, isChanged := d.changedLayouts[v]
-		if !isChanged || l.view && v.Alias != nil || !l.view && l.meta.SameAddresses(v.Meta) {
+		current, isChanged := d.changedLayouts[v]
+		if !isChanged || current.view && v.Alias != nil || !current.view && current.meta.SameAddresses(v.Meta) {
 			return nil, nil
 		}
 		d.sharedCopies[v] = d.copyAsWritten(v, fmt.Sprintf("%q is read in the layout of the graph as written", v.Name))
@@ -366,38 +370,38 @@ func (d *Draft) unreadOutput(v *graph.Value) bool {
 // output decides which copy of its value output i returns.
 func (d *Draft) output(i int) error {
 	g := d.Problem.Graph
-	o := g.Outputs[i]
-	v := o.Value
+	output := g.Outputs[i]
+	v := output.Value
 	if d.assignment.Lost[v] {
 		d.assignment.LostOutputs[i] = true
 		return nil
 	}
-	pin := o.Demand()
+	pin := output.Demand()
 	if !pin.SetsLayout() {
 		if meta := d.Meta(v); meta.SameLayout(v.Meta) {
 			return nil
 		}
-		if c := d.sharedCopies[v]; c != nil && d.copyMeta(c).SameLayout(v.Meta) {
-			d.assignment.Outputs[i] = c
+		if shared := d.sharedCopies[v]; shared != nil && d.copyMeta(shared).SameLayout(v.Meta) {
+			d.assignment.Outputs[i] = shared
 			return nil
 		}
-		why := fmt.Sprintf("output %q keeps the layout of the graph as written", o.Name)
+		why := fmt.Sprintf("output %q keeps the layout of the graph as written", output.Name)
 		d.assignment.Outputs[i] = d.copyAsWritten(v, why)
 		return nil
 	}
-	meta, c := d.readLayout(v)
-	if d.assignment.Outputs[i] = c; pin.Holds(meta) {
+	meta, shared := d.readLayout(v)
+	if d.assignment.Outputs[i] = shared; pin.Holds(meta) {
 		return nil
 	}
 	order, err := pin.For(meta.Rank())
 	if err != nil {
 		if !d.Problem.KeepGoing {
-			return fmt.Errorf("output %q: %w", o.Name, err)
+			return fmt.Errorf("output %q: %w", output.Name, err)
 		}
 		d.assignment.LostOutputs[i] = true
-		d.assignment.Failed = append(d.assignment.Failed, g.FailOutput(o, err))
+		d.assignment.Failed = append(d.assignment.Failed, g.FailOutput(output, err))
 		return nil
 	}
-	d.assignment.Outputs[i] = d.Copy(v, order, fmt.Sprintf("output %q is pinned to %v", o.Name, pin))
+	d.assignment.Outputs[i] = d.Copy(v, order, fmt.Sprintf("output %q is pinned to %v", output.Name, pin))
 	return nil
 }

@@ -23,9 +23,9 @@ type edgeModel struct {
 
 // edgeNode is a node and the variable that determines its label.
 type edgeNode struct {
-	variable int   // index in edgeModel.problem; -1 if the node has only the label labels[0]
-	labels   []int // by label of the variable: the node's label in the Model
-	follows  bool  // whether the variable belongs to another node
+	variable   int   // index in edgeModel.problem; -1 if the node has only the label labels[0]
+	labels     []int // by label of the variable: the node's label in the Model
+	isFollower bool  // whether the variable belongs to another node
 }
 
 // source has the costs of making each form (layout) of a value. The costs depend on the label of one variable.
@@ -34,42 +34,42 @@ type source struct {
 	rows     [][]int64 // by label of the variable and form of the value: cost of making the form
 }
 
-// newEdgeModel states the problem. A node for which follows returns true has no variable of its own: its label is the
-// label that reads its first operand at the least cost, including copies of this operand but without the cost of work.
+// newEdgeModel states the problem. A node for which follows returns true has no variable of its own. Its label is the
+// one that reads the first operand at the least cost, including copies of this operand but without the cost of work.
 // If follows is nil, each node has a variable.
 func newEdgeModel(m *Model, follows func(*graph.Node) bool) *edgeModel {
 	g := m.Problem.Graph
-	e := &edgeModel{model: m, problem: &wcsp.Problem{Version: wcsp.Version}, sources: graph.NewByValue[source](g),
+	edges := &edgeModel{model: m, problem: &wcsp.Problem{Version: wcsp.Version}, sources: graph.NewByValue[source](g),
 		nodes: make([]edgeNode, len(g.Nodes))}
 	for _, v := range g.Constants {
-		x := m.variables.At(v)
-		if row := make([]int64, len(x.forms)); freeConstant(v) {
-			e.sources.Set(v, source{-1, [][]int64{row}})
+		variable := m.variables.At(v)
+		if row := make([]int64, len(variable.forms)); isFreeConstant(v) {
+			edges.sources.Set(v, source{-1, [][]int64{row}})
 		}
 	}
-	for x := range m.inputVariables() {
-		e.sources.Set(x.value, source{-1, [][]int64{e.costsFromWritten(x, m.inputForm(x))}})
+	for variable := range m.inputVariables() {
+		edges.sources.Set(variable.value, source{-1, [][]int64{edges.costsFromWritten(variable, m.inputForm(variable))}})
 	}
 	for i, n := range g.Nodes {
 		interrupt.Check(g.Context())
 		switch view := m.viewNodes[i]; {
 		case m.isLost(i):
 		case view != nil:
-			e.addView(view)
+			edges.addView(view)
 		case follows != nil && follows(n) && firstRead(m.computedNodes[i]) >= 0:
-			e.addFollower(i, m.computedNodes[i])
+			edges.addFollower(i, m.computedNodes[i])
 		default:
-			e.addDecided(i, m.computedNodes[i])
+			edges.addDecided(i, m.computedNodes[i])
 		}
 	}
 	for _, output := range g.Outputs {
-		x := m.variables.At(output.Value)
-		if s := e.sources.At(output.Value); s.rows != nil {
-			form := m.outputForm(x, output)
-			e.addFactor(s.variable, -1, func(i, _ int) int64 { return s.rows[i][form] })
+		variable := m.variables.At(output.Value)
+		if valueSource := edges.sources.At(output.Value); valueSource.rows != nil {
+			form := m.outputForm(variable, output)
+			edges.addFactor(valueSource.variable, -1, func(i, _ int) int64 { return valueSource.rows[i][form] })
 		}
 	}
-	return e
+	return edges
 }
 
 // notComputeBound reports whether a node is neither a convolution nor a matrix product, nor fused with either.
@@ -80,38 +80,37 @@ func firstRead(computed *computedNode) int {
 	return slices.IndexFunc(computed.labels[0].readCosts, func(costs []int64) bool { return costs != nil })
 }
 
-// costsFromWritten returns, by form, the cost of making the form if the value is written in form f.
-func (e *edgeModel) costsFromWritten(x *variable, f int) []int64 {
-	row := slices.Repeat([]int64{wcsp.Forbidden}, len(x.forms))
-	row[f] = 0
-	return e.withPinnedCopyChains(x, row)
+// costsFromWritten returns, by form, the cost of making the form if the value is written in the given form.
+func (e *edgeModel) costsFromWritten(variable *variable, written int) []int64 {
+	row := slices.Repeat([]int64{wcsp.Forbidden}, len(variable.forms))
+	row[written] = 0
+	return e.withPinnedCopyChains(variable, row)
 }
 
-// withPinnedCopyChains is withCopyChains with the constraint that, if the value is pinned, each chain contains the
-// pinned form.
-func (e *edgeModel) withPinnedCopyChains(x *variable, row []int64) []int64 {
-	if x.pin < 0 {
-		return e.withCopyChains(x, row)
+// withPinnedCopyChains is withCopyChains for values that may be pinned: each chain then contains the pinned form.
+func (e *edgeModel) withPinnedCopyChains(variable *variable, row []int64) []int64 {
+	if variable.pin < 0 {
+		return e.withCopyChains(variable, row)
 	}
 	pinned := slices.Repeat([]int64{wcsp.Forbidden}, len(row))
-	pinned[x.pin] = e.withCopyChains(x, row)[x.pin]
-	return e.withCopyChains(x, pinned)
+	pinned[variable.pin] = e.withCopyChains(variable, row)[variable.pin]
+	return e.withCopyChains(variable, pinned)
 }
 
 // withCopyChains replaces the cost of each form by that of the cheapest chain of copies that ends in the form
 // (Bellman-Ford).
-func (e *edgeModel) withCopyChains(x *variable, row []int64) []int64 {
-	k := len(row)
-	if k == 1 {
+func (e *edgeModel) withCopyChains(variable *variable, row []int64) []int64 {
+	forms := len(row)
+	if forms == 1 {
 		return row
 	}
-	copies := e.model.copyCostMatrix(x)
+	copies := e.model.copyCostMatrix(variable)
 	for changed := true; changed; {
 		changed = false
-		for from, c := range row {
+		for from, cost := range row {
 			for to := range row {
-				if s := min(c+copies[from*k+to], wcsp.Forbidden); s < row[to] {
-					row[to], changed = s, true
+				if chainCost := min(cost+copies[from*forms+to], wcsp.Forbidden); chainCost < row[to] {
+					row[to], changed = chainCost, true
 				}
 			}
 		}
@@ -123,34 +122,34 @@ func (e *edgeModel) withCopyChains(x *variable, row []int64) []int64 {
 func (e *edgeModel) addView(view *viewNode) {
 	in := e.sources.At(view.node.In[view.operand].Value)
 	for k, out := range view.node.Out {
-		y := e.model.variables.At(out)
-		s := source{variable: in.variable}
+		result := e.model.variables.At(out)
+		resultSource := source{variable: in.variable}
 		for _, costs := range in.rows {
-			row := slices.Repeat([]int64{wcsp.Forbidden}, len(y.forms))
-			for i, c := range costs {
+			row := slices.Repeat([]int64{wcsp.Forbidden}, len(result.forms))
+			for i, cost := range costs {
 				if view.allowed>>i&1 == 0 {
 					continue
 				}
 				if i < len(view.resultForm[k]) {
 					if to := view.viewedForm(k, i); to >= 0 {
-						row[to] = min(row[to], c)
+						row[to] = min(row[to], cost)
 					}
 				}
 				for to, copied := range e.model.operandCopies(view, k, 1<<i) {
-					row[to] = min(row[to], c+copied.ps)
+					row[to] = min(row[to], cost+copied.ps)
 				}
 			}
-			s.rows = append(s.rows, e.withPinnedCopyChains(y, row))
+			resultSource.rows = append(resultSource.rows, e.withPinnedCopyChains(result, row))
 		}
-		e.sources.Set(out, s)
+		e.sources.Set(out, resultSource)
 	}
 }
 
 // readFrom returns the least cost of making and reading operand k. row has, by form, the cost of making the operand.
 func (l *label) readFrom(k int, row []int64) int64 {
 	best := wcsp.Forbidden
-	for f, c := range l.readCosts[k] {
-		best = min(best, c+row[f])
+	for f, readCost := range l.readCosts[k] {
+		best = min(best, readCost+row[f])
 	}
 	return best
 }
@@ -164,15 +163,15 @@ func (e *edgeModel) addDecided(i int, computed *computedNode) {
 			labels = append(labels, k)
 		}
 	}
-	v := len(e.problem.Variables)
-	x := wcsp.Variable{Name: computed.node.Name}
+	index := len(e.problem.Variables)
+	variable := wcsp.Variable{Name: computed.node.Name}
 	for _, l := range labels {
-		x.Labels = append(x.Labels, computed.labels[l].text())
+		variable.Labels = append(variable.Labels, computed.labels[l].text())
 	}
-	e.problem.Variables = append(e.problem.Variables, x)
+	e.problem.Variables = append(e.problem.Variables, variable)
 	e.sizes = append(e.sizes, len(labels))
-	e.nodes[i] = edgeNode{variable: v, labels: labels}
-	e.addFactor(v, -1, func(k, _ int) int64 { return computed.labels[labels[k]].cost })
+	e.nodes[i] = edgeNode{variable: index, labels: labels}
+	e.addFactor(index, -1, func(k, _ int) int64 { return computed.labels[labels[k]].cost })
 	e.addReads(i, computed, -1)
 }
 
@@ -183,32 +182,33 @@ func (e *edgeModel) addReads(i int, computed *computedNode, excluded int) {
 		if computed.labels[0].readCosts[k] == nil || k == excluded {
 			continue
 		}
-		s := e.sources.At(a.Value)
-		e.addFactor(n.variable, s.variable, func(j, from int) int64 {
-			return computed.labels[n.labels[j]].readFrom(k, s.rows[from])
+		operandSource := e.sources.At(a.Value)
+		e.addFactor(n.variable, operandSource.variable, func(j, from int) int64 {
+			return computed.labels[n.labels[j]].readFrom(k, operandSource.rows[from])
 		})
 	}
 	for k, out := range computed.node.Out {
-		s := source{variable: n.variable}
+		resultSource := source{variable: n.variable}
 		for _, l := range n.labels {
-			s.rows = append(s.rows, e.costsFromWritten(e.model.variables.At(out), computed.labels[l].resultForms[k]))
+			row := e.costsFromWritten(e.model.variables.At(out), computed.labels[l].resultForms[k])
+			resultSource.rows = append(resultSource.rows, row)
 		}
-		e.sources.Set(out, s)
+		e.sources.Set(out, resultSource)
 	}
 }
 
 // addFollower adds a node that follows its first operand.
 func (e *edgeModel) addFollower(i int, computed *computedNode) {
 	first := firstRead(computed)
-	s := e.sources.At(computed.node.In[first].Value)
-	n := edgeNode{variable: s.variable, follows: true}
+	operandSource := e.sources.At(computed.node.In[first].Value)
+	follower := edgeNode{variable: operandSource.variable, isFollower: true}
 	var costs []int64
-	for _, row := range s.rows {
+	for _, row := range operandSource.rows {
 		l, cost := computed.followingLabel(first, row)
-		n.labels, costs = append(n.labels, l), append(costs, cost)
+		follower.labels, costs = append(follower.labels, l), append(costs, cost)
 	}
-	e.nodes[i] = n
-	e.addFactor(n.variable, -1, func(j, _ int) int64 { return costs[j] })
+	e.nodes[i] = follower
+	e.addFactor(follower.variable, -1, func(j, _ int) int64 { return costs[j] })
 	e.addReads(i, computed, first)
 }
 
@@ -232,29 +232,29 @@ func (computed *computedNode) followingLabel(k int, row []int64) (chosen int, co
 
 // addFactor adds costs that depend on the labels of two variables. Index -1 means no variable, that is, label 0.
 func (e *edgeModel) addFactor(variableA, variableB int, cost func(i, j int) int64) {
-	size := func(v int) int {
-		if v < 0 {
+	size := func(variable int) int {
+		if variable < 0 {
 			return 1
 		}
-		return e.sizes[v]
+		return e.sizes[variable]
 	}
-	f := wcsp.Factor{Scope: []int{}}
-	for _, v := range []int{variableA, variableB} {
-		if v >= 0 && !slices.Contains(f.Scope, v) {
-			f.Scope = append(f.Scope, v)
+	factor := wcsp.Factor{Scope: []int{}}
+	for _, variable := range []int{variableA, variableB} {
+		if variable >= 0 && !slices.Contains(factor.Scope, variable) {
+			factor.Scope = append(factor.Scope, variable)
 		}
 	}
 	for i := range size(variableA) {
 		if variableA == variableB && variableA >= 0 { // both ends of the edge depend on the same variable
-			f.Costs = append(f.Costs, cost(i, i))
+			factor.Costs = append(factor.Costs, cost(i, i))
 			continue
 		}
 		for j := range size(variableB) {
-			f.Costs = append(f.Costs, cost(i, j))
+			factor.Costs = append(factor.Costs, cost(i, j))
 		}
 	}
-	if slices.ContainsFunc(f.Costs, func(c int64) bool { return c > 0 }) {
-		e.problem.Factors = append(e.problem.Factors, f)
+	if slices.ContainsFunc(factor.Costs, func(c int64) bool { return c > 0 }) {
+		e.problem.Factors = append(e.problem.Factors, factor)
 	}
 }
 
@@ -276,12 +276,12 @@ func (e *edgeModel) chosen(solution []int) []int {
 // solve returns the label of each node that a solution of the problem determines. If a heuristic solver finds no
 // permitted solution, the exact solver solves the problem.
 func (e *edgeModel) solve(s wcsp.Solver) ([]int, error) {
-	sol, err := s.Solve(e.problem, e.model.Problem.options())
+	solution, err := s.Solve(e.problem, e.model.Problem.options())
 	if errors.Is(err, wcsp.ErrNotFound) {
-		sol, err = wcsp.Exact.Solve(e.problem, e.model.Problem.options())
+		solution, err = wcsp.Exact.Solve(e.problem, e.model.Problem.options())
 	}
 	if err != nil {
 		return nil, err
 	}
-	return e.chosen(sol.Labels), nil
+	return e.chosen(solution.Labels), nil
 }

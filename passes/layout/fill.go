@@ -24,10 +24,11 @@ type nodeLimit struct {
 	ps    int64 // the cost of the cheapest plan if only this limit of the plan changes
 }
 
-// fill looks for cheaper plans near a plan that fits. The constants of every node are limited to their bytes in the
-// plan. fill changes one limit at a time to find the cost of each change, and then makes the changes that together fit
-// and save most. It repeats this if the plan becomes cheaper, because the costs of changes are not independent: nodes
-// may need different layouts. Finally limits are raised one at a time, the greatest saving per byte first.
+// fill looks for cheaper plans near a plan that fits into the memory limit. It starts with a limit for each node: the
+// bytes of the node's constants in this plan. It changes one limit at a time to find the cost of each change, and
+// then makes the changes that together fit and save most. It repeats this while the plan becomes cheaper, because the
+// costs of changes depend on each other: nodes may need different layouts. Finally it raises limits one at a time,
+// the greatest saving per byte first.
 func (s *memorySearch) fill(p *pricedPlan) error {
 	defer func(limit time.Duration) { s.options.TimeLimit = limit }(s.options.TimeLimit)
 	s.options.TimeLimit = 0 // no search: there are many problems
@@ -46,15 +47,19 @@ func (s *memorySearch) fill(p *pricedPlan) error {
 		p = better
 	}
 	first := s.limitsOf(p)
-	saving := func(v nodeLimit) float64 { return float64(p.PS-v.ps) / float64(v.bytes-first[v.node]) }
-	variants = slices.DeleteFunc(variants, func(v nodeLimit) bool { return v.bytes <= first[v.node] || v.ps >= p.PS })
+	saving := func(variant nodeLimit) float64 {
+		return float64(p.PS-variant.ps) / float64(variant.bytes-first[variant.node])
+	}
+	variants = slices.DeleteFunc(variants, func(variant nodeLimit) bool {
+		return variant.bytes <= first[variant.node] || variant.ps >= p.PS
+	})
 	sorted.Func(variants, func(a, b nodeLimit) int { return cmp.Compare(saving(b), saving(a)) })
-	for _, v := range variants {
+	for _, variant := range variants {
 		limits := s.limitsOf(p)
-		if more := v.bytes - limits[v.node]; more <= 0 || more > p.unused {
+		if more := variant.bytes - limits[variant.node]; more <= 0 || more > p.unused {
 			continue
 		}
-		limits[v.node] = v.bytes
+		limits[variant.node] = variant.bytes
 		next, err := s.solveLimited(limits)
 		if err != nil {
 			return err
@@ -82,30 +87,30 @@ func (s *memorySearch) limitsOf(p *pricedPlan) []int64 {
 	return limits
 }
 
-// nodeLimits returns limits of each node: its bytes in the plan, and other numbers of bytes only if the node itself is
-// then cheaper than with fewer bytes.
+// nodeLimits returns the limits to consider for each node: its bytes in the plan, and each other number of bytes with
+// which the node itself is cheaper than with fewer bytes.
 func (s *memorySearch) nodeLimits(p *pricedPlan) (list []nodeLimit, err error) {
 	limits := s.limitsOf(p)
 	for i, bytes := range s.bytes {
 		var levels []nodeLimit
-		for l := range bytes {
-			levels = append(levels, nodeLimit{i, bytes[l], s.model.computedNodes[i].labels[l].leastCost()})
+		for label := range bytes {
+			levels = append(levels, nodeLimit{i, bytes[label], s.model.computedNodes[i].labels[label].leastCost()})
 		}
 		sorted.Func(levels, func(a, b nodeLimit) int {
 			return cmp.Or(cmp.Compare(a.bytes, b.bytes), cmp.Compare(a.ps, b.ps))
 		})
 		least := int64(math.MaxInt64)
-		for _, v := range levels {
-			useful := v.ps < least || v.bytes == limits[i]
-			repeated := len(list) > 0 && list[len(list)-1].node == i && list[len(list)-1].bytes == v.bytes
-			least = min(least, v.ps)
+		for _, variant := range levels {
+			useful := variant.ps < least || variant.bytes == limits[i]
+			repeated := len(list) > 0 && list[len(list)-1].node == i && list[len(list)-1].bytes == variant.bytes
+			least = min(least, variant.ps)
 			if !useful || repeated {
 				continue
 			}
-			v.ps = p.PS
-			if v.bytes != limits[i] {
+			variant.ps = p.PS
+			if variant.bytes != limits[i] {
 				changed := slices.Clone(limits)
-				changed[i] = v.bytes
+				changed[i] = variant.bytes
 				next, err := s.solveLimited(changed)
 				if err != nil {
 					return nil, err
@@ -113,9 +118,9 @@ func (s *memorySearch) nodeLimits(p *pricedPlan) (list []nodeLimit, err error) {
 				if next == nil {
 					continue
 				}
-				v.ps = next.PS
+				variant.ps = next.PS
 			}
-			list = append(list, v)
+			list = append(list, variant)
 		}
 	}
 	return list, nil
@@ -132,15 +137,15 @@ func (l *label) leastCost() int64 {
 	return sum
 }
 
-// combine returns the plan with the best combination of limits if it is cheaper than p and fits, else p. Memory that
-// does not depend on the limits, such as the arena, may differ between the plans: the combination may then need less
+// combine returns the plan with the best combination of limits if this plan is cheaper than p and fits, else p. If
+// the plan does not fit because its other memory is larger, such as the arena, combine tries again with less memory
 // for constants.
 func (s *memorySearch) combine(p *pricedPlan, variants []nodeLimit) (*pricedPlan, error) {
 	available := p.unused
 	for range 2 {
 		limits := s.limitsOf(p)
-		for _, v := range bestCombination(variants, limits, available) {
-			limits[v.node] = v.bytes
+		for _, variant := range bestCombination(variants, limits, available) {
+			limits[variant.node] = variant.bytes
 		}
 		next, err := s.solveLimited(limits)
 		if err != nil || next == nil || next.PS >= p.PS {
@@ -158,20 +163,20 @@ func (s *memorySearch) combine(p *pricedPlan, variants []nodeLimit) (*pricedPlan
 	return p, nil
 }
 
-// bestCombination returns the variants, one limit for each node, with the least sum of costs, whose bytes exceed limits
-// by at most the available bytes. It returns none if there is none. It solves a multiple-choice knapsack problem
-// by dynamic programming over units of memory. Bytes are rounded up to units.
+// bestCombination chooses one variant for each node: the combination of least total cost whose bytes exceed those of
+// limits by at most the available bytes. It returns nil if no combination fits. It solves a multiple-choice knapsack
+// problem by dynamic programming over units of memory. Bytes are rounded up to units.
 func bestCombination(variants []nodeLimit, limits []int64, available int64) (best []nodeLimit) {
 	unit := int64(0)
 	least := slices.Clone(limits)
-	for _, v := range variants {
-		least[v.node] = min(least[v.node], v.bytes)
+	for _, variant := range variants {
+		least[variant.node] = min(least[variant.node], variant.bytes)
 	}
 	for i := range limits {
 		available += limits[i] - least[i]
 	}
-	for _, v := range variants {
-		unit = gcd(unit, v.bytes-least[v.node])
+	for _, variant := range variants {
+		unit = gcd(unit, variant.bytes-least[variant.node])
 	}
 	unit = max(unit, (available+maxUnits-1)/maxUnits, 1)
 	units := int(available / unit)
@@ -186,10 +191,10 @@ func bestCombination(variants []nodeLimit, limits []int64, available int64) (bes
 			sums[u] = wcsp.Forbidden
 		}
 		for next = first; next < len(variants) && variants[next].node == variants[first].node; next++ {
-			v := variants[next]
-			need := int((v.bytes - least[v.node] + unit - 1) / unit)
+			variant := variants[next]
+			need := int((variant.bytes - least[variant.node] + unit - 1) / unit)
 			for u := need; u <= units; u++ {
-				if sum := costs[u-need] + v.ps; sum < sums[u] && costs[u-need] < wcsp.Forbidden {
+				if sum := costs[u-need] + variant.ps; sum < sums[u] && costs[u-need] < wcsp.Forbidden {
 					sums[u], choice[u] = sum, int32(next)
 				}
 			}
@@ -200,9 +205,9 @@ func bestCombination(variants []nodeLimit, limits []int64, available int64) (bes
 		return nil
 	}
 	for u, n := units, len(chosen)-1; n >= 0; n-- {
-		v := variants[chosen[n][u]]
-		best = append(best, v)
-		u -= int((v.bytes - least[v.node] + unit - 1) / unit)
+		variant := variants[chosen[n][u]]
+		best = append(best, variant)
+		u -= int((variant.bytes - least[variant.node] + unit - 1) / unit)
 	}
 	return best
 }
@@ -232,9 +237,9 @@ func (s *memorySearch) solveLimited(limits []int64) (*pricedPlan, error) {
 		}
 		return nil, err
 	}
-	o, err := s.model.Outcome(found.Labels)
+	outcome, err := s.model.Outcome(found.Labels)
 	if err != nil {
 		return nil, err
 	}
-	return &pricedPlan{Outcome: o, bytes: s.bytesOf(found.Labels)}, nil
+	return &pricedPlan{Outcome: outcome, bytes: s.bytesOf(found.Labels)}, nil
 }

@@ -43,35 +43,35 @@ func (strategy *perNode) Doc() string { return strategy.doc }
 // Choose implements [Strategy].
 func (strategy *perNode) Choose(p *Problem) (_ *Assignment, err error) {
 	defer interrupt.Catch(&err)
-	m, err := NewModel(p)
+	model, err := NewModel(p)
 	if err != nil {
 		return nil, err
 	}
-	labels, err := strategy.labels(m)
+	labels, err := strategy.labels(model)
 	if err != nil {
 		return nil, fmt.Errorf("strategy %s: %w", strategy.name, err)
 	}
 	chosen := map[int]int{}
-	for i, l := range labels {
-		if computed := m.computedNodes[i]; computed != nil && computed.id >= 0 {
-			chosen[computed.id] = l
+	for i, label := range labels {
+		if computed := model.computedNodes[i]; computed != nil && computed.id >= 0 {
+			chosen[computed.id] = label
 		}
 	}
-	remaining, extend, err := m.WCSP.Fix(chosen)
+	remaining, extend, err := model.WCSP.Fix(chosen)
 	if err != nil {
 		return nil, err
 	}
-	sol, err := wcsp.Exact.Solve(remaining, p.options())
+	solution, err := wcsp.Exact.Solve(remaining, p.options())
 	if err != nil {
 		return nil, fmt.Errorf("strategy %s: %w", strategy.name, err)
 	}
-	return m.Assignment(extend(sol.Labels))
+	return model.Assignment(extend(solution.Labels))
 }
 
 // favouriteLabels returns the labels that are cheapest if all operands have their preferred forms.
-func favouriteLabels(m *Model) ([]int, error) {
-	list := make([]int, len(m.computedNodes))
-	for i, computed := range m.computedNodes {
+func favouriteLabels(model *Model) ([]int, error) {
+	list := make([]int, len(model.computedNodes))
+	for i, computed := range model.computedNodes {
 		if computed == nil {
 			continue
 		}
@@ -126,21 +126,21 @@ type forwardWalk struct {
 }
 
 // labelsInOrder visits the nodes in order and chooses the label with the least price for each.
-func labelsInOrder(m *Model, price func(w *forwardWalk, computed *computedNode, l *label) int64) ([]int, error) {
+func labelsInOrder(m *Model, price func(walk *forwardWalk, computed *computedNode, chosen *label) int64) ([]int, error) {
 	g := m.Problem.Graph
-	w := &forwardWalk{model: m, existingForms: graph.NewByValue[uint](g),
+	walk := &forwardWalk{model: m, existingForms: graph.NewByValue[uint](g),
 		operandCopies: graph.NewByValue[[]operandCopy](g)}
 	list := make([]int, len(g.Nodes))
 	for _, v := range g.Inputs {
-		w.setForms(m.variables.At(v), 1, nil)
+		walk.setForms(m.variables.At(v), 1, nil)
 	}
 	for _, v := range g.Constants {
-		w.setForms(m.variables.At(v), 1<<len(m.variables.At(v).forms)-1, nil)
+		walk.setForms(m.variables.At(v), 1<<len(m.variables.At(v).forms)-1, nil)
 	}
 	for i, n := range g.Nodes {
 		interrupt.Check(g.Context())
 		if view := m.viewNodes[i]; view != nil {
-			w.recordView(view)
+			walk.recordView(view)
 			continue
 		}
 		computed, best := m.computedNodes[i], int64(wcsp.Forbidden)
@@ -151,20 +151,20 @@ func labelsInOrder(m *Model, price func(w *forwardWalk, computed *computedNode, 
 			if computed.labels[k].concatName != "" { // pass place writes results into concatenations for these strategies
 				continue
 			}
-			if c := price(w, computed, &computed.labels[k]); c < best {
+			if c := price(walk, computed, &computed.labels[k]); c < best {
 				list[i], best = k, c
 			}
 		}
-		l := &computed.labels[list[i]]
+		chosen := &computed.labels[list[i]]
 		for k, a := range n.In {
-			if l.readCosts[k] != nil {
-				if f, _ := w.cheapestRead(l, k, a.Value); f >= 0 {
-					w.existingForms.Set(a.Value, w.existingForms.At(a.Value)|1<<f)
+			if chosen.readCosts[k] != nil {
+				if f, _ := walk.cheapestRead(chosen, k, a.Value); f >= 0 {
+					walk.existingForms.Set(a.Value, walk.existingForms.At(a.Value)|1<<f)
 				}
 			}
 		}
 		for k, v := range n.Out {
-			w.setForms(m.variables.At(v), 1<<l.resultForms[k], nil)
+			walk.setForms(m.variables.At(v), 1<<chosen.resultForms[k], nil)
 		}
 	}
 	return list, nil
@@ -172,26 +172,26 @@ func labelsInOrder(m *Model, price func(w *forwardWalk, computed *computedNode, 
 
 // setForms records the existing forms of a value. For the result of a view, operandCopies has the costs of making forms
 // from the view's operand. A pinned value has only its pinned form.
-func (w *forwardWalk) setForms(x *variable, forms uint, operandCopies []operandCopy) {
-	if x.pin >= 0 {
-		forms, operandCopies = 1<<x.pin, nil
+func (w *forwardWalk) setForms(variable *variable, forms uint, operandCopies []operandCopy) {
+	if variable.pin >= 0 {
+		forms, operandCopies = 1<<variable.pin, nil
 	}
-	w.existingForms.Set(x.value, forms)
-	w.operandCopies.Set(x.value, operandCopies)
+	w.existingForms.Set(variable.value, forms)
+	w.operandCopies.Set(variable.value, operandCopies)
 }
 
 // recordView records the forms that the result of a view has. If no existing form of the operand can be viewed, it
 // first makes the cheapest form of the operand that can be viewed.
 func (w *forwardWalk) recordView(view *viewNode) {
 	in := view.node.In[view.operand].Value
-	x := w.model.variables.At(in)
+	operand := w.model.variables.At(in)
 	existing := w.existingForms.At(in) & view.allowed
 	for k, out := range view.node.Out {
 		forms, operandCopies := view.viewForms(k, existing), w.model.operandCopies(view, k, existing)
 		if forms == 0 && operandCopies == nil {
 			best, source := int64(wcsp.Forbidden), -1
-			for f := range x.forms {
-				if c := w.makeCost(x, f); view.allowed>>f&1 != 0 && view.viewForms(k, 1<<f) != 0 && c < best {
+			for f := range operand.forms {
+				if c := w.makeCost(operand, f); view.allowed>>f&1 != 0 && view.viewForms(k, 1<<f) != 0 && c < best {
 					best, source = c, f
 				}
 			}
@@ -206,19 +206,19 @@ func (w *forwardWalk) recordView(view *viewNode) {
 }
 
 // makeCost returns the cost of making form f of a value from its existing forms; 0 if f exists.
-func (w *forwardWalk) makeCost(x *variable, f int) int64 {
-	existing := w.existingForms.At(x.value)
+func (w *forwardWalk) makeCost(variable *variable, f int) int64 {
+	existing := w.existingForms.At(variable.value)
 	if existing>>f&1 != 0 {
 		return 0
 	}
 	cost := int64(wcsp.Forbidden)
-	if operandCopies := w.operandCopies.At(x.value); operandCopies != nil {
+	if operandCopies := w.operandCopies.At(variable.value); operandCopies != nil {
 		cost = operandCopies[f].ps
 	}
-	copies := w.model.copyCostMatrix(x)
-	for i := range x.forms {
+	copies := w.model.copyCostMatrix(variable)
+	for i := range variable.forms {
 		if existing>>i&1 != 0 {
-			cost = min(cost, copies[i*len(x.forms)+f])
+			cost = min(cost, copies[i*len(variable.forms)+f])
 		}
 	}
 	return cost
@@ -227,10 +227,10 @@ func (w *forwardWalk) makeCost(x *variable, f int) int64 {
 // cheapestRead returns the cheapest form of operand k for a label, and the cost of reading it, including a copy. The
 // form is -1 if no form can be read.
 func (w *forwardWalk) cheapestRead(l *label, k int, v *graph.Value) (int, int64) {
-	x := w.model.variables.At(v)
+	variable := w.model.variables.At(v)
 	best, form := int64(wcsp.Forbidden), -1
 	for f, c := range l.readCosts[k] {
-		if c = min(c+w.makeCost(x, f), wcsp.Forbidden); c < best {
+		if c = min(c+w.makeCost(variable, f), wcsp.Forbidden); c < best {
 			best, form = c, f
 		}
 	}
@@ -255,14 +255,14 @@ func greedyLabels(m *Model) ([]int, error) {
 // total rank of operands that must be copied. Dimensions of size 1 do not count.
 func pushLabels(m *Model) ([]int, error) {
 	return labelsInOrder(m, func(w *forwardWalk, computed *computedNode, l *label) int64 {
-		if layoutSensitive(computed.node) {
+		if isLayoutSensitive(computed.node) {
 			return l.costAtPreferred()
 		}
 		rank := int64(0)
 		for k, a := range computed.node.In {
 			if l.readCosts[k] != nil && !w.inPreferredForm(l, k, a.Value) {
-				for _, s := range a.Value.Meta.Shape {
-					if s > 1 {
+				for _, size := range a.Value.Meta.Shape {
+					if size > 1 {
 						rank++
 					}
 				}
@@ -275,8 +275,8 @@ func pushLabels(m *Model) ([]int, error) {
 	})
 }
 
-// layoutSensitive reports whether implementations of the node prefer certain layouts.
-func layoutSensitive(n *graph.Node) bool {
+// isLayoutSensitive reports whether implementations of the node prefer certain layouts.
+func isLayoutSensitive(n *graph.Node) bool {
 	return len(n.Op.Impls) > 1 || len(n.Op.Impls) == 1 && n.Op.Impls[0].MayRejectLayouts()
 }
 

@@ -68,11 +68,11 @@ func numbersOf(text []byte) []int {
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	var list []int
 	for _, word := range strings.Fields(lines[len(lines)-1]) {
-		n, err := strconv.Atoi(word)
+		number, err := strconv.Atoi(word)
 		if err != nil {
 			return nil
 		}
-		list = append(list, n)
+		list = append(list, number)
 	}
 	return list
 }
@@ -121,7 +121,7 @@ func (g givenLabels) solve(p *wcsp.Problem) (*wcsp.Solution, error) {
 		return nil, fmt.Errorf("it does not fit this problem: %w", err)
 	}
 	if s.Cost >= wcsp.Forbidden {
-		return nil, fmt.Errorf("it is infeasible: %s", blame(p, s.Labels))
+		return nil, fmt.Errorf("it is infeasible: %s", firstForbidden(p, s.Labels))
 	}
 	if c := g.solution.Cost; c != 0 && c != s.Cost {
 		return nil, fmt.Errorf("its cost is given as %d picoseconds; its labels cost %d", c, s.Cost)
@@ -135,19 +135,19 @@ func (g givenLabels) solve(p *wcsp.Problem) (*wcsp.Solution, error) {
 	return s, nil
 }
 
-// blame describes the first factor that forbids the labels.
-func blame(p *wcsp.Problem, labels []int) string {
-	for _, f := range p.Factors {
+// firstForbidden describes the first factor that forbids the labels.
+func firstForbidden(p *wcsp.Problem, labels []int) string {
+	for _, factor := range p.Factors {
 		index, text := 0, ""
-		for i, v := range f.Scope {
-			x := &p.Variables[v]
-			index = index*len(x.Labels) + labels[v]
+		for i, v := range factor.Scope {
+			variable := &p.Variables[v]
+			index = index*len(variable.Labels) + labels[v]
 			if i > 0 {
 				text += " together with "
 			}
-			text += fmt.Sprintf("variable %d (%q) as %q", v, x.Name, x.Labels[labels[v]])
+			text += fmt.Sprintf("variable %d (%q) as %q", v, variable.Name, variable.Labels[labels[v]])
 		}
-		if f.Costs[index] >= wcsp.Forbidden {
+		if factor.Costs[index] >= wcsp.Forbidden {
 			return text + " is forbidden"
 		}
 	}
@@ -174,15 +174,15 @@ func (g givenLabels) byNames(p *wcsp.Problem) ([]int, error) {
 }
 
 // labelNumbers returns label numbers for label names in the order of the variables.
-func labelNumbers(p *wcsp.Problem, names []string) ([]int, error) {
-	if len(names) != len(p.Variables) {
-		return nil, fmt.Errorf("%d labels for %d variables", len(names), len(p.Variables))
+func labelNumbers(problem *wcsp.Problem, names []string) ([]int, error) {
+	if len(names) != len(problem.Variables) {
+		return nil, fmt.Errorf("%d labels for %d variables", len(names), len(problem.Variables))
 	}
 	list := make([]int, len(names))
-	for i, v := range p.Variables {
-		if list[i] = slices.Index(v.Labels, names[i]); list[i] < 0 {
-			return nil, fmt.Errorf("variable %d (%q) has no label %q%s", i, v.Name, names[i],
-				suggest.DidYouMean(suggest.Nearest(names[i], slices.Values(v.Labels))))
+	for i, variable := range problem.Variables {
+		if list[i] = slices.Index(variable.Labels, names[i]); list[i] < 0 {
+			return nil, fmt.Errorf("variable %d (%q) has no label %q%s", i, variable.Name, names[i],
+				suggest.DidYouMean(suggest.Nearest(names[i], slices.Values(variable.Labels))))
 		}
 	}
 	return list, nil

@@ -56,14 +56,14 @@ func channelsLastConvolutions(p *Problem) map[*graph.Value]tensor.Order {
 		}
 	}
 	g := p.Graph
-	if !convsGainChannelsLast(convs, len(g.Nodes)+len(g.Inputs)+len(g.Constants)+1) { // Inductor counts outputs as 1 node
+	if !channelsLastIsFaster(convs, len(g.Nodes)+len(g.Inputs)+len(g.Constants)+1) { // Inductor counts outputs as 1 node
 		return nil
 	}
 	wishes := map[*graph.Value]tensor.Order{}
 	for _, n := range convs {
-		wishes[n.In[0].Value] = lastOrder(4)
+		wishes[n.In[0].Value] = channelsLastOrder(4)
 		for _, v := range n.Out {
-			wishes[v] = lastOrder(4)
+			wishes[v] = channelsLastOrder(4)
 		}
 	}
 	return wishes
@@ -101,21 +101,23 @@ var convClasses = []convClass{
 
 // classOf returns the class of a convolution.
 func classOf(n *graph.Node) *convClass {
-	w := n.In[1].Meta().Shape
-	groups := n.In[0].Meta().Shape[1] / max(w[1], 1)
-	i := slices.IndexFunc(convClasses, func(c convClass) bool { return c.contains(groups, w[0], w[1], w[2]) })
+	weight := n.In[1].Meta().Shape
+	groups := n.In[0].Meta().Shape[1] / max(weight[1], 1)
+	i := slices.IndexFunc(convClasses, func(c convClass) bool {
+		return c.contains(groups, weight[0], weight[1], weight[2])
+	})
 	return &convClasses[i]
 }
 
-// convsGainChannelsLast applies the rule of [Inductor] to the convolutions of a graph with the given number of nodes.
-func convsGainChannelsLast(convs []*graph.Node, nodes int) bool {
+// channelsLastIsFaster applies the rule of [Inductor] to the convolutions of a graph with the given number of nodes.
+func channelsLastIsFaster(convs []*graph.Node, nodes int) bool {
 	if len(convs) == 0 || nodes >= nodesPerConv*len(convs) {
 		return false
 	}
 	var flops, weighted float64
 	for _, n := range convs {
-		f := n.Op.Flops(n.Call())
-		flops, weighted = flops+f, weighted+float64(f*classOf(n).ratio)
+		operations := n.Op.Flops(n.Call())
+		flops, weighted = flops+operations, weighted+float64(operations*classOf(n).ratio)
 	}
 	return weighted <= flops
 }

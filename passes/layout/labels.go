@@ -32,17 +32,17 @@ func (m *Model) findLabels(i int, n *graph.Node) error {
 		}
 		for _, walk := range distinctWalks(impl.Walks(call, orders), n.Out) {
 			supported = true
-			for _, l := range m.walkLabels(n, call, impl, walk) {
-				switch k := slices.IndexFunc(computed.labels, l.equivalent); {
+			for _, candidate := range m.walkLabels(n, call, impl, walk) {
+				switch k := slices.IndexFunc(computed.labels, candidate.equivalent); {
 				case k < 0:
-					computed.labels = append(computed.labels, l)
+					computed.labels = append(computed.labels, candidate)
 				case computed.labels[k].walk.HasInferredLayouts(): // writeSlot needs a walk with explicit orders
-					computed.labels[k] = l
+					computed.labels[k] = candidate
 				}
 			}
 		}
 	}
-	computed.labels = preferPinned(computed.labels, func(l *label) []int { return l.pinMisses })
+	computed.labels = preferPinned(computed.labels, func(candidate *label) []int { return candidate.pinMisses })
 	switch {
 	case len(computed.labels) > 0:
 		return nil
@@ -61,16 +61,16 @@ func (l label) equivalent(o label) bool {
 		slices.EqualFunc(l.readCosts, o.readCosts, slices.Equal[[]int64])
 }
 
-// distinctWalks removes duplicate walks. If the node has a single dense result, it also removes the walk that leaves
-// the layout of the result to inference: another walk then gives the same layout.
+// distinctWalks removes duplicate walks. If the node has a single dense result, it also removes the walk whose result
+// layout is inferred: another walk then gives the same layout.
 func distinctWalks(list []graph.Walk, results []*graph.Value) []graph.Walk {
 	var out []graph.Walk
 	covered := len(results) == 1 && len(list) > 1 && !list[1].HasInferredLayouts() &&
 		results[0].Meta.IsNonOverlappingAndDense()
 	for i, walk := range list {
 		isDuplicate := covered && i == 0 && walk.HasInferredLayouts()
-		for _, o := range out {
-			isDuplicate = isDuplicate || sameWalk(o, walk)
+		for _, kept := range out {
+			isDuplicate = isDuplicate || sameWalk(kept, walk)
 		}
 		if !isDuplicate {
 			out = append(out, walk)
@@ -123,49 +123,50 @@ func (m *Model) walkLabels(n *graph.Node, call *graph.Call, impl *graph.Impl, wa
 // permits any forms.
 func (m *Model) pricedLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, walk graph.Walk,
 	resultForms, requiredForms []int) (label, bool) {
-	l := label{impl: impl, walk: walk, resultForms: resultForms, requiredForms: requiredForms,
+	priced := label{impl: impl, walk: walk, resultForms: resultForms, requiredForms: requiredForms,
 		readCosts: make([][]int64, len(n.In)), constantForms: make([]int, len(n.In))}
 	var read reader
 	if impl != nil {
-		l.cost, read = m.Problem.price(impl, impl.Work(call, walk)), impl.Reader(call, walk)
+		priced.cost, read = m.Problem.price(impl, impl.Work(call, walk)), impl.Reader(call, walk)
 	}
 	for k, a := range n.In {
 		if a.Kind != graph.TensorArg {
 			continue
 		}
-		x := m.variables.At(a.Value)
+		variable := m.variables.At(a.Value)
 		isReadByInference := n.Op.RunDynamic != nil && a.Value.Const != nil
-		costs, pin := m.readCosts(impl, read, k, x, isReadByInference), x.pin
+		costs, pin := m.readCosts(impl, read, k, variable, isReadByInference), variable.pin
 		if pin >= 0 && impl.OnDevice() {
-			pin = x.inPlace(pin, impl.Source)
+			pin = variable.inPlace(pin, impl.Source)
 		}
-		if pin >= 0 && !isReadByInference && (requiredForms == nil || requiredForms[k] < 0 || requiredForms[k] == x.pin) {
+		if pin >= 0 && !isReadByInference &&
+			(requiredForms == nil || requiredForms[k] < 0 || requiredForms[k] == variable.pin) {
 			requirePinned(costs, pin)
 		}
-		m.priceOwnSlots(n, k, resultForms, x, &l, costs)
+		m.priceOwnSlots(n, k, resultForms, variable, &priced, costs)
 		best := -1
 		for i := range costs {
 			if requiredForms != nil && requiredForms[k] >= 0 && requiredForms[k] != i &&
-				requiredForms[k] != x.forms[i].ownBufferForm {
+				requiredForms[k] != variable.forms[i].ownBufferForm {
 				costs[i] = wcsp.Forbidden
 			}
 			if costs[i] < wcsp.Forbidden && (best < 0 || costs[i] < costs[best]) {
 				best = i
 			}
 		}
-		if x.pin >= 0 && !isReadByInference && best >= 0 && (pin < 0 || costs[pin] >= wcsp.Forbidden) {
-			l.pinMisses = append(l.pinMisses, k)
+		if variable.pin >= 0 && !isReadByInference && best >= 0 && (pin < 0 || costs[pin] >= wcsp.Forbidden) {
+			priced.pinMisses = append(priced.pinMisses, k)
 		}
 		switch {
 		case best < 0:
-			return l, false
+			return priced, false
 		case readsConstant(n, k):
-			l.cost, l.constantForms[k] = l.cost+costs[best], best
+			priced.cost, priced.constantForms[k] = priced.cost+costs[best], best
 		default:
-			l.readCosts[k] = costs
+			priced.readCosts[k] = costs
 		}
 	}
-	return l, true
+	return priced, true
 }
 
 // reader returns the work of reading operand i in a layout, and false if the operand cannot be read: see
@@ -184,9 +185,9 @@ func requirePinned(costs []int64, pin int) {
 	}
 }
 
-// preferPinned keeps the alternatives that read the most pinned operands in their pinned forms. pinMisses returns the
-// pinned operands that an alternative reads in other forms; an alternative is removed if its misses are a proper
-// superset of those of another.
+// preferPinned removes alternatives that disregard pins without need. pinMisses returns the pinned operands that an
+// alternative reads in other forms. An alternative is removed if its misses are a proper superset of another
+// alternative's misses.
 func preferPinned[T any](alternatives []T, pinMisses func(*T) []int) []T {
 	if !slices.ContainsFunc(alternatives, func(a T) bool { return len(pinMisses(&a)) > 0 }) {
 		return alternatives
@@ -208,16 +209,16 @@ func preferPinned[T any](alternatives []T, pinMisses func(*T) []int) []T {
 
 // readCosts returns, by form, the price of reading operand k. A value without elements can be read in any form. If
 // inference reads the data of the operand, which is then a constant, only the form as written is permitted.
-func (m *Model) readCosts(impl *graph.Impl, read reader, k int, x *variable, isReadByInference bool) []int64 {
-	costs := make([]int64, len(x.forms))
-	for i := range x.forms {
+func (m *Model) readCosts(impl *graph.Impl, read reader, k int, variable *variable, isReadByInference bool) []int64 {
+	costs := make([]int64, len(variable.forms))
+	for i := range variable.forms {
 		costs[i] = wcsp.Forbidden
-		if !readsPlace(impl, &x.forms[i]) {
+		if !readsPlace(impl, &variable.forms[i]) {
 			continue
 		}
 		if read == nil {
 			costs[i] = 0
-		} else if work, ok := read(k, x.forms[i].meta); ok || x.value.Meta.Numel() == 0 {
+		} else if work, ok := read(k, variable.forms[i].meta); ok || variable.value.Meta.Numel() == 0 {
 			costs[i] = m.Problem.price(impl, work)
 		}
 		if isReadByInference && i > 0 {
@@ -227,9 +228,9 @@ func (m *Model) readCosts(impl *graph.Impl, read reader, k int, x *variable, isR
 	return costs
 }
 
-// inferredLabels returns the labels of a walk that leaves the layouts of results to inference. The inferred layouts may
-// depend on the layouts of some operands. There is a label for the forms of these operands in the graph as written, a
-// label for their pinned forms, and a label for each order that all of them can have.
+// inferredLabels returns the labels of a walk whose result layouts are inferred. These layouts may depend on the
+// layouts of some operands. There is a label for the forms of these operands in the graph as written, a label for
+// their pinned forms, and a label for each order that all of them can have.
 func (m *Model) inferredLabels(n *graph.Node, call *graph.Call, impl *graph.Impl, walk graph.Walk) []label {
 	layoutDependent := m.layoutDependent(n)
 	if !slices.Contains(layoutDependent, true) && !n.Pin.SetsLayout() {
@@ -282,14 +283,14 @@ func (m *Model) operandsInOrder(n *graph.Node, layoutDependent []bool, order ten
 		if !layoutDependent[k] {
 			continue
 		}
-		x := m.variables.At(a.Value)
-		forms[k] = base(x)
+		variable := m.variables.At(a.Value)
+		forms[k] = base(variable)
 		if order != "" && order.Rank() == a.Meta().Rank() {
-			if forms[k] = x.formOf(a.Meta().WithStrides(order.Strides(a.Meta().Shape))); forms[k] < 0 {
+			if forms[k] = variable.formOf(a.Meta().WithStrides(order.Strides(a.Meta().Shape))); forms[k] < 0 {
 				return nil, nil
 			}
 		}
-		call.In[k] = callWith(n, k, x.forms[forms[k]].meta).In[k]
+		call.In[k] = callWith(n, k, variable.forms[forms[k]].meta).In[k]
 	}
 	return call, forms
 }
@@ -310,16 +311,16 @@ func (m *Model) inferredLabel(n *graph.Node, call *graph.Call, impl *graph.Impl,
 		}
 		return m.pricedLabel(n, &resultCall, impl, walk, resultForms, requiredForms)
 	}
-	res, err := n.Op.Infer(inferenceCall)
-	if err != nil || len(res) != len(n.Out) {
+	results, err := n.Op.Infer(inferenceCall)
+	if err != nil || len(results) != len(n.Out) {
 		return label{}, false
 	}
-	resultCall.Out = make([]tensor.Meta, len(res))
-	for k, r := range res {
-		if r.Alias != graph.Fresh {
+	resultCall.Out = make([]tensor.Meta, len(results))
+	for k, result := range results {
+		if result.Alias != graph.Fresh {
 			return label{}, false
 		}
-		resultCall.Out[k] = r.Meta()
+		resultCall.Out[k] = result.Meta()
 		if n.Pin.SetsLayout() { // inference gives the layouts before the copy to the pinned layouts
 			resultCall.Out[k] = n.Out[k].Meta.WithStrides(resultCall.Out[k].Strides)
 		}
@@ -330,7 +331,7 @@ func (m *Model) inferredLabel(n *graph.Node, call *graph.Call, impl *graph.Impl,
 	return m.pricedLabel(n, &resultCall, impl, walk, resultForms, requiredForms)
 }
 
-// layoutDependent marks the operands whose layouts affect the inferred results. It also marks operands with a form that
+// layoutDependent marks the operands whose layouts affect the inferred results, the operands with a form that
 // inference rejects, and all operands of an op whose result shapes depend on data.
 func (m *Model) layoutDependent(n *graph.Node) []bool {
 	list := make([]bool, len(n.In))
@@ -342,22 +343,22 @@ func (m *Model) layoutDependent(n *graph.Node) []bool {
 			list[k] = true
 			continue
 		}
-		x := m.variables.At(a.Value)
-		for i := 1; i < len(x.forms) && !list[k]; i++ {
+		variable := m.variables.At(a.Value)
+		for i := 1; i < len(variable.forms) && !list[k]; i++ {
 			// the corresponding form with its own buffer, on the host, is tried instead
-			if x.forms[i].ownBufferForm >= 0 || x.forms[i].place != tensor.Host {
+			if variable.forms[i].ownBufferForm >= 0 || variable.forms[i].place != tensor.Host {
 				continue
 			}
-			res, err := n.Op.Infer(callWith(n, k, x.forms[i].meta))
-			if err != nil || len(res) != len(n.Out) {
+			results, err := n.Op.Infer(callWith(n, k, variable.forms[i].meta))
+			if err != nil || len(results) != len(n.Out) {
 				list[k] = true
 				break
 			}
-			for j, r := range res {
+			for j, result := range results {
 				if n.Pin.SetsLayout() {
 					continue
 				}
-				list[k] = list[k] || r.Alias != graph.Fresh || !r.Meta().SameAddresses(n.Out[j].Meta)
+				list[k] = list[k] || result.Alias != graph.Fresh || !result.Meta().SameAddresses(n.Out[j].Meta)
 			}
 		}
 	}
@@ -367,25 +368,26 @@ func (m *Model) layoutDependent(n *graph.Node) []bool {
 // priceViewCopies prices the copies to forms of a view's results that cannot be views of the operand.
 func (m *Model) priceViewCopies(view *viewNode) {
 	n := view.node
-	x := m.variables.At(n.In[view.operand].Value)
-	for i := len(view.resultForm[0]); i < len(x.forms); i++ { // forms added by labels
-		(&formFinder{model: m}).addViewForms(view, x, i)
+	operand := m.variables.At(n.In[view.operand].Value)
+	for i := len(view.resultForm[0]); i < len(operand.forms); i++ { // forms added by labels
+		(&formFinder{model: m}).addViewForms(view, operand, i)
 	}
 	if view.identity && (m.Problem.outputs[n.Out[0]] || n.Pin.SetsLayout()) && n.Out[0].Alias == nil {
-		for i := range x.forms {
-			if res, err := n.Op.Infer(callWith(n, view.operand, x.forms[i].meta)); err != nil || res[0].Alias == graph.Fresh {
+		for i := range operand.forms {
+			results, err := n.Op.Infer(callWith(n, view.operand, operand.forms[i].meta))
+			if err != nil || results[0].Alias == graph.Fresh {
 				view.outputCopies |= 1 << i
 			}
 		}
 	}
-	m.markInside(view, x)
+	m.markInside(view, operand)
 	m.setAllowed(view)
 	if n.Op.ReadsStorage {
 		return
 	}
-	view.canView, view.insertedCosts = make([]bool, len(x.forms)), make([][]int64, len(x.forms))
+	view.canView, view.insertedCosts = make([]bool, len(operand.forms)), make([][]int64, len(operand.forms))
 	view.copyCosts = make([][][]int64, len(n.Out))
-	calls, results := m.inferView(view, x)
+	calls, results := m.inferView(view, operand)
 	for i, res := range results {
 		if res == nil {
 			continue
@@ -396,83 +398,83 @@ func (m *Model) priceViewCopies(view *viewNode) {
 				continue
 			}
 			if view.copyCosts[k] == nil {
-				view.copyCosts[k] = make([][]int64, len(x.forms))
+				view.copyCosts[k] = make([][]int64, len(operand.forms))
 			}
-			y := m.variables.At(n.Out[k])
+			result := m.variables.At(n.Out[k])
 			if view.canView[i] { // the op makes a view, but not one of the result's forms: an inserted step copies it
-				view.copyCosts[k][i] = m.copyCosts(y, r.Meta(), x.forms[i].place)
+				view.copyCosts[k][i] = m.copyCosts(result, r.Meta(), operand.forms[i].place)
 			} else if len(res) == 1 {
-				view.copyCosts[k][i] = m.reshapeCosts(view, calls[i], y, r.Meta(), &x.forms[i])
+				view.copyCosts[k][i] = m.reshapeCosts(view, calls[i], result, r.Meta(), &operand.forms[i])
 				if n.Op.Identity {
-					view.insertedCosts[i] = m.copyCosts(y, x.forms[i].meta, x.forms[i].place)
+					view.insertedCosts[i] = m.copyCosts(result, operand.forms[i].meta, operand.forms[i].place)
 				}
 			}
 		}
 	}
 }
 
-// inferView infers the results of a view for each form of its operand x. An entry of results is nil if the op rejects
+// inferView infers the results of a view for each form of its operand. An entry of results is nil if the op rejects
 // the form. If the result must be a copy, its inferred layout is added to the forms of the result.
-func (m *Model) inferView(view *viewNode, x *variable) (calls []*graph.Call, results [][]graph.Result) {
+func (m *Model) inferView(view *viewNode, operand *variable) (calls []*graph.Call, results [][]graph.Result) {
 	n := view.node
-	calls, results = make([]*graph.Call, len(x.forms)), make([][]graph.Result, len(x.forms))
-	for i := range x.forms {
+	calls, results = make([]*graph.Call, len(operand.forms)), make([][]graph.Result, len(operand.forms))
+	for i := range operand.forms {
 		if view.identity && view.outputCopies>>i&1 == 0 {
-			results[i] = []graph.Result{{Type: x.forms[i].meta.Type(), Alias: view.operand}}
+			results[i] = []graph.Result{{Type: operand.forms[i].meta.Type(), Alias: view.operand}}
 			continue
 		}
-		calls[i] = callWith(n, view.operand, x.forms[i].meta)
+		calls[i] = callWith(n, view.operand, operand.forms[i].meta)
 		res, err := n.Op.Infer(calls[i])
 		if err != nil || len(res) != len(n.Out) {
 			continue
 		}
 		results[i] = res
-		if res[0].Alias == graph.Fresh && x.forms[i].place == tensor.Host {
+		if res[0].Alias == graph.Fresh && operand.forms[i].place == tensor.Host {
 			m.variables.At(n.Out[0]).addForm(res[0].Meta())
 		}
 	}
 	return calls, results
 }
 
-// setAllowed sets v.allowed, the operand forms that a view may use. If the operand is pinned and the op accepts the
-// pinned form, only this form is allowed, and the form as written if results need the layout of the graph as written.
-// For other operands, all forms are allowed.
+// setAllowed sets view.allowed, the operand forms that a view may use. If the operand is pinned and the op accepts
+// the pinned form, only two forms are allowed: the pinned form and, if a result needs the layout of the graph as
+// written, the first form. For other operands, all forms are allowed.
 func (m *Model) setAllowed(view *viewNode) {
-	x := m.variables.At(view.node.In[view.operand].Value)
+	operand := m.variables.At(view.node.In[view.operand].Value)
 	view.allowed = ^uint(0)
-	if x.pin < 0 {
+	if operand.pin < 0 {
 		return
 	}
-	res, err := view.node.Op.Infer(callWith(view.node, view.operand, x.forms[x.pin].meta))
-	if err == nil && len(res) == len(view.node.Out) || view.identity {
-		view.allowed = 1 << x.pin
+	results, err := view.node.Op.Infer(callWith(view.node, view.operand, operand.forms[operand.pin].meta))
+	if err == nil && len(results) == len(view.node.Out) || view.identity {
+		view.allowed = 1 << operand.pin
 	}
 	if m.Problem.needsWritten(view.node) {
 		view.allowed |= 1
 	}
 }
 
-// copyCosts returns, by form of y, the price of a copy from layout `from` within a place.
-func (m *Model) copyCosts(y *variable, from tensor.Meta, place tensor.Place) []int64 {
-	costs := make([]int64, len(y.forms))
-	for j, f := range y.forms {
+// copyCosts returns, by form of a result, the price of a copy from layout `from` within a place.
+func (m *Model) copyCosts(result *variable, from tensor.Meta, place tensor.Place) []int64 {
+	costs := make([]int64, len(result.forms))
+	for j, f := range result.forms {
 		costs[j] = wcsp.Forbidden
-		if f.dense && !(y.firstIsView && j == 0) && f.place == place {
+		if f.dense && !(result.firstIsView && j == 0) && f.place == place {
 			costs[j] = m.moveCost(&form{meta: from, place: place}, &f)
 		}
 	}
 	return costs
 }
 
-// reshapeCosts returns, by form of result y, the price of the copy that the node of a view makes if it cannot make a
-// view. inferred is the layout that the node writes by default, from is the form of the operand. The node copies on the
-// host only.
-func (m *Model) reshapeCosts(view *viewNode, call *graph.Call, y *variable, inferred tensor.Meta, from *form) []int64 {
+// reshapeCosts returns, by form of a result, the price of the copy that the node of a view makes if it cannot make a
+// view. inferred is the layout that the node writes by default; from is the form of the operand. The node copies on
+// the host only.
+func (m *Model) reshapeCosts(view *viewNode, call *graph.Call, result *variable, inferred tensor.Meta, from *form) []int64 {
 	call.Out = []tensor.Meta{inferred}
-	costs, impl := make([]int64, len(y.forms)), &view.node.Op.Impls[0]
-	for j, f := range y.forms {
+	costs, impl := make([]int64, len(result.forms)), &view.node.Op.Impls[0]
+	for j, f := range result.forms {
 		costs[j] = wcsp.Forbidden
-		if !f.dense || y.firstIsView && j == 0 || !f.meta.SameAddresses(inferred) && !view.node.Op.AnyOrder ||
+		if !f.dense || result.firstIsView && j == 0 || !f.meta.SameAddresses(inferred) && !view.node.Op.AnyOrder ||
 			f.place != tensor.Host || from.place != tensor.Host {
 			continue
 		}

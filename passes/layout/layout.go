@@ -215,13 +215,13 @@ func (p *Problem) Orders(v *graph.Value) []tensor.Order {
 	}
 	add(tensor.RowMajorOrder(v.Meta.Rank()))
 	if p.Image(v) {
-		add(lastOrder(v.Meta.Rank()))
+		add(channelsLastOrder(v.Meta.Rank()))
 	}
 	return list
 }
 
-// lastOrder returns channels-last for a rank, or "".
-func lastOrder(rank int) tensor.Order {
+// channelsLastOrder returns channels-last for a rank, or "".
+func channelsLastOrder(rank int) tensor.Order {
 	for _, f := range []tensor.MemoryFormat{tensor.ChannelsLast, tensor.ChannelsLast3d} {
 		if order, err := f.Order(rank); err == nil {
 			return order

@@ -32,10 +32,11 @@ const (
 // error. knownPS is the cost of a plan within the limit that is known already, or [wcsp.Forbidden]. The search ends
 // with ctx.
 //
-// Cost tables (factors) cannot express a limit on memory, but a price for each byte of the constants that a label
-// reads, packed or not (Lagrangian relaxation). The plans of least cost for a price are the vertices of the convex hull
-// of the points (bytes, cost). The price moves along the hull to the edge between a plan that fits and a plan that does
-// not. The least cost at a price, minus the price of limit bytes, is a lower bound for all plans within the limit.
+// Cost tables (factors) cannot express a limit on memory. They can express a price for each byte of the constants
+// that a label reads (Lagrangian relaxation). Each plan is a point (bytes, cost), and the cheapest plan for a price
+// is a vertex of the convex hull of these points. The price moves along the hull to the edge between a plan that fits
+// and a plan that does not. The least cost at a price, minus the price of limit bytes, is a lower bound for all plans
+// within the limit.
 //
 // A cheaper plan that fits may be above the hull: nodes with equal constants, for example, save the same time per byte,
 // so that the plans at both ends of the edge differ in all of them. Therefore the plans nearest to the edge are listed,
@@ -53,31 +54,31 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 		return nil, err
 	}
 	bytes := m.constantBytesByLabel()
-	s := &memorySearch{model: m, problem: m.withoutDominated(bytes), bytes: bytes, limit: limit, need: need,
+	search := &memorySearch{model: m, problem: m.withoutDominated(bytes), bytes: bytes, limit: limit, need: need,
 		needByLabels: map[string]int64{}, leastPS: knownPS, result: &Within{}, options: m.Problem.options()}
-	s.options.Context = ctx
-	s.options.TimeLimit /= maxPrices
-	s.availableBytes = float64(limit)
+	search.options.Context = ctx
+	search.options.TimeLimit /= maxPrices
+	search.availableBytes = float64(limit)
 	for _, v := range m.Problem.Graph.Inputs {
 		if len(m.readers.At(v)) > 0 {
-			s.availableBytes -= float64(storageBytes(v))
+			search.availableBytes -= float64(storageBytes(v))
 		}
 	}
 	for i, computed := range m.computedNodes {
-		if s.bytes[i] != nil && computed.id < 0 {
-			s.availableBytes -= float64(s.bytes[i][0])
-			s.bytes[i] = nil
+		if search.bytes[i] != nil && computed.id < 0 {
+			search.availableBytes -= float64(search.bytes[i][0])
+			search.bytes[i] = nil
 		}
 	}
-	price, fitting, err := s.findPrice()
-	if err == nil && s.result.BoundPS < s.leastPS {
-		err = s.examineNearEdge(price)
+	price, fitting, err := search.findPrice()
+	if err == nil && search.result.BoundPS < search.leastPS {
+		err = search.examineNearEdge(price)
 	}
-	if err == nil && fitting != nil && s.result.BoundPS < s.leastPS {
-		err = s.fill(fitting)
+	if err == nil && fitting != nil && search.result.BoundPS < search.leastPS {
+		err = search.fill(fitting)
 	}
-	s.result.BoundPS = min(s.result.BoundPS, s.leastPS)
-	return s.result, err
+	search.result.BoundPS = min(search.result.BoundPS, search.leastPS)
+	return search.result, err
 }
 
 // memorySearch is the state of [Model.CheapestWithin].
@@ -245,8 +246,8 @@ func (s *memorySearch) withCosts(cost func(node int, bytes int64) int64) *wcsp.P
 	return &p
 }
 
-// raiseBound raises the bound. Every plan that is not examined costs at least pricedCost, which includes the given
-// price of its bytes.
+// raiseBound raises the bound on the cost of plans. Every plan that is not examined has at least the given priced
+// cost, which includes the price of its bytes.
 func (s *memorySearch) raiseBound(pricedCost int64, price float64) {
 	bound := min(float64(pricedCost)-math.Ceil(price*s.availableBytes), float64(wcsp.Forbidden))
 	s.result.BoundPS = max(s.result.BoundPS, int64(bound))
@@ -310,14 +311,14 @@ func (m *Model) callOf(computed *computedNode, l *label) *graph.Call {
 	return &call
 }
 
-// constantBytes returns the bytes of operand k of a call, a constant, for label l. A packed constant includes the
-// original if packing cannot be inverted, because the program's graph then keeps both. A constant that is read
+// constantBytes returns the bytes of constant operand k of a call, for label l. If the constant is packed and packing
+// cannot be inverted, the original counts too, because the program's graph keeps both. A constant that is read
 // unchanged counts as its share of its storage; values has the number of constants in each storage.
 func constantBytes(l *label, call *graph.Call, k int, values map[*tensor.Storage]int) int {
-	v := call.In[k].Value
-	share := v.Const.Storage().Len() / values[v.Const.Storage()]
-	unpacked := v.Meta.Bytes() // size of an unpacked copy
-	if v.Pin.SetsLayout() {
+	constant := call.In[k].Value
+	share := constant.Const.Storage().Len() / values[constant.Const.Storage()]
+	unpacked := constant.Meta.Bytes() // size of an unpacked copy
+	if constant.Pin.SetsLayout() {
 		return min(unpacked, share)
 	} else if l.constantForms[k] == 0 {
 		unpacked = share

@@ -42,9 +42,9 @@ import (
 //     form if any label of the node can read it.
 //   - The set of forms of an output contains the returned form: the layout of the graph as written, or the pinned form.
 //
-// Costs do not include peak memory or concurrency of steps. For some nodes, inference derives the layouts of results
-// from the layouts of operands. In each label of such a node, these operands either all have the form as written, or
-// all have the same order.
+// The model does not consider peak memory or concurrency of steps. For some nodes, inference derives the layouts of
+// results from the layouts of operands. In each label of such a node, these operands either all have the form as
+// written, or all have the same order.
 type Model struct {
 	Problem *Problem
 	// WCSP is the problem, with costs in picoseconds. Variables with a single label are omitted.
@@ -65,7 +65,7 @@ type Model struct {
 	nodeIndex       []int                    // by number of a node: its index
 	forbiddenCopies map[*variable]uint       // masks of forms that must not be made by a copy: see Without
 	deviceWalks     [][]graph.Walk           // by index of the node: its walks on the device
-	deviceCopies    map[tensor.DType]bool    // whether the device has a kernel that copies elements of a dtype
+	deviceCopies    map[tensor.DType]bool    // by dtype: whether the device has a kernel that copies its elements
 	failed          graph.Errors             // errors of failed nodes
 	lostValues      map[*graph.Value]bool    // results of failed nodes and of their dependents
 	slots           *slots                   // see slots.go; nil until it is needed
@@ -97,7 +97,7 @@ type variable struct {
 	firstIsView  bool
 	hostForms    int            // maximum number of forms on the host
 	insideBuffer uint           // mask of forms whose first element may not be at the start of the buffer
-	neededForms  int            // upper bound on the number of distinct forms that readers need
+	neededForms  int            // upper bound on the number of forms that readers need
 	outputs      []graph.Output // outputs that are this value
 	sets         []uint         // sets of forms, one per label
 	id           int            // index of the variable in WCSP; -1 if there is a single label
@@ -149,12 +149,12 @@ func (m *Model) Forms(v *graph.Value) []tensor.Meta {
 	if m == nil {
 		return nil
 	}
-	x := m.variables.At(v)
-	if x == nil || x.value != v {
+	variable := m.variables.At(v)
+	if variable == nil || variable.value != v {
 		return nil
 	}
-	list := make([]tensor.Meta, len(x.forms))
-	for i, f := range x.forms {
+	list := make([]tensor.Meta, len(variable.forms))
+	for i, f := range variable.forms {
 		list[i] = f.meta
 	}
 	return list
@@ -261,13 +261,14 @@ func (m *Model) declare() error {
 			m.nodeIndex = append(m.nodeIndex, -1)
 		}
 		m.nodeIndex[n.Number()] = i
-		for k, a := range n.In {
+		for operand, a := range n.In {
 			if a.Kind == graph.TensorArg {
-				m.readers.Set(a.Value, append(m.readers.At(a.Value), use{i, k}))
+				m.readers.Set(a.Value, append(m.readers.At(a.Value), use{i, operand}))
 			}
 		}
-		if k := viewedOperand(n); k >= 0 {
-			m.viewNodes[i] = &viewNode{node: n, operand: k, identity: m.isIdentityCopy(n), resultForm: make([][]int, len(n.Out))}
+		if operand := viewedOperand(n); operand >= 0 {
+			m.viewNodes[i] = &viewNode{node: n, operand: operand, identity: m.isIdentityCopy(n),
+				resultForm: make([][]int, len(n.Out))}
 		} else {
 			m.computedNodes[i] = &computedNode{node: n, id: -1}
 		}
@@ -278,12 +279,12 @@ func (m *Model) declare() error {
 // makeVariable makes the variable of a value, with its form in the graph as written and its pinned form.
 func (m *Model) makeVariable(v *graph.Value) error {
 	interrupt.Check(m.Problem.Context())
-	x := &variable{value: v, id: -1, pin: -1, hostForms: maxForms}
+	created := &variable{value: v, id: -1, pin: -1, hostForms: maxForms}
 	if m.Problem.Device != nil {
-		x.hostForms = maxForms / 2
+		created.hostForms = maxForms / 2
 	}
-	x.addForm(v.Meta)
-	x.firstIsView = m.Problem.readAsStorage[v] && v.Alias != nil
+	created.addForm(v.Meta)
+	created.firstIsView = m.Problem.readAsStorage[v] && v.Alias != nil
 	if pin := v.Demand(); pin.SetsLayout() {
 		order, err := pin.For(v.Meta.Rank())
 		if err != nil {
@@ -292,10 +293,10 @@ func (m *Model) makeVariable(v *graph.Value) error {
 			}
 			return fmt.Errorf("%q: %w", v.Name, err)
 		}
-		x.pin = x.addForm(v.Meta.WithStrides(order.Strides(v.Meta.Shape)))
+		created.pin = created.addForm(v.Meta.WithStrides(order.Strides(v.Meta.Shape)))
 	}
-	m.variables.Set(v, x)
-	m.variableList = append(m.variableList, x)
+	m.variables.Set(v, created)
+	m.variableList = append(m.variableList, created)
 	return nil
 }
 
@@ -311,8 +312,8 @@ func viewedOperand(n *graph.Node) int {
 		}
 	}
 	if n.Pin.SetsLayout() && n.Op.Kind == graph.View { // pinned results are copies in the graph as written
-		if res, err := n.Op.Infer(n.Call()); err == nil && len(res) > 0 && res[0].Alias >= 0 {
-			return res[0].Alias
+		if results, err := n.Op.Infer(n.Call()); err == nil && len(results) > 0 && results[0].Alias >= 0 {
+			return results[0].Alias
 		}
 	}
 	copies := n.Op.Identity && n.In[0].Kind == graph.TensorArg && n.In[0].Meta().DType == n.Out[0].Meta.DType
@@ -409,14 +410,14 @@ func (x *variable) orders() []tensor.Order {
 // baseForm returns the index of the pinned form or, without a pin, of the form of the graph as written.
 func (x *variable) baseForm() int { return max(0, x.pin) }
 
-// freeConstant reports whether a value is an unpinned constant, which is converted for free while planning.
-func freeConstant(v *graph.Value) bool { return v.Const != nil && !v.Pin.SetsLayout() }
+// isFreeConstant reports whether a value is an unpinned constant, which is converted for free while planning.
+func isFreeConstant(v *graph.Value) bool { return v.Const != nil && !v.Pin.SetsLayout() }
 
 // readsConstant reports whether operand k needs no copy because it is a constant: any form of an unpinned constant is
 // free, and inference of some ops reads the data of a constant.
 func readsConstant(n *graph.Node, k int) bool {
 	v := n.In[k].Value
-	return freeConstant(v) || v.Const != nil && n.Op.RunDynamic != nil
+	return isFreeConstant(v) || v.Const != nil && n.Op.RunDynamic != nil
 }
 
 // text returns the name of a form for users.
@@ -443,8 +444,8 @@ func (x *variable) setName(mask uint) string {
 			continue
 		}
 		text := x.forms[i].text()
-		if s := x.forms[i].slot; s != nil {
-			text += fmt.Sprintf(" within %q", s.concatName)
+		if formSlot := x.forms[i].slot; formSlot != nil {
+			text += fmt.Sprintf(" within %q", formSlot.concatName)
 		}
 		list = append(list, text)
 	}

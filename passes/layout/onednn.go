@@ -23,7 +23,7 @@ var OneDNN Strategy = &perNode{name: "onednn",
 		}
 		solution := make([]int, len(e.sizes))
 		for i, n := range e.nodes {
-			if n.labels != nil && !n.follows {
+			if n.labels != nil && !n.isFollower {
 				solution[n.variable] = slices.Index(n.labels, fastest[i])
 			}
 		}

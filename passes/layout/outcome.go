@@ -79,16 +79,16 @@ func (m *Model) Outcome(labels []int) (_ *Outcome, err error) {
 			available := decoder.existingForms(x) & view.allowed
 			for k, value := range n.Out {
 				decoder.viewNodes.Set(value, view)
-				decoder.addCopies(out, m.variables.At(value), view.viewForms(k, available), decoder.model.operandCopies(view, k,
-					available))
+				decoder.addCopies(out, m.variables.At(value), view.viewForms(k, available),
+					m.operandCopies(view, k, available))
 			}
 		case computed != nil:
-			l := decoder.chosen(computed)
+			chosen := decoder.chosen(computed)
 			for k, value := range n.Out {
-				decoder.addCopies(out, m.variables.At(value), 1<<l.resultForms[k], nil)
+				decoder.addCopies(out, m.variables.At(value), 1<<chosen.resultForms[k], nil)
 			}
-			out.PS += decoder.workCost(computed, l)
-			out.Nodes = append(out.Nodes, m.describeComputation(computed, l))
+			out.PS += decoder.workCost(computed, chosen)
+			out.Nodes = append(out.Nodes, m.describeComputation(computed, chosen))
 		}
 	}
 	out.PS += out.Copying
@@ -127,39 +127,40 @@ func (m *Model) describeComputation(computed *computedNode, l *label) Computed {
 }
 
 // addCopies adds the copies that make the needed forms of a value to out. The parameters are those of recipe.
-func (decoder *decoder) addCopies(out *Outcome, x *variable, roots uint, operandCopies []operandCopy) {
-	if decoder.needed.At(x.value) == 0 {
+func (decoder *decoder) addCopies(out *Outcome, variable *variable, roots uint, operandCopies []operandCopy) {
+	if decoder.needed.At(variable.value) == 0 {
 		return
 	}
-	for _, s := range decoder.recipe(x, roots, operandCopies).steps {
+	for _, s := range decoder.recipe(variable, roots, operandCopies).steps {
 		var cost int64
 		if s.from < 0 {
 			cost = operandCopies[s.to].ps
 		} else {
-			cost = decoder.model.copyCostMatrix(x)[int(s.from)*len(x.forms)+int(s.to)]
+			cost = decoder.model.copyCostMatrix(variable)[int(s.from)*len(variable.forms)+int(s.to)]
 		}
-		c := decoder.describeCopy(x, int(s.from), int(s.to))
-		c.CostNS = float64(cost) / 1000
+		copied := decoder.describeCopy(variable, int(s.from), int(s.to))
+		copied.CostNS = float64(cost) / 1000
 		if s.from >= 0 || !operandCopies[s.to].byNode {
 			out.Inserted++
 		}
 		out.Copying += cost
-		out.Copies = append(out.Copies, c)
+		out.Copies = append(out.Copies, copied)
 	}
 }
 
-// describeCopy describes a copy of x to form `to`. The source is form `from` of x or, if `from` is negative, the
-// operand of the view whose result is x. Copying the operand of a view is equivalent to copying the result. The
-// description names the first value of the chain of views, so that equal plans have equal descriptions.
-func (decoder *decoder) describeCopy(x *variable, from, to int) Copied {
+// describeCopy describes a copy of a value to form `to`. The source is form `from` of the value or, if `from` is
+// negative, the operand of the view whose result is the value. Copying the operand of a view is equivalent to copying
+// the result. The description names the first value of the chain of views, so that equal plans have equal
+// descriptions.
+func (decoder *decoder) describeCopy(variable *variable, from, to int) Copied {
 	for {
-		view := decoder.viewNodes.At(x.value)
+		view := decoder.viewNodes.At(variable.value)
 		if view == nil {
 			break
 		}
-		k := x.value.Index
+		k := variable.value.Index
 		in := decoder.model.variables.At(view.node.In[view.operand].Value)
-		if freeConstant(in.value) || in.value.Meta.Bytes() != x.value.Meta.Bytes() { // x is a part or an expansion of in
+		if isFreeConstant(in.value) || in.value.Meta.Bytes() != variable.value.Meta.Bytes() { // a slice or an expansion
 			break
 		}
 		available := decoder.existingForms(in) & view.allowed
@@ -172,11 +173,12 @@ func (decoder *decoder) describeCopy(x *variable, from, to int) Copied {
 		if source < 0 || target < 0 || source == target {
 			break
 		}
-		x, from, to = in, source, target
+		variable, from, to = in, source, target
 	}
-	c := Copied{Value: x.value.Name, From: "its operand", To: x.forms[to].text(), Bytes: x.value.Meta.Bytes()}
+	c := Copied{Value: variable.value.Name, From: "its operand", To: variable.forms[to].text(),
+		Bytes: variable.value.Meta.Bytes()}
 	if from >= 0 {
-		c.From = x.forms[from].text()
+		c.From = variable.forms[from].text()
 	}
 	return c
 }
@@ -186,10 +188,10 @@ func (o *Outcome) samePlan(other *Outcome) bool {
 	return slices.Equal(o.Nodes, other.Nodes) && slices.Equal(o.Copies, other.Copies)
 }
 
-// Since returns the changes from outcome `earlier` to outcome o. Both must be outcomes of the same graph. Nil means an
+// Since returns the changes from outcome earlier to outcome o. Both must be outcomes of the same graph. Nil means an
 // empty outcome.
 func (o *Outcome) Since(earlier *Outcome) Change {
-	c := Change{Nodes: []Recomputed{}, Gone: []Copied{}, Added: []Copied{}}
+	change := Change{Nodes: []Recomputed{}, Gone: []Copied{}, Added: []Copied{}}
 	if o == nil {
 		o = &Outcome{}
 	}
@@ -201,25 +203,24 @@ func (o *Outcome) Since(earlier *Outcome) Change {
 		earlierNodes[n.Node] = n
 	}
 	for _, n := range o.Nodes {
-		if b := earlierNodes[n.Node]; b != n {
-			c.Nodes = append(c.Nodes, Recomputed{n.Node, b.Impl, b.Order, n.Impl, n.Order})
+		if before := earlierNodes[n.Node]; before != n {
+			change.Nodes = append(change.Nodes, Recomputed{n.Node, before.Impl, before.Order, n.Impl, n.Order})
 		}
 	}
-	c.Gone = append(c.Gone, missing(earlier.Copies, o.Copies)...)
-	c.Added = append(c.Added, missing(o.Copies, earlier.Copies)...)
-	return c
+	change.Gone = append(change.Gone, missing(earlier.Copies, o.Copies)...)
+	change.Added = append(change.Added, missing(o.Copies, earlier.Copies)...)
+	return change
 }
 
-// missing returns the copies of list that other does not have. A copy that occurs n times in other removes n
-// occurrences.
+// missing returns the copies of list without those of other. A copy that occurs n times in other is removed n times.
 func missing(list, other []Copied) []Copied {
 	remaining := make(map[Copied]int, len(other))
-	for _, c := range other {
-		remaining[c]++
+	for _, copied := range other {
+		remaining[copied]++
 	}
-	return slices.DeleteFunc(slices.Clone(list), func(c Copied) bool {
-		remaining[c]--
-		return remaining[c] >= 0
+	return slices.DeleteFunc(slices.Clone(list), func(copied Copied) bool {
+		remaining[copied]--
+		return remaining[copied] >= 0
 	})
 }
 

@@ -21,10 +21,10 @@ type Preference struct {
 	BudgetPS int64   // LeastPS and the slack
 	CostPS   int64   // the cost of the plan; above BudgetPS only if the search found no plan within the budget
 	Copies   int     // the number of copies of the plan
-	Units    int64   // the bytes of the copies, in units of Made.UnitBytes bytes
+	Units    int64   // the size of the copies, in units of Made.UnitBytes bytes
 	// FewestCopies is a proved lower bound on the number of copies of the plans within the budget.
 	FewestCopies int
-	Made         Weights // the weights by which the copies of the plan were chosen for its labels
+	Made         Weights // the weights by which the copies of the plan were chosen, for fixed labels of nodes
 	Proof        Weights // the weights of Bound
 	Bound        int64   // a proved lower bound on the weighted cost of every plan
 }
@@ -72,11 +72,11 @@ func (m *Model) solve(options wcsp.Options) (*weightedSolution, error) {
 		return nil, err
 	}
 	if m.Weights.Copy == 0 {
-		o, err := m.Outcome(s.Labels)
+		outcome, err := m.Outcome(s.Labels)
 		if err != nil {
 			return nil, err
 		}
-		solution.copies = o.Inserted
+		solution.copies = outcome.Inserted
 		return solution, nil
 	}
 	rest := s.Cost - m.Weights.Time*solution.ps

@@ -132,7 +132,7 @@ func TestCopyForEachReader(t *testing.T) {
 	sol, err := wcsp.PBQP.Solve(e.problem, wcsp.Options{})
 	require.NoError(t, err)
 	v := m.variables.At(x)
-	last := v.formWithOrder(lastOrder(4))
+	last := v.formWithOrder(channelsLastOrder(4))
 	require.Positive(t, last)
 	assert.Equal(t, costOf(t, m, PBQP)+m.copyCostMatrix(v)[last], sol.Cost)
 }
@@ -244,7 +244,7 @@ func TestInductorRule(t *testing.T) {
 			convs([5]int{2, 64, 64, 3, 3}, [5]int{1, 64, 64, 3, 3}, [5]int{1, 64, 64, 3, 3}), 10, true},
 		{"depthwise is not grouped", convs(depthwise), 10, true},
 	} {
-		assert.Equal(t, c.want, convsGainChannelsLast(c.convs, c.nodes), c.about)
+		assert.Equal(t, c.want, channelsLastIsFaster(c.convs, c.nodes), c.about)
 	}
 	for class, w := range map[string][5]int{"grouped": {2, 64, 2, 3, 3}, "small": {1, 64, 64, 3, 3},
 		"fewer results": {1, 65, 130, 2, 1}, "default": {1, 65, 130, 1, 2}} {
@@ -273,7 +273,7 @@ func TestInductorChoice(t *testing.T) {
 			assert.Equal(t, eager.Nodes, a.Nodes)
 			continue
 		}
-		last := lastOrder(4)
+		last := channelsLastOrder(4)
 		for i, n := range f.Nodes {
 			c, v := a.Nodes[i], n.Out[0]
 			written := c.Walk.ResultLayout(0, v.Meta)

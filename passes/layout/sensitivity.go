@@ -42,15 +42,15 @@ func (m *Model) Sensitive() (*Sensitivity, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sensitivity{CopyNS: float64(cheapest.copies) / 1000}
+	sensitivity := &Sensitivity{CopyNS: float64(cheapest.copies) / 1000}
 	for _, c := range cheapest.outcome.Copies {
-		s.CopiedBytes += c.Bytes
+		sensitivity.CopiedBytes += c.Bytes
 	}
-	if s.Slower, err = m.breakpoint(cheapest, maxFactor); err != nil {
+	if sensitivity.Slower, err = m.breakpoint(cheapest, maxFactor); err != nil {
 		return nil, err
 	}
-	s.Faster, err = m.breakpoint(cheapest, 1.0/maxFactor)
-	return s, err
+	sensitivity.Faster, err = m.breakpoint(cheapest, 1.0/maxFactor)
+	return sensitivity, err
 }
 
 // line is the cost of an assignment as a function of the factor on the price of copies: otherCosts + factor * copies.
@@ -66,31 +66,31 @@ func (l *line) cost(factor float64) float64 {
 
 // cheapestAt returns the line of the assignment that is cheapest at a factor.
 func (m *Model) cheapestAt(factor float64) (*line, error) {
-	p, err := m.withScaledCopies(factor)
+	scaled, err := m.withScaledCopies(factor)
 	if err != nil {
 		return nil, err
 	}
-	s, err := wcsp.Exact.Solve(p, m.Problem.options())
+	solution, err := wcsp.Exact.Solve(scaled, m.Problem.options())
 	if err != nil {
 		return nil, err
 	}
-	if !s.Optimal() {
+	if !solution.Optimal() {
 		return nil, errors.New("the problem is too large to be solved exactly: its sensitivity is unknown")
 	}
-	l := &line{}
+	cheapestLine := &line{}
 	for i, f := range m.WCSP.Factors {
 		index := 0
 		for _, v := range f.Scope {
-			index = index*len(m.WCSP.Variables[v].Labels) + s.Labels[v]
+			index = index*len(m.WCSP.Variables[v].Labels) + solution.Labels[v]
 		}
 		if m.isCopyFactor[i] {
-			l.copies += f.Costs[index]
+			cheapestLine.copies += f.Costs[index]
 		} else {
-			l.otherCosts += f.Costs[index]
+			cheapestLine.otherCosts += f.Costs[index]
 		}
 	}
-	l.outcome, err = m.Outcome(s.Labels)
-	return l, err
+	cheapestLine.outcome, err = m.Outcome(solution.Labels)
+	return cheapestLine, err
 }
 
 // withScaledCopies returns the problem with the cost of copies multiplied by a factor. For factor 1 it returns the
@@ -139,19 +139,19 @@ func (m *Model) withScaledCopies(factor float64) (*wcsp.Problem, error) {
 func (m *Model) breakpoint(cheapest *line, factor float64) (*Breakpoint, error) {
 	var other *line
 	for {
-		l, err := m.cheapestAt(factor)
+		lineAtFactor, err := m.cheapestAt(factor)
 		if err != nil {
 			return nil, err
 		}
 		// If no line is below the cheapest plan's line at this factor, the breakpoint is here.
-		if l.copies == cheapest.copies || l.cost(factor) >= cheapest.cost(factor) {
+		if lineAtFactor.copies == cheapest.copies || lineAtFactor.cost(factor) >= cheapest.cost(factor) {
 			break
 		}
-		next := float64(l.otherCosts-cheapest.otherCosts) / float64(cheapest.copies-l.copies)
+		next := float64(lineAtFactor.otherCosts-cheapest.otherCosts) / float64(cheapest.copies-lineAtFactor.copies)
 		if other != nil && (next-1)/(factor-1) >= 1-1e-9 {
 			break // the next crossing is at the same factor
 		}
-		other, factor = l, next
+		other, factor = lineAtFactor, next
 		if factor == 1 {
 			break // two plans cost the same at factor 1
 		}
@@ -159,11 +159,11 @@ func (m *Model) breakpoint(cheapest *line, factor float64) (*Breakpoint, error) 
 	if other == nil {
 		return nil, nil
 	}
-	b := &Breakpoint{Factor: factor, Change: other.outcome.Since(cheapest.outcome)}
+	found := &Breakpoint{Factor: factor, Change: other.outcome.Since(cheapest.outcome)}
 	bytes, ps := 0, cheapest.copies
 	list := cheapest.outcome.Copies
 	if ps == 0 {
-		list = b.Change.Added
+		list = found.Change.Added
 	}
 	for _, c := range list {
 		bytes += c.Bytes
@@ -172,8 +172,8 @@ func (m *Model) breakpoint(cheapest *line, factor float64) (*Breakpoint, error) 
 		ps = other.copies
 	}
 	if ps > 0 && factor > 0 {
-		b.WasGBps = float64(bytes) / float64(ps) * 1000
-		b.GBps = b.WasGBps / factor
+		found.WasGBps = float64(bytes) / float64(ps) * 1000
+		found.GBps = found.WasGBps / factor
 	}
-	return b, nil
+	return found, nil
 }

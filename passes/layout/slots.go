@@ -8,10 +8,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file lets nodes write their results directly into the result of a concatenation ([graph.Op.ConcatDim]), so that
-// the concatenation copies nothing. A form is a layout in which a value may exist, and a label is one way to compute a
-// node. A slot is a position inside the result of a concatenation. For each slot, the value gets an additional form,
-// and its node gets labels that write this form.
+// This file lets nodes write their results directly into the result of a concatenation ([graph.Op.ConcatDim]), so
+// that the concatenation copies nothing. A form is a layout in which a value may exist; a label is one way to compute
+// a node. A slot is a position inside the result of a concatenation. For each slot, the value at that position gets
+// an additional form, and the node of the value gets labels that write this form.
 
 // slot is a position in the result of a concatenation, for one order of this result. The position holds one operand, or
 // the result of an inner concatenation whose operands are adjacent at this position.
@@ -60,21 +60,21 @@ type slots struct {
 // newSlots returns the initial state: it finds the values that need their own buffers.
 func (m *Model) newSlots() *slots {
 	g := m.Problem.Graph
-	s := &slots{needsOwnBuffer: graph.NewByValue[bool](g), operandLayouts: map[int]map[tensor.Order][]tensor.Meta{}}
+	search := &slots{needsOwnBuffer: graph.NewByValue[bool](g), operandLayouts: map[int]map[tensor.Order][]tensor.Meta{}}
 	for _, n := range g.Nodes {
 		if !n.Op.ReadsStorage {
 			continue
 		}
 		for _, a := range n.In {
 			if a.Kind == graph.TensorArg {
-				s.needsOwnBuffer.Set(m.viewRoot(a.Value), true)
+				search.needsOwnBuffer.Set(m.viewRoot(a.Value), true)
 			}
 		}
 	}
 	for _, output := range g.Outputs {
-		s.needsOwnBuffer.Set(m.viewRoot(output.Value), true)
+		search.needsOwnBuffer.Set(m.viewRoot(output.Value), true)
 	}
-	return s
+	return search
 }
 
 // viewRoot follows views from v to the value that owns the buffer. Nodes that are views only in some layouts count as
@@ -102,9 +102,9 @@ func (m *Model) addSlots(i int, n *graph.Node) {
 		if m.slots == nil {
 			m.slots = m.newSlots()
 		}
-		if x := m.variables.At(v); !m.slots.needsOwnBuffer.At(v) && !m.Problem.Fixed(v) && !x.firstIsView {
-			m.addOperandSlots(i, n, k, x)
-			m.addAdjacentSlots(i, n, x)
+		if result := m.variables.At(v); !m.slots.needsOwnBuffer.At(v) && !m.Problem.Fixed(v) && !result.firstIsView {
+			m.addOperandSlots(i, n, k, result)
+			m.addAdjacentSlots(i, n, result)
 		}
 	}
 }
@@ -116,9 +116,9 @@ func hasNumericSizes(v *graph.Value) bool {
 }
 
 // addOperandSlots adds slot forms to result k, for the last concatenation that reads the result.
-func (m *Model) addOperandSlots(i int, n *graph.Node, k int, x *variable) {
+func (m *Model) addOperandSlots(i int, n *graph.Node, k int, result *variable) {
 	concat, operand := -1, 0
-	for _, u := range m.readers.At(x.value) {
+	for _, u := range m.readers.At(result.value) {
 		if u.node > concat && m.isConcat(u.node) {
 			concat, operand = u.node, u.operand
 		}
@@ -127,24 +127,25 @@ func (m *Model) addOperandSlots(i int, n *graph.Node, k int, x *variable) {
 		return
 	}
 	concatResult := m.variables.At(m.Problem.Graph.Nodes[concat].Out[0])
-	if concatResult.value.Meta.DType != x.value.Meta.DType || !hasNumericSizes(concatResult.value) {
+	if concatResult.value.Meta.DType != result.value.Meta.DType || !hasNumericSizes(concatResult.value) {
 		return
 	}
 	for _, order := range concatResult.orders() {
-		ownBufferForm, layouts := x.formWithOrder(order), m.operandSlots(concat, concatResult, order)
-		if ownBufferForm < 0 || operand >= len(layouts) || layouts[operand].Rank() != x.value.Meta.Rank() {
+		ownBufferForm, layouts := result.formWithOrder(order), m.operandSlots(concat, concatResult, order)
+		if ownBufferForm < 0 || operand >= len(layouts) || layouts[operand].Rank() != result.value.Meta.Rank() {
 			continue
 		}
-		place := keepStrides(layouts[operand], x.forms[ownBufferForm].meta)
-		if f := x.addSlotForm(place, ownBufferForm, &slot{concat, operand, order, concatResult.value.Name}); f >= 0 {
-			m.writeSlot(i, n, k, f)
+		place := keepStrides(layouts[operand], result.forms[ownBufferForm].meta)
+		slotForm := result.addSlotForm(place, ownBufferForm, &slot{concat, operand, order, concatResult.value.Name})
+		if slotForm >= 0 {
+			m.writeSlot(i, n, k, slotForm)
 		}
 	}
 }
 
-// keepStrides returns place, the layout of a slot. If it differs from separate, the corresponding layout with its own
-// buffer, only in strides of dimensions of size 1, the result has the strides of separate, because prices may depend on
-// them.
+// keepStrides returns place, the layout of a slot. separate is the corresponding layout with its own buffer. If the
+// two differ only in strides of dimensions of size 1, the result has the strides of separate, because prices may
+// depend on them.
 func keepStrides(place, separate tensor.Meta) tensor.Meta {
 	if separate.SameAddresses(place) {
 		place.Strides = separate.Strides
@@ -160,15 +161,15 @@ func (m *Model) isConcat(i int) bool {
 
 // operandSlots returns the layouts of a concatenation's operands inside its result, which is dense and has the given
 // order.
-func (m *Model) operandSlots(concat int, y *variable, order tensor.Order) []tensor.Meta {
+func (m *Model) operandSlots(concat int, concatResult *variable, order tensor.Order) []tensor.Meta {
 	known, ok := m.slots.operandLayouts[concat][order]
 	if ok {
 		return known
 	}
-	f := y.formWithOrder(order)
-	for _, t := range m.Problem.Graph.Nodes[concat].PlacesIn(y.forms[f].meta.Type()) {
-		p, _ := t.Meta()
-		known = append(known, p)
+	form := concatResult.formWithOrder(order)
+	for _, t := range m.Problem.Graph.Nodes[concat].PlacesIn(concatResult.forms[form].meta.Type()) {
+		place, _ := t.Meta()
+		known = append(known, place)
 	}
 	if m.slots.operandLayouts[concat] == nil {
 		m.slots.operandLayouts[concat] = map[tensor.Order][]tensor.Meta{}
@@ -187,15 +188,16 @@ func (x *variable) addSlotForm(meta tensor.Meta, ownBufferForm int, s *slot) int
 	return len(x.forms) - 1
 }
 
-// writeSlot adds labels that write result k in slot form f. Each added label is a copy of a label that writes the
-// corresponding form with its own buffer. The implementation must support the strides of the slot.
-func (m *Model) writeSlot(i int, n *graph.Node, k, f int) {
+// writeSlot adds labels that write result k in the given slot form. Each of these labels is a copy of a label that
+// writes the corresponding form with its own buffer. The implementation must support the strides of the slot.
+func (m *Model) writeSlot(i int, n *graph.Node, k, slotForm int) {
 	computed, call := m.computedNodes[i], n.Call()
-	x := m.variables.At(n.Out[k])
-	slotMeta := x.forms[f].meta
+	result := m.variables.At(n.Out[k])
+	slotMeta := result.forms[slotForm].meta
 	slotMeta.Offset = 0 // kernels get the address of the first element
 	for _, l := range computed.labels {
-		if l.impl == nil || l.impl.OnDevice() || l.resultForms[k] != x.forms[f].ownBufferForm || l.concatName != "" {
+		if l.impl == nil || l.impl.OnDevice() || l.concatName != "" ||
+			l.resultForms[k] != result.forms[slotForm].ownBufferForm {
 			continue
 		}
 		slotCall, resultForms := *call, slices.Clone(l.resultForms)
@@ -203,20 +205,20 @@ func (m *Model) writeSlot(i int, n *graph.Node, k, f int) {
 		for j, v := range n.Out {
 			slotCall.Out[j] = m.variables.At(v).forms[l.resultForms[j]].meta
 		}
-		slotCall.Out[k], resultForms[k] = slotMeta, f
+		slotCall.Out[k], resultForms[k] = slotMeta, slotForm
 		dense := slotMeta.IsNonOverlappingAndDense()
 		if !dense && (l.impl.Writes == nil || !l.impl.Writes(&slotCall, l.walk, k, slotMeta)) {
 			continue
 		}
-		if p, ok := m.pricedLabel(n, &slotCall, l.impl, l.walk, resultForms, l.requiredForms); ok {
-			p.concatName = x.forms[f].slot.concatName
-			computed.labels = append(computed.labels, p)
+		if priced, ok := m.pricedLabel(n, &slotCall, l.impl, l.walk, resultForms, l.requiredForms); ok {
+			priced.concatName = result.forms[slotForm].slot.concatName
+			computed.labels = append(computed.labels, priced)
 		}
 	}
 }
 
-// addAdjacentSlots adds labels with which node i, an inner concatenation, does nothing: all its operands are already
-// adjacent in the result of an outer concatenation.
+// addAdjacentSlots adds labels for the case that node i, a concatenation, has nothing to do: all its operands are
+// already adjacent in the result of another, outer concatenation.
 func (m *Model) addAdjacentSlots(i int, n *graph.Node, result *variable) {
 	if !m.isConcat(i) {
 		return
@@ -225,8 +227,8 @@ func (m *Model) addAdjacentSlots(i int, n *graph.Node, result *variable) {
 	if first < 0 {
 		return
 	}
-	x := m.variables.At(n.In[first].Value)
-	for _, f := range x.forms {
+	operand := m.variables.At(n.In[first].Value)
+	for _, f := range operand.forms {
 		if f.slot == nil || f.slot.concat == i {
 			continue
 		}
@@ -250,8 +252,9 @@ func (m *Model) addAdjacentSlots(i int, n *graph.Node, result *variable) {
 	}
 }
 
-// formsIn returns, by operand of an inner concatenation n, the form that is already at the operand's position in the
-// result of n, which is in slot s and has layout slotMeta. It returns nil if an operand has no such form.
+// formsIn returns, by operand of an inner concatenation n, the form in which the operand is already at its position
+// in the result of n. The result is in slot s and has layout slotMeta. formsIn returns nil if an operand has no such
+// form.
 func (m *Model) formsIn(n *graph.Node, slotMeta tensor.Meta, s *slot) []int {
 	in := slices.Repeat([]int{-1}, len(n.In))
 	for k, t := range n.PlacesIn(slotMeta.Type()) {
@@ -270,20 +273,20 @@ func (m *Model) formsIn(n *graph.Node, slotMeta tensor.Meta, s *slot) []int {
 	return in
 }
 
-// addNoopLabel adds a label with which concatenation i does nothing. Each operand k has form in[k] and is already at
-// its position in the result, which has form out.
+// addNoopLabel adds a label with which concatenation i does nothing: its result has form out, and each operand k has
+// form in[k], in which it is already at its position in the result.
 func (m *Model) addNoopLabel(i int, n *graph.Node, out int, in []int) {
 	computed, call, impl := m.computedNodes[i], n.Call(), &n.Op.Impls[0]
-	y := m.variables.At(n.Out[0])
+	result := m.variables.At(n.Out[0])
 	call.InPlace = make([]bool, len(n.In))
 	for k := range n.In {
 		call.InPlace[k] = in[k] >= 0
 	}
-	call.Out[0] = y.forms[y.forms[out].ownBufferForm].meta
-	l := label{impl: impl, walk: call.InOrder(y.forms[out].slot.order), resultForms: []int{out},
-		readCosts:     make([][]int64, len(n.In)),
-		constantForms: make([]int, len(n.In)), concatName: y.forms[out].slot.concatName, ownSlots: make([]uint, len(n.In))}
-	l.cost = PS(m.Problem.Profile, impl.Work(call, l.walk))
+	call.Out[0] = result.forms[result.forms[out].ownBufferForm].meta
+	noop := label{impl: impl, walk: call.InOrder(result.forms[out].slot.order), resultForms: []int{out},
+		readCosts: make([][]int64, len(n.In)), constantForms: make([]int, len(n.In)),
+		concatName: result.forms[out].slot.concatName, ownSlots: make([]uint, len(n.In))}
+	noop.cost = PS(m.Problem.Profile, impl.Work(call, noop.walk))
 	for k, a := range n.In {
 		if a.Kind != graph.TensorArg || a.Value.Const != nil {
 			continue
@@ -294,21 +297,21 @@ func (m *Model) addNoopLabel(i int, n *graph.Node, out int, in []int) {
 				costs[f] = wcsp.Forbidden
 			}
 		}
-		l.readCosts[k] = costs
+		noop.readCosts[k] = costs
 	}
-	computed.labels = append(computed.labels, l)
+	computed.labels = append(computed.labels, noop)
 }
 
 // priceOwnSlots sets the cost of reading operand k in forms that are inside the node's own result. The cost is 0 if the
 // operand is at its position. It is [wcsp.Forbidden] if the result has another order or is itself in a slot.
-func (m *Model) priceOwnSlots(n *graph.Node, k int, out []int, x *variable, l *label, costs []int64) {
+func (m *Model) priceOwnSlots(n *graph.Node, k int, out []int, operand *variable, l *label, costs []int64) {
 	if n.Op.ConcatDim == nil || len(out) != 1 {
 		return
 	}
-	i, f := m.nodeIndex[n.Number()], &m.variables.At(n.Out[0]).forms[out[0]]
-	for slotForm := range x.forms {
-		s := x.forms[slotForm].slot
-		if s == nil || s.concat != i {
+	i, resultForm := m.nodeIndex[n.Number()], &m.variables.At(n.Out[0]).forms[out[0]]
+	for slotForm := range operand.forms {
+		operandSlot := operand.forms[slotForm].slot
+		if operandSlot == nil || operandSlot.concat != i {
 			continue
 		}
 		if l.ownSlots == nil {
@@ -316,24 +319,25 @@ func (m *Model) priceOwnSlots(n *graph.Node, k int, out []int, x *variable, l *l
 		}
 		l.ownSlots[k] |= 1 << slotForm
 		switch {
-		case f.slot != nil || s.order != f.order:
+		case resultForm.slot != nil || operandSlot.order != resultForm.order:
 			costs[slotForm] = wcsp.Forbidden
-		case s.operand == k:
+		case operandSlot.operand == k:
 			costs[slotForm] = 0
 		}
 	}
 }
 
-// wrongSlots returns one bit mask for each label of a concatenation. The mask has the operand's forms that are inside
-// the result but do not match the result form that the label writes. It returns nil if the operand has no such form.
-func (m *Model) wrongSlots(computed *computedNode, x *variable) (list []uint) {
+// wrongSlots returns one mask of operand forms for each label of a concatenation. These forms are inside the result
+// of the concatenation, but not in the result form that the label writes. wrongSlots returns nil if the operand has
+// no form inside the result.
+func (m *Model) wrongSlots(computed *computedNode, operand *variable) (list []uint) {
 	if computed.node.Op.ConcatDim == nil {
 		return nil
 	}
 	result := m.variables.At(computed.node.Out[0])
-	for f := range x.forms {
-		s := x.forms[f].slot
-		if s == nil || s.concat != m.nodeIndex[computed.node.Number()] {
+	for f := range operand.forms {
+		operandSlot := operand.forms[f].slot
+		if operandSlot == nil || operandSlot.concat != m.nodeIndex[computed.node.Number()] {
 			continue
 		}
 		if list == nil {
@@ -341,7 +345,7 @@ func (m *Model) wrongSlots(computed *computedNode, x *variable) (list []uint) {
 		}
 		for i := range computed.labels {
 			if resultForm := &result.forms[computed.labels[i].resultForms[0]]; resultForm.slot != nil ||
-				resultForm.order != s.order {
+				resultForm.order != operandSlot.order {
 				list[i] |= 1 << f
 			}
 		}
@@ -349,7 +353,7 @@ func (m *Model) wrongSlots(computed *computedNode, x *variable) (list []uint) {
 	return list
 }
 
-// placedOnce reports whether a set of forms has at most one slot form, without the corresponding form with its own
+// placedOnce reports whether a set has at most one slot form, and not also the corresponding form with its own
 // buffer.
 func (x *variable) placedOnce(set uint) bool {
 	placed := -1

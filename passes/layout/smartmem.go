@@ -22,13 +22,12 @@ import (
 // Readers that want another layout read copies. The pass runs backwards. In this implementation, the selected layout is
 // the layout that the most readers want, and on a tie the layout that the first reader wants.
 //
-// Deviations: the layout that suits a node is the layout of its cheapest implementation by the profile, while the paper
-// makes the reduced dimensions contiguous. The paper distinguishes fixed operators whose speed depends on the layout of
-// the input from those whose speed does not; here both classes are eliminated alike. The paper's texture memory has 2.5
-// dimensions, so that one layout can satisfy two wishes; here memory has one dimension. An operator is eliminated as a
-// view, and copied if strides cannot express its result, while the paper computes indices. A dependent node writes a
-// wanted layout only if this costs at most as much as a copy, while the paper writes any layout. An output with a
-// prescribed layout counts as a reader.
+// Deviations from the paper: the layout that suits a node is that of its cheapest implementation by the profile; in
+// the paper, the reduced dimensions become contiguous. Both classes of fixed operators are eliminated alike. Memory
+// has one dimension; the paper's texture memory has 2.5 dimensions, so that one layout can satisfy two wishes. An
+// operator is eliminated as a view, and copied if strides cannot express its result; the paper computes indices
+// instead. A dependent node writes a wanted layout only if this costs at most as much as a copy; in the paper it
+// writes any layout. An output with a prescribed layout counts as a reader.
 var SmartMem Strategy = &perNode{name: "smartmem",
 	doc: "visits nodes backwards; convolutions, products and normalizations want the layouts that suit them, other " +
 		"nodes those that their readers want, as in SmartMem, ASPLOS 2024",
@@ -60,27 +59,27 @@ func (w wishList) mostWanted(v *graph.Value) int {
 // smartMemLabels returns the labels of strategy SmartMem.
 func smartMemLabels(m *Model) ([]int, error) {
 	g := m.Problem.Graph
-	list, w := make([]int, len(g.Nodes)), wishList{graph.NewByValue[[]int](g)}
+	list, wishes := make([]int, len(g.Nodes)), wishList{graph.NewByValue[[]int](g)}
 	for _, output := range g.Outputs {
-		w.add(output.Value, m.outputForm(m.variables.At(output.Value), output))
+		wishes.add(output.Value, m.outputForm(m.variables.At(output.Value), output))
 	}
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		interrupt.Check(g.Context())
 		switch view := m.viewNodes[i]; {
 		case m.isLost(i):
 		case view != nil:
-			w.passToOperand(view)
-		case layoutSensitive(g.Nodes[i]) && !g.Nodes[i].Op.SelectsElements:
-			list[i] = w.dependentLabel(m, m.computedNodes[i])
+			wishes.passWishesToOperand(view)
+		case isLayoutSensitive(g.Nodes[i]) && !g.Nodes[i].Op.SelectsElements:
+			list[i] = wishes.dependentLabel(m, m.computedNodes[i])
 		default:
-			list[i] = w.independentLabel(m, m.computedNodes[i])
+			list[i] = wishes.independentLabel(m, m.computedNodes[i])
 		}
 	}
 	return list, nil
 }
 
-// passToOperand adds the wishes for the results of a view to the wishes for its operand.
-func (w wishList) passToOperand(view *viewNode) {
+// passWishesToOperand adds the wishes for the results of a view to the wishes for its operand.
+func (w wishList) passWishesToOperand(view *viewNode) {
 	for k, out := range view.node.Out {
 		if f := w.mostWanted(out); f >= 0 {
 			if from := view.source(k, f, view.allowed, 0); from >= 0 {
@@ -96,19 +95,19 @@ func (w wishList) passToOperand(view *viewNode) {
 // copy.
 func (w wishList) dependentLabel(m *Model, computed *computedNode) int {
 	best := computed.cheapest(nil)
-	l := &computed.labels[best]
+	cheapest := &computed.labels[best]
 	w.addOperands(m, computed, best)
 	wanted := w.wantedResult(computed)
-	if wanted < 0 || l.resultForms[0] == wanted {
+	if wanted < 0 || cheapest.resultForms[0] == wanted {
 		return best
 	}
-	x := m.variables.At(computed.node.Out[0])
-	reads := m.preferred(computed, l)
+	result := m.variables.At(computed.node.Out[0])
+	reads := m.preferred(computed, cheapest)
 	other := computed.cheapest(func(o *label) bool {
 		return o.resultForms[0] == wanted && slices.Equal(m.preferred(computed, o), reads)
 	})
-	copyCost := m.copyCostMatrix(x)[l.resultForms[0]*len(x.forms)+wanted]
-	if other >= 0 && computed.labels[other].costAtPreferred() <= l.costAtPreferred()+copyCost {
+	copyCost := m.copyCostMatrix(result)[cheapest.resultForms[0]*len(result.forms)+wanted]
+	if other >= 0 && computed.labels[other].costAtPreferred() <= cheapest.costAtPreferred()+copyCost {
 		return other
 	}
 	return best

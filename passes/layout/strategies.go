@@ -21,7 +21,7 @@ var (
 			if !p.Image(v) {
 				return ""
 			}
-			return lastOrder(v.Meta.Rank())
+			return channelsLastOrder(v.Meta.Rank())
 		}}
 )
 

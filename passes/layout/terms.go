@@ -17,9 +17,9 @@ import (
 func (m *Model) countReads() {
 	g := m.Problem.Graph
 	for _, output := range g.Outputs {
-		x := m.variables.At(output.Value)
-		x.neededForms++
-		x.outputs = append(x.outputs, output)
+		operand := m.variables.At(output.Value)
+		operand.neededForms++
+		operand.outputs = append(operand.outputs, output)
 	}
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		n := g.Nodes[i]
@@ -27,43 +27,43 @@ func (m *Model) countReads() {
 			continue
 		}
 		if view := m.viewNodes[i]; view != nil {
-			x := m.variables.At(n.In[view.operand].Value)
+			operand := m.variables.At(n.In[view.operand].Value)
 			for _, out := range n.Out {
-				x.neededForms += m.variables.At(out).neededForms
+				operand.neededForms += m.variables.At(out).neededForms
 			}
-			x.neededForms = min(x.neededForms, maxForms)
+			operand.neededForms = min(operand.neededForms, maxForms)
 			continue
 		}
 		for k, a := range n.In {
 			if a.Kind == graph.TensorArg && !readsConstant(n, k) {
-				x := m.variables.At(a.Value)
-				x.neededForms = min(x.neededForms+1, maxForms)
+				operand := m.variables.At(a.Value)
+				operand.neededForms = min(operand.neededForms+1, maxForms)
 			}
 		}
 	}
-	for _, x := range m.variableList {
-		m.listSets(x)
+	for _, operand := range m.variableList {
+		m.listSets(operand)
 	}
 }
 
-// listSets lists the useful sets of forms of a value. Every set contains the forms of outputs and pins. Sets with more
-// forms than readers are omitted. A form that is needed only as an intermediate source of a copy is not part of a set;
-// the cost of the set includes the copy to this form.
-func (m *Model) listSets(x *variable) {
-	if x.neededForms == 0 {
-		x.sets = []uint{0}
+// listSets lists the useful sets of forms of a value. Every set contains the forms that outputs and pins require.
+// Sets with more forms than readers are omitted. A form that only serves as the source of another copy is not part of
+// the set; the cost of the set includes the copy that makes this form.
+func (m *Model) listSets(listed *variable) {
+	if listed.neededForms == 0 {
+		listed.sets = []uint{0}
 		return
 	}
 	required := uint(0)
-	if x.pin >= 0 {
-		required = 1 << x.pin
+	if listed.pin >= 0 {
+		required = 1 << listed.pin
 	}
-	for _, output := range x.outputs {
-		required |= 1 << m.outputForm(x, output)
+	for _, output := range listed.outputs {
+		required |= 1 << m.outputForm(listed, output)
 	}
-	for s := uint(1); s < 1<<len(x.forms); s++ {
-		if s&required == required && bits.OnesCount(s) <= x.maxSetSize(required) && x.placedOnce(s) {
-			x.sets = append(x.sets, s)
+	for s := uint(1); s < 1<<len(listed.forms); s++ {
+		if s&required == required && bits.OnesCount(s) <= listed.maxSetSize(required) && listed.placedOnce(s) {
+			listed.sets = append(listed.sets, s)
 		}
 	}
 }
@@ -85,7 +85,7 @@ func (m *Model) inputVariables() iter.Seq[*variable] {
 			}
 		}
 		for _, v := range m.Problem.Graph.Constants {
-			if !freeConstant(v) && !yield(m.variables.At(v)) {
+			if !isFreeConstant(v) && !yield(m.variables.At(v)) {
 				return
 			}
 		}
@@ -94,51 +94,51 @@ func (m *Model) inputVariables() iter.Seq[*variable] {
 
 // inputForm returns the form in which an input or a pinned constant exists without a copy. A pinned constant is
 // converted while planning, so this is its pinned form.
-func (m *Model) inputForm(x *variable) int {
-	if x.value.Const != nil {
-		return x.baseForm()
+func (m *Model) inputForm(input *variable) int {
+	if input.value.Const != nil {
+		return input.baseForm()
 	}
-	if order, replaced := m.Problem.inputOrders[x.value]; replaced {
-		return max(0, x.formOf(x.value.Meta.WithStrides(order.Strides(x.value.Meta.Shape))))
+	if order, replaced := m.Problem.inputOrders[input.value]; replaced {
+		return max(0, input.formOf(input.value.Meta.WithStrides(order.Strides(input.value.Meta.Shape))))
 	}
 	return 0
 }
 
-// outputForm returns the form of x that an output returns.
-func (m *Model) outputForm(x *variable, output graph.Output) int {
+// outputForm returns the form of a value that an output returns.
+func (m *Model) outputForm(variable *variable, output graph.Output) int {
 	pin := output.Demand()
 	if !pin.SetsLayout() {
 		return 0
 	}
-	order, _ := pin.For(x.value.Meta.Rank())
-	for i, f := range x.forms {
-		if pin.Holds(f.meta) && f.place == tensor.Host {
+	order, _ := pin.For(variable.value.Meta.Rank())
+	for i, form := range variable.forms {
+		if pin.Holds(form.meta) && form.place == tensor.Host {
 			return i
 		}
 	}
-	return max(0, x.addOrder(order)) // findForms has added the form
+	return max(0, variable.addOrder(order)) // findForms has added the form
 }
 
 // copyCostMatrix returns the costs of copying a value from one form to another, as a row-major matrix. The row is the
 // source.
-func (m *Model) copyCostMatrix(x *variable) []int64 {
-	if x.copyMatrix == nil {
-		k := len(x.forms)
-		x.copyMatrix = make([]int64, k*k)
-		for i := range k {
-			for j, f := range x.forms {
+func (m *Model) copyCostMatrix(variable *variable) []int64 {
+	if variable.copyMatrix == nil {
+		forms := len(variable.forms)
+		variable.copyMatrix = make([]int64, forms*forms)
+		for i := range forms {
+			for j, f := range variable.forms {
 				switch {
 				case i == j:
-				case freeConstant(x.value):
-				case x.firstIsView && j == 0 || !f.dense:
-					x.copyMatrix[i*k+j] = wcsp.Forbidden
+				case isFreeConstant(variable.value):
+				case variable.firstIsView && j == 0 || !f.dense:
+					variable.copyMatrix[i*forms+j] = wcsp.Forbidden
 				default:
-					x.copyMatrix[i*k+j] = m.moveCost(&x.forms[i], &f)
+					variable.copyMatrix[i*forms+j] = m.moveCost(&variable.forms[i], &f)
 				}
 			}
 		}
 	}
-	return x.copyMatrix
+	return variable.copyMatrix
 }
 
 // formCosts has, for one value, the cheapest steps that make each set of forms from the existing forms. The cheapest
@@ -147,7 +147,7 @@ type formCosts struct {
 	pinSteps []step  // steps that make the pinned form, from which all other forms are copied
 	pinCost  cost    // cost of pinSteps
 	setCosts []cost  // by set
-	superset []uint8 // by set: its cheapest superset (a set that also has forms as sources of copies)
+	superset []uint8 // by set: its cheapest superset; the additional forms are sources of copies
 	lastStep []step  // by set: the last of the cheapest steps that make the set
 }
 
@@ -174,52 +174,54 @@ func (costs *formCosts) leastCost(required uint) cost {
 	return costs.setCosts[costs.superset[required]].plus(costs.pinCost)
 }
 
-// priceForms prices the sets of forms of x. roots is the mask of the forms that exist without a copy. If x is the
-// result of a view, operandCopies has, by form, the cost of making the form from the view's operand; nil if this is
-// impossible. If x is pinned, the pinned form is made first, and all other forms are copies of the pinned form.
-func (m *Model) priceForms(x *variable, roots uint, operandCopies []operandCopy) formCosts {
-	if x.pin < 0 || x.neededForms == 0 {
-		return m.priceSets(x, roots, operandCopies)
+// priceForms prices the sets of forms of a value. roots is the mask of the forms that exist without a copy. If the
+// value is the result of a view, operandCopies has, by form, the cost of copying the view's operand into the form;
+// nil if this is impossible. For a pinned value, the pinned form is made first, and all other forms are copies of the
+// pinned form.
+func (m *Model) priceForms(variable *variable, roots uint, operandCopies []operandCopy) formCosts {
+	if variable.pin < 0 || variable.neededForms == 0 {
+		return m.priceSets(variable, roots, operandCopies)
 	}
-	steps, pinCost := m.makePinned(x, roots, operandCopies)
-	costs := m.priceSets(x, 1<<x.pin, nil)
+	steps, pinCost := m.makePinned(variable, roots, operandCopies)
+	costs := m.priceSets(variable, 1<<variable.pin, nil)
 	costs.pinSteps, costs.pinCost = steps, pinCost
 	return costs
 }
 
-// makePinned returns the steps that make the pinned form of x, and their cost. The parameters are those of priceForms.
-func (m *Model) makePinned(x *variable, roots uint, operandCopies []operandCopy) (steps []step, total cost) {
-	if roots>>x.pin&1 != 0 {
+// makePinned returns the steps that make the pinned form of a value, and their cost. The parameters are those of
+// priceForms.
+func (m *Model) makePinned(variable *variable, roots uint, operandCopies []operandCopy) (steps []step, total cost) {
+	if roots>>variable.pin&1 != 0 {
 		return nil, cost{}
 	}
-	costs := m.priceSets(x, roots, operandCopies)
-	if total = costs.leastCost(1 << x.pin); total.weighted < wcsp.Forbidden {
-		steps = costs.steps(costs.cheapest(1<<x.pin), roots)
+	costs := m.priceSets(variable, roots, operandCopies)
+	if total = costs.leastCost(1 << variable.pin); total.weighted < wcsp.Forbidden {
+		steps = costs.steps(costs.cheapest(1<<variable.pin), roots)
 	}
 	return steps, total
 }
 
 // priceSets prices every set of forms by dynamic programming over subsets: forms are added one by one, each by the
 // cheapest copy, either of a form in the set or of the view's operand. The parameters are those of priceForms.
-func (m *Model) priceSets(x *variable, roots uint, operandCopies []operandCopy) formCosts {
-	forms := len(x.forms)
+func (m *Model) priceSets(variable *variable, roots uint, operandCopies []operandCopy) formCosts {
+	forms := len(variable.forms)
 	costs := formCosts{setCosts: make([]cost, 1<<forms), lastStep: make([]step, 1<<forms)}
 	for s := range costs.setCosts {
 		costs.setCosts[s] = forbidden
 	}
 	costs.setCosts[roots] = cost{}
 	var copies []int64
-	weight := m.Weights.copyWeight(x.value.Meta.Bytes())
+	weight := m.Weights.copyWeight(variable.value.Meta.Bytes())
 	for set := roots; set < 1<<forms; set++ {
 		if set&roots != roots || costs.setCosts[set].weighted >= wcsp.Forbidden {
 			continue
 		}
 		for to := range forms {
-			if set>>to&1 != 0 || m.forbiddenCopies[x]>>to&1 != 0 {
+			if set>>to&1 != 0 || m.forbiddenCopies[variable]>>to&1 != 0 {
 				continue
 			}
 			if copies == nil {
-				copies = m.copyCostMatrix(x)
+				copies = m.copyCostMatrix(variable)
 			}
 			ps, from := wcsp.Forbidden, -1
 			for f := range forms {
@@ -227,19 +229,19 @@ func (m *Model) priceSets(x *variable, roots uint, operandCopies []operandCopy) 
 					ps, from = copies[f*forms+to], f
 				}
 			}
-			c := forbidden
+			added := forbidden
 			if ps < wcsp.Forbidden {
-				c = cost{m.Weights.Time*ps + weight, ps}
+				added = cost{m.Weights.Time*ps + weight, ps}
 			}
-			if operandCopies != nil && operandCopies[to].weighted <= c.weighted {
-				c, from = operandCopies[to].cost, -1
+			if operandCopies != nil && operandCopies[to].weighted <= added.weighted {
+				added, from = operandCopies[to].cost, -1
 			}
-			if c.weighted >= wcsp.Forbidden {
+			if added.weighted >= wcsp.Forbidden {
 				continue
 			}
 			larger := set | 1<<to
-			if c = costs.setCosts[set].plus(c); c.weighted < costs.setCosts[larger].weighted {
-				costs.setCosts[larger], costs.lastStep[larger] = c, step{int8(from), int8(to)}
+			if added = costs.setCosts[set].plus(added); added.weighted < costs.setCosts[larger].weighted {
+				costs.setCosts[larger], costs.lastStep[larger] = added, step{int8(from), int8(to)}
 			}
 		}
 	}
@@ -258,9 +260,10 @@ func (costs *formCosts) findSupersets(forms int) {
 			if set>>f&1 != 0 {
 				continue
 			}
-			a, b := costs.superset[set], costs.superset[set|1<<f]
-			if ca, cb := costs.setCosts[a].weighted, costs.setCosts[b].weighted; cb < ca || cb == ca && b < a {
-				costs.superset[set] = b
+			without, with := costs.superset[set], costs.superset[set|1<<f]
+			costWithout, costWith := costs.setCosts[without].weighted, costs.setCosts[with].weighted
+			if costWith < costWithout || costWith == costWithout && with < without {
+				costs.superset[set] = with
 			}
 		}
 	}
@@ -302,8 +305,8 @@ func (m *Model) operandCopies(view *viewNode, k int, available uint) []operandCo
 			out = make([]operandCopy, len(costs))
 		}
 		for j := range costs {
-			if c := m.operandCopy(view, k, i, j); first || c.weighted < out[j].weighted {
-				out[j] = c
+			if candidate := m.operandCopy(view, k, i, j); first || candidate.weighted < out[j].weighted {
+				out[j] = candidate
 			}
 		}
 	}

@@ -19,13 +19,13 @@ func (a *Assignment) Of(g *graph.Graph) *Assignment {
 			t.values[i] = v
 		}
 	})
-	b := &Assignment{Nodes: slices.Clone(a.Nodes), Inputs: t.copies(a.Inputs), Outputs: t.copies(a.Outputs),
+	moved := &Assignment{Nodes: slices.Clone(a.Nodes), Inputs: t.copies(a.Inputs), Outputs: t.copies(a.Outputs),
 		LostOutputs: a.LostOutputs, Final: a.Final}
-	for i := range b.Nodes {
-		c := &b.Nodes[i]
-		c.In, c.ResultCopies = t.copies(c.In), t.copies(c.ResultCopies)
+	for i := range moved.Nodes {
+		choice := &moved.Nodes[i]
+		choice.In, choice.ResultCopies = t.copies(choice.In), t.copies(choice.ResultCopies)
 	}
-	return b
+	return moved
 }
 
 // transfer maps copies in one graph to the corresponding copies in another graph.

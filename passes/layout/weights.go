@@ -117,20 +117,20 @@ func (m *Model) addCopyBounds() {
 			views.Set(out, view)
 		}
 	}
-	for _, x := range m.variableList {
-		view := views.At(x.value)
-		if x.neededForms == 0 || freeConstant(x.value) || view == nil && len(x.forms) == 1 {
+	for _, bounded := range m.variableList {
+		view := views.At(bounded.value)
+		if bounded.neededForms == 0 || isFreeConstant(bounded.value) || view == nil && len(bounded.forms) == 1 {
 			continue
 		}
-		maxCopies, maxCost := int64(len(x.forms)), 0.0 // each form is made by at most one copy
-		if x.pin >= 0 {
+		maxCopies, maxCost := int64(len(bounded.forms)), 0.0 // each form is made by at most one copy
+		if bounded.pin >= 0 {
 			maxCopies *= 2 // the copies that make the pinned form, and the copies of the pinned form
 		}
-		if len(x.forms) > 1 {
-			maxCost = largest(m.copyCostMatrix(x))
+		if len(bounded.forms) > 1 {
+			maxCost = largest(m.copyCostMatrix(bounded))
 		}
 		if view != nil && view.copyCosts != nil { // copies from the operand of the view
-			for _, costs := range view.copyCosts[x.value.Index] {
+			for _, costs := range view.copyCosts[bounded.value.Index] {
 				maxCost = max(maxCost, largest(costs))
 			}
 			for _, costs := range view.insertedCosts {
@@ -139,7 +139,7 @@ func (m *Model) addCopyBounds() {
 		}
 		m.planBounds.ps += float64(float64(maxCopies) * maxCost)
 		m.planBounds.copies += maxCopies
-		m.planBounds.bytes += float64(float64(maxCopies) * float64(x.value.Meta.Bytes()))
+		m.planBounds.bytes += float64(float64(maxCopies) * float64(bounded.value.Meta.Bytes()))
 	}
 }
 
