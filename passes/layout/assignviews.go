@@ -98,4 +98,6 @@ func (base *defaultView) copyOf(decoder *decoder, out *graph.Value, from *Copy, 
 }
 
 // hasAmbiguousStrides reports whether other strides of the same shape give the same addresses.
-func hasAmbiguousStrides(meta tensor.Meta) bool { return slices.Contains(meta.Shape, 1) || meta.Numel() == 0 }
+func hasAmbiguousStrides(meta tensor.Meta) bool {
+	return slices.Contains(meta.Shape, 1) || meta.Numel() == 0
+}

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// maxCFN is the largest upper bound that toulbar2 accepts by default.
-const maxCFN = 512409557603043100
+// maxToulbar2Cost is the largest upper bound that toulbar2 accepts by default.
+const maxToulbar2Cost = 512409557603043100
 
 // WriteCFN writes the problem in the cfn format of toulbar2, which is also valid JSON
 // (https://toulbar2.github.io/toulbar2/formats/cfnformat.html). Variable i is named "x" followed by i and its name in
@@ -35,15 +35,15 @@ func (p *Problem) WriteCFN(w io.Writer, name string) error {
 		}
 		bound = add(bound, largest)
 	}
-	if bound > maxCFN {
-		return fmt.Errorf("wcsp: the costs add up to %d; toulbar2 supports at most %d", bound, int64(maxCFN))
+	if bound > maxToulbar2Cost {
+		return fmt.Errorf("wcsp: the costs add up to %d; toulbar2 supports at most %d", bound, int64(maxToulbar2Cost))
 	}
 	out := bufio.NewWriter(w) // Flush returns the error of every write
-	fmt.Fprintf(out, "{\"problem\":{\"name\":\"p%s\",\"mustbe\":\"<%d\"},\n\"variables\":{", wordOf(name), bound)
+	fmt.Fprintf(out, "{\"problem\":{\"name\":\"p%s\",\"mustbe\":\"<%d\"},\n\"variables\":{", cfnName(name), bound)
 	names := make([]string, len(p.Variables))
 	for i, v := range p.Variables {
-		names[i] = fmt.Sprintf("\"x%d%s\"", i, wordOf(v.Name))
-		fmt.Fprintf(out, "%s%s:%d", separator(i), names[i], len(v.Labels))
+		names[i] = fmt.Sprintf("\"x%d%s\"", i, cfnName(v.Name))
+		fmt.Fprintf(out, "%s%s:%d", cfnSeparator(i), names[i], len(v.Labels))
 	}
 	out.WriteString("},\n\"functions\":{")
 	for i, f := range p.Factors {
@@ -51,7 +51,7 @@ func (p *Problem) WriteCFN(w io.Writer, name string) error {
 		for k, v := range f.Scope {
 			scope[k] = names[v]
 		}
-		fmt.Fprintf(out, "%s\"f%d\":{\"scope\":[%s],\"costs\":[", separator(i), i, strings.Join(scope, ","))
+		fmt.Fprintf(out, "%s\"f%d\":{\"scope\":[%s],\"costs\":[", cfnSeparator(i), i, strings.Join(scope, ","))
 		for k, c := range f.Costs {
 			if k > 0 {
 				out.WriteByte(',')
@@ -67,18 +67,18 @@ func (p *Problem) WriteCFN(w io.Writer, name string) error {
 	return nil
 }
 
-// separator returns the text before item i of an object.
-func separator(i int) string {
+// cfnSeparator returns the text before item i of an object.
+func cfnSeparator(i int) string {
 	if i == 0 {
 		return "\n"
 	}
 	return ",\n"
 }
 
-// wordOf returns a name as part of a string in cfn files, which may not contain blanks and brackets. The result is an
+// cfnName returns a name as part of a string in cfn files, which may not contain blanks and brackets. The result is an
 // underscore followed by the name, in which underscores replace all characters except ASCII letters, digits and dots.
 // It is empty for an empty name.
-func wordOf(name string) string {
+func cfnName(name string) string {
 	if name == "" {
 		return ""
 	}

@@ -13,10 +13,10 @@ import (
 // solves the problem again for each part of Lawler's partition over classes. [KBest], in contrast, may examine many
 // equivalent assignments.
 //
-// The list is shorter if there are fewer feasible combinations, or if a part has no solution within the limits, which
-// limited reports. TimeLimit applies to all solutions together (a negative value means no limit). MaxNodes and
-// MaxTable apply to each solution. Proof is ignored. Classes fails if classes do not match the labels, or if the first
-// solution fails.
+// The list is shorter if there are fewer feasible combinations, or if a part has no solution within the limits;
+// limited reports the latter. TimeLimit applies to all solutions together (a negative value means no limit). MaxNodes
+// and MaxTable apply to each solution. Proof is ignored. Classes fails if classes do not match the labels, or if the
+// first solution fails.
 func Classes(p *Problem, k int, options Options, classes [][]int) (list []*Solution, limited bool, err error) {
 	if p == nil || k < 1 || len(classes) != len(p.Variables) {
 		return nil, false, fmt.Errorf("wcsp: %d combinations of classes of %d variables: want at least 1, and a list of "+
@@ -29,27 +29,27 @@ func Classes(p *Problem, k int, options Options, classes [][]int) (list []*Solut
 		}
 	}
 	options.Proof = false
-	c := &classLister{problem: p, options: options, classes: classes, deadline: time.Now().Add(options.TimeLimit)}
+	lister := &classLister{problem: p, options: options, classes: classes, deadline: time.Now().Add(options.TimeLimit)}
 	first, err := Exact.Solve(p, options)
 	if err != nil {
 		return nil, false, err
 	}
-	if err := c.boundClasses(); err != nil {
+	if err := lister.boundClasses(); err != nil {
 		return nil, false, err
 	}
-	c.parts = partition{{bound: first.Cost, solution: first, barred: make([][]bool, len(classes))}}
+	lister.parts = partition{{bound: first.Cost, solution: first, barred: make([][]bool, len(classes))}}
 	for len(list) < k {
-		s, err := c.next()
+		solution, err := lister.next()
 		if err != nil {
 			return nil, false, err
 		}
-		if s == nil {
+		if solution == nil {
 			break
 		}
-		s.Bound = first.Bound
-		list = append(list, s)
+		solution.Bound = first.Bound
+		list = append(list, solution)
 	}
-	return list, c.limited, nil
+	return list, lister.limited, nil
 }
 
 // classLister is the state of [Classes]. It divides the assignments that are not listed yet into parts.
@@ -105,15 +105,15 @@ func (c *classLister) boundClasses() error {
 			}
 			barred := make([][]bool, len(c.classes))
 			barred[v] = barredClasses(list, func(other int) bool { return other != class })
-			s, err := c.solve(barred)
+			solution, err := c.solve(barred)
 			switch {
 			case errors.Is(err, ErrNotFound): // the bound stays 0
 			case err != nil:
 				return err
-			case s == nil:
+			case solution == nil:
 				c.classBounds[v][label] = Forbidden
 			default:
-				c.classBounds[v][label] = s.Bound
+				c.classBounds[v][label] = solution.Bound
 			}
 		}
 	}
@@ -151,12 +151,12 @@ func (c *classLister) solve(barred [][]bool) (*Solution, error) {
 		}
 		p.Factors = append(p.Factors, Factor{Scope: []int{v}, Costs: costs})
 	}
-	s, err := Exact.Solve(p, options)
-	var none *InfeasibleError
-	if errors.As(err, &none) {
+	solution, err := Exact.Solve(p, options)
+	var infeasible *InfeasibleError
+	if errors.As(err, &infeasible) {
 		return nil, nil
 	}
-	return s, err
+	return solution, err
 }
 
 // next returns the cheapest assignment of all parts, and divides the part of this assignment. It returns nil if no

@@ -84,28 +84,30 @@ func (e *elimination) eliminateAll(order []int, limit int) {
 // eliminateVariable eliminates v.
 func (e *elimination) eliminateVariable(v, limit int) {
 	interrupt.Check(e.ctx)
-	s := step{variable: v}
+	eliminated := step{variable: v}
 	for _, functions := range e.buckets(v, limit) {
-		m := e.message(v, functions)
-		m.terms = []int{e.nextMessage}
+		message := e.message(v, functions)
+		message.terms = []int{e.nextMessage}
 		e.nextMessage++
-		s.buckets = append(s.buckets, bucket{functions, m})
+		eliminated.buckets = append(eliminated.buckets, bucket{functions, message})
 	}
-	for _, b := range s.buckets {
-		for _, u := range b.message.scope {
-			e.functionsOf[u] = slices.DeleteFunc(e.functionsOf[u], func(f *function) bool { return f.dependsOn(v) })
+	for _, b := range eliminated.buckets {
+		for _, neighbour := range b.message.scope {
+			e.functionsOf[neighbour] = slices.DeleteFunc(e.functionsOf[neighbour], func(f *function) bool {
+				return f.dependsOn(v)
+			})
 		}
 	}
-	for _, b := range s.buckets {
+	for _, b := range eliminated.buckets {
 		if len(b.message.scope) == 0 {
 			e.constant = add(e.constant, b.message.table[0])
 		}
-		for _, u := range b.message.scope {
-			e.functionsOf[u] = append(e.functionsOf[u], b.message)
+		for _, neighbour := range b.message.scope {
+			e.functionsOf[neighbour] = append(e.functionsOf[neighbour], b.message)
 		}
 	}
 	e.functionsOf[v], e.eliminated[v] = nil, true
-	e.steps = append(e.steps, s)
+	e.steps = append(e.steps, eliminated)
 }
 
 // buckets divides the functions of v into buckets. If the message of all functions has at most limit entries, there is
@@ -118,8 +120,8 @@ func (e *elimination) buckets(v, limit int) [][]*function {
 	if e.sizes[v] == 1 {
 		limit = 0
 	} else if len(functions) > 0 {
-		whole := e.otherVariables(v, functions)
-		if e.tableEntries(whole) <= int64(limit) {
+		allVariables := e.otherVariables(v, functions)
+		if e.tableEntries(allVariables) <= int64(limit) {
 			return [][]*function{functions}
 		}
 	}
@@ -143,9 +145,9 @@ next:
 func (e *elimination) otherVariables(v int, functions []*function) []int {
 	var scope []int
 	for _, f := range functions {
-		for _, u := range f.scope {
-			if u != v && !slices.Contains(scope, u) {
-				scope = append(scope, u)
+		for _, other := range f.scope {
+			if other != v && !slices.Contains(scope, other) {
+				scope = append(scope, other)
 			}
 		}
 	}
@@ -155,11 +157,11 @@ func (e *elimination) otherVariables(v int, functions []*function) []int {
 
 // tableEntries returns the number of entries of a table over a scope.
 func (e *elimination) tableEntries(scope []int) int64 {
-	n := int64(1)
-	for _, u := range scope {
-		n = product(n, e.sizes[u])
+	entries := int64(1)
+	for _, variable := range scope {
+		entries = product(entries, e.sizes[variable])
 	}
-	return n
+	return entries
 }
 
 // decode assigns labels to the variables of the steps, in reverse order. Each label minimizes the functions of its
@@ -167,23 +169,23 @@ func (e *elimination) tableEntries(scope []int) int64 {
 // or its variable one label.
 func decode(sizes []int, steps []step, labels []int) {
 	for i := len(steps) - 1; i >= 0; i-- {
-		s := &steps[i]
-		v := s.variable
+		step := &steps[i]
+		variable := step.variable
 		best := Forbidden
-		labels[v] = 0
-		for l := range sizes[v] {
-			if c := s.cost(sizes, labels, l); c < best {
-				best, labels[v] = c, l
+		labels[variable] = 0
+		for label := range sizes[variable] {
+			if cost := step.cost(sizes, labels, label); cost < best {
+				best, labels[variable] = cost, label
 			}
 		}
 	}
 }
 
 // cost returns the sum of the step's functions for label l of its variable.
-func (s *step) cost(sizes, labels []int, l int) int64 {
+func (s *step) cost(sizes, labels []int, label int) int64 {
 	var sum int64
 	before := labels[s.variable]
-	labels[s.variable] = l
+	labels[s.variable] = label
 	for _, b := range s.buckets {
 		for _, f := range b.functions {
 			sum = add(sum, f.cost(sizes, labels))

@@ -12,14 +12,14 @@ import (
 // MarshalJSON writes costs as a list of numbers; [Forbidden] is null.
 func (c Costs) MarshalJSON() ([]byte, error) {
 	text := append(make([]byte, 0, 2+4*len(c)), '[')
-	for i, x := range c {
+	for i, cost := range c {
 		if i > 0 {
 			text = append(text, ',')
 		}
-		if x == Forbidden {
+		if cost == Forbidden {
 			text = append(text, "null"...)
 		} else {
-			text = strconv.AppendInt(text, x, 10)
+			text = strconv.AppendInt(text, cost, 10)
 		}
 	}
 	return append(text, ']'), nil
@@ -32,9 +32,9 @@ func (c *Costs) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	*c = make(Costs, len(list))
-	for i, x := range list {
-		if (*c)[i] = Forbidden; x != nil {
-			(*c)[i] = *x
+	for i, cost := range list {
+		if (*c)[i] = Forbidden; cost != nil {
+			(*c)[i] = *cost
 		}
 	}
 	return nil
@@ -47,14 +47,14 @@ func (p *Problem) Write(w io.Writer) error {
 	}
 	numbered := *p
 	numbered.Version = Version
-	return write(w, &numbered)
+	return writeJSON(w, &numbered)
 }
 
 // Read reads the output of [Problem.Write]. It fails if the problem is invalid, or if the file has unknown keys or
 // another version.
 func Read(r io.Reader) (*Problem, error) {
 	p := new(Problem)
-	if err := read(r, p); err != nil {
+	if err := readJSON(r, p); err != nil {
 		return nil, err
 	}
 	if p.Version != Version {
@@ -67,14 +67,14 @@ func Read(r io.Reader) (*Problem, error) {
 func (s *Solution) Write(w io.Writer) error {
 	numbered := *s
 	numbered.Version = Version
-	return write(w, &numbered)
+	return writeJSON(w, &numbered)
 }
 
 // ReadSolution reads the output of [Solution.Write]. It fails if the file has unknown keys or another version. It does
 // not check the solution: package verify does.
 func ReadSolution(r io.Reader) (*Solution, error) {
 	s := new(Solution)
-	if err := read(r, s); err != nil {
+	if err := readJSON(r, s); err != nil {
 		return nil, err
 	}
 	if s.Version != Version {
@@ -88,8 +88,8 @@ func (Costs) JSONSchema() map[string]any {
 	return map[string]any{"type": "array", "items": map[string]any{"type": []string{"integer", "null"}}}
 }
 
-// write writes a document as one line of JSON.
-func write(w io.Writer, document any) error {
+// writeJSON writes a document as one line of JSON.
+func writeJSON(w io.Writer, document any) error {
 	if w == nil {
 		return errors.New("wcsp: the writer is nil")
 	}
@@ -103,8 +103,8 @@ func write(w io.Writer, document any) error {
 	return nil
 }
 
-// read reads a JSON document without unknown keys.
-func read(r io.Reader, document any) error {
+// readJSON reads a JSON document without unknown keys.
+func readJSON(r io.Reader, document any) error {
 	if r == nil {
 		return errors.New("wcsp: the reader is nil")
 	}

@@ -12,9 +12,10 @@ func (p *Problem) Fix(labels map[int]int) (*Problem, func([]int) []int, error) {
 	remaining, newIndex := &Problem{Version: p.Version}, make([]int, len(p.Variables))
 	for i, v := range p.Variables {
 		newIndex[i] = -1
-		if l, fixed := labels[i]; fixed {
-			if l < 0 || l >= len(v.Labels) {
-				return nil, nil, fmt.Errorf("wcsp: variable %d (%q) has no label %d: it has %d", i, v.Name, l, len(v.Labels))
+		if label, fixed := labels[i]; fixed {
+			if label < 0 || label >= len(v.Labels) {
+				return nil, nil, fmt.Errorf("wcsp: variable %d (%q) has no label %d: it has %d", i, v.Name, label,
+					len(v.Labels))
 			}
 			continue
 		}
@@ -46,18 +47,18 @@ func (p *Problem) fixed(f *Factor, labels map[int]int, newIndex []int) Factor {
 			restricted.Scope = append(restricted.Scope, newIndex[v])
 		}
 	}
-	for i, c := range f.Costs {
+	for i, cost := range f.Costs {
 		keep, rest := true, i
 		for k := len(f.Scope) - 1; k >= 0; k-- {
 			v := f.Scope[k]
-			n := len(p.Variables[v].Labels)
-			if newIndex[v] < 0 && rest%n != labels[v] {
+			size := len(p.Variables[v].Labels)
+			if newIndex[v] < 0 && rest%size != labels[v] {
 				keep = false
 			}
-			rest /= n
+			rest /= size
 		}
 		if keep {
-			restricted.Costs = append(restricted.Costs, c)
+			restricted.Costs = append(restricted.Costs, cost)
 		}
 	}
 	return restricted

@@ -23,7 +23,7 @@ func (f *function) dependsOn(v int) bool { return slices.Contains(f.scope, v) }
 type instance struct {
 	ctx              context.Context // nil: none
 	problemVariables []int           // index of each variable in the problem
-	outerVariables   []int           // index of each variable in the enclosing instance, for a component
+	outerVariables   []int           // for a component: index of each variable in the instance that was divided
 	sizes            []int           // numbers of labels
 	problemLabels    [][]int         // index of each label in the problem, if labels were removed
 	eliminated       []bool          // whether a variable is eliminated
@@ -55,39 +55,39 @@ func newInstance(ctx context.Context, p *Problem) *instance {
 	found := map[pair]*function{}
 	for i := range p.Factors {
 		interrupt.Check(ctx)
-		f := &p.Factors[i]
-		if len(f.Scope) == 0 {
-			in.constant = add(in.constant, f.Costs[0])
+		factor := &p.Factors[i]
+		if len(factor.Scope) == 0 {
+			in.constant = add(in.constant, factor.Costs[0])
 			continue
 		}
-		scope := slices.Clone(f.Scope)
+		scope := slices.Clone(factor.Scope)
 		sorted.Ints(scope)
 		key := pair{scope[0], scope[len(scope)-1]}
 		sum := found[key]
 		if sum == nil {
-			sum = &function{scope: scope, table: make([]int64, len(f.Costs))}
+			sum = &function{scope: scope, table: make([]int64, len(factor.Costs))}
 			found[key] = sum
 			in.functions = append(in.functions, sum)
 		}
 		sum.terms = append(sum.terms, i)
-		sum.add(f, in.sizes)
+		sum.add(factor, in.sizes)
 	}
 	return in
 }
 
 // add adds a factor over the same variables, possibly in the other order.
-func (f *function) add(g *Factor, sizes []int) {
-	if len(g.Scope) == 1 || g.Scope[0] < g.Scope[1] {
-		for i, c := range g.Costs {
-			f.table[i] = add(f.table[i], c)
+func (f *function) add(factor *Factor, sizes []int) {
+	if len(factor.Scope) == 1 || factor.Scope[0] < factor.Scope[1] {
+		for i, cost := range factor.Costs {
+			f.table[i] = add(f.table[i], cost)
 		}
 		return
 	}
-	rows, columns := sizes[g.Scope[0]], sizes[g.Scope[1]]
+	rows, columns := sizes[factor.Scope[0]], sizes[factor.Scope[1]]
 	for i := range rows {
 		for k := range columns {
 			entry := &f.table[k*rows+i]
-			*entry = add(*entry, g.Costs[i*columns+k])
+			*entry = add(*entry, factor.Costs[i*columns+k])
 		}
 	}
 }
@@ -99,8 +99,8 @@ func (in *instance) restrict(labels [][]int) *instance {
 	if in.problemLabels != nil {
 		out.problemLabels = make([][]int, len(labels))
 		for v, list := range labels {
-			for _, l := range list {
-				out.problemLabels[v] = append(out.problemLabels[v], in.problemLabels[v][l])
+			for _, label := range list {
+				out.problemLabels[v] = append(out.problemLabels[v], in.problemLabels[v][label])
 			}
 		}
 	}
@@ -122,8 +122,8 @@ func (in *instance) restrict(labels [][]int) *instance {
 		for _, v := range f.scope {
 			next := make([]int, 0, len(indices)*len(labels[v]))
 			for _, index := range indices {
-				for _, l := range labels[v] {
-					next = append(next, index*in.sizes[v]+l)
+				for _, label := range labels[v] {
+					next = append(next, index*in.sizes[v]+label)
 				}
 			}
 			indices = next

@@ -2,7 +2,8 @@ package wcsp
 
 import "github.com/graphrun/graphrun/internal/interrupt"
 
-// guess is a heuristic assignment. It is found by depth-first search, or improved by changing one label at a time.
+// guess is a heuristic assignment: an upper bound on the least cost. Depth-first search finds it, and changes of
+// single labels improve it.
 type guess struct {
 	instance    *instance
 	functionsOf [][]*function // by variable: the functions that depend on it
@@ -24,9 +25,9 @@ func (g *guess) cost() int64 {
 }
 
 // localCost returns the cost of the functions of v with label l.
-func (g *guess) localCost(v, l int) int64 {
+func (g *guess) localCost(v, label int) int64 {
 	before := g.labels[v]
-	g.labels[v] = l
+	g.labels[v] = label
 	var sum int64
 	for _, f := range g.functionsOf[v] {
 		sum = add(sum, f.cost(g.instance.sizes, g.labels))
@@ -45,9 +46,9 @@ func (g *guess) improve() {
 			}
 			interrupt.Check(g.instance.ctx)
 			best := g.localCost(v, g.labels[v])
-			for l := range g.instance.sizes[v] {
-				if c := g.localCost(v, l); c < best {
-					best, g.labels[v], better = c, l, true
+			for label := range g.instance.sizes[v] {
+				if cost := g.localCost(v, label); cost < best {
+					best, g.labels[v], better = cost, label, true
 				}
 			}
 		}
@@ -66,23 +67,23 @@ func (g *guess) depthFirst(steps []step) bool {
 		if i < 0 {
 			return g.cost() < Forbidden
 		}
-		s := &steps[i]
+		step := &steps[i]
 		last, lastCost := -1, int64(-1)
 		for {
 			interrupt.Check(g.instance.ctx)
 			// Labels are tried in the order of costs; labels of equal cost in the order of indices.
 			best, bestCost := -1, Forbidden
-			for l := range g.instance.sizes[s.variable] {
-				c := s.cost(g.instance.sizes, g.labels, l)
-				isUntried := c > lastCost || c == lastCost && l > last
-				if isUntried && c < bestCost {
-					best, bestCost = l, c
+			for label := range g.instance.sizes[step.variable] {
+				cost := step.cost(g.instance.sizes, g.labels, label)
+				isUntried := cost > lastCost || cost == lastCost && label > last
+				if isUntried && cost < bestCost {
+					best, bestCost = label, cost
 				}
 			}
 			if tried++; best < 0 || tried > maxSearchLabels {
 				return false
 			}
-			g.labels[s.variable], last, lastCost = best, best, bestCost
+			g.labels[step.variable], last, lastCost = best, best, bestCost
 			if assignFrom(i - 1) {
 				return true
 			}

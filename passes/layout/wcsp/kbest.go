@@ -16,10 +16,10 @@ const (
 )
 
 // KBest returns the k cheapest different assignments, cheapest first. Two assignments are the same if they have equal
-// labels, or if the function same, which may be nil, returns true. The list is shorter if there are fewer feasible
-// assignments, if the 32*k cheapest assignments (at most 65536) have been examined, or if the problem exceeds MaxTable
-// and time runs out, which timedOut reports. All solutions have the lower bound of the first solution. If a proof is
-// requested, only the first solution has a proof.
+// labels, or if the function same, which may be nil, returns true. The list is shorter in three cases: there are
+// fewer feasible assignments; the 32*k cheapest assignments (at most 65536) have been examined; time runs out for a
+// problem that exceeds MaxTable, which timedOut reports. All solutions have the lower bound of the first solution. If
+// a proof is requested, only the first solution has a proof.
 func KBest(p *Problem, k int, options Options, same func(a, b []int) bool) (list []*Solution, timedOut bool,
 	err error) {
 	defer interrupt.Catch(&err)
@@ -35,10 +35,10 @@ func KBest(p *Problem, k int, options Options, same func(a, b []int) bool) (list
 	if err != nil {
 		return nil, false, err
 	}
-	l := lister{search: newSearch(options), tries: triesPerResult * min(k, maxTries/triesPerResult)}
-	l.push(&cell{bound: in.constant, remaining: in.eliminate()})
-	for ; len(list) < k && l.tries > 0; l.tries-- {
-		labels, cost := l.next()
+	lister := assignmentLister{search: newSearch(options), tries: triesPerResult * min(k, maxTries/triesPerResult)}
+	lister.push(&cell{bound: in.constant, remaining: in.eliminate()})
+	for ; len(list) < k && lister.tries > 0; lister.tries-- {
+		labels, cost := lister.next()
 		if labels == nil {
 			break
 		}
@@ -48,13 +48,13 @@ func KBest(p *Problem, k int, options Options, same func(a, b []int) bool) (list
 			list = append(list, &Solution{Version: Version, Labels: labels, Cost: cost, Bound: first.Bound})
 		}
 	}
-	return list, l.timedOut, nil
+	return list, lister.timedOut, nil
 }
 
-// lister enumerates assignments in order of cost, by Lawler's partition. After each assignment, the assignments that
+// assignmentLister enumerates assignments in order of cost, by Lawler's partition. After each assignment, the assignments that
 // are not listed yet are divided into cells. Normally the cheapest assignment of a cell is known. A cell that is too
 // large for elimination has only a lower bound, and is split when it becomes the cheapest cell.
-type lister struct {
+type assignmentLister struct {
 	*search
 	cells cells
 	count int // number of cells so far
@@ -63,9 +63,9 @@ type lister struct {
 	timedOut bool
 }
 
-// cell is a set of assignments. An open cell has only a lower bound. A closed cell has the assignments with a given
-// label at one stage whose variables of later stages have the labels listedLabels. Its bound is the cost of its
-// cheapest assignment.
+// cell is a set of assignments. An open cell has only a lower bound on their costs. A closed cell has the assignments
+// in which the variable of one stage has a given label, and the variables of later stages have the labels
+// listedLabels. The bound of a closed cell is the cost of its cheapest assignment.
 type cell struct {
 	bound     int64
 	number    int          // in order of creation, to break ties
@@ -102,7 +102,7 @@ func (c *cells) Pop() any {
 }
 
 // push adds a cell unless it has no feasible assignment.
-func (l *lister) push(c *cell) {
+func (l *assignmentLister) push(c *cell) {
 	if c.bound == Forbidden {
 		return
 	}
@@ -115,7 +115,7 @@ func (l *lister) push(c *cell) {
 }
 
 // trim keeps the l.tries cheapest closed cells and removes the others, which the enumeration cannot reach.
-func (l *lister) trim() {
+func (l *assignmentLister) trim() {
 	sort.Sort(l.cells)
 	listed := 0
 	l.cells = slices.DeleteFunc(l.cells, func(c *cell) bool {
@@ -127,7 +127,7 @@ func (l *lister) trim() {
 }
 
 // next returns the cheapest assignment that is not yet listed. It returns nil if there is none or time runs out.
-func (l *lister) next() ([]int, int64) {
+func (l *assignmentLister) next() ([]int, int64) {
 	for len(l.cells) > 0 {
 		interrupt.Check(l.ctx)
 		c := heap.Pop(&l.cells).(*cell)
@@ -145,12 +145,12 @@ func (l *lister) next() ([]int, int64) {
 
 // expand replaces an open cell by a closed cell, or by one cell for each label of a variable. It returns false if time
 // runs out.
-func (l *lister) expand(c *cell) bool {
+func (l *assignmentLister) expand(c *cell) bool {
 	e := c.remaining
 	before := len(e.steps)
 	l.eliminateCheapVariables(e)
-	for _, s := range e.steps[before:] {
-		c.stages = append(c.stages, stage{s, e.sizes, -1})
+	for _, step := range e.steps[before:] {
+		c.stages = append(c.stages, stage{step, e.sizes, -1})
 	}
 	c.stages = slices.Clip(c.stages)
 	if e.remainingCount() == 0 {
@@ -162,9 +162,9 @@ func (l *lister) expand(c *cell) bool {
 	if l.expired() {
 		return false
 	}
-	v := e.mostConnected()
-	for label := range e.sizes[v] {
-		child := e.fixLabel(v, label)
+	variable := e.mostConnected()
+	for label := range e.sizes[variable] {
+		child := e.fixLabel(variable, label)
 		stages := append(c.stages, stage{child.steps[0], child.sizes, label})
 		relaxed := child.clone()
 		relaxed.relax(l.maxRelaxedTable)
@@ -174,26 +174,26 @@ func (l *lister) expand(c *cell) bool {
 }
 
 // list returns the cheapest assignment of a cell, and divides the other assignments of the cell into new cells.
-func (l *lister) list(c *cell) []int {
+func (l *assignmentLister) list(c *cell) []int {
 	labels := slices.Clone(c.listedLabels)
 	if c.stage < len(c.stages) {
 		labels[c.stages[c.stage].variable] = c.label
 	}
 	for i := c.stage - 1; i >= 0; i-- {
-		s := &c.stages[i]
-		if s.label >= 0 {
-			labels[s.variable] = s.label
+		stage := &c.stages[i]
+		if stage.label >= 0 {
+			labels[stage.variable] = stage.label
 			continue
 		}
-		decode(s.sizes, []step{s.step}, labels)
-		v := s.variable
-		best := s.cost(s.sizes, labels, labels[v])
-		for other := range s.sizes[v] {
-			if other == labels[v] {
+		decode(stage.sizes, []step{stage.step}, labels)
+		variable := stage.variable
+		best := stage.cost(stage.sizes, labels, labels[variable])
+		for other := range stage.sizes[variable] {
+			if other == labels[variable] {
 				continue
 			}
 			// Only the costs of this step differ, because its functions include the messages of earlier steps.
-			if cost := s.cost(s.sizes, labels, other); cost < Forbidden {
+			if cost := stage.cost(stage.sizes, labels, other); cost < Forbidden {
 				l.push(&cell{bound: c.bound - best + cost, stages: c.stages, listedLabels: labels, stage: i, label: other})
 			}
 		}

@@ -23,18 +23,18 @@ func (e *elimination) operands(v int, scope []int, functions []*function) []oper
 	list := make([]operand, len(functions))
 	strides := make([]int, len(functions)*len(scope))
 	for i, f := range functions {
-		o := operand{table: f.table, strides: strides[i*len(scope):][:len(scope)]}
+		operand := operand{table: f.table, strides: strides[i*len(scope):][:len(scope)]}
 		stride := 1
 		for k := len(f.scope) - 1; k >= 0; k-- {
-			if u := f.scope[k]; u == v {
-				o.eliminatedStride = stride
+			if variable := f.scope[k]; variable == v {
+				operand.eliminatedStride = stride
 			} else {
-				at, _ := slices.BinarySearch(scope, u)
-				o.strides[at] = stride
+				index, _ := slices.BinarySearch(scope, variable)
+				operand.strides[index] = stride
 			}
 			stride *= e.sizes[f.scope[k]]
 		}
-		list[i] = o
+		list[i] = operand
 	}
 	return list
 }
@@ -51,7 +51,7 @@ func (e *elimination) message(v int, functions []*function) *function {
 	if last >= 0 {
 		rowLength = e.sizes[scope[last]]
 		sorted.Func(operands, func(a, b operand) int { return min(a.strides[last], 1) - min(b.strides[last], 1) })
-		k := slices.IndexFunc(operands, func(o operand) bool { return o.strides[last] > 0 })
+		k := slices.IndexFunc(operands, func(operand operand) bool { return operand.strides[last] > 0 })
 		fixed, varying = operands[:k], operands[k:]
 	}
 	labels, sums := make([]int, len(scope)), make([]int64, e.sizes[v])
@@ -62,12 +62,12 @@ func (e *elimination) message(v int, functions []*function) *function {
 			work = 0
 		}
 		clear(sums)
-		for _, o := range fixed {
-			for l := range sums {
-				sums[l] = add(sums[l], o.table[o.index+l*o.eliminatedStride])
+		for _, operand := range fixed {
+			for label := range sums {
+				sums[label] = add(sums[label], operand.table[operand.index+label*operand.eliminatedStride])
 			}
 		}
-		minima(row[:rowLength], sums, varying, last)
+		rowMinima(row[:rowLength], sums, varying, last)
 		for k := last - 1; k >= 0; k-- {
 			labels[k]++
 			size, steps := e.sizes[scope[k]], 1
@@ -85,38 +85,38 @@ func (e *elimination) message(v int, functions []*function) *function {
 	return message
 }
 
-// minima computes a row of a message. sums has, by label of the eliminated variable, the sum of the functions that are
+// rowMinima computes a row of a message. sums has, by label of the eliminated variable, the sum of the functions that are
 // constant along the row. varying has the functions that depend on the row's variable. last is the index of this
 // variable in the scope.
-func minima(row, sums []int64, varying []operand, last int) {
+func rowMinima(row, sums []int64, varying []operand, last int) {
 	for i := range row {
 		best := Forbidden
 		switch len(varying) {
 		case 0:
-			for _, s := range sums {
-				best = min(best, s)
+			for _, sum := range sums {
+				best = min(best, sum)
 			}
 		case 1:
-			a := &varying[0]
-			aIndex := a.index + i*a.strides[last]
-			for _, s := range sums {
-				best = min(best, s+a.table[aIndex])
-				aIndex += a.eliminatedStride
+			first := &varying[0]
+			firstIndex := first.index + i*first.strides[last]
+			for _, sum := range sums {
+				best = min(best, sum+first.table[firstIndex])
+				firstIndex += first.eliminatedStride
 			}
 		case 2:
-			a, b := &varying[0], &varying[1]
-			aIndex, bIndex := a.index+i*a.strides[last], b.index+i*b.strides[last]
-			for _, s := range sums {
-				best = min(best, s+a.table[aIndex]+b.table[bIndex])
-				aIndex, bIndex = aIndex+a.eliminatedStride, bIndex+b.eliminatedStride
+			first, second := &varying[0], &varying[1]
+			firstIndex, secondIndex := first.index+i*first.strides[last], second.index+i*second.strides[last]
+			for _, sum := range sums {
+				best = min(best, sum+first.table[firstIndex]+second.table[secondIndex])
+				firstIndex, secondIndex = firstIndex+first.eliminatedStride, secondIndex+second.eliminatedStride
 			}
 		default:
-			for l, s := range sums {
+			for label, sum := range sums {
 				for j := range varying {
-					o := &varying[j]
-					s = add(s, o.table[o.index+i*o.strides[last]+l*o.eliminatedStride])
+					operand := &varying[j]
+					sum = add(sum, operand.table[operand.index+i*operand.strides[last]+label*operand.eliminatedStride])
 				}
-				best = min(best, s)
+				best = min(best, sum)
 			}
 		}
 		row[i] = best

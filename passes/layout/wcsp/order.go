@@ -9,39 +9,39 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// rule selects the next variable to eliminate.
-type rule int
+// eliminationRule selects the next variable to eliminate.
+type eliminationRule int
 
 const (
-	leastWork rule = iota // least work for the message
-	leastFill             // fewest new pairs of neighbours
+	leastWork eliminationRule = iota // least work for the message
+	leastFill                        // fewest new pairs of neighbours
 )
 
-// plan is an elimination order and its estimated work.
-type plan struct {
+// eliminationPlan is an elimination order and its estimated work.
+type eliminationPlan struct {
 	order         []int
 	work          int64 // approximate number of costs read
 	tooLargeCount int   // variables whose message would be too large
 }
 
-// entriesPerVariable is the number of message entries per variable that a plan may have in addition to 4*limit, see
-// instance.plan.
+// entriesPerVariable limits the total number of message entries of a plan: see [instance.plan].
 const entriesPerVariable = 1 << 6
 
-// plan returns the better elimination order of both rules. If the order of the first rule is cheap, plan does not try
-// the second rule. Each message has at most limit entries, and all messages together have at most 4*limit entries plus
-// entriesPerVariable entries for each variable.
-func (in *instance) plan(limit int) plan {
+// plan returns the better of the elimination orders of both rules. If the order of the first rule is cheap, plan does
+// not try the second rule. Each message has at most limit entries. All messages together have at most 4*limit
+// entries, plus entriesPerVariable entries for each variable.
+func (in *instance) plan(limit int) eliminationPlan {
 	const cheapWork = 1 << 17 // work in costs read, below a millisecond
-	a := in.order(limit, leastWork)
-	if a.tooLargeCount == 0 && a.work < cheapWork {
-		return a
+	byWork := in.order(limit, leastWork)
+	if byWork.tooLargeCount == 0 && byWork.work < cheapWork {
+		return byWork
 	}
-	b := in.order(limit, leastFill)
-	if b.tooLargeCount < a.tooLargeCount || b.tooLargeCount == a.tooLargeCount && b.work < a.work {
-		return b
+	byFill := in.order(limit, leastFill)
+	if byFill.tooLargeCount < byWork.tooLargeCount ||
+		byFill.tooLargeCount == byWork.tooLargeCount && byFill.work < byWork.work {
+		return byFill
 	}
-	return a
+	return byWork
 }
 
 // candidate is a variable in the queue, with its key at the time of insertion.
@@ -71,7 +71,7 @@ func (q *queue) Pop() any {
 // that share a function or a message.
 type ordering struct {
 	*instance
-	rule       rule
+	rule       eliminationRule
 	limit      int64
 	neighbours [][]int // by variable, ascending
 	keys       []int64 // by variable: present key; -1 if it is eliminated
@@ -82,50 +82,50 @@ type ordering struct {
 const tooLarge = math.MaxInt64
 
 // order returns the elimination order of a rule.
-func (in *instance) order(limit int, r rule) plan {
-	o := &ordering{instance: in, rule: r, limit: int64(limit), neighbours: make([][]int, len(in.problemVariables)),
+func (in *instance) order(limit int, rule eliminationRule) eliminationPlan {
+	ordering := &ordering{instance: in, rule: rule, limit: int64(limit), neighbours: make([][]int, len(in.problemVariables)),
 		keys: make([]int64, len(in.problemVariables))}
-	var p plan
+	var plan eliminationPlan
 	for _, f := range in.functions {
 		for _, v := range f.scope {
-			for _, u := range f.scope {
-				if u != v && in.sizes[u] > 1 && in.sizes[v] > 1 {
-					o.neighbours[v] = append(o.neighbours[v], u)
+			for _, neighbour := range f.scope {
+				if neighbour != v && in.sizes[neighbour] > 1 && in.sizes[v] > 1 {
+					ordering.neighbours[v] = append(ordering.neighbours[v], neighbour)
 				}
 			}
 		}
 	}
-	for v := range o.neighbours {
+	for v := range ordering.neighbours {
 		if in.eliminated[v] {
 			continue
 		}
 		if in.sizes[v] == 1 { // with one label, elimination joins no neighbours
-			p.order = append(p.order, v)
+			plan.order = append(plan.order, v)
 			continue
 		}
-		sorted.Ints(o.neighbours[v])
-		o.neighbours[v] = slices.Compact(o.neighbours[v])
-		p.tooLargeCount++
+		sorted.Ints(ordering.neighbours[v])
+		ordering.neighbours[v] = slices.Compact(ordering.neighbours[v])
+		plan.tooLargeCount++
 	}
-	for v := range o.neighbours {
+	for v := range ordering.neighbours {
 		if !in.eliminated[v] && in.sizes[v] > 1 {
 			interrupt.Check(in.ctx)
-			o.enqueue(v)
+			ordering.enqueue(v)
 		}
 	}
-	heap.Init(&o.queue)
-	o.run(&p)
-	return p
+	heap.Init(&ordering.queue)
+	ordering.run(&plan)
+	return plan
 }
 
 // run eliminates variables until the messages of all remaining variables are too large.
-func (o *ordering) run(p *plan) {
+func (o *ordering) run(p *eliminationPlan) {
 	entries := int64(0)
 	for len(o.queue) > 0 {
 		interrupt.Check(o.ctx)
-		c := heap.Pop(&o.queue).(candidate)
-		v := c.variable
-		if o.keys[v] != c.key {
+		next := heap.Pop(&o.queue).(candidate)
+		v := next.variable
+		if o.keys[v] != next.key {
 			continue // stale entry
 		}
 		table := o.table(v)
@@ -136,11 +136,11 @@ func (o *ordering) run(p *plan) {
 		p.order = append(p.order, v)
 		p.tooLargeCount--
 		p.work = min(p.work+product(table, o.sizes[v]), math.MaxInt64/4)
-		for _, u := range o.eliminate(v) {
-			if o.keys[u] >= 0 {
-				before := o.keys[u]
-				if o.keys[u] = o.key(u); o.keys[u] != before && o.keys[u] != tooLarge {
-					heap.Push(&o.queue, candidate{o.keys[u], u})
+		for _, neighbour := range o.eliminate(v) {
+			if o.keys[neighbour] >= 0 {
+				before := o.keys[neighbour]
+				if o.keys[neighbour] = o.key(neighbour); o.keys[neighbour] != before && o.keys[neighbour] != tooLarge {
+					heap.Push(&o.queue, candidate{o.keys[neighbour], neighbour})
 				}
 			}
 		}
@@ -157,8 +157,8 @@ func (o *ordering) enqueue(v int) {
 // table returns the number of entries of the message of v. If the number exceeds the limit, it returns limit + 1.
 func (o *ordering) table(v int) int64 {
 	size := int64(1)
-	for _, u := range o.neighbours[v] {
-		if size = product(size, o.sizes[u]); size > o.limit {
+	for _, neighbour := range o.neighbours[v] {
+		if size = product(size, o.sizes[neighbour]); size > o.limit {
 			return o.limit + 1
 		}
 	}
@@ -185,9 +185,9 @@ func (o *ordering) key(v int) int64 {
 		return work
 	}
 	fill := int64(0)
-	for i, u := range o.neighbours[v] {
-		for _, w := range o.neighbours[v][i+1:] {
-			if _, adjacent := slices.BinarySearch(o.neighbours[u], w); !adjacent {
+	for i, neighbour := range o.neighbours[v] {
+		for _, other := range o.neighbours[v][i+1:] {
+			if _, adjacent := slices.BinarySearch(o.neighbours[neighbour], other); !adjacent {
 				fill++
 			}
 		}
@@ -200,20 +200,20 @@ func (o *ordering) key(v int) int64 {
 func (o *ordering) eliminate(v int) []int {
 	neighbours := o.neighbours[v]
 	changed := slices.Clone(neighbours)
-	for i, u := range neighbours {
-		at, _ := slices.BinarySearch(o.neighbours[u], v)
-		o.neighbours[u] = slices.Delete(o.neighbours[u], at, at+1)
-		for _, w := range neighbours[:i] {
-			at, adjacent := slices.BinarySearch(o.neighbours[u], w)
+	for i, neighbour := range neighbours {
+		index, _ := slices.BinarySearch(o.neighbours[neighbour], v)
+		o.neighbours[neighbour] = slices.Delete(o.neighbours[neighbour], index, index+1)
+		for _, other := range neighbours[:i] {
+			index, adjacent := slices.BinarySearch(o.neighbours[neighbour], other)
 			if adjacent {
 				continue
 			}
 			if o.rule == leastFill {
-				changed = append(changed, intersection(o.neighbours[u], o.neighbours[w])...)
+				changed = append(changed, intersection(o.neighbours[neighbour], o.neighbours[other])...)
 			}
-			o.neighbours[u] = slices.Insert(o.neighbours[u], at, w)
-			at, _ = slices.BinarySearch(o.neighbours[w], u)
-			o.neighbours[w] = slices.Insert(o.neighbours[w], at, u)
+			o.neighbours[neighbour] = slices.Insert(o.neighbours[neighbour], index, other)
+			index, _ = slices.BinarySearch(o.neighbours[other], neighbour)
+			o.neighbours[other] = slices.Insert(o.neighbours[other], index, neighbour)
 		}
 	}
 	sorted.Ints(changed)

@@ -28,7 +28,7 @@ func (s *Solution) Optimal() bool { return s.Cost == s.Bound }
 // cuts has a bound of at most the cutoff.
 //
 // If one message would be too large, the functions of a variable are divided into several buckets with a message each
-// (mini-buckets). A sum of minima is at most the minimum of the sum, so the result is still a lower bound.
+// (mini-buckets). A sum of rowMinima is at most the minimum of the sum, so the result is still a lower bound.
 type Proof struct {
 	Prunings []Pruning `json:"prunings,omitempty" doc:"Labels that no optimal assignment needs, in order."`
 	Root     Node      `json:"root" doc:"The lower bound for assignments of the remaining labels."`

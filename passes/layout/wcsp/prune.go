@@ -34,41 +34,41 @@ type edge struct {
 
 // prune returns the remaining labels by variable, and the prunings.
 func prune(in *instance) ([][]int, []Pruning) {
-	p := &pruner{instance: in, unary: make([][]int64, len(in.problemVariables)),
+	pruner := &pruner{instance: in, unary: make([][]int64, len(in.problemVariables)),
 		edges:     make([][]edge, len(in.problemVariables)),
 		remaining: make([][]int, len(in.problemVariables))}
 	for v, n := range in.sizes {
-		for a := range n {
-			p.remaining[v] = append(p.remaining[v], a)
+		for label := range n {
+			pruner.remaining[v] = append(pruner.remaining[v], label)
 		}
 	}
 	for _, f := range in.functions {
 		if len(f.scope) == 1 {
-			p.unary[f.scope[0]] = f.table
+			pruner.unary[f.scope[0]] = f.table
 			continue
 		}
-		a, b := f.scope[0], f.scope[1]
-		p.edges[a] = append(p.edges[a], edge{f.table, b, in.sizes[b], 1})
-		p.edges[b] = append(p.edges[b], edge{f.table, a, 1, in.sizes[b]})
+		label, b := f.scope[0], f.scope[1]
+		pruner.edges[label] = append(pruner.edges[label], edge{f.table, b, in.sizes[b], 1})
+		pruner.edges[b] = append(pruner.edges[b], edge{f.table, label, 1, in.sizes[b]})
 	}
 	queue, queued := make([]int, len(in.problemVariables)), make([]bool, len(in.problemVariables))
 	for v := range queue {
 		queue[v], queued[v] = v, true
 	}
-	for len(queue) > 0 && p.work < pruneWork {
+	for len(queue) > 0 && pruner.work < pruneWork {
 		interrupt.Check(in.ctx)
 		v := queue[0]
 		queue, queued[v] = queue[1:], false
-		if !p.pruneVariable(v) {
+		if !pruner.pruneVariable(v) {
 			continue
 		}
-		for _, e := range p.edges[v] {
-			if !queued[e.other] && len(p.remaining[e.other]) > 1 {
-				queue, queued[e.other] = append(queue, e.other), true
+		for _, edge := range pruner.edges[v] {
+			if !queued[edge.other] && len(pruner.remaining[edge.other]) > 1 {
+				queue, queued[edge.other] = append(queue, edge.other), true
 			}
 		}
 	}
-	return p.remaining, p.list
+	return pruner.remaining, pruner.list
 }
 
 // pruneVariable prunes the labels of v and reports whether any was removed.
@@ -94,29 +94,29 @@ func (p *pruner) pruneVariable(v int) bool {
 
 // prepare computes the least cost of each label of v.
 func (p *pruner) prepare(v int) {
-	n := p.sizes[v]
-	p.sums = slices.Grow(p.sums[:0], n)[:n]
-	for len(p.least) < n {
+	size := p.sizes[v]
+	p.sums = slices.Grow(p.sums[:0], size)[:size]
+	for len(p.least) < size {
 		p.least = append(p.least, nil)
 	}
-	for _, k := range p.remaining[v] {
+	for _, label := range p.remaining[v] {
 		var sum int64
 		if p.unary[v] != nil {
-			sum = p.unary[v][k]
+			sum = p.unary[v][label]
 		}
-		least := p.least[k][:0]
-		for _, e := range p.edges[v] {
-			others := p.remaining[e.other]
+		least := p.least[label][:0]
+		for _, edge := range p.edges[v] {
+			others := p.remaining[edge.other]
 			p.work += len(others)
-			bestLabel, cost := others[0], e.table[k*e.stride+others[0]*e.otherStride]
-			for _, l := range others[1:] {
-				if c := e.table[k*e.stride+l*e.otherStride]; c < cost {
-					bestLabel, cost = l, c
+			bestLabel, cost := others[0], edge.table[label*edge.stride+others[0]*edge.otherStride]
+			for _, otherLabel := range others[1:] {
+				if entry := edge.table[label*edge.stride+otherLabel*edge.otherStride]; entry < cost {
+					bestLabel, cost = otherLabel, entry
 				}
 			}
 			least, sum = append(least, bestLabel), add(sum, cost)
 		}
-		p.least[k], p.sums[k] = least, sum
+		p.least[label], p.sums[label] = least, sum
 	}
 }
 
@@ -131,26 +131,26 @@ func (p *pruner) dominates(v, dominator, label int) bool {
 	if p.unary[v] != nil {
 		otherSum, sum = p.unary[v][dominator], p.unary[v][label]-p.unary[v][dominator]
 	}
-	for i, e := range p.edges[v] {
-		otherSum = add(otherSum, e.table[dominator*e.stride+p.least[label][i]*e.otherStride])
+	for i, edge := range p.edges[v] {
+		otherSum = add(otherSum, edge.table[dominator*edge.stride+p.least[label][i]*edge.otherStride])
 	}
 	p.work += len(p.edges[v]) + 1
 	if otherSum > p.sums[label] {
 		return false
 	}
-	for _, e := range p.edges[v] {
-		p.work += len(p.remaining[e.other])
+	for _, edge := range p.edges[v] {
+		p.work += len(p.remaining[edge.other])
 		least := Forbidden
-		for _, l := range p.remaining[e.other] {
-			c := e.table[label*e.stride+l*e.otherStride]
-			if c == Forbidden {
+		for _, otherLabel := range p.remaining[edge.other] {
+			entry := edge.table[label*edge.stride+otherLabel*edge.otherStride]
+			if entry == Forbidden {
 				continue
 			}
-			d := e.table[dominator*e.stride+l*e.otherStride]
-			if d == Forbidden {
+			dominatorEntry := edge.table[dominator*edge.stride+otherLabel*edge.otherStride]
+			if dominatorEntry == Forbidden {
 				return false
 			}
-			least = min(least, c-d)
+			least = min(least, entry-dominatorEntry)
 		}
 		sum += least
 	}

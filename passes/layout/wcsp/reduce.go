@@ -13,8 +13,8 @@ import (
 // PBQP is the solver for partitioned Boolean quadratic problems of Scholz and Eckstein, "Register allocation for
 // irregular architectures", LCTES 2002, and Hames and Scholz, "Nearly optimal register allocation with PBQP", JMLC
 // 2006. It removes variables with at most two neighbours, fewest first (the exact reductions R0, RI and RII). If there
-// are none, the heuristic reduction RN removes the variable with the most neighbours. This variable gets the label with
-// the least local cost, which assumes that each neighbour has the best label for the pair. Ties are broken by index.
+// are none, the heuristic reduction RN removes the variable with the most neighbours. This variable gets the label
+// with the least local cost: the cost if each neighbour had its best label for this label. Ties are broken by index.
 // Without RN, the solution is optimal and the bound is the cost. If RN leads to a forbidden assignment, the error is
 // [ErrNotFound].
 var PBQP Solver = pbqp{}
@@ -28,42 +28,42 @@ func (pbqp) Solve(p *Problem, options Options) (_ *Solution, err error) {
 	if err != nil {
 		return nil, err
 	}
-	e, exact := in.eliminate(), true
+	remaining, exact := in.eliminate(), true
 	degrees := make([]int, len(in.problemVariables))
-	countNeighbours := func(v int) { degrees[v] = len(e.otherVariables(v, e.functionsOf[v])) }
+	countNeighbours := func(v int) { degrees[v] = len(remaining.otherVariables(v, remaining.functionsOf[v])) }
 	for v := range degrees {
 		countNeighbours(v)
 	}
 	for range degrees {
-		least, most := e.extremes(degrees)
+		least, most := remaining.extremes(degrees)
 		v := least
 		if degrees[least] > 2 {
 			v, exact = most, false
 		}
-		neighbours := e.otherVariables(v, e.functionsOf[v])
+		neighbours := remaining.otherVariables(v, remaining.functionsOf[v])
 		if degrees[v] <= 2 {
-			e.eliminateVariable(v, largestTable)
+			remaining.eliminateVariable(v, largestTable)
 		} else {
-			e.fixLocally(v, e.localBest(v))
+			remaining.fixLocally(v, remaining.localBest(v))
 		}
-		for _, u := range neighbours {
-			countNeighbours(u)
+		for _, neighbour := range neighbours {
+			countNeighbours(neighbour)
 		}
 	}
-	return e.solution(p, exact)
+	return remaining.solution(p, exact)
 }
 
 // extremes returns the remaining variables with the fewest and the most neighbours.
 func (e *elimination) extremes(degrees []int) (least, most int) {
 	least, most = -1, -1
-	for v, d := range degrees {
+	for v, degree := range degrees {
 		if e.eliminated[v] {
 			continue
 		}
-		if least < 0 || d < degrees[least] {
+		if least < 0 || degree < degrees[least] {
 			least = v
 		}
-		if most < 0 || d > degrees[most] {
+		if most < 0 || degree > degrees[most] {
 			most = v
 		}
 	}
@@ -75,29 +75,29 @@ func (e *elimination) extremes(degrees []int) (least, most int) {
 func (e *elimination) localBest(v int) int {
 	labels := make([]int, len(e.sizes))
 	best, bestLabel := Forbidden, 0
-	for l := range e.sizes[v] {
-		labels[v] = l
+	for label := range e.sizes[v] {
+		labels[v] = label
 		var sum int64
 		for _, f := range e.functionsOf[v] {
 			if len(f.scope) == 1 {
 				sum = add(sum, f.cost(e.sizes, labels))
 			}
 		}
-		for _, u := range e.otherVariables(v, e.functionsOf[v]) {
+		for _, neighbour := range e.otherVariables(v, e.functionsOf[v]) {
 			least := Forbidden
-			for labels[u] = range e.sizes[u] {
-				var c int64
-				for _, f := range e.functionsOf[u] {
+			for labels[neighbour] = range e.sizes[neighbour] {
+				var cost int64
+				for _, f := range e.functionsOf[neighbour] {
 					if len(f.scope) == 1 || f.dependsOn(v) {
-						c = add(c, f.cost(e.sizes, labels))
+						cost = add(cost, f.cost(e.sizes, labels))
 					}
 				}
-				least = min(least, c)
+				least = min(least, cost)
 			}
 			sum = add(sum, least)
 		}
 		if sum < best {
-			best, bestLabel = sum, l
+			best, bestLabel = sum, label
 		}
 	}
 	return bestLabel
@@ -114,12 +114,13 @@ func (e *elimination) fixLocally(v, label int) {
 		if len(f.scope) == 1 {
 			continue
 		}
-		u := f.scope[0] + f.scope[1] - v
-		reduced := &function{scope: []int{u}, table: make([]int64, e.sizes[u])}
-		for labels[u] = range e.sizes[u] {
-			reduced.table[labels[u]] = f.cost(e.sizes, labels)
+		neighbour := f.scope[0] + f.scope[1] - v
+		reduced := &function{scope: []int{neighbour}, table: make([]int64, e.sizes[neighbour])}
+		for labels[neighbour] = range e.sizes[neighbour] {
+			reduced.table[labels[neighbour]] = f.cost(e.sizes, labels)
 		}
-		e.functionsOf[u] = append(slices.DeleteFunc(e.functionsOf[u], func(h *function) bool { return h == f }), reduced)
+		kept := slices.DeleteFunc(e.functionsOf[neighbour], func(other *function) bool { return other == f })
+		e.functionsOf[neighbour] = append(kept, reduced)
 	}
 	e.functionsOf[v], e.eliminated[v] = nil, true
 	e.steps = append(e.steps, step{variable: v, buckets: []bucket{{functions: []*function{only}}}})
@@ -127,23 +128,23 @@ func (e *elimination) fixLocally(v, label int) {
 
 // solution decodes the steps of an elimination of all variables. If it was exact, the bound is the cost.
 func (e *elimination) solution(p *Problem, exact bool) (*Solution, error) {
-	s := &Solution{Version: Version, Labels: make([]int, len(e.sizes))}
-	decode(e.sizes, e.steps, s.Labels)
-	if s.Cost = p.cost(s.Labels); s.Cost == Forbidden {
+	solution := &Solution{Version: Version, Labels: make([]int, len(e.sizes))}
+	decode(e.sizes, e.steps, solution.Labels)
+	if solution.Cost = p.cost(solution.Labels); solution.Cost == Forbidden {
 		return nil, ErrNotFound
 	}
 	if exact {
-		s.Bound = s.Cost
+		solution.Bound = solution.Cost
 	}
-	return s, nil
+	return solution, nil
 }
 
 // ErrTooLarge is the error of [InOrder] if the tables have too many entries.
 var ErrTooLarge = errors.New("wcsp: the tables of the dynamic programming are too large")
 
 // InOrder returns a solver that eliminates the variables in the given order, by dynamic programming. The result is
-// optimal. The order must have each variable of the problem once. If the costs that it must add up are more than
-// [Options.MaxTable], the error is [ErrTooLarge].
+// optimal. The order must have each variable of the problem once. [Options.MaxTable] limits the number of costs that
+// the solver adds up, for all variables together; above this limit, the error is [ErrTooLarge].
 func InOrder(order []int) Solver { return inOrder(order) }
 
 type inOrder []int
@@ -166,12 +167,13 @@ func (order inOrder) Solve(p *Problem, options Options) (_ *Solution, err error)
 	if options.MaxTable > 0 {
 		entriesLeft = int64(options.MaxTable)
 	}
-	e := in.eliminate()
+	remaining := in.eliminate()
 	for _, v := range order {
-		if entriesLeft -= product(e.tableEntries(e.otherVariables(v, e.functionsOf[v])), e.sizes[v]); entriesLeft < 0 {
+		entries := remaining.tableEntries(remaining.otherVariables(v, remaining.functionsOf[v]))
+		if entriesLeft -= product(entries, remaining.sizes[v]); entriesLeft < 0 {
 			return nil, ErrTooLarge
 		}
-		e.eliminateVariable(v, largestTable)
+		remaining.eliminateVariable(v, largestTable)
 	}
-	return e.solution(p, true)
+	return remaining.solution(p, true)
 }

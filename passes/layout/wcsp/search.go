@@ -16,7 +16,7 @@ type search struct {
 	maxRelaxedTable    int           // maximum number of entries of a message for a bound
 	limit              time.Duration // see [Options.TimeLimit]
 	deadline           time.Time
-	limitExceeded      bool // whether a limit is exceeded
+	limitExceeded      bool // whether the limit on time, nodes or proof entries is exceeded
 	wantProof          bool
 	nodes              int  // number of visited nodes
 	maxNodes           int  // maximum of nodes; 0: no limit
@@ -51,14 +51,14 @@ func (s *search) expired() bool {
 
 // result is the result of minimizing an instance.
 type result struct {
-	bound  int64 // lower bound; if it is at or above the cutoff, no assignment costs less than the cutoff
+	bound  int64 // lower bound; at or above the cutoff, it proves that no assignment costs less than the cutoff
 	cost   int64 // cost of labels; Forbidden if no assignment below the cutoff was found
 	labels []int // labels of the variables that the instance had not eliminated
 	tree   tree  // proof of bound
 }
 
-// minimize minimizes an instance. Assignments at or above the cutoff are irrelevant. At the root, elimination ignores
-// the time limit.
+// minimize minimizes an instance. Assignments that cost the cutoff or more are irrelevant. At the root, elimination
+// ignores the time limit.
 func (s *search) minimize(in *instance, cutoff int64, isRoot bool) result {
 	s.nodes++
 	e := in.eliminate()
@@ -215,17 +215,17 @@ func (s *search) tablesOrBranch(in *instance, r result, cutoff int64, isRoot boo
 	if r.bound < limit && r.cost == Forbidden {
 		labels := make([]int, len(e.problemVariables))
 		decode(e.sizes, relaxed.steps, labels)
-		g := guess{instance: in, functionsOf: e.functionsOf, labels: labels}
-		g.improve()
-		if g.cost() == Forbidden && cutoff == Forbidden && g.depthFirst(relaxed.steps) {
-			g.improve()
+		candidate := guess{instance: in, functionsOf: e.functionsOf, labels: labels}
+		candidate.improve()
+		if candidate.cost() == Forbidden && cutoff == Forbidden && candidate.depthFirst(relaxed.steps) {
+			candidate.improve()
 		}
-		if c := g.cost(); c < cutoff {
+		if c := candidate.cost(); c < cutoff {
 			r.cost, r.labels = c, labels
 		}
 	}
 	if r.bound < min(cutoff, r.cost) && !s.expired() {
-		// An interrupted search may return a lower bound than the relaxation, which is then used instead.
+		// The bound of an interrupted search may be below the bound of the relaxation, which is then used instead.
 		if r = s.minimizeByBranching(e, r, cutoff); r.bound > relaxed.constant {
 			return r
 		}
@@ -253,7 +253,7 @@ func (s *search) relaxation(e *elimination, limit int64, isRoot bool) *eliminati
 }
 
 // relax eliminates the remaining variables with messages of at most maxEntries entries. The constant is then a lower
-// bound. If there are very many functions, messages are even smaller, so that relax takes at most about a second.
+// bound. With very many functions, messages are smaller, so that relax takes at most about a second.
 func (e *elimination) relax(maxEntries int) {
 	in := e.remaining()
 	maxEntries = min(maxEntries, max(relaxedWork/max(len(in.functions), 1), 1))
@@ -287,19 +287,20 @@ func (s *search) minimizeByBranching(e *elimination, r result, cutoff int64) res
 		limit := min(cutoff, r.cost)
 		steps := s.proofSteps(c.fixed)
 		problemLabel := e.problemLabels[v][c.label]
-		t := tree{label: problemLabel, bound: c.relaxed.constant, steps: slices.Concat(steps, s.proofSteps(c.relaxed))}
-		if t.bound < limit && !s.expired() {
+		branch := tree{label: problemLabel, bound: c.relaxed.constant,
+			steps: slices.Concat(steps, s.proofSteps(c.relaxed))}
+		if branch.bound < limit && !s.expired() {
 			found := s.minimize(c.fixed.remaining(), limit, false)
 			if found.cost < limit {
 				r.cost, r.labels = found.cost, found.labels
 				r.labels[v] = c.label
 			}
 			found.tree.label, found.tree.steps = problemLabel, slices.Concat(steps, found.tree.steps)
-			found.tree.relaxed, found.tree.relaxedBound = t.steps, t.bound
-			t = found.tree
+			found.tree.relaxed, found.tree.relaxedBound = branch.steps, branch.bound
+			branch = found.tree
 		}
-		r.bound = min(r.bound, t.bound)
-		r.tree.branches = append(r.tree.branches, t)
+		r.bound = min(r.bound, branch.bound)
+		r.tree.branches = append(r.tree.branches, branch)
 	}
 	r.tree.bound = r.bound
 	if !s.hasInfeasible && r.bound == Forbidden {
@@ -326,9 +327,9 @@ func (e *elimination) mostConnected() int {
 		if isEliminated {
 			continue
 		}
-		n := len(e.otherVariables(v, e.functionsOf[v]))
-		if best < 0 || n > most || n == most && e.sizes[v] < e.sizes[best] {
-			best, most = v, n
+		neighbours := len(e.otherVariables(v, e.functionsOf[v]))
+		if best < 0 || neighbours > most || neighbours == most && e.sizes[v] < e.sizes[best] {
+			best, most = v, neighbours
 		}
 	}
 	return best
@@ -344,22 +345,22 @@ func (e *elimination) fixLabel(v, label int) *elimination {
 		}
 	}
 	in.sizes[v] = 1
-	c := in.eliminate()
-	c.eliminateVariable(v, 0)
-	return c
+	fixed := in.eliminate()
+	fixed.eliminateVariable(v, 0)
+	return fixed
 }
 
 // slice returns the function with v fixed to a label.
 func (f *function) slice(v, label int, sizes []int) *function {
 	inner := 1
-	for _, u := range f.scope[slices.Index(f.scope, v)+1:] {
-		inner *= sizes[u]
+	for _, variable := range f.scope[slices.Index(f.scope, v)+1:] {
+		inner *= sizes[variable]
 	}
-	g := &function{scope: f.scope, terms: f.terms, table: make([]int64, 0, len(f.table)/sizes[v])}
+	restricted := &function{scope: f.scope, terms: f.terms, table: make([]int64, 0, len(f.table)/sizes[v])}
 	for start := label * inner; start < len(f.table); start += sizes[v] * inner {
-		g.table = append(g.table, f.table[start:start+inner]...)
+		restricted.table = append(restricted.table, f.table[start:start+inner]...)
 	}
-	return g
+	return restricted
 }
 
 // recordInfeasible records the first variable whose labels are all forbidden.

@@ -47,7 +47,7 @@ const (
 	lightWork         = 1 << 18
 	lightVariableWork = 1 << 8
 	lightTable        = 1 << 6
-	// Unless at least 1/minCutShare of the labels can be cut, the problem is split.
+	// If fewer than 1/minCutShare of the labels can be cut, the problem is split instead.
 	minCutShare = 16
 	// A search with a proof ends when its tables have this many entries in total.
 	proofTables = 1 << 26
@@ -116,8 +116,8 @@ func (s *search) solve(p *Problem) (_ *Solution, err error) {
 		return nil, ErrNotFound
 	}
 	solution := &Solution{Version: Version, Labels: r.labels, Bound: r.bound}
-	for v, l := range r.labels {
-		r.labels[v] = remaining[v][l]
+	for v, label := range r.labels {
+		r.labels[v] = remaining[v][label]
 	}
 	if solution.Cost = p.cost(r.labels); solution.Cost != r.cost || r.cost < r.bound {
 		panic(fmt.Sprintf("wcsp: an assignment costs %d, but was computed as %d with bound %d", solution.Cost, r.cost,

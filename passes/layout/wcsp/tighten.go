@@ -21,7 +21,7 @@ type tightening struct {
 	functions         []movedFunction // functions of two or more variables
 	least             []int64         // by variable: the cost common to all of its labels
 	unary             [][]int64       // by variable and label: the cost in excess of least
-	positions         [][]position    // by variable: its positions in functions
+	positionsOf       [][]position    // by variable: its positions in functions
 	overflow          bool            // whether costs have overflowed
 	shares            []int64         // buffer, by label
 	bestLabels        []int           // the best assignment found
@@ -53,28 +53,28 @@ const (
 )
 
 // tighten moves the costs of an instance in which every label is supported (see supported). It ends when the bound
-// reaches the cutoff or the best known cost, or does not rise further. It returns nil if sums overflow.
+// reaches the cutoff or the best known cost, or when it hardly rises. It returns nil if sums overflow.
 func (in *instance) tighten(cutoff int64) *tightening {
-	t := in.newTightening()
+	tightening := in.newTightening()
 	entries := 1
-	for i := range t.functions {
-		entries += len(t.functions[i].table)
+	for i := range tightening.functions {
+		entries += len(tightening.functions[i].table)
 	}
-	oldBound, stalledPasses := t.bound(), 0
+	oldBound, stalledPasses := tightening.bound(), 0
 	for pass := range min(tightenPasses, tightenWork/entries) {
 		for v := range in.problemVariables {
-			t.tightenVariable(v, true)
+			tightening.tightenVariable(v, true)
 		}
 		for v := len(in.problemVariables) - 1; v >= 0; v-- {
-			t.tightenVariable(v, false)
+			tightening.tightenVariable(v, false)
 		}
-		if t.overflow {
+		if tightening.overflow {
 			return nil
 		}
 		if pass&(pass-1) == 0 { // passes 0, 1, 2, 4, 8, ...
-			t.findAssignment()
+			tightening.findAssignment()
 		}
-		bound, goal := t.bound(), min(cutoff, t.bestCost)
+		bound, goal := tightening.bound(), min(cutoff, tightening.bestCost)
 		if stalledPasses++; bound-oldBound > (goal-bound)/steadyPart {
 			oldBound, stalledPasses = bound, 0
 		}
@@ -82,37 +82,38 @@ func (in *instance) tighten(cutoff int64) *tightening {
 			break
 		}
 	}
-	t.findAssignment()
-	return t
+	tightening.findAssignment()
+	return tightening
 }
 
 // newTightening returns the state before any move.
 func (in *instance) newTightening() *tightening {
-	t := &tightening{instance: in, unary: make([][]int64, len(in.problemVariables)),
-		least: make([]int64, len(in.problemVariables)), positions: make([][]position, len(in.problemVariables)),
+	tightening := &tightening{instance: in, unary: make([][]int64, len(in.problemVariables)),
+		least: make([]int64, len(in.problemVariables)), positionsOf: make([][]position, len(in.problemVariables)),
 		originalFunctions: in.eliminate().functionsOf, bestCost: Forbidden}
 	for v, n := range in.sizes {
-		t.unary[v] = make([]int64, n)
-		t.shares = append(t.shares, make([]int64, max(0, n-len(t.shares)))...)
+		tightening.unary[v] = make([]int64, n)
+		tightening.shares = append(tightening.shares, make([]int64, max(0, n-len(tightening.shares)))...)
 	}
 	for _, f := range in.functions {
 		if len(f.scope) == 1 {
-			for l, c := range f.table {
-				t.unary[f.scope[0]][l] = t.checkedSum(t.unary[f.scope[0]][l], c)
+			for label, c := range f.table {
+				tightening.unary[f.scope[0]][label] = tightening.checkedSum(tightening.unary[f.scope[0]][label], c)
 			}
 			continue
 		}
-		m := movedFunction{original: f, table: slices.Clone(f.table), received: make([][]int64, len(f.scope))}
+		moved := movedFunction{original: f, table: slices.Clone(f.table), received: make([][]int64, len(f.scope))}
 		stride := 1
 		for k := len(f.scope) - 1; k >= 0; k-- {
 			v := f.scope[k]
-			m.received[k] = make([]int64, in.sizes[v])
-			t.positions[v] = append(t.positions[v], position{len(t.functions), stride, k, k == 0, k == len(f.scope)-1})
+			moved.received[k] = make([]int64, in.sizes[v])
+			tightening.positionsOf[v] = append(tightening.positionsOf[v],
+				position{len(tightening.functions), stride, k, k == 0, k == len(f.scope)-1})
 			stride *= in.sizes[v]
 		}
-		t.functions = append(t.functions, m)
+		tightening.functions = append(tightening.functions, moved)
 	}
-	return t
+	return tightening
 }
 
 // checkedSum returns a sum of costs that must stay below Forbidden, and records an overflow.
@@ -124,83 +125,83 @@ func (t *tightening) checkedSum(a, b int64) int64 {
 	return a
 }
 
-// tightenVariable collects costs from the functions of v. It then distributes the costs in shares to the functions that
-// have another variable after v in the pass.
+// tightenVariable collects costs from the functions of v. It then distributes the costs in shares to the functions
+// that have another variable after v in the pass. A forward pass visits the variables in ascending order.
 func (t *tightening) tightenVariable(v int, forward bool) {
 	interrupt.Check(t.ctx)
 	later, earlier := 0, 0
 	unary := t.unary[v]
-	for _, p := range t.positions[v] {
-		t.collectCosts(v, p)
-		if !p.last {
+	for _, position := range t.positionsOf[v] {
+		t.collectCosts(v, position)
+		if !position.last {
 			later++
 		}
-		if !p.first {
+		if !position.first {
 			earlier++
 		}
 	}
 	least := unary[0]
-	for _, c := range unary {
-		least = min(least, c)
+	for _, cost := range unary {
+		least = min(least, cost)
 	}
 	shares := int64(max(later, earlier, 1))
 	t.least[v] = t.checkedSum(t.least[v], least)
 	allShares := int64(0)
-	for l := range unary {
-		unary[l] -= least
-		t.shares[l] = unary[l] / shares
-		allShares |= t.shares[l]
+	for label := range unary {
+		unary[label] -= least
+		t.shares[label] = unary[label] / shares
+		allShares |= t.shares[label]
 	}
 	if allShares == 0 {
 		return
 	}
-	for _, p := range t.positions[v] {
-		if forward && !p.last || !forward && !p.first {
-			t.distributeShares(v, p)
+	for _, position := range t.positionsOf[v] {
+		if forward && !position.last || !forward && !position.first {
+			t.distributeShares(v, position)
 		}
 	}
 }
 
 // collectCosts moves the least cost of each label of v from a function to v.
-func (t *tightening) collectCosts(v int, p position) {
-	f, n := &t.functions[p.function], t.sizes[v]
-	unary, received := t.unary[v], f.received[p.scopeIndex]
-	for l := range n {
+func (t *tightening) collectCosts(v int, position position) {
+	f, labels := &t.functions[position.function], t.sizes[v]
+	unary, received := t.unary[v], f.received[position.scopeIndex]
+	for label := range labels {
 		least := Forbidden
-		for start := l * p.stride; start < len(f.table); start += n * p.stride {
-			for _, c := range f.table[start : start+p.stride] {
-				least = min(least, c)
+		for start := label * position.stride; start < len(f.table); start += labels * position.stride {
+			for _, cost := range f.table[start : start+position.stride] {
+				least = min(least, cost)
 			}
 		}
 		if least == 0 {
 			continue
 		}
-		for start := l * p.stride; start < len(f.table); start += n * p.stride {
-			for i, c := range f.table[start : start+p.stride] {
-				if c < Forbidden {
-					f.table[start+i] = c - least
+		for start := label * position.stride; start < len(f.table); start += labels * position.stride {
+			for i, cost := range f.table[start : start+position.stride] {
+				if cost < Forbidden {
+					f.table[start+i] = cost - least
 				}
 			}
 		}
-		unary[l] = t.checkedSum(unary[l], least)
-		received[l] += least
+		unary[label] = t.checkedSum(unary[label], least)
+		received[label] += least
 	}
 }
 
 // distributeShares moves the shares from v to a function.
-func (t *tightening) distributeShares(v int, p position) {
-	f, n := &t.functions[p.function], t.sizes[v]
-	for l := range n {
-		share := t.shares[l]
+func (t *tightening) distributeShares(v int, position position) {
+	f, labels := &t.functions[position.function], t.sizes[v]
+	for label := range labels {
+		share := t.shares[label]
 		if share == 0 {
 			continue
 		}
-		t.unary[v][l] -= share
-		f.received[p.scopeIndex][l] -= share
-		for start := l * p.stride; start < len(f.table); start += n * p.stride {
-			for i, c := range f.table[start : start+p.stride] {
-				if c < Forbidden {
-					f.table[start+i] = t.checkedSum(c, share)
+		t.unary[v][label] -= share
+		f.received[position.scopeIndex][label] -= share
+		for start := label * position.stride; start < len(f.table); start += labels * position.stride {
+			for i, cost := range f.table[start : start+position.stride] {
+				if cost < Forbidden {
+					f.table[start+i] = t.checkedSum(cost, share)
 				}
 			}
 		}
@@ -212,15 +213,15 @@ func (t *tightening) bound() int64 {
 	sum := t.constant
 	for v, least := range t.least {
 		excess := Forbidden
-		for _, c := range t.unary[v] {
-			excess = min(excess, c)
+		for _, cost := range t.unary[v] {
+			excess = min(excess, cost)
 		}
 		sum = add(sum, add(least, excess))
 	}
 	for i := range t.functions {
 		least := Forbidden
-		for _, c := range t.functions[i].table {
-			least = min(least, c)
+		for _, cost := range t.functions[i].table {
+			least = min(least, cost)
 		}
 		sum = add(sum, least)
 	}
@@ -232,24 +233,24 @@ func (t *tightening) findAssignment() {
 	labels := make([]int, len(t.problemVariables))
 	for v := range labels {
 		best, bestLabel := Forbidden+1, 0
-		for l, c := range t.unary[v] {
-			labels[v] = l
-			for _, p := range t.positions[v] {
-				if p.last {
-					f := &t.functions[p.function]
-					c = add(c, f.table[f.original.index(t.sizes, labels)])
+		for label, cost := range t.unary[v] {
+			labels[v] = label
+			for _, position := range t.positionsOf[v] {
+				if position.last {
+					f := &t.functions[position.function]
+					cost = add(cost, f.table[f.original.index(t.sizes, labels)])
 				}
 			}
-			if c < best {
-				best, bestLabel = c, l
+			if cost < best {
+				best, bestLabel = cost, label
 			}
 		}
 		labels[v] = bestLabel
 	}
-	g := guess{instance: t.instance, functionsOf: t.originalFunctions, labels: labels}
-	g.improve()
-	if c := g.cost(); c < t.bestCost {
-		t.bestCost, t.bestLabels = c, labels
+	candidate := guess{instance: t.instance, functionsOf: t.originalFunctions, labels: labels}
+	candidate.improve()
+	if cost := candidate.cost(); cost < t.bestCost {
+		t.bestCost, t.bestLabels = cost, labels
 	}
 }
 
@@ -259,9 +260,9 @@ func (t *tightening) cutLabels(gap int64) (remaining [][]int, cutCount int) {
 	remaining = make([][]int, len(t.problemVariables))
 	for v, unary := range t.unary {
 		least := slices.Min(unary)
-		for l, c := range unary {
-			if c-least < gap {
-				remaining[v] = append(remaining[v], l)
+		for label, cost := range unary {
+			if cost-least < gap {
+				remaining[v] = append(remaining[v], label)
 			}
 		}
 		cutCount += len(unary) - len(remaining[v])
@@ -284,13 +285,13 @@ func (t *tightening) withCurrentCosts() (*instance, []Shift) {
 			out.functions = append(out.functions, f.original)
 			continue
 		}
-		s := Shift{From: slices.Clone(f.original.terms)}
-		sorted.Ints(s.From)
+		shift := Shift{From: slices.Clone(f.original.terms)}
+		sorted.Ints(shift.From)
 		for k, v := range f.original.scope {
 			hasReceived[v] = true
-			s.By = append(s.By, f.received[k])
+			shift.By = append(shift.By, f.received[k])
 		}
-		shifts = append(shifts, s)
+		shifts = append(shifts, shift)
 		out.functions = append(out.functions,
 			&function{scope: f.original.scope, table: f.table, terms: []int{out.nextMessage}})
 		out.nextMessage++
@@ -303,8 +304,8 @@ func (t *tightening) withCurrentCosts() (*instance, []Shift) {
 	for v, received := range hasReceived {
 		if received {
 			table := slices.Clone(t.unary[v])
-			for l := range table {
-				table[l] += t.least[v]
+			for label := range table {
+				table[label] += t.least[v]
 			}
 			out.functions = append(out.functions, &function{scope: []int{v}, table: table, terms: []int{out.nextMessage}})
 			out.nextMessage++
@@ -317,9 +318,9 @@ func (t *tightening) withCurrentCosts() (*instance, []Shift) {
 func (in *instance) cuts(remaining [][]int) []Cut {
 	var list []Cut
 	for v, n := range in.sizes {
-		for l := range n {
-			if !slices.Contains(remaining[v], l) {
-				list = append(list, Cut{Variable: in.problemVariables[v], Label: in.problemLabels[v][l]})
+		for label := range n {
+			if !slices.Contains(remaining[v], label) {
+				list = append(list, Cut{Variable: in.problemVariables[v], Label: in.problemLabels[v][label]})
 			}
 		}
 	}
@@ -333,20 +334,23 @@ func (in *instance) supported() (remaining [][]int, cuts []Cut, feasible bool) {
 	functionsOf := in.eliminate().functionsOf
 	remaining, feasible = make([][]int, len(in.problemVariables)), true
 	for v, n := range in.sizes {
-		for l := range n {
-			remaining[v] = append(remaining[v], l)
+		for label := range n {
+			remaining[v] = append(remaining[v], label)
 		}
 	}
 	for changed := true; changed; {
 		changed = false
 		for v := range in.problemVariables {
 			interrupt.Check(in.ctx)
-			remaining[v] = slices.DeleteFunc(remaining[v], func(l int) bool {
-				if !slices.ContainsFunc(functionsOf[v], func(f *function) bool { return !f.supports(v, l, in.sizes, remaining) }) {
-					return false
+			remaining[v] = slices.DeleteFunc(remaining[v], func(label int) bool {
+				isUnsupported := slices.ContainsFunc(functionsOf[v], func(f *function) bool {
+					return !f.supports(v, label, in.sizes, remaining)
+				})
+				if isUnsupported {
+					cut := Cut{Variable: in.problemVariables[v], Label: in.problemLabels[v][label]}
+					changed, cuts = true, append(cuts, cut)
 				}
-				changed, cuts = true, append(cuts, Cut{Variable: in.problemVariables[v], Label: in.problemLabels[v][l]})
-				return true
+				return isUnsupported
 			})
 			feasible = feasible && len(remaining[v]) > 0
 		}
@@ -362,11 +366,13 @@ func (f *function) supports(v, label int, sizes []int, remaining [][]int) bool {
 		if k == len(f.scope) {
 			return f.table[index] < Forbidden
 		}
-		u := f.scope[k]
-		if u == v {
-			return try(k+1, index*sizes[u]+label)
+		other := f.scope[k]
+		if other == v {
+			return try(k+1, index*sizes[other]+label)
 		}
-		return slices.ContainsFunc(remaining[u], func(l int) bool { return try(k+1, index*sizes[u]+l) })
+		return slices.ContainsFunc(remaining[other], func(otherLabel int) bool {
+			return try(k+1, index*sizes[other]+otherLabel)
+		})
 	}
 	return try(0, 0)
 }

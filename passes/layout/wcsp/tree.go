@@ -22,23 +22,23 @@ type tree struct {
 }
 
 // node returns a proof of a bound of at least target, and the proved bound. target is at most t.bound. If the relaxed
-// steps prove the target, they replace branches. The final bound may not need branches that an interrupted search has
-// explored, or splits made before a better assignment was found.
+// steps prove the target, they replace the branches. This shortens proofs: the final bound may be too low to need all
+// the branches that the search has explored.
 func (t *tree) node(target int64) (Node, int64) {
 	if t.relaxed != nil && t.relaxedBound >= target {
 		return Node{Steps: t.relaxed}, t.relaxedBound
 	}
-	n, bound := Node{Shifts: t.shifts, Cuts: t.cuts, Steps: t.steps}, t.bound
+	proofNode, bound := Node{Shifts: t.shifts, Cuts: t.cuts, Steps: t.steps}, t.bound
 	switch {
 	case len(t.branches) > 0:
-		n.Variable, bound = t.variable, Forbidden
+		proofNode.Variable, bound = t.variable, Forbidden
 		for i := range t.branches {
-			b := &t.branches[i]
-			child, childBound := b.node(target)
-			n.Branches = append(n.Branches, Branch{b.label, child})
+			branch := &t.branches[i]
+			child, childBound := branch.node(target)
+			proofNode.Branches = append(proofNode.Branches, Branch{branch.label, child})
 			bound = min(bound, childBound)
 		}
-		sorted.Func(n.Branches, func(a, b Branch) int { return a.Label - b.Label })
+		sorted.Func(proofNode.Branches, func(a, branch Branch) int { return a.Label - branch.Label })
 	case len(t.parts) > 0:
 		spare := t.constant - target
 		for i := range t.parts {
@@ -46,16 +46,16 @@ func (t *tree) node(target int64) (Node, int64) {
 		}
 		bound = t.constant
 		for i := range t.parts {
-			p := &t.parts[i]
-			child, childBound := p.node(max(p.bound-spare, 0))
-			spare -= max(p.bound-childBound, 0)
-			n.Parts = append(n.Parts, child)
+			part := &t.parts[i]
+			child, childBound := part.node(max(part.bound-spare, 0))
+			spare -= max(part.bound-childBound, 0)
+			proofNode.Parts = append(proofNode.Parts, child)
 			bound = add(bound, childBound)
 		}
 	}
 	if len(t.cuts) > 0 {
-		n.Cutoff = t.cutoff
+		proofNode.Cutoff = t.cutoff
 		bound = min(bound, t.cutoff)
 	}
-	return n, bound
+	return proofNode, bound
 }

@@ -11,35 +11,36 @@ import (
 // factorsOf returns the factors of v by their other variable. A factor over v alone has the key v. The index is built
 // at the first call.
 func (c *checker) factorsOf(v int) map[int][]int {
-	if c.pairs == nil {
-		c.pairs = make([]map[int][]int, len(c.problem.Variables))
+	if c.factorsByPair == nil {
+		c.factorsByPair = make([]map[int][]int, len(c.problem.Variables))
 		for i, f := range c.problem.Factors {
-			for k, u := range f.Scope {
-				if c.pairs[u] == nil {
-					c.pairs[u] = map[int][]int{}
+			for k, variable := range f.Scope {
+				if c.factorsByPair[variable] == nil {
+					c.factorsByPair[variable] = map[int][]int{}
 				}
 				other := f.Scope[len(f.Scope)-1-k]
-				c.pairs[u][other] = append(c.pairs[u][other], i)
+				c.factorsByPair[variable][other] = append(c.factorsByPair[variable][other], i)
 			}
 		}
 	}
-	return c.pairs[v]
+	return c.factorsByPair[v]
 }
 
 // prune checks that the pruned label costs at least as much as By for all labels of the neighbours, and removes it.
 // Factors over the same two variables are added up. The least differences over the labels of each neighbour must then
 // add up to at least 0.
-func (c *checker) prune(pr wcsp.Pruning) error {
-	v := pr.Variable
+func (c *checker) prune(pruning wcsp.Pruning) error {
+	v := pruning.Variable
 	if v < 0 || v >= len(c.remainingLabels) {
 		return fmt.Errorf("no variable %d", v)
 	}
-	index := slices.Index(c.remainingLabels[v], pr.Label)
-	if index < 0 || !slices.Contains(c.remainingLabels[v], pr.By) || pr.Label == pr.By {
-		return fmt.Errorf("labels %d and %d of variable %d are not two remaining labels", pr.Label, pr.By, v)
+	index := slices.Index(c.remainingLabels[v], pruning.Label)
+	if index < 0 || !slices.Contains(c.remainingLabels[v], pruning.By) || pruning.Label == pruning.By {
+		return fmt.Errorf("labels %d and %d of variable %d are not two remaining labels", pruning.Label, pruning.By, v)
 	}
 	var sum int64
-	// isForbidden: a neighbour forbids Label for all its labels. byIsWorse: By is forbidden where Label is not.
+	// isForbidden: Label is forbidden with every label of some neighbour. byIsWorse: By is forbidden with a
+	// neighbour's label with which Label is allowed.
 	isForbidden, byIsWorse := false, false
 	others := c.factorsOf(v)
 	for _, other := range slices.Sorted(maps.Keys(others)) {
@@ -48,41 +49,41 @@ func (c *checker) prune(pr wcsp.Pruning) error {
 		if other == v {
 			labels = []int{0}
 		}
-		c.count(2 * len(labels) * len(others[other]))
-		for _, l := range labels {
-			a, b := c.pairCost(others[other], v, pr.Label, l), c.pairCost(others[other], v, pr.By, l)
+		c.countSteps(2 * len(labels) * len(others[other]))
+		for _, otherLabel := range labels {
+			cost := c.pairCost(others[other], v, pruning.Label, otherLabel)
+			byCost := c.pairCost(others[other], v, pruning.By, otherLabel)
 			switch {
-			case a == wcsp.Forbidden:
-			case b == wcsp.Forbidden:
+			case cost == wcsp.Forbidden:
+			case byCost == wcsp.Forbidden:
 				least, byIsWorse = min(least, 0), true
 			default:
-				least = min(least, a-b)
+				least = min(least, cost-byCost)
 			}
 		}
 		if least == wcsp.Forbidden {
 			isForbidden = true
 		} else {
-			sum += least // sums are exact: problem has checked their range
+			sum += least // sums are exact: checkProblem has checked their range
 		}
 	}
 	if !isForbidden && (byIsWorse || sum < 0) {
-		return fmt.Errorf("variable %d: label %d can cost less than label %d", v, pr.Label, pr.By)
+		return fmt.Errorf("variable %d: label %d can cost less than label %d", v, pruning.Label, pruning.By)
 	}
 	c.remainingLabels[v] = slices.Delete(slices.Clone(c.remainingLabels[v]), index, index+1)
 	return nil
 }
 
-// pairCost returns a sum of factors over v alone, or over v and one other variable. k is the label of v, and l the
-// label of the other variable.
-func (c *checker) pairCost(factors []int, v, k, l int) int64 {
+// pairCost returns a sum of factors over v alone, or over v and one other variable, for a label of each.
+func (c *checker) pairCost(factors []int, v, label, otherLabel int) int64 {
 	var sum int64
 	for _, i := range factors {
 		f := &c.problem.Factors[i]
-		index := k
+		index := label
 		if len(f.Scope) == 2 && f.Scope[0] == v {
-			index = k*len(c.problem.Variables[f.Scope[1]].Labels) + l
+			index = label*len(c.problem.Variables[f.Scope[1]].Labels) + otherLabel
 		} else if len(f.Scope) == 2 {
-			index = l*len(c.problem.Variables[v].Labels) + k
+			index = otherLabel*len(c.problem.Variables[v].Labels) + label
 		}
 		sum = add(sum, f.Costs[index])
 	}

@@ -23,8 +23,8 @@ func (c *checker) shifts(list []wcsp.Shift, functionsOf functionsByVariable) err
 				rest = append(rest, f)
 				continue
 			}
-			for i, l := range c.remainingLabels[v] {
-				sum[i] = plus(sum[i], c.functions[f].table[slices.Index(c.functions[f].labels[0], l)])
+			for i, label := range c.remainingLabels[v] {
+				sum[i] = plus(sum[i], c.functions[f].table[slices.Index(c.functions[f].labels[0], label)])
 			}
 		}
 		for i, cost := range sum {
@@ -94,29 +94,29 @@ func (c *checker) replace(s *wcsp.Shift, scope []int, functionsOf functionsByVar
 	for i, f := range s.From {
 		terms[i] = c.term(&c.functions[f], scope, -1)
 	}
-	g := function{scope: scope}
+	shifted := function{scope: scope}
 	size := 1
 	for _, v := range scope {
-		g.labels = append(g.labels, c.remainingLabels[v])
+		shifted.labels = append(shifted.labels, c.remainingLabels[v])
 		size *= len(c.remainingLabels[v]) // at most the size of the function's table
 	}
-	g.table = make([]int64, 0, size)
+	shifted.table = make([]int64, 0, size)
 	err := c.each(terms, scope, func(labels []int) error {
 		var cost int64
 		for i := range terms {
 			cost = add(cost, terms[i].table[terms[i].index])
 		}
-		for k, l := range labels {
+		for k, label := range labels {
 			if cost == wcsp.Forbidden {
 				break
 			}
-			cost -= s.By[k][l]
+			cost -= s.By[k][label]
 			if cost <= -wcsp.Forbidden || cost >= wcsp.Forbidden {
 				return fmt.Errorf("a cost overflows")
 			}
 		}
-		if g.table = append(g.table, cost); cost < 0 {
-			return fmt.Errorf("cost %d becomes %d", len(g.table)-1, cost)
+		if shifted.table = append(shifted.table, cost); cost < 0 {
+			return fmt.Errorf("cost %d becomes %d", len(shifted.table)-1, cost)
 		}
 		return nil
 	})
@@ -127,7 +127,7 @@ func (c *checker) replace(s *wcsp.Shift, scope []int, functionsOf functionsByVar
 		functionsOf[v] = slices.DeleteFunc(functionsOf[v], func(f int) bool { return slices.Contains(s.From, f) })
 		functionsOf[v] = append(functionsOf[v], len(c.functions))
 	}
-	c.functions = append(c.functions, g)
+	c.functions = append(c.functions, shifted)
 	return nil
 }
 
@@ -154,18 +154,18 @@ func (c *checker) cuts(list []wcsp.Cut, cutoff int64, functionsOf functionsByVar
 		remaining := c.remainingLabels[v]
 		withLabel := sum
 		c.remainingLabels[v] = []int{cut.Label}
-		for _, a := range groupsOf[v] {
-			withLabel.count(a.least, -1)
-			withLabel.count(c.least(a), 1)
+		for _, group := range groupsOf[v] {
+			withLabel.count(group.least, -1)
+			withLabel.count(c.least(group), 1)
 		}
 		if withLabel.forbidden == 0 && withLabel.sum < cutoff {
 			return fmt.Errorf("cut %d: with label %d of variable %d the bound is only %d", i, cut.Label, v, withLabel.sum)
 		}
 		c.remainingLabels[v] = slices.DeleteFunc(slices.Clone(remaining), func(l int) bool { return l == cut.Label })
-		for _, a := range groupsOf[v] {
-			sum.count(a.least, -1)
-			a.least = c.least(a)
-			sum.count(a.least, 1)
+		for _, group := range groupsOf[v] {
+			sum.count(group.least, -1)
+			group.least = c.least(group)
+			sum.count(group.least, 1)
 		}
 	}
 	return nil
@@ -177,7 +177,7 @@ func (c *checker) grouped(functionsOf functionsByVariable) (saturatedTotal, map[
 	groupsOf, found := map[int][]*functionGroup{}, map[string]*functionGroup{}
 	seen := map[int]bool{}
 	for _, v := range slices.Sorted(maps.Keys(functionsOf)) {
-		c.count(1 + len(functionsOf[v]))
+		c.countSteps(1 + len(functionsOf[v]))
 		for _, f := range functionsOf[v] {
 			if seen[f] {
 				continue
@@ -187,18 +187,18 @@ func (c *checker) grouped(functionsOf functionsByVariable) (saturatedTotal, map[
 			key := fmt.Sprint(scope)
 			if found[key] == nil {
 				found[key] = &functionGroup{scope: scope}
-				for _, u := range scope {
-					groupsOf[u] = append(groupsOf[u], found[key])
+				for _, variable := range scope {
+					groupsOf[variable] = append(groupsOf[variable], found[key])
 				}
 			}
 			found[key].from = append(found[key].from, f)
 		}
 	}
 	for _, v := range slices.Sorted(maps.Keys(groupsOf)) {
-		for _, a := range groupsOf[v] {
-			if a.scope[0] == v {
-				a.least = c.least(a)
-				sum.count(a.least, 1)
+		for _, group := range groupsOf[v] {
+			if group.scope[0] == v {
+				group.least = c.least(group)
+				sum.count(group.least, 1)
 			}
 		}
 	}
@@ -222,13 +222,13 @@ func (t *saturatedTotal) count(cost int64, sign int) {
 }
 
 // least returns the least entry of the sum of a group, over remaining labels.
-func (c *checker) least(a *functionGroup) int64 {
-	terms := make([]term, len(a.from))
-	for i, f := range a.from {
-		terms[i] = c.term(&c.functions[f], a.scope, -1)
+func (c *checker) least(group *functionGroup) int64 {
+	terms := make([]term, len(group.from))
+	for i, f := range group.from {
+		terms[i] = c.term(&c.functions[f], group.scope, -1)
 	}
 	least := wcsp.Forbidden
-	_ = c.each(terms, a.scope, func([]int) error { // the callback returns no error
+	_ = c.each(terms, group.scope, func([]int) error { // the callback returns no error
 		var sum int64
 		for i := range terms {
 			sum = add(sum, terms[i].table[terms[i].index])

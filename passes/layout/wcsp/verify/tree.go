@@ -84,8 +84,8 @@ func (c *checker) step(s *wcsp.Step, functionsOf functionsByVariable) (int64, er
 	for _, f := range dependents {
 		unused[f] = true
 	}
-	for _, b := range s.Buckets {
-		for _, f := range b.From {
+	for _, bucket := range s.Buckets {
+		for _, f := range bucket.From {
 			if !unused[f] {
 				return 0, fmt.Errorf("function %d does not depend on it, or was used before", f)
 			}
@@ -96,60 +96,60 @@ func (c *checker) step(s *wcsp.Step, functionsOf functionsByVariable) (int64, er
 		if unused[f] {
 			return 0, fmt.Errorf("function %d depends on it but is in no bucket", f)
 		}
-		for _, u := range c.functions[f].scope {
-			if u != v {
-				c.count(len(functionsOf[u]))
-				functionsOf[u] = slices.DeleteFunc(functionsOf[u], func(g int) bool { return g == f })
+		for _, other := range c.functions[f].scope {
+			if other != v {
+				c.countSteps(len(functionsOf[other]))
+				functionsOf[other] = slices.DeleteFunc(functionsOf[other], func(g int) bool { return g == f })
 			}
 		}
 	}
 	delete(functionsOf, v)
 	var constants int64
 	for i := range s.Buckets {
-		b := &s.Buckets[i]
-		if err := c.message(v, b); err != nil {
+		bucket := &s.Buckets[i]
+		if err := c.message(v, bucket); err != nil {
 			return 0, fmt.Errorf("bucket %d: %w", i, err)
 		}
-		m := function{scope: b.Scope, table: b.Table}
-		for _, u := range b.Scope {
-			m.labels = append(m.labels, c.remainingLabels[u])
-			functionsOf[u] = append(functionsOf[u], len(c.functions))
+		message := function{scope: bucket.Scope, table: bucket.Table}
+		for _, other := range bucket.Scope {
+			message.labels = append(message.labels, c.remainingLabels[other])
+			functionsOf[other] = append(functionsOf[other], len(c.functions))
 		}
-		if len(b.Scope) == 0 {
-			constants = add(constants, b.Table[0])
+		if len(bucket.Scope) == 0 {
+			constants = add(constants, bucket.Table[0])
 		}
-		c.functions = append(c.functions, m)
+		c.functions = append(c.functions, message)
 	}
 	return constants, nil
 }
 
 // message checks the message of a bucket of v entry by entry.
-func (c *checker) message(v int, b *wcsp.Bucket) error {
-	if len(b.From) == 0 {
+func (c *checker) message(v int, bucket *wcsp.Bucket) error {
+	if len(bucket.From) == 0 {
 		return fmt.Errorf("it has no functions")
 	}
 	var scope []int
-	for _, f := range b.From {
+	for _, f := range bucket.From {
 		scope = append(scope, c.functions[f].scope...)
 	}
 	slices.Sort(scope)
-	scope = slices.DeleteFunc(slices.Compact(scope), func(u int) bool { return u == v })
-	if !slices.Equal(scope, b.Scope) {
-		return fmt.Errorf("its functions depend on variables %v, not %v", scope, b.Scope)
+	scope = slices.DeleteFunc(slices.Compact(scope), func(other int) bool { return other == v })
+	if !slices.Equal(scope, bucket.Scope) {
+		return fmt.Errorf("its functions depend on variables %v, not %v", scope, bucket.Scope)
 	}
 	size := 1
-	for _, u := range scope {
-		if size *= len(c.remainingLabels[u]); size > len(b.Table) {
+	for _, other := range scope {
+		if size *= len(c.remainingLabels[other]); size > len(bucket.Table) {
 			break
 		}
 	}
-	if size != len(b.Table) {
-		return fmt.Errorf("%d entries do not match the remaining labels", len(b.Table))
+	if size != len(bucket.Table) {
+		return fmt.Errorf("%d entries do not match the remaining labels", len(bucket.Table))
 	}
 	i := 0
-	return c.sums(b.From, scope, v, func(least int64) error {
-		if i++; b.Table[i-1] != least {
-			return fmt.Errorf("entry %d is %d, not %d", i-1, b.Table[i-1], least)
+	return c.sums(bucket.From, scope, v, func(least int64) error {
+		if i++; bucket.Table[i-1] != least {
+			return fmt.Errorf("entry %d is %d, not %d", i-1, bucket.Table[i-1], least)
 		}
 		return nil
 	})
@@ -159,7 +159,7 @@ func (c *checker) message(v int, b *wcsp.Bucket) error {
 type term struct {
 	table        []int64
 	index        int     // current index, for the labels of the scope
-	scopeOffsets [][]int // by variable of the scope: index offset of each label; nil if the function does not depend on it
+	scopeOffsets [][]int // by variable of the scope: index offset of each label; nil for a variable of other functions
 	ownOffsets   []int   // index offset of each label of the eliminated variable
 }
 
@@ -167,17 +167,17 @@ type term struct {
 // labels of the scope in row-major order.
 func (c *checker) sums(from, scope []int, v int, f func(least int64) error) error {
 	terms := make([]term, len(from))
-	for i, g := range from {
-		terms[i] = c.term(&c.functions[g], scope, v)
+	for i, number := range from {
+		terms[i] = c.term(&c.functions[number], scope, v)
 	}
 	sums := make([]int64, len(c.remainingLabels[v]))
 	return c.each(terms, scope, func([]int) error {
 		clear(sums)
-		c.count(len(sums) * len(terms))
+		c.countSteps(len(sums) * len(terms))
 		for i := range terms {
-			t := &terms[i]
-			for l, offset := range t.ownOffsets {
-				sums[l] = add(sums[l], t.table[t.index+offset])
+			term := &terms[i]
+			for label, offset := range term.ownOffsets {
+				sums[label] = add(sums[label], term.table[term.index+offset])
 			}
 		}
 		return f(slices.Min(sums))
@@ -188,7 +188,7 @@ func (c *checker) sums(from, scope []int, v int, f func(least int64) error) erro
 func (c *checker) each(terms []term, scope []int, f func(labels []int) error) error {
 	labels := make([]int, len(scope))
 	for {
-		c.count(1 + len(terms) + len(scope))
+		c.countSteps(1 + len(terms) + len(scope))
 		if err := f(labels); err != nil {
 			return err
 		}
@@ -214,23 +214,23 @@ func (c *checker) each(terms []term, scope []int, f func(labels []int) error) er
 // term returns a function with the index offsets of the remaining labels. v is the eliminated variable, or -1 if no
 // variable is eliminated.
 func (c *checker) term(f *function, scope []int, v int) term {
-	t := term{table: f.table, scopeOffsets: make([][]int, len(scope))}
+	created := term{table: f.table, scopeOffsets: make([][]int, len(scope))}
 	stride := 1
 	for k := len(f.scope) - 1; k >= 0; k-- {
-		u := f.scope[k]
-		offsets := make([]int, len(c.remainingLabels[u]))
-		for i, l := range c.remainingLabels[u] {
-			offsets[i] = slices.Index(f.labels[k], l) * stride
+		variable := f.scope[k]
+		offsets := make([]int, len(c.remainingLabels[variable]))
+		for i, label := range c.remainingLabels[variable] {
+			offsets[i] = slices.Index(f.labels[k], label) * stride
 		}
-		if position := slices.Index(scope, u); position >= 0 {
-			t.scopeOffsets[position] = offsets
-			t.index += offsets[0]
+		if position := slices.Index(scope, variable); position >= 0 {
+			created.scopeOffsets[position] = offsets
+			created.index += offsets[0]
 		} else {
-			t.ownOffsets = offsets
+			created.ownOffsets = offsets
 		}
 		stride *= len(f.labels[k])
 	}
-	return t
+	return created
 }
 
 // split returns the least bound of the branches. There must be one branch for each remaining label.
@@ -246,20 +246,20 @@ func (c *checker) split(n *wcsp.Node, functionsOf functionsByVariable) (int64, e
 	}
 	least, seen := wcsp.Forbidden, map[int]bool{}
 	for i := range n.Branches {
-		b := &n.Branches[i]
-		if seen[b.Label] || !slices.Contains(labels, b.Label) {
-			return 0, fmt.Errorf("a split on variable %d: label %d does not remain, or occurs twice", v, b.Label)
+		branch := &n.Branches[i]
+		if seen[branch.Label] || !slices.Contains(labels, branch.Label) {
+			return 0, fmt.Errorf("a split on variable %d: label %d does not remain, or occurs twice", v, branch.Label)
 		}
-		seen[b.Label] = true
-		c.remainingLabels[v] = []int{b.Label}
+		seen[branch.Label] = true
+		c.remainingLabels[v] = []int{branch.Label}
 		branchFunctions := functionsByVariable{}
-		for u, list := range functionsOf {
-			c.count(1 + len(list))
-			branchFunctions[u] = slices.Clone(list)
+		for variable, list := range functionsOf {
+			c.countSteps(1 + len(list))
+			branchFunctions[variable] = slices.Clone(list)
 		}
-		bound, err := c.node(&b.Node, branchFunctions)
+		bound, err := c.node(&branch.Node, branchFunctions)
 		if err != nil {
-			return 0, fmt.Errorf("label %d of variable %d: %w", b.Label, v, err)
+			return 0, fmt.Errorf("label %d of variable %d: %w", branch.Label, v, err)
 		}
 		least = min(least, bound)
 	}
@@ -295,12 +295,12 @@ func (c *checker) components(functionsOf functionsByVariable) []functionsByVaria
 		part, next := functionsByVariable{}, []int{first}
 		for len(next) > 0 {
 			v := next[0]
-			c.count(1 + len(functionsOf[v]))
+			c.countSteps(1 + len(functionsOf[v]))
 			next, part[v] = next[1:], functionsOf[v]
 			for _, f := range functionsOf[v] {
-				for _, u := range c.functions[f].scope {
-					if !seen[u] {
-						seen[u], next = true, append(next, u)
+				for _, other := range c.functions[f].scope {
+					if !seen[other] {
+						seen[other], next = true, append(next, other)
 					}
 				}
 			}

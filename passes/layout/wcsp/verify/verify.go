@@ -28,22 +28,22 @@ func SolutionContext(ctx context.Context, p *wcsp.Problem, s *wcsp.Solution) (er
 	if p == nil || s == nil {
 		return errors.New("verify: the problem or the solution is nil")
 	}
-	if err := problem(p); err != nil {
+	if err := checkProblem(p); err != nil {
 		return fmt.Errorf("verify: the problem: %w", err)
 	}
-	if err := cost(p, s); err != nil {
+	if err := checkCost(p, s); err != nil {
 		return fmt.Errorf("verify: the solution: %w", err)
 	}
 	if s.Proof == nil {
 		return errors.New("verify: the solution has no proof")
 	}
-	c := newChecker(ctx, p)
-	for i, pr := range s.Proof.Prunings {
-		if err := c.prune(pr); err != nil {
+	checker := newChecker(ctx, p)
+	for i, pruning := range s.Proof.Prunings {
+		if err := checker.prune(pruning); err != nil {
 			return fmt.Errorf("verify: pruning %d: %w", i, err)
 		}
 	}
-	bound, err := c.root(&s.Proof.Root)
+	bound, err := checker.root(&s.Proof.Root)
 	if err != nil {
 		return fmt.Errorf("verify: the proof: %w", err)
 	}
@@ -56,8 +56,8 @@ func SolutionContext(ctx context.Context, p *wcsp.Problem, s *wcsp.Solution) (er
 // add returns the sum of two costs, saturated at Forbidden.
 func add(a, b int64) int64 { return min(a+b, wcsp.Forbidden) }
 
-// problem checks that tables match the labels and that sums of allowed costs are exact.
-func problem(p *wcsp.Problem) error {
+// checkProblem checks that tables match the labels and that sums of allowed costs are exact.
+func checkProblem(p *wcsp.Problem) error {
 	for v := range p.Variables {
 		if len(p.Variables[v].Labels) == 0 {
 			return fmt.Errorf("variable %d has no labels", v)
@@ -96,8 +96,8 @@ func problem(p *wcsp.Problem) error {
 	return nil
 }
 
-// cost checks the cost of the labels.
-func cost(p *wcsp.Problem, s *wcsp.Solution) error {
+// checkCost checks the cost of the labels.
+func checkCost(p *wcsp.Problem, s *wcsp.Solution) error {
 	if len(s.Labels) != len(p.Variables) {
 		return fmt.Errorf("%d labels for %d variables", len(s.Labels), len(p.Variables))
 	}
@@ -130,8 +130,8 @@ type checker struct {
 	remainingLabels [][]int
 	// functions has the factors and the messages on the path to the current node, by their numbers in the proof.
 	functions []function
-	// pairs[v][u] lists the factors with the scope {v, u}. It is nil until it is needed.
-	pairs []map[int][]int
+	// factorsByPair[v][u] lists the factors with the scope {v, u}. It is nil until it is needed.
+	factorsByPair []map[int][]int
 }
 
 // function is a factor or a message: a cost table over the labels that remained when it was created.
@@ -144,8 +144,8 @@ type function struct {
 // checkEvery is the number of simple steps, a few nanoseconds each, between two checks of the context.
 const checkEvery = 1 << 18
 
-// count checks the context about every checkEvery steps. It panics as [interrupt.Check] does.
-func (c *checker) count(steps int) {
+// countSteps checks the context about every checkEvery steps. It panics as [interrupt.Check] does.
+func (c *checker) countSteps(steps int) {
 	if c.steps += steps; c.steps >= checkEvery {
 		c.steps = 0
 		interrupt.Check(c.ctx)
@@ -154,18 +154,18 @@ func (c *checker) count(steps int) {
 
 // newChecker returns the initial state, in which all labels remain.
 func newChecker(ctx context.Context, p *wcsp.Problem) *checker {
-	c := &checker{ctx: ctx, problem: p, remainingLabels: make([][]int, len(p.Variables))}
+	created := &checker{ctx: ctx, problem: p, remainingLabels: make([][]int, len(p.Variables))}
 	for v := range p.Variables {
-		for l := range p.Variables[v].Labels {
-			c.remainingLabels[v] = append(c.remainingLabels[v], l)
+		for label := range p.Variables[v].Labels {
+			created.remainingLabels[v] = append(created.remainingLabels[v], label)
 		}
 	}
 	for _, f := range p.Factors {
-		g := function{scope: f.Scope, table: f.Costs}
+		factor := function{scope: f.Scope, table: f.Costs}
 		for _, v := range f.Scope {
-			g.labels = append(g.labels, c.remainingLabels[v])
+			factor.labels = append(factor.labels, created.remainingLabels[v])
 		}
-		c.functions = append(c.functions, g)
+		created.functions = append(created.functions, factor)
 	}
-	return c
+	return created
 }
